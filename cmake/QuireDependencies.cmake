@@ -1,0 +1,37 @@
+# Third-party libraries. All are linked into the executable (headers or static archives), so that one
+# file runs on any x86-64 Linux of the same or a later C library. tools/setup.sh installs them.
+find_package(Threads REQUIRED)
+
+find_package(nlohmann_json 3.10 REQUIRED)
+find_package(Boost 1.81 REQUIRED)
+
+add_library(quire_pcre2 INTERFACE)
+find_path(QUIRE_PCRE2_INCLUDE pcre2.h REQUIRED)
+find_library(QUIRE_PCRE2_LIBRARY NAMES libpcre2-8.a pcre2-8 REQUIRED)
+target_include_directories(quire_pcre2 INTERFACE ${QUIRE_PCRE2_INCLUDE})
+target_link_libraries(quire_pcre2 INTERFACE ${QUIRE_PCRE2_LIBRARY})
+target_compile_definitions(quire_pcre2 INTERFACE PCRE2_CODE_UNIT_WIDTH=8)
+
+add_library(quire_utf8proc INTERFACE)
+find_path(QUIRE_UTF8PROC_INCLUDE utf8proc.h REQUIRED)
+find_library(QUIRE_UTF8PROC_LIBRARY NAMES libutf8proc.a utf8proc REQUIRED)
+target_include_directories(quire_utf8proc INTERFACE ${QUIRE_UTF8PROC_INCLUDE})
+target_link_libraries(quire_utf8proc INTERFACE ${QUIRE_UTF8PROC_LIBRARY})
+
+add_library(quire_yaml INTERFACE)
+find_path(QUIRE_YAML_INCLUDE yaml-cpp/yaml.h REQUIRED)
+find_library(QUIRE_YAML_LIBRARY NAMES libyaml-cpp.a yaml-cpp REQUIRED)
+target_include_directories(quire_yaml INTERFACE ${QUIRE_YAML_INCLUDE})
+target_link_libraries(quire_yaml INTERFACE ${QUIRE_YAML_LIBRARY})
+
+find_path(QUIRE_CLI11_INCLUDE CLI/CLI.hpp REQUIRED)
+find_path(QUIRE_FMT_INCLUDE fmt/format.h REQUIRED)
+find_path(QUIRE_SPDLOG_INCLUDE spdlog/spdlog.h REQUIRED)
+find_path(QUIRE_RAPIDJSON_INCLUDE rapidjson/document.h REQUIRED)
+find_path(QUIRE_XXHASH_INCLUDE xxhash.h REQUIRED)
+
+# Which layer uses which library.
+set(QUIRE_LIBS_base nlohmann_json::nlohmann_json Threads::Threads)
+set(QUIRE_LIBS_text quire_pcre2 quire_utf8proc)
+set(QUIRE_LIBS_server Boost::headers)
+set(QUIRE_LIBS_cli quire_yaml)

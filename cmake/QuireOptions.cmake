@@ -1,0 +1,29 @@
+# Compiler settings that every target shares: warnings, sanitizers, ccache, the linker.
+if(NOT CMAKE_BUILD_TYPE)
+  set(CMAKE_BUILD_TYPE Release CACHE STRING "" FORCE)
+endif()
+
+find_program(QUIRE_CCACHE ccache)
+if(QUIRE_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${QUIRE_CCACHE})
+endif()
+
+find_program(QUIRE_MOLD mold)
+
+add_library(quire_options INTERFACE)
+target_include_directories(quire_options INTERFACE
+  $<BUILD_INTERFACE:${CMAKE_SOURCE_DIR}/src> $<BUILD_INTERFACE:${CMAKE_SOURCE_DIR}/include>)
+target_compile_options(quire_options INTERFACE
+  -Wall -Wextra -Wpedantic -Wshadow -Wnon-virtual-dtor -Wno-missing-field-initializers
+  # Results are reproducible: no fused or reordered arithmetic but what a kernel writes itself.
+  -ffp-contract=off)
+if(QUIRE_WERROR)
+  target_compile_options(quire_options INTERFACE -Werror)
+endif()
+if(QUIRE_SANITIZE)
+  target_compile_options(quire_options INTERFACE
+    -fsanitize=${QUIRE_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all)
+  target_link_options(quire_options INTERFACE -fsanitize=${QUIRE_SANITIZE})
+elseif(QUIRE_MOLD)
+  target_link_options(quire_options INTERFACE -fuse-ld=mold)
+endif()

@@ -1,0 +1,77 @@
+// How things fail. While loading (files, models, templates, configuration) a function throws quire::Error.
+// On the request path it returns Result<T>: no exception crosses the engine thread for what a user sent.
+#pragma once
+
+#include <stdexcept>
+#include <string>
+#include <utility>
+#include <variant>
+
+namespace quire {
+
+// A load-time failure. what() names the place, what was wrong there, and what to do.
+class Error : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
+// What kind of refusal a request met; the server maps each to one HTTP status.
+enum class ErrorKind {
+  kInvalidArgument,  // 400: a field is wrong
+  kNotFound,         // 404: no such model or route
+  kUnauthorized,     // 401
+  kTooLarge,         // 413: the body is larger than the server takes
+  kUnsupported,      // 501: understood, but this build or model cannot do it
+  kOverloaded,       // 503: the queue is full, or the server is shutting down
+  kInternal,         // 500: our fault
+};
+
+// A request-time failure: plain data, cheap to move between threads.
+struct Failure {
+  ErrorKind kind = ErrorKind::kInvalidArgument;
+  std::string message;  // a whole sentence for a person
+  std::string param;    // the request field at fault, empty where there is none
+};
+
+// Either a value or a Failure. value() may be called only when ok().
+template <typename T>
+class [[nodiscard]] Result {
+ public:
+  Result(T value) : state_(std::in_place_index<0>, std::move(value)) {}              // NOLINT: implicit on purpose
+  Result(Failure failure) : state_(std::in_place_index<1>, std::move(failure)) {}    // NOLINT: implicit on purpose
+
+  bool ok() const { return state_.index() == 0; }
+  explicit operator bool() const { return ok(); }
+  T& value() & { return std::get<0>(state_); }
+  const T& value() const& { return std::get<0>(state_); }
+  T&& value() && { return std::get<0>(std::move(state_)); }
+  T& operator*() { return value(); }
+  const T& operator*() const { return value(); }
+  T* operator->() { return &value(); }
+  const T* operator->() const { return &value(); }
+  const Failure& failure() const { return std::get<1>(state_); }
+
+ private:
+  std::variant<T, Failure> state_;
+};
+
+// Success or a Failure, for functions with nothing to return.
+class [[nodiscard]] Status {
+ public:
+  Status() = default;
+  Status(Failure failure) : failure_(std::move(failure)), ok_(false) {}  // NOLINT: implicit on purpose
+
+  bool ok() const { return ok_; }
+  explicit operator bool() const { return ok_; }
+  const Failure& failure() const { return failure_; }
+
+ private:
+  Failure failure_;
+  bool ok_ = true;
+};
+
+inline Failure invalid_argument(std::string message, std::string param = {}) {
+  return {ErrorKind::kInvalidArgument, std::move(message), std::move(param)};
+}
+
+}  // namespace quire
