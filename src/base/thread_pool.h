@@ -1,0 +1,40 @@
+// A fixed set of threads that run one parallel loop at a time. They spin for a short while after a loop, so that the ops of a
+// step follow each other without a system call, then park on a futex: an idle engine uses no CPU.
+// Owned by the executor. One thread (the owner) calls parallel_for; never from inside a loop body.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+namespace quire {
+
+class ThreadPool {
+ public:
+  // `threads` counts the caller: 1 makes no thread at all. pin: bind each to one core of the process's set.
+  explicit ThreadPool(int threads, bool pin = false);
+  ~ThreadPool();
+  ThreadPool(const ThreadPool&) = delete;
+  ThreadPool& operator=(const ThreadPool&) = delete;
+
+  int num_threads() const;
+
+  // body(arg, begin, end, thread) for disjoint ranges that cover [0, n), each a multiple of `grain` long but the last.
+  // Ranges are handed out dynamically; results may not depend on which thread does what. Returns when all is done.
+  using Body = void (*)(void* arg, int64_t begin, int64_t end, int thread);
+  void parallel_for(int64_t n, int64_t grain, Body body, void* arg);
+
+  template <typename F>
+  void parallel_for(int64_t n, int64_t grain, F&& f) {
+    parallel_for(n, grain, [](void* arg, int64_t b, int64_t e, int t) { (*static_cast<F*>(arg))(b, e, t); },
+                 const_cast<void*>(static_cast<const void*>(&f)));
+  }
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+// The physical cores this process may run on (affinity mask and cgroup quota), at least 1.
+int available_cores();
+
+}  // namespace quire

@@ -1,0 +1,59 @@
+// What an executor gives back for a StepPlan: plain, serialisable data.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "contract/ids.h"
+
+namespace quire {
+
+struct TokenLogprob {
+  TokenId token = -1;
+  float logprob = 0.0F;  // natural log, of the raw logits (before penalties, temperature and truncation)
+};
+
+// The chosen (or given) token of one position with its alternatives.
+struct PositionLogprobs {
+  TokenLogprob chosen;
+  int32_t rank = 0;               // 1 is the most likely token
+  std::vector<TokenLogprob> top;  // most likely first; as many as the request asked for
+};
+
+struct SampledToken {
+  SeqId seq = -1;
+  TokenId token = -1;
+  float logprob = 0.0F;                    // raw log-probability of the token, always there
+  std::vector<PositionLogprobs> logprobs;  // one entry when the request asked for logprobs, else none
+};
+
+// The sampler made `child` from `parent`: same tokens before this step's, same block tables.
+struct SequenceFork {
+  SeqId parent = -1;
+  SeqId child = -1;
+};
+
+// Log-probabilities of prompt tokens first_position, first_position + 1, ... of a sequence (position 0 has none).
+struct PromptLogprobs {
+  SeqId seq = -1;
+  int32_t first_position = 0;
+  std::vector<PositionLogprobs> positions;
+};
+
+// A sequence that could not be computed (logits that are not numbers, say); the others of the step are unharmed.
+struct SequenceFailure {
+  SeqId seq = -1;
+  std::string message;
+};
+
+struct StepResult {
+  int64_t step = 0;
+  std::vector<SequenceFork> forks;   // applied before `sampled`
+  std::vector<SampledToken> sampled; // in the order of the plan; several for one sequence are consecutive tokens
+  std::vector<SeqId> dropped;        // sequences the sampler ended (beam search)
+  std::vector<PromptLogprobs> prompt_logprobs;
+  std::vector<SequenceFailure> failures;
+};
+
+}  // namespace quire
