@@ -25,8 +25,6 @@ target_include_directories(quire_yaml INTERFACE ${QUIRE_YAML_INCLUDE})
 target_link_libraries(quire_yaml INTERFACE ${QUIRE_YAML_LIBRARY})
 
 find_path(QUIRE_CLI11_INCLUDE CLI/CLI.hpp REQUIRED)
-find_path(QUIRE_FMT_INCLUDE fmt/format.h REQUIRED)
-find_path(QUIRE_SPDLOG_INCLUDE spdlog/spdlog.h REQUIRED)
 find_path(QUIRE_RAPIDJSON_INCLUDE rapidjson/document.h REQUIRED)
 find_path(QUIRE_XXHASH_INCLUDE xxhash.h REQUIRED)
 

@@ -1,0 +1,55 @@
+// Small helpers for the text of messages.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <vector>
+
+namespace quire {
+
+std::string to_text(double value);  // shortest form that reads back the same
+
+inline void append_text(std::string& out, std::string_view part) { out += part; }
+template <typename T>
+  requires std::is_arithmetic_v<T>
+void append_text(std::string& out, T part) {
+  if constexpr (std::is_same_v<T, char>) {
+    out += part;
+  } else if constexpr (std::is_same_v<T, bool>) {
+    out += part ? "true" : "false";
+  } else if constexpr (std::is_floating_point_v<T>) {
+    out += to_text(static_cast<double>(part));
+  } else {
+    out += std::to_string(part);
+  }
+}
+
+// cat("the prompt has ", 5003, " tokens"): all parts as one string.
+template <typename... Parts>
+std::string cat(const Parts&... parts) {
+  std::string out;
+  (append_text(out, parts), ...);
+  return out;
+}
+
+std::string join(const std::vector<std::string>& parts, std::string_view separator);
+
+// value with `decimals` digits behind the point.
+std::string fixed(double value, int decimals);
+
+// 1536 -> "1.5 KiB", 4294967296 -> "4.0 GiB".
+std::string format_bytes(int64_t bytes);
+
+// "4GiB", "512 MB", "1024", "1.5g" -> bytes; K, M, G, T alone and with "iB" are powers of 1024, with "B" of 1000.
+// Returns -1 where the text is no size.
+int64_t parse_bytes(std::string_view text);
+
+// True where every byte sequence is well-formed UTF-8 (no surrogates, no overlong forms).
+bool is_valid_utf8(std::string_view text);
+
+// Equal in time that depends on the lengths alone.
+bool equal_constant_time(std::string_view a, std::string_view b);
+
+}  // namespace quire
