@@ -1,0 +1,53 @@
+// One face for a model's weights and configuration, however they are stored. Load-time only; used by one
+// thread. Views stay valid as long as the Checkpoint.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "io/safetensors.h"
+#include "tensor/tensor.h"
+
+namespace quire {
+
+// A model that lies in memory, for example inside the executable. The bytes must outlive the Checkpoint.
+struct CheckpointBytes {
+  std::string name;                        // stands in errors where a directory's path would
+  std::string_view config;                 // config.json
+  std::string_view generation_config;      // generation_config.json, empty where there is none
+  std::span<const std::byte> safetensors;  // one safetensors file
+};
+
+class Checkpoint {
+ public:
+  // A Hugging Face model directory: config.json and model.safetensors, or model.safetensors.index.json with
+  // its shards. Throws Error that names the file (and tensor) at fault.
+  static std::unique_ptr<Checkpoint> open(const std::filesystem::path& dir);
+  static std::unique_ptr<Checkpoint> from_memory(const CheckpointBytes& files);
+  virtual ~Checkpoint() = default;
+
+  virtual const std::filesystem::path& path() const = 0;  // the directory, or CheckpointBytes::name
+  virtual const nlohmann::json& config() const = 0;
+  virtual std::optional<nlohmann::json> generation_config() const = 0;  // none: the checkpoint has none
+
+  virtual std::vector<std::string> names() const = 0;                         // sorted
+  virtual const TensorInfo* find(std::string_view name) const = 0;            // null: no such tensor
+  virtual std::span<const std::byte> bytes(std::string_view name) const = 0;  // of a tensor that find() knows
+  virtual int64_t total_bytes() const = 0;                                    // of all tensors
+  // The tensor has been read: its pages need not stay in memory. It may still be read again.
+  virtual void release(std::string_view name) = 0;
+
+  // The tensor where it lies. Throws Error where there is none of this name, it has more than four
+  // dimensions, or it does not lie at a multiple of its element's size (aligned() tells; copy bytes() then).
+  TensorView view(std::string_view name) const;
+  bool aligned(std::string_view name) const;
+};
+
+}  // namespace quire

@@ -1,0 +1,92 @@
+// The weights of one model, and its forward pass through an op table.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "io/checkpoint.h"
+#include "models/arch_spec.h"
+#include "nn/forward_batch.h"
+#include "nn/layers.h"
+#include "ops/op_table.h"
+#include "tensor/tensor.h"
+
+namespace quire {
+
+struct ModelOptions {
+  std::optional<DType> dtype;  // kF32, kBF16 or kF16: what matrices are converted to; none: as stored
+  int64_t max_model_len = 0;   // positions that can occur; 0: ArchSpec::max_model_len
+};
+
+// Called while loading, by the loading thread, with bytes of the checkpoint read so far and in all.
+using LoadProgress = std::function<void(int64_t bytes_done, int64_t bytes_total)>;
+
+// Scratch of one executor, allocated once for steps of at most max_tokens rows. All float32.
+struct ActivationBuffers {
+  Buffer data;
+  int64_t max_tokens = 0;
+  TensorView hidden;  // [max_tokens, hidden_size]
+  TensorView normed;  // [max_tokens, hidden_size]
+  TensorView qkv;     // [max_tokens, (num_heads + 2 num_kv_heads) head_dim], shares memory with up
+  TensorView heads;   // [max_tokens, num_heads head_dim], shares memory with act
+  TensorView up;      // [max_tokens, 2 intermediate] or [max_tokens, intermediate]
+  TensorView act;     // [max_tokens, intermediate]; not there for a plain MLP
+};
+
+// Immutable after load. forward and logits are called by one thread at a time for one ActivationBuffers.
+class Model {
+ public:
+  // Takes the checkpoint's tensors one by one, packs them for `ops` and releases their pages. Throws Error
+  // that names each missing, surplus and misshapen tensor. The table must outlive the model. The checkpoint
+  // must outlive the model too where the embedding is not tied (it is read where it lies).
+  static std::unique_ptr<Model> load(Checkpoint& checkpoint, const OpTable& ops, const OpContext& for_packing,
+                                     const ModelOptions& options, const LoadProgress& progress);
+
+  const ArchSpec& spec() const { return spec_; }
+  int64_t weight_bytes() const { return weight_bytes_; }      // of all weights as they are kept
+  int64_t num_parameters() const { return num_parameters_; }  // a tied embedding counts once
+  DType weight_dtype() const { return weight_dtype_; }        // of the layers' matrices
+  int64_t max_model_len() const { return max_model_len_; }
+
+  ActivationBuffers make_buffers(int64_t max_tokens) const;
+  int64_t activation_bytes(int64_t max_tokens) const;
+
+  // Runs the decoder. Returns the final, normed hidden states [num_tokens, hidden_size], a view into buffers
+  // that stays valid until the next forward. Allocates nothing. Throws Error where the batch does not fit the
+  // buffers or the model.
+  TensorView forward(const OpContext& ctx, const ForwardBatch& batch, ActivationBuffers& buffers) const;
+
+  // logits[i, :] = lm_head(hidden[rows[i], :]). hidden: what forward returned; rows: at most max_tokens;
+  // logits: [rows.size(), vocab_size] float32.
+  void logits(const OpContext& ctx, const TensorView& hidden, std::span<const int32_t> rows,
+              ActivationBuffers& buffers, const TensorView& logits) const;
+
+ private:
+  friend class ModelLoader;
+  struct Layer {
+    Norm input_norm;
+    Attention attention;
+    Norm mlp_norm;
+    Mlp mlp;
+  };
+  Model() = default;
+
+  const OpTable* ops_ = nullptr;
+  ArchSpec spec_;
+  int64_t max_model_len_ = 0;
+  int64_t weight_bytes_ = 0;
+  int64_t num_parameters_ = 0;
+  DType weight_dtype_ = DType::kF32;
+  Embedding embedding_;
+  std::optional<Embedding> position_embedding_;
+  std::optional<Rope> rope_;
+  std::vector<Layer> layers_;
+  Norm final_norm_;
+  Linear lm_head_;  // the embedding too where they are tied
+};
+
+}  // namespace quire

@@ -1,0 +1,79 @@
+// The parts a decoder is made of: weights, and the equation as a free function. Weights are read-only after
+// load.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+
+#include "nn/forward_batch.h"
+#include "nn/rope.h"
+#include "ops/op_table.h"
+#include "tensor/tensor.h"
+
+namespace quire {
+
+// y = W x (+ bias)
+struct Linear {
+  PackedLinear weight;  // [out_features, in_features]
+};
+// residual.data non-null: out = W x (+ bias) + residual; residual may be out.
+void apply(const OpTable& ops, const OpContext& ctx, const Linear& linear, const TensorView& out,
+           const TensorView& x, const TensorView& residual = {});
+
+// Rows of a table by id. Either `table` looks at the checkpoint's memory (or at `owned`), or `packed` is a
+// matrix that serves as output embedding too.
+struct Embedding {
+  TensorView table;  // [vocab_size, hidden]
+  Buffer owned;
+  const PackedLinear* packed = nullptr;  // not owned
+};
+void apply(const OpTable& ops, const OpContext& ctx, const Embedding& embedding, const TensorView& out,
+           std::span<const int32_t> ids);
+
+enum class NormKind : uint8_t { kRms, kLayer };
+
+struct Norm {
+  NormKind kind = NormKind::kRms;
+  float eps = 1e-6F;
+  float weight_offset = 0.0F;  // kRms: added to the weight
+  Buffer weight;               // float32 [size]
+  Buffer bias;                 // float32 [size] or empty; kLayer
+  int64_t size = 0;
+};
+// Over the last dimension of x [rows, size] or [rows, heads, size]. out may be x.
+void apply(const OpTable& ops, const OpContext& ctx, const Norm& norm, const TensorView& out,
+           const TensorView& x);
+
+// Grouped-query attention with its projections.
+struct Attention {
+  Linear qkv;                  // [(num_heads + 2 num_kv_heads) head_dim, hidden]: queries, keys, values
+  Linear out;                  // [hidden, num_heads head_dim]
+  std::optional<Norm> q_norm;  // over each head, before the rotation
+  std::optional<Norm> k_norm;
+  AttentionParams params;
+  int32_t num_heads = 0;
+  int32_t num_kv_heads = 0;
+  int32_t head_dim = 0;
+
+  int64_t qkv_size() const { return (int64_t{num_heads} + 2 * int64_t{num_kv_heads}) * head_dim; }
+  int64_t q_size() const { return int64_t{num_heads} * head_dim; }
+};
+// hidden += out(attend(qkv(x))). rope null: positions are not turned in. Scratch: qkv [rows, qkv_size], heads
+// [rows, q_size].
+void apply(const OpTable& ops, const OpContext& ctx, const Attention& attention, const Rope* rope,
+           const TensorView& hidden, const TensorView& x, const ForwardBatch& batch, const KvCacheView& cache,
+           const TensorView& qkv, const TensorView& heads);
+
+// Gated: down(act(gate(x)) * up(x)); plain: down(act(up(x))).
+struct Mlp {
+  Linear up;    // gated: [2 intermediate, hidden], gates first; plain: [intermediate, hidden]
+  Linear down;  // [hidden, intermediate]
+  Activation activation = Activation::kSilu;
+  bool gated = true;
+};
+// hidden += mlp(x). Scratch: up [rows, up.weight.n], act [rows, intermediate] (not read for a plain one).
+void apply(const OpTable& ops, const OpContext& ctx, const Mlp& mlp, const TensorView& hidden,
+           const TensorView& x, const TensorView& up, const TensorView& act);
+
+}  // namespace quire
