@@ -1,0 +1,28 @@
+// Scratch memory of the sampler.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+namespace quire {
+
+struct SamplerBuffers;  // sample/buffers.h, the sampler's own business
+
+// Scratch of one worker thread, sized once for the vocabulary (about 24 bytes for each token). Contents mean
+// nothing between calls; one call at a time uses it.
+class SamplerWorkspace {
+ public:
+  explicit SamplerWorkspace(int32_t vocab_size);
+  ~SamplerWorkspace();
+  SamplerWorkspace(SamplerWorkspace&&) noexcept;
+  SamplerWorkspace& operator=(SamplerWorkspace&&) noexcept;
+
+  int32_t vocab_size() const { return vocab_size_; }
+  SamplerBuffers& buffers() { return *buffers_; }
+
+ private:
+  int32_t vocab_size_ = 0;
+  std::unique_ptr<SamplerBuffers> buffers_;
+};
+
+}  // namespace quire
