@@ -1,0 +1,266 @@
+#include "io/checkpoint.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <utility>
+
+#include "base/error.h"
+#include "base/strings.h"
+#include "io/json_file.h"
+#include "io/mapped_file.h"
+
+namespace quire {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kSingleFile = "model.safetensors";
+constexpr const char* kIndexFile = "model.safetensors.index.json";
+
+// One safetensors file and, where it was mapped by us, its mapping.
+struct Shard {
+  std::optional<MappedFile> mapping;
+  Safetensors tensors;
+};
+
+struct Location {
+  size_t shard;
+  const TensorInfo* info;
+};
+
+using WeightMap = std::map<std::string, std::string, std::less<>>;  // tensor name -> shard's file name
+
+class SafetensorsCheckpoint : public Checkpoint {
+ public:
+  SafetensorsCheckpoint(fs::path path, nlohmann::json config, std::optional<nlohmann::json> generation_config)
+      : path_(std::move(path)),
+        config_(std::move(config)),
+        generation_config_(std::move(generation_config)) {}
+
+  const fs::path& path() const override { return path_; }
+  const nlohmann::json& config() const override { return config_; }
+  std::optional<nlohmann::json> generation_config() const override { return generation_config_; }
+
+  std::vector<std::string> names() const override {
+    std::vector<std::string> all;
+    all.reserve(where_.size());
+    for (const auto& [name, location] : where_) all.push_back(name);
+    return all;
+  }
+
+  const TensorInfo* find(std::string_view name) const override {
+    const auto it = where_.find(name);
+    return it == where_.end() ? nullptr : it->second.info;
+  }
+
+  std::span<const std::byte> bytes(std::string_view name) const override {
+    const auto it = where_.find(name);
+    if (it == where_.end()) throw Error(cat(path_.string(), ": has no tensor '", name, "'"));
+    return shards_[it->second.shard].tensors.data(*it->second.info);
+  }
+
+  int64_t total_bytes() const override {
+    int64_t sum = 0;
+    for (const auto& [name, location] : where_) sum += static_cast<int64_t>(location.info->bytes);
+    return sum;
+  }
+
+  void release(std::string_view name) override {
+    const auto it = where_.find(name);
+    if (it == where_.end()) return;
+    const auto& mapping = shards_[it->second.shard].mapping;
+    if (mapping) mapping->release(it->second.info->offset, it->second.info->bytes);
+  }
+
+  void add_file(const fs::path& file) {
+    MappedFile mapping(file);
+    Safetensors tensors(mapping.bytes(), file.string());
+    shards_.push_back({std::move(mapping), std::move(tensors)});
+  }
+
+  void add_bytes(std::span<const std::byte> bytes, const std::string& file) {
+    shards_.push_back({std::nullopt, Safetensors(bytes, file)});
+  }
+
+  // Called once, after the last shard. `index` says which shard a tensor is taken from where several have it.
+  void build_index(const WeightMap* index) {
+    for (size_t s = 0; s < shards_.size(); ++s) {
+      const Safetensors& tensors = shards_[s].tensors;
+      const std::string file_name = fs::path(tensors.file()).filename().string();
+      for (const auto& info : tensors.tensors()) {
+        if (index != nullptr) {
+          const auto entry = index->find(info.name);
+          if (entry != index->end() && entry->second != file_name) continue;
+        }
+        const auto [it, inserted] = where_.emplace(info.name, Location{s, &info});
+        if (!inserted) {
+          throw Error(cat(tensors.file(), ": tensor '", info.name, "' is in ",
+                          shards_[it->second.shard].tensors.file(), " too"));
+        }
+      }
+    }
+  }
+
+ private:
+  fs::path path_;
+  nlohmann::json config_;
+  std::optional<nlohmann::json> generation_config_;
+  std::vector<Shard> shards_;  // complete before where_ points into it
+  std::map<std::string, Location, std::less<>> where_;
+};
+
+// Lists names for a message: at most `limit`, then how many more there are.
+std::string list_names(const std::vector<std::string>& names, size_t limit) {
+  std::vector<std::string> shown(names.begin(),
+                                 names.begin() + static_cast<std::ptrdiff_t>(std::min(limit, names.size())));
+  std::string text = join(shown, ", ");
+  if (names.size() > limit) text += cat(" and ", names.size() - limit, " more");
+  return text;
+}
+
+WeightMap read_weight_map(const fs::path& index_path) {
+  const nlohmann::json index = read_json_file(index_path);
+  const auto it = index.is_object() ? index.find("weight_map") : index.end();
+  if (it == index.end() || !it->is_object())
+    throw Error(cat(index_path.string(), ": has no object 'weight_map'"));
+  if (it->empty()) throw Error(cat(index_path.string(), ": 'weight_map' is empty"));
+  WeightMap map;
+  for (const auto& [tensor, value] : it->items()) {
+    if (!value.is_string())
+      throw Error(cat(index_path.string(), ": 'weight_map' names no file for tensor '", tensor, "'"));
+    const auto& file = value.get_ref<const std::string&>();
+    // A shard lies beside its index. Anything else would let a checkpoint read files from elsewhere.
+    if (file.empty() || file == "." || file == ".." || file.find('/') != std::string::npos ||
+        file.find('\0') != std::string::npos) {
+      throw Error(cat(index_path.string(), ": 'weight_map' names '", file, "' for tensor '", tensor,
+                      "', which is no file name within the directory"));
+    }
+    map.emplace(tensor, file);
+  }
+  return map;
+}
+
+void add_shards(SafetensorsCheckpoint& checkpoint, const fs::path& dir) {
+  const fs::path index_path = dir / kIndexFile;
+  const WeightMap map = read_weight_map(index_path);
+  std::set<std::string> files;
+  for (const auto& [tensor, file] : map) files.insert(file);
+  std::vector<std::string> missing;
+  for (const auto& file : files) {
+    if (!fs::exists(dir / file)) missing.push_back(file);
+  }
+  if (!missing.empty()) {
+    throw Error(
+        cat(dir.string(), ": shards named by ", kIndexFile, " are missing: ", list_names(missing, 20)));
+  }
+  for (const auto& file : files) checkpoint.add_file(dir / file);
+  checkpoint.build_index(&map);
+  std::vector<std::string> absent;
+  for (const auto& [tensor, file] : map) {
+    if (checkpoint.find(tensor) == nullptr) absent.push_back(cat("'", tensor, "' in ", file));
+  }
+  if (!absent.empty()) {
+    throw Error(cat(index_path.string(),
+                    ": tensors that it names are not in their shards: ", list_names(absent, 20)));
+  }
+}
+
+std::vector<std::string> safetensors_files(const fs::path& dir) {
+  std::vector<std::string> files;
+  std::error_code error;
+  for (const auto& entry : fs::directory_iterator(dir, error)) {
+    if (entry.path().extension() == ".safetensors") files.push_back(entry.path().filename().string());
+  }
+  std::sort(files.begin(), files.end());
+  return files;
+}
+
+void add_weights(SafetensorsCheckpoint& checkpoint, const fs::path& dir) {
+  if (fs::exists(dir / kSingleFile)) {
+    checkpoint.add_file(dir / kSingleFile);
+    checkpoint.build_index(nullptr);
+    return;
+  }
+  if (fs::exists(dir / kIndexFile)) return add_shards(checkpoint, dir);
+  const auto files = safetensors_files(dir);
+  if (files.size() == 1) {
+    checkpoint.add_file(dir / files.front());
+    checkpoint.build_index(nullptr);
+    return;
+  }
+  if (files.empty()) {
+    throw Error(cat(dir.string(), ": has neither ", kSingleFile, " nor ", kIndexFile,
+                    " (weights in other formats must be converted to safetensors first)"));
+  }
+  throw Error(
+      cat(dir.string(), ": has several safetensors files but no ", kIndexFile, ": ", list_names(files, 10)));
+}
+
+nlohmann::json require_object(nlohmann::json value, const std::string& name) {
+  if (!value.is_object()) throw Error(cat(name, ": not a JSON object"));
+  return value;
+}
+
+}  // namespace
+
+std::unique_ptr<Checkpoint> Checkpoint::open(const fs::path& dir) {
+  std::error_code error;
+  if (!fs::exists(dir, error)) throw Error(cat(dir.string(), ": no such directory"));
+  if (!fs::is_directory(dir, error)) {
+    throw Error(
+        cat(dir.string(), ": not a model directory (one with config.json and *.safetensors is expected)"));
+  }
+  const fs::path config_path = dir / "config.json";
+  if (!fs::exists(config_path, error)) {
+    throw Error(
+        cat(dir.string(), ": has no config.json; is it a model directory from the Hugging Face hub?"));
+  }
+  nlohmann::json config = require_object(read_json_file(config_path), config_path.string());
+  std::optional<nlohmann::json> generation;
+  const fs::path generation_path = dir / "generation_config.json";
+  if (fs::exists(generation_path, error)) {
+    generation = require_object(read_json_file(generation_path), generation_path.string());
+  }
+  auto checkpoint = std::make_unique<SafetensorsCheckpoint>(dir, std::move(config), std::move(generation));
+  add_weights(*checkpoint, dir);
+  return checkpoint;
+}
+
+std::unique_ptr<Checkpoint> Checkpoint::from_memory(const CheckpointBytes& files) {
+  const std::string config_name = files.name + "/config.json";
+  nlohmann::json config = require_object(parse_json(files.config, config_name), config_name);
+  std::optional<nlohmann::json> generation;
+  if (!files.generation_config.empty()) {
+    const std::string name = files.name + "/generation_config.json";
+    generation = require_object(parse_json(files.generation_config, name), name);
+  }
+  auto checkpoint =
+      std::make_unique<SafetensorsCheckpoint>(files.name, std::move(config), std::move(generation));
+  checkpoint->add_bytes(files.safetensors, files.name + "/model.safetensors");
+  checkpoint->build_index(nullptr);
+  return checkpoint;
+}
+
+bool Checkpoint::aligned(std::string_view name) const {
+  const TensorInfo* info = find(name);
+  if (info == nullptr) return false;
+  return reinterpret_cast<uintptr_t>(bytes(name).data()) % dtype_size(info->dtype) == 0;
+}
+
+TensorView Checkpoint::view(std::string_view name) const {
+  const auto data = bytes(name);
+  const TensorInfo& info = *find(name);
+  if (info.shape.size() > Shape::kMaxRank) {
+    throw Error(cat(path().string(), ": tensor '", name, "' has ", info.shape.size(), " dimensions; at most ",
+                    Shape::kMaxRank, " are supported"));
+  }
+  if (!aligned(name))
+    throw Error(
+        cat(path().string(), ": tensor '", name, "' does not lie at a multiple of its element's size"));
+  // Views do not carry const: whoever takes this one as an input does not write to it.
+  return make_view(const_cast<std::byte*>(data.data()), info.dtype,
+                   Shape(std::span<const int64_t>(info.shape)));
+}
+
+}  // namespace quire

@@ -1,0 +1,148 @@
+#include "io/safetensors.h"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "base/error.h"
+#include "base/strings.h"
+#include "io/json_file.h"
+
+namespace quire {
+namespace {
+
+constexpr size_t kLengthBytes = 8;
+constexpr uint64_t kMaxHeader = 100'000'000;  // the format's own limit
+constexpr size_t kMaxRank = 16;
+
+std::string quoted(std::string_view name) {
+  // Names come from the file: keep a message readable whatever they hold.
+  std::string text = "tensor '";
+  for (const char c : name.substr(0, 200)) text += static_cast<unsigned char>(c) < 0x20 ? '?' : c;
+  return text + "'";
+}
+
+struct HeaderReader {
+  const std::string& file;
+  size_t data_begin;  // of the tensors' bytes, from the file's begin
+  size_t data_size;
+
+  [[noreturn]] void fail(std::string_view name, std::string_view problem) const {
+    throw Error(cat(file, ": ", quoted(name), ": ", problem));
+  }
+
+  const nlohmann::json& member(const std::string& name, const nlohmann::json& entry, const char* key) const {
+    const auto it = entry.find(key);
+    if (it == entry.end()) fail(name, cat("has no '", key, "'"));
+    return *it;
+  }
+
+  uint64_t unsigned_number(const std::string& name, const nlohmann::json& value, const char* what) const {
+    if (!value.is_number_unsigned()) fail(name, cat(what, " must be a whole number that is not negative"));
+    return value.get<uint64_t>();
+  }
+
+  // Sets shape and returns the bytes that it takes.
+  uint64_t read_shape(TensorInfo& info, const nlohmann::json& value) const {
+    if (!value.is_array()) fail(info.name, "shape is not a list");
+    if (value.size() > kMaxRank)
+      fail(info.name, cat("has ", value.size(), " dimensions; at most ", kMaxRank, " are read"));
+    uint64_t bytes = dtype_size(info.dtype);
+    for (const auto& dim : value) {
+      const uint64_t n = unsigned_number(info.name, dim, "a dimension of the shape");
+      if (n > uint64_t{INT64_MAX} || __builtin_mul_overflow(bytes, n, &bytes)) {
+        fail(info.name, "the shape's size overflows");
+      }
+      info.shape.push_back(static_cast<int64_t>(n));
+    }
+    return bytes;
+  }
+
+  TensorInfo read(const std::string& name, const nlohmann::json& entry) const {
+    if (!entry.is_object()) fail(name, "its header entry is not an object");
+    TensorInfo info;
+    info.name = name;
+    const auto& dtype = member(name, entry, "dtype");
+    if (!dtype.is_string()) fail(name, "dtype is not a string");
+    const auto known = dtype_from_name(dtype.get_ref<const std::string&>());
+    if (!known)
+      fail(name, cat("dtype '", dtype.get_ref<const std::string&>().substr(0, 40), "' is not supported"));
+    info.dtype = *known;
+    const uint64_t bytes = read_shape(info, member(name, entry, "shape"));
+
+    const auto& offsets = member(name, entry, "data_offsets");
+    if (!offsets.is_array() || offsets.size() != 2) fail(name, "data_offsets is not a list of two numbers");
+    const uint64_t begin = unsigned_number(name, offsets[0], "data_offsets");
+    const uint64_t end = unsigned_number(name, offsets[1], "data_offsets");
+    if (begin > end) fail(name, cat("data_offsets [", begin, ", ", end, "] end before they begin"));
+    if (end - begin != bytes) {
+      fail(name, cat("data_offsets [", begin, ", ", end, "] hold ", end - begin, " bytes, but ",
+                     dtype_name(info.dtype), " ", info.shape_text(), " takes ", bytes));
+    }
+    if (end > data_size) {
+      fail(name,
+           cat("ends at byte ", end, " of the data, of which the file has ", data_size, " (truncated?)"));
+    }
+    info.offset = data_begin + static_cast<size_t>(begin);
+    info.bytes = static_cast<size_t>(bytes);
+    return info;
+  }
+
+  // Every byte of the data belongs to exactly one tensor. Expects them sorted by offset.
+  void check_cover(std::span<const TensorInfo> tensors) const {
+    size_t next = data_begin;
+    for (const auto& info : tensors) {
+      if (info.offset < next) fail(info.name, "overlaps another tensor");
+      if (info.offset > next)
+        fail(info.name, cat("leaves a hole of ", info.offset - next, " bytes before it"));
+      next = info.offset + info.bytes;
+    }
+    if (next != data_begin + data_size) {
+      throw Error(cat(file, ": ", data_begin + data_size - next, " bytes follow the last tensor"));
+    }
+  }
+};
+
+}  // namespace
+
+std::string TensorInfo::shape_text() const {
+  std::string text = "[";
+  for (size_t i = 0; i < shape.size(); ++i) text += cat(i > 0 ? ", " : "", shape[i]);
+  return text + "]";
+}
+
+Safetensors::Safetensors(std::span<const std::byte> bytes, std::string file)
+    : bytes_(bytes), file_(std::move(file)) {
+  if (bytes.size() < kLengthBytes) {
+    throw Error(cat(file_, ": has ", bytes.size(), " bytes, too few for a safetensors file (truncated?)"));
+  }
+  uint64_t length = 0;
+  for (size_t i = 0; i < kLengthBytes; ++i) length |= std::to_integer<uint64_t>(bytes[i]) << (8 * i);
+  if (length > kMaxHeader) {
+    throw Error(
+        cat(file_, ": claims a header of ", length, " bytes; not a safetensors file, or a broken one"));
+  }
+  if (length > bytes.size() - kLengthBytes) {
+    throw Error(cat(file_, ": claims a header of ", length, " bytes, but only ", bytes.size() - kLengthBytes,
+                    " follow (truncated?)"));
+  }
+  const std::string_view text(reinterpret_cast<const char*>(bytes.data()) + kLengthBytes,
+                              static_cast<size_t>(length));
+  const nlohmann::json header =
+      parse_json(text, cat(file_, ": header"), {.max_depth = 8, .unique_keys = true});
+  if (!header.is_object()) throw Error(cat(file_, ": the header is not a JSON object"));
+
+  const size_t data_begin = kLengthBytes + static_cast<size_t>(length);
+  const HeaderReader reader{file_, data_begin, bytes.size() - data_begin};
+  tensors_.reserve(header.size());
+  for (const auto& [name, entry] : header.items()) {
+    if (name != "__metadata__") tensors_.push_back(reader.read(name, entry));
+  }
+  // Empty tensors first among those that begin at one place, so that they do not count as overlapping.
+  std::sort(tensors_.begin(), tensors_.end(), [](const TensorInfo& a, const TensorInfo& b) {
+    return std::pair(a.offset, a.bytes) < std::pair(b.offset, b.bytes);
+  });
+  reader.check_cover(tensors_);
+}
+
+}  // namespace quire
