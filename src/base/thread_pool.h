@@ -5,12 +5,14 @@
 
 #include <cstdint>
 #include <memory>
+#include <type_traits>
 
 namespace quire {
 
 class ThreadPool {
  public:
-  // `threads` counts the caller: 1 makes no thread at all. pin: bind each to one core of the process's set.
+  // `threads` counts the caller: 1 makes no thread at all. pin: bind each made thread to one core of the process's set, the
+  // first core being left to the caller, which is not bound. Throws Error outside 1..1023 or when a thread cannot be made.
   explicit ThreadPool(int threads, bool pin = false);
   ~ThreadPool();
   ThreadPool(const ThreadPool&) = delete;
@@ -19,14 +21,16 @@ class ThreadPool {
   int num_threads() const;
 
   // body(arg, begin, end, thread) for disjoint ranges that cover [0, n), each a multiple of `grain` long but the last.
-  // Ranges are handed out dynamically; results may not depend on which thread does what. Returns when all is done.
+  // Ranges are handed out dynamically; results may not depend on which thread does what. `thread` is in [0, num_threads()).
+  // Returns when all is done; what the bodies wrote is then visible to the caller. Bodies must not throw.
   using Body = void (*)(void* arg, int64_t begin, int64_t end, int thread);
   void parallel_for(int64_t n, int64_t grain, Body body, void* arg);
 
   template <typename F>
   void parallel_for(int64_t n, int64_t grain, F&& f) {
-    parallel_for(n, grain, [](void* arg, int64_t b, int64_t e, int t) { (*static_cast<F*>(arg))(b, e, t); },
-                 const_cast<void*>(static_cast<const void*>(&f)));
+    using Fn = std::remove_reference_t<F>;
+    const Body call = [](void* arg, int64_t b, int64_t e, int t) { (*static_cast<Fn*>(arg))(b, e, t); };
+    parallel_for(n, grain, call, const_cast<void*>(static_cast<const void*>(&f)));
   }
 
  private:

@@ -1,0 +1,44 @@
+#include "backends/cpu/cpu_backend.h"
+
+#include <array>
+#include <cstdlib>
+
+#include "backends/cpu/cpu_features.h"
+#include "base/error.h"
+#include "ops/reference.h"
+
+namespace quire {
+
+std::span<const CpuIsa> cpu_isas() {
+  static const std::array<CpuIsa, 1> levels = {{
+      {"generic", &reference_ops(), true},
+  }};
+  return levels;
+}
+
+const CpuIsa& select_cpu_isa() {
+  const char* forced = std::getenv("QUIRE_CPU_ISA");
+  if (forced != nullptr && *forced != '\0') return select_cpu_isa(forced);
+  const CpuIsa* best = nullptr;
+  for (const CpuIsa& level : cpu_isas()) {
+    if (level.supported) best = &level;
+  }
+  return *best;
+}
+
+const CpuIsa& select_cpu_isa(std::string_view name) {
+  std::string usable;
+  bool known = false;
+  for (const CpuIsa& level : cpu_isas()) {
+    if (level.name == name) {
+      if (level.supported) return level;
+      known = true;
+    }
+    if (level.supported) usable += (usable.empty() ? "" : ", ") + std::string(level.name);
+  }
+  throw Error(std::string("QUIRE_CPU_ISA: ") +
+              (known ? "this machine cannot run \"" : "there is no level \"") + std::string(name) +
+              (known ? "\"; it can run: " : "\" in this build; this machine can run: ") + usable);
+}
+
+}  // namespace quire

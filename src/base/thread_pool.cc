@@ -1,0 +1,238 @@
+#include "base/thread_pool.h"
+
+#include <pthread.h>
+#include <sched.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <fstream>
+#include <set>
+#include <sstream>
+#include <string>
+#include <system_error>
+#include <thread>
+#include <vector>
+
+#include "base/error.h"
+
+namespace quire {
+namespace {
+
+constexpr int kMaxThreads = 1023;
+// Longer than the pause between two ops of a step, shorter than anybody would see in a CPU monitor.
+constexpr auto kSpin = std::chrono::microseconds(50);
+constexpr int kPausesPerClockRead = 32;
+
+inline void cpu_pause() {
+#if defined(__x86_64__) || defined(__i386__)
+  __builtin_ia32_pause();
+#elif defined(__aarch64__)
+  asm volatile("yield");
+#endif
+}
+
+// The CPUs of the affinity mask, one of each physical core.
+std::vector<int> physical_cpus() {
+  cpu_set_t mask;
+  CPU_ZERO(&mask);
+  std::vector<int> cpus;
+  if (sched_getaffinity(0, sizeof(mask), &mask) != 0) return cpus;
+  std::set<std::string> cores_seen;
+  for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu) {
+    if (!CPU_ISSET(cpu, &mask)) continue;
+    std::ifstream file("/sys/devices/system/cpu/cpu" + std::to_string(cpu) +
+                       "/topology/thread_siblings_list");
+    std::string siblings;
+    // Where the topology is hidden, each CPU counts as a core.
+    if (file && std::getline(file, siblings) && !cores_seen.insert(siblings).second) continue;
+    cpus.push_back(cpu);
+  }
+  return cpus;
+}
+
+// CPUs that a quota file of version 2 ("max 100000" or "150000 100000") allows; 0: no limit there.
+double quota_v2(const std::string& path) {
+  std::ifstream file(path);
+  std::string quota;
+  double period = 0;
+  if (!(file >> quota >> period) || quota == "max" || period <= 0) return 0;
+  std::istringstream number(quota);
+  double value = 0;
+  return number >> value ? value / period : 0;
+}
+
+double quota_v1(const std::string& folder) {
+  std::ifstream quota_file(folder + "/cpu.cfs_quota_us");
+  std::ifstream period_file(folder + "/cpu.cfs_period_us");
+  double quota = 0;
+  double period = 0;
+  if (!(quota_file >> quota) || !(period_file >> period) || quota <= 0 || period <= 0) return 0;
+  return quota / period;
+}
+
+// The lowest quota from the process's own control group up to the root; 0: none.
+double cgroup_cpus() {
+  double lowest = 0;
+  const auto take = [&lowest](double cpus) {
+    if (cpus > 0 && (lowest == 0 || cpus < lowest)) lowest = cpus;
+  };
+  std::ifstream groups("/proc/self/cgroup");
+  std::string line;
+  while (std::getline(groups, line)) {
+    // "0::/path" (version 2) or "4:cpu,cpuacct:/path" (version 1).
+    const size_t first = line.find(':');
+    const size_t second = first == std::string::npos ? first : line.find(':', first + 1);
+    if (second == std::string::npos) continue;
+    std::string controllers = line.substr(first + 1, second - first - 1);
+    const bool v2 = controllers.empty();
+    controllers.insert(controllers.begin(), ',');
+    controllers.push_back(',');
+    if (!v2 && controllers.find(",cpu,") == std::string::npos) continue;
+    std::string path = line.substr(second + 1);
+    while (true) {
+      if (path == "/") path.clear();
+      take(v2 ? quota_v2("/sys/fs/cgroup" + path + "/cpu.max") : quota_v1("/sys/fs/cgroup/cpu" + path));
+      if (path.empty()) break;
+      path.resize(path.rfind('/') == std::string::npos ? 0 : path.rfind('/'));
+    }
+  }
+  return lowest;
+}
+
+void bind_to_cpu(std::thread& thread, int cpu) {
+  cpu_set_t mask;
+  CPU_ZERO(&mask);
+  CPU_SET(cpu, &mask);
+  // A refusal costs speed only.
+  pthread_setaffinity_np(thread.native_handle(), sizeof(mask), &mask);
+}
+
+}  // namespace
+
+// One word holds all that threads agree on, so that a loop is joined by one compare-and-swap:
+//
+//   bit 31..12 loop number | bit 11 stop | bit 10 open | bit 9..0 threads inside
+//
+// The caller opens a loop, works on it, closes it when no range is left and waits until nobody is inside. A
+// thread that is parked or not scheduled simply misses the loop: nobody waits for it.
+struct ThreadPool::Impl {
+  static constexpr uint32_t kInside = (1U << 10) - 1;
+  static constexpr uint32_t kOpen = 1U << 10;
+  static constexpr uint32_t kStop = 1U << 11;
+  static constexpr uint32_t kLoop = 1U << 12;
+  static constexpr uint32_t kLoopMask = ~(kLoop - 1);
+
+  alignas(64) std::atomic<uint32_t> state{0};
+  alignas(64) std::atomic<int64_t> next{0};
+  // The open loop. Written while nobody is inside, published by `state`.
+  alignas(64) int64_t n = 0;
+  int64_t grain = 1;
+  Body body = nullptr;
+  void* arg = nullptr;
+  std::vector<std::thread> workers;
+
+  void run_ranges(int thread) {
+    while (true) {
+      const int64_t begin = next.fetch_add(grain, std::memory_order_relaxed);
+      if (begin >= n) return;
+      body(arg, begin, std::min(n, begin + grain), thread);
+    }
+  }
+
+  void work(int thread) {
+    uint32_t last_loop = 1;  // no loop number has its low bits set
+    auto spin_until = std::chrono::steady_clock::now() + kSpin;
+    int pauses = 0;
+    while (true) {
+      uint32_t seen = state.load(std::memory_order_acquire);
+      if ((seen & kStop) != 0) return;
+      if ((seen & kOpen) != 0 && (seen & kLoopMask) != last_loop) {
+        if (!state.compare_exchange_weak(seen, seen + 1, std::memory_order_acq_rel)) continue;
+        last_loop = seen & kLoopMask;
+        run_ranges(thread);
+        state.fetch_sub(1, std::memory_order_acq_rel);
+        spin_until = std::chrono::steady_clock::now() + kSpin;
+        pauses = 0;
+        continue;
+      }
+      cpu_pause();
+      if (++pauses % kPausesPerClockRead != 0 || std::chrono::steady_clock::now() < spin_until) continue;
+      state.wait(seen, std::memory_order_acquire);
+      spin_until = std::chrono::steady_clock::now() + kSpin;
+      pauses = 0;
+    }
+  }
+
+  void stop() {
+    state.fetch_or(kStop, std::memory_order_release);
+    state.notify_all();
+    for (auto& worker : workers) worker.join();
+  }
+};
+
+ThreadPool::ThreadPool(int threads, bool pin) : impl_(std::make_unique<Impl>()) {
+  if (threads < 1 || threads > kMaxThreads) {
+    throw Error("a pool of " + std::to_string(threads) + " threads; 1 to " + std::to_string(kMaxThreads) +
+                " are possible");
+  }
+  const std::vector<int> cpus = pin ? physical_cpus() : std::vector<int>();
+  impl_->workers.reserve(static_cast<size_t>(threads - 1));
+  for (int i = 1; i < threads; ++i) {
+    try {
+      impl_->workers.emplace_back([impl = impl_.get(), i] { impl->work(i); });
+    } catch (const std::system_error& e) {
+      impl_->stop();
+      throw Error("cannot start thread " + std::to_string(i) + " of " + std::to_string(threads) + ": " +
+                  e.what());
+    }
+    if (!cpus.empty()) bind_to_cpu(impl_->workers.back(), cpus[static_cast<size_t>(i) % cpus.size()]);
+  }
+}
+
+ThreadPool::~ThreadPool() {
+  impl_->stop();
+}
+
+int ThreadPool::num_threads() const {
+  return static_cast<int>(impl_->workers.size()) + 1;
+}
+
+void ThreadPool::parallel_for(int64_t n, int64_t grain, Body body, void* arg) {
+  if (n <= 0) return;
+  grain = std::max<int64_t>(grain, 1);
+  if (n <= grain || impl_->workers.empty()) {
+    body(arg, 0, n, 0);
+    return;
+  }
+  Impl& pool = *impl_;
+  pool.n = n;
+  pool.grain = grain;
+  pool.body = body;
+  pool.arg = arg;
+  pool.next.store(0, std::memory_order_relaxed);
+  const uint32_t opened =
+      ((pool.state.load(std::memory_order_relaxed) & Impl::kLoopMask) + Impl::kLoop) | Impl::kOpen;
+  pool.state.store(opened, std::memory_order_release);
+  pool.state.notify_all();
+  pool.run_ranges(0);
+  uint32_t seen = pool.state.fetch_and(~Impl::kOpen, std::memory_order_acq_rel);
+  for (int pauses = 0; (seen & Impl::kInside) != 0; ++pauses) {
+    // Somebody is on its last range. Where it lost its core it may need ours.
+    if (pauses < 4096) {
+      cpu_pause();
+    } else {
+      sched_yield();
+    }
+    seen = pool.state.load(std::memory_order_acquire);
+  }
+}
+
+int available_cores() {
+  int cores = std::max(1, static_cast<int>(physical_cpus().size()));
+  const double quota = cgroup_cpus();
+  if (quota > 0) cores = std::min(cores, std::max(1, static_cast<int>(quota)));
+  return std::min(cores, kMaxThreads);
+}
+
+}  // namespace quire

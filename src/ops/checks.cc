@@ -1,0 +1,192 @@
+#include "ops/checks.h"
+
+#include <limits>
+#include <string>
+
+#include "base/error.h"
+#include "quant/codec.h"
+
+namespace quire {
+namespace {
+
+std::string describe(const char* name, const TensorView& t) {
+  return std::string(name) + " " + t.shape.to_string() + " " + std::string(dtype_name(t.dtype));
+}
+
+void require(bool ok, const char* op, const char* rule, const std::string& shapes) {
+  if (!ok) throw Error(std::string(op) + ": " + rule + "; got " + shapes);
+}
+
+void require_f32(const char* op, const char* name, const TensorView& t) {
+  require(t.data != nullptr && t.dtype == DType::kF32, op, "a float32 tensor is needed", describe(name, t));
+  require(t.rows() <= 1 || t.row_stride >= t.row_size(), op, "rows must not overlap",
+          describe(name, t) + " with a row stride of " + std::to_string(t.row_stride));
+}
+
+void require_ids(const char* op, std::span<const int32_t> ids, int64_t rows) {
+  for (const int32_t id : ids) {
+    require(id >= 0 && id < rows, op, "an index must lie inside the table",
+            std::to_string(id) + " of " + std::to_string(rows));
+  }
+}
+
+}  // namespace
+
+void check_linear(const TensorView& out, const TensorView& x, const PackedLinear& w,
+                  const TensorView& residual) {
+  const std::string shapes = describe("out", out) + ", " + describe("x", x) + ", w [" + std::to_string(w.n) +
+                             ", " + std::to_string(w.k) + "]";
+  require_f32("linear", "out", out);
+  require_f32("linear", "x", x);
+  require(x.row_size() == w.k, "linear", "x must have w's k columns", shapes);
+  require(out.row_size() == w.n && out.rows() == x.rows(), "linear", "out must be [rows of x, n of w]",
+          shapes);
+  require(w.bias.size() == 0 || w.bias.size() == static_cast<size_t>(w.n) * sizeof(float), "linear",
+          "the bias must have n elements", shapes + ", bias of " + std::to_string(w.bias.size()) + " bytes");
+  if (residual.data == nullptr) return;
+  require_f32("linear", "residual", residual);
+  require(residual.rows() == out.rows() && residual.row_size() == out.row_size(), "linear",
+          "the residual must have out's shape", shapes + ", " + describe("residual", residual));
+}
+
+void check_embedding(const TensorView& out, const TensorView& table, std::span<const int32_t> ids) {
+  const std::string shapes =
+      describe("out", out) + ", " + describe("table", table) + ", ids [" + std::to_string(ids.size()) + "]";
+  require_f32("embedding", "out", out);
+  require(is_storage_dtype(table.dtype), "embedding", "the table must be float32, bfloat16 or float16",
+          shapes);
+  require(table.shape.rank() == 2 && out.row_size() == table.shape[1] &&
+              out.rows() == static_cast<int64_t>(ids.size()),
+          "embedding", "out must be [ids, columns of the table]", shapes);
+  require_ids("embedding", ids, table.rows());
+}
+
+void check_embedding_packed(const TensorView& out, const PackedLinear& table, std::span<const int32_t> ids) {
+  require_f32("embedding", "out", out);
+  require(out.row_size() == table.k && out.rows() == static_cast<int64_t>(ids.size()), "embedding",
+          "out must be [ids, columns of the table]",
+          describe("out", out) + ", table [" + std::to_string(table.n) + ", " + std::to_string(table.k) +
+              "], ids [" + std::to_string(ids.size()) + "]");
+  require_ids("embedding", ids, table.n);
+}
+
+void check_norm(const TensorView& out, const TensorView& x, const TensorView& weight,
+                const TensorView& bias) {
+  require_f32("norm", "out", out);
+  require_f32("norm", "x", x);
+  require_f32("norm", "weight", weight);
+  const std::string shapes =
+      describe("out", out) + ", " + describe("x", x) + ", " + describe("weight", weight);
+  require(weight.shape.rank() == 1 && weight.shape[0] > 0 && x.shape.rank() > 1 &&
+              x.shape[x.shape.rank() - 1] == weight.shape[0],
+          "norm", "the weight must have x's last dimension", shapes);
+  require(out.shape == x.shape, "norm", "out must have x's shape", shapes);
+  if (bias.data == nullptr) return;
+  require_f32("norm", "bias", bias);
+  require(bias.shape == weight.shape, "norm", "the bias must have the weight's shape",
+          shapes + ", " + describe("bias", bias));
+}
+
+void check_rope(const TensorView& x, std::span<const int32_t> positions, const TensorView& cos_sin) {
+  require_f32("rope", "x", x);
+  require_f32("rope", "cos_sin", cos_sin);
+  const std::string shapes = describe("x", x) + ", " + describe("cos_sin", cos_sin);
+  require(x.shape.rank() == 3 && cos_sin.shape.rank() == 2, "rope",
+          "x [rows, heads, head_dim] and cos_sin [positions, "
+          "rotary_dim] are needed",
+          shapes);
+  require(cos_sin.shape[1] % 2 == 0 && cos_sin.shape[1] <= x.shape[2], "rope",
+          "rotary_dim must be even and at most head_dim", shapes);
+  require(static_cast<int64_t>(positions.size()) == x.rows(), "rope", "each row needs one position",
+          shapes + ", positions [" + std::to_string(positions.size()) + "]");
+  require_ids("rope", positions, cos_sin.rows());
+}
+
+namespace {
+
+void check_cache(const char* op, const KvCacheView& cache) {
+  require(cache.base != nullptr && is_storage_dtype(cache.dtype) && cache.block_size > 0 &&
+              cache.num_kv_heads > 0 && cache.head_dim > 0,
+          op, "the KV cache needs memory, a float type and positive sizes",
+          "block_size " + std::to_string(cache.block_size) + ", num_kv_heads " +
+              std::to_string(cache.num_kv_heads) + ", head_dim " + std::to_string(cache.head_dim));
+}
+
+}  // namespace
+
+void check_kv_write(const KvCacheView& cache, const TensorView& k, const TensorView& v,
+                    std::span<const int64_t> slot_mapping) {
+  check_cache("kv_write", cache);
+  require_f32("kv_write", "k", k);
+  require_f32("kv_write", "v", v);
+  const std::string shapes =
+      describe("k", k) + ", " + describe("v", v) + ", slots [" + std::to_string(slot_mapping.size()) + "]";
+  require(k.row_size() == int64_t{cache.num_kv_heads} * cache.head_dim && v.row_size() == k.row_size(),
+          "kv_write", "k and v must be [rows, num_kv_heads, head_dim]", shapes);
+  require(v.rows() == k.rows() && static_cast<int64_t>(slot_mapping.size()) == k.rows(), "kv_write",
+          "k, v and the slots must have the same number of rows", shapes);
+}
+
+void check_paged_attention(const TensorView& out, const TensorView& q, const KvCacheView& cache,
+                           const AttentionBatch& batch) {
+  check_cache("paged_attention", cache);
+  require_f32("paged_attention", "out", out);
+  require_f32("paged_attention", "q", q);
+  const std::string shapes = describe("out", out) + ", " + describe("q", q) + ", num_kv_heads " +
+                             std::to_string(cache.num_kv_heads) + ", head_dim " +
+                             std::to_string(cache.head_dim);
+  require(q.shape.rank() == 3 && q.shape[2] == cache.head_dim && q.shape[1] % cache.num_kv_heads == 0,
+          "paged_attention", "q must be [rows, a multiple of num_kv_heads, head_dim]", shapes);
+  require(out.rows() == q.rows() && out.row_size() == q.row_size(), "paged_attention",
+          "out must have q's shape", shapes);
+  const auto seqs = static_cast<size_t>(batch.num_seqs);
+  require(batch.num_seqs >= 0 && batch.cu_seqlens_q.size() == seqs + 1 && batch.seq_lens.size() == seqs &&
+              batch.block_table_indptr.size() == seqs + 1 && batch.cu_seqlens_q[0] == 0 &&
+              batch.cu_seqlens_q[seqs] == q.rows(),
+          "paged_attention", "the batch's arrays must fit its number of sequences and q's rows",
+          shapes + ", num_seqs " + std::to_string(batch.num_seqs));
+  for (size_t s = 0; s < seqs; ++s) {
+    const int64_t rows = int64_t{batch.cu_seqlens_q[s + 1]} - batch.cu_seqlens_q[s];
+    const int64_t blocks = int64_t{batch.block_table_indptr[s + 1]} - batch.block_table_indptr[s];
+    require(rows >= 0 && rows <= batch.seq_lens[s] && blocks * cache.block_size >= batch.seq_lens[s] &&
+                batch.block_table_indptr[s] >= 0 &&
+                static_cast<size_t>(batch.block_table_indptr[s + 1]) <= batch.block_table.size(),
+            "paged_attention", "a sequence's blocks must hold its tokens, and its rows be among them",
+            "sequence " + std::to_string(s) + " of " + std::to_string(batch.seq_lens[s]) + " tokens, " +
+                std::to_string(rows) + " rows, " + std::to_string(blocks) + " blocks of " +
+                std::to_string(cache.block_size));
+  }
+}
+
+void check_gated_activation(const TensorView& out, const TensorView& gate_up) {
+  require_f32("gated_activation", "out", out);
+  require_f32("gated_activation", "gate_up", gate_up);
+  require(out.rows() == gate_up.rows() && gate_up.row_size() == 2 * out.row_size(), "gated_activation",
+          "gate_up must have twice out's columns",
+          describe("out", out) + ", " + describe("gate_up", gate_up));
+}
+
+PackedLinear make_packed(std::span<const TensorView> parts, WeightFormat format, int64_t panel) {
+  require(!parts.empty(), "pack_linear", "a matrix is needed", "none");
+  require(is_storage_dtype(format.dtype), "pack_linear", "weights are stored as float32, bfloat16 or float16",
+          std::string(dtype_name(format.dtype)));
+  PackedLinear packed;
+  packed.format = format;
+  packed.k = parts[0].row_size();
+  for (const TensorView& part : parts) {
+    require(part.shape.rank() == 2 && part.rows() > 0 && part.row_size() == packed.k && packed.k > 0,
+            "pack_linear", "the parts must be matrices with the same number of columns",
+            describe("first", parts[0]) + ", " + describe("part", part));
+    require(part.data != nullptr && is_storage_dtype(part.dtype), "pack_linear",
+            "weights are read as float32, bfloat16 or float16", describe("part", part));
+    packed.n += part.rows();
+  }
+  const int64_t rows = (packed.n + panel - 1) / panel * panel;
+  const auto bytes = static_cast<int64_t>(dtype_size(format.dtype));
+  require(rows <= std::numeric_limits<int64_t>::max() / bytes / packed.k, "pack_linear",
+          "the matrix is too large", std::to_string(packed.n) + " x " + std::to_string(packed.k));
+  packed.data = Buffer(static_cast<size_t>(rows * packed.k * bytes));
+  return packed;
+}
+
+}  // namespace quire

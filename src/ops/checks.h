@@ -1,0 +1,28 @@
+// Shape checks of the ops, called once where a model is put together (and by tests), not for each step. Each
+// throws Error naming the op and the shapes at fault.
+#pragma once
+
+#include <span>
+
+#include "ops/op_table.h"
+
+namespace quire {
+
+void check_linear(const TensorView& out, const TensorView& x, const PackedLinear& w,
+                  const TensorView& residual);
+// ids are checked against the number of rows too.
+void check_embedding(const TensorView& out, const TensorView& table, std::span<const int32_t> ids);
+void check_embedding_packed(const TensorView& out, const PackedLinear& table, std::span<const int32_t> ids);
+void check_norm(const TensorView& out, const TensorView& x, const TensorView& weight, const TensorView& bias);
+void check_rope(const TensorView& x, std::span<const int32_t> positions, const TensorView& cos_sin);
+void check_kv_write(const KvCacheView& cache, const TensorView& k, const TensorView& v,
+                    std::span<const int64_t> slot_mapping);
+void check_paged_attention(const TensorView& out, const TensorView& q, const KvCacheView& cache,
+                           const AttentionBatch& batch);
+void check_gated_activation(const TensorView& out, const TensorView& gate_up);
+
+// The empty matrix that `parts` fill: n, k, format, and zeroed data for panels of `panel` rows each. Throws
+// Error when the parts do not fit together or the format is not one of weights.
+PackedLinear make_packed(std::span<const TensorView> parts, WeightFormat format, int64_t panel);
+
+}  // namespace quire

@@ -1,0 +1,51 @@
+// The plain form of every op: what it means, in float32 and in the simplest order of summation. Kernels are
+// tested against it, and it is the table of machines with no better instruction set ("generic"). Stateless;
+// one step at a time, rows in parallel.
+//
+// Order: every sum runs from its first term to its last with one rounding for each product and one for each
+// addition. Layouts: a packed matrix is cut into panels of 32 outputs, each [k][32], the last one padded with
+// zeros; a KV block holds keys as [kv_head][head_dim][block_size], then values as
+// [kv_head][block_size][head_dim].
+#pragma once
+
+#include "ops/op_table.h"
+
+namespace quire {
+
+// Lives as long as the program.
+const OpTable& reference_ops();
+
+// The entries, for callers that want one of them. Contracts: op_table.h.
+namespace reference {
+
+size_t workspace_bytes(int64_t max_tokens, int64_t max_seq_len, int32_t num_heads, int32_t head_dim,
+                       int threads);
+PackedLinear pack_linear(const OpContext& ctx, std::span<const TensorView> parts, WeightFormat format);
+void linear(const OpContext& ctx, const TensorView& out, const TensorView& x, const PackedLinear& w,
+            const TensorView& residual);
+void embedding(const OpContext& ctx, const TensorView& out, const TensorView& table,
+               std::span<const int32_t> ids);
+void embedding_packed(const OpContext& ctx, const TensorView& out, const PackedLinear& table,
+                      std::span<const int32_t> ids);
+void rms_norm(const OpContext& ctx, const TensorView& out, const TensorView& x, const TensorView& weight,
+              float eps, float weight_offset);
+void layer_norm(const OpContext& ctx, const TensorView& out, const TensorView& x, const TensorView& weight,
+                const TensorView& bias, float eps);
+void rope(const OpContext& ctx, const TensorView& x, std::span<const int32_t> positions,
+          const TensorView& cos_sin, RopeStyle style);
+void kv_write(const OpContext& ctx, const KvCacheView& cache, const TensorView& k, const TensorView& v,
+              std::span<const int64_t> slot_mapping);
+void paged_attention(const OpContext& ctx, const TensorView& out, const TensorView& q,
+                     const KvCacheView& cache, const AttentionBatch& batch, const AttentionParams& params);
+void gated_activation(const OpContext& ctx, const TensorView& out, const TensorView& gate_up, Activation act);
+void activation(const OpContext& ctx, const TensorView& x, Activation act);
+void add(const OpContext& ctx, const TensorView& x, const TensorView& y);
+void gather_rows(const OpContext& ctx, const TensorView& out, const TensorView& x,
+                 std::span<const int32_t> rows);
+void scale_softcap(const OpContext& ctx, const TensorView& x, float scale, float cap);
+
+// The activation functions themselves.
+float activate(float x, Activation act);
+
+}  // namespace reference
+}  // namespace quire

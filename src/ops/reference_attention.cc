@@ -1,0 +1,117 @@
+// The plain KV store and attention: for each query and head the scores of all its positions, their softmax,
+// the weighted sum.
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <limits>
+
+#include "base/error.h"
+#include "ops/parallel.h"
+#include "ops/reference.h"
+#include "quant/codec.h"
+
+namespace quire::reference {
+namespace {
+
+struct Block {
+  const KvCacheView& cache;
+  std::byte* keys;
+  std::byte* values;
+
+  Block(const KvCacheView& view, int64_t block) : cache(view) {
+    keys = view.base + block * view.block_stride + view.layer_offset;
+    values = keys + kv_bytes_per_block(view.dtype, view.block_size, view.num_kv_heads, view.head_dim) / 2;
+  }
+  int64_t key_index(int64_t head, int64_t dim, int64_t offset) const {
+    return (head * cache.head_dim + dim) * cache.block_size + offset;
+  }
+  int64_t value_index(int64_t head, int64_t dim, int64_t offset) const {
+    return (head * cache.block_size + offset) * cache.head_dim + dim;
+  }
+};
+
+}  // namespace
+
+// The scores of one query for each thread.
+size_t workspace_bytes(int64_t, int64_t max_seq_len, int32_t, int32_t, int threads) {
+  return static_cast<size_t>(max_seq_len) * static_cast<size_t>(threads) * sizeof(float);
+}
+
+void kv_write(const OpContext& ctx, const KvCacheView& cache, const TensorView& k, const TensorView& v,
+              std::span<const int64_t> slot_mapping) {
+  const int64_t heads = cache.num_kv_heads;
+  const int64_t d = cache.head_dim;
+  parallel_ranges(ctx, k.rows(), row_grain(2 * heads * d), [&](int64_t begin, int64_t end, int) {
+    for (int64_t r = begin; r < end; ++r) {
+      const int64_t slot = slot_mapping[static_cast<size_t>(r)];
+      if (slot < 0) continue;
+      const Block block(cache, slot / cache.block_size);
+      const int64_t offset = slot % cache.block_size;
+      for (int64_t h = 0; h < heads; ++h) {
+        for (int64_t i = 0; i < d; ++i) {
+          store_f32(cache.dtype, block.keys, block.key_index(h, i, offset), k.row<float>(r)[h * d + i]);
+          store_f32(cache.dtype, block.values, block.value_index(h, i, offset), v.row<float>(r)[h * d + i]);
+        }
+      }
+    }
+  });
+}
+
+void paged_attention(const OpContext& ctx, const TensorView& out, const TensorView& q,
+                     const KvCacheView& cache, const AttentionBatch& batch, const AttentionParams& params) {
+  const int64_t num_heads = q.shape[1];
+  const int64_t d = cache.head_dim;
+  const int64_t group = num_heads / cache.num_kv_heads;
+  const int64_t rows = batch.cu_seqlens_q[static_cast<size_t>(batch.num_seqs)];
+  int32_t longest = 0;
+  for (int32_t s = 0; s < batch.num_seqs; ++s)
+    longest = std::max(longest, batch.seq_lens[static_cast<size_t>(s)]);
+  const auto score_bytes = static_cast<size_t>(longest) * sizeof(float);
+  if (ctx.workspace.size() < score_bytes * static_cast<size_t>(num_threads(ctx))) {
+    throw Error("attention over " + std::to_string(longest) + " positions needs more workspace than the " +
+                std::to_string(ctx.workspace.size()) + " bytes it got");
+  }
+  parallel_ranges(ctx, rows * num_heads, 1, [&](int64_t begin, int64_t end, int thread) {
+    auto* scores = reinterpret_cast<float*>(ctx.workspace.data() + static_cast<size_t>(thread) * score_bytes);
+    for (int64_t item = begin; item < end; ++item) {
+      const int64_t row = item / num_heads;
+      const int64_t head = item % num_heads;
+      const auto* after =
+          std::upper_bound(batch.cu_seqlens_q.data(), batch.cu_seqlens_q.data() + batch.num_seqs, row);
+      const auto seq = static_cast<size_t>(after - batch.cu_seqlens_q.data() - 1);
+      const int32_t* blocks = batch.block_table.data() + batch.block_table_indptr[seq];
+      const int64_t position = batch.seq_lens[seq] - (batch.cu_seqlens_q[seq + 1] - row);
+      const int64_t low = params.window > 0 ? std::max<int64_t>(0, position - params.window + 1) : 0;
+      const float* query = q.row<float>(row) + head * d;
+      float* result = out.row<float>(row) + head * d;
+
+      float highest = -std::numeric_limits<float>::infinity();
+      for (int64_t p = low; p <= position; ++p) {
+        const Block block(cache, blocks[p / cache.block_size]);
+        float dot = 0;
+        for (int64_t i = 0; i < d; ++i) {
+          dot += query[i] *
+                 load_f32(cache.dtype, block.keys, block.key_index(head / group, i, p % cache.block_size));
+        }
+        float score = dot * params.scale;
+        if (params.logit_softcap > 0) score = params.logit_softcap * std::tanh(score / params.logit_softcap);
+        scores[p] = score;
+        highest = std::max(highest, score);
+      }
+      float total = 0;
+      std::fill_n(result, d, 0.0F);
+      for (int64_t p = low; p <= position; ++p) {
+        const Block block(cache, blocks[p / cache.block_size]);
+        const float weight = std::exp(scores[p] - highest);
+        total += weight;
+        for (int64_t i = 0; i < d; ++i) {
+          result[i] += weight * load_f32(cache.dtype, block.values,
+                                         block.value_index(head / group, i, p % cache.block_size));
+        }
+      }
+      for (int64_t i = 0; i < d; ++i) result[i] /= total;
+    }
+  });
+}
+
+}  // namespace quire::reference

@@ -1,0 +1,177 @@
+#include "base/thread_pool.h"
+
+#include <gtest/gtest.h>
+#include <sched.h>
+#include <sys/resource.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <mutex>
+#include <set>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "base/error.h"
+
+namespace quire {
+namespace {
+
+double cpu_seconds() {
+  rusage usage{};
+  getrusage(RUSAGE_SELF, &usage);
+  const auto seconds = [](const timeval& t) {
+    return static_cast<double>(t.tv_sec) + 1e-6 * static_cast<double>(t.tv_usec);
+  };
+  return seconds(usage.ru_utime) + seconds(usage.ru_stime);
+}
+
+TEST(ThreadPool, CoversEveryIndexExactlyOnce) {
+  for (const int threads : {1, 2, 3, 8}) {
+    ThreadPool pool(threads);
+    EXPECT_EQ(pool.num_threads(), threads);
+    for (const int64_t n : {1, 2, 7, 64, 1000}) {
+      for (const int64_t grain : {1, 3, 64, 5000}) {
+        std::vector<std::atomic<int>> hits(static_cast<size_t>(n));
+        pool.parallel_for(n, grain, [&](int64_t begin, int64_t end, int) {
+          for (int64_t i = begin; i < end; ++i) ++hits[static_cast<size_t>(i)];
+        });
+        for (const auto& h : hits)
+          ASSERT_EQ(h.load(), 1) << threads << " threads, n " << n << ", grain " << grain;
+      }
+    }
+  }
+}
+
+TEST(ThreadPool, RangesAreMultiplesOfTheGrainButTheLast) {
+  ThreadPool pool(3);
+  std::mutex mutex;
+  std::set<std::pair<int64_t, int64_t>> ranges;
+  pool.parallel_for(100, 8, [&](int64_t begin, int64_t end, int thread) {
+    EXPECT_GE(thread, 0);
+    EXPECT_LT(thread, 3);
+    const std::lock_guard lock(mutex);
+    ranges.emplace(begin, end);
+  });
+  int64_t at = 0;
+  for (const auto& [begin, end] : ranges) {
+    EXPECT_EQ(begin, at);
+    EXPECT_TRUE((end - begin) % 8 == 0 || end == 100);
+    at = end;
+  }
+  EXPECT_EQ(at, 100);
+}
+
+TEST(ThreadPool, AnEmptyLoopCallsNothing) {
+  ThreadPool pool(2);
+  pool.parallel_for(0, 1, [](int64_t, int64_t, int) { FAIL(); });
+}
+
+TEST(ThreadPool, TakesTemporaryAndNamedBodies) {
+  ThreadPool pool(2);
+  std::atomic<int64_t> sum{0};
+  auto named = [&](int64_t begin, int64_t end, int) {
+    for (int64_t i = begin; i < end; ++i) sum += i;
+  };
+  pool.parallel_for(10, 1, named);
+  const auto constant = named;
+  pool.parallel_for(10, 1, constant);
+  EXPECT_EQ(sum.load(), 90);
+}
+
+TEST(ThreadPool, ManySmallLoopsSeeEachOthersWrites) {
+  ThreadPool pool(4);
+  std::vector<int64_t> values(64, 0);
+  for (int round = 0; round < 5000; ++round) {
+    pool.parallel_for(64, 1, [&](int64_t begin, int64_t end, int) {
+      // Plain memory: each round reads what another thread may have written in the round before.
+      for (int64_t i = begin; i < end; ++i) values[static_cast<size_t>(i)] += 1;
+    });
+  }
+  for (const int64_t v : values) EXPECT_EQ(v, 5000);
+}
+
+TEST(ThreadPool, AThreadIndexIsNeverUsedTwiceAtOnce) {
+  ThreadPool pool(4);
+  std::vector<std::atomic<int>> inside(4);
+  for (int round = 0; round < 200; ++round) {
+    pool.parallel_for(32, 1, [&](int64_t, int64_t, int thread) {
+      EXPECT_EQ(inside[static_cast<size_t>(thread)].fetch_add(1), 0);
+      inside[static_cast<size_t>(thread)].fetch_sub(1);
+    });
+  }
+}
+
+TEST(ThreadPool, WorksAfterItsThreadsParked) {
+  ThreadPool pool(3);
+  for (int round = 0; round < 5; ++round) {
+    std::atomic<int> calls{0};
+    pool.parallel_for(30, 1,
+                      [&](int64_t begin, int64_t end, int) { calls += static_cast<int>(end - begin); });
+    EXPECT_EQ(calls.load(), 30);
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
+}
+
+TEST(ThreadPool, AParkedThreadWakesForALongLoop) {
+  ThreadPool pool(2);
+  std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  // Each range waits for the other one, so the loop ends only when a second thread has come.
+  std::atomic<int> entered{0};
+  pool.parallel_for(2, 1, [&](int64_t, int64_t, int) {
+    ++entered;
+    while (entered.load() < 2) std::this_thread::yield();
+  });
+  EXPECT_EQ(entered.load(), 2);
+}
+
+TEST(ThreadPool, AnIdlePoolUsesNoProcessorTime) {
+  ThreadPool pool(4);
+  std::atomic<int> calls{0};
+  pool.parallel_for(16, 1, [&](int64_t, int64_t, int) { ++calls; });
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));  // time to park
+  const double before = cpu_seconds();
+  std::this_thread::sleep_for(std::chrono::milliseconds(300));
+  EXPECT_LT(cpu_seconds() - before, 0.005);
+}
+
+TEST(ThreadPool, PinnedThreadsWork) {
+  ThreadPool pool(2, true);
+  std::atomic<int> calls{0};
+  pool.parallel_for(16, 1, [&](int64_t, int64_t, int) { ++calls; });
+  EXPECT_EQ(calls.load(), 16);
+}
+
+TEST(ThreadPool, RefusesImpossibleSizes) {
+  EXPECT_THROW(ThreadPool(0), Error);
+  EXPECT_THROW(ThreadPool(-3), Error);
+  EXPECT_THROW(ThreadPool(5000), Error);
+}
+
+TEST(AvailableCores, IsAtMostTheAffinityMask) {
+  cpu_set_t mask;
+  CPU_ZERO(&mask);
+  ASSERT_EQ(sched_getaffinity(0, sizeof(mask), &mask), 0);
+  EXPECT_GE(available_cores(), 1);
+  EXPECT_LE(available_cores(), CPU_COUNT(&mask));
+}
+
+TEST(AvailableCores, FollowsTheAffinityMask) {
+  int cores = 0;
+  std::thread([&cores] {
+    cpu_set_t mask;
+    CPU_ZERO(&mask);
+    ASSERT_EQ(sched_getaffinity(0, sizeof(mask), &mask), 0);
+    int first = 0;
+    while (!CPU_ISSET(first, &mask)) ++first;
+    CPU_ZERO(&mask);
+    CPU_SET(first, &mask);
+    ASSERT_EQ(sched_setaffinity(0, sizeof(mask), &mask), 0);
+    cores = available_cores();
+  }).join();
+  EXPECT_EQ(cores, 1);
+}
+
+}  // namespace
+}  // namespace quire
