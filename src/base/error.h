@@ -2,18 +2,13 @@
 // On the request path it returns Result<T>: no exception crosses the engine thread for what a user sent.
 #pragma once
 
-#include <stdexcept>
 #include <string>
 #include <utility>
 #include <variant>
 
-namespace quire {
+#include "quire/error.h"
 
-// A load-time failure. what() names the place, what was wrong there, and what to do.
-class Error : public std::runtime_error {
- public:
-  using std::runtime_error::runtime_error;
-};
+namespace quire {
 
 // What kind of refusal a request met; the server maps each to one HTTP status.
 enum class ErrorKind {

@@ -1,0 +1,56 @@
+// The engine's metrics by their Prometheus names (vLLM's), made once and updated from the engine thread.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "base/metrics.h"
+#include "contract/request_output.h"
+#include "contract/sampling_params.h"
+
+namespace quire {
+
+struct ModelInfo;
+
+struct EngineMetrics {
+  EngineMetrics(MetricsRegistry& registry, const ModelInfo& model);
+
+  Gauge& num_requests_running;
+  Gauge& num_requests_waiting;
+  Gauge& kv_cache_usage;
+  Gauge& kv_cache_waste;
+  Gauge& weight_memory_bytes;
+  Gauge& kv_cache_memory_bytes;
+  Gauge& startup_seconds;
+  Counter& prefix_cache_queries;
+  Counter& prefix_cache_hits;
+  Counter& num_preemptions;
+  Counter& prompt_tokens;
+  Counter& prompt_tokens_cached;
+  Counter& generation_tokens;
+  Counter& success_stop;
+  Counter& success_length;
+  Counter& success_abort;
+  Counter& success_error;
+  Counter& rejected_invalid;
+  Counter& rejected_overloaded;
+  Histogram& request_prompt_tokens;
+  Histogram& request_generation_tokens;
+  Histogram& request_params_n;
+  Histogram& request_params_max_tokens;
+  Histogram& iteration_tokens;
+  Histogram& time_to_first_token;
+  Histogram& inter_token_latency;
+  Histogram& time_per_output_token;
+  Histogram& e2e_latency;
+  Histogram& queue_time;
+  Histogram& prefill_time;
+  Histogram& decode_time;
+  Histogram& inference_time;
+
+  void observe_finished_sample(FinishReason reason, int32_t num_tokens);
+  void observe_finished_request(const RequestTimes& times, int32_t num_prompt_tokens, int64_t num_generated_tokens,
+                                const SamplingParams& params);
+};
+
+}  // namespace quire

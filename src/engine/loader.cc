@@ -1,0 +1,208 @@
+#include "engine/loader.h"
+
+#include <algorithm>
+#include <fstream>
+#include <future>
+#include <limits>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/log.h"
+#include "base/strings.h"
+#include "io/json_file.h"
+
+namespace quire {
+namespace {
+
+using nlohmann::json;
+
+constexpr double kDefaultKvShare = 0.4;  // of the free memory
+constexpr int32_t kDefaultBatchedTokens = 2048;
+constexpr int64_t kMaxPoolBlocks = int64_t{1} << 24;
+
+std::optional<ChatTemplate> open_chat_template(const Tokenizer* tokenizer, const std::string& file,
+                                               const std::string& model_name) {
+  if (!file.empty()) return ChatTemplate::parse(read_text_file(file), file);
+  if (tokenizer == nullptr || tokenizer->chat_template().empty()) return std::nullopt;
+  try {
+    return ChatTemplate::parse(tokenizer->chat_template(), cat(model_name, ": chat template"));
+  } catch (const Error& error) {
+    // The model still completes texts; only its chat is lost.
+    log_warning(error.what(), "; chat requests are refused (--chat-template FILE gives another)");
+    return std::nullopt;
+  }
+}
+
+template <typename T>
+void read_default(const json& config, const char* key, T& field) {
+  const auto it = config.find(key);
+  if (it != config.end() && it->is_number()) field = it->get<T>();
+}
+
+SamplingParams sampling_defaults(const std::optional<json>& generation_config, const std::string& mode) {
+  SamplingParams params;
+  if (mode == "none" || !generation_config || !generation_config->is_object()) return params;
+  const json& config = *generation_config;
+  read_default(config, "temperature", params.temperature);
+  read_default(config, "top_p", params.top_p);
+  read_default(config, "top_k", params.top_k);
+  read_default(config, "min_p", params.min_p);
+  read_default(config, "repetition_penalty", params.repetition_penalty);
+  return params;
+}
+
+std::vector<TokenId> end_tokens(const LocalRuntime& runtime, const Tokenizer* tokenizer) {
+  std::vector<TokenId> ids(runtime.spec().eos_token_ids.begin(), runtime.spec().eos_token_ids.end());
+  if (const auto config = runtime.checkpoint().generation_config(); config && config->is_object()) {
+    const json eos = config->value("eos_token_id", json());
+    if (eos.is_number_integer()) ids.push_back(eos.get<TokenId>());
+    if (eos.is_array()) {
+      for (const auto& id : eos) {
+        if (id.is_number_integer()) ids.push_back(id.get<TokenId>());
+      }
+    }
+  }
+  if (tokenizer != nullptr && tokenizer->eos_id()) ids.push_back(*tokenizer->eos_id());
+  std::sort(ids.begin(), ids.end());
+  ids.erase(std::unique(ids.begin(), ids.end()), ids.end());
+  return ids;
+}
+
+int64_t read_number(const char* path) {
+  std::ifstream in(path);
+  int64_t value = -1;
+  in >> value;
+  return in ? value : -1;
+}
+
+// Decides pool and lengths once the weights are in memory.
+void plan_memory(const EngineConfig& config, LoadedModel& model) {
+  ModelInfo& info = model.info;
+  LocalExecutorOptions options;
+  options.kv_dtype = model.runtime->kv_dtype();
+  options.layout = model.runtime->kv_layout(config.block_size);
+  const int64_t model_len = model.runtime->model().max_model_len();
+  const int64_t per_block = options.layout.bytes_per_block;
+
+  info.max_num_seqs = config.max_num_seqs;
+  info.max_num_batched_tokens = config.max_num_batched_tokens > 0 ? config.max_num_batched_tokens
+                                                                  : std::max(kDefaultBatchedTokens, config.max_num_seqs);
+  options.max_num_batched_tokens = info.max_num_batched_tokens;
+  options.max_model_len = static_cast<int32_t>(model_len);
+  const int64_t workspace = model.runtime->workspace_bytes(options);
+  const int64_t free_bytes = available_memory();
+  int64_t pool = config.kv_cache_memory;
+  if (pool == 0) pool = static_cast<int64_t>(kDefaultKvShare * static_cast<double>(std::max<int64_t>(0, free_bytes - workspace)));
+  if (config.kv_cache_memory > 0 && pool + workspace > free_bytes) {
+    throw Error(cat("--kv-cache-memory ", format_bytes(pool), " and ", format_bytes(workspace), " of working memory do not fit into ",
+                    format_bytes(free_bytes), " of free memory"));
+  }
+  const int64_t num_blocks = std::min(pool / per_block, kMaxPoolBlocks);
+  const int64_t pool_tokens = num_blocks * config.block_size;
+  int64_t max_len = model_len;
+  if (pool_tokens < max_len) {
+    const std::string numbers = cat("the KV pool of ", format_bytes(pool), " holds ", pool_tokens, " tokens at ",
+                                    format_bytes(per_block / config.block_size), " a token");
+    if (config.max_model_len > 0 || pool_tokens < std::min<int64_t>(max_len, 2 * config.block_size)) {
+      throw Error(cat(numbers, ", a sequence of ", max_len, " tokens needs ",
+                      format_bytes((max_len + config.block_size - 1) / config.block_size * per_block),
+                      "; give more --kv-cache-memory or a smaller --max-model-len"));
+    }
+    max_len = pool_tokens;
+    log_warning(numbers, "; --max-model-len is cut from ", model_len, " to ", max_len);
+  }
+  options.layout.num_blocks = static_cast<int32_t>(num_blocks);
+  options.max_model_len = static_cast<int32_t>(max_len);
+  model.layout = options.layout;
+  info.max_model_len = options.max_model_len;
+  info.block_size = config.block_size;
+  info.num_blocks = options.layout.num_blocks;
+  info.kv_bytes_per_token = per_block / config.block_size;
+  info.kv_pool_bytes = num_blocks * per_block;
+  model.runtime->start_executor(options);
+}
+
+void check_config(const EngineConfig& config) {
+  const auto require = [](bool ok, std::string_view flag, int64_t value, std::string_view range) {
+    if (!ok) throw Error(cat(flag, ": ", value, " is out of range, it must be ", range));
+  };
+  require(config.block_size >= 1 && config.block_size <= 1024, "--block-size", config.block_size, "1 to 1024");
+  require(config.max_num_seqs >= 1 && config.max_num_seqs <= 65536, "--max-num-seqs", config.max_num_seqs, "1 to 65536");
+  require(config.max_num_batched_tokens >= 0 && config.max_num_batched_tokens <= (1 << 20), "--max-num-batched-tokens",
+          config.max_num_batched_tokens, "1 to 1048576, or 0 for the default");
+  require(config.max_model_len >= 0, "--max-model-len", config.max_model_len, "positive, or 0 for the model's");
+  require(config.kv_cache_memory >= 0, "--kv-cache-memory", config.kv_cache_memory, "positive, or 0 for the default");
+  require(config.long_prefill_token_threshold >= 0, "--long-prefill-token-threshold", config.long_prefill_token_threshold,
+          "positive, or 0 for none");
+  require(config.max_num_queued_requests >= 0, "--max-num-queued-reqs", config.max_num_queued_requests, "0 or more");
+}
+
+}  // namespace
+
+int64_t available_memory() {
+  int64_t available = std::numeric_limits<int64_t>::max();
+  std::ifstream meminfo("/proc/meminfo");
+  std::string line;
+  while (std::getline(meminfo, line)) {
+    if (line.rfind("MemAvailable:", 0) == 0) available = std::stoll(line.substr(13)) * 1024;
+  }
+  const int64_t limit = read_number("/sys/fs/cgroup/memory.max");
+  const int64_t used = read_number("/sys/fs/cgroup/memory.current");
+  if (limit > 0 && used >= 0) available = std::min(available, std::max<int64_t>(0, limit - used));
+  return available;
+}
+
+std::unique_ptr<LoadedModel> load_model(const EngineConfig& config, const LoadProgressCallback& progress) {
+  const double begin = monotonic_seconds();
+  check_config(config);
+  auto model = std::make_unique<LoadedModel>();
+  model->source = ModelSource::resolve(config.model);
+  // Tokenizer and weights are read at the same time.
+  auto tokenizer = std::async(std::launch::async, [&source = model->source] { return source.open_tokenizer(); });
+  model->runtime = LocalRuntime::load(model->source.open_checkpoint(),
+                                      RuntimeOptions{.dtype = config.dtype,
+                                                     .kv_cache_dtype = config.kv_cache_dtype,
+                                                     .threads = config.threads,
+                                                     .max_model_len = config.max_model_len},
+                                      progress);
+  model->tokenizer = tokenizer.get();
+  model->chat_template = open_chat_template(model->tokenizer.get(), config.chat_template, model->source.name());
+  model->default_sampling = sampling_defaults(model->runtime->checkpoint().generation_config(), config.generation_config);
+
+  const LocalRuntime& runtime = *model->runtime;
+  ModelInfo& info = model->info;
+  info.name = model->source.name();
+  info.path = config.model;
+  info.architecture = runtime.spec().architecture;
+  info.isa = runtime.isa();
+  info.weight_dtype = dtype_name(runtime.model().weight_dtype());
+  info.kv_cache_dtype = dtype_name(runtime.kv_dtype());
+  info.vocab_size = static_cast<int32_t>(runtime.spec().vocab_size);
+  info.num_parameters = runtime.model().num_parameters();
+  info.weight_bytes = runtime.model().weight_bytes();
+  info.num_threads = runtime.num_threads();
+  info.end_token_ids = end_tokens(runtime, model->tokenizer.get());
+  plan_memory(config, *model);
+
+  model->scheduler.max_num_seqs = info.max_num_seqs;
+  model->scheduler.max_num_batched_tokens = info.max_num_batched_tokens;
+  model->scheduler.max_model_len = info.max_model_len;
+  model->scheduler.long_prefill_token_threshold = config.long_prefill_token_threshold;
+  model->scheduler.max_num_queued_requests = config.max_num_queued_requests;
+  model->scheduler.enable_prefix_caching = config.enable_prefix_caching;
+  model->scheduler.policy = config.scheduling_policy;
+  info.load_seconds = monotonic_seconds() - begin;
+  return model;
+}
+
+LoadedText load_text(const std::string& model, const std::string& chat_template) {
+  LoadedText text;
+  text.source = ModelSource::resolve(model);
+  text.tokenizer = text.source.open_tokenizer();
+  text.chat_template = open_chat_template(text.tokenizer.get(), chat_template, text.source.name());
+  return text;
+}
+
+}  // namespace quire

@@ -1,0 +1,45 @@
+// From an EngineConfig to a model that is ready to compute: files, tokenizer, template, weights, and the plan of the memory.
+#pragma once
+
+#include <memory>
+#include <optional>
+
+#include "contract/engine_config.h"
+#include "contract/kv_layout.h"
+#include "engine/engine.h"
+#include "engine/model_source.h"
+#include "exec/local_runtime.h"
+#include "sched/scheduler.h"
+#include "text/chat/chat_template.h"
+#include "text/tokenizer/tokenizer.h"
+
+namespace quire {
+
+// Everything an engine owns of a model. Members are destroyed in reverse order: the source, which others read in place, last.
+struct LoadedModel {
+  ModelSource source;
+  std::unique_ptr<Tokenizer> tokenizer;         // null: no tokenizer files
+  std::optional<ChatTemplate> chat_template;
+  std::unique_ptr<LocalRuntime> runtime;        // its executor is started
+  SamplingParams default_sampling;
+  ModelInfo info;
+  KvLayout layout;
+  SchedulerConfig scheduler;
+};
+
+// Throws Error with what to do.
+std::unique_ptr<LoadedModel> load_model(const EngineConfig& config, const LoadProgressCallback& progress);
+
+// Only what text needs: no weights are read.
+struct LoadedText {
+  ModelSource source;
+  std::unique_ptr<Tokenizer> tokenizer;
+  std::optional<ChatTemplate> chat_template;
+};
+// chat_template: a file that replaces the model's, or empty.
+LoadedText load_text(const std::string& model, const std::string& chat_template);
+
+// Bytes that this process may still take: free memory of the machine, or of its control group where that is less.
+int64_t available_memory();
+
+}  // namespace quire

@@ -1,0 +1,199 @@
+#include "engine/output_processor.h"
+
+#include <algorithm>
+
+namespace quire {
+namespace {
+
+// So many of the prompt's last tokens tell a detokenizer how the first generated one is spaced.
+constexpr size_t kDetokenizerContext = 32;
+
+std::span<const TokenId> tail(std::span<const TokenId> ids, size_t count) {
+  return ids.size() <= count ? ids : ids.last(count);
+}
+
+}  // namespace
+
+OutputProcessor::OutputProcessor(const Tokenizer* tokenizer, EngineMetrics& metrics, std::atomic<int32_t>& num_unstarted)
+    : tokenizer_(tokenizer), metrics_(metrics), num_unstarted_(num_unstarted) {}
+
+void OutputProcessor::add(RequestId id, const SamplingParams& params, std::span<const TokenId> prompt, OutputSink sink,
+                          double arrival) {
+  Request& request = requests_[id];
+  request.params = params;
+  request.sink = std::move(sink);
+  request.times.arrival = arrival;
+  request.num_prompt_tokens = static_cast<int32_t>(prompt.size());
+  for (int32_t i = 0; i < params.n; ++i) {
+    Sample& sample = request.samples.emplace_back(
+        Sample{std::nullopt, StopChecker(params.stop, params.include_stop_str_in_output)});
+    if (tokenizer_ != nullptr) {
+      sample.detokenizer.emplace(*tokenizer_, params.skip_special_tokens, params.spaces_between_special_tokens);
+      sample.detokenizer->seed(tail(prompt, kDetokenizerContext));
+    }
+  }
+}
+
+void OutputProcessor::mark_started(RequestId id, int32_t num_cached_tokens, double now) {
+  const auto it = requests_.find(id);
+  if (it == requests_.end()) return;
+  it->second.started = true;
+  num_unstarted_.fetch_sub(1, std::memory_order_relaxed);
+  it->second.times.scheduled = now;
+  it->second.num_cached_tokens = num_cached_tokens;
+  metrics_.prompt_tokens.add(it->second.num_prompt_tokens);
+  metrics_.prompt_tokens_cached.add(num_cached_tokens);
+}
+
+bool OutputProcessor::apply(const SequenceProgress& progress, double now) {
+  const auto it = requests_.find(progress.request);
+  if (it == requests_.end()) return false;
+  Request& request = it->second;
+  Sample& sample = request.samples[static_cast<size_t>(progress.index)];
+  if (sample.finished) return false;
+  if (progress.prompt_logprobs != nullptr) take_prompt_logprobs(request, *progress.prompt_logprobs);
+  if (progress.finish_reason == FinishReason::kError) {
+    end(progress.request, FinishReason::kError, Failure{ErrorKind::kInternal, progress.error, ""}, now);
+    return false;
+  }
+  if (progress.sampled.empty() && progress.finish_reason == FinishReason::kNone) return false;
+  if (!request.has_news) {
+    request.has_news = true;
+    news_.push_back(progress.request);
+  }
+  CompletionDelta& delta = delta_of(request, progress.index);
+  observe_tokens(request, progress.sampled.size(), now);
+  const bool stopped = append_tokens(request, sample, delta, progress);
+  if (stopped) {
+    finish_sample(request, sample, delta, FinishReason::kStop);
+  } else if (progress.finish_reason != FinishReason::kNone) {
+    if (progress.stop_token) delta.stop_reason = *progress.stop_token;
+    finish_sample(request, sample, delta, progress.finish_reason);
+  }
+  return stopped && progress.finish_reason == FinishReason::kNone;
+}
+
+CompletionDelta& OutputProcessor::delta_of(Request& request, int32_t index) {
+  for (auto& delta : request.pending.outputs) {
+    if (delta.index == index) return delta;
+  }
+  CompletionDelta& delta = request.pending.outputs.emplace_back();
+  delta.index = index;
+  return delta;
+}
+
+bool OutputProcessor::append_tokens(Request& request, Sample& sample, CompletionDelta& delta,
+                                    const SequenceProgress& progress) {
+  for (size_t i = 0; i < progress.sampled.size(); ++i) {
+    const SampledToken& token = progress.sampled[i];
+    delta.token_ids.push_back(token.token);
+    delta.logprobs.insert(delta.logprobs.end(), token.logprobs.begin(), token.logprobs.end());
+    sample.cumulative_logprob += token.logprob;
+    ++sample.num_tokens;
+    // The token that ends the text is no part of it, unless it was asked for.
+    const bool ends_text = progress.finish_reason == FinishReason::kStop && i + 1 == progress.sampled.size();
+    if (!sample.detokenizer || (ends_text && !request.params.include_stop_str_in_output)) continue;
+    const std::string piece = sample.detokenizer->push(token.token);
+    auto step = sample.stop_checker.append(piece, sample.num_tokens > request.params.min_tokens);
+    delta.text += step.text;
+    if (step.match) {
+      delta.stop_reason = std::move(*step.match);
+      delta.cumulative_logprob = sample.cumulative_logprob;
+      return true;
+    }
+  }
+  delta.cumulative_logprob = sample.cumulative_logprob;
+  return false;
+}
+
+void OutputProcessor::take_prompt_logprobs(Request& request, const PromptLogprobs& chunk) {
+  // A prompt that was preempted is computed again: what is known already is passed over.
+  const size_t known = request.prompt_logprobs.size();
+  const auto first = static_cast<size_t>(chunk.first_position - 1);
+  for (size_t i = known > first ? known - first : 0; i < chunk.positions.size(); ++i) {
+    request.prompt_logprobs.push_back(chunk.positions[i]);
+  }
+}
+
+void OutputProcessor::finish_sample(Request& request, Sample& sample, CompletionDelta& delta, FinishReason reason) {
+  const bool matched_stop_string = std::holds_alternative<std::string>(delta.stop_reason);
+  if (sample.detokenizer && !matched_stop_string) {
+    auto step = sample.stop_checker.append(sample.detokenizer->flush(), false);
+    delta.text += step.text + sample.stop_checker.flush();
+  }
+  delta.finish_reason = reason;
+  sample.finished = true;
+  ++request.num_finished;
+  metrics_.observe_finished_sample(reason, sample.num_tokens);
+}
+
+void OutputProcessor::observe_tokens(Request& request, size_t num_new_tokens, double now) {
+  if (num_new_tokens == 0) return;
+  if (request.times.first_token == 0.0) {
+    request.times.first_token = now;
+    metrics_.time_to_first_token.observe(now - request.times.arrival);
+  } else if (now > request.times.last_token) {
+    metrics_.inter_token_latency.observe(now - request.times.last_token);
+  }
+  request.times.last_token = now;
+  metrics_.generation_tokens.add(static_cast<double>(num_new_tokens));
+}
+
+void OutputProcessor::deliver() {
+  for (const RequestId id : news_) {
+    const auto it = requests_.find(id);
+    if (it == requests_.end()) continue;
+    send(id, it->second);
+    if (it->second.num_finished == it->second.params.n) {
+      int64_t num_generated = 0;
+      for (const auto& sample : it->second.samples) num_generated += sample.num_tokens;
+      metrics_.observe_finished_request(it->second.times, it->second.num_prompt_tokens, num_generated, it->second.params);
+      requests_.erase(it);
+    }
+  }
+  news_.clear();
+}
+
+void OutputProcessor::send(RequestId id, Request& request) {
+  RequestOutput output = std::move(request.pending);
+  request.pending = RequestOutput{};
+  request.has_news = false;
+  output.request = id;
+  output.num_prompt_tokens = request.num_prompt_tokens;
+  output.num_cached_tokens = request.num_cached_tokens;
+  output.times = request.times;
+  output.finished = request.num_finished == request.params.n;
+  if (!request.prompt_logprobs_sent) {
+    output.prompt_logprobs = std::move(request.prompt_logprobs);
+    request.prompt_logprobs_sent = true;
+  }
+  request.sink(std::move(output));
+}
+
+void OutputProcessor::end(RequestId id, FinishReason reason, std::optional<Failure> failure, double now) {
+  const auto it = requests_.find(id);
+  if (it == requests_.end()) return;
+  Request& request = it->second;
+  if (!request.started) num_unstarted_.fetch_sub(1, std::memory_order_relaxed);
+  for (size_t i = 0; i < request.samples.size(); ++i) {
+    Sample& sample = request.samples[i];
+    if (sample.finished) continue;
+    finish_sample(request, sample, delta_of(request, static_cast<int32_t>(i)), reason);
+  }
+  if (request.times.last_token == 0.0) request.times.last_token = now;
+  request.pending.failure = std::move(failure);
+  send(id, request);
+  requests_.erase(it);
+}
+
+std::vector<RequestId> OutputProcessor::requests() const {
+  std::vector<RequestId> ids;
+  for (const auto& [id, request] : requests_) ids.push_back(id);
+  return ids;
+}
+
+void OutputProcessor::end_all(const Failure& failure, double now) {
+  while (!requests_.empty()) end(requests_.begin()->first, FinishReason::kError, failure, now);
+}
+
+}  // namespace quire

@@ -1,0 +1,60 @@
+#include "exec/batch_builder.h"
+
+#include "base/error.h"
+#include "base/strings.h"
+
+namespace quire {
+
+BatchBuilder::BatchBuilder(const KvLayout& layout) : block_size_(layout.block_size) {}
+
+void BatchBuilder::build(const StepPlan& plan, SequenceStore& sequences, std::span<const KvCacheView> kv) {
+  token_ids_.clear();
+  positions_.clear();
+  slot_mapping_.clear();
+  cu_seqlens_q_.assign(1, 0);
+  seq_lens_.clear();
+  block_table_indptr_.assign(1, 0);
+  block_table_.clear();
+  logit_rows_.clear();
+  for (size_t i = 0; i < plan.scheduled.size(); ++i) {
+    add_sequence(plan.scheduled[i], static_cast<int32_t>(i), sequences.at(plan.scheduled[i].seq));
+  }
+  batch_.token_ids = token_ids_;
+  batch_.positions = positions_;
+  batch_.slot_mapping = slot_mapping_;
+  batch_.attention = AttentionBatch{.num_seqs = static_cast<int32_t>(seq_lens_.size()),
+                                    .cu_seqlens_q = cu_seqlens_q_,
+                                    .seq_lens = seq_lens_,
+                                    .block_table_indptr = block_table_indptr_,
+                                    .block_table = block_table_};
+  batch_.kv = kv;
+}
+
+void BatchBuilder::add_sequence(const ScheduledSequence& scheduled, int32_t index, const SequenceRecord& record) {
+  const int32_t begin = scheduled.num_computed_tokens;
+  const int32_t end = begin + scheduled.num_new_tokens;
+  const auto& table = record.block_tables[0];
+  if (static_cast<size_t>(end) > record.tokens.size() ||
+      static_cast<size_t>(end) > table.size() * static_cast<size_t>(block_size_)) {
+    throw Error(cat("internal error: sequence ", scheduled.seq, " is planned up to token ", end, " of ",
+                    record.tokens.size(), " in ", table.size(), " blocks"));
+  }
+  const bool wants_prompt_logprobs = record.sampling.params().prompt_logprobs.has_value();
+  for (int32_t position = begin; position < end; ++position) {
+    const auto row = static_cast<int32_t>(token_ids_.size());
+    const bool sample = scheduled.sample && position + 1 == end;
+    const bool prompt = wants_prompt_logprobs && position + 1 < record.num_prompt_tokens;
+    if (sample || prompt) logit_rows_.push_back({row, index, position, sample, prompt});
+    token_ids_.push_back(record.tokens[static_cast<size_t>(position)]);
+    positions_.push_back(position);
+    slot_mapping_.push_back(int64_t{table[static_cast<size_t>(position / block_size_)]} * block_size_ +
+                            position % block_size_);
+  }
+  cu_seqlens_q_.push_back(static_cast<int32_t>(token_ids_.size()));
+  seq_lens_.push_back(end);
+  const auto num_blocks = static_cast<size_t>((end + block_size_ - 1) / block_size_);
+  block_table_.insert(block_table_.end(), table.begin(), table.begin() + static_cast<int64_t>(num_blocks));
+  block_table_indptr_.push_back(static_cast<int32_t>(block_table_.size()));
+}
+
+}  // namespace quire

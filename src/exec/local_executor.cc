@@ -1,0 +1,142 @@
+#include "exec/local_executor.h"
+
+#include <algorithm>
+
+namespace quire {
+namespace {
+
+// Logits are made and consumed for so many rows at a time, so that their memory does not grow with the batch.
+constexpr int64_t kLogitRowsAtOnce = 64;
+
+size_t kernel_workspace(const Model& model, const OpTable& ops, const ThreadPool& pool, const LocalExecutorOptions& options) {
+  const ArchSpec& spec = model.spec();
+  return ops.workspace_bytes(options.max_num_batched_tokens, options.max_model_len, static_cast<int32_t>(spec.num_heads),
+                             static_cast<int32_t>(spec.head_dim), pool.num_threads());
+}
+
+}  // namespace
+
+LocalExecutor::LocalExecutor(const Model& model, const OpTable& ops, ThreadPool& pool, const LocalExecutorOptions& options)
+    : model_(model),
+      pool_(pool),
+      vocab_size_(static_cast<int32_t>(model.spec().vocab_size)),
+      kv_(model.spec(), options.kv_dtype, options.layout),
+      sequences_(static_cast<int32_t>(options.layout.groups.size()), vocab_size_),
+      builder_(options.layout),
+      workspace_(kernel_workspace(model, ops, pool, options)),
+      context_{&pool, {workspace_.data(), workspace_.size()}},
+      activations_(model.make_buffers(options.max_num_batched_tokens)),
+      logits_(static_cast<size_t>(kLogitRowsAtOnce * vocab_size_) * sizeof(float)),
+      outcomes_(kLogitRowsAtOnce) {
+  for (int i = 0; i < pool.num_threads(); ++i) sampler_workspaces_.emplace_back(vocab_size_);
+}
+
+int64_t LocalExecutor::workspace_bytes(const Model& model, const OpTable& ops, const ThreadPool& pool,
+                                       const LocalExecutorOptions& options) {
+  const int64_t vocab_row = model.spec().vocab_size * static_cast<int64_t>(sizeof(float));
+  // A sampler's workspace holds about six words for each entry of the vocabulary.
+  return static_cast<int64_t>(kernel_workspace(model, ops, pool, options)) +
+         model.activation_bytes(options.max_num_batched_tokens) + (kLogitRowsAtOnce + 6 * pool.num_threads()) * vocab_row;
+}
+
+void LocalExecutor::begin(const StepPlan& plan) {
+  plan_ = &plan;
+  sequences_.apply(plan);
+  kv_.copy(plan.copies);
+  builder_.build(plan, sequences_, kv_.layers());
+}
+
+const StepResult& LocalExecutor::finish() {
+  result_.step = plan_->step;
+  result_.forks.clear();
+  result_.sampled.clear();
+  result_.dropped.clear();
+  result_.prompt_logprobs.clear();
+  result_.failures.clear();
+  if (plan_->scheduled.empty()) return result_;
+
+  const TensorView hidden = model_.forward(context_, builder_.batch(), activations_);
+  const auto rows = builder_.logit_rows();
+  for (size_t i = 0; i < rows.size(); i += kLogitRowsAtOnce) {
+    compute_rows(rows.subspan(i, std::min<size_t>(kLogitRowsAtOnce, rows.size() - i)), hidden);
+  }
+  return result_;
+}
+
+void LocalExecutor::compute_rows(std::span<const LogitRow> rows, const TensorView& hidden) {
+  row_indices_.clear();
+  for (const auto& row : rows) row_indices_.push_back(row.row);
+  const auto num_rows = static_cast<int64_t>(rows.size());
+  const TensorView logits = make_view(logits_.data(), DType::kF32, Shape{num_rows, vocab_size_});
+  model_.logits(context_, hidden, row_indices_, activations_, logits);
+
+  pool_.parallel_for(num_rows, 1, [&](int64_t begin, int64_t end, int thread) {
+    for (int64_t i = begin; i < end; ++i) {
+      const auto index = static_cast<size_t>(i);
+      process_row(rows[index], {logits.row<float>(i), static_cast<size_t>(vocab_size_)}, outcomes_[index], thread);
+    }
+  });
+  for (size_t i = 0; i < rows.size(); ++i) collect(rows[i], outcomes_[i]);
+}
+
+void LocalExecutor::process_row(const LogitRow& row, std::span<float> logits, RowOutcome& outcome, int thread) {
+  outcome.sampled.clear();
+  outcome.failure.clear();
+  const SeqId seq = plan_->scheduled[static_cast<size_t>(row.scheduled)].seq;
+  const SequenceRecord& record = sequences_.at(seq);
+  const SamplingParams& params = record.sampling.params();
+  SamplerWorkspace& workspace = sampler_workspaces_[static_cast<size_t>(thread)];
+  const int64_t next = int64_t{row.position} + 1;
+  if (row.prompt) {
+    auto prompt = position_logprobs(logits, record.tokens[static_cast<size_t>(next)], *params.prompt_logprobs, workspace);
+    if (!prompt.ok()) {
+      outcome.failure = prompt.failure().message;
+      return;
+    }
+    outcome.prompt = std::move(*prompt);
+  }
+  if (!row.sample) return;
+
+  // The first token after the prompt is drawn once for each of the request's samples, all from this row.
+  const int32_t num_samples = record.sampling.num_generated() == 0 ? params.n : 1;
+  for (int32_t i = 0; i < num_samples; ++i) {
+    auto drawn = i == 0 ? sample_token(logits, record.sampling, next, workspace)
+                        : sample_token(logits, record.sampling.fork(i), next, workspace);
+    if (!drawn.ok()) {
+      outcome.failure = drawn.failure().message;
+      return;
+    }
+    SampledToken& token = outcome.sampled.emplace_back();
+    token.seq = seq + i;
+    token.token = drawn->token;
+    token.logprob = drawn->logprob;
+    if (drawn->logprobs) token.logprobs.push_back(std::move(*drawn->logprobs));
+  }
+}
+
+void LocalExecutor::collect(const LogitRow& row, RowOutcome& outcome) {
+  const SeqId seq = plan_->scheduled[static_cast<size_t>(row.scheduled)].seq;
+  if (!outcome.failure.empty()) {
+    result_.failures.push_back({seq, outcome.failure});
+    return;
+  }
+  if (row.prompt) {
+    if (result_.prompt_logprobs.empty() || result_.prompt_logprobs.back().seq != seq) {
+      result_.prompt_logprobs.push_back({seq, row.position + 1, {}});
+    }
+    result_.prompt_logprobs.back().positions.push_back(std::move(outcome.prompt));
+  }
+  for (size_t i = 1; i < outcome.sampled.size(); ++i) {
+    const SeqId child = seq + static_cast<SeqId>(i);
+    sequences_.fork(seq, child, static_cast<int32_t>(i));
+    result_.forks.push_back({seq, child});
+  }
+  for (auto& token : outcome.sampled) {
+    SequenceRecord& record = sequences_.at(token.seq);
+    record.tokens.push_back(token.token);
+    record.sampling.append(token.token);
+    result_.sampled.push_back(std::move(token));
+  }
+}
+
+}  // namespace quire

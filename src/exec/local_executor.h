@@ -1,0 +1,67 @@
+// The executor that computes in this process: one model, one KV pool, one thread pool.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "base/thread_pool.h"
+#include "contract/kv_layout.h"
+#include "exec/batch_builder.h"
+#include "exec/executor.h"
+#include "exec/kv_store.h"
+#include "exec/sequence_store.h"
+#include "models/model.h"
+#include "sample/sampler.h"
+
+namespace quire {
+
+struct LocalExecutorOptions {
+  DType kv_dtype = DType::kF32;
+  KvLayout layout;
+  int32_t max_num_batched_tokens = 0;
+  int32_t max_model_len = 0;
+};
+
+class LocalExecutor : public Executor {
+ public:
+  // Takes all its memory here; a step allocates nothing of size. model, ops and pool outlive the executor.
+  LocalExecutor(const Model& model, const OpTable& ops, ThreadPool& pool, const LocalExecutorOptions& options);
+
+  void begin(const StepPlan& plan) override;
+  const StepResult& finish() override;
+
+  // Bytes beyond weights and KV pool for steps of so many tokens: activations, logits, kernel scratch.
+  static int64_t workspace_bytes(const Model& model, const OpTable& ops, const ThreadPool& pool,
+                                 const LocalExecutorOptions& options);
+  size_t num_sequences() const { return sequences_.size(); }
+
+ private:
+  // What one row of logits gave, written by the thread that had the row.
+  struct RowOutcome {
+    std::vector<SampledToken> sampled;  // one for each sample that starts here
+    PositionLogprobs prompt;
+    std::string failure;
+  };
+
+  void compute_rows(std::span<const LogitRow> rows, const TensorView& hidden);
+  void process_row(const LogitRow& row, std::span<float> logits, RowOutcome& outcome, int thread);
+  void collect(const LogitRow& row, RowOutcome& outcome);
+
+  const Model& model_;
+  ThreadPool& pool_;
+  int32_t vocab_size_;
+  KvStore kv_;
+  SequenceStore sequences_;
+  BatchBuilder builder_;
+  Buffer workspace_;
+  OpContext context_;
+  ActivationBuffers activations_;
+  Buffer logits_;  // [kLogitRowsAtOnce, vocab_size] float32
+  std::vector<SamplerWorkspace> sampler_workspaces_;  // one a thread
+  std::vector<int32_t> row_indices_;
+  std::vector<RowOutcome> outcomes_;
+  const StepPlan* plan_ = nullptr;
+  StepResult result_;
+};
+
+}  // namespace quire

@@ -1,0 +1,51 @@
+#include "exec/local_runtime.h"
+
+#include <optional>
+
+#include "backends/cpu/cpu_backend.h"
+#include "base/error.h"
+#include "base/strings.h"
+
+namespace quire {
+namespace {
+
+// One of the float formats by its name; none for "auto".
+std::optional<DType> float_dtype(const std::string& name, std::string_view flag) {
+  if (name == "auto") return std::nullopt;
+  const auto dtype = dtype_from_name(name);
+  if (dtype != DType::kF32 && dtype != DType::kBF16 && dtype != DType::kF16) {
+    throw Error(cat(flag, ": '", name, "' is not known; use auto, float32, bfloat16 or float16"));
+  }
+  return dtype;
+}
+
+}  // namespace
+
+std::unique_ptr<LocalRuntime> LocalRuntime::load(std::unique_ptr<Checkpoint> checkpoint, const RuntimeOptions& options,
+                                                 const LoadProgress& progress) {
+  const auto dtype = float_dtype(options.dtype, "--dtype");
+  const auto kv_dtype = float_dtype(options.kv_cache_dtype, "--kv-cache-dtype");
+  if (options.threads < 0 || options.threads > 4096) throw Error(cat("--threads: ", options.threads, " is out of range"));
+
+  std::unique_ptr<LocalRuntime> runtime(new LocalRuntime);
+  const CpuIsa& isa = select_cpu_isa();
+  runtime->isa_ = isa.name;
+  runtime->ops_ = isa.table;
+  runtime->pool_ = std::make_unique<ThreadPool>(options.threads > 0 ? options.threads : available_cores());
+  runtime->checkpoint_ = std::move(checkpoint);
+  const OpContext packing{runtime->pool_.get(), {}};
+  runtime->model_ = Model::load(*runtime->checkpoint_, *isa.table, packing,
+                                ModelOptions{.dtype = dtype, .max_model_len = options.max_model_len}, progress);
+  runtime->kv_dtype_ = kv_dtype.value_or(runtime->model_->weight_dtype());
+  return runtime;
+}
+
+int64_t LocalRuntime::workspace_bytes(const LocalExecutorOptions& options) const {
+  return LocalExecutor::workspace_bytes(*model_, *ops_, *pool_, options);
+}
+
+void LocalRuntime::start_executor(const LocalExecutorOptions& options) {
+  executor_ = std::make_unique<LocalExecutor>(*model_, *ops_, *pool_, options);
+}
+
+}  // namespace quire

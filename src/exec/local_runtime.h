@@ -1,0 +1,60 @@
+// All that computing needs in one process, in the order of its life: the instruction set, the threads, the weights, and at last an
+// executor once it is known how large the KV pool may be. Owned by the engine.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "base/thread_pool.h"
+#include "contract/kv_layout.h"
+#include "exec/local_executor.h"
+#include "io/checkpoint.h"
+#include "models/model.h"
+#include "ops/op_table.h"
+
+namespace quire {
+
+struct RuntimeOptions {
+  std::string dtype = "auto";           // auto: as the checkpoint has it
+  std::string kv_cache_dtype = "auto";  // auto: as the weights
+  int32_t threads = 0;                  // 0: all cores this process may use
+  int64_t max_model_len = 0;            // 0: the model's
+};
+
+class LocalRuntime {
+ public:
+  // Reads and packs the weights. Throws Error.
+  static std::unique_ptr<LocalRuntime> load(std::unique_ptr<Checkpoint> checkpoint, const RuntimeOptions& options,
+                                            const LoadProgress& progress);
+
+  const Model& model() const { return *model_; }
+  const ArchSpec& spec() const { return model_->spec(); }
+  const Checkpoint& checkpoint() const { return *checkpoint_; }
+  std::string_view isa() const { return isa_; }
+  int num_threads() const { return pool_->num_threads(); }
+  DType kv_dtype() const { return kv_dtype_; }
+
+  // num_blocks is left 0.
+  KvLayout kv_layout(int32_t block_size) const { return make_kv_layout(spec(), kv_dtype_, block_size); }
+  // Bytes that an executor takes beyond weights and KV pool.
+  int64_t workspace_bytes(const LocalExecutorOptions& options) const;
+
+  // Takes the KV pool and the workspaces. Once.
+  void start_executor(const LocalExecutorOptions& options);
+  Executor& executor() { return *executor_; }
+
+ private:
+  LocalRuntime() = default;
+
+  std::string_view isa_;
+  const OpTable* ops_ = nullptr;
+  std::unique_ptr<ThreadPool> pool_;
+  std::unique_ptr<Checkpoint> checkpoint_;
+  std::unique_ptr<Model> model_;
+  DType kv_dtype_ = DType::kF32;
+  std::unique_ptr<LocalExecutor> executor_;
+};
+
+}  // namespace quire
