@@ -74,6 +74,8 @@ class Model {
     Mlp mlp;
   };
   Model() = default;
+  Model(const Model&) = delete;  // embedding_ points into it
+  Model& operator=(const Model&) = delete;
 
   const OpTable* ops_ = nullptr;
   ArchSpec spec_;

@@ -1,0 +1,121 @@
+#include "models/config_reader.h"
+
+#include <cmath>
+#include <utility>
+
+#include "base/error.h"
+#include "base/strings.h"
+
+namespace quire {
+namespace {
+
+std::string shown(const nlohmann::json& value) {
+  std::string text = value.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+  if (text.size() > 60) text = text.substr(0, 57) + "...";
+  return text;
+}
+
+// The value as an integer; 4096.0 counts as one.
+std::optional<int64_t> as_integer(const nlohmann::json& value) {
+  if (value.is_number_unsigned() && value.get<uint64_t>() > uint64_t{INT64_MAX}) return std::nullopt;
+  if (value.is_number_integer()) return value.get<int64_t>();
+  if (!value.is_number_float()) return std::nullopt;
+  const double v = value.get<double>();
+  if (!(std::abs(v) < 0x1p53) || v != std::floor(v)) return std::nullopt;
+  return static_cast<int64_t>(v);
+}
+
+}  // namespace
+
+ConfigReader::ConfigReader(const nlohmann::json& object, std::string path)
+    : object_(&object), path_(std::move(path)) {
+  if (!object.is_object()) throw Error("config.json: not a JSON object");
+}
+
+const nlohmann::json* ConfigReader::find(std::string_view field) const {
+  const auto it = object_->find(field);
+  return it == object_->end() || it->is_null() ? nullptr : &*it;
+}
+
+ConfigReader ConfigReader::object(std::string_view field) const {
+  static const nlohmann::json kEmpty = nlohmann::json::object();
+  const nlohmann::json* value = find(field);
+  if (value == nullptr) return ConfigReader(kEmpty, cat(path_, field, "."));
+  if (!value->is_object()) fail(field, cat("must be an object, but is ", shown(*value)));
+  return ConfigReader(*value, cat(path_, field, "."));
+}
+
+int64_t ConfigReader::integer(std::string_view field, int64_t low, int64_t high,
+                              std::optional<int64_t> fallback) const {
+  const nlohmann::json* value = find(field);
+  if (value == nullptr) {
+    if (!fallback) fail(field, "is missing");
+    return *fallback;
+  }
+  const auto n = as_integer(*value);
+  if (!n) fail(field, cat("must be a whole number, but is ", shown(*value)));
+  if (*n < low || *n > high) fail(field, cat("is ", *n, ", but must be between ", low, " and ", high));
+  return *n;
+}
+
+double ConfigReader::number(std::string_view field, double low, double high,
+                            std::optional<double> fallback) const {
+  const nlohmann::json* value = find(field);
+  if (value == nullptr) {
+    if (!fallback) fail(field, "is missing");
+    return *fallback;
+  }
+  if (!value->is_number()) fail(field, cat("must be a number, but is ", shown(*value)));
+  const double v = value->get<double>();
+  if (!(v >= low && v <= high)) fail(field, cat("is ", v, ", but must be between ", low, " and ", high));
+  return v;
+}
+
+bool ConfigReader::boolean(std::string_view field, bool fallback) const {
+  const nlohmann::json* value = find(field);
+  if (value == nullptr) return fallback;
+  if (!value->is_boolean()) fail(field, cat("must be true or false, but is ", shown(*value)));
+  return value->get<bool>();
+}
+
+std::string ConfigReader::text(std::string_view field, std::string_view fallback) const {
+  const nlohmann::json* value = find(field);
+  if (value == nullptr) return std::string(fallback);
+  if (!value->is_string()) fail(field, cat("must be a string, but is ", shown(*value)));
+  return value->get<std::string>();
+}
+
+std::vector<std::string> ConfigReader::texts(std::string_view field) const {
+  const nlohmann::json* value = find(field);
+  if (value == nullptr) return {};
+  std::vector<std::string> all;
+  if (!value->is_array()) fail(field, cat("must be a list of strings, but is ", shown(*value)));
+  for (const auto& item : *value) {
+    if (!item.is_string()) fail(field, cat("must hold strings only, but holds ", shown(item)));
+    all.push_back(item.get<std::string>());
+  }
+  return all;
+}
+
+std::vector<int32_t> ConfigReader::token_ids(std::string_view field, int64_t end) const {
+  std::vector<int32_t> ids;
+  const auto add = [&](const nlohmann::json& item) {
+    const auto n = as_integer(item);
+    if (!n) fail(field, cat("must be a token id or a list of them, but holds ", shown(item)));
+    if (*n >= 0 && *n < end) ids.push_back(static_cast<int32_t>(*n));
+  };
+  const nlohmann::json* value = find(field);
+  if (value == nullptr) return ids;
+  if (value->is_array()) {
+    for (const auto& item : *value) add(item);
+  } else {
+    add(*value);
+  }
+  return ids;
+}
+
+void ConfigReader::fail(std::string_view field, std::string_view problem) const {
+  throw Error(cat("config.json: '", path_, field, "' ", problem));
+}
+
+}  // namespace quire

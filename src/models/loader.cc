@@ -1,0 +1,214 @@
+#include "models/loader.h"
+
+#include <cstring>
+
+#include "base/error.h"
+#include "base/strings.h"
+#include "models/config_reader.h"
+#include "models/registry.h"
+#include "quant/codec.h"
+
+namespace quire {
+namespace {
+
+// dst [cols, rows] = src [rows, cols] transposed, elements of `size` bytes.
+void transpose(std::byte* dst, const std::byte* src, int64_t rows, int64_t cols, size_t size) {
+  // In squares, so that neither side strides through more lines than a cache holds.
+  constexpr int64_t kSquare = 64;
+  for (int64_t r0 = 0; r0 < rows; r0 += kSquare) {
+    for (int64_t c0 = 0; c0 < cols; c0 += kSquare) {
+      for (int64_t r = r0; r < std::min(rows, r0 + kSquare); ++r) {
+        for (int64_t c = c0; c < std::min(cols, c0 + kSquare); ++c) {
+          std::memcpy(dst + static_cast<size_t>(c * rows + r) * size,
+                      src + static_cast<size_t>(r * cols + c) * size, size);
+        }
+      }
+    }
+  }
+}
+
+int64_t bytes_of(const Buffer& buffer) {
+  return static_cast<int64_t>(buffer.size());
+}
+int64_t bytes_of(const PackedLinear& w) {
+  return bytes_of(w.data) + bytes_of(w.bias);
+}
+int64_t bytes_of(const Norm& norm) {
+  return bytes_of(norm.weight) + bytes_of(norm.bias);
+}
+int64_t bytes_of(const Embedding& e) {
+  return e.packed != nullptr ? 0 : e.table.shape.numel() * static_cast<int64_t>(dtype_size(e.table.dtype));
+}
+
+}  // namespace
+
+ModelLoader::ModelLoader(Checkpoint& checkpoint, const OpTable& ops, const OpContext& ctx,
+                         const ModelOptions& options, const LoadProgress& progress)
+    : checkpoint_(checkpoint),
+      ops_(ops),
+      ctx_(ctx),
+      options_(options),
+      progress_(progress),
+      spec_(parse_arch(checkpoint.config())),
+      plan_(spec_, find_architecture(ConfigReader(checkpoint.config())).weight_names(), checkpoint) {
+  if (options.dtype && !is_storage_dtype(*options.dtype)) {
+    throw Error(cat("weights cannot be kept as ", dtype_name(*options.dtype),
+                    "; float32, bfloat16 and float16 are supported"));
+  }
+}
+
+TensorView ModelLoader::matrix(const ExpectedTensor& tensor, Buffer& copy) const {
+  if (!tensor.transposed && checkpoint_.aligned(tensor.name)) return checkpoint_.view(tensor.name);
+  const auto source = checkpoint_.bytes(tensor.name);
+  const TensorInfo& info = *checkpoint_.find(tensor.name);
+  copy = Buffer(source.size());
+  if (!tensor.transposed) {
+    std::memcpy(copy.data(), source.data(), source.size());
+    return make_view(copy.data(), info.dtype, Shape{info.shape[0], info.shape[1]});
+  }
+  transpose(copy.data(), source.data(), info.shape[0], info.shape[1], dtype_size(info.dtype));
+  return make_view(copy.data(), info.dtype, Shape{info.shape[1], info.shape[0]});
+}
+
+void ModelLoader::append_vector(const ExpectedTensor& tensor, float* out) const {
+  const auto source = checkpoint_.bytes(tensor.name);
+  const TensorInfo& info = *checkpoint_.find(tensor.name);
+  Buffer aligned(source.size());
+  std::memcpy(aligned.data(), source.data(), source.size());
+  decode_f32(info.dtype, aligned.data(), out, info.shape[0]);
+}
+
+void ModelLoader::done(const ExpectedTensor& tensor, bool release) {
+  bytes_done_ += static_cast<int64_t>(checkpoint_.find(tensor.name)->bytes);
+  if (release) checkpoint_.release(tensor.name);
+  if (progress_) progress_(bytes_done_, bytes_total_);
+}
+
+// The roles' matrices one below the other; those that the model does not have are left out.
+Linear ModelLoader::linear(std::initializer_list<Role> roles, int32_t layer) {
+  std::vector<const ExpectedTensor*> tensors;
+  std::vector<const ExpectedTensor*> biases;
+  for (const Role role : roles) {
+    const ExpectedTensor* tensor = plan_.weight(role, layer);
+    if (tensor == nullptr) continue;
+    tensors.push_back(tensor);
+    if (const ExpectedTensor* bias = plan_.bias(role, layer)) biases.push_back(bias);
+  }
+
+  std::vector<Buffer> copies(tensors.size());
+  std::vector<TensorView> parts;
+  for (size_t i = 0; i < tensors.size(); ++i) parts.push_back(matrix(*tensors[i], copies[i]));
+  // One format for the whole matrix. Where the file mixes types, float32 holds them all.
+  WeightFormat format{parts.front().dtype};
+  for (const auto& part : parts) {
+    if (part.dtype != format.dtype) format.dtype = DType::kF32;
+  }
+  if (options_.dtype) format.dtype = *options_.dtype;
+
+  Linear out{ops_.pack_linear(ctx_, parts, format)};
+  for (const auto* tensor : tensors) done(*tensor);
+  if (!biases.empty()) {
+    out.weight.bias = Buffer(static_cast<size_t>(out.weight.n) * sizeof(float));
+    float* values = out.weight.bias.as<float>();
+    for (const auto* bias : biases) {
+      append_vector(*bias, values);
+      values += bias->shape[0];
+      done(*bias);
+    }
+  }
+  model_->weight_bytes_ += bytes_of(out.weight);
+  return out;
+}
+
+Norm ModelLoader::norm(Role role, int32_t layer, int64_t size) {
+  Norm out;
+  // The norms of single heads are RMS norms whatever the layers have.
+  const bool of_heads = role == Role::kQueryNorm || role == Role::kKeyNorm;
+  out.kind = of_heads ? NormKind::kRms : spec_.norm;
+  out.eps = spec_.norm_eps;
+  out.weight_offset = spec_.norm_weight_offset;
+  out.size = size;
+  const auto take = [&](const ExpectedTensor* tensor, Buffer& into) {
+    if (tensor == nullptr) return;
+    into = Buffer(static_cast<size_t>(size) * sizeof(float));
+    append_vector(*tensor, into.as<float>());
+    done(*tensor);
+  };
+  take(plan_.weight(role, layer), out.weight);
+  take(plan_.bias(role, layer), out.bias);
+  model_->weight_bytes_ += bytes_of(out);
+  return out;
+}
+
+// A table that is only looked up in: left where it lies.
+Embedding ModelLoader::embedding(Role role) {
+  const ExpectedTensor& tensor = *plan_.weight(role);
+  Embedding out;
+  out.table = matrix(tensor, out.owned);
+  done(tensor, out.owned.size() > 0);
+  model_->weight_bytes_ += bytes_of(out);
+  return out;
+}
+
+Model::Layer ModelLoader::layer(int32_t index) {
+  const LayerSpec& own = spec_.layers[static_cast<size_t>(index)];
+  Model::Layer out;
+  out.input_norm = norm(Role::kInputNorm, index, spec_.hidden_size);
+  Attention& attention = out.attention;
+  // Checkpoints have either three matrices or one.
+  attention.qkv = linear({Role::kQuery, Role::kKey, Role::kValue, Role::kQkv}, index);
+  attention.out = linear({Role::kAttentionOut}, index);
+  if (spec_.qk_norm) {
+    attention.q_norm = norm(Role::kQueryNorm, index, spec_.head_dim);
+    attention.k_norm = norm(Role::kKeyNorm, index, spec_.head_dim);
+  }
+  attention.params = {own.attention_scale, own.window, spec_.attention_softcap};
+  attention.num_heads = spec_.num_heads;
+  attention.num_kv_heads = spec_.num_kv_heads;
+  attention.head_dim = spec_.head_dim;
+  out.mlp_norm = norm(Role::kMlpNorm, index, spec_.hidden_size);
+  out.mlp.up = linear({Role::kGate, Role::kUp}, index);
+  out.mlp.down = linear({Role::kDown}, index);
+  out.mlp.activation = spec_.activation;
+  out.mlp.gated = spec_.gated_mlp;
+  return out;
+}
+
+std::unique_ptr<Model> ModelLoader::load() {
+  const int64_t max_len = options_.max_model_len > 0 ? options_.max_model_len : spec_.max_model_len;
+  if (spec_.position == PositionKind::kLearned && max_len > spec_.max_position_embeddings) {
+    throw Error(cat("the model has positions for ", spec_.max_position_embeddings, " tokens, not for ",
+                    max_len, " (--max-model-len)"));
+  }
+  plan_.check(checkpoint_);
+  model_ = std::unique_ptr<Model>(new Model());
+  Model& m = *model_;
+  m.ops_ = &ops_;
+  m.max_model_len_ = max_len;
+  m.num_parameters_ = plan_.num_parameters();
+  bytes_total_ = plan_.stored_bytes(checkpoint_);
+  if (progress_) progress_(0, bytes_total_);
+
+  if (spec_.tie_word_embeddings) {
+    m.lm_head_ = linear({Role::kEmbedding}, -1);
+    m.embedding_.packed = &m.lm_head_.weight;
+  } else {
+    m.embedding_ = embedding(Role::kEmbedding);
+    m.lm_head_ = linear({Role::kLmHead}, -1);
+  }
+  if (spec_.position == PositionKind::kLearned) m.position_embedding_ = embedding(Role::kPositionEmbedding);
+  if (spec_.position == PositionKind::kRope) m.rope_ = make_rope(spec_.rope, max_len);
+  m.layers_.reserve(static_cast<size_t>(spec_.num_layers));
+  for (int32_t i = 0; i < spec_.num_layers; ++i) m.layers_.push_back(layer(i));
+  m.final_norm_ = norm(Role::kFinalNorm, -1, spec_.hidden_size);
+  m.weight_dtype_ = m.layers_.front().attention.qkv.weight.format.dtype;
+  m.spec_ = std::move(spec_);
+  return std::move(model_);
+}
+
+std::unique_ptr<Model> Model::load(Checkpoint& checkpoint, const OpTable& ops, const OpContext& for_packing,
+                                   const ModelOptions& options, const LoadProgress& progress) {
+  return ModelLoader(checkpoint, ops, for_packing, options, progress).load();
+}
+
+}  // namespace quire

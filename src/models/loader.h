@@ -1,0 +1,85 @@
+// Takes a checkpoint apart into a Model. Used by Model::load only.
+#pragma once
+
+#include <cstdint>
+#include <initializer_list>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "models/model.h"
+#include "models/weight_names.h"
+
+namespace quire {
+
+// A tensor that the model needs, under the name that this checkpoint uses.
+struct ExpectedTensor {
+  std::string name;
+  std::vector<int64_t> shape;  // as stored
+  bool transposed = false;     // a matrix stored [in, out]
+};
+
+// Everything a model of this spec needs, by role and layer (-1: not of a layer).
+class TensorPlan {
+ public:
+  TensorPlan(const ArchSpec& spec, const WeightNames& names, const Checkpoint& checkpoint);
+
+  // Throws one Error that names every missing, misshapen and surplus tensor, the first twenty of them.
+  void check(const Checkpoint& checkpoint) const;
+
+  // Null: the model has none there.
+  const ExpectedTensor* weight(Role role, int32_t layer = -1) const;
+  const ExpectedTensor* bias(Role role, int32_t layer = -1) const;
+  int64_t num_parameters() const;
+  int64_t stored_bytes(const Checkpoint& checkpoint) const;  // of the planned tensors; after check()
+
+ private:
+  struct Module {
+    ExpectedTensor weight;
+    std::optional<ExpectedTensor> bias;
+  };
+  void add(const ArchSpec& spec, const ModuleName& module, int32_t layer);
+  bool is_ignored(const std::string& name) const;
+
+  std::string architecture_;
+  std::string prefix_;
+  WeightNames names_;
+  bool tied_;
+  std::map<std::pair<Role, int32_t>, Module> modules_;
+};
+
+class ModelLoader {
+ public:
+  ModelLoader(Checkpoint& checkpoint, const OpTable& ops, const OpContext& ctx, const ModelOptions& options,
+              const LoadProgress& progress);
+  std::unique_ptr<Model> load();
+
+ private:
+  Linear linear(std::initializer_list<Role> roles, int32_t layer);
+  Norm norm(Role role, int32_t layer, int64_t size);
+  Embedding embedding(Role role);
+  Model::Layer layer(int32_t index);
+
+  // The tensor as a matrix [out, in]; `copy` holds it where it cannot be read in place.
+  TensorView matrix(const ExpectedTensor& tensor, Buffer& copy) const;
+  // Appends the tensor's elements as float32.
+  void append_vector(const ExpectedTensor& tensor, float* out) const;
+  // The tensor has been taken over: counts it and lets its pages go.
+  void done(const ExpectedTensor& tensor, bool release = true);
+
+  Checkpoint& checkpoint_;
+  const OpTable& ops_;
+  const OpContext& ctx_;
+  const ModelOptions& options_;
+  const LoadProgress& progress_;
+  ArchSpec spec_;
+  TensorPlan plan_;
+  std::unique_ptr<Model> model_;
+  int64_t bytes_done_ = 0;
+  int64_t bytes_total_ = 0;
+};
+
+}  // namespace quire

@@ -1,0 +1,134 @@
+#include "models/model.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "base/strings.h"
+
+namespace quire {
+namespace {
+
+// Where each activation lies, in floats. Attention's and the MLP's scratch are never needed at once and share
+// their place.
+struct ActivationLayout {
+  int64_t hidden = 0;
+  int64_t normed = 0;
+  int64_t qkv = 0;
+  int64_t heads = 0;
+  int64_t up = 0;
+  int64_t act = 0;
+  int64_t end = 0;
+};
+
+int64_t up_size(const ArchSpec& spec) {
+  return (spec.gated_mlp ? 2 : 1) * spec.intermediate_size;
+}
+int64_t q_size(const ArchSpec& spec) {
+  return int64_t{spec.num_heads} * spec.head_dim;
+}
+int64_t qkv_size(const ArchSpec& spec) {
+  return (int64_t{spec.num_heads} + 2 * int64_t{spec.num_kv_heads}) * spec.head_dim;
+}
+
+ActivationLayout activation_layout(const ArchSpec& spec, int64_t max_tokens) {
+  constexpr int64_t kLine = 16;  // floats in a cache line
+  const auto area = [&](int64_t columns) { return (max_tokens * columns + kLine - 1) / kLine * kLine; };
+  ActivationLayout at;
+  at.normed = at.hidden + area(spec.hidden_size);
+  at.qkv = at.normed + area(spec.hidden_size);
+  at.heads = at.qkv + area(qkv_size(spec));
+  at.up = at.qkv;
+  at.act = at.up + area(up_size(spec));
+  const int64_t attention_end = at.heads + area(q_size(spec));
+  const int64_t mlp_end = at.act + (spec.gated_mlp ? area(spec.intermediate_size) : 0);
+  at.end = std::max(attention_end, mlp_end);
+  return at;
+}
+
+// True where the rows follow each other: they need no gathering.
+bool consecutive(std::span<const int32_t> rows) {
+  for (size_t i = 1; i < rows.size(); ++i) {
+    if (rows[i] != rows[i - 1] + 1) return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+int64_t Model::activation_bytes(int64_t max_tokens) const {
+  return activation_layout(spec_, max_tokens).end * static_cast<int64_t>(sizeof(float));
+}
+
+ActivationBuffers Model::make_buffers(int64_t max_tokens) const {
+  const ActivationLayout at = activation_layout(spec_, max_tokens);
+  ActivationBuffers buffers;
+  buffers.data = Buffer(static_cast<size_t>(at.end) * sizeof(float));
+  buffers.max_tokens = max_tokens;
+  float* base = buffers.data.as<float>();
+  const auto place = [&](int64_t offset, int64_t columns) {
+    return make_view(base + offset, DType::kF32, Shape{max_tokens, columns});
+  };
+  buffers.hidden = place(at.hidden, spec_.hidden_size);
+  buffers.normed = place(at.normed, spec_.hidden_size);
+  buffers.qkv = place(at.qkv, qkv_size(spec_));
+  buffers.heads = place(at.heads, q_size(spec_));
+  buffers.up = place(at.up, up_size(spec_));
+  if (spec_.gated_mlp) buffers.act = place(at.act, spec_.intermediate_size);
+  return buffers;
+}
+
+TensorView Model::forward(const OpContext& ctx, const ForwardBatch& batch, ActivationBuffers& buffers) const {
+  const int64_t n = batch.num_tokens();
+  if (n > buffers.max_tokens || batch.positions.size() != batch.token_ids.size() ||
+      batch.slot_mapping.size() != batch.token_ids.size() || batch.kv.size() != layers_.size()) {
+    throw Error(cat("a step of ", n, " tokens, ", batch.positions.size(), " positions, ",
+                    batch.slot_mapping.size(), " slots and ", batch.kv.size(),
+                    " KV layers does not fit buffers for ", buffers.max_tokens, " tokens and ",
+                    layers_.size(), " layers"));
+  }
+  const TensorView hidden = row_slice(buffers.hidden, 0, n);
+  const TensorView normed = row_slice(buffers.normed, 0, n);
+  const TensorView qkv = row_slice(buffers.qkv, 0, n);
+  const TensorView heads = row_slice(buffers.heads, 0, n);
+  const TensorView up = row_slice(buffers.up, 0, n);
+  const TensorView act = spec_.gated_mlp ? row_slice(buffers.act, 0, n) : TensorView{};
+  const OpTable& ops = *ops_;
+  const Rope* rope = rope_ ? &*rope_ : nullptr;
+
+  apply(ops, ctx, embedding_, hidden, batch.token_ids);
+  if (position_embedding_) {
+    apply(ops, ctx, *position_embedding_, normed, batch.positions);
+    ops.add(ctx, hidden, normed);
+  }
+  for (size_t i = 0; i < layers_.size(); ++i) {
+    const Layer& layer = layers_[i];
+    apply(ops, ctx, layer.input_norm, normed, hidden);
+    apply(ops, ctx, layer.attention, rope, hidden, normed, batch, batch.kv[i], qkv, heads);
+    apply(ops, ctx, layer.mlp_norm, normed, hidden);
+    apply(ops, ctx, layer.mlp, hidden, normed, up, act);
+  }
+  apply(ops, ctx, final_norm_, normed, hidden);
+  return normed;
+}
+
+void Model::logits(const OpContext& ctx, const TensorView& hidden, std::span<const int32_t> rows,
+                   ActivationBuffers& buffers, const TensorView& logits) const {
+  if (rows.empty()) return;
+  const auto count = static_cast<int64_t>(rows.size());
+  if (count > buffers.max_tokens) {
+    throw Error(cat("logits of ", count, " rows do not fit buffers for ", buffers.max_tokens, " tokens"));
+  }
+  TensorView chosen;
+  if (consecutive(rows)) {
+    chosen = row_slice(hidden, rows.front(), rows.front() + count);
+  } else {
+    chosen = row_slice(buffers.hidden, 0, count);
+    ops_->gather_rows(ctx, chosen, hidden, rows);
+  }
+  apply(*ops_, ctx, lm_head_, logits, chosen);
+  if (spec_.logit_scale != 1.0F || spec_.logit_softcap != 0.0F) {
+    ops_->scale_softcap(ctx, logits, spec_.logit_scale, spec_.logit_softcap);
+  }
+}
+
+}  // namespace quire

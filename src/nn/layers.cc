@@ -1,0 +1,79 @@
+#include "nn/layers.h"
+
+namespace quire {
+namespace {
+
+// Columns [begin, begin + heads * head_dim) of x [rows, n] as [rows, heads, head_dim].
+TensorView head_view(const TensorView& x, int64_t begin, int64_t heads, int64_t head_dim) {
+  TensorView view = column_slice(x, begin, begin + heads * head_dim);
+  view.shape = Shape{x.rows(), heads, head_dim};
+  return view;
+}
+
+// A norm's vector, or a view of nothing where it is empty.
+TensorView vector_view(const Buffer& buffer, int64_t size) {
+  if (buffer.size() == 0) return {};
+  // The view is an input: nobody writes through it.
+  return make_view(const_cast<std::byte*>(buffer.data()), DType::kF32, Shape{size});
+}
+
+}  // namespace
+
+void apply(const OpTable& ops, const OpContext& ctx, const Linear& linear, const TensorView& out,
+           const TensorView& x, const TensorView& residual) {
+  ops.linear(ctx, out, x, linear.weight, residual);
+}
+
+void apply(const OpTable& ops, const OpContext& ctx, const Embedding& embedding, const TensorView& out,
+           std::span<const int32_t> ids) {
+  if (embedding.packed != nullptr) {
+    ops.embedding_packed(ctx, out, *embedding.packed, ids);
+  } else {
+    ops.embedding(ctx, out, embedding.table, ids);
+  }
+}
+
+void apply(const OpTable& ops, const OpContext& ctx, const Norm& norm, const TensorView& out,
+           const TensorView& x) {
+  const TensorView weight = vector_view(norm.weight, norm.size);
+  if (norm.kind == NormKind::kRms) {
+    ops.rms_norm(ctx, out, x, weight, norm.eps, norm.weight_offset);
+  } else {
+    ops.layer_norm(ctx, out, x, weight, vector_view(norm.bias, norm.size), norm.eps);
+  }
+}
+
+void apply(const OpTable& ops, const OpContext& ctx, const Attention& attention, const Rope* rope,
+           const TensorView& hidden, const TensorView& x, const ForwardBatch& batch, const KvCacheView& cache,
+           const TensorView& qkv, const TensorView& heads) {
+  apply(ops, ctx, attention.qkv, qkv, x);
+  const int64_t dim = attention.head_dim;
+  const int64_t kv_size = attention.num_kv_heads * dim;
+  const TensorView q = head_view(qkv, 0, attention.num_heads, dim);
+  const TensorView k = head_view(qkv, attention.q_size(), attention.num_kv_heads, dim);
+  const TensorView v = head_view(qkv, attention.q_size() + kv_size, attention.num_kv_heads, dim);
+  if (attention.q_norm) apply(ops, ctx, *attention.q_norm, q, q);
+  if (attention.k_norm) apply(ops, ctx, *attention.k_norm, k, k);
+  if (rope != nullptr) {
+    apply(ops, ctx, *rope, q, batch.positions);
+    apply(ops, ctx, *rope, k, batch.positions);
+  }
+  ops.kv_write(ctx, cache, k, v, batch.slot_mapping);
+  ops.paged_attention(ctx, head_view(heads, 0, attention.num_heads, dim), q, cache, batch.attention,
+                      attention.params);
+  apply(ops, ctx, attention.out, hidden, heads, hidden);
+}
+
+void apply(const OpTable& ops, const OpContext& ctx, const Mlp& mlp, const TensorView& hidden,
+           const TensorView& x, const TensorView& up, const TensorView& act) {
+  apply(ops, ctx, mlp.up, up, x);
+  if (mlp.gated) {
+    ops.gated_activation(ctx, act, up, mlp.activation);
+    apply(ops, ctx, mlp.down, hidden, act, hidden);
+  } else {
+    ops.activation(ctx, up, mlp.activation);
+    apply(ops, ctx, mlp.down, hidden, up, hidden);
+  }
+}
+
+}  // namespace quire
