@@ -17,11 +17,11 @@ namespace quire {
 // Immutable.
 struct SamplingRules {
   SamplingParams params;
-  std::vector<TokenId> allowed;  // ascending, without repeats; empty: every token
-  std::vector<TokenId>
-      masked_until_min_tokens;  // stop tokens and the model's end tokens, with ignore_eos too
+  bool allows_all = true;                             // the request names no allowed_token_ids
+  std::vector<TokenId> allowed;                       // else these: ascending, without repeats
+  std::vector<TokenId> masked_until_min_tokens;       // stop and end tokens, the latter with ignore_eos too
   std::vector<std::pair<TokenId, float>> logit_bias;  // values cut to [-100, 100]
-  bool uses_output_counts = false;                    // some penalty is on
+  bool has_penalties = false;                         // repetition, presence or frequency: tokens are counted
 };
 
 // Owned by the executor's sequence record; one thread at a time. Holds no table of the vocabulary's size:

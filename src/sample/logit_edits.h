@@ -1,0 +1,33 @@
+// The changes that a request makes to single logits, and their undoing.
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "sample/buffers.h"
+#include "sample/sampling_state.h"
+
+namespace quire {
+
+// Changes a row of logits and gives every entry its old value back when it goes. Lives within one call of the
+// sampler.
+class LogitEdits {
+ public:
+  LogitEdits(std::span<float> logits, std::vector<LogitEdit>& log);
+  ~LogitEdits();
+  LogitEdits(const LogitEdits&) = delete;
+  LogitEdits& operator=(const LogitEdits&) = delete;
+
+  // min_tokens, logit_bias, then repetition, frequency and presence penalty.
+  void apply(const SamplingState& state);
+  bool any() const { return !log_.empty(); }
+  void undo();
+
+ private:
+  void set(TokenId token, float value);
+
+  std::span<float> logits_;      // [vocab_size]
+  std::vector<LogitEdit>& log_;  // in order
+};
+
+}  // namespace quire

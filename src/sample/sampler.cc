@@ -1,0 +1,302 @@
+#include "sample/sampler.h"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+
+#include "base/rng.h"
+#include "base/strings.h"
+#include "sample/buffers.h"
+#include "sample/logit_edits.h"
+#include "sample/select.h"
+
+namespace quire {
+namespace {
+
+constexpr float kSmallestTemperature = 0.01F;
+constexpr uint32_t kBitsPerWord = 32;
+
+// log sum exp of a row, as max + log(sum).
+struct LogNorm {
+  float max = 0.0F;
+  double log_sum = 0.0;
+
+  float logprob(float logit) const { return static_cast<float>(double{logit} - double{max} - log_sum); }
+};
+
+Failure not_numbers() {
+  return {ErrorKind::kInternal,
+          "The model's output is not a finite number for at least one token, so no token can be chosen.",
+          {}};
+}
+
+Result<LogNorm> log_norm(std::span<const float> logits, SamplerBuffers& buffers) {
+  const RowMax top = block_maxima(logits, buffers.block_max.data());
+  if (!top.is_numbers || top.max == -std::numeric_limits<float>::infinity()) {
+    return not_numbers();
+  }
+  return LogNorm{top.max, std::log(sum_exp(logits, top.max, 1.0F, buffers.block_sum.data()))};
+}
+
+// What is left of a row after masks, changes and cuts.
+struct Filtered {
+  LogNorm raw;
+  Row row;
+  bool has_block_sums = false;  // buffers.block_sum belongs to the row as it is
+};
+
+bool in_mask(TokenMask mask, size_t token) {
+  return ((mask[token / kBitsPerWord] >> (token % kBitsPerWord)) & 1U) != 0;
+}
+
+// Makes the row the list of tokens that both the request and the grammar allow.
+void keep_allowed(Row& row, const SamplingRules& rules, TokenMask grammar, SamplerBuffers& buffers) {
+  size_t count = 0;
+  const auto keep = [&](size_t token) {
+    buffers.values[count] = row.values[token];
+    buffers.ids[count] = static_cast<TokenId>(token);
+    ++count;
+  };
+  if (!rules.allows_all) {
+    for (const TokenId token : rules.allowed) {
+      if (grammar.empty() || in_mask(grammar, static_cast<size_t>(token))) {
+        keep(static_cast<size_t>(token));
+      }
+    }
+  } else {
+    const size_t vocab_size = row.values.size();
+    for (size_t word = 0; word * kBitsPerWord < vocab_size; ++word) {
+      for (uint32_t bits = grammar[word]; bits != 0; bits &= bits - 1) {
+        const size_t token = word * kBitsPerWord + static_cast<size_t>(std::countr_zero(bits));
+        if (token < vocab_size) {
+          keep(token);
+        }
+      }
+    }
+  }
+  take_list(row, count, buffers);
+}
+
+Status check_shapes(std::span<const float> logits, const SamplingState& state,
+                    const SamplerWorkspace& workspace, TokenMask grammar) {
+  const auto vocab_size = static_cast<size_t>(workspace.vocab_size());
+  if (logits.size() != vocab_size || state.vocab_size() != workspace.vocab_size() ||
+      (!grammar.empty() && grammar.size() * kBitsPerWord < vocab_size)) {
+    return Failure{ErrorKind::kInternal,
+                   cat("The sampler is set up for ", vocab_size, " tokens, but was given ", logits.size(),
+                       " logits, a sequence of ", state.vocab_size(), " tokens and a mask of ",
+                       grammar.size() * kBitsPerWord, "."),
+                   {}};
+  }
+  return {};
+}
+
+void cut(Filtered& filtered, const SamplingParams& params, SamplerBuffers& buffers) {
+  Row& row = filtered.row;
+  if (params.min_p > 0.0F) {
+    keep_min_p(row, params.min_p, buffers);
+    filtered.has_block_sums = false;
+  }
+  if (params.top_k > 0) {
+    keep_top_k(row, params.top_k, buffers);
+    filtered.has_block_sums = false;
+  }
+  if (params.top_p < 1.0F) {
+    keep_top_p(row, params.top_p, buffers);
+    filtered.has_block_sums = false;
+  }
+}
+
+Result<Filtered> filter(LogitEdits& edits, std::span<const float> logits, const SamplingState& state,
+                        TokenMask grammar, SamplerBuffers& buffers) {
+  Result<LogNorm> raw = log_norm(logits, buffers);
+  if (!raw) {
+    return raw.failure();
+  }
+  const SamplingRules& rules = state.rules();
+  Filtered filtered;
+  filtered.raw = *raw;
+  filtered.row.values = logits;
+  filtered.row.max = raw->max;
+  edits.apply(state);
+  if (!rules.allows_all || !grammar.empty()) {
+    keep_allowed(filtered.row, rules, grammar, buffers);
+  } else if (edits.any()) {
+    filtered.row.max = block_maxima(logits, buffers.block_max.data()).max;
+  }
+  if (filtered.row.max == -std::numeric_limits<float>::infinity()) {
+    return invalid_argument(
+        "No token is left to choose from: allowed_token_ids, min_tokens, logit_bias and the requested output "
+        "format exclude every token between them.",
+        rules.allows_all ? "" : "allowed_token_ids");
+  }
+  if (!rules.params.greedy()) {
+    filtered.row.scale = 1.0F / std::max(rules.params.temperature, kSmallestTemperature);
+    filtered.has_block_sums = filtered.row.ids == nullptr && !edits.any() && filtered.row.scale == 1.0F;
+    cut(filtered, rules.params, buffers);
+  }
+  return filtered;
+}
+
+// The entry where the running sum of the weights first exceeds `uniform` of their total.
+size_t draw(const Filtered& filtered, double uniform, SamplerBuffers& buffers) {
+  const Row& row = filtered.row;
+  const size_t blocks = num_blocks(row.values.size());
+  double* block_sum = buffers.block_sum.data();
+  if (!filtered.has_block_sums) {
+    sum_exp(row.values, row.max, row.scale, block_sum);
+  }
+  double total = 0.0;
+  for (size_t block = 0; block < blocks; ++block) {
+    total += block_sum[block];
+  }
+  double left = uniform * total;
+  size_t block = 0;
+  size_t last = 0;  // rounding may leave a rest behind the last block with any weight: then it is that one
+  for (; block < blocks; ++block) {
+    last = block_sum[block] > 0.0 ? block : last;
+    if (left < block_sum[block]) {
+      break;
+    }
+    left -= block_sum[block];
+  }
+  const size_t begin = last * kRowBlock;
+  const std::span<const float> values =
+      row.values.subspan(begin, std::min(kRowBlock, row.values.size() - begin));
+  double sum_of_block = 0.0;
+  weigh(values, row.max, row.scale, buffers.weights.data(), &sum_of_block);
+  size_t chosen = 0;
+  for (size_t i = 0; i < values.size(); ++i) {
+    const double weight = double{buffers.weights[i]};
+    if (weight > 0.0) {
+      chosen = i;
+      if (block < blocks && left < weight) {
+        break;
+      }
+      left -= weight;
+    }
+  }
+  return begin + chosen;
+}
+
+// The k most likely tokens of a row of raw logits, most likely first. buffers.block_max must belong to the
+// row.
+std::vector<TokenLogprob> most_likely(std::span<const float> logits, const LogNorm& norm, int32_t k,
+                                      SamplerBuffers& buffers) {
+  std::vector<TokenLogprob> top;
+  if (k == 0) {
+    return top;
+  }
+  Row row;
+  row.values = logits;
+  row.max = norm.max;
+  if (k > 0) {
+    keep_top_k(row, k, buffers);
+  }
+  for (size_t i = 0; i < row.values.size(); ++i) {
+    buffers.ranked[i] = {row.values[i], row.id(i), 0.0F};
+  }
+  const auto begin = buffers.ranked.begin();
+  const auto end = begin + static_cast<ptrdiff_t>(row.values.size());
+  std::sort(begin, end,
+            [](const Ranked& a, const Ranked& b) { return more_likely(a.value, a.id, b.value, b.id); });
+  top.reserve(row.values.size());
+  for (auto it = begin; it != end; ++it) {
+    top.push_back({it->id, norm.logprob(it->value)});
+  }
+  return top;
+}
+
+PositionLogprobs describe(std::span<const float> logits, const LogNorm& norm, TokenId chosen, int32_t k,
+                          SamplerBuffers& buffers) {
+  const auto index = static_cast<size_t>(chosen);
+  PositionLogprobs position;
+  position.chosen = {chosen, norm.logprob(logits[index])};
+  position.rank = 1 + static_cast<int32_t>(count_before(logits, logits[index], index));
+  position.top = most_likely(logits, norm, k, buffers);
+  return position;
+}
+
+}  // namespace
+
+Result<SampleOutcome> sample_token(std::span<float> logits, const SamplingState& state, int64_t position,
+                                   SamplerWorkspace& workspace, TokenMask grammar) {
+  if (Status shapes = check_shapes(logits, state, workspace, grammar); !shapes) {
+    return shapes.failure();
+  }
+  SamplerBuffers& buffers = workspace.buffers();
+  LogitEdits edits(logits, buffers.edits);
+  Result<Filtered> filtered = filter(edits, logits, state, grammar, buffers);
+  if (!filtered) {
+    return filtered.failure();
+  }
+  const Row& row = filtered->row;
+  const SamplingParams& params = state.params();
+  size_t index = 0;
+  if (params.greedy()) {
+    index = find_max(row.values, buffers.block_max.data(), row.max);
+  } else {
+    const double uniform = uniform_open_double(state.seed(), static_cast<uint64_t>(state.sample_index()),
+                                               static_cast<uint64_t>(position));
+    index = draw(*filtered, uniform, buffers);
+  }
+  SampleOutcome outcome;
+  outcome.token = row.id(index);
+  const bool row_changed = edits.any() || row.ids != nullptr;
+  edits.undo();
+  outcome.logprob = filtered->raw.logprob(logits[static_cast<size_t>(outcome.token)]);
+  if (params.logprobs) {
+    if (row_changed) {
+      block_maxima(logits, buffers.block_max.data());
+    }
+    outcome.logprobs = describe(logits, filtered->raw, outcome.token, *params.logprobs, buffers);
+  }
+  return outcome;
+}
+
+Result<std::vector<TokenProbability>> filtered_distribution(std::span<float> logits,
+                                                            const SamplingState& state,
+                                                            SamplerWorkspace& workspace, TokenMask grammar) {
+  if (Status shapes = check_shapes(logits, state, workspace, grammar); !shapes) {
+    return shapes.failure();
+  }
+  SamplerBuffers& buffers = workspace.buffers();
+  LogitEdits edits(logits, buffers.edits);
+  Result<Filtered> filtered = filter(edits, logits, state, grammar, buffers);
+  if (!filtered) {
+    return filtered.failure();
+  }
+  const Row& row = filtered->row;
+  std::vector<TokenProbability> distribution;
+  if (state.params().greedy()) {
+    distribution.push_back({row.id(find_max(row.values, buffers.block_max.data(), row.max)), 1.0F});
+    return distribution;
+  }
+  const double total =
+      weigh(row.values, row.max, row.scale, buffers.weights.data(), buffers.block_sum.data());
+  for (size_t i = 0; i < row.values.size(); ++i) {
+    if (buffers.weights[i] > 0.0F) {
+      distribution.push_back({row.id(i), static_cast<float>(double{buffers.weights[i]} / total)});
+    }
+  }
+  return distribution;
+}
+
+Result<PositionLogprobs> position_logprobs(std::span<const float> logits, TokenId chosen, int32_t k,
+                                           SamplerWorkspace& workspace) {
+  if (logits.size() != static_cast<size_t>(workspace.vocab_size()) || chosen < 0 ||
+      chosen >= workspace.vocab_size()) {
+    return Failure{ErrorKind::kInternal,
+                   cat("The sampler is set up for ", workspace.vocab_size(), " tokens, but was given ",
+                       logits.size(), " logits and token ", chosen, "."),
+                   {}};
+  }
+  SamplerBuffers& buffers = workspace.buffers();
+  Result<LogNorm> norm = log_norm(logits, buffers);
+  if (!norm) {
+    return norm.failure();
+  }
+  return describe(logits, *norm, chosen, k, buffers);
+}
+
+}  // namespace quire

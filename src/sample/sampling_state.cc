@@ -1,0 +1,71 @@
+#include "sample/sampling_state.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace quire {
+namespace {
+
+constexpr float kMaxLogitBias = 100.0F;
+
+std::vector<TokenId> distinct_in_range(std::span<const TokenId> first, std::span<const TokenId> second,
+                                       int32_t vocab_size) {
+  std::vector<TokenId> ids(first.begin(), first.end());
+  ids.insert(ids.end(), second.begin(), second.end());
+  std::erase_if(ids, [&](TokenId id) { return id < 0 || id >= vocab_size; });
+  std::sort(ids.begin(), ids.end());
+  ids.erase(std::unique(ids.begin(), ids.end()), ids.end());
+  return ids;
+}
+
+SamplingRules make_rules(const SamplingParams& params, std::span<const TokenId> end_token_ids,
+                         int32_t vocab_size) {
+  SamplingRules rules;
+  rules.params = params;
+  rules.allowed = distinct_in_range(params.allowed_token_ids, {}, vocab_size);
+  rules.allows_all = params.allowed_token_ids.empty();
+  if (params.min_tokens > 0) {
+    rules.masked_until_min_tokens = distinct_in_range(params.stop_token_ids, end_token_ids, vocab_size);
+  }
+  for (const auto& [token, bias] : params.logit_bias) {
+    if (token >= 0 && token < vocab_size && !std::isnan(bias)) {
+      rules.logit_bias.emplace_back(token, std::clamp(bias, -kMaxLogitBias, kMaxLogitBias));
+    }
+  }
+  rules.has_penalties = params.repetition_penalty != 1.0F || params.presence_penalty != 0.0F ||
+                        params.frequency_penalty != 0.0F;
+  return rules;
+}
+
+}  // namespace
+
+SamplingState::SamplingState(const SamplingParams& params, std::span<const TokenId> prompt,
+                             std::span<const TokenId> end_token_ids, uint64_t seed, int32_t sample_index,
+                             int32_t vocab_size)
+    : rules_(std::make_shared<const SamplingRules>(make_rules(params, end_token_ids, vocab_size))),
+      seed_(seed),
+      sample_index_(sample_index),
+      vocab_size_(vocab_size) {
+  if (params.repetition_penalty != 1.0F) {
+    for (const TokenId token : prompt) {
+      if (token >= 0 && token < vocab_size) {
+        counts_.add_prompt(token);
+      }
+    }
+  }
+}
+
+void SamplingState::append(TokenId token) {
+  ++num_generated_;
+  if (rules_->has_penalties && token >= 0 && token < vocab_size_) {
+    counts_.add_output(token);
+  }
+}
+
+SamplingState SamplingState::fork(int32_t sample_index) const {
+  SamplingState child = *this;
+  child.sample_index_ = sample_index;
+  return child;
+}
+
+}  // namespace quire

@@ -1,0 +1,197 @@
+#include "sample/validate.h"
+
+#include <array>
+#include <charconv>
+#include <cmath>
+#include <limits>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "base/rng.h"
+#include "base/strings.h"
+
+namespace quire {
+namespace {
+
+enum class Lower { kClosed, kOpen };
+
+struct FloatRange {
+  std::string_view name;
+  float SamplingParams::*field;
+  Lower lower;
+  float least;
+  float most;  // infinity: no bound but being finite
+};
+
+constexpr float kNoBound = std::numeric_limits<float>::infinity();
+
+constexpr FloatRange kFloatRanges[] = {
+    {"temperature", &SamplingParams::temperature, Lower::kClosed, 0.0F, 2.0F},
+    {"top_p", &SamplingParams::top_p, Lower::kOpen, 0.0F, 1.0F},
+    {"min_p", &SamplingParams::min_p, Lower::kClosed, 0.0F, 1.0F},
+    {"repetition_penalty", &SamplingParams::repetition_penalty, Lower::kOpen, 0.0F, kNoBound},
+    {"presence_penalty", &SamplingParams::presence_penalty, Lower::kClosed, -2.0F, 2.0F},
+    {"frequency_penalty", &SamplingParams::frequency_penalty, Lower::kClosed, -2.0F, 2.0F},
+};
+
+struct IntRange {
+  std::string_view name;
+  int32_t SamplingParams::*field;
+  int32_t least;
+  int32_t most;
+};
+
+constexpr int32_t kIntMax = std::numeric_limits<int32_t>::max();
+
+constexpr IntRange kIntRanges[] = {
+    {"n", &SamplingParams::n, 1, kMaxSamplesPerRequest},
+    {"top_k", &SamplingParams::top_k, -1, kIntMax},
+    {"max_tokens", &SamplingParams::max_tokens, 0, kIntMax},
+    {"min_tokens", &SamplingParams::min_tokens, 0, kIntMax},
+};
+
+// The shortest decimal that reads back as the float: what the person wrote, where a double would show noise.
+std::string shown(float value) {
+  std::array<char, 32> text;
+  const auto result = std::to_chars(text.data(), text.data() + text.size(), value);
+  return std::string(text.data(), result.ptr);
+}
+
+Status check_float(const SamplingParams& params, const FloatRange& range) {
+  const float value = params.*range.field;
+  const bool above = range.lower == Lower::kOpen ? value > range.least : value >= range.least;
+  if (above && value <= range.most && std::isfinite(value)) {
+    return {};
+  }
+  const std::string lower =
+      cat(range.lower == Lower::kOpen ? "greater than " : "at least ", shown(range.least));
+  const std::string upper =
+      range.most == kNoBound ? std::string(" and finite") : cat(" and at most ", shown(range.most));
+  return invalid_argument(cat(range.name, " must be ", lower, upper, ", but is ", shown(value), "."),
+                          std::string(range.name));
+}
+
+Status check_int(const SamplingParams& params, const IntRange& range) {
+  const int32_t value = params.*range.field;
+  if (value >= range.least && value <= range.most) {
+    return {};
+  }
+  const std::string upper = range.most == kIntMax ? std::string() : cat(" and at most ", range.most);
+  return invalid_argument(cat(range.name, " must be at least ", range.least, upper, ", but is ", value, "."),
+                          std::string(range.name));
+}
+
+Status check_logprobs(std::optional<int32_t> asked, std::string_view name, int32_t vocab_size,
+                      int32_t max_logprobs) {
+  if (!asked || max_logprobs < 0) {
+    if (asked && *asked < -1) {
+      return invalid_argument(cat(name, " must be at least -1 (the whole vocabulary), but is ", *asked, "."),
+                              std::string(name));
+    }
+    return {};
+  }
+  if (*asked < -1) {
+    return invalid_argument(cat(name, " must be at least -1, but is ", *asked, "."), std::string(name));
+  }
+  const int32_t count = *asked == -1 ? vocab_size : *asked;
+  if (count <= max_logprobs) {
+    return {};
+  }
+  const std::string wish =
+      *asked == -1 ? cat("-1, the whole vocabulary of ", vocab_size, " tokens") : cat(*asked);
+  return invalid_argument(cat(name, " may be at most ", max_logprobs, " on this server, but is ", wish, "."),
+                          std::string(name));
+}
+
+Status check_token(TokenId token, std::string_view name, int32_t vocab_size) {
+  if (token >= 0 && token < vocab_size) {
+    return {};
+  }
+  return invalid_argument(cat(name, " names token ", token,
+                              ", but the model's vocabulary has the tokens 0 to ", vocab_size - 1, "."),
+                          std::string(name));
+}
+
+Status check_tokens(std::span<const TokenId> tokens, std::string_view name, int32_t vocab_size) {
+  for (const TokenId token : tokens) {
+    if (Status status = check_token(token, name, vocab_size); !status) {
+      return status;
+    }
+  }
+  return {};
+}
+
+Status check_logit_bias(const SamplingParams& params, int32_t vocab_size) {
+  for (const auto& [token, bias] : params.logit_bias) {
+    if (Status status = check_token(token, "logit_bias", vocab_size); !status) {
+      return status;
+    }
+    if (!std::isfinite(bias)) {
+      return invalid_argument(cat("logit_bias of token ", token, " must be a finite number."), "logit_bias");
+    }
+  }
+  return {};
+}
+
+Status check_together(const SamplingParams& params) {
+  if (params.n > 1 && params.greedy()) {
+    return invalid_argument(
+        cat("n must be 1 where temperature is 0, since all samples would be the same, but is ", params.n,
+            "."),
+        "n");
+  }
+  // max_tokens 0 generates nothing, so that no minimum can be reached.
+  if (params.min_tokens > params.max_tokens) {
+    return invalid_argument(cat("min_tokens must be at most max_tokens, which is ", params.max_tokens,
+                                ", but is ", params.min_tokens, "."),
+                            "min_tokens");
+  }
+  for (const std::string& text : params.stop) {
+    if (text.empty()) {
+      return invalid_argument("stop must not contain an empty string.", "stop");
+    }
+  }
+  return {};
+}
+
+}  // namespace
+
+Status validate(const SamplingParams& params, int32_t vocab_size, int32_t max_logprobs) {
+  for (const IntRange& range : kIntRanges) {
+    if (Status status = check_int(params, range); !status) {
+      return status;
+    }
+  }
+  for (const FloatRange& range : kFloatRanges) {
+    if (Status status = check_float(params, range); !status) {
+      return status;
+    }
+  }
+  if (Status status = check_together(params); !status) {
+    return status;
+  }
+  if (Status status = check_logprobs(params.logprobs, "logprobs", vocab_size, max_logprobs); !status) {
+    return status;
+  }
+  if (Status status = check_logprobs(params.prompt_logprobs, "prompt_logprobs", vocab_size, max_logprobs);
+      !status) {
+    return status;
+  }
+  if (Status status = check_tokens(params.stop_token_ids, "stop_token_ids", vocab_size); !status) {
+    return status;
+  }
+  if (Status status = check_tokens(params.allowed_token_ids, "allowed_token_ids", vocab_size); !status) {
+    return status;
+  }
+  return check_logit_bias(params, vocab_size);
+}
+
+uint64_t effective_seed(const SamplingParams& params, uint64_t engine_seed, uint64_t request_number) {
+  if (params.seed && *params.seed != -1) {
+    return static_cast<uint64_t>(*params.seed);
+  }
+  return derive_seed(engine_seed, request_number);
+}
+
+}  // namespace quire
