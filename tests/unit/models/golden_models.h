@@ -1,0 +1,114 @@
+// The models of tests/golden/models, and the checks that hold for each of them with any op table.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "io/checkpoint.h"
+#include "io/json_file.h"
+#include "models/model.h"
+#include "unit/models/paged_runner.h"
+
+namespace quire::test {
+
+inline std::filesystem::path golden_dir() {
+  return std::filesystem::path(QUIRE_SOURCE_DIR) / "tests/golden/models";
+}
+
+inline std::vector<std::string> golden_names() {
+  std::vector<std::string> names;
+  for (const auto& entry : std::filesystem::directory_iterator(golden_dir())) {
+    if (entry.is_directory()) names.push_back(entry.path().filename().string());
+  }
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+inline std::filesystem::path shared_dir() {
+  const char* dir = std::getenv("QUIRE_SHARED");
+  return dir != nullptr ? std::filesystem::path(dir)
+                        : std::filesystem::path(QUIRE_SOURCE_DIR).parent_path() / "shared";
+}
+
+// A test's name may hold letters, digits and underscores only.
+inline std::string test_name(std::string name) {
+  for (char& c : name) {
+    if (std::isalnum(static_cast<unsigned char>(c)) == 0) c = '_';
+  }
+  return name;
+}
+
+struct LoadedModel {
+  std::unique_ptr<Checkpoint> checkpoint;
+  std::unique_ptr<Model> model;
+};
+
+inline LoadedModel load_model(const std::filesystem::path& dir, const OpTable& ops,
+                              const ModelOptions& options = {}) {
+  LoadedModel loaded;
+  loaded.checkpoint = Checkpoint::open(dir);
+  Buffer workspace(ops.workspace_bytes(64, 256, 16, 64, 1));
+  const OpContext ctx{nullptr, {workspace.data(), workspace.size()}};
+  loaded.model = Model::load(*loaded.checkpoint, ops, ctx, options, {});
+  return loaded;
+}
+
+inline double logprob(const std::vector<float>& logits, int32_t token) {
+  const double top = *std::max_element(logits.begin(), logits.end());
+  double sum = 0.0;
+  for (const float x : logits) sum += std::exp(x - top);
+  return logits[static_cast<size_t>(token)] - top - std::log(sum);
+}
+
+// Logits within 1e-4 of the largest, logprobs, greedy tokens; the same bits whatever the chunks.
+inline void expect_golden(const std::string& name, const OpTable& ops) {
+  const LoadedModel loaded = load_model(golden_dir() / name, ops);
+  const nlohmann::json golden = read_json_file(golden_dir() / name / "golden.json");
+  ASSERT_FALSE(golden["cases"].empty());
+  for (const auto& item : golden["cases"]) {
+    const auto prompt = item["prompt"].get<std::vector<int32_t>>();
+    const auto expected = item["logits"].get<std::vector<float>>();
+    const auto logprobs = item["logprobs"].get<std::vector<double>>();
+    const auto tokens = item["greedy"].get<std::vector<int32_t>>();
+    SCOPED_TRACE(name + ", prompt of " + std::to_string(prompt.size()));
+    PagedRunner whole(*loaded.model, ops, nullptr, {});
+    const auto logits = whole.append(prompt, static_cast<int64_t>(prompt.size()));
+
+    float largest = 0.0F;
+    for (const float x : expected) largest = std::max(largest, std::abs(x));
+    ASSERT_EQ(logits.back().size(), expected.size());
+    for (size_t i = 0; i < expected.size(); ++i)
+      ASSERT_NEAR(logits.back()[i], expected[i], 1e-4 * largest) << i;
+    for (size_t i = 0; i < logprobs.size(); ++i) {
+      ASSERT_NEAR(logprob(logits[i], prompt[i + 1]), logprobs[i], 2e-4 * largest) << i;
+    }
+    for (const int64_t chunk : {1, 7}) {
+      RunnerOptions other;
+      other.seed = static_cast<uint32_t>(chunk) + 100;
+      PagedRunner chunked(*loaded.model, ops, nullptr, other);
+      ASSERT_EQ(chunked.append(prompt, chunk), logits) << "chunks of " << chunk;
+      PagedRunner again(*loaded.model, ops, nullptr, other);
+      ASSERT_EQ(again.greedy(prompt, chunk, tokens.size()), tokens) << "chunks of " << chunk;
+    }
+  }
+}
+
+// The 200 tokens of shared/data/models/stories260K, exactly.
+inline void expect_stories(const OpTable& ops) {
+  const auto dir = shared_dir() / "data/models/stories260K";
+  if (!std::filesystem::exists(dir)) GTEST_SKIP() << dir << " is not there: stories260K was not run";
+  const LoadedModel loaded = load_model(dir, ops);
+  const nlohmann::json expected = read_json_file(dir / "expected.json");
+  const auto prompt = expected["prompt_token_ids"].get<std::vector<int32_t>>();
+  const auto tokens = expected["token_ids"].get<std::vector<int32_t>>();
+  PagedRunner runner(*loaded.model, ops, nullptr, {});
+  EXPECT_EQ(runner.greedy(prompt, 16, tokens.size()), tokens);
+}
+
+}  // namespace quire::test

@@ -1,0 +1,121 @@
+// Runs one sequence through a Model over a small paged KV cache whose blocks are handed out in a shuffled
+// order.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <cstring>
+#include <numeric>
+#include <random>
+#include <span>
+#include <vector>
+
+#include "models/model.h"
+#include "ops/op_table.h"
+
+namespace quire::test {
+
+struct RunnerOptions {
+  int64_t max_tokens = 64;  // rows of a step
+  int64_t max_seq_len = 256;
+  int32_t block_size = 4;
+  DType kv_dtype = DType::kF32;
+  int threads = 1;
+  uint32_t seed = 1;  // of the blocks' order
+};
+
+class PagedRunner {
+ public:
+  PagedRunner(const Model& model, const OpTable& ops, ThreadPool* pool, const RunnerOptions& options)
+      : model_(model), options_(options), buffers_(model.make_buffers(options.max_tokens)) {
+    const ArchSpec& spec = model.spec();
+    const int64_t num_blocks = (options.max_seq_len + options.block_size - 1) / options.block_size;
+    const int64_t layer_bytes =
+        kv_bytes_per_block(options.kv_dtype, options.block_size, spec.num_kv_heads, spec.head_dim);
+    const int64_t stride = layer_bytes * spec.num_layers;
+    // Twice the blocks that are needed, so that the ids have gaps.
+    pool_ = Buffer(static_cast<size_t>(stride * num_blocks * 2));
+    // What earlier sequences left behind: finite, and far from anything right.
+    for (size_t i = 0; i + 1 < pool_.size(); i += 2) {
+      const uint16_t junk = f32_to_bf16(options.kv_dtype == DType::kF16 ? 3.0F : 3e4F);
+      std::memcpy(pool_.data() + i, &junk, 2);
+    }
+    for (int32_t l = 0; l < spec.num_layers; ++l) {
+      kv_.push_back({pool_.data(), stride, l * layer_bytes, options.kv_dtype, options.block_size,
+                     spec.num_kv_heads, spec.head_dim});
+    }
+    blocks_.resize(static_cast<size_t>(num_blocks * 2));
+    std::iota(blocks_.begin(), blocks_.end(), 0);
+    std::shuffle(blocks_.begin(), blocks_.end(), std::mt19937(options.seed));
+    blocks_.resize(static_cast<size_t>(num_blocks));
+    workspace_ = Buffer(ops.workspace_bytes(options.max_tokens, options.max_seq_len, spec.num_heads,
+                                            spec.head_dim, std::max(1, options.threads)));
+    ctx_.pool = pool;
+    ctx_.workspace = {workspace_.data(), workspace_.size()};
+  }
+
+  // Appends the tokens to the sequence, in steps of at most `chunk`; the logits of each of them,
+  // [tokens][vocab_size].
+  std::vector<std::vector<float>> append(std::span<const int32_t> tokens, int64_t chunk) {
+    std::vector<std::vector<float>> all;
+    for (size_t begin = 0; begin < tokens.size(); begin += static_cast<size_t>(chunk)) {
+      step(tokens.subspan(begin, std::min(static_cast<size_t>(chunk), tokens.size() - begin)), all);
+    }
+    return all;
+  }
+
+  // Appends the prompt, then the best token again and again.
+  std::vector<int32_t> greedy(std::span<const int32_t> prompt, int64_t chunk, size_t count) {
+    std::vector<int32_t> out;
+    std::vector<float> last = append(prompt, chunk).back();
+    while (true) {
+      out.push_back(static_cast<int32_t>(std::max_element(last.begin(), last.end()) - last.begin()));
+      if (out.size() == count) return out;
+      last = append(std::span(&out.back(), 1), 1).back();
+    }
+  }
+
+ private:
+  void step(std::span<const int32_t> tokens, std::vector<std::vector<float>>& all) {
+    const auto n = static_cast<int32_t>(tokens.size());
+    std::vector<int32_t> positions;
+    std::vector<int64_t> slots;
+    std::vector<int32_t> rows;
+    for (int32_t i = 0; i < n; ++i) {
+      const int32_t p = length_ + i;
+      positions.push_back(p);
+      slots.push_back(int64_t{blocks_[static_cast<size_t>(p / options_.block_size)]} * options_.block_size +
+                      p % options_.block_size);
+      rows.push_back(i);
+    }
+    length_ += n;
+    const int32_t used = (length_ + options_.block_size - 1) / options_.block_size;
+    const std::vector<int32_t> cu = {0, n};
+    const std::vector<int32_t> lens = {length_};
+    const std::vector<int32_t> indptr = {0, used};
+    ForwardBatch batch;
+    batch.token_ids = tokens;
+    batch.positions = positions;
+    batch.slot_mapping = slots;
+    batch.attention = {1, cu, lens, indptr, std::span(blocks_).first(static_cast<size_t>(used))};
+    batch.kv = kv_;
+    const TensorView hidden = model_.forward(ctx_, batch, buffers_);
+    Buffer logits(tokens.size() * static_cast<size_t>(model_.spec().vocab_size) * sizeof(float));
+    const TensorView view = make_view(logits.data(), DType::kF32, Shape{n, model_.spec().vocab_size});
+    model_.logits(ctx_, hidden, rows, buffers_, view);
+    for (int32_t i = 0; i < n; ++i)
+      all.emplace_back(view.row<float>(i), view.row<float>(i) + model_.spec().vocab_size);
+  }
+
+  const Model& model_;
+  RunnerOptions options_;
+  ActivationBuffers buffers_;
+  Buffer pool_;
+  std::vector<KvCacheView> kv_;
+  std::vector<int32_t> blocks_;
+  Buffer workspace_;
+  OpContext ctx_;
+  int32_t length_ = 0;
+};
+
+}  // namespace quire::test

@@ -1,0 +1,217 @@
+#!/usr/bin/env python3
+"""Makes tests/golden/models: tiny models with random weights and what transformers computes with them.
+
+Each directory NAME has a checkpoint (config.json, model.safetensors or shards) and golden.json:
+  cases: [{prompt, greedy, logits, logprobs}], computed in float32 on the CPU from the files as they are read back
+    greedy    the tokens of greedy decoding after the prompt
+    logits    of the prompt's last position, the whole vocabulary
+    logprobs  of prompt[i + 1] after prompt[: i + 1]
+rope.json holds inverse frequencies and attention factors of rope configurations of real sizes.
+
+Usage: make_model_goldens.py [OUTPUT_DIR]
+"""
+
+import json
+import pathlib
+import shutil
+import sys
+
+import torch
+import transformers
+from safetensors.torch import load_file, save_file
+from transformers import AutoConfig, AutoModelForCausalLM
+from transformers.modeling_rope_utils import ROPE_INIT_FUNCTIONS
+
+NEW_TOKENS = 24
+PROMPT_LENGTHS = (1, 11, 41)
+# Greedy decoding must not hang on rounding: the best logit leads by this share of the largest magnitude.
+MIN_MARGIN = 1e-3
+
+LLAMA = dict(
+    model_type="llama", architectures=["LlamaForCausalLM"], vocab_size=96, hidden_size=32, intermediate_size=28,
+    num_hidden_layers=2, num_attention_heads=4, num_key_value_heads=2, max_position_embeddings=128, rms_norm_eps=1e-5,
+    hidden_act="silu", bos_token_id=1, eos_token_id=2)
+SMALL = dict(hidden_size=24, num_attention_heads=3, num_key_value_heads=1)
+MISTRAL = LLAMA | dict(model_type="mistral", architectures=["MistralForCausalLM"], tie_word_embeddings=True)
+QWEN2 = LLAMA | dict(model_type="qwen2", architectures=["Qwen2ForCausalLM"], tie_word_embeddings=True, rope_theta=1e6)
+QWEN3 = LLAMA | dict(model_type="qwen3", architectures=["Qwen3ForCausalLM"], tie_word_embeddings=True, head_dim=12,
+                     rope_theta=1e6, hidden_size=24)
+GPT2 = dict(
+    model_type="gpt2", architectures=["GPT2LMHeadModel"], vocab_size=96, n_embd=24, n_layer=2, n_head=3, n_positions=96,
+    n_inner=None, activation_function="gelu_new", layer_norm_epsilon=1e-5, bos_token_id=95, eos_token_id=95)
+
+# name: (config.json as written, dtype of the weights, what else: "shards", "bare_names")
+MODELS = {
+    "llama": (LLAMA | dict(tie_word_embeddings=True, rope_theta=10000.0), "float32", ""),
+    "llama-untied": (LLAMA | SMALL | dict(tie_word_embeddings=False, num_hidden_layers=3), "float32", ""),
+    "llama-rope-linear": (LLAMA | SMALL | dict(
+        tie_word_embeddings=True, rope_scaling=dict(type="linear", factor=2.5)), "float32", ""),
+    "llama-rope-llama3": (LLAMA | SMALL | dict(
+        tie_word_embeddings=True, rope_parameters=dict(
+            rope_type="llama3", rope_theta=500.0, factor=8.0, low_freq_factor=1.0, high_freq_factor=4.0,
+            original_max_position_embeddings=64)), "float32", ""),
+    "llama-rope-yarn": (LLAMA | SMALL | dict(
+        tie_word_embeddings=True, rope_theta=10000.0, rope_scaling=dict(
+            rope_type="yarn", factor=4.0, original_max_position_embeddings=32)), "float32", ""),
+    "llama-bias": (LLAMA | SMALL | dict(tie_word_embeddings=True, attention_bias=True, mlp_bias=True, hidden_act="gelu"),
+                   "float32", ""),
+    "llama-head-dim": (LLAMA | dict(tie_word_embeddings=True, hidden_size=24, num_attention_heads=4, head_dim=10), "float32", ""),
+    "llama-bfloat16": (LLAMA | dict(tie_word_embeddings=False, torch_dtype="bfloat16"), "bfloat16", ""),
+    "llama-float16": (LLAMA | dict(tie_word_embeddings=True, dtype="float16"), "float16", ""),
+    "llama-sharded": (LLAMA | SMALL | dict(tie_word_embeddings=False), "float32", "shards"),
+    "tinyllama": (LLAMA | dict(tie_word_embeddings=False, hidden_size=32, num_attention_heads=8, num_key_value_heads=1,
+                               intermediate_size=20), "float32", ""),
+    "smollm2": (LLAMA | dict(tie_word_embeddings=True, hidden_size=36, num_attention_heads=9, num_key_value_heads=3,
+                             rope_theta=100000.0, intermediate_size=24), "float32", ""),
+    "mistral": (MISTRAL | dict(sliding_window=8), "float32", ""),
+    "mistral-full": (MISTRAL | SMALL | dict(sliding_window=None), "float32", ""),
+    "mistral-bfloat16": (MISTRAL | dict(sliding_window=8), "bfloat16", ""),
+    "qwen2": (QWEN2 | dict(sliding_window=8, use_sliding_window=False, max_window_layers=1), "float32", ""),
+    "qwen2-window": (QWEN2 | SMALL | dict(sliding_window=8, use_sliding_window=True, max_window_layers=1), "float32", ""),
+    "qwen2-bfloat16": (QWEN2 | dict(use_sliding_window=False), "bfloat16", ""),
+    "qwen3": (QWEN3, "float32", ""),
+    "qwen3-bias": (QWEN3 | dict(attention_bias=True, tie_word_embeddings=False, use_sliding_window=True, sliding_window=8,
+                                layer_types=["sliding_attention", "full_attention"]), "float32", ""),
+    "qwen3-float16": (QWEN3, "float16", ""),
+    "gpt2": (GPT2, "float32", ""),
+    "gpt2-bare-names": (GPT2 | dict(n_inner=40, scale_attn_by_inverse_layer_idx=True), "float32", "bare_names"),
+    "gpt2-float16": (GPT2, "float16", ""),
+}
+
+LLAMA_ROPE = dict(model_type="llama", hidden_size=4096, num_attention_heads=32)
+ROPES = {
+    "llama-3.1-8b": LLAMA_ROPE | dict(max_position_embeddings=131072, rope_theta=500000.0, rope_scaling=dict(
+        rope_type="llama3", factor=8.0, low_freq_factor=1.0, high_freq_factor=4.0, original_max_position_embeddings=8192)),
+    "llama-3.2-1b": dict(model_type="llama", hidden_size=2048, num_attention_heads=32, head_dim=64,
+                         max_position_embeddings=131072, rope_theta=500000.0, rope_scaling=dict(
+                             rope_type="llama3", factor=32.0, low_freq_factor=1.0, high_freq_factor=4.0,
+                             original_max_position_embeddings=8192)),
+    "llama-2-7b": LLAMA_ROPE | dict(max_position_embeddings=4096),
+    "linear": LLAMA_ROPE | dict(max_position_embeddings=4096, rope_scaling=dict(type="linear", factor=4.0)),
+    "yarn-qwen2.5": dict(model_type="qwen2", hidden_size=3584, num_attention_heads=28, max_position_embeddings=32768,
+                         rope_theta=1000000.0, rope_scaling=dict(type="yarn", factor=4.0, original_max_position_embeddings=32768)),
+    "yarn-mscale": LLAMA_ROPE | dict(max_position_embeddings=163840, rope_scaling=dict(
+        rope_type="yarn", factor=40.0, beta_fast=32, beta_slow=1, mscale=1.2, mscale_all_dim=0.7,
+        original_max_position_embeddings=4096)),
+    "yarn-whole": LLAMA_ROPE | dict(max_position_embeddings=131072, rope_scaling=dict(
+        rope_type="yarn", factor=32.0, beta_fast=16.0, beta_slow=2.0, truncate=False, attention_factor=1.5,
+        original_max_position_embeddings=4096)),
+    "yarn-parameters": LLAMA_ROPE | dict(max_position_embeddings=65536, rope_parameters=dict(
+        rope_type="yarn", rope_theta=150000.0, factor=16.0, original_max_position_embeddings=4096)),
+}
+
+
+def fill(model, generator):
+    """Weights large enough that logits differ and attention looks at something."""
+    for name, parameter in model.named_parameters():
+        noise = torch.randn(parameter.shape, generator=generator)
+        if parameter.dim() == 2:
+            scale = 0.7 if "embed" in name or "wte" in name else 0.3 if "wpe" in name else 1.6 / parameter.shape[-1] ** 0.5
+            value = noise * scale
+        else:
+            value = noise * 0.2 + (0.0 if name.endswith("bias") else 1.0)
+        parameter.data.copy_(value)
+
+
+def write_checkpoint(path, config, model, dtype, kind):
+    shutil.rmtree(path, ignore_errors=True)
+    path.mkdir(parents=True)
+    (path / "config.json").write_text(json.dumps(config, indent=1) + "\n")
+    tensors = {name: value.to(getattr(torch, dtype)).contiguous().clone() for name, value in model.state_dict().items()}
+    if model.config.tie_word_embeddings:
+        del tensors["lm_head.weight"]
+    if kind == "bare_names":
+        tensors = {name.removeprefix("transformer."): value for name, value in tensors.items()}
+        for layer in range(config["n_layer"]):
+            # The causal masks that old versions of the library saved beside the weights.
+            tensors[f"h.{layer}.attn.bias"] = torch.ones(1, 1, 4, 4, dtype=torch.uint8).tril()
+            tensors[f"h.{layer}.attn.masked_bias"] = torch.tensor(-1e4)
+    if kind != "shards":
+        save_file(tensors, path / "model.safetensors", metadata={"format": "pt"})
+        return
+    names = sorted(tensors)
+    shards = [names[i::3] for i in range(3)]
+    weight_map = {}
+    for i, shard in enumerate(shards):
+        file = f"model-{i + 1:05}-of-00003.safetensors"
+        save_file({name: tensors[name] for name in shard}, path / file, metadata={"format": "pt"})
+        weight_map |= {name: file for name in shard}
+    total = sum(t.numel() * t.element_size() for t in tensors.values())
+    index = dict(metadata=dict(total_size=total), weight_map=dict(sorted(weight_map.items())))
+    (path / "model.safetensors.index.json").write_text(json.dumps(index, indent=1) + "\n")
+
+
+@torch.no_grad()
+def make_case(model, prompt):
+    """The golden case and the smallest lead of a greedy token."""
+    logits = model(torch.tensor([prompt]), use_cache=False).logits[0].float()
+    logprobs = logits.log_softmax(-1)
+    case = dict(
+        prompt=prompt, greedy=[], logits=[round(x, 6) for x in logits[-1].tolist()],
+        logprobs=[round(logprobs[i, prompt[i + 1]].item(), 6) for i in range(len(prompt) - 1)])
+    margin = 1.0
+    for _ in range(NEW_TOKENS):
+        last = model(torch.tensor([prompt + case["greedy"]]), use_cache=False).logits[0, -1].float()
+        best = last.topk(2).values
+        margin = min(margin, ((best[0] - best[1]) / last.abs().max()).item())
+        case["greedy"].append(int(last.argmax()))
+        if margin < MIN_MARGIN:
+            break
+    return case, margin
+
+
+def make_model(path, config, dtype, kind):
+    for seed in range(1000):
+        generator = torch.Generator().manual_seed(seed)
+        torch.manual_seed(seed)
+        model = AutoModelForCausalLM.from_config(AutoConfig.for_model(**config), dtype=torch.float32)
+        fill(model, generator)
+        write_checkpoint(path, config, model, dtype, kind)
+        model = AutoModelForCausalLM.from_pretrained(path, dtype=torch.float32, attn_implementation="eager").eval()
+        cases, good = [], True
+        for length in PROMPT_LENGTHS:
+            prompt = torch.randint(0, config["vocab_size"], (length,), generator=generator).tolist()
+            case, margin = make_case(model, prompt)
+            cases.append(case)
+            good = margin > MIN_MARGIN and len(set(case["greedy"])) >= 6
+            if not good:
+                break
+        if good:
+            break
+    else:
+        raise SystemExit(f"{path.name}: no seed gives clear greedy tokens")
+    golden = dict(transformers=transformers.__version__, torch=torch.__version__, seed=seed, cases=cases)
+    (path / "golden.json").write_text(json.dumps(golden, separators=(",", ":")) + "\n")
+    size = sum(f.stat().st_size for f in path.iterdir())
+    print(f"{path.name}: seed {seed}, {size} bytes, largest logit {max(map(abs, cases[-1]['logits'])):.2f}")
+
+
+def make_ropes(path):
+    out = {}
+    for name, fields in ROPES.items():
+        config = AutoConfig.for_model(**fields)
+        kind = config.rope_parameters["rope_type"]
+        if kind == "default":
+            dim = config.hidden_size // config.num_attention_heads
+            inverse = 1.0 / (config.rope_parameters["rope_theta"] ** (torch.arange(0, dim, 2).float() / dim))
+            factor = 1.0
+        else:
+            inverse, factor = ROPE_INIT_FUNCTIONS[kind](config, device="cpu")
+        out[name] = dict(config=fields, inverse_frequencies=inverse.tolist(), attention_factor=factor)
+    path.write_text(json.dumps(out, separators=(",", ":")) + "\n")
+
+
+def main():
+    root = pathlib.Path(__file__).resolve().parent.parent
+    out = pathlib.Path(sys.argv[1]) if len(sys.argv) > 1 else root / "tests" / "golden" / "models"
+    out.mkdir(parents=True, exist_ok=True)
+    torch.set_num_threads(1)
+    transformers.logging.set_verbosity_error()
+    transformers.logging.disable_progress_bar()
+    make_ropes(out / "rope.json")
+    for name, (config, dtype, kind) in MODELS.items():
+        make_model(out / name, config, dtype, kind)
+
+
+if __name__ == "__main__":
+    main()
