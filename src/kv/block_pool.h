@@ -1,11 +1,13 @@
-// The blocks of the one KV pool as numbers: who is used how often, which are free, and in which order they are reused.
-// Owned by KvManager; engine thread only. Every operation is O(1) and allocates nothing.
+// The blocks of the one KV pool as numbers: who is used how often, which are free, and in which order they
+// are reused. Owned by KvManager; engine thread only. Every operation is O(1) and allocates nothing.
 //
-//   free list   head -> [no cached content, reused first] ... [cached, least recently used] ... [cached, newest] <- tail
+//   free list   head -> [no cached content, reused first] ... [cached, least recently used] ... [cached,
+//   newest] <- tail
 //
 // A block with cached content stays findable while it is free; taking it from the list is what ends that.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 
@@ -26,18 +28,16 @@ class BlockPool {
   // The free block that is reused next; -1 when none is free.
   BlockId next_free() const { return head_; }
 
-  // Takes next_free() with one reference and nothing in it. The caller has removed it from the prefix index before.
-  // -1 when none is free.
+  // Takes next_free() with one reference and nothing in it. The caller has removed it from the prefix index
+  // before. -1 when none is free.
   BlockId take();
 
   // One more reference; a free block leaves the free list.
   void add_ref(BlockId block);
 
-  // One reference less. The last one frees the block: to the tail when its content is `cached`, else to the head.
+  // One reference less. The last one frees the block: to the tail when its content is `cached`, else to the
+  // head.
   void release(BlockId block, bool cached);
-
-  // A free block lost its cached content: it is reused before all cached ones.
-  void move_to_head(BlockId block);
 
   int32_t ref_count(BlockId block) const { return blocks_[static_cast<size_t>(block)].ref_count; }
 

@@ -1,13 +1,15 @@
-// Finds the block that already holds given tokens behind a given prefix. Owned by KvManager; engine thread only.
-// Memory is decided at start: a table of fixed size with open addressing, and for each block the key it is published
-// under. Blocks with the same content (computed side by side) hang in a list behind the first, so that each stays known.
+// Finds the block that already holds given tokens behind a given prefix. Owned by KvManager; engine thread
+// only. Memory is decided at start: a table of fixed size with open addressing, and for each block the key it
+// is published under. Blocks with the same content (computed side by side) hang in a list behind the first,
+// so that each stays known.
 //
-// A name alone never decides: a block is found only if its tokens, its group and its parent's name are the ones asked
-// for, and a block whose name is already taken by other content is not published. In a group that keeps whole prefixes
-// the parent of every published block is published too (blocks are published first to last and reused last to first),
-// so a hit is exact by induction, whatever the hash does.
+// A name alone never decides: a block is found only if its tokens, its group and its parent's name are the
+// ones asked for, and a block whose name is already taken by other content is not published. In a group that
+// keeps whole prefixes the parent of every published block is published too (blocks are published first to
+// last and reused last to first), so a hit is exact by induction, whatever the hash does.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -36,6 +38,9 @@ class PrefixIndex {
 
   // Forgets a published block.
   void remove(BlockId block);
+
+  // Forgets all.
+  void clear();
 
   bool published(BlockId block) const { return entries_[static_cast<size_t>(block)].published; }
   int32_t num_published() const { return num_published_; }

@@ -20,8 +20,8 @@ struct SchedulerRequest {
   uint64_t seed = 0;                   // what the samples are drawn from
   double arrival = 0.0;                // seconds on the monotonic clock
   int32_t priority = 0;
-  int32_t adapter = 0;                 // 0: none
-  std::string cache_salt;              // requests with another salt share no cached prefix
+  int32_t adapter = 0;     // 0: none
+  std::string cache_salt;  // requests with another salt share no cached prefix
 };
 
 struct SequenceGroup;
@@ -30,24 +30,25 @@ enum class SequenceState : uint8_t {
   kUnborn,   // a sample that will be forked from sample 0
   kWaiting,  // in the waiting queue, holds no block
   kRunning,  // in the running list, holds blocks
-  kEnded,    // nothing is scheduled for it any more
+  kEnded,    // holds nothing
 };
 
 // One sample of a request: its tokens, and how far they are computed.
 struct Sequence {
   SequenceGroup* group = nullptr;
   SeqId id = -1;
-  int32_t index = 0;                // which sample of the request
+  int32_t index = 0;  // which sample of the request
   SequenceState state = SequenceState::kUnborn;
-  bool known = false;               // the executor keeps state for it
-  bool ends_at_commit = false;      // ended from outside while it could not be released
-  bool sampling = false;            // in flight: the chunk draws a token
-  bool failed = false;              // in flight: the executor could not compute it
-  int32_t num_in_flight = 0;        // tokens of the plan that is not committed yet
+  bool known = false;      // the executor keeps state for it
+  bool over = false;       // its text is at an end: no news of it follow
+  bool muted = false;      // over because someone outside said so
+  bool ending = false;     // stands in Scheduler::ending_, is released at the next commit
+  bool in_flight = false;  // stands in the plan that is not committed yet
   int32_t num_computed_tokens = 0;
-  TableId table = -1;
-  std::vector<TokenId> token_ids;   // prompt, then generated; empty before birth and after the end
-  Sequence* prev = nullptr;         // in the waiting queue
+  int32_t progress_index = -1;     // its entry in the CommitResult being made
+  TableId table = -1;              // -1 before birth and after release
+  std::vector<TokenId> token_ids;  // prompt, then generated; empty before birth and after release
+  Sequence* prev = nullptr;        // in the waiting queue
   Sequence* next = nullptr;
 
   int32_t num_tokens() const { return static_cast<int32_t>(token_ids.size()); }
@@ -67,8 +68,10 @@ struct SequenceGroup {
   int32_t num_prompt_tokens = 0;
   int32_t num_cached_tokens = 0;  // prompt tokens taken from the prefix cache at the first admission
   bool started = false;           // was admitted once
+  bool failed = false;            // the executor could not compute one of its samples
   bool forked = false;            // the samples beyond the first exist (or there are none)
-  int32_t num_alive = 0;          // samples not ended
+  int32_t num_alive = 0;          // samples not over
+  int32_t num_held = 0;           // samples born and not released
   std::vector<Sequence> samples;  // [n], never resized: pointers to them are kept
 };
 

@@ -1,11 +1,12 @@
 // Decides at every step which tokens are computed: continuous batching over one token budget.
 //
-// There is no prefill phase and no decode phase. A sequence has num_computed_tokens and num_tokens, and each step lets
-// the one catch up with the other; a chunk that reaches the last known token draws the next one. Chunked prefill, prefix
-// hits, n samples, preemption and resumption are this one rule.
+// There is no prefill phase and no decode phase. A sequence has num_computed_tokens and num_tokens, and each
+// step lets the one catch up with the other; a chunk that reaches the last known token draws the next one.
+// Chunked prefill, prefix hits, n samples, preemption and resumption are this one rule.
 //
 // One step:   plan = schedule();   the executor computes it;   commit(result);
-// abort_request, finish_sequence and add_request may be called at any moment, also between the two. Engine thread only.
+// abort_request, finish_sequence and add_request may be called at any moment, also between the two. Engine
+// thread only.
 #pragma once
 
 #include <cstdint>
@@ -30,28 +31,29 @@
 namespace quire {
 
 struct SchedulerConfig {
-  int32_t max_num_seqs = 256;                // samples running at once
-  int32_t max_num_batched_tokens = 2048;     // tokens computed in one step
-  int32_t max_model_len = 4096;              // prompt and generated tokens of one sequence
-  int32_t long_prefill_token_threshold = 0;  // tokens of one sequence in one step; 0: only the budget limits it
-  int32_t max_num_queued_requests = 4096;    // requests that wait and never ran
+  int32_t max_num_seqs = 256;             // samples running at once
+  int32_t max_num_batched_tokens = 2048;  // tokens computed in one step
+  int32_t max_model_len = 4096;           // prompt and generated tokens of one sequence
+  int32_t long_prefill_token_threshold =
+      0;                                   // tokens of one sequence in one step; 0: only the budget limits it
+  int32_t max_num_queued_requests = 4096;  // requests that wait and never ran
   bool enable_prefix_caching = true;
   SchedulingPolicy policy = SchedulingPolicy::kFcfs;
-  uint64_t hash_seed = 0;                    // of the prefix cache's names; a value nobody outside knows
-  int32_t hash_bits = 128;                   // see BlockHasher
+  uint64_t hash_seed = 0;   // of the prefix cache's names; a value nobody outside knows
+  int32_t hash_bits = 128;  // see BlockHasher
 };
 
 // What a commit says about one sample, for the output side. Only samples with news are reported.
 struct SequenceProgress {
   RequestId request = -1;
-  int32_t index = 0;                         // which sample
+  int32_t index = 0;  // which sample
   SeqId seq = -1;
-  std::span<const SampledToken> sampled;     // its new tokens, a part of StepResult::sampled
+  std::span<const SampledToken> sampled;  // its new tokens, a part of StepResult::sampled
   FinishReason finish_reason = FinishReason::kNone;
-  std::optional<TokenId> stop_token;         // the stop_token_ids entry that ended it
-  std::string error;                         // with kError: what went wrong
+  std::optional<TokenId> stop_token;                // the stop_token_ids entry that ended it
+  std::string error;                                // with kError: what went wrong
   const PromptLogprobs* prompt_logprobs = nullptr;  // a part of StepResult::prompt_logprobs
-  bool request_finished = false;             // the last news of the request
+  bool request_finished = false;                    // the last news of the request
 };
 
 // Valid until the next commit, the spans and pointers in it as long as the StepResult.
@@ -61,16 +63,16 @@ struct CommitResult {
 };
 
 struct SchedulerStats {
-  int32_t num_running = 0;              // sequences
-  int32_t num_waiting = 0;              // sequences, preempted ones included
+  int32_t num_running = 0;  // sequences
+  int32_t num_waiting = 0;  // sequences, preempted ones included
   int64_t num_preemptions = 0;
-  int64_t num_finished_requests = 0;    // ended in any way, aborts included
-  int64_t num_steps = 0;                // committed
-  int64_t num_computed_tokens = 0;      // in all steps, recomputed ones included
-  int64_t prefix_queried_tokens = 0;    // prompt tokens looked up, once for each request
-  int64_t prefix_hit_tokens = 0;        // those of them found
+  int64_t num_finished_requests = 0;  // ended in any way, aborts included
+  int64_t num_steps = 0;              // committed
+  int64_t num_computed_tokens = 0;    // in all steps, recomputed ones included
+  int64_t prefix_queried_tokens = 0;  // prompt tokens looked up, once for each request
+  int64_t prefix_hit_tokens = 0;      // those of them found
   KvStats kv;
-  double mean_kv_waste = 0.0;           // over all commits: empty slots held / slots held
+  double mean_kv_waste = 0.0;  // over all commits: empty slots held / slots held
 };
 
 class Scheduler {
@@ -81,9 +83,10 @@ class Scheduler {
   Scheduler(const Scheduler&) = delete;
   Scheduler& operator=(const Scheduler&) = delete;
 
-  // Queues a request. Refuses what can never run, with the numbers: an empty prompt, a prompt that leaves no room under
-  // max_model_len, a sample that needs more blocks than the pool has, n > max_num_seqs; and (kOverloaded) a full queue.
-  // An accepted request always finishes: when blocks run out, those who came later give theirs up.
+  // Queues a request. Refuses what can never run, with the numbers: an empty prompt, a prompt that leaves no
+  // room under max_model_len, a sample that needs more blocks than the pool has, n > max_num_seqs; and
+  // (kOverloaded) a full queue. An accepted request always finishes: when blocks run out, those who came
+  // later give theirs up.
   Status add_request(SchedulerRequest request);
 
   // Ends a request; nothing is reported of it any more. Unknown ids are ignored (it may have ended already).
@@ -95,12 +98,12 @@ class Scheduler {
   // False when schedule() would have nothing to say: no sequence, and nothing that the executor must forget.
   bool has_work() const;
 
-  // Plans the next step. Valid until the next call. A plan with something in `scheduled` must be committed before the
-  // next one (Error otherwise).
+  // Plans the next step. Valid until the next call. A plan with something in `scheduled` must be committed
+  // before the next one (Error otherwise).
   const StepPlan& schedule();
 
-  // Takes over what the executor did for the last plan. Throws Error when the result is of another step. A sequence
-  // the executor gave no token for, and no failure, ends with kError.
+  // Takes over what the executor did for the last plan. Throws Error when the result is of another step. A
+  // sequence the executor gave no token for, and no failure, ends with kError.
   const CommitResult& commit(const StepResult& result);
 
   SchedulerStats stats() const;
@@ -111,10 +114,15 @@ class Scheduler {
   // Throws Error where bookkeeping disagrees with itself. O(everything).
   void check_integrity() const;
 
-  // Forgets all cached prefixes. False when blocks were in use (their content is forgotten too, once they are free).
+  // Forgets all cached prefixes. False when blocks were in use (their content is forgotten too, once they are
+  // free).
   bool reset_prefix_cache();
 
  private:
+  // add_request()
+  Status check_request(const SchedulerRequest& request) const;
+  Status check_blocks(const SchedulerRequest& request) const;
+
   // schedule(), in this order
   void begin_plan();
   void schedule_running();
@@ -122,32 +130,44 @@ class Scheduler {
   void build_plan();
 
   bool make_room(Sequence& sequence, int32_t num_new_tokens);
+  void preempt(Sequence& sequence);
+  bool admit(Sequence& sequence);
+  void start_group(Sequence& sequence);
   int32_t chunk_of(const Sequence& sequence, int32_t num_computed_tokens) const;
   void put_in_flight(Sequence& sequence, int32_t num_new_tokens);
-  bool admit(Sequence& sequence);
-  void preempt(Sequence& sequence);
-  int32_t seats_of(const Sequence& sequence) const;
-  void append_init(Sequence& sequence);
+  void append_init(const Sequence& sequence);
 
   // commit(), in this order
+  void begin_commit(const StepResult& result);
   void apply_failures(const StepResult& result);
   void apply_computed();
   void apply_forks(const StepResult& result);
   void apply_sampled(const StepResult& result);
   void apply_prompt_logprobs(const StepResult& result);
   void apply_dropped(const StepResult& result);
-  void release_ended();
+  void fail_tokenless();
+  void count_step();
+  void release_ending();
 
   void fork_sample(Sequence& parent, Sequence& child);
+  void close_fork(Sequence& parent);
   void append_tokens(Sequence& sequence, std::span<const SampledToken> tokens);
   FinishReason check_end(const Sequence& sequence, TokenId token, std::optional<TokenId>& stop_token) const;
   SequenceProgress& progress_of(Sequence& sequence);
+  SequenceProgress& finish(Sequence& sequence, FinishReason reason);
   void fail_group(SequenceGroup& group, const std::string& message);
-  void finish_at_commit(Sequence& sequence, FinishReason reason);
-  void end_sequence(Sequence& sequence);
-  void drop_group_if_over(SequenceGroup& group);
-  Sequence* find_sequence(SeqId seq);
-  Status check_request(const SchedulerRequest& request) const;
+
+  // the end of a sample
+  static void mark_over(Sequence& sequence);
+  void end_from_outside(Sequence& sequence);
+  void release_at_commit(Sequence& sequence);
+  void leave_queue(Sequence& sequence);
+  void release(Sequence& sequence);
+  void erase_if_over(SequenceGroup& group);
+
+  static int32_t seats_of(const Sequence& sequence);
+  Sequence* find_sequence(SeqId seq) const;
+  void insert_running(Sequence& sequence);
 
   SchedulerConfig config_;
   KvManager kv_;
@@ -161,17 +181,21 @@ class Scheduler {
   SeqId next_seq_ = 0;
 
   StepPlan plan_;
-  std::vector<Sequence*> in_flight_;       // parallel to plan_.scheduled
+  std::vector<Sequence*> in_flight_;  // parallel to plan_.scheduled
   bool uncommitted_ = false;
-  int32_t budget_ = 0;                     // tokens left in the step being planned
+  int32_t budget_ = 0;  // tokens left in the step being planned
   bool preempted_this_step_ = false;
-  std::vector<SeqId> to_forget_;           // for the next plan's `finished`
-  std::vector<RequestId> started_;         // for the next CommitResult
+  std::vector<SeqId> to_forget_;    // for the next plan's `finished`
+  std::vector<RequestId> started_;  // for the next CommitResult
   PrefixMatch match_;
 
   CommitResult commit_;
+  std::vector<Sequence*> reported_;  // parallel to commit_.progress
+  std::vector<Sequence*> ending_;    // to release at the end of the commit
+  std::vector<Sequence*> born_;      // forked in this commit
+
   SchedulerStats totals_;
-  double wasted_slots_ = 0.0;
+  double wasted_slots_ = 0.0;  // summed over commits
   double held_slots_ = 0.0;
 };
 

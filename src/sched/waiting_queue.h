@@ -1,4 +1,5 @@
-// The sequences that wait for blocks or a seat, in the order they are served: an intrusive list. Owned by Scheduler.
+// The sequences that wait for blocks or a seat, in the order they are served: an intrusive list. Owned by
+// Scheduler.
 #pragma once
 
 #include "sched/request.h"
@@ -11,7 +12,8 @@ class WaitingQueue {
   Sequence* front() const { return head_; }
   int32_t size() const { return size_; }
 
-  // Inserts where served_before says, looking from the end (a new request) or from the head (a preempted sequence).
+  // Inserts where served_before says, looking from the end (a new request) or from the head (a preempted
+  // sequence).
   void push_new(Sequence& sequence);
   void push_preempted(Sequence& sequence);
   void remove(Sequence& sequence);

@@ -1,0 +1,302 @@
+#include "kv/kv_manager.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "base/error.h"
+#include "base/strings.h"
+
+namespace quire {
+
+namespace {
+
+void check_layout(const KvLayout& layout) {
+  if (layout.groups.empty()) throw Error("The KV layout has no group: a model needs at least one.");
+  for (const KvGroupSpec& group : layout.groups) {
+    if (group.kind == KvGroupKind::kState) {
+      throw Error(
+          "The model has layers with a state of fixed size (linear attention, SSM); the KV cache does not "
+          "keep those.");
+    }
+    if (group.kind == KvGroupKind::kSlidingWindow && group.window < 1) {
+      throw Error(cat("A sliding window has ", group.window, " tokens; it needs at least one."));
+    }
+  }
+}
+
+}  // namespace
+
+KvManager::KvManager(const KvLayout& layout, const KvOptions& options)
+    : pool_(layout.num_blocks, layout.block_size),
+      // Without prefix caching nothing is ever published, but the questions about blocks stay valid.
+      index_(layout.num_blocks, options.enable_prefix_caching ? layout.block_size : 0),
+      hasher_(options.hash_seed, options.hash_bits),
+      groups_(layout.groups),
+      caching_(options.enable_prefix_caching) {
+  check_layout(layout);
+}
+
+int32_t KvManager::blocks_for(int32_t num_tokens) const {
+  return static_cast<int32_t>((int64_t{num_tokens} + block_size() - 1) / block_size());
+}
+
+int32_t KvManager::first_visible_block(const KvGroupSpec& group, int32_t num_computed) const {
+  if (group.kind != KvGroupKind::kSlidingWindow) return 0;
+  // The token at position num_computed sees positions (num_computed - window, num_computed].
+  return std::max(0, num_computed - group.window + 1) / block_size();
+}
+
+TableId KvManager::take_slot() {
+  if (closed_.empty()) {
+    tables_.emplace_back();
+    tables_.back().groups.resize(groups_.size());
+    return static_cast<TableId>(tables_.size() - 1);
+  }
+  const TableId id = closed_.back();
+  closed_.pop_back();
+  return id;
+}
+
+TableId KvManager::open(int32_t adapter, std::string_view cache_salt) {
+  const TableId id = take_slot();
+  Table& table = at(id);
+  table.open = true;
+  table.publishes = caching_;
+  table.hashes.clear();
+  if (caching_) table.root = hasher_.root(adapter, cache_salt);
+  return id;
+}
+
+void KvManager::close(TableId id) {
+  clear(id);
+  at(id).open = false;
+  closed_.push_back(id);
+}
+
+void KvManager::clear(TableId id) {
+  Table& table = at(id);
+  // Last blocks first: they come before their parents in the order of reuse.
+  for (size_t i = table.groups.front().blocks.size(); i-- > 0;) {
+    for (GroupTable& group : table.groups) {
+      if (group.blocks[i] >= 0) release_block(group.blocks[i]);
+    }
+  }
+  for (GroupTable& group : table.groups) {
+    group.blocks.clear();
+    group.first_held = 0;
+    group.num_sent = 0;
+  }
+  table.num_computed = 0;
+  table.num_published = 0;
+  table.publishes = caching_;
+}
+
+TableId KvManager::fork(TableId parent_id) {
+  const TableId id = take_slot();
+  Table& table = at(id);
+  table = at(parent_id);
+  for (const GroupTable& group : table.groups) {
+    for (size_t i = static_cast<size_t>(group.first_held); i < group.blocks.size(); ++i)
+      pool_.add_ref(group.blocks[i]);
+  }
+  return id;
+}
+
+BlockId KvManager::take_block() {
+  const BlockId block = pool_.next_free();
+  if (block >= 0 && index_.published(block)) {
+    index_.remove(block);
+    --num_cached_free_;
+  }
+  return pool_.take();
+}
+
+void KvManager::hold_cached_block(BlockId block) {
+  if (pool_.ref_count(block) == 0) --num_cached_free_;
+  pool_.add_ref(block);
+}
+
+void KvManager::release_block(BlockId block) {
+  const bool cached = index_.published(block);
+  pool_.release(block, cached);
+  if (cached && pool_.ref_count(block) == 0) ++num_cached_free_;
+}
+
+int64_t KvManager::blocks_to_start(const PrefixMatch& match, int32_t num_tokens, int32_t max_chunk) const {
+  int64_t needed = 0;
+  for (size_t g = 0; g < groups_.size(); ++g) {
+    int64_t fresh = blocks_for(num_tokens) - static_cast<int64_t>(match.blocks[g].size());
+    if (groups_[g].kind == KvGroupKind::kSlidingWindow) {
+      // What is behind the window is given back on the way.
+      fresh = std::min(fresh, blocks_for(max_chunk) + int64_t{blocks_for(groups_[g].window)} + 1);
+    }
+    needed += fresh;
+    for (const BlockId block : match.blocks[g]) needed += block >= 0 && pool_.ref_count(block) == 0 ? 1 : 0;
+  }
+  return needed;
+}
+
+bool KvManager::start(TableId id, const PrefixMatch& match, int32_t num_tokens) {
+  Table& table = at(id);
+  int64_t needed = 0;
+  for (const auto& matched : match.blocks) {
+    needed += blocks_for(num_tokens) - static_cast<int64_t>(matched.size());
+    for (const BlockId block : matched) needed += block >= 0 && pool_.ref_count(block) == 0 ? 1 : 0;
+  }
+  if (needed > pool_.num_free()) return false;
+  // All matched blocks are held before a free one is taken: the taken one could be a matched one.
+  for (size_t g = 0; g < groups_.size(); ++g) {
+    GroupTable& group = table.groups[g];
+    group.blocks.assign(match.blocks[g].begin(), match.blocks[g].end());
+    group.first_held = first_visible_block(groups_[g], match.num_tokens);
+    for (const BlockId block : group.blocks) {
+      if (block >= 0) hold_cached_block(block);
+    }
+  }
+  for (GroupTable& group : table.groups) {
+    while (static_cast<int32_t>(group.blocks.size()) < blocks_for(num_tokens))
+      group.blocks.push_back(take_block());
+  }
+  table.num_computed = match.num_tokens;
+  table.num_published = match.num_tokens / block_size();
+  return true;
+}
+
+bool KvManager::allocate_slots(TableId id, int32_t num_tokens, std::vector<BlockCopy>& copies) {
+  Table& table = at(id);
+  const int32_t num_blocks = blocks_for(num_tokens);
+  const size_t first_written = static_cast<size_t>(table.num_computed / block_size());
+  int32_t needed = 0;
+  for (const GroupTable& group : table.groups) {
+    needed += std::max(0, num_blocks - static_cast<int32_t>(group.blocks.size()));
+    for (size_t i = first_written; i < group.blocks.size(); ++i)
+      needed += pool_.ref_count(group.blocks[i]) > 1 ? 1 : 0;
+  }
+  if (needed == 0) return true;
+  if (needed > pool_.num_free()) return false;
+  for (GroupTable& group : table.groups) {
+    replace_shared(group, table.num_computed, copies);
+    while (static_cast<int32_t>(group.blocks.size()) < num_blocks) group.blocks.push_back(take_block());
+  }
+  return true;
+}
+
+void KvManager::replace_shared(GroupTable& group, int32_t num_computed, std::vector<BlockCopy>& copies) {
+  for (int32_t i = num_computed / block_size(); i < static_cast<int32_t>(group.blocks.size()); ++i) {
+    BlockId& block = group.blocks[static_cast<size_t>(i)];
+    if (pool_.ref_count(block) < 2) continue;
+    const BlockId copy = take_block();
+    const int32_t num_filled = num_computed - i * block_size();
+    if (num_filled > 0) {
+      copies.push_back({block, copy});
+      pool_.set_filled(copy, num_filled);
+    }
+    release_block(block);
+    block = copy;
+    group.num_sent = std::min(group.num_sent, i);
+  }
+}
+
+void KvManager::commit(TableId id, std::span<const TokenId> token_ids, int32_t num_computed) {
+  Table& table = at(id);
+  const int32_t end = blocks_for(num_computed);
+  for (GroupTable& group : table.groups) {
+    for (int32_t i = table.num_computed / block_size(); i < end; ++i) {
+      pool_.set_filled(group.blocks[static_cast<size_t>(i)],
+                       std::min(block_size(), num_computed - i * block_size()));
+    }
+  }
+  table.num_computed = num_computed;
+  if (table.publishes && num_computed / block_size() > table.num_published) publish(table, token_ids);
+  drop_invisible(table);
+}
+
+void KvManager::drop_invisible(Table& table) {
+  for (size_t g = 0; g < groups_.size(); ++g) {
+    GroupTable& group = table.groups[g];
+    const int32_t first = first_visible_block(groups_[g], table.num_computed);
+    for (int32_t i = std::min(first, static_cast<int32_t>(group.blocks.size())); i-- > group.first_held;) {
+      release_block(group.blocks[static_cast<size_t>(i)]);
+      group.blocks[static_cast<size_t>(i)] = -1;
+    }
+    group.first_held = std::max(group.first_held, std::min(first, static_cast<int32_t>(group.blocks.size())));
+  }
+}
+
+int32_t KvManager::num_computed(TableId table) const {
+  return at(table).num_computed;
+}
+
+std::span<const BlockId> KvManager::block_table(TableId table, int32_t group) const {
+  return at(table).groups[static_cast<size_t>(group)].blocks;
+}
+
+void KvManager::append_updates(TableId id, SeqId seq, StepPlan& plan) {
+  Table& table = at(id);
+  for (size_t g = 0; g < groups_.size(); ++g) {
+    GroupTable& group = table.groups[g];
+    const int32_t size = static_cast<int32_t>(group.blocks.size());
+    if (group.num_sent == size) continue;
+    plan.block_table_updates.push_back({seq, static_cast<int32_t>(g), group.num_sent,
+                                        static_cast<int32_t>(plan.block_ids.size()), size - group.num_sent});
+    plan.block_ids.insert(plan.block_ids.end(), group.blocks.begin() + group.num_sent, group.blocks.end());
+    group.num_sent = size;
+  }
+}
+
+int64_t KvManager::max_blocks(int64_t num_tokens, int64_t max_chunk) const {
+  const int64_t all = (num_tokens + block_size() - 1) / block_size();
+  int64_t sum = 0;
+  for (const KvGroupSpec& group : groups_) {
+    int64_t held = all;
+    if (group.kind == KvGroupKind::kSlidingWindow) {
+      held = std::min(all, (group.window - 1 + max_chunk + block_size() - 1) / block_size() + 1);
+    }
+    sum += held;
+  }
+  return sum;
+}
+
+KvStats KvManager::stats() const {
+  KvStats stats;
+  stats.num_blocks = pool_.num_blocks();
+  stats.num_used = pool_.num_used();
+  stats.num_free = pool_.num_free();
+  stats.num_cached = num_cached_free_;
+  stats.slots_used = int64_t{pool_.num_used()} * block_size();
+  stats.slots_filled = pool_.filled_slots_in_use();
+  return stats;
+}
+
+void KvManager::check_integrity() const {
+  pool_.check_integrity();
+  index_.check_integrity();
+  std::vector<int32_t> references(static_cast<size_t>(pool_.num_blocks()), 0);
+  for (size_t t = 0; t < tables_.size(); ++t) {
+    for (size_t g = 0; g < groups_.size(); ++g) {
+      const GroupTable& group = tables_[t].groups[g];
+      if (!tables_[t].open && !group.blocks.empty())
+        throw Error(cat("The closed KV table ", t, " holds blocks."));
+      for (size_t i = 0; i < group.blocks.size(); ++i) {
+        const BlockId block = group.blocks[i];
+        if ((block < 0) != (static_cast<int32_t>(i) < group.first_held)) {
+          throw Error(cat("KV table ", t, " of group ", g, " has a hole at block ", i, "."));
+        }
+        if (block >= 0) ++references[static_cast<size_t>(block)];
+      }
+    }
+  }
+  int32_t cached_free = 0;
+  for (BlockId block = 0; block < pool_.num_blocks(); ++block) {
+    if (references[static_cast<size_t>(block)] != pool_.ref_count(block)) {
+      throw Error(cat("KV block ", block, " has the reference count ", pool_.ref_count(block), ", and ",
+                      references[static_cast<size_t>(block)], " tables hold it."));
+    }
+    if (pool_.ref_count(block) == 0 && index_.published(block)) ++cached_free;
+  }
+  if (cached_free != num_cached_free_) {
+    throw Error(cat(cached_free, " free KV blocks are cached, counted are ", num_cached_free_, "."));
+  }
+}
+
+}  // namespace quire

@@ -1,0 +1,102 @@
+// The prefix cache side of KvManager: what is found, and what is published.
+#include <algorithm>
+
+#include "kv/kv_manager.h"
+
+namespace quire {
+
+void KvManager::extend_hashes(Table& table, std::span<const TokenId> token_ids, int32_t num_blocks) {
+  const size_t size = static_cast<size_t>(block_size());
+  for (size_t i = table.hashes.size(); i < static_cast<size_t>(num_blocks); ++i) {
+    const BlockHash& parent = i == 0 ? table.root : table.hashes[i - 1];
+    table.hashes.push_back(hasher_.block(parent, token_ids.subspan(i * size, size)));
+  }
+}
+
+PrefixIndex::Key KvManager::key_of(const Table& table, std::span<const TokenId> token_ids, int32_t group,
+                                   int32_t block) const {
+  const size_t i = static_cast<size_t>(block);
+  const size_t size = static_cast<size_t>(block_size());
+  return {table.hashes[i], i == 0 ? table.root : table.hashes[i - 1], group,
+          token_ids.subspan(i * size, size)};
+}
+
+void KvManager::find_prefix(TableId id, std::span<const TokenId> token_ids, PrefixMatch& match) {
+  match.num_tokens = 0;
+  match.blocks.resize(groups_.size());
+  for (auto& blocks : match.blocks) blocks.clear();
+  if (!caching_ || token_ids.empty()) return;
+
+  Table& table = at(id);
+  // The last token is always computed: its logits are wanted.
+  int32_t length = static_cast<int32_t>(token_ids.size() - 1) / block_size();
+  extend_hashes(table, token_ids, length);
+  for (size_t g = 0; g < groups_.size(); ++g) {
+    if (groups_[g].kind != KvGroupKind::kFull) continue;
+    length = match_full(table, token_ids, static_cast<int32_t>(g), length, match.blocks[g]);
+  }
+  // A window group may allow a shorter prefix only, for which another window group lacks blocks: until all
+  // agree.
+  for (bool agreed = false; !agreed;) {
+    agreed = true;
+    for (size_t g = 0; g < groups_.size(); ++g) {
+      if (groups_[g].kind != KvGroupKind::kSlidingWindow) continue;
+      const int32_t matched =
+          match_window(table, token_ids, static_cast<int32_t>(g), length, match.blocks[g]);
+      agreed = agreed && matched == length;
+      length = matched;
+    }
+  }
+  for (auto& blocks : match.blocks) blocks.resize(static_cast<size_t>(length));
+  match.num_tokens = length * block_size();
+}
+
+int32_t KvManager::match_full(const Table& table, std::span<const TokenId> token_ids, int32_t group,
+                              int32_t limit, std::vector<BlockId>& blocks) const {
+  for (int32_t i = 0; i < limit; ++i) {
+    const BlockId block = index_.find(key_of(table, token_ids, group, i));
+    if (block < 0) break;
+    blocks.push_back(block);
+  }
+  return static_cast<int32_t>(blocks.size());
+}
+
+int32_t KvManager::match_window(const Table& table, std::span<const TokenId> token_ids, int32_t group,
+                                int32_t limit, std::vector<BlockId>& blocks) const {
+  const KvGroupSpec& spec = groups_[static_cast<size_t>(group)];
+  blocks.assign(static_cast<size_t>(limit), -1);
+  // From the end: a missing block means that the prefix can end there at the latest.
+  int32_t end = limit;
+  for (int32_t i = end; i > first_visible_block(spec, end * block_size());) {
+    --i;
+    const BlockId block = index_.find(key_of(table, token_ids, group, i));
+    blocks[static_cast<size_t>(i)] = block;
+    if (block < 0) end = i;
+  }
+  blocks.resize(static_cast<size_t>(end));
+  return end;
+}
+
+void KvManager::publish(Table& table, std::span<const TokenId> token_ids) {
+  const int32_t end = table.num_computed / block_size();
+  extend_hashes(table, token_ids, end);
+  for (; table.num_published < end && table.publishes; ++table.num_published) {
+    for (size_t g = 0; g < groups_.size() && table.publishes; ++g) {
+      const BlockId block = table.groups[g].blocks[static_cast<size_t>(table.num_published)];
+      if (block < 0 || index_.published(block)) continue;
+      table.publishes =
+          index_.publish(block, key_of(table, token_ids, static_cast<int32_t>(g), table.num_published));
+    }
+  }
+}
+
+void KvManager::reset_prefix_cache() {
+  index_.clear();
+  num_cached_free_ = 0;
+  // What is held now stays unknown: its successors would have no published parent.
+  for (Table& table : tables_) {
+    if (!table.groups.front().blocks.empty()) table.publishes = false;
+  }
+}
+
+}  // namespace quire

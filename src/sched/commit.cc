@@ -1,0 +1,243 @@
+// commit(): what the executor did becomes what is known.
+#include <algorithm>
+
+#include "base/strings.h"
+#include "sched/scheduler.h"
+
+namespace quire {
+
+const CommitResult& Scheduler::commit(const StepResult& result) {
+  begin_commit(result);
+  apply_failures(result);
+  apply_computed();
+  apply_forks(result);
+  apply_sampled(result);
+  apply_prompt_logprobs(result);
+  apply_dropped(result);
+  fail_tokenless();
+  count_step();
+  release_ending();
+  return commit_;
+}
+
+void Scheduler::begin_commit(const StepResult& result) {
+  if (result.step != plan_.step) {
+    throw Error(cat("The executor answered for step ", result.step, ", planned was step ", plan_.step, "."));
+  }
+  commit_.progress.clear();
+  commit_.started.clear();
+  commit_.started.swap(started_);
+  born_.clear();
+  uncommitted_ = false;
+}
+
+void Scheduler::apply_failures(const StepResult& result) {
+  for (const SequenceFailure& failure : result.failures) {
+    Sequence* sequence = find_sequence(failure.seq);
+    if (sequence != nullptr) fail_group(*sequence->group, failure.message);
+  }
+}
+
+void Scheduler::fail_group(SequenceGroup& group, const std::string& message) {
+  group.failed = true;
+  for (Sequence& sample : group.samples) {
+    if (!sample.over) finish(sample, FinishReason::kError).error = message;
+    if (sample.table >= 0) release_at_commit(sample);
+  }
+}
+
+void Scheduler::apply_computed() {
+  for (size_t i = 0; i < in_flight_.size(); ++i) {
+    Sequence& sequence = *in_flight_[i];
+    // What a failed sequence left in its blocks is not to be found by others.
+    if (sequence.group->failed) continue;
+    sequence.num_computed_tokens += plan_.scheduled[i].num_new_tokens;
+    kv_.commit(sequence.table, sequence.token_ids, sequence.num_computed_tokens);
+    const bool scored =
+        sequence.group->sampling.max_tokens == 0 && sequence.num_computed_tokens == sequence.num_tokens();
+    if (!scored) continue;
+    for (Sequence& sample : sequence.group->samples) {
+      if (!sample.over) finish(sample, FinishReason::kLength);
+    }
+    release_at_commit(sequence);
+  }
+}
+
+void Scheduler::apply_forks(const StepResult& result) {
+  for (const SequenceFork& fork : result.forks) {
+    Sequence* parent = find_sequence(fork.parent);
+    Sequence* child = nullptr;
+    if (parent != nullptr) {
+      std::vector<Sequence>& samples = parent->group->samples;
+      const SeqId index = fork.child - samples.front().id;
+      if (index > 0 && index < static_cast<SeqId>(samples.size()))
+        child = &samples[static_cast<size_t>(index)];
+    }
+    if (child != nullptr && child->state == SequenceState::kUnborn) {
+      fork_sample(*parent, *child);
+    } else {
+      // Its request ended meanwhile; the executor made it nevertheless.
+      to_forget_.push_back(fork.child);
+    }
+  }
+  for (size_t i = 0; i < in_flight_.size(); ++i) {
+    Sequence& sequence = *in_flight_[i];
+    if (plan_.scheduled[i].sample && !sequence.group->forked && !sequence.group->failed) close_fork(sequence);
+  }
+}
+
+void Scheduler::fork_sample(Sequence& parent, Sequence& child) {
+  child.token_ids.reserve(parent.token_ids.capacity());
+  child.token_ids = parent.token_ids;
+  child.num_computed_tokens = parent.num_computed_tokens;
+  child.table = kv_.fork(parent.table);
+  child.known = true;
+  child.state = SequenceState::kRunning;
+  sequences_.emplace(child.id, &child);
+  ++child.group->num_held;
+  insert_running(child);
+  born_.push_back(&child);
+}
+
+// From here on each sample goes its own way and has its own seat.
+void Scheduler::close_fork(Sequence& parent) {
+  SequenceGroup& group = *parent.group;
+  num_seats_taken_ -= group.sampling.n;
+  group.forked = true;
+  for (Sequence& sample : group.samples) {
+    if (sample.state == SequenceState::kRunning) ++num_seats_taken_;
+    if (sample.state == SequenceState::kUnborn && !sample.over) {
+      finish(sample, FinishReason::kError).error = "The executor did not make the sample.";
+    }
+  }
+  if (parent.muted) release_at_commit(parent);
+}
+
+void Scheduler::apply_sampled(const StepResult& result) {
+  const std::span<const SampledToken> sampled(result.sampled);
+  size_t cursor = 0;  // in the plan, whose order `sampled` has; forked samples stand in between
+  for (size_t begin = 0; begin < sampled.size();) {
+    size_t end = begin + 1;
+    while (end < sampled.size() && sampled[end].seq == sampled[begin].seq) ++end;
+    while (cursor < in_flight_.size() && !plan_.scheduled[cursor].sample) ++cursor;
+    Sequence* sequence = nullptr;
+    if (cursor < in_flight_.size() && in_flight_[cursor]->id == sampled[begin].seq) {
+      sequence = in_flight_[cursor++];
+    } else {
+      sequence = find_sequence(sampled[begin].seq);
+    }
+    if (sequence != nullptr) append_tokens(*sequence, sampled.subspan(begin, end - begin));
+    begin = end;
+  }
+}
+
+void Scheduler::append_tokens(Sequence& sequence, std::span<const SampledToken> tokens) {
+  if (sequence.over) return;
+  size_t count = 0;
+  FinishReason reason = FinishReason::kNone;
+  std::optional<TokenId> stop_token;
+  while (count < tokens.size() && reason == FinishReason::kNone) {
+    const TokenId token = tokens[count++].token;
+    sequence.token_ids.push_back(token);
+    reason = check_end(sequence, token, stop_token);
+  }
+  SequenceProgress& progress =
+      reason == FinishReason::kNone ? progress_of(sequence) : finish(sequence, reason);
+  progress.sampled = tokens.first(count);
+  progress.stop_token = stop_token;
+}
+
+FinishReason Scheduler::check_end(const Sequence& sequence, TokenId token,
+                                  std::optional<TokenId>& stop_token) const {
+  const SequenceGroup& group = *sequence.group;
+  const SamplingParams& sampling = group.sampling;
+  const auto contains = [token](const std::vector<TokenId>& ids) {
+    return std::find(ids.begin(), ids.end(), token) != ids.end();
+  };
+  const int32_t num_generated = sequence.num_tokens() - group.num_prompt_tokens;
+  // The sampler masks end and stop tokens for the first min_tokens tokens.
+  if (num_generated > sampling.min_tokens) {
+    if (!sampling.ignore_eos && contains(group.end_token_ids)) return FinishReason::kStop;
+    if (contains(sampling.stop_token_ids)) {
+      stop_token = token;
+      return FinishReason::kStop;
+    }
+  }
+  const bool full = num_generated >= sampling.max_tokens || sequence.num_tokens() >= config_.max_model_len;
+  return full ? FinishReason::kLength : FinishReason::kNone;
+}
+
+void Scheduler::apply_prompt_logprobs(const StepResult& result) {
+  for (const PromptLogprobs& logprobs : result.prompt_logprobs) {
+    Sequence* sequence = find_sequence(logprobs.seq);
+    if (sequence != nullptr && !sequence->muted) progress_of(*sequence).prompt_logprobs = &logprobs;
+  }
+}
+
+void Scheduler::apply_dropped(const StepResult& result) {
+  for (const SeqId seq : result.dropped) {
+    Sequence* sequence = find_sequence(seq);
+    if (sequence != nullptr && !sequence->over) finish(*sequence, FinishReason::kAbort);
+  }
+}
+
+void Scheduler::fail_tokenless() {
+  const auto check = [this](Sequence& sequence) {
+    if (sequence.over || sequence.num_tokens() > sequence.num_computed_tokens) return;
+    fail_group(*sequence.group, "The executor drew no token for the sequence.");
+  };
+  for (size_t i = 0; i < in_flight_.size(); ++i) {
+    if (plan_.scheduled[i].sample) check(*in_flight_[i]);
+  }
+  for (Sequence* sequence : born_) check(*sequence);
+}
+
+SequenceProgress& Scheduler::progress_of(Sequence& sequence) {
+  if (sequence.progress_index < 0) {
+    sequence.progress_index = static_cast<int32_t>(commit_.progress.size());
+    reported_.push_back(&sequence);
+    SequenceProgress& progress = commit_.progress.emplace_back();
+    progress.request = sequence.group->id;
+    progress.index = sequence.index;
+    progress.seq = sequence.id;
+  }
+  return commit_.progress[static_cast<size_t>(sequence.progress_index)];
+}
+
+SequenceProgress& Scheduler::finish(Sequence& sequence, FinishReason reason) {
+  mark_over(sequence);
+  if (sequence.state == SequenceState::kUnborn) sequence.state = SequenceState::kEnded;
+  if (sequence.table >= 0) release_at_commit(sequence);
+  SequenceProgress& progress = progress_of(sequence);
+  progress.finish_reason = reason;
+  progress.request_finished = sequence.group->num_alive == 0;
+  return progress;
+}
+
+void Scheduler::count_step() {
+  if (plan_.scheduled.empty()) return;
+  ++totals_.num_steps;
+  totals_.num_computed_tokens += plan_.num_tokens;
+  const KvStats kv = kv_.stats();
+  wasted_slots_ += static_cast<double>(kv.slots_used - kv.slots_filled);
+  held_slots_ += static_cast<double>(kv.slots_used);
+}
+
+void Scheduler::release_ending() {
+  for (Sequence* sequence : in_flight_) sequence->in_flight = false;
+  for (Sequence* sequence : reported_) sequence->progress_index = -1;
+  reported_.clear();
+  in_flight_.clear();
+  if (ending_.empty()) return;
+  for (Sequence* sequence : ending_) leave_queue(*sequence);
+  std::erase_if(running_, [](const Sequence* sequence) { return sequence->state == SequenceState::kEnded; });
+  for (Sequence* sequence : ending_) {
+    SequenceGroup& group = *sequence->group;
+    sequence->ending = false;
+    release(*sequence);
+    erase_if_over(group);
+  }
+  ending_.clear();
+}
+
+}  // namespace quire

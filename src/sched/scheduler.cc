@@ -1,0 +1,286 @@
+// Requests come and go: the door, abort, the end of a sample, and what is known about all of them.
+#include "sched/scheduler.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/strings.h"
+
+namespace quire {
+
+namespace {
+
+void check_config(const SchedulerConfig& config) {
+  const auto at_least_one = [](int32_t value, const char* flag) {
+    if (value < 1) throw Error(cat(flag, " is ", value, "; it must be at least 1."));
+  };
+  at_least_one(config.max_num_seqs, "--max-num-seqs");
+  at_least_one(config.max_num_batched_tokens, "--max-num-batched-tokens");
+  at_least_one(config.max_model_len, "--max-model-len");
+  at_least_one(config.max_num_queued_requests, "--max-num-queued-requests");
+  if (config.long_prefill_token_threshold < 0) {
+    throw Error(cat("--long-prefill-token-threshold is ", config.long_prefill_token_threshold,
+                    "; it must be 0 (no limit) or more."));
+  }
+  if (config.policy != SchedulingPolicy::kFcfs) {
+    throw Error("This build schedules first come, first served only: use --scheduling-policy fcfs.");
+  }
+}
+
+}  // namespace
+
+Scheduler::Scheduler(const SchedulerConfig& config, const KvLayout& layout)
+    : config_(config), kv_(layout, {config.enable_prefix_caching, config.hash_seed, config.hash_bits}) {
+  check_config(config);
+}
+
+Scheduler::~Scheduler() = default;
+
+Status Scheduler::check_request(const SchedulerRequest& request) const {
+  const SamplingParams& sampling = request.sampling;
+  const int64_t num_prompt = static_cast<int64_t>(request.prompt_token_ids.size());
+  if (num_prompt == 0) return invalid_argument("The prompt is empty: it needs at least one token.", "prompt");
+  if (groups_.contains(request.id)) {
+    return Failure{ErrorKind::kInternal, cat("There is already a request with the id ", request.id, "."), {}};
+  }
+  if (num_prompt > config_.max_model_len) {
+    return invalid_argument(cat("The prompt has ", num_prompt, " tokens, the model takes ",
+                                config_.max_model_len, " (--max-model-len)."),
+                            "prompt");
+  }
+  if (sampling.max_tokens < 0) {
+    return invalid_argument(cat("max_tokens is ", sampling.max_tokens, "; it must be 0 or more."),
+                            "max_tokens");
+  }
+  if (sampling.max_tokens > 0 && num_prompt == config_.max_model_len) {
+    return invalid_argument(
+        cat("The prompt has ", num_prompt, " tokens, which leaves no room to generate one: the model takes ",
+            config_.max_model_len, " with what it generates (--max-model-len)."),
+        "prompt");
+  }
+  if (sampling.n < 1) return invalid_argument(cat("n is ", sampling.n, "; it must be at least 1."), "n");
+  if (sampling.n > config_.max_num_seqs) {
+    return invalid_argument(cat("n is ", sampling.n, "; at most ", config_.max_num_seqs,
+                                " samples run at once (--max-num-seqs)."),
+                            "n");
+  }
+  if (request.priority != 0) {
+    return invalid_argument(cat("priority is ", request.priority,
+                                "; requests are served first come, first served, so it must be 0."),
+                            "priority");
+  }
+  return check_blocks(request);
+}
+
+Status Scheduler::check_blocks(const SchedulerRequest& request) const {
+  // What the longest sample needs when it is alone: the last token it draws is never computed.
+  const int64_t num_prompt = static_cast<int64_t>(request.prompt_token_ids.size());
+  const int64_t max_tokens = request.sampling.max_tokens;
+  const int64_t num_tokens = std::min<int64_t>(num_prompt + max_tokens, config_.max_model_len);
+  const int64_t num_computed = max_tokens > 0 ? num_tokens - 1 : num_tokens;
+  const int64_t needed = kv_.max_blocks(num_computed, config_.max_num_batched_tokens);
+  if (needed > kv_.num_blocks()) {
+    return invalid_argument(
+        cat("The prompt of ", num_prompt, " tokens with max_tokens ", max_tokens, " needs ", needed,
+            " blocks of ", kv_.block_size(), " tokens, the KV cache has ", kv_.num_blocks(),
+            " (--kv-cache-memory)."),
+        max_tokens > 0 && kv_.max_blocks(num_prompt, config_.max_num_batched_tokens) <= kv_.num_blocks()
+            ? "max_tokens"
+            : "prompt");
+  }
+  return {};
+}
+
+Status Scheduler::add_request(SchedulerRequest request) {
+  if (Status status = check_request(request); !status.ok()) return status;
+  if (num_never_started_ >= config_.max_num_queued_requests) {
+    return Failure{
+        ErrorKind::kOverloaded,
+        cat(num_never_started_, " requests are waiting, and no more may (--max-num-queued-requests)."),
+        {}};
+  }
+  auto group = std::make_unique<SequenceGroup>();
+  group->id = request.id;
+  group->order = next_order_++;
+  group->sampling = std::move(request.sampling);
+  group->end_token_ids = std::move(request.end_token_ids);
+  group->seed = request.seed;
+  group->arrival = request.arrival;
+  group->priority = request.priority;
+  group->adapter = request.adapter;
+  group->cache_salt = std::move(request.cache_salt);
+  group->num_prompt_tokens = static_cast<int32_t>(request.prompt_token_ids.size());
+  group->forked = group->sampling.n == 1;
+  group->num_alive = group->sampling.n;
+  group->num_held = 1;
+  group->samples.resize(static_cast<size_t>(group->sampling.n));
+  for (size_t i = 0; i < group->samples.size(); ++i) {
+    Sequence& sample = group->samples[i];
+    sample.group = group.get();
+    sample.id = next_seq_++;
+    sample.index = static_cast<int32_t>(i);
+  }
+  Sequence& first = group->samples.front();
+  first.token_ids = std::move(request.prompt_token_ids);
+  first.table = kv_.open(group->adapter, group->cache_salt);
+  first.state = SequenceState::kWaiting;
+  waiting_.push_new(first);
+  ++num_never_started_;
+  sequences_.emplace(first.id, &first);
+  groups_.emplace(group->id, std::move(group));
+  return {};
+}
+
+void Scheduler::abort_request(RequestId request) {
+  const auto it = groups_.find(request);
+  if (it == groups_.end()) return;
+  SequenceGroup& group = *it->second;
+  for (Sequence& sample : group.samples) end_from_outside(sample);
+  erase_if_over(group);
+}
+
+void Scheduler::finish_sequence(RequestId request, int32_t index) {
+  const auto it = groups_.find(request);
+  if (it == groups_.end()) return;
+  SequenceGroup& group = *it->second;
+  if (index < 0 || index >= static_cast<int32_t>(group.samples.size())) return;
+  Sequence& sample = group.samples[static_cast<size_t>(index)];
+  if (index == 0 && !group.forked && group.num_alive > 1) {
+    // The other samples are still to be forked from it: it goes on, silently, until then.
+    sample.muted = true;
+    mark_over(sample);
+    return;
+  }
+  end_from_outside(sample);
+  if (group.num_alive == 0) abort_request(request);
+}
+
+void Scheduler::mark_over(Sequence& sequence) {
+  if (sequence.over) return;
+  sequence.over = true;
+  --sequence.group->num_alive;
+}
+
+void Scheduler::end_from_outside(Sequence& sequence) {
+  sequence.muted = true;
+  mark_over(sequence);
+  if (sequence.state == SequenceState::kUnborn) sequence.state = SequenceState::kEnded;
+  if (sequence.state == SequenceState::kEnded || sequence.ending) return;
+  if (sequence.in_flight) {
+    release_at_commit(sequence);
+    return;
+  }
+  const bool was_running = sequence.state == SequenceState::kRunning;
+  leave_queue(sequence);
+  if (was_running) std::erase(running_, &sequence);
+  release(sequence);
+}
+
+void Scheduler::release_at_commit(Sequence& sequence) {
+  if (sequence.ending) return;
+  sequence.ending = true;
+  ending_.push_back(&sequence);
+}
+
+void Scheduler::leave_queue(Sequence& sequence) {
+  if (sequence.state == SequenceState::kWaiting) {
+    waiting_.remove(sequence);
+    if (!sequence.group->started) --num_never_started_;
+  } else if (sequence.state == SequenceState::kRunning) {
+    num_seats_taken_ -= seats_of(sequence);
+  }
+  sequence.state = SequenceState::kEnded;
+}
+
+void Scheduler::release(Sequence& sequence) {
+  kv_.close(sequence.table);
+  sequence.table = -1;
+  sequences_.erase(sequence.id);
+  if (sequence.known) to_forget_.push_back(sequence.id);
+  std::vector<TokenId>().swap(sequence.token_ids);
+  --sequence.group->num_held;
+}
+
+void Scheduler::erase_if_over(SequenceGroup& group) {
+  if (group.num_alive > 0 || group.num_held > 0) return;
+  ++totals_.num_finished_requests;
+  groups_.erase(group.id);
+}
+
+int32_t Scheduler::seats_of(const Sequence& sequence) {
+  return sequence.group->forked ? 1 : sequence.group->sampling.n;
+}
+
+Sequence* Scheduler::find_sequence(SeqId seq) const {
+  const auto it = sequences_.find(seq);
+  return it == sequences_.end() ? nullptr : it->second;
+}
+
+bool Scheduler::has_work() const {
+  return uncommitted_ || !running_.empty() || !waiting_.empty() || !to_forget_.empty();
+}
+
+SchedulerStats Scheduler::stats() const {
+  SchedulerStats stats = totals_;
+  stats.num_running = static_cast<int32_t>(running_.size());
+  stats.num_waiting = waiting_.size();
+  stats.kv = kv_.stats();
+  stats.mean_kv_waste = held_slots_ > 0.0 ? wasted_slots_ / held_slots_ : 0.0;
+  return stats;
+}
+
+int32_t Scheduler::num_cached_tokens(RequestId request) const {
+  const auto it = groups_.find(request);
+  return it == groups_.end() ? 0 : it->second->num_cached_tokens;
+}
+
+bool Scheduler::reset_prefix_cache() {
+  const bool unused = kv_.stats().num_used == 0;
+  kv_.reset_prefix_cache();
+  return unused;
+}
+
+void Scheduler::check_integrity() const {
+  kv_.check_integrity();
+  int32_t seats = 0;
+  for (size_t i = 0; i < running_.size(); ++i) {
+    const Sequence& sequence = *running_[i];
+    if (sequence.state != SequenceState::kRunning)
+      throw Error(cat("Sequence ", sequence.id, " runs and should not."));
+    if (i > 0 && !served_before(*running_[i - 1], sequence))
+      throw Error("The running sequences are out of order.");
+    seats += seats_of(sequence);
+  }
+  if (seats != num_seats_taken_ || seats > config_.max_num_seqs) {
+    throw Error(
+        cat(seats, " seats are taken, counted are ", num_seats_taken_, " of ", config_.max_num_seqs, "."));
+  }
+  int32_t waiting = 0;
+  for (const Sequence* s = waiting_.front(); s != nullptr; s = s->next, ++waiting) {
+    if (s->state != SequenceState::kWaiting) throw Error(cat("Sequence ", s->id, " waits and should not."));
+    if (!kv_.block_table(s->table, 0).empty())
+      throw Error(cat("Sequence ", s->id, " waits and holds blocks."));
+    if (s->next != nullptr && !served_before(*s, *s->next))
+      throw Error("The waiting sequences are out of order.");
+  }
+  size_t held = 0;
+  for (const auto& [id, group] : groups_) {
+    const auto born = std::count_if(group->samples.begin(), group->samples.end(),
+                                    [](const Sequence& s) { return s.table >= 0; });
+    const auto alive = std::count_if(group->samples.begin(), group->samples.end(),
+                                     [](const Sequence& s) { return !s.over; });
+    if (born != group->num_held || alive != group->num_alive || (born == 0 && alive == 0)) {
+      throw Error(cat("Request ", id, " counts ", group->num_held, " held and ", group->num_alive,
+                      " open samples, has ", born, " and ", alive, "."));
+    }
+    held += static_cast<size_t>(born);
+  }
+  if (held != sequences_.size() || held != running_.size() + static_cast<size_t>(waiting)) {
+    throw Error(cat(held, " sequences hold a table, ", sequences_.size(), " are known, ", running_.size(),
+                    " run and ", waiting, " wait."));
+  }
+  if (held == 0 && kv_.stats().num_used != 0)
+    throw Error("No sequence is left, and KV blocks are still used.");
+}
+
+}  // namespace quire
