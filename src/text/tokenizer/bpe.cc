@@ -1,0 +1,349 @@
+#include "text/tokenizer/bpe.h"
+
+#include <algorithm>
+#include <bit>
+#include <cstdio>
+#include <functional>
+#include <limits>
+
+#include "text/unicode/unicode.h"
+
+namespace quire::tokenizer {
+
+namespace {
+
+constexpr std::string_view kMetaSpace = "\xE2\x96\x81";
+
+// The characters of byte-level vocabularies: printable Latin-1 stands for itself, the rest for U+0100 and on.
+constexpr std::array<uint16_t, 256> byte_characters() {
+  std::array<uint16_t, 256> table{};
+  uint16_t next = 256;
+  for (unsigned b = 0; b < 256; ++b) {
+    const bool itself = (b >= '!' && b <= '~') || (b >= 0xA1 && b <= 0xAC) || b >= 0xAE;
+    table[b] = itself ? static_cast<uint16_t>(b) : next++;
+  }
+  return table;
+}
+constexpr std::array<uint16_t, 256> kByteCharacters = byte_characters();
+
+constexpr std::array<int16_t, 324> character_bytes() {
+  std::array<int16_t, 324> table{};
+  for (int16_t& b : table) b = -1;
+  for (unsigned b = 0; b < 256; ++b) table[kByteCharacters[b]] = static_cast<int16_t>(b);
+  return table;
+}
+constexpr std::array<int16_t, 324> kCharacterBytes = character_bytes();
+
+}  // namespace
+
+int byte_of_character(uint32_t cp) {
+  return cp < kCharacterBytes.size() ? kCharacterBytes[cp] : -1;
+}
+uint32_t character_of_byte(uint8_t byte) {
+  return kByteCharacters[byte];
+}
+
+std::string byte_level_bytes(std::string_view token) {
+  std::string bytes;
+  size_t length = 0;
+  for (size_t i = 0; i < token.size(); i += length) {
+    const int byte = byte_of_character(unicode::decode(token.data() + i, &length));
+    if (byte < 0) return std::string(token);
+    bytes.push_back(static_cast<char>(byte));
+  }
+  return bytes;
+}
+
+int byte_token_value(std::string_view token) {
+  if (token.size() != 6 || token.substr(0, 3) != "<0x" || token[5] != '>') return -1;
+  int value = 0;
+  for (const char c : token.substr(3, 2)) {
+    const int digit = c >= '0' && c <= '9'   ? c - '0'
+                      : c >= 'A' && c <= 'F' ? c - 'A' + 10
+                      : c >= 'a' && c <= 'f' ? c - 'a' + 10
+                                             : -1;
+    if (digit < 0) return -1;
+    value = value * 16 + digit;
+  }
+  return value;
+}
+
+void MergeTable::reserve(size_t merges) {
+  const size_t wanted = std::bit_ceil(std::max<size_t>(merges * 2, 64));
+  if (wanted <= slots_.size()) return;
+  std::vector<Slot> old(wanted);
+  old.swap(slots_);
+  for (const Slot& slot : old) {
+    if (slot.key != kFree) slots_[slot_of(slot.key)] = slot;
+  }
+}
+
+size_t MergeTable::slot_of(uint64_t key) const {
+  uint64_t hash = key * 0x9E3779B97F4A7C15ull;
+  hash ^= hash >> 32;
+  size_t i = hash & (slots_.size() - 1);
+  while (slots_[i].key != kFree && slots_[i].key != key) i = (i + 1) & (slots_.size() - 1);
+  return i;
+}
+
+bool MergeTable::add(TokenId left, TokenId right, uint32_t rank, TokenId merged, bool replace) {
+  reserve(count_ + 1);
+  const uint64_t key = key_of(left, right);
+  Slot& slot = slots_[slot_of(key)];
+  const bool fresh = slot.key == kFree;
+  if (fresh) ++count_;
+  if (fresh || replace) slot = {key, {rank, merged}};
+  return fresh;
+}
+
+const MergeTable::Merge* MergeTable::find(TokenId left, TokenId right) const {
+  if (slots_.empty()) return nullptr;
+  const Slot& slot = slots_[slot_of(key_of(left, right))];
+  return slot.key == kFree ? nullptr : &slot.merge;
+}
+
+void prepare(Bpe& bpe, const Vocabulary& vocabulary) {
+  std::string name;
+  for (unsigned b = 0; b < 256; ++b) {
+    name.clear();
+    if (bpe.byte_level) {
+      unicode::append(name, character_of_byte(static_cast<uint8_t>(b)));
+    } else if (b < 128) {
+      name.push_back(static_cast<char>(b));
+    }
+    bpe.byte_symbols[b] = name.empty() ? kNoToken : vocabulary.find(name).value_or(kNoToken);
+    char buffer[8];
+    std::snprintf(buffer, sizeof buffer, "<0x%02X>", b);
+    bpe.fallback_bytes[b] = vocabulary.find(buffer).value_or(kNoToken);
+  }
+}
+
+namespace {
+
+constexpr size_t kShortWord = 48;
+
+// Words up to kShortWord symbols: look for the best pair among all, every time.
+void merge_short(const MergeTable& merges, std::vector<TokenId>& ids, std::vector<TokenId>& out) {
+  constexpr uint32_t kNone = std::numeric_limits<uint32_t>::max();
+  size_t n = ids.size();
+  uint32_t ranks[kShortWord];
+  TokenId merged[kShortWord];
+  const auto look_up = [&](size_t i) {
+    const MergeTable::Merge* merge = i + 1 < n ? merges.find(ids[i], ids[i + 1]) : nullptr;
+    ranks[i] = merge != nullptr ? merge->rank : kNone;
+    merged[i] = merge != nullptr ? merge->merged : kNoToken;
+  };
+  for (size_t i = 0; i < n; ++i) look_up(i);
+  for (;;) {
+    size_t best = 0;
+    for (size_t i = 1; i < n; ++i) {
+      if (ranks[i] < ranks[best]) best = i;
+    }
+    if (n < 2 || ranks[best] == kNone) break;
+    ids[best] = merged[best];
+    for (size_t i = best + 1; i + 1 < n; ++i) {
+      ids[i] = ids[i + 1];
+      ranks[i] = ranks[i + 1];
+      merged[i] = merged[i + 1];
+    }
+    --n;
+    look_up(best);
+    if (best > 0) look_up(best - 1);
+  }
+  out.insert(out.end(), ids.begin(), ids.begin() + static_cast<std::ptrdiff_t>(n));
+}
+
+// Any length: a list of symbols and a heap of the pairs that may be merged. n log n.
+void merge_long(const MergeTable& merges, Scratch& scratch, std::vector<TokenId>& out) {
+  std::vector<Symbol>& symbols = scratch.symbols;
+  std::vector<Candidate>& heap = scratch.candidates;
+  const auto n = static_cast<int32_t>(scratch.ids.size());
+  symbols.resize(scratch.ids.size());
+  heap.clear();
+  const auto candidate = [&](int32_t left, int32_t right) -> const MergeTable::Merge* {
+    return merges.find(symbols[static_cast<size_t>(left)].id, symbols[static_cast<size_t>(right)].id);
+  };
+  for (int32_t i = 0; i < n; ++i) {
+    symbols[static_cast<size_t>(i)] = {scratch.ids[static_cast<size_t>(i)], i - 1, i + 1 < n ? i + 1 : -1};
+  }
+  for (int32_t i = 0; i + 1 < n; ++i) {
+    if (const auto* merge = candidate(i, i + 1)) heap.push_back({merge->rank, i, merge->merged});
+  }
+  std::make_heap(heap.begin(), heap.end(), std::greater<>());
+  const auto push = [&](int32_t left, int32_t right) {
+    if (const auto* merge = candidate(left, right)) {
+      heap.push_back({merge->rank, left, merge->merged});
+      std::push_heap(heap.begin(), heap.end(), std::greater<>());
+    }
+  };
+  while (!heap.empty()) {
+    std::pop_heap(heap.begin(), heap.end(), std::greater<>());
+    const Candidate top = heap.back();
+    heap.pop_back();
+    Symbol& left = symbols[static_cast<size_t>(top.left)];
+    if (left.id == kNoToken || left.next < 0) continue;  // merged into another meanwhile
+    Symbol& right = symbols[static_cast<size_t>(left.next)];
+    const MergeTable::Merge* merge = merges.find(left.id, right.id);
+    if (merge == nullptr || merge->merged != top.merged || merge->rank != top.rank) continue;
+    left.id = top.merged;
+    right.id = kNoToken;
+    left.next = right.next;
+    if (left.next >= 0) {
+      symbols[static_cast<size_t>(left.next)].prev = top.left;
+      push(top.left, left.next);
+    }
+    if (left.prev >= 0) push(left.prev, top.left);
+  }
+  for (int32_t i = n > 0 ? 0 : -1; i >= 0; i = symbols[static_cast<size_t>(i)].next) {
+    out.push_back(symbols[static_cast<size_t>(i)].id);
+  }
+  // A text of one endless word must not keep its memory for good.
+  constexpr size_t kKeep = size_t{1} << 16;
+  if (symbols.capacity() > kKeep) {
+    std::vector<Symbol>().swap(symbols);
+    std::vector<Candidate>().swap(heap);
+    std::vector<TokenId>().swap(scratch.ids);
+  }
+}
+
+// The symbols that the characters of a word start as, with unknown ones replaced.
+class SymbolReader {
+ public:
+  SymbolReader(const Bpe& bpe, const Vocabulary& vocabulary, std::vector<TokenId>& ids)
+      : bpe_(bpe), vocabulary_(vocabulary), ids_(ids) {}
+
+  // One symbol, spelled `character` within the word.
+  void add(std::string_view character, TokenId known) {
+    if (known != kNoToken) {
+      flush();
+      ids_.push_back(known);
+      return;
+    }
+    if (bpe_.byte_fallback && std::all_of(character.begin(), character.end(), [this](char c) {
+          return bpe_.fallback_bytes[static_cast<uint8_t>(c)] != kNoToken;
+        })) {
+      // As the reference has it, a pending unknown token stays pending behind these bytes.
+      for (const char c : character) ids_.push_back(bpe_.fallback_bytes[static_cast<uint8_t>(c)]);
+      return;
+    }
+    if (bpe_.unknown == kNoToken) return;
+    if (!bpe_.fuse_unknown) flush();
+    pending_ = true;
+  }
+  void flush() {
+    if (pending_) ids_.push_back(bpe_.unknown);
+    pending_ = false;
+  }
+
+  void read_bytes(std::string_view word) {
+    for (const char c : word) {
+      const TokenId id = bpe_.byte_symbols[static_cast<uint8_t>(c)];
+      if (id != kNoToken) {
+        flush();
+        ids_.push_back(id);
+      } else {
+        std::string character;
+        unicode::append(character, character_of_byte(static_cast<uint8_t>(c)));
+        add(character, kNoToken);
+      }
+    }
+    flush();
+  }
+
+  void read_characters(std::string_view word) {
+    const bool plain = bpe_.continuing_prefix.empty() && bpe_.word_suffix.empty();
+    std::string spelling;
+    for (size_t i = 0; i < word.size();) {
+      const auto lead = static_cast<uint8_t>(word[i]);
+      const size_t length = unicode::sequence_length(lead);
+      std::string_view character = word.substr(i, length);
+      i += length;
+      if (plain && lead < 0x80 && bpe_.byte_symbols[lead] != kNoToken) {
+        flush();
+        ids_.push_back(bpe_.byte_symbols[lead]);
+        continue;
+      }
+      if (!plain) {
+        spelling.clear();
+        if (i > length) spelling += bpe_.continuing_prefix;
+        spelling += character;
+        if (i == word.size()) spelling += bpe_.word_suffix;
+        character = spelling;
+      }
+      add(character, vocabulary_.find(character).value_or(kNoToken));
+    }
+    flush();
+  }
+
+ private:
+  const Bpe& bpe_;
+  const Vocabulary& vocabulary_;
+  std::vector<TokenId>& ids_;
+  bool pending_ = false;  // an unknown token not written yet
+};
+
+void encode_uncached(const Bpe& bpe, const Vocabulary& vocabulary, std::string_view word, Scratch& scratch,
+                     std::vector<TokenId>& out) {
+  if (bpe.ignore_merges) {
+    std::string spelled;
+    if (bpe.byte_level) {
+      for (const char c : word) unicode::append(spelled, character_of_byte(static_cast<uint8_t>(c)));
+    }
+    if (const auto id = vocabulary.find(bpe.byte_level ? std::string_view(spelled) : word)) {
+      out.push_back(*id);
+      return;
+    }
+  }
+  scratch.ids.clear();
+  SymbolReader reader(bpe, vocabulary, scratch.ids);
+  bpe.byte_level ? reader.read_bytes(word) : reader.read_characters(word);
+  merge_symbols(bpe.merges, scratch, out);
+}
+
+void encode_cached(const Bpe& bpe, const Vocabulary& vocabulary, std::string_view word, Scratch& scratch,
+                   std::vector<TokenId>& out) {
+  if (!WordCache::cacheable(word)) {
+    // Positions within a word are 31 bits; a longer one is cut.
+    constexpr size_t kLongestWord = size_t{1} << 30;
+    while (word.size() > kLongestWord) {
+      size_t cut = kLongestWord;
+      while ((static_cast<uint8_t>(word[cut]) & 0xC0) == 0x80) --cut;
+      encode_uncached(bpe, vocabulary, word.substr(0, cut), scratch, out);
+      word.remove_prefix(cut);
+    }
+    return encode_uncached(bpe, vocabulary, word, scratch, out);
+  }
+  WordCache::Entry& entry = scratch.cache.slot(word);
+  if (entry.holds(word)) {
+    out.insert(out.end(), entry.tokens.begin(), entry.tokens.begin() + entry.num_tokens);
+    return;
+  }
+  const size_t before = out.size();
+  encode_uncached(bpe, vocabulary, word, scratch, out);
+  WordCache::fill(entry, word, out.data() + before, out.size() - before);
+}
+
+}  // namespace
+
+void merge_symbols(const MergeTable& merges, Scratch& scratch, std::vector<TokenId>& out) {
+  if (scratch.ids.size() <= kShortWord) {
+    merge_short(merges, scratch.ids, out);
+  } else {
+    merge_long(merges, scratch, out);
+  }
+}
+
+void encode_word(const Bpe& bpe, const Vocabulary& vocabulary, std::string_view word, Scratch& scratch,
+                 std::vector<TokenId>& out) {
+  if (!bpe.cut_at_meta_space) return encode_cached(bpe, vocabulary, word, scratch, out);
+  // Before each meta space that does not follow another one.
+  for (size_t begin = 0; begin < word.size();) {
+    size_t end = begin;
+    while (word.substr(end, kMetaSpace.size()) == kMetaSpace) end += kMetaSpace.size();
+    end = std::min(word.find(kMetaSpace, end), word.size());
+    encode_cached(bpe, vocabulary, word.substr(begin, end - begin), scratch, out);
+    begin = end;
+  }
+}
+
+}  // namespace quire::tokenizer

@@ -1,0 +1,67 @@
+// What happens to a text before it is split: a list of steps, each from one entry of "normalizer".
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "text/tokenizer/charsmap.h"
+#include "text/tokenizer/json.h"
+#include "text/tokenizer/regex.h"
+#include "text/unicode/unicode.h"
+
+namespace quire::tokenizer {
+
+struct UnicodeForm {
+  unicode::NormalForm form;
+};
+struct Lowercase {};
+struct StripSpace {
+  bool left, right;
+};
+struct StripAccents {};
+struct BertNormalizer {
+  bool clean_text, chinese_characters, strip_accents, lowercase;
+};
+struct ReplaceString {
+  std::string pattern, content;
+};
+struct ReplaceRegex {
+  Regex pattern;
+  std::string content;
+};
+struct Prepend {
+  std::string text;
+};
+struct Nmt {};
+struct ByteCharacters {};  // each byte becomes its character of byte-level vocabularies
+struct Precompiled {
+  CharsMap map;
+};
+
+using NormalizerStep = std::variant<UnicodeForm, Lowercase, StripSpace, StripAccents, BertNormalizer,
+                                    ReplaceString, ReplaceRegex, Prepend, Nmt, ByteCharacters, Precompiled>;
+// A Sequence's steps stand in the list one after the other.
+using Normalizer = std::vector<NormalizerStep>;
+
+// Reads the "normalizer" entry, which may be null.
+Normalizer read_normalizer(const JsonPlace& place);
+
+// The normalized text: `text` itself where nothing changes, else a view of one of the buffers.
+std::string_view normalize(const Normalizer& normalizer, std::string_view text, std::string& buffer,
+                           std::string& other);
+
+// Replaces every occurrence, from the left.
+void append_replaced(std::string& out, std::string_view text, std::string_view pattern,
+                     std::string_view content);
+void append_replaced(std::string& out, std::string_view text, const Regex& pattern, std::string_view content);
+
+// A pattern entry: {"String": ".."} or {"Regex": ".."}; exactly one of the results is set.
+struct Pattern {
+  std::string_view literal, regex;
+  bool is_regex = false;
+};
+Pattern read_pattern(const JsonPlace& place);
+
+}  // namespace quire::tokenizer

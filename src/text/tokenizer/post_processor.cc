@@ -1,0 +1,94 @@
+#include "text/tokenizer/post_processor.h"
+
+#include <algorithm>
+
+#include "text/tokenizer/vocabulary.h"
+
+namespace quire::tokenizer {
+
+namespace {
+
+using Part = PostProcessor::Part;
+
+// A member like "cls": ["[CLS]", 101].
+TokenId read_pair_id(const JsonPlace& place) {
+  place.expect_array();
+  if (place.value().Size() != 2) place.fail("must be a pair of a token and its id");
+  return static_cast<TokenId>(place.element(1).integer(kHighestTokenId));
+}
+
+std::vector<Part> read_template(const JsonPlace& place) {
+  std::vector<Part> parts;
+  const JsonPlace single = place.member("single");
+  const JsonPlace special = place.member("special_tokens");
+  single.expect_array();
+  for (rapidjson::SizeType i = 0; i < single.value().Size(); ++i) {
+    const JsonPlace part = single.element(i);
+    if (part.member("Sequence").present()) {
+      parts.push_back({true, -1});
+      continue;
+    }
+    const JsonPlace token = part.member("SpecialToken");
+    if (!token.present()) part.fail("must be a Sequence or a SpecialToken");
+    const std::string name(token.member("id").string());
+    const JsonPlace entry = special.member(name.c_str());
+    if (!entry.present()) token.fail("\"" + name + "\" is not among the special_tokens");
+    const JsonPlace ids = entry.member("ids");
+    ids.expect_array();
+    for (rapidjson::SizeType k = 0; k < ids.value().Size(); ++k) {
+      parts.push_back({false, static_cast<TokenId>(ids.element(k).integer(kHighestTokenId))});
+    }
+  }
+  if (std::count_if(parts.begin(), parts.end(), [](const Part& p) { return p.is_text; }) != 1) {
+    single.fail("must hold the text exactly once");
+  }
+  return parts;
+}
+
+constexpr int kDeepest = 16;  // Sequences within Sequences
+
+void read_processors(const JsonPlace& place, PostProcessor& processor, int depth) {
+  if (!place.present()) return;
+  const std::string_view type = place.type();
+  if (type == "Sequence") {
+    if (depth == kDeepest) place.fail("Sequences are nested too deep");
+    const JsonPlace list = place.member("processors");
+    list.expect_array();
+    for (rapidjson::SizeType i = 0; i < list.value().Size(); ++i)
+      read_processors(list.element(i), processor, depth + 1);
+  } else if (type == "TemplateProcessing") {
+    processor.templates.push_back(read_template(place));
+  } else if (type == "BertProcessing" || type == "RobertaProcessing") {
+    processor.templates.push_back(
+        {{false, read_pair_id(place.member("cls"))}, {true, -1}, {false, read_pair_id(place.member("sep"))}});
+  } else if (type != "ByteLevel") {  // ByteLevel only moves offsets
+    place.fail("the post-processor type \"" + std::string(type) + "\" is not supported");
+  }
+}
+
+}  // namespace
+
+PostProcessor read_post_processor(const JsonPlace& place) {
+  PostProcessor processor;
+  read_processors(place, processor, 0);
+  return processor;
+}
+
+void post_process(const PostProcessor& processor, std::vector<TokenId>& ids) {
+  for (const std::vector<Part>& parts : processor.templates) {
+    std::vector<TokenId> before;
+    bool after_text = false;
+    for (const Part& part : parts) {
+      if (part.is_text) {
+        after_text = true;
+      } else if (after_text) {
+        ids.push_back(part.id);
+      } else {
+        before.push_back(part.id);
+      }
+    }
+    ids.insert(ids.begin(), before.begin(), before.end());
+  }
+}
+
+}  // namespace quire::tokenizer

@@ -1,0 +1,343 @@
+#include "text/tokenizer/tokenizer.h"
+
+#include <algorithm>
+#include <fstream>
+#include <utility>
+
+#include "base/error.h"
+#include "text/tokenizer/pipeline.h"
+#include "text/unicode/unicode.h"
+
+namespace quire {
+
+using tokenizer::AddedToken;
+using tokenizer::JsonFile;
+using tokenizer::Pipeline;
+using tokenizer::Scratch;
+using tokenizer::SentencePiece;
+using tokenizer::TokenizerConfig;
+
+namespace {
+
+// A file's bytes, "" if it is not there.
+std::string read_file(const std::filesystem::path& path) {
+  constexpr uintmax_t kLargest = uintmax_t{1} << 30;
+  std::error_code error;
+  if (!std::filesystem::is_regular_file(path, error)) return {};
+  const uintmax_t size = std::filesystem::file_size(path, error);
+  if (error) throw Error(path.string() + ": " + error.message());
+  if (size > kLargest) throw Error(path.string() + ": larger than 1 GiB, which no tokenizer is");
+  std::string bytes(size, '\0');
+  std::ifstream file(path, std::ios::binary);
+  if (!file.read(bytes.data(), static_cast<std::streamsize>(size)))
+    throw Error(path.string() + ": cannot be read");
+  return bytes;
+}
+
+std::string place_of(const TokenizerFiles& files, std::string_view name) {
+  return files.origin.empty() ? std::string(name) : files.origin + "/" + std::string(name);
+}
+
+TokenizerConfig read_config(const TokenizerFiles& files) {
+  TokenizerConfig config;
+  const auto read = [&](std::string_view text, std::string_view name, auto reader) {
+    if (text.empty()) return;
+    JsonFile file;
+    file.name = place_of(files, name);
+    tokenizer::parse_json(text, file);
+    reader(file, config);
+  };
+  read(files.tokenizer_config_json, "tokenizer_config.json", tokenizer::read_tokenizer_config);
+  read(files.special_tokens_map_json, "special_tokens_map.json", tokenizer::read_special_tokens_map);
+  read(files.added_tokens_json, "added_tokens.json", tokenizer::read_added_tokens);
+  if (!files.chat_template.empty()) config.chat_templates["default"] = files.chat_template;
+  return config;
+}
+
+// bos and eos of a tokenizer.model, as LlamaTokenizer has them: bos unless told otherwise, eos only when
+// asked for.
+void add_bos_and_eos(const TokenizerConfig& config, const std::string& bos, const std::string& eos,
+                     Pipeline& pipeline) {
+  std::vector<tokenizer::PostProcessor::Part> parts;
+  const auto bos_id = pipeline.vocabulary.find(bos), eos_id = pipeline.vocabulary.find(eos);
+  if (config.add_bos_token.value_or(true) && bos_id) parts.push_back({false, *bos_id});
+  parts.push_back({true, -1});
+  if (config.add_eos_token.value_or(false) && eos_id) parts.push_back({false, *eos_id});
+  pipeline.post_processor.templates.push_back(std::move(parts));
+}
+
+// Tokens that only the files beside it add: what the vocabulary has already keeps its own settings.
+void add_configured_tokens(const TokenizerConfig& config, const std::string& where, Pipeline& pipeline) {
+  for (const AddedToken& token : config.added_tokens) {
+    const auto known = [&](const AddedToken& other) { return other.content == token.content; };
+    if (std::any_of(pipeline.added_tokens.begin(), pipeline.added_tokens.end(), known)) continue;
+    tokenizer::add_token(pipeline, token, where);
+  }
+  for (AddedToken& token : pipeline.added_tokens) {
+    const auto& special = config.special_tokens;
+    if (std::find(special.begin(), special.end(), token.content) != special.end()) token.special = true;
+  }
+}
+
+}  // namespace
+
+Tokenizer::Tokenizer() = default;
+Tokenizer::~Tokenizer() = default;
+
+std::unique_ptr<Tokenizer> Tokenizer::load(const std::filesystem::path& model_dir) {
+  const std::string json = read_file(model_dir / "tokenizer.json");
+  const std::string model = json.empty() ? read_file(model_dir / "tokenizer.model") : std::string();
+  if (json.empty() && model.empty()) {
+    throw Error(model_dir.string() +
+                ": neither tokenizer.json nor tokenizer.model is there (or it is empty); the directory of a "
+                "Hugging Face model holds one of them");
+  }
+  const std::string config = read_file(model_dir / "tokenizer_config.json");
+  const std::string special = read_file(model_dir / "special_tokens_map.json");
+  // tokenizer.json holds the added tokens itself.
+  const std::string added = json.empty() ? read_file(model_dir / "added_tokens.json") : std::string();
+  const std::string chat_template = read_file(model_dir / "chat_template.jinja");
+  auto tokenizer = from_memory({json, model, config, special, added, chat_template, model_dir.string()});
+  std::error_code error;
+  for (const auto& entry :
+       std::filesystem::directory_iterator(model_dir / "additional_chat_templates", error)) {
+    if (entry.path().extension() == ".jinja")
+      tokenizer->chat_templates_[entry.path().stem().string()] = read_file(entry.path());
+  }
+  return tokenizer;
+}
+
+std::unique_ptr<Tokenizer> Tokenizer::from_memory(const TokenizerFiles& files) {
+  TokenizerConfig config = read_config(files);
+  auto pipeline = std::make_unique<Pipeline>();
+  auto result = std::unique_ptr<Tokenizer>(new Tokenizer);
+  SpecialTokens& names = result->special_tokens_;
+  names = {config.bos_token.value_or(""), config.eos_token.value_or(""), config.unk_token.value_or(""),
+           config.pad_token.value_or("")};
+  if (!files.tokenizer_json.empty()) {
+    JsonFile file;
+    file.name = place_of(files, "tokenizer.json");
+    tokenizer::parse_json(files.tokenizer_json, file);
+    tokenizer::read_tokenizer_json(file, *pipeline);
+  } else if (!files.tokenizer_model.empty()) {
+    SentencePiece& model = pipeline->model.emplace<SentencePiece>();
+    tokenizer::read_sentencepiece(files.tokenizer_model, place_of(files, "tokenizer.model"), model,
+                                  pipeline->vocabulary);
+    pipeline->prefix_every_segment = config.legacy;
+    const auto piece = [&](const std::string& spelling) {
+      return pipeline->vocabulary.find(spelling) ? spelling : std::string();
+    };
+    if (!config.bos_token) names.bos = piece(model.bos_piece);
+    if (!config.eos_token) names.eos = piece(model.eos_piece);
+    if (!config.unk_token) names.unk = pipeline->vocabulary.token(model.unknown);
+    if (!config.pad_token) names.pad = piece(model.pad_piece);
+    add_bos_and_eos(config, names.bos, names.eos, *pipeline);
+  } else {
+    throw Error(place_of(files, "tokenizer") + ": neither tokenizer.json nor tokenizer.model is given");
+  }
+  add_configured_tokens(config, place_of(files, "tokenizer_config.json") + ": added_tokens_decoder",
+                        *pipeline);
+  tokenizer::finish(*pipeline);
+  const auto id = [&](const std::string& spelling) {
+    return spelling.empty() ? std::nullopt : pipeline->vocabulary.find(spelling);
+  };
+  result->special_ids_ = {id(names.bos), id(names.eos), id(names.unk), id(names.pad)};
+  result->chat_templates_ = std::move(config.chat_templates);
+  result->pipeline_ = std::move(pipeline);
+  return result;
+}
+
+const std::string& Tokenizer::chat_template() const {
+  static const std::string kNone;
+  const auto found = chat_templates_.find("default");
+  return found == chat_templates_.end() ? kNone : found->second;
+}
+
+std::unique_ptr<Scratch> Tokenizer::take_scratch() const {
+  const std::lock_guard lock(scratch_mutex_);
+  if (scratch_.empty()) return std::make_unique<Scratch>();
+  auto scratch = std::move(scratch_.back());
+  scratch_.pop_back();
+  return scratch;
+}
+
+namespace {
+
+// One encode: hands stretches of text from step to step.
+class Encoder {
+ public:
+  Encoder(const Pipeline& pipeline, bool rendered, Scratch& scratch, std::vector<TokenId>& out)
+      : pipeline_(pipeline), rendered_(rendered), scratch_(scratch), out_(out) {}
+
+  void run(std::string_view text) {
+    const auto& matcher =
+        rendered_ && pipeline_.sentencepiece() ? pipeline_.rendered_matcher : pipeline_.raw_matcher;
+    matcher.split(
+        text, [this](std::string_view part, bool at_start) { run_part(part, at_start); },
+        [this](TokenId id) { out_.push_back(id); });
+  }
+
+ private:
+  void run_part(std::string_view part, bool at_start) {
+    const std::string_view normal =
+        tokenizer::normalize(pipeline_.normalizer, part, scratch_.text, scratch_.other);
+    if (const SentencePiece* model = pipeline_.sentencepiece()) {
+      tokenizer::encode_sentencepiece(*model, pipeline_.vocabulary, normal,
+                                      at_start || pipeline_.prefix_every_segment, scratch_, out_);
+      return;
+    }
+    if (pipeline_.normalized_matcher.empty()) {
+      if (!normal.empty()) run_words(normal, at_start);
+      return;
+    }
+    pipeline_.normalized_matcher.split(
+        normal, [&](std::string_view text, bool first) { run_words(text, at_start && first); },
+        [this](TokenId id) { out_.push_back(id); });
+  }
+
+  void run_words(std::string_view text, bool at_start) {
+    if (pipeline_.pre_tokenizer.steps.empty()) return encode(text);
+    const std::string_view words = tokenizer::pre_tokenize(pipeline_.pre_tokenizer, text, at_start, scratch_,
+                                                           scratch_.words, scratch_.other_words);
+    for (const tokenizer::Range& piece : scratch_.pieces) encode(words.substr(piece.begin, piece.size()));
+  }
+
+  void encode(std::string_view word) {
+    if (const auto* bpe = std::get_if<tokenizer::Bpe>(&pipeline_.model)) {
+      encode_word(*bpe, pipeline_.vocabulary, word, scratch_, out_);
+    } else if (const auto* word_piece = std::get_if<tokenizer::WordPiece>(&pipeline_.model)) {
+      encode_word(*word_piece, word, scratch_, out_);
+    } else if (const auto* unigram = std::get_if<tokenizer::Unigram>(&pipeline_.model)) {
+      encode_word(*unigram, pipeline_.vocabulary, word, scratch_, out_);
+    } else if (const auto* word_level = std::get_if<tokenizer::WordLevel>(&pipeline_.model)) {
+      encode_word(*word_level, pipeline_.vocabulary, word, out_);
+    }
+  }
+
+  const Pipeline& pipeline_;
+  bool rendered_;
+  Scratch& scratch_;
+  std::vector<TokenId>& out_;
+};
+
+}  // namespace
+
+std::vector<TokenId> Tokenizer::encode_with(std::string_view text, bool add_special_tokens,
+                                            bool rendered) const {
+  std::string repaired;
+  if (!unicode::is_valid(text)) {
+    repaired = unicode::to_valid(text);
+    text = repaired;
+  }
+  std::vector<TokenId> ids;
+  ids.reserve(text.size() / 3 + 8);
+  auto scratch = take_scratch();
+  Encoder(*pipeline_, rendered, *scratch, ids).run(text);
+  {
+    scratch->trim();
+    const std::lock_guard lock(scratch_mutex_);
+    scratch_.push_back(std::move(scratch));
+  }
+  if (add_special_tokens) tokenizer::post_process(pipeline_->post_processor, ids);
+  return ids;
+}
+
+std::vector<TokenId> Tokenizer::encode(std::string_view text, bool add_special_tokens) const {
+  return encode_with(text, add_special_tokens, false);
+}
+std::vector<TokenId> Tokenizer::encode_rendered(std::string_view text) const {
+  return encode_with(text, false, true);
+}
+
+std::string Tokenizer::decode(std::span<const TokenId> ids, bool skip_special_tokens) const {
+  std::string text;
+  if (const SentencePiece* model = pipeline_->sentencepiece()) {
+    tokenizer::SentencePieceStream stream(*model, pipeline_->vocabulary);
+    for (const TokenId id : ids) {
+      if (!skip_special_tokens || !is_special(id)) stream.push(id, text);
+    }
+    stream.flush(text);
+    return text;
+  }
+  tokenizer::DecodeStream stream(pipeline_->decoder, false);
+  for (const TokenId id : ids) {
+    if (pipeline_->vocabulary.has(id) && (!skip_special_tokens || !is_special(id)))
+      stream.push(id_to_token(id), text);
+  }
+  stream.flush(text);
+  return text;
+}
+
+std::string_view Tokenizer::id_to_token(TokenId id) const {
+  return pipeline_->vocabulary.token(id);
+}
+std::optional<TokenId> Tokenizer::token_to_id(std::string_view token) const {
+  return pipeline_->vocabulary.find(token);
+}
+size_t Tokenizer::vocab_size() const {
+  return pipeline_->vocabulary.size();
+}
+bool Tokenizer::is_special(TokenId id) const {
+  return pipeline_->is_special(id);
+}
+
+namespace {
+
+constexpr std::string_view kMetaSpace = "\xE2\x96\x81";
+
+// What a decoder step does to one token wherever it stands.
+struct TokenBytes {
+  std::string bytes;
+  bool done = false;  // `bytes` are bytes, not text that later steps read
+
+  void operator()(const tokenizer::ByteLevelDecoder&) { bytes = tokenizer::byte_level_bytes(bytes); }
+  void operator()(const tokenizer::MetaspaceDecoder& step) { replace(step.replacement, " "); }
+  void operator()(const tokenizer::WordPieceDecoder& step) {
+    if (bytes.starts_with(step.prefix)) {
+      bytes.erase(0, step.prefix.size());
+    } else {
+      bytes.insert(0, " ");
+    }
+  }
+  void operator()(const tokenizer::ByteFallbackDecoder&) {
+    const int byte = tokenizer::byte_token_value(bytes);
+    if (byte < 0) return;
+    bytes.assign(1, static_cast<char>(byte));
+    done = true;
+  }
+  void operator()(const tokenizer::ReplaceDecoder& step) {
+    std::string out;
+    std::visit([&](const auto& what) { tokenizer::append_replaced(out, bytes, what.pattern, what.content); },
+               step.what);
+    bytes = std::move(out);
+  }
+  void operator()(const tokenizer::BpeDecoder& step) { replace(step.suffix, " "); }
+  // The others look at more than one token.
+  template <typename Other>
+  void operator()(const Other&) {}
+
+  void replace(std::string_view pattern, std::string_view content) {
+    std::string out;
+    tokenizer::append_replaced(out, bytes, pattern, content);
+    bytes = std::move(out);
+  }
+};
+
+}  // namespace
+
+std::string Tokenizer::token_bytes(TokenId id) const {
+  TokenBytes result{std::string(id_to_token(id))};
+  if (result.bytes.empty() || pipeline_->added[static_cast<size_t>(id)]) return result.bytes;
+  if (const SentencePiece* model = pipeline_->sentencepiece()) {
+    const int byte = tokenizer::byte_token_value(result.bytes);
+    if (model->type(id) == tokenizer::PieceType::kByte) return std::string(1, static_cast<char>(byte));
+    result.replace(kMetaSpace, " ");
+    return result.bytes;
+  }
+  for (const tokenizer::DecoderStep& step : pipeline_->decoder.steps) {
+    if (!result.done) std::visit([&](const auto& s) { result(s); }, step);
+  }
+  return result.bytes;
+}
+
+}  // namespace quire

@@ -1,0 +1,97 @@
+// Reading the small files beside a tokenizer: which tokens have a role, which are added, the chat templates.
+#include <charconv>
+
+#include "text/tokenizer/pipeline.h"
+
+namespace quire::tokenizer {
+
+namespace {
+
+// A token written as its spelling or as an object with "content". Absent, null and anything else: none.
+std::optional<std::string> read_token(const JsonPlace& place) {
+  if (!place.present()) return std::nullopt;
+  if (place.value().IsString()) return std::string(place.string());
+  if (!place.value().IsObject()) return std::nullopt;
+  const JsonPlace content = place.member("content");
+  return content.present() && content.value().IsString() ? std::optional(std::string(content.string()))
+                                                         : std::nullopt;
+}
+
+void read_roles(const JsonPlace& root, TokenizerConfig& config) {
+  const auto role = [&](const char* name, std::optional<std::string>& token) {
+    if (!token) token = read_token(root.member(name));
+    if (token && !token->empty()) config.special_tokens.push_back(*token);
+  };
+  role("bos_token", config.bos_token);
+  role("eos_token", config.eos_token);
+  role("unk_token", config.unk_token);
+  role("pad_token", config.pad_token);
+  for (const char* name : {"sep_token", "cls_token", "mask_token"}) {
+    if (const auto token = read_token(root.member(name))) config.special_tokens.push_back(*token);
+  }
+  const JsonPlace more = root.member("additional_special_tokens");
+  if (!more.present() || !more.value().IsArray()) return;
+  for (rapidjson::SizeType i = 0; i < more.value().Size(); ++i) {
+    if (const auto token = read_token(more.element(i))) config.special_tokens.push_back(*token);
+  }
+}
+
+void read_chat_templates(const JsonPlace& place, TokenizerConfig& config) {
+  if (!place.present()) return;
+  if (place.value().IsString()) {
+    config.chat_templates["default"] = place.string();
+    return;
+  }
+  if (!place.value().IsArray()) place.fail("must be a string or a list of named templates");
+  for (rapidjson::SizeType i = 0; i < place.value().Size(); ++i) {
+    const JsonPlace entry = place.element(i);
+    config.chat_templates[std::string(entry.member("name").string())] = entry.member("template").string();
+  }
+}
+
+}  // namespace
+
+void read_tokenizer_config(const JsonFile& file, TokenizerConfig& config) {
+  const JsonPlace root(&file.document, file.name + ": ");
+  read_roles(root, config);
+  const auto flag = [&](const char* name) -> std::optional<bool> {
+    const JsonPlace place = root.member(name);
+    return place.present() ? std::optional(place.boolean_or(false)) : std::nullopt;
+  };
+  config.add_bos_token = flag("add_bos_token");
+  config.add_eos_token = flag("add_eos_token");
+  config.legacy = flag("legacy").value_or(true);
+  read_chat_templates(root.member("chat_template"), config);
+  const JsonPlace added = root.member("added_tokens_decoder");
+  if (!added.present()) return;
+  added.expect_object();
+  for (const auto& member : added.value().GetObject()) {
+    const std::string_view key = view(member.name);
+    const JsonPlace entry(&member.value, added.path() + "." + std::string(key));
+    uint64_t id = 0;
+    const auto [end, error] = std::from_chars(key.data(), key.data() + key.size(), id);
+    if (error != std::errc() || end != key.data() + key.size() || id > kHighestTokenId)
+      entry.fail("its name must be a token id");
+    AddedToken token = read_added_token(entry);
+    token.id = static_cast<TokenId>(id);
+    config.added_tokens.push_back(token);
+  }
+}
+
+void read_special_tokens_map(const JsonFile& file, TokenizerConfig& config) {
+  read_roles(JsonPlace(&file.document, file.name + ": "), config);
+}
+
+void read_added_tokens(const JsonFile& file, TokenizerConfig& config) {
+  const JsonPlace root(&file.document, file.name + ": ");
+  for (const auto& member : file.document.GetObject()) {
+    AddedToken token;
+    token.content = view(member.name);
+    token.id =
+        static_cast<TokenId>(JsonPlace(&member.value, root.path() + token.content).integer(kHighestTokenId));
+    token.normalized = false;
+    config.added_tokens.push_back(token);
+  }
+}
+
+}  // namespace quire::tokenizer
