@@ -1,0 +1,352 @@
+#include "unit/sched/fake_executor.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+namespace quire::testing {
+
+namespace {
+
+uint64_t mix(uint64_t value) {
+  value ^= value >> 30;
+  value *= 0xBF58476D1CE4E5B9;
+  value ^= value >> 27;
+  value *= 0x94D049BB133111EB;
+  return value ^ (value >> 31);
+}
+
+bool contains(const std::vector<TokenId>& ids, TokenId id) {
+  return std::find(ids.begin(), ids.end(), id) != ids.end();
+}
+
+SequenceInit init_of(const SchedulerRequest& request) {
+  SequenceInit init;
+  init.prompt_token_ids = request.prompt_token_ids;
+  init.sampling = request.sampling;
+  init.end_token_ids = request.end_token_ids;
+  init.seed = request.seed;
+  init.adapter = request.adapter;
+  return init;
+}
+
+}  // namespace
+
+uint64_t history_root(int32_t adapter) {
+  return mix(static_cast<uint64_t>(adapter) + 17);
+}
+
+uint64_t history_hash(uint64_t before, TokenId token) {
+  return mix(before * 31 + static_cast<uint64_t>(token) + 1);
+}
+
+TokenId draw(const SequenceInit& init, int32_t sample_index, uint64_t history, int32_t num_generated) {
+  const uint64_t random = mix(history ^ mix(init.seed * 1000 + static_cast<uint64_t>(sample_index)));
+  TokenId token = static_cast<TokenId>(random % kVocabulary);
+  if (num_generated < init.sampling.min_tokens) {
+    while (contains(init.sampling.stop_token_ids, token) || contains(init.end_token_ids, token)) {
+      token = (token + 1) % kVocabulary;
+    }
+  }
+  return token;
+}
+
+Expected expected_sample(const SchedulerRequest& request, int32_t index, int32_t max_model_len) {
+  const SequenceInit init = init_of(request);
+  const SamplingParams& sampling = request.sampling;
+  Expected expected;
+  uint64_t history = history_root(request.adapter);
+  for (const TokenId token : request.prompt_token_ids) history = history_hash(history, token);
+  expected.finish_reason = FinishReason::kLength;
+  const int64_t room = max_model_len - static_cast<int64_t>(request.prompt_token_ids.size());
+  const int64_t limit = std::min<int64_t>(sampling.max_tokens, room);
+  while (static_cast<int64_t>(expected.token_ids.size()) < limit) {
+    const TokenId token = draw(init, index, history, static_cast<int32_t>(expected.token_ids.size()));
+    expected.token_ids.push_back(token);
+    history = history_hash(history, token);
+    if (static_cast<int32_t>(expected.token_ids.size()) <= sampling.min_tokens) continue;
+    if (!sampling.ignore_eos && contains(request.end_token_ids, token)) {
+      expected.finish_reason = FinishReason::kStop;
+      break;
+    }
+    if (contains(sampling.stop_token_ids, token)) {
+      expected.finish_reason = FinishReason::kStop;
+      expected.stop_token = token;
+      break;
+    }
+  }
+  return expected;
+}
+
+FakeExecutor::FakeExecutor(const KvLayout& layout)
+    : layout_(layout),
+      content_(static_cast<size_t>(layout.num_blocks) * static_cast<size_t>(layout.block_size), 0) {}
+
+uint64_t& FakeExecutor::slot(size_t group, const State& state, int32_t position) {
+  static uint64_t nowhere = 0;
+  const std::vector<BlockId>& table = state.tables[group];
+  const size_t index = static_cast<size_t>(position / layout_.block_size);
+  if (index >= table.size() || table[index] < 0 || table[index] >= layout_.num_blocks) {
+    ADD_FAILURE() << "position " << position << " has no block in group " << group;
+    return nowhere = 0;
+  }
+  return content_[static_cast<size_t>(table[index]) * static_cast<size_t>(layout_.block_size) +
+                  static_cast<size_t>(position % layout_.block_size)];
+}
+
+void FakeExecutor::append(State& state, TokenId token) {
+  const uint64_t before = state.hashes.empty() ? history_root(state.init.adapter) : state.hashes.back();
+  state.token_ids.push_back(token);
+  state.hashes.push_back(history_hash(before, token));
+}
+
+void FakeExecutor::learn(const StepPlan& plan) {
+  for (const SeqId seq : plan.finished)
+    EXPECT_EQ(sequences_.erase(seq), 1U) << "forgets unknown sequence " << seq;
+  for (const SequenceInit& init : plan.inits) {
+    State& state = sequences_[init.seq];
+    EXPECT_TRUE(state.token_ids.empty()) << "sequence " << init.seq << " is described twice";
+    state.init = init;
+    state.forked = init.sampling.n == 1;
+    state.tables.resize(layout_.groups.size());
+    for (const TokenId token : init.prompt_token_ids) append(state, token);
+  }
+}
+
+void FakeExecutor::update_tables(const StepPlan& plan) {
+  for (const BlockTableUpdate& update : plan.block_table_updates) {
+    ASSERT_TRUE(sequences_.contains(update.seq));
+    std::vector<BlockId>& table = sequences_[update.seq].tables[static_cast<size_t>(update.group)];
+    ASSERT_LE(static_cast<size_t>(update.first_index), table.size());
+    ASSERT_LE(static_cast<size_t>(update.begin + update.count), plan.block_ids.size());
+    table.resize(static_cast<size_t>(update.first_index));
+    table.insert(table.end(), plan.block_ids.begin() + update.begin,
+                 plan.block_ids.begin() + update.begin + update.count);
+  }
+  const size_t size = static_cast<size_t>(layout_.block_size);
+  for (const BlockCopy& copy : plan.copies) {
+    EXPECT_NE(copy.src, copy.dst);
+    std::copy_n(content_.begin() + static_cast<ptrdiff_t>(static_cast<size_t>(copy.src) * size), size,
+                content_.begin() + static_cast<ptrdiff_t>(static_cast<size_t>(copy.dst) * size));
+  }
+}
+
+void FakeExecutor::write(const ScheduledSequence& scheduled, std::map<BlockId, SeqId>& writers) {
+  State& state = sequences_[scheduled.seq];
+  const int32_t end = scheduled.num_computed_tokens + scheduled.num_new_tokens;
+  for (size_t g = 0; g < state.tables.size(); ++g) {
+    for (int32_t p = scheduled.num_computed_tokens; p < end; ++p) {
+      slot(g, state, p) = state.hashes[static_cast<size_t>(p)] + g;
+      const BlockId block = state.tables[g][static_cast<size_t>(p / layout_.block_size)];
+      const auto [writer, first] = writers.emplace(block, scheduled.seq);
+      EXPECT_EQ(writer->second, scheduled.seq) << "two sequences write into block " << block;
+    }
+  }
+}
+
+void FakeExecutor::read(const ScheduledSequence& scheduled) {
+  State& state = sequences_[scheduled.seq];
+  const int32_t end = scheduled.num_computed_tokens + scheduled.num_new_tokens;
+  for (size_t g = 0; g < state.tables.size(); ++g) {
+    const KvGroupSpec& group = layout_.groups[g];
+    int32_t begin = 0;
+    if (group.kind == KvGroupKind::kSlidingWindow)
+      begin = std::max(0, scheduled.num_computed_tokens - group.window + 1);
+    for (int32_t p = begin; p < end; ++p) {
+      ASSERT_EQ(slot(g, state, p), state.hashes[static_cast<size_t>(p)] + g)
+          << "sequence " << scheduled.seq << " reads another history at position " << p << " of group " << g;
+    }
+  }
+}
+
+void FakeExecutor::sample(const ScheduledSequence& scheduled, StepResult& result) {
+  const SeqId seq = scheduled.seq;
+  State& state = sequences_[seq];
+  const int32_t end = scheduled.num_computed_tokens + scheduled.num_new_tokens;
+  if (state.init.sampling.prompt_logprobs &&
+      scheduled.num_computed_tokens < static_cast<int32_t>(state.init.prompt_token_ids.size())) {
+    PromptLogprobs logprobs{seq, std::max(1, scheduled.num_computed_tokens), {}};
+    logprobs.positions.resize(static_cast<size_t>(end - logprobs.first_position));
+    result.prompt_logprobs.push_back(logprobs);
+  }
+  if (!scheduled.sample || silent.contains(seq)) return;
+  const int32_t num_prompt = static_cast<int32_t>(state.init.prompt_token_ids.size());
+  std::vector<SeqId> drawing = {seq};
+  if (!state.forked) {
+    EXPECT_EQ(end, num_prompt);
+    state.forked = true;
+    for (int32_t i = 1; i < state.init.sampling.n; ++i) {
+      EXPECT_FALSE(sequences_.contains(seq + i));
+      State& child = sequences_[seq + i] = state;
+      child.index = i;
+      result.forks.push_back({seq, seq + i});
+      drawing.push_back(seq + i);
+    }
+  }
+  for (const SeqId each : drawing) {
+    State& drawn = sequences_[each];
+    const TokenId token = draw(drawn.init, drawn.index, drawn.hashes.back(), end - num_prompt);
+    append(drawn, token);
+    result.sampled.push_back({each, token, -1.0F, {}});
+  }
+}
+
+StepResult FakeExecutor::execute(const StepPlan& plan) {
+  StepResult result;
+  result.step = plan.step;
+  learn(plan);
+  update_tables(plan);
+  std::map<BlockId, SeqId> writers;
+  int32_t num_tokens = 0;
+  std::set<SeqId> seen;
+  for (const ScheduledSequence& scheduled : plan.scheduled) {
+    if (!sequences_.contains(scheduled.seq)) {
+      ADD_FAILURE() << "sequence " << scheduled.seq << " is not known";
+      return result;
+    }
+    const State& state = sequences_[scheduled.seq];
+    const size_t end = static_cast<size_t>(scheduled.num_computed_tokens + scheduled.num_new_tokens);
+    EXPECT_TRUE(seen.insert(scheduled.seq).second) << "sequence " << scheduled.seq << " is scheduled twice";
+    EXPECT_GT(scheduled.num_new_tokens, 0);
+    EXPECT_LE(end, state.token_ids.size());
+    EXPECT_EQ(scheduled.sample, end == state.token_ids.size() && state.init.sampling.max_tokens > 0);
+    num_tokens += scheduled.num_new_tokens;
+    write(scheduled, writers);
+  }
+  EXPECT_EQ(num_tokens, plan.num_tokens);
+  for (const ScheduledSequence& scheduled : plan.scheduled) read(scheduled);
+  for (const ScheduledSequence& scheduled : plan.scheduled) {
+    if (fail_next.erase(scheduled.seq) > 0) {
+      // What a failed computation leaves behind is not a history.
+      State& state = sequences_[scheduled.seq];
+      for (int32_t i = 0; i < scheduled.num_new_tokens; ++i)
+        slot(0, state, scheduled.num_computed_tokens + i) = 1;
+      result.failures.push_back({scheduled.seq, "the logits are not numbers"});
+    } else {
+      sample(scheduled, result);
+    }
+  }
+  return result;
+}
+
+Harness::Harness(const SchedulerConfig& scheduler_config, const KvLayout& layout)
+    : config(scheduler_config), scheduler(scheduler_config, layout), executor(layout) {}
+
+Status Harness::add(SchedulerRequest request) {
+  Request record;
+  record.request = request;
+  record.samples.resize(static_cast<size_t>(std::max(0, request.sampling.n)));
+  const RequestId id = request.id;
+  Status status = scheduler.add_request(std::move(request));
+  if (status.ok()) requests[id] = std::move(record);
+  return status;
+}
+
+void Harness::abort(RequestId request) {
+  scheduler.abort_request(request);
+  requests[request].aborted = true;
+}
+
+void Harness::finish(RequestId request, int32_t index) {
+  scheduler.finish_sequence(request, index);
+  requests[request].finished_outside.insert(index);
+}
+
+const StepPlan& Harness::plan() {
+  last_plan = scheduler.schedule();
+  EXPECT_LE(last_plan.num_tokens, config.max_num_batched_tokens);
+  return last_plan;
+}
+
+void Harness::compute() {
+  const StepResult result = executor.execute(last_plan);
+  take(scheduler.commit(result));
+}
+
+void Harness::take(const CommitResult& result) {
+  for (const SequenceProgress& progress : result.progress) {
+    ASSERT_TRUE(requests.contains(progress.request));
+    Request& request = requests[progress.request];
+    EXPECT_FALSE(request.aborted) << "news of aborted request " << progress.request;
+    EXPECT_FALSE(request.finished) << "news of finished request " << progress.request;
+    EXPECT_FALSE(request.finished_outside.contains(progress.index));
+    Sample& sample = request.samples[static_cast<size_t>(progress.index)];
+    EXPECT_EQ(sample.finish_reason, FinishReason::kNone) << "news of a finished sample";
+    for (const SampledToken& token : progress.sampled) {
+      EXPECT_EQ(token.seq, progress.seq);
+      sample.token_ids.push_back(token.token);
+    }
+    sample.finish_reason = progress.finish_reason;
+    sample.stop_token = progress.stop_token;
+    sample.error = progress.error;
+    request.finished = request.finished || progress.request_finished;
+    if (progress.prompt_logprobs != nullptr) {
+      request.num_prompt_logprobs += static_cast<int32_t>(progress.prompt_logprobs->positions.size());
+    }
+  }
+}
+
+void Harness::drain(int max_steps) {
+  for (int i = 0; scheduler.has_work(); ++i) {
+    ASSERT_LT(i, max_steps) << "the scheduler does not come to an end";
+    step();
+    ASSERT_FALSE(last_plan.empty()) << "there is work, and nothing is planned";
+    if (::testing::Test::HasFailure()) return;
+  }
+}
+
+void Harness::expect_idle() const {
+  scheduler.check_integrity();
+  const SchedulerStats stats = scheduler.stats();
+  EXPECT_FALSE(scheduler.has_work());
+  EXPECT_EQ(stats.num_running, 0);
+  EXPECT_EQ(stats.num_waiting, 0);
+  EXPECT_EQ(stats.kv.num_used, 0);
+  EXPECT_EQ(stats.kv.num_free, stats.kv.num_blocks);
+  EXPECT_EQ(executor.num_sequences(), 0U);
+}
+
+void Harness::expect_as_alone(RequestId id) const {
+  const Request& request = requests.at(id);
+  for (size_t i = 0; i < request.samples.size(); ++i) {
+    const Sample& sample = request.samples[i];
+    const Expected expected = expected_sample(request.request, static_cast<int32_t>(i), config.max_model_len);
+    if (request.finished_outside.contains(static_cast<int32_t>(i))) {
+      ASSERT_LE(sample.token_ids.size(), expected.token_ids.size());
+      EXPECT_TRUE(std::equal(sample.token_ids.begin(), sample.token_ids.end(), expected.token_ids.begin()));
+      continue;
+    }
+    EXPECT_EQ(sample.token_ids, expected.token_ids) << "request " << id << " sample " << i;
+    EXPECT_EQ(sample.finish_reason, expected.finish_reason) << "request " << id << " sample " << i;
+    EXPECT_EQ(sample.stop_token, expected.stop_token);
+  }
+}
+
+SchedulerRequest make_request(RequestId id, std::vector<TokenId> prompt, int32_t max_tokens, int32_t n) {
+  SchedulerRequest request;
+  request.id = id;
+  request.prompt_token_ids = std::move(prompt);
+  request.sampling.max_tokens = max_tokens;
+  request.sampling.n = n;
+  request.seed = static_cast<uint64_t>(id) + 100;
+  return request;
+}
+
+std::vector<TokenId> make_prompt(int32_t size, uint64_t salt) {
+  std::vector<TokenId> prompt;
+  uint64_t state = mix(salt + 99);
+  for (int32_t i = 0; i < size; ++i) {
+    state = mix(state + 0x9E3779B97F4A7C15);
+    prompt.push_back(static_cast<TokenId>(state % kVocabulary));
+  }
+  return prompt;
+}
+
+KvLayout make_layout(int32_t num_blocks, int32_t block_size) {
+  KvLayout layout;
+  layout.num_blocks = num_blocks;
+  layout.block_size = block_size;
+  return layout;
+}
+
+}  // namespace quire::testing

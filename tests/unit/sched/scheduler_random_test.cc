@@ -1,0 +1,159 @@
+// Random histories of a scheduler: whatever the pool, the batch, the chunks, the hits, the preemptions and
+// the aborts of others, every request gives the tokens it gives alone, and the bookkeeping agrees with itself
+// after each operation.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <random>
+
+#include "unit/sched/fake_executor.h"
+
+namespace quire::testing {
+namespace {
+
+struct World {
+  const char* name;
+  int32_t num_blocks;
+  int32_t block_size;
+  int32_t max_num_seqs;
+  int32_t max_num_batched_tokens;
+  int32_t threshold;
+  bool caching;
+  int32_t hash_bits;
+  bool preempts;  // the pool is too small for what runs at once
+  std::vector<KvGroupSpec> groups;
+};
+
+std::ostream& operator<<(std::ostream& out, const World& world) {
+  return out << world.name;
+}
+
+const KvGroupSpec kFull = {KvGroupKind::kFull, 0, {}};
+KvGroupSpec window(int32_t tokens) {
+  return {KvGroupKind::kSlidingWindow, tokens, {}};
+}
+
+class RandomHistory : public ::testing::TestWithParam<World> {
+ protected:
+  int32_t below(int32_t limit) { return static_cast<int32_t>(random_() % static_cast<uint32_t>(limit)); }
+  bool one_in(int32_t count) { return below(count) == 0; }
+
+  SchedulerRequest random_request(RequestId id) {
+    // Few prompt families, so that prefixes are shared; the tail differs.
+    std::vector<TokenId> prompt = make_prompt(1 + below(40), static_cast<uint64_t>(below(3)));
+    const std::vector<TokenId> tail = make_prompt(below(6), static_cast<uint64_t>(below(4)) + 50);
+    prompt.insert(prompt.end(), tail.begin(), tail.end());
+    SchedulerRequest request =
+        make_request(id, prompt, one_in(12) ? 0 : 1 + below(30), one_in(3) ? 1 + below(4) : 1);
+    request.seed = random_() % 5;
+    request.end_token_ids = {1, 2};
+    if (one_in(4)) request.sampling.stop_token_ids = {3, 4, 5};
+    if (one_in(5)) request.sampling.ignore_eos = true;
+    if (one_in(5)) request.sampling.min_tokens = below(request.sampling.max_tokens + 1);
+    if (one_in(8)) request.sampling.prompt_logprobs = 1;
+    if (one_in(6)) request.adapter = 1;
+    if (one_in(6)) request.cache_salt = "tenant";
+    return request;
+  }
+
+  void outside_events(Harness& harness, RequestId next_id) {
+    if (one_in(12) && next_id > 0) {
+      const RequestId id = below(static_cast<int32_t>(next_id));
+      if (harness.requests.contains(id) && !harness.requests[id].finished) harness.abort(id);
+    }
+    if (one_in(8) && next_id > 0) {
+      const RequestId id = below(static_cast<int32_t>(next_id));
+      if (harness.requests.contains(id) && !harness.requests[id].finished) {
+        harness.finish(id, below(static_cast<int32_t>(harness.requests[id].samples.size())));
+      }
+    }
+    if (one_in(200)) harness.scheduler.reset_prefix_cache();
+    harness.scheduler.check_integrity();
+  }
+
+  std::mt19937 random_;
+};
+
+TEST_P(RandomHistory, EveryRequestGivesWhatItGivesAlone) {
+  const World& world = GetParam();
+  KvLayout layout = make_layout(world.num_blocks, world.block_size);
+  layout.groups = world.groups;
+  SchedulerConfig config;
+  config.max_num_seqs = world.max_num_seqs;
+  config.max_num_batched_tokens = world.max_num_batched_tokens;
+  config.long_prefill_token_threshold = world.threshold;
+  config.max_model_len = 60;
+  config.enable_prefix_caching = world.caching;
+  config.hash_bits = world.hash_bits;
+
+  SchedulerStats sums;
+  int accepted = 0;
+  for (uint32_t seed = 0; seed < 40; ++seed) {
+    SCOPED_TRACE(seed);
+    random_.seed(seed);
+    Harness harness(config, layout);
+    RequestId next_id = 0;
+    std::set<RequestId> failed;
+    for (int i = 0; i < 400; ++i) {
+      if (one_in(3)) {
+        const RequestId id = next_id++;
+        if (harness.add(random_request(id)).ok()) ++accepted;
+      }
+      outside_events(harness, next_id);
+      harness.plan();
+      if (one_in(60) && !harness.last_plan.scheduled.empty()) {
+        harness.executor.fail_next.insert(harness.last_plan.scheduled.back().seq);
+      }
+      outside_events(harness, next_id);
+      harness.compute();
+      harness.scheduler.check_integrity();
+      if (HasFailure()) return;
+    }
+    harness.drain();
+    harness.expect_idle();
+    for (const auto& [id, request] : harness.requests) {
+      if (request.aborted) continue;
+      const bool any_error =
+          std::any_of(request.samples.begin(), request.samples.end(),
+                      [](const auto& sample) { return sample.finish_reason == FinishReason::kError; });
+      if (any_error) continue;
+      const bool all_outside = request.finished_outside.size() == request.samples.size();
+      EXPECT_TRUE(request.finished || !request.finished_outside.empty()) << "request " << id;
+      if (!all_outside) harness.expect_as_alone(id);
+    }
+    const SchedulerStats stats = harness.scheduler.stats();
+    sums.num_preemptions += stats.num_preemptions;
+    sums.prefix_hit_tokens += stats.prefix_hit_tokens;
+    sums.num_finished_requests += stats.num_finished_requests;
+    if (HasFailure()) return;
+  }
+  EXPECT_EQ(sums.num_finished_requests, accepted);
+  RecordProperty("requests", accepted);
+  RecordProperty("preemptions", static_cast<int>(sums.num_preemptions));
+  RecordProperty("prefix_hit_tokens", static_cast<int>(sums.prefix_hit_tokens));
+  EXPECT_GT(accepted, 500);
+  EXPECT_EQ(sums.num_preemptions > 0, world.preempts);
+  EXPECT_EQ(sums.prefix_hit_tokens > 0, world.caching);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Worlds, RandomHistory,
+    ::testing::Values(
+        World{"roomy", 512, 4, 64, 256, 0, true, 128, false, {kFull}},
+        World{"fits_one_sequence", 15, 4, 8, 32, 0, true, 128, true, {kFull}},
+        World{"tight", 24, 4, 8, 16, 0, true, 128, true, {kFull}},
+        World{"tiny_chunks", 40, 4, 8, 5, 3, true, 128, true, {kFull}},
+        World{"one_token_a_step", 40, 4, 8, 1, 0, true, 128, false, {kFull}},
+        World{"blocks_of_one_token", 70, 1, 8, 16, 0, true, 128, true, {kFull}},
+        World{"blocks_of_sixteen", 12, 16, 8, 64, 0, true, 128, true, {kFull}},
+        World{"one_at_a_time", 64, 4, 4, 64, 0, true, 128, true, {kFull}},
+        World{"no_cache", 24, 4, 8, 16, 0, false, 128, true, {kFull}},
+        World{"colliding_names", 40, 4, 8, 32, 0, true, 3, true, {kFull}},
+        World{"all_names_equal", 40, 4, 8, 32, 0, true, 1, true, {kFull}},
+        World{"window", 40, 4, 8, 16, 0, true, 128, false, {window(9)}},
+        World{"full_and_window", 48, 4, 8, 16, 0, true, 128, true, {kFull, window(10)}},
+        World{"full_and_two_windows", 70, 4, 8, 8, 0, true, 128, true, {window(5), kFull, window(17)}}),
+    [](const auto& param) { return std::string(param.param.name); });
+
+}  // namespace
+}  // namespace quire::testing
