@@ -4,14 +4,17 @@
 #include <cstdlib>
 
 #include "backends/cpu/cpu_features.h"
+#include "backends/cpu/tables.h"
 #include "base/error.h"
 #include "ops/reference.h"
 
 namespace quire {
 
 std::span<const CpuIsa> cpu_isas() {
-  static const std::array<CpuIsa, 1> levels = {{
+  static const std::array<CpuIsa, 3> levels = {{
       {"generic", &reference_ops(), true},
+      {"avx2", &cpu::avx2_ops(), cpu_features().avx2},
+      {"avx512", &cpu::avx512_ops(), cpu_features().avx512},
   }};
   return levels;
 }

@@ -10,16 +10,16 @@
 namespace quire {
 
 struct CpuIsa {
-  std::string_view name;   // "generic", "avx2", "avx512"
-  const OpTable* table;    // never null; lives as long as the program
-  bool supported;          // this machine and its operating system can run it
+  std::string_view name;  // "generic", "avx2", "avx512"
+  const OpTable* table;   // never null; lives as long as the program
+  bool supported;         // this machine and its operating system can run it
 };
 
 // All levels compiled in, lowest first. Thread-safe.
 std::span<const CpuIsa> cpu_isas();
 
-// The best level that the machine supports, or the one that QUIRE_CPU_ISA names. Throws Error when that one is unknown or the
-// machine cannot run it, naming those it can.
+// The best level that the machine supports, or the one that QUIRE_CPU_ISA names. Throws Error when that one
+// is unknown or the machine cannot run it, naming those it can.
 const CpuIsa& select_cpu_isa();
 const CpuIsa& select_cpu_isa(std::string_view name);
 

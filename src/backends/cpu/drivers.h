@@ -1,0 +1,42 @@
+// The entries of OpTable in terms of CpuKernels: views and shapes in, ranges for the pool and plain pointers
+// out. Compiled once for all instruction sets; tables.cc binds them to each.
+#pragma once
+
+#include "backends/cpu/kernels.h"
+#include "ops/op_table.h"
+
+namespace quire::cpu {
+
+Storage storage_of(DType t);  // kF32, kBF16 or kF16
+
+PackedLinear pack_linear(const CpuKernels& kernels, const OpContext& ctx, std::span<const TensorView> parts,
+                         WeightFormat format);
+void linear(const CpuKernels& kernels, const OpContext& ctx, const TensorView& out, const TensorView& x,
+            const PackedLinear& w, const TensorView& residual);
+void embedding(const CpuKernels& kernels, const OpContext& ctx, const TensorView& out,
+               const TensorView& table, std::span<const int32_t> ids);
+void embedding_packed(const OpContext& ctx, const TensorView& out, const PackedLinear& table,
+                      std::span<const int32_t> ids);
+
+void rms_norm(const CpuKernels& kernels, const OpContext& ctx, const TensorView& out, const TensorView& x,
+              const TensorView& weight, float eps, float weight_offset);
+void layer_norm(const CpuKernels& kernels, const OpContext& ctx, const TensorView& out, const TensorView& x,
+                const TensorView& weight, const TensorView& bias, float eps);
+void rope(const CpuKernels& kernels, const OpContext& ctx, const TensorView& x,
+          std::span<const int32_t> positions, const TensorView& cos_sin, RopeStyle style);
+void gated_activation(const CpuKernels& kernels, const OpContext& ctx, const TensorView& out,
+                      const TensorView& gate_up, Activation act);
+void activation(const CpuKernels& kernels, const OpContext& ctx, const TensorView& x, Activation act);
+void add(const CpuKernels& kernels, const OpContext& ctx, const TensorView& x, const TensorView& y);
+void scale_softcap(const CpuKernels& kernels, const OpContext& ctx, const TensorView& x, float scale,
+                   float cap);
+
+size_t workspace_bytes(int64_t max_tokens, int64_t max_seq_len, int32_t num_heads, int32_t head_dim,
+                       int threads);
+void kv_write(const CpuKernels& kernels, const OpContext& ctx, const KvCacheView& cache, const TensorView& k,
+              const TensorView& v, std::span<const int64_t> slot_mapping);
+void paged_attention(const CpuKernels& kernels, const OpContext& ctx, const TensorView& out,
+                     const TensorView& q, const KvCacheView& cache, const AttentionBatch& batch,
+                     const AttentionParams& params);
+
+}  // namespace quire::cpu

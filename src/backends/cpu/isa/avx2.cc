@@ -1,0 +1,20 @@
+// Kernels for AVX2, FMA and F16C. Everything here has internal linkage: what the linker might share with
+// other units must not be compiled for this instruction set.
+#include <immintrin.h>
+
+#include "backends/cpu/kernels.h"
+
+namespace quire::cpu {
+namespace {
+
+#include "backends/cpu/kernels/vec_avx2.inc.h"
+
+#include "backends/cpu/kernels/all.inc.h"
+
+}  // namespace
+
+void fill_avx2(CpuKernels& kernels) {
+  fill<Avx2>(kernels);
+}
+
+}  // namespace quire::cpu

@@ -1,0 +1,20 @@
+// Kernels for AVX-512 F, BW, DQ and VL. Everything here has internal linkage: what the linker might share
+// with other units must not be compiled for this instruction set.
+#include <immintrin.h>
+
+#include "backends/cpu/kernels.h"
+
+namespace quire::cpu {
+namespace {
+
+#include "backends/cpu/kernels/vec_avx512.inc.h"
+
+#include "backends/cpu/kernels/all.inc.h"
+
+}  // namespace
+
+void fill_avx512(CpuKernels& kernels) {
+  fill<Avx512>(kernels);
+}
+
+}  // namespace quire::cpu

@@ -1,0 +1,120 @@
+// The inner functions of one instruction set, as a table. Arguments are plain pointers and numbers: a unit of
+// isa/ is compiled for its own instruction set, so nothing inline that other units share may be used there.
+// The ops around them (views, ranges for the pool, workspace) are compiled once: linear.cc, rows.cc,
+// attention.cc.
+//
+// All are pure functions of their arguments; any thread. Results do not depend on how rows or columns are
+// grouped into calls.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace quire::cpu {
+
+// Index into the tables by storage format.
+enum Storage : int { kStorageF32, kStorageBF16, kStorageF16, kNumStorages };
+enum Act : int { kActSilu, kActGelu, kActGeluTanh, kActRelu };
+
+// Output columns in a panel of packed weights. Inside a panel, k by k:
+//   float32   column 0, 1, ... 31
+//   float16   column 0, 1, ... 31
+//   bfloat16  32-bit lanes 0..15; lane j holds column j in its low half and column j + 16 in its high half
+// The last panel is padded with zero columns.
+constexpr int64_t kPanel = 32;
+
+struct LinearArgs {
+  const float* x;  // [rows, k]
+  int64_t x_stride;
+  float* out;  // [rows, n]
+  int64_t out_stride;
+  const float* residual;  // [rows, n] or null; may be out
+  int64_t residual_stride;
+  const float* bias;  // [n] or null
+  const void* weights;
+  int64_t n;
+  int64_t k;
+};
+
+// Queries that one call of attend_segment takes; a multiple of the kernels' row blocks.
+constexpr int kMaxLines = 48;
+// Positions that share one softmax update. A multiple of 16.
+constexpr int64_t kTile = 64;
+// Positions whose results are merged as one. A multiple of kTile.
+constexpr int64_t kSegment = 512;
+
+// One query head of one query row.
+struct AttentionLine {
+  const float* q;  // [head_dim]
+  int64_t low;     // first position seen
+  int64_t high;    // one past the last position seen
+};
+
+// The softmax state of each line over the positions so far.
+struct AttentionState {
+  float* max;  // [lines]
+  float* sum;  // [lines]
+  float* acc;  // [lines, acc_stride]
+};
+
+struct AttentionArgs {
+  const AttentionLine* lines;  // low and high both ascending
+  int num_lines;
+  const std::byte* keys;  // this layer's part of block 0
+  int64_t block_stride;   // bytes
+  int64_t values_offset;  // bytes from a block's keys to its values
+  const int32_t* blocks;  // block ids of the sequence
+  int64_t block_size;
+  int64_t kv_head;
+  int64_t head_dim;
+  int64_t acc_stride;  // head_dim rounded up to 16
+  float scale;
+  float softcap;   // 0: none
+  float* scores;   // scratch [kMaxLines, kTile]
+  void* key_tile;  // scratch [head_dim, kTile] of the storage format
+};
+
+struct CpuKernels {
+  // dst: one panel. rows: kPanel pointers to k elements of storage row_storage[i]; null: a column of zeros.
+  void (*pack_panel)(void* dst, Storage dst_storage, const void* const* rows, const Storage* row_storage,
+                     int64_t k);
+  // Rows [row_begin, row_end) x panels [panel_begin, panel_end) of out = x w^T (+ bias) (+ residual). An
+  // output is summed over k from first to last with one fused multiply-add for each term.
+  void (*linear[kNumStorages])(const LinearArgs&, int64_t row_begin, int64_t row_end, int64_t panel_begin,
+                               int64_t panel_end);
+
+  void (*decode)(float* dst, const void* src, Storage storage, int64_t n);
+  void (*rms_norm)(float* out, const float* x, const float* weight, int64_t d, float eps,
+                   float weight_offset);
+  void (*layer_norm)(float* out, const float* x, const float* weight, const float* bias, int64_t d,
+                     float eps);
+  // `heads` vectors of head_dim, in place.
+  void (*rope_halves)(float* x, int64_t heads, int64_t head_dim, const float* cosine, const float* sine,
+                      int64_t half);
+  void (*rope_interleaved)(float* x, int64_t heads, int64_t head_dim, const float* cosine, const float* sine,
+                           int64_t half);
+  // out = act(gate) * up; up null: out = act(gate).
+  void (*activate)(float* out, const float* gate, const float* up, int64_t n, Act act);
+  void (*add)(float* x, const float* y, int64_t n);
+  void (*scale_softcap)(float* x, int64_t n, float scale, float cap);
+
+  // One token's keys and values [heads, head_dim] into a block: keys [heads][head_dim][block_size], values
+  // [heads][block_size] [head_dim].
+  void (*kv_write)(void* keys, void* values, Storage storage, const float* k, const float* v, int64_t heads,
+                   int64_t head_dim, int64_t block_size, int64_t offset);
+
+  // Attention of the lines over positions [begin, end), begin a multiple of kTile: writes the state of each
+  // line that sees any of them and leaves the others' alone.
+  void (*attend_segment[kNumStorages])(const AttentionArgs&, AttentionState, int64_t begin, int64_t end);
+  // total = total and what follows it.
+  void (*attention_merge)(float* total_max, float* total_sum, float* total_acc, float next_max,
+                          float next_sum, const float* next_acc, int64_t acc_stride);
+  // out[0, head_dim) = acc / sum.
+  void (*attention_finish)(float* out, const float* acc, float sum, int64_t head_dim);
+};
+
+// Overwrites the entries that the instruction set has of its own; those of a lower one stay.
+void fill_avx2(CpuKernels& kernels);
+void fill_avx512(CpuKernels& kernels);
+
+}  // namespace quire::cpu

@@ -1,0 +1,173 @@
+// 16 float32 lanes in two ymm registers, with the interface of vec_avx512.inc.h and the same results lane by
+// lane. Included inside a namespace of its own by units compiled for AVX2, FMA, F16C.
+
+struct Avx2 {
+  struct F {
+    __m256 a;  // lanes 0..7
+    __m256 b;  // lanes 8..15
+  };
+  using M = F;  // all bits of a lane, or none
+
+  using Narrow = __m256;
+  static constexpr int kNarrowLanes = 8;
+  static constexpr int kMaxAccumulators = 6;
+
+  static F zero() { return {_mm256_setzero_ps(), _mm256_setzero_ps()}; }
+  static F set1(float v) { return {_mm256_set1_ps(v), _mm256_set1_ps(v)}; }
+  static F load(const float* p) { return {_mm256_loadu_ps(p), _mm256_loadu_ps(p + 8)}; }
+  static void store(float* p, F v) {
+    _mm256_storeu_ps(p, v.a);
+    _mm256_storeu_ps(p + 8, v.b);
+  }
+  static F load_part(const float* p, int64_t n) {
+    return {narrow_load_part(p, n), narrow_load_part(p + 8, n - 8)};
+  }
+  static void store_part(float* p, F v, int64_t n) {
+    narrow_store_part(p, v.a, n);
+    narrow_store_part(p + 8, v.b, n - 8);
+  }
+
+  static F add(F x, F y) { return {_mm256_add_ps(x.a, y.a), _mm256_add_ps(x.b, y.b)}; }
+  static F sub(F x, F y) { return {_mm256_sub_ps(x.a, y.a), _mm256_sub_ps(x.b, y.b)}; }
+  static F mul(F x, F y) { return {_mm256_mul_ps(x.a, y.a), _mm256_mul_ps(x.b, y.b)}; }
+  static F div(F x, F y) { return {_mm256_div_ps(x.a, y.a), _mm256_div_ps(x.b, y.b)}; }
+  static F fma(F x, F y, F z) { return {_mm256_fmadd_ps(x.a, y.a, z.a), _mm256_fmadd_ps(x.b, y.b, z.b)}; }
+  static F fnma(F x, F y, F z) { return {_mm256_fnmadd_ps(x.a, y.a, z.a), _mm256_fnmadd_ps(x.b, y.b, z.b)}; }
+  static F fms(F x, F y, F z) { return {_mm256_fmsub_ps(x.a, y.a, z.a), _mm256_fmsub_ps(x.b, y.b, z.b)}; }
+  static F max(F x, F y) { return {_mm256_max_ps(x.a, y.a), _mm256_max_ps(x.b, y.b)}; }
+  static F min(F x, F y) { return {_mm256_min_ps(x.a, y.a), _mm256_min_ps(x.b, y.b)}; }
+  static F abs(F x) {
+    const __m256 sign = _mm256_set1_ps(-0.0F);
+    return {_mm256_andnot_ps(sign, x.a), _mm256_andnot_ps(sign, x.b)};
+  }
+  static F copy_sign(F x, F s) {
+    const __m256 sign = _mm256_set1_ps(-0.0F);
+    return {_mm256_or_ps(_mm256_andnot_ps(sign, x.a), _mm256_and_ps(sign, s.a)),
+            _mm256_or_ps(_mm256_andnot_ps(sign, x.b), _mm256_and_ps(sign, s.b))};
+  }
+  static F round(F x) {
+    return {_mm256_round_ps(x.a, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC),
+            _mm256_round_ps(x.b, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC)};
+  }
+  static F pow2(F n) { return {narrow_pow2(n.a), narrow_pow2(n.b)}; }
+
+  static M less(F x, F y) {
+    return {_mm256_cmp_ps(x.a, y.a, _CMP_LT_OQ), _mm256_cmp_ps(x.b, y.b, _CMP_LT_OQ)};
+  }
+  static F select(M m, F yes, F no) {
+    return {_mm256_blendv_ps(no.a, yes.a, m.a), _mm256_blendv_ps(no.b, yes.b, m.b)};
+  }
+  static M lanes(int64_t low, int64_t high) {
+    return {_mm256_castsi256_ps(narrow_lanes(low, high)),
+            _mm256_castsi256_ps(narrow_lanes(low - 8, high - 8))};
+  }
+
+  static float reduce_add(F v) {
+    const __m256 a = _mm256_add_ps(v.a, v.b);
+    const __m128 b = _mm_add_ps(_mm256_castps256_ps128(a), _mm256_extractf128_ps(a, 1));
+    const __m128 c = _mm_add_ps(b, _mm_movehl_ps(b, b));
+    return _mm_cvtss_f32(_mm_add_ss(c, _mm_shuffle_ps(c, c, 1)));
+  }
+  static float reduce_max(F v) {
+    const __m256 a = _mm256_max_ps(v.a, v.b);
+    const __m128 b = _mm_max_ps(_mm256_castps256_ps128(a), _mm256_extractf128_ps(a, 1));
+    const __m128 c = _mm_max_ps(b, _mm_movehl_ps(b, b));
+    return _mm_cvtss_f32(_mm_max_ss(c, _mm_shuffle_ps(c, c, 1)));
+  }
+
+  static F load_bf16(const uint16_t* p) { return {widen_bf16(load_128(p)), widen_bf16(load_128(p + 8))}; }
+  static F load_bf16_part(const uint16_t* p, int64_t n) {
+    uint16_t whole[16];
+    copy_part(whole, p, n);
+    return load_bf16(whole);
+  }
+  static F load_f16(const uint16_t* p) {
+    return {_mm256_cvtph_ps(load_128(p)), _mm256_cvtph_ps(load_128(p + 8))};
+  }
+  static F load_f16_part(const uint16_t* p, int64_t n) {
+    uint16_t whole[16];
+    copy_part(whole, p, n);
+    return load_f16(whole);
+  }
+  static void store_bf16(uint16_t* p, F v) {
+    narrow_store_bf16(p, v.a);
+    narrow_store_bf16(p + 8, v.b);
+  }
+  static void store_f16(uint16_t* p, F v) {
+    _mm_storeu_si128(reinterpret_cast<__m128i*>(p),
+                     _mm256_cvtps_ph(v.a, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
+    _mm_storeu_si128(reinterpret_cast<__m128i*>(p + 8),
+                     _mm256_cvtps_ph(v.b, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
+  }
+
+  static void split_pairs(F x, F y, F* even, F* odd) {
+    *even = {evens(x.a, x.b), evens(y.a, y.b)};
+    *odd = {odds(x.a, x.b), odds(y.a, y.b)};
+  }
+  static void join_pairs(F even, F odd, F* x, F* y) {
+    *x = interleave(even.a, odd.a);
+    *y = interleave(even.b, odd.b);
+  }
+
+  static Narrow narrow_zero() { return _mm256_setzero_ps(); }
+  static Narrow narrow_set1(float v) { return _mm256_set1_ps(v); }
+  static Narrow narrow_load(const float* p) { return _mm256_loadu_ps(p); }
+  static void narrow_store(float* p, Narrow v) { _mm256_storeu_ps(p, v); }
+  static Narrow narrow_add(Narrow a, Narrow b) { return _mm256_add_ps(a, b); }
+  static Narrow narrow_fma(Narrow a, Narrow b, Narrow c) { return _mm256_fmadd_ps(a, b, c); }
+  static Narrow narrow_load_part(const float* p, int64_t n) {
+    return _mm256_maskload_ps(p, narrow_lanes(0, n));
+  }
+  static void narrow_store_part(float* p, Narrow v, int64_t n) {
+    _mm256_maskstore_ps(p, narrow_lanes(0, n), v);
+  }
+  static Narrow narrow_load_f16(const uint16_t* p) { return _mm256_cvtph_ps(load_128(p)); }
+  static void narrow_load_bf16_pairs(const uint16_t* p, Narrow* low, Narrow* high) {
+    const __m256i pairs = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p));
+    *low = _mm256_castsi256_ps(_mm256_slli_epi32(pairs, 16));
+    *high = _mm256_castsi256_ps(_mm256_and_si256(pairs, _mm256_set1_epi32(static_cast<int>(0xffff0000U))));
+  }
+
+ private:
+  static __m128i load_128(const uint16_t* p) { return _mm_loadu_si128(reinterpret_cast<const __m128i*>(p)); }
+  static __m256 widen_bf16(__m128i v) {
+    return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(v), 16));
+  }
+  static void copy_part(uint16_t* whole, const uint16_t* p, int64_t n) {
+    for (int64_t i = 0; i < 16; ++i) whole[i] = i < n ? p[i] : uint16_t{0};
+  }
+  static __m256 narrow_pow2(__m256 n) {
+    const __m256i biased = _mm256_add_epi32(_mm256_cvtps_epi32(n), _mm256_set1_epi32(127));
+    return _mm256_castsi256_ps(_mm256_slli_epi32(biased, 23));
+  }
+  static int clamp_lane(int64_t n) { return n < 0 ? 0 : n > 8 ? 8 : static_cast<int>(n); }
+  static __m256i narrow_lanes(int64_t low, int64_t high) {
+    const __m256i lane = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
+    const __m256i below_high = _mm256_cmpgt_epi32(_mm256_set1_epi32(clamp_lane(high)), lane);
+    const __m256i below_low = _mm256_cmpgt_epi32(_mm256_set1_epi32(clamp_lane(low)), lane);
+    return _mm256_andnot_si256(below_low, below_high);
+  }
+  static void narrow_store_bf16(uint16_t* p, __m256 v) {
+    const __m256i bits = _mm256_castps_si256(v);
+    const __m256i high = _mm256_srli_epi32(bits, 16);
+    const __m256i odd = _mm256_and_si256(high, _mm256_set1_epi32(1));
+    const __m256i rounded =
+        _mm256_srli_epi32(_mm256_add_epi32(bits, _mm256_add_epi32(odd, _mm256_set1_epi32(0x7fff))), 16);
+    const __m256i nan = _mm256_or_si256(high, _mm256_set1_epi32(0x40));
+    const __m256i is_nan = _mm256_castps_si256(_mm256_cmp_ps(v, v, _CMP_UNORD_Q));
+    const __m256i chosen = _mm256_blendv_epi8(rounded, nan, is_nan);
+    const __m256i packed = _mm256_permute4x64_epi64(_mm256_packus_epi32(chosen, chosen), 0x08);
+    _mm_storeu_si128(reinterpret_cast<__m128i*>(p), _mm256_castsi256_si128(packed));
+  }
+  static __m256 evens(__m256 x, __m256 y) { return in_order(_mm256_shuffle_ps(x, y, 0x88)); }
+  static __m256 odds(__m256 x, __m256 y) { return in_order(_mm256_shuffle_ps(x, y, 0xdd)); }
+  // shuffle_ps works on each half by itself: x0 y0 x1 y1 (in pairs) to x0 x1 y0 y1.
+  static __m256 in_order(__m256 v) {
+    return _mm256_castpd_ps(_mm256_permute4x64_pd(_mm256_castps_pd(v), 0xd8));
+  }
+  static F interleave(__m256 even, __m256 odd) {
+    const __m256 low = _mm256_unpacklo_ps(even, odd);
+    const __m256 high = _mm256_unpackhi_ps(even, odd);
+    return {_mm256_permute2f128_ps(low, high, 0x20), _mm256_permute2f128_ps(low, high, 0x31)};
+  }
+};

@@ -1,0 +1,127 @@
+// 16 float32 lanes in one zmm register. Same interface, and lane by lane the same results, as the pair of ymm
+// registers in vec_avx2.inc.h. Included inside a namespace of its own by units compiled for AVX-512 F, BW,
+// DQ, VL.
+
+struct Avx512 {
+  using F = __m512;
+  using M = __mmask16;
+
+  // What linear uses: `Narrow` is one register, kNarrowLanes wide.
+  using Narrow = __m512;
+  static constexpr int kNarrowLanes = 16;
+  // Accumulators of 16 lanes that fit the registers beside the operands.
+  static constexpr int kMaxAccumulators = 24;
+
+  static F zero() { return _mm512_setzero_ps(); }
+  static F set1(float v) { return _mm512_set1_ps(v); }
+  static F load(const float* p) { return _mm512_loadu_ps(p); }
+  static void store(float* p, F v) { _mm512_storeu_ps(p, v); }
+  // The first n lanes, n in [0, 16]; the others are zero / not stored.
+  static F load_part(const float* p, int64_t n) { return _mm512_maskz_loadu_ps(first(n), p); }
+  static void store_part(float* p, F v, int64_t n) { _mm512_mask_storeu_ps(p, first(n), v); }
+
+  static F add(F a, F b) { return _mm512_add_ps(a, b); }
+  static F sub(F a, F b) { return _mm512_sub_ps(a, b); }
+  static F mul(F a, F b) { return _mm512_mul_ps(a, b); }
+  static F div(F a, F b) { return _mm512_div_ps(a, b); }
+  static F fma(F a, F b, F c) { return _mm512_fmadd_ps(a, b, c); }    // a b + c
+  static F fnma(F a, F b, F c) { return _mm512_fnmadd_ps(a, b, c); }  // c - a b
+  static F fms(F a, F b, F c) { return _mm512_fmsub_ps(a, b, c); }    // a b - c
+  static F max(F a, F b) { return _mm512_max_ps(a, b); }              // b where either is NaN
+  static F min(F a, F b) { return _mm512_min_ps(a, b); }
+  static F abs(F a) { return _mm512_abs_ps(a); }
+  // The magnitude of a with the sign of s.
+  static F copy_sign(F a, F s) {
+    const __m512 sign = _mm512_set1_ps(-0.0F);
+    return _mm512_or_ps(_mm512_andnot_ps(sign, a), _mm512_and_ps(sign, s));
+  }
+  static F round(F a) { return _mm512_roundscale_ps(a, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC); }
+  // 2^n for whole n in [-126, 127].
+  static F pow2(F n) {
+    const __m512i biased = _mm512_add_epi32(_mm512_cvtps_epi32(n), _mm512_set1_epi32(127));
+    return _mm512_castsi512_ps(_mm512_slli_epi32(biased, 23));
+  }
+
+  static M less(F a, F b) { return _mm512_cmp_ps_mask(a, b, _CMP_LT_OQ); }
+  static F select(M m, F yes, F no) { return _mm512_mask_blend_ps(m, no, yes); }
+  // Lanes [low, high).
+  static M lanes(int64_t low, int64_t high) {
+    return static_cast<M>(first(high) & ~static_cast<unsigned>(first(low)));
+  }
+
+  // (lane i + lane i + 8), then + 4, + 2, + 1.
+  static float reduce_add(F v) {
+    const __m256 a = _mm256_add_ps(_mm512_castps512_ps256(v), _mm512_extractf32x8_ps(v, 1));
+    const __m128 b = _mm_add_ps(_mm256_castps256_ps128(a), _mm256_extractf128_ps(a, 1));
+    const __m128 c = _mm_add_ps(b, _mm_movehl_ps(b, b));
+    return _mm_cvtss_f32(_mm_add_ss(c, _mm_shuffle_ps(c, c, 1)));
+  }
+  static float reduce_max(F v) {
+    const __m256 a = _mm256_max_ps(_mm512_castps512_ps256(v), _mm512_extractf32x8_ps(v, 1));
+    const __m128 b = _mm_max_ps(_mm256_castps256_ps128(a), _mm256_extractf128_ps(a, 1));
+    const __m128 c = _mm_max_ps(b, _mm_movehl_ps(b, b));
+    return _mm_cvtss_f32(_mm_max_ss(c, _mm_shuffle_ps(c, c, 1)));
+  }
+
+  static F load_bf16(const uint16_t* p) {
+    return widen_bf16(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)));
+  }
+  static F load_bf16_part(const uint16_t* p, int64_t n) {
+    return widen_bf16(_mm256_maskz_loadu_epi16(first(n), p));
+  }
+  static F load_f16(const uint16_t* p) {
+    return _mm512_cvtph_ps(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)));
+  }
+  static F load_f16_part(const uint16_t* p, int64_t n) {
+    return _mm512_cvtph_ps(_mm256_maskz_loadu_epi16(first(n), p));
+  }
+  // Rounded to nearest even; all 16 lanes.
+  static void store_bf16(uint16_t* p, F v) {
+    const __m512i bits = _mm512_castps_si512(v);
+    const __m512i odd = _mm512_and_si512(_mm512_srli_epi32(bits, 16), _mm512_set1_epi32(1));
+    const __m512i rounded =
+        _mm512_srli_epi32(_mm512_add_epi32(bits, _mm512_add_epi32(odd, _mm512_set1_epi32(0x7fff))), 16);
+    const __m512i nan = _mm512_or_si512(_mm512_srli_epi32(bits, 16), _mm512_set1_epi32(0x40));
+    const M is_nan = _mm512_cmp_ps_mask(v, v, _CMP_UNORD_Q);
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(p),
+                        _mm512_cvtepi32_epi16(_mm512_mask_blend_epi32(is_nan, rounded, nan)));
+  }
+  static void store_f16(uint16_t* p, F v) {
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(p),
+                        _mm512_cvtps_ph(v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
+  }
+
+  // even = lanes 0, 2, ... of the 32 lanes (a, b); odd = lanes 1, 3, ...
+  static void split_pairs(F a, F b, F* even, F* odd) {
+    const __m512i index = _mm512_setr_epi32(0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30);
+    *even = _mm512_permutex2var_ps(a, index, b);
+    *odd = _mm512_permutex2var_ps(a, _mm512_add_epi32(index, _mm512_set1_epi32(1)), b);
+  }
+  static void join_pairs(F even, F odd, F* a, F* b) {
+    const __m512i index = _mm512_setr_epi32(0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23);
+    *a = _mm512_permutex2var_ps(even, index, odd);
+    *b = _mm512_permutex2var_ps(even, _mm512_add_epi32(index, _mm512_set1_epi32(8)), odd);
+  }
+
+  static Narrow narrow_zero() { return _mm512_setzero_ps(); }
+  static Narrow narrow_set1(float v) { return _mm512_set1_ps(v); }
+  static Narrow narrow_load(const float* p) { return _mm512_loadu_ps(p); }
+  static void narrow_store(float* p, Narrow v) { _mm512_storeu_ps(p, v); }
+  static Narrow narrow_add(Narrow a, Narrow b) { return _mm512_add_ps(a, b); }
+  static Narrow narrow_fma(Narrow a, Narrow b, Narrow c) { return _mm512_fmadd_ps(a, b, c); }
+  static Narrow narrow_load_part(const float* p, int64_t n) { return load_part(p, n); }
+  static void narrow_store_part(float* p, Narrow v, int64_t n) { store_part(p, v, n); }
+  static Narrow narrow_load_f16(const uint16_t* p) { return load_f16(p); }
+  // 32-bit lanes of bfloat16 pairs: the low halves and the high halves.
+  static void narrow_load_bf16_pairs(const uint16_t* p, Narrow* low, Narrow* high) {
+    const __m512i pairs = _mm512_loadu_si512(p);
+    *low = _mm512_castsi512_ps(_mm512_slli_epi32(pairs, 16));
+    *high = _mm512_castsi512_ps(_mm512_and_si512(pairs, _mm512_set1_epi32(static_cast<int>(0xffff0000U))));
+  }
+
+ private:
+  static M first(int64_t n) { return static_cast<M>(n >= 16 ? 0xffffU : n <= 0 ? 0U : (1U << n) - 1U); }
+  static F widen_bf16(__m256i v) {
+    return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(v), 16));
+  }
+};

@@ -1,0 +1,100 @@
+// Ops that work on each row by itself, over the pool.
+#include "backends/cpu/drivers.h"
+#include "ops/parallel.h"
+
+namespace quire::cpu {
+namespace {
+
+Act act_of(Activation act) {
+  switch (act) {
+    case Activation::kSilu:
+      return kActSilu;
+    case Activation::kGelu:
+      return kActGelu;
+    case Activation::kGeluTanh:
+      return kActGeluTanh;
+    case Activation::kRelu:
+      return kActRelu;
+  }
+  return kActSilu;
+}
+
+}  // namespace
+
+void rms_norm(const CpuKernels& kernels, const OpContext& ctx, const TensorView& out, const TensorView& x,
+              const TensorView& weight, float eps, float weight_offset) {
+  const int64_t d = weight.shape[0];
+  const int64_t size = x.row_size();
+  parallel_ranges(ctx, x.rows(), row_grain(size), [&](int64_t begin, int64_t end, int) {
+    for (int64_t r = begin; r < end; ++r) {
+      for (int64_t i = 0; i < size; i += d) {
+        kernels.rms_norm(out.row<float>(r) + i, x.row<float>(r) + i, weight.as<float>(), d, eps,
+                         weight_offset);
+      }
+    }
+  });
+}
+
+void layer_norm(const CpuKernels& kernels, const OpContext& ctx, const TensorView& out, const TensorView& x,
+                const TensorView& weight, const TensorView& bias, float eps) {
+  const int64_t d = weight.shape[0];
+  const int64_t size = x.row_size();
+  parallel_ranges(ctx, x.rows(), row_grain(size), [&](int64_t begin, int64_t end, int) {
+    for (int64_t r = begin; r < end; ++r) {
+      for (int64_t i = 0; i < size; i += d) {
+        kernels.layer_norm(out.row<float>(r) + i, x.row<float>(r) + i, weight.as<float>(), bias.as<float>(),
+                           d, eps);
+      }
+    }
+  });
+}
+
+void rope(const CpuKernels& kernels, const OpContext& ctx, const TensorView& x,
+          std::span<const int32_t> positions, const TensorView& cos_sin, RopeStyle style) {
+  const int64_t heads = x.shape[1];
+  const int64_t head_dim = x.shape[2];
+  const int64_t half = cos_sin.shape[1] / 2;
+  const auto kernel = style == RopeStyle::kHalves ? kernels.rope_halves : kernels.rope_interleaved;
+  parallel_ranges(ctx, x.rows(), row_grain(heads * head_dim), [&](int64_t begin, int64_t end, int) {
+    for (int64_t r = begin; r < end; ++r) {
+      const float* cosine = cos_sin.row<float>(positions[static_cast<size_t>(r)]);
+      kernel(x.row<float>(r), heads, head_dim, cosine, cosine + half, half);
+    }
+  });
+}
+
+void gated_activation(const CpuKernels& kernels, const OpContext& ctx, const TensorView& out,
+                      const TensorView& gate_up, Activation act) {
+  const int64_t d = out.row_size();
+  parallel_ranges(ctx, out.rows(), row_grain(4 * d), [&](int64_t begin, int64_t end, int) {
+    for (int64_t r = begin; r < end; ++r) {
+      const float* gate = gate_up.row<float>(r);
+      kernels.activate(out.row<float>(r), gate, gate + d, d, act_of(act));
+    }
+  });
+}
+
+void activation(const CpuKernels& kernels, const OpContext& ctx, const TensorView& x, Activation act) {
+  const int64_t d = x.row_size();
+  parallel_ranges(ctx, x.rows(), row_grain(4 * d), [&](int64_t begin, int64_t end, int) {
+    for (int64_t r = begin; r < end; ++r)
+      kernels.activate(x.row<float>(r), x.row<float>(r), nullptr, d, act_of(act));
+  });
+}
+
+void add(const CpuKernels& kernels, const OpContext& ctx, const TensorView& x, const TensorView& y) {
+  const int64_t d = x.row_size();
+  parallel_ranges(ctx, x.rows(), row_grain(d), [&](int64_t begin, int64_t end, int) {
+    for (int64_t r = begin; r < end; ++r) kernels.add(x.row<float>(r), y.row<float>(r), d);
+  });
+}
+
+void scale_softcap(const CpuKernels& kernels, const OpContext& ctx, const TensorView& x, float scale,
+                   float cap) {
+  const int64_t d = x.row_size();
+  parallel_ranges(ctx, x.rows(), row_grain(4 * d), [&](int64_t begin, int64_t end, int) {
+    for (int64_t r = begin; r < end; ++r) kernels.scale_softcap(x.row<float>(r), d, scale, cap);
+  });
+}
+
+}  // namespace quire::cpu

@@ -1,0 +1,108 @@
+#include "backends/cpu/tables.h"
+
+#include "backends/cpu/drivers.h"
+#include "ops/reference.h"
+
+namespace quire::cpu {
+namespace {
+
+CpuKernels make_avx2() {
+  CpuKernels kernels{};
+  fill_avx2(kernels);
+  return kernels;
+}
+
+CpuKernels make_avx512() {
+  CpuKernels kernels = make_avx2();
+  fill_avx512(kernels);
+  return kernels;
+}
+
+// Entries of OpTable carry no state, so each instruction set has its own set of them, bound to its kernels.
+template <CpuKernels (*kMake)()>
+struct Bound {
+  static const CpuKernels& kernels() {
+    static const CpuKernels made = kMake();
+    return made;
+  }
+  static PackedLinear pack_linear(const OpContext& ctx, std::span<const TensorView> parts,
+                                  WeightFormat format) {
+    return cpu::pack_linear(kernels(), ctx, parts, format);
+  }
+  static void linear(const OpContext& ctx, const TensorView& out, const TensorView& x, const PackedLinear& w,
+                     const TensorView& residual) {
+    cpu::linear(kernels(), ctx, out, x, w, residual);
+  }
+  static void embedding(const OpContext& ctx, const TensorView& out, const TensorView& table,
+                        std::span<const int32_t> ids) {
+    cpu::embedding(kernels(), ctx, out, table, ids);
+  }
+  static void rms_norm(const OpContext& ctx, const TensorView& out, const TensorView& x,
+                       const TensorView& weight, float eps, float weight_offset) {
+    cpu::rms_norm(kernels(), ctx, out, x, weight, eps, weight_offset);
+  }
+  static void layer_norm(const OpContext& ctx, const TensorView& out, const TensorView& x,
+                         const TensorView& weight, const TensorView& bias, float eps) {
+    cpu::layer_norm(kernels(), ctx, out, x, weight, bias, eps);
+  }
+  static void rope(const OpContext& ctx, const TensorView& x, std::span<const int32_t> positions,
+                   const TensorView& cos_sin, RopeStyle style) {
+    cpu::rope(kernels(), ctx, x, positions, cos_sin, style);
+  }
+  static void kv_write(const OpContext& ctx, const KvCacheView& cache, const TensorView& k,
+                       const TensorView& v, std::span<const int64_t> slot_mapping) {
+    cpu::kv_write(kernels(), ctx, cache, k, v, slot_mapping);
+  }
+  static void paged_attention(const OpContext& ctx, const TensorView& out, const TensorView& q,
+                              const KvCacheView& cache, const AttentionBatch& batch,
+                              const AttentionParams& params) {
+    cpu::paged_attention(kernels(), ctx, out, q, cache, batch, params);
+  }
+  static void gated_activation(const OpContext& ctx, const TensorView& out, const TensorView& gate_up,
+                               Activation act) {
+    cpu::gated_activation(kernels(), ctx, out, gate_up, act);
+  }
+  static void activation(const OpContext& ctx, const TensorView& x, Activation act) {
+    cpu::activation(kernels(), ctx, x, act);
+  }
+  static void add(const OpContext& ctx, const TensorView& x, const TensorView& y) {
+    cpu::add(kernels(), ctx, x, y);
+  }
+  static void scale_softcap(const OpContext& ctx, const TensorView& x, float scale, float cap) {
+    cpu::scale_softcap(kernels(), ctx, x, scale, cap);
+  }
+
+  static OpTable table(const char* name) {
+    OpTable t = reference_ops();
+    t.name = name;
+    t.workspace_bytes = cpu::workspace_bytes;
+    t.pack_linear = pack_linear;
+    t.linear = linear;
+    t.embedding = embedding;
+    t.embedding_packed = cpu::embedding_packed;
+    t.rms_norm = rms_norm;
+    t.layer_norm = layer_norm;
+    t.rope = rope;
+    t.kv_write = kv_write;
+    t.paged_attention = paged_attention;
+    t.gated_activation = gated_activation;
+    t.activation = activation;
+    t.add = add;
+    t.scale_softcap = scale_softcap;
+    return t;
+  }
+};
+
+}  // namespace
+
+const OpTable& avx2_ops() {
+  static const OpTable table = Bound<make_avx2>::table("avx2");
+  return table;
+}
+
+const OpTable& avx512_ops() {
+  static const OpTable table = Bound<make_avx512>::table("avx512");
+  return table;
+}
+
+}  // namespace quire::cpu

@@ -1,0 +1,22 @@
+# Flags of one unit each. Optimised in debug builds too: these are the kernels.
+set(kernel_warnings "")
+if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+  # GCC 12 takes the deliberately undefined operands of its own AVX-512 intrinsics for mistakes.
+  set(kernel_warnings "-Wno-maybe-uninitialized;-Wno-uninitialized")
+endif()
+if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
+  set_source_files_properties(${dir}/cpu/isa/avx2.cc PROPERTIES
+    COMPILE_OPTIONS "-O3;-mavx2;-mfma;-mf16c;${kernel_warnings}")
+  set_source_files_properties(${dir}/cpu/isa/avx512.cc PROPERTIES
+    COMPILE_OPTIONS "-O3;-mavx512f;-mavx512bw;-mavx512dq;-mavx512vl;-mfma;-mf16c;${kernel_warnings}")
+endif()
+
+if(QUIRE_BUILD_TESTS)
+  find_package(Python3 COMPONENTS Interpreter)
+  if(Python3_FOUND)
+    add_test(NAME backends.isa_units_share_no_symbols
+      COMMAND ${Python3_EXECUTABLE} ${CMAKE_SOURCE_DIR}/tools/check_isa_symbols.py --nm ${CMAKE_NM}
+        $<TARGET_OBJECTS:quire_backends>
+      COMMAND_EXPAND_LISTS)
+  endif()
+endif()

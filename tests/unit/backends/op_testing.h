@@ -1,0 +1,121 @@
+// What the kernel tests share: random tensors in guarded, strided memory, contexts with a pool and workspace,
+// paged caches.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+#include <limits>
+#include <memory>
+#include <random>
+#include <span>
+#include <vector>
+
+#include "backends/cpu/cpu_backend.h"
+#include "base/thread_pool.h"
+#include "ops/op_table.h"
+#include "quant/codec.h"
+
+namespace quire::testing {
+
+constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
+
+// The levels above the plain one that this machine can run.
+inline std::vector<CpuIsa> fast_isas() {
+  std::vector<CpuIsa> found;
+  for (const CpuIsa& isa : cpu_isas()) {
+    if (isa.supported && isa.name != "generic") found.push_back(isa);
+  }
+  return found;
+}
+
+inline std::vector<CpuIsa> usable_isas() {
+  std::vector<CpuIsa> found;
+  for (const CpuIsa& isa : cpu_isas()) {
+    if (isa.supported) found.push_back(isa);
+  }
+  return found;
+}
+
+// Owns a view's memory. Elements between rows and behind the last are NaN, so that reading them shows.
+class TestTensor {
+ public:
+  TestTensor(DType dtype, Shape shape, int64_t padding = 0) {
+    view_ = make_view(nullptr, dtype, shape);
+    view_.row_stride += padding;
+    bytes_.assign(static_cast<size_t>(view_.rows() * view_.row_stride + 1) * dtype_size(dtype),
+                  std::byte{0xff});
+    view_.data = bytes_.data();
+  }
+  const TensorView& view() const { return view_; }
+  operator const TensorView&() const { return view_; }  // NOLINT: tests pass it as the view
+  float get(int64_t row, int64_t i) const {
+    return load_f32(view_.dtype, view_.data, row * view_.row_stride + i);
+  }
+  void set(int64_t row, int64_t i, float v) {
+    store_f32(view_.dtype, view_.data, row * view_.row_stride + i, v);
+  }
+  const std::vector<std::byte>& bytes() const { return bytes_; }
+
+ private:
+  TensorView view_;
+  std::vector<std::byte> bytes_;
+};
+
+inline TestTensor random_tensor(DType dtype, Shape shape, uint32_t seed, int64_t padding = 0,
+                                float scale = 1.0F) {
+  TestTensor t(dtype, shape, padding);
+  std::mt19937 rng(seed);
+  std::normal_distribution<float> normal(0.0F, scale);
+  for (int64_t r = 0; r < t.view().rows(); ++r) {
+    for (int64_t i = 0; i < t.view().row_size(); ++i) t.set(r, i, normal(rng));
+  }
+  return t;
+}
+
+// The same bits, NaN included.
+inline bool same_row(const TensorView& a, int64_t row_a, const TensorView& b, int64_t row_b) {
+  return std::memcmp(a.row<float>(row_a), b.row<float>(row_b),
+                     static_cast<size_t>(a.row_size()) * sizeof(float)) == 0;
+}
+
+inline bool same_rows(const TensorView& a, const TensorView& b) {
+  for (int64_t r = 0; r < a.rows(); ++r) {
+    if (!same_row(a, r, b, r)) return false;
+  }
+  return a.rows() == b.rows();
+}
+
+inline void expect_near(const TensorView& got, const TensorView& want, float absolute, float relative,
+                        const char* what) {
+  for (int64_t r = 0; r < want.rows(); ++r) {
+    for (int64_t i = 0; i < want.row_size(); ++i) {
+      const float g = got.row<float>(r)[i];
+      const float w = want.row<float>(r)[i];
+      ASSERT_NEAR(g, w, absolute + relative * std::fabs(w)) << what << ", row " << r << ", element " << i;
+    }
+  }
+}
+
+// A context over `threads` threads with room for the ops of a step.
+class TestContext {
+ public:
+  explicit TestContext(const OpTable& table, int threads = 1, int64_t max_tokens = 4096,
+                       int64_t max_seq_len = 8192, int32_t num_heads = 64, int32_t head_dim = 256)
+      : workspace_(table.workspace_bytes(max_tokens, max_seq_len, num_heads, head_dim, threads),
+                   std::byte{0xff}) {
+    if (threads > 1) pool_ = std::make_unique<ThreadPool>(threads);
+    ctx_ = {pool_.get(), workspace_};
+  }
+  const OpContext& ctx() const { return ctx_; }
+  operator const OpContext&() const { return ctx_; }  // NOLINT: tests pass it as the context
+
+ private:
+  std::unique_ptr<ThreadPool> pool_;
+  std::vector<std::byte> workspace_;
+  OpContext ctx_;
+};
+
+}  // namespace quire::testing

@@ -1,0 +1,285 @@
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "op_testing.h"
+#include "ops/reference.h"
+
+namespace quire {
+namespace {
+
+using testing::expect_near;
+using testing::fast_isas;
+using testing::random_tensor;
+using testing::same_row;
+using testing::same_rows;
+using testing::TestContext;
+using testing::TestTensor;
+using testing::usable_isas;
+
+constexpr Activation kActivations[] = {Activation::kSilu, Activation::kGelu, Activation::kGeluTanh,
+                                       Activation::kRelu};
+constexpr int64_t kSizes[] = {1, 7, 16, 33, 64, 100, 500, 2048};
+
+// What every op on rows owes: the same bits for a row alone and in a batch, on any number of threads and
+// (above the plain table) any instruction set, and the reference's values within `absolute` + `relative` of
+// them.
+void check_row_op(int64_t in_size, int64_t out_size, float absolute, float relative,
+                  const std::function<void(const OpTable&, const OpContext&, const TensorView& out,
+                                           const TensorView& x, int64_t first_row)>& run) {
+  const int64_t rows = 37;
+  const TestTensor x = random_tensor(DType::kF32, {rows, in_size}, 21, 3, 2.0F);
+  const TestTensor want(DType::kF32, {rows, out_size}, 1);
+  run(reference_ops(), TestContext(reference_ops()), want, x, 0);
+  std::vector<TestTensor> results;
+  for (const CpuIsa& isa : usable_isas()) {
+    SCOPED_TRACE(std::string(isa.name) + ", row size " + std::to_string(in_size));
+    const TestTensor out(DType::kF32, {rows, out_size}, 2);
+    run(*isa.table, TestContext(*isa.table), out, x, 0);
+    expect_near(out, want, absolute, relative, "against the reference");
+    for (int64_t r = 0; r < rows; ++r) {
+      for (int64_t i = out_size; i < out.view().row_stride; ++i) ASSERT_TRUE(std::isnan(out.get(r, i)));
+      const TestTensor alone(DType::kF32, {1, out_size});
+      run(*isa.table, TestContext(*isa.table), alone, row_slice(x, r, r + 1), r);
+      ASSERT_TRUE(same_row(alone, 0, out, r)) << "row " << r << " alone";
+    }
+    const TestTensor threaded(DType::kF32, {rows, out_size});
+    run(*isa.table, TestContext(*isa.table, 3), threaded, x, 0);
+    EXPECT_TRUE(same_rows(threaded, out)) << "three threads";
+    if (isa.name != "generic") results.push_back(out);
+  }
+  for (size_t i = 1; i < results.size(); ++i)
+    EXPECT_TRUE(same_rows(results[0], results[i])) << "instruction sets differ";
+}
+
+void copy_rows(const TensorView& out, const TensorView& x) {
+  for (int64_t r = 0; r < x.rows(); ++r) std::copy_n(x.row<float>(r), x.row_size(), out.row<float>(r));
+}
+
+TEST(RmsNorm, AgreesWithTheReference) {
+  for (const int64_t d : kSizes) {
+    for (const float offset : {0.0F, 1.0F}) {
+      const TestTensor weight = random_tensor(DType::kF32, {1, d}, 22);
+      const TensorView w = make_view(weight.view().data, DType::kF32, {d});
+      check_row_op(d, d, 1e-6F, 3e-6F,
+                   [&](const auto& table, const auto& ctx, const auto& out, const auto& x, int64_t) {
+                     table.rms_norm(ctx, out, x, w, 1e-5F, offset);
+                   });
+      // In place.
+      check_row_op(d, d, 1e-6F, 3e-6F,
+                   [&](const auto& table, const auto& ctx, const auto& out, const auto& x, int64_t) {
+                     copy_rows(out, x);
+                     table.rms_norm(ctx, out, out, w, 1e-5F, offset);
+                   });
+    }
+  }
+}
+
+TEST(RmsNorm, NormsEachHeadByItself) {
+  const TestTensor weight = random_tensor(DType::kF32, {1, 24}, 23);
+  const TensorView w = make_view(weight.view().data, DType::kF32, {24});
+  const TestTensor x = random_tensor(DType::kF32, {5, 3, 24}, 24, 7);
+  for (const CpuIsa& isa : usable_isas()) {
+    const TestContext ctx(*isa.table, 2);
+    const TestTensor out(DType::kF32, {5, 3, 24});
+    isa.table->rms_norm(ctx, out, x, w, 1e-6F, 0.0F);
+    for (int64_t r = 0; r < 5; ++r) {
+      for (int64_t h = 0; h < 3; ++h) {
+        double squares = 0;
+        for (int64_t i = 0; i < 24; ++i)
+          squares += double{x.get(r, h * 24 + i)} * double{x.get(r, h * 24 + i)};
+        for (int64_t i = 0; i < 24; ++i) {
+          const double want =
+              x.get(r, h * 24 + i) / std::sqrt(squares / 24 + 1e-6) * double{weight.get(0, i)};
+          ASSERT_NEAR(out.get(r, h * 24 + i), want, 1e-5) << isa.name;
+        }
+      }
+    }
+  }
+}
+
+TEST(LayerNorm, AgreesWithTheReference) {
+  for (const int64_t d : kSizes) {
+    const TestTensor weight = random_tensor(DType::kF32, {1, d}, 25);
+    const TestTensor bias = random_tensor(DType::kF32, {1, d}, 26);
+    for (const bool with_bias : {false, true}) {
+      const TensorView w = make_view(weight.view().data, DType::kF32, {d});
+      const TensorView b = with_bias ? make_view(bias.view().data, DType::kF32, {d}) : TensorView{};
+      check_row_op(d, d, 4e-6F, 4e-6F,
+                   [&](const auto& table, const auto& ctx, const auto& out, const auto& x, int64_t) {
+                     table.layer_norm(ctx, out, x, w, b, 1e-5F);
+                   });
+    }
+  }
+}
+
+TEST(Rope, AgreesWithTheReference) {
+  struct Case {
+    int64_t heads, head_dim, rotary_dim;
+  };
+  for (const Case& c : {Case{1, 8, 8}, Case{3, 64, 64}, Case{2, 80, 32}, Case{4, 128, 128}, Case{2, 20, 18},
+                        Case{1, 96, 90}}) {
+    const TestTensor cos_sin = random_tensor(DType::kF32, {50, c.rotary_dim}, 27, 2);
+    std::vector<int32_t> positions;
+    for (int32_t r = 0; r < 37; ++r) positions.push_back((r * 29) % 50);
+    for (const RopeStyle style : {RopeStyle::kHalves, RopeStyle::kInterleaved}) {
+      const int64_t size = c.heads * c.head_dim;
+      // cos and sin are not of one angle here, so that a mixed-up element shows.
+      check_row_op(size, size, 2e-6F, 2e-6F,
+                   [&](const auto& table, const auto& ctx, const auto& out, const auto& x, int64_t first) {
+                     copy_rows(out, x);
+                     TensorView turned = make_view(out.data, DType::kF32, {out.rows(), c.heads, c.head_dim});
+                     turned.row_stride = out.row_stride;
+                     const std::span<const int32_t> own(positions.data() + first,
+                                                        static_cast<size_t>(out.rows()));
+                     table.rope(ctx, turned, own, cos_sin, style);
+                   });
+    }
+  }
+}
+
+TEST(Rope, TurnsThePairsOfItsStyle) {
+  TestTensor cos_sin(DType::kF32, {1, 4});
+  const float values[] = {0.6F, 0.0F, 0.8F, 1.0F};  // two angles: (0.6, 0.8) and (0, 1)
+  for (int i = 0; i < 4; ++i) cos_sin.set(0, i, values[i]);
+  const std::vector<int32_t> position = {0};
+  for (const CpuIsa& isa : usable_isas()) {
+    const auto turn = [&](RopeStyle style) {
+      TestTensor x(DType::kF32, {1, 1, 5});
+      for (int i = 0; i < 5; ++i) x.set(0, i, static_cast<float>(i + 1));
+      isa.table->rope(TestContext(*isa.table), x, position, cos_sin, style);
+      return std::vector<float>{x.get(0, 0), x.get(0, 1), x.get(0, 2), x.get(0, 3), x.get(0, 4)};
+    };
+    const std::vector<float> halves = turn(RopeStyle::kHalves);
+    const std::vector<float> want_halves = {0.6F * 1 - 0.8F * 3, -4, 0.6F * 3 + 0.8F * 1, 2, 5};
+    const std::vector<float> pairs = turn(RopeStyle::kInterleaved);
+    const std::vector<float> want_pairs = {0.6F * 1 - 0.8F * 2, 0.6F * 2 + 0.8F * 1, -4, 3, 5};
+    for (size_t i = 0; i < 5; ++i) {
+      EXPECT_NEAR(halves[i], want_halves[i], 1e-6) << isa.name << " " << i;
+      EXPECT_NEAR(pairs[i], want_pairs[i], 1e-6) << isa.name << " " << i;
+    }
+  }
+}
+
+TEST(GatedActivation, AgreesWithTheReference) {
+  for (const Activation act : kActivations) {
+    for (const int64_t d : kSizes) {
+      check_row_op(2 * d, d, 2e-6F, 1e-6F,
+                   [&](const auto& table, const auto& ctx, const auto& out, const auto& x, int64_t) {
+                     table.gated_activation(ctx, out, x, act);
+                   });
+    }
+  }
+}
+
+TEST(ActivationOp, AgreesWithTheReference) {
+  for (const Activation act : kActivations) {
+    for (const int64_t d : kSizes) {
+      check_row_op(d, d, 1e-6F, 1e-6F,
+                   [&](const auto& table, const auto& ctx, const auto& out, const auto& x, int64_t) {
+                     copy_rows(out, x);
+                     table.activation(ctx, out, act);
+                   });
+    }
+  }
+}
+
+TEST(ActivationOp, IsWithinItsBoundOverTheWholeRange) {
+  // The stated bound: 3e-7 of the input's size (at least 1), against float64.
+  const auto exact = [](double x, Activation act) {
+    switch (act) {
+      case Activation::kSilu:
+        return x / (1.0 + std::exp(-x));
+      case Activation::kGelu:
+        return 0.5 * x * std::erfc(-x * std::sqrt(0.5));
+      case Activation::kGeluTanh:
+        return 0.5 * x * (1.0 + std::tanh(std::sqrt(2.0 / M_PI) * (x + 0.044715 * x * x * x)));
+      case Activation::kRelu:
+        return x < 0 ? 0 : x;
+    }
+    return x;
+  };
+  std::vector<float> inputs;
+  for (float v = -100.0F; v <= 100.0F; v += 0.0107F) inputs.push_back(v);
+  for (const float v : {0.0F, -0.0F, 1e-30F, -1e-30F, 1e30F, -1e30F}) inputs.push_back(v);
+  for (const CpuIsa& isa : usable_isas()) {
+    for (const Activation act : kActivations) {
+      std::vector<float> values = inputs;
+      const TensorView view = make_view(values.data(), DType::kF32, {1, static_cast<int64_t>(values.size())});
+      isa.table->activation(TestContext(*isa.table), view, act);
+      for (size_t i = 0; i < values.size(); ++i) {
+        const double bound = 3e-7 * std::max(1.0, std::fabs(double{inputs[i]}));
+        ASSERT_NEAR(values[i], exact(inputs[i], act), bound)
+            << isa.name << ", activation " << static_cast<int>(act) << " of " << inputs[i];
+      }
+    }
+  }
+}
+
+TEST(ActivationOp, KeepsNaN) {
+  for (const CpuIsa& isa : usable_isas()) {
+    for (const Activation act : kActivations) {
+      std::vector<float> values(20, testing::kNaN);
+      isa.table->activation(TestContext(*isa.table), make_view(values.data(), DType::kF32, {1, 20}), act);
+      for (const float v : values) EXPECT_TRUE(std::isnan(v)) << isa.name;
+    }
+  }
+}
+
+TEST(ScaleSoftcap, AgreesWithTheReference) {
+  for (const int64_t d : kSizes) {
+    for (const float cap : {0.0F, 1.5F, 30.0F}) {
+      check_row_op(d, d, 1e-6F, 6e-7F,
+                   [&](const auto& table, const auto& ctx, const auto& out, const auto& x, int64_t) {
+                     copy_rows(out, x);
+                     table.scale_softcap(ctx, out, 1.7F, cap);
+                   });
+    }
+  }
+}
+
+TEST(ScaleSoftcap, TanhIsWithinAFewUnitsInTheLastPlace) {
+  std::vector<float> inputs;
+  for (float v = 1e-6F; v < 20.0F; v *= 1.0007F) {
+    inputs.push_back(v);
+    inputs.push_back(-v);
+  }
+  for (const CpuIsa& isa : usable_isas()) {
+    std::vector<float> values = inputs;
+    const auto n = static_cast<int64_t>(values.size());
+    isa.table->scale_softcap(TestContext(*isa.table), make_view(values.data(), DType::kF32, {1, n}), 1.0F,
+                             1.0F);
+    for (size_t i = 0; i < values.size(); ++i) {
+      const double want = std::tanh(double{inputs[i]});
+      ASSERT_NEAR(values[i], want, 3 * 6e-8 * std::fabs(want)) << isa.name << ", tanh " << inputs[i];
+    }
+  }
+}
+
+TEST(Add, AddsRows) {
+  for (const int64_t d : kSizes) {
+    const TestTensor y = random_tensor(DType::kF32, {37, d}, 28, 1);
+    check_row_op(d, d, 0.0F, 0.0F,
+                 [&](const auto& table, const auto& ctx, const auto& out, const auto& x, int64_t first) {
+                   copy_rows(out, x);
+                   table.add(ctx, out, row_slice(y, first, first + x.rows()));
+                 });
+  }
+}
+
+TEST(GatherRows, CopiesTheRowsNamed) {
+  const TestTensor x = random_tensor(DType::kF32, {9, 45}, 29, 2);
+  const std::vector<int32_t> rows = {8, 0, 3, 3, 7};
+  for (const CpuIsa& isa : usable_isas()) {
+    const TestTensor out(DType::kF32, {5, 45}, 1);
+    isa.table->gather_rows(TestContext(*isa.table, 2), out, x, rows);
+    for (size_t r = 0; r < rows.size(); ++r) {
+      EXPECT_TRUE(same_row(out, static_cast<int64_t>(r), x, rows[r])) << isa.name;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace quire
