@@ -1,0 +1,207 @@
+#include "io/checkpoint.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <string>
+
+#include "io/mapped_file.h"
+#include "unit/io/io_test_util.h"
+
+namespace quire {
+namespace {
+
+using test::error_of;
+using test::safetensors_file;
+using test::TempDir;
+using testing::AllOf;
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+constexpr const char* kA = R"({"a":{"dtype":"F32","shape":[2,2],"data_offsets":[0,16]}})";
+constexpr const char* kB = R"({"b":{"dtype":"F16","shape":[3],"data_offsets":[0,6]}})";
+
+TEST(MappedFile, ShowsTheFilesBytes) {
+  const TempDir dir;
+  const MappedFile file(dir.write("x", "abc"));
+  ASSERT_EQ(file.bytes().size(), 3U);
+  EXPECT_EQ(std::to_integer<char>(file.bytes()[1]), 'b');
+}
+
+TEST(MappedFile, EmptyFilesAreEmpty) {
+  const TempDir dir;
+  EXPECT_TRUE(MappedFile(dir.write("x", "")).bytes().empty());
+}
+
+TEST(MappedFile, ReleasedPagesCanBeReadAgain) {
+  const TempDir dir;
+  std::string text(50'000, 'x');
+  text[20'000] = 'y';
+  const MappedFile file(dir.write("x", text));
+  file.release(10, 49'000);
+  file.release(0, SIZE_MAX);
+  file.release(60'000, 1);
+  EXPECT_EQ(std::to_integer<char>(file.bytes()[20'000]), 'y');
+}
+
+TEST(MappedFile, ErrorsNameThePath) {
+  const TempDir dir;
+  EXPECT_THAT(error_of([&] { MappedFile(dir.path() / "none"); }),
+              HasSubstr("none: cannot be opened: No such file"));
+  EXPECT_THAT(error_of([&] { MappedFile file(dir.path()); }), HasSubstr("not a regular file"));
+}
+
+TEST(Checkpoint, ReadsASingleFile) {
+  const TempDir dir;
+  dir.write("config.json", R"({"model_type":"x"})");
+  dir.write("model.safetensors", safetensors_file(kA, 16));
+  const auto checkpoint = Checkpoint::open(dir.path());
+  EXPECT_EQ(checkpoint->path(), dir.path());
+  EXPECT_EQ(checkpoint->config()["model_type"], "x");
+  EXPECT_FALSE(checkpoint->generation_config().has_value());
+  EXPECT_THAT(checkpoint->names(), ElementsAre("a"));
+  EXPECT_EQ(checkpoint->total_bytes(), 16);
+  EXPECT_EQ(checkpoint->find("b"), nullptr);
+  EXPECT_EQ(checkpoint->find("a")->shape_text(), "[2, 2]");
+  EXPECT_EQ(std::to_integer<int>(checkpoint->bytes("a")[5]), 5);
+  checkpoint->release("a");
+  checkpoint->release("b");
+  EXPECT_EQ(std::to_integer<int>(checkpoint->bytes("a")[5]), 5);
+}
+
+TEST(Checkpoint, ReadsAFileOfAnotherNameWhereItIsTheOnlyOne) {
+  const TempDir dir;
+  dir.write("config.json", "{}");
+  dir.write("weights.safetensors", safetensors_file(kA, 16));
+  EXPECT_THAT(Checkpoint::open(dir.path())->names(), ElementsAre("a"));
+}
+
+TEST(Checkpoint, ReadsShardsThroughTheirIndex) {
+  const TempDir dir;
+  dir.write("config.json", "{}");
+  dir.write("generation_config.json", R"({"eos_token_id":[1,2]})");
+  dir.write("m-1.safetensors", safetensors_file(kA, 16));
+  dir.write("m-2.safetensors", safetensors_file(kB, 6));
+  dir.write("model.safetensors.index.json",
+            R"({"weight_map":{"a":"m-1.safetensors","b":"m-2.safetensors"}})");
+  const auto checkpoint = Checkpoint::open(dir.path());
+  EXPECT_THAT(checkpoint->names(), ElementsAre("a", "b"));
+  EXPECT_EQ(checkpoint->total_bytes(), 22);
+  EXPECT_EQ((*checkpoint->generation_config())["eos_token_id"].size(), 2U);
+}
+
+TEST(Checkpoint, TheIndexChoosesWhereTwoShardsHaveATensor) {
+  const TempDir dir;
+  dir.write("config.json", "{}");
+  dir.write("m-1.safetensors", safetensors_file(R"({"a":{"dtype":"U8","shape":[2],"data_offsets":[0,2]},)"
+                                                R"("x":{"dtype":"U8","shape":[1],"data_offsets":[2,3]}})",
+                                                3));
+  dir.write("m-2.safetensors", safetensors_file(R"({"a":{"dtype":"U8","shape":[1],"data_offsets":[0,1]},)"
+                                                R"("y":{"dtype":"U8","shape":[1],"data_offsets":[1,2]}})",
+                                                2));
+  const std::string others = R"("x":"m-1.safetensors","y":"m-2.safetensors"}})";
+  dir.write("model.safetensors.index.json", R"({"weight_map":{"a":"m-2.safetensors",)" + others);
+  EXPECT_EQ(Checkpoint::open(dir.path())->find("a")->shape_text(), "[1]");
+  // Not named: nothing says which one counts.
+  dir.write("model.safetensors.index.json", R"({"weight_map":{)" + others);
+  EXPECT_THAT(error_of([&] { Checkpoint::open(dir.path()); }),
+              AllOf(HasSubstr("m-2.safetensors: tensor 'a' is in "), HasSubstr("m-1.safetensors too")));
+}
+
+TEST(Checkpoint, UnalignedTensorsAreToldAndReadAsBytes) {
+  // The header's length is odd, so no tensor lies at a multiple of two.
+  std::string header = kA;
+  while (header.size() % 2 == 0) header += ' ';
+  const std::string file = safetensors_file(header, 16);
+  const auto checkpoint = Checkpoint::from_memory({"memory", "{}", "", test::as_bytes(file)});
+  const bool aligned = reinterpret_cast<uintptr_t>(checkpoint->bytes("a").data()) % 4 == 0;
+  EXPECT_EQ(checkpoint->aligned("a"), aligned);
+  EXPECT_FALSE(aligned);
+  EXPECT_THAT(error_of([&] { checkpoint->view("a"); }), HasSubstr("tensor 'a'"));
+}
+
+TEST(Checkpoint, AViewShowsTheTensorWhereItLies) {
+  std::string header = kA;
+  while (header.size() % 8 != 0) header += ' ';
+  const std::string file = safetensors_file(header, 16);
+  const auto checkpoint =
+      Checkpoint::from_memory({"memory", R"({"k":1})", R"({"g":2})", test::as_bytes(file)});
+  const TensorView view = checkpoint->view("a");
+  EXPECT_EQ(view.data, checkpoint->bytes("a").data());
+  EXPECT_EQ(view.shape, (Shape{2, 2}));
+  EXPECT_EQ(view.row_stride, 2);
+  EXPECT_EQ(checkpoint->config()["k"], 1);
+  EXPECT_EQ((*checkpoint->generation_config())["g"], 2);
+  EXPECT_THAT(error_of([&] { checkpoint->view("x"); }), HasSubstr("has no tensor 'x'"));
+}
+
+struct BadDirectory {
+  const char* what;
+  const char* file;  // written over a good checkpoint; empty content: removed
+  const char* content;
+  const char* message;
+};
+
+const BadDirectory kBadDirectories[] = {
+    {"missing_shard", "m-2.safetensors", "", "are missing: m-2.safetensors"},
+    {"missing_index", "model.safetensors.index.json", "",
+     "no model.safetensors.index.json: m-1.safetensors, m-2.safetensors"},
+    {"missing_config", "config.json", "", "has no config.json"},
+    {"config_is_no_JSON", "config.json", "{\n\n,}", "config.json:3: "},
+    {"config_is_no_object", "config.json", "[]", "config.json: not a JSON object"},
+    {"generation_config_is_broken", "generation_config.json", "{", "generation_config.json:1: "},
+    {"index_is_broken", "model.safetensors.index.json", "{\"weight_map\":", "index.json:1: "},
+    {"index_is_a_list", "model.safetensors.index.json", "[]", "has no object 'weight_map'"},
+    {"index_without_a_map", "model.safetensors.index.json", "{}", "has no object 'weight_map'"},
+    {"index_with_an_empty_map", "model.safetensors.index.json", R"({"weight_map":{}})",
+     "'weight_map' is empty"},
+    {"index_names_no_file", "model.safetensors.index.json", R"({"weight_map":{"a":1}})",
+     "names no file for tensor 'a'"},
+    {"index_leads_upwards", "model.safetensors.index.json", R"({"weight_map":{"a":"../m-1.safetensors"}})",
+     "names '../m-1.safetensors' for tensor 'a'"},
+    {"index_leads_to_the_root", "model.safetensors.index.json", R"({"weight_map":{"a":"/etc/passwd"}})",
+     "no file name within the directory"},
+    {"index_names_the_directory", "model.safetensors.index.json", R"({"weight_map":{"a":".."}})",
+     "no file name within the directory"},
+    {"index_names_an_absent_tensor", "model.safetensors.index.json",
+     R"({"weight_map":{"a":"m-1.safetensors","b":"m-2.safetensors","c":"m-2.safetensors"}})",
+     "'c' in m-2.safetensors"},
+    {"shard_is_truncated", "m-2.safetensors", "abc", "m-2.safetensors: has 3 bytes"},
+};
+
+class CheckpointDirectory : public testing::TestWithParam<BadDirectory> {};
+
+TEST_P(CheckpointDirectory, IsRefusedWithItsReason) {
+  const TempDir dir;
+  dir.write("config.json", "{}");
+  dir.write("m-1.safetensors", safetensors_file(kA, 16));
+  dir.write("m-2.safetensors", safetensors_file(kB, 6));
+  dir.write("model.safetensors.index.json",
+            R"({"weight_map":{"a":"m-1.safetensors","b":"m-2.safetensors"}})");
+  ASSERT_NO_THROW(Checkpoint::open(dir.path()));
+  if (*GetParam().content != '\0') {
+    dir.write(GetParam().file, GetParam().content);
+  } else {
+    std::filesystem::remove(dir.path() / GetParam().file);
+  }
+  EXPECT_THAT(error_of([&] { Checkpoint::open(dir.path()); }),
+              AllOf(HasSubstr(dir.path().string()), HasSubstr(GetParam().message)));
+}
+
+INSTANTIATE_TEST_SUITE_P(Bad, CheckpointDirectory, testing::ValuesIn(kBadDirectories),
+                         [](const auto& test) { return std::string(test.param.what); });
+
+TEST(Checkpoint, ADirectoryWithoutSafetensorsSaysSo) {
+  const TempDir dir;
+  dir.write("config.json", "{}");
+  dir.write("pytorch_model.bin", "x");
+  EXPECT_THAT(error_of([&] { Checkpoint::open(dir.path()); }),
+              HasSubstr("has neither model.safetensors nor"));
+  EXPECT_THAT(error_of([&] { Checkpoint::open(dir.path() / "none"); }), HasSubstr("no such directory"));
+  EXPECT_THAT(error_of([&] { Checkpoint::open(dir.path() / "config.json"); }),
+              HasSubstr("not a model directory"));
+}
+
+}  // namespace
+}  // namespace quire

@@ -1,0 +1,69 @@
+// Builders of small files, right and wrong ones.
+#pragma once
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "base/error.h"
+
+namespace quire::test {
+
+// A directory of its own, removed at the end.
+class TempDir {
+ public:
+  TempDir() {
+    std::string pattern = (std::filesystem::temp_directory_path() / "quire-test-XXXXXX").string();
+    path_ = mkdtemp(pattern.data());
+  }
+  ~TempDir() { std::filesystem::remove_all(path_); }
+  TempDir(const TempDir&) = delete;
+  TempDir& operator=(const TempDir&) = delete;
+  const std::filesystem::path& path() const { return path_; }
+  std::filesystem::path write(const std::string& name, std::string_view text) const {
+    std::ofstream(path_ / name, std::ios::binary) << text;
+    return path_ / name;
+  }
+
+ private:
+  std::filesystem::path path_;
+};
+
+inline std::string little_endian(uint64_t n) {
+  std::string text;
+  for (int i = 0; i < 8; ++i) text += static_cast<char>((n >> (8 * i)) & 0xff);
+  return text;
+}
+
+// A safetensors file with this header and `data_bytes` bytes of data 0, 1, 2, ...
+inline std::string safetensors_file(std::string_view header, size_t data_bytes) {
+  std::string file = little_endian(header.size());
+  file += header;
+  for (size_t i = 0; i < data_bytes; ++i) file += static_cast<char>(i & 0x7f);
+  return file;
+}
+
+inline std::span<const std::byte> as_bytes(std::string_view text) {
+  return {reinterpret_cast<const std::byte*>(text.data()), text.size()};
+}
+
+// what() of the Error that f throws; empty (and a failed test) where it throws none.
+inline std::string error_of(const std::function<void()>& f) {
+  try {
+    f();
+  } catch (const Error& e) {
+    return e.what();
+  }
+  ADD_FAILURE() << "no error was thrown";
+  return "";
+}
+
+}  // namespace quire::test

@@ -1,0 +1,252 @@
+// The decoder's parts, each against its equation written out.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <random>
+#include <vector>
+
+#include "base/error.h"
+#include "nn/layers.h"
+#include "ops/reference.h"
+
+namespace quire {
+namespace {
+
+// A float32 matrix with its own memory, filled with random numbers.
+struct Matrix {
+  Matrix(int64_t rows, int64_t cols, uint32_t seed)
+      : values(static_cast<size_t>(rows * cols)),
+        view(make_view(values.data(), DType::kF32, Shape{rows, cols})) {
+    std::mt19937 random(seed);
+    std::normal_distribution<float> normal;
+    for (float& x : values) x = normal(random);
+  }
+  Matrix(const Matrix& other) : values(other.values), view(other.view) { view.data = values.data(); }
+  Matrix& operator=(const Matrix&) = delete;
+  std::vector<float> values;
+  TensorView view;
+  float at(int64_t r, int64_t c) const { return view.row<float>(r)[c]; }
+};
+
+Linear pack(std::initializer_list<const Matrix*> parts) {
+  std::vector<TensorView> views;
+  for (const Matrix* part : parts) views.push_back(part->view);
+  return Linear{reference_ops().pack_linear({}, views, WeightFormat{DType::kF32})};
+}
+
+Buffer vector_of(const std::vector<float>& values) {
+  Buffer buffer(values.size() * sizeof(float));
+  std::copy(values.begin(), values.end(), buffer.as<float>());
+  return buffer;
+}
+
+double dot(const Matrix& x, int64_t row, const Matrix& w, int64_t out) {
+  double sum = 0.0;
+  for (int64_t i = 0; i < w.view.shape[1]; ++i) sum += double{x.at(row, i)} * w.at(out, i);
+  return sum;
+}
+
+double silu(double x) {
+  return x / (1.0 + std::exp(-x));
+}
+
+TEST(Linear, AddsBiasAndResidual) {
+  const Matrix w(3, 4, 1);
+  const Matrix x(2, 4, 2);
+  Matrix out(2, 3, 3);
+  const Matrix before = out;
+  Linear linear = pack({&w});
+  linear.weight.bias = vector_of({0.5F, -1.0F, 2.0F});
+  apply(reference_ops(), {}, linear, out.view, x.view, out.view);
+  for (int64_t r = 0; r < 2; ++r) {
+    for (int64_t n = 0; n < 3; ++n) {
+      const double expected =
+          dot(x, r, w, n) + linear.weight.bias.as<float>()[n] + before.values[static_cast<size_t>(r * 3 + n)];
+      EXPECT_NEAR(out.at(r, n), expected, 1e-5);
+    }
+  }
+}
+
+TEST(Embedding, ReadsTableAndPackedMatrixAlike) {
+  const Matrix table(5, 8, 1);
+  const Linear packed = pack({&table});
+  const std::vector<int32_t> ids = {4, 0, 4};
+  Matrix a(3, 8, 2);
+  Matrix b(3, 8, 3);
+  Embedding plain;
+  plain.table = table.view;
+  Embedding tied;
+  tied.packed = &packed.weight;
+  apply(reference_ops(), {}, plain, a.view, ids);
+  apply(reference_ops(), {}, tied, b.view, ids);
+  for (int64_t i = 0; i < 8; ++i) EXPECT_EQ(a.at(0, i), table.at(4, i));
+  EXPECT_EQ(a.values, b.values);
+}
+
+TEST(Norm, KindsAreRmsNormAndLayerNorm) {
+  const Matrix x(1, 6, 1);
+  double mean = 0.0;
+  double square = 0.0;
+  for (const float v : x.values) {
+    mean += v / 6.0;
+    square += double{v} * v / 6.0;
+  }
+  const std::vector<float> weight = {1.0F, 2.0F, 0.5F, -1.0F, 1.5F, 3.0F};
+  const std::vector<float> bias = {0.0F, 1.0F, 2.0F, 3.0F, 4.0F, 5.0F};
+  Norm norm;
+  norm.size = 6;
+  norm.eps = 1e-3F;
+  norm.weight = vector_of(weight);
+  norm.weight_offset = 1.0F;
+  Matrix out(1, 6, 2);
+  apply(reference_ops(), {}, norm, out.view, x.view);
+  for (size_t i = 0; i < 6; ++i) {
+    EXPECT_NEAR(out.values[i], x.values[i] / std::sqrt(square + 1e-3) * (weight[i] + 1.0), 1e-5);
+  }
+  norm.kind = NormKind::kLayer;
+  norm.bias = vector_of(bias);
+  apply(reference_ops(), {}, norm, out.view, x.view);
+  for (size_t i = 0; i < 6; ++i) {
+    EXPECT_NEAR(out.values[i],
+                (x.values[i] - mean) / std::sqrt(square - mean * mean + 1e-3) * weight[i] + bias[i], 1e-4);
+  }
+}
+
+TEST(Mlp, GatedIsDownOfActivatedGateTimesUp) {
+  const Matrix gate(5, 4, 1);
+  const Matrix up(5, 4, 2);
+  const Matrix down(4, 5, 3);
+  const Matrix x(2, 4, 4);
+  Matrix hidden(2, 4, 5);
+  const Matrix before = hidden;
+  Mlp mlp;
+  mlp.up = pack({&gate, &up});
+  mlp.down = pack({&down});
+  Matrix scratch(2, 10, 6);
+  Matrix act(2, 5, 7);
+  apply(reference_ops(), {}, mlp, hidden.view, x.view, scratch.view, act.view);
+  for (int64_t r = 0; r < 2; ++r) {
+    for (int64_t n = 0; n < 4; ++n) {
+      double expected = before.values[static_cast<size_t>(r * 4 + n)];
+      for (int64_t i = 0; i < 5; ++i) expected += down.at(n, i) * silu(dot(x, r, gate, i)) * dot(x, r, up, i);
+      EXPECT_NEAR(hidden.at(r, n), expected, 1e-4);
+    }
+  }
+}
+
+TEST(Mlp, PlainIsDownOfActivatedUp) {
+  const Matrix up(5, 4, 2);
+  const Matrix down(4, 5, 3);
+  const Matrix x(2, 4, 4);
+  Matrix hidden(2, 4, 5);
+  const Matrix before = hidden;
+  Mlp mlp;
+  mlp.gated = false;
+  mlp.activation = Activation::kRelu;
+  mlp.up = pack({&up});
+  mlp.down = pack({&down});
+  Matrix scratch(2, 5, 6);
+  apply(reference_ops(), {}, mlp, hidden.view, x.view, scratch.view, {});
+  for (int64_t r = 0; r < 2; ++r) {
+    for (int64_t n = 0; n < 4; ++n) {
+      double expected = before.values[static_cast<size_t>(r * 4 + n)];
+      for (int64_t i = 0; i < 5; ++i) expected += down.at(n, i) * std::max(0.0, dot(x, r, up, i));
+      EXPECT_NEAR(hidden.at(r, n), expected, 1e-4);
+    }
+  }
+}
+
+TEST(Rope, TheTableHoldsCosinesThenSinesTimesTheAttentionFactor) {
+  RopeSpec spec;
+  spec.rotary_dim = 6;
+  spec.theta = 100.0;
+  spec.attention_factor = 1.25;
+  const Rope rope = make_rope(spec, 9);
+  EXPECT_EQ(rope.cos_sin.shape, (Shape{9, 6}));
+  for (int64_t p = 0; p < 9; ++p) {
+    for (int64_t i = 0; i < 3; ++i) {
+      const double angle = static_cast<double>(p) * std::pow(100.0, -2.0 * static_cast<double>(i) / 6.0);
+      EXPECT_NEAR(rope.cos_sin.row<float>(p)[i], 1.25 * std::cos(angle), 1e-5);
+      EXPECT_NEAR(rope.cos_sin.row<float>(p)[3 + i], 1.25 * std::sin(angle), 1e-5);
+    }
+  }
+}
+
+TEST(Rope, LinearScalingDividesThePosition) {
+  RopeSpec spec;
+  spec.rotary_dim = 8;
+  const auto plain = rope_inverse_frequencies(spec);
+  spec.scaling = RopeScaling::kLinear;
+  spec.factor = 4.0;
+  const auto scaled = rope_inverse_frequencies(spec);
+  for (size_t i = 0; i < 4; ++i) EXPECT_FLOAT_EQ(scaled[i], plain[i] / 4.0F);
+}
+
+// Two query heads share one key head; one sequence of three tokens; no rotation.
+TEST(Attention, IsSoftmaxOverEarlierTokensProjected) {
+  constexpr int64_t kHidden = 6;
+  constexpr int32_t kDim = 4;
+  const Matrix wq(2 * kDim, kHidden, 1);
+  const Matrix wk(kDim, kHidden, 2);
+  const Matrix wv(kDim, kHidden, 3);
+  const Matrix wo(kHidden, 2 * kDim, 4);
+  const Matrix x(3, kHidden, 5);
+  Matrix hidden(3, kHidden, 6);
+  const Matrix before = hidden;
+  Attention attention;
+  attention.qkv = pack({&wq, &wk, &wv});
+  attention.out = pack({&wo});
+  attention.params.scale = 0.5F;
+  attention.num_heads = 2;
+  attention.num_kv_heads = 1;
+  attention.head_dim = kDim;
+
+  Buffer pool(static_cast<size_t>(kv_bytes_per_block(DType::kF32, 2, 1, kDim) * 3));
+  const KvCacheView cache{pool.data(), kv_bytes_per_block(DType::kF32, 2, 1, kDim), 0, DType::kF32, 2, 1,
+                          kDim};
+  const std::vector<int32_t> tokens = {0, 0, 0};
+  const std::vector<int32_t> positions = {0, 1, 2};
+  const std::vector<int64_t> slots = {4, 5, 0};
+  const std::vector<int32_t> cu = {0, 3};
+  const std::vector<int32_t> lens = {3};
+  const std::vector<int32_t> indptr = {0, 2};
+  const std::vector<int32_t> blocks = {2, 0};
+  ForwardBatch batch;
+  batch.token_ids = tokens;
+  batch.positions = positions;
+  batch.slot_mapping = slots;
+  batch.attention = {1, cu, lens, indptr, blocks};
+  Buffer workspace(reference_ops().workspace_bytes(3, 3, 2, kDim, 1));
+  const OpContext ctx{nullptr, {workspace.data(), workspace.size()}};
+  Matrix qkv(3, 4 * kDim, 7);
+  Matrix heads(3, 2 * kDim, 8);
+  apply(reference_ops(), ctx, attention, nullptr, hidden.view, x.view, batch, cache, qkv.view, heads.view);
+
+  for (int64_t r = 0; r < 3; ++r) {
+    std::vector<double> mixed;
+    for (int64_t h = 0; h < 2; ++h) {
+      std::vector<double> weight;
+      double sum = 0.0;
+      for (int64_t t = 0; t <= r; ++t) {
+        double score = 0.0;
+        for (int64_t d = 0; d < kDim; ++d) score += dot(x, r, wq, h * kDim + d) * dot(x, t, wk, d);
+        weight.push_back(std::exp(0.5 * score));
+        sum += weight.back();
+      }
+      for (int64_t d = 0; d < kDim; ++d) {
+        double value = 0.0;
+        for (int64_t t = 0; t <= r; ++t) value += weight[static_cast<size_t>(t)] / sum * dot(x, t, wv, d);
+        mixed.push_back(value);
+      }
+    }
+    for (int64_t n = 0; n < kHidden; ++n) {
+      double expected = before.values[static_cast<size_t>(r * kHidden + n)];
+      for (int64_t i = 0; i < 2 * kDim; ++i) expected += wo.at(n, i) * mixed[static_cast<size_t>(i)];
+      EXPECT_NEAR(hidden.at(r, n), expected, 1e-4);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace quire
