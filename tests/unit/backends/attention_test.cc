@@ -241,7 +241,8 @@ TEST(PagedAttention, TheNumberOfThreadsChangesNothing) {
       for (const int threads : {2, 3, 8}) {
         const TestTensor many = sequences.run(from, lengths, TestContext(*isa.table, threads));
         EXPECT_TRUE(same_rows(one, many)) << isa.name << ", " << threads << " threads, window " << window;
-        // With room for nothing but the threads' own scratch the segments stay together.
+        if (isa.name == "generic") continue;
+        // With too little room for the states of segments, these stay together.
         const TestTensor tight = sequences.run(from, lengths, TestContext(*isa.table, threads, 8, 1, 4, 32));
         EXPECT_TRUE(same_rows(one, tight)) << isa.name << ", " << threads << " threads, little workspace";
       }

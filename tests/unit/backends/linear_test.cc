@@ -156,10 +156,8 @@ TEST(Linear, TheResidualMayBeTheOutput) {
       const TestTensor apart(DType::kF32, {m, 70});
       isa.table->linear(ctx, apart, x, packed, residual);
       const TestTensor in_place = residual;
-      TensorView view = in_place.view();
-      view.data = const_cast<std::byte*>(in_place.bytes().data());
-      isa.table->linear(ctx, view, x, packed, view);
-      EXPECT_TRUE(same_rows(apart, view)) << isa.name;
+      isa.table->linear(ctx, in_place, x, packed, in_place);
+      EXPECT_TRUE(same_rows(apart, in_place)) << isa.name;
     }
   }
 }

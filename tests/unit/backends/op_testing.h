@@ -49,6 +49,12 @@ class TestTensor {
                   std::byte{0xff});
     view_.data = bytes_.data();
   }
+  TestTensor(const TestTensor& other) : view_(other.view_), bytes_(other.bytes_) {
+    view_.data = bytes_.data();
+  }
+  TestTensor(TestTensor&&) = default;
+  TestTensor& operator=(const TestTensor&) = delete;
+
   const TensorView& view() const { return view_; }
   operator const TensorView&() const { return view_; }  // NOLINT: tests pass it as the view
   float get(int64_t row, int64_t i) const {
@@ -57,7 +63,6 @@ class TestTensor {
   void set(int64_t row, int64_t i, float v) {
     store_f32(view_.dtype, view_.data, row * view_.row_stride + i, v);
   }
-  const std::vector<std::byte>& bytes() const { return bytes_; }
 
  private:
   TensorView view_;
