@@ -145,6 +145,7 @@ void Scheduler::finish_sequence(RequestId request, int32_t index) {
   SequenceGroup& group = *it->second;
   if (index < 0 || index >= static_cast<int32_t>(group.samples.size())) return;
   Sequence& sample = group.samples[static_cast<size_t>(index)];
+  if (sample.over) return;
   if (index == 0 && !group.forked && group.num_alive > 1) {
     // The other samples are still to be forked from it: it goes on, silently, until then.
     sample.muted = true;

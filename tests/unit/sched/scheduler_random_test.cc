@@ -146,7 +146,7 @@ INSTANTIATE_TEST_SUITE_P(
         World{"one_token_a_step", 40, 4, 8, 1, 0, true, 128, false, {kFull}},
         World{"blocks_of_one_token", 70, 1, 8, 16, 0, true, 128, true, {kFull}},
         World{"blocks_of_sixteen", 12, 16, 8, 64, 0, true, 128, true, {kFull}},
-        World{"one_at_a_time", 64, 4, 4, 64, 0, true, 128, true, {kFull}},
+        World{"few_seats", 64, 4, 4, 64, 0, true, 128, false, {kFull}},
         World{"no_cache", 24, 4, 8, 16, 0, false, 128, true, {kFull}},
         World{"colliding_names", 40, 4, 8, 32, 0, true, 3, true, {kFull}},
         World{"all_names_equal", 40, 4, 8, 32, 0, true, 1, true, {kFull}},
