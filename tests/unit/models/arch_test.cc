@@ -1,0 +1,323 @@
+// config.json to ArchSpec: what each field means, and what is refused.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "base/error.h"
+#include "io/json_file.h"
+#include "models/arch_spec.h"
+#include "models/registry.h"
+
+namespace quire {
+namespace {
+
+using nlohmann::json;
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+json llama() {
+  return json{{"architectures", {"LlamaForCausalLM"}},
+              {"vocab_size", 100},
+              {"hidden_size", 64},
+              {"intermediate_size", 96},
+              {"num_hidden_layers", 3},
+              {"num_attention_heads", 8},
+              {"num_key_value_heads", 2},
+              {"rms_norm_eps", 1e-5},
+              {"max_position_embeddings", 512},
+              {"rope_theta", 5000.0},
+              {"tie_word_embeddings", true}};
+}
+
+json with(json config, const json& changes) {
+  for (const auto& [key, value] : changes.items()) config[key] = value;
+  return config;
+}
+
+json without(json config, const std::string& key) {
+  config.erase(key);
+  return config;
+}
+
+json of(const std::string& architecture, const json& changes = json::object()) {
+  return with(with(llama(), {{"architectures", {architecture}}}), changes);
+}
+
+std::string error_of(const json& config) {
+  try {
+    parse_arch(config);
+  } catch (const Error& e) {
+    return e.what();
+  }
+  ADD_FAILURE() << "accepted: " << config.dump();
+  return "";
+}
+
+std::vector<int32_t> windows(const ArchSpec& spec) {
+  std::vector<int32_t> all;
+  for (const auto& layer : spec.layers) all.push_back(layer.window);
+  return all;
+}
+
+TEST(Arch, ReadsLlama) {
+  const ArchSpec spec =
+      parse_arch(with(llama(), {{"bos_token_id", 1}, {"eos_token_id", {2, 3}}, {"mlp_bias", true}}));
+  EXPECT_EQ(spec.architecture, "LlamaForCausalLM");
+  EXPECT_EQ(spec.model_type, "llama");
+  EXPECT_EQ(spec.vocab_size, 100);
+  EXPECT_EQ(spec.hidden_size, 64);
+  EXPECT_EQ(spec.intermediate_size, 96);
+  EXPECT_EQ(spec.num_layers, 3);
+  EXPECT_EQ(spec.num_heads, 8);
+  EXPECT_EQ(spec.num_kv_heads, 2);
+  EXPECT_EQ(spec.head_dim, 8);
+  EXPECT_FLOAT_EQ(spec.norm_eps, 1e-5F);
+  EXPECT_EQ(spec.max_position_embeddings, 512);
+  EXPECT_EQ(spec.max_model_len, 512);
+  EXPECT_DOUBLE_EQ(spec.rope.theta, 5000.0);
+  EXPECT_EQ(spec.rope.rotary_dim, 8);
+  EXPECT_EQ(spec.rope.scaling, RopeScaling::kNone);
+  EXPECT_TRUE(spec.tie_word_embeddings);
+  EXPECT_TRUE(spec.mlp_bias);
+  EXPECT_FALSE(spec.qkv_bias);
+  EXPECT_EQ(spec.bos_token_id, 1);
+  EXPECT_THAT(spec.eos_token_ids, ElementsAre(2, 3));
+  EXPECT_THAT(windows(spec), ElementsAre(0, 0, 0));
+  EXPECT_FLOAT_EQ(spec.layers[0].attention_scale, 1.0F / std::sqrt(8.0F));
+}
+
+TEST(Arch, OldConfigurationsLackFields) {
+  json config = llama();
+  for (const char* key : {"num_key_value_heads", "rope_theta", "tie_word_embeddings", "rms_norm_eps"})
+    config.erase(key);
+  const ArchSpec spec = parse_arch(config);
+  EXPECT_EQ(spec.num_kv_heads, 8);
+  EXPECT_EQ(spec.head_dim, 8);
+  EXPECT_DOUBLE_EQ(spec.rope.theta, 10000.0);
+  EXPECT_FALSE(spec.tie_word_embeddings);
+  EXPECT_FLOAT_EQ(spec.norm_eps, 1e-6F);
+  EXPECT_TRUE(spec.eos_token_ids.empty());
+  EXPECT_FALSE(spec.bos_token_id.has_value());
+}
+
+TEST(Arch, NullCountsAsAbsent) {
+  const ArchSpec spec = parse_arch(
+      with(llama(), {{"head_dim", nullptr}, {"rope_scaling", nullptr}, {"eos_token_id", nullptr}}));
+  EXPECT_EQ(spec.head_dim, 8);
+}
+
+TEST(Arch, WholeNumbersMayBeWrittenAsFractions) {
+  EXPECT_EQ(parse_arch(with(llama(), {{"max_position_embeddings", 512.0}})).max_position_embeddings, 512);
+}
+
+TEST(Arch, ModelTypeServesWhereArchitecturesIsMissing) {
+  EXPECT_EQ(parse_arch(with(without(llama(), "architectures"), {{"model_type", "qwen2"}})).architecture,
+            "Qwen2ForCausalLM");
+}
+
+TEST(Arch, TokenIdsOutsideTheVocabularyAreLeftOut) {
+  EXPECT_THAT(parse_arch(with(llama(), {{"eos_token_id", {-1, 99, 100}}})).eos_token_ids, ElementsAre(99));
+}
+
+TEST(Arch, RopeParametersOfTransformers5) {
+  const ArchSpec spec = parse_arch(
+      with(without(llama(), "rope_theta"),
+           {{"rope_parameters", {{"rope_type", "linear"}, {"rope_theta", 777.0}, {"factor", 3.0}}}}));
+  EXPECT_DOUBLE_EQ(spec.rope.theta, 777.0);
+  EXPECT_EQ(spec.rope.scaling, RopeScaling::kLinear);
+  EXPECT_DOUBLE_EQ(spec.rope.factor, 3.0);
+  EXPECT_EQ(spec.max_model_len, 1536);
+}
+
+TEST(Arch, YarnLengthensTheModel) {
+  const json scaling = {{"type", "yarn"}, {"factor", 4.0}, {"original_max_position_embeddings", 512}};
+  EXPECT_EQ(parse_arch(with(llama(), {{"rope_scaling", scaling}})).max_model_len, 2048);
+  // Where the configuration counts the factor in already, it stays.
+  EXPECT_EQ(
+      parse_arch(with(llama(), {{"rope_scaling", scaling}, {"max_position_embeddings", 2048}})).max_model_len,
+      2048);
+}
+
+TEST(Arch, RopeFrequenciesEqualTransformers) {
+  const json cases =
+      read_json_file(std::filesystem::path(QUIRE_SOURCE_DIR) / "tests/golden/models/rope.json");
+  ASSERT_GE(cases.size(), 8U);
+  for (const auto& [name, item] : cases.items()) {
+    SCOPED_TRACE(name);
+    json config = with(llama(), {{"num_key_value_heads", 1}});
+    config.erase("rope_theta");
+    const bool qwen = item["config"]["model_type"] == "qwen2";
+    config = with(config, {{"architectures", {qwen ? "Qwen2ForCausalLM" : "LlamaForCausalLM"}}});
+    const ArchSpec spec = parse_arch(with(config, item["config"]));
+    const auto expected = item["inverse_frequencies"].get<std::vector<float>>();
+    const auto found = rope_inverse_frequencies(spec.rope);
+    ASSERT_EQ(found.size(), expected.size());
+    for (size_t i = 0; i < expected.size(); ++i) EXPECT_NEAR(found[i], expected[i], 3e-7 * expected[i]) << i;
+    EXPECT_NEAR(spec.rope.attention_factor, item["attention_factor"].get<double>(), 1e-12);
+  }
+}
+
+TEST(Arch, MistralHasItsWindowInEveryLayer) {
+  EXPECT_THAT(windows(parse_arch(of("MistralForCausalLM", {{"sliding_window", 128}}))),
+              ElementsAre(128, 128, 128));
+  EXPECT_THAT(windows(parse_arch(of("MistralForCausalLM", {{"sliding_window", nullptr}}))),
+              ElementsAre(0, 0, 0));
+  EXPECT_THAT(windows(parse_arch(of("MistralForCausalLM"))), ElementsAre(4096, 4096, 4096));
+}
+
+TEST(Arch, QwenWindowsAreOffUnlessUsed) {
+  for (const char* name : {"Qwen2ForCausalLM", "Qwen3ForCausalLM"}) {
+    const json fields = {{"sliding_window", 32}, {"max_window_layers", 1}};
+    EXPECT_THAT(windows(parse_arch(of(name, fields))), ElementsAre(0, 0, 0));
+    EXPECT_THAT(windows(parse_arch(of(name, with(fields, {{"use_sliding_window", false}})))),
+                ElementsAre(0, 0, 0));
+    EXPECT_THAT(windows(parse_arch(of(name, with(fields, {{"use_sliding_window", true}})))),
+                ElementsAre(0, 32, 32));
+    const json types = {"sliding_attention", "full_attention", "sliding_attention"};
+    EXPECT_THAT(
+        windows(parse_arch(of(name, with(fields, {{"use_sliding_window", true}, {"layer_types", types}})))),
+        ElementsAre(32, 0, 32));
+    EXPECT_THAT(windows(parse_arch(of(name, with(fields, {{"layer_types", types}})))), ElementsAre(0, 0, 0));
+  }
+}
+
+TEST(Arch, QwenBiasesAndNorms) {
+  const ArchSpec two = parse_arch(of("Qwen2ForCausalLM"));
+  EXPECT_TRUE(two.qkv_bias);
+  EXPECT_FALSE(two.out_bias);
+  EXPECT_FALSE(two.qk_norm);
+  const ArchSpec three = parse_arch(of("Qwen3ForCausalLM"));
+  EXPECT_FALSE(three.qkv_bias);
+  EXPECT_TRUE(three.qk_norm);
+  EXPECT_EQ(three.head_dim, 128);
+  EXPECT_TRUE(parse_arch(of("Qwen3ForCausalLM", {{"attention_bias", true}})).out_bias);
+}
+
+json gpt2() {
+  return json{{"architectures", {"GPT2LMHeadModel"}},
+              {"vocab_size", 100},
+              {"n_embd", 48},
+              {"n_layer", 2},
+              {"n_head", 3},
+              {"n_positions", 64}};
+}
+
+TEST(Arch, ReadsGpt2) {
+  const ArchSpec spec = parse_arch(with(gpt2(), {{"n_inner", nullptr}}));
+  EXPECT_EQ(spec.intermediate_size, 192);
+  EXPECT_EQ(spec.head_dim, 16);
+  EXPECT_EQ(spec.position, PositionKind::kLearned);
+  EXPECT_EQ(spec.norm, NormKind::kLayer);
+  EXPECT_EQ(spec.activation, Activation::kGeluTanh);
+  EXPECT_TRUE(spec.tie_word_embeddings);
+  EXPECT_EQ(spec.max_model_len, 64);
+  EXPECT_FLOAT_EQ(spec.layers[1].attention_scale, 0.25F);
+  EXPECT_FLOAT_EQ(parse_arch(with(gpt2(), {{"scale_attn_weights", false}})).layers[1].attention_scale, 1.0F);
+  EXPECT_FLOAT_EQ(
+      parse_arch(with(gpt2(), {{"scale_attn_by_inverse_layer_idx", true}})).layers[1].attention_scale,
+      0.125F);
+}
+
+TEST(Arch, UnknownArchitecturesAreNamedWithThoseSupported) {
+  EXPECT_EQ(error_of(of("FooForCausalLM")),
+            "config.json: architecture 'FooForCausalLM' is not supported; supported: LlamaForCausalLM, "
+            "MistralForCausalLM, "
+            "Qwen2ForCausalLM, Qwen3ForCausalLM, GPT2LMHeadModel");
+  EXPECT_THAT(error_of(with(without(llama(), "architectures"), {{"model_type", "foo"}})),
+              HasSubstr("model_type 'foo'"));
+  EXPECT_THAT(error_of(without(llama(), "architectures")), HasSubstr("'architectures' is missing"));
+  EXPECT_THAT(error_of(json::array()), HasSubstr("not a JSON object"));
+}
+
+struct BadField {
+  const char* field;
+  json value;
+  const char* message;
+};
+
+TEST(Arch, WrongAndAbsurdFieldsAreNamed) {
+  const double nan = std::nan("");
+  const std::vector<BadField> cases = {
+      {"vocab_size", 0, "'vocab_size' is 0, but must be between 1 and"},
+      {"vocab_size", -5, "'vocab_size' is -5"},
+      {"vocab_size", "x", "'vocab_size' must be a whole number, but is \"x\""},
+      {"vocab_size", 1.5, "'vocab_size' must be a whole number"},
+      {"vocab_size", nan, "'vocab_size' must be a whole number"},
+      {"vocab_size", 1e300, "'vocab_size' must be a whole number"},
+      {"vocab_size", UINT64_MAX, "'vocab_size' must be a whole number"},
+      {"vocab_size", nullptr, "'vocab_size' is missing"},
+      {"hidden_size", int64_t{1} << 40, "'hidden_size' is 1099511627776"},
+      {"hidden_size", 65, "'num_attention_heads' is 8, which does not divide hidden_size (65)"},
+      {"num_hidden_layers", 1000000000, "'num_hidden_layers'"},
+      {"num_attention_heads", 0, "'num_attention_heads'"},
+      {"num_key_value_heads", 3, "'num_key_value_heads' is 3, which does not divide num_attention_heads (8)"},
+      {"num_key_value_heads", 16, "'num_key_value_heads' is 16"},
+      {"head_dim", 7, "'head_dim' is 7, but rotary positions need an even one"},
+      {"head_dim", -2, "'head_dim'"},
+      {"max_position_embeddings", 0, "'max_position_embeddings'"},
+      {"rms_norm_eps", -1.0, "'rms_norm_eps'"},
+      {"rms_norm_eps", nan, "'rms_norm_eps' is"},
+      {"rope_theta", 0, "'rope_theta'"},
+      {"rope_theta", "10000", "'rope_theta' must be a number"},
+      {"tie_word_embeddings", 1, "'tie_word_embeddings' must be true or false"},
+      {"hidden_act", "mish", "'hidden_act' is 'mish', which is not supported; supported: silu"},
+      {"hidden_act", 3, "'hidden_act' must be a string"},
+      {"architectures", "LlamaForCausalLM", "'architectures' must be a list"},
+      {"architectures", {1}, "'architectures' must hold strings"},
+      {"eos_token_id", "2", "'eos_token_id' must be a token id"},
+      {"partial_rotary_factor", 0.5, "'partial_rotary_factor' other than 1"},
+      {"rope_scaling", 3, "'rope_scaling' must be an object"},
+      {"rope_scaling", "linear", "'rope_scaling' must be an object"},
+      {"rope_scaling",
+       {{"type", "dynamic"}, {"factor", 2.0}},
+       "'rope_scaling.type' is 'dynamic', which is not supported"},
+      {"rope_scaling", {{"rope_type", "longrope"}}, "'rope_scaling.rope_type' is 'longrope'"},
+      {"rope_scaling", {{"rope_type", "linear"}}, "'rope_scaling.factor' is missing"},
+      {"rope_scaling", {{"rope_type", "linear"}, {"factor", 0}}, "'rope_scaling.factor' is 0"},
+      {"rope_scaling",
+       {{"rope_type", "llama3"}, {"factor", 8.0}},
+       "'rope_scaling.low_freq_factor' is missing"},
+      {"rope_scaling",
+       {{"rope_type", "llama3"}, {"factor", 8.0}, {"low_freq_factor", 4.0}, {"high_freq_factor", 4.0}},
+       "'rope_scaling.high_freq_factor' must be greater"},
+      {"rope_parameters",
+       {{"full_attention", {{"rope_type", "default"}}}},
+       "'rope_parameters.full_attention'"},
+      {"quantization_config",
+       {{"quant_method", "gptq"}},
+       "'quantization_config' names quantization method 'gptq', which is not supported"},
+  };
+  for (const auto& item : cases) {
+    EXPECT_THAT(error_of(with(llama(), {{item.field, item.value}})),
+                HasSubstr(std::string("config.json: ") + item.message));
+  }
+  EXPECT_THAT(error_of(of("MistralForCausalLM", {{"sliding_window", -1}})),
+              HasSubstr("'sliding_window' is -1"));
+  EXPECT_THAT(
+      error_of(of("Qwen2ForCausalLM", {{"use_sliding_window", true}, {"layer_types", {"full_attention"}}})),
+      HasSubstr("'layer_types' has 1 entries for 3 layers"));
+  EXPECT_THAT(
+      error_of(of("Qwen2ForCausalLM", {{"use_sliding_window", true}, {"layer_types", {"a", "b", "c"}}})),
+      HasSubstr("'layer_types' holds 'a'"));
+  EXPECT_THAT(error_of(with(gpt2(), {{"n_head", 5}})),
+              HasSubstr("'n_head' is 5, which does not divide n_embd (48)"));
+  EXPECT_THAT(error_of(with(gpt2(), {{"add_cross_attention", true}})),
+              HasSubstr("'add_cross_attention' is not supported"));
+}
+
+TEST(WeightNames, PatternsMatchLayerNumbers) {
+  EXPECT_EQ(with_layer("h.{}.ln_1", 12), "h.12.ln_1");
+  EXPECT_EQ(with_layer("norm", 12), "norm");
+  EXPECT_TRUE(matches_pattern("h.12.attn.bias", "h.{}.attn.bias"));
+  EXPECT_FALSE(matches_pattern("h..attn.bias", "h.{}.attn.bias"));
+  EXPECT_FALSE(matches_pattern("h.x.attn.bias", "h.{}.attn.bias"));
+  EXPECT_FALSE(matches_pattern("h.1.attn.bias.x", "h.{}.attn.bias"));
+  EXPECT_TRUE(matches_pattern("a", "a"));
+}
+
+}  // namespace
+}  // namespace quire

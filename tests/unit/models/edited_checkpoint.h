@@ -1,0 +1,80 @@
+// A checkpoint taken from the golden models and changed: tensors renamed, dropped, added, misshapen, moved by
+// a byte.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <map>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "io/checkpoint.h"
+#include "tensor/dtype.h"
+
+namespace quire::test {
+
+struct EditedTensor {
+  std::string dtype;  // safetensors' name
+  std::vector<int64_t> shape;
+  std::vector<std::byte> bytes;
+};
+
+inline EditedTensor zeros(std::vector<int64_t> shape, DType dtype = DType::kF32) {
+  size_t n = dtype_size(dtype);
+  for (const int64_t dim : shape) n *= static_cast<size_t>(dim);
+  constexpr const char* kNames[] = {"F64", "F32", "BF16", "F16", "I64", "I32", "I16", "I8", "U8", "BOOL"};
+  return {kNames[static_cast<size_t>(dtype)], std::move(shape), std::vector<std::byte>(n)};
+}
+
+class EditedCheckpoint {
+ public:
+  EditedCheckpoint() = default;
+  explicit EditedCheckpoint(const std::filesystem::path& dir) {
+    const auto source = Checkpoint::open(dir);
+    config = source->config();
+    for (const auto& name : source->names()) {
+      const TensorInfo& info = *source->find(name);
+      const auto bytes = source->bytes(name);
+      EditedTensor tensor = zeros({}, info.dtype);
+      tensor.shape = info.shape;
+      tensor.bytes.assign(bytes.begin(), bytes.end());
+      tensors.emplace(name, std::move(tensor));
+    }
+  }
+
+  nlohmann::json config;
+  std::map<std::string, EditedTensor> tensors;
+
+  // Every tensor lies `shift` bytes beyond a multiple of eight. The result looks into this object.
+  std::unique_ptr<Checkpoint> open(size_t shift = 0) {
+    nlohmann::json header = nlohmann::json::object();
+    size_t at = 0;
+    for (const auto& [name, tensor] : tensors) {
+      header[name] = {
+          {"dtype", tensor.dtype}, {"shape", tensor.shape}, {"data_offsets", {at, at + tensor.bytes.size()}}};
+      at += tensor.bytes.size();
+    }
+    std::string text = header.dump();
+    while (text.size() % 8 != shift) text += ' ';
+    file_.assign(8 + text.size() + at, std::byte{0});
+    for (size_t i = 0; i < 8; ++i) file_[i] = static_cast<std::byte>((text.size() >> (8 * i)) & 0xff);
+    std::memcpy(file_.data() + 8, text.data(), text.size());
+    size_t end = 8 + text.size();
+    for (const auto& [name, tensor] : tensors) {
+      std::memcpy(file_.data() + end, tensor.bytes.data(), tensor.bytes.size());
+      end += tensor.bytes.size();
+    }
+    config_ = config.dump();
+    return Checkpoint::from_memory({"edited", config_, "", file_});
+  }
+
+ private:
+  std::vector<std::byte> file_;
+  std::string config_;
+};
+
+}  // namespace quire::test

@@ -1,0 +1,122 @@
+// What a model costs: no allocation in a step, and the weights in memory once.
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <string>
+
+#include "ops/reference.h"
+#include "unit/models/allocation_counter.h"
+#include "unit/models/edited_checkpoint.h"
+#include "unit/models/golden_models.h"
+
+namespace quire {
+namespace {
+
+TEST(Memory, AStepAllocatesNothing) {
+  for (const char* name : {"llama", "qwen3", "gpt2"}) {
+    const auto loaded = test::load_model(test::golden_dir() / name, reference_ops());
+    const ArchSpec& spec = loaded.model->spec();
+    ActivationBuffers buffers = loaded.model->make_buffers(8);
+    const int64_t layer_bytes = kv_bytes_per_block(DType::kF32, 4, spec.num_kv_heads, spec.head_dim);
+    Buffer pool(static_cast<size_t>(layer_bytes * spec.num_layers * 2));
+    std::vector<KvCacheView> kv;
+    for (int32_t l = 0; l < spec.num_layers; ++l) {
+      kv.push_back({pool.data(), layer_bytes * spec.num_layers, l * layer_bytes, DType::kF32, 4,
+                    spec.num_kv_heads, spec.head_dim});
+    }
+    const std::vector<int32_t> tokens = {5, 6, 7, 8, 9};
+    const std::vector<int32_t> positions = {0, 1, 2, 3, 4};
+    const std::vector<int64_t> slots = {4, 5, 6, 7, 0};
+    const std::vector<int32_t> cu = {0, 5};
+    const std::vector<int32_t> lens = {5};
+    const std::vector<int32_t> indptr = {0, 2};
+    const std::vector<int32_t> blocks = {1, 0};
+    const std::vector<int32_t> rows = {0, 4};
+    ForwardBatch batch;
+    batch.token_ids = tokens;
+    batch.positions = positions;
+    batch.slot_mapping = slots;
+    batch.attention = {1, cu, lens, indptr, blocks};
+    batch.kv = kv;
+    Buffer workspace(reference_ops().workspace_bytes(8, 8, spec.num_heads, spec.head_dim, 1));
+    const OpContext ctx{nullptr, {workspace.data(), workspace.size()}};
+    std::vector<float> logits(static_cast<size_t>(2 * spec.vocab_size));
+    const int64_t before = test::allocation_count();
+    const TensorView hidden = loaded.model->forward(ctx, batch, buffers);
+    loaded.model->logits(ctx, hidden, rows, buffers,
+                         make_view(logits.data(), DType::kF32, Shape{2, spec.vocab_size}));
+    EXPECT_EQ(test::allocation_count() - before, 0) << name;
+  }
+}
+
+int64_t resident_bytes() {
+  std::ifstream in("/proc/self/statm");
+  int64_t total = 0;
+  int64_t resident = 0;
+  in >> total >> resident;
+  return resident * sysconf(_SC_PAGESIZE);
+}
+
+TEST(Memory, WeightsAreResidentOnce) {
+  // About 50 MB: a layer of 4 MB eight times, and an embedding and an output matrix of 8 MB each.
+  test::EditedCheckpoint big;
+  big.config = {{"architectures", {"LlamaForCausalLM"}},
+                {"vocab_size", 4096},
+                {"hidden_size", 512},
+                {"intermediate_size", 1024},
+                {"num_hidden_layers", 8},
+                {"num_attention_heads", 8},
+                {"num_key_value_heads", 8}};
+  const auto dir = std::filesystem::temp_directory_path() / ("quire-memory-" + std::to_string(getpid()));
+  std::filesystem::create_directory(dir);
+  int64_t total = 0;
+  {
+    nlohmann::json header = nlohmann::json::object();
+    const auto add = [&](const std::string& name, std::vector<int64_t> shape) {
+      int64_t bytes = 4;
+      for (const int64_t dim : shape) bytes *= dim;
+      header[name] = {{"dtype", "F32"}, {"shape", shape}, {"data_offsets", {total, total + bytes}}};
+      total += bytes;
+    };
+    add("model.embed_tokens.weight", {4096, 512});
+    add("lm_head.weight", {4096, 512});
+    add("model.norm.weight", {512});
+    for (int i = 0; i < 8; ++i) {
+      const std::string layer = "model.layers." + std::to_string(i) + ".";
+      for (const char* name : {"q_proj", "k_proj", "v_proj", "o_proj"})
+        add(layer + "self_attn." + name + ".weight", {512, 512});
+      for (const char* name : {"gate_proj", "up_proj"}) add(layer + "mlp." + name + ".weight", {1024, 512});
+      add(layer + "mlp.down_proj.weight", {512, 1024});
+      for (const char* name : {"input_layernorm", "post_attention_layernorm"})
+        add(layer + name + ".weight", {512});
+    }
+    std::string text = header.dump();
+    while (text.size() % 8 != 0) text += ' ';
+    std::ofstream out(dir / "model.safetensors", std::ios::binary);
+    for (size_t i = 0; i < 8; ++i) out.put(static_cast<char>((text.size() >> (8 * i)) & 0xff));
+    out << text;
+    const std::vector<char> zeros(1 << 20, 1);
+    for (int64_t left = total; left > 0; left -= std::min<int64_t>(left, 1 << 20)) {
+      out.write(zeros.data(), std::min<int64_t>(left, 1 << 20));
+    }
+    std::ofstream(dir / "config.json") << big.config.dump();
+  }
+  const int64_t before = resident_bytes();
+  int64_t highest = before;
+  const auto checkpoint = Checkpoint::open(dir);
+  const auto model = Model::load(*checkpoint, reference_ops(), {}, {.dtype = {}, .max_model_len = 64},
+                                 [&](int64_t, int64_t) { highest = std::max(highest, resident_bytes()); });
+  const int64_t after = resident_bytes();
+  // The embedding stays on disk until its rows are read. One fused matrix may be there twice while it is
+  // packed.
+  EXPECT_LT(after - before, total * 11 / 10);
+  EXPECT_LT(highest - before, total * 13 / 10);
+  EXPECT_GT(after - before, total / 2);
+  std::filesystem::remove_all(dir);
+}
+
+}  // namespace
+}  // namespace quire
