@@ -1,0 +1,243 @@
+#include "kv/kv_manager.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <numeric>
+
+#include "base/error.h"
+
+namespace quire {
+namespace {
+
+using ::testing::ElementsAre;
+using Tokens = std::vector<TokenId>;
+
+KvLayout layout_of(int32_t num_blocks, int32_t block_size,
+                   std::vector<KvGroupSpec> groups = {KvGroupSpec{}}) {
+  KvLayout layout;
+  layout.num_blocks = num_blocks;
+  layout.block_size = block_size;
+  layout.groups = std::move(groups);
+  return layout;
+}
+
+Tokens count_to(int32_t size) {
+  Tokens tokens(static_cast<size_t>(size));
+  std::iota(tokens.begin(), tokens.end(), 0);
+  return tokens;
+}
+
+// Opens a table and computes the tokens, taking from the cache what it has.
+TableId computed(KvManager& kv, const Tokens& tokens, PrefixMatch& match) {
+  const TableId table = kv.open(0, "");
+  kv.find_prefix(table, tokens, match);
+  EXPECT_TRUE(kv.start(table, match, static_cast<int32_t>(tokens.size())));
+  kv.commit(table, tokens, static_cast<int32_t>(tokens.size()));
+  kv.check_integrity();
+  return table;
+}
+
+TEST(KvManager, AllocatesOnDemandAndWastesOnlyTheLastBlock) {
+  KvManager kv(layout_of(16, 4), {});
+  PrefixMatch match;
+  const Tokens tokens = count_to(9);
+  const TableId table = computed(kv, tokens, match);
+  EXPECT_EQ(kv.stats().num_used, 3);
+  EXPECT_DOUBLE_EQ(kv.stats().waste(), 3.0 / 12.0);
+  std::vector<BlockCopy> copies;
+  EXPECT_TRUE(kv.allocate_slots(table, 12, copies));
+  EXPECT_EQ(kv.stats().num_used, 3);
+  EXPECT_TRUE(kv.allocate_slots(table, 13, copies));
+  EXPECT_EQ(kv.stats().num_used, 4);
+  EXPECT_TRUE(copies.empty());
+  kv.close(table);
+  EXPECT_EQ(kv.stats().num_used, 0);
+  EXPECT_EQ(kv.stats().num_cached, 2);
+  kv.check_integrity();
+}
+
+TEST(KvManager, ChangesNothingWhenBlocksRunOut) {
+  KvManager kv(layout_of(4, 4), {});
+  PrefixMatch match;
+  const TableId table = computed(kv, count_to(9), match);
+  const TableId other = kv.open(0, "");
+  kv.find_prefix(other, Tokens(8, 1), match);
+  EXPECT_FALSE(kv.start(other, match, 8));
+  std::vector<BlockCopy> copies;
+  EXPECT_FALSE(kv.allocate_slots(table, 17, copies));
+  EXPECT_EQ(kv.stats().num_used, 3);
+  EXPECT_TRUE(kv.block_table(other, 0).empty());
+  kv.check_integrity();
+}
+
+TEST(KvManager, ServesFullBlocksAndAtMostAllButOneToken) {
+  KvManager kv(layout_of(16, 4), {});
+  PrefixMatch match;
+  const TableId first = computed(kv, count_to(12), match);
+  EXPECT_EQ(match.num_tokens, 0);
+  const TableId second = computed(kv, count_to(12), match);
+  EXPECT_EQ(match.num_tokens, 8);
+  EXPECT_EQ(kv.block_table(first, 0)[1], kv.block_table(second, 0)[1]);
+  EXPECT_NE(kv.block_table(first, 0)[2], kv.block_table(second, 0)[2]);
+  const TableId third = computed(kv, count_to(13), match);
+  EXPECT_EQ(match.num_tokens, 12);
+  for (const TableId table : {second, first, third}) kv.close(table);
+  kv.check_integrity();
+}
+
+TEST(KvManager, FindsNothingThatIsNotCommitted) {
+  KvManager kv(layout_of(16, 4), {});
+  PrefixMatch match;
+  const TableId first = kv.open(0, "");
+  kv.find_prefix(first, count_to(12), match);
+  ASSERT_TRUE(kv.start(first, match, 12));
+  const TableId second = kv.open(0, "");
+  kv.find_prefix(second, count_to(12), match);
+  EXPECT_EQ(match.num_tokens, 0);
+  kv.commit(first, count_to(12), 5);
+  kv.find_prefix(second, count_to(12), match);
+  EXPECT_EQ(match.num_tokens, 4);
+}
+
+TEST(KvManager, SeparatesAdaptersAndSalts) {
+  KvManager kv(layout_of(16, 4), {});
+  PrefixMatch match;
+  computed(kv, count_to(12), match);
+  kv.find_prefix(kv.open(1, ""), count_to(12), match);
+  EXPECT_EQ(match.num_tokens, 0);
+  kv.find_prefix(kv.open(0, "tenant"), count_to(12), match);
+  EXPECT_EQ(match.num_tokens, 0);
+  kv.find_prefix(kv.open(0, ""), count_to(12), match);
+  EXPECT_EQ(match.num_tokens, 8);
+}
+
+TEST(KvManager, ReusesTheTailOfAFreedSequenceFirst) {
+  KvManager kv(layout_of(4, 4), {});
+  PrefixMatch match;
+  const TableId first = computed(kv, count_to(16), match);
+  kv.close(first);
+  EXPECT_EQ(kv.stats().num_cached, 4);
+  const TableId other = computed(kv, Tokens(8, 1), match);
+  const TableId again = kv.open(0, "");
+  kv.find_prefix(again, count_to(16), match);
+  EXPECT_EQ(match.num_tokens, 8) << "the front of the prefix is still there";
+  kv.close(other);
+}
+
+TEST(KvManager, CopiesASharedBlockBeforeItIsWritten) {
+  KvManager kv(layout_of(16, 4), {});
+  PrefixMatch match;
+  const Tokens tokens = count_to(6);
+  const TableId parent = computed(kv, tokens, match);
+  const TableId child = kv.fork(parent);
+  EXPECT_EQ(kv.stats().num_used, 2);
+  EXPECT_DOUBLE_EQ(kv.stats().waste(), 2.0 / 8.0) << "a shared block is counted once";
+  const BlockId shared = kv.block_table(parent, 0)[1];
+  std::vector<BlockCopy> copies;
+  ASSERT_TRUE(kv.allocate_slots(parent, 7, copies));
+  ASSERT_EQ(copies.size(), 1U);
+  EXPECT_EQ(copies[0].src, shared);
+  EXPECT_EQ(copies[0].dst, kv.block_table(parent, 0)[1]);
+  EXPECT_EQ(kv.block_table(child, 0)[1], shared);
+  ASSERT_TRUE(kv.allocate_slots(child, 7, copies));
+  EXPECT_EQ(copies.size(), 1U) << "the child has the block for itself now";
+  kv.check_integrity();
+  StepPlan plan;
+  kv.append_updates(child, 11, plan);
+  EXPECT_EQ(plan.block_table_updates.size(), 1U);
+  kv.close(parent);
+  kv.close(child);
+  EXPECT_EQ(kv.stats().num_used, 0);
+  kv.check_integrity();
+}
+
+TEST(KvManager, SaysOnlyWhatChangedInATable) {
+  KvManager kv(layout_of(16, 4), {});
+  PrefixMatch match;
+  const TableId table = computed(kv, count_to(9), match);
+  StepPlan plan;
+  kv.append_updates(table, 5, plan);
+  ASSERT_EQ(plan.block_table_updates.size(), 1U);
+  EXPECT_EQ(plan.block_table_updates[0].count, 3);
+  plan = {};
+  kv.append_updates(table, 5, plan);
+  EXPECT_TRUE(plan.block_table_updates.empty());
+  std::vector<BlockCopy> copies;
+  ASSERT_TRUE(kv.allocate_slots(table, 13, copies));
+  kv.append_updates(table, 5, plan);
+  ASSERT_EQ(plan.block_table_updates.size(), 1U);
+  EXPECT_EQ(plan.block_table_updates[0].seq, 5);
+  EXPECT_EQ(plan.block_table_updates[0].first_index, 3);
+  EXPECT_THAT(plan.block_ids, ElementsAre(kv.block_table(table, 0)[3]));
+}
+
+TEST(KvManager, AWindowGivesBackWhatNobodySeesAnyMore) {
+  KvManager kv(layout_of(16, 4, {{KvGroupKind::kSlidingWindow, 5, {}}}), {});
+  const TableId table = kv.open(0, "");
+  PrefixMatch match;
+  const Tokens tokens = count_to(40);
+  kv.find_prefix(table, tokens, match);
+  ASSERT_TRUE(kv.start(table, match, 8));
+  std::vector<BlockCopy> copies;
+  for (int32_t position = 8; position < 40; ++position) {
+    kv.commit(table, tokens, position);
+    ASSERT_TRUE(kv.allocate_slots(table, position + 1, copies));
+    kv.check_integrity();
+    EXPECT_LE(kv.stats().num_used, 3);
+    // The token at `position` sees back to position - 4.
+    EXPECT_GE(kv.block_table(table, 0)[static_cast<size_t>((position - 4) / 4)], 0);
+  }
+  EXPECT_EQ(kv.block_table(table, 0)[0], -1);
+}
+
+TEST(KvManager, AWindowNeedsOnlyItsOwnBlocksForAHit) {
+  // Only the last block stands in front of the window of the token to be computed.
+  KvManager kv(layout_of(12, 4, {{KvGroupKind::kSlidingWindow, 5, {}}}), {});
+  PrefixMatch match;
+  const Tokens tokens = count_to(33);
+  const TableId table = computed(kv, tokens, match);
+  kv.close(table);
+  const TableId again = kv.open(0, "");
+  kv.find_prefix(again, tokens, match);
+  EXPECT_EQ(match.num_tokens, 32);
+  EXPECT_THAT(match.blocks[0], ElementsAre(-1, -1, -1, -1, -1, -1, -1, ::testing::Ge(0)));
+  ASSERT_TRUE(kv.start(again, match, 33));
+  kv.check_integrity();
+}
+
+TEST(KvManager, AllGroupsMustHaveAPrefix) {
+  KvManager kv(layout_of(40, 4, {{KvGroupKind::kSlidingWindow, 5, {}}, {KvGroupKind::kFull, 0, {}}}), {});
+  PrefixMatch match;
+  const Tokens tokens = count_to(33);
+  const TableId table = computed(kv, tokens, match);
+  EXPECT_EQ(kv.stats().num_used, 9 + 2);
+  kv.close(table);
+  kv.check_integrity();
+  const TableId again = kv.open(0, "");
+  kv.find_prefix(again, tokens, match);
+  EXPECT_EQ(match.num_tokens, 32);
+  Tokens shorter(tokens.begin(), tokens.begin() + 20);
+  kv.find_prefix(kv.open(0, ""), shorter, match);
+  EXPECT_EQ(match.num_tokens, 16) << "the window's older blocks were given back and are still findable";
+}
+
+TEST(KvManager, RefusesLayoutsItCannotKeep) {
+  EXPECT_THROW(KvManager(layout_of(8, 4, {}), {}), Error);
+  EXPECT_THROW(KvManager(layout_of(8, 4, {{KvGroupKind::kState, 0, {}}}), {}), Error);
+  EXPECT_THROW(KvManager(layout_of(8, 4, {{KvGroupKind::kSlidingWindow, 0, {}}}), {}), Error);
+}
+
+TEST(KvManager, CountsTheBlocksThatALongSequenceNeeds) {
+  KvManager full(layout_of(8, 16), {});
+  EXPECT_EQ(full.max_blocks(0, 64), 0);
+  EXPECT_EQ(full.max_blocks(1, 64), 1);
+  EXPECT_EQ(full.max_blocks(33, 64), 3);
+  EXPECT_EQ(full.max_blocks(4'000'000'000, 64), 250'000'000);
+  KvManager window(layout_of(8, 16, {{KvGroupKind::kSlidingWindow, 32, {}}}), {});
+  EXPECT_EQ(window.max_blocks(20, 16), 2);
+  EXPECT_EQ(window.max_blocks(100'000, 16), 4);
+}
+
+}  // namespace
+}  // namespace quire
