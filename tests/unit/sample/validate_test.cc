@@ -1,0 +1,142 @@
+#include "sample/validate.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <limits>
+#include <string>
+#include <vector>
+
+namespace quire {
+namespace {
+
+constexpr float kInfinity = std::numeric_limits<float>::infinity();
+constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
+constexpr int32_t kVocab = 100;
+constexpr int32_t kMaxLogprobs = 20;
+
+struct Case {
+  std::string param;  // the field at fault; empty: accepted
+  std::function<void(SamplingParams&)> change;
+};
+
+void check(const std::vector<Case>& cases) {
+  for (size_t i = 0; i < cases.size(); ++i) {
+    SamplingParams params;
+    cases[i].change(params);
+    const Status status = validate(params, kVocab, kMaxLogprobs);
+    EXPECT_EQ(status.ok(), cases[i].param.empty()) << "case " << i << " " << status.failure().message;
+    EXPECT_EQ(status.failure().param, cases[i].param) << "case " << i;
+    if (!status) {
+      EXPECT_EQ(status.failure().kind, ErrorKind::kInvalidArgument);
+      EXPECT_THAT(status.failure().message, ::testing::HasSubstr(cases[i].param));
+      EXPECT_EQ(status.failure().message.back(), '.');
+    }
+  }
+}
+
+TEST(Validate, AcceptsTheDefaultsAndTheEndsOfEveryRange) {
+  check({
+      {"", [](SamplingParams&) {}},
+      {"", [](SamplingParams& p) { p.temperature = 0.0F; }},
+      {"", [](SamplingParams& p) { p.temperature = 2.0F; }},
+      {"", [](SamplingParams& p) { p.top_p = 1e-6F; }},
+      {"", [](SamplingParams& p) { p.top_k = -1; }},
+      {"", [](SamplingParams& p) { p.top_k = 1000000; }},
+      {"", [](SamplingParams& p) { p.min_p = 1.0F; }},
+      {"", [](SamplingParams& p) { p.presence_penalty = p.frequency_penalty = -2.0F; }},
+      {"", [](SamplingParams& p) { p.presence_penalty = p.frequency_penalty = 2.0F; }},
+      {"", [](SamplingParams& p) { p.n = 16384; }},
+      {"", [](SamplingParams& p) { p.max_tokens = 0; }},
+      {"", [](SamplingParams& p) { p.min_tokens = p.max_tokens = 5; }},
+      {"", [](SamplingParams& p) { p.logprobs = p.prompt_logprobs = kMaxLogprobs; }},
+      {"", [](SamplingParams& p) { p.logprobs = 0; }},
+      {"",
+       [](SamplingParams& p) {
+         p.logit_bias = {{0, 1000.0F}, {99, -1000.0F}};
+       }},
+      {"",
+       [](SamplingParams& p) {
+         p.allowed_token_ids = p.stop_token_ids = {0, 99};
+       }},
+      {"", [](SamplingParams& p) { p.seed = std::numeric_limits<int64_t>::min(); }},
+  });
+}
+
+TEST(Validate, RefusesWhatIsOutsideAndNamesTheField) {
+  check({
+      {"n", [](SamplingParams& p) { p.n = 0; }},
+      {"n", [](SamplingParams& p) { p.n = 16385; }},
+      {"n", [](SamplingParams& p) { p.n = 2, p.temperature = 0.0F; }},
+      {"temperature", [](SamplingParams& p) { p.temperature = -0.1F; }},
+      {"temperature", [](SamplingParams& p) { p.temperature = 2.01F; }},
+      {"temperature", [](SamplingParams& p) { p.temperature = kNan; }},
+      {"top_p", [](SamplingParams& p) { p.top_p = 0.0F; }},
+      {"top_p", [](SamplingParams& p) { p.top_p = 1.001F; }},
+      {"top_p", [](SamplingParams& p) { p.top_p = kNan; }},
+      {"top_k", [](SamplingParams& p) { p.top_k = -2; }},
+      {"min_p", [](SamplingParams& p) { p.min_p = -0.01F; }},
+      {"min_p", [](SamplingParams& p) { p.min_p = 1.01F; }},
+      {"repetition_penalty", [](SamplingParams& p) { p.repetition_penalty = 0.0F; }},
+      {"repetition_penalty", [](SamplingParams& p) { p.repetition_penalty = kInfinity; }},
+      {"presence_penalty", [](SamplingParams& p) { p.presence_penalty = 2.5F; }},
+      {"frequency_penalty", [](SamplingParams& p) { p.frequency_penalty = -2.5F; }},
+      {"max_tokens", [](SamplingParams& p) { p.max_tokens = -1; }},
+      {"min_tokens", [](SamplingParams& p) { p.min_tokens = -1; }},
+      {"min_tokens", [](SamplingParams& p) { p.min_tokens = 17; }},
+      {"logprobs", [](SamplingParams& p) { p.logprobs = 21; }},
+      {"logprobs", [](SamplingParams& p) { p.logprobs = -1; }},
+      {"logprobs", [](SamplingParams& p) { p.logprobs = -2; }},
+      {"prompt_logprobs", [](SamplingParams& p) { p.prompt_logprobs = 21; }},
+      {"stop",
+       [](SamplingParams& p) {
+         p.stop = {"a", ""};
+       }},
+      {"stop_token_ids", [](SamplingParams& p) { p.stop_token_ids = {100}; }},
+      {"allowed_token_ids", [](SamplingParams& p) { p.allowed_token_ids = {-1}; }},
+      {"logit_bias",
+       [](SamplingParams& p) {
+         p.logit_bias = {{100, 1.0F}};
+       }},
+      {"logit_bias",
+       [](SamplingParams& p) {
+         p.logit_bias = {{5, kNan}};
+       }},
+  });
+}
+
+TEST(Validate, TheWholeVocabularyMayBeAskedForWhereTheServerAllowsIt) {
+  SamplingParams params;
+  params.logprobs = -1;
+  EXPECT_TRUE(validate(params, kVocab, -1).ok());
+  EXPECT_TRUE(validate(params, kVocab, kVocab).ok());
+  params.logprobs = -2;
+  EXPECT_FALSE(validate(params, kVocab, -1).ok());
+}
+
+TEST(Validate, MessagesGiveTheRangeAndTheValue) {
+  SamplingParams params;
+  params.temperature = 2.1F;
+  EXPECT_EQ(validate(params, kVocab, kMaxLogprobs).failure().message,
+            "temperature must be at least 0 and at most 2, but is 2.1.");
+  params.temperature = 1.0F;
+  params.repetition_penalty = -0.5F;
+  EXPECT_EQ(validate(params, kVocab, kMaxLogprobs).failure().message,
+            "repetition_penalty must be greater than 0 and finite, but is -0.5.");
+}
+
+TEST(EffectiveSeed, IsTheRequestsOwnUnlessItHasNone) {
+  SamplingParams params;
+  const uint64_t drawn = effective_seed(params, 1, 2);
+  EXPECT_NE(drawn, effective_seed(params, 1, 3));
+  EXPECT_NE(drawn, effective_seed(params, 2, 2));
+  params.seed = -1;
+  EXPECT_EQ(effective_seed(params, 1, 2), drawn);
+  params.seed = 42;
+  EXPECT_EQ(effective_seed(params, 1, 2), 42U);
+  EXPECT_EQ(effective_seed(params, 9, 9), 42U);
+}
+
+}  // namespace
+}  // namespace quire
