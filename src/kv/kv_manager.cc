@@ -67,6 +67,12 @@ TableId KvManager::open(int32_t adapter, std::string_view cache_salt) {
   return id;
 }
 
+void KvManager::reserve(TableId id, int64_t num_tokens) {
+  const size_t num_blocks = static_cast<size_t>((num_tokens + block_size() - 1) / block_size());
+  for (GroupTable& group : at(id).groups) group.blocks.reserve(num_blocks);
+  if (caching_) at(id).hashes.reserve(num_blocks);
+}
+
 void KvManager::close(TableId id) {
   clear(id);
   at(id).open = false;

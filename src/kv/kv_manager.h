@@ -69,6 +69,8 @@ class KvManager {
 
   // A new, empty table set. Sequences with another adapter or cache_salt never share blocks with it.
   TableId open(int32_t adapter, std::string_view cache_salt);
+  // Prepares it for num_tokens tokens, so that it grows without allocating memory.
+  void reserve(TableId table, int64_t num_tokens);
   // Gives its blocks back and ends it.
   void close(TableId table);
   // Gives its blocks back (cached ones stay findable) and keeps it, empty.

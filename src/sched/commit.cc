@@ -87,10 +87,10 @@ void Scheduler::apply_forks(const StepResult& result) {
 }
 
 void Scheduler::fork_sample(Sequence& parent, Sequence& child) {
-  child.token_ids.reserve(parent.token_ids.capacity());
   child.token_ids = parent.token_ids;
   child.num_computed_tokens = parent.num_computed_tokens;
   child.table = kv_.fork(parent.table);
+  reserve_growth(child);
   child.known = true;
   child.state = SequenceState::kRunning;
   sequences_.emplace(child.id, &child);

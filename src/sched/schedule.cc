@@ -110,10 +110,20 @@ void Scheduler::start_group(Sequence& sequence) {
   --num_never_started_;
   group.num_cached_tokens = match_.num_tokens;
   started_.push_back(group.id);
+  reserve_growth(sequence);
   if (config_.enable_prefix_caching && !group.sampling.prompt_logprobs.has_value()) {
     totals_.prefix_queried_tokens += group.num_prompt_tokens;
     totals_.prefix_hit_tokens += match_.num_tokens;
   }
+}
+
+// A sequence that runs allocates nothing from step to step: its vectors have their final size from the start.
+void Scheduler::reserve_growth(Sequence& sequence) {
+  const SequenceGroup& group = *sequence.group;
+  const int64_t final_size =
+      std::min<int64_t>(int64_t{group.num_prompt_tokens} + group.sampling.max_tokens, config_.max_model_len);
+  sequence.token_ids.reserve(static_cast<size_t>(final_size));
+  kv_.reserve(sequence.table, final_size);
 }
 
 void Scheduler::insert_running(Sequence& sequence) {

@@ -133,6 +133,7 @@ class Scheduler {
   void preempt(Sequence& sequence);
   bool admit(Sequence& sequence);
   void start_group(Sequence& sequence);
+  void reserve_growth(Sequence& sequence);
   int32_t chunk_of(const Sequence& sequence, int32_t num_computed_tokens) const;
   void put_in_flight(Sequence& sequence, int32_t num_new_tokens);
   void append_init(const Sequence& sequence);

@@ -1,0 +1,66 @@
+// A step of sequences that only decode takes no memory from the heap.
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <cstdlib>
+#include <new>
+
+#include "unit/sched/fake_executor.h"
+
+namespace {
+std::atomic<int64_t> num_allocations{0};
+}
+
+// Counts every allocation of this executable.
+void* operator new(size_t size) {
+  num_allocations.fetch_add(1, std::memory_order_relaxed);
+  void* memory = std::malloc(size == 0 ? 1 : size);
+  if (memory == nullptr) throw std::bad_alloc();
+  return memory;
+}
+void operator delete(void* memory) noexcept {
+  std::free(memory);
+}
+void operator delete(void* memory, size_t) noexcept {
+  std::free(memory);
+}
+
+namespace quire::testing {
+namespace {
+
+TEST(SchedulerCost, SteadyDecodeAllocatesNothing) {
+  SchedulerConfig config;
+  config.max_num_seqs = 64;
+  config.max_num_batched_tokens = 4096;
+  config.max_model_len = 2000;
+  Scheduler scheduler(config, make_layout(4096, 16));
+  for (RequestId id = 0; id < 32; ++id) {
+    ASSERT_TRUE(scheduler
+                    .add_request(make_request(
+                        id, make_prompt(60 + static_cast<int32_t>(id), static_cast<uint64_t>(id)), 900, 2))
+                    .ok());
+  }
+  FakeExecutor executor(make_layout(4096, 16));
+  StepResult result;
+  // The forks and a few steps, in which the plan's vectors find their size.
+  for (int i = 0; i < 40; ++i) result = executor.execute(scheduler.schedule()), scheduler.commit(result);
+  ASSERT_EQ(scheduler.stats().num_running, 64);
+  int64_t allocated = 0;
+  for (int i = 0; i < 500; ++i) {
+    int64_t before = num_allocations.load();
+    const StepPlan& plan = scheduler.schedule();
+    allocated += num_allocations.load() - before;
+    result.step = plan.step;
+    result.sampled.clear();
+    for (const ScheduledSequence& scheduled : plan.scheduled)
+      result.sampled.push_back({scheduled.seq, 7, -1.0F, {}});
+    before = num_allocations.load();
+    scheduler.commit(result);
+    allocated += num_allocations.load() - before;
+  }
+  EXPECT_EQ(scheduler.stats().num_running, 64);
+  EXPECT_EQ(allocated, 0);
+}
+
+}  // namespace
+}  // namespace quire::testing
