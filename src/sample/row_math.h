@@ -23,7 +23,7 @@ struct RowMax {
 // block_max [num_blocks(values.size())]: the largest of each block.
 RowMax block_maxima(std::span<const float> values, float* block_max);
 
-// The sum of exp((v - max) * scale) over the row, relative error about 1e-7; exponents below -87.3 count as
+// The sum of exp((v - max) * scale) over the row, relative error below 1e-6; exponents below -87.3 count as
 // exactly 0. max: at least every entry, finite; scale > 0. block_sum [num_blocks(values.size())]: the sum of
 // each block.
 double sum_exp(std::span<const float> values, float max, float scale, double* block_sum);
