@@ -1,0 +1,76 @@
+// The real engine behind the server's interface.
+#include "base/metrics.h"
+#include "server/serving_engine.h"
+
+namespace quire {
+namespace {
+
+class EngineAdapter final : public ServingEngine {
+ public:
+  explicit EngineAdapter(Engine& engine) : engine_(engine) {}
+
+  const ModelInfo& model() const override { return engine_.model(); }
+  const SamplingParams& default_sampling() const override { return engine_.default_sampling(); }
+  bool has_tokenizer() const override { return engine_.tokenizer() != nullptr; }
+  bool has_chat_template() const override { return engine_.chat_template() != nullptr; }
+
+  std::vector<TokenId> encode(std::string_view text, bool add_special_tokens) const override {
+    return engine_.tokenizer()->encode(text, add_special_tokens);
+  }
+  std::vector<TokenId> encode_rendered(std::string_view text) const override {
+    return engine_.tokenizer()->encode_rendered(text);
+  }
+  std::string decode(std::span<const TokenId> ids, bool skip_special_tokens) const override {
+    return engine_.tokenizer()->decode(ids, skip_special_tokens);
+  }
+  std::string token_bytes(TokenId id) const override { return engine_.tokenizer()->token_bytes(id); }
+  std::string token_name(TokenId id) const override {
+    return std::string(engine_.tokenizer()->id_to_token(id));
+  }
+
+  Result<std::string> render_chat(const ChatPrompt& prompt) const override {
+    ChatRenderOptions options;
+    options.messages = prompt.messages;
+    options.tools = prompt.tools;
+    options.documents = prompt.documents;
+    options.kwargs = prompt.kwargs;
+    options.add_generation_prompt = prompt.add_generation_prompt;
+    options.continue_final_message = prompt.continue_final_message;
+    if (const Tokenizer* tokenizer = engine_.tokenizer()) {
+      if (!tokenizer->bos_token().empty()) options.bos_token = tokenizer->bos_token();
+      if (!tokenizer->eos_token().empty()) options.eos_token = tokenizer->eos_token();
+    }
+    auto text = prompt.chat_template.empty() ? engine_.chat_template()->render(options)
+                                             : render_given(prompt.chat_template, options);
+    if (text.ok()) return text;
+    Failure failure = text.failure();
+    if (failure.param.empty()) failure.param = "messages";
+    return failure;
+  }
+
+  Result<RequestId> submit(GenerateRequest request, OutputSink sink) override {
+    return engine_.submit(std::move(request), std::move(sink));
+  }
+  void abort(RequestId request) override { engine_.abort(request); }
+  bool drain(std::chrono::milliseconds timeout) override { return engine_.drain(timeout); }
+  std::string metrics_page() override { return engine_.metrics().render(); }
+
+ private:
+  static Result<std::string> render_given(const std::string& source, const ChatRenderOptions& options) {
+    try {
+      return ChatTemplate::parse(source, "chat_template").render(options);
+    } catch (const Error& e) {
+      return invalid_argument(e.what(), "chat_template");
+    }
+  }
+
+  Engine& engine_;
+};
+
+}  // namespace
+
+std::unique_ptr<ServingEngine> make_serving_engine(Engine& engine) {
+  return std::make_unique<EngineAdapter>(engine);
+}
+
+}  // namespace quire

@@ -1,0 +1,225 @@
+#include "server/http/http_server.h"
+
+#include <sys/resource.h>
+
+#include <algorithm>
+#include <boost/asio/bind_executor.hpp>
+#include <boost/asio/executor_work_guard.hpp>
+#include <boost/asio/post.hpp>
+#include <condition_variable>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include "base/error.h"
+#include "base/log.h"
+#include "base/strings.h"
+#include "server/http/connection.h"
+
+namespace quire {
+namespace {
+
+namespace asio = boost::asio;
+using asio::ip::tcp;
+using boost::system::error_code;
+
+using Acceptor = asio::basic_socket_acceptor<tcp, Connection::Strand>;
+
+constexpr int kListenBacklog = 4096;
+constexpr double kForcedEndSeconds = 5.0;  // a handler may be at work on a long prompt
+constexpr auto kAcceptPause = std::chrono::milliseconds(100);
+constexpr auto kAcceptComplaint = std::chrono::seconds(10);
+
+// Thousands of connections need as many descriptors; the soft limit is usually 1024.
+void raise_descriptor_limit() {
+  rlimit limit{};
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= limit.rlim_max) return;
+  limit.rlim_cur = limit.rlim_max;
+  setrlimit(RLIMIT_NOFILE, &limit);
+}
+
+}  // namespace
+
+struct HttpServer::Impl {
+  std::shared_ptr<ConnectionShared> shared = std::make_shared<ConnectionShared>();
+  std::optional<Acceptor> acceptor;  // with its timer on one strand
+  std::optional<asio::steady_timer> accept_pause;
+  std::optional<asio::executor_work_guard<asio::io_context::executor_type>> work;
+  std::vector<std::thread> threads;
+  uint16_t port = 0;
+  std::chrono::steady_clock::time_point last_complaint{};
+
+  std::mutex stop_mutex;  // one stop() at a time
+
+  // Connections that may have to be told to stop; dead entries are swept as the list grows.
+  std::mutex mutex;
+  std::vector<std::weak_ptr<Connection>> connections;
+  size_t sweep_at = 64;
+
+  void open();
+  void accept();
+  void on_accept(error_code ec, Connection::Socket socket);
+  void add(const std::shared_ptr<Connection>& connection);
+  void tell_all(bool force);
+  void close_listener();
+  bool wait_for_end(double timeout_s) const;
+};
+
+void HttpServer::Impl::open() {
+  const HttpServerOptions& o = shared->options;
+  const auto fail = [&](const error_code& ec) {
+    throw Error(cat("cannot listen on ", o.host, ":", o.port, ": ", ec.message(),
+                    ec == asio::error::address_in_use
+                        ? " (another program has the port; choose another with --port)"
+                        : ""));
+  };
+  error_code ec;
+  tcp::resolver resolver(shared->io);
+  const auto found = resolver.resolve(o.host, std::to_string(o.port), tcp::resolver::passive, ec);
+  if (ec || found.empty()) fail(ec);
+  // An IPv4 address where the name has both kinds: what clients try first for "localhost".
+  auto chosen =
+      std::find_if(found.begin(), found.end(), [](const auto& e) { return e.endpoint().address().is_v4(); });
+  if (chosen == found.end()) chosen = found.begin();
+  const tcp::endpoint endpoint = chosen->endpoint();
+  acceptor.emplace(asio::make_strand(shared->io));
+  acceptor->open(endpoint.protocol(), ec);
+  if (ec) fail(ec);
+  acceptor->set_option(Acceptor::reuse_address(true), ec);
+  acceptor->bind(endpoint, ec);
+  if (ec) fail(ec);
+  acceptor->listen(kListenBacklog, ec);
+  if (ec) fail(ec);
+  port = acceptor->local_endpoint().port();
+}
+
+void HttpServer::Impl::accept() {
+  acceptor->async_accept(
+      asio::make_strand(shared->io),
+      asio::bind_executor(acceptor->get_executor(), [this](error_code ec, Connection::Socket socket) {
+        on_accept(ec, std::move(socket));
+      }));
+}
+
+void HttpServer::Impl::on_accept(error_code ec, Connection::Socket socket) {
+  if (shared->stopping.load() || ec == asio::error::operation_aborted) return;
+  if (!ec) {
+    const auto connection = std::make_shared<Connection>(shared, std::move(socket));
+    add(connection);
+    connection->start();
+    return accept();
+  }
+  if (ec == asio::error::connection_aborted) return accept();
+  // Out of descriptors or memory: the waiting client stays in the queue, so trying again at once would only
+  // burn the CPU.
+  const auto now = std::chrono::steady_clock::now();
+  if (now - last_complaint > kAcceptComplaint) {
+    last_complaint = now;
+    log_warning("cannot accept connections for now: ", ec.message(), " (", shared->num_connections.load(),
+                " are open)");
+  }
+  accept_pause->expires_after(kAcceptPause);
+  accept_pause->async_wait([this](error_code e) {
+    if (!e) accept();
+  });
+}
+
+void HttpServer::Impl::add(const std::shared_ptr<Connection>& connection) {
+  const std::lock_guard lock(mutex);
+  connections.push_back(connection);
+  if (connections.size() >= sweep_at) {
+    std::erase_if(connections, [](const auto& c) { return c.expired(); });
+    sweep_at = std::max<size_t>(64, 2 * connections.size());
+  }
+}
+
+void HttpServer::Impl::tell_all(bool force) {
+  std::vector<std::weak_ptr<Connection>> all;
+  {
+    const std::lock_guard lock(mutex);
+    all = connections;
+  }
+  for (const auto& weak : all) {
+    if (const auto c = weak.lock()) asio::post(c->strand(), [c, force] { c->stop(force); });
+  }
+}
+
+bool HttpServer::Impl::wait_for_end(double timeout_s) const {
+  const auto end = std::chrono::steady_clock::now() + std::chrono::duration<double>(timeout_s);
+  while (shared->num_connections.load() > 0) {
+    if (std::chrono::steady_clock::now() >= end) return false;
+    std::this_thread::sleep_for(std::chrono::milliseconds(2));
+  }
+  return true;
+}
+
+HttpServer::HttpServer(HttpServerOptions options, HttpApp app) : impl_(std::make_shared<Impl>()) {
+  impl_->shared->options = std::move(options);
+  impl_->shared->app = std::move(app);
+}
+
+HttpServer::~HttpServer() {
+  stop(0.0);
+}
+
+void HttpServer::start() {
+  raise_descriptor_limit();
+  impl_->open();
+  impl_->accept_pause.emplace(impl_->acceptor->get_executor());
+  impl_->work.emplace(impl_->shared->io.get_executor());
+  asio::post(impl_->acceptor->get_executor(), [impl = impl_.get()] { impl->accept(); });
+  for (int i = 0; i < std::max(1, impl_->shared->options.num_threads); ++i) {
+    impl_->threads.emplace_back([shared = impl_->shared.get()] {
+      while (true) {
+        try {
+          shared->io.run();
+          return;
+        } catch (const std::exception& e) {
+          log_error("internal error in the server: ", e.what());
+        }
+      }
+    });
+  }
+}
+
+uint16_t HttpServer::port() const {
+  return impl_->port;
+}
+int64_t HttpServer::num_connections() const {
+  return impl_->shared->num_connections.load();
+}
+int64_t HttpServer::num_exchanges() const {
+  return impl_->shared->num_exchanges.load();
+}
+
+void HttpServer::Impl::close_listener() {
+  shared->stopping.store(true);
+  asio::post(acceptor->get_executor(), [this] {
+    error_code ignored;
+    acceptor->close(ignored);
+    accept_pause->cancel();
+  });
+}
+
+void HttpServer::cut() {
+  if (!impl_->acceptor) return;
+  impl_->close_listener();
+  impl_->tell_all(true);
+}
+
+void HttpServer::stop(double timeout_s) {
+  const std::lock_guard lock(impl_->stop_mutex);
+  if (impl_->threads.empty()) return;
+  impl_->close_listener();
+  impl_->tell_all(false);
+  if (!impl_->wait_for_end(timeout_s)) {
+    impl_->tell_all(true);
+    impl_->wait_for_end(kForcedEndSeconds);
+  }
+  impl_->work.reset();
+  impl_->shared->io.stop();
+  for (auto& t : impl_->threads) t.join();
+  impl_->threads.clear();
+}
+
+}  // namespace quire

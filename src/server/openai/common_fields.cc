@@ -1,0 +1,266 @@
+#include "server/openai/common_fields.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "base/clock.h"
+#include "base/strings.h"
+
+namespace quire {
+namespace {
+
+constexpr size_t kMaxStopStrings = 128;
+constexpr size_t kMaxStopBytes = 16 << 10;
+constexpr size_t kMaxCacheSaltBytes = 128;
+constexpr size_t kMaxIdBytes = 128;
+
+// Labels and hints: their absence from the answer cannot be noticed.
+constexpr std::array<std::string_view, 9> kHarmless = {"user",
+                                                       "metadata",
+                                                       "store",
+                                                       "service_tier",
+                                                       "safety_identifier",
+                                                       "prompt_cache_key",
+                                                       "prompt_cache_retention",
+                                                       "parallel_tool_calls",
+                                                       "session_id"};
+
+struct Unsupported {
+  std::string_view field;
+  std::string_view what;
+};
+constexpr std::array<Unsupported, 20> kUnsupported = {{
+    {"structured_outputs", "structured outputs"},
+    {"guided_json", "structured outputs"},
+    {"guided_regex", "structured outputs"},
+    {"guided_choice", "structured outputs"},
+    {"guided_grammar", "structured outputs"},
+    {"grammar", "structured outputs"},
+    {"json_schema", "structured outputs"},
+    {"ebnf", "structured outputs"},
+    {"regex", "structured outputs"},
+    {"use_beam_search", "beam search"},
+    {"bad_words", "bad_words"},
+    {"thinking_token_budget", "a thinking token budget"},
+    {"logprob_token_ids", "logprobs of given tokens"},
+    {"prompt_logprob_token_ids", "logprobs of given tokens"},
+    {"repetition_detection", "repetition detection"},
+    {"prompt_embeds", "prompts as embeddings"},
+    {"suffix", "a suffix (fill in the middle)"},
+    {"functions", "the functions field (use tools)"},
+    {"audio", "audio output"},
+    {"web_search_options", "web search"},
+}};
+
+// Says nothing: false, 0, "", [] and {}.
+bool neutral(const Json& value) {
+  if (value.is_boolean()) return !value.get<bool>();
+  if (value.is_number()) return value.get<double>() == 0.0;
+  if (value.is_string()) return value.get_ref<const std::string&>().empty();
+  return value.empty();
+}
+
+void read_logit_bias(FieldReader& fields, int32_t vocab_size, SamplingParams& sampling) {
+  const Json* bias = fields.object("logit_bias");
+  if (bias == nullptr) return;
+  for (const auto& item : bias->items()) {
+    const std::string& key = item.key();
+    const bool digits = !key.empty() && key.size() <= 9 &&
+                        std::all_of(key.begin(), key.end(), [](char c) { return c >= '0' && c <= '9'; });
+    if (!digits || std::stol(key) >= vocab_size) {
+      return fields.fail(cat("logit_bias: '", key.substr(0, 40),
+                             "' is no token id; the model's token ids are 0 to ", vocab_size - 1),
+                         "logit_bias");
+    }
+    if (!item.value().is_number()) {
+      return fields.fail(
+          cat("logit_bias: the bias of token ", key, " must be a number, not ", json_type_name(item.value())),
+          "logit_bias");
+    }
+    const auto value = static_cast<float>(item.value().get<double>());
+    sampling.logit_bias.emplace_back(static_cast<TokenId>(std::stol(key)),
+                                     std::clamp(value, -100.0F, 100.0F));
+  }
+}
+
+void read_stop(FieldReader& fields, SamplingParams& sampling) {
+  auto stop = fields.texts("stop");
+  if (!stop) return;
+  size_t bytes = 0;
+  for (const std::string& s : *stop) {
+    if (s.empty()) return fields.fail("stop must not contain an empty string", "stop");
+    bytes += s.size();
+  }
+  if (stop->size() > kMaxStopStrings || bytes > kMaxStopBytes) {
+    return fields.fail(
+        cat("stop takes at most ", kMaxStopStrings, " strings of ", kMaxStopBytes, " bytes together"),
+        "stop");
+  }
+  sampling.stop = std::move(*stop);
+}
+
+template <typename T, typename V>
+void take(T& target, const std::optional<V>& value) {
+  if (value) target = static_cast<T>(*value);
+}
+
+void read_sampling(FieldReader& fields, const ModelInfo& model, SamplingParams& s) {
+  take(s.n, fields.integer32("n"));
+  take(s.temperature, fields.number("temperature"));
+  take(s.top_p, fields.number("top_p"));
+  take(s.top_k, fields.integer32("top_k"));
+  take(s.min_p, fields.number("min_p"));
+  take(s.repetition_penalty, fields.number("repetition_penalty"));
+  take(s.presence_penalty, fields.number("presence_penalty"));
+  take(s.frequency_penalty, fields.number("frequency_penalty"));
+  if (const auto seed =
+          fields.integer("seed", std::numeric_limits<int64_t>::min(), std::numeric_limits<int64_t>::max())) {
+    s.seed = *seed;
+  }
+  take(s.min_tokens, fields.integer32("min_tokens"));
+  take(s.ignore_eos, fields.boolean("ignore_eos"));
+  take(s.include_stop_str_in_output, fields.boolean("include_stop_str_in_output"));
+  take(s.skip_special_tokens, fields.boolean("skip_special_tokens"));
+  take(s.spaces_between_special_tokens, fields.boolean("spaces_between_special_tokens"));
+  read_stop(fields, s);
+  read_logit_bias(fields, model.vocab_size, s);
+  if (auto ids = fields.tokens("stop_token_ids", model.vocab_size)) s.stop_token_ids = std::move(*ids);
+  if (auto ids = fields.tokens("allowed_token_ids", model.vocab_size)) {
+    if (ids->empty()) fields.fail("allowed_token_ids must not be empty", "allowed_token_ids");
+    s.allowed_token_ids = std::move(*ids);
+  }
+  if (const auto best_of = fields.integer32("best_of"); best_of && *best_of != s.n) {
+    fields.fail("best_of must equal n: choosing among more samples than are returned is not supported",
+                "best_of");
+  }
+}
+
+void read_stream(FieldReader& fields, GenerationSpec& spec) {
+  spec.stream = fields.boolean("stream").value_or(false);
+  const Json* options = fields.object("stream_options");
+  if (options == nullptr) return;
+  if (!spec.stream) return fields.fail("stream_options needs stream: true", "stream_options");
+  FieldReader inner(*options);
+  spec.include_usage = inner.boolean("include_usage").value_or(false);
+  spec.continuous_usage = spec.include_usage && inner.boolean("continuous_usage_stats").value_or(false);
+  if (!inner.ok()) fields.fail(cat("stream_options: ", inner.failure().message), "stream_options");
+}
+
+void read_response_format(FieldReader& fields) {
+  const Json* format = fields.object("response_format");
+  if (format == nullptr) return;
+  const auto type = format->find("type");
+  if (type == format->end() || !type->is_string())
+    return fields.fail("response_format.type must be a string", "response_format");
+  const auto& name = type->get_ref<const std::string&>();
+  if (name == "text") return;
+  if (name == "json_object" || name == "json_schema" || name == "structural_tag") {
+    return fields.fail(ErrorKind::kUnsupported,
+                       cat("response_format '", name, "' is not supported by this build"), "response_format");
+  }
+  fields.fail(cat("response_format.type '", name.substr(0, 80), "' is unknown; supported: text"),
+              "response_format");
+}
+
+}  // namespace
+
+std::string read_model(FieldReader& fields, const ApiOptions& options) {
+  const auto name = fields.text("model");
+  if (!name || name->empty()) return options.model_names.front();
+  if (std::find(options.model_names.begin(), options.model_names.end(), *name) == options.model_names.end()) {
+    fields.fail(ErrorKind::kNotFound,
+                cat("the model '", name->substr(0, 200),
+                    "' does not exist here; available: ", join(options.model_names, ", ")),
+                "model");
+  }
+  return *name;
+}
+
+void read_generation_fields(FieldReader& fields, const ServingEngine& engine, GenerationSpec& spec) {
+  spec.created = unix_seconds();
+  spec.sampling = engine.default_sampling();
+  read_sampling(fields, engine.model(), spec.sampling);
+  read_stream(fields, spec);
+  read_response_format(fields);
+  spec.return_token_ids = fields.boolean("return_token_ids").value_or(false);
+  spec.tokens_as_ids = fields.boolean("return_tokens_as_token_ids").value_or(false);
+  spec.prompt_logprobs = fields.integer32("prompt_logprobs", -1);
+  if (spec.prompt_logprobs && spec.stream)
+    fields.fail("prompt_logprobs is not available with stream: true", "prompt_logprobs");
+  take(spec.priority, fields.integer32("priority"));
+  if (const auto salt = fields.text("cache_salt")) {
+    if (salt->empty() || salt->size() > kMaxCacheSaltBytes) {
+      fields.fail(cat("cache_salt must have 1 to ", kMaxCacheSaltBytes, " bytes"), "cache_salt");
+    }
+    spec.cache_salt = *salt;
+  }
+  if (const auto id = fields.text("request_id")) {
+    if (id->empty() || id->size() > kMaxIdBytes)
+      fields.fail(cat("request_id must have 1 to ", kMaxIdBytes, " bytes"), "request_id");
+    spec.id = *id;
+  }
+}
+
+void refuse_unsupported(FieldReader& fields) {
+  for (const Unsupported& row : kUnsupported) {
+    const Json* value = fields.any(row.field);
+    if (value == nullptr || neutral(*value)) continue;
+    fields.fail(ErrorKind::kUnsupported, cat(row.field, ": ", row.what, " is not supported by this build"),
+                row.field);
+  }
+  for (const std::string_view name : kHarmless) (void)fields.any(name);
+}
+
+void settle_unread(FieldReader& fields, const ApiOptions& options, GenerationSpec& spec) {
+  spec.ignored_params = fields.unread();
+  if (options.strict_params && !spec.ignored_params.empty()) {
+    fields.fail(cat("unknown field '", spec.ignored_params.front().substr(0, 80),
+                    "' (this server is strict about fields)"),
+                spec.ignored_params.front().substr(0, 80));
+  }
+}
+
+Truncation read_truncation(FieldReader& fields) {
+  Truncation result;
+  result.keep = fields.integer32("truncate_prompt_tokens", -1);
+  if (result.keep == 0)
+    fields.fail("truncate_prompt_tokens must be -1 or at least 1", "truncate_prompt_tokens");
+  if (const auto side = fields.text("truncation_side")) {
+    if (*side != "left" && *side != "right")
+      fields.fail("truncation_side must be 'left' or 'right'", "truncation_side");
+    result.cut_left = *side != "right";
+  }
+  return result;
+}
+
+Status fit_prompt(PromptInput& prompt, const Truncation& truncation, std::optional<int32_t> wanted,
+                  int32_t otherwise, const ModelInfo& model) {
+  const int64_t limit = model.max_model_len;
+  // Scoring a prompt generates nothing, everything else at least one token.
+  const int64_t least = wanted ? std::min<int64_t>(*wanted, 1) : 1;
+  if (truncation.keep) {
+    const int64_t keep =
+        *truncation.keep >= 0 ? *truncation.keep : std::max<int64_t>(1, limit - wanted.value_or(1));
+    const auto size = static_cast<int64_t>(prompt.ids.size());
+    if (size > keep && truncation.cut_left)
+      prompt.ids.erase(prompt.ids.begin(), prompt.ids.begin() + (size - keep));
+    if (size > keep && !truncation.cut_left) prompt.ids.resize(static_cast<size_t>(keep));
+  }
+  const auto size = static_cast<int64_t>(prompt.ids.size());
+  if (size == 0) return invalid_argument("the prompt has no tokens", "prompt");
+  if (size + least > limit) {
+    return invalid_argument(
+        cat("the prompt has ", size, " tokens, the model takes ", limit, " (--max-model-len)",
+            size <= limit ? " and at least one has to be generated" : ""),
+        "prompt");
+  }
+  if (wanted && size + *wanted > limit) {
+    return invalid_argument(cat("the prompt has ", size, " tokens and max_tokens is ", *wanted, ", together ",
+                                size + *wanted, "; the model takes ", limit, " (--max-model-len)"),
+                            "max_tokens");
+  }
+  prompt.max_tokens = wanted ? *wanted : static_cast<int32_t>(std::min<int64_t>(otherwise, limit - size));
+  return {};
+}
+
+}  // namespace quire

@@ -1,0 +1,117 @@
+// /tokenize and /detokenize, in vLLM's form and in llama.cpp's (which has `content` where vLLM has `prompt`).
+#include <algorithm>
+
+#include "base/strings.h"
+#include "server/openai/api.h"
+#include "server/openai/common_fields.h"
+
+namespace quire {
+namespace {
+
+void write_piece(JsonOut& out, const ServingEngine& engine, TokenId id) {
+  const std::string bytes = engine.token_bytes(id);
+  out.begin_object().key("id").integer(id).key("piece");
+  if (is_valid_utf8(bytes)) {
+    out.string(bytes);
+  } else {
+    out.begin_array();
+    for (const char c : bytes) out.integer(static_cast<int>(static_cast<uint8_t>(c)));
+    out.end_array();
+  }
+  out.end_object();
+}
+
+// llama.cpp: {content, add_special, with_pieces} -> {tokens}
+Result<std::string> tokenize_content(FieldReader& fields, const ServingEngine& engine) {
+  const auto content = fields.text("content");
+  const bool add_special = fields.boolean("add_special").value_or(false);
+  const bool with_pieces = fields.boolean("with_pieces").value_or(false);
+  if (!fields.ok()) return fields.failure();
+  std::string body;
+  JsonOut out(body);
+  out.begin_object().key("tokens");
+  const auto ids = engine.encode(content.value_or(""), add_special);
+  if (with_pieces) {
+    out.begin_array();
+    for (const TokenId id : ids) write_piece(out, engine, id);
+    out.end_array();
+  } else {
+    write_token_ids(out, ids);
+  }
+  out.end_object();
+  return body;
+}
+
+Result<std::vector<TokenId>> encode_chat(FieldReader& fields, const ApiState& state) {
+  const bool add_special = fields.boolean("add_special_tokens").value_or(false);
+  auto prompt = read_chat_prompt(fields, state.options);
+  if (!prompt.ok()) return prompt.failure();
+  if (!state.engine.has_chat_template() && prompt->chat_template.empty()) {
+    return invalid_argument(
+        "the model has no chat template: start the server with --chat-template FILE, or send a prompt",
+        "messages");
+  }
+  auto text = state.engine.render_chat(*prompt);
+  if (!text.ok()) return text.failure();
+  return add_special ? state.engine.encode(*text, true) : state.engine.encode_rendered(*text);
+}
+
+}  // namespace
+
+Result<std::string> answer_tokenize(const Json& body, const ApiState& state) {
+  const ServingEngine& engine = state.engine;
+  FieldReader fields(body);
+  (void)read_model(fields, state.options);
+  if (!fields.ok()) return fields.failure();
+  if (!engine.has_tokenizer()) return invalid_argument("the model has no tokenizer");
+  if (fields.any("content") != nullptr) return tokenize_content(fields, engine);
+
+  const bool names = fields.boolean("return_token_strs").value_or(false);
+  std::vector<TokenId> ids;
+  if (fields.any("messages") != nullptr) {
+    auto chat = encode_chat(fields, state);
+    if (!chat.ok()) return chat.failure();
+    ids = std::move(chat).value();
+  } else {
+    const auto prompt = fields.text("prompt");
+    const bool add_special = fields.boolean("add_special_tokens").value_or(true);
+    if (!fields.ok()) return fields.failure();
+    if (!prompt) return invalid_argument("prompt, messages or content is missing", "prompt");
+    ids = engine.encode(*prompt, add_special);
+  }
+  if (!fields.ok()) return fields.failure();
+  std::string text;
+  JsonOut out(text);
+  out.begin_object()
+      .key("count")
+      .integer(ids.size())
+      .key("max_model_len")
+      .integer(engine.model().max_model_len)
+      .key("tokens");
+  write_token_ids(out, ids);
+  out.key("token_strs");
+  if (names) {
+    out.begin_array();
+    for (const TokenId id : ids) out.string(engine.token_name(id));
+    out.end_array();
+  } else {
+    out.null();
+  }
+  out.end_object();
+  return text;
+}
+
+Result<std::string> answer_detokenize(const Json& body, const ApiState& state) {
+  FieldReader fields(body);
+  (void)read_model(fields, state.options);
+  const auto ids = fields.tokens("tokens", state.engine.model().vocab_size);
+  if (!fields.ok()) return fields.failure();
+  if (!ids) return invalid_argument("tokens is missing", "tokens");
+  if (!state.engine.has_tokenizer()) return invalid_argument("the model has no tokenizer");
+  const std::string text = state.engine.decode(*ids, false);
+  std::string answer;
+  JsonOut(answer).begin_object().key("prompt").string(text).key("content").string(text).end_object();
+  return answer;
+}
+
+}  // namespace quire
