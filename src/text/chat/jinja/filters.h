@@ -1,0 +1,27 @@
+// The filters of jinja2 (with transformers' tojson), by name.
+#pragma once
+
+#include <span>
+#include <string_view>
+
+#include "text/chat/jinja/ast.h"
+
+namespace quire::jinja {
+
+struct FilterDefinition {
+  std::string_view name;
+  FilterFunction function;
+};
+
+// Null when there is none.
+FilterFunction find_filter(std::string_view name);
+
+// The parts of the table: of strings, of sequences, of numbers and the rest.
+std::span<const FilterDefinition> string_filters();
+std::span<const FilterDefinition> sequence_filters();
+std::span<const FilterDefinition> value_filters();
+
+// item.attribute by a dotted path, as the `attribute` argument of filters gives it.
+Value get_path(Interpreter& interpreter, Value item, const Value& path);
+
+}  // namespace quire::jinja

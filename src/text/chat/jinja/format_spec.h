@@ -1,0 +1,32 @@
+// Python's format specification: [[fill]align][sign][#][0][width][grouping][.precision][type].
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "text/chat/jinja/ops.h"
+
+namespace quire::jinja {
+
+inline constexpr int64_t kMostWidth = 1 << 20;      // characters that a width may ask for
+inline constexpr int64_t kMostPrecision = 1 << 10;  // digits that a precision may ask for
+
+struct FormatSpec {
+  char32_t fill = U' ';
+  char align = '\0';  // < > ^ =, 0: the default of the type
+  char sign = '-';
+  bool alternate = false;
+  int64_t width = 0;
+  char grouping = '\0';  // , or _
+  int64_t precision = -1;
+  int64_t least_digits = -1;  // of an integer, from the precision of %d
+  char type = '\0';
+};
+
+FormatSpec parse_format_spec(std::string_view text, bool of_string);
+std::string format_string(Heap& heap, std::string_view text, const FormatSpec& spec);
+std::string format_number(Heap& heap, const Value& value, const FormatSpec& spec);
+// ascii(value): repr with escapes for all but ASCII.
+std::string ascii_of(Heap& heap, const Value& value);
+
+}  // namespace quire::jinja

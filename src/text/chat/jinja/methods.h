@@ -1,0 +1,12 @@
+// The parts of the table of methods.
+#pragma once
+
+#include <span>
+
+#include "text/chat/jinja/objects.h"
+
+namespace quire::jinja {
+
+std::span<const MethodDefinition> string_methods();
+
+}  // namespace quire::jinja

@@ -1,0 +1,61 @@
+// A case of a golden file: the input of one rendering and what the reference made of it.
+#pragma once
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <sstream>
+#include <string>
+
+#include "text/chat/chat_template.h"
+
+namespace quire::test {
+
+using Json = nlohmann::ordered_json;
+
+inline std::string read_file(const std::filesystem::path& path) {
+  std::ifstream in(path, std::ios::binary);
+  std::stringstream text;
+  text << in.rdbuf();
+  return text.str();
+}
+
+inline std::filesystem::path shared_dir() {
+  const char* given = std::getenv("QUIRE_SHARED");
+  return given != nullptr ? std::filesystem::path(given)
+                          : std::filesystem::path(QUIRE_SOURCE_DIR) / ".." / "shared";
+}
+
+inline ChatRenderOptions case_options(const Json& entry, const std::string& now) {
+  ChatRenderOptions options;
+  const auto get = [&](const char* name) { return entry.contains(name) ? entry.at(name) : Json(); };
+  options.messages = entry.contains("messages") ? entry.at("messages") : Json::array();
+  options.tools = get("tools");
+  options.documents = get("documents");
+  options.add_generation_prompt = entry.value("add_generation_prompt", false);
+  options.continue_final_message = entry.value("continue_final_message", false);
+  if (const Json bos = get("bos_token"); bos.is_string()) options.bos_token = bos.get<std::string>();
+  if (const Json eos = get("eos_token"); eos.is_string()) options.eos_token = eos.get<std::string>();
+  options.kwargs = get("kwargs");
+  options.now = parse_now(now).value();
+  return options;
+}
+
+// Empty when the rendering agrees with the case, else what differs.
+inline std::string disagreement(const ChatTemplate& tmpl, const Json& entry, const std::string& now) {
+  const auto got = tmpl.render(case_options(entry, now));
+  if (entry.contains("expected")) {
+    if (!got.ok()) return "failed: " + got.failure().message;
+    const auto expected = entry.at("expected").get<std::string>();
+    return *got == expected ? "" : "got\n" + *got + "\nexpected\n" + expected;
+  }
+  if (got.ok())
+    return "rendered\n" + *got + "\nbut the reference raised " + entry.at("error").get<std::string>();
+  // The words of raise_exception are the template's own; those of other errors may differ.
+  if (entry.contains("error_type")) return "";
+  const auto& message = got.failure().message;
+  return message == entry.at("error").get<std::string>() ? "" : "failed with: " + message;
+}
+
+}  // namespace quire::test
