@@ -27,6 +27,11 @@ void Scheduler::begin_commit(const StepResult& result) {
   commit_.progress.clear();
   commit_.started.clear();
   commit_.started.swap(started_);
+  started_cached_tokens_.clear();
+  for (const RequestId request : commit_.started) {
+    const auto it = groups_.find(request);
+    started_cached_tokens_.push_back(it == groups_.end() ? 0 : it->second->num_cached_tokens);
+  }
   born_.clear();
   uncommitted_ = false;
 }

@@ -232,7 +232,10 @@ SchedulerStats Scheduler::stats() const {
 
 int32_t Scheduler::num_cached_tokens(RequestId request) const {
   const auto it = groups_.find(request);
-  return it == groups_.end() ? 0 : it->second->num_cached_tokens;
+  if (it != groups_.end()) return it->second->num_cached_tokens;
+  const auto started = std::find(commit_.started.begin(), commit_.started.end(), request);
+  if (started == commit_.started.end()) return 0;
+  return started_cached_tokens_[static_cast<size_t>(started - commit_.started.begin())];
 }
 
 bool Scheduler::reset_prefix_cache() {

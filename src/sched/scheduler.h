@@ -108,7 +108,8 @@ class Scheduler {
 
   SchedulerStats stats() const;
 
-  // Prompt tokens served from the prefix cache at the first admission; 0 for an unknown request.
+  // Prompt tokens served from the prefix cache at the first admission; 0 for an unknown request. A request
+  // that ended in the commit that named it in `started` is known until the next commit.
   int32_t num_cached_tokens(RequestId request) const;
 
   // Throws Error where bookkeeping disagrees with itself. O(everything).

@@ -130,6 +130,17 @@ TEST(SchedulerPrefix, ServesFullBlocksOfAnEarlierPrompt) {
   harness.expect_as_alone(1);
 }
 
+TEST(SchedulerPrefix, IsCountedForARequestThatEndsInItsFirstStep) {
+  Harness harness(sharing_config(), make_layout(64, 4));
+  ASSERT_TRUE(harness.add(make_request(0, make_prompt(19, 0), 1)).ok());
+  harness.drain();
+  ASSERT_TRUE(harness.add(make_request(1, make_prompt(19, 0), 1)).ok());
+  harness.step();
+  EXPECT_TRUE(harness.requests[1].finished);
+  EXPECT_EQ(harness.scheduler.num_cached_tokens(1), 16);
+  harness.drain();
+}
+
 TEST(SchedulerPrefix, AlwaysComputesTheLastToken) {
   Harness harness(sharing_config(), make_layout(64, 4));
   ASSERT_TRUE(harness.add(make_request(0, make_prompt(16, 0), 3)).ok());
