@@ -20,18 +20,25 @@ template <class V, class S, int kRows, int kCount>
 void score_block(const float* const* q, const KeyTile<S>& tile, int first, int64_t head_dim, float* scores) {
   using F = typename V::F;
   F sum[kRows][kCount];
+  QUIRE_UNROLL
   for (int r = 0; r < kRows; ++r) {
+    QUIRE_UNROLL
     for (int g = 0; g < kCount; ++g) sum[r][g] = V::zero();
   }
   for (int64_t d = 0; d < head_dim; ++d) {
     F key[kCount];
+    QUIRE_UNROLL
     for (int g = 0; g < kCount; ++g) key[g] = S::template load<V>(tile.group[first + g] + d * tile.stride);
+    QUIRE_UNROLL
     for (int r = 0; r < kRows; ++r) {
       const F v = V::set1(q[r][d]);
+      QUIRE_UNROLL
       for (int g = 0; g < kCount; ++g) sum[r][g] = V::fma(v, key[g], sum[r][g]);
     }
   }
+  QUIRE_UNROLL
   for (int r = 0; r < kRows; ++r) {
+    QUIRE_UNROLL
     for (int g = 0; g < kCount; ++g) V::store(scores + r * kTile + (first + g) * 16, sum[r][g]);
   }
 }
@@ -60,21 +67,28 @@ void weigh_block(const typename S::T* const* values, int64_t begin, int64_t end,
                  const float* weights, float* acc, int64_t acc_stride) {
   using F = typename V::F;
   F sum[kRows][kCount];
+  QUIRE_UNROLL
   for (int r = 0; r < kRows; ++r) {
+    QUIRE_UNROLL
     for (int c = 0; c < kCount; ++c) sum[r][c] = V::load(acc + r * acc_stride + dim + 16 * c);
   }
   for (int64_t p = begin; p < end; ++p) {
     F value[kCount];
+    QUIRE_UNROLL
     for (int c = 0; c < kCount; ++c) {
       const typename S::T* at = values[p] + dim + 16 * c;
       value[c] = kCount == 1 && lanes < 16 ? S::template load_part<V>(at, lanes) : S::template load<V>(at);
     }
+    QUIRE_UNROLL
     for (int r = 0; r < kRows; ++r) {
       const F w = V::set1(weights[r * kTile + p]);
+      QUIRE_UNROLL
       for (int c = 0; c < kCount; ++c) sum[r][c] = V::fma(w, value[c], sum[r][c]);
     }
   }
+  QUIRE_UNROLL
   for (int r = 0; r < kRows; ++r) {
+    QUIRE_UNROLL
     for (int c = 0; c < kCount; ++c) V::store(acc + r * acc_stride + dim + 16 * c, sum[r][c]);
   }
 }
@@ -106,6 +120,7 @@ void softmax_tile(const AttentionArgs& args, float* scores, int64_t low, int64_t
   using F = typename V::F;
   const F none = V::set1(-__builtin_inff());
   F score[kGroups];
+  QUIRE_UNROLL
   for (int g = 0; g < kGroups; ++g) {
     // The lanes outside are chosen away, whatever the memory under them holds.
     const auto seen = V::lanes(low - 16 * g, high - 16 * g);
@@ -116,6 +131,7 @@ void softmax_tile(const AttentionArgs& args, float* scores, int64_t low, int64_t
   static_assert(kGroups == 4);
   float highest = V::reduce_max(V::max(V::max(score[0], score[1]), V::max(score[2], score[3])));
   if (!fresh && *line_max > highest) highest = *line_max;
+  QUIRE_UNROLL
   for (int g = 0; g < kGroups; ++g) {
     const auto seen = V::lanes(low - 16 * g, high - 16 * g);
     score[g] = V::select(seen, exp<V>(V::sub(score[g], V::set1(highest))), V::zero());
@@ -187,6 +203,29 @@ void find_keys(const AttentionArgs& args, int64_t origin, int64_t begin, int64_t
   }
 }
 
+// Few lines leave no time to wait for memory, and blocks lie anywhere, so that the processor cannot guess the
+// next one: values are asked for before the scores, the next tile's keys before the values.
+inline void prefetch_bytes(const void* begin, int64_t bytes) {
+  const char* p = static_cast<const char*>(begin);
+  for (int64_t i = 0; i < bytes; i += 64) _mm_prefetch(p + i, _MM_HINT_T0);
+}
+
+template <class S>
+void prefetch_keys(const AttentionArgs& args, int64_t begin, int64_t end) {
+  if (args.block_size % 16 != 0) return;
+  const PagedRows<S> rows{args};
+  const int64_t row_bytes = args.block_size * static_cast<int64_t>(sizeof(typename S::T));
+  for (int64_t p = begin; p < end; p += 16) {
+    const auto* keys = rows.keys(p);
+    if (args.block_size == 16) {
+      prefetch_bytes(keys, args.head_dim * row_bytes);
+    } else {
+      for (int64_t d = 0; d < args.head_dim; ++d)
+        prefetch_bytes(keys + d * args.block_size, 16 * sizeof(typename S::T));
+    }
+  }
+}
+
 // The weighted values of lines [first, last) of the chunk. Lines that see all the positions go together; what
 // only some of them see goes line by line, before and after, so that each line's order is that of the
 // positions.
@@ -237,10 +276,19 @@ void attend_tile(const AttentionArgs& args, const AttentionState& state, int64_t
   const int last_group = static_cast<int>((end - origin + 15) / 16);
   const typename S::T* values[kTile];
   const PagedRows<S> rows{args};
-  for (int64_t p = begin; p < end; ++p) values[p - origin] = rows.values(p);
+  for (int64_t p = begin; p < end;) {
+    const typename S::T* row = rows.values(p);
+    const int64_t left = args.block_size - p % args.block_size;
+    const int64_t run_end = end - p < left ? end : p + left;
+    for (; p < run_end; ++p, row += args.head_dim) values[p - origin] = row;
+  }
 
   const int lines = last - first;
   const int blocks = (lines + kLineBlock - 1) / kLineBlock;
+  if (blocks == 1) {
+    const int64_t row_bytes = args.head_dim * static_cast<int64_t>(sizeof(typename S::T));
+    for (int64_t p = begin; p < end; ++p) prefetch_bytes(values[p - origin], row_bytes);
+  }
   for (int b = 0; b < blocks; ++b) {
     const int from = first + lines * b / blocks;
     const int to = first + lines * (b + 1) / blocks;
@@ -253,6 +301,9 @@ void attend_tile(const AttentionArgs& args, const AttentionState& state, int64_t
       const int64_t seen_first = line.low > segment ? line.low : segment;
       softmax_tile<V>(args, args.scores + l * kTile, line.low - origin, line.high - origin,
                       seen_first >= origin, state.max + l, state.sum + l, state.acc + l * args.acc_stride);
+    }
+    if (blocks == 1 && last_high > origin + kTile) {
+      prefetch_keys<S>(args, origin + kTile, last_high < origin + 2 * kTile ? last_high : origin + 2 * kTile);
     }
     weigh_lines<V, S>(args, values, origin, from, to, state);
   }

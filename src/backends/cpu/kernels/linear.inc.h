@@ -27,8 +27,11 @@ void multiply_block(const typename S::T* const* weights, const float* const* x, 
   using N = typename V::Narrow;
   constexpr int kLanes = V::kNarrowLanes;
   N sum[kRows][kUnits][2];
+  QUIRE_UNROLL
   for (int r = 0; r < kRows; ++r) {
+    QUIRE_UNROLL
     for (int u = 0; u < kUnits; ++u) {
+      QUIRE_UNROLL
       for (int h = 0; h < 2; ++h) {
         sum[r][u][h] =
             first ? V::narrow_zero() : V::narrow_load(acc + r * acc_row_stride + (2 * u + h) * kLanes);
@@ -36,12 +39,15 @@ void multiply_block(const typename S::T* const* weights, const float* const* x, 
     }
   }
   const typename S::T* w[kUnits];
+  QUIRE_UNROLL
   for (int u = 0; u < kUnits; ++u) w[u] = weights[u];
   const float* in[kRows];
+  QUIRE_UNROLL
   for (int r = 0; r < kRows; ++r) in[r] = x[r];
   for (int64_t i = 0; i < k; ++i) {
     N low[kUnits];
     N high[kUnits];
+    QUIRE_UNROLL
     for (int u = 0; u < kUnits; ++u) {
       if constexpr (kPrefetch) {
         const char* ahead = reinterpret_cast<const char*>(w[u] + i * kPanel) + kPrefetchBytes;
@@ -50,16 +56,21 @@ void multiply_block(const typename S::T* const* weights, const float* const* x, 
       }
       S::template load_columns<V>(w[u] + i * kPanel, &low[u], &high[u]);
     }
+    QUIRE_UNROLL
     for (int r = 0; r < kRows; ++r) {
       const N v = V::narrow_set1(in[r][i]);
+      QUIRE_UNROLL
       for (int u = 0; u < kUnits; ++u) {
         sum[r][u][0] = V::narrow_fma(v, low[u], sum[r][u][0]);
         sum[r][u][1] = V::narrow_fma(v, high[u], sum[r][u][1]);
       }
     }
   }
+  QUIRE_UNROLL
   for (int r = 0; r < kRows; ++r) {
+    QUIRE_UNROLL
     for (int u = 0; u < kUnits; ++u) {
+      QUIRE_UNROLL
       for (int h = 0; h < 2; ++h)
         V::narrow_store(acc + r * acc_row_stride + (2 * u + h) * kLanes, sum[r][u][h]);
     }
@@ -106,6 +117,7 @@ void multiply_units(const LinearArgs& args, int64_t row_begin, int64_t row_end, 
   alignas(64) float acc[kRowChunk * kAccStride];
   const auto* all = static_cast<const T*>(args.weights);
   const T* base[kUnits];
+  QUIRE_UNROLL
   for (int u = 0; u < kUnits; ++u) {
     const int64_t panel = (unit + u) / kUnitsPerPanel<V>;
     const int64_t lane = (unit + u) % kUnitsPerPanel<V> * kLanes;
@@ -119,6 +131,7 @@ void multiply_units(const LinearArgs& args, int64_t row_begin, int64_t row_end, 
   for (int64_t begin = 0; begin < args.k; begin += slice) {
     const int64_t depth = args.k - begin < slice ? args.k - begin : slice;
     const T* weights[kUnits];
+    QUIRE_UNROLL
     for (int u = 0; u < kUnits; ++u) weights[u] = base[u] + begin * kPanel;
     for (int64_t b = 0; b < blocks; ++b) {
       const int64_t first = rows * b / blocks;
@@ -130,6 +143,7 @@ void multiply_units(const LinearArgs& args, int64_t row_begin, int64_t row_end, 
     }
   }
   for (int64_t r = 0; r < rows; ++r) {
+    QUIRE_UNROLL
     for (int u = 0; u < kUnits; ++u) {
       const int64_t column =
           (unit + u) / kUnitsPerPanel<V> * kPanel + (unit + u) % kUnitsPerPanel<V> * kLanes;

@@ -1,0 +1,123 @@
+#include "ops/checks.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "base/error.h"
+
+namespace quire {
+namespace {
+
+float storage[4096];
+
+TensorView f32(Shape shape) {
+  return make_view(storage, DType::kF32, shape);
+}
+
+void expect_refusal(const std::function<void()>& check, const std::string& shape) {
+  try {
+    check();
+    FAIL() << "accepted; the fault was in " << shape;
+  } catch (const Error& e) {
+    EXPECT_THAT(e.what(), testing::HasSubstr(shape));
+  }
+}
+
+PackedLinear matrix(int64_t n, int64_t k) {
+  PackedLinear w;
+  w.n = n;
+  w.k = k;
+  return w;
+}
+
+TEST(Checks, LinearTakesMatchingShapesAlone) {
+  check_linear(f32({2, 5}), f32({2, 3}), matrix(5, 3), {});
+  check_linear(f32({2, 5}), f32({2, 3}), matrix(5, 3), f32({2, 5}));
+  expect_refusal([] { check_linear(f32({2, 5}), f32({2, 4}), matrix(5, 3), {}); }, "[2, 4]");
+  expect_refusal([] { check_linear(f32({2, 6}), f32({2, 3}), matrix(5, 3), {}); }, "[2, 6]");
+  expect_refusal([] { check_linear(f32({3, 5}), f32({2, 3}), matrix(5, 3), {}); }, "[3, 5]");
+  expect_refusal([] { check_linear(f32({2, 5}), f32({2, 3}), matrix(5, 3), f32({1, 5})); }, "[1, 5]");
+  expect_refusal(
+      [] {
+        check_linear(make_view(storage, DType::kBF16, {2, 5}), f32({2, 3}), matrix(5, 3), {});
+      },
+      "bfloat16");
+  PackedLinear biased = matrix(5, 3);
+  biased.bias = Buffer(4 * sizeof(float));
+  expect_refusal([&] { check_linear(f32({2, 5}), f32({2, 3}), biased, {}); }, "bias of 16 bytes");
+}
+
+TEST(Checks, EmbeddingRefusesIdsOutsideTheTable) {
+  const std::vector<int32_t> good = {0, 9};
+  const std::vector<int32_t> high = {0, 10};
+  const std::vector<int32_t> low = {-1, 0};
+  check_embedding(f32({2, 4}), f32({10, 4}), good);
+  expect_refusal([&] { check_embedding(f32({2, 4}), f32({10, 4}), high); }, "10 of 10");
+  expect_refusal([&] { check_embedding(f32({2, 4}), f32({10, 4}), low); }, "-1 of 10");
+  expect_refusal([&] { check_embedding(f32({3, 4}), f32({10, 4}), good); }, "[3, 4]");
+  expect_refusal(
+      [&] {
+        check_embedding(f32({2, 4}), make_view(storage, DType::kI8, {10, 4}), good);
+      },
+      "int8");
+  check_embedding_packed(f32({2, 4}), matrix(10, 4), good);
+  expect_refusal([&] { check_embedding_packed(f32({2, 4}), matrix(10, 4), high); }, "10 of 10");
+}
+
+TEST(Checks, NormsNeedTheWeightOfTheLastDimension) {
+  check_norm(f32({2, 3, 8}), f32({2, 3, 8}), f32({8}), {});
+  expect_refusal([] { check_norm(f32({2, 8}), f32({2, 8}), f32({7}), {}); }, "[7]");
+  expect_refusal([] { check_norm(f32({2, 9}), f32({2, 8}), f32({8}), {}); }, "[2, 9]");
+  expect_refusal([] { check_norm(f32({2, 8}), f32({2, 8}), f32({8}), f32({6})); }, "[6]");
+}
+
+TEST(Checks, RopeNeedsPositionsInsideItsTable) {
+  const std::vector<int32_t> good = {0, 4};
+  const std::vector<int32_t> bad = {0, 5};
+  check_rope(f32({2, 3, 8}), good, f32({5, 6}));
+  expect_refusal([&] { check_rope(f32({2, 3, 8}), bad, f32({5, 6})); }, "5 of 5");
+  expect_refusal([&] { check_rope(f32({2, 3, 8}), good, f32({5, 10})); }, "[5, 10]");
+  expect_refusal([&] { check_rope(f32({2, 3, 8}), good, f32({5, 5})); }, "[5, 5]");
+  expect_refusal([&] { check_rope(f32({3, 3, 8}), good, f32({5, 6})); }, "positions [2]");
+}
+
+TEST(Checks, AttentionNeedsBlocksForAllItsTokens) {
+  const KvCacheView cache = {reinterpret_cast<std::byte*>(storage), 1024, 0, DType::kF32, 4, 1, 8};
+  const std::vector<int32_t> cu = {0, 2};
+  const std::vector<int32_t> lens = {9};
+  const std::vector<int32_t> too_long = {13};
+  const std::vector<int32_t> too_short = {1};
+  const std::vector<int32_t> indptr = {0, 3};
+  const std::vector<int32_t> blocks = {0, 1, 2};
+  const TensorView q = f32({2, 4, 8});
+  check_paged_attention(q, q, cache, {1, cu, lens, indptr, blocks});
+  expect_refusal([&] { check_paged_attention(q, q, cache, {1, cu, too_long, indptr, blocks}); }, "13 tokens");
+  expect_refusal([&] { check_paged_attention(q, q, cache, {1, cu, too_short, indptr, blocks}); }, "1 tokens");
+  expect_refusal(
+      [&] {
+        check_paged_attention(q, f32({2, 4, 9}), cache, {1, cu, lens, indptr, blocks});
+      },
+      "[2, 4, 9]");
+  expect_refusal(
+      [&] {
+        check_paged_attention(q, f32({3, 4, 8}), cache, {1, cu, lens, indptr, blocks});
+      },
+      "[3, 4, 8]");
+}
+
+TEST(Checks, KvWriteAndGatesMatchTheirRows) {
+  const KvCacheView cache = {reinterpret_cast<std::byte*>(storage), 1024, 0, DType::kF32, 4, 2, 8};
+  const std::vector<int64_t> slots = {0, -1};
+  check_kv_write(cache, f32({2, 2, 8}), f32({2, 2, 8}), slots);
+  expect_refusal([&] { check_kv_write(cache, f32({2, 3, 8}), f32({2, 2, 8}), slots); }, "[2, 3, 8]");
+  expect_refusal([&] { check_kv_write(cache, f32({3, 2, 8}), f32({3, 2, 8}), slots); }, "slots [2]");
+  check_gated_activation(f32({2, 4}), f32({2, 8}));
+  expect_refusal([] { check_gated_activation(f32({2, 4}), f32({2, 7})); }, "[2, 7]");
+}
+
+}  // namespace
+}  // namespace quire
