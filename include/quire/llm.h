@@ -29,11 +29,13 @@ struct EngineOptions {
   int64_t kv_cache_memory = 0;             // bytes; 0: 40 % of the free memory
   int32_t max_num_seqs = 256;
   int32_t max_num_batched_tokens = 0;      // 0: 2048
+  int32_t long_prefill_token_threshold = 0;  // tokens of one sequence in one step; 0: the step's budget
   bool enable_prefix_caching = true;
   int32_t max_logprobs = 20;
   int32_t threads = 0;                     // 0: the physical cores this process may use
   uint64_t seed = 0;
   std::string chat_template;               // a file that replaces the model's
+  std::string generation_config = "auto";  // auto: sampling defaults of generation_config.json; none: neutral ones
   std::function<void(double done)> progress;  // called while loading, with 0 to 1
 };
 
@@ -78,8 +80,8 @@ struct ChatMessage {
 
 // A prompt as text or as ids (ids win where there are some).
 struct Prompt {
-  Prompt(const char* text) : text(text) {}                        // NOLINT: implicit on purpose
-  Prompt(std::string text) : text(std::move(text)) {}             // NOLINT: implicit on purpose
+  Prompt(const char* words) : text(words) {}                       // NOLINT: implicit on purpose
+  Prompt(std::string words) : text(std::move(words)) {}           // NOLINT: implicit on purpose
   Prompt(std::vector<TokenId> ids) : token_ids(std::move(ids)) {}  // NOLINT: implicit on purpose
   std::string text;
   std::vector<TokenId> token_ids;
@@ -147,6 +149,9 @@ class LLM {
   std::vector<Generation> generate(const std::vector<Prompt>& prompts, const std::vector<SamplingParams>& params);
   // The model's answer to a conversation, through its chat template.
   Generation chat(const std::vector<ChatMessage>& messages, const SamplingParams& params = {});
+
+  // The prompt that chat() makes of a conversation.
+  std::vector<TokenId> chat_prompt(const std::vector<ChatMessage>& messages) const;
 
   // The first sample as it is written.
   Stream generate_stream(const Prompt& prompt, const SamplingParams& params = {});

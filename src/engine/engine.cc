@@ -83,6 +83,7 @@ struct Engine::Impl {
   void take_messages(std::unique_lock<std::mutex>& lock);
   void handle(Message& message);
   void publish();
+  void count_requests();
   Status check(const GenerateRequest& request) const;
   bool post(Message message);
 
@@ -156,7 +157,10 @@ void Engine::Impl::run() {
       break;
     }
     publish();
+    // Statistics are up to date before an owner learns that its request is over, and the request counts until then.
+    core.deliver();
     lock.lock();
+    count_requests();
     activity.after_step(snapshot);
   }
   taken.clear();
@@ -189,6 +193,10 @@ void Engine::Impl::publish() {
   const EngineStats stats = core.stats();
   const std::lock_guard lock(mutex);
   snapshot = stats;
+}
+
+// Under the lock.
+void Engine::Impl::count_requests() {
   size_t waiting_in_mailbox = 0;
   for (const auto& message : mailbox) waiting_in_mailbox += std::holds_alternative<AddMessage>(message) ? 1 : 0;
   num_requests = core.num_requests() + waiting_in_mailbox;

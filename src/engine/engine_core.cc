@@ -53,7 +53,6 @@ void EngineCore::step() {
   }
   if (plan.num_tokens > 0) metrics_.iteration_tokens.observe(plan.num_tokens);
   refresh_metrics();
-  outputs_.deliver();
 }
 
 void EngineCore::abort_all(const Failure& failure) {

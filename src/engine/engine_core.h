@@ -26,8 +26,10 @@ class EngineCore {
   void add(RequestId id, GenerateRequest request, OutputSink sink, double arrival);
   void abort(RequestId id);
   bool has_work() const { return scheduler_.has_work(); }
-  // schedule, begin, finish, commit, deliver.
+  // schedule, begin, finish, commit.
   void step();
+  // Hands the step's news to the requests' owners.
+  void deliver() { outputs_.deliver(); }
   // Ends all requests with this failure.
   void abort_all(const Failure& failure);
   // The same without a word to the scheduler, which may be broken.

@@ -94,7 +94,7 @@ void plan_memory(const EngineConfig& config, LoadedModel& model) {
   const int64_t workspace = model.runtime->workspace_bytes(options);
   const int64_t free_bytes = available_memory();
   int64_t pool = config.kv_cache_memory;
-  if (pool == 0) pool = static_cast<int64_t>(kDefaultKvShare * static_cast<double>(std::max<int64_t>(0, free_bytes - workspace)));
+  if (pool == 0) pool = default_kv_memory(free_bytes - workspace);
   if (config.kv_cache_memory > 0 && pool + workspace > free_bytes) {
     throw Error(cat("--kv-cache-memory ", format_bytes(pool), " and ", format_bytes(workspace), " of working memory do not fit into ",
                     format_bytes(free_bytes), " of free memory"));
@@ -140,6 +140,10 @@ void check_config(const EngineConfig& config) {
 }
 
 }  // namespace
+
+int64_t default_kv_memory(int64_t free_bytes) {
+  return static_cast<int64_t>(kDefaultKvShare * static_cast<double>(std::max<int64_t>(0, free_bytes)));
+}
 
 int64_t available_memory() {
   int64_t available = std::numeric_limits<int64_t>::max();

@@ -42,4 +42,7 @@ LoadedText load_text(const std::string& model, const std::string& chat_template)
 // Bytes that this process may still take: free memory of the machine, or of its control group where that is less.
 int64_t available_memory();
 
+// What the KV pool takes by default of so much free memory.
+int64_t default_kv_memory(int64_t free_bytes);
+
 }  // namespace quire

@@ -48,4 +48,12 @@ void LocalRuntime::start_executor(const LocalExecutorOptions& options) {
   executor_ = std::make_unique<LocalExecutor>(*model_, *ops_, *pool_, options);
 }
 
+std::vector<std::string> compiled_isas() {
+  std::vector<std::string> names;
+  for (const auto& isa : cpu_isas()) names.emplace_back(isa.name);
+  return names;
+}
+
+std::string chosen_isa() { return std::string(select_cpu_isa().name); }
+
 }  // namespace quire

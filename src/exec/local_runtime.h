@@ -57,4 +57,9 @@ class LocalRuntime {
   std::unique_ptr<LocalExecutor> executor_;
 };
 
+// The instruction sets compiled in, lowest first, and the one this process uses. Throws Error where QUIRE_CPU_ISA names one that
+// the machine cannot run.
+std::vector<std::string> compiled_isas();
+std::string chosen_isa();
+
 }  // namespace quire

@@ -1,0 +1,294 @@
+#include "quire/llm.h"
+
+#include <chrono>
+#include <condition_variable>
+#include <mutex>
+#include <nlohmann/json.hpp>
+
+#include "base/error.h"
+#include "base/strings.h"
+#include "engine/chat_context.h"
+#include "engine/engine.h"
+
+namespace quire {
+namespace {
+
+EngineConfig to_config(const EngineOptions& options) {
+  EngineConfig config;
+  config.model = options.model;
+  config.dtype = options.dtype;
+  config.kv_cache_dtype = options.kv_cache_dtype;
+  config.max_model_len = options.max_model_len;
+  config.block_size = options.block_size;
+  config.kv_cache_memory = options.kv_cache_memory;
+  config.max_num_seqs = options.max_num_seqs;
+  config.max_num_batched_tokens = options.max_num_batched_tokens;
+  config.long_prefill_token_threshold = options.long_prefill_token_threshold;
+  config.enable_prefix_caching = options.enable_prefix_caching;
+  // A batch may be of any size: it waits here instead of being refused.
+  config.max_num_queued_requests = std::numeric_limits<int32_t>::max() - 1;
+  config.max_logprobs = options.max_logprobs;
+  config.threads = options.threads;
+  config.seed = options.seed;
+  config.chat_template = options.chat_template;
+  config.generation_config = options.generation_config;
+  return config;
+}
+
+std::vector<Logprob> to_logprobs(const PositionLogprobs& position) {
+  std::vector<Logprob> list = {{position.chosen.token, position.chosen.logprob, position.rank}};
+  int32_t rank = 0;
+  for (const auto& entry : position.top) {
+    ++rank;
+    if (entry.token != position.chosen.token) list.push_back({entry.token, entry.logprob, rank});
+  }
+  return list;
+}
+
+void append_delta(Completion& completion, CompletionDelta&& delta) {
+  completion.index = delta.index;
+  completion.text += delta.text;
+  completion.token_ids.insert(completion.token_ids.end(), delta.token_ids.begin(), delta.token_ids.end());
+  completion.cumulative_logprob = delta.cumulative_logprob;
+  for (const auto& position : delta.logprobs) completion.logprobs.push_back(to_logprobs(position));
+  if (delta.finish_reason == FinishReason::kNone) return;
+  completion.finish_reason = to_string(delta.finish_reason);
+  if (auto* text = std::get_if<std::string>(&delta.stop_reason)) completion.stop_string = std::move(*text);
+  if (const auto* token = std::get_if<TokenId>(&delta.stop_reason)) completion.stop_token = *token;
+}
+
+void append_output(Generation& generation, RequestOutput&& output) {
+  for (auto& delta : output.outputs) append_delta(generation.outputs[static_cast<size_t>(delta.index)], std::move(delta));
+  for (const auto& position : output.prompt_logprobs) generation.prompt_logprobs.push_back(to_logprobs(position));
+  generation.num_cached_tokens = output.num_cached_tokens;
+  const RequestTimes& t = output.times;
+  generation.times.queued = t.scheduled > 0.0 ? t.scheduled - t.arrival : 0.0;
+  generation.times.first_token = t.first_token > 0.0 ? t.first_token - t.arrival : 0.0;
+  generation.times.total = t.last_token > 0.0 ? t.last_token - t.arrival : 0.0;
+}
+
+// What the engine thread hands to a waiting caller. Shared by both; the sink may outlive the caller's interest.
+struct Inbox {
+  std::mutex mutex;
+  std::condition_variable changed;
+  std::vector<RequestOutput> outputs;
+  size_t num_unfinished = 0;
+
+  void push(RequestOutput&& output) {
+    {
+      const std::lock_guard lock(mutex);
+      if (output.finished) --num_unfinished;
+      outputs.push_back(std::move(output));
+    }
+    changed.notify_one();
+  }
+  // Blocks until something came; empty only when nothing more can come.
+  std::vector<RequestOutput> take() {
+    std::unique_lock lock(mutex);
+    changed.wait(lock, [this] { return !outputs.empty() || num_unfinished == 0; });
+    return std::exchange(outputs, {});
+  }
+};
+
+}  // namespace
+
+struct LLM::Impl {
+  std::unique_ptr<Engine> engine;
+
+  const Tokenizer& tokenizer() const {
+    if (engine->tokenizer() == nullptr) {
+      throw Error(cat(engine->model().name, ": has no tokenizer files; give prompts as token ids"));
+    }
+    return *engine->tokenizer();
+  }
+  std::vector<TokenId> prompt_ids(const Prompt& prompt) const {
+    if (!prompt.token_ids.empty()) return prompt.token_ids;
+    return tokenizer().encode(prompt.text, true);
+  }
+  std::vector<TokenId> chat_ids(const std::vector<ChatMessage>& messages) const;
+};
+
+std::vector<TokenId> LLM::Impl::chat_ids(const std::vector<ChatMessage>& messages) const {
+  if (engine->chat_template() == nullptr) {
+    throw Error(cat(engine->model().name, ": has no chat template; set EngineOptions::chat_template"));
+  }
+  ChatRenderOptions options;
+  options.messages = nlohmann::ordered_json::array();
+  for (const auto& message : messages) {
+    options.messages.push_back({{"role", message.role}, {"content", message.content}});
+  }
+  add_chat_context(options, &tokenizer());
+  const auto text = engine->chat_template()->render(options);
+  if (!text.ok()) throw Error(text.failure().message);
+  return tokenizer().encode_rendered(*text);
+}
+
+LLM::LLM(const EngineOptions& options) : impl_(std::make_unique<Impl>()) {
+  LoadProgressCallback progress;
+  if (options.progress) {
+    progress = [&options](int64_t done, int64_t total) {
+      options.progress(total > 0 ? static_cast<double>(done) / static_cast<double>(total) : 1.0);
+    };
+  }
+  impl_->engine = Engine::start(to_config(options), progress);
+}
+
+LLM::~LLM() = default;
+LLM::LLM(LLM&&) noexcept = default;
+LLM& LLM::operator=(LLM&&) noexcept = default;
+
+std::vector<Generation> LLM::generate(const std::vector<Prompt>& prompts, const SamplingParams& params) {
+  return generate(prompts, std::vector<SamplingParams>(prompts.size(), params));
+}
+
+std::vector<Generation> LLM::generate(const std::vector<Prompt>& prompts, const std::vector<SamplingParams>& params) {
+  if (params.size() != prompts.size()) {
+    throw Error(cat(prompts.size(), " prompts, but sampling parameters for ", params.size()));
+  }
+  std::vector<Generation> generations(prompts.size());
+  std::vector<RequestId> ids;
+  const auto inbox = std::make_shared<Inbox>();
+  for (size_t i = 0; i < prompts.size(); ++i) {
+    Generation& generation = generations[i];
+    generation.prompt = prompts[i].text;
+    generation.prompt_token_ids = impl_->prompt_ids(prompts[i]);
+    generation.outputs.resize(static_cast<size_t>(std::max(params[i].n, 1)));
+    for (size_t k = 0; k < generation.outputs.size(); ++k) generation.outputs[k].index = static_cast<int32_t>(k);
+    GenerateRequest request;
+    request.prompt_token_ids = generation.prompt_token_ids;
+    request.sampling = params[i];
+    {
+      const std::lock_guard lock(inbox->mutex);
+      ++inbox->num_unfinished;
+    }
+    // Outputs are told apart by the prompt's number, put in place of the engine's.
+    auto submitted = impl_->engine->submit(std::move(request), [inbox, i](RequestOutput&& output) {
+      output.request = static_cast<RequestId>(i);
+      inbox->push(std::move(output));
+    });
+    if (!submitted.ok()) {
+      for (const RequestId id : ids) impl_->engine->abort(id);
+      throw Error(cat("prompt ", i, ": ", submitted.failure().message));
+    }
+    ids.push_back(*submitted);
+  }
+  for (auto outputs = inbox->take(); !outputs.empty(); outputs = inbox->take()) {
+    for (auto& output : outputs) {
+      if (output.failure) {
+        for (const RequestId id : ids) impl_->engine->abort(id);
+        throw Error(cat("prompt ", output.request, ": ", output.failure->message));
+      }
+      append_output(generations[static_cast<size_t>(output.request)], std::move(output));
+    }
+  }
+  return generations;
+}
+
+Generation LLM::chat(const std::vector<ChatMessage>& messages, const SamplingParams& params) {
+  return std::move(generate({Prompt(impl_->chat_ids(messages))}, params).front());
+}
+
+std::vector<TokenId> LLM::chat_prompt(const std::vector<ChatMessage>& messages) const { return impl_->chat_ids(messages); }
+
+struct Stream::Impl {
+  Engine* engine = nullptr;
+  RequestId id = -1;
+  std::shared_ptr<Inbox> inbox = std::make_shared<Inbox>();
+  Completion completion;
+  bool finished = false;
+};
+
+Stream::Stream(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+Stream::Stream(Stream&&) noexcept = default;
+Stream& Stream::operator=(Stream&& other) noexcept {
+  if (this != &other) {
+    cancel();
+    impl_ = std::move(other.impl_);
+  }
+  return *this;
+}
+Stream::~Stream() { cancel(); }
+
+std::optional<std::string> Stream::next() {
+  while (!impl_->finished) {
+    std::string piece;
+    for (auto& output : impl_->inbox->take()) {
+      impl_->finished = impl_->finished || output.finished;
+      if (output.failure) throw Error(output.failure->message);
+      for (auto& delta : output.outputs) {
+        if (delta.index != 0) continue;
+        piece += delta.text;
+        append_delta(impl_->completion, std::move(delta));
+      }
+    }
+    if (!piece.empty()) return piece;
+  }
+  return std::nullopt;
+}
+
+void Stream::cancel() {
+  if (impl_ && !impl_->finished) impl_->engine->abort(impl_->id);
+}
+
+const Completion& Stream::completion() const { return impl_->completion; }
+
+Stream LLM::generate_stream(const Prompt& prompt, const SamplingParams& params) {
+  auto stream = std::make_unique<Stream::Impl>();
+  stream->engine = impl_->engine.get();
+  stream->inbox->num_unfinished = 1;
+  GenerateRequest request;
+  request.prompt_token_ids = impl_->prompt_ids(prompt);
+  request.sampling = params;
+  auto submitted = impl_->engine->submit(
+      std::move(request), [inbox = stream->inbox](RequestOutput&& output) { inbox->push(std::move(output)); });
+  if (!submitted.ok()) throw Error(submitted.failure().message);
+  stream->id = *submitted;
+  return Stream(std::move(stream));
+}
+
+Stream LLM::chat_stream(const std::vector<ChatMessage>& messages, const SamplingParams& params) {
+  return generate_stream(Prompt(impl_->chat_ids(messages)), params);
+}
+
+std::vector<TokenId> LLM::tokenize(const std::string& text, bool add_special_tokens) const {
+  return impl_->tokenizer().encode(text, add_special_tokens);
+}
+
+std::string LLM::detokenize(const std::vector<TokenId>& ids, bool skip_special_tokens) const {
+  return impl_->tokenizer().decode(ids, skip_special_tokens);
+}
+
+SamplingParams LLM::default_sampling_params() const { return impl_->engine->default_sampling(); }
+
+ModelDescription LLM::model() const {
+  const ModelInfo& info = impl_->engine->model();
+  return ModelDescription{.name = info.name,
+                          .architecture = info.architecture,
+                          .weight_dtype = info.weight_dtype,
+                          .kv_cache_dtype = info.kv_cache_dtype,
+                          .isa = info.isa,
+                          .num_parameters = info.num_parameters,
+                          .weight_bytes = info.weight_bytes,
+                          .kv_pool_bytes = info.kv_pool_bytes,
+                          .kv_bytes_per_token = info.kv_bytes_per_token,
+                          .vocab_size = info.vocab_size,
+                          .max_model_len = info.max_model_len,
+                          .num_threads = info.num_threads,
+                          .load_seconds = info.load_seconds};
+}
+
+RunStatistics LLM::statistics() const {
+  const EngineStats stats = impl_->engine->stats();
+  return RunStatistics{.num_requests = stats.num_finished,
+                       .num_steps = stats.num_steps,
+                       .prompt_tokens = stats.prompt_tokens,
+                       .generation_tokens = stats.generation_tokens,
+                       .num_preemptions = stats.num_preemptions,
+                       .prefix_cache_queries = stats.prefix_cache_queries,
+                       .prefix_cache_hits = stats.prefix_cache_hits,
+                       .kv_waste = stats.kv_waste,
+                       .num_blocks = stats.num_blocks,
+                       .num_free_blocks = stats.num_free_blocks};
+}
+
+}  // namespace quire

@@ -1,0 +1,45 @@
+// Flags that several commands share, and what they fill.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "contract/engine_config.h"
+#include "quire/llm.h"
+
+namespace quire::cli {
+
+// A subcommand with the flags that all have: --config, --log-level.
+CLI::App* add_command(CLI::App& app, const std::string& name, const std::string& description);
+
+// The engine's flags; `config` must live until the parse is over.
+void add_engine_flags(CLI::App& command, EngineConfig& config);
+// Only MODEL and --chat-template: commands that read texts and run nothing.
+void add_model_flag(CLI::App& command, std::string& model);
+
+// Sampling fields as flags. Only those given on the command line are set, so that the model's defaults stand.
+struct SamplingFlags {
+  std::optional<int> n, max_tokens, top_k, min_tokens, logprobs, prompt_logprobs;
+  std::optional<float> temperature, top_p, min_p, repetition_penalty, presence_penalty, frequency_penalty;
+  std::optional<int64_t> sampling_seed;
+  std::vector<std::string> stop;
+  std::vector<int> stop_token_ids;
+  bool ignore_eos = false;
+  bool include_stop_str_in_output = false;
+  bool keep_special_tokens = false;
+
+  void apply(SamplingParams& params) const;
+};
+void add_sampling_flags(CLI::App& command, SamplingFlags& flags);
+
+EngineOptions to_options(const EngineConfig& config);
+
+// "4GiB" -> bytes, as a CLI11 check and transform.
+CLI::Validator byte_size();
+
+// Arguments with those of the YAML file that --config names put in, where the command line does not give them itself. Throws Error.
+std::vector<std::string> with_config_file(std::vector<std::string> arguments);
+
+}  // namespace quire::cli

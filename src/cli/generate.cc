@@ -1,0 +1,188 @@
+// quire generate: offline batch generation.
+#include <cstdio>
+#include <future>
+#include <iostream>
+#include <nlohmann/json.hpp>
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/strings.h"
+#include "cli/commands.h"
+#include "cli/flags.h"
+#include "cli/progress.h"
+#include "cli/prompts.h"
+
+namespace quire::cli {
+namespace {
+
+using nlohmann::ordered_json;
+
+struct GenerateFlags {
+  EngineConfig config;
+  SamplingFlags sampling;
+  std::vector<std::string> prompts;
+  std::string prompts_file;
+  std::string input;
+  bool json = false;
+  bool stats = false;
+};
+
+ordered_json logprobs_json(const std::vector<std::vector<Logprob>>& positions) {
+  auto list = ordered_json::array();
+  for (const auto& position : positions) {
+    auto entries = ordered_json::array();
+    for (const auto& entry : position) {
+      entries.push_back({{"token", entry.token}, {"logprob", entry.logprob}, {"rank", entry.rank}});
+    }
+    list.push_back(std::move(entries));
+  }
+  return list;
+}
+
+ordered_json completion_json(const Completion& c) {
+  ordered_json stop_reason = nullptr;
+  if (c.stop_string) stop_reason = *c.stop_string;
+  if (c.stop_token) stop_reason = *c.stop_token;
+  return {{"index", c.index},
+          {"text", c.text},
+          {"token_ids", c.token_ids},
+          {"cumulative_logprob", c.cumulative_logprob},
+          {"logprobs", c.logprobs.empty() ? ordered_json(nullptr) : logprobs_json(c.logprobs)},
+          {"finish_reason", c.finish_reason},
+          {"stop_reason", stop_reason}};
+}
+
+ordered_json generation_json(size_t index, const Generation& g) {
+  auto outputs = ordered_json::array();
+  for (const auto& completion : g.outputs) outputs.push_back(completion_json(completion));
+  ordered_json object = {{"index", index}, {"prompt", g.prompt}, {"prompt_token_ids", g.prompt_token_ids}, {"outputs", outputs}};
+  if (!g.prompt_logprobs.empty()) object["prompt_logprobs"] = logprobs_json(g.prompt_logprobs);
+  object["metrics"] = {{"queue_s", g.times.queued},
+                       {"ttft_s", g.times.first_token},
+                       {"e2e_s", g.times.total},
+                       {"num_cached_tokens", g.num_cached_tokens}};
+  return object;
+}
+
+void print_text(const std::vector<PromptEntry>& entries, const std::vector<Generation>& generations) {
+  for (size_t i = 0; i < generations.size(); ++i) {
+    for (const auto& completion : generations[i].outputs) {
+      if (generations.size() > 1 || generations[i].outputs.size() > 1) {
+        std::cout << "=== prompt " << i << ", sample " << completion.index << "\n";
+      }
+      std::cout << entries[i].text << completion.text << "\n";
+    }
+  }
+}
+
+void print_statistics(const LLM& llm, double elapsed) {
+  const RunStatistics s = llm.statistics();
+  const auto rate = [elapsed](int64_t tokens) { return elapsed > 0.0 ? static_cast<double>(tokens) / elapsed : 0.0; };
+  const double hits = s.prefix_cache_queries == 0 ? 0.0
+                                                  : static_cast<double>(s.prefix_cache_hits) /
+                                                        static_cast<double>(s.prefix_cache_queries);
+  const ModelDescription model = llm.model();
+  const ordered_json object = {{"model", model.name},
+                               {"isa", model.isa},
+                               {"threads", model.num_threads},
+                               {"load_s", model.load_seconds},
+                               {"elapsed_s", elapsed},
+                               {"num_requests", s.num_requests},
+                               {"num_steps", s.num_steps},
+                               {"prompt_tokens", s.prompt_tokens},
+                               {"generation_tokens", s.generation_tokens},
+                               {"output_tokens_per_s", rate(s.generation_tokens)},
+                               {"total_tokens_per_s", rate(s.generation_tokens + s.prompt_tokens)},
+                               {"prefix_hit_rate", hits},
+                               {"kv_waste", s.kv_waste},
+                               {"num_preemptions", s.num_preemptions},
+                               {"num_blocks", s.num_blocks},
+                               {"num_free_blocks", s.num_free_blocks}};
+  std::cerr << object.dump() << "\n";
+}
+
+std::vector<PromptEntry> collect_prompts(const GenerateFlags& flags, const SamplingParams& params) {
+  std::vector<PromptEntry> entries;
+  for (const auto& prompt : flags.prompts) entries.push_back({prompt, {}, {}, params});
+  if (!flags.prompts_file.empty()) {
+    auto more = read_prompts_file(flags.prompts_file, params);
+    entries.insert(entries.end(), std::make_move_iterator(more.begin()), std::make_move_iterator(more.end()));
+  }
+  if (flags.input == "-") {
+    auto more = read_text_prompts(std::cin, params);
+    entries.insert(entries.end(), std::make_move_iterator(more.begin()), std::make_move_iterator(more.end()));
+  }
+  return entries;
+}
+
+int run_generate(GenerateFlags flags) {
+  if (flags.config.model == "-") {
+    flags.config.model.clear();
+    flags.input = "-";
+  }
+  if (flags.prompts.empty() && flags.prompts_file.empty() && flags.input != "-") {
+    std::fprintf(stderr, "quire generate: no prompt; give --prompt TEXT, --prompts-file FILE, or - for standard input\n");
+    return 2;
+  }
+  EngineOptions options = to_options(flags.config);
+  std::optional<ProgressBar> loading(std::in_place, "Loading");
+  options.progress = [&](double done) { loading->update(done); };
+  LLM llm(options);
+  loading.reset();
+
+  SamplingParams params = llm.default_sampling_params();
+  params.max_tokens = 256;
+  flags.sampling.apply(params);
+  const std::vector<PromptEntry> entries = collect_prompts(flags, params);
+  std::vector<Prompt> prompts;
+  std::vector<SamplingParams> all_params;
+  for (const auto& entry : entries) {
+    if (!entry.messages.empty()) {
+      prompts.emplace_back(llm.chat_prompt(entry.messages));
+    } else if (!entry.token_ids.empty()) {
+      prompts.emplace_back(entry.token_ids);
+    } else {
+      prompts.emplace_back(entry.text);
+    }
+    all_params.push_back(entry.params);
+  }
+  const double begin = monotonic_seconds();
+  auto work = std::async(std::launch::async, [&] { return llm.generate(prompts, all_params); });
+  {
+    ProgressBar bar("Generating");
+    while (work.wait_for(std::chrono::milliseconds(100)) != std::future_status::ready) {
+      bar.update(static_cast<double>(llm.statistics().num_requests) / static_cast<double>(std::max<size_t>(1, prompts.size())));
+    }
+  }
+  const std::vector<Generation> generations = work.get();
+  const double elapsed = monotonic_seconds() - begin;
+  if (flags.json) {
+    for (size_t i = 0; i < generations.size(); ++i) {
+      std::cout << generation_json(i, generations[i]).dump(-1, ' ', false, ordered_json::error_handler_t::replace) << "\n";
+    }
+  } else {
+    print_text(entries, generations);
+  }
+  std::cout.flush();
+  if (flags.stats) print_statistics(llm, elapsed);
+  return 0;
+}
+
+}  // namespace
+
+void add_generate(CLI::App& app, int& exit_code) {
+  CLI::App* command = add_command(app, "generate", "Write on from prompts, all of them in one batch");
+  auto flags = std::make_shared<GenerateFlags>();
+  add_engine_flags(*command, flags->config);
+  command->add_option("INPUT", flags->input, "-: one prompt a line from standard input")->type_name("");
+  command->add_option("--prompt,-p", flags->prompts, "A prompt; may be given several times")->type_name("TEXT");
+  command->add_option("--prompts-file", flags->prompts_file,
+                      "One prompt a line (.txt), or JSON lines with prompt, prompt_token_ids or messages and sampling fields (.jsonl)")
+      ->type_name("FILE");
+  command->add_flag("--json", flags->json, "One JSON object a prompt on stdout");
+  command->add_flag("--stats", flags->stats, "The run's statistics as one JSON object on stderr");
+  add_sampling_flags(*command, flags->sampling);
+  command->callback([flags, &exit_code] { exit_code = run_generate(*flags); });
+}
+
+}  // namespace quire::cli

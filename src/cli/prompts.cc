@@ -1,0 +1,126 @@
+#include "cli/prompts.h"
+
+#include <fstream>
+#include <istream>
+#include <nlohmann/json.hpp>
+
+#include "base/error.h"
+#include "base/strings.h"
+
+namespace quire::cli {
+namespace {
+
+using nlohmann::json;
+
+template <typename T>
+void take(const json& object, const char* key, T& field) {
+  const auto it = object.find(key);
+  if (it == object.end() || it->is_null()) return;
+  try {
+    field = it->get<T>();
+  } catch (const json::exception&) {
+    throw Error(cat("'", key, "' has the wrong type: ", it->dump()));
+  }
+}
+
+template <typename T>
+void take(const json& object, const char* key, std::optional<T>& field) {
+  const auto it = object.find(key);
+  if (it == object.end() || it->is_null()) return;
+  T value{};
+  take(object, key, value);
+  field = value;
+}
+
+void take_sampling(const json& object, SamplingParams& p) {
+  take(object, "n", p.n);
+  take(object, "max_tokens", p.max_tokens);
+  take(object, "min_tokens", p.min_tokens);
+  take(object, "temperature", p.temperature);
+  take(object, "top_p", p.top_p);
+  take(object, "top_k", p.top_k);
+  take(object, "min_p", p.min_p);
+  take(object, "repetition_penalty", p.repetition_penalty);
+  take(object, "presence_penalty", p.presence_penalty);
+  take(object, "frequency_penalty", p.frequency_penalty);
+  take(object, "seed", p.seed);
+  take(object, "stop_token_ids", p.stop_token_ids);
+  take(object, "ignore_eos", p.ignore_eos);
+  take(object, "include_stop_str_in_output", p.include_stop_str_in_output);
+  take(object, "skip_special_tokens", p.skip_special_tokens);
+  take(object, "logprobs", p.logprobs);
+  take(object, "prompt_logprobs", p.prompt_logprobs);
+  take(object, "allowed_token_ids", p.allowed_token_ids);
+  if (const auto it = object.find("stop"); it != object.end() && !it->is_null()) {
+    if (it->is_string()) {
+      p.stop = {it->get<std::string>()};
+    } else {
+      take(object, "stop", p.stop);
+    }
+  }
+  if (const auto it = object.find("logit_bias"); it != object.end() && it->is_object()) {
+    for (const auto& [token, bias] : it->items()) {
+      if (!bias.is_number()) throw Error("'logit_bias' must map token ids to numbers");
+      p.logit_bias.emplace_back(std::atoi(token.c_str()), bias.get<float>());
+    }
+  }
+}
+
+PromptEntry parse_entry(const json& object, const SamplingParams& defaults) {
+  if (!object.is_object()) throw Error("must be a JSON object");
+  PromptEntry entry;
+  entry.params = defaults;
+  take_sampling(object, entry.params);
+  take(object, "prompt", entry.text);
+  take(object, "prompt_token_ids", entry.token_ids);
+  if (const auto it = object.find("messages"); it != object.end()) {
+    if (!it->is_array()) throw Error("'messages' must be a list");
+    for (const auto& message : *it) {
+      if (!message.is_object()) throw Error("'messages' must hold objects with role and content");
+      ChatMessage& added = entry.messages.emplace_back();
+      take(message, "role", added.role);
+      take(message, "content", added.content);
+    }
+  }
+  if (!object.contains("prompt") && entry.token_ids.empty() && entry.messages.empty()) {
+    throw Error("needs 'prompt', 'prompt_token_ids' or 'messages'");
+  }
+  return entry;
+}
+
+}  // namespace
+
+std::vector<PromptEntry> read_text_prompts(std::istream& in, const SamplingParams& defaults) {
+  std::vector<PromptEntry> entries;
+  std::string line;
+  while (std::getline(in, line)) {
+    if (!line.empty() && line.back() == '\r') line.pop_back();
+    if (line.empty()) continue;
+    entries.push_back({line, {}, {}, defaults});
+  }
+  return entries;
+}
+
+std::vector<PromptEntry> read_json_prompts(std::istream& in, const std::string& name, const SamplingParams& defaults) {
+  std::vector<PromptEntry> entries;
+  std::string line;
+  for (int number = 1; std::getline(in, line); ++number) {
+    if (line.find_first_not_of(" \t\r") == std::string::npos) continue;
+    const json object = json::parse(line, nullptr, false);
+    if (object.is_discarded()) throw Error(cat(name, ":", number, ": is not JSON"));
+    try {
+      entries.push_back(parse_entry(object, defaults));
+    } catch (const Error& error) {
+      throw Error(cat(name, ":", number, ": ", error.what()));
+    }
+  }
+  return entries;
+}
+
+std::vector<PromptEntry> read_prompts_file(const std::string& path, const SamplingParams& defaults) {
+  std::ifstream in(path);
+  if (!in) throw Error(cat(path, ": cannot be read"));
+  return path.ends_with(".jsonl") ? read_json_prompts(in, path, defaults) : read_text_prompts(in, defaults);
+}
+
+}  // namespace quire::cli

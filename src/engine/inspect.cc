@@ -1,0 +1,62 @@
+#include "engine/inspect.h"
+
+#include <algorithm>
+#include <map>
+
+#include "engine/loader.h"
+#include "exec/kv_store.h"
+
+namespace quire {
+namespace {
+
+// The dtype that most bytes have: what the layers' matrices are stored in.
+DType main_dtype(const std::map<DType, int64_t>& bytes) {
+  const auto most = std::max_element(bytes.begin(), bytes.end(), [](const auto& a, const auto& b) { return a.second < b.second; });
+  return most == bytes.end() ? DType::kF32 : most->first;
+}
+
+}  // namespace
+
+ModelReport inspect_model(const EngineConfig& config) {
+  const ModelSource source = ModelSource::resolve(config.model);
+  const auto checkpoint = source.open_checkpoint();
+  const ArchSpec spec = parse_arch(checkpoint->config());
+  ModelReport report;
+  report.name = source.name();
+  report.architecture = spec.architecture;
+  std::map<DType, int64_t> bytes;
+  for (const auto& name : checkpoint->names()) {
+    const TensorInfo& info = *checkpoint->find(name);
+    const auto size = static_cast<int64_t>(checkpoint->bytes(name).size());
+    bytes[info.dtype] += size;
+    report.num_parameters += size / static_cast<int64_t>(dtype_size(info.dtype));
+    report.tensors.push_back({name, std::string(dtype_name(info.dtype)), info.shape_text(), size});
+  }
+  for (const auto& [dtype, size] : bytes) {
+    report.bytes_by_dtype.emplace_back(dtype_name(dtype), size);
+    report.weight_bytes += size;
+  }
+  report.num_layers = spec.num_layers;
+  report.hidden_size = spec.hidden_size;
+  report.intermediate_size = spec.intermediate_size;
+  report.num_heads = spec.num_heads;
+  report.num_kv_heads = spec.num_kv_heads;
+  report.head_dim = spec.head_dim;
+  report.vocab_size = spec.vocab_size;
+  report.max_model_len = config.max_model_len > 0 ? config.max_model_len : spec.max_model_len;
+  report.tied_embeddings = spec.tie_word_embeddings;
+
+  DType kv_dtype = main_dtype(bytes);
+  if (const auto given = dtype_from_name(config.dtype)) kv_dtype = *given;
+  if (const auto given = dtype_from_name(config.kv_cache_dtype)) kv_dtype = *given;
+  const KvLayout layout = make_kv_layout(spec, kv_dtype, config.block_size);
+  report.kv_cache_dtype = dtype_name(kv_dtype);
+  report.kv_bytes_per_token = layout.bytes_per_block / layout.block_size;
+  report.kv_memory = config.kv_cache_memory > 0 ? config.kv_cache_memory : default_kv_memory(available_memory() - report.weight_bytes);
+  report.kv_tokens = report.kv_memory / layout.bytes_per_block * layout.block_size;
+  const int64_t blocks_each = (report.max_model_len + layout.block_size - 1) / layout.block_size;
+  report.full_sequences = report.kv_memory / layout.bytes_per_block / std::max<int64_t>(1, blocks_each);
+  return report;
+}
+
+}  // namespace quire

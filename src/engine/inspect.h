@@ -1,0 +1,46 @@
+// What a model is and what it will cost, without reading its weights.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "contract/engine_config.h"
+
+namespace quire {
+
+struct TensorReport {
+  std::string name;
+  std::string dtype;
+  std::string shape;  // "[576, 192]"
+  int64_t bytes = 0;
+};
+
+struct ModelReport {
+  std::string name;
+  std::string architecture;
+  int64_t num_parameters = 0;  // of the file; a tied embedding counts once
+  int64_t weight_bytes = 0;    // of the file
+  std::vector<std::pair<std::string, int64_t>> bytes_by_dtype;
+  int32_t num_layers = 0;
+  int64_t hidden_size = 0;
+  int64_t intermediate_size = 0;
+  int32_t num_heads = 0;
+  int32_t num_kv_heads = 0;
+  int32_t head_dim = 0;
+  int64_t vocab_size = 0;
+  int64_t max_model_len = 0;
+  bool tied_embeddings = false;
+  std::string kv_cache_dtype;
+  int64_t kv_bytes_per_token = 0;
+  int64_t kv_memory = 0;         // bytes assumed for the KV pool
+  int64_t kv_tokens = 0;         // how many tokens fit
+  int64_t full_sequences = 0;    // how many sequences of max_model_len fit
+  std::vector<TensorReport> tensors;
+};
+
+// Throws Error. kv_cache_memory 0: what `quire serve` would take now.
+ModelReport inspect_model(const EngineConfig& config);
+
+}  // namespace quire
