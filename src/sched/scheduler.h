@@ -187,8 +187,9 @@ class Scheduler {
   bool uncommitted_ = false;
   int32_t budget_ = 0;  // tokens left in the step being planned
   bool preempted_this_step_ = false;
-  std::vector<SeqId> to_forget_;    // for the next plan's `finished`
-  std::vector<RequestId> started_;  // for the next CommitResult
+  std::vector<SeqId> to_forget_;                // for the next plan's `finished`
+  std::vector<RequestId> started_;              // for the next CommitResult
+  std::vector<int32_t> started_cached_tokens_;  // parallel to commit_.started
   PrefixMatch match_;
 
   CommitResult commit_;
