@@ -197,7 +197,7 @@ std::unique_ptr<Model> ModelLoader::load() {
     m.lm_head_ = linear({Role::kLmHead}, -1);
   }
   if (spec_.position == PositionKind::kLearned) m.position_embedding_ = embedding(Role::kPositionEmbedding);
-  if (spec_.position == PositionKind::kRope) m.rope_ = make_rope(spec_.rope, max_len);
+  if (spec_.position == PositionKind::kRope) m.rope_ = make_rope(ctx_, spec_.rope, max_len);
   m.layers_.reserve(static_cast<size_t>(spec_.num_layers));
   for (int32_t i = 0; i < spec_.num_layers; ++i) m.layers_.push_back(layer(i));
   m.final_norm_ = norm(Role::kFinalNorm, -1, spec_.hidden_size);

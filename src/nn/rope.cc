@@ -4,6 +4,8 @@
 #include <cmath>
 #include <numbers>
 
+#include "ops/parallel.h"
+
 namespace quire {
 namespace {
 
@@ -77,21 +79,24 @@ std::vector<float> rope_inverse_frequencies(const RopeSpec& spec) {
   return out;
 }
 
-Rope make_rope(const RopeSpec& spec, int64_t max_positions) {
+Rope make_rope(const OpContext& ctx, const RopeSpec& spec, int64_t max_positions) {
   const std::vector<float> inverse = rope_inverse_frequencies(spec);
   const auto half = static_cast<int64_t>(inverse.size());
   Rope rope;
   rope.style = spec.style;
   rope.data = Buffer(static_cast<size_t>(max_positions * 2 * half) * sizeof(float));
   rope.cos_sin = make_view(rope.data.data(), DType::kF32, Shape{max_positions, 2 * half});
-  for (int64_t p = 0; p < max_positions; ++p) {
-    float* row = rope.cos_sin.row<float>(p);
-    for (int64_t i = 0; i < half; ++i) {
-      const float angle = static_cast<float>(p) * inverse[static_cast<size_t>(i)];
-      row[i] = static_cast<float>(std::cos(static_cast<double>(angle)) * spec.attention_factor);
-      row[half + i] = static_cast<float>(std::sin(static_cast<double>(angle)) * spec.attention_factor);
+  constexpr int64_t kTrigCost = 64;  // element operations that a sine and a cosine are worth
+  parallel_ranges(ctx, max_positions, row_grain(half * kTrigCost), [&](int64_t begin, int64_t end, int) {
+    for (int64_t p = begin; p < end; ++p) {
+      float* row = rope.cos_sin.row<float>(p);
+      for (int64_t i = 0; i < half; ++i) {
+        const float angle = static_cast<float>(p) * inverse[static_cast<size_t>(i)];
+        row[i] = static_cast<float>(std::cos(static_cast<double>(angle)) * spec.attention_factor);
+        row[half + i] = static_cast<float>(std::sin(static_cast<double>(angle)) * spec.attention_factor);
+      }
     }
-  }
+  });
   return rope;
 }
 

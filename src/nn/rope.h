@@ -38,7 +38,8 @@ struct Rope {
   TensorView cos_sin;  // [max_positions, rotary_dim] float32: cosines, then sines
 };
 
-Rope make_rope(const RopeSpec& spec, int64_t max_positions);
+// Positions in parallel on ctx's pool.
+Rope make_rope(const OpContext& ctx, const RopeSpec& spec, int64_t max_positions);
 // Turns x [rows, heads, head_dim] in place.
 void apply(const OpTable& ops, const OpContext& ctx, const Rope& rope, const TensorView& x,
            std::span<const int32_t> positions);

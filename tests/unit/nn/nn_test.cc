@@ -162,7 +162,7 @@ TEST(Rope, TheTableHoldsCosinesThenSinesTimesTheAttentionFactor) {
   spec.rotary_dim = 6;
   spec.theta = 100.0;
   spec.attention_factor = 1.25;
-  const Rope rope = make_rope(spec, 9);
+  const Rope rope = make_rope({}, spec, 9);
   EXPECT_EQ(rope.cos_sin.shape, (Shape{9, 6}));
   for (int64_t p = 0; p < 9; ++p) {
     for (int64_t i = 0; i < 3; ++i) {
