@@ -11,17 +11,18 @@ namespace {
 std::atomic<int64_t> num_allocations{0};
 }
 
-// Counts every allocation of this executable.
-void* operator new(size_t size) {
+// Counts every allocation of this executable. Not inlined, so that the compiler sees new with delete, never
+// malloc with delete.
+[[gnu::noinline]] void* operator new(size_t size) {
   num_allocations.fetch_add(1, std::memory_order_relaxed);
   void* memory = std::malloc(size == 0 ? 1 : size);
   if (memory == nullptr) throw std::bad_alloc();
   return memory;
 }
-void operator delete(void* memory) noexcept {
+[[gnu::noinline]] void operator delete(void* memory) noexcept {
   std::free(memory);
 }
-void operator delete(void* memory, size_t) noexcept {
+[[gnu::noinline]] void operator delete(void* memory, size_t) noexcept {
   std::free(memory);
 }
 
