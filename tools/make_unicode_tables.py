@@ -45,7 +45,7 @@ def main(out_path):
     seconds = set()  # characters that may compose with what stands before them
     for cp in cps:
         d = ucd.decomposition(chr(cp)).split()
-        if len(d) == 2 and not d[0].startswith("<") and ucd.normalize("NFC", chr(cp)) == chr(cp):
+        if len(d) == 2 and not d[0].startswith("<") and NORMAL_FORMS[0](chr(int(d[0], 16)) + chr(int(d[1], 16))) == chr(cp):
             seconds.add(int(d[1], 16))
     seconds.update(range(0x1161, 0x1176), range(0x11A8, 0x11C3))  # Hangul vowels and final consonants
 

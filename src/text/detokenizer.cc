@@ -33,7 +33,7 @@ void Detokenizer::push_to(TokenId id, std::string& out) {
   const tokenizer::Pipeline& pipeline = tokenizer_->pipeline();
   if (!pipeline.vocabulary.has(id) || (skip_special_tokens_ && pipeline.is_special(id))) return;
   if (auto* stream = std::get_if<tokenizer::DecodeStream>(&state_->stream)) {
-    stream->push(pipeline.vocabulary.token(id), out);
+    stream->push(pipeline.spelling(id), out);
   } else {
     std::get<tokenizer::SentencePieceStream>(state_->stream).push(id, out);
   }

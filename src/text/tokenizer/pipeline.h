@@ -28,11 +28,12 @@ using Model = std::variant<Bpe, WordPiece, Unigram, WordLevel, SentencePiece>;
 struct Pipeline {
   Vocabulary vocabulary;
   std::vector<AddedToken> added_tokens;
-  AddedTokenMatcher raw_matcher;         // those looked for in the text as it came
-  AddedTokenMatcher normalized_matcher;  // those looked for in the normalized text
-  AddedTokenMatcher rendered_matcher;    // raw ones and control symbols (SentencePiece only)
-  std::vector<bool> special;             // [vocabulary size]
-  std::vector<bool> added;               // [vocabulary size]
+  AddedTokenMatcher raw_matcher;                        // those looked for in the text as it came
+  AddedTokenMatcher normalized_matcher;                 // those looked for in the normalized text
+  AddedTokenMatcher rendered_matcher;                   // raw ones and control symbols (SentencePiece only)
+  std::vector<bool> special;                            // [vocabulary size]
+  std::vector<bool> added;                              // [vocabulary size]
+  std::map<TokenId, std::string> normalized_spellings;  // of added tokens that the normalizer changes
   Normalizer normalizer;
   PreTokenizer pre_tokenizer;
   Model model;
@@ -42,6 +43,15 @@ struct Pipeline {
       true;  // SentencePiece: also the text behind an added token gets the dummy prefix
 
   const SentencePiece* sentencepiece() const { return std::get_if<SentencePiece>(&model); }
+  // What a token is called when it is decoded: an added token that is looked for in normalized text by its
+  // normal form.
+  std::string_view spelling(TokenId id) const {
+    if (!normalized_spellings.empty()) {
+      const auto found = normalized_spellings.find(id);
+      if (found != normalized_spellings.end()) return found->second;
+    }
+    return vocabulary.token(id);
+  }
   bool is_special(TokenId id) const {
     return id >= 0 && static_cast<size_t>(id) < special.size() && special[static_cast<size_t>(id)];
   }

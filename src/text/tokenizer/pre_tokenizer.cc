@@ -174,10 +174,9 @@ void apply(const ClassStep& step, Work& work) {
 }
 
 void apply(const WordStep&, Work& work) {
-  // 0: white space, 1: word, 2: neither. The reference's \w also takes the superscripts and fractions of
-  // Latin-1.
+  // 0: white space, 1: word, 2: neither.
   const auto kind_of = [](uint32_t cp) {
-    if (u::is_word(cp) || cp == 0xB2 || cp == 0xB3 || cp == 0xB9 || (cp >= 0xBC && cp <= 0xBE)) return 1;
+    if (u::is_word(cp)) return 1;
     return u::is_space(cp) ? 0 : 2;
   };
   for (const Range& piece : work.pieces) {

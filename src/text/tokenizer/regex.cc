@@ -80,6 +80,16 @@ std::string newer_members(u::CategorySet set) {
   return ranges;
 }
 
+// The members of \w with the circled letters. Outside of a class Oniguruma counts the superscripts and
+// fractions of Latin-1, too.
+std::string word_members(bool in_class) {
+  constexpr u::CategorySet kWord =
+      u::kLetter | u::kMark | u::set_of(u::kNd) | u::set_of(u::kNl) | u::set_of(u::kPc);
+  return "\\p{L}\\p{M}\\p{Nd}\\p{Nl}\\p{Pc}\\x{24b6}-\\x{24e9}\\x{1f130}-\\x{1f149}"
+         "\\x{1f150}-\\x{1f169}\\x{1f170}-\\x{1f189}" +
+         std::string(in_class ? "" : "\\x{b2}\\x{b3}\\x{b9}\\x{bc}-\\x{be}") + newer_members(kWord);
+}
+
 // Reads \p{Name}, \p{^Name}, \P{Name} at pattern[i] (i at the backslash). False for anything else.
 bool read_property(std::string_view pattern, size_t i, std::string_view* name, bool* negated, size_t* end) {
   if (i + 3 >= pattern.size() || (pattern[i + 1] != 'p' && pattern[i + 1] != 'P') || pattern[i + 2] != '{')
@@ -142,6 +152,8 @@ class Translator {
       emit_set(kSpaceRanges, c == 'S');
     } else if (c == 'd' || (c == 'D' && depth_ == 0)) {
       emit_set("\\p{Nd}" + newer_members(u::set_of(u::kNd)), c == 'D');
+    } else if (c == 'w' || (c == 'W' && depth_ == 0)) {
+      emit_set(word_members(depth_ > 0), c == 'W');
     } else if (c == 'h' || (c == 'H' && depth_ == 0)) {
       emit_set("0-9a-fA-F", c == 'H');
     } else if (read_property(pattern_, i_, &name, &negated, &end)) {

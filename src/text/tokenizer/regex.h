@@ -35,7 +35,7 @@ class Regex {
   std::shared_ptr<const Code> code_;
 };
 
-// The pattern in PCRE2's syntax: \s, \d and \p{..} take the members that Unicode 16 gives them, \h is a
+// The pattern in PCRE2's syntax: \s, \d, \w and \p{..} take the members that Unicode 16 gives them, \h is a
 // hexadecimal digit.
 std::string translate_regex(std::string_view pattern);
 

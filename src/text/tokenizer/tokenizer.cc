@@ -269,7 +269,7 @@ std::string Tokenizer::decode(std::span<const TokenId> ids, bool skip_special_to
 }
 
 std::string_view Tokenizer::id_to_token(TokenId id) const {
-  return pipeline_->vocabulary.token(id);
+  return pipeline_->spelling(id);
 }
 std::optional<TokenId> Tokenizer::token_to_id(std::string_view token) const {
   return pipeline_->vocabulary.find(token);

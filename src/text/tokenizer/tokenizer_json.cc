@@ -250,6 +250,7 @@ void finish(Pipeline& pipeline) {
   std::string buffer, other;
   for (const AddedToken* token : normalized) {
     spellings.emplace_back(normalize(pipeline.normalizer, token->content, buffer, other));
+    if (spellings.back() != token->content) pipeline.normalized_spellings[token->id] = spellings.back();
   }
   pipeline.normalized_matcher.build(normalized, spellings);
   pipeline.special.assign(pipeline.vocabulary.size(), false);

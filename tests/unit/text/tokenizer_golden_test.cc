@@ -50,7 +50,9 @@ TEST_P(GoldenTest, EncodesEveryText) {
     const auto expected = golden["tokens"].get<std::vector<std::string>>();
     ASSERT_EQ(tokens.size(), expected.size());
     for (size_t i = 0; i < tokens.size(); ++i) {
-      if (ids[i] != tokenizer_->unk_id()) EXPECT_EQ(tokens[i], expected[i]);
+      if (ids[i] != tokenizer_->unk_id()) {
+        EXPECT_EQ(tokens[i], expected[i]);
+      }
     }
   }
 }

@@ -1,0 +1,115 @@
+"""Encode and decode speed against the `tokenizers` package, one thread each, in turns.
+
+usage: compare.py BENCH_TOKENIZER SHARED_DATA_DIR [--runs 7]      (BENCH_TOKENIZER: the executable bench_tokenizer)
+
+For each tokenizer and text, both read the same bytes, once as one text and once in parts of about 4 kB. Of the package the faster of
+encode() and encode_batch_fast() counts. Printed: medians of MB/s of processor time over the runs and their ratio (so other
+load on the machine does not count). The numbers of tokens must be equal.
+"""
+import argparse
+import json
+import os
+import statistics
+import subprocess
+import tempfile
+import time
+from pathlib import Path
+
+os.environ["TOKENIZERS_PARALLELISM"] = "false"
+os.environ["RAYON_NUM_THREADS"] = "1"
+import tokenizers  # noqa: E402
+
+NAMES = ["gpt2", "qwen2", "phi-3", "t5-small", "bert-bge", "falcon"]
+
+
+class Ours:
+    def __init__(self, executable):
+        self.process = subprocess.Popen([executable], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+
+    def ask(self, command, path):
+        self.process.stdin.write(f"{command} {path}\n")
+        self.process.stdin.flush()
+        answer = json.loads(self.process.stdout.readline())
+        if "error" in answer:
+            raise SystemExit(answer["error"])
+        return answer
+
+
+def parts_of(data):
+    parts = []
+    while data:
+        end = data.find(b"\n", 4096) + 1 if len(data) > 4096 else len(data)
+        end = end or len(data)
+        parts.append(data[:end].decode())
+        data = data[end:]
+    return parts
+
+
+def mixed_text(data_dir):
+    """Code, Chinese, Arabic, emoji and numbers, about 2 MB: the reference texts and sources of this project's data, repeated."""
+    texts = [t["text"] for t in json.loads((data_dir / "tokenizers/texts.json").read_text()) if len(t["text"]) < 5000]
+    code = [p.read_text(errors="replace") for p in sorted((data_dir / "templates/jinja").glob("*.jinja"))[:40]]
+    code += [p.read_text() for p in sorted((data_dir / "tools").glob("*.py"))]
+    text = "\n".join(texts + code)
+    while len(text.encode()) < 2_000_000:
+        text += "\n".join(texts)
+    return text
+
+
+def timed(function):
+    start = time.process_time()
+    result = function()
+    return time.process_time() - start, result
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("bench")
+    parser.add_argument("data", type=Path)
+    parser.add_argument("--runs", type=int, default=7)
+    args = parser.parse_args()
+    print(f"tokenizers {tokenizers.__version__}, {args.runs} runs in turns, medians, MB/s")
+    with tempfile.TemporaryDirectory() as folder:
+        mixed = Path(folder) / "mixed.txt"
+        mixed.write_text(mixed_text(args.data))
+        files = {"war-and-peace": args.data / "workloads/texts/war-and-peace.txt", "mixed": mixed}
+        print(f"{'tokenizer':10} {'text':14} {'how':7} {'ours':>8} {'theirs':>8} {'ratio':>7}")
+        for name in NAMES:
+            compare(args, name, files)
+
+
+def compare(args, name, files):
+    directory = args.data / "tokenizers" / name
+    ours = Ours(args.bench)
+    loads = [ours.ask("load", directory)["seconds"] for _ in range(args.runs)]
+    their_loads = [timed(lambda: tokenizers.Tokenizer.from_file(str(directory / "tokenizer.json")))[0] for _ in range(args.runs)]
+    theirs = tokenizers.Tokenizer.from_file(str(directory / "tokenizer.json"))
+    theirs.no_truncation()
+    theirs.no_padding()
+    for label, path in files.items():
+        data = path.read_bytes()
+        size = len(data) / 1e6
+        text, parts = data.decode(), parts_of(data)
+        for how, command, inputs in (("whole", "encode", [text]), ("parts", "encode_parts", parts)):
+            our_times, their_times = [], []
+            for _ in range(args.runs):
+                answer = ours.ask(command, path)
+                our_times.append(answer["seconds"])
+                one, tokens = timed(lambda: sum(len(theirs.encode(t).ids) for t in inputs))
+                fast, _ = timed(lambda: theirs.encode_batch_fast(inputs))
+                their_times.append(min(one, fast))
+                assert tokens == answer["tokens"], (name, label, how, tokens, answer)
+            mine, other = size / statistics.median(our_times), size / statistics.median(their_times)
+            print(f"{name:10} {label:14} {how:7} {mine:8.1f} {other:8.1f} {mine / other:7.2f}", flush=True)
+        ids = theirs.encode(text, add_special_tokens=False).ids
+        our_decode = statistics.median(ours.ask("decode", path)["seconds"] for _ in range(args.runs))
+        our_stream = statistics.median(ours.ask("stream", path)["seconds"] for _ in range(args.runs))
+        their_decode = statistics.median(timed(lambda: theirs.decode(ids))[0] for _ in range(args.runs))
+        print(f"{name:10} {label:14} decode  {size / our_decode:8.1f} {size / their_decode:8.1f} {their_decode / our_decode:7.2f}"
+              f"   stream {len(ids) / our_stream / 1e6:.2f} M tokens/s", flush=True)
+    load, their_load = statistics.median(loads), statistics.median(their_loads)
+    print(f"{name:10} load           {load * 1e3:8.1f} ms {their_load * 1e3:8.1f} ms {their_load / load:7.2f}", flush=True)
+
+
+if __name__ == "__main__":
+    main()
