@@ -16,7 +16,7 @@ Value only_text(Interpreter& interpreter, Arguments& args, std::string_view filt
   Value a[1];
   bind_values(filter, args, kNames, 1, a);
   Value text = soft_string(interpreter, a[0]);
-  interpreter.heap().step_bytes(text.str().size() * 4);
+  interpreter.heap().step_bytes(text.str().size() * 8);
   return text;
 }
 

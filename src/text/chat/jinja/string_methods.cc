@@ -19,7 +19,7 @@ void no_arguments(Arguments& args, std::string_view name) {
 template <std::string (*kConvert)(std::string_view)>
 Value convert(Interpreter& interpreter, const Value& self, Arguments& args) {
   no_arguments(args, "str method");
-  interpreter.heap().step_bytes(self.str().size() * 4);
+  interpreter.heap().step_bytes(self.str().size() * 8);
   interpreter.heap().require(self.str().size() * 3);
   return string_like(interpreter.heap(), self, kConvert(self.str()));
 }

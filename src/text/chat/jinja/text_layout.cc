@@ -129,7 +129,7 @@ std::string_view strip_counted(Heap& heap, std::string_view text, const std::str
                                bool right) {
   const auto out = strip(text, chars, left, right);
   const size_t dropped = text.size() - out.size() + 1;
-  heap.step_bytes(chars == nullptr ? dropped : dropped * (chars->size() + 1));
+  heap.step_bytes(chars == nullptr ? dropped * 8 : dropped * (chars->size() + 8));
   return out;
 }
 
@@ -194,7 +194,7 @@ std::string strip_tags(Heap& heap, std::string_view text) {
 }
 
 std::vector<std::string> wrap_line(Heap& heap, std::string_view text, const WrapOptions& options) {
-  heap.step_bytes(text.size() * 4);
+  heap.step_bytes(text.size() * 64);  // each character is copied several times
   const auto width = static_cast<size_t>(options.width);
   auto chunks = wrap_chunks(to_code_points(text), options.break_on_hyphens);
   std::reverse(chunks.begin(), chunks.end());
