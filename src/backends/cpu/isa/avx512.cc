@@ -7,6 +7,8 @@
 namespace quire::cpu {
 namespace {
 
+#include "backends/cpu/kernels/unroll.inc.h"
+
 #include "backends/cpu/kernels/vec_avx512.inc.h"
 
 #include "backends/cpu/kernels/all.inc.h"

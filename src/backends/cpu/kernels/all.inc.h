@@ -1,12 +1,5 @@
 // All kernels, each file after those it uses. The vector type was included before.
 
-// Loops over the registers of a block, which must not stay loops.
-#if defined(__clang__)
-#define QUIRE_UNROLL _Pragma("clang loop unroll(full)")
-#else
-#define QUIRE_UNROLL _Pragma("GCC unroll 16")
-#endif
-
 // clang-format off
 #include "backends/cpu/kernels/storage.inc.h"
 #include "backends/cpu/kernels/math.inc.h"
@@ -38,5 +31,3 @@ void fill(CpuKernels& t) {
   t.attention_merge = attention_merge<V>;
   t.attention_finish = attention_finish<V>;
 }
-
-#undef QUIRE_UNROLL

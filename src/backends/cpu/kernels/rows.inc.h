@@ -172,39 +172,32 @@ void decode(float* dst, const void* src, Storage storage, int64_t n) {
     store_up_to_16<V>(dst + i, load_stored<V>(src, storage, i, n - i), n - i);
 }
 
-// A panel is turned 16 k at a time: read along the rows, written across them.
+// A panel is turned in squares of 16 x 16: read along the rows, written across them.
 template <class V>
 void pack_panel(void* dst, Storage dst_storage, const void* const* rows, const Storage* row_storage,
                 int64_t k) {
-  float turned[16][kPanel];
+  using F = typename V::F;
   for (int64_t begin = 0; begin < k; begin += 16) {
     const int64_t depth = k - begin < 16 ? k - begin : 16;
-    for (int64_t column = 0; column < kPanel; ++column) {
-      float along[16];
-      V::store(along, rows[column] == nullptr
-                          ? V::zero()
-                          : load_stored<V>(rows[column], row_storage[column], begin, depth));
-      for (int i = 0; i < 16; ++i) turned[i][column] = along[i];
+    F low[16];
+    F high[16];
+    for (int j = 0; j < 16; ++j) {
+      low[j] = rows[j] == nullptr ? V::zero() : load_stored<V>(rows[j], row_storage[j], begin, depth);
+      high[j] = rows[j + 16] == nullptr ? V::zero()
+                                        : load_stored<V>(rows[j + 16], row_storage[j + 16], begin, depth);
     }
+    V::transpose(low);
+    V::transpose(high);
     for (int64_t i = 0; i < depth; ++i) {
-      const auto low = V::load(turned[i]);
-      const auto high = V::load(turned[i] + 16);
       const int64_t at = (begin + i) * kPanel;
       if (dst_storage == kStorageF32) {
-        V::store(static_cast<float*>(dst) + at, low);
-        V::store(static_cast<float*>(dst) + at + 16, high);
+        V::store(static_cast<float*>(dst) + at, low[i]);
+        V::store(static_cast<float*>(dst) + at + 16, high[i]);
       } else if (dst_storage == kStorageF16) {
-        V::store_f16(static_cast<uint16_t*>(dst) + at, low);
-        V::store_f16(static_cast<uint16_t*>(dst) + at + 16, high);
+        V::store_f16(static_cast<uint16_t*>(dst) + at, low[i]);
+        V::store_f16(static_cast<uint16_t*>(dst) + at + 16, high[i]);
       } else {
-        uint16_t halves[kPanel];
-        V::store_bf16(halves, low);
-        V::store_bf16(halves + 16, high);
-        uint16_t* pairs = static_cast<uint16_t*>(dst) + at;
-        for (int j = 0; j < 16; ++j) {
-          pairs[2 * j] = halves[j];
-          pairs[2 * j + 1] = halves[j + 16];
-        }
+        V::store_bf16_pairs(static_cast<uint16_t*>(dst) + at, low[i], high[i]);
       }
     }
   }

@@ -93,6 +93,10 @@ struct Avx2 {
     narrow_store_bf16(p, v.a);
     narrow_store_bf16(p + 8, v.b);
   }
+  static void store_bf16_pairs(uint16_t* p, F low, F high) {
+    narrow_store_bf16_pairs(p, low.a, high.a);
+    narrow_store_bf16_pairs(p + 16, low.b, high.b);
+  }
   static void store_f16(uint16_t* p, F v) {
     _mm_storeu_si128(reinterpret_cast<__m128i*>(p),
                      _mm256_cvtps_ph(v.a, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
@@ -107,6 +111,24 @@ struct Avx2 {
   static void join_pairs(F even, F odd, F* x, F* y) {
     *x = interleave(even.a, odd.a);
     *y = interleave(even.b, odd.b);
+  }
+
+  static void transpose(F* t) {
+    // Quarters of 8 x 8: the off-diagonal ones change places.
+    __m256 quarter[2][2][8];
+    for (int i = 0; i < 8; ++i) {
+      quarter[0][0][i] = t[i].a;
+      quarter[0][1][i] = t[i].b;
+      quarter[1][0][i] = t[8 + i].a;
+      quarter[1][1][i] = t[8 + i].b;
+    }
+    for (auto& half : quarter) {
+      for (auto& q : half) transpose_8(q);
+    }
+    for (int i = 0; i < 8; ++i) {
+      t[i] = {quarter[0][0][i], quarter[1][0][i]};
+      t[8 + i] = {quarter[0][1][i], quarter[1][1][i]};
+    }
   }
 
   static Narrow narrow_zero() { return _mm256_setzero_ps(); }
@@ -147,17 +169,50 @@ struct Avx2 {
     const __m256i below_low = _mm256_cmpgt_epi32(_mm256_set1_epi32(clamp_lane(low)), lane);
     return _mm256_andnot_si256(below_low, below_high);
   }
-  static void narrow_store_bf16(uint16_t* p, __m256 v) {
+  // bfloat16 in the high half of each lane; the low half is of no use.
+  static __m256i round_bf16(__m256 v) {
     const __m256i bits = _mm256_castps_si256(v);
-    const __m256i high = _mm256_srli_epi32(bits, 16);
-    const __m256i odd = _mm256_and_si256(high, _mm256_set1_epi32(1));
-    const __m256i rounded =
-        _mm256_srli_epi32(_mm256_add_epi32(bits, _mm256_add_epi32(odd, _mm256_set1_epi32(0x7fff))), 16);
-    const __m256i nan = _mm256_or_si256(high, _mm256_set1_epi32(0x40));
-    const __m256i is_nan = _mm256_castps_si256(_mm256_cmp_ps(v, v, _CMP_UNORD_Q));
-    const __m256i chosen = _mm256_blendv_epi8(rounded, nan, is_nan);
-    const __m256i packed = _mm256_permute4x64_epi64(_mm256_packus_epi32(chosen, chosen), 0x08);
+    const __m256i odd = _mm256_and_si256(_mm256_srli_epi32(bits, 16), _mm256_set1_epi32(1));
+    const __m256i rounded = _mm256_add_epi32(bits, _mm256_add_epi32(odd, _mm256_set1_epi32(0x7fff)));
+    const __m256i nan = _mm256_or_si256(bits, _mm256_set1_epi32(0x400000));
+    return _mm256_blendv_epi8(rounded, nan, _mm256_castps_si256(_mm256_cmp_ps(v, v, _CMP_UNORD_Q)));
+  }
+  static void narrow_store_bf16(uint16_t* p, __m256 v) {
+    const __m256i halves = _mm256_srli_epi32(round_bf16(v), 16);
+    const __m256i packed = _mm256_permute4x64_epi64(_mm256_packus_epi32(halves, halves), 0x08);
     _mm_storeu_si128(reinterpret_cast<__m128i*>(p), _mm256_castsi256_si128(packed));
+  }
+  static void narrow_store_bf16_pairs(uint16_t* p, __m256 low, __m256 high) {
+    const __m256i kept = _mm256_and_si256(round_bf16(high), _mm256_set1_epi32(static_cast<int>(0xffff0000U)));
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(p),
+                        _mm256_or_si256(kept, _mm256_srli_epi32(round_bf16(low), 16)));
+  }
+  static __m256 unpack_pairs(__m256 a, __m256 b, bool high) {
+    const __m256d x = _mm256_castps_pd(a);
+    const __m256d y = _mm256_castps_pd(b);
+    return _mm256_castpd_ps(high ? _mm256_unpackhi_pd(x, y) : _mm256_unpacklo_pd(x, y));
+  }
+  static void transpose_8(__m256* t) {
+    __m256 u[8];
+    QUIRE_UNROLL
+    for (int i = 0; i < 8; i += 2) {
+      u[i] = _mm256_unpacklo_ps(t[i], t[i + 1]);
+      u[i + 1] = _mm256_unpackhi_ps(t[i], t[i + 1]);
+    }
+    __m256 w[8];
+    QUIRE_UNROLL
+    for (int i = 0; i < 8; i += 4) {
+      w[i] = unpack_pairs(u[i], u[i + 2], false);
+      w[i + 1] = unpack_pairs(u[i], u[i + 2], true);
+      w[i + 2] = unpack_pairs(u[i + 1], u[i + 3], false);
+      w[i + 3] = unpack_pairs(u[i + 1], u[i + 3], true);
+    }
+    // Row 4 g + c holds, in its half q, column 4 q + c of rows 4 g .. 4 g + 3.
+    QUIRE_UNROLL
+    for (int c = 0; c < 4; ++c) {
+      t[c] = _mm256_permute2f128_ps(w[c], w[4 + c], 0x20);
+      t[4 + c] = _mm256_permute2f128_ps(w[c], w[4 + c], 0x31);
+    }
   }
   static __m256 evens(__m256 x, __m256 y) { return in_order(_mm256_shuffle_ps(x, y, 0x88)); }
   static __m256 odds(__m256 x, __m256 y) { return in_order(_mm256_shuffle_ps(x, y, 0xdd)); }

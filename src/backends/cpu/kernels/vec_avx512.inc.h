@@ -77,14 +77,13 @@ struct Avx512 {
   }
   // Rounded to nearest even; all 16 lanes.
   static void store_bf16(uint16_t* p, F v) {
-    const __m512i bits = _mm512_castps_si512(v);
-    const __m512i odd = _mm512_and_si512(_mm512_srli_epi32(bits, 16), _mm512_set1_epi32(1));
-    const __m512i rounded =
-        _mm512_srli_epi32(_mm512_add_epi32(bits, _mm512_add_epi32(odd, _mm512_set1_epi32(0x7fff))), 16);
-    const __m512i nan = _mm512_or_si512(_mm512_srli_epi32(bits, 16), _mm512_set1_epi32(0x40));
-    const M is_nan = _mm512_cmp_ps_mask(v, v, _CMP_UNORD_Q);
-    _mm256_storeu_si256(reinterpret_cast<__m256i*>(p),
-                        _mm512_cvtepi32_epi16(_mm512_mask_blend_epi32(is_nan, rounded, nan)));
+    const __m512i halves = _mm512_srli_epi32(round_bf16(v), 16);
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), _mm512_cvtepi32_epi16(halves));
+  }
+  // Lane i as 32 bits: low's lane i in the low half, high's in the high half.
+  static void store_bf16_pairs(uint16_t* p, F low, F high) {
+    const __m512i kept = _mm512_and_si512(round_bf16(high), _mm512_set1_epi32(static_cast<int>(0xffff0000U)));
+    _mm512_storeu_si512(p, _mm512_or_si512(kept, _mm512_srli_epi32(round_bf16(low), 16)));
   }
   static void store_f16(uint16_t* p, F v) {
     _mm256_storeu_si256(reinterpret_cast<__m256i*>(p),
@@ -101,6 +100,37 @@ struct Avx512 {
     const __m512i index = _mm512_setr_epi32(0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23);
     *a = _mm512_permutex2var_ps(even, index, odd);
     *b = _mm512_permutex2var_ps(even, _mm512_add_epi32(index, _mm512_set1_epi32(8)), odd);
+  }
+
+  // Lane j of row i becomes lane i of row j.
+  static void transpose(F* t) {
+    F u[16];
+    QUIRE_UNROLL
+    for (int i = 0; i < 16; i += 2) {
+      u[i] = _mm512_unpacklo_ps(t[i], t[i + 1]);
+      u[i + 1] = _mm512_unpackhi_ps(t[i], t[i + 1]);
+    }
+    QUIRE_UNROLL
+    for (int i = 0; i < 16; i += 4) {
+      t[i] = unpack_pairs(u[i], u[i + 2], false);
+      t[i + 1] = unpack_pairs(u[i], u[i + 2], true);
+      t[i + 2] = unpack_pairs(u[i + 1], u[i + 3], false);
+      t[i + 3] = unpack_pairs(u[i + 1], u[i + 3], true);
+    }
+    // Now row 4 g + c holds, in its quarter q, column 4 q + c of rows 4 g .. 4 g + 3.
+    QUIRE_UNROLL
+    for (int c = 0; c < 4; ++c) {
+      const F even_low = _mm512_shuffle_f32x4(t[c], t[4 + c], 0x88);  // quarters 0, 2
+      const F even_high = _mm512_shuffle_f32x4(t[8 + c], t[12 + c], 0x88);
+      const F odd_low = _mm512_shuffle_f32x4(t[c], t[4 + c], 0xdd);  // quarters 1, 3
+      const F odd_high = _mm512_shuffle_f32x4(t[8 + c], t[12 + c], 0xdd);
+      u[c] = _mm512_shuffle_f32x4(even_low, even_high, 0x88);
+      u[8 + c] = _mm512_shuffle_f32x4(even_low, even_high, 0xdd);
+      u[4 + c] = _mm512_shuffle_f32x4(odd_low, odd_high, 0x88);
+      u[12 + c] = _mm512_shuffle_f32x4(odd_low, odd_high, 0xdd);
+    }
+    QUIRE_UNROLL
+    for (int i = 0; i < 16; ++i) t[i] = u[i];
   }
 
   static Narrow narrow_zero() { return _mm512_setzero_ps(); }
@@ -121,6 +151,19 @@ struct Avx512 {
 
  private:
   static M first(int64_t n) { return static_cast<M>(n >= 16 ? 0xffffU : n <= 0 ? 0U : (1U << n) - 1U); }
+  // bfloat16 in the high half of each lane; the low half is of no use.
+  static __m512i round_bf16(F v) {
+    const __m512i bits = _mm512_castps_si512(v);
+    const __m512i odd = _mm512_and_si512(_mm512_srli_epi32(bits, 16), _mm512_set1_epi32(1));
+    const __m512i rounded = _mm512_add_epi32(bits, _mm512_add_epi32(odd, _mm512_set1_epi32(0x7fff)));
+    const __m512i nan = _mm512_or_si512(bits, _mm512_set1_epi32(0x400000));
+    return _mm512_mask_blend_epi32(_mm512_cmp_ps_mask(v, v, _CMP_UNORD_Q), rounded, nan);
+  }
+  static F unpack_pairs(F a, F b, bool high) {
+    const __m512d x = _mm512_castps_pd(a);
+    const __m512d y = _mm512_castps_pd(b);
+    return _mm512_castpd_ps(high ? _mm512_unpackhi_pd(x, y) : _mm512_unpacklo_pd(x, y));
+  }
   static F widen_bf16(__m256i v) {
     return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(v), 16));
   }

@@ -1,0 +1,6 @@
+// QUIRE_UNROLL stands before loops over the registers of a block, which must not stay loops.
+#if defined(__clang__)
+#define QUIRE_UNROLL _Pragma("clang loop unroll(full)")
+#else
+#define QUIRE_UNROLL _Pragma("GCC unroll 16")
+#endif
