@@ -27,6 +27,11 @@ std::unique_ptr<LocalRuntime> LocalRuntime::load(std::unique_ptr<Checkpoint> che
   const auto kv_dtype = float_dtype(options.kv_cache_dtype, "--kv-cache-dtype");
   if (options.threads < 0 || options.threads > 4096) throw Error(cat("--threads: ", options.threads, " is out of range"));
 
+  const int64_t longest = parse_arch(checkpoint->config()).max_model_len;
+  if (options.max_model_len > longest) {
+    throw Error(cat("--max-model-len ", options.max_model_len, ": the model is made for sequences of ", longest, " tokens at the most"));
+  }
+
   std::unique_ptr<LocalRuntime> runtime(new LocalRuntime);
   const CpuIsa& isa = select_cpu_isa();
   runtime->isa_ = isa.name;

@@ -1,0 +1,306 @@
+// The engine as its owners see it: refusals, ends, aborts, samples, statistics, shutting down.
+#include <future>
+#include <thread>
+
+#include "base/clock.h"
+#include "unit/engine/engine_testing.h"
+
+namespace quire {
+namespace {
+
+using test::Answer;
+using test::Pending;
+
+EngineConfig small_config(const std::string& model = "quire-tiny") {
+  EngineConfig config;
+  config.model = test::model_path(model);
+  config.kv_cache_memory = int64_t{32} << 20;
+  config.threads = 1;
+  config.generation_config = "none";
+  return config;
+}
+
+GenerateRequest greedy(const Engine& engine, const std::string& text, int max_tokens) {
+  GenerateRequest request;
+  request.prompt_token_ids = engine.tokenizer()->encode(text, true);
+  request.sampling.temperature = 0.0F;
+  request.sampling.max_tokens = max_tokens;
+  return request;
+}
+
+class EngineTest : public testing::Test {
+ protected:
+  void refuse(GenerateRequest request, const std::string& param, const std::string& words) {
+    Pending pending;
+    const auto id = engine_->submit(std::move(request), pending.sink());
+    ASSERT_FALSE(id.ok());
+    EXPECT_EQ(id.failure().kind, ErrorKind::kInvalidArgument);
+    EXPECT_EQ(id.failure().param, param);
+    EXPECT_NE(id.failure().message.find(words), std::string::npos) << id.failure().message;
+  }
+  std::unique_ptr<Engine> engine_ = Engine::start(small_config());
+};
+
+TEST_F(EngineTest, RefusesWhatItCannotRun) {
+  refuse({}, "prompt", "empty");
+  GenerateRequest request;
+  request.prompt_token_ids.assign(static_cast<size_t>(engine_->model().max_model_len), 5);
+  refuse(request, "prompt", std::to_string(engine_->model().max_model_len));
+  request.prompt_token_ids = {engine_->model().vocab_size};
+  refuse(request, "prompt", "vocabulary");
+  request.prompt_token_ids = {-1};
+  refuse(request, "prompt", "vocabulary");
+  request.prompt_token_ids = {1};
+  request.sampling.temperature = 3.0F;
+  refuse(request, "temperature", "3");
+  request.sampling = {};
+  request.sampling.n = 100000;
+  refuse(request, "n", "100000");
+}
+
+TEST_F(EngineTest, GreedyTextIsTheDecodedTokens) {
+  const Answer answer = test::ask(*engine_, greedy(*engine_, "Once upon a time", 30));
+  ASSERT_EQ(answer.samples.size(), 1U);
+  EXPECT_EQ(answer.samples[0].tokens.size(), 30U);
+  EXPECT_EQ(answer.samples[0].reason, FinishReason::kLength);
+  EXPECT_EQ(answer.samples[0].text, engine_->tokenizer()->decode(answer.samples[0].tokens, true));
+}
+
+TEST_F(EngineTest, StopStringEndsTheTextAndIsCutOff) {
+  const std::string whole = test::ask(*engine_, greedy(*engine_, "Once upon a time", 40)).samples[0].text;
+  const std::string stop = whole.substr(whole.size() / 2, 5);
+  const std::string before = whole.substr(0, whole.find(stop));
+  GenerateRequest request = greedy(*engine_, "Once upon a time", 40);
+  request.sampling.stop = {"never in the text", stop};
+  const Answer cut = test::ask(*engine_, request);
+  EXPECT_EQ(cut.samples[0].text, before);
+  EXPECT_EQ(cut.samples[0].reason, FinishReason::kStop);
+  EXPECT_EQ(std::get<std::string>(cut.samples[0].stop_reason), stop);
+  request.sampling.include_stop_str_in_output = true;
+  EXPECT_EQ(test::ask(*engine_, request).samples[0].text, before + stop);
+  engine_->check_integrity();
+}
+
+TEST_F(EngineTest, StopTokenEndsTheTextAndIsNamed) {
+  const Answer whole = test::ask(*engine_, greedy(*engine_, "Once upon a time", 20));
+  const TokenId stop = whole.samples[0].tokens[10];
+  GenerateRequest request = greedy(*engine_, "Once upon a time", 20);
+  request.sampling.stop_token_ids = {stop};
+  const Answer cut = test::ask(*engine_, request);
+  EXPECT_EQ(cut.samples[0].tokens.back(), stop);
+  EXPECT_LE(cut.samples[0].tokens.size(), 11U);
+  EXPECT_EQ(std::get<TokenId>(cut.samples[0].stop_reason), stop);
+  EXPECT_EQ(whole.samples[0].text.rfind(cut.samples[0].text, 0), 0U) << "the cut text begins the whole one";
+}
+
+TEST_F(EngineTest, SeveralSamplesShareThePromptAndDiffer) {
+  GenerateRequest request = greedy(*engine_, "The dog", 24);
+  request.sampling.temperature = 1.0F;
+  request.sampling.seed = 7;
+  request.sampling.n = 4;
+  const Answer answer = test::ask(*engine_, request);
+  ASSERT_EQ(answer.samples.size(), 4U);
+  for (size_t i = 1; i < 4; ++i) EXPECT_NE(answer.samples[i].tokens, answer.samples[0].tokens);
+  // Sample 0 is what the request gives without company.
+  request.sampling.n = 1;
+  EXPECT_EQ(test::ask(*engine_, request).samples[0].tokens, answer.samples[0].tokens);
+  engine_->check_integrity();
+}
+
+TEST_F(EngineTest, ScoresAPromptWithoutGenerating) {
+  GenerateRequest request = greedy(*engine_, "The cat sat on the mat.", 0);
+  request.sampling.prompt_logprobs = 1;
+  const size_t length = request.prompt_token_ids.size();
+  const Answer answer = test::ask(*engine_, request);
+  ASSERT_EQ(answer.samples.size(), 1U);
+  EXPECT_TRUE(answer.samples[0].tokens.empty());
+  EXPECT_EQ(answer.samples[0].reason, FinishReason::kLength);
+  ASSERT_EQ(answer.prompt_logprobs.size(), length - 1);
+  for (const auto& position : answer.prompt_logprobs) {
+    EXPECT_LE(position.chosen.logprob, 0.0F);
+    EXPECT_GE(position.rank, 1);
+  }
+}
+
+TEST_F(EngineTest, AbortEndsWithinAStepAndFreesTheBlocks) {
+  GenerateRequest request = greedy(*engine_, "Once upon a time", 1000);
+  request.sampling.ignore_eos = true;
+  Pending pending;
+  const auto id = engine_->submit(request, pending.sink());
+  ASSERT_TRUE(id.ok());
+  pending.wait_for_outputs(3);
+  engine_->abort(*id);
+  const Answer answer = pending.wait();
+  EXPECT_EQ(answer.samples[0].reason, FinishReason::kAbort);
+  EXPECT_LT(answer.samples[0].tokens.size(), 1000U);
+  engine_->check_integrity();
+  engine_->abort(*id);  // once more is no harm
+  engine_->abort(123456);
+}
+
+TEST_F(EngineTest, SecondEqualPromptComesFromTheCache) {
+  GenerateRequest request = greedy(*engine_, "Once upon a time there was a little girl who lived in a small house by the sea.", 4);
+  const Answer first = test::ask(*engine_, request);
+  const Answer second = test::ask(*engine_, request);
+  EXPECT_EQ(first.num_cached_tokens, 0);
+  EXPECT_GE(second.num_cached_tokens, 16);
+  EXPECT_EQ(second.num_cached_tokens % engine_->model().block_size, 0);
+  request.cache_salt = "another tenant";
+  EXPECT_EQ(test::ask(*engine_, request).num_cached_tokens, 0);
+}
+
+TEST_F(EngineTest, TextOfAnEndTokenIsLeftOut) {
+  GenerateRequest request = greedy(*engine_, "Once upon a time", 600);
+  request.sampling.temperature = 0.8F;
+  request.sampling.seed = 3;
+  const Answer answer = test::ask(*engine_, request);
+  if (answer.samples[0].reason != FinishReason::kStop) GTEST_SKIP() << "the model did not end its text";
+  EXPECT_EQ(answer.samples[0].text.find("<|"), std::string::npos);
+}
+
+TEST_F(EngineTest, StatisticsCountWhatHappened) {
+  test::ask(*engine_, greedy(*engine_, "Once upon a time", 10));
+  const EngineStats stats = engine_->stats();
+  EXPECT_EQ(stats.num_finished, 1);
+  EXPECT_EQ(stats.generation_tokens, 10);
+  EXPECT_EQ(stats.num_running, 0);
+  EXPECT_EQ(stats.num_waiting, 0);
+  const std::string page = engine_->metrics().render();
+  EXPECT_NE(page.find("vllm:generation_tokens_total{model_name=\"quire-tiny\",engine=\"0\"} 10\n"), std::string::npos) << page;
+  EXPECT_NE(page.find("quire:request_success_total{model_name=\"quire-tiny\",engine=\"0\",finished_reason=\"length\"} 1\n"),
+            std::string::npos);
+}
+
+TEST_F(EngineTest, DrainWaitsForWhatRunsAndRefusesTheRest) {
+  Pending running;
+  GenerateRequest request = greedy(*engine_, "Once upon a time", 50);
+  ASSERT_TRUE(engine_->submit(request, running.sink()).ok());
+  EXPECT_TRUE(engine_->drain(std::chrono::seconds(30)));
+  EXPECT_FALSE(running.wait().failure.has_value());
+  Pending late;
+  const auto refused = engine_->submit(request, late.sink());
+  ASSERT_FALSE(refused.ok());
+  EXPECT_EQ(refused.failure().kind, ErrorKind::kOverloaded);
+}
+
+TEST_F(EngineTest, DrainCutsShortWhatTakesTooLong) {
+  Pending running;
+  GenerateRequest request = greedy(*engine_, "Once upon a time", 1000);
+  request.sampling.ignore_eos = true;
+  ASSERT_TRUE(engine_->submit(request, running.sink()).ok());
+  running.wait_for_outputs(1);
+  EXPECT_FALSE(engine_->drain(std::chrono::milliseconds(1)));
+  EXPECT_TRUE(running.wait().failure.has_value());
+  engine_->check_integrity();
+}
+
+TEST(EngineStart, FullQueueRefusesWithOverload) {
+  EngineConfig config = small_config();
+  config.max_num_seqs = 1;
+  config.max_num_queued_requests = 2;
+  const auto engine = Engine::start(config);
+  std::vector<Pending> pending(8);
+  std::vector<RequestId> accepted;
+  int refused = 0;
+  for (auto& p : pending) {
+    GenerateRequest request = greedy(*engine, "Once upon a time", 400);
+    request.sampling.ignore_eos = true;
+    const auto id = engine->submit(request, p.sink());
+    if (id.ok()) {
+      accepted.push_back(*id);
+    } else {
+      EXPECT_EQ(id.failure().kind, ErrorKind::kOverloaded);
+      ++refused;
+    }
+  }
+  EXPECT_GE(refused, 4);
+  for (const RequestId id : accepted) engine->abort(id);
+  engine->check_integrity();
+}
+
+TEST(EngineStart, EndingAnEngineEndsItsRequests) {
+  auto engine = Engine::start(small_config());
+  Pending pending;
+  GenerateRequest request = greedy(*engine, "Once upon a time", 1000);
+  request.sampling.ignore_eos = true;
+  ASSERT_TRUE(engine->submit(request, pending.sink()).ok());
+  engine.reset();
+  EXPECT_TRUE(pending.wait().failure.has_value());
+}
+
+TEST(EngineStart, PoolSmallerThanTheModelCutsItsLengthOrSaysSo) {
+  EngineConfig config = small_config("llama");
+  config.kv_cache_memory = 1;
+  EXPECT_THROW(Engine::start(config), Error);
+  config.kv_cache_memory = 0;
+  config.max_model_len = 1 << 20;
+  EXPECT_THROW(Engine::start(config), Error);
+}
+
+TEST(EngineStart, NamesWhatIsWrong) {
+  const auto message = [](EngineConfig config) -> std::string {
+    try {
+      Engine::start(config);
+    } catch (const Error& error) {
+      return error.what();
+    }
+    return "";
+  };
+  EngineConfig config;
+  config.model = "/nowhere/at/all";
+  EXPECT_NE(message(config).find("/nowhere/at/all"), std::string::npos);
+  config = small_config();
+  config.dtype = "float8";
+  EXPECT_NE(message(config).find("--dtype"), std::string::npos);
+  config = small_config();
+  config.block_size = 0;
+  EXPECT_NE(message(config).find("--block-size"), std::string::npos);
+}
+
+TEST(EngineStart, RunsWithoutTokenizer) {
+  const auto engine = Engine::start(small_config("llama"));
+  EXPECT_EQ(engine->tokenizer(), nullptr);
+  GenerateRequest request;
+  request.prompt_token_ids = {1, 5, 9};
+  request.sampling.temperature = 0.0F;
+  request.sampling.ignore_eos = true;
+  const Answer answer = test::ask(*engine, request);
+  EXPECT_EQ(answer.samples[0].tokens.size(), 16U);
+  EXPECT_TRUE(answer.samples[0].text.empty());
+}
+
+// "Idle means idle."
+TEST(EngineStart, UsesNoProcessorTimeWhileIdle) {
+  EngineConfig config = small_config();
+  config.threads = 2;
+  const auto engine = Engine::start(config);
+  test::ask(*engine, greedy(*engine, "Once upon a time", 20));
+  std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  const std::clock_t begin = std::clock();
+  std::this_thread::sleep_for(std::chrono::milliseconds(500));
+  const double used = static_cast<double>(std::clock() - begin) / CLOCKS_PER_SEC;
+  EXPECT_LT(used, 0.005) << "1 % of half a second";
+}
+
+TEST(EngineStart, SameSeedOfTheEngineGivesTheSameTexts) {
+  std::vector<std::vector<TokenId>> first;
+  for (int run = 0; run < 2; ++run) {
+    EngineConfig config = small_config();
+    config.seed = 42;
+    const auto engine = Engine::start(config);
+    for (size_t i = 0; i < 3; ++i) {
+      GenerateRequest request = greedy(*engine, "One day", 12);
+      request.sampling.temperature = 1.0F;
+      const auto tokens = test::ask(*engine, request).samples[0].tokens;
+      if (run == 0) {
+        first.push_back(tokens);
+      } else {
+        EXPECT_EQ(tokens, first[i]);
+      }
+    }
+  }
+  EXPECT_NE(first[0], first[1]) << "requests draw different seeds";
+}
+
+}  // namespace
+}  // namespace quire

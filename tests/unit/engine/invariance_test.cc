@@ -1,0 +1,151 @@
+// A request's tokens and log-probabilities are bitwise the same whatever else happens: alone, in company, in any chunking, after a
+// prefix hit, after preemption, with any number of threads, on every instruction set.
+#include <chrono>
+#include <thread>
+
+#include "engine/build_info.h"
+#include "unit/engine/engine_testing.h"
+
+namespace quire {
+namespace {
+
+using test::Answer;
+using test::Pending;
+
+constexpr int kNumRequests = 32;
+
+struct Setting {
+  const char* name;
+  int32_t chunk = 0;        // tokens of one sequence in a step; 0: no limit
+  int32_t threads = 1;
+  int64_t kv_memory = 0;    // small: forces preemption
+  bool prefix_caching = false;
+};
+
+EngineConfig config_of(const std::string& model, const Setting& setting) {
+  EngineConfig config;
+  config.model = test::model_path(model);
+  config.long_prefill_token_threshold = setting.chunk;
+  config.threads = setting.threads;
+  config.kv_cache_memory = setting.kv_memory > 0 ? setting.kv_memory : int64_t{64} << 20;
+  config.enable_prefix_caching = setting.prefix_caching;
+  config.generation_config = "none";
+  return config;
+}
+
+// A mix: greedy and sampled, short and long, with penalties, with several samples, with log-probabilities of the prompt.
+GenerateRequest make_request(int i, const ModelInfo& model) {
+  GenerateRequest request;
+  const int longest = model.max_model_len / 2;
+  const int length = 1 + static_cast<int>(mix64(static_cast<uint64_t>(i) + 17) % static_cast<uint64_t>(longest));
+  request.prompt_token_ids = test::random_prompt(static_cast<uint64_t>(i), length, model.vocab_size);
+  SamplingParams& s = request.sampling;
+  s.max_tokens = 8 + i % 13;
+  s.ignore_eos = true;
+  s.logprobs = i % 4;
+  s.seed = 1000 + i;
+  s.temperature = i % 3 == 0 ? 0.0F : 0.9F;
+  if (i % 5 == 0) s.repetition_penalty = 1.2F;
+  if (i % 5 == 1) s.top_p = 0.8F;
+  if (i % 5 == 2) s.top_k = 7;
+  if (i % 7 == 1 && s.temperature > 0.0F) s.n = 3;
+  if (i % 11 == 3) s.prompt_logprobs = 2;
+  return request;
+}
+
+std::vector<Answer> answers_alone(const std::string& model) {
+  const auto engine = Engine::start(config_of(model, {.name = "alone"}));
+  std::vector<Answer> answers;
+  for (int i = 0; i < kNumRequests; ++i) answers.push_back(test::ask(*engine, make_request(i, engine->model())));
+  engine->check_integrity();
+  return answers;
+}
+
+// All requests in one engine, arriving at odd moments or at once.
+std::vector<Answer> answers_together(Engine& engine, uint64_t seed, bool at_once = false) {
+  std::vector<Pending> pending(kNumRequests);
+  for (int k = 0; k < kNumRequests; ++k) {
+    const int i = static_cast<int>((static_cast<uint64_t>(k) * 7 + seed) % kNumRequests);  // 7 and 32 have no common factor
+    const auto id = engine.submit(make_request(i, engine.model()), pending[static_cast<size_t>(i)].sink());
+    EXPECT_TRUE(id.ok());
+    if (!at_once) std::this_thread::sleep_for(std::chrono::microseconds(mix64(seed + static_cast<uint64_t>(k)) % 3000));
+  }
+  std::vector<Answer> answers;
+  for (auto& p : pending) answers.push_back(p.wait());
+  engine.check_integrity();
+  return answers;
+}
+
+void expect_all_same(const std::vector<Answer>& expected, const std::vector<Answer>& actual) {
+  ASSERT_EQ(expected.size(), actual.size());
+  for (size_t i = 0; i < expected.size(); ++i) {
+    SCOPED_TRACE("request " + std::to_string(i));
+    test::expect_same(expected[i], actual[i]);
+  }
+}
+
+class Invariance : public testing::TestWithParam<std::string> {
+ protected:
+  std::vector<Answer> expected_ = answers_alone(GetParam());
+};
+
+TEST_P(Invariance, AmongOthersInAnyChunkingAndThreads) {
+  for (const Setting& setting : {Setting{.name = "unchunked"}, Setting{.name = "1", .chunk = 1},
+                                 Setting{.name = "7", .chunk = 7, .threads = 2}, Setting{.name = "16", .chunk = 16},
+                                 Setting{.name = "512", .chunk = 512, .threads = 2}}) {
+    SCOPED_TRACE(setting.name);
+    const auto engine = Engine::start(config_of(GetParam(), setting));
+    expect_all_same(expected_, answers_together(*engine, static_cast<uint64_t>(setting.chunk)));
+  }
+}
+
+TEST_P(Invariance, AfterPrefixHits) {
+  const auto engine = Engine::start(config_of(GetParam(), {.name = "prefix", .prefix_caching = true}));
+  expect_all_same(expected_, answers_together(*engine, 1));
+  const std::vector<Answer> again = answers_together(*engine, 2);
+  expect_all_same(expected_, again);
+  int32_t cached = 0;
+  for (const auto& answer : again) cached += answer.num_cached_tokens;
+  EXPECT_GT(cached, 0) << "no prompt was found in the cache, the test shows nothing";
+}
+
+TEST_P(Invariance, AfterPreemption) {
+  const auto probe = Engine::start(config_of(GetParam(), {.name = "probe"}));
+  // Room for one sequence of full length: of thirty-two, most must give way at some time.
+  const ModelInfo& model = probe->model();
+  const int64_t memory = model.kv_bytes_per_token * (model.max_model_len + model.block_size);
+  for (const bool prefix_caching : {false, true}) {
+    const auto engine = Engine::start(
+        config_of(GetParam(), {.name = "preempt", .chunk = 48, .kv_memory = memory, .prefix_caching = prefix_caching}));
+    expect_all_same(expected_, answers_together(*engine, 3, true));
+    EXPECT_GT(engine->stats().num_preemptions, 0) << "nothing was preempted, the test shows nothing";
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Models, Invariance, testing::Values("llama", "mistral-bfloat16", "gpt2-float16", "qwen3", "quire-tiny"),
+                         [](const auto& test) {
+                           std::string name = test.param;
+                           std::replace(name.begin(), name.end(), '-', '_');
+                           return name;
+                         });
+
+// The whole machine's list of levels, in one process each time: the level is chosen when an engine starts.
+TEST(InvarianceOfInstructionSets, EachOneAgreesWithItself) {
+  for (const auto& isa : build_info().isas) {
+    SCOPED_TRACE(isa);
+    setenv("QUIRE_CPU_ISA", isa.c_str(), 1);
+    try {
+      build_info();
+    } catch (const Error&) {
+      continue;  // this machine cannot run it
+    }
+    const std::vector<Answer> alone = answers_alone("llama-bfloat16");
+    const auto engine = Engine::start(config_of("llama-bfloat16", {.name = "company", .chunk = 7, .threads = 2}));
+    EXPECT_EQ(engine->model().isa, isa);
+    expect_all_same(alone, answers_together(*engine, 5));
+  }
+  unsetenv("QUIRE_CPU_ISA");
+}
+
+}  // namespace
+}  // namespace quire
