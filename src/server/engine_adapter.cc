@@ -1,5 +1,6 @@
 // The real engine behind the server's interface.
 #include "base/metrics.h"
+#include "engine/chat_context.h"
 #include "server/serving_engine.h"
 
 namespace quire {
@@ -36,10 +37,7 @@ class EngineAdapter final : public ServingEngine {
     options.kwargs = prompt.kwargs;
     options.add_generation_prompt = prompt.add_generation_prompt;
     options.continue_final_message = prompt.continue_final_message;
-    if (const Tokenizer* tokenizer = engine_.tokenizer()) {
-      if (!tokenizer->bos_token().empty()) options.bos_token = tokenizer->bos_token();
-      if (!tokenizer->eos_token().empty()) options.eos_token = tokenizer->eos_token();
-    }
+    add_chat_context(options, engine_.tokenizer());
     auto text = prompt.chat_template.empty() ? engine_.chat_template()->render(options)
                                              : render_given(prompt.chat_template, options);
     if (text.ok()) return text;
