@@ -97,7 +97,8 @@ class Conversation {
       }
       interrupts_.watch(nullptr);
       const std::string& reason = stream.completion().finish_reason;
-      std::cout << (reason == "abort" ? " [stopped]" : reason == "length" ? " [cut: no room left]" : "") << "\n";
+      const char* cut = params.max_tokens == room ? " [cut: no room left, /reset begins anew]" : " [cut at --max-tokens]";
+      std::cout << (reason == "abort" ? " [stopped]" : reason == "length" ? cut : "") << "\n";
     } catch (const Error& error) {
       interrupts_.watch(nullptr);
       std::cout << std::flush;
