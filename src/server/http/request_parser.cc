@@ -76,9 +76,6 @@ HttpParseError explain(error_code ec, size_t max_header_bytes) {
     return {431, cat("the request's header is larger than ", max_header_bytes, " bytes")};
   }
   if (ec == http::error::bad_version) return {505, "only HTTP/1.0 and HTTP/1.1 are spoken here"};
-  if (ec == http::error::bad_transfer_encoding) {
-    return {501, "the Transfer-Encoding is not supported: send the body chunked or with a Content-Length"};
-  }
   return {400, cat("the request is not valid HTTP: ", ec.message())};
 }
 
@@ -121,7 +118,14 @@ size_t HttpRequestParser::consume(std::string_view bytes) {
     }
     if (n == 0 && !p.is_done() && p.is_header_done() == want_body) break;
   }
-  if (p.is_header_done() && !want_body) p.request.keep_alive = p.keep_alive();
+  if (p.is_header_done() && !want_body) {
+    p.request.keep_alive = p.keep_alive();
+    // Its body would be taken for the next request.
+    if (!p.chunked() && p.request.headers.contains("Transfer-Encoding")) {
+      error_ = HttpParseError{
+          501, "the Transfer-Encoding is not supported: send the body chunked or with a Content-Length"};
+    }
+  }
   return taken;
 }
 

@@ -1,0 +1,202 @@
+#include "unit/server/fake_engine.h"
+
+#include <algorithm>
+
+#include "base/strings.h"
+
+namespace quire {
+namespace {
+
+constexpr TokenId kBos = 256;
+
+}  // namespace
+
+FakeEngine::FakeEngine() {
+  info.name = "fake";
+  info.path = "/models/fake";
+  info.vocab_size = 258;
+  info.max_model_len = 4096;
+  thread_ = std::thread([this] { work(); });
+}
+
+FakeEngine::~FakeEngine() {
+  {
+    const std::lock_guard lock(mutex_);
+    stopping_ = true;
+  }
+  changed_.notify_all();
+  thread_.join();
+}
+
+std::vector<TokenId> FakeEngine::encode(std::string_view text, bool add_special_tokens) const {
+  std::vector<TokenId> ids;
+  if (add_special_tokens) ids.push_back(kBos);
+  for (const char c : text) ids.push_back(static_cast<uint8_t>(c));
+  return ids;
+}
+
+std::string FakeEngine::decode(std::span<const TokenId> ids, bool) const {
+  std::string text;
+  for (const TokenId id : ids) {
+    if (id < 256) text += static_cast<char>(id);
+  }
+  return text;
+}
+
+Result<std::string> FakeEngine::render_chat(const ChatPrompt& prompt) const {
+  {
+    const std::lock_guard lock(mutex_);
+    last_chat_ = prompt;
+  }
+  std::string text;
+  for (const Json& m : prompt.messages) {
+    if (m["role"] == "refused") return invalid_argument("this role is refused by the template");
+    text += cat(m["role"].get<std::string>(), ":", m["content"].get<std::string>(), ";");
+  }
+  if (prompt.add_generation_prompt) text += "assistant:";
+  return text;
+}
+
+std::string FakeEngine::continuation(std::string_view prompt, int index, int max_tokens) {
+  std::string text;
+  for (int i = 0; i < max_tokens; ++i)
+    text += prompt[prompt.size() - 1 - static_cast<size_t>(i + index) % prompt.size()];
+  return text;
+}
+
+Result<RequestId> FakeEngine::submit(GenerateRequest request, OutputSink sink) {
+  const std::lock_guard lock(mutex_);
+  last_request_ = request;
+  if (request.sampling.temperature < 0.0F || request.sampling.temperature > 2.0F) {
+    return invalid_argument("temperature must be between 0 and 2", "temperature");
+  }
+  if (draining_ || static_cast<int>(active_.size()) >= max_queued)
+    return Failure{ErrorKind::kOverloaded, "the queue is full", ""};
+  Active active;
+  std::string prompt = decode(request.prompt_token_ids, false);
+  if (prompt.empty()) prompt = "?";
+  for (int i = 0; i < request.sampling.n; ++i) {
+    active.texts.push_back(continuation(prompt, i, request.sampling.max_tokens) + extra_byte_pieces);
+  }
+  active.request = std::move(request);
+  active.sink = std::move(sink);
+  const RequestId id = next_++;
+  active_.emplace(id, std::move(active));
+  changed_.notify_all();
+  return id;
+}
+
+void FakeEngine::abort(RequestId request) {
+  const std::lock_guard lock(mutex_);
+  const auto it = active_.find(request);
+  if (it == active_.end()) return;
+  it->second.aborted = true;
+  num_aborted_.fetch_add(1);
+  changed_.notify_all();
+}
+
+bool FakeEngine::drain(std::chrono::milliseconds timeout) {
+  std::unique_lock lock(mutex_);
+  draining_ = true;
+  const bool clean = changed_.wait_for(lock, timeout, [&] { return active_.empty(); });
+  for (auto& [id, active] : active_) active.aborted = true;
+  changed_.notify_all();
+  changed_.wait(lock, [&] { return active_.empty(); });
+  return clean;
+}
+
+void FakeEngine::hold() {
+  const std::lock_guard lock(mutex_);
+  held_ = true;
+}
+
+void FakeEngine::release() {
+  const std::lock_guard lock(mutex_);
+  held_ = false;
+  changed_.notify_all();
+}
+
+int FakeEngine::num_active() const {
+  const std::lock_guard lock(mutex_);
+  return static_cast<int>(active_.size());
+}
+
+GenerateRequest FakeEngine::last_request() const {
+  const std::lock_guard lock(mutex_);
+  return last_request_;
+}
+
+ChatPrompt FakeEngine::last_chat() const {
+  const std::lock_guard lock(mutex_);
+  return last_chat_;
+}
+
+PositionLogprobs FakeEngine::made_up_logprobs(TokenId token, int top) {
+  PositionLogprobs p;
+  p.chosen = {token, -0.5F};
+  p.rank = 1;
+  for (int i = 0; i < top; ++i) p.top.push_back({(token + i) % 256, -0.5F - static_cast<float>(i)});
+  return p;
+}
+
+// True when the request has ended.
+bool FakeEngine::step(RequestId id, Active& active) {
+  RequestOutput output;
+  output.request = id;
+  output.num_prompt_tokens = static_cast<int32_t>(active.request.prompt_token_ids.size());
+  output.num_cached_tokens = 1;
+  const SamplingParams& s = active.request.sampling;
+  if (active.first && s.prompt_logprobs) {
+    const auto& ids = active.request.prompt_token_ids;
+    for (size_t i = 1; i < ids.size(); ++i)
+      output.prompt_logprobs.push_back(made_up_logprobs(ids[i], *s.prompt_logprobs));
+  }
+  active.first = false;
+  if (fail_after && active.done >= *fail_after) {
+    output.failure = Failure{ErrorKind::kInternal, "the fake engine failed", ""};
+    output.finished = true;
+    active.sink(std::move(output));
+    return true;
+  }
+  const auto total = static_cast<int>(active.texts.front().size());
+  for (int i = 0; i < s.n && s.max_tokens > 0; ++i) {
+    CompletionDelta d;
+    d.index = i;
+    const char c = active.texts[static_cast<size_t>(i)][static_cast<size_t>(active.done)];
+    if (!active.aborted) {
+      d.text = c;
+      d.token_ids = {static_cast<uint8_t>(c)};
+      if (s.logprobs) d.logprobs = {made_up_logprobs(static_cast<uint8_t>(c), *s.logprobs)};
+    }
+    if (active.done + 1 == total) d.finish_reason = FinishReason::kLength;
+    if (active.aborted) d.finish_reason = FinishReason::kAbort;
+    output.outputs.push_back(std::move(d));
+  }
+  ++active.done;
+  output.finished = active.aborted || active.done >= total || s.max_tokens == 0;
+  const bool finished = output.finished;
+  active.sink(std::move(output));
+  return finished;
+}
+
+void FakeEngine::work() {
+  std::unique_lock lock(mutex_);
+  while (!stopping_) {
+    changed_.wait(lock, [&] {
+      const bool any_aborted =
+          std::any_of(active_.begin(), active_.end(), [](const auto& a) { return a.second.aborted; });
+      return stopping_ || (!active_.empty() && (!held_ || any_aborted));
+    });
+    for (auto it = active_.begin(); it != active_.end() && !stopping_;) {
+      const bool may_step = !held_ || it->second.aborted;
+      it = may_step && step(it->first, it->second) ? active_.erase(it) : std::next(it);
+    }
+    changed_.notify_all();
+    // Also without a step time: whoever wants to abort must get a turn.
+    lock.unlock();
+    std::this_thread::sleep_for(std::max(step_time, std::chrono::microseconds(1)));
+    lock.lock();
+  }
+}
+
+}  // namespace quire

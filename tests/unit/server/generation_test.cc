@@ -1,0 +1,432 @@
+// Completions and chat over real sockets: the shapes of answers and streams, and what happens when a client
+// goes.
+#include <gtest/gtest.h>
+
+#include "base/strings.h"
+#include "unit/server/server_fixture.h"
+
+namespace quire {
+namespace {
+
+using GenerationTest = ServerTest;
+
+TEST_F(GenerationTest, AnswersACompletion) {
+  RawClient client(start());
+  const RawResponse r = client.post("/v1/completions", R"({"model":"fake","prompt":"abcd","max_tokens":3})",
+                                    "X-Request-Id: r1\r\n");
+  ASSERT_EQ(r.status, 200);
+  const Json j = r.json();
+  EXPECT_EQ(j["id"], "cmpl-r1");
+  EXPECT_EQ(j["object"], "text_completion");
+  EXPECT_EQ(j["model"], "fake");
+  EXPECT_EQ(j["choices"].size(), 1U);
+  EXPECT_EQ(j["choices"][0]["text"], "dcb");
+  EXPECT_EQ(j["choices"][0]["index"], 0);
+  EXPECT_EQ(j["choices"][0]["finish_reason"], "length");
+  EXPECT_TRUE(j["choices"][0]["logprobs"].is_null());
+  EXPECT_EQ(j["usage"]["prompt_tokens"], 5);  // with BOS
+  EXPECT_EQ(j["usage"]["completion_tokens"], 3);
+  EXPECT_EQ(j["usage"]["total_tokens"], 8);
+  EXPECT_EQ(j["usage"]["prompt_tokens_details"]["cached_tokens"], 1);
+  EXPECT_FALSE(r.headers.contains("x-ignored-params"));
+}
+
+TEST_F(GenerationTest, CompletionsGenerate16TokensWhereNothingIsSaid) {
+  RawClient client(start());
+  EXPECT_EQ(client.post("/v1/completions", R"({"prompt":"ab"})").json()["usage"]["completion_tokens"], 16);
+  EXPECT_EQ(client.post("/completions", R"({"prompt":"ab"})").status, 200);
+}
+
+TEST_F(GenerationTest, NumbersChoicesOverPromptsAndSamples) {
+  RawClient client(start());
+  const Json j = client.post("/v1/completions", R"({"prompt":["ab","xyz"],"max_tokens":2,"n":2})").json();
+  const std::vector<std::string> expected = {"ba", "ab", "zy", "yx"};
+  ASSERT_EQ(j["choices"].size(), expected.size());
+  for (size_t i = 0; i < expected.size(); ++i) {
+    EXPECT_EQ(j["choices"][i]["index"], i);
+    EXPECT_EQ(j["choices"][i]["text"], expected[i]);
+  }
+  EXPECT_EQ(j["usage"]["prompt_tokens"], 7);
+  EXPECT_EQ(j["usage"]["completion_tokens"], 8);
+}
+
+TEST_F(GenerationTest, TakesTokenIds) {
+  RawClient client(start());
+  EXPECT_EQ(
+      client.post("/v1/completions", R"({"prompt":[97,98],"max_tokens":2})").json()["choices"][0]["text"],
+      "ba");
+  const Json two = client.post("/v1/completions", R"({"prompt":[[97,98],[99,100]],"max_tokens":2})").json();
+  EXPECT_EQ(two["choices"][1]["text"], "dc");
+}
+
+TEST_F(GenerationTest, StreamsACompletion) {
+  RawClient client(start());
+  const RawResponse r = client.post(
+      "/v1/completions",
+      R"({"prompt":"abcd","max_tokens":5,"stream":true,"stream_options":{"include_usage":true}})");
+  EXPECT_EQ(r.headers.at("content-type"), "text/event-stream; charset=utf-8");
+  bool done = false;
+  const std::vector<Json> chunks = events(r.body, &done);
+  EXPECT_TRUE(done);
+  std::string text;
+  for (size_t i = 0; i + 1 < chunks.size(); ++i) {
+    EXPECT_EQ(chunks[i]["object"], "text_completion");
+    EXPECT_TRUE(chunks[i]["usage"].is_null());
+    text += chunks[i]["choices"][0]["text"].get<std::string>();
+  }
+  EXPECT_EQ(text, "dcbad");
+  EXPECT_EQ(chunks[chunks.size() - 2]["choices"][0]["finish_reason"], "length");
+  EXPECT_TRUE(chunks.back()["choices"].empty());
+  EXPECT_EQ(chunks.back()["usage"]["completion_tokens"], 5);
+}
+
+TEST_F(GenerationTest, StreamsSeveralChoicesCompletely) {
+  RawClient client(start());
+  const RawResponse r =
+      client.post("/v1/completions", R"({"prompt":["abcd","wxyz!"],"max_tokens":40,"n":3,"stream":true})");
+  std::map<int, std::string> texts;
+  std::map<int, int> ends;
+  for (const Json& chunk : events(r.body)) {
+    ASSERT_EQ(chunk["choices"].size(), 1U);
+    const Json& choice = chunk["choices"][0];
+    const int index = choice["index"];
+    EXPECT_EQ(ends[index], 0) << "nothing may follow the end of a choice";
+    texts[index] += choice["text"].get<std::string>();
+    if (!choice["finish_reason"].is_null()) ++ends[index];
+  }
+  ASSERT_EQ(texts.size(), 6U);
+  for (int i = 0; i < 6; ++i) {
+    EXPECT_EQ(texts[i], FakeEngine::continuation(i < 3 ? "abcd" : "wxyz!", i % 3, 40));
+    EXPECT_EQ(ends[i], 1);
+  }
+}
+
+TEST_F(GenerationTest, AnswersAChat) {
+  RawClient client(start());
+  const Json j =
+      client.post("/v1/chat/completions", R"({"messages":[{"role":"user","content":"hi"}],"max_tokens":4})")
+          .json();
+  EXPECT_TRUE(j["id"].get<std::string>().starts_with("chatcmpl-"));
+  EXPECT_EQ(j["object"], "chat.completion");
+  EXPECT_EQ(j["choices"][0]["message"]["role"], "assistant");
+  EXPECT_EQ(j["choices"][0]["message"]["content"], ":tna");
+  EXPECT_TRUE(j["choices"][0]["message"]["refusal"].is_null());
+  EXPECT_FALSE(j["choices"][0]["message"].contains("tool_calls"));
+  EXPECT_EQ(
+      client.post("/chat/completions", R"({"messages":[{"role":"user","content":"hi"}],"max_tokens":4})")
+          .status,
+      200);
+}
+
+TEST_F(GenerationTest, AChatMayUseTheRestOfTheContext) {
+  engine.info.max_model_len = 50;
+  RawClient client(start());
+  const Json j =
+      client.post("/v1/chat/completions", R"({"messages":[{"role":"user","content":"hi"}]})").json();
+  EXPECT_EQ(j["usage"]["total_tokens"], 50);
+}
+
+TEST_F(GenerationTest, MaxCompletionTokensWins) {
+  RawClient client(start());
+  const Json j =
+      client
+          .post("/v1/chat/completions",
+                R"({"messages":[{"role":"user","content":"hi"}],"max_tokens":9,"max_completion_tokens":2})")
+          .json();
+  EXPECT_EQ(j["usage"]["completion_tokens"], 2);
+}
+
+TEST_F(GenerationTest, StreamsAChatWithTheRoleFirst) {
+  RawClient client(start());
+  const RawResponse r = client.post(
+      "/v1/chat/completions",
+      R"({"messages":[{"role":"user","content":"hi"}],"max_tokens":4,"n":2,"stream":true,"stream_options":{"include_usage":true,"continuous_usage_stats":true}})");
+  const std::vector<Json> chunks = events(r.body);
+  std::map<int, std::string> texts;
+  for (size_t i = 0; i + 1 < chunks.size(); ++i) {
+    const Json& choice = chunks[i]["choices"][0];
+    EXPECT_EQ(chunks[i]["object"], "chat.completion.chunk");
+    EXPECT_EQ(chunks[i]["id"], chunks[0]["id"]);
+    EXPECT_TRUE(chunks[i]["usage"].is_object());
+    if (i < 2) {
+      EXPECT_EQ(choice["delta"]["role"], "assistant");
+      EXPECT_EQ(choice["delta"]["content"], "");
+      EXPECT_EQ(chunks[i]["usage"]["completion_tokens"], 0);
+    } else {
+      EXPECT_FALSE(choice["delta"].contains("role"));
+    }
+    if (choice["delta"].contains("content"))
+      texts[choice["index"]] += choice["delta"]["content"].get<std::string>();
+  }
+  EXPECT_EQ(texts[0], ":tna");
+  EXPECT_EQ(texts[1], "tnat");
+}
+
+TEST_F(GenerationTest, EchoesThePromptWithItsLogprobs) {
+  RawClient client(start());
+  const Json j =
+      client
+          .post("/v1/completions",
+                R"({"prompt":"abc","max_tokens":2,"echo":true,"logprobs":2,"add_special_tokens":false})")
+          .json();
+  const Json& choice = j["choices"][0];
+  EXPECT_EQ(choice["text"], "abccb");
+  EXPECT_EQ(choice["logprobs"]["tokens"], Json::parse(R"(["a","b","c","c","b"])"));
+  EXPECT_EQ(choice["logprobs"]["text_offset"], Json::parse("[0,1,2,3,4]"));
+  EXPECT_TRUE(choice["logprobs"]["token_logprobs"][0].is_null());
+  EXPECT_EQ(choice["logprobs"]["token_logprobs"][1], -0.5);
+  EXPECT_TRUE(choice["logprobs"]["top_logprobs"][0].is_null());
+  EXPECT_EQ(choice["logprobs"]["top_logprobs"][3], Json::parse(R"({"c":-0.5,"d":-1.5})"));
+}
+
+TEST_F(GenerationTest, ScoresAPromptWithoutGenerating) {
+  RawClient client(start());
+  for (const std::string_view stream : {"false", "true"}) {
+    const RawResponse r = client.post(
+        "/v1/completions",
+        cat(R"({"prompt":[97,98],"max_tokens":0,"echo":true,"logprobs":1,"stream":)", stream, "}"));
+    ASSERT_EQ(r.status, 200) << r.body;
+    const Json j = stream == "true" ? events(r.body).at(0) : r.json();
+    EXPECT_EQ(j["choices"][0]["text"], "ab");
+    EXPECT_EQ(j["choices"][0]["finish_reason"], "length");
+    EXPECT_EQ(j["choices"][0]["logprobs"]["tokens"].size(), 2U);
+  }
+  EXPECT_EQ(client.post("/v1/completions", R"({"prompt":"a","max_tokens":0})").status, 400);
+}
+
+TEST_F(GenerationTest, StreamedLogprobsAreThoseOfTheWholeAnswer) {
+  RawClient client(start());
+  const std::string body = R"({"prompt":"abc","max_tokens":6,"echo":true,"logprobs":1,"stream":)";
+  const Json whole = client.post("/v1/completions", body + "false}").json()["choices"][0]["logprobs"];
+  Json streamed;
+  for (const Json& chunk : events(client.post("/v1/completions", body + "true}").body)) {
+    const Json& part = chunk["choices"][0]["logprobs"];
+    for (const auto& item : part.items()) {
+      for (const Json& value : item.value()) streamed[item.key()].push_back(value);
+    }
+  }
+  EXPECT_EQ(streamed, whole);
+}
+
+TEST_F(GenerationTest, WritesChatLogprobs) {
+  engine.extra_byte_pieces = "\xc3";
+  RawClient client(start());
+  const Json j =
+      client
+          .post(
+              "/v1/chat/completions",
+              R"({"messages":[{"role":"user","content":"hi"}],"max_tokens":1,"logprobs":true,"top_logprobs":2})")
+          .json();
+  const Json& content = j["choices"][0]["logprobs"]["content"];
+  ASSERT_EQ(content.size(), 2U);
+  EXPECT_EQ(content[0]["token"], ":");
+  EXPECT_EQ(content[0]["bytes"], Json::parse("[58]"));
+  EXPECT_EQ(content[0]["logprob"], -0.5);
+  ASSERT_EQ(content[0]["top_logprobs"].size(), 2U);
+  EXPECT_EQ(content[0]["top_logprobs"][1]["token"], ";");
+  EXPECT_EQ(content[1]["token"], "bytes:\\xc3");
+  EXPECT_EQ(content[1]["bytes"], Json::parse("[195]"));
+  const Json none =
+      client
+          .post("/v1/chat/completions",
+                R"({"messages":[{"role":"user","content":"hi"}],"max_tokens":1,"logprobs":true})")
+          .json();
+  EXPECT_TRUE(none["choices"][0]["logprobs"]["content"][0]["top_logprobs"].empty());
+}
+
+TEST_F(GenerationTest, GivesTokenIdsAndPromptLogprobsWhenAsked) {
+  RawClient client(start());
+  const Json j = client
+                     .post("/v1/completions",
+                           R"({"prompt":[97,98],"max_tokens":1,"return_token_ids":true,"prompt_logprobs":1})")
+                     .json();
+  EXPECT_EQ(j["choices"][0]["token_ids"], Json::parse("[98]"));
+  EXPECT_EQ(j["choices"][0]["prompt_token_ids"], Json::parse("[97,98]"));
+  EXPECT_TRUE(j["choices"][0]["prompt_logprobs"][0].is_null());
+  EXPECT_EQ(j["choices"][0]["prompt_logprobs"][1]["98"]["decoded_token"], "b");
+}
+
+TEST_F(GenerationTest, AModelWithoutTokenizerStreamsTokenIds) {
+  engine.tokenizer = false;
+  RawClient client(start());
+  EXPECT_EQ(client.post("/v1/completions", R"({"prompt":"a"})").status, 400);
+  EXPECT_EQ(client.post("/v1/completions", R"({"prompt":[97],"max_tokens":2,"logprobs":1})").status, 200);
+}
+
+TEST_F(GenerationTest, NamesIgnoredParams) {
+  options.strict_params = false;
+  RawClient client(start());
+  const RawResponse r = client.post(
+      "/v1/completions", R"({"prompt":"a","mirostat":2,"user":"u","frobnicate":[1],"top_k":null})");
+  EXPECT_EQ(r.status, 200);
+  EXPECT_EQ(r.headers.at("x-ignored-params"), "mirostat, frobnicate");
+}
+
+TEST_F(GenerationTest, StrictParamsRefusesUnknownFields) {
+  options.strict_params = true;
+  RawClient client(start());
+  const RawResponse r = client.post("/v1/completions", R"({"prompt":"a","frobnicate":1})");
+  EXPECT_EQ(r.status, 400);
+  EXPECT_EQ(r.json()["error"]["param"], "frobnicate");
+}
+
+TEST_F(GenerationTest, AFailureOfTheEngineIsAnErrorInEitherForm) {
+  engine.fail_after = 2;
+  RawClient client(start());
+  const RawResponse whole = client.post("/v1/completions", R"({"prompt":"abc"})");
+  EXPECT_EQ(whole.status, 500);
+  EXPECT_EQ(whole.json()["error"]["message"], "the fake engine failed");
+  bool done = false;
+  const auto chunks = events(client.post("/v1/completions", R"({"prompt":"abc","stream":true})").body, &done);
+  EXPECT_TRUE(done);
+  ASSERT_FALSE(chunks.empty());
+  EXPECT_EQ(chunks.back()["error"]["message"], "the fake engine failed");
+  EXPECT_EQ(client.get("/health").status, 200);
+}
+
+TEST_F(GenerationTest, AFullQueueIs503AndWhatWasTakenOfTheRequestIsAborted) {
+  engine.max_queued = 2;
+  engine.hold();
+  RawClient client(start());
+  const RawResponse r = client.post("/v1/completions", R"({"prompt":["a","b","c"],"stream":true})");
+  EXPECT_EQ(r.status, 503);
+  EXPECT_EQ(r.headers.at("retry-after"), "1");
+  EXPECT_TRUE(soon([&] { return engine.num_active() == 0; }));
+  EXPECT_EQ(engine.num_aborted(), 2);
+}
+
+TEST_F(GenerationTest, AClientThatGoesIsAborted) {
+  engine.hold();
+  const uint16_t port = start();
+  for (const std::string_view stream : {"true", "false"}) {
+    const int64_t before = engine.num_aborted();
+    RawClient client(port);
+    client.send(
+        post_text("/v1/completions", cat(R"({"prompt":["a","b"],"max_tokens":1000,"stream":)", stream, "}")));
+    ASSERT_TRUE(soon([&] { return engine.num_active() == 2; }));
+    client.close();
+    EXPECT_TRUE(soon([&] { return engine.num_active() == 0; })) << stream;
+    EXPECT_EQ(engine.num_aborted(), before + 2);
+  }
+}
+
+TEST_F(GenerationTest, AClientThatGoesAfterSendingAheadIsAborted) {
+  engine.hold();
+  RawClient client(start());
+  client.send(post_text("/v1/completions", R"({"prompt":"a","max_tokens":1000,"stream":true})") +
+              std::string(1 << 20, 'x'));
+  ASSERT_TRUE(soon([&] { return engine.num_active() == 1; }));
+  client.close();
+  EXPECT_TRUE(soon([&] { return engine.num_active() == 0; }));
+}
+
+TEST_F(GenerationTest, AClientThatGoesInTheMiddleOfAStreamIsAborted) {
+  engine.step_time = std::chrono::microseconds(1000);
+  RawClient client(start());
+  client.send(post_text("/v1/completions", R"({"prompt":"a","max_tokens":4000,"stream":true})"));
+  ASSERT_FALSE(client.some().empty());
+  ASSERT_FALSE(client.some().empty());
+  client.close();
+  EXPECT_TRUE(soon([&] { return engine.num_active() == 0; }));
+  EXPECT_EQ(engine.num_aborted(), 1);
+}
+
+TEST_F(GenerationTest, AClientThatStopsReadingIsAborted) {
+  options.http.max_backlog_bytes = 100000;
+  engine.info.max_model_len = 1 << 30;
+  RawClient client(start());
+  client.send(post_text("/v1/completions", R"({"prompt":"a","max_tokens":1000000,"stream":true,"n":20,"logprobs":20})"));
+  EXPECT_TRUE(soon([&] { return engine.num_aborted() == 1; }));
+  EXPECT_TRUE(soon([&] { return engine.num_active() == 0; }));
+  EXPECT_EQ(RawClient(server->port()).get("/health").status, 200);
+}
+
+TEST_F(GenerationTest, ASilentStreamShowsLife) {
+  options.keep_alive_s = 0.1;
+  engine.hold();
+  RawClient client(start());
+  client.send(post_text("/v1/completions", R"({"prompt":"ab","max_tokens":2,"stream":true})"));
+  std::this_thread::sleep_for(std::chrono::milliseconds(350));
+  engine.release();
+  const RawResponse r = client.response();
+  EXPECT_NE(r.body.find(": keep-alive\n\n: keep-alive\n\n"), std::string::npos) << r.body;
+  EXPECT_EQ(events(r.body).size(), 2U);
+}
+
+TEST_F(GenerationTest, ManyStreamsAtOnceAreEachWhole) {
+  engine.step_time = std::chrono::microseconds(50);
+  const uint16_t port = start();
+  std::vector<std::thread> threads;
+  std::atomic<int> good{0};
+  for (int i = 0; i < 32; ++i) {
+    threads.emplace_back([&, i] {
+      RawClient client(port);
+      for (int round = 0; round < 3; ++round) {
+        const std::string prompt = cat("prompt ", i, " of round ", round);
+        const int length = 20 + 7 * i;
+        const RawResponse r =
+            client.post("/v1/completions",
+                        cat(R"({"prompt":")", prompt, R"(","stream":true,"max_tokens":)", length, "}"));
+        std::string text;
+        for (const Json& chunk : events(r.body)) text += chunk["choices"][0]["text"].get<std::string>();
+        if (text == FakeEngine::continuation(prompt, 0, length)) ++good;
+      }
+    });
+  }
+  for (auto& t : threads) t.join();
+  EXPECT_EQ(good.load(), 96);
+  EXPECT_EQ(engine.num_active(), 0);
+}
+
+TEST_F(GenerationTest, ShutdownFinishesWhatRunsAndRefusesTheRest) {
+  engine.hold();
+  const uint16_t port = start();
+  RawClient running(port);
+  running.send(post_text("/v1/completions", R"({"prompt":"ab","max_tokens":4,"stream":true})"));
+  ASSERT_TRUE(soon([&] { return engine.num_active() == 1; }));
+  RawClient other(port);
+  EXPECT_EQ(other.get("/health").status, 200);
+  bool clean = false;
+  std::thread stopping([&] { clean = server->shutdown(); });
+  ASSERT_TRUE(soon([&] { return other.get("/health").status == 503; }));
+  const RawResponse refused = RawClient(port).post("/v1/completions", R"({"prompt":"ab"})");
+  EXPECT_EQ(refused.status, 503);
+  EXPECT_EQ(refused.headers.at("retry-after"), "1");
+  engine.release();
+  const RawResponse r = running.response();
+  bool done = false;
+  EXPECT_EQ(events(r.body, &done).back()["choices"][0]["finish_reason"], "length");
+  EXPECT_TRUE(done);
+  stopping.join();
+  EXPECT_TRUE(clean);
+  EXPECT_TRUE(other.at_end());
+}
+
+TEST_F(GenerationTest, ShutdownEndsWhatDoesNotFinish) {
+  options.shutdown_timeout_s = 0.2;
+  engine.hold();
+  const uint16_t port = start();
+  RawClient running(port);
+  running.send(post_text("/v1/completions", R"({"prompt":"ab","max_tokens":4})"));
+  ASSERT_TRUE(soon([&] { return engine.num_active() == 1; }));
+  EXPECT_FALSE(server->shutdown());
+  EXPECT_EQ(running.response().json()["choices"][0]["finish_reason"], "abort");
+}
+
+TEST_F(GenerationTest, StopEndsAShutdownThatWaits) {
+  engine.hold();
+  const uint16_t port = start();
+  RawClient running(port);
+  running.send(post_text("/v1/completions", R"({"prompt":"ab","max_tokens":4})"));
+  ASSERT_TRUE(soon([&] { return engine.num_active() == 1; }));
+  const auto begin = std::chrono::steady_clock::now();
+  std::thread stopping([&] { server->shutdown(); });
+  std::this_thread::sleep_for(std::chrono::milliseconds(100));
+  server->stop();
+  stopping.join();
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(5));
+  EXPECT_TRUE(running.at_end());
+}
+
+}  // namespace
+}  // namespace quire

@@ -1,0 +1,262 @@
+// The HTTP layer over real sockets: order, limits, timeouts, and clients that misbehave.
+#include <gtest/gtest.h>
+
+#include "base/strings.h"
+#include "unit/server/server_fixture.h"
+
+namespace quire {
+namespace {
+
+using HttpServerTest = ServerTest;
+
+TEST_F(HttpServerTest, AnswersSeveralRequestsOnOneConnection) {
+  RawClient client(start());
+  for (int i = 0; i < 3; ++i) EXPECT_EQ(client.get("/health").status, 200);
+}
+
+TEST_F(HttpServerTest, AnswersPipelinedRequestsInOrder) {
+  RawClient client(start());
+  const std::string version = "GET /version HTTP/1.1\r\nHost: x\r\n\r\n";
+  client.send(version + post_text("/v1/completions", R"({"prompt":"ab","max_tokens":2})") +
+              "GET /nothing HTTP/1.1\r\nHost: x\r\n\r\n" + version);
+  EXPECT_TRUE(client.response().json().contains("version"));
+  EXPECT_EQ(client.response().json()["choices"][0]["text"], "ba");
+  EXPECT_EQ(client.response().status, 404);
+  EXPECT_TRUE(client.response().json().contains("version"));
+}
+
+TEST_F(HttpServerTest, ClosesWhenAskedTo) {
+  RawClient client(start());
+  const RawResponse r = client.get("/health", "Connection: close\r\n");
+  EXPECT_EQ(r.status, 200);
+  EXPECT_EQ(r.headers.at("connection"), "close");
+  EXPECT_TRUE(client.at_end());
+}
+
+TEST_F(HttpServerTest, SpeaksHttp10) {
+  const uint16_t port = start();
+  RawClient client(port);
+  client.send("GET /version HTTP/1.0\r\n\r\n");
+  EXPECT_EQ(client.response().status, 200);
+  EXPECT_TRUE(client.at_end());
+  RawClient streaming(port);
+  const std::string body = R"({"prompt":"abc","max_tokens":3,"stream":true})";
+  streaming.send(cat("POST /v1/completions HTTP/1.0\r\nContent-Length: ", body.size(), "\r\n\r\n", body));
+  const RawResponse r = streaming.response();
+  EXPECT_FALSE(r.headers.contains("transfer-encoding"));
+  EXPECT_TRUE(r.body.ends_with("data: [DONE]\n\n"));
+}
+
+TEST_F(HttpServerTest, AnswersHeadWithoutABody) {
+  RawClient client(start());
+  client.send("HEAD /version HTTP/1.1\r\nHost: x\r\n\r\n");
+  const RawResponse r = client.response(true);
+  EXPECT_EQ(r.status, 200);
+  EXPECT_NE(r.headers.at("content-length"), "0");
+  EXPECT_EQ(client.get("/health").status, 200);
+}
+
+TEST_F(HttpServerTest, Sends100ContinueWhenAsked) {
+  RawClient client(start());
+  const std::string body = R"({"prompt":"ab","max_tokens":1})";
+  client.send(cat("POST /v1/completions HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nContent-Length: ",
+                  body.size(), "\r\n\r\n"));
+  EXPECT_EQ(client.response().status, 100);
+  client.send(body);
+  EXPECT_EQ(client.response().status, 200);
+}
+
+TEST_F(HttpServerTest, RefusesALargeBodyWithoutReadingIt) {
+  options.http.limits.max_body_bytes = 1000;
+  RawClient client(start());
+  client.send(
+      "POST /v1/completions HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nContent-Length: "
+      "100000000\r\n\r\n");
+  const RawResponse r = client.response();
+  EXPECT_EQ(r.status, 413);
+  EXPECT_EQ(r.json()["error"]["type"], "invalid_request_error");
+  EXPECT_TRUE(client.at_end());
+}
+
+TEST_F(HttpServerTest, TheAnswerToALargeBodyArrivesThoughTheClientKeepsSending) {
+  options.http.limits.max_body_bytes = 1000;
+  RawClient client(start());
+  client.send("POST /v1/completions HTTP/1.1\r\nHost: x\r\nContent-Length: 20000000\r\n\r\n");
+  const std::string block(1 << 20, 'x');
+  for (int i = 0; i < 19; ++i) ASSERT_TRUE(client.send(block)) << i;
+  EXPECT_EQ(client.response().status, 413);
+}
+
+TEST_F(HttpServerTest, RefusesAHugeHeader) {
+  RawClient client(start());
+  client.send("GET /health HTTP/1.1\r\nHost: x\r\nX-Long: " + std::string(100000, 'x') + "\r\n\r\n");
+  EXPECT_EQ(client.response().status, 431);
+  EXPECT_TRUE(client.at_end());
+}
+
+TEST_F(HttpServerTest, AnswersGarbageWithAnErrorAndServesTheNext) {
+  const uint16_t port = start();
+  for (const std::string& garbage : {std::string("\x16\x03\x01garbage\r\n\r\n"), std::string("GET\r\n\r\n"),
+                                     std::string("GET / HTTP/9.9\r\n\r\n"), std::string(8, '\0')}) {
+    RawClient client(port);
+    client.send(garbage);
+    const RawResponse r = client.response();
+    EXPECT_GE(r.status, 400);
+    EXPECT_TRUE(r.json().contains("error"));
+    EXPECT_TRUE(client.at_end());
+  }
+  RawClient client(port);
+  EXPECT_EQ(client.get("/health").status, 200);
+}
+
+TEST_F(HttpServerTest, GivesUpOnAHeaderThatTrickles) {
+  options.http.header_timeout_s = 0.3;
+  RawClient client(start());
+  const auto begin = std::chrono::steady_clock::now();
+  for (const char c : std::string_view("GET /health HTTP/1.1\r\nHost: x\r\nX: y\r\n")) {
+    if (!client.send(std::string_view(&c, 1)) ||
+        std::chrono::steady_clock::now() - begin > std::chrono::seconds(2))
+      break;
+    std::this_thread::sleep_for(std::chrono::milliseconds(30));
+  }
+  EXPECT_EQ(client.response().status, 408);
+  EXPECT_TRUE(client.at_end());
+}
+
+TEST_F(HttpServerTest, GivesUpOnABodyThatStops) {
+  options.http.body_timeout_s = 0.2;
+  RawClient client(start());
+  client.send("POST /v1/completions HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n{\"prompt\":");
+  EXPECT_EQ(client.response().status, 408);
+  EXPECT_TRUE(client.at_end());
+}
+
+TEST_F(HttpServerTest, ASlowBodyThatKeepsComingIsServed) {
+  options.http.body_timeout_s = 0.5;
+  RawClient client(start());
+  const std::string body = R"({"prompt":"ab","max_tokens":2})";
+  client.send(cat("POST /v1/completions HTTP/1.1\r\nHost: x\r\nContent-Length: ", body.size(), "\r\n\r\n"));
+  for (const char c : body) {
+    client.send(std::string_view(&c, 1));
+    std::this_thread::sleep_for(std::chrono::milliseconds(25));
+  }
+  EXPECT_EQ(client.response().status, 200);
+}
+
+TEST_F(HttpServerTest, ClosesAnIdleConnection) {
+  options.http.idle_timeout_s = 0.2;
+  RawClient client(start());
+  EXPECT_EQ(client.get("/health").status, 200);
+  EXPECT_TRUE(client.at_end());
+}
+
+TEST_F(HttpServerTest, AHalfRequestHarmsNobody) {
+  const uint16_t port = start();
+  {
+    RawClient header(port);
+    header.send("POST /v1/completions HT");
+    RawClient body(port);
+    body.send("POST /v1/completions HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n{\"prompt\":");
+  }
+  RawClient client(port);
+  EXPECT_EQ(client.get("/health").status, 200);
+}
+
+TEST_F(HttpServerTest, BodiesTogetherAreBounded) {
+  options.http.max_total_body_bytes = 1 << 20;
+  const uint16_t port = start();
+  RawClient large(port);
+  large.send("POST /v1/completions HTTP/1.1\r\nHost: x\r\nContent-Length: 3000000\r\n\r\n");
+  large.send(std::string(2000000, ' '));
+  EXPECT_EQ(large.response().status, 503);
+  RawClient client(port);
+  EXPECT_EQ(client.post("/v1/completions", R"({"prompt":"ab","max_tokens":2})").status, 200);
+}
+
+TEST_F(HttpServerTest, UnknownPathsAndMethodsAreErrorObjects) {
+  RawClient client(start());
+  EXPECT_EQ(client.get("/v2/x").status, 404);
+  const RawResponse wrong = client.get("/v1/completions");
+  EXPECT_EQ(wrong.status, 405);
+  EXPECT_EQ(wrong.headers.at("allow"), "POST, OPTIONS");
+  EXPECT_EQ(wrong.json()["error"]["code"], "method_not_allowed");
+}
+
+TEST_F(HttpServerTest, ReflectsTheOriginAndPassesPreflightsWithoutAKey) {
+  options.api_keys = {"secret"};
+  RawClient client(start());
+  client.send(
+      "OPTIONS /v1/chat/completions HTTP/1.1\r\nHost: x\r\nOrigin: "
+      "http://page\r\nAccess-Control-Request-Method: POST\r\n"
+      "Access-Control-Request-Headers: authorization\r\n\r\n");
+  const RawResponse preflight = client.response();
+  EXPECT_EQ(preflight.status, 204);
+  EXPECT_EQ(preflight.headers.at("access-control-allow-origin"), "http://page");
+  EXPECT_EQ(preflight.headers.at("access-control-allow-headers"), "authorization");
+  const RawResponse health = client.get("/health", "Origin: http://page\r\n");
+  EXPECT_EQ(health.headers.at("access-control-allow-origin"), "http://page");
+}
+
+TEST_F(HttpServerTest, EchoesTheRequestIdAndMakesOneWhereThereIsNone) {
+  RawClient client(start());
+  EXPECT_EQ(client.get("/health", "X-Request-Id: abc-1\r\n").headers.at("x-request-id"), "abc-1");
+  const std::string made = client.get("/health").headers.at("x-request-id");
+  EXPECT_EQ(made.size(), 32U);
+  EXPECT_NE(client.get("/health", "X-Request-Id: bad id \"\r\n").headers.at("x-request-id"), "bad id \"");
+}
+
+TEST_F(HttpServerTest, AskesForAKeyEverywhereButOnOpenPaths) {
+  options.api_keys = {"first", "second"};
+  RawClient client(start());
+  for (const std::string_view path : {"/health", "/ping", "/version"})
+    EXPECT_EQ(client.get(path).status, 200) << path;
+  for (const std::string_view path : {"/v1/models", "/metrics", "/nothing"}) {
+    const RawResponse r = client.get(path);
+    EXPECT_EQ(r.status, 401) << path;
+    EXPECT_EQ(r.json()["error"]["code"], "invalid_api_key");
+  }
+  EXPECT_EQ(client.get("/v1/models", "Authorization: Bearer second\r\n").status, 200);
+  EXPECT_EQ(client.get("/v1/models", "X-Api-Key: first\r\n").status, 200);
+  EXPECT_EQ(client.get("/v1/models", "Authorization: Bearer firs\r\n").status, 401);
+  EXPECT_EQ(client.get("/v1/models", "Authorization: Bearer first2\r\n").status, 401);
+  EXPECT_EQ(client.get("/v1/models", "Authorization: Basic first\r\n").status, 401);
+  RawClient posting(server->port());
+  EXPECT_EQ(posting.post("/v1/completions", R"({"prompt":"a"})").status, 401);
+}
+
+TEST_F(HttpServerTest, MetricsCanBeOpen) {
+  options.api_keys = {"first"};
+  options.metrics_need_key = false;
+  RawClient client(start());
+  const RawResponse r = client.get("/metrics");
+  EXPECT_EQ(r.status, 200);
+  EXPECT_NE(r.body.find("quire:fake 1"), std::string::npos);
+  EXPECT_NE(r.body.find("quire:http_connections 1"), std::string::npos);
+}
+
+TEST_F(HttpServerTest, HoldsAThousandConnections) {
+  const uint16_t port = start();
+  std::vector<std::unique_ptr<RawClient>> clients;
+  for (int i = 0; i < 1000; ++i) clients.push_back(std::make_unique<RawClient>(port));
+  for (const auto& c : clients) ASSERT_TRUE(c->send("GET /health HTTP/1.1\r\nHost: x\r\n\r\n"));
+  for (const auto& c : clients) ASSERT_EQ(c->response().status, 200);
+}
+
+TEST_F(HttpServerTest, SaysWhenThePortIsTaken) {
+  options.http.port = start();
+  Server second(engine, options);
+  try {
+    second.start();
+    FAIL();
+  } catch (const Error& e) {
+    EXPECT_NE(std::string(e.what()).find("--port"), std::string::npos) << e.what();
+  }
+}
+
+TEST_F(HttpServerTest, NamesItsUrl) {
+  const uint16_t port = start();
+  EXPECT_EQ(server->url(), cat("http://127.0.0.1:", port));
+}
+
+}  // namespace
+}  // namespace quire

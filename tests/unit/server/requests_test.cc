@@ -1,0 +1,334 @@
+// What requests may say, and what they are told when they say something else.
+#include <gtest/gtest.h>
+
+#include "base/strings.h"
+#include "server/openai/generation_spec.h"
+#include "unit/server/server_fixture.h"
+
+namespace quire {
+namespace {
+
+const ApiOptions kOptions{{"fake", "/models/fake"}, false, false};
+
+class RequestsTest : public testing::Test {
+ protected:
+  Result<GenerationSpec> completion(const std::string& body) {
+    return parse_completion(Json::parse(body), engine, options, "id");
+  }
+  Result<GenerationSpec> chat(const std::string& body) {
+    return parse_chat_completion(Json::parse(body), engine, options, "id");
+  }
+  // A chat of one message with further fields.
+  Result<GenerationSpec> chat_with(const std::string& fields) {
+    return chat(R"({"messages":[{"role":"user","content":"hi"}])" + (fields.empty() ? "" : "," + fields) +
+                "}");
+  }
+
+  FakeEngine engine;
+  ApiOptions options = kOptions;
+};
+
+TEST_F(RequestsTest, SamplingFieldsOverrideTheModelsDefaults) {
+  engine.defaults.temperature = 0.6F;
+  engine.defaults.top_p = 0.9F;
+  const auto spec = completion(
+      R"({"prompt":"a","top_p":0.5,"top_k":7,"min_p":0.1,"repetition_penalty":1.1,"presence_penalty":0.2,
+    "frequency_penalty":0.3,"seed":-5,"stop":["x","yy"],"stop_token_ids":[3],"include_stop_str_in_output":true,"ignore_eos":true,
+    "min_tokens":2,"logit_bias":{"5":-200,"6":1.5},"allowed_token_ids":[1,2],"skip_special_tokens":false,
+    "spaces_between_special_tokens":false,"priority":3,"cache_salt":"s","n":2,"best_of":2,"max_tokens":7})");
+  ASSERT_TRUE(spec.ok()) << spec.failure().message;
+  const SamplingParams& s = spec->sampling;
+  EXPECT_FLOAT_EQ(s.temperature, 0.6F);
+  EXPECT_FLOAT_EQ(s.top_p, 0.5F);
+  EXPECT_EQ(s.top_k, 7);
+  EXPECT_FLOAT_EQ(s.min_p, 0.1F);
+  EXPECT_FLOAT_EQ(s.repetition_penalty, 1.1F);
+  EXPECT_FLOAT_EQ(s.presence_penalty, 0.2F);
+  EXPECT_FLOAT_EQ(s.frequency_penalty, 0.3F);
+  EXPECT_EQ(s.seed, -5);
+  EXPECT_EQ(s.stop, (std::vector<std::string>{"x", "yy"}));
+  EXPECT_EQ(s.stop_token_ids, (std::vector<TokenId>{3}));
+  EXPECT_TRUE(s.include_stop_str_in_output);
+  EXPECT_TRUE(s.ignore_eos);
+  EXPECT_EQ(s.min_tokens, 2);
+  EXPECT_EQ(s.logit_bias, (std::vector<std::pair<TokenId, float>>{{5, -100.0F}, {6, 1.5F}}));
+  EXPECT_EQ(s.allowed_token_ids, (std::vector<TokenId>{1, 2}));
+  EXPECT_FALSE(s.skip_special_tokens);
+  EXPECT_FALSE(s.spaces_between_special_tokens);
+  EXPECT_EQ(s.n, 2);
+  EXPECT_EQ(spec->priority, 3);
+  EXPECT_EQ(spec->cache_salt, "s");
+  EXPECT_EQ(spec->prompts[0].max_tokens, 7);
+  EXPECT_TRUE(spec->ignored_params.empty());
+}
+
+TEST_F(RequestsTest, WrongFieldsAreRefusedByName) {
+  struct Case {
+    const char* fields;
+    const char* param;
+  };
+  const Case cases[] = {
+      {R"("temperature":"hot")", "temperature"},
+      {R"("temperature":[1])", "temperature"},
+      {R"("max_tokens":-1)", "max_tokens"},
+      {R"("max_tokens":1.5)", "max_tokens"},
+      {R"("max_tokens":1e30)", "max_tokens"},
+      {R"("max_tokens":99999999999999999999)", "max_tokens"},
+      {R"("max_tokens":5000)", "max_tokens"},
+      {R"("n":"2")", "n"},
+      {R"("n":2000000000)", "n"},
+      {R"("top_k":true)", "top_k"},
+      {R"("top_p":1e300)", "top_p"},
+      {R"("seed":1.5)", "seed"},
+      {R"("stop":5)", "stop"},
+      {R"("stop":[5])", "stop"},
+      {R"("stop":[""])", "stop"},
+      {R"("stop_token_ids":[999])", "stop_token_ids"},
+      {R"("stop_token_ids":"x")", "stop_token_ids"},
+      {R"("logit_bias":{"x":1})", "logit_bias"},
+      {R"("logit_bias":{"999":1})", "logit_bias"},
+      {R"("logit_bias":{"1":"a"})", "logit_bias"},
+      {R"("logit_bias":[1])", "logit_bias"},
+      {R"("allowed_token_ids":[])", "allowed_token_ids"},
+      {R"("best_of":3)", "best_of"},
+      {R"("stream":"yes")", "stream"},
+      {R"("stream_options":{"include_usage":true})", "stream_options"},
+      {R"("stream":true,"stream_options":{"include_usage":1})", "stream_options"},
+      {R"("logprobs":true)", "logprobs"},
+      {R"("prompt_logprobs":1,"stream":true)", "prompt_logprobs"},
+      {R"("truncate_prompt_tokens":0)", "truncate_prompt_tokens"},
+      {R"("truncation_side":"up")", "truncation_side"},
+      {R"("cache_salt":"")", "cache_salt"},
+      {R"("priority":"high")", "priority"},
+      {R"("request_id":5)", "request_id"},
+      {R"("echo":"x")", "echo"},
+      {R"("response_format":{"type":"xml"})", "response_format"},
+  };
+  for (const Case& c : cases) {
+    const auto spec = completion(cat(R"({"prompt":"a",)", c.fields, "}"));
+    ASSERT_FALSE(spec.ok()) << c.fields;
+    EXPECT_EQ(spec.failure().kind, ErrorKind::kInvalidArgument) << c.fields;
+    EXPECT_EQ(spec.failure().param, c.param) << c.fields;
+  }
+}
+
+TEST_F(RequestsTest, PromptsOfTheWrongShapeAreRefused) {
+  for (const char* prompt : {"5", "{}", "[]", "null", "[true]", "[[]]", "[\"a\", 5]", "[1, \"a\"]", "[-1]",
+                             "[999]", "[[1],[999]]", "true", "[[\"a\"]]", "[1.5]"}) {
+    const auto spec = completion(cat(R"({"add_special_tokens":false,"prompt":)", prompt, "}"));
+    ASSERT_FALSE(spec.ok()) << prompt;
+    EXPECT_EQ(spec.failure().param, "prompt") << prompt;
+  }
+}
+
+TEST_F(RequestsTest, ConstraintsAreRefusedAndNeverDropped) {
+  const char* fields[] = {
+      R"("response_format":{"type":"json_object"})",
+      R"("response_format":{"type":"json_schema","json_schema":{}})",
+      R"("guided_json":{"type":"object"})",
+      R"("guided_regex":"a+")",
+      R"("guided_choice":["a"])",
+      R"("guided_grammar":"x")",
+      R"("structured_outputs":{"json":{}})",
+      R"("grammar":"root ::= x")",
+      R"("json_schema":{"type":"object"})",
+      R"("bad_words":["x"])",
+      R"("use_beam_search":true)",
+      R"("tools":[{"type":"function","function":{"name":"f"}}],"tool_choice":"required")",
+      R"("tools":[{"type":"function","function":{"name":"f"}}],"tool_choice":{"type":"function","function":{"name":"f"}})"};
+  for (const char* f : fields) {
+    const auto spec = chat_with(f);
+    ASSERT_FALSE(spec.ok()) << f;
+    EXPECT_EQ(spec.failure().kind, ErrorKind::kUnsupported) << f;
+  }
+  EXPECT_TRUE(
+      chat_with(
+          R"("response_format":{"type":"text"},"bad_words":[],"use_beam_search":false,"guided_json":null)")
+          .ok());
+}
+
+TEST_F(RequestsTest, AnUnknownModelIsNotFound) {
+  const auto spec = completion(R"({"prompt":"a","model":"other"})");
+  ASSERT_FALSE(spec.ok());
+  EXPECT_EQ(spec.failure().kind, ErrorKind::kNotFound);
+  EXPECT_TRUE(completion(R"({"prompt":"a","model":"/models/fake"})").ok());
+  EXPECT_EQ(completion(R"({"prompt":"a","model":""})")->model, "fake");
+}
+
+TEST_F(RequestsTest, APromptThatIsTooLongIsToldTheNumbers) {
+  const auto spec = completion(cat(R"({"prompt":")", std::string(5002, 'x'), "\"}"));
+  ASSERT_FALSE(spec.ok());
+  EXPECT_EQ(spec.failure().message, "the prompt has 5003 tokens, the model takes 4096 (--max-model-len)");
+}
+
+TEST_F(RequestsTest, APromptIsCutWhereAsked) {
+  const auto left = completion(R"({"prompt":[1,2,3,4],"truncate_prompt_tokens":2})");
+  EXPECT_EQ(left->prompts[0].ids, (std::vector<TokenId>{3, 4}));
+  const auto right =
+      completion(R"({"prompt":[1,2,3,4],"truncate_prompt_tokens":2,"truncation_side":"right"})");
+  EXPECT_EQ(right->prompts[0].ids, (std::vector<TokenId>{1, 2}));
+  const auto fit = completion(
+      cat(R"({"prompt":")", std::string(5000, 'x'), R"(","truncate_prompt_tokens":-1,"max_tokens":6})"));
+  EXPECT_EQ(fit->prompts[0].ids.size(), 4090U);
+}
+
+TEST_F(RequestsTest, TheDefaultNumberOfTokensFitsIntoTheContext) {
+  const auto spec =
+      completion(cat(R"({"add_special_tokens":false,"prompt":")", std::string(4090, 'x'), "\"}"));
+  ASSERT_TRUE(spec.ok());
+  EXPECT_EQ(spec->prompts[0].max_tokens, 6);
+}
+
+TEST_F(RequestsTest, ChatMessagesOfTheWrongShapeAreRefused) {
+  const char* bodies[] = {
+      R"({})",
+      R"({"messages":[]})",
+      R"({"messages":"hi"})",
+      R"({"messages":["hi"]})",
+      R"({"messages":[{"content":"x"}]})",
+      R"({"messages":[{"role":5,"content":"x"}]})",
+      R"({"messages":[{"role":"user"}]})",
+      R"({"messages":[{"role":"user","content":5}]})",
+      R"({"messages":[{"role":"user","content":[{"text":"x"}]}]})",
+      R"({"messages":[{"role":"user","content":[{"type":"text"}]}]})",
+      R"({"messages":[{"role":"assistant","tool_calls":[5]}]})",
+      R"({"messages":[{"role":"assistant","tool_calls":[{"function":{"name":"f","arguments":"{broken"}}]}]})",
+      R"({"messages":[{"role":"refused","content":"x"}]})",
+  };
+  for (const char* body : bodies) {
+    const auto spec = chat(body);
+    ASSERT_FALSE(spec.ok()) << body;
+    EXPECT_EQ(spec.failure().kind, ErrorKind::kInvalidArgument) << body;
+  }
+  const auto image =
+      chat(R"({"messages":[{"role":"user","content":[{"type":"image_url","image_url":{"url":"x"}}]}]})");
+  ASSERT_FALSE(image.ok());
+  EXPECT_EQ(image.failure().kind, ErrorKind::kUnsupported);
+}
+
+TEST_F(RequestsTest, MessagesReachTheTemplateInItsForm) {
+  const auto spec = chat(R"({"messages":[
+    {"role":"system","content":[{"type":"text","text":"one"},{"type":"text","text":"two"}]},
+    {"role":"assistant","content":null,"tool_calls":[{"id":"c1","type":"function","function":{"name":"f","arguments":"{\"z\":1,\"a\":2}"}}]},
+    {"role":"tool","tool_call_id":"c1","content":"42"}],
+    "tools":[{"type":"function","function":{"name":"f","parameters":{"z":1,"a":2}}}],
+    "chat_template_kwargs":{"enable_thinking":false},"reasoning_effort":"low","documents":[{"text":"d"}]})");
+  ASSERT_TRUE(spec.ok()) << spec.failure().message;
+  const ChatPrompt prompt = engine.last_chat();
+  EXPECT_EQ(prompt.messages[0]["content"], "one\ntwo");
+  EXPECT_EQ(prompt.messages[1]["content"], "");
+  EXPECT_EQ(prompt.messages[1]["tool_calls"][0]["function"]["arguments"].dump(), R"({"z":1,"a":2})");
+  EXPECT_EQ(prompt.messages[2]["tool_call_id"], "c1");
+  EXPECT_EQ(prompt.tools[0]["function"]["parameters"].dump(), R"({"z":1,"a":2})");
+  EXPECT_EQ(prompt.kwargs["enable_thinking"], false);
+  EXPECT_EQ(prompt.kwargs["reasoning_effort"], "low");
+  EXPECT_EQ(prompt.documents[0]["text"], "d");
+  EXPECT_TRUE(prompt.add_generation_prompt);
+}
+
+TEST_F(RequestsTest, ToolsAreHiddenWhenNoneMayBeCalled) {
+  ASSERT_TRUE(
+      chat_with(R"("tools":[{"type":"function","function":{"name":"f"}}],"tool_choice":"none")").ok());
+  EXPECT_TRUE(engine.last_chat().tools.is_null());
+  EXPECT_FALSE(chat_with(R"("tools":[{"type":"function"}])").ok());
+  EXPECT_FALSE(chat_with(R"("tools":"f")").ok());
+}
+
+TEST_F(RequestsTest, AMessageCanBeContinued) {
+  ASSERT_TRUE(chat_with(R"("continue_final_message":true)").ok());
+  EXPECT_TRUE(engine.last_chat().continue_final_message);
+  EXPECT_FALSE(engine.last_chat().add_generation_prompt);
+  EXPECT_FALSE(chat_with(R"("continue_final_message":true,"add_generation_prompt":true)").ok());
+}
+
+TEST_F(RequestsTest, TemplatesInRequestsNeedTrust) {
+  const auto refused = chat_with(R"("chat_template":"x")");
+  ASSERT_FALSE(refused.ok());
+  EXPECT_EQ(refused.failure().param, "chat_template");
+  options.trust_request_chat_template = true;
+  ASSERT_TRUE(chat_with(R"("chat_template":"x")").ok());
+  EXPECT_EQ(engine.last_chat().chat_template, "x");
+  EXPECT_FALSE(chat_with(R"("chat_template_kwargs":{"messages":[]})").ok());
+}
+
+TEST_F(RequestsTest, AModelWithoutTemplateSaysWhatToDo) {
+  engine.chat_template = false;
+  const auto spec = chat_with("");
+  ASSERT_FALSE(spec.ok());
+  EXPECT_NE(spec.failure().message.find("--chat-template"), std::string::npos);
+}
+
+TEST_F(RequestsTest, TopLogprobsNeedLogprobs) {
+  EXPECT_EQ(chat_with(R"("top_logprobs":3)").failure().param, "top_logprobs");
+  EXPECT_TRUE(chat_with(R"("top_logprobs":0)").ok());
+  EXPECT_EQ(chat_with(R"("top_logprobs":3,"logprobs":true)")->sampling.logprobs, 3);
+  EXPECT_EQ(chat_with(R"("logprobs":true)")->sampling.logprobs, 0);
+  EXPECT_FALSE(chat_with(R"("logprobs":false)")->sampling.logprobs);
+}
+
+using EndpointsTest = ServerTest;
+
+TEST_F(EndpointsTest, Tokenize) {
+  RawClient client(start());
+  const Json j = client.post("/tokenize", R"({"prompt":"ab","return_token_strs":true})").json();
+  EXPECT_EQ(j["count"], 3);
+  EXPECT_EQ(j["max_model_len"], 4096);
+  EXPECT_EQ(j["tokens"], Json::parse("[256,97,98]"));
+  EXPECT_EQ(j["token_strs"][1], "<97>");
+  EXPECT_EQ(client.post("/tokenize", R"({"prompt":"ab","add_special_tokens":false})").json()["count"], 2);
+  const Json chat =
+      client
+          .post("/tokenize", R"({"messages":[{"role":"user","content":"a"}],"add_generation_prompt":false})")
+          .json();
+  EXPECT_EQ(chat["count"], 7);
+  EXPECT_EQ(client.post("/tokenize", R"({"content":"ab"})").json()["tokens"], Json::parse("[97,98]"));
+  const Json pieces = client.post("/tokenize", R"({"content":"aé","with_pieces":true})").json();
+  EXPECT_EQ(pieces["tokens"][0], Json::parse(R"({"id":97,"piece":"a"})"));
+  EXPECT_EQ(pieces["tokens"][1], Json::parse(R"({"id":195,"piece":[195]})"));
+  EXPECT_EQ(client.post("/tokenize", R"({"x":1})").status, 400);
+  EXPECT_EQ(client.post("/tokenize", R"({"prompt":5})").json()["error"]["param"], "prompt");
+}
+
+TEST_F(EndpointsTest, Detokenize) {
+  RawClient client(start());
+  const Json j = client.post("/detokenize", R"({"tokens":[97,98]})").json();
+  EXPECT_EQ(j["prompt"], "ab");
+  EXPECT_EQ(j["content"], "ab");
+  EXPECT_EQ(client.post("/detokenize", R"({"tokens":[9999]})").status, 400);
+  EXPECT_EQ(client.post("/detokenize", R"({})").status, 400);
+}
+
+TEST_F(EndpointsTest, ModelsAndVersion) {
+  options.served_model_names = {"one", "org/two"};
+  options.version = "1.2.3";
+  RawClient client(start());
+  const Json list = client.get("/v1/models").json();
+  EXPECT_EQ(list["object"], "list");
+  ASSERT_EQ(list["data"].size(), 2U);
+  EXPECT_EQ(list["data"][0]["id"], "one");
+  EXPECT_EQ(list["data"][0]["object"], "model");
+  EXPECT_EQ(list["data"][0]["max_model_len"], 4096);
+  EXPECT_EQ(client.get("/v1/models/one").json()["id"], "one");
+  EXPECT_EQ(client.get("/v1/models/org/two").json()["id"], "org/two");
+  EXPECT_EQ(client.get("/v1/models/org%2Ftwo").json()["id"], "org/two");
+  EXPECT_EQ(client.get("/v1/models/three").status, 404);
+  EXPECT_EQ(client.get("/version").json()["version"], "1.2.3");
+}
+
+TEST_F(EndpointsTest, BadBodiesAreErrorsAndTheNextRequestIsServed) {
+  RawClient client(start());
+  for (const std::string& body :
+       {std::string("{"), std::string("[]"), std::string("\xff\xfe"), std::string(1000, '['),
+        std::string("{\"prompt\":\"\xc3\"}"), std::string("\0\0", 2), std::string("a=1&b=2")}) {
+    const RawResponse r = client.post("/v1/completions", body);
+    EXPECT_EQ(r.status, 400);
+    EXPECT_EQ(r.json()["error"]["type"], "invalid_request_error");
+    EXPECT_EQ(
+        client.post("/v1/completions", R"({"prompt":"ab","max_tokens":2})").json()["choices"][0]["text"],
+        "ba");
+  }
+  EXPECT_EQ(client.post("/v1/completions", "x", "Content-Encoding: gzip\r\n").status, 400);
+}
+
+}  // namespace
+}  // namespace quire
