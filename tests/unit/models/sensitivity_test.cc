@@ -1,0 +1,81 @@
+// The golden models see every field: with one of them changed, the logits leave what transformers computed by
+// far.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "ops/reference.h"
+#include "unit/models/edited_checkpoint.h"
+#include "unit/models/golden_models.h"
+
+namespace quire {
+namespace {
+
+struct Change {
+  const char* what;
+  const char* model;
+  const char* field;
+  nlohmann::json value;
+};
+
+std::vector<Change> changes() {
+  return {
+      {"window", "mistral", "sliding_window", nullptr},
+      {"window_of_one_more", "mistral", "sliding_window", 9},
+      {"qwen_window", "qwen2-window", "use_sliding_window", false},
+      {"qwen_first_window_layer", "qwen2-window", "max_window_layers", 0},
+      {"layer_types", "qwen3-bias", "layer_types", {"full_attention", "sliding_attention"}},
+      {"rope_theta", "llama", "rope_theta", 9000.0},
+      {"linear_rope", "llama-rope-linear", "rope_scaling", nullptr},
+      {"llama3_rope", "llama-rope-llama3", "rope_parameters", {{"rope_theta", 500.0}}},
+      {"yarn_rope", "llama-rope-yarn", "rope_scaling", nullptr},
+      {"yarn_attention_factor",
+       "llama-rope-yarn",
+       "rope_scaling",
+       {{"type", "yarn"},
+        {"factor", 4.0},
+        {"original_max_position_embeddings", 32},
+        {"attention_factor", 1.0}}},
+      {"activation", "llama-bias", "hidden_act", "gelu_new"},
+      {"norm_epsilon", "llama", "rms_norm_eps", 1e-2},
+      {"gpt2_activation", "gpt2", "activation_function", "relu"},
+      {"gpt2_scale", "gpt2", "scale_attn_weights", false},
+      {"gpt2_scale_by_layer", "gpt2-bare-names", "scale_attn_by_inverse_layer_idx", false},
+  };
+}
+
+class Sensitivity : public testing::TestWithParam<Change> {};
+
+TEST_P(Sensitivity, LogitsChangeWithTheField) {
+  const Change& change = GetParam();
+  const auto golden = read_json_file(test::golden_dir() / change.model / "golden.json")["cases"].back();
+  const auto prompt = golden["prompt"].get<std::vector<int32_t>>();
+  const auto expected = golden["logits"].get<std::vector<float>>();
+  test::EditedCheckpoint edited(test::golden_dir() / change.model);
+  // The largest distance from the golden logits, as a share of the largest of them.
+  const auto distance = [&] {
+    const auto checkpoint = edited.open();
+    const auto model = Model::load(*checkpoint, reference_ops(), {}, {}, {});
+    const auto logits = test::PagedRunner(*model, reference_ops(), nullptr, {}).append(prompt, 64).back();
+    float largest = 0.0F;
+    float far = 0.0F;
+    for (size_t i = 0; i < logits.size(); ++i) {
+      largest = std::max(largest, std::abs(expected[i]));
+      far = std::max(far, std::abs(logits[i] - expected[i]));
+    }
+    return far / largest;
+  };
+  EXPECT_LT(distance(), 1e-4F);
+  edited.config[change.field] = change.value;
+  EXPECT_GT(distance(), 1e-4F);  // the golden test fails
+}
+
+INSTANTIATE_TEST_SUITE_P(All, Sensitivity, testing::ValuesIn(changes()),
+                         [](const auto& test) { return std::string(test.param.what); });
+
+}  // namespace
+}  // namespace quire
