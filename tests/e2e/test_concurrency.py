@@ -1,0 +1,140 @@
+"""Many clients at once: every answer equals its answer alone, and afterwards nothing is left over."""
+
+import asyncio
+
+import httpx
+import pytest
+
+WORDS = "once upon a time there was a little dog who liked to run in the park with his friend and a red ball".split()
+
+
+def request(i, limit):
+    """A request of its own length, text and seed."""
+    prompt = " ".join(WORDS[(i * 7 + k) % len(WORDS)] for k in range(3 + i * 5 % 90))
+    return {"prompt": prompt, "max_tokens": min(limit // 4, 5 + i * 37 % 200), "temperature": 1.0 if i % 3 else 0.0, "seed": i,
+            "extra_body": {"ignore_eos": True, "return_token_ids": True}}
+
+
+async def streamed(client, model, options):
+    text, ids, finish = "", [], []
+    async for chunk in await client.completions.create(model=model, stream=True, **options):
+        assert not finish, "something follows the end of a choice"
+        text += chunk.choices[0].text
+        ids += chunk.choices[0].token_ids or []
+        if chunk.choices[0].finish_reason:
+            finish.append(chunk.choices[0].finish_reason)
+    assert finish == ["length"]
+    return text, ids
+
+
+def test_64_streaming_clients_get_what_each_gets_alone(server, model):
+    limit = server.client().models.retrieve(model).max_model_len
+    requests = [request(i, limit) for i in range(64)]
+
+    async def run():
+        async with server.async_client() as client:
+            together = await asyncio.gather(*(streamed(client, model, r) for r in requests))
+        async with server.async_client() as client:
+            alone = [await streamed(client, model, r) for r in requests]
+        return together, alone
+
+    together, alone = asyncio.run(run())
+    for i, (a, b) in enumerate(zip(together, alone)):
+        assert a == b, f"request {i} differs"
+        assert len(a[1]) == requests[i]["max_tokens"]
+    assert len({text for text, _ in together}) > 1
+    assert server.becomes_idle(2)
+
+
+def test_streams_and_whole_answers_and_goners_do_not_disturb_each_other(server, model):
+    limit = server.client().models.retrieve(model).max_model_len
+    requests = [request(i, limit) for i in range(24)]
+
+    async def whole(client, options):
+        answer = await client.completions.create(model=model, **options)
+        return answer.choices[0].text, answer.choices[0].token_ids
+
+    async def goner(client, options):
+        stream = await client.completions.create(model=model, stream=True, **{**options, "max_tokens": limit // 2})
+        async for _ in stream:
+            break
+        await stream.close()
+
+    async def run():
+        async with server.async_client() as client:
+            jobs = [streamed(client, model, r) if i % 2 else whole(client, r) for i, r in enumerate(requests)]
+            goners = [goner(client, r) for r in requests]
+            results = (await asyncio.gather(*jobs, *goners))[:len(jobs)]
+            alone = [await streamed(client, model, r) for r in requests]
+        return results, alone
+
+    results, alone = asyncio.run(run())
+    assert results == alone
+    assert server.becomes_idle(2)
+
+
+@pytest.mark.parametrize("stream", [True, False])
+def test_a_client_that_goes_frees_its_blocks(server, model, stream):
+    limit = server.client().models.retrieve(model).max_model_len
+    body = {"model": model, "prompt": [7] * (limit // 4), "max_tokens": limit // 2, "ignore_eos": True, "n": 8, "stream": stream, "temperature": 1}
+    with pytest.raises(httpx.ReadTimeout) if not stream else _nothing():
+        if stream:
+            with httpx.stream("POST", server.url + "/v1/completions", json=body, timeout=60) as answer:
+                next(answer.iter_lines())
+        else:
+            httpx.post(server.url + "/v1/completions", json=body, timeout=httpx.Timeout(30, read=0.15))
+    assert server.becomes_idle(1)
+
+
+def _nothing():
+    import contextlib
+
+    return contextlib.nullcontext()
+
+
+def test_clients_that_go_while_they_wait_are_forgotten(start_server, model):
+    server = start_server("--max-num-seqs", "1")
+    body = {"prompt": "Once", "max_tokens": 700, "ignore_eos": True, "stream": True, "temperature": 1}
+    aborted = server.metric('quire:request_success_total')
+    streams = [httpx.Client(timeout=60) for _ in range(6)]
+    answers = []
+    for http in streams:
+        answer = http.send(http.build_request("POST", server.url + "/v1/completions", json=body), stream=True)
+        assert answer.status_code == 200
+        answers.append(answer)
+    assert server.metric("quire:num_requests_running") + server.metric("quire:num_requests_waiting") > 1
+    for answer in reversed(answers):
+        answer.close()
+    assert server.becomes_idle(1)
+    assert server.metric('quire:request_success_total') - aborted == len(streams)
+
+
+def test_a_full_queue_refuses_with_503(start_server, model):
+    server = start_server("--max-num-seqs", "1", "--max-num-queued-reqs", "2")
+    body = {"prompt": "Once", "max_tokens": 900, "ignore_eos": True, "stream": True, "temperature": 1}
+    clients = [httpx.Client(timeout=60) for _ in range(12)]
+    answers = [c.send(c.build_request("POST", server.url + "/v1/completions", json=body), stream=True) for c in clients]
+    statuses = [a.status_code for a in answers]
+    assert set(statuses) == {200, 503}
+    refused = answers[statuses.index(503)]
+    error = refused.read() and refused.json()["error"]
+    assert "queue" in error["message"]
+    assert refused.headers["retry-after"]
+    for answer in answers:
+        answer.close()
+    assert server.becomes_idle(1)
+    assert httpx.post(server.url + "/v1/completions", json={"prompt": "a", "max_tokens": 1}, timeout=60).status_code == 200
+
+
+def test_a_client_that_stops_reading_is_ended_and_memory_stays_bounded(server, model):
+    import json
+
+    limit = server.client().models.retrieve(model).max_model_len
+    before = server.rss_bytes()
+    body = json.dumps({"model": model, "prompt": "Once", "max_tokens": limit - 50, "ignore_eos": True, "n": 64, "logprobs": 20, "stream": True,
+                       "temperature": 1}).encode()
+    with server.connect() as connection:
+        connection.sendall(b"POST /v1/completions HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n%s" % (len(body), body))
+        connection.recv(100)
+        assert server.becomes_idle(60)  # either all of it fitted into the buffers, or it was given up
+    assert server.rss_bytes() - before < 256 << 20
