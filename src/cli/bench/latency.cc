@@ -1,0 +1,109 @@
+// quire bench latency: one batch, again and again.
+#include <cstdio>
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/rng.h"
+#include "base/strings.h"
+#include "cli/bench/bench.h"
+#include "cli/bench/offline.h"
+#include "cli/flags.h"
+#include "cli/progress.h"
+
+namespace quire::cli {
+namespace {
+
+struct LatencyFlags {
+  EngineConfig config;
+  OfflineSampling sampling;
+  int32_t batch_size = 8;
+  int32_t input_len = 32;
+  int32_t output_len = 128;
+  int32_t num_iters = 5;
+  int32_t num_iters_warmup = 1;
+  std::string json;
+};
+
+int run_latency(const LatencyFlags& f) {
+  if (f.batch_size > f.config.max_num_seqs) {
+    std::fprintf(stderr,
+                 "quire bench latency: --batch-size %d is more than the %d sequences that run at once "
+                 "(--max-num-seqs)\n",
+                 f.batch_size, f.config.max_num_seqs);
+    return 2;
+  }
+  const std::unique_ptr<Engine> engine = start_engine(f.config);
+  std::vector<std::vector<RequestRecord>> iterations;
+  std::vector<double> batch_seconds;
+  BenchReport report = describe(*engine);
+  {
+    ProgressBar bar("Measuring");
+    const int32_t total = f.num_iters_warmup + f.num_iters;
+    for (int32_t i = 0; i < total; ++i) {
+      // Other prompts each time: else all but the first iteration would find theirs in the prefix cache.
+      auto requests = random_requests(f.batch_size, {f.input_len, f.output_len, 0.0}, f.config.seed);
+      tokenize_requests(requests, *engine, derive_seed(f.config.seed, static_cast<uint64_t>(i)));
+      const double begin = monotonic_seconds();
+      auto records = run_batch(*engine, requests, f.sampling);
+      const double seconds = monotonic_seconds() - begin;
+      bar.update(static_cast<double>(i + 1) / static_cast<double>(total));
+      if (i < f.num_iters_warmup) continue;
+      batch_seconds.push_back(seconds);
+      report.elapsed_s += seconds;
+      iterations.push_back(std::move(records));
+    }
+  }
+  std::vector<RequestRecord> all;
+  for (const auto& records : iterations) {
+    std::vector<const RequestRecord*> batch;
+    for (const auto& record : records) batch.push_back(&record);
+    const PhaseRates rates = phase_rates(batch);
+    report.prefill_tokens_per_s += rates.prefill_tokens_per_s / static_cast<double>(iterations.size());
+    report.decode_tokens_per_s += rates.decode_tokens_per_s / static_cast<double>(iterations.size());
+    all.insert(all.end(), records.begin(), records.end());
+  }
+  add_records(report, all);
+  report.batch_size = f.batch_size;
+  report.input_len = f.input_len;
+  report.output_len = f.output_len;
+  report.peak_memory_bytes = peak_memory_bytes();
+  const LatencySummary batches = summarize(batch_seconds);
+  const std::string table = to_table(
+      report, "quire bench latency",
+      {table_line("Input x output tokens", cat(f.input_len, " x ", f.output_len)),
+       table_line("Iterations", cat(f.num_iters)),
+       table_line("Batch latency, mean (ms)", fixed(batches.mean, 2)),
+       table_line("Batch latency, p50 / p90 / p99 (ms)",
+                  cat(fixed(batches.p50, 2), " / ", fixed(batches.p90, 2), " / ", fixed(batches.p99, 2)))});
+  nlohmann::ordered_json object = to_json(report);
+  object["num_iters"] = f.num_iters;
+  object["batch_ms"] = {
+      {"mean", batches.mean}, {"p50", batches.p50}, {"p90", batches.p90}, {"p99", batches.p99}};
+  print_report(table, f.json, object);
+  return 0;
+}
+
+}  // namespace
+
+void add_bench_latency(CLI::App& bench, int& exit_code) {
+  CLI::App* command = add_command(bench, "latency", "How long one batch takes, loaded in this process");
+  auto f = std::make_shared<LatencyFlags>();
+  add_engine_flags(*command, f->config);
+  const std::string group = "Measurement";
+  const auto positive = CLI::Range(1, 1 << 20);
+  command->add_option("--batch-size", f->batch_size, "Sequences in the batch")->check(positive)->group(group);
+  command->add_option("--input-len", f->input_len, "Tokens of each prompt, random ones")
+      ->check(positive)
+      ->group(group);
+  command->add_option("--output-len", f->output_len, "Tokens generated for each")
+      ->check(positive)
+      ->group(group);
+  command->add_option("--num-iters", f->num_iters, "Batches measured")->check(positive)->group(group);
+  command->add_option("--num-iters-warmup", f->num_iters_warmup, "Batches run before, not measured")
+      ->check(CLI::Range(0, 1 << 20))
+      ->group(group);
+  add_offline_flags(*command, f->sampling, f->json);
+  command->callback([f, &exit_code] { exit_code = run_latency(*f); });
+}
+
+}  // namespace quire::cli

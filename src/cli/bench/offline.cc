@@ -1,0 +1,135 @@
+#include "cli/bench/offline.h"
+
+#include <condition_variable>
+#include <mutex>
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/strings.h"
+#include "cli/progress.h"
+#include "engine/chat_context.h"
+
+namespace quire::cli {
+namespace {
+
+// What the engine thread writes and the caller waits for. Outlives every sink: the caller leaves only when
+// all have ended.
+struct Batch {
+  std::vector<RequestRecord> records;  // each written by the engine thread alone until its request has ended
+  std::mutex mutex;
+  std::condition_variable all_done;
+  size_t num_done = 0;
+};
+
+void take_output(RequestRecord& record, const RequestOutput& output) {
+  const double now = monotonic_seconds();
+  int32_t tokens = 0;
+  for (const auto& delta : output.outputs) tokens += static_cast<int32_t>(delta.token_ids.size());
+  if (tokens > 0) {
+    record.chunk_times.push_back(now);
+    record.chunk_tokens.push_back(tokens);
+    record.output_tokens += tokens;
+  }
+  record.prompt_tokens = output.num_prompt_tokens;
+  record.cached_tokens = output.num_cached_tokens;
+  if (output.failure) record.error = output.failure->message.empty() ? "failed" : output.failure->message;
+}
+
+nlohmann::ordered_json messages_json(const std::vector<ChatMessage>& messages) {
+  auto list = nlohmann::ordered_json::array();
+  for (const auto& message : messages) list.push_back({{"role", message.role}, {"content", message.content}});
+  return list;
+}
+
+std::vector<TokenId> chat_tokens(const Engine& engine, const std::vector<ChatMessage>& messages) {
+  if (engine.chat_template() == nullptr) {
+    throw Error("the dataset has messages and the model no chat template; give --chat-template FILE");
+  }
+  ChatRenderOptions options;
+  options.messages = messages_json(messages);
+  add_chat_context(options, engine.tokenizer());
+  const Result<std::string> prompt = engine.chat_template()->render(options);
+  if (!prompt)
+    throw Error(cat("the chat template refuses a prompt of the dataset: ", prompt.failure().message));
+  return engine.tokenizer()->encode_rendered(*prompt.operator->());
+}
+
+}  // namespace
+
+std::unique_ptr<Engine> start_engine(const EngineConfig& config) {
+  ProgressBar bar("Loading");
+  return Engine::start(config, [&](int64_t done, int64_t total) {
+    bar.update(total > 0 ? static_cast<double>(done) / static_cast<double>(total) : 1.0);
+  });
+}
+
+void tokenize_requests(std::vector<BenchRequest>& requests, const Engine& engine, uint64_t seed) {
+  const Tokenizer* tokenizer = engine.tokenizer();
+  fill_tokens(requests, 0, engine.model().vocab_size, seed,
+              [tokenizer](TokenId id) { return tokenizer == nullptr || !tokenizer->is_special(id); });
+  for (auto& request : requests) {
+    if (!request.token_ids.empty()) continue;
+    if (tokenizer == nullptr)
+      throw Error("the dataset has texts and the model no tokenizer; give prompts as token ids");
+    request.token_ids = request.messages.empty() ? tokenizer->encode(request.text, true)
+                                                 : chat_tokens(engine, request.messages);
+    request.input_len = static_cast<int32_t>(request.token_ids.size());
+  }
+}
+
+std::vector<RequestRecord> run_batch(Engine& engine, const std::vector<BenchRequest>& requests,
+                                     const OfflineSampling& sampling,
+                                     const std::function<void(size_t done)>& on_finished) {
+  const auto batch = std::make_shared<Batch>();
+  batch->records.resize(requests.size());
+  size_t num_submitted = 0;
+  std::string refusal;
+  for (size_t i = 0; i < requests.size(); ++i) {
+    GenerateRequest request;
+    request.prompt_token_ids = requests[i].token_ids;
+    request.sampling.max_tokens = requests[i].output_len;
+    request.sampling.temperature = sampling.temperature;
+    request.sampling.top_p = sampling.top_p;
+    request.sampling.ignore_eos = sampling.ignore_eos;
+    request.label = cat("bench-", i);
+    batch->records[i].begin = monotonic_seconds();
+    const auto submitted = engine.submit(std::move(request), [batch, i, on_finished](RequestOutput&& output) {
+      take_output(batch->records[i], output);
+      if (!output.finished) return;
+      size_t done = 0;
+      {
+        const std::lock_guard lock(batch->mutex);
+        done = ++batch->num_done;
+      }
+      batch->all_done.notify_all();
+      if (on_finished) on_finished(done);
+    });
+    if (!submitted) {
+      refusal = submitted.failure().message;
+      break;
+    }
+    ++num_submitted;
+  }
+  {
+    std::unique_lock lock(batch->mutex);
+    batch->all_done.wait(lock, [&] { return batch->num_done == num_submitted; });
+  }
+  if (!refusal.empty()) throw Error(cat("request ", num_submitted + 1, " was refused: ", refusal));
+  for (const auto& record : batch->records) {
+    if (!record.ok()) throw Error(cat("a request failed: ", record.error));
+  }
+  return std::move(batch->records);
+}
+
+BenchReport describe(const Engine& engine) {
+  const ModelInfo& model = engine.model();
+  BenchReport report;
+  report.model = model.name;
+  report.dtype = model.weight_dtype;
+  report.threads = model.num_threads;
+  report.weight_bytes = model.weight_bytes;
+  report.load_s = model.load_seconds;
+  return report;
+}
+
+}  // namespace quire::cli

@@ -1,0 +1,96 @@
+// quire bench throughput: many requests at once.
+#include <atomic>
+#include <future>
+
+#include "base/clock.h"
+#include "base/strings.h"
+#include "cli/bench/bench.h"
+#include "cli/bench/offline.h"
+#include "cli/flags.h"
+#include "cli/progress.h"
+
+namespace quire::cli {
+namespace {
+
+struct ThroughputFlags {
+  EngineConfig config;
+  OfflineSampling sampling;
+  RandomLengths lengths;
+  DatasetOptions dataset;
+  std::string dataset_file;
+  std::string json;
+};
+
+std::vector<BenchRequest> make_requests(const ThroughputFlags& f, const Engine& engine) {
+  std::vector<BenchRequest> requests;
+  if (f.dataset_file.empty()) {
+    requests = random_requests(f.dataset.num_prompts, f.lengths, f.config.seed);
+  } else {
+    const Tokenizer* tokenizer = engine.tokenizer();
+    requests = read_dataset(f.dataset_file, f.dataset, [tokenizer](const std::string& text) {
+      if (tokenizer == nullptr) return static_cast<int64_t>(text.size() / 4);
+      return static_cast<int64_t>(tokenizer->encode(text, true).size());
+    });
+    cut_lengths(requests, engine.model().max_model_len);
+  }
+  tokenize_requests(requests, engine, f.config.seed);
+  return requests;
+}
+
+int run_throughput(ThroughputFlags& f) {
+  f.dataset.output_len = f.lengths.output_len;
+  // All are handed over at once, so all but the running ones wait.
+  f.config.max_num_queued_requests =
+      static_cast<int32_t>(std::max<int64_t>(f.config.max_num_queued_requests, f.dataset.num_prompts));
+  const std::unique_ptr<Engine> engine = start_engine(f.config);
+  const std::vector<BenchRequest> requests = make_requests(f, *engine);
+  BenchReport report = describe(*engine);
+  std::atomic<size_t> num_done = 0;
+  const double begin = monotonic_seconds();
+  auto work = std::async(std::launch::async, [&] {
+    auto records = run_batch(*engine, requests, f.sampling, [&](size_t done) { num_done = done; });
+    report.elapsed_s = monotonic_seconds() - begin;
+    return records;
+  });
+  {
+    ProgressBar bar("Generating");
+    while (work.wait_for(std::chrono::milliseconds(100)) != std::future_status::ready) {
+      bar.update(static_cast<double>(num_done.load()) / static_cast<double>(requests.size()));
+    }
+  }
+  const std::vector<RequestRecord> records = work.get();
+  add_records(report, records);
+  // Prompts and answers run in the same steps here: both rates are over the whole run.
+  int64_t computed = 0;
+  for (const auto& record : records) computed += record.prompt_tokens - record.cached_tokens;
+  report.prefill_tokens_per_s = report.per_second(computed);
+  report.decode_tokens_per_s = report.per_second(report.output_tokens);
+  report.batch_size = std::min<int64_t>(engine->model().max_num_seqs, static_cast<int64_t>(requests.size()));
+  report.input_len = mean_input_len(requests);
+  report.output_len = mean_output_len(requests);
+  report.peak_memory_bytes = peak_memory_bytes();
+  const EngineStats stats = engine->stats();
+  const std::string table = to_table(
+      report, "quire bench throughput",
+      {table_line("Input x output tokens, mean", cat(report.input_len, " x ", report.output_len)),
+       table_line("Preemptions", cat(stats.num_preemptions)), table_line("Steps", cat(stats.num_steps))});
+  nlohmann::ordered_json object = to_json(report);
+  object["num_preemptions"] = stats.num_preemptions;
+  object["num_steps"] = stats.num_steps;
+  print_report(table, f.json, object);
+  return 0;
+}
+
+}  // namespace
+
+void add_bench_throughput(CLI::App& bench, int& exit_code) {
+  CLI::App* command =
+      add_command(bench, "throughput", "How many requests and tokens a second, all handed over at once");
+  auto f = std::make_shared<ThroughputFlags>();
+  add_engine_flags(*command, f->config);
+  add_dataset_flags(*command, f->lengths, f->dataset, f->dataset_file);
+  add_offline_flags(*command, f->sampling, f->json);
+  command->callback([f, &exit_code] { exit_code = run_throughput(*f); });
+}
+
+}  // namespace quire::cli
