@@ -11,6 +11,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -146,7 +147,7 @@ class LLM {
 
   // One Generation a prompt, in the order of the prompts. One SamplingParams for all, or one for each.
   std::vector<Generation> generate(const std::vector<Prompt>& prompts, const SamplingParams& params = {});
-  std::vector<Generation> generate(const std::vector<Prompt>& prompts, const std::vector<SamplingParams>& params);
+  std::vector<Generation> generate(const std::vector<Prompt>& prompts, std::span<const SamplingParams> params);
   // The model's answer to a conversation, through its chat template.
   Generation chat(const std::vector<ChatMessage>& messages, const SamplingParams& params = {});
 

@@ -141,7 +141,7 @@ std::vector<Generation> LLM::generate(const std::vector<Prompt>& prompts, const 
   return generate(prompts, std::vector<SamplingParams>(prompts.size(), params));
 }
 
-std::vector<Generation> LLM::generate(const std::vector<Prompt>& prompts, const std::vector<SamplingParams>& params) {
+std::vector<Generation> LLM::generate(const std::vector<Prompt>& prompts, std::span<const SamplingParams> params) {
   if (params.size() != prompts.size()) {
     throw Error(cat(prompts.size(), " prompts, but sampling parameters for ", params.size()));
   }

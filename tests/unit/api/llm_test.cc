@@ -1,0 +1,128 @@
+// The C++ library as its users see it, with the embedded model.
+#include "quire/llm.h"
+
+#include <gtest/gtest.h>
+
+#include <future>
+
+namespace quire {
+namespace {
+
+EngineOptions small() { return {.kv_cache_memory = 32 << 20, .threads = 1}; }
+
+TEST(Llm, GeneratesInTheOrderOfThePrompts) {
+  LLM llm(small());
+  const auto outputs = llm.generate({"Once upon a time", "The dog", "A cat"}, {.max_tokens = 12, .temperature = 0});
+  ASSERT_EQ(outputs.size(), 3U);
+  EXPECT_EQ(outputs[1].prompt, "The dog");
+  for (const auto& output : outputs) {
+    ASSERT_EQ(output.outputs.size(), 1U);
+    EXPECT_FALSE(output.outputs[0].text.empty());
+    EXPECT_FALSE(output.outputs[0].finish_reason.empty());
+    EXPECT_EQ(output.prompt_token_ids, llm.tokenize(output.prompt));
+    EXPECT_GT(output.times.total, 0.0);
+  }
+  const auto alone = llm.generate({"A cat"}, {.max_tokens = 12, .temperature = 0});
+  EXPECT_EQ(alone[0].outputs[0].token_ids, outputs[2].outputs[0].token_ids);
+}
+
+TEST(Llm, AStreamGivesTheTextOfGenerate) {
+  LLM llm(small());
+  const SamplingParams params{.max_tokens = 20, .temperature = 0};
+  const std::string whole = llm.generate({"Once upon a time"}, params)[0].outputs[0].text;
+  Stream stream = llm.generate_stream("Once upon a time", params);
+  std::string text;
+  int pieces = 0;
+  while (const auto piece = stream.next()) {
+    text += *piece;
+    ++pieces;
+  }
+  EXPECT_EQ(text, whole);
+  EXPECT_GE(pieces, 1);
+  EXPECT_EQ(stream.completion().text, whole);
+  EXPECT_FALSE(stream.next().has_value());
+}
+
+TEST(Llm, ChatStreamsThroughTheTemplate) {
+  LLM llm(small());
+  const std::vector<ChatMessage> messages = {{"user", "Hello"}};
+  const SamplingParams params{.max_tokens = 10, .temperature = 0};
+  const Generation whole = llm.chat(messages, params);
+  EXPECT_EQ(whole.prompt_token_ids, llm.chat_prompt(messages));
+  Stream stream = llm.chat_stream(messages, params);
+  std::string text;
+  while (const auto piece = stream.next()) text += *piece;
+  EXPECT_EQ(text, whole.outputs[0].text);
+}
+
+TEST(Llm, AStreamThatIsDroppedOrCancelledEndsItsRequest) {
+  LLM llm(small());
+  SamplingParams params{.max_tokens = 900, .temperature = 0};
+  params.ignore_eos = true;
+  { Stream dropped = llm.generate_stream("Once upon a time", params); }
+  Stream cancelled = llm.generate_stream("Once upon a time", params);
+  cancelled.next();
+  cancelled.cancel();
+  while (cancelled.next()) {
+  }
+  EXPECT_EQ(cancelled.completion().finish_reason, "abort");
+  llm.generate({"One"}, {.max_tokens = 2});
+  EXPECT_EQ(llm.statistics().num_free_blocks, llm.statistics().num_blocks);
+}
+
+TEST(Llm, TakesIdsAndParametersForEachPrompt) {
+  LLM llm(small());
+  std::vector<SamplingParams> params = {{.max_tokens = 3, .temperature = 0}, {.n = 2, .max_tokens = 5}};
+  params[1].seed = 5;
+  params[1].logprobs = 2;
+  const auto outputs = llm.generate({Prompt(llm.tokenize("The dog")), Prompt("A cat")}, params);
+  EXPECT_TRUE(outputs[0].prompt.empty());
+  EXPECT_LE(outputs[0].outputs[0].token_ids.size(), 3U);
+  ASSERT_EQ(outputs[1].outputs.size(), 2U);
+  const Completion& sample = outputs[1].outputs[1];
+  EXPECT_EQ(sample.index, 1);
+  ASSERT_EQ(sample.logprobs.size(), sample.token_ids.size());
+  EXPECT_EQ(sample.logprobs[0][0].token, sample.token_ids[0]);
+}
+
+TEST(Llm, WhatIsWrongIsThrownWithWords) {
+  LLM llm(small());
+  const auto message = [&](const std::vector<Prompt>& prompts, const SamplingParams& params) -> std::string {
+    try {
+      llm.generate(prompts, params);
+    } catch (const Error& error) {
+      return error.what();
+    }
+    return "";
+  };
+  EXPECT_NE(message({"good", Prompt(std::vector<TokenId>{-5})}, {}).find("prompt 1"), std::string::npos);
+  EXPECT_NE(message({"good"}, {.temperature = -1}).find("temperature"), std::string::npos);
+  EXPECT_THROW(llm.generate({"a", "b"}, std::span<const SamplingParams>()), Error);
+  EXPECT_THROW(LLM({.model = "/nowhere"}), Error);
+  EXPECT_EQ(llm.generate({"still works"}, {.max_tokens = 1}).size(), 1U);
+}
+
+TEST(Llm, CallsOfSeveralThreadsRunTogether) {
+  LLM llm(small());
+  const SamplingParams params{.max_tokens = 16, .temperature = 0};
+  const auto expected = llm.generate({"The dog"}, params)[0].outputs[0].text;
+  std::vector<std::future<std::string>> texts;
+  for (int i = 0; i < 8; ++i) {
+    texts.push_back(std::async(std::launch::async, [&] { return llm.generate({"The dog"}, params)[0].outputs[0].text; }));
+  }
+  for (auto& text : texts) EXPECT_EQ(text.get(), expected);
+}
+
+TEST(Llm, NoPromptsGiveNoAnswers) {
+  LLM llm(small());
+  EXPECT_TRUE(llm.generate({}).empty());
+}
+
+TEST(Llm, TokensGoBothWays) {
+  LLM llm(small());
+  const std::string text = "Tom said: \"I like 3 apples.\"";
+  EXPECT_EQ(llm.detokenize(llm.tokenize(text)), text);
+}
+
+}  // namespace
+}  // namespace quire

@@ -1,0 +1,107 @@
+#include "exec/batch_builder.h"
+
+#include <gtest/gtest.h>
+
+#include "base/error.h"
+
+namespace quire {
+namespace {
+
+std::vector<int32_t> list(std::span<const int32_t> values) { return {values.begin(), values.end()}; }
+
+class BatchBuilderTest : public testing::Test {
+ protected:
+  void learn(SeqId seq, std::vector<TokenId> tokens, const std::vector<BlockId>& blocks, SamplingParams params = {}) {
+    StepPlan plan;
+    SequenceInit init;
+    init.seq = seq;
+    init.prompt_token_ids = std::move(tokens);
+    init.sampling = std::move(params);
+    plan.inits.push_back(init);
+    plan.block_ids = blocks;
+    plan.block_table_updates.push_back({seq, 0, 0, 0, static_cast<int32_t>(blocks.size())});
+    sequences_.apply(plan);
+  }
+  KvLayout layout_ = [] {
+    KvLayout layout;
+    layout.block_size = 4;
+    return layout;
+  }();
+  SequenceStore sequences_{1, 100};
+  BatchBuilder builder_{layout_};
+};
+
+TEST_F(BatchBuilderTest, LaysSequencesOneBehindTheOther) {
+  learn(1, {10, 11, 12, 13, 14, 15}, {7, 3});
+  learn(2, {20, 21}, {5});
+  StepPlan plan;
+  plan.scheduled = {{1, 2, 4, true}, {2, 0, 1, false}};
+  builder_.build(plan, sequences_, {});
+  const ForwardBatch& batch = builder_.batch();
+  EXPECT_EQ(list(batch.token_ids), (std::vector<int32_t>{12, 13, 14, 15, 20}));
+  EXPECT_EQ(list(batch.positions), (std::vector<int32_t>{2, 3, 4, 5, 0}));
+  EXPECT_EQ(std::vector<int64_t>(batch.slot_mapping.begin(), batch.slot_mapping.end()), (std::vector<int64_t>{30, 31, 12, 13, 20}));
+  EXPECT_EQ(list(batch.attention.cu_seqlens_q), (std::vector<int32_t>{0, 4, 5}));
+  EXPECT_EQ(list(batch.attention.seq_lens), (std::vector<int32_t>{6, 1}));
+  EXPECT_EQ(list(batch.attention.block_table_indptr), (std::vector<int32_t>{0, 2, 3}));
+  EXPECT_EQ(list(batch.attention.block_table), (std::vector<int32_t>{7, 3, 5}));
+}
+
+TEST_F(BatchBuilderTest, OnlyTheEndOfAChunkThatSamplesWantsLogits) {
+  learn(1, {10, 11, 12}, {0});
+  learn(2, {20, 21, 22}, {1});
+  StepPlan plan;
+  plan.scheduled = {{1, 0, 3, true}, {2, 0, 2, false}};
+  builder_.build(plan, sequences_, {});
+  ASSERT_EQ(builder_.logit_rows().size(), 1U);
+  EXPECT_EQ(builder_.logit_rows()[0].row, 2);
+  EXPECT_TRUE(builder_.logit_rows()[0].sample);
+}
+
+TEST_F(BatchBuilderTest, PromptLogprobsWantEveryRowWhoseNextTokenIsThePrompts) {
+  SamplingParams params;
+  params.prompt_logprobs = 0;
+  learn(1, {10, 11, 12}, {0}, params);
+  StepPlan plan;
+  plan.scheduled = {{1, 0, 3, true}};
+  builder_.build(plan, sequences_, {});
+  const auto rows = builder_.logit_rows();
+  ASSERT_EQ(rows.size(), 3U);
+  EXPECT_TRUE(rows[0].prompt && rows[1].prompt && !rows[2].prompt);
+  EXPECT_TRUE(!rows[0].sample && !rows[1].sample && rows[2].sample);
+}
+
+TEST_F(BatchBuilderTest, APlanPastTheTokensOrTheBlocksIsAnError) {
+  learn(1, {10, 11, 12, 13, 14}, {0});
+  StepPlan plan;
+  plan.scheduled = {{1, 0, 5, false}};
+  EXPECT_THROW(builder_.build(plan, sequences_, {}), Error);
+  plan.scheduled = {{1, 0, 9, false}};
+  EXPECT_THROW(builder_.build(plan, sequences_, {}), Error);
+  plan.scheduled = {{9, 0, 1, false}};
+  EXPECT_THROW(builder_.build(plan, sequences_, {}), Error);
+}
+
+TEST_F(BatchBuilderTest, TableUpdatesCutAndAppend) {
+  learn(1, {1, 2, 3, 4, 5, 6, 7, 8}, {4, 5});
+  StepPlan plan;
+  plan.block_ids = {9, 8};
+  plan.block_table_updates = {{1, 0, 1, 0, 1}, {1, 0, 2, 1, 1}};
+  sequences_.apply(plan);
+  EXPECT_EQ(sequences_.at(1).block_tables[0], (std::vector<BlockId>{4, 9, 8}));
+}
+
+TEST_F(BatchBuilderTest, AForkSharesTheParentsPast) {
+  learn(1, {1, 2, 3}, {4});
+  sequences_.fork(1, 2, 1);
+  EXPECT_EQ(sequences_.at(2).tokens, sequences_.at(1).tokens);
+  EXPECT_EQ(sequences_.at(2).block_tables, sequences_.at(1).block_tables);
+  StepPlan plan;
+  plan.finished = {1};
+  sequences_.apply(plan);
+  EXPECT_EQ(sequences_.size(), 1U);
+  EXPECT_THROW(sequences_.at(1), Error);
+}
+
+}  // namespace
+}  // namespace quire

@@ -1,0 +1,82 @@
+#include "tensor/tensor.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+#include <numeric>
+#include <vector>
+
+#include "base/error.h"
+
+namespace quire {
+namespace {
+
+TEST(DType, NamesGoBothWays) {
+  for (const DType t : {DType::kF64, DType::kF32, DType::kBF16, DType::kF16, DType::kI64, DType::kI32, DType::kI16, DType::kI8,
+                        DType::kU8, DType::kBool}) {
+    EXPECT_EQ(dtype_from_name(dtype_name(t)), t);
+  }
+  EXPECT_EQ(dtype_from_name("BF16"), DType::kBF16);
+  EXPECT_FALSE(dtype_from_name("F4").has_value());
+}
+
+TEST(DType, EveryHalfFloatSurvivesTheWayThroughFloat32) {
+  for (uint32_t bits = 0; bits < 65536; ++bits) {
+    const auto half = static_cast<uint16_t>(bits);
+    const float value = f16_to_f32(half);
+    if (std::isnan(value)) {
+      EXPECT_TRUE(std::isnan(f16_to_f32(f32_to_f16(value))));
+    } else {
+      EXPECT_EQ(f32_to_f16(value), half) << bits;
+    }
+    const float brain = bf16_to_f32(half);
+    if (!std::isnan(brain)) {
+      EXPECT_EQ(f32_to_bf16(brain), half) << bits;
+    }
+  }
+}
+
+TEST(DType, HalfRoundsToNearestEven) {
+  EXPECT_EQ(f16_to_f32(f32_to_f16(2049.0F)), 2048.0F);
+  EXPECT_EQ(f16_to_f32(f32_to_f16(2051.0F)), 2052.0F);
+  EXPECT_EQ(f32_to_f16(65519.9F), 0x7bff);
+  EXPECT_EQ(f32_to_f16(65520.0F), 0x7c00) << "rounds to infinity";
+  EXPECT_EQ(f32_to_f16(0x1p-25F), 0) << "half of the smallest subnormal goes to even";
+  EXPECT_EQ(f32_to_f16(0x1.8p-25F), 1);
+}
+
+TEST(DType, BrainFloatRoundsToNearestEvenAndKeepsNan) {
+  EXPECT_EQ(f32_to_bf16(std::bit_cast<float>(0x3f808000U)), 0x3f80);
+  EXPECT_EQ(f32_to_bf16(std::bit_cast<float>(0x3f818000U)), 0x3f82);
+  EXPECT_TRUE(std::isnan(bf16_to_f32(f32_to_bf16(std::numeric_limits<float>::quiet_NaN()))));
+  EXPECT_TRUE(std::isnan(bf16_to_f32(f32_to_bf16(std::bit_cast<float>(0x7f800001U)))));
+}
+
+TEST(Tensor, SlicesLookAtTheSameMemory) {
+  std::vector<float> data(12);
+  std::iota(data.begin(), data.end(), 0.0F);
+  const TensorView view = make_view(data.data(), DType::kF32, Shape{3, 4});
+  const TensorView columns = column_slice(view, 1, 3);
+  EXPECT_EQ(columns.shape, (Shape{3, 2}));
+  EXPECT_EQ(columns.row<float>(2)[0], 9.0F);
+  const TensorView rows = row_slice(columns, 1, 3);
+  EXPECT_EQ(rows.row<float>(0)[1], 6.0F);
+}
+
+TEST(Tensor, BuffersAreZeroAndAligned) {
+  Buffer buffer(size_t{3} << 20);
+  EXPECT_EQ(reinterpret_cast<uintptr_t>(buffer.data()) % 64, 0U);
+  EXPECT_EQ(buffer.as<uint64_t>()[100000], 0U);
+  Buffer moved = std::move(buffer);
+  EXPECT_EQ(moved.size(), size_t{3} << 20);
+  EXPECT_EQ(Buffer().data(), nullptr);
+}
+
+TEST(Tensor, ImpossibleSizesAreErrors) {
+  EXPECT_THROW(Buffer(size_t{1} << 60), Error);
+  EXPECT_THROW((Shape{1, 2, 3, 4, 5}), Error);
+}
+
+}  // namespace
+}  // namespace quire
