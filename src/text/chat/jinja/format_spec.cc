@@ -66,8 +66,9 @@ std::string integer_digits(const Value& value, char type, bool& minus) {
     minus = digits[0] == '-';
     return digits.substr(minus ? 1 : 0);
   }
-  minus = value.as_int() < 0;
-  uint64_t rest = minus ? 0 - static_cast<uint64_t>(value.as_int()) : static_cast<uint64_t>(value.as_int());
+  const int64_t number = value.as_int();
+  minus = number < 0;
+  uint64_t rest = minus ? 0 - static_cast<uint64_t>(number) : static_cast<uint64_t>(number);
   const unsigned base = type == 'b' ? 2 : type == 'o' ? 8 : type == 'x' || type == 'X' ? 16 : 10;
   std::string out;
   do {

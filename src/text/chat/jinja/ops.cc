@@ -1,5 +1,6 @@
 #include "text/chat/jinja/ops.h"
 
+#include <algorithm>
 #include <cmath>
 #include <functional>
 #include <limits>
@@ -59,6 +60,16 @@ bool equal_dicts(const Dict& a, const Dict& b, int depth) {
   return true;
 }
 
+// Views of keys and of items compare as sets; views of values are only equal to themselves.
+bool equal_views(const DictView& a, const DictView& b, int depth) {
+  if (a.part != b.part || a.part == DictView::kValues) return &a == &b;
+  const auto &x = a.dict.get<Dict>(), &y = b.dict.get<Dict>();
+  if (a.part == DictView::kItems) return equal_dicts(x, y, depth);
+  if (x.entries.size() != y.entries.size()) return false;
+  return std::all_of(x.entries.begin(), x.entries.end(),
+                     [&](const auto& entry) { return y.find(entry.first) != nullptr; });
+}
+
 bool equal_at(const Value& a, const Value& b, int depth) {
   if (numeric(a) && numeric(b)) return order_numbers(a, b) == 0;
   if (a.kind() != b.kind()) return false;
@@ -80,6 +91,10 @@ bool equal_at(const Value& a, const Value& b, int depth) {
       step(a);
       return a.is(Kind::kDict) ? equal_dicts(a.get<Dict>(), b.get<Dict>(), depth + 1)
                                : equal_lists(a.items(), b.items(), depth + 1);
+    case Kind::kDictView:
+      if (depth >= kMaxValueDepth) fail_deep();
+      step(a);
+      return equal_views(a.get<DictView>(), b.get<DictView>(), depth + 1);
     case Kind::kRange: {
       const auto &x = a.get<Range>(), &y = b.get<Range>();
       const int64_t n = x.size();

@@ -26,7 +26,8 @@ class PrintfFormatter {
       heap_.require(out_.size() + format_.size());
     }
     // A mapping (and anything but a tuple or string, in Python: what can be subscripted) need not be used up.
-    const bool lenient = values_.is(Kind::kDict) || values_.is(Kind::kList);
+    const bool lenient = values_.is(Kind::kDict) || values_.is(Kind::kList) || values_.is(Kind::kRange) ||
+                         values_.is_undefined();
     if (tuple_ ? next_ < values_.items().size() : next_ == 0 && !lenient) {
       fail_type("not all arguments converted during string formatting");
     }
