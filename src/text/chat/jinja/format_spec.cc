@@ -70,9 +70,10 @@ std::string integer_digits(const Value& value, char type, bool& minus) {
   minus = number < 0;
   uint64_t rest = minus ? 0 - static_cast<uint64_t>(number) : static_cast<uint64_t>(number);
   const unsigned base = type == 'b' ? 2 : type == 'o' ? 8 : type == 'x' || type == 'X' ? 16 : 10;
+  const std::string_view digits = type == 'X' ? "0123456789ABCDEF" : "0123456789abcdef";
   std::string out;
   do {
-    out += (type == 'X' ? "0123456789ABCDEF" : "0123456789abcdef")[rest % base];
+    out += digits[rest % base];
     rest /= base;
   } while (rest != 0);
   std::reverse(out.begin(), out.end());
