@@ -30,9 +30,12 @@ foreach(layer IN LISTS library_layers)
   endif()
 endforeach()
 string(APPEND merge_script "ADDLIB $<TARGET_FILE:quire_embedded>\n")
+set(QUIRE_SHARED_DEPENDENCIES "")  # what there is no archive of: programs that use libquire.a link it
 foreach(archive ${QUIRE_PCRE2_LIBRARY} ${QUIRE_UTF8PROC_LIBRARY})
   if(archive MATCHES "\\.a$")
     string(APPEND merge_script "ADDLIB ${archive}\n")
+  else()
+    list(APPEND QUIRE_SHARED_DEPENDENCIES ${archive})
   endif()
 endforeach()
 string(APPEND merge_script "SAVE\nEND\n")
@@ -48,7 +51,7 @@ install(TARGETS quire RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 install(FILES ${CMAKE_BINARY_DIR}/libquire.a DESTINATION ${CMAKE_INSTALL_LIBDIR})
 install(DIRECTORY include/quire DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
 configure_package_config_file(cmake/quireConfig.cmake.in ${CMAKE_BINARY_DIR}/quireConfig.cmake
-  PATH_VARS CMAKE_INSTALL_FULL_LIBDIR CMAKE_INSTALL_FULL_INCLUDEDIR
+  PATH_VARS CMAKE_INSTALL_LIBDIR CMAKE_INSTALL_INCLUDEDIR
   INSTALL_DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/quire)
 write_basic_package_version_file(${CMAKE_BINARY_DIR}/quireConfigVersion.cmake COMPATIBILITY SameMinorVersion)
 install(FILES ${CMAKE_BINARY_DIR}/quireConfig.cmake ${CMAKE_BINARY_DIR}/quireConfigVersion.cmake

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Builds TARGETS of a preset (release, debug, asan, tsan, fuzz); says nothing where nothing is to do.
-#   tools/build.sh PRESET [TARGET...]     extra CMake options in QUIRE_CMAKE_FLAGS
+#   tools/build.sh PRESET [TARGET...]
 set -euo pipefail
 root=$(cd "$(dirname "$0")/.." && pwd)
 preset=$1
@@ -10,10 +10,9 @@ export CCACHE_BASEDIR=$root CCACHE_NOHASHDIR=1
 
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT
-# shellcheck disable=SC2086
-if [ ! -f "$build/build.ninja" ] || [ -n "${QUIRE_CMAKE_FLAGS:-}" ]; then
+if [ ! -f "$build/build.ninja" ] || [ "$root/CMakePresets.json" -nt "$build/build.ninja" ]; then
   printf '[build] configuring build/%s\n' "$preset"
-  (cd "$root" && cmake --preset "$preset" ${QUIRE_CMAKE_FLAGS:-}) >"$log" 2>&1 || { cat "$log" >&2; exit 1; }
+  (cd "$root" && cmake --preset "$preset") >"$log" 2>&1 || { cat "$log" >&2; exit 1; }
 fi
 if ninja -C "$build" -n "$@" 2>/dev/null | grep -q 'no work to do'; then exit 0; fi
 printf '[build] building build/%s (the first time takes some minutes)\n' "$preset"
