@@ -2,7 +2,7 @@
 // (tools/make_template_fixtures.py).
 #include <gtest/gtest.h>
 
-#include "text/chat_case.h"
+#include "unit/text/chat_case.h"
 
 namespace quire::test {
 namespace {

@@ -1,7 +1,7 @@
 // Every chat template of the shared data against what transformers rendered with it.
 #include <gtest/gtest.h>
 
-#include "text/chat_case.h"
+#include "unit/text/chat_case.h"
 
 namespace quire::test {
 namespace {

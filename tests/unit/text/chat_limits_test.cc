@@ -2,10 +2,10 @@
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 
-#include <chrono>
+#include <ctime>
 #include <thread>
 
-#include "text/chat_case.h"
+#include "unit/text/chat_case.h"
 
 namespace quire::test {
 namespace {
@@ -93,6 +93,13 @@ std::vector<Hostile> hostile_templates() {
   };
 }
 
+// Of this thread: a loaded machine does not make a template slower.
+double cpu_seconds() {
+  timespec now{};
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+  return static_cast<double>(now.tv_sec) + static_cast<double>(now.tv_nsec) * 1e-9;
+}
+
 class ChatHostile : public testing::TestWithParam<Hostile> {};
 
 TEST_P(ChatHostile, FailsFastAndSmall) {
@@ -101,9 +108,9 @@ TEST_P(ChatHostile, FailsFastAndSmall) {
   options.messages = Json::array();
   rusage before{}, after{};
   getrusage(RUSAGE_SELF, &before);
-  const auto start = std::chrono::steady_clock::now();
+  const double start = cpu_seconds();
   const auto result = tmpl.render(options);
-  const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  const double seconds = cpu_seconds() - start;
   getrusage(RUSAGE_SELF, &after);
   EXPECT_FALSE(result.ok());
 #if defined(__SANITIZE_ADDRESS__)
@@ -113,6 +120,7 @@ TEST_P(ChatHostile, FailsFastAndSmall) {
   EXPECT_LT(after.ru_maxrss - before.ru_maxrss, 100 * 1024) << "KiB";
 #endif
   EXPECT_LT(seconds, kMostSeconds);
+  RecordProperty("cpu_ms", static_cast<int>(seconds * 1000));
 }
 
 INSTANTIATE_TEST_SUITE_P(Templates, ChatHostile, testing::ValuesIn(hostile_templates()),
