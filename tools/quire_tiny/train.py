@@ -140,8 +140,8 @@ def parse_args():
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--batch", type=int, default=8, help="sequences of --seq tokens a step")
     parser.add_argument("--seq", type=int, default=512)
-    parser.add_argument("--lr", type=float, default=0.01, help="for the matrices")
-    parser.add_argument("--embed-lr", type=float, default=0.005)
+    parser.add_argument("--lr", type=float, default=0.008, help="for the matrices")
+    parser.add_argument("--embed-lr", type=float, default=0.004)
     parser.add_argument("--warmup", type=int, default=30)
     parser.add_argument("--decay", type=float, default=0.65, help="last share of the budget that decays")
     parser.add_argument("--layers", type=int, default=4)
@@ -186,7 +186,7 @@ def train_step(forward, batch, optimizers, factor, device):
     loss.backward()
     for optimizer in optimizers:
         optimizer.step()
-    return float(loss)
+    return loss.item()
 
 
 def warm_up(forward, model, args, device):
