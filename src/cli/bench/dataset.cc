@@ -235,13 +235,18 @@ std::vector<BenchRequest> read_dataset(const std::string& path, const DatasetOpt
   return requests;
 }
 
-void cut_lengths(std::vector<BenchRequest>& requests, int32_t max_model_len) {
-  if (max_model_len < 2) return;
+int64_t cut_lengths(std::vector<BenchRequest>& requests, int32_t max_model_len) {
+  if (max_model_len < 2) return 0;
+  int64_t num_cut = 0;
   for (auto& request : requests) {
-    if (!request.random()) continue;
-    request.input_len = std::min(request.input_len, max_model_len - 1);
-    request.output_len = std::min(request.output_len, max_model_len - request.input_len);
+    if (!request.text.empty() || !request.messages.empty()) continue;
+    if (request.input_len + request.output_len <= max_model_len) continue;
+    request.output_len = std::min(request.output_len, max_model_len - 1);
+    request.input_len = std::min(request.input_len, max_model_len - request.output_len);
+    if (!request.token_ids.empty()) request.token_ids.resize(static_cast<size_t>(request.input_len));
+    ++num_cut;
   }
+  return num_cut;
 }
 
 void fill_tokens(std::vector<BenchRequest>& requests, TokenId first, TokenId last, uint64_t seed,

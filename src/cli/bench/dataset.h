@@ -48,9 +48,9 @@ struct DatasetOptions {
 std::vector<BenchRequest> read_dataset(const std::string& path, const DatasetOptions& options,
                                        const TokenCounter& count_tokens);
 
-// Cuts the lengths of requests that are lengths only, so that input and output fit into max_model_len (0:
-// any).
-void cut_lengths(std::vector<BenchRequest>& requests, int32_t max_model_len);
+// Cuts requests whose length is known so that input and output fit into max_model_len (0: any): the output to
+// leave room for a prompt, then the prompt. Returns how many it cut. Texts and messages are left as they are.
+int64_t cut_lengths(std::vector<BenchRequest>& requests, int32_t max_model_len);
 
 // Gives requests that are lengths only random token ids in [first, last) that `allowed` takes (empty: all).
 void fill_tokens(std::vector<BenchRequest>& requests, TokenId first, TokenId last, uint64_t seed,

@@ -33,7 +33,8 @@ int run_latency(const LatencyFlags& f) {
     return 2;
   }
   const std::unique_ptr<Engine> engine = start_engine(f.config);
-  std::vector<std::vector<RequestRecord>> iterations;
+  std::vector<RequestRecord> all;
+  Phases phases;
   std::vector<double> batch_seconds;
   BenchReport report = describe(*engine);
   {
@@ -44,25 +45,19 @@ int run_latency(const LatencyFlags& f) {
       auto requests = random_requests(f.batch_size, {f.input_len, f.output_len, 0.0}, f.config.seed);
       tokenize_requests(requests, *engine, derive_seed(f.config.seed, static_cast<uint64_t>(i)));
       const double begin = monotonic_seconds();
-      auto records = run_batch(*engine, requests, f.sampling);
+      const auto records = run_batch(*engine, requests, f.sampling);
       const double seconds = monotonic_seconds() - begin;
       bar.update(static_cast<double>(i + 1) / static_cast<double>(total));
       if (i < f.num_iters_warmup) continue;
       batch_seconds.push_back(seconds);
       report.elapsed_s += seconds;
-      iterations.push_back(std::move(records));
+      phases += phases_of(records);
+      all.insert(all.end(), records.begin(), records.end());
     }
   }
-  std::vector<RequestRecord> all;
-  for (const auto& records : iterations) {
-    std::vector<const RequestRecord*> batch;
-    for (const auto& record : records) batch.push_back(&record);
-    const PhaseRates rates = phase_rates(batch);
-    report.prefill_tokens_per_s += rates.prefill_tokens_per_s / static_cast<double>(iterations.size());
-    report.decode_tokens_per_s += rates.decode_tokens_per_s / static_cast<double>(iterations.size());
-    all.insert(all.end(), records.begin(), records.end());
-  }
   add_records(report, all);
+  report.prefill_tokens_per_s = phases.prefill_tokens_per_s();
+  report.decode_tokens_per_s = phases.decode_tokens_per_s();
   report.batch_size = f.batch_size;
   report.input_len = f.input_len;
   report.output_len = f.output_len;

@@ -4,8 +4,8 @@
 #include <sys/resource.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <cmath>
+#include <ctime>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <random>
@@ -123,8 +123,11 @@ class Load {
       polls_.push_back({flight->exchange.fd(), flight->exchange.wanted(), 0});
     double seconds = 1.0;  // timeouts are looked at as often
     if (may_start()) seconds = std::clamp(begin_ + arrivals_[next_] - monotonic_seconds(), 0.0, 1.0);
-    // Rounded up, so that the last part of a millisecond is slept and not spun away.
-    poll(polls_.data(), polls_.size(), static_cast<int>(std::ceil(seconds * 1e3)));
+    timespec limit{};
+    limit.tv_sec = static_cast<time_t>(seconds);
+    limit.tv_nsec = static_cast<long>((seconds - std::floor(seconds)) * 1e9);
+    // An interrupted wait leaves the events as they were set: none.
+    ppoll(polls_.data(), polls_.size(), &limit, nullptr);
   }
 
   void advance_all() {
@@ -216,7 +219,7 @@ void StreamRecorder::take_event(const std::string& data, double now) {
     record_.error = cat("the stream has an event that is no JSON object: ", data.substr(0, kMaxErrorBytes));
     return;
   }
-  if (event.contains("error")) {
+  if (const auto error = event.find("error"); error != event.end() && !error->is_null()) {
     record_.error = error_message(200, data);
     return;
   }

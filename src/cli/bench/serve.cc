@@ -1,5 +1,5 @@
 // quire bench serve: a running server, through OpenAI's API.
-#include <atomic>
+#include <algorithm>
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
@@ -130,11 +130,22 @@ std::string body_of(const BenchRequest& request, const ServerModel& model, const
 
 class ServeBench {
  public:
+  // Throws Error where the flags are wrong.
   explicit ServeBench(const ServeFlags& f)
       : f_(f),
         url_(parse_url(f.base_url)),
         objectives_(parse_objectives(f.goodput)),
-        rate_(parse_rate(f.request_rate)) {}
+        rate_(parse_rate(f.request_rate)) {
+    // Clients of OpenAI's API give the address with the version, which the endpoints have too.
+    if (url_.path.ends_with("/v1")) url_.path.resize(url_.path.size() - 3);
+    const auto unprintable = [](unsigned char c) { return c <= 0x20 || c == 0x7F; };
+    if (std::any_of(f.api_key.begin(), f.api_key.end(), unprintable)) {
+      throw Error("the API key holds spaces or line ends");
+    }
+    if (f.endpoint.rfind('/', 0) != 0 || std::any_of(f.endpoint.begin(), f.endpoint.end(), unprintable)) {
+      throw Error(cat("--endpoint '", f.endpoint, "' is no path; /v1/completions is one"));
+    }
+  }
 
   int run() {
     const Address address(url_);
@@ -217,7 +228,9 @@ class ServeBench {
       requests = read_dataset(f_.dataset_file, options, [](const std::string& text) {
         return static_cast<int64_t>((text.size() + 3) / 4);
       });
-      cut_lengths(requests, model_.max_model_len);
+      const int64_t num_cut = cut_lengths(requests, model_.max_model_len);
+      if (num_cut > 0)
+        log_warning(num_cut, " requests cut to the ", model_.max_model_len, " tokens that the model takes");
     }
     fill(requests, f_.seed);
     return requests;

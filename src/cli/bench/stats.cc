@@ -17,7 +17,7 @@ namespace {
 
 using nlohmann::ordered_json;
 
-constexpr size_t kLabelWidth = 36;
+constexpr size_t kLabelWidth = 40;
 
 ordered_json summary_json(const LatencySummary& s) {
   return {{"mean", s.mean}, {"p50", s.p50}, {"p90", s.p90}, {"p99", s.p99}};
@@ -117,28 +117,35 @@ bool meets(const RequestRecord& record, const Objectives& o) {
          (!o.tpot || 1e3 * record.tpot() <= *o.tpot) && (!o.e2e || 1e3 * record.e2e() <= *o.e2e);
 }
 
-PhaseRates phase_rates(const std::vector<const RequestRecord*>& batch) {
+Phases& Phases::operator+=(const Phases& other) {
+  prefill_tokens += other.prefill_tokens;
+  decode_tokens += other.decode_tokens;
+  prefill_s += other.prefill_s;
+  decode_s += other.decode_s;
+  return *this;
+}
+
+Phases phases_of(const std::vector<RequestRecord>& batch) {
+  Phases phases;
   double begin = 0.0, turn = 0.0, end = 0.0;
-  int64_t prompt_tokens = 0, decoded = 0;
   bool first = true;
-  for (const RequestRecord* r : batch) {
-    if (!r->ok() || r->chunk_times.empty()) continue;
-    begin = first ? r->begin : std::min(begin, r->begin);
-    turn = std::max(turn, r->chunk_times.front());
-    end = std::max(end, r->chunk_times.back());
-    prompt_tokens += r->prompt_tokens - r->cached_tokens;
+  for (const auto& record : batch) {
+    if (!record.ok() || record.chunk_times.empty()) continue;
+    begin = first ? record.begin : std::min(begin, record.begin);
+    turn = std::max(turn, record.chunk_times.front());
+    end = std::max(end, record.chunk_times.back());
+    phases.prefill_tokens += record.prompt_tokens - record.cached_tokens;
     first = false;
   }
-  for (const RequestRecord* r : batch) {
-    if (!r->ok()) continue;
-    for (size_t i = 0; i < r->chunk_times.size(); ++i) {
-      if (r->chunk_times[i] > turn) decoded += r->chunk_tokens[i];
+  for (const auto& record : batch) {
+    if (!record.ok()) continue;
+    for (size_t i = 0; i < record.chunk_times.size(); ++i) {
+      if (record.chunk_times[i] > turn) phases.decode_tokens += record.chunk_tokens[i];
     }
   }
-  PhaseRates rates;
-  if (turn > begin) rates.prefill_tokens_per_s = static_cast<double>(prompt_tokens) / (turn - begin);
-  if (end > turn) rates.decode_tokens_per_s = static_cast<double>(decoded) / (end - turn);
-  return rates;
+  phases.prefill_s = turn - begin;
+  phases.decode_s = end - turn;
+  return phases;
 }
 
 void add_records(BenchReport& report, const std::vector<RequestRecord>& records) {

@@ -52,13 +52,22 @@ struct Objectives {
 Objectives parse_objectives(const std::string& text);
 bool meets(const RequestRecord& record, const Objectives& objectives);
 
-// How fast prompts and answers went. The first pair is of runs whose requests began together: prompts until
-// the last request's first piece, answers from there on.
-struct PhaseRates {
-  double prefill_tokens_per_s = 0.0;
-  double decode_tokens_per_s = 0.0;
+// The two phases of requests that began together: prompts until the last request's first piece, answers from
+// there on.
+struct Phases {
+  int64_t prefill_tokens = 0;  // computed, not taken from the cache
+  int64_t decode_tokens = 0;   // of all requests, after the last one's first piece
+  double prefill_s = 0.0;
+  double decode_s = 0.0;
+  Phases& operator+=(const Phases& other);
+  double prefill_tokens_per_s() const {
+    return prefill_s > 0.0 ? static_cast<double>(prefill_tokens) / prefill_s : 0.0;
+  }
+  double decode_tokens_per_s() const {
+    return decode_s > 0.0 ? static_cast<double>(decode_tokens) / decode_s : 0.0;
+  }
 };
-PhaseRates phase_rates(const std::vector<const RequestRecord*>& batch);
+Phases phases_of(const std::vector<RequestRecord>& batch);
 
 // All figures of a run; what is not known stays empty and is null in JSON.
 struct BenchReport {

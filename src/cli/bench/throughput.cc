@@ -3,6 +3,7 @@
 #include <future>
 
 #include "base/clock.h"
+#include "base/log.h"
 #include "base/strings.h"
 #include "cli/bench/bench.h"
 #include "cli/bench/offline.h"
@@ -31,9 +32,15 @@ std::vector<BenchRequest> make_requests(const ThroughputFlags& f, const Engine& 
       if (tokenizer == nullptr) return static_cast<int64_t>(text.size() / 4);
       return static_cast<int64_t>(tokenizer->encode(text, true).size());
     });
-    cut_lengths(requests, engine.model().max_model_len);
   }
+  const int32_t max_model_len = engine.model().max_model_len;
+  // Lengths are cut before tokens are made of them, texts once they are tokens. Lengths asked for on the
+  // command line are not.
+  int64_t num_cut = f.dataset_file.empty() ? 0 : cut_lengths(requests, max_model_len);
   tokenize_requests(requests, engine, f.config.seed);
+  if (!f.dataset_file.empty()) num_cut += cut_lengths(requests, max_model_len);
+  if (num_cut > 0)
+    log_warning(num_cut, " requests cut to the ", max_model_len, " tokens that the model takes");
   return requests;
 }
 
