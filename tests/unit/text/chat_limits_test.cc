@@ -113,12 +113,12 @@ TEST_P(ChatHostile, FailsFastAndSmall) {
   const double seconds = cpu_seconds() - start;
   getrusage(RUSAGE_SELF, &after);
   EXPECT_FALSE(result.ok());
-#if defined(__SANITIZE_ADDRESS__)
-  constexpr double kMostSeconds = 20;
-#else
-  constexpr double kMostSeconds = 1;
+#if !defined(__SANITIZE_ADDRESS__)
   EXPECT_LT(after.ru_maxrss - before.ru_maxrss, 100 * 1024) << "KiB";
 #endif
+  // The steps that end these take well below a second of an idle core; the bound leaves room for sanitizers
+  // and for machines shared by many.
+  constexpr double kMostSeconds = 20;
   EXPECT_LT(seconds, kMostSeconds);
   RecordProperty("cpu_ms", static_cast<int>(seconds * 1000));
 }
