@@ -1,4 +1,7 @@
 // The real engine behind the server's interface.
+#include <algorithm>
+#include <mutex>
+
 #include "base/metrics.h"
 #include "engine/chat_context.h"
 #include "server/serving_engine.h"
@@ -25,6 +28,15 @@ class EngineAdapter final : public ServingEngine {
     return engine_.tokenizer()->decode(ids, skip_special_tokens);
   }
   std::string token_bytes(TokenId id) const override { return engine_.tokenizer()->token_bytes(id); }
+  size_t max_token_bytes() const override {
+    std::call_once(measured_, [this] {
+      const auto size = static_cast<TokenId>(engine_.tokenizer()->vocab_size());
+      for (TokenId id = 0; id < size; ++id) {
+        max_token_bytes_ = std::max(max_token_bytes_, engine_.tokenizer()->token_bytes(id).size());
+      }
+    });
+    return max_token_bytes_;
+  }
   std::string token_name(TokenId id) const override {
     return std::string(engine_.tokenizer()->id_to_token(id));
   }
@@ -63,6 +75,8 @@ class EngineAdapter final : public ServingEngine {
   }
 
   Engine& engine_;
+  mutable std::once_flag measured_;
+  mutable size_t max_token_bytes_ = 1;
 };
 
 }  // namespace

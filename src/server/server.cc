@@ -133,10 +133,9 @@ Server::Server(ServingEngine& engine, ServerOptions options)
   impl_->state = std::shared_ptr<ApiState>(new ApiState{
       engine,
       {model_names(engine, o), o.strict_params, o.trust_request_chat_template},
-      {o.keep_alive_s, "quire-" + o.version},
+      {o.keep_alive_s, "quire-" + o.version, o.log_requests},
       o.version,
       o.metrics_need_key,
-      o.log_requests,
       unix_seconds(),
       [impl = impl_.get()] { return impl->http_metrics(); },
   });

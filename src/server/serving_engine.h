@@ -47,6 +47,8 @@ class ServingEngine {
   virtual std::string decode(std::span<const TokenId> ids, bool skip_special_tokens) const = 0;
   // The bytes that a token adds to a text; they need not be whole characters.
   virtual std::string token_bytes(TokenId id) const = 0;
+  // The most bytes that a token stands for. May take a while the first time.
+  virtual size_t max_token_bytes() const = 0;
   // The token as the vocabulary writes it, e.g. "Ġthe".
   virtual std::string token_name(TokenId id) const = 0;
 

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "base/log.h"
 #include "base/strings.h"
 #include "server/openai/errors.h"
 #include "server/openai/field_reader.h"
@@ -39,13 +38,6 @@ void generate(const State& state, HttpRequest& request, const Writer& writer, Pa
   if (!body.ok()) return writer->send(error_response(body.failure()));
   auto spec = parse(*body, state->engine, state->options, request.id);
   if (!spec.ok()) return writer->send(error_response(spec.failure()));
-  if (state->log_requests) {
-    int64_t tokens = 0;
-    for (const PromptInput& p : spec->prompts) tokens += static_cast<int64_t>(p.ids.size());
-    log_debug("request ", spec->id, ": ", spec->prompts.size(), " prompts of ", tokens, " tokens, n ",
-              spec->sampling.n, ", max_tokens ", spec->prompts.front().max_tokens,
-              spec->stream ? ", streamed" : "");
-  }
   std::make_shared<Generation>(state->engine, std::move(spec).value(), writer, state->settings)->start();
 }
 

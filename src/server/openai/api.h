@@ -21,7 +21,6 @@ struct ApiState {
   GenerationSettings settings;
   std::string version;
   bool metrics_need_key = true;
-  bool log_requests = true;
   int64_t started = 0;                        // seconds since 1970
   std::function<std::string()> http_metrics;  // more lines for /metrics; may be empty
   std::atomic<bool> draining{false};

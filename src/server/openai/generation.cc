@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/log.h"
 #include "base/strings.h"
 #include "server/openai/errors.h"
 
@@ -50,8 +51,18 @@ void Generation::start() {
   }
   // Only now is n known to be reasonable.
   choices_.resize(prompts_.size() * static_cast<size_t>(std::max(1, spec_.sampling.n)));
-  writer_->on_gone([self] { self->abort_all(); });
+  writer_->on_gone([self] {
+    self->abort_all();
+    self->log_end("; the client went");
+  });
   if (spec_.stream && !closed_) begin_stream();
+}
+
+void Generation::log_end(std::string_view how) const {
+  if (!settings_.log_requests) return;
+  const Usage u = usage();
+  log_info(spec_.id, ": ", u.prompt_tokens, " prompt tokens (", u.cached_tokens, " cached), ",
+           u.completion_tokens, " generated, ", fixed(monotonic_seconds() - begin_, 3), " s", how);
 }
 
 void Generation::abort_all() {
@@ -151,6 +162,7 @@ void Generation::take_delta(size_t prompt, CompletionDelta&& delta, std::string&
 void Generation::fail(const Failure& failure, std::string& stream) {
   if (closed_) return;
   abort_all();
+  if (!choices_.empty()) log_end(cat("; failed: ", failure.message));
   // choices_ exist from the moment on at which a stream begins.
   if (!spec_.stream || choices_.empty()) return writer_->send(error_response(failure));
   stream += cat("data: ", error_body(failure), "\n\ndata: [DONE]\n\n");
@@ -161,6 +173,7 @@ void Generation::fail(const Failure& failure, std::string& stream) {
 void Generation::finish(std::string& stream) {
   closed_ = true;
   deaf_.store(true, std::memory_order_relaxed);
+  log_end("");
   if (!spec_.stream) {
     HttpResponse response = head();
     response.body = whole_answer();

@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "base/clock.h"
 #include "server/http/http_types.h"
 #include "server/openai/answer_format.h"
 #include "server/openai/generation_spec.h"
@@ -21,6 +22,7 @@ namespace quire {
 struct GenerationSettings {
   double keep_alive_s = 15.0;  // a comment line after so much silence on a stream
   std::string fingerprint;     // system_fingerprint
+  bool log_requests = false;   // a line for each answer
 };
 
 class Generation : public std::enable_shared_from_this<Generation> {
@@ -64,6 +66,7 @@ class Generation : public std::enable_shared_from_this<Generation> {
   void finish(std::string& stream);
   void abort_all();
   void begin_stream();
+  void log_end(std::string_view how) const;
 
   Usage usage() const;
   void write_head(JsonOut& out, std::string_view object) const;
@@ -82,6 +85,7 @@ class Generation : public std::enable_shared_from_this<Generation> {
   std::vector<Prompt> prompts_;
   std::vector<Choice> choices_;
   size_t num_unfinished_ = 0;
+  const double begin_ = monotonic_seconds();
   bool closed_ = false;  // the answer is complete, or nobody is there to take it
 
   std::mutex mutex_;

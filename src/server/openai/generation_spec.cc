@@ -1,5 +1,6 @@
 #include "server/openai/generation_spec.h"
 
+#include <algorithm>
 #include <limits>
 
 #include "base/strings.h"
@@ -16,8 +17,24 @@ Failure no_tokenizer(std::string_view param) {
   return invalid_argument("the model has no tokenizer: send the prompt as token ids", std::string(param));
 }
 
-Result<PromptInput> text_prompt(std::string text, bool add_special_tokens, const ServingEngine& engine) {
+// Refuses a text that cannot fit however it is cut into tokens: tokenizing megabytes only to say so would
+// hold up a thread.
+Status check_size(std::string_view text, const Truncation& truncation, const ServingEngine& engine,
+                  std::string_view param) {
+  const auto limit = static_cast<size_t>(std::max(1, engine.model().max_model_len));
+  // Short tokens are the rule, so this spares most prompts the question.
+  if (truncation.keep || text.size() / 4 <= limit || text.size() / engine.max_token_bytes() <= limit)
+    return {};
+  return invalid_argument(
+      cat("the prompt has ", text.size(), " bytes, that is more than ",
+          text.size() / engine.max_token_bytes(), " tokens; the model takes ", limit, " (--max-model-len)"),
+      std::string(param));
+}
+
+Result<PromptInput> text_prompt(std::string text, bool add_special_tokens, const Truncation& truncation,
+                                const ServingEngine& engine) {
   if (!engine.has_tokenizer()) return no_tokenizer("prompt");
+  if (const Status s = check_size(text, truncation, engine, "prompt"); !s.ok()) return s.failure();
   auto ids = engine.encode(text, add_special_tokens);
   return PromptInput{std::move(ids), std::move(text), 0};
 }
@@ -30,7 +47,7 @@ Result<PromptInput> token_prompt(const Json& array, const std::string& name, con
 
 // prompt: a string, an array of strings, of token ids, or of arrays of token ids.
 Result<std::vector<PromptInput>> read_prompts(const Json* prompt, bool add_special_tokens,
-                                              const ServingEngine& engine) {
+                                              const Truncation& truncation, const ServingEngine& engine) {
   const auto wrong = [] {
     return invalid_argument(
         "prompt must be a string, an array of strings, an array of token ids or an array of such arrays",
@@ -39,7 +56,7 @@ Result<std::vector<PromptInput>> read_prompts(const Json* prompt, bool add_speci
   if (prompt == nullptr) return invalid_argument("prompt is missing", "prompt");
   std::vector<PromptInput> prompts;
   if (prompt->is_string()) {
-    auto one = text_prompt(prompt->get<std::string>(), add_special_tokens, engine);
+    auto one = text_prompt(prompt->get<std::string>(), add_special_tokens, truncation, engine);
     if (!one.ok()) return one.failure();
     prompts.push_back(std::move(one).value());
     return prompts;
@@ -55,8 +72,9 @@ Result<std::vector<PromptInput>> read_prompts(const Json* prompt, bool add_speci
     return invalid_argument(cat("one request takes at most ", kMaxPrompts, " prompts"), "prompt");
   for (const Json& element : *prompt) {
     if (!element.is_string() && !element.is_array()) return wrong();
-    auto one = element.is_string() ? text_prompt(element.get<std::string>(), add_special_tokens, engine)
-                                   : token_prompt(element, cat("prompt[", prompts.size(), "]"), engine);
+    auto one = element.is_string()
+                   ? text_prompt(element.get<std::string>(), add_special_tokens, truncation, engine)
+                   : token_prompt(element, cat("prompt[", prompts.size(), "]"), engine);
     if (!one.ok()) return one.failure();
     prompts.push_back(std::move(one).value());
   }
@@ -100,7 +118,7 @@ Result<GenerationSpec> parse_completion(const Json& body, const ServingEngine& e
   settle_unread(fields, options, spec);
   if (!fields.ok()) return fields.failure();
 
-  auto prompts = read_prompts(prompt, add_special_tokens, engine);
+  auto prompts = read_prompts(prompt, add_special_tokens, truncation, engine);
   if (!prompts.ok()) return prompts.failure();
   spec.prompts = std::move(prompts).value();
   if (spec.sampling.n > 0 && spec.prompts.size() * static_cast<size_t>(spec.sampling.n) > kMaxChoices) {
@@ -158,6 +176,7 @@ Result<GenerationSpec> parse_chat_completion(const Json& body, const ServingEngi
   if (!engine.has_tokenizer()) return no_tokenizer("messages");
   auto text = engine.render_chat(*chat);
   if (!text.ok()) return text.failure();
+  if (const Status s = check_size(*text, truncation, engine, "messages"); !s.ok()) return s.failure();
   PromptInput prompt;
   prompt.ids = add_special_tokens ? engine.encode(*text, true) : engine.encode_rendered(*text);
   if (Status s = fit_prompt(prompt, truncation, wanted, std::numeric_limits<int32_t>::max(), engine.model());

@@ -27,6 +27,7 @@ class FakeEngine final : public ServingEngine {
   std::vector<TokenId> encode_rendered(std::string_view text) const override { return encode(text, false); }
   std::string decode(std::span<const TokenId> ids, bool skip_special_tokens) const override;
   std::string token_bytes(TokenId id) const override { return decode(std::span(&id, 1), false); }
+  size_t max_token_bytes() const override { return 1; }
   std::string token_name(TokenId id) const override { return "<" + std::to_string(id) + ">"; }
   Result<std::string> render_chat(const ChatPrompt& prompt) const override;
   Result<RequestId> submit(GenerateRequest request, OutputSink sink) override;

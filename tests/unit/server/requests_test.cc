@@ -161,6 +161,16 @@ TEST_F(RequestsTest, APromptThatIsTooLongIsToldTheNumbers) {
   EXPECT_EQ(spec.failure().message, "the prompt has 5003 tokens, the model takes 4096 (--max-model-len)");
 }
 
+TEST_F(RequestsTest, AHopelesslyLongTextIsRefusedUnread) {
+  const auto spec = completion(cat(R"({"prompt":")", std::string(100000, 'x'), "\"}"));
+  ASSERT_FALSE(spec.ok());
+  EXPECT_NE(spec.failure().message.find("100000 bytes"), std::string::npos) << spec.failure().message;
+  EXPECT_EQ(spec.failure().param, "prompt");
+  const auto cut =
+      completion(cat(R"({"truncate_prompt_tokens":5,"prompt":")", std::string(100000, 'x'), "\"}"));
+  EXPECT_EQ(cut->prompts[0].ids.size(), 5U);
+}
+
 TEST_F(RequestsTest, APromptIsCutWhereAsked) {
   const auto left = completion(R"({"prompt":[1,2,3,4],"truncate_prompt_tokens":2})");
   EXPECT_EQ(left->prompts[0].ids, (std::vector<TokenId>{3, 4}));

@@ -19,6 +19,7 @@ class ServerTest : public testing::Test {
   ServerTest() {
     options.http.port = 0;
     options.http.num_threads = 2;
+    options.log_requests = false;
   }
   void TearDown() override { server.reset(); }
 
@@ -27,9 +28,9 @@ class ServerTest : public testing::Test {
     server->start();
     return server->port();
   }
-  // Waits until `condition` holds, for at most five seconds.
+  // Waits until `condition` holds, for at most twenty seconds.
   static bool soon(const std::function<bool()>& condition) {
-    const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(5);
+    const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(20);
     while (!condition()) {
       if (std::chrono::steady_clock::now() > end) return false;
       std::this_thread::sleep_for(std::chrono::milliseconds(1));
