@@ -1,5 +1,6 @@
 """Starting, idling and ending."""
 
+import resource
 import signal
 import threading
 import time
@@ -92,3 +93,18 @@ def test_a_second_signal_ends_at_once(start_server):
     assert server.wait(20) == 0
     assert time.monotonic() - begin < 3
     thread.join(20)
+
+
+def test_running_out_of_descriptors_is_survived_without_spinning(start_server):
+    server = start_server()
+    resource.prlimit(server.process.pid, resource.RLIMIT_NOFILE, (64, 64))
+    connections = [server.connect() for _ in range(200)]
+    time.sleep(0.5)
+    begin = server.cpu_seconds()
+    time.sleep(2)
+    used = (server.cpu_seconds() - begin) / 2
+    for connection in connections:
+        connection.close()
+    assert used < 0.2
+    assert any("cannot accept connections" in line for line in server.log)
+    assert httpx.get(server.url + "/health", timeout=30).status_code == 200
