@@ -312,11 +312,13 @@ void HttpExchange::advance(std::string& body) {
     if (count < 0 && (errno == EAGAIN || errno == ENOTCONN) && sent) return;
     stale_ = reused_ && !response_.begun();
     if (stale_) return;
+    // Why sending failed ("connection refused") says more than what receiving then meets.
+    if (!sent && !response_.begun()) throw Error(cat("the connection failed: ", system_message(send_error)));
     if (count == 0) {
       response_.finish();
       return;
     }
-    throw Error(cat("the connection broke: ", system_message(sent ? errno : send_error)));
+    throw Error(cat("the connection broke: ", system_message(errno)));
   }
 }
 

@@ -81,8 +81,7 @@ ServerModel find_model(const Url& url, const Address& address, const ServeFlags&
   const bool listed =
       response.status == 200 && root.is_object() && root.contains("data") && root["data"].is_array();
   if (!listed && f.model.empty()) {
-    throw Error(cat(f.base_url, "/v1/models: ", error_message(response.status, response.body),
-                    "; give --model NAME"));
+    throw Error(cat(error_message(response.status, response.body), "; give --model NAME"));
   }
   if (!listed) return model;
   for (const auto& entry : root["data"]) {
@@ -95,7 +94,7 @@ ServerModel find_model(const Url& url, const Address& address, const ServeFlags&
       model.vocab_size = int_field(*meta, "n_vocab");
     return model;
   }
-  if (f.model.empty()) throw Error(cat(f.base_url, "/v1/models: lists no model; give --model NAME"));
+  if (f.model.empty()) throw Error("lists no model; give --model NAME");
   return model;
 }
 
@@ -137,7 +136,12 @@ class ServeBench {
         objectives_(parse_objectives(f.goodput)),
         rate_(parse_rate(f.request_rate)) {
     // Clients of OpenAI's API give the address with the version, which the endpoints have too.
-    if (url_.path.ends_with("/v1")) url_.path.resize(url_.path.size() - 3);
+    base_url_ = f.base_url;
+    while (base_url_.ends_with('/')) base_url_.pop_back();
+    if (url_.path.ends_with("/v1")) {
+      url_.path.resize(url_.path.size() - 3);
+      base_url_.resize(base_url_.size() - 3);
+    }
     const auto unprintable = [](unsigned char c) { return c <= 0x20 || c == 0x7F; };
     if (std::any_of(f.api_key.begin(), f.api_key.end(), unprintable)) {
       throw Error("the API key holds spaces or line ends");
@@ -149,7 +153,11 @@ class ServeBench {
 
   int run() {
     const Address address(url_);
-    model_ = find_model(url_, address, f_);
+    try {
+      model_ = find_model(url_, address, f_);
+    } catch (const Error& error) {
+      throw Error(cat(base_url_, "/v1/models: ", error.what()));
+    }
     choose_prompts(address);
     const std::vector<BenchRequest> requests = make_requests();
     std::vector<std::string> texts;
@@ -206,7 +214,7 @@ class ServeBench {
         return;
       }
     }
-    if (!failure.empty()) throw Error(cat(f_.base_url, f_.endpoint, ": the test request failed: ", failure));
+    if (!failure.empty()) throw Error(cat(base_url_, f_.endpoint, ": the test request failed: ", failure));
   }
 
   std::string test_request(const Address& address) const {
@@ -230,7 +238,8 @@ class ServeBench {
       });
       const int64_t num_cut = cut_lengths(requests, model_.max_model_len);
       if (num_cut > 0)
-        log_warning(num_cut, " requests cut to the ", model_.max_model_len, " tokens that the model takes");
+        log_warning("cut to the ", model_.max_model_len, " tokens that the model takes: ", num_cut, " of ",
+                    requests.size(), " requests");
     }
     fill(requests, f_.seed);
     return requests;
@@ -282,13 +291,13 @@ class ServeBench {
       log_warning(errors[order[i]],
                   errors[order[i]] == 1 ? " request failed: " : " requests failed: ", order[i]);
     }
-    print_report(to_table(report, cat("quire bench serve ", f_.base_url, f_.endpoint), lines), f_.json,
-                 object);
+    print_report(to_table(report, cat("quire bench serve ", base_url_, f_.endpoint), lines), f_.json, object);
     return report.num_requests > 0 ? 0 : 1;
   }
 
   const ServeFlags& f_;
   Url url_;
+  std::string base_url_;  // for people
   Objectives objectives_;
   double rate_;
   ServerModel model_;

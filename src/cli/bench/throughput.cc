@@ -40,7 +40,8 @@ std::vector<BenchRequest> make_requests(const ThroughputFlags& f, const Engine& 
   tokenize_requests(requests, engine, f.config.seed);
   if (!f.dataset_file.empty()) num_cut += cut_lengths(requests, max_model_len);
   if (num_cut > 0)
-    log_warning(num_cut, " requests cut to the ", max_model_len, " tokens that the model takes");
+    log_warning("cut to the ", max_model_len, " tokens that the model takes: ", num_cut, " of ",
+                requests.size(), " requests");
   return requests;
 }
 
