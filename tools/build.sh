@@ -8,6 +8,10 @@ shift
 build=$root/build/$preset
 export CCACHE_BASEDIR=$root CCACHE_NOHASHDIR=1
 
+if ! mkdir -p "$build" 2>/dev/null || [ ! -w "$build" ]; then
+  printf '[build] cannot write to %s: build in a checkout of your own\n' "$build" >&2
+  exit 1
+fi
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT
 if [ ! -f "$build/build.ninja" ] || [ "$root/CMakePresets.json" -nt "$build/build.ninja" ]; then
