@@ -69,9 +69,13 @@ def test_streamed_chat_is_the_whole_answer(client, model):
 
 
 def test_the_stream_helper_of_the_client_understands_the_stream(client, model):
-    with client.chat.completions.stream(model=model, messages=CHAT, max_tokens=12, temperature=1, seed=5) as stream:
+    options = {"model": model, "messages": CHAT, "max_tokens": 40, "temperature": 1, "seed": 5}
+    text = client.chat.completions.create(**options).choices[0].message.content
+    # Ended by a stop string: the helper refuses answers that were cut by their length.
+    with client.chat.completions.stream(**options, stop=text[len(text) // 2:len(text) // 2 + 2]) as stream:
         deltas = [event.delta for event in stream if event.type == "content.delta"]
         final = stream.get_final_completion()
+    assert final.choices[0].finish_reason == "stop"
     assert "".join(deltas) == final.choices[0].message.content
 
 
@@ -144,7 +148,7 @@ def test_stop_strings_are_cut_off(client, model):
 
 def test_vllm_extras(client, model):
     body = {"top_k": 5, "min_p": 0.01, "repetition_penalty": 1.1, "ignore_eos": True, "min_tokens": 6, "skip_special_tokens": False,
-            "return_token_ids": True, "prompt_logprobs": 1, "priority": 1, "cache_salt": "salt"}
+            "return_token_ids": True, "prompt_logprobs": 1, "priority": 0, "cache_salt": "salt"}
     answer = client.completions.create(model=model, prompt=PROMPT, max_tokens=6, extra_body=body)
     choice = answer.choices[0]
     assert len(choice.token_ids) == 6
