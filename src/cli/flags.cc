@@ -181,9 +181,10 @@ std::vector<std::string> with_config_file(std::vector<std::string> arguments) {
   for (const auto& entry : root) {
     auto name = entry.first.as<std::string>();
     if (name == "model" || name == "MODEL") {
-      // The first argument behind the command that is no flag is the model; without one the file's counts.
-      const bool has_model = arguments.size() > 1 && arguments[1].rfind("-", 0) != 0;
-      if (!has_model) arguments.insert(arguments.begin() + 1, entry.second.as<std::string>());
+      // The first argument behind the command (two words for bench) that is no flag is the model; without one the file's counts.
+      const size_t place = std::min<size_t>(arguments.size(), arguments[0] == "bench" ? 2 : 1);
+      const bool has_model = arguments.size() > place && arguments[place].rfind("-", 0) != 0;
+      if (!has_model) arguments.insert(arguments.begin() + static_cast<int64_t>(place), entry.second.as<std::string>());
       continue;
     }
     std::replace(name.begin(), name.end(), '_', '-');

@@ -40,6 +40,7 @@ TEST_F(ConfigFile, KnowsSwitchesListsAndUnderscores) {
 TEST_F(ConfigFile, NamesTheModelUnlessTheCommandLineDoes) {
   EXPECT_EQ(with("model: dir/a\n", {"serve"}), (std::vector<std::string>{"serve", "dir/a"}));
   EXPECT_EQ(with("model: dir/a\n", {"serve", "dir/b"}), (std::vector<std::string>{"serve", "dir/b"}));
+  EXPECT_EQ(with("model: dir/a\n", {"bench", "latency"}), (std::vector<std::string>{"bench", "latency", "dir/a"}));
 }
 
 TEST_F(ConfigFile, BrokenFilesAreErrorsThatNameThem) {
