@@ -8,7 +8,8 @@ int main(int argc, char** argv) {
     quire::LLM llm({.model = argc > 1 ? argv[1] : ""});
     std::cout << llm.model().name << " on " << llm.model().isa << "\n";
 
-    const auto outputs = llm.generate({"Once upon a time", "The little dog"}, {.max_tokens = 48, .temperature = 0});
+    const auto outputs =
+        llm.generate({"Once upon a time", "The little dog"}, {.max_tokens = 48, .temperature = 0});
     for (const auto& output : outputs) std::cout << "- " << output.prompt << output.outputs[0].text << "\n";
 
     std::cout << "- Hello!\n- ";

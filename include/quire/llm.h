@@ -4,7 +4,8 @@
 //   auto outputs = llm.generate({"Once upon a time"}, {.max_tokens = 64, .temperature = 0});
 //   std::cout << outputs[0].outputs[0].text;
 //
-// All prompts of a call, and the calls of all threads, run in one batch. What went wrong is thrown as quire::Error.
+// All prompts of a call, and the calls of all threads, run in one batch. What went wrong is thrown as
+// quire::Error.
 #pragma once
 
 #include <cstdint>
@@ -22,21 +23,22 @@ namespace quire {
 
 // What an engine is started with. The fields are the command line's flags.
 struct EngineOptions {
-  std::string model;                       // directory; empty: the embedded model
-  std::string dtype = "auto";              // auto, float32, bfloat16, float16
-  std::string kv_cache_dtype = "auto";     // auto (as the weights), float32, bfloat16, float16
-  int32_t max_model_len = 0;               // 0: the model's, cut to what fits
-  int32_t block_size = 16;                 // tokens in a block of the KV cache
-  int64_t kv_cache_memory = 0;             // bytes; 0: 40 % of the free memory
+  std::string model;                    // directory; empty: the embedded model
+  std::string dtype = "auto";           // auto, float32, bfloat16, float16
+  std::string kv_cache_dtype = "auto";  // auto (as the weights), float32, bfloat16, float16
+  int32_t max_model_len = 0;            // 0: the model's, cut to what fits
+  int32_t block_size = 16;              // tokens in a block of the KV cache
+  int64_t kv_cache_memory = 0;          // bytes; 0: 40 % of the free memory
   int32_t max_num_seqs = 256;
-  int32_t max_num_batched_tokens = 0;      // 0: 2048
+  int32_t max_num_batched_tokens = 0;        // 0: 2048
   int32_t long_prefill_token_threshold = 0;  // tokens of one sequence in one step; 0: the step's budget
   bool enable_prefix_caching = true;
   int32_t max_logprobs = 20;
-  int32_t threads = 0;                     // 0: the physical cores this process may use
+  int32_t threads = 0;  // 0: the physical cores this process may use
   uint64_t seed = 0;
-  std::string chat_template;               // a file that replaces the model's
-  std::string generation_config = "auto";  // auto: sampling defaults of generation_config.json; none: neutral ones
+  std::string chat_template;  // a file that replaces the model's
+  std::string generation_config =
+      "auto";  // auto: sampling defaults of generation_config.json; none: neutral ones
   std::function<void(double done)> progress;  // called while loading, with 0 to 1
 };
 
@@ -52,10 +54,11 @@ struct Completion {
   std::string text;
   std::vector<TokenId> token_ids;
   double cumulative_logprob = 0.0;
-  std::vector<std::vector<Logprob>> logprobs;  // one list a token, the chosen one first; empty unless asked for
-  std::string finish_reason;                   // stop, length, abort
-  std::optional<std::string> stop_string;      // the stop string that ended it
-  std::optional<TokenId> stop_token;           // the stop token that ended it
+  std::vector<std::vector<Logprob>>
+      logprobs;                            // one list a token, the chosen one first; empty unless asked for
+  std::string finish_reason;               // stop, length, abort
+  std::optional<std::string> stop_string;  // the stop string that ended it
+  std::optional<TokenId> stop_token;       // the stop token that ended it
 };
 
 struct GenerationTimes {  // seconds
@@ -68,9 +71,10 @@ struct GenerationTimes {  // seconds
 struct Generation {
   std::string prompt;  // empty where the prompt was given as ids
   std::vector<TokenId> prompt_token_ids;
-  std::vector<std::vector<Logprob>> prompt_logprobs;  // for the prompt's second token on; empty unless asked for
-  std::vector<Completion> outputs;                    // [n]
-  int32_t num_cached_tokens = 0;                      // prompt tokens taken from the prefix cache
+  std::vector<std::vector<Logprob>>
+      prompt_logprobs;              // for the prompt's second token on; empty unless asked for
+  std::vector<Completion> outputs;  // [n]
+  int32_t num_cached_tokens = 0;    // prompt tokens taken from the prefix cache
   GenerationTimes times;
 };
 
@@ -82,7 +86,7 @@ struct ChatMessage {
 // A prompt as text or as ids (ids win where there are some).
 struct Prompt {
   Prompt(const char* words) : text(words) {}                       // NOLINT: implicit on purpose
-  Prompt(std::string words) : text(std::move(words)) {}           // NOLINT: implicit on purpose
+  Prompt(std::string words) : text(std::move(words)) {}            // NOLINT: implicit on purpose
   Prompt(std::vector<TokenId> ids) : token_ids(std::move(ids)) {}  // NOLINT: implicit on purpose
   std::string text;
   std::vector<TokenId> token_ids;
@@ -95,7 +99,8 @@ class Stream {
   Stream& operator=(Stream&&) noexcept;
   ~Stream();
 
-  // The next piece of text (never half a character), or nothing at the end. Blocks. Throws Error when the request failed.
+  // The next piece of text (never half a character), or nothing at the end. Blocks. Throws Error when the
+  // request failed.
   std::optional<std::string> next();
   void cancel();
   // What came of it; complete once next() returned nothing.
@@ -109,14 +114,14 @@ class Stream {
 };
 
 struct RunStatistics {
-  int64_t num_requests = 0;        // finished
+  int64_t num_requests = 0;  // finished
   int64_t num_steps = 0;
   int64_t prompt_tokens = 0;
   int64_t generation_tokens = 0;
   int64_t num_preemptions = 0;
   int64_t prefix_cache_queries = 0;  // tokens
   int64_t prefix_cache_hits = 0;     // tokens
-  double kv_waste = 0.0;           // allocated but unused KV slots over allocated ones
+  double kv_waste = 0.0;             // allocated but unused KV slots over allocated ones
   int64_t num_blocks = 0;
   int64_t num_free_blocks = 0;
 };
@@ -147,7 +152,8 @@ class LLM {
 
   // One Generation a prompt, in the order of the prompts. One SamplingParams for all, or one for each.
   std::vector<Generation> generate(const std::vector<Prompt>& prompts, const SamplingParams& params = {});
-  std::vector<Generation> generate(const std::vector<Prompt>& prompts, std::span<const SamplingParams> params);
+  std::vector<Generation> generate(const std::vector<Prompt>& prompts,
+                                   std::span<const SamplingParams> params);
   // The model's answer to a conversation, through its chat template.
   Generation chat(const std::vector<ChatMessage>& messages, const SamplingParams& params = {});
 

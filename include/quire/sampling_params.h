@@ -1,5 +1,5 @@
-// What a request asks of the sampler and of the end of its text. Plain data, the same record from the HTTP body to the
-// executor. Field names, defaults and ranges are those of the OpenAI API and of vLLM.
+// What a request asks of the sampler and of the end of its text. Plain data, the same record from the HTTP
+// body to the executor. Field names, defaults and ranges are those of the OpenAI API and of vLLM.
 #pragma once
 
 #include <cstdint>
@@ -28,8 +28,9 @@ struct SamplingParams {
   bool include_stop_str_in_output = false;
   bool ignore_eos = false;          // the model's end tokens do not stop; stop_token_ids still do
   int32_t min_tokens = 0;           // end and stop tokens are masked until so many are generated
-  std::optional<int32_t> logprobs;         // top-k alternatives of each generated token; -1 the whole vocabulary
-  std::optional<int32_t> prompt_logprobs;  // the same of each prompt token; such a request reads no cached prefix
+  std::optional<int32_t> logprobs;  // top-k alternatives of each generated token; -1 the whole vocabulary
+  std::optional<int32_t>
+      prompt_logprobs;  // the same of each prompt token; such a request reads no cached prefix
   std::vector<std::pair<TokenId, float>> logit_bias;  // added to the logits, each in [-100, 100]
   std::vector<TokenId> allowed_token_ids;             // empty: all
   bool skip_special_tokens = true;

@@ -58,8 +58,10 @@ void append_delta(Completion& completion, CompletionDelta&& delta) {
 }
 
 void append_output(Generation& generation, RequestOutput&& output) {
-  for (auto& delta : output.outputs) append_delta(generation.outputs[static_cast<size_t>(delta.index)], std::move(delta));
-  for (const auto& position : output.prompt_logprobs) generation.prompt_logprobs.push_back(to_logprobs(position));
+  for (auto& delta : output.outputs)
+    append_delta(generation.outputs[static_cast<size_t>(delta.index)], std::move(delta));
+  for (const auto& position : output.prompt_logprobs)
+    generation.prompt_logprobs.push_back(to_logprobs(position));
   generation.num_cached_tokens = output.num_cached_tokens;
   const RequestTimes& t = output.times;
   generation.times.queued = t.scheduled > 0.0 ? t.scheduled - t.arrival : 0.0;
@@ -67,7 +69,8 @@ void append_output(Generation& generation, RequestOutput&& output) {
   generation.times.total = t.last_token > 0.0 ? t.last_token - t.arrival : 0.0;
 }
 
-// What the engine thread hands to a waiting caller. Shared by both; the sink may outlive the caller's interest.
+// What the engine thread hands to a waiting caller. Shared by both; the sink may outlive the caller's
+// interest.
 struct Inbox {
   std::mutex mutex;
   std::condition_variable changed;
@@ -141,7 +144,8 @@ std::vector<Generation> LLM::generate(const std::vector<Prompt>& prompts, const 
   return generate(prompts, std::vector<SamplingParams>(prompts.size(), params));
 }
 
-std::vector<Generation> LLM::generate(const std::vector<Prompt>& prompts, std::span<const SamplingParams> params) {
+std::vector<Generation> LLM::generate(const std::vector<Prompt>& prompts,
+                                      std::span<const SamplingParams> params) {
   if (params.size() != prompts.size()) {
     throw Error(cat(prompts.size(), " prompts, but sampling parameters for ", params.size()));
   }
@@ -153,7 +157,8 @@ std::vector<Generation> LLM::generate(const std::vector<Prompt>& prompts, std::s
     generation.prompt = prompts[i].text;
     generation.prompt_token_ids = impl_->prompt_ids(prompts[i]);
     generation.outputs.resize(static_cast<size_t>(std::max(params[i].n, 1)));
-    for (size_t k = 0; k < generation.outputs.size(); ++k) generation.outputs[k].index = static_cast<int32_t>(k);
+    for (size_t k = 0; k < generation.outputs.size(); ++k)
+      generation.outputs[k].index = static_cast<int32_t>(k);
     GenerateRequest request;
     request.prompt_token_ids = generation.prompt_token_ids;
     request.sampling = params[i];
@@ -188,7 +193,9 @@ Generation LLM::chat(const std::vector<ChatMessage>& messages, const SamplingPar
   return std::move(generate({Prompt(impl_->chat_ids(messages))}, params).front());
 }
 
-std::vector<TokenId> LLM::chat_prompt(const std::vector<ChatMessage>& messages) const { return impl_->chat_ids(messages); }
+std::vector<TokenId> LLM::chat_prompt(const std::vector<ChatMessage>& messages) const {
+  return impl_->chat_ids(messages);
+}
 
 struct Stream::Impl {
   Engine* engine = nullptr;
@@ -207,7 +214,9 @@ Stream& Stream::operator=(Stream&& other) noexcept {
   }
   return *this;
 }
-Stream::~Stream() { cancel(); }
+Stream::~Stream() {
+  cancel();
+}
 
 std::optional<std::string> Stream::next() {
   while (!impl_->finished) {
@@ -230,7 +239,9 @@ void Stream::cancel() {
   if (impl_ && !impl_->finished) impl_->engine->abort(impl_->id);
 }
 
-const Completion& Stream::completion() const { return impl_->completion; }
+const Completion& Stream::completion() const {
+  return impl_->completion;
+}
 
 Stream LLM::generate_stream(const Prompt& prompt, const SamplingParams& params) {
   auto stream = std::make_unique<Stream::Impl>();
@@ -239,8 +250,9 @@ Stream LLM::generate_stream(const Prompt& prompt, const SamplingParams& params) 
   GenerateRequest request;
   request.prompt_token_ids = impl_->prompt_ids(prompt);
   request.sampling = params;
-  auto submitted = impl_->engine->submit(
-      std::move(request), [inbox = stream->inbox](RequestOutput&& output) { inbox->push(std::move(output)); });
+  auto submitted = impl_->engine->submit(std::move(request), [inbox = stream->inbox](RequestOutput&& output) {
+    inbox->push(std::move(output));
+  });
   if (!submitted.ok()) throw Error(submitted.failure().message);
   stream->id = *submitted;
   return Stream(std::move(stream));
@@ -258,7 +270,9 @@ std::string LLM::detokenize(const std::vector<TokenId>& ids, bool skip_special_t
   return impl_->tokenizer().decode(ids, skip_special_tokens);
 }
 
-SamplingParams LLM::default_sampling_params() const { return impl_->engine->default_sampling(); }
+SamplingParams LLM::default_sampling_params() const {
+  return impl_->engine->default_sampling();
+}
 
 ModelDescription LLM::model() const {
   const ModelInfo& info = impl_->engine->model();

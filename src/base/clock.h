@@ -1,4 +1,5 @@
-// Time. Durations are measured on the monotonic clock, in seconds; the wall clock is for people and templates.
+// Time. Durations are measured on the monotonic clock, in seconds; the wall clock is for people and
+// templates.
 #pragma once
 
 #include <chrono>
@@ -12,7 +13,8 @@ inline double monotonic_seconds() {
 
 // Seconds since 1970 (for `created` fields).
 inline int64_t unix_seconds() {
-  return std::chrono::duration_cast<std::chrono::seconds>(std::chrono::system_clock::now().time_since_epoch()).count();
+  return std::chrono::duration_cast<std::chrono::seconds>(std::chrono::system_clock::now().time_since_epoch())
+      .count();
 }
 
 }  // namespace quire

@@ -32,8 +32,9 @@ struct Failure {
 template <typename T>
 class [[nodiscard]] Result {
  public:
-  Result(T value) : state_(std::in_place_index<0>, std::move(value)) {}              // NOLINT: implicit on purpose
-  Result(Failure failure) : state_(std::in_place_index<1>, std::move(failure)) {}    // NOLINT: implicit on purpose
+  Result(T value) : state_(std::in_place_index<0>, std::move(value)) {}  // NOLINT: implicit on purpose
+  Result(Failure failure)
+      : state_(std::in_place_index<1>, std::move(failure)) {}  // NOLINT: implicit on purpose
 
   bool ok() const { return state_.index() == 0; }
   explicit operator bool() const { return ok(); }

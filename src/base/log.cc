@@ -20,9 +20,13 @@ std::atomic<LogLevel>& level_setting() {
 
 }  // namespace
 
-void set_log_level(LogLevel level) { level_setting().store(level, std::memory_order_relaxed); }
+void set_log_level(LogLevel level) {
+  level_setting().store(level, std::memory_order_relaxed);
+}
 
-LogLevel log_level() { return level_setting().load(std::memory_order_relaxed); }
+LogLevel log_level() {
+  return level_setting().load(std::memory_order_relaxed);
+}
 
 bool set_log_level(std::string_view name) {
   for (size_t i = 0; i < kNames.size(); ++i) {
@@ -41,7 +45,8 @@ void log_line(LogLevel level, std::string_view message) {
   std::array<char, 32> stamp;
   const size_t n = std::strftime(stamp.data(), stamp.size(), "%m-%d %H:%M:%S", &local);
   // One write, so that lines of different threads do not mix.
-  const std::string line = cat(kLabels[static_cast<size_t>(level)], " ", std::string_view(stamp.data(), n), " ", message, "\n");
+  const std::string line =
+      cat(kLabels[static_cast<size_t>(level)], " ", std::string_view(stamp.data(), n), " ", message, "\n");
   [[maybe_unused]] const auto written = ::write(STDERR_FILENO, line.data(), line.size());
 }
 

@@ -27,7 +27,8 @@ void append_escaped(std::string& out, std::string_view value) {
 
 }  // namespace
 
-Histogram::Histogram(std::span<const double> upper_bounds) : bounds_(upper_bounds.begin(), upper_bounds.end()) {
+Histogram::Histogram(std::span<const double> upper_bounds)
+    : bounds_(upper_bounds.begin(), upper_bounds.end()) {
   for (size_t i = 0; i <= bounds_.size(); ++i) counts_.emplace_back(0);
 }
 
@@ -58,8 +59,8 @@ Gauge& MetricsRegistry::gauge(std::string_view name, std::string_view help, Metr
   return gauges_.emplace_back();
 }
 
-Histogram& MetricsRegistry::histogram(std::string_view name, std::string_view help, std::span<const double> bounds,
-                                      MetricLabels labels) {
+Histogram& MetricsRegistry::histogram(std::string_view name, std::string_view help,
+                                      std::span<const double> bounds, MetricLabels labels) {
   family(name, help, Kind::kHistogram).series.push_back({std::move(labels), histograms_.size()});
   return histograms_.emplace_back(bounds);
 }
@@ -93,7 +94,8 @@ void MetricsRegistry::render_family(std::string& out, const std::string& prefix,
       for (size_t i = 0; i <= h.bounds().size(); ++i) {
         cumulative += h.bucket(i);
         const std::string bound = i < h.bounds().size() ? number_text(h.bounds()[i]) : "+Inf";
-        out += cat(name, "_bucket", label_text(series.labels, cat("le=\"", bound, "\"")), " ", cumulative, "\n");
+        out +=
+            cat(name, "_bucket", label_text(series.labels, cat("le=\"", bound, "\"")), " ", cumulative, "\n");
       }
       out += cat(name, "_sum", label_text(series.labels), " ", number_text(h.sum()), "\n");
       out += cat(name, "_count", label_text(series.labels), " ", cumulative, "\n");

@@ -1,5 +1,6 @@
-// Counters, gauges and histograms in the Prometheus text format. A registry belongs to an engine; its metrics live as long as it
-// does. Updating is lock-free and may happen on any thread; registering happens before the threads start.
+// Counters, gauges and histograms in the Prometheus text format. A registry belongs to an engine; its metrics
+// live as long as it does. Updating is lock-free and may happen on any thread; registering happens before the
+// threads start.
 #pragma once
 
 #include <atomic>
@@ -36,7 +37,9 @@ class Histogram {
   explicit Histogram(std::span<const double> upper_bounds);
   void observe(double value);
   std::span<const double> bounds() const { return bounds_; }
-  uint64_t bucket(size_t i) const { return counts_[i].load(std::memory_order_relaxed); }  // not cumulative; the last is +Inf
+  uint64_t bucket(size_t i) const {
+    return counts_[i].load(std::memory_order_relaxed);
+  }  // not cumulative; the last is +Inf
   double sum() const { return sum_.load(std::memory_order_relaxed); }
 
  private:
@@ -52,10 +55,12 @@ class MetricsRegistry {
   // `common` labels stand on every line. Each metric is written once for each prefix ("quire:", "vllm:").
   explicit MetricsRegistry(MetricLabels common, std::vector<std::string> prefixes = {"quire:", "vllm:"});
 
-  // name without prefix; a counter's exported name ends in _total. Several calls with one name and different labels form one family.
+  // name without prefix; a counter's exported name ends in _total. Several calls with one name and different
+  // labels form one family.
   Counter& counter(std::string_view name, std::string_view help, MetricLabels labels = {});
   Gauge& gauge(std::string_view name, std::string_view help, MetricLabels labels = {});
-  Histogram& histogram(std::string_view name, std::string_view help, std::span<const double> bounds, MetricLabels labels = {});
+  Histogram& histogram(std::string_view name, std::string_view help, std::span<const double> bounds,
+                       MetricLabels labels = {});
 
   std::string render() const;  // the whole page
 

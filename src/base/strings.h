@@ -11,9 +11,11 @@ namespace quire {
 
 std::string to_text(double value);  // shortest form that reads back the same
 
-inline void append_text(std::string& out, std::string_view part) { out += part; }
+inline void append_text(std::string& out, std::string_view part) {
+  out += part;
+}
 template <typename T>
-  requires std::is_arithmetic_v<T>
+requires std::is_arithmetic_v<T>
 void append_text(std::string& out, T part) {
   if constexpr (std::is_same_v<T, char>) {
     out += part;
@@ -42,8 +44,8 @@ std::string fixed(double value, int decimals);
 // 1536 -> "1.5 KiB", 4294967296 -> "4.0 GiB".
 std::string format_bytes(int64_t bytes);
 
-// "4GiB", "512 MB", "1024", "1.5g" -> bytes; K, M, G, T alone and with "iB" are powers of 1024, with "B" of 1000.
-// Returns -1 where the text is no size.
+// "4GiB", "512 MB", "1024", "1.5g" -> bytes; K, M, G, T alone and with "iB" are powers of 1024, with "B" of
+// 1000. Returns -1 where the text is no size.
 int64_t parse_bytes(std::string_view text);
 
 // True where every byte sequence is well-formed UTF-8 (no surrogates, no overlong forms).

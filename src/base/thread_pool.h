@@ -1,6 +1,6 @@
-// A fixed set of threads that run one parallel loop at a time. They spin for a short while after a loop, so that the ops of a
-// step follow each other without a system call, then park on a futex: an idle engine uses no CPU.
-// Owned by the executor. One thread (the owner) calls parallel_for; never from inside a loop body.
+// A fixed set of threads that run one parallel loop at a time. They spin for a short while after a loop, so
+// that the ops of a step follow each other without a system call, then park on a futex: an idle engine uses
+// no CPU. Owned by the executor. One thread (the owner) calls parallel_for; never from inside a loop body.
 #pragma once
 
 #include <cstdint>
@@ -11,8 +11,9 @@ namespace quire {
 
 class ThreadPool {
  public:
-  // `threads` counts the caller: 1 makes no thread at all. pin: bind each made thread to one core of the process's set, the
-  // first core being left to the caller, which is not bound. Throws Error outside 1..1023 or when a thread cannot be made.
+  // `threads` counts the caller: 1 makes no thread at all. pin: bind each made thread to one core of the
+  // process's set, the first core being left to the caller, which is not bound. Throws Error outside 1..1023
+  // or when a thread cannot be made.
   explicit ThreadPool(int threads, bool pin = false);
   ~ThreadPool();
   ThreadPool(const ThreadPool&) = delete;
@@ -20,9 +21,10 @@ class ThreadPool {
 
   int num_threads() const;
 
-  // body(arg, begin, end, thread) for disjoint ranges that cover [0, n), each a multiple of `grain` long but the last.
-  // Ranges are handed out dynamically; results may not depend on which thread does what. `thread` is in [0, num_threads()).
-  // Returns when all is done; what the bodies wrote is then visible to the caller. Bodies must not throw.
+  // body(arg, begin, end, thread) for disjoint ranges that cover [0, n), each a multiple of `grain` long but
+  // the last. Ranges are handed out dynamically; results may not depend on which thread does what. `thread`
+  // is in [0, num_threads()). Returns when all is done; what the bodies wrote is then visible to the caller.
+  // Bodies must not throw.
   using Body = void (*)(void* arg, int64_t begin, int64_t end, int thread);
   void parallel_for(int64_t n, int64_t grain, Body body, void* arg);
 

@@ -17,20 +17,22 @@ int run_bundle(const std::string& model, const std::string& output) {
   const auto bytes = self.bytes();
   const std::string_view image(reinterpret_cast<const char*>(bytes.data()), bytes.size());
   const auto name = std::filesystem::canonical(model).filename().string();
-  write_bundle(output, image.substr(0, size_without_bundle(image, "this executable")), name, bundle_files(model));
+  write_bundle(output, image.substr(0, size_without_bundle(image, "this executable")), name,
+               bundle_files(model));
   std::filesystem::permissions(output,
                                std::filesystem::perms::owner_exec | std::filesystem::perms::group_exec |
                                    std::filesystem::perms::others_exec,
                                std::filesystem::perm_options::add);
-  std::cerr << output << ": " << format_bytes(static_cast<int64_t>(std::filesystem::file_size(output))) << ", carries " << name
-            << "; run it as quire without a MODEL\n";
+  std::cerr << output << ": " << format_bytes(static_cast<int64_t>(std::filesystem::file_size(output)))
+            << ", carries " << name << "; run it as quire without a MODEL\n";
   return 0;
 }
 
 }  // namespace
 
 void add_bundle(CLI::App& app, int& exit_code) {
-  CLI::App* command = add_command(app, "bundle", "One executable file that carries a model: copy it anywhere and run it");
+  CLI::App* command =
+      add_command(app, "bundle", "One executable file that carries a model: copy it anywhere and run it");
   auto model = std::make_shared<std::string>();
   auto output = std::make_shared<std::string>();
   command->add_option("MODEL", *model, "Model directory")->required()->type_name("");

@@ -22,8 +22,8 @@ constexpr const char* kHelp =
     "/exit           leave (Ctrl-D too)\n"
     "Ctrl-C          stop the answer\n";
 
-// Turns Ctrl-C into the end of the running answer. The signal is blocked in every thread and taken by one of its own, so that it
-// may lock and print.
+// Turns Ctrl-C into the end of the running answer. The signal is blocked in every thread and taken by one of
+// its own, so that it may lock and print.
 class Interrupts {
  public:
   Interrupts() : thread_([this] { run(); }) {}
@@ -97,7 +97,8 @@ class Conversation {
       }
       interrupts_.watch(nullptr);
       const std::string& reason = stream.completion().finish_reason;
-      const char* cut = params.max_tokens == room ? " [cut: no room left, /reset begins anew]" : " [cut at --max-tokens]";
+      const char* cut =
+          params.max_tokens == room ? " [cut: no room left, /reset begins anew]" : " [cut at --max-tokens]";
       std::cout << (reason == "abort" ? " [stopped]" : reason == "length" ? cut : "") << "\n";
     } catch (const Error& error) {
       interrupts_.watch(nullptr);
@@ -165,7 +166,8 @@ void add_chat(CLI::App& app, int& exit_code) {
   add_engine_flags(*command, *config);
   command->add_option("--system", *system, "System prompt")->type_name("TEXT");
   add_sampling_flags(*command, *sampling);
-  command->callback([config, sampling, system, &exit_code] { exit_code = run_chat(*config, *sampling, *system); });
+  command->callback(
+      [config, sampling, system, &exit_code] { exit_code = run_chat(*config, *sampling, *system); });
 }
 
 }  // namespace quire::cli

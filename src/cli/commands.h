@@ -1,5 +1,6 @@
-// The commands of the program. Each has one file; add_<command> declares its flags and returns nothing: the command runs when
-// the parse calls it and leaves its exit code in `exit_code` (0 done, 1 the work failed, 2 the call was wrong).
+// The commands of the program. Each has one file; add_<command> declares its flags and returns nothing: the
+// command runs when the parse calls it and leaves its exit code in `exit_code` (0 done, 1 the work failed, 2
+// the call was wrong).
 #pragma once
 
 #include <CLI/CLI.hpp>

@@ -41,7 +41,8 @@ void append_flag(std::vector<std::string>& out, const std::string& flag, const Y
 CLI::App* add_command(CLI::App& app, const std::string& name, const std::string& description) {
   CLI::App* command = app.add_subcommand(name, description);
   command->option_defaults()->always_capture_default();
-  command->add_option("--config", "YAML file with the flags' names (flags given here win)")->type_name("FILE");
+  command->add_option("--config", "YAML file with the flags' names (flags given here win)")
+      ->type_name("FILE");
   command
       ->add_option_function<std::string>(
           "--log-level", [](const std::string& level) { set_log_level(level); }, "How much is said on stderr")
@@ -72,11 +73,15 @@ void add_engine_flags(CLI::App& command, EngineConfig& config) {
     return command.add_option(name, field, help)->group(group);
   };
   const auto float_types = CLI::IsMember({"auto", "float32", "bfloat16", "float16"});
-  add("--dtype", config.dtype, "How float weights are kept in memory; auto: as the checkpoint has them")->check(float_types);
-  add("--kv-cache-dtype", config.kv_cache_dtype, "Number format of the KV cache; auto: as the weights")->check(float_types);
-  add("--max-model-len", config.max_model_len, "Tokens of a sequence, prompt and answer; 0: the model's, cut to what fits");
+  add("--dtype", config.dtype, "How float weights are kept in memory; auto: as the checkpoint has them")
+      ->check(float_types);
+  add("--kv-cache-dtype", config.kv_cache_dtype, "Number format of the KV cache; auto: as the weights")
+      ->check(float_types);
+  add("--max-model-len", config.max_model_len,
+      "Tokens of a sequence, prompt and answer; 0: the model's, cut to what fits");
   add("--block-size", config.block_size, "Tokens in a block of the KV cache");
-  add("--kv-cache-memory", config.kv_cache_memory, "Memory of the KV pool, for example 4GiB; 0: 40 % of the free memory")
+  add("--kv-cache-memory", config.kv_cache_memory,
+      "Memory of the KV pool, for example 4GiB; 0: 40 % of the free memory")
       ->transform(byte_size());
   add("--max-num-seqs", config.max_num_seqs, "Sequences running at once");
   add("--max-num-batched-tokens", config.max_num_batched_tokens, "Tokens computed in one step; 0: 2048");
@@ -84,14 +89,19 @@ void add_engine_flags(CLI::App& command, EngineConfig& config) {
       "Tokens of one sequence in one step; 0: only the step's budget limits it");
   add("--max-num-queued-reqs", config.max_num_queued_requests, "Requests that may wait; one more is refused");
   add("--max-logprobs", config.max_logprobs, "Alternatives a request may ask for at each token");
-  command.add_flag("--enable-prefix-caching,!--no-enable-prefix-caching", config.enable_prefix_caching,
-                   "Reuse the KV cache of equal prompt beginnings (on)")->group(group);
+  command
+      .add_flag("--enable-prefix-caching,!--no-enable-prefix-caching", config.enable_prefix_caching,
+                "Reuse the KV cache of equal prompt beginnings (on)")
+      ->group(group);
   add("--scheduling-policy", config.scheduling_policy, "Who runs first")
-      ->transform(CLI::CheckedTransformer(policies()))->default_str("fcfs");
+      ->transform(CLI::CheckedTransformer(policies()))
+      ->default_str("fcfs");
   add("--threads", config.threads, "Threads that compute; 0: the physical cores this process may use");
   add("--seed", config.seed, "What requests without a seed of their own draw theirs from");
-  add("--chat-template", config.chat_template, "Jinja file that replaces the model's chat template")->type_name("FILE");
-  add("--generation-config", config.generation_config, "auto: sampling defaults of the model's generation_config.json; none: neutral ones")
+  add("--chat-template", config.chat_template, "Jinja file that replaces the model's chat template")
+      ->type_name("FILE");
+  add("--generation-config", config.generation_config,
+      "auto: sampling defaults of the model's generation_config.json; none: neutral ones")
       ->check(CLI::IsMember({"auto", "none"}));
 }
 
@@ -116,8 +126,10 @@ void add_sampling_flags(CLI::App& command, SamplingFlags& f) {
   add("--logprobs", f.logprobs, "Log-probabilities of so many alternatives at each token");
   add("--prompt-logprobs", f.prompt_logprobs, "The same of the prompt's tokens");
   command.add_flag("--ignore-eos", f.ignore_eos, "Go on past the model's end tokens")->group(group);
-  command.add_flag("--include-stop-str-in-output", f.include_stop_str_in_output, "Keep the stop text")->group(group);
-  command.add_flag("--no-skip-special-tokens", f.keep_special_tokens, "Print special tokens too")->group(group);
+  command.add_flag("--include-stop-str-in-output", f.include_stop_str_in_output, "Keep the stop text")
+      ->group(group);
+  command.add_flag("--no-skip-special-tokens", f.keep_special_tokens, "Print special tokens too")
+      ->group(group);
 }
 
 void SamplingFlags::apply(SamplingParams& params) const {
@@ -177,20 +189,24 @@ std::vector<std::string> with_config_file(std::vector<std::string> arguments) {
   } catch (const YAML::Exception& error) {
     throw Error(cat(file, ": ", error.what()));
   }
-  if (!root.IsMap()) throw Error(cat(file, ": must be a map of flag names to values, for example 'max-num-seqs: 64'"));
+  if (!root.IsMap())
+    throw Error(cat(file, ": must be a map of flag names to values, for example 'max-num-seqs: 64'"));
   for (const auto& entry : root) {
     auto name = entry.first.as<std::string>();
     if (name == "model" || name == "MODEL") {
-      // The first argument behind the command (two words for bench) that is no flag is the model; without one the file's counts.
+      // The first argument behind the command (two words for bench) that is no flag is the model; without one
+      // the file's counts.
       const size_t place = std::min<size_t>(arguments.size(), arguments[0] == "bench" ? 2 : 1);
       const bool has_model = arguments.size() > place && arguments[place].rfind("-", 0) != 0;
-      if (!has_model) arguments.insert(arguments.begin() + static_cast<int64_t>(place), entry.second.as<std::string>());
+      if (!has_model)
+        arguments.insert(arguments.begin() + static_cast<int64_t>(place), entry.second.as<std::string>());
       continue;
     }
     std::replace(name.begin(), name.end(), '_', '-');
     const std::string flag = "--" + name;
     if (given(arguments, flag) || given(arguments, "--no-" + name)) continue;
-    if (entry.second.IsScalar() && entry.second.as<std::string>() == "false" && name.rfind("enable-", 0) == 0) {
+    if (entry.second.IsScalar() && entry.second.as<std::string>() == "false" &&
+        name.rfind("enable-", 0) == 0) {
       arguments.push_back("--no-" + name);
     } else if (!entry.second.IsNull()) {
       append_flag(arguments, flag, entry.second);

@@ -39,7 +39,8 @@ EngineOptions to_options(const EngineConfig& config);
 // "4GiB" -> bytes, as a CLI11 check and transform.
 CLI::Validator byte_size();
 
-// Arguments with those of the YAML file that --config names put in, where the command line does not give them itself. Throws Error.
+// Arguments with those of the YAML file that --config names put in, where the command line does not give them
+// itself. Throws Error.
 std::vector<std::string> with_config_file(std::vector<std::string> arguments);
 
 }  // namespace quire::cli

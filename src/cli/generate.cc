@@ -55,7 +55,8 @@ ordered_json completion_json(const Completion& c) {
 ordered_json generation_json(size_t index, const Generation& g) {
   auto outputs = ordered_json::array();
   for (const auto& completion : g.outputs) outputs.push_back(completion_json(completion));
-  ordered_json object = {{"index", index}, {"prompt", g.prompt}, {"prompt_token_ids", g.prompt_token_ids}, {"outputs", outputs}};
+  ordered_json object = {
+      {"index", index}, {"prompt", g.prompt}, {"prompt_token_ids", g.prompt_token_ids}, {"outputs", outputs}};
   if (!g.prompt_logprobs.empty()) object["prompt_logprobs"] = logprobs_json(g.prompt_logprobs);
   object["metrics"] = {{"queue_s", g.times.queued},
                        {"ttft_s", g.times.first_token},
@@ -77,7 +78,9 @@ void print_text(const std::vector<PromptEntry>& entries, const std::vector<Gener
 
 void print_statistics(const LLM& llm, double elapsed) {
   const RunStatistics s = llm.statistics();
-  const auto rate = [elapsed](int64_t tokens) { return elapsed > 0.0 ? static_cast<double>(tokens) / elapsed : 0.0; };
+  const auto rate = [elapsed](int64_t tokens) {
+    return elapsed > 0.0 ? static_cast<double>(tokens) / elapsed : 0.0;
+  };
   const double hits = s.prefix_cache_queries == 0 ? 0.0
                                                   : static_cast<double>(s.prefix_cache_hits) /
                                                         static_cast<double>(s.prefix_cache_queries);
@@ -121,7 +124,9 @@ int run_generate(GenerateFlags flags) {
     flags.input = "-";
   }
   if (flags.prompts.empty() && flags.prompts_file.empty() && flags.input != "-") {
-    std::fprintf(stderr, "quire generate: no prompt; give --prompt TEXT, --prompts-file FILE, or - for standard input\n");
+    std::fprintf(
+        stderr,
+        "quire generate: no prompt; give --prompt TEXT, --prompts-file FILE, or - for standard input\n");
     return 2;
   }
   EngineOptions options = to_options(flags.config);
@@ -151,14 +156,17 @@ int run_generate(GenerateFlags flags) {
   {
     ProgressBar bar("Generating");
     while (work.wait_for(std::chrono::milliseconds(100)) != std::future_status::ready) {
-      bar.update(static_cast<double>(llm.statistics().num_requests) / static_cast<double>(std::max<size_t>(1, prompts.size())));
+      bar.update(static_cast<double>(llm.statistics().num_requests) /
+                 static_cast<double>(std::max<size_t>(1, prompts.size())));
     }
   }
   const std::vector<Generation> generations = work.get();
   const double elapsed = monotonic_seconds() - begin;
   if (flags.json) {
     for (size_t i = 0; i < generations.size(); ++i) {
-      std::cout << generation_json(i, generations[i]).dump(-1, ' ', false, ordered_json::error_handler_t::replace) << "\n";
+      std::cout
+          << generation_json(i, generations[i]).dump(-1, ' ', false, ordered_json::error_handler_t::replace)
+          << "\n";
     }
   } else {
     print_text(entries, generations);
@@ -175,9 +183,12 @@ void add_generate(CLI::App& app, int& exit_code) {
   auto flags = std::make_shared<GenerateFlags>();
   add_engine_flags(*command, flags->config);
   command->add_option("INPUT", flags->input, "-: one prompt a line from standard input")->type_name("");
-  command->add_option("--prompt,-p", flags->prompts, "A prompt; may be given several times")->type_name("TEXT");
-  command->add_option("--prompts-file", flags->prompts_file,
-                      "One prompt a line (.txt), or JSON lines with prompt, prompt_token_ids or messages and sampling fields (.jsonl)")
+  command->add_option("--prompt,-p", flags->prompts, "A prompt; may be given several times")
+      ->type_name("TEXT");
+  command
+      ->add_option("--prompts-file", flags->prompts_file,
+                   "One prompt a line (.txt), or JSON lines with prompt, prompt_token_ids or messages and "
+                   "sampling fields (.jsonl)")
       ->type_name("FILE");
   command->add_flag("--json", flags->json, "One JSON object a prompt on stdout");
   command->add_flag("--stats", flags->stats, "The run's statistics as one JSON object on stderr");

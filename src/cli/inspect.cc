@@ -57,10 +57,11 @@ void print_text(const ModelReport& r, bool with_tensors) {
   line("vocabulary", cat(r.vocab_size, r.tied_embeddings ? ", one matrix for input and output" : ""));
   line("context", cat(r.max_model_len, " tokens"));
   line("KV cache", cat(r.kv_bytes_per_token, " bytes a token in ", r.kv_cache_dtype));
-  line("in memory", cat(format_bytes(r.kv_memory), " of KV pool hold ", r.kv_tokens, " tokens, ", r.full_sequences,
-                        " sequences of full length"));
+  line("in memory", cat(format_bytes(r.kv_memory), " of KV pool hold ", r.kv_tokens, " tokens, ",
+                        r.full_sequences, " sequences of full length"));
   if (!with_tensors) return;
-  for (const auto& t : r.tensors) std::cout << t.name << "  " << t.dtype << "  " << t.shape << "  " << format_bytes(t.bytes) << "\n";
+  for (const auto& t : r.tensors)
+    std::cout << t.name << "  " << t.dtype << "  " << t.shape << "  " << format_bytes(t.bytes) << "\n";
 }
 
 }  // namespace

@@ -9,7 +9,8 @@
 int main(int argc, char** argv) {
   using namespace quire::cli;
   int exit_code = 0;
-  CLI::App app{"quire serves large language models: paged attention, continuous batching, one program.", "quire"};
+  CLI::App app{"quire serves large language models: paged attention, continuous batching, one program.",
+               "quire"};
   app.require_subcommand(1);
   app.set_help_all_flag("--help-all", "Help of all commands");
   add_generate(app, exit_code);

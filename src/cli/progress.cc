@@ -29,8 +29,10 @@ void ProgressBar::update(double done) {
   const double part = std::clamp(done, 0.0, 1.0);
   const int filled = static_cast<int>(part * kWidth);
   const double left = part > 0.0 ? (now - begin_) * (1.0 - part) / part : 0.0;
-  const std::string bar = std::string(static_cast<size_t>(filled), '#') + std::string(static_cast<size_t>(kWidth - filled), '.');
-  std::fprintf(stderr, "\r%s [%s] %3.0f %%, %.0f s left\x1b[K", label_.c_str(), bar.c_str(), 100.0 * part, left);
+  const std::string bar =
+      std::string(static_cast<size_t>(filled), '#') + std::string(static_cast<size_t>(kWidth - filled), '.');
+  std::fprintf(stderr, "\r%s [%s] %3.0f %%, %.0f s left\x1b[K", label_.c_str(), bar.c_str(), 100.0 * part,
+               left);
   std::fflush(stderr);
 }
 

@@ -1,4 +1,5 @@
-// A bar on stderr for work that lasts: only where stderr is a terminal, and only once a second has passed. One thread at a time.
+// A bar on stderr for work that lasts: only where stderr is a terminal, and only once a second has passed.
+// One thread at a time.
 #pragma once
 
 #include <string>
@@ -8,7 +9,7 @@ namespace quire::cli {
 class ProgressBar {
  public:
   explicit ProgressBar(std::string label);
-  ~ProgressBar();  // clears the line
+  ~ProgressBar();            // clears the line
   void update(double done);  // 0 to 1
 
  private:

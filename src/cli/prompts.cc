@@ -101,7 +101,8 @@ std::vector<PromptEntry> read_text_prompts(std::istream& in, const SamplingParam
   return entries;
 }
 
-std::vector<PromptEntry> read_json_prompts(std::istream& in, const std::string& name, const SamplingParams& defaults) {
+std::vector<PromptEntry> read_json_prompts(std::istream& in, const std::string& name,
+                                           const SamplingParams& defaults) {
   std::vector<PromptEntry> entries;
   std::string line;
   for (int number = 1; std::getline(in, line); ++number) {

@@ -73,13 +73,17 @@ void add_render(CLI::App& app, int& exit_code) {
   auto f = std::make_shared<RenderFlags>();
   add_model_flag(*command, f->model);
   command->add_option("--messages", f->messages, "JSON list of messages")->required()->type_name("FILE");
-  command->add_option("--chat-template", f->chat_template, "Jinja file instead of the model's template")->type_name("FILE");
+  command->add_option("--chat-template", f->chat_template, "Jinja file instead of the model's template")
+      ->type_name("FILE");
   command->add_option("--tools", f->tools, "JSON list of tools")->type_name("FILE");
   command->add_option("--documents", f->documents, "JSON list of documents")->type_name("FILE");
   command->add_option("--kwargs", f->kwargs, "Further variables as a JSON object")->type_name("JSON");
-  command->add_option("--bos-token", f->bos_token, "Where there is no tokenizer that has it")->type_name("TEXT");
-  command->add_option("--eos-token", f->eos_token, "Where there is no tokenizer that has it")->type_name("TEXT");
-  command->add_flag("--no-add-generation-prompt", f->no_generation_prompt, "Do not open the assistant's turn");
+  command->add_option("--bos-token", f->bos_token, "Where there is no tokenizer that has it")
+      ->type_name("TEXT");
+  command->add_option("--eos-token", f->eos_token, "Where there is no tokenizer that has it")
+      ->type_name("TEXT");
+  command->add_flag("--no-add-generation-prompt", f->no_generation_prompt,
+                    "Do not open the assistant's turn");
   command->add_flag("--continue-final-message", f->continue_final_message, "End inside the last message");
   command->callback([f, &exit_code] { exit_code = run_render(*f); });
 }

@@ -36,11 +36,13 @@ int run_serve(ServeFlags& f) {
     });
   }
   const ModelInfo& m = engine->model();
-  log_info(m.name, ": ", m.architecture, ", ", fixed(static_cast<double>(m.num_parameters) / 1e6, 1), " M parameters in ",
-           m.weight_dtype, " (", format_bytes(m.weight_bytes), "), loaded in ", fixed(m.load_seconds, 2), " s; ", m.isa, " on ",
-           m.num_threads, m.num_threads == 1 ? " thread" : " threads");
-  log_info("KV cache: ", format_bytes(m.kv_pool_bytes), " in ", m.num_blocks, " blocks of ", m.block_size, " tokens (",
-           m.kv_cache_dtype, "); sequences of up to ", m.max_model_len, " tokens, ", m.max_num_seqs, " at once");
+  log_info(m.name, ": ", m.architecture, ", ", fixed(static_cast<double>(m.num_parameters) / 1e6, 1),
+           " M parameters in ", m.weight_dtype, " (", format_bytes(m.weight_bytes), "), loaded in ",
+           fixed(m.load_seconds, 2), " s; ", m.isa, " on ", m.num_threads,
+           m.num_threads == 1 ? " thread" : " threads");
+  log_info("KV cache: ", format_bytes(m.kv_pool_bytes), " in ", m.num_blocks, " blocks of ", m.block_size,
+           " tokens (", m.kv_cache_dtype, "); sequences of up to ", m.max_model_len, " tokens, ",
+           m.max_num_seqs, " at once");
   return run_server(*engine, f.server);
 }
 
@@ -55,17 +57,33 @@ void add_serve(CLI::App& app, int& exit_code) {
   f->max_body_bytes = static_cast<int64_t>(http.limits.max_body_bytes);
   command->add_option("--host", http.host, "Address to listen on")->group(group);
   command->add_option("--port", http.port, "Port; 0: any free one")->group(group);
-  command->add_option("--api-key", f->server.api_keys, "Key that clients must send; may be given several times (or QUIRE_API_KEY)")
+  command
+      ->add_option("--api-key", f->server.api_keys,
+                   "Key that clients must send; may be given several times (or QUIRE_API_KEY)")
       ->group(group);
-  command->add_flag("--metrics-without-key", f->metrics_open, "Leave /metrics open where there are keys")->group(group);
-  command->add_option("--served-model-name", f->server.served_model_names, "Names of the model in the API; the first one is answered with")
+  command->add_flag("--metrics-without-key", f->metrics_open, "Leave /metrics open where there are keys")
       ->group(group);
-  command->add_option("--http-threads", http.num_threads, "Threads for connections, JSON, templates and tokenizing")->group(group);
-  command->add_option("--max-body-size", f->max_body_bytes, "Largest request body")->transform(byte_size())->group(group);
-  command->add_flag("--strict-params", f->server.strict_params, "Refuse requests with unknown fields")->group(group);
-  command->add_flag("--trust-request-chat-template", f->server.trust_request_chat_template,
-                    "Let requests bring a chat template of their own")->group(group);
-  command->add_option("--shutdown-timeout", f->server.shutdown_timeout_s, "Seconds that running requests have after SIGTERM")->group(group);
+  command
+      ->add_option("--served-model-name", f->server.served_model_names,
+                   "Names of the model in the API; the first one is answered with")
+      ->group(group);
+  command
+      ->add_option("--http-threads", http.num_threads,
+                   "Threads for connections, JSON, templates and tokenizing")
+      ->group(group);
+  command->add_option("--max-body-size", f->max_body_bytes, "Largest request body")
+      ->transform(byte_size())
+      ->group(group);
+  command->add_flag("--strict-params", f->server.strict_params, "Refuse requests with unknown fields")
+      ->group(group);
+  command
+      ->add_flag("--trust-request-chat-template", f->server.trust_request_chat_template,
+                 "Let requests bring a chat template of their own")
+      ->group(group);
+  command
+      ->add_option("--shutdown-timeout", f->server.shutdown_timeout_s,
+                   "Seconds that running requests have after SIGTERM")
+      ->group(group);
   command->add_flag("--disable-log-requests", f->quiet, "Do not log each request")->group(group);
   command->callback([f, &exit_code] { exit_code = run_serve(*f); });
 }

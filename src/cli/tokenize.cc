@@ -33,7 +33,8 @@ void add_flags(CLI::App& command, TokenizeFlags& f) {
   add_model_flag(command, f.model);
   command.add_option("INPUT", f.input, "-: read standard input")->type_name("");
   command.add_option("--file", f.file, "Read this file")->type_name("FILE");
-  command.add_option("--jsonl", f.jsonl, "One JSON object a line in, one a line out (- is standard input)")->type_name("FILE");
+  command.add_option("--jsonl", f.jsonl, "One JSON object a line in, one a line out (- is standard input)")
+      ->type_name("FILE");
   command.add_flag("--json", f.json, "Print {\"ids\", \"tokens\"}");
 }
 
@@ -87,13 +88,16 @@ int run_tokenize(TokenizeFlags f) {
   const auto tokenizer = open(f);
   if (!f.jsonl.empty()) {
     each_line(f.jsonl, [&](const json& object) {
-      return tokens_json(*tokenizer, tokenizer->encode(object.at("text").get<std::string>(), !f.no_special_tokens));
+      return tokens_json(*tokenizer,
+                         tokenizer->encode(object.at("text").get<std::string>(), !f.no_special_tokens));
     });
     return 0;
   }
   const auto text = input_text(f);
   if (!text) {
-    std::fprintf(stderr, "quire tokenize: no text; give --text TEXT, --file FILE, --jsonl FILE or - for standard input\n");
+    std::fprintf(
+        stderr,
+        "quire tokenize: no text; give --text TEXT, --file FILE, --jsonl FILE or - for standard input\n");
     return 2;
   }
   const auto ids = tokenizer->encode(*text, !f.no_special_tokens);
@@ -144,7 +148,9 @@ int run_detokenize(TokenizeFlags f) {
   if (ids.empty()) {
     const auto text = input_text(f);
     if (!text) {
-      std::fprintf(stderr, "quire detokenize: no ids; give --ids ID…, --file FILE, --jsonl FILE or - for standard input\n");
+      std::fprintf(
+          stderr,
+          "quire detokenize: no ids; give --ids ID…, --file FILE, --jsonl FILE or - for standard input\n");
       return 2;
     }
     ids = parse_ids(*text);
@@ -165,7 +171,8 @@ void add_tokenize(CLI::App& app, int& exit_code) {
   auto flags = std::make_shared<TokenizeFlags>();
   add_flags(*command, *flags);
   command->add_option("--text", flags->text, "The text")->type_name("TEXT");
-  command->add_flag("--no-special-tokens", flags->no_special_tokens, "Add none of the tokens that the tokenizer puts around a text");
+  command->add_flag("--no-special-tokens", flags->no_special_tokens,
+                    "Add none of the tokens that the tokenizer puts around a text");
   command->callback([flags, &exit_code] { exit_code = run_tokenize(*flags); });
 }
 

@@ -1,5 +1,5 @@
-// How the KV cache is cut into blocks, as integers: what the bookkeeping (kv, sched) and the store (exec) agree on.
-// Fixed when the engine starts.
+// How the KV cache is cut into blocks, as integers: what the bookkeeping (kv, sched) and the store (exec)
+// agree on. Fixed when the engine starts.
 #pragma once
 
 #include <cstdint>

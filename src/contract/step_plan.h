@@ -1,5 +1,6 @@
-// One step of the engine as plain, serialisable data: what the scheduler asks of an executor. Sequences are described
-// once (SequenceInit) and then only by differences, so that a plan stays small however long the sequences are.
+// One step of the engine as plain, serialisable data: what the scheduler asks of an executor. Sequences are
+// described once (SequenceInit) and then only by differences, so that a plan stays small however long the
+// sequences are.
 #pragma once
 
 #include <cstdint>
@@ -10,19 +11,19 @@
 
 namespace quire {
 
-// A sequence that the executor has not seen yet. The executor keeps its tokens, sampling state and block tables until the
-// sequence stands in StepPlan::finished; preemption only empties the block tables.
+// A sequence that the executor has not seen yet. The executor keeps its tokens, sampling state and block
+// tables until the sequence stands in StepPlan::finished; preemption only empties the block tables.
 struct SequenceInit {
   SeqId seq = -1;
   std::vector<TokenId> prompt_token_ids;
   SamplingParams sampling;
   std::vector<TokenId> end_token_ids;  // the model's end tokens, masked while min_tokens is not reached
-  uint64_t seed = 0;                   // what the samples are drawn from, with the sample's index and the position
-  int32_t adapter = 0;                 // 0: none
+  uint64_t seed = 0;    // what the samples are drawn from, with the sample's index and the position
+  int32_t adapter = 0;  // 0: none
 };
 
-// The part of a sequence that this step computes: tokens [num_computed_tokens, num_computed_tokens + num_new_tokens).
-// The tokens themselves are known to the executor (prompt, then what it sampled).
+// The part of a sequence that this step computes: tokens [num_computed_tokens, num_computed_tokens +
+// num_new_tokens). The tokens themselves are known to the executor (prompt, then what it sampled).
 struct ScheduledSequence {
   SeqId seq = -1;
   int32_t num_computed_tokens = 0;
@@ -30,8 +31,9 @@ struct ScheduledSequence {
   bool sample = false;  // the chunk ends at the last known token: draw what follows
 };
 
-// Writes block_ids[begin .. begin+count) of the plan into a sequence's block table of one group, from `first_index` on, and
-// cuts the table behind them. first_index 0 is a new or resumed table, first_index = size appends.
+// Writes block_ids[begin .. begin+count) of the plan into a sequence's block table of one group, from
+// `first_index` on, and cuts the table behind them. first_index 0 is a new or resumed table, first_index =
+// size appends.
 struct BlockTableUpdate {
   SeqId seq = -1;
   int32_t group = 0;
@@ -48,13 +50,13 @@ struct BlockCopy {
 
 struct StepPlan {
   int64_t step = 0;
-  std::vector<SeqId> finished;       // forget these first
-  std::vector<SequenceInit> inits;   // then learn these
+  std::vector<SeqId> finished;      // forget these first
+  std::vector<SequenceInit> inits;  // then learn these
   std::vector<BlockTableUpdate> block_table_updates;
-  std::vector<BlockId> block_ids;    // what the updates point into
+  std::vector<BlockId> block_ids;  // what the updates point into
   std::vector<BlockCopy> copies;
   std::vector<ScheduledSequence> scheduled;
-  int32_t num_tokens = 0;            // sum of num_new_tokens
+  int32_t num_tokens = 0;  // sum of num_new_tokens
 
   bool empty() const { return scheduled.empty() && finished.empty() && inits.empty() && copies.empty(); }
 };

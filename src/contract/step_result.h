@@ -34,14 +34,16 @@ struct SequenceFork {
   SeqId child = -1;
 };
 
-// Log-probabilities of prompt tokens first_position, first_position + 1, ... of a sequence (position 0 has none).
+// Log-probabilities of prompt tokens first_position, first_position + 1, ... of a sequence (position 0 has
+// none).
 struct PromptLogprobs {
   SeqId seq = -1;
   int32_t first_position = 0;
   std::vector<PositionLogprobs> positions;
 };
 
-// A sequence that could not be computed (logits that are not numbers, say); the others of the step are unharmed.
+// A sequence that could not be computed (logits that are not numbers, say); the others of the step are
+// unharmed.
 struct SequenceFailure {
   SeqId seq = -1;
   std::string message;
@@ -49,9 +51,10 @@ struct SequenceFailure {
 
 struct StepResult {
   int64_t step = 0;
-  std::vector<SequenceFork> forks;   // applied before `sampled`
-  std::vector<SampledToken> sampled; // in the order of the plan; several for one sequence are consecutive tokens
-  std::vector<SeqId> dropped;        // sequences the sampler ended (beam search)
+  std::vector<SequenceFork> forks;  // applied before `sampled`
+  std::vector<SampledToken>
+      sampled;                 // in the order of the plan; several for one sequence are consecutive tokens
+  std::vector<SeqId> dropped;  // sequences the sampler ended (beam search)
   std::vector<PromptLogprobs> prompt_logprobs;
   std::vector<SequenceFailure> failures;
 };

@@ -37,7 +37,8 @@ std::optional<Trailer> read_trailer(std::string_view image, const std::string& o
   const std::string_view tail = image.substr(image.size() - kTrailerBytes);
   if (tail.substr(24) != kMagic) return std::nullopt;
   if (read_u64(tail, 16) != kVersion) {
-    throw Error(cat(origin, ": carries a model bundle of version ", read_u64(tail, 16), "; this program reads version 1"));
+    throw Error(cat(origin, ": carries a model bundle of version ", read_u64(tail, 16),
+                    "; this program reads version 1"));
   }
   const Trailer trailer{read_u64(tail, 0), read_u64(tail, 8)};
   const uint64_t room = image.size() - kTrailerBytes;
@@ -83,15 +84,18 @@ std::optional<Bundle> find_bundle(std::string_view image, const std::string& ori
   const size_t index_begin = image.size() - kTrailerBytes - trailer->index_bytes;
   const std::string_view payload = image.substr(index_begin - trailer->payload_bytes, trailer->payload_bytes);
   const json index = json::parse(image.substr(index_begin, trailer->index_bytes), nullptr, false);
-  const auto damaged = [&](std::string_view what) { return Error(cat(origin, ": the model bundle at its end is damaged (", what, ")")); };
-  if (!index.is_object() || !index.contains("model") || !index["model"].is_string() || !index.contains("files") ||
-      !index["files"].is_array()) {
+  const auto damaged = [&](std::string_view what) {
+    return Error(cat(origin, ": the model bundle at its end is damaged (", what, ")"));
+  };
+  if (!index.is_object() || !index.contains("model") || !index["model"].is_string() ||
+      !index.contains("files") || !index["files"].is_array()) {
     throw damaged("index");
   }
   Bundle bundle{index["model"].get<std::string>(), {}};
   for (const auto& entry : index["files"]) {
-    if (!entry.is_object() || !entry.contains("name") || !entry["name"].is_string() || !entry.contains("offset") ||
-        !entry["offset"].is_number_unsigned() || !entry.contains("size") || !entry["size"].is_number_unsigned()) {
+    if (!entry.is_object() || !entry.contains("name") || !entry["name"].is_string() ||
+        !entry.contains("offset") || !entry["offset"].is_number_unsigned() || !entry.contains("size") ||
+        !entry["size"].is_number_unsigned()) {
       throw damaged("entry");
     }
     const auto offset = entry["offset"].get<uint64_t>();
@@ -110,7 +114,7 @@ size_t size_without_bundle(std::string_view image, const std::string& origin) {
 
 std::vector<std::filesystem::path> bundle_files(const std::filesystem::path& model_dir) {
   constexpr std::array<std::string_view, 8> kNames = {
-      "config.json",          "generation_config.json",  "tokenizer.json",     "tokenizer.model",
+      "config.json",           "generation_config.json",  "tokenizer.json",      "tokenizer.model",
       "tokenizer_config.json", "special_tokens_map.json", "chat_template.jinja", "added_tokens.json"};
   std::vector<std::filesystem::path> files;
   for (const auto name : kNames) {
@@ -129,8 +133,8 @@ std::vector<std::filesystem::path> bundle_files(const std::filesystem::path& mod
   return files;
 }
 
-void write_bundle(const std::filesystem::path& output, std::string_view executable, const std::string& model_name,
-                  const std::vector<std::filesystem::path>& files) {
+void write_bundle(const std::filesystem::path& output, std::string_view executable,
+                  const std::string& model_name, const std::vector<std::filesystem::path>& files) {
   const std::filesystem::path temporary = output.string() + ".partial";
   try {
     std::ofstream out(temporary, std::ios::binary | std::ios::trunc);
@@ -143,7 +147,8 @@ void write_bundle(const std::filesystem::path& output, std::string_view executab
     for (const auto& path : files) {
       pad(out, position, kFileAlignment);
       const size_t size = append_file(out, path);
-      index["files"].push_back({{"name", path.filename().string()}, {"offset", position - payload_begin}, {"size", size}});
+      index["files"].push_back(
+          {{"name", path.filename().string()}, {"offset", position - payload_begin}, {"size", size}});
       position += size;
     }
     const std::string index_text = index.dump();

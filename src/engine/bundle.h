@@ -1,7 +1,8 @@
-// A model's files as one run of bytes, so that an executable can carry them: the embedded model and `quire bundle`.
+// A model's files as one run of bytes, so that an executable can carry them: the embedded model and `quire
+// bundle`.
 //
-//   [executable] payload: file, file, ... (each at a multiple of 64 bytes) | index (JSON) | trailer (32 bytes)
-//   trailer: payload bytes before the index, index bytes, version, magic; little-endian 64-bit each
+//   [executable] payload: file, file, ... (each at a multiple of 64 bytes) | index (JSON) | trailer (32
+//   bytes) trailer: payload bytes before the index, index bytes, version, magic; little-endian 64-bit each
 //
 // The payload starts at a multiple of 4096 of the file, so that weights are mapped in place and never copied.
 #pragma once
@@ -19,7 +20,7 @@ namespace quire {
 // Views into bytes that outlive it (the program's image or a mapping).
 struct Bundle {
   struct File {
-    std::string name;         // relative, without directories
+    std::string name;  // relative, without directories
     std::string_view bytes;
   };
   std::string model_name;
@@ -29,7 +30,8 @@ struct Bundle {
   std::string_view file(std::string_view name) const;
 };
 
-// The bundle at the end of `image`, or none where the image carries none. Throws Error where it carries a broken one.
+// The bundle at the end of `image`, or none where the image carries none. Throws Error where it carries a
+// broken one.
 std::optional<Bundle> find_bundle(std::string_view image, const std::string& origin);
 // Bytes of `image` without the bundle at its end.
 size_t size_without_bundle(std::string_view image, const std::string& origin);
@@ -37,9 +39,9 @@ size_t size_without_bundle(std::string_view image, const std::string& origin);
 // The files of a model directory that a program needs to run it.
 std::vector<std::filesystem::path> bundle_files(const std::filesystem::path& model_dir);
 
-// Writes `executable` (may be empty: the payload alone), then the files. Throws Error naming the file at fault; leaves no half-written
-// output behind.
-void write_bundle(const std::filesystem::path& output, std::string_view executable, const std::string& model_name,
-                  const std::vector<std::filesystem::path>& files);
+// Writes `executable` (may be empty: the payload alone), then the files. Throws Error naming the file at
+// fault; leaves no half-written output behind.
+void write_bundle(const std::filesystem::path& output, std::string_view executable,
+                  const std::string& model_name, const std::vector<std::filesystem::path>& files);
 
 }  // namespace quire

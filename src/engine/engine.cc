@@ -47,18 +47,21 @@ class ActivityLog {
     }
     if (now - last_time_ < kLogInterval) return;
     const double elapsed = now - last_time_;
-    const double hit_rate = stats.prefix_cache_queries == 0 ? 0.0
-                                                            : 100.0 * static_cast<double>(stats.prefix_cache_hits) /
-                                                                  static_cast<double>(stats.prefix_cache_queries);
+    const double hit_rate = stats.prefix_cache_queries == 0
+                                ? 0.0
+                                : 100.0 * static_cast<double>(stats.prefix_cache_hits) /
+                                      static_cast<double>(stats.prefix_cache_queries);
     const std::string preemptions =
         stats.num_preemptions > last_.num_preemptions
-            ? cat(" Preemptions: ", stats.num_preemptions - last_.num_preemptions, ",") : "";
+            ? cat(" Preemptions: ", stats.num_preemptions - last_.num_preemptions, ",")
+            : "";
     log_info("Engine 000: Avg prompt throughput: ",
              fixed(static_cast<double>(stats.prompt_tokens - last_.prompt_tokens) / elapsed, 1),
              " tokens/s, Avg generation throughput: ",
              fixed(static_cast<double>(stats.generation_tokens - last_.generation_tokens) / elapsed, 1),
-             " tokens/s, Running: ", stats.num_running, " reqs, Waiting: ", stats.num_waiting, " reqs,", preemptions,
-             " KV cache usage: ", fixed(100.0 * stats.kv_cache_usage, 1), "%, Prefix cache hit rate: ", fixed(hit_rate, 1), "%");
+             " tokens/s, Running: ", stats.num_running, " reqs, Waiting: ", stats.num_waiting, " reqs,",
+             preemptions, " KV cache usage: ", fixed(100.0 * stats.kv_cache_usage, 1),
+             "%, Prefix cache hit rate: ", fixed(hit_rate, 1), "%");
     last_time_ = now;
     last_ = stats;
   }
@@ -113,8 +116,8 @@ Engine::Impl::Impl(std::unique_ptr<LoadedModel> loaded, const EngineConfig& engi
     : model(std::move(loaded)),
       config(engine_config),
       metrics({{"model_name", model->info.name}, {"engine", "0"}}),
-      core(model->scheduler, model->layout, model->runtime->executor(), model->tokenizer.get(), metrics, model->info,
-           config.seed, num_unstarted) {
+      core(model->scheduler, model->layout, model->runtime->executor(), model->tokenizer.get(), metrics,
+           model->info, config.seed, num_unstarted) {
   publish();
   thread = std::thread([this] { run(); });
 }
@@ -157,7 +160,8 @@ void Engine::Impl::run() {
       break;
     }
     publish();
-    // Statistics are up to date before an owner learns that its request is over, and the request counts until then.
+    // Statistics are up to date before an owner learns that its request is over, and the request counts until
+    // then.
     core.deliver();
     lock.lock();
     count_requests();
@@ -198,7 +202,8 @@ void Engine::Impl::publish() {
 // Under the lock.
 void Engine::Impl::count_requests() {
   size_t waiting_in_mailbox = 0;
-  for (const auto& message : mailbox) waiting_in_mailbox += std::holds_alternative<AddMessage>(message) ? 1 : 0;
+  for (const auto& message : mailbox)
+    waiting_in_mailbox += std::holds_alternative<AddMessage>(message) ? 1 : 0;
   num_requests = core.num_requests() + waiting_in_mailbox;
 }
 
@@ -221,16 +226,19 @@ Status Engine::Impl::check(const GenerateRequest& request) const {
   if (num_prompt == 0) return invalid_argument("the prompt is empty", "prompt");
   const int64_t longest = request.sampling.max_tokens == 0 ? info.max_model_len : info.max_model_len - 1;
   if (num_prompt > longest) {
-    return invalid_argument(cat("the prompt has ", num_prompt, " tokens, the model takes ", info.max_model_len,
-                                " with the answer (--max-model-len)"), "prompt");
+    return invalid_argument(cat("the prompt has ", num_prompt, " tokens, the model takes ",
+                                info.max_model_len, " with the answer (--max-model-len)"),
+                            "prompt");
   }
   for (const TokenId id : request.prompt_token_ids) {
     if (id < 0 || id >= info.vocab_size) {
-      return invalid_argument(cat("the prompt holds token id ", id, ", the vocabulary ends at ", info.vocab_size - 1), "prompt");
+      return invalid_argument(
+          cat("the prompt holds token id ", id, ", the vocabulary ends at ", info.vocab_size - 1), "prompt");
     }
   }
   if (request.sampling.n > info.max_num_seqs) {
-    return invalid_argument(cat("n is ", request.sampling.n, ", at most ", info.max_num_seqs, " sequences run at once (--max-num-seqs)"),
+    return invalid_argument(cat("n is ", request.sampling.n, ", at most ", info.max_num_seqs,
+                                " sequences run at once (--max-num-seqs)"),
                             "n");
   }
   return validate(request.sampling, info.vocab_size, config.max_logprobs);
@@ -248,19 +256,27 @@ std::unique_ptr<Engine> Engine::start(const EngineConfig& config, const LoadProg
   return std::unique_ptr<Engine>(new Engine(std::make_unique<Impl>(std::move(model), effective)));
 }
 
-const ModelInfo& Engine::model() const { return impl_->model->info; }
-const Tokenizer* Engine::tokenizer() const { return impl_->model->tokenizer.get(); }
+const ModelInfo& Engine::model() const {
+  return impl_->model->info;
+}
+const Tokenizer* Engine::tokenizer() const {
+  return impl_->model->tokenizer.get();
+}
 const ChatTemplate* Engine::chat_template() const {
   return impl_->model->chat_template ? &*impl_->model->chat_template : nullptr;
 }
-const SamplingParams& Engine::default_sampling() const { return impl_->model->default_sampling; }
+const SamplingParams& Engine::default_sampling() const {
+  return impl_->model->default_sampling;
+}
 
 Result<RequestId> Engine::submit(GenerateRequest request, OutputSink sink) {
   if (const Status status = impl_->check(request); !status.ok()) return status.failure();
   if (impl_->num_unstarted.fetch_add(1) > impl_->config.max_num_queued_requests) {
     impl_->num_unstarted.fetch_sub(1);
     return Failure{ErrorKind::kOverloaded,
-                   cat("the queue is full: ", impl_->config.max_num_queued_requests, " requests wait already; try again later"), ""};
+                   cat("the queue is full: ", impl_->config.max_num_queued_requests,
+                       " requests wait already; try again later"),
+                   ""};
   }
   const RequestId id = impl_->next_id.fetch_add(1);
   if (!impl_->post(AddMessage{id, std::move(request), std::move(sink), monotonic_seconds()})) {
@@ -270,7 +286,9 @@ Result<RequestId> Engine::submit(GenerateRequest request, OutputSink sink) {
   return id;
 }
 
-void Engine::abort(RequestId request) { impl_->post(AbortMessage{request}); }
+void Engine::abort(RequestId request) {
+  impl_->post(AbortMessage{request});
+}
 
 bool Engine::drain(std::chrono::milliseconds timeout) {
   impl_->draining = true;
@@ -284,19 +302,24 @@ bool Engine::drain(std::chrono::milliseconds timeout) {
   return false;
 }
 
-bool Engine::draining() const { return impl_->draining; }
+bool Engine::draining() const {
+  return impl_->draining;
+}
 
 EngineStats Engine::stats() const {
   const std::lock_guard lock(impl_->mutex);
   return impl_->snapshot;
 }
 
-MetricsRegistry& Engine::metrics() { return impl_->metrics; }
+MetricsRegistry& Engine::metrics() {
+  return impl_->metrics;
+}
 
 bool Engine::reset_prefix_cache() {
   auto done = std::make_shared<std::promise<bool>>();
   auto result = done->get_future();
-  if (!impl_->post(CallMessage{[done](EngineCore& core) { done->set_value(core.reset_prefix_cache()); }})) return false;
+  if (!impl_->post(CallMessage{[done](EngineCore& core) { done->set_value(core.reset_prefix_cache()); }}))
+    return false;
   return result.get();
 }
 
@@ -312,7 +335,8 @@ void Engine::check_integrity() {
       core.check_integrity();
       const EngineStats stats = core.stats();
       if (stats.num_free_blocks != stats.num_blocks) {
-        throw Error(cat("the engine is idle and ", stats.num_blocks - stats.num_free_blocks, " KV blocks are not free"));
+        throw Error(cat("the engine is idle and ", stats.num_blocks - stats.num_free_blocks,
+                        " KV blocks are not free"));
       }
       done->set_value();
     } catch (...) {

@@ -1,8 +1,10 @@
-// The engine: a loaded model, its scheduler and its executor on a thread of their own, and the mailbox through which requests
-// enter. Everything that serves (HTTP server, command line, libraries) goes through this face and nothing beneath it.
+// The engine: a loaded model, its scheduler and its executor on a thread of their own, and the mailbox
+// through which requests enter. Everything that serves (HTTP server, command line, libraries) goes through
+// this face and nothing beneath it.
 //
-// Threads: every public member may be called from any thread. Scheduler, KV bookkeeping and executor belong to the engine
-// thread alone; a request enters through the mailbox and its outputs leave through its sink (src/engine/README.md).
+// Threads: every public member may be called from any thread. Scheduler, KV bookkeeping and executor belong
+// to the engine thread alone; a request enters through the mailbox and its outputs leave through its sink
+// (src/engine/README.md).
 #pragma once
 
 #include <chrono>
@@ -32,8 +34,8 @@ struct GenerateRequest {
   std::string label;       // the request's name in log lines
 };
 
-// Called on the engine thread with each new RequestOutput of the request, in order; the last has finished = true. Must return
-// soon, must not throw and must not call back into the engine but for abort().
+// Called on the engine thread with each new RequestOutput of the request, in order; the last has finished =
+// true. Must return soon, must not throw and must not call back into the engine but for abort().
 using OutputSink = std::function<void(RequestOutput&&)>;
 
 // bytes_done of bytes_total of the weights are packed; called on the loading thread.
@@ -41,10 +43,10 @@ using LoadProgressCallback = std::function<void(int64_t bytes_done, int64_t byte
 
 // What a loaded model is; does not change.
 struct ModelInfo {
-  std::string name;           // what the server calls it by default: the directory's name, or "quire-tiny"
-  std::string path;           // as given; empty for the embedded model
-  std::string architecture;   // "LlamaForCausalLM"
-  std::string isa;            // the instruction set chosen
+  std::string name;          // what the server calls it by default: the directory's name, or "quire-tiny"
+  std::string path;          // as given; empty for the embedded model
+  std::string architecture;  // "LlamaForCausalLM"
+  std::string isa;           // the instruction set chosen
   std::string weight_dtype;
   std::string kv_cache_dtype;
   int32_t vocab_size = 0;
@@ -69,13 +71,13 @@ struct EngineStats {
   int64_t num_finished = 0;
   int64_t num_preemptions = 0;
   int64_t num_steps = 0;
-  int64_t prompt_tokens = 0;      // computed or taken from the cache
+  int64_t prompt_tokens = 0;  // computed or taken from the cache
   int64_t generation_tokens = 0;
   int64_t prefix_cache_queries = 0;  // tokens looked up
   int64_t prefix_cache_hits = 0;     // tokens found
-  double kv_cache_usage = 0.0;    // used blocks over all blocks, 0..1
-  double kv_waste = 0.0;          // allocated but unused slots over allocated slots, averaged over steps, 0..1
-  int64_t num_free_blocks = 0;    // neither held by a sequence; cached ones count as free
+  double kv_cache_usage = 0.0;       // used blocks over all blocks, 0..1
+  double kv_waste = 0.0;        // allocated but unused slots over allocated slots, averaged over steps, 0..1
+  int64_t num_free_blocks = 0;  // neither held by a sequence; cached ones count as free
   int64_t num_blocks = 0;
 };
 
@@ -96,14 +98,16 @@ class Engine {
   // Sampling defaults of this model (generation_config.json), to be overridden by the request's fields.
   const SamplingParams& default_sampling() const;
 
-  // Checks the request (ranges, lengths against model and pool, queue) and hands it to the engine thread. A refusal is returned
-  // here and the sink is never called; otherwise the sink is called at least once, the last time with finished = true.
+  // Checks the request (ranges, lengths against model and pool, queue) and hands it to the engine thread. A
+  // refusal is returned here and the sink is never called; otherwise the sink is called at least once, the
+  // last time with finished = true.
   Result<RequestId> submit(GenerateRequest request, OutputSink sink);
-  // Ends a request within a step; its sink gets a last output with FinishReason::kAbort. Unknown or ended ids are ignored.
+  // Ends a request within a step; its sink gets a last output with FinishReason::kAbort. Unknown or ended ids
+  // are ignored.
   void abort(RequestId request);
 
-  // Stops taking requests (submit refuses with kOverloaded), waits until what runs has finished, at most `timeout`, then aborts
-  // the rest. Returns true when nothing had to be aborted.
+  // Stops taking requests (submit refuses with kOverloaded), waits until what runs has finished, at most
+  // `timeout`, then aborts the rest. Returns true when nothing had to be aborted.
   bool drain(std::chrono::milliseconds timeout);
   bool draining() const;
 
@@ -111,7 +115,8 @@ class Engine {
   MetricsRegistry& metrics();
   // Drops all cached prefixes; false while sequences hold some of them.
   bool reset_prefix_cache();
-  // Waits until the engine is idle, then verifies that no block leaked. Throws Error when one did. For tests and debug builds.
+  // Waits until the engine is idle, then verifies that no block leaked. Throws Error when one did. For tests
+  // and debug builds.
   void check_integrity();
 
  private:

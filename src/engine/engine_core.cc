@@ -6,8 +6,8 @@
 namespace quire {
 
 EngineCore::EngineCore(const SchedulerConfig& config, const KvLayout& layout, Executor& executor,
-                       const Tokenizer* tokenizer, MetricsRegistry& metrics, const ModelInfo& model, uint64_t seed,
-                       std::atomic<int32_t>& num_unstarted)
+                       const Tokenizer* tokenizer, MetricsRegistry& metrics, const ModelInfo& model,
+                       uint64_t seed, std::atomic<int32_t>& num_unstarted)
     : scheduler_(config, layout),
       executor_(executor),
       metrics_(metrics, model),
@@ -28,7 +28,9 @@ void EngineCore::add(RequestId id, GenerateRequest request, OutputSink sink, dou
   scheduled.cache_salt = std::move(request.cache_salt);
   const Status accepted = scheduler_.add_request(std::move(scheduled));
   if (!accepted.ok()) {
-    (accepted.failure().kind == ErrorKind::kOverloaded ? metrics_.rejected_overloaded : metrics_.rejected_invalid).add();
+    (accepted.failure().kind == ErrorKind::kOverloaded ? metrics_.rejected_overloaded
+                                                       : metrics_.rejected_invalid)
+        .add();
     outputs_.end(id, FinishReason::kError, accepted.failure(), monotonic_seconds());
   }
 }
@@ -46,7 +48,8 @@ void EngineCore::step() {
   if (!plan.scheduled.empty()) {
     const CommitResult& committed = scheduler_.commit(result);
     const double now = monotonic_seconds();
-    for (const RequestId id : committed.started) outputs_.mark_started(id, scheduler_.num_cached_tokens(id), begin);
+    for (const RequestId id : committed.started)
+      outputs_.mark_started(id, scheduler_.num_cached_tokens(id), begin);
     for (const auto& progress : committed.progress) {
       if (outputs_.apply(progress, now)) scheduler_.finish_sequence(progress.request, progress.index);
     }
@@ -60,7 +63,9 @@ void EngineCore::abort_all(const Failure& failure) {
   fail_all(failure);
 }
 
-void EngineCore::fail_all(const Failure& failure) { outputs_.end_all(failure, monotonic_seconds()); }
+void EngineCore::fail_all(const Failure& failure) {
+  outputs_.end_all(failure, monotonic_seconds());
+}
 
 void EngineCore::refresh_metrics() {
   const SchedulerStats now = scheduler_.stats();
@@ -69,7 +74,8 @@ void EngineCore::refresh_metrics() {
   metrics_.num_requests_waiting.set(static_cast<double>(view.num_waiting));
   metrics_.kv_cache_usage.set(view.kv_cache_usage);
   metrics_.kv_cache_waste.set(view.kv_waste);
-  metrics_.prefix_cache_queries.add(static_cast<double>(now.prefix_queried_tokens - last_.prefix_queried_tokens));
+  metrics_.prefix_cache_queries.add(
+      static_cast<double>(now.prefix_queried_tokens - last_.prefix_queried_tokens));
   metrics_.prefix_cache_hits.add(static_cast<double>(now.prefix_hit_tokens - last_.prefix_hit_tokens));
   metrics_.num_preemptions.add(static_cast<double>(now.num_preemptions - last_.num_preemptions));
   last_ = now;

@@ -1,5 +1,5 @@
-// The step loop without its thread: scheduler, executor and output processor, driven by one caller. Everything here belongs to the
-// engine thread; tests drive it directly.
+// The step loop without its thread: scheduler, executor and output processor, driven by one caller.
+// Everything here belongs to the engine thread; tests drive it directly.
 #pragma once
 
 #include <atomic>
@@ -17,10 +17,12 @@ namespace quire {
 
 class EngineCore {
  public:
-  // executor, tokenizer (may be null), metrics and num_unstarted outlive the core. num_unstarted counts requests that were handed in
-  // and neither ran nor ended yet: whoever hands one in adds one, the core takes it off.
-  EngineCore(const SchedulerConfig& config, const KvLayout& layout, Executor& executor, const Tokenizer* tokenizer,
-             MetricsRegistry& metrics, const ModelInfo& model, uint64_t seed, std::atomic<int32_t>& num_unstarted);
+  // executor, tokenizer (may be null), metrics and num_unstarted outlive the core. num_unstarted counts
+  // requests that were handed in and neither ran nor ended yet: whoever hands one in adds one, the core takes
+  // it off.
+  EngineCore(const SchedulerConfig& config, const KvLayout& layout, Executor& executor,
+             const Tokenizer* tokenizer, MetricsRegistry& metrics, const ModelInfo& model, uint64_t seed,
+             std::atomic<int32_t>& num_unstarted);
 
   // Starts a request; a refusal goes to the sink as a failure.
   void add(RequestId id, GenerateRequest request, OutputSink sink, double arrival);
@@ -42,7 +44,6 @@ class EngineCore {
   EngineStats stats() const;
   void check_integrity() const { scheduler_.check_integrity(); }
   bool reset_prefix_cache() { return scheduler_.reset_prefix_cache(); }
-
 
  private:
   Scheduler scheduler_;

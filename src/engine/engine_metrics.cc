@@ -10,13 +10,14 @@ namespace {
 constexpr std::array<double, 22> kTtftBounds = {.001, .005, .01, .02, .04, .06, .08, .1, .25, .5,  .75,
                                                 1,    2.5,  5,   7.5, 10,  20,  40,  80, 160, 640, 2560};
 // The first bounds are finer than vLLM's, whose 10 ms hide what a small model does.
-constexpr std::array<double, 22> kInterTokenBounds = {.001, .002, .005, .01, .025, .05, .075, .1,  .15, .2, .3,
-                                                      .4,   .5,   .75,  1,   2.5,  5,   7.5,  10,  20,  40, 80};
-constexpr std::array<double, 21> kLatencyBounds = {.3, .5, .8, 1,  1.5, 2,  2.5, 5,   10,  15,  20,
+constexpr std::array<double, 22> kInterTokenBounds = {
+    .001, .002, .005, .01, .025, .05, .075, .1, .15, .2, .3, .4, .5, .75, 1, 2.5, 5, 7.5, 10, 20, 40, 80};
+constexpr std::array<double, 21> kLatencyBounds = {.3, .5, .8, 1,  1.5, 2,   2.5, 5,   10,   15,  20,
                                                    30, 40, 50, 60, 120, 240, 480, 960, 1920, 7680};
-constexpr std::array<double, 17> kTokenBounds = {1,   2,   5,    10,   20,   50,    100,   200,  500,
+constexpr std::array<double, 17> kTokenBounds = {1,    2,    5,    10,    20,    50,    100,    200,   500,
                                                  1000, 2000, 5000, 10000, 20000, 50000, 100000, 200000};
-constexpr std::array<double, 13> kIterationBounds = {1, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192, 16384};
+constexpr std::array<double, 13> kIterationBounds = {1,   8,    16,   32,   64,   128,  256,
+                                                     512, 1024, 2048, 4096, 8192, 16384};
 constexpr std::array<double, 5> kSampleBounds = {1, 2, 5, 10, 20};
 
 }  // namespace
@@ -25,7 +26,8 @@ EngineMetrics::EngineMetrics(MetricsRegistry& r, const ModelInfo& model)
     : num_requests_running(r.gauge("num_requests_running", "Sequences in the running batch.")),
       num_requests_waiting(r.gauge("num_requests_waiting", "Sequences that wait to be scheduled.")),
       kv_cache_usage(r.gauge("kv_cache_usage_perc", "Used KV blocks over all KV blocks, 1 is full.")),
-      kv_cache_waste(r.gauge("kv_cache_waste_perc", "Allocated but unused KV slots over allocated slots, mean over steps.")),
+      kv_cache_waste(r.gauge("kv_cache_waste_perc",
+                             "Allocated but unused KV slots over allocated slots, mean over steps.")),
       weight_memory_bytes(r.gauge("weight_memory_bytes", "Bytes of the model's weights.")),
       kv_cache_memory_bytes(r.gauge("kv_cache_memory_bytes", "Bytes of the KV pool.")),
       startup_seconds(r.gauge("startup_time_seconds", "Seconds from the start of loading until ready.")),
@@ -35,13 +37,16 @@ EngineMetrics::EngineMetrics(MetricsRegistry& r, const ModelInfo& model)
       prompt_tokens(r.counter("prompt_tokens", "Prompt tokens processed.")),
       prompt_tokens_cached(r.counter("prompt_tokens_cached", "Prompt tokens taken from the prefix cache.")),
       generation_tokens(r.counter("generation_tokens", "Tokens generated.")),
-      success_stop(r.counter("request_success", "Samples that ended, by reason.", {{"finished_reason", "stop"}})),
+      success_stop(
+          r.counter("request_success", "Samples that ended, by reason.", {{"finished_reason", "stop"}})),
       success_length(r.counter("request_success", "", {{"finished_reason", "length"}})),
       success_abort(r.counter("request_success", "", {{"finished_reason", "abort"}})),
       success_error(r.counter("request_success", "", {{"finished_reason", "error"}})),
-      rejected_invalid(r.counter("admission_rejections", "Requests refused at the door.", {{"reason", "invalid"}})),
+      rejected_invalid(
+          r.counter("admission_rejections", "Requests refused at the door.", {{"reason", "invalid"}})),
       rejected_overloaded(r.counter("admission_rejections", "", {{"reason", "overloaded"}})),
-      request_prompt_tokens(r.histogram("request_prompt_tokens", "Prompt tokens of finished requests.", kTokenBounds)),
+      request_prompt_tokens(
+          r.histogram("request_prompt_tokens", "Prompt tokens of finished requests.", kTokenBounds)),
       request_generation_tokens(
           r.histogram("request_generation_tokens", "Generated tokens of finished requests.", kTokenBounds)),
       request_params_n(r.histogram("request_params_n", "The n of finished requests.", kSampleBounds)),
@@ -49,14 +54,18 @@ EngineMetrics::EngineMetrics(MetricsRegistry& r, const ModelInfo& model)
           r.histogram("request_params_max_tokens", "The max_tokens of finished requests.", kTokenBounds)),
       iteration_tokens(r.histogram("iteration_tokens_total", "Tokens computed in a step.", kIterationBounds)),
       time_to_first_token(r.histogram("time_to_first_token_seconds", "Arrival to first token.", kTtftBounds)),
-      inter_token_latency(r.histogram("inter_token_latency_seconds", "From one token to the next.", kInterTokenBounds)),
+      inter_token_latency(
+          r.histogram("inter_token_latency_seconds", "From one token to the next.", kInterTokenBounds)),
       time_per_output_token(r.histogram("request_time_per_output_token_seconds",
-                                        "Mean time of a request's tokens after the first.", kInterTokenBounds)),
+                                        "Mean time of a request's tokens after the first.",
+                                        kInterTokenBounds)),
       e2e_latency(r.histogram("e2e_request_latency_seconds", "Arrival to last token.", kLatencyBounds)),
       queue_time(r.histogram("request_queue_time_seconds", "Arrival to first scheduling.", kLatencyBounds)),
-      prefill_time(r.histogram("request_prefill_time_seconds", "First scheduling to first token.", kLatencyBounds)),
+      prefill_time(
+          r.histogram("request_prefill_time_seconds", "First scheduling to first token.", kLatencyBounds)),
       decode_time(r.histogram("request_decode_time_seconds", "First token to last token.", kLatencyBounds)),
-      inference_time(r.histogram("request_inference_time_seconds", "First scheduling to last token.", kLatencyBounds)) {
+      inference_time(
+          r.histogram("request_inference_time_seconds", "First scheduling to last token.", kLatencyBounds)) {
   weight_memory_bytes.set(static_cast<double>(model.weight_bytes));
   kv_cache_memory_bytes.set(static_cast<double>(model.kv_pool_bytes));
   startup_seconds.set(model.load_seconds);
@@ -70,11 +79,20 @@ EngineMetrics::EngineMetrics(MetricsRegistry& r, const ModelInfo& model)
 void EngineMetrics::observe_finished_sample(FinishReason reason, int32_t num_tokens) {
   request_generation_tokens.observe(num_tokens);
   switch (reason) {
-    case FinishReason::kStop: success_stop.add(); break;
-    case FinishReason::kLength: success_length.add(); break;
-    case FinishReason::kAbort: success_abort.add(); break;
-    case FinishReason::kError: success_error.add(); break;
-    case FinishReason::kNone: break;
+    case FinishReason::kStop:
+      success_stop.add();
+      break;
+    case FinishReason::kLength:
+      success_length.add();
+      break;
+    case FinishReason::kAbort:
+      success_abort.add();
+      break;
+    case FinishReason::kError:
+      success_error.add();
+      break;
+    case FinishReason::kNone:
+      break;
   }
 }
 

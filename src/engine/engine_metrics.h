@@ -49,8 +49,8 @@ struct EngineMetrics {
   Histogram& inference_time;
 
   void observe_finished_sample(FinishReason reason, int32_t num_tokens);
-  void observe_finished_request(const RequestTimes& times, int32_t num_prompt_tokens, int64_t num_generated_tokens,
-                                const SamplingParams& params);
+  void observe_finished_request(const RequestTimes& times, int32_t num_prompt_tokens,
+                                int64_t num_generated_tokens, const SamplingParams& params);
 };
 
 }  // namespace quire

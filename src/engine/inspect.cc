@@ -11,7 +11,8 @@ namespace {
 
 // The dtype that most bytes have: what the layers' matrices are stored in.
 DType main_dtype(const std::map<DType, int64_t>& bytes) {
-  const auto most = std::max_element(bytes.begin(), bytes.end(), [](const auto& a, const auto& b) { return a.second < b.second; });
+  const auto most = std::max_element(bytes.begin(), bytes.end(),
+                                     [](const auto& a, const auto& b) { return a.second < b.second; });
   return most == bytes.end() ? DType::kF32 : most->first;
 }
 
@@ -52,7 +53,8 @@ ModelReport inspect_model(const EngineConfig& config) {
   const KvLayout layout = make_kv_layout(spec, kv_dtype, config.block_size);
   report.kv_cache_dtype = dtype_name(kv_dtype);
   report.kv_bytes_per_token = layout.bytes_per_block / layout.block_size;
-  report.kv_memory = config.kv_cache_memory > 0 ? config.kv_cache_memory : default_kv_memory(available_memory() - report.weight_bytes);
+  report.kv_memory = config.kv_cache_memory > 0 ? config.kv_cache_memory
+                                                : default_kv_memory(available_memory() - report.weight_bytes);
   report.kv_tokens = report.kv_memory / layout.bytes_per_block * layout.block_size;
   const int64_t blocks_each = (report.max_model_len + layout.block_size - 1) / layout.block_size;
   report.full_sequences = report.kv_memory / layout.bytes_per_block / std::max<int64_t>(1, blocks_each);

@@ -87,8 +87,9 @@ void plan_memory(const EngineConfig& config, LoadedModel& model) {
   const int64_t per_block = options.layout.bytes_per_block;
 
   info.max_num_seqs = config.max_num_seqs;
-  info.max_num_batched_tokens = config.max_num_batched_tokens > 0 ? config.max_num_batched_tokens
-                                                                  : std::max(kDefaultBatchedTokens, config.max_num_seqs);
+  info.max_num_batched_tokens = config.max_num_batched_tokens > 0
+                                    ? config.max_num_batched_tokens
+                                    : std::max(kDefaultBatchedTokens, config.max_num_seqs);
   options.max_num_batched_tokens = info.max_num_batched_tokens;
   options.max_model_len = static_cast<int32_t>(model_len);
   const int64_t workspace = model.runtime->workspace_bytes(options);
@@ -96,15 +97,15 @@ void plan_memory(const EngineConfig& config, LoadedModel& model) {
   int64_t pool = config.kv_cache_memory;
   if (pool == 0) pool = default_kv_memory(free_bytes - workspace);
   if (config.kv_cache_memory > 0 && pool + workspace > free_bytes) {
-    throw Error(cat("--kv-cache-memory ", format_bytes(pool), " and ", format_bytes(workspace), " of working memory do not fit into ",
-                    format_bytes(free_bytes), " of free memory"));
+    throw Error(cat("--kv-cache-memory ", format_bytes(pool), " and ", format_bytes(workspace),
+                    " of working memory do not fit into ", format_bytes(free_bytes), " of free memory"));
   }
   const int64_t num_blocks = std::min(pool / per_block, kMaxPoolBlocks);
   const int64_t pool_tokens = num_blocks * config.block_size;
   int64_t max_len = model_len;
   if (pool_tokens < max_len) {
-    const std::string numbers = cat("the KV pool of ", format_bytes(pool), " holds ", pool_tokens, " tokens at ",
-                                    format_bytes(per_block / config.block_size), " a token");
+    const std::string numbers = cat("the KV pool of ", format_bytes(pool), " holds ", pool_tokens,
+                                    " tokens at ", format_bytes(per_block / config.block_size), " a token");
     if (config.max_model_len > 0 || pool_tokens < std::min<int64_t>(max_len, 2 * config.block_size)) {
       throw Error(cat(numbers, ", a sequence of ", max_len, " tokens needs ",
                       format_bytes((max_len + config.block_size - 1) / config.block_size * per_block),
@@ -128,15 +129,20 @@ void check_config(const EngineConfig& config) {
   const auto require = [](bool ok, std::string_view flag, int64_t value, std::string_view range) {
     if (!ok) throw Error(cat(flag, ": ", value, " is out of range, it must be ", range));
   };
-  require(config.block_size >= 1 && config.block_size <= 1024, "--block-size", config.block_size, "1 to 1024");
-  require(config.max_num_seqs >= 1 && config.max_num_seqs <= 65536, "--max-num-seqs", config.max_num_seqs, "1 to 65536");
-  require(config.max_num_batched_tokens >= 0 && config.max_num_batched_tokens <= (1 << 20), "--max-num-batched-tokens",
-          config.max_num_batched_tokens, "1 to 1048576, or 0 for the default");
-  require(config.max_model_len >= 0, "--max-model-len", config.max_model_len, "positive, or 0 for the model's");
-  require(config.kv_cache_memory >= 0, "--kv-cache-memory", config.kv_cache_memory, "positive, or 0 for the default");
-  require(config.long_prefill_token_threshold >= 0, "--long-prefill-token-threshold", config.long_prefill_token_threshold,
-          "positive, or 0 for none");
-  require(config.max_num_queued_requests >= 0, "--max-num-queued-reqs", config.max_num_queued_requests, "0 or more");
+  require(config.block_size >= 1 && config.block_size <= 1024, "--block-size", config.block_size,
+          "1 to 1024");
+  require(config.max_num_seqs >= 1 && config.max_num_seqs <= 65536, "--max-num-seqs", config.max_num_seqs,
+          "1 to 65536");
+  require(config.max_num_batched_tokens >= 0 && config.max_num_batched_tokens <= (1 << 20),
+          "--max-num-batched-tokens", config.max_num_batched_tokens, "1 to 1048576, or 0 for the default");
+  require(config.max_model_len >= 0, "--max-model-len", config.max_model_len,
+          "positive, or 0 for the model's");
+  require(config.kv_cache_memory >= 0, "--kv-cache-memory", config.kv_cache_memory,
+          "positive, or 0 for the default");
+  require(config.long_prefill_token_threshold >= 0, "--long-prefill-token-threshold",
+          config.long_prefill_token_threshold, "positive, or 0 for none");
+  require(config.max_num_queued_requests >= 0, "--max-num-queued-reqs", config.max_num_queued_requests,
+          "0 or more");
 }
 
 }  // namespace
@@ -164,7 +170,8 @@ std::unique_ptr<LoadedModel> load_model(const EngineConfig& config, const LoadPr
   auto model = std::make_unique<LoadedModel>();
   model->source = ModelSource::resolve(config.model);
   // Tokenizer and weights are read at the same time.
-  auto tokenizer = std::async(std::launch::async, [&source = model->source] { return source.open_tokenizer(); });
+  auto tokenizer =
+      std::async(std::launch::async, [&source = model->source] { return source.open_tokenizer(); });
   model->runtime = LocalRuntime::load(model->source.open_checkpoint(),
                                       RuntimeOptions{.dtype = config.dtype,
                                                      .kv_cache_dtype = config.kv_cache_dtype,
@@ -172,8 +179,10 @@ std::unique_ptr<LoadedModel> load_model(const EngineConfig& config, const LoadPr
                                                      .max_model_len = config.max_model_len},
                                       progress);
   model->tokenizer = tokenizer.get();
-  model->chat_template = open_chat_template(model->tokenizer.get(), config.chat_template, model->source.name());
-  model->default_sampling = sampling_defaults(model->runtime->checkpoint().generation_config(), config.generation_config);
+  model->chat_template =
+      open_chat_template(model->tokenizer.get(), config.chat_template, model->source.name());
+  model->default_sampling =
+      sampling_defaults(model->runtime->checkpoint().generation_config(), config.generation_config);
 
   const LocalRuntime& runtime = *model->runtime;
   ModelInfo& info = model->info;

@@ -1,4 +1,5 @@
-// From an EngineConfig to a model that is ready to compute: files, tokenizer, template, weights, and the plan of the memory.
+// From an EngineConfig to a model that is ready to compute: files, tokenizer, template, weights, and the plan
+// of the memory.
 #pragma once
 
 #include <memory>
@@ -15,12 +16,13 @@
 
 namespace quire {
 
-// Everything an engine owns of a model. Members are destroyed in reverse order: the source, which others read in place, last.
+// Everything an engine owns of a model. Members are destroyed in reverse order: the source, which others read
+// in place, last.
 struct LoadedModel {
   ModelSource source;
-  std::unique_ptr<Tokenizer> tokenizer;         // null: no tokenizer files
+  std::unique_ptr<Tokenizer> tokenizer;  // null: no tokenizer files
   std::optional<ChatTemplate> chat_template;
-  std::unique_ptr<LocalRuntime> runtime;        // its executor is started
+  std::unique_ptr<LocalRuntime> runtime;  // its executor is started
   SamplingParams default_sampling;
   ModelInfo info;
   KvLayout layout;
@@ -39,7 +41,8 @@ struct LoadedText {
 // chat_template: a file that replaces the model's, or empty.
 LoadedText load_text(const std::string& model, const std::string& chat_template);
 
-// Bytes that this process may still take: free memory of the machine, or of its control group where that is less.
+// Bytes that this process may still take: free memory of the machine, or of its control group where that is
+// less.
 int64_t available_memory();
 
 // What the KV pool takes by default of so much free memory.

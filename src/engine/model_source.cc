@@ -14,7 +14,8 @@ namespace {
 
 std::string directory_name(const std::filesystem::path& dir) {
   const auto absolute = std::filesystem::weakly_canonical(dir);
-  return absolute.filename().empty() ? absolute.parent_path().filename().string() : absolute.filename().string();
+  return absolute.filename().empty() ? absolute.parent_path().filename().string()
+                                     : absolute.filename().string();
 }
 
 std::string_view as_text(std::span<const std::byte> bytes) {
@@ -24,18 +25,22 @@ std::string_view as_text(std::span<const std::byte> bytes) {
 }  // namespace
 
 std::string_view linked_bundle() {
-  return {quire_linked_bundle_begin, static_cast<size_t>(quire_linked_bundle_end - quire_linked_bundle_begin)};
+  return {quire_linked_bundle_begin,
+          static_cast<size_t>(quire_linked_bundle_end - quire_linked_bundle_begin)};
 }
 
 ModelSource ModelSource::resolve(const std::string& model) {
   ModelSource source;
   if (!model.empty()) {
     if (std::filesystem::is_regular_file(model)) {
-      throw Error(cat(model, ": is a file; a model is a directory with config.json, *.safetensors and tokenizer files"));
+      throw Error(cat(
+          model, ": is a file; a model is a directory with config.json, *.safetensors and tokenizer files"));
     }
     if (!std::filesystem::is_directory(model)) {
-      throw Error(cat(model, ": no such directory; give the path of a model directory from the Hugging Face hub, or no model "
-                             "at all for the embedded one"));
+      throw Error(cat(
+          model,
+          ": no such directory; give the path of a model directory from the Hugging Face hub, or no model "
+          "at all for the embedded one"));
     }
     source.directory_ = model;
     source.name_ = directory_name(source.directory_);

@@ -15,8 +15,8 @@ namespace quire {
 // Must outlive what was opened from it: bundled weights are read where they lie.
 class ModelSource {
  public:
-  // "" is the embedded model: the bundle at the end of the executable, else the one linked into the program. Throws Error where
-  // there is no such directory or no embedded model.
+  // "" is the embedded model: the bundle at the end of the executable, else the one linked into the program.
+  // Throws Error where there is no such directory or no embedded model.
   static ModelSource resolve(const std::string& model);
 
   const std::string& name() const { return name_; }

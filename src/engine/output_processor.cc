@@ -14,11 +14,12 @@ std::span<const TokenId> tail(std::span<const TokenId> ids, size_t count) {
 
 }  // namespace
 
-OutputProcessor::OutputProcessor(const Tokenizer* tokenizer, EngineMetrics& metrics, std::atomic<int32_t>& num_unstarted)
+OutputProcessor::OutputProcessor(const Tokenizer* tokenizer, EngineMetrics& metrics,
+                                 std::atomic<int32_t>& num_unstarted)
     : tokenizer_(tokenizer), metrics_(metrics), num_unstarted_(num_unstarted) {}
 
-void OutputProcessor::add(RequestId id, const SamplingParams& params, std::span<const TokenId> prompt, OutputSink sink,
-                          double arrival) {
+void OutputProcessor::add(RequestId id, const SamplingParams& params, std::span<const TokenId> prompt,
+                          OutputSink sink, double arrival) {
   Request& request = requests_[id];
   request.params = params;
   request.sink = std::move(sink);
@@ -28,7 +29,8 @@ void OutputProcessor::add(RequestId id, const SamplingParams& params, std::span<
     Sample& sample = request.samples.emplace_back(
         Sample{std::nullopt, StopChecker(params.stop, params.include_stop_str_in_output)});
     if (tokenizer_ != nullptr) {
-      sample.detokenizer.emplace(*tokenizer_, params.skip_special_tokens, params.spaces_between_special_tokens);
+      sample.detokenizer.emplace(*tokenizer_, params.skip_special_tokens,
+                                 params.spaces_between_special_tokens);
       sample.detokenizer->seed(tail(prompt, kDetokenizerContext));
     }
   }
@@ -115,7 +117,8 @@ void OutputProcessor::take_prompt_logprobs(Request& request, const PromptLogprob
   }
 }
 
-void OutputProcessor::finish_sample(Request& request, Sample& sample, CompletionDelta& delta, FinishReason reason) {
+void OutputProcessor::finish_sample(Request& request, Sample& sample, CompletionDelta& delta,
+                                    FinishReason reason) {
   const bool matched_stop_string = std::holds_alternative<std::string>(delta.stop_reason);
   if (sample.detokenizer && !matched_stop_string) {
     auto step = sample.stop_checker.append(sample.detokenizer->flush(), false);
@@ -147,7 +150,8 @@ void OutputProcessor::deliver() {
     if (it->second.num_finished == it->second.params.n) {
       int64_t num_generated = 0;
       for (const auto& sample : it->second.samples) num_generated += sample.num_tokens;
-      metrics_.observe_finished_request(it->second.times, it->second.num_prompt_tokens, num_generated, it->second.params);
+      metrics_.observe_finished_request(it->second.times, it->second.num_prompt_tokens, num_generated,
+                                        it->second.params);
       requests_.erase(it);
     }
   }

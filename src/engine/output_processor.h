@@ -1,4 +1,5 @@
-// From the scheduler's progress to what a request's owner sees: text, stop strings, log-probabilities, times. Engine thread only.
+// From the scheduler's progress to what a request's owner sees: text, stop strings, log-probabilities, times.
+// Engine thread only.
 #pragma once
 
 #include <atomic>
@@ -24,10 +25,12 @@ class OutputProcessor {
   OutputProcessor(const Tokenizer* tokenizer, EngineMetrics& metrics, std::atomic<int32_t>& num_unstarted);
 
   // Begins a request. `prompt` is looked at during the call only.
-  void add(RequestId request, const SamplingParams& params, std::span<const TokenId> prompt, OutputSink sink, double arrival);
+  void add(RequestId request, const SamplingParams& params, std::span<const TokenId> prompt, OutputSink sink,
+           double arrival);
   // The request was computed for the first time in a step that began at `now`.
   void mark_started(RequestId request, int32_t num_cached_tokens, double now);
-  // Takes one sample's progress. Returns true when its text reached a stop string, so that the scheduler must end the sample.
+  // Takes one sample's progress. Returns true when its text reached a stop string, so that the scheduler must
+  // end the sample.
   bool apply(const SequenceProgress& progress, double now);
   // Sends each request that has news one RequestOutput, and forgets those that are over.
   void deliver();
@@ -63,7 +66,8 @@ class OutputProcessor {
 
   CompletionDelta& delta_of(Request& request, int32_t index);
   // Appends the tokens' text to the delta; true when a stop string ended it.
-  bool append_tokens(Request& request, Sample& sample, CompletionDelta& delta, const SequenceProgress& progress);
+  bool append_tokens(Request& request, Sample& sample, CompletionDelta& delta,
+                     const SequenceProgress& progress);
   void take_prompt_logprobs(Request& request, const PromptLogprobs& chunk);
   void finish_sample(Request& request, Sample& sample, CompletionDelta& delta, FinishReason reason);
   void observe_tokens(Request& request, size_t num_new_tokens, double now);

@@ -1,5 +1,5 @@
-// Finds stop strings in a text that arrives piece by piece, and holds back what may still become one. One for each sample;
-// engine thread only.
+// Finds stop strings in a text that arrives piece by piece, and holds back what may still become one. One for
+// each sample; engine thread only.
 #pragma once
 
 #include <optional>

@@ -30,7 +30,8 @@ void BatchBuilder::build(const StepPlan& plan, SequenceStore& sequences, std::sp
   batch_.kv = kv;
 }
 
-void BatchBuilder::add_sequence(const ScheduledSequence& scheduled, int32_t index, const SequenceRecord& record) {
+void BatchBuilder::add_sequence(const ScheduledSequence& scheduled, int32_t index,
+                                const SequenceRecord& record) {
   const int32_t begin = scheduled.num_computed_tokens;
   const int32_t end = begin + scheduled.num_new_tokens;
   const auto& table = record.block_tables[0];

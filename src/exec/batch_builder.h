@@ -1,5 +1,5 @@
-// Lays the scheduled parts of many sequences one behind the other, as the kernels read them. Its vectors keep their
-// capacity, so a steady state allocates nothing.
+// Lays the scheduled parts of many sequences one behind the other, as the kernels read them. Its vectors keep
+// their capacity, so a steady state allocates nothing.
 #pragma once
 
 #include <cstdint>
@@ -28,7 +28,7 @@ class BatchBuilder {
 
   void build(const StepPlan& plan, SequenceStore& sequences, std::span<const KvCacheView> kv);
 
-  const ForwardBatch& batch() const { return batch_; }             // valid until the next build()
+  const ForwardBatch& batch() const { return batch_; }                  // valid until the next build()
   std::span<const LogitRow> logit_rows() const { return logit_rows_; }  // ascending rows
 
  private:

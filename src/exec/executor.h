@@ -1,5 +1,5 @@
-// Turns plans into tokens. An executor owns the device's state: weights, the KV pool, each sequence's tokens and sampling state.
-// The engine thread alone calls it. It knows no queue and no request: only sequences.
+// Turns plans into tokens. An executor owns the device's state: weights, the KV pool, each sequence's tokens
+// and sampling state. The engine thread alone calls it. It knows no queue and no request: only sequences.
 #pragma once
 
 #include "contract/step_plan.h"

@@ -8,8 +8,9 @@ KvLayout make_kv_layout(const ArchSpec& spec, DType dtype, int32_t block_size) {
   KvLayout layout;
   layout.block_size = block_size;
   const auto num_layers = static_cast<int32_t>(spec.num_layers);
-  layout.bytes_per_block = num_layers * kv_bytes_per_block(dtype, block_size, static_cast<int32_t>(spec.num_kv_heads),
-                                                           static_cast<int32_t>(spec.head_dim));
+  layout.bytes_per_block =
+      num_layers * kv_bytes_per_block(dtype, block_size, static_cast<int32_t>(spec.num_kv_heads),
+                                      static_cast<int32_t>(spec.head_dim));
   for (int32_t i = 0; i < num_layers; ++i) layout.groups[0].layers.push_back(i);
   return layout;
 }
@@ -17,8 +18,8 @@ KvLayout make_kv_layout(const ArchSpec& spec, DType dtype, int32_t block_size) {
 KvStore::KvStore(const ArchSpec& spec, DType dtype, const KvLayout& layout)
     : bytes_per_block_(layout.bytes_per_block),
       pool_(static_cast<size_t>(layout.bytes_per_block) * static_cast<size_t>(layout.num_blocks)) {
-  const int64_t layer_bytes = kv_bytes_per_block(dtype, layout.block_size, static_cast<int32_t>(spec.num_kv_heads),
-                                                 static_cast<int32_t>(spec.head_dim));
+  const int64_t layer_bytes = kv_bytes_per_block(
+      dtype, layout.block_size, static_cast<int32_t>(spec.num_kv_heads), static_cast<int32_t>(spec.head_dim));
   for (int64_t i = 0; i < spec.num_layers; ++i) {
     layers_.push_back(KvCacheView{.base = pool_.data(),
                                   .block_stride = bytes_per_block_,

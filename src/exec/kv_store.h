@@ -1,4 +1,5 @@
-// The bytes of the KV pool. The bookkeeping (kv/) says which block holds what; here are only the blocks. Owned by an executor.
+// The bytes of the KV pool. The bookkeeping (kv/) says which block holds what; here are only the blocks.
+// Owned by an executor.
 #pragma once
 
 #include <span>
@@ -14,7 +15,8 @@ namespace quire {
 
 class KvStore {
  public:
-  // Takes num_blocks * bytes_per_block of address space; pages are backed by memory as they are first written.
+  // Takes num_blocks * bytes_per_block of address space; pages are backed by memory as they are first
+  // written.
   KvStore(const ArchSpec& spec, DType dtype, const KvLayout& layout);
 
   // One view for each decoder layer.
@@ -28,8 +30,8 @@ class KvStore {
   std::vector<KvCacheView> layers_;
 };
 
-// How a model's cache is cut into blocks; num_blocks is left 0. All layers are in one full-attention group: a layer with a sliding
-// window keeps its whole past and reads only its window.
+// How a model's cache is cut into blocks; num_blocks is left 0. All layers are in one full-attention group: a
+// layer with a sliding window keeps its whole past and reads only its window.
 KvLayout make_kv_layout(const ArchSpec& spec, DType dtype, int32_t block_size);
 
 }  // namespace quire

@@ -8,15 +8,18 @@ namespace {
 // Logits are made and consumed for so many rows at a time, so that their memory does not grow with the batch.
 constexpr int64_t kLogitRowsAtOnce = 64;
 
-size_t kernel_workspace(const Model& model, const OpTable& ops, const ThreadPool& pool, const LocalExecutorOptions& options) {
+size_t kernel_workspace(const Model& model, const OpTable& ops, const ThreadPool& pool,
+                        const LocalExecutorOptions& options) {
   const ArchSpec& spec = model.spec();
-  return ops.workspace_bytes(options.max_num_batched_tokens, options.max_model_len, static_cast<int32_t>(spec.num_heads),
-                             static_cast<int32_t>(spec.head_dim), pool.num_threads());
+  return ops.workspace_bytes(options.max_num_batched_tokens, options.max_model_len,
+                             static_cast<int32_t>(spec.num_heads), static_cast<int32_t>(spec.head_dim),
+                             pool.num_threads());
 }
 
 }  // namespace
 
-LocalExecutor::LocalExecutor(const Model& model, const OpTable& ops, ThreadPool& pool, const LocalExecutorOptions& options)
+LocalExecutor::LocalExecutor(const Model& model, const OpTable& ops, ThreadPool& pool,
+                             const LocalExecutorOptions& options)
     : model_(model),
       pool_(pool),
       vocab_size_(static_cast<int32_t>(model.spec().vocab_size)),
@@ -36,7 +39,8 @@ int64_t LocalExecutor::workspace_bytes(const Model& model, const OpTable& ops, c
   const int64_t vocab_row = model.spec().vocab_size * static_cast<int64_t>(sizeof(float));
   // A sampler's workspace holds about six words for each entry of the vocabulary.
   return static_cast<int64_t>(kernel_workspace(model, ops, pool, options)) +
-         model.activation_bytes(options.max_num_batched_tokens) + (kLogitRowsAtOnce + 6 * pool.num_threads()) * vocab_row;
+         model.activation_bytes(options.max_num_batched_tokens) +
+         (kLogitRowsAtOnce + 6 * pool.num_threads()) * vocab_row;
 }
 
 void LocalExecutor::begin(const StepPlan& plan) {
@@ -73,13 +77,15 @@ void LocalExecutor::compute_rows(std::span<const LogitRow> rows, const TensorVie
   pool_.parallel_for(num_rows, 1, [&](int64_t begin, int64_t end, int thread) {
     for (int64_t i = begin; i < end; ++i) {
       const auto index = static_cast<size_t>(i);
-      process_row(rows[index], {logits.row<float>(i), static_cast<size_t>(vocab_size_)}, outcomes_[index], thread);
+      process_row(rows[index], {logits.row<float>(i), static_cast<size_t>(vocab_size_)}, outcomes_[index],
+                  thread);
     }
   });
   for (size_t i = 0; i < rows.size(); ++i) collect(rows[i], outcomes_[i]);
 }
 
-void LocalExecutor::process_row(const LogitRow& row, std::span<float> logits, RowOutcome& outcome, int thread) {
+void LocalExecutor::process_row(const LogitRow& row, std::span<float> logits, RowOutcome& outcome,
+                                int thread) {
   outcome.sampled.clear();
   outcome.failure.clear();
   const SeqId seq = plan_->scheduled[static_cast<size_t>(row.scheduled)].seq;
@@ -88,7 +94,8 @@ void LocalExecutor::process_row(const LogitRow& row, std::span<float> logits, Ro
   SamplerWorkspace& workspace = sampler_workspaces_[static_cast<size_t>(thread)];
   const int64_t next = int64_t{row.position} + 1;
   if (row.prompt) {
-    auto prompt = position_logprobs(logits, record.tokens[static_cast<size_t>(next)], *params.prompt_logprobs, workspace);
+    auto prompt = position_logprobs(logits, record.tokens[static_cast<size_t>(next)], *params.prompt_logprobs,
+                                    workspace);
     if (!prompt.ok()) {
       outcome.failure = prompt.failure().message;
       return;

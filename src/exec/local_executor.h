@@ -25,7 +25,8 @@ struct LocalExecutorOptions {
 class LocalExecutor : public Executor {
  public:
   // Takes all its memory here; a step allocates nothing of size. model, ops and pool outlive the executor.
-  LocalExecutor(const Model& model, const OpTable& ops, ThreadPool& pool, const LocalExecutorOptions& options);
+  LocalExecutor(const Model& model, const OpTable& ops, ThreadPool& pool,
+                const LocalExecutorOptions& options);
 
   void begin(const StepPlan& plan) override;
   const StepResult& finish() override;
@@ -56,7 +57,7 @@ class LocalExecutor : public Executor {
   Buffer workspace_;
   OpContext context_;
   ActivationBuffers activations_;
-  Buffer logits_;  // [kLogitRowsAtOnce, vocab_size] float32
+  Buffer logits_;                                     // [kLogitRowsAtOnce, vocab_size] float32
   std::vector<SamplerWorkspace> sampler_workspaces_;  // one a thread
   std::vector<int32_t> row_indices_;
   std::vector<RowOutcome> outcomes_;

@@ -21,15 +21,18 @@ std::optional<DType> float_dtype(const std::string& name, std::string_view flag)
 
 }  // namespace
 
-std::unique_ptr<LocalRuntime> LocalRuntime::load(std::unique_ptr<Checkpoint> checkpoint, const RuntimeOptions& options,
+std::unique_ptr<LocalRuntime> LocalRuntime::load(std::unique_ptr<Checkpoint> checkpoint,
+                                                 const RuntimeOptions& options,
                                                  const LoadProgress& progress) {
   const auto dtype = float_dtype(options.dtype, "--dtype");
   const auto kv_dtype = float_dtype(options.kv_cache_dtype, "--kv-cache-dtype");
-  if (options.threads < 0 || options.threads > 4096) throw Error(cat("--threads: ", options.threads, " is out of range"));
+  if (options.threads < 0 || options.threads > 4096)
+    throw Error(cat("--threads: ", options.threads, " is out of range"));
 
   const int64_t longest = parse_arch(checkpoint->config()).max_model_len;
   if (options.max_model_len > longest) {
-    throw Error(cat("--max-model-len ", options.max_model_len, ": the model is made for sequences of ", longest, " tokens at the most"));
+    throw Error(cat("--max-model-len ", options.max_model_len, ": the model is made for sequences of ",
+                    longest, " tokens at the most"));
   }
 
   std::unique_ptr<LocalRuntime> runtime(new LocalRuntime);
@@ -39,8 +42,9 @@ std::unique_ptr<LocalRuntime> LocalRuntime::load(std::unique_ptr<Checkpoint> che
   runtime->pool_ = std::make_unique<ThreadPool>(options.threads > 0 ? options.threads : available_cores());
   runtime->checkpoint_ = std::move(checkpoint);
   const OpContext packing{runtime->pool_.get(), {}};
-  runtime->model_ = Model::load(*runtime->checkpoint_, *isa.table, packing,
-                                ModelOptions{.dtype = dtype, .max_model_len = options.max_model_len}, progress);
+  runtime->model_ =
+      Model::load(*runtime->checkpoint_, *isa.table, packing,
+                  ModelOptions{.dtype = dtype, .max_model_len = options.max_model_len}, progress);
   runtime->kv_dtype_ = kv_dtype.value_or(runtime->model_->weight_dtype());
   return runtime;
 }
@@ -59,6 +63,8 @@ std::vector<std::string> compiled_isas() {
   return names;
 }
 
-std::string chosen_isa() { return std::string(select_cpu_isa().name); }
+std::string chosen_isa() {
+  return std::string(select_cpu_isa().name);
+}
 
 }  // namespace quire

@@ -1,5 +1,5 @@
-// All that computing needs in one process, in the order of its life: the instruction set, the threads, the weights, and at last an
-// executor once it is known how large the KV pool may be. Owned by the engine.
+// All that computing needs in one process, in the order of its life: the instruction set, the threads, the
+// weights, and at last an executor once it is known how large the KV pool may be. Owned by the engine.
 #pragma once
 
 #include <cstdint>
@@ -26,8 +26,8 @@ struct RuntimeOptions {
 class LocalRuntime {
  public:
   // Reads and packs the weights. Throws Error.
-  static std::unique_ptr<LocalRuntime> load(std::unique_ptr<Checkpoint> checkpoint, const RuntimeOptions& options,
-                                            const LoadProgress& progress);
+  static std::unique_ptr<LocalRuntime> load(std::unique_ptr<Checkpoint> checkpoint,
+                                            const RuntimeOptions& options, const LoadProgress& progress);
 
   const Model& model() const { return *model_; }
   const ArchSpec& spec() const { return model_->spec(); }
@@ -57,8 +57,8 @@ class LocalRuntime {
   std::unique_ptr<LocalExecutor> executor_;
 };
 
-// The instruction sets compiled in, lowest first, and the one this process uses. Throws Error where QUIRE_CPU_ISA names one that
-// the machine cannot run.
+// The instruction sets compiled in, lowest first, and the one this process uses. Throws Error where
+// QUIRE_CPU_ISA names one that the machine cannot run.
 std::vector<std::string> compiled_isas();
 std::string chosen_isa();
 

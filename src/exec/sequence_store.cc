@@ -11,13 +11,14 @@ SequenceStore::SequenceStore(int32_t num_groups, int32_t vocab_size)
 void SequenceStore::apply(const StepPlan& plan) {
   for (const SeqId seq : plan.finished) records_.erase(seq);
   for (const auto& init : plan.inits) {
-    records_[init.seq] = std::make_unique<SequenceRecord>(SequenceRecord{
-        .tokens = init.prompt_token_ids,
-        .num_prompt_tokens = static_cast<int32_t>(init.prompt_token_ids.size()),
-        .block_tables = std::vector<std::vector<BlockId>>(static_cast<size_t>(num_groups_)),
-        .sampling = SamplingState(init.sampling, init.prompt_token_ids, init.end_token_ids, init.seed, 0, vocab_size_),
-        .end_token_ids = init.end_token_ids,
-        .seed = init.seed});
+    records_[init.seq] = std::make_unique<SequenceRecord>(
+        SequenceRecord{.tokens = init.prompt_token_ids,
+                       .num_prompt_tokens = static_cast<int32_t>(init.prompt_token_ids.size()),
+                       .block_tables = std::vector<std::vector<BlockId>>(static_cast<size_t>(num_groups_)),
+                       .sampling = SamplingState(init.sampling, init.prompt_token_ids, init.end_token_ids,
+                                                 init.seed, 0, vocab_size_),
+                       .end_token_ids = init.end_token_ids,
+                       .seed = init.seed});
   }
   for (const auto& update : plan.block_table_updates) {
     auto& table = at(update.seq).block_tables[static_cast<size_t>(update.group)];
@@ -29,17 +30,19 @@ void SequenceStore::apply(const StepPlan& plan) {
 
 void SequenceStore::fork(SeqId parent, SeqId child, int32_t sample_index) {
   const SequenceRecord& from = at(parent);
-  records_[child] = std::make_unique<SequenceRecord>(SequenceRecord{.tokens = from.tokens,
-                                                                    .num_prompt_tokens = from.num_prompt_tokens,
-                                                                    .block_tables = from.block_tables,
-                                                                    .sampling = from.sampling.fork(sample_index),
-                                                                    .end_token_ids = from.end_token_ids,
-                                                                    .seed = from.seed});
+  records_[child] =
+      std::make_unique<SequenceRecord>(SequenceRecord{.tokens = from.tokens,
+                                                      .num_prompt_tokens = from.num_prompt_tokens,
+                                                      .block_tables = from.block_tables,
+                                                      .sampling = from.sampling.fork(sample_index),
+                                                      .end_token_ids = from.end_token_ids,
+                                                      .seed = from.seed});
 }
 
 SequenceRecord& SequenceStore::at(SeqId seq) {
   const auto it = records_.find(seq);
-  if (it == records_.end()) throw Error(cat("internal error: the plan names sequence ", seq, ", which is not known"));
+  if (it == records_.end())
+    throw Error(cat("internal error: the plan names sequence ", seq, ", which is not known"));
   return *it->second;
 }
 

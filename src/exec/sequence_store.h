@@ -1,4 +1,5 @@
-// What an executor remembers of each sequence between steps: its tokens, its block tables, its sampling state.
+// What an executor remembers of each sequence between steps: its tokens, its block tables, its sampling
+// state.
 #pragma once
 
 #include <memory>

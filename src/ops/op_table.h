@@ -1,12 +1,15 @@
-// Every operation that a model is made of, as a table of functions: one table for each device and instruction set. Models call
-// through the table and never learn where they run. The tables are built by backends/; ops/reference.h is the plain one
-// that the others are tested against.
+// Every operation that a model is made of, as a table of functions: one table for each device and instruction
+// set. Models call through the table and never learn where they run. The tables are built by backends/;
+// ops/reference.h is the plain one that the others are tested against.
 //
 // Contract of every entry:
-// - Activations are float32 views [rows, ...] whose rows may be strided. `out` never overlaps an input unless it says so.
+// - Activations are float32 views [rows, ...] whose rows may be strided. `out` never overlaps an input unless
+// it says so.
 // - Shapes are checked by the caller once (ops/checks.h), not in the kernels.
-// - An output element's value depends only on its own row (and, in attention, on the sequence's earlier rows), never on how
-//   many rows there are, on their order, or on the number of threads: the order of every sum is fixed by the element.
+// - An output element's value depends only on its own row (and, in attention, on the sequence's earlier
+// rows), never on how
+//   many rows there are, on their order, or on the number of threads: the order of every sum is fixed by the
+//   element.
 // - No entry allocates or makes a system call beyond waking the pool's threads.
 #pragma once
 
@@ -22,17 +25,19 @@ class ThreadPool;
 
 // What an op runs with. Owned by the executor; one step at a time uses it.
 struct OpContext {
-  ThreadPool* pool = nullptr;       // null: the calling thread alone
-  std::span<std::byte> workspace;   // scratch of at least OpTable::workspace_bytes(); contents mean nothing between calls
+  ThreadPool* pool = nullptr;  // null: the calling thread alone
+  std::span<std::byte>
+      workspace;  // scratch of at least OpTable::workspace_bytes(); contents mean nothing between calls
 };
 
-// A weight matrix W [n, k] in the layout that one table's `linear` reads. Made by OpTable::pack_linear of the same table.
+// A weight matrix W [n, k] in the layout that one table's `linear` reads. Made by OpTable::pack_linear of the
+// same table.
 struct PackedLinear {
   WeightFormat format;
-  int64_t n = 0;   // output features
-  int64_t k = 0;   // input features
-  Buffer data;     // the packed weights; the layout is the table's own business
-  Buffer bias;     // float32 [n], or empty
+  int64_t n = 0;  // output features
+  int64_t k = 0;  // input features
+  Buffer data;    // the packed weights; the layout is the table's own business
+  Buffer bias;    // float32 [n], or empty
 };
 
 enum class Activation : uint8_t { kSilu, kGelu, kGeluTanh, kRelu };
@@ -45,11 +50,12 @@ enum class RopeStyle : uint8_t {
 // One layer's part of the KV pool. Element order inside a block is the table's own business; bytes are not:
 // a block holds keys and values of block_size tokens for each layer, so whole blocks can be copied as bytes.
 struct KvCacheView {
-  std::byte* base = nullptr;        // block 0 of the pool
-  int64_t block_stride = 0;         // bytes from one block to the next
-  int64_t layer_offset = 0;         // bytes from a block's begin to this layer's keys; its values follow them directly
-  DType dtype = DType::kF32;        // kF32, kBF16 or kF16
-  int32_t block_size = 0;           // tokens
+  std::byte* base = nullptr;  // block 0 of the pool
+  int64_t block_stride = 0;   // bytes from one block to the next
+  int64_t layer_offset =
+      0;  // bytes from a block's begin to this layer's keys; its values follow them directly
+  DType dtype = DType::kF32;  // kF32, kBF16 or kF16
+  int32_t block_size = 0;     // tokens
   int32_t num_kv_heads = 0;
   int32_t head_dim = 0;
 };
@@ -59,70 +65,82 @@ inline int64_t kv_bytes_per_block(DType dtype, int32_t block_size, int32_t num_k
   return 2 * int64_t{block_size} * num_kv_heads * head_dim * static_cast<int64_t>(dtype_size(dtype));
 }
 
-// The sequences of a step, flat. Built once a step, read by every layer. Query row r of sequence s (cu_seqlens_q[s] <= r <
-// cu_seqlens_q[s + 1]) stands at position seq_lens[s] - (cu_seqlens_q[s + 1] - r) and sees positions 0 up to its own.
+// The sequences of a step, flat. Built once a step, read by every layer. Query row r of sequence s
+// (cu_seqlens_q[s] <= r < cu_seqlens_q[s + 1]) stands at position seq_lens[s] - (cu_seqlens_q[s + 1] - r) and
+// sees positions 0 up to its own.
 struct AttentionBatch {
   int32_t num_seqs = 0;
-  std::span<const int32_t> cu_seqlens_q;         // [num_seqs + 1]
-  std::span<const int32_t> seq_lens;             // [num_seqs] tokens in the cache, this step's included
-  std::span<const int32_t> block_table_indptr;   // [num_seqs + 1]
-  std::span<const int32_t> block_table;          // [block_table_indptr[num_seqs]] block ids, CSR
+  std::span<const int32_t> cu_seqlens_q;        // [num_seqs + 1]
+  std::span<const int32_t> seq_lens;            // [num_seqs] tokens in the cache, this step's included
+  std::span<const int32_t> block_table_indptr;  // [num_seqs + 1]
+  std::span<const int32_t> block_table;         // [block_table_indptr[num_seqs]] block ids, CSR
 };
 
 struct AttentionParams {
-  float scale = 1.0F;       // multiplies q.k
-  int32_t window = 0;       // sliding window in tokens (a query sees itself and window - 1 before it); 0: none
+  float scale = 1.0F;  // multiplies q.k
+  int32_t window = 0;  // sliding window in tokens (a query sees itself and window - 1 before it); 0: none
   float logit_softcap = 0;  // cap * tanh(score / cap); 0: none
 };
 
 struct OpTable {
   const char* name = "";  // "reference", "avx2", ...
 
-  // Scratch the entries need at most, for a step of max_tokens rows, max_seq_len positions and these head counts.
-  size_t (*workspace_bytes)(int64_t max_tokens, int64_t max_seq_len, int32_t num_heads, int32_t head_dim, int threads);
+  // Scratch the entries need at most, for a step of max_tokens rows, max_seq_len positions and these head
+  // counts.
+  size_t (*workspace_bytes)(int64_t max_tokens, int64_t max_seq_len, int32_t num_heads, int32_t head_dim,
+                            int threads);
 
-  // Packs the rows of `parts` ([n_i, k] each, float32, bfloat16 or float16, all with one k) one below the other into one
-  // matrix stored in `format`. Conversions round to nearest even.
+  // Packs the rows of `parts` ([n_i, k] each, float32, bfloat16 or float16, all with one k) one below the
+  // other into one matrix stored in `format`. Conversions round to nearest even.
   PackedLinear (*pack_linear)(const OpContext&, std::span<const TensorView> parts, WeightFormat format);
 
-  // out[m, n] = x[m, :] . w[n, :] (+ bias[n]) (+ residual[m, n] when residual.data; residual may be out itself).
+  // out[m, n] = x[m, :] . w[n, :] (+ bias[n]) (+ residual[m, n] when residual.data; residual may be out
+  // itself).
   void (*linear)(const OpContext&, const TensorView& out, const TensorView& x, const PackedLinear& w,
                  const TensorView& residual);
 
   // out[i, :] = table[ids[i], :], converted to float32. table: [vocab, hidden] float32, bfloat16 or float16.
-  void (*embedding)(const OpContext&, const TensorView& out, const TensorView& table, std::span<const int32_t> ids);
+  void (*embedding)(const OpContext&, const TensorView& out, const TensorView& table,
+                    std::span<const int32_t> ids);
   // The same out of a packed matrix (tied embeddings are stored once).
-  void (*embedding_packed)(const OpContext&, const TensorView& out, const PackedLinear& table, std::span<const int32_t> ids);
+  void (*embedding_packed)(const OpContext&, const TensorView& out, const PackedLinear& table,
+                           std::span<const int32_t> ids);
 
-  // out = x / sqrt(mean(x^2) + eps) * (weight + weight_offset), over the last dimension of size weight.shape[0]; x [rows, d] or
-  // [rows, heads, d] (each head by itself). weight float32. out may be x.
-  void (*rms_norm)(const OpContext&, const TensorView& out, const TensorView& x, const TensorView& weight, float eps,
-                   float weight_offset);
+  // out = x / sqrt(mean(x^2) + eps) * (weight + weight_offset), over the last dimension of size
+  // weight.shape[0]; x [rows, d] or [rows, heads, d] (each head by itself). weight float32. out may be x.
+  void (*rms_norm)(const OpContext&, const TensorView& out, const TensorView& x, const TensorView& weight,
+                   float eps, float weight_offset);
   // out = (x - mean) / sqrt(var + eps) * weight + bias; bias.data may be null. out may be x.
   void (*layer_norm)(const OpContext&, const TensorView& out, const TensorView& x, const TensorView& weight,
                      const TensorView& bias, float eps);
 
-  // Turns x [rows, heads, head_dim] in place; the first rotary_dim dimensions of each head. cos_sin [max_positions, rotary_dim]
-  // float32: rotary_dim/2 cosines, then rotary_dim/2 sines (attention factor multiplied in).
-  void (*rope)(const OpContext&, const TensorView& x, std::span<const int32_t> positions, const TensorView& cos_sin,
-               RopeStyle style);
+  // Turns x [rows, heads, head_dim] in place; the first rotary_dim dimensions of each head. cos_sin
+  // [max_positions, rotary_dim] float32: rotary_dim/2 cosines, then rotary_dim/2 sines (attention factor
+  // multiplied in).
+  void (*rope)(const OpContext&, const TensorView& x, std::span<const int32_t> positions,
+               const TensorView& cos_sin, RopeStyle style);
 
-  // Stores k and v [rows, num_kv_heads, head_dim] at slots (block id * block_size + offset; -1 skips the row).
+  // Stores k and v [rows, num_kv_heads, head_dim] at slots (block id * block_size + offset; -1 skips the
+  // row).
   void (*kv_write)(const OpContext&, const KvCacheView& cache, const TensorView& k, const TensorView& v,
                    std::span<const int64_t> slot_mapping);
-  // out, q: [rows, num_heads, head_dim]. Softmax attention over the cache (which holds this step's keys already). num_heads is
-  // a multiple of cache.num_kv_heads; query head h reads key head h / (num_heads / num_kv_heads).
-  void (*paged_attention)(const OpContext&, const TensorView& out, const TensorView& q, const KvCacheView& cache,
-                          const AttentionBatch& batch, const AttentionParams& params);
+  // out, q: [rows, num_heads, head_dim]. Softmax attention over the cache (which holds this step's keys
+  // already). num_heads is a multiple of cache.num_kv_heads; query head h reads key head h / (num_heads /
+  // num_kv_heads).
+  void (*paged_attention)(const OpContext&, const TensorView& out, const TensorView& q,
+                          const KvCacheView& cache, const AttentionBatch& batch,
+                          const AttentionParams& params);
 
   // out[r, i] = act(gate_up[r, i]) * gate_up[r, d + i]; gate_up [rows, 2 d], out [rows, d].
-  void (*gated_activation)(const OpContext&, const TensorView& out, const TensorView& gate_up, Activation act);
+  void (*gated_activation)(const OpContext&, const TensorView& out, const TensorView& gate_up,
+                           Activation act);
   // x = act(x), in place.
   void (*activation)(const OpContext&, const TensorView& x, Activation act);
   // x += y.
   void (*add)(const OpContext&, const TensorView& x, const TensorView& y);
   // out[i, :] = x[rows[i], :].
-  void (*gather_rows)(const OpContext&, const TensorView& out, const TensorView& x, std::span<const int32_t> rows);
+  void (*gather_rows)(const OpContext&, const TensorView& out, const TensorView& x,
+                      std::span<const int32_t> rows);
   // x = cap * tanh(x / cap), in place, after x *= scale.
   void (*scale_softcap)(const OpContext&, const TensorView& x, float scale, float cap);
 };

@@ -60,7 +60,8 @@ uint16_t f32_to_f16(float v) {
   if (magnitude > 0x7f800000U) return static_cast<uint16_t>(sign | 0x7e00U);
   if (magnitude >= 0x477ff000U) return static_cast<uint16_t>(sign | 0x7c00U);  // rounds past 65504
   if (magnitude < 0x38800000U) {
-    // Below 2^-14: a multiple of 2^-24. Adding 0.5 puts that unit in the last place, so the FPU rounds to even.
+    // Below 2^-14: a multiple of 2^-24. Adding 0.5 puts that unit in the last place, so the FPU rounds to
+    // even.
     const float shifted = std::bit_cast<float>(magnitude) + 0.5F;
     return static_cast<uint16_t>(sign | (std::bit_cast<uint32_t>(shifted) - 0x3f000000U));
   }

@@ -14,18 +14,30 @@ enum class DType : uint8_t { kF64, kF32, kBF16, kF16, kI64, kI32, kI16, kI8, kU8
 // Bytes of one element.
 constexpr size_t dtype_size(DType t) {
   switch (t) {
-    case DType::kF64: case DType::kI64: return 8;
-    case DType::kF32: case DType::kI32: return 4;
-    case DType::kBF16: case DType::kF16: case DType::kI16: return 2;
-    case DType::kI8: case DType::kU8: case DType::kBool: return 1;
+    case DType::kF64:
+    case DType::kI64:
+      return 8;
+    case DType::kF32:
+    case DType::kI32:
+      return 4;
+    case DType::kBF16:
+    case DType::kF16:
+    case DType::kI16:
+      return 2;
+    case DType::kI8:
+    case DType::kU8:
+    case DType::kBool:
+      return 1;
   }
   return 0;
 }
 
-std::string_view dtype_name(DType t);                             // "float32", "bfloat16", ...
-std::optional<DType> dtype_from_name(std::string_view name);      // the same, and safetensors' "F32", "BF16", ...
+std::string_view dtype_name(DType t);                         // "float32", "bfloat16", ...
+std::optional<DType> dtype_from_name(std::string_view name);  // the same, and safetensors' "F32", "BF16", ...
 
-inline float bf16_to_f32(uint16_t v) { return std::bit_cast<float>(static_cast<uint32_t>(v) << 16); }
+inline float bf16_to_f32(uint16_t v) {
+  return std::bit_cast<float>(static_cast<uint32_t>(v) << 16);
+}
 
 // Round to nearest even; NaN stays NaN.
 inline uint16_t f32_to_bf16(float v) {

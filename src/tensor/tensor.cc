@@ -8,7 +8,8 @@
 
 namespace quire {
 
-Shape::Shape(std::initializer_list<int64_t> dims) : Shape(std::span<const int64_t>(dims.begin(), dims.size())) {}
+Shape::Shape(std::initializer_list<int64_t> dims)
+    : Shape(std::span<const int64_t>(dims.begin(), dims.size())) {}
 
 Shape::Shape(std::span<const int64_t> dims) {
   if (dims.size() > kMaxRank) {
@@ -43,7 +44,9 @@ Buffer::Buffer(size_t bytes) : size_(bytes) {
   data_ = std::unique_ptr<std::byte, Unmap>(static_cast<std::byte*>(p), Unmap(bytes));
 }
 
-void Buffer::Unmap::operator()(std::byte* p) const { munmap(p, bytes); }
+void Buffer::Unmap::operator()(std::byte* p) const {
+  munmap(p, bytes);
+}
 
 int64_t TensorView::row_size() const {
   int64_t n = 1;
@@ -63,11 +66,13 @@ TensorView column_slice(const TensorView& view, int64_t begin, int64_t end) {
 }
 
 TensorView row_slice(const TensorView& view, int64_t begin, int64_t end) {
-  auto* bytes = static_cast<std::byte*>(view.data) + static_cast<size_t>(begin * view.row_stride) * dtype_size(view.dtype);
+  auto* bytes = static_cast<std::byte*>(view.data) +
+                static_cast<size_t>(begin * view.row_stride) * dtype_size(view.dtype);
   std::array<int64_t, Shape::kMaxRank> dims = {};
   for (int i = 0; i < view.shape.rank(); ++i) dims[static_cast<size_t>(i)] = view.shape[i];
   dims[0] = end - begin;
-  return TensorView{bytes, view.dtype, Shape(std::span<const int64_t>(dims.data(), static_cast<size_t>(view.shape.rank()))),
+  return TensorView{bytes, view.dtype,
+                    Shape(std::span<const int64_t>(dims.data(), static_cast<size_t>(view.shape.rank()))),
                     view.row_stride};
 }
 

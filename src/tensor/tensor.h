@@ -45,9 +45,13 @@ class Buffer {
   const std::byte* data() const { return data_.get(); }
   size_t size() const { return size_; }
   template <typename T>
-  T* as() { return reinterpret_cast<T*>(data_.get()); }
+  T* as() {
+    return reinterpret_cast<T*>(data_.get());
+  }
   template <typename T>
-  const T* as() const { return reinterpret_cast<const T*>(data_.get()); }
+  const T* as() const {
+    return reinterpret_cast<const T*>(data_.get());
+  }
 
  private:
   struct Unmap {
@@ -60,8 +64,9 @@ class Buffer {
   size_t size_ = 0;
 };
 
-// A tensor in somebody else's memory. Rows (the outermost dimension) may be strided, all inside a row is contiguous.
-// Whether the elements may be written is a matter of the function that takes the view (`out`, `inout`, `in`).
+// A tensor in somebody else's memory. Rows (the outermost dimension) may be strided, all inside a row is
+// contiguous. Whether the elements may be written is a matter of the function that takes the view (`out`,
+// `inout`, `in`).
 struct TensorView {
   void* data = nullptr;
   DType dtype = DType::kF32;
@@ -71,9 +76,13 @@ struct TensorView {
   int64_t rows() const { return shape.rank() == 0 ? 1 : shape[0]; }
   int64_t row_size() const;  // elements in a row
   template <typename T>
-  T* as() const { return static_cast<T*>(data); }
+  T* as() const {
+    return static_cast<T*>(data);
+  }
   template <typename T>
-  T* row(int64_t i) const { return static_cast<T*>(data) + i * row_stride; }
+  T* row(int64_t i) const {
+    return static_cast<T*>(data) + i * row_stride;
+  }
 };
 
 // A contiguous view.

@@ -1,4 +1,5 @@
-// Written by tools/make_unicode_tables.py: Unicode 16.0.0 categories, and the sets of older tables that `tokenizers` uses.
+// Written by tools/make_unicode_tables.py: Unicode 16.0.0 categories, and the sets of older tables that
+// `tokenizers` uses.
 #include "text/unicode/tables.h"
 
 namespace quire::unicode::tables {

@@ -1,5 +1,5 @@
-// The generated character tables (tables.cc, written by tools/make_unicode_tables.py). Two-stage: index by code point / 128,
-// then block * 128 + code point % 128.
+// The generated character tables (tables.cc, written by tools/make_unicode_tables.py). Two-stage: index by
+// code point / 128, then block * 128 + code point % 128.
 #pragma once
 
 #include <cstddef>

@@ -8,11 +8,14 @@
 namespace quire {
 namespace {
 
-EngineOptions small() { return {.kv_cache_memory = 32 << 20, .threads = 1}; }
+EngineOptions small() {
+  return {.kv_cache_memory = 32 << 20, .threads = 1};
+}
 
 TEST(Llm, GeneratesInTheOrderOfThePrompts) {
   LLM llm(small());
-  const auto outputs = llm.generate({"Once upon a time", "The dog", "A cat"}, {.max_tokens = 12, .temperature = 0});
+  const auto outputs =
+      llm.generate({"Once upon a time", "The dog", "A cat"}, {.max_tokens = 12, .temperature = 0});
   ASSERT_EQ(outputs.size(), 3U);
   EXPECT_EQ(outputs[1].prompt, "The dog");
   for (const auto& output : outputs) {
@@ -108,7 +111,8 @@ TEST(Llm, CallsOfSeveralThreadsRunTogether) {
   const auto expected = llm.generate({"The dog"}, params)[0].outputs[0].text;
   std::vector<std::future<std::string>> texts;
   for (int i = 0; i < 8; ++i) {
-    texts.push_back(std::async(std::launch::async, [&] { return llm.generate({"The dog"}, params)[0].outputs[0].text; }));
+    texts.push_back(
+        std::async(std::launch::async, [&] { return llm.generate({"The dog"}, params)[0].outputs[0].text; }));
   }
   for (auto& text : texts) EXPECT_EQ(text.get(), expected);
 }

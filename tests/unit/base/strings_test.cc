@@ -6,8 +6,10 @@ namespace quire {
 namespace {
 
 TEST(Strings, CatWritesEachKindAsAPersonWould) {
-  EXPECT_EQ(cat("the prompt has ", 5003, " tokens, ", 0.5, ' ', true), "the prompt has 5003 tokens, 0.5 true");
-  EXPECT_EQ(cat(std::string("a"), std::string_view("b"), int64_t{-7}, uint64_t{18446744073709551615U}), "ab-718446744073709551615");
+  EXPECT_EQ(cat("the prompt has ", 5003, " tokens, ", 0.5, ' ', true),
+            "the prompt has 5003 tokens, 0.5 true");
+  EXPECT_EQ(cat(std::string("a"), std::string_view("b"), int64_t{-7}, uint64_t{18446744073709551615U}),
+            "ab-718446744073709551615");
 }
 
 TEST(Strings, SizesAreReadWithBinaryAndDecimalUnits) {
@@ -21,7 +23,8 @@ TEST(Strings, SizesAreReadWithBinaryAndDecimalUnits) {
 }
 
 TEST(Strings, WhatIsNoSizeIsRefused) {
-  for (const char* text : {"", "GiB", "-1", "4XB", "4GiBs", "nan", "1e30T", "four"}) EXPECT_EQ(parse_bytes(text), -1) << text;
+  for (const char* text : {"", "GiB", "-1", "4XB", "4GiBs", "nan", "1e30T", "four"})
+    EXPECT_EQ(parse_bytes(text), -1) << text;
 }
 
 TEST(Strings, BytesAreWrittenWithAUnit) {

@@ -24,7 +24,9 @@ class ConfigFile : public testing::Test {
     all.erase(std::remove(all.begin(), all.end(), "--config"), all.end());
     return all;
   }
-  std::string path_ = (std::filesystem::temp_directory_path() / ("quire_flags_" + std::to_string(::getpid()) + ".yaml")).string();
+  std::string path_ =
+      (std::filesystem::temp_directory_path() / ("quire_flags_" + std::to_string(::getpid()) + ".yaml"))
+          .string();
 };
 
 TEST_F(ConfigFile, GivesWhatTheCommandLineDoesNot) {
@@ -33,14 +35,17 @@ TEST_F(ConfigFile, GivesWhatTheCommandLineDoesNot) {
 }
 
 TEST_F(ConfigFile, KnowsSwitchesListsAndUnderscores) {
-  EXPECT_EQ(with("enable_prefix_caching: false\nignore_eos: true\nstop: [a, b]\nstrict-params: false\n", {"generate"}),
-            (std::vector<std::string>{"generate", "--no-enable-prefix-caching", "--ignore-eos", "--stop=a", "--stop=b"}));
+  EXPECT_EQ(with("enable_prefix_caching: false\nignore_eos: true\nstop: [a, b]\nstrict-params: false\n",
+                 {"generate"}),
+            (std::vector<std::string>{"generate", "--no-enable-prefix-caching", "--ignore-eos", "--stop=a",
+                                      "--stop=b"}));
 }
 
 TEST_F(ConfigFile, NamesTheModelUnlessTheCommandLineDoes) {
   EXPECT_EQ(with("model: dir/a\n", {"serve"}), (std::vector<std::string>{"serve", "dir/a"}));
   EXPECT_EQ(with("model: dir/a\n", {"serve", "dir/b"}), (std::vector<std::string>{"serve", "dir/b"}));
-  EXPECT_EQ(with("model: dir/a\n", {"bench", "latency"}), (std::vector<std::string>{"bench", "latency", "dir/a"}));
+  EXPECT_EQ(with("model: dir/a\n", {"bench", "latency"}),
+            (std::vector<std::string>{"bench", "latency", "dir/a"}));
 }
 
 TEST_F(ConfigFile, BrokenFilesAreErrorsThatNameThem) {
@@ -59,13 +64,12 @@ TEST(Prompts, LinesOfText) {
 }
 
 TEST(Prompts, JsonLinesWithSamplingFields) {
-  std::istringstream in(
-      R"({"prompt": "a", "temperature": 0, "stop": "x", "logit_bias": {"7": -3}})"
-      "\n\n"
-      R"({"prompt_token_ids": [1, 2], "n": 3, "seed": 9, "stop": ["y", "z"]})"
-      "\n"
-      R"({"messages": [{"role": "user", "content": "hi"}]})"
-      "\n");
+  std::istringstream in(R"({"prompt": "a", "temperature": 0, "stop": "x", "logit_bias": {"7": -3}})"
+                        "\n\n"
+                        R"({"prompt_token_ids": [1, 2], "n": 3, "seed": 9, "stop": ["y", "z"]})"
+                        "\n"
+                        R"({"messages": [{"role": "user", "content": "hi"}]})"
+                        "\n");
   const auto entries = read_json_prompts(in, "f", {});
   ASSERT_EQ(entries.size(), 3U);
   EXPECT_EQ(entries[0].params.temperature, 0.0F);

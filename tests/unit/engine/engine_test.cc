@@ -139,7 +139,8 @@ TEST_F(EngineTest, AbortEndsWithinAStepAndFreesTheBlocks) {
 }
 
 TEST_F(EngineTest, SecondEqualPromptComesFromTheCache) {
-  GenerateRequest request = greedy(*engine_, "Once upon a time there was a little girl who lived in a small house by the sea.", 4);
+  GenerateRequest request =
+      greedy(*engine_, "Once upon a time there was a little girl who lived in a small house by the sea.", 4);
   const Answer first = test::ask(*engine_, request);
   const Answer second = test::ask(*engine_, request);
   EXPECT_EQ(first.num_cached_tokens, 0);
@@ -166,8 +167,11 @@ TEST_F(EngineTest, StatisticsCountWhatHappened) {
   EXPECT_EQ(stats.num_running, 0);
   EXPECT_EQ(stats.num_waiting, 0);
   const std::string page = engine_->metrics().render();
-  EXPECT_NE(page.find("vllm:generation_tokens_total{model_name=\"quire-tiny\",engine=\"0\"} 10\n"), std::string::npos) << page;
-  EXPECT_NE(page.find("quire:request_success_total{model_name=\"quire-tiny\",engine=\"0\",finished_reason=\"length\"} 1\n"),
+  EXPECT_NE(page.find("vllm:generation_tokens_total{model_name=\"quire-tiny\",engine=\"0\"} 10\n"),
+            std::string::npos)
+      << page;
+  EXPECT_NE(page.find("quire:request_success_total{model_name=\"quire-tiny\",engine=\"0\",finished_reason="
+                      "\"length\"} 1\n"),
             std::string::npos);
 }
 

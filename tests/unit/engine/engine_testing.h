@@ -99,12 +99,14 @@ inline Answer ask(Engine& engine, GenerateRequest request) {
 inline std::vector<TokenId> random_prompt(uint64_t seed, int length, int vocab_size) {
   std::vector<TokenId> ids;
   for (int i = 0; i < length; ++i) {
-    ids.push_back(static_cast<TokenId>(mix64(seed * 1000003 + static_cast<uint64_t>(i)) % static_cast<uint64_t>(vocab_size)));
+    ids.push_back(static_cast<TokenId>(mix64(seed * 1000003 + static_cast<uint64_t>(i)) %
+                                       static_cast<uint64_t>(vocab_size)));
   }
   return ids;
 }
 
-inline void expect_same_logprobs(const std::vector<PositionLogprobs>& a, const std::vector<PositionLogprobs>& b) {
+inline void expect_same_logprobs(const std::vector<PositionLogprobs>& a,
+                                 const std::vector<PositionLogprobs>& b) {
   const auto bits = [](float v) { return std::bit_cast<uint32_t>(v); };
   ASSERT_EQ(a.size(), b.size());
   for (size_t i = 0; i < a.size(); ++i) {

@@ -1,5 +1,5 @@
-// A request's tokens and log-probabilities are bitwise the same whatever else happens: alone, in company, in any chunking, after a
-// prefix hit, after preemption, with any number of threads, on every instruction set.
+// A request's tokens and log-probabilities are bitwise the same whatever else happens: alone, in company, in
+// any chunking, after a prefix hit, after preemption, with any number of threads, on every instruction set.
 #include <chrono>
 #include <thread>
 
@@ -16,9 +16,9 @@ constexpr int kNumRequests = 32;
 
 struct Setting {
   const char* name;
-  int32_t chunk = 0;        // tokens of one sequence in a step; 0: no limit
+  int32_t chunk = 0;  // tokens of one sequence in a step; 0: no limit
   int32_t threads = 1;
-  int64_t kv_memory = 0;    // small: forces preemption
+  int64_t kv_memory = 0;  // small: forces preemption
   bool prefix_caching = false;
 };
 
@@ -33,11 +33,13 @@ EngineConfig config_of(const std::string& model, const Setting& setting) {
   return config;
 }
 
-// A mix: greedy and sampled, short and long, with penalties, with several samples, with log-probabilities of the prompt.
+// A mix: greedy and sampled, short and long, with penalties, with several samples, with log-probabilities of
+// the prompt.
 GenerateRequest make_request(int i, const ModelInfo& model) {
   GenerateRequest request;
   const int longest = model.max_model_len / 2;
-  const int length = 1 + static_cast<int>(mix64(static_cast<uint64_t>(i) + 17) % static_cast<uint64_t>(longest));
+  const int length =
+      1 + static_cast<int>(mix64(static_cast<uint64_t>(i) + 17) % static_cast<uint64_t>(longest));
   request.prompt_token_ids = test::random_prompt(static_cast<uint64_t>(i), length, model.vocab_size);
   SamplingParams& s = request.sampling;
   s.max_tokens = 8 + i % 13;
@@ -56,7 +58,8 @@ GenerateRequest make_request(int i, const ModelInfo& model) {
 std::vector<Answer> answers_alone(const std::string& model) {
   const auto engine = Engine::start(config_of(model, {.name = "alone"}));
   std::vector<Answer> answers;
-  for (int i = 0; i < kNumRequests; ++i) answers.push_back(test::ask(*engine, make_request(i, engine->model())));
+  for (int i = 0; i < kNumRequests; ++i)
+    answers.push_back(test::ask(*engine, make_request(i, engine->model())));
   engine->check_integrity();
   return answers;
 }
@@ -65,10 +68,12 @@ std::vector<Answer> answers_alone(const std::string& model) {
 std::vector<Answer> answers_together(Engine& engine, uint64_t seed, bool at_once = false) {
   std::vector<Pending> pending(kNumRequests);
   for (int k = 0; k < kNumRequests; ++k) {
-    const int i = static_cast<int>((static_cast<uint64_t>(k) * 7 + seed) % kNumRequests);  // 7 and 32 have no common factor
+    const int i = static_cast<int>((static_cast<uint64_t>(k) * 7 + seed) %
+                                   kNumRequests);  // 7 and 32 have no common factor
     const auto id = engine.submit(make_request(i, engine.model()), pending[static_cast<size_t>(i)].sink());
     EXPECT_TRUE(id.ok());
-    if (!at_once) std::this_thread::sleep_for(std::chrono::microseconds(mix64(seed + static_cast<uint64_t>(k)) % 3000));
+    if (!at_once)
+      std::this_thread::sleep_for(std::chrono::microseconds(mix64(seed + static_cast<uint64_t>(k)) % 3000));
   }
   std::vector<Answer> answers;
   for (auto& p : pending) answers.push_back(p.wait());
@@ -90,9 +95,10 @@ class Invariance : public testing::TestWithParam<std::string> {
 };
 
 TEST_P(Invariance, AmongOthersInAnyChunkingAndThreads) {
-  for (const Setting& setting : {Setting{.name = "unchunked"}, Setting{.name = "1", .chunk = 1},
-                                 Setting{.name = "7", .chunk = 7, .threads = 2}, Setting{.name = "16", .chunk = 16},
-                                 Setting{.name = "512", .chunk = 512, .threads = 2}}) {
+  for (const Setting& setting :
+       {Setting{.name = "unchunked"}, Setting{.name = "1", .chunk = 1},
+        Setting{.name = "7", .chunk = 7, .threads = 2}, Setting{.name = "16", .chunk = 16},
+        Setting{.name = "512", .chunk = 512, .threads = 2}}) {
     SCOPED_TRACE(setting.name);
     const auto engine = Engine::start(config_of(GetParam(), setting));
     expect_all_same(expected_, answers_together(*engine, static_cast<uint64_t>(setting.chunk)));
@@ -115,14 +121,15 @@ TEST_P(Invariance, AfterPreemption) {
   const ModelInfo& model = probe->model();
   const int64_t memory = model.kv_bytes_per_token * (model.max_model_len + model.block_size);
   for (const bool prefix_caching : {false, true}) {
-    const auto engine = Engine::start(
-        config_of(GetParam(), {.name = "preempt", .chunk = 48, .kv_memory = memory, .prefix_caching = prefix_caching}));
+    const auto engine = Engine::start(config_of(
+        GetParam(), {.name = "preempt", .chunk = 48, .kv_memory = memory, .prefix_caching = prefix_caching}));
     expect_all_same(expected_, answers_together(*engine, 3, true));
     EXPECT_GT(engine->stats().num_preemptions, 0) << "nothing was preempted, the test shows nothing";
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Models, Invariance, testing::Values("llama", "mistral-bfloat16", "gpt2-float16", "qwen3", "quire-tiny"),
+INSTANTIATE_TEST_SUITE_P(Models, Invariance,
+                         testing::Values("llama", "mistral-bfloat16", "gpt2-float16", "qwen3", "quire-tiny"),
                          [](const auto& test) {
                            std::string name = test.param;
                            std::replace(name.begin(), name.end(), '-', '_');
@@ -140,7 +147,8 @@ TEST(InvarianceOfInstructionSets, EachOneAgreesWithItself) {
       continue;  // this machine cannot run it
     }
     const std::vector<Answer> alone = answers_alone("llama-bfloat16");
-    const auto engine = Engine::start(config_of("llama-bfloat16", {.name = "company", .chunk = 7, .threads = 2}));
+    const auto engine =
+        Engine::start(config_of("llama-bfloat16", {.name = "company", .chunk = 7, .threads = 2}));
     EXPECT_EQ(engine->model().isa, isa);
     expect_all_same(alone, answers_together(*engine, 5));
   }

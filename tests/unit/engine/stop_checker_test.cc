@@ -5,7 +5,8 @@
 namespace quire {
 namespace {
 
-std::string run(StopChecker& checker, const std::vector<std::string>& pieces, std::optional<std::string>& match) {
+std::string run(StopChecker& checker, const std::vector<std::string>& pieces,
+                std::optional<std::string>& match) {
   std::string text;
   for (const auto& piece : pieces) {
     auto step = checker.append(piece, true);

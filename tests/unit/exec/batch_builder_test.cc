@@ -7,11 +7,14 @@
 namespace quire {
 namespace {
 
-std::vector<int32_t> list(std::span<const int32_t> values) { return {values.begin(), values.end()}; }
+std::vector<int32_t> list(std::span<const int32_t> values) {
+  return {values.begin(), values.end()};
+}
 
 class BatchBuilderTest : public testing::Test {
  protected:
-  void learn(SeqId seq, std::vector<TokenId> tokens, const std::vector<BlockId>& blocks, SamplingParams params = {}) {
+  void learn(SeqId seq, std::vector<TokenId> tokens, const std::vector<BlockId>& blocks,
+             SamplingParams params = {}) {
     StepPlan plan;
     SequenceInit init;
     init.seq = seq;
@@ -40,7 +43,8 @@ TEST_F(BatchBuilderTest, LaysSequencesOneBehindTheOther) {
   const ForwardBatch& batch = builder_.batch();
   EXPECT_EQ(list(batch.token_ids), (std::vector<int32_t>{12, 13, 14, 15, 20}));
   EXPECT_EQ(list(batch.positions), (std::vector<int32_t>{2, 3, 4, 5, 0}));
-  EXPECT_EQ(std::vector<int64_t>(batch.slot_mapping.begin(), batch.slot_mapping.end()), (std::vector<int64_t>{30, 31, 12, 13, 20}));
+  EXPECT_EQ(std::vector<int64_t>(batch.slot_mapping.begin(), batch.slot_mapping.end()),
+            (std::vector<int64_t>{30, 31, 12, 13, 20}));
   EXPECT_EQ(list(batch.attention.cu_seqlens_q), (std::vector<int32_t>{0, 4, 5}));
   EXPECT_EQ(list(batch.attention.seq_lens), (std::vector<int32_t>{6, 1}));
   EXPECT_EQ(list(batch.attention.block_table_indptr), (std::vector<int32_t>{0, 2, 3}));

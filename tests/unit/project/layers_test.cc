@@ -28,7 +28,8 @@ std::vector<fs::path> sources_below(const fs::path& dir) {
   std::vector<fs::path> files;
   if (!fs::exists(dir)) return files;
   for (const auto& entry : fs::recursive_directory_iterator(dir)) {
-    if (entry.is_regular_file() && endings.count(entry.path().extension().string()) > 0) files.push_back(entry.path());
+    if (entry.is_regular_file() && endings.count(entry.path().extension().string()) > 0)
+      files.push_back(entry.path());
   }
   return files;
 }
@@ -52,14 +53,17 @@ Layers read_layers() {
   return layers;
 }
 
-std::string in_tree(const fs::path& path) { return fs::relative(path, kRoot).string(); }
+std::string in_tree(const fs::path& path) {
+  return fs::relative(path, kRoot).string();
+}
 
 TEST(Layers, EachUsesOnlyEarlierOnes) {
   const Layers layers = read_layers();
   std::set<std::string> earlier;
   for (const auto& layer : layers.order) {
     for (const auto& used : layers.may_use.at(layer)) {
-      EXPECT_TRUE(used == layer || earlier.count(used) > 0) << layer << " uses " << used << ", which stands below it";
+      EXPECT_TRUE(used == layer || earlier.count(used) > 0)
+          << layer << " uses " << used << ", which stands below it";
     }
     earlier.insert(layer);
   }
@@ -153,7 +157,8 @@ TEST(Words, DevicesStayInTheirBackends) {
   for (const auto& file : sources_below(kRoot / "src")) {
     const std::string name = in_tree(file);
     if (name.rfind("src/backends/", 0) == 0 || name.rfind("src/comm/", 0) == 0) continue;
-    for (const auto& line : lines_of(file)) EXPECT_FALSE(std::regex_search(line, cuda)) << name << ": " << line;
+    for (const auto& line : lines_of(file))
+      EXPECT_FALSE(std::regex_search(line, cuda)) << name << ": " << line;
   }
 }
 

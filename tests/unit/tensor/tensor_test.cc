@@ -13,8 +13,8 @@ namespace quire {
 namespace {
 
 TEST(DType, NamesGoBothWays) {
-  for (const DType t : {DType::kF64, DType::kF32, DType::kBF16, DType::kF16, DType::kI64, DType::kI32, DType::kI16, DType::kI8,
-                        DType::kU8, DType::kBool}) {
+  for (const DType t : {DType::kF64, DType::kF32, DType::kBF16, DType::kF16, DType::kI64, DType::kI32,
+                        DType::kI16, DType::kI8, DType::kU8, DType::kBool}) {
     EXPECT_EQ(dtype_from_name(dtype_name(t)), t);
   }
   EXPECT_EQ(dtype_from_name("BF16"), DType::kBF16);
