@@ -5,7 +5,7 @@
 Writes train.jsonl and valid.jsonl with one document a line: {"kind": ..., "text": ...} for
 stories and prose, {"kind": "dialogue", "messages": [[role, text], ...]} for chats. The same
 seed gives the same corpus. The prose files are plain text in the public domain that you bring
-yourself (for the released model: a translation of War and Peace and the works of Shakespeare);
+yourself (for the released model: a translation of War and Peace);
 without them the corpus is the generator's alone.
 """
 
