@@ -18,12 +18,19 @@ if [ ! -f "$build/build.ninja" ] || [ "$root/CMakePresets.json" -nt "$build/buil
   printf '[build] configuring build/%s\n' "$preset"
   (cd "$root" && cmake --preset "$preset") >"$log" 2>&1 || { cat "$log" >&2; exit 1; }
 fi
-if ninja -C "$build" -n "$@" 2>/dev/null | grep -q 'no work to do'; then exit 0; fi
-printf '[build] building build/%s (the first time takes some minutes)\n' "$preset"
 begin=$(date +%s)
-if [ -t 1 ]; then
-  ninja -C "$build" "$@"
-else
-  ninja -C "$build" "$@" >"$log" 2>&1 || { tail -n 60 "$log"; exit 1; }
+ninja -C "$build" "$@" >"$log" 2>&1 &
+pid=$!
+trap 'kill "$pid" 2>/dev/null || true; rm -f "$log"' EXIT
+# What is up to date takes a moment: nothing is said of it.
+for _ in {1..20}; do
+  kill -0 "$pid" 2>/dev/null || break
+  sleep 0.1
+done
+if kill -0 "$pid" 2>/dev/null; then
+  printf '[build] building build/%s (the first time takes some minutes)\n' "$preset"
+  if [ -t 1 ] || [ -t 2 ]; then tail -n +1 -f --pid="$pid" "$log" >&2; fi
+  said=yes
 fi
-printf '[build] done in %d s\n' "$(($(date +%s) - begin))"
+wait "$pid" || { tail -n 60 "$log" >&2; exit 1; }
+[ -z "${said:-}" ] || printf '[build] done in %d s\n' "$(($(date +%s) - begin))"
