@@ -6,6 +6,7 @@
 #include <cstring>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "base/error.h"
 #include "base/strings.h"
@@ -120,12 +121,24 @@ std::vector<std::filesystem::path> bundle_files(const std::filesystem::path& mod
   for (const auto name : kNames) {
     if (std::filesystem::is_regular_file(model_dir / name)) files.push_back(model_dir / name);
   }
-  if (std::filesystem::exists(model_dir / "model.safetensors.index.json")) {
-    files.push_back(model_dir / "model.safetensors.index.json");
+  // Of a checkpoint of several shards those that its index names; other files may hold the same weights once
+  // more.
+  const std::filesystem::path index_path = model_dir / "model.safetensors.index.json";
+  std::set<std::string> shards;
+  if (std::filesystem::exists(index_path)) {
+    std::ifstream in(index_path);
+    const json index = json::parse(in, nullptr, false);
+    if (!index.is_object() || !index.contains("weight_map") || !index["weight_map"].is_object()) {
+      throw Error(cat(index_path.string(), ": has no weight_map"));
+    }
+    for (const auto& [tensor, file] : index["weight_map"].items()) {
+      if (file.is_string()) shards.insert(file.get<std::string>());
+    }
   }
   std::vector<std::filesystem::path> weights;
   for (const auto& entry : std::filesystem::directory_iterator(model_dir)) {
-    if (entry.path().extension() == ".safetensors") weights.push_back(entry.path());
+    const bool wanted = shards.empty() || shards.count(entry.path().filename().string()) > 0;
+    if (entry.path().extension() == ".safetensors" && wanted) weights.push_back(entry.path());
   }
   std::sort(weights.begin(), weights.end());
   if (weights.empty()) throw Error(cat(model_dir.string(), ": has no *.safetensors file to bundle"));

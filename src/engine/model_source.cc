@@ -67,8 +67,12 @@ std::unique_ptr<Checkpoint> ModelSource::open_checkpoint() const {
   files.config = bundle_.file("config.json");
   files.generation_config = bundle_.file("generation_config.json");
   for (const auto& file : bundle_.files) {
-    if (file.name.ends_with(".safetensors")) {
-      files.safetensors = std::as_bytes(std::span<const char>(file.bytes.data(), file.bytes.size()));
+    if (!file.name.ends_with(".safetensors")) continue;
+    const auto bytes = std::as_bytes(std::span<const char>(file.bytes.data(), file.bytes.size()));
+    if (files.safetensors.empty()) {
+      files.safetensors = bytes;
+    } else {
+      files.more_safetensors.push_back(bytes);
     }
   }
   return Checkpoint::from_memory(files);

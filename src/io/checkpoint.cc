@@ -238,6 +238,9 @@ std::unique_ptr<Checkpoint> Checkpoint::from_memory(const CheckpointBytes& files
   auto checkpoint =
       std::make_unique<SafetensorsCheckpoint>(files.name, std::move(config), std::move(generation));
   checkpoint->add_bytes(files.safetensors, files.name + "/model.safetensors");
+  for (size_t i = 0; i < files.more_safetensors.size(); ++i) {
+    checkpoint->add_bytes(files.more_safetensors[i], cat(files.name, "/shard ", i + 2));
+  }
   checkpoint->build_index(nullptr);
   return checkpoint;
 }

@@ -23,6 +23,7 @@ struct CheckpointBytes {
   std::string_view config;                 // config.json
   std::string_view generation_config;      // generation_config.json, empty where there is none
   std::span<const std::byte> safetensors;  // one safetensors file
+  std::vector<std::span<const std::byte>> more_safetensors;  // the other shards of a checkpoint of several
 };
 
 class Checkpoint {

@@ -4,6 +4,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <fstream>
 
 #include "base/error.h"
@@ -73,6 +74,16 @@ TEST_F(BundleTest, DamageIsAnErrorAndNeverACrash) {
   std::string sizes = image;
   sizes[sizes.size() - 32 + 7] = '\x7f';  // payload of 2^62 bytes
   EXPECT_THROW((void)find_bundle(sizes, "test"), Error);
+}
+
+TEST_F(BundleTest, OfSeveralShardsTakesThoseOfTheIndex) {
+  const fs::path model = fs::path(QUIRE_SOURCE_DIR) / "tests/golden/models/llama-sharded";
+  fs::copy(model, dir_ / "sharded");
+  std::ofstream(dir_ / "sharded/consolidated.safetensors") << "the same weights once more";
+  const auto files = bundle_files(dir_ / "sharded");
+  const auto shards = std::count_if(files.begin(), files.end(),
+                                    [](const fs::path& f) { return f.extension() == ".safetensors"; });
+  EXPECT_EQ(shards, 3);
 }
 
 TEST_F(BundleTest, NeedsWeights) {
