@@ -16,9 +16,7 @@ void SequenceStore::apply(const StepPlan& plan) {
                        .num_prompt_tokens = static_cast<int32_t>(init.prompt_token_ids.size()),
                        .block_tables = std::vector<std::vector<BlockId>>(static_cast<size_t>(num_groups_)),
                        .sampling = SamplingState(init.sampling, init.prompt_token_ids, init.end_token_ids,
-                                                 init.seed, 0, vocab_size_),
-                       .end_token_ids = init.end_token_ids,
-                       .seed = init.seed});
+                                                 init.seed, 0, vocab_size_)});
   }
   for (const auto& update : plan.block_table_updates) {
     auto& table = at(update.seq).block_tables[static_cast<size_t>(update.group)];
@@ -34,9 +32,7 @@ void SequenceStore::fork(SeqId parent, SeqId child, int32_t sample_index) {
       std::make_unique<SequenceRecord>(SequenceRecord{.tokens = from.tokens,
                                                       .num_prompt_tokens = from.num_prompt_tokens,
                                                       .block_tables = from.block_tables,
-                                                      .sampling = from.sampling.fork(sample_index),
-                                                      .end_token_ids = from.end_token_ids,
-                                                      .seed = from.seed});
+                                                      .sampling = from.sampling.fork(sample_index)});
 }
 
 SequenceRecord& SequenceStore::at(SeqId seq) {

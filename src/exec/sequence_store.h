@@ -16,8 +16,6 @@ struct SequenceRecord {
   int32_t num_prompt_tokens = 0;
   std::vector<std::vector<BlockId>> block_tables;  // [groups][blocks]
   SamplingState sampling;
-  std::vector<TokenId> end_token_ids;
-  uint64_t seed = 0;
 };
 
 class SequenceStore {
