@@ -16,31 +16,11 @@
 #include <string>
 #include <vector>
 
+#include "quire/engine_options.h"
 #include "quire/error.h"
 #include "quire/sampling_params.h"
 
 namespace quire {
-
-// What an engine is started with. The fields are the command line's flags.
-struct EngineOptions {
-  std::string model;                    // directory; empty: the embedded model
-  std::string dtype = "auto";           // auto, float32, bfloat16, float16
-  std::string kv_cache_dtype = "auto";  // auto (as the weights), float32, bfloat16, float16
-  int32_t max_model_len = 0;            // 0: the model's, cut to what fits
-  int32_t block_size = 16;              // tokens in a block of the KV cache
-  int64_t kv_cache_memory = 0;          // bytes; 0: 40 % of the free memory
-  int32_t max_num_seqs = 256;
-  int32_t max_num_batched_tokens = 0;        // 0: 2048
-  int32_t long_prefill_token_threshold = 0;  // tokens of one sequence in one step; 0: the step's budget
-  bool enable_prefix_caching = true;
-  int32_t max_logprobs = 20;
-  int32_t threads = 0;  // 0: the physical cores this process may use
-  uint64_t seed = 0;
-  std::string chat_template;  // a file that replaces the model's
-  std::string generation_config =
-      "auto";  // auto: sampling defaults of generation_config.json; none: neutral ones
-  std::function<void(double done)> progress;  // called while loading, with 0 to 1
-};
 
 struct Logprob {
   TokenId token = -1;
@@ -145,7 +125,9 @@ struct ModelDescription {
 // Every member may be called from any thread.
 class LLM {
  public:
-  explicit LLM(const EngineOptions& options = {});
+  // `progress` is called while the model is loaded, with 0 to 1. A batch may be of any size: what does not
+  // run yet waits, whatever max_num_queued_requests says.
+  explicit LLM(const EngineOptions& options = {}, const std::function<void(double)>& progress = {});
   ~LLM();
   LLM(LLM&&) noexcept;
   LLM& operator=(LLM&&) noexcept;

@@ -2,6 +2,7 @@
 
 #include <chrono>
 #include <condition_variable>
+#include <limits>
 #include <mutex>
 #include <nlohmann/json.hpp>
 
@@ -12,28 +13,6 @@
 
 namespace quire {
 namespace {
-
-EngineConfig to_config(const EngineOptions& options) {
-  EngineConfig config;
-  config.model = options.model;
-  config.dtype = options.dtype;
-  config.kv_cache_dtype = options.kv_cache_dtype;
-  config.max_model_len = options.max_model_len;
-  config.block_size = options.block_size;
-  config.kv_cache_memory = options.kv_cache_memory;
-  config.max_num_seqs = options.max_num_seqs;
-  config.max_num_batched_tokens = options.max_num_batched_tokens;
-  config.long_prefill_token_threshold = options.long_prefill_token_threshold;
-  config.enable_prefix_caching = options.enable_prefix_caching;
-  // A batch may be of any size: it waits here instead of being refused.
-  config.max_num_queued_requests = std::numeric_limits<int32_t>::max() - 1;
-  config.max_logprobs = options.max_logprobs;
-  config.threads = options.threads;
-  config.seed = options.seed;
-  config.chat_template = options.chat_template;
-  config.generation_config = options.generation_config;
-  return config;
-}
 
 std::vector<Logprob> to_logprobs(const PositionLogprobs& position) {
   std::vector<Logprob> list = {{position.chosen.token, position.chosen.logprob, position.rank}};
@@ -126,14 +105,17 @@ std::vector<TokenId> LLM::Impl::chat_ids(const std::vector<ChatMessage>& message
   return tokenizer().encode_rendered(*text);
 }
 
-LLM::LLM(const EngineOptions& options) : impl_(std::make_unique<Impl>()) {
-  LoadProgressCallback progress;
-  if (options.progress) {
-    progress = [&options](int64_t done, int64_t total) {
-      options.progress(total > 0 ? static_cast<double>(done) / static_cast<double>(total) : 1.0);
+LLM::LLM(const EngineOptions& options, const std::function<void(double)>& progress)
+    : impl_(std::make_unique<Impl>()) {
+  LoadProgressCallback on_load;
+  if (progress) {
+    on_load = [&progress](int64_t done, int64_t total) {
+      progress(total > 0 ? static_cast<double>(done) / static_cast<double>(total) : 1.0);
     };
   }
-  impl_->engine = Engine::start(to_config(options), progress);
+  EngineConfig config = options;
+  config.max_num_queued_requests = std::numeric_limits<int32_t>::max() - 1;
+  impl_->engine = Engine::start(config, on_load);
 }
 
 LLM::~LLM() = default;

@@ -120,10 +120,8 @@ class Conversation {
 
 int run_chat(const EngineConfig& config, const SamplingFlags& sampling, const std::string& system) {
   Interrupts::block();
-  EngineOptions options = to_options(config);
   std::optional<ProgressBar> loading(std::in_place, "Loading");
-  options.progress = [&](double done) { loading->update(done); };
-  LLM llm(options);
+  LLM llm(config, [&](double done) { loading->update(done); });
   loading.reset();
   SamplingParams params = llm.default_sampling_params();
   params.max_tokens = 0;  // the rest of the context

@@ -156,26 +156,6 @@ void SamplingFlags::apply(SamplingParams& params) const {
   params.skip_special_tokens = params.skip_special_tokens && !keep_special_tokens;
 }
 
-EngineOptions to_options(const EngineConfig& config) {
-  EngineOptions options;
-  options.model = config.model;
-  options.dtype = config.dtype;
-  options.kv_cache_dtype = config.kv_cache_dtype;
-  options.max_model_len = config.max_model_len;
-  options.block_size = config.block_size;
-  options.kv_cache_memory = config.kv_cache_memory;
-  options.max_num_seqs = config.max_num_seqs;
-  options.max_num_batched_tokens = config.max_num_batched_tokens;
-  options.long_prefill_token_threshold = config.long_prefill_token_threshold;
-  options.enable_prefix_caching = config.enable_prefix_caching;
-  options.max_logprobs = config.max_logprobs;
-  options.threads = config.threads;
-  options.seed = config.seed;
-  options.chat_template = config.chat_template;
-  options.generation_config = config.generation_config;
-  return options;
-}
-
 std::vector<std::string> with_config_file(std::vector<std::string> arguments) {
   std::string file;
   for (size_t i = 0; i < arguments.size(); ++i) {

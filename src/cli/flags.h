@@ -34,8 +34,6 @@ struct SamplingFlags {
 };
 void add_sampling_flags(CLI::App& command, SamplingFlags& flags);
 
-EngineOptions to_options(const EngineConfig& config);
-
 // "4GiB" -> bytes, as a CLI11 check and transform.
 CLI::Validator byte_size();
 

@@ -129,10 +129,8 @@ int run_generate(GenerateFlags flags) {
         "quire generate: no prompt; give --prompt TEXT, --prompts-file FILE, or - for standard input\n");
     return 2;
   }
-  EngineOptions options = to_options(flags.config);
   std::optional<ProgressBar> loading(std::in_place, "Loading");
-  options.progress = [&](double done) { loading->update(done); };
-  LLM llm(options);
+  LLM llm(flags.config, [&](double done) { loading->update(done); });
   loading.reset();
 
   SamplingParams params = llm.default_sampling_params();

@@ -25,6 +25,8 @@ struct KvLayout {
   int32_t block_size = 16;      // tokens in a block
   int32_t num_blocks = 0;       // in the one pool that all groups draw from
   int64_t bytes_per_block = 0;  // over all layers of a group; the same for each group
+  int32_t num_host_blocks = 0;  // of swap space; 0: none
+  int32_t num_disk_blocks = 0;  // slots of the disk cache, at the most; 0: none
   std::vector<KvGroupSpec> groups = {KvGroupSpec{}};
 };
 

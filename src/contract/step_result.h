@@ -28,7 +28,8 @@ struct SampledToken {
   std::vector<PositionLogprobs> logprobs;  // one entry when the request asked for logprobs, else none
 };
 
-// The sampler made `child` from `parent`: same tokens before this step's, same block tables.
+// The sampler made `child` from `parent`: same tokens before this step's, same block tables. A child that
+// exists already (beam search) gives up what it had. No child of a step is a parent of the same step.
 struct SequenceFork {
   SeqId parent = -1;
   SeqId child = -1;
@@ -49,6 +50,26 @@ struct SequenceFailure {
   std::string message;
 };
 
+// A beam search has come to its end: its texts, best first. All its sequences are over.
+struct BeamHypothesis {
+  std::vector<TokenId> token_ids;  // generated, the end token included
+  std::vector<float> logprobs;     // of each
+  double score = 0.0;              // cumulative log-probability / length^length_penalty
+  bool stopped = false;            // ended by an end or stop token, else by its length
+};
+struct BeamResult {
+  SeqId seq = -1;                          // the request's first sequence
+  std::vector<BeamHypothesis> hypotheses;  // [n], fewer where the search found fewer
+};
+
+// How a DiskWrite or DiskRead ended.
+struct DiskOutcome {
+  int32_t slot = -1;
+  BlockId host_block = -1;  // of a read
+  bool write = false;
+  bool ok = false;  // a read that is not ok found no intact block in the slot
+};
+
 struct StepResult {
   int64_t step = 0;
   std::vector<SequenceFork> forks;  // applied before `sampled`
@@ -57,6 +78,8 @@ struct StepResult {
   std::vector<SeqId> dropped;  // sequences the sampler ended (beam search)
   std::vector<PromptLogprobs> prompt_logprobs;
   std::vector<SequenceFailure> failures;
+  std::vector<BeamResult> beams;
+  std::vector<DiskOutcome> disk_outcomes;  // of this step and earlier ones
 };
 
 }  // namespace quire

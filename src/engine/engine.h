@@ -29,7 +29,8 @@ namespace quire {
 struct GenerateRequest {
   std::vector<TokenId> prompt_token_ids;
   SamplingParams sampling;
-  int32_t priority = 0;
+  int32_t priority = 0;    // lower is served first, with SchedulingPolicy::kPriority
+  std::string client;      // who asks (an API key's name, say), for SchedulingPolicy::kFair
   std::string cache_salt;  // prompts share cached prefixes only with requests of the same salt
   std::string label;       // the request's name in log lines
 };

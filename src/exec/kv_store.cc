@@ -32,8 +32,8 @@ KvStore::KvStore(const ArchSpec& spec, DType dtype, const KvLayout& layout)
 }
 
 void KvStore::copy(std::span<const BlockCopy> copies) {
-  for (const auto& [src, dst] : copies) {
-    std::memcpy(pool_.data() + dst * bytes_per_block_, pool_.data() + src * bytes_per_block_,
+  for (const BlockCopy& copy : copies) {
+    std::memcpy(pool_.data() + copy.dst * bytes_per_block_, pool_.data() + copy.src * bytes_per_block_,
                 static_cast<size_t>(bytes_per_block_));
   }
 }

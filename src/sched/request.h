@@ -20,6 +20,7 @@ struct SchedulerRequest {
   uint64_t seed = 0;                   // what the samples are drawn from
   double arrival = 0.0;                // seconds on the monotonic clock
   int32_t priority = 0;
+  int64_t client = 0;      // who asks, for fair sharing between clients
   int32_t adapter = 0;     // 0: none
   std::string cache_salt;  // requests with another salt share no cached prefix
 };

@@ -39,8 +39,12 @@ struct SchedulerConfig {
   int32_t max_num_queued_requests = 4096;  // requests that wait and never ran
   bool enable_prefix_caching = true;
   SchedulingPolicy policy = SchedulingPolicy::kFcfs;
-  uint64_t hash_seed = 0;   // of the prefix cache's names; a value nobody outside knows
-  int32_t hash_bits = 128;  // see BlockHasher
+  PreemptionMode preemption_mode = PreemptionMode::kAuto;
+  int32_t max_num_partial_prefills = 0;  // prompts computed in chunks at once; 0: any number
+  double ttft_slo = 0.0;                 // seconds to the first token aimed at; 0: none
+  double tpot_slo = 0.0;                 // seconds between tokens aimed at; 0: none
+  uint64_t hash_seed = 0;                // of the prefix cache's names; a value nobody outside knows
+  int32_t hash_bits = 128;               // see BlockHasher
 };
 
 // What a commit says about one sample, for the output side. Only samples with news are reported.
