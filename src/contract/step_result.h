@@ -52,10 +52,11 @@ struct SequenceFailure {
 
 // A beam search has come to its end: its texts, best first. All its sequences are over.
 struct BeamHypothesis {
-  std::vector<TokenId> token_ids;  // generated, the end token included
-  std::vector<float> logprobs;     // of each
-  double score = 0.0;              // cumulative log-probability / length^length_penalty
-  bool stopped = false;            // ended by an end or stop token, else by its length
+  std::vector<TokenId> token_ids;           // generated, the end token included
+  std::vector<float> logprobs;              // of each, of the raw logits
+  std::vector<PositionLogprobs> positions;  // one a token where the request asked for logprobs, else none
+  double score = 0.0;    // cumulative log-probability (with logit_bias) / length^length_penalty
+  bool stopped = false;  // ended by an end or stop token, else by its length
 };
 struct BeamResult {
   SeqId seq = -1;                          // the request's first sequence
