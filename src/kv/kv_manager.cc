@@ -27,13 +27,17 @@ void check_layout(const KvLayout& layout) {
 }  // namespace
 
 KvManager::KvManager(const KvLayout& layout, const KvOptions& options)
-    : pool_(layout.num_blocks, layout.block_size),
-      // Without prefix caching nothing is ever published, but the questions about blocks stay valid.
-      index_(layout.num_blocks, options.enable_prefix_caching ? layout.block_size : 0),
+    : device_(KvTier::kDevice, layout.num_blocks, layout.block_size, options.enable_prefix_caching),
       hasher_(options.hash_seed, options.hash_bits),
       groups_(layout.groups),
       caching_(options.enable_prefix_caching) {
   check_layout(layout);
+  if (layout.num_host_blocks > 0) {
+    host_.emplace(KvTier::kHost, layout.num_host_blocks, layout.block_size, caching_);
+    const auto size = static_cast<size_t>(std::max(layout.num_blocks, layout.num_host_blocks));
+    visited_.reserve(size);
+    moved_.assign(size, -1);
+  }
 }
 
 int32_t KvManager::blocks_for(int32_t num_tokens) const {
@@ -81,10 +85,11 @@ void KvManager::close(TableId id) {
 
 void KvManager::clear(TableId id) {
   Table& table = at(id);
+  BlockTier& tier = tier_of(table);
   // Last blocks first: they come before their parents in the order of reuse.
   for (size_t i = table.groups.front().blocks.size(); i-- > 0;) {
     for (GroupTable& group : table.groups) {
-      if (group.blocks[i] >= 0) release_block(group.blocks[i]);
+      if (group.blocks[i] >= 0) tier.release(group.blocks[i]);
     }
   }
   for (GroupTable& group : table.groups) {
@@ -95,37 +100,57 @@ void KvManager::clear(TableId id) {
   table.num_computed = 0;
   table.num_published = 0;
   table.publishes = caching_;
+  table.swapped = false;
 }
 
 TableId KvManager::fork(TableId parent_id) {
   const TableId id = take_slot();
   Table& table = at(id);
   table = at(parent_id);
+  BlockTier& tier = tier_of(table);
   for (const GroupTable& group : table.groups) {
     for (size_t i = static_cast<size_t>(group.first_held); i < group.blocks.size(); ++i)
-      pool_.add_ref(group.blocks[i]);
+      tier.hold(group.blocks[i]);
   }
   return id;
 }
 
-BlockId KvManager::take_block() {
-  const BlockId block = pool_.next_free();
-  if (block >= 0 && index_.published(block)) {
-    index_.remove(block);
-    --num_cached_free_;
+BlockId KvManager::take_block(std::vector<BlockCopy>& copies) {
+  const BlockId block = device_.next_free();
+  if (block >= 0 && device_.published(block)) move_down(block, copies);
+  return device_.take();
+}
+
+// The block's content is about to leave the device.
+void KvManager::move_down(BlockId block, std::vector<BlockCopy>& copies) {
+  if (!host_) return;
+  const PrefixIndex::Key key = device_.key_of(block);
+  if (const BlockId there = host_->find(key); there >= 0) {
+    host_->touch(there);
+    return;
   }
-  return pool_.take();
+  const BlockId host_block = host_->take();
+  if (host_block < 0) return;
+  if (host_->publish(host_block, key)) {
+    host_->set_filled(host_block, block_size());
+    copies.push_back({block, host_block, KvTier::kDevice, KvTier::kHost});
+  }
+  host_->release(host_block);
 }
 
-void KvManager::hold_cached_block(BlockId block) {
-  if (pool_.ref_count(block) == 0) --num_cached_free_;
-  pool_.add_ref(block);
+// A device block with the content of a full host block.
+BlockId KvManager::bring_up(BlockId host_block, std::vector<BlockCopy>& copies) {
+  const BlockId block = take_block(copies);
+  device_.set_filled(block, host_->filled(host_block));
+  copies.push_back({host_block, block, KvTier::kHost, KvTier::kDevice});
+  device_.publish(block, host_->key_of(host_block));
+  return block;
 }
 
-void KvManager::release_block(BlockId block) {
-  const bool cached = index_.published(block);
-  pool_.release(block, cached);
-  if (cached && pool_.ref_count(block) == 0) ++num_cached_free_;
+int64_t KvManager::blocks_to_hold(std::span<const CachedBlock> blocks) const {
+  return std::count_if(blocks.begin(), blocks.end(), [this](const CachedBlock& cached) {
+    return cached.block >= 0 && (cached.tier != KvTier::kDevice || device_.ref_count(cached.block) == 0);
+  });
 }
 
 int64_t KvManager::blocks_to_start(const PrefixMatch& match, int32_t num_tokens, int32_t max_chunk) const {
@@ -136,32 +161,48 @@ int64_t KvManager::blocks_to_start(const PrefixMatch& match, int32_t num_tokens,
       // What is behind the window is given back on the way.
       fresh = std::min(fresh, blocks_for(max_chunk) + int64_t{blocks_for(groups_[g].window)} + 1);
     }
-    needed += fresh;
-    for (const BlockId block : match.blocks[g]) needed += block >= 0 && pool_.ref_count(block) == 0 ? 1 : 0;
+    needed += fresh + blocks_to_hold(match.blocks[g]);
   }
   return needed;
 }
 
-bool KvManager::start(TableId id, const PrefixMatch& match, int32_t num_tokens) {
+bool KvManager::start(TableId id, const PrefixMatch& match, int32_t num_tokens,
+                      std::vector<BlockCopy>& copies) {
   Table& table = at(id);
   int64_t needed = 0;
-  for (const auto& matched : match.blocks) {
-    needed += blocks_for(num_tokens) - static_cast<int64_t>(matched.size());
-    for (const BlockId block : matched) needed += block >= 0 && pool_.ref_count(block) == 0 ? 1 : 0;
-  }
-  if (needed > pool_.num_free()) return false;
+  for (const auto& matched : match.blocks)
+    needed += blocks_for(num_tokens) - static_cast<int64_t>(matched.size()) + blocks_to_hold(matched);
+  if (needed > device_.num_free()) return false;
   // All matched blocks are held before a free one is taken: the taken one could be a matched one.
   for (size_t g = 0; g < groups_.size(); ++g) {
     GroupTable& group = table.groups[g];
-    group.blocks.assign(match.blocks[g].begin(), match.blocks[g].end());
     group.first_held = first_visible_block(groups_[g], match.num_tokens);
-    for (const BlockId block : group.blocks) {
-      if (block >= 0) hold_cached_block(block);
+    group.blocks.clear();
+    for (const CachedBlock& cached : match.blocks[g]) {
+      group.blocks.push_back(cached.block);
+      if (cached.block < 0) continue;
+      const bool on_host = cached.tier == KvTier::kHost;
+      (on_host ? *host_ : device_).hold(cached.block);
+      ++(on_host ? num_host_hits_ : num_device_hits_);
+    }
+  }
+  for (size_t g = 0; g < groups_.size(); ++g) {
+    for (size_t i = 0; i < match.blocks[g].size(); ++i) {
+      if (match.blocks[g][i].tier != KvTier::kHost) continue;
+      BlockId& block = table.groups[g].blocks[i];
+      block = bring_up(block, copies);
+      table.publishes = table.publishes && device_.published(block);
+    }
+  }
+  // Last blocks first, as everywhere.
+  for (size_t g = 0; g < groups_.size(); ++g) {
+    for (size_t i = match.blocks[g].size(); i-- > 0;) {
+      if (match.blocks[g][i].tier == KvTier::kHost) host_->release(match.blocks[g][i].block);
     }
   }
   for (GroupTable& group : table.groups) {
     while (static_cast<int32_t>(group.blocks.size()) < blocks_for(num_tokens))
-      group.blocks.push_back(take_block());
+      group.blocks.push_back(take_block(copies));
   }
   table.num_computed = match.num_tokens;
   table.num_published = match.num_tokens / block_size();
@@ -176,13 +217,13 @@ bool KvManager::allocate_slots(TableId id, int32_t num_tokens, std::vector<Block
   for (const GroupTable& group : table.groups) {
     needed += std::max(0, num_blocks - static_cast<int32_t>(group.blocks.size()));
     for (size_t i = first_written; i < group.blocks.size(); ++i)
-      needed += pool_.ref_count(group.blocks[i]) > 1 ? 1 : 0;
+      needed += device_.ref_count(group.blocks[i]) > 1 ? 1 : 0;
   }
   if (needed == 0) return true;
-  if (needed > pool_.num_free()) return false;
+  if (needed > device_.num_free()) return false;
   for (GroupTable& group : table.groups) {
     replace_shared(group, table.num_computed, copies);
-    while (static_cast<int32_t>(group.blocks.size()) < num_blocks) group.blocks.push_back(take_block());
+    while (static_cast<int32_t>(group.blocks.size()) < num_blocks) group.blocks.push_back(take_block(copies));
   }
   return true;
 }
@@ -190,14 +231,14 @@ bool KvManager::allocate_slots(TableId id, int32_t num_tokens, std::vector<Block
 void KvManager::replace_shared(GroupTable& group, int32_t num_computed, std::vector<BlockCopy>& copies) {
   for (int32_t i = num_computed / block_size(); i < static_cast<int32_t>(group.blocks.size()); ++i) {
     BlockId& block = group.blocks[static_cast<size_t>(i)];
-    if (pool_.ref_count(block) < 2) continue;
-    const BlockId copy = take_block();
+    if (device_.ref_count(block) < 2) continue;
+    const BlockId copy = take_block(copies);
     const int32_t num_filled = num_computed - i * block_size();
     if (num_filled > 0) {
       copies.push_back({block, copy});
-      pool_.set_filled(copy, num_filled);
+      device_.set_filled(copy, num_filled);
     }
-    release_block(block);
+    device_.release(block);
     block = copy;
     group.num_sent = std::min(group.num_sent, i);
   }
@@ -208,8 +249,8 @@ void KvManager::commit(TableId id, std::span<const TokenId> token_ids, int32_t n
   const int32_t end = blocks_for(num_computed);
   for (GroupTable& group : table.groups) {
     for (int32_t i = table.num_computed / block_size(); i < end; ++i) {
-      pool_.set_filled(group.blocks[static_cast<size_t>(i)],
-                       std::min(block_size(), num_computed - i * block_size()));
+      device_.set_filled(group.blocks[static_cast<size_t>(i)],
+                         std::min(block_size(), num_computed - i * block_size()));
     }
   }
   table.num_computed = num_computed;
@@ -222,7 +263,7 @@ void KvManager::drop_invisible(Table& table) {
     GroupTable& group = table.groups[g];
     const int32_t first = first_visible_block(groups_[g], table.num_computed);
     for (int32_t i = std::min(first, static_cast<int32_t>(group.blocks.size())); i-- > group.first_held;) {
-      release_block(group.blocks[static_cast<size_t>(i)]);
+      device_.release(group.blocks[static_cast<size_t>(i)]);
       group.blocks[static_cast<size_t>(i)] = -1;
     }
     group.first_held = std::max(group.first_held, std::min(first, static_cast<int32_t>(group.blocks.size())));
@@ -234,6 +275,7 @@ int32_t KvManager::num_computed(TableId table) const {
 }
 
 std::span<const BlockId> KvManager::block_table(TableId table, int32_t group) const {
+  if (at(table).swapped) return {};
   return at(table).groups[static_cast<size_t>(group)].blocks;
 }
 
@@ -264,45 +306,48 @@ int64_t KvManager::max_blocks(int64_t num_tokens, int64_t max_chunk) const {
 }
 
 KvStats KvManager::stats() const {
+  const auto stats_of = [](const BlockTier& tier, int64_t num_hits) {
+    return KvTierStats{.num_blocks = tier.num_blocks(),
+                       .num_used = tier.num_used(),
+                       .num_free = tier.num_free(),
+                       .num_cached = tier.num_cached(),
+                       .num_evicted = tier.num_evicted(),
+                       .num_hits = num_hits};
+  };
   KvStats stats;
-  stats.num_blocks = pool_.num_blocks();
-  stats.num_used = pool_.num_used();
-  stats.num_free = pool_.num_free();
-  stats.num_cached = num_cached_free_;
-  stats.slots_used = int64_t{pool_.num_used()} * block_size();
-  stats.slots_filled = pool_.filled_slots_in_use();
+  stats.num_blocks = device_.num_blocks();
+  stats.num_used = device_.num_used();
+  stats.num_free = device_.num_free();
+  stats.num_cached = device_.num_cached();
+  stats.slots_used = int64_t{device_.num_used()} * block_size();
+  stats.slots_filled = device_.filled_slots_in_use();
+  stats.device = stats_of(device_, num_device_hits_);
+  if (host_) stats.host = stats_of(*host_, num_host_hits_);
+  stats.num_swapped_out = num_swapped_out_;
+  stats.num_swapped_in = num_swapped_in_;
   return stats;
 }
 
 void KvManager::check_integrity() const {
-  pool_.check_integrity();
-  index_.check_integrity();
-  std::vector<int32_t> references(static_cast<size_t>(pool_.num_blocks()), 0);
+  std::vector<int32_t> on_device(static_cast<size_t>(device_.num_blocks()), 0);
+  std::vector<int32_t> on_host(host_ ? static_cast<size_t>(host_->num_blocks()) : 0, 0);
   for (size_t t = 0; t < tables_.size(); ++t) {
+    const Table& table = tables_[t];
     for (size_t g = 0; g < groups_.size(); ++g) {
-      const GroupTable& group = tables_[t].groups[g];
-      if (!tables_[t].open && !group.blocks.empty())
+      const GroupTable& group = table.groups[g];
+      if (!table.open && (!group.blocks.empty() || table.swapped))
         throw Error(cat("The closed KV table ", t, " holds blocks."));
       for (size_t i = 0; i < group.blocks.size(); ++i) {
         const BlockId block = group.blocks[i];
         if ((block < 0) != (static_cast<int32_t>(i) < group.first_held)) {
           throw Error(cat("KV table ", t, " of group ", g, " has a hole at block ", i, "."));
         }
-        if (block >= 0) ++references[static_cast<size_t>(block)];
+        if (block >= 0) ++(table.swapped ? on_host : on_device)[static_cast<size_t>(block)];
       }
     }
   }
-  int32_t cached_free = 0;
-  for (BlockId block = 0; block < pool_.num_blocks(); ++block) {
-    if (references[static_cast<size_t>(block)] != pool_.ref_count(block)) {
-      throw Error(cat("KV block ", block, " has the reference count ", pool_.ref_count(block), ", and ",
-                      references[static_cast<size_t>(block)], " tables hold it."));
-    }
-    if (pool_.ref_count(block) == 0 && index_.published(block)) ++cached_free;
-  }
-  if (cached_free != num_cached_free_) {
-    throw Error(cat(cached_free, " free KV blocks are cached, counted are ", num_cached_free_, "."));
-  }
+  device_.check_integrity(on_device);
+  if (host_) host_->check_integrity(on_host);
 }
 
 }  // namespace quire

@@ -13,10 +13,15 @@
 //
 // Groups: kFull holds every block. kSlidingWindow gives back blocks that no later token sees (their entries
 // become -1). kState is refused at construction.
+//
+// Tiers: what the device pool has no room for goes down instead of away. Host blocks take evicted prefixes
+// and swapped sequences; slots of the disk keep prefixes beyond the process. Copies are planned in the order
+// in which they must be performed, so that at each of them the bytes are where the bookkeeping says.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string_view>
 #include <vector>
@@ -25,7 +30,7 @@
 #include "contract/kv_layout.h"
 #include "contract/step_plan.h"
 #include "kv/block_hash.h"
-#include "kv/block_pool.h"
+#include "kv/block_tier.h"
 #include "kv/prefix_index.h"
 
 namespace quire {
@@ -39,11 +44,34 @@ struct KvOptions {
   int32_t hash_bits = 128;  // see BlockHasher
 };
 
+// A block of a cached prefix: in the device pool or in the host pool. -1: none is needed (before a window).
+struct CachedBlock {
+  BlockId block = -1;
+  KvTier tier = KvTier::kDevice;
+
+  friend bool operator==(const CachedBlock&, const CachedBlock&) = default;
+};
+
 // The longest cached prefix of a sequence: the blocks of each group that would be taken from the cache.
 struct PrefixMatch {
-  int32_t num_tokens = 0;  // a multiple of the block size
-  std::vector<std::vector<BlockId>>
-      blocks;  // [num_groups][num_tokens / block_size], -1 where a window needs none
+  int32_t num_tokens = 0;                        // usable at once; a multiple of the block size
+  int32_t num_disk_tokens = 0;                   // further ones, once load_from_disk() has brought them up
+  std::vector<std::vector<CachedBlock>> blocks;  // [num_groups][num_tokens / block_size], device or host
+};
+
+// What a disk slot was found to hold when the process started.
+struct StoredBlock {
+  int32_t slot = -1;
+  CachedBlockName name;
+};
+
+struct KvTierStats {
+  int32_t num_blocks = 0;
+  int32_t num_used = 0;     // by tables, or while bytes move from or to the disk
+  int32_t num_free = 0;     // may be taken, cached ones included
+  int32_t num_cached = 0;   // free with content that can be found
+  int64_t num_evicted = 0;  // blocks whose content had to leave the tier, since the start
+  int64_t num_hits = 0;     // blocks of cached prefixes taken from here; of the disk: brought up to the host
 };
 
 struct KvStats {
@@ -53,6 +81,14 @@ struct KvStats {
   int32_t num_cached = 0;    // free with content that can be found
   int64_t slots_used = 0;    // slots of used blocks
   int64_t slots_filled = 0;  // those of them that hold a computed token
+  KvTierStats device;
+  KvTierStats host;  // all 0 where there is none
+  KvTierStats disk;
+  int64_t num_swapped_out = 0;  // blocks, since the start
+  int64_t num_swapped_in = 0;
+  int64_t num_disk_writes = 0;          // blocks written
+  int64_t num_disk_writes_dropped = 0;  // not written: the disk was too slow, full or broken
+  int64_t num_disk_reads_failed = 0;    // no intact block in the slot
 
   double usage() const { return num_blocks == 0 ? 0.0 : static_cast<double>(num_used) / num_blocks; }
   // Slots held without a token in them, as a part of all slots held.
@@ -71,7 +107,7 @@ class KvManager {
   TableId open(int32_t adapter, std::string_view cache_salt);
   // Prepares it for num_tokens tokens, so that it grows without allocating memory.
   void reserve(TableId table, int64_t num_tokens);
-  // Gives its blocks back and ends it.
+  // Gives its blocks back, on whatever tier, and ends it.
   void close(TableId table);
   // Gives its blocks back (cached ones stay findable) and keeps it, empty.
   void clear(TableId table);
@@ -82,17 +118,31 @@ class KvManager {
   // block.
   void find_prefix(TableId table, std::span<const TokenId> token_ids, PrefixMatch& match);
 
-  // How many free blocks start() and then allocate_slots() use up until num_tokens tokens are computed, when
-  // at most max_chunk are computed in one step.
+  // How many free device blocks start() and then allocate_slots() use up until num_tokens tokens are
+  // computed, when at most max_chunk are computed in one step.
   int64_t blocks_to_start(const PrefixMatch& match, int32_t num_tokens, int32_t max_chunk) const;
 
   // Fills an empty table set: the matched blocks, and blocks for [match.num_tokens, num_tokens). The match is
-  // of this moment (nothing was allocated since). False, and nothing changes, when too few blocks are free.
-  bool start(TableId table, const PrefixMatch& match, int32_t num_tokens);
+  // of this moment (nothing was allocated since). Appends to `copies` what comes up from the host pool and
+  // what goes down to it. False, and nothing changes, when too few device blocks are free.
+  bool start(TableId table, const PrefixMatch& match, int32_t num_tokens, std::vector<BlockCopy>& copies);
 
   // Makes slots [num_computed, num_tokens) writable: appends blocks, and replaces a shared block that would
-  // be written by a copy (appended to `copies`). False, and nothing changes, when too few blocks are free.
+  // be written by a copy (appended to `copies`, with what goes down to the host pool). False, and nothing
+  // changes, when too few blocks are free.
   bool allocate_slots(TableId table, int32_t num_tokens, std::vector<BlockCopy>& copies);
+
+  // Moves all blocks of the tables (the samples of one request) to host blocks, planned as copies; what they
+  // share stays shared and is stored once. The tables keep num_computed and hold nothing on the device: only
+  // swap_in(), fork(), clear() and close() may follow. They must not be part of the plan being made. False,
+  // and nothing changes, when the host pool lacks room even without its cached blocks, or there is none.
+  bool swap_out(std::span<const TableId> tables, std::vector<BlockCopy>& copies);
+  // Free device blocks that swap_in takes at the most. A full published block that the device's prefix cache
+  // still has is taken from there.
+  int64_t blocks_to_swap_in(std::span<const TableId> tables) const;
+  // False, and nothing changes, when too few device blocks are free.
+  bool swap_in(std::span<const TableId> tables, std::vector<BlockCopy>& copies);
+  bool swapped_out(TableId table) const { return at(table).swapped; }
 
   // Tokens [0, num_computed) of token_ids are now really in the cache: full blocks are published, blocks that
   // fell out of every window are given back.
@@ -100,6 +150,7 @@ class KvManager {
 
   int32_t num_groups() const { return static_cast<int32_t>(groups_.size()); }
   int32_t num_computed(TableId table) const;
+  // On the device; empty while it is swapped out.
   std::span<const BlockId> block_table(TableId table, int32_t group) const;
 
   // Appends what changed in the tables since the last call, as updates of sequence `seq`.
@@ -109,13 +160,13 @@ class KvManager {
   // step.
   int64_t max_blocks(int64_t num_tokens, int64_t max_chunk) const;
 
-  // Forgets all cached content. Blocks in use keep their content but are no longer found.
+  // Forgets all cached content of every tier. Blocks in use keep their content but are no longer found.
   void reset_prefix_cache();
 
   KvStats stats() const;
-  int32_t num_free() const { return pool_.num_free(); }
-  int32_t num_blocks() const { return pool_.num_blocks(); }
-  int32_t block_size() const { return pool_.block_size(); }
+  int32_t num_free() const { return device_.num_free(); }
+  int32_t num_blocks() const { return device_.num_blocks(); }
+  int32_t block_size() const { return device_.block_size(); }
 
   // Throws Error at the first disagreement: a reference count that is not the number of tables that hold the
   // block, free + used != total, a published block that is not where the index says. O(everything); for tests
@@ -124,7 +175,7 @@ class KvManager {
 
  private:
   struct GroupTable {
-    std::vector<BlockId> blocks;  // -1: fell out of the window
+    std::vector<BlockId> blocks;  // on the device, or all on the host; -1: fell out of the window
     int32_t first_held = 0;       // entries before it are -1
     int32_t num_sent = 0;         // entries the executor has as they are
   };
@@ -135,6 +186,7 @@ class KvManager {
     int32_t num_computed = 0;
     int32_t num_published = 0;  // blocks, from the front
     bool publishes = true;      // false after a name collision: what follows would have no published parent
+    bool swapped = false;       // its blocks are host blocks
     bool open = false;
   };
 
@@ -147,25 +199,43 @@ class KvManager {
   void extend_hashes(Table& table, std::span<const TokenId> token_ids, int32_t num_blocks);
   PrefixIndex::Key key_of(const Table& table, std::span<const TokenId> token_ids, int32_t group,
                           int32_t block) const;
+  // The longest prefix of at most `limit` blocks that device and host have (and, if asked, the disk).
+  int32_t search(const Table& table, std::span<const TokenId> token_ids, int32_t limit,
+                 std::vector<std::vector<CachedBlock>>& blocks) const;
+  CachedBlock lookup(const PrefixIndex::Key& key) const;
   int32_t match_full(const Table& table, std::span<const TokenId> token_ids, int32_t group, int32_t limit,
-                     std::vector<BlockId>& blocks) const;
+                     std::vector<CachedBlock>& blocks) const;
   int32_t match_window(const Table& table, std::span<const TokenId> token_ids, int32_t group, int32_t limit,
-                       std::vector<BlockId>& blocks) const;
-  BlockId take_block();
-  void hold_cached_block(BlockId block);
+                       std::vector<CachedBlock>& blocks) const;
+  // Device blocks that taking these would use up.
+  int64_t blocks_to_hold(std::span<const CachedBlock> blocks) const;
+  BlockId take_block(std::vector<BlockCopy>& copies);
+  void move_down(BlockId block, std::vector<BlockCopy>& copies);
+  BlockId bring_up(BlockId host_block, std::vector<BlockCopy>& copies);
   void replace_shared(GroupTable& group, int32_t num_computed, std::vector<BlockCopy>& copies);
-  void release_block(BlockId block);
   void publish(Table& table, std::span<const TokenId> token_ids);
   void drop_invisible(Table& table);
 
-  BlockPool pool_;
-  PrefixIndex index_;
+  BlockTier& tier_of(const Table& table) { return table.swapped ? *host_ : device_; }
+  // The blocks of the tables, each once, into visited_, and for each the block of `to` that has its content
+  // already (or -1) into moved_. Returns how many free blocks of `to` moving takes.
+  int64_t plan_move(std::span<const TableId> tables, const BlockTier& from, const BlockTier& to) const;
+  void move(std::span<const TableId> tables, BlockTier& from, BlockTier& to, std::vector<BlockCopy>& copies);
+
+  BlockTier device_;
+  std::optional<BlockTier> host_;
   BlockHasher hasher_;
   std::vector<KvGroupSpec> groups_;
   bool caching_;
-  int32_t num_cached_free_ = 0;
   std::vector<Table> tables_;
   std::vector<TableId> closed_;  // slots of tables_ to reuse
+  int64_t num_device_hits_ = 0;
+  int64_t num_host_hits_ = 0;
+  int64_t num_swapped_out_ = 0;
+  int64_t num_swapped_in_ = 0;
+  // Scratch of plan_move() and move(), of fixed capacity.
+  mutable std::vector<BlockId> visited_;
+  mutable std::vector<BlockId> moved_;
 };
 
 }  // namespace quire

@@ -23,17 +23,24 @@ PrefixIndex::Key KvManager::key_of(const Table& table, std::span<const TokenId> 
 
 void KvManager::find_prefix(TableId id, std::span<const TokenId> token_ids, PrefixMatch& match) {
   match.num_tokens = 0;
+  match.num_disk_tokens = 0;
   match.blocks.resize(groups_.size());
   for (auto& blocks : match.blocks) blocks.clear();
   if (!caching_ || token_ids.empty()) return;
 
   Table& table = at(id);
   // The last token is always computed: its logits are wanted.
-  int32_t length = static_cast<int32_t>(token_ids.size() - 1) / block_size();
-  extend_hashes(table, token_ids, length);
+  const int32_t limit = static_cast<int32_t>(token_ids.size() - 1) / block_size();
+  extend_hashes(table, token_ids, limit);
+  match.num_tokens = search(table, token_ids, limit, match.blocks) * block_size();
+}
+
+int32_t KvManager::search(const Table& table, std::span<const TokenId> token_ids, int32_t limit,
+                          std::vector<std::vector<CachedBlock>>& blocks) const {
+  int32_t length = limit;
   for (size_t g = 0; g < groups_.size(); ++g) {
     if (groups_[g].kind != KvGroupKind::kFull) continue;
-    length = match_full(table, token_ids, static_cast<int32_t>(g), length, match.blocks[g]);
+    length = match_full(table, token_ids, static_cast<int32_t>(g), length, blocks[g]);
   }
   // A window group may allow a shorter prefix only, for which another window group lacks blocks: until all
   // agree.
@@ -41,37 +48,42 @@ void KvManager::find_prefix(TableId id, std::span<const TokenId> token_ids, Pref
     agreed = true;
     for (size_t g = 0; g < groups_.size(); ++g) {
       if (groups_[g].kind != KvGroupKind::kSlidingWindow) continue;
-      const int32_t matched =
-          match_window(table, token_ids, static_cast<int32_t>(g), length, match.blocks[g]);
+      const int32_t matched = match_window(table, token_ids, static_cast<int32_t>(g), length, blocks[g]);
       agreed = agreed && matched == length;
       length = matched;
     }
   }
-  for (auto& blocks : match.blocks) blocks.resize(static_cast<size_t>(length));
-  match.num_tokens = length * block_size();
+  for (auto& of_group : blocks) of_group.resize(static_cast<size_t>(length));
+  return length;
+}
+
+CachedBlock KvManager::lookup(const PrefixIndex::Key& key) const {
+  CachedBlock found = {device_.find(key), KvTier::kDevice};
+  if (found.block < 0 && host_) found = {host_->find(key), KvTier::kHost};
+  return found;
 }
 
 int32_t KvManager::match_full(const Table& table, std::span<const TokenId> token_ids, int32_t group,
-                              int32_t limit, std::vector<BlockId>& blocks) const {
+                              int32_t limit, std::vector<CachedBlock>& blocks) const {
   for (int32_t i = 0; i < limit; ++i) {
-    const BlockId block = index_.find(key_of(table, token_ids, group, i));
-    if (block < 0) break;
-    blocks.push_back(block);
+    const CachedBlock found = lookup(key_of(table, token_ids, group, i));
+    if (found.block < 0) break;
+    blocks.push_back(found);
   }
   return static_cast<int32_t>(blocks.size());
 }
 
 int32_t KvManager::match_window(const Table& table, std::span<const TokenId> token_ids, int32_t group,
-                                int32_t limit, std::vector<BlockId>& blocks) const {
+                                int32_t limit, std::vector<CachedBlock>& blocks) const {
   const KvGroupSpec& spec = groups_[static_cast<size_t>(group)];
-  blocks.assign(static_cast<size_t>(limit), -1);
+  blocks.assign(static_cast<size_t>(limit), CachedBlock{});
   // From the end: a missing block means that the prefix can end there at the latest.
   int32_t end = limit;
   for (int32_t i = end; i > first_visible_block(spec, end * block_size());) {
     --i;
-    const BlockId block = index_.find(key_of(table, token_ids, group, i));
-    blocks[static_cast<size_t>(i)] = block;
-    if (block < 0) end = i;
+    const CachedBlock found = lookup(key_of(table, token_ids, group, i));
+    blocks[static_cast<size_t>(i)] = found;
+    if (found.block < 0) end = i;
   }
   blocks.resize(static_cast<size_t>(end));
   return end;
@@ -83,16 +95,16 @@ void KvManager::publish(Table& table, std::span<const TokenId> token_ids) {
   for (; table.num_published < end && table.publishes; ++table.num_published) {
     for (size_t g = 0; g < groups_.size() && table.publishes; ++g) {
       const BlockId block = table.groups[g].blocks[static_cast<size_t>(table.num_published)];
-      if (block < 0 || index_.published(block)) continue;
+      if (block < 0 || device_.published(block)) continue;
       table.publishes =
-          index_.publish(block, key_of(table, token_ids, static_cast<int32_t>(g), table.num_published));
+          device_.publish(block, key_of(table, token_ids, static_cast<int32_t>(g), table.num_published));
     }
   }
 }
 
 void KvManager::reset_prefix_cache() {
-  index_.clear();
-  num_cached_free_ = 0;
+  device_.forget_all();
+  if (host_) host_->forget_all();
   // What is held now stays unknown: its successors would have no published parent.
   for (Table& table : tables_) {
     if (!table.groups.front().blocks.empty()) table.publishes = false;

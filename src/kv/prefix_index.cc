@@ -37,6 +37,13 @@ bool PrefixIndex::same_content(BlockId block, const Key& key) const {
          std::equal(key.token_ids.begin(), key.token_ids.end(), begin, begin + block_size_);
 }
 
+PrefixIndex::Key PrefixIndex::key_of(BlockId block) const {
+  const Entry& entry = entries_[static_cast<size_t>(block)];
+  const size_t size = static_cast<size_t>(block_size_);
+  return {entry.hash, entry.parent, entry.group,
+          std::span(token_ids_).subspan(static_cast<size_t>(block) * size, size)};
+}
+
 BlockId PrefixIndex::find(const Key& key) const {
   const BlockId head = slots_[probe(key.hash, key.group)];
   return head >= 0 && same_content(head, key) ? head : -1;

@@ -42,6 +42,9 @@ class PrefixIndex {
   // Forgets all.
   void clear();
 
+  // The key of a published block; its token_ids are valid while it is published.
+  Key key_of(BlockId block) const;
+
   bool published(BlockId block) const { return entries_[static_cast<size_t>(block)].published; }
   int32_t num_published() const { return num_published_; }
 

@@ -88,7 +88,7 @@ bool Scheduler::admit(Sequence& sequence) {
     if (needed + kv_.num_blocks() / kReservedPart > kv_.num_free()) return false;
   }
   const int32_t num_new_tokens = chunk_of(sequence, match_.num_tokens);
-  if (!kv_.start(sequence.table, match_, match_.num_tokens + num_new_tokens)) return false;
+  if (!kv_.start(sequence.table, match_, match_.num_tokens + num_new_tokens, plan_.copies)) return false;
 
   waiting_.remove(sequence);
   sequence.state = SequenceState::kRunning;

@@ -32,7 +32,8 @@ Tokens count_to(int32_t size) {
 TableId computed(KvManager& kv, const Tokens& tokens, PrefixMatch& match) {
   const TableId table = kv.open(0, "");
   kv.find_prefix(table, tokens, match);
-  EXPECT_TRUE(kv.start(table, match, static_cast<int32_t>(tokens.size())));
+  std::vector<BlockCopy> copies;
+  EXPECT_TRUE(kv.start(table, match, static_cast<int32_t>(tokens.size()), copies));
   kv.commit(table, tokens, static_cast<int32_t>(tokens.size()));
   kv.check_integrity();
   return table;
@@ -63,8 +64,8 @@ TEST(KvManager, ChangesNothingWhenBlocksRunOut) {
   const TableId table = computed(kv, count_to(9), match);
   const TableId other = kv.open(0, "");
   kv.find_prefix(other, Tokens(8, 1), match);
-  EXPECT_FALSE(kv.start(other, match, 8));
   std::vector<BlockCopy> copies;
+  EXPECT_FALSE(kv.start(other, match, 8, copies));
   EXPECT_FALSE(kv.allocate_slots(table, 17, copies));
   EXPECT_EQ(kv.stats().num_used, 3);
   EXPECT_TRUE(kv.block_table(other, 0).empty());
@@ -91,7 +92,8 @@ TEST(KvManager, FindsNothingThatIsNotCommitted) {
   PrefixMatch match;
   const TableId first = kv.open(0, "");
   kv.find_prefix(first, count_to(12), match);
-  ASSERT_TRUE(kv.start(first, match, 12));
+  std::vector<BlockCopy> copies;
+  ASSERT_TRUE(kv.start(first, match, 12, copies));
   const TableId second = kv.open(0, "");
   kv.find_prefix(second, count_to(12), match);
   EXPECT_EQ(match.num_tokens, 0);
@@ -178,8 +180,8 @@ TEST(KvManager, AWindowGivesBackWhatNobodySeesAnyMore) {
   PrefixMatch match;
   const Tokens tokens = count_to(40);
   kv.find_prefix(table, tokens, match);
-  ASSERT_TRUE(kv.start(table, match, 8));
   std::vector<BlockCopy> copies;
+  ASSERT_TRUE(kv.start(table, match, 8, copies));
   for (int32_t position = 8; position < 40; ++position) {
     kv.commit(table, tokens, position);
     ASSERT_TRUE(kv.allocate_slots(table, position + 1, copies));
@@ -201,8 +203,11 @@ TEST(KvManager, AWindowNeedsOnlyItsOwnBlocksForAHit) {
   const TableId again = kv.open(0, "");
   kv.find_prefix(again, tokens, match);
   EXPECT_EQ(match.num_tokens, 32);
-  EXPECT_THAT(match.blocks[0], ElementsAre(-1, -1, -1, -1, -1, -1, -1, ::testing::Ge(0)));
-  ASSERT_TRUE(kv.start(again, match, 33));
+  ASSERT_EQ(match.blocks[0].size(), 8U);
+  for (size_t i = 0; i < 7; ++i) EXPECT_EQ(match.blocks[0][i].block, -1);
+  EXPECT_GE(match.blocks[0][7].block, 0);
+  std::vector<BlockCopy> copies;
+  ASSERT_TRUE(kv.start(again, match, 33, copies));
   kv.check_integrity();
 }
 

@@ -1,0 +1,102 @@
+// The blocks of whole sequences on their way between device and host.
+#include <algorithm>
+
+#include "kv/kv_manager.h"
+
+namespace quire {
+
+namespace {
+
+// States of moved_ beyond a block id.
+constexpr BlockId kUnseen = -1;
+constexpr BlockId kNotThere = -2;
+
+}  // namespace
+
+int64_t KvManager::plan_move(std::span<const TableId> ids, const BlockTier& from, const BlockTier& to) const {
+  for (const BlockId block : visited_) moved_[static_cast<size_t>(block)] = kUnseen;
+  visited_.clear();
+  int64_t needed = 0;
+  for (const TableId id : ids) {
+    const Table& table = at(id);
+    const auto num_filled = static_cast<size_t>(blocks_for(table.num_computed));
+    for (const GroupTable& group : table.groups) {
+      for (size_t i = static_cast<size_t>(group.first_held); i < std::min(num_filled, group.blocks.size());
+           ++i) {
+        const BlockId block = group.blocks[i];
+        BlockId& there = moved_[static_cast<size_t>(block)];
+        if (there != kUnseen) continue;
+        visited_.push_back(block);
+        const BlockId found = from.published(block) ? to.find(from.key_of(block)) : -1;
+        there = found >= 0 ? found : kNotThere;
+        needed += found < 0 || to.ref_count(found) == 0 ? 1 : 0;
+      }
+    }
+  }
+  return needed;
+}
+
+void KvManager::move(std::span<const TableId> ids, BlockTier& from, BlockTier& to,
+                     std::vector<BlockCopy>& copies) {
+  // Each block that is there already is held before a free one is taken: the taken one could be one of them.
+  for (const BlockId block : visited_) {
+    const BlockId there = moved_[static_cast<size_t>(block)];
+    if (there >= 0) to.hold(there);
+  }
+  for (const BlockId block : visited_) {
+    BlockId& there = moved_[static_cast<size_t>(block)];
+    if (there >= 0) continue;
+    there = to.tier() == KvTier::kDevice ? take_block(copies) : to.take();
+    to.set_filled(there, from.filled(block));
+    copies.push_back({block, there, from.tier(), to.tier()});
+    if (from.published(block)) to.publish(there, from.key_of(block));
+  }
+  for (const TableId id : ids) {
+    Table& table = at(id);
+    const auto num_filled = static_cast<size_t>(blocks_for(table.num_computed));
+    for (GroupTable& group : table.groups) {
+      // Last blocks first: they come before their parents in the order of reuse.
+      for (size_t i = group.blocks.size(); i-- > static_cast<size_t>(group.first_held);) {
+        BlockId& block = group.blocks[i];
+        from.release(block);
+        if (i >= num_filled) continue;
+        block = moved_[static_cast<size_t>(block)];
+        to.hold(block);
+      }
+      group.blocks.resize(std::min(num_filled, group.blocks.size()));
+      group.num_sent = 0;
+    }
+  }
+  for (const BlockId block : visited_) to.release(moved_[static_cast<size_t>(block)]);
+}
+
+bool KvManager::swap_out(std::span<const TableId> ids, std::vector<BlockCopy>& copies) {
+  if (!host_ || plan_move(ids, device_, *host_) > host_->num_free()) return false;
+  num_swapped_out_ += static_cast<int64_t>(visited_.size());
+  move(ids, device_, *host_, copies);
+  for (const TableId id : ids) at(id).swapped = true;
+  return true;
+}
+
+int64_t KvManager::blocks_to_swap_in(std::span<const TableId> ids) const {
+  return host_ ? plan_move(ids, *host_, device_) : 0;
+}
+
+bool KvManager::swap_in(std::span<const TableId> ids, std::vector<BlockCopy>& copies) {
+  if (!host_ || plan_move(ids, *host_, device_) > device_.num_free()) return false;
+  num_swapped_in_ += static_cast<int64_t>(visited_.size());
+  move(ids, *host_, device_, copies);
+  for (const TableId id : ids) {
+    Table& table = at(id);
+    table.swapped = false;
+    // A name that other content has taken meanwhile: what follows would have no published parent.
+    for (const GroupTable& group : table.groups) {
+      for (size_t i = static_cast<size_t>(group.first_held); i < static_cast<size_t>(table.num_published);
+           ++i)
+        table.publishes = table.publishes && device_.published(group.blocks[i]);
+    }
+  }
+  return true;
+}
+
+}  // namespace quire

@@ -1,0 +1,201 @@
+// Random histories of a KvManager with tiers: whatever is shared, swapped, evicted and found again, what a
+// sequence reads is what was written for its tokens, and the bookkeeping agrees with itself after each
+// operation.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "unit/kv/kv_simulator.h"
+
+namespace quire::testing {
+namespace {
+
+struct World {
+  const char* name;
+  int32_t num_blocks;
+  int32_t num_host_blocks;
+  int32_t block_size;
+  std::vector<KvGroupSpec> groups;
+};
+
+std::ostream& operator<<(std::ostream& out, const World& world) {
+  return out << world.name;
+}
+
+const KvGroupSpec kFull = {KvGroupKind::kFull, 0, {}};
+KvGroupSpec window(int32_t tokens) {
+  return {KvGroupKind::kSlidingWindow, tokens, {}};
+}
+
+class KvRandom : public ::testing::TestWithParam<World> {
+ protected:
+  int32_t below(int32_t limit) { return static_cast<int32_t>(random_() % static_cast<uint32_t>(limit)); }
+  bool one_in(int32_t count) { return below(count) == 0; }
+
+  void begin_sequence(KvSimulator& sim) {
+    SimSequence& sequence = sequences_.emplace_back();
+    sequence.request = next_request_++;
+    const bool salted = one_in(5);
+    sequence.root = salted ? 1 : 0;
+    sequence.table = sim.kv.open(0, salted ? "tenant" : "");
+    // Few families of prompts, so that prefixes are shared.
+    const int32_t family = below(3);
+    for (int32_t i = 0, size = 1 + below(60); i < size; ++i)
+      sequence.token_ids.push_back(family * 100 + i % 7);
+    for (int32_t i = 0, size = below(5); i < size; ++i) sequence.token_ids.push_back(below(3));
+  }
+
+  // Continues a sequence within the plan: starts it, or lets it grow.
+  void advance(KvSimulator& sim, SimSequence& sequence) {
+    if (sequence.swapped || sequence.planned > 0) return;
+    const int32_t num_tokens = static_cast<int32_t>(sequence.token_ids.size());
+    if (!sequence.running) {
+      sim.kv.find_prefix(sequence.table, sequence.token_ids, match_);
+      const int32_t chunk = 1 + below(num_tokens - match_.num_tokens);
+      const int64_t free_before = sim.kv.num_free();
+      const int64_t needed = sim.kv.blocks_to_start(match_, match_.num_tokens + chunk, chunk);
+      if (!sim.kv.start(sequence.table, match_, match_.num_tokens + chunk, sim.copies)) {
+        EXPECT_EQ(free_before, sim.kv.num_free());
+        return;
+      }
+      if (!has_window_) EXPECT_EQ(free_before - sim.kv.num_free(), needed);
+      sequence.running = true;
+      sequence.planned = chunk;
+      num_hits_ += match_.num_tokens;
+      return;
+    }
+    const int32_t computed = sim.kv.num_computed(sequence.table);
+    if (computed == num_tokens) sequence.token_ids.push_back(below(3));
+    const int32_t chunk = 1 + below(static_cast<int32_t>(sequence.token_ids.size()) - computed);
+    if (sim.kv.allocate_slots(sequence.table, computed + chunk, sim.copies)) sequence.planned = chunk;
+  }
+
+  std::vector<TableId> tables_of(int32_t request) const {
+    std::vector<TableId> tables;
+    for (const SimSequence& sequence : sequences_) {
+      if (sequence.request == request) tables.push_back(sequence.table);
+    }
+    return tables;
+  }
+
+  void swap(KvSimulator& sim, const SimSequence& chosen) {
+    const int32_t request = chosen.request;
+    const bool ready = std::all_of(sequences_.begin(), sequences_.end(), [&](const SimSequence& s) {
+      return s.request != request || (s.running && s.planned == 0);
+    });
+    if (!ready) return;
+    const std::vector<TableId> tables = tables_of(request);
+    if (chosen.swapped) {
+      const int64_t needed = sim.kv.blocks_to_swap_in(tables);
+      const int64_t free_before = sim.kv.num_free();
+      ASSERT_EQ(sim.kv.swap_in(tables, sim.copies), needed <= free_before);
+      if (needed > free_before) return;
+      EXPECT_LE(free_before - sim.kv.num_free(), needed);
+    } else if (!sim.kv.swap_out(tables, sim.copies)) {
+      return;
+    }
+    ++num_swaps_;
+    for (SimSequence& sequence : sequences_) {
+      if (sequence.request != request) continue;
+      sequence.swapped = !sequence.swapped;
+      EXPECT_EQ(sim.kv.swapped_out(sequence.table), sequence.swapped);
+      EXPECT_EQ(sim.kv.block_table(sequence.table, 0).empty(), sequence.swapped);
+    }
+  }
+
+  void fork(KvSimulator& sim, size_t index) {
+    if (!sequences_[index].running || sequences_[index].planned > 0) return;
+    SimSequence child = sequences_[index];
+    child.table = sim.kv.fork(sequences_[index].table);
+    sequences_.push_back(child);
+  }
+
+  void operate(KvSimulator& sim) {
+    if (sequences_.empty() || (sequences_.size() < 12 && one_in(6))) begin_sequence(sim);
+    const size_t index = static_cast<size_t>(below(static_cast<int32_t>(sequences_.size())));
+    SimSequence& sequence = sequences_[index];
+    switch (below(12)) {
+      case 0:
+        // A sequence that is part of the plan ends after it only.
+        if (sequence.planned > 0) break;
+        sim.kv.close(sequence.table);
+        sequences_.erase(sequences_.begin() + static_cast<ptrdiff_t>(index));
+        break;
+      case 1:
+        if (sequence.planned > 0) break;
+        sim.kv.clear(sequence.table);
+        sequence.running = sequence.swapped = false;
+        sequence.request = next_request_++;
+        break;
+      case 2:
+        if (sequences_.size() < 12) fork(sim, index);
+        break;
+      case 3:
+      case 4:
+        swap(sim, sequence);
+        break;
+      case 5:
+        sim.perform(sequences_);
+        break;
+      case 6:
+        if (one_in(50)) sim.kv.reset_prefix_cache();
+        break;
+      default:
+        advance(sim, sequence);
+    }
+  }
+
+  std::mt19937 random_;
+  std::vector<SimSequence> sequences_;
+  PrefixMatch match_;
+  int32_t next_request_ = 0;
+  int64_t num_hits_ = 0;
+  int64_t num_swaps_ = 0;
+  bool has_window_ = false;
+};
+
+TEST_P(KvRandom, ASequenceReadsWhatWasWrittenForIt) {
+  const World& world = GetParam();
+  KvLayout layout;
+  layout.num_blocks = world.num_blocks;
+  layout.num_host_blocks = world.num_host_blocks;
+  layout.block_size = world.block_size;
+  layout.groups = world.groups;
+  for (const KvGroupSpec& group : world.groups)
+    has_window_ = has_window_ || group.kind == KvGroupKind::kSlidingWindow;
+  int64_t num_checked = 0;
+  int64_t num_host_hits = 0;
+  for (uint32_t seed = 0; seed < 12; ++seed) {
+    SCOPED_TRACE(seed);
+    random_.seed(seed);
+    sequences_.clear();
+    KvSimulator sim(layout, {});
+    for (int i = 0; i < 3000; ++i) {
+      operate(sim);
+      ASSERT_NO_THROW(sim.kv.check_integrity()) << "operation " << i;
+      if (HasFailure()) return;
+    }
+    sim.perform(sequences_);
+    for (const SimSequence& sequence : sequences_) sim.kv.close(sequence.table);
+    sim.kv.check_integrity();
+    EXPECT_EQ(sim.kv.stats().num_used, 0);
+    EXPECT_EQ(sim.kv.stats().host.num_used, 0);
+    num_checked += sim.num_checked;
+    num_host_hits += sim.kv.stats().host.num_hits;
+  }
+  EXPECT_GT(num_checked, 10'000);
+  EXPECT_GT(num_hits_, 1000);
+  EXPECT_EQ(num_swaps_ > 500, world.num_host_blocks > 0) << num_swaps_;
+  EXPECT_EQ(num_host_hits > 100, world.num_host_blocks > 0) << num_host_hits;
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Worlds, KvRandom,
+    ::testing::Values(World{"DeviceOnly", 40, 0, 4, {kFull}}, World{"Host", 40, 30, 4, {kFull}},
+                      World{"SmallHost", 30, 6, 4, {kFull}}, World{"LargeHost", 24, 200, 4, {kFull}},
+                      World{"BlocksOfOne", 120, 90, 1, {kFull}}, World{"WindowHost", 40, 30, 4, {window(9)}},
+                      World{"FullAndWindowsHost", 70, 60, 4, {window(6), kFull, window(17)}}),
+    [](const auto& info) { return info.param.name; });
+
+}  // namespace
+}  // namespace quire::testing

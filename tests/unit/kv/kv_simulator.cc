@@ -1,0 +1,81 @@
+#include "unit/kv/kv_simulator.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+namespace quire::testing {
+
+namespace {
+
+uint64_t mix(uint64_t x) {
+  x ^= x >> 30;
+  x *= 0xBF58476D1CE4E5B9;
+  x ^= x >> 27;
+  x *= 0x94D049BB133111EB;
+  return x ^ (x >> 31);
+}
+
+size_t slots_of(int32_t num_blocks, int32_t block_size) {
+  return static_cast<size_t>(num_blocks) * static_cast<size_t>(block_size);
+}
+
+}  // namespace
+
+KvSimulator::KvSimulator(const KvLayout& kv_layout, const KvOptions& options)
+    : layout(kv_layout),
+      kv(kv_layout, options),
+      device_(slots_of(kv_layout.num_blocks, kv_layout.block_size)),
+      host_(slots_of(kv_layout.num_host_blocks, kv_layout.block_size)) {}
+
+uint64_t KvSimulator::expected(const SimSequence& sequence, int32_t group, int32_t position) {
+  uint64_t history = sequence.root;
+  for (size_t i = 0; i <= static_cast<size_t>(position); ++i)
+    history = mix(history + static_cast<uint64_t>(sequence.token_ids[i]) + 1);
+  return history + static_cast<uint64_t>(group);
+}
+
+uint64_t& KvSimulator::slot(KvTier tier, BlockId block, int32_t index) {
+  std::vector<uint64_t>& bytes = tier == KvTier::kDevice ? device_ : host_;
+  return bytes.at(static_cast<size_t>(block) * static_cast<size_t>(layout.block_size) +
+                  static_cast<size_t>(index));
+}
+
+void KvSimulator::copy(const BlockCopy& copy) {
+  for (int32_t i = 0; i < layout.block_size; ++i)
+    slot(copy.dst_tier, copy.dst, i) = slot(copy.src_tier, copy.src, i);
+}
+
+void KvSimulator::compute(const SimSequence& sequence) {
+  const int32_t begin = kv.num_computed(sequence.table);
+  for (int32_t g = 0; g < kv.num_groups(); ++g) {
+    const auto blocks = kv.block_table(sequence.table, g);
+    const KvGroupSpec& group = layout.groups[static_cast<size_t>(g)];
+    for (int32_t p = begin; p < begin + sequence.planned; ++p) {
+      slot(KvTier::kDevice, blocks[static_cast<size_t>(p / layout.block_size)], p % layout.block_size) =
+          expected(sequence, g, p);
+    }
+    const bool window = group.kind == KvGroupKind::kSlidingWindow;
+    for (int32_t p = window ? std::max(0, begin - group.window + 1) : 0; p < begin; ++p, ++num_checked) {
+      ASSERT_EQ(
+          slot(KvTier::kDevice, blocks[static_cast<size_t>(p / layout.block_size)], p % layout.block_size),
+          expected(sequence, g, p))
+          << "table " << sequence.table << " reads another history at position " << p << " of group " << g;
+    }
+  }
+}
+
+void KvSimulator::perform(std::vector<SimSequence>& sequences) {
+  for (const BlockCopy& each : copies) copy(each);
+  copies.clear();
+  for (const SimSequence& sequence : sequences) {
+    if (sequence.planned > 0) compute(sequence);
+  }
+  for (SimSequence& sequence : sequences) {
+    if (sequence.planned == 0) continue;
+    kv.commit(sequence.table, sequence.token_ids, kv.num_computed(sequence.table) + sequence.planned);
+    sequence.planned = 0;
+  }
+}
+
+}  // namespace quire::testing
