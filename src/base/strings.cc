@@ -61,6 +61,17 @@ int64_t parse_bytes(std::string_view text) {
   return bytes < 9e18 ? static_cast<int64_t>(bytes) : -1;
 }
 
+double parse_seconds(std::string_view text) {
+  double number = 0.0;
+  const auto [rest, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (error != std::errc() || !(number >= 0.0) || number > 1e9) return -1.0;
+  const std::string_view unit(rest, static_cast<size_t>(text.data() + text.size() - rest));
+  if (unit.empty() || unit == "s") return number;
+  if (unit == "ms") return number / 1000.0;
+  if (unit == "m" || unit == "min") return number * 60.0;
+  return -1.0;
+}
+
 bool is_valid_utf8(std::string_view text) {
   const auto* p = reinterpret_cast<const unsigned char*>(text.data());
   const auto* end = p + text.size();

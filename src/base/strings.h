@@ -48,6 +48,9 @@ std::string format_bytes(int64_t bytes);
 // 1000. Returns -1 where the text is no size.
 int64_t parse_bytes(std::string_view text);
 
+// "250ms", "1.5s", "2m", "30" (seconds) -> seconds. Returns -1 where the text is no duration.
+double parse_seconds(std::string_view text);
+
 // True where every byte sequence is well-formed UTF-8 (no surrogates, no overlong forms).
 bool is_valid_utf8(std::string_view text);
 

@@ -13,7 +13,17 @@ namespace quire::cli {
 namespace {
 
 const std::map<std::string, SchedulingPolicy>& policies() {
-  static const std::map<std::string, SchedulingPolicy> table = {{"fcfs", SchedulingPolicy::kFcfs}};
+  static const std::map<std::string, SchedulingPolicy> table = {{"fcfs", SchedulingPolicy::kFcfs},
+                                                                {"priority", SchedulingPolicy::kPriority},
+                                                                {"mlfq", SchedulingPolicy::kMlfq},
+                                                                {"fair", SchedulingPolicy::kFair}};
+  return table;
+}
+
+const std::map<std::string, PreemptionMode>& preemption_modes() {
+  static const std::map<std::string, PreemptionMode> table = {{"auto", PreemptionMode::kAuto},
+                                                              {"recompute", PreemptionMode::kRecompute},
+                                                              {"swap", PreemptionMode::kSwap}};
   return table;
 }
 
@@ -62,6 +72,17 @@ CLI::Validator byte_size() {
       "SIZE");
 }
 
+CLI::Validator duration() {
+  return CLI::Validator(
+      [](std::string& text) -> std::string {
+        const double seconds = parse_seconds(text);
+        if (seconds < 0.0) return "'" + text + "' is no time; write for example 250ms, 1.5s or 2m";
+        text = fixed(seconds, 6);
+        return {};
+      },
+      "TIME");
+}
+
 void add_model_flag(CLI::App& command, std::string& model) {
   command.add_option("MODEL", model, "Model directory; none: the embedded model")->type_name("");
 }
@@ -87,15 +108,38 @@ void add_engine_flags(CLI::App& command, EngineConfig& config) {
   add("--max-num-batched-tokens", config.max_num_batched_tokens, "Tokens computed in one step; 0: 2048");
   add("--long-prefill-token-threshold", config.long_prefill_token_threshold,
       "Tokens of one sequence in one step; 0: only the step's budget limits it");
+  add("--max-num-partial-prefills", config.max_num_partial_prefills,
+      "Prompts that are computed in chunks at once; 0: any number");
   add("--max-num-queued-reqs", config.max_num_queued_requests, "Requests that may wait; one more is refused");
   add("--max-logprobs", config.max_logprobs, "Alternatives a request may ask for at each token");
   command
       .add_flag("--enable-prefix-caching,!--no-enable-prefix-caching", config.enable_prefix_caching,
                 "Reuse the KV cache of equal prompt beginnings (on)")
       ->group(group);
-  add("--scheduling-policy", config.scheduling_policy, "Who runs first")
+  add("--scheduling-policy", config.scheduling_policy,
+      "Who runs first: fcfs as they come; priority by the requests' priority, lower first; mlfq whoever has "
+      "had "
+      "less work; fair the API keys in turn")
       ->transform(CLI::CheckedTransformer(policies()))
       ->default_str("fcfs");
+  add("--preemption-mode", config.preemption_mode,
+      "What becomes of the KV cache of a sequence that must give way: computed again, moved to --swap-space, "
+      "or "
+      "whichever costs less")
+      ->transform(CLI::CheckedTransformer(preemption_modes()))
+      ->default_str("auto");
+  add("--swap-space", config.swap_space, "Host memory for KV blocks that leave the pool; 0: none")
+      ->transform(byte_size());
+  add("--kv-disk-cache", config.kv_disk_cache,
+      "Directory that keeps cached prefixes beyond memory and beyond a restart; none: they are kept nowhere")
+      ->type_name("DIR");
+  add("--kv-disk-cache-size", config.kv_disk_cache_size, "Bytes in that directory at the most")
+      ->transform(byte_size());
+  add("--ttft-slo", config.ttft_slo, "Time to the first token aimed at, for example 500ms; 0: none")
+      ->transform(duration());
+  add("--tpot-slo", config.tpot_slo,
+      "Time between tokens aimed at: prompts are computed in chunks small enough for it; 0: none")
+      ->transform(duration());
   add("--threads", config.threads, "Threads that compute; 0: the physical cores this process may use");
   add("--seed", config.seed, "What requests without a seed of their own draw theirs from");
   add("--chat-template", config.chat_template, "Jinja file that replaces the model's chat template")

@@ -37,6 +37,9 @@ void add_sampling_flags(CLI::App& command, SamplingFlags& flags);
 // "4GiB" -> bytes, as a CLI11 check and transform.
 CLI::Validator byte_size();
 
+// "250ms" -> seconds, likewise.
+CLI::Validator duration();
+
 // Arguments with those of the YAML file that --config names put in, where the command line does not give them
 // itself. Throws Error.
 std::vector<std::string> with_config_file(std::vector<std::string> arguments);

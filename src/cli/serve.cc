@@ -82,8 +82,18 @@ void add_serve(CLI::App& app, int& exit_code) {
       ->group(group);
   command
       ->add_option("--shutdown-timeout", f->server.shutdown_timeout_s,
-                   "Seconds that running requests have after SIGTERM")
+                   "What running requests have after SIGTERM")
+      ->transform(duration())
       ->group(group);
+  const auto timeout = [&](const std::string& name, double& seconds, const std::string& help) {
+    command->add_option(name, seconds, help)->transform(duration())->group(group);
+  };
+  timeout("--http-header-timeout", http.header_timeout_s, "For a request's header, from its first byte");
+  timeout("--http-body-timeout", http.body_timeout_s, "Without a byte of a request's body");
+  timeout("--http-idle-timeout", http.idle_timeout_s, "For a kept connection without a request");
+  timeout("--http-write-timeout", http.write_timeout_s, "Without a byte of the answer taken by the client");
+  timeout("--stream-keep-alive", f->server.keep_alive_s,
+          "Until a silent stream gets a comment as a sign of life");
   command->add_flag("--disable-log-requests", f->quiet, "Do not log each request")->group(group);
   command->callback([f, &exit_code] { exit_code = run_serve(*f); });
 }

@@ -32,7 +32,6 @@ struct GenerateRequest {
   int32_t priority = 0;    // lower is served first, with SchedulingPolicy::kPriority
   std::string client;      // who asks (an API key's name, say), for SchedulingPolicy::kFair
   std::string cache_salt;  // prompts share cached prefixes only with requests of the same salt
-  std::string label;       // the request's name in log lines
 };
 
 // Called on the engine thread with each new RequestOutput of the request, in order; the last has finished =

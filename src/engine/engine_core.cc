@@ -1,9 +1,18 @@
 #include "engine/engine_core.h"
 
+#include <functional>
+
 #include "base/clock.h"
 #include "sample/validate.h"
 
 namespace quire {
+namespace {
+
+int64_t client_number(const std::string& client) {
+  return static_cast<int64_t>(std::hash<std::string>{}(client));
+}
+
+}  // namespace
 
 EngineCore::EngineCore(const SchedulerConfig& config, const KvLayout& layout, Executor& executor,
                        const Tokenizer* tokenizer, MetricsRegistry& metrics, const ModelInfo& model,
@@ -25,6 +34,7 @@ void EngineCore::add(RequestId id, GenerateRequest request, OutputSink sink, dou
   scheduled.end_token_ids = end_token_ids_;
   scheduled.arrival = arrival;
   scheduled.priority = request.priority;
+  scheduled.client = client_number(request.client);
   scheduled.cache_salt = std::move(request.cache_salt);
   const Status accepted = scheduler_.add_request(std::move(scheduled));
   if (!accepted.ok()) {

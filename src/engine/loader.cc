@@ -206,6 +206,10 @@ std::unique_ptr<LoadedModel> load_model(const EngineConfig& config, const LoadPr
   model->scheduler.max_num_queued_requests = config.max_num_queued_requests;
   model->scheduler.enable_prefix_caching = config.enable_prefix_caching;
   model->scheduler.policy = config.scheduling_policy;
+  model->scheduler.preemption_mode = config.preemption_mode;
+  model->scheduler.max_num_partial_prefills = config.max_num_partial_prefills;
+  model->scheduler.ttft_slo = config.ttft_slo;
+  model->scheduler.tpot_slo = config.tpot_slo;
   info.load_seconds = monotonic_seconds() - begin;
   return model;
 }

@@ -64,6 +64,7 @@ class EngineAdapter final : public ServingEngine {
   void abort(RequestId request) override { engine_.abort(request); }
   bool drain(std::chrono::milliseconds timeout) override { return engine_.drain(timeout); }
   std::string metrics_page() override { return engine_.metrics().render(); }
+  bool reset_prefix_cache() override { return engine_.reset_prefix_cache(); }
 
  private:
   static Result<std::string> render_given(const std::string& source, const ChatRenderOptions& options) {

@@ -68,19 +68,19 @@ struct Server::Impl {
 
   Impl(ServingEngine& e, ServerOptions o) : engine(e), options(std::move(o)) {}
 
-  bool authorized(const HttpRequest& request) const;
+  // Which of the API keys the request brought; none where it brought none of them.
+  std::optional<size_t> key_of(const HttpRequest& request) const;
   std::optional<HttpResponse> precheck(const HttpRequest& request) const;
   std::string http_metrics() const;
 };
 
-bool Server::Impl::authorized(const HttpRequest& request) const {
-  if (options.api_keys.empty()) return true;
+std::optional<size_t> Server::Impl::key_of(const HttpRequest& request) const {
   const std::string_view offered = offered_key(request);
   // All keys are compared, so that the time does not tell which one came close.
-  bool found = false;
-  for (const std::string& key : options.api_keys) {
-    const bool equal = equal_constant_time(offered, key);
-    found = found || equal;
+  std::optional<size_t> found;
+  for (size_t i = 0; i < options.api_keys.size(); ++i) {
+    const bool equal = equal_constant_time(offered, options.api_keys[i]);
+    if (equal && !found) found = i;
   }
   return found;
 }
@@ -91,7 +91,7 @@ std::optional<HttpResponse> Server::Impl::precheck(const HttpRequest& request) c
     return preflight(request, match.allow.empty() ? "GET, HEAD, POST, OPTIONS" : match.allow);
   // Without a key nobody learns which paths there are.
   const bool open = match.route != nullptr && !match.route->needs_key;
-  if (!open && !authorized(request)) {
+  if (!open && !options.api_keys.empty() && !key_of(request)) {
     const bool missing = offered_key(request).empty();
     return error_response(401, missing ? "an API key is needed: send it as 'Authorization: Bearer KEY'"
                                        : "the API key is not valid");
@@ -143,6 +143,7 @@ Server::Server(ServingEngine& engine, ServerOptions options)
   HttpApp app;
   app.precheck = [impl = impl_.get()](const HttpRequest& request) { return impl->precheck(request); };
   app.handle = [impl = impl_.get()](HttpRequest& request, const std::shared_ptr<ResponseWriter>& writer) {
+    if (const auto key = impl->key_of(request)) request.client = cat("key ", *key);
     impl->router->match(request.method, request.path).route->handler(request, writer);
   };
   app.error = [](int status, const std::string& message) { return error_response(status, message); };

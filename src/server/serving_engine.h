@@ -60,6 +60,7 @@ class ServingEngine {
   virtual void abort(RequestId request) = 0;
   virtual bool drain(std::chrono::milliseconds timeout) = 0;
   virtual std::string metrics_page() = 0;
+  virtual bool reset_prefix_cache() = 0;
 };
 
 // `engine` must outlive the result.

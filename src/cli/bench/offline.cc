@@ -91,7 +91,6 @@ std::vector<RequestRecord> run_batch(Engine& engine, const std::vector<BenchRequ
     request.sampling.temperature = sampling.temperature;
     request.sampling.top_p = sampling.top_p;
     request.sampling.ignore_eos = sampling.ignore_eos;
-    request.label = cat("bench-", i);
     batch->records[i].begin = monotonic_seconds();
     const auto submitted = engine.submit(std::move(request), [batch, i, on_finished](RequestOutput&& output) {
       take_output(batch->records[i], output);

@@ -35,7 +35,8 @@ struct HttpRequest {
   bool keep_alive = true;
   HttpHeaders headers;
   std::string body;
-  std::string id;  // X-Request-Id, or one the server made; letters, digits and -_.: only
+  std::string id;      // X-Request-Id, or one the server made; letters, digits and -_.: only
+  std::string client;  // who asks, where API keys tell clients apart: a name of the key, never the key itself
 };
 
 struct HttpResponse {

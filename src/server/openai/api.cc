@@ -38,6 +38,7 @@ void generate(const State& state, HttpRequest& request, const Writer& writer, Pa
   if (!body.ok()) return writer->send(error_response(body.failure()));
   auto spec = parse(*body, state->engine, state->options, request.id);
   if (!spec.ok()) return writer->send(error_response(spec.failure()));
+  if (!request.client.empty()) spec->client = request.client;
   std::make_shared<Generation>(state->engine, std::move(spec).value(), writer, state->settings)->start();
 }
 
@@ -87,6 +88,14 @@ void metrics(const ApiState& state, const Writer& writer) {
   writer->send(std::move(response));
 }
 
+// What runs keeps its blocks; they are forgotten too when it ends.
+void reset_prefix_cache(const ApiState& state, const Writer& writer) {
+  const bool at_once = state.engine.reset_prefix_cache();
+  std::string body;
+  JsonOut(body).begin_object().key("success").boolean(true).key("in_use").boolean(!at_once).end_object();
+  writer->send(json_response(std::move(body)));
+}
+
 using Answer = Result<std::string> (*)(const Json&, const ApiState&);
 
 HttpHandler at_once(const State& state, Answer answer) {
@@ -126,6 +135,8 @@ std::vector<Route> api_routes(const State& state) {
       {"POST", "/v1/tokenize", tokenize},
       {"POST", "/detokenize", detokenize},
       {"POST", "/v1/detokenize", detokenize},
+      {"POST", "/reset_prefix_cache",
+       [state](HttpRequest&, const Writer& w) { reset_prefix_cache(*state, w); }},
       {"GET", "/health", is_healthy, false},
       {"GET", "/v1/health", is_healthy, false},
       {"GET", "/ping", is_healthy, false},

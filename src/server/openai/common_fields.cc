@@ -13,10 +13,10 @@ constexpr size_t kMaxStopStrings = 128;
 constexpr size_t kMaxStopBytes = 16 << 10;
 constexpr size_t kMaxCacheSaltBytes = 128;
 constexpr size_t kMaxIdBytes = 128;
+constexpr size_t kMaxClientBytes = 256;  // of `user` so many tell clients apart
 
 // Labels and hints: their absence from the answer cannot be noticed.
-constexpr std::array<std::string_view, 9> kHarmless = {"user",
-                                                       "metadata",
+constexpr std::array<std::string_view, 8> kHarmless = {"metadata",
                                                        "store",
                                                        "service_tier",
                                                        "safety_identifier",
@@ -193,6 +193,10 @@ void read_generation_fields(FieldReader& fields, const ServingEngine& engine, Ge
       fields.fail(cat("cache_salt must have 1 to ", kMaxCacheSaltBytes, " bytes"), "cache_salt");
     }
     spec.cache_salt = *salt;
+  }
+  if (const Json* user = fields.any("user"); user != nullptr && user->is_string()) {
+    spec.client =
+        cat("user ", std::string_view(user->get_ref<const std::string&>()).substr(0, kMaxClientBytes));
   }
   if (const auto id = fields.text("request_id")) {
     if (id->empty() || id->size() > kMaxIdBytes)

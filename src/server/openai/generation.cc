@@ -39,8 +39,8 @@ void Generation::start() {
     request.sampling = spec_.sampling;
     request.sampling.max_tokens = spec_.prompts[i].max_tokens;
     request.priority = spec_.priority;
+    request.client = spec_.client;
     request.cache_salt = spec_.cache_salt;
-    request.label = prompts_.size() == 1 ? spec_.id : cat(spec_.id, "-", i);
     auto id = engine_.submit(std::move(request),
                              [self, i](RequestOutput&& output) { self->receive(i, std::move(output)); });
     if (!id.ok()) {

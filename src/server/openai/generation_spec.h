@@ -34,6 +34,7 @@ struct GenerationSpec {
   std::vector<PromptInput> prompts;
   SamplingParams sampling;  // but for max_tokens, which is the prompt's
   int32_t priority = 0;
+  std::string client;  // who asks: the request's `user`, unless an API key says it
   std::string cache_salt;
 
   bool stream = false;

@@ -12,6 +12,17 @@ TEST(Strings, CatWritesEachKindAsAPersonWould) {
             "ab-718446744073709551615");
 }
 
+TEST(Strings, DurationsAreReadWithTheirUnits) {
+  EXPECT_DOUBLE_EQ(parse_seconds("0"), 0.0);
+  EXPECT_DOUBLE_EQ(parse_seconds("30"), 30.0);
+  EXPECT_DOUBLE_EQ(parse_seconds("250ms"), 0.25);
+  EXPECT_DOUBLE_EQ(parse_seconds("1.5s"), 1.5);
+  EXPECT_DOUBLE_EQ(parse_seconds("2m"), 120.0);
+  for (const char* text : {"", "ms", "-1", "1h", "1 s", "nan", "inf", "1e300"}) {
+    EXPECT_EQ(parse_seconds(text), -1.0) << text;
+  }
+}
+
 TEST(Strings, SizesAreReadWithBinaryAndDecimalUnits) {
   EXPECT_EQ(parse_bytes("0"), 0);
   EXPECT_EQ(parse_bytes("1024"), 1024);

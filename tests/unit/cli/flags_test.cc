@@ -54,6 +54,33 @@ TEST_F(ConfigFile, BrokenFilesAreErrorsThatNameThem) {
   EXPECT_THROW(with_config_file({"serve", "--config", "/nowhere.yaml"}), Error);
 }
 
+TEST(EngineFlags, PolicyPreemptionTiersAndTargets) {
+  CLI::App app;
+  EngineConfig config;
+  CLI::App* command = add_command(app, "run", "");
+  add_engine_flags(*command, config);
+  app.parse(
+      "run --scheduling-policy mlfq --preemption-mode swap --swap-space 2GiB --kv-disk-cache d "
+      "--kv-disk-cache-size 1GiB --ttft-slo 500ms --tpot-slo 0.05 --max-num-partial-prefills 2");
+  EXPECT_EQ(config.scheduling_policy, SchedulingPolicy::kMlfq);
+  EXPECT_EQ(config.preemption_mode, PreemptionMode::kSwap);
+  EXPECT_EQ(config.swap_space, int64_t{2} << 30);
+  EXPECT_EQ(config.kv_disk_cache, "d");
+  EXPECT_EQ(config.kv_disk_cache_size, int64_t{1} << 30);
+  EXPECT_DOUBLE_EQ(config.ttft_slo, 0.5);
+  EXPECT_DOUBLE_EQ(config.tpot_slo, 0.05);
+  EXPECT_EQ(config.max_num_partial_prefills, 2);
+}
+
+TEST(EngineFlags, WrongPolicyAndWrongTimeAreRefused) {
+  for (const char* line : {"run --scheduling-policy lifo", "run --ttft-slo soon", "run --tpot-slo -1s"}) {
+    CLI::App app;
+    EngineConfig config;
+    add_engine_flags(*add_command(app, "run", ""), config);
+    EXPECT_THROW(app.parse(line), CLI::ParseError) << line;
+  }
+}
+
 TEST(Prompts, LinesOfText) {
   std::istringstream in("one\r\n\ntwo words\n");
   const auto entries = read_text_prompts(in, {.max_tokens = 5});

@@ -33,6 +33,10 @@ class FakeEngine final : public ServingEngine {
   Result<RequestId> submit(GenerateRequest request, OutputSink sink) override;
   void abort(RequestId request) override;
   bool drain(std::chrono::milliseconds timeout) override;
+  bool reset_prefix_cache() override {
+    ++num_resets;
+    return true;
+  }
   std::string metrics_page() override { return "# TYPE quire:fake gauge\nquire:fake 1\n"; }
 
   // What sample `index` of a prompt becomes: the prompt's bytes backwards, from the index-th on, around and
@@ -48,6 +52,7 @@ class FakeEngine final : public ServingEngine {
   std::chrono::microseconds step_time{0};
   std::string extra_byte_pieces;  // appended to every continuation
   std::optional<int> fail_after;  // tokens, then a failure
+  std::atomic<int> num_resets{0};
 
   void hold();
   void release();

@@ -224,6 +224,36 @@ TEST_F(HttpServerTest, AskesForAKeyEverywhereButOnOpenPaths) {
   EXPECT_EQ(posting.post("/v1/completions", R"({"prompt":"a"})").status, 401);
 }
 
+TEST_F(HttpServerTest, TellsTheEngineWhichKeyAsks) {
+  options.api_keys = {"first", "second"};
+  RawClient client(start());
+  const std::string_view body = R"({"prompt":"a","max_tokens":1,"user":"somebody else"})";
+  EXPECT_EQ(client.post("/v1/completions", body, "X-Api-Key: second\r\n").status, 200);
+  EXPECT_EQ(engine.last_request().client, "key 1");
+  EXPECT_EQ(client.post("/v1/completions", body, "X-Api-Key: first\r\n").status, 200);
+  EXPECT_EQ(engine.last_request().client, "key 0");
+}
+
+TEST_F(HttpServerTest, WithoutKeysTheUserFieldTellsClientsApart) {
+  RawClient client(start());
+  client.post("/v1/completions", R"({"prompt":"a","max_tokens":1,"user":"ann"})");
+  EXPECT_EQ(engine.last_request().client, "user ann");
+  client.post("/v1/completions", R"({"prompt":"a","max_tokens":1,"user":null})");
+  EXPECT_EQ(engine.last_request().client, "");
+}
+
+TEST_F(HttpServerTest, ResetsThePrefixCacheForThoseWithAKey) {
+  options.api_keys = {"first"};
+  RawClient client(start());
+  EXPECT_EQ(client.post("/reset_prefix_cache", "").status, 401);
+  EXPECT_EQ(engine.num_resets.load(), 0);
+  RawClient with_key(server->port());
+  const RawResponse r = with_key.post("/reset_prefix_cache", "", "X-Api-Key: first\r\n");
+  EXPECT_EQ(r.status, 200);
+  EXPECT_EQ(r.json(), Json({{"success", true}, {"in_use", false}}));
+  EXPECT_EQ(engine.num_resets.load(), 1);
+}
+
 TEST_F(HttpServerTest, MetricsCanBeOpen) {
   options.api_keys = {"first"};
   options.metrics_need_key = false;
