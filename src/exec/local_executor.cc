@@ -23,6 +23,7 @@ LocalExecutor::LocalExecutor(const Model& model, const OpTable& ops, ThreadPool&
     : model_(model),
       pool_(pool),
       vocab_size_(static_cast<int32_t>(model.spec().vocab_size)),
+      max_model_len_(options.max_model_len),
       kv_(model.spec(), options.kv_dtype, options.layout),
       sequences_(static_cast<int32_t>(options.layout.groups.size()), vocab_size_),
       builder_(options.layout),
@@ -46,6 +47,7 @@ int64_t LocalExecutor::workspace_bytes(const Model& model, const OpTable& ops, c
 void LocalExecutor::begin(const StepPlan& plan) {
   plan_ = &plan;
   sequences_.apply(plan);
+  start_beam_searches(plan);
   kv_.copy(plan.copies);
   builder_.build(plan, sequences_, kv_.layers());
 }
@@ -57,6 +59,7 @@ const StepResult& LocalExecutor::finish() {
   result_.dropped.clear();
   result_.prompt_logprobs.clear();
   result_.failures.clear();
+  result_.beams.clear();
   if (plan_->scheduled.empty()) return result_;
 
   const TensorView hidden = model_.forward(context_, builder_.batch(), activations_);
@@ -104,6 +107,14 @@ void LocalExecutor::process_row(const LogitRow& row, std::span<float> logits, Ro
   }
   if (!row.sample) return;
 
+  if (record.beams != nullptr) {
+    BeamSearch& search = record.beams->search;
+    const Status filled = fill_beam_row(logits, record.sampling, search.candidates_per_row(), workspace,
+                                        search.row(record.sampling.sample_index()));
+    if (!filled.ok()) outcome.failure = filled.failure().message;
+    return;
+  }
+
   // The first token after the prompt is drawn once for each of the request's samples, all from this row.
   const int32_t num_samples = record.sampling.num_generated() == 0 ? params.n : 1;
   for (int32_t i = 0; i < num_samples; ++i) {
@@ -133,6 +144,7 @@ void LocalExecutor::collect(const LogitRow& row, RowOutcome& outcome) {
     }
     result_.prompt_logprobs.back().positions.push_back(std::move(outcome.prompt));
   }
+  if (row.sample && sequences_.at(seq).beams != nullptr) return count_row(*sequences_.at(seq).beams);
   for (size_t i = 1; i < outcome.sampled.size(); ++i) {
     const SeqId child = seq + static_cast<SeqId>(i);
     sequences_.fork(seq, child, static_cast<int32_t>(i));
@@ -143,6 +155,46 @@ void LocalExecutor::collect(const LogitRow& row, RowOutcome& outcome) {
     record.tokens.push_back(token.token);
     record.sampling.append(token.token);
     result_.sampled.push_back(std::move(token));
+  }
+}
+
+void LocalExecutor::start_beam_searches(const StepPlan& plan) {
+  for (const SequenceInit& init : plan.inits) {
+    if (!init.sampling.use_beam_search) continue;
+    const auto num_prompt_tokens = static_cast<int32_t>(init.prompt_token_ids.size());
+    const int32_t max_new_tokens = std::min(init.sampling.max_tokens, max_model_len_ - num_prompt_tokens);
+    sequences_.at(init.seq).beams = std::make_shared<BeamGroup>(
+        BeamGroup{.first = init.seq,
+                  .search = BeamSearch(init.sampling, init.end_token_ids, std::max(1, max_new_tokens))});
+  }
+}
+
+// A beam search goes on when the rows of all its open beams are there. Where one failed it stays as it is:
+// the failure ends the request.
+void LocalExecutor::count_row(BeamGroup& group) {
+  if (group.step != plan_->step) {
+    group.step = plan_->step;
+    group.num_rows = 0;
+  }
+  if (++group.num_rows == group.search.num_open()) advance(group);
+}
+
+void LocalExecutor::advance(BeamGroup& group) {
+  const BeamSearch::Step& step = group.search.advance();
+  if (step.done) {
+    result_.beams.push_back({group.first, group.search.hypotheses()});
+    return;
+  }
+  for (const auto& [parent, child] : step.forks) {
+    sequences_.fork(group.first + parent, group.first + child, child);
+    result_.forks.push_back({group.first + parent, group.first + child});
+  }
+  for (const int32_t slot : step.dropped) result_.dropped.push_back(group.first + slot);
+  for (const auto& [slot, token, logprob] : step.tokens) {
+    SequenceRecord& record = sequences_.at(group.first + slot);
+    record.tokens.push_back(token);
+    record.sampling.append(token);
+    result_.sampled.push_back({group.first + slot, token, logprob, {}});
   }
 }
 

@@ -47,10 +47,14 @@ class LocalExecutor : public Executor {
   void compute_rows(std::span<const LogitRow> rows, const TensorView& hidden);
   void process_row(const LogitRow& row, std::span<float> logits, RowOutcome& outcome, int thread);
   void collect(const LogitRow& row, RowOutcome& outcome);
+  void start_beam_searches(const StepPlan& plan);
+  void count_row(BeamGroup& group);
+  void advance(BeamGroup& group);
 
   const Model& model_;
   ThreadPool& pool_;
   int32_t vocab_size_;
+  int32_t max_model_len_;
   KvStore kv_;
   SequenceStore sequences_;
   BatchBuilder builder_;

@@ -28,11 +28,13 @@ void SequenceStore::apply(const StepPlan& plan) {
 
 void SequenceStore::fork(SeqId parent, SeqId child, int32_t sample_index) {
   const SequenceRecord& from = at(parent);
-  records_[child] =
-      std::make_unique<SequenceRecord>(SequenceRecord{.tokens = from.tokens,
-                                                      .num_prompt_tokens = from.num_prompt_tokens,
-                                                      .block_tables = from.block_tables,
-                                                      .sampling = from.sampling.fork(sample_index)});
+  std::unique_ptr<SequenceRecord>& to = records_[child];
+  if (to == nullptr) {
+    to = std::make_unique<SequenceRecord>(SequenceRecord{from});
+  } else {
+    *to = from;  // into the memory that it has
+  }
+  to->sampling = from.sampling.fork(sample_index);
 }
 
 SequenceRecord& SequenceStore::at(SeqId seq) {

@@ -3,9 +3,11 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <type_traits>
 
 #include "base/rng.h"
 #include "base/strings.h"
+#include "sample/beam_search.h"
 #include "sample/buffers.h"
 #include "sample/logit_edits.h"
 #include "sample/select.h"
@@ -91,8 +93,14 @@ Status check_shapes(std::span<const float> logits, const SamplingState& state,
   return {};
 }
 
-void cut(Filtered& filtered, const SamplingParams& params, SamplerBuffers& buffers) {
+// Temperature, then the cuts.
+void cut(Filtered& filtered, const SamplingParams& params, const LogitEdits& edits, SamplerBuffers& buffers) {
+  if (params.greedy()) {
+    return;
+  }
   Row& row = filtered.row;
+  row.scale = 1.0F / std::max(params.temperature, kSmallestTemperature);
+  filtered.has_block_sums = row.ids == nullptr && !edits.any() && row.scale == 1.0F;
   if (params.min_p > 0.0F) {
     keep_min_p(row, params.min_p, buffers);
     filtered.has_block_sums = false;
@@ -107,6 +115,7 @@ void cut(Filtered& filtered, const SamplingParams& params, SamplerBuffers& buffe
   }
 }
 
+// Masks and changes.
 Result<Filtered> filter(LogitEdits& edits, std::span<const float> logits, const SamplingState& state,
                         TokenMask grammar, SamplerBuffers& buffers) {
   Result<LogNorm> raw = log_norm(logits, buffers);
@@ -130,12 +139,24 @@ Result<Filtered> filter(LogitEdits& edits, std::span<const float> logits, const 
         "format exclude every token between them.",
         rules.allows_all ? "" : "allowed_token_ids");
   }
-  if (!rules.params.greedy()) {
-    filtered.row.scale = 1.0F / std::max(rules.params.temperature, kSmallestTemperature);
-    filtered.has_block_sums = filtered.row.ids == nullptr && !edits.any() && filtered.row.scale == 1.0F;
-    cut(filtered, rules.params, buffers);
-  }
   return filtered;
+}
+
+// What use(filtered, edits) gives for the row after masks and changes; the changes are undone behind it.
+template <typename Use>
+std::invoke_result_t<Use, Filtered&, LogitEdits&> with_filtered(std::span<float> logits,
+                                                                const SamplingState& state,
+                                                                SamplerWorkspace& workspace,
+                                                                TokenMask grammar, Use use) {
+  if (Status shapes = check_shapes(logits, state, workspace, grammar); !shapes) {
+    return shapes.failure();
+  }
+  LogitEdits edits(logits, workspace.buffers().edits);
+  Result<Filtered> filtered = filter(edits, logits, state, grammar, workspace.buffers());
+  if (!filtered) {
+    return filtered.failure();
+  }
+  return use(*filtered, edits);
 }
 
 // The entry where the running sum of the weights first exceeds `uniform` of their total.
@@ -179,6 +200,17 @@ size_t draw(const Filtered& filtered, double uniform, SamplerBuffers& buffers) {
   return begin + chosen;
 }
 
+// The row's entries, the largest first; valid until the next use of buffers.ranked.
+std::span<const Ranked> sorted(const Row& row, SamplerBuffers& buffers) {
+  for (size_t i = 0; i < row.values.size(); ++i) {
+    buffers.ranked[i] = {row.values[i], row.id(i), 0.0F};
+  }
+  const std::span<Ranked> entries = std::span(buffers.ranked).first(row.values.size());
+  std::sort(entries.begin(), entries.end(),
+            [](const Ranked& a, const Ranked& b) { return more_likely(a.value, a.id, b.value, b.id); });
+  return entries;
+}
+
 // The k most likely tokens of a row of raw logits, most likely first. buffers.block_max must belong to the
 // row.
 std::vector<TokenLogprob> most_likely(std::span<const float> logits, const LogNorm& norm, int32_t k,
@@ -193,16 +225,9 @@ std::vector<TokenLogprob> most_likely(std::span<const float> logits, const LogNo
   if (k > 0) {
     keep_top_k(row, k, buffers);
   }
-  for (size_t i = 0; i < row.values.size(); ++i) {
-    buffers.ranked[i] = {row.values[i], row.id(i), 0.0F};
-  }
-  const auto begin = buffers.ranked.begin();
-  const auto end = begin + static_cast<ptrdiff_t>(row.values.size());
-  std::sort(begin, end,
-            [](const Ranked& a, const Ranked& b) { return more_likely(a.value, a.id, b.value, b.id); });
   top.reserve(row.values.size());
-  for (auto it = begin; it != end; ++it) {
-    top.push_back({it->id, norm.logprob(it->value)});
+  for (const Ranked& entry : sorted(row, buffers)) {
+    top.push_back({entry.id, norm.logprob(entry.value)});
   }
   return top;
 }
@@ -221,65 +246,97 @@ PositionLogprobs describe(std::span<const float> logits, const LogNorm& norm, To
 
 Result<SampleOutcome> sample_token(std::span<float> logits, const SamplingState& state, int64_t position,
                                    SamplerWorkspace& workspace, TokenMask grammar) {
-  if (Status shapes = check_shapes(logits, state, workspace, grammar); !shapes) {
-    return shapes.failure();
-  }
-  SamplerBuffers& buffers = workspace.buffers();
-  LogitEdits edits(logits, buffers.edits);
-  Result<Filtered> filtered = filter(edits, logits, state, grammar, buffers);
-  if (!filtered) {
-    return filtered.failure();
-  }
-  const Row& row = filtered->row;
-  const SamplingParams& params = state.params();
-  size_t index = 0;
-  if (params.greedy()) {
-    index = find_max(row.values, buffers.block_max.data(), row.max);
-  } else {
-    const double uniform = uniform_open_double(state.seed(), static_cast<uint64_t>(state.sample_index()),
-                                               static_cast<uint64_t>(position));
-    index = draw(*filtered, uniform, buffers);
-  }
-  SampleOutcome outcome;
-  outcome.token = row.id(index);
-  const bool row_changed = edits.any() || row.ids != nullptr;
-  edits.undo();
-  outcome.logprob = filtered->raw.logprob(logits[static_cast<size_t>(outcome.token)]);
-  if (params.logprobs) {
-    if (row_changed) {
-      block_maxima(logits, buffers.block_max.data());
+  const auto choose = [&](Filtered& filtered, LogitEdits& edits) -> Result<SampleOutcome> {
+    SamplerBuffers& buffers = workspace.buffers();
+    const SamplingParams& params = state.params();
+    cut(filtered, params, edits, buffers);
+    const Row& row = filtered.row;
+    size_t index = 0;
+    if (params.greedy()) {
+      index = find_max(row.values, buffers.block_max.data(), row.max);
+    } else {
+      const double uniform = uniform_open_double(state.seed(), static_cast<uint64_t>(state.sample_index()),
+                                                 static_cast<uint64_t>(position));
+      index = draw(filtered, uniform, buffers);
     }
-    outcome.logprobs = describe(logits, filtered->raw, outcome.token, *params.logprobs, buffers);
-  }
-  return outcome;
+    SampleOutcome outcome;
+    outcome.token = row.id(index);
+    const bool row_changed = edits.any() || row.ids != nullptr;
+    edits.undo();
+    outcome.logprob = filtered.raw.logprob(logits[static_cast<size_t>(outcome.token)]);
+    if (params.logprobs) {
+      if (row_changed) {
+        block_maxima(logits, buffers.block_max.data());
+      }
+      outcome.logprobs = describe(logits, filtered.raw, outcome.token, *params.logprobs, buffers);
+    }
+    return outcome;
+  };
+  return with_filtered(logits, state, workspace, grammar, choose);
 }
 
 Result<std::vector<TokenProbability>> filtered_distribution(std::span<float> logits,
                                                             const SamplingState& state,
                                                             SamplerWorkspace& workspace, TokenMask grammar) {
-  if (Status shapes = check_shapes(logits, state, workspace, grammar); !shapes) {
-    return shapes.failure();
-  }
-  SamplerBuffers& buffers = workspace.buffers();
-  LogitEdits edits(logits, buffers.edits);
-  Result<Filtered> filtered = filter(edits, logits, state, grammar, buffers);
-  if (!filtered) {
-    return filtered.failure();
-  }
-  const Row& row = filtered->row;
-  std::vector<TokenProbability> distribution;
-  if (state.params().greedy()) {
-    distribution.push_back({row.id(find_max(row.values, buffers.block_max.data(), row.max)), 1.0F});
-    return distribution;
-  }
-  const double total =
-      weigh(row.values, row.max, row.scale, buffers.weights.data(), buffers.block_sum.data());
-  for (size_t i = 0; i < row.values.size(); ++i) {
-    if (buffers.weights[i] > 0.0F) {
-      distribution.push_back({row.id(i), static_cast<float>(double{buffers.weights[i]} / total)});
+  using Distribution = std::vector<TokenProbability>;
+  const auto list = [&](Filtered& filtered, LogitEdits& edits) -> Result<Distribution> {
+    SamplerBuffers& buffers = workspace.buffers();
+    cut(filtered, state.params(), edits, buffers);
+    const Row& row = filtered.row;
+    Distribution distribution;
+    if (state.params().greedy()) {
+      distribution.push_back({row.id(find_max(row.values, buffers.block_max.data(), row.max)), 1.0F});
+      return distribution;
     }
-  }
-  return distribution;
+    const double total =
+        weigh(row.values, row.max, row.scale, buffers.weights.data(), buffers.block_sum.data());
+    for (size_t i = 0; i < row.values.size(); ++i) {
+      if (buffers.weights[i] > 0.0F) {
+        distribution.push_back({row.id(i), static_cast<float>(double{buffers.weights[i]} / total)});
+      }
+    }
+    return distribution;
+  };
+  return with_filtered(logits, state, workspace, grammar, list);
+}
+
+Status fill_beam_row(std::span<float> logits, const SamplingState& state, size_t count,
+                     SamplerWorkspace& workspace, BeamRow& beam_row, TokenMask grammar) {
+  const auto fill = [&](Filtered& filtered, LogitEdits& edits) -> Status {
+    SamplerBuffers& buffers = workspace.buffers();
+    Row& row = filtered.row;
+    const LogNorm& norm = filtered.raw;
+    const bool raw_order = !edits.any() && row.ids == nullptr;
+    keep_top_k(row, static_cast<int64_t>(count), buffers);
+    std::vector<BeamCandidate>& candidates = beam_row.candidates;
+    candidates.clear();
+    for (const Ranked& entry : sorted(row, buffers)) {
+      const float gain = norm.logprob(entry.value);
+      if (gain == -std::numeric_limits<float>::infinity()) {
+        break;
+      }
+      candidates.push_back({entry.id, gain, gain, 0});
+    }
+    const bool row_changed = edits.any() || row.ids != nullptr;
+    edits.undo();
+    for (BeamCandidate& candidate : candidates) {
+      candidate.logprob = norm.logprob(logits[static_cast<size_t>(candidate.token)]);
+    }
+    if (!state.params().logprobs) {
+      return {};
+    }
+    for (size_t i = 0; i < candidates.size(); ++i) {
+      const auto token = static_cast<size_t>(candidates[i].token);
+      const size_t before = raw_order ? i : count_before(logits, logits[token], token);
+      candidates[i].rank = 1 + static_cast<int32_t>(before);
+    }
+    if (row_changed) {
+      block_maxima(logits, buffers.block_max.data());
+    }
+    beam_row.top = most_likely(logits, norm, *state.params().logprobs, buffers);
+    return {};
+  };
+  return with_filtered(logits, state, workspace, grammar, fill);
 }
 
 Result<PositionLogprobs> position_logprobs(std::span<const float> logits, TokenId chosen, int32_t k,

@@ -27,6 +27,8 @@ namespace quire {
 // ceil(vocab_size / 32) words.
 using TokenMask = std::span<const uint32_t>;
 
+struct BeamRow;  // sample/beam_search.h
+
 struct SampleOutcome {
   TokenId token = -1;
   float logprob = 0.0F;                      // of the raw logits
@@ -52,6 +54,11 @@ Result<std::vector<TokenProbability>> filtered_distribution(std::span<float> log
                                                             const SamplingState& state,
                                                             SamplerWorkspace& workspace,
                                                             TokenMask grammar = {});
+
+// For beam search: the `count` tokens with the largest gains, and the alternatives that the request asked
+// for. Temperature, truncation and penalties play no part. Same arguments and failures as sample_token.
+Status fill_beam_row(std::span<float> logits, const SamplingState& state, size_t count,
+                     SamplerWorkspace& workspace, BeamRow& beam_row, TokenMask grammar = {});
 
 // For prompt_logprobs and echo: the log-softmax of the row as it is, `chosen`'s log-probability and rank, and
 // the k most likely tokens (k = -1: all). logits [vocab_size]; chosen in [0, vocab_size). Failure kInternal:

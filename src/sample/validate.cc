@@ -7,6 +7,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "base/rng.h"
 #include "base/strings.h"
@@ -33,6 +34,17 @@ constexpr FloatRange kFloatRanges[] = {
     {"repetition_penalty", &SamplingParams::repetition_penalty, Lower::kOpen, 0.0F, kNoBound},
     {"presence_penalty", &SamplingParams::presence_penalty, Lower::kClosed, -2.0F, 2.0F},
     {"frequency_penalty", &SamplingParams::frequency_penalty, Lower::kClosed, -2.0F, 2.0F},
+    // length^20 and its inverse are numbers for every length.
+    {"length_penalty", &SamplingParams::length_penalty, Lower::kClosed, -20.0F, 20.0F},
+};
+
+// What a beam search has no use for: it follows the model's own probabilities.
+constexpr std::pair<std::string_view, float SamplingParams::*> kSamplingOnly[] = {
+    {"top_p", &SamplingParams::top_p},
+    {"min_p", &SamplingParams::min_p},
+    {"repetition_penalty", &SamplingParams::repetition_penalty},
+    {"presence_penalty", &SamplingParams::presence_penalty},
+    {"frequency_penalty", &SamplingParams::frequency_penalty},
 };
 
 struct IntRange {
@@ -46,6 +58,7 @@ constexpr int32_t kIntMax = std::numeric_limits<int32_t>::max();
 
 constexpr IntRange kIntRanges[] = {
     {"n", &SamplingParams::n, 1, kMaxSamplesPerRequest},
+    {"best_of", &SamplingParams::beam_width, 0, kMaxSamplesPerRequest},
     {"top_k", &SamplingParams::top_k, -1, kIntMax},
     {"max_tokens", &SamplingParams::max_tokens, 0, kIntMax},
     {"min_tokens", &SamplingParams::min_tokens, 0, kIntMax},
@@ -134,8 +147,54 @@ Status check_logit_bias(const SamplingParams& params, int32_t vocab_size) {
   return {};
 }
 
+Failure not_in_beam_search(std::string_view field) {
+  return invalid_argument(
+      cat(field, " is not available with use_beam_search, which follows the model's own probabilities."),
+      std::string(field));
+}
+
+Status check_beam_search(const SamplingParams& params) {
+  const int32_t width = params.num_sequences();
+  if (params.beam_width != 0 && params.beam_width < params.n) {
+    return invalid_argument(cat("best_of, the beam width, must be at least n, which is ", params.n,
+                                ", but is ", params.beam_width, "."),
+                            "best_of");
+  }
+  if (width > kMaxBeamWidth) {
+    return invalid_argument(cat(width > params.n ? "best_of" : "n", ", the beam width, must be at most ",
+                                kMaxBeamWidth, ", but is ", width, "."),
+                            width > params.n ? "best_of" : "n");
+  }
+  const SamplingParams neutral;
+  for (const auto& [name, field] : kSamplingOnly) {
+    if (params.*field != neutral.*field) {
+      return not_in_beam_search(name);
+    }
+  }
+  if (params.top_k > 0) {
+    return not_in_beam_search("top_k");
+  }
+  if (!params.stop.empty()) {
+    return invalid_argument(
+        "stop is not available with use_beam_search: texts end by end tokens and stop_token_ids.", "stop");
+  }
+  if (params.max_tokens < 1) {
+    return invalid_argument("max_tokens must be at least 1 with use_beam_search, but is 0.", "max_tokens");
+  }
+  return {};
+}
+
 Status check_together(const SamplingParams& params) {
-  if (params.n > 1 && params.greedy()) {
+  if (params.use_beam_search) {
+    if (Status status = check_beam_search(params); !status) {
+      return status;
+    }
+  } else if (params.beam_width != 0 && params.beam_width != params.n) {
+    return invalid_argument(cat("best_of must equal n, which is ", params.n,
+                                ", unless use_beam_search is set, but is ", params.beam_width, "."),
+                            "best_of");
+  }
+  if (params.n > 1 && params.greedy() && !params.use_beam_search) {
     return invalid_argument(
         cat("n must be 1 where temperature is 0, since all samples would be the same, but is ", params.n,
             "."),

@@ -9,10 +9,11 @@
 namespace quire {
 
 inline constexpr int32_t kMaxSamplesPerRequest = 16384;
+inline constexpr int32_t kMaxBeamWidth = 1024;
 
-// Checks every field; the failure's `param` is the field's name and its message gives the value and the
-// range. max_logprobs: the most alternatives a request may ask for; -1: the whole vocabulary may be asked
-// for.
+// Checks every field, and what a beam search does not take; the failure's `param` is the field's name and its
+// message gives the value and the range. max_logprobs: the most alternatives a request may ask for; -1: the
+// whole vocabulary may be asked for.
 Status validate(const SamplingParams& params, int32_t vocab_size, int32_t max_logprobs);
 
 // The seed that a request's tokens are drawn from: its own, or, where it has none (or -1, which means the

@@ -12,6 +12,8 @@
 #include <thread>
 #include <vector>
 
+#include "sample/beam_search.h"
+
 namespace quire {
 namespace {
 
@@ -400,6 +402,75 @@ TEST(Sampler, AMismatchOfSizesIsAFailure) {
   EXPECT_FALSE(sample_token(four, make_state({}, 3), 0, workspace).ok());
   EXPECT_FALSE(position_logprobs(four, 4, 0, workspace).ok());
   EXPECT_FALSE(position_logprobs(four, -1, 0, workspace).ok());
+}
+
+BeamRow beam_row(std::vector<float> logits, const SamplingState& state, size_t count) {
+  const std::vector<float> raw = logits;
+  SamplerWorkspace workspace(static_cast<int32_t>(logits.size()));
+  BeamRow row;
+  EXPECT_TRUE(fill_beam_row(logits, state, count, workspace, row).ok());
+  EXPECT_EQ(logits, raw) << "the row is raw again";
+  return row;
+}
+
+TEST(Sampler, ABeamsCandidatesAreTheLikeliestTokensWithTheirLogprobs) {
+  const std::vector<float> logits = random_row(3000, 3.0F, 5);
+  double sum = 0.0;
+  for (const float logit : logits) sum += std::exp(double{logit});
+  std::vector<TokenId> order(logits.size());
+  std::iota(order.begin(), order.end(), 0);
+  std::sort(order.begin(), order.end(), [&](TokenId a, TokenId b) {
+    return logits[static_cast<size_t>(a)] > logits[static_cast<size_t>(b)];
+  });
+  SamplingParams params;  // neither temperature nor anything else that is for sampling counts
+  params.use_beam_search = true;
+  params.temperature = 0.3F;
+  params.logprobs = 2;
+  const BeamRow row = beam_row(logits, make_state(params, logits.size()), 9);
+  ASSERT_EQ(row.candidates.size(), 9U);
+  for (size_t i = 0; i < 9; ++i) {
+    const BeamCandidate& candidate = row.candidates[i];
+    EXPECT_EQ(candidate.token, order[i]);
+    EXPECT_NEAR(candidate.logprob, double{logits[static_cast<size_t>(order[i])]} - std::log(sum), 1e-5);
+    EXPECT_EQ(candidate.gain, candidate.logprob);
+    EXPECT_EQ(candidate.rank, static_cast<int32_t>(i) + 1);
+  }
+  ASSERT_EQ(row.top.size(), 2U);
+  EXPECT_EQ(row.top[1].token, order[1]);
+  EXPECT_EQ(row.top[1].logprob, row.candidates[1].logprob);
+}
+
+TEST(Sampler, ABeamsCandidatesFollowMasksAndBiasWithoutNewNormalisation) {
+  const std::vector<float> logits = {3.0F, 2.0F, 1.0F, 0.0F, -1.0F};
+  SamplingParams params;
+  params.use_beam_search = true;
+  params.min_tokens = 1;
+  params.allowed_token_ids = {0, 1, 3, 4};
+  params.logit_bias = {{4, 2.5F}};
+  params.logprobs = 0;
+  const SamplingState state = make_state(params, logits.size(), 1, 0, {0});
+  const BeamRow row = beam_row(logits, state, 4);
+  ASSERT_EQ(row.candidates.size(), 3U) << "token 2 is not allowed, token 0 would end too early";
+  const double norm = std::log(std::exp(3.0) + std::exp(2.0) + std::exp(1.0) + 1.0 + std::exp(-1.0));
+  const std::vector<TokenId> tokens = {1, 4, 3};
+  const std::vector<double> gains = {2.0 - norm, 1.5 - norm, 0.0 - norm};
+  const std::vector<int32_t> ranks = {2, 5, 4};
+  for (size_t i = 0; i < 3; ++i) {
+    EXPECT_EQ(row.candidates[i].token, tokens[i]);
+    EXPECT_NEAR(row.candidates[i].gain, gains[i], 1e-5);
+    EXPECT_NEAR(row.candidates[i].logprob, double{logits[static_cast<size_t>(tokens[i])]} - norm, 1e-5);
+    EXPECT_EQ(row.candidates[i].rank, ranks[i]);
+  }
+  EXPECT_TRUE(row.top.empty());
+}
+
+TEST(Sampler, ABeamsRowThatIsNoNumberIsAFailure) {
+  std::vector<float> logits = {0.0F, kNan, 1.0F};
+  SamplerWorkspace workspace(3);
+  BeamRow row;
+  const Status status = fill_beam_row(logits, make_state({}, 3), 2, workspace, row);
+  ASSERT_FALSE(status.ok());
+  EXPECT_EQ(status.failure().kind, ErrorKind::kInternal);
 }
 
 }  // namespace

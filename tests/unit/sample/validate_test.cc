@@ -64,6 +64,46 @@ TEST(Validate, AcceptsTheDefaultsAndTheEndsOfEveryRange) {
   });
 }
 
+TEST(Validate, BeamSearchTakesWhatItCanFollow) {
+  check({
+      {"", [](SamplingParams& p) { p.use_beam_search = true, p.n = 4, p.temperature = 0.0F; }},
+      {"", [](SamplingParams& p) { p.use_beam_search = true, p.n = 4, p.temperature = 0.7F; }},
+      {"", [](SamplingParams& p) { p.use_beam_search = true, p.n = 2, p.beam_width = 1024, p.seed = 5; }},
+      {"", [](SamplingParams& p) { p.use_beam_search = true, p.length_penalty = -20.0F, p.top_k = -1; }},
+      {"",
+       [](SamplingParams& p) {
+         p.use_beam_search = true;
+         p.allowed_token_ids = p.stop_token_ids = {1, 2};
+         p.logit_bias = {{1, 2.0F}};
+         p.min_tokens = 3;
+         p.logprobs = p.prompt_logprobs = kMaxLogprobs;
+       }},
+      {"", [](SamplingParams& p) { p.n = p.beam_width = 3; }},
+  });
+}
+
+TEST(Validate, BeamSearchRefusesWhatItCannotFollow) {
+  check({
+      {"best_of", [](SamplingParams& p) { p.use_beam_search = true, p.n = 4, p.beam_width = 3; }},
+      {"best_of", [](SamplingParams& p) { p.use_beam_search = true, p.beam_width = 1025; }},
+      {"n", [](SamplingParams& p) { p.use_beam_search = true, p.n = 1025; }},
+      {"best_of", [](SamplingParams& p) { p.beam_width = -1; }},
+      {"best_of", [](SamplingParams& p) { p.beam_width = 2; }},
+      {"top_p", [](SamplingParams& p) { p.use_beam_search = true, p.top_p = 0.9F; }},
+      {"top_k", [](SamplingParams& p) { p.use_beam_search = true, p.top_k = 5; }},
+      {"min_p", [](SamplingParams& p) { p.use_beam_search = true, p.min_p = 0.1F; }},
+      {"repetition_penalty",
+       [](SamplingParams& p) { p.use_beam_search = true, p.repetition_penalty = 1.1F; }},
+      {"presence_penalty", [](SamplingParams& p) { p.use_beam_search = true, p.presence_penalty = 0.1F; }},
+      {"frequency_penalty", [](SamplingParams& p) { p.use_beam_search = true, p.frequency_penalty = 0.1F; }},
+      {"stop", [](SamplingParams& p) { p.use_beam_search = true, p.stop = {"x"}; }},
+      {"max_tokens", [](SamplingParams& p) { p.use_beam_search = true, p.max_tokens = 0; }},
+      {"length_penalty", [](SamplingParams& p) { p.use_beam_search = true, p.length_penalty = kNan; }},
+      {"length_penalty", [](SamplingParams& p) { p.length_penalty = 20.5F; }},
+      {"logprobs", [](SamplingParams& p) { p.use_beam_search = true, p.logprobs = kMaxLogprobs + 1; }},
+  });
+}
+
 TEST(Validate, RefusesWhatIsOutsideAndNamesTheField) {
   check({
       {"n", [](SamplingParams& p) { p.n = 0; }},
