@@ -38,6 +38,13 @@ KvManager::KvManager(const KvLayout& layout, const KvOptions& options)
     visited_.reserve(size);
     moved_.assign(size, -1);
   }
+  if (layout.num_disk_blocks > 0 && caching_) {
+    if (!host_) throw Error("The disk tier of the KV cache needs host blocks to read into.");
+    disk_.emplace(layout.num_disk_blocks, layout.num_blocks, layout.num_host_blocks, layout.block_size,
+                  options.max_disk_writes);
+    copied_in_.assign(static_cast<size_t>(layout.num_blocks), 0);
+    deep_match_.resize(groups_.size());
+  }
 }
 
 int32_t KvManager::blocks_for(int32_t num_tokens) const {
@@ -89,9 +96,10 @@ void KvManager::clear(TableId id) {
   // Last blocks first: they come before their parents in the order of reuse.
   for (size_t i = table.groups.front().blocks.size(); i-- > 0;) {
     for (GroupTable& group : table.groups) {
-      if (group.blocks[i] >= 0) tier.release(group.blocks[i]);
+      if (group.blocks[i] >= 0) release(tier, group.blocks[i]);
     }
   }
+  drop_loads(table);
   for (GroupTable& group : table.groups) {
     group.blocks.clear();
     group.first_held = 0;
@@ -121,8 +129,16 @@ BlockId KvManager::take_block(std::vector<BlockCopy>& copies) {
   return device_.take();
 }
 
+void KvManager::release(BlockTier& tier, BlockId block) {
+  tier.release(block);
+  if (!disk_ || tier.tier() != KvTier::kDevice || tier.ref_count(block) > 0 || !tier.published(block)) return;
+  if (copied_in_[static_cast<size_t>(block)] == plan_) return;
+  disk_->add_to_backlog(block, tier.key_of(block));
+}
+
 // The block's content is about to leave the device.
 void KvManager::move_down(BlockId block, std::vector<BlockCopy>& copies) {
+  if (disk_) disk_->write_or_drop(block, device_);
   if (!host_) return;
   const PrefixIndex::Key key = device_.key_of(block);
   if (const BlockId there = host_->find(key); there >= 0) {
@@ -144,6 +160,7 @@ BlockId KvManager::bring_up(BlockId host_block, std::vector<BlockCopy>& copies) 
   device_.set_filled(block, host_->filled(host_block));
   copies.push_back({host_block, block, KvTier::kHost, KvTier::kDevice});
   device_.publish(block, host_->key_of(host_block));
+  if (disk_) copied_in_[static_cast<size_t>(block)] = plan_;
   return block;
 }
 
@@ -200,6 +217,7 @@ bool KvManager::start(TableId id, const PrefixMatch& match, int32_t num_tokens,
       if (match.blocks[g][i].tier == KvTier::kHost) host_->release(match.blocks[g][i].block);
     }
   }
+  drop_loads(table);
   for (GroupTable& group : table.groups) {
     while (static_cast<int32_t>(group.blocks.size()) < blocks_for(num_tokens))
       group.blocks.push_back(take_block(copies));
@@ -238,7 +256,7 @@ void KvManager::replace_shared(GroupTable& group, int32_t num_computed, std::vec
       copies.push_back({block, copy});
       device_.set_filled(copy, num_filled);
     }
-    device_.release(block);
+    release(device_, block);
     block = copy;
     group.num_sent = std::min(group.num_sent, i);
   }
@@ -263,7 +281,7 @@ void KvManager::drop_invisible(Table& table) {
     GroupTable& group = table.groups[g];
     const int32_t first = first_visible_block(groups_[g], table.num_computed);
     for (int32_t i = std::min(first, static_cast<int32_t>(group.blocks.size())); i-- > group.first_held;) {
-      device_.release(group.blocks[static_cast<size_t>(i)]);
+      release(device_, group.blocks[static_cast<size_t>(i)]);
       group.blocks[static_cast<size_t>(i)] = -1;
     }
     group.first_held = std::max(group.first_held, std::min(first, static_cast<int32_t>(group.blocks.size())));
@@ -323,6 +341,12 @@ KvStats KvManager::stats() const {
   stats.slots_filled = device_.filled_slots_in_use();
   stats.device = stats_of(device_, num_device_hits_);
   if (host_) stats.host = stats_of(*host_, num_host_hits_);
+  if (disk_) {
+    stats.disk = stats_of(disk_->slots(), disk_->num_reads());
+    stats.num_disk_writes = disk_->num_writes();
+    stats.num_disk_writes_dropped = disk_->num_writes_dropped();
+    stats.num_disk_reads_failed = disk_->num_reads_failed();
+  }
   stats.num_swapped_out = num_swapped_out_;
   stats.num_swapped_in = num_swapped_in_;
   return stats;
@@ -333,9 +357,10 @@ void KvManager::check_integrity() const {
   std::vector<int32_t> on_host(host_ ? static_cast<size_t>(host_->num_blocks()) : 0, 0);
   for (size_t t = 0; t < tables_.size(); ++t) {
     const Table& table = tables_[t];
+    for (const BlockId block : table.loads) ++on_host[static_cast<size_t>(block)];
     for (size_t g = 0; g < groups_.size(); ++g) {
       const GroupTable& group = table.groups[g];
-      if (!table.open && (!group.blocks.empty() || table.swapped))
+      if (!table.open && (!group.blocks.empty() || !table.loads.empty() || table.swapped))
         throw Error(cat("The closed KV table ", t, " holds blocks."));
       for (size_t i = 0; i < group.blocks.size(); ++i) {
         const BlockId block = group.blocks[i];
@@ -345,6 +370,11 @@ void KvManager::check_integrity() const {
         if (block >= 0) ++(table.swapped ? on_host : on_device)[static_cast<size_t>(block)];
       }
     }
+  }
+  if (disk_) {
+    disk_->check_integrity(device_);
+    for (BlockId block = 0; block < host_->num_blocks(); ++block)
+      on_host[static_cast<size_t>(block)] += disk_->read_in_flight(block) ? 1 : 0;
   }
   device_.check_integrity(on_device);
   if (host_) host_->check_integrity(on_host);

@@ -29,8 +29,10 @@
 #include "contract/ids.h"
 #include "contract/kv_layout.h"
 #include "contract/step_plan.h"
+#include "contract/step_result.h"
 #include "kv/block_hash.h"
 #include "kv/block_tier.h"
+#include "kv/disk_tier.h"
 #include "kv/prefix_index.h"
 
 namespace quire {
@@ -41,7 +43,8 @@ using TableId = int32_t;
 struct KvOptions {
   bool enable_prefix_caching = true;
   uint64_t hash_seed = 0;
-  int32_t hash_bits = 128;  // see BlockHasher
+  int32_t hash_bits = 128;       // see BlockHasher
+  int32_t max_disk_writes = 32;  // begun and not ended; an executor must be able to take so many
 };
 
 // A block of a cached prefix: in the device pool or in the host pool. -1: none is needed (before a window).
@@ -144,6 +147,26 @@ class KvManager {
   bool swap_in(std::span<const TableId> tables, std::vector<BlockCopy>& copies);
   bool swapped_out(TableId table) const { return at(table).swapped; }
 
+  // The disk tier, where the layout has slots of it. Blocks are written when their last reference on the
+  // device goes, and come back through host blocks.
+  //
+  // Before an empty table starts: begins to bring up the match.num_disk_tokens tokens, with reads for the
+  // plan being made. True when it began: the sequence waits while loading(), then looks up its prefix again
+  // and finds it on the host, where it is kept for this table until start(), clear() or close(). False when
+  // there is nothing to wait for: no host block is free, or the table has loaded already.
+  bool load_from_disk(TableId table, std::span<const TokenId> token_ids, const PrefixMatch& match,
+                      std::vector<DiskRead>& reads);
+  bool loading(TableId table) const;
+  // Call for every DiskOutcome of a StepResult, in any order.
+  void finish_disk_io(const DiskOutcome& outcome);
+  // Appends the plan's disk writes. The last call in the making of every plan: what is planned after it
+  // belongs to the next one.
+  void take_disk_writes(std::vector<DiskWrite>& writes);
+  // True while take_disk_writes() has something to give, at once or after outcomes: reason enough for a plan.
+  bool has_disk_writes() const { return disk_ && disk_->has_writes(); }
+  // What the slots hold from an earlier process, least recently used first. Before anything else.
+  void restore_disk(std::span<const StoredBlock> stored);
+
   // Tokens [0, num_computed) of token_ids are now really in the cache: full blocks are published, blocks that
   // fell out of every window are given back.
   void commit(TableId table, std::span<const TokenId> token_ids, int32_t num_computed);
@@ -183,6 +206,7 @@ class KvManager {
     std::vector<GroupTable> groups;
     std::vector<BlockHash> hashes;  // names of the first full blocks, as far as needed so far
     BlockHash root;
+    std::vector<BlockId> loads;  // host blocks kept for it until it starts
     int32_t num_computed = 0;
     int32_t num_published = 0;  // blocks, from the front
     bool publishes = true;      // false after a name collision: what follows would have no published parent
@@ -199,19 +223,21 @@ class KvManager {
   void extend_hashes(Table& table, std::span<const TokenId> token_ids, int32_t num_blocks);
   PrefixIndex::Key key_of(const Table& table, std::span<const TokenId> token_ids, int32_t group,
                           int32_t block) const;
-  // The longest prefix of at most `limit` blocks that device and host have (and, if asked, the disk).
-  int32_t search(const Table& table, std::span<const TokenId> token_ids, int32_t limit,
+  // The longest prefix of at most `limit` blocks in the tiers down to `lowest`.
+  int32_t search(const Table& table, std::span<const TokenId> token_ids, int32_t limit, KvTier lowest,
                  std::vector<std::vector<CachedBlock>>& blocks) const;
-  CachedBlock lookup(const PrefixIndex::Key& key) const;
+  CachedBlock lookup(const PrefixIndex::Key& key, KvTier lowest) const;
   int32_t match_full(const Table& table, std::span<const TokenId> token_ids, int32_t group, int32_t limit,
-                     std::vector<CachedBlock>& blocks) const;
+                     KvTier lowest, std::vector<CachedBlock>& blocks) const;
   int32_t match_window(const Table& table, std::span<const TokenId> token_ids, int32_t group, int32_t limit,
-                       std::vector<CachedBlock>& blocks) const;
+                       KvTier lowest, std::vector<CachedBlock>& blocks) const;
   // Device blocks that taking these would use up.
   int64_t blocks_to_hold(std::span<const CachedBlock> blocks) const;
   BlockId take_block(std::vector<BlockCopy>& copies);
   void move_down(BlockId block, std::vector<BlockCopy>& copies);
   BlockId bring_up(BlockId host_block, std::vector<BlockCopy>& copies);
+  void release(BlockTier& tier, BlockId block);
+  void drop_loads(Table& table);
   void replace_shared(GroupTable& group, int32_t num_computed, std::vector<BlockCopy>& copies);
   void publish(Table& table, std::span<const TokenId> token_ids);
   void drop_invisible(Table& table);
@@ -224,6 +250,11 @@ class KvManager {
 
   BlockTier device_;
   std::optional<BlockTier> host_;
+  std::optional<DiskTier> disk_;
+  // The plan in which a block's content was copied to the device: until it is performed, the block cannot be
+  // written to the disk.
+  std::vector<int64_t> copied_in_;  // [num_blocks], with a disk only
+  int64_t plan_ = 1;
   BlockHasher hasher_;
   std::vector<KvGroupSpec> groups_;
   bool caching_;
@@ -236,6 +267,7 @@ class KvManager {
   // Scratch of plan_move() and move(), of fixed capacity.
   mutable std::vector<BlockId> visited_;
   mutable std::vector<BlockId> moved_;
+  std::vector<std::vector<CachedBlock>> deep_match_;  // scratch: a match with the disk
 };
 
 }  // namespace quire

@@ -32,15 +32,20 @@ void KvManager::find_prefix(TableId id, std::span<const TokenId> token_ids, Pref
   // The last token is always computed: its logits are wanted.
   const int32_t limit = static_cast<int32_t>(token_ids.size() - 1) / block_size();
   extend_hashes(table, token_ids, limit);
-  match.num_tokens = search(table, token_ids, limit, match.blocks) * block_size();
+  const int32_t length = search(table, token_ids, limit, KvTier::kHost, match.blocks);
+  match.num_tokens = length * block_size();
+  if (disk_ && length < limit) {
+    const int32_t deep_length = search(table, token_ids, limit, KvTier::kDisk, deep_match_);
+    match.num_disk_tokens = (deep_length - length) * block_size();
+  }
 }
 
 int32_t KvManager::search(const Table& table, std::span<const TokenId> token_ids, int32_t limit,
-                          std::vector<std::vector<CachedBlock>>& blocks) const {
+                          KvTier lowest, std::vector<std::vector<CachedBlock>>& blocks) const {
   int32_t length = limit;
   for (size_t g = 0; g < groups_.size(); ++g) {
     if (groups_[g].kind != KvGroupKind::kFull) continue;
-    length = match_full(table, token_ids, static_cast<int32_t>(g), length, blocks[g]);
+    length = match_full(table, token_ids, static_cast<int32_t>(g), length, lowest, blocks[g]);
   }
   // A window group may allow a shorter prefix only, for which another window group lacks blocks: until all
   // agree.
@@ -48,7 +53,8 @@ int32_t KvManager::search(const Table& table, std::span<const TokenId> token_ids
     agreed = true;
     for (size_t g = 0; g < groups_.size(); ++g) {
       if (groups_[g].kind != KvGroupKind::kSlidingWindow) continue;
-      const int32_t matched = match_window(table, token_ids, static_cast<int32_t>(g), length, blocks[g]);
+      const int32_t matched =
+          match_window(table, token_ids, static_cast<int32_t>(g), length, lowest, blocks[g]);
       agreed = agreed && matched == length;
       length = matched;
     }
@@ -57,16 +63,18 @@ int32_t KvManager::search(const Table& table, std::span<const TokenId> token_ids
   return length;
 }
 
-CachedBlock KvManager::lookup(const PrefixIndex::Key& key) const {
+CachedBlock KvManager::lookup(const PrefixIndex::Key& key, KvTier lowest) const {
   CachedBlock found = {device_.find(key), KvTier::kDevice};
   if (found.block < 0 && host_) found = {host_->find(key), KvTier::kHost};
+  if (found.block < 0 && disk_ && lowest == KvTier::kDisk) found = {disk_->find(key), KvTier::kDisk};
   return found;
 }
 
 int32_t KvManager::match_full(const Table& table, std::span<const TokenId> token_ids, int32_t group,
-                              int32_t limit, std::vector<CachedBlock>& blocks) const {
+                              int32_t limit, KvTier lowest, std::vector<CachedBlock>& blocks) const {
+  blocks.clear();
   for (int32_t i = 0; i < limit; ++i) {
-    const CachedBlock found = lookup(key_of(table, token_ids, group, i));
+    const CachedBlock found = lookup(key_of(table, token_ids, group, i), lowest);
     if (found.block < 0) break;
     blocks.push_back(found);
   }
@@ -74,14 +82,14 @@ int32_t KvManager::match_full(const Table& table, std::span<const TokenId> token
 }
 
 int32_t KvManager::match_window(const Table& table, std::span<const TokenId> token_ids, int32_t group,
-                                int32_t limit, std::vector<CachedBlock>& blocks) const {
+                                int32_t limit, KvTier lowest, std::vector<CachedBlock>& blocks) const {
   const KvGroupSpec& spec = groups_[static_cast<size_t>(group)];
   blocks.assign(static_cast<size_t>(limit), CachedBlock{});
   // From the end: a missing block means that the prefix can end there at the latest.
   int32_t end = limit;
   for (int32_t i = end; i > first_visible_block(spec, end * block_size());) {
     --i;
-    const CachedBlock found = lookup(key_of(table, token_ids, group, i));
+    const CachedBlock found = lookup(key_of(table, token_ids, group, i), lowest);
     blocks[static_cast<size_t>(i)] = found;
     if (found.block < 0) end = i;
   }
@@ -105,6 +113,7 @@ void KvManager::publish(Table& table, std::span<const TokenId> token_ids) {
 void KvManager::reset_prefix_cache() {
   device_.forget_all();
   if (host_) host_->forget_all();
+  if (disk_) disk_->forget_all();
   // What is held now stays unknown: its successors would have no published parent.
   for (Table& table : tables_) {
     if (!table.groups.front().blocks.empty()) table.publishes = false;

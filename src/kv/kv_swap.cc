@@ -50,6 +50,7 @@ void KvManager::move(std::span<const TableId> ids, BlockTier& from, BlockTier& t
     to.set_filled(there, from.filled(block));
     copies.push_back({block, there, from.tier(), to.tier()});
     if (from.published(block)) to.publish(there, from.key_of(block));
+    if (disk_ && to.tier() == KvTier::kDevice) copied_in_[static_cast<size_t>(there)] = plan_;
   }
   for (const TableId id : ids) {
     Table& table = at(id);
@@ -58,7 +59,7 @@ void KvManager::move(std::span<const TableId> ids, BlockTier& from, BlockTier& t
       // Last blocks first: they come before their parents in the order of reuse.
       for (size_t i = group.blocks.size(); i-- > static_cast<size_t>(group.first_held);) {
         BlockId& block = group.blocks[i];
-        from.release(block);
+        release(from, block);
         if (i >= num_filled) continue;
         block = moved_[static_cast<size_t>(block)];
         to.hold(block);

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <memory>
 
 #include "unit/kv/kv_simulator.h"
 
@@ -14,6 +15,7 @@ struct World {
   const char* name;
   int32_t num_blocks;
   int32_t num_host_blocks;
+  int32_t num_disk_blocks;
   int32_t block_size;
   std::vector<KvGroupSpec> groups;
 };
@@ -48,9 +50,15 @@ class KvRandom : public ::testing::TestWithParam<World> {
   // Continues a sequence within the plan: starts it, or lets it grow.
   void advance(KvSimulator& sim, SimSequence& sequence) {
     if (sequence.swapped || sequence.planned > 0) return;
+    if (sequence.loading && sim.kv.loading(sequence.table)) return;
+    sequence.loading = false;
     const int32_t num_tokens = static_cast<int32_t>(sequence.token_ids.size());
     if (!sequence.running) {
       sim.kv.find_prefix(sequence.table, sequence.token_ids, match_);
+      if (!one_in(4) && sim.kv.load_from_disk(sequence.table, sequence.token_ids, match_, sim.disk_reads)) {
+        sequence.loading = true;
+        return;
+      }
       const int32_t chunk = 1 + below(num_tokens - match_.num_tokens);
       const int64_t free_before = sim.kv.num_free();
       const int64_t needed = sim.kv.blocks_to_start(match_, match_.num_tokens + chunk, chunk);
@@ -124,7 +132,7 @@ class KvRandom : public ::testing::TestWithParam<World> {
       case 1:
         if (sequence.planned > 0) break;
         sim.kv.clear(sequence.table);
-        sequence.running = sequence.swapped = false;
+        sequence.running = sequence.swapped = sequence.loading = false;
         sequence.request = next_request_++;
         break;
       case 2:
@@ -139,6 +147,11 @@ class KvRandom : public ::testing::TestWithParam<World> {
         break;
       case 6:
         if (one_in(50)) sim.kv.reset_prefix_cache();
+        sim.end_disk_io(random_(), one_in(10));
+        break;
+      case 7:
+        for (int i = below(20); i > 0 && sim.end_disk_io(random_(), one_in(20)); --i) {
+        }
         break;
       default:
         advance(sim, sequence);
@@ -154,47 +167,70 @@ class KvRandom : public ::testing::TestWithParam<World> {
   bool has_window_ = false;
 };
 
-TEST_P(KvRandom, ASequenceReadsWhatWasWrittenForIt) {
-  const World& world = GetParam();
+KvLayout layout_of(const World& world) {
   KvLayout layout;
   layout.num_blocks = world.num_blocks;
   layout.num_host_blocks = world.num_host_blocks;
+  layout.num_disk_blocks = world.num_disk_blocks;
   layout.block_size = world.block_size;
   layout.groups = world.groups;
+  return layout;
+}
+
+TEST_P(KvRandom, ASequenceReadsWhatWasWrittenForIt) {
+  const World& world = GetParam();
   for (const KvGroupSpec& group : world.groups)
     has_window_ = has_window_ || group.kind == KvGroupKind::kSlidingWindow;
+  KvOptions options;
+  options.max_disk_writes = 5;
   int64_t num_checked = 0;
   int64_t num_host_hits = 0;
+  int64_t num_disk_hits = 0;
+  std::unique_ptr<KvSimulator> last;
   for (uint32_t seed = 0; seed < 12; ++seed) {
     SCOPED_TRACE(seed);
     random_.seed(seed);
     sequences_.clear();
-    KvSimulator sim(layout, {});
+    auto sim = std::make_unique<KvSimulator>(layout_of(world), options);
+    // Every world but the first begins with what the one before left on the disk.
+    if (last != nullptr) sim->restore(*last);
     for (int i = 0; i < 3000; ++i) {
-      operate(sim);
-      ASSERT_NO_THROW(sim.kv.check_integrity()) << "operation " << i;
+      operate(*sim);
+      ASSERT_NO_THROW(sim->kv.check_integrity()) << "operation " << i;
       if (HasFailure()) return;
     }
-    sim.perform(sequences_);
-    for (const SimSequence& sequence : sequences_) sim.kv.close(sequence.table);
-    sim.kv.check_integrity();
-    EXPECT_EQ(sim.kv.stats().num_used, 0);
-    EXPECT_EQ(sim.kv.stats().host.num_used, 0);
-    num_checked += sim.num_checked;
-    num_host_hits += sim.kv.stats().host.num_hits;
+    sim->perform(sequences_);
+    for (const SimSequence& sequence : sequences_) sim->kv.close(sequence.table);
+    while (sim->end_disk_io(0, false)) {
+    }
+    sim->kv.check_integrity();
+    const KvStats stats = sim->kv.stats();
+    EXPECT_EQ(stats.num_used, 0);
+    EXPECT_EQ(stats.host.num_used, 0);
+    EXPECT_EQ(stats.disk.num_used, 0);
+    num_checked += sim->num_checked;
+    num_host_hits += stats.host.num_hits;
+    num_disk_hits += stats.disk.num_hits;
+    last = std::move(sim);
   }
   EXPECT_GT(num_checked, 10'000);
   EXPECT_GT(num_hits_, 1000);
-  EXPECT_EQ(num_swaps_ > 500, world.num_host_blocks > 0) << num_swaps_;
+  EXPECT_EQ(num_swaps_ > 500, world.num_host_blocks > 3) << num_swaps_;
   EXPECT_EQ(num_host_hits > 100, world.num_host_blocks > 0) << num_host_hits;
+  EXPECT_EQ(num_disk_hits > 100, world.num_disk_blocks > 0) << num_disk_hits;
 }
 
 INSTANTIATE_TEST_SUITE_P(
     Worlds, KvRandom,
-    ::testing::Values(World{"DeviceOnly", 40, 0, 4, {kFull}}, World{"Host", 40, 30, 4, {kFull}},
-                      World{"SmallHost", 30, 6, 4, {kFull}}, World{"LargeHost", 24, 200, 4, {kFull}},
-                      World{"BlocksOfOne", 120, 90, 1, {kFull}}, World{"WindowHost", 40, 30, 4, {window(9)}},
-                      World{"FullAndWindowsHost", 70, 60, 4, {window(6), kFull, window(17)}}),
+    ::testing::Values(World{"DeviceOnly", 40, 0, 0, 4, {kFull}}, World{"Host", 40, 30, 0, 4, {kFull}},
+                      World{"SmallHost", 30, 6, 0, 4, {kFull}}, World{"LargeHost", 24, 200, 0, 4, {kFull}},
+                      World{"BlocksOfOne", 120, 90, 0, 1, {kFull}},
+                      World{"WindowHost", 40, 30, 0, 4, {window(9)}},
+                      World{"FullAndWindowsHost", 70, 60, 0, 4, {window(6), kFull, window(17)}},
+                      World{"Disk", 30, 12, 100, 4, {kFull}}, World{"SmallDisk", 30, 12, 9, 4, {kFull}},
+                      World{"StagingOnly", 30, 3, 60, 4, {kFull}},
+                      World{"DiskOfOne", 100, 30, 300, 1, {kFull}},
+                      World{"WindowsDisk", 60, 20, 150, 4, {window(6), kFull, window(17)}}),
     [](const auto& info) { return info.param.name; });
 
 }  // namespace

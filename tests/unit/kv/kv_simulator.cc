@@ -26,7 +26,8 @@ KvSimulator::KvSimulator(const KvLayout& kv_layout, const KvOptions& options)
     : layout(kv_layout),
       kv(kv_layout, options),
       device_(slots_of(kv_layout.num_blocks, kv_layout.block_size)),
-      host_(slots_of(kv_layout.num_host_blocks, kv_layout.block_size)) {}
+      host_(slots_of(kv_layout.num_host_blocks, kv_layout.block_size)),
+      disk_(static_cast<size_t>(kv_layout.num_disk_blocks)) {}
 
 uint64_t KvSimulator::expected(const SimSequence& sequence, int32_t group, int32_t position) {
   uint64_t history = sequence.root;
@@ -65,9 +66,59 @@ void KvSimulator::compute(const SimSequence& sequence) {
   }
 }
 
+bool KvSimulator::end_disk_io(uint32_t choice, bool fails) {
+  const size_t num_writes = writes_in_flight_.size();
+  if (num_writes + reads_in_flight_.size() == 0) return false;
+  const size_t chosen = choice % (num_writes + reads_in_flight_.size());
+  if (chosen < num_writes) {
+    Write write = std::move(writes_in_flight_[chosen]);
+    writes_in_flight_.erase(writes_in_flight_.begin() + static_cast<ptrdiff_t>(chosen));
+    Slot& slot = disk_[static_cast<size_t>(write.plan.slot)];
+    slot = fails ? Slot{} : Slot{write.plan.name, std::move(write.bytes)};
+    kv.finish_disk_io({write.plan.slot, -1, true, !fails});
+    return true;
+  }
+  const DiskRead read = reads_in_flight_[chosen - num_writes];
+  reads_in_flight_.erase(reads_in_flight_.begin() + static_cast<ptrdiff_t>(chosen - num_writes));
+  Slot& slot = disk_[static_cast<size_t>(read.slot)];
+  if (fails) slot = {};
+  if (!fails) {
+    EXPECT_FALSE(slot.bytes.empty()) << "an empty slot is read";
+    for (int32_t i = 0; i < layout.block_size && !slot.bytes.empty(); ++i)
+      this->slot(KvTier::kHost, read.host_block, i) = slot.bytes[static_cast<size_t>(i)];
+  }
+  kv.finish_disk_io({read.slot, read.host_block, false, !fails});
+  return true;
+}
+
+std::vector<StoredBlock> KvSimulator::stored() const {
+  std::vector<StoredBlock> all;
+  for (size_t i = 0; i < disk_.size(); ++i) {
+    if (!disk_[i].bytes.empty()) all.push_back({static_cast<int32_t>(i), disk_[i].name});
+  }
+  return all;
+}
+
+void KvSimulator::restore(const KvSimulator& before) {
+  disk_ = before.disk_;
+  kv.restore_disk(before.stored());
+}
+
 void KvSimulator::perform(std::vector<SimSequence>& sequences) {
+  taken_.clear();
+  kv.take_disk_writes(taken_);
+  for (const DiskWrite& write : taken_) {
+    Write& begun = writes_in_flight_.emplace_back(Write{write, {}});
+    for (int32_t i = 0; i < layout.block_size; ++i) begun.bytes.push_back(slot(write.src_tier, write.src, i));
+  }
   for (const BlockCopy& each : copies) copy(each);
   copies.clear();
+  for (const DiskRead& read : disk_reads) {
+    // Nobody may rely on the block before the read has ended.
+    for (int32_t i = 0; i < layout.block_size; ++i) slot(KvTier::kHost, read.host_block, i) = 0;
+    reads_in_flight_.push_back(read);
+  }
+  disk_reads.clear();
   for (const SimSequence& sequence : sequences) {
     if (sequence.planned > 0) compute(sequence);
   }
