@@ -1,5 +1,5 @@
-// The bytes of the KV pool. The bookkeeping (kv/) says which block holds what; here are only the blocks.
-// Owned by an executor.
+// The bytes of the KV pool and of the host pool below it. The bookkeeping (kv/) says which block holds what;
+// here are only the blocks. Owned by an executor.
 #pragma once
 
 #include <span>
@@ -21,12 +21,16 @@ class KvStore {
 
   // One view for each decoder layer.
   std::span<const KvCacheView> layers() const { return layers_; }
+  // One after the other, in this order.
   void copy(std::span<const BlockCopy> copies);
   int64_t bytes() const { return static_cast<int64_t>(pool_.size()); }
+  // The bytes of a block on the device or the host, [bytes_per_block].
+  std::span<std::byte> block(KvTier tier, BlockId block);
 
  private:
   int64_t bytes_per_block_;
   Buffer pool_;  // [num_blocks, num_layers, (K | V)]: a block's bytes are contiguous over all layers
+  Buffer host_;  // [num_host_blocks, as in pool_]
   std::vector<KvCacheView> layers_;
 };
 
