@@ -52,7 +52,7 @@ void EngineCore::abort(RequestId id) {
 
 void EngineCore::step() {
   const double begin = monotonic_seconds();
-  const StepPlan& plan = scheduler_.schedule();
+  const StepPlan& plan = scheduler_.schedule(begin);
   executor_.begin(plan);
   const StepResult& result = executor_.finish();
   if (!plan.scheduled.empty()) {

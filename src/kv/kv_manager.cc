@@ -297,6 +297,10 @@ std::span<const BlockId> KvManager::block_table(TableId table, int32_t group) co
   return at(table).groups[static_cast<size_t>(group)].blocks;
 }
 
+void KvManager::resend(TableId table) {
+  for (GroupTable& group : at(table).groups) group.num_sent = 0;
+}
+
 void KvManager::append_updates(TableId id, SeqId seq, StepPlan& plan) {
   Table& table = at(id);
   for (size_t g = 0; g < groups_.size(); ++g) {

@@ -176,6 +176,8 @@ class KvManager {
   // On the device; empty while it is swapped out.
   std::span<const BlockId> block_table(TableId table, int32_t group) const;
 
+  // The next append_updates() describes the tables anew: the executor does not know them.
+  void resend(TableId table);
   // Appends what changed in the tables since the last call, as updates of sequence `seq`.
   void append_updates(TableId table, SeqId seq, StepPlan& plan);
 

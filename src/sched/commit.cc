@@ -56,16 +56,25 @@ void Scheduler::apply_computed() {
     Sequence& sequence = *in_flight_[i];
     // What a failed sequence left in its blocks is not to be found by others.
     if (sequence.group->failed) continue;
+    const int32_t num_computed_before = sequence.num_computed_tokens;
     sequence.num_computed_tokens += plan_.scheduled[i].num_new_tokens;
     kv_.commit(sequence.table, sequence.token_ids, sequence.num_computed_tokens);
+    SequenceGroup& group = *sequence.group;
+    if (config_.policy == SchedulingPolicy::kMlfq) charge_computed(sequence, num_computed_before);
+    if (group.num_followers > 0 && group.leader == &sequence &&
+        sequence.num_computed_tokens == group.num_prompt_tokens) {
+      fork_followers(group);
+    }
     const bool scored =
-        sequence.group->sampling.max_tokens == 0 && sequence.num_computed_tokens == sequence.num_tokens();
+        group.sampling.max_tokens == 0 && sequence.num_computed_tokens == sequence.num_tokens();
     if (!scored) continue;
-    for (Sequence& sample : sequence.group->samples) {
+    for (Sequence& sample : group.samples) {
       if (!sample.over) finish(sample, FinishReason::kLength);
     }
     release_at_commit(sequence);
   }
+  // Before forks are inserted where the order says.
+  sort_moved();
 }
 
 void Scheduler::apply_forks(const StepResult& result) {
@@ -96,10 +105,12 @@ void Scheduler::fork_sample(Sequence& parent, Sequence& child) {
   child.num_computed_tokens = parent.num_computed_tokens;
   child.table = kv_.fork(parent.table);
   reserve_growth(child);
+  child.num_served_tokens = parent.num_served_tokens;
   child.known = true;
   child.state = SequenceState::kRunning;
   sequences_.emplace(child.id, &child);
   ++child.group->num_held;
+  ++child.group->num_running;
   insert_running(child);
   born_.push_back(&child);
 }
@@ -107,10 +118,9 @@ void Scheduler::fork_sample(Sequence& parent, Sequence& child) {
 // From here on each sample goes its own way and has its own seat.
 void Scheduler::close_fork(Sequence& parent) {
   SequenceGroup& group = *parent.group;
-  num_seats_taken_ -= group.sampling.n;
   group.forked = true;
+  take_seats(group, group.num_running);
   for (Sequence& sample : group.samples) {
-    if (sample.state == SequenceState::kRunning) ++num_seats_taken_;
     if (sample.state == SequenceState::kUnborn && !sample.over) {
       finish(sample, FinishReason::kError).error = "The executor did not make the sample.";
     }
@@ -145,6 +155,9 @@ void Scheduler::append_tokens(Sequence& sequence, std::span<const SampledToken> 
     const TokenId token = tokens[count++].token;
     sequence.token_ids.push_back(token);
     reason = check_end(sequence, token, stop_token);
+  }
+  if (config_.policy == SchedulingPolicy::kFair) {
+    ClientTable::charge(*sequence.group, ClientTable::kOutputWeight * static_cast<int64_t>(count));
   }
   SequenceProgress& progress =
       reason == FinishReason::kNone ? progress_of(sequence) : finish(sequence, reason);
@@ -234,7 +247,7 @@ void Scheduler::release_ending() {
   reported_.clear();
   in_flight_.clear();
   if (ending_.empty()) return;
-  for (Sequence* sequence : ending_) leave_queue(*sequence);
+  for (Sequence* sequence : ending_) leave_lists(*sequence);
   std::erase_if(running_, [](const Sequence* sequence) { return sequence->state == SequenceState::kEnded; });
   for (Sequence* sequence : ending_) {
     SequenceGroup& group = *sequence->group;

@@ -1,5 +1,6 @@
 // schedule(): the phases of planning a step.
 #include <algorithm>
+#include <limits>
 
 #include "base/strings.h"
 #include "sched/scheduler.h"
@@ -8,22 +9,25 @@ namespace quire {
 
 namespace {
 
-// While others run, a waiting sequence is admitted only if this part of the pool stays free behind its last
-// known token: those who run need blocks to go on, and would throw it out again.
-constexpr int32_t kReservedPart = 100;
+// The part of a target for times that a step is planned to take: steps differ from what they were expected
+// to.
+constexpr double kTargetPart = 0.9;
 
 }  // namespace
 
-const StepPlan& Scheduler::schedule() {
-  begin_plan();
+const StepPlan& Scheduler::schedule(double now) {
+  begin_plan(now);
+  promote_starving();
+  make_way();
   schedule_running();
   if (!preempted_this_step_) admit_waiting();
   build_plan();
   return plan_;
 }
 
-void Scheduler::begin_plan() {
+void Scheduler::begin_plan(double now) {
   if (uncommitted_) throw Error(cat("Step ", plan_.step, " was planned and not committed."));
+  measure_last_step(now);
   ++plan_.step;
   plan_.finished.clear();
   plan_.inits.clear();
@@ -34,112 +38,143 @@ void Scheduler::begin_plan() {
   plan_.num_tokens = 0;
   plan_.finished.swap(to_forget_);
   in_flight_.clear();
-  budget_ = config_.max_num_batched_tokens;
   preempted_this_step_ = false;
+  limit_budget();
+}
+
+void Scheduler::measure_last_step(double now) {
+  now_ = std::max(now_, now);
+  if (timed_) step_clock_.observe(plan_.num_tokens, now_ - step_begin_);
+  timed_ = false;
+  step_begin_ = now_;
+}
+
+// The tokens of this step. While someone decodes, tpot_slo bounds them: those who decode get their token, and
+// prompts what the time allows, but at least a block, so that they come to an end.
+void Scheduler::limit_budget() {
+  budget_ = config_.max_num_batched_tokens;
+  decodes_left_ = 0;
+  num_partial_ = 0;
+  if (config_.tpot_slo <= 0.0 && config_.max_num_partial_prefills <= 0) return;
+  for (const Sequence* sequence : running_) {
+    const bool decodes = sequence->num_left() == 1;
+    decodes_left_ += decodes ? 1 : 0;
+    num_partial_ += decodes ? 0 : 1;
+  }
+  if (config_.tpot_slo <= 0.0) decodes_left_ = 0;
+  if (decodes_left_ == 0) return;
+  const int64_t least = int64_t{decodes_left_} + kv_.block_size();
+  const int64_t within = step_clock_.tokens_within(kTargetPart * config_.tpot_slo);
+  budget_ = static_cast<int32_t>(std::min<int64_t>(budget_, std::max(least, within)));
 }
 
 void Scheduler::schedule_running() {
   // Preemption takes from the end of running_, so what stands before i stays.
-  for (size_t i = 0; i < running_.size() && budget_ > 0; ++i) {
-    Sequence& sequence = *running_[i];
-    const int32_t num_new_tokens = chunk_of(sequence, sequence.num_computed_tokens);
-    if (!make_room(sequence, num_new_tokens)) break;
-    put_in_flight(sequence, num_new_tokens);
+  size_t i = 0;
+  while (i < running_.size() && budget_ > 0) {
+    const SequenceGroup& group = *running_[i]->group;
+    if (!plan_group(i)) return;
+    i += static_cast<size_t>(group.num_running);
   }
+  if (config_.policy != SchedulingPolicy::kMlfq) return;
+  for (; i < running_.size(); ++i) {
+    SequenceGroup& group = *running_[i]->group;
+    if (FeedbackLevels::starves(group, now_, config_.starvation_bound)) promote(group);
+  }
+  sort_moved();
 }
 
-// Slots for the sequence's next tokens, taken from those served after it if need be. False when it was the
-// last itself and had to give way.
-bool Scheduler::make_room(Sequence& sequence, int32_t num_new_tokens) {
-  while (!kv_.allocate_slots(sequence.table, sequence.num_computed_tokens + num_new_tokens, plan_.copies)) {
-    Sequence& victim = *running_.back();
-    preempt(victim);
-    if (&victim == &sequence) return false;
+// Plans the group whose samples begin at running_[begin]. Slots for all of them first, so that nothing of the
+// group stands in the plan when it has to give way. False when it had to.
+bool Scheduler::plan_group(size_t begin) {
+  const SequenceGroup& group = *running_[begin]->group;
+  const auto end = [&] { return begin + static_cast<size_t>(group.num_running); };
+  share_budget(begin, end());
+  for (size_t i = begin; i < end(); ++i) {
+    Sequence& sequence = *running_[i];
+    if (sequence.num_planned_tokens > 0 && !make_room(sequence) && group.num_running == 0) return false;
+  }
+  for (size_t i = begin; i < end(); ++i) {
+    if (running_[i]->num_planned_tokens > 0) put_in_flight(*running_[i]);
   }
   return true;
 }
 
-void Scheduler::preempt(Sequence& sequence) {
-  kv_.clear(sequence.table);
-  sequence.num_computed_tokens = 0;
-  running_.pop_back();
-  num_seats_taken_ -= seats_of(sequence);
-  sequence.state = SequenceState::kWaiting;
-  waiting_.push_preempted(sequence);
-  ++totals_.num_preemptions;
-  preempted_this_step_ = true;
-}
-
-void Scheduler::admit_waiting() {
-  while (budget_ > 0 && !waiting_.empty() && admit(*waiting_.front())) {
+void Scheduler::share_budget(size_t begin, size_t end) {
+  int32_t budget = budget_;
+  for (size_t i = begin; i < end; ++i) {
+    Sequence& sequence = *running_[i];
+    const bool waits = sequence.in_flight || sequence.follows;
+    sequence.num_planned_tokens = waits ? 0 : chunk_of(sequence, budget);
+    budget -= sequence.num_planned_tokens;
   }
 }
 
-bool Scheduler::admit(Sequence& sequence) {
-  SequenceGroup& group = *sequence.group;
-  if (num_seats_taken_ + seats_of(sequence) > config_.max_num_seqs) return false;
-
-  // Log-probabilities of the prompt come from computing it.
-  const bool reads_cache = !group.sampling.prompt_logprobs.has_value();
-  const std::span<const TokenId> known(sequence.token_ids);
-  kv_.find_prefix(sequence.table, reads_cache ? known : known.first(0), match_);
-  if (!running_.empty()) {
-    const int64_t needed = kv_.blocks_to_start(match_, sequence.num_tokens(), config_.max_num_batched_tokens);
-    if (needed + kv_.num_blocks() / kReservedPart > kv_.num_free()) return false;
+int32_t Scheduler::chunk_of(const Sequence& sequence, int32_t budget) const {
+  const int32_t left = sequence.num_left();
+  if (left == 1) return std::min(1, budget);
+  // The first of all goes on in any case.
+  const int32_t least = in_flight_.empty() ? std::min(1, budget) : 0;
+  int32_t chunk = std::min(left, std::max(least, budget - decodes_left_));
+  if (config_.long_prefill_token_threshold > 0) {
+    const int32_t urgent = config_.ttft_slo > 0.0 ? urgent_chunk(sequence, chunk) : 0;
+    chunk = std::min(chunk, std::max(config_.long_prefill_token_threshold, urgent));
   }
-  const int32_t num_new_tokens = chunk_of(sequence, match_.num_tokens);
-  if (!kv_.start(sequence.table, match_, match_.num_tokens + num_new_tokens, plan_.copies)) return false;
+  const SequenceGroup& group = *sequence.group;
+  if (group.num_followers > 0)
+    chunk = std::min(chunk, group.num_prompt_tokens - sequence.num_computed_tokens);
+  return chunk;
+}
 
-  waiting_.remove(sequence);
-  sequence.state = SequenceState::kRunning;
-  sequence.num_computed_tokens = match_.num_tokens;
-  insert_running(sequence);
-  num_seats_taken_ += seats_of(sequence);
-  if (!group.started) start_group(sequence);
+// The smallest chunk, in doublings of the threshold, with which a prompt gets its first token in time at the
+// pace of such steps; `most` when none does.
+int32_t Scheduler::urgent_chunk(const Sequence& sequence, int32_t most) const {
+  const SequenceGroup& group = *sequence.group;
+  if (!step_clock_.ready() || sequence.num_tokens() > group.num_prompt_tokens) return 0;
+  const double time_left = group.arrival + kTargetPart * config_.ttft_slo - now_;
+  const int64_t left = sequence.num_left();
+  const int64_t others = config_.max_num_batched_tokens - budget_ + decodes_left_;
+  for (int64_t chunk = config_.long_prefill_token_threshold; chunk < most; chunk *= 2) {
+    const int64_t num_steps = (left + chunk - 1) / chunk;
+    if (static_cast<double>(num_steps) * step_clock_.seconds_for(chunk + others) <= time_left)
+      return static_cast<int32_t>(chunk);
+  }
+  return most;
+}
+
+// Slots for the sequence's next tokens, taken from the groups served last if need be. False when it had to
+// give way itself.
+bool Scheduler::make_room(Sequence& sequence) {
+  const int32_t num_tokens = sequence.num_computed_tokens + sequence.num_planned_tokens;
+  while (!kv_.allocate_slots(sequence.table, num_tokens, plan_.copies)) {
+    const Sequence& last = *running_.back();
+    const SequenceGroup& victim = *last.group;
+    if (&victim != sequence.group || running_.front()->group != &victim) {
+      const bool itself = &victim == sequence.group;
+      preempt_last();
+      if (itself) return false;
+    } else {
+      // The first of all goes on with as many of its samples as fit.
+      if (victim.num_running == 1) {
+        throw Error(cat("Sequence ", sequence.id, " runs alone, and the KV cache is too small for it."));
+      }
+      const bool itself = &last == &sequence;
+      set_aside_last();
+      ++totals_.num_preemptions;
+      if (itself) return false;
+    }
+  }
+  return true;
+}
+
+void Scheduler::put_in_flight(Sequence& sequence) {
+  const int32_t num_new_tokens = sequence.num_planned_tokens;
+  const bool reaches_end = num_new_tokens == sequence.num_left();
+  if (sequence.num_left() == 1 && decodes_left_ > 0) --decodes_left_;
   if (!sequence.known) {
     append_init(sequence);
     sequence.known = true;
   }
-  put_in_flight(sequence, num_new_tokens);
-  return true;
-}
-
-void Scheduler::start_group(Sequence& sequence) {
-  SequenceGroup& group = *sequence.group;
-  group.started = true;
-  --num_never_started_;
-  group.num_cached_tokens = match_.num_tokens;
-  started_.push_back(group.id);
-  reserve_growth(sequence);
-  if (config_.enable_prefix_caching && !group.sampling.prompt_logprobs.has_value()) {
-    totals_.prefix_queried_tokens += group.num_prompt_tokens;
-    totals_.prefix_hit_tokens += match_.num_tokens;
-  }
-}
-
-// A sequence that runs allocates nothing from step to step: its vectors have their final size from the start.
-void Scheduler::reserve_growth(Sequence& sequence) {
-  const SequenceGroup& group = *sequence.group;
-  const int64_t final_size =
-      std::min<int64_t>(int64_t{group.num_prompt_tokens} + group.sampling.max_tokens, config_.max_model_len);
-  sequence.token_ids.reserve(static_cast<size_t>(final_size));
-  kv_.reserve(sequence.table, final_size);
-}
-
-void Scheduler::insert_running(Sequence& sequence) {
-  auto at = running_.end();
-  while (at != running_.begin() && served_before(sequence, **(at - 1))) --at;
-  running_.insert(at, &sequence);
-}
-
-int32_t Scheduler::chunk_of(const Sequence& sequence, int32_t num_computed_tokens) const {
-  int32_t chunk = std::min(sequence.num_tokens() - num_computed_tokens, budget_);
-  if (config_.long_prefill_token_threshold > 0) chunk = std::min(chunk, config_.long_prefill_token_threshold);
-  return chunk;
-}
-
-void Scheduler::put_in_flight(Sequence& sequence, int32_t num_new_tokens) {
-  const bool reaches_end = sequence.num_computed_tokens + num_new_tokens == sequence.num_tokens();
   const bool sample = reaches_end && sequence.group->sampling.max_tokens > 0;
   plan_.scheduled.push_back({sequence.id, sequence.num_computed_tokens, num_new_tokens, sample});
   plan_.num_tokens += num_new_tokens;
@@ -163,6 +198,7 @@ void Scheduler::append_init(const Sequence& sequence) {
 void Scheduler::build_plan() {
   for (const Sequence* sequence : in_flight_) kv_.append_updates(sequence->table, sequence->id, plan_);
   uncommitted_ = !plan_.scheduled.empty();
+  timed_ = uncommitted_;
 }
 
 }  // namespace quire

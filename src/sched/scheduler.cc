@@ -22,19 +22,32 @@ void check_config(const SchedulerConfig& config) {
     throw Error(cat("--long-prefill-token-threshold is ", config.long_prefill_token_threshold,
                     "; it must be 0 (no limit) or more."));
   }
-  if (config.policy != SchedulingPolicy::kFcfs) {
-    throw Error("This build schedules first come, first served only: use --scheduling-policy fcfs.");
+  if (config.max_num_partial_prefills < 0) {
+    throw Error(cat("--max-num-partial-prefills is ", config.max_num_partial_prefills,
+                    "; it must be 0 (any number) or more."));
   }
+  const auto at_least_zero = [](double value, const char* flag) {
+    if (!(value >= 0.0)) throw Error(cat(flag, " is ", value, "; it must be 0 (no target) or more seconds."));
+  };
+  at_least_zero(config.ttft_slo, "--ttft-slo");
+  at_least_zero(config.tpot_slo, "--tpot-slo");
 }
 
 }  // namespace
 
 Scheduler::Scheduler(const SchedulerConfig& config, const KvLayout& layout)
-    : config_(config), kv_(layout, {config.enable_prefix_caching, config.hash_seed, config.hash_bits}) {
+    : config_(config),
+      kv_(layout, {config.enable_prefix_caching, config.hash_seed, config.hash_bits}),
+      waiting_(config.policy == SchedulingPolicy::kFair ? &clients_ : nullptr) {
   check_config(config);
 }
 
-Scheduler::~Scheduler() = default;
+Scheduler::~Scheduler() {
+  // The records must stand in no list when they go.
+  for (const auto& [id, group] : groups_) {
+    if (WaitingQueue::contains(*group)) remove_waiting(*group);
+  }
+}
 
 Status Scheduler::check_request(const SchedulerRequest& request) const {
   const SamplingParams& sampling = request.sampling;
@@ -64,10 +77,12 @@ Status Scheduler::check_request(const SchedulerRequest& request) const {
                                 " samples run at once (--max-num-seqs)."),
                             "n");
   }
-  if (request.priority != 0) {
-    return invalid_argument(cat("priority is ", request.priority,
-                                "; requests are served first come, first served, so it must be 0."),
-                            "priority");
+  if (request.priority != 0 && config_.policy != SchedulingPolicy::kPriority) {
+    const bool fcfs = config_.policy == SchedulingPolicy::kFcfs;
+    return invalid_argument(
+        cat("priority is ", request.priority, "; requests are served ",
+            fcfs ? "first come, first served" : "without priorities", ", so it must be 0."),
+        "priority");
   }
   return check_blocks(request);
 }
@@ -124,8 +139,11 @@ Status Scheduler::add_request(SchedulerRequest request) {
   first.token_ids = std::move(request.prompt_token_ids);
   first.table = kv_.open(group->adapter, group->cache_salt);
   first.state = SequenceState::kWaiting;
-  waiting_.push_new(first);
+  group->num_waiting = 1;
+  ++num_waiting_;
   ++num_never_started_;
+  enter_policy(*group, request.client);
+  push_waiting(*group);
   sequences_.emplace(first.id, &first);
   groups_.emplace(group->id, std::move(group));
   return {};
@@ -172,7 +190,7 @@ void Scheduler::end_from_outside(Sequence& sequence) {
     return;
   }
   const bool was_running = sequence.state == SequenceState::kRunning;
-  leave_queue(sequence);
+  leave_lists(sequence);
   if (was_running) std::erase(running_, &sequence);
   release(sequence);
 }
@@ -183,14 +201,23 @@ void Scheduler::release_at_commit(Sequence& sequence) {
   ending_.push_back(&sequence);
 }
 
-void Scheduler::leave_queue(Sequence& sequence) {
-  if (sequence.state == SequenceState::kWaiting) {
-    waiting_.remove(sequence);
-    if (!sequence.group->started) --num_never_started_;
-  } else if (sequence.state == SequenceState::kRunning) {
-    num_seats_taken_ -= seats_of(sequence);
-  }
+// The caller takes it from running_.
+void Scheduler::leave_lists(Sequence& sequence) {
+  SequenceGroup& group = *sequence.group;
+  const SequenceState state = sequence.state;
   sequence.state = SequenceState::kEnded;
+  if (state == SequenceState::kWaiting) {
+    --num_waiting_;
+    if (--group.num_waiting > 0) return;
+    remove_waiting(group);
+    if (!group.started) --num_never_started_;
+  } else if (state == SequenceState::kRunning) {
+    --group.num_running;
+    if (group.num_running == 0 || group.forked) take_seats(group, group.num_running);
+    if (sequence.follows) --group.num_followers;
+    sequence.follows = false;
+    if (group.leader == &sequence) appoint_leader(group);
+  }
 }
 
 void Scheduler::release(Sequence& sequence) {
@@ -205,11 +232,8 @@ void Scheduler::release(Sequence& sequence) {
 void Scheduler::erase_if_over(SequenceGroup& group) {
   if (group.num_alive > 0 || group.num_held > 0) return;
   ++totals_.num_finished_requests;
+  leave_policy(group);
   groups_.erase(group.id);
-}
-
-int32_t Scheduler::seats_of(const Sequence& sequence) {
-  return sequence.group->forked ? 1 : sequence.group->sampling.n;
 }
 
 Sequence* Scheduler::find_sequence(SeqId seq) const {
@@ -224,7 +248,7 @@ bool Scheduler::has_work() const {
 SchedulerStats Scheduler::stats() const {
   SchedulerStats stats = totals_;
   stats.num_running = static_cast<int32_t>(running_.size());
-  stats.num_waiting = waiting_.size();
+  stats.num_waiting = num_waiting_;
   stats.kv = kv_.stats();
   stats.mean_kv_waste = held_slots_ > 0.0 ? wasted_slots_ / held_slots_ : 0.0;
   return stats;
@@ -242,49 +266,6 @@ bool Scheduler::reset_prefix_cache() {
   const bool unused = kv_.stats().num_used == 0;
   kv_.reset_prefix_cache();
   return unused;
-}
-
-void Scheduler::check_integrity() const {
-  kv_.check_integrity();
-  int32_t seats = 0;
-  for (size_t i = 0; i < running_.size(); ++i) {
-    const Sequence& sequence = *running_[i];
-    if (sequence.state != SequenceState::kRunning)
-      throw Error(cat("Sequence ", sequence.id, " runs and should not."));
-    if (i > 0 && !served_before(*running_[i - 1], sequence))
-      throw Error("The running sequences are out of order.");
-    seats += seats_of(sequence);
-  }
-  if (seats != num_seats_taken_ || seats > config_.max_num_seqs) {
-    throw Error(
-        cat(seats, " seats are taken, counted are ", num_seats_taken_, " of ", config_.max_num_seqs, "."));
-  }
-  int32_t waiting = 0;
-  for (const Sequence* s = waiting_.front(); s != nullptr; s = s->next, ++waiting) {
-    if (s->state != SequenceState::kWaiting) throw Error(cat("Sequence ", s->id, " waits and should not."));
-    if (!kv_.block_table(s->table, 0).empty())
-      throw Error(cat("Sequence ", s->id, " waits and holds blocks."));
-    if (s->next != nullptr && !served_before(*s, *s->next))
-      throw Error("The waiting sequences are out of order.");
-  }
-  size_t held = 0;
-  for (const auto& [id, group] : groups_) {
-    const auto born = std::count_if(group->samples.begin(), group->samples.end(),
-                                    [](const Sequence& s) { return s.table >= 0; });
-    const auto alive = std::count_if(group->samples.begin(), group->samples.end(),
-                                     [](const Sequence& s) { return !s.over; });
-    if (born != group->num_held || alive != group->num_alive || (born == 0 && alive == 0)) {
-      throw Error(cat("Request ", id, " counts ", group->num_held, " held and ", group->num_alive,
-                      " open samples, has ", born, " and ", alive, "."));
-    }
-    held += static_cast<size_t>(born);
-  }
-  if (held != sequences_.size() || held != running_.size() + static_cast<size_t>(waiting)) {
-    throw Error(cat(held, " sequences hold a table, ", sequences_.size(), " are known, ", running_.size(),
-                    " run and ", waiting, " wait."));
-  }
-  if (held == 0 && kv_.stats().num_used != 0)
-    throw Error("No sequence is left, and KV blocks are still used.");
 }
 
 }  // namespace quire

@@ -25,7 +25,10 @@
 #include "contract/step_plan.h"
 #include "contract/step_result.h"
 #include "kv/kv_manager.h"
+#include "sched/clients.h"
+#include "sched/feedback_levels.h"
 #include "sched/request.h"
+#include "sched/step_clock.h"
 #include "sched/waiting_queue.h"
 
 namespace quire {
@@ -43,6 +46,7 @@ struct SchedulerConfig {
   int32_t max_num_partial_prefills = 0;  // prompts computed in chunks at once; 0: any number
   double ttft_slo = 0.0;                 // seconds to the first token aimed at; 0: none
   double tpot_slo = 0.0;                 // seconds between tokens aimed at; 0: none
+  double starvation_bound = 10.0;        // kMlfq: seconds without progress until a request comes to the top
   uint64_t hash_seed = 0;                // of the prefix cache's names; a value nobody outside knows
   int32_t hash_bits = 128;               // see BlockHasher
 };
@@ -67,9 +71,9 @@ struct CommitResult {
 };
 
 struct SchedulerStats {
-  int32_t num_running = 0;  // sequences
-  int32_t num_waiting = 0;  // sequences, preempted ones included
-  int64_t num_preemptions = 0;
+  int32_t num_running = 0;            // sequences
+  int32_t num_waiting = 0;            // sequences, preempted ones included
+  int64_t num_preemptions = 0;        // of whole requests, and of samples for others of their request
   int64_t num_finished_requests = 0;  // ended in any way, aborts included
   int64_t num_steps = 0;              // committed
   int64_t num_computed_tokens = 0;    // in all steps, recomputed ones included
@@ -103,8 +107,10 @@ class Scheduler {
   bool has_work() const;
 
   // Plans the next step. Valid until the next call. A plan with something in `scheduled` must be committed
-  // before the next one (Error otherwise).
-  const StepPlan& schedule();
+  // before the next one (Error otherwise). `now` is seconds on the clock of SchedulerRequest::arrival; it
+  // must not go back (an earlier time counts as the last one). Without times the targets for times and the
+  // starvation guard of kMlfq do nothing.
+  const StepPlan& schedule(double now = 0.0);
 
   // Takes over what the executor did for the last plan. Throws Error when the result is of another step. A
   // sequence the executor gave no token for, and no failure, ends with kError.
@@ -129,19 +135,52 @@ class Scheduler {
   Status check_blocks(const SchedulerRequest& request) const;
 
   // schedule(), in this order
-  void begin_plan();
+  void begin_plan(double now);
+  void measure_last_step(double now);
+  void limit_budget();
+  void promote_starving();
+  void make_way();
   void schedule_running();
   void admit_waiting();
   void build_plan();
 
-  bool make_room(Sequence& sequence, int32_t num_new_tokens);
-  void preempt(Sequence& sequence);
-  bool admit(Sequence& sequence);
-  void start_group(Sequence& sequence);
-  void reserve_growth(Sequence& sequence);
-  int32_t chunk_of(const Sequence& sequence, int32_t num_computed_tokens) const;
-  void put_in_flight(Sequence& sequence, int32_t num_new_tokens);
+  bool plan_group(size_t begin);
+  void share_budget(size_t begin, size_t end);
+  int32_t chunk_of(const Sequence& sequence, int32_t budget) const;
+  int32_t urgent_chunk(const Sequence& sequence, int32_t budget) const;
+  bool make_room(Sequence& sequence);
+  void put_in_flight(Sequence& sequence);
   void append_init(const Sequence& sequence);
+
+  // admission and preemption of whole groups
+  size_t num_placeable(SequenceGroup& group, int32_t free_chunk);
+  void place(SequenceGroup& group, size_t count);
+  void place_sample(Sequence& sequence, bool shares_prompt);
+  void start_from_cache(Sequence& sequence);
+  void start_group(SequenceGroup& group);
+  void reserve_growth(Sequence& sequence);
+  bool runs_alone(const SequenceGroup& group) const;
+  void find_prefix(const Sequence& sequence);
+  int32_t shared_prompt(const SequenceGroup& group) const;
+  int64_t blocks_to_follow(const Sequence& sequence);
+  bool worth_clearing(const SequenceGroup& group);
+  void preempt_last();
+  void set_aside_last();
+  void fork_followers(SequenceGroup& group);
+  void appoint_leader(SequenceGroup& group);
+  void insert_running(Sequence& sequence);
+  size_t index_of(const SequenceGroup& group) const;
+
+  // the policy
+  void enter_policy(SequenceGroup& group, int64_t client);
+  void leave_policy(SequenceGroup& group);
+  void charge_computed(Sequence& sequence, int32_t num_computed_before);
+  template <class Change>
+  void change_rank(SequenceGroup& group, Change change);
+  void promote(SequenceGroup& group);
+  void sort_moved();
+  void push_waiting(SequenceGroup& group);
+  void remove_waiting(SequenceGroup& group);
 
   // commit(), in this order
   void begin_commit(const StepResult& result);
@@ -167,30 +206,50 @@ class Scheduler {
   static void mark_over(Sequence& sequence);
   void end_from_outside(Sequence& sequence);
   void release_at_commit(Sequence& sequence);
-  void leave_queue(Sequence& sequence);
+  void leave_lists(Sequence& sequence);
   void release(Sequence& sequence);
   void erase_if_over(SequenceGroup& group);
 
-  static int32_t seats_of(const Sequence& sequence);
+  static int32_t seats_of(const SequenceGroup& group);
+  void take_seats(SequenceGroup& group, int32_t num_seats);
   Sequence* find_sequence(SeqId seq) const;
-  void insert_running(Sequence& sequence);
+
+  // check_integrity()
+  void check_running() const;
+  void check_group(const SequenceGroup& group) const;
 
   SchedulerConfig config_;
   KvManager kv_;
+  ClientTable clients_;    // kFair
+  FeedbackLevels levels_;  // kMlfq
+  WaitingQueue waiting_;
   std::unordered_map<RequestId, std::unique_ptr<SequenceGroup>> groups_;
   std::unordered_map<SeqId, Sequence*> sequences_;  // born samples that did not end
-  WaitingQueue waiting_;
-  std::vector<Sequence*> running_;  // in the order they are served
-  int32_t num_seats_taken_ = 0;     // of max_num_seqs
-  int32_t num_never_started_ = 0;   // requests that wait for their first admission
+  std::vector<Sequence*> running_;                  // in the order they are served, a group's side by side
+  int32_t num_waiting_ = 0;                         // samples
+  int32_t num_seats_taken_ = 0;                     // of max_num_seqs
+  int32_t num_never_started_ = 0;                   // requests that wait for their first admission
   int64_t next_order_ = 0;
+  int64_t next_admission_ = 0;  // kFair
   SeqId next_seq_ = 0;
 
   StepPlan plan_;
   std::vector<Sequence*> in_flight_;  // parallel to plan_.scheduled
   bool uncommitted_ = false;
-  int32_t budget_ = 0;  // tokens left in the step being planned
+  int32_t budget_ = 0;        // tokens left in the step being planned
+  int32_t decodes_left_ = 0;  // with tpot_slo: sequences not planned yet that will take one token
+  int32_t num_partial_ = 0;   // with max_num_partial_prefills: prompts that are computed in chunks
   bool preempted_this_step_ = false;
+  bool any_moved_ = false;          // a running group's rank changed
+  std::vector<Sequence*> gang_;     // scratch of num_placeable()
+  std::vector<Sequence*> moved_;    // scratch of sort_moved()
+  std::vector<Sequence*> unmoved_;  // scratch of sort_moved()
+  PrefixMatch shared_match_;        // scratch of blocks_to_follow()
+
+  double now_ = 0.0;         // the last time schedule() was given
+  double step_begin_ = 0.0;  // of the plan
+  bool timed_ = false;       // what is planned took the time since step_begin_
+  StepClock step_clock_;
   std::vector<SeqId> to_forget_;                // for the next plan's `finished`
   std::vector<RequestId> started_;              // for the next CommitResult
   std::vector<int32_t> started_cached_tokens_;  // parallel to commit_.started

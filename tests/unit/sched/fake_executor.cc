@@ -253,7 +253,7 @@ void Harness::finish(RequestId request, int32_t index) {
 }
 
 const StepPlan& Harness::plan() {
-  last_plan = scheduler.schedule();
+  last_plan = scheduler.schedule(now);
   EXPECT_LE(last_plan.num_tokens, config.max_num_batched_tokens);
   return last_plan;
 }
@@ -289,6 +289,7 @@ void Harness::take(const CommitResult& result) {
 void Harness::drain(int max_steps) {
   for (int i = 0; scheduler.has_work(); ++i) {
     ASSERT_LT(i, max_steps) << "the scheduler does not come to an end";
+    now += seconds_step;
     step();
     ASSERT_FALSE(last_plan.empty()) << "there is work, and nothing is planned";
     if (::testing::Test::HasFailure()) return;

@@ -95,7 +95,7 @@ class Harness {
   Status add(SchedulerRequest request);
   void abort(RequestId request);
   void finish(RequestId request, int32_t index);
-  const StepPlan& plan();  // schedule only
+  const StepPlan& plan();  // schedule only, at `now`
   void compute();          // execute and commit the last plan
   void step() { plan(), compute(); }
   // Steps until nothing is left; fails the test after max_steps.
@@ -105,6 +105,8 @@ class Harness {
   // The finished request is what it is alone.
   void expect_as_alone(RequestId request) const;
 
+  double now = 0.0;           // what schedule() is given
+  double seconds_step = 0.0;  // how much a drained step adds to it
   SchedulerConfig config;
   Scheduler scheduler;
   FakeExecutor executor;

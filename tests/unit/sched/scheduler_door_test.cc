@@ -2,6 +2,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <limits>
+
 #include "unit/sched/fake_executor.h"
 
 namespace quire::testing {
@@ -98,6 +100,21 @@ TEST(SchedulerDoor, RefusesAnIdInUseAndAPriorityItCannotKeep) {
   EXPECT_EQ(harness.add(urgent).failure().param, "priority");
 }
 
+TEST(SchedulerDoor, TakesEveryPriorityWhereItCounts) {
+  SchedulerConfig config = door_config();
+  config.policy = SchedulingPolicy::kPriority;
+  Harness harness(config, make_layout(64, 4));
+  SchedulerRequest request = make_request(0, make_prompt(4, 0), 4);
+  request.priority = std::numeric_limits<int32_t>::min();
+  EXPECT_TRUE(harness.add(request).ok());
+  request = make_request(1, make_prompt(4, 0), 4);
+  request.priority = std::numeric_limits<int32_t>::max();
+  EXPECT_TRUE(harness.add(request).ok());
+  harness.drain();
+  harness.expect_as_alone(0);
+  harness.expect_as_alone(1);
+}
+
 TEST(SchedulerDoor, ThrowsForLimitsThatCannotWork) {
   for (int32_t SchedulerConfig::*field :
        {&SchedulerConfig::max_num_seqs, &SchedulerConfig::max_num_batched_tokens,
@@ -106,8 +123,13 @@ TEST(SchedulerDoor, ThrowsForLimitsThatCannotWork) {
     config.*field = 0;
     EXPECT_THROW(Scheduler(config, make_layout(8, 4)), Error);
   }
+  for (double SchedulerConfig::*field : {&SchedulerConfig::ttft_slo, &SchedulerConfig::tpot_slo}) {
+    SchedulerConfig config = door_config();
+    config.*field = -0.1;
+    EXPECT_THROW(Scheduler(config, make_layout(8, 4)), Error);
+  }
   SchedulerConfig config = door_config();
-  config.policy = SchedulingPolicy::kMlfq;
+  config.max_num_partial_prefills = -1;
   EXPECT_THROW(Scheduler(config, make_layout(8, 4)), Error);
   EXPECT_THROW(Scheduler(door_config(), make_layout(0, 4)), Error);
   EXPECT_THROW(Scheduler(door_config(), make_layout(8, 0)), Error);

@@ -22,6 +22,8 @@ struct World {
   int32_t hash_bits;
   bool preempts;  // the pool is too small for what runs at once
   std::vector<KvGroupSpec> groups;
+  SchedulingPolicy policy = SchedulingPolicy::kFcfs;
+  bool times = false;  // targets for times, and few prompts in chunks
 };
 
 std::ostream& operator<<(std::ostream& out, const World& world) {
@@ -53,6 +55,8 @@ class RandomHistory : public ::testing::TestWithParam<World> {
     if (one_in(8)) request.sampling.prompt_logprobs = 1;
     if (one_in(6)) request.adapter = 1;
     if (one_in(6)) request.cache_salt = "tenant";
+    if (GetParam().policy == SchedulingPolicy::kPriority) request.priority = below(5) - 2;
+    request.client = below(4);
     return request;
   }
 
@@ -85,21 +89,34 @@ TEST_P(RandomHistory, EveryRequestGivesWhatItGivesAlone) {
   config.max_model_len = 60;
   config.enable_prefix_caching = world.caching;
   config.hash_bits = world.hash_bits;
+  config.policy = world.policy;
+  config.starvation_bound = 0.5;
+  if (world.times) {
+    config.max_num_partial_prefills = 2;
+    config.ttft_slo = 0.3;
+    config.tpot_slo = 0.02;
+  }
 
   SchedulerStats sums;
   int accepted = 0;
-  for (uint32_t seed = 0; seed < 40; ++seed) {
+  const uint32_t num_seeds = world.policy == SchedulingPolicy::kFcfs && !world.times ? 40 : 25;
+  for (uint32_t seed = 0; seed < num_seeds; ++seed) {
     SCOPED_TRACE(seed);
     random_.seed(seed);
     Harness harness(config, layout);
+    harness.seconds_step = 0.01;
     RequestId next_id = 0;
     std::set<RequestId> failed;
     for (int i = 0; i < 400; ++i) {
       if (one_in(3)) {
         const RequestId id = next_id++;
-        if (harness.add(random_request(id)).ok()) ++accepted;
+        SchedulerRequest request = random_request(id);
+        request.arrival = harness.now;
+        if (harness.add(std::move(request)).ok()) ++accepted;
       }
       outside_events(harness, next_id);
+      // Mostly as long as the step is large, sometimes much longer.
+      harness.now += one_in(30) ? 0.2 : 0.001 + 0.0005 * harness.last_plan.num_tokens;
       harness.plan();
       if (one_in(60) && !harness.last_plan.scheduled.empty()) {
         harness.executor.fail_next.insert(harness.last_plan.scheduled.back().seq);
@@ -154,6 +171,36 @@ INSTANTIATE_TEST_SUITE_P(
         World{"full_and_window", 48, 4, 8, 16, 0, true, 128, true, {kFull, window(10)}},
         World{"full_and_two_windows", 70, 4, 8, 8, 0, true, 128, true, {window(5), kFull, window(17)}}),
     [](const auto& param) { return std::string(param.param.name); });
+
+std::vector<World> worlds_of_policies() {
+  std::vector<World> worlds;
+  const auto add = [&](const char* name, SchedulingPolicy policy, World world) {
+    world.name = name;
+    world.policy = policy;
+    worlds.push_back(world);
+  };
+  const World tight = {"", 24, 4, 8, 16, 0, true, 128, true, {kFull}};
+  const World one_sequence = {"", 15, 4, 8, 32, 0, false, 128, true, {kFull}};
+  const World few_seats = {"", 64, 4, 4, 8, 3, true, 128, true, {kFull, window(10)}};
+  const World roomy = {"", 300, 4, 64, 64, 4, true, 128, false, {kFull}, SchedulingPolicy::kFcfs, true};
+  add("priority_tight", SchedulingPolicy::kPriority, tight);
+  add("priority_one_sequence", SchedulingPolicy::kPriority, one_sequence);
+  add("priority_few_seats", SchedulingPolicy::kPriority, few_seats);
+  add("mlfq_tight", SchedulingPolicy::kMlfq, tight);
+  add("mlfq_one_sequence", SchedulingPolicy::kMlfq, one_sequence);
+  add("mlfq_few_seats", SchedulingPolicy::kMlfq, few_seats);
+  add("fair_tight", SchedulingPolicy::kFair, tight);
+  add("fair_one_sequence", SchedulingPolicy::kFair, one_sequence);
+  add("fcfs_times", SchedulingPolicy::kFcfs, roomy);
+  World times = tight;
+  times.times = true;
+  add("fcfs_tight_times", SchedulingPolicy::kFcfs, times);
+  add("priority_tight_times", SchedulingPolicy::kPriority, times);
+  return worlds;
+}
+
+INSTANTIATE_TEST_SUITE_P(Policies, RandomHistory, ::testing::ValuesIn(worlds_of_policies()),
+                         [](const auto& param) { return std::string(param.param.name); });
 
 }  // namespace
 }  // namespace quire::testing
