@@ -97,7 +97,7 @@ void add_engine_flags(CLI::App& command, EngineConfig& config) {
   add("--dtype", config.dtype, "How float weights are kept in memory; auto: as the checkpoint has them")
       ->check(float_types);
   add("--kv-cache-dtype", config.kv_cache_dtype, "Number format of the KV cache; auto: as the weights")
-      ->check(float_types);
+      ->check(CLI::IsMember({"auto", "float32", "bfloat16", "float16", "fp8_e4m3", "fp8_e5m2", "int8"}));
   add("--max-model-len", config.max_model_len,
       "Tokens of a sequence, prompt and answer; 0: the model's, cut to what fits");
   add("--block-size", config.block_size, "Tokens in a block of the KV cache");

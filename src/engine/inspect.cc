@@ -5,6 +5,7 @@
 
 #include "engine/loader.h"
 #include "exec/kv_store.h"
+#include "exec/local_runtime.h"
 
 namespace quire {
 namespace {
@@ -49,7 +50,7 @@ ModelReport inspect_model(const EngineConfig& config) {
 
   DType kv_dtype = main_dtype(bytes);
   if (const auto given = dtype_from_name(config.dtype)) kv_dtype = *given;
-  if (const auto given = dtype_from_name(config.kv_cache_dtype)) kv_dtype = *given;
+  if (const auto given = kv_dtype_from_name(config.kv_cache_dtype)) kv_dtype = *given;
   const KvLayout layout = make_kv_layout(spec, kv_dtype, config.block_size);
   report.kv_cache_dtype = dtype_name(kv_dtype);
   report.kv_bytes_per_token = layout.bytes_per_block / layout.block_size;

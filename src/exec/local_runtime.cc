@@ -5,6 +5,7 @@
 #include "backends/cpu/cpu_backend.h"
 #include "base/error.h"
 #include "base/strings.h"
+#include "quant/codec.h"
 
 namespace quire {
 namespace {
@@ -21,11 +22,21 @@ std::optional<DType> float_dtype(const std::string& name, std::string_view flag)
 
 }  // namespace
 
+std::optional<DType> kv_dtype_from_name(const std::string& name) {
+  if (name == "auto") return std::nullopt;
+  const auto dtype = dtype_from_name(name);
+  if (!dtype || !is_kv_dtype(*dtype)) {
+    throw Error(cat("--kv-cache-dtype: '", name,
+                    "' is not known; use auto, float32, bfloat16, float16, fp8_e4m3, fp8_e5m2 or int8"));
+  }
+  return dtype;
+}
+
 std::unique_ptr<LocalRuntime> LocalRuntime::load(std::unique_ptr<Checkpoint> checkpoint,
                                                  const RuntimeOptions& options,
                                                  const LoadProgress& progress) {
   const auto dtype = float_dtype(options.dtype, "--dtype");
-  const auto kv_dtype = float_dtype(options.kv_cache_dtype, "--kv-cache-dtype");
+  const auto kv_dtype = kv_dtype_from_name(options.kv_cache_dtype);
   if (options.threads < 0 || options.threads > 4096)
     throw Error(cat("--threads: ", options.threads, " is out of range"));
 

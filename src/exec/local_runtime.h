@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "base/thread_pool.h"
@@ -15,6 +16,9 @@
 #include "ops/op_table.h"
 
 namespace quire {
+
+// The number format that --kv-cache-dtype names; none: "auto". Throws Error naming those there are.
+std::optional<DType> kv_dtype_from_name(const std::string& name);
 
 struct RuntimeOptions {
   std::string dtype = "auto";           // auto: as the checkpoint has it

@@ -105,9 +105,9 @@ void check_rope(const TensorView& x, std::span<const int32_t> positions, const T
 namespace {
 
 void check_cache(const char* op, const KvCacheView& cache) {
-  require(cache.base != nullptr && is_storage_dtype(cache.dtype) && cache.block_size > 0 &&
+  require(cache.base != nullptr && is_kv_dtype(cache.dtype) && cache.block_size > 0 &&
               cache.num_kv_heads > 0 && cache.head_dim > 0,
-          op, "the KV cache needs memory, a float type and positive sizes",
+          op, "the KV cache needs memory, one of its number formats and positive sizes",
           "block_size " + std::to_string(cache.block_size) + ", num_kv_heads " +
               std::to_string(cache.num_kv_heads) + ", head_dim " + std::to_string(cache.head_dim));
 }

@@ -49,20 +49,37 @@ enum class RopeStyle : uint8_t {
 
 // One layer's part of the KV pool. Element order inside a block is the table's own business; bytes are not:
 // a block holds keys and values of block_size tokens for each layer, so whole blocks can be copied as bytes.
+// int8 comes with a float32 scale for each token and key head, of the keys behind the keys and of the values
+// behind the values: an element is its code times its scale. All parts begin at multiples of 4 bytes.
 struct KvCacheView {
   std::byte* base = nullptr;  // block 0 of the pool
   int64_t block_stride = 0;   // bytes from one block to the next
   int64_t layer_offset =
       0;  // bytes from a block's begin to this layer's keys; its values follow them directly
-  DType dtype = DType::kF32;  // kF32, kBF16 or kF16
+  DType dtype = DType::kF32;  // is_kv_dtype (quant/codec.h)
   int32_t block_size = 0;     // tokens
   int32_t num_kv_heads = 0;
   int32_t head_dim = 0;
 };
 
-// Bytes that keys and values of one layer take in a block.
+// Whether keys and values of that type have scales.
+inline bool kv_has_scales(DType dtype) {
+  return dtype == DType::kI8;
+}
+
+// Bytes that the elements of one layer's keys take in a block, and as many those of its values. Scales, where
+// there are any, follow them: [num_kv_heads, block_size] float32.
+inline int64_t kv_element_bytes(DType dtype, int32_t block_size, int32_t num_kv_heads, int32_t head_dim) {
+  const int64_t bytes =
+      int64_t{block_size} * num_kv_heads * head_dim * static_cast<int64_t>(dtype_size(dtype));
+  return kv_has_scales(dtype) ? (bytes + 3) / 4 * 4 : bytes;
+}
+
+// Bytes that keys and values of one layer take in a block, scales included. The values begin in the middle.
 inline int64_t kv_bytes_per_block(DType dtype, int32_t block_size, int32_t num_kv_heads, int32_t head_dim) {
-  return 2 * int64_t{block_size} * num_kv_heads * head_dim * static_cast<int64_t>(dtype_size(dtype));
+  const int64_t scales =
+      kv_has_scales(dtype) ? int64_t{block_size} * num_kv_heads * static_cast<int64_t>(sizeof(float)) : 0;
+  return 2 * (kv_element_bytes(dtype, block_size, num_kv_heads, head_dim) + scales);
 }
 
 // The sequences of a step, flat. Built once a step, read by every layer. Query row r of sequence s

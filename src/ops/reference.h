@@ -5,7 +5,7 @@
 // Order: every sum runs from its first term to its last with one rounding for each product and one for each
 // addition. Layouts: a packed matrix is cut into panels of 32 outputs, each [k][32], the last one padded with
 // zeros; a KV block holds keys as [kv_head][head_dim][block_size], then values as
-// [kv_head][block_size][head_dim].
+// [kv_head][block_size][head_dim], each followed by the scales of an int8 cache.
 #pragma once
 
 #include "ops/op_table.h"

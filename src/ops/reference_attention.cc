@@ -17,11 +17,45 @@ struct Block {
   const KvCacheView& cache;
   std::byte* keys;
   std::byte* values;
+  float* key_scales;  // [num_kv_heads, block_size], where the format has scales
+  float* value_scales;
 
   Block(const KvCacheView& view, int64_t block) : cache(view) {
     keys = view.base + block * view.block_stride + view.layer_offset;
     values = keys + kv_bytes_per_block(view.dtype, view.block_size, view.num_kv_heads, view.head_dim) / 2;
+    const int64_t elements = kv_element_bytes(view.dtype, view.block_size, view.num_kv_heads, view.head_dim);
+    key_scales = reinterpret_cast<float*>(keys + elements);
+    value_scales = reinterpret_cast<float*>(values + elements);
   }
+  float key(int64_t head, int64_t dim, int64_t offset) const {
+    const float element = load_f32(cache.dtype, keys, key_index(head, dim, offset));
+    return kv_has_scales(cache.dtype) ? element * key_scales[head * cache.block_size + offset] : element;
+  }
+  float value(int64_t head, int64_t dim, int64_t offset) const {
+    const float element = load_f32(cache.dtype, values, value_index(head, dim, offset));
+    return kv_has_scales(cache.dtype) ? element * value_scales[head * cache.block_size + offset] : element;
+  }
+  // One token's key and value of a head, each [head_dim].
+  void write(int64_t head, int64_t offset, const float* k, const float* v) const {
+    const int64_t d = cache.head_dim;
+    if (kv_has_scales(cache.dtype)) {
+      const float key_scale = int8_scale(k, d);
+      const float value_scale = int8_scale(v, d);
+      key_scales[head * cache.block_size + offset] = key_scale;
+      value_scales[head * cache.block_size + offset] = value_scale;
+      for (int64_t i = 0; i < d; ++i) {
+        reinterpret_cast<int8_t*>(keys)[key_index(head, i, offset)] = int8_code(k[i], key_scale);
+        reinterpret_cast<int8_t*>(values)[value_index(head, i, offset)] = int8_code(v[i], value_scale);
+      }
+      return;
+    }
+    for (int64_t i = 0; i < d; ++i) {
+      store_f32(cache.dtype, keys, key_index(head, i, offset), k[i]);
+      store_f32(cache.dtype, values, value_index(head, i, offset), v[i]);
+    }
+  }
+
+ private:
   int64_t key_index(int64_t head, int64_t dim, int64_t offset) const {
     return (head * cache.head_dim + dim) * cache.block_size + offset;
   }
@@ -47,12 +81,8 @@ void kv_write(const OpContext& ctx, const KvCacheView& cache, const TensorView& 
       if (slot < 0) continue;
       const Block block(cache, slot / cache.block_size);
       const int64_t offset = slot % cache.block_size;
-      for (int64_t h = 0; h < heads; ++h) {
-        for (int64_t i = 0; i < d; ++i) {
-          store_f32(cache.dtype, block.keys, block.key_index(h, i, offset), k.row<float>(r)[h * d + i]);
-          store_f32(cache.dtype, block.values, block.value_index(h, i, offset), v.row<float>(r)[h * d + i]);
-        }
-      }
+      for (int64_t h = 0; h < heads; ++h)
+        block.write(h, offset, k.row<float>(r) + h * d, v.row<float>(r) + h * d);
     }
   });
 }
@@ -90,8 +120,7 @@ void paged_attention(const OpContext& ctx, const TensorView& out, const TensorVi
         const Block block(cache, blocks[p / cache.block_size]);
         float dot = 0;
         for (int64_t i = 0; i < d; ++i) {
-          dot += query[i] *
-                 load_f32(cache.dtype, block.keys, block.key_index(head / group, i, p % cache.block_size));
+          dot += query[i] * block.key(head / group, i, p % cache.block_size);
         }
         float score = dot * params.scale;
         if (params.logit_softcap > 0) score = params.logit_softcap * std::tanh(score / params.logit_softcap);
@@ -105,8 +134,7 @@ void paged_attention(const OpContext& ctx, const TensorView& out, const TensorVi
         const float weight = std::exp(scores[p] - highest);
         total += weight;
         for (int64_t i = 0; i < d; ++i) {
-          result[i] += weight * load_f32(cache.dtype, block.values,
-                                         block.value_index(head / group, i, p % cache.block_size));
+          result[i] += weight * block.value(head / group, i, p % cache.block_size);
         }
       }
       for (int64_t i = 0; i < d; ++i) result[i] /= total;

@@ -1,6 +1,9 @@
 #include "quant/codec.h"
 
+#include <algorithm>
+#include <cmath>
 #include <cstring>
+#include <limits>
 
 namespace quire {
 
@@ -8,18 +11,62 @@ bool is_storage_dtype(DType t) {
   return t == DType::kF32 || t == DType::kBF16 || t == DType::kF16;
 }
 
+bool is_kv_dtype(DType t) {
+  return is_storage_dtype(t) || t == DType::kF8E4M3 || t == DType::kF8E5M2 || t == DType::kI8;
+}
+
 float load_f32(DType t, const void* src, int64_t i) {
-  if (t == DType::kF32) return static_cast<const float*>(src)[i];
-  const uint16_t v = static_cast<const uint16_t*>(src)[i];
-  return t == DType::kBF16 ? bf16_to_f32(v) : f16_to_f32(v);
+  switch (t) {
+    case DType::kF32:
+      return static_cast<const float*>(src)[i];
+    case DType::kBF16:
+      return bf16_to_f32(static_cast<const uint16_t*>(src)[i]);
+    case DType::kF8E4M3:
+      return f8e4m3_to_f32(static_cast<const uint8_t*>(src)[i]);
+    case DType::kF8E5M2:
+      return f8e5m2_to_f32(static_cast<const uint8_t*>(src)[i]);
+    case DType::kI8:
+      return static_cast<float>(static_cast<const int8_t*>(src)[i]);
+    default:
+      return f16_to_f32(static_cast<const uint16_t*>(src)[i]);
+  }
 }
 
 void store_f32(DType t, void* dst, int64_t i, float v) {
-  if (t == DType::kF32) {
-    static_cast<float*>(dst)[i] = v;
-  } else {
-    static_cast<uint16_t*>(dst)[i] = t == DType::kBF16 ? f32_to_bf16(v) : f32_to_f16(v);
+  switch (t) {
+    case DType::kF32:
+      static_cast<float*>(dst)[i] = v;
+      return;
+    case DType::kBF16:
+      static_cast<uint16_t*>(dst)[i] = f32_to_bf16(v);
+      return;
+    case DType::kF8E4M3:
+      static_cast<uint8_t*>(dst)[i] = f32_to_f8e4m3(v);
+      return;
+    case DType::kF8E5M2:
+      static_cast<uint8_t*>(dst)[i] = f32_to_f8e5m2(v);
+      return;
+    case DType::kI8:
+      static_cast<int8_t*>(dst)[i] = int8_code(v, 1.0F);
+      return;
+    default:
+      static_cast<uint16_t*>(dst)[i] = f32_to_f16(v);
   }
+}
+
+float int8_scale(const float* x, int64_t n) {
+  float largest = 0;
+  for (int64_t i = 0; i < n; ++i) {
+    if (!std::isfinite(x[i])) return std::numeric_limits<float>::quiet_NaN();
+    largest = std::max(largest, std::fabs(x[i]));
+  }
+  return largest / 127.0F;
+}
+
+int8_t int8_code(float v, float scale) {
+  if (!(scale > 0.0F) || std::isnan(v)) return 0;
+  // A scale that is hardly above 0 is itself rounded: the quotient may lie past 127.
+  return static_cast<int8_t>(std::clamp(std::nearbyint(v / scale), -127.0F, 127.0F));
 }
 
 void decode_f32(DType t, const void* src, float* dst, int64_t n) {

@@ -125,6 +125,7 @@ struct Chunk {
         .block_stride = cache.block_stride,
         .values_offset =
             kv_bytes_per_block(cache.dtype, cache.block_size, cache.num_kv_heads, cache.head_dim) / 2,
+        .scales_offset = kv_element_bytes(cache.dtype, cache.block_size, cache.num_kv_heads, cache.head_dim),
         .blocks = job.batch.block_table.data() + job.batch.block_table_indptr[Job::index(s)],
         .block_size = cache.block_size,
         .kv_head = head,
@@ -146,8 +147,8 @@ struct Chunk {
   int64_t high() const { return lines[static_cast<size_t>(args.num_lines - 1)].high; }
   void attend(const Job& job, const AttentionState& state, int64_t segment) const {
     const int64_t begin = segment * kSegment;
-    job.kernels.attend_segment[storage_of(job.cache.dtype)](args, state, begin,
-                                                            std::min(begin + kSegment, high()));
+    job.kernels.attend_segment[kv_format_of(job.cache.dtype)](args, state, begin,
+                                                              std::min(begin + kSegment, high()));
   }
 };
 
@@ -270,6 +271,23 @@ int32_t sequence_of(int32_t num_seqs, int64_t at, F first_of) {
 
 }  // namespace
 
+KvFormat kv_format_of(DType t) {
+  switch (t) {
+    case DType::kF32:
+      return kKvF32;
+    case DType::kBF16:
+      return kKvBF16;
+    case DType::kF8E4M3:
+      return kKvE4M3;
+    case DType::kF8E5M2:
+      return kKvE5M2;
+    case DType::kI8:
+      return kKvI8;
+    default:
+      return kKvF16;
+  }
+}
+
 size_t workspace_bytes(int64_t max_tokens, int64_t max_seq_len, int32_t num_heads, int32_t head_dim,
                        int threads) {
   const size_t plan = align_up(static_cast<size_t>(max_tokens + 1) * sizeof(SequencePlan));
@@ -339,14 +357,23 @@ void kv_write(const CpuKernels& kernels, const OpContext& ctx, const KvCacheView
               const TensorView& v, std::span<const int64_t> slot_mapping) {
   const int64_t half =
       kv_bytes_per_block(cache.dtype, cache.block_size, cache.num_kv_heads, cache.head_dim) / 2;
+  const int64_t scales = kv_element_bytes(cache.dtype, cache.block_size, cache.num_kv_heads, cache.head_dim);
   const int64_t size = int64_t{cache.num_kv_heads} * cache.head_dim;
+  const auto write = kernels.kv_write[kv_format_of(cache.dtype)];
   parallel_ranges(ctx, k.rows(), row_grain(2 * size), [&](int64_t begin, int64_t end, int) {
     for (int64_t r = begin; r < end; ++r) {
       const int64_t slot = slot_mapping[static_cast<size_t>(r)];
       if (slot < 0) continue;
       std::byte* keys = cache.base + slot / cache.block_size * cache.block_stride + cache.layer_offset;
-      kernels.kv_write(keys, keys + half, storage_of(cache.dtype), k.row<float>(r), v.row<float>(r),
-                       cache.num_kv_heads, cache.head_dim, cache.block_size, slot % cache.block_size);
+      write({.keys = keys,
+             .values = keys + half,
+             .scales_offset = scales,
+             .k = k.row<float>(r),
+             .v = v.row<float>(r),
+             .num_heads = cache.num_kv_heads,
+             .head_dim = cache.head_dim,
+             .block_size = cache.block_size,
+             .offset = slot % cache.block_size});
     }
   });
 }

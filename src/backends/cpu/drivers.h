@@ -7,7 +7,8 @@
 
 namespace quire::cpu {
 
-Storage storage_of(DType t);  // kF32, kBF16 or kF16
+Storage storage_of(DType t);     // kF32, kBF16 or kF16
+KvFormat kv_format_of(DType t);  // is_kv_dtype
 
 PackedLinear pack_linear(const CpuKernels& kernels, const OpContext& ctx, std::span<const TensorView> parts,
                          WeightFormat format);

@@ -14,6 +14,8 @@ namespace quire::cpu {
 
 // Index into the tables by storage format.
 enum Storage : int { kStorageF32, kStorageBF16, kStorageF16, kNumStorages };
+// The same by number format of the KV cache.
+enum KvFormat : int { kKvF32, kKvBF16, kKvF16, kKvE4M3, kKvE5M2, kKvI8, kNumKvFormats };
 enum Act : int { kActSilu, kActGelu, kActGeluTanh, kActRelu };
 
 // Output columns in a panel of packed weights. Inside a panel, k by k:
@@ -63,6 +65,7 @@ struct AttentionArgs {
   const std::byte* keys;  // this layer's part of block 0
   int64_t block_stride;   // bytes
   int64_t values_offset;  // bytes from a block's keys to its values
+  int64_t scales_offset;  // bytes from a block's keys to their scales, and from its values to theirs
   const int32_t* blocks;  // block ids of the sequence
   int64_t block_size;
   int64_t kv_head;
@@ -72,6 +75,19 @@ struct AttentionArgs {
   float softcap;   // 0: none
   float* scores;   // scratch [kMaxLines, kTile]
   void* key_tile;  // scratch [head_dim, kTile] of the storage format
+};
+
+// One token of a block: keys [num_heads, head_dim, block_size], values [num_heads, block_size, head_dim].
+struct KvWriteArgs {
+  std::byte* keys;  // the block's
+  std::byte* values;
+  int64_t scales_offset;  // bytes from the keys to their scales, and from the values to theirs
+  const float* k;         // [num_heads, head_dim]
+  const float* v;         // [num_heads, head_dim]
+  int64_t num_heads;
+  int64_t head_dim;
+  int64_t block_size;
+  int64_t offset;  // the token's place in the block
 };
 
 struct CpuKernels {
@@ -98,14 +114,12 @@ struct CpuKernels {
   void (*add)(float* x, const float* y, int64_t n);
   void (*scale_softcap)(float* x, int64_t n, float scale, float cap);
 
-  // One token's keys and values [heads, head_dim] into a block: keys [heads][head_dim][block_size], values
-  // [heads][block_size] [head_dim].
-  void (*kv_write)(void* keys, void* values, Storage storage, const float* k, const float* v, int64_t heads,
-                   int64_t head_dim, int64_t block_size, int64_t offset);
+  // One token's keys and values into a block, to nearest even (quant/codec.h).
+  void (*kv_write[kNumKvFormats])(const KvWriteArgs&);
 
   // Attention of the lines over positions [begin, end), begin a multiple of kTile: writes the state of each
   // line that sees any of them and leaves the others' alone.
-  void (*attend_segment[kNumStorages])(const AttentionArgs&, AttentionState, int64_t begin, int64_t end);
+  void (*attend_segment[kNumKvFormats])(const AttentionArgs&, AttentionState, int64_t begin, int64_t end);
   // total = total and what follows it.
   void (*attention_merge)(float* total_max, float* total_sum, float* total_acc, float next_max,
                           float next_sum, const float* next_acc, int64_t acc_stride);

@@ -1,6 +1,9 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <limits>
 #include <numeric>
 #include <string>
 #include <vector>
@@ -21,6 +24,9 @@ using testing::same_rows;
 using testing::TestContext;
 using testing::TestTensor;
 using testing::usable_isas;
+
+constexpr DType kFormats[] = {DType::kF32,    DType::kBF16,   DType::kF16,
+                              DType::kF8E4M3, DType::kF8E5M2, DType::kI8};
 
 struct CacheSetup {
   int32_t heads = 4;
@@ -129,7 +135,7 @@ class Sequences {
 
 std::vector<CacheSetup> setups() {
   std::vector<CacheSetup> all;
-  for (const DType dtype : {DType::kF32, DType::kBF16, DType::kF16}) {
+  for (const DType dtype : kFormats) {
     for (const int32_t block_size : {1, 7, 16, 32}) all.push_back({.block_size = block_size, .dtype = dtype});
     for (const int32_t head_dim : {8, 20, 64, 80, 96, 128, 256})
       all.push_back({.head_dim = head_dim, .dtype = dtype});
@@ -186,8 +192,10 @@ TEST(PagedAttention, ReferenceIsSoftmaxOfTheScores) {
 TEST(PagedAttention, AQueryIsTheSameInAnyChunking) {
   for (const CacheSetup& setup :
        {CacheSetup{}, CacheSetup{.block_size = 7, .dtype = DType::kBF16},
-        CacheSetup{
-            .heads = 9, .kv_heads = 3, .dtype = DType::kF16, .params = {.scale = 0.3F, .window = 90}}}) {
+        CacheSetup{.heads = 9, .kv_heads = 3, .dtype = DType::kF16, .params = {.scale = 0.3F, .window = 90}},
+        CacheSetup{.block_size = 32, .dtype = DType::kF8E4M3}, CacheSetup{.dtype = DType::kF8E5M2},
+        CacheSetup{.block_size = 7, .dtype = DType::kI8},
+        CacheSetup{.dtype = DType::kI8, .params = {.scale = 0.3F, .window = 90}}}) {
     for (const CpuIsa& isa : usable_isas()) {
       SCOPED_TRACE(std::string(isa.name) + ", " + describe(setup));
       const int32_t length = 600;  // two segments
@@ -211,7 +219,7 @@ TEST(PagedAttention, AQueryIsTheSameAloneAndInABatch) {
   const std::vector<int32_t> lengths = {70, 3, 700, 1, 129, 64};
   for (const CpuIsa& isa : usable_isas()) {
     const TestContext ctx(*isa.table, 2);
-    for (const DType dtype : {DType::kF32, DType::kBF16}) {
+    for (const DType dtype : {DType::kF32, DType::kBF16, DType::kF8E5M2, DType::kI8}) {
       const Sequences sequences(*isa.table, {.dtype = dtype}, lengths);
       const TestTensor together = sequences.run({60, 0, 699, 0, 128, 10}, lengths, ctx);
       int64_t row = 0;
@@ -235,7 +243,8 @@ TEST(PagedAttention, TheNumberOfThreadsChangesNothing) {
   const std::vector<int32_t> from = {2098, 29, 897};
   for (const int32_t window : {0, 700}) {
     for (const CpuIsa& isa : usable_isas()) {
-      const CacheSetup setup = {.dtype = DType::kBF16, .params = {.scale = 0.2F, .window = window}};
+      const DType dtype = window == 0 ? DType::kBF16 : DType::kI8;
+      const CacheSetup setup = {.dtype = dtype, .params = {.scale = 0.2F, .window = window}};
       const Sequences sequences(*isa.table, setup, lengths);
       const TestTensor one = sequences.run(from, lengths, TestContext(*isa.table, 1));
       for (const int threads : {2, 3, 8}) {
@@ -252,7 +261,7 @@ TEST(PagedAttention, TheNumberOfThreadsChangesNothing) {
 
 TEST(PagedAttention, GarbageInUnusedSlotsChangesNothing) {
   for (const int32_t block_size : {16, 7}) {
-    for (const DType dtype : {DType::kF32, DType::kBF16, DType::kF16}) {
+    for (const DType dtype : kFormats) {
       for (const CpuIsa& isa : usable_isas()) {
         const CacheSetup setup = {.block_size = block_size, .dtype = dtype};
         Sequences sequences(*isa.table, setup, {150});
@@ -271,13 +280,16 @@ TEST(PagedAttention, GarbageInUnusedSlotsChangesNothing) {
 
 TEST(PagedAttention, LaterTokensOfTheSameStepDoNotReachEarlierOnes) {
   for (const CpuIsa& isa : usable_isas()) {
-    Sequences sequences(*isa.table, {}, {100});
-    const TestContext ctx(*isa.table);
-    const TestTensor before = sequences.run_all(ctx);
-    sequences.hide(0, 70);
-    const TestTensor after = sequences.run_all(ctx);
-    for (int64_t r = 0; r < 70; ++r) ASSERT_TRUE(same_row(before, r, after, r)) << isa.name << ", row " << r;
-    EXPECT_TRUE(std::isnan(after.get(70, 0)));
+    for (const DType dtype : kFormats) {
+      Sequences sequences(*isa.table, {.dtype = dtype}, {100});
+      SCOPED_TRACE(std::string(isa.name) + ", " + std::string(dtype_name(dtype)));
+      const TestContext ctx(*isa.table);
+      const TestTensor before = sequences.run_all(ctx);
+      sequences.hide(0, 70);
+      const TestTensor after = sequences.run_all(ctx);
+      for (int64_t r = 0; r < 70; ++r) ASSERT_TRUE(same_row(before, r, after, r)) << "row " << r;
+      EXPECT_TRUE(std::isnan(after.get(70, 0))) << "a NaN among keys and values must show";
+    }
   }
 }
 
@@ -311,6 +323,118 @@ TEST(KvWrite, SkipsRowsWithoutASlot) {
     const std::vector<int64_t> slots = {-1, -1};
     isa.table->kv_write(TestContext(*isa.table), sequences.cache(), k, k, slots);
     EXPECT_EQ(before, sequences.pool()) << isa.name;
+  }
+}
+
+// A pool of three blocks in which `written` tokens were stored by kv_write, `step` of them at a time.
+std::vector<std::byte> pool_after_steps(const OpTable& table, DType dtype, const TestTensor& k,
+                                        const TestTensor& v, int64_t step) {
+  const int32_t block_size = 5;
+  const auto kv_heads = static_cast<int32_t>(k.view().shape[1]);
+  const auto head_dim = static_cast<int32_t>(k.view().shape[2]);
+  const int64_t stride = kv_bytes_per_block(dtype, block_size, kv_heads, head_dim);
+  std::vector<std::byte> pool(static_cast<size_t>(3 * stride), std::byte{0xa5});
+  const KvCacheView cache = {pool.data(), stride, 0, dtype, block_size, kv_heads, head_dim};
+  for (int64_t begin = 0; begin < k.view().rows(); begin += step) {
+    const int64_t end = std::min(k.view().rows(), begin + step);
+    std::vector<int64_t> slots(static_cast<size_t>(end - begin));
+    std::iota(slots.begin(), slots.end(), begin);
+    table.kv_write(TestContext(table, 2), cache, row_slice(k, begin, end), row_slice(v, begin, end), slots);
+  }
+  return pool;
+}
+
+TEST(KvWrite, AnyChunkingGivesTheSameBytes) {
+  for (const DType dtype : kFormats) {
+    const TestTensor k = random_tensor(DType::kF32, {13, 3, 21}, 60, 1);
+    const TestTensor v = random_tensor(DType::kF32, {13, 3, 21}, 61, 2);
+    const std::vector<std::byte> want = pool_after_steps(reference_ops(), dtype, k, v, 13);
+    for (const CpuIsa& isa : usable_isas()) {
+      for (const int64_t step : {1, 4, 13}) {
+        EXPECT_EQ(pool_after_steps(*isa.table, dtype, k, v, step), want)
+            << isa.name << ", " << dtype_name(dtype) << ", " << step << " at a time";
+      }
+    }
+  }
+}
+
+// Values at the edges of the formats: halfway points, largest and smallest numbers, zeros of both signs, what
+// is not finite.
+std::vector<float> edge_values() {
+  const float inf = std::numeric_limits<float>::infinity();
+  std::vector<float> all = {0.0F,     0x1p-149F, 0x1p-126F, 0x1p-17F, 0x1p-16F,     0x1p-10F,
+                            447.0F,   464.0F,    465.0F,    480.0F,   57344.0F,     61440.0F,
+                            65504.0F, 1e30F,     3e38F,     inf,      testing::kNaN};
+  for (int code = 0; code < 127; ++code) {
+    for (const DType dtype : {DType::kF8E4M3, DType::kF8E5M2}) {
+      const uint8_t pair[2] = {static_cast<uint8_t>(code), static_cast<uint8_t>(code + 1)};
+      const float low = load_f32(dtype, pair, 0);
+      const float high = load_f32(dtype, pair, 1);
+      if (!std::isfinite(high)) continue;
+      const float middle = (low + high) / 2;
+      all.insert(all.end(), {low, middle, std::nextafter(middle, 0.0F), std::nextafter(middle, inf)});
+    }
+  }
+  const size_t count = all.size();
+  for (size_t i = 0; i < count; ++i) all.push_back(-all[i]);
+  return all;
+}
+
+TEST(KvWrite, EdgesAreRoundedLikeTheReference) {
+  const std::vector<float> edges = edge_values();
+  // Beside one edge in a head stand ordinary numbers, so that a scale is made of both.
+  constexpr int64_t kHeadDim = 17;
+  const auto rows = static_cast<int64_t>(edges.size());
+  const TestTensor ordinary = random_tensor(DType::kF32, {rows, 1, kHeadDim}, 70);
+  TestTensor mixed = ordinary;
+  TestTensor alone(DType::kF32, {rows, 1, kHeadDim});
+  for (int64_t r = 0; r < rows; ++r) {
+    for (int64_t i = 0; i < kHeadDim; ++i) alone.set(r, i, edges[static_cast<size_t>(r)]);
+    mixed.set(r, r % kHeadDim, edges[static_cast<size_t>(r)]);
+  }
+  const auto blocks = static_cast<int32_t>((rows + 15) / 16);
+  std::vector<int64_t> slots(static_cast<size_t>(rows));
+  std::iota(slots.begin(), slots.end(), 0);
+  for (const DType dtype : kFormats) {
+    const int64_t stride = kv_bytes_per_block(dtype, 16, 1, kHeadDim);
+    const auto written = [&](const OpTable& table) {
+      std::vector<std::byte> pool(static_cast<size_t>(blocks * stride));
+      const KvCacheView cache = {pool.data(), stride, 0, dtype, 16, 1, kHeadDim};
+      table.kv_write(TestContext(table), cache, alone, mixed, slots);
+      return pool;
+    };
+    const std::vector<std::byte> want = written(reference_ops());
+    for (const CpuIsa& isa : fast_isas()) {
+      EXPECT_EQ(written(*isa.table), want) << isa.name << ", " << dtype_name(dtype);
+    }
+  }
+}
+
+// Every code of the 8-bit formats, read by attention: with one position its weight is 1, and the result is
+// the position's value.
+TEST(PagedAttention, ReadsEveryCodeOfAValue) {
+  constexpr int32_t kHeadDim = 256;
+  for (const DType dtype : {DType::kF8E4M3, DType::kF8E5M2, DType::kI8}) {
+    std::vector<std::byte> pool(static_cast<size_t>(kv_bytes_per_block(dtype, 1, 1, kHeadDim)));
+    const KvCacheView cache = {pool.data(), static_cast<int64_t>(pool.size()), 0, dtype, 1, 1, kHeadDim};
+    std::byte* values = pool.data() + pool.size() / 2;
+    for (int i = 0; i < kHeadDim; ++i) values[i] = static_cast<std::byte>(i);
+    const float scale = 0.125F;
+    if (kv_has_scales(dtype)) std::memcpy(values + kHeadDim, &scale, sizeof(scale));
+    const TestTensor q = random_tensor(DType::kF32, {1, 1, kHeadDim}, 80);
+    const std::vector<int32_t> cu = {0, 1}, lens = {1}, indptr = {0, 1}, ids = {0};
+    for (const CpuIsa& isa : usable_isas()) {
+      TestTensor out(DType::kF32, {1, 1, kHeadDim});
+      isa.table->paged_attention(TestContext(*isa.table), out, q, cache, {1, cu, lens, indptr, ids}, {});
+      for (int i = 0; i < kHeadDim; ++i) {
+        const float want = load_f32(dtype, values, i) * (kv_has_scales(dtype) ? scale : 1.0F);
+        if (std::isnan(want)) {
+          EXPECT_TRUE(std::isnan(out.get(0, i))) << isa.name << ", " << dtype_name(dtype) << " " << i;
+        } else {
+          EXPECT_EQ(out.get(0, i), want) << isa.name << ", " << dtype_name(dtype) << " " << i;
+        }
+      }
+    }
   }
 }
 

@@ -1,5 +1,6 @@
 // A request's tokens and log-probabilities are bitwise the same whatever else happens: alone, in company, in
 // any chunking, after a prefix hit, after preemption, with any number of threads, on every instruction set.
+#include <algorithm>
 #include <chrono>
 #include <thread>
 
@@ -14,6 +15,17 @@ using test::Pending;
 
 constexpr int kNumRequests = 32;
 
+struct Case {
+  std::string model;
+  std::string kv_cache_dtype = "auto";
+};
+
+std::string test_name(const Case& c) {
+  std::string name = c.kv_cache_dtype == "auto" ? c.model : c.model + "_" + c.kv_cache_dtype;
+  std::replace(name.begin(), name.end(), '-', '_');
+  return name;
+}
+
 struct Setting {
   const char* name;
   int32_t chunk = 0;  // tokens of one sequence in a step; 0: no limit
@@ -22,9 +34,10 @@ struct Setting {
   bool prefix_caching = false;
 };
 
-EngineConfig config_of(const std::string& model, const Setting& setting) {
+EngineConfig config_of(const Case& tested, const Setting& setting) {
   EngineConfig config;
-  config.model = test::model_path(model);
+  config.model = test::model_path(tested.model);
+  config.kv_cache_dtype = tested.kv_cache_dtype;
   config.long_prefill_token_threshold = setting.chunk;
   config.threads = setting.threads;
   config.kv_cache_memory = setting.kv_memory > 0 ? setting.kv_memory : int64_t{64} << 20;
@@ -55,8 +68,8 @@ GenerateRequest make_request(int i, const ModelInfo& model) {
   return request;
 }
 
-std::vector<Answer> answers_alone(const std::string& model) {
-  const auto engine = Engine::start(config_of(model, {.name = "alone"}));
+std::vector<Answer> answers_alone(const Case& tested) {
+  const auto engine = Engine::start(config_of(tested, {.name = "alone"}));
   std::vector<Answer> answers;
   for (int i = 0; i < kNumRequests; ++i)
     answers.push_back(test::ask(*engine, make_request(i, engine->model())));
@@ -89,7 +102,7 @@ void expect_all_same(const std::vector<Answer>& expected, const std::vector<Answ
   }
 }
 
-class Invariance : public testing::TestWithParam<std::string> {
+class Invariance : public testing::TestWithParam<Case> {
  protected:
   std::vector<Answer> expected_ = answers_alone(GetParam());
 };
@@ -129,12 +142,10 @@ TEST_P(Invariance, AfterPreemption) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Models, Invariance,
-                         testing::Values("llama", "mistral-bfloat16", "gpt2-float16", "qwen3", "quire-tiny"),
-                         [](const auto& test) {
-                           std::string name = test.param;
-                           std::replace(name.begin(), name.end(), '-', '_');
-                           return name;
-                         });
+                         testing::Values(Case{"llama"}, Case{"mistral-bfloat16"}, Case{"gpt2-float16"},
+                                         Case{"qwen3"}, Case{"quire-tiny"}, Case{"llama", "fp8_e4m3"},
+                                         Case{"mistral-bfloat16", "fp8_e5m2"}, Case{"quire-tiny", "int8"}),
+                         [](const auto& test) { return test_name(test.param); });
 
 // The whole machine's list of levels, in one process each time: the level is chosen when an engine starts.
 TEST(InvarianceOfInstructionSets, EachOneAgreesWithItself) {
@@ -146,11 +157,13 @@ TEST(InvarianceOfInstructionSets, EachOneAgreesWithItself) {
     } catch (const Error&) {
       continue;  // this machine cannot run it
     }
-    const std::vector<Answer> alone = answers_alone("llama-bfloat16");
-    const auto engine =
-        Engine::start(config_of("llama-bfloat16", {.name = "company", .chunk = 7, .threads = 2}));
-    EXPECT_EQ(engine->model().isa, isa);
-    expect_all_same(alone, answers_together(*engine, 5));
+    for (const Case& tested : {Case{"llama-bfloat16"}, Case{"llama-bfloat16", "int8"}}) {
+      SCOPED_TRACE(test_name(tested));
+      const std::vector<Answer> alone = answers_alone(tested);
+      const auto engine = Engine::start(config_of(tested, {.name = "company", .chunk = 7, .threads = 2}));
+      EXPECT_EQ(engine->model().isa, isa);
+      expect_all_same(alone, answers_together(*engine, 5));
+    }
   }
   unsetenv("QUIRE_CPU_ISA");
 }

@@ -26,7 +26,8 @@ struct EditedTensor {
 inline EditedTensor zeros(std::vector<int64_t> shape, DType dtype = DType::kF32) {
   size_t n = dtype_size(dtype);
   for (const int64_t dim : shape) n *= static_cast<size_t>(dim);
-  constexpr const char* kNames[] = {"F64", "F32", "BF16", "F16", "I64", "I32", "I16", "I8", "U8", "BOOL"};
+  constexpr const char* kNames[] = {"F64", "F32", "BF16", "F16", "F8_E4M3", "F8_E5M2",
+                                    "I64", "I32", "I16",  "I8",  "U8",      "BOOL"};
   return {kNames[static_cast<size_t>(dtype)], std::move(shape), std::vector<std::byte>(n)};
 }
 

@@ -109,6 +109,26 @@ TEST(Checks, AttentionNeedsBlocksForAllItsTokens) {
       "[3, 4, 8]");
 }
 
+TEST(Checks, TheCacheHasOneOfItsFormats) {
+  const std::vector<int64_t> slots = {0, -1};
+  for (const DType dtype : {DType::kF32, DType::kF8E4M3, DType::kF8E5M2, DType::kI8}) {
+    const KvCacheView cache = {reinterpret_cast<std::byte*>(storage), 1024, 0, dtype, 4, 2, 8};
+    check_kv_write(cache, f32({2, 2, 8}), f32({2, 2, 8}), slots);
+  }
+  const KvCacheView cache = {reinterpret_cast<std::byte*>(storage), 1024, 0, DType::kI16, 4, 2, 8};
+  expect_refusal([&] { check_kv_write(cache, f32({2, 2, 8}), f32({2, 2, 8}), slots); }, "number formats");
+}
+
+TEST(KvBytes, CountElementsAndScales) {
+  // A block of 16 tokens, 2 heads of 64.
+  EXPECT_EQ(kv_bytes_per_block(DType::kF32, 16, 2, 64), 2 * 16 * 2 * 64 * 4);
+  EXPECT_EQ(kv_bytes_per_block(DType::kF16, 16, 2, 64), 2 * 16 * 2 * 64 * 2);
+  EXPECT_EQ(kv_bytes_per_block(DType::kF8E4M3, 16, 2, 64), 2 * 16 * 2 * 64);
+  EXPECT_EQ(kv_bytes_per_block(DType::kI8, 16, 2, 64), 2 * 16 * 2 * (64 + 4));
+  EXPECT_EQ(kv_element_bytes(DType::kI8, 1, 1, 5), 8) << "scales begin at a multiple of 4 bytes";
+  EXPECT_EQ(kv_bytes_per_block(DType::kI8, 1, 1, 5), 2 * (8 + 4));
+}
+
 TEST(Checks, KvWriteAndGatesMatchTheirRows) {
   const KvCacheView cache = {reinterpret_cast<std::byte*>(storage), 1024, 0, DType::kF32, 4, 2, 8};
   const std::vector<int64_t> slots = {0, -1};

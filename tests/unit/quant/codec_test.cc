@@ -16,6 +16,53 @@ TEST(Codec, StorageTypesAreTheThreeFloats) {
   EXPECT_TRUE(is_storage_dtype(DType::kF16));
   EXPECT_FALSE(is_storage_dtype(DType::kF64));
   EXPECT_FALSE(is_storage_dtype(DType::kI8));
+  EXPECT_FALSE(is_storage_dtype(DType::kF8E4M3));
+}
+
+TEST(Codec, KvTypesAreFloatsAndInt8) {
+  for (const DType dtype :
+       {DType::kF32, DType::kBF16, DType::kF16, DType::kF8E4M3, DType::kF8E5M2, DType::kI8}) {
+    EXPECT_TRUE(is_kv_dtype(dtype)) << dtype_name(dtype);
+  }
+  for (const DType dtype : {DType::kF64, DType::kU8, DType::kI16, DType::kBool})
+    EXPECT_FALSE(is_kv_dtype(dtype)) << dtype_name(dtype);
+}
+
+TEST(Codec, EveryInt8IsItsNumber) {
+  for (int code = -127; code <= 127; ++code) {
+    int8_t cell = 0;
+    store_f32(DType::kI8, &cell, 0, static_cast<float>(code));
+    EXPECT_EQ(cell, code);
+    EXPECT_EQ(load_f32(DType::kI8, &cell, 0), static_cast<float>(code));
+    // With a scale that is a power of two the middle between two codes is exact: it goes to the even one.
+    EXPECT_EQ(int8_code((static_cast<float>(code) + 0.5F) * 0.25F, 0.25F),
+              code == 127 ? 127 : code + (code & 1));
+  }
+}
+
+TEST(Codec, Int8ScaleReachesTheLargestElement) {
+  const float x[] = {0.5F, -12.7F, 3.0F, 0.0F};
+  const float scale = int8_scale(x, 4);
+  EXPECT_FLOAT_EQ(scale, 0.1F);
+  EXPECT_EQ(int8_code(-12.7F, scale), -127);
+  EXPECT_EQ(int8_code(3.0F, scale), 30);
+  for (const float v : x) EXPECT_NEAR(scale * static_cast<float>(int8_code(v, scale)), v, scale * 0.5001F);
+}
+
+TEST(Codec, Int8OfZerosAndOfWhatIsNotFinite) {
+  const float zeros[] = {0.0F, -0.0F};
+  EXPECT_EQ(int8_scale(zeros, 2), 0.0F);
+  EXPECT_EQ(int8_code(0.0F, 0.0F), 0);
+  const float infinite[] = {1.0F, -std::numeric_limits<float>::infinity()};
+  const float nan[] = {std::numeric_limits<float>::quiet_NaN(), 1.0F};
+  EXPECT_TRUE(std::isnan(int8_scale(infinite, 2)));
+  EXPECT_TRUE(std::isnan(int8_scale(nan, 2)));
+  EXPECT_EQ(int8_code(1.0F, int8_scale(nan, 2)), 0);
+  // A scale below the normal numbers is coarse; the code stays in its range.
+  const float tiny[] = {0x1p-146F};
+  EXPECT_EQ(int8_code(tiny[0], int8_scale(tiny, 1)), 0);
+  const float small[] = {0x1.7p-141F};
+  EXPECT_LE(int8_code(small[0], int8_scale(small, 1)), 127);
 }
 
 TEST(Codec, EveryHalfSurvivesTheRoundTrip) {

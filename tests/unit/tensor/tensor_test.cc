@@ -13,11 +13,13 @@ namespace quire {
 namespace {
 
 TEST(DType, NamesGoBothWays) {
-  for (const DType t : {DType::kF64, DType::kF32, DType::kBF16, DType::kF16, DType::kI64, DType::kI32,
-                        DType::kI16, DType::kI8, DType::kU8, DType::kBool}) {
+  for (const DType t : {DType::kF64, DType::kF32, DType::kBF16, DType::kF16, DType::kF8E4M3, DType::kF8E5M2,
+                        DType::kI64, DType::kI32, DType::kI16, DType::kI8, DType::kU8, DType::kBool}) {
     EXPECT_EQ(dtype_from_name(dtype_name(t)), t);
   }
   EXPECT_EQ(dtype_from_name("BF16"), DType::kBF16);
+  EXPECT_EQ(dtype_from_name("F8_E4M3"), DType::kF8E4M3);
+  EXPECT_EQ(dtype_from_name("fp8_e5m2"), DType::kF8E5M2);
   EXPECT_FALSE(dtype_from_name("F4").has_value());
 }
 
@@ -51,6 +53,38 @@ TEST(DType, BrainFloatRoundsToNearestEvenAndKeepsNan) {
   EXPECT_EQ(f32_to_bf16(std::bit_cast<float>(0x3f818000U)), 0x3f82);
   EXPECT_TRUE(std::isnan(bf16_to_f32(f32_to_bf16(std::numeric_limits<float>::quiet_NaN()))));
   EXPECT_TRUE(std::isnan(bf16_to_f32(f32_to_bf16(std::bit_cast<float>(0x7f800001U)))));
+}
+
+TEST(DType, EveryByteFloatSurvivesTheWayThroughFloat32) {
+  for (int code = 0; code < 256; ++code) {
+    const auto byte = static_cast<uint8_t>(code);
+    const float e4m3 = f8e4m3_to_f32(byte);
+    EXPECT_EQ(std::isnan(e4m3), (code & 0x7f) == 0x7f) << code;
+    EXPECT_EQ(f32_to_f8e4m3(e4m3), byte) << code;
+    const float e5m2 = f8e5m2_to_f32(byte);
+    EXPECT_EQ(std::isnan(e5m2), (code & 0x7f) > 0x7c) << code;
+    if (std::isfinite(e5m2)) {
+      EXPECT_EQ(f32_to_f8e5m2(e5m2), byte) << code;
+    }
+  }
+}
+
+TEST(DType, ByteFloatsRoundToTheNearestAndStopAtTheLargest) {
+  // Both neighbours of every interval: what is nearer wins, the middle goes to the even code.
+  for (int code = 0; code < 0x7e; ++code) {
+    const float low = f8e4m3_to_f32(static_cast<uint8_t>(code));
+    const float high = f8e4m3_to_f32(static_cast<uint8_t>(code + 1));
+    const float middle = (low + high) / 2;
+    EXPECT_EQ(f32_to_f8e4m3(middle), code + (code & 1)) << code;
+    EXPECT_EQ(f32_to_f8e4m3(std::nextafter(middle, low)), code) << code;
+    EXPECT_EQ(f32_to_f8e4m3(std::nextafter(middle, high)), code + 1) << code;
+  }
+  const float inf = std::numeric_limits<float>::infinity();
+  EXPECT_EQ(f8e4m3_to_f32(f32_to_f8e4m3(1e9F)), 448.0F);
+  EXPECT_EQ(f8e4m3_to_f32(f32_to_f8e4m3(-inf)), -448.0F);
+  EXPECT_EQ(f8e5m2_to_f32(f32_to_f8e5m2(65504.0F)), 57344.0F);
+  EXPECT_EQ(f8e5m2_to_f32(f32_to_f8e5m2(inf)), 57344.0F);
+  EXPECT_EQ(f32_to_f8e4m3(std::numeric_limits<float>::quiet_NaN()), 0x7f);
 }
 
 TEST(Tensor, SlicesLookAtTheSameMemory) {

@@ -5,10 +5,17 @@
 #include "backends/cpu/kernels/math.inc.h"
 #include "backends/cpu/kernels/rows.inc.h"
 #include "backends/cpu/kernels/linear.inc.h"
+#include "backends/cpu/kernels/kv.inc.h"
 #include "backends/cpu/kernels/attention.inc.h"
 // clang-format on
 
 // The entries of the table for one vector type.
+
+template <class V, class S>
+void fill_kv(CpuKernels& t, KvFormat format) {
+  t.kv_write[format] = kv_write<V, S>;
+  t.attend_segment[format] = attend_segment<V, S>;
+}
 
 template <class V>
 void fill(CpuKernels& t) {
@@ -24,10 +31,12 @@ void fill(CpuKernels& t) {
   t.activate = activate<V>;
   t.add = add<V>;
   t.scale_softcap = scale_softcap<V>;
-  t.kv_write = kv_write<V>;
-  t.attend_segment[kStorageF32] = attend_segment<V, StoredF32>;
-  t.attend_segment[kStorageBF16] = attend_segment<V, StoredBF16>;
-  t.attend_segment[kStorageF16] = attend_segment<V, StoredF16>;
+  fill_kv<V, KvF32>(t, kKvF32);
+  fill_kv<V, KvBF16>(t, kKvBF16);
+  fill_kv<V, KvF16>(t, kKvF16);
+  fill_kv<V, KvE4M3>(t, kKvE4M3);
+  fill_kv<V, KvE5M2>(t, kKvE5M2);
+  fill_kv<V, KvI8>(t, kKvI8);
   t.attention_merge = attention_merge<V>;
   t.attention_finish = attention_finish<V>;
 }

@@ -112,19 +112,29 @@ void weigh_rows(int rows, const typename S::T* const* values, int64_t begin, int
   }
 }
 
+// The scales of a tile's positions; those that nobody sees are 0.
+struct TileScales {
+  float key[kTile];
+  float value[kTile];
+};
+
 // Turns a line's scores of one tile, of which [low, high) count, into softmax weights, and its state with
-// them.
-template <class V>
-void softmax_tile(const AttentionArgs& args, float* scores, int64_t low, int64_t high, bool fresh,
-                  float* line_max, float* line_sum, float* acc) {
+// them. `scales` of formats that have some. The weights that are left in `scores` carry what the values are
+// to be multiplied by.
+template <class V, class S>
+void softmax_tile(const AttentionArgs& args, const TileScales& scales, float* scores, int64_t low,
+                  int64_t high, bool fresh, float* line_max, float* line_sum, float* acc) {
   using F = typename V::F;
   const F none = V::set1(-__builtin_inff());
+  const F factor = V::set1(args.scale * S::kFactor);
   F score[kGroups];
   QUIRE_UNROLL
   for (int g = 0; g < kGroups; ++g) {
     // The lanes outside are chosen away, whatever the memory under them holds.
     const auto seen = V::lanes(low - 16 * g, high - 16 * g);
-    F s = V::mul(V::load(scores + 16 * g), V::set1(args.scale));
+    F s = V::load(scores + 16 * g);
+    if constexpr (S::kTokenScales) s = V::mul(s, V::load(scales.key + 16 * g));
+    s = V::mul(s, factor);
     if (args.softcap > 0.0F) s = V::mul(V::set1(args.softcap), tanh<V>(V::div(s, V::set1(args.softcap))));
     score[g] = V::select(seen, s, none);
   }
@@ -135,7 +145,10 @@ void softmax_tile(const AttentionArgs& args, float* scores, int64_t low, int64_t
   for (int g = 0; g < kGroups; ++g) {
     const auto seen = V::lanes(low - 16 * g, high - 16 * g);
     score[g] = V::select(seen, exp<V>(V::sub(score[g], V::set1(highest))), V::zero());
-    V::store(scores + 16 * g, score[g]);
+    F weight = score[g];
+    if constexpr (S::kTokenScales) weight = V::mul(weight, V::load(scales.value + 16 * g));
+    if constexpr (S::kFactor != 1.0F) weight = V::mul(weight, V::set1(S::kFactor));
+    V::store(scores + 16 * g, weight);
   }
   const float sum = V::reduce_add(V::add(V::add(score[0], score[1]), V::add(score[2], score[3])));
   if (fresh) {
@@ -167,13 +180,40 @@ struct PagedRows {
     return at(position, args.values_offset) +
            (args.kv_head * args.block_size + position % args.block_size) * args.head_dim;
   }
+  const float* key_scales(int64_t position) const { return scales(position, args.scales_offset); }
+  const float* value_scales(int64_t position) const {
+    return scales(position, args.values_offset + args.scales_offset);
+  }
 
  private:
+  const std::byte* block(int64_t position) const {
+    return args.keys + args.blocks[position / args.block_size] * args.block_stride;
+  }
   const T* at(int64_t position, int64_t offset) const {
-    return reinterpret_cast<const T*>(args.keys +
-                                      args.blocks[position / args.block_size] * args.block_stride + offset);
+    return reinterpret_cast<const T*>(block(position) + offset);
+  }
+  const float* scales(int64_t position, int64_t offset) const {
+    return reinterpret_cast<const float*>(block(position) + offset) + args.kv_head * args.block_size +
+           position % args.block_size;
   }
 };
+
+// The scales of positions [begin, end) of the tile at `origin`.
+template <class S>
+void find_scales(const AttentionArgs& args, int64_t origin, int64_t begin, int64_t end, TileScales* tile) {
+  const PagedRows<S> rows{args};
+  if (end - begin < kTile) *tile = {};
+  for (int64_t p = begin; p < end;) {
+    const float* keys = rows.key_scales(p);
+    const float* values = rows.value_scales(p);
+    const int64_t left = args.block_size - p % args.block_size;
+    const int64_t run_end = end - p < left ? end : p + left;
+    for (; p < run_end; ++p) {
+      tile->key[p - origin] = *keys++;
+      tile->value[p - origin] = *values++;
+    }
+  }
+}
 
 // Finds the keys of positions [begin, end) of the tile at `origin`; where blocks are not made of whole groups
 // they are gathered first.
@@ -272,6 +312,8 @@ void attend_tile(const AttentionArgs& args, const AttentionState& state, int64_t
 
   KeyTile<S> tile;
   find_keys<S>(args, origin, begin, end, &tile);
+  TileScales scales;
+  if constexpr (S::kTokenScales) find_scales<S>(args, origin, begin, end, &scales);
   const int first_group = static_cast<int>((begin - origin) / 16);
   const int last_group = static_cast<int>((end - origin + 15) / 16);
   const typename S::T* values[kTile];
@@ -299,8 +341,8 @@ void attend_tile(const AttentionArgs& args, const AttentionState& state, int64_t
     for (int l = from; l < to; ++l) {
       const AttentionLine& line = args.lines[l];
       const int64_t seen_first = line.low > segment ? line.low : segment;
-      softmax_tile<V>(args, args.scores + l * kTile, line.low - origin, line.high - origin,
-                      seen_first >= origin, state.max + l, state.sum + l, state.acc + l * args.acc_stride);
+      softmax_tile<V, S>(args, scales, args.scores + l * kTile, line.low - origin, line.high - origin,
+                         seen_first >= origin, state.max + l, state.sum + l, state.acc + l * args.acc_stride);
     }
     if (blocks == 1 && last_high > origin + kTile) {
       prefetch_keys<S>(args, origin + kTile, last_high < origin + 2 * kTile ? last_high : origin + 2 * kTile);

@@ -202,37 +202,3 @@ void pack_panel(void* dst, Storage dst_storage, const void* const* rows, const S
     }
   }
 }
-
-template <class V>
-void kv_write(void* keys, void* values, Storage storage, const float* k, const float* v, int64_t heads,
-              int64_t head_dim, int64_t block_size, int64_t offset) {
-  for (int64_t h = 0; h < heads; ++h) {
-    const int64_t key_at = h * head_dim * block_size + offset;
-    const int64_t value_at = (h * block_size + offset) * head_dim;
-    for (int64_t i = 0; i < head_dim; i += 16) {
-      const int64_t n = head_dim - i < 16 ? head_dim - i : 16;
-      const auto key = load_up_to_16<V>(k + h * head_dim + i, n);
-      const auto value = load_up_to_16<V>(v + h * head_dim + i, n);
-      if (storage == kStorageF32) {
-        float lanes[16];
-        V::store(lanes, key);
-        for (int64_t j = 0; j < n; ++j) static_cast<float*>(keys)[key_at + (i + j) * block_size] = lanes[j];
-        store_up_to_16<V>(static_cast<float*>(values) + value_at + i, value, n);
-      } else {
-        uint16_t key_lanes[16];
-        uint16_t value_lanes[16];
-        if (storage == kStorageBF16) {
-          V::store_bf16(key_lanes, key);
-          V::store_bf16(value_lanes, value);
-        } else {
-          V::store_f16(key_lanes, key);
-          V::store_f16(value_lanes, value);
-        }
-        for (int64_t j = 0; j < n; ++j) {
-          static_cast<uint16_t*>(keys)[key_at + (i + j) * block_size] = key_lanes[j];
-          static_cast<uint16_t*>(values)[value_at + i + j] = value_lanes[j];
-        }
-      }
-    }
-  }
-}

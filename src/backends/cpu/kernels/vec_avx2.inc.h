@@ -104,6 +104,27 @@ struct Avx2 {
                      _mm256_cvtps_ph(v.b, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
   }
 
+  static F load_e4m3(const uint8_t* p) { return widen_e4m3(load_128(p)); }
+  static F load_e4m3_part(const uint8_t* p, int64_t n) { return widen_e4m3(load_bytes_part(p, n)); }
+  static F load_e5m2(const uint8_t* p) { return widen_e5m2(load_128(p)); }
+  static F load_e5m2_part(const uint8_t* p, int64_t n) { return widen_e5m2(load_bytes_part(p, n)); }
+  static F load_i8(const int8_t* p) { return widen_i8(load_128(p)); }
+  static F load_i8_part(const int8_t* p, int64_t n) { return widen_i8(load_bytes_part(p, n)); }
+  template <int kMantissa, int kMinExponent>
+  static void store_f8(uint8_t* p, F v, float largest) {
+    const __m256i a = narrow_f8<kMantissa, kMinExponent>(v.a, largest);
+    const __m256i b = narrow_f8<kMantissa, kMinExponent>(v.b, largest);
+    const __m256i words = _mm256_permute4x64_epi64(_mm256_packus_epi32(a, b), 0xd8);
+    const __m256i bytes = _mm256_permute4x64_epi64(_mm256_packus_epi16(words, words), 0x08);
+    _mm_storeu_si128(reinterpret_cast<__m128i*>(p), _mm256_castsi256_si128(bytes));
+  }
+  static void store_i8(int8_t* p, F v) {
+    const __m256i packed = _mm256_packs_epi32(_mm256_cvtps_epi32(v.a), _mm256_cvtps_epi32(v.b));
+    const __m256i words = _mm256_permute4x64_epi64(packed, 0xd8);
+    const __m256i bytes = _mm256_permute4x64_epi64(_mm256_packs_epi16(words, words), 0x08);
+    _mm_storeu_si128(reinterpret_cast<__m128i*>(p), _mm256_castsi256_si128(bytes));
+  }
+
   static void split_pairs(F x, F y, F* even, F* odd) {
     *even = {evens(x.a, x.b), evens(y.a, y.b)};
     *odd = {odds(x.a, x.b), odds(y.a, y.b)};
@@ -151,7 +172,47 @@ struct Avx2 {
   }
 
  private:
-  static __m128i load_128(const uint16_t* p) { return _mm_loadu_si128(reinterpret_cast<const __m128i*>(p)); }
+  static __m128i load_128(const void* p) { return _mm_loadu_si128(static_cast<const __m128i*>(p)); }
+  static __m128i load_bytes_part(const void* p, int64_t n) {
+    uint8_t whole[16];
+    const auto* bytes = static_cast<const uint8_t*>(p);
+    for (int64_t i = 0; i < 16; ++i) whole[i] = i < n ? bytes[i] : uint8_t{0};
+    return load_128(whole);
+  }
+  static F widen_f16(__m256i v) {
+    return {_mm256_cvtph_ps(_mm256_castsi256_si128(v)), _mm256_cvtph_ps(_mm256_extracti128_si256(v, 1))};
+  }
+  static F widen_e4m3(__m128i v) {
+    const __m256i shifted = _mm256_slli_epi16(_mm256_cvtepi8_epi16(v), 7);
+    const __m256i next = _mm256_add_epi16(shifted, _mm256_set1_epi16(0x80));
+    return widen_f16(_mm256_xor_si256(shifted, _mm256_and_si256(next, _mm256_set1_epi16(0x4000))));
+  }
+  static F widen_e5m2(__m128i v) { return widen_f16(_mm256_slli_epi16(_mm256_cvtepu8_epi16(v), 8)); }
+  static F widen_i8(__m128i v) {
+    return {_mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(v)),
+            _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(_mm_srli_si128(v, 8)))};
+  }
+  // Codes of 8-bit floats, one in each lane of 32 bits.
+  template <int kMantissa, int kMinExponent>
+  static __m256i narrow_f8(__m256 v, float largest) {
+    constexpr int kDropped = 23 - kMantissa;
+    constexpr int kRebias = (kMinExponent - 1 + 127) << 23;
+    const __m256i shifter = _mm256_set1_epi32((kMinExponent - kMantissa + 23 + 127) << 23);
+    const __m256 size = _mm256_min_ps(_mm256_andnot_ps(_mm256_set1_ps(-0.0F), v), _mm256_set1_ps(largest));
+    const __m256i bits = _mm256_castps_si256(size);
+    const __m256i odd = _mm256_and_si256(_mm256_srli_epi32(bits, kDropped), _mm256_set1_epi32(1));
+    const __m256i offset = _mm256_set1_epi32((1 << (kDropped - 1)) - 1 - kRebias);
+    const __m256i normal = _mm256_srli_epi32(_mm256_add_epi32(bits, _mm256_add_epi32(odd, offset)), kDropped);
+    const __m256i small =
+        _mm256_sub_epi32(_mm256_castps_si256(_mm256_add_ps(size, _mm256_castsi256_ps(shifter))), shifter);
+    const __m256i is_small = _mm256_cmpgt_epi32(_mm256_set1_epi32(kRebias + (1 << 23)), bits);
+    const __m256i is_nan = _mm256_castps_si256(_mm256_cmp_ps(v, v, _CMP_UNORD_Q));
+    __m256i code = _mm256_blendv_epi8(normal, small, is_small);
+    code = _mm256_blendv_epi8(code, _mm256_set1_epi32(0x7f), is_nan);
+    const __m256i sign =
+        _mm256_and_si256(_mm256_srli_epi32(_mm256_castps_si256(v), 24), _mm256_set1_epi32(0x80));
+    return _mm256_or_si256(code, sign);
+  }
   static __m256 widen_bf16(__m128i v) {
     return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(v), 16));
   }

@@ -75,6 +75,13 @@ struct Avx512 {
   static F load_f16_part(const uint16_t* p, int64_t n) {
     return _mm512_cvtph_ps(_mm256_maskz_loadu_epi16(first(n), p));
   }
+  // e4m3 divided by 256, e5m2, int8.
+  static F load_e4m3(const uint8_t* p) { return widen_e4m3(load_128(p)); }
+  static F load_e4m3_part(const uint8_t* p, int64_t n) { return widen_e4m3(load_128_part(p, n)); }
+  static F load_e5m2(const uint8_t* p) { return widen_e5m2(load_128(p)); }
+  static F load_e5m2_part(const uint8_t* p, int64_t n) { return widen_e5m2(load_128_part(p, n)); }
+  static F load_i8(const int8_t* p) { return widen_i8(load_128(p)); }
+  static F load_i8_part(const int8_t* p, int64_t n) { return widen_i8(load_128_part(p, n)); }
   // Rounded to nearest even; all 16 lanes.
   static void store_bf16(uint16_t* p, F v) {
     const __m512i halves = _mm512_srli_epi32(round_bf16(v), 16);
@@ -88,6 +95,31 @@ struct Avx512 {
   static void store_f16(uint16_t* p, F v) {
     _mm256_storeu_si256(reinterpret_cast<__m256i*>(p),
                         _mm512_cvtps_ph(v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
+  }
+
+  // 8-bit floats with kMantissa bits of mantissa whose smallest normal number is 2^kMinExponent; numbers past
+  // `largest` become that one. The arithmetic is that of tensor/dtype.cc.
+  template <int kMantissa, int kMinExponent>
+  static void store_f8(uint8_t* p, F v, float largest) {
+    constexpr int kDropped = 23 - kMantissa;
+    constexpr int kRebias = (kMinExponent - 1 + 127) << 23;
+    const __m512i shifter = _mm512_set1_epi32((kMinExponent - kMantissa + 23 + 127) << 23);
+    const F size = _mm512_min_ps(_mm512_abs_ps(v), _mm512_set1_ps(largest));
+    const __m512i bits = _mm512_castps_si512(size);
+    const __m512i odd = _mm512_and_si512(_mm512_srli_epi32(bits, kDropped), _mm512_set1_epi32(1));
+    const __m512i offset = _mm512_set1_epi32((1 << (kDropped - 1)) - 1 - kRebias);
+    const __m512i normal = _mm512_srli_epi32(_mm512_add_epi32(bits, _mm512_add_epi32(odd, offset)), kDropped);
+    const __m512i small =
+        _mm512_sub_epi32(_mm512_castps_si512(_mm512_add_ps(size, _mm512_castsi512_ps(shifter))), shifter);
+    const M is_small = _mm512_cmplt_epi32_mask(bits, _mm512_set1_epi32(kRebias + (1 << 23)));
+    __m512i code = _mm512_mask_blend_epi32(is_small, normal, small);
+    code = _mm512_mask_mov_epi32(code, _mm512_cmp_ps_mask(v, v, _CMP_UNORD_Q), _mm512_set1_epi32(0x7f));
+    const __m512i sign =
+        _mm512_and_si512(_mm512_srli_epi32(_mm512_castps_si512(v), 24), _mm512_set1_epi32(0x80));
+    _mm_storeu_si128(reinterpret_cast<__m128i*>(p), _mm512_cvtepi32_epi8(_mm512_or_si512(code, sign)));
+  }
+  static void store_i8(int8_t* p, F v) {
+    _mm_storeu_si128(reinterpret_cast<__m128i*>(p), _mm512_cvtsepi32_epi8(_mm512_cvtps_epi32(v)));
   }
 
   // even = lanes 0, 2, ... of the 32 lanes (a, b); odd = lanes 1, 3, ...
@@ -164,6 +196,19 @@ struct Avx512 {
     const __m512d y = _mm512_castps_pd(b);
     return _mm512_castpd_ps(high ? _mm512_unpackhi_pd(x, y) : _mm512_unpacklo_pd(x, y));
   }
+  static __m128i load_128(const void* p) { return _mm_loadu_si128(static_cast<const __m128i*>(p)); }
+  static __m128i load_128_part(const void* p, int64_t n) { return _mm_maskz_loadu_epi8(first(n), p); }
+  // e4m3 in the bits of a float16: its exponent and mantissa one below the other, the sign over them. Only
+  // for NaN, whose seven bits are all set, does adding one reach the sign: then the exponent's highest bit is
+  // set too, which makes a NaN of the float16.
+  static F widen_e4m3(__m128i v) {
+    const __m256i shifted = _mm256_slli_epi16(_mm256_cvtepi8_epi16(v), 7);
+    const __m256i next = _mm256_add_epi16(shifted, _mm256_set1_epi16(0x80));
+    // shifted ^ (next & 0x4000): bit 14 was a copy of the sign.
+    return _mm512_cvtph_ps(_mm256_ternarylogic_epi64(shifted, next, _mm256_set1_epi16(0x4000), 0x78));
+  }
+  static F widen_e5m2(__m128i v) { return _mm512_cvtph_ps(_mm256_slli_epi16(_mm256_cvtepu8_epi16(v), 8)); }
+  static F widen_i8(__m128i v) { return _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(v)); }
   static F widen_bf16(__m256i v) {
     return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(v), 16));
   }

@@ -1,0 +1,146 @@
+// The number formats of the KV cache, and how a token is written into a block.
+//
+// A format says how 16 elements become lanes and back. An element is its lane times kFactor, and where
+// kTokenScales times its token's scale: attention multiplies scores and weights by them, once for a position
+// instead of once for an element. kFactor is a power of two, so that nothing is rounded.
+
+struct KvF32 : StoredF32 {
+  static constexpr float kFactor = 1.0F;
+  static constexpr bool kTokenScales = false;
+  template <class V>
+  static void store(T* p, typename V::F v) {
+    V::store(p, v);
+  }
+};
+
+struct KvBF16 : StoredBF16 {
+  static constexpr float kFactor = 1.0F;
+  static constexpr bool kTokenScales = false;
+  template <class V>
+  static void store(T* p, typename V::F v) {
+    V::store_bf16(p, v);
+  }
+};
+
+struct KvF16 : StoredF16 {
+  static constexpr float kFactor = 1.0F;
+  static constexpr bool kTokenScales = false;
+  template <class V>
+  static void store(T* p, typename V::F v) {
+    V::store_f16(p, v);
+  }
+};
+
+struct KvE4M3 {
+  using T = uint8_t;
+  static constexpr float kFactor = 256.0F;
+  static constexpr bool kTokenScales = false;
+  template <class V>
+  static typename V::F load(const T* p) {
+    return V::load_e4m3(p);
+  }
+  template <class V>
+  static typename V::F load_part(const T* p, int64_t n) {
+    return V::load_e4m3_part(p, n);
+  }
+  template <class V>
+  static void store(T* p, typename V::F v) {
+    V::template store_f8<3, -6>(p, v, 448.0F);
+  }
+};
+
+struct KvE5M2 {
+  using T = uint8_t;
+  static constexpr float kFactor = 1.0F;
+  static constexpr bool kTokenScales = false;
+  template <class V>
+  static typename V::F load(const T* p) {
+    return V::load_e5m2(p);
+  }
+  template <class V>
+  static typename V::F load_part(const T* p, int64_t n) {
+    return V::load_e5m2_part(p, n);
+  }
+  template <class V>
+  static void store(T* p, typename V::F v) {
+    V::template store_f8<2, -14>(p, v, 57344.0F);
+  }
+};
+
+struct KvI8 {
+  using T = int8_t;
+  static constexpr float kFactor = 1.0F;
+  static constexpr bool kTokenScales = true;
+  template <class V>
+  static typename V::F load(const T* p) {
+    return V::load_i8(p);
+  }
+  template <class V>
+  static typename V::F load_part(const T* p, int64_t n) {
+    return V::load_i8_part(p, n);
+  }
+  // Lanes within [-127, 127] after rounding.
+  template <class V>
+  static void store(T* p, typename V::F v) {
+    V::store_i8(p, v);
+  }
+};
+
+// int8_scale of quant/codec.h.
+template <class V>
+float token_scale(const float* x, int64_t n) {
+  using F = typename V::F;
+  F largest = V::zero();
+  F flaws = V::zero();  // stays 0 as long as all are finite, else NaN
+  for (int64_t i = 0; i < n; i += 16) {
+    const F v = load_up_to_16<V>(x + i, n - i);
+    largest = V::max(V::abs(v), largest);
+    flaws = V::add(flaws, V::sub(v, v));
+  }
+  if (V::reduce_add(flaws) != 0.0F) return __builtin_nanf("");
+  return V::reduce_max(largest) / 127.0F;
+}
+
+// Makes lanes of one head of one token ready to be stored.
+template <class V, class S>
+struct TokenEncoder {
+  using F = typename V::F;
+  float scale = 1.0F;
+
+  TokenEncoder(const float* x, int64_t n) {
+    if constexpr (S::kTokenScales) scale = token_scale<V>(x, n);
+  }
+  F operator()(F v) const {
+    if constexpr (S::kTokenScales) {
+      if (!(scale > 0.0F)) return V::zero();
+      return V::min(V::max(V::div(v, V::set1(scale)), V::set1(-127.0F)), V::set1(127.0F));
+    } else {
+      return v;
+    }
+  }
+};
+
+template <class V, class S>
+void kv_write(const KvWriteArgs& args) {
+  using T = typename S::T;
+  const int64_t d = args.head_dim;
+  for (int64_t h = 0; h < args.num_heads; ++h) {
+    T* keys = reinterpret_cast<T*>(args.keys) + h * d * args.block_size + args.offset;
+    T* values = reinterpret_cast<T*>(args.values) + (h * args.block_size + args.offset) * d;
+    const TokenEncoder<V, S> key_of(args.k + h * d, d);
+    const TokenEncoder<V, S> value_of(args.v + h * d, d);
+    if constexpr (S::kTokenScales) {
+      const int64_t at = h * args.block_size + args.offset;
+      reinterpret_cast<float*>(args.keys + args.scales_offset)[at] = key_of.scale;
+      reinterpret_cast<float*>(args.values + args.scales_offset)[at] = value_of.scale;
+    }
+    for (int64_t i = 0; i < d; i += 16) {
+      const int64_t n = d - i < 16 ? d - i : 16;
+      T lanes[16];
+      S::template store<V>(lanes, key_of(load_up_to_16<V>(args.k + h * d + i, n)));
+      for (int64_t j = 0; j < n; ++j) keys[(i + j) * args.block_size] = lanes[j];
+      S::template store<V>(lanes, value_of(load_up_to_16<V>(args.v + h * d + i, n)));
+      for (int64_t j = 0; j < n; ++j) values[i + j] = lanes[j];
+    }
+  }
+}
