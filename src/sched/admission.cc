@@ -58,7 +58,7 @@ void Scheduler::make_way() {
 // Whether the group could have its place when all of higher levels gave theirs up. Blocks that several of
 // them share are counted for each, so it may turn out to be too little.
 bool Scheduler::worth_clearing(const SequenceGroup& group) {
-  int32_t seats = num_seats_taken_ + seats_of(group);
+  int32_t seats = num_seats_taken_ + seats_wanted(group);
   int64_t blocks = kv_.num_free();
   const SequenceGroup* previous = nullptr;
   for (size_t i = running_.size(); i-- > 0;) {
@@ -81,11 +81,15 @@ bool Scheduler::worth_clearing(const SequenceGroup& group) {
   return seats <= config_.max_num_seqs && needed <= blocks && prompt_may_start;
 }
 
-int32_t Scheduler::seats_of(const SequenceGroup& group) {
-  return group.forked ? group.num_waiting : group.num_sequences();
+// Of the samples that wait.
+int32_t Scheduler::seats_wanted(const SequenceGroup& group) {
+  return group.forked && !group.beams() ? group.num_waiting : group.num_sequences();
 }
 
-void Scheduler::take_seats(SequenceGroup& group, int32_t num_seats) {
+// Samples have their seats before they are born, and beams as long as one is open.
+void Scheduler::update_seats(SequenceGroup& group) {
+  const bool all = group.num_running > 0 && (!group.forked || group.beams());
+  const int32_t num_seats = all ? group.num_sequences() : group.num_running;
   num_seats_taken_ += num_seats - group.num_seats;
   group.num_seats = num_seats;
 }
@@ -119,7 +123,7 @@ int64_t Scheduler::blocks_to_follow(const Sequence& sequence) {
 // How many of the group's waiting samples may run: all or none while others run. A prompt of more than
 // `free_chunk` tokens counts as computed in chunks. Leaves the samples in gang_.
 size_t Scheduler::num_placeable(SequenceGroup& group, int32_t free_chunk) {
-  if (num_seats_taken_ + seats_of(group) > config_.max_num_seqs) return 0;
+  if (num_seats_taken_ + seats_wanted(group) > config_.max_num_seqs) return 0;
   gang_.clear();
   for (Sequence& sample : group.samples) {
     if (sample.state == SequenceState::kWaiting) gang_.push_back(&sample);
@@ -139,7 +143,8 @@ size_t Scheduler::num_placeable(SequenceGroup& group, int32_t free_chunk) {
       needed += kv_.blocks_to_start(match_, sample->num_tokens(), config_.max_num_batched_tokens);
       if (!prompt_cached) led = true;
     }
-    const bool first_of_all = running_.empty() && count == 0;
+    // What fits alone at all fits now. Beams fit all together (check_blocks()).
+    const bool first_of_all = running_.empty() && (count == 0 || group.beams());
     if (needed > kv_.num_free() && !first_of_all) break;
     if (count == 0 && config_.max_num_partial_prefills > 0 && !first_of_all &&
         sample->num_tokens() - match_.num_tokens > free_chunk &&
@@ -155,9 +160,9 @@ size_t Scheduler::num_placeable(SequenceGroup& group, int32_t free_chunk) {
 void Scheduler::place(SequenceGroup& group, size_t count) {
   const bool shares_prompt = group.num_running == 0 && gang_.size() > 1;
   remove_waiting(group);
-  take_seats(group, group.forked ? group.num_running + static_cast<int32_t>(count) : group.num_sequences());
   for (size_t i = 0; i < count; ++i) place_sample(*gang_[i], shares_prompt);
   if (group.num_followers == 0) group.leader = nullptr;
+  update_seats(group);
   if (!group.started) start_group(group);
   // Behind start_group(): the queue of those who ran is another one.
   if (group.num_waiting > 0) push_waiting(group);
@@ -231,6 +236,7 @@ size_t Scheduler::index_of(const SequenceGroup& group) const {
 void Scheduler::preempt_last() {
   SequenceGroup& group = *running_.back()->group;
   while (!running_.empty() && running_.back()->group == &group) set_aside_last();
+  ++totals_.num_preemptions;
 }
 
 // The sample served last gives its place up.
@@ -251,13 +257,7 @@ void Scheduler::set_aside_last() {
     // Its followers stood behind it and are gone already.
     group.leader = nullptr;
   }
-  if (group.num_running == 0) {
-    take_seats(group, 0);
-    group.leader = nullptr;
-    ++totals_.num_preemptions;
-  } else if (group.forked) {
-    take_seats(group, group.num_running);
-  }
+  update_seats(group);
   if (!WaitingQueue::contains(group)) push_waiting(group);
   preempted_this_step_ = true;
 }

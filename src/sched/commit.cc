@@ -14,6 +14,7 @@ const CommitResult& Scheduler::commit(const StepResult& result) {
   apply_sampled(result);
   apply_prompt_logprobs(result);
   apply_dropped(result);
+  apply_beams(result);
   fail_tokenless();
   count_step();
   release_ending();
@@ -45,6 +46,17 @@ void Scheduler::apply_failures(const StepResult& result) {
 
 void Scheduler::fail_group(SequenceGroup& group, const std::string& message) {
   group.failed = true;
+  if (group.beams()) {
+    const bool open = group.num_alive > 0;
+    end_beams(group);
+    if (open) {
+      SequenceProgress& progress = progress_of(group.samples.front());
+      progress.finish_reason = FinishReason::kError;
+      progress.error = message;
+      progress.request_finished = true;
+    }
+    return;
+  }
   for (Sequence& sample : group.samples) {
     if (!sample.over) finish(sample, FinishReason::kError).error = message;
     if (sample.table >= 0) release_at_commit(sample);
@@ -84,14 +96,18 @@ void Scheduler::apply_forks(const StepResult& result) {
     if (parent != nullptr) {
       std::vector<Sequence>& samples = parent->group->samples;
       const SeqId index = fork.child - samples.front().id;
-      if (index > 0 && index < static_cast<SeqId>(samples.size()))
+      if (index >= 0 && index < static_cast<SeqId>(samples.size()))
         child = &samples[static_cast<size_t>(index)];
     }
     if (child != nullptr && child->state == SequenceState::kUnborn) {
       fork_sample(*parent, *child);
-    } else {
+    } else if (child != nullptr && child != parent && parent->group->beams() && !child->over &&
+               parent->state == SequenceState::kRunning) {
+      fork_beam(*parent, *child);
+    } else if (child == nullptr || !child->known) {
       // Its request ended meanwhile; the executor made it nevertheless.
       to_forget_.push_back(fork.child);
+      if (child != nullptr) child->known = true;
     }
   }
   for (size_t i = 0; i < in_flight_.size(); ++i) {
@@ -119,7 +135,9 @@ void Scheduler::fork_sample(Sequence& parent, Sequence& child) {
 void Scheduler::close_fork(Sequence& parent) {
   SequenceGroup& group = *parent.group;
   group.forked = true;
-  take_seats(group, group.num_running);
+  update_seats(group);
+  // Beams may be born later.
+  if (group.beams()) return;
   for (Sequence& sample : group.samples) {
     if (sample.state == SequenceState::kUnborn && !sample.over) {
       finish(sample, FinishReason::kError).error = "The executor did not make the sample.";
@@ -134,7 +152,11 @@ void Scheduler::apply_sampled(const StepResult& result) {
   for (size_t begin = 0; begin < sampled.size();) {
     size_t end = begin + 1;
     while (end < sampled.size() && sampled[end].seq == sampled[begin].seq) ++end;
-    while (cursor < in_flight_.size() && !plan_.scheduled[cursor].sample) ++cursor;
+    // Beams come in an order of their own.
+    while (cursor < in_flight_.size() &&
+           (!plan_.scheduled[cursor].sample || in_flight_[cursor]->group->beams())) {
+      ++cursor;
+    }
     Sequence* sequence = nullptr;
     if (cursor < in_flight_.size() && in_flight_[cursor]->id == sampled[begin].seq) {
       sequence = in_flight_[cursor++];
@@ -148,6 +170,10 @@ void Scheduler::apply_sampled(const StepResult& result) {
 
 void Scheduler::append_tokens(Sequence& sequence, std::span<const SampledToken> tokens) {
   if (sequence.over) return;
+  if (sequence.group->beams()) {
+    append_to_beam(sequence, tokens);
+    return;
+  }
   size_t count = 0;
   FinishReason reason = FinishReason::kNone;
   std::optional<TokenId> stop_token;
@@ -188,14 +214,23 @@ FinishReason Scheduler::check_end(const Sequence& sequence, TokenId token,
 void Scheduler::apply_prompt_logprobs(const StepResult& result) {
   for (const PromptLogprobs& logprobs : result.prompt_logprobs) {
     Sequence* sequence = find_sequence(logprobs.seq);
-    if (sequence != nullptr && !sequence->muted) progress_of(*sequence).prompt_logprobs = &logprobs;
+    if (sequence == nullptr || sequence->muted) continue;
+    // Of a beam search all news are sample 0's; which beam computes the prompt again does not matter.
+    const bool beams = sequence->group->beams();
+    if (beams && sequence->group->num_alive == 0) continue;
+    progress_of(beams ? sequence->group->samples.front() : *sequence).prompt_logprobs = &logprobs;
   }
 }
 
 void Scheduler::apply_dropped(const StepResult& result) {
   for (const SeqId seq : result.dropped) {
     Sequence* sequence = find_sequence(seq);
-    if (sequence != nullptr && !sequence->over) finish(*sequence, FinishReason::kAbort);
+    if (sequence == nullptr || sequence->over) continue;
+    if (sequence->group->beams()) {
+      if (sequence->state == SequenceState::kRunning) drop_beam(*sequence);
+    } else {
+      finish(*sequence, FinishReason::kAbort);
+    }
   }
 }
 
@@ -205,9 +240,17 @@ void Scheduler::fail_tokenless() {
     fail_group(*sequence.group, "The executor drew no token for the sequence.");
   };
   for (size_t i = 0; i < in_flight_.size(); ++i) {
-    if (plan_.scheduled[i].sample) check(*in_flight_[i]);
+    if (!plan_.scheduled[i].sample) continue;
+    if (in_flight_[i]->group->beams()) {
+      // Once for each search: its beams stand side by side.
+      if (i == 0 || in_flight_[i - 1]->group != in_flight_[i]->group) check_beams(*in_flight_[i]->group);
+    } else {
+      check(*in_flight_[i]);
+    }
   }
-  for (Sequence* sequence : born_) check(*sequence);
+  for (Sequence* sequence : born_) {
+    if (!sequence->group->beams()) check(*sequence);
+  }
 }
 
 SequenceProgress& Scheduler::progress_of(Sequence& sequence) {
@@ -246,6 +289,10 @@ void Scheduler::release_ending() {
   for (Sequence* sequence : reported_) sequence->progress_index = -1;
   reported_.clear();
   in_flight_.clear();
+  if (any_dropped_) {
+    any_dropped_ = false;
+    std::erase_if(running_, [](const Sequence* beam) { return beam->state == SequenceState::kDormant; });
+  }
   if (ending_.empty()) return;
   for (Sequence* sequence : ending_) leave_lists(*sequence);
   std::erase_if(running_, [](const Sequence* sequence) { return sequence->state == SequenceState::kEnded; });

@@ -68,7 +68,8 @@ void Scheduler::check_group(const SequenceGroup& group) const {
                    !group.leader->follows && group.leader->num_computed_tokens < group.num_prompt_tokens;
   if (followers > 0 && !led) throw Error(cat("Request ", group.id, " has samples that follow nobody."));
   for (const Sequence& sample : group.samples) {
-    const bool holds_nothing = sample.state == SequenceState::kWaiting || sample.follows;
+    const bool holds_nothing =
+        sample.state == SequenceState::kWaiting || sample.state == SequenceState::kDormant || sample.follows;
     if (holds_nothing && (sample.num_computed_tokens > 0 || !kv_.block_table(sample.table, 0).empty()))
       throw Error(cat("Sequence ", sample.id, " does not run and holds blocks."));
   }

@@ -1,6 +1,7 @@
 // The records the scheduler keeps of each request. Owned by Scheduler; engine thread only.
 #pragma once
 
+#include <algorithm>
 #include <boost/intrusive/list_hook.hpp>
 #include <boost/intrusive/set_hook.hpp>
 #include <compare>
@@ -35,6 +36,7 @@ enum class SequenceState : uint8_t {
   kUnborn,   // a sample that will be forked from sample 0
   kWaiting,  // its group stands in the waiting queue; it holds no block
   kRunning,  // in the running list, holds blocks
+  kDormant,  // a beam that was dropped: holds no block, a fork may revive it
   kEnded,    // holds nothing
 };
 
@@ -106,6 +108,11 @@ struct SequenceGroup {
   boost::intrusive::list_member_hook<> patience_hook;  // kMlfq: in the list of those who wait, longest first
 
   int32_t num_sequences() const { return static_cast<int32_t>(samples.size()); }
+  bool beams() const { return sampling.use_beam_search; }
+  // Tokens that a sample may generate; an open beam has fewer.
+  int32_t max_new_tokens(int32_t max_model_len) const {
+    return std::min(sampling.max_tokens, max_model_len - num_prompt_tokens);
+  }
 };
 
 inline bool served_before(const Sequence& a, const Sequence& b) {

@@ -101,12 +101,35 @@ bool Scheduler::plan_group(size_t begin) {
 }
 
 void Scheduler::share_budget(size_t begin, size_t end) {
+  if (running_[begin]->group->beams() && running_[begin]->group->forked) {
+    share_budget_of_beams(begin, end);
+    return;
+  }
   int32_t budget = budget_;
   for (size_t i = begin; i < end; ++i) {
     Sequence& sequence = *running_[i];
     const bool waits = sequence.in_flight || sequence.follows;
     sequence.num_planned_tokens = waits ? 0 : chunk_of(sequence, budget);
     budget -= sequence.num_planned_tokens;
+  }
+}
+
+// Beams draw in the same step: all compute their last token, or none does.
+void Scheduler::share_budget_of_beams(size_t begin, size_t end) {
+  int64_t sum = 0;
+  bool whole = true;
+  for (size_t i = begin; i < end; ++i) {
+    const Sequence& beam = *running_[i];
+    sum += beam.num_left();
+    whole = whole && !beam.follows && chunk_of(beam, budget_) == beam.num_left();
+  }
+  whole = whole && sum <= budget_;
+  int32_t budget = budget_;
+  for (size_t i = begin; i < end; ++i) {
+    Sequence& beam = *running_[i];
+    const int32_t left = beam.num_left();
+    beam.num_planned_tokens = whole ? left : beam.follows ? 0 : std::min(chunk_of(beam, budget), left - 1);
+    budget -= beam.num_planned_tokens;
   }
 }
 
@@ -121,7 +144,8 @@ int32_t Scheduler::chunk_of(const Sequence& sequence, int32_t budget) const {
     chunk = std::min(chunk, std::max(config_.long_prefill_token_threshold, urgent));
   }
   const SequenceGroup& group = *sequence.group;
-  if (group.num_followers > 0)
+  // The leader stops where its followers are forked from it.
+  if (group.num_followers > 0 && group.leader == &sequence)
     chunk = std::min(chunk, group.num_prompt_tokens - sequence.num_computed_tokens);
   return chunk;
 }
@@ -155,7 +179,7 @@ bool Scheduler::make_room(Sequence& sequence) {
       if (itself) return false;
     } else {
       // The first of all goes on with as many of its samples as fit.
-      if (victim.num_running == 1) {
+      if (victim.num_running == 1 || victim.beams()) {
         throw Error(cat("Sequence ", sequence.id, " runs alone, and the KV cache is too small for it."));
       }
       const bool itself = &last == &sequence;

@@ -38,6 +38,9 @@ void check_config(const SchedulerConfig& config) {
 Scheduler::Scheduler(const SchedulerConfig& config, const KvLayout& layout)
     : config_(config),
       kv_(layout, {config.enable_prefix_caching, config.hash_seed, config.hash_bits}),
+      num_full_groups_(
+          std::count_if(layout.groups.begin(), layout.groups.end(),
+                        [](const KvGroupSpec& group) { return group.kind == KvGroupKind::kFull; })),
       waiting_(config.policy == SchedulingPolicy::kFair ? &clients_ : nullptr) {
   check_config(config);
 }
@@ -72,6 +75,16 @@ Status Scheduler::check_request(const SchedulerRequest& request) const {
         "prompt");
   }
   if (sampling.n < 1) return invalid_argument(cat("n is ", sampling.n, "; it must be at least 1."), "n");
+  if (const int32_t width = sampling.num_sequences(); sampling.use_beam_search) {
+    const int32_t most = std::min(config_.max_num_seqs, config_.max_num_batched_tokens);
+    if (width > most) {
+      return invalid_argument(cat("The beam width is ", width, "; at most ", most,
+                                  " beams run at once (--max-num-seqs, --max-num-batched-tokens)."),
+                              width > sampling.n ? "best_of" : "n");
+    }
+    if (sampling.max_tokens < 1)
+      return invalid_argument("max_tokens is 0; a beam search generates at least one.", "max_tokens");
+  }
   if (sampling.n > config_.max_num_seqs) {
     return invalid_argument(cat("n is ", sampling.n, "; at most ", config_.max_num_seqs,
                                 " samples run at once (--max-num-seqs)."),
@@ -93,12 +106,20 @@ Status Scheduler::check_blocks(const SchedulerRequest& request) const {
   const int64_t max_tokens = request.sampling.max_tokens;
   const int64_t num_tokens = std::min<int64_t>(num_prompt + max_tokens, config_.max_model_len);
   const int64_t num_computed = max_tokens > 0 ? num_tokens - 1 : num_tokens;
-  const int64_t needed = kv_.max_blocks(num_computed, config_.max_num_batched_tokens);
+  int64_t needed = kv_.max_blocks(num_computed, config_.max_num_batched_tokens);
+  if (request.sampling.use_beam_search) {
+    // Beams run together, and in the worst case have nothing but the prompt's full blocks in common.
+    const int64_t shared = num_full_groups_ * (num_prompt / kv_.block_size());
+    needed += (request.sampling.num_sequences() - 1) * (needed - shared);
+  }
   if (needed > kv_.num_blocks()) {
     return invalid_argument(
-        cat("The prompt of ", num_prompt, " tokens with max_tokens ", max_tokens, " needs ", needed,
-            " blocks of ", kv_.block_size(), " tokens, the KV cache has ", kv_.num_blocks(),
-            " (--kv-cache-memory)."),
+        cat("The prompt of ", num_prompt, " tokens with max_tokens ", max_tokens,
+            request.sampling.use_beam_search
+                ? cat(" and ", request.sampling.num_sequences(), " beams that run together")
+                : std::string(),
+            " needs ", needed, " blocks of ", kv_.block_size(), " tokens, the KV cache has ",
+            kv_.num_blocks(), " (--kv-cache-memory)."),
         max_tokens > 0 && kv_.max_blocks(num_prompt, config_.max_num_batched_tokens) <= kv_.num_blocks()
             ? "max_tokens"
             : "prompt");
@@ -125,10 +146,10 @@ Status Scheduler::add_request(SchedulerRequest request) {
   group->adapter = request.adapter;
   group->cache_salt = std::move(request.cache_salt);
   group->num_prompt_tokens = static_cast<int32_t>(request.prompt_token_ids.size());
-  group->forked = group->sampling.n == 1;
-  group->num_alive = group->sampling.n;
+  group->num_alive = group->sampling.num_sequences();
+  group->forked = group->num_alive == 1;
   group->num_held = 1;
-  group->samples.resize(static_cast<size_t>(group->sampling.n));
+  group->samples.resize(static_cast<size_t>(group->num_alive));
   for (size_t i = 0; i < group->samples.size(); ++i) {
     Sequence& sample = group->samples[i];
     sample.group = group.get();
@@ -163,7 +184,7 @@ void Scheduler::finish_sequence(RequestId request, int32_t index) {
   SequenceGroup& group = *it->second;
   if (index < 0 || index >= static_cast<int32_t>(group.samples.size())) return;
   Sequence& sample = group.samples[static_cast<size_t>(index)];
-  if (sample.over) return;
+  if (sample.over || group.beams()) return;
   if (index == 0 && !group.forked && group.num_alive > 1) {
     // The other samples are still to be forked from it: it goes on, silently, until then.
     sample.muted = true;
@@ -213,7 +234,7 @@ void Scheduler::leave_lists(Sequence& sequence) {
     if (!group.started) --num_never_started_;
   } else if (state == SequenceState::kRunning) {
     --group.num_running;
-    if (group.num_running == 0 || group.forked) take_seats(group, group.num_running);
+    update_seats(group);
     if (sequence.follows) --group.num_followers;
     sequence.follows = false;
     if (group.leader == &sequence) appoint_leader(group);

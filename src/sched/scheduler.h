@@ -61,7 +61,10 @@ struct SequenceProgress {
   std::optional<TokenId> stop_token;                // the stop_token_ids entry that ended it
   std::string error;                                // with kError: what went wrong
   const PromptLogprobs* prompt_logprobs = nullptr;  // a part of StepResult::prompt_logprobs
-  bool request_finished = false;                    // the last news of the request
+  // All texts of a beam search, a part of StepResult::beams: the only news of such a request (of its sample
+  // 0) but for prompt log-probabilities and an error.
+  const BeamResult* beam = nullptr;
+  bool request_finished = false;  // the last news of the request
 };
 
 // Valid until the next commit, the spans and pointers in it as long as the StepResult.
@@ -93,14 +96,15 @@ class Scheduler {
 
   // Queues a request. Refuses what can never run, with the numbers: an empty prompt, a prompt that leaves no
   // room under max_model_len, a sample that needs more blocks than the pool has, n > max_num_seqs; and
-  // (kOverloaded) a full queue. An accepted request always finishes: when blocks run out, those who came
-  // later give theirs up.
+  // (kOverloaded) a full queue; of a beam search, more beams than fit into the pool or into a step. An
+  // accepted request always finishes: when blocks run out, those served later give theirs up.
   Status add_request(SchedulerRequest request);
 
   // Ends a request; nothing is reported of it any more. Unknown ids are ignored (it may have ended already).
   void abort_request(RequestId request);
 
-  // Ends one sample, because its text reached a stop string. Nothing is reported of it any more.
+  // Ends one sample, because its text reached a stop string. Nothing is reported of it any more. Beam
+  // searches have no stop strings: nothing happens to them.
   void finish_sequence(RequestId request, int32_t index);
 
   // False when schedule() would have nothing to say: no sequence, and nothing that the executor must forget.
@@ -146,6 +150,7 @@ class Scheduler {
 
   bool plan_group(size_t begin);
   void share_budget(size_t begin, size_t end);
+  void share_budget_of_beams(size_t begin, size_t end);
   int32_t chunk_of(const Sequence& sequence, int32_t budget) const;
   int32_t urgent_chunk(const Sequence& sequence, int32_t budget) const;
   bool make_room(Sequence& sequence);
@@ -190,13 +195,19 @@ class Scheduler {
   void apply_sampled(const StepResult& result);
   void apply_prompt_logprobs(const StepResult& result);
   void apply_dropped(const StepResult& result);
+  void apply_beams(const StepResult& result);
   void fail_tokenless();
   void count_step();
   void release_ending();
 
   void fork_sample(Sequence& parent, Sequence& child);
+  void fork_beam(Sequence& parent, Sequence& child);
+  void drop_beam(Sequence& beam);
+  void end_beams(SequenceGroup& group);
+  void check_beams(SequenceGroup& group);
   void close_fork(Sequence& parent);
   void append_tokens(Sequence& sequence, std::span<const SampledToken> tokens);
+  void append_to_beam(Sequence& beam, std::span<const SampledToken> tokens);
   FinishReason check_end(const Sequence& sequence, TokenId token, std::optional<TokenId>& stop_token) const;
   SequenceProgress& progress_of(Sequence& sequence);
   SequenceProgress& finish(Sequence& sequence, FinishReason reason);
@@ -210,8 +221,8 @@ class Scheduler {
   void release(Sequence& sequence);
   void erase_if_over(SequenceGroup& group);
 
-  static int32_t seats_of(const SequenceGroup& group);
-  void take_seats(SequenceGroup& group, int32_t num_seats);
+  static int32_t seats_wanted(const SequenceGroup& group);
+  void update_seats(SequenceGroup& group);
   Sequence* find_sequence(SeqId seq) const;
 
   // check_integrity()
@@ -220,8 +231,9 @@ class Scheduler {
 
   SchedulerConfig config_;
   KvManager kv_;
-  ClientTable clients_;    // kFair
-  FeedbackLevels levels_;  // kMlfq
+  int64_t num_full_groups_;  // of the KV layout
+  ClientTable clients_;      // kFair
+  FeedbackLevels levels_;    // kMlfq
   WaitingQueue waiting_;
   std::unordered_map<RequestId, std::unique_ptr<SequenceGroup>> groups_;
   std::unordered_map<SeqId, Sequence*> sequences_;  // born samples that did not end
@@ -259,6 +271,7 @@ class Scheduler {
   std::vector<Sequence*> reported_;  // parallel to commit_.progress
   std::vector<Sequence*> ending_;    // to release at the end of the commit
   std::vector<Sequence*> born_;      // forked in this commit
+  bool any_dropped_ = false;         // beams, which still stand in running_
 
   SchedulerStats totals_;
   double wasted_slots_ = 0.0;  // summed over commits

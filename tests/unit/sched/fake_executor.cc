@@ -78,9 +78,79 @@ Expected expected_sample(const SchedulerRequest& request, int32_t index, int32_t
   return expected;
 }
 
-FakeExecutor::FakeExecutor(const KvLayout& layout)
+FakeBeamSearch::FakeBeamSearch(const SequenceInit& init, int32_t max_model_len)
+    : init_(init),
+      max_new_tokens_(std::min(init.sampling.max_tokens,
+                               max_model_len - static_cast<int32_t>(init.prompt_token_ids.size()))),
+      beams_(static_cast<size_t>(init.sampling.num_sequences())) {
+  uint64_t history = history_root(init.adapter);
+  for (const TokenId token : init.prompt_token_ids) history = history_hash(history, token);
+  beams_[0] = Beam{{}, history};
+}
+
+FakeBeamSearch::Step FakeBeamSearch::advance() {
+  uint64_t random = mix(init_.seed + 7);
+  for (const auto& beam : beams_) random = mix(random * 5 + (beam ? beam->history : 3));
+  const auto below = [&random](size_t limit) {
+    return static_cast<size_t>((random = mix(random + 11)) % limit);
+  };
+  Step step;
+  step.done = num_generated_ + 1 >= max_new_tokens_ || below(19) == 0;
+  if (step.done) return step;
+  std::vector<size_t> parents;
+  for (size_t slot = 0; slot < beams_.size(); ++slot) {
+    if (beams_[slot] && below(3) != 0) parents.push_back(slot);
+  }
+  for (size_t slot = 0; parents.empty(); ++slot) {
+    if (beams_[slot]) parents.push_back(slot);
+  }
+  std::vector<std::optional<Beam>> next(beams_.size());
+  for (const size_t slot : parents) next[slot] = beams_[slot];
+  for (size_t slot = 0; slot < beams_.size(); ++slot) {
+    if (next[slot]) continue;
+    if (below(4) != 0) {
+      const size_t parent = parents[below(parents.size())];
+      next[slot] = beams_[parent];
+      step.forks.emplace_back(static_cast<int32_t>(parent), static_cast<int32_t>(slot));
+    } else if (beams_[slot]) {
+      step.dropped.push_back(static_cast<int32_t>(slot));
+    }
+  }
+  beams_ = std::move(next);
+  for (size_t slot = 0; slot < beams_.size(); ++slot) {
+    if (!beams_[slot]) continue;
+    Beam& beam = *beams_[slot];
+    beam.token_ids.push_back(draw(init_, static_cast<int32_t>(slot), beam.history, num_generated_));
+    beam.history = history_hash(beam.history, beam.token_ids.back());
+  }
+  ++num_generated_;
+  return step;
+}
+
+std::vector<BeamHypothesis> FakeBeamSearch::hypotheses() const {
+  std::vector<BeamHypothesis> texts;
+  for (const auto& beam : beams_) {
+    if (!beam || static_cast<int32_t>(texts.size()) == init_.sampling.n) continue;
+    BeamHypothesis& text = texts.emplace_back();
+    text.token_ids = beam->token_ids;
+    text.token_ids.push_back(draw(init_, 0, beam->history, num_generated_));
+    text.stopped = num_generated_ + 1 < max_new_tokens_;
+  }
+  return texts;
+}
+
+std::vector<BeamHypothesis> expected_beams(const SchedulerRequest& request, int32_t max_model_len) {
+  FakeBeamSearch search(init_of(request), max_model_len);
+  while (!search.advance().done) {
+  }
+  return search.hypotheses();
+}
+
+FakeExecutor::FakeExecutor(const KvLayout& layout, int32_t max_model_len)
     : layout_(layout),
-      content_(static_cast<size_t>(layout.num_blocks) * static_cast<size_t>(layout.block_size), 0) {}
+      max_model_len_(max_model_len),
+      content_(static_cast<size_t>(layout.num_blocks) * static_cast<size_t>(layout.block_size), 0),
+      host_(static_cast<size_t>(layout.num_host_blocks) * static_cast<size_t>(layout.block_size), 0) {}
 
 uint64_t& FakeExecutor::slot(size_t group, const State& state, int32_t position) {
   static uint64_t nowhere = 0;
@@ -101,13 +171,17 @@ void FakeExecutor::append(State& state, TokenId token) {
 }
 
 void FakeExecutor::learn(const StepPlan& plan) {
-  for (const SeqId seq : plan.finished)
+  for (const SeqId seq : plan.finished) {
     EXPECT_EQ(sequences_.erase(seq), 1U) << "forgets unknown sequence " << seq;
+    searches_.erase(seq);
+  }
   for (const SequenceInit& init : plan.inits) {
     State& state = sequences_[init.seq];
     EXPECT_TRUE(state.token_ids.empty()) << "sequence " << init.seq << " is described twice";
     state.init = init;
     state.forked = init.sampling.n == 1;
+    if (init.sampling.use_beam_search)
+      searches_.emplace(init.seq, Search{FakeBeamSearch(init, max_model_len_), {}});
     state.tables.resize(layout_.groups.size());
     for (const TokenId token : init.prompt_token_ids) append(state, token);
   }
@@ -123,12 +197,19 @@ void FakeExecutor::update_tables(const StepPlan& plan) {
     table.insert(table.end(), plan.block_ids.begin() + update.begin,
                  plan.block_ids.begin() + update.begin + update.count);
   }
+  for (const BlockCopy& copy : plan.copies) perform(copy);
+}
+
+void FakeExecutor::perform(const BlockCopy& copy) {
+  EXPECT_FALSE(copy.src_tier == copy.dst_tier && copy.src == copy.dst);
+  std::vector<uint64_t>& src = copy.src_tier == KvTier::kHost ? host_ : content_;
+  std::vector<uint64_t>& dst = copy.dst_tier == KvTier::kHost ? host_ : content_;
   const size_t size = static_cast<size_t>(layout_.block_size);
-  for (const BlockCopy& copy : plan.copies) {
-    EXPECT_NE(copy.src, copy.dst);
-    std::copy_n(content_.begin() + static_cast<ptrdiff_t>(static_cast<size_t>(copy.src) * size), size,
-                content_.begin() + static_cast<ptrdiff_t>(static_cast<size_t>(copy.dst) * size));
-  }
+  const size_t from = static_cast<size_t>(copy.src) * size;
+  const size_t to = static_cast<size_t>(copy.dst) * size;
+  ASSERT_LE(from + size, src.size());
+  ASSERT_LE(to + size, dst.size());
+  std::copy_n(src.begin() + static_cast<ptrdiff_t>(from), size, dst.begin() + static_cast<ptrdiff_t>(to));
 }
 
 void FakeExecutor::write(const ScheduledSequence& scheduled, std::map<BlockId, SeqId>& writers) {
@@ -170,6 +251,14 @@ void FakeExecutor::sample(const ScheduledSequence& scheduled, StepResult& result
     result.prompt_logprobs.push_back(logprobs);
   }
   if (!scheduled.sample || silent.contains(seq)) return;
+  const SeqId first = seq - state.index;
+  if (const auto search = searches_.find(first); search != searches_.end()) {
+    search->second.drawn.insert(seq);
+    size_t num_open = 0;
+    for (const auto& beam : search->second.beams.beams()) num_open += beam ? 1 : 0;
+    if (search->second.drawn.size() == num_open) sample_beam(first, result);
+    return;
+  }
   const int32_t num_prompt = static_cast<int32_t>(state.init.prompt_token_ids.size());
   std::vector<SeqId> drawing = {seq};
   if (!state.forked) {
@@ -177,9 +266,7 @@ void FakeExecutor::sample(const ScheduledSequence& scheduled, StepResult& result
     state.forked = true;
     for (int32_t i = 1; i < state.init.sampling.n; ++i) {
       EXPECT_FALSE(sequences_.contains(seq + i));
-      State& child = sequences_[seq + i] = state;
-      child.index = i;
-      result.forks.push_back({seq, seq + i});
+      fork(seq, seq + i, i, result);
       drawing.push_back(seq + i);
     }
   }
@@ -188,6 +275,33 @@ void FakeExecutor::sample(const ScheduledSequence& scheduled, StepResult& result
     const TokenId token = draw(drawn.init, drawn.index, drawn.hashes.back(), end - num_prompt);
     append(drawn, token);
     result.sampled.push_back({each, token, -1.0F, {}});
+  }
+}
+
+void FakeExecutor::fork(SeqId parent, SeqId child, int32_t index, StepResult& result) {
+  State copy = sequences_[parent];
+  copy.index = index;
+  sequences_[child] = std::move(copy);
+  result.forks.push_back({parent, child});
+}
+
+void FakeExecutor::sample_beam(SeqId first, StepResult& result) {
+  Search& search = searches_.at(first);
+  search.drawn.clear();
+  const FakeBeamSearch::Step step = search.beams.advance();
+  if (step.done) {
+    result.beams.push_back({first, search.beams.hypotheses()});
+    return;
+  }
+  for (const auto& [parent, child] : step.forks) fork(first + parent, first + child, child, result);
+  for (const int32_t slot : step.dropped) result.dropped.push_back(first + slot);
+  // The best beam may be any of them: from the last to the first.
+  for (size_t slot = search.beams.beams().size(); slot-- > 0;) {
+    const auto& beam = search.beams.beams()[slot];
+    if (!beam) continue;
+    const SeqId seq = first + static_cast<SeqId>(slot);
+    append(sequences_[seq], beam->token_ids.back());
+    result.sampled.push_back({seq, beam->token_ids.back(), -1.0F, {}});
   }
 }
 
@@ -226,11 +340,20 @@ StepResult FakeExecutor::execute(const StepPlan& plan) {
       sample(scheduled, result);
     }
   }
+  for (auto& [first, search] : searches_) {
+    const bool failed = std::any_of(result.failures.begin(), result.failures.end(), [&](const auto& failure) {
+      return failure.seq >= first && failure.seq < first + static_cast<SeqId>(search.beams.beams().size());
+    });
+    EXPECT_TRUE(failed || search.drawn.empty()) << "some beams of " << first << " draw, others do not";
+    search.drawn.clear();
+  }
   return result;
 }
 
 Harness::Harness(const SchedulerConfig& scheduler_config, const KvLayout& layout)
-    : config(scheduler_config), scheduler(scheduler_config, layout), executor(layout) {}
+    : config(scheduler_config),
+      scheduler(scheduler_config, layout),
+      executor(layout, scheduler_config.max_model_len) {}
 
 Status Harness::add(SchedulerRequest request) {
   Request record;
@@ -270,6 +393,12 @@ void Harness::take(const CommitResult& result) {
     EXPECT_FALSE(request.aborted) << "news of aborted request " << progress.request;
     EXPECT_FALSE(request.finished) << "news of finished request " << progress.request;
     EXPECT_FALSE(request.finished_outside.contains(progress.index));
+    if (request.request.sampling.use_beam_search) {
+      EXPECT_EQ(progress.index, 0);
+      EXPECT_TRUE(progress.sampled.empty()) << "beams are told at the end";
+      if (progress.beam != nullptr) request.beams = progress.beam->hypotheses;
+      EXPECT_EQ(progress.request_finished, progress.finish_reason != FinishReason::kNone);
+    }
     Sample& sample = request.samples[static_cast<size_t>(progress.index)];
     EXPECT_EQ(sample.finish_reason, FinishReason::kNone) << "news of a finished sample";
     for (const SampledToken& token : progress.sampled) {
@@ -309,6 +438,13 @@ void Harness::expect_idle() const {
 
 void Harness::expect_as_alone(RequestId id) const {
   const Request& request = requests.at(id);
+  if (request.request.sampling.use_beam_search) {
+    const std::vector<BeamHypothesis> expected = expected_beams(request.request, config.max_model_len);
+    ASSERT_EQ(request.beams.size(), expected.size()) << "request " << id;
+    for (size_t i = 0; i < expected.size(); ++i)
+      EXPECT_EQ(request.beams[i].token_ids, expected[i].token_ids) << "request " << id << " text " << i;
+    return;
+  }
   for (size_t i = 0; i < request.samples.size(); ++i) {
     const Sample& sample = request.samples[i];
     const Expected expected = expected_sample(request.request, static_cast<int32_t>(i), config.max_model_len);

@@ -5,8 +5,10 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "contract/kv_layout.h"
@@ -34,9 +36,38 @@ uint64_t history_root(int32_t adapter);
 // The request computed by a plain loop, without scheduler, blocks or batches.
 Expected expected_sample(const SchedulerRequest& request, int32_t index, int32_t max_model_len);
 
+// A search that keeps, forks, drops and revives beams at random, as a function of the request and the beams'
+// histories alone.
+class FakeBeamSearch {
+ public:
+  struct Beam {
+    std::vector<TokenId> token_ids;  // generated
+    uint64_t history = 0;            // hash of prompt and token_ids
+  };
+  struct Step {
+    std::vector<std::pair<int32_t, int32_t>> forks;  // parent and child, as slots
+    std::vector<int32_t> dropped;
+    bool done = false;
+  };
+  FakeBeamSearch(const SequenceInit& init, int32_t max_model_len);
+  Step advance();
+  // By slot; empty where none is open.
+  const std::vector<std::optional<Beam>>& beams() const { return beams_; }
+  std::vector<BeamHypothesis> hypotheses() const;
+
+ private:
+  SequenceInit init_;
+  int32_t max_new_tokens_;
+  int32_t num_generated_ = 0;
+  std::vector<std::optional<Beam>> beams_;
+};
+
+// A request with beam search, computed by a plain loop.
+std::vector<BeamHypothesis> expected_beams(const SchedulerRequest& request, int32_t max_model_len);
+
 class FakeExecutor {
  public:
-  explicit FakeExecutor(const KvLayout& layout);
+  explicit FakeExecutor(const KvLayout& layout, int32_t max_model_len = 1 << 20);
 
   // Carries a plan out; test failures (GoogleTest) where the plan is wrong.
   StepResult execute(const StepPlan& plan);
@@ -64,12 +95,24 @@ class FakeExecutor {
   void write(const ScheduledSequence& scheduled, std::map<BlockId, SeqId>& writers);
   void read(const ScheduledSequence& scheduled);
   void sample(const ScheduledSequence& scheduled, StepResult& result);
+  void fork(SeqId parent, SeqId child, int32_t index, StepResult& result);
+  // Draws for all beams of the search when the last of them stands in the plan.
+  void sample_beam(SeqId first, StepResult& result);
+  void perform(const BlockCopy& copy);
   void append(State& state, TokenId token);
   uint64_t& slot(size_t group, const State& state, int32_t position);
 
+  struct Search {
+    FakeBeamSearch beams;
+    std::set<SeqId> drawn;  // beams whose last token the step has computed
+  };
+
   KvLayout layout_;
+  int32_t max_model_len_;
   std::vector<uint64_t> content_;  // [num_blocks, block_size]
+  std::vector<uint64_t> host_;     // [num_host_blocks, block_size]
   std::map<SeqId, State> sequences_;
+  std::map<SeqId, Search> searches_;  // by the request's first sequence
 };
 
 // A scheduler with its executor and what came out, by request.
@@ -88,6 +131,7 @@ class Harness {
     bool aborted = false;
     std::set<int32_t> finished_outside;
     int32_t num_prompt_logprobs = 0;
+    std::vector<BeamHypothesis> beams;
   };
 
   Harness(const SchedulerConfig& config, const KvLayout& layout);

@@ -55,6 +55,14 @@ class RandomHistory : public ::testing::TestWithParam<World> {
     if (one_in(8)) request.sampling.prompt_logprobs = 1;
     if (one_in(6)) request.adapter = 1;
     if (one_in(6)) request.cache_salt = "tenant";
+    if (one_in(6)) {
+      SamplingParams& sampling = request.sampling;
+      sampling.use_beam_search = true;
+      sampling.beam_width = sampling.n + below(3);
+      sampling.max_tokens = 1 + below(14);
+      sampling.min_tokens = 0;
+      sampling.stop_token_ids.clear();
+    }
     if (GetParam().policy == SchedulingPolicy::kPriority) request.priority = below(5) - 2;
     request.client = below(4);
     return request;
@@ -67,7 +75,8 @@ class RandomHistory : public ::testing::TestWithParam<World> {
     }
     if (one_in(8) && next_id > 0) {
       const RequestId id = below(static_cast<int32_t>(next_id));
-      if (harness.requests.contains(id) && !harness.requests[id].finished) {
+      if (harness.requests.contains(id) && !harness.requests[id].finished &&
+          !harness.requests[id].request.sampling.use_beam_search) {
         harness.finish(id, below(static_cast<int32_t>(harness.requests[id].samples.size())));
       }
     }
