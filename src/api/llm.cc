@@ -168,6 +168,10 @@ std::vector<Generation> LLM::generate(const std::vector<Prompt>& prompts,
       append_output(generations[static_cast<size_t>(output.request)], std::move(output));
     }
   }
+  for (Generation& generation : generations) {
+    // A beam search may find fewer texts than were asked for.
+    std::erase_if(generation.outputs, [](const Completion& c) { return c.finish_reason.empty(); });
+  }
   return generations;
 }
 

@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/strings.h"
+#include "contract/beam_defaults.h"
 
 namespace quire::cli {
 namespace {
@@ -24,6 +25,12 @@ const std::map<std::string, PreemptionMode>& preemption_modes() {
   static const std::map<std::string, PreemptionMode> table = {{"auto", PreemptionMode::kAuto},
                                                               {"recompute", PreemptionMode::kRecompute},
                                                               {"swap", PreemptionMode::kSwap}};
+  return table;
+}
+
+const std::map<std::string, EarlyStopping>& early_stoppings() {
+  static const std::map<std::string, EarlyStopping> table = {
+      {"false", EarlyStopping::kNo}, {"true", EarlyStopping::kYes}, {"never", EarlyStopping::kNever}};
   return table;
 }
 
@@ -169,6 +176,24 @@ void add_sampling_flags(CLI::App& command, SamplingFlags& f) {
   add("--stop-token-ids", f.stop_token_ids, "Tokens that end the output");
   add("--logprobs", f.logprobs, "Log-probabilities of so many alternatives at each token");
   add("--prompt-logprobs", f.prompt_logprobs, "The same of the prompt's tokens");
+  command
+      .add_flag("--use-beam-search", f.use_beam_search, "Keep the likeliest texts instead of sampling one")
+      ->group(group);
+  add("--best-of", f.best_of, "Texts that a beam search keeps open, of which --n are printed; default: --n");
+  add("--length-penalty", f.length_penalty,
+      "Beam search: a text's score is its log-probability / length ^ this; default 1");
+  command
+      .add_option_function<std::string>(
+          "--early-stopping",
+          [&f](const std::string& text) {
+            f.early_stopping = text.empty() ? EarlyStopping::kYes : early_stoppings().at(text);
+          },
+          "Beam search: true ends it with as many texts as it keeps open; never only when no better one can "
+          "come; "
+          "false when none looks likely (default)")
+      ->expected(0, 1)  // alone it means true
+      ->check(CLI::IsMember(early_stoppings()))
+      ->group(group);
   command.add_flag("--ignore-eos", f.ignore_eos, "Go on past the model's end tokens")->group(group);
   command.add_flag("--include-stop-str-in-output", f.include_stop_str_in_output, "Keep the stop text")
       ->group(group);
@@ -177,6 +202,10 @@ void add_sampling_flags(CLI::App& command, SamplingFlags& f) {
 }
 
 void SamplingFlags::apply(SamplingParams& params) const {
+  if (use_beam_search) {
+    params.use_beam_search = true;
+    drop_sampling_defaults(params);
+  }
   const auto set = [](const auto& from, auto& to) {
     if (from) to = *from;
   };
@@ -191,6 +220,9 @@ void SamplingFlags::apply(SamplingParams& params) const {
   set(presence_penalty, params.presence_penalty);
   set(frequency_penalty, params.frequency_penalty);
   set(sampling_seed, params.seed);
+  set(best_of, params.beam_width);
+  set(length_penalty, params.length_penalty);
+  set(early_stopping, params.early_stopping);
   set(logprobs, params.logprobs);
   set(prompt_logprobs, params.prompt_logprobs);
   if (!stop.empty()) params.stop = stop;

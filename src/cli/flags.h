@@ -24,6 +24,10 @@ struct SamplingFlags {
   std::optional<int> n, max_tokens, top_k, min_tokens, logprobs, prompt_logprobs;
   std::optional<float> temperature, top_p, min_p, repetition_penalty, presence_penalty, frequency_penalty;
   std::optional<int64_t> sampling_seed;
+  bool use_beam_search = false;
+  std::optional<int> best_of;
+  std::optional<float> length_penalty;
+  std::optional<EarlyStopping> early_stopping;
   std::vector<std::string> stop;
   std::vector<int> stop_token_ids;
   bool ignore_eos = false;

@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "base/strings.h"
+#include "contract/beam_defaults.h"
 
 namespace quire::cli {
 namespace {
@@ -32,7 +33,26 @@ void take(const json& object, const char* key, std::optional<T>& field) {
   field = value;
 }
 
+// Where a line asks for beam search, the defaults of sampling are not meant for it.
+void take_beam_search(const json& object, SamplingParams& p) {
+  const bool was_asked = p.use_beam_search;
+  take(object, "use_beam_search", p.use_beam_search);
+  if (p.use_beam_search && !was_asked) drop_sampling_defaults(p);
+  take(object, "best_of", p.beam_width);
+  take(object, "length_penalty", p.length_penalty);
+  const auto it = object.find("early_stopping");
+  if (it == object.end() || it->is_null()) return;
+  if (*it == "never") {
+    p.early_stopping = EarlyStopping::kNever;
+  } else if (it->is_boolean()) {
+    p.early_stopping = it->get<bool>() ? EarlyStopping::kYes : EarlyStopping::kNo;
+  } else {
+    throw Error("'early_stopping' must be true, false or \"never\"");
+  }
+}
+
 void take_sampling(const json& object, SamplingParams& p) {
+  take_beam_search(object, p);
   take(object, "n", p.n);
   take(object, "max_tokens", p.max_tokens);
   take(object, "min_tokens", p.min_tokens);

@@ -236,10 +236,11 @@ Status Engine::Impl::check(const GenerateRequest& request) const {
           cat("the prompt holds token id ", id, ", the vocabulary ends at ", info.vocab_size - 1), "prompt");
     }
   }
-  if (request.sampling.n > info.max_num_seqs) {
-    return invalid_argument(cat("n is ", request.sampling.n, ", at most ", info.max_num_seqs,
-                                " sequences run at once (--max-num-seqs)"),
-                            "n");
+  if (const int32_t count = request.sampling.num_sequences(); count > info.max_num_seqs) {
+    const char* name = count > request.sampling.n ? "best_of" : "n";
+    return invalid_argument(
+        cat(name, " is ", count, ", at most ", info.max_num_seqs, " sequences run at once (--max-num-seqs)"),
+        name);
   }
   return validate(request.sampling, info.vocab_size, config.max_logprobs);
 }

@@ -20,7 +20,7 @@ EngineCore::EngineCore(const SchedulerConfig& config, const KvLayout& layout, Ex
     : scheduler_(config, layout),
       executor_(executor),
       metrics_(metrics, model),
-      outputs_(tokenizer, metrics_, num_unstarted),
+      outputs_(tokenizer, model.end_token_ids, metrics_, num_unstarted),
       end_token_ids_(model.end_token_ids),
       seed_(seed) {}
 

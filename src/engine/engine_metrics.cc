@@ -104,9 +104,10 @@ void EngineMetrics::observe_finished_request(const RequestTimes& times, int32_t 
   queue_time.observe(times.scheduled - times.arrival);
   if (num_generated_tokens == 0) return;
   e2e_latency.observe(times.last_token - times.arrival);
+  inference_time.observe(times.last_token - times.scheduled);
+  if (params.use_beam_search) return;  // its tokens are known all at once, at the end
   prefill_time.observe(times.first_token - times.scheduled);
   decode_time.observe(times.last_token - times.first_token);
-  inference_time.observe(times.last_token - times.scheduled);
   const auto tokens_of_a_sample = static_cast<double>(num_generated_tokens) / params.n;
   if (tokens_of_a_sample > 1.0) {
     time_per_output_token.observe((times.last_token - times.first_token) / (tokens_of_a_sample - 1.0));

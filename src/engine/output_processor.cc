@@ -14,9 +14,12 @@ std::span<const TokenId> tail(std::span<const TokenId> ids, size_t count) {
 
 }  // namespace
 
-OutputProcessor::OutputProcessor(const Tokenizer* tokenizer, EngineMetrics& metrics,
-                                 std::atomic<int32_t>& num_unstarted)
-    : tokenizer_(tokenizer), metrics_(metrics), num_unstarted_(num_unstarted) {}
+OutputProcessor::OutputProcessor(const Tokenizer* tokenizer, const std::vector<TokenId>& end_token_ids,
+                                 EngineMetrics& metrics, std::atomic<int32_t>& num_unstarted)
+    : tokenizer_(tokenizer),
+      end_token_ids_(end_token_ids),
+      metrics_(metrics),
+      num_unstarted_(num_unstarted) {}
 
 void OutputProcessor::add(RequestId id, const SamplingParams& params, std::span<const TokenId> prompt,
                           OutputSink sink, double arrival) {
@@ -51,18 +54,22 @@ bool OutputProcessor::apply(const SequenceProgress& progress, double now) {
   const auto it = requests_.find(progress.request);
   if (it == requests_.end()) return false;
   Request& request = it->second;
-  Sample& sample = request.samples[static_cast<size_t>(progress.index)];
-  if (sample.finished) return false;
   if (progress.prompt_logprobs != nullptr) take_prompt_logprobs(request, *progress.prompt_logprobs);
   if (progress.finish_reason == FinishReason::kError) {
     end(progress.request, FinishReason::kError, Failure{ErrorKind::kInternal, progress.error, ""}, now);
     return false;
   }
-  if (progress.sampled.empty() && progress.finish_reason == FinishReason::kNone) return false;
-  if (!request.has_news) {
-    request.has_news = true;
-    news_.push_back(progress.request);
+  if (request.params.use_beam_search) {
+    // What its beams are on the way is nobody's news.
+    if (progress.beam == nullptr) return false;
+    note_news(progress.request, request);
+    take_beams(request, *progress.beam, now);
+    return false;
   }
+  Sample& sample = request.samples[static_cast<size_t>(progress.index)];
+  if (sample.finished) return false;
+  if (progress.sampled.empty() && progress.finish_reason == FinishReason::kNone) return false;
+  note_news(progress.request, request);
   CompletionDelta& delta = delta_of(request, progress.index);
   observe_tokens(request, progress.sampled.size(), now);
   const bool stopped = append_tokens(request, sample, delta, progress);
@@ -73,6 +80,49 @@ bool OutputProcessor::apply(const SequenceProgress& progress, double now) {
     finish_sample(request, sample, delta, progress.finish_reason);
   }
   return stopped && progress.finish_reason == FinishReason::kNone;
+}
+
+void OutputProcessor::note_news(RequestId id, Request& request) {
+  if (request.has_news) return;
+  request.has_news = true;
+  news_.push_back(id);
+}
+
+void OutputProcessor::take_beams(Request& request, const BeamResult& result, double now) {
+  size_t num_tokens = 0;
+  for (size_t i = 0; i < std::min(result.hypotheses.size(), request.samples.size()); ++i) {
+    take_hypothesis(request, static_cast<int32_t>(i), result.hypotheses[i]);
+    num_tokens += result.hypotheses[i].token_ids.size();
+  }
+  observe_tokens(request, num_tokens, now);
+  // The search may have found fewer texts than were asked for: nothing is said of the others.
+  for (Sample& sample : request.samples) {
+    if (!sample.finished) ++request.num_finished;
+    sample.finished = true;
+  }
+}
+
+void OutputProcessor::take_hypothesis(Request& request, int32_t index, const BeamHypothesis& hypothesis) {
+  Sample& sample = request.samples[static_cast<size_t>(index)];
+  CompletionDelta& delta = delta_of(request, index);
+  const std::vector<TokenId>& tokens = hypothesis.token_ids;
+  delta.token_ids = tokens;
+  delta.logprobs = hypothesis.positions;
+  for (const float logprob : hypothesis.logprobs) sample.cumulative_logprob += logprob;
+  delta.cumulative_logprob = sample.cumulative_logprob;
+  sample.num_tokens = static_cast<int32_t>(tokens.size());
+  const bool hides_last = hypothesis.stopped && !request.params.include_stop_str_in_output;
+  const size_t num_shown = tokens.size() - (hides_last ? 1 : 0);
+  for (size_t i = 0; i < num_shown && sample.detokenizer; ++i)
+    delta.text += sample.detokenizer->push(tokens[i]);
+  if (hypothesis.stopped) {
+    const auto contains = [&](const std::vector<TokenId>& ids) {
+      return std::find(ids.begin(), ids.end(), tokens.back()) != ids.end();
+    };
+    const bool is_end = !request.params.ignore_eos && contains(end_token_ids_);
+    if (!is_end && contains(request.params.stop_token_ids)) delta.stop_reason = tokens.back();
+  }
+  finish_sample(request, sample, delta, hypothesis.stopped ? FinishReason::kStop : FinishReason::kLength);
 }
 
 CompletionDelta& OutputProcessor::delta_of(Request& request, int32_t index) {

@@ -21,8 +21,10 @@ namespace quire {
 
 class OutputProcessor {
  public:
-  // tokenizer may be null: texts are then empty. All outlive the processor. num_unstarted: see EngineCore.
-  OutputProcessor(const Tokenizer* tokenizer, EngineMetrics& metrics, std::atomic<int32_t>& num_unstarted);
+  // tokenizer may be null: texts are then empty. end_token_ids: the model's. All outlive the processor.
+  // num_unstarted: see EngineCore.
+  OutputProcessor(const Tokenizer* tokenizer, const std::vector<TokenId>& end_token_ids,
+                  EngineMetrics& metrics, std::atomic<int32_t>& num_unstarted);
 
   // Begins a request. `prompt` is looked at during the call only.
   void add(RequestId request, const SamplingParams& params, std::span<const TokenId> prompt, OutputSink sink,
@@ -68,12 +70,17 @@ class OutputProcessor {
   // Appends the tokens' text to the delta; true when a stop string ended it.
   bool append_tokens(Request& request, Sample& sample, CompletionDelta& delta,
                      const SequenceProgress& progress);
+  // A beam search's texts, all at once.
+  void take_beams(Request& request, const BeamResult& result, double now);
+  void take_hypothesis(Request& request, int32_t index, const BeamHypothesis& hypothesis);
   void take_prompt_logprobs(Request& request, const PromptLogprobs& chunk);
   void finish_sample(Request& request, Sample& sample, CompletionDelta& delta, FinishReason reason);
   void observe_tokens(Request& request, size_t num_new_tokens, double now);
+  void note_news(RequestId id, Request& request);
   void send(RequestId id, Request& request);
 
   const Tokenizer* tokenizer_;
+  const std::vector<TokenId>& end_token_ids_;
   EngineMetrics& metrics_;
   std::atomic<int32_t>& num_unstarted_;
   std::unordered_map<RequestId, Request> requests_;

@@ -5,6 +5,7 @@
 
 #include "base/clock.h"
 #include "base/strings.h"
+#include "contract/beam_defaults.h"
 
 namespace quire {
 namespace {
@@ -29,7 +30,7 @@ struct Unsupported {
   std::string_view field;
   std::string_view what;
 };
-constexpr std::array<Unsupported, 20> kUnsupported = {{
+constexpr std::array<Unsupported, 19> kUnsupported = {{
     {"structured_outputs", "structured outputs"},
     {"guided_json", "structured outputs"},
     {"guided_regex", "structured outputs"},
@@ -39,7 +40,6 @@ constexpr std::array<Unsupported, 20> kUnsupported = {{
     {"json_schema", "structured outputs"},
     {"ebnf", "structured outputs"},
     {"regex", "structured outputs"},
-    {"use_beam_search", "beam search"},
     {"bad_words", "bad_words"},
     {"thinking_token_budget", "a thinking token budget"},
     {"logprob_token_ids", "logprobs of given tokens"},
@@ -104,7 +104,36 @@ void take(T& target, const std::optional<V>& value) {
   if (value) target = static_cast<T>(*value);
 }
 
+// true, false or "never".
+void read_early_stopping(FieldReader& fields, SamplingParams& s) {
+  const Json* value = fields.any("early_stopping");
+  if (value == nullptr) return;
+  if (value->is_boolean()) {
+    s.early_stopping = value->get<bool>() ? EarlyStopping::kYes : EarlyStopping::kNo;
+  } else if (*value == "never") {
+    s.early_stopping = EarlyStopping::kNever;
+  } else {
+    fields.fail("early_stopping must be true, false or \"never\"", "early_stopping");
+  }
+}
+
+// best_of is the width of a beam search; sampling returns all samples that it makes.
+void read_best_of(FieldReader& fields, SamplingParams& s) {
+  const auto best_of = fields.integer32("best_of", 1);
+  if (!best_of) return;
+  if (s.use_beam_search) {
+    s.beam_width = *best_of;
+  } else if (*best_of != s.n) {
+    fields.fail(
+        "best_of must equal n, unless use_beam_search is true: choosing among more samples than are returned "
+        "is not supported",
+        "best_of");
+  }
+}
+
 void read_sampling(FieldReader& fields, const ModelInfo& model, SamplingParams& s) {
+  s.use_beam_search = fields.boolean("use_beam_search").value_or(false);
+  if (s.use_beam_search) drop_sampling_defaults(s);
   take(s.n, fields.integer32("n"));
   take(s.temperature, fields.number("temperature"));
   take(s.top_p, fields.number("top_p"));
@@ -129,14 +158,18 @@ void read_sampling(FieldReader& fields, const ModelInfo& model, SamplingParams& 
     if (ids->empty()) fields.fail("allowed_token_ids must not be empty", "allowed_token_ids");
     s.allowed_token_ids = std::move(*ids);
   }
-  if (const auto best_of = fields.integer32("best_of"); best_of && *best_of != s.n) {
-    fields.fail("best_of must equal n: choosing among more samples than are returned is not supported",
-                "best_of");
-  }
+  take(s.length_penalty, fields.number("length_penalty"));
+  read_early_stopping(fields, s);
+  read_best_of(fields, s);
 }
 
 void read_stream(FieldReader& fields, GenerationSpec& spec) {
   spec.stream = fields.boolean("stream").value_or(false);
+  if (spec.stream && spec.sampling.use_beam_search) {
+    fields.fail(
+        "stream is not available with use_beam_search: the texts are known only when the search is over",
+        "stream");
+  }
   const Json* options = fields.object("stream_options");
   if (options == nullptr) return;
   if (!spec.stream) return fields.fail("stream_options needs stream: true", "stream_options");

@@ -111,8 +111,9 @@ void Generation::take(size_t index, RequestOutput&& output, std::string& stream)
   if (!output.prompt_logprobs.empty()) prompt.logprobs = std::move(output.prompt_logprobs);
   for (CompletionDelta& delta : output.outputs) take_delta(index, std::move(delta), stream);
   if (!output.finished || prompt.finished) return;
-  // A prompt that was only scored generates nothing, and its samples still have to end.
-  const int32_t n = std::max(1, spec_.sampling.n);
+  // A prompt that was only scored generates nothing, and its samples still have to end. A beam search may
+  // find fewer texts than n: the others are no choices.
+  const int32_t n = spec_.sampling.use_beam_search ? 0 : std::max(1, spec_.sampling.n);
   for (int32_t i = 0; i < n; ++i) {
     if (choices_[index * static_cast<size_t>(n) + static_cast<size_t>(i)].finish_reason !=
         FinishReason::kNone)
@@ -329,7 +330,7 @@ std::string Generation::whole_answer() {
   write_head(out, spec_.chat ? "chat.completion" : "text_completion");
   out.key("choices").begin_array();
   for (size_t i = 0; i < choices_.size(); ++i) {
-    write_whole_choice(out, i, choices_[i]);
+    if (choices_[i].finish_reason != FinishReason::kNone) write_whole_choice(out, i, choices_[i]);
   }
   out.end_array().key("usage");
   write_usage(out, usage());

@@ -81,6 +81,58 @@ TEST(EngineFlags, WrongPolicyAndWrongTimeAreRefused) {
   }
 }
 
+SamplingParams sampling_of(const std::string& line, SamplingParams params = {}) {
+  CLI::App app;
+  SamplingFlags flags;
+  add_sampling_flags(*add_command(app, "run", ""), flags);
+  app.parse("run " + line);
+  flags.apply(params);
+  return params;
+}
+
+TEST(SamplingFlags, BeamSearch) {
+  SamplingParams model;
+  model.temperature = 0.6F;
+  model.top_p = 0.9F;
+  const SamplingParams p =
+      sampling_of("--use-beam-search --n 2 --best-of 4 --length-penalty 0.5 --early-stopping never", model);
+  EXPECT_TRUE(p.use_beam_search);
+  EXPECT_EQ(p.n, 2);
+  EXPECT_EQ(p.beam_width, 4);
+  EXPECT_FLOAT_EQ(p.length_penalty, 0.5F);
+  EXPECT_EQ(p.early_stopping, EarlyStopping::kNever);
+  EXPECT_FLOAT_EQ(p.top_p, 1.0F) << "the model's default is for sampling";
+  EXPECT_FLOAT_EQ(sampling_of("--use-beam-search --top-p 0.5", model).top_p, 0.5F)
+      << "asked for, to be refused";
+  EXPECT_FLOAT_EQ(sampling_of("", model).top_p, 0.9F);
+  EXPECT_EQ(sampling_of("--use-beam-search --early-stopping").early_stopping, EarlyStopping::kYes);
+  EXPECT_EQ(sampling_of("--early-stopping=false").early_stopping, EarlyStopping::kNo);
+  EXPECT_EQ(sampling_of("--early-stopping --use-beam-search").early_stopping, EarlyStopping::kYes);
+  EXPECT_THROW(sampling_of("--early-stopping=soon"), CLI::ParseError);
+}
+
+TEST(Prompts, JsonLinesWithBeamSearch) {
+  std::istringstream in(
+      R"({"prompt": "a", "use_beam_search": true, "best_of": 4, "n": 2, "early_stopping": true})"
+      "\n"
+      R"({"prompt": "a", "use_beam_search": true, "early_stopping": "never", "length_penalty": 2})"
+      "\n"
+      R"({"prompt": "a"})"
+      "\n");
+  const auto entries = read_json_prompts(in, "f", {.top_p = 0.9F});
+  ASSERT_EQ(entries.size(), 3U);
+  EXPECT_TRUE(entries[0].params.use_beam_search);
+  EXPECT_EQ(entries[0].params.beam_width, 4);
+  EXPECT_EQ(entries[0].params.early_stopping, EarlyStopping::kYes);
+  EXPECT_FLOAT_EQ(entries[0].params.top_p, 1.0F);
+  EXPECT_EQ(entries[1].params.early_stopping, EarlyStopping::kNever);
+  EXPECT_FLOAT_EQ(entries[1].params.length_penalty, 2.0F);
+  EXPECT_FALSE(entries[2].params.use_beam_search);
+  EXPECT_FLOAT_EQ(entries[2].params.top_p, 0.9F);
+  std::istringstream wrong(R"({"prompt": "a", "early_stopping": "soon"})");
+  EXPECT_THROW(read_json_prompts(wrong, "f", {}), Error);
+}
+
 TEST(Prompts, LinesOfText) {
   std::istringstream in("one\r\n\ntwo words\n");
   const auto entries = read_text_prompts(in, {.max_tokens = 5});

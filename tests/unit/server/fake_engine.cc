@@ -159,7 +159,7 @@ bool FakeEngine::step(RequestId id, Active& active) {
     return true;
   }
   const auto total = static_cast<int>(active.texts.front().size());
-  for (int i = 0; i < s.n && s.max_tokens > 0; ++i) {
+  for (int i = 0; i < std::min(s.n, max_texts) && s.max_tokens > 0; ++i) {
     CompletionDelta d;
     d.index = i;
     const char c = active.texts[static_cast<size_t>(i)][static_cast<size_t>(active.done)];

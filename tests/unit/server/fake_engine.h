@@ -52,6 +52,7 @@ class FakeEngine final : public ServingEngine {
   std::chrono::microseconds step_time{0};
   std::string extra_byte_pieces;  // appended to every continuation
   std::optional<int> fail_after;  // tokens, then a failure
+  int max_texts = 1 << 20;        // more samples than that are not found, as with a beam search
   std::atomic<int> num_resets{0};
 
   void hold();

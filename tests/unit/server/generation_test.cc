@@ -50,6 +50,30 @@ TEST_F(GenerationTest, NumbersChoicesOverPromptsAndSamples) {
   EXPECT_EQ(j["usage"]["completion_tokens"], 8);
 }
 
+TEST_F(GenerationTest, ABeamSearchGivesTheTextsItFound) {
+  engine.max_texts = 2;
+  RawClient client(start());
+  const Json j =
+      client.post("/v1/completions", R"({"prompt":["ab","xyz"],"max_tokens":2,"n":3,"use_beam_search":true})")
+          .json();
+  ASSERT_EQ(j["choices"].size(), 4U);
+  EXPECT_EQ(j["choices"][1]["text"], "ab");
+  EXPECT_EQ(j["choices"][2]["index"], 3);
+  EXPECT_EQ(j["choices"][2]["text"], "zy");
+}
+
+TEST_F(GenerationTest, ABeamSearchIsNotStreamed) {
+  RawClient client(start());
+  for (const char* path : {"/v1/completions", "/v1/chat/completions"}) {
+    const RawResponse r = client.post(
+        path,
+        R"({"prompt":"ab","messages":[{"role":"user","content":"a"}],"use_beam_search":true,"stream":true})");
+    EXPECT_EQ(r.status, 400);
+    EXPECT_EQ(r.json()["error"]["param"], "stream");
+    EXPECT_EQ(r.json()["error"]["type"], "invalid_request_error");
+  }
+}
+
 TEST_F(GenerationTest, TakesTokenIds) {
   RawClient client(start());
   EXPECT_EQ(

@@ -91,6 +91,11 @@ TEST_F(RequestsTest, WrongFieldsAreRefusedByName) {
       {R"("logit_bias":[1])", "logit_bias"},
       {R"("allowed_token_ids":[])", "allowed_token_ids"},
       {R"("best_of":3)", "best_of"},
+      {R"("best_of":0,"use_beam_search":true)", "best_of"},
+      {R"("use_beam_search":"yes")", "use_beam_search"},
+      {R"("use_beam_search":true,"stream":true)", "stream"},
+      {R"("use_beam_search":true,"early_stopping":"soon")", "early_stopping"},
+      {R"("use_beam_search":true,"length_penalty":"long")", "length_penalty"},
       {R"("stream":"yes")", "stream"},
       {R"("stream_options":{"include_usage":true})", "stream_options"},
       {R"("stream":true,"stream_options":{"include_usage":1})", "stream_options"},
@@ -133,7 +138,6 @@ TEST_F(RequestsTest, ConstraintsAreRefusedAndNeverDropped) {
       R"("grammar":"root ::= x")",
       R"("json_schema":{"type":"object"})",
       R"("bad_words":["x"])",
-      R"("use_beam_search":true)",
       R"("tools":[{"type":"function","function":{"name":"f"}}],"tool_choice":"required")",
       R"("tools":[{"type":"function","function":{"name":"f"}}],"tool_choice":{"type":"function","function":{"name":"f"}})"};
   for (const char* f : fields) {
@@ -145,6 +149,34 @@ TEST_F(RequestsTest, ConstraintsAreRefusedAndNeverDropped) {
       chat_with(
           R"("response_format":{"type":"text"},"bad_words":[],"use_beam_search":false,"guided_json":null)")
           .ok());
+}
+
+TEST_F(RequestsTest, BeamSearchTakesItsFieldsAndNoDefaultsOfSampling) {
+  engine.defaults.temperature = 0.6F;
+  engine.defaults.top_p = 0.9F;
+  engine.defaults.top_k = 40;
+  engine.defaults.repetition_penalty = 1.1F;
+  const auto spec = completion(
+      R"({"prompt":"a","use_beam_search":true,"n":2,"best_of":4,"length_penalty":0.5,"early_stopping":"never",
+    "temperature":0,"allowed_token_ids":[1,2]})");
+  ASSERT_TRUE(spec.ok()) << spec.failure().message;
+  const SamplingParams& s = spec->sampling;
+  EXPECT_TRUE(s.use_beam_search);
+  EXPECT_EQ(s.n, 2);
+  EXPECT_EQ(s.beam_width, 4);
+  EXPECT_EQ(s.num_sequences(), 4);
+  EXPECT_FLOAT_EQ(s.length_penalty, 0.5F);
+  EXPECT_EQ(s.early_stopping, EarlyStopping::kNever);
+  EXPECT_FLOAT_EQ(s.top_p, 1.0F);
+  EXPECT_EQ(s.top_k, 0);
+  EXPECT_FLOAT_EQ(s.repetition_penalty, 1.0F);
+  EXPECT_EQ(chat_with(R"("use_beam_search":true,"n":3,"early_stopping":true)")->sampling.num_sequences(), 3);
+  EXPECT_EQ(chat_with(R"("use_beam_search":true,"early_stopping":true)")->sampling.early_stopping,
+            EarlyStopping::kYes);
+  EXPECT_EQ(chat_with(R"("use_beam_search":true,"early_stopping":false)")->sampling.early_stopping,
+            EarlyStopping::kNo);
+  // What the request itself says of sampling is kept, for the engine to refuse.
+  EXPECT_FLOAT_EQ(completion(R"({"prompt":"a","use_beam_search":true,"top_p":0.5})")->sampling.top_p, 0.5F);
 }
 
 TEST_F(RequestsTest, AnUnknownModelIsNotFound) {

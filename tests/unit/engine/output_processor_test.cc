@@ -1,0 +1,123 @@
+// What a request's owner is told of a beam search.
+#include "engine/output_processor.h"
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "text/tokenizer/tokenizer.h"
+
+namespace quire {
+namespace {
+
+class BeamOutputs : public testing::Test {
+ protected:
+  void add(int32_t n) {
+    params_.use_beam_search = true;
+    params_.n = n;
+    params_.beam_width = 4;
+    params_.max_tokens = 8;
+    const std::vector<TokenId> prompt = tokenizer_->encode("Once upon a time", true);
+    outputs_.add(
+        7, params_, prompt, [this](RequestOutput&& output) { received_.push_back(std::move(output)); }, 1.0);
+    outputs_.mark_started(7, 0, 1.0);
+  }
+  BeamHypothesis text(const std::string& words, std::optional<TokenId> end = std::nullopt) const {
+    BeamHypothesis hypothesis;
+    hypothesis.token_ids = tokenizer_->encode(words, false);
+    if (end) hypothesis.token_ids.push_back(*end);
+    hypothesis.logprobs.assign(hypothesis.token_ids.size(), -0.5F);
+    hypothesis.stopped = end.has_value();
+    return hypothesis;
+  }
+  bool apply(const BeamResult* beam, int32_t index = 0) {
+    SequenceProgress progress;
+    progress.request = 7;
+    progress.index = index;
+    progress.beam = beam;
+    return outputs_.apply(progress, 2.0);
+  }
+
+  std::unique_ptr<Tokenizer> tokenizer_ =
+      Tokenizer::load(std::filesystem::path(QUIRE_SOURCE_DIR) / "models/quire-tiny");
+  ModelInfo info_;
+  MetricsRegistry registry_{{}};
+  EngineMetrics metrics_{registry_, info_};
+  std::atomic<int32_t> num_unstarted_{1};
+  std::vector<TokenId> end_tokens_ = {0, 2};
+  OutputProcessor outputs_{tokenizer_.get(), end_tokens_, metrics_, num_unstarted_};
+  SamplingParams params_;
+  std::vector<RequestOutput> received_;
+};
+
+TEST_F(BeamOutputs, AllTextsComeAtOnceBestFirst) {
+  add(2);
+  const BeamResult result{100, {text(" there was a dog.", 2), text(" there was")}};
+  EXPECT_FALSE(apply(&result));
+  outputs_.deliver();
+  ASSERT_EQ(received_.size(), 1U);
+  const RequestOutput& output = received_[0];
+  EXPECT_TRUE(output.finished);
+  EXPECT_FALSE(output.failure.has_value());
+  ASSERT_EQ(output.outputs.size(), 2U);
+  EXPECT_EQ(output.outputs[0].text, " there was a dog.") << "without the end token's text";
+  EXPECT_EQ(output.outputs[0].token_ids, result.hypotheses[0].token_ids);
+  EXPECT_EQ(output.outputs[0].finish_reason, FinishReason::kStop);
+  EXPECT_TRUE(std::holds_alternative<std::monostate>(output.outputs[0].stop_reason));
+  EXPECT_DOUBLE_EQ(output.outputs[0].cumulative_logprob,
+                   -0.5 * static_cast<double>(output.outputs[0].token_ids.size()));
+  EXPECT_EQ(output.outputs[1].text, " there was");
+  EXPECT_EQ(output.outputs[1].finish_reason, FinishReason::kLength);
+  EXPECT_EQ(outputs_.num_requests(), 0U);
+  const size_t num_tokens = result.hypotheses[0].token_ids.size() + result.hypotheses[1].token_ids.size();
+  EXPECT_EQ(metrics_.generation_tokens.value(), static_cast<double>(num_tokens));
+  EXPECT_EQ(metrics_.success_stop.value(), 1.0);
+  EXPECT_EQ(metrics_.success_length.value(), 1.0);
+}
+
+TEST_F(BeamOutputs, BeamsOnTheWayAreNoNews) {
+  add(1);
+  for (int32_t beam = 0; beam < 4; ++beam) EXPECT_FALSE(apply(nullptr, beam));
+  outputs_.deliver();
+  EXPECT_TRUE(received_.empty());
+  EXPECT_EQ(outputs_.num_requests(), 1U);
+}
+
+TEST_F(BeamOutputs, FewerTextsThanAskedForEndTheRequestToo) {
+  add(3);
+  const BeamResult result{100, {text(" yes", 0)}};
+  apply(&result);
+  outputs_.deliver();
+  ASSERT_EQ(received_.size(), 1U);
+  EXPECT_TRUE(received_[0].finished);
+  EXPECT_EQ(received_[0].outputs.size(), 1U);
+  EXPECT_EQ(outputs_.num_requests(), 0U);
+}
+
+TEST_F(BeamOutputs, AStopTokenIsNamedAndAnEndTokenIsNot) {
+  params_.stop_token_ids = {2, 50};
+  params_.logprobs = 0;
+  add(2);
+  BeamHypothesis named = text(" yes", 50);
+  named.positions.resize(named.token_ids.size());
+  const BeamResult result{100, {named, text(" no", 2)}};
+  apply(&result);
+  outputs_.deliver();
+  EXPECT_EQ(std::get<TokenId>(received_[0].outputs[0].stop_reason), 50);
+  EXPECT_EQ(received_[0].outputs[0].logprobs.size(), named.token_ids.size());
+  EXPECT_TRUE(std::holds_alternative<std::monostate>(received_[0].outputs[1].stop_reason));
+}
+
+TEST_F(BeamOutputs, AnAbortEndsEveryText) {
+  add(2);
+  outputs_.end(7, FinishReason::kAbort, std::nullopt, 3.0);
+  ASSERT_EQ(received_.size(), 1U);
+  ASSERT_EQ(received_[0].outputs.size(), 2U);
+  for (const auto& delta : received_[0].outputs) EXPECT_EQ(delta.finish_reason, FinishReason::kAbort);
+}
+
+}  // namespace
+}  // namespace quire
