@@ -8,7 +8,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/strings.h"
-#include "contract/beam_defaults.h"
+#include "engine/beam_defaults.h"
 
 namespace quire::cli {
 namespace {

@@ -47,6 +47,40 @@ def test_streamed_completion_is_the_whole_answer(client, model):
     assert len({c.id for c in chunks}) == 1
 
 
+BEAMS = {"use_beam_search": True, "best_of": 4, "length_penalty": 0.7, "early_stopping": "never"}
+
+
+def test_beam_search_gives_its_best_texts_first(client, model, server):
+    options = {"model": model, "prompt": PROMPT, "max_tokens": 20, "n": 3, "logprobs": 2}
+    answer = client.completions.create(**options, extra_body=BEAMS)
+    assert [c.index for c in answer.choices] == [0, 1, 2]
+    assert len({c.text for c in answer.choices}) == 3
+    scores = [sum(c.logprobs.token_logprobs) / len(c.logprobs.tokens) ** 0.7 for c in answer.choices]
+    assert scores == sorted(scores, reverse=True)
+    assert answer.usage.completion_tokens == sum(len(c.logprobs.tokens) for c in answer.choices)
+    again = client.completions.create(**options, extra_body=BEAMS | {"temperature": 0})
+    assert [c.text for c in again.choices] == [c.text for c in answer.choices]
+    assert server.becomes_idle(5)
+
+
+def test_beam_search_of_one_beam_is_greedy(client, model):
+    options = {"model": model, "messages": CHAT, "max_tokens": 16}
+    beam = client.chat.completions.create(**options, extra_body={"use_beam_search": True})
+    greedy = client.chat.completions.create(**options, temperature=0)
+    assert beam.choices[0].message.content == greedy.choices[0].message.content
+    assert beam.choices[0].finish_reason == greedy.choices[0].finish_reason
+
+
+@pytest.mark.parametrize("fields, param", [
+    ({**BEAMS, "stream": True}, "stream"), ({**BEAMS, "top_p": 0.5}, "top_p"), ({**BEAMS, "n": 5}, "best_of"),
+    ({**BEAMS, "stop": ["x"]}, "stop"), ({**BEAMS, "best_of": 100000}, "best_of"), ({"best_of": 3}, "best_of"),
+    ({**BEAMS, "early_stopping": "soon"}, "early_stopping"), ({**BEAMS, "presence_penalty": 1}, "presence_penalty")])
+def test_beam_search_says_what_it_does_not_take(client, model, fields, param):
+    with pytest.raises(openai.BadRequestError) as error:
+        client.completions.create(model=model, prompt=PROMPT, max_tokens=4, extra_body=fields)
+    assert error.value.param == param
+
+
 def test_chat(client, model):
     answer = client.chat.completions.create(model=model, messages=CHAT, max_tokens=8)
     assert answer.object == "chat.completion"

@@ -5,7 +5,7 @@
 
 #include "base/clock.h"
 #include "base/strings.h"
-#include "contract/beam_defaults.h"
+#include "engine/beam_defaults.h"
 
 namespace quire {
 namespace {
