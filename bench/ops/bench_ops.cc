@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <memory>
+#include <numeric>
 #include <string>
 #include <vector>
 
@@ -105,10 +106,15 @@ void attention(benchmark::State& state, const OpTable& table, DType dtype, int32
   const Context context(table);
   const int32_t blocks = (length + kBlock - 1) / kBlock;
   const int64_t block_bytes = kv_bytes_per_block(dtype, kBlock, kKvHeads, kHeadDim);
-  Buffer cache = filled(dtype, seqs * blocks * block_bytes / static_cast<int64_t>(dtype_size(dtype)));
+  Buffer cache(static_cast<size_t>(seqs * blocks * block_bytes));
   const KvCacheView view = {cache.data(), block_bytes, 0, dtype, kBlock, kKvHeads, kHeadDim};
+  Buffer tokens = filled(DType::kF32, int64_t{length} * kKvHeads * kHeadDim);
+  const TensorView kv = make_view(tokens.data(), DType::kF32, {length, kKvHeads, kHeadDim});
+  std::vector<int64_t> slots(static_cast<size_t>(length));
   std::vector<int32_t> cu = {0}, lens, indptr = {0}, ids;
   for (int32_t s = 0; s < seqs; ++s) {
+    std::iota(slots.begin(), slots.end(), int64_t{s} * blocks * kBlock);
+    table.kv_write(context.ctx, view, kv, kv, slots);
     cu.push_back(cu.back() + rows);
     lens.push_back(length);
     for (int32_t b = 0; b < blocks; ++b) ids.push_back(s * blocks + b);
@@ -124,6 +130,24 @@ void attention(benchmark::State& state, const OpTable& table, DType dtype, int32
   const double pairs = static_cast<double>(seqs) * rows * (length - (rows - 1) / 2.0);
   report(state, 4.0 * pairs * kHeads * kHeadDim,
          static_cast<double>(seqs) * static_cast<double>(blocks * block_bytes));
+  state.counters["tokens/s"] =
+      benchmark::Counter(static_cast<double>(cu.back()), benchmark::Counter::kIsIterationInvariantRate);
+}
+
+// A step's keys and values, 8 heads of 128, into their blocks.
+void kv_write(benchmark::State& state, const OpTable& table, DType dtype, int64_t rows) {
+  constexpr int32_t kKvHeads = 8;
+  constexpr int32_t kHeadDim = 128;
+  const Context context(table);
+  const int64_t block_bytes = kv_bytes_per_block(dtype, 16, kKvHeads, kHeadDim);
+  Buffer cache(static_cast<size_t>((rows + 15) / 16 * block_bytes));
+  const KvCacheView view = {cache.data(), block_bytes, 0, dtype, 16, kKvHeads, kHeadDim};
+  Buffer tokens = filled(DType::kF32, rows * kKvHeads * kHeadDim);
+  const TensorView kv = make_view(tokens.data(), DType::kF32, {rows, kKvHeads, kHeadDim});
+  std::vector<int64_t> slots(static_cast<size_t>(rows));
+  std::iota(slots.begin(), slots.end(), 0);
+  for (auto _ : state) table.kv_write(context.ctx, view, kv, kv, slots);
+  report(state, 0, 2.0 * static_cast<double>(tokens.size()));
 }
 
 void gated(benchmark::State& state, const OpTable& table, int64_t rows) {
@@ -175,6 +199,12 @@ void register_isa(const CpuIsa& isa) {
     add("Linear" + type + "/16384x8192/m1", linear, std::cref(table), dtype, 1, 16384, 8192);
     add("Linear" + type + "/16384x8192/m4", linear, std::cref(table), dtype, 4, 16384, 8192);
     add("Pack" + type + "/4096x4096", pack, std::cref(table), dtype);
+  }
+  for (const DType dtype :
+       {DType::kF32, DType::kBF16, DType::kF16, DType::kF8E4M3, DType::kF8E5M2, DType::kI8}) {
+    const std::string type = "/" + level + "/" + std::string(dtype_name(dtype));
+    add("KvWrite" + type + "/rows512", kv_write, std::cref(table), dtype, 512);
+    add("Attention" + type + "/decode1x32768", attention, std::cref(table), dtype, 1, 32768, 1);
     add("Attention" + type + "/decode1x8192", attention, std::cref(table), dtype, 1, 8192, 1);
     add("Attention" + type + "/decode16x1024", attention, std::cref(table), dtype, 16, 1024, 1);
     add("Attention" + type + "/prefill512", attention, std::cref(table), dtype, 1, 512, 512);

@@ -257,6 +257,10 @@ void prefetch_keys(const AttentionArgs& args, int64_t begin, int64_t end) {
   const int64_t row_bytes = args.block_size * static_cast<int64_t>(sizeof(typename S::T));
   for (int64_t p = begin; p < end; p += 16) {
     const auto* keys = rows.keys(p);
+    if constexpr (S::kTokenScales) {
+      prefetch_bytes(rows.key_scales(p), 16 * sizeof(float));
+      prefetch_bytes(rows.value_scales(p), 16 * sizeof(float));
+    }
     if (args.block_size == 16) {
       prefetch_bytes(keys, args.head_dim * row_bytes);
     } else {
