@@ -12,6 +12,7 @@ struct RandomLengths;
 
 void add_bench_latency(CLI::App& bench, int& exit_code);
 void add_bench_throughput(CLI::App& bench, int& exit_code);
+void add_bench_steps(CLI::App& bench, int& exit_code);
 void add_bench_serve(CLI::App& bench, int& exit_code);
 
 // Flags that several of them share; what they fill must live until the parse is over.

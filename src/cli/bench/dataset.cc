@@ -12,6 +12,7 @@
 #include "base/rng.h"
 #include "base/strings.h"
 #include "cli/prompts.h"
+#include "sim/trace.h"
 
 namespace quire::cli {
 namespace {
@@ -119,6 +120,8 @@ std::vector<BenchRequest> read_jsonl(const std::string& path, const DatasetOptio
       request.input_len = length_field(object, "input_length", place);
       request.output_len =
           options.force_output_len ? options.output_len : length_field(object, "output_length", place);
+      if (const auto time = object.find("timestamp"); time != object.end() && time->is_number())
+        request.arrival = time->get<double>() / 1e3;  // milliseconds
     } else if (object.contains("conversations")) {
       add_conversation(object, options, count_tokens, requests);
     } else if (const auto turns = object.find("turns"); turns != object.end()) {
@@ -136,47 +139,13 @@ std::vector<BenchRequest> read_jsonl(const std::string& path, const DatasetOptio
   return requests;
 }
 
-std::vector<std::string> split_csv(const std::string& line) {
-  std::vector<std::string> cells(1);
-  for (const char c : line) {
-    if (c == ',') {
-      cells.emplace_back();
-    } else if (c != '\r' && c != '"') {
-      cells.back() += c;
-    }
-  }
-  return cells;
-}
-
 std::vector<BenchRequest> read_trace(const std::string& path, const DatasetOptions& options) {
-  std::ifstream in = open(path);
-  std::string line;
-  std::getline(in, line);
-  if (line.rfind("\xEF\xBB\xBF", 0) == 0) line.erase(0, 3);
-  const std::vector<std::string> header = split_csv(line);
-  const auto column = [&](const char* name) {
-    const auto it = std::find(header.begin(), header.end(), name);
-    if (it == header.end())
-      throw Error(cat(path, ":1: no column '", name, "'; a trace has ContextTokens and GeneratedTokens"));
-    return static_cast<size_t>(it - header.begin());
-  };
-  const size_t input = column("ContextTokens");
-  const size_t output = column("GeneratedTokens");
   std::vector<BenchRequest> requests;
-  for (int number = 2; !full(requests, options) && std::getline(in, line); ++number) {
-    if (line.find_first_not_of(" \t\r") == std::string::npos) continue;
-    const std::string place = cat(path, ":", number);
-    const std::vector<std::string> cells = split_csv(line);
-    const auto length = [&](size_t at) {
-      char* rest = nullptr;
-      const double value = at < cells.size() ? std::strtod(cells[at].c_str(), &rest) : -1.0;
-      if (at >= cells.size() || cells[at].empty() || *rest != '\0')
-        throw Error(cat(place, ": '", header[at], "' must be a number"));
-      return checked_length(value, place);
-    };
+  for (const sim::TraceRequest& read : sim::read_csv_trace(path, options.num_prompts, false).requests) {
     BenchRequest& request = requests.emplace_back();
-    request.input_len = length(input);
-    request.output_len = options.force_output_len ? options.output_len : length(output);
+    request.input_len = read.input_len;
+    request.output_len = options.force_output_len ? options.output_len : read.output_len;
+    request.arrival = read.arrival;
   }
   return requests;
 }

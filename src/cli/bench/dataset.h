@@ -18,6 +18,7 @@ struct BenchRequest {
   std::vector<TokenId> token_ids;
   int32_t input_len = 0;   // tokens; 0 where only the tokenizer knows
   int32_t output_len = 0;  // tokens to be generated
+  double arrival = 0.0;    // seconds after the first of a trace that has times
   bool random() const { return text.empty() && messages.empty() && token_ids.empty(); }
 };
 

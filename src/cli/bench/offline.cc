@@ -2,6 +2,7 @@
 
 #include <condition_variable>
 #include <mutex>
+#include <thread>
 
 #include "base/clock.h"
 #include "base/error.h"
@@ -79,11 +80,13 @@ void tokenize_requests(std::vector<BenchRequest>& requests, const Engine& engine
 
 std::vector<RequestRecord> run_batch(Engine& engine, const std::vector<BenchRequest>& requests,
                                      const OfflineSampling& sampling,
-                                     const std::function<void(size_t done)>& on_finished) {
+                                     const std::function<void(size_t done)>& on_finished,
+                                     const std::vector<double>& arrivals) {
   const auto batch = std::make_shared<Batch>();
   batch->records.resize(requests.size());
   size_t num_submitted = 0;
   std::string refusal;
+  const double begin = monotonic_seconds();
   for (size_t i = 0; i < requests.size(); ++i) {
     GenerateRequest request;
     request.prompt_token_ids = requests[i].token_ids;
@@ -91,6 +94,10 @@ std::vector<RequestRecord> run_batch(Engine& engine, const std::vector<BenchRequ
     request.sampling.temperature = sampling.temperature;
     request.sampling.top_p = sampling.top_p;
     request.sampling.ignore_eos = sampling.ignore_eos;
+    if (!arrivals.empty()) {
+      const double wait = begin + arrivals[i] - monotonic_seconds();
+      if (wait > 0.0) std::this_thread::sleep_for(std::chrono::duration<double>(wait));
+    }
     batch->records[i].begin = monotonic_seconds();
     const auto submitted = engine.submit(std::move(request), [batch, i, on_finished](RequestOutput&& output) {
       take_output(batch->records[i], output);

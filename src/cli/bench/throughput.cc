@@ -1,8 +1,10 @@
 // quire bench throughput: many requests at once.
+#include <algorithm>
 #include <atomic>
 #include <future>
 
 #include "base/clock.h"
+#include "base/error.h"
 #include "base/log.h"
 #include "base/strings.h"
 #include "cli/bench/bench.h"
@@ -19,6 +21,7 @@ struct ThroughputFlags {
   RandomLengths lengths;
   DatasetOptions dataset;
   std::string dataset_file;
+  bool trace_times = false;
   std::string json;
 };
 
@@ -53,10 +56,17 @@ int run_throughput(ThroughputFlags& f) {
   const std::unique_ptr<Engine> engine = start_engine(f.config);
   const std::vector<BenchRequest> requests = make_requests(f, *engine);
   BenchReport report = describe(*engine);
+  std::vector<double> arrivals;
+  if (f.trace_times) {
+    for (const auto& request : requests) arrivals.push_back(request.arrival);
+    if (!std::is_sorted(arrivals.begin(), arrivals.end()))
+      throw Error(cat(f.dataset_file, ": the times of its requests are not in order"));
+  }
   std::atomic<size_t> num_done = 0;
   const double begin = monotonic_seconds();
   auto work = std::async(std::launch::async, [&] {
-    auto records = run_batch(*engine, requests, f.sampling, [&](size_t done) { num_done = done; });
+    auto records = run_batch(
+        *engine, requests, f.sampling, [&](size_t done) { num_done = done; }, arrivals);
     report.elapsed_s = monotonic_seconds() - begin;
     return records;
   });
@@ -97,6 +107,10 @@ void add_bench_throughput(CLI::App& bench, int& exit_code) {
   auto f = std::make_shared<ThroughputFlags>();
   add_engine_flags(*command, f->config);
   add_dataset_flags(*command, f->lengths, f->dataset, f->dataset_file);
+  command
+      ->add_flag("--trace-times", f->trace_times,
+                 "Hand each request over at its time in the dataset (a trace), not all at once")
+      ->group("Requests");
   add_offline_flags(*command, f->sampling, f->json);
   command->callback([f, &exit_code] { exit_code = run_throughput(*f); });
 }

@@ -1,0 +1,142 @@
+#!/usr/bin/env python3
+"""Compares `quire simulate` with the real engine on the same trace.
+
+Measures the cost of steps (`quire bench steps`), makes a slice of a CSV trace whose lengths are scaled to what the
+model takes, replays it through `quire bench throughput` at several loads, simulates the same, and prints both with
+their differences. Exits 1 where the mean time to the first token or the throughput differs by more than --tolerance.
+
+    bench/simulate/validate.py --trace AzureLLMInferenceTrace_conv.csv [--quire build/release/quire] [MODEL]
+"""
+
+import argparse
+import csv
+import json
+import pathlib
+import subprocess
+import sys
+import tempfile
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+
+
+def parse_args():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("model", nargs="?", help="model directory; none: the embedded model")
+    parser.add_argument("--trace", required=True, help="CSV with TIMESTAMP, ContextTokens, GeneratedTokens")
+    parser.add_argument("--quire", default=str(ROOT / "build/release/quire"))
+    parser.add_argument("--num-requests", type=int, default=400)
+    parser.add_argument("--max-len", type=int, default=1000, help="tokens of the longest request")
+    parser.add_argument("--divide", type=float, default=4.0, help="lengths are divided by this, then cut")
+    parser.add_argument("--loads", default="0.5,0.8,inf",
+                        help="parts of the simulated offline rate at which requests come; inf: all at once")
+    parser.add_argument("--engine-flags", default="--kv-cache-memory 256MiB --threads 1",
+                        help="given to the engine and to the simulator")
+    parser.add_argument("--cost-model", help="use this file instead of measuring")
+    parser.add_argument("--rounds", type=int, default=3, help="real runs of each load; the median counts")
+    parser.add_argument("--tolerance", type=float, default=0.15)
+    parser.add_argument("--json", help="write all figures to this file")
+    return parser.parse_args()
+
+
+def run(args, command, *flags):
+    """Runs a quire command that writes JSON, returns the object."""
+    with tempfile.NamedTemporaryFile(suffix=".json") as out:
+        call = [args.quire, *command]
+        if args.model:
+            call.append(args.model)
+        call += [*args.engine_flags.split(), *flags, "--json", out.name]
+        subprocess.run(call, check=True, stdout=subprocess.DEVNULL)
+        return json.load(open(out.name))
+
+
+def scaled_rows(args):
+    rows = []
+    with open(args.trace, newline="", encoding="utf-8-sig") as file:
+        for row in csv.DictReader(file):
+            if len(rows) == args.num_requests:
+                break
+            output = min(max(1, round(int(row["GeneratedTokens"]) / args.divide)), args.max_len // 2)
+            inputs = min(max(1, round(int(row["ContextTokens"]) / args.divide)), args.max_len - output)
+            rows.append((row["TIMESTAMP"], inputs, output))
+    return rows
+
+
+def seconds_of(timestamp):
+    """Seconds of the day; slices of a trace do not pass midnight."""
+    hours, minutes, seconds = timestamp.split()[1].split(":")
+    return int(hours) * 3600 + int(minutes) * 60 + float(seconds)
+
+
+def write_slice(path, rows, rate):
+    """The rows with their gaps scaled so that they come at `rate` a second on the average (None: all at once)."""
+    first = seconds_of(rows[0][0])
+    last = seconds_of(rows[-1][0])
+    factor = 0.0 if rate is None else (len(rows) / rate) / (last - first)
+    with open(path, "w", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(["TIMESTAMP", "ContextTokens", "GeneratedTokens"])
+        for timestamp, inputs, outputs in rows:
+            writer.writerow([f"{(seconds_of(timestamp) - first) * factor:.6f}", inputs, outputs])
+
+
+FIGURES = (("ttft_ms", "mean"), ("ttft_ms", "p50"), ("ttft_ms", "p90"), ("tpot_ms", "mean"), ("e2e_ms", "mean"),
+           ("output_tokens_per_s", None), ("requests_per_s", None))
+
+
+def figure(report, name, part):
+    return report[name][part] if part else report[name]
+
+
+def compare(args, load, trace, cost_model):
+    flags = ["--dataset", trace, "--num-prompts", str(args.num_requests)]
+    if load != "inf":
+        flags.append("--trace-times")
+    reals = [run(args, ["bench", "throughput"], *flags) for _ in range(args.rounds)]
+    simulated = run(args, ["simulate"], "--trace", trace, "--cost-model", cost_model)
+    result = {"load": load, "figures": {}}
+    failed = False
+    print(f"load {load}")
+    for name, part in FIGURES:
+        real = sorted(figure(r, name, part) for r in reals)[len(reals) // 2]
+        sim = figure(simulated, name, part)
+        off = (sim - real) / real if real else 0.0
+        label = f"{name} {part}" if part else name
+        judged = (name, part) in (("ttft_ms", "mean"), ("output_tokens_per_s", None))
+        bad = judged and abs(off) > args.tolerance
+        failed = failed or bad
+        result["figures"][label] = {"real": real, "all_real": [figure(r, name, part) for r in reals],
+                                    "simulated": sim, "difference": off}
+        print(f"  {label:22} real {real:12.3f}   simulated {sim:12.3f}   {100 * off:+7.1f} %"
+              f"{'  <- more than allowed' if bad else ''}")
+    return result, failed
+
+
+def main():
+    args = parse_args()
+    rows = scaled_rows(args)
+    with tempfile.TemporaryDirectory() as folder:
+        cost_model = args.cost_model
+        if not cost_model:
+            cost_model = f"{folder}/cost.json"
+            measured = run(args, ["bench", "steps"])
+            json.dump(measured, open(cost_model, "w"))
+            error = measured["fit_error"]
+            print(f"cost model {measured['cost_model']}\n  error of the fit: mean {100 * error['mean']:.1f} %, "
+                  f"worst {100 * error['worst']:.1f} %")
+        offline = f"{folder}/offline.csv"
+        write_slice(offline, rows, None)
+        capacity = run(args, ["simulate"], "--trace", offline, "--cost-model", cost_model)["requests_per_s"]
+        results, failed = [], False
+        for load in args.loads.split(","):
+            trace = f"{folder}/slice-{load}.csv"
+            write_slice(trace, rows, None if load == "inf" else float(load) * capacity)
+            result, bad = compare(args, load, trace, cost_model)
+            results.append(result)
+            failed = failed or bad
+    if args.json:
+        json.dump(results, open(args.json, "w"), indent=2)
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

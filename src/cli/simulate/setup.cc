@@ -1,0 +1,194 @@
+// What a simulation is made of: the model's shape, the pool, the trace, the cost of a step.
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
+#include <fstream>
+#include <limits>
+
+#include "base/error.h"
+#include "base/log.h"
+#include "base/strings.h"
+#include "cli/bench/dataset.h"
+#include "cli/bench/offline.h"
+#include "cli/bench/steps.h"
+#include "cli/progress.h"
+#include "cli/simulate/simulate.h"
+#include "engine/loader.h"
+
+namespace quire::cli {
+namespace {
+
+constexpr int64_t kDefaultDrawn = 1000;          // requests of a distribution
+constexpr int32_t kDefaultBatchedTokens = 2048;  // the engine's
+constexpr double kMeasureSeconds = 20.0;
+constexpr int64_t kMaxBlocks = int64_t{1} << 24;
+
+double parse_rate(const std::string& text) {
+  if (text == "inf") return std::numeric_limits<double>::infinity();
+  char* rest = nullptr;
+  const double rate = std::strtod(text.c_str(), &rest);
+  if (text.empty() || *rest != '\0' || !(rate > 0.0) || !std::isfinite(rate))
+    throw Error(
+        cat("--request-rate '", text, "' is no rate; write requests a second, or inf for all at once"));
+  return rate;
+}
+
+// A trace of lengths has "input_length" in its first line; other JSON lines are prompts.
+bool is_length_trace(const std::string& path) {
+  std::ifstream in(path);
+  std::string line;
+  while (std::getline(in, line) && line.find_first_not_of(" \t\r") == std::string::npos) {
+  }
+  const auto object = nlohmann::json::parse(line, nullptr, false);
+  return object.is_object() && object.contains("input_length");
+}
+
+// Texts (ShareGPT, prompts): their lengths in MODEL's tokens. Prompts of one file rarely share prefixes, and
+// here none do.
+sim::Trace read_texts(const SimulateFlags& flags, int64_t max_requests) {
+  const auto tokenizer = load_text(flags.config.model, "").tokenizer;
+  DatasetOptions options;
+  options.num_prompts = max_requests;
+  options.output_len = static_cast<int32_t>(flags.distribution.output_mean);
+  const auto count = [&](const std::string& text) {
+    if (tokenizer == nullptr) return static_cast<int64_t>(text.size() / 4);
+    return static_cast<int64_t>(tokenizer->encode(text, true).size());
+  };
+  sim::Trace trace;
+  for (const BenchRequest& request : read_dataset(flags.trace, options, count)) {
+    sim::TraceRequest& added = trace.requests.emplace_back();
+    int64_t length = request.input_len;
+    if (length == 0) length = count(request.text);
+    for (const ChatMessage& message : request.messages) length += count(message.content);
+    added.input_len = static_cast<int32_t>(std::max<int64_t>(1, length));
+    added.output_len = request.output_len;
+  }
+  return trace;
+}
+
+sim::Trace read_trace(const SimulateFlags& flags) {
+  const int64_t max_requests = flags.num_requests > 0 ? flags.num_requests : sim::kAllRequests;
+  sim::Trace trace;
+  if (flags.trace.empty()) {
+    sim::Distribution distribution = flags.distribution;
+    distribution.num_requests = flags.num_requests > 0 ? flags.num_requests : kDefaultDrawn;
+    if (flags.config.max_model_len > 0) distribution.max_len = flags.config.max_model_len;
+    trace = sim::draw_trace(distribution, flags.config.seed);
+  } else if (flags.trace.ends_with(".csv")) {
+    trace = sim::read_csv_trace(flags.trace, max_requests, flags.request_rate.empty());
+  } else if (flags.trace.ends_with(".jsonl") && is_length_trace(flags.trace)) {
+    trace = sim::read_jsonl_trace(flags.trace, max_requests);
+  } else {
+    trace = read_texts(flags, max_requests);
+  }
+  if (!flags.request_rate.empty() || !trace.has_times) {
+    const double rate = flags.request_rate.empty() ? 1.0 : parse_rate(flags.request_rate);
+    sim::set_arrivals(trace, rate, flags.burstiness, flags.config.seed);
+  }
+  sim::speed_up(trace, flags.speed);
+  return trace;
+}
+
+// The longest sequence: as asked for, else what the trace needs, even where MODEL itself takes less.
+int32_t choose_max_len(const SimulateFlags& flags, const ModelReport& model, const sim::Trace& trace) {
+  if (flags.config.max_model_len > 0) return flags.config.max_model_len;
+  const int32_t longest = trace.longest();
+  if (longest <= model.max_model_len) return static_cast<int32_t>(model.max_model_len);
+  log_info("the trace's longest request has ", longest, " tokens, ", model.name, " takes ",
+           model.max_model_len, ": simulated as if it took them all (--max-model-len cuts requests)");
+  return longest;
+}
+
+int32_t choose_blocks(const SimulateFlags& flags, int64_t kv_bytes_per_token, int64_t kv_memory) {
+  int64_t blocks = flags.num_kv_blocks;
+  if (blocks == 0) blocks = kv_memory / (kv_bytes_per_token * flags.config.block_size);
+  if (blocks < 1) {
+    throw Error(cat("the KV pool of ", format_bytes(kv_memory), " holds no block of ",
+                    flags.config.block_size, " tokens at ", format_bytes(kv_bytes_per_token),
+                    " each; give more --kv-cache-memory"));
+  }
+  return static_cast<int32_t>(std::min(blocks, kMaxBlocks));
+}
+
+// Loads MODEL and measures its steps on this machine.
+sim::CostModel measure_cost_model(const SimulateFlags& flags) {
+  const std::unique_ptr<Engine> engine = start_engine(flags.config);
+  log_info("measures how long steps of ", engine->model().name,
+           " take here; `quire bench steps --json FILE` does so once and --cost-model FILE uses it");
+  ProgressBar bar("Measuring");
+  StepGrid grid;
+  grid.max_seconds = kMeasureSeconds;
+  const auto steps = measure_steps(*engine, grid, flags.config.seed, [&](double done) { bar.update(done); });
+  return sim::CostModel(sim::fit_linear(steps));
+}
+
+}  // namespace
+
+SimulateSetup make_setup(const SimulateFlags& flags) {
+  SimulateSetup setup;
+  setup.objectives = parse_objectives(flags.goodput);
+  if (flags.ttft_slo_ms) setup.objectives.ttft = flags.ttft_slo_ms;
+  if (flags.tpot_slo_ms) setup.objectives.tpot = flags.tpot_slo_ms;
+  setup.model = inspect_model(flags.config);
+  setup.trace = read_trace(flags);
+  setup.trace_name = flags.trace.empty() ? "distribution" : flags.trace.substr(flags.trace.rfind('/') + 1);
+  const EngineConfig& config = flags.config;
+  SchedulerConfig scheduler;
+  scheduler.max_num_seqs = config.max_num_seqs;
+  scheduler.max_num_batched_tokens = config.max_num_batched_tokens > 0
+                                         ? config.max_num_batched_tokens
+                                         : std::max(kDefaultBatchedTokens, config.max_num_seqs);
+  scheduler.max_model_len = choose_max_len(flags, setup.model, setup.trace);
+  scheduler.long_prefill_token_threshold = config.long_prefill_token_threshold;
+  scheduler.max_num_queued_requests = config.max_num_queued_requests;
+  // All at once: all but those that run wait, and that is what was asked for.
+  if (setup.trace.duration() <= 0.0) scheduler.max_num_queued_requests = std::numeric_limits<int32_t>::max();
+  scheduler.enable_prefix_caching = config.enable_prefix_caching;
+  scheduler.policy = config.scheduling_policy;
+  scheduler.preemption_mode = config.preemption_mode;
+  scheduler.max_num_partial_prefills = config.max_num_partial_prefills;
+  scheduler.ttft_slo = config.ttft_slo;
+  scheduler.tpot_slo = config.tpot_slo;
+  const int64_t kv_bytes =
+      flags.kv_bytes_per_token > 0 ? flags.kv_bytes_per_token : setup.model.kv_bytes_per_token;
+  setup.options.replica.scheduler = scheduler;
+  setup.options.replica.layout.block_size = config.block_size;
+  setup.options.replica.layout.bytes_per_block = kv_bytes * config.block_size;
+  setup.options.replica.layout.num_blocks = choose_blocks(flags, kv_bytes, setup.model.kv_memory);
+  setup.options.replica.num_samples = flags.num_samples;
+  setup.options.replica.memory = flags.memory;
+  setup.options.replica.allocator = flags.allocator;
+  setup.options.num_replicas = flags.replicas;
+  setup.options.routing = flags.routing;
+  setup.num_cut = sim::cut_lengths(setup.trace, scheduler.max_model_len);
+  if (setup.num_cut > 0) {
+    log_warning("cut to the ", scheduler.max_model_len, " tokens of --max-model-len: ", setup.num_cut, " of ",
+                setup.trace.requests.size(), " requests");
+  }
+  return setup;
+}
+
+sim::CostModel make_cost_model(const SimulateFlags& flags, const ModelReport& model) {
+  if (!flags.cost_model.empty()) return sim::read_cost_model(flags.cost_model);
+  if (flags.flops <= 0.0 && flags.bandwidth <= 0.0) return measure_cost_model(flags);
+  sim::RooflineCost cost;
+  cost.flops = flags.flops;
+  cost.bandwidth = flags.bandwidth;
+  cost.overhead = flags.step_overhead_ms / 1e3;
+  // The embedding is looked up, not multiplied; where it is tied it is the output matrix too and counts.
+  const double embedding =
+      model.tied_embeddings ? 0.0 : static_cast<double>(model.vocab_size * model.hidden_size);
+  const double params =
+      flags.num_params > 0.0 ? flags.num_params : static_cast<double>(model.num_parameters) - embedding;
+  cost.flops_per_token = 2.0 * params;
+  const double width = flags.attention_width > 0.0
+                           ? flags.attention_width
+                           : static_cast<double>(model.num_layers) * model.num_heads * model.head_dim;
+  cost.flops_per_pair = 4.0 * width;
+  cost.weight_bytes = flags.weight_bytes > 0.0 ? flags.weight_bytes : static_cast<double>(model.weight_bytes);
+  cost.kv_bytes_per_token =
+      static_cast<double>(flags.kv_bytes_per_token > 0 ? flags.kv_bytes_per_token : model.kv_bytes_per_token);
+  return sim::CostModel(cost);
+}
+
+}  // namespace quire::cli

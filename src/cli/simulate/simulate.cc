@@ -1,0 +1,261 @@
+// quire simulate: the engine in virtual time.
+#include "cli/simulate/simulate.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <map>
+
+#include "base/error.h"
+#include "base/strings.h"
+#include "cli/commands.h"
+#include "cli/flags.h"
+#include "cli/progress.h"
+#include "sim/pictures.h"
+
+namespace quire::cli {
+namespace {
+
+using nlohmann::ordered_json;
+
+void add_load_flags(CLI::App& command, SimulateFlags& f) {
+  const std::string group = "Load";
+  const auto add = [&](const std::string& name, auto& field, const std::string& help) {
+    return command.add_option(name, field, help)->group(group);
+  };
+  const auto positive = CLI::Range(1.0, 1e9);
+  add("--trace", f.trace,
+      "Azure CSV, Mooncake JSON lines, ShareGPT JSON or JSON lines of prompts; none: drawn lengths")
+      ->type_name("FILE");
+  add("--num-requests", f.num_requests, "Requests of the file at the most, or drawn; 0: all, or 1000 drawn")
+      ->check(CLI::Range(int64_t{0}, int64_t{1} << 31));
+  add("--input-len", f.distribution.input_mean, "Mean tokens of a drawn prompt")->check(positive);
+  add("--input-cv", f.distribution.input_cv,
+      "Their standard deviation over the mean, log-normal; 0: all alike")
+      ->check(CLI::Range(0.0, 100.0));
+  add("--output-len", f.distribution.output_mean, "Mean tokens of a drawn answer")->check(positive);
+  add("--output-cv", f.distribution.output_cv, "The same of answers")->check(CLI::Range(0.0, 100.0));
+  add("--request-rate", f.request_rate,
+      "Requests a second, or inf for all at once, instead of the file's times; without either: 1");
+  add("--burstiness", f.burstiness, "Of that rate: 1 is a Poisson process, below in bursts, above more even")
+      ->check(CLI::PositiveNumber);
+  add("--speed", f.speed, "The requests come so many times as fast")->check(CLI::PositiveNumber);
+  add("--n", f.num_samples, "Samples of each prompt")->check(CLI::Range(1, 1024));
+}
+
+void add_cost_flags(CLI::App& command, SimulateFlags& f) {
+  const std::string group = "Cost of a step";
+  const auto add = [&](const std::string& name, auto& field, const std::string& help) {
+    return command.add_option(name, field, help)->group(group);
+  };
+  add("--cost-model", f.cost_model,
+      "What `quire bench steps --json FILE` measured; without it and --flops it is measured now")
+      ->type_name("FILE");
+  add("--flops", f.flops, "Instead: operations a second (roofline)")->check(CLI::NonNegativeNumber);
+  add("--bandwidth", f.bandwidth, "And bytes a second")->check(CLI::NonNegativeNumber);
+  add("--step-overhead-ms", f.step_overhead_ms, "What every step takes besides")
+      ->check(CLI::NonNegativeNumber);
+  add("--num-params", f.num_params, "Parameters a token meets; 0: MODEL's")->check(CLI::NonNegativeNumber);
+  add("--weight-bytes", f.weight_bytes, "Bytes of the weights; 0: MODEL's")->check(CLI::NonNegativeNumber);
+  add("--attention-width", f.attention_width, "Layers x heads x head size; 0: MODEL's")
+      ->check(CLI::NonNegativeNumber);
+  add("--kv-bytes-per-token", f.kv_bytes_per_token, "Keys and values of a token; 0: MODEL's")
+      ->check(CLI::NonNegativeNumber);
+}
+
+void add_replica_flags(CLI::App& command, SimulateFlags& f) {
+  static const std::map<std::string, sim::MemoryManager> managers = {
+      {"paged", sim::MemoryManager::kPaged},
+      {"max-length", sim::MemoryManager::kMaxLength},
+      {"power-of-two", sim::MemoryManager::kPowerOfTwo},
+      {"oracle", sim::MemoryManager::kOracle}};
+  static const std::map<std::string, sim::RangeAllocator> allocators = {
+      {"buddy", sim::RangeAllocator::kBuddy}, {"first-fit", sim::RangeAllocator::kFirstFit}};
+  static const std::map<std::string, sim::Routing> routings = {{"round-robin", sim::Routing::kRoundRobin},
+                                                               {"least-loaded", sim::Routing::kLeastLoaded},
+                                                               {"prefix-aware", sim::Routing::kPrefixAware}};
+  const std::string group = "Memory and replicas";
+  command
+      .add_option("--num-kv-blocks", f.num_kv_blocks,
+                  "Blocks of the KV pool; 0: what --kv-cache-memory holds")
+      ->check(CLI::Range(0, 1 << 24))
+      ->group(group);
+  command
+      .add_option("--memory", f.memory,
+                  "How the KV pool is managed; all but paged reserve ranges at admission")
+      ->transform(CLI::CheckedTransformer(managers))
+      ->default_str("paged")
+      ->group(group);
+  command.add_option("--contiguous-allocator", f.allocator, "Where the others find a range")
+      ->transform(CLI::CheckedTransformer(allocators))
+      ->default_str("buddy")
+      ->group(group);
+  command.add_flag("--compare-memory", f.compare_memory, "Run the trace with every memory manager")
+      ->group(group);
+  command.add_option("--replicas", f.replicas, "Engines behind the router")
+      ->check(CLI::Range(1, 4096))
+      ->group(group);
+  command.add_option("--routing", f.routing, "Which replica gets a request")
+      ->transform(CLI::CheckedTransformer(routings))
+      ->default_str("least-loaded")
+      ->group(group);
+  command
+      .add_option("--goodput", f.goodput,
+                  "Objectives in ms a request must meet to count, for example ttft:500,tpot:50,e2e:10000")
+      ->group("Results");
+  command.add_option("--ttft-slo-ms", f.ttft_slo_ms, "The same as ttft of --goodput")
+      ->check(CLI::NonNegativeNumber)
+      ->group("Results");
+  command.add_option("--tpot-slo-ms", f.tpot_slo_ms, "The same as tpot of --goodput")
+      ->check(CLI::NonNegativeNumber)
+      ->group("Results");
+  command
+      .add_flag("--find-replicas", f.find_replicas,
+                "Find the fewest replicas with which enough requests meet the objectives")
+      ->group("Results");
+  command.add_option("--goodput-target", f.goodput_target, "Enough: this part of the requests")
+      ->check(CLI::Range(0.0, 1.0))
+      ->group("Results");
+  command.add_option("--max-replicas", f.max_replicas, "Replicas tried at the most")
+      ->check(CLI::Range(1, 4096))
+      ->group("Results");
+  command
+      .add_flag("--compare-sharing", f.compare_sharing,
+                "Say what blocks shared by 2, 4 and 6 samples or beams of each prompt save")
+      ->group("Results");
+  command.add_option("--svg", f.svg, "Write pictures of the results into this directory")
+      ->type_name("DIR")
+      ->group("Results");
+  command.add_option("--json", f.json, "Write the figures as one JSON object; -: only that, to stdout")
+      ->type_name("FILE")
+      ->group("Results");
+}
+
+constexpr int32_t kSharingWidths[] = {2, 4, 6};
+constexpr size_t kSharingRequests = 1000;  // blocks saved are a mean: more requests do not change it
+
+sim::SimResult run_one(const SimulateSetup& setup, const sim::CostModel& cost, sim::MemoryManager memory) {
+  sim::SimOptions options = setup.options;
+  options.replica.memory = memory;
+  ProgressBar bar(cat("Simulating ", sim::name_of(memory)));
+  return sim::simulate(setup.trace, cost, options, [&](double done) { bar.update(done); });
+}
+
+// What a call makes: text for people, JSON, pictures by name.
+struct Output {
+  std::string table;
+  ordered_json object;
+  std::vector<std::pair<std::string, std::string>> pictures;
+  std::string subtitle;
+};
+
+// Replaces result and setup by those of the number of replicas that was found, where there is one.
+void find_replicas(const SimulateFlags& f, const sim::CostModel& cost, SimulateSetup& setup,
+                   sim::SimResult& result, Output& out) {
+  const sim::CapacityPlan plan = sim::find_replicas(f.goodput_target, f.max_replicas, [&](int32_t replicas) {
+    setup.options.num_replicas = replicas;
+    result = run_one(setup, cost, f.memory);
+    const double good = static_cast<double>(figures_of(setup, result).num_good);
+    return good / static_cast<double>(setup.trace.requests.size());
+  });
+  setup.options.num_replicas = plan.replicas > 0 ? plan.replicas : f.max_replicas;
+  result = run_one(setup, cost, f.memory);
+  out.table = capacity_table(plan, f.goodput_target);
+  out.object = capacity_json(plan, f.goodput_target);
+  out.pictures.emplace_back("replicas.svg", sim::capacity_picture(out.subtitle, plan, f.goodput_target));
+}
+
+void compare_memory(const SimulateFlags& f, const sim::CostModel& cost, const SimulateSetup& setup,
+                    const sim::SimResult& result, Output& out) {
+  std::vector<ManagerRun> runs;
+  std::vector<sim::ManagerBar> bars;
+  for (const auto manager : {sim::MemoryManager::kPaged, sim::MemoryManager::kOracle,
+                             sim::MemoryManager::kPowerOfTwo, sim::MemoryManager::kMaxLength}) {
+    runs.push_back({manager, manager == f.memory ? result : run_one(setup, cost, manager)});
+    bars.push_back({sim::name_of(manager), runs.back().result.blocked_steps});
+  }
+  out.table += managers_table(runs);
+  out.object["memory_managers"] = managers_json(setup, runs);
+  out.pictures.emplace_back("managers.svg", sim::managers_picture(out.subtitle, bars));
+}
+
+void compare_sharing(const SimulateFlags& f, const SimulateSetup& setup, Output& out) {
+  sim::Trace trace = setup.trace;
+  trace.requests.resize(std::min(trace.requests.size(), kSharingRequests));
+  std::vector<sim::SharingPoint> points;
+  ProgressBar bar("Sharing");
+  for (const int32_t width : kSharingWidths) {
+    points.push_back(sim::parallel_sampling_sharing(trace, setup.options.replica, width));
+    bar.update(static_cast<double>(points.size()) / 6.0);
+  }
+  for (const int32_t width : kSharingWidths) {
+    points.push_back(sim::beam_search_sharing(trace, f.config.block_size, width, f.config.seed));
+    bar.update(static_cast<double>(points.size()) / 6.0);
+  }
+  out.table += sharing_table(points);
+  out.object["sharing"] = sharing_json(points);
+  out.pictures.emplace_back("sharing.svg", sim::sharing_picture(out.subtitle, points));
+}
+
+void write_pictures(const std::string& directory, const Output& out) {
+  std::error_code error;
+  std::filesystem::create_directories(directory, error);
+  if (error) throw Error(cat(directory, ": cannot be made: ", error.message()));
+  for (const auto& [name, svg] : out.pictures) {
+    const std::string path = (std::filesystem::path(directory) / name).string();
+    std::ofstream file(path);
+    file << svg;
+    file.close();
+    if (!file) throw Error(cat(path, ": cannot be written"));
+  }
+}
+
+int run_simulate(const SimulateFlags& f) {
+  SimulateSetup setup = make_setup(f);
+  if (f.find_replicas && !setup.objectives.any()) {
+    std::fprintf(
+        stderr,
+        "quire simulate: --find-replicas needs objectives: --ttft-slo-ms, --tpot-slo-ms or --goodput\n");
+    return 2;
+  }
+  const sim::CostModel cost = make_cost_model(f, setup.model);
+  Output out;
+  out.subtitle = cat(setup.trace_name, ", ", setup.trace.requests.size(), " requests, ", setup.model.name);
+  sim::SimResult result;
+  if (f.find_replicas) {
+    find_replicas(f, cost, setup, result, out);
+  } else {
+    result = run_one(setup, cost, f.memory);
+  }
+  const SimulateFigures figures = figures_of(setup, result);
+  out.table = result_table(setup, result, figures) + out.table;
+  ordered_json object = result_json(setup, result, figures);
+  object.update(out.object.is_null() ? ordered_json::object() : out.object);
+  out.object = std::move(object);
+  if (f.compare_memory) compare_memory(f, cost, setup, result, out);
+  if (f.compare_sharing) compare_sharing(f, setup, out);
+  if (!f.svg.empty()) {
+    out.pictures.emplace_back("latency.svg",
+                              sim::latency_picture(out.subtitle, setup.trace, result, f.num_samples));
+    out.pictures.emplace_back("memory.svg", sim::memory_picture(out.subtitle, result));
+    write_pictures(f.svg, out);
+  }
+  print_report(out.table, f.json, out.object);
+  return 0;
+}
+
+}  // namespace
+
+void add_simulate(CLI::App& app, int& exit_code) {
+  CLI::App* command =
+      add_command(app, "simulate", "Run the scheduler and the KV manager on a trace, in virtual time");
+  auto f = std::make_shared<SimulateFlags>();
+  add_engine_flags(*command, f->config);
+  add_load_flags(*command, *f);
+  add_cost_flags(*command, *f);
+  add_replica_flags(*command, *f);
+  command->callback([f, &exit_code] { exit_code = run_simulate(*f); });
+}
+
+}  // namespace quire::cli

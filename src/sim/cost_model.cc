@@ -1,0 +1,259 @@
+#include "sim/cost_model.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "base/error.h"
+#include "base/strings.h"
+
+namespace quire::sim {
+
+namespace {
+
+using nlohmann::json;
+
+constexpr size_t kNumFeatures = 5;
+
+std::array<double, kNumFeatures> features(const StepLoad& load) {
+  return {1.0, static_cast<double>(load.tokens), static_cast<double>(load.sequences),
+          static_cast<double>(load.context), static_cast<double>(load.pairs)};
+}
+
+void require_positive(double value, const char* what) {
+  if (!(value > 0.0) || !std::isfinite(value)) throw Error(cat(what, " is ", value, "; it must be above 0."));
+}
+
+void require_not_negative(double value, const char* what) {
+  if (!(value >= 0.0) || !std::isfinite(value))
+    throw Error(cat(what, " is ", value, "; it must be 0 or more."));
+}
+
+// Solves M x = v for a symmetric positive definite M of [n, n] by elimination with row exchange; false where
+// M is singular.
+bool solve(std::vector<double> m, std::vector<double> v, size_t n, std::vector<double>& x) {
+  for (size_t k = 0; k < n; ++k) {
+    size_t pivot = k;
+    for (size_t i = k + 1; i < n; ++i) {
+      if (std::abs(m[i * n + k]) > std::abs(m[pivot * n + k])) pivot = i;
+    }
+    if (std::abs(m[pivot * n + k]) < 1e-14) return false;
+    for (size_t j = 0; j < n; ++j) std::swap(m[k * n + j], m[pivot * n + j]);
+    std::swap(v[k], v[pivot]);
+    for (size_t i = k + 1; i < n; ++i) {
+      const double factor = m[i * n + k] / m[k * n + k];
+      for (size_t j = k; j < n; ++j) m[i * n + j] -= factor * m[k * n + j];
+      v[i] -= factor * v[k];
+    }
+  }
+  x.assign(n, 0.0);
+  for (size_t k = n; k-- > 0;) {
+    double sum = v[k];
+    for (size_t j = k + 1; j < n; ++j) sum -= m[k * n + j] * x[j];
+    x[k] = sum / m[k * n + k];
+  }
+  return true;
+}
+
+// The normal equations of a least squares problem whose columns are scaled to length 1.
+struct Normal {
+  size_t n = 0;
+  std::vector<double> gram;    // [n, n] A^T A
+  std::vector<double> moment;  // [n] A^T b
+  std::vector<double> scale;   // [n] what the columns were divided by
+
+  Normal(std::span<const double> rows, size_t num_columns, std::span<const double> targets)
+      : n(num_columns), gram(n * n, 0.0), moment(n, 0.0), scale(n, 0.0) {
+    for (size_t r = 0; r < targets.size(); ++r) {
+      for (size_t j = 0; j < n; ++j) scale[j] += rows[r * n + j] * rows[r * n + j];
+    }
+    for (double& length : scale) length = length > 0.0 ? std::sqrt(length) : 1.0;
+    for (size_t r = 0; r < targets.size(); ++r) {
+      for (size_t i = 0; i < n; ++i) {
+        const double a = rows[r * n + i] / scale[i];
+        moment[i] += a * targets[r];
+        for (size_t j = 0; j < n; ++j) gram[i * n + j] += a * rows[r * n + j] / scale[j];
+      }
+    }
+  }
+
+  double gradient(const std::vector<double>& x, size_t i) const {
+    double sum = moment[i];
+    for (size_t j = 0; j < n; ++j) sum -= gram[i * n + j] * x[j];
+    return sum;
+  }
+
+  // The least squares solution that uses the columns of `active` only; false where they depend on each other.
+  bool solve_active(const std::vector<size_t>& active, std::vector<double>& x) const {
+    const size_t k = active.size();
+    std::vector<double> m(k * k);
+    std::vector<double> v(k);
+    for (size_t i = 0; i < k; ++i) {
+      v[i] = moment[active[i]];
+      for (size_t j = 0; j < k; ++j) m[i * k + j] = gram[active[i] * n + active[j]];
+    }
+    std::vector<double> part;
+    if (!solve(std::move(m), std::move(v), k, part)) return false;
+    x.assign(n, 0.0);
+    for (size_t i = 0; i < k; ++i) x[active[i]] = part[i];
+    return true;
+  }
+};
+
+double field(const json& object, const char* key, const std::string& path) {
+  const auto it = object.find(key);
+  if (it == object.end() || !it->is_number())
+    throw Error(cat(path, ": 'cost_model' needs the number '", key, "'"));
+  return it->get<double>();
+}
+
+std::vector<MeasuredStep> read_steps(const json& list, const std::string& path) {
+  if (!list.is_array()) throw Error(cat(path, ": 'steps' must be a list"));
+  std::vector<MeasuredStep> steps;
+  for (const json& entry : list) {
+    const auto number = [&](const char* key) {
+      const auto it = entry.is_object() ? entry.find(key) : entry.end();
+      if (!entry.is_object() || it == entry.end() || !it->is_number())
+        throw Error(cat(path, ": step ", steps.size(), " needs the number '", key, "'"));
+      return it->get<double>();
+    };
+    const auto count = [&](const char* key) {
+      const double value = number(key);
+      if (!(value >= 0.0) || value > 1e15)
+        throw Error(cat(path, ": step ", steps.size(), ": ", value, " is no count"));
+      return static_cast<int64_t>(value);
+    };
+    steps.push_back(
+        {{count("tokens"), count("sequences"), count("context"), count("pairs")}, number("seconds")});
+  }
+  return steps;
+}
+
+}  // namespace
+
+CostModel::CostModel(const LinearCost& cost) : linear_(cost) {
+  require_not_negative(cost.base, "The cost of a step");
+  require_not_negative(cost.per_token, "The cost of a token");
+  require_not_negative(cost.per_sequence, "The cost of a sequence");
+  require_not_negative(cost.per_context, "The cost of a context token");
+  require_not_negative(cost.per_pair, "The cost of a pair of tokens");
+  if (cost.base + cost.per_token + cost.per_sequence <= 0.0)
+    throw Error("The cost model says that a step takes no time.");
+}
+
+CostModel::CostModel(const RooflineCost& cost) : roofline_(cost) {
+  require_positive(cost.flops, "--flops");
+  require_positive(cost.bandwidth, "--bandwidth");
+  require_not_negative(cost.overhead, "--step-overhead-ms");
+  require_positive(cost.flops_per_token, "The number of operations a token needs");
+  require_not_negative(cost.flops_per_pair, "The number of operations of a pair of tokens");
+  require_positive(cost.weight_bytes, "--weight-bytes");
+  require_not_negative(cost.kv_bytes_per_token, "--kv-bytes-per-token");
+}
+
+double CostModel::seconds(const StepLoad& load) const {
+  const double tokens = static_cast<double>(load.tokens);
+  const double context = static_cast<double>(load.context);
+  const double pairs = static_cast<double>(load.pairs);
+  if (linear_) {
+    const LinearCost& c = *linear_;
+    return c.base + c.per_token * tokens + c.per_sequence * static_cast<double>(load.sequences) +
+           c.per_context * context + c.per_pair * pairs;
+  }
+  const RooflineCost& c = *roofline_;
+  const double compute = (c.flops_per_token * tokens + c.flops_per_pair * pairs) / c.flops;
+  const double memory = (c.weight_bytes + c.kv_bytes_per_token * context) / c.bandwidth;
+  return c.overhead + std::max(compute, memory);
+}
+
+std::vector<double> non_negative_least_squares(std::span<const double> rows, size_t num_columns,
+                                               std::span<const double> targets) {
+  const Normal normal(rows, num_columns, targets);
+  std::vector<double> x(num_columns, 0.0);
+  std::vector<double> trial;
+  std::vector<size_t> active;
+  const auto is_active = [&](size_t i) { return std::find(active.begin(), active.end(), i) != active.end(); };
+  // Each round takes in the column that helps most; a handful of columns needs a handful of rounds.
+  for (size_t round = 0; round < 10 * num_columns; ++round) {
+    size_t best = num_columns;
+    double most = 1e-10;
+    for (size_t i = 0; i < num_columns; ++i) {
+      const double gain = is_active(i) ? 0.0 : normal.gradient(x, i);
+      if (gain > most) {
+        most = gain;
+        best = i;
+      }
+    }
+    if (best == num_columns) break;
+    active.push_back(best);
+    // Goes from x towards the solution as far as nothing gets negative, and drops what arrives at 0.
+    while (!active.empty()) {
+      if (!normal.solve_active(active, trial)) {
+        std::erase(active, best);
+        break;
+      }
+      double step = 1.0;
+      for (const size_t i : active) {
+        if (trial[i] <= 0.0) step = std::min(step, x[i] / (x[i] - trial[i]));
+      }
+      for (const size_t i : active) x[i] += step * (trial[i] - x[i]);
+      if (step >= 1.0) break;
+      std::erase_if(active, [&](size_t i) {
+        if (x[i] > 1e-15) return false;
+        x[i] = 0.0;
+        return true;
+      });
+    }
+  }
+  for (size_t i = 0; i < num_columns; ++i) x[i] /= normal.scale[i];
+  return x;
+}
+
+LinearCost fit_linear(std::span<const MeasuredStep> steps) {
+  if (steps.size() < kNumFeatures)
+    throw Error(
+        cat("A cost model needs at least ", kNumFeatures, " measured steps, there are ", steps.size(), "."));
+  std::vector<double> rows;
+  for (const MeasuredStep& step : steps) {
+    if (!(step.seconds > 0.0) || !std::isfinite(step.seconds))
+      throw Error("A measured step took no time: a cost model cannot be fitted to it.");
+    // Divided by the time, so that a short step counts as much as a long one.
+    for (const double feature : features(step.load)) rows.push_back(feature / step.seconds);
+  }
+  const std::vector<double> ones(steps.size(), 1.0);
+  const std::vector<double> x = non_negative_least_squares(rows, kNumFeatures, ones);
+  return {x[0], x[1], x[2], x[3], x[4]};
+}
+
+FitError fit_error(const CostModel& model, std::span<const MeasuredStep> steps) {
+  FitError error;
+  for (const MeasuredStep& step : steps) {
+    const double off = std::abs(model.seconds(step.load) - step.seconds) / step.seconds;
+    error.mean += off / static_cast<double>(steps.size());
+    error.worst = std::max(error.worst, off);
+  }
+  return error;
+}
+
+CostModel read_cost_model(const std::string& path) {
+  std::ifstream in(path);
+  if (!in) throw Error(cat(path, ": cannot be read"));
+  const json root = json::parse(in, nullptr, false);
+  if (root.is_discarded() || !root.is_object()) throw Error(cat(path, ": is not a JSON object"));
+  const auto model = root.find("cost_model");
+  if (model == root.end()) {
+    const auto steps = root.find("steps");
+    if (steps == root.end())
+      throw Error(
+          cat(path, ": has neither 'cost_model' nor 'steps'; `quire bench steps --json FILE` writes both"));
+    return CostModel(fit_linear(read_steps(*steps, path)));
+  }
+  if (!model->is_object()) throw Error(cat(path, ": 'cost_model' must be an object"));
+  return CostModel(LinearCost{field(*model, "base_s", path), field(*model, "per_token_s", path),
+                              field(*model, "per_sequence_s", path),
+                              field(*model, "per_context_token_s", path), field(*model, "per_pair_s", path)});
+}
+
+}  // namespace quire::sim

@@ -1,0 +1,91 @@
+// How long a step takes: either a sum fitted to measured steps, or a roofline. Plain data; any thread.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace quire::sim {
+
+// What a step computes.
+struct StepLoad {
+  int64_t tokens = 0;     // computed
+  int64_t sequences = 0;  // that have some of them
+  int64_t context = 0;    // tokens whose keys and values are read: what each sequence has after the step
+  int64_t pairs = 0;      // of a token and one it attends to
+
+  // Adds a sequence that computes tokens [num_computed, num_computed + num_new).
+  void add(int64_t num_computed, int64_t num_new) {
+    tokens += num_new;
+    ++sequences;
+    context += num_computed + num_new;
+    pairs += num_new * num_computed + num_new * (num_new + 1) / 2;
+  }
+};
+
+// seconds = base + tokens * per_token + sequences * per_sequence + context * per_context + pairs * per_pair;
+// none is negative.
+struct LinearCost {
+  double base = 0.0;
+  double per_token = 0.0;
+  double per_sequence = 0.0;
+  double per_context = 0.0;
+  double per_pair = 0.0;
+};
+
+// seconds = overhead + max(operations / flops, bytes / bandwidth).
+struct RooflineCost {
+  double flops = 0.0;            // a second
+  double bandwidth = 0.0;        // bytes a second
+  double overhead = 0.0;         // seconds a step
+  double flops_per_token = 0.0;  // twice the parameters that a token meets
+  double flops_per_pair = 0.0;   // 4 * layers * heads * head_dim: q.k and p.v
+  double weight_bytes = 0.0;     // read in every step
+  double kv_bytes_per_token = 0.0;
+};
+
+// A step that was measured.
+struct MeasuredStep {
+  StepLoad load;
+  double seconds = 0.0;
+};
+
+// How well a fit meets what it was fitted to.
+struct FitError {
+  double mean = 0.0;  // of |fitted - measured| / measured
+  double worst = 0.0;
+};
+
+class CostModel {
+ public:
+  // Throws Error for negative or infinite coefficients.
+  explicit CostModel(const LinearCost& cost);
+  // Throws Error for rates that are not above 0.
+  explicit CostModel(const RooflineCost& cost);
+
+  double seconds(const StepLoad& load) const;
+  const std::optional<LinearCost>& linear() const { return linear_; }
+  const std::optional<RooflineCost>& roofline() const { return roofline_; }
+
+ private:
+  std::optional<LinearCost> linear_;
+  std::optional<RooflineCost> roofline_;
+};
+
+// The non-negative sum with the least relative squared error. Throws Error for fewer than five steps and for
+// steps that took no time.
+LinearCost fit_linear(std::span<const MeasuredStep> steps);
+FitError fit_error(const CostModel& model, std::span<const MeasuredStep> steps);
+
+// Minimises |A x - b| over x >= 0 (Lawson and Hanson's active set method). rows: [num_rows, num_columns] of
+// A, row after row.
+std::vector<double> non_negative_least_squares(std::span<const double> rows, size_t num_columns,
+                                               std::span<const double> targets);
+
+// The JSON of `quire bench steps --json`: {"cost_model": {"base_s", ...}, "steps": [...]}, of which the
+// simulator reads "cost_model", or fits one to "steps". Throws Error that names file and field.
+CostModel read_cost_model(const std::string& path);
+
+}  // namespace quire::sim

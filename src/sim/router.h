@@ -1,0 +1,43 @@
+// Which replica gets a request. Used by one thread.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <unordered_map>
+#include <vector>
+
+#include "sim/trace.h"
+
+namespace quire::sim {
+
+enum class Routing : uint8_t {
+  kRoundRobin,   // in turn
+  kLeastLoaded,  // to the one with the fewest requests that have not ended
+  kPrefixAware,  // to the one that has most of the prompt cached, unless it has much more to do than others
+};
+
+class Router {
+ public:
+  // cache_blocks: how many prompt blocks of Trace::kTokensPerHash tokens a replica's cache is taken to keep.
+  Router(Routing routing, int32_t num_replicas, int64_t cache_blocks);
+
+  // num_open: [num_replicas] requests that have not ended.
+  int32_t choose(const Trace& trace, const TraceRequest& request, std::span<const int64_t> num_open);
+
+ private:
+  // The prompt blocks a replica was sent, by the name of the whole prefix that each ends, with the number of
+  // the request that had it last.
+  using Known = std::unordered_map<uint64_t, int64_t>;
+
+  int32_t choose_by_prefix(const Trace& trace, const TraceRequest& request,
+                           std::span<const int64_t> num_open);
+  void remember(Known& known);
+
+  Routing routing_;
+  int64_t cache_blocks_;
+  int64_t num_routed_ = 0;
+  std::vector<Known> known_;        // [num_replicas]
+  std::vector<uint64_t> prefixes_;  // of the request being routed
+};
+
+}  // namespace quire::sim

@@ -1,0 +1,159 @@
+#include "sim/cost_model.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <unistd.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+
+#include "base/error.h"
+
+namespace quire::sim {
+namespace {
+
+using testing::HasSubstr;
+
+StepLoad load(int64_t tokens, int64_t sequences, int64_t context, int64_t pairs) {
+  return {tokens, sequences, context, pairs};
+}
+
+// Steps of all kinds: decode batches and prompts.
+std::vector<MeasuredStep> steps_of(const LinearCost& cost) {
+  const CostModel model(cost);
+  std::vector<MeasuredStep> steps;
+  for (const int64_t batch : {1, 4, 16, 64}) {
+    for (const int64_t length : {16, 128, 700}) {
+      StepLoad decode;
+      for (int64_t i = 0; i < batch; ++i) decode.add(length, 1);
+      steps.push_back({decode, model.seconds(decode)});
+    }
+  }
+  for (const int64_t prompt : {8, 64, 512, 1024}) {
+    StepLoad prefill;
+    prefill.add(0, prompt);
+    steps.push_back({prefill, model.seconds(prefill)});
+  }
+  return steps;
+}
+
+TEST(StepLoad, CountsWhatAttentionReads) {
+  StepLoad step;
+  step.add(0, 4);   // 1 + 2 + 3 + 4 pairs
+  step.add(10, 1);  // sees itself and 10
+  EXPECT_EQ(step.tokens, 5);
+  EXPECT_EQ(step.sequences, 2);
+  EXPECT_EQ(step.context, 15);
+  EXPECT_EQ(step.pairs, 21);
+}
+
+TEST(CostModel, AFitFindsTheCoefficientsThatMadeTheTimes) {
+  const LinearCost truth{1e-3, 2e-5, 3e-6, 4e-8, 5e-9};
+  const auto steps = steps_of(truth);
+  const LinearCost fit = fit_linear(steps);
+  EXPECT_NEAR(fit.base, truth.base, 1e-3 * truth.base);
+  EXPECT_NEAR(fit.per_token, truth.per_token, 1e-2 * truth.per_token);
+  EXPECT_NEAR(fit.per_sequence, truth.per_sequence, 1e-1 * truth.per_sequence);
+  EXPECT_NEAR(fit.per_context, truth.per_context, 1e-2 * truth.per_context);
+  EXPECT_NEAR(fit.per_pair, truth.per_pair, 1e-2 * truth.per_pair);
+  EXPECT_LT(fit_error(CostModel(fit), steps).worst, 1e-3);
+}
+
+TEST(CostModel, AFitIsNeverNegative) {
+  // Times that fall with the context: the least squares fit alone would have a negative coefficient.
+  std::vector<MeasuredStep> steps;
+  for (int64_t context = 1; context <= 10; ++context)
+    steps.push_back({load(1, 1, 100 * context, 100 * context), 1e-3 - 1e-5 * static_cast<double>(context)});
+  const LinearCost fit = fit_linear(steps);
+  for (const double c : {fit.base, fit.per_token, fit.per_sequence, fit.per_context, fit.per_pair})
+    EXPECT_GE(c, 0.0);
+  EXPECT_LT(fit_error(CostModel(fit), steps).mean, 0.1);
+  EXPECT_THROW(fit_linear(std::span(steps).first(4)), Error);
+  steps[0].seconds = 0.0;
+  EXPECT_THROW(fit_linear(steps), Error);
+}
+
+TEST(CostModel, NonNegativeLeastSquaresMeetsTheConditionsOfTheOptimum) {
+  // min |A x - b| with x >= 0: where x > 0 the gradient is 0, elsewhere it does not point inwards.
+  const std::vector<double> rows = {1, 2, 0, 0, 1, 1, 2, 0, 1, 1, 1, 1, 3, 1, 2};
+  const std::vector<double> targets = {1, -2, 3, 0, 1};
+  const auto x = non_negative_least_squares(rows, 3, targets);
+  for (size_t j = 0; j < 3; ++j) {
+    double gradient = 0.0;
+    for (size_t r = 0; r < 5; ++r) {
+      double residual = targets[r];
+      for (size_t k = 0; k < 3; ++k) residual -= rows[3 * r + k] * x[k];
+      gradient += rows[3 * r + j] * residual;
+    }
+    EXPECT_GE(x[j], 0.0);
+    if (x[j] > 1e-9) {
+      EXPECT_NEAR(gradient, 0.0, 1e-8);
+    } else {
+      EXPECT_LE(gradient, 1e-8);
+    }
+  }
+}
+
+TEST(CostModel, ARooflineTakesTheLongerOfComputeAndMemory) {
+  RooflineCost cost;
+  cost.flops = 100.0;
+  cost.bandwidth = 10.0;
+  cost.overhead = 0.5;
+  cost.flops_per_token = 200.0;
+  cost.flops_per_pair = 1.0;
+  cost.weight_bytes = 50.0;
+  cost.kv_bytes_per_token = 1.0;
+  const CostModel model(cost);
+  EXPECT_DOUBLE_EQ(model.seconds(load(1, 1, 10, 10)), 0.5 + 6.0);     // memory: (50 + 10) / 10
+  EXPECT_DOUBLE_EQ(model.seconds(load(10, 1, 10, 55)), 0.5 + 20.55);  // compute: (2000 + 55) / 100
+  cost.flops = 0.0;
+  EXPECT_THROW(CostModel{cost}, Error);
+  EXPECT_THROW(CostModel(LinearCost{-1.0, 1.0, 0.0, 0.0, 0.0}), Error);
+  EXPECT_THROW(CostModel(LinearCost{}), Error) << "steps that take no time";
+}
+
+// Writes a file and says how reading it fails; empty where it does not.
+std::string read_failure(const std::string& content, double* seconds = nullptr) {
+  const auto path =
+      std::filesystem::temp_directory_path() / ("quire-cost-" + std::to_string(getpid()) + ".json");
+  std::ofstream(path) << content;
+  std::string failure;
+  try {
+    const CostModel model = read_cost_model(path.string());
+    if (seconds != nullptr) *seconds = model.seconds(load(2, 1, 3, 4));
+  } catch (const Error& error) {
+    failure = error.what();
+  }
+  std::filesystem::remove(path);
+  return failure;
+}
+
+TEST(CostModel, FilesAreReadOrSayWhatIsWrong) {
+  double seconds = 0.0;
+  EXPECT_EQ(read_failure(R"({"cost_model": {"base_s": 1, "per_token_s": 0.1, "per_sequence_s": 0.01,
+                              "per_context_token_s": 0.001, "per_pair_s": 0.0001}})",
+                         &seconds),
+            "");
+  EXPECT_NEAR(seconds, 1.2134, 1e-12);
+  std::string steps;
+  for (const auto& step : steps_of({1e-3, 2e-5, 0.0, 4e-8, 0.0})) {
+    steps += (steps.empty() ? "" : ",") + std::string("{\"tokens\":") + std::to_string(step.load.tokens) +
+             ",\"sequences\":" + std::to_string(step.load.sequences) +
+             ",\"context\":" + std::to_string(step.load.context) +
+             ",\"pairs\":" + std::to_string(step.load.pairs) +
+             ",\"seconds\":" + std::to_string(step.seconds) + "}";
+  }
+  EXPECT_EQ(read_failure("{\"steps\": [" + steps + "]}", &seconds), "");
+  EXPECT_NEAR(seconds, 1.04e-3, 2e-5);
+  EXPECT_THAT(read_failure("["), HasSubstr("is not a JSON object"));
+  EXPECT_THAT(read_failure("{}"), HasSubstr("neither 'cost_model' nor 'steps'"));
+  EXPECT_THAT(read_failure(R"({"cost_model": {"base_s": 1}})"), HasSubstr("'per_token_s'"));
+  EXPECT_THAT(read_failure(R"({"steps": [{"tokens": 1}]})"),
+              HasSubstr("step 0 needs the number 'sequences'"));
+  EXPECT_THROW(read_cost_model("/nonexistent.json"), Error);
+}
+
+}  // namespace
+}  // namespace quire::sim
