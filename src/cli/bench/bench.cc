@@ -6,7 +6,8 @@
 namespace quire::cli {
 
 void add_bench(CLI::App& app, int& exit_code) {
-  CLI::App* bench = app.add_subcommand("bench", "Measure: latency, throughput, a running server, or single steps");
+  CLI::App* bench =
+      app.add_subcommand("bench", "Measure: latency, throughput, a running server, or single steps");
   bench->require_subcommand(1);
   add_bench_latency(*bench, exit_code);
   add_bench_throughput(*bench, exit_code);

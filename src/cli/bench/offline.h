@@ -25,9 +25,9 @@ struct OfflineSampling {
   bool ignore_eos = true;
 };
 
-// Submits all at once, or each at its time of `arrivals` (seconds, ascending), and waits for the last; one record a request, times taken on the engine thread.
-// `on_finished` is called there with the number of requests done so far. Throws Error where a request is
-// refused or fails.
+// Submits all at once, or each at its time of `arrivals` (seconds, ascending), and waits for the last; one
+// record a request, times taken on the engine thread. `on_finished` is called there with the number of
+// requests done so far. Throws Error where a request is refused or fails.
 std::vector<RequestRecord> run_batch(Engine& engine, const std::vector<BenchRequest>& requests,
                                      const OfflineSampling& sampling,
                                      const std::function<void(size_t done)>& on_finished = {},
