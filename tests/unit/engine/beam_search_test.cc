@@ -188,6 +188,24 @@ TEST(BeamEngine, FewerTextsThanAskedForAreAnAnswer) {
   engine->check_integrity();
 }
 
+// Eight copies of the prompt would not fit by far: its full blocks are there once.
+TEST(BeamEngine, BeamsShareThePromptsBlocks) {
+  GenerateRequest request;
+  request.sampling.use_beam_search = request.sampling.ignore_eos = true;
+  request.sampling.n = 8;
+  request.sampling.max_tokens = 20;
+  EngineConfig config = config_of("quire-tiny", {});
+  const auto roomy = Engine::start(config);
+  const ModelInfo model = roomy->model();
+  request.prompt_token_ids = test::random_prompt(5, 900, model.vocab_size);
+  const Answer expected = test::ask(*roomy, request);
+  config.kv_cache_memory = model.kv_bytes_per_token * (model.max_model_len + 8 * 3 * model.block_size);
+  const auto tight = Engine::start(config);
+  test::expect_same(expected, test::ask(*tight, request));
+  EXPECT_EQ(tight->stats().num_preemptions, 0);
+  tight->check_integrity();
+}
+
 TEST(BeamEngine, AnAbortFreesAllBeams) {
   const auto engine = Engine::start(config_of("quire-tiny", {}));
   GenerateRequest request;
