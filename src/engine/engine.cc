@@ -118,6 +118,8 @@ Engine::Impl::Impl(std::unique_ptr<LoadedModel> loaded, const EngineConfig& engi
       metrics({{"model_name", model->info.name}, {"engine", "0"}}),
       core(model->scheduler, model->layout, model->runtime->executor(), model->tokenizer.get(), metrics,
            model->info, config.seed, num_unstarted) {
+  core.restore_disk(model->stored_blocks);
+  model->stored_blocks = {};
   publish();
   thread = std::thread([this] { run(); });
 }
@@ -167,6 +169,9 @@ void Engine::Impl::run() {
     count_requests();
     activity.after_step(snapshot);
   }
+  lock.unlock();
+  if (!broken) core.flush_disk();
+  lock.lock();
   taken.clear();
   taken.swap(mailbox);
   lock.unlock();
@@ -252,8 +257,9 @@ std::unique_ptr<Engine> Engine::start(const EngineConfig& config, const LoadProg
   EngineConfig effective = config;
   auto model = load_model(effective, progress);
   // The prefix cache's names must not be guessable; the samples' seeds must be repeatable.
+  // With a disk cache they are as old as its folder.
   std::random_device device;
-  model->scheduler.hash_seed = (uint64_t{device()} << 32) | device();
+  if (model->scheduler.hash_seed == 0) model->scheduler.hash_seed = (uint64_t{device()} << 32) | device();
   return std::unique_ptr<Engine>(new Engine(std::make_unique<Impl>(std::move(model), effective)));
 }
 

@@ -55,7 +55,9 @@ void EngineCore::step() {
   const StepPlan& plan = scheduler_.schedule(begin);
   executor_.begin(plan);
   const StepResult& result = executor_.finish();
-  if (!plan.scheduled.empty()) {
+  if (plan.scheduled.empty()) {
+    scheduler_.finish_disk_io(result.disk_outcomes);
+  } else {
     const CommitResult& committed = scheduler_.commit(result);
     const double now = monotonic_seconds();
     for (const RequestId id : committed.started)
@@ -66,6 +68,19 @@ void EngineCore::step() {
   }
   if (plan.num_tokens > 0) metrics_.iteration_tokens.observe(plan.num_tokens);
   refresh_metrics();
+}
+
+bool EngineCore::reset_prefix_cache() {
+  const bool done = scheduler_.reset_prefix_cache();
+  executor_.clear_disk_cache();
+  return done;
+}
+
+void EngineCore::flush_disk() {
+  constexpr double kLongest = 5.0;  // seconds
+  for (const RequestId id : outputs_.requests()) scheduler_.abort_request(id);
+  const double end = monotonic_seconds() + kLongest;
+  while (scheduler_.has_disk_writes() && monotonic_seconds() < end) step();
 }
 
 void EngineCore::abort_all(const Failure& failure) {

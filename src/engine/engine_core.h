@@ -43,7 +43,12 @@ class EngineCore {
   size_t num_requests() const { return outputs_.num_requests(); }
   EngineStats stats() const;
   void check_integrity() const { scheduler_.check_integrity(); }
-  bool reset_prefix_cache() { return scheduler_.reset_prefix_cache(); }
+  // Forgets all cached prefixes, on every tier.
+  bool reset_prefix_cache();
+  // What an earlier process left on the disk. Before anything else.
+  void restore_disk(std::span<const StoredBlock> stored) { scheduler_.restore_disk(stored); }
+  // At the end: hands what is still to be written to the executor, for a short while. Runs no sequence.
+  void flush_disk();
 
  private:
   Scheduler scheduler_;

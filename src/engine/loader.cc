@@ -11,6 +11,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/strings.h"
+#include "engine/kv_tiers.h"
 #include "io/json_file.h"
 
 namespace quire {
@@ -95,7 +96,7 @@ void plan_memory(const EngineConfig& config, LoadedModel& model) {
   const int64_t workspace = model.runtime->workspace_bytes(options);
   const int64_t free_bytes = available_memory();
   int64_t pool = config.kv_cache_memory;
-  if (pool == 0) pool = default_kv_memory(free_bytes - workspace);
+  if (pool == 0) pool = default_kv_memory(free_bytes - workspace - config.swap_space);
   if (config.kv_cache_memory > 0 && pool + workspace > free_bytes) {
     throw Error(cat("--kv-cache-memory ", format_bytes(pool), " and ", format_bytes(workspace),
                     " of working memory do not fit into ", format_bytes(free_bytes), " of free memory"));
@@ -116,6 +117,11 @@ void plan_memory(const EngineConfig& config, LoadedModel& model) {
   }
   options.layout.num_blocks = static_cast<int32_t>(num_blocks);
   options.max_model_len = static_cast<int32_t>(max_len);
+  open_kv_tiers(config, *model.runtime, free_bytes - workspace - num_blocks * per_block, options);
+  if (options.disk != nullptr) {
+    model.scheduler.hash_seed = options.disk->hash_seed();
+    model.stored_blocks = stored_blocks(*options.disk);
+  }
   model.layout = options.layout;
   info.max_model_len = options.max_model_len;
   info.block_size = config.block_size;
@@ -139,6 +145,8 @@ void check_config(const EngineConfig& config) {
           "positive, or 0 for the model's");
   require(config.kv_cache_memory >= 0, "--kv-cache-memory", config.kv_cache_memory,
           "positive, or 0 for the default");
+  require(config.swap_space >= 0, "--swap-space", config.swap_space, "0 (none) or more");
+  require(config.kv_disk_cache_size >= 0, "--kv-disk-cache-size", config.kv_disk_cache_size, "0 or more");
   require(config.long_prefill_token_threshold >= 0, "--long-prefill-token-threshold",
           config.long_prefill_token_threshold, "positive, or 0 for none");
   require(config.max_num_queued_requests >= 0, "--max-num-queued-reqs", config.max_num_queued_requests,

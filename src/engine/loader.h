@@ -26,7 +26,8 @@ struct LoadedModel {
   SamplingParams default_sampling;
   ModelInfo info;
   KvLayout layout;
-  SchedulerConfig scheduler;
+  SchedulerConfig scheduler;               // hash_seed 0: to be drawn
+  std::vector<StoredBlock> stored_blocks;  // of the disk cache, least recently used first
 };
 
 // Throws Error with what to do.

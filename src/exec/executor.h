@@ -13,8 +13,12 @@ class Executor {
 
   // Starts a step. The plan must live until finish() returns.
   virtual void begin(const StepPlan& plan) = 0;
-  // Completes the step that begin() started. The result lives until the next begin().
+  // Completes the step that begin() started. With nothing scheduled and something under way to or from the
+  // disk, waits until some of it has ended. The result lives until the next begin().
   virtual const StepResult& finish() = 0;
+
+  // Empties the disk's slots, those that are being written included. The bookkeeping has forgotten them.
+  virtual void clear_disk_cache() {}
 };
 
 }  // namespace quire

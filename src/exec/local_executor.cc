@@ -25,6 +25,7 @@ LocalExecutor::LocalExecutor(const Model& model, const OpTable& ops, ThreadPool&
       vocab_size_(static_cast<int32_t>(model.spec().vocab_size)),
       max_model_len_(options.max_model_len),
       kv_(model.spec(), options.kv_dtype, options.layout),
+      disk_(options.disk),
       sequences_(static_cast<int32_t>(options.layout.groups.size()), vocab_size_),
       builder_(options.layout),
       workspace_(kernel_workspace(model, ops, pool, options)),
@@ -48,7 +49,15 @@ void LocalExecutor::begin(const StepPlan& plan) {
   plan_ = &plan;
   sequences_.apply(plan);
   start_beam_searches(plan);
+  if (disk_ != nullptr) {
+    for (const DiskWrite& write : plan.disk_writes)
+      disk_->write(write.slot, write.name, kv_.block(write.src_tier, write.src));
+  }
   kv_.copy(plan.copies);
+  if (disk_ != nullptr) {
+    for (const DiskRead& read : plan.disk_reads)
+      disk_->read(read.slot, read.host_block, kv_.block(KvTier::kHost, read.host_block));
+  }
   builder_.build(plan, sequences_, kv_.layers());
 }
 
@@ -59,15 +68,24 @@ const StepResult& LocalExecutor::finish() {
   result_.dropped.clear();
   result_.prompt_logprobs.clear();
   result_.failures.clear();
+  result_.disk_outcomes.clear();
   result_.beams.clear();
-  if (plan_->scheduled.empty()) return result_;
+  if (plan_->scheduled.empty()) {
+    if (disk_ != nullptr) disk_->take_outcomes(true, result_.disk_outcomes);
+    return result_;
+  }
 
   const TensorView hidden = model_.forward(context_, builder_.batch(), activations_);
   const auto rows = builder_.logit_rows();
   for (size_t i = 0; i < rows.size(); i += kLogitRowsAtOnce) {
     compute_rows(rows.subspan(i, std::min<size_t>(kLogitRowsAtOnce, rows.size() - i)), hidden);
   }
+  if (disk_ != nullptr) disk_->take_outcomes(false, result_.disk_outcomes);
   return result_;
+}
+
+void LocalExecutor::clear_disk_cache() {
+  if (disk_ != nullptr) disk_->clear();
 }
 
 void LocalExecutor::compute_rows(std::span<const LogitRow> rows, const TensorView& hidden) {

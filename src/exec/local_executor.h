@@ -7,6 +7,7 @@
 #include "base/thread_pool.h"
 #include "contract/kv_layout.h"
 #include "exec/batch_builder.h"
+#include "exec/disk_cache.h"
 #include "exec/executor.h"
 #include "exec/kv_store.h"
 #include "exec/sequence_store.h"
@@ -20,6 +21,7 @@ struct LocalExecutorOptions {
   KvLayout layout;
   int32_t max_num_batched_tokens = 0;
   int32_t max_model_len = 0;
+  std::shared_ptr<DiskCache> disk;  // null: no disk tier
 };
 
 class LocalExecutor : public Executor {
@@ -30,6 +32,7 @@ class LocalExecutor : public Executor {
 
   void begin(const StepPlan& plan) override;
   const StepResult& finish() override;
+  void clear_disk_cache() override;
 
   // Bytes beyond weights and KV pool for steps of so many tokens: activations, logits, kernel scratch.
   static int64_t workspace_bytes(const Model& model, const OpTable& ops, const ThreadPool& pool,
@@ -56,6 +59,7 @@ class LocalExecutor : public Executor {
   int32_t vocab_size_;
   int32_t max_model_len_;
   KvStore kv_;
+  std::shared_ptr<DiskCache> disk_;  // reads into kv_ until it is destroyed
   SequenceStore sequences_;
   BatchBuilder builder_;
   Buffer workspace_;

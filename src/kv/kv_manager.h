@@ -150,6 +150,7 @@ class KvManager {
   // The disk tier, where the layout has slots of it. Blocks are written when their last reference on the
   // device goes, and come back through host blocks.
   //
+  bool has_disk() const { return disk_.has_value(); }
   // Before an empty table starts: begins to bring up the match.num_disk_tokens tokens, with reads for the
   // plan being made. True when it began: the sequence waits while loading(), then looks up its prefix again
   // and finds it on the host, where it is kept for this table until start(), clear() or close(). False when

@@ -21,7 +21,7 @@ constexpr int32_t kReservedPart = 100;
 void Scheduler::admit_waiting() {
   while (budget_ > 0 && !preempted_this_step_) {
     SequenceGroup* group = waiting_.front();
-    if (group == nullptr) return;
+    if (group == nullptr || waits_for_disk(*group)) return;
     const int32_t threshold = config_.long_prefill_token_threshold;
     const int32_t chunk = std::min(budget_ - decodes_left_, threshold > 0 ? threshold : budget_);
     if (chunk < 1 && !in_flight_.empty()) return;
@@ -42,7 +42,7 @@ void Scheduler::make_way() {
     const auto outranked = [&] {
       return !running_.empty() && group->rank.level < running_.back()->group->rank.level;
     };
-    if (group == nullptr || !outranked()) return;
+    if (group == nullptr || !outranked() || waits_for_disk(*group)) return;
     size_t count = num_placeable(*group, 1);
     if (count == 0 && !worth_clearing(*group)) return;
     while (count == 0 && outranked()) {
@@ -104,6 +104,20 @@ void Scheduler::find_prefix(const Sequence& sequence) {
   const bool reads_cache = !sequence.group->sampling.prompt_logprobs.has_value();
   const std::span<const TokenId> known(sequence.token_ids);
   kv_.find_prefix(sequence.table, reads_cache ? known : known.first(0), match_);
+}
+
+// Whether more of the group's prefix is on its way from the disk. Those behind it wait with it: it takes a
+// moment, and they may want the same.
+bool Scheduler::waits_for_disk(SequenceGroup& group) {
+  if (!kv_.has_disk()) return false;
+  for (const Sequence& sample : group.samples) {
+    if (sample.state != SequenceState::kWaiting) continue;
+    if (kv_.loading(sample.table)) return true;
+    // The samples have their prompt together: the first brings it up for all.
+    find_prefix(sample);
+    return kv_.load_from_disk(sample.table, sample.token_ids, match_, plan_.disk_reads);
+  }
+  return false;
 }
 
 // Tokens of the prompt that stand in full blocks: those the samples hold together.

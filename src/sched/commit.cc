@@ -8,6 +8,7 @@ namespace quire {
 
 const CommitResult& Scheduler::commit(const StepResult& result) {
   begin_commit(result);
+  finish_disk_io(result.disk_outcomes);
   apply_failures(result);
   apply_computed();
   apply_forks(result);
@@ -35,6 +36,10 @@ void Scheduler::begin_commit(const StepResult& result) {
   }
   born_.clear();
   uncommitted_ = false;
+}
+
+void Scheduler::finish_disk_io(std::span<const DiskOutcome> outcomes) {
+  for (const DiskOutcome& outcome : outcomes) kv_.finish_disk_io(outcome);
 }
 
 void Scheduler::apply_failures(const StepResult& result) {

@@ -33,7 +33,9 @@ void Scheduler::begin_plan(double now) {
   plan_.inits.clear();
   plan_.block_table_updates.clear();
   plan_.block_ids.clear();
+  plan_.disk_writes.clear();
   plan_.copies.clear();
+  plan_.disk_reads.clear();
   plan_.scheduled.clear();
   plan_.num_tokens = 0;
   plan_.finished.swap(to_forget_);
@@ -221,6 +223,7 @@ void Scheduler::append_init(const Sequence& sequence) {
 
 void Scheduler::build_plan() {
   for (const Sequence* sequence : in_flight_) kv_.append_updates(sequence->table, sequence->id, plan_);
+  kv_.take_disk_writes(plan_.disk_writes);
   uncommitted_ = !plan_.scheduled.empty();
   timed_ = uncommitted_;
 }

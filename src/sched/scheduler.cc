@@ -263,7 +263,8 @@ Sequence* Scheduler::find_sequence(SeqId seq) const {
 }
 
 bool Scheduler::has_work() const {
-  return uncommitted_ || !running_.empty() || !waiting_.empty() || !to_forget_.empty();
+  return uncommitted_ || !running_.empty() || !waiting_.empty() || !to_forget_.empty() ||
+         kv_.has_disk_writes();
 }
 
 SchedulerStats Scheduler::stats() const {

@@ -107,7 +107,8 @@ class Scheduler {
   // searches have no stop strings: nothing happens to them.
   void finish_sequence(RequestId request, int32_t index);
 
-  // False when schedule() would have nothing to say: no sequence, and nothing that the executor must forget.
+  // False when schedule() would have nothing to say: no sequence, nothing that the executor must forget,
+  // nothing to be written to the disk.
   bool has_work() const;
 
   // Plans the next step. Valid until the next call. A plan with something in `scheduled` must be committed
@@ -119,6 +120,14 @@ class Scheduler {
   // Takes over what the executor did for the last plan. Throws Error when the result is of another step. A
   // sequence the executor gave no token for, and no failure, ends with kError.
   const CommitResult& commit(const StepResult& result);
+
+  // What a plan's disk reads and writes came to: a part of commit(), and for a plan with nothing scheduled
+  // all of it.
+  void finish_disk_io(std::span<const DiskOutcome> outcomes);
+  // True while cached blocks are still to be written to the disk.
+  bool has_disk_writes() const { return kv_.has_disk_writes(); }
+  // What the disk has from an earlier process, least recently used first. Before the first request.
+  void restore_disk(std::span<const StoredBlock> stored) { kv_.restore_disk(stored); }
 
   SchedulerStats stats() const;
 
@@ -143,6 +152,7 @@ class Scheduler {
   void measure_last_step(double now);
   void limit_budget();
   void promote_starving();
+  bool waits_for_disk(SequenceGroup& group);
   void make_way();
   void schedule_running();
   void admit_waiting();

@@ -1,0 +1,153 @@
+#include "engine/kv_tiers.h"
+
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
+#include <algorithm>
+#include <array>
+#include <filesystem>
+#include <memory>
+
+#include "base/error.h"
+#include "base/log.h"
+#include "base/strings.h"
+#include "engine/build_info.h"
+
+namespace quire {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr int64_t kMaxHostBlocks = int64_t{1} << 24;
+// Without --swap-space the disk needs host blocks only to bring a prefix up through: an eighth of the KV
+// pool, which is enough for one long prefix and little beside the pool; not more than the longest sequence
+// has.
+constexpr int32_t kStagingPart = 8;
+constexpr int32_t kMinStagingBlocks = 64;
+
+class Fingerprint {
+ public:
+  Fingerprint() { XXH3_128bits_reset(&state_); }
+
+  // Each part with its length, so that parts never run into each other.
+  void add(std::string_view text) { add(text.data(), text.size()); }
+  void add(int64_t number) { add(&number, sizeof(number)); }
+  void add(const void* bytes, size_t size) {
+    XXH3_128bits_update(&state_, &size, sizeof(size));
+    XXH3_128bits_update(&state_, bytes, size);
+  }
+  // The first, the last and some bytes in between.
+  void add_samples(std::span<const std::byte> bytes) {
+    constexpr size_t kSample = 1024;
+    constexpr size_t kNumSamples = 4;
+    if (bytes.size() <= kSample * kNumSamples) return add(bytes.data(), bytes.size());
+    for (size_t i = 0; i < kNumSamples; ++i)
+      add(bytes.data() + (bytes.size() - kSample) * i / (kNumSamples - 1), kSample);
+  }
+
+  std::string text() const {
+    const XXH128_hash_t hash = XXH3_128bits_digest(&state_);
+    std::array<char, 33> digits{};
+    std::snprintf(digits.data(), digits.size(), "%016llx%016llx",
+                  static_cast<unsigned long long>(hash.high64), static_cast<unsigned long long>(hash.low64));
+    return digits.data();
+  }
+
+ private:
+  XXH3_state_t state_;
+};
+
+void add_weights(Fingerprint& fingerprint, const Checkpoint& checkpoint) {
+  fingerprint.add(checkpoint.config().dump());
+  for (const std::string& name : checkpoint.names()) {
+    const TensorInfo& info = *checkpoint.find(name);
+    fingerprint.add(name);
+    fingerprint.add(static_cast<int64_t>(info.dtype));
+    fingerprint.add(info.shape_text());
+    fingerprint.add_samples(checkpoint.bytes(name));
+  }
+  // Weights that differ between the samples are those of another file.
+  std::error_code error;
+  std::vector<fs::path> files;
+  for (const auto& entry : fs::directory_iterator(checkpoint.path(), error)) {
+    if (entry.path().extension() == ".safetensors") files.push_back(entry.path());
+  }
+  std::sort(files.begin(), files.end());
+  for (const fs::path& file : files) {
+    fingerprint.add(file.filename().string());
+    fingerprint.add(static_cast<int64_t>(fs::file_size(file, error)));
+    fingerprint.add(static_cast<int64_t>(fs::last_write_time(file, error).time_since_epoch().count()));
+  }
+}
+
+int64_t staging_blocks(const EngineConfig& config, const LocalExecutorOptions& options) {
+  const int64_t longest = (int64_t{options.max_model_len} + config.block_size - 1) / config.block_size;
+  return std::min<int64_t>(longest, std::max(kMinStagingBlocks, options.layout.num_blocks / kStagingPart));
+}
+
+}  // namespace
+
+std::string kv_fingerprint(const LocalRuntime& runtime, const KvLayout& layout) {
+  Fingerprint fingerprint;
+  fingerprint.add(int64_t{kSlotVersion});
+  fingerprint.add(build_info().version);
+  fingerprint.add(runtime.isa());
+  fingerprint.add(dtype_name(runtime.model().weight_dtype()));
+  fingerprint.add(dtype_name(runtime.kv_dtype()));
+  fingerprint.add(runtime.model().max_model_len());  // rotations may be scaled by it
+  fingerprint.add(int64_t{layout.block_size});
+  fingerprint.add(layout.bytes_per_block);
+  for (const KvGroupSpec& group : layout.groups) {
+    fingerprint.add(static_cast<int64_t>(group.kind));
+    fingerprint.add(int64_t{group.window});
+    fingerprint.add(group.layers.data(), group.layers.size() * sizeof(int32_t));
+  }
+  add_weights(fingerprint, runtime.checkpoint());
+  return fingerprint.text();
+}
+
+void open_kv_tiers(const EngineConfig& config, const LocalRuntime& runtime, int64_t free_bytes,
+                   LocalExecutorOptions& options) {
+  KvLayout& layout = options.layout;
+  const int64_t per_block = layout.bytes_per_block;
+  int64_t num_host_blocks = std::min(config.swap_space / per_block, kMaxHostBlocks);
+  if (config.swap_space > 0 && num_host_blocks == 0) {
+    throw Error(cat("--swap-space ", format_bytes(config.swap_space), " is less than one block of ",
+                    format_bytes(per_block)));
+  }
+  if (config.swap_space > free_bytes) {
+    throw Error(cat("--swap-space ", format_bytes(config.swap_space), " does not fit into the ",
+                    format_bytes(free_bytes), " of memory that weights, KV pool and working memory leave"));
+  }
+  if (!config.kv_disk_cache.empty() && !config.enable_prefix_caching) {
+    log_warning("--kv-disk-cache keeps cached prefixes, and prefix caching is off; running without it");
+  } else if (!config.kv_disk_cache.empty()) {
+    num_host_blocks = std::max(num_host_blocks, staging_blocks(config, options));
+    const int64_t bytes = num_host_blocks * per_block + DiskCache::staging_bytes(per_block);
+    if (bytes > free_bytes) {
+      throw Error(cat("--kv-disk-cache needs ", format_bytes(bytes), " of memory to move blocks through, ",
+                      format_bytes(free_bytes), " are left; give less --kv-cache-memory"));
+    }
+    options.disk = DiskCache::open({.directory = config.kv_disk_cache,
+                                    .max_bytes = config.kv_disk_cache_size,
+                                    .fingerprint = kv_fingerprint(runtime, layout),
+                                    .block_size = config.block_size,
+                                    .bytes_per_block = per_block});
+  }
+  if (options.disk != nullptr) {
+    layout.num_disk_blocks = options.disk->num_slots();
+    log_info("KV disk cache: room for ", layout.num_disk_blocks, " blocks of ", format_bytes(per_block), ", ",
+             options.disk->num_entries(), " found from before; ", num_host_blocks, " host blocks");
+  } else if (config.swap_space == 0) {
+    num_host_blocks = 0;
+  }
+  layout.num_host_blocks = static_cast<int32_t>(num_host_blocks);
+}
+
+std::vector<StoredBlock> stored_blocks(DiskCache& disk) {
+  std::vector<StoredBlock> blocks;
+  for (DiskCache::Entry& entry : disk.take_entries()) blocks.push_back({entry.slot, std::move(entry.name)});
+  return blocks;
+}
+
+}  // namespace quire

@@ -1,0 +1,193 @@
+// The tiers below the KV pool in a real engine: what comes back is bitwise what was computed.
+#include <filesystem>
+#include <fstream>
+
+#include "base/error.h"
+#include "unit/engine/engine_testing.h"
+
+namespace quire::test {
+namespace {
+
+namespace fs = std::filesystem;
+
+class KvTiersTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    std::string path = (fs::temp_directory_path() / "quire-tiers-XXXXXX").string();
+    ASSERT_NE(::mkdtemp(path.data()), nullptr);
+    directory_ = path;
+  }
+  void TearDown() override { fs::remove_all(directory_); }
+
+  EngineConfig config() const {
+    EngineConfig config;
+    config.model = model_path("quire-tiny");
+    config.kv_cache_memory = 64 << 20;
+    config.max_num_seqs = 8;
+    config.threads = 2;
+    config.kv_disk_cache = directory_;
+    return config;
+  }
+  static GenerateRequest request(int32_t family, int32_t num_tokens) {
+    GenerateRequest request;
+    for (int32_t i = 0; i < num_tokens; ++i)
+      request.prompt_token_ids.push_back((family * 131 + i * 7) % 900 + 5);
+    request.sampling.max_tokens = 12;
+    request.sampling.temperature = 0.0F;
+    request.sampling.ignore_eos = true;
+    request.sampling.logprobs = 2;
+    return request;
+  }
+  static Answer ask(Engine& engine, const GenerateRequest& request) {
+    Pending pending;
+    EXPECT_TRUE(engine.submit(request, pending.sink()).ok());
+    return pending.wait();
+  }
+  static void expect_same(const Answer& a, const Answer& b) {
+    ASSERT_EQ(a.samples.size(), 1U);
+    ASSERT_EQ(b.samples.size(), 1U);
+    EXPECT_EQ(a.samples[0].tokens, b.samples[0].tokens);
+    ASSERT_EQ(a.samples[0].logprobs.size(), b.samples[0].logprobs.size());
+    for (size_t i = 0; i < a.samples[0].logprobs.size(); ++i)
+      EXPECT_EQ(a.samples[0].logprobs[i].chosen.logprob, b.samples[0].logprobs[i].chosen.logprob) << i;
+  }
+  Answer cold(const GenerateRequest& request) const {
+    EngineConfig without = config();
+    without.kv_disk_cache.clear();
+    return ask(*Engine::start(without), request);
+  }
+
+  fs::path directory_;
+};
+
+TEST_F(KvTiersTest, ARestartedEngineIsWarmAndAnswersBitwiseTheSame) {
+  const GenerateRequest prompt = request(1, 400);
+  const Answer expected = cold(prompt);
+  {
+    const auto engine = Engine::start(config());
+    expect_same(ask(*engine, prompt), expected);
+    engine->check_integrity();
+  }
+  const auto engine = Engine::start(config());
+  const Answer warm = ask(*engine, prompt);
+  expect_same(warm, expected);
+  EXPECT_GE(warm.num_cached_tokens, 384);
+  engine->check_integrity();
+}
+
+TEST_F(KvTiersTest, AnotherFormatFindsNothing) {
+  const GenerateRequest prompt = request(1, 200);
+  ask(*Engine::start(config()), prompt);
+  EngineConfig other = config();
+  other.kv_cache_dtype = "float16";
+  EXPECT_EQ(ask(*Engine::start(other), prompt).num_cached_tokens, 0);
+  other = config();
+  other.block_size = 8;
+  EXPECT_EQ(ask(*Engine::start(other), prompt).num_cached_tokens, 0);
+}
+
+TEST_F(KvTiersTest, DamagedBlocksAreComputedAgain) {
+  const GenerateRequest prompt = request(2, 300);
+  const Answer expected = cold(prompt);
+  ask(*Engine::start(config()), prompt);
+  for (const auto& entry : fs::recursive_directory_iterator(directory_)) {
+    if (entry.path().filename() != "blocks") continue;
+    // The sequence's last block is in the first slot: this is one from its middle.
+    std::fstream file(entry.path(), std::ios::in | std::ios::out | std::ios::binary);
+    file.seekp(static_cast<std::streamoff>(fs::file_size(entry.path()) / 2));
+    file.write(std::string(4096, 'x').data(), 4096);
+  }
+  const auto engine = Engine::start(config());
+  const Answer answer = ask(*engine, prompt);
+  expect_same(answer, expected);
+  EXPECT_GT(answer.num_cached_tokens, 0);
+  EXPECT_LT(answer.num_cached_tokens, 288);
+  engine->check_integrity();
+}
+
+TEST_F(KvTiersTest, ATenantsPrefixIsFoundByItsSaltOnly) {
+  GenerateRequest prompt = request(3, 200);
+  prompt.cache_salt = "tenant";
+  ask(*Engine::start(config()), prompt);
+  const auto engine = Engine::start(config());
+  EXPECT_GT(ask(*engine, prompt).num_cached_tokens, 0);
+  prompt.cache_salt.clear();
+  EXPECT_EQ(ask(*engine, prompt).num_cached_tokens, 0);
+}
+
+TEST_F(KvTiersTest, AResetEmptiesTheDisk) {
+  const GenerateRequest prompt = request(4, 200);
+  {
+    const auto engine = Engine::start(config());
+    ask(*engine, prompt);
+    engine->reset_prefix_cache();
+    EXPECT_EQ(ask(*engine, request(5, 100)).num_cached_tokens, 0);
+  }
+  const auto engine = Engine::start(config());
+  EXPECT_EQ(ask(*engine, prompt).num_cached_tokens, 0);
+  EXPECT_GT(ask(*engine, request(5, 100)).num_cached_tokens, 0);
+}
+
+TEST_F(KvTiersTest, PrefixesThatLeaveThePoolComeBackFromTheHost) {
+  EngineConfig small = config();
+  small.kv_disk_cache.clear();
+  small.max_model_len = 512;
+  {
+    const auto engine = Engine::start(small);
+    small.kv_cache_memory = engine->model().kv_bytes_per_token * 640;
+  }
+  small.swap_space = 64 << 20;
+  const GenerateRequest prompt = request(1, 400);
+  const Answer expected = cold(prompt);
+  const auto engine = Engine::start(small);
+  expect_same(ask(*engine, prompt), expected);
+  for (int32_t family = 2; family < 6; ++family) ask(*engine, request(family, 400));
+  const Answer warm = ask(*engine, prompt);
+  EXPECT_GE(warm.num_cached_tokens, 384);
+  expect_same(warm, expected);
+  engine->check_integrity();
+}
+
+TEST_F(KvTiersTest, ManyRequestsWithAllTiersAnswerAsAlone) {
+  EngineConfig small = config();
+  small.max_model_len = 512;
+  {
+    const auto engine = Engine::start(small);
+    small.kv_cache_memory = engine->model().kv_bytes_per_token * 700;
+    small.swap_space = engine->model().kv_bytes_per_token * 900;
+  }
+  EngineConfig plain = config();
+  plain.kv_disk_cache.clear();
+  std::vector<Answer> expected;
+  {
+    const auto engine = Engine::start(plain);
+    for (int32_t family = 0; family < 6; ++family)
+      expected.push_back(ask(*engine, request(family, 250 + family)));
+  }
+  for (int round = 0; round < 3; ++round) {
+    const auto engine = Engine::start(small);
+    std::vector<Pending> pending(18);
+    for (int32_t i = 0; i < 18; ++i)
+      ASSERT_TRUE(engine->submit(request(i % 6, 250 + i % 6), pending[static_cast<size_t>(i)].sink()).ok());
+    for (int32_t i = 0; i < 18; ++i) {
+      SCOPED_TRACE(i);
+      expect_same(pending[static_cast<size_t>(i)].wait(), expected[static_cast<size_t>(i % 6)]);
+    }
+    engine->check_integrity();
+  }
+}
+
+TEST_F(KvTiersTest, RefusesMoreSwapSpaceThanThereIsMemory) {
+  EngineConfig greedy = config();
+  greedy.swap_space = int64_t{1} << 50;
+  greedy.kv_disk_cache.clear();
+  try {
+    Engine::start(greedy);
+    FAIL() << "started";
+  } catch (const Error& error) {
+    EXPECT_NE(std::string(error.what()).find("--swap-space 1024"), std::string::npos) << error.what();
+  }
+}
+
+}  // namespace
+}  // namespace quire::test
