@@ -170,7 +170,11 @@ void Engine::Impl::run() {
     activity.after_step(snapshot);
   }
   lock.unlock();
-  if (!broken) core.flush_disk();
+  try {
+    if (!broken) core.flush_disk();
+  } catch (const std::exception& error) {
+    log_error("the end of the disk cache's writes failed: ", error.what());
+  }
   lock.lock();
   taken.clear();
   taken.swap(mailbox);

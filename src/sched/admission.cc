@@ -111,7 +111,7 @@ void Scheduler::find_prefix(const Sequence& sequence) {
 bool Scheduler::waits_for_disk(SequenceGroup& group) {
   if (!kv_.has_disk()) return false;
   for (const Sequence& sample : group.samples) {
-    if (sample.state != SequenceState::kWaiting) continue;
+    if (sample.state != SequenceState::kWaiting || kv_.swapped_out(sample.table)) continue;
     if (kv_.loading(sample.table)) return true;
     // The samples have their prompt together: the first brings it up for all.
     find_prefix(sample);

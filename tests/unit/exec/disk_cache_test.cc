@@ -91,7 +91,9 @@ class DiskCacheTest : public testing::Test {
       const int32_t content = entry.name.token_ids[0];
       EXPECT_EQ(entry.name.hash_low, static_cast<uint64_t>(content));
       const auto block = read(*cache, entry.slot);
-      if (!block.empty()) EXPECT_EQ(block, block_of(content));
+      if (!block.empty()) {
+        EXPECT_EQ(block, block_of(content));
+      }
     }
     // The slots can be used again.
     for (int32_t slot = 0; slot < 3; ++slot) {

@@ -66,7 +66,9 @@ class KvRandom : public ::testing::TestWithParam<World> {
         EXPECT_EQ(free_before, sim.kv.num_free());
         return;
       }
-      if (!has_window_) EXPECT_EQ(free_before - sim.kv.num_free(), needed);
+      if (!has_window_) {
+        EXPECT_EQ(free_before - sim.kv.num_free(), needed);
+      }
       sequence.running = true;
       sequence.planned = chunk;
       num_hits_ += match_.num_tokens;
