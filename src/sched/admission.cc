@@ -1,8 +1,4 @@
-// Who joins those that run and who gives way: whole groups.
-//
-// The samples of a request that run again after a preemption hold their prompt once, as before: one of them,
-// the leader, computes the prompt, and the others follow it, with empty tables, until they are forked from it
-// at the prompt's end. A sample whose prompt is still in the prefix cache starts on its own.
+// Who joins those that run: whole groups. Who gives way for them: sched/preemption.cc.
 #include <algorithm>
 
 #include "base/strings.h"
@@ -21,11 +17,12 @@ constexpr int32_t kReservedPart = 100;
 void Scheduler::admit_waiting() {
   while (budget_ > 0 && !preempted_this_step_) {
     SequenceGroup* group = waiting_.front();
-    if (group == nullptr || waits_for_disk(*group)) return;
+    if (group == nullptr) return;
     const int32_t threshold = config_.long_prefill_token_threshold;
     const int32_t chunk = std::min(budget_ - decodes_left_, threshold > 0 ? threshold : budget_);
     if (chunk < 1 && !in_flight_.empty()) return;
     const size_t count = num_placeable(*group, chunk);
+    if (begin_loading(*group)) continue;
     if (count == 0) return;
     place(*group, count);
     const Sequence& first = *gang_.front();
@@ -42,7 +39,8 @@ void Scheduler::make_way() {
     const auto outranked = [&] {
       return !running_.empty() && group->rank.level < running_.back()->group->rank.level;
     };
-    if (group == nullptr || !outranked() || waits_for_disk(*group)) return;
+    if (group == nullptr || !outranked()) return;
+    if (begin_loading(*group)) continue;
     size_t count = num_placeable(*group, 1);
     if (count == 0 && !worth_clearing(*group)) return;
     while (count == 0 && outranked()) {
@@ -69,9 +67,9 @@ bool Scheduler::worth_clearing(const SequenceGroup& group) {
     for (int32_t g = 0; g < kv_.num_groups(); ++g)
       blocks += static_cast<int64_t>(kv_.block_table(running_[i]->table, g).size());
   }
-  int64_t needed = kv_.num_blocks() / kReservedPart;
+  int64_t needed = kv_.num_blocks() / kReservedPart + blocks_to_swap_in(group);
   for (const Sequence& sample : group.samples) {
-    if (sample.state != SequenceState::kWaiting) continue;
+    if (sample.state != SequenceState::kWaiting || !swapped_.empty()) continue;
     find_prefix(sample);
     needed += kv_.blocks_to_start(match_, sample.num_tokens(), config_.max_num_batched_tokens);
     break;
@@ -106,32 +104,31 @@ void Scheduler::find_prefix(const Sequence& sequence) {
   kv_.find_prefix(sequence.table, reads_cache ? known : known.first(0), match_);
 }
 
-// Whether more of the group's prefix is on its way from the disk. Those behind it wait with it: it takes a
-// moment, and they may want the same.
-bool Scheduler::waits_for_disk(SequenceGroup& group) {
-  if (!kv_.has_disk()) return false;
-  for (const Sequence& sample : group.samples) {
-    if (sample.state != SequenceState::kWaiting || kv_.swapped_out(sample.table)) continue;
-    if (kv_.loading(sample.table)) return true;
-    // The samples have their prompt together: the first brings it up for all.
-    find_prefix(sample);
-    return kv_.load_from_disk(sample.table, sample.token_ids, match_, plan_.disk_reads);
-  }
-  return false;
-}
-
 // Tokens of the prompt that stand in full blocks: those the samples hold together.
 int32_t Scheduler::shared_prompt(const SequenceGroup& group) const {
   return group.num_prompt_tokens / kv_.block_size() * kv_.block_size();
 }
 
-int64_t Scheduler::blocks_to_follow(const Sequence& sequence) {
-  const int32_t shared = shared_prompt(*sequence.group);
-  shared_match_.num_tokens = shared;
-  shared_match_.blocks.resize(static_cast<size_t>(kv_.num_groups()));
-  for (auto& blocks : shared_match_.blocks)
-    blocks.assign(static_cast<size_t>(shared / kv_.block_size()), CachedBlock{});
-  return kv_.blocks_to_start(shared_match_, sequence.num_tokens(), config_.max_num_batched_tokens);
+// Blocks that a sequence with slots for `num_tokens` tokens still takes until all its tokens are computed.
+int64_t Scheduler::blocks_beyond(const Sequence& sequence, int32_t num_tokens) {
+  const int32_t num_blocks = num_tokens / kv_.block_size();
+  held_match_.num_tokens = num_blocks * kv_.block_size();
+  held_match_.blocks.resize(static_cast<size_t>(kv_.num_groups()));
+  for (auto& blocks : held_match_.blocks) blocks.assign(static_cast<size_t>(num_blocks), CachedBlock{});
+  return kv_.blocks_to_start(held_match_, sequence.num_tokens(), config_.max_num_batched_tokens);
+}
+
+// Of all samples that are swapped out, with what they take until their tokens are computed. Leaves their
+// tables in swapped_.
+int64_t Scheduler::blocks_to_swap_in(const SequenceGroup& group) {
+  swapped_.clear();
+  int64_t needed = 0;
+  for (const Sequence& sample : group.samples) {
+    if (sample.state != SequenceState::kWaiting || sample.num_computed_tokens == 0) continue;
+    swapped_.push_back(sample.table);
+    needed += blocks_beyond(sample, sample.num_computed_tokens);
+  }
+  return swapped_.empty() ? 0 : needed + kv_.blocks_to_swap_in(swapped_);
 }
 
 // How many of the group's waiting samples may run: all or none while others run. A prompt of more than
@@ -139,41 +136,49 @@ int64_t Scheduler::blocks_to_follow(const Sequence& sequence) {
 size_t Scheduler::num_placeable(SequenceGroup& group, int32_t free_chunk) {
   if (num_seats_taken_ + seats_wanted(group) > config_.max_num_seqs) return 0;
   gang_.clear();
-  for (Sequence& sample : group.samples) {
-    if (sample.state == SequenceState::kWaiting) gang_.push_back(&sample);
-  }
-  const bool rejoins = group.num_running > 0;
-  const bool alone = runs_alone(group);
-  int64_t needed =
-      running_.empty() ? 0 : kv_.num_blocks() / kReservedPart + (rejoins ? group.num_running : 0);
-  bool led = rejoins || gang_.size() == 1;
-  size_t count = 0;
-  for (const Sequence* sample : gang_) {
-    find_prefix(*sample);
-    const bool prompt_cached = match_.num_tokens >= shared_prompt(group);
-    if (led && !rejoins && gang_.size() > 1 && !prompt_cached) {
-      needed += blocks_to_follow(*sample);
-    } else {
-      needed += kv_.blocks_to_start(match_, sample->num_tokens(), config_.max_num_batched_tokens);
-      if (!prompt_cached) led = true;
+  for (const bool swapped : {true, false}) {
+    for (Sequence& sample : group.samples) {
+      if (sample.state == SequenceState::kWaiting && (sample.num_computed_tokens > 0) == swapped)
+        gang_.push_back(&sample);
     }
+  }
+  const bool alone = runs_alone(group);
+  int64_t needed = running_.empty() ? 0 : kv_.num_blocks() / kReservedPart + group.num_running;
+  needed += blocks_to_swap_in(group);
+  // What was swapped out together fits together when nothing else runs.
+  if (!swapped_.empty() && needed > kv_.num_free() && !running_.empty()) return 0;
+  const bool shares_prompt = group.num_running == 0 && gang_.size() > 1 && swapped_.empty();
+  bool led = false;
+  size_t count = swapped_.size();
+  for (; count < gang_.size(); ++count) {
+    const Sequence& sample = *gang_[count];
+    find_prefix(sample);
+    const bool prompt_cached = match_.num_tokens >= shared_prompt(group);
+    needed += shares_prompt && led && !prompt_cached
+                  ? blocks_beyond(sample, shared_prompt(group))
+                  : kv_.blocks_to_start(match_, sample.num_tokens(), config_.max_num_batched_tokens);
+    led = led || !prompt_cached;
     // What fits alone at all fits now. Beams fit all together (check_blocks()).
     const bool first_of_all = running_.empty() && (count == 0 || group.beams());
     if (needed > kv_.num_free() && !first_of_all) break;
     if (count == 0 && config_.max_num_partial_prefills > 0 && !first_of_all &&
-        sample->num_tokens() - match_.num_tokens > free_chunk &&
+        sample.num_tokens() - match_.num_tokens > free_chunk &&
         num_partial_ >= config_.max_num_partial_prefills) {
       return 0;
     }
-    ++count;
   }
   return count == gang_.size() || alone ? count : 0;
 }
 
-// Lets the first `count` samples of gang_ run, from what is cached of them.
+// Lets the first `count` samples of gang_ run, from what is swapped out or cached of them.
 void Scheduler::place(SequenceGroup& group, size_t count) {
-  const bool shares_prompt = group.num_running == 0 && gang_.size() > 1;
+  const bool shares_prompt = group.num_running == 0 && gang_.size() > 1 && swapped_.empty();
   remove_waiting(group);
+  if (!swapped_.empty()) {
+    if (!kv_.swap_in(swapped_, plan_.copies))
+      throw Error(cat("Request ", group.id, " does not fit where it ran before."));
+    ++totals_.num_swap_ins;
+  }
   for (size_t i = 0; i < count; ++i) place_sample(*gang_[i], shares_prompt);
   if (group.num_followers == 0) group.leader = nullptr;
   update_seats(group);
@@ -185,13 +190,15 @@ void Scheduler::place(SequenceGroup& group, size_t count) {
 
 void Scheduler::place_sample(Sequence& sequence, bool shares_prompt) {
   SequenceGroup& group = *sequence.group;
-  find_prefix(sequence);
-  if (shares_prompt && match_.num_tokens < shared_prompt(group) && group.leader != nullptr) {
-    sequence.follows = true;
-    ++group.num_followers;
-  } else {
-    start_from_cache(sequence);
-    if (shares_prompt && sequence.num_computed_tokens < shared_prompt(group)) group.leader = &sequence;
+  if (sequence.num_computed_tokens == 0) {
+    find_prefix(sequence);
+    if (shares_prompt && match_.num_tokens < shared_prompt(group) && group.leader != nullptr) {
+      sequence.follows = true;
+      ++group.num_followers;
+    } else {
+      start_from_cache(sequence);
+      if (shares_prompt && sequence.num_computed_tokens < shared_prompt(group)) group.leader = &sequence;
+    }
   }
   sequence.state = SequenceState::kRunning;
   --group.num_waiting;
@@ -244,65 +251,6 @@ size_t Scheduler::index_of(const SequenceGroup& group) const {
     return sequence->group->rank < group.rank;
   });
   return static_cast<size_t>(at - running_.begin());
-}
-
-// The group served last gives its place up.
-void Scheduler::preempt_last() {
-  SequenceGroup& group = *running_.back()->group;
-  while (!running_.empty() && running_.back()->group == &group) set_aside_last();
-  ++totals_.num_preemptions;
-}
-
-// The sample served last gives its place up.
-void Scheduler::set_aside_last() {
-  Sequence& sequence = *running_.back();
-  SequenceGroup& group = *sequence.group;
-  running_.pop_back();
-  kv_.clear(sequence.table);
-  sequence.num_computed_tokens = 0;
-  sequence.state = SequenceState::kWaiting;
-  --group.num_running;
-  ++group.num_waiting;
-  ++num_waiting_;
-  if (sequence.follows) {
-    sequence.follows = false;
-    --group.num_followers;
-  } else if (group.leader == &sequence) {
-    // Its followers stood behind it and are gone already.
-    group.leader = nullptr;
-  }
-  update_seats(group);
-  if (!WaitingQueue::contains(group)) push_waiting(group);
-  preempted_this_step_ = true;
-}
-
-// The leader has computed the prompt.
-void Scheduler::fork_followers(SequenceGroup& group) {
-  for (Sequence& sample : group.samples) {
-    if (!sample.follows) continue;
-    sample.follows = false;
-    kv_.close(sample.table);
-    sample.table = kv_.fork(group.leader->table);
-    kv_.resend(sample.table);
-    sample.num_computed_tokens = group.leader->num_computed_tokens;
-    reserve_growth(sample);
-  }
-  group.num_followers = 0;
-  group.leader = nullptr;
-}
-
-// The leader is gone before it computed the prompt: the first of its followers takes over, from the
-// beginning.
-void Scheduler::appoint_leader(SequenceGroup& group) {
-  group.leader = nullptr;
-  if (group.num_followers == 0) return;
-  for (Sequence& sample : group.samples) {
-    if (!sample.follows) continue;
-    sample.follows = false;
-    --group.num_followers;
-    if (group.num_followers > 0) group.leader = &sample;
-    return;
-  }
 }
 
 }  // namespace quire

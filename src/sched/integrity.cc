@@ -59,7 +59,7 @@ void Scheduler::check_group(const SequenceGroup& group) const {
                     " open samples, has ", born, " and ", alive, "."));
   }
   if (waiting != group.num_waiting || running != group.num_running || followers != group.num_followers ||
-      WaitingQueue::contains(group) != (waiting > 0)) {
+      WaitingQueue::contains(group) != (waiting > 0 && !group.loading)) {
     throw Error(cat("Request ", group.id, " counts ", group.num_waiting, " waiting, ", group.num_running,
                     " running and ", group.num_followers, " following samples, has ", waiting, ", ", running,
                     " and ", followers, "."));
@@ -67,12 +67,26 @@ void Scheduler::check_group(const SequenceGroup& group) const {
   const bool led = group.leader != nullptr && group.leader->state == SequenceState::kRunning &&
                    !group.leader->follows && group.leader->num_computed_tokens < group.num_prompt_tokens;
   if (followers > 0 && !led) throw Error(cat("Request ", group.id, " has samples that follow nobody."));
+  const bool listed = std::find(loading_.begin(), loading_.end(), &group) != loading_.end();
+  if (listed != group.loading || (listed && group.num_running > 0))
+    throw Error(cat("Request ", group.id, " waits for the disk and does not stand where it belongs."));
   for (const Sequence& sample : group.samples) {
-    const bool holds_nothing =
-        sample.state == SequenceState::kWaiting || sample.state == SequenceState::kDormant || sample.follows;
-    if (holds_nothing && (sample.num_computed_tokens > 0 || !kv_.block_table(sample.table, 0).empty()))
-      throw Error(cat("Sequence ", sample.id, " does not run and holds blocks."));
+    if (sample.table >= 0) check_sequence(sample);
   }
+}
+
+void Scheduler::check_sequence(const Sequence& sequence) const {
+  const bool swapped = kv_.swapped_out(sequence.table);
+  const bool waits = sequence.state == SequenceState::kWaiting;
+  if (swapped != (waits && sequence.num_computed_tokens > 0))
+    throw Error(cat("Sequence ", sequence.id, " is swapped out and should not be, or the other way round."));
+  const bool holds_nothing = sequence.state != SequenceState::kRunning || sequence.follows;
+  if (holds_nothing && !kv_.block_table(sequence.table, 0).empty())
+    throw Error(cat("Sequence ", sequence.id, " does not run and holds blocks."));
+  if (holds_nothing && !swapped && sequence.num_computed_tokens > 0)
+    throw Error(cat("Sequence ", sequence.id, " does not run and claims computed tokens."));
+  if (kv_.num_computed(sequence.table) != sequence.num_computed_tokens && !sequence.in_flight)
+    throw Error(cat("Sequence ", sequence.id, " and its table count different computed tokens."));
 }
 
 }  // namespace quire

@@ -34,7 +34,7 @@ struct SequenceGroup;
 
 enum class SequenceState : uint8_t {
   kUnborn,   // a sample that will be forked from sample 0
-  kWaiting,  // its group stands in the waiting queue; it holds no block
+  kWaiting,  // its group waits; it holds nothing, or host blocks
   kRunning,  // in the running list, holds blocks
   kDormant,  // a beam that was dropped: holds no block, a fork may revive it
   kEnded,    // holds nothing
@@ -88,6 +88,7 @@ struct SequenceGroup {
   bool started = false;           // was admitted once
   bool failed = false;            // the executor could not compute one of its samples
   bool forked = false;            // the samples beyond the first exist (or there are none)
+  bool loading = false;           // waits for the disk, outside of the waiting queue
   bool moved = false;             // its rank changed while it runs
   int32_t num_alive = 0;          // samples not over
   int32_t num_held = 0;           // samples born and not released

@@ -17,6 +17,7 @@ constexpr double kTargetPart = 0.9;
 
 const StepPlan& Scheduler::schedule(double now) {
   begin_plan(now);
+  take_loaded();
   promote_starving();
   make_way();
   schedule_running();
@@ -185,7 +186,7 @@ bool Scheduler::make_room(Sequence& sequence) {
         throw Error(cat("Sequence ", sequence.id, " runs alone, and the KV cache is too small for it."));
       }
       const bool itself = &last == &sequence;
-      set_aside_last();
+      set_aside_last(false);
       ++totals_.num_preemptions;
       if (itself) return false;
     }

@@ -41,6 +41,7 @@ Scheduler::Scheduler(const SchedulerConfig& config, const KvLayout& layout)
       num_full_groups_(
           std::count_if(layout.groups.begin(), layout.groups.end(),
                         [](const KvGroupSpec& group) { return group.kind == KvGroupKind::kFull; })),
+      bytes_per_block_(layout.bytes_per_block),
       waiting_(config.policy == SchedulingPolicy::kFair ? &clients_ : nullptr) {
   check_config(config);
 }
@@ -230,7 +231,11 @@ void Scheduler::leave_lists(Sequence& sequence) {
   if (state == SequenceState::kWaiting) {
     --num_waiting_;
     if (--group.num_waiting > 0) return;
-    remove_waiting(group);
+    if (group.loading) {
+      std::erase(loading_, &group);
+    } else {
+      remove_waiting(group);
+    }
     if (!group.started) --num_never_started_;
   } else if (state == SequenceState::kRunning) {
     --group.num_running;
@@ -263,7 +268,7 @@ Sequence* Scheduler::find_sequence(SeqId seq) const {
 }
 
 bool Scheduler::has_work() const {
-  return uncommitted_ || !running_.empty() || !waiting_.empty() || !to_forget_.empty() ||
+  return uncommitted_ || !running_.empty() || !waiting_.empty() || !loading_.empty() || !to_forget_.empty() ||
          kv_.has_disk_writes();
 }
 
@@ -271,6 +276,7 @@ SchedulerStats Scheduler::stats() const {
   SchedulerStats stats = totals_;
   stats.num_running = static_cast<int32_t>(running_.size());
   stats.num_waiting = num_waiting_;
+  stats.num_loading = static_cast<int32_t>(loading_.size());
   stats.kv = kv_.stats();
   stats.mean_kv_waste = held_slots_ > 0.0 ? wasted_slots_ / held_slots_ : 0.0;
   return stats;

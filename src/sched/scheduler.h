@@ -74,9 +74,14 @@ struct CommitResult {
 };
 
 struct SchedulerStats {
-  int32_t num_running = 0;            // sequences
-  int32_t num_waiting = 0;            // sequences, preempted ones included
-  int64_t num_preemptions = 0;        // of whole requests, and of samples for others of their request
+  int32_t num_running = 0;      // sequences
+  int32_t num_waiting = 0;      // sequences, preempted ones included
+  int64_t num_preemptions = 0;  // of whole requests, and of samples for others of their request
+  int64_t num_swap_outs =
+      0;  // preempted requests whose blocks moved to the host pool; the others are recomputed
+  int64_t num_swap_ins = 0;
+  int32_t num_loading = 0;            // requests that wait for blocks from the disk
+  int64_t num_loads = 0;              // times a request began to
   int64_t num_finished_requests = 0;  // ended in any way, aborts included
   int64_t num_steps = 0;              // committed
   int64_t num_computed_tokens = 0;    // in all steps, recomputed ones included
@@ -149,10 +154,10 @@ class Scheduler {
 
   // schedule(), in this order
   void begin_plan(double now);
+  void take_loaded();
   void measure_last_step(double now);
   void limit_budget();
   void promote_starving();
-  bool waits_for_disk(SequenceGroup& group);
   void make_way();
   void schedule_running();
   void admit_waiting();
@@ -177,10 +182,13 @@ class Scheduler {
   bool runs_alone(const SequenceGroup& group) const;
   void find_prefix(const Sequence& sequence);
   int32_t shared_prompt(const SequenceGroup& group) const;
-  int64_t blocks_to_follow(const Sequence& sequence);
+  int64_t blocks_beyond(const Sequence& sequence, int32_t num_tokens);
+  int64_t blocks_to_swap_in(const SequenceGroup& group);
+  bool begin_loading(SequenceGroup& group);
+  bool wants_swap(const SequenceGroup& group) const;
   bool worth_clearing(const SequenceGroup& group);
   void preempt_last();
-  void set_aside_last();
+  void set_aside_last(bool swapped);
   void fork_followers(SequenceGroup& group);
   void appoint_leader(SequenceGroup& group);
   void insert_running(Sequence& sequence);
@@ -238,12 +246,14 @@ class Scheduler {
   // check_integrity()
   void check_running() const;
   void check_group(const SequenceGroup& group) const;
+  void check_sequence(const Sequence& sequence) const;
 
   SchedulerConfig config_;
   KvManager kv_;
   int64_t num_full_groups_;  // of the KV layout
-  ClientTable clients_;      // kFair
-  FeedbackLevels levels_;    // kMlfq
+  int64_t bytes_per_block_;
+  ClientTable clients_;    // kFair
+  FeedbackLevels levels_;  // kMlfq
   WaitingQueue waiting_;
   std::unordered_map<RequestId, std::unique_ptr<SequenceGroup>> groups_;
   std::unordered_map<SeqId, Sequence*> sequences_;  // born samples that did not end
@@ -262,11 +272,13 @@ class Scheduler {
   int32_t decodes_left_ = 0;  // with tpot_slo: sequences not planned yet that will take one token
   int32_t num_partial_ = 0;   // with max_num_partial_prefills: prompts that are computed in chunks
   bool preempted_this_step_ = false;
-  bool any_moved_ = false;          // a running group's rank changed
-  std::vector<Sequence*> gang_;     // scratch of num_placeable()
-  std::vector<Sequence*> moved_;    // scratch of sort_moved()
-  std::vector<Sequence*> unmoved_;  // scratch of sort_moved()
-  PrefixMatch shared_match_;        // scratch of blocks_to_follow()
+  bool any_moved_ = false;               // a running group's rank changed
+  std::vector<Sequence*> gang_;          // the samples num_placeable() spoke of, swapped ones first
+  std::vector<TableId> swapped_;         // the tables of those that are swapped out
+  std::vector<SequenceGroup*> loading_;  // wait for blocks from the disk
+  std::vector<Sequence*> moved_;         // scratch of sort_moved()
+  std::vector<Sequence*> unmoved_;       // scratch of sort_moved()
+  PrefixMatch held_match_;               // scratch of blocks_beyond()
 
   double now_ = 0.0;         // the last time schedule() was given
   double step_begin_ = 0.0;  // of the plan

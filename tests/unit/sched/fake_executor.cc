@@ -197,7 +197,45 @@ void FakeExecutor::update_tables(const StepPlan& plan) {
     table.insert(table.end(), plan.block_ids.begin() + update.begin,
                  plan.block_ids.begin() + update.begin + update.count);
   }
+  for (const DiskWrite& write : plan.disk_writes) begin_disk_io(write);
   for (const BlockCopy& copy : plan.copies) perform(copy);
+  for (const DiskRead& read : plan.disk_reads) begin_disk_io(read);
+}
+
+void FakeExecutor::begin_disk_io(const DiskWrite& write) {
+  const std::vector<uint64_t>& src = write.src_tier == KvTier::kHost ? host_ : content_;
+  const auto begin = src.begin() + static_cast<ptrdiff_t>(write.src) * layout_.block_size;
+  disk_random_ = mix(disk_random_ + 1);
+  const bool ok = static_cast<int>(disk_random_ % 10) >= disk_failures;
+  disk_io_.push_back({static_cast<int>(disk_random_ / 16 % 4),
+                      {write.slot, -1, true, ok},
+                      {begin, begin + layout_.block_size}});
+}
+
+void FakeExecutor::begin_disk_io(const DiskRead& read) {
+  disk_random_ = mix(disk_random_ + 1);
+  const bool ok = static_cast<int>(disk_random_ % 10) >= disk_failures;
+  disk_io_.push_back({static_cast<int>(disk_random_ / 16 % 4), {read.slot, read.host_block, false, ok}, {}});
+}
+
+void FakeExecutor::end_disk_io(StepResult& result) {
+  std::vector<DiskIo> going_on;
+  for (DiskIo& io : disk_io_) {
+    if (--io.num_steps > 0) {
+      going_on.push_back(std::move(io));
+      continue;
+    }
+    result.disk_outcomes.push_back(io.outcome);
+    if (io.outcome.write) {
+      if (io.outcome.ok) disk_[io.outcome.slot] = io.bytes;
+      continue;
+    }
+    std::vector<uint64_t> bytes(static_cast<size_t>(layout_.block_size), 1);
+    if (io.outcome.ok) bytes = disk_.at(io.outcome.slot);
+    std::copy(bytes.begin(), bytes.end(),
+              host_.begin() + static_cast<ptrdiff_t>(io.outcome.host_block) * layout_.block_size);
+  }
+  disk_io_ = std::move(going_on);
 }
 
 void FakeExecutor::perform(const BlockCopy& copy) {
@@ -328,6 +366,7 @@ StepResult FakeExecutor::execute(const StepPlan& plan) {
     write(scheduled, writers);
   }
   EXPECT_EQ(num_tokens, plan.num_tokens);
+  end_disk_io(result);
   for (const ScheduledSequence& scheduled : plan.scheduled) read(scheduled);
   for (const ScheduledSequence& scheduled : plan.scheduled) {
     if (fail_next.erase(scheduled.seq) > 0) {
@@ -418,9 +457,10 @@ void Harness::take(const CommitResult& result) {
 void Harness::drain(int max_steps) {
   for (int i = 0; scheduler.has_work(); ++i) {
     ASSERT_LT(i, max_steps) << "the scheduler does not come to an end";
-    now += seconds_step;
+    now += seconds_step + seconds_token * last_plan.num_tokens;
+    const bool disk_was_busy = executor.disk_busy();
     step();
-    ASSERT_FALSE(last_plan.empty()) << "there is work, and nothing is planned";
+    ASSERT_TRUE(!last_plan.empty() || disk_was_busy) << "there is work, and nothing is planned";
     if (::testing::Test::HasFailure()) return;
   }
 }
@@ -433,6 +473,8 @@ void Harness::expect_idle() const {
   EXPECT_EQ(stats.num_waiting, 0);
   EXPECT_EQ(stats.kv.num_used, 0);
   EXPECT_EQ(stats.kv.num_free, stats.kv.num_blocks);
+  EXPECT_EQ(stats.kv.host.num_used, 0);
+  EXPECT_EQ(stats.num_loading, 0);
   EXPECT_EQ(executor.num_sequences(), 0U);
 }
 

@@ -77,6 +77,10 @@ class FakeExecutor {
   // Sequences for which no token comes back, as a broken executor would do.
   std::set<SeqId> silent;
 
+  // How many of ten disk reads and writes fail.
+  int disk_failures = 0;
+  bool disk_busy() const { return !disk_io_.empty(); }
+
   size_t num_sequences() const { return sequences_.size(); }
   bool knows(SeqId seq) const { return sequences_.contains(seq); }
 
@@ -99,6 +103,9 @@ class FakeExecutor {
   // Draws for all beams of the search when the last of them stands in the plan.
   void sample_beam(SeqId first, StepResult& result);
   void perform(const BlockCopy& copy);
+  void begin_disk_io(const DiskWrite& write);
+  void begin_disk_io(const DiskRead& read);
+  void end_disk_io(StepResult& result);
   void append(State& state, TokenId token);
   uint64_t& slot(size_t group, const State& state, int32_t position);
 
@@ -111,6 +118,16 @@ class FakeExecutor {
   int32_t max_model_len_;
   std::vector<uint64_t> content_;  // [num_blocks, block_size]
   std::vector<uint64_t> host_;     // [num_host_blocks, block_size]
+  // What goes to or comes from the disk, for some steps.
+  struct DiskIo {
+    int num_steps = 0;
+    DiskOutcome outcome;
+    std::vector<uint64_t> bytes;  // of a write
+  };
+  std::vector<DiskIo> disk_io_;
+  std::map<int32_t, std::vector<uint64_t>> disk_;  // by slot
+  uint64_t disk_random_ = 1;
+
   std::map<SeqId, State> sequences_;
   std::map<SeqId, Search> searches_;  // by the request's first sequence
 };
@@ -149,8 +166,9 @@ class Harness {
   // The finished request is what it is alone.
   void expect_as_alone(RequestId request) const;
 
-  double now = 0.0;           // what schedule() is given
-  double seconds_step = 0.0;  // how much a drained step adds to it
+  double now = 0.0;            // what schedule() is given
+  double seconds_step = 0.0;   // how much a drained step adds to it
+  double seconds_token = 0.0;  // and each token of the step before
   SchedulerConfig config;
   Scheduler scheduler;
   FakeExecutor executor;

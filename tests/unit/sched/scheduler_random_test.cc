@@ -24,6 +24,9 @@ struct World {
   std::vector<KvGroupSpec> groups;
   SchedulingPolicy policy = SchedulingPolicy::kFcfs;
   bool times = false;  // targets for times, and few prompts in chunks
+  PreemptionMode mode = PreemptionMode::kAuto;
+  int32_t num_host_blocks = 0;
+  int32_t num_disk_blocks = 0;
 };
 
 std::ostream& operator<<(std::ostream& out, const World& world) {
@@ -91,6 +94,10 @@ TEST_P(RandomHistory, EveryRequestGivesWhatItGivesAlone) {
   const World& world = GetParam();
   KvLayout layout = make_layout(world.num_blocks, world.block_size);
   layout.groups = world.groups;
+  layout.num_host_blocks = world.num_host_blocks;
+  layout.num_disk_blocks = world.num_disk_blocks;
+  // There and back a block of 4 tokens takes about as long as computing them.
+  layout.bytes_per_block = 3'000'000;
   SchedulerConfig config;
   config.max_num_seqs = world.max_num_seqs;
   config.max_num_batched_tokens = world.max_num_batched_tokens;
@@ -99,6 +106,7 @@ TEST_P(RandomHistory, EveryRequestGivesWhatItGivesAlone) {
   config.enable_prefix_caching = world.caching;
   config.hash_bits = world.hash_bits;
   config.policy = world.policy;
+  config.preemption_mode = world.mode;
   config.starvation_bound = 0.5;
   if (world.times) {
     config.max_num_partial_prefills = 2;
@@ -108,12 +116,15 @@ TEST_P(RandomHistory, EveryRequestGivesWhatItGivesAlone) {
 
   SchedulerStats sums;
   int accepted = 0;
-  const uint32_t num_seeds = world.policy == SchedulingPolicy::kFcfs && !world.times ? 40 : 25;
+  const bool plain = world.policy == SchedulingPolicy::kFcfs && !world.times && world.num_host_blocks == 0;
+  const uint32_t num_seeds = plain ? 40 : 25;
   for (uint32_t seed = 0; seed < num_seeds; ++seed) {
     SCOPED_TRACE(seed);
     random_.seed(seed);
     Harness harness(config, layout);
-    harness.seconds_step = 0.01;
+    harness.executor.disk_failures = static_cast<int>(seed % 3);
+    harness.seconds_step = 0.001;
+    harness.seconds_token = 0.0005;
     RequestId next_id = 0;
     std::set<RequestId> failed;
     for (int i = 0; i < 400; ++i) {
@@ -149,6 +160,9 @@ TEST_P(RandomHistory, EveryRequestGivesWhatItGivesAlone) {
     }
     const SchedulerStats stats = harness.scheduler.stats();
     sums.num_preemptions += stats.num_preemptions;
+    sums.num_swap_outs += stats.num_swap_outs;
+    sums.num_swap_ins += stats.num_swap_ins;
+    sums.num_loads += stats.num_loads;
     sums.prefix_hit_tokens += stats.prefix_hit_tokens;
     sums.num_finished_requests += stats.num_finished_requests;
     if (HasFailure()) return;
@@ -157,8 +171,14 @@ TEST_P(RandomHistory, EveryRequestGivesWhatItGivesAlone) {
   RecordProperty("requests", accepted);
   RecordProperty("preemptions", static_cast<int>(sums.num_preemptions));
   RecordProperty("prefix_hit_tokens", static_cast<int>(sums.prefix_hit_tokens));
+  RecordProperty("swap_outs", static_cast<int>(sums.num_swap_outs));
+  RecordProperty("loads", static_cast<int>(sums.num_loads));
   EXPECT_GT(accepted, 500);
   EXPECT_EQ(sums.num_preemptions > 0, world.preempts);
+  EXPECT_EQ(sums.num_swap_outs > 0, world.num_host_blocks > 0 && world.mode != PreemptionMode::kRecompute);
+  EXPECT_EQ(sums.num_swap_ins > 0, sums.num_swap_outs > 0);
+  EXPECT_LE(sums.num_swap_outs, sums.num_preemptions);
+  EXPECT_EQ(sums.num_loads > 0, world.num_disk_blocks > 0);
   EXPECT_EQ(sums.prefix_hit_tokens > 0, world.caching);
 }
 
@@ -207,6 +227,41 @@ std::vector<World> worlds_of_policies() {
   add("priority_tight_times", SchedulingPolicy::kPriority, times);
   return worlds;
 }
+
+std::vector<World> worlds_of_tiers() {
+  std::vector<World> worlds;
+  const auto add = [&](const char* name, SchedulingPolicy policy, PreemptionMode mode,
+                       int32_t num_host_blocks, int32_t num_disk_blocks, World world) {
+    world.name = name;
+    world.policy = policy;
+    world.mode = mode;
+    world.num_host_blocks = num_host_blocks;
+    world.num_disk_blocks = num_disk_blocks;
+    worlds.push_back(world);
+  };
+  const World tight = {"", 24, 4, 8, 16, 0, true, 128, true, {kFull}};
+  const World uncached = {"", 24, 4, 8, 16, 0, false, 128, true, {kFull}};
+  const World windows = {"", 70, 4, 8, 8, 0, true, 128, true, {window(5), kFull, window(17)}};
+  using Policy = SchedulingPolicy;
+  using Mode = PreemptionMode;
+  add("swap_fcfs", Policy::kFcfs, Mode::kSwap, 200, 0, tight);
+  add("swap_small_host", Policy::kFcfs, Mode::kSwap, 13, 0, tight);
+  add("swap_priority", Policy::kPriority, Mode::kSwap, 60, 0, tight);
+  add("swap_mlfq", Policy::kMlfq, Mode::kSwap, 60, 0, tight);
+  add("swap_fair", Policy::kFair, Mode::kSwap, 60, 0, tight);
+  add("swap_windows", Policy::kPriority, Mode::kSwap, 60, 0, windows);
+  add("swap_no_cache", Policy::kMlfq, Mode::kSwap, 60, 0, uncached);
+  add("auto_fcfs", Policy::kFcfs, Mode::kAuto, 60, 0, tight);
+  add("auto_priority", Policy::kPriority, Mode::kAuto, 60, 0, tight);
+  add("recompute_with_host", Policy::kPriority, Mode::kRecompute, 60, 0, tight);
+  add("disk_fcfs", Policy::kFcfs, Mode::kAuto, 40, 200, tight);
+  add("disk_small", Policy::kMlfq, Mode::kSwap, 20, 30, tight);
+  add("disk_windows", Policy::kFair, Mode::kAuto, 60, 400, windows);
+  return worlds;
+}
+
+INSTANTIATE_TEST_SUITE_P(Tiers, RandomHistory, ::testing::ValuesIn(worlds_of_tiers()),
+                         [](const auto& param) { return std::string(param.param.name); });
 
 INSTANTIATE_TEST_SUITE_P(Policies, RandomHistory, ::testing::ValuesIn(worlds_of_policies()),
                          [](const auto& param) { return std::string(param.param.name); });
