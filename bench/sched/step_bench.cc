@@ -1,5 +1,6 @@
 // The cost of one step of the scheduler (schedule and commit) without an executor: what the engine thread
-// adds to every token. Sequences of 4,096 tokens in steady decode, in a pool that holds them all.
+// adds to every token. Sequences of 4,096 tokens in steady decode, in a pool that holds them all; and
+// requests that come and go while many wait.
 #include <benchmark/benchmark.h>
 
 #include <cstdint>
@@ -14,7 +15,9 @@ namespace {
 
 constexpr int32_t kBlockSize = 16;
 constexpr int32_t kPromptTokens = 4096;
-constexpr int32_t kMaxModelLen = 2 * kPromptTokens;
+constexpr int32_t kNewTokens = 640;       // that each sequence has room for
+constexpr int32_t kMeasuredTokens = 512;  // after which new sequences are made
+constexpr int32_t kMaxModelLen = kPromptTokens + kNewTokens;
 
 // Draws the same token for every sequence that asks for one.
 void answer(const StepPlan& plan, StepResult& result) {
@@ -25,8 +28,10 @@ void answer(const StepPlan& plan, StepResult& result) {
   }
 }
 
-std::unique_ptr<Scheduler> make_scheduler(int32_t num_sequences, int32_t num_blocks) {
+std::unique_ptr<Scheduler> make_scheduler(int32_t num_sequences, int32_t num_blocks,
+                                          SchedulingPolicy policy = SchedulingPolicy::kFcfs) {
   SchedulerConfig config;
+  config.policy = policy;
   config.max_num_seqs = num_sequences;
   config.max_num_batched_tokens = num_sequences + 8 * kPromptTokens;
   config.max_model_len = kMaxModelLen;
@@ -45,23 +50,25 @@ void add_sequences(Scheduler& scheduler, int32_t num_sequences) {
     for (size_t t = 0; t < request.prompt_token_ids.size(); ++t) {
       request.prompt_token_ids[t] = static_cast<TokenId>(static_cast<size_t>(i) * 7919 + t);
     }
-    request.sampling.max_tokens = kPromptTokens;
+    request.sampling.max_tokens = kNewTokens;
+    request.client = i % 64;
     request.sampling.ignore_eos = true;
     if (!scheduler.add_request(std::move(request)).ok()) std::abort();
   }
 }
 
 // One more token for each of N running sequences.
-void steady_decode(benchmark::State& state) {
+void steady_decode(benchmark::State& state, SchedulingPolicy policy) {
   const int32_t num_sequences = static_cast<int32_t>(state.range(0));
-  const int32_t num_blocks = num_sequences * (kPromptTokens / kBlockSize) * 2;
+  const int32_t num_blocks = num_sequences * (kMaxModelLen / kBlockSize) + num_sequences / 10 + 1;
   std::unique_ptr<Scheduler> scheduler;
   StepResult result;
   int32_t grown = 0;
   for (auto _ : state) {
-    if (scheduler == nullptr || grown >= kPromptTokens / 2) {
+    if (scheduler == nullptr || grown >= kMeasuredTokens) {
       state.PauseTiming();
-      scheduler = make_scheduler(num_sequences, num_blocks);
+      scheduler.reset();
+      scheduler = make_scheduler(num_sequences, num_blocks, policy);
       add_sequences(*scheduler, num_sequences);
       do {
         const StepPlan& plan = scheduler->schedule();
@@ -83,7 +90,51 @@ void steady_decode(benchmark::State& state) {
       benchmark::Counter(static_cast<double>(state.iterations()) * num_sequences,
                          benchmark::Counter::kIsRate | benchmark::Counter::kInvert);
 }
-BENCHMARK(steady_decode)->Arg(1)->Arg(256)->Arg(1024)->Unit(benchmark::kMicrosecond);
+BENCHMARK_CAPTURE(steady_decode, fcfs, SchedulingPolicy::kFcfs)
+    ->Arg(1)
+    ->Arg(256)
+    ->Arg(1024)
+    ->Arg(4096)
+    ->Arg(16384)
+    ->Unit(benchmark::kMicrosecond);
+BENCHMARK_CAPTURE(steady_decode, priority, SchedulingPolicy::kPriority)
+    ->Arg(1024)
+    ->Unit(benchmark::kMicrosecond);
+BENCHMARK_CAPTURE(steady_decode, mlfq, SchedulingPolicy::kMlfq)->Arg(1024)->Unit(benchmark::kMicrosecond);
+BENCHMARK_CAPTURE(steady_decode, fair, SchedulingPolicy::kFair)->Arg(1024)->Unit(benchmark::kMicrosecond);
+
+// A request comes and one goes while N others wait behind one that runs.
+void queue(benchmark::State& state, SchedulingPolicy policy) {
+  SchedulerConfig config;
+  config.policy = policy;
+  config.max_num_seqs = 1;
+  config.max_num_queued_requests = 1 << 30;
+  config.enable_prefix_caching = false;
+  KvLayout layout;
+  layout.num_blocks = 1024;
+  Scheduler scheduler(config, layout);
+  uint64_t random = 1;
+  RequestId next = 0;
+  const auto add = [&] {
+    random = random * 6364136223846793005 + 1442695040888963407;
+    SchedulerRequest request;
+    request.id = next++;
+    request.prompt_token_ids.assign(8, 5);
+    request.client = static_cast<int64_t>((random >> 33) % 1000);
+    if (policy == SchedulingPolicy::kPriority) request.priority = static_cast<int32_t>(random >> 40);
+    if (!scheduler.add_request(std::move(request)).ok()) std::abort();
+  };
+  for (int64_t i = 0; i < state.range(0); ++i) add();
+  for (auto _ : state) {
+    add();
+    random = random * 6364136223846793005 + 1442695040888963407;
+    scheduler.abort_request(static_cast<RequestId>((random >> 20) % static_cast<uint64_t>(next)));
+  }
+}
+BENCHMARK_CAPTURE(queue, fcfs, SchedulingPolicy::kFcfs)->Arg(1000)->Arg(100000);
+BENCHMARK_CAPTURE(queue, priority, SchedulingPolicy::kPriority)->Arg(1000)->Arg(100000);
+BENCHMARK_CAPTURE(queue, mlfq, SchedulingPolicy::kMlfq)->Arg(1000)->Arg(100000);
+BENCHMARK_CAPTURE(queue, fair, SchedulingPolicy::kFair)->Arg(1000)->Arg(100000);
 
 // A prompt of 4,096 tokens that is wholly in the prefix cache: admission, one token, release.
 void cached_prompt(benchmark::State& state) {

@@ -29,27 +29,38 @@ std::atomic<int64_t> num_allocations{0};
 namespace quire::testing {
 namespace {
 
-TEST(SchedulerCost, SteadyDecodeAllocatesNothing) {
+class SchedulerCost : public ::testing::TestWithParam<SchedulingPolicy> {};
+
+TEST_P(SchedulerCost, SteadyDecodeAllocatesNothing) {
   SchedulerConfig config;
+  config.policy = GetParam();
   config.max_num_seqs = 64;
   config.max_num_batched_tokens = 4096;
   config.max_model_len = 2000;
-  Scheduler scheduler(config, make_layout(4096, 16));
+  config.max_num_partial_prefills = 2;
+  config.tpot_slo = 0.05;
+  KvLayout layout = make_layout(4096, 16);
+  layout.num_host_blocks = 64;
+  Scheduler scheduler(config, layout);
   for (RequestId id = 0; id < 32; ++id) {
-    ASSERT_TRUE(scheduler
-                    .add_request(make_request(
-                        id, make_prompt(60 + static_cast<int32_t>(id), static_cast<uint64_t>(id)), 900, 2))
-                    .ok());
+    SchedulerRequest request =
+        make_request(id, make_prompt(60 + static_cast<int32_t>(id), static_cast<uint64_t>(id)), 900, 2);
+    request.client = id % 3;
+    ASSERT_TRUE(scheduler.add_request(std::move(request)).ok());
   }
-  FakeExecutor executor(make_layout(4096, 16));
+  FakeExecutor executor(layout);
   StepResult result;
+  double now = 0.0;
   // The forks and a few steps, in which the plan's vectors find their size.
-  for (int i = 0; i < 40; ++i) result = executor.execute(scheduler.schedule()), scheduler.commit(result);
+  for (int i = 0; i < 60; ++i) {
+    result = executor.execute(scheduler.schedule(now += 0.01));
+    scheduler.commit(result);
+  }
   ASSERT_EQ(scheduler.stats().num_running, 64);
   int64_t allocated = 0;
   for (int i = 0; i < 500; ++i) {
     int64_t before = num_allocations.load();
-    const StepPlan& plan = scheduler.schedule();
+    const StepPlan& plan = scheduler.schedule(now += 0.01);
     allocated += num_allocations.load() - before;
     result.step = plan.step;
     result.sampled.clear();
@@ -62,6 +73,10 @@ TEST(SchedulerCost, SteadyDecodeAllocatesNothing) {
   EXPECT_EQ(scheduler.stats().num_running, 64);
   EXPECT_EQ(allocated, 0);
 }
+
+INSTANTIATE_TEST_SUITE_P(Policies, SchedulerCost,
+                         ::testing::Values(SchedulingPolicy::kFcfs, SchedulingPolicy::kPriority,
+                                           SchedulingPolicy::kMlfq, SchedulingPolicy::kFair));
 
 }  // namespace
 }  // namespace quire::testing
