@@ -33,6 +33,7 @@ std::unique_ptr<Scheduler> make_scheduler(int32_t num_sequences, int32_t num_blo
   SchedulerConfig config;
   config.policy = policy;
   config.max_num_seqs = num_sequences;
+  config.max_num_queued_requests = num_sequences;
   config.max_num_batched_tokens = num_sequences + 8 * kPromptTokens;
   config.max_model_len = kMaxModelLen;
   KvLayout layout;
