@@ -33,6 +33,8 @@ def parse_args():
                         help="given to the engine and to the simulator")
     parser.add_argument("--cost-model", help="use this file instead of measuring")
     parser.add_argument("--rounds", type=int, default=3, help="real runs of each load; the median counts")
+    parser.add_argument("--cpu-time", action="store_true",
+                        help="count the engine thread's CPU time (a busy machine; loads must be inf)")
     parser.add_argument("--tolerance", type=float, default=0.15)
     parser.add_argument("--json", help="write all figures to this file")
     return parser.parse_args()
@@ -89,6 +91,8 @@ def figure(report, name, part):
 
 def compare(args, load, trace, cost_model):
     flags = ["--dataset", trace, "--num-prompts", str(args.num_requests)]
+    if args.cpu_time:
+        flags.append("--cpu-time")
     if load != "inf":
         flags.append("--trace-times")
     reals = [run(args, ["bench", "throughput"], *flags) for _ in range(args.rounds)]
@@ -118,7 +122,7 @@ def main():
         cost_model = args.cost_model
         if not cost_model:
             cost_model = f"{folder}/cost.json"
-            measured = run(args, ["bench", "steps"])
+            measured = run(args, ["bench", "steps"], *(["--cpu-time"] if args.cpu_time else []))
             json.dump(measured, open(cost_model, "w"))
             error = measured["fit_error"]
             print(f"cost model {measured['cost_model']}\n  error of the fit: mean {100 * error['mean']:.1f} %, "

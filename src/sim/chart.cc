@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <cstdint>
 
 #include "base/strings.h"
 
@@ -117,19 +118,32 @@ Axis linear_axis(double low, double high, bool round_up) {
   axis.high = high > low ? high : low + 1.0;
   const double step = nice_step(axis.high - axis.low, 5);
   if (round_up) axis.high = axis.low + std::ceil((axis.high - axis.low) / step - 1e-9) * step;
-  for (double tick = std::ceil(axis.low / step - 1e-9) * step; tick <= axis.high + step * 1e-6; tick += step)
-    axis.ticks.push_back(tick);
+  // Multiples of the step by their number, so that 0 is 0.
+  for (auto i = static_cast<int64_t>(std::ceil(axis.low / step - 1e-9));
+       static_cast<double>(i) * step <= axis.high + step * 1e-6; ++i)
+    axis.ticks.push_back(static_cast<double>(i) * step);
   return axis;
 }
 
+// From 1, 2 or 5 times a power of ten to another; all of them are ticks where they are few.
 Axis log_axis(double low, double high) {
   Axis axis;
   axis.log = true;
-  const double first = std::floor(std::log10(low) + 1e-9);
-  const double last = std::max(first + 1.0, std::ceil(std::log10(high) - 1e-9));
-  axis.low = std::pow(10.0, first);
-  axis.high = std::pow(10.0, last);
-  for (double power = first; power <= last; ++power) axis.ticks.push_back(std::pow(10.0, power));
+  std::vector<double> steps;
+  const int first = static_cast<int>(std::floor(std::log10(low) + 1e-9));
+  const int last = static_cast<int>(std::ceil(std::log10(high) - 1e-9));
+  for (int power = first; power <= last + 1; ++power) {
+    for (const double factor : {1.0, 2.0, 5.0}) steps.push_back(factor * std::pow(10.0, power));
+  }
+  size_t begin = 0;
+  while (steps[begin + 1] <= low * (1.0 + 1e-9)) ++begin;
+  size_t end = begin + 1;
+  while (steps[end] < high * (1.0 - 1e-9)) ++end;
+  axis.low = steps[begin];
+  axis.high = steps[end];
+  for (size_t i = begin; i <= end; ++i) {
+    if (end - begin <= 9 || i % 3 == 0) axis.ticks.push_back(steps[i]);
+  }
   return axis;
 }
 
@@ -268,7 +282,8 @@ std::string draw(const BarChart& chart) {
   for (const BarChart::Bar& bar : chart.bars) {
     double sum = 0.0;
     for (const double part : bar.parts) sum += part;
-    if (chart.y_max <= 0.0) high = std::max(high, sum);
+    // Room for the number above.
+    if (chart.y_max <= 0.0) high = std::max(high, 1.08 * sum);
   }
   const Axis y = linear_axis(0.0, high, chart.y_max <= 0.0);
   std::string out = frame(chart.title, chart.y_label, y);

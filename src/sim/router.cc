@@ -1,6 +1,7 @@
 #include "sim/router.h"
 
 #include <algorithm>
+#include <limits>
 
 #include "base/rng.h"
 
@@ -8,18 +9,13 @@ namespace quire::sim {
 
 namespace {
 
-// A replica with a cached prefix is passed over when it has more open requests than the least loaded one
-// times kMaxRatio plus kMaxMore: waiting would cost more than computing the prefix again.
-constexpr double kMaxRatio = 1.5;
-constexpr int64_t kMaxMore = 8;
-
-int32_t least_loaded(std::span<const int64_t> num_open, int64_t turn) {
+int32_t least_loaded(std::span<const ReplicaLoad> loads, int64_t turn) {
   // From another one on each time, so that equal loads take turns.
-  const size_t n = num_open.size();
+  const size_t n = loads.size();
   size_t best = static_cast<size_t>(turn) % n;
   for (size_t i = 1; i < n; ++i) {
     const size_t at = (static_cast<size_t>(turn) + i) % n;
-    if (num_open[at] < num_open[best]) best = at;
+    if (loads[at].num_open < loads[best].num_open) best = at;
   }
   return static_cast<int32_t>(best);
 }
@@ -31,46 +27,44 @@ Router::Router(Routing routing, int32_t num_replicas, int64_t cache_blocks)
       cache_blocks_(std::max<int64_t>(1, cache_blocks)),
       known_(static_cast<size_t>(num_replicas)) {}
 
-int32_t Router::choose(const Trace& trace, const TraceRequest& request, std::span<const int64_t> num_open) {
+Choice Router::choose(const Trace& trace, const TraceRequest& request, std::span<const ReplicaLoad> loads) {
   const int64_t turn = num_routed_++;
-  if (num_open.size() == 1) return 0;
   switch (routing_) {
     case Routing::kRoundRobin:
-      return static_cast<int32_t>(turn % static_cast<int64_t>(num_open.size()));
+      return {static_cast<int32_t>(turn % static_cast<int64_t>(loads.size())), request.input_len};
     case Routing::kLeastLoaded:
-      return least_loaded(num_open, turn);
+      return {least_loaded(loads, turn), request.input_len};
     case Routing::kPrefixAware:
-      return choose_by_prefix(trace, request, num_open);
+      break;
   }
-  return 0;
+  return choose_by_prefix(trace, request, loads);
 }
 
-int32_t Router::choose_by_prefix(const Trace& trace, const TraceRequest& request,
-                                 std::span<const int64_t> num_open) {
+Choice Router::choose_by_prefix(const Trace& trace, const TraceRequest& request,
+                                std::span<const ReplicaLoad> loads) {
   prefixes_.clear();
   uint64_t name = 0;
   for (uint32_t i = 0; i < request.num_hashes; ++i) {
     name = mix64(name ^ mix64(static_cast<uint64_t>(trace.hash_ids[request.first_hash + i]) + 1));
     prefixes_.push_back(name);
   }
-  const int32_t fallback = least_loaded(num_open, num_routed_);
-  const double limit = kMaxRatio * static_cast<double>(num_open[static_cast<size_t>(fallback)]) +
-                       static_cast<double>(kMaxMore);
-  int32_t chosen = fallback;
-  size_t longest = 0;
-  for (size_t r = 0; r < num_open.size(); ++r) {
-    if (static_cast<double>(num_open[r]) > limit) continue;
+  Choice choice;
+  int64_t least = std::numeric_limits<int64_t>::max();
+  for (size_t i = 0; i < loads.size(); ++i) {
+    // From another one on each time, so that equal ones take turns.
+    const size_t r = (static_cast<size_t>(num_routed_) + i) % loads.size();
     size_t length = 0;
     while (length < prefixes_.size() && known_[r].contains(prefixes_[length])) ++length;
-    const bool better =
-        length > longest || (length == longest && num_open[r] < num_open[static_cast<size_t>(chosen)]);
-    if (!better) continue;
-    longest = length;
-    chosen = static_cast<int32_t>(r);
+    const int64_t tokens =
+        std::max<int64_t>(1, request.input_len - static_cast<int64_t>(length) * Trace::kTokensPerHash);
+    // An open request computes a token of its own in every step on the way.
+    const int64_t work = loads[r].waiting_tokens + loads[r].num_open + tokens;
+    if (work >= least) continue;
+    least = work;
+    choice = {static_cast<int32_t>(r), tokens};
   }
-  if (longest == 0) chosen = fallback;
-  remember(known_[static_cast<size_t>(chosen)]);
-  return chosen;
+  remember(known_[static_cast<size_t>(choice.replica)]);
+  return choice;
 }
 
 void Router::remember(Known& known) {

@@ -23,7 +23,8 @@ class Simulation {
         router_(options.routing, options.num_replicas,
                 int64_t{options.replica.layout.num_blocks} * options.replica.layout.block_size /
                     Trace::kTokensPerHash),
-        num_open_(static_cast<size_t>(options.num_replicas), 0) {
+        loads_(static_cast<size_t>(options.num_replicas)),
+        prompt_work_(trace.requests.size(), 0) {
     for (int32_t i = 0; i < options.num_replicas; ++i)
       lanes_.push_back({make_replica(trace, options.replica), kNever, 0.0, {}});
     result_.pool_slots =
@@ -67,14 +68,17 @@ class Simulation {
   // All requests of this moment, then the steps of replicas that were idle.
   void take_arrivals(double now) {
     for (; next_ < trace_.requests.size() && trace_.requests[next_].arrival <= now; ++next_) {
-      const int32_t chosen = router_.choose(trace_, trace_.requests[next_], num_open_);
+      const Choice choice = router_.choose(trace_, trace_.requests[next_], loads_);
+      const size_t chosen = static_cast<size_t>(choice.replica);
       const int64_t request = static_cast<int64_t>(next_);
-      if (!lanes_[static_cast<size_t>(chosen)].replica->add(request)) {
+      if (!lanes_[chosen].replica->add(request)) {
         ++result_.num_refused;
         continue;
       }
-      recorder_.routed(request, chosen);
-      ++num_open_[static_cast<size_t>(chosen)];
+      recorder_.routed(request, choice.replica);
+      ++loads_[chosen].num_open;
+      loads_[chosen].waiting_tokens += choice.tokens;
+      prompt_work_[next_] = static_cast<int32_t>(choice.tokens);
     }
     for (Lane& lane : lanes_) {
       if (lane.end == kNever) begin_step(lane, now);
@@ -95,8 +99,11 @@ class Simulation {
     lane.replica->end_step(drawn_);
     for (const DrawnToken& token : drawn_) {
       recorder_.token(token, now);
+      int32_t& work = prompt_work_[static_cast<size_t>(token.request)];
+      loads_[index].waiting_tokens -= work;
+      work = 0;
       if (!token.last) continue;
-      --num_open_[index];
+      --loads_[index].num_open;
       ++result_.num_done;
       result_.elapsed = std::max(result_.elapsed, now);
     }
@@ -105,9 +112,10 @@ class Simulation {
   }
 
   SimResult finish() {
-    for (size_t i = 0; i < num_open_.size(); ++i) {
-      if (num_open_[i] != 0)
-        throw Error(cat("Replica ", i, " of the simulation stopped with ", num_open_[i], " requests open."));
+    for (size_t i = 0; i < loads_.size(); ++i) {
+      if (loads_[i].num_open != 0)
+        throw Error(
+            cat("Replica ", i, " of the simulation stopped with ", loads_[i].num_open, " requests open."));
     }
     for (const Lane& lane : lanes_) {
       const ReplicaTotals totals = lane.replica->totals();
@@ -133,8 +141,9 @@ class Simulation {
   Recorder recorder_;
   Router router_;
   std::vector<Lane> lanes_;
-  std::vector<int64_t> num_open_;  // [num_replicas]
-  size_t next_ = 0;                // request to arrive
+  std::vector<ReplicaLoad> loads_;    // [num_replicas]
+  std::vector<int32_t> prompt_work_;  // [num_requests] Choice::tokens, until the first token
+  size_t next_ = 0;                   // request to arrive
   std::vector<DrawnToken> drawn_;
   SimResult result_;
 };

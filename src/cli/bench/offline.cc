@@ -1,6 +1,8 @@
 #include "cli/bench/offline.h"
 
 #include <condition_variable>
+#include <ctime>
+#include <future>
 #include <mutex>
 #include <thread>
 
@@ -16,14 +18,37 @@ namespace {
 // What the engine thread writes and the caller waits for. Outlives every sink: the caller leaves only when
 // all have ended.
 struct Batch {
+  double (*clock)() = monotonic_seconds;
   std::vector<RequestRecord> records;  // each written by the engine thread alone until its request has ended
   std::mutex mutex;
   std::condition_variable all_done;
   size_t num_done = 0;
 };
 
-void take_output(RequestRecord& record, const RequestOutput& output) {
-  const double now = monotonic_seconds();
+// Of the thread that asks.
+double thread_cpu_seconds() {
+  timespec time{};
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+  return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
+}
+
+// The CPU time of the engine thread while the engine is idle: as its last output left it.
+double idle_engine_cpu_seconds(Engine& engine) {
+  std::vector<BenchRequest> requests(1);
+  requests.front().input_len = 1;
+  tokenize_requests(requests, engine, 0);
+  GenerateRequest request;
+  request.prompt_token_ids = requests.front().token_ids;
+  request.sampling.max_tokens = 1;
+  const auto seconds = std::make_shared<std::promise<double>>();
+  const auto submitted = engine.submit(std::move(request), [seconds](RequestOutput&& output) {
+    if (output.finished) seconds->set_value(thread_cpu_seconds());
+  });
+  if (!submitted) throw Error(submitted.failure().message);
+  return seconds->get_future().get();
+}
+
+void take_output(RequestRecord& record, const RequestOutput& output, double now) {
   int32_t tokens = 0;
   for (const auto& delta : output.outputs) tokens += static_cast<int32_t>(delta.token_ids.size());
   if (tokens > 0) {
@@ -81,8 +106,10 @@ void tokenize_requests(std::vector<BenchRequest>& requests, const Engine& engine
 std::vector<RequestRecord> run_batch(Engine& engine, const std::vector<BenchRequest>& requests,
                                      const OfflineSampling& sampling,
                                      const std::function<void(size_t done)>& on_finished,
-                                     const std::vector<double>& arrivals) {
+                                     const BatchOptions& options) {
+  const double cpu_begin = options.cpu_time ? idle_engine_cpu_seconds(engine) : 0.0;
   const auto batch = std::make_shared<Batch>();
+  if (options.cpu_time) batch->clock = thread_cpu_seconds;
   batch->records.resize(requests.size());
   size_t num_submitted = 0;
   std::string refusal;
@@ -94,13 +121,13 @@ std::vector<RequestRecord> run_batch(Engine& engine, const std::vector<BenchRequ
     request.sampling.temperature = sampling.temperature;
     request.sampling.top_p = sampling.top_p;
     request.sampling.ignore_eos = sampling.ignore_eos;
-    if (!arrivals.empty()) {
-      const double wait = begin + arrivals[i] - monotonic_seconds();
+    if (!options.arrivals.empty()) {
+      const double wait = begin + options.arrivals[i] - monotonic_seconds();
       if (wait > 0.0) std::this_thread::sleep_for(std::chrono::duration<double>(wait));
     }
-    batch->records[i].begin = monotonic_seconds();
+    batch->records[i].begin = options.cpu_time ? cpu_begin : monotonic_seconds();
     const auto submitted = engine.submit(std::move(request), [batch, i, on_finished](RequestOutput&& output) {
-      take_output(batch->records[i], output);
+      take_output(batch->records[i], output, batch->clock());
       if (!output.finished) return;
       size_t done = 0;
       {
@@ -125,6 +152,19 @@ std::vector<RequestRecord> run_batch(Engine& engine, const std::vector<BenchRequ
     if (!record.ok()) throw Error(cat("a request failed: ", record.error));
   }
   return std::move(batch->records);
+}
+
+void add_cpu_time_flag(CLI::App& command, bool& cpu_time) {
+  command
+      .add_flag("--cpu-time", cpu_time,
+                "Count the engine thread's CPU time, not the clock's: for busy machines, with --threads 1")
+      ->group("Measurement");
+}
+
+void check_cpu_time(const Engine& engine, bool cpu_time) {
+  if (cpu_time && engine.model().num_threads != 1)
+    throw Error(cat("--cpu-time counts one thread, and the engine computes on ", engine.model().num_threads,
+                    "; give --threads 1"));
 }
 
 BenchReport describe(const Engine& engine) {

@@ -2,6 +2,7 @@
 // with a clock.
 #pragma once
 
+#include <CLI/CLI.hpp>
 #include <functional>
 #include <memory>
 #include <vector>
@@ -25,13 +26,25 @@ struct OfflineSampling {
   bool ignore_eos = true;
 };
 
-// Submits all at once, or each at its time of `arrivals` (seconds, ascending), and waits for the last; one
-// record a request, times taken on the engine thread. `on_finished` is called there with the number of
-// requests done so far. Throws Error where a request is refused or fails.
+struct BatchOptions {
+  std::vector<double>
+      arrivals;  // seconds from the begin at which each is submitted, ascending; none: all at once
+  // Times are those of the engine thread's CPU clock: what a busy machine does meanwhile is not counted. For
+  // batches that keep an engine of one thread busy from begin to end.
+  bool cpu_time = false;
+};
+
+// Submits all and waits for the last; one record a request, times taken on the engine thread. `on_finished`
+// is called there with the number of requests done so far. Throws Error where a request is refused or fails.
 std::vector<RequestRecord> run_batch(Engine& engine, const std::vector<BenchRequest>& requests,
                                      const OfflineSampling& sampling,
                                      const std::function<void(size_t done)>& on_finished = {},
-                                     const std::vector<double>& arrivals = {});
+                                     const BatchOptions& options = {});
+
+// A flag for BatchOptions::cpu_time. check_cpu_time throws Error where the engine computes on several
+// threads.
+void add_cpu_time_flag(CLI::App& command, bool& cpu_time);
+void check_cpu_time(const Engine& engine, bool cpu_time);
 
 // The fields of the report that the model gives.
 BenchReport describe(const Engine& engine);

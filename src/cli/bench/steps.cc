@@ -76,7 +76,8 @@ void add_decode(sim::StepLoad& load, int32_t input_len, int32_t num_drawn) {
 
 class StepMeter {
  public:
-  StepMeter(Engine& engine, uint64_t seed) : engine_(engine), seed_(seed) {}
+  StepMeter(Engine& engine, uint64_t seed, bool cpu_time)
+      : engine_(engine), seed_(seed), cpu_time_(cpu_time) {}
 
   // None where what was wanted did not happen in one step.
   std::optional<sim::MeasuredStep> measure(const Point& point) {
@@ -89,7 +90,7 @@ class StepMeter {
     tokenize_requests(requests, engine_, derive_seed(seed_, num_runs_++));
     OfflineSampling sampling;
     sampling.temperature = 0.0F;
-    auto records = run_batch(engine_, requests, sampling, {}, arrivals);
+    auto records = run_batch(engine_, requests, sampling, {}, {arrivals, cpu_time_});
     if (!one_token_a_piece(records))
       throw Error("the engine gave several tokens at once: steps cannot be told apart");
     return records;
@@ -154,6 +155,7 @@ class StepMeter {
  private:
   Engine& engine_;
   uint64_t seed_;
+  bool cpu_time_;
   uint64_t num_runs_ = 0;
 };
 
@@ -191,6 +193,7 @@ std::string steps_table(const std::vector<sim::MeasuredStep>& steps, const sim::
 
 int run_steps(const StepsFlags& f) {
   const std::unique_ptr<Engine> engine = start_engine(f.config);
+  check_cpu_time(*engine, f.grid.cpu_time);
   std::vector<sim::MeasuredStep> steps;
   {
     ProgressBar bar("Measuring");
@@ -231,7 +234,7 @@ int run_steps(const StepsFlags& f) {
 
 std::vector<sim::MeasuredStep> measure_steps(Engine& engine, const StepGrid& grid, uint64_t seed,
                                              const std::function<void(double done)>& progress) {
-  StepMeter meter(engine, seed);
+  StepMeter meter(engine, seed, grid.cpu_time);
   const std::vector<Point> points = make_points(engine.model(), grid);
   meter.measure({1, kWitnessPrompt, false});  // warms up
   const double begin = monotonic_seconds();
@@ -266,6 +269,7 @@ void add_bench_steps(CLI::App& bench, int& exit_code) {
   command->add_option("--max-seconds", f->grid.max_seconds, "No further kinds of steps after so long")
       ->check(CLI::PositiveNumber)
       ->group(group);
+  add_cpu_time_flag(*command, f->grid.cpu_time);
   command->add_option("--json", f->json, "Write the figures as one JSON object; -: only that, to stdout")
       ->type_name("FILE")
       ->group(group);

@@ -12,6 +12,7 @@ namespace quire::cli {
 struct StepGrid {
   int32_t num_rounds = 3;        // each point is measured so often; the median counts
   double max_seconds = 60.0;     // then no more is measured
+  bool cpu_time = false;         // see BatchOptions
   int64_t max_tokens = 1 << 16;  // prompt tokens of a point, at the most
 };
 

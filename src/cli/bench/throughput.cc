@@ -22,6 +22,7 @@ struct ThroughputFlags {
   DatasetOptions dataset;
   std::string dataset_file;
   bool trace_times = false;
+  bool cpu_time = false;
   std::string json;
 };
 
@@ -48,6 +49,13 @@ std::vector<BenchRequest> make_requests(const ThroughputFlags& f, const Engine& 
   return requests;
 }
 
+// Seconds from the common begin of all to the last output of any.
+double last_output(const std::vector<RequestRecord>& records) {
+  double last = 0.0;
+  for (const auto& record : records) last = std::max(last, record.e2e());
+  return last;
+}
+
 int run_throughput(ThroughputFlags& f) {
   f.dataset.output_len = f.lengths.output_len;
   // All are handed over at once, so all but the running ones wait.
@@ -56,18 +64,20 @@ int run_throughput(ThroughputFlags& f) {
   const std::unique_ptr<Engine> engine = start_engine(f.config);
   const std::vector<BenchRequest> requests = make_requests(f, *engine);
   BenchReport report = describe(*engine);
-  std::vector<double> arrivals;
+  BatchOptions options;
+  options.cpu_time = f.cpu_time;
+  check_cpu_time(*engine, f.cpu_time);
   if (f.trace_times) {
-    for (const auto& request : requests) arrivals.push_back(request.arrival);
-    if (!std::is_sorted(arrivals.begin(), arrivals.end()))
+    for (const auto& request : requests) options.arrivals.push_back(request.arrival);
+    if (!std::is_sorted(options.arrivals.begin(), options.arrivals.end()))
       throw Error(cat(f.dataset_file, ": the times of its requests are not in order"));
   }
   std::atomic<size_t> num_done = 0;
   const double begin = monotonic_seconds();
   auto work = std::async(std::launch::async, [&] {
     auto records = run_batch(
-        *engine, requests, f.sampling, [&](size_t done) { num_done = done; }, arrivals);
-    report.elapsed_s = monotonic_seconds() - begin;
+        *engine, requests, f.sampling, [&](size_t done) { num_done = done; }, options);
+    report.elapsed_s = f.cpu_time ? last_output(records) : monotonic_seconds() - begin;
     return records;
   });
   {
@@ -111,6 +121,7 @@ void add_bench_throughput(CLI::App& bench, int& exit_code) {
       ->add_flag("--trace-times", f->trace_times,
                  "Hand each request over at its time in the dataset (a trace), not all at once")
       ->group("Requests");
+  add_cpu_time_flag(*command, f->cpu_time);
   add_offline_flags(*command, f->sampling, f->json);
   command->callback([f, &exit_code] { exit_code = run_throughput(*f); });
 }

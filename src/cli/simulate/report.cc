@@ -60,6 +60,13 @@ ordered_json pressure_json(const sim::SimResult& result) {
           {"mean_running", sums.mean_running()}};
 }
 
+// How many times as many sequences the first manager (paged memory) runs while requests wait for memory; 0
+// where one of them never waits.
+double more_sequences(const std::vector<ManagerRun>& runs, const ManagerRun& run) {
+  const double here = run.result.blocked_steps.mean_running();
+  return here > 0.0 ? runs.front().result.blocked_steps.mean_running() / here : 0.0;
+}
+
 }  // namespace
 
 SimulateFigures figures_of(const SimulateSetup& setup, const sim::SimResult& result) {
@@ -176,6 +183,7 @@ ordered_json managers_json(const SimulateSetup& setup, const std::vector<Manager
                     {"kv_utilization", run.result.all_steps.part(run.result.all_steps.held)},
                     {"mean_running", run.result.all_steps.mean_running()},
                     {"memory_pressure", pressure_json(run.result)},
+                    {"paged_sequences_ratio", more_sequences(runs, run)},
                     {"output_tokens_per_s", rate(run.result.output_tokens, run.result.elapsed)},
                     {"ttft_ms", summary_json(figures.latency.ttft)},
                     {"tpot_ms", summary_json(figures.latency.tpot)}});
@@ -186,7 +194,8 @@ ordered_json managers_json(const SimulateSetup& setup, const std::vector<Manager
 std::string managers_table(const std::vector<ManagerRun>& runs) {
   std::string out =
       "\n-- memory managers: parts of the pool while a request waits for memory; waste is over all steps --\n"
-      "manager          filled   reserved   internal   external   sequences      waste   tokens/s\n";
+      "manager          filled   reserved   internal   external   sequences  paged fits      waste   "
+      "tokens/s\n";
   const auto cell = [](const std::string& text, size_t width) {
     return std::string(text.size() < width ? width - text.size() : 1, ' ') + text;
   };
@@ -197,7 +206,8 @@ std::string managers_table(const std::vector<ManagerRun>& runs) {
     row += cell(percent(sums.part(sums.filled)), 9) + cell(percent(sums.part(sums.reserved)), 11) +
            cell(percent(sums.part(sums.unused)), 11) +
            cell(percent(sums.part(sums.rounding + sums.total - sums.held)), 11) +
-           cell(fixed(sums.mean_running(), 1), 12) + cell(percent(run.result.all_steps.waste()), 11) +
+           cell(fixed(sums.mean_running(), 1), 12) + cell(fixed(more_sequences(runs, run), 1) + " x", 12) +
+           cell(percent(run.result.all_steps.waste()), 11) +
            cell(fixed(rate(run.result.output_tokens, run.result.elapsed), 1), 11);
     out += row + "\n";
   }

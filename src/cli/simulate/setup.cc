@@ -130,6 +130,8 @@ SimulateSetup make_setup(const SimulateFlags& flags) {
   if (flags.ttft_slo_ms) setup.objectives.ttft = flags.ttft_slo_ms;
   if (flags.tpot_slo_ms) setup.objectives.tpot = flags.tpot_slo_ms;
   setup.model = inspect_model(flags.config);
+  // What is given instead of MODEL's shape is not MODEL any more.
+  if (flags.num_params > 0.0) setup.model.name = cat(fixed(flags.num_params / 1e9, 1), "G parameters");
   setup.trace = read_trace(flags);
   setup.trace_name = flags.trace.empty() ? "distribution" : flags.trace.substr(flags.trace.rfind('/') + 1);
   const EngineConfig& config = flags.config;

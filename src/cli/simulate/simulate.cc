@@ -212,13 +212,13 @@ void write_pictures(const std::string& directory, const Output& out) {
 }
 
 int run_simulate(const SimulateFlags& f) {
-  SimulateSetup setup = make_setup(f);
-  if (f.find_replicas && !setup.objectives.any()) {
+  if (f.find_replicas && f.goodput.empty() && !f.ttft_slo_ms && !f.tpot_slo_ms) {
     std::fprintf(
         stderr,
         "quire simulate: --find-replicas needs objectives: --ttft-slo-ms, --tpot-slo-ms or --goodput\n");
     return 2;
   }
+  SimulateSetup setup = make_setup(f);
   const sim::CostModel cost = make_cost_model(f, setup.model);
   Output out;
   out.subtitle = cat(setup.trace_name, ", ", setup.trace.requests.size(), " requests, ", setup.model.name);

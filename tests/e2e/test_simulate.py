@@ -1,0 +1,90 @@
+"""`quire simulate` as people call it: results on stdout, messages on stderr, exit codes."""
+
+import json
+import os
+import subprocess
+
+import pytest
+from conftest import BINARY
+
+COST = {"base_s": 0.01, "per_token_s": 1e-4, "per_sequence_s": 1e-5, "per_context_token_s": 1e-8, "per_pair_s": 0.0}
+TRACE = "TIMESTAMP,ContextTokens,GeneratedTokens\r\n" + "".join(
+    f"2023-11-16 18:15:{second:02}.5000000,{100 + 7 * second},{5 + second}\r\n" for second in range(40)
+)
+
+
+@pytest.fixture
+def files(tmp_path):
+    (tmp_path / "trace.csv").write_text(TRACE)
+    (tmp_path / "cost.json").write_text(json.dumps({"cost_model": COST}))
+    return tmp_path
+
+
+def simulate(files, *flags):
+    command = [str(BINARY), "simulate", "--trace", str(files / "trace.csv"), "--cost-model", str(files / "cost.json")]
+    return subprocess.run([*command, "--num-kv-blocks", "200", *flags], capture_output=True, text=True,
+                          env={**os.environ, "QUIRE_CPU_ISA": "avx2"}, timeout=120)
+
+
+def test_the_object_has_the_fields_of_the_interface(files):
+    run = simulate(files, "--json", "-", "--goodput", "ttft:500,tpot:50")
+    assert run.returncode == 0, run.stderr
+    result = json.loads(run.stdout)
+    for name in ("ttft_ms", "tpot_ms", "itl_ms", "e2e_ms"):
+        assert set(result[name]) == {"mean", "p50", "p90", "p99"}
+        assert 0 < result[name]["p50"] <= result[name]["p99"]
+    assert result["num_requests"] == 40
+    assert result["replicas"] == 1
+    assert result["num_preemptions"] >= 0
+    assert 0 < result["kv_waste"] < 0.2
+    assert 0 < result["kv_utilization"] < 1
+    assert result["prefix_hit_rate"] == 0
+    assert result["goodput"] > 0
+    assert result["output_tokens"] == sum(5 + second for second in range(40))
+
+
+def test_the_same_call_gives_the_same_result(files):
+    assert simulate(files, "--json", "-").stdout == simulate(files, "--json", "-").stdout
+
+
+def test_comparisons_and_pictures(files):
+    run = simulate(files, "--request-rate", "inf", "--compare-memory", "--compare-sharing", "--find-replicas",
+                   "--ttft-slo-ms", "800", "--goodput-target", "0.8", "--svg", str(files / "svg"),
+                   "--json", str(files / "out.json"))
+    assert run.returncode == 0, run.stderr
+    assert "replicas" in run.stdout
+    result = json.loads((files / "out.json").read_text())
+    assert [m["memory"] for m in result["memory_managers"]] == ["paged", "oracle", "power-of-two", "max-length"]
+    assert len(result["sharing"]) == 6
+    assert result["replicas_needed"] == result["replicas"] > 1
+    assert result["goodput_part"] >= 0.8
+    pictures = sorted(path.name for path in (files / "svg").iterdir())
+    assert pictures == ["latency.svg", "managers.svg", "memory.svg", "replicas.svg", "sharing.svg"]
+
+
+def test_exit_codes(files):
+    (files / "trace.csv").write_text("TIMESTAMP,ContextTokens,GeneratedTokens\nnoon,1,2\n")
+    run = simulate(files)
+    assert run.returncode == 1
+    assert run.stdout == ""
+    assert "trace.csv:2: 'noon' is no time" in run.stderr
+    assert simulate(files, "--memory", "none").returncode == 2
+    assert simulate(files, "--find-replicas").returncode == 2  # without objectives
+    assert subprocess.run([str(BINARY), "simulate", "--help"], capture_output=True).returncode == 0
+
+
+def test_measured_steps_are_a_cost_model(files):
+    flags = ["--threads", "1", "--cpu-time", "--num-rounds", "1", "--max-seconds", "5", "--kv-cache-memory", "64MiB"]
+    steps = files / "steps.json"
+    run = subprocess.run([str(BINARY), "bench", "steps", *flags, "--json", str(steps)], capture_output=True, text=True,
+                         timeout=300)
+    assert run.returncode == 0, run.stderr
+    measured = json.loads(steps.read_text())
+    assert len(measured["steps"]) >= 5
+    assert all(step["seconds"] > 0 for step in measured["steps"])
+    run = simulate(files, "--cost-model", str(steps), "--json", "-")
+    assert run.returncode == 2, "a flag given twice is a wrong call"
+    (files / "cost.json").write_text(steps.read_text())
+    run = simulate(files, "--json", "-")
+    assert run.returncode == 0, run.stderr
+    assert json.loads(run.stdout)["ttft_ms"]["mean"] > 0
