@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Time to first token of a prompt whose first tokens are cached: on the device, on the host, and on the disk after a restart.
 
-    bench/offline/prefix_ttft.py [--quire build/release/quire] [--prefix 2000] [--runs 3] [--kill] [MODEL]
+    bench/offline/prefix_ttft.py [--quire build/release/quire] [--prefix 2000] [--runs 3] [--layers 30] [--kill] [MODEL]
 
 Without MODEL it makes one in SmolLM2-135M's shape with random weights (needs torch and transformers). For each of --runs prefixes
 of --prefix random tokens it asks `quire serve` for one token behind the prefix and 8 tokens of its own: cold, again, again once
@@ -33,11 +33,11 @@ SUFFIX = 8
 LIMITS = {"device": 5.0, "host": 5.0, "disk": 15.0}
 
 
-def make_model(directory):
+def make_model(directory, num_layers):
     import torch
     from transformers import LlamaConfig, LlamaForCausalLM
     torch.manual_seed(0)
-    LlamaForCausalLM(LlamaConfig(**SHAPE)).to(torch.bfloat16).save_pretrained(directory)
+    LlamaForCausalLM(LlamaConfig(**dict(SHAPE, num_hidden_layers=num_layers))).to(torch.bfloat16).save_pretrained(directory)
 
 
 class Server:
@@ -89,6 +89,7 @@ def main():
     parser.add_argument("--quire", default=str(ROOT / "build/release/quire"))
     parser.add_argument("--prefix", type=int, default=2000)
     parser.add_argument("--runs", type=int, default=3)
+    parser.add_argument("--layers", type=int, default=SHAPE["num_hidden_layers"], help="of the model it makes")
     parser.add_argument("--kill", action="store_true")
     parser.add_argument("--cache", help="parent of the cache directory, to measure another disk; default: the temporary directory")
     parser.add_argument("--flags", nargs=argparse.REMAINDER, default=[], help="the rest goes to quire serve as it is")
@@ -99,7 +100,7 @@ def main():
         model = options.model
         if model is None:
             model = str(pathlib.Path(temporary) / "model")
-            make_model(model)
+            make_model(model, options.layers)
         config = json.loads((pathlib.Path(model) / "config.json").read_text())
         heads = config.get("num_key_value_heads", config["num_attention_heads"])
         head_dim = config.get("head_dim") or config["hidden_size"] // config["num_attention_heads"]

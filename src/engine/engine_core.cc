@@ -103,6 +103,7 @@ void EngineCore::refresh_metrics() {
       static_cast<double>(now.prefix_queried_tokens - last_.prefix_queried_tokens));
   metrics_.prefix_cache_hits.add(static_cast<double>(now.prefix_hit_tokens - last_.prefix_hit_tokens));
   metrics_.num_preemptions.add(static_cast<double>(now.num_preemptions - last_.num_preemptions));
+  metrics_.observe_kv(last_.kv, now.kv);
   last_ = now;
 }
 

@@ -3,6 +3,7 @@
 #include <array>
 
 #include "engine/engine.h"
+#include "kv/kv_manager.h"
 
 namespace quire {
 namespace {
@@ -20,7 +21,27 @@ constexpr std::array<double, 13> kIterationBounds = {1,   8,    16,   32,   64, 
                                                      512, 1024, 2048, 4096, 8192, 16384};
 constexpr std::array<double, 5> kSampleBounds = {1, 2, 5, 10, 20};
 
+double difference(int64_t before, int64_t now) {
+  return static_cast<double>(now - before);
+}
+
+void observe_tier(KvTierMetrics& metrics, const KvTierStats& before, const KvTierStats& now) {
+  if (now.num_blocks == 0) return;
+  metrics.usage.set(static_cast<double>(now.num_used) / now.num_blocks);
+  metrics.cached_blocks.set(now.num_cached);
+  metrics.hits.add(difference(before.num_hits, now.num_hits));
+  metrics.evictions.add(difference(before.num_evicted, now.num_evicted));
+}
+
 }  // namespace
+
+KvTierMetrics::KvTierMetrics(MetricsRegistry& r, const std::string& tier)
+    : usage(r.gauge("kv_tier_usage_perc", "Used blocks of a KV tier over all of them.", {{"tier", tier}})),
+      cached_blocks(r.gauge("kv_tier_cached_blocks",
+                            "Free blocks of a KV tier with content that can be found.", {{"tier", tier}})),
+      hits(r.counter("kv_tier_hits", "Blocks of cached prefixes taken from a KV tier.", {{"tier", tier}})),
+      evictions(
+          r.counter("kv_tier_evictions", "Blocks whose content had to leave a KV tier.", {{"tier", tier}})) {}
 
 EngineMetrics::EngineMetrics(MetricsRegistry& r, const ModelInfo& model)
     : num_requests_running(r.gauge("num_requests_running", "Sequences in the running batch.")),
@@ -34,6 +55,17 @@ EngineMetrics::EngineMetrics(MetricsRegistry& r, const ModelInfo& model)
       prefix_cache_queries(r.counter("prefix_cache_queries", "Prompt tokens looked up in the prefix cache.")),
       prefix_cache_hits(r.counter("prefix_cache_hits", "Prompt tokens found in the prefix cache.")),
       num_preemptions(r.counter("num_preemptions", "Preemptions for want of KV blocks.")),
+      kv_device(r, "device"),
+      kv_host(r, "host"),
+      kv_disk(r, "disk"),
+      kv_blocks_swapped_out(
+          r.counter("kv_blocks_swapped", "Blocks of preempted requests moved.", {{"direction", "out"}})),
+      kv_blocks_swapped_in(r.counter("kv_blocks_swapped", "", {{"direction", "in"}})),
+      kv_disk_writes(r.counter("kv_disk_writes", "Blocks written to the disk cache.")),
+      kv_disk_writes_dropped(
+          r.counter("kv_disk_writes_dropped", "Blocks not written: the disk was too slow, full or broken.")),
+      kv_disk_reads_failed(
+          r.counter("kv_disk_reads_failed", "Slots of the disk cache without an intact block.")),
       prompt_tokens(r.counter("prompt_tokens", "Prompt tokens processed.")),
       prompt_tokens_cached(r.counter("prompt_tokens_cached", "Prompt tokens taken from the prefix cache.")),
       generation_tokens(r.counter("generation_tokens", "Tokens generated.")),
@@ -74,6 +106,17 @@ EngineMetrics::EngineMetrics(MetricsRegistry& r, const ModelInfo& model)
            {"num_gpu_blocks", std::to_string(model.num_blocks)},
            {"cache_dtype", model.kv_cache_dtype}})
       .set(1);
+}
+
+void EngineMetrics::observe_kv(const KvStats& before, const KvStats& now) {
+  observe_tier(kv_device, before.device, now.device);
+  observe_tier(kv_host, before.host, now.host);
+  observe_tier(kv_disk, before.disk, now.disk);
+  kv_blocks_swapped_out.add(difference(before.num_swapped_out, now.num_swapped_out));
+  kv_blocks_swapped_in.add(difference(before.num_swapped_in, now.num_swapped_in));
+  kv_disk_writes.add(difference(before.num_disk_writes, now.num_disk_writes));
+  kv_disk_writes_dropped.add(difference(before.num_disk_writes_dropped, now.num_disk_writes_dropped));
+  kv_disk_reads_failed.add(difference(before.num_disk_reads_failed, now.num_disk_reads_failed));
 }
 
 void EngineMetrics::observe_finished_sample(FinishReason reason, int32_t num_tokens) {

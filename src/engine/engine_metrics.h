@@ -10,7 +10,18 @@
 
 namespace quire {
 
+struct KvStats;
 struct ModelInfo;
+
+// Of one tier of the KV cache, by the label `tier`.
+struct KvTierMetrics {
+  KvTierMetrics(MetricsRegistry& registry, const std::string& tier);
+
+  Gauge& usage;
+  Gauge& cached_blocks;
+  Counter& hits;
+  Counter& evictions;
+};
 
 struct EngineMetrics {
   EngineMetrics(MetricsRegistry& registry, const ModelInfo& model);
@@ -25,6 +36,14 @@ struct EngineMetrics {
   Counter& prefix_cache_queries;
   Counter& prefix_cache_hits;
   Counter& num_preemptions;
+  KvTierMetrics kv_device;
+  KvTierMetrics kv_host;
+  KvTierMetrics kv_disk;
+  Counter& kv_blocks_swapped_out;
+  Counter& kv_blocks_swapped_in;
+  Counter& kv_disk_writes;
+  Counter& kv_disk_writes_dropped;
+  Counter& kv_disk_reads_failed;
   Counter& prompt_tokens;
   Counter& prompt_tokens_cached;
   Counter& generation_tokens;
@@ -48,6 +67,8 @@ struct EngineMetrics {
   Histogram& decode_time;
   Histogram& inference_time;
 
+  // Adds what the tiers did between two snapshots.
+  void observe_kv(const KvStats& before, const KvStats& now);
   void observe_finished_sample(FinishReason reason, int32_t num_tokens);
   void observe_finished_request(const RequestTimes& times, int32_t num_prompt_tokens,
                                 int64_t num_generated_tokens, const SamplingParams& params);

@@ -13,15 +13,14 @@ namespace {
 void check_layout(const KvLayout& layout) {
   if (layout.groups.empty()) throw Error("The KV layout has no group: a model needs at least one.");
   for (const KvGroupSpec& group : layout.groups) {
-    if (group.kind == KvGroupKind::kState) {
-      throw Error(
-          "The model has layers with a state of fixed size (linear attention, SSM); the KV cache does not "
-          "keep those.");
-    }
     if (group.kind == KvGroupKind::kSlidingWindow && group.window < 1) {
       throw Error(cat("A sliding window has ", group.window, " tokens; it needs at least one."));
     }
   }
+}
+
+bool is_state(const KvGroupSpec& group) {
+  return group.kind == KvGroupKind::kState;
 }
 
 }  // namespace
@@ -30,8 +29,10 @@ KvManager::KvManager(const KvLayout& layout, const KvOptions& options)
     : device_(KvTier::kDevice, layout.num_blocks, layout.block_size, options.enable_prefix_caching),
       hasher_(options.hash_seed, options.hash_bits),
       groups_(layout.groups),
-      caching_(options.enable_prefix_caching) {
+      caching_(options.enable_prefix_caching),
+      checkpoint_blocks_(std::max(1, options.checkpoint_blocks)) {
   check_layout(layout);
+  has_states_ = std::any_of(groups_.begin(), groups_.end(), is_state);
   if (layout.num_host_blocks > 0) {
     host_.emplace(KvTier::kHost, layout.num_host_blocks, layout.block_size, caching_);
     const auto size = static_cast<size_t>(std::max(layout.num_blocks, layout.num_host_blocks));
@@ -94,9 +95,11 @@ void KvManager::clear(TableId id) {
   Table& table = at(id);
   BlockTier& tier = tier_of(table);
   // Last blocks first: they come before their parents in the order of reuse.
-  for (size_t i = table.groups.front().blocks.size(); i-- > 0;) {
-    for (GroupTable& group : table.groups) {
-      if (group.blocks[i] >= 0) release(tier, group.blocks[i]);
+  size_t longest = 0;
+  for (const GroupTable& group : table.groups) longest = std::max(longest, group.blocks.size());
+  for (size_t i = longest; i-- > 0;) {
+    for (const GroupTable& group : table.groups) {
+      if (i < group.blocks.size() && group.blocks[i] >= 0) release(tier, group.blocks[i]);
     }
   }
   drop_loads(table);
@@ -115,6 +118,7 @@ TableId KvManager::fork(TableId parent_id) {
   const TableId id = take_slot();
   Table& table = at(id);
   table = at(parent_id);
+  table.loads.clear();
   BlockTier& tier = tier_of(table);
   for (const GroupTable& group : table.groups) {
     for (size_t i = static_cast<size_t>(group.first_held); i < group.blocks.size(); ++i)
@@ -178,6 +182,7 @@ int64_t KvManager::blocks_to_start(const PrefixMatch& match, int32_t num_tokens,
       // What is behind the window is given back on the way.
       fresh = std::min(fresh, blocks_for(max_chunk) + int64_t{blocks_for(groups_[g].window)} + 1);
     }
+    if (is_state(groups_[g])) fresh = 1;
     needed += fresh + blocks_to_hold(match.blocks[g]);
   }
   return needed;
@@ -186,9 +191,12 @@ int64_t KvManager::blocks_to_start(const PrefixMatch& match, int32_t num_tokens,
 bool KvManager::start(TableId id, const PrefixMatch& match, int32_t num_tokens,
                       std::vector<BlockCopy>& copies) {
   Table& table = at(id);
+  const bool grows = num_tokens > match.num_tokens;
   int64_t needed = 0;
-  for (const auto& matched : match.blocks)
-    needed += blocks_for(num_tokens) - static_cast<int64_t>(matched.size()) + blocks_to_hold(matched);
+  for (size_t g = 0; g < groups_.size(); ++g) {
+    const int64_t fresh = blocks_for(num_tokens) - static_cast<int64_t>(match.blocks[g].size());
+    needed += (is_state(groups_[g]) ? int64_t{grows} : fresh) + blocks_to_hold(match.blocks[g]);
+  }
   if (needed > device_.num_free()) return false;
   // All matched blocks are held before a free one is taken: the taken one could be a matched one.
   for (size_t g = 0; g < groups_.size(); ++g) {
@@ -218,7 +226,13 @@ bool KvManager::start(TableId id, const PrefixMatch& match, int32_t num_tokens,
     }
   }
   drop_loads(table);
-  for (GroupTable& group : table.groups) {
+  for (size_t g = 0; g < groups_.size(); ++g) {
+    GroupTable& group = table.groups[g];
+    if (is_state(groups_[g])) {
+      if (!group.blocks.empty()) group.blocks.erase(group.blocks.begin(), group.blocks.end() - 1);
+      if (grows) renew_state(group, match.num_tokens, copies);
+      continue;
+    }
     while (static_cast<int32_t>(group.blocks.size()) < blocks_for(num_tokens))
       group.blocks.push_back(take_block(copies));
   }
@@ -232,18 +246,47 @@ bool KvManager::allocate_slots(TableId id, int32_t num_tokens, std::vector<Block
   const int32_t num_blocks = blocks_for(num_tokens);
   const size_t first_written = static_cast<size_t>(table.num_computed / block_size());
   int32_t needed = 0;
-  for (const GroupTable& group : table.groups) {
+  for (size_t g = 0; g < groups_.size(); ++g) {
+    const GroupTable& group = table.groups[g];
+    if (is_state(groups_[g])) {
+      needed += num_tokens > table.num_computed && needs_new_state(group) ? 1 : 0;
+      continue;
+    }
     needed += std::max(0, num_blocks - static_cast<int32_t>(group.blocks.size()));
     for (size_t i = first_written; i < group.blocks.size(); ++i)
       needed += device_.ref_count(group.blocks[i]) > 1 ? 1 : 0;
   }
   if (needed == 0) return true;
   if (needed > device_.num_free()) return false;
-  for (GroupTable& group : table.groups) {
+  for (size_t g = 0; g < groups_.size(); ++g) {
+    GroupTable& group = table.groups[g];
+    if (is_state(groups_[g])) {
+      if (num_tokens > table.num_computed) renew_state(group, table.num_computed, copies);
+      continue;
+    }
     replace_shared(group, table.num_computed, copies);
     while (static_cast<int32_t>(group.blocks.size()) < num_blocks) group.blocks.push_back(take_block(copies));
   }
   return true;
+}
+
+// The live state is rewritten in place: not where others hold it or find it.
+bool KvManager::needs_new_state(const GroupTable& group) const {
+  return group.blocks.empty() || device_.ref_count(group.blocks[0]) > 1 || device_.published(group.blocks[0]);
+}
+
+void KvManager::renew_state(GroupTable& group, int32_t num_computed, std::vector<BlockCopy>& copies) {
+  if (!needs_new_state(group)) return;
+  const BlockId block = take_block(copies);
+  if (group.blocks.empty()) {
+    group.blocks.push_back(block);
+  } else {
+    if (num_computed > 0) copies.push_back({group.blocks[0], block});
+    release(device_, group.blocks[0]);
+    group.blocks[0] = block;
+  }
+  device_.set_filled(block, num_computed > 0 ? block_size() : 0);
+  group.num_sent = 0;
 }
 
 void KvManager::replace_shared(GroupTable& group, int32_t num_computed, std::vector<BlockCopy>& copies) {
@@ -265,7 +308,12 @@ void KvManager::replace_shared(GroupTable& group, int32_t num_computed, std::vec
 void KvManager::commit(TableId id, std::span<const TokenId> token_ids, int32_t num_computed) {
   Table& table = at(id);
   const int32_t end = blocks_for(num_computed);
-  for (GroupTable& group : table.groups) {
+  for (size_t g = 0; g < groups_.size(); ++g) {
+    const GroupTable& group = table.groups[g];
+    if (is_state(groups_[g])) {
+      if (!group.blocks.empty()) device_.set_filled(group.blocks[0], block_size());
+      continue;
+    }
     for (int32_t i = table.num_computed / block_size(); i < end; ++i) {
       device_.set_filled(group.blocks[static_cast<size_t>(i)],
                          std::min(block_size(), num_computed - i * block_size()));
@@ -297,6 +345,12 @@ std::span<const BlockId> KvManager::block_table(TableId table, int32_t group) co
   return at(table).groups[static_cast<size_t>(group)].blocks;
 }
 
+int32_t KvManager::tokens_to_checkpoint(TableId table) const {
+  if (!has_states_) return 0;
+  const int32_t distance = checkpoint_blocks_ * block_size();
+  return distance - at(table).num_computed % distance;
+}
+
 void KvManager::resend(TableId table) {
   for (GroupTable& group : at(table).groups) group.num_sent = 0;
 }
@@ -322,6 +376,8 @@ int64_t KvManager::max_blocks(int64_t num_tokens, int64_t max_chunk) const {
     if (group.kind == KvGroupKind::kSlidingWindow) {
       held = std::min(all, (group.window - 1 + max_chunk + block_size() - 1) / block_size() + 1);
     }
+    // A state and, in the step behind a checkpoint, its copy.
+    if (is_state(group)) held = std::min<int64_t>(all, 1) * 2;
     sum += held;
   }
   return sum;

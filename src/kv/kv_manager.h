@@ -12,7 +12,9 @@
 //             <- published in the prefix index -> (full blocks only, once computed)
 //
 // Groups: kFull holds every block. kSlidingWindow gives back blocks that no later token sees (their entries
-// become -1). kState is refused at construction.
+// become -1). kState holds one block, the live state, which every step rewrites; where num_computed stands at
+// a checkpoint border when it is committed, the block is published as the state behind that prefix, and the
+// next step goes on in a copy. A prefix of such a layout ends at a checkpoint.
 //
 // Tiers: what the device pool has no room for goes down instead of away. Host blocks take evicted prefixes
 // and swapped sequences; slots of the disk keep prefixes beyond the process. Copies are planned in the order
@@ -43,8 +45,9 @@ using TableId = int32_t;
 struct KvOptions {
   bool enable_prefix_caching = true;
   uint64_t hash_seed = 0;
-  int32_t hash_bits = 128;       // see BlockHasher
-  int32_t max_disk_writes = 32;  // begun and not ended; an executor must be able to take so many
+  int32_t hash_bits = 128;         // see BlockHasher
+  int32_t checkpoint_blocks = 16;  // a checkpoint border every so many blocks, kState only
+  int32_t max_disk_writes = 32;    // begun and not ended; an executor must be able to take so many
 };
 
 // A block of a cached prefix: in the device pool or in the host pool. -1: none is needed (before a window).
@@ -103,7 +106,7 @@ struct KvStats {
 
 class KvManager {
  public:
-  // Throws Error for a layout that cannot be kept: no group, a kState group, a window < 1, no block.
+  // Throws Error for a layout that cannot be kept: no group, a window < 1, no block.
   KvManager(const KvLayout& layout, const KvOptions& options);
 
   // A new, empty table set. Sequences with another adapter or cache_salt never share blocks with it.
@@ -174,6 +177,9 @@ class KvManager {
 
   int32_t num_groups() const { return static_cast<int32_t>(groups_.size()); }
   int32_t num_computed(TableId table) const;
+  // Tokens up to the next checkpoint border: a chunk that ends there leaves its states to be found. 0 where
+  // no group keeps states.
+  int32_t tokens_to_checkpoint(TableId table) const;
   // On the device; empty while it is swapped out.
   std::span<const BlockId> block_table(TableId table, int32_t group) const;
 
@@ -201,6 +207,7 @@ class KvManager {
 
  private:
   struct GroupTable {
+    // kState: the live state's block, or none yet.
     std::vector<BlockId> blocks;  // on the device, or all on the host; -1: fell out of the window
     int32_t first_held = 0;       // entries before it are -1
     int32_t num_sent = 0;         // entries the executor has as they are
@@ -234,6 +241,8 @@ class KvManager {
                      KvTier lowest, std::vector<CachedBlock>& blocks) const;
   int32_t match_window(const Table& table, std::span<const TokenId> token_ids, int32_t group, int32_t limit,
                        KvTier lowest, std::vector<CachedBlock>& blocks) const;
+  int32_t match_state(const Table& table, std::span<const TokenId> token_ids, int32_t group, int32_t limit,
+                      KvTier lowest, std::vector<CachedBlock>& blocks) const;
   // Device blocks that taking these would use up.
   int64_t blocks_to_hold(std::span<const CachedBlock> blocks) const;
   BlockId take_block(std::vector<BlockCopy>& copies);
@@ -242,6 +251,8 @@ class KvManager {
   void release(BlockTier& tier, BlockId block);
   void drop_loads(Table& table);
   void replace_shared(GroupTable& group, int32_t num_computed, std::vector<BlockCopy>& copies);
+  bool needs_new_state(const GroupTable& group) const;
+  void renew_state(GroupTable& group, int32_t num_computed, std::vector<BlockCopy>& copies);
   void publish(Table& table, std::span<const TokenId> token_ids);
   void drop_invisible(Table& table);
 
@@ -261,6 +272,8 @@ class KvManager {
   BlockHasher hasher_;
   std::vector<KvGroupSpec> groups_;
   bool caching_;
+  bool has_states_ = false;
+  int32_t checkpoint_blocks_;
   std::vector<Table> tables_;
   std::vector<TableId> closed_;  // slots of tables_ to reuse
   int64_t num_device_hits_ = 0;

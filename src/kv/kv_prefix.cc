@@ -47,14 +47,16 @@ int32_t KvManager::search(const Table& table, std::span<const TokenId> token_ids
     if (groups_[g].kind != KvGroupKind::kFull) continue;
     length = match_full(table, token_ids, static_cast<int32_t>(g), length, lowest, blocks[g]);
   }
-  // A window group may allow a shorter prefix only, for which another window group lacks blocks: until all
+  // A window or a state may allow a shorter prefix only, for which another group lacks blocks: until all
   // agree.
   for (bool agreed = false; !agreed;) {
     agreed = true;
     for (size_t g = 0; g < groups_.size(); ++g) {
-      if (groups_[g].kind != KvGroupKind::kSlidingWindow) continue;
-      const int32_t matched =
-          match_window(table, token_ids, static_cast<int32_t>(g), length, lowest, blocks[g]);
+      if (groups_[g].kind == KvGroupKind::kFull) continue;
+      const auto group = static_cast<int32_t>(g);
+      const int32_t matched = groups_[g].kind == KvGroupKind::kState
+                                  ? match_state(table, token_ids, group, length, lowest, blocks[g])
+                                  : match_window(table, token_ids, group, length, lowest, blocks[g]);
       agreed = agreed && matched == length;
       length = matched;
     }
@@ -97,12 +99,31 @@ int32_t KvManager::match_window(const Table& table, std::span<const TokenId> tok
   return end;
 }
 
+int32_t KvManager::match_state(const Table& table, std::span<const TokenId> token_ids, int32_t group,
+                               int32_t limit, KvTier lowest, std::vector<CachedBlock>& blocks) const {
+  blocks.assign(static_cast<size_t>(limit), CachedBlock{});
+  for (int32_t end = limit / checkpoint_blocks_ * checkpoint_blocks_; end > 0; end -= checkpoint_blocks_) {
+    const CachedBlock found = lookup(key_of(table, token_ids, group, end - 1), lowest);
+    if (found.block < 0) continue;
+    blocks.resize(static_cast<size_t>(end));
+    blocks.back() = found;
+    return end;
+  }
+  blocks.clear();
+  return 0;
+}
+
 void KvManager::publish(Table& table, std::span<const TokenId> token_ids) {
   const int32_t end = table.num_computed / block_size();
   extend_hashes(table, token_ids, end);
   for (; table.num_published < end && table.publishes; ++table.num_published) {
     for (size_t g = 0; g < groups_.size() && table.publishes; ++g) {
-      const BlockId block = table.groups[g].blocks[static_cast<size_t>(table.num_published)];
+      const bool state = groups_[g].kind == KvGroupKind::kState;
+      // A state is the one behind all computed tokens.
+      const int32_t num_blocks = table.num_published + 1;
+      if (state && (num_blocks * block_size() != table.num_computed || num_blocks % checkpoint_blocks_ != 0))
+        continue;
+      const BlockId block = table.groups[g].blocks[state ? 0 : static_cast<size_t>(table.num_published)];
       if (block < 0 || device_.published(block)) continue;
       table.publishes =
           device_.publish(block, key_of(table, token_ids, static_cast<int32_t>(g), table.num_published));

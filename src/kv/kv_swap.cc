@@ -91,7 +91,9 @@ bool KvManager::swap_in(std::span<const TableId> ids, std::vector<BlockCopy>& co
     Table& table = at(id);
     table.swapped = false;
     // A name that other content has taken meanwhile: what follows would have no published parent.
-    for (const GroupTable& group : table.groups) {
+    for (size_t g = 0; g < groups_.size(); ++g) {
+      if (groups_[g].kind == KvGroupKind::kState) continue;
+      const GroupTable& group = table.groups[g];
       for (size_t i = static_cast<size_t>(group.first_held); i < static_cast<size_t>(table.num_published);
            ++i)
         table.publishes = table.publishes && device_.published(group.blocks[i]);

@@ -229,7 +229,6 @@ TEST(KvManager, AllGroupsMustHaveAPrefix) {
 
 TEST(KvManager, RefusesLayoutsItCannotKeep) {
   EXPECT_THROW(KvManager(layout_of(8, 4, {}), {}), Error);
-  EXPECT_THROW(KvManager(layout_of(8, 4, {{KvGroupKind::kState, 0, {}}}), {}), Error);
   EXPECT_THROW(KvManager(layout_of(8, 4, {{KvGroupKind::kSlidingWindow, 0, {}}}), {}), Error);
 }
 

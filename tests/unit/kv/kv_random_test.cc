@@ -25,6 +25,7 @@ std::ostream& operator<<(std::ostream& out, const World& world) {
 }
 
 const KvGroupSpec kFull = {KvGroupKind::kFull, 0, {}};
+const KvGroupSpec kState = {KvGroupKind::kState, 0, {}};
 KvGroupSpec window(int32_t tokens) {
   return {KvGroupKind::kSlidingWindow, tokens, {}};
 }
@@ -59,14 +60,15 @@ class KvRandom : public ::testing::TestWithParam<World> {
         sequence.loading = true;
         return;
       }
-      const int32_t chunk = 1 + below(num_tokens - match_.num_tokens);
+      int32_t chunk = 1 + below(num_tokens - match_.num_tokens);
+      if (match_.num_tokens % (2 * sim.layout.block_size) == 0) chunk = to_checkpoint(sim, sequence, chunk);
       const int64_t free_before = sim.kv.num_free();
       const int64_t needed = sim.kv.blocks_to_start(match_, match_.num_tokens + chunk, chunk);
       if (!sim.kv.start(sequence.table, match_, match_.num_tokens + chunk, sim.copies)) {
         EXPECT_EQ(free_before, sim.kv.num_free());
         return;
       }
-      if (!has_window_) {
+      if (!has_window_ && !has_state_) {
         EXPECT_EQ(free_before - sim.kv.num_free(), needed);
       }
       sequence.running = true;
@@ -76,8 +78,15 @@ class KvRandom : public ::testing::TestWithParam<World> {
     }
     const int32_t computed = sim.kv.num_computed(sequence.table);
     if (computed == num_tokens) sequence.token_ids.push_back(below(3));
-    const int32_t chunk = 1 + below(static_cast<int32_t>(sequence.token_ids.size()) - computed);
+    int32_t chunk = 1 + below(static_cast<int32_t>(sequence.token_ids.size()) - computed);
+    chunk = to_checkpoint(sim, sequence, chunk);
     if (sim.kv.allocate_slots(sequence.table, computed + chunk, sim.copies)) sequence.planned = chunk;
+  }
+
+  // Most chunks end at a checkpoint border if they reach one.
+  int32_t to_checkpoint(const KvSimulator& sim, const SimSequence& sequence, int32_t chunk) {
+    const int32_t border = sim.kv.tokens_to_checkpoint(sequence.table);
+    return border > 0 && !one_in(4) ? std::min(chunk, border) : chunk;
   }
 
   std::vector<TableId> tables_of(int32_t request) const {
@@ -167,6 +176,7 @@ class KvRandom : public ::testing::TestWithParam<World> {
   int64_t num_hits_ = 0;
   int64_t num_swaps_ = 0;
   bool has_window_ = false;
+  bool has_state_ = false;
 };
 
 KvLayout layout_of(const World& world) {
@@ -181,9 +191,12 @@ KvLayout layout_of(const World& world) {
 
 TEST_P(KvRandom, ASequenceReadsWhatWasWrittenForIt) {
   const World& world = GetParam();
-  for (const KvGroupSpec& group : world.groups)
+  for (const KvGroupSpec& group : world.groups) {
     has_window_ = has_window_ || group.kind == KvGroupKind::kSlidingWindow;
+    has_state_ = has_state_ || group.kind == KvGroupKind::kState;
+  }
   KvOptions options;
+  options.checkpoint_blocks = 2;
   options.max_disk_writes = 5;
   int64_t num_checked = 0;
   int64_t num_host_hits = 0;
@@ -215,7 +228,7 @@ TEST_P(KvRandom, ASequenceReadsWhatWasWrittenForIt) {
     num_disk_hits += stats.disk.num_hits;
     last = std::move(sim);
   }
-  EXPECT_GT(num_checked, 10'000);
+  EXPECT_GT(num_checked, 5'000);
   EXPECT_GT(num_hits_, 1000);
   EXPECT_EQ(num_swaps_ > 500, world.num_host_blocks > 3) << num_swaps_;
   EXPECT_EQ(num_host_hits > 100, world.num_host_blocks > 0) << num_host_hits;
@@ -224,15 +237,16 @@ TEST_P(KvRandom, ASequenceReadsWhatWasWrittenForIt) {
 
 INSTANTIATE_TEST_SUITE_P(
     Worlds, KvRandom,
-    ::testing::Values(World{"DeviceOnly", 40, 0, 0, 4, {kFull}}, World{"Host", 40, 30, 0, 4, {kFull}},
-                      World{"SmallHost", 30, 6, 0, 4, {kFull}}, World{"LargeHost", 24, 200, 0, 4, {kFull}},
-                      World{"BlocksOfOne", 120, 90, 0, 1, {kFull}},
-                      World{"WindowHost", 40, 30, 0, 4, {window(9)}},
-                      World{"FullAndWindowsHost", 70, 60, 0, 4, {window(6), kFull, window(17)}},
-                      World{"Disk", 30, 12, 100, 4, {kFull}}, World{"SmallDisk", 30, 12, 9, 4, {kFull}},
-                      World{"StagingOnly", 30, 3, 60, 4, {kFull}},
-                      World{"DiskOfOne", 100, 30, 300, 1, {kFull}},
-                      World{"WindowsDisk", 60, 20, 150, 4, {window(6), kFull, window(17)}}),
+    ::testing::Values(
+        World{"DeviceOnly", 40, 0, 0, 4, {kFull}}, World{"Host", 40, 30, 0, 4, {kFull}},
+        World{"SmallHost", 30, 6, 0, 4, {kFull}}, World{"LargeHost", 24, 200, 0, 4, {kFull}},
+        World{"BlocksOfOne", 120, 90, 0, 1, {kFull}}, World{"WindowHost", 40, 30, 0, 4, {window(9)}},
+        World{"FullAndWindowsHost", 70, 60, 0, 4, {window(6), kFull, window(17)}},
+        World{"Disk", 30, 12, 100, 4, {kFull}}, World{"SmallDisk", 30, 12, 9, 4, {kFull}},
+        World{"StagingOnly", 30, 3, 60, 4, {kFull}}, World{"DiskOfOne", 100, 30, 300, 1, {kFull}},
+        World{"WindowsDisk", 60, 20, 150, 4, {window(6), kFull, window(17)}},
+        World{"States", 30, 0, 0, 4, {kState}}, World{"StatesHost", 50, 40, 0, 4, {kState, kFull}},
+        World{"AllKindsDisk", 70, 30, 150, 4, {kState, window(9), kFull, kState}}),
     [](const auto& info) { return info.param.name; });
 
 }  // namespace

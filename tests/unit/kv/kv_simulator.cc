@@ -52,6 +52,16 @@ void KvSimulator::compute(const SimSequence& sequence) {
   for (int32_t g = 0; g < kv.num_groups(); ++g) {
     const auto blocks = kv.block_table(sequence.table, g);
     const KvGroupSpec& group = layout.groups[static_cast<size_t>(g)];
+    if (group.kind == KvGroupKind::kState) {
+      ASSERT_EQ(blocks.size(), 1U);
+      uint64_t& state = slot(KvTier::kDevice, blocks[0], 0);
+      if (begin > 0) {
+        ASSERT_EQ(state, expected(sequence, g, begin - 1)) << "another state at " << begin;
+      }
+      state = expected(sequence, g, begin + sequence.planned - 1);
+      ++num_checked;
+      continue;
+    }
     for (int32_t p = begin; p < begin + sequence.planned; ++p) {
       slot(KvTier::kDevice, blocks[static_cast<size_t>(p / layout.block_size)], p % layout.block_size) =
           expected(sequence, g, p);
