@@ -48,7 +48,7 @@ void Scheduler::remove_waiting(SequenceGroup& group) {
 // of its samples.
 template <class Change>
 void Scheduler::change_rank(SequenceGroup& group, Change change) {
-  const bool waits = WaitingQueue::contains(group);
+  const bool waits = group.num_waiting > 0 && !group.loading;
   if (waits) remove_waiting(group);
   if (change() && group.num_running > 0) group.moved = any_moved_ = true;
   if (waits) push_waiting(group);

@@ -74,37 +74,37 @@ struct Rank {
 
 // One request: what was asked, and its samples. They are admitted and preempted together.
 struct SequenceGroup {
+  // What every step looks at comes first.
   RequestId id = -1;
-  int64_t order = 0;  // of arrival
-  SamplingParams sampling;
-  std::vector<TokenId> end_token_ids;
-  uint64_t seed = 0;
-  double arrival = 0.0;
-  int32_t priority = 0;
-  int32_t adapter = 0;
-  std::string cache_salt;
+  Rank rank;
+  Sequence* leader = nullptr;   // see num_followers; with followers only
+  Client* client = nullptr;     // kFair
+  int64_t quantum_left = 0;     // kMlfq: work units before it sinks a level
+  double last_progress = -1.0;  // kMlfq: seconds; -1: not yet seen by schedule()
   int32_t num_prompt_tokens = 0;
+  int32_t num_alive = 0;    // samples not over
+  int32_t num_held = 0;     // samples born and not released
+  int32_t num_waiting = 0;  // samples in the state kWaiting
+  int32_t num_running = 0;  // samples in the state kRunning
+  int32_t num_seats = 0;    // of max_num_seqs it takes
+  // Samples that run again after a preemption share their prompt again: the leader computes it, and the
+  // followers are forked from it at the prompt's end.
+  int32_t num_followers = 0;
   int32_t num_cached_tokens = 0;  // prompt tokens taken from the prefix cache at the first admission
   bool started = false;           // was admitted once
   bool failed = false;            // the executor could not compute one of its samples
   bool forked = false;            // the samples beyond the first exist (or there are none)
   bool loading = false;           // waits for the disk, outside of the waiting queue
   bool moved = false;             // its rank changed while it runs
-  int32_t num_alive = 0;          // samples not over
-  int32_t num_held = 0;           // samples born and not released
-  int32_t num_waiting = 0;        // samples in the state kWaiting
-  int32_t num_running = 0;        // samples in the state kRunning
-  int32_t num_seats = 0;          // of max_num_seqs it takes
-  // Samples that run again after a preemption share their prompt again: the leader computes it, and the
-  // followers are forked from it at the prompt's end.
-  int32_t num_followers = 0;
-  Sequence* leader = nullptr;     // with followers only
+  SamplingParams sampling;
+  std::vector<TokenId> end_token_ids;
   std::vector<Sequence> samples;  // [num_sequences], never resized: pointers to them are kept
-
-  Rank rank;
-  Client* client = nullptr;                            // kFair
-  int64_t quantum_left = 0;                            // kMlfq: work units before it sinks a level
-  double last_progress = -1.0;                         // kMlfq: seconds; -1: not yet seen by schedule()
+  int64_t order = 0;              // of arrival
+  uint64_t seed = 0;
+  double arrival = 0.0;
+  int32_t priority = 0;
+  int32_t adapter = 0;
+  std::string cache_salt;
   boost::intrusive::set_member_hook<> queue_hook;      // in the WaitingQueue
   boost::intrusive::list_member_hook<> patience_hook;  // kMlfq: in the list of those who wait, longest first
 
