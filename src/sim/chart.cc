@@ -270,7 +270,7 @@ std::string draw(const Chart& chart) {
   if (chart.goal > 0.0) {
     const double at = to_y(y, chart.goal);
     out += line(kLeft, at, kLeft + kPlotWidth, at, "stroke=\"#333\" stroke-dasharray=\"6 4\"");
-    out += text(kLeft + kPlotWidth - 4.0, at - 5.0, chart.goal_name, "text-anchor=\"end\"");
+    out += text(kLeft + 6.0, at - 5.0, chart.goal_name, "");
   }
   out += line(kLeft, kTop + kPlotHeight, kLeft + kPlotWidth, kTop + kPlotHeight, "class=\"a\"");
   out += line(kLeft, kTop, kLeft, kTop + kPlotHeight, "class=\"a\"");
