@@ -19,8 +19,6 @@ const CommitResult& Scheduler::commit(const StepResult& result) {
   fail_tokenless();
   count_step();
   release_ending();
-  // What comes next may come much later.
-  if (running_.empty() && waiting_.empty()) timed_ = false;
   return commit_;
 }
 

@@ -332,27 +332,6 @@ TEST(TimeTargets, TtftWidensTheChunkOfAPromptThatWouldBeLate) {
   EXPECT_LE(first_token[1], 0.5);
 }
 
-TEST(TimeTargets, IdleTimeIsNoStepTime) {
-  // Half a second without work between requests, steps of 20 ms: the chunks stay what the steps allow.
-  SchedulerConfig config = policy_config(SchedulingPolicy::kFcfs);
-  config.max_num_seqs = 8;
-  config.max_num_batched_tokens = 512;
-  config.tpot_slo = 0.04;
-  Harness harness(config, make_layout(1024, 16));
-  for (RequestId id = 0; id < 40; ++id) {
-    ASSERT_TRUE(harness.add(make_request(id, make_prompt(16 + static_cast<int32_t>(id), 0), 2)).ok());
-    while (harness.scheduler.has_work()) harness.step(), harness.now += seconds_of(harness.last_plan);
-    harness.now += 0.5;
-  }
-  ASSERT_TRUE(harness.add(make_request(100, make_prompt(32, 100), 50)).ok());
-  harness.step();
-  harness.now += seconds_of(harness.last_plan);
-  ASSERT_TRUE(harness.add(make_request(101, make_prompt(1000, 101), 2)).ok());
-  harness.step();
-  EXPECT_GT(harness.last_plan.num_tokens, 120) << "(0.9 * 40 - 4) / 0.2 = 160 tokens";
-  harness.drain();
-}
-
 TEST(StepClock, LearnsBaseAndSlopeAndForgivesOutliers) {
   StepClock clock;
   EXPECT_FALSE(clock.ready());
