@@ -2,6 +2,7 @@
 
     python train.py --data DIR --out CHECKPOINT --minutes 70 --threads 1
 
+--init MODEL_DIR goes on from a model that was exported before, with new optimizers and a schedule of its own.
 The learning rate schedule (warm-up, plateau, linear decay to zero) follows the share of the
 budget that is used up, so it ends exactly when --minutes or --steps are over. Matrices are
 trained with Muon, embeddings and norms with AdamW. Uses a GPU where there is one.
@@ -14,6 +15,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
+from safetensors.torch import load_file
 
 from model import Config, Llama
 
@@ -149,6 +151,7 @@ def parse_args():
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--save-every", type=float, default=3, help="minutes between checkpoints")
     parser.add_argument("--resume", action="store_true")
+    parser.add_argument("--init", type=Path, help="model directory whose weights training begins with")
     parser.add_argument("--no-compile", action="store_true")
     args = parser.parse_args()
     if not args.minutes and not args.steps:
@@ -162,6 +165,8 @@ def setup(args, device):
     cfg = Config(hidden_size=args.hidden, num_hidden_layers=args.layers, num_attention_heads=args.hidden // 64,
                  num_key_value_heads=max(1, args.hidden // 128), intermediate_size=(args.hidden * 8 // 3 + 15) // 16 * 16)
     model = Llama(cfg).to(device)
+    if args.init:
+        model.load_state_dict(load_file(args.init / "model.safetensors", device=device))
     optimizers = make_optimizers(model, args)
     state = {"step": 0, "seconds": 0.0, "tokens": 0}
     if args.resume and args.out.exists():

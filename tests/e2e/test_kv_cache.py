@@ -1,0 +1,121 @@
+"""What users notice of the KV cache and of the scheduler: cached prefixes, their isolation, their disk, and who is served first."""
+
+import asyncio
+
+import pytest
+
+WORDS = "The little fox went into the wood and looked for its friend the owl. " * 30
+
+
+def complete(client, model, text, **options):
+    return client.completions.create(model=model, prompt=text, max_tokens=8, temperature=0, **options)
+
+
+def cached(answer):
+    return answer.usage.prompt_tokens_details.cached_tokens
+
+
+@pytest.fixture
+def fresh(start_server):
+    server = start_server()
+    client = server.client()
+    return server, client, client.models.list().data[0].id
+
+
+def test_a_second_request_takes_its_prefix_from_the_cache(fresh):
+    server, client, model = fresh
+    first = complete(client, model, WORDS + "One.")
+    second = complete(client, model, WORDS + "Two.")
+    assert cached(first) == 0
+    assert second.usage.prompt_tokens - cached(second) <= 32  # two blocks: the last one, and the one that differs
+    assert server.metric("quire:prefix_cache_hits_total") == cached(second)
+    assert server.metric("quire:prefix_cache_queries_total") == first.usage.prompt_tokens + second.usage.prompt_tokens
+
+
+def test_a_cache_salt_isolates(fresh):
+    _, client, model = fresh
+    complete(client, model, WORDS, extra_body={"cache_salt": "ann"})
+    other = complete(client, model, WORDS, extra_body={"cache_salt": "bob"})
+    none = complete(client, model, WORDS)
+    again = complete(client, model, WORDS, extra_body={"cache_salt": "ann"})
+    assert (cached(other), cached(none)) == (0, 0)
+    assert cached(again) > 0
+    assert other.choices[0].text == again.choices[0].text
+
+
+def test_reset_forgets_the_cache(fresh):
+    server, client, model = fresh
+    first = complete(client, model, WORDS)
+    assert cached(complete(client, model, WORDS)) > 0
+    answer = server.http().post("/reset_prefix_cache")
+    assert answer.status_code == 200
+    assert answer.json() == {"success": True, "in_use": False}
+    third = complete(client, model, WORDS)
+    assert cached(third) == 0
+    assert third.choices[0].text == first.choices[0].text
+
+
+def test_without_prefix_caching_nothing_is_cached(start_server):
+    client = start_server("--no-enable-prefix-caching").client()
+    model = client.models.list().data[0].id
+    assert [cached(complete(client, model, WORDS)) for _ in range(2)] == [0, 0]
+
+
+def test_a_restarted_server_has_its_cache_on_disk(start_server, tmp_path):
+    flags = ["--kv-disk-cache", str(tmp_path), "--kv-disk-cache-size", "64MiB"]
+    server = start_server(*flags)
+    client = server.client()
+    model = client.models.list().data[0].id
+    first = complete(client, model, WORDS)
+    server.stop()
+    second = complete(start_server(*flags).client(), model, WORDS)
+    assert cached(second) >= cached(first) + 300
+    assert second.choices[0].text == first.choices[0].text
+
+
+@pytest.mark.parametrize("mode", ["recompute", "swap", "auto"])
+@pytest.mark.parametrize("policy", ["fcfs", "priority", "mlfq", "fair"])
+def test_answers_do_not_change_under_any_policy(server, client, model, start_server, policy, mode):
+    """Many at once in a pool for a few: each answer is the one that a quiet server gives."""
+    prompts = [f"{WORDS[:40 * (i % 6)]}Number {i}." for i in range(24)]
+    alone = [complete(client, model, p).choices[0].text for p in prompts]
+    tight = start_server("--kv-cache-memory", "1536KiB", "--max-model-len", "512", "--scheduling-policy", policy,
+                         "--preemption-mode", mode, "--swap-space", "0" if mode == "recompute" else "4MiB")
+
+    async def ask_all():
+        async with tight.async_client() as c:
+            return await asyncio.gather(*(
+                c.completions.create(model=model, prompt=p, max_tokens=8, temperature=0, user=f"user {i % 3}",
+                                     extra_body={"priority": i % 3} if policy == "priority" else None)
+                for i, p in enumerate(prompts)))
+
+    assert [a.choices[0].text for a in asyncio.run(ask_all())] == alone
+    assert tight.becomes_idle(5)
+
+
+def test_priority_overtakes(start_server):
+    """One seat: the important request that came last is answered before those that waited."""
+    server = start_server("--scheduling-policy", "priority", "--max-num-seqs", "1")
+    ends = []
+
+    async def ask(client, model, name, priority):
+        await client.completions.create(model=model, prompt="Once upon a time", max_tokens=400,
+                                        extra_body={"priority": priority, "ignore_eos": True})
+        ends.append(name)
+
+    async def main():
+        async with server.async_client() as client:
+            model = (await client.models.list()).data[0].id
+            waiting = [asyncio.create_task(ask(client, model, f"common {i}", 5)) for i in range(6)]
+            await asyncio.sleep(0.05)
+            await ask(client, model, "urgent", -1)
+            await asyncio.gather(*waiting)
+
+    asyncio.run(main())
+    assert ends.index("urgent") < 4
+    assert len(ends) == 7
+
+
+def test_priority_needs_its_policy(client, model):
+    with pytest.raises(Exception, match="priority"):
+        complete(client, model, "Hello", extra_body={"priority": 3})
