@@ -35,12 +35,12 @@ std::string name_of(const Setting& setting) {
 GenerateRequest make_request(int i, const ModelInfo& model, SchedulingPolicy policy) {
   GenerateRequest request;
   const auto number = static_cast<uint64_t>(i);
-  const auto length = 4 + static_cast<int>(mix64(number + 5) % 90);
-  if (i % 2 == 0) request.prompt_token_ids = test::random_prompt(1000 + number % 4, 40, model.vocab_size);
+  const auto length = 4 + static_cast<int>(mix64(number + 5) % 40);
+  if (i % 2 == 0) request.prompt_token_ids = test::random_prompt(1000 + number % 4, 24, model.vocab_size);
   for (const TokenId id : test::random_prompt(number, length, model.vocab_size))
     request.prompt_token_ids.push_back(id);
   SamplingParams& s = request.sampling;
-  s.max_tokens = 5 + static_cast<int>(mix64(number) % 90);
+  s.max_tokens = 5 + static_cast<int>(mix64(number) % 40);
   s.ignore_eos = true;
   s.logprobs = 1;
   s.seed = i;
@@ -61,7 +61,6 @@ EngineConfig config_of(const Setting& setting, int64_t kv_memory) {
   EngineConfig config;
   config.model = test::model_path("llama");
   config.kv_cache_memory = kv_memory;
-  config.max_model_len = 256;
   config.scheduling_policy = setting.policy;
   config.preemption_mode = setting.mode;
   config.swap_space = setting.mode == PreemptionMode::kRecompute ? 0 : 2 * kv_memory;
