@@ -28,7 +28,9 @@ class ServerProcess:
         if not BINARY.exists():
             pytest.fail(f"{BINARY} does not exist: build it first or set QUIRE_BINARY")
         model = os.environ.get("QUIRE_MODEL")
-        command = [str(BINARY), "serve", *([model] if model else []), "--port", "0", *DEFAULT_FLAGS, *flags]
+        command = [str(BINARY), "serve", *([model] if model else []), "--port", "0", *flags]
+        if DEFAULT_FLAGS[0] not in flags:
+            command += DEFAULT_FLAGS
         begin = time.monotonic()
         self.process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
         self.log = []

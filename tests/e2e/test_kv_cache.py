@@ -7,8 +7,8 @@ import pytest
 WORDS = "The little fox went into the wood and looked for its friend the owl. " * 30
 
 
-def complete(client, model, text, **options):
-    return client.completions.create(model=model, prompt=text, max_tokens=8, temperature=0, **options)
+def complete(client, model, text, max_tokens=8, **options):
+    return client.completions.create(model=model, prompt=text, max_tokens=max_tokens, temperature=0, **options)
 
 
 def cached(answer):
@@ -78,18 +78,19 @@ def test_a_restarted_server_has_its_cache_on_disk(start_server, tmp_path):
 def test_answers_do_not_change_under_any_policy(server, client, model, start_server, policy, mode):
     """Many at once in a pool for a few: each answer is the one that a quiet server gives."""
     prompts = [f"{WORDS[:40 * (i % 6)]}Number {i}." for i in range(24)]
-    alone = [complete(client, model, p).choices[0].text for p in prompts]
-    tight = start_server("--kv-cache-memory", "1536KiB", "--max-model-len", "512", "--scheduling-policy", policy,
+    alone = [complete(client, model, p, max_tokens=64).choices[0].text for p in prompts]
+    tight = start_server("--kv-cache-memory", "1MiB", "--max-model-len", "256", "--scheduling-policy", policy,
                          "--preemption-mode", mode, "--swap-space", "0" if mode == "recompute" else "4MiB")
 
     async def ask_all():
         async with tight.async_client() as c:
             return await asyncio.gather(*(
-                c.completions.create(model=model, prompt=p, max_tokens=8, temperature=0, user=f"user {i % 3}",
+                c.completions.create(model=model, prompt=p, max_tokens=64, temperature=0, user=f"user {i % 3}",
                                      extra_body={"priority": i % 3} if policy == "priority" else None)
                 for i, p in enumerate(prompts)))
 
     assert [a.choices[0].text for a in asyncio.run(ask_all())] == alone
+    assert tight.metric("quire:num_preemptions_total") > 0, "nothing had to give way, the test shows nothing"
     assert tight.becomes_idle(5)
 
 
