@@ -79,6 +79,8 @@ struct EngineStats {
   double kv_waste = 0.0;        // allocated but unused slots over allocated slots, averaged over steps, 0..1
   int64_t num_free_blocks = 0;  // neither held by a sequence; cached ones count as free
   int64_t num_blocks = 0;
+  int64_t num_swapped_out_blocks = 0;  // of preempted sequences, to the host pool and back
+  int64_t num_swapped_in_blocks = 0;
 };
 
 class Engine {

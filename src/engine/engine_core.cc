@@ -123,6 +123,8 @@ EngineStats EngineCore::stats() const {
   stats.num_free_blocks = s.kv.num_free;
   stats.kv_cache_usage = s.kv.usage();
   stats.kv_waste = s.mean_kv_waste;
+  stats.num_swapped_out_blocks = s.kv.num_swapped_out;
+  stats.num_swapped_in_blocks = s.kv.num_swapped_in;
   return stats;
 }
 
