@@ -34,6 +34,18 @@ const std::map<std::string, EarlyStopping>& early_stoppings() {
   return table;
 }
 
+// A flag that takes one of a table's names.
+template <typename T>
+CLI::Option* add_choice(CLI::App& command, const std::string& name, T& field,
+                        const std::map<std::string, T>& table, const std::string& standard,
+                        const std::string& help) {
+  return command
+      .add_option_function<std::string>(
+          name, [&field, &table](const std::string& text) { field = table.at(text); }, help)
+      ->check(CLI::IsMember(table))
+      ->default_str(standard);
+}
+
 bool given(const std::vector<std::string>& arguments, const std::string& flag) {
   return std::any_of(arguments.begin(), arguments.end(), [&](const std::string& argument) {
     return argument == flag || argument.rfind(flag + "=", 0) == 0;
@@ -123,18 +135,16 @@ void add_engine_flags(CLI::App& command, EngineConfig& config) {
       .add_flag("--enable-prefix-caching,!--no-enable-prefix-caching", config.enable_prefix_caching,
                 "Reuse the KV cache of equal prompt beginnings (on)")
       ->group(group);
-  add("--scheduling-policy", config.scheduling_policy,
+  add_choice(
+      command, "--scheduling-policy", config.scheduling_policy, policies(), "fcfs",
       "Who runs first: fcfs as they come; priority by the requests' priority, lower first; mlfq whoever has "
-      "had "
-      "less work; fair the API keys in turn")
-      ->transform(CLI::CheckedTransformer(policies()))
-      ->default_str("fcfs");
-  add("--preemption-mode", config.preemption_mode,
+      "had less work; fair the API keys in turn")
+      ->group(group);
+  add_choice(
+      command, "--preemption-mode", config.preemption_mode, preemption_modes(), "auto",
       "What becomes of the KV cache of a sequence that must give way: computed again, moved to --swap-space, "
-      "or "
-      "whichever costs less")
-      ->transform(CLI::CheckedTransformer(preemption_modes()))
-      ->default_str("auto");
+      "or whichever costs less")
+      ->group(group);
   add("--swap-space", config.swap_space, "Host memory for KV blocks that leave the pool; 0: none")
       ->transform(byte_size());
   add("--kv-disk-cache", config.kv_disk_cache,
