@@ -10,7 +10,6 @@
 #include "engine/engine.h"
 #include "engine/engine_metrics.h"
 #include "engine/output_processor.h"
-#include "engine/tier_metrics.h"
 #include "exec/executor.h"
 #include "sched/scheduler.h"
 
@@ -55,7 +54,6 @@ class EngineCore {
   Scheduler scheduler_;
   Executor& executor_;
   EngineMetrics metrics_;
-  TierMetrics tier_metrics_;
   OutputProcessor outputs_;
   std::vector<TokenId> end_token_ids_;
   uint64_t seed_;

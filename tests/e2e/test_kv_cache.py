@@ -68,9 +68,11 @@ def test_a_restarted_server_has_its_cache_on_disk(start_server, tmp_path):
     model = client.models.list().data[0].id
     first = complete(client, model, WORDS)
     server.stop()
-    second = complete(start_server(*flags).client(), model, WORDS)
+    again = start_server(*flags)
+    second = complete(again.client(), model, WORDS)
     assert cached(second) >= cached(first) + 300
     assert second.choices[0].text == first.choices[0].text
+    assert again.metric("quire:kv_tier_hits_total") > 0
 
 
 @pytest.mark.parametrize("mode", ["recompute", "swap", "auto"])
@@ -91,6 +93,8 @@ def test_answers_do_not_change_under_any_policy(server, client, model, start_ser
 
     assert [a.choices[0].text for a in asyncio.run(ask_all())] == alone
     assert tight.metric("quire:num_preemptions_total") > 0, "nothing had to give way, the test shows nothing"
+    if mode == "swap":
+        assert tight.metric("quire:kv_blocks_swapped_total") > 0
     assert tight.becomes_idle(5)
 
 
