@@ -34,18 +34,6 @@ const std::map<std::string, EarlyStopping>& early_stoppings() {
   return table;
 }
 
-// A flag that takes one of a table's names.
-template <typename T>
-CLI::Option* add_choice(CLI::App& command, const std::string& name, T& field,
-                        const std::map<std::string, T>& table, const std::string& standard,
-                        const std::string& help) {
-  return command
-      .add_option_function<std::string>(
-          name, [&field, &table](const std::string& text) { field = table.at(text); }, help)
-      ->check(CLI::IsMember(table))
-      ->default_str(standard);
-}
-
 bool given(const std::vector<std::string>& arguments, const std::string& flag) {
   return std::any_of(arguments.begin(), arguments.end(), [&](const std::string& argument) {
     return argument == flag || argument.rfind(flag + "=", 0) == 0;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <CLI/CLI.hpp>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -43,6 +44,18 @@ CLI::Validator byte_size();
 
 // "250ms" -> seconds, likewise.
 CLI::Validator duration();
+
+// A flag that takes one of a table's names; the table must live until the parse is over.
+template <typename T>
+CLI::Option* add_choice(CLI::App& command, const std::string& name, T& field,
+                        const std::map<std::string, T>& table, const std::string& standard,
+                        const std::string& help) {
+  return command
+      .add_option_function<std::string>(
+          name, [&field, &table](const std::string& text) { field = table.at(text); }, help)
+      ->check(CLI::IsMember(table))
+      ->default_str(standard);
+}
 
 // Arguments with those of the YAML file that --config names put in, where the command line does not give them
 // itself. Throws Error.

@@ -81,24 +81,18 @@ void add_replica_flags(CLI::App& command, SimulateFlags& f) {
                   "Blocks of the KV pool; 0: what --kv-cache-memory holds")
       ->check(CLI::Range(0, 1 << 24))
       ->group(group);
-  command
-      .add_option("--memory", f.memory,
-                  "How the KV pool is managed; all but paged reserve ranges at admission")
-      ->transform(CLI::CheckedTransformer(managers))
-      ->default_str("paged")
+  add_choice(command, "--memory", f.memory, managers, "paged",
+             "How the KV pool is managed; all but paged reserve ranges at admission")
       ->group(group);
-  command.add_option("--contiguous-allocator", f.allocator, "Where the others find a range")
-      ->transform(CLI::CheckedTransformer(allocators))
-      ->default_str("buddy")
+  add_choice(command, "--contiguous-allocator", f.allocator, allocators, "buddy",
+             "Where the others find a range")
       ->group(group);
   command.add_flag("--compare-memory", f.compare_memory, "Run the trace with every memory manager")
       ->group(group);
   command.add_option("--replicas", f.replicas, "Engines behind the router")
       ->check(CLI::Range(1, 4096))
       ->group(group);
-  command.add_option("--routing", f.routing, "Which replica gets a request")
-      ->transform(CLI::CheckedTransformer(routings))
-      ->default_str("least-loaded")
+  add_choice(command, "--routing", f.routing, routings, "least-loaded", "Which replica gets a request")
       ->group(group);
   command
       .add_option("--goodput", f.goodput,

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <sstream>
@@ -70,6 +71,17 @@ TEST(EngineFlags, PolicyPreemptionTiersAndTargets) {
   EXPECT_DOUBLE_EQ(config.ttft_slo, 0.5);
   EXPECT_DOUBLE_EQ(config.tpot_slo, 0.05);
   EXPECT_EQ(config.max_num_partial_prefills, 2);
+}
+
+TEST(EngineFlags, TheHelpNamesTheChoicesInPlainText) {
+  CLI::App app;
+  EngineConfig config;
+  CLI::App* command = add_command(app, "run", "");
+  add_engine_flags(*command, config);
+  const std::string help = command->help();
+  for (const char* name : {"mlfq", "fair", "recompute", "swap"})
+    EXPECT_NE(help.find(name), std::string::npos) << name;
+  EXPECT_TRUE(std::all_of(help.begin(), help.end(), [](char c) { return c == '\n' || c >= ' '; }));
 }
 
 TEST(EngineFlags, WrongPolicyAndWrongTimeAreRefused) {
