@@ -247,7 +247,7 @@ INSTANTIATE_TEST_SUITE_P(
         World{"WindowsDisk", 60, 20, 150, 4, {window(6), kFull, window(17)}},
         World{"States", 30, 0, 0, 4, {kState}}, World{"StatesHost", 50, 40, 0, 4, {kState, kFull}},
         World{"AllKindsDisk", 70, 30, 150, 4, {kState, window(9), kFull, kState}}),
-    [](const auto& info) { return info.param.name; });
+    [](const auto& test) { return test.param.name; });
 
 }  // namespace
 }  // namespace quire::testing
