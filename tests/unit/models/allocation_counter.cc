@@ -17,6 +17,11 @@ void* operator new(size_t size) {
   throw std::bad_alloc();
 }
 
+void* operator new(size_t size, const std::nothrow_t&) noexcept {
+  allocations.fetch_add(1, std::memory_order_relaxed);
+  return std::malloc(size == 0 ? 1 : size);
+}
+
 void operator delete(void* p) noexcept {
   std::free(p);
 }
