@@ -12,9 +12,13 @@
 #include "base/log.h"
 #include "base/strings.h"
 #include "engine/build_info.h"
+#include "exec/disk_cache.h"
 
 namespace quire {
 namespace {
+
+// What the bookkeeping begins the executor can take.
+static_assert(KvOptions{}.max_disk_writes <= DiskCache::kMaxWrites);
 
 namespace fs = std::filesystem;
 

@@ -1,41 +1,19 @@
 // The disk tier as bookkeeping: what is written, what comes back, and what is kept while bytes move.
 #include <gtest/gtest.h>
 
-#include <numeric>
-
 #include "base/error.h"
 #include "kv/kv_manager.h"
+#include "unit/kv/kv_testing.h"
 
 namespace quire {
 namespace {
 
-using Tokens = std::vector<TokenId>;
+using test::count_to;
+using test::layout_of;
+using test::Tokens;
 
-KvLayout layout_of(int32_t num_blocks, int32_t num_host_blocks, int32_t num_disk_blocks) {
-  KvLayout layout;
-  layout.num_blocks = num_blocks;
-  layout.num_host_blocks = num_host_blocks;
-  layout.num_disk_blocks = num_disk_blocks;
-  layout.block_size = 4;
-  return layout;
-}
-
-Tokens count_to(int32_t size) {
-  Tokens tokens(static_cast<size_t>(size));
-  std::iota(tokens.begin(), tokens.end(), 0);
-  return tokens;
-}
-
-class KvDisk : public ::testing::Test {
+class KvDisk : public test::KvTierTest {
  protected:
-  TableId computed(KvManager& kv, const Tokens& tokens) {
-    const TableId table = kv.open(0, "");
-    kv.find_prefix(table, tokens, match_);
-    EXPECT_TRUE(kv.start(table, match_, static_cast<int32_t>(tokens.size()), copies_));
-    kv.commit(table, tokens, static_cast<int32_t>(tokens.size()));
-    kv.check_integrity();
-    return table;
-  }
   // Hands the writes out; what they are called.
   std::vector<DiskWrite> taken(KvManager& kv) {
     std::vector<DiskWrite> writes;
@@ -59,8 +37,6 @@ class KvDisk : public ::testing::Test {
     return stored;
   }
 
-  PrefixMatch match_;
-  std::vector<BlockCopy> copies_;
   std::vector<DiskRead> reads_;
 };
 

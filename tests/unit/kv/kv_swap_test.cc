@@ -2,43 +2,17 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <numeric>
-
 #include "kv/kv_manager.h"
+#include "unit/kv/kv_testing.h"
 
 namespace quire {
 namespace {
 
-using Tokens = std::vector<TokenId>;
+using test::count_to;
+using test::layout_of;
+using test::Tokens;
 
-KvLayout layout_of(int32_t num_blocks, int32_t num_host_blocks) {
-  KvLayout layout;
-  layout.num_blocks = num_blocks;
-  layout.num_host_blocks = num_host_blocks;
-  layout.block_size = 4;
-  return layout;
-}
-
-Tokens count_to(int32_t size) {
-  Tokens tokens(static_cast<size_t>(size));
-  std::iota(tokens.begin(), tokens.end(), 0);
-  return tokens;
-}
-
-class KvSwap : public ::testing::Test {
- protected:
-  TableId computed(KvManager& kv, const Tokens& tokens) {
-    const TableId table = kv.open(0, "");
-    kv.find_prefix(table, tokens, match_);
-    EXPECT_TRUE(kv.start(table, match_, static_cast<int32_t>(tokens.size()), copies_));
-    kv.commit(table, tokens, static_cast<int32_t>(tokens.size()));
-    kv.check_integrity();
-    return table;
-  }
-
-  PrefixMatch match_;
-  std::vector<BlockCopy> copies_;
-};
+class KvSwap : public test::KvTierTest {};
 
 TEST_F(KvSwap, AnEvictedPrefixGoesDownAndComesBack) {
   KvManager kv(layout_of(4, 8), {});
