@@ -11,10 +11,12 @@
 namespace quire {
 
 std::span<const CpuIsa> cpu_isas() {
-  static const std::array<CpuIsa, 3> levels = {{
+  static const std::array<CpuIsa, 5> levels = {{
       {"generic", &reference_ops(), true},
       {"avx2", &cpu::avx2_ops(), cpu_features().avx2},
       {"avx512", &cpu::avx512_ops(), cpu_features().avx512},
+      {"avx512_vnni", &cpu::avx512_vnni_ops(), cpu_features().avx512_vnni},
+      {"avx512_bf16", &cpu::avx512_bf16_ops(), cpu_features().avx512_bf16},
   }};
   return levels;
 }

@@ -10,7 +10,7 @@
 namespace quire {
 
 struct CpuIsa {
-  std::string_view name;  // "generic", "avx2", "avx512"
+  std::string_view name;  // "generic", "avx2", "avx512", "avx512_vnni", "avx512_bf16"
   const OpTable* table;   // never null; lives as long as the program
   bool supported;         // this machine and its operating system can run it
 };

@@ -37,6 +37,9 @@ CpuFeatures detect() {
   if (__get_cpuid_count(7, 0, &a, &b, &c, &d) == 0) return found;
   found.avx2 = ymm_saved && fma && f16c && bit(b, 5);
   found.avx512 = found.avx2 && zmm_saved && bit(b, 16) && bit(b, 17) && bit(b, 30) && bit(b, 31);
+  found.avx512_vnni = found.avx512 && bit(c, 11);
+  if (__get_cpuid_count(7, 1, &a, &b, &c, &d) == 0) return found;
+  found.avx512_bf16 = found.avx512_vnni && bit(a, 5);
   return found;
 }
 

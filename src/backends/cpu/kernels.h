@@ -130,5 +130,7 @@ struct CpuKernels {
 // Overwrites the entries that the instruction set has of its own; those of a lower one stay.
 void fill_avx2(CpuKernels& kernels);
 void fill_avx512(CpuKernels& kernels);
+void fill_avx512_vnni(CpuKernels& kernels);
+void fill_avx512_bf16(CpuKernels& kernels);
 
 }  // namespace quire::cpu

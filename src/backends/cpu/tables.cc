@@ -18,6 +18,18 @@ CpuKernels make_avx512() {
   return kernels;
 }
 
+CpuKernels make_avx512_vnni() {
+  CpuKernels kernels = make_avx512();
+  fill_avx512_vnni(kernels);
+  return kernels;
+}
+
+CpuKernels make_avx512_bf16() {
+  CpuKernels kernels = make_avx512_vnni();
+  fill_avx512_bf16(kernels);
+  return kernels;
+}
+
 // Entries of OpTable carry no state, so each instruction set has its own set of them, bound to its kernels.
 template <CpuKernels (*kMake)()>
 struct Bound {
@@ -102,6 +114,16 @@ const OpTable& avx2_ops() {
 
 const OpTable& avx512_ops() {
   static const OpTable table = Bound<make_avx512>::table("avx512");
+  return table;
+}
+
+const OpTable& avx512_vnni_ops() {
+  static const OpTable table = Bound<make_avx512_vnni>::table("avx512_vnni");
+  return table;
+}
+
+const OpTable& avx512_bf16_ops() {
+  static const OpTable table = Bound<make_avx512_bf16>::table("avx512_bf16");
   return table;
 }
 

@@ -7,5 +7,7 @@ namespace quire::cpu {
 
 const OpTable& avx2_ops();
 const OpTable& avx512_ops();
+const OpTable& avx512_vnni_ops();
+const OpTable& avx512_bf16_ops();
 
 }  // namespace quire::cpu
