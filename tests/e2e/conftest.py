@@ -22,9 +22,10 @@ DEFAULT_FLAGS = ["--kv-cache-memory", "64MiB"]
 
 
 class ServerProcess:
-    """`quire serve` on a free port."""
+    """`quire serve` on a free port. slow: with the plain kernels, a hundredth as fast on any machine, so that what a test sends
+    while a request runs comes while it runs."""
 
-    def __init__(self, *flags):
+    def __init__(self, *flags, slow=False):
         if not BINARY.exists():
             pytest.fail(f"{BINARY} does not exist: build it first or set QUIRE_BINARY")
         model = os.environ.get("QUIRE_MODEL")
@@ -32,7 +33,8 @@ class ServerProcess:
         if DEFAULT_FLAGS[0] not in flags:
             command += DEFAULT_FLAGS
         begin = time.monotonic()
-        self.process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+        environment = {**os.environ, "QUIRE_CPU_ISA": "generic"} if slow else None
+        self.process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=environment)
         self.log = []
         self.url = None
         listening = threading.Event()
@@ -131,8 +133,8 @@ def start_server():
     """Starts servers with flags of their own."""
     started = []
 
-    def start(*flags):
-        started.append(ServerProcess(*flags))
+    def start(*flags, **options):
+        started.append(ServerProcess(*flags, **options))
         return started[-1]
 
     yield start

@@ -43,11 +43,11 @@ def stream_in_thread(server, body, result):
 
 
 def test_sigterm_finishes_what_runs_and_refuses_the_rest(start_server):
-    server = start_server()
+    server = start_server(slow=True)
     lines = []
     with httpx.Client(timeout=60) as http:
         assert http.get(server.url + "/health").status_code == 200
-        thread = stream_in_thread(server, {**LONG, "n": 16}, lines)
+        thread = stream_in_thread(server, {**LONG, "max_tokens": 100, "n": 2}, lines)
         server.terminate()
         while http.get(server.url + "/health").status_code == 200:
             time.sleep(0.001)
@@ -57,7 +57,7 @@ def test_sigterm_finishes_what_runs_and_refuses_the_rest(start_server):
         assert "shutting down" in refused.json()["error"]["message"]
     thread.join(60)
     assert "data: [DONE]" in lines
-    assert sum('"finish_reason":"length"' in line for line in lines if isinstance(line, str)) == 16
+    assert sum('"finish_reason":"length"' in line for line in lines if isinstance(line, str)) == 2
     assert server.wait() == 0
 
 
@@ -72,9 +72,9 @@ def test_sigterm_when_idle_ends_at_once(start_server):
 
 
 def test_the_shutdown_timeout_ends_what_runs(start_server):
-    server = start_server("--shutdown-timeout", "0.2")
+    server = start_server("--shutdown-timeout", "0.2", slow=True)
     lines = []
-    thread = stream_in_thread(server, {**LONG, "max_tokens": 900, "n": 64}, lines)
+    thread = stream_in_thread(server, {**LONG, "max_tokens": 900, "n": 4}, lines)
     server.terminate()
     assert server.wait(20) == 0
     thread.join(20)
@@ -83,9 +83,9 @@ def test_the_shutdown_timeout_ends_what_runs(start_server):
 
 
 def test_a_second_signal_ends_at_once(start_server):
-    server = start_server()
+    server = start_server(slow=True)
     lines = []
-    thread = stream_in_thread(server, {**LONG, "max_tokens": 900, "n": 64}, lines)
+    thread = stream_in_thread(server, {**LONG, "max_tokens": 900, "n": 4}, lines)
     server.terminate(signal.SIGINT)
     time.sleep(0.2)
     begin = time.monotonic()
