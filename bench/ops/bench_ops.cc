@@ -3,6 +3,7 @@
 //   bench_ops --benchmark_filter=Linear      threads: QUIRE_BENCH_THREADS, default all cores
 #include <benchmark/benchmark.h>
 
+#include <array>
 #include <cstdlib>
 #include <cstring>
 #include <memory>
@@ -60,6 +61,13 @@ void report(benchmark::State& state, double flop, double bytes) {
 void machine_fma(benchmark::State& state) {
   double flop = 0;
   for (auto _ : state) flop = fma_rounds(pool(), 20000);
+  report(state, flop, 0);
+}
+
+void machine_bf16(benchmark::State& state) {
+  double flop = 0;
+  for (auto _ : state) flop = bf16_rounds(pool(), 20000);
+  if (flop == 0) return state.SkipWithError("no products of bfloat16 pairs on this machine");
   report(state, flop, 0);
 }
 
@@ -186,18 +194,33 @@ void add(const std::string& name, F f, Args... args) {
   if (pool().num_threads() > 1) made->UseRealTime();
 }
 
+// Outputs x inputs: those of SmolLM2-135M, Qwen3-0.6B and TinyLlama-1.1B.
+constexpr std::array<std::array<int64_t, 2>, 8> kShapes = {{{576, 576},
+                                                            {3072, 576},
+                                                            {576, 1536},
+                                                            {6144, 1024},
+                                                            {1024, 3072},
+                                                            {2048, 2048},
+                                                            {11264, 2048},
+                                                            {2048, 5632}}};
+
 void register_isa(const CpuIsa& isa) {
   const OpTable& table = *isa.table;
   const std::string level(isa.name);
   for (const DType dtype : {DType::kF32, DType::kBF16, DType::kF16}) {
     const std::string type = "/" + level + "/" + std::string(dtype_name(dtype));
-    for (const int64_t m : {1, 8, 64, 512}) {
-      add("Linear" + type + "/2048x2048/m" + std::to_string(m), linear, std::cref(table), dtype, m, 2048,
-          2048);
+    for (const auto& [n, k] : kShapes) {
+      for (const int64_t m : {1, 2, 4, 8, 32, 64, 128, 512, 2048}) {
+        add("Linear" + type + "/" + std::to_string(n) + "x" + std::to_string(k) + "/m" + std::to_string(m),
+            linear, std::cref(table), dtype, m, n, k);
+      }
     }
     // More than any last-level cache: one token of decoding reads each weight once.
     add("Linear" + type + "/16384x8192/m1", linear, std::cref(table), dtype, 1, 16384, 8192);
     add("Linear" + type + "/16384x8192/m4", linear, std::cref(table), dtype, 4, 16384, 8192);
+    for (const int64_t m : {1, 2, 4, 8, 32})  // an output embedding
+      add("Linear" + type + "/151936x1024/m" + std::to_string(m), linear, std::cref(table), dtype, m, 151936,
+          1024);
     add("Pack" + type + "/4096x4096", pack, std::cref(table), dtype);
   }
   for (const DType dtype :
@@ -221,6 +244,7 @@ void register_isa(const CpuIsa& isa) {
 int main(int argc, char** argv) {
   using namespace quire::bench;  // NOLINT: a program's main
   add("Machine/fma", machine_fma);
+  add("Machine/bf16", machine_bf16);
   for (const int64_t mib : {1, 16, 512})
     add("Machine/read/" + std::to_string(mib) + "MiB", machine_read, mib);
   add("ThreadPool/empty_loop", empty_loop);

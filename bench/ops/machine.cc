@@ -75,6 +75,30 @@ double fma_rounds(ThreadPool& pool, int64_t rounds) {
   return 2.0 * kLanes * kChains * static_cast<double>(rounds) * static_cast<double>(ranges);
 }
 
+double bf16_rounds([[maybe_unused]] ThreadPool& pool, [[maybe_unused]] int64_t rounds) {
+#if defined(__AVX512BF16__)
+  std::atomic<float> sink{0.0F};
+  const int64_t ranges = 16 * int64_t{pool.num_threads()};
+  pool.parallel_for(ranges, 1, [&](int64_t begin, int64_t end, int) {
+    for (int64_t r = begin; r < end; ++r) {
+      __m512 sum[kChains];
+      for (int i = 0; i < kChains; ++i) sum[i] = _mm512_set1_ps(static_cast<float>(i));
+      const __m512bh a = _mm512_cvtne2ps_pbh(_mm512_set1_ps(0.999F), _mm512_set1_ps(0.999F));
+      const __m512bh b = _mm512_cvtne2ps_pbh(_mm512_set1_ps(0.001F), _mm512_set1_ps(0.001F));
+      for (int64_t i = 0; i < rounds; ++i) {
+        for (auto& s : sum) s = _mm512_dpbf16_ps(s, a, b);
+      }
+      __m512 total = sum[0];
+      for (int i = 1; i < kChains; ++i) total = _mm512_add_ps(total, sum[i]);
+      sink.store(_mm512_reduce_add_ps(total), std::memory_order_relaxed);
+    }
+  });
+  return 4.0 * 16 * kChains * static_cast<double>(rounds) * static_cast<double>(ranges);
+#else
+  return 0.0;
+#endif
+}
+
 float read_all(ThreadPool& pool, const float* data, int64_t bytes) {
   std::atomic<float> sink{0.0F};
   constexpr int64_t kChunk = 256 * 1024;

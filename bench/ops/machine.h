@@ -11,6 +11,9 @@ namespace quire::bench {
 // point operations done.
 double fma_rounds(ThreadPool& pool, int64_t rounds);
 
+// The same with products of bfloat16 pairs; 0 where the processor has no instruction for them.
+double bf16_rounds(ThreadPool& pool, int64_t rounds);
+
 // Sums `bytes` at `data` (a multiple of 4096) on all threads, each a part of its own; returns the sum.
 float read_all(ThreadPool& pool, const float* data, int64_t bytes);
 

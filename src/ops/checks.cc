@@ -166,7 +166,8 @@ void check_gated_activation(const TensorView& out, const TensorView& gate_up) {
           describe("out", out) + ", " + describe("gate_up", gate_up));
 }
 
-PackedLinear make_packed(std::span<const TensorView> parts, WeightFormat format, int64_t panel) {
+PackedLinear make_packed(std::span<const TensorView> parts, WeightFormat format, int64_t panel,
+                         int64_t depth) {
   require(!parts.empty(), "pack_linear", "a matrix is needed", "none");
   require(is_storage_dtype(format.dtype), "pack_linear", "weights are stored as float32, bfloat16 or float16",
           std::string(dtype_name(format.dtype)));
@@ -183,9 +184,10 @@ PackedLinear make_packed(std::span<const TensorView> parts, WeightFormat format,
   }
   const int64_t rows = (packed.n + panel - 1) / panel * panel;
   const auto bytes = static_cast<int64_t>(dtype_size(format.dtype));
-  require(rows <= std::numeric_limits<int64_t>::max() / bytes / packed.k, "pack_linear",
+  const int64_t columns = (packed.k + depth - 1) / depth * depth;
+  require(rows <= std::numeric_limits<int64_t>::max() / bytes / columns, "pack_linear",
           "the matrix is too large", std::to_string(packed.n) + " x " + std::to_string(packed.k));
-  packed.data = Buffer(static_cast<size_t>(rows * packed.k * bytes));
+  packed.data = Buffer(static_cast<size_t>(rows * columns * bytes));
   return packed;
 }
 

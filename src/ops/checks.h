@@ -21,8 +21,10 @@ void check_paged_attention(const TensorView& out, const TensorView& q, const KvC
                            const AttentionBatch& batch);
 void check_gated_activation(const TensorView& out, const TensorView& gate_up);
 
-// The empty matrix that `parts` fill: n, k, format, and zeroed data for panels of `panel` rows each. Throws
-// Error when the parts do not fit together or the format is not one of weights.
-PackedLinear make_packed(std::span<const TensorView> parts, WeightFormat format, int64_t panel);
+// The empty matrix that `parts` fill: n, k, format, and zeroed data for panels of `panel` rows each and k
+// rounded up to a multiple of `depth`. Throws Error when the parts do not fit together or the format is not
+// one of weights.
+PackedLinear make_packed(std::span<const TensorView> parts, WeightFormat format, int64_t panel,
+                         int64_t depth = 1);
 
 }  // namespace quire

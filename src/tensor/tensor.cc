@@ -3,6 +3,8 @@
 #include <sys/mman.h>
 
 #include <algorithm>
+#include <cstdint>
+#include <limits>
 
 #include "base/error.h"
 
@@ -36,12 +38,26 @@ std::string Shape::to_string() const {
 
 Buffer::Buffer(size_t bytes) : size_(bytes) {
   if (bytes == 0) return;
-  // Anonymous pages are zero and cost nothing until they are touched.
-  void* p = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  if (p == MAP_FAILED) throw Error("cannot allocate " + std::to_string(bytes) + " bytes");
+  constexpr size_t kPage = 4096;
   constexpr size_t kHugePage = size_t{2} << 20;
-  if (bytes >= kHugePage) madvise(p, bytes, MADV_HUGEPAGE);
-  data_ = std::unique_ptr<std::byte, Unmap>(static_cast<std::byte*>(p), Unmap(bytes));
+  if (bytes > std::numeric_limits<size_t>::max() / 2)
+    throw Error("cannot allocate " + std::to_string(bytes) + " bytes");
+  const size_t mapped = (bytes + kPage - 1) / kPage * kPage;
+  // Larger ones begin at a huge page, so that all but their end is made of such.
+  const size_t reserved = bytes >= kHugePage ? mapped + kHugePage : mapped;
+  // Anonymous pages are zero and cost nothing until they are touched.
+  void* p =
+      mmap(nullptr, reserved, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (p == MAP_FAILED) throw Error("cannot allocate " + std::to_string(bytes) + " bytes");
+  auto* begin = static_cast<std::byte*>(p);
+  if (reserved > mapped) {
+    const size_t before = (kHugePage - reinterpret_cast<uintptr_t>(begin) % kHugePage) % kHugePage;
+    if (before > 0) munmap(begin, before);
+    begin += before;
+    if (before < kHugePage) munmap(begin + mapped, kHugePage - before);
+    madvise(begin, mapped, MADV_HUGEPAGE);
+  }
+  data_ = std::unique_ptr<std::byte, Unmap>(begin, Unmap(mapped));
 }
 
 void Buffer::Unmap::operator()(std::byte* p) const {

@@ -12,12 +12,14 @@ KvFormat kv_format_of(DType t);  // is_kv_dtype
 
 PackedLinear pack_linear(const CpuKernels& kernels, const OpContext& ctx, std::span<const TensorView> parts,
                          WeightFormat format);
+// Scratch that `linear` needs: for activations in the form of CpuKernels::prepare_x.
+size_t linear_workspace_bytes(const CpuKernels& kernels);
 void linear(const CpuKernels& kernels, const OpContext& ctx, const TensorView& out, const TensorView& x,
             const PackedLinear& w, const TensorView& residual);
 void embedding(const CpuKernels& kernels, const OpContext& ctx, const TensorView& out,
                const TensorView& table, std::span<const int32_t> ids);
-void embedding_packed(const OpContext& ctx, const TensorView& out, const PackedLinear& table,
-                      std::span<const int32_t> ids);
+void embedding_packed(const CpuKernels& kernels, const OpContext& ctx, const TensorView& out,
+                      const PackedLinear& table, std::span<const int32_t> ids);
 
 void rms_norm(const CpuKernels& kernels, const OpContext& ctx, const TensorView& out, const TensorView& x,
               const TensorView& weight, float eps, float weight_offset);

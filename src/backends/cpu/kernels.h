@@ -18,17 +18,24 @@ enum Storage : int { kStorageF32, kStorageBF16, kStorageF16, kNumStorages };
 enum KvFormat : int { kKvF32, kKvBF16, kKvF16, kKvE4M3, kKvE5M2, kKvI8, kNumKvFormats };
 enum Act : int { kActSilu, kActGelu, kActGeluTanh, kActRelu };
 
-// Output columns in a panel of packed weights. Inside a panel, k by k:
-//   float32   column 0, 1, ... 31
-//   float16   column 0, 1, ... 31
-//   bfloat16  32-bit lanes 0..15; lane j holds column j in its low half and column j + 16 in its high half
+// Output columns in a panel of packed weights. Inside a panel:
+//   float32   k by k: column 0, 1, ... 31
+//   float16   the same
+//   bfloat16  two k at a time: 32-bit lanes 0, 1, ... 31, one for each column, with the first k in the low
+//   half
+//             and the second in the high half; an odd k has zeros behind it
 // The last panel is padded with zero columns.
 constexpr int64_t kPanel = 32;
 
+// k that a panel of the format takes memory for.
+constexpr int64_t padded_k(Storage storage, int64_t k) {
+  return storage == kStorageBF16 ? (k + 1) / 2 * 2 : k;
+}
+
 struct LinearArgs {
-  const float* x;  // [rows, k]
-  int64_t x_stride;
-  float* out;  // [rows, n]
+  const void* x;     // [rows, k] float32, or rows that CpuKernels::prepare_x made
+  int64_t x_stride;  // in float32, or in 32-bit pairs
+  float* out;        // [rows, n]
   int64_t out_stride;
   const float* residual;  // [rows, n] or null; may be out
   int64_t residual_stride;
@@ -94,8 +101,12 @@ struct CpuKernels {
   // dst: one panel. rows: kPanel pointers to k elements of storage row_storage[i]; null: a column of zeros.
   void (*pack_panel)(void* dst, Storage dst_storage, const void* const* rows, const Storage* row_storage,
                      int64_t k);
+  // A row of activations as `linear` of that storage reads it: dst has room for 2 bytes for each element and
+  // up to 62 behind them, which are written as zeros. Null: it reads float32.
+  void (*prepare_x[kNumStorages])(void* dst, const float* x, int64_t k);
   // Rows [row_begin, row_end) x panels [panel_begin, panel_end) of out = x w^T (+ bias) (+ residual). An
-  // output is summed over k from first to last with one fused multiply-add for each term.
+  // output is summed over k from first to last: with one fused multiply-add for each term, or, where
+  // prepare_x rounds to bfloat16, as the processor adds products of pairs.
   void (*linear[kNumStorages])(const LinearArgs&, int64_t row_begin, int64_t row_end, int64_t panel_begin,
                                int64_t panel_end);
 

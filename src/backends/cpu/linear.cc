@@ -1,11 +1,14 @@
 // Weights, products with them and rows out of them, over the pool.
 #include <algorithm>
 #include <array>
+#include <cstring>
+#include <memory>
+#include <string>
 
 #include "backends/cpu/drivers.h"
+#include "base/error.h"
 #include "ops/checks.h"
 #include "ops/parallel.h"
-#include "quant/codec.h"
 
 namespace quire::cpu {
 namespace {
@@ -14,8 +17,29 @@ int64_t num_panels(int64_t n) {
   return (n + kPanel - 1) / kPanel;
 }
 
+// Bytes for prepared activations, of a few hundred rows at least whatever k is usual.
+constexpr int64_t kPreparedBytes = int64_t{8} << 20;
+// Elements that one thread prepares sooner than the others come to its help.
+constexpr int64_t kPreparedAlone = 16384;
+
+// Bytes from one prepared row to the next: an odd number of cache lines, so that the rows of a block lie in
+// different sets of the cache.
+int64_t prepared_stride(int64_t k) {
+  return ((k * 2 + 63) / 64 | 1) * 64;
+}
+
 const std::byte* row_bytes(const TensorView& t, int64_t row) {
   return t.as<std::byte>() + row * t.row_stride * static_cast<int64_t>(dtype_size(t.dtype));
+}
+
+// `count` pieces of 2 or 4 bytes that lie kPanel apart, one behind the other.
+void copy_column(std::byte* dst, const std::byte* src, int64_t count, size_t piece) {
+  const size_t stride = static_cast<size_t>(kPanel) * piece;
+  if (piece == 4) {
+    for (int64_t i = 0; i < count; ++i, dst += 4, src += stride) std::memcpy(dst, src, 4);
+  } else {
+    for (int64_t i = 0; i < count; ++i, dst += 2, src += stride) std::memcpy(dst, src, 2);
+  }
 }
 
 }  // namespace
@@ -26,8 +50,10 @@ Storage storage_of(DType t) {
 
 PackedLinear pack_linear(const CpuKernels& kernels, const OpContext& ctx, std::span<const TensorView> parts,
                          WeightFormat format) {
-  PackedLinear packed = make_packed(parts, format, kPanel);
-  const int64_t panel_bytes = kPanel * packed.k * static_cast<int64_t>(dtype_size(format.dtype));
+  const Storage target = storage_of(format.dtype);
+  PackedLinear packed = make_packed(parts, format, kPanel, padded_k(target, 1));
+  const int64_t panel_bytes =
+      kPanel * padded_k(target, packed.k) * static_cast<int64_t>(dtype_size(format.dtype));
   parallel_ranges(ctx, num_panels(packed.n), row_grain(kPanel * packed.k),
                   [&](int64_t begin, int64_t end, int) {
                     std::array<const void*, kPanel> rows;
@@ -47,17 +73,55 @@ PackedLinear pack_linear(const CpuKernels& kernels, const OpContext& ctx, std::s
                         rows[at] = row_bytes(parts[part], row - first);
                         storage[at] = storage_of(parts[part].dtype);
                       }
-                      kernels.pack_panel(packed.data.data() + p * panel_bytes, storage_of(format.dtype),
-                                         rows.data(), storage.data(), packed.k);
+                      kernels.pack_panel(packed.data.data() + p * panel_bytes, target, rows.data(),
+                                         storage.data(), packed.k);
                     }
                   });
   return packed;
 }
 
+size_t linear_workspace_bytes(const CpuKernels& kernels) {
+  return std::ranges::any_of(kernels.prepare_x, [](auto f) { return f != nullptr; })
+             ? static_cast<size_t>(kPreparedBytes) + 64
+             : 0;
+}
+
+namespace {
+
+// All rows and columns of one product, over the pool.
+void multiply(const CpuKernels& kernels, const OpContext& ctx, const LinearArgs& args, Storage storage,
+              int64_t m) {
+  const auto kernel = kernels.linear[storage];
+  const int64_t panels = num_panels(args.n);
+  const int64_t threads = num_threads(ctx);
+  // Four panels keep enough sums in flight for few rows; fewer where they would leave threads without work.
+  int64_t width = m <= 6 ? 4 : 2;
+  while (width > 1 && panels < 2 * threads * width) width /= 2;
+  // All columns of a chunk of rows follow each other: the activations stay in the second-level cache, and the
+  // weights that pass by are few beside the work. Chunks are smaller only where the columns alone do not
+  // occupy the threads.
+  const int64_t columns = (panels + width - 1) / width;
+  constexpr int64_t kRows = 192;
+  int64_t rows = std::min(m, kRows);
+  while (rows > 24 && columns * ((m + rows - 1) / rows) < 4 * threads) rows = (rows + 1) / 2;
+  const int64_t chunks = (m + rows - 1) / rows;
+  const int64_t cost = rows * width * kPanel * args.k;
+  parallel_ranges(ctx, columns * chunks, std::max<int64_t>(1, 131072 / cost),
+                  [&](int64_t begin, int64_t end, int) {
+                    for (int64_t item = begin; item < end; ++item) {
+                      const int64_t panel = item % columns * width;
+                      const int64_t row = item / columns * rows;
+                      kernel(args, row, std::min(m, row + rows), panel, std::min(panels, panel + width));
+                    }
+                  });
+}
+
+}  // namespace
+
 void linear(const CpuKernels& kernels, const OpContext& ctx, const TensorView& out, const TensorView& x,
             const PackedLinear& w, const TensorView& residual) {
-  const LinearArgs args = {
-      .x = x.as<float>(),
+  LinearArgs args = {
+      .x = x.data,
       .x_stride = x.row_stride,
       .out = out.as<float>(),
       .out_stride = out.row_stride,
@@ -70,28 +134,35 @@ void linear(const CpuKernels& kernels, const OpContext& ctx, const TensorView& o
   };
   const int64_t m = x.rows();
   if (m == 0) return;
-  const auto kernel = kernels.linear[storage_of(w.format.dtype)];
-  const int64_t panels = num_panels(w.n);
-  const int64_t threads = num_threads(ctx);
-  // Four panels keep enough sums in flight for one row; fewer where they would leave threads without work.
-  int64_t width = m == 1 ? 4 : 2;
-  while (width > 1 && panels < 2 * threads * width) width /= 2;
-  // Rows are cut only where the columns alone do not occupy the threads; chunks of rows of the same columns
-  // follow each other, so that the second finds the weights in the cache.
-  const int64_t columns = (panels + width - 1) / width;
-  constexpr int64_t kRows = 192;
-  int64_t rows = std::min(m, kRows);
-  while (rows > 24 && columns * ((m + rows - 1) / rows) < 4 * threads) rows = (rows + 1) / 2;
-  const int64_t chunks = (m + rows - 1) / rows;
-  const int64_t cost = rows * width * kPanel * w.k;
-  parallel_ranges(ctx, columns * chunks, std::max<int64_t>(1, 131072 / cost),
-                  [&](int64_t begin, int64_t end, int) {
-                    for (int64_t item = begin; item < end; ++item) {
-                      const int64_t panel = item / chunks * width;
-                      const int64_t row = item % chunks * rows;
-                      kernel(args, row, std::min(m, row + rows), panel, std::min(panels, panel + width));
-                    }
-                  });
+  const Storage storage = storage_of(w.format.dtype);
+  const auto prepare = kernels.prepare_x[storage];
+  if (prepare == nullptr) return multiply(kernels, ctx, args, storage, m);
+  void* scratch = ctx.workspace.data();
+  size_t room = ctx.workspace.size();
+  const int64_t stride = prepared_stride(w.k);
+  if (std::align(64, static_cast<size_t>(stride), scratch, room) == nullptr) {
+    throw Error("linear: a workspace of " + std::to_string(stride + 64) + " bytes is needed; got " +
+                std::to_string(ctx.workspace.size()));
+  }
+  auto* prepared = static_cast<std::byte*>(scratch);
+  args.x = prepared;
+  args.x_stride = stride / static_cast<int64_t>(sizeof(uint32_t));
+  const int64_t most = static_cast<int64_t>(room) / stride;
+  for (int64_t row = 0; row < m;) {
+    const int64_t rows = std::min(m - row, most);
+    const auto prepare_rows = [&](int64_t begin, int64_t end, int) {
+      for (int64_t r = begin; r < end; ++r) prepare(prepared + r * stride, x.row<float>(row + r), w.k);
+    };
+    if (rows * w.k <= kPreparedAlone) {
+      prepare_rows(0, rows, 0);
+    } else {
+      parallel_ranges(ctx, rows, row_grain(w.k), prepare_rows);
+    }
+    multiply(kernels, ctx, args, storage, rows);
+    row += rows;
+    args.out += rows * args.out_stride;
+    if (args.residual != nullptr) args.residual += rows * args.residual_stride;
+  }
 }
 
 void embedding(const CpuKernels& kernels, const OpContext& ctx, const TensorView& out,
@@ -105,19 +176,27 @@ void embedding(const CpuKernels& kernels, const OpContext& ctx, const TensorView
   });
 }
 
-void embedding_packed(const OpContext& ctx, const TensorView& out, const PackedLinear& table,
-                      std::span<const int32_t> ids) {
-  const DType dtype = table.format.dtype;
+void embedding_packed(const CpuKernels& kernels, const OpContext& ctx, const TensorView& out,
+                      const PackedLinear& table, std::span<const int32_t> ids) {
+  const Storage storage = storage_of(table.format.dtype);
+  // What lies side by side in a column of a panel: an element, or the pair that two k make.
+  const int64_t depth = padded_k(storage, 1);
+  const auto piece = static_cast<size_t>(depth) * dtype_size(table.format.dtype);
+  const int64_t k = padded_k(storage, table.k);
+  constexpr int64_t kBatch = 256;
   parallel_ranges(ctx, static_cast<int64_t>(ids.size()), row_grain(4 * table.k),
                   [&](int64_t begin, int64_t end, int) {
+                    std::array<std::byte, kBatch * sizeof(float)> column;
                     for (int64_t r = begin; r < end; ++r) {
                       const int64_t id = ids[static_cast<size_t>(r)];
-                      const int64_t j = id % kPanel;
-                      const int64_t place = dtype == DType::kBF16 ? 2 * (j % 16) + j / 16 : j;
-                      const int64_t at = id / kPanel * kPanel * table.k + place;
-                      float* row = out.row<float>(r);
-                      for (int64_t i = 0; i < table.k; ++i)
-                        row[i] = load_f32(dtype, table.data.data(), at + i * kPanel);
+                      const int64_t first = id / kPanel * kPanel * (k / depth) + id % kPanel;
+                      const auto* from = table.data.data() + static_cast<size_t>(first) * piece;
+                      for (int64_t i = 0; i < table.k; i += kBatch) {
+                        const int64_t n = std::min(kBatch, table.k - i);
+                        copy_column(column.data(), from + static_cast<size_t>(i / depth * kPanel) * piece,
+                                    (n + depth - 1) / depth, piece);
+                        kernels.decode(out.row<float>(r) + i, column.data(), storage, n);
+                      }
                     }
                   });
 }

@@ -1,5 +1,7 @@
 #include "backends/cpu/tables.h"
 
+#include <algorithm>
+
 #include "backends/cpu/drivers.h"
 #include "ops/reference.h"
 
@@ -37,6 +39,11 @@ struct Bound {
     static const CpuKernels made = kMake();
     return made;
   }
+  static size_t workspace_bytes(int64_t max_tokens, int64_t max_seq_len, int32_t num_heads, int32_t head_dim,
+                                int threads) {
+    return std::max(cpu::workspace_bytes(max_tokens, max_seq_len, num_heads, head_dim, threads),
+                    linear_workspace_bytes(kernels()));
+  }
   static PackedLinear pack_linear(const OpContext& ctx, std::span<const TensorView> parts,
                                   WeightFormat format) {
     return cpu::pack_linear(kernels(), ctx, parts, format);
@@ -48,6 +55,10 @@ struct Bound {
   static void embedding(const OpContext& ctx, const TensorView& out, const TensorView& table,
                         std::span<const int32_t> ids) {
     cpu::embedding(kernels(), ctx, out, table, ids);
+  }
+  static void embedding_packed(const OpContext& ctx, const TensorView& out, const PackedLinear& table,
+                               std::span<const int32_t> ids) {
+    cpu::embedding_packed(kernels(), ctx, out, table, ids);
   }
   static void rms_norm(const OpContext& ctx, const TensorView& out, const TensorView& x,
                        const TensorView& weight, float eps, float weight_offset) {
@@ -87,11 +98,11 @@ struct Bound {
   static OpTable table(const char* name) {
     OpTable t = reference_ops();
     t.name = name;
-    t.workspace_bytes = cpu::workspace_bytes;
+    t.workspace_bytes = workspace_bytes;
     t.pack_linear = pack_linear;
     t.linear = linear;
     t.embedding = embedding;
-    t.embedding_packed = cpu::embedding_packed;
+    t.embedding_packed = embedding_packed;
     t.rms_norm = rms_norm;
     t.layer_norm = layer_norm;
     t.rope = rope;

@@ -39,13 +39,29 @@ float stored(const TestTensor& w, DType format, int64_t row, int64_t i) {
   return load_f32(format, &cell, 0);
 }
 
+// Whether products on that level take activations rounded to bfloat16.
+bool rounds_activations(const CpuIsa& isa, DType format) {
+  return isa.name == "avx512_bf16" && format == DType::kBF16;
+}
+
+// x as the level's products take it.
+TestTensor as_taken(const CpuIsa& isa, DType format, const TestTensor& x) {
+  TestTensor taken = x;
+  if (!rounds_activations(isa, format)) return taken;
+  for (int64_t r = 0; r < x.view().rows(); ++r) {
+    for (int64_t i = 0; i < x.view().row_size(); ++i) taken.set(r, i, bf16_to_f32(f32_to_bf16(x.get(r, i))));
+  }
+  return taken;
+}
+
 TEST(Linear, IsTheSumOfProductsWithinRounding) {
   struct Case {
     int64_t m, n, k;
   };
   const Case cases[] = {{1, 1, 1},     {1, 33, 7},     {2, 32, 1},     {3, 100, 65},
                         {5, 31, 128},  {6, 64, 64},    {7, 257, 33},   {13, 96, 300},
-                        {1, 512, 512}, {40, 130, 700}, {200, 65, 140}, {1, 31, 1000}};
+                        {1, 512, 512}, {40, 130, 700}, {200, 65, 140}, {1, 31, 1000},
+                        {70, 1, 1},    {61, 33, 5},    {12, 161, 77},  {25, 40, 513}};
   for (const CpuIsa& isa : usable_isas()) {
     const TestContext ctx(*isa.table, 2);
     for (const DType format : kStored) {
@@ -57,6 +73,7 @@ TEST(Linear, IsTheSumOfProductsWithinRounding) {
           const TestTensor x = random_tensor(DType::kF32, {c.m, c.k}, 1, 3);
           const TestTensor w = random_tensor(DType::kF32, {c.n, c.k}, 2, 5);
           const TestTensor residual = random_tensor(DType::kF32, {c.m, c.n}, 3, 1);
+          const TestTensor taken = as_taken(isa, format, x);
           const TestTensor out(DType::kF32, {c.m, c.n}, 2);
           PackedLinear packed = pack(*isa.table, ctx, w, format);
           if (extras) packed.bias = make_bias(c.n);
@@ -66,7 +83,7 @@ TEST(Linear, IsTheSumOfProductsWithinRounding) {
               double sum = 0;
               double size = 0;
               for (int64_t i = 0; i < c.k; ++i) {
-                const double term = double{x.get(r, i)} * double{stored(w, format, j, i)};
+                const double term = double{taken.get(r, i)} * double{stored(w, format, j, i)};
                 sum += term;
                 size += std::fabs(term);
               }
@@ -125,6 +142,52 @@ TEST(Linear, TheNumberOfThreadsChangesNothing) {
   }
 }
 
+// More rows than the scratch for rounded activations holds.
+TEST(Linear, RowsBeyondTheScratchAreTheSame) {
+  const int64_t m = 70;
+  const int64_t k = 70001;
+  const TestTensor x = random_tensor(DType::kF32, {m, k}, 20);
+  const TestTensor w = random_tensor(DType::kBF16, {3, k}, 21);
+  const TestTensor residual = random_tensor(DType::kF32, {m, 3}, 22);
+  for (const CpuIsa& isa : fast_isas()) {
+    const TestContext ctx(*isa.table, 2);
+    const PackedLinear packed = pack(*isa.table, ctx, w, DType::kBF16);
+    const TestTensor all(DType::kF32, {m, 3});
+    isa.table->linear(ctx, all, x, packed, residual);
+    for (int64_t r = 0; r < m; ++r) {
+      const TestTensor alone(DType::kF32, {1, 3});
+      isa.table->linear(ctx, alone, row_slice(x, r, r + 1), packed, row_slice(residual, r, r + 1));
+      ASSERT_TRUE(same_row(alone, 0, all, r)) << isa.name << ", row " << r;
+    }
+  }
+}
+
+TEST(Linear, InfinityAndNanPassThrough) {
+  constexpr float kInfinity = std::numeric_limits<float>::infinity();
+  for (const CpuIsa& isa : usable_isas()) {
+    const TestContext ctx(*isa.table);
+    for (const DType format : kStored) {
+      for (const int64_t k : {1, 33, 64}) {
+        TestTensor x = random_tensor(DType::kF32, {3, k}, 23);
+        TestTensor w(DType::kF32, {40, k});
+        for (int64_t j = 0; j < 40; ++j) {
+          for (int64_t i = 0; i < k; ++i) w.set(j, i, 1.0F);
+        }
+        x.set(0, k - 1, kInfinity);
+        x.set(1, k - 1, -kInfinity);
+        x.set(2, k - 1, testing::kNaN);
+        const TestTensor out(DType::kF32, {3, 40});
+        isa.table->linear(ctx, out, x, pack(*isa.table, ctx, w, format), {});
+        for (int64_t j = 0; j < 40; ++j) {
+          ASSERT_EQ(out.get(0, j), kInfinity) << isa.name << " " << dtype_name(format) << ", k " << k;
+          ASSERT_EQ(out.get(1, j), -kInfinity) << isa.name << " " << dtype_name(format) << ", k " << k;
+          ASSERT_TRUE(std::isnan(out.get(2, j))) << isa.name << " " << dtype_name(format) << ", k " << k;
+        }
+      }
+    }
+  }
+}
+
 TEST(Linear, InstructionSetsAgreeBitwise) {
   const std::vector<CpuIsa> isas = fast_isas();
   if (isas.size() < 2)
@@ -135,6 +198,7 @@ TEST(Linear, InstructionSetsAgreeBitwise) {
       const TestTensor w = random_tensor(DType::kF16, {75, 300}, 9);
       std::vector<TestTensor> outs;
       for (const CpuIsa& isa : isas) {
+        if (rounds_activations(isa, format)) continue;
         const TestContext ctx(*isa.table);
         outs.emplace_back(DType::kF32, Shape{m, 75});
         isa.table->linear(ctx, outs.back(), x, pack(*isa.table, ctx, w, format), {});
@@ -204,7 +268,7 @@ TEST(Embedding, ReturnsTheRowsExactly) {
   const std::vector<int32_t> ids = {0, 36, 5, 5, 31, 32};
   for (const CpuIsa& isa : usable_isas()) {
     for (const DType dtype : kStored) {
-      for (const int64_t d : {1, 16, 37, 128}) {
+      for (const int64_t d : {1, 16, 37, 128, 600}) {
         const TestContext ctx(*isa.table, 2);
         const TestTensor table = random_tensor(dtype, {37, d}, 17, 3);
         const auto count = static_cast<int64_t>(ids.size());

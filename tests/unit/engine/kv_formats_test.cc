@@ -76,7 +76,9 @@ TEST(KvQuality, EachFormatCostsWhatItMay) {
        {Row{"float32", 0, 0}, Row{"bfloat16", 0.0025, 0.0005}, Row{"float16", 0.0003, 0.0001},
         Row{"fp8_e4m3", 0.035, 0.005}, Row{"fp8_e5m2", 0.07, 0.02}, Row{"int8", 0.008, 0.001}}) {
     SCOPED_TRACE(row.name);
-    const auto engine = Engine::start(config_for(row.name));
+    EngineConfig config = config_for(row.name);
+    config.dtype = "float32";
+    const auto engine = Engine::start(config);
     GenerateRequest request;
     request.prompt_token_ids = engine->tokenizer()->encode(text.substr(0, 3000), true);
     ASSERT_GT(request.prompt_token_ids.size(), 500U);

@@ -1,12 +1,15 @@
 // Every golden model on every instruction set that this machine has.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cmath>
 #include <string>
 #include <tuple>
 #include <vector>
 
 #include "backends/cpu/cpu_backend.h"
 #include "base/thread_pool.h"
+#include "ops/reference.h"
 #include "unit/models/golden_models.h"
 
 namespace quire {
@@ -35,6 +38,39 @@ INSTANTIATE_TEST_SUITE_P(All, ModelIsa,
                          [](const auto& test) {
                            return std::get<0>(test.param) + "_" + test::test_name(std::get<1>(test.param));
                          });
+
+// Plain products of rounded activations.
+void linear_rounded(const OpContext& ctx, const TensorView& out, const TensorView& x, const PackedLinear& w,
+                    const TensorView& residual) {
+  std::vector<float> rounded;
+  for (int64_t r = 0; r < x.rows(); ++r) {
+    for (int64_t i = 0; i < x.row_size(); ++i)
+      rounded.push_back(bf16_to_f32(f32_to_bf16(x.row<float>(r)[i])));
+  }
+  reference_ops().linear(ctx, out, make_view(rounded.data(), DType::kF32, x.shape), w, residual);
+}
+
+// Which sums come out a little different decides now and then to which side an activation is rounded.
+TEST(RoundedActivations, GiveWhatThePlainOpsGiveWithThem) {
+  const auto is_level = [](const CpuIsa& isa) { return isa.name == "avx512_bf16" && isa.supported; };
+  if (std::ranges::none_of(cpu_isas(), is_level)) GTEST_SKIP() << "this machine has no AVX512-BF16";
+  const OpTable& ops = *select_cpu_isa("avx512_bf16").table;
+  OpTable plain = reference_ops();
+  plain.linear = linear_rounded;
+  for (const std::string name : {"llama-bfloat16", "mistral-bfloat16", "qwen2-bfloat16"}) {
+    ASSERT_TRUE(test::rounds_activations(name, ops));
+    const auto fast_model = test::load_model(test::golden_dir() / name, ops);
+    const auto plain_model = test::load_model(test::golden_dir() / name, plain);
+    const std::vector<int32_t> prompt = {5, 17, 3, 88, 41, 9, 2, 60, 33, 71};
+    const auto got = test::PagedRunner(*fast_model.model, ops, nullptr, {}).append(prompt, 4);
+    const auto want = test::PagedRunner(*plain_model.model, plain, nullptr, {}).append(prompt, 4);
+    for (size_t r = 0; r < want.size(); ++r) {
+      const float largest = std::ranges::max(want[r], {}, [](float v) { return std::abs(v); });
+      for (size_t i = 0; i < want[r].size(); ++i)
+        ASSERT_NEAR(got[r][i], want[r][i], 1e-5 * std::abs(largest)) << name << ", row " << r;
+    }
+  }
+}
 
 class StoriesIsa : public testing::TestWithParam<std::string> {};
 

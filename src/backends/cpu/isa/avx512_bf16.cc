@@ -5,7 +5,53 @@
 #include "backends/cpu/kernels.h"
 
 namespace quire::cpu {
+namespace {
 
-void fill_avx512_bf16(CpuKernels&) {}
+#include "backends/cpu/kernels/unroll.inc.h"
+
+#include "backends/cpu/kernels/vec_avx512.inc.h"
+
+#include "backends/cpu/kernels/storage.inc.h"
+
+#include "backends/cpu/kernels/linear.inc.h"
+
+// bfloat16 weights with activations rounded to bfloat16: an instruction adds the products of two k. Products
+// are exact, sums are float32 rounded to nearest even; denormal numbers count as zero.
+struct RoundedBF16 {
+  using T = uint16_t;
+  using X = uint32_t;  // activations of two k
+  static constexpr int kDepth = 2;
+  static constexpr int kSteps = 1;
+  template <class V>
+  static __m512 weights(const T* p, int) {
+    return _mm512_loadu_ps(p);
+  }
+  template <class V>
+  static __m512 multiply(X x, __m512 w, __m512 sum) {
+    return _mm512_dpbf16_ps(sum, bits_of(_mm512_set1_epi32(static_cast<int>(x))),
+                            bits_of(_mm512_castps_si512(w)));
+  }
+
+ private:
+  static __m512bh bits_of(__m512i v) { return reinterpret_cast<__m512bh>(v); }
+};
+
+void round_row(void* dst, const float* x, int64_t k) {
+  auto* at = static_cast<uint16_t*>(dst);
+  for (int64_t i = 0; i < k; i += 32) {
+    const __m512 low = k - i >= 16 ? Avx512::load(x + i) : Avx512::load_part(x + i, k - i);
+    const __m512 high = k - i >= 32  ? Avx512::load(x + i + 16)
+                        : k - i > 16 ? Avx512::load_part(x + i + 16, k - i - 16)
+                                     : Avx512::zero();
+    _mm512_storeu_si512(at + i, reinterpret_cast<__m512i>(_mm512_cvtne2ps_pbh(high, low)));
+  }
+}
+
+}  // namespace
+
+void fill_avx512_bf16(CpuKernels& kernels) {
+  kernels.prepare_x[kStorageBF16] = round_row;
+  kernels.linear[kStorageBF16] = linear<Avx512, RoundedBF16>;
+}
 
 }  // namespace quire::cpu

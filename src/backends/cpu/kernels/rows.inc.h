@@ -188,16 +188,23 @@ void pack_panel(void* dst, Storage dst_storage, const void* const* rows, const S
     }
     V::transpose(low);
     V::transpose(high);
+    if (dst_storage == kStorageBF16) {
+      // An odd k has zeros behind it: load_stored leaves them.
+      for (int64_t i = 0; i < depth; i += 2) {
+        auto* at = static_cast<uint16_t*>(dst) + (begin + i) * kPanel;
+        V::store_bf16_pairs(at, low[i], low[i + 1]);
+        V::store_bf16_pairs(at + kPanel, high[i], high[i + 1]);
+      }
+      continue;
+    }
     for (int64_t i = 0; i < depth; ++i) {
       const int64_t at = (begin + i) * kPanel;
       if (dst_storage == kStorageF32) {
         V::store(static_cast<float*>(dst) + at, low[i]);
         V::store(static_cast<float*>(dst) + at + 16, high[i]);
-      } else if (dst_storage == kStorageF16) {
+      } else {
         V::store_f16(static_cast<uint16_t*>(dst) + at, low[i]);
         V::store_f16(static_cast<uint16_t*>(dst) + at + 16, high[i]);
-      } else {
-        V::store_bf16_pairs(static_cast<uint16_t*>(dst) + at, low[i], high[i]);
       }
     }
   }

@@ -1,7 +1,14 @@
-// How elements of each storage format are read into lanes.
+// How elements of each storage format are read into lanes, and how a product reads packed weights of it.
+//
+// A stored row of a panel holds kDepth consecutive k of all its columns, those of one column side by side. A
+// product walks over it in kSteps steps, each with one X of the activations (as much of x as meets one
+// register of weights in one instruction).
 
 struct StoredF32 {
   using T = float;
+  using X = float;
+  static constexpr int kDepth = 1;
+  static constexpr int kSteps = 1;
   template <class V>
   static typename V::F load(const T* p) {
     return V::load(p);
@@ -10,18 +17,22 @@ struct StoredF32 {
   static typename V::F load_part(const T* p, int64_t n) {
     return V::load_part(p, n);
   }
-  // Columns lane.. and 16 + lane.. of one k of a panel, as wide as a register.
+  // One step of as many columns as a register holds.
   template <class V>
-  static void load_columns(const T* p, typename V::Narrow* low, typename V::Narrow* high) {
-    *low = V::narrow_load(p);
-    *high = V::narrow_load(p + 16);
+  static typename V::Narrow weights(const T* p, int) {
+    return V::narrow_load(p);
   }
-  // Elements from a panel's begin to where load_columns finds register `unit` of it.
-  static constexpr int64_t column_offset(int64_t lane) { return lane; }
+  template <class V>
+  static typename V::Narrow multiply(X x, typename V::Narrow w, typename V::Narrow sum) {
+    return V::narrow_fma(V::narrow_set1(x), w, sum);
+  }
 };
 
 struct StoredBF16 {
   using T = uint16_t;
+  using X = float;
+  static constexpr int kDepth = 2;
+  static constexpr int kSteps = 2;
   template <class V>
   static typename V::F load(const T* p) {
     return V::load_bf16(p);
@@ -31,14 +42,20 @@ struct StoredBF16 {
     return V::load_bf16_part(p, n);
   }
   template <class V>
-  static void load_columns(const T* p, typename V::Narrow* low, typename V::Narrow* high) {
-    V::narrow_load_bf16_pairs(p, low, high);
+  static typename V::Narrow weights(const T* p, int step) {
+    return step == 0 ? V::narrow_load_bf16_low(p) : V::narrow_load_bf16_high(p);
   }
-  static constexpr int64_t column_offset(int64_t lane) { return 2 * lane; }
+  template <class V>
+  static typename V::Narrow multiply(X x, typename V::Narrow w, typename V::Narrow sum) {
+    return V::narrow_fma(V::narrow_set1(x), w, sum);
+  }
 };
 
 struct StoredF16 {
   using T = uint16_t;
+  using X = float;
+  static constexpr int kDepth = 1;
+  static constexpr int kSteps = 1;
   template <class V>
   static typename V::F load(const T* p) {
     return V::load_f16(p);
@@ -48,11 +65,13 @@ struct StoredF16 {
     return V::load_f16_part(p, n);
   }
   template <class V>
-  static void load_columns(const T* p, typename V::Narrow* low, typename V::Narrow* high) {
-    *low = V::narrow_load_f16(p);
-    *high = V::narrow_load_f16(p + 16);
+  static typename V::Narrow weights(const T* p, int) {
+    return V::narrow_load_f16(p);
   }
-  static constexpr int64_t column_offset(int64_t lane) { return lane; }
+  template <class V>
+  static typename V::Narrow multiply(X x, typename V::Narrow w, typename V::Narrow sum) {
+    return V::narrow_fma(V::narrow_set1(x), w, sum);
+  }
 };
 
 template <class V>

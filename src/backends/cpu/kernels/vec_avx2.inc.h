@@ -165,10 +165,13 @@ struct Avx2 {
     _mm256_maskstore_ps(p, narrow_lanes(0, n), v);
   }
   static Narrow narrow_load_f16(const uint16_t* p) { return _mm256_cvtph_ps(load_128(p)); }
-  static void narrow_load_bf16_pairs(const uint16_t* p, Narrow* low, Narrow* high) {
+  static Narrow narrow_load_bf16_low(const uint16_t* p) {
     const __m256i pairs = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p));
-    *low = _mm256_castsi256_ps(_mm256_slli_epi32(pairs, 16));
-    *high = _mm256_castsi256_ps(_mm256_and_si256(pairs, _mm256_set1_epi32(static_cast<int>(0xffff0000U))));
+    return _mm256_castsi256_ps(_mm256_slli_epi32(pairs, 16));
+  }
+  static Narrow narrow_load_bf16_high(const uint16_t* p) {
+    const __m256i pairs = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p));
+    return _mm256_castsi256_ps(_mm256_and_si256(pairs, _mm256_set1_epi32(static_cast<int>(0xffff0000U))));
   }
 
  private:

@@ -174,11 +174,12 @@ struct Avx512 {
   static Narrow narrow_load_part(const float* p, int64_t n) { return load_part(p, n); }
   static void narrow_store_part(float* p, Narrow v, int64_t n) { store_part(p, v, n); }
   static Narrow narrow_load_f16(const uint16_t* p) { return load_f16(p); }
-  // 32-bit lanes of bfloat16 pairs: the low halves and the high halves.
-  static void narrow_load_bf16_pairs(const uint16_t* p, Narrow* low, Narrow* high) {
-    const __m512i pairs = _mm512_loadu_si512(p);
-    *low = _mm512_castsi512_ps(_mm512_slli_epi32(pairs, 16));
-    *high = _mm512_castsi512_ps(_mm512_and_si512(pairs, _mm512_set1_epi32(static_cast<int>(0xffff0000U))));
+  // The low and the high halves of 32-bit lanes, as bfloat16.
+  static Narrow narrow_load_bf16_low(const uint16_t* p) {
+    return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_loadu_si512(p), 16));
+  }
+  static Narrow narrow_load_bf16_high(const uint16_t* p) {
+    return _mm512_castsi512_ps(_mm512_maskz_loadu_epi16(0xaaaaaaaaU, p));
   }
 
  private:
