@@ -1,0 +1,270 @@
+"""What each engine is told to do for a measurement, with the settings its own documentation calls best.
+
+An engine turns a Task into a Figure or throws measure.Failed; one process for each, with a warm-up inside.
+"""
+from __future__ import annotations
+
+import dataclasses
+import functools
+import json
+import os
+import pathlib
+import subprocess
+
+import measure
+import models
+import peers
+import serving
+
+SEED = 11
+
+
+@dataclasses.dataclass(frozen=True)
+class Task:
+    model: str
+    format: str      # f32, bf16, int8, int4
+    workload: str    # prefill, decode, offline, load, memory, serve
+    batch: int = 1
+    prompt: int = 32
+    output: int = 1
+    rate: str = ""   # of serve: requests a second, or inf
+    trace: str = ""  # of offline and serve: a CSV file of the requests' lengths
+    requests: tuple[tuple[int, int], ...] = ()
+
+
+@dataclasses.dataclass
+class Figure:
+    value: float
+    settings: str
+    wall_s: float
+    extra: dict = dataclasses.field(default_factory=dict)
+
+
+@dataclasses.dataclass
+class Setup:
+    """Where everything is, and what holds for all engines."""
+    quire: pathlib.Path
+    peers_dir: pathlib.Path
+    store: models.Store
+    threads: int
+    limit_s: float     # of one measurement
+    max_seqs: int = 32
+
+
+VALUE_OF = {"prefill": "prefill_tokens_per_s", "decode": "decode_tokens_per_s", "offline": "total_tokens_per_s"}
+
+
+def expect_all(got: float, asked: float) -> None:
+    if got != asked:
+        raise measure.Failed(f"generated {got} tokens instead of {asked}")
+
+
+class Engine:
+    """Base of all: `variants` names the ways an engine knows for a format; the faster one counts in the table."""
+    name = ""
+    dir_name = ""
+
+    def __init__(self, setup: Setup) -> None:
+        self.setup = setup
+
+    def unavailable(self) -> str:
+        return peers.missing(self.setup.peers_dir, self.name)
+
+    def version(self) -> str:
+        return peers.version(self.setup.peers_dir, self.name)
+
+    def variants(self, task: Task) -> list[str]:
+        raise NotImplementedError
+
+    def prepare(self, task: Task, variant: str) -> pathlib.Path:
+        """Makes the model's files where they are missing; returns what a measurement reads."""
+        raise NotImplementedError
+
+    def measure(self, task: Task, variant: str) -> Figure:
+        raise NotImplementedError
+
+
+class Quire(Engine):
+    name = "quire"
+    ARGUMENTS = {"float32": ["--dtype", "float32"], "bfloat16": ["--dtype", "bfloat16"], "int8": ["--quantization", "int8"],
+                 "w8a8": ["--quantization", "w8a8"], "int4": ["--quantization", "int4"]}
+    VARIANTS = {"f32": ["float32"], "bf16": ["bfloat16"], "int8": ["int8", "w8a8"], "int4": ["int4"]}
+    POOL = 1 << 30
+
+    def unavailable(self) -> str:
+        return "" if self.setup.quire.exists() else f"{self.setup.quire} is not built"
+
+    def version(self) -> str:
+        said = subprocess.run([str(self.setup.quire), "version"], capture_output=True, text=True, check=False).stdout.split("\n")
+        return said[0]
+
+    @functools.cached_property
+    def quantizations(self) -> set[str]:
+        text = subprocess.run([str(self.setup.quire), "bench", "latency", "--help"], capture_output=True, text=True, check=False).stdout
+        at = text.find("--quantization")
+        return {name for name in ("int8", "w8a8", "int4") if at >= 0 and name in text[at:text.find("\n  --", at + 1)]}
+
+    def variants(self, task: Task) -> list[str]:
+        return [v for v in self.VARIANTS[task.format] if self.ARGUMENTS[v][0] == "--dtype" or v in self.quantizations]
+
+    def prepare(self, task: Task, variant: str) -> pathlib.Path:
+        return self.setup.store.checkpoint(task.model)
+
+    def arguments(self, task: Task, variant: str) -> list[str]:
+        """Behind the command; the model and settings of the engine."""
+        longest = max([task.prompt + task.output, *(p + o for p, o in task.requests)])
+        return [str(self.prepare(task, variant)), *self.ARGUMENTS[variant], "--threads", str(self.setup.threads),
+                "--no-enable-prefix-caching", "--kv-cache-memory", str(self.POOL),
+                "--max-model-len", str(-(-longest // 256) * 256), "--log-level", "error"]
+
+    def measure(self, task: Task, variant: str) -> Figure:
+        setup, bench = self.setup, [str(self.setup.quire), "bench"]
+        settings = f"{' '.join(self.ARGUMENTS[variant])} --threads {setup.threads}, no prefix cache, KV pool {self.POOL >> 20} MiB"
+        if task.workload == "serve":
+            url = f"http://127.0.0.1:{measure.free_port()}"
+            command = [str(setup.quire), "serve", *self.arguments(task, variant), "--max-num-seqs", str(setup.max_seqs),
+                       "--port", url.rsplit(":", 1)[1], "--disable-log-requests"]
+            return serving.measured(setup, task, command, url, settings)
+        greedy = ["--temperature", "0", "--json", "-"]
+        if task.workload == "offline":
+            done = measure.run([*bench, "throughput", *self.arguments(task, variant), *greedy, "--dataset", task.trace, "--num-prompts",
+                                str(len(task.requests)), "--max-num-seqs", str(setup.max_seqs)], setup.limit_s)
+        else:
+            warmups = "0" if task.workload == "load" else "1"
+            done = measure.run([*bench, "latency", *self.arguments(task, variant), *greedy, "--batch-size", str(task.batch), "--input-len",
+                                str(task.prompt), "--output-len", str(task.output), "--num-iters", "1", "--num-iters-warmup", warmups],
+                               setup.limit_s)
+        report = json.loads(done.stdout)
+        expect_all(report["output_tokens"], sum(r[1] for r in task.requests) or task.batch * task.output)
+        if task.workload == "offline":
+            settings += f", --max-num-seqs {setup.max_seqs}, in one process"
+        extra = {"weight_bytes": report["weight_bytes"], "peak_rss": done.peak_rss, "cpu_s": done.cpu_s, "kv_pool_bytes": self.POOL,
+                 "load_s": report["load_s"], "report": {k: v for k, v in report.items() if not isinstance(v, dict)}}
+        value = {"load": done.wall_s, "memory": float(done.peak_rss)}.get(task.workload) or report[VALUE_OF[task.workload]]
+        return Figure(value, settings, done.wall_s, extra)
+
+
+class LlamaCpp(Engine):
+    name = "llama.cpp"
+
+    def variants(self, task: Task) -> list[str]:
+        return [models.GGUF_TYPES[task.format]]
+
+    def prepare(self, task: Task, variant: str) -> pathlib.Path:
+        return self.setup.store.gguf(task.model, variant)
+
+    def program(self, name: str) -> str:
+        return str(peers.llama_program(self.setup.peers_dir, name))
+
+    def measure(self, task: Task, variant: str) -> Figure:
+        setup, path = self.setup, self.prepare(task, variant)
+        threads = str(setup.threads)
+        if task.workload in ("serve", "offline"):
+            context = sum(sorted((p + o + 8 for p, o in task.requests), reverse=True)[:setup.max_seqs])
+            url = f"http://127.0.0.1:{measure.free_port()}"
+            flags = ["-t", threads, "-tb", threads, "-fa", "on", "-b", "2048", "-ub", "512", "-np", str(setup.max_seqs), "-kvu", "-c",
+                     str(-(-context // 256) * 256), "--no-cache-prompt", "-cram", "0", "--no-ui"]
+            command = [self.program("llama-server"), "-m", str(path), "--host", "127.0.0.1", "--port", url.rsplit(":", 1)[1], *flags,
+                       "--log-disable"]
+            return serving.measured(setup, task, command, url, f"llama-server {variant} {' '.join(flags)}, KV f16")
+        common = ["-m", str(path), "-t", threads, "-b", "2048", "-ub", "512"]
+        if task.workload == "decode" or task.workload == "memory":
+            context = task.batch * (task.prompt + task.output)
+            done = measure.run([self.program("llama-batched-bench"), *common, "-tb", threads, "-fa", "on",
+                                "-c", str(-(-context // 256) * 256), "-npp", str(task.prompt),
+                                "-ntg", str(max(1, task.output - 1)), "-npl", str(task.batch), "--output-format", "jsonl"], setup.limit_s)
+            done.stdout += "\n" + done.stderr
+            report = done.last_json()
+            value, tool = report["speed_tg"], "llama-batched-bench"
+        else:
+            load = task.workload == "load"
+            prompt = ["-p", "0", "-n", "0", "-pg", f"{task.prompt},1"] if load else ["-p", str(task.prompt), "-n", "0"]
+            done = measure.run([self.program("llama-bench"), *common, "-fa", "1", *prompt, "-r", "1", "-o", "json",
+                                *(["--no-warmup"] if load else [])], setup.limit_s)
+            report = json.loads(done.stdout)[0]
+            value, tool = report["avg_ts"], "llama-bench"
+        settings = f"{tool} {variant} -t {threads} -fa on -b 2048 -ub 512, KV f16, no sampling"
+        value = {"load": done.wall_s, "memory": float(done.peak_rss)}.get(task.workload, value)
+        extra = {"peak_rss": done.peak_rss, "cpu_s": done.cpu_s, "weight_bytes": models.size_on_disk(path), "report": report}
+        return Figure(value, settings, done.wall_s, extra)
+
+
+class Worker(Engine):
+    """An engine with a Python interface: one of workers/ runs in the engine's environment."""
+    script = ""
+    serves = ""  # why it has no row for `serve`
+
+    def model_path(self, task: Task, variant: str) -> pathlib.Path:
+        raise NotImplementedError
+
+    def prepare(self, task: Task, variant: str) -> pathlib.Path:
+        return self.model_path(task, variant)
+
+    def environment(self) -> dict[str, str]:
+        return {"OMP_NUM_THREADS": str(self.setup.threads), "HF_HUB_OFFLINE": "1", "TRANSFORMERS_VERBOSITY": "error",
+                "TOKENIZERS_PARALLELISM": "false"}
+
+    def options(self, task: Task, variant: str) -> dict:
+        return {}
+
+    def max_seqs(self) -> int:
+        return self.setup.max_seqs
+
+    def measure(self, task: Task, variant: str) -> Figure:
+        if task.workload == "serve":
+            raise measure.Failed(self.serves)
+        setup, path = self.setup, self.model_path(task, variant)
+        workload = task.workload if task.workload in ("offline", "load") else "batch"
+        job = {"model": str(path), "format": task.format, "threads": setup.threads, "workload": workload, "seed": SEED,
+               "vocab": models.SHAPES[task.model]["vocab_size"], "first_token": models.FIRST_TOKEN, "batch": task.batch,
+               "prompt": task.prompt, "output": task.output, "requests": task.requests,
+               "max_seqs": self.max_seqs(), "options": self.options(task, variant)}
+        done = measure.run([str(peers.python_of(setup.peers_dir, self.name)), str(peers.HERE / "workers" / self.script), json.dumps(job)],
+                           setup.limit_s, self.environment())
+        report = done.last_json()
+        expect_all(report["generated"], report["expected"])
+        value = {"load": report["load_to_first_s"], "memory": float(done.peak_rss)}.get(task.workload)
+        if value is None:
+            value = report[VALUE_OF[task.workload]]
+        extra = {"peak_rss": done.peak_rss, "cpu_s": done.cpu_s, "weight_bytes": models.size_on_disk(path), "report": report}
+        note = ", without the interpreter's start" if task.workload == "load" else ""
+        return Figure(value, report.pop("settings") + note, done.wall_s, extra)
+
+
+class OpenVino(Worker):
+    name, script = "openvino", "openvino_worker.py"
+    serves = "skipped: openvino-genai has no server of its own"
+
+    def variants(self, task: Task) -> list[str]:
+        return [models.OPENVINO_WEIGHTS[task.format]]
+
+    def model_path(self, task: Task, variant: str) -> pathlib.Path:
+        return self.setup.store.openvino(task.model, variant)
+
+
+class CTranslate2(Worker):
+    name, script = "ctranslate2", "ctranslate2_worker.py"
+    serves = "skipped: ctranslate2 has no server of its own"
+
+    def variants(self, task: Task) -> list[str]:
+        return {"f32": ["float32"], "int8": ["int8_float32"]}.get(task.format, [])
+
+    def model_path(self, task: Task, variant: str) -> pathlib.Path:
+        return self.setup.store.ctranslate2(task.model)
+
+    def environment(self) -> dict[str, str]:
+        return {**super().environment(), **{k: v for k, v in os.environ.items() if k.startswith("CT2_")}}
+
+
+class Transformers(Worker):
+    name, script = "transformers", "transformers_worker.py"
+    serves = "skipped: generate alone is no server"
+
+    def variants(self, task: Task) -> list[str]:
+        return {"f32": ["float32"], "bf16": ["bfloat16"]}.get(task.format, [])
+
+    def model_path(self, task: Task, variant: str) -> pathlib.Path:
+        return self.setup.store.checkpoint(task.model)
+
+
+ENGINES: dict[str, type[Engine]] = {e.name: e for e in (Quire, LlamaCpp, OpenVino, CTranslate2, Transformers)}

@@ -1,0 +1,129 @@
+"""The Markdown table of a run, and beside it the picture (picture.py)."""
+from __future__ import annotations
+
+import pathlib
+
+import machine
+import picture
+import rows
+from results import Results
+
+UNITS = {"decode": "tokens/s", "prefill": "tokens/s", "offline": "tokens/s, prompt and output", "load": "s", "memory": "MB",
+         "serve": "output tokens/s"}
+
+
+def number(value: float | None, workload: str = "") -> str:
+    if value is None:
+        return "–"
+    if workload == "memory":
+        return f"{value / 1e6:.0f}"
+    return f"{value:.2f}" if abs(value) < 10 else f"{value:.1f}" if abs(value) < 100 else f"{value:.0f}"
+
+
+def verdict(value: float | None, wanted: float | None) -> str:
+    if value is None:
+        return "–"
+    if wanted is None:
+        return f"{value:.2f}"
+    return f"{value:.2f} ({'≥' if value >= wanted else '**<**'} {wanted:.2f})"
+
+
+def table(found: list[rows.Row], workload: str) -> list[str]:
+    chosen = [r for r in found if r.workload == workload]
+    if not chosen:
+        return []
+    names = list(dict.fromkeys(n for r in chosen for n in r.entries))
+    names.sort(key=lambda n: n != "quire")
+    lines = ["", f"## {workload} ({UNITS[workload]}, median)", "",
+             "| row | " + " | ".join(names) + " | fastest peer | quire / fastest peer (wanted) | of the machine's limit (wanted) |",
+             "|---|" + "---:|" * len(names) + "---|---|---|"]
+    for row in chosen:
+        cells = []
+        for name in names:
+            entry = row.entries.get(name)
+            cells.append("" if entry is None else number(entry.value, workload) if entry.value is not None else "✗")
+        ratio = verdict(row.ratio, row.wanted_ratio)
+        if workload == "memory":
+            ours = row.entries.get("quire")
+            ratio = "–" if ours is None or ours.value is None else \
+                f"{ours.value / 1e6:.0f} MB ({'<' if ours.value < rows.MEMORY_BYTES else '**≥**'} {rows.MEMORY_BYTES / 1e6:.0f})"
+        if workload == "offline" and (times := rows.over_transformers(found, row)) is not None:
+            ratio += f"; {times:.1f} × transformers ({'≥' if times >= rows.OVER_TRANSFORMERS else '**<**'} {rows.OVER_TRANSFORMERS:.0f})"
+        lines.append(f"| {row.label} | " + " | ".join(cells) + f" | {row.best_peer or '–'} | {ratio} | "
+                     f"{verdict(row.of_limit, row.wanted_limit)} |")
+    return lines
+
+
+def serving_tables(found: list[rows.Row]) -> list[str]:
+    lines: list[str] = []
+    for row in (r for r in found if r.workload == "serve"):
+        for name, entry in row.entries.items():
+            if entry.value is None:
+                continue
+            r = entry.last["extra"]["report"]
+            lines.append(f"| {row.label} | {name} | " + " | ".join(
+                number(r[phase][p]) for phase in ("ttft_ms", "tpot_ms") for p in ("p50", "p90", "p99")) + f" | {number(entry.value)} |")
+    if lines:
+        lines = ["", "Latencies of the last run, ms:", "",
+                 "| row | engine | TTFT p50 | p90 | p99 | TPOT p50 | p90 | p99 | output tokens/s |",
+                 "|---|---|---:|---:|---:|---:|---:|---:|---:|", *lines]
+    equal = rows.served(found)
+    if equal:
+        lines += ["", f"Served throughput at no worse TPOT p99 than the peer has at its best throughput (wanted: ≥ {rows.SERVED:.2f}):",
+                  "", "| model | format | peer | its TPOT p99, ms | peer, tokens/s | quire, tokens/s | ratio |",
+                  "|---|---|---|---:|---:|---:|---|"]
+        lines += [f"| {s.model} | {s.format} | {s.peer} | {number(s.tpot_p99_ms)} | {number(s.theirs)} | {number(s.ours)} | "
+                  f"{verdict(s.ratio, rows.SERVED)} |" for s in equal]
+    return lines
+
+
+def about(saved: Results) -> list[str]:
+    what, best, threads = saved.about, machine.best_of(saved.limits), saved.about.get("threads", 1)
+    host = what.get("machine", {})
+    lines = ["# quire beside other engines", "",
+             f"{host.get('cpu', '?')}, {host.get('cores', '?')} cores ({', '.join(host.get('units', []))}), {threads} threads for "
+             f"every engine, {what.get('runs', '?')} runs in turn, random weights.", "", "| the machine itself | " +
+             " | ".join(f"{count} threads" for count in best) + " |", "|---|" + "---:|" * len(best)]
+    for name in dict.fromkeys(n for figures in best.values() for n in figures):
+        unit = "GB/s" if "/read/" in name else "GFLOP/s or GOP/s"
+        lines.append(f"| {name} ({unit}) | " + " | ".join(number(best[c].get(name, 0) / 1e9) for c in best) + " |")
+    if saved.limits_error:
+        lines.append(f"\nLimits not measured: {saved.limits_error}")
+    loads = [m["load_average"] for m in saved.measurements if "load_average" in m]
+    if loads:
+        lines += ["", f"Load average before a measurement: smallest {min(loads):.1f}, largest {max(loads):.1f} (the engines' own threads "
+                  "count in it)."]
+    lines += ["", "✗: no figure, why is below. Prefill: prompt tokens until the first token. Decode: tokens of all sequences after the "
+              "last one's first token.", "Limits: decode batch 1, bytes of all weights that a step reads over the read bandwidth; prefill, "
+              "its arithmetic over the peak of the format's unit."]
+    return lines
+
+
+def notes(saved: Results, found: list[rows.Row]) -> list[str]:
+    lines = ["", "## Engines and settings", ""]
+    lines += [f"- {name}: {version}" for name, version in saved.about.get("versions", {}).items()]
+    lines += [f"- {name}: not measured, {why}" for name, why in saved.about.get("unavailable", {}).items()]
+    lines += [f"- mixed set of {model}: {source}" for model, source in saved.about.get("mixes", {}).items()]
+    settings = dict.fromkeys((n, r.workload, e.settings) for r in found for n, e in r.entries.items() if e.settings)
+    lines += ["", "| engine | workload | settings |", "|---|---|---|", *(f"| {n} | {w} | {s} |" for n, w, s in settings)]
+    missing = [(r.label, n, e.why) for r in found for n, e in r.entries.items() if e.value is None]
+    if missing:
+        lines += ["", "## Without a figure", "", *(f"- {label}, {name}: {why or 'nothing'}" for label, name, why in missing)]
+    spread = [(e.spread, r.label, n) for r in found for n, e in r.entries.items() if e.runs > 1]
+    if spread:
+        lines += ["", "Widest spread of runs, (largest - smallest) / median: " +
+                  "; ".join(f"{s:.0%} {label} {name}" for s, label, name in sorted(spread, reverse=True)[:3])]
+    return lines
+
+
+def write(saved: Results, out: pathlib.Path) -> None:
+    """DIR/table.md and DIR/ratios.svg."""
+    found = rows.of(saved)
+    lines = about(saved)
+    for workload in UNITS:
+        lines += table(found, workload)
+        if workload == "serve":
+            lines += serving_tables(found)
+    lines += notes(saved, found)
+    (out / "table.md").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    (out / "ratios.svg").write_text(picture.draw(found), encoding="utf-8")

@@ -1,0 +1,83 @@
+"""What the workers share: the job on the command line, random prompts, and the shape of a result.
+
+A worker runs in its engine's own environment, does one measurement after a warm-up of the same shape but fewer tokens, and prints
+one JSON object as its last line. Times are of the monotonic clock, in seconds.
+"""
+from __future__ import annotations
+
+import dataclasses
+import json
+import random
+import sys
+import time
+from collections.abc import Callable
+
+WARMUP_OUTPUT = 4
+
+
+@dataclasses.dataclass
+class Job:
+    model: str                       # directory
+    format: str                      # f32, bf16, int8, int4
+    threads: int
+    workload: str                    # batch, offline or load
+    vocab: int
+    first_token: int
+    seed: int
+    batch: int = 1
+    prompt: int = 8                  # tokens of each prompt
+    output: int = 1                  # tokens generated for each
+    requests: list[list[int]] = dataclasses.field(default_factory=list)  # offline: [prompt, output] tokens
+    max_seqs: int = 32
+    options: dict = dataclasses.field(default_factory=dict)
+
+    def prompts(self, lengths: list[int], salt: int) -> list[list[int]]:
+        draw = random.Random(self.seed * 1009 + salt)
+        return [[draw.randrange(self.first_token, self.vocab) for _ in range(n)] for n in lengths]
+
+
+@dataclasses.dataclass
+class Timeline:
+    """When each sequence got its tokens: enough for prefill and decode rates by the definitions of `quire bench latency`."""
+    begin: float = 0.0
+    end: float = 0.0
+    first: dict[int, float] = dataclasses.field(default_factory=dict)
+    counts: dict[int, int] = dataclasses.field(default_factory=dict)
+    late_tokens: int = 0  # of all sequences after the last sequence's first token
+    last_first: float = 0.0
+
+    def start(self) -> None:
+        self.begin = time.perf_counter()
+
+    def tokens(self, sequence: int, count: int, expected: int) -> None:
+        """`count` more tokens of one sequence; `expected` is the number of sequences."""
+        now = time.perf_counter()
+        complete = len(self.first) == expected
+        if sequence not in self.first:
+            self.first[sequence] = self.last_first = now
+            count_late = 0
+        else:
+            count_late = count if complete else 0
+        self.counts[sequence] = self.counts.get(sequence, 0) + count
+        self.late_tokens += count_late
+        self.end = now
+
+
+def batch_result(job: Job, line: Timeline) -> dict:
+    decode_s = line.end - line.last_first
+    return {"prefill_tokens_per_s": job.batch * job.prompt / (line.last_first - line.begin),
+            "decode_tokens_per_s": line.late_tokens / decode_s if line.late_tokens and decode_s > 0 else None,
+            "elapsed_s": line.end - line.begin, "generated": sum(line.counts.values()), "expected": job.batch * job.output}
+
+
+def offline_result(job: Job, generated: int, seconds: float) -> dict:
+    prompt, output = sum(r[0] for r in job.requests), sum(r[1] for r in job.requests)
+    return {"total_tokens_per_s": (prompt + output) / seconds, "output_tokens_per_s": output / seconds, "elapsed_s": seconds,
+            "generated": generated, "expected": output}
+
+
+def main(run: Callable[[Job], dict]) -> None:
+    job = Job(**json.loads(sys.argv[1]))
+    result = run(job)
+    sys.stdout.write("\n" + json.dumps(result) + "\n")
+    sys.stdout.flush()

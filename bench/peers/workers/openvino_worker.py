@@ -1,0 +1,72 @@
+"""OpenVINO GenAI: its continuous-batching pipeline, driven step by step."""
+from __future__ import annotations
+
+import time
+
+import common
+import numpy
+import openvino
+import openvino_genai as genai
+
+
+def properties(job: common.Job) -> dict:
+    hints = {"INFERENCE_NUM_THREADS": job.threads, "NUM_STREAMS": 1, "PERFORMANCE_HINT": "LATENCY",
+             "INFERENCE_PRECISION_HINT": {"bf16": "bf16"}.get(job.format, "f32")}
+    return {**hints, **job.options}
+
+
+def scheduler(job: common.Job) -> genai.SchedulerConfig:
+    config = genai.SchedulerConfig()
+    config.cache_size = 2  # GB
+    config.max_num_seqs = max(job.max_seqs, job.batch)
+    config.max_num_batched_tokens = max(2048, job.prompt)
+    config.dynamic_split_fuse = True
+    config.enable_prefix_caching = False
+    return config
+
+
+class Engine:
+    def __init__(self, job: common.Job) -> None:
+        self.settings = properties(job)
+        self.pipeline = genai.ContinuousBatchingPipeline(job.model, scheduler(job), "CPU", self.settings)
+        self.ids = 0
+
+    def run(self, prompts: list[list[int]], outputs: list[int], line: common.Timeline) -> None:
+        handles = []
+        line.start()
+        for tokens, output in zip(prompts, outputs, strict=True):
+            config = genai.GenerationConfig()
+            config.max_new_tokens = config.min_new_tokens = output
+            config.ignore_eos = True
+            config.do_sample = False
+            handles.append(self.pipeline.add_request(self.ids, openvino.Tensor(numpy.array([tokens], dtype=numpy.int64)), config))
+            self.ids += 1
+        while self.pipeline.has_non_finished_requests():
+            self.pipeline.step()
+            for i, handle in enumerate(handles):
+                while handle.can_read():
+                    for piece in handle.read().values():
+                        line.tokens(i, len(piece.generated_ids), len(handles))
+
+
+def run(job: common.Job) -> dict:
+    begin = time.perf_counter()
+    engine = Engine(job)
+    loaded = time.perf_counter()
+    line = common.Timeline()
+    if job.workload == "offline":
+        lengths = [r[0] for r in job.requests]
+        engine.run(job.prompts(lengths[:4], 1), [common.WARMUP_OUTPUT] * min(4, len(lengths)), common.Timeline())
+        engine.run(job.prompts(lengths, 2), [r[1] for r in job.requests], line)
+        result = common.offline_result(job, sum(line.counts.values()), line.end - line.begin)
+    else:
+        if job.workload != "load":
+            engine.run(job.prompts([job.prompt] * job.batch, 1), [min(common.WARMUP_OUTPUT, job.output)] * job.batch, common.Timeline())
+        engine.run(job.prompts([job.prompt] * job.batch, 2), [job.output] * job.batch, line)
+        result = common.batch_result(job, line)
+    settings = f"continuous batching, {engine.settings}, cache 2 GB, KV cache in the engine's own default precision"
+    return {**result, "load_s": loaded - begin, "load_to_first_s": line.last_first - begin, "settings": settings}
+
+
+if __name__ == "__main__":
+    common.main(run)
