@@ -43,6 +43,7 @@ struct EngineOptions {
   double tpot_slo = 0.0;                           // seconds between tokens aimed at; 0: none
   int32_t max_num_queued_requests = 4096;          // waiting requests; one more is refused
   int32_t max_logprobs = 20;
+  std::string profile;        // file for a profile of the steps, written at the end; empty: none
   int32_t threads = 0;        // 0: the physical cores this process may use
   uint64_t seed = 0;          // what requests without a seed draw theirs from
   std::string chat_template;  // a file that replaces the model's

@@ -146,6 +146,10 @@ void add_engine_flags(CLI::App& command, EngineConfig& config) {
       "Time between tokens aimed at: prompts are computed in chunks small enough for it; 0: none")
       ->transform(duration());
   add("--threads", config.threads, "Threads that compute; 0: the physical cores this process may use");
+  add("--profile", config.profile,
+      "Time every operation; at the end writes a trace for Chrome or Perfetto there and prints a table; "
+      "none: nothing is timed")
+      ->type_name("FILE");
   add("--seed", config.seed, "What requests without a seed of their own draw theirs from");
   add("--chat-template", config.chat_template, "Jinja file that replaces the model's chat template")
       ->type_name("FILE");

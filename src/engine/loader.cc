@@ -184,7 +184,8 @@ std::unique_ptr<LoadedModel> load_model(const EngineConfig& config, const LoadPr
                                       RuntimeOptions{.dtype = config.dtype,
                                                      .kv_cache_dtype = config.kv_cache_dtype,
                                                      .threads = config.threads,
-                                                     .max_model_len = config.max_model_len},
+                                                     .max_model_len = config.max_model_len,
+                                                     .profile = config.profile},
                                       progress);
   model->tokenizer = tokenizer.get();
   model->chat_template =

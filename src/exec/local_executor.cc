@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "base/clock.h"
+
 namespace quire {
 namespace {
 
@@ -29,7 +31,7 @@ LocalExecutor::LocalExecutor(const Model& model, const OpTable& ops, ThreadPool&
       sequences_(static_cast<int32_t>(options.layout.groups.size()), vocab_size_),
       builder_(options.layout),
       workspace_(kernel_workspace(model, ops, pool, options)),
-      context_{&pool, {workspace_.data(), workspace_.size()}},
+      context_{&pool, {workspace_.data(), workspace_.size()}, options.profile},
       activations_(model.make_buffers(options.max_num_batched_tokens)),
       logits_(static_cast<size_t>(kLogitRowsAtOnce * vocab_size_) * sizeof(float)),
       outcomes_(kLogitRowsAtOnce) {
@@ -75,13 +77,22 @@ const StepResult& LocalExecutor::finish() {
     return result_;
   }
 
+  const double begin = monotonic_seconds();
   const TensorView hidden = model_.forward(context_, builder_.batch(), activations_);
   const auto rows = builder_.logit_rows();
   for (size_t i = 0; i < rows.size(); i += kLogitRowsAtOnce) {
     compute_rows(rows.subspan(i, std::min<size_t>(kLogitRowsAtOnce, rows.size() - i)), hidden);
   }
+  note(kStepEvent, begin, builder_.batch().num_tokens());
   if (disk_ != nullptr) disk_->take_outcomes(false, result_.disk_outcomes);
   return result_;
+}
+
+// Of the time from begin_s until now, where the steps are profiled.
+void LocalExecutor::note(std::string_view event, double begin_s, int64_t rows) {
+  if (context_.profile == nullptr) return;
+  context_.profile->add(
+      {.name = event, .begin_s = begin_s, .seconds = monotonic_seconds() - begin_s, .rows = rows});
 }
 
 void LocalExecutor::clear_disk_cache() {
@@ -95,6 +106,7 @@ void LocalExecutor::compute_rows(std::span<const LogitRow> rows, const TensorVie
   const TensorView logits = make_view(logits_.data(), DType::kF32, Shape{num_rows, vocab_size_});
   model_.logits(context_, hidden, row_indices_, activations_, logits);
 
+  const double begin = monotonic_seconds();
   pool_.parallel_for(num_rows, 1, [&](int64_t begin, int64_t end, int thread) {
     for (int64_t i = begin; i < end; ++i) {
       const auto index = static_cast<size_t>(i);
@@ -103,6 +115,7 @@ void LocalExecutor::compute_rows(std::span<const LogitRow> rows, const TensorVie
     }
   });
   for (size_t i = 0; i < rows.size(); ++i) collect(rows[i], outcomes_[i]);
+  note(kSampleEvent, begin, num_rows);
 }
 
 void LocalExecutor::process_row(const LogitRow& row, std::span<float> logits, RowOutcome& outcome,

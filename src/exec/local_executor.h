@@ -12,6 +12,7 @@
 #include "exec/kv_store.h"
 #include "exec/sequence_store.h"
 #include "models/model.h"
+#include "ops/profile.h"
 #include "sample/sampler.h"
 
 namespace quire {
@@ -22,7 +23,12 @@ struct LocalExecutorOptions {
   int32_t max_num_batched_tokens = 0;
   int32_t max_model_len = 0;
   std::shared_ptr<DiskCache> disk;  // null: no disk tier
+  OpProfile* profile = nullptr;     // the one `ops` notes its calls in, if it does; outlives the executor
 };
+
+// What a profile calls a whole step, and the choice of tokens in it.
+inline constexpr std::string_view kStepEvent = "step";
+inline constexpr std::string_view kSampleEvent = "sample";
 
 class LocalExecutor : public Executor {
  public:
@@ -50,6 +56,7 @@ class LocalExecutor : public Executor {
   void compute_rows(std::span<const LogitRow> rows, const TensorView& hidden);
   void process_row(const LogitRow& row, std::span<float> logits, RowOutcome& outcome, int thread);
   void collect(const LogitRow& row, RowOutcome& outcome);
+  void note(std::string_view event, double begin_s, int64_t rows);
   void start_beam_searches(const StepPlan& plan);
   void count_row(BeamGroup& group);
   void advance(BeamGroup& group);

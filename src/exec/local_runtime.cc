@@ -4,6 +4,7 @@
 
 #include "backends/cpu/cpu_backend.h"
 #include "base/error.h"
+#include "base/log.h"
 #include "base/strings.h"
 #include "quant/codec.h"
 
@@ -20,7 +21,21 @@ std::optional<DType> float_dtype(const std::string& name, std::string_view flag)
   return dtype;
 }
 
+// Some tens of thousands of steps of a small model, 90 MB.
+constexpr size_t kMaxProfileEvents = size_t{1} << 20;
+
 }  // namespace
+
+LocalRuntime::~LocalRuntime() {
+  if (profiling_ == nullptr) return;
+  try {
+    profiling_->file.write(profiling_->profile);
+    log_info("profile of the steps: ", profiling_->file.path(), " (open it in a trace viewer)\n",
+             profile_table(profiling_->profile));
+  } catch (const Error& error) {
+    log_error(error.what());
+  }
+}
 
 std::optional<DType> kv_dtype_from_name(const std::string& name) {
   if (name == "auto") return std::nullopt;
@@ -52,9 +67,15 @@ std::unique_ptr<LocalRuntime> LocalRuntime::load(std::unique_ptr<Checkpoint> che
   runtime->ops_ = isa.table;
   runtime->pool_ = std::make_unique<ThreadPool>(options.threads > 0 ? options.threads : available_cores());
   runtime->checkpoint_ = std::move(checkpoint);
-  const OpContext packing{runtime->pool_.get(), {}};
+  OpContext packing{runtime->pool_.get(), {}};
+  if (!options.profile.empty()) {
+    runtime->profiling_.reset(new Profiling{{*isa.table, isa.limits(*runtime->pool_), kMaxProfileEvents},
+                                            ProfileFile(options.profile)});
+    packing.profile = &runtime->profiling_->profile;
+    runtime->ops_ = &packing.profile->table();
+  }
   runtime->model_ =
-      Model::load(*runtime->checkpoint_, *isa.table, packing,
+      Model::load(*runtime->checkpoint_, *runtime->ops_, packing,
                   ModelOptions{.dtype = dtype, .max_model_len = options.max_model_len}, progress);
   runtime->kv_dtype_ = kv_dtype.value_or(runtime->model_->weight_dtype());
   return runtime;
@@ -65,7 +86,9 @@ int64_t LocalRuntime::workspace_bytes(const LocalExecutorOptions& options) const
 }
 
 void LocalRuntime::start_executor(const LocalExecutorOptions& options) {
-  executor_ = std::make_unique<LocalExecutor>(*model_, *ops_, *pool_, options);
+  LocalExecutorOptions own = options;
+  if (profiling_ != nullptr) own.profile = &profiling_->profile;
+  executor_ = std::make_unique<LocalExecutor>(*model_, *ops_, *pool_, own);
 }
 
 std::vector<std::string> compiled_isas() {

@@ -11,6 +11,7 @@
 #include "base/thread_pool.h"
 #include "contract/kv_layout.h"
 #include "exec/local_executor.h"
+#include "exec/profile_file.h"
 #include "io/checkpoint.h"
 #include "models/model.h"
 #include "ops/op_table.h"
@@ -25,6 +26,7 @@ struct RuntimeOptions {
   std::string kv_cache_dtype = "auto";  // auto: as the weights
   int32_t threads = 0;                  // 0: all cores this process may use
   int64_t max_model_len = 0;            // 0: the model's
+  std::string profile;                  // file for a profile of the steps; empty: none
 };
 
 class LocalRuntime {
@@ -32,6 +34,8 @@ class LocalRuntime {
   // Reads and packs the weights. Throws Error.
   static std::unique_ptr<LocalRuntime> load(std::unique_ptr<Checkpoint> checkpoint,
                                             const RuntimeOptions& options, const LoadProgress& progress);
+
+  ~LocalRuntime();
 
   const Model& model() const { return *model_; }
   const ArchSpec& spec() const { return model_->spec(); }
@@ -52,9 +56,16 @@ class LocalRuntime {
  private:
   LocalRuntime() = default;
 
+  // Where steps are profiled; written when the runtime ends.
+  struct Profiling {
+    OpProfile profile;
+    ProfileFile file;
+  };
+
   std::string_view isa_;
   const OpTable* ops_ = nullptr;
   std::unique_ptr<ThreadPool> pool_;
+  std::unique_ptr<Profiling> profiling_;
   std::unique_ptr<Checkpoint> checkpoint_;
   std::unique_ptr<Model> model_;
   DType kv_dtype_ = DType::kF32;

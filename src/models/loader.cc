@@ -1,5 +1,7 @@
 #include "models/loader.h"
 
+#include <algorithm>
+#include <array>
 #include <cstring>
 
 #include "base/error.h"
@@ -25,6 +27,23 @@ void transpose(std::byte* dst, const std::byte* src, int64_t rows, int64_t cols,
       }
     }
   }
+}
+
+struct RoleLabel {
+  Role role;
+  std::string_view label;
+};
+// What a profile calls the matrices, by the first role in them.
+constexpr std::array<RoleLabel, 6> kLabels = {{{Role::kEmbedding, "lm_head"},
+                                               {Role::kLmHead, "lm_head"},
+                                               {Role::kQuery, "qkv"},
+                                               {Role::kAttentionOut, "attention out"},
+                                               {Role::kGate, "mlp up"},
+                                               {Role::kDown, "mlp down"}}};
+
+std::string_view role_label(Role role) {
+  const auto at = std::find_if(kLabels.begin(), kLabels.end(), [&](const auto& l) { return l.role == role; });
+  return at == kLabels.end() ? "linear" : at->label;
 }
 
 int64_t bytes_of(const Buffer& buffer) {
@@ -106,6 +125,7 @@ Linear ModelLoader::linear(std::initializer_list<Role> roles, int32_t layer) {
   if (options_.dtype) format.dtype = *options_.dtype;
 
   Linear out{ops_.pack_linear(ctx_, parts, format)};
+  out.weight.label = role_label(*roles.begin());
   for (const auto* tensor : tensors) done(*tensor);
   if (!biases.empty()) {
     out.weight.bias = Buffer(static_cast<size_t>(out.weight.n) * sizeof(float));

@@ -15,12 +15,14 @@
 
 #include <cstdint>
 #include <span>
+#include <string_view>
 
 #include "quant/weight_format.h"
 #include "tensor/tensor.h"
 
 namespace quire {
 
+class OpProfile;
 class ThreadPool;
 
 // What an op runs with. Owned by the executor; one step at a time uses it.
@@ -28,6 +30,7 @@ struct OpContext {
   ThreadPool* pool = nullptr;  // null: the calling thread alone
   std::span<std::byte>
       workspace;  // scratch of at least OpTable::workspace_bytes(); contents mean nothing between calls
+  OpProfile* profile = nullptr;  // where the calls of a timing table are noted (ops/profile.h)
 };
 
 // A weight matrix W [n, k] in the layout that one table's `linear` reads. Made by OpTable::pack_linear of the
@@ -38,6 +41,7 @@ struct PackedLinear {
   int64_t k = 0;  // input features
   Buffer data;    // the packed weights; the layout is the table's own business
   Buffer bias;    // float32 [n], or empty
+  std::string_view label = "linear";  // what a profile calls it; lives as long as the program
 };
 
 enum class Activation : uint8_t { kSilu, kGelu, kGeluTanh, kRelu };

@@ -1,11 +1,15 @@
 """Starting, idling and ending."""
 
+import json
 import resource
 import signal
+import subprocess
 import threading
 import time
 
 import httpx
+
+from conftest import BINARY
 
 LONG = {"prompt": "Once upon a time", "max_tokens": 600, "ignore_eos": True, "temperature": 1, "seed": 1}
 
@@ -108,3 +112,14 @@ def test_running_out_of_descriptors_is_survived_without_spinning(start_server):
     assert used < 0.2
     assert any("cannot accept connections" in line for line in server.log)
     assert httpx.get(server.url + "/health", timeout=30).status_code == 200
+
+
+def test_a_profile_is_written_at_the_end(tmp_path):
+    path = tmp_path / "profile.json"
+    command = [str(BINARY), "generate", "-p", "Once upon a time", "--ignore-eos", "--max-tokens", "8", "--profile", str(path)]
+    result = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    assert result.returncode == 0, result.stderr
+    events = json.loads(path.read_text())["traceEvents"]
+    assert {"step", "sample", "attention"} <= {event["name"] for event in events}
+    assert sum(event["name"] == "step" for event in events) == 8
+    assert "of limit" in result.stderr

@@ -6,13 +6,16 @@
 #include <string_view>
 
 #include "ops/op_table.h"
+#include "ops/profile.h"
 
 namespace quire {
 
 struct CpuIsa {
   std::string_view name;  // "generic", "avx2", "avx512", "avx512_vnni", "avx512_bf16"
   const OpTable* table;   // never null; lives as long as the program
-  bool supported;         // this machine and its operating system can run it
+  // Measures what the machine can do at most with these instructions; a quarter of a second.
+  MachineLimits (*limits)(ThreadPool& pool);
+  bool supported;  // this machine and its operating system can run it
 };
 
 // All levels compiled in, lowest first. Thread-safe.

@@ -136,6 +136,14 @@ struct CpuKernels {
                           float next_sum, const float* next_acc, int64_t acc_stride);
   // out[0, head_dim) = acc / sum.
   void (*attention_finish)(float* out, const float* acc, float sum, int64_t head_dim);
+
+  // Independent products and sums in registers, to see what the instructions can do; return the operations
+  // done. sink: 16 floats of no meaning. Null: there are no such instructions.
+  double (*probe_fma)(int64_t rounds, float* sink);
+  double (*probe_bf16)(int64_t rounds, float* sink);
+  double (*probe_int8)(int64_t rounds, float* sink);
+  // Reads p[0, n), n a multiple of 128.
+  void (*probe_read)(const float* p, int64_t n, float* sink);
 };
 
 // Overwrites the entries that the instruction set has of its own; those of a lower one stay.

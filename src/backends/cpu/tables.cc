@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "backends/cpu/drivers.h"
+#include "backends/cpu/machine_limits.h"
 #include "ops/reference.h"
 
 namespace quire::cpu {
@@ -95,6 +96,8 @@ struct Bound {
     cpu::scale_softcap(kernels(), ctx, x, scale, cap);
   }
 
+  static MachineLimits limits(ThreadPool& pool) { return measure_limits(kernels(), pool); }
+
   static OpTable table(const char* name) {
     OpTable t = reference_ops();
     t.name = name;
@@ -118,24 +121,28 @@ struct Bound {
 
 }  // namespace
 
-const OpTable& avx2_ops() {
+Level avx2_level() {
   static const OpTable table = Bound<make_avx2>::table("avx2");
-  return table;
+  return {&table, Bound<make_avx2>::limits};
 }
 
-const OpTable& avx512_ops() {
+Level avx512_level() {
   static const OpTable table = Bound<make_avx512>::table("avx512");
-  return table;
+  return {&table, Bound<make_avx512>::limits};
 }
 
-const OpTable& avx512_vnni_ops() {
+Level avx512_vnni_level() {
   static const OpTable table = Bound<make_avx512_vnni>::table("avx512_vnni");
-  return table;
+  return {&table, Bound<make_avx512_vnni>::limits};
 }
 
-const OpTable& avx512_bf16_ops() {
+Level avx512_bf16_level() {
   static const OpTable table = Bound<make_avx512_bf16>::table("avx512_bf16");
-  return table;
+  return {&table, Bound<make_avx512_bf16>::limits};
+}
+
+MachineLimits generic_limits(ThreadPool& pool) {
+  return measure_limits({}, pool);
 }
 
 }  // namespace quire::cpu

@@ -1,13 +1,20 @@
-// The op tables of the instruction sets above the generic one. They live as long as the program; any thread.
+// The instruction sets above the generic one: op tables, and what the machine can do with them.
 #pragma once
 
 #include "ops/op_table.h"
+#include "ops/profile.h"
 
 namespace quire::cpu {
 
-const OpTable& avx2_ops();
-const OpTable& avx512_ops();
-const OpTable& avx512_vnni_ops();
-const OpTable& avx512_bf16_ops();
+struct Level {
+  const OpTable* table;  // lives as long as the program
+  MachineLimits (*limits)(ThreadPool& pool);
+};
+
+Level avx2_level();
+Level avx512_level();
+Level avx512_vnni_level();
+Level avx512_bf16_level();
+MachineLimits generic_limits(ThreadPool& pool);
 
 }  // namespace quire::cpu

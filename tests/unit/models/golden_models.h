@@ -51,11 +51,11 @@ struct LoadedModel {
 };
 
 inline LoadedModel load_model(const std::filesystem::path& dir, const OpTable& ops,
-                              const ModelOptions& options = {}) {
+                              const ModelOptions& options = {}, OpProfile* profile = nullptr) {
   LoadedModel loaded;
   loaded.checkpoint = Checkpoint::open(dir);
   Buffer workspace(ops.workspace_bytes(64, 256, 16, 64, 1));
-  const OpContext ctx{nullptr, {workspace.data(), workspace.size()}};
+  const OpContext ctx{nullptr, {workspace.data(), workspace.size()}, profile};
   loaded.model = Model::load(*loaded.checkpoint, ops, ctx, options, {});
   return loaded;
 }

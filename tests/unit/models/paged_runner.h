@@ -22,6 +22,7 @@ struct RunnerOptions {
   DType kv_dtype = DType::kF32;
   int threads = 1;
   uint32_t seed = 1;  // of the blocks' order
+  OpProfile* profile = nullptr;
 };
 
 class PagedRunner {
@@ -52,6 +53,7 @@ class PagedRunner {
                                             spec.head_dim, std::max(1, options.threads)));
     ctx_.pool = pool;
     ctx_.workspace = {workspace_.data(), workspace_.size()};
+    ctx_.profile = options.profile;
   }
 
   // Appends the tokens to the sequence, in steps of at most `chunk`; the logits of each of them,

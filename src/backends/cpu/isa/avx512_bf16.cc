@@ -47,11 +47,27 @@ void round_row(void* dst, const float* x, int64_t k) {
   }
 }
 
+// Independent sums of products of bfloat16 numbers in registers. Returns the operations done.
+double probe_bf16(int64_t rounds, float* sink) {
+  constexpr int kChains = 12;
+  __m512 sum[kChains];
+  for (int i = 0; i < kChains; ++i) sum[i] = _mm512_set1_ps(static_cast<float>(i));
+  const __m512bh a = _mm512_cvtne2ps_pbh(_mm512_set1_ps(0.5F), _mm512_set1_ps(-0.5F));
+  for (int64_t i = 0; i < rounds; ++i) {
+    QUIRE_UNROLL
+    for (int j = 0; j < kChains; ++j) sum[j] = _mm512_dpbf16_ps(sum[j], a, a);
+  }
+  for (int i = 1; i < kChains; ++i) sum[0] = _mm512_add_ps(sum[0], sum[i]);
+  _mm512_storeu_ps(sink, sum[0]);
+  return 2.0 * 32 * kChains * static_cast<double>(rounds);
+}
+
 }  // namespace
 
 void fill_avx512_bf16(CpuKernels& kernels) {
   kernels.prepare_x[kStorageBF16] = round_row;
   kernels.linear[kStorageBF16] = linear<Avx512, RoundedBF16>;
+  kernels.probe_bf16 = probe_bf16;
 }
 
 }  // namespace quire::cpu

@@ -5,7 +5,29 @@
 #include "backends/cpu/kernels.h"
 
 namespace quire::cpu {
+namespace {
 
-void fill_avx512_vnni(CpuKernels&) {}
+#include "backends/cpu/kernels/unroll.inc.h"
+
+// Independent sums of products of 8-bit numbers in registers. Returns the operations done.
+double probe_int8(int64_t rounds, float* sink) {
+  constexpr int kChains = 12;
+  __m512i sum[kChains];
+  for (int i = 0; i < kChains; ++i) sum[i] = _mm512_set1_epi32(i);
+  const __m512i a = _mm512_set1_epi8(3);
+  for (int64_t i = 0; i < rounds; ++i) {
+    QUIRE_UNROLL
+    for (int j = 0; j < kChains; ++j) sum[j] = _mm512_dpbusd_epi32(sum[j], a, a);
+  }
+  for (int i = 1; i < kChains; ++i) sum[0] = _mm512_add_epi32(sum[0], sum[i]);
+  _mm512_storeu_ps(sink, _mm512_cvtepi32_ps(sum[0]));
+  return 2.0 * 64 * kChains * static_cast<double>(rounds);
+}
+
+}  // namespace
+
+void fill_avx512_vnni(CpuKernels& kernels) {
+  kernels.probe_int8 = probe_int8;
+}
 
 }  // namespace quire::cpu

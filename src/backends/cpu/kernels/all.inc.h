@@ -7,6 +7,7 @@
 #include "backends/cpu/kernels/linear.inc.h"
 #include "backends/cpu/kernels/kv.inc.h"
 #include "backends/cpu/kernels/attention.inc.h"
+#include "backends/cpu/kernels/probe.inc.h"
 // clang-format on
 
 // The entries of the table for one vector type.
@@ -39,4 +40,6 @@ void fill(CpuKernels& t) {
   fill_kv<V, KvI8>(t, kKvI8);
   t.attention_merge = attention_merge<V>;
   t.attention_finish = attention_finish<V>;
+  t.probe_fma = probe_fma<V>;
+  t.probe_read = probe_read<V>;
 }

@@ -1,0 +1,178 @@
+#include "ops/profile.h"
+
+#include <algorithm>
+
+#include "base/clock.h"
+
+namespace quire {
+namespace {
+
+constexpr double kFloat = sizeof(float);
+
+// Runs `op` and notes it.
+template <typename F>
+void timed(const OpContext& ctx, ProfileEvent event, F&& op) {
+  OpProfile& profile = *ctx.profile;
+  event.begin_s = monotonic_seconds();
+  op(profile.inner());
+  event.seconds = monotonic_seconds() - event.begin_s;
+  if (event.peak_flop_per_s == 0) event.peak_flop_per_s = profile.limits().f32_flop_per_s;
+  profile.add(event);
+}
+
+// An op that touches `tensors` arrays of x's size once, with `flop` operations for each element.
+ProfileEvent elementwise(std::string_view name, const TensorView& x, double tensors, double flop) {
+  const auto elements = static_cast<double>(x.shape.numel());
+  return {.name = name, .bytes = tensors * elements * kFloat, .flop = flop * elements, .rows = x.rows()};
+}
+
+double peak_of(const MachineLimits& limits, const WeightFormat& format) {
+  if (format.dtype == DType::kBF16 && limits.bf16_flop_per_s > 0) return limits.bf16_flop_per_s;
+  return limits.f32_flop_per_s;
+}
+
+void linear(const OpContext& ctx, const TensorView& out, const TensorView& x, const PackedLinear& w,
+            const TensorView& residual) {
+  const auto m = static_cast<double>(x.rows());
+  const auto n = static_cast<double>(w.n);
+  const auto k = static_cast<double>(w.k);
+  const ProfileEvent event = {
+      .name = w.label,
+      .bytes = static_cast<double>(w.data.size()) + (m * k + m * n * (residual.data ? 2 : 1)) * kFloat,
+      .flop = 2 * m * n * k,
+      .peak_flop_per_s = peak_of(ctx.profile->limits(), w.format),
+      .rows = x.rows(),
+      .columns = w.n,
+      .depth = w.k,
+  };
+  timed(ctx, event, [&](const OpTable& ops) { ops.linear(ctx, out, x, w, residual); });
+}
+
+PackedLinear pack_linear(const OpContext& ctx, std::span<const TensorView> parts, WeightFormat format) {
+  return ctx.profile->inner().pack_linear(ctx, parts, format);
+}
+
+void embedding(const OpContext& ctx, const TensorView& out, const TensorView& table,
+               std::span<const int32_t> ids) {
+  ProfileEvent event = elementwise("embedding", out, 1, 0);
+  event.bytes += static_cast<double>(out.shape.numel()) * static_cast<double>(dtype_size(table.dtype));
+  timed(ctx, event, [&](const OpTable& ops) { ops.embedding(ctx, out, table, ids); });
+}
+
+void embedding_packed(const OpContext& ctx, const TensorView& out, const PackedLinear& table,
+                      std::span<const int32_t> ids) {
+  ProfileEvent event = elementwise("embedding", out, 1, 0);
+  event.bytes +=
+      static_cast<double>(table.data.size()) / static_cast<double>(table.n) * static_cast<double>(out.rows());
+  timed(ctx, event, [&](const OpTable& ops) { ops.embedding_packed(ctx, out, table, ids); });
+}
+
+void rms_norm(const OpContext& ctx, const TensorView& out, const TensorView& x, const TensorView& weight,
+              float eps, float weight_offset) {
+  timed(ctx, elementwise("norm", x, 2, 4),
+        [&](const OpTable& ops) { ops.rms_norm(ctx, out, x, weight, eps, weight_offset); });
+}
+
+void layer_norm(const OpContext& ctx, const TensorView& out, const TensorView& x, const TensorView& weight,
+                const TensorView& bias, float eps) {
+  timed(ctx, elementwise("norm", x, 2, 8),
+        [&](const OpTable& ops) { ops.layer_norm(ctx, out, x, weight, bias, eps); });
+}
+
+void rope(const OpContext& ctx, const TensorView& x, std::span<const int32_t> positions,
+          const TensorView& cos_sin, RopeStyle style) {
+  timed(ctx, elementwise("rope", x, 2, 3),
+        [&](const OpTable& ops) { ops.rope(ctx, x, positions, cos_sin, style); });
+}
+
+// Bytes that one token's keys and values of one layer take.
+double token_bytes(const KvCacheView& cache) {
+  return static_cast<double>(
+             kv_bytes_per_block(cache.dtype, cache.block_size, cache.num_kv_heads, cache.head_dim)) /
+         cache.block_size;
+}
+
+void kv_write(const OpContext& ctx, const KvCacheView& cache, const TensorView& k, const TensorView& v,
+              std::span<const int64_t> slot_mapping) {
+  ProfileEvent event = elementwise("kv write", k, 2, 0);
+  event.bytes += token_bytes(cache) * static_cast<double>(k.rows());
+  timed(ctx, event, [&](const OpTable& ops) { ops.kv_write(ctx, cache, k, v, slot_mapping); });
+}
+
+void paged_attention(const OpContext& ctx, const TensorView& out, const TensorView& q,
+                     const KvCacheView& cache, const AttentionBatch& batch, const AttentionParams& params) {
+  ProfileEvent event = elementwise("attention", q, 2, 0);
+  double seen = 0;  // pairs of a query row and a position it sees
+  for (size_t s = 0; s < static_cast<size_t>(batch.num_seqs); ++s) {
+    const double rows = batch.cu_seqlens_q[s + 1] - batch.cu_seqlens_q[s];
+    const double length = batch.seq_lens[s];
+    const double window = params.window > 0 ? params.window : length;
+    seen += rows * std::min(window, length - (rows - 1) / 2);
+    event.bytes += std::min(length, window + rows - 1) * token_bytes(cache);
+  }
+  // A product and a sum for each dimension of q.k and of p.v.
+  event.flop = 4 * seen * static_cast<double>(q.shape[1]) * cache.head_dim;
+  timed(ctx, event, [&](const OpTable& ops) { ops.paged_attention(ctx, out, q, cache, batch, params); });
+}
+
+void gated_activation(const OpContext& ctx, const TensorView& out, const TensorView& gate_up,
+                      Activation act) {
+  timed(ctx, elementwise("activation", out, 3, 8),
+        [&](const OpTable& ops) { ops.gated_activation(ctx, out, gate_up, act); });
+}
+
+void activation(const OpContext& ctx, const TensorView& x, Activation act) {
+  timed(ctx, elementwise("activation", x, 2, 8), [&](const OpTable& ops) { ops.activation(ctx, x, act); });
+}
+
+void add(const OpContext& ctx, const TensorView& x, const TensorView& y) {
+  timed(ctx, elementwise("add", x, 3, 1), [&](const OpTable& ops) { ops.add(ctx, x, y); });
+}
+
+void gather_rows(const OpContext& ctx, const TensorView& out, const TensorView& x,
+                 std::span<const int32_t> rows) {
+  timed(ctx, elementwise("gather rows", out, 2, 0),
+        [&](const OpTable& ops) { ops.gather_rows(ctx, out, x, rows); });
+}
+
+void scale_softcap(const OpContext& ctx, const TensorView& x, float scale, float cap) {
+  timed(ctx, elementwise("scale logits", x, 2, 8),
+        [&](const OpTable& ops) { ops.scale_softcap(ctx, x, scale, cap); });
+}
+
+}  // namespace
+
+OpProfile::OpProfile(const OpTable& inner, const MachineLimits& limits, size_t max_events)
+    : inner_(inner), table_(inner), limits_(limits) {
+  events_.reserve(max_events);
+  table_.pack_linear = quire::pack_linear;
+  table_.linear = quire::linear;
+  table_.embedding = quire::embedding;
+  table_.embedding_packed = quire::embedding_packed;
+  table_.rms_norm = quire::rms_norm;
+  table_.layer_norm = quire::layer_norm;
+  table_.rope = quire::rope;
+  table_.kv_write = quire::kv_write;
+  table_.paged_attention = quire::paged_attention;
+  table_.gated_activation = quire::gated_activation;
+  table_.activation = quire::activation;
+  table_.add = quire::add;
+  table_.gather_rows = quire::gather_rows;
+  table_.scale_softcap = quire::scale_softcap;
+}
+
+void OpProfile::add(const ProfileEvent& event) {
+  if (events_.size() == events_.capacity()) {
+    ++num_dropped_;
+  } else {
+    events_.push_back(event);
+  }
+}
+
+double OpProfile::least_seconds(const ProfileEvent& event) const {
+  const double reading = limits_.read_bytes_per_s > 0 ? event.bytes / limits_.read_bytes_per_s : 0;
+  const double computing = event.peak_flop_per_s > 0 ? event.flop / event.peak_flop_per_s : 0;
+  return std::max(reading, computing);
+}
+
+}  // namespace quire
