@@ -8,6 +8,10 @@
 namespace quire {
 namespace {
 
+// Rows that go through an MLP at once. Its scratch is the widest there is; so many rows keep the kernels
+// busy, and more would only take memory and leave the caches.
+constexpr int64_t kMlpRows = 512;
+
 // Where each activation lies, in floats. Attention's and the MLP's scratch are never needed at once and share
 // their place.
 struct ActivationLayout {
@@ -32,15 +36,19 @@ int64_t qkv_size(const ArchSpec& spec) {
 
 ActivationLayout activation_layout(const ArchSpec& spec, int64_t max_tokens) {
   constexpr int64_t kLine = 16;  // floats in a cache line
-  const auto area = [&](int64_t columns) { return (max_tokens * columns + kLine - 1) / kLine * kLine; };
+  const auto area_of = [&](int64_t rows, int64_t columns) {
+    return (rows * columns + kLine - 1) / kLine * kLine;
+  };
+  const auto area = [&](int64_t columns) { return area_of(max_tokens, columns); };
+  const auto mlp_area = [&](int64_t columns) { return area_of(std::min(max_tokens, kMlpRows), columns); };
   ActivationLayout at;
   at.normed = at.hidden + area(spec.hidden_size);
   at.qkv = at.normed + area(spec.hidden_size);
   at.heads = at.qkv + area(qkv_size(spec));
   at.up = at.qkv;
-  at.act = at.up + area(up_size(spec));
+  at.act = at.up + mlp_area(up_size(spec));
   const int64_t attention_end = at.heads + area(q_size(spec));
-  const int64_t mlp_end = at.act + (spec.gated_mlp ? area(spec.intermediate_size) : 0);
+  const int64_t mlp_end = at.act + (spec.gated_mlp ? mlp_area(spec.intermediate_size) : 0);
   at.end = std::max(attention_end, mlp_end);
   return at;
 }
@@ -65,15 +73,17 @@ ActivationBuffers Model::make_buffers(int64_t max_tokens) const {
   buffers.data = Buffer(static_cast<size_t>(at.end) * sizeof(float));
   buffers.max_tokens = max_tokens;
   float* base = buffers.data.as<float>();
-  const auto place = [&](int64_t offset, int64_t columns) {
-    return make_view(base + offset, DType::kF32, Shape{max_tokens, columns});
+  const auto place_rows = [&](int64_t offset, int64_t rows, int64_t columns) {
+    return make_view(base + offset, DType::kF32, Shape{rows, columns});
   };
+  const auto place = [&](int64_t offset, int64_t columns) { return place_rows(offset, max_tokens, columns); };
+  const int64_t mlp_rows = std::min(max_tokens, kMlpRows);
   buffers.hidden = place(at.hidden, spec_.hidden_size);
   buffers.normed = place(at.normed, spec_.hidden_size);
   buffers.qkv = place(at.qkv, qkv_size(spec_));
   buffers.heads = place(at.heads, q_size(spec_));
-  buffers.up = place(at.up, up_size(spec_));
-  if (spec_.gated_mlp) buffers.act = place(at.act, spec_.intermediate_size);
+  buffers.up = place_rows(at.up, mlp_rows, up_size(spec_));
+  if (spec_.gated_mlp) buffers.act = place_rows(at.act, mlp_rows, spec_.intermediate_size);
   return buffers;
 }
 
@@ -90,8 +100,6 @@ TensorView Model::forward(const OpContext& ctx, const ForwardBatch& batch, Activ
   const TensorView normed = row_slice(buffers.normed, 0, n);
   const TensorView qkv = row_slice(buffers.qkv, 0, n);
   const TensorView heads = row_slice(buffers.heads, 0, n);
-  const TensorView up = row_slice(buffers.up, 0, n);
-  const TensorView act = spec_.gated_mlp ? row_slice(buffers.act, 0, n) : TensorView{};
   const OpTable& ops = *ops_;
   const Rope* rope = rope_ ? &*rope_ : nullptr;
 
@@ -105,7 +113,12 @@ TensorView Model::forward(const OpContext& ctx, const ForwardBatch& batch, Activ
     apply(ops, ctx, layer.input_norm, normed, hidden);
     apply(ops, ctx, layer.attention, rope, hidden, normed, batch, batch.kv[i], qkv, heads);
     apply(ops, ctx, layer.mlp_norm, normed, hidden);
-    apply(ops, ctx, layer.mlp, hidden, normed, up, act);
+    for (int64_t begin = 0; begin < n; begin += kMlpRows) {
+      const int64_t end = std::min(n, begin + kMlpRows);
+      const TensorView up = row_slice(buffers.up, 0, end - begin);
+      const TensorView act = spec_.gated_mlp ? row_slice(buffers.act, 0, end - begin) : TensorView{};
+      apply(ops, ctx, layer.mlp, row_slice(hidden, begin, end), row_slice(normed, begin, end), up, act);
+    }
   }
   apply(ops, ctx, final_norm_, normed, hidden);
   return normed;

@@ -33,8 +33,8 @@ struct ActivationBuffers {
   TensorView normed;  // [max_tokens, hidden_size]
   TensorView qkv;     // [max_tokens, (num_heads + 2 num_kv_heads) head_dim], shares memory with up
   TensorView heads;   // [max_tokens, num_heads head_dim], shares memory with act
-  TensorView up;      // [max_tokens, 2 intermediate] or [max_tokens, intermediate]
-  TensorView act;     // [max_tokens, intermediate]; not there for a plain MLP
+  TensorView up;      // [mlp_rows, 2 intermediate] or [mlp_rows, intermediate]; mlp_rows: at most max_tokens
+  TensorView act;     // [mlp_rows, intermediate]; not there for a plain MLP
 };
 
 // Immutable after load. forward and logits are called by one thread at a time for one ActivationBuffers.

@@ -52,6 +52,24 @@ TEST(Memory, AStepAllocatesNothing) {
   }
 }
 
+// A wide step goes through an MLP in several parts; the scratch for it does not grow with the step.
+TEST(Memory, AWideStepIsTheSameAsManyNarrowOnes) {
+  const auto loaded =
+      test::load_model(test::golden_dir() / "llama", reference_ops(), {.max_model_len = 1300});
+  const test::RunnerOptions options{.max_tokens = 1300, .max_seq_len = 1300};
+  std::vector<int32_t> tokens(1300);
+  for (size_t i = 0; i < tokens.size(); ++i) tokens[i] = static_cast<int32_t>(i * 37 % 90);
+  test::PagedRunner wide(*loaded.model, reference_ops(), nullptr, options);
+  test::PagedRunner narrow(*loaded.model, reference_ops(), nullptr, options);
+  EXPECT_EQ(wide.append(tokens, 1300), narrow.append(tokens, 100));
+
+  const ArchSpec& spec = loaded.model->spec();
+  const int64_t heads =
+      int64_t{2} * spec.num_heads + 2 * spec.num_kv_heads;  // q, k, v and what they attend to
+  EXPECT_EQ(loaded.model->activation_bytes(4096) - loaded.model->activation_bytes(2048),
+            2048 * 4 * (2 * spec.hidden_size + heads * spec.head_dim));
+}
+
 int64_t resident_bytes() {
   std::ifstream in("/proc/self/statm");
   int64_t total = 0;
