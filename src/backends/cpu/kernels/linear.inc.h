@@ -6,11 +6,12 @@
 // depend on how blocks are cut.
 
 // Weights of a unit group that stay in the first-level cache while blocks of rows pass over them.
-constexpr int64_t kWeightSliceBytes = 16384;
+constexpr int64_t kWeightSliceBytes = 32768;
 // Rows that pass over a slice before the next one is fetched.
 constexpr int64_t kRowChunk = 192;
-// How far ahead of use weights are asked for when they come from memory, in bytes of each unit's stream.
-constexpr int64_t kPrefetchBytes = 2048;
+// Rows of a block among many: more of them lie in the same set of the first-level cache than it has ways,
+// where their distance is a power of two.
+constexpr int kManyRows = 6;
 // Stored rows between two requests for lines of the next slice.
 constexpr int64_t kAheadRows = 8;
 
@@ -23,8 +24,8 @@ constexpr int kBlockRegisters = V::kMaxAccumulators*(16 / V::kNarrowLanes);
 
 // Lines that a pass of a block over its slice asks for on the way: those of the next slice.
 struct Ahead {
-  const char* at;
-  int64_t lines;  // for each kAheadRows stored rows
+  int64_t offset;  // of the first from each unit's weights, in bytes
+  int64_t lines;   // of each unit, for each kAheadRows stored rows
 };
 
 // One step of k for all sums. w: the units' stored rows; in[r][i]: what meets them.
@@ -53,12 +54,12 @@ __attribute__((always_inline)) inline void multiply_step(const typename S::T* co
 }
 
 // acc: [kRows][kUnits][2][lanes]. weights[u]: unit u at this slice's first stored row. depth: steps of k.
-template <class V, class S, int kRows, int kUnits, bool kStream>
+// kOnlyBlock: nothing is asked for ahead; the processor sees by itself what a single pass will read next.
+template <class V, class S, int kRows, int kUnits, bool kOnlyBlock>
 void multiply_block(const typename S::T* const* weights, const typename S::X* const* x, int64_t depth,
                     float* acc, int64_t acc_row_stride, bool first, Ahead ahead) {
   using N = typename V::Narrow;
   constexpr int kLanes = V::kNarrowLanes;
-  constexpr int64_t kRowBytes = 2 * kLanes * S::kDepth * static_cast<int64_t>(sizeof(typename S::T));
   N sum[kRows][kUnits][2];
   QUIRE_UNROLL
   for (int r = 0; r < kRows; ++r) {
@@ -80,19 +81,15 @@ void multiply_block(const typename S::T* const* weights, const typename S::X* co
   const int64_t rows = depth / S::kSteps;
   for (int64_t row = 0; row < rows;) {
     int64_t stop = rows;
-    if constexpr (!kStream) {
+    if constexpr (!kOnlyBlock) {
       stop = row + kAheadRows < rows ? row + kAheadRows : rows;
-      for (int64_t l = 0; l < ahead.lines; ++l, ahead.at += 64) _mm_prefetch(ahead.at, _MM_HINT_T1);
+      for (int64_t l = 0; l < ahead.lines; ++l, ahead.offset += 64) {
+        QUIRE_UNROLL
+        for (int u = 0; u < kUnits; ++u)
+          _mm_prefetch(reinterpret_cast<const char*>(w[u]) + ahead.offset, _MM_HINT_T1);
+      }
     }
     for (; row < stop; ++row) {
-      if constexpr (kStream) {
-        QUIRE_UNROLL
-        for (int u = 0; u < kUnits; ++u) {
-          const char* next = reinterpret_cast<const char*>(w[u] + row * kPanel * S::kDepth) + kPrefetchBytes;
-          _mm_prefetch(next, _MM_HINT_T0);
-          if constexpr (kRowBytes > 64) _mm_prefetch(next + 64, _MM_HINT_T0);
-        }
-      }
       QUIRE_UNROLL
       for (int step = 0; step < S::kSteps; ++step)
         multiply_step<V, S, kRows, kUnits>(w, row, step, in, row * S::kSteps + step, sum);
@@ -113,15 +110,15 @@ void multiply_block(const typename S::T* const* weights, const typename S::X* co
   }
 }
 
-template <class V, class S, int kRows, int kUnits, bool kStream>
+template <class V, class S, int kRows, int kUnits, bool kOnlyBlock>
 void multiply_rows(int rows, const typename S::T* const* weights, const typename S::X* const* x,
                    int64_t depth, float* acc, int64_t acc_row_stride, bool first, Ahead ahead) {
   if constexpr (kRows > 1) {
     if (rows < kRows)
-      return multiply_rows<V, S, kRows - 1, kUnits, kStream>(rows, weights, x, depth, acc, acc_row_stride,
-                                                             first, ahead);
+      return multiply_rows<V, S, kRows - 1, kUnits, kOnlyBlock>(rows, weights, x, depth, acc, acc_row_stride,
+                                                                first, ahead);
   }
-  multiply_block<V, S, kRows, kUnits, kStream>(weights, x, depth, acc, acc_row_stride, first, ahead);
+  multiply_block<V, S, kRows, kUnits, kOnlyBlock>(weights, x, depth, acc, acc_row_stride, first, ahead);
 }
 
 // The last step of one register: bias, then residual, each rounded.
@@ -143,90 +140,115 @@ void finish_columns(const LinearArgs& args, int64_t row, int64_t column, typenam
   }
 }
 
-// Rows [row_begin, row_end), at most kRowChunk of them, by kUnits units from `unit` on, in blocks of at most
-// kRows rows. kStream: one block, whose weights come from memory.
-template <class V, class S, int kRows, int kUnits, bool kStream>
-void multiply_units(const LinearArgs& args, int64_t row_begin, int64_t row_end, int64_t unit) {
+// Unit `unit` of packed weights with `stored_rows` rows in a panel.
+template <class V, class S>
+const typename S::T* unit_begin(const LinearArgs& args, int64_t unit, int64_t stored_rows) {
+  const int64_t panel = unit / kUnitsPerPanel<V>;
+  const int64_t lane = unit % kUnitsPerPanel<V> * 2 * V::kNarrowLanes;
+  return static_cast<const typename S::T*>(args.weights) +
+         (panel * stored_rows * kPanel + lane) * int64_t{S::kDepth};
+}
+
+// Bias, residual and the store of `units` units. acc: [rows][units][2][lanes].
+template <class V>
+void finish_units(const LinearArgs& args, int64_t row_begin, int64_t rows, int64_t unit, int units,
+                  const float* acc) {
+  constexpr int kLanes = V::kNarrowLanes;
+  for (int64_t r = 0; r < rows; ++r) {
+    for (int u = 0; u < units; ++u, acc += 2 * kLanes) {
+      const int64_t column = (unit + u) * 2 * kLanes;
+      finish_columns<V>(args, row_begin + r, column, V::narrow_load(acc));
+      finish_columns<V>(args, row_begin + r, column + kLanes, V::narrow_load(acc + kLanes));
+    }
+  }
+}
+
+// At most kRows rows by kUnits units from `unit` on: one block.
+template <class V, class S, int kRows, int kUnits>
+void multiply_few(const LinearArgs& args, int64_t row_begin, int64_t row_end, int64_t unit) {
+  constexpr int64_t kAccStride = 2 * kUnits * V::kNarrowLanes;
+  alignas(64) float acc[kRows * kAccStride];
+  const int64_t stored_rows = (args.k + S::kDepth - 1) / S::kDepth;
+  const typename S::T* weights[kUnits];
+  QUIRE_UNROLL
+  for (int u = 0; u < kUnits; ++u) weights[u] = unit_begin<V, S>(args, unit + u, stored_rows);
+  const typename S::X* x[kRows];
+  const int64_t rows = row_end - row_begin;
+  for (int64_t r = 0; r < rows; ++r)
+    x[r] = static_cast<const typename S::X*>(args.x) + (row_begin + r) * args.x_stride;
+  multiply_rows<V, S, kRows, kUnits, true>(static_cast<int>(rows), weights, x,
+                                           S::kSteps == S::kDepth ? args.k : stored_rows, acc, kAccStride,
+                                           true, {});
+  finish_units<V>(args, row_begin, rows, unit, kUnits, acc);
+}
+
+// Rows [row_begin, row_end), at most kRowChunk of them, by kUnits units, in blocks of at most kRows rows.
+template <class V, class S, int kRows, int kUnits>
+void multiply_many(const LinearArgs& args, int64_t row_begin, int64_t row_end, int64_t unit) {
   using T = typename S::T;
   using X = typename S::X;
-  constexpr int kLanes = V::kNarrowLanes;
-  constexpr int64_t kAccStride = 2 * kUnits * kLanes;
+  constexpr int64_t kAccStride = 2 * kUnits * V::kNarrowLanes;
   constexpr int64_t kStoredRow = kPanel * S::kDepth;
   constexpr int64_t kStoredBytes = kStoredRow * static_cast<int64_t>(sizeof(T));
-  alignas(64) float acc[(kStream ? kRows : kRowChunk) * kAccStride];
+  alignas(64) float acc[kRowChunk * kAccStride];
   const int64_t stored_rows = (args.k + S::kDepth - 1) / S::kDepth;
-  const int64_t steps = S::kSteps == S::kDepth ? args.k : stored_rows;
-  const auto* all = static_cast<const T*>(args.weights);
   const T* base[kUnits];
   QUIRE_UNROLL
-  for (int u = 0; u < kUnits; ++u) {
-    const int64_t panel = (unit + u) / kUnitsPerPanel<V>;
-    const int64_t lane = (unit + u) % kUnitsPerPanel<V> * 2 * kLanes;
-    base[u] = all + panel * stored_rows * kStoredRow + lane * S::kDepth;
-  }
+  for (int u = 0; u < kUnits; ++u) base[u] = unit_begin<V, S>(args, unit + u, stored_rows);
   const int64_t rows = row_end - row_begin;
-  // Blocks of nearly one size: 14 rows are 7 + 7 and not 12 + 2.
+  // Blocks of nearly one size: 8 rows are 4 + 4 and not 6 + 2. So are slices.
   const int64_t blocks = (rows + kRows - 1) / kRows;
-  const int64_t slice = kStream ? steps : kWeightSliceBytes / (kUnits * kStoredBytes) * S::kSteps;
-  for (int64_t begin = 0; begin < steps; begin += slice) {
-    const int64_t depth = steps - begin < slice ? steps - begin : slice;
+  constexpr int64_t kMaxSlice = kWeightSliceBytes / (kUnits * kStoredBytes);
+  const int64_t slices = (stored_rows + kMaxSlice - 1) / kMaxSlice;
+  const int64_t slice = (stored_rows + slices - 1) / slices;
+  // Each block asks for its part of the next slice.
+  const int64_t requests = slice / kAheadRows * blocks;
+  const int64_t lines =
+      requests == 0 || kUnitsPerPanel<V> > 1 ? 0 : (slice * (kStoredBytes / 64) + requests - 1) / requests;
+  const int64_t steps = S::kSteps == S::kDepth ? args.k : stored_rows;
+  for (int64_t begin = 0; begin < stored_rows; begin += slice) {
+    const int64_t first_step = begin * S::kSteps;
+    const int64_t depth = steps - first_step < slice * S::kSteps ? steps - first_step : slice * S::kSteps;
     const T* weights[kUnits];
     QUIRE_UNROLL
-    for (int u = 0; u < kUnits; ++u) weights[u] = base[u] + begin / S::kSteps * kStoredRow;
+    for (int u = 0; u < kUnits; ++u) weights[u] = base[u] + begin * kStoredRow;
     for (int64_t b = 0; b < blocks; ++b) {
       const int64_t first = rows * b / blocks;
       const int64_t last = rows * (b + 1) / blocks;
       const X* x[kRows];
       for (int64_t r = first; r < last; ++r)
-        x[r - first] = static_cast<const X*>(args.x) + (row_begin + r) * args.x_stride + begin;
-      // Each block asks for its part of the next slice.
-      Ahead ahead = {nullptr, 0};
-      if constexpr (!kStream && kUnits == 1 && kUnitsPerPanel<V> == 1) {
-        ahead.lines = (kAheadRows * kStoredBytes / 64 + blocks - 1) / blocks;
-        ahead.at = reinterpret_cast<const char*>(weights[0] + slice / S::kSteps * kStoredRow) +
-                   b * (slice / S::kSteps / kAheadRows) * ahead.lines * 64;
-      }
-      multiply_rows<V, S, kRows, kUnits, kStream>(static_cast<int>(last - first), weights, x, depth,
-                                                  acc + first * kAccStride, kAccStride, begin == 0, ahead);
+        x[r - first] = static_cast<const X*>(args.x) + (row_begin + r) * args.x_stride + first_step;
+      const Ahead ahead = {slice * kStoredBytes + b * (slice / kAheadRows) * lines * 64, lines};
+      multiply_rows<V, S, kRows, kUnits, false>(static_cast<int>(last - first), weights, x, depth,
+                                                acc + first * kAccStride, kAccStride, begin == 0, ahead);
     }
   }
-  for (int64_t r = 0; r < rows; ++r) {
-    QUIRE_UNROLL
-    for (int u = 0; u < kUnits; ++u) {
-      const int64_t column =
-          (unit + u) / kUnitsPerPanel<V> * kPanel + (unit + u) % kUnitsPerPanel<V> * 2 * kLanes;
-      const float* sums = acc + r * kAccStride + 2 * u * kLanes;
-      finish_columns<V>(args, row_begin + r, column, V::narrow_load(sums));
-      finish_columns<V>(args, row_begin + r, column + kLanes, V::narrow_load(sums + kLanes));
-    }
-  }
+  finish_units<V>(args, row_begin, rows, unit, kUnits, acc);
 }
 
-// All units of the panels for rows that fit one block beside kUnits units.
+// Panels of a group of columns, for rows that fit one block of kRows x kUnits.
 template <class V, class S, int kRows, int kUnits>
-void multiply_few(const LinearArgs& args, int64_t row_begin, int64_t row_end, int64_t unit, int64_t end) {
+void linear_few(const LinearArgs& args, int64_t row_begin, int64_t row_end, int64_t unit, int64_t end) {
   for (; unit + kUnits <= end; unit += kUnits)
-    multiply_units<V, S, kRows, kUnits, true>(args, row_begin, row_end, unit);
-  for (; unit < end; ++unit) multiply_units<V, S, kRows, 1, true>(args, row_begin, row_end, unit);
+    multiply_few<V, S, kRows, kUnits>(args, row_begin, row_end, unit);
+  for (; unit < end; ++unit) multiply_few<V, S, kRows, 1>(args, row_begin, row_end, unit);
 }
 
 template <class V, class S>
 void linear(const LinearArgs& args, int64_t row_begin, int64_t row_end, int64_t panel_begin,
             int64_t panel_end) {
   constexpr int kRegisters = kBlockRegisters<V>;
+  constexpr int kWide = kRegisters / (2 * kManyRows);
   const int64_t rows = row_end - row_begin;
   const int64_t unit = panel_begin * kUnitsPerPanel<V>;
   const int64_t end = panel_end * kUnitsPerPanel<V>;
-  if constexpr (kRegisters >= 8) {
-    if (rows <= kRegisters / 8)
-      return multiply_few<V, S, kRegisters / 8, 4>(args, row_begin, row_end, unit, end);
-  }
-  if (rows <= kRegisters / 4)
-    return multiply_few<V, S, kRegisters / 4, 2>(args, row_begin, row_end, unit, end);
-  if (rows <= kRegisters / 2)
-    return multiply_few<V, S, kRegisters / 2, 1>(args, row_begin, row_end, unit, end);
+  if (rows <= kRegisters / 8) return linear_few<V, S, kRegisters / 8, 4>(args, row_begin, row_end, unit, end);
+  if (rows <= kRegisters / 4) return linear_few<V, S, kRegisters / 4, 2>(args, row_begin, row_end, unit, end);
+  if (rows <= kRegisters / 2) return linear_few<V, S, kRegisters / 2, 1>(args, row_begin, row_end, unit, end);
   for (int64_t row = row_begin; row < row_end; row += kRowChunk) {
     const int64_t last = row_end - row < kRowChunk ? row_end : row + kRowChunk;
-    for (int64_t u = unit; u < end; ++u) multiply_units<V, S, kRegisters / 2, 1, false>(args, row, last, u);
+    int64_t u = unit;
+    for (; u + kWide <= end; u += kWide) multiply_many<V, S, kManyRows, kWide>(args, row, last, u);
+    for (; u < end; ++u) multiply_many<V, S, kManyRows, 1>(args, row, last, u);
   }
 }
