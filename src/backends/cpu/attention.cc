@@ -360,9 +360,19 @@ void kv_write(const CpuKernels& kernels, const OpContext& ctx, const KvCacheView
   const int64_t scales = kv_element_bytes(cache.dtype, cache.block_size, cache.num_kv_heads, cache.head_dim);
   const int64_t size = int64_t{cache.num_kv_heads} * cache.head_dim;
   const auto write = kernels.kv_write[kv_format_of(cache.dtype)];
-  parallel_ranges(ctx, k.rows(), row_grain(2 * size), [&](int64_t begin, int64_t end, int) {
-    for (int64_t r = begin; r < end; ++r) {
+  // Rows from r on that follow each other in one block.
+  const auto run = [&](int64_t r, int64_t end) {
+    const int64_t slot = slot_mapping[static_cast<size_t>(r)];
+    const int64_t most = std::min({end - r, kMaxRun, cache.block_size - slot % cache.block_size});
+    int64_t count = 1;
+    while (count < most && slot_mapping[static_cast<size_t>(r + count)] == slot + count) ++count;
+    return count;
+  };
+  const int64_t grain = std::max(kMaxRun, row_grain(2 * size));
+  parallel_ranges(ctx, k.rows(), grain, [&](int64_t begin, int64_t end, int) {
+    for (int64_t r = begin, count = 1; r < end; r += count) {
       const int64_t slot = slot_mapping[static_cast<size_t>(r)];
+      count = slot < 0 ? 1 : run(r, end);
       if (slot < 0) continue;
       std::byte* keys = cache.base + slot / cache.block_size * cache.block_stride + cache.layer_offset;
       write({.keys = keys,
@@ -370,6 +380,9 @@ void kv_write(const CpuKernels& kernels, const OpContext& ctx, const KvCacheView
              .scales_offset = scales,
              .k = k.row<float>(r),
              .v = v.row<float>(r),
+             .k_stride = k.row_stride,
+             .v_stride = v.row_stride,
+             .count = count,
              .num_heads = cache.num_kv_heads,
              .head_dim = cache.head_dim,
              .block_size = cache.block_size,

@@ -84,17 +84,24 @@ struct AttentionArgs {
   void* key_tile;  // scratch [head_dim, kTile] of the storage format
 };
 
-// One token of a block: keys [num_heads, head_dim, block_size], values [num_heads, block_size, head_dim].
+// Tokens that kv_write takes at once.
+constexpr int64_t kMaxRun = 16;
+
+// Tokens at consecutive places of a block: keys [num_heads, head_dim, block_size], values [num_heads,
+// block_size, head_dim].
 struct KvWriteArgs {
   std::byte* keys;  // the block's
   std::byte* values;
   int64_t scales_offset;  // bytes from the keys to their scales, and from the values to theirs
-  const float* k;         // [num_heads, head_dim]
-  const float* v;         // [num_heads, head_dim]
+  const float* k;         // [count, num_heads, head_dim], rows k_stride apart
+  const float* v;         // [count, num_heads, head_dim], rows v_stride apart
+  int64_t k_stride;
+  int64_t v_stride;
+  int64_t count;  // at most kMaxRun
   int64_t num_heads;
   int64_t head_dim;
   int64_t block_size;
-  int64_t offset;  // the token's place in the block
+  int64_t offset;  // the first token's place in the block
 };
 
 struct CpuKernels {
@@ -125,7 +132,7 @@ struct CpuKernels {
   void (*add)(float* x, const float* y, int64_t n);
   void (*scale_softcap)(float* x, int64_t n, float scale, float cap);
 
-  // One token's keys and values into a block, to nearest even (quant/codec.h).
+  // Keys and values of a run of tokens into their block, to nearest even (quant/codec.h).
   void (*kv_write[kNumKvFormats])(const KvWriteArgs&);
 
   // Attention of the lines over positions [begin, end), begin a multiple of kTile: writes the state of each

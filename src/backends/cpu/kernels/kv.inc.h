@@ -107,6 +107,7 @@ struct TokenEncoder {
   using F = typename V::F;
   float scale = 1.0F;
 
+  TokenEncoder() = default;
   TokenEncoder(const float* x, int64_t n) {
     if constexpr (S::kTokenScales) scale = token_scale<V>(x, n);
   }
@@ -120,27 +121,60 @@ struct TokenEncoder {
   }
 };
 
+// Values of a run, each token's side by side.
 template <class V, class S>
-void kv_write(const KvWriteArgs& args) {
+void write_values(const KvWriteArgs& args, int64_t head) {
   using T = typename S::T;
   const int64_t d = args.head_dim;
-  for (int64_t h = 0; h < args.num_heads; ++h) {
-    T* keys = reinterpret_cast<T*>(args.keys) + h * d * args.block_size + args.offset;
-    T* values = reinterpret_cast<T*>(args.values) + (h * args.block_size + args.offset) * d;
-    const TokenEncoder<V, S> key_of(args.k + h * d, d);
-    const TokenEncoder<V, S> value_of(args.v + h * d, d);
-    if constexpr (S::kTokenScales) {
-      const int64_t at = h * args.block_size + args.offset;
-      reinterpret_cast<float*>(args.keys + args.scales_offset)[at] = key_of.scale;
-      reinterpret_cast<float*>(args.values + args.scales_offset)[at] = value_of.scale;
-    }
+  for (int64_t t = 0; t < args.count; ++t) {
+    const int64_t at = head * args.block_size + args.offset + t;
+    T* values = reinterpret_cast<T*>(args.values) + at * d;
+    const float* v = args.v + t * args.v_stride + head * d;
+    const TokenEncoder<V, S> encode(v, d);
+    if constexpr (S::kTokenScales)
+      reinterpret_cast<float*>(args.values + args.scales_offset)[at] = encode.scale;
     for (int64_t i = 0; i < d; i += 16) {
       const int64_t n = d - i < 16 ? d - i : 16;
       T lanes[16];
-      S::template store<V>(lanes, key_of(load_up_to_16<V>(args.k + h * d + i, n)));
-      for (int64_t j = 0; j < n; ++j) keys[(i + j) * args.block_size] = lanes[j];
-      S::template store<V>(lanes, value_of(load_up_to_16<V>(args.v + h * d + i, n)));
+      S::template store<V>(lanes, encode(load_up_to_16<V>(v + i, n)));
       for (int64_t j = 0; j < n; ++j) values[i + j] = lanes[j];
     }
+  }
+}
+
+// Keys of a run. A block has the tokens of one dimension side by side, so sixteen dimensions of all tokens
+// are made ready and then turned: a line of the block is written once and not once for each token.
+template <class V, class S>
+void write_keys(const KvWriteArgs& args, int64_t head) {
+  using T = typename S::T;
+  const int64_t d = args.head_dim;
+  T* keys = reinterpret_cast<T*>(args.keys) + head * d * args.block_size + args.offset;
+  const float* k = args.k + head * d;
+  float scales[kMaxRun];
+  if constexpr (S::kTokenScales) {
+    float* stored =
+        reinterpret_cast<float*>(args.keys + args.scales_offset) + head * args.block_size + args.offset;
+    for (int64_t t = 0; t < args.count; ++t) stored[t] = scales[t] = token_scale<V>(k + t * args.k_stride, d);
+  }
+  T lanes[kMaxRun][16];
+  for (int64_t i = 0; i < d; i += 16) {
+    const int64_t n = d - i < 16 ? d - i : 16;
+    for (int64_t t = 0; t < args.count; ++t) {
+      TokenEncoder<V, S> encode;
+      if constexpr (S::kTokenScales) encode.scale = scales[t];
+      S::template store<V>(lanes[t], encode(load_up_to_16<V>(k + t * args.k_stride + i, n)));
+    }
+    for (int64_t j = 0; j < n; ++j) {
+      T* line = keys + (i + j) * args.block_size;
+      for (int64_t t = 0; t < args.count; ++t) line[t] = lanes[t][j];
+    }
+  }
+}
+
+template <class V, class S>
+void kv_write(const KvWriteArgs& args) {
+  for (int64_t h = 0; h < args.num_heads; ++h) {
+    write_keys<V, S>(args, h);
+    write_values<V, S>(args, h);
   }
 }
