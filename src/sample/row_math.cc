@@ -5,122 +5,111 @@
 #include <cstring>
 #include <limits>
 
+// Where the compiler and the C library can choose a function at the program's start: the passes once more for
+// wider registers. The arithmetic is the same and so are its results.
+#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && defined(__gnu_linux__) && \
+    !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+#define QUIRE_WIDE __attribute__((target_clones("default", "avx2", "avx512f")))
+#else
+#define QUIRE_WIDE
+#endif
+#define QUIRE_INLINE inline __attribute__((always_inline))
+
 namespace quire {
 namespace {
 
-using F4 = float __attribute__((vector_size(16)));
-using U4 = uint32_t __attribute__((vector_size(16)));
-using L2 = uint64_t __attribute__((vector_size(16)));
+constexpr size_t kLanes = 16;
+using Floats = float __attribute__((vector_size(kLanes * sizeof(float))));
+using Bits = uint32_t __attribute__((vector_size(kLanes * sizeof(uint32_t))));
 
-constexpr size_t kLanes = 16;  // four vectors in flight hide the latency of the arithmetic
 constexpr float kLog2E = 1.44269504F;
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
-F4 load(const float* from) {
-  F4 value;
+QUIRE_INLINE Floats load(const float* from) {
+  Floats value;
   std::memcpy(&value, from, sizeof value);
   return value;
 }
 
-void store(float* to, F4 value) {
+QUIRE_INLINE void store(float* to, const Floats& value) {
   std::memcpy(to, &value, sizeof value);
 }
 
-F4 splat(float value) {
-  return F4{value, value, value, value};
+QUIRE_INLINE Floats splat(float value) {
+  return value - Floats{};
 }
 
-F4 max4(F4 a, F4 b) {
+QUIRE_INLINE Floats max(const Floats& a, const Floats& b) {
   return a > b ? a : b;
 }
 
-bool any(U4 mask) {
-  const L2 halves = reinterpret_cast<L2>(mask);
-  return (halves[0] | halves[1]) != 0;
+QUIRE_INLINE bool any(const Bits& mask) {
+  uint32_t all = 0;
+  for (size_t i = 0; i < kLanes; ++i) all |= mask[i];
+  return all != 0;
 }
 
 // 2^t for t <= 0. t = n + f with n whole and |f| <= 0.5; the polynomial for 2^f is the best of degree 5 in
 // relative error (1.1e-7) among those that are exactly 1 at 0. The caller's product with scale * log2(e) is
 // rounded, so the error grows with the distance from the maximum, by 1.4e-7 for each nat: least where the
 // weight is.
-F4 exp2_4(F4 t) {
+QUIRE_INLINE Floats exp2_lanes(const Floats& t) {
   constexpr float kSmallest = -125.99F;
   constexpr float kRounder =
       12582912.0F;  // 1.5 * 2^23: adding it rounds to an integer, which stands in the low bits
-  const F4 shifted = t + kRounder;
-  const F4 f = t - (shifted - kRounder);
-  F4 p = f * 0.00132647273F + 0.00967151299F;
+  const Floats shifted = t + kRounder;
+  const Floats f = t - (shifted - kRounder);
+  Floats p = f * 0.00132647273F + 0.00967151299F;
   p = p * f + 0.0555073358F;
   p = p * f + 0.240222424F;
   p = p * f + 0.693147004F;
   p = p * f + 1.0F;
-  const U4 bits = reinterpret_cast<U4>(p) + (reinterpret_cast<U4>(shifted) << 23);
-  return reinterpret_cast<F4>(bits & reinterpret_cast<U4>(t >= splat(kSmallest)));
+  const Bits bits = reinterpret_cast<Bits>(p) + (reinterpret_cast<Bits>(shifted) << 23);
+  return reinterpret_cast<Floats>(bits & reinterpret_cast<Bits>(t >= splat(kSmallest)));
 }
 
 // The last, short group of a row as a full one: the lanes behind the end are -inf and add nothing.
-std::array<float, kLanes> padded(std::span<const float> values) {
+QUIRE_INLINE Floats load_padded(const float* from, size_t count) {
   std::array<float, kLanes> group;
-  group.fill(-kInfinity);
-  std::copy(values.begin(), values.end(), group.begin());
-  return group;
+  for (size_t i = 0; i < kLanes; ++i) group[i] = i < count ? from[i] : -kInfinity;
+  return load(group.data());
 }
 
-struct Lanes {
-  F4 a, b, c, d;
-};
-
-inline Lanes load_group(const float* from) {
-  return {load(from), load(from + 4), load(from + 8), load(from + 12)};
+QUIRE_INLINE double sum_lanes(const Floats& v) {
+  std::array<float, 4> part;
+  for (size_t i = 0; i < 4; ++i) part[i] = (v[i] + v[4 + i]) + (v[8 + i] + v[12 + i]);
+  return (double{part[0]} + double{part[1]}) + (double{part[2]} + double{part[3]});
 }
 
-inline Lanes exp_group(const float* from, F4 max, F4 scale) {
-  const Lanes x = load_group(from);
-  return {exp2_4((x.a - max) * scale), exp2_4((x.b - max) * scale), exp2_4((x.c - max) * scale),
-          exp2_4((x.d - max) * scale)};
-}
-
-inline void add_group(Lanes& sum, const Lanes& e) {
-  sum.a += e.a;
-  sum.b += e.b;
-  sum.c += e.c;
-  sum.d += e.d;
-}
-
-inline void store_group(float* to, const Lanes& e) {
-  store(to, e.a);
-  store(to + 4, e.b);
-  store(to + 8, e.c);
-  store(to + 12, e.d);
+QUIRE_INLINE float max_lanes(const Floats& v) {
+  float top = v[0];
+  for (size_t i = 1; i < kLanes; ++i) top = std::max(top, v[i]);
+  return top;
 }
 
 template <bool kStore>
-double exp_pass(std::span<const float> values, float max, float scale, float* weights, double* block_sum) {
-  const F4 max_lanes = splat(max);
-  const F4 scale_lanes = splat(scale * kLog2E);
+QUIRE_INLINE double exp_pass(std::span<const float> values, float max, float scale, float* weights,
+                             double* block_sum) {
+  const Floats tops = splat(max);
+  const Floats scales = splat(scale * kLog2E);
   double total = 0.0;
   for (size_t begin = 0, block = 0; begin < values.size(); begin += kRowBlock, ++block) {
     const size_t end = std::min(begin + kRowBlock, values.size());
-    Lanes sum{};
+    Floats sum{};
     size_t i = begin;
     for (; i + kLanes <= end; i += kLanes) {
-      const Lanes e = exp_group(values.data() + i, max_lanes, scale_lanes);
-      add_group(sum, e);
-      if constexpr (kStore) {
-        store_group(weights + i, e);
-      }
+      const Floats e = exp2_lanes((load(values.data() + i) - tops) * scales);
+      sum += e;
+      if constexpr (kStore) store(weights + i, e);
     }
     if (i < end) {
-      std::array<float, kLanes> group = padded(values.subspan(i, end - i));
-      const Lanes e = exp_group(group.data(), max_lanes, scale_lanes);
-      add_group(sum, e);
+      const Floats e = exp2_lanes((load_padded(values.data() + i, end - i) - tops) * scales);
+      sum += e;
       if constexpr (kStore) {
-        store_group(group.data(), e);
-        std::copy_n(group.begin(), end - i, weights + i);
+        for (size_t lane = 0; lane < end - i; ++lane) weights[i + lane] = e[lane];
       }
     }
-    const F4 lanes = (sum.a + sum.b) + (sum.c + sum.d);
-    block_sum[block] = (double{lanes[0]} + double{lanes[1]}) + (double{lanes[2]} + double{lanes[3]});
+    block_sum[block] = sum_lanes(sum);
     total += block_sum[block];
   }
   return total;
@@ -128,38 +117,36 @@ double exp_pass(std::span<const float> values, float max, float scale, float* we
 
 }  // namespace
 
-RowMax block_maxima(std::span<const float> values, float* block_max) {
+QUIRE_WIDE RowMax block_maxima(std::span<const float> values, float* block_max) {
   RowMax row{-kInfinity, true};
-  U4 not_numbers{};
+  Bits not_numbers{};
   for (size_t begin = 0, block = 0; begin < values.size(); begin += kRowBlock, ++block) {
     const size_t end = std::min(begin + kRowBlock, values.size());
-    Lanes top{splat(-kInfinity), splat(-kInfinity), splat(-kInfinity), splat(-kInfinity)};
-    const auto take = [&](const float* from) {
-      const Lanes x = load_group(from);
-      top = {max4(x.a, top.a), max4(x.b, top.b), max4(x.c, top.c), max4(x.d, top.d)};
-      not_numbers |= reinterpret_cast<U4>(x.a != x.a) | reinterpret_cast<U4>(x.b != x.b);
-      not_numbers |= reinterpret_cast<U4>(x.c != x.c) | reinterpret_cast<U4>(x.d != x.d);
-    };
+    Floats top = splat(-kInfinity);
     size_t i = begin;
     for (; i + kLanes <= end; i += kLanes) {
-      take(values.data() + i);
+      const Floats x = load(values.data() + i);
+      top = max(x, top);
+      not_numbers |= reinterpret_cast<Bits>(x != x);
     }
     if (i < end) {
-      take(padded(values.subspan(i, end - i)).data());
+      const Floats x = load_padded(values.data() + i, end - i);
+      top = max(x, top);
+      not_numbers |= reinterpret_cast<Bits>(x != x);
     }
-    const F4 lanes = max4(max4(top.a, top.b), max4(top.c, top.d));
-    block_max[block] = std::max(std::max(lanes[0], lanes[1]), std::max(lanes[2], lanes[3]));
+    block_max[block] = max_lanes(top);
     row.max = std::max(row.max, block_max[block]);
   }
   row.is_numbers = !any(not_numbers) && row.max < kInfinity;
   return row;
 }
 
-double sum_exp(std::span<const float> values, float max, float scale, double* block_sum) {
+QUIRE_WIDE double sum_exp(std::span<const float> values, float max, float scale, double* block_sum) {
   return exp_pass<false>(values, max, scale, nullptr, block_sum);
 }
 
-double weigh(std::span<const float> values, float max, float scale, float* weights, double* block_sum) {
+QUIRE_WIDE double weigh(std::span<const float> values, float max, float scale, float* weights,
+                        double* block_sum) {
   return exp_pass<true>(values, max, scale, weights, block_sum);
 }
 
@@ -180,14 +167,11 @@ size_t count_before(std::span<const float> values, float value, size_t index) {
   return count;
 }
 
-size_t gather_from(std::span<const float> values, const int32_t* ids, const float* block_max, float max,
-                   float scale, float bound, float* out_values, int32_t* out_ids) {
-  const F4 max_lanes = splat(max);
-  const F4 scale_lanes = splat(scale);
-  const F4 bound_lanes = splat(bound);
-  const auto reaches = [&](F4 x) {
-    return reinterpret_cast<U4>((x - max_lanes) * scale_lanes >= bound_lanes);
-  };
+QUIRE_WIDE size_t gather_from(std::span<const float> values, const int32_t* ids, const float* block_max,
+                              float max, float scale, float bound, float* out_values, int32_t* out_ids) {
+  const Floats tops = splat(max);
+  const Floats scales = splat(scale);
+  const Floats bounds = splat(bound);
   size_t count = 0;
   for (size_t begin = 0, block = 0; begin < values.size(); begin += kRowBlock, ++block) {
     if (!((block_max[block] - max) * scale >= bound)) {
@@ -197,8 +181,8 @@ size_t gather_from(std::span<const float> values, const int32_t* ids, const floa
     for (size_t group = begin; group < end; group += kLanes) {
       const size_t group_end = std::min(group + kLanes, end);
       if (group_end == group + kLanes) {
-        const Lanes x = load_group(values.data() + group);
-        if (!any((reaches(x.a) | reaches(x.b)) | (reaches(x.c) | reaches(x.d)))) {
+        const Floats x = load(values.data() + group);
+        if (!any(reinterpret_cast<Bits>((x - tops) * scales >= bounds))) {
           continue;
         }
       }

@@ -1,6 +1,6 @@
-// Passes over one row of logits, in vectors of four floats that every target has. Sums run over blocks of
-// kRowBlock entries: sixteen float lanes within a block, doubles across blocks. The order depends on the
-// row's length alone.
+// Passes over one row of logits, in vectors of sixteen floats made of the registers there are. Sums run over
+// blocks of kRowBlock entries: sixteen float lanes within a block, doubles across blocks. The order depends
+// on the row's length alone.
 #pragma once
 
 #include <cstddef>
