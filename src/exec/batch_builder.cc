@@ -27,6 +27,9 @@ void BatchBuilder::build(const StepPlan& plan, SequenceStore& sequences, std::sp
                                     .seq_lens = seq_lens_,
                                     .block_table_indptr = block_table_indptr_,
                                     .block_table = block_table_};
+  shared_.find(batch_.attention);
+  batch_.attention.shared_order = shared_.order();
+  batch_.attention.shared_blocks = shared_.blocks();
   batch_.kv = kv;
 }
 

@@ -10,6 +10,7 @@
 #include "contract/step_plan.h"
 #include "exec/sequence_store.h"
 #include "nn/forward_batch.h"
+#include "ops/shared_prefix.h"
 
 namespace quire {
 
@@ -42,6 +43,7 @@ class BatchBuilder {
   std::vector<int32_t> seq_lens_;            // [num_seqs]
   std::vector<int32_t> block_table_indptr_;  // [num_seqs + 1]
   std::vector<int32_t> block_table_;         // CSR
+  SharedPrefixes shared_;
   std::vector<LogitRow> logit_rows_;
   ForwardBatch batch_;
 };

@@ -112,6 +112,35 @@ void check_cache(const char* op, const KvCacheView& cache) {
               std::to_string(cache.num_kv_heads) + ", head_dim " + std::to_string(cache.head_dim));
 }
 
+void check_shared(const AttentionBatch& batch) {
+  if (batch.shared_order.empty() && batch.shared_blocks.empty()) return;
+  const auto seqs = static_cast<size_t>(batch.num_seqs);
+  require(batch.shared_order.size() == seqs && batch.shared_blocks.size() == seqs, "paged_attention",
+          "shared prefixes must be given for all sequences or none",
+          std::to_string(batch.shared_order.size()) + " of " + std::to_string(seqs));
+  int64_t sum = 0;
+  for (const int32_t s : batch.shared_order) {
+    require_ids("paged_attention", {&s, 1}, batch.num_seqs);
+    sum += s;
+  }
+  require(sum == int64_t{batch.num_seqs} * (batch.num_seqs - 1) / 2, "paged_attention",
+          "the order of shared prefixes must name each sequence once", "a sum of " + std::to_string(sum));
+  for (size_t i = 0; i < seqs; ++i) {
+    const int32_t blocks = batch.shared_blocks[i];
+    bool same = blocks >= 0 && (blocks == 0 || i + 1 < seqs);
+    for (int32_t b = 0; same && b < blocks; ++b) {
+      const auto a =
+          static_cast<size_t>(batch.block_table_indptr[static_cast<size_t>(batch.shared_order[i])] + b);
+      const auto c =
+          static_cast<size_t>(batch.block_table_indptr[static_cast<size_t>(batch.shared_order[i + 1])] + b);
+      same = a < batch.block_table.size() && c < batch.block_table.size() &&
+             batch.block_table[a] == batch.block_table[c];
+    }
+    require(same, "paged_attention", "blocks said to be shared must be the same",
+            std::to_string(blocks) + " blocks of sequence " + std::to_string(batch.shared_order[i]));
+  }
+}
+
 }  // namespace
 
 void check_kv_write(const KvCacheView& cache, const TensorView& k, const TensorView& v,
@@ -156,6 +185,7 @@ void check_paged_attention(const TensorView& out, const TensorView& q, const KvC
                 std::to_string(rows) + " rows, " + std::to_string(blocks) + " blocks of " +
                 std::to_string(cache.block_size));
   }
+  check_shared(batch);
 }
 
 void check_gated_activation(const TensorView& out, const TensorView& gate_up) {

@@ -95,12 +95,22 @@ struct AttentionBatch {
   std::span<const int32_t> seq_lens;            // [num_seqs] tokens in the cache, this step's included
   std::span<const int32_t> block_table_indptr;  // [num_seqs + 1]
   std::span<const int32_t> block_table;         // [block_table_indptr[num_seqs]] block ids, CSR
+  // Which sequences read the same blocks, so that these need to be read only once (ops/shared_prefix.h). A
+  // hint: results are the same without. Both empty, or:
+  std::span<const int32_t> shared_order =
+      {};  // [num_seqs] the sequences, those that begin alike side by side
+  std::span<const int32_t> shared_blocks = {};  // [num_seqs] leading blocks that shared_order[i] has in
+                                                // common with shared_order[i + 1]; the last is 0
 };
 
 struct AttentionParams {
   float scale = 1.0F;  // multiplies q.k
   int32_t window = 0;  // sliding window in tokens (a query sees itself and window - 1 before it); 0: none
   float logit_softcap = 0;  // cap * tanh(score / cap); 0: none
+  // Both [num_heads] float32, or null; the layer that has these parameters owns them.
+  const float* alibi_slopes = nullptr;  // slope[h] * (key position - query position) is added to a score
+  const float* sinks = nullptr;  // a score that each query of head h has beside those of the keys: it takes
+                                 // its share of the softmax and has no value
 };
 
 struct OpTable {

@@ -124,10 +124,13 @@ void paged_attention(const OpContext& ctx, const TensorView& out, const TensorVi
         }
         float score = dot * params.scale;
         if (params.logit_softcap > 0) score = params.logit_softcap * std::tanh(score / params.logit_softcap);
+        if (params.alibi_slopes != nullptr)
+          score += params.alibi_slopes[head] * static_cast<float>(p - position);
         scores[p] = score;
         highest = std::max(highest, score);
       }
-      float total = 0;
+      if (params.sinks != nullptr) highest = std::max(highest, params.sinks[head]);
+      float total = params.sinks != nullptr ? std::exp(params.sinks[head] - highest) : 0.0F;
       std::fill_n(result, d, 0.0F);
       for (int64_t p = low; p <= position; ++p) {
         const Block block(cache, blocks[p / cache.block_size]);

@@ -1,14 +1,14 @@
 // The KV cache's writes and paged attention, over the pool.
 //
-// One unit of work is a chunk of lines (query rows x the query heads of one key head) of one sequence. Where
-// there are too few of them for the threads, or one is much longer than the others, units are cut further
-// into the fixed segments of positions, whose states are kept in the workspace and merged in order. Both ways
-// do the same arithmetic in the same order.
+// Attention's work is cut into pieces (attention_plan.h): lines of some key heads over all their segments, or
+// over one segment, whose states are kept in the workspace and merged in order. Both ways do the same
+// arithmetic in the same order.
 #include <algorithm>
 #include <array>
 #include <cstring>
 #include <string>
 
+#include "backends/cpu/attention_plan.h"
 #include "backends/cpu/drivers.h"
 #include "base/error.h"
 #include "ops/parallel.h"
@@ -29,16 +29,19 @@ int64_t state_size(int64_t head_dim) {
   return acc_stride_of(head_dim) + 16;
 }
 
-// A thread's scratch: scores, gathered keys, the state of a segment and of all segments so far.
+// A thread's scratch: scores, gathered and widened elements of a tile, the state of a segment and of all
+// segments so far.
 struct ThreadScratch {
   float* scores;
   void* key_tile;
+  uint16_t* wide_keys;
+  uint16_t* wide_values;
   AttentionState segment;
   AttentionState total;
 
   static size_t bytes(int64_t head_dim) {
-    const int64_t floats =
-        kMaxLines * kTile + head_dim * kTile + 2 * kMaxLines * (acc_stride_of(head_dim) + 2);
+    const int64_t stride = acc_stride_of(head_dim);
+    const int64_t floats = kMaxLines * kTile + 2 * stride * kTile + 2 * kMaxLines * (stride + 2);
     return align_up(static_cast<size_t>(floats) * sizeof(float));
   }
   ThreadScratch(std::byte* at, int64_t head_dim) {
@@ -50,16 +53,15 @@ struct ThreadScratch {
     };
     const int64_t stride = acc_stride_of(head_dim);
     scores = take(kMaxLines * kTile);
-    key_tile = take(head_dim * kTile);
-    segment = {take(kMaxLines), take(kMaxLines), take(kMaxLines * stride)};
-    total = {take(kMaxLines), take(kMaxLines), take(kMaxLines * stride)};
+    key_tile = take(stride * kTile);
+    wide_keys = reinterpret_cast<uint16_t*>(take(stride * kTile / 2));
+    wide_values = reinterpret_cast<uint16_t*>(take(stride * kTile / 2));
+    for (AttentionState* state : {&segment, &total}) {
+      state->acc = take(kMaxLines * stride);
+      state->max = take(kMaxLines);
+      state->sum = take(kMaxLines);
+    }
   }
-};
-
-// Where a sequence's work begins among all.
-struct SequencePlan {
-  int64_t first_unit;
-  int64_t first_state;
 };
 
 struct Job {
@@ -67,206 +69,196 @@ struct Job {
   const TensorView& out;
   const TensorView& q;
   const KvCacheView& cache;
-  const AttentionBatch& batch;
   const AttentionParams& params;
-  int64_t num_heads;
-  int64_t group;                 // query heads for each key head
-  std::span<SequencePlan> plan;  // [num_seqs + 1]
+  const AttentionShape& shape;
+  const AttentionPlan& plan;
   std::byte* thread_scratch;
-  float* states;  // of split units; null: nothing is split
+  float* states;  // of lines whose segments are pieces
 
-  int64_t rows(int32_t s) const { return batch.cu_seqlens_q[index(s) + 1] - batch.cu_seqlens_q[index(s)]; }
-  int64_t chunks(int32_t s) const { return (rows(s) * group + kMaxLines - 1) / kMaxLines; }
-  int64_t high(int32_t s, int64_t row) const { return batch.seq_lens[index(s)] - rows(s) + row + 1; }
-  int64_t low(int64_t high_end) const {
-    return params.window > 0 ? std::max<int64_t>(0, high_end - params.window) : 0;
-  }
-  int64_t first_segment(int32_t s) const { return low(high(s, 0)) / kSegment; }
-  int64_t num_segments(int32_t s) const {
-    return (batch.seq_lens[index(s)] - 1) / kSegment + 1 - first_segment(s);
-  }
+  int64_t num_heads() const { return q.shape[1]; }
   float* state(int32_t s, int64_t row, int64_t head, int64_t segment) const {
-    const int64_t at =
-        plan[index(s)].first_state + (row * num_heads + head) * num_segments(s) + segment - first_segment(s);
-    return states + at * state_size(cache.head_dim);
+    return states + plan.state(s, row, head, segment) * state_size(cache.head_dim);
   }
   ThreadScratch scratch(int thread) const {
     return {thread_scratch + static_cast<size_t>(thread) * ThreadScratch::bytes(cache.head_dim),
             cache.head_dim};
   }
-  static size_t index(int32_t s) { return static_cast<size_t>(s); }
+  // Row `row` of sequence s among all of the batch.
+  int64_t batch_row(int32_t s, int64_t row) const {
+    return shape.batch.cu_seqlens_q[AttentionShape::index(s)] + row;
+  }
+  // A line's result out of its state.
+  void finish(int32_t s, int64_t row, int64_t head, const float* acc, float max, float sum) const {
+    const float* sink = params.sinks == nullptr ? nullptr : params.sinks + head;
+    kernels.attention_finish(out.row<float>(batch_row(s, row)) + head * cache.head_dim, acc, max, sum, sink,
+                             cache.head_dim);
+  }
 };
 
 bool sees(const AttentionLine& line, int64_t segment) {
   return line.high > segment * kSegment && line.low < (segment + 1) * kSegment;
 }
 
-// A chunk of lines made ready for the kernels.
-struct Chunk {
-  std::array<AttentionLine, kMaxLines> lines;
-  AttentionArgs args;
-  int64_t first_line;
-  int64_t kv_head;
-
-  Chunk(const Job& job, const ThreadScratch& scratch, int32_t s, int64_t head, int64_t chunk)
-      : first_line(chunk * kMaxLines), kv_head(head) {
+// Some lines of a node, of some key heads, made ready for the kernels. Line l of head h is at h * num_lines +
+// l.
+class Chunk {
+ public:
+  Chunk(const Job& job, const ThreadScratch& scratch, const AttentionNode& node, int64_t unit) : job_(job) {
+    const AttentionShape& shape = job.shape;
     const KvCacheView& cache = job.cache;
-    const auto count = static_cast<int>(std::min<int64_t>(kMaxLines, job.rows(s) * job.group - first_line));
-    for (int l = 0; l < count; ++l) {
-      const int64_t high = job.high(s, row(job, l));
-      lines[static_cast<size_t>(l)] = {job.q.row<float>(job.batch.cu_seqlens_q[Job::index(s)] + row(job, l)) +
-                                           query_head(job, l) * cache.head_dim,
-                                       job.low(high), high};
+    const int64_t first_line = unit % node.chunks() * kMaxLines;
+    kv_head_ = unit / node.chunks() * node.heads;
+    num_kv_heads_ = static_cast<int>(std::min(node.heads, cache.num_kv_heads - kv_head_));
+    place_lines(node, first_line);
+    for (int l = 0; l < num_lines_ * num_kv_heads_; ++l) {
+      const Place& place = places_[static_cast<size_t>(l % num_lines_)];
+      const int64_t high = shape.high(place.seq, place.row);
+      const int64_t head = query_head(l);
+      lines_[static_cast<size_t>(l)] = {
+          job.q.row<float>(job.batch_row(place.seq, place.row)) + head * cache.head_dim, shape.low(high),
+          high, job.params.alibi_slopes == nullptr ? 0.0F : job.params.alibi_slopes[head]};
     }
-    args = {
-        .lines = lines.data(),
-        .num_lines = count,
+    const auto first_seq = AttentionShape::index(places_[0].seq);
+    args_ = {
+        .lines = lines_.data(),
+        .num_lines = num_lines_,
+        .line_stride = num_lines_,
         .keys = cache.base + cache.layer_offset,
         .block_stride = cache.block_stride,
         .values_offset =
             kv_bytes_per_block(cache.dtype, cache.block_size, cache.num_kv_heads, cache.head_dim) / 2,
         .scales_offset = kv_element_bytes(cache.dtype, cache.block_size, cache.num_kv_heads, cache.head_dim),
-        .blocks = job.batch.block_table.data() + job.batch.block_table_indptr[Job::index(s)],
+        .blocks = shape.batch.block_table.data() + shape.batch.block_table_indptr[first_seq],
         .block_size = cache.block_size,
-        .kv_head = head,
+        .kv_head = kv_head_,
+        .num_kv_heads = num_kv_heads_,
         .head_dim = cache.head_dim,
         .acc_stride = acc_stride_of(cache.head_dim),
         .scale = job.params.scale,
         .softcap = job.params.logit_softcap,
+        .alibi = job.params.alibi_slopes != nullptr,
         .scores = scratch.scores,
         .key_tile = scratch.key_tile,
+        .wide_keys = scratch.wide_keys,
+        .wide_values = scratch.wide_values,
     };
   }
   Chunk(const Chunk&) = delete;
   Chunk& operator=(const Chunk&) = delete;
 
-  int64_t row(const Job& job, int l) const { return (first_line + l) / job.group; }
-  int64_t query_head(const Job& job, int l) const {
-    return kv_head * job.group + (first_line + l) % job.group;
-  }
-  int64_t high() const { return lines[static_cast<size_t>(args.num_lines - 1)].high; }
-  void attend(const Job& job, const AttentionState& state, int64_t segment) const {
+  void attend(const AttentionState& state, int64_t segment) const {
     const int64_t begin = segment * kSegment;
-    job.kernels.attend_segment[kv_format_of(job.cache.dtype)](args, state, begin,
-                                                              std::min(begin + kSegment, high()));
+    const int64_t high = lines_[static_cast<size_t>(num_lines_ - 1)].high;
+    job_.kernels.attend_segment[kv_format_of(job_.cache.dtype)](args_, state, begin,
+                                                                std::min(begin + kSegment, high));
   }
-};
-
-float* out_of(const Job& job, int32_t s, int64_t row, int64_t head) {
-  return job.out.row<float>(job.batch.cu_seqlens_q[Job::index(s)] + row) + head * job.cache.head_dim;
-}
-
-// A whole unit: all segments one after the other.
-void attend_whole(const Job& job, int thread, int32_t s, int64_t unit) {
-  const ThreadScratch scratch = job.scratch(thread);
-  const Chunk chunk(job, scratch, s, unit / job.chunks(s), unit % job.chunks(s));
-  const int64_t stride = chunk.args.acc_stride;
-  for (int64_t segment = chunk.lines[0].low / kSegment; segment * kSegment < chunk.high(); ++segment) {
-    chunk.attend(job, scratch.segment, segment);
-    for (int l = 0; l < chunk.args.num_lines; ++l) {
-      const AttentionLine& line = chunk.lines[static_cast<size_t>(l)];
-      if (!sees(line, segment)) continue;
-      const float* acc = scratch.segment.acc + l * stride;
-      if (line.low / kSegment == segment) {
-        scratch.total.max[l] = scratch.segment.max[l];
-        scratch.total.sum[l] = scratch.segment.sum[l];
-        std::memcpy(scratch.total.acc + l * stride, acc, static_cast<size_t>(stride) * sizeof(float));
-      } else {
-        job.kernels.attention_merge(scratch.total.max + l, scratch.total.sum + l,
-                                    scratch.total.acc + l * stride, scratch.segment.max[l],
-                                    scratch.segment.sum[l], acc, stride);
-      }
+  // f(l, sequence, row, query head) for each line l.
+  template <typename F>
+  void for_each_line(F f) const {
+    for (int l = 0; l < num_lines_ * num_kv_heads_; ++l) {
+      const Place& place = places_[static_cast<size_t>(l % num_lines_)];
+      f(l, place.seq, place.row, query_head(l));
     }
   }
-  for (int l = 0; l < chunk.args.num_lines; ++l) {
-    job.kernels.attention_finish(out_of(job, s, chunk.row(job, l), chunk.query_head(job, l)),
-                                 scratch.total.acc + l * stride, scratch.total.sum[l], job.cache.head_dim);
+  const AttentionLine& line(int l) const { return lines_[static_cast<size_t>(l)]; }
+  int64_t acc_stride() const { return args_.acc_stride; }
+
+ private:
+  struct Place {
+    int32_t seq;
+    int64_t row;
+    int64_t head;  // among those of its key head
+  };
+
+  void place_lines(const AttentionNode& node, int64_t first_line) {
+    const auto count = static_cast<int>(std::min<int64_t>(kMaxLines, node.lines - first_line));
+    int64_t line = first_line;
+    for (int32_t i = node.first_member; num_lines_ < count; ++i) {
+      const int32_t s = job_.plan.member(i);
+      const int64_t own = job_.shape.lines(s);
+      for (; line < own && num_lines_ < count; ++line)
+        places_[static_cast<size_t>(num_lines_++)] = {s, line / job_.shape.group, line % job_.shape.group};
+      line -= own;
+    }
   }
+  int64_t query_head(int l) const {
+    return (kv_head_ + l / num_lines_) * job_.shape.group + places_[static_cast<size_t>(l % num_lines_)].head;
+  }
+
+  const Job& job_;
+  std::array<Place, kMaxLines> places_;  // [num_lines]
+  std::array<AttentionLine, kMaxLines> lines_;
+  AttentionArgs args_;
+  int num_lines_ = 0;  // of each key head
+  int num_kv_heads_;
+  int64_t kv_head_;
+};
+
+// A unit of a node, all segments one after the other.
+void attend_whole(const Job& job, int thread, const AttentionNode& node, int64_t unit) {
+  const ThreadScratch scratch = job.scratch(thread);
+  const AttentionState& part = scratch.segment;
+  const AttentionState& total = scratch.total;
+  const Chunk chunk(job, scratch, node, unit);
+  const int64_t stride = chunk.acc_stride();
+  for (int64_t segment = node.first_segment; segment < node.end_segment; ++segment) {
+    chunk.attend(part, segment);
+    chunk.for_each_line([&](int l, int32_t, int64_t, int64_t) {
+      if (!sees(chunk.line(l), segment)) return;
+      if (chunk.line(l).low / kSegment == segment) {
+        total.max[l] = part.max[l];
+        total.sum[l] = part.sum[l];
+        std::memcpy(total.acc + l * stride, part.acc + l * stride,
+                    static_cast<size_t>(stride) * sizeof(float));
+      } else {
+        job.kernels.attention_merge(total.max + l, total.sum + l, total.acc + l * stride, part.max[l],
+                                    part.sum[l], part.acc + l * stride, stride);
+      }
+    });
+  }
+  chunk.for_each_line([&](int l, int32_t s, int64_t row, int64_t head) {
+    job.finish(s, row, head, total.acc + l * stride, total.max[l], total.sum[l]);
+  });
 }
 
 // One segment of a unit; the states go to the workspace.
-void attend_part(const Job& job, int thread, int32_t s, int64_t part) {
+void attend_part(const Job& job, int thread, const AttentionNode& node, int64_t unit, int64_t segment) {
   const ThreadScratch scratch = job.scratch(thread);
-  const int64_t segment = job.first_segment(s) + part % job.num_segments(s);
-  const int64_t unit = part / job.num_segments(s);
-  const Chunk chunk(job, scratch, s, unit / job.chunks(s), unit % job.chunks(s));
-  const int64_t stride = chunk.args.acc_stride;
-  chunk.attend(job, scratch.segment, segment);
-  for (int l = 0; l < chunk.args.num_lines; ++l) {
-    if (!sees(chunk.lines[static_cast<size_t>(l)], segment)) continue;
-    float* kept = job.state(s, chunk.row(job, l), chunk.query_head(job, l), segment);
+  const Chunk chunk(job, scratch, node, unit);
+  const int64_t stride = chunk.acc_stride();
+  chunk.attend(scratch.segment, segment);
+  chunk.for_each_line([&](int l, int32_t s, int64_t row, int64_t head) {
+    if (!sees(chunk.line(l), segment)) return;
+    float* kept = job.state(s, row, head, segment);
     std::memcpy(kept, scratch.segment.acc + l * stride, static_cast<size_t>(stride) * sizeof(float));
     kept[stride] = scratch.segment.max[l];
     kept[stride + 1] = scratch.segment.sum[l];
+  });
+}
+
+void attend_piece(const Job& job, int thread, int64_t piece) {
+  const AttentionNode& node = job.plan.node_of(piece);
+  const int64_t own = piece - node.first_piece;
+  const int64_t units = node.units(job.cache.num_kv_heads);
+  if (node.whole) {
+    attend_whole(job, thread, node, own);
+  } else {
+    attend_part(job, thread, node, own % units, node.first_segment + own / units);
   }
 }
 
 // Merges the states of one line, in order of position.
 void merge_parts(const Job& job, int32_t s, int64_t row, int64_t head) {
-  const int64_t high = job.high(s, row);
+  const int64_t high = job.shape.high(s, row);
   const int64_t stride = acc_stride_of(job.cache.head_dim);
-  const int64_t first = job.low(high) / kSegment;
+  const int64_t first = job.shape.low(high) / kSegment;
   float* total = job.state(s, row, head, first);
   for (int64_t segment = first + 1; segment * kSegment < high; ++segment) {
     const float* next = job.state(s, row, head, segment);
     job.kernels.attention_merge(total + stride, total + stride + 1, total, next[stride], next[stride + 1],
                                 next, stride);
   }
-  job.kernels.attention_finish(out_of(job, s, row, head), total, total[stride + 1], job.cache.head_dim);
-}
-
-// Whether to cut units into segments, and if so the number of states that takes; 0: no.
-int64_t states_when_split(const Job& job, int threads) {
-  if (threads == 1) return 0;
-  int64_t units = 0;
-  int64_t total_cost = 0;
-  int64_t largest = 0;
-  int64_t states = 0;
-  bool several = false;
-  for (int32_t s = 0; s < job.batch.num_seqs; ++s) {
-    if (job.rows(s) == 0) continue;
-    const int64_t count = job.chunks(s) * job.cache.num_kv_heads;
-    const int64_t lines = std::min<int64_t>(kMaxLines, job.rows(s) * job.group);
-    const int64_t cost = (lines + 4) * job.num_segments(s);
-    units += count;
-    total_cost += count * cost;
-    largest = std::max(largest, cost);
-    states += job.rows(s) * job.num_heads * job.num_segments(s);
-    several = several || job.num_segments(s) > 1;
-  }
-  const bool idle_threads = units < 4 * int64_t{threads} || 2 * largest * threads > total_cost;
-  return several && idle_threads ? states : 0;
-}
-
-// Fills the plan; returns the number of units.
-int64_t make_plan(const Job& job) {
-  int64_t units = 0;
-  int64_t states = 0;
-  for (int32_t s = 0; s < job.batch.num_seqs; ++s) {
-    job.plan[Job::index(s)] = {units, states};
-    if (job.rows(s) == 0) continue;
-    const int64_t segments = job.states == nullptr ? 1 : job.num_segments(s);
-    units += job.chunks(s) * job.cache.num_kv_heads * segments;
-    states += job.rows(s) * job.num_heads * segments;
-  }
-  job.plan[Job::index(job.batch.num_seqs)] = {units, states};
-  return units;
-}
-
-// The sequence that holds item `at` of those that `first_of` numbers.
-template <typename F>
-int32_t sequence_of(int32_t num_seqs, int64_t at, F first_of) {
-  int32_t low = 0;
-  int32_t high = num_seqs;  // the answer is in [low, high)
-  while (high - low > 1) {
-    const int32_t middle = low + (high - low) / 2;
-    if (first_of(middle) <= at) {
-      low = middle;
-    } else {
-      high = middle;
-    }
-  }
-  return low;
+  job.finish(s, row, head, total, total[stride], total[stride + 1]);
 }
 
 }  // namespace
@@ -290,67 +282,57 @@ KvFormat kv_format_of(DType t) {
 
 size_t workspace_bytes(int64_t max_tokens, int64_t max_seq_len, int32_t num_heads, int32_t head_dim,
                        int threads) {
-  const size_t plan = align_up(static_cast<size_t>(max_tokens + 1) * sizeof(SequencePlan));
+  const size_t plan = align_up(AttentionPlan::bytes(max_tokens));
   const size_t scratch = static_cast<size_t>(threads) * ThreadScratch::bytes(head_dim);
   const auto row = static_cast<size_t>(num_heads) * static_cast<size_t>(max_seq_len / kSegment + 1) *
                    static_cast<size_t>(state_size(head_dim)) * sizeof(float);
-  const auto rows =
-      static_cast<size_t>(std::min<int64_t>(std::max<int64_t>(max_tokens, 1), 4 * int64_t{threads}));
-  const size_t split = threads == 1 ? 0 : std::max(row, std::min(kMaxSplitBytes, rows * row));
-  return 64 + plan + scratch + split;
+  // One row keeps all threads busy; rows of several sequences that share a prefix, the memory.
+  const auto rows = static_cast<size_t>(
+      std::min<int64_t>(std::max<int64_t>(max_tokens, 1), std::max<int64_t>(4 * int64_t{threads}, 64)));
+  return 64 + plan + scratch + std::max(row, std::min(kMaxSplitBytes, rows * row));
 }
 
 void paged_attention(const CpuKernels& kernels, const OpContext& ctx, const TensorView& out,
                      const TensorView& q, const KvCacheView& cache, const AttentionBatch& batch,
                      const AttentionParams& params) {
   const int threads = num_threads(ctx);
-  const size_t plan_bytes = align_up((static_cast<size_t>(batch.num_seqs) + 1) * sizeof(SequencePlan));
+  const size_t plan_bytes = align_up(AttentionPlan::bytes(batch.num_seqs));
   const size_t fixed = 64 + plan_bytes + static_cast<size_t>(threads) * ThreadScratch::bytes(cache.head_dim);
   if (ctx.workspace.size() < fixed) {
     throw Error("paged_attention: a workspace of " + std::to_string(fixed) + " bytes is needed; got " +
                 std::to_string(ctx.workspace.size()));
   }
   std::byte* at = ctx.workspace.data() + (64 - reinterpret_cast<uintptr_t>(ctx.workspace.data()) % 64) % 64;
-  Job job = {
+  const auto state_bytes = static_cast<size_t>(state_size(cache.head_dim)) * sizeof(float);
+  const AttentionShape shape = {.batch = batch,
+                                .window = params.window,
+                                .num_kv_heads = cache.num_kv_heads,
+                                .group = q.shape[1] / cache.num_kv_heads,
+                                .block_size = cache.block_size};
+  const AttentionPlan plan(at, shape, threads,
+                           static_cast<int64_t>((ctx.workspace.size() - fixed) / state_bytes));
+  const Job job = {
       .kernels = kernels,
       .out = out,
       .q = q,
       .cache = cache,
-      .batch = batch,
       .params = params,
-      .num_heads = q.shape[1],
-      .group = q.shape[1] / cache.num_kv_heads,
-      .plan = {reinterpret_cast<SequencePlan*>(at), static_cast<size_t>(batch.num_seqs) + 1},
+      .shape = shape,
+      .plan = plan,
       .thread_scratch = at + plan_bytes,
-      .states = nullptr,
+      .states = reinterpret_cast<float*>(at + fixed - 64),
   };
-  const int64_t states = states_when_split(job, threads);
-  const auto state_bytes = static_cast<size_t>(state_size(cache.head_dim)) * sizeof(float);
-  if (states > 0 && static_cast<size_t>(states) <= (ctx.workspace.size() - fixed) / state_bytes) {
-    job.states = reinterpret_cast<float*>(ctx.workspace.data() + fixed / 64 * 64);
-  }
-  const int64_t units = make_plan(job);
-  parallel_ranges(ctx, units, 1, [&job](int64_t begin, int64_t end, int thread) {
-    for (int64_t unit = begin; unit < end; ++unit) {
-      const int32_t s = sequence_of(job.batch.num_seqs, unit,
-                                    [&job](int32_t i) { return job.plan[Job::index(i)].first_unit; });
-      const int64_t own = unit - job.plan[Job::index(s)].first_unit;
-      if (job.states == nullptr) {
-        attend_whole(job, thread, s, own);
-      } else {
-        attend_part(job, thread, s, own);
-      }
-    }
+  parallel_ranges(ctx, plan.num_pieces(), 1, [&job](int64_t begin, int64_t end, int thread) {
+    for (int64_t piece = begin; piece < end; ++piece) attend_piece(job, thread, piece);
   });
-  if (job.states == nullptr) return;
-  parallel_ranges(ctx, q.rows() * job.num_heads, 4, [&job](int64_t begin, int64_t end, int) {
-    for (int64_t item = begin; item < end; ++item) {
-      const int64_t row = item / job.num_heads;
-      const int32_t s = sequence_of(job.batch.num_seqs, row,
-                                    [&job](int32_t i) { return job.batch.cu_seqlens_q[Job::index(i)]; });
-      merge_parts(job, s, row - job.batch.cu_seqlens_q[Job::index(s)], item % job.num_heads);
-    }
-  });
+  const int64_t num_heads = job.num_heads();
+  parallel_ranges(ctx, plan.num_split_rows() * num_heads, 4,
+                  [&job, num_heads](int64_t begin, int64_t end, int) {
+                    for (int64_t item = begin; item < end; ++item) {
+                      const int32_t s = job.plan.sequence_of_split_row(item / num_heads);
+                      merge_parts(job, s, item / num_heads - job.plan.first_split_row(s), item % num_heads);
+                    }
+                  });
 }
 
 void kv_write(const CpuKernels& kernels, const OpContext& ctx, const KvCacheView& cache, const TensorView& k,

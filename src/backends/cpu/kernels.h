@@ -45,43 +45,51 @@ struct LinearArgs {
   int64_t k;
 };
 
-// Queries that one call of attend_segment takes; a multiple of the kernels' row blocks.
+// Lines that one call of attend_segment takes, of all its key heads; a multiple of the kernels' row blocks.
 constexpr int kMaxLines = 48;
 // Positions that share one softmax update. A multiple of 16.
 constexpr int64_t kTile = 64;
 // Positions whose results are merged as one. A multiple of kTile.
 constexpr int64_t kSegment = 512;
 
-// One query head of one query row.
+// One query head of one query row, which stands at position high - 1.
 struct AttentionLine {
   const float* q;  // [head_dim]
   int64_t low;     // first position seen
   int64_t high;    // one past the last position seen
+  float slope;     // added to a score for each position from the query on; of use where args.alibi
 };
 
 // The softmax state of each line over the positions so far.
 struct AttentionState {
-  float* max;  // [lines]
-  float* sum;  // [lines]
-  float* acc;  // [lines, acc_stride]
+  float* max;  // [key heads, line_stride]
+  float* sum;  // [key heads, line_stride]
+  float* acc;  // [key heads, line_stride, acc_stride]
 };
 
+// The same lines for each of some key heads. Several heads go together so that a block, which holds all heads
+// one behind the other, is read from end to end.
 struct AttentionArgs {
-  const AttentionLine* lines;  // low and high both ascending
-  int num_lines;
+  const AttentionLine* lines;  // [num_kv_heads, line_stride]; of a head low and high both ascend
+  int num_lines;               // of each key head
+  int line_stride;
   const std::byte* keys;  // this layer's part of block 0
   int64_t block_stride;   // bytes
   int64_t values_offset;  // bytes from a block's keys to its values
   int64_t scales_offset;  // bytes from a block's keys to their scales, and from its values to theirs
   const int32_t* blocks;  // block ids of the sequence
   int64_t block_size;
-  int64_t kv_head;
+  int64_t kv_head;  // the first
+  int num_kv_heads;
   int64_t head_dim;
   int64_t acc_stride;  // head_dim rounded up to 16
   float scale;
-  float softcap;   // 0: none
-  float* scores;   // scratch [kMaxLines, kTile]
-  void* key_tile;  // scratch [head_dim, kTile] of the storage format
+  float softcap;          // 0: none
+  bool alibi;             // whether the lines' slopes count
+  float* scores;          // scratch [kMaxLines, kTile]
+  void* key_tile;         // scratch [head_dim, kTile] of the storage format
+  uint16_t* wide_keys;    // scratch [head_dim, kTile], of formats with 8 bits
+  uint16_t* wide_values;  // scratch [kTile, acc_stride], of formats with 8 bits
 };
 
 // Tokens that kv_write takes at once.
@@ -141,8 +149,9 @@ struct CpuKernels {
   // total = total and what follows it.
   void (*attention_merge)(float* total_max, float* total_sum, float* total_acc, float next_max,
                           float next_sum, const float* next_acc, int64_t acc_stride);
-  // out[0, head_dim) = acc / sum.
-  void (*attention_finish)(float* out, const float* acc, float sum, int64_t head_dim);
+  // out[0, head_dim) = acc / sum. A sink is a score that has its share of the sum, and no value; null: none.
+  void (*attention_finish)(float* out, const float* acc, float max, float sum, const float* sink,
+                           int64_t head_dim);
 
   // Independent products and sums in registers, to see what the instructions can do; return the operations
   // done. sink: 16 floats of no meaning. Null: there are no such instructions.

@@ -51,6 +51,17 @@ TEST_F(BatchBuilderTest, LaysSequencesOneBehindTheOther) {
   EXPECT_EQ(list(batch.attention.block_table), (std::vector<int32_t>{7, 3, 5}));
 }
 
+TEST_F(BatchBuilderTest, TellsWhichSequencesReadTheSameBlocks) {
+  learn(1, {10, 11, 12, 13, 14, 15}, {7, 3});
+  learn(2, {20, 21}, {5});
+  learn(3, {10, 11, 12, 13, 16}, {7, 4});
+  StepPlan plan;
+  plan.scheduled = {{1, 5, 1, true}, {2, 1, 1, true}, {3, 4, 1, true}};
+  builder_.build(plan, sequences_, {});
+  EXPECT_EQ(list(builder_.batch().attention.shared_order), (std::vector<int32_t>{1, 0, 2}));
+  EXPECT_EQ(list(builder_.batch().attention.shared_blocks), (std::vector<int32_t>{0, 1, 0}));
+}
+
 TEST_F(BatchBuilderTest, OnlyTheEndOfAChunkThatSamplesWantsLogits) {
   learn(1, {10, 11, 12}, {0});
   learn(2, {20, 21, 22}, {1});

@@ -109,6 +109,22 @@ TEST(Checks, AttentionNeedsBlocksForAllItsTokens) {
       "[3, 4, 8]");
 }
 
+TEST(Checks, SharedPrefixesAreWhatTheBlockTablesSay) {
+  const KvCacheView cache = {reinterpret_cast<std::byte*>(storage), 1024, 0, DType::kF32, 4, 1, 8};
+  const std::vector<int32_t> cu = {0, 1, 2}, lens = {7, 8}, indptr = {0, 2, 4}, ids = {5, 6, 5, 7};
+  const TensorView q = f32({2, 4, 8});
+  const auto check = [&](std::vector<int32_t> order, std::vector<int32_t> blocks) {
+    check_paged_attention(q, q, cache, {2, cu, lens, indptr, ids, order, blocks});
+  };
+  check({1, 0}, {1, 0});
+  check({0, 1}, {0, 0});
+  expect_refusal([&] { check({0, 1}, {2, 0}); }, "must be the same");
+  expect_refusal([&] { check({0, 1}, {1, 1}); }, "must be the same");
+  expect_refusal([&] { check({0, 0}, {1, 0}); }, "once");
+  expect_refusal([&] { check({0, 2}, {1, 0}); }, "2 of 2");
+  expect_refusal([&] { check({0}, {1, 0}); }, "1 of 2");
+}
+
 TEST(Checks, TheCacheHasOneOfItsFormats) {
   const std::vector<int64_t> slots = {0, -1};
   for (const DType dtype : {DType::kF32, DType::kF8E4M3, DType::kF8E5M2, DType::kI8}) {

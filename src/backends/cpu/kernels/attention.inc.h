@@ -15,9 +15,26 @@ struct KeyTile {
   int64_t stride;
 };
 
+// What is read next: for each group of 16 positions a run of 16 * head_dim elements. The memory of a head is
+// such a run in a block, keys and values alike, and blocks lie anywhere, so that the processor cannot guess
+// the next one. It is asked for piece by piece between the multiplications over what is there, into the
+// second level of caches: a phase reads more than the first one holds. Null: nothing to ask for.
+using NextRuns = const char* [kGroups];
+
+// The kCount pieces of 64 elements from `offset` of the runs from `first` on.
+template <int kBytes, int kCount>
+void prefetch_groups(const char* const* ahead, int first, int64_t offset) {
+  QUIRE_UNROLL
+  for (int g = 0; g < kCount; ++g) {
+    QUIRE_UNROLL
+    for (int i = 0; i < kBytes; ++i) _mm_prefetch(ahead[first + g] + offset * kBytes + 64 * i, _MM_HINT_T1);
+  }
+}
+
 // scores[r][16 g + i] = q[r] . key of position 16 g + i, for kCount groups from `first` on.
 template <class V, class S, int kRows, int kCount>
-void score_block(const float* const* q, const KeyTile<S>& tile, int first, int64_t head_dim, float* scores) {
+void score_block(const float* const* q, const KeyTile<S>& tile, int first, int64_t head_dim, float* scores,
+                 const char* const* ahead) {
   using F = typename V::F;
   F sum[kRows][kCount];
   QUIRE_UNROLL
@@ -26,6 +43,7 @@ void score_block(const float* const* q, const KeyTile<S>& tile, int first, int64
     for (int g = 0; g < kCount; ++g) sum[r][g] = V::zero();
   }
   for (int64_t d = 0; d < head_dim; ++d) {
+    if (ahead != nullptr && d % 4 == 0) prefetch_groups<sizeof(typename S::T), kCount>(ahead, first, 16 * d);
     F key[kCount];
     QUIRE_UNROLL
     for (int g = 0; g < kCount; ++g) key[g] = S::template load<V>(tile.group[first + g] + d * tile.stride);
@@ -51,20 +69,21 @@ constexpr int columns_for(int rows) {
 
 template <class V, class S, int kRows>
 void score_rows(int rows, const float* const* q, const KeyTile<S>& tile, int first, int last,
-                int64_t head_dim, float* scores) {
+                int64_t head_dim, float* scores, const char* const* ahead) {
   if constexpr (kRows > 1) {
-    if (rows < kRows) return score_rows<V, S, kRows - 1>(rows, q, tile, first, last, head_dim, scores);
+    if (rows < kRows) return score_rows<V, S, kRows - 1>(rows, q, tile, first, last, head_dim, scores, ahead);
   }
   constexpr int kCount = columns_for<V>(kRows);
   for (; first + kCount <= last; first += kCount)
-    score_block<V, S, kRows, kCount>(q, tile, first, head_dim, scores);
-  for (; first < last; ++first) score_block<V, S, kRows, 1>(q, tile, first, head_dim, scores);
+    score_block<V, S, kRows, kCount>(q, tile, first, head_dim, scores, ahead);
+  for (; first < last; ++first) score_block<V, S, kRows, 1>(q, tile, first, head_dim, scores, ahead);
 }
 
 // acc[r][16 c + i] += sum over positions [begin, end) of weights[r][position] * values[position][16 c + i].
 template <class V, class S, int kRows, int kCount>
 void weigh_block(const typename S::T* const* values, int64_t begin, int64_t end, int64_t dim, int64_t lanes,
-                 const float* weights, float* acc, int64_t acc_stride) {
+                 const float* weights, float* acc, int64_t acc_stride, const char* const* ahead,
+                 int64_t head_dim) {
   using F = typename V::F;
   F sum[kRows][kCount];
   QUIRE_UNROLL
@@ -73,6 +92,12 @@ void weigh_block(const typename S::T* const* values, int64_t begin, int64_t end,
     for (int c = 0; c < kCount; ++c) sum[r][c] = V::load(acc + r * acc_stride + dim + 16 * c);
   }
   for (int64_t p = begin; p < end; ++p) {
+    if (ahead != nullptr && p % 4 == 0) {
+      const char* run[kCount];
+      QUIRE_UNROLL
+      for (int c = 0; c < kCount; ++c) run[c] = ahead[p / 16] + 64 * c * sizeof(typename S::T);
+      prefetch_groups<sizeof(typename S::T), kCount>(run, 0, p % 16 * head_dim + 4 * dim);
+    }
     F value[kCount];
     QUIRE_UNROLL
     for (int c = 0; c < kCount; ++c) {
@@ -95,20 +120,21 @@ void weigh_block(const typename S::T* const* values, int64_t begin, int64_t end,
 
 template <class V, class S, int kRows>
 void weigh_rows(int rows, const typename S::T* const* values, int64_t begin, int64_t end, int64_t head_dim,
-                const float* weights, float* acc, int64_t acc_stride) {
+                const float* weights, float* acc, int64_t acc_stride, const char* const* ahead) {
   if constexpr (kRows > 1) {
     if (rows < kRows) {
-      return weigh_rows<V, S, kRows - 1>(rows, values, begin, end, head_dim, weights, acc, acc_stride);
+      return weigh_rows<V, S, kRows - 1>(rows, values, begin, end, head_dim, weights, acc, acc_stride, ahead);
     }
   }
   if (begin >= end) return;
   constexpr int kCount = columns_for<V>(kRows);
   int64_t dim = 0;
   for (; dim + 16 * kCount <= head_dim; dim += 16 * kCount) {
-    weigh_block<V, S, kRows, kCount>(values, begin, end, dim, 16, weights, acc, acc_stride);
+    weigh_block<V, S, kRows, kCount>(values, begin, end, dim, 16, weights, acc, acc_stride, ahead, head_dim);
   }
   for (; dim < head_dim; dim += 16) {
-    weigh_block<V, S, kRows, 1>(values, begin, end, dim, head_dim - dim, weights, acc, acc_stride);
+    weigh_block<V, S, kRows, 1>(values, begin, end, dim, head_dim - dim, weights, acc, acc_stride, ahead,
+                                head_dim);
   }
 }
 
@@ -118,12 +144,14 @@ struct TileScales {
   float value[kTile];
 };
 
+constexpr float kLaneNumbers[16] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
+
 // Turns a line's scores of one tile, of which [low, high) count, into softmax weights, and its state with
 // them. `scales` of formats that have some. The weights that are left in `scores` carry what the values are
 // to be multiplied by.
 template <class V, class S>
-void softmax_tile(const AttentionArgs& args, const TileScales& scales, float* scores, int64_t low,
-                  int64_t high, bool fresh, float* line_max, float* line_sum, float* acc) {
+void softmax_tile(const AttentionArgs& args, const TileScales& scales, float slope, float* scores,
+                  int64_t low, int64_t high, bool fresh, float* line_max, float* line_sum, float* acc) {
   using F = typename V::F;
   const F none = V::set1(-__builtin_inff());
   const F factor = V::set1(args.scale * S::kFactor);
@@ -136,6 +164,10 @@ void softmax_tile(const AttentionArgs& args, const TileScales& scales, float* sc
     if constexpr (S::kTokenScales) s = V::mul(s, V::load(scales.key + 16 * g));
     s = V::mul(s, factor);
     if (args.softcap > 0.0F) s = V::mul(V::set1(args.softcap), tanh<V>(V::div(s, V::set1(args.softcap))));
+    if (args.alibi) {
+      const F distance = V::add(V::load(kLaneNumbers), V::set1(static_cast<float>(16 * g + 1 - high)));
+      s = V::fma(V::set1(slope), distance, s);
+    }
     score[g] = V::select(seen, s, none);
   }
   static_assert(kGroups == 4);
@@ -180,6 +212,10 @@ struct PagedRows {
     return at(position, args.values_offset) +
            (args.kv_head * args.block_size + position % args.block_size) * args.head_dim;
   }
+  // The run of 16 * head_dim elements that belongs to the group of 16 positions at `position`: of whole
+  // blocks and of several groups in a block together it is the head's memory, whatever the order inside.
+  const char* key_run(int64_t position) const { return run(position, 0); }
+  const char* value_run(int64_t position) const { return run(position, args.values_offset); }
   const float* key_scales(int64_t position) const { return scales(position, args.scales_offset); }
   const float* value_scales(int64_t position) const {
     return scales(position, args.values_offset + args.scales_offset);
@@ -191,6 +227,10 @@ struct PagedRows {
   }
   const T* at(int64_t position, int64_t offset) const {
     return reinterpret_cast<const T*>(block(position) + offset);
+  }
+  const char* run(int64_t position, int64_t offset) const {
+    return reinterpret_cast<const char*>(
+        at(position, offset) + (args.kv_head * args.block_size + position % args.block_size) * args.head_dim);
   }
   const float* scales(int64_t position, int64_t offset) const {
     return reinterpret_cast<const float*>(block(position) + offset) + args.kv_head * args.block_size +
@@ -243,31 +283,23 @@ void find_keys(const AttentionArgs& args, int64_t origin, int64_t begin, int64_t
   }
 }
 
-// Few lines leave no time to wait for memory, and blocks lie anywhere, so that the processor cannot guess the
-// next one: values are asked for before the scores, the next tile's keys before the values.
-inline void prefetch_bytes(const void* begin, int64_t bytes) {
-  const char* p = static_cast<const char*>(begin);
-  for (int64_t i = 0; i < bytes; i += 64) _mm_prefetch(p + i, _MM_HINT_T0);
-}
-
-template <class S>
-void prefetch_keys(const AttentionArgs& args, int64_t begin, int64_t end) {
-  if (args.block_size % 16 != 0) return;
+// Where a head's keys, or its values, of positions [begin, end) of the tile at `origin` lie; false where
+// blocks are not made of whole groups, which nobody asks ahead for.
+template <class S, bool kKeys>
+bool find_runs(const AttentionArgs& args, int64_t origin, int64_t begin, int64_t end, NextRuns runs) {
+  if (args.block_size % 16 != 0 || begin >= end) return false;
   const PagedRows<S> rows{args};
-  const int64_t row_bytes = args.block_size * static_cast<int64_t>(sizeof(typename S::T));
-  for (int64_t p = begin; p < end; p += 16) {
-    const auto* keys = rows.keys(p);
-    if constexpr (S::kTokenScales) {
-      prefetch_bytes(rows.key_scales(p), 16 * sizeof(float));
-      prefetch_bytes(rows.value_scales(p), 16 * sizeof(float));
-    }
-    if (args.block_size == 16) {
-      prefetch_bytes(keys, args.head_dim * row_bytes);
-    } else {
-      for (int64_t d = 0; d < args.head_dim; ++d)
-        prefetch_bytes(keys + d * args.block_size, 16 * sizeof(typename S::T));
+  for (int g = 0; g < kGroups; ++g) {
+    // A group that is not there stands for itself once more: asking for it again does nothing.
+    int64_t p = origin + 16 * g;
+    if (p + 16 <= begin || p >= end) p = begin / 16 * 16;
+    runs[g] = kKeys ? rows.key_run(p) : rows.value_run(p);
+    if constexpr (S::kTokenScales && kKeys) {
+      _mm_prefetch(reinterpret_cast<const char*>(rows.key_scales(p)), _MM_HINT_T0);
+      _mm_prefetch(reinterpret_cast<const char*>(rows.value_scales(p)), _MM_HINT_T0);
     }
   }
+  return true;
 }
 
 // The weighted values of lines [first, last) of the chunk. Lines that see all the positions go together; what
@@ -275,7 +307,7 @@ void prefetch_keys(const AttentionArgs& args, int64_t begin, int64_t end) {
 // positions.
 template <class V, class S>
 void weigh_lines(const AttentionArgs& args, const typename S::T* const* values, int64_t origin, int first,
-                 int last, const AttentionState& state) {
+                 int last, const AttentionState& state, const char* const* ahead) {
   int64_t low[kLineBlock];
   int64_t high[kLineBlock];
   int64_t common_low = 0;
@@ -289,7 +321,7 @@ void weigh_lines(const AttentionArgs& args, const typename S::T* const* values, 
   }
   const auto one = [&](int l, int64_t begin, int64_t end) {
     weigh_rows<V, S, 1>(1, values, begin, end, args.head_dim, args.scores + l * kTile,
-                        state.acc + l * args.acc_stride, args.acc_stride);
+                        state.acc + l * args.acc_stride, args.acc_stride, nullptr);
   };
   if (common_low >= common_high) {
     for (int l = first; l < last; ++l) one(l, low[l - first], high[l - first]);
@@ -298,66 +330,155 @@ void weigh_lines(const AttentionArgs& args, const typename S::T* const* values, 
   for (int l = first; l < last; ++l) one(l, low[l - first], common_low);
   weigh_rows<V, S, kLineBlock>(last - first, values, common_low, common_high, args.head_dim,
                                args.scores + first * kTile, state.acc + first * args.acc_stride,
-                               args.acc_stride);
+                               args.acc_stride, ahead);
   for (int l = first; l < last; ++l) one(l, common_high, high[l - first]);
 }
 
-template <class V, class S>
-void attend_tile(const AttentionArgs& args, const AttentionState& state, int64_t segment, int64_t origin) {
-  // Both ends of what lines see ascend, so those that see any of the tile stand together.
-  int first = 0;
-  while (first < args.num_lines && args.lines[first].high <= origin) ++first;
-  int last = args.num_lines;
-  while (last > first && args.lines[last - 1].low >= origin + kTile) --last;
-  if (first == last) return;
-  const int64_t begin = args.lines[first].low > origin ? args.lines[first].low : origin;
-  const int64_t last_high = args.lines[last - 1].high;
-  const int64_t end = last_high < origin + kTile ? last_high : origin + kTile;
+// Which lines see some of a tile, and which positions of it any of them sees.
+struct TileView {
+  int first;
+  int last;
+  int64_t begin;
+  int64_t end;
 
-  KeyTile<S> tile;
-  find_keys<S>(args, origin, begin, end, &tile);
-  TileScales scales;
-  if constexpr (S::kTokenScales) find_scales<S>(args, origin, begin, end, &scales);
-  const int first_group = static_cast<int>((begin - origin) / 16);
-  const int last_group = static_cast<int>((end - origin + 15) / 16);
-  const typename S::T* values[kTile];
+  // Both ends of what lines see ascend, so those that see any of the tile stand together.
+  TileView(const AttentionArgs& args, int64_t origin) : first(0), last(args.num_lines) {
+    while (first < args.num_lines && args.lines[first].high <= origin) ++first;
+    while (last > first && args.lines[last - 1].low >= origin + kTile) --last;
+    if (first == last) return;
+    begin = args.lines[first].low > origin ? args.lines[first].low : origin;
+    end = args.lines[last - 1].high < origin + kTile ? args.lines[last - 1].high : origin + kTile;
+  }
+};
+
+template <class S>
+void find_values(const AttentionArgs& args, int64_t origin, const TileView& view,
+                 const typename S::T** values) {
   const PagedRows<S> rows{args};
-  for (int64_t p = begin; p < end;) {
+  for (int64_t p = view.begin; p < view.end;) {
     const typename S::T* row = rows.values(p);
     const int64_t left = args.block_size - p % args.block_size;
-    const int64_t run_end = end - p < left ? end : p + left;
+    const int64_t run_end = view.end - p < left ? view.end : p + left;
     for (; p < run_end; ++p, row += args.head_dim) values[p - origin] = row;
   }
+}
 
-  const int lines = last - first;
-  const int blocks = (lines + kLineBlock - 1) / kLineBlock;
-  if (blocks == 1) {
-    const int64_t row_bytes = args.head_dim * static_cast<int64_t>(sizeof(typename S::T));
-    for (int64_t p = begin; p < end; ++p) prefetch_bytes(values[p - origin], row_bytes);
+// What reads a tile's elements in the products: the cache itself, or where an element takes 8 bits and many
+// lines read it, a copy in bfloat16, which holds each of them exactly.
+template <class E>
+struct TileElements {
+  KeyTile<E> keys;
+  const typename E::T* values[kTile];
+};
+
+// From this many lines on, 8-bit elements are widened once for all.
+constexpr int kWidenLines = 2 * kLineBlock + 1;
+
+template <class V, class S>
+void widen_tile(const AttentionArgs& args, int64_t origin, const TileView& view,
+                const TileElements<S>& narrow, TileElements<KvBF16>* wide) {
+  wide->keys.stride = kTile;
+  const int first_group = static_cast<int>((view.begin - origin) / 16);
+  const int last_group = static_cast<int>((view.end - origin + 15) / 16);
+  for (int g = first_group; g < last_group; ++g) {
+    uint16_t* to = args.wide_keys + 16 * g;
+    wide->keys.group[g] = to;
+    for (int64_t d = 0; d < args.head_dim; ++d)
+      V::store_bf16_exact(to + d * kTile, S::template load<V>(narrow.keys.group[g] + d * narrow.keys.stride));
   }
+  for (int64_t p = view.begin - origin; p < view.end - origin; ++p) {
+    uint16_t* to = args.wide_values + p * args.acc_stride;
+    wide->values[p] = to;
+    int64_t d = 0;
+    for (; d + 16 <= args.head_dim; d += 16)
+      V::store_bf16_exact(to + d, S::template load<V>(narrow.values[p] + d));
+    if (d < args.head_dim)
+      V::store_bf16_exact(to + d, S::template load_part<V>(narrow.values[p] + d, args.head_dim - d));
+  }
+}
+
+// What comes after a tile: the first keys that are read then.
+struct NextTile {
+  NextRuns keys;
+  bool known;
+};
+
+// Lines of a tile, block by block: scores, softmax weights, weighted values. S is the cache's format, E how
+// the products read it.
+template <class V, class S, class E>
+void attend_lines(const AttentionArgs& args, const AttentionState& state, int64_t segment, int64_t origin,
+                  const TileView& view, const TileElements<E>& tile, const TileScales& scales,
+                  const NextTile& next) {
+  const int first_group = static_cast<int>((view.begin - origin) / 16);
+  const int last_group = static_cast<int>((view.end - origin + 15) / 16);
+  NextRuns own_values;
+  const bool known = find_runs<S, false>(args, origin, view.begin, view.end, own_values);
+  // The copies are read instead of the cache: there is nothing to ask for.
+  const bool direct = sizeof(typename E::T) == sizeof(typename S::T);
+  const int lines = view.last - view.first;
+  const int blocks = (lines + kLineBlock - 1) / kLineBlock;
   for (int b = 0; b < blocks; ++b) {
-    const int from = first + lines * b / blocks;
-    const int to = first + lines * (b + 1) / blocks;
+    const int from = view.first + lines * b / blocks;
+    const int to = view.first + lines * (b + 1) / blocks;
     const float* q[kLineBlock];
     for (int l = from; l < to; ++l) q[l - from] = args.lines[l].q;
-    score_rows<V, S, kLineBlock>(to - from, q, tile, first_group, last_group, args.head_dim,
-                                 args.scores + from * kTile);
+    score_rows<V, E, kLineBlock>(to - from, q, tile.keys, first_group, last_group, args.head_dim,
+                                 args.scores + from * kTile,
+                                 direct && known && b == 0 ? own_values : nullptr);
     for (int l = from; l < to; ++l) {
       const AttentionLine& line = args.lines[l];
       const int64_t seen_first = line.low > segment ? line.low : segment;
-      softmax_tile<V, S>(args, scales, args.scores + l * kTile, line.low - origin, line.high - origin,
-                         seen_first >= origin, state.max + l, state.sum + l, state.acc + l * args.acc_stride);
+      softmax_tile<V, S>(args, scales, line.slope, args.scores + l * kTile, line.low - origin,
+                         line.high - origin, seen_first >= origin, state.max + l, state.sum + l,
+                         state.acc + l * args.acc_stride);
     }
-    if (blocks == 1 && last_high > origin + kTile) {
-      prefetch_keys<S>(args, origin + kTile, last_high < origin + 2 * kTile ? last_high : origin + 2 * kTile);
-    }
-    weigh_lines<V, S>(args, values, origin, from, to, state);
+    weigh_lines<V, E>(args, tile.values, origin, from, to, state,
+                      direct && next.known && b == 0 ? next.keys : nullptr);
   }
 }
 
 template <class V, class S>
+void attend_tile(const AttentionArgs& args, const AttentionState& state, int64_t segment, int64_t origin,
+                 const NextTile& next) {
+  const TileView view(args, origin);
+  if (view.first == view.last) return;
+  TileElements<S> tile;
+  find_keys<S>(args, origin, view.begin, view.end, &tile.keys);
+  find_values<S>(args, origin, view, tile.values);
+  TileScales scales;
+  if constexpr (S::kTokenScales) find_scales<S>(args, origin, view.begin, view.end, &scales);
+  if constexpr (sizeof(typename S::T) == 1) {
+    if (view.last - view.first >= kWidenLines) {
+      TileElements<KvBF16> wide;
+      widen_tile<V, S>(args, origin, view, tile, &wide);
+      return attend_lines<V, S>(args, state, segment, origin, view, wide, scales, next);
+    }
+  }
+  attend_lines<V, S>(args, state, segment, origin, view, tile, scales, next);
+}
+
+// Tile by tile, and in a tile key head by key head.
+template <class V, class S>
 void attend_segment(const AttentionArgs& args, AttentionState state, int64_t begin, int64_t end) {
-  for (int64_t origin = begin; origin < end; origin += kTile) attend_tile<V, S>(args, state, begin, origin);
+  const auto of_head = [&args](int head) {
+    AttentionArgs own = args;
+    own.lines += head * args.line_stride;
+    own.kv_head += head;
+    return own;
+  };
+  for (int64_t origin = begin; origin < end; origin += kTile) {
+    for (int h = 0; h < args.num_kv_heads; ++h) {
+      const bool last = h + 1 == args.num_kv_heads;
+      const AttentionArgs coming = of_head(last ? 0 : h + 1);
+      const int64_t next_origin = last ? origin + kTile : origin;
+      NextTile next;
+      next.known = find_runs<S, true>(coming, next_origin, next_origin,
+                                      end < next_origin + kTile ? end : next_origin + kTile, next.keys);
+      const int64_t at = int64_t{h} * args.line_stride;
+      const AttentionState own = {state.max + at, state.sum + at, state.acc + at * args.acc_stride};
+      attend_tile<V, S>(of_head(h), own, begin, origin, next);
+    }
+  }
 }
 
 template <class V>
@@ -380,8 +501,16 @@ void attention_merge(float* total_max, float* total_sum, float* total_acc, float
 }
 
 template <class V>
-void attention_finish(float* out, const float* acc, float sum, int64_t head_dim) {
-  for (int64_t i = 0; i < head_dim; i += 16) {
-    store_up_to_16<V>(out + i, V::div(V::load(acc + i), V::set1(sum)), head_dim - i);
+void attention_finish(float* out, const float* acc, float max, float sum, const float* sink,
+                      int64_t head_dim) {
+  using F = typename V::F;
+  F share = V::set1(1.0F);
+  F total = V::set1(sum);
+  if (sink != nullptr) {
+    const F highest = V::set1(*sink > max ? *sink : max);
+    share = exp<V>(V::sub(V::set1(max), highest));
+    total = V::fma(total, share, exp<V>(V::sub(V::set1(*sink), highest)));
   }
+  for (int64_t i = 0; i < head_dim; i += 16)
+    store_up_to_16<V>(out + i, V::div(V::mul(V::load(acc + i), share), total), head_dim - i);
 }

@@ -93,6 +93,12 @@ struct Avx2 {
     narrow_store_bf16(p, v.a);
     narrow_store_bf16(p + 8, v.b);
   }
+  static void store_bf16_exact(uint16_t* p, F v) {
+    const __m256i a = _mm256_srli_epi32(_mm256_castps_si256(v.a), 16);
+    const __m256i b = _mm256_srli_epi32(_mm256_castps_si256(v.b), 16);
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(p),
+                        _mm256_permute4x64_epi64(_mm256_packus_epi32(a, b), 0xd8));
+  }
   static void store_bf16_pairs(uint16_t* p, F low, F high) {
     narrow_store_bf16_pairs(p, low.a, high.a);
     narrow_store_bf16_pairs(p + 16, low.b, high.b);

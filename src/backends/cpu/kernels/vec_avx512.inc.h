@@ -87,6 +87,11 @@ struct Avx512 {
     const __m512i halves = _mm512_srli_epi32(round_bf16(v), 16);
     _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), _mm512_cvtepi32_epi16(halves));
   }
+  // Of numbers that are exact in it; all 16 lanes.
+  static void store_bf16_exact(uint16_t* p, F v) {
+    const __m512i halves = _mm512_srli_epi32(_mm512_castps_si512(v), 16);
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), _mm512_cvtepi32_epi16(halves));
+  }
   // Lane i as 32 bits: low's lane i in the low half, high's in the high half.
   static void store_bf16_pairs(uint16_t* p, F low, F high) {
     const __m512i kept = _mm512_and_si512(round_bf16(high), _mm512_set1_epi32(static_cast<int>(0xffff0000U)));

@@ -1,0 +1,148 @@
+// Sequences in a paged cache, as the attention tests use them.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <numeric>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "op_testing.h"
+#include "ops/checks.h"
+#include "ops/shared_prefix.h"
+
+namespace quire::testing {
+
+inline constexpr DType kFormats[] = {DType::kF32,    DType::kBF16,   DType::kF16,
+                                     DType::kF8E4M3, DType::kF8E5M2, DType::kI8};
+
+struct CacheSetup {
+  int32_t heads = 4;
+  int32_t kv_heads = 2;
+  int32_t head_dim = 32;
+  int32_t block_size = 16;
+  DType dtype = DType::kF32;
+  AttentionParams params = {.scale = 0.2F};
+};
+
+inline std::string describe(const CacheSetup& s) {
+  return "heads " + std::to_string(s.heads) + "/" + std::to_string(s.kv_heads) + ", head_dim " +
+         std::to_string(s.head_dim) + ", block_size " + std::to_string(s.block_size) + ", " +
+         std::string(dtype_name(s.dtype)) + ", window " + std::to_string(s.params.window) + ", softcap " +
+         std::to_string(s.params.logit_softcap) + (s.params.alibi_slopes != nullptr ? ", ALiBi" : "") +
+         (s.params.sinks != nullptr ? ", sinks" : "");
+}
+
+// The first `tokens` tokens, a multiple of the block size, are those of an earlier sequence.
+struct Prefix {
+  size_t of = 0;
+  int32_t tokens = 0;
+};
+
+// Sequences with random keys and values in a pool whose unused bytes are NaN, the blocks in shuffled order.
+class Sequences {
+ public:
+  // prefixes: one for each sequence, or none at all.
+  Sequences(const OpTable& table, const CacheSetup& setup, std::vector<int32_t> lengths,
+            const std::vector<Prefix>& prefixes = {}, uint32_t seed = 1)
+      : table_(table), setup_(setup), lengths_(std::move(lengths)) {
+    const int64_t layer = kv_bytes_per_block(setup.dtype, setup.block_size, setup.kv_heads, setup.head_dim);
+    int32_t blocks = 1;
+    for (const int32_t n : lengths_) blocks += (n + setup.block_size - 1) / setup.block_size;
+    const int64_t stride = 3 * layer;
+    pool_.assign(static_cast<size_t>(blocks * stride), std::byte{0xff});
+    cache_ = {pool_.data(), stride, layer, setup.dtype, setup.block_size, setup.kv_heads, setup.head_dim};
+    std::vector<int32_t> ids(static_cast<size_t>(blocks));
+    std::iota(ids.begin(), ids.end(), 0);
+    std::mt19937 rng(seed);
+    std::shuffle(ids.begin(), ids.end(), rng);
+    indptr_ = {0};
+    for (size_t s = 0; s < lengths_.size(); ++s) {
+      const int32_t count = (lengths_[s] + setup.block_size - 1) / setup.block_size;
+      const Prefix prefix = prefixes.empty() ? Prefix{} : prefixes[s];
+      for (int32_t i = 0; i < count; ++i) {
+        const bool shared = i < prefix.tokens / setup.block_size;
+        const auto from = static_cast<size_t>(shared ? indptr_[prefix.of] + i : 0);
+        table_ids_.push_back(shared ? table_ids_[from] : ids[table_ids_.size()]);
+      }
+      indptr_.push_back(static_cast<int32_t>(table_ids_.size()));
+      queries_.push_back(random_tensor(DType::kF32, {lengths_[s], setup.heads, setup.head_dim},
+                                       seed + 10 * uint32_t(s) + 1));
+      const TestTensor k = random_tensor(DType::kF32, {lengths_[s], setup.kv_heads, setup.head_dim},
+                                         seed + 10 * uint32_t(s) + 2, 3);
+      const TestTensor v = random_tensor(DType::kF32, {lengths_[s], setup.kv_heads, setup.head_dim},
+                                         seed + 10 * uint32_t(s) + 3, 5);
+      std::vector<int64_t> slots;
+      for (int32_t p = 0; p < lengths_[s]; ++p) {
+        const int32_t block = table_ids_[static_cast<size_t>(indptr_[s] + p / setup.block_size)];
+        const bool shared = p < prefix.tokens;
+        slots.push_back(shared ? -1 : int64_t{block} * setup.block_size + p % setup.block_size);
+      }
+      table.kv_write(OpContext{}, cache_, k, v, slots);
+    }
+  }
+  Sequences(const Sequences&) = delete;
+  Sequences& operator=(const Sequences&) = delete;
+
+  // One step: the queries at positions [from[s], to[s]) of each sequence, in one batch. The cache is what it
+  // is: positions past to[s] are filled, as if by a later step, unless `hide` has made them NaN.
+  // `sharing`: the batch says which blocks several sequences read.
+  TestTensor run(const std::vector<int32_t>& from, const std::vector<int32_t>& to, const OpContext& ctx,
+                 bool sharing = false) const {
+    std::vector<int32_t> cu = {0};
+    std::vector<int32_t> seq_lens;
+    for (size_t s = 0; s < lengths_.size(); ++s) {
+      cu.push_back(cu.back() + to[s] - from[s]);
+      seq_lens.push_back(to[s]);
+    }
+    TestTensor q(DType::kF32, {cu.back(), setup_.heads, setup_.head_dim}, 4);
+    for (size_t s = 0; s < lengths_.size(); ++s) {
+      for (int32_t p = from[s]; p < to[s]; ++p) {
+        std::copy_n(queries_[s].view().row<float>(p), q.view().row_size(),
+                    q.view().row<float>(cu[s] + p - from[s]));
+      }
+    }
+    TestTensor out(DType::kF32, {cu.back(), setup_.heads, setup_.head_dim}, 2);
+    AttentionBatch batch = {static_cast<int32_t>(lengths_.size()), cu, seq_lens, indptr_, table_ids_};
+    SharedPrefixes shared;
+    if (sharing) {
+      shared.find(batch);
+      batch.shared_order = shared.order();
+      batch.shared_blocks = shared.blocks();
+    }
+    check_paged_attention(out, q, cache_, batch);
+    table_.paged_attention(ctx, out, q, cache_, batch, setup_.params);
+    return out;
+  }
+  TestTensor run_all(const OpContext& ctx) const {
+    return run(std::vector<int32_t>(lengths_.size(), 0), lengths_, ctx);
+  }
+
+  // Makes every element of positions from `from` on of sequence s NaN, as a recycled block may be.
+  void hide(size_t s, int32_t from) {
+    const int32_t n = lengths_[s] - from;
+    const TestTensor garbage(DType::kF32, {n, setup_.kv_heads, setup_.head_dim});
+    std::vector<int64_t> slots;
+    for (int32_t p = from; p < lengths_[s]; ++p) {
+      const int32_t block = table_ids_[static_cast<size_t>(indptr_[s] + p / setup_.block_size)];
+      slots.push_back(int64_t{block} * setup_.block_size + p % setup_.block_size);
+    }
+    table_.kv_write(OpContext{}, cache_, garbage, garbage, slots);
+  }
+  const std::vector<std::byte>& pool() const { return pool_; }
+  const KvCacheView& cache() const { return cache_; }
+
+ private:
+  const OpTable& table_;
+  CacheSetup setup_;
+  std::vector<int32_t> lengths_;
+  std::vector<std::byte> pool_;
+  KvCacheView cache_;
+  std::vector<int32_t> indptr_;
+  std::vector<int32_t> table_ids_;
+  std::vector<TestTensor> queries_;
+};
+
+}  // namespace quire::testing
