@@ -258,7 +258,11 @@ class CTranslate2(Worker):
 
 class Transformers(Worker):
     name, script = "transformers", "transformers_worker.py"
+    STATIC_BATCH = 8  # more sequences cost as much in padding as they gain
     serves = "skipped: generate alone is no server"
+
+    def max_seqs(self) -> int:
+        return self.STATIC_BATCH
 
     def variants(self, task: Task) -> list[str]:
         return {"f32": ["float32"], "bf16": ["bfloat16"]}.get(task.format, [])

@@ -185,6 +185,8 @@ def measure_all(options: argparse.Namespace, plan: Plan, saved: results.Results)
         if (cell.key in given_up) or (saved.failed(cell.key) and cell.run > 1):
             continue  # what failed once fails again: the time is for the others
         estimate = clock.estimate(cell)
+        if cell.run > 1 and estimate > options.repeat_limit:
+            continue
         if estimate > clock.left():
             saved.add(cell, error="not measured: the time limit was near")
             given_up.add(cell.key)
@@ -232,6 +234,7 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
     p.add_argument("--out", type=pathlib.Path, default=peers.ROOT / "build/peers-results")
     p.add_argument("--time-limit", type=float, default=0, help="seconds for all; 0: none")
     p.add_argument("--limit", type=float, default=240, help="seconds for one measurement")
+    p.add_argument("--repeat-limit", type=float, default=60, help="what takes longer than these seconds is measured once, not --runs times")
     p.add_argument("--resume", action="store_true", help="keep what DIR has and measure the rest; what failed is tried again")
     p.add_argument("--quick", action="store_true", help="one run, smollm2-135m only")
     p.add_argument("--install", action="store_true", help="set the peers up, make the models, and end")
@@ -249,7 +252,8 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
                           ("batches", DECODE_BATCHES)):
         if unknown := [w for w in getattr(options, name) if w not in allowed]:
             p.error(f"--{name}: unknown {unknown}, there are {', '.join(map(str, allowed))}")
-    options.peers_dir, options.quire = options.peers_dir.resolve(), options.quire.resolve()
+    for name in ("peers_dir", "quire", "out", "trace"):
+        setattr(options, name, getattr(options, name).resolve())
     options.bench_ops = (options.bench_ops or options.quire.parent / "bench/ops/bench_ops").resolve()
     return options
 

@@ -10,8 +10,9 @@ import openvino_genai as genai
 
 
 def properties(job: common.Job) -> dict:
-    hints = {"INFERENCE_NUM_THREADS": job.threads, "NUM_STREAMS": 1, "PERFORMANCE_HINT": "LATENCY",
-             "INFERENCE_PRECISION_HINT": {"bf16": "bf16"}.get(job.format, "f32")}
+    hints = {"INFERENCE_NUM_THREADS": job.threads, "NUM_STREAMS": 1, "PERFORMANCE_HINT": "LATENCY"}
+    if job.format in ("f32", "bf16"):  # of quantized weights the engine knows best: bf16 where the processor has it
+        hints["INFERENCE_PRECISION_HINT"] = job.format
     return {**hints, **job.options}
 
 
