@@ -233,7 +233,7 @@ class Worker(Engine):
 
 class OpenVino(Worker):
     name, script = "openvino", "openvino_worker.py"
-    serves = "skipped: openvino-genai has no server of its own"
+    serves = "has no server of its own"
 
     def variants(self, task: Task) -> list[str]:
         return [models.OPENVINO_WEIGHTS[task.format]]
@@ -244,13 +244,13 @@ class OpenVino(Worker):
 
 class CTranslate2(Worker):
     name, script = "ctranslate2", "ctranslate2_worker.py"
-    serves = "skipped: ctranslate2 has no server of its own"
+    serves = "has no server of its own"
 
     def variants(self, task: Task) -> list[str]:
         return {"f32": ["float32"], "int8": ["int8_float32"]}.get(task.format, [])
 
     def model_path(self, task: Task, variant: str) -> pathlib.Path:
-        return self.setup.store.ctranslate2(task.model)
+        return self.setup.store.ctranslate2(task.model, "int8" if task.format == "int8" else "bfloat16")
 
     def environment(self) -> dict[str, str]:
         return {**super().environment(), **{k: v for k, v in os.environ.items() if k.startswith("CT2_")}}
@@ -259,7 +259,7 @@ class CTranslate2(Worker):
 class Transformers(Worker):
     name, script = "transformers", "transformers_worker.py"
     STATIC_BATCH = 8  # more sequences cost as much in padding as they gain
-    serves = "skipped: generate alone is no server"
+    serves = "has no server in its generate"
 
     def max_seqs(self) -> int:
         return self.STATIC_BATCH

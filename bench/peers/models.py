@@ -107,12 +107,12 @@ class Store:
                           "text-generation-with-past", "--weight-format", weights, *(group if weights == "int4" else []), out, module=True)
         return self._made(self.dir / model / f"openvino-{weights}", make)
 
-    def ctranslate2(self, model: str) -> pathlib.Path:
-        """Directory with bfloat16 weights; the engine turns them into what it computes with when it loads them."""
+    def ctranslate2(self, model: str, weights: str) -> pathlib.Path:
+        """`weights`: int8, or bfloat16, which the engine turns into what it computes with when it loads them."""
         def make(out: pathlib.Path) -> None:
             self._convert("ctranslate2.converters.transformers", "--model", self.checkpoint(model), "--output_dir", out,
-                          "--quantization", "bfloat16", "--low_cpu_mem_usage", module=True)
-        return self._made(self.dir / model / "ctranslate2", make)
+                          "--quantization", weights, "--low_cpu_mem_usage", module=True)
+        return self._made(self.dir / model / f"ctranslate2-{weights}", make)
 
 
 def size_on_disk(path: pathlib.Path) -> int:

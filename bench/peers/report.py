@@ -29,7 +29,7 @@ def verdict(value: float | None, wanted: float | None) -> str:
 
 
 def table(found: list[rows.Row], workload: str) -> list[str]:
-    chosen = [r for r in found if r.workload == workload]
+    chosen = [r for r in found if r.workload == workload and r.reached]
     if not chosen:
         return []
     names = list(dict.fromkeys(n for r in chosen for n in r.entries))
@@ -41,7 +41,10 @@ def table(found: list[rows.Row], workload: str) -> list[str]:
         cells = []
         for name in names:
             entry = row.entries.get(name)
-            cells.append("" if entry is None else number(entry.value, workload) if entry.value is not None else "✗")
+            if entry is None or entry.value is None:
+                cells.append("" if entry is None or entry.skipped else "✗")
+            else:
+                cells.append(number(entry.value, workload))
         ratio = verdict(row.ratio, row.wanted_ratio)
         if workload == "memory":
             ours = row.entries.get("quire")
@@ -93,9 +96,9 @@ def about(saved: Results) -> list[str]:
     if loads:
         lines += ["", f"Load average before a measurement: smallest {min(loads):.1f}, largest {max(loads):.1f} (the engines' own threads "
                   "count in it)."]
-    lines += ["", "✗: no figure, why is below. Prefill: prompt tokens until the first token. Decode: tokens of all sequences after the "
-              "last one's first token.", "Limits: decode batch 1, bytes of all weights that a step reads over the read bandwidth; prefill, "
-              "its arithmetic over the peak of the format's unit."]
+    lines += ["", "✗: no figure, why is below; empty: skipped, because the engine has no such thing. Prefill: prompt tokens until the first "
+              "token. Decode: tokens of all sequences after the last one's first token. Limits: decode batch 1, bytes of all weights that a "
+              "step reads over the read bandwidth; prefill, its arithmetic over the peak of the format's unit."]
     return lines
 
 
@@ -106,7 +109,11 @@ def notes(saved: Results, found: list[rows.Row]) -> list[str]:
     lines += [f"- mixed set of {model}: {source}" for model, source in saved.about.get("mixes", {}).items()]
     settings = dict.fromkeys((n, r.workload, e.settings) for r in found for n, e in r.entries.items() if e.settings)
     lines += ["", "| engine | workload | settings |", "|---|---|---|", *(f"| {n} | {w} | {s} |" for n, w, s in settings)]
-    missing = [(r.label, n, e.why) for r in found for n, e in r.entries.items() if e.value is None]
+    skipped = dict.fromkeys(f"{n} {e.why}" for r in found for n, e in r.entries.items() if e.skipped)
+    lines += ["", f"Skipped: {', '.join(skipped)}."] if skipped else []
+    late = [r.label for r in found if not r.reached]
+    lines += ["", f"Not reached in the time limit: {'; '.join(late)}"] if late else []
+    missing = [(r.label, n, e.why) for r in found if r.reached for n, e in r.entries.items() if e.value is None and not e.skipped]
     if missing:
         lines += ["", "## Without a figure", "", *(f"- {label}, {name}: {why or 'nothing'}" for label, name, why in missing)]
     spread = [(e.spread, r.label, n) for r in found for n, e in r.entries.items() if e.runs > 1]

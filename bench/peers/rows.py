@@ -13,6 +13,7 @@ LOWER_IS_BETTER = ("load", "memory")
 BATCH_1, BATCHES, QUANTIZED_PREFILL, OFFLINE, LOAD, SERVED = 1.10, 1.30, 1.20, 1.50, 1.00, 1.50
 OVER_TRANSFORMERS = 24.0
 OF_BANDWIDTH, OF_PEAK = 0.90, 0.80
+OUT_OF_TIME = "not measured: the time limit was near"
 LARGE_BYTES = 500e6           # weights in bfloat16; smaller models sit in part in the caches
 MEMORY_BYTES = 150e6
 
@@ -26,6 +27,7 @@ class Entry:
     runs: int = 0
     spread: float = 0.0  # (largest - smallest) / median
     why: str = ""        # where there is no value
+    skipped: bool = False  # by plan: the engine has no such format or no server
     last: dict = dataclasses.field(default_factory=dict)
 
 
@@ -45,6 +47,11 @@ class Row:
         what = {"decode": f"decode, batch {self.case}", "prefill": f"prompt of {self.case}", "offline": "offline, mixed",
                 "load": "load to first token", "memory": "memory beyond weights", "serve": f"served, {self.case} requests/s"}
         return f"{self.model} {self.format}: {what[self.workload]}"
+
+    @property
+    def reached(self) -> bool:
+        """False where the time was up before any engine's turn."""
+        return any(not e.skipped and e.why != OUT_OF_TIME for e in self.entries.values())
 
     @property
     def best_peer(self) -> str | None:
@@ -134,7 +141,7 @@ def of(saved: Results) -> list[Row]:
         row = Row(*key, {name: entry_of(values) for name, values in by_engine.items()}, wanted_ratio=wanted_ratio(*key[1:]))
         for s in saved.skips:
             if (s["model"], s["workload"], s["case"], s["format"]) == key and s["engine"] not in row.entries:
-                row.entries[s["engine"]] = Entry(None, why=s["why"])
+                row.entries[s["engine"]] = Entry(None, why=s["why"], skipped=True)
         set_limit(row, best, threads)
         found.append(row)
     return found

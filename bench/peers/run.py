@@ -22,8 +22,11 @@ import peers
 import report
 import requests_mix
 import results
+import rows
 
-DECODE_BATCHES = {1: (32, 65), 8: (32, 65), 32: (32, 33), 64: (32, 17)}  # batch: (prompt tokens, output tokens)
+DECODE_BATCHES = {1: (32, 48), 8: (32, 32), 32: (16, 16), 64: (16, 8)}  # batch: (prompt tokens, decoding steps): some seconds each
+MORE_STEPS = {"smollm2-135m": 3}  # times as many, where a step is short
+ONCE = ["transformers"]           # never the fastest, and slow
 # The mixed set: (requests, what the trace's lengths are divided by). The smaller the model, the more of the trace.
 MIXES = {"smollm2-135m": (48, 4), "qwen3-0.6b": (32, 8), "tinyllama-1.1b": (16, 8)}
 RATES = {"smollm2-135m": ("1", "2", "4"), "qwen3-0.6b": ("0.5", "1", "2"), "tinyllama-1.1b": ("0.25", "0.5", "1")}
@@ -79,7 +82,9 @@ class Plan:
             return engines.Task(model, number_format, workload, **more)
 
         if workload == "decode":
-            return [(str(b), task(batch=b, prompt=p, output=o)) for b, (p, o) in DECODE_BATCHES.items() if b in self.options.batches]
+            steps = MORE_STEPS.get(model, 1)
+            return [(str(b), task(batch=b, prompt=p, output=n * steps + 1)) for b, (p, n) in DECODE_BATCHES.items()
+                    if b in self.options.batches]
         if workload == "prefill":
             return [(str(n), task(prompt=n)) for n in self.options.prompts]
         if workload == "load":
@@ -117,12 +122,13 @@ class Plan:
             variants = engine.variants(task)
             entrants += [(name, variant) for variant in variants]
             if not variants:
-                self.skipped[(task.model, task.workload, case, task.format, name, "-")] = "no such format"
+                self.skipped[(task.model, task.workload, case, task.format, name, "-")] = f"has no {task.format}"
             elif task.workload == "serve" and (why := getattr(engine, "serves", "")):
                 self.skipped[(task.model, task.workload, case, task.format, name, "-")] = why
                 entrants = [e for e in entrants if e[0] != name]
         runs = self.options.runs if task.workload != "serve" else min(self.options.runs, 2)
-        return [Cell(task, case, name, variant, run) for run in range(1, runs + 1) for name, variant in entrants]
+        return [Cell(task, case, name, variant, run) for run in range(1, runs + 1) for name, variant in entrants
+                if run == 1 or name not in self.options.once]
 
 
 class Clock:
@@ -188,14 +194,16 @@ def measure_all(options: argparse.Namespace, plan: Plan, saved: results.Results)
         if cell.run > 1 and estimate > options.repeat_limit:
             continue
         if estimate > clock.left():
-            saved.add(cell, error="not measured: the time limit was near")
+            saved.add(cell, error=rows.OUT_OF_TIME)
             given_up.add(cell.key)
             continue
         if (head := (cell.task.model, cell.task.workload, cell.case, cell.task.format, cell.run)) != shown:
             rest = sum(clock.estimate(c) for c in cells[i:])
             log(f"[{i + 1}/{len(cells)}, about {rest / 60:.0f} min left] {' '.join(map(str, head[:4]))}, run {cell.run} of {options.runs}")
             shown = head
-        clock.learn(cell, measure_cell(plan.ready[cell.engine], cell, saved))
+        engine = plan.ready[cell.engine]
+        engine.setup.limit_s = min(options.limit, max(10.0, clock.left()))
+        clock.learn(cell, measure_cell(engine, cell, saved))
         try:
             report.write(saved, options.out)
         except Exception as error:  # the raw values are saved: no table is worth the rest of the run
@@ -234,6 +242,7 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
     p.add_argument("--out", type=pathlib.Path, default=peers.ROOT / "build/peers-results")
     p.add_argument("--time-limit", type=float, default=0, help="seconds for all; 0: none")
     p.add_argument("--limit", type=float, default=240, help="seconds for one measurement")
+    p.add_argument("--once", type=words, default=ONCE, help="engines of which each figure is measured once (default: transformers)")
     p.add_argument("--repeat-limit", type=float, default=60, help="what takes longer than these seconds is measured once, not --runs times")
     p.add_argument("--resume", action="store_true", help="keep what DIR has and measure the rest; what failed is tried again")
     p.add_argument("--quick", action="store_true", help="one run, smollm2-135m only")
