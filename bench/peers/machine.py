@@ -27,7 +27,7 @@ def limits(bench_ops: pathlib.Path, threads: int, limit_s: float = 120) -> dict[
         raise measure.Failed(f"{bench_ops} is not built: configure with -DQUIRE_BUILD_BENCH=ON and build bench_ops")
     found: dict[str, dict[str, float]] = {}
     for count in sorted({1, threads}):
-        done = measure.run([str(bench_ops), "--benchmark_filter=Machine", "--benchmark_format=json", "--benchmark_min_time=1"], limit_s,
+        done = measure.run([str(bench_ops), "--benchmark_filter=Machine", "--benchmark_format=json", "--benchmark_min_time=0.5"], limit_s,
                            {"QUIRE_BENCH_THREADS": str(count)})
         found[str(count)] = {b["name"].removesuffix("/real_time"): max(b.get("FLOP/s", 0.0), b.get("B/s", 0.0))
                              for b in json.loads(done.stdout)["benchmarks"]}

@@ -117,8 +117,8 @@ def install(peers_dir: pathlib.Path, names: list[str]) -> dict[str, str]:
     failed: dict[str, str] = {}
     peers_dir.mkdir(parents=True, exist_ok=True)
     for name in names:
-        if not missing(peers_dir, name):
-            say(f"[peers] {name}: in place ({version(peers_dir, name)})")
+        if not missing(peers_dir, name) and (found := version(peers_dir, name)) != "unknown":
+            say(f"[peers] {name}: in place ({found})")
             continue
         log = peers_dir / "dl" / f"{name}.log"
         say(f"[peers] installing {name}, log {log}")

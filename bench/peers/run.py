@@ -28,8 +28,9 @@ DECODE_BATCHES = {1: (32, 48), 8: (32, 32), 32: (16, 16), 64: (16, 8)}  # batch:
 MORE_STEPS = {"smollm2-135m": 3}  # times as many, where a step is short
 ONCE = ["transformers"]           # never the fastest, and slow
 # The mixed set: (requests, what the trace's lengths are divided by). The smaller the model, the more of the trace.
-MIXES = {"smollm2-135m": (48, 4), "qwen3-0.6b": (32, 8), "tinyllama-1.1b": (16, 8)}
-RATES = {"smollm2-135m": ("1", "2", "4"), "qwen3-0.6b": ("0.5", "1", "2"), "tinyllama-1.1b": ("0.25", "0.5", "1")}
+MIXES = {"smollm2-135m": (48, 4), "qwen3-0.6b": (32, 8), "tinyllama-1.1b": (24, 8)}
+# Requests a second of `serve`: from idle to more than two cores can do.
+RATES = {"smollm2-135m": ("2", "4", "8"), "qwen3-0.6b": ("1", "2", "4"), "tinyllama-1.1b": ("0.5", "1", "2")}
 WORKLOADS = ("decode", "prefill", "offline", "load", "memory", "serve")
 TRACE = pathlib.Path("data/workloads/azure-llm-2023/AzureLLMInferenceTrace_conv.csv")
 GUESS_S = {"decode": 15.0, "prefill": 12.0, "offline": 50.0, "load": 8.0, "memory": 10.0, "serve": 45.0}
