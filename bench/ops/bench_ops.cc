@@ -1,62 +1,16 @@
 // Throughput of the ops on every instruction set that this machine runs, beside the machine's own peak
 // (Machine/...).
 //   bench_ops --benchmark_filter=Linear      threads: QUIRE_BENCH_THREADS, default all cores
-#include <benchmark/benchmark.h>
-
 #include <array>
-#include <cstdlib>
 #include <cstring>
-#include <memory>
-#include <numeric>
 #include <string>
 #include <vector>
 
-#include "backends/cpu/cpu_backend.h"
-#include "base/thread_pool.h"
+#include "bench_support.h"
 #include "machine.h"
-#include "quant/codec.h"
 
 namespace quire::bench {
 namespace {
-
-ThreadPool& pool() {
-  static ThreadPool made = [] {
-    const char* text = std::getenv("QUIRE_BENCH_THREADS");
-    const int threads = text == nullptr ? 0 : std::atoi(text);
-    return ThreadPool(threads > 0 ? threads : available_cores());
-  }();
-  return made;
-}
-
-// Memory full of small values of a storage format.
-Buffer filled(DType dtype, int64_t elements) {
-  Buffer buffer(static_cast<size_t>(elements) * dtype_size(dtype));
-  pool().parallel_for(elements, 65536, [&](int64_t begin, int64_t end, int) {
-    for (int64_t i = begin; i < end; ++i) {
-      const auto hash = static_cast<uint32_t>(i) * 2654435761U;
-      store_f32(dtype, buffer.data(), i, static_cast<float>(hash >> 16) / 65536.0F - 0.5F);
-    }
-  });
-  return buffer;
-}
-
-struct Context {
-  explicit Context(const OpTable& table)
-      : workspace(table.workspace_bytes(4096, 65536, 64, 256, pool().num_threads())) {
-    ctx = {&pool(), {workspace.data(), workspace.size()}};
-  }
-  Buffer workspace;
-  OpContext ctx;
-};
-
-void report(benchmark::State& state, double flop, double bytes) {
-  const auto per_second = [&](double amount) {
-    return benchmark::Counter(amount, benchmark::Counter::kIsIterationInvariantRate,
-                              benchmark::Counter::kIs1000);
-  };
-  state.counters["FLOP/s"] = per_second(flop);
-  state.counters["B/s"] = per_second(bytes);
-}
 
 void machine_fma(benchmark::State& state) {
   double flop = 0;
@@ -103,61 +57,6 @@ void pack(benchmark::State& state, const OpTable& table, DType dtype) {
   report(state, 0, static_cast<double>(weights.size()));
 }
 
-// `rows` queries at the end of each of `seqs` sequences of `length` tokens; 32 query heads on 8 key heads of
-// 128.
-void attention(benchmark::State& state, const OpTable& table, DType dtype, int32_t seqs, int32_t length,
-               int32_t rows) {
-  constexpr int32_t kHeads = 32;
-  constexpr int32_t kKvHeads = 8;
-  constexpr int32_t kHeadDim = 128;
-  constexpr int32_t kBlock = 16;
-  const Context context(table);
-  const int32_t blocks = (length + kBlock - 1) / kBlock;
-  const int64_t block_bytes = kv_bytes_per_block(dtype, kBlock, kKvHeads, kHeadDim);
-  Buffer cache(static_cast<size_t>(seqs * blocks * block_bytes));
-  const KvCacheView view = {cache.data(), block_bytes, 0, dtype, kBlock, kKvHeads, kHeadDim};
-  Buffer tokens = filled(DType::kF32, int64_t{length} * kKvHeads * kHeadDim);
-  const TensorView kv = make_view(tokens.data(), DType::kF32, {length, kKvHeads, kHeadDim});
-  std::vector<int64_t> slots(static_cast<size_t>(length));
-  std::vector<int32_t> cu = {0}, lens, indptr = {0}, ids;
-  for (int32_t s = 0; s < seqs; ++s) {
-    std::iota(slots.begin(), slots.end(), int64_t{s} * blocks * kBlock);
-    table.kv_write(context.ctx, view, kv, kv, slots);
-    cu.push_back(cu.back() + rows);
-    lens.push_back(length);
-    for (int32_t b = 0; b < blocks; ++b) ids.push_back(s * blocks + b);
-    indptr.push_back(static_cast<int32_t>(ids.size()));
-  }
-  Buffer q = filled(DType::kF32, int64_t{cu.back()} * kHeads * kHeadDim);
-  Buffer out(q.size());
-  const TensorView q_view = make_view(q.data(), DType::kF32, {cu.back(), kHeads, kHeadDim});
-  const TensorView out_view = make_view(out.data(), DType::kF32, {cu.back(), kHeads, kHeadDim});
-  const AttentionBatch batch = {seqs, cu, lens, indptr, ids};
-  const AttentionParams params = {.scale = 0.088F};
-  for (auto _ : state) table.paged_attention(context.ctx, out_view, q_view, view, batch, params);
-  const double pairs = static_cast<double>(seqs) * rows * (length - (rows - 1) / 2.0);
-  report(state, 4.0 * pairs * kHeads * kHeadDim,
-         static_cast<double>(seqs) * static_cast<double>(blocks * block_bytes));
-  state.counters["tokens/s"] =
-      benchmark::Counter(static_cast<double>(cu.back()), benchmark::Counter::kIsIterationInvariantRate);
-}
-
-// A step's keys and values, 8 heads of 128, into their blocks.
-void kv_write(benchmark::State& state, const OpTable& table, DType dtype, int64_t rows) {
-  constexpr int32_t kKvHeads = 8;
-  constexpr int32_t kHeadDim = 128;
-  const Context context(table);
-  const int64_t block_bytes = kv_bytes_per_block(dtype, 16, kKvHeads, kHeadDim);
-  Buffer cache(static_cast<size_t>((rows + 15) / 16 * block_bytes));
-  const KvCacheView view = {cache.data(), block_bytes, 0, dtype, 16, kKvHeads, kHeadDim};
-  Buffer tokens = filled(DType::kF32, rows * kKvHeads * kHeadDim);
-  const TensorView kv = make_view(tokens.data(), DType::kF32, {rows, kKvHeads, kHeadDim});
-  std::vector<int64_t> slots(static_cast<size_t>(rows));
-  std::iota(slots.begin(), slots.end(), 0);
-  for (auto _ : state) table.kv_write(context.ctx, view, kv, kv, slots);
-  report(state, 0, 2.0 * static_cast<double>(tokens.size()));
-}
-
 void gated(benchmark::State& state, const OpTable& table, int64_t rows) {
   const Context context(table);
   const int64_t d = 8192;
@@ -187,23 +86,6 @@ void empty_loop(benchmark::State& state) {
   for (auto _ : state) pool().parallel_for(2 * pool().num_threads(), 1, body);
 }
 
-template <typename F, typename... Args>
-void add(const std::string& name, F f, Args... args) {
-  auto* made = benchmark::RegisterBenchmark(name.c_str(), f, args...);
-  // One thread is judged by its processor time, so that what else runs on the machine counts less.
-  if (pool().num_threads() > 1) made->UseRealTime();
-}
-
-// Outputs x inputs: those of SmolLM2-135M, Qwen3-0.6B and TinyLlama-1.1B.
-constexpr std::array<std::array<int64_t, 2>, 8> kShapes = {{{576, 576},
-                                                            {3072, 576},
-                                                            {576, 1536},
-                                                            {6144, 1024},
-                                                            {1024, 3072},
-                                                            {2048, 2048},
-                                                            {11264, 2048},
-                                                            {2048, 5632}}};
-
 void register_isa(const CpuIsa& isa) {
   const OpTable& table = *isa.table;
   const std::string level(isa.name);
@@ -223,16 +105,6 @@ void register_isa(const CpuIsa& isa) {
           1024);
     add("Pack" + type + "/4096x4096", pack, std::cref(table), dtype);
   }
-  for (const DType dtype :
-       {DType::kF32, DType::kBF16, DType::kF16, DType::kF8E4M3, DType::kF8E5M2, DType::kI8}) {
-    const std::string type = "/" + level + "/" + std::string(dtype_name(dtype));
-    add("KvWrite" + type + "/rows512", kv_write, std::cref(table), dtype, 512);
-    add("Attention" + type + "/decode1x32768", attention, std::cref(table), dtype, 1, 32768, 1);
-    add("Attention" + type + "/decode1x8192", attention, std::cref(table), dtype, 1, 8192, 1);
-    add("Attention" + type + "/decode16x1024", attention, std::cref(table), dtype, 16, 1024, 1);
-    add("Attention" + type + "/prefill512", attention, std::cref(table), dtype, 1, 512, 512);
-    add("Attention" + type + "/prefill512of4096", attention, std::cref(table), dtype, 1, 4096, 512);
-  }
   add("GatedSilu/" + level + "/rows64", gated, std::cref(table), 64);
   add("RmsNorm/" + level + "/rows1", norm, std::cref(table), 1);
   add("RmsNorm/" + level + "/rows64", norm, std::cref(table), 64);
@@ -249,7 +121,9 @@ int main(int argc, char** argv) {
     add("Machine/read/" + std::to_string(mib) + "MiB", machine_read, mib);
   add("ThreadPool/empty_loop", empty_loop);
   for (const quire::CpuIsa& isa : quire::cpu_isas()) {
-    if (isa.supported && isa.name != "generic") register_isa(isa);
+    if (!isa.supported || isa.name == "generic") continue;
+    register_isa(isa);
+    register_attention(isa);
   }
   benchmark::Initialize(&argc, argv);
   benchmark::AddCustomContext("threads", std::to_string(pool().num_threads()));

@@ -144,6 +144,23 @@ struct TileScales {
   float value[kTile];
 };
 
+// exp() of x <= 0, with the same bits: there is nothing to clamp, since what falls below the range is chosen
+// away, whatever was computed for it.
+template <class V>
+typename V::F exp_down(typename V::F x) {
+  using F = typename V::F;
+  const F n = V::round(V::mul(x, V::set1(1.44269502F)));
+  F r = V::fnma(n, V::set1(0.693359375F), x);
+  r = V::fnma(n, V::set1(-2.12194442e-4F), r);
+  F q = V::set1(1.39505998e-3F);
+  q = V::fma(q, r, V::set1(8.36895406e-3F));
+  q = V::fma(q, r, V::set1(4.16662060e-2F));
+  q = V::fma(q, r, V::set1(1.66665182e-1F));
+  q = V::fma(q, r, V::set1(0.5F));
+  const F p = V::add(V::fma(V::mul(r, r), q, r), V::set1(1.0F));
+  return V::select(V::less(x, V::set1(-86.6F)), V::zero(), V::mul(p, V::pow2(n)));
+}
+
 constexpr float kLaneNumbers[16] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
 
 // Turns a line's scores of one tile, of which [low, high) count, into softmax weights, and its state with
@@ -155,11 +172,10 @@ void softmax_tile(const AttentionArgs& args, const TileScales& scales, float slo
   using F = typename V::F;
   const F none = V::set1(-__builtin_inff());
   const F factor = V::set1(args.scale * S::kFactor);
+  const bool whole = low <= 0 && high >= kTile;
   F score[kGroups];
   QUIRE_UNROLL
   for (int g = 0; g < kGroups; ++g) {
-    // The lanes outside are chosen away, whatever the memory under them holds.
-    const auto seen = V::lanes(low - 16 * g, high - 16 * g);
     F s = V::load(scores + 16 * g);
     if constexpr (S::kTokenScales) s = V::mul(s, V::load(scales.key + 16 * g));
     s = V::mul(s, factor);
@@ -168,15 +184,15 @@ void softmax_tile(const AttentionArgs& args, const TileScales& scales, float slo
       const F distance = V::add(V::load(kLaneNumbers), V::set1(static_cast<float>(16 * g + 1 - high)));
       s = V::fma(V::set1(slope), distance, s);
     }
-    score[g] = V::select(seen, s, none);
+    // The lanes outside are chosen away, whatever the memory under them holds.
+    score[g] = whole ? s : V::select(V::lanes(low - 16 * g, high - 16 * g), s, none);
   }
   static_assert(kGroups == 4);
   float highest = V::reduce_max(V::max(V::max(score[0], score[1]), V::max(score[2], score[3])));
   if (!fresh && *line_max > highest) highest = *line_max;
   QUIRE_UNROLL
   for (int g = 0; g < kGroups; ++g) {
-    const auto seen = V::lanes(low - 16 * g, high - 16 * g);
-    score[g] = V::select(seen, exp<V>(V::sub(score[g], V::set1(highest))), V::zero());
+    score[g] = exp_down<V>(V::sub(score[g], V::set1(highest)));
     F weight = score[g];
     if constexpr (S::kTokenScales) weight = V::mul(weight, V::load(scales.value + 16 * g));
     if constexpr (S::kFactor != 1.0F) weight = V::mul(weight, V::set1(S::kFactor));
@@ -371,50 +387,47 @@ struct TileElements {
   const typename E::T* values[kTile];
 };
 
-// From this many lines on, 8-bit elements are widened once for all.
+// From this many lines on, 8-bit elements are widened once for all: for fewer the copy costs more than it
+// saves.
 constexpr int kWidenLines = 2 * kLineBlock + 1;
 
+// own_values, next_keys: what to ask for meanwhile.
 template <class V, class S>
 void widen_tile(const AttentionArgs& args, int64_t origin, const TileView& view,
-                const TileElements<S>& narrow, TileElements<KvBF16>* wide) {
+                const TileElements<S>& narrow, const char* const* own_values, const char* const* next_keys,
+                TileElements<KvBF16>* wide) {
   wide->keys.stride = kTile;
   const int first_group = static_cast<int>((view.begin - origin) / 16);
   const int last_group = static_cast<int>((view.end - origin + 15) / 16);
   for (int g = first_group; g < last_group; ++g) {
     uint16_t* to = args.wide_keys + 16 * g;
     wide->keys.group[g] = to;
-    for (int64_t d = 0; d < args.head_dim; ++d)
+    for (int64_t d = 0; d < args.head_dim; ++d) {
+      if (own_values != nullptr && d % 4 == 0) prefetch_groups<1, 1>(own_values, g, 16 * d);
       V::store_bf16_exact(to + d * kTile, S::template load<V>(narrow.keys.group[g] + d * narrow.keys.stride));
+    }
   }
   for (int64_t p = view.begin - origin; p < view.end - origin; ++p) {
     uint16_t* to = args.wide_values + p * args.acc_stride;
     wide->values[p] = to;
-    int64_t d = 0;
-    for (; d + 16 <= args.head_dim; d += 16)
-      V::store_bf16_exact(to + d, S::template load<V>(narrow.values[p] + d));
-    if (d < args.head_dim)
-      V::store_bf16_exact(to + d, S::template load_part<V>(narrow.values[p] + d, args.head_dim - d));
+    for (int64_t d = 0; d < args.head_dim; d += 16) {
+      if (next_keys != nullptr && d % 64 == 0)
+        prefetch_groups<1, 1>(next_keys, static_cast<int>(p / 16), p % 16 * args.head_dim + d);
+      const int64_t lanes = args.head_dim - d;
+      V::store_bf16_exact(to + d, lanes >= 16 ? S::template load<V>(narrow.values[p] + d)
+                                              : S::template load_part<V>(narrow.values[p] + d, lanes));
+    }
   }
 }
 
-// What comes after a tile: the first keys that are read then.
-struct NextTile {
-  NextRuns keys;
-  bool known;
-};
-
 // Lines of a tile, block by block: scores, softmax weights, weighted values. S is the cache's format, E how
-// the products read it.
+// the products read it. own_values, next_keys: what to ask for during the first block.
 template <class V, class S, class E>
 void attend_lines(const AttentionArgs& args, const AttentionState& state, int64_t segment, int64_t origin,
                   const TileView& view, const TileElements<E>& tile, const TileScales& scales,
-                  const NextTile& next) {
+                  const char* const* own_values, const char* const* next_keys) {
   const int first_group = static_cast<int>((view.begin - origin) / 16);
   const int last_group = static_cast<int>((view.end - origin + 15) / 16);
-  NextRuns own_values;
-  const bool known = find_runs<S, false>(args, origin, view.begin, view.end, own_values);
-  // The copies are read instead of the cache: there is nothing to ask for.
-  const bool direct = sizeof(typename E::T) == sizeof(typename S::T);
   const int lines = view.last - view.first;
   const int blocks = (lines + kLineBlock - 1) / kLineBlock;
   for (int b = 0; b < blocks; ++b) {
@@ -423,8 +436,7 @@ void attend_lines(const AttentionArgs& args, const AttentionState& state, int64_
     const float* q[kLineBlock];
     for (int l = from; l < to; ++l) q[l - from] = args.lines[l].q;
     score_rows<V, E, kLineBlock>(to - from, q, tile.keys, first_group, last_group, args.head_dim,
-                                 args.scores + from * kTile,
-                                 direct && known && b == 0 ? own_values : nullptr);
+                                 args.scores + from * kTile, b == 0 ? own_values : nullptr);
     for (int l = from; l < to; ++l) {
       const AttentionLine& line = args.lines[l];
       const int64_t seen_first = line.low > segment ? line.low : segment;
@@ -432,29 +444,32 @@ void attend_lines(const AttentionArgs& args, const AttentionState& state, int64_
                          line.high - origin, seen_first >= origin, state.max + l, state.sum + l,
                          state.acc + l * args.acc_stride);
     }
-    weigh_lines<V, E>(args, tile.values, origin, from, to, state,
-                      direct && next.known && b == 0 ? next.keys : nullptr);
+    weigh_lines<V, E>(args, tile.values, origin, from, to, state, b == 0 ? next_keys : nullptr);
   }
 }
 
+// next_keys: where the keys begin that are read after this tile, or null.
 template <class V, class S>
 void attend_tile(const AttentionArgs& args, const AttentionState& state, int64_t segment, int64_t origin,
-                 const NextTile& next) {
+                 const char* const* next_keys) {
   const TileView view(args, origin);
   if (view.first == view.last) return;
   TileElements<S> tile;
   find_keys<S>(args, origin, view.begin, view.end, &tile.keys);
   find_values<S>(args, origin, view, tile.values);
+  NextRuns runs;
+  const char* const* own_values =
+      find_runs<S, false>(args, origin, view.begin, view.end, runs) ? runs : nullptr;
   TileScales scales;
   if constexpr (S::kTokenScales) find_scales<S>(args, origin, view.begin, view.end, &scales);
   if constexpr (sizeof(typename S::T) == 1) {
     if (view.last - view.first >= kWidenLines) {
       TileElements<KvBF16> wide;
-      widen_tile<V, S>(args, origin, view, tile, &wide);
-      return attend_lines<V, S>(args, state, segment, origin, view, wide, scales, next);
+      widen_tile<V, S>(args, origin, view, tile, own_values, next_keys, &wide);
+      return attend_lines<V, S>(args, state, segment, origin, view, wide, scales, nullptr, nullptr);
     }
   }
-  attend_lines<V, S>(args, state, segment, origin, view, tile, scales, next);
+  attend_lines<V, S>(args, state, segment, origin, view, tile, scales, own_values, next_keys);
 }
 
 // Tile by tile, and in a tile key head by key head.
@@ -471,12 +486,13 @@ void attend_segment(const AttentionArgs& args, AttentionState state, int64_t beg
       const bool last = h + 1 == args.num_kv_heads;
       const AttentionArgs coming = of_head(last ? 0 : h + 1);
       const int64_t next_origin = last ? origin + kTile : origin;
-      NextTile next;
-      next.known = find_runs<S, true>(coming, next_origin, next_origin,
-                                      end < next_origin + kTile ? end : next_origin + kTile, next.keys);
+      const int64_t next_end = end < next_origin + kTile ? end : next_origin + kTile;
+      NextRuns runs;
+      const char* const* next_keys =
+          find_runs<S, true>(coming, next_origin, next_origin, next_end, runs) ? runs : nullptr;
       const int64_t at = int64_t{h} * args.line_stride;
       const AttentionState own = {state.max + at, state.sum + at, state.acc + at * args.acc_stride};
-      attend_tile<V, S>(of_head(h), own, begin, origin, next);
+      attend_tile<V, S>(of_head(h), own, begin, origin, next_keys);
     }
   }
 }
