@@ -89,7 +89,7 @@ class Quire(Engine):
     ARGUMENTS = {"float32": ["--dtype", "float32"], "bfloat16": ["--dtype", "bfloat16"], "int8": ["--quantization", "int8"],
                  "w8a8": ["--quantization", "w8a8"], "int4": ["--quantization", "int4"]}
     VARIANTS = {"f32": ["float32"], "bf16": ["bfloat16"], "int8": ["int8", "w8a8"], "int4": ["int4"]}
-    POOL = 1 << 30
+    POOL = 2 << 30
 
     def unavailable(self) -> str:
         return "" if self.setup.quire.exists() else f"{self.setup.quire} is not built"

@@ -80,12 +80,13 @@ def serving_tables(found: list[rows.Row]) -> list[str]:
     return lines
 
 
-def about(saved: Results) -> list[str]:
+def about(saved: Results, found: list[rows.Row]) -> list[str]:
     what, best, threads = saved.about, machine.best_of(saved.limits), saved.about.get("threads", 1)
     host = what.get("machine", {})
+    runs = [e.runs for r in found for e in r.entries.values()]
     lines = ["# quire beside other engines", "",
              f"{host.get('cpu', '?')}, {host.get('cores', '?')} cores ({', '.join(host.get('units', []))}), {threads} threads for "
-             f"every engine, {what.get('runs', '?')} runs in turn, random weights.", "", "| the machine itself | " +
+             f"every engine, random weights; medians of as many as {max(runs, default=0)} runs in turn.", "", "| the machine itself | " +
              " | ".join(f"{count} threads" for count in best) + " |", "|---|" + "---:|" * len(best)]
     for name in dict.fromkeys(n for figures in best.values() for n in figures):
         unit = "GB/s" if "/read/" in name else "GFLOP/s or GOP/s"
@@ -126,7 +127,7 @@ def notes(saved: Results, found: list[rows.Row]) -> list[str]:
 def write(saved: Results, out: pathlib.Path) -> None:
     """DIR/table.md and DIR/ratios.svg."""
     found = rows.of(saved)
-    lines = about(saved)
+    lines = about(saved, found)
     for workload in UNITS:
         lines += table(found, workload)
         if workload == "serve":

@@ -290,7 +290,7 @@ def main() -> int:
     saved = results.Results(options.out, resume=options.resume)
     saved.forget_failures()
     cells = plan.cells()
-    saved.describe({"machine": machine.describe(), "threads": options.threads, "runs": options.runs, "unavailable": unavailable,
+    saved.describe({"machine": machine.describe(), "threads": options.threads, "unavailable": unavailable,
                     "versions": {name: engine.version() for name, engine in plan.ready.items()},
                     "mixes": {model: mix.source for model, mix in plan.mixes.items()}})
     log(f"{len(cells)} measurements, {len(saved.measurements)} there already; results in {options.out}")
