@@ -21,7 +21,7 @@ namespace {
 
 constexpr int kMaxThreads = 1023;
 // Longer than the pause between two ops of a step, shorter than anybody would see in a CPU monitor.
-constexpr auto kSpin = std::chrono::microseconds(50);
+constexpr auto kSpin = std::chrono::microseconds(300);
 constexpr int kPausesPerClockRead = 32;
 
 inline void cpu_pause() {

@@ -35,7 +35,8 @@ class Shape {
   int rank_ = 0;
 };
 
-// Bytes on the CPU, aligned to a cache line (to a huge page from 2 MiB on), zeroed. Movable, not copyable.
+// Bytes on the CPU, aligned to a page, in huge pages from 64 KiB on, zeroed. Movable, not copyable. Any thread may
+// make and destroy them.
 class Buffer {
  public:
   Buffer() = default;

@@ -19,6 +19,8 @@ int64_t num_panels(int64_t n) {
 
 // Bytes for prepared activations, of a few hundred rows at least whatever k is usual.
 constexpr int64_t kPreparedBytes = int64_t{8} << 20;
+// Rows that all kernels take in one pass over the weights.
+constexpr int64_t kFewRows = 12;
 // Elements that one thread prepares sooner than the others come to its help.
 constexpr int64_t kPreparedAlone = 16384;
 
@@ -88,25 +90,39 @@ size_t linear_workspace_bytes(const CpuKernels& kernels) {
 
 namespace {
 
+int64_t storage_bytes(Storage storage) {
+  return storage == kStorageF32 ? 4 : 2;
+}
+
 // All rows and columns of one product, over the pool.
 void multiply(const CpuKernels& kernels, const OpContext& ctx, const LinearArgs& args, Storage storage,
               int64_t m) {
   const auto kernel = kernels.linear[storage];
   const int64_t panels = num_panels(args.n);
   const int64_t threads = num_threads(ctx);
-  // Four panels keep enough sums in flight for few rows; fewer where they would leave threads without work.
-  int64_t width = m <= 6 ? 4 : 2;
-  while (width > 1 && panels < 2 * threads * width) width /= 2;
+  constexpr int64_t kRows = 192;
+  constexpr int64_t kRangeCost = 131072;
+  constexpr int64_t kRunBytes = 1 << 20;
+  if (m <= kFewRows) {
+    // Limited by memory: runs of panels as long as they can be without threads waiting for each other at the
+    // end.
+    const int64_t least = kRangeCost / (m * kPanel * args.k);
+    const int64_t most = kRunBytes / (kPanel * padded_k(storage, args.k) * storage_bytes(storage));
+    const int64_t run = std::max<int64_t>(1, std::max(least, std::min(most, panels / (4 * threads))));
+    parallel_ranges(ctx, panels, run,
+                    [&](int64_t begin, int64_t end, int) { kernel(args, 0, m, begin, end); });
+    return;
+  }
+  const int64_t width = panels < 4 * threads ? 1 : 2;
   // All columns of a chunk of rows follow each other: the activations stay in the second-level cache, and the
   // weights that pass by are few beside the work. Chunks are smaller only where the columns alone do not
   // occupy the threads.
   const int64_t columns = (panels + width - 1) / width;
-  constexpr int64_t kRows = 192;
   int64_t rows = std::min(m, kRows);
   while (rows > 24 && columns * ((m + rows - 1) / rows) < 4 * threads) rows = (rows + 1) / 2;
   const int64_t chunks = (m + rows - 1) / rows;
   const int64_t cost = rows * width * kPanel * args.k;
-  parallel_ranges(ctx, columns * chunks, std::max<int64_t>(1, 131072 / cost),
+  parallel_ranges(ctx, columns * chunks, std::max<int64_t>(1, kRangeCost / cost),
                   [&](int64_t begin, int64_t end, int) {
                     for (int64_t item = begin; item < end; ++item) {
                       const int64_t panel = item % columns * width;

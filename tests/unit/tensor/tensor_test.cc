@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <cstring>
 #include <limits>
 #include <numeric>
 #include <vector>
@@ -105,6 +106,33 @@ TEST(Tensor, BuffersAreZeroAndAligned) {
   Buffer moved = std::move(buffer);
   EXPECT_EQ(moved.size(), size_t{3} << 20);
   EXPECT_EQ(Buffer().data(), nullptr);
+}
+
+// Sizes around those at which memory comes from elsewhere.
+TEST(Tensor, BuffersDoNotOverlapAndNewOnesAreZero) {
+  const std::vector<size_t> sizes = {1,       4096,    65535,   65536,    65537,    300001,
+                                     2097152, 3000000, 9000000, 16777216, 16777217, 40000000};
+  for (int round = 0; round < 3; ++round) {
+    std::vector<Buffer> buffers;
+    for (int copy = 0; copy < 4; ++copy) {
+      for (const size_t size : sizes) {
+        Buffer& buffer = buffers.emplace_back(size);
+        ASSERT_EQ(reinterpret_cast<uintptr_t>(buffer.data()) % 4096, 0U) << size;
+        for (size_t i = 0; i < size; i += 1000) ASSERT_EQ(buffer.data()[i], std::byte{0}) << size;
+        ASSERT_EQ(buffer.data()[size - 1], std::byte{0}) << size;
+        std::memset(buffer.data(), static_cast<int>(buffers.size()), size);
+      }
+      // Every third goes before the next ones come.
+      if (copy == 1) {
+        for (size_t i = 0; i < buffers.size(); i += 3) buffers[i] = Buffer();
+      }
+    }
+    for (size_t b = 0; b < buffers.size(); ++b) {
+      const Buffer& buffer = buffers[b];
+      for (size_t i = 0; i < buffer.size(); i += 1000)
+        ASSERT_EQ(buffer.data()[i], static_cast<std::byte>(b + 1)) << "buffer " << b;
+    }
+  }
 }
 
 TEST(Tensor, ImpossibleSizesAreErrors) {

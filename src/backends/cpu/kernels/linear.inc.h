@@ -163,7 +163,8 @@ void finish_units(const LinearArgs& args, int64_t row_begin, int64_t rows, int64
   }
 }
 
-// At most kRows rows by kUnits units from `unit` on: one block.
+// At most kRows rows by kUnits units from `unit` on: one block, and each panel from its begin to its end, so
+// that weights that come from memory come as one long stream.
 template <class V, class S, int kRows, int kUnits>
 void multiply_few(const LinearArgs& args, int64_t row_begin, int64_t row_end, int64_t unit) {
   constexpr int64_t kAccStride = 2 * kUnits * V::kNarrowLanes;
@@ -226,14 +227,6 @@ void multiply_many(const LinearArgs& args, int64_t row_begin, int64_t row_end, i
   finish_units<V>(args, row_begin, rows, unit, kUnits, acc);
 }
 
-// Panels of a group of columns, for rows that fit one block of kRows x kUnits.
-template <class V, class S, int kRows, int kUnits>
-void linear_few(const LinearArgs& args, int64_t row_begin, int64_t row_end, int64_t unit, int64_t end) {
-  for (; unit + kUnits <= end; unit += kUnits)
-    multiply_few<V, S, kRows, kUnits>(args, row_begin, row_end, unit);
-  for (; unit < end; ++unit) multiply_few<V, S, kRows, 1>(args, row_begin, row_end, unit);
-}
-
 template <class V, class S>
 void linear(const LinearArgs& args, int64_t row_begin, int64_t row_end, int64_t panel_begin,
             int64_t panel_end) {
@@ -242,9 +235,16 @@ void linear(const LinearArgs& args, int64_t row_begin, int64_t row_end, int64_t 
   const int64_t rows = row_end - row_begin;
   const int64_t unit = panel_begin * kUnitsPerPanel<V>;
   const int64_t end = panel_end * kUnitsPerPanel<V>;
-  if (rows <= kRegisters / 8) return linear_few<V, S, kRegisters / 8, 4>(args, row_begin, row_end, unit, end);
-  if (rows <= kRegisters / 4) return linear_few<V, S, kRegisters / 4, 2>(args, row_begin, row_end, unit, end);
-  if (rows <= kRegisters / 2) return linear_few<V, S, kRegisters / 2, 1>(args, row_begin, row_end, unit, end);
+  constexpr int kPanelUnits = kUnitsPerPanel<V>;
+  if (rows <= kRegisters / (2 * kPanelUnits)) {
+    for (int64_t u = unit; u < end; u += kPanelUnits)
+      multiply_few<V, S, kRegisters / (2 * kPanelUnits), kPanelUnits>(args, row_begin, row_end, u);
+    return;
+  }
+  if (rows <= kRegisters / 2) {
+    for (int64_t u = unit; u < end; ++u) multiply_few<V, S, kRegisters / 2, 1>(args, row_begin, row_end, u);
+    return;
+  }
   for (int64_t row = row_begin; row < row_end; row += kRowChunk) {
     const int64_t last = row_end - row < kRowChunk ? row_end : row + kRowChunk;
     int64_t u = unit;
