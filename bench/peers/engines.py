@@ -7,7 +7,6 @@ from __future__ import annotations
 import dataclasses
 import functools
 import json
-import os
 import pathlib
 import subprocess
 
@@ -62,7 +61,6 @@ def expect_all(got: float, asked: float) -> None:
 class Engine:
     """Base of all: `variants` names the ways an engine knows for a format; the faster one counts in the table."""
     name = ""
-    dir_name = ""
 
     def __init__(self, setup: Setup) -> None:
         self.setup = setup
@@ -251,9 +249,6 @@ class CTranslate2(Worker):
 
     def model_path(self, task: Task, variant: str) -> pathlib.Path:
         return self.setup.store.ctranslate2(task.model, "int8" if task.format == "int8" else "bfloat16")
-
-    def environment(self) -> dict[str, str]:
-        return {**super().environment(), **{k: v for k, v in os.environ.items() if k.startswith("CT2_")}}
 
 
 class Transformers(Worker):

@@ -187,7 +187,7 @@ def measure_all(options: argparse.Namespace, plan: Plan, saved: results.Results)
     shown: tuple[object, ...] = ()
     given_up: set[tuple[str, ...]] = set()
     for i, cell in enumerate(cells):
-        if i % limits_every == 0 and options.limits:
+        if i % limits_every == 0 and options.limits and clock.left() > 60:
             saved.add_limits(options.bench_ops, options.threads)
         if (cell.key in given_up) or (saved.failed(cell.key) and cell.run > 1):
             continue  # what failed once fails again: the time is for the others
