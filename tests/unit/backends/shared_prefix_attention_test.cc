@@ -25,11 +25,12 @@ using testing::usable_isas;
 constexpr float kSlopes[] = {0.5F, 0.25F, 0.125F, 0.0625F, 0.7F, 0.011F};
 constexpr float kSinks[] = {0.3F, -1.0F, 4.0F, -20.0F, 2.5F, 40.0F};
 
-// A tree: three segments, two and one in common, less than one, and nothing; with one and several new rows.
-const std::vector<int32_t> kLengths = {1700, 1600, 1540, 1090, 600, 700, 40, 1800};
-const std::vector<Prefix> kPrefixes = {{},       {0, 1536}, {0, 1536}, {1, 1024},
-                                       {0, 512}, {0, 256},  {},        {0, 1696}};
-const std::vector<int32_t> kFrom = {1699, 1599, 1537, 1089, 599, 699, 39, 1793};
+// A tree: three segments, two and one in common, less than one, and nothing; with one and several new rows;
+// the last two have the same blocks and end in the last one of them.
+const std::vector<int32_t> kLengths = {1700, 1600, 1540, 1090, 600, 700, 40, 1800, 1536, 1530};
+const std::vector<Prefix> kPrefixes = {{},       {0, 1536}, {0, 1536}, {1, 1024}, {0, 512},
+                                       {0, 256}, {},        {0, 1696}, {0, 1536}, {0, 1536}};
+const std::vector<int32_t> kFrom = {1699, 1599, 1530, 1089, 599, 699, 39, 1793, 1535, 1528};
 
 TEST(SharedPrefixAttention, ChangesNoBit) {
   for (const DType dtype : kFormats) {
