@@ -25,6 +25,13 @@ void machine_bf16(benchmark::State& state) {
   report(state, flop, 0);
 }
 
+void machine_vnni(benchmark::State& state) {
+  double operations = 0;
+  for (auto _ : state) operations = vnni_rounds(pool(), 20000);
+  if (operations == 0) return state.SkipWithError("no products of four bytes on this machine");
+  report(state, operations, 0);
+}
+
 void machine_read(benchmark::State& state, int64_t mib) {
   const int64_t bytes = mib << 20;
   const Buffer data = filled(DType::kF32, bytes / 4);
@@ -32,11 +39,24 @@ void machine_read(benchmark::State& state, int64_t mib) {
   report(state, 0, static_cast<double>(bytes));
 }
 
-void linear(benchmark::State& state, const OpTable& table, DType dtype, int64_t m, int64_t n, int64_t k) {
-  const Context context(table);
+// What weights of a format are made of.
+DType source_type(const WeightFormat& format) {
+  return is_integer(format) ? DType::kBF16 : format.dtype;
+}
+
+PackedLinear packed_weights(const Context& context, const OpTable& table, const WeightFormat& format,
+                            int64_t n, int64_t k) {
+  const DType dtype = source_type(format);
   const Buffer weights = filled(dtype, n * k);
   const std::vector<TensorView> parts = {make_view(const_cast<std::byte*>(weights.data()), dtype, {n, k})};
-  const PackedLinear packed = table.pack_linear(context.ctx, parts, WeightFormat{dtype});
+  return table.pack_linear(context.ctx, parts, format);
+}
+
+// B/s counts the packed weights, with their scales.
+void linear(benchmark::State& state, const OpTable& table, const WeightFormat& format, int64_t m, int64_t n,
+            int64_t k) {
+  const Context context(table);
+  const PackedLinear packed = packed_weights(context, table, format, n, k);
   Buffer x = filled(DType::kF32, m * k);
   Buffer out(static_cast<size_t>(m * n) * sizeof(float));
   const TensorView x_view = make_view(x.data(), DType::kF32, {m, k});
@@ -45,14 +65,15 @@ void linear(benchmark::State& state, const OpTable& table, DType dtype, int64_t 
   report(state, 2.0 * static_cast<double>(m * n * k), static_cast<double>(packed.data.size()));
 }
 
-void pack(benchmark::State& state, const OpTable& table, DType dtype) {
+void pack(benchmark::State& state, const OpTable& table, const WeightFormat& format) {
   const Context context(table);
+  const DType dtype = source_type(format);
   const int64_t n = 4096;
   const int64_t k = 4096;
   const Buffer weights = filled(dtype, n * k);
   const std::vector<TensorView> parts = {make_view(const_cast<std::byte*>(weights.data()), dtype, {n, k})};
   for (auto _ : state) {
-    benchmark::DoNotOptimize(table.pack_linear(context.ctx, parts, WeightFormat{dtype}).data.data());
+    benchmark::DoNotOptimize(table.pack_linear(context.ctx, parts, format).data.data());
   }
   report(state, 0, static_cast<double>(weights.size()));
 }
@@ -89,21 +110,25 @@ void empty_loop(benchmark::State& state) {
 void register_isa(const CpuIsa& isa) {
   const OpTable& table = *isa.table;
   const std::string level(isa.name);
-  for (const DType dtype : {DType::kF32, DType::kBF16, DType::kF16}) {
-    const std::string type = "/" + level + "/" + std::string(dtype_name(dtype));
+  const auto int_format = [](std::string_view name) { return quantization_from_name(name)->layers; };
+  const std::pair<std::string, WeightFormat> formats[] = {
+      {"float32", {DType::kF32}},   {"bfloat16", {DType::kBF16}}, {"float16", {DType::kF16}},
+      {"int8", int_format("int8")}, {"w8a8", int_format("w8a8")}, {"int4", int_format("int4")}};
+  for (const auto& [format_name, format] : formats) {
+    const std::string type = "/" + level + "/" + format_name;
     for (const auto& [n, k] : kShapes) {
       for (const int64_t m : {1, 2, 4, 8, 32, 64, 128, 512, 2048}) {
         add("Linear" + type + "/" + std::to_string(n) + "x" + std::to_string(k) + "/m" + std::to_string(m),
-            linear, std::cref(table), dtype, m, n, k);
+            linear, std::cref(table), format, m, n, k);
       }
     }
     // More than any last-level cache: one token of decoding reads each weight once.
-    add("Linear" + type + "/16384x8192/m1", linear, std::cref(table), dtype, 1, 16384, 8192);
-    add("Linear" + type + "/16384x8192/m4", linear, std::cref(table), dtype, 4, 16384, 8192);
+    add("Linear" + type + "/16384x8192/m1", linear, std::cref(table), format, 1, 16384, 8192);
+    add("Linear" + type + "/16384x8192/m4", linear, std::cref(table), format, 4, 16384, 8192);
     for (const int64_t m : {1, 2, 4, 8, 32})  // an output embedding
-      add("Linear" + type + "/151936x1024/m" + std::to_string(m), linear, std::cref(table), dtype, m, 151936,
+      add("Linear" + type + "/151936x1024/m" + std::to_string(m), linear, std::cref(table), format, m, 151936,
           1024);
-    add("Pack" + type + "/4096x4096", pack, std::cref(table), dtype);
+    add("Pack" + type + "/4096x4096", pack, std::cref(table), format);
   }
   add("GatedSilu/" + level + "/rows64", gated, std::cref(table), 64);
   add("RmsNorm/" + level + "/rows1", norm, std::cref(table), 1);
@@ -117,6 +142,7 @@ int main(int argc, char** argv) {
   using namespace quire::bench;  // NOLINT: a program's main
   add("Machine/fma", machine_fma);
   add("Machine/bf16", machine_bf16);
+  add("Machine/vnni", machine_vnni);
   for (const int64_t mib : {1, 16, 512})
     add("Machine/read/" + std::to_string(mib) + "MiB", machine_read, mib);
   add("ThreadPool/empty_loop", empty_loop);

@@ -24,6 +24,7 @@ enum class PreemptionMode : uint8_t {
 struct EngineOptions {
   std::string model;                    // directory; empty: the embedded model
   std::string dtype = "auto";           // auto, float32, bfloat16, float16
+  std::string quantization = "auto";    // auto (none), int8, w8a8, int4: what float weights are rounded to
   std::string kv_cache_dtype = "auto";  // auto (as the weights), float32, bfloat16, float16, fp8_e4m3,
                                         // fp8_e5m2, int8
   int32_t max_model_len = 0;            // 0: the model's, cut to what fits

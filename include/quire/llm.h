@@ -110,6 +110,7 @@ struct ModelDescription {
   std::string name;
   std::string architecture;
   std::string weight_dtype;
+  std::string quantization;  // empty: none
   std::string kv_cache_dtype;
   std::string isa;  // instruction set chosen
   int64_t num_parameters = 0;

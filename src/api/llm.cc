@@ -265,6 +265,7 @@ ModelDescription LLM::model() const {
   return ModelDescription{.name = info.name,
                           .architecture = info.architecture,
                           .weight_dtype = info.weight_dtype,
+                          .quantization = info.quantization,
                           .kv_cache_dtype = info.kv_cache_dtype,
                           .isa = info.isa,
                           .num_parameters = info.num_parameters,

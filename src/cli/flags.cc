@@ -103,6 +103,9 @@ void add_engine_flags(CLI::App& command, EngineConfig& config) {
   const auto float_types = CLI::IsMember({"auto", "float32", "bfloat16", "float16"});
   add("--dtype", config.dtype, "How float weights are kept in memory; auto: as the checkpoint has them")
       ->check(float_types);
+  add("--quantization", config.quantization,
+      "What float weights are rounded to as they are loaded; auto: nothing")
+      ->check(CLI::IsMember({"auto", "int8", "int4", "int4-g64", "int4-g128", "w8a8", "w8a16", "w4a16"}));
   add("--kv-cache-dtype", config.kv_cache_dtype, "Number format of the KV cache; auto: as the weights")
       ->check(CLI::IsMember({"auto", "float32", "bfloat16", "float16", "fp8_e4m3", "fp8_e5m2", "int8"}));
   add("--max-model-len", config.max_model_len,

@@ -19,26 +19,30 @@ void print_json(const ModelReport& r) {
   }
   ordered_json formats = ordered_json::object();
   for (const auto& [dtype, bytes] : r.bytes_by_dtype) formats[dtype] = bytes;
-  const ordered_json object = {{"name", r.name},
-                               {"architecture", r.architecture},
-                               {"num_parameters", r.num_parameters},
-                               {"weight_bytes", r.weight_bytes},
-                               {"weight_bytes_by_dtype", formats},
-                               {"num_layers", r.num_layers},
-                               {"hidden_size", r.hidden_size},
-                               {"intermediate_size", r.intermediate_size},
-                               {"num_heads", r.num_heads},
-                               {"num_kv_heads", r.num_kv_heads},
-                               {"head_dim", r.head_dim},
-                               {"vocab_size", r.vocab_size},
-                               {"max_model_len", r.max_model_len},
-                               {"tied_embeddings", r.tied_embeddings},
-                               {"kv_cache_dtype", r.kv_cache_dtype},
-                               {"kv_bytes_per_token", r.kv_bytes_per_token},
-                               {"kv_cache_memory", r.kv_memory},
-                               {"kv_cache_tokens", r.kv_tokens},
-                               {"full_sequences", r.full_sequences},
-                               {"tensors", tensors}};
+  const ordered_json object = {
+      {"name", r.name},
+      {"architecture", r.architecture},
+      {"num_parameters", r.num_parameters},
+      {"weight_bytes", r.weight_bytes},
+      {"weight_bytes_by_dtype", formats},
+      {"quantization",
+       r.quantization.empty() ? nlohmann::ordered_json() : nlohmann::ordered_json(r.quantization)},
+      {"weight_memory", r.weight_memory},
+      {"num_layers", r.num_layers},
+      {"hidden_size", r.hidden_size},
+      {"intermediate_size", r.intermediate_size},
+      {"num_heads", r.num_heads},
+      {"num_kv_heads", r.num_kv_heads},
+      {"head_dim", r.head_dim},
+      {"vocab_size", r.vocab_size},
+      {"max_model_len", r.max_model_len},
+      {"tied_embeddings", r.tied_embeddings},
+      {"kv_cache_dtype", r.kv_cache_dtype},
+      {"kv_bytes_per_token", r.kv_bytes_per_token},
+      {"kv_cache_memory", r.kv_memory},
+      {"kv_cache_tokens", r.kv_tokens},
+      {"full_sequences", r.full_sequences},
+      {"tensors", tensors}};
   std::cout << object.dump(2) << "\n";
 }
 
@@ -52,6 +56,8 @@ void print_text(const ModelReport& r, bool with_tensors) {
   std::vector<std::string> formats;
   for (const auto& [dtype, bytes] : r.bytes_by_dtype) formats.push_back(cat(format_bytes(bytes), " ", dtype));
   line("weights", cat(format_bytes(r.weight_bytes), " (", join(formats, ", "), ")"));
+  line("kept as",
+       cat(format_bytes(r.weight_memory), r.quantization.empty() ? "" : cat(" in ", r.quantization)));
   line("layers", cat(r.num_layers, " of ", r.hidden_size, " wide, MLP ", r.intermediate_size));
   line("heads", cat(r.num_heads, " query, ", r.num_kv_heads, " key/value, ", r.head_dim, " wide"));
   line("vocabulary", cat(r.vocab_size, r.tied_embeddings ? ", one matrix for input and output" : ""));

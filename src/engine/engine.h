@@ -47,7 +47,8 @@ struct ModelInfo {
   std::string path;          // as given; empty for the embedded model
   std::string architecture;  // "LlamaForCausalLM"
   std::string isa;           // the instruction set chosen
-  std::string weight_dtype;
+  std::string weight_dtype;  // of floats; where they are quantized, what they would be without
+  std::string quantization;  // empty: none
   std::string kv_cache_dtype;
   int32_t vocab_size = 0;
   int32_t max_model_len = 0;  // tokens a sequence may have, prompt and output together

@@ -54,8 +54,13 @@ ModelReport inspect_model(const EngineConfig& config) {
   const KvLayout layout = make_kv_layout(spec, kv_dtype, config.block_size);
   report.kv_cache_dtype = dtype_name(kv_dtype);
   report.kv_bytes_per_token = layout.bytes_per_block / layout.block_size;
-  report.kv_memory = config.kv_cache_memory > 0 ? config.kv_cache_memory
-                                                : default_kv_memory(available_memory() - report.weight_bytes);
+  const RuntimeOptions options{
+      .dtype = config.dtype, .quantization = config.quantization, .max_model_len = config.max_model_len};
+  report.quantization = config.quantization == "auto" ? "" : config.quantization;
+  report.weight_memory = planned_weight_bytes(*checkpoint, options);
+  report.kv_memory = config.kv_cache_memory > 0
+                         ? config.kv_cache_memory
+                         : default_kv_memory(available_memory() - report.weight_memory);
   report.kv_tokens = report.kv_memory / layout.bytes_per_block * layout.block_size;
   const int64_t blocks_each = (report.max_model_len + layout.block_size - 1) / layout.block_size;
   report.full_sequences = report.kv_memory / layout.bytes_per_block / std::max<int64_t>(1, blocks_each);

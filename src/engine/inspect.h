@@ -23,6 +23,8 @@ struct ModelReport {
   int64_t num_parameters = 0;  // of the file; a tied embedding counts once
   int64_t weight_bytes = 0;    // of the file
   std::vector<std::pair<std::string, int64_t>> bytes_by_dtype;
+  std::string quantization;   // as asked for; empty: none
+  int64_t weight_memory = 0;  // bytes that the weights take in memory
   int32_t num_layers = 0;
   int64_t hidden_size = 0;
   int64_t intermediate_size = 0;

@@ -97,6 +97,7 @@ std::string kv_fingerprint(const LocalRuntime& runtime, const KvLayout& layout) 
   fingerprint.add(build_info().version);
   fingerprint.add(runtime.isa());
   fingerprint.add(dtype_name(runtime.model().weight_dtype()));
+  fingerprint.add(runtime.model().quantization());
   fingerprint.add(dtype_name(runtime.kv_dtype()));
   fingerprint.add(runtime.model().max_model_len());  // rotations may be scaled by it
   fingerprint.add(int64_t{layout.block_size});

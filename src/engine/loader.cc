@@ -182,6 +182,7 @@ std::unique_ptr<LoadedModel> load_model(const EngineConfig& config, const LoadPr
       std::async(std::launch::async, [&source = model->source] { return source.open_tokenizer(); });
   model->runtime = LocalRuntime::load(model->source.open_checkpoint(),
                                       RuntimeOptions{.dtype = config.dtype,
+                                                     .quantization = config.quantization,
                                                      .kv_cache_dtype = config.kv_cache_dtype,
                                                      .threads = config.threads,
                                                      .max_model_len = config.max_model_len,
@@ -200,6 +201,7 @@ std::unique_ptr<LoadedModel> load_model(const EngineConfig& config, const LoadPr
   info.architecture = runtime.spec().architecture;
   info.isa = runtime.isa();
   info.weight_dtype = dtype_name(runtime.model().weight_dtype());
+  info.quantization = runtime.model().quantization();
   info.kv_cache_dtype = dtype_name(runtime.kv_dtype());
   info.vocab_size = static_cast<int32_t>(runtime.spec().vocab_size);
   info.num_parameters = runtime.model().num_parameters();

@@ -24,6 +24,12 @@ std::optional<DType> float_dtype(const std::string& name, std::string_view flag)
 // Some tens of thousands of steps of a small model, 90 MB.
 constexpr size_t kMaxProfileEvents = size_t{1} << 20;
 
+ModelOptions model_options_of(const RuntimeOptions& options) {
+  return {.dtype = float_dtype(options.dtype, "--dtype"),
+          .quantization = quantization_from_name(options.quantization),
+          .max_model_len = options.max_model_len};
+}
+
 }  // namespace
 
 LocalRuntime::~LocalRuntime() {
@@ -35,6 +41,10 @@ LocalRuntime::~LocalRuntime() {
   } catch (const Error& error) {
     log_error(error.what());
   }
+}
+
+int64_t planned_weight_bytes(Checkpoint& checkpoint, const RuntimeOptions& options) {
+  return Model::planned_weight_bytes(checkpoint, model_options_of(options));
 }
 
 std::optional<DType> kv_dtype_from_name(const std::string& name) {
@@ -50,7 +60,7 @@ std::optional<DType> kv_dtype_from_name(const std::string& name) {
 std::unique_ptr<LocalRuntime> LocalRuntime::load(std::unique_ptr<Checkpoint> checkpoint,
                                                  const RuntimeOptions& options,
                                                  const LoadProgress& progress) {
-  const auto dtype = float_dtype(options.dtype, "--dtype");
+  const ModelOptions model_options = model_options_of(options);
   const auto kv_dtype = kv_dtype_from_name(options.kv_cache_dtype);
   if (options.threads < 0 || options.threads > 4096)
     throw Error(cat("--threads: ", options.threads, " is out of range"));
@@ -74,9 +84,7 @@ std::unique_ptr<LocalRuntime> LocalRuntime::load(std::unique_ptr<Checkpoint> che
     packing.profile = &runtime->profiling_->profile;
     runtime->ops_ = &packing.profile->table();
   }
-  runtime->model_ =
-      Model::load(*runtime->checkpoint_, *runtime->ops_, packing,
-                  ModelOptions{.dtype = dtype, .max_model_len = options.max_model_len}, progress);
+  runtime->model_ = Model::load(*runtime->checkpoint_, *runtime->ops_, packing, model_options, progress);
   runtime->kv_dtype_ = kv_dtype.value_or(runtime->model_->weight_dtype());
   return runtime;
 }

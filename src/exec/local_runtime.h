@@ -21,8 +21,15 @@ namespace quire {
 // The number format that --kv-cache-dtype names; none: "auto". Throws Error naming those there are.
 std::optional<DType> kv_dtype_from_name(const std::string& name);
 
+struct RuntimeOptions;
+
+// Bytes that the weights will take. Throws Error where the options name no formats or the checkpoint is not
+// what its configuration says.
+int64_t planned_weight_bytes(Checkpoint& checkpoint, const RuntimeOptions& options);
+
 struct RuntimeOptions {
   std::string dtype = "auto";           // auto: as the checkpoint has it
+  std::string quantization = "auto";    // auto: none
   std::string kv_cache_dtype = "auto";  // auto: as the weights
   int32_t threads = 0;                  // 0: all cores this process may use
   int64_t max_model_len = 0;            // 0: the model's

@@ -9,9 +9,17 @@
 #include "models/config_reader.h"
 #include "models/registry.h"
 #include "quant/codec.h"
+#include "quant/int_layout.h"
 
 namespace quire {
 namespace {
+
+// Of a packed matrix in whole panels; all op tables have those of 32 rows.
+int64_t packed_bytes(const WeightFormat& format, int64_t n, int64_t k) {
+  const int64_t panels = (n + IntLayout::kPanel - 1) / IntLayout::kPanel;
+  if (is_integer(format)) return panels * IntLayout(format, k).panel_bytes;
+  return panels * IntLayout::kPanel * k * static_cast<int64_t>(dtype_size(format.dtype));
+}
 
 // dst [cols, rows] = src [rows, cols] transposed, elements of `size` bytes.
 void transpose(std::byte* dst, const std::byte* src, int64_t rows, int64_t cols, size_t size) {
@@ -103,6 +111,21 @@ void ModelLoader::done(const ExpectedTensor& tensor, bool release) {
   if (progress_) progress_(bytes_done_, bytes_total_);
 }
 
+// One type for the whole matrix. Where the file mixes types, float32 holds them all.
+DType ModelLoader::float_type(std::span<const DType> parts) const {
+  if (options_.dtype) return *options_.dtype;
+  for (const DType part : parts) {
+    if (part != parts.front()) return DType::kF32;
+  }
+  return parts.front();
+}
+
+WeightFormat ModelLoader::format(std::span<const DType> parts, Role role) const {
+  if (!options_.quantization) return {float_type(parts)};
+  const bool head = role == Role::kLmHead || role == Role::kEmbedding;
+  return head ? options_.quantization->head : options_.quantization->layers;
+}
+
 // The roles' matrices one below the other; those that the model does not have are left out.
 Linear ModelLoader::linear(std::initializer_list<Role> roles, int32_t layer) {
   std::vector<const ExpectedTensor*> tensors;
@@ -117,14 +140,11 @@ Linear ModelLoader::linear(std::initializer_list<Role> roles, int32_t layer) {
   std::vector<Buffer> copies(tensors.size());
   std::vector<TensorView> parts;
   for (size_t i = 0; i < tensors.size(); ++i) parts.push_back(matrix(*tensors[i], copies[i]));
-  // One format for the whole matrix. Where the file mixes types, float32 holds them all.
-  WeightFormat format{parts.front().dtype};
-  for (const auto& part : parts) {
-    if (part.dtype != format.dtype) format.dtype = DType::kF32;
-  }
-  if (options_.dtype) format.dtype = *options_.dtype;
+  std::vector<DType> types;
+  for (const auto& part : parts) types.push_back(part.dtype);
+  if (layer >= 0 && !layer_dtype_) layer_dtype_ = float_type(types);
 
-  Linear out{ops_.pack_linear(ctx_, parts, format)};
+  Linear out{ops_.pack_linear(ctx_, parts, format(types, *roles.begin()))};
   out.weight.label = role_label(*roles.begin());
   for (const auto* tensor : tensors) done(*tensor);
   if (!biases.empty()) {
@@ -221,9 +241,68 @@ std::unique_ptr<Model> ModelLoader::load() {
   m.layers_.reserve(static_cast<size_t>(spec_.num_layers));
   for (int32_t i = 0; i < spec_.num_layers; ++i) m.layers_.push_back(layer(i));
   m.final_norm_ = norm(Role::kFinalNorm, -1, spec_.hidden_size);
-  m.weight_dtype_ = m.layers_.front().attention.qkv.weight.format.dtype;
+  m.weight_dtype_ = *layer_dtype_;
+  if (options_.quantization) m.quantization_ = options_.quantization->name;
   m.spec_ = std::move(spec_);
   return std::move(model_);
+}
+
+int64_t ModelLoader::planned_bytes() const {
+  plan_.check(checkpoint_);
+  constexpr auto kFloat = static_cast<int64_t>(sizeof(float));
+  int64_t sum = 0;
+  const auto numel = [](const ExpectedTensor& tensor) {
+    int64_t n = 1;
+    for (const int64_t dim : tensor.shape) n *= dim;
+    return n;
+  };
+  const auto add_vector = [&](const ExpectedTensor* tensor) {
+    if (tensor != nullptr) sum += numel(*tensor) * kFloat;
+  };
+  const auto add_table = [&](Role role) {
+    const ExpectedTensor& tensor = *plan_.weight(role);
+    sum += static_cast<int64_t>(checkpoint_.find(tensor.name)->bytes);
+  };
+  const auto add_matrix = [&](std::initializer_list<Role> roles, int32_t layer) {
+    std::vector<DType> types;
+    int64_t n = 0;
+    int64_t k = 0;
+    for (const Role role : roles) {
+      const ExpectedTensor* tensor = plan_.weight(role, layer);
+      if (tensor == nullptr) continue;
+      types.push_back(checkpoint_.find(tensor->name)->dtype);
+      n += tensor->shape[tensor->transposed ? 1 : 0];
+      k = tensor->shape[tensor->transposed ? 0 : 1];
+      add_vector(plan_.bias(role, layer));
+    }
+    sum += packed_bytes(format(types, *roles.begin()), n, k);
+  };
+  if (spec_.tie_word_embeddings) {
+    add_matrix({Role::kEmbedding}, -1);
+  } else {
+    add_table(Role::kEmbedding);
+    add_matrix({Role::kLmHead}, -1);
+  }
+  if (spec_.position == PositionKind::kLearned) add_table(Role::kPositionEmbedding);
+  for (int32_t i = 0; i < spec_.num_layers; ++i) {
+    for (const Role role : {Role::kInputNorm, Role::kMlpNorm, Role::kQueryNorm, Role::kKeyNorm}) {
+      if (!spec_.qk_norm && (role == Role::kQueryNorm || role == Role::kKeyNorm)) continue;
+      add_vector(plan_.weight(role, i));
+      add_vector(plan_.bias(role, i));
+    }
+    add_matrix({Role::kQuery, Role::kKey, Role::kValue, Role::kQkv}, i);
+    add_matrix({Role::kAttentionOut}, i);
+    add_matrix({Role::kGate, Role::kUp}, i);
+    add_matrix({Role::kDown}, i);
+  }
+  add_vector(plan_.weight(Role::kFinalNorm));
+  add_vector(plan_.bias(Role::kFinalNorm));
+  return sum;
+}
+
+int64_t Model::planned_weight_bytes(Checkpoint& checkpoint, const ModelOptions& options) {
+  const OpTable none{};
+  return ModelLoader(checkpoint, none, {}, options, {}).planned_bytes();
 }
 
 std::unique_ptr<Model> Model::load(Checkpoint& checkpoint, const OpTable& ops, const OpContext& for_packing,

@@ -6,6 +6,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -56,12 +57,17 @@ class ModelLoader {
   ModelLoader(Checkpoint& checkpoint, const OpTable& ops, const OpContext& ctx, const ModelOptions& options,
               const LoadProgress& progress);
   std::unique_ptr<Model> load();
+  // Of the model that load would make.
+  int64_t planned_bytes() const;
 
  private:
   Linear linear(std::initializer_list<Role> roles, int32_t layer);
   Norm norm(Role role, int32_t layer, int64_t size);
   Embedding embedding(Role role);
   Model::Layer layer(int32_t index);
+  // What a matrix of parts of these types is kept as, without quantization and with it.
+  DType float_type(std::span<const DType> parts) const;
+  WeightFormat format(std::span<const DType> parts, Role role) const;
 
   // The tensor as a matrix [out, in]; `copy` holds it where it cannot be read in place.
   TensorView matrix(const ExpectedTensor& tensor, Buffer& copy) const;
@@ -77,6 +83,7 @@ class ModelLoader {
   const LoadProgress& progress_;
   ArchSpec spec_;
   TensorPlan plan_;
+  std::optional<DType> layer_dtype_;  // float_type of the first matrix of a layer
   std::unique_ptr<Model> model_;
   int64_t bytes_done_ = 0;
   int64_t bytes_total_ = 0;

@@ -6,6 +6,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <string_view>
 #include <vector>
 
 #include "io/checkpoint.h"
@@ -19,7 +20,8 @@ namespace quire {
 
 struct ModelOptions {
   std::optional<DType> dtype;  // kF32, kBF16 or kF16: what matrices are converted to; none: as stored
-  int64_t max_model_len = 0;   // positions that can occur; 0: ArchSpec::max_model_len
+  std::optional<Quantization> quantization;  // what they are rounded to in its place
+  int64_t max_model_len = 0;                 // positions that can occur; 0: ArchSpec::max_model_len
 };
 
 // Called while loading, by the loading thread, with bytes of the checkpoint read so far and in all.
@@ -40,6 +42,9 @@ struct ActivationBuffers {
 // Immutable after load. forward and logits are called by one thread at a time for one ActivationBuffers.
 class Model {
  public:
+  // Bytes that load would keep; nothing but names and shapes is read. Throws as load does.
+  static int64_t planned_weight_bytes(Checkpoint& checkpoint, const ModelOptions& options);
+
   // Takes the checkpoint's tensors one by one, packs them for `ops` and releases their pages. Throws Error
   // that names each missing, surplus and misshapen tensor. The table must outlive the model. The checkpoint
   // must outlive the model too where the embedding is not tied (it is read where it lies).
@@ -49,7 +54,9 @@ class Model {
   const ArchSpec& spec() const { return spec_; }
   int64_t weight_bytes() const { return weight_bytes_; }      // of all weights as they are kept
   int64_t num_parameters() const { return num_parameters_; }  // a tied embedding counts once
-  DType weight_dtype() const { return weight_dtype_; }        // of the layers' matrices
+  // Of the layers' matrices; where they are quantized, what they would be without.
+  DType weight_dtype() const { return weight_dtype_; }
+  std::string_view quantization() const { return quantization_; }  // its name; empty: none
   int64_t max_model_len() const { return max_model_len_; }
 
   ActivationBuffers make_buffers(int64_t max_tokens) const;
@@ -83,6 +90,7 @@ class Model {
   int64_t weight_bytes_ = 0;
   int64_t num_parameters_ = 0;
   DType weight_dtype_ = DType::kF32;
+  std::string_view quantization_;
   Embedding embedding_;
   std::optional<Embedding> position_embedding_;
   std::optional<Rope> rope_;

@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "quant/codec.h"
+#include "quant/int_layout.h"
 
 namespace quire {
 namespace {
@@ -199,8 +200,7 @@ void check_gated_activation(const TensorView& out, const TensorView& gate_up) {
 PackedLinear make_packed(std::span<const TensorView> parts, WeightFormat format, int64_t panel,
                          int64_t depth) {
   require(!parts.empty(), "pack_linear", "a matrix is needed", "none");
-  require(is_storage_dtype(format.dtype), "pack_linear", "weights are stored as float32, bfloat16 or float16",
-          std::string(dtype_name(format.dtype)));
+  check_weight_format(format);
   PackedLinear packed;
   packed.format = format;
   packed.k = parts[0].row_size();
@@ -215,9 +215,12 @@ PackedLinear make_packed(std::span<const TensorView> parts, WeightFormat format,
   const int64_t rows = (packed.n + panel - 1) / panel * panel;
   const auto bytes = static_cast<int64_t>(dtype_size(format.dtype));
   const int64_t columns = (packed.k + depth - 1) / depth * depth;
-  require(rows <= std::numeric_limits<int64_t>::max() / bytes / columns, "pack_linear",
-          "the matrix is too large", std::to_string(packed.n) + " x " + std::to_string(packed.k));
-  packed.data = Buffer(static_cast<size_t>(rows * columns * bytes));
+  // Whole numbers with their scales take less than eight bytes each, short rows aside.
+  require(rows <= std::numeric_limits<int64_t>::max() / std::max<int64_t>(8, bytes) / (columns + 64),
+          "pack_linear", "the matrix is too large",
+          std::to_string(packed.n) + " x " + std::to_string(packed.k));
+  packed.data = Buffer(static_cast<size_t>(
+      is_integer(format) ? rows / panel * IntLayout(format, packed.k).panel_bytes : rows * columns * bytes));
   return packed;
 }
 

@@ -37,10 +37,10 @@ struct OpContext {
 // same table.
 struct PackedLinear {
   WeightFormat format;
-  int64_t n = 0;  // output features
-  int64_t k = 0;  // input features
-  Buffer data;    // the packed weights; the layout is the table's own business
-  Buffer bias;    // float32 [n], or empty
+  int64_t n = 0;                      // output features
+  int64_t k = 0;                      // input features
+  Buffer data;                        // the packed weights; the layout is the table's own business
+  Buffer bias;                        // float32 [n], or empty
   std::string_view label = "linear";  // what a profile calls it; lives as long as the program
 };
 
@@ -122,7 +122,8 @@ struct OpTable {
                             int threads);
 
   // Packs the rows of `parts` ([n_i, k] each, float32, bfloat16 or float16, all with one k) one below the
-  // other into one matrix stored in `format`. Conversions round to nearest even.
+  // other into one matrix stored in `format` (check_weight_format). Conversions to floats round to nearest
+  // even; whole numbers get the scales that quant/int_layout.h says. May allocate.
   PackedLinear (*pack_linear)(const OpContext&, std::span<const TensorView> parts, WeightFormat format);
 
   // out[m, n] = x[m, :] . w[n, :] (+ bias[n]) (+ residual[m, n] when residual.data; residual may be out

@@ -27,6 +27,12 @@ void embedding(const OpContext& ctx, const TensorView& out, const TensorView& ta
                std::span<const int32_t> ids);
 void embedding_packed(const OpContext& ctx, const TensorView& out, const PackedLinear& table,
                       std::span<const int32_t> ids);
+// The same of formats of whole numbers.
+PackedLinear pack_linear_int(const OpContext& ctx, std::span<const TensorView> parts, WeightFormat format);
+void linear_int(const OpContext& ctx, const TensorView& out, const TensorView& x, const PackedLinear& w,
+                const TensorView& residual);
+void embedding_packed_int(const OpContext& ctx, const TensorView& out, const PackedLinear& table,
+                          std::span<const int32_t> ids);
 void rms_norm(const OpContext& ctx, const TensorView& out, const TensorView& x, const TensorView& weight,
               float eps, float weight_offset);
 void layer_norm(const OpContext& ctx, const TensorView& out, const TensorView& x, const TensorView& weight,

@@ -66,9 +66,11 @@ struct Block {
 
 }  // namespace
 
-// The scores of one query for each thread.
+// The scores of one query for each thread; one row of activations as int8.
 size_t workspace_bytes(int64_t, int64_t max_seq_len, int32_t, int32_t, int threads) {
-  return static_cast<size_t>(max_seq_len) * static_cast<size_t>(threads) * sizeof(float);
+  constexpr size_t kIntRowBytes = size_t{1} << 20;
+  return std::max(kIntRowBytes,
+                  static_cast<size_t>(max_seq_len) * static_cast<size_t>(threads) * sizeof(float));
 }
 
 void kv_write(const OpContext& ctx, const KvCacheView& cache, const TensorView& k, const TensorView& v,

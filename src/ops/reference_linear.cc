@@ -21,6 +21,7 @@ int64_t panel_offset(int64_t row, int64_t k) {
 }  // namespace
 
 PackedLinear pack_linear(const OpContext& ctx, std::span<const TensorView> parts, WeightFormat format) {
+  if (is_integer(format)) return pack_linear_int(ctx, parts, format);
   PackedLinear packed = make_packed(parts, format, kPanel);
   const int64_t k = packed.k;
   int64_t first = 0;
@@ -42,6 +43,7 @@ PackedLinear pack_linear(const OpContext& ctx, std::span<const TensorView> parts
 
 void linear(const OpContext& ctx, const TensorView& out, const TensorView& x, const PackedLinear& w,
             const TensorView& residual) {
+  if (is_integer(w.format)) return linear_int(ctx, out, x, w, residual);
   const int64_t m = x.rows();
   const int64_t panels = (w.n + kPanel - 1) / kPanel;
   const auto bytes = static_cast<int64_t>(dtype_size(w.format.dtype));
@@ -84,6 +86,7 @@ void embedding(const OpContext& ctx, const TensorView& out, const TensorView& ta
 
 void embedding_packed(const OpContext& ctx, const TensorView& out, const PackedLinear& table,
                       std::span<const int32_t> ids) {
+  if (is_integer(table.format)) return embedding_packed_int(ctx, out, table, ids);
   parallel_ranges(ctx, static_cast<int64_t>(ids.size()), row_grain(table.k),
                   [&](int64_t begin, int64_t end, int) {
                     for (int64_t r = begin; r < end; ++r) {

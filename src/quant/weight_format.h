@@ -2,17 +2,54 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
+#include <string>
 #include <string_view>
 
 #include "tensor/dtype.h"
 
 namespace quire {
 
-// A row for each way to store a weight matrix. Quantized formats add their group size and zero points here.
+// What a product takes its activations as.
+enum class ActivationFormat : uint8_t {
+  kFloat,  // as they are: weights become float32 in registers
+  kInt8,   // rounded to int8 with scales of their own as the product begins
+};
+
+// A row for each way to store a weight matrix. dtype alone says it for floats. kI8 says that elements are
+// whole numbers with scales: weight = scale * (code - zero). The other fields are for those alone.
 struct WeightFormat {
-  DType dtype = DType::kF32;  // kF32, kBF16 or kF16
+  DType dtype = DType::kF32;  // kF32, kBF16, kF16 or kI8
+  int32_t code_bits = 8;      // 8 or 4
+  int32_t group_size = 0;     // k's of a row of weights that share a scale, a multiple of 8; 0: the whole row
+  bool zero_points = false;   // each group has a zero of its own; else it is in the middle. 4 bits only
+  ActivationFormat activations = ActivationFormat::kFloat;
+  int32_t activation_group = 0;  // kInt8: k's of a row of activations that share a scale; 0: the whole row
 
   friend bool operator==(const WeightFormat&, const WeightFormat&) = default;
 };
+
+inline bool is_integer(const WeightFormat& format) {
+  return format.dtype == DType::kI8;
+}
+
+// Throws Error that names the field at fault where no kernel takes matrices of that format.
+void check_weight_format(const WeightFormat& format);
+
+// Bits of a weight with its share of scales and zero points, in a row of k.
+double bits_per_weight(const WeightFormat& format, int64_t k);
+
+// What a checkpoint of floats becomes as it is loaded.
+struct Quantization {
+  std::string_view name;  // "int8"
+  WeightFormat layers;    // the matrices of the layers
+  WeightFormat head;      // the output embedding, the input embedding too where they are tied
+};
+
+// The quantization of that name; none: "auto", the weights stay what they are. Throws Error naming those
+// there are.
+std::optional<Quantization> quantization_from_name(std::string_view name);
+// All names that quantization_from_name takes, "auto" first, parted by `between`.
+std::string quantization_names(std::string_view between = ", ");
 
 }  // namespace quire

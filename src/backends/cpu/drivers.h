@@ -21,6 +21,16 @@ void embedding(const CpuKernels& kernels, const OpContext& ctx, const TensorView
 void embedding_packed(const CpuKernels& kernels, const OpContext& ctx, const TensorView& out,
                       const PackedLinear& table, std::span<const int32_t> ids);
 
+// The same of formats of whole numbers (linear_int.cc). Products take rows of int8 activations as they fit
+// the workspace, which has so many bytes.
+constexpr size_t kIntWorkspaceBytes = size_t{8} << 20;
+PackedLinear pack_linear_int(const CpuKernels& kernels, const OpContext& ctx,
+                             std::span<const TensorView> parts, WeightFormat format);
+void linear_int(const CpuKernels& kernels, const OpContext& ctx, const TensorView& out, const TensorView& x,
+                const PackedLinear& w, const TensorView& residual);
+void embedding_packed_int(const OpContext& ctx, const TensorView& out, const PackedLinear& table,
+                          std::span<const int32_t> ids);
+
 void rms_norm(const CpuKernels& kernels, const OpContext& ctx, const TensorView& out, const TensorView& x,
               const TensorView& weight, float eps, float weight_offset);
 void layer_norm(const CpuKernels& kernels, const OpContext& ctx, const TensorView& out, const TensorView& x,

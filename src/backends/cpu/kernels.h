@@ -45,6 +45,60 @@ struct LinearArgs {
   int64_t k;
 };
 
+// How a matrix of whole numbers is stored (quant/int_layout.h): 8-bit codes with a scale for each row, with a
+// scale for each group of k, 4-bit codes with the zero in the middle, with zeros of their own.
+enum IntKind : int { kInt8Rows, kInt8Groups, kInt4, kInt4Zeros, kNumIntKinds };
+
+// Rows of activations as int8. Rows are taken in blocks that a kernel multiplies at once; inside a block
+// elements of all its rows stand side by side. The block of `rows` rows from `first` on begins at codes +
+// first
+// * depth, scales + first * num_units, sums + first * num_units.
+struct IntActivations {
+  const float* x;  // [rows, k]
+  int64_t x_stride;
+  int64_t k;
+  int64_t depth;      // k rounded up to 8
+  int64_t group;      // k's that share a scale
+  int64_t unit;       // k's that are summed exactly
+  int64_t num_units;  // in a row
+  int32_t zero;       // what the weights' codes are too large by: sums are the activations' times -zero
+  int8_t* codes;      // block: [depth / 4][rows][4]
+  float* scales;      // block: [num_units][rows]
+  int32_t* sums;      // block: [num_units][rows]
+};
+
+struct IntLinearArgs {
+  IntActivations in;  // x alone is read of float activations
+  const std::byte* weights;
+  int64_t panel_bytes;
+  int64_t group_bytes;
+  int64_t header_bytes;
+  int64_t group;  // k's that share a scale of the weights
+  int64_t n;
+  float* out;  // [rows, n]
+  int64_t out_stride;
+  const float* residual;  // [rows, n] or null; may be out
+  int64_t residual_stride;
+  const float* bias;  // [n] or null
+};
+
+// One panel of 32 rows of W that becomes whole numbers.
+struct IntPackArgs {
+  float* weights;  // [k][32]; overwritten
+  std::byte* dst;
+  int64_t k;
+  int64_t group;
+  int64_t step;  // k's in a line of codes: 4 or 8
+  int64_t header_bytes;
+  int64_t group_bytes;
+  bool row_scale;
+  bool zero_points;
+  const float* candidates;  // IntCandidates
+  int num_candidates;
+  float low;
+  float high;
+};
+
 // Lines that one call of attend_segment takes, of all its key heads; a multiple of the kernels' row blocks.
 constexpr int kMaxLines = 48;
 // Positions that share one softmax update. A multiple of 16.
@@ -124,6 +178,18 @@ struct CpuKernels {
   // prepare_x rounds to bfloat16, as the processor adds products of pairs.
   void (*linear[kNumStorages])(const LinearArgs&, int64_t row_begin, int64_t row_end, int64_t panel_begin,
                                int64_t panel_end);
+
+  // Products of whole numbers. A unit's products are summed exactly; units one after the other with one fused
+  // multiply-add each. int_block_rows: rows of a block at most. int8_zero: IntActivations::zero of 8-bit
+  // codes.
+  int64_t int_block_rows;
+  int32_t int8_zero;
+  void (*quantize_rows)(const IntActivations&, int64_t first_row, int64_t rows);
+  void (*linear_int[kNumIntKinds])(const IntLinearArgs&, int64_t first_row, int64_t rows, int64_t panel);
+  // The same with float activations: a unit's products are summed with one fused multiply-add each.
+  void (*linear_int_float[kNumIntKinds])(const IntLinearArgs&, int64_t first_row, int64_t rows,
+                                         int64_t panel);
+  void (*pack_int)(const IntPackArgs&);
 
   void (*decode)(float* dst, const void* src, Storage storage, int64_t n);
   void (*rms_norm)(float* out, const float* x, const float* weight, int64_t d, float eps,

@@ -52,6 +52,7 @@ Storage storage_of(DType t) {
 
 PackedLinear pack_linear(const CpuKernels& kernels, const OpContext& ctx, std::span<const TensorView> parts,
                          WeightFormat format) {
+  if (is_integer(format)) return pack_linear_int(kernels, ctx, parts, format);
   const Storage target = storage_of(format.dtype);
   PackedLinear packed = make_packed(parts, format, kPanel, padded_k(target, 1));
   const int64_t panel_bytes =
@@ -136,6 +137,7 @@ void multiply(const CpuKernels& kernels, const OpContext& ctx, const LinearArgs&
 
 void linear(const CpuKernels& kernels, const OpContext& ctx, const TensorView& out, const TensorView& x,
             const PackedLinear& w, const TensorView& residual) {
+  if (is_integer(w.format)) return linear_int(kernels, ctx, out, x, w, residual);
   LinearArgs args = {
       .x = x.data,
       .x_stride = x.row_stride,
@@ -194,6 +196,7 @@ void embedding(const CpuKernels& kernels, const OpContext& ctx, const TensorView
 
 void embedding_packed(const CpuKernels& kernels, const OpContext& ctx, const TensorView& out,
                       const PackedLinear& table, std::span<const int32_t> ids) {
+  if (is_integer(table.format)) return embedding_packed_int(ctx, out, table, ids);
   const Storage storage = storage_of(table.format.dtype);
   // What lies side by side in a column of a panel: an element, or the pair that two k make.
   const int64_t depth = padded_k(storage, 1);

@@ -43,7 +43,7 @@ struct Bound {
   static size_t workspace_bytes(int64_t max_tokens, int64_t max_seq_len, int32_t num_heads, int32_t head_dim,
                                 int threads) {
     return std::max(cpu::workspace_bytes(max_tokens, max_seq_len, num_heads, head_dim, threads),
-                    linear_workspace_bytes(kernels()));
+                    std::max(linear_workspace_bytes(kernels()), kIntWorkspaceBytes));
   }
   static PackedLinear pack_linear(const OpContext& ctx, std::span<const TensorView> parts,
                                   WeightFormat format) {

@@ -172,6 +172,7 @@ BenchReport describe(const Engine& engine) {
   BenchReport report;
   report.model = model.name;
   report.dtype = model.weight_dtype;
+  if (!model.quantization.empty()) report.quantization = model.quantization;
   report.threads = model.num_threads;
   report.weight_bytes = model.weight_bytes;
   report.load_s = model.load_seconds;

@@ -192,7 +192,8 @@ std::string table_line(const std::string& label, const std::string& value) {
 
 std::string to_table(const BenchReport& r, const std::string& title, const std::vector<std::string>& extra) {
   std::string out = "== " + title + " ==\n";
-  out += table_line("Model", r.dtype ? r.model + " (" + *r.dtype + ")" : r.model);
+  const std::optional<std::string>& format = r.quantization ? r.quantization : r.dtype;
+  out += table_line("Model", format ? r.model + " (" + *format + ")" : r.model);
   if (r.threads) out += table_line("Threads", cat(*r.threads));
   if (r.batch_size) out += table_line("Batch size", cat(*r.batch_size));
   out += table_line("Requests done", cat(r.num_requests));

@@ -18,10 +18,12 @@ constexpr int kNumRequests = 32;
 struct Case {
   std::string model;
   std::string kv_cache_dtype = "auto";
+  std::string quantization = "auto";
 };
 
 std::string test_name(const Case& c) {
   std::string name = c.kv_cache_dtype == "auto" ? c.model : c.model + "_" + c.kv_cache_dtype;
+  if (c.quantization != "auto") name += "_weights_" + c.quantization;
   std::replace(name.begin(), name.end(), '-', '_');
   return name;
 }
@@ -38,6 +40,7 @@ EngineConfig config_of(const Case& tested, const Setting& setting) {
   EngineConfig config;
   config.model = test::model_path(tested.model);
   config.kv_cache_dtype = tested.kv_cache_dtype;
+  config.quantization = tested.quantization;
   config.long_prefill_token_threshold = setting.chunk;
   config.threads = setting.threads;
   config.kv_cache_memory = setting.kv_memory > 0 ? setting.kv_memory : int64_t{64} << 20;
@@ -144,7 +147,9 @@ TEST_P(Invariance, AfterPreemption) {
 INSTANTIATE_TEST_SUITE_P(Models, Invariance,
                          testing::Values(Case{"llama"}, Case{"mistral-bfloat16"}, Case{"gpt2-float16"},
                                          Case{"qwen3"}, Case{"quire-tiny"}, Case{"llama", "fp8_e4m3"},
-                                         Case{"mistral-bfloat16", "fp8_e5m2"}, Case{"quire-tiny", "int8"}),
+                                         Case{"mistral-bfloat16", "fp8_e5m2"}, Case{"quire-tiny", "int8"},
+                                         Case{"quire-tiny", "auto", "int8"}, Case{"llama", "auto", "w8a8"},
+                                         Case{"quire-tiny", "auto", "int4"}),
                          [](const auto& test) { return test_name(test.param); });
 
 // The whole machine's list of levels, in one process each time: the level is chosen when an engine starts.
@@ -157,7 +162,8 @@ TEST(InvarianceOfInstructionSets, EachOneAgreesWithItself) {
     } catch (const Error&) {
       continue;  // this machine cannot run it
     }
-    for (const Case& tested : {Case{"llama-bfloat16"}, Case{"llama-bfloat16", "int8"}}) {
+    for (const Case& tested :
+         {Case{"llama-bfloat16"}, Case{"llama-bfloat16", "int8"}, Case{"llama-bfloat16", "auto", "int4"}}) {
       SCOPED_TRACE(test_name(tested));
       const std::vector<Answer> alone = answers_alone(tested);
       const auto engine = Engine::start(config_of(tested, {.name = "company", .chunk = 7, .threads = 2}));

@@ -168,6 +168,45 @@ TEST(Loader, DTypeConvertsMatricesWhilePacking) {
   EXPECT_THAT(load_error(edited, {.dtype = DType::kI8}), HasSubstr("weights cannot be kept as int8"));
 }
 
+TEST(Loader, QuantizesMatricesWhilePacking) {
+  EditedCheckpoint edited(test::golden_dir() / "llama-bfloat16");
+  const auto checkpoint = edited.open();
+  const auto plain = load(*checkpoint);
+  EXPECT_EQ(plain->quantization(), "");
+  const Logits expected = run(*plain);
+  int64_t bytes = plain->weight_bytes();
+  for (const auto* name : {"int8", "int4"}) {
+    const auto rounded = load(*checkpoint, {.quantization = quantization_from_name(name)});
+    EXPECT_EQ(rounded->quantization(), name);
+    EXPECT_EQ(rounded->weight_dtype(), DType::kBF16);
+    EXPECT_EQ(rounded->num_parameters(), plain->num_parameters());
+    EXPECT_LT(rounded->weight_bytes(), bytes);
+    bytes = rounded->weight_bytes();
+    const Logits logits = run(*rounded);
+    double square = 0;
+    double error = 0;
+    for (size_t i = 0; i < expected.size(); ++i) {
+      for (size_t j = 0; j < expected[i].size(); ++j) {
+        square += double{expected[i][j]} * double{expected[i][j]};
+        error += std::pow(double{logits[i][j]} - double{expected[i][j]}, 2);
+      }
+    }
+    EXPECT_LT(error, (std::string(name) == "int8" ? 0.004 : 0.4) * square) << name;
+    EXPECT_GT(error, 0.0) << name;
+  }
+}
+
+TEST(Loader, BytesArePlannedAsTheyComeOut) {
+  for (const auto* model : {"llama", "llama-untied", "mistral-bfloat16", "gpt2-float16", "qwen3"}) {
+    for (const auto* quantization : {"auto", "int8", "int4"}) {
+      const auto checkpoint = Checkpoint::open(test::golden_dir() / model);
+      const ModelOptions options = {.quantization = quantization_from_name(quantization)};
+      EXPECT_EQ(Model::planned_weight_bytes(*checkpoint, options), load(*checkpoint, options)->weight_bytes())
+          << model << ", " << quantization;
+    }
+  }
+}
+
 TEST(Loader, ProgressRisesToTheBytesOfTheCheckpoint) {
   const auto checkpoint = Checkpoint::open(test::golden_dir() / "llama-untied");
   std::vector<std::pair<int64_t, int64_t>> calls;

@@ -13,10 +13,15 @@ namespace {
 
 #include "backends/cpu/kernels/all.inc.h"
 
+#include "backends/cpu/kernels/vec_int_avx2.inc.h"
+
+#include "backends/cpu/kernels/all_int.inc.h"
+
 }  // namespace
 
 void fill_avx2(CpuKernels& kernels) {
   fill<Avx2>(kernels);
+  fill_int<IntAvx2>(kernels);
 }
 
 }  // namespace quire::cpu

@@ -13,10 +13,15 @@ namespace {
 
 #include "backends/cpu/kernels/all.inc.h"
 
+#include "backends/cpu/kernels/vec_int_avx512.inc.h"
+
+#include "backends/cpu/kernels/all_int.inc.h"
+
 }  // namespace
 
 void fill_avx512(CpuKernels& kernels) {
   fill<Avx512>(kernels);
+  fill_int<IntAvx512>(kernels);
 }
 
 }  // namespace quire::cpu

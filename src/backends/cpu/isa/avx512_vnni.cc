@@ -9,6 +9,14 @@ namespace {
 
 #include "backends/cpu/kernels/unroll.inc.h"
 
+#include "backends/cpu/kernels/vec_avx512.inc.h"
+
+#include "backends/cpu/kernels/vec_int_avx512.inc.h"
+
+#include "backends/cpu/kernels/vec_int_vnni.inc.h"
+
+#include "backends/cpu/kernels/all_int.inc.h"
+
 // Independent sums of products of 8-bit numbers in registers. Returns the operations done.
 double probe_int8(int64_t rounds, float* sink) {
   constexpr int kChains = 12;
@@ -27,6 +35,7 @@ double probe_int8(int64_t rounds, float* sink) {
 }  // namespace
 
 void fill_avx512_vnni(CpuKernels& kernels) {
+  fill_int<IntVnni>(kernels);
   kernels.probe_int8 = probe_int8;
 }
 

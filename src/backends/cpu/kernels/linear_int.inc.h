@@ -1,0 +1,270 @@
+// out = x w^T over packed panels of whole numbers.
+//
+// A block is some rows by two registers of columns. The products of a unit of k are summed as int32, which is
+// exact in any order; then the sums, as float32 times the unit's scale, are added to the block's results. So
+// a result does not depend on how blocks are cut, nor on the instruction set.
+
+// How far ahead of use weights are asked for when few rows pass over them, in bytes.
+constexpr int64_t kIntPrefetchBytes = 4096;
+
+template <int kKind>
+constexpr bool kIsInt8 = kKind == kInt8Rows || kKind == kInt8Groups;
+// k's in a line of codes.
+template <int kKind>
+constexpr int kIntStep = kIsInt8<kKind> ? 4 : 8;
+
+template <class V>
+typename V::F load_at_most_16(const float* p, int64_t n) {
+  return n >= 16 ? V::load(p) : V::load_part(p, n);
+}
+
+// The scale of x[0, n) as quantize_activations in quant/int_layout.h has it, and its inverse: 0 where the
+// codes are 0.
+template <class V>
+float activation_scale(const float* x, int64_t n, float* inverse) {
+  using F = typename V::F;
+  F largest = V::zero();
+  F flaws = V::zero();  // stays 0 as long as all are finite, else NaN
+  for (int64_t i = 0; i < n; i += 16) {
+    const F v = load_at_most_16<V>(x + i, n - i);
+    largest = V::max(V::abs(v), largest);
+    flaws = V::add(flaws, V::sub(v, v));
+  }
+  const float most = V::reduce_max(largest);
+  *inverse = 0.0F;
+  if (V::reduce_add(flaws) != 0.0F) return __builtin_nanf("");
+  if (most < 1e-36F) return 0.0F;
+  *inverse = 127.0F / most;
+  return most / 127.0F;
+}
+
+// Codes of x[0, n) into a block: element i at codes[i / 4 * 4 * rows + i % 4]. Returns the sum of the codes.
+template <class V>
+int32_t store_activations(const float* x, int64_t n, float inverse, int64_t rows, int8_t* codes) {
+  using F = typename V::F;
+  F sum = V::zero();  // of whole numbers below 2^24: exact
+  for (int64_t i = 0; i < n; i += 16) {
+    // Where the inverse is 0 the element may be anything but a number.
+    const F v =
+        inverse == 0.0F ? V::zero() : V::round(V::mul(load_at_most_16<V>(x + i, n - i), V::set1(inverse)));
+    sum = V::add(sum, v);
+    int8_t lanes[16];
+    V::store_i8(lanes, v);
+    const int64_t quads = n - i < 16 ? (n - i + 3) / 4 : 4;
+    for (int64_t q = 0; q < quads; ++q) __builtin_memcpy(codes + (i + 4 * q) * rows, lanes + 4 * q, 4);
+  }
+  return static_cast<int32_t>(V::reduce_add(sum));
+}
+
+template <class V>
+void quantize_rows(const IntActivations& a, int64_t first_row, int64_t rows) {
+  int8_t* codes = a.codes + first_row * a.depth;
+  float* scales = a.scales + first_row * a.num_units;
+  int32_t* sums = a.sums + first_row * a.num_units;
+  for (int64_t r = 0; r < rows; ++r) {
+    const float* x = a.x + (first_row + r) * a.x_stride;
+    float scale = 0;
+    float inverse = 0;
+    int64_t group_end = 0;
+    for (int64_t u = 0; u < a.num_units; ++u) {
+      const int64_t begin = u * a.unit;
+      if (begin >= group_end) {
+        group_end = begin + a.group < a.k ? begin + a.group : a.k;
+        scale = activation_scale<V>(x + begin, group_end - begin, &inverse);
+      }
+      const int64_t n = a.k - begin < a.unit ? a.k - begin : a.unit;
+      const int32_t sum = store_activations<V>(x + begin, n, inverse, rows, codes + begin * rows + 4 * r);
+      scales[u * rows + r] = scale;
+      sums[u * rows + r] = -a.zero * sum;
+    }
+    // The last step of 4-bit codes reads up to depth.
+    const int32_t none = 0;
+    for (int64_t i = (a.k + 3) / 4 * 4; i < a.depth; i += 4)
+      __builtin_memcpy(codes + i * rows + 4 * r, &none, 4);
+  }
+}
+
+// bias, then residual, each rounded.
+template <class V>
+void finish_int(const IntLinearArgs& a, int64_t row, int64_t column, typename V::Narrow value) {
+  const int64_t left = a.n - column;
+  if (left <= 0) return;
+  const int64_t n = left < V::kNarrowLanes ? left : V::kNarrowLanes;
+  float* out = a.out + row * a.out_stride + column;
+  if (a.bias != nullptr) value = V::narrow_add(value, V::narrow_load_part(a.bias + column, n));
+  if (a.residual != nullptr) {
+    const float* residual = a.residual + row * a.residual_stride + column;
+    value = V::narrow_add(value, V::narrow_load_part(residual, n));
+  }
+  V::narrow_store_part(out, value, n);
+}
+
+template <class D, int kRows>
+void clear_sums(typename D::I (&sum)[kRows][2]) {
+  QUIRE_UNROLL
+  for (int r = 0; r < kRows; ++r) sum[r][0] = sum[r][1] = D::zero();
+}
+
+// One step of k: kRows rows by two registers of columns. x: [rows].
+template <class D, int kRows, class W>
+void multiply_step(W w0, W w1, const int32_t* x, typename D::I (&sum)[kRows][2]) {
+  QUIRE_UNROLL
+  for (int r = 0; r < kRows; ++r) {
+    const auto v = D::set1(x[r]);
+    sum[r][0] = D::dot(sum[r][0], w0, v);
+    sum[r][1] = D::dot(sum[r][1], w1, v);
+  }
+}
+
+// Asks for a line of codes and the `lines` that follow it.
+template <int kLines>
+void prefetch_codes(const uint8_t* codes) {
+  QUIRE_UNROLL
+  for (int i = 0; i < 2 * kLines; ++i)
+    _mm_prefetch(reinterpret_cast<const char*>(codes + kIntPrefetchBytes + 64 * i), _MM_HINT_T0);
+}
+
+// The products of one unit. codes: its first line, for these columns.
+template <class D, int kKind, int kRows>
+void multiply_unit(const uint8_t* codes, int64_t steps, const int32_t* x, typename D::I (&sum)[kRows][2]) {
+  using I = typename D::I;
+  constexpr int kNext = D::kLanes * 4;
+  // Few rows: two sums for each result, so that one product need not wait for the other; and the weights come
+  // from memory.
+  constexpr bool kFew = kRows <= D::kFewRows;
+  I odd[kRows][2];
+  if constexpr (kFew) clear_sums<D, kRows>(odd);
+  if constexpr (kIsInt8<kKind>) {
+    if constexpr (kFew) {
+      for (; steps >= 2; steps -= 2, codes += 256, x += 2 * kRows) {
+        prefetch_codes<2>(codes);
+        multiply_step<D, kRows>(D::weights8(codes), D::weights8(codes + kNext), x, sum);
+        multiply_step<D, kRows>(D::weights8(codes + 128), D::weights8(codes + 128 + kNext), x + kRows, odd);
+      }
+    }
+    for (; steps > 0; --steps, codes += 128, x += kRows)
+      multiply_step<D, kRows>(D::weights8(codes), D::weights8(codes + kNext), x, sum);
+  } else {
+    for (; steps > 0; --steps, codes += 128, x += 2 * kRows) {
+      if constexpr (kFew) prefetch_codes<1>(codes);
+      typename D::W4 low[2];
+      typename D::W4 high[2];
+      D::weights4(codes, &low[0], &high[0]);
+      D::weights4(codes + kNext, &low[1], &high[1]);
+      multiply_step<D, kRows>(low[0], low[1], x, sum);
+      if constexpr (kFew) {
+        multiply_step<D, kRows>(high[0], high[1], x + kRows, odd);
+      } else {
+        multiply_step<D, kRows>(high[0], high[1], x + kRows, sum);
+      }
+    }
+  }
+  if constexpr (kFew) {
+    QUIRE_UNROLL
+    for (int r = 0; r < kRows; ++r) {
+      sum[r][0] = D::add(sum[r][0], odd[r][0]);
+      sum[r][1] = D::add(sum[r][1], odd[r][1]);
+    }
+  }
+}
+
+// Scales of two registers of columns. header: the group's, at these columns.
+template <class D, int kKind>
+void load_scales(const std::byte* header, int64_t lane, typename D::V::Narrow (&scales)[2]) {
+  using V = typename D::V;
+  QUIRE_UNROLL
+  for (int h = 0; h < 2; ++h) {
+    if constexpr (kKind == kInt8Rows) {
+      scales[h] = V::narrow_load(reinterpret_cast<const float*>(header) + lane + h * D::kLanes);
+    } else {
+      scales[h] = V::narrow_load_f16(reinterpret_cast<const uint16_t*>(header) + lane + h * D::kLanes);
+    }
+  }
+}
+
+// Columns lane .. lane + 2 kLanes of a panel. acc: [kRows][2][kLanes].
+template <class D, int kKind, int kRows>
+void multiply_int(const IntLinearArgs& a, int64_t row, int64_t panel, int64_t lane) {
+  using V = typename D::V;
+  using I = typename D::I;
+  using N = typename V::Narrow;
+  constexpr int kStep = kIntStep<kKind>;
+  alignas(64) float acc[kRows][2][D::kLanes];
+  QUIRE_UNROLL
+  for (int r = 0; r < kRows; ++r) {
+    V::narrow_store(acc[r][0], V::narrow_zero());
+    V::narrow_store(acc[r][1], V::narrow_zero());
+  }
+  const std::byte* group = a.weights + panel * a.panel_bytes;
+  const auto* x = reinterpret_cast<const int32_t*>(a.in.codes + row * a.in.depth);
+  const float* x_scales = a.in.scales + row * a.in.num_units;
+  const int32_t* x_sums = a.in.sums + row * a.in.num_units;
+  N scales[2];
+  for (int64_t left = a.in.k; left > 0;) {
+    load_scales<D, kKind>(group, lane, scales);
+    I zeros[2];
+    if constexpr (kKind == kInt4Zeros) {
+      zeros[0] = D::load_u8(reinterpret_cast<const uint8_t*>(group) + 64 + lane);
+      zeros[1] = D::load_u8(reinterpret_cast<const uint8_t*>(group) + 64 + lane + D::kLanes);
+    }
+    const auto* codes = reinterpret_cast<const uint8_t*>(group + a.header_bytes) + 4 * lane;
+    for (int64_t in_group = left < a.group ? left : a.group; in_group > 0;) {
+      const int64_t depth = in_group < a.in.unit ? in_group : a.in.unit;
+      const int64_t steps = (depth + kStep - 1) / kStep;
+      I sum[kRows][2];
+      QUIRE_UNROLL
+      for (int r = 0; r < kRows; ++r) {
+        const I begin = D::set1(x_sums[r]);
+        QUIRE_UNROLL
+        for (int h = 0; h < 2; ++h) {
+          if constexpr (kKind == kInt4Zeros) {
+            sum[r][h] = D::mul16(zeros[h], begin);
+          } else {
+            sum[r][h] = begin;
+          }
+        }
+      }
+      multiply_unit<D, kKind, kRows>(codes, steps, x, sum);
+      QUIRE_UNROLL
+      for (int r = 0; r < kRows; ++r) {
+        const N unit_scale = V::narrow_set1(x_scales[r]);
+        QUIRE_UNROLL
+        for (int h = 0; h < 2; ++h) {
+          const N factor = kKind == kInt8Rows ? unit_scale : D::mul(unit_scale, scales[h]);
+          V::narrow_store(acc[r][h],
+                          V::narrow_fma(D::to_float(sum[r][h]), factor, V::narrow_load(acc[r][h])));
+        }
+      }
+      codes += steps * 128;
+      x += steps * (kStep / 4) * kRows;
+      x_scales += kRows;
+      x_sums += kRows;
+      in_group -= depth;
+      left -= depth;
+    }
+    group += a.group_bytes;
+  }
+  QUIRE_UNROLL
+  for (int r = 0; r < kRows; ++r) {
+    QUIRE_UNROLL
+    for (int h = 0; h < 2; ++h) {
+      N value = V::narrow_load(acc[r][h]);
+      if constexpr (kKind == kInt8Rows) value = D::mul(value, scales[h]);
+      finish_int<V>(a, row + r, panel * kPanel + lane + h * D::kLanes, value);
+    }
+  }
+}
+
+template <class D, int kKind, int kRows>
+void linear_int_rows(const IntLinearArgs& a, int64_t row, int64_t rows, int64_t panel) {
+  if constexpr (kRows > 1) {
+    if (rows < kRows) return linear_int_rows<D, kKind, kRows - 1>(a, row, rows, panel);
+  }
+  for (int64_t lane = 0; lane < kPanel; lane += 2 * D::kLanes)
+    multiply_int<D, kKind, kRows>(a, row, panel, lane);
+}
+
+template <class D, int kKind>
+void linear_int(const IntLinearArgs& a, int64_t row, int64_t rows, int64_t panel) {
+  linear_int_rows<D, kKind, D::kBlockRows>(a, row, rows, panel);
+}

@@ -1,0 +1,194 @@
+#include "quant/int_layout.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <limits>
+
+namespace quire {
+namespace {
+
+constexpr int64_t kPanel = IntLayout::kPanel;
+// Smaller numbers are 0: their inverse might not be finite.
+constexpr float kTiny = 1e-36F;
+constexpr float kLargestHalf = 65504.0F;
+
+const std::byte* group_of(const IntLayout& at, const std::byte* weights, int64_t row, int64_t i) {
+  return weights + row / kPanel * at.panel_bytes + i / at.group * at.group_bytes;
+}
+
+float clamp(float v, float low, float high) {
+  return std::min(std::max(v, low), high);
+}
+
+// What becomes of one column of a group.
+struct Column {
+  float scale = 0.0F;
+  float zero = 0.0F;
+};
+
+// w: n elements, 32 apart; becomes codes less zero.
+Column quantize_column(float* w, int64_t n, const IntCandidates& candidates, bool zero_points, bool half) {
+  float low = 0;
+  float high = 0;
+  float flaws = 0;  // NaN where one is not finite
+  for (int64_t i = 0; i < n; ++i) {
+    const float v = w[i * kPanel];
+    low = std::min(v, low);
+    high = std::max(v, high);
+    flaws += v - v;
+  }
+  const float extreme = -low > high ? low : high;
+  const float size = zero_points ? high - low : extreme;
+  const bool usable = flaws == 0.0F && std::fabs(size) >= kTiny;
+  if (!usable) {
+    for (int64_t i = 0; i < n; ++i) w[i * kPanel] = 0.0F;
+    return {flaws == 0.0F ? 0.0F : std::numeric_limits<float>::quiet_NaN(), 0.0F};
+  }
+  const float inverse = 1.0F / size;
+  for (int64_t i = 0; i < n; ++i) w[i * kPanel] *= inverse;
+  float best = -1.0F;
+  float best_factor = 0.0F;
+  Column column;
+  for (int c = 0; c < candidates.count; ++c) {
+    const float step = candidates.steps[c];
+    const float zero = zero_points ? clamp(std::nearbyint(-low * inverse * step), 0.0F, 15.0F) : 0.0F;
+    const float least = candidates.low - zero;
+    const float most = candidates.high - zero;
+    float product = 0;
+    float square = 0;
+    for (int64_t i = 0; i < n; ++i) {
+      const float v = w[i * kPanel];
+      const float d = clamp(std::nearbyint(v * step), least, most);
+      product = std::fma(v, d, product);
+      square = std::fma(d, d, square);
+    }
+    const float factor = product / std::max(square, 1.0F);
+    const float score = product * factor;
+    if (best < score) {
+      best = score;
+      best_factor = factor;
+      column.zero = zero;
+    }
+  }
+  column.scale = size * best_factor;
+  if (half) column.scale = f16_to_f32(f32_to_f16(clamp(column.scale, -kLargestHalf, kLargestHalf)));
+  const float final_step = column.scale == 0.0F ? 0.0F : size / column.scale;
+  const float least = candidates.low - column.zero;
+  const float most = candidates.high - column.zero;
+  for (int64_t i = 0; i < n; ++i) {
+    float& v = w[i * kPanel];
+    v = clamp(std::nearbyint(v * final_step), least, most);
+  }
+  return column;
+}
+
+// Codes of n k's of one group, `zeros` being added to them.
+void store_codes(const IntLayout& at, const float* codes, int64_t n, const std::array<float, kPanel>& zeros,
+                 uint8_t* dst) {
+  const int64_t steps = (n + at.step - 1) / at.step;
+  for (int64_t i = 0; i < steps * at.step; ++i) {
+    for (int64_t j = 0; j < kPanel; ++j) {
+      const float d = i < n ? codes[i * kPanel + j] : 0.0F;
+      const auto code = static_cast<uint8_t>(static_cast<int>(d + zeros[static_cast<size_t>(j)]));
+      uint8_t& byte = dst[i / at.step * kPanel * 4 + j * 4 + i % 4];
+      byte = at.step == 4 || i % 8 < 4 ? code : static_cast<uint8_t>(byte | (code << 4));
+    }
+  }
+}
+
+}  // namespace
+
+IntLayout::IntLayout(const WeightFormat& format, int64_t row_size) {
+  k = row_size;
+  depth = (k + 7) / 8 * 8;
+  group = format.group_size > 0 ? format.group_size : k;
+  const bool whole_rows = format.activations == ActivationFormat::kFloat || format.activation_group == 0;
+  activation_group = whole_rows ? k : format.activation_group;
+  unit = std::min({group, activation_group, int64_t{kMaxUnit}, k});
+  num_units = (k + unit - 1) / unit;
+  step = format.code_bits == 8 ? 4 : 8;
+  row_scale = format.code_bits == 8 && format.group_size == 0;
+  zero_points = format.zero_points;
+  header_bytes = row_scale || zero_points ? 128 : 64;
+  const auto bytes = [&](int64_t n) { return header_bytes + (n + step - 1) / step * kPanel * 4; };
+  group_bytes = bytes(group);
+  const int64_t whole = k / group;
+  panel_bytes = whole * group_bytes + (k % group > 0 ? bytes(k % group) : 0);
+}
+
+int32_t int_code(const IntLayout& at, const std::byte* weights, int64_t row, int64_t i) {
+  const std::byte* begin = group_of(at, weights, row, i);
+  const int64_t in_group = i % at.group;
+  const auto byte = static_cast<int32_t>(
+      begin[at.header_bytes + in_group / at.step * kPanel * 4 + row % kPanel * 4 + in_group % 4]);
+  if (at.step == 4) return byte - 128;
+  const int32_t code = in_group % 8 < 4 ? byte & 15 : byte >> 4;
+  return code - (at.zero_points ? static_cast<int32_t>(begin[64 + row % kPanel]) : 8);
+}
+
+float int_scale(const IntLayout& at, const std::byte* weights, int64_t row, int64_t i) {
+  const std::byte* begin = group_of(at, weights, row, i);
+  if (at.row_scale) return reinterpret_cast<const float*>(begin)[row % kPanel];
+  return f16_to_f32(reinterpret_cast<const uint16_t*>(begin)[row % kPanel]);
+}
+
+void decode_int_row(const IntLayout& at, const std::byte* weights, int64_t row, float* out) {
+  for (int64_t begin = 0; begin < at.k; begin += at.group) {
+    const float scale = int_scale(at, weights, row, begin);
+    const int64_t end = std::min(at.k, begin + at.group);
+    for (int64_t i = begin; i < end; ++i) out[i] = scale * static_cast<float>(int_code(at, weights, row, i));
+  }
+}
+
+float quantize_activations(const float* x, int64_t n, int8_t* codes) {
+  float largest = 0;
+  float flaws = 0;
+  for (int64_t i = 0; i < n; ++i) {
+    largest = std::max(std::fabs(x[i]), largest);
+    flaws += x[i] - x[i];
+  }
+  if (flaws != 0.0F || largest < kTiny) {
+    std::fill(codes, codes + n, int8_t{0});
+    return flaws != 0.0F ? std::numeric_limits<float>::quiet_NaN() : 0.0F;
+  }
+  const float inverse = 127.0F / largest;
+  for (int64_t i = 0; i < n; ++i) codes[i] = static_cast<int8_t>(std::nearbyint(x[i] * inverse));
+  return largest / 127.0F;
+}
+
+IntCandidates int_candidates(int32_t code_bits, bool zero_points) {
+  // The largest weight may be cut, so that the others are told apart better.
+  static constexpr float kSteps8[] = {127.0F, 130.0F, 134.0F, 139.0F, 145.0F, 153.0F, 164.0F};
+  // Of sixteen codes one more is negative: the largest weight is mapped to those, whatever its sign.
+  static constexpr float kSteps4[] = {-8.0F, -7.1F, -7.3F, -7.5F, -7.7F, -7.9F, -8.2F,
+                                      -8.4F, -8.6F, -8.8F, -9.1F, -9.4F, -9.8F};
+  static constexpr float kStepsZero[] = {15.0F, 14.2F, 14.6F, 15.4F, 15.8F,
+                                         16.3F, 16.8F, 17.4F, 18.0F, 18.8F};
+  if (code_bits == 8) return {kSteps8, static_cast<int>(std::size(kSteps8)), -127.0F, 127.0F};
+  if (zero_points) return {kStepsZero, static_cast<int>(std::size(kStepsZero)), 0.0F, 15.0F};
+  return {kSteps4, static_cast<int>(std::size(kSteps4)), -8.0F, 7.0F};
+}
+
+void quantize_panel(const IntLayout& at, float* weights, std::byte* dst) {
+  const IntCandidates candidates = int_candidates(at.step == 4 ? 8 : 4, at.zero_points);
+  for (int64_t begin = 0; begin < at.k; begin += at.group) {
+    const int64_t n = std::min(at.group, at.k - begin);
+    std::byte* group = dst + begin / at.group * at.group_bytes;
+    std::array<float, kPanel> zeros;
+    for (int64_t j = 0; j < kPanel; ++j) {
+      const Column column =
+          quantize_column(weights + begin * kPanel + j, n, candidates, at.zero_points, !at.row_scale);
+      if (at.row_scale) {
+        reinterpret_cast<float*>(group)[j] = column.scale;
+      } else {
+        reinterpret_cast<uint16_t*>(group)[j] = f32_to_f16(column.scale);
+      }
+      if (at.zero_points) group[64 + j] = static_cast<std::byte>(column.zero);
+      zeros[static_cast<size_t>(j)] = at.step == 4 ? 128.0F : at.zero_points ? column.zero : 8.0F;
+    }
+    store_codes(at, weights + begin * kPanel, n, zeros, reinterpret_cast<uint8_t*>(group + at.header_bytes));
+  }
+}
+
+}  // namespace quire
