@@ -227,6 +227,14 @@ void multiply_many(const LinearArgs& args, int64_t row_begin, int64_t row_end, i
   finish_units<V>(args, row_begin, rows, unit, kUnits, acc);
 }
 
+// Units of rows that fit one block of kRows x kUnits.
+template <class V, class S, int kRows, int kUnits>
+void linear_few(const LinearArgs& args, int64_t row_begin, int64_t row_end, int64_t unit, int64_t end) {
+  for (; unit + kUnits <= end; unit += kUnits)
+    multiply_few<V, S, kRows, kUnits>(args, row_begin, row_end, unit);
+  for (; unit < end; ++unit) multiply_few<V, S, kRows, 1>(args, row_begin, row_end, unit);
+}
+
 template <class V, class S>
 void linear(const LinearArgs& args, int64_t row_begin, int64_t row_end, int64_t panel_begin,
             int64_t panel_end) {
@@ -235,16 +243,12 @@ void linear(const LinearArgs& args, int64_t row_begin, int64_t row_end, int64_t 
   const int64_t rows = row_end - row_begin;
   const int64_t unit = panel_begin * kUnitsPerPanel<V>;
   const int64_t end = panel_end * kUnitsPerPanel<V>;
-  constexpr int kPanelUnits = kUnitsPerPanel<V>;
-  if (rows <= kRegisters / (2 * kPanelUnits)) {
-    for (int64_t u = unit; u < end; u += kPanelUnits)
-      multiply_few<V, S, kRegisters / (2 * kPanelUnits), kPanelUnits>(args, row_begin, row_end, u);
-    return;
-  }
-  if (rows <= kRegisters / 2) {
-    for (int64_t u = unit; u < end; ++u) multiply_few<V, S, kRegisters / 2, 1>(args, row_begin, row_end, u);
-    return;
-  }
+  // One row: whole panels one by one, a single stream. More rows: as many units as registers hold sums for,
+  // since the activations, which may not fit the first-level cache, are read again for each group of units.
+  if (rows == 1) return linear_few<V, S, 1, kUnitsPerPanel<V>>(args, row_begin, row_end, unit, end);
+  if (rows <= kRegisters / 8) return linear_few<V, S, kRegisters / 8, 4>(args, row_begin, row_end, unit, end);
+  if (rows <= kRegisters / 4) return linear_few<V, S, kRegisters / 4, 2>(args, row_begin, row_end, unit, end);
+  if (rows <= kRegisters / 2) return linear_few<V, S, kRegisters / 2, 1>(args, row_begin, row_end, unit, end);
   for (int64_t row = row_begin; row < row_end; row += kRowChunk) {
     const int64_t last = row_end - row < kRowChunk ? row_end : row + kRowChunk;
     int64_t u = unit;
