@@ -99,6 +99,30 @@ double bf16_rounds([[maybe_unused]] ThreadPool& pool, [[maybe_unused]] int64_t r
 #endif
 }
 
+double vnni_rounds([[maybe_unused]] ThreadPool& pool, [[maybe_unused]] int64_t rounds) {
+#if defined(__AVX512VNNI__)
+  std::atomic<int> sink{0};
+  const int64_t ranges = 16 * int64_t{pool.num_threads()};
+  pool.parallel_for(ranges, 1, [&](int64_t begin, int64_t end, int) {
+    for (int64_t r = begin; r < end; ++r) {
+      __m512i sum[kChains];
+      for (int i = 0; i < kChains; ++i) sum[i] = _mm512_set1_epi32(i);
+      const __m512i a = _mm512_set1_epi8(3);
+      const __m512i b = _mm512_set1_epi8(static_cast<char>(r));
+      for (int64_t i = 0; i < rounds; ++i) {
+        for (auto& s : sum) s = _mm512_dpbusd_epi32(s, a, b);
+      }
+      __m512i total = sum[0];
+      for (int i = 1; i < kChains; ++i) total = _mm512_add_epi32(total, sum[i]);
+      sink.store(_mm512_reduce_add_epi32(total), std::memory_order_relaxed);
+    }
+  });
+  return 8.0 * 16 * kChains * static_cast<double>(rounds) * static_cast<double>(ranges);
+#else
+  return 0.0;
+#endif
+}
+
 float read_all(ThreadPool& pool, const float* data, int64_t bytes) {
   std::atomic<float> sink{0.0F};
   constexpr int64_t kChunk = 256 * 1024;
