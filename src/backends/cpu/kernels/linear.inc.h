@@ -248,7 +248,9 @@ void linear(const LinearArgs& args, int64_t row_begin, int64_t row_end, int64_t 
   if (rows == 1) return linear_few<V, S, 1, kUnitsPerPanel<V>>(args, row_begin, row_end, unit, end);
   if (rows <= kRegisters / 8) return linear_few<V, S, kRegisters / 8, 4>(args, row_begin, row_end, unit, end);
   if (rows <= kRegisters / 4) return linear_few<V, S, kRegisters / 4, 2>(args, row_begin, row_end, unit, end);
-  if (rows <= kRegisters / 2) return linear_few<V, S, kRegisters / 2, 1>(args, row_begin, row_end, unit, end);
+  const bool same_sets = args.x_stride * static_cast<int64_t>(sizeof(typename S::X)) % 2048 == 0;
+  if (rows <= (same_sets ? kManyRows : kRegisters / 2))
+    return linear_few<V, S, kRegisters / 2, 1>(args, row_begin, row_end, unit, end);
   for (int64_t row = row_begin; row < row_end; row += kRowChunk) {
     const int64_t last = row_end - row < kRowChunk ? row_end : row + kRowChunk;
     int64_t u = unit;
