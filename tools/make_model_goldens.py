@@ -8,13 +8,13 @@ Each directory NAME has a checkpoint (config.json, model.safetensors or shards) 
     logprobs  of prompt[i + 1] after prompt[: i + 1]
 rope.json holds inverse frequencies and attention factors of rope configurations of real sizes.
 
-Usage: make_model_goldens.py [OUTPUT_DIR]
+Usage: make_model_goldens.py [--out DIR] [NAME...]       no name: all of them
 """
 
+import argparse
 import json
 import pathlib
 import shutil
-import sys
 
 import torch
 import transformers
@@ -39,6 +39,19 @@ QWEN3 = LLAMA | dict(model_type="qwen3", architectures=["Qwen3ForCausalLM"], tie
 GPT2 = dict(
     model_type="gpt2", architectures=["GPT2LMHeadModel"], vocab_size=96, n_embd=24, n_layer=2, n_head=3, n_positions=96,
     n_inner=None, activation_function="gelu_new", layer_norm_epsilon=1e-5, bos_token_id=95, eos_token_id=95)
+
+# A small body for the many that are described in Llama's words.
+DENSE = dict(
+    vocab_size=96, hidden_size=24, intermediate_size=28, num_hidden_layers=3, num_attention_heads=4, num_key_value_heads=2,
+    max_position_embeddings=128, bos_token_id=1, eos_token_id=2, tie_word_embeddings=True)
+FALCON = dict(
+    model_type="falcon", architectures=["FalconForCausalLM"], vocab_size=96, hidden_size=32, num_hidden_layers=2,
+    num_attention_heads=4, multi_query=True, parallel_attn=True, new_decoder_architecture=False, alibi=False, bias=False,
+    max_position_embeddings=128, bos_token_id=1, eos_token_id=2)
+NEOX = dict(
+    model_type="gpt_neox", architectures=["GPTNeoXForCausalLM"], vocab_size=96, hidden_size=32, intermediate_size=40,
+    num_hidden_layers=2, num_attention_heads=4, max_position_embeddings=128, rotary_pct=0.25, hidden_act="gelu", bos_token_id=1,
+    eos_token_id=2, tie_word_embeddings=False)
 
 # name: (config.json as written, dtype of the weights, what else: "shards", "bare_names")
 MODELS = {
@@ -73,6 +86,65 @@ MODELS = {
     "qwen3-bias": (QWEN3 | dict(attention_bias=True, tie_word_embeddings=False, use_sliding_window=True, sliding_window=8,
                                 layer_types=["sliding_attention", "full_attention"]), "float32", ""),
     "qwen3-float16": (QWEN3, "float16", ""),
+    "bloom": (dict(model_type="bloom", architectures=["BloomForCausalLM"], vocab_size=96, hidden_size=36, n_layer=3, n_head=6,
+                   seq_length=128, bos_token_id=1, eos_token_id=2, tie_word_embeddings=False), "float32", ""),
+    "mpt": (dict(model_type="mpt", architectures=["MPTForCausalLM"], vocab_size=96, d_model=32, n_heads=4, n_layers=2,
+                 expansion_ratio=4, max_seq_len=128, tie_word_embeddings=True), "float32", ""),
+    "cohere": (DENSE | dict(model_type="cohere", architectures=["CohereForCausalLM"], logit_scale=0.25), "float32", ""),
+    "cohere2": (DENSE | dict(model_type="cohere2", architectures=["Cohere2ForCausalLM"], sliding_window=8,
+                             layer_types=["sliding_attention", "full_attention", "sliding_attention"]), "float32", ""),
+    "ernie4_5": (DENSE | dict(model_type="ernie4_5", architectures=["Ernie4_5ForCausalLM"], head_dim=8, use_bias=False), "float32", ""),
+    "exaone4": (DENSE | dict(model_type="exaone4", architectures=["Exaone4ForCausalLM"], sliding_window=8,
+                             sliding_window_pattern=3), "float32", ""),
+    "exaone4-full": (DENSE | dict(model_type="exaone4", architectures=["Exaone4ForCausalLM"], sliding_window=None,
+                                  layer_types=["full_attention"] * 3), "float32", ""),
+    "falcon": (FALCON, "float32", ""),
+    "falcon-old": (FALCON | dict(multi_query=False, parallel_attn=False, bias=True), "float32", ""),
+    "falcon-new": (FALCON | dict(new_decoder_architecture=True, num_kv_heads=2), "float32", ""),
+    "falcon-new-one-norm": (FALCON | dict(new_decoder_architecture=True, num_kv_heads=2, num_ln_in_parallel_attn=1), "float32", ""),
+    "gemma": (DENSE | dict(model_type="gemma", architectures=["GemmaForCausalLM"], head_dim=8,
+                           hidden_act="gelu_pytorch_tanh"), "float32", ""),
+    "gemma2": (DENSE | dict(model_type="gemma2", architectures=["Gemma2ForCausalLM"], head_dim=8, sliding_window=8,
+                            query_pre_attn_scalar=12, attn_logit_softcapping=4.0, final_logit_softcapping=30.0), "float32", ""),
+    "gemma3": (DENSE | dict(model_type="gemma3_text", architectures=["Gemma3ForCausalLM"], head_dim=8, sliding_window=8,
+                            query_pre_attn_scalar=12, layer_types=["sliding_attention", "sliding_attention", "full_attention"],
+                            rope_parameters=dict(full_attention=dict(rope_type="linear", factor=8.0, rope_theta=1e6),
+                                                 sliding_attention=dict(rope_type="default", rope_theta=1e4))), "float32", ""),
+    "gemma3-old-fields": (DENSE | dict(
+        model_type="gemma3_text", architectures=["Gemma3ForCausalLM"], head_dim=8, sliding_window=8, sliding_window_pattern=2,
+        query_pre_attn_scalar=12, rope_theta=1e6, rope_local_base_freq=1e3, rope_scaling=dict(rope_type="linear", factor=4.0)),
+                          "float32", ""),
+    "glm": (DENSE | dict(model_type="glm", architectures=["GlmForCausalLM"], pad_token_id=0, head_dim=8, tie_word_embeddings=False), "float32", ""),
+    "glm4": (DENSE | dict(model_type="glm4", architectures=["Glm4ForCausalLM"], pad_token_id=0, head_dim=8, tie_word_embeddings=False,
+                          partial_rotary_factor=0.5), "float32", ""),
+    "gpt_neox": (NEOX, "float32", ""),
+    "gpt_neox-sequential": (NEOX | dict(use_parallel_residual=False, rotary_pct=1.0, rotary_emb_base=500), "float32", ""),
+    "gptj": (GPT2 | dict(model_type="gptj", architectures=["GPTJForCausalLM"], rotary_dim=4, tie_word_embeddings=False), "float32", ""),
+    "granite": (DENSE | dict(model_type="granite", architectures=["GraniteForCausalLM"], embedding_multiplier=1.5,
+                             residual_multiplier=1.3, attention_multiplier=0.2, logits_scaling=2.5), "float32", ""),
+    "olmo2": (DENSE | dict(model_type="olmo2", architectures=["Olmo2ForCausalLM"], tie_word_embeddings=False), "float32", ""),
+    "olmo3": (DENSE | dict(model_type="olmo3", architectures=["Olmo3ForCausalLM"], tie_word_embeddings=False, sliding_window=8,
+                           layer_types=["sliding_attention", "sliding_attention", "full_attention"], rope_theta=500000.0,
+                           rope_scaling=dict(rope_type="yarn", factor=4.0, original_max_position_embeddings=32)), "float32", ""),
+    "opt": (dict(model_type="opt", architectures=["OPTForCausalLM"], vocab_size=96, hidden_size=24, ffn_dim=36,
+                 num_hidden_layers=2, num_attention_heads=3, max_position_embeddings=96, word_embed_proj_dim=24,
+                 do_layer_norm_before=True, bos_token_id=2, eos_token_id=2), "float32", ""),
+    "phi": (DENSE | dict(model_type="phi", architectures=["PhiForCausalLM"], hidden_act="gelu_new", tie_word_embeddings=False, hidden_size=32,
+                         partial_rotary_factor=0.5), "float32", ""),
+    "phi3": (DENSE | dict(model_type="phi3", architectures=["Phi3ForCausalLM"], tie_word_embeddings=False, sliding_window=9,
+                          pad_token_id=0), "float32", ""),
+    "phi4-mini": (DENSE | dict(model_type="phi3", architectures=["Phi3ForCausalLM"], partial_rotary_factor=0.75,
+                               hidden_size=32, pad_token_id=0), "float32", ""),
+    "seed_oss": (DENSE | dict(model_type="seed_oss", architectures=["SeedOssForCausalLM"], head_dim=10, attention_bias=True,
+                              attention_out_bias=False), "float32", ""),
+    "smollm3": (DENSE | dict(model_type="smollm3", architectures=["SmolLM3ForCausalLM"], no_rope_layers=[1, 0, 1], pad_token_id=0),
+                "float32", ""),
+    "stablelm": (DENSE | dict(model_type="stablelm", architectures=["StableLmForCausalLM"], use_qkv_bias=True, hidden_size=32,
+                              tie_word_embeddings=False, partial_rotary_factor=0.25), "float32", ""),
+    "stablelm-parallel": (DENSE | dict(model_type="stablelm", architectures=["StableLmForCausalLM"], use_parallel_residual=True,
+                                       hidden_size=32, partial_rotary_factor=0.5, tie_word_embeddings=False), "float32", ""),
+    "starcoder2": (DENSE | dict(model_type="starcoder2", architectures=["Starcoder2ForCausalLM"], hidden_act="gelu_pytorch_tanh",
+                                sliding_window=8), "float32", ""),
     "gpt2": (GPT2, "float32", ""),
     "gpt2-bare-names": (GPT2 | dict(n_inner=40, scale_attn_by_inverse_layer_idx=True), "float32", "bare_names"),
     "gpt2-float16": (GPT2, "float16", ""),
@@ -103,10 +175,13 @@ ROPES = {
 
 def fill(model, generator):
     """Weights large enough that logits differ and attention looks at something."""
+    # What multiplies the embeddings must not drown what the layers add.
+    config = model.config
+    multiplier = config.hidden_size**0.5 if config.model_type.startswith("gemma") else getattr(config, "embedding_multiplier", 1.0)
     for name, parameter in model.named_parameters():
         noise = torch.randn(parameter.shape, generator=generator)
         if parameter.dim() == 2:
-            scale = 0.7 if "embed" in name or "wte" in name else 0.3 if "wpe" in name else 1.6 / parameter.shape[-1] ** 0.5
+            scale = 0.7 / multiplier if "embed" in name or "wte" in name else 0.3 if "wpe" in name else 1.6 / parameter.shape[-1] ** 0.5
             value = noise * scale
         else:
             value = noise * 0.2 + (0.0 if name.endswith("bias") else 1.0)
@@ -202,15 +277,19 @@ def make_ropes(path):
 
 
 def main():
-    root = pathlib.Path(__file__).resolve().parent.parent
-    out = pathlib.Path(sys.argv[1]) if len(sys.argv) > 1 else root / "tests" / "golden" / "models"
-    out.mkdir(parents=True, exist_ok=True)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--out", type=pathlib.Path,
+                        default=pathlib.Path(__file__).resolve().parent.parent / "tests" / "golden" / "models")
+    parser.add_argument("names", nargs="*", choices=[[], *MODELS], metavar="NAME")
+    args = parser.parse_args()
+    args.out.mkdir(parents=True, exist_ok=True)
     torch.set_num_threads(1)
     transformers.logging.set_verbosity_error()
     transformers.logging.disable_progress_bar()
-    make_ropes(out / "rope.json")
-    for name, (config, dtype, kind) in MODELS.items():
-        make_model(out / name, config, dtype, kind)
+    if not args.names:
+        make_ropes(args.out / "rope.json")
+    for name in args.names or MODELS:
+        make_model(args.out / name, *MODELS[name])
 
 
 if __name__ == "__main__":

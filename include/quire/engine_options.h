@@ -21,6 +21,10 @@ enum class PreemptionMode : uint8_t {
   kSwap,       // moved to the host pool (swap_space), moved back
 };
 
+// max_num_batched_tokens where none is given: enough rows to keep the kernels busy, few enough that running
+// streams wait for a prompt's chunk and not for a whole prompt.
+inline constexpr int32_t kDefaultBatchedTokens = 512;
+
 struct EngineOptions {
   std::string model;                    // directory; empty: the embedded model
   std::string dtype = "auto";           // auto, float32, bfloat16, float16
@@ -31,7 +35,7 @@ struct EngineOptions {
   int32_t block_size = 16;              // tokens in a block of the KV cache
   int64_t kv_cache_memory = 0;          // bytes; 0: 40 % of the free memory
   int32_t max_num_seqs = 256;
-  int32_t max_num_batched_tokens = 0;        // 0: 2048, at least max_num_seqs
+  int32_t max_num_batched_tokens = 0;        // 0: kDefaultBatchedTokens, at least max_num_seqs
   int32_t long_prefill_token_threshold = 0;  // tokens of one sequence in one step; 0: the step's budget
   int32_t max_num_partial_prefills = 0;      // prompts that are computed in chunks at once; 0: any number
   bool enable_prefix_caching = true;

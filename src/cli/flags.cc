@@ -115,7 +115,8 @@ void add_engine_flags(CLI::App& command, EngineConfig& config) {
       "Memory of the KV pool, for example 4GiB; 0: 40 % of the free memory")
       ->transform(byte_size());
   add("--max-num-seqs", config.max_num_seqs, "Sequences running at once");
-  add("--max-num-batched-tokens", config.max_num_batched_tokens, "Tokens computed in one step; 0: 2048");
+  add("--max-num-batched-tokens", config.max_num_batched_tokens,
+      "Tokens computed in one step; 0: 512, or --max-num-seqs where that is more");
   add("--long-prefill-token-threshold", config.long_prefill_token_threshold,
       "Tokens of one sequence in one step; 0: only the step's budget limits it");
   add("--max-num-partial-prefills", config.max_num_partial_prefills,

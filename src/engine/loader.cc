@@ -20,7 +20,6 @@ namespace {
 using nlohmann::json;
 
 constexpr double kDefaultKvShare = 0.4;  // of the free memory
-constexpr int32_t kDefaultBatchedTokens = 2048;
 constexpr int64_t kMaxPoolBlocks = int64_t{1} << 24;
 
 std::optional<ChatTemplate> open_chat_template(const Tokenizer* tokenizer, const std::string& file,

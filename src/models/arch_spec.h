@@ -14,13 +14,15 @@
 
 namespace quire {
 
-enum class PositionKind : uint8_t { kRope, kLearned };
+enum class PositionKind : uint8_t { kRope, kLearned, kAlibi };
 
 // What differs from layer to layer.
 struct LayerSpec {
   int32_t window = 0;            // sliding window in tokens, the token itself included; 0: full attention
   float attention_scale = 1.0F;  // multiplies q.k
+  int32_t rope = 0;              // which of ArchSpec::ropes; kNoRope: positions are not turned in
 };
+inline constexpr int32_t kNoRope = -1;
 
 struct ArchSpec {
   std::string architecture;  // "LlamaForCausalLM"
@@ -38,16 +40,29 @@ struct ArchSpec {
   NormKind norm = NormKind::kRms;
   float norm_eps = 1e-6F;
   float norm_weight_offset = 0.0F;
+  bool norm_bias = false;  // kLayer
+
+  // Sequential: h += attention(norm(h)), then h += mlp(norm(h)). Parallel: both from the same h.
+  bool parallel_residual = false;
+  bool input_norm = true;            // before attention
+  bool mlp_norm = true;              // before the MLP; a parallel one without it shares attention's
+  bool post_norms = false;           // of what attention and MLP give, before it is added
+  float residual_multiplier = 1.0F;  // of what is added
+  float embedding_multiplier = 1.0F;
+  bool embedding_norm = false;
 
   Activation activation = Activation::kSilu;
   bool gated_mlp = true;
   bool qkv_bias = false;
   bool out_bias = false;  // of attention's output projection
   bool mlp_bias = false;
-  bool qk_norm = false;  // RMS norm of each query and key head
+  bool lm_head_bias = false;
+  QkNorm qk_norm = QkNorm::kNone;
 
   PositionKind position = PositionKind::kRope;
-  RopeSpec rope;                        // kRope
+  std::vector<RopeSpec> ropes;  // kRope: the kinds of rotation that layers choose from, the first the main
+  int32_t position_offset = 0;  // kLearned: the row of position 0
+  double alibi_max_bias = 8.0;  // kAlibi (nn/alibi.h)
   int64_t max_position_embeddings = 0;  // as config.json says
   int64_t max_model_len = 0;  // tokens of a sequence the model is made for, its rope scaling counted in
 

@@ -97,6 +97,20 @@ std::vector<std::string> ConfigReader::texts(std::string_view field) const {
   return all;
 }
 
+std::vector<int64_t> ConfigReader::integers(std::string_view field, int64_t low, int64_t high) const {
+  const nlohmann::json* value = find(field);
+  if (value == nullptr) return {};
+  std::vector<int64_t> all;
+  if (!value->is_array()) fail(field, cat("must be a list of numbers, but is ", shown(*value)));
+  for (const auto& item : *value) {
+    const auto n = as_integer(item);
+    if (!n || *n < low || *n > high)
+      fail(field, cat("must hold whole numbers from ", low, " to ", high, ", but holds ", shown(item)));
+    all.push_back(*n);
+  }
+  return all;
+}
+
 std::vector<int32_t> ConfigReader::token_ids(std::string_view field, int64_t end) const {
   std::vector<int32_t> ids;
   const auto add = [&](const nlohmann::json& item) {

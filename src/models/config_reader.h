@@ -17,6 +17,8 @@ class ConfigReader {
   // `path` stands before field names in errors: "rope_scaling." for an object within the configuration.
   explicit ConfigReader(const nlohmann::json& object, std::string path = "");
 
+  const nlohmann::json& json() const { return *object_; }
+
   bool has(std::string_view field) const { return find(field) != nullptr; }
   // Whether the field is written at all, if only as null.
   bool mentions(std::string_view field) const { return object_->contains(field); }
@@ -32,6 +34,8 @@ class ConfigReader {
   bool boolean(std::string_view field, bool fallback) const;
   std::string text(std::string_view field, std::string_view fallback) const;
   std::vector<std::string> texts(std::string_view field) const;  // a list of strings; empty where absent
+  std::vector<int64_t> integers(std::string_view field, int64_t low,
+                                int64_t high) const;  // empty where absent
   // One integer or a list of them; those outside [0, end) are left out.
   std::vector<int32_t> token_ids(std::string_view field, int64_t end) const;
 

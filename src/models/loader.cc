@@ -8,6 +8,7 @@
 #include "base/strings.h"
 #include "models/config_reader.h"
 #include "models/registry.h"
+#include "nn/alibi.h"
 #include "quant/codec.h"
 #include "quant/int_layout.h"
 
@@ -34,6 +35,21 @@ void transpose(std::byte* dst, const std::byte* src, int64_t rows, int64_t cols,
         }
       }
     }
+  }
+}
+
+// dst: all queries, all keys, all values; src: RowOrder::kByKvHead. A row has `size` bytes.
+void order_rows(std::byte* dst, const std::byte* src, const ArchSpec& spec, size_t size) {
+  const auto head = static_cast<size_t>(spec.head_dim) * size;
+  const auto num_kv_heads = static_cast<size_t>(spec.num_kv_heads);
+  const size_t group = static_cast<size_t>(spec.num_heads) / num_kv_heads;
+  std::byte* queries = dst;
+  std::byte* keys = queries + num_kv_heads * group * head;
+  std::byte* values = keys + num_kv_heads * head;
+  for (size_t h = 0; h < num_kv_heads; ++h, src += (group + 2) * head) {
+    std::memcpy(queries + h * group * head, src, group * head);
+    std::memcpy(keys + h * head, src + group * head, head);
+    std::memcpy(values + h * head, src + (group + 1) * head, head);
   }
 }
 
@@ -85,12 +101,15 @@ ModelLoader::ModelLoader(Checkpoint& checkpoint, const OpTable& ops, const OpCon
 }
 
 TensorView ModelLoader::matrix(const ExpectedTensor& tensor, Buffer& copy) const {
-  if (!tensor.transposed && checkpoint_.aligned(tensor.name)) return checkpoint_.view(tensor.name);
+  const bool as_it_lies = !tensor.transposed && tensor.order == RowOrder::kPlain;
+  if (as_it_lies && checkpoint_.aligned(tensor.name)) return checkpoint_.view(tensor.name);
   const auto source = checkpoint_.bytes(tensor.name);
   const TensorInfo& info = *checkpoint_.find(tensor.name);
   copy = Buffer(source.size());
   if (!tensor.transposed) {
-    std::memcpy(copy.data(), source.data(), source.size());
+    const size_t row = source.size() / static_cast<size_t>(info.shape[0]);
+    as_it_lies ? static_cast<void>(std::memcpy(copy.data(), source.data(), source.size()))
+               : order_rows(copy.data(), source.data(), spec_, row);
     return make_view(copy.data(), info.dtype, Shape{info.shape[0], info.shape[1]});
   }
   transpose(copy.data(), source.data(), info.shape[0], info.shape[1], dtype_size(info.dtype));
@@ -101,7 +120,11 @@ void ModelLoader::append_vector(const ExpectedTensor& tensor, float* out) const 
   const auto source = checkpoint_.bytes(tensor.name);
   const TensorInfo& info = *checkpoint_.find(tensor.name);
   Buffer aligned(source.size());
-  std::memcpy(aligned.data(), source.data(), source.size());
+  if (tensor.order == RowOrder::kPlain) {
+    std::memcpy(aligned.data(), source.data(), source.size());
+  } else {
+    order_rows(aligned.data(), source.data(), spec_, dtype_size(info.dtype));
+  }
   decode_f32(info.dtype, aligned.data(), out, info.shape[0]);
 }
 
@@ -190,27 +213,52 @@ Embedding ModelLoader::embedding(Role role) {
   return out;
 }
 
+std::optional<Norm> ModelLoader::norm_if(bool wanted, Role role, int32_t layer) {
+  if (!wanted) return std::nullopt;
+  return norm(role, layer, spec_.hidden_size);
+}
+
+Join ModelLoader::join(Role norm_role, int32_t layer) {
+  return {norm_if(spec_.post_norms, norm_role, layer), spec_.residual_multiplier};
+}
+
+Attention ModelLoader::attention(int32_t layer) {
+  const LayerSpec& own = spec_.layers[static_cast<size_t>(layer)];
+  Attention out;
+  // Checkpoints have either three matrices or one.
+  out.qkv = linear({Role::kQuery, Role::kKey, Role::kValue, Role::kQkv}, layer);
+  out.out = linear({Role::kAttentionOut}, layer);
+  out.qk_norm = spec_.qk_norm;
+  if (spec_.qk_norm != QkNorm::kNone) {
+    const bool whole = spec_.qk_norm == QkNorm::kWhole;
+    const int64_t head_dim = spec_.head_dim;
+    out.q_norm = norm(Role::kQueryNorm, layer, whole ? spec_.num_heads * head_dim : head_dim);
+    out.k_norm = norm(Role::kKeyNorm, layer, whole ? spec_.num_kv_heads * head_dim : head_dim);
+  }
+  out.params.scale = own.attention_scale;
+  out.params.window = own.window;
+  out.params.logit_softcap = spec_.attention_softcap;
+  if (!model_->alibi_slopes_.empty()) out.params.alibi_slopes = model_->alibi_slopes_.data();
+  out.num_heads = spec_.num_heads;
+  out.num_kv_heads = spec_.num_kv_heads;
+  out.head_dim = spec_.head_dim;
+  return out;
+}
+
 Model::Layer ModelLoader::layer(int32_t index) {
   const LayerSpec& own = spec_.layers[static_cast<size_t>(index)];
   Model::Layer out;
-  out.input_norm = norm(Role::kInputNorm, index, spec_.hidden_size);
-  Attention& attention = out.attention;
-  // Checkpoints have either three matrices or one.
-  attention.qkv = linear({Role::kQuery, Role::kKey, Role::kValue, Role::kQkv}, index);
-  attention.out = linear({Role::kAttentionOut}, index);
-  if (spec_.qk_norm) {
-    attention.q_norm = norm(Role::kQueryNorm, index, spec_.head_dim);
-    attention.k_norm = norm(Role::kKeyNorm, index, spec_.head_dim);
-  }
-  attention.params = {own.attention_scale, own.window, spec_.attention_softcap};
-  attention.num_heads = spec_.num_heads;
-  attention.num_kv_heads = spec_.num_kv_heads;
-  attention.head_dim = spec_.head_dim;
-  out.mlp_norm = norm(Role::kMlpNorm, index, spec_.hidden_size);
-  out.mlp.up = linear({Role::kGate, Role::kUp}, index);
+  out.input_norm = norm_if(spec_.input_norm, Role::kInputNorm, index);
+  out.attention = attention(index);
+  if (own.rope != kNoRope && !model_->ropes_.empty())
+    out.rope = &model_->ropes_[static_cast<size_t>(own.rope)];
+  out.attention_join = join(Role::kPostAttentionNorm, index);
+  out.mlp_norm = norm_if(spec_.mlp_norm, Role::kMlpNorm, index);
+  out.mlp.up = linear({Role::kGate, Role::kUp, Role::kGateUp}, index);
   out.mlp.down = linear({Role::kDown}, index);
   out.mlp.activation = spec_.activation;
   out.mlp.gated = spec_.gated_mlp;
+  out.mlp_join = join(Role::kPostMlpNorm, index);
   return out;
 }
 
@@ -236,8 +284,15 @@ std::unique_ptr<Model> ModelLoader::load() {
     m.embedding_ = embedding(Role::kEmbedding);
     m.lm_head_ = linear({Role::kLmHead}, -1);
   }
-  if (spec_.position == PositionKind::kLearned) m.position_embedding_ = embedding(Role::kPositionEmbedding);
-  if (spec_.position == PositionKind::kRope) m.rope_ = make_rope(ctx_, spec_.rope, max_len);
+  m.embedding_norm_ = norm_if(spec_.embedding_norm, Role::kEmbeddingNorm, -1);
+  if (spec_.position == PositionKind::kLearned) {
+    m.position_embedding_ = embedding(Role::kPositionEmbedding);
+    TensorView& table = m.position_embedding_->table;
+    table = row_slice(table, spec_.position_offset, table.rows());
+  }
+  if (spec_.position == PositionKind::kAlibi)
+    m.alibi_slopes_ = alibi_slopes(spec_.num_heads, spec_.alibi_max_bias);
+  for (const RopeSpec& rope : spec_.ropes) m.ropes_.push_back(make_rope(ctx_, rope, max_len));
   m.layers_.reserve(static_cast<size_t>(spec_.num_layers));
   for (int32_t i = 0; i < spec_.num_layers; ++i) m.layers_.push_back(layer(i));
   m.final_norm_ = norm(Role::kFinalNorm, -1, spec_.hidden_size);
@@ -284,15 +339,17 @@ int64_t ModelLoader::planned_bytes() const {
     add_matrix({Role::kLmHead}, -1);
   }
   if (spec_.position == PositionKind::kLearned) add_table(Role::kPositionEmbedding);
+  add_vector(plan_.weight(Role::kEmbeddingNorm));
+  add_vector(plan_.bias(Role::kEmbeddingNorm));
   for (int32_t i = 0; i < spec_.num_layers; ++i) {
-    for (const Role role : {Role::kInputNorm, Role::kMlpNorm, Role::kQueryNorm, Role::kKeyNorm}) {
-      if (!spec_.qk_norm && (role == Role::kQueryNorm || role == Role::kKeyNorm)) continue;
+    for (const Role role : {Role::kInputNorm, Role::kPostAttentionNorm, Role::kMlpNorm, Role::kPostMlpNorm,
+                            Role::kQueryNorm, Role::kKeyNorm}) {
       add_vector(plan_.weight(role, i));
       add_vector(plan_.bias(role, i));
     }
     add_matrix({Role::kQuery, Role::kKey, Role::kValue, Role::kQkv}, i);
     add_matrix({Role::kAttentionOut}, i);
-    add_matrix({Role::kGate, Role::kUp}, i);
+    add_matrix({Role::kGate, Role::kUp, Role::kGateUp}, i);
     add_matrix({Role::kDown}, i);
   }
   add_vector(plan_.weight(Role::kFinalNorm));

@@ -21,6 +21,7 @@ struct ExpectedTensor {
   std::string name;
   std::vector<int64_t> shape;  // as stored
   bool transposed = false;     // a matrix stored [in, out]
+  RowOrder order = RowOrder::kPlain;
 };
 
 // Everything a model of this spec needs, by role and layer (-1: not of a layer).
@@ -42,7 +43,7 @@ class TensorPlan {
     ExpectedTensor weight;
     std::optional<ExpectedTensor> bias;
   };
-  void add(const ArchSpec& spec, const ModuleName& module, int32_t layer);
+  void add(const ArchSpec& spec, const ModuleName& module, int32_t layer, const Checkpoint& checkpoint);
   bool is_ignored(const std::string& name) const;
 
   std::string architecture_;
@@ -63,6 +64,9 @@ class ModelLoader {
  private:
   Linear linear(std::initializer_list<Role> roles, int32_t layer);
   Norm norm(Role role, int32_t layer, int64_t size);
+  std::optional<Norm> norm_if(bool wanted, Role role, int32_t layer);  // over the hidden states
+  Join join(Role norm_role, int32_t layer);
+  Attention attention(int32_t layer);
   Embedding embedding(Role role);
   Model::Layer layer(int32_t index);
   // What a matrix of parts of these types is kept as, without quantization and with it.

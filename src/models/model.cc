@@ -17,6 +17,7 @@ constexpr int64_t kMlpRows = 512;
 struct ActivationLayout {
   int64_t hidden = 0;
   int64_t normed = 0;
+  int64_t branch = 0;
   int64_t qkv = 0;
   int64_t heads = 0;
   int64_t up = 0;
@@ -43,7 +44,8 @@ ActivationLayout activation_layout(const ArchSpec& spec, int64_t max_tokens) {
   const auto mlp_area = [&](int64_t columns) { return area_of(std::min(max_tokens, kMlpRows), columns); };
   ActivationLayout at;
   at.normed = at.hidden + area(spec.hidden_size);
-  at.qkv = at.normed + area(spec.hidden_size);
+  at.branch = at.normed + area(spec.hidden_size);
+  at.qkv = at.branch + (spec.parallel_residual ? area(spec.hidden_size) : 0);
   at.heads = at.qkv + area(qkv_size(spec));
   at.up = at.qkv;
   at.act = at.up + mlp_area(up_size(spec));
@@ -80,12 +82,32 @@ ActivationBuffers Model::make_buffers(int64_t max_tokens) const {
   const int64_t mlp_rows = std::min(max_tokens, kMlpRows);
   buffers.hidden = place(at.hidden, spec_.hidden_size);
   buffers.normed = place(at.normed, spec_.hidden_size);
+  if (spec_.parallel_residual) buffers.branch = place(at.branch, spec_.hidden_size);
   buffers.qkv = place(at.qkv, qkv_size(spec_));
   buffers.heads = place(at.heads, q_size(spec_));
   buffers.up = place_rows(at.up, mlp_rows, up_size(spec_));
   if (spec_.gated_mlp) buffers.act = place_rows(at.act, mlp_rows, spec_.intermediate_size);
   return buffers;
 }
+
+struct Model::Scratch {
+  TensorView hidden;
+  TensorView normed;
+  TensorView branch;
+  TensorView qkv;
+  TensorView heads;
+  TensorView up;   // [mlp_rows, …]
+  TensorView act;  // [mlp_rows, …]
+
+  Scratch(const ActivationBuffers& buffers, int64_t n)
+      : hidden(row_slice(buffers.hidden, 0, n)),
+        normed(row_slice(buffers.normed, 0, n)),
+        branch(buffers.branch.data == nullptr ? TensorView{} : row_slice(buffers.branch, 0, n)),
+        qkv(row_slice(buffers.qkv, 0, n)),
+        heads(row_slice(buffers.heads, 0, n)),
+        up(buffers.up),
+        act(buffers.act) {}
+};
 
 TensorView Model::forward(const OpContext& ctx, const ForwardBatch& batch, ActivationBuffers& buffers) const {
   const int64_t n = batch.num_tokens();
@@ -96,32 +118,65 @@ TensorView Model::forward(const OpContext& ctx, const ForwardBatch& batch, Activ
                     " KV layers does not fit buffers for ", buffers.max_tokens, " tokens and ",
                     layers_.size(), " layers"));
   }
-  const TensorView hidden = row_slice(buffers.hidden, 0, n);
-  const TensorView normed = row_slice(buffers.normed, 0, n);
-  const TensorView qkv = row_slice(buffers.qkv, 0, n);
-  const TensorView heads = row_slice(buffers.heads, 0, n);
-  const OpTable& ops = *ops_;
-  const Rope* rope = rope_ ? &*rope_ : nullptr;
+  const Scratch at(buffers, n);
+  embed(ctx, batch, at);
+  const auto run = spec_.parallel_residual ? &Model::run_parallel : &Model::run_sequential;
+  for (size_t i = 0; i < layers_.size(); ++i) (this->*run)(ctx, layers_[i], batch, batch.kv[i], at);
+  apply(*ops_, ctx, final_norm_, at.normed, at.hidden);
+  return at.normed;
+}
 
-  apply(ops, ctx, embedding_, hidden, batch.token_ids);
+void Model::embed(const OpContext& ctx, const ForwardBatch& batch, const Scratch& at) const {
+  apply(*ops_, ctx, embedding_, at.hidden, batch.token_ids);
+  if (spec_.embedding_multiplier != 1.0F)
+    ops_->scale_softcap(ctx, at.hidden, spec_.embedding_multiplier, 0.0F);
   if (position_embedding_) {
-    apply(ops, ctx, *position_embedding_, normed, batch.positions);
-    ops.add(ctx, hidden, normed);
+    apply(*ops_, ctx, *position_embedding_, at.normed, batch.positions);
+    ops_->add(ctx, at.hidden, at.normed);
   }
-  for (size_t i = 0; i < layers_.size(); ++i) {
-    const Layer& layer = layers_[i];
-    apply(ops, ctx, layer.input_norm, normed, hidden);
-    apply(ops, ctx, layer.attention, rope, hidden, normed, batch, batch.kv[i], qkv, heads);
-    apply(ops, ctx, layer.mlp_norm, normed, hidden);
-    for (int64_t begin = 0; begin < n; begin += kMlpRows) {
-      const int64_t end = std::min(n, begin + kMlpRows);
-      const TensorView up = row_slice(buffers.up, 0, end - begin);
-      const TensorView act = spec_.gated_mlp ? row_slice(buffers.act, 0, end - begin) : TensorView{};
-      apply(ops, ctx, layer.mlp, row_slice(hidden, begin, end), row_slice(normed, begin, end), up, act);
+  if (embedding_norm_) apply(*ops_, ctx, *embedding_norm_, at.hidden, at.hidden);
+}
+
+void Model::run_sequential(const OpContext& ctx, const Layer& layer, const ForwardBatch& batch,
+                           const KvCacheView& kv, const Scratch& at) const {
+  if (layer.input_norm) apply(*ops_, ctx, *layer.input_norm, at.normed, at.hidden);
+  const TensorView& x = layer.input_norm ? at.normed : at.hidden;
+  if (layer.attention_join.plain()) {
+    apply(*ops_, ctx, layer.attention, layer.rope, at.hidden, x, at.hidden, batch, kv, at.qkv, at.heads);
+  } else {
+    apply(*ops_, ctx, layer.attention, layer.rope, at.normed, x, {}, batch, kv, at.qkv, at.heads);
+    apply(*ops_, ctx, layer.attention_join, at.hidden, at.normed);
+  }
+  if (layer.mlp_norm) apply(*ops_, ctx, *layer.mlp_norm, at.normed, at.hidden);
+  run_mlp(ctx, layer, layer.mlp_norm ? at.normed : at.hidden, at);
+}
+
+// Attention's part waits until the MLP has seen the hidden states as they were.
+void Model::run_parallel(const OpContext& ctx, const Layer& layer, const ForwardBatch& batch,
+                         const KvCacheView& kv, const Scratch& at) const {
+  apply(*ops_, ctx, *layer.input_norm, at.normed, at.hidden);
+  apply(*ops_, ctx, layer.attention, layer.rope, at.branch, at.normed, {}, batch, kv, at.qkv, at.heads);
+  if (layer.mlp_norm) apply(*ops_, ctx, *layer.mlp_norm, at.normed, at.hidden);
+  run_mlp(ctx, layer, at.normed, at);
+  apply(*ops_, ctx, layer.attention_join, at.hidden, at.branch);
+}
+
+// hidden += mlp(x), some rows after the others.
+void Model::run_mlp(const OpContext& ctx, const Layer& layer, const TensorView& x, const Scratch& at) const {
+  for (int64_t begin = 0; begin < x.rows(); begin += kMlpRows) {
+    const int64_t end = std::min(x.rows(), begin + kMlpRows);
+    const TensorView in = row_slice(x, begin, end);
+    const TensorView hidden = row_slice(at.hidden, begin, end);
+    const TensorView up = row_slice(at.up, 0, end - begin);
+    const TensorView act = at.act.data == nullptr ? TensorView{} : row_slice(at.act, 0, end - begin);
+    if (layer.mlp_join.plain()) {
+      apply(*ops_, ctx, layer.mlp, hidden, in, hidden, up, act);
+    } else {
+      const TensorView branch = row_slice(at.normed, begin, end);
+      apply(*ops_, ctx, layer.mlp, branch, in, {}, up, act);
+      apply(*ops_, ctx, layer.mlp_join, hidden, branch);
     }
   }
-  apply(ops, ctx, final_norm_, normed, hidden);
-  return normed;
 }
 
 void Model::logits(const OpContext& ctx, const TensorView& hidden, std::span<const int32_t> rows,

@@ -33,6 +33,7 @@ struct ActivationBuffers {
   int64_t max_tokens = 0;
   TensorView hidden;  // [max_tokens, hidden_size]
   TensorView normed;  // [max_tokens, hidden_size]
+  TensorView branch;  // [max_tokens, hidden_size]; of parallel residuals
   TensorView qkv;     // [max_tokens, (num_heads + 2 num_kv_heads) head_dim], shares memory with up
   TensorView heads;   // [max_tokens, num_heads head_dim], shares memory with act
   TensorView up;      // [mlp_rows, 2 intermediate] or [mlp_rows, intermediate]; mlp_rows: at most max_tokens
@@ -75,14 +76,26 @@ class Model {
  private:
   friend class ModelLoader;
   struct Layer {
-    Norm input_norm;
+    std::optional<Norm> input_norm;
     Attention attention;
-    Norm mlp_norm;
+    const Rope* rope = nullptr;  // one of ropes_
+    Join attention_join;
+    std::optional<Norm> mlp_norm;
     Mlp mlp;
+    Join mlp_join;
   };
+  // What a layer computes with: views of the step's rows.
+  struct Scratch;
   Model() = default;
   Model(const Model&) = delete;  // embedding_ points into it
   Model& operator=(const Model&) = delete;
+
+  void embed(const OpContext& ctx, const ForwardBatch& batch, const Scratch& at) const;
+  void run_sequential(const OpContext& ctx, const Layer& layer, const ForwardBatch& batch,
+                      const KvCacheView& kv, const Scratch& at) const;
+  void run_parallel(const OpContext& ctx, const Layer& layer, const ForwardBatch& batch,
+                    const KvCacheView& kv, const Scratch& at) const;
+  void run_mlp(const OpContext& ctx, const Layer& layer, const TensorView& x, const Scratch& at) const;
 
   const OpTable* ops_ = nullptr;
   ArchSpec spec_;
@@ -93,7 +106,9 @@ class Model {
   std::string_view quantization_;
   Embedding embedding_;
   std::optional<Embedding> position_embedding_;
-  std::optional<Rope> rope_;
+  std::optional<Norm> embedding_norm_;
+  std::vector<float> alibi_slopes_;  // [num_heads] or empty; layers point into it
+  std::vector<Rope> ropes_;          // as ArchSpec::ropes; layers point into it
   std::vector<Layer> layers_;
   Norm final_norm_;
   Linear lm_head_;  // the embedding too where they are tied

@@ -16,31 +16,38 @@ struct RoleShape {
   int64_t out;
   int64_t in;
   bool bias;
+  bool wanted = true;  // the spec has such a module
 };
 
-std::array<RoleShape, 16> role_shapes(const ArchSpec& spec) {
+std::array<RoleShape, 20> role_shapes(const ArchSpec& spec) {
   const int64_t hidden = spec.hidden_size;
   const int64_t inter = spec.intermediate_size;
   const int64_t q = int64_t{spec.num_heads} * spec.head_dim;
   const int64_t kv = int64_t{spec.num_kv_heads} * spec.head_dim;
-  const bool norm_bias = spec.norm == NormKind::kLayer;
+  const int64_t positions = spec.max_position_embeddings + spec.position_offset;
+  const bool whole = spec.qk_norm == QkNorm::kWhole;
+  const bool qk_norm = spec.qk_norm != QkNorm::kNone;
   return {{
       {Role::kEmbedding, spec.vocab_size, hidden, false},
-      {Role::kPositionEmbedding, spec.max_position_embeddings, hidden, false},
-      {Role::kInputNorm, hidden, 0, norm_bias},
+      {Role::kEmbeddingNorm, hidden, 0, spec.norm_bias, spec.embedding_norm},
+      {Role::kPositionEmbedding, positions, hidden, false, spec.position == PositionKind::kLearned},
+      {Role::kInputNorm, hidden, 0, spec.norm_bias, spec.input_norm},
       {Role::kQuery, q, hidden, spec.qkv_bias},
       {Role::kKey, kv, hidden, spec.qkv_bias},
       {Role::kValue, kv, hidden, spec.qkv_bias},
       {Role::kQkv, q + 2 * kv, hidden, spec.qkv_bias},
       {Role::kAttentionOut, hidden, q, spec.out_bias},
-      {Role::kQueryNorm, spec.head_dim, 0, false},
-      {Role::kKeyNorm, spec.head_dim, 0, false},
-      {Role::kMlpNorm, hidden, 0, norm_bias},
+      {Role::kQueryNorm, whole ? q : spec.head_dim, 0, false, qk_norm},
+      {Role::kKeyNorm, whole ? kv : spec.head_dim, 0, false, qk_norm},
+      {Role::kPostAttentionNorm, hidden, 0, spec.norm_bias, spec.post_norms},
+      {Role::kMlpNorm, hidden, 0, spec.norm_bias, spec.mlp_norm},
+      {Role::kPostMlpNorm, hidden, 0, spec.norm_bias, spec.post_norms},
       {Role::kGate, inter, hidden, spec.mlp_bias},
       {Role::kUp, inter, hidden, spec.mlp_bias},
+      {Role::kGateUp, 2 * inter, hidden, spec.mlp_bias},
       {Role::kDown, hidden, inter, spec.mlp_bias},
-      {Role::kFinalNorm, hidden, 0, norm_bias},
-      {Role::kLmHead, spec.vocab_size, hidden, false},
+      {Role::kFinalNorm, hidden, 0, spec.norm_bias},
+      {Role::kLmHead, spec.vocab_size, hidden, spec.lm_head_bias},
   }};
 }
 
@@ -72,27 +79,36 @@ TensorPlan::TensorPlan(const ArchSpec& spec, const WeightNames& names, const Che
   for (const auto& module : names.modules) {
     if (module.role == Role::kLmHead && tied_) continue;
     if (module.module.find(kLayerPlace) == std::string_view::npos) {
-      add(spec, module, -1);
+      add(spec, module, -1, checkpoint);
     } else {
-      for (int32_t layer = 0; layer < spec.num_layers; ++layer) add(spec, module, layer);
+      for (int32_t layer = 0; layer < spec.num_layers; ++layer) add(spec, module, layer, checkpoint);
     }
   }
 }
 
-void TensorPlan::add(const ArchSpec& spec, const ModuleName& module, int32_t layer) {
+void TensorPlan::add(const ArchSpec& spec, const ModuleName& module, int32_t layer,
+                     const Checkpoint& checkpoint) {
   const auto shapes = role_shapes(spec);
   const RoleShape& shape =
       *std::find_if(shapes.begin(), shapes.end(), [&](const auto& s) { return s.role == module.role; });
+  if (!shape.wanted) return;
   const std::string_view prefix =
       module.role == Role::kLmHead ? std::string_view() : std::string_view(prefix_);
   const std::string name = cat(prefix, with_layer(module.module, layer));
+  const auto known = modules_.find(std::pair(module.role, layer));
+  if (known != modules_.end()) {
+    // Another name of the same module: it counts where the checkpoint knows this one alone.
+    if (checkpoint.find(known->second.weight.name) != nullptr || checkpoint.find(name + ".weight") == nullptr)
+      return;
+    modules_.erase(known);
+  }
   Module entry;
-  entry.weight = {name + ".weight", {shape.out}, module.transposed};
+  entry.weight = {name + ".weight", {shape.out}, module.transposed, module.order};
   if (shape.in > 0) {
     entry.weight.shape.push_back(shape.in);
     if (module.transposed) std::reverse(entry.weight.shape.begin(), entry.weight.shape.end());
   }
-  if (shape.bias) entry.bias = ExpectedTensor{name + ".bias", {shape.out}, false};
+  if (shape.bias) entry.bias = ExpectedTensor{name + ".bias", {shape.out}, false, module.order};
   modules_.emplace(std::pair(module.role, layer), std::move(entry));
 }
 

@@ -11,6 +11,7 @@ namespace quire {
 // What a module of the checkpoint is to the decoder.
 enum class Role : uint8_t {
   kEmbedding,
+  kEmbeddingNorm,
   kPositionEmbedding,
   kInputNorm,
   kQuery,
@@ -20,21 +21,32 @@ enum class Role : uint8_t {
   kAttentionOut,
   kQueryNorm,
   kKeyNorm,
+  kPostAttentionNorm,
   kMlpNorm,
+  kPostMlpNorm,
   kGate,
   kUp,
+  kGateUp,  // gates, then ups, in one matrix
   kDown,
   kFinalNorm,
   kLmHead,
 };
 
+// How the rows of kQkv stand in the file.
+enum class RowOrder : uint8_t {
+  kPlain,     // all queries, all keys, all values
+  kByKvHead,  // for each key head: its query heads, the key head, the value head
+};
+
 // A module: its tensors are `<prefix><module>.weight` and, where the model has one there,
 // `<prefix><module>.bias`.
-// "{}" stands for the layer's number.
+// "{}" stands for the layer's number. A role that stands in a table several times has the first name that the
+// checkpoint knows.
 struct ModuleName {
   Role role;
   std::string_view module;
   bool transposed = false;  // the matrix is stored [in, out] (GPT-2's Conv1D)
+  RowOrder order = RowOrder::kPlain;
 };
 
 struct WeightNames {

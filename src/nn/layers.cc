@@ -44,16 +44,23 @@ void apply(const OpTable& ops, const OpContext& ctx, const Norm& norm, const Ten
 }
 
 void apply(const OpTable& ops, const OpContext& ctx, const Attention& attention, const Rope* rope,
-           const TensorView& hidden, const TensorView& x, const ForwardBatch& batch, const KvCacheView& cache,
-           const TensorView& qkv, const TensorView& heads) {
+           const TensorView& out, const TensorView& x, const TensorView& residual, const ForwardBatch& batch,
+           const KvCacheView& cache, const TensorView& qkv, const TensorView& heads) {
   apply(ops, ctx, attention.qkv, qkv, x);
   const int64_t dim = attention.head_dim;
   const int64_t kv_size = attention.num_kv_heads * dim;
   const TensorView q = head_view(qkv, 0, attention.num_heads, dim);
   const TensorView k = head_view(qkv, attention.q_size(), attention.num_kv_heads, dim);
   const TensorView v = head_view(qkv, attention.q_size() + kv_size, attention.num_kv_heads, dim);
-  if (attention.q_norm) apply(ops, ctx, *attention.q_norm, q, q);
-  if (attention.k_norm) apply(ops, ctx, *attention.k_norm, k, k);
+  if (attention.qk_norm == QkNorm::kHeads) {
+    apply(ops, ctx, *attention.q_norm, q, q);
+    apply(ops, ctx, *attention.k_norm, k, k);
+  } else if (attention.qk_norm == QkNorm::kWhole) {
+    const TensorView all_q = column_slice(qkv, 0, attention.q_size());
+    const TensorView all_k = column_slice(qkv, attention.q_size(), attention.q_size() + kv_size);
+    apply(ops, ctx, *attention.q_norm, all_q, all_q);
+    apply(ops, ctx, *attention.k_norm, all_k, all_k);
+  }
   if (rope != nullptr) {
     apply(ops, ctx, *rope, q, batch.positions);
     apply(ops, ctx, *rope, k, batch.positions);
@@ -61,19 +68,26 @@ void apply(const OpTable& ops, const OpContext& ctx, const Attention& attention,
   ops.kv_write(ctx, cache, k, v, batch.slot_mapping);
   ops.paged_attention(ctx, head_view(heads, 0, attention.num_heads, dim), q, cache, batch.attention,
                       attention.params);
-  apply(ops, ctx, attention.out, hidden, heads, hidden);
+  apply(ops, ctx, attention.out, out, heads, residual);
 }
 
-void apply(const OpTable& ops, const OpContext& ctx, const Mlp& mlp, const TensorView& hidden,
-           const TensorView& x, const TensorView& up, const TensorView& act) {
+void apply(const OpTable& ops, const OpContext& ctx, const Mlp& mlp, const TensorView& out,
+           const TensorView& x, const TensorView& residual, const TensorView& up, const TensorView& act) {
   apply(ops, ctx, mlp.up, up, x);
   if (mlp.gated) {
     ops.gated_activation(ctx, act, up, mlp.activation);
-    apply(ops, ctx, mlp.down, hidden, act, hidden);
+    apply(ops, ctx, mlp.down, out, act, residual);
   } else {
     ops.activation(ctx, up, mlp.activation);
-    apply(ops, ctx, mlp.down, hidden, up, hidden);
+    apply(ops, ctx, mlp.down, out, up, residual);
   }
+}
+
+void apply(const OpTable& ops, const OpContext& ctx, const Join& join, const TensorView& hidden,
+           const TensorView& branch) {
+  if (join.norm) apply(ops, ctx, *join.norm, branch, branch);
+  if (join.multiplier != 1.0F) ops.scale_softcap(ctx, branch, join.multiplier, 0.0F);
+  ops.add(ctx, hidden, branch);
 }
 
 }  // namespace quire

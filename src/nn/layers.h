@@ -45,12 +45,16 @@ struct Norm {
 void apply(const OpTable& ops, const OpContext& ctx, const Norm& norm, const TensorView& out,
            const TensorView& x);
 
+// Over which dimensions queries and keys are normed before the rotation.
+enum class QkNorm : uint8_t { kNone, kHeads, kWhole };
+
 // Grouped-query attention with its projections.
 struct Attention {
   Linear qkv;                  // [(num_heads + 2 num_kv_heads) head_dim, hidden]: queries, keys, values
   Linear out;                  // [hidden, num_heads head_dim]
-  std::optional<Norm> q_norm;  // over each head, before the rotation
+  std::optional<Norm> q_norm;  // over each head, or over all of them at once
   std::optional<Norm> k_norm;
+  QkNorm qk_norm = QkNorm::kNone;
   AttentionParams params;
   int32_t num_heads = 0;
   int32_t num_kv_heads = 0;
@@ -59,11 +63,11 @@ struct Attention {
   int64_t qkv_size() const { return (int64_t{num_heads} + 2 * int64_t{num_kv_heads}) * head_dim; }
   int64_t q_size() const { return int64_t{num_heads} * head_dim; }
 };
-// hidden += out(attend(qkv(x))). rope null: positions are not turned in. Scratch: qkv [rows, qkv_size], heads
-// [rows, q_size].
+// out = W_out(attend(qkv(x))) (+ residual, which may be out). rope null: positions are not turned in. out may
+// be x. Scratch: qkv [rows, qkv_size], heads [rows, q_size].
 void apply(const OpTable& ops, const OpContext& ctx, const Attention& attention, const Rope* rope,
-           const TensorView& hidden, const TensorView& x, const ForwardBatch& batch, const KvCacheView& cache,
-           const TensorView& qkv, const TensorView& heads);
+           const TensorView& out, const TensorView& x, const TensorView& residual, const ForwardBatch& batch,
+           const KvCacheView& cache, const TensorView& qkv, const TensorView& heads);
 
 // Gated: down(act(gate(x)) * up(x)); plain: down(act(up(x))).
 struct Mlp {
@@ -72,8 +76,21 @@ struct Mlp {
   Activation activation = Activation::kSilu;
   bool gated = true;
 };
-// hidden += mlp(x). Scratch: up [rows, up.weight.n], act [rows, intermediate] (not read for a plain one).
-void apply(const OpTable& ops, const OpContext& ctx, const Mlp& mlp, const TensorView& hidden,
-           const TensorView& x, const TensorView& up, const TensorView& act);
+// out = mlp(x) (+ residual, which may be out). out may be x. Scratch: up [rows, up.weight.n], act [rows,
+// intermediate] (not read for a plain one).
+void apply(const OpTable& ops, const OpContext& ctx, const Mlp& mlp, const TensorView& out,
+           const TensorView& x, const TensorView& residual, const TensorView& up, const TensorView& act);
+
+// How what attention or MLP gave joins the hidden states: hidden += multiplier * norm(branch).
+struct Join {
+  std::optional<Norm> norm;
+  float multiplier = 1.0F;
+
+  // hidden += branch, which the projection before can do by itself.
+  bool plain() const { return !norm && multiplier == 1.0F; }
+};
+// Changes branch as well.
+void apply(const OpTable& ops, const OpContext& ctx, const Join& join, const TensorView& hidden,
+           const TensorView& branch);
 
 }  // namespace quire

@@ -19,7 +19,6 @@ namespace quire::cli {
 namespace {
 
 constexpr int64_t kDefaultDrawn = 1000;          // requests of a distribution
-constexpr int32_t kDefaultBatchedTokens = 2048;  // the engine's
 constexpr double kMeasureSeconds = 20.0;
 constexpr int64_t kMaxBlocks = int64_t{1} << 24;
 

@@ -7,15 +7,63 @@
 
 namespace quire {
 
+ArchSpec parse_bloom(const ConfigReader& config);
+ArchSpec parse_cohere(const ConfigReader& config);
+ArchSpec parse_cohere2(const ConfigReader& config);
+ArchSpec parse_ernie4_5(const ConfigReader& config);
+ArchSpec parse_exaone4(const ConfigReader& config);
+ArchSpec parse_falcon(const ConfigReader& config);
+ArchSpec parse_gemma(const ConfigReader& config);
+ArchSpec parse_gemma2(const ConfigReader& config);
+ArchSpec parse_gemma3(const ConfigReader& config);
+ArchSpec parse_glm(const ConfigReader& config);
+ArchSpec parse_glm4(const ConfigReader& config);
+ArchSpec parse_gpt2(const ConfigReader& config);
+ArchSpec parse_gpt_neox(const ConfigReader& config);
+ArchSpec parse_gptj(const ConfigReader& config);
+ArchSpec parse_granite(const ConfigReader& config);
 ArchSpec parse_llama(const ConfigReader& config);
 ArchSpec parse_mistral(const ConfigReader& config);
+ArchSpec parse_mpt(const ConfigReader& config);
+ArchSpec parse_olmo2(const ConfigReader& config);
+ArchSpec parse_olmo3(const ConfigReader& config);
+ArchSpec parse_opt(const ConfigReader& config);
+ArchSpec parse_phi(const ConfigReader& config);
+ArchSpec parse_phi3(const ConfigReader& config);
 ArchSpec parse_qwen2(const ConfigReader& config);
 ArchSpec parse_qwen3(const ConfigReader& config);
-ArchSpec parse_gpt2(const ConfigReader& config);
+ArchSpec parse_seed_oss(const ConfigReader& config);
+ArchSpec parse_smollm3(const ConfigReader& config);
+ArchSpec parse_stablelm(const ConfigReader& config);
+ArchSpec parse_starcoder2(const ConfigReader& config);
 
-WeightNames llama_weight_names();
-WeightNames qwen3_weight_names();
+WeightNames bloom_weight_names();
+WeightNames cohere_weight_names();
+WeightNames exaone4_weight_names();
+WeightNames falcon_weight_names();
+WeightNames gemma_weight_names();
+WeightNames gemma2_weight_names();
+WeightNames gemma3_weight_names();
+WeightNames glm_weight_names();
 WeightNames gpt2_weight_names();
+WeightNames gpt_neox_weight_names();
+WeightNames gptj_weight_names();
+WeightNames llama_weight_names();
+WeightNames mpt_weight_names();
+WeightNames olmo2_weight_names();
+WeightNames opt_weight_names();
+WeightNames phi_weight_names();
+WeightNames phi3_weight_names();
+WeightNames qwen3_weight_names();
+WeightNames starcoder2_weight_names();
+
+// What an architecture's rotary positions are where config.json does not say it.
+struct RopeDefaults {
+  double theta = 10000.0;
+  RopeStyle style = RopeStyle::kHalves;
+  bool partial = false;  // a part of a head's dimensions may turn
+  double part = 1.0;     // which part
+};
 
 // What the Llama family's configurations have in common: sizes, norm, activation, rotary positions, token
 // ids. head_dim and max_position_embeddings: what an absent field means (head_dim 0: hidden_size /
@@ -23,16 +71,48 @@ WeightNames gpt2_weight_names();
 struct LlamaDefaults {
   int32_t head_dim = 0;
   int64_t max_position_embeddings = 2048;
+  RopeDefaults rope = {};
+  bool tie_word_embeddings = false;
+  std::string_view activation_field = "hidden_act";
+  std::string_view activation = "silu";
 };
 ArchSpec parse_llama_family(const ConfigReader& config, const LlamaDefaults& defaults);
+
+// The fields that give the sizes of models older than Llama's way to write them.
+struct SizeFields {
+  std::string_view hidden = "hidden_size";
+  std::string_view layers = "num_hidden_layers";
+  std::string_view heads = "num_attention_heads";
+  std::string_view intermediate = "intermediate_size";  // absent: four times the hidden size
+  std::string_view positions = "max_position_embeddings";
+  int64_t default_positions = 2048;
+};
+// Sizes and token ids of a model with as many key heads as query heads and LayerNorm with biases; layers that
+// are all alike, scores divided by the square root of head_dim.
+ArchSpec read_sizes(const ConfigReader& config, const SizeFields& fields);
+
+// By layer, whether it has a sliding window: as `layer_types` says, else all but every pattern-th.
+std::vector<bool> sliding_layers(const ConfigReader& config, const ArchSpec& spec, int64_t pattern);
 
 // Sliding windows as Qwen2 and Qwen3 write them: off unless use_sliding_window; then by `layer_types`, or
 // from layer max_window_layers on.
 void read_qwen_windows(const ConfigReader& config, ArchSpec& spec);
 
-// rope_theta, rope_scaling and rope_parameters, in their old and new spellings. Sets spec.rope and
-// spec.max_model_len; wants head_dim and max_position_embeddings.
-void read_rope(const ConfigReader& config, ArchSpec& spec);
+// rope_theta, rope_scaling and rope_parameters, in their old and new spellings, as the one rotation of all
+// layers. Sets spec.ropes and spec.max_model_len; wants head_dim and max_position_embeddings.
+void read_rope(const ConfigReader& config, ArchSpec& spec, const RopeDefaults& defaults);
+// One rotation out of `rope`, the object that describes it.
+RopeSpec read_rope_spec(const ConfigReader& config, const ConfigReader& rope, const ArchSpec& spec,
+                        const RopeDefaults& defaults);
+ConfigReader rope_object(const ConfigReader& config);
+// The length that a model of so many positions is made for once its rotation is stretched.
+int64_t stretched_length(const RopeSpec& rope, int64_t max_position_embeddings);
+
+// eos_token_id and bos_token_id.
+void read_token_ids(const ConfigReader& config, ArchSpec& spec);
+
+// Layers that are all alike: q.k is divided by scale_divisor.
+void assign_layers(ArchSpec& spec, double scale_divisor);
 
 // A name of transformers' activation table. Throws Error naming the field and the names that are supported.
 Activation read_activation(const ConfigReader& config, std::string_view field, std::string_view fallback);

@@ -86,26 +86,20 @@ Activation read_activation(const ConfigReader& config, std::string_view field, s
   config.fail(field, cat("is '", name, "', which is not supported; supported: ", names_of(kActivations)));
 }
 
-void read_rope(const ConfigReader& config, ArchSpec& spec) {
-  // Old configurations write rope_theta and rope_scaling, those of transformers 5 one object rope_parameters.
-  const bool old_style = config.has("rope_scaling") && !config.find("rope_scaling")->empty();
-  const char* field = old_style ? "rope_scaling" : "rope_parameters";
-  const ConfigReader rope = config.object(field);
-  for (const char* layer_type : {"full_attention", "sliding_attention"}) {
-    if (rope.has(layer_type))
-      rope.fail(layer_type, "gives a kind of layer its own positions, which is not supported");
-  }
-
-  RopeSpec& out = spec.rope;
-  const double outer_theta = config.number("rope_theta", 1.0001, 1e15, 10000.0);
+RopeSpec read_rope_spec(const ConfigReader& config, const ConfigReader& rope, const ArchSpec& spec,
+                        const RopeDefaults& defaults) {
+  RopeSpec out;
+  out.style = defaults.style;
+  const double outer_theta = config.number("rope_theta", 1.0001, 1e15, defaults.theta);
   out.theta = rope.number("rope_theta", 1.0001, 1e15, outer_theta);
-  const double outer_part = config.number("partial_rotary_factor", 0.0, 1.0, 1.0);
-  if (rope.number("partial_rotary_factor", 0.0, 1.0, outer_part) != 1.0) {
+  const double outer_part = config.number("partial_rotary_factor", 0.0, 1.0, defaults.part);
+  const double part = rope.number("partial_rotary_factor", 0.0, 1.0, outer_part);
+  if (part != 1.0 && !defaults.partial)
     config.fail("partial_rotary_factor", "other than 1 is not supported for this architecture");
-  }
-  if (spec.head_dim % 2 != 0)
-    config.fail("head_dim", cat("is ", spec.head_dim, ", but rotary positions need an even one"));
-  out.rotary_dim = spec.head_dim;
+  out.rotary_dim = static_cast<int32_t>(spec.head_dim * part);
+  if (out.rotary_dim % 2 != 0 || out.rotary_dim == 0)
+    config.fail("head_dim",
+                cat("gives rotary positions ", out.rotary_dim, " dimensions, they need an even number"));
   out.scaling = read_scaling(rope);
 
   const double max_positions = static_cast<double>(spec.max_position_embeddings);
@@ -115,13 +109,11 @@ void read_rope(const ConfigReader& config, ArchSpec& spec) {
     out.original_max_position =
         config.number("original_max_position_embeddings", 1.0, static_cast<double>(kMaxPositions), inner);
   }
-  double made_for = max_positions;
   switch (out.scaling) {
     case RopeScaling::kNone:
       break;
     case RopeScaling::kLinear:
       out.factor = rope.number("factor", 1e-3, 1e6);
-      made_for = max_positions * out.factor;
       break;
     case RopeScaling::kLlama3:
       out.factor = rope.number("factor", 1e-3, 1e6);
@@ -133,11 +125,40 @@ void read_rope(const ConfigReader& config, ArchSpec& spec) {
     case RopeScaling::kYarn:
       out.factor = rope.number("factor", 1e-3, 1e6, max_positions / out.original_max_position);
       read_yarn(rope, out);
-      made_for = std::max(max_positions, out.original_max_position * out.factor);
       break;
   }
-  spec.max_model_len = static_cast<int64_t>(std::min(made_for, static_cast<double>(kMaxPositions)));
-  if (spec.max_model_len < 1) spec.max_model_len = 1;
+  return out;
+}
+
+ConfigReader rope_object(const ConfigReader& config) {
+  // Old configurations write rope_theta and rope_scaling, those of transformers 5 one object rope_parameters.
+  const bool old_style = config.has("rope_scaling") && !config.find("rope_scaling")->empty();
+  return config.object(old_style ? "rope_scaling" : "rope_parameters");
+}
+
+int64_t stretched_length(const RopeSpec& rope, int64_t max_position_embeddings) {
+  double made_for = static_cast<double>(max_position_embeddings);
+  if (rope.scaling == RopeScaling::kLinear) made_for *= rope.factor;
+  if (rope.scaling == RopeScaling::kYarn)
+    made_for = std::max(made_for, rope.original_max_position * rope.factor);
+  return std::max(int64_t{1}, static_cast<int64_t>(std::min(made_for, static_cast<double>(kMaxPositions))));
+}
+
+void read_rope(const ConfigReader& config, ArchSpec& spec, const RopeDefaults& defaults) {
+  const ConfigReader rope = rope_object(config);
+  for (const char* layer_type : {"full_attention", "sliding_attention"}) {
+    if (rope.has(layer_type))
+      rope.fail(layer_type, "gives a kind of layer its own positions, which is not supported");
+  }
+  spec.position = PositionKind::kRope;
+  spec.ropes = {read_rope_spec(config, rope, spec, defaults)};
+  spec.max_model_len = stretched_length(spec.ropes.front(), spec.max_position_embeddings);
+}
+
+void read_token_ids(const ConfigReader& config, ArchSpec& spec) {
+  spec.eos_token_ids = config.token_ids("eos_token_id", spec.vocab_size);
+  const auto bos = config.token_ids("bos_token_id", spec.vocab_size);
+  if (!bos.empty()) spec.bos_token_id = bos.front();
 }
 
 ArchSpec parse_llama_family(const ConfigReader& config, const LlamaDefaults& defaults) {
@@ -164,37 +185,69 @@ ArchSpec parse_llama_family(const ConfigReader& config, const LlamaDefaults& def
 
   spec.norm = NormKind::kRms;
   spec.norm_eps = static_cast<float>(config.number("rms_norm_eps", 0.0, 1.0, 1e-6));
-  spec.activation = read_activation(config, "hidden_act", "silu");
+  spec.activation = read_activation(config, defaults.activation_field, defaults.activation);
   spec.gated_mlp = true;
-  spec.position = PositionKind::kRope;
-  read_rope(config, spec);
-  spec.layers.assign(static_cast<size_t>(spec.num_layers),
-                     LayerSpec{0, static_cast<float>(1.0 / std::sqrt(static_cast<double>(spec.head_dim)))});
+  read_rope(config, spec, defaults.rope);
+  assign_layers(spec, std::sqrt(static_cast<double>(spec.head_dim)));
 
-  spec.tie_word_embeddings = config.boolean("tie_word_embeddings", false);
-  spec.eos_token_ids = config.token_ids("eos_token_id", spec.vocab_size);
-  const auto bos = config.token_ids("bos_token_id", spec.vocab_size);
-  if (!bos.empty()) spec.bos_token_id = bos.front();
+  spec.tie_word_embeddings = config.boolean("tie_word_embeddings", defaults.tie_word_embeddings);
+  read_token_ids(config, spec);
   return spec;
+}
+
+void assign_layers(ArchSpec& spec, double scale_divisor) {
+  spec.layers.assign(static_cast<size_t>(spec.num_layers),
+                     LayerSpec{.attention_scale = static_cast<float>(1.0 / scale_divisor)});
+}
+
+ArchSpec read_sizes(const ConfigReader& config, const SizeFields& fields) {
+  ArchSpec spec;
+  spec.vocab_size = config.integer("vocab_size", 1, kMaxSize);
+  spec.hidden_size = config.integer(fields.hidden, 1, kMaxSize);
+  spec.intermediate_size = config.integer(fields.intermediate, 1, kMaxSize, 4 * spec.hidden_size);
+  spec.num_layers = static_cast<int32_t>(config.integer(fields.layers, 1, kMaxLayers));
+  spec.num_heads = static_cast<int32_t>(config.integer(fields.heads, 1, 1 << 16));
+  spec.num_kv_heads = spec.num_heads;
+  if (spec.hidden_size % spec.num_heads != 0) {
+    config.fail(fields.heads, cat("is ", spec.num_heads, ", which does not divide ", fields.hidden, " (",
+                                  spec.hidden_size, ")"));
+  }
+  spec.head_dim = static_cast<int32_t>(spec.hidden_size / spec.num_heads);
+  spec.max_position_embeddings = config.integer(fields.positions, 1, kMaxPositions, fields.default_positions);
+  spec.max_model_len = spec.max_position_embeddings;
+  spec.norm = NormKind::kLayer;
+  spec.norm_bias = true;
+  assign_layers(spec, std::sqrt(static_cast<double>(spec.head_dim)));
+  read_token_ids(config, spec);
+  return spec;
+}
+
+std::vector<bool> sliding_layers(const ConfigReader& config, const ArchSpec& spec, int64_t pattern) {
+  const auto types = config.texts("layer_types");
+  if (!types.empty() && types.size() != spec.layers.size()) {
+    config.fail("layer_types", cat("has ", types.size(), " entries for ", spec.num_layers, " layers"));
+  }
+  std::vector<bool> sliding;
+  for (size_t i = 0; i < spec.layers.size(); ++i) {
+    if (types.empty()) {
+      sliding.push_back((static_cast<int64_t>(i) + 1) % pattern != 0);
+    } else if (types[i] == "sliding_attention" || types[i] == "full_attention") {
+      sliding.push_back(types[i] == "sliding_attention");
+    } else {
+      config.fail("layer_types",
+                  cat("holds '", types[i], "', which is neither full_attention nor sliding_attention"));
+    }
+  }
+  return sliding;
 }
 
 void read_qwen_windows(const ConfigReader& config, ArchSpec& spec) {
   if (!config.boolean("use_sliding_window", false)) return;
   const auto window = static_cast<int32_t>(config.integer("sliding_window", 1, kMaxPositions, 4096));
-  const auto types = config.texts("layer_types");
-  if (!types.empty() && types.size() != spec.layers.size()) {
-    config.fail("layer_types", cat("has ", types.size(), " entries for ", spec.num_layers, " layers"));
-  }
   const int64_t first = config.integer("max_window_layers", 0, kMaxLayers, 28);
+  const auto by_type = sliding_layers(config, spec, 1);
   for (size_t i = 0; i < spec.layers.size(); ++i) {
-    bool sliding = static_cast<int64_t>(i) >= first;
-    if (!types.empty()) {
-      sliding = types[i] == "sliding_attention";
-      if (!sliding && types[i] != "full_attention") {
-        config.fail("layer_types",
-                    cat("holds '", types[i], "', which is neither full_attention nor sliding_attention"));
-      }
-    }
+    const bool sliding = config.has("layer_types") ? by_type[i] : static_cast<int64_t>(i) >= first;
     if (sliding) spec.layers[i].window = window;
   }
 }

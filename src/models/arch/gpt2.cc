@@ -29,23 +29,14 @@ constexpr std::array<std::string_view, 2> kIgnored = {"h.{}.attn.bias", "h.{}.at
 }  // namespace
 
 ArchSpec parse_gpt2(const ConfigReader& config) {
-  ArchSpec spec;
-  spec.vocab_size = config.integer("vocab_size", 1, kMaxSize);
-  spec.hidden_size = config.integer("n_embd", 1, kMaxSize);
-  spec.intermediate_size = config.integer("n_inner", 1, kMaxSize, 4 * spec.hidden_size);
-  spec.num_layers = static_cast<int32_t>(config.integer("n_layer", 1, kMaxLayers));
-  spec.num_heads = static_cast<int32_t>(config.integer("n_head", 1, 1 << 16));
-  spec.num_kv_heads = spec.num_heads;
-  if (spec.hidden_size % spec.num_heads != 0) {
-    config.fail("n_head",
-                cat("is ", spec.num_heads, ", which does not divide n_embd (", spec.hidden_size, ")"));
-  }
-  spec.head_dim = static_cast<int32_t>(spec.hidden_size / spec.num_heads);
-  spec.max_position_embeddings = config.integer("n_positions", 1, kMaxPositions, 1024);
-  spec.max_model_len = spec.max_position_embeddings;
+  ArchSpec spec = read_sizes(config, {.hidden = "n_embd",
+                                      .layers = "n_layer",
+                                      .heads = "n_head",
+                                      .intermediate = "n_inner",
+                                      .positions = "n_positions",
+                                      .default_positions = 1024});
   if (config.boolean("add_cross_attention", false)) config.fail("add_cross_attention", "is not supported");
 
-  spec.norm = NormKind::kLayer;
   spec.norm_eps = static_cast<float>(config.number("layer_norm_epsilon", 0.0, 1.0, 1e-5));
   spec.activation = read_activation(config, "activation_function", "gelu_new");
   spec.gated_mlp = false;
@@ -57,13 +48,10 @@ ArchSpec parse_gpt2(const ConfigReader& config) {
   for (int32_t i = 0; i < spec.num_layers; ++i) {
     double scale = by_size ? 1.0 / std::sqrt(static_cast<double>(spec.head_dim)) : 1.0;
     if (by_layer) scale /= i + 1;
-    spec.layers.push_back({0, static_cast<float>(scale)});
+    spec.layers[static_cast<size_t>(i)].attention_scale = static_cast<float>(scale);
   }
 
   spec.tie_word_embeddings = config.boolean("tie_word_embeddings", true);
-  spec.eos_token_ids = config.token_ids("eos_token_id", spec.vocab_size);
-  const auto bos = config.token_ids("bos_token_id", spec.vocab_size);
-  if (!bos.empty()) spec.bos_token_id = bos.front();
   return spec;
 }
 

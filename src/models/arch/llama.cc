@@ -1,35 +1,11 @@
 // Llama 1 to 3.x, and what is built like it: TinyLlama, SmolLM2, Yi.
-#include <array>
-
 #include "models/arch/arch.h"
+#include "models/arch/names.h"
 
 namespace quire {
 namespace {
 
-constexpr std::array<std::string_view, 2> kPrefixes = {"model.", ""};
-
-constexpr std::array<ModuleName, 12> kModules = {{
-    {Role::kEmbedding, "embed_tokens"},
-    {Role::kInputNorm, "layers.{}.input_layernorm"},
-    {Role::kQuery, "layers.{}.self_attn.q_proj"},
-    {Role::kKey, "layers.{}.self_attn.k_proj"},
-    {Role::kValue, "layers.{}.self_attn.v_proj"},
-    {Role::kAttentionOut, "layers.{}.self_attn.o_proj"},
-    {Role::kMlpNorm, "layers.{}.post_attention_layernorm"},
-    {Role::kGate, "layers.{}.mlp.gate_proj"},
-    {Role::kUp, "layers.{}.mlp.up_proj"},
-    {Role::kDown, "layers.{}.mlp.down_proj"},
-    {Role::kFinalNorm, "norm"},
-    {Role::kLmHead, "lm_head"},
-}};
-
-// Angle tables that old versions of transformers saved.
-constexpr std::array<std::string_view, 4> kIgnored = {
-    "layers.{}.self_attn.rotary_emb.inv_freq",
-    "layers.{}.self_attn.rotary_emb.cos_cached",
-    "layers.{}.self_attn.rotary_emb.sin_cached",
-    "rotary_emb.inv_freq",
-};
+constexpr auto kModules = joined(kLlamaMatrices, kLlamaNorms);
 
 }  // namespace
 
@@ -42,7 +18,7 @@ ArchSpec parse_llama(const ConfigReader& config) {
 }
 
 WeightNames llama_weight_names() {
-  return {kPrefixes, kModules, kIgnored};
+  return {kModelPrefixes, kModules, kSavedAngles};
 }
 
 }  // namespace quire

@@ -108,18 +108,23 @@ inline void expect_near(const TensorView& got, const TensorView& want, float abs
 class TestContext {
  public:
   explicit TestContext(const OpTable& table, int threads = 1, int64_t max_tokens = 4096,
-                       int64_t max_seq_len = 8192, int32_t num_heads = 64, int32_t head_dim = 256)
-      : workspace_(table.workspace_bytes(max_tokens, max_seq_len, num_heads, head_dim, threads),
-                   std::byte{0xff}) {
+                       int64_t max_seq_len = 8192, int32_t num_heads = 64, int32_t head_dim = 256) {
     if (threads > 1) pool_ = std::make_unique<ThreadPool>(threads);
-    ctx_ = {pool_.get(), workspace_};
+    ctx_ = {pool_.get(),
+            workspace(table.workspace_bytes(max_tokens, max_seq_len, num_heads, head_dim, threads))};
   }
   const OpContext& ctx() const { return ctx_; }
   operator const OpContext&() const { return ctx_; }  // NOLINT: tests pass it as the context
 
  private:
+  // One for all contexts, whatever the last op left in it: to fill a new one would take longer than the ops.
+  static std::span<std::byte> workspace(size_t size) {
+    static std::vector<std::byte> junk;
+    if (junk.size() < size) junk.resize(size, std::byte{0xff});
+    return {junk.data(), size};
+  }
+
   std::unique_ptr<ThreadPool> pool_;
-  std::vector<std::byte> workspace_;
   OpContext ctx_;
 };
 

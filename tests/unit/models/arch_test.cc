@@ -78,9 +78,9 @@ TEST(Arch, ReadsLlama) {
   EXPECT_FLOAT_EQ(spec.norm_eps, 1e-5F);
   EXPECT_EQ(spec.max_position_embeddings, 512);
   EXPECT_EQ(spec.max_model_len, 512);
-  EXPECT_DOUBLE_EQ(spec.rope.theta, 5000.0);
-  EXPECT_EQ(spec.rope.rotary_dim, 8);
-  EXPECT_EQ(spec.rope.scaling, RopeScaling::kNone);
+  EXPECT_DOUBLE_EQ(spec.ropes[0].theta, 5000.0);
+  EXPECT_EQ(spec.ropes[0].rotary_dim, 8);
+  EXPECT_EQ(spec.ropes[0].scaling, RopeScaling::kNone);
   EXPECT_TRUE(spec.tie_word_embeddings);
   EXPECT_TRUE(spec.mlp_bias);
   EXPECT_FALSE(spec.qkv_bias);
@@ -97,7 +97,7 @@ TEST(Arch, OldConfigurationsLackFields) {
   const ArchSpec spec = parse_arch(config);
   EXPECT_EQ(spec.num_kv_heads, 8);
   EXPECT_EQ(spec.head_dim, 8);
-  EXPECT_DOUBLE_EQ(spec.rope.theta, 10000.0);
+  EXPECT_DOUBLE_EQ(spec.ropes[0].theta, 10000.0);
   EXPECT_FALSE(spec.tie_word_embeddings);
   EXPECT_FLOAT_EQ(spec.norm_eps, 1e-6F);
   EXPECT_TRUE(spec.eos_token_ids.empty());
@@ -127,9 +127,9 @@ TEST(Arch, RopeParametersOfTransformers5) {
   const ArchSpec spec = parse_arch(
       with(without(llama(), "rope_theta"),
            {{"rope_parameters", {{"rope_type", "linear"}, {"rope_theta", 777.0}, {"factor", 3.0}}}}));
-  EXPECT_DOUBLE_EQ(spec.rope.theta, 777.0);
-  EXPECT_EQ(spec.rope.scaling, RopeScaling::kLinear);
-  EXPECT_DOUBLE_EQ(spec.rope.factor, 3.0);
+  EXPECT_DOUBLE_EQ(spec.ropes[0].theta, 777.0);
+  EXPECT_EQ(spec.ropes[0].scaling, RopeScaling::kLinear);
+  EXPECT_DOUBLE_EQ(spec.ropes[0].factor, 3.0);
   EXPECT_EQ(spec.max_model_len, 1536);
 }
 
@@ -154,10 +154,10 @@ TEST(Arch, RopeFrequenciesEqualTransformers) {
     config = with(config, {{"architectures", {qwen ? "Qwen2ForCausalLM" : "LlamaForCausalLM"}}});
     const ArchSpec spec = parse_arch(with(config, item["config"]));
     const auto expected = item["inverse_frequencies"].get<std::vector<float>>();
-    const auto found = rope_inverse_frequencies(spec.rope);
+    const auto found = rope_inverse_frequencies(spec.ropes[0]);
     ASSERT_EQ(found.size(), expected.size());
     for (size_t i = 0; i < expected.size(); ++i) EXPECT_NEAR(found[i], expected[i], 3e-7 * expected[i]) << i;
-    EXPECT_NEAR(spec.rope.attention_factor, item["attention_factor"].get<double>(), 1e-12);
+    EXPECT_NEAR(spec.ropes[0].attention_factor, item["attention_factor"].get<double>(), 1e-12);
   }
 }
 
@@ -189,10 +189,10 @@ TEST(Arch, QwenBiasesAndNorms) {
   const ArchSpec two = parse_arch(of("Qwen2ForCausalLM"));
   EXPECT_TRUE(two.qkv_bias);
   EXPECT_FALSE(two.out_bias);
-  EXPECT_FALSE(two.qk_norm);
+  EXPECT_EQ(two.qk_norm, QkNorm::kNone);
   const ArchSpec three = parse_arch(of("Qwen3ForCausalLM"));
   EXPECT_FALSE(three.qkv_bias);
-  EXPECT_TRUE(three.qk_norm);
+  EXPECT_EQ(three.qk_norm, QkNorm::kHeads);
   EXPECT_EQ(three.head_dim, 128);
   EXPECT_TRUE(parse_arch(of("Qwen3ForCausalLM", {{"attention_bias", true}})).out_bias);
 }
@@ -223,10 +223,11 @@ TEST(Arch, ReadsGpt2) {
 }
 
 TEST(Arch, UnknownArchitecturesAreNamedWithThoseSupported) {
-  EXPECT_EQ(error_of(of("FooForCausalLM")),
-            "config.json: architecture 'FooForCausalLM' is not supported; supported: LlamaForCausalLM, "
-            "MistralForCausalLM, "
-            "Qwen2ForCausalLM, Qwen3ForCausalLM, GPT2LMHeadModel");
+  const std::string error = error_of(of("Gemma9ForCausalLM"));
+  EXPECT_THAT(
+      error, HasSubstr("config.json: architecture 'Gemma9ForCausalLM' is not supported; the closest that is: "
+                       "Gemma"));
+  for (const Architecture& known : architectures()) EXPECT_THAT(error, HasSubstr(known.name));
   EXPECT_THAT(error_of(with(without(llama(), "architectures"), {{"model_type", "foo"}})),
               HasSubstr("model_type 'foo'"));
   EXPECT_THAT(error_of(without(llama(), "architectures")), HasSubstr("'architectures' is missing"));
@@ -256,7 +257,7 @@ TEST(Arch, WrongAndAbsurdFieldsAreNamed) {
       {"num_attention_heads", 0, "'num_attention_heads'"},
       {"num_key_value_heads", 3, "'num_key_value_heads' is 3, which does not divide num_attention_heads (8)"},
       {"num_key_value_heads", 16, "'num_key_value_heads' is 16"},
-      {"head_dim", 7, "'head_dim' is 7, but rotary positions need an even one"},
+      {"head_dim", 7, "'head_dim' gives rotary positions 7 dimensions, they need an even number"},
       {"head_dim", -2, "'head_dim'"},
       {"max_position_embeddings", 0, "'max_position_embeddings'"},
       {"rms_norm_eps", -1.0, "'rms_norm_eps'"},

@@ -125,7 +125,7 @@ TEST(Mlp, GatedIsDownOfActivatedGateTimesUp) {
   mlp.down = pack({&down});
   Matrix scratch(2, 10, 6);
   Matrix act(2, 5, 7);
-  apply(reference_ops(), {}, mlp, hidden.view, x.view, scratch.view, act.view);
+  apply(reference_ops(), {}, mlp, hidden.view, x.view, hidden.view, scratch.view, act.view);
   for (int64_t r = 0; r < 2; ++r) {
     for (int64_t n = 0; n < 4; ++n) {
       double expected = before.values[static_cast<size_t>(r * 4 + n)];
@@ -147,7 +147,7 @@ TEST(Mlp, PlainIsDownOfActivatedUp) {
   mlp.up = pack({&up});
   mlp.down = pack({&down});
   Matrix scratch(2, 5, 6);
-  apply(reference_ops(), {}, mlp, hidden.view, x.view, scratch.view, {});
+  apply(reference_ops(), {}, mlp, hidden.view, x.view, hidden.view, scratch.view, {});
   for (int64_t r = 0; r < 2; ++r) {
     for (int64_t n = 0; n < 4; ++n) {
       double expected = before.values[static_cast<size_t>(r * 4 + n)];
@@ -221,7 +221,8 @@ TEST(Attention, IsSoftmaxOverEarlierTokensProjected) {
   const OpContext ctx{nullptr, {workspace.data(), workspace.size()}};
   Matrix qkv(3, 4 * kDim, 7);
   Matrix heads(3, 2 * kDim, 8);
-  apply(reference_ops(), ctx, attention, nullptr, hidden.view, x.view, batch, cache, qkv.view, heads.view);
+  apply(reference_ops(), ctx, attention, nullptr, hidden.view, x.view, hidden.view, batch, cache, qkv.view,
+        heads.view);
 
   for (int64_t r = 0; r < 3; ++r) {
     std::vector<double> mixed;

@@ -1,0 +1,105 @@
+// Gemma 1, 2 and 3 (text): norms that multiply by 1 + weight, embeddings times the square root of the hidden
+// size. Gemma 2 norms what attention and MLP give and caps scores and logits; Gemma 3 norms queries and keys
+// and turns its window layers by angles of their own.
+#include <cmath>
+
+#include "models/arch/arch.h"
+#include "models/arch/names.h"
+
+namespace quire {
+namespace {
+
+constexpr std::array<ModuleName, 4> kFourNorms = {{
+    {Role::kInputNorm, "layers.{}.input_layernorm"},
+    {Role::kPostAttentionNorm, "layers.{}.post_attention_layernorm"},
+    {Role::kMlpNorm, "layers.{}.pre_feedforward_layernorm"},
+    {Role::kPostMlpNorm, "layers.{}.post_feedforward_layernorm"},
+}};
+constexpr auto kGemmaModules = joined(kLlamaMatrices, kLlamaNorms);
+constexpr auto kGemma2Modules = joined(kLlamaMatrices, kFourNorms);
+constexpr auto kGemma3Modules = joined(kLlamaMatrices, kFourNorms, kQkNorms);
+
+ArchSpec parse_family(const ConfigReader& config, int64_t positions, double theta) {
+  ArchSpec spec = parse_llama_family(config, {.head_dim = 256,
+                                              .max_position_embeddings = positions,
+                                              .rope = {.theta = theta},
+                                              .tie_word_embeddings = true,
+                                              .activation_field = "hidden_activation",
+                                              .activation = "gelu_pytorch_tanh"});
+  spec.norm_weight_offset = 1.0F;
+  spec.embedding_multiplier = static_cast<float>(std::sqrt(static_cast<double>(spec.hidden_size)));
+  spec.qkv_bias = spec.out_bias = config.boolean("attention_bias", false);
+  return spec;
+}
+
+// What Gemma 2 and 3 have beyond the first. `pattern`: every so-manyth layer sees everything.
+void read_windows_and_caps(const ConfigReader& config, ArchSpec& spec, int64_t pattern, double attention_cap,
+                           double logit_cap) {
+  if (config.boolean("use_bidirectional_attention", false))
+    config.fail("use_bidirectional_attention", "is not supported");
+  spec.post_norms = true;
+  assign_layers(spec, std::sqrt(config.number("query_pre_attn_scalar", 1e-6, 1e9, 256.0)));
+  spec.attention_softcap =
+      static_cast<float>(config.number("attn_logit_softcapping", 0.0, 1e9, attention_cap));
+  spec.logit_softcap = static_cast<float>(config.number("final_logit_softcapping", 0.0, 1e9, logit_cap));
+  const auto window = static_cast<int32_t>(config.integer("sliding_window", 1, kMaxPositions, 4096));
+  const auto sliding =
+      sliding_layers(config, spec, config.integer("sliding_window_pattern", 1, 1024, pattern));
+  for (size_t i = 0; i < sliding.size(); ++i) spec.layers[i].window = sliding[i] ? window : 0;
+}
+
+// A null cap means none, an absent one the architecture's.
+double cap_or(const ConfigReader& config, std::string_view field, double cap) {
+  return config.mentions(field) && !config.has(field) ? 0.0 : cap;
+}
+
+}  // namespace
+
+ArchSpec parse_gemma(const ConfigReader& config) {
+  ArchSpec spec = parse_family(config, 8192, 10000.0);
+  // The first configurations say "gelu" in the field that is not read, and mean its approximation.
+  if (!config.has("hidden_activation")) spec.activation = Activation::kGeluTanh;
+  return spec;
+}
+
+ArchSpec parse_gemma2(const ConfigReader& config) {
+  ArchSpec spec = parse_family(config, 8192, 10000.0);
+  read_windows_and_caps(config, spec, 2, cap_or(config, "attn_logit_softcapping", 50.0),
+                        cap_or(config, "final_logit_softcapping", 30.0));
+  return spec;
+}
+
+ArchSpec parse_gemma3(const ConfigReader& config) {
+  // Two rotations: the one that may be stretched of layers that see everything, and the window layers'.
+  const ConfigReader rope = rope_object(config);
+  const bool by_type = rope.has("full_attention") || rope.has("sliding_attention");
+  nlohmann::json plain = config.json();
+  if (by_type) plain.erase("rope_parameters");
+  ArchSpec spec = parse_family(ConfigReader(plain), 131072, 1e6);
+  read_windows_and_caps(config, spec, 6, 0.0, 0.0);
+  spec.qk_norm = QkNorm::kHeads;
+  if (by_type) {
+    spec.ropes = {read_rope_spec(config, rope.object("full_attention"), spec, {.theta = 1e6}),
+                  read_rope_spec(config, rope.object("sliding_attention"), spec, {.theta = 1e4})};
+  } else {
+    RopeSpec local;
+    local.theta = config.number("rope_local_base_freq", 1.0001, 1e15, 1e4);
+    local.rotary_dim = spec.head_dim;
+    spec.ropes.push_back(local);
+  }
+  spec.max_model_len = spec.max_position_embeddings;  // counts the stretching already
+  for (LayerSpec& layer : spec.layers) layer.rope = layer.window > 0 ? 1 : 0;
+  return spec;
+}
+
+WeightNames gemma_weight_names() {
+  return {kModelPrefixes, kGemmaModules, kSavedAngles};
+}
+WeightNames gemma2_weight_names() {
+  return {kModelPrefixes, kGemma2Modules, {}};
+}
+WeightNames gemma3_weight_names() {
+  return {kModelPrefixes, kGemma3Modules, {}};
+}
+
+}  // namespace quire

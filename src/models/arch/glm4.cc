@@ -1,0 +1,48 @@
+// GLM-4: Llama with gates and ups in one matrix, of whose heads half turns in pairs of neighbours. The 0414
+// models (Glm4) also norm what attention and MLP give.
+#include "models/arch/arch.h"
+#include "models/arch/names.h"
+
+namespace quire {
+namespace {
+
+constexpr std::array<ModuleName, 1> kGateUp = {{{Role::kGateUp, "layers.{}.mlp.gate_up_proj"}}};
+constexpr std::array<ModuleName, 8> kMatrices = {{
+    {Role::kEmbedding, "embed_tokens"},
+    {Role::kQuery, "layers.{}.self_attn.q_proj"},
+    {Role::kKey, "layers.{}.self_attn.k_proj"},
+    {Role::kValue, "layers.{}.self_attn.v_proj"},
+    {Role::kAttentionOut, "layers.{}.self_attn.o_proj"},
+    {Role::kDown, "layers.{}.mlp.down_proj"},
+    {Role::kFinalNorm, "norm"},
+    {Role::kLmHead, "lm_head"},
+}};
+constexpr std::array<ModuleName, 2> kPostNorms = {{
+    {Role::kPostAttentionNorm, "layers.{}.post_self_attn_layernorm"},
+    {Role::kPostMlpNorm, "layers.{}.post_mlp_layernorm"},
+}};
+constexpr auto kModules = joined(kMatrices, kGateUp, kLlamaNorms, kPostNorms);
+
+}  // namespace
+
+ArchSpec parse_glm(const ConfigReader& config) {
+  ArchSpec spec =
+      parse_llama_family(config, {.head_dim = 128,
+                                  .max_position_embeddings = 131072,
+                                  .rope = {.style = RopeStyle::kInterleaved, .partial = true, .part = 0.5}});
+  spec.norm_eps = static_cast<float>(config.number("rms_norm_eps", 0.0, 1.0, 1.5625e-7));
+  spec.qkv_bias = config.boolean("attention_bias", true);
+  return spec;
+}
+
+ArchSpec parse_glm4(const ConfigReader& config) {
+  ArchSpec spec = parse_glm(config);
+  spec.post_norms = true;
+  return spec;
+}
+
+WeightNames glm_weight_names() {
+  return {kModelPrefixes, kModules, kSavedAngles};
+}
+
+}  // namespace quire

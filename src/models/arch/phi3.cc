@@ -1,0 +1,33 @@
+// Phi-3, Phi-3.5 mini and Phi-4: Llama with queries, keys and values in one matrix, gates and ups in another.
+#include "models/arch/arch.h"
+#include "models/arch/names.h"
+
+namespace quire {
+namespace {
+
+constexpr std::array<ModuleName, 7> kMatrices = {{
+    {Role::kEmbedding, "embed_tokens"},
+    {Role::kQkv, "layers.{}.self_attn.qkv_proj"},
+    {Role::kAttentionOut, "layers.{}.self_attn.o_proj"},
+    {Role::kGateUp, "layers.{}.mlp.gate_up_proj"},
+    {Role::kDown, "layers.{}.mlp.down_proj"},
+    {Role::kFinalNorm, "norm"},
+    {Role::kLmHead, "lm_head"},
+}};
+constexpr auto kModules = joined(kMatrices, kLlamaNorms);
+
+}  // namespace
+
+ArchSpec parse_phi3(const ConfigReader& config) {
+  ArchSpec spec = parse_llama_family(config, {.max_position_embeddings = 4096, .rope = {.partial = true}});
+  spec.norm_eps = static_cast<float>(config.number("rms_norm_eps", 0.0, 1.0, 1e-5));
+  const auto window = static_cast<int32_t>(config.integer("sliding_window", 1, kMaxPositions, 0));
+  for (LayerSpec& layer : spec.layers) layer.window = window;
+  return spec;
+}
+
+WeightNames phi3_weight_names() {
+  return {kModelPrefixes, kModules, kSavedAngles};
+}
+
+}  // namespace quire
