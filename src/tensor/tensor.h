@@ -35,8 +35,8 @@ class Shape {
   int rank_ = 0;
 };
 
-// Bytes on the CPU, aligned to a page, in huge pages from 64 KiB on, zeroed. Movable, not copyable. Any thread may
-// make and destroy them.
+// Bytes on the CPU, aligned to a page, in huge pages from 64 KiB on, zeroed. Movable, not copyable. Any
+// thread may make and destroy them.
 class Buffer {
  public:
   Buffer() = default;

@@ -18,7 +18,7 @@
 namespace quire::cli {
 namespace {
 
-constexpr int64_t kDefaultDrawn = 1000;          // requests of a distribution
+constexpr int64_t kDefaultDrawn = 1000;  // requests of a distribution
 constexpr double kMeasureSeconds = 20.0;
 constexpr int64_t kMaxBlocks = int64_t{1} << 24;
 
