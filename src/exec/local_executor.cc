@@ -106,7 +106,7 @@ void LocalExecutor::compute_rows(std::span<const LogitRow> rows, const TensorVie
   const TensorView logits = make_view(logits_.data(), DType::kF32, Shape{num_rows, vocab_size_});
   model_.logits(context_, hidden, row_indices_, activations_, logits);
 
-  const double begin = monotonic_seconds();
+  const double sampling_begin = monotonic_seconds();
   pool_.parallel_for(num_rows, 1, [&](int64_t begin, int64_t end, int thread) {
     for (int64_t i = begin; i < end; ++i) {
       const auto index = static_cast<size_t>(i);
@@ -115,7 +115,7 @@ void LocalExecutor::compute_rows(std::span<const LogitRow> rows, const TensorVie
     }
   });
   for (size_t i = 0; i < rows.size(); ++i) collect(rows[i], outcomes_[i]);
-  note(kSampleEvent, begin, num_rows);
+  note(kSampleEvent, sampling_begin, num_rows);
 }
 
 void LocalExecutor::process_row(const LogitRow& row, std::span<float> logits, RowOutcome& outcome,

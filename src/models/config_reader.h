@@ -17,8 +17,6 @@ class ConfigReader {
   // `path` stands before field names in errors: "rope_scaling." for an object within the configuration.
   explicit ConfigReader(const nlohmann::json& object, std::string path = "");
 
-  const nlohmann::json& json() const { return *object_; }
-
   bool has(std::string_view field) const { return find(field) != nullptr; }
   // Whether the field is written at all, if only as null.
   bool mentions(std::string_view field) const { return object_->contains(field); }

@@ -100,6 +100,15 @@ ModelLoader::ModelLoader(Checkpoint& checkpoint, const OpTable& ops, const OpCon
   }
 }
 
+void ModelLoader::copy_rows(const ExpectedTensor& tensor, std::byte* dst, std::span<const std::byte> source,
+                            size_t row_bytes) const {
+  if (tensor.order == RowOrder::kPlain) {
+    std::memcpy(dst, source.data(), source.size());
+  } else {
+    order_rows(dst, source.data(), spec_, row_bytes);
+  }
+}
+
 TensorView ModelLoader::matrix(const ExpectedTensor& tensor, Buffer& copy) const {
   const bool as_it_lies = !tensor.transposed && tensor.order == RowOrder::kPlain;
   if (as_it_lies && checkpoint_.aligned(tensor.name)) return checkpoint_.view(tensor.name);
@@ -107,9 +116,7 @@ TensorView ModelLoader::matrix(const ExpectedTensor& tensor, Buffer& copy) const
   const TensorInfo& info = *checkpoint_.find(tensor.name);
   copy = Buffer(source.size());
   if (!tensor.transposed) {
-    const size_t row = source.size() / static_cast<size_t>(info.shape[0]);
-    as_it_lies ? static_cast<void>(std::memcpy(copy.data(), source.data(), source.size()))
-               : order_rows(copy.data(), source.data(), spec_, row);
+    copy_rows(tensor, copy.data(), source, source.size() / static_cast<size_t>(info.shape[0]));
     return make_view(copy.data(), info.dtype, Shape{info.shape[0], info.shape[1]});
   }
   transpose(copy.data(), source.data(), info.shape[0], info.shape[1], dtype_size(info.dtype));
@@ -120,11 +127,7 @@ void ModelLoader::append_vector(const ExpectedTensor& tensor, float* out) const 
   const auto source = checkpoint_.bytes(tensor.name);
   const TensorInfo& info = *checkpoint_.find(tensor.name);
   Buffer aligned(source.size());
-  if (tensor.order == RowOrder::kPlain) {
-    std::memcpy(aligned.data(), source.data(), source.size());
-  } else {
-    order_rows(aligned.data(), source.data(), spec_, dtype_size(info.dtype));
-  }
+  copy_rows(tensor, aligned.data(), source, dtype_size(info.dtype));
   decode_f32(info.dtype, aligned.data(), out, info.shape[0]);
 }
 

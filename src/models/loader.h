@@ -73,6 +73,9 @@ class ModelLoader {
   DType float_type(std::span<const DType> parts) const;
   WeightFormat format(std::span<const DType> parts, Role role) const;
 
+  // dst = the tensor's rows, in the order in which the model has them.
+  void copy_rows(const ExpectedTensor& tensor, std::byte* dst, std::span<const std::byte> source,
+                 size_t row_bytes) const;
   // The tensor as a matrix [out, in]; `copy` holds it where it cannot be read in place.
   TensorView matrix(const ExpectedTensor& tensor, Buffer& copy) const;
   // Appends the tensor's elements as float32.

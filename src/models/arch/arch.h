@@ -63,6 +63,8 @@ struct RopeDefaults {
   RopeStyle style = RopeStyle::kHalves;
   bool partial = false;  // a part of a head's dimensions may turn
   double part = 1.0;     // which part
+  // Layers with a window may have a rotation of their own, of this theta; 0: they may not.
+  double window_theta = 0.0;
 };
 
 // What the Llama family's configurations have in common: sizes, norm, activation, rotary positions, token
@@ -94,20 +96,18 @@ ArchSpec read_sizes(const ConfigReader& config, const SizeFields& fields);
 // By layer, whether it has a sliding window: as `layer_types` says, else all but every pattern-th.
 std::vector<bool> sliding_layers(const ConfigReader& config, const ArchSpec& spec, int64_t pattern);
 
+// Windows for the layers that slide, and which rotation each kind of layer has.
+void assign_windows(ArchSpec& spec, const std::vector<bool>& sliding, int32_t window, int32_t window_rope,
+                    int32_t full_rope);
+
 // Sliding windows as Qwen2 and Qwen3 write them: off unless use_sliding_window; then by `layer_types`, or
 // from layer max_window_layers on.
 void read_qwen_windows(const ConfigReader& config, ArchSpec& spec);
 
-// rope_theta, rope_scaling and rope_parameters, in their old and new spellings, as the one rotation of all
-// layers. Sets spec.ropes and spec.max_model_len; wants head_dim and max_position_embeddings.
+// rope_theta, rope_scaling and rope_parameters, in their old and new spellings: the one rotation of all
+// layers, or that of layers that see everything and that of layers with a window. Sets spec.ropes and
+// spec.max_model_len; wants head_dim and max_position_embeddings.
 void read_rope(const ConfigReader& config, ArchSpec& spec, const RopeDefaults& defaults);
-// One rotation out of `rope`, the object that describes it.
-RopeSpec read_rope_spec(const ConfigReader& config, const ConfigReader& rope, const ArchSpec& spec,
-                        const RopeDefaults& defaults);
-ConfigReader rope_object(const ConfigReader& config);
-// The length that a model of so many positions is made for once its rotation is stretched.
-int64_t stretched_length(const RopeSpec& rope, int64_t max_position_embeddings);
-
 // eos_token_id and bos_token_id.
 void read_token_ids(const ConfigReader& config, ArchSpec& spec);
 

@@ -34,10 +34,7 @@ ArchSpec parse_cohere2(const ConfigReader& config) {
   ArchSpec spec = parse_family(config, 10000.0);
   const auto window = static_cast<int32_t>(config.integer("sliding_window", 1, kMaxPositions, 4096));
   const auto sliding = sliding_layers(config, spec, config.integer("sliding_window_pattern", 1, 1024, 4));
-  for (size_t i = 0; i < sliding.size(); ++i) {
-    spec.layers[i].window = sliding[i] ? window : 0;
-    spec.layers[i].rope = sliding[i] ? 0 : kNoRope;
-  }
+  assign_windows(spec, sliding, window, 0, kNoRope);
   return spec;
 }
 

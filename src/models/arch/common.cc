@@ -76,16 +76,6 @@ void read_yarn(const ConfigReader& rope, RopeSpec& spec) {
                                                        : yarn_attention_factor(rope, spec.factor);
 }
 
-}  // namespace
-
-Activation read_activation(const ConfigReader& config, std::string_view field, std::string_view fallback) {
-  const std::string name = config.text(field, fallback);
-  for (const auto& row : kActivations) {
-    if (row.name == name) return row.activation;
-  }
-  config.fail(field, cat("is '", name, "', which is not supported; supported: ", names_of(kActivations)));
-}
-
 RopeSpec read_rope_spec(const ConfigReader& config, const ConfigReader& rope, const ArchSpec& spec,
                         const RopeDefaults& defaults) {
   RopeSpec out;
@@ -130,12 +120,7 @@ RopeSpec read_rope_spec(const ConfigReader& config, const ConfigReader& rope, co
   return out;
 }
 
-ConfigReader rope_object(const ConfigReader& config) {
-  // Old configurations write rope_theta and rope_scaling, those of transformers 5 one object rope_parameters.
-  const bool old_style = config.has("rope_scaling") && !config.find("rope_scaling")->empty();
-  return config.object(old_style ? "rope_scaling" : "rope_parameters");
-}
-
+// The length that a model of so many positions is made for once its rotation is stretched.
 int64_t stretched_length(const RopeSpec& rope, int64_t max_position_embeddings) {
   double made_for = static_cast<double>(max_position_embeddings);
   if (rope.scaling == RopeScaling::kLinear) made_for *= rope.factor;
@@ -144,14 +129,33 @@ int64_t stretched_length(const RopeSpec& rope, int64_t max_position_embeddings) 
   return std::max(int64_t{1}, static_cast<int64_t>(std::min(made_for, static_cast<double>(kMaxPositions))));
 }
 
-void read_rope(const ConfigReader& config, ArchSpec& spec, const RopeDefaults& defaults) {
-  const ConfigReader rope = rope_object(config);
-  for (const char* layer_type : {"full_attention", "sliding_attention"}) {
-    if (rope.has(layer_type))
-      rope.fail(layer_type, "gives a kind of layer its own positions, which is not supported");
+}  // namespace
+
+Activation read_activation(const ConfigReader& config, std::string_view field, std::string_view fallback) {
+  const std::string name = config.text(field, fallback);
+  for (const auto& row : kActivations) {
+    if (row.name == name) return row.activation;
   }
+  config.fail(field, cat("is '", name, "', which is not supported; supported: ", names_of(kActivations)));
+}
+
+void read_rope(const ConfigReader& config, ArchSpec& spec, const RopeDefaults& defaults) {
+  // Old configurations write rope_theta and rope_scaling, those of transformers 5 one object rope_parameters.
+  const bool old_style = config.has("rope_scaling") && !config.find("rope_scaling")->empty();
+  const ConfigReader rope = config.object(old_style ? "rope_scaling" : "rope_parameters");
   spec.position = PositionKind::kRope;
-  spec.ropes = {read_rope_spec(config, rope, spec, defaults)};
+  if (rope.has("full_attention") || rope.has("sliding_attention")) {
+    if (defaults.window_theta == 0.0) {
+      rope.fail(rope.has("full_attention") ? "full_attention" : "sliding_attention",
+                "gives a kind of layer its own positions, which is not supported");
+    }
+    RopeDefaults window = defaults;
+    window.theta = defaults.window_theta;
+    spec.ropes = {read_rope_spec(config, rope.object("full_attention"), spec, defaults),
+                  read_rope_spec(config, rope.object("sliding_attention"), spec, window)};
+  } else {
+    spec.ropes = {read_rope_spec(config, rope, spec, defaults)};
+  }
   spec.max_model_len = stretched_length(spec.ropes.front(), spec.max_position_embeddings);
 }
 
@@ -239,6 +243,14 @@ std::vector<bool> sliding_layers(const ConfigReader& config, const ArchSpec& spe
     }
   }
   return sliding;
+}
+
+void assign_windows(ArchSpec& spec, const std::vector<bool>& sliding, int32_t window, int32_t window_rope,
+                    int32_t full_rope) {
+  for (size_t i = 0; i < sliding.size(); ++i) {
+    spec.layers[i].window = sliding[i] ? window : 0;
+    spec.layers[i].rope = sliding[i] ? window_rope : full_rope;
+  }
 }
 
 void read_qwen_windows(const ConfigReader& config, ArchSpec& spec) {

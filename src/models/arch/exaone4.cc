@@ -6,10 +6,6 @@
 namespace quire {
 namespace {
 
-constexpr std::array<ModuleName, 2> kPostNorms = {{
-    {Role::kPostAttentionNorm, "layers.{}.post_attention_layernorm"},
-    {Role::kPostMlpNorm, "layers.{}.post_feedforward_layernorm"},
-}};
 constexpr auto kModules = joined(kLlamaMatrices, kPostNorms, kQkNorms);
 
 }  // namespace
@@ -24,10 +20,7 @@ ArchSpec parse_exaone4(const ConfigReader& config) {
       config.integer("sliding_window", 1, kMaxPositions, config.mentions("sliding_window") ? 0 : 4096));
   if (window == 0) return spec;
   const auto sliding = sliding_layers(config, spec, config.integer("sliding_window_pattern", 1, 1024, 4));
-  for (size_t i = 0; i < sliding.size(); ++i) {
-    spec.layers[i].window = sliding[i] ? window : 0;
-    spec.layers[i].rope = sliding[i] ? 0 : kNoRope;
-  }
+  assign_windows(spec, sliding, window, 0, kNoRope);
   return spec;
 }
 

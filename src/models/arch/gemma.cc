@@ -19,10 +19,10 @@ constexpr auto kGemmaModules = joined(kLlamaMatrices, kLlamaNorms);
 constexpr auto kGemma2Modules = joined(kLlamaMatrices, kFourNorms);
 constexpr auto kGemma3Modules = joined(kLlamaMatrices, kFourNorms, kQkNorms);
 
-ArchSpec parse_family(const ConfigReader& config, int64_t positions, double theta) {
+ArchSpec parse_family(const ConfigReader& config, int64_t positions, const RopeDefaults& rope) {
   ArchSpec spec = parse_llama_family(config, {.head_dim = 256,
                                               .max_position_embeddings = positions,
-                                              .rope = {.theta = theta},
+                                              .rope = rope,
                                               .tie_word_embeddings = true,
                                               .activation_field = "hidden_activation",
                                               .activation = "gelu_pytorch_tanh"});
@@ -32,9 +32,10 @@ ArchSpec parse_family(const ConfigReader& config, int64_t positions, double thet
   return spec;
 }
 
-// What Gemma 2 and 3 have beyond the first. `pattern`: every so-manyth layer sees everything.
-void read_windows_and_caps(const ConfigReader& config, ArchSpec& spec, int64_t pattern, double attention_cap,
-                           double logit_cap) {
+// What Gemma 2 and 3 have beyond the first. `pattern`: every so-manyth layer sees everything;
+// the others have the rotation window_rope.
+void read_windows_and_caps(const ConfigReader& config, ArchSpec& spec, int64_t pattern, int32_t window_rope,
+                           double attention_cap, double logit_cap) {
   if (config.boolean("use_bidirectional_attention", false))
     config.fail("use_bidirectional_attention", "is not supported");
   spec.post_norms = true;
@@ -45,7 +46,7 @@ void read_windows_and_caps(const ConfigReader& config, ArchSpec& spec, int64_t p
   const auto window = static_cast<int32_t>(config.integer("sliding_window", 1, kMaxPositions, 4096));
   const auto sliding =
       sliding_layers(config, spec, config.integer("sliding_window_pattern", 1, 1024, pattern));
-  for (size_t i = 0; i < sliding.size(); ++i) spec.layers[i].window = sliding[i] ? window : 0;
+  assign_windows(spec, sliding, window, window_rope, 0);
 }
 
 // A null cap means none, an absent one the architecture's.
@@ -56,39 +57,30 @@ double cap_or(const ConfigReader& config, std::string_view field, double cap) {
 }  // namespace
 
 ArchSpec parse_gemma(const ConfigReader& config) {
-  ArchSpec spec = parse_family(config, 8192, 10000.0);
+  ArchSpec spec = parse_family(config, 8192, {});
   // The first configurations say "gelu" in the field that is not read, and mean its approximation.
   if (!config.has("hidden_activation")) spec.activation = Activation::kGeluTanh;
   return spec;
 }
 
 ArchSpec parse_gemma2(const ConfigReader& config) {
-  ArchSpec spec = parse_family(config, 8192, 10000.0);
-  read_windows_and_caps(config, spec, 2, cap_or(config, "attn_logit_softcapping", 50.0),
+  ArchSpec spec = parse_family(config, 8192, {});
+  read_windows_and_caps(config, spec, 2, 0, cap_or(config, "attn_logit_softcapping", 50.0),
                         cap_or(config, "final_logit_softcapping", 30.0));
   return spec;
 }
 
 ArchSpec parse_gemma3(const ConfigReader& config) {
-  // Two rotations: the one that may be stretched of layers that see everything, and the window layers'.
-  const ConfigReader rope = rope_object(config);
-  const bool by_type = rope.has("full_attention") || rope.has("sliding_attention");
-  nlohmann::json plain = config.json();
-  if (by_type) plain.erase("rope_parameters");
-  ArchSpec spec = parse_family(ConfigReader(plain), 131072, 1e6);
-  read_windows_and_caps(config, spec, 6, 0.0, 0.0);
-  spec.qk_norm = QkNorm::kHeads;
-  if (by_type) {
-    spec.ropes = {read_rope_spec(config, rope.object("full_attention"), spec, {.theta = 1e6}),
-                  read_rope_spec(config, rope.object("sliding_attention"), spec, {.theta = 1e4})};
-  } else {
+  ArchSpec spec = parse_family(config, 131072, {.theta = 1e6, .window_theta = 1e4});
+  if (spec.ropes.size() == 1) {
     RopeSpec local;
     local.theta = config.number("rope_local_base_freq", 1.0001, 1e15, 1e4);
     local.rotary_dim = spec.head_dim;
     spec.ropes.push_back(local);
   }
+  read_windows_and_caps(config, spec, 6, 1, 0.0, 0.0);
+  spec.qk_norm = QkNorm::kHeads;
   spec.max_model_len = spec.max_position_embeddings;  // counts the stretching already
-  for (LayerSpec& layer : spec.layers) layer.rope = layer.window > 0 ? 1 : 0;
   return spec;
 }
 

@@ -17,11 +17,11 @@ constexpr std::array<ModuleName, 8> kMatrices = {{
     {Role::kFinalNorm, "norm"},
     {Role::kLmHead, "lm_head"},
 }};
-constexpr std::array<ModuleName, 2> kPostNorms = {{
+constexpr std::array<ModuleName, 2> kGlmPostNorms = {{
     {Role::kPostAttentionNorm, "layers.{}.post_self_attn_layernorm"},
     {Role::kPostMlpNorm, "layers.{}.post_mlp_layernorm"},
 }};
-constexpr auto kModules = joined(kMatrices, kGateUp, kLlamaNorms, kPostNorms);
+constexpr auto kModules = joined(kMatrices, kGateUp, kLlamaNorms, kGlmPostNorms);
 
 }  // namespace
 

@@ -30,6 +30,12 @@ inline constexpr std::array<ModuleName, 2> kLlamaNorms = {{
     {Role::kMlpNorm, "layers.{}.post_attention_layernorm"},
 }};
 
+// Norms of what attention and MLP give.
+inline constexpr std::array<ModuleName, 2> kPostNorms = {{
+    {Role::kPostAttentionNorm, "layers.{}.post_attention_layernorm"},
+    {Role::kPostMlpNorm, "layers.{}.post_feedforward_layernorm"},
+}};
+
 // Norms of queries and keys.
 inline constexpr std::array<ModuleName, 2> kQkNorms = {{
     {Role::kQueryNorm, "layers.{}.self_attn.q_norm"},

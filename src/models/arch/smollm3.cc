@@ -17,7 +17,7 @@ ArchSpec parse_smollm3(const ConfigReader& config) {
     const bool turns = knows.empty() ? (i + 1) % interval != 0 : knows[i] != 0;
     spec.layers[i].rope = turns ? 0 : kNoRope;
   }
-  if (config.boolean("use_sliding_window", false)) read_qwen_windows(config, spec);
+  read_qwen_windows(config, spec);
   return spec;
 }
 
