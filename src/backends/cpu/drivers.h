@@ -28,8 +28,6 @@ PackedLinear pack_linear_int(const CpuKernels& kernels, const OpContext& ctx,
                              std::span<const TensorView> parts, WeightFormat format);
 void linear_int(const CpuKernels& kernels, const OpContext& ctx, const TensorView& out, const TensorView& x,
                 const PackedLinear& w, const TensorView& residual);
-void embedding_packed_int(const OpContext& ctx, const TensorView& out, const PackedLinear& table,
-                          std::span<const int32_t> ids);
 
 void rms_norm(const CpuKernels& kernels, const OpContext& ctx, const TensorView& out, const TensorView& x,
               const TensorView& weight, float eps, float weight_offset);

@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "ops/checks.h"
 #include "ops/parallel.h"
+#include "ops/reference.h"
 
 namespace quire::cpu {
 namespace {
@@ -196,7 +197,7 @@ void embedding(const CpuKernels& kernels, const OpContext& ctx, const TensorView
 
 void embedding_packed(const CpuKernels& kernels, const OpContext& ctx, const TensorView& out,
                       const PackedLinear& table, std::span<const int32_t> ids) {
-  if (is_integer(table.format)) return embedding_packed_int(ctx, out, table, ids);
+  if (is_integer(table.format)) return reference::embedding_packed_int(ctx, out, table, ids);
   const Storage storage = storage_of(table.format.dtype);
   // What lies side by side in a column of a panel: an element, or the pair that two k make.
   const int64_t depth = padded_k(storage, 1);

@@ -174,14 +174,4 @@ void linear_int(const CpuKernels& kernels, const OpContext& ctx, const TensorVie
   }
 }
 
-void embedding_packed_int(const OpContext& ctx, const TensorView& out, const PackedLinear& table,
-                          std::span<const int32_t> ids) {
-  const IntLayout at(table.format, table.k);
-  parallel_ranges(ctx, static_cast<int64_t>(ids.size()), row_grain(4 * table.k),
-                  [&](int64_t begin, int64_t end, int) {
-                    for (int64_t r = begin; r < end; ++r)
-                      decode_int_row(at, table.data.data(), ids[static_cast<size_t>(r)], out.row<float>(r));
-                  });
-}
-
 }  // namespace quire::cpu

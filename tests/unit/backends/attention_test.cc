@@ -20,6 +20,8 @@ using testing::describe;
 using testing::expect_near;
 using testing::fast_isas;
 using testing::kFormats;
+using testing::kSinks;
+using testing::kSlopes;
 using testing::random_tensor;
 using testing::same_row;
 using testing::same_rows;
@@ -27,9 +29,6 @@ using testing::Sequences;
 using testing::TestContext;
 using testing::TestTensor;
 using testing::usable_isas;
-
-constexpr float kSlopes[] = {0.5F, 0.25F, 0.125F, 0.0625F, 0.7F, 0.011F};
-constexpr float kSinks[] = {0.3F, -1.0F, 4.0F, -20.0F, 2.5F, 40.0F};
 
 std::vector<CacheSetup> setups() {
   std::vector<CacheSetup> all;

@@ -18,6 +18,10 @@ namespace quire::testing {
 inline constexpr DType kFormats[] = {DType::kF32,    DType::kBF16,   DType::kF16,
                                      DType::kF8E4M3, DType::kF8E5M2, DType::kI8};
 
+// Of at most six heads.
+inline constexpr float kSlopes[] = {0.5F, 0.25F, 0.125F, 0.0625F, 0.7F, 0.011F};
+inline constexpr float kSinks[] = {0.3F, -1.0F, 4.0F, -20.0F, 2.5F, 40.0F};
+
 struct CacheSetup {
   int32_t heads = 4;
   int32_t kv_heads = 2;

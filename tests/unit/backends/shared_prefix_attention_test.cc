@@ -14,6 +14,8 @@ namespace {
 using testing::CacheSetup;
 using testing::describe;
 using testing::kFormats;
+using testing::kSinks;
+using testing::kSlopes;
 using testing::Prefix;
 using testing::same_row;
 using testing::same_rows;
@@ -21,9 +23,6 @@ using testing::Sequences;
 using testing::TestContext;
 using testing::TestTensor;
 using testing::usable_isas;
-
-constexpr float kSlopes[] = {0.5F, 0.25F, 0.125F, 0.0625F, 0.7F, 0.011F};
-constexpr float kSinks[] = {0.3F, -1.0F, 4.0F, -20.0F, 2.5F, 40.0F};
 
 // A tree: three segments, two and one in common, less than one, and nothing; with one and several new rows;
 // the last two have the same blocks and end in the last one of them.

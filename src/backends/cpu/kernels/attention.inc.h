@@ -148,16 +148,7 @@ struct TileScales {
 // away, whatever was computed for it.
 template <class V>
 typename V::F exp_down(typename V::F x) {
-  using F = typename V::F;
-  const F n = V::round(V::mul(x, V::set1(1.44269502F)));
-  F r = V::fnma(n, V::set1(0.693359375F), x);
-  r = V::fnma(n, V::set1(-2.12194442e-4F), r);
-  F q = V::set1(1.39505998e-3F);
-  q = V::fma(q, r, V::set1(8.36895406e-3F));
-  q = V::fma(q, r, V::set1(4.16662060e-2F));
-  q = V::fma(q, r, V::set1(1.66665182e-1F));
-  q = V::fma(q, r, V::set1(0.5F));
-  const F p = V::add(V::fma(V::mul(r, r), q, r), V::set1(1.0F));
+  const auto [p, n] = exp_parts<V>(x);
   return V::select(V::less(x, V::set1(-86.6F)), V::zero(), V::mul(p, V::pow2(n)));
 }
 

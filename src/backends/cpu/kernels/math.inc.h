@@ -1,22 +1,33 @@
 // Elementary functions on 16 lanes. Each lane depends on its own input alone; all instruction sets give the
 // same bits.
 
-// e^x within 1.1 units in the last place; below e^-86.6 the result is 0, above the largest float it is
-// infinite; NaN stays NaN. Cody-Waite reduction x = n ln 2 + r, then 1 + r + r^2 q(r), q a minimax polynomial
-// on |r| <= ln 2 / 2.
+// e^x = e^r 2^n: Cody-Waite reduction x = n ln 2 + r, then e^r = 1 + r + r^2 q(r), q a minimax polynomial on
+// |r| <= ln 2 / 2.
 template <class V>
-typename V::F exp(typename V::F x) {
+struct Power {
+  typename V::F mantissa;  // e^r
+  typename V::F exponent;  // n
+};
+template <class V>
+Power<V> exp_parts(typename V::F x) {
   using F = typename V::F;
-  const F clamped = V::min(V::set1(89.0F), V::max(V::set1(-90.0F), x));
-  const F n = V::round(V::mul(clamped, V::set1(1.44269502F)));
-  F r = V::fnma(n, V::set1(0.693359375F), clamped);
+  const F n = V::round(V::mul(x, V::set1(1.44269502F)));
+  F r = V::fnma(n, V::set1(0.693359375F), x);
   r = V::fnma(n, V::set1(-2.12194442e-4F), r);
   F q = V::set1(1.39505998e-3F);
   q = V::fma(q, r, V::set1(8.36895406e-3F));
   q = V::fma(q, r, V::set1(4.16662060e-2F));
   q = V::fma(q, r, V::set1(1.66665182e-1F));
   q = V::fma(q, r, V::set1(0.5F));
-  const F p = V::add(V::fma(V::mul(r, r), q, r), V::set1(1.0F));
+  return {V::add(V::fma(V::mul(r, r), q, r), V::set1(1.0F)), n};
+}
+
+// e^x within 1.1 units in the last place; below e^-86.6 the result is 0, above the largest float it is
+// infinite; NaN stays NaN.
+template <class V>
+typename V::F exp(typename V::F x) {
+  using F = typename V::F;
+  const auto [p, n] = exp_parts<V>(V::min(V::set1(89.0F), V::max(V::set1(-90.0F), x)));
   // Two factors, since 2^128 alone would overflow where the result does not.
   const F scaled = V::mul(V::add(p, p), V::pow2(V::max(V::set1(-126.0F), V::sub(n, V::set1(1.0F)))));
   return V::select(V::less(x, V::set1(-86.6F)), V::zero(), scaled);
