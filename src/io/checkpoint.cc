@@ -251,6 +251,10 @@ bool Checkpoint::aligned(std::string_view name) const {
   return reinterpret_cast<uintptr_t>(bytes(name).data()) % dtype_size(info->dtype) == 0;
 }
 
+const CodedMatrix* Checkpoint::coded(std::string_view) const {
+  return nullptr;
+}
+
 TensorView Checkpoint::view(std::string_view name) const {
   const auto data = bytes(name);
   const TensorInfo& info = *find(name);

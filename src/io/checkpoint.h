@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "io/safetensors.h"
+#include "quant/coded_matrix.h"
 #include "tensor/tensor.h"
 
 namespace quire {
@@ -41,7 +42,10 @@ class Checkpoint {
   virtual std::vector<std::string> names() const = 0;                         // sorted
   virtual const TensorInfo* find(std::string_view name) const = 0;            // null: no such tensor
   virtual std::span<const std::byte> bytes(std::string_view name) const = 0;  // of a tensor that find() knows
-  virtual int64_t total_bytes() const = 0;                                    // of all tensors
+  // The matrix of a tensor that find() says is `coded`: [out, in] like any other, its rows as codes. Null
+  // otherwise.
+  virtual const CodedMatrix* coded(std::string_view name) const;
+  virtual int64_t total_bytes() const = 0;  // of all tensors
   // The tensor has been read: its pages need not stay in memory. It may still be read again.
   virtual void release(std::string_view name) = 0;
 

@@ -20,6 +20,7 @@ struct TensorInfo {
   std::vector<int64_t> shape;
   size_t offset = 0;  // from the file's begin to the tensor's first byte; no alignment is promised
   size_t bytes = 0;
+  bool coded = false;  // quantized in a packing of its own: `shape` is the matrix's, `dtype` means nothing
 
   std::string shape_text() const;  // "[2, 3]"
 };
