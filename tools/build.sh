@@ -14,7 +14,14 @@ if ! mkdir -p "$build" 2>/dev/null || [ ! -w "$build" ]; then
 fi
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT
-if [ ! -f "$build/build.ninja" ] || [ "$root/CMakePresets.json" -nt "$build/build.ninja" ]; then
+# True where the build has to be configured: for the first time, anew, or because what a target needs was missing then.
+needs_configuring() {
+  [ -f "$build/build.ninja" ] && [ ! "$root/CMakePresets.json" -nt "$build/build.ninja" ] || return 0
+  local target
+  for target in "$@"; do grep -q "^build $target:" "$build/build.ninja" || return 0; done
+  return 1
+}
+if needs_configuring "$@"; then
   printf '[build] configuring build/%s\n' "$preset"
   (cd "$root" && cmake --preset "$preset") >"$log" 2>&1 || { cat "$log" >&2; exit 1; }
 fi
