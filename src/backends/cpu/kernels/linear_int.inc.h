@@ -124,9 +124,11 @@ void prefetch_codes(const uint8_t* codes) {
     _mm_prefetch(reinterpret_cast<const char*>(codes + kIntPrefetchBytes + 64 * i), _MM_HINT_T0);
 }
 
-// The products of one unit. codes: its first line, for these columns.
+// The products of one unit. codes: its first line, for these columns. Inlined, so that the sums stay in
+// registers before and behind it.
 template <class D, int kKind, int kRows>
-void multiply_unit(const uint8_t* codes, int64_t steps, const int32_t* x, typename D::I (&sum)[kRows][2]) {
+__attribute__((always_inline)) inline void multiply_unit(const uint8_t* codes, int64_t steps,
+                                                         const int32_t* x, typename D::I (&sum)[kRows][2]) {
   using I = typename D::I;
   constexpr int kNext = D::kLanes * 4;
   // Few rows: two sums for each result, so that one product need not wait for the other; and the weights come
