@@ -1,42 +1,35 @@
-// Throughput of the ops on every instruction set that this machine runs, beside the machine's own peak
-// (Machine/...).
+// Throughput of the ops on every instruction set that this machine runs, beside what the
+// machine itself can do (Machine).
 //   bench_ops --benchmark_filter=Linear      threads: QUIRE_BENCH_THREADS, default all cores
+#include <algorithm>
 #include <array>
 #include <cstring>
 #include <string>
 #include <vector>
 
 #include "bench_support.h"
-#include "machine.h"
 
 namespace quire::bench {
 namespace {
 
-void machine_fma(benchmark::State& state) {
-  double flop = 0;
-  for (auto _ : state) flop = fma_rounds(pool(), 20000);
-  report(state, flop, 0);
-}
-
-void machine_bf16(benchmark::State& state) {
-  double flop = 0;
-  for (auto _ : state) flop = bf16_rounds(pool(), 20000);
-  if (flop == 0) return state.SkipWithError("no products of bfloat16 pairs on this machine");
-  report(state, flop, 0);
-}
-
-void machine_vnni(benchmark::State& state) {
-  double operations = 0;
-  for (auto _ : state) operations = vnni_rounds(pool(), 20000);
-  if (operations == 0) return state.SkipWithError("no products of four bytes on this machine");
-  report(state, operations, 0);
-}
-
-void machine_read(benchmark::State& state, int64_t mib) {
-  const int64_t bytes = mib << 20;
-  const Buffer data = filled(DType::kF32, bytes / 4);
-  for (auto _ : state) benchmark::DoNotOptimize(read_all(pool(), data.as<float>(), bytes));
-  report(state, 0, static_cast<double>(bytes));
+// What the machine can do at most with the best instructions that it has, each figure the best of all rounds.
+void machine_limits(benchmark::State& state) {
+  MachineLimits best;
+  for (auto _ : state) {
+    const MachineLimits now = select_cpu_isa().limits(pool());
+    best.read_bytes_per_s = std::max(best.read_bytes_per_s, now.read_bytes_per_s);
+    best.f32_flop_per_s = std::max(best.f32_flop_per_s, now.f32_flop_per_s);
+    best.bf16_flop_per_s = std::max(best.bf16_flop_per_s, now.bf16_flop_per_s);
+    best.int8_flop_per_s = std::max(best.int8_flop_per_s, now.int8_flop_per_s);
+  }
+  const auto report = [&](const char* name, double rate) {
+    state.counters[name] =
+        benchmark::Counter(rate, benchmark::Counter::kDefaults, benchmark::Counter::kIs1000);
+  };
+  report("read B/s", best.read_bytes_per_s);
+  report("float32 FLOP/s", best.f32_flop_per_s);
+  report("bfloat16 FLOP/s", best.bf16_flop_per_s);
+  report("int8 FLOP/s", best.int8_flop_per_s);
 }
 
 // What weights of a format are made of.
@@ -140,11 +133,7 @@ void register_isa(const CpuIsa& isa) {
 
 int main(int argc, char** argv) {
   using namespace quire::bench;  // NOLINT: a program's main
-  add("Machine/fma", machine_fma);
-  add("Machine/bf16", machine_bf16);
-  add("Machine/vnni", machine_vnni);
-  for (const int64_t mib : {1, 16, 512})
-    add("Machine/read/" + std::to_string(mib) + "MiB", machine_read, mib);
+  add("Machine", machine_limits);
   add("ThreadPool/empty_loop", empty_loop);
   for (const quire::CpuIsa& isa : quire::cpu_isas()) {
     if (!isa.supported || isa.name == "generic") continue;

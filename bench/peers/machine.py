@@ -8,8 +8,8 @@ import platform
 
 import measure
 
-# Names of bench_ops that say what arithmetic of a format can reach, best fitting first; a format's own unit may not exist.
-PEAK_NAMES = {"f32": ("fma",), "bf16": ("bf16", "fma"), "int8": ("vnni", "i8", "int8"), "int4": ("vnni", "i8", "int8")}
+# What bench_ops calls the arithmetic of a format, best fitting first: a machine may have no unit for it.
+PEAK_NAMES = {"f32": ("float32",), "bf16": ("bfloat16", "float32"), "int8": ("int8",), "int4": ("int8",)}
 
 
 def describe() -> dict:
@@ -22,15 +22,15 @@ def describe() -> dict:
 
 
 def limits(bench_ops: pathlib.Path, threads: int, limit_s: float = 120) -> dict[str, dict[str, float]]:
-    """{"threads": {"Machine/…": FLOP/s or B/s}} for one thread and for all."""
+    """{"threads": {"read": B/s, "float32": FLOP/s, …}} for one thread and for all; 0 where there is no such unit."""
     if not bench_ops.exists():
         raise measure.Failed(f"{bench_ops} is not built: configure with -DQUIRE_BUILD_BENCH=ON and build bench_ops")
     found: dict[str, dict[str, float]] = {}
     for count in sorted({1, threads}):
-        done = measure.run([str(bench_ops), "--benchmark_filter=Machine", "--benchmark_format=json", "--benchmark_min_time=0.5"], limit_s,
+        done = measure.run([str(bench_ops), "--benchmark_filter=^Machine", "--benchmark_format=json", "--benchmark_min_time=1"], limit_s,
                            {"QUIRE_BENCH_THREADS": str(count)})
-        found[str(count)] = {b["name"].removesuffix("/real_time"): max(b.get("FLOP/s", 0.0), b.get("B/s", 0.0))
-                             for b in json.loads(done.stdout)["benchmarks"]}
+        row, = json.loads(done.stdout)["benchmarks"]
+        found[str(count)] = {name.split()[0]: value for name, value in row.items() if name.endswith("/s")}
     return found
 
 
@@ -47,16 +47,10 @@ def best_of(samples: list[dict[str, dict[str, float]]]) -> dict[str, dict[str, f
 
 def bandwidth(best: dict[str, dict[str, float]], threads: int) -> float | None:
     """Bytes/s read from memory beyond any cache."""
-    row = best.get(str(threads), {})
-    sizes = {int(name.rsplit("/", 1)[1].removesuffix("MiB")): value for name, value in row.items() if name.startswith("Machine/read/")}
-    return sizes[max(sizes)] if sizes else None
+    return best.get(str(threads), {}).get("read")
 
 
 def peak(best: dict[str, dict[str, float]], threads: int, number_format: str) -> float | None:
     """Operations/s of the widest unit for a format, or None where none was measured."""
-    row = {name.removeprefix("Machine/").lower(): value for name, value in best.get(str(threads), {}).items()}
-    for wanted in PEAK_NAMES[number_format]:
-        fitting = [value for name, value in row.items() if wanted in name]
-        if fitting:
-            return max(fitting)
-    return None
+    row = best.get(str(threads), {})
+    return next((row[name] for name in PEAK_NAMES[number_format] if row.get(name)), None)

@@ -89,7 +89,7 @@ def about(saved: Results, found: list[rows.Row]) -> list[str]:
              f"every engine, random weights; medians of as many as {max(runs, default=0)} runs in turn.", "", "| the machine itself | " +
              " | ".join(f"{count} threads" for count in best) + " |", "|---|" + "---:|" * len(best)]
     for name in dict.fromkeys(n for figures in best.values() for n in figures):
-        unit = "GB/s" if "/read/" in name else "GFLOP/s or GOP/s"
+        unit = "GB/s" if name == "read" else "GFLOP/s or GOP/s"
         lines.append(f"| {name} ({unit}) | " + " | ".join(number(best[c].get(name, 0) / 1e9) for c in best) + " |")
     if saved.limits_error:
         lines.append(f"\nLimits not measured: {saved.limits_error}")

@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <vector>
 
 #include "base/clock.h"
+#include "tensor/tensor.h"
 
 namespace quire::cpu {
 namespace {
