@@ -11,6 +11,7 @@ import random
 import sys
 import time
 from collections.abc import Callable
+from typing import Protocol
 
 WARMUP_OUTPUT = 4
 
@@ -76,8 +77,33 @@ def offline_result(job: Job, generated: int, seconds: float) -> dict:
             "generated": generated, "expected": output}
 
 
-def main(run: Callable[[Job], dict]) -> None:
-    job = Job(**json.loads(sys.argv[1]))
-    result = run(job)
+class Engine(Protocol):
+    """One engine with the model loaded."""
+    settings: str  # what it was told, for the output
+
+    def run(self, prompts: list[list[int]], outputs: list[int], line: Timeline) -> None:
+        """One batch: prompt i gets outputs[i] tokens."""
+
+    def offline(self, job: Job) -> dict:
+        """All requests of the job, as fast as the engine can; after a warm-up."""
+
+
+def measure(job: Job, make: Callable[[Job], Engine]) -> dict:
+    begin = time.perf_counter()
+    engine = make(job)
+    loaded = time.perf_counter()
+    line = Timeline()
+    if job.workload == "offline":
+        result = engine.offline(job)
+    else:
+        if job.workload != "load":
+            engine.run(job.prompts([job.prompt] * job.batch, 1), [min(WARMUP_OUTPUT, job.output)] * job.batch, Timeline())
+        engine.run(job.prompts([job.prompt] * job.batch, 2), [job.output] * job.batch, line)
+        result = batch_result(job, line)
+    return {**result, "load_s": loaded - begin, "load_to_first_s": line.last_first - begin, "settings": engine.settings}
+
+
+def main(make: Callable[[Job], Engine]) -> None:
+    result = measure(Job(**json.loads(sys.argv[1])), make)
     sys.stdout.write("\n" + json.dumps(result) + "\n")
     sys.stdout.flush()

@@ -1,8 +1,6 @@
 """OpenVINO GenAI: its continuous-batching pipeline, driven step by step."""
 from __future__ import annotations
 
-import time
-
 import common
 import numpy
 import openvino
@@ -28,8 +26,9 @@ def scheduler(job: common.Job) -> genai.SchedulerConfig:
 
 class Engine:
     def __init__(self, job: common.Job) -> None:
-        self.settings = properties(job)
-        self.pipeline = genai.ContinuousBatchingPipeline(job.model, scheduler(job), "CPU", self.settings)
+        told = properties(job)
+        self.settings = f"continuous batching, {told}, cache 2 GB, KV cache in the engine's own default precision"
+        self.pipeline = genai.ContinuousBatchingPipeline(job.model, scheduler(job), "CPU", told)
         self.ids = 0
 
     def run(self, prompts: list[list[int]], outputs: list[int], line: common.Timeline) -> None:
@@ -49,25 +48,13 @@ class Engine:
                     for piece in handle.read().values():
                         line.tokens(i, len(piece.generated_ids), len(handles))
 
-
-def run(job: common.Job) -> dict:
-    begin = time.perf_counter()
-    engine = Engine(job)
-    loaded = time.perf_counter()
-    line = common.Timeline()
-    if job.workload == "offline":
+    def offline(self, job: common.Job) -> dict:
         lengths = [r[0] for r in job.requests]
-        engine.run(job.prompts(lengths[:4], 1), [common.WARMUP_OUTPUT] * min(4, len(lengths)), common.Timeline())
-        engine.run(job.prompts(lengths, 2), [r[1] for r in job.requests], line)
-        result = common.offline_result(job, sum(line.counts.values()), line.end - line.begin)
-    else:
-        if job.workload != "load":
-            engine.run(job.prompts([job.prompt] * job.batch, 1), [min(common.WARMUP_OUTPUT, job.output)] * job.batch, common.Timeline())
-        engine.run(job.prompts([job.prompt] * job.batch, 2), [job.output] * job.batch, line)
-        result = common.batch_result(job, line)
-    settings = f"continuous batching, {engine.settings}, cache 2 GB, KV cache in the engine's own default precision"
-    return {**result, "load_s": loaded - begin, "load_to_first_s": line.last_first - begin, "settings": settings}
+        line = common.Timeline()
+        self.run(job.prompts(lengths[:4], 1), [common.WARMUP_OUTPUT] * min(4, len(lengths)), common.Timeline())
+        self.run(job.prompts(lengths, 2), [r[1] for r in job.requests], line)
+        return common.offline_result(job, sum(line.counts.values()), line.end - line.begin)
 
 
 if __name__ == "__main__":
-    common.main(run)
+    common.main(Engine)
