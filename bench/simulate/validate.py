@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 """Compares `quire simulate` with the real engine on the same trace.
 
-Measures the cost of steps (`quire bench steps`), makes a slice of a CSV trace whose lengths are scaled to what the
-model takes, replays it through `quire bench throughput` at several loads, simulates the same, and prints both with
-their differences. Exits 1 where the mean time to the first token or the throughput differs by more than --tolerance.
+Makes a slice of a CSV trace whose lengths are scaled to what the model takes. Each round measures the cost of steps
+(`quire bench steps`), because a machine that others share changes its pace; then for each load it replays the slice
+through `quire bench throughput` and simulates the same. Prints medians of the rounds, and the median of each round's
+difference. Exits 1 where the mean time to the first token or the throughput differs by more than --tolerance.
 
     bench/simulate/validate.py --trace AzureLLMInferenceTrace_conv.csv [--quire build/release/quire] [MODEL]
 """
@@ -12,6 +13,7 @@ import argparse
 import csv
 import json
 import pathlib
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -32,7 +34,7 @@ def parse_args():
     parser.add_argument("--engine-flags", default="--kv-cache-memory 256MiB --threads 1",
                         help="given to the engine and to the simulator")
     parser.add_argument("--cost-model", help="use this file instead of measuring")
-    parser.add_argument("--rounds", type=int, default=3, help="real runs of each load; the median counts")
+    parser.add_argument("--rounds", type=int, default=3, help="times all is measured; medians count")
     parser.add_argument("--cpu-time", action="store_true",
                         help="count the engine thread's CPU time (a busy machine; loads must be inf)")
     parser.add_argument("--tolerance", type=float, default=0.15)
@@ -47,7 +49,7 @@ def run(args, command, *flags):
         if args.model:
             call.append(args.model)
         call += [*args.engine_flags.split(), *flags, "--json", out.name]
-        subprocess.run(call, check=True, stdout=subprocess.DEVNULL)
+        subprocess.run(call, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         return json.load(open(out.name))
 
 
@@ -89,27 +91,38 @@ def figure(report, name, part):
     return report[name][part] if part else report[name]
 
 
-def compare(args, load, trace, cost_model):
+def cost_of_steps(args, path):
+    """Measures the cost model into the file."""
+    measured = run(args, ["bench", "steps"], *(["--cpu-time"] if args.cpu_time else []))
+    path.write_text(json.dumps(measured))
+    error = measured["fit_error"]
+    print(f"error of the fit: mean {100 * error['mean']:.1f} %, worst {100 * error['worst']:.1f} %", flush=True)
+
+
+def one_round(args, load, trace, cost_model):
+    """[(real, simulated) for each of FIGURES]"""
     flags = ["--dataset", trace, "--num-prompts", str(args.num_requests)]
     if args.cpu_time:
         flags.append("--cpu-time")
     if load != "inf":
         flags.append("--trace-times")
-    reals = [run(args, ["bench", "throughput"], *flags) for _ in range(args.rounds)]
-    simulated = run(args, ["simulate"], "--trace", trace, "--cost-model", cost_model)
-    result = {"load": load, "figures": {}}
-    failed = False
+    real = run(args, ["bench", "throughput"], *flags)
+    simulated = run(args, ["simulate"], "--trace", trace, "--cost-model", str(cost_model))
+    return [(figure(real, *which), figure(simulated, *which)) for which in FIGURES]
+
+
+def judge(args, load, rounds):
+    """Prints a load's figures; returns them, and whether one is off by more than is allowed."""
+    result, failed = {"load": load, "figures": {}}, False
     print(f"load {load}")
-    for name, part in FIGURES:
-        real = sorted(figure(r, name, part) for r in reals)[len(reals) // 2]
-        sim = figure(simulated, name, part)
-        off = (sim - real) / real if real else 0.0
-        label = f"{name} {part}" if part else name
+    for (name, part), pairs in zip(FIGURES, zip(*rounds)):
+        real, sim = (statistics.median(side) for side in zip(*pairs))
+        off = statistics.median((s - r) / r if r else 0.0 for r, s in pairs)
         judged = (name, part) in (("ttft_ms", "mean"), ("output_tokens_per_s", None))
         bad = judged and abs(off) > args.tolerance
         failed = failed or bad
-        result["figures"][label] = {"real": real, "all_real": [figure(r, name, part) for r in reals],
-                                    "simulated": sim, "difference": off}
+        label = f"{name} {part}" if part else name
+        result["figures"][label] = {"real": real, "simulated": sim, "difference": off, "rounds": pairs}
         print(f"  {label:22} real {real:12.3f}   simulated {sim:12.3f}   {100 * off:+7.1f} %"
               f"{'  <- more than allowed' if bad else ''}")
     return result, failed
@@ -118,25 +131,26 @@ def compare(args, load, trace, cost_model):
 def main():
     args = parse_args()
     rows = scaled_rows(args)
-    with tempfile.TemporaryDirectory() as folder:
-        cost_model = args.cost_model
-        if not cost_model:
-            cost_model = f"{folder}/cost.json"
-            measured = run(args, ["bench", "steps"], *(["--cpu-time"] if args.cpu_time else []))
-            json.dump(measured, open(cost_model, "w"))
-            error = measured["fit_error"]
-            print(f"cost model {measured['cost_model']}\n  error of the fit: mean {100 * error['mean']:.1f} %, "
-                  f"worst {100 * error['worst']:.1f} %")
-        offline = f"{folder}/offline.csv"
-        write_slice(offline, rows, None)
-        capacity = run(args, ["simulate"], "--trace", offline, "--cost-model", cost_model)["requests_per_s"]
-        results, failed = [], False
-        for load in args.loads.split(","):
-            trace = f"{folder}/slice-{load}.csv"
-            write_slice(trace, rows, None if load == "inf" else float(load) * capacity)
-            result, bad = compare(args, load, trace, cost_model)
-            results.append(result)
-            failed = failed or bad
+    loads = args.loads.split(",")
+    with tempfile.TemporaryDirectory() as name:
+        folder = pathlib.Path(name)
+        cost_model = folder / "cost.json"
+        rounds = {load: [] for load in loads}
+        for number in range(args.rounds):
+            if args.cost_model:
+                cost_model = args.cost_model
+            else:
+                cost_of_steps(args, cost_model)
+            if number == 0:
+                offline = str(folder / "offline.csv")
+                write_slice(offline, rows, None)
+                capacity = run(args, ["simulate"], "--trace", offline, "--cost-model", str(cost_model))["requests_per_s"]
+            for load in loads:
+                trace = str(folder / f"slice-{load}.csv")
+                write_slice(trace, rows, None if load == "inf" else float(load) * capacity)
+                rounds[load].append(one_round(args, load, trace, cost_model))
+    judged = [judge(args, load, rounds[load]) for load in loads]
+    results, failed = [r for r, _ in judged], any(bad for _, bad in judged)
     if args.json:
         json.dump(results, open(args.json, "w"), indent=2)
     return 1 if failed else 0

@@ -15,11 +15,10 @@ namespace {
 
 using nlohmann::json;
 
-constexpr size_t kNumFeatures = 5;
-
-std::array<double, kNumFeatures> features(const StepLoad& load) {
-  return {1.0, static_cast<double>(load.tokens), static_cast<double>(load.sequences),
-          static_cast<double>(load.context), static_cast<double>(load.pairs)};
+// What a term's coefficient is multiplied with.
+double amount(const CostTerm& term, const StepLoad& load) {
+  if (term.amount == nullptr) return 1.0;
+  return static_cast<double>(std::max<int64_t>(0, load.*term.amount - term.beyond));
 }
 
 void require_positive(double value, const char* what) {
@@ -134,11 +133,7 @@ std::vector<MeasuredStep> read_steps(const json& list, const std::string& path) 
 }  // namespace
 
 CostModel::CostModel(const LinearCost& cost) : linear_(cost) {
-  require_not_negative(cost.base, "The cost of a step");
-  require_not_negative(cost.per_token, "The cost of a token");
-  require_not_negative(cost.per_sequence, "The cost of a sequence");
-  require_not_negative(cost.per_context, "The cost of a context token");
-  require_not_negative(cost.per_pair, "The cost of a pair of tokens");
+  for (const CostTerm& term : kCostTerms) require_not_negative(cost.*term.coefficient, term.key);
   if (cost.base + cost.per_token + cost.per_sequence <= 0.0)
     throw Error("The cost model says that a step takes no time.");
 }
@@ -154,15 +149,15 @@ CostModel::CostModel(const RooflineCost& cost) : roofline_(cost) {
 }
 
 double CostModel::seconds(const StepLoad& load) const {
+  if (linear_) {
+    double sum = 0.0;
+    for (const CostTerm& term : kCostTerms) sum += (*linear_).*term.coefficient * amount(term, load);
+    return sum;
+  }
+  const RooflineCost& c = *roofline_;
   const double tokens = static_cast<double>(load.tokens);
   const double context = static_cast<double>(load.context);
   const double pairs = static_cast<double>(load.pairs);
-  if (linear_) {
-    const LinearCost& c = *linear_;
-    return c.base + c.per_token * tokens + c.per_sequence * static_cast<double>(load.sequences) +
-           c.per_context * context + c.per_pair * pairs;
-  }
-  const RooflineCost& c = *roofline_;
   const double compute = (c.flops_per_token * tokens + c.flops_per_pair * pairs) / c.flops;
   const double memory = (c.weight_bytes + c.kv_bytes_per_token * context) / c.bandwidth;
   return c.overhead + std::max(compute, memory);
@@ -212,19 +207,21 @@ std::vector<double> non_negative_least_squares(std::span<const double> rows, siz
 }
 
 LinearCost fit_linear(std::span<const MeasuredStep> steps) {
-  if (steps.size() < kNumFeatures)
-    throw Error(
-        cat("A cost model needs at least ", kNumFeatures, " measured steps, there are ", steps.size(), "."));
+  if (steps.size() < kNumNeededTerms)
+    throw Error(cat("A cost model needs at least ", kNumNeededTerms, " measured steps, there are ",
+                    steps.size(), "."));
   std::vector<double> rows;
   for (const MeasuredStep& step : steps) {
     if (!(step.seconds > 0.0) || !std::isfinite(step.seconds))
       throw Error("A measured step took no time: a cost model cannot be fitted to it.");
     // Divided by the time, so that a short step counts as much as a long one.
-    for (const double feature : features(step.load)) rows.push_back(feature / step.seconds);
+    for (const CostTerm& term : kCostTerms) rows.push_back(amount(term, step.load) / step.seconds);
   }
   const std::vector<double> ones(steps.size(), 1.0);
-  const std::vector<double> x = non_negative_least_squares(rows, kNumFeatures, ones);
-  return {x[0], x[1], x[2], x[3], x[4]};
+  const std::vector<double> x = non_negative_least_squares(rows, kCostTerms.size(), ones);
+  LinearCost cost;
+  for (size_t i = 0; i < kCostTerms.size(); ++i) cost.*kCostTerms[i].coefficient = x[i];
+  return cost;
 }
 
 FitError fit_error(const CostModel& model, std::span<const MeasuredStep> steps) {
@@ -251,9 +248,13 @@ CostModel read_cost_model(const std::string& path) {
     return CostModel(fit_linear(read_steps(*steps, path)));
   }
   if (!model->is_object()) throw Error(cat(path, ": 'cost_model' must be an object"));
-  return CostModel(LinearCost{field(*model, "base_s", path), field(*model, "per_token_s", path),
-                              field(*model, "per_sequence_s", path),
-                              field(*model, "per_context_token_s", path), field(*model, "per_pair_s", path)});
+  LinearCost cost;
+  for (size_t i = 0; i < kCostTerms.size(); ++i) {
+    const char* key = kCostTerms[i].key;
+    if (i < kNumNeededTerms || model->contains(key))
+      cost.*kCostTerms[i].coefficient = field(*model, key, path);
+  }
+  return CostModel(cost);
 }
 
 }  // namespace quire::sim

@@ -1,6 +1,7 @@
 // How long a step takes: either a sum fitted to measured steps, or a roofline. Plain data; any thread.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -25,15 +26,45 @@ struct StepLoad {
   }
 };
 
-// seconds = base + tokens * per_token + sequences * per_sequence + context * per_context + pairs * per_pair;
-// none is negative.
+// A sum of amounts of the load times these seconds, none of them negative. Many sequences and much context
+// cost more each, because they leave the caches: what lies beyond a knot counts once more.
 struct LinearCost {
   double base = 0.0;
   double per_token = 0.0;
   double per_sequence = 0.0;
   double per_context = 0.0;
   double per_pair = 0.0;
+  double per_sequence_beyond_8 = 0.0;
+  double per_sequence_beyond_64 = 0.0;
+  double per_context_beyond_1024 = 0.0;
+  double per_context_beyond_4096 = 0.0;
 };
+
+// A term of the sum: how files and errors call it, what it counts, from where on.
+struct CostTerm {
+  const char* key;
+  const char* label;
+  double LinearCost::*coefficient;
+  int64_t StepLoad::*amount;  // null: 1
+  int64_t beyond;
+};
+// Files need the first five.
+inline constexpr std::array<CostTerm, 9> kCostTerms = {{
+    {"base_s", "A step", &LinearCost::base, nullptr, 0},
+    {"per_token_s", "A token", &LinearCost::per_token, &StepLoad::tokens, 0},
+    {"per_sequence_s", "A sequence", &LinearCost::per_sequence, &StepLoad::sequences, 0},
+    {"per_context_token_s", "A token of context", &LinearCost::per_context, &StepLoad::context, 0},
+    {"per_pair_s", "A pair of tokens", &LinearCost::per_pair, &StepLoad::pairs, 0},
+    {"per_sequence_beyond_8_s", "A sequence beyond 8, more", &LinearCost::per_sequence_beyond_8,
+     &StepLoad::sequences, 8},
+    {"per_sequence_beyond_64_s", "A sequence beyond 64, more", &LinearCost::per_sequence_beyond_64,
+     &StepLoad::sequences, 64},
+    {"per_context_token_beyond_1024_s", "A token of context beyond 1024, more",
+     &LinearCost::per_context_beyond_1024, &StepLoad::context, 1024},
+    {"per_context_token_beyond_4096_s", "A token of context beyond 4096, more",
+     &LinearCost::per_context_beyond_4096, &StepLoad::context, 4096},
+}};
+inline constexpr size_t kNumNeededTerms = 5;
 
 // seconds = overhead + max(operations / flops, bytes / bandwidth).
 struct RooflineCost {

@@ -207,23 +207,18 @@ int run_steps(const StepsFlags& f) {
   table += table_line("Model", report.model);
   table += table_line("Threads", cat(report.threads.value_or(0)));
   table += table_line("Steps measured", cat(steps.size()));
-  table += table_line("A step (ms)", fixed(1e3 * cost.base, 4));
-  table += table_line("A token (us)", fixed(1e6 * cost.per_token, 4));
-  table += table_line("A sequence (us)", fixed(1e6 * cost.per_sequence, 4));
-  table += table_line("A token of context (ns)", fixed(1e9 * cost.per_context, 4));
-  table += table_line("A pair of tokens (ns)", fixed(1e9 * cost.per_pair, 4));
+  nlohmann::ordered_json coefficients;
+  for (const sim::CostTerm& term : sim::kCostTerms) {
+    table += table_line(cat(term.label, " (us)"), fixed(1e6 * cost.*term.coefficient, 4));
+    coefficients[term.key] = cost.*term.coefficient;
+  }
   table += table_line("Error of the fit, mean", fixed(100.0 * error.mean, 1) + " %");
   table += table_line("Error of the fit, worst", fixed(100.0 * error.worst, 1) + " %");
   table += steps_table(steps, model);
   const nlohmann::ordered_json object = {{"model", report.model},
                                          {"dtype", report.dtype.value_or("")},
                                          {"threads", report.threads.value_or(0)},
-                                         {"cost_model",
-                                          {{"base_s", cost.base},
-                                           {"per_token_s", cost.per_token},
-                                           {"per_sequence_s", cost.per_sequence},
-                                           {"per_context_token_s", cost.per_context},
-                                           {"per_pair_s", cost.per_pair}}},
+                                         {"cost_model", coefficients},
                                          {"fit_error", {{"mean", error.mean}, {"worst", error.worst}}},
                                          {"steps", steps_json(steps, model)}};
   print_report(table, f.json, object);

@@ -61,6 +61,18 @@ TEST(CostModel, AFitFindsTheCoefficientsThatMadeTheTimes) {
   EXPECT_LT(fit_error(CostModel(fit), steps).worst, 1e-3);
 }
 
+TEST(CostModel, WhatManySequencesAndMuchContextCostMoreIsFound) {
+  LinearCost truth{1e-3, 2e-5, 3e-6, 4e-8, 5e-9};
+  truth.per_sequence_beyond_8 = 1e-5;
+  truth.per_context_beyond_4096 = 2e-7;
+  const auto steps = steps_of(truth);
+  EXPECT_LT(fit_error(CostModel(fit_linear(steps)), steps).worst, 1e-3);
+  const CostModel model(truth);
+  const double step = model.seconds(load(1, 1, 1, 1));
+  EXPECT_NEAR(model.seconds(load(1, 10, 1, 1)) - step, 9 * 3e-6 + 2 * 1e-5, 1e-12);
+  EXPECT_NEAR(model.seconds(load(1, 1, 5001, 1)) - step, 5000 * 4e-8 + 905 * 2e-7, 1e-12);
+}
+
 TEST(CostModel, AFitIsNeverNegative) {
   // Times that fall with the context: the least squares fit alone would have a negative coefficient.
   std::vector<MeasuredStep> steps;
