@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <numeric>
 
 #include "base/error.h"
 #include "base/strings.h"
@@ -10,6 +11,8 @@
 #include "models/registry.h"
 #include "nn/alibi.h"
 #include "quant/codec.h"
+#include "quant/coded_layout.h"
+#include "quant/coded_rows.h"
 #include "quant/int_layout.h"
 
 namespace quire {
@@ -18,8 +21,16 @@ namespace {
 // Of a packed matrix in whole panels; all op tables have those of 32 rows.
 int64_t packed_bytes(const WeightFormat& format, int64_t n, int64_t k) {
   const int64_t panels = (n + IntLayout::kPanel - 1) / IntLayout::kPanel;
+  if (is_coded(format)) return panels * CodedLayout(format.coded, k).panel_bytes;
   if (is_integer(format)) return panels * IntLayout(format, k).panel_bytes;
   return panels * IntLayout::kPanel * k * static_cast<int64_t>(dtype_size(format.dtype));
+}
+
+// The same of n rows of codes as those of `matrix`.
+int64_t packed_bytes(const CodedMatrix& matrix, int64_t n) {
+  const WeightFormat format = {.dtype = DType::kU8, .coded = matrix.format()};
+  const auto order = static_cast<int64_t>(matrix.column_order().size_bytes());
+  return packed_bytes(format, n, matrix.cols()) + order;
 }
 
 // dst [cols, rows] = src [rows, cols] transposed, elements of `size` bytes.
@@ -74,12 +85,18 @@ int64_t bytes_of(const Buffer& buffer) {
   return static_cast<int64_t>(buffer.size());
 }
 int64_t bytes_of(const PackedLinear& w) {
-  return bytes_of(w.data) + bytes_of(w.bias);
+  return bytes_of(w.data) + bytes_of(w.bias) + bytes_of(w.column_order);
+}
+int64_t bytes_of(const Linear& linear) {
+  int64_t sum = bytes_of(linear.weight);
+  for (const PackedLinear& piece : linear.more) sum += bytes_of(piece);
+  return sum;
 }
 int64_t bytes_of(const Norm& norm) {
   return bytes_of(norm.weight) + bytes_of(norm.bias);
 }
 int64_t bytes_of(const Embedding& e) {
+  if (e.own_packed != nullptr) return bytes_of(*e.own_packed);
   return e.packed != nullptr ? 0 : e.table.shape.numel() * static_cast<int64_t>(dtype_size(e.table.dtype));
 }
 
@@ -152,6 +169,69 @@ WeightFormat ModelLoader::format(std::span<const DType> parts, Role role) const 
   return head ? options_.quantization->head : options_.quantization->layers;
 }
 
+DType ModelLoader::stored_type() const {
+  if (options_.dtype) return *options_.dtype;
+  for (const auto* field : {"dtype", "torch_dtype"}) {
+    const auto it = checkpoint_.config().find(field);
+    if (it == checkpoint_.config().end() || !it->is_string()) continue;
+    const auto named = dtype_from_name(it->get<std::string>());
+    if (named && is_storage_dtype(*named)) return *named;
+  }
+  return checkpoint_.find(plan_.weight(Role::kFinalNorm)->name)->dtype;
+}
+
+size_t ModelLoader::alike(std::span<const ExpectedTensor* const> tensors) const {
+  const CodedMatrix* first = checkpoint_.coded(tensors[0]->name);
+  const auto same = [&](const ExpectedTensor* tensor) {
+    const CodedMatrix* other = checkpoint_.coded(tensor->name);
+    if (first == nullptr || other == nullptr) return first == other;
+    return first->format() == other->format() &&
+           std::ranges::equal(first->column_order(), other->column_order());
+  };
+  return static_cast<size_t>(std::ranges::find_if_not(tensors, same) - tensors.begin());
+}
+
+PackedLinear ModelLoader::pack_codes(std::span<const ExpectedTensor* const> tensors) const {
+  std::vector<CodedRows> ordered;
+  ordered.reserve(tensors.size());
+  std::vector<const CodedMatrix*> parts;
+  for (const ExpectedTensor* tensor : tensors) {
+    const CodedMatrix* matrix = checkpoint_.coded(tensor->name);
+    if (tensor->order != RowOrder::kPlain) {
+      std::vector<int64_t> rows(static_cast<size_t>(matrix->rows()));
+      std::iota(rows.begin(), rows.end(), int64_t{0});
+      std::vector<int64_t> order(rows.size());
+      copy_rows(*tensor, std::as_writable_bytes(std::span(order)).data(), std::as_bytes(std::span(rows)),
+                sizeof(int64_t));
+      matrix = &ordered.emplace_back(*matrix, std::move(order));
+    }
+    parts.push_back(matrix);
+  }
+  return ops_.pack_coded(ctx_, parts);
+}
+
+Linear ModelLoader::pack(std::span<const ExpectedTensor* const> tensors, Role role) {
+  std::vector<PackedLinear> pieces;
+  while (!tensors.empty()) {
+    const auto run = tensors.first(alike(tensors));
+    tensors = tensors.subspan(run.size());
+    if (checkpoint_.coded(run[0]->name) != nullptr) {
+      pieces.push_back(pack_codes(run));
+    } else {
+      std::vector<Buffer> copies(run.size());
+      std::vector<TensorView> parts;
+      for (size_t i = 0; i < run.size(); ++i) parts.push_back(matrix(*run[i], copies[i]));
+      std::vector<DType> types;
+      for (const auto& part : parts) types.push_back(part.dtype);
+      pieces.push_back(ops_.pack_linear(ctx_, parts, format(types, role)));
+    }
+    pieces.back().label = role_label(role);
+  }
+  Linear out{std::move(pieces[0])};
+  std::move(pieces.begin() + 1, pieces.end(), std::back_inserter(out.more));
+  return out;
+}
+
 // The roles' matrices one below the other; those that the model does not have are left out.
 Linear ModelLoader::linear(std::initializer_list<Role> roles, int32_t layer) {
   std::vector<const ExpectedTensor*> tensors;
@@ -163,26 +243,35 @@ Linear ModelLoader::linear(std::initializer_list<Role> roles, int32_t layer) {
     if (const ExpectedTensor* bias = plan_.bias(role, layer)) biases.push_back(bias);
   }
 
-  std::vector<Buffer> copies(tensors.size());
-  std::vector<TensorView> parts;
-  for (size_t i = 0; i < tensors.size(); ++i) parts.push_back(matrix(*tensors[i], copies[i]));
-  std::vector<DType> types;
-  for (const auto& part : parts) types.push_back(part.dtype);
-  if (layer >= 0 && !layer_dtype_) layer_dtype_ = float_type(types);
+  if (layer >= 0 && !layer_dtype_) {
+    std::vector<DType> types;
+    for (const auto* tensor : tensors) {
+      const TensorInfo& info = *checkpoint_.find(tensor->name);
+      types.push_back(info.coded ? stored_type() : info.dtype);
+    }
+    layer_dtype_ = float_type(types);
+  }
 
-  Linear out{ops_.pack_linear(ctx_, parts, format(types, *roles.begin()))};
-  out.weight.label = role_label(*roles.begin());
+  Linear out = pack(tensors, *roles.begin());
   for (const auto* tensor : tensors) done(*tensor);
   if (!biases.empty()) {
-    out.weight.bias = Buffer(static_cast<size_t>(out.weight.n) * sizeof(float));
-    float* values = out.weight.bias.as<float>();
+    std::vector<float> all(static_cast<size_t>(out.out_features()));
+    float* values = all.data();
     for (const auto* bias : biases) {
       append_vector(*bias, values);
       values += bias->shape[0];
       done(*bias);
     }
+    values = all.data();
+    const auto take = [&](PackedLinear& piece) {
+      piece.bias = Buffer(static_cast<size_t>(piece.n) * sizeof(float));
+      std::memcpy(piece.bias.data(), values, piece.bias.size());
+      values += piece.n;
+    };
+    take(out.weight);
+    for (PackedLinear& piece : out.more) take(piece);
   }
-  model_->weight_bytes_ += bytes_of(out.weight);
+  model_->weight_bytes_ += bytes_of(out);
   return out;
 }
 
@@ -206,12 +295,19 @@ Norm ModelLoader::norm(Role role, int32_t layer, int64_t size) {
   return out;
 }
 
-// A table that is only looked up in: left where it lies.
+// A table that is only looked up in: left where it lies, or packed where it is codes.
 Embedding ModelLoader::embedding(Role role) {
   const ExpectedTensor& tensor = *plan_.weight(role);
+  const std::array<const ExpectedTensor*, 1> tensors = {&tensor};
   Embedding out;
-  out.table = matrix(tensor, out.owned);
-  done(tensor, out.owned.size() > 0);
+  if (checkpoint_.coded(tensor.name) != nullptr) {
+    out.own_packed = std::make_unique<PackedLinear>(pack_codes(tensors));
+    out.packed = out.own_packed.get();
+    done(tensor);
+  } else {
+    out.table = matrix(tensor, out.owned);
+    done(tensor, out.owned.size() > 0);
+  }
   model_->weight_bytes_ += bytes_of(out);
   return out;
 }
@@ -319,21 +415,32 @@ int64_t ModelLoader::planned_bytes() const {
   };
   const auto add_table = [&](Role role) {
     const ExpectedTensor& tensor = *plan_.weight(role);
-    sum += static_cast<int64_t>(checkpoint_.find(tensor.name)->bytes);
+    const CodedMatrix* coded = checkpoint_.coded(tensor.name);
+    sum += coded == nullptr ? static_cast<int64_t>(checkpoint_.find(tensor.name)->bytes)
+                            : packed_bytes(*coded, coded->rows());
   };
   const auto add_matrix = [&](std::initializer_list<Role> roles, int32_t layer) {
-    std::vector<DType> types;
-    int64_t n = 0;
-    int64_t k = 0;
+    std::vector<const ExpectedTensor*> all;
     for (const Role role : roles) {
       const ExpectedTensor* tensor = plan_.weight(role, layer);
       if (tensor == nullptr) continue;
-      types.push_back(checkpoint_.find(tensor->name)->dtype);
-      n += tensor->shape[tensor->transposed ? 1 : 0];
-      k = tensor->shape[tensor->transposed ? 0 : 1];
+      all.push_back(tensor);
       add_vector(plan_.bias(role, layer));
     }
-    sum += packed_bytes(format(types, *roles.begin()), n, k);
+    for (std::span<const ExpectedTensor* const> rest = all; !rest.empty();) {
+      const auto run = rest.first(alike(rest));
+      rest = rest.subspan(run.size());
+      std::vector<DType> types;
+      int64_t n = 0;
+      int64_t k = 0;
+      for (const ExpectedTensor* tensor : run) {
+        types.push_back(checkpoint_.find(tensor->name)->dtype);
+        n += tensor->shape[tensor->transposed ? 1 : 0];
+        k = tensor->shape[tensor->transposed ? 0 : 1];
+      }
+      const CodedMatrix* coded = checkpoint_.coded(run[0]->name);
+      sum += coded == nullptr ? packed_bytes(format(types, *roles.begin()), n, k) : packed_bytes(*coded, n);
+    }
   };
   if (spec_.tie_word_embeddings) {
     add_matrix({Role::kEmbedding}, -1);

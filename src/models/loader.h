@@ -63,6 +63,11 @@ class ModelLoader {
 
  private:
   Linear linear(std::initializer_list<Role> roles, int32_t layer);
+  // The matrices one below the other; those stored alike, one behind the other, share a piece.
+  Linear pack(std::span<const ExpectedTensor* const> tensors, Role role);
+  PackedLinear pack_codes(std::span<const ExpectedTensor* const> tensors) const;
+  // How many of the first tensors are stored alike: as floats, or as codes of one format.
+  size_t alike(std::span<const ExpectedTensor* const> tensors) const;
   Norm norm(Role role, int32_t layer, int64_t size);
   std::optional<Norm> norm_if(bool wanted, Role role, int32_t layer);  // over the hidden states
   Join join(Role norm_role, int32_t layer);
@@ -72,6 +77,8 @@ class ModelLoader {
   // What a matrix of parts of these types is kept as, without quantization and with it.
   DType float_type(std::span<const DType> parts) const;
   WeightFormat format(std::span<const DType> parts, Role role) const;
+  // What the model would be without quantization: its type of activations, as far as the checkpoint says it.
+  DType stored_type() const;
 
   // dst = the tensor's rows, in the order in which the model has them.
   void copy_rows(const ExpectedTensor& tensor, std::byte* dst, std::span<const std::byte> source,

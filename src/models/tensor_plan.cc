@@ -157,7 +157,7 @@ bool TensorPlan::is_ignored(const std::string& name) const {
 void TensorPlan::check(const Checkpoint& checkpoint) const {
   std::vector<std::string> problems;
   std::set<std::string, std::less<>> expected;
-  const auto examine = [&](const ExpectedTensor& tensor) {
+  const auto examine = [&](const ExpectedTensor& tensor, bool may_be_coded) {
     expected.insert(tensor.name);
     const TensorInfo* found = checkpoint.find(tensor.name);
     if (found == nullptr) {
@@ -165,14 +165,19 @@ void TensorPlan::check(const Checkpoint& checkpoint) const {
     } else if (found->shape != tensor.shape) {
       problems.push_back(cat("wrong shape: ", tensor.name, " is ", found->shape_text(), ", expected ",
                              shape_text(tensor.shape)));
+    } else if (found->coded) {
+      if (tensor.shape.size() < 2 || tensor.transposed || !may_be_coded) {
+        problems.push_back(cat("wrong type: ", tensor.name, " is quantized, expected ",
+                               tensor.transposed ? "a matrix [in, out] of " : "", "floats"));
+      }
     } else if (!is_storage_dtype(found->dtype)) {
       problems.push_back(cat("wrong type: ", tensor.name, " is ", dtype_name(found->dtype),
                              ", expected float32, bfloat16 or float16"));
     }
   };
   for (const auto& [key, module] : modules_) {
-    examine(module.weight);
-    if (module.bias) examine(*module.bias);
+    examine(module.weight, key.first != Role::kPositionEmbedding);
+    if (module.bias) examine(*module.bias, false);
   }
   for (const auto& name : checkpoint.names()) {
     if (expected.contains(name) || is_ignored(name)) continue;

@@ -19,9 +19,23 @@ TensorView vector_view(const Buffer& buffer, int64_t size) {
 
 }  // namespace
 
+int64_t Linear::out_features() const {
+  int64_t n = weight.n;
+  for (const PackedLinear& piece : more) n += piece.n;
+  return n;
+}
+
 void apply(const OpTable& ops, const OpContext& ctx, const Linear& linear, const TensorView& out,
            const TensorView& x, const TensorView& residual) {
-  ops.linear(ctx, out, x, linear.weight, residual);
+  if (linear.more.empty()) return ops.linear(ctx, out, x, linear.weight, residual);
+  int64_t begin = 0;
+  const auto piece = [&](const PackedLinear& w) {
+    const TensorView added = residual.data == nullptr ? residual : column_slice(residual, begin, begin + w.n);
+    ops.linear(ctx, column_slice(out, begin, begin + w.n), x, w, added);
+    begin += w.n;
+  };
+  piece(linear.weight);
+  for (const PackedLinear& w : linear.more) piece(w);
 }
 
 void apply(const OpTable& ops, const OpContext& ctx, const Embedding& embedding, const TensorView& out,

@@ -3,8 +3,10 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <span>
+#include <vector>
 
 #include "nn/forward_batch.h"
 #include "nn/rope.h"
@@ -16,17 +18,23 @@ namespace quire {
 // y = W x (+ bias)
 struct Linear {
   PackedLinear weight;  // [out_features, in_features]
+  // Where W's rows are stored in several formats: matrices with the same in_features whose outputs follow
+  // those of `weight`, in order.
+  std::vector<PackedLinear> more = {};
+
+  int64_t out_features() const;
 };
 // residual.data non-null: out = W x (+ bias) + residual; residual may be out.
 void apply(const OpTable& ops, const OpContext& ctx, const Linear& linear, const TensorView& out,
            const TensorView& x, const TensorView& residual = {});
 
 // Rows of a table by id. Either `table` looks at the checkpoint's memory (or at `owned`), or `packed` is a
-// matrix that serves as output embedding too.
+// matrix that serves as output embedding too, or one of codes.
 struct Embedding {
   TensorView table;  // [vocab_size, hidden]
   Buffer owned;
-  const PackedLinear* packed = nullptr;  // not owned
+  const PackedLinear* packed = nullptr;  // not owned, or own_packed
+  std::unique_ptr<PackedLinear> own_packed = nullptr;
 };
 void apply(const OpTable& ops, const OpContext& ctx, const Embedding& embedding, const TensorView& out,
            std::span<const int32_t> ids);
@@ -76,8 +84,8 @@ struct Mlp {
   Activation activation = Activation::kSilu;
   bool gated = true;
 };
-// out = mlp(x) (+ residual, which may be out). out may be x. Scratch: up [rows, up.weight.n], act [rows,
-// intermediate] (not read for a plain one).
+// out = mlp(x) (+ residual, which may be out). out may be x. Scratch: up [rows, up.out_features()], act
+// [rows, intermediate] (not read for a plain one).
 void apply(const OpTable& ops, const OpContext& ctx, const Mlp& mlp, const TensorView& out,
            const TensorView& x, const TensorView& residual, const TensorView& up, const TensorView& act);
 

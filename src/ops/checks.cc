@@ -1,10 +1,13 @@
 #include "ops/checks.h"
 
+#include <algorithm>
+#include <cstring>
 #include <limits>
 #include <string>
 
 #include "base/error.h"
 #include "quant/codec.h"
+#include "quant/coded_layout.h"
 #include "quant/int_layout.h"
 
 namespace quire {
@@ -221,6 +224,38 @@ PackedLinear make_packed(std::span<const TensorView> parts, WeightFormat format,
           std::to_string(packed.n) + " x " + std::to_string(packed.k));
   packed.data = Buffer(static_cast<size_t>(
       is_integer(format) ? rows / panel * IntLayout(format, packed.k).panel_bytes : rows * columns * bytes));
+  return packed;
+}
+
+PackedLinear make_packed_coded(std::span<const CodedMatrix* const> parts) {
+  require(!parts.empty(), "pack_coded", "a matrix is needed", "none");
+  const CodedMatrix& first = *parts[0];
+  check_coded_format(first.format());
+  PackedLinear packed;
+  packed.format = {.dtype = DType::kU8, .coded = first.format()};
+  packed.k = first.cols();
+  const auto order = first.column_order();
+  for (const CodedMatrix* part : parts) {
+    const auto own = part->column_order();
+    require(part->rows() > 0 && packed.k > 0 && part->cols() == packed.k &&
+                part->format() == first.format() && std::ranges::equal(own, order),
+            "pack_coded", "the parts must have one format, number of columns and order of columns",
+            "[" + std::to_string(first.rows()) + ", " + std::to_string(packed.k) + "] and [" +
+                std::to_string(part->rows()) + ", " + std::to_string(part->cols()) + "]");
+    packed.n += part->rows();
+  }
+  // A code takes a byte at most, and a group of eight of them less than twelve bytes more.
+  require(packed.n <= std::numeric_limits<int64_t>::max() / 8 / (packed.k + 64), "pack_coded",
+          "the matrix is too large", std::to_string(packed.n) + " x " + std::to_string(packed.k));
+  if (!order.empty()) {
+    require(static_cast<int64_t>(order.size()) == packed.k, "pack_coded", "each column needs its place",
+            std::to_string(order.size()) + " of " + std::to_string(packed.k));
+    require_ids("pack_coded", order, packed.k);
+    packed.column_order = Buffer(order.size_bytes());
+    std::memcpy(packed.column_order.data(), order.data(), order.size_bytes());
+  }
+  const CodedLayout at(first.format(), packed.k);
+  packed.data = Buffer(static_cast<size_t>(at.num_panels(packed.n) * at.panel_bytes));
   return packed;
 }
 

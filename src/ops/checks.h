@@ -26,5 +26,7 @@ void check_gated_activation(const TensorView& out, const TensorView& gate_up);
 // one of weights.
 PackedLinear make_packed(std::span<const TensorView> parts, WeightFormat format, int64_t panel,
                          int64_t depth = 1);
+// The same of matrices of codes, in the layout of quant/coded_layout.h and with their column order.
+PackedLinear make_packed_coded(std::span<const CodedMatrix* const> parts);
 
 }  // namespace quire

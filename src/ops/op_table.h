@@ -33,14 +33,15 @@ struct OpContext {
   OpProfile* profile = nullptr;  // where the calls of a timing table are noted (ops/profile.h)
 };
 
-// A weight matrix W [n, k] in the layout that one table's `linear` reads. Made by OpTable::pack_linear of the
-// same table.
+// A weight matrix W [n, k] in the layout that one table's `linear` reads. Made by OpTable::pack_linear or
+// pack_coded of the same table.
 struct PackedLinear {
   WeightFormat format;
-  int64_t n = 0;                      // output features
-  int64_t k = 0;                      // input features
-  Buffer data;                        // the packed weights; the layout is the table's own business
-  Buffer bias;                        // float32 [n], or empty
+  int64_t n = 0;        // output features
+  int64_t k = 0;        // input features
+  Buffer data;          // the packed weights; the layout is the table's own business
+  Buffer bias;          // float32 [n], or empty
+  Buffer column_order;  // int32 [k], or empty: packed column i meets x's column column_order[i]; coded only
   std::string_view label = "linear";  // what a profile calls it; lives as long as the program
 };
 
@@ -125,6 +126,10 @@ struct OpTable {
   // other into one matrix stored in `format` (check_weight_format). Conversions to floats round to nearest
   // even; whole numbers get the scales that quant/int_layout.h says. May allocate.
   PackedLinear (*pack_linear)(const OpContext&, std::span<const TensorView> parts, WeightFormat format);
+
+  // The same of matrices of codes, which stay what they are (quant/coded_layout.h): all of one format, one k
+  // and one column order. Throws Error where they are not, or where no kernel takes the format. May allocate.
+  PackedLinear (*pack_coded)(const OpContext&, std::span<const CodedMatrix* const> parts);
 
   // out[m, n] = x[m, :] . w[n, :] (+ bias[n]) (+ residual[m, n] when residual.data; residual may be out
   // itself).

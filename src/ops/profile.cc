@@ -54,6 +54,10 @@ PackedLinear pack_linear(const OpContext& ctx, std::span<const TensorView> parts
   return ctx.profile->inner().pack_linear(ctx, parts, format);
 }
 
+PackedLinear pack_coded(const OpContext& ctx, std::span<const CodedMatrix* const> parts) {
+  return ctx.profile->inner().pack_coded(ctx, parts);
+}
+
 void embedding(const OpContext& ctx, const TensorView& out, const TensorView& table,
                std::span<const int32_t> ids) {
   ProfileEvent event = elementwise("embedding", out, 1, 0);
@@ -148,6 +152,7 @@ OpProfile::OpProfile(const OpTable& inner, const MachineLimits& limits, size_t m
     : inner_(inner), table_(inner), limits_(limits) {
   events_.reserve(max_events);
   table_.pack_linear = quire::pack_linear;
+  table_.pack_coded = quire::pack_coded;
   table_.linear = quire::linear;
   table_.embedding = quire::embedding;
   table_.embedding_packed = quire::embedding_packed;

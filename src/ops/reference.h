@@ -33,6 +33,12 @@ void linear_int(const OpContext& ctx, const TensorView& out, const TensorView& x
                 const TensorView& residual);
 void embedding_packed_int(const OpContext& ctx, const TensorView& out, const PackedLinear& table,
                           std::span<const int32_t> ids);
+// The same of matrices of codes. Products are summed with one fused multiply-add each, first to last.
+PackedLinear pack_coded(const OpContext& ctx, std::span<const CodedMatrix* const> parts);
+void linear_coded(const OpContext& ctx, const TensorView& out, const TensorView& x, const PackedLinear& w,
+                  const TensorView& residual);
+void embedding_packed_coded(const OpContext& ctx, const TensorView& out, const PackedLinear& table,
+                            std::span<const int32_t> ids);
 void rms_norm(const OpContext& ctx, const TensorView& out, const TensorView& x, const TensorView& weight,
               float eps, float weight_offset);
 void layer_norm(const OpContext& ctx, const TensorView& out, const TensorView& x, const TensorView& weight,

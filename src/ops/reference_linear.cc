@@ -44,6 +44,7 @@ PackedLinear pack_linear(const OpContext& ctx, std::span<const TensorView> parts
 void linear(const OpContext& ctx, const TensorView& out, const TensorView& x, const PackedLinear& w,
             const TensorView& residual) {
   if (is_integer(w.format)) return linear_int(ctx, out, x, w, residual);
+  if (is_coded(w.format)) return linear_coded(ctx, out, x, w, residual);
   const int64_t m = x.rows();
   const int64_t panels = (w.n + kPanel - 1) / kPanel;
   const auto bytes = static_cast<int64_t>(dtype_size(w.format.dtype));
@@ -87,6 +88,7 @@ void embedding(const OpContext& ctx, const TensorView& out, const TensorView& ta
 void embedding_packed(const OpContext& ctx, const TensorView& out, const PackedLinear& table,
                       std::span<const int32_t> ids) {
   if (is_integer(table.format)) return embedding_packed_int(ctx, out, table, ids);
+  if (is_coded(table.format)) return embedding_packed_coded(ctx, out, table, ids);
   parallel_ranges(ctx, static_cast<int64_t>(ids.size()), row_grain(table.k),
                   [&](int64_t begin, int64_t end, int) {
                     for (int64_t r = begin; r < end; ++r) {

@@ -150,6 +150,7 @@ const OpTable& reference_ops() {
       .name = "reference",
       .workspace_bytes = reference::workspace_bytes,
       .pack_linear = reference::pack_linear,
+      .pack_coded = reference::pack_coded,
       .linear = reference::linear,
       .embedding = reference::embedding,
       .embedding_packed = reference::embedding_packed,

@@ -24,19 +24,30 @@ enum class CodeValues : uint8_t {
 //   minimum = block_minima[i / block_size] * group_minima[i / group_size]
 // Without minima that term is 0.
 // All of it in float32 in this order, the two products rounded once each before the difference: so decoded
-// weights have the bits that the tool which made the checkpoint has.
+// weights have the bits that the tool which made the checkpoint has. A size of 0 is the whole row.
 struct CodedFormat {
   int32_t code_bits = 4;    // 1 to 8: codes are 0 .. 2^code_bits - 1
   int64_t group_size = 32;  // k's; the last group of a row may be short. 0: the whole row
-  int64_t block_size = 32;  // k's; group_size, or a multiple of it
+  int64_t block_size = 32;  // k's; group_size, or a multiple of it. 0: the whole row
   CodeValues values = CodeValues::kLinear;
   int32_t zero = 0;                   // kLinear
   std::span<const float> table = {};  // kTable: [2^code_bits], static storage
   bool group_zeros = false;           // kLinear: each group has a whole zero of its own in place of `zero`
   bool minima = false;
-  bool half_scales = false;  // each of block_scales and block_minima is a float16 number
+  bool half_scales = false;    // each of block_scales and block_minima is a float16 number
+  bool bfloat_scales = false;  // the same, a bfloat16 number
+  // Two levels: group_scales are indices of this table ([256], static storage), as unsigned numbers. Empty:
+  // they are the numbers themselves.
+  std::span<const float> group_scale_table = {};
 
   bool two_levels() const { return block_size != group_size; }
+  friend bool operator==(const CodedFormat& a, const CodedFormat& b) {
+    return a.code_bits == b.code_bits && a.group_size == b.group_size && a.block_size == b.block_size &&
+           a.values == b.values && a.zero == b.zero && a.table.data() == b.table.data() &&
+           a.table.size() == b.table.size() && a.group_zeros == b.group_zeros && a.minima == b.minima &&
+           a.half_scales == b.half_scales && a.bfloat_scales == b.bfloat_scales &&
+           a.group_scale_table.data() == b.group_scale_table.data();
+  }
 };
 
 // Room for one row, of the caller.

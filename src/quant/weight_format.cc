@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "base/strings.h"
+#include "quant/coded_layout.h"
 #include "quant/int_layout.h"
 
 namespace quire {
@@ -70,6 +71,10 @@ void check_weight_format(const WeightFormat& format) {
 }
 
 double bits_per_weight(const WeightFormat& format, int64_t k) {
+  if (is_coded(format)) {
+    return 8.0 * static_cast<double>(CodedLayout(format.coded, k).panel_bytes) /
+           static_cast<double>(CodedLayout::kPanel * k);
+  }
   if (!is_integer(format)) return 8.0 * static_cast<double>(dtype_size(format.dtype));
   return 8.0 * static_cast<double>(IntLayout(format, k).panel_bytes) /
          static_cast<double>(IntLayout::kPanel * k);

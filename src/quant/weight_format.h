@@ -6,6 +6,7 @@
 #include <string>
 #include <string_view>
 
+#include "quant/coded_matrix.h"
 #include "tensor/dtype.h"
 
 namespace quire {
@@ -17,20 +18,26 @@ enum class ActivationFormat : uint8_t {
 };
 
 // A row for each way to store a weight matrix. dtype alone says it for floats. kI8 says that elements are
-// whole numbers with scales: weight = scale * (code - zero). The other fields are for those alone.
+// whole numbers with scales: weight = scale * (code - zero). The other fields are for those alone. kU8 says
+// that the matrix holds codes as a quantized checkpoint has them: `coded` says what they stand for, and the
+// other fields are not looked at.
 struct WeightFormat {
-  DType dtype = DType::kF32;  // kF32, kBF16, kF16 or kI8
+  DType dtype = DType::kF32;  // kF32, kBF16, kF16, kI8 or kU8
   int32_t code_bits = 8;      // 8 or 4
   int32_t group_size = 0;     // k's of a row of weights that share a scale, a multiple of 8; 0: the whole row
   bool zero_points = false;   // each group has a zero of its own; else it is in the middle. 4 bits only
   ActivationFormat activations = ActivationFormat::kFloat;
   int32_t activation_group = 0;  // kInt8: k's of a row of activations that share a scale; 0: the whole row
+  CodedFormat coded = {};
 
   friend bool operator==(const WeightFormat&, const WeightFormat&) = default;
 };
 
 inline bool is_integer(const WeightFormat& format) {
   return format.dtype == DType::kI8;
+}
+inline bool is_coded(const WeightFormat& format) {
+  return format.dtype == DType::kU8;
 }
 
 // Throws Error that names the field at fault where no kernel takes matrices of that format.

@@ -29,6 +29,11 @@ PackedLinear pack_linear_int(const CpuKernels& kernels, const OpContext& ctx,
 void linear_int(const CpuKernels& kernels, const OpContext& ctx, const TensorView& out, const TensorView& x,
                 const PackedLinear& w, const TensorView& residual);
 
+// The same of matrices of codes (linear_coded.cc). Where columns have an order, so many rows of activations
+// are put into it at once as fit the workspace.
+void linear_coded(const CpuKernels& kernels, const OpContext& ctx, const TensorView& out, const TensorView& x,
+                  const PackedLinear& w, const TensorView& residual);
+
 void rms_norm(const CpuKernels& kernels, const OpContext& ctx, const TensorView& out, const TensorView& x,
               const TensorView& weight, float eps, float weight_offset);
 void layer_norm(const CpuKernels& kernels, const OpContext& ctx, const TensorView& out, const TensorView& x,

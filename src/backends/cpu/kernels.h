@@ -99,6 +99,39 @@ struct IntPackArgs {
   float high;
 };
 
+// What codes stand for: numbers, entries of a table, e4m3 by arithmetic; and how block scales are stored.
+enum CodedValues : int { kCodedLinear, kCodedTable, kCodedE4M3, kNumCodedValues };
+enum CodedScales : int { kCodedF32, kCodedF16, kCodedBF16 };
+
+// Where the parts of a block begin (quant/coded_layout.h).
+struct CodedHeader {
+  int64_t minima;
+  int64_t group_scales;
+  int64_t group_minima;
+  int64_t group_zeros;
+  int64_t codes;
+};
+
+// A product with a matrix of codes. Its k's are in packed order, and so are the columns of x.
+struct CodedMatrixArgs {
+  LinearArgs io;  // x float32; weights: the panels
+  int64_t k;
+  int64_t group;
+  int64_t block;
+  int64_t block_bytes;
+  int64_t panel_bytes;
+  CodedHeader whole;  // of a block
+  CodedHeader last;   // of the row's last block
+  CodedScales scales;
+  bool two_levels;
+  bool minima;
+  bool group_zeros;
+  float zero;  // of linear codes without zeros of the groups
+  const float*
+      table;  // [at least 16, codes]; of linear codes: code - zero, or code with minima or group_zeros
+  const float* group_scale_table;  // [256] or null
+};
+
 // Lines that one call of attend_segment takes, of all its key heads; a multiple of the kernels' row blocks.
 constexpr int kMaxLines = 48;
 // Positions that share one softmax update. A multiple of 16.
@@ -191,6 +224,11 @@ struct CpuKernels {
                                          int64_t panel);
   void (*pack_int)(const IntPackArgs&);
 
+  // Rows x panels of a product with codes, by bits of a stored code: one fused multiply-add for each term,
+  // from first to last. Null: there are no such codes.
+  void (*linear_coded[kNumCodedValues][9])(const CodedMatrixArgs&, int64_t row_begin, int64_t row_end,
+                                           int64_t panel_begin, int64_t panel_end);
+
   void (*decode)(float* dst, const void* src, Storage storage, int64_t n);
   void (*rms_norm)(float* out, const float* x, const float* weight, int64_t d, float eps,
                    float weight_offset);
@@ -231,6 +269,9 @@ struct CpuKernels {
 // Overwrites the entries that the instruction set has of its own; those of a lower one stay.
 void fill_avx2(CpuKernels& kernels);
 void fill_avx512(CpuKernels& kernels);
+// Products with codes alone: units of their own, since these are many functions.
+void fill_coded_avx2(CpuKernels& kernels);
+void fill_coded_avx512(CpuKernels& kernels);
 void fill_avx512_vnni(CpuKernels& kernels);
 void fill_avx512_bf16(CpuKernels& kernels);
 

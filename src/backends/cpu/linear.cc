@@ -6,6 +6,7 @@
 #include <string>
 
 #include "backends/cpu/drivers.h"
+#include "backends/cpu/split.h"
 #include "base/error.h"
 #include "ops/checks.h"
 #include "ops/parallel.h"
@@ -20,8 +21,6 @@ int64_t num_panels(int64_t n) {
 
 // Bytes for prepared activations, of a few hundred rows at least whatever k is usual.
 constexpr int64_t kPreparedBytes = int64_t{8} << 20;
-// Rows that all kernels take in one pass over the weights.
-constexpr int64_t kFewRows = 12;
 // Elements that one thread prepares sooner than the others come to its help.
 constexpr int64_t kPreparedAlone = 16384;
 
@@ -100,38 +99,10 @@ int64_t storage_bytes(Storage storage) {
 void multiply(const CpuKernels& kernels, const OpContext& ctx, const LinearArgs& args, Storage storage,
               int64_t m) {
   const auto kernel = kernels.linear[storage];
-  const int64_t panels = num_panels(args.n);
-  const int64_t threads = num_threads(ctx);
-  constexpr int64_t kRows = 192;
-  constexpr int64_t kRangeCost = 131072;
-  constexpr int64_t kRunBytes = 1 << 20;
-  if (m <= kFewRows) {
-    // Limited by memory: runs of panels as long as they can be without threads waiting for each other at the
-    // end.
-    const int64_t least = kRangeCost / (m * kPanel * args.k);
-    const int64_t most = kRunBytes / (kPanel * padded_k(storage, args.k) * storage_bytes(storage));
-    const int64_t run = std::max<int64_t>(1, std::max(least, std::min(most, panels / (4 * threads))));
-    parallel_ranges(ctx, panels, run,
-                    [&](int64_t begin, int64_t end, int) { kernel(args, 0, m, begin, end); });
-    return;
-  }
-  const int64_t width = panels < 4 * threads ? 1 : 2;
-  // All columns of a chunk of rows follow each other: the activations stay in the second-level cache, and the
-  // weights that pass by are few beside the work. Chunks are smaller only where the columns alone do not
-  // occupy the threads.
-  const int64_t columns = (panels + width - 1) / width;
-  int64_t rows = std::min(m, kRows);
-  while (rows > 24 && columns * ((m + rows - 1) / rows) < 4 * threads) rows = (rows + 1) / 2;
-  const int64_t chunks = (m + rows - 1) / rows;
-  const int64_t cost = rows * width * kPanel * args.k;
-  parallel_ranges(ctx, columns * chunks, std::max<int64_t>(1, kRangeCost / cost),
-                  [&](int64_t begin, int64_t end, int) {
-                    for (int64_t item = begin; item < end; ++item) {
-                      const int64_t panel = item % columns * width;
-                      const int64_t row = item / columns * rows;
-                      kernel(args, row, std::min(m, row + rows), panel, std::min(panels, panel + width));
-                    }
-                  });
+  split_product(ctx, {m, args.n, args.k, kPanel * padded_k(storage, args.k) * storage_bytes(storage)},
+                [&](int64_t row, int64_t row_end, int64_t panel, int64_t panel_end) {
+                  kernel(args, row, row_end, panel, panel_end);
+                });
 }
 
 }  // namespace
@@ -139,6 +110,7 @@ void multiply(const CpuKernels& kernels, const OpContext& ctx, const LinearArgs&
 void linear(const CpuKernels& kernels, const OpContext& ctx, const TensorView& out, const TensorView& x,
             const PackedLinear& w, const TensorView& residual) {
   if (is_integer(w.format)) return linear_int(kernels, ctx, out, x, w, residual);
+  if (is_coded(w.format)) return linear_coded(kernels, ctx, out, x, w, residual);
   LinearArgs args = {
       .x = x.data,
       .x_stride = x.row_stride,
@@ -198,6 +170,7 @@ void embedding(const CpuKernels& kernels, const OpContext& ctx, const TensorView
 void embedding_packed(const CpuKernels& kernels, const OpContext& ctx, const TensorView& out,
                       const PackedLinear& table, std::span<const int32_t> ids) {
   if (is_integer(table.format)) return reference::embedding_packed_int(ctx, out, table, ids);
+  if (is_coded(table.format)) return reference::embedding_packed_coded(ctx, out, table, ids);
   const Storage storage = storage_of(table.format.dtype);
   // What lies side by side in a column of a panel: an element, or the pair that two k make.
   const int64_t depth = padded_k(storage, 1);

@@ -12,12 +12,14 @@ namespace {
 CpuKernels make_avx2() {
   CpuKernels kernels{};
   fill_avx2(kernels);
+  fill_coded_avx2(kernels);
   return kernels;
 }
 
 CpuKernels make_avx512() {
   CpuKernels kernels = make_avx2();
   fill_avx512(kernels);
+  fill_coded_avx512(kernels);
   return kernels;
 }
 

@@ -1,0 +1,343 @@
+// out = x w^T over packed panels of codes (quant/coded_layout.h) with float activations. Codes become the
+// weights themselves, with the bits of decode_coded there, and each output has one accumulator to which the
+// products are added from first to last: its value does not depend on how rows are cut into blocks.
+//
+// Few rows are multiplied with weights in registers. Many rows pass over a slice of decoded weights that
+// stays in the first-level cache, with the blocks of linear.inc.h.
+
+// How far ahead of use codes are asked for, in bytes, where rows are few.
+constexpr int64_t kCodedPrefetchBytes = 4096;
+// k's of a slice.
+constexpr int64_t kCodedSlice = 128;
+
+// What the codes of a group are multiplied with and shifted by.
+template <class D, int kRegs>
+struct GroupScales {
+  typename D::N scale[kRegs];
+  typename D::N minimum[kRegs];
+  typename D::N zero[kRegs];
+};
+
+template <class D>
+typename D::N coded_scale(const CodedMatrixArgs& a, const std::byte* scales, int64_t lane) {
+  const auto* halves = reinterpret_cast<const uint16_t*>(scales) + lane;
+  if (a.scales == kCodedF16) return D::V::narrow_load_f16(halves);
+  if (a.scales == kCodedBF16) return D::load_bf16(halves);
+  return D::V::narrow_load(reinterpret_cast<const float*>(scales) + lane);
+}
+
+// Group `g` of a block; `lane`: its first column.
+template <class D, int kRegs>
+GroupScales<D, kRegs> load_group(const CodedMatrixArgs& a, const CodedHeader& at, const std::byte* block,
+                                 int64_t g, int64_t lane) {
+  GroupScales<D, kRegs> out;
+  QUIRE_UNROLL
+  for (int h = 0; h < kRegs; ++h) {
+    const int64_t column = lane + h * D::kLanes;
+    const int64_t in_group = g * kPanel + column;
+    out.scale[h] = coded_scale<D>(a, block, column);
+    out.minimum[h] = D::V::narrow_zero();
+    out.zero[h] = D::V::narrow_set1(a.zero);
+    if (a.minima) out.minimum[h] = coded_scale<D>(a, block + at.minima, column);
+    if (a.two_levels) {
+      const std::byte* code = block + at.group_scales + in_group;
+      const auto own =
+          a.group_scale_table == nullptr ? D::load_i8(code) : D::gather_u8(a.group_scale_table, code);
+      out.scale[h] = D::mul(out.scale[h], own);
+      if (a.minima) out.minimum[h] = D::mul(out.minimum[h], D::load_u8(block + at.group_minima + in_group));
+    }
+    if (a.group_zeros) out.zero[h] = D::load_u8(block + at.group_zeros + in_group);
+  }
+  return out;
+}
+
+// Eight k's of a register of columns, chunk c of a block: their codes as bytes, four k's in each lane.
+template <class D, int kBits>
+void load_codes(const std::byte* codes, int64_t c, int64_t lane, typename D::I (&quads)[2]) {
+  const auto all = [](int32_t mask) { return D::set1(mask * 0x01010101); };
+  const auto line = [&](const std::byte* unit, int64_t i) { return D::load(unit + i * 128 + lane * 4); };
+  if constexpr (kBits == 8) {
+    quads[0] = line(codes, 2 * c);
+    quads[1] = line(codes, 2 * c + 1);
+  } else if constexpr (kBits == 4) {
+    const auto v = line(codes, c);
+    quads[0] = D::both(v, all(15));
+    quads[1] = D::both(D::template right<4>(v), all(15));
+  } else if constexpr (kBits == 2) {
+    const auto v = D::right(line(codes, c / 2), static_cast<int>(c % 2 * 4));
+    quads[0] = D::both(v, all(3));
+    quads[1] = D::both(D::template right<2>(v), all(3));
+  } else if constexpr (kBits == 6) {
+    const std::byte* unit = codes + c / 2 * 384;
+    const auto low = line(unit, c % 2);
+    const auto high = D::right(line(unit, 2), static_cast<int>(c % 2 * 4));
+    quads[0] = D::either(D::both(low, all(15)), D::template left<4>(D::both(high, all(3))));
+    quads[1] =
+        D::either(D::both(D::template right<4>(low), all(15)), D::template left<2>(D::both(high, all(12))));
+  } else if constexpr (kBits == 5) {
+    const std::byte* unit = codes + c / 4 * 640;
+    const auto low = line(unit, c % 4);
+    const auto high = D::right(line(unit, 4), static_cast<int>(c % 4 * 2));
+    quads[0] = D::either(D::both(low, all(15)), D::template left<4>(D::both(high, all(1))));
+    quads[1] =
+        D::either(D::both(D::template right<4>(low), all(15)), D::template left<3>(D::both(high, all(2))));
+  } else {
+    static_assert(kBits == 3);
+    const std::byte* unit = codes + c / 4 * 384;
+    const auto low = D::right(line(unit, c % 4 / 2), static_cast<int>(c % 2 * 4));
+    const auto high = D::right(line(unit, 2), static_cast<int>(c % 4 * 2));
+    quads[0] = D::either(D::both(low, all(3)), D::template left<2>(D::both(high, all(1))));
+    quads[1] =
+        D::either(D::both(D::template right<2>(low), all(3)), D::template left<1>(D::both(high, all(2))));
+  }
+}
+
+// How the numbers of one matrix are made of codes.
+template <class D, int kBits, int kValues>
+struct CodeReader {
+  static constexpr bool kLookup =
+      kBits <= 4 && (kValues == kCodedTable || (kValues == kCodedLinear && D::kLookupLinear));
+  const float* numbers;  // [at least 16, 2^kBits]
+  typename D::Table table;
+  typename D::N rebias;
+
+  explicit CodeReader(const CodedMatrixArgs& a)
+      : numbers(a.table), table(D::table(a.table)), rebias(D::V::narrow_set1(0x1p120F)) {}
+
+  // Weight of k kByte of a quad. kShifted: minima, or zeros of the groups, are there.
+  template <int kByte, bool kShifted>
+  typename D::N weight(typename D::I quad, typename D::N scale, typename D::N minimum,
+                       typename D::N zero) const {
+    typename D::N v;
+    if constexpr (kLookup) {
+      v = D::lookup(table, D::template right<8 * kByte>(quad));
+      if constexpr (kShifted && kValues == kCodedLinear) v = D::sub(v, zero);
+    } else if constexpr (kValues == kCodedE4M3) {
+      // The exponent and mantissa where those of a float32 stand, 120 too small: exact, denormal numbers too.
+      const auto high = D::template left<24 - 8 * kByte>(quad);
+      const auto bits =
+          D::both(D::template right_signed<4>(high), D::set1(static_cast<int32_t>(0x87f00000U)));
+      v = D::mul(D::as_float(bits), rebias);
+    } else {
+      auto code = D::template right<8 * kByte>(quad);
+      if constexpr (kByte < 3) code = D::both(code, D::set1(255));
+      v = kValues == kCodedTable ? D::gather(numbers, code) : D::sub(D::to_float(code), zero);
+    }
+    v = D::mul(scale, v);
+    if constexpr (kShifted) v = D::sub(v, minimum);
+    return v;
+  }
+};
+
+// f(k, codes [kRegs][2], scales) for each eight k's of [begin, end) of a panel, begin a multiple of 8.
+template <class D, int kBits, int kRegs, bool kAhead, class F>
+__attribute__((always_inline)) inline void each_chunk(const CodedMatrixArgs& a, const std::byte* panel,
+                                                      int64_t lane, int64_t begin, int64_t end, F&& f) {
+  for (int64_t i = begin; i < end;) {
+    const int64_t index = i / a.block;
+    const int64_t first = index * a.block;
+    const bool last = a.k - first <= a.block;
+    const CodedHeader& at = last ? a.last : a.whole;
+    const int64_t block_end = last ? a.k : first + a.block;
+    const int64_t stop = block_end < end ? block_end : end;
+    const std::byte* block = panel + index * a.block_bytes;
+    const std::byte* codes = block + at.codes;
+    int64_t g = (i - first) / a.group;
+    int64_t group_end = first + g * a.group;
+    for (; i < stop; ++g) {
+      group_end += a.group;
+      const int64_t limit = group_end < stop ? group_end : stop;
+      const GroupScales<D, kRegs> scales = load_group<D, kRegs>(a, at, block, g, lane);
+      for (; i < limit; i += 8) {
+        const int64_t c = (i - first) / 8;
+        if constexpr (kAhead) {
+          QUIRE_UNROLL
+          for (int64_t l = 0; l < 32 * kBits; l += 64)
+            _mm_prefetch(reinterpret_cast<const char*>(codes + c * 32 * kBits + l + kCodedPrefetchBytes),
+                         _MM_HINT_T0);
+        }
+        typename D::I quads[kRegs][2];
+        QUIRE_UNROLL
+        for (int h = 0; h < kRegs; ++h) load_codes<D, kBits>(codes, c, lane + h * D::kLanes, quads[h]);
+        f(i, quads, scales);
+      }
+    }
+    i = stop;
+  }
+}
+
+// Adds the products of k kByte of quad kQuad.
+template <class D, class R, bool kShifted, int kQuad, int kByte, int kRows, int kRegs>
+__attribute__((always_inline)) inline void multiply_code(const R& reader,
+                                                         const typename D::I (&quads)[kRegs][2],
+                                                         const GroupScales<D, kRegs>& s,
+                                                         const float* const (&x)[kRows], int64_t i,
+                                                         typename D::N (&sum)[kRows][kRegs]) {
+  typename D::N w[kRegs];
+  QUIRE_UNROLL
+  for (int h = 0; h < kRegs; ++h)
+    w[h] = reader.template weight<kByte, kShifted>(quads[h][kQuad], s.scale[h], s.minimum[h], s.zero[h]);
+  QUIRE_UNROLL
+  for (int r = 0; r < kRows; ++r) {
+    const typename D::N in = D::V::narrow_set1(x[r][i + 4 * kQuad + kByte]);
+    QUIRE_UNROLL
+    for (int h = 0; h < kRegs; ++h) sum[r][h] = D::V::narrow_fma(in, w[h], sum[r][h]);
+  }
+}
+
+// kRegs registers of columns from `lane` on. Fewer than kRows rows: the last one several times.
+template <class D, int kBits, int kValues, bool kShifted, int kRows, int kRegs>
+void coded_few(const CodedMatrixArgs& a, int64_t row, int64_t rows, int64_t panel, int64_t lane) {
+  using Reader = CodeReader<D, kBits, kValues>;
+  const Reader reader(a);
+  typename D::N sum[kRows][kRegs];
+  const float* x[kRows];
+  QUIRE_UNROLL
+  for (int r = 0; r < kRows; ++r) {
+    const int64_t from = row + (r < rows ? r : rows - 1);
+    x[r] = static_cast<const float*>(a.io.x) + from * a.io.x_stride;
+    QUIRE_UNROLL
+    for (int h = 0; h < kRegs; ++h) sum[r][h] = D::V::narrow_zero();
+  }
+  const auto* weights = static_cast<const std::byte*>(a.io.weights) + panel * a.panel_bytes;
+  each_chunk<D, kBits, kRegs, true>(
+      a, weights, lane, 0, a.k,
+      [&](int64_t i, const typename D::I(&quads)[kRegs][2], const GroupScales<D, kRegs>& s)
+          __attribute__((always_inline)) {
+            const int64_t left = a.k - i;
+            multiply_code<D, Reader, kShifted, 0, 0>(reader, quads, s, x, i, sum);
+            if (left > 1) multiply_code<D, Reader, kShifted, 0, 1>(reader, quads, s, x, i, sum);
+            if (left > 2) multiply_code<D, Reader, kShifted, 0, 2>(reader, quads, s, x, i, sum);
+            if (left > 3) multiply_code<D, Reader, kShifted, 0, 3>(reader, quads, s, x, i, sum);
+            if (left > 4) multiply_code<D, Reader, kShifted, 1, 0>(reader, quads, s, x, i, sum);
+            if (left > 5) multiply_code<D, Reader, kShifted, 1, 1>(reader, quads, s, x, i, sum);
+            if (left > 6) multiply_code<D, Reader, kShifted, 1, 2>(reader, quads, s, x, i, sum);
+            if (left > 7) multiply_code<D, Reader, kShifted, 1, 3>(reader, quads, s, x, i, sum);
+          });
+  for (int r = 0; r < rows; ++r) {
+    QUIRE_UNROLL
+    for (int h = 0; h < kRegs; ++h)
+      finish_columns<typename D::V>(a.io, row + r, panel * kPanel + lane + h * D::kLanes, sum[r][h]);
+  }
+}
+
+// Weights of k's [begin, end) as float32 [end - begin, rounded up to 8][32].
+template <class D, int kBits, int kValues, bool kShifted>
+void decode_slice(const CodedMatrixArgs& a, int64_t panel, int64_t begin, int64_t end, float* dst) {
+  using Reader = CodeReader<D, kBits, kValues>;
+  const Reader reader(a);
+  const auto* weights = static_cast<const std::byte*>(a.io.weights) + panel * a.panel_bytes;
+  for (int64_t lane = 0; lane < kPanel; lane += 2 * D::kLanes) {
+    each_chunk<D, kBits, 2, false>(
+        a, weights, lane, begin, end,
+        [&](int64_t i, const typename D::I(&quads)[2][2],
+            const GroupScales<D, 2>& s) __attribute__((always_inline)) {
+          QUIRE_UNROLL
+          for (int h = 0; h < 2; ++h) {
+            float* to = dst + (i - begin) * kPanel + lane + h * D::kLanes;
+            QUIRE_UNROLL
+            for (int q = 0; q < 2; ++q, to += 4 * kPanel) {
+              const auto put = [&](int byte, typename D::N w) { D::V::narrow_store(to + byte * kPanel, w); };
+              put(0, reader.template weight<0, kShifted>(quads[h][q], s.scale[h], s.minimum[h], s.zero[h]));
+              put(1, reader.template weight<1, kShifted>(quads[h][q], s.scale[h], s.minimum[h], s.zero[h]));
+              put(2, reader.template weight<2, kShifted>(quads[h][q], s.scale[h], s.minimum[h], s.zero[h]));
+              put(3, reader.template weight<3, kShifted>(quads[h][q], s.scale[h], s.minimum[h], s.zero[h]));
+            }
+          }
+        });
+  }
+}
+
+// Rows [row_begin, row_end), at most kRowChunk of them, by kPanels panels. `decode` as decode_slice.
+template <class V, int kPanels, class F>
+void multiply_slices(const CodedMatrixArgs& a, int64_t row_begin, int64_t row_end, int64_t panel,
+                     F&& decode) {
+  constexpr int kUnits = kPanels == 1 ? 1 : kBlockRegisters<V> / (2 * kManyRows);
+  constexpr int kAllUnits = kPanels * kUnitsPerPanel<V>;
+  static_assert(kAllUnits % kUnits == 0);
+  constexpr int64_t kUnitColumns = 2 * V::kNarrowLanes;
+  constexpr int64_t kAccStride = kPanels * kPanel;
+  alignas(64) float acc[kRowChunk * kAccStride];
+  alignas(64) float slice[kPanels * kCodedSlice * kPanel];
+  const int64_t rows = row_end - row_begin;
+  const int64_t blocks = (rows + kManyRows - 1) / kManyRows;
+  for (int64_t begin = 0; begin < a.k; begin += kCodedSlice) {
+    const int64_t depth = a.k - begin < kCodedSlice ? a.k - begin : kCodedSlice;
+    for (int p = 0; p < kPanels; ++p)
+      decode(panel + p, begin, begin + depth, slice + p * kCodedSlice * kPanel);
+    for (int unit = 0; unit < kAllUnits; unit += kUnits) {
+      const float* weights[kUnits];
+      QUIRE_UNROLL
+      for (int u = 0; u < kUnits; ++u) {
+        weights[u] = slice + (unit + u) / kUnitsPerPanel<V> * kCodedSlice * kPanel +
+                     (unit + u) % kUnitsPerPanel<V> * kUnitColumns;
+      }
+      for (int64_t b = 0; b < blocks; ++b) {
+        const int64_t first = rows * b / blocks;
+        const int64_t last = rows * (b + 1) / blocks;
+        const float* x[kManyRows];
+        for (int64_t r = first; r < last; ++r)
+          x[r - first] = static_cast<const float*>(a.io.x) + (row_begin + r) * a.io.x_stride + begin;
+        multiply_rows<V, StoredF32, kManyRows, kUnits, true>(
+            static_cast<int>(last - first), weights, x, depth, acc + first * kAccStride + unit * kUnitColumns,
+            kAccStride, begin == 0, {});
+      }
+    }
+  }
+  finish_units<V>(a.io, row_begin, rows, panel * kUnitsPerPanel<V>, kAllUnits, acc);
+}
+
+template <class D, int kBits, int kValues, bool kShifted, int kRows>
+void coded_few_rows(const CodedMatrixArgs& a, int64_t row, int64_t row_end, int64_t panel,
+                    int64_t panel_end) {
+  constexpr int kRegs = kRows <= D::kWholeRows ? kPanel / D::kLanes : 2;
+  for (; panel < panel_end; ++panel) {
+    for (int64_t lane = 0; lane < kPanel; lane += kRegs * D::kLanes)
+      coded_few<D, kBits, kValues, kShifted, kRows, kRegs>(a, row, row_end - row, panel, lane);
+  }
+}
+
+template <class D, int kBits, int kValues, bool kShifted>
+void coded_rows(const CodedMatrixArgs& a, int64_t row, int64_t row_end, int64_t panel, int64_t panel_end) {
+  using V = typename D::V;
+  const int64_t rows = row_end - row;
+  if (rows == 1) return coded_few_rows<D, kBits, kValues, kShifted, 1>(a, row, row_end, panel, panel_end);
+  if (rows == 2) return coded_few_rows<D, kBits, kValues, kShifted, 2>(a, row, row_end, panel, panel_end);
+  if (rows <= 4) return coded_few_rows<D, kBits, kValues, kShifted, 4>(a, row, row_end, panel, panel_end);
+  if constexpr (D::kFewRows >= 8) {
+    if (rows <= 8) return coded_few_rows<D, kBits, kValues, kShifted, 8>(a, row, row_end, panel, panel_end);
+  }
+  const auto decode = [&](int64_t p, int64_t begin, int64_t end, float* dst) {
+    decode_slice<D, kBits, kValues, kShifted>(a, p, begin, end, dst);
+  };
+  for (; row < row_end; row += kRowChunk) {
+    const int64_t last = row_end - row < kRowChunk ? row_end : row + kRowChunk;
+    int64_t p = panel;
+    if constexpr (kUnitsPerPanel<V> == 1) {
+      for (; p + 2 <= panel_end; p += 2) multiply_slices<V, 2>(a, row, last, p, decode);
+    }
+    for (; p < panel_end; ++p) multiply_slices<V, 1>(a, row, last, p, decode);
+  }
+}
+
+template <class D, int kBits, int kValues>
+void linear_coded(const CodedMatrixArgs& a, int64_t row, int64_t row_end, int64_t panel, int64_t panel_end) {
+  if (a.minima || a.group_zeros)
+    return coded_rows<D, kBits, kValues, true>(a, row, row_end, panel, panel_end);
+  coded_rows<D, kBits, kValues, false>(a, row, row_end, panel, panel_end);
+}
+
+template <class D>
+void fill_coded(CpuKernels& t) {
+  const auto fill_bits = [&]<int kBits>() {
+    t.linear_coded[kCodedLinear][kBits] = linear_coded<D, kBits, kCodedLinear>;
+    t.linear_coded[kCodedTable][kBits] = linear_coded<D, kBits, kCodedTable>;
+  };
+  fill_bits.template operator()<2>();
+  fill_bits.template operator()<3>();
+  fill_bits.template operator()<4>();
+  fill_bits.template operator()<5>();
+  fill_bits.template operator()<6>();
+  fill_bits.template operator()<8>();
+  t.linear_coded[kCodedE4M3][8] = linear_coded<D, 8, kCodedE4M3>;
+}

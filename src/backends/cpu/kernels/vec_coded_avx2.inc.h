@@ -1,0 +1,59 @@
+// Codes of 8 columns in a ymm register. Behind vec_avx2.inc.h.
+
+struct CodedAvx2 {
+  using V = Avx2;
+  using I = __m256i;
+  using N = __m256;
+  static constexpr int kLanes = 8;
+  // Rows whose sums fit the registers beside two registers of weights, and beside a whole panel of them.
+  static constexpr int kFewRows = 4;
+  static constexpr int kWholeRows = 2;
+  // Whole numbers are converted: a table of 16 takes two permutations.
+  static constexpr bool kLookupLinear = false;
+
+  static I load(const void* p) { return _mm256_loadu_si256(static_cast<const __m256i*>(p)); }
+  static I set1(int32_t v) { return _mm256_set1_epi32(v); }
+  static I both(I a, I b) { return _mm256_and_si256(a, b); }
+  static I either(I a, I b) { return _mm256_or_si256(a, b); }
+  template <int kCount>
+  static I right(I v) {
+    return _mm256_srli_epi32(v, kCount);
+  }
+  static I right(I v, int count) { return _mm256_srl_epi32(v, _mm_cvtsi32_si128(count)); }
+  template <int kCount>
+  static I left(I v) {
+    return _mm256_slli_epi32(v, kCount);
+  }
+  template <int kCount>
+  static I right_signed(I v) {
+    return _mm256_srai_epi32(v, kCount);
+  }
+  static N to_float(I v) { return _mm256_cvtepi32_ps(v); }
+  static N as_float(I v) { return _mm256_castsi256_ps(v); }
+  static N sub(N a, N b) { return _mm256_sub_ps(a, b); }
+  static N mul(N a, N b) { return _mm256_mul_ps(a, b); }
+  static N load_u8(const void* p) { return _mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(load_64(p))); }
+  static N load_i8(const void* p) { return _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(load_64(p))); }
+  static N load_bf16(const uint16_t* p) {
+    const __m128i halves = _mm_loadu_si128(reinterpret_cast<const __m128i*>(p));
+    return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(halves), 16));
+  }
+
+  struct Table {
+    __m256 low;
+    __m256 high;
+  };
+  static Table table(const float* p) { return {_mm256_loadu_ps(p), _mm256_loadu_ps(p + 8)}; }
+  // By the lowest 4 bits of each lane.
+  static N lookup(const Table& t, I index) {
+    return _mm256_blendv_ps(_mm256_permutevar8x32_ps(t.low, index), _mm256_permutevar8x32_ps(t.high, index),
+                            _mm256_castsi256_ps(_mm256_slli_epi32(index, 28)));
+  }
+  static N gather(const float* p, I index) { return _mm256_i32gather_ps(p, index, 4); }
+  static N gather_u8(const float* p, const void* index) {
+    return gather(p, _mm256_cvtepu8_epi32(load_64(index)));
+  }
+
+ private:
+  static __m128i load_64(const void* p) { return _mm_loadl_epi64(static_cast<const __m128i*>(p)); }
+};

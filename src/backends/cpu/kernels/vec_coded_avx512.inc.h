@@ -1,0 +1,52 @@
+// Codes of 16 columns in a zmm register. Behind vec_avx512.inc.h.
+
+struct CodedAvx512 {
+  using V = Avx512;
+  using I = __m512i;
+  using N = __m512;
+  static constexpr int kLanes = 16;
+  // Rows whose sums fit the registers beside two registers of weights, and beside a whole panel of them.
+  static constexpr int kFewRows = 8;
+  static constexpr int kWholeRows = 8;
+  // Numbers of at most 4 bits come out of a table, whatever they are: one permutation.
+  static constexpr bool kLookupLinear = true;
+
+  static I load(const void* p) { return _mm512_loadu_si512(p); }
+  static I set1(int32_t v) { return _mm512_set1_epi32(v); }
+  static I both(I a, I b) { return _mm512_and_si512(a, b); }
+  static I either(I a, I b) { return _mm512_or_si512(a, b); }
+  template <int kCount>
+  static I right(I v) {
+    return _mm512_srli_epi32(v, kCount);
+  }
+  static I right(I v, int count) { return _mm512_srl_epi32(v, _mm_cvtsi32_si128(count)); }
+  template <int kCount>
+  static I left(I v) {
+    return _mm512_slli_epi32(v, kCount);
+  }
+  template <int kCount>
+  static I right_signed(I v) {
+    return _mm512_srai_epi32(v, kCount);
+  }
+  static N to_float(I v) { return _mm512_cvtepi32_ps(v); }
+  static N as_float(I v) { return _mm512_castsi512_ps(v); }
+  static N sub(N a, N b) { return _mm512_sub_ps(a, b); }
+  static N mul(N a, N b) { return _mm512_mul_ps(a, b); }
+  static N load_u8(const void* p) { return _mm512_cvtepi32_ps(_mm512_cvtepu8_epi32(load_128(p))); }
+  static N load_i8(const void* p) { return _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(load_128(p))); }
+  static N load_bf16(const uint16_t* p) { return V::load_bf16(p); }
+
+  struct Table {
+    __m512 v;
+  };
+  static Table table(const float* p) { return {_mm512_loadu_ps(p)}; }
+  // By the lowest 4 bits of each lane.
+  static N lookup(const Table& t, I index) { return _mm512_permutexvar_ps(index, t.v); }
+  static N gather(const float* p, I index) { return _mm512_i32gather_ps(index, p, 4); }
+  static N gather_u8(const float* p, const void* index) {
+    return gather(p, _mm512_cvtepu8_epi32(load_128(index)));
+  }
+
+ private:
+  static __m128i load_128(const void* p) { return _mm_loadu_si128(static_cast<const __m128i*>(p)); }
+};

@@ -1,0 +1,58 @@
+// How a product of float activations is cut into pieces for the pool.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+#include "backends/cpu/kernels.h"
+#include "ops/parallel.h"
+
+namespace quire::cpu {
+
+struct ProductSize {
+  int64_t m;
+  int64_t n;
+  int64_t k;
+  int64_t panel_bytes;  // of packed weights
+};
+
+// kernel(row, row_end, panel, panel_end) for pieces that cover all rows and panels.
+template <class F>
+void split_product(const OpContext& ctx, const ProductSize& size, F&& kernel) {
+  // Rows that kernels take in one pass over the weights.
+  constexpr int64_t kFewRows = 12;
+  constexpr int64_t kRows = 192;
+  constexpr int64_t kRangeCost = 131072;
+  constexpr int64_t kRunBytes = 1 << 20;
+  const int64_t m = size.m;
+  const int64_t panels = (size.n + kPanel - 1) / kPanel;
+  const int64_t threads = num_threads(ctx);
+  if (m <= kFewRows) {
+    // Limited by memory: runs of panels as long as they can be without threads waiting for each other at the
+    // end.
+    const int64_t least = kRangeCost / (m * kPanel * size.k);
+    const int64_t most = kRunBytes / size.panel_bytes;
+    const int64_t run = std::max<int64_t>(1, std::max(least, std::min(most, panels / (4 * threads))));
+    parallel_ranges(ctx, panels, run, [&](int64_t begin, int64_t end, int) { kernel(0, m, begin, end); });
+    return;
+  }
+  const int64_t width = panels < 4 * threads ? 1 : 2;
+  // All columns of a chunk of rows follow each other: the activations stay in the second-level cache, and the
+  // weights that pass by are few beside the work. Chunks are smaller only where the columns alone do not
+  // occupy the threads.
+  const int64_t columns = (panels + width - 1) / width;
+  int64_t rows = std::min(m, kRows);
+  while (rows > 24 && columns * ((m + rows - 1) / rows) < 4 * threads) rows = (rows + 1) / 2;
+  const int64_t chunks = (m + rows - 1) / rows;
+  const int64_t cost = rows * width * kPanel * size.k;
+  parallel_ranges(ctx, columns * chunks, std::max<int64_t>(1, kRangeCost / cost),
+                  [&](int64_t begin, int64_t end, int) {
+                    for (int64_t item = begin; item < end; ++item) {
+                      const int64_t panel = item % columns * width;
+                      const int64_t row = item / columns * rows;
+                      kernel(row, std::min(m, row + rows), panel, std::min(panels, panel + width));
+                    }
+                  });
+}
+
+}  // namespace quire::cpu

@@ -1,0 +1,37 @@
+// Some rows of a matrix of codes, in another order. Load time only.
+#pragma once
+
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+#include "quant/coded_matrix.h"
+
+namespace quire {
+
+// Row i is row rows[i] of `whole`, which must live as long.
+class CodedRows : public CodedMatrix {
+ public:
+  CodedRows(const CodedMatrix& whole, std::vector<int64_t> rows) : whole_(whole), rows_(std::move(rows)) {}
+
+  const CodedFormat& format() const override { return whole_.format(); }
+  int64_t rows() const override { return static_cast<int64_t>(rows_.size()); }
+  int64_t cols() const override { return whole_.cols(); }
+  std::span<const int32_t> column_order() const override { return whole_.column_order(); }
+  void read_rows(int64_t first, std::span<const CodedRow> out) const override {
+    const auto rows = std::span(rows_).subspan(static_cast<size_t>(first), out.size());
+    // Rows that follow each other are read at once.
+    for (size_t begin = 0; begin < rows.size();) {
+      size_t end = begin + 1;
+      while (end < rows.size() && rows[end] == rows[end - 1] + 1) ++end;
+      whole_.read_rows(rows[begin], out.subspan(begin, end - begin));
+      begin = end;
+    }
+  }
+
+ private:
+  const CodedMatrix& whole_;
+  std::vector<int64_t> rows_;
+};
+
+}  // namespace quire

@@ -1,0 +1,311 @@
+// Products with matrices of codes: packed without loss, and every level gives the bits of the plain table.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <array>
+#include <numeric>
+#include <string>
+#include <vector>
+
+#include "base/error.h"
+#include "op_testing.h"
+#include "ops/reference.h"
+#include "quant/code_tables.h"
+#include "quant/coded_layout.h"
+#include "unit/coded_testing.h"
+
+namespace quire {
+namespace {
+
+using testing::fast_isas;
+using testing::random_tensor;
+using testing::RandomCodes;
+using testing::same_row;
+using testing::same_rows;
+using testing::TestContext;
+using testing::TestTensor;
+using testing::usable_isas;
+
+// A table for codes of `bits` bits.
+std::span<const float> some_table(int32_t bits) {
+  static const std::array<float, 256> numbers = [] {
+    std::array<float, 256> v;
+    for (size_t i = 0; i < v.size(); ++i) v[i] = std::sin(static_cast<float>(i * i));
+    return v;
+  }();
+  return std::span(numbers).first(size_t{1} << bits);
+}
+
+struct Sizes {
+  int64_t group;
+  int64_t block;
+};
+
+std::vector<CodedFormat> formats() {
+  std::vector<CodedFormat> all;
+  const auto add = [&](CodedFormat format) {
+    check_coded_format(format);
+    all.push_back(format);
+  };
+  for (int32_t bits = 1; bits <= 8; ++bits) {
+    for (const Sizes& sizes : {Sizes{0, 0}, Sizes{8, 8}, Sizes{32, 32}, Sizes{40, 40}, Sizes{128, 128},
+                               Sizes{16, 256}, Sizes{32, 0}, Sizes{24, 48}}) {
+      const bool two = sizes.group != sizes.block;
+      CodedFormat format = {
+          .code_bits = bits, .group_size = sizes.group, .block_size = sizes.block, .zero = bits * 2};
+      format.half_scales = sizes.group == 32;
+      format.bfloat_scales = sizes.group == 40;
+      add(format);
+      format.minima = true;
+      add(format);
+      format.minima = two;
+      format.group_zeros = true;
+      add(format);
+      format.group_zeros = false;
+      format.values = CodeValues::kTable;
+      format.table = some_table(bits);
+      if (two) format.group_scale_table = e4m3_values();
+      add(format);
+    }
+  }
+  add({.code_bits = 8,
+       .group_size = 128,
+       .block_size = 128,
+       .values = CodeValues::kTable,
+       .table = e4m3_values()});
+  add({.code_bits = 4,
+       .group_size = 16,
+       .block_size = 0,
+       .values = CodeValues::kTable,
+       .table = e2m1_values(),
+       .group_scale_table = e4m3_values()});
+  return all;
+}
+
+std::string describe(const CodedFormat& f) {
+  return std::to_string(f.code_bits) + " bits, groups of " + std::to_string(f.group_size) + " in blocks of " +
+         std::to_string(f.block_size) + (f.values == CodeValues::kTable ? ", table" : "") +
+         (f.minima ? ", minima" : "") + (f.group_zeros ? ", zeros" : "");
+}
+
+PackedLinear pack(const OpTable& table, const CodedMatrix& matrix) {
+  const std::array<const CodedMatrix*, 1> parts = {&matrix};
+  return table.pack_coded({}, parts);
+}
+
+struct Case {
+  int64_t m, n, k;
+};
+constexpr Case kCases[] = {{1, 1, 1},    {2, 33, 7},  {3, 40, 65},   {5, 31, 128},
+                           {8, 64, 300}, {9, 97, 33}, {13, 70, 256}, {26, 65, 530}};
+
+TEST(LinearCoded, EveryLevelGivesTheBitsOfThePlainOne) {
+  const OpTable& plain = reference_ops();
+  uint32_t seed = 0;
+  for (const CodedFormat& format : formats()) {
+    for (const Case& c : kCases) {
+      const RandomCodes codes(format, c.n, c.k, ++seed);
+      const TestTensor x = random_tensor(DType::kF32, {c.m, c.k}, 1, 3);
+      const TestTensor residual = random_tensor(DType::kF32, {c.m, c.n}, 3, 1);
+      const TestTensor bias = random_tensor(DType::kF32, {1, c.n}, 4);
+      PackedLinear packed = pack(plain, codes);
+      const TestTensor want(DType::kF32, {c.m, c.n});
+      plain.linear(TestContext(plain), want, x, packed, {});
+      const auto set_bias = [&](bool set) {
+        packed.bias = Buffer(set ? static_cast<size_t>(c.n) * sizeof(float) : 0);
+        if (set) std::memcpy(packed.bias.data(), bias.view().data, packed.bias.size());
+      };
+      const TestTensor want_more(DType::kF32, {c.m, c.n});
+      set_bias(true);
+      plain.linear(TestContext(plain), want_more, x, packed, residual);
+      for (const CpuIsa& isa : fast_isas()) {
+        if (isa.name == "avx512_vnni" || isa.name == "avx512_bf16") continue;  // nothing of their own
+        SCOPED_TRACE(std::string(isa.name) + ", " + describe(format) + ", " + std::to_string(c.m) + " x " +
+                     std::to_string(c.n) + " x " + std::to_string(c.k));
+        const TestContext ctx(*isa.table, c.m % 2 == 0 ? 2 : 1);
+        const TestTensor out(DType::kF32, {c.m, c.n}, 2);
+        set_bias(false);
+        isa.table->linear(ctx, out, x, packed, {});
+        ASSERT_TRUE(same_rows(out, want));
+        for (int64_t r = 0; r < c.m; ++r) {
+          for (int64_t i = c.n; i < out.view().row_stride; ++i) ASSERT_TRUE(std::isnan(out.get(r, i)));
+        }
+        set_bias(true);
+        isa.table->linear(ctx, out, x, packed, residual);
+        ASSERT_TRUE(same_rows(out, want_more));
+      }
+    }
+  }
+}
+
+TEST(LinearCoded, PackingLosesNothing) {
+  uint32_t seed = 1000;
+  for (const CodedFormat& format : formats()) {
+    SCOPED_TRACE(describe(format));
+    for (const int64_t k : {int64_t{1}, int64_t{50}, int64_t{523}}) {
+      const RandomCodes codes(format, 70, k, ++seed);
+      const PackedLinear packed = pack(reference_ops(), codes);
+      const std::vector<int32_t> ids = {69, 0, 31, 32, 5};
+      const TestTensor out(DType::kF32, {5, k});
+      reference_ops().embedding_packed({}, out, packed, ids);
+      for (int64_t r = 0; r < 5; ++r) {
+        for (int64_t i = 0; i < k; ++i) {
+          const float want = codes.weight(ids[static_cast<size_t>(r)], i);
+          const float got = out.get(r, i);
+          ASSERT_EQ(std::memcmp(&got, &want, 4), 0)
+              << "row " << r << ", column " << i << ": " << got << ", " << want;
+        }
+      }
+    }
+  }
+}
+
+TEST(LinearCoded, IsTheProductWithTheDecodedWeights) {
+  uint32_t seed = 2000;
+  for (const CodedFormat& format : formats()) {
+    SCOPED_TRACE(describe(format));
+    const RandomCodes codes(format, 40, 200, ++seed);
+    const TestTensor x = random_tensor(DType::kF32, {2, 200}, ++seed);
+    const OpTable& table = *select_cpu_isa().table;
+    const TestTensor out(DType::kF32, {2, 40});
+    table.linear(TestContext(table), out, x, pack(table, codes), {});
+    for (int64_t r = 0; r < 2; ++r) {
+      for (int64_t j = 0; j < 40; ++j) {
+        double sum = 0;
+        double size = 0;
+        for (int64_t i = 0; i < 200; ++i) {
+          sum += double{x.get(r, i)} * double{codes.weight(j, i)};
+          size += std::fabs(double{x.get(r, i)} * double{codes.weight(j, i)});
+        }
+        ASSERT_NEAR(out.get(r, j), sum, 1e-5 * size) << "row " << r << ", column " << j;
+      }
+    }
+  }
+}
+
+TEST(LinearCoded, ARowIsTheSameAloneAndInAnyBatch) {
+  const int64_t k = 523;
+  const int64_t n = 167;
+  const TestTensor x = random_tensor(DType::kF32, {210, k}, 7);
+  const RandomCodes codes(
+      {.code_bits = 4, .group_size = 32, .block_size = 32, .zero = 8, .half_scales = true}, n, k, 8);
+  for (const CpuIsa& isa : usable_isas()) {
+    const PackedLinear packed = pack(*isa.table, codes);
+    const TestContext ctx(*isa.table);
+    const TestContext threads(*isa.table, 3);
+    const TestTensor alone(DType::kF32, {210, n});
+    for (int64_t r = 0; r < 210; ++r)
+      isa.table->linear(ctx, row_slice(alone, r, r + 1), row_slice(x, r, r + 1), packed, {});
+    for (const int64_t m : {2, 3, 4, 5, 7, 8, 9, 12, 13, 31, 64, 193, 210}) {
+      const TestTensor out(DType::kF32, {m, n});
+      isa.table->linear(m % 2 == 0 ? ctx : threads, out, row_slice(x, 210 - m, 210), packed, {});
+      for (int64_t r = 0; r < m; ++r)
+        ASSERT_TRUE(same_row(out, r, alone, 210 - m + r)) << isa.name << ", " << r << " of " << m;
+    }
+  }
+}
+
+TEST(LinearCoded, ColumnsInAnotherOrderMeetTheirActivations) {
+  const int64_t k = 96;
+  std::vector<int32_t> order(k);
+  std::iota(order.begin(), order.end(), 0);
+  std::shuffle(order.begin(), order.end(), std::mt19937(3));
+  const CodedFormat format = {.code_bits = 4, .group_size = 32, .block_size = 32, .zero = 8};
+  const RandomCodes sorted(format, 50, k, 5);
+  const RandomCodes turned(format, 50, k, 5, order);
+  const TestTensor x = random_tensor(DType::kF32, {17, k}, 6);
+  TestTensor gathered(DType::kF32, {17, k});
+  for (int64_t r = 0; r < 17; ++r) {
+    for (int64_t i = 0; i < k; ++i) gathered.set(r, i, x.get(r, turned.feature(i)));
+  }
+  const std::vector<int32_t> ids = {49, 3};
+  for (const CpuIsa& isa : usable_isas()) {
+    const PackedLinear packed = pack(*isa.table, turned);
+    const TestTensor want(DType::kF32, {17, 50});
+    isa.table->linear(TestContext(*isa.table), want, gathered, pack(*isa.table, sorted), {});
+    const TestTensor out(DType::kF32, {17, 50});
+    isa.table->linear(TestContext(*isa.table, 2), out, x, packed, {});
+    EXPECT_TRUE(same_rows(out, want)) << isa.name;
+    std::vector<std::byte> room(5 * k * sizeof(float));  // rows in several parts
+    isa.table->linear({nullptr, room}, out, x, packed, {});
+    EXPECT_TRUE(same_rows(out, want)) << isa.name;
+    const TestTensor rows(DType::kF32, {2, k});
+    isa.table->embedding_packed(TestContext(*isa.table), rows, packed, ids);
+    for (int64_t r = 0; r < 2; ++r) {
+      for (int64_t i = 0; i < k; ++i)
+        EXPECT_EQ(rows.get(r, turned.feature(i)), turned.weight(ids[static_cast<size_t>(r)], i)) << isa.name;
+    }
+  }
+}
+
+TEST(LinearCoded, ACodeThatIsNoNumberMakesItsOwnOutputNaN) {
+  RandomCodes codes({.code_bits = 8,
+                     .group_size = 32,
+                     .block_size = 32,
+                     .values = CodeValues::kTable,
+                     .table = e4m3_values()},
+                    40, 96, 9);
+  codes.set_code(3, 50, 0x7f);
+  const TestTensor x = random_tensor(DType::kF32, {2, 96}, 6);
+  for (const CpuIsa& isa : usable_isas()) {
+    const TestTensor out(DType::kF32, {2, 40});
+    isa.table->linear(TestContext(*isa.table), out, x, pack(*isa.table, codes), {});
+    for (int64_t j = 0; j < 40; ++j) EXPECT_EQ(std::isnan(out.get(1, j)), j == 3) << isa.name << ", " << j;
+  }
+}
+
+TEST(LinearCoded, PartsOfAMatrixArePackedAsTheyWouldBeAlone) {
+  const CodedFormat format = {.code_bits = 3, .group_size = 16, .block_size = 64, .minima = true};
+  const RandomCodes a(format, 20, 100, 1);
+  const RandomCodes b(format, 1, 100, 2);
+  const RandomCodes c(format, 60, 100, 3);
+  const TestTensor x = random_tensor(DType::kF32, {3, 100}, 20);
+  const std::vector<const CodedMatrix*> parts = {&a, &b, &c};
+  for (const CpuIsa& isa : usable_isas()) {
+    const TestContext ctx(*isa.table, 2);
+    const TestTensor whole(DType::kF32, {3, 81});
+    isa.table->linear(ctx, whole, x, isa.table->pack_coded(ctx, parts), {});
+    int64_t column = 0;
+    for (const CodedMatrix* part : parts) {
+      const TestTensor own(DType::kF32, {3, part->rows()});
+      isa.table->linear(ctx, own, x, pack(*isa.table, *part), {});
+      EXPECT_TRUE(same_rows(column_slice(whole, column, column + part->rows()), own)) << isa.name;
+      column += part->rows();
+    }
+  }
+}
+
+TEST(LinearCoded, PartsThatAreNotAlikeAndFormatsWithoutKernelsAreErrors) {
+  const CodedFormat format = {.code_bits = 4, .group_size = 32, .block_size = 32};
+  CodedFormat other = format;
+  other.zero = 8;
+  const RandomCodes a(format, 8, 64, 1);
+  const RandomCodes b(other, 8, 64, 2);
+  const RandomCodes c(format, 8, 32, 3);
+  const RandomCodes wrong({.code_bits = 4, .group_size = 12, .block_size = 12}, 8, 24, 3);
+  const RandomCodes outside(format, 8, 2, 3, {0, 2});
+  const auto pack_all = [](std::vector<const CodedMatrix*> parts) {
+    return reference_ops().pack_coded({}, parts);
+  };
+  EXPECT_THROW(pack_all({}), Error);
+  EXPECT_THROW(pack_all({&a, &b}), Error);
+  EXPECT_THROW(pack_all({&a, &c}), Error);
+  EXPECT_THROW(pack_all({&wrong}), Error);
+  EXPECT_THROW(pack_all({&outside}), Error);
+}
+
+TEST(LinearCoded, TakesHardlyMoreThanItsCodes) {
+  const auto bits = [](const CodedFormat& format) {
+    return bits_per_weight({.dtype = DType::kU8, .coded = format}, 4096);
+  };
+  EXPECT_EQ(bits({.code_bits = 4, .group_size = 32, .block_size = 32, .half_scales = true}), 4.5);
+  EXPECT_EQ(bits({.code_bits = 4, .group_size = 128, .block_size = 128, .half_scales = true}), 4.125);
+  EXPECT_EQ(bits({.code_bits = 4, .group_size = 32, .block_size = 256, .minima = true, .half_scales = true}),
+            4.625);
+  EXPECT_EQ(bits({.code_bits = 6, .group_size = 16, .block_size = 256, .half_scales = true}), 6.5625);
+  EXPECT_EQ(bits({.code_bits = 3, .group_size = 128, .block_size = 128, .half_scales = true}), 3.125);
+  EXPECT_EQ(bits({.code_bits = 8, .group_size = 32, .block_size = 32, .half_scales = true}), 8.5);
+}
+
+}  // namespace
+}  // namespace quire

@@ -1,0 +1,110 @@
+// Matrices of random codes for tests.
+#pragma once
+
+#include <cstdint>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "quant/coded_matrix.h"
+#include "tensor/dtype.h"
+
+namespace quire::testing {
+
+class RandomCodes : public CodedMatrix {
+ public:
+  RandomCodes(const CodedFormat& format, int64_t rows, int64_t cols, uint32_t seed,
+              std::vector<int32_t> order = {})
+      : format_(format), rows_(rows), cols_(cols), order_(std::move(order)) {
+    group_ = format.group_size == 0 ? cols : format.group_size;
+    block_ = format.block_size == 0 ? cols : format.block_size;
+    std::mt19937 rng(seed);
+    std::normal_distribution<float> normal(0.0F, 0.02F);
+    const auto bytes = [&](int64_t n, int32_t end) {
+      std::vector<uint8_t> v(static_cast<size_t>(n));
+      for (auto& b : v) b = static_cast<uint8_t>(rng() % static_cast<uint32_t>(end));
+      return v;
+    };
+    const auto scales = [&](int64_t n) {
+      std::vector<float> v(static_cast<size_t>(n));
+      for (auto& s : v) {
+        s = normal(rng);
+        if (format.half_scales) s = f16_to_f32(f32_to_f16(s));
+        if (format.bfloat_scales) s = bf16_to_f32(f32_to_bf16(s));
+      }
+      return v;
+    };
+    codes_ = bytes(rows * cols, 1 << format.code_bits);
+    // Codes that stand for NaN are for tests that mean to have them.
+    for (auto& c : codes_) {
+      if (format.values == CodeValues::kTable && format.table[c] != format.table[c]) c = 1;
+    }
+    block_scales_ = scales(rows * blocks());
+    block_minima_ = scales(rows * blocks());
+    group_scales_ = bytes(rows * groups(), format.group_scale_table.empty() ? 256 : 127);
+    group_minima_ = bytes(rows * groups(), 64);
+    group_zeros_ = bytes(rows * groups(), 1 << format.code_bits);
+  }
+  const CodedFormat& format() const override { return format_; }
+  int64_t rows() const override { return rows_; }
+  int64_t cols() const override { return cols_; }
+  std::span<const int32_t> column_order() const override { return order_; }
+  void read_rows(int64_t first, std::span<const CodedRow> out) const override {
+    for (size_t i = 0; i < out.size(); ++i) {
+      const int64_t row = first + static_cast<int64_t>(i);
+      copy(codes_, row, out[i].codes);
+      copy(block_scales_, row, out[i].block_scales);
+      copy(block_minima_, row, out[i].block_minima);
+      copy(group_scales_, row, out[i].group_scales);
+      copy(group_minima_, row, out[i].group_minima);
+      copy(group_zeros_, row, out[i].group_zeros);
+    }
+  }
+  void set_code(int64_t row, int64_t i, uint8_t code) { codes_[at(row, i, cols_)] = code; }
+
+  // The weight that coded_matrix.h says column i of the stored order is.
+  float weight(int64_t row, int64_t i) const {
+    float scale = block_scales_[at(row, i / block_, blocks())];
+    float minimum = format_.minima ? block_minima_[at(row, i / block_, blocks())] : 0.0F;
+    const size_t g = at(row, i / group_, groups());
+    if (format_.two_levels()) {
+      scale *= format_.group_scale_table.empty() ? static_cast<float>(static_cast<int8_t>(group_scales_[g]))
+                                                 : format_.group_scale_table[group_scales_[g]];
+      if (format_.minima) minimum *= static_cast<float>(group_minima_[g]);
+    }
+    const uint8_t code = codes_[at(row, i, cols_)];
+    const float value = format_.values == CodeValues::kTable
+                            ? format_.table[code]
+                            : static_cast<float>(code) -
+                                  static_cast<float>(format_.group_zeros ? group_zeros_[g] : format_.zero);
+    const volatile float product = scale * value;
+    return format_.minima ? product - minimum : product;
+  }
+  // The input feature that column i of the stored order belongs to.
+  int64_t feature(int64_t i) const { return order_.empty() ? i : order_[static_cast<size_t>(i)]; }
+
+ private:
+  static size_t at(int64_t row, int64_t i, int64_t size) { return static_cast<size_t>(row * size + i); }
+  int64_t groups() const { return (cols_ + group_ - 1) / group_; }
+  int64_t blocks() const { return (cols_ + block_ - 1) / block_; }
+  template <class T, class U>
+  static void copy(const std::vector<T>& all, int64_t row, std::span<U> out) {
+    for (size_t i = 0; i < out.size(); ++i)
+      out[i] = static_cast<U>(all[static_cast<size_t>(row) * out.size() + i]);
+  }
+
+  CodedFormat format_;
+  int64_t rows_;
+  int64_t cols_;
+  int64_t group_;
+  int64_t block_;
+  std::vector<int32_t> order_;
+  std::vector<uint8_t> codes_;
+  std::vector<float> block_scales_;
+  std::vector<float> block_minima_;
+  std::vector<uint8_t> group_scales_;
+  std::vector<uint8_t> group_minima_;
+  std::vector<uint8_t> group_zeros_;
+};
+
+}  // namespace quire::testing
