@@ -150,7 +150,9 @@ int32_t Scheduler::chunk_of(const Sequence& sequence, int32_t budget) const {
   // The leader stops where its followers are forked from it.
   if (group.num_followers > 0 && group.leader == &sequence)
     chunk = std::min(chunk, group.num_prompt_tokens - sequence.num_computed_tokens);
-  return chunk;
+  // States of fixed size can be found again only where a chunk ended at a border.
+  const int32_t border = kv_.tokens_to_checkpoint(sequence.table);
+  return border > 0 ? std::min(chunk, border) : chunk;
 }
 
 // The smallest chunk, in doublings of the threshold, with which a prompt gets its first token in time at the

@@ -254,6 +254,17 @@ void FakeExecutor::write(const ScheduledSequence& scheduled, std::map<BlockId, S
   State& state = sequences_[scheduled.seq];
   const int32_t end = scheduled.num_computed_tokens + scheduled.num_new_tokens;
   for (size_t g = 0; g < state.tables.size(); ++g) {
+    if (is_state(g)) {
+      ASSERT_EQ(state.tables[g].size(), 1U) << "sequence " << scheduled.seq << " has one live state";
+      if (scheduled.num_computed_tokens > 0) {
+        ASSERT_EQ(slot(g, state, 0), state.hashes[static_cast<size_t>(scheduled.num_computed_tokens - 1)] + g)
+            << "sequence " << scheduled.seq << " goes on from another state";
+      }
+      slot(g, state, 0) = state.hashes[static_cast<size_t>(end - 1)] + g;
+      const auto [writer, first] = writers.emplace(state.tables[g][0], scheduled.seq);
+      EXPECT_EQ(writer->second, scheduled.seq) << "two sequences share the live state " << state.tables[g][0];
+      continue;
+    }
     for (int32_t p = scheduled.num_computed_tokens; p < end; ++p) {
       slot(g, state, p) = state.hashes[static_cast<size_t>(p)] + g;
       const BlockId block = state.tables[g][static_cast<size_t>(p / layout_.block_size)];
@@ -267,6 +278,7 @@ void FakeExecutor::read(const ScheduledSequence& scheduled) {
   State& state = sequences_[scheduled.seq];
   const int32_t end = scheduled.num_computed_tokens + scheduled.num_new_tokens;
   for (size_t g = 0; g < state.tables.size(); ++g) {
+    if (is_state(g)) continue;  // write() looked at it before it changed
     const KvGroupSpec& group = layout_.groups[g];
     int32_t begin = 0;
     if (group.kind == KvGroupKind::kSlidingWindow)
@@ -373,7 +385,7 @@ StepResult FakeExecutor::execute(const StepPlan& plan) {
       // What a failed computation leaves behind is not a history.
       State& state = sequences_[scheduled.seq];
       for (int32_t i = 0; i < scheduled.num_new_tokens; ++i)
-        slot(0, state, scheduled.num_computed_tokens + i) = 1;
+        slot(0, state, is_state(0) ? 0 : scheduled.num_computed_tokens + i) = 1;
       result.failures.push_back({scheduled.seq, "the logits are not numbers"});
     } else {
       sample(scheduled, result);

@@ -108,6 +108,8 @@ class FakeExecutor {
   void end_disk_io(StepResult& result);
   void append(State& state, TokenId token);
   uint64_t& slot(size_t group, const State& state, int32_t position);
+  // A state group's one block: the state after all tokens so far, in the place of a token's.
+  bool is_state(size_t group) const { return layout_.groups[group].kind == KvGroupKind::kState; }
 
   struct Search {
     FakeBeamSearch beams;

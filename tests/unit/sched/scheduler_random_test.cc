@@ -34,6 +34,7 @@ std::ostream& operator<<(std::ostream& out, const World& world) {
 }
 
 const KvGroupSpec kFull = {KvGroupKind::kFull, 0, {}};
+const KvGroupSpec kState = {KvGroupKind::kState, 0, {}};
 KvGroupSpec window(int32_t tokens) {
   return {KvGroupKind::kSlidingWindow, tokens, {}};
 }
@@ -198,7 +199,9 @@ INSTANTIATE_TEST_SUITE_P(
         World{"all_names_equal", 40, 4, 8, 32, 0, true, 1, true, {kFull}},
         World{"window", 40, 4, 8, 16, 0, true, 128, false, {window(9)}},
         World{"full_and_window", 48, 4, 8, 16, 0, true, 128, true, {kFull, window(10)}},
-        World{"full_and_two_windows", 70, 4, 8, 8, 0, true, 128, true, {window(5), kFull, window(17)}}),
+        World{"full_and_two_windows", 70, 4, 8, 8, 0, true, 128, true, {window(5), kFull, window(17)}},
+        World{"states", 24, 1, 8, 32, 0, true, 128, false, {kState}},
+        World{"full_and_states", 120, 1, 8, 32, 0, true, 128, true, {kFull, kState}}),
     [](const auto& param) { return std::string(param.param.name); });
 
 std::vector<World> worlds_of_policies() {

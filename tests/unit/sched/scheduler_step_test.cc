@@ -30,6 +30,32 @@ TEST(SchedulerStep, CutsALongPromptToTheBudget) {
   harness.expect_as_alone(0);
 }
 
+TEST(SchedulerStep, CutsAPromptWhereItsStatesCanBeFoundAgain) {
+  KvLayout layout = make_layout(64, 1);
+  layout.groups = {{KvGroupKind::kState, 0, {}}};
+  SchedulerConfig config = small_config();
+  config.max_num_batched_tokens = 64;
+  config.enable_prefix_caching = true;
+  Harness harness(config, layout);
+  ASSERT_TRUE(harness.add(make_request(0, make_prompt(40, 0), 2)).ok());
+  for (const int32_t expected : {16, 16, 8}) {  // a border every 16 blocks
+    const StepPlan& plan = harness.plan();
+    ASSERT_EQ(plan.scheduled.size(), 1U);
+    EXPECT_EQ(plan.scheduled[0].num_new_tokens, expected);
+    harness.compute();
+  }
+  harness.drain();
+  ASSERT_TRUE(harness.add(make_request(1, make_prompt(40, 0), 2)).ok());
+  const StepPlan& plan = harness.plan();
+  ASSERT_EQ(plan.scheduled.size(), 1U);
+  EXPECT_EQ(plan.scheduled[0].num_computed_tokens, 32) << "the state at the last border is found";
+  harness.compute();
+  harness.drain();
+  harness.expect_idle();
+  harness.expect_as_alone(0);
+  harness.expect_as_alone(1);
+}
+
 TEST(SchedulerStep, CapsTheShareOfOnePrompt) {
   SchedulerConfig config = small_config();
   config.long_prefill_token_threshold = 6;
