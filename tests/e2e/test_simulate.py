@@ -20,8 +20,8 @@ def files(tmp_path):
     return tmp_path
 
 
-def simulate(files, *flags):
-    command = [str(BINARY), "simulate", "--trace", str(files / "trace.csv"), "--cost-model", str(files / "cost.json")]
+def simulate(files, *flags, trace="trace.csv"):
+    command = [str(BINARY), "simulate", "--trace", str(files / trace), "--cost-model", str(files / "cost.json")]
     return subprocess.run([*command, "--num-kv-blocks", "200", *flags], capture_output=True, text=True,
                           env={**os.environ, "QUIRE_CPU_ISA": "avx2"}, timeout=120)
 
@@ -45,6 +45,20 @@ def test_the_object_has_the_fields_of_the_interface(files):
 
 def test_the_same_call_gives_the_same_result(files):
     assert simulate(files, "--json", "-").stdout == simulate(files, "--json", "-").stdout
+
+
+def test_conversations_have_their_lengths_in_the_models_tokens(files):
+    turns = [("Tell me a story about a cat. " * (i + 1), "Once upon a time there was a cat. " * 4) for i in range(12)]
+    (files / "chats.json").write_text(json.dumps(
+        [{"conversations": [{"from": "human", "value": asked}, {"from": "gpt", "value": said}]} for asked, said in turns]))
+    run = simulate(files, "--json", "-", "--request-rate", "5", trace="chats.json")
+    assert run.returncode == 0, run.stderr
+    result = json.loads(run.stdout)
+    tokens = subprocess.run([str(BINARY), "tokenize", "--json", "--no-special-tokens", "--text", turns[0][1]],
+                            capture_output=True, text=True, timeout=60)
+    assert tokens.returncode == 0, tokens.stderr
+    assert result["num_requests"] == 12
+    assert result["output_tokens"] == 12 * len(json.loads(tokens.stdout)["ids"])
 
 
 def test_comparisons_and_pictures(files):

@@ -29,7 +29,7 @@ struct RandomLengths {
 };
 std::vector<BenchRequest> random_requests(int64_t count, const RandomLengths& lengths, uint64_t seed);
 
-// How many tokens a text has.
+// How many tokens a text has, without those that a tokenizer puts around it.
 using TokenCounter = std::function<int64_t(const std::string& text)>;
 
 struct DatasetOptions {

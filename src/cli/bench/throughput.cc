@@ -34,7 +34,7 @@ std::vector<BenchRequest> make_requests(const ThroughputFlags& f, const Engine& 
     const Tokenizer* tokenizer = engine.tokenizer();
     requests = read_dataset(f.dataset_file, f.dataset, [tokenizer](const std::string& text) {
       if (tokenizer == nullptr) return static_cast<int64_t>(text.size() / 4);
-      return static_cast<int64_t>(tokenizer->encode(text, true).size());
+      return static_cast<int64_t>(tokenizer->encode(text, false).size());
     });
   }
   const int32_t max_model_len = engine.model().max_model_len;

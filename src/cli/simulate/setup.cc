@@ -51,7 +51,7 @@ sim::Trace read_texts(const SimulateFlags& flags, int64_t max_requests) {
   options.output_len = static_cast<int32_t>(flags.distribution.output_mean);
   const auto count = [&](const std::string& text) {
     if (tokenizer == nullptr) return static_cast<int64_t>(text.size() / 4);
-    return static_cast<int64_t>(tokenizer->encode(text, true).size());
+    return static_cast<int64_t>(tokenizer->encode(text, false).size());
   };
   sim::Trace trace;
   for (const BenchRequest& request : read_dataset(flags.trace, options, count)) {
