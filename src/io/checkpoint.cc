@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "base/strings.h"
+#include "io/gguf/gguf_checkpoint.h"
 #include "io/json_file.h"
 #include "io/mapped_file.h"
 
@@ -206,12 +207,12 @@ nlohmann::json require_object(nlohmann::json value, const std::string& name) {
 
 std::unique_ptr<Checkpoint> Checkpoint::open(const fs::path& dir) {
   std::error_code error;
-  if (!fs::exists(dir, error)) throw Error(cat(dir.string(), ": no such directory"));
-  if (!fs::is_directory(dir, error)) {
-    throw Error(
-        cat(dir.string(), ": not a model directory (one with config.json and *.safetensors is expected)"));
-  }
+  if (!fs::exists(dir, error)) throw Error(cat(dir.string(), ": no such directory or file"));
+  if (!fs::is_directory(dir, error)) return open_gguf(dir);
   const fs::path config_path = dir / "config.json";
+  const bool has_safetensors = !safetensors_files(dir).empty() || fs::exists(dir / kIndexFile, error);
+  if (const fs::path gguf = has_safetensors ? fs::path() : find_gguf(dir); !gguf.empty())
+    return open_gguf(gguf);
   if (!fs::exists(config_path, error)) {
     throw Error(
         cat(dir.string(), ": has no config.json; is it a model directory from the Hugging Face hub?"));

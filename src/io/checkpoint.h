@@ -30,7 +30,8 @@ struct CheckpointBytes {
 class Checkpoint {
  public:
   // A Hugging Face model directory: config.json and model.safetensors, or model.safetensors.index.json with
-  // its shards. Throws Error that names the file (and tensor) at fault.
+  // its shards. Or a GGUF file, or a directory with one GGUF model in it. Throws Error that names the file
+  // (and tensor) at fault.
   static std::unique_ptr<Checkpoint> open(const std::filesystem::path& dir);
   static std::unique_ptr<Checkpoint> from_memory(const CheckpointBytes& files);
   virtual ~Checkpoint() = default;

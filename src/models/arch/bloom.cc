@@ -8,11 +8,12 @@ namespace {
 
 constexpr std::array<std::string_view, 2> kPrefixes = {"transformer.", ""};
 
-constexpr std::array<ModuleName, 10> kModules = {{
+constexpr std::array<ModuleName, 11> kModules = {{
     {Role::kEmbedding, "word_embeddings"},
     {Role::kEmbeddingNorm, "word_embeddings_layernorm"},
     {Role::kInputNorm, "h.{}.input_layernorm"},
     {.role = Role::kQkv, .module = "h.{}.self_attention.query_key_value", .order = RowOrder::kByKvHead},
+    {Role::kQkv, "h.{}.self_attention.qkv_rows"},  // GGUF files have the rows in order
     {Role::kAttentionOut, "h.{}.self_attention.dense"},
     {Role::kMlpNorm, "h.{}.post_attention_layernorm"},
     {Role::kUp, "h.{}.mlp.dense_h_to_4h"},

@@ -10,15 +10,20 @@ namespace {
 
 constexpr std::array<std::string_view, 2> kPrefixes = {"transformer.", ""};
 
-constexpr std::array<ModuleName, 10> kModules = {{
+// The second name of a matrix is that of one stored [out, in], as GGUF files have them.
+constexpr std::array<ModuleName, 14> kModules = {{
     {Role::kEmbedding, "wte"},
     {Role::kPositionEmbedding, "wpe"},
     {Role::kInputNorm, "h.{}.ln_1"},
     {Role::kQkv, "h.{}.attn.c_attn", true},
+    {Role::kQkv, "h.{}.attn.qkv_rows"},
     {Role::kAttentionOut, "h.{}.attn.c_proj", true},
+    {Role::kAttentionOut, "h.{}.attn.out_rows"},
     {Role::kMlpNorm, "h.{}.ln_2"},
     {Role::kUp, "h.{}.mlp.c_fc", true},
+    {Role::kUp, "h.{}.mlp.fc_rows"},
     {Role::kDown, "h.{}.mlp.c_proj", true},
+    {Role::kDown, "h.{}.mlp.proj_rows"},
     {Role::kFinalNorm, "ln_f"},
     {Role::kLmHead, "lm_head"},
 }};

@@ -8,10 +8,11 @@ namespace {
 
 constexpr std::array<std::string_view, 2> kPrefixes = {"gpt_neox.", ""};
 
-constexpr std::array<ModuleName, 10> kModules = {{
+constexpr std::array<ModuleName, 11> kModules = {{
     {Role::kEmbedding, "embed_in"},
     {Role::kInputNorm, "layers.{}.input_layernorm"},
     {.role = Role::kQkv, .module = "layers.{}.attention.query_key_value", .order = RowOrder::kByKvHead},
+    {Role::kQkv, "layers.{}.attention.qkv_rows"},  // GGUF files have the rows in order
     {Role::kAttentionOut, "layers.{}.attention.dense"},
     {Role::kMlpNorm, "layers.{}.post_attention_layernorm"},
     {Role::kUp, "layers.{}.mlp.dense_h_to_4h"},

@@ -200,7 +200,7 @@ TEST(Checkpoint, ADirectoryWithoutSafetensorsSaysSo) {
               HasSubstr("has neither model.safetensors nor"));
   EXPECT_THAT(error_of([&] { Checkpoint::open(dir.path() / "none"); }), HasSubstr("no such directory"));
   EXPECT_THAT(error_of([&] { Checkpoint::open(dir.path() / "config.json"); }),
-              HasSubstr("not a model directory"));
+              HasSubstr("is no GGUF file"));
 }
 
 }  // namespace

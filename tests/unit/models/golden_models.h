@@ -7,8 +7,11 @@
 #include <cmath>
 #include <cstdlib>
 #include <filesystem>
+#include <functional>
+#include <memory>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "io/checkpoint.h"
@@ -50,14 +53,19 @@ struct LoadedModel {
   std::unique_ptr<Model> model;
 };
 
-inline LoadedModel load_model(const std::filesystem::path& dir, const OpTable& ops,
+inline LoadedModel load_model(std::unique_ptr<Checkpoint> checkpoint, const OpTable& ops,
                               const ModelOptions& options = {}, OpProfile* profile = nullptr) {
   LoadedModel loaded;
-  loaded.checkpoint = Checkpoint::open(dir);
+  loaded.checkpoint = std::move(checkpoint);
   Buffer workspace(ops.workspace_bytes(64, 256, 16, 64, 1));
   const OpContext ctx{nullptr, {workspace.data(), workspace.size()}, profile};
   loaded.model = Model::load(*loaded.checkpoint, ops, ctx, options, {});
   return loaded;
+}
+
+inline LoadedModel load_model(const std::filesystem::path& dir, const OpTable& ops,
+                              const ModelOptions& options = {}, OpProfile* profile = nullptr) {
+  return load_model(Checkpoint::open(dir), ops, options, profile);
 }
 
 inline double logprob(const std::vector<float>& logits, int32_t token) {
@@ -74,9 +82,11 @@ inline bool rounds_activations(const std::string& name, const OpTable& ops) {
 
 // Logits within 1e-4 of the largest, logprobs, greedy tokens; the same bits whatever the chunks. Goldens are
 // made with float32 activations: where they are rounded to bfloat16, each is off by up to 2^-9 of itself.
-inline void expect_golden(const std::string& name, const OpTable& ops) {
+// `open` gives the model in another file format.
+inline void expect_golden(const std::string& name, const OpTable& ops,
+                          const std::function<std::unique_ptr<Checkpoint>()>& open = {}) {
   const double tolerance = rounds_activations(name, ops) ? 5e-2 : 1e-4;
-  const LoadedModel loaded = load_model(golden_dir() / name, ops);
+  const LoadedModel loaded = load_model(open ? open() : Checkpoint::open(golden_dir() / name), ops);
   const nlohmann::json golden = read_json_file(golden_dir() / name / "golden.json");
   ASSERT_FALSE(golden["cases"].empty());
   for (const auto& item : golden["cases"]) {
@@ -107,11 +117,11 @@ inline void expect_golden(const std::string& name, const OpTable& ops) {
   }
 }
 
-// The 200 tokens of shared/data/models/stories260K, exactly.
-inline void expect_stories(const OpTable& ops) {
+// The 200 tokens of shared/data/models/stories260K, exactly. `file`: the same model in another format.
+inline void expect_stories(const OpTable& ops, const std::filesystem::path& file = {}) {
   const auto dir = shared_dir() / "data/models/stories260K";
   if (!std::filesystem::exists(dir)) GTEST_SKIP() << dir << " is not there: stories260K was not run";
-  const LoadedModel loaded = load_model(dir, ops);
+  const LoadedModel loaded = load_model(file.empty() ? dir : file, ops);
   const nlohmann::json expected = read_json_file(dir / "expected.json");
   const auto prompt = expected["prompt_token_ids"].get<std::vector<int32_t>>();
   const auto tokens = expected["token_ids"].get<std::vector<int32_t>>();

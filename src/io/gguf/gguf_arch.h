@@ -1,0 +1,53 @@
+// What GGUF files call architectures, fields and tensors, and what Hugging Face's checkpoints call them.
+#pragma once
+
+#include <nlohmann/json_fwd.hpp>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "io/gguf/gguf_file.h"
+
+namespace quire {
+
+// A GGUF model's files looked at as one: its metadata are those of the first file.
+class GgufModel {
+ public:
+  virtual ~GgufModel() = default;
+  virtual const GgufFile& file() const = 0;
+  virtual const GgufTensor* tensor(std::string_view name) const = 0;  // of all files; null: there is none
+  virtual std::span<const std::byte> data(std::string_view name) const = 0;  // of a tensor that is there
+};
+
+// A module of the file and what Hugging Face calls it; "{}" is the layer's number, "{e}" the expert's: the
+// tensor then holds the matrices of all experts.
+struct GgufName {
+  std::string_view gguf;  // without ".weight" and ".bias"
+  std::string_view name;
+};
+
+struct GgufArch {
+  std::string_view gguf;        // general.architecture
+  std::string_view name;        // as config.json's `architectures` has it
+  std::string_view model_type;  // as config.json has it
+  std::span<const GgufName> names;
+  // Rows of queries and keys are stored as pairs of neighbours turn; undone, halves of a head turn.
+  bool pairs = false;
+  bool norms_plus_one = false;  // weights of norms are stored with 1 added
+  // Writes the fields of config.json.
+  void (*configure)(const GgufModel& model, nlohmann::json& config) = nullptr;
+};
+
+// The row of a file's general.architecture. Throws Error naming those that are supported.
+const GgufArch& find_gguf_arch(const GgufModel& model);
+
+// config.json as the model's Hugging Face checkpoint would have it, and generation_config.json.
+nlohmann::json gguf_config(const GgufModel& model, const GgufArch& arch);
+nlohmann::json gguf_generation_config(const GgufModel& model);
+
+// "<architecture>.<key>" of the metadata, which may be one number or the same number for each layer.
+std::optional<int64_t> gguf_integer(const GgufModel& model, std::string_view key);
+int64_t gguf_require(const GgufModel& model, std::string_view key, int64_t low, int64_t high);
+
+}  // namespace quire

@@ -1,0 +1,281 @@
+// The GGUF reader: what files say, and what happens where they are wrong.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "io/gguf/gguf_checkpoint.h"
+#include "io/gguf/gguf_file.h"
+#include "unit/io/gguf_writer.h"
+#include "unit/io/io_test_util.h"
+
+namespace quire {
+namespace {
+
+using test::GgufWriter;
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+constexpr uint32_t kF32 = 0;
+
+GgufFile read(const std::string& file) {
+  return GgufFile(test::as_bytes(file), "test.gguf");
+}
+std::string error_of(const std::string& file) {
+  return test::error_of([&] { read(file); });
+}
+
+// A file with a bit of everything.
+GgufWriter small() {
+  GgufWriter w;
+  w.text("general.architecture", "llama");
+  w.u32("llama.block_count", 2);
+  w.f32("llama.eps", 0.5F);
+  w.boolean("flag", true);
+  w.texts("words", {"a", "", "bc"});
+  w.numbers<int32_t>("numbers", GgufType::kI32, {1, -2, 3});
+  w.numbers<float>("scores", GgufType::kF32, {0.25F, -1.0F});
+  w.f32_tensor("a", {3, 2}, {1, 2, 3, 4, 5, 6});
+  w.f32_tensor("b", {2}, {7, 8});
+  return w;
+}
+
+TEST(Gguf, ReadsMetadataAndTensorsOfBothVersions) {
+  for (const uint32_t version : {2U, 3U}) {
+    GgufWriter w = small();
+    w.version = version;
+    const std::string bytes = w.file();
+    const GgufFile file = read(bytes);
+    EXPECT_EQ(file.text("general.architecture"), "llama");
+    EXPECT_EQ(file.integer("llama.block_count"), 2);
+    EXPECT_EQ(file.number("llama.block_count"), 2.0);
+    EXPECT_EQ(file.number("llama.eps"), 0.5);
+    EXPECT_EQ(file.boolean("flag"), true);
+    EXPECT_THAT(file.texts("words"), ElementsAre("a", "", "bc"));
+    EXPECT_THAT(file.integers("numbers"), ElementsAre(1, -2, 3));
+    EXPECT_THAT(file.numbers("scores"), ElementsAre(0.25, -1.0));
+    EXPECT_EQ(file.integer("absent"), std::nullopt);
+    ASSERT_EQ(file.tensors().size(), 2u);
+    EXPECT_THAT(file.tensors()[0].shape, ElementsAre(2, 3));
+    float last = 0;
+    std::memcpy(&last, file.data(file.tensors()[1]).data() + 4, 4);
+    EXPECT_EQ(last, 8.0F);
+  }
+}
+
+TEST(Gguf, EveryMetadataTypeIsRead) {
+  GgufWriter w;
+  w.entry("u8", GgufType::kU8, GgufWriter::raw<uint8_t>(200));
+  w.entry("i8", GgufType::kI8, GgufWriter::raw<int8_t>(-3));
+  w.entry("u16", GgufType::kU16, GgufWriter::raw<uint16_t>(60000));
+  w.entry("i16", GgufType::kI16, GgufWriter::raw<int16_t>(-300));
+  w.entry("i32", GgufType::kI32, GgufWriter::raw<int32_t>(-70000));
+  w.entry("u64", GgufType::kU64, GgufWriter::raw<uint64_t>(1ULL << 40));
+  w.entry("i64", GgufType::kI64, GgufWriter::raw<int64_t>(-(1LL << 40)));
+  w.entry("f64", GgufType::kF64, GgufWriter::raw(0.1));
+  w.entry("huge", GgufType::kU64, GgufWriter::raw(~uint64_t{0}));
+  w.array("nested", GgufType::kArray, 1,
+          GgufWriter::raw(static_cast<uint32_t>(GgufType::kU8)) + GgufWriter::raw<uint64_t>(2) + "xy");
+  const std::string bytes = w.file();
+  const GgufFile file = read(bytes);
+  EXPECT_EQ(file.integer("u8"), 200);
+  EXPECT_EQ(file.integer("i8"), -3);
+  EXPECT_EQ(file.integer("u16"), 60000);
+  EXPECT_EQ(file.integer("i16"), -300);
+  EXPECT_EQ(file.integer("i32"), -70000);
+  EXPECT_EQ(file.integer("u64"), 1LL << 40);
+  EXPECT_EQ(file.integer("i64"), -(1LL << 40));
+  EXPECT_EQ(file.number("f64"), 0.1);
+  EXPECT_THAT(test::error_of([&] { file.integer("huge"); }), HasSubstr("'huge' is not a whole number"));
+  EXPECT_THAT(test::error_of([&] { file.text("u8"); }), HasSubstr("'u8' is not a text"));
+  EXPECT_THAT(test::error_of([&] { file.texts("nested"); }), HasSubstr("list of texts"));
+}
+
+TEST(Gguf, EveryCutIsAnError) {
+  const std::string whole = small().file();
+  for (size_t size = 0; size + 1 < whole.size(); ++size) {
+    EXPECT_NE(error_of(whole.substr(0, size)), "") << size;
+  }
+}
+
+TEST(Gguf, OtherFilesAndVersionsAreRefused) {
+  EXPECT_THAT(error_of("not a model at all, this one"), HasSubstr("is no GGUF file"));
+  GgufWriter w = small();
+  w.version = 1;
+  EXPECT_THAT(error_of(w.file()), HasSubstr("is of GGUF version 1"));
+  w.version = 3U << 24;
+  EXPECT_THAT(error_of(w.file()), HasSubstr("other byte order"));
+}
+
+TEST(Gguf, AbsurdCountsAllocateNothing) {
+  const std::string head = "GGUF" + GgufWriter::raw<uint32_t>(3);
+  EXPECT_THAT(error_of(head + GgufWriter::raw(~uint64_t{0}) + GgufWriter::raw<uint64_t>(0)),
+              HasSubstr("tensors, for which there is no room"));
+  EXPECT_THAT(error_of(head + GgufWriter::raw<uint64_t>(0) + GgufWriter::raw(~uint64_t{0} / 2)),
+              HasSubstr("metadata entries, for which there is no room"));
+  for (const GgufType type : {GgufType::kU64, GgufType::kString, GgufType::kArray, GgufType::kU8}) {
+    GgufWriter w;
+    w.array("list", type, ~uint64_t{0} / 8 + 2, "");
+    EXPECT_THAT(error_of(w.file()), HasSubstr("cut off or damaged")) << static_cast<int>(type);
+  }
+}
+
+TEST(Gguf, WrongMetadataIsNamed) {
+  GgufWriter twice;
+  twice.u32("a", 1);
+  twice.u32("a", 2);
+  EXPECT_THAT(error_of(twice.file()), HasSubstr("metadata 'a' is there twice"));
+  GgufWriter unknown;
+  unknown.entry("odd", static_cast<GgufType>(13), "");
+  EXPECT_THAT(error_of(unknown.file()), HasSubstr("'odd' has the unknown type 13"));
+  GgufWriter alignment;
+  alignment.u32("general.alignment", 24);
+  EXPECT_THAT(error_of(alignment.file()), HasSubstr("general.alignment is 24"));
+}
+
+TEST(Gguf, WrongTensorsAreNamed) {
+  const auto with = [](const std::function<void(GgufWriter&)>& change) {
+    GgufWriter w = small();
+    change(w);
+    return error_of(w.file());
+  };
+  const std::vector<uint64_t> two = {2};
+  EXPECT_THAT(with([&](auto& w) { w.f32_tensor("a", two, {0, 0}); }), HasSubstr("tensor 'a' is there twice"));
+  EXPECT_THAT(with([&](auto& w) { w.tensor_at("x", two, kF32, 64); }), HasSubstr("reaches past the end"));
+  EXPECT_THAT(with([&](auto& w) { w.tensor_at("x", two, kF32, 4); }), HasSubstr("multiple of 32"));
+  EXPECT_THAT(with([&](auto& w) { w.tensor_at("x", two, kF32, 32); }), HasSubstr("overlap"));
+  EXPECT_THAT(with([&](auto& w) { w.tensor_at("x", two, kF32, ~uint64_t{31}); }),
+              HasSubstr("reaches past the end"));
+  EXPECT_THAT(with([&](auto& w) { w.tensor_at("x", std::vector<uint64_t>{}, kF32, 0); }),
+              HasSubstr("0 dimensions"));
+  EXPECT_THAT(with([&](auto& w) {
+                w.tensor_at("x", std::vector<uint64_t>{2, 0}, kF32, 0);
+              }),
+              HasSubstr("dimension 0"));
+  EXPECT_THAT(with([&](auto& w) { w.tensor_at("x", std::vector<uint64_t>(4, 1U << 30), kF32, 0); }),
+              HasSubstr("absurdly large"));
+  EXPECT_THAT(with([&](auto& w) { w.tensor_at("x", two, 9, 0); }),
+              HasSubstr("tensor 'x' has the type Q8_1, which is not supported"));
+  EXPECT_THAT(with([&](auto& w) { w.tensor_at("x", two, 77, 0); }), HasSubstr("type of number 77"));
+  EXPECT_THAT(with([&](auto& w) {
+                w.tensor_at("x", std::vector<uint64_t>{33, 1}, 2, 0);
+              }),
+              HasSubstr("blocks of 32 as Q4_0"));
+}
+
+// A llama of one layer: 2 heads of 4, one key head.
+GgufWriter tiny_llama() {
+  GgufWriter w;
+  w.text("general.architecture", "llama");
+  const auto u32 = [&](const std::string& key, uint32_t value) { w.u32("llama." + key, value); };
+  u32("block_count", 1);
+  u32("context_length", 64);
+  u32("embedding_length", 8);
+  u32("feed_forward_length", 6);
+  u32("attention.head_count", 2);
+  u32("attention.head_count_kv", 1);
+  w.f32("llama.attention.layer_norm_rms_epsilon", 1e-5F);
+  return w;
+}
+std::vector<float> counting(size_t n) {
+  std::vector<float> values(n);
+  for (size_t i = 0; i < n; ++i) values[i] = static_cast<float>(i);
+  return values;
+}
+TEST(GgufCheckpoint, HasTheConfigurationAndNamesOfHuggingFace) {
+  GgufWriter w = tiny_llama();
+  w.f32_tensor("token_embd.weight", {8, 5}, counting(40));
+  w.f32_tensor("blk.0.attn_q.weight", {8, 8}, counting(64));
+  w.f32_tensor("odd.weight", {2}, {1, 2});
+  const std::string bytes = w.file();
+  const auto checkpoint = gguf_from_memory(test::as_bytes(bytes), "tiny.gguf");
+  EXPECT_EQ(checkpoint->config()["architectures"][0], "LlamaForCausalLM");
+  EXPECT_EQ(checkpoint->config()["rms_norm_eps"], 1e-5);
+  EXPECT_EQ(checkpoint->config()["vocab_size"], 5);
+  EXPECT_EQ(checkpoint->config()["tie_word_embeddings"], true);
+  EXPECT_THAT(checkpoint->names(), ElementsAre("model.embed_tokens.weight",
+                                               "model.layers.0.self_attn.q_proj.weight", "odd.weight"));
+  // Of each head of four rows the file has 0, 2, 1, 3.
+  const auto query = checkpoint->view("model.layers.0.self_attn.q_proj.weight");
+  const auto* values = static_cast<const float*>(query.data);
+  for (const auto& [row, stored] : {std::pair(0, 0), {1, 2}, {2, 1}, {3, 3}, {4, 4}, {5, 6}}) {
+    EXPECT_EQ(values[row * 8], static_cast<float>(stored * 8)) << row;
+  }
+}
+
+TEST(GgufCheckpoint, SplitsMatricesThatAreOneInTheFile) {
+  GgufWriter w = tiny_llama();
+  w.f32_tensor("token_embd.weight", {8, 5}, counting(40));
+  w.f32_tensor("blk.0.attn_qkv.weight", {8, 16}, counting(128));
+  const std::string bytes = w.file();
+  const auto checkpoint = gguf_from_memory(test::as_bytes(bytes), "tiny.gguf");
+  EXPECT_THAT(checkpoint->find("model.layers.0.self_attn.q_proj.weight")->shape, ElementsAre(8, 8));
+  EXPECT_THAT(checkpoint->find("model.layers.0.self_attn.k_proj.weight")->shape, ElementsAre(4, 8));
+  const auto value = checkpoint->view("model.layers.0.self_attn.v_proj.weight");
+  EXPECT_EQ(static_cast<const float*>(value.data)[0], 12.0F * 8);
+}
+
+TEST(GgufCheckpoint, ExpertsAreMatricesOfTheirOwn) {
+  GgufWriter w = tiny_llama();
+  w.u32("llama.expert_count", 3);
+  w.u32("llama.expert_used_count", 2);
+  w.f32_tensor("token_embd.weight", {8, 5}, counting(40));
+  w.f32_tensor("blk.0.ffn_up_exps.weight", {8, 6, 3}, counting(144));
+  const std::string bytes = w.file();
+  const auto checkpoint = gguf_from_memory(test::as_bytes(bytes), "tiny.gguf");
+  EXPECT_EQ(checkpoint->config()["architectures"][0], "MixtralForCausalLM");
+  const std::string name = "model.layers.0.block_sparse_moe.experts.2.w3.weight";
+  ASSERT_NE(checkpoint->find(name), nullptr);
+  EXPECT_THAT(checkpoint->find(name)->shape, ElementsAre(6, 8));
+  EXPECT_EQ(static_cast<const float*>(checkpoint->view(name).data)[0], 96.0F);
+}
+
+TEST(GgufCheckpoint, ErrorsNameWhatIsMissingOrNotSupported) {
+  const auto error = [](const GgufWriter& w) {
+    const std::string bytes = w.file();
+    return test::error_of([&] { gguf_from_memory(test::as_bytes(bytes), "tiny.gguf"); });
+  };
+  GgufWriter none;
+  EXPECT_THAT(error(none), HasSubstr("no metadata 'general.architecture'"));
+  GgufWriter other;
+  other.text("general.architecture", "t5");
+  EXPECT_THAT(error(other), HasSubstr("the architecture 't5' is not supported; supported: bloom, "));
+  GgufWriter empty;
+  empty.text("general.architecture", "llama");
+  EXPECT_THAT(error(empty), HasSubstr("no tensor 'token_embd.weight'"));
+  empty.f32_tensor("token_embd.weight", {8, 5}, counting(40));
+  EXPECT_THAT(error(empty), HasSubstr("no metadata 'llama.embedding_length'"));
+  GgufWriter rows = tiny_llama();
+  rows.f32_tensor("token_embd.weight", {8, 5}, counting(40));
+  rows.f32_tensor("blk.0.attn_q.weight", {8, 7}, counting(56));
+  EXPECT_THAT(error(rows), HasSubstr("7 rows, which do not make 2 heads"));
+}
+
+TEST(GgufCheckpoint, SplitModelsAreReadFromAnyOfTheirFiles) {
+  const test::TempDir dir;
+  GgufWriter first = tiny_llama();
+  first.entry("split.no", GgufType::kU16, GgufWriter::raw<uint16_t>(0));
+  first.entry("split.count", GgufType::kU16, GgufWriter::raw<uint16_t>(2));
+  first.f32_tensor("token_embd.weight", {8, 5}, counting(40));
+  GgufWriter second;
+  second.entry("split.no", GgufType::kU16, GgufWriter::raw<uint16_t>(1));
+  second.entry("split.count", GgufType::kU16, GgufWriter::raw<uint16_t>(2));
+  second.f32_tensor("output_norm.weight", {8}, counting(8));
+  dir.write("m-00001-of-00002.gguf", first.file());
+  EXPECT_THAT(test::error_of([&] { Checkpoint::open(dir.path()); }),
+              HasSubstr("missing: m-00002-of-00002.gguf"));
+  dir.write("m-00002-of-00002.gguf", second.file());
+  for (const char* name : {"", "m-00001-of-00002.gguf", "m-00002-of-00002.gguf"}) {
+    const auto checkpoint = Checkpoint::open(*name == '\0' ? dir.path() : dir.path() / name);
+    EXPECT_THAT(checkpoint->names(), ElementsAre("model.embed_tokens.weight", "model.norm.weight"));
+    checkpoint->release("model.norm.weight");
+    EXPECT_EQ(static_cast<const float*>(checkpoint->view("model.norm.weight").data)[7], 7.0F);
+  }
+  EXPECT_EQ(gguf_model_name(dir.path() / "m-00002-of-00002.gguf"), "m");
+  dir.write("alone.gguf", first.file());
+  EXPECT_THAT(test::error_of([&] { Checkpoint::open(dir.path() / "alone.gguf"); }),
+              HasSubstr("one of 2 files"));
+  EXPECT_THAT(test::error_of([&] { Checkpoint::open(dir.path()); }),
+              HasSubstr("several GGUF models, give the path of one: alone.gguf, m-00001-of-00002.gguf"));
+}
+
+}  // namespace
+}  // namespace quire
