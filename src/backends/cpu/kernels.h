@@ -82,6 +82,14 @@ struct IntLinearArgs {
   const float* bias;  // [n] or null
 };
 
+// Some rows that pass over a panel together, and which of those that pass over it they are.
+struct IntBlock {
+  int64_t row;
+  int64_t rows;
+  int64_t index;
+  int64_t count;
+};
+
 // One panel of 32 rows of W that becomes whole numbers.
 struct IntPackArgs {
   float* weights;  // [k][32]; overwritten
@@ -218,10 +226,9 @@ struct CpuKernels {
   int64_t int_block_rows;
   int32_t int8_zero;
   void (*quantize_rows)(const IntActivations&, int64_t first_row, int64_t rows);
-  void (*linear_int[kNumIntKinds])(const IntLinearArgs&, int64_t first_row, int64_t rows, int64_t panel);
+  void (*linear_int[kNumIntKinds])(const IntLinearArgs&, const IntBlock&, int64_t panel);
   // The same with float activations: a unit's products are summed with one fused multiply-add each.
-  void (*linear_int_float[kNumIntKinds])(const IntLinearArgs&, int64_t first_row, int64_t rows,
-                                         int64_t panel);
+  void (*linear_int_float[kNumIntKinds])(const IntLinearArgs&, const IntBlock&, int64_t panel);
   void (*pack_int)(const IntPackArgs&);
 
   // Rows x panels of a product with codes, by bits of a stored code: one fused multiply-add for each term,

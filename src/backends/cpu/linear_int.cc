@@ -17,6 +17,7 @@ static_assert(kPanel == IntLayout::kPanel);
 
 // Activations that are multiplied with all columns before the next ones: half of a second-level cache.
 constexpr int64_t kChunkBytes = int64_t{512} << 10;
+constexpr int64_t kRangesPerThread = 16;
 
 IntKind kind_of(const IntLayout& at) {
   if (at.step == 8) return at.zero_points ? kInt4Zeros : kInt4;
@@ -52,15 +53,19 @@ void multiply(const CpuKernels& kernels, const OpContext& ctx, const IntLinearAr
   while (chunk > 2 && panels * ((blocks.count + chunk - 1) / chunk) < 4 * num_threads(ctx))
     chunk = (chunk + 1) / 2;
   const int64_t chunks = (blocks.count + chunk - 1) / chunk;
+  // Panels of a range follow each other, so that each can ask for the next one; ranges are short enough that
+  // threads do not wait for each other at the end.
   const int64_t cost = std::max<int64_t>(1, blocks.rows / chunks) * kPanel * args.in.k;
-  parallel_ranges(ctx, panels * chunks, std::max<int64_t>(1, 262144 / cost),
-                  [&](int64_t begin, int64_t end, int) {
-                    for (int64_t item = begin; item < end; ++item) {
-                      const int64_t first = item / panels * chunk;
-                      for (int64_t b = first; b < std::min(blocks.count, first + chunk); ++b)
-                        kernel(args, blocks.first(b), blocks.size(b), item % panels);
-                    }
-                  });
+  const int64_t run = panels * chunks / (kRangesPerThread * num_threads(ctx));
+  parallel_ranges(
+      ctx, panels * chunks, std::max<int64_t>({1, run, 262144 / cost}), [&](int64_t begin, int64_t end, int) {
+        for (int64_t item = begin; item < end; ++item) {
+          const int64_t first = item / panels * chunk;
+          const int64_t count = std::min(blocks.count - first, chunk);
+          for (int64_t b = 0; b < count; ++b)
+            kernel(args, {blocks.first(first + b), blocks.size(first + b), b, count}, item % panels);
+        }
+      });
 }
 
 // Where a panel's rows lie in the parts of a matrix; null behind the last one.

@@ -4,7 +4,7 @@
 // exact in any order; then the sums, as float32 times the unit's scale, are added to the block's results. So
 // a result does not depend on how blocks are cut, nor on the instruction set.
 
-// How far ahead of use weights are asked for when few rows pass over them, in bytes.
+// How far ahead of use weights are asked for when one block passes over them, in bytes.
 constexpr int64_t kIntPrefetchBytes = 4096;
 
 template <int kKind>
@@ -116,39 +116,56 @@ void multiply_step(W w0, W w1, const int32_t* x, typename D::I (&sum)[kRows][2])
   }
 }
 
-// Asks for a line of codes and the `lines` that follow it.
-template <int kLines>
-void prefetch_codes(const uint8_t* codes) {
-  QUIRE_UNROLL
-  for (int i = 0; i < 2 * kLines; ++i)
-    _mm_prefetch(reinterpret_cast<const char*>(codes + kIntPrefetchBytes + 64 * i), _MM_HINT_T0);
+// What a block asks memory for while it multiplies, a little with each line of codes.
+struct IntAhead {
+  const uint8_t* at;  // null: nothing
+  int64_t stride;
+};
+
+// The only block that passes over a panel asks for codes a little ahead of its own. Of several, which find
+// all but the first's codes in a cache, the first two ask for half of the next panel each.
+inline IntAhead int_ahead(const IntLinearArgs& a, int64_t panel, int64_t block, int64_t num_blocks) {
+  const auto* begin = reinterpret_cast<const uint8_t*>(a.weights + panel * a.panel_bytes);
+  // The processor fetches the second line of each pair by itself.
+  if (num_blocks == 1) return {begin + kIntPrefetchBytes, 128};
+  if (block < 2) return {begin + a.panel_bytes + block * (a.panel_bytes / 2), 64};
+  return {nullptr, 0};
 }
 
 // The products of one unit. codes: its first line, for these columns. Inlined, so that the sums stay in
 // registers before and behind it.
-template <class D, int kKind, int kRows>
+template <class D, int kKind, int kRows, bool kAsks>
 __attribute__((always_inline)) inline void multiply_unit(const uint8_t* codes, int64_t steps,
-                                                         const int32_t* x, typename D::I (&sum)[kRows][2]) {
+                                                         const int32_t* x, typename D::I (&sum)[kRows][2],
+                                                         IntAhead& ahead) {
   using I = typename D::I;
   constexpr int kNext = D::kLanes * 4;
-  // Few rows: two sums for each result, so that one product need not wait for the other; and the weights come
-  // from memory.
+  const auto ask = [&]() __attribute__((always_inline)) {
+    if constexpr (kAsks) {
+      _mm_prefetch(reinterpret_cast<const char*>(ahead.at), _MM_HINT_T1);
+      ahead.at += ahead.stride;
+    }
+  };
+  // Few rows: two sums for each result, so that one product need not wait for the other.
   constexpr bool kFew = kRows <= D::kFewRows;
   I odd[kRows][2];
   if constexpr (kFew) clear_sums<D, kRows>(odd);
   if constexpr (kIsInt8<kKind>) {
     if constexpr (kFew) {
       for (; steps >= 2; steps -= 2, codes += 256, x += 2 * kRows) {
-        prefetch_codes<2>(codes);
+        ask();
+        ask();
         multiply_step<D, kRows>(D::weights8(codes), D::weights8(codes + kNext), x, sum);
         multiply_step<D, kRows>(D::weights8(codes + 128), D::weights8(codes + 128 + kNext), x + kRows, odd);
       }
     }
-    for (; steps > 0; --steps, codes += 128, x += kRows)
+    for (; steps > 0; --steps, codes += 128, x += kRows) {
+      ask();
       multiply_step<D, kRows>(D::weights8(codes), D::weights8(codes + kNext), x, sum);
+    }
   } else {
     for (; steps > 0; --steps, codes += 128, x += 2 * kRows) {
-      if constexpr (kFew) prefetch_codes<1>(codes);
+      ask();
       typename D::W4 low[2];
       typename D::W4 high[2];
       D::weights4(codes, &low[0], &high[0]);
@@ -185,8 +202,8 @@ void load_scales(const std::byte* header, int64_t lane, typename D::V::Narrow (&
 }
 
 // Columns lane .. lane + 2 kLanes of a panel. acc: [kRows][2][kLanes].
-template <class D, int kKind, int kRows>
-void multiply_int(const IntLinearArgs& a, int64_t row, int64_t panel, int64_t lane) {
+template <class D, int kKind, int kRows, bool kAsks>
+void multiply_int(const IntLinearArgs& a, int64_t row, int64_t panel, int64_t lane, IntAhead ahead) {
   using V = typename D::V;
   using I = typename D::I;
   using N = typename V::Narrow;
@@ -226,7 +243,7 @@ void multiply_int(const IntLinearArgs& a, int64_t row, int64_t panel, int64_t la
           }
         }
       }
-      multiply_unit<D, kKind, kRows>(codes, steps, x, sum);
+      multiply_unit<D, kKind, kRows, kAsks>(codes, steps, x, sum, ahead);
       QUIRE_UNROLL
       for (int r = 0; r < kRows; ++r) {
         const N unit_scale = V::narrow_set1(x_scales[r]);
@@ -258,15 +275,24 @@ void multiply_int(const IntLinearArgs& a, int64_t row, int64_t panel, int64_t la
 }
 
 template <class D, int kKind, int kRows>
-void linear_int_rows(const IntLinearArgs& a, int64_t row, int64_t rows, int64_t panel) {
+void linear_int_rows(const IntLinearArgs& a, int64_t row, int64_t rows, int64_t panel, IntAhead ahead) {
   if constexpr (kRows > 1) {
-    if (rows < kRows) return linear_int_rows<D, kKind, kRows - 1>(a, row, rows, panel);
+    if (rows < kRows) return linear_int_rows<D, kKind, kRows - 1>(a, row, rows, panel, ahead);
   }
-  for (int64_t lane = 0; lane < kPanel; lane += 2 * D::kLanes)
-    multiply_int<D, kKind, kRows>(a, row, panel, lane);
+  for (int64_t lane = 0; lane < kPanel; lane += 2 * D::kLanes) {
+    // Blocks of several are large: they are cut evenly.
+    if constexpr (2 * kRows >= D::kBlockRows) {
+      if (ahead.at == nullptr) {
+        multiply_int<D, kKind, kRows, false>(a, row, panel, lane, ahead);
+        continue;
+      }
+    }
+    multiply_int<D, kKind, kRows, true>(a, row, panel, lane, ahead);
+  }
 }
 
 template <class D, int kKind>
-void linear_int(const IntLinearArgs& a, int64_t row, int64_t rows, int64_t panel) {
-  linear_int_rows<D, kKind, D::kBlockRows>(a, row, rows, panel);
+void linear_int(const IntLinearArgs& a, const IntBlock& at, int64_t panel) {
+  linear_int_rows<D, kKind, D::kBlockRows>(a, at.row, at.rows, panel,
+                                           int_ahead(a, panel, at.index, at.count));
 }

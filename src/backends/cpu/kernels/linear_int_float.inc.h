@@ -113,10 +113,10 @@ void multiply_int_float(const IntLinearArgs& a, int64_t row, int64_t panel, int6
 
 // Blocks of four rows at most, whatever a block of whole numbers has.
 template <class D, int kKind>
-void linear_int_float(const IntLinearArgs& a, int64_t row, int64_t rows, int64_t panel) {
-  const int64_t end = row + rows;
+void linear_int_float(const IntLinearArgs& a, const IntBlock& at, int64_t panel) {
+  const int64_t end = at.row + at.rows;
   for (int64_t lane = 0; lane < kPanel; lane += 2 * D::kLanes) {
-    int64_t r = row;
+    int64_t r = at.row;
     for (; r + 4 <= end; r += 4) multiply_int_float<D, kKind, 4>(a, r, panel, lane);
     for (; r < end; ++r) multiply_int_float<D, kKind, 1>(a, r, panel, lane);
   }
