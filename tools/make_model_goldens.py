@@ -15,6 +15,7 @@ import argparse
 import json
 import pathlib
 import shutil
+import tempfile
 
 import torch
 import transformers
@@ -53,7 +54,15 @@ NEOX = dict(
     num_hidden_layers=2, num_attention_heads=4, max_position_embeddings=128, rotary_pct=0.25, hidden_act="gelu", bos_token_id=1,
     eos_token_id=2, tie_word_embeddings=False)
 
-# name: (config.json as written, dtype of the weights, what else: "shards", "bare_names")
+# Four small experts, of which two are chosen.
+MOE = DENSE | dict(hidden_size=24, num_hidden_layers=2, tie_word_embeddings=True)
+GRANITE_MOE = MOE | dict(model_type="granitemoe", architectures=["GraniteMoeForCausalLM"], intermediate_size=16, embedding_multiplier=1.5,
+                         residual_multiplier=0.8, attention_multiplier=0.2, logits_scaling=2.5, num_local_experts=5, num_experts_per_tok=3)
+SIGMOID_MOE = MOE | dict(num_hidden_layers=3, moe_intermediate_size=12, n_routed_experts=6, n_shared_experts=1, num_experts_per_tok=2,
+                         first_k_dense_replace=1, norm_topk_prob=True, routed_scaling_factor=1.5, head_dim=8)
+
+# name: (config.json as written, dtype of the weights, what else: "shards", "bare_names", "published": tensors named as the hub's
+# checkpoints have them, experts apart; "longest": rotations of the longest sequence for all lengths)
 MODELS = {
     "llama": (LLAMA | dict(tie_word_embeddings=True, rope_theta=10000.0), "float32", ""),
     "llama-untied": (LLAMA | SMALL | dict(tie_word_embeddings=False, num_hidden_layers=3), "float32", ""),
@@ -145,6 +154,58 @@ MODELS = {
                                        hidden_size=32, partial_rotary_factor=0.5, tie_word_embeddings=False), "float32", ""),
     "starcoder2": (DENSE | dict(model_type="starcoder2", architectures=["Starcoder2ForCausalLM"], hidden_act="gelu_pytorch_tanh",
                                 sliding_window=8), "float32", ""),
+    "mixtral": (MOE | dict(model_type="mixtral", architectures=["MixtralForCausalLM"], intermediate_size=16, num_local_experts=4,
+                           num_experts_per_tok=2, sliding_window=None), "float32", "published"),
+    "mixtral-stacked": (MOE | dict(model_type="mixtral", architectures=["MixtralForCausalLM"], intermediate_size=16, num_local_experts=4,
+                                   num_experts_per_tok=2, sliding_window=8), "float32", ""),
+    "mixtral-float16": (MOE | dict(model_type="mixtral", architectures=["MixtralForCausalLM"], intermediate_size=16,
+                                    num_local_experts=4, num_experts_per_tok=2), "float16", "published"),
+    "qwen2_moe": (MOE | dict(
+        model_type="qwen2_moe", architectures=["Qwen2MoeForCausalLM"], num_hidden_layers=3, mlp_only_layers=[1], moe_intermediate_size=12,
+        shared_expert_intermediate_size=20, num_experts=5, num_experts_per_tok=3, norm_topk_prob=False), "float32", "published"),
+    "qwen2_moe-stacked": (MOE | dict(
+        model_type="qwen2_moe", architectures=["Qwen2MoeForCausalLM"], moe_intermediate_size=12, decoder_sparse_step=2,
+        shared_expert_intermediate_size=40, num_experts=5, num_experts_per_tok=3, norm_topk_prob=True), "float32", ""),
+    "qwen3_moe": (MOE | dict(
+        model_type="qwen3_moe", architectures=["Qwen3MoeForCausalLM"], head_dim=8, moe_intermediate_size=12, num_experts=6,
+        num_experts_per_tok=3, norm_topk_prob=True), "float32", "published"),
+    "olmoe": (MOE | dict(model_type="olmoe", architectures=["OlmoeForCausalLM"], intermediate_size=12, num_experts=6,
+                         num_experts_per_tok=3, pad_token_id=0), "float32", "published"),
+    "flex_olmo": (MOE | dict(model_type="flex_olmo", architectures=["FlexOlmoForCausalLM"], intermediate_size=12, num_experts=5, norm_topk_prob=True,
+                             num_experts_per_tok=2, pad_token_id=0), "float32", "published"),
+    "granitemoe": (GRANITE_MOE, "float32", "published"),
+    "granitemoeshared": (GRANITE_MOE | dict(model_type="granitemoeshared", architectures=["GraniteMoeSharedForCausalLM"],
+                                            shared_intermediate_size=20), "float32", ""),
+    "glm4_moe": (SIGMOID_MOE | dict(model_type="glm4_moe", architectures=["Glm4MoeForCausalLM"], n_group=3, topk_group=2,
+                                    use_qk_norm=True, attention_bias=True), "float32", "published"),
+    "dots1": (SIGMOID_MOE | dict(model_type="dots1", architectures=["Dots1ForCausalLM"], sliding_window=8, max_window_layers=1),
+              "float32", "published"),
+    "minimax_m2": (MOE | dict(model_type="minimax_m2", architectures=["MiniMaxM2ForCausalLM"], intermediate_size=12, head_dim=8,
+                              rotary_dim=4, num_local_experts=5, num_experts_per_tok=2), "float32", "published"),
+    "ernie4_5_moe": (MOE | dict(
+        model_type="ernie4_5_moe", architectures=["Ernie4_5_MoeForCausalLM"], num_hidden_layers=3, moe_intermediate_size=12,
+        moe_num_experts=5, moe_k=2, moe_num_shared_experts=1, moe_layer_start_index=1, use_bias=True, pad_token_id=0, tie_word_embeddings=False), "float32", "published"),
+    "phimoe": (MOE | dict(
+        model_type="phimoe", architectures=["PhimoeForCausalLM"], intermediate_size=16, num_local_experts=4, num_experts_per_tok=2,
+        router_jitter_noise=0.3, attention_bias=True, lm_head_bias=True, tie_word_embeddings=False), "float32", "published"),
+    "gpt_oss": (MOE | dict(
+        model_type="gpt_oss", architectures=["GptOssForCausalLM"], head_dim=8, intermediate_size=12, num_local_experts=4,
+        num_experts_per_tok=2, sliding_window=8, tie_word_embeddings=False, rope_theta=150000.0, rope_scaling=dict(
+            rope_type="yarn", factor=4.0, beta_fast=32.0, beta_slow=1.0, truncate=False, original_max_position_embeddings=32)),
+                "float32", ""),
+    "gpt_oss-float16": (MOE | dict(
+        model_type="gpt_oss", architectures=["GptOssForCausalLM"], head_dim=8, intermediate_size=12, num_local_experts=4,
+        num_experts_per_tok=2, sliding_window=8, layer_types=["full_attention", "sliding_attention"]), "float16", ""),
+    "phi3-longrope": (DENSE | dict(
+        model_type="phi3", architectures=["Phi3ForCausalLM"], tie_word_embeddings=False, pad_token_id=0, sliding_window=None,
+        original_max_position_embeddings=32, rope_scaling=dict(
+            type="longrope", short_factor=[1.0, 1.2, 1.5], long_factor=[1.1, 2.0, 4.0])), "float32", "longest"),
+    "phi3-longrope-short": (DENSE | dict(
+        model_type="phi3", architectures=["Phi3ForCausalLM"], pad_token_id=0, sliding_window=None,
+        original_max_position_embeddings=128, rope_scaling=dict(
+            type="longrope", short_factor=[1.0, 1.2, 1.5], long_factor=[1.1, 2.0, 4.0])), "float32", ""),
+    "llama-rope-dynamic": (LLAMA | SMALL | dict(
+        tie_word_embeddings=True, rope_scaling=dict(rope_type="dynamic", factor=2.0)), "float32", "longest"),
     "gpt2": (GPT2, "float32", ""),
     "gpt2-bare-names": (GPT2 | dict(n_inner=40, scale_attn_by_inverse_layer_idx=True), "float32", "bare_names"),
     "gpt2-float16": (GPT2, "float16", ""),
@@ -180,21 +241,31 @@ def fill(model, generator):
     multiplier = config.hidden_size**0.5 if config.model_type.startswith("gemma") else getattr(config, "embedding_multiplier", 1.0)
     for name, parameter in model.named_parameters():
         noise = torch.randn(parameter.shape, generator=generator)
-        if parameter.dim() == 2:
+        if "correction" in name:
+            value = noise * 0.1
+        elif parameter.dim() >= 2:
             scale = 0.7 / multiplier if "embed" in name or "wte" in name else 0.3 if "wpe" in name else 1.6 / parameter.shape[-1] ** 0.5
             value = noise * scale
         else:
             value = noise * 0.2 + (0.0 if name.endswith("bias") else 1.0)
         parameter.data.copy_(value)
+    for name, buffer in model.named_buffers():
+        if "correction" in name:
+            buffer.data.copy_(torch.randn(buffer.shape, generator=generator) * 0.1)
 
 
 def write_checkpoint(path, config, model, dtype, kind):
     shutil.rmtree(path, ignore_errors=True)
     path.mkdir(parents=True)
     (path / "config.json").write_text(json.dumps(config, indent=1) + "\n")
-    tensors = {name: value.to(getattr(torch, dtype)).contiguous().clone() for name, value in model.state_dict().items()}
+    tensors = model.state_dict()
+    if kind == "published":
+        with tempfile.TemporaryDirectory() as folder:
+            model.save_pretrained(folder)
+            tensors = load_file(pathlib.Path(folder) / "model.safetensors")
+    tensors = {name: value.to(getattr(torch, dtype)).contiguous().clone() for name, value in tensors.items()}
     if model.config.tie_word_embeddings:
-        del tensors["lm_head.weight"]
+        tensors.pop("lm_head.weight", None)
     if kind == "bare_names":
         tensors = {name.removeprefix("transformer."): value for name, value in tensors.items()}
         for layer in range(config["n_layer"]):
@@ -214,6 +285,15 @@ def write_checkpoint(path, config, model, dtype, kind):
     total = sum(t.numel() * t.element_size() for t in tensors.values())
     index = dict(metadata=dict(total_size=total), weight_map=dict(sorted(weight_map.items())))
     (path / "model.safetensors.index.json").write_text(json.dumps(index, indent=1) + "\n")
+
+
+def turn_as_the_longest(model):
+    """Rotations that depend on a sequence's length become those of the longest sequence."""
+    rope = model.config.rope_parameters
+    length = model.config.max_position_embeddings * (rope["factor"] if rope["rope_type"] == "dynamic" else 1)
+    rotary = model.model.rotary_emb
+    inverse, _ = ROPE_INIT_FUNCTIONS[rope["rope_type"]](model.config, device="cpu", seq_len=int(length))
+    rotary.inv_freq = rotary.original_inv_freq = inverse
 
 
 @torch.no_grad()
@@ -243,6 +323,8 @@ def make_model(path, config, dtype, kind):
         fill(model, generator)
         write_checkpoint(path, config, model, dtype, kind)
         model = AutoModelForCausalLM.from_pretrained(path, dtype=torch.float32, attn_implementation="eager").eval()
+        if kind == "longest":
+            turn_as_the_longest(model)
         cases, good = [], True
         for length in PROMPT_LENGTHS:
             prompt = torch.randint(0, config["vocab_size"], (length,), generator=generator).tolist()

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "nn/layers.h"
+#include "nn/moe.h"
 #include "nn/rope.h"
 #include "ops/op_table.h"
 
@@ -20,9 +21,29 @@ enum class PositionKind : uint8_t { kRope, kLearned, kAlibi };
 struct LayerSpec {
   int32_t window = 0;            // sliding window in tokens, the token itself included; 0: full attention
   float attention_scale = 1.0F;  // multiplies q.k
+  int32_t chunk = 0;             // chunked attention in place of a window (AttentionParams::chunk)
+  bool qk_norm = true;           // ArchSpec::qk_norm, where there is one
   int32_t rope = 0;              // which of ArchSpec::ropes; kNoRope: positions are not turned in
+  bool experts = false;          // ArchSpec::moe in place of an MLP
 };
 inline constexpr int32_t kNoRope = -1;
+
+// The experts of the layers that have them; their activation is the model's.
+struct MoeSpec {
+  int32_t num_experts = 0;
+  int64_t intermediate_size = 0;         // of an expert
+  int64_t shared_intermediate_size = 0;  // of the one that every row goes through; 0: there is none
+  bool shared_gate = false;              // which is weighed with a sigmoid of its own
+  RouterParams router;                   // its correction is set as the model is loaded
+  bool correction = false;               // the checkpoint has a vector of them
+  bool router_bias = false;
+  bool expert_bias = false;
+  bool weigh_input = false;  // Moe::weigh_input
+
+  MoeSizes sizes(int64_t hidden) const {
+    return {num_experts, router.num_chosen, shared_intermediate_size > 0, weigh_input, hidden};
+  }
+};
 
 struct ArchSpec {
   std::string architecture;  // "LlamaForCausalLM"
@@ -57,7 +78,11 @@ struct ArchSpec {
   bool out_bias = false;  // of attention's output projection
   bool mlp_bias = false;
   bool lm_head_bias = false;
+  std::optional<MoeSpec> moe;
   QkNorm qk_norm = QkNorm::kNone;
+  bool qk_norm_turned = false;   // behind the rotation
+  bool qk_norm_weights = true;   // else it only divides
+  bool attention_sinks = false;  // AttentionParams::sinks
 
   PositionKind position = PositionKind::kRope;
   std::vector<RopeSpec> ropes;  // kRope: the kinds of rotation that layers choose from, the first the main

@@ -111,6 +111,20 @@ std::vector<int64_t> ConfigReader::integers(std::string_view field, int64_t low,
   return all;
 }
 
+std::vector<double> ConfigReader::numbers(std::string_view field, double low, double high) const {
+  const nlohmann::json* value = find(field);
+  if (value == nullptr) return {};
+  std::vector<double> all;
+  if (!value->is_array()) fail(field, cat("must be a list of numbers, but is ", shown(*value)));
+  for (const auto& item : *value) {
+    const double n = item.is_number() ? item.get<double>() : std::nan("");
+    if (!(n >= low && n <= high))
+      fail(field, cat("must hold numbers from ", low, " to ", high, ", but holds ", shown(item)));
+    all.push_back(n);
+  }
+  return all;
+}
+
 std::vector<int32_t> ConfigReader::token_ids(std::string_view field, int64_t end) const {
   std::vector<int32_t> ids;
   const auto add = [&](const nlohmann::json& item) {

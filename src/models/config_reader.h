@@ -33,7 +33,8 @@ class ConfigReader {
   std::string text(std::string_view field, std::string_view fallback) const;
   std::vector<std::string> texts(std::string_view field) const;  // a list of strings; empty where absent
   std::vector<int64_t> integers(std::string_view field, int64_t low,
-                                int64_t high) const;  // empty where absent
+                                int64_t high) const;                                   // empty where absent
+  std::vector<double> numbers(std::string_view field, double low, double high) const;  // empty where absent
   // One integer or a list of them; those outside [0, end) are left out.
   std::vector<int32_t> token_ids(std::string_view field, int64_t end) const;
 

@@ -64,17 +64,32 @@ void order_rows(std::byte* dst, const std::byte* src, const ArchSpec& spec, size
   }
 }
 
+// dst: all gates, then all ups; src: RowOrder::kPairs.
+void part_pairs(std::byte* dst, std::span<const std::byte> src, size_t size) {
+  const size_t pairs = src.size() / size / 2;
+  for (size_t i = 0; i < pairs; ++i) {
+    std::memcpy(dst + i * size, src.data() + 2 * i * size, size);
+    std::memcpy(dst + (pairs + i) * size, src.data() + (2 * i + 1) * size, size);
+  }
+}
+
 struct RoleLabel {
   Role role;
   std::string_view label;
 };
 // What a profile calls the matrices, by the first role in them.
-constexpr std::array<RoleLabel, 6> kLabels = {{{Role::kEmbedding, "lm_head"},
-                                               {Role::kLmHead, "lm_head"},
-                                               {Role::kQuery, "qkv"},
-                                               {Role::kAttentionOut, "attention out"},
-                                               {Role::kGate, "mlp up"},
-                                               {Role::kDown, "mlp down"}}};
+constexpr std::array<RoleLabel, 12> kLabels = {{{Role::kRouter, "router"},
+                                                {Role::kExpertGate, "expert up"},
+                                                {Role::kExpertDown, "expert down"},
+                                                {Role::kSharedExpertGate, "shared expert up"},
+                                                {Role::kSharedExpertDown, "shared expert down"},
+                                                {Role::kSharedExpertRouter, "shared expert gate"},
+                                                {Role::kEmbedding, "lm_head"},
+                                                {Role::kLmHead, "lm_head"},
+                                                {Role::kQuery, "qkv"},
+                                                {Role::kAttentionOut, "attention out"},
+                                                {Role::kGate, "mlp up"},
+                                                {Role::kDown, "mlp down"}}};
 
 std::string_view role_label(Role role) {
   const auto at = std::find_if(kLabels.begin(), kLabels.end(), [&](const auto& l) { return l.role == role; });
@@ -110,7 +125,7 @@ ModelLoader::ModelLoader(Checkpoint& checkpoint, const OpTable& ops, const OpCon
       options_(options),
       progress_(progress),
       spec_(parse_arch(checkpoint.config())),
-      plan_(spec_, find_architecture(ConfigReader(checkpoint.config())).weight_names(), checkpoint) {
+      plan_(spec_, find_weight_names(ConfigReader(checkpoint.config())), checkpoint) {
   if (options.dtype && !is_storage_dtype(*options.dtype)) {
     throw Error(cat("weights cannot be kept as ", dtype_name(*options.dtype),
                     "; float32, bfloat16 and float16 are supported"));
@@ -119,33 +134,56 @@ ModelLoader::ModelLoader(Checkpoint& checkpoint, const OpTable& ops, const OpCon
 
 void ModelLoader::copy_rows(const ExpectedTensor& tensor, std::byte* dst, std::span<const std::byte> source,
                             size_t row_bytes) const {
-  if (tensor.order == RowOrder::kPlain) {
-    std::memcpy(dst, source.data(), source.size());
-  } else {
-    order_rows(dst, source.data(), spec_, row_bytes);
+  switch (tensor.order) {
+    case RowOrder::kPlain:
+      std::memcpy(dst, source.data(), source.size());
+      break;
+    case RowOrder::kByKvHead:
+      order_rows(dst, source.data(), spec_, row_bytes);
+      break;
+    case RowOrder::kPairs:
+      part_pairs(dst, source, row_bytes);
+      break;
   }
 }
 
-TensorView ModelLoader::matrix(const ExpectedTensor& tensor, Buffer& copy) const {
+std::span<const std::byte> ModelLoader::piece(const ExpectedTensor& tensor, int32_t expert) const {
+  const auto all = checkpoint_.bytes(tensor.name);
+  if (!tensor.stacked) return all;
+  const size_t size = all.size() / static_cast<size_t>(tensor.shape[0]);
+  return all.subspan(static_cast<size_t>(expert) * size, size);
+}
+
+TensorView ModelLoader::matrix(const ExpectedTensor& tensor, int32_t expert, Buffer& copy) const {
+  const auto source = piece(tensor, expert);
+  const DType dtype = checkpoint_.find(tensor.name)->dtype;
+  const int64_t rows = tensor.shape[tensor.shape.size() - 2];
+  const int64_t columns = tensor.shape.back();
   const bool as_it_lies = !tensor.transposed && tensor.order == RowOrder::kPlain;
-  if (as_it_lies && checkpoint_.aligned(tensor.name)) return checkpoint_.view(tensor.name);
-  const auto source = checkpoint_.bytes(tensor.name);
-  const TensorInfo& info = *checkpoint_.find(tensor.name);
+  if (as_it_lies && checkpoint_.aligned(tensor.name)) {
+    // A view to read from: nobody writes through it.
+    return make_view(const_cast<std::byte*>(source.data()), dtype, Shape{rows, columns});
+  }
   copy = Buffer(source.size());
   if (!tensor.transposed) {
-    copy_rows(tensor, copy.data(), source, source.size() / static_cast<size_t>(info.shape[0]));
-    return make_view(copy.data(), info.dtype, Shape{info.shape[0], info.shape[1]});
+    copy_rows(tensor, copy.data(), source, source.size() / static_cast<size_t>(rows));
+    return make_view(copy.data(), dtype, Shape{rows, columns});
   }
-  transpose(copy.data(), source.data(), info.shape[0], info.shape[1], dtype_size(info.dtype));
-  return make_view(copy.data(), info.dtype, Shape{info.shape[1], info.shape[0]});
+  transpose(copy.data(), source.data(), rows, columns, dtype_size(dtype));
+  if (tensor.order != RowOrder::kPlain) {
+    Buffer ordered(copy.size());
+    copy_rows(tensor, ordered.data(), {copy.data(), copy.size()}, copy.size() / static_cast<size_t>(columns));
+    copy = std::move(ordered);
+  }
+  return make_view(copy.data(), dtype, Shape{columns, rows});
 }
 
-void ModelLoader::append_vector(const ExpectedTensor& tensor, float* out) const {
-  const auto source = checkpoint_.bytes(tensor.name);
-  const TensorInfo& info = *checkpoint_.find(tensor.name);
+void ModelLoader::read_vector(const ExpectedTensor& tensor, int32_t expert, float* out) const {
+  const auto source = piece(tensor, expert);
+  const DType dtype = checkpoint_.find(tensor.name)->dtype;
   Buffer aligned(source.size());
-  copy_rows(tensor, aligned.data(), source, dtype_size(info.dtype));
-  decode_f32(info.dtype, aligned.data(), out, info.shape[0]);
+  copy_rows(tensor, aligned.data(), source, dtype_size(dtype));
+  decode_f32(dtype, aligned.data(), out, tensor.shape.back());
 }
 
 void ModelLoader::done(const ExpectedTensor& tensor, bool release) {
@@ -164,6 +202,8 @@ DType ModelLoader::float_type(std::span<const DType> parts) const {
 }
 
 WeightFormat ModelLoader::format(std::span<const DType> parts, Role role) const {
+  // A router's choice is worth more than the little memory it takes.
+  if (role == Role::kRouter || role == Role::kSharedExpertRouter) return {DType::kF32};
   if (!options_.quantization) return {float_type(parts)};
   const bool head = role == Role::kLmHead || role == Role::kEmbedding;
   return head ? options_.quantization->head : options_.quantization->layers;
@@ -191,15 +231,17 @@ size_t ModelLoader::alike(std::span<const ExpectedTensor* const> tensors) const 
   return static_cast<size_t>(std::ranges::find_if_not(tensors, same) - tensors.begin());
 }
 
-PackedLinear ModelLoader::pack_codes(std::span<const ExpectedTensor* const> tensors) const {
+PackedLinear ModelLoader::pack_codes(std::span<const ExpectedTensor* const> tensors, int32_t expert) const {
   std::vector<CodedRows> ordered;
   ordered.reserve(tensors.size());
   std::vector<const CodedMatrix*> parts;
   for (const ExpectedTensor* tensor : tensors) {
     const CodedMatrix* matrix = checkpoint_.coded(tensor->name);
-    if (tensor->order != RowOrder::kPlain) {
-      std::vector<int64_t> rows(static_cast<size_t>(matrix->rows()));
-      std::iota(rows.begin(), rows.end(), int64_t{0});
+    if (tensor->order != RowOrder::kPlain || tensor->stacked) {
+      // Codes of all experts are one matrix, its rows those of the first, of the second …
+      const int64_t count = tensor->stacked ? matrix->rows() / tensor->shape[0] : matrix->rows();
+      std::vector<int64_t> rows(static_cast<size_t>(count));
+      std::iota(rows.begin(), rows.end(), tensor->stacked ? expert * count : 0);
       std::vector<int64_t> order(rows.size());
       copy_rows(*tensor, std::as_writable_bytes(std::span(order)).data(), std::as_bytes(std::span(rows)),
                 sizeof(int64_t));
@@ -210,17 +252,17 @@ PackedLinear ModelLoader::pack_codes(std::span<const ExpectedTensor* const> tens
   return ops_.pack_coded(ctx_, parts);
 }
 
-Linear ModelLoader::pack(std::span<const ExpectedTensor* const> tensors, Role role) {
+Linear ModelLoader::pack(std::span<const ExpectedTensor* const> tensors, Role role, int32_t expert) {
   std::vector<PackedLinear> pieces;
   while (!tensors.empty()) {
     const auto run = tensors.first(alike(tensors));
     tensors = tensors.subspan(run.size());
     if (checkpoint_.coded(run[0]->name) != nullptr) {
-      pieces.push_back(pack_codes(run));
+      pieces.push_back(pack_codes(run, expert));
     } else {
       std::vector<Buffer> copies(run.size());
       std::vector<TensorView> parts;
-      for (size_t i = 0; i < run.size(); ++i) parts.push_back(matrix(*run[i], copies[i]));
+      for (size_t i = 0; i < run.size(); ++i) parts.push_back(matrix(*run[i], expert, copies[i]));
       std::vector<DType> types;
       for (const auto& part : parts) types.push_back(part.dtype);
       pieces.push_back(ops_.pack_linear(ctx_, parts, format(types, role)));
@@ -233,15 +275,19 @@ Linear ModelLoader::pack(std::span<const ExpectedTensor* const> tensors, Role ro
 }
 
 // The roles' matrices one below the other; those that the model does not have are left out.
-Linear ModelLoader::linear(std::initializer_list<Role> roles, int32_t layer) {
+Linear ModelLoader::linear(std::initializer_list<Role> roles, int32_t layer, int32_t expert) {
   std::vector<const ExpectedTensor*> tensors;
   std::vector<const ExpectedTensor*> biases;
   for (const Role role : roles) {
-    const ExpectedTensor* tensor = plan_.weight(role, layer);
+    const ExpectedTensor* tensor = plan_.weight(role, layer, expert);
     if (tensor == nullptr) continue;
     tensors.push_back(tensor);
-    if (const ExpectedTensor* bias = plan_.bias(role, layer)) biases.push_back(bias);
+    if (const ExpectedTensor* bias = plan_.bias(role, layer, expert)) biases.push_back(bias);
   }
+  // A stacked tensor is done with its last expert.
+  const auto taken = [&](const ExpectedTensor& tensor) {
+    if (!tensor.stacked || expert + 1 == tensor.shape[0]) done(tensor);
+  };
 
   if (layer >= 0 && !layer_dtype_) {
     std::vector<DType> types;
@@ -252,15 +298,15 @@ Linear ModelLoader::linear(std::initializer_list<Role> roles, int32_t layer) {
     layer_dtype_ = float_type(types);
   }
 
-  Linear out = pack(tensors, *roles.begin());
-  for (const auto* tensor : tensors) done(*tensor);
+  Linear out = pack(tensors, *roles.begin(), expert);
+  for (const auto* tensor : tensors) taken(*tensor);
   if (!biases.empty()) {
     std::vector<float> all(static_cast<size_t>(out.out_features()));
     float* values = all.data();
     for (const auto* bias : biases) {
-      append_vector(*bias, values);
-      values += bias->shape[0];
-      done(*bias);
+      read_vector(*bias, expert, values);
+      values += bias->shape.back();
+      taken(*bias);
     }
     values = all.data();
     const auto take = [&](PackedLinear& piece) {
@@ -286,10 +332,15 @@ Norm ModelLoader::norm(Role role, int32_t layer, int64_t size) {
   const auto take = [&](const ExpectedTensor* tensor, Buffer& into) {
     if (tensor == nullptr) return;
     into = Buffer(static_cast<size_t>(size) * sizeof(float));
-    append_vector(*tensor, into.as<float>());
+    read_vector(*tensor, -1, into.as<float>());
     done(*tensor);
   };
   take(plan_.weight(role, layer), out.weight);
+  if (out.weight.size() == 0) {
+    // A norm without weights.
+    out.weight = Buffer(static_cast<size_t>(size) * sizeof(float));
+    std::fill_n(out.weight.as<float>(), size, 1.0F - out.weight_offset);
+  }
   take(plan_.bias(role, layer), out.bias);
   model_->weight_bytes_ += bytes_of(out);
   return out;
@@ -301,11 +352,11 @@ Embedding ModelLoader::embedding(Role role) {
   const std::array<const ExpectedTensor*, 1> tensors = {&tensor};
   Embedding out;
   if (checkpoint_.coded(tensor.name) != nullptr) {
-    out.own_packed = std::make_unique<PackedLinear>(pack_codes(tensors));
+    out.own_packed = std::make_unique<PackedLinear>(pack_codes(tensors, -1));
     out.packed = out.own_packed.get();
     done(tensor);
   } else {
-    out.table = matrix(tensor, out.owned);
+    out.table = matrix(tensor, -1, out.owned);
     done(tensor, out.owned.size() > 0);
   }
   model_->weight_bytes_ += bytes_of(out);
@@ -328,7 +379,9 @@ Attention ModelLoader::attention(int32_t layer) {
   out.qkv = linear({Role::kQuery, Role::kKey, Role::kValue, Role::kQkv}, layer);
   out.out = linear({Role::kAttentionOut}, layer);
   out.qk_norm = spec_.qk_norm;
-  if (spec_.qk_norm != QkNorm::kNone) {
+  out.norm_turned = spec_.qk_norm_turned;
+  if (!own.qk_norm) out.qk_norm = QkNorm::kNone;
+  if (out.qk_norm != QkNorm::kNone) {
     const bool whole = spec_.qk_norm == QkNorm::kWhole;
     const int64_t head_dim = spec_.head_dim;
     out.q_norm = norm(Role::kQueryNorm, layer, whole ? spec_.num_heads * head_dim : head_dim);
@@ -336,11 +389,47 @@ Attention ModelLoader::attention(int32_t layer) {
   }
   out.params.scale = own.attention_scale;
   out.params.window = own.window;
+  out.params.chunk = own.chunk;
+  if (const ExpectedTensor* sinks = plan_.weight(Role::kSinks, layer)) {
+    out.sinks = Buffer(static_cast<size_t>(spec_.num_heads) * sizeof(float));
+    read_vector(*sinks, -1, out.sinks.as<float>());
+    out.params.sinks = out.sinks.as<float>();
+    model_->weight_bytes_ += bytes_of(out.sinks);
+    done(*sinks);
+  }
   out.params.logit_softcap = spec_.attention_softcap;
   if (!model_->alibi_slopes_.empty()) out.params.alibi_slopes = model_->alibi_slopes_.data();
   out.num_heads = spec_.num_heads;
   out.num_kv_heads = spec_.num_kv_heads;
   out.head_dim = spec_.head_dim;
+  return out;
+}
+
+Moe ModelLoader::moe(int32_t layer) {
+  const MoeSpec& own = *spec_.moe;
+  const auto mlp = [&](std::initializer_list<Role> up, Role down, int32_t expert, int64_t size) {
+    return Mlp{linear(up, layer, expert), linear({down}, layer, expert), spec_.activation, true, size};
+  };
+  Moe out;
+  out.router = linear({Role::kRouter}, layer);
+  out.params = own.router;
+  out.weigh_input = own.weigh_input;
+  if (const ExpectedTensor* correction = plan_.weight(Role::kRouterCorrection, layer)) {
+    out.correction = Buffer(static_cast<size_t>(own.num_experts) * sizeof(float));
+    read_vector(*correction, -1, out.correction.as<float>());
+    out.params.correction = out.correction.as<float>();
+    model_->weight_bytes_ += bytes_of(out.correction);
+    done(*correction);
+  }
+  out.experts.reserve(static_cast<size_t>(own.num_experts));
+  for (int32_t e = 0; e < own.num_experts; ++e)
+    out.experts.push_back(mlp({Role::kExpertGate, Role::kExpertUp, Role::kExpertGateUp}, Role::kExpertDown, e,
+                              own.intermediate_size));
+  if (own.shared_intermediate_size > 0) {
+    out.shared = mlp({Role::kSharedExpertGate, Role::kSharedExpertUp, Role::kSharedExpertGateUp},
+                     Role::kSharedExpertDown, -1, own.shared_intermediate_size);
+    if (own.shared_gate) out.shared_gate = linear({Role::kSharedExpertRouter}, layer);
+  }
   return out;
 }
 
@@ -353,10 +442,15 @@ Model::Layer ModelLoader::layer(int32_t index) {
     out.rope = &model_->ropes_[static_cast<size_t>(own.rope)];
   out.attention_join = join(Role::kPostAttentionNorm, index);
   out.mlp_norm = norm_if(spec_.mlp_norm, Role::kMlpNorm, index);
-  out.mlp.up = linear({Role::kGate, Role::kUp, Role::kGateUp}, index);
-  out.mlp.down = linear({Role::kDown}, index);
-  out.mlp.activation = spec_.activation;
-  out.mlp.gated = spec_.gated_mlp;
+  if (own.experts) {
+    out.moe = moe(index);
+  } else {
+    out.mlp.up = linear({Role::kGate, Role::kUp, Role::kGateUp}, index);
+    out.mlp.down = linear({Role::kDown}, index);
+    out.mlp.activation = spec_.activation;
+    out.mlp.gated = spec_.gated_mlp;
+    out.mlp.intermediate = spec_.intermediate_size;
+  }
   out.mlp_join = join(Role::kPostMlpNorm, index);
   return out;
 }
@@ -405,13 +499,8 @@ int64_t ModelLoader::planned_bytes() const {
   plan_.check(checkpoint_);
   constexpr auto kFloat = static_cast<int64_t>(sizeof(float));
   int64_t sum = 0;
-  const auto numel = [](const ExpectedTensor& tensor) {
-    int64_t n = 1;
-    for (const int64_t dim : tensor.shape) n *= dim;
-    return n;
-  };
   const auto add_vector = [&](const ExpectedTensor* tensor) {
-    if (tensor != nullptr) sum += numel(*tensor) * kFloat;
+    if (tensor != nullptr) sum += tensor->shape.back() * kFloat;
   };
   const auto add_table = [&](Role role) {
     const ExpectedTensor& tensor = *plan_.weight(role);
@@ -419,13 +508,13 @@ int64_t ModelLoader::planned_bytes() const {
     sum += coded == nullptr ? static_cast<int64_t>(checkpoint_.find(tensor.name)->bytes)
                             : packed_bytes(*coded, coded->rows());
   };
-  const auto add_matrix = [&](std::initializer_list<Role> roles, int32_t layer) {
+  const auto add_matrix = [&](std::initializer_list<Role> roles, int32_t layer, int32_t expert = -1) {
     std::vector<const ExpectedTensor*> all;
     for (const Role role : roles) {
-      const ExpectedTensor* tensor = plan_.weight(role, layer);
+      const ExpectedTensor* tensor = plan_.weight(role, layer, expert);
       if (tensor == nullptr) continue;
       all.push_back(tensor);
-      add_vector(plan_.bias(role, layer));
+      add_vector(plan_.bias(role, layer, expert));
     }
     for (std::span<const ExpectedTensor* const> rest = all; !rest.empty();) {
       const auto run = rest.first(alike(rest));
@@ -435,8 +524,9 @@ int64_t ModelLoader::planned_bytes() const {
       int64_t k = 0;
       for (const ExpectedTensor* tensor : run) {
         types.push_back(checkpoint_.find(tensor->name)->dtype);
-        n += tensor->shape[tensor->transposed ? 1 : 0];
-        k = tensor->shape[tensor->transposed ? 0 : 1];
+        const auto dims = std::span(tensor->shape).last(2);
+        n += dims[tensor->transposed ? 1 : 0];
+        k = dims[tensor->transposed ? 0 : 1];
       }
       const CodedMatrix* coded = checkpoint_.coded(run[0]->name);
       sum += coded == nullptr ? packed_bytes(format(types, *roles.begin()), n, k) : packed_bytes(*coded, n);
@@ -453,7 +543,7 @@ int64_t ModelLoader::planned_bytes() const {
   add_vector(plan_.bias(Role::kEmbeddingNorm));
   for (int32_t i = 0; i < spec_.num_layers; ++i) {
     for (const Role role : {Role::kInputNorm, Role::kPostAttentionNorm, Role::kMlpNorm, Role::kPostMlpNorm,
-                            Role::kQueryNorm, Role::kKeyNorm}) {
+                            Role::kQueryNorm, Role::kKeyNorm, Role::kSinks}) {
       add_vector(plan_.weight(role, i));
       add_vector(plan_.bias(role, i));
     }
@@ -461,6 +551,16 @@ int64_t ModelLoader::planned_bytes() const {
     add_matrix({Role::kAttentionOut}, i);
     add_matrix({Role::kGate, Role::kUp, Role::kGateUp}, i);
     add_matrix({Role::kDown}, i);
+    if (!spec_.layers[static_cast<size_t>(i)].experts) continue;
+    add_matrix({Role::kRouter}, i);
+    add_vector(plan_.weight(Role::kRouterCorrection, i));
+    for (int32_t e = 0; e < spec_.moe->num_experts; ++e) {
+      add_matrix({Role::kExpertGate, Role::kExpertUp, Role::kExpertGateUp}, i, e);
+      add_matrix({Role::kExpertDown}, i, e);
+    }
+    add_matrix({Role::kSharedExpertGate, Role::kSharedExpertUp, Role::kSharedExpertGateUp}, i);
+    add_matrix({Role::kSharedExpertDown}, i);
+    add_matrix({Role::kSharedExpertRouter}, i);
   }
   add_vector(plan_.weight(Role::kFinalNorm));
   add_vector(plan_.bias(Role::kFinalNorm));

@@ -8,7 +8,8 @@
 #include <optional>
 #include <span>
 #include <string>
-#include <utility>
+#include <string_view>
+#include <tuple>
 #include <vector>
 
 #include "models/model.h"
@@ -19,12 +20,14 @@ namespace quire {
 // A tensor that the model needs, under the name that this checkpoint uses.
 struct ExpectedTensor {
   std::string name;
-  std::vector<int64_t> shape;  // as stored
+  std::vector<int64_t> shape;  // as stored; stacked: the experts outermost
   bool transposed = false;     // a matrix stored [in, out]
   RowOrder order = RowOrder::kPlain;
+  bool stacked = false;  // holds this for all experts
 };
 
-// Everything a model of this spec needs, by role and layer (-1: not of a layer).
+// Everything a model of this spec needs, by role, layer (-1: not of a layer) and expert (-1: not of an
+// expert).
 class TensorPlan {
  public:
   TensorPlan(const ArchSpec& spec, const WeightNames& names, const Checkpoint& checkpoint);
@@ -32,9 +35,9 @@ class TensorPlan {
   // Throws one Error that names every missing, misshapen and surplus tensor, the first twenty of them.
   void check(const Checkpoint& checkpoint) const;
 
-  // Null: the model has none there.
-  const ExpectedTensor* weight(Role role, int32_t layer = -1) const;
-  const ExpectedTensor* bias(Role role, int32_t layer = -1) const;
+  // Null: the model has none there. Of an expert: its own tensor, or the one that holds all experts'.
+  const ExpectedTensor* weight(Role role, int32_t layer = -1, int32_t expert = -1) const;
+  const ExpectedTensor* bias(Role role, int32_t layer = -1, int32_t expert = -1) const;
   int64_t num_parameters() const;
   int64_t stored_bytes(const Checkpoint& checkpoint) const;  // of the planned tensors; after check()
 
@@ -43,14 +46,24 @@ class TensorPlan {
     ExpectedTensor weight;
     std::optional<ExpectedTensor> bias;
   };
-  void add(const ArchSpec& spec, const ModuleName& module, int32_t layer, const Checkpoint& checkpoint);
+  using Key = std::tuple<Role, int32_t, int32_t>;
+  // Whether the checkpoint stacks its experts.
+  bool stacks_experts(const ArchSpec& spec, const Checkpoint& checkpoint) const;
+  void add_layer(const ArchSpec& spec, const ModuleName& module, int32_t layer, bool stacked,
+                 const Checkpoint& checkpoint);
+  void add(const ArchSpec& spec, const ModuleName& module, int32_t layer, int32_t expert,
+           const Checkpoint& checkpoint);
+  const Module* find(Role role, int32_t layer, int32_t expert) const;
   bool is_ignored(const std::string& name) const;
+  bool is_of_text(std::string_view name) const;
 
   std::string architecture_;
   std::string prefix_;
+  std::string head_prefix_;
   WeightNames names_;
   bool tied_;
-  std::map<std::pair<Role, int32_t>, Module> modules_;
+  int32_t num_layers_;
+  std::map<Key, Module> modules_;
 };
 
 class ModelLoader {
@@ -62,16 +75,17 @@ class ModelLoader {
   int64_t planned_bytes() const;
 
  private:
-  Linear linear(std::initializer_list<Role> roles, int32_t layer);
+  Linear linear(std::initializer_list<Role> roles, int32_t layer, int32_t expert = -1);
   // The matrices one below the other; those stored alike, one behind the other, share a piece.
-  Linear pack(std::span<const ExpectedTensor* const> tensors, Role role);
-  PackedLinear pack_codes(std::span<const ExpectedTensor* const> tensors) const;
+  Linear pack(std::span<const ExpectedTensor* const> tensors, Role role, int32_t expert);
+  PackedLinear pack_codes(std::span<const ExpectedTensor* const> tensors, int32_t expert) const;
   // How many of the first tensors are stored alike: as floats, or as codes of one format.
   size_t alike(std::span<const ExpectedTensor* const> tensors) const;
   Norm norm(Role role, int32_t layer, int64_t size);
   std::optional<Norm> norm_if(bool wanted, Role role, int32_t layer);  // over the hidden states
   Join join(Role norm_role, int32_t layer);
   Attention attention(int32_t layer);
+  Moe moe(int32_t layer);
   Embedding embedding(Role role);
   Model::Layer layer(int32_t index);
   // What a matrix of parts of these types is kept as, without quantization and with it.
@@ -80,13 +94,15 @@ class ModelLoader {
   // What the model would be without quantization: its type of activations, as far as the checkpoint says it.
   DType stored_type() const;
 
-  // dst = the tensor's rows, in the order in which the model has them.
+  // dst = the rows of source, in the order in which the model has them.
   void copy_rows(const ExpectedTensor& tensor, std::byte* dst, std::span<const std::byte> source,
                  size_t row_bytes) const;
+  // The tensor, of a stacked one the expert's part: its bytes, and its shape.
+  std::span<const std::byte> piece(const ExpectedTensor& tensor, int32_t expert) const;
   // The tensor as a matrix [out, in]; `copy` holds it where it cannot be read in place.
-  TensorView matrix(const ExpectedTensor& tensor, Buffer& copy) const;
-  // Appends the tensor's elements as float32.
-  void append_vector(const ExpectedTensor& tensor, float* out) const;
+  TensorView matrix(const ExpectedTensor& tensor, int32_t expert, Buffer& copy) const;
+  // out = the tensor's elements as float32.
+  void read_vector(const ExpectedTensor& tensor, int32_t expert, float* out) const;
   // The tensor has been taken over: counts it and lets its pages go.
   void done(const ExpectedTensor& tensor, bool release = true);
 

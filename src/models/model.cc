@@ -22,11 +22,21 @@ struct ActivationLayout {
   int64_t heads = 0;
   int64_t up = 0;
   int64_t act = 0;
+  int64_t moe = 0;
   int64_t end = 0;
 };
 
+// Of the widest MLP there is.
+int64_t act_size(const ArchSpec& spec) {
+  int64_t size = 0;
+  for (const LayerSpec& layer : spec.layers) {
+    if (!layer.experts) size = std::max(size, spec.intermediate_size);
+  }
+  if (!spec.moe) return size;
+  return std::max({size, spec.moe->intermediate_size, spec.moe->shared_intermediate_size});
+}
 int64_t up_size(const ArchSpec& spec) {
-  return (spec.gated_mlp ? 2 : 1) * spec.intermediate_size;
+  return (spec.gated_mlp ? 2 : 1) * act_size(spec);
 }
 int64_t q_size(const ArchSpec& spec) {
   return int64_t{spec.num_heads} * spec.head_dim;
@@ -50,9 +60,17 @@ ActivationLayout activation_layout(const ArchSpec& spec, int64_t max_tokens) {
   at.up = at.qkv;
   at.act = at.up + mlp_area(up_size(spec));
   const int64_t attention_end = at.heads + area(q_size(spec));
-  const int64_t mlp_end = at.act + (spec.gated_mlp ? mlp_area(spec.intermediate_size) : 0);
+  at.moe = at.act + (spec.gated_mlp ? mlp_area(act_size(spec)) : 0);
+  const int64_t mlp_rows = std::min(max_tokens, kMlpRows);
+  const int64_t mlp_end =
+      at.moe + (spec.moe ? moe_scratch_size(spec.moe->sizes(spec.hidden_size), mlp_rows) : 0);
   at.end = std::max(attention_end, mlp_end);
   return at;
+}
+
+// The first rows and columns of scratch that may be larger.
+TensorView part(const TensorView& view, int64_t rows, int64_t columns) {
+  return column_slice(row_slice(view, 0, rows), 0, columns);
 }
 
 // True where the rows follow each other: they need no gathering.
@@ -86,7 +104,8 @@ ActivationBuffers Model::make_buffers(int64_t max_tokens) const {
   buffers.qkv = place(at.qkv, qkv_size(spec_));
   buffers.heads = place(at.heads, q_size(spec_));
   buffers.up = place_rows(at.up, mlp_rows, up_size(spec_));
-  if (spec_.gated_mlp) buffers.act = place_rows(at.act, mlp_rows, spec_.intermediate_size);
+  if (spec_.gated_mlp) buffers.act = place_rows(at.act, mlp_rows, act_size(spec_));
+  if (spec_.moe) buffers.moe = make_moe_scratch(spec_.moe->sizes(spec_.hidden_size), mlp_rows, base + at.moe);
   return buffers;
 }
 
@@ -98,6 +117,7 @@ struct Model::Scratch {
   TensorView heads;
   TensorView up;   // [mlp_rows, …]
   TensorView act;  // [mlp_rows, …]
+  const MoeScratch& moe;
 
   Scratch(const ActivationBuffers& buffers, int64_t n)
       : hidden(row_slice(buffers.hidden, 0, n)),
@@ -106,7 +126,8 @@ struct Model::Scratch {
         qkv(row_slice(buffers.qkv, 0, n)),
         heads(row_slice(buffers.heads, 0, n)),
         up(buffers.up),
-        act(buffers.act) {}
+        act(buffers.act),
+        moe(buffers.moe) {}
 };
 
 TensorView Model::forward(const OpContext& ctx, const ForwardBatch& batch, ActivationBuffers& buffers) const {
@@ -167,13 +188,21 @@ void Model::run_mlp(const OpContext& ctx, const Layer& layer, const TensorView& 
     const int64_t end = std::min(x.rows(), begin + kMlpRows);
     const TensorView in = row_slice(x, begin, end);
     const TensorView hidden = row_slice(at.hidden, begin, end);
-    const TensorView up = row_slice(at.up, 0, end - begin);
-    const TensorView act = at.act.data == nullptr ? TensorView{} : row_slice(at.act, 0, end - begin);
+    const auto compute = [&](const TensorView& out, const TensorView& residual) {
+      if (layer.moe) {
+        apply(*ops_, ctx, *layer.moe, out, in, residual, at.moe, at.up, at.act);
+        return;
+      }
+      const TensorView up = part(at.up, end - begin, layer.mlp.up_size());
+      const TensorView act =
+          at.act.data == nullptr ? TensorView{} : part(at.act, end - begin, layer.mlp.intermediate);
+      apply(*ops_, ctx, layer.mlp, out, in, residual, up, act);
+    };
     if (layer.mlp_join.plain()) {
-      apply(*ops_, ctx, layer.mlp, hidden, in, hidden, up, act);
+      compute(hidden, hidden);
     } else {
       const TensorView branch = row_slice(at.normed, begin, end);
-      apply(*ops_, ctx, layer.mlp, branch, in, {}, up, act);
+      compute(branch, {});
       apply(*ops_, ctx, layer.mlp_join, hidden, branch);
     }
   }

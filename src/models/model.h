@@ -13,6 +13,7 @@
 #include "models/arch_spec.h"
 #include "nn/forward_batch.h"
 #include "nn/layers.h"
+#include "nn/moe.h"
 #include "ops/op_table.h"
 #include "tensor/tensor.h"
 
@@ -38,6 +39,7 @@ struct ActivationBuffers {
   TensorView heads;   // [max_tokens, num_heads head_dim], shares memory with act
   TensorView up;      // [mlp_rows, 2 intermediate] or [mlp_rows, intermediate]; mlp_rows: at most max_tokens
   TensorView act;     // [mlp_rows, intermediate]; not there for a plain MLP
+  MoeScratch moe;     // for mlp_rows; where the model has experts
 };
 
 // Immutable after load. forward and logits are called by one thread at a time for one ActivationBuffers.
@@ -82,6 +84,7 @@ class Model {
     Join attention_join;
     std::optional<Norm> mlp_norm;
     Mlp mlp;
+    std::optional<Moe> moe;  // in its place
     Join mlp_join;
   };
   // What a layer computes with: views of the step's rows.

@@ -12,41 +12,93 @@
 namespace quire {
 namespace {
 
-constexpr std::array<Architecture, 29> kArchitectures = {{
+constexpr std::array<Architecture, 43> kArchitectures = {{
     {"BloomForCausalLM", "bloom", parse_bloom, bloom_weight_names},
     {"CohereForCausalLM", "cohere", parse_cohere, cohere_weight_names},
     {"Cohere2ForCausalLM", "cohere2", parse_cohere2, cohere_weight_names},
+    {"Dots1ForCausalLM", "dots1", parse_dots1, dots1_weight_names},
     {"Ernie4_5ForCausalLM", "ernie4_5", parse_ernie4_5, llama_weight_names},
+    {"Ernie4_5_MoeForCausalLM", "ernie4_5_moe", parse_ernie4_5_moe, ernie4_5_moe_weight_names},
     {"Exaone4ForCausalLM", "exaone4", parse_exaone4, exaone4_weight_names},
     {"FalconForCausalLM", "falcon", parse_falcon, falcon_weight_names},
+    {"FlexOlmoForCausalLM", "flex_olmo", parse_flex_olmo, flex_olmo_weight_names},
     {"GemmaForCausalLM", "gemma", parse_gemma, gemma_weight_names},
     {"Gemma2ForCausalLM", "gemma2", parse_gemma2, gemma2_weight_names},
     {"Gemma3ForCausalLM", "gemma3_text", parse_gemma3, gemma3_weight_names},
     {"GlmForCausalLM", "glm", parse_glm, glm_weight_names},
     {"Glm4ForCausalLM", "glm4", parse_glm4, glm_weight_names},
+    {"Glm4MoeForCausalLM", "glm4_moe", parse_glm4_moe, glm4_moe_weight_names},
     {"GPT2LMHeadModel", "gpt2", parse_gpt2, gpt2_weight_names},
     {"GPTJForCausalLM", "gptj", parse_gptj, gptj_weight_names},
     {"GPTNeoXForCausalLM", "gpt_neox", parse_gpt_neox, gpt_neox_weight_names},
+    {"GptOssForCausalLM", "gpt_oss", parse_gpt_oss, gpt_oss_weight_names},
     {"GraniteForCausalLM", "granite", parse_granite, llama_weight_names},
+    {"GraniteMoeForCausalLM", "granitemoe", parse_granitemoe, granitemoe_weight_names},
+    {"GraniteMoeSharedForCausalLM", "granitemoeshared", parse_granitemoe, granitemoe_weight_names},
     {"LlamaForCausalLM", "llama", parse_llama, llama_weight_names},
+    {"MiniMaxM2ForCausalLM", "minimax_m2", parse_minimax_m2, minimax_m2_weight_names},
     {"MistralForCausalLM", "mistral", parse_mistral, llama_weight_names},
+    {"MixtralForCausalLM", "mixtral", parse_mixtral, mixtral_weight_names},
     {"MPTForCausalLM", "mpt", parse_mpt, mpt_weight_names},
     {"Olmo2ForCausalLM", "olmo2", parse_olmo2, olmo2_weight_names},
     {"Olmo3ForCausalLM", "olmo3", parse_olmo3, olmo2_weight_names},
+    {"OlmoeForCausalLM", "olmoe", parse_olmoe, olmoe_weight_names},
     {"OPTForCausalLM", "opt", parse_opt, opt_weight_names},
     {"PhiForCausalLM", "phi", parse_phi, phi_weight_names},
     {"Phi3ForCausalLM", "phi3", parse_phi3, phi3_weight_names},
+    {"PhimoeForCausalLM", "phimoe", parse_phimoe, phimoe_weight_names},
+    {"PhiMoEForCausalLM", "phimoe", parse_phimoe, phimoe_weight_names},
     {"Qwen2ForCausalLM", "qwen2", parse_qwen2, llama_weight_names},
+    {"Qwen2MoeForCausalLM", "qwen2_moe", parse_qwen2_moe, qwen2_moe_weight_names},
     {"Qwen3ForCausalLM", "qwen3", parse_qwen3, qwen3_weight_names},
+    {"Qwen3MoeForCausalLM", "qwen3_moe", parse_qwen3_moe, qwen3_moe_weight_names},
     {"SeedOssForCausalLM", "seed_oss", parse_seed_oss, llama_weight_names},
     {"SmolLM3ForCausalLM", "smollm3", parse_smollm3, llama_weight_names},
     {"StableLmForCausalLM", "stablelm", parse_stablelm, llama_weight_names},
     {"Starcoder2ForCausalLM", "starcoder2", parse_starcoder2, starcoder2_weight_names},
 }};
 
+// A model that also sees or hears. Its text part is read, the rest of it is left alone.
+struct Composite {
+  std::string_view name;
+  std::string_view text;  // the model_type of its text part where the configuration says none that is known
+};
+
+constexpr std::array<Composite, 11> kComposites = {{
+    {"AyaVisionForConditionalGeneration", "cohere2"},
+    {"Gemma3ForConditionalGeneration", "gemma3_text"},
+    {"Idefics3ForConditionalGeneration", "llama"},
+    {"InternVLForConditionalGeneration", "qwen2"},
+    {"LlavaForConditionalGeneration", "llama"},
+    {"LlavaNextForConditionalGeneration", "llama"},
+    {"Mistral3ForConditionalGeneration", "mistral"},
+    {"Qwen2VLForConditionalGeneration", "qwen2"},
+    {"Qwen2_5_VLForConditionalGeneration", "qwen2"},
+    {"Qwen3VLForConditionalGeneration", "qwen3"},
+    {"SmolVLMForConditionalGeneration", "llama"},
+}};
+
+// Where their checkpoints keep the text part.
+constexpr std::array<std::string_view, 5> kTextPrefixes = {"model.language_model.", "language_model.model.",
+                                                           "model.text_model.", "model.", ""};
+
+// Null: the configuration is of a text model.
+const Composite* find_composite(const ConfigReader& config) {
+  const auto names = config.texts("architectures");
+  if (names.empty()) return nullptr;
+  const auto at = std::ranges::find(kComposites, names.front(), &Composite::name);
+  return at == kComposites.end() ? nullptr : &*at;
+}
+
+// The configuration of the text: an object of its own, or the whole.
+ConfigReader text_of(const ConfigReader& config) {
+  return config.has("text_config") ? config.object("text_config") : config;
+}
+
 std::string supported_names() {
   std::vector<std::string> names;
   for (const auto& row : kArchitectures) names.emplace_back(row.name);
+  for (const auto& row : kComposites) names.emplace_back(row.name);
   return join(names, ", ");
 }
 
@@ -83,6 +135,12 @@ std::span<const Architecture> architectures() {
 }
 
 const Architecture& find_architecture(const ConfigReader& config) {
+  if (const Composite* composite = find_composite(config)) {
+    const std::string type = text_of(config).text("model_type", "");
+    const auto known = std::ranges::find(kArchitectures, type, &Architecture::model_type);
+    if (known != kArchitectures.end()) return *known;
+    return *std::ranges::find(kArchitectures, composite->text, &Architecture::model_type);
+  }
   const auto names = config.texts("architectures");
   const std::string model_type = config.text("model_type", "");
   if (names.empty() && model_type.empty()) config.fail("architectures", "is missing");
@@ -91,6 +149,15 @@ const Architecture& find_architecture(const ConfigReader& config) {
   }
   if (names.empty()) refuse("model_type", model_type, &Architecture::model_type);
   refuse("architecture", names.front(), &Architecture::name);
+}
+
+WeightNames find_weight_names(const ConfigReader& config) {
+  WeightNames names = find_architecture(config).weight_names();
+  if (find_composite(config) != nullptr) {
+    names.prefixes = kTextPrefixes;
+    names.composite = true;
+  }
+  return names;
 }
 
 ArchSpec parse_arch(const nlohmann::json& json) {
@@ -102,8 +169,17 @@ ArchSpec parse_arch(const nlohmann::json& json) {
                 cat("names quantization method '", method,
                     "', which is not supported; use the model's float32, bfloat16 or float16 version"));
   }
-  ArchSpec spec = architecture.parse(config);
-  spec.architecture = architecture.name;
+  const Composite* composite = find_composite(config);
+  const ConfigReader text = composite == nullptr ? config : text_of(config);
+  ArchSpec spec = architecture.parse(text);
+  spec.architecture = composite == nullptr ? architecture.name : composite->name;
+  if (composite != nullptr) {
+    // What is said of the whole holds where nothing is said of the text.
+    const ConfigReader& of_ids = text.has("eos_token_id") ? text : config;
+    spec.eos_token_ids = of_ids.token_ids("eos_token_id", spec.vocab_size);
+    if (!text.has("tie_word_embeddings") && config.has("tie_word_embeddings"))
+      spec.tie_word_embeddings = config.boolean("tie_word_embeddings", false);
+  }
   spec.model_type = architecture.model_type;
   return spec;
 }

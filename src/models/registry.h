@@ -20,7 +20,10 @@ struct Architecture {
 
 std::span<const Architecture> architectures();
 
-// By config.json's `architectures`, or by its `model_type`. Throws Error naming those that are supported.
+// By config.json's `architectures`, or by its `model_type`; of a model that also sees or hears, what its text
+// goes through. Throws Error naming those that are supported.
 const Architecture& find_architecture(const ConfigReader& config);
+// How its checkpoints call their tensors.
+WeightNames find_weight_names(const ConfigReader& config);
 
 }  // namespace quire

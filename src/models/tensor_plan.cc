@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <array>
+#include <charconv>
 #include <set>
 
 #include "base/error.h"
@@ -19,14 +20,32 @@ struct RoleShape {
   bool wanted = true;  // the spec has such a module
 };
 
-std::array<RoleShape, 20> role_shapes(const ArchSpec& spec) {
+// Elements of a shape.
+int64_t numel(std::span<const int64_t> shape) {
+  int64_t n = 1;
+  for (const int64_t dim : shape) n *= dim;
+  return n;
+}
+
+constexpr bool is_of_expert(Role role) {
+  return role == Role::kExpertGate || role == Role::kExpertUp || role == Role::kExpertGateUp ||
+         role == Role::kExpertDown;
+}
+
+// layer: -1 for what is not of a layer.
+std::array<RoleShape, 32> role_shapes(const ArchSpec& spec, int32_t layer) {
   const int64_t hidden = spec.hidden_size;
   const int64_t inter = spec.intermediate_size;
   const int64_t q = int64_t{spec.num_heads} * spec.head_dim;
   const int64_t kv = int64_t{spec.num_kv_heads} * spec.head_dim;
   const int64_t positions = spec.max_position_embeddings + spec.position_offset;
   const bool whole = spec.qk_norm == QkNorm::kWhole;
-  const bool qk_norm = spec.qk_norm != QkNorm::kNone;
+  const bool qk_norm = spec.qk_norm != QkNorm::kNone && spec.qk_norm_weights;
+  const bool experts = layer >= 0 && spec.layers[static_cast<size_t>(layer)].experts;
+  const MoeSpec moe = spec.moe.value_or(MoeSpec{});
+  const int64_t part = moe.intermediate_size;
+  const int64_t shared = moe.shared_intermediate_size;
+  const bool has_shared = experts && shared > 0;
   return {{
       {Role::kEmbedding, spec.vocab_size, hidden, false},
       {Role::kEmbeddingNorm, hidden, 0, spec.norm_bias, spec.embedding_norm},
@@ -39,19 +58,37 @@ std::array<RoleShape, 20> role_shapes(const ArchSpec& spec) {
       {Role::kAttentionOut, hidden, q, spec.out_bias},
       {Role::kQueryNorm, whole ? q : spec.head_dim, 0, false, qk_norm},
       {Role::kKeyNorm, whole ? kv : spec.head_dim, 0, false, qk_norm},
+      {Role::kSinks, spec.num_heads, 0, false, spec.attention_sinks},
       {Role::kPostAttentionNorm, hidden, 0, spec.norm_bias, spec.post_norms},
       {Role::kMlpNorm, hidden, 0, spec.norm_bias, spec.mlp_norm},
       {Role::kPostMlpNorm, hidden, 0, spec.norm_bias, spec.post_norms},
-      {Role::kGate, inter, hidden, spec.mlp_bias},
-      {Role::kUp, inter, hidden, spec.mlp_bias},
-      {Role::kGateUp, 2 * inter, hidden, spec.mlp_bias},
-      {Role::kDown, hidden, inter, spec.mlp_bias},
+      {Role::kGate, inter, hidden, spec.mlp_bias, !experts},
+      {Role::kUp, inter, hidden, spec.mlp_bias, !experts},
+      {Role::kGateUp, 2 * inter, hidden, spec.mlp_bias, !experts},
+      {Role::kDown, hidden, inter, spec.mlp_bias, !experts},
+      {Role::kRouter, moe.num_experts, hidden, moe.router_bias, experts},
+      {Role::kRouterCorrection, moe.num_experts, 0, false, experts && moe.correction},
+      {Role::kExpertGate, part, hidden, moe.expert_bias, experts},
+      {Role::kExpertUp, part, hidden, moe.expert_bias, experts},
+      {Role::kExpertGateUp, 2 * part, hidden, moe.expert_bias, experts},
+      {Role::kExpertDown, hidden, part, moe.expert_bias, experts},
+      {Role::kSharedExpertGate, shared, hidden, spec.mlp_bias, has_shared},
+      {Role::kSharedExpertUp, shared, hidden, spec.mlp_bias, has_shared},
+      {Role::kSharedExpertGateUp, 2 * shared, hidden, spec.mlp_bias, has_shared},
+      {Role::kSharedExpertDown, hidden, shared, spec.mlp_bias, has_shared},
+      {Role::kSharedExpertRouter, 1, hidden, false, has_shared && moe.shared_gate},
       {Role::kFinalNorm, hidden, 0, spec.norm_bias},
       {Role::kLmHead, spec.vocab_size, hidden, spec.lm_head_bias},
   }};
 }
 
-constexpr std::string_view kLayerPlace = "{}";
+constexpr std::string_view kPlace = "{}";
+
+int places_in(std::string_view pattern) {
+  int count = 0;
+  for (size_t at = pattern.find(kPlace); at != pattern.npos; at = pattern.find(kPlace, at + 1)) ++count;
+  return count;
+}
 
 std::string shape_text(const std::vector<int64_t>& shape) {
   TensorInfo info;
@@ -75,63 +112,112 @@ TensorPlan::TensorPlan(const ArchSpec& spec, const WeightNames& names, const Che
     : architecture_(spec.architecture),
       prefix_(choose_prefix(names, checkpoint)),
       names_(names),
-      tied_(spec.tie_word_embeddings) {
+      tied_(spec.tie_word_embeddings),
+      num_layers_(spec.num_layers) {
+  // The text part of a larger model may be a whole model inside it.
+  constexpr std::string_view kInner = "language_model.";
+  if (names.composite && prefix_.starts_with(kInner)) head_prefix_ = kInner;
+  const bool stacked = stacks_experts(spec, checkpoint);
   for (const auto& module : names.modules) {
     if (module.role == Role::kLmHead && tied_) continue;
-    if (module.module.find(kLayerPlace) == std::string_view::npos) {
-      add(spec, module, -1, checkpoint);
+    if (places_in(module.module) == 0) {
+      add(spec, module, -1, -1, checkpoint);
     } else {
-      for (int32_t layer = 0; layer < spec.num_layers; ++layer) add(spec, module, layer, checkpoint);
+      for (int32_t layer = 0; layer < spec.num_layers; ++layer)
+        add_layer(spec, module, layer, stacked, checkpoint);
     }
   }
 }
 
-void TensorPlan::add(const ArchSpec& spec, const ModuleName& module, int32_t layer,
+bool TensorPlan::stacks_experts(const ArchSpec& spec, const Checkpoint& checkpoint) const {
+  const auto first = std::ranges::find_if(spec.layers, &LayerSpec::experts);
+  if (first == spec.layers.end()) return false;
+  const auto layer = static_cast<int32_t>(first - spec.layers.begin());
+  bool only = true;  // there are no other names
+  for (const auto& module : names_.modules) {
+    if (!is_of_expert(module.role)) continue;
+    if (places_in(module.module) == 2) {
+      only = false;
+      continue;
+    }
+    const std::string name = cat(prefix_, with_number(module.module, layer), module.bare ? "" : ".weight");
+    if (checkpoint.find(name) != nullptr) return true;
+  }
+  return only;
+}
+
+void TensorPlan::add_layer(const ArchSpec& spec, const ModuleName& module, int32_t layer, bool stacked,
+                           const Checkpoint& checkpoint) {
+  if (!is_of_expert(module.role)) return add(spec, module, layer, -1, checkpoint);
+  if ((places_in(module.module) == 1) != stacked) return;
+  if (stacked) return add(spec, module, layer, -1, checkpoint);
+  const int32_t experts = spec.moe ? spec.moe->num_experts : 0;
+  for (int32_t expert = 0; expert < experts; ++expert) add(spec, module, layer, expert, checkpoint);
+}
+
+void TensorPlan::add(const ArchSpec& spec, const ModuleName& module, int32_t layer, int32_t expert,
                      const Checkpoint& checkpoint) {
-  const auto shapes = role_shapes(spec);
+  const auto shapes = role_shapes(spec, layer);
   const RoleShape& shape =
       *std::find_if(shapes.begin(), shapes.end(), [&](const auto& s) { return s.role == module.role; });
   if (!shape.wanted) return;
   const std::string_view prefix =
-      module.role == Role::kLmHead ? std::string_view() : std::string_view(prefix_);
-  const std::string name = cat(prefix, with_layer(module.module, layer));
-  const auto known = modules_.find(std::pair(module.role, layer));
+      module.role == Role::kLmHead ? std::string_view(head_prefix_) : std::string_view(prefix_);
+  const std::string name = cat(prefix, with_number(with_number(module.module, layer), expert));
+  const std::string weight_name = module.bare ? name : name + ".weight";
+  const Key key(module.role, layer, expert);
+  const auto known = modules_.find(key);
   if (known != modules_.end()) {
     // Another name of the same module: it counts where the checkpoint knows this one alone.
-    if (checkpoint.find(known->second.weight.name) != nullptr || checkpoint.find(name + ".weight") == nullptr)
+    if (checkpoint.find(known->second.weight.name) != nullptr || checkpoint.find(weight_name) == nullptr)
       return;
     modules_.erase(known);
   }
+  const bool stacked = is_of_expert(module.role) && expert < 0;
   Module entry;
-  entry.weight = {name + ".weight", {shape.out}, module.transposed, module.order};
+  entry.weight = {weight_name, {shape.out}, module.transposed, module.order, stacked};
   if (shape.in > 0) {
     entry.weight.shape.push_back(shape.in);
     if (module.transposed) std::reverse(entry.weight.shape.begin(), entry.weight.shape.end());
   }
-  if (shape.bias) entry.bias = ExpectedTensor{name + ".bias", {shape.out}, false, module.order};
-  modules_.emplace(std::pair(module.role, layer), std::move(entry));
+  if (shape.bias) {
+    entry.bias =
+        ExpectedTensor{name + (module.bare ? "_bias" : ".bias"), {shape.out}, false, module.order, stacked};
+  }
+  // ERNIE stores the vector as a matrix of one row.
+  const TensorInfo* found = checkpoint.find(weight_name);
+  if (module.role == Role::kRouterCorrection && found != nullptr && found->shape.size() == 2 &&
+      found->shape[0] == 1)
+    entry.weight.shape.insert(entry.weight.shape.begin(), 1);
+  if (stacked) {
+    const int64_t experts = spec.moe->num_experts;
+    entry.weight.shape.insert(entry.weight.shape.begin(), experts);
+    if (entry.bias) entry.bias->shape.insert(entry.bias->shape.begin(), experts);
+  }
+  modules_.emplace(key, std::move(entry));
 }
 
-const ExpectedTensor* TensorPlan::weight(Role role, int32_t layer) const {
-  const auto it = modules_.find(std::pair(role, layer));
-  return it == modules_.end() ? nullptr : &it->second.weight;
+const TensorPlan::Module* TensorPlan::find(Role role, int32_t layer, int32_t expert) const {
+  auto it = modules_.find(Key(role, layer, expert));
+  if (it == modules_.end() && expert >= 0) it = modules_.find(Key(role, layer, -1));
+  return it == modules_.end() ? nullptr : &it->second;
 }
 
-const ExpectedTensor* TensorPlan::bias(Role role, int32_t layer) const {
-  const auto it = modules_.find(std::pair(role, layer));
-  return it == modules_.end() || !it->second.bias ? nullptr : &*it->second.bias;
+const ExpectedTensor* TensorPlan::weight(Role role, int32_t layer, int32_t expert) const {
+  const Module* module = find(role, layer, expert);
+  return module == nullptr ? nullptr : &module->weight;
+}
+
+const ExpectedTensor* TensorPlan::bias(Role role, int32_t layer, int32_t expert) const {
+  const Module* module = find(role, layer, expert);
+  return module == nullptr || !module->bias ? nullptr : &*module->bias;
 }
 
 int64_t TensorPlan::num_parameters() const {
   int64_t sum = 0;
-  const auto count = [&](const ExpectedTensor& tensor) {
-    int64_t n = 1;
-    for (const int64_t dim : tensor.shape) n *= dim;
-    sum += n;
-  };
   for (const auto& [key, module] : modules_) {
-    count(module.weight);
-    if (module.bias) count(*module.bias);
+    sum += numel(module.weight.shape);
+    if (module.bias) sum += numel(module.bias->shape);
   }
   return sum;
 }
@@ -147,11 +233,27 @@ int64_t TensorPlan::stored_bytes(const Checkpoint& checkpoint) const {
 
 bool TensorPlan::is_ignored(const std::string& name) const {
   // A tied checkpoint may store the output embedding again; it is the same one.
-  if (tied_ && name == "lm_head.weight") return true;
+  if (tied_ && name == head_prefix_ + "lm_head.weight") return true;
   std::string_view rest = name;
+  // Vision and audio lie beside the text, under names that are not its own.
+  if (names_.composite && !is_of_text(name)) return true;
   if (rest.starts_with(prefix_)) rest.remove_prefix(prefix_.size());
-  return std::any_of(names_.ignored.begin(), names_.ignored.end(),
-                     [&](std::string_view pattern) { return matches_pattern(rest, pattern); });
+  constexpr std::string_view kLayers = "layers.";
+  if (names_.later_layers && rest.starts_with(kLayers)) {
+    int64_t layer = -1;
+    const char* digits = rest.data() + kLayers.size();
+    std::from_chars(digits, rest.data() + rest.size(), layer);
+    if (layer >= num_layers_) return true;
+  }
+  return std::ranges::any_of(names_.ignored, [&](std::string_view pattern) {
+    return matches_pattern(rest, pattern) || matches_pattern(name, pattern);
+  });
+}
+
+bool TensorPlan::is_of_text(std::string_view name) const {
+  constexpr std::array<std::string_view, 2> kParts = {"layers.", "lm_head."};
+  if (name.starts_with(prefix_)) name.remove_prefix(prefix_.size());
+  return std::ranges::any_of(kParts, [&](std::string_view part) { return name.starts_with(part); });
 }
 
 void TensorPlan::check(const Checkpoint& checkpoint) const {
@@ -176,7 +278,7 @@ void TensorPlan::check(const Checkpoint& checkpoint) const {
     }
   };
   for (const auto& [key, module] : modules_) {
-    examine(module.weight, key.first != Role::kPositionEmbedding);
+    examine(module.weight, std::get<Role>(key) != Role::kPositionEmbedding);
     if (module.bias) examine(*module.bias, false);
   }
   for (const auto& name : checkpoint.names()) {

@@ -21,6 +21,7 @@ enum class Role : uint8_t {
   kAttentionOut,
   kQueryNorm,
   kKeyNorm,
+  kSinks,  // a vector
   kPostAttentionNorm,
   kMlpNorm,
   kPostMlpNorm,
@@ -28,25 +29,40 @@ enum class Role : uint8_t {
   kUp,
   kGateUp,  // gates, then ups, in one matrix
   kDown,
+  kRouter,            // of experts
+  kRouterCorrection,  // a vector
+  kExpertGate,
+  kExpertUp,
+  kExpertGateUp,
+  kExpertDown,
+  kSharedExpertGate,  // of the expert that every row goes through
+  kSharedExpertUp,
+  kSharedExpertGateUp,
+  kSharedExpertDown,
+  kSharedExpertRouter,
   kFinalNorm,
   kLmHead,
 };
 
-// How the rows of kQkv stand in the file.
+// How the rows of kQkv, or of gates and ups, stand in the file.
 enum class RowOrder : uint8_t {
-  kPlain,     // all queries, all keys, all values
+  kPlain,     // all queries, all keys, all values; all gates, all ups
   kByKvHead,  // for each key head: its query heads, the key head, the value head
+  kPairs,     // each gate before its up
 };
 
 // A module: its tensors are `<prefix><module>.weight` and, where the model has one there,
 // `<prefix><module>.bias`.
-// "{}" stands for the layer's number. A role that stands in a table several times has the first name that the
-// checkpoint knows.
+// "{}" stands for the layer's number, a second one for the expert's. A role that stands in a table several
+// times has the first name that the checkpoint knows. Experts may have names of both kinds, for matrices of
+// their own and for stacked ones ([experts, ...], "{}" once): the checkpoint says by its first layer with
+// experts which.
 struct ModuleName {
   Role role;
   std::string_view module;
   bool transposed = false;  // the matrix is stored [in, out] (GPT-2's Conv1D)
   RowOrder order = RowOrder::kPlain;
+  bool bare = false;  // the tensors are `<prefix><module>` and `<prefix><module>_bias`
 };
 
 struct WeightNames {
@@ -54,13 +70,17 @@ struct WeightNames {
   // embedding.
   std::span<const std::string_view> prefixes;
   std::span<const ModuleName> modules;
-  // Whole tensor names (after the prefix) that are no weights: they may be there and are not read.
+  // Tensor names (after the prefix, or in whole) that are no weights: they may be there and are not read.
   std::span<const std::string_view> ignored;
+  // Layers behind the model's own may be there, which draft further tokens, and are not read.
+  bool later_layers = false;
+  // The text part of a model that also sees or hears: what is not under the prefix is not read.
+  bool composite = false;
 };
 
-// pattern with "{}" replaced by the number.
-std::string with_layer(std::string_view pattern, int32_t layer);
-// Whether text is the pattern, with digits where it has "{}".
+// pattern with its first "{}" replaced by the number.
+std::string with_number(std::string_view pattern, int32_t number);
+// Whether text is the pattern, with digits where it has "{}" (once), and anything where it ends with "*".
 bool matches_pattern(std::string_view text, std::string_view pattern);
 
 }  // namespace quire

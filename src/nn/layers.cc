@@ -57,6 +57,27 @@ void apply(const OpTable& ops, const OpContext& ctx, const Norm& norm, const Ten
   }
 }
 
+namespace {
+
+// Queries and keys normed in place, in their part of qkv.
+void norm_heads(const OpTable& ops, const OpContext& ctx, const Attention& attention, const TensorView& qkv) {
+  const int64_t q_size = attention.q_size();
+  const int64_t kv_size = int64_t{attention.num_kv_heads} * attention.head_dim;
+  if (attention.qk_norm == QkNorm::kHeads) {
+    const TensorView q = head_view(qkv, 0, attention.num_heads, attention.head_dim);
+    const TensorView k = head_view(qkv, q_size, attention.num_kv_heads, attention.head_dim);
+    apply(ops, ctx, *attention.q_norm, q, q);
+    apply(ops, ctx, *attention.k_norm, k, k);
+  } else if (attention.qk_norm == QkNorm::kWhole) {
+    const TensorView q = column_slice(qkv, 0, q_size);
+    const TensorView k = column_slice(qkv, q_size, q_size + kv_size);
+    apply(ops, ctx, *attention.q_norm, q, q);
+    apply(ops, ctx, *attention.k_norm, k, k);
+  }
+}
+
+}  // namespace
+
 void apply(const OpTable& ops, const OpContext& ctx, const Attention& attention, const Rope* rope,
            const TensorView& out, const TensorView& x, const TensorView& residual, const ForwardBatch& batch,
            const KvCacheView& cache, const TensorView& qkv, const TensorView& heads) {
@@ -66,19 +87,9 @@ void apply(const OpTable& ops, const OpContext& ctx, const Attention& attention,
   const TensorView q = head_view(qkv, 0, attention.num_heads, dim);
   const TensorView k = head_view(qkv, attention.q_size(), attention.num_kv_heads, dim);
   const TensorView v = head_view(qkv, attention.q_size() + kv_size, attention.num_kv_heads, dim);
-  if (attention.qk_norm == QkNorm::kHeads) {
-    apply(ops, ctx, *attention.q_norm, q, q);
-    apply(ops, ctx, *attention.k_norm, k, k);
-  } else if (attention.qk_norm == QkNorm::kWhole) {
-    const TensorView all_q = column_slice(qkv, 0, attention.q_size());
-    const TensorView all_k = column_slice(qkv, attention.q_size(), attention.q_size() + kv_size);
-    apply(ops, ctx, *attention.q_norm, all_q, all_q);
-    apply(ops, ctx, *attention.k_norm, all_k, all_k);
-  }
-  if (rope != nullptr) {
-    apply(ops, ctx, *rope, q, batch.positions);
-    apply(ops, ctx, *rope, k, batch.positions);
-  }
+  if (!attention.norm_turned) norm_heads(ops, ctx, attention, qkv);
+  if (rope != nullptr) apply(ops, ctx, *rope, q, k, batch.positions);
+  if (attention.norm_turned) norm_heads(ops, ctx, attention, qkv);
   ops.kv_write(ctx, cache, k, v, batch.slot_mapping);
   ops.paged_attention(ctx, head_view(heads, 0, attention.num_heads, dim), q, cache, batch.attention,
                       attention.params);

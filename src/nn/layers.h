@@ -63,6 +63,8 @@ struct Attention {
   std::optional<Norm> q_norm;  // over each head, or over all of them at once
   std::optional<Norm> k_norm;
   QkNorm qk_norm = QkNorm::kNone;
+  bool norm_turned = false;  // the norms come behind the rotation
+  Buffer sinks;              // float32 [num_heads] or empty; params.sinks points to it
   AttentionParams params;
   int32_t num_heads = 0;
   int32_t num_kv_heads = 0;
@@ -83,9 +85,12 @@ struct Mlp {
   Linear down;  // [hidden, intermediate]
   Activation activation = Activation::kSilu;
   bool gated = true;
+  int64_t intermediate = 0;
+
+  int64_t up_size() const { return gated ? 2 * intermediate : intermediate; }
 };
-// out = mlp(x) (+ residual, which may be out). out may be x. Scratch: up [rows, up.out_features()], act
-// [rows, intermediate] (not read for a plain one).
+// out = mlp(x) (+ residual, which may be out). out may be x. Scratch: up [rows, up_size()], act [rows,
+// intermediate] (not read for a plain one).
 void apply(const OpTable& ops, const OpContext& ctx, const Mlp& mlp, const TensorView& out,
            const TensorView& x, const TensorView& residual, const TensorView& up, const TensorView& act);
 

@@ -65,44 +65,116 @@ std::vector<float> yarn_frequencies(const RopeSpec& spec, const std::vector<floa
   return out;
 }
 
+// The base of frequencies that reach as far as sequences may become (NTK-aware scaling).
+double dynamic_theta(const RopeSpec& spec, int64_t max_positions) {
+  const double length = std::max(static_cast<double>(max_positions), spec.original_max_position);
+  const double stretch = spec.factor * length / spec.original_max_position - (spec.factor - 1.0);
+  const double dim = spec.rotary_dim;
+  return spec.theta * std::pow(stretch, dim / (dim - 2.0));
+}
+
+bool takes_long_factors(const RopeSpec& spec, int64_t max_positions) {
+  return spec.scaling == RopeScaling::kLongRope &&
+         static_cast<double>(max_positions) > spec.original_max_position;
+}
+
 }  // namespace
 
-std::vector<float> rope_inverse_frequencies(const RopeSpec& spec) {
+std::vector<float> rope_inverse_frequencies(const RopeSpec& spec, int64_t max_positions) {
+  if (spec.scaling == RopeScaling::kDynamic) {
+    RopeSpec plain = spec;
+    plain.scaling = RopeScaling::kNone;
+    plain.theta = dynamic_theta(spec, max_positions);
+    return rope_inverse_frequencies(plain, max_positions);
+  }
   const std::vector<float> powers = position_frequencies(spec);
   if (spec.scaling == RopeScaling::kYarn) return yarn_frequencies(spec, powers);
+  const auto& factors = takes_long_factors(spec, max_positions) ? spec.long_factors : spec.short_factors;
+  const auto turning = static_cast<size_t>(spec.turning * spec.rotary_dim / 2.0);
   std::vector<float> out(powers.size());
   for (size_t i = 0; i < out.size(); ++i) {
     out[i] = 1.0F / powers[i];
-    if (spec.scaling == RopeScaling::kLinear) out[i] /= static_cast<float>(spec.factor);
-    if (spec.scaling == RopeScaling::kLlama3) out[i] = llama3_frequency(spec, out[i]);
+    switch (spec.scaling) {
+      case RopeScaling::kLinear:
+        out[i] /= static_cast<float>(spec.factor);
+        break;
+      case RopeScaling::kLlama3:
+        out[i] = llama3_frequency(spec, out[i]);
+        break;
+      case RopeScaling::kLongRope:
+        out[i] = 1.0F / (static_cast<float>(factors[i]) * powers[i]);
+        break;
+      case RopeScaling::kProportional:
+        out[i] = i < turning ? out[i] / static_cast<float>(spec.factor) : 0.0F;
+        break;
+      case RopeScaling::kStill:
+        out[i] = 0.0F;
+        break;
+      case RopeScaling::kNone:
+      case RopeScaling::kYarn:
+      case RopeScaling::kDynamic:
+        break;
+    }
   }
   return out;
 }
 
-Rope make_rope(const OpContext& ctx, const RopeSpec& spec, int64_t max_positions) {
-  const std::vector<float> inverse = rope_inverse_frequencies(spec);
+double rope_attention_factor(const RopeSpec& spec, int64_t max_positions) {
+  return takes_long_factors(spec, max_positions) ? spec.long_attention_factor : spec.attention_factor;
+}
+
+namespace {
+
+// [max_positions, 2 * half]; factor(p) is multiplied into row p.
+template <typename F>
+void fill_angles(const OpContext& ctx, const TensorView& table, const std::vector<float>& inverse,
+                 F&& factor) {
   const auto half = static_cast<int64_t>(inverse.size());
-  Rope rope;
-  rope.style = spec.style;
-  rope.data = Buffer(static_cast<size_t>(max_positions * 2 * half) * sizeof(float));
-  rope.cos_sin = make_view(rope.data.data(), DType::kF32, Shape{max_positions, 2 * half});
   constexpr int64_t kTrigCost = 64;  // element operations that a sine and a cosine are worth
-  parallel_ranges(ctx, max_positions, row_grain(half * kTrigCost), [&](int64_t begin, int64_t end, int) {
+  parallel_ranges(ctx, table.rows(), row_grain(half * kTrigCost), [&](int64_t begin, int64_t end, int) {
     for (int64_t p = begin; p < end; ++p) {
-      float* row = rope.cos_sin.row<float>(p);
+      float* row = table.row<float>(p);
+      const double times = factor(p);
       for (int64_t i = 0; i < half; ++i) {
         const float angle = static_cast<float>(p) * inverse[static_cast<size_t>(i)];
-        row[i] = static_cast<float>(std::cos(static_cast<double>(angle)) * spec.attention_factor);
-        row[half + i] = static_cast<float>(std::sin(static_cast<double>(angle)) * spec.attention_factor);
+        row[i] = static_cast<float>(std::cos(static_cast<double>(angle)) * times);
+        row[half + i] = static_cast<float>(std::sin(static_cast<double>(angle)) * times);
       }
     }
   });
+}
+
+}  // namespace
+
+Rope make_rope(const OpContext& ctx, const RopeSpec& spec, int64_t max_positions) {
+  const std::vector<float> inverse = rope_inverse_frequencies(spec, max_positions);
+  const double factor = rope_attention_factor(spec, max_positions);
+  const Shape shape{max_positions, 2 * static_cast<int64_t>(inverse.size())};
+  const auto bytes = static_cast<size_t>(shape.numel()) * sizeof(float);
+  Rope rope;
+  rope.style = spec.style;
+  rope.still = spec.scaling == RopeScaling::kStill;
+  if (!rope.still) {
+    rope.data = Buffer(bytes);
+    rope.cos_sin = make_view(rope.data.data(), DType::kF32, shape);
+    fill_angles(ctx, rope.cos_sin, inverse, [&](int64_t) { return factor; });
+  }
+  rope.query_cos_sin = rope.cos_sin;
+  if (spec.query_beta != 0.0) {
+    rope.query_data = Buffer(bytes);
+    rope.query_cos_sin = make_view(rope.query_data.data(), DType::kF32, shape);
+    fill_angles(ctx, rope.query_cos_sin, inverse, [&](int64_t p) {
+      const double reached = std::floor(static_cast<double>(p + spec.query_offset) / spec.query_length);
+      return factor * (1.0 + spec.query_beta * std::log1p(reached));
+    });
+  }
   return rope;
 }
 
-void apply(const OpTable& ops, const OpContext& ctx, const Rope& rope, const TensorView& x,
-           std::span<const int32_t> positions) {
-  ops.rope(ctx, x, positions, rope.cos_sin, rope.style);
+void apply(const OpTable& ops, const OpContext& ctx, const Rope& rope, const TensorView& q,
+           const TensorView& k, std::span<const int32_t> positions) {
+  ops.rope(ctx, q, positions, rope.query_cos_sin, rope.style);
+  if (!rope.still) ops.rope(ctx, k, positions, rope.cos_sin, rope.style);
 }
 
 }  // namespace quire

@@ -200,6 +200,44 @@ void check_gated_activation(const TensorView& out, const TensorView& gate_up) {
           describe("out", out) + ", " + describe("gate_up", gate_up));
 }
 
+void check_route_experts(std::span<const int32_t> ids, const TensorView& weights, const TensorView& logits,
+                         const RouterParams& params) {
+  const std::string shapes = describe("weights", weights) + ", " + describe("logits", logits) + ", ids [" +
+                             std::to_string(ids.size()) + "], " + std::to_string(params.num_chosen) +
+                             " chosen of " + std::to_string(params.chosen_groups) + " of " +
+                             std::to_string(params.num_groups) + " groups";
+  require_f32("route_experts", "weights", weights);
+  require_f32("route_experts", "logits", logits);
+  const int64_t experts = logits.row_size();
+  require(experts > 0 && experts <= kMaxExperts && params.num_groups > 0 && params.chosen_groups > 0 &&
+              params.chosen_groups <= params.num_groups && experts % params.num_groups == 0,
+          "route_experts", "experts must be whole groups, and not too many", shapes);
+  require(params.num_chosen > 0 && params.num_chosen <= experts / params.num_groups * params.chosen_groups,
+          "route_experts", "the groups must hold the experts to choose", shapes);
+  require(weights.rows() == logits.rows() && weights.row_size() == params.num_chosen &&
+              static_cast<int64_t>(ids.size()) == logits.rows() * params.num_chosen,
+          "route_experts", "each row needs a place for each expert it chooses", shapes);
+}
+
+void check_combine_rows(const TensorView& out, const TensorView& y, std::span<const int32_t> places,
+                        const TensorView& weights, const TensorView& residual) {
+  const std::string shapes = describe("out", out) + ", " + describe("y", y) + ", " +
+                             describe("weights", weights) + ", places [" + std::to_string(places.size()) +
+                             "]";
+  require_f32("combine_rows", "out", out);
+  require_f32("combine_rows", "y", y);
+  require_f32("combine_rows", "weights", weights);
+  require(out.row_size() == y.row_size() && weights.rows() == out.rows() &&
+              static_cast<int64_t>(places.size()) == weights.rows() * weights.row_size(),
+          "combine_rows", "out must have y's columns, and weights and places a row for each of its rows",
+          shapes);
+  require_ids("combine_rows", places, y.rows());
+  if (residual.data == nullptr) return;
+  require_f32("combine_rows", "residual", residual);
+  require(residual.rows() == out.rows() && residual.row_size() == out.row_size(), "combine_rows",
+          "the residual must have out's shape", shapes + ", " + describe("residual", residual));
+}
+
 PackedLinear make_packed(std::span<const TensorView> parts, WeightFormat format, int64_t panel,
                          int64_t depth) {
   require(!parts.empty(), "pack_linear", "a matrix is needed", "none");

@@ -20,6 +20,10 @@ void check_kv_write(const KvCacheView& cache, const TensorView& k, const TensorV
 void check_paged_attention(const TensorView& out, const TensorView& q, const KvCacheView& cache,
                            const AttentionBatch& batch);
 void check_gated_activation(const TensorView& out, const TensorView& gate_up);
+void check_route_experts(std::span<const int32_t> ids, const TensorView& weights, const TensorView& logits,
+                         const RouterParams& params);
+void check_combine_rows(const TensorView& out, const TensorView& y, std::span<const int32_t> places,
+                        const TensorView& weights, const TensorView& residual);
 
 // The empty matrix that `parts` fill: n, k, format, and zeroed data for panels of `panel` rows each and k
 // rounded up to a multiple of `depth`. Throws Error when the parts do not fit together or the format is not

@@ -45,7 +45,16 @@ struct PackedLinear {
   std::string_view label = "linear";  // what a profile calls it; lives as long as the program
 };
 
-enum class Activation : uint8_t { kSilu, kGelu, kGeluTanh, kRelu };
+enum class Activation : uint8_t {
+  kSilu,
+  kGelu,
+  kGeluTanh,
+  kRelu,
+  kReluSquared,
+  // Of gates alone: with g = min(gate, 7) and u = up between -7 and 7, g * sigmoid(1.702 g) * (u + 1)
+  // (gpt-oss). Without an up, u = 0.
+  kClampedSwish,
+};
 
 enum class RopeStyle : uint8_t {
   kHalves,       // dimension i turns with i + rotary_dim / 2 (Llama as Hugging Face stores it, GPT-NeoX)
@@ -107,12 +116,39 @@ struct AttentionBatch {
 struct AttentionParams {
   float scale = 1.0F;  // multiplies q.k
   int32_t window = 0;  // sliding window in tokens (a query sees itself and window - 1 before it); 0: none
+  int32_t chunk = 0;  // a query sees its own chunk of so many positions only, from its begin on; 0: none. Not
+                      // together with a window
   float logit_softcap = 0;  // cap * tanh(score / cap); 0: none
   // Both [num_heads] float32, or null; the layer that has these parameters owns them.
   const float* alibi_slopes = nullptr;  // slope[h] * (key position - query position) is added to a score
   const float* sinks = nullptr;  // a score that each query of head h has beside those of the keys: it takes
                                  // its share of the softmax and has no value
 };
+
+// What a router's logits are turned into before experts are chosen.
+enum class RouterScores : uint8_t {
+  kSoftmax,        // over all experts
+  kSigmoid,        // of each expert by itself
+  kChosenSoftmax,  // the logits themselves; weights are a softmax over the chosen ones
+  kSparseMixer,    // the logits; a weight is the softmax over those not chosen before that come near it
+                   // (PhiMoE)
+};
+
+// Which experts a row goes to, and with what weights.
+struct RouterParams {
+  RouterScores scores = RouterScores::kSoftmax;
+  int32_t num_chosen = 1;             // of all experts; at most kMaxExperts of these
+  const float* correction = nullptr;  // [num_experts] added to the scores for the choice alone; null: none
+  // Experts stand in groups of one size, of which the best `chosen_groups` are looked at. A group is as good
+  // as its best expert, or as its two best together.
+  int32_t num_groups = 1;
+  int32_t chosen_groups = 1;
+  bool group_pairs = false;
+  bool normalize = false;  // weights are divided by their sum
+  float scale = 1.0F;      // then multiplied by this
+  float near = 0.0F;       // kSparseMixer: (best - logit) / max(|logit|, best) up to which a logit counts
+};
+inline constexpr int64_t kMaxExperts = 1024;
 
 struct OpTable {
   const char* name = "";  // "reference", "avx2", ...
@@ -180,6 +216,17 @@ struct OpTable {
                       std::span<const int32_t> rows);
   // x = cap * tanh(x / cap), in place, after x *= scale.
   void (*scale_softcap)(const OpContext&, const TensorView& x, float scale, float cap);
+
+  // The experts of each row, best first, ties to the lower number: ids [rows * num_chosen], weights [rows,
+  // num_chosen]; logits [rows, num_experts].
+  void (*route_experts)(const OpContext&, std::span<int32_t> ids, const TensorView& weights,
+                        const TensorView& logits, const RouterParams& params);
+  // out[r, :] = sum over j of weights[r, j] * y[places[r * k + j], :], in the order of j, (+ residual[r, :]
+  // when residual.data, as its first term; residual may be out itself). weights [rows, k], y [any, d], out
+  // [rows, d].
+  void (*combine_rows)(const OpContext&, const TensorView& out, const TensorView& y,
+                       std::span<const int32_t> places, const TensorView& weights,
+                       const TensorView& residual);
 };
 
 }  // namespace quire

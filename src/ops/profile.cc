@@ -112,7 +112,9 @@ void paged_attention(const OpContext& ctx, const TensorView& out, const TensorVi
   for (size_t s = 0; s < static_cast<size_t>(batch.num_seqs); ++s) {
     const double rows = batch.cu_seqlens_q[s + 1] - batch.cu_seqlens_q[s];
     const double length = batch.seq_lens[s];
-    const double window = params.window > 0 ? params.window : length;
+    double window = params.window > 0 ? params.window : length;
+    // Of the positions of its chunk that a row sees, on average.
+    if (params.chunk > 0) window = std::min(length, std::max(1.0, 0.5 * params.chunk));
     seen += rows * std::min(window, length - (rows - 1) / 2);
     event.bytes += std::min(length, window + rows - 1) * token_bytes(cache);
   }
@@ -146,6 +148,19 @@ void scale_softcap(const OpContext& ctx, const TensorView& x, float scale, float
         [&](const OpTable& ops) { ops.scale_softcap(ctx, x, scale, cap); });
 }
 
+void route_experts(const OpContext& ctx, std::span<int32_t> ids, const TensorView& weights,
+                   const TensorView& logits, const RouterParams& params) {
+  timed(ctx, elementwise("route experts", logits, 1, 8.0 + params.num_chosen),
+        [&](const OpTable& ops) { ops.route_experts(ctx, ids, weights, logits, params); });
+}
+
+void combine_rows(const OpContext& ctx, const TensorView& out, const TensorView& y,
+                  std::span<const int32_t> places, const TensorView& weights, const TensorView& residual) {
+  const auto k = static_cast<double>(weights.row_size());
+  timed(ctx, elementwise("combine experts", out, k + (residual.data ? 2 : 1), 2 * k),
+        [&](const OpTable& ops) { ops.combine_rows(ctx, out, y, places, weights, residual); });
+}
+
 }  // namespace
 
 OpProfile::OpProfile(const OpTable& inner, const MachineLimits& limits, size_t max_events)
@@ -166,6 +181,8 @@ OpProfile::OpProfile(const OpTable& inner, const MachineLimits& limits, size_t m
   table_.add = quire::add;
   table_.gather_rows = quire::gather_rows;
   table_.scale_softcap = quire::scale_softcap;
+  table_.route_experts = quire::route_experts;
+  table_.combine_rows = quire::combine_rows;
 }
 
 void OpProfile::add(const ProfileEvent& event) {

@@ -55,9 +55,14 @@ void add(const OpContext& ctx, const TensorView& x, const TensorView& y);
 void gather_rows(const OpContext& ctx, const TensorView& out, const TensorView& x,
                  std::span<const int32_t> rows);
 void scale_softcap(const OpContext& ctx, const TensorView& x, float scale, float cap);
+void route_experts(const OpContext& ctx, std::span<int32_t> ids, const TensorView& weights,
+                   const TensorView& logits, const RouterParams& params);
+void combine_rows(const OpContext& ctx, const TensorView& out, const TensorView& y,
+                  std::span<const int32_t> places, const TensorView& weights, const TensorView& residual);
 
-// The activation functions themselves.
+// The activation functions themselves, and what they make of a gate and an up.
 float activate(float x, Activation act);
+float activate_gate(float gate, float up, Activation act);
 
 }  // namespace reference
 }  // namespace quire

@@ -113,7 +113,9 @@ void paged_attention(const OpContext& ctx, const TensorView& out, const TensorVi
       const auto seq = static_cast<size_t>(after - batch.cu_seqlens_q.data() - 1);
       const int32_t* blocks = batch.block_table.data() + batch.block_table_indptr[seq];
       const int64_t position = batch.seq_lens[seq] - (batch.cu_seqlens_q[seq + 1] - row);
-      const int64_t low = params.window > 0 ? std::max<int64_t>(0, position - params.window + 1) : 0;
+      const int64_t low = params.chunk > 0    ? position / params.chunk * params.chunk
+                          : params.window > 0 ? std::max<int64_t>(0, position - params.window + 1)
+                                              : 0;
       const float* query = q.row<float>(row) + head * d;
       float* result = out.row<float>(row) + head * d;
 

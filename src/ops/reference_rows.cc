@@ -83,8 +83,19 @@ float activate(float x, Activation act) {
       return 0.5F * x * (1.0F + std::tanh(0.79788456080286536F * (x + 0.044715F * x * x * x)));
     case Activation::kRelu:
       return x < 0.0F ? 0.0F : x;
+    case Activation::kReluSquared:
+      return x < 0.0F ? 0.0F : x * x;
+    case Activation::kClampedSwish: {
+      const float gate = x > 7.0F ? 7.0F : x;
+      return gate / (1.0F + std::exp(-1.702F * gate));
+    }
   }
   return x;
+}
+
+float activate_gate(float gate, float up, Activation act) {
+  if (act != Activation::kClampedSwish) return activate(gate, act) * up;
+  return activate(gate, act) * ((up > 7.0F ? 7.0F : up < -7.0F ? -7.0F : up) + 1.0F);
 }
 
 void gated_activation(const OpContext& ctx, const TensorView& out, const TensorView& gate_up,
@@ -94,7 +105,7 @@ void gated_activation(const OpContext& ctx, const TensorView& out, const TensorV
     for (int64_t r = begin; r < end; ++r) {
       const float* gate = gate_up.row<float>(r);
       float* result = out.row<float>(r);
-      for (int64_t i = 0; i < d; ++i) result[i] = activate(gate[i], act) * gate[d + i];
+      for (int64_t i = 0; i < d; ++i) result[i] = activate_gate(gate[i], gate[d + i], act);
     }
   });
 }
@@ -164,6 +175,8 @@ const OpTable& reference_ops() {
       .add = reference::add,
       .gather_rows = reference::gather_rows,
       .scale_softcap = reference::scale_softcap,
+      .route_experts = reference::route_experts,
+      .combine_rows = reference::combine_rows,
   };
   return table;
 }

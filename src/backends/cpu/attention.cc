@@ -308,7 +308,8 @@ void paged_attention(const CpuKernels& kernels, const OpContext& ctx, const Tens
                                 .window = params.window,
                                 .num_kv_heads = cache.num_kv_heads,
                                 .group = q.shape[1] / cache.num_kv_heads,
-                                .block_size = cache.block_size};
+                                .block_size = cache.block_size,
+                                .chunk = params.chunk};
   const AttentionPlan plan(at, shape, threads,
                            static_cast<int64_t>((ctx.workspace.size() - fixed) / state_bytes));
   const Job job = {

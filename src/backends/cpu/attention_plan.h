@@ -21,12 +21,16 @@ struct AttentionShape {
   int64_t num_kv_heads;
   int64_t group;  // query heads for each key head
   int64_t block_size;
+  int32_t chunk = 0;  // 0: none
 
   int64_t rows(int32_t s) const { return batch.cu_seqlens_q[index(s) + 1] - batch.cu_seqlens_q[index(s)]; }
   int64_t lines(int32_t s) const { return rows(s) * group; }  // of a key head
   // One past the last position that a row sees, and the first one.
   int64_t high(int32_t s, int64_t row) const { return batch.seq_lens[index(s)] - rows(s) + row + 1; }
-  int64_t low(int64_t high_end) const { return window > 0 && high_end > window ? high_end - window : 0; }
+  int64_t low(int64_t high_end) const {
+    if (chunk > 0) return (high_end - 1) / chunk * chunk;
+    return window > 0 && high_end > window ? high_end - window : 0;
+  }
   // Segments of which some row sees something.
   int64_t first_segment(int32_t s) const { return low(high(s, 0)) / kSegment; }
   int64_t end_segment(int32_t s) const { return (batch.seq_lens[index(s)] - 1) / kSegment + 1; }

@@ -46,6 +46,8 @@ void activation(const CpuKernels& kernels, const OpContext& ctx, const TensorVie
 void add(const CpuKernels& kernels, const OpContext& ctx, const TensorView& x, const TensorView& y);
 void scale_softcap(const CpuKernels& kernels, const OpContext& ctx, const TensorView& x, float scale,
                    float cap);
+void combine_rows(const CpuKernels& kernels, const OpContext& ctx, const TensorView& out, const TensorView& y,
+                  std::span<const int32_t> places, const TensorView& weights, const TensorView& residual);
 
 size_t workspace_bytes(int64_t max_tokens, int64_t max_seq_len, int32_t num_heads, int32_t head_dim,
                        int threads);

@@ -16,7 +16,7 @@ namespace quire::cpu {
 enum Storage : int { kStorageF32, kStorageBF16, kStorageF16, kNumStorages };
 // The same by number format of the KV cache.
 enum KvFormat : int { kKvF32, kKvBF16, kKvF16, kKvE4M3, kKvE5M2, kKvI8, kNumKvFormats };
-enum Act : int { kActSilu, kActGelu, kActGeluTanh, kActRelu };
+enum Act : int { kActSilu, kActGelu, kActGeluTanh, kActRelu, kActReluSquared, kActClampedSwish };
 
 // Output columns in a panel of packed weights. Inside a panel:
 //   float32   k by k: column 0, 1, ... 31
@@ -250,6 +250,10 @@ struct CpuKernels {
   void (*activate)(float* out, const float* gate, const float* up, int64_t n, Act act);
   void (*add)(float* x, const float* y, int64_t n);
   void (*scale_softcap)(float* x, int64_t n, float scale, float cap);
+  // out = (residual +) sum of weights[j] * row places[j] of y, with one fused multiply-add each; residual may
+  // be null or out.
+  void (*combine)(float* out, const float* residual, const float* y, int64_t y_stride, const int32_t* places,
+                  const float* weights, int64_t count, int64_t d);
 
   // Keys and values of a run of tokens into their block, to nearest even (quant/codec.h).
   void (*kv_write[kNumKvFormats])(const KvWriteArgs&);

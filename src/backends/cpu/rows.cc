@@ -15,6 +15,10 @@ Act act_of(Activation act) {
       return kActGeluTanh;
     case Activation::kRelu:
       return kActRelu;
+    case Activation::kReluSquared:
+      return kActReluSquared;
+    case Activation::kClampedSwish:
+      return kActClampedSwish;
   }
   return kActSilu;
 }
@@ -94,6 +98,18 @@ void scale_softcap(const CpuKernels& kernels, const OpContext& ctx, const Tensor
   const int64_t d = x.row_size();
   parallel_ranges(ctx, x.rows(), row_grain(4 * d), [&](int64_t begin, int64_t end, int) {
     for (int64_t r = begin; r < end; ++r) kernels.scale_softcap(x.row<float>(r), d, scale, cap);
+  });
+}
+
+void combine_rows(const CpuKernels& kernels, const OpContext& ctx, const TensorView& out, const TensorView& y,
+                  std::span<const int32_t> places, const TensorView& weights, const TensorView& residual) {
+  const int64_t d = out.row_size();
+  const int64_t k = weights.row_size();
+  parallel_ranges(ctx, out.rows(), row_grain(k * d), [&](int64_t begin, int64_t end, int) {
+    for (int64_t r = begin; r < end; ++r) {
+      kernels.combine(out.row<float>(r), residual.data == nullptr ? nullptr : residual.row<float>(r),
+                      y.as<float>(), y.row_stride, places.data() + r * k, weights.row<float>(r), k, d);
+    }
   });
 }
 

@@ -97,6 +97,11 @@ struct Bound {
   static void scale_softcap(const OpContext& ctx, const TensorView& x, float scale, float cap) {
     cpu::scale_softcap(kernels(), ctx, x, scale, cap);
   }
+  static void combine_rows(const OpContext& ctx, const TensorView& out, const TensorView& y,
+                           std::span<const int32_t> places, const TensorView& weights,
+                           const TensorView& residual) {
+    cpu::combine_rows(kernels(), ctx, out, y, places, weights, residual);
+  }
 
   static MachineLimits limits(ThreadPool& pool) { return measure_limits(kernels(), pool); }
 
@@ -117,6 +122,7 @@ struct Bound {
     t.activation = activation;
     t.add = add;
     t.scale_softcap = scale_softcap;
+    t.combine_rows = combine_rows;
     return t;
   }
 };

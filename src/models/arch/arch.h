@@ -10,28 +10,40 @@ namespace quire {
 ArchSpec parse_bloom(const ConfigReader& config);
 ArchSpec parse_cohere(const ConfigReader& config);
 ArchSpec parse_cohere2(const ConfigReader& config);
+ArchSpec parse_dots1(const ConfigReader& config);
 ArchSpec parse_ernie4_5(const ConfigReader& config);
+ArchSpec parse_ernie4_5_moe(const ConfigReader& config);
 ArchSpec parse_exaone4(const ConfigReader& config);
 ArchSpec parse_falcon(const ConfigReader& config);
+ArchSpec parse_flex_olmo(const ConfigReader& config);
 ArchSpec parse_gemma(const ConfigReader& config);
 ArchSpec parse_gemma2(const ConfigReader& config);
 ArchSpec parse_gemma3(const ConfigReader& config);
 ArchSpec parse_glm(const ConfigReader& config);
 ArchSpec parse_glm4(const ConfigReader& config);
+ArchSpec parse_glm4_moe(const ConfigReader& config);
 ArchSpec parse_gpt2(const ConfigReader& config);
 ArchSpec parse_gpt_neox(const ConfigReader& config);
 ArchSpec parse_gptj(const ConfigReader& config);
+ArchSpec parse_gpt_oss(const ConfigReader& config);
 ArchSpec parse_granite(const ConfigReader& config);
+ArchSpec parse_granitemoe(const ConfigReader& config);
 ArchSpec parse_llama(const ConfigReader& config);
 ArchSpec parse_mistral(const ConfigReader& config);
+ArchSpec parse_minimax_m2(const ConfigReader& config);
+ArchSpec parse_mixtral(const ConfigReader& config);
 ArchSpec parse_mpt(const ConfigReader& config);
 ArchSpec parse_olmo2(const ConfigReader& config);
 ArchSpec parse_olmo3(const ConfigReader& config);
+ArchSpec parse_olmoe(const ConfigReader& config);
 ArchSpec parse_opt(const ConfigReader& config);
 ArchSpec parse_phi(const ConfigReader& config);
 ArchSpec parse_phi3(const ConfigReader& config);
+ArchSpec parse_phimoe(const ConfigReader& config);
 ArchSpec parse_qwen2(const ConfigReader& config);
+ArchSpec parse_qwen2_moe(const ConfigReader& config);
 ArchSpec parse_qwen3(const ConfigReader& config);
+ArchSpec parse_qwen3_moe(const ConfigReader& config);
 ArchSpec parse_seed_oss(const ConfigReader& config);
 ArchSpec parse_smollm3(const ConfigReader& config);
 ArchSpec parse_stablelm(const ConfigReader& config);
@@ -39,22 +51,34 @@ ArchSpec parse_starcoder2(const ConfigReader& config);
 
 WeightNames bloom_weight_names();
 WeightNames cohere_weight_names();
+WeightNames dots1_weight_names();
+WeightNames ernie4_5_moe_weight_names();
 WeightNames exaone4_weight_names();
 WeightNames falcon_weight_names();
+WeightNames flex_olmo_weight_names();
 WeightNames gemma_weight_names();
 WeightNames gemma2_weight_names();
 WeightNames gemma3_weight_names();
 WeightNames glm_weight_names();
+WeightNames glm4_moe_weight_names();
 WeightNames gpt2_weight_names();
 WeightNames gpt_neox_weight_names();
 WeightNames gptj_weight_names();
+WeightNames gpt_oss_weight_names();
+WeightNames granitemoe_weight_names();
 WeightNames llama_weight_names();
+WeightNames minimax_m2_weight_names();
+WeightNames mixtral_weight_names();
 WeightNames mpt_weight_names();
 WeightNames olmo2_weight_names();
+WeightNames olmoe_weight_names();
 WeightNames opt_weight_names();
 WeightNames phi_weight_names();
 WeightNames phi3_weight_names();
+WeightNames phimoe_weight_names();
+WeightNames qwen2_moe_weight_names();
 WeightNames qwen3_weight_names();
+WeightNames qwen3_moe_weight_names();
 WeightNames starcoder2_weight_names();
 
 // What an architecture's rotary positions are where config.json does not say it.
@@ -79,6 +103,21 @@ struct LlamaDefaults {
   std::string_view activation = "silu";
 };
 ArchSpec parse_llama_family(const ConfigReader& config, const LlamaDefaults& defaults);
+
+// The fields that give the number of experts and the size of one, and what absent ones mean; 0: they must be
+// there.
+struct ExpertFields {
+  std::string_view experts = "num_experts";
+  std::string_view chosen = "num_experts_per_tok";
+  std::string_view intermediate = "moe_intermediate_size";
+  int64_t default_experts = 0;
+  int64_t default_chosen = 0;
+};
+// Experts in all layers, chosen by the softmax of their logits.
+MoeSpec& read_experts(const ConfigReader& config, ArchSpec& spec, const ExpertFields& fields);
+// Experts as DeepSeek-V3 has them in all but the first layers: chosen by sigmoids with a correction, by
+// groups, a shared one beside them.
+MoeSpec& read_deepseek_experts(const ConfigReader& config, ArchSpec& spec);
 
 // The fields that give the sizes of models older than Llama's way to write them.
 struct SizeFields {

@@ -13,7 +13,7 @@ struct NamedActivation {
   Activation activation;
 };
 
-constexpr std::array<NamedActivation, 7> kActivations = {{
+constexpr std::array<NamedActivation, 8> kActivations = {{
     {"silu", Activation::kSilu},
     {"swish", Activation::kSilu},
     {"gelu", Activation::kGelu},
@@ -21,6 +21,7 @@ constexpr std::array<NamedActivation, 7> kActivations = {{
     {"gelu_fast", Activation::kGeluTanh},
     {"gelu_pytorch_tanh", Activation::kGeluTanh},
     {"relu", Activation::kRelu},
+    {"relu2", Activation::kReluSquared},
 }};
 
 struct NamedScaling {
@@ -28,11 +29,16 @@ struct NamedScaling {
   RopeScaling scaling;
 };
 
-constexpr std::array<NamedScaling, 4> kScalings = {{
+constexpr std::array<NamedScaling, 9> kScalings = {{
     {"default", RopeScaling::kNone},
     {"linear", RopeScaling::kLinear},
     {"llama3", RopeScaling::kLlama3},
     {"yarn", RopeScaling::kYarn},
+    {"longrope", RopeScaling::kLongRope},
+    {"su", RopeScaling::kLongRope},
+    {"dynamic", RopeScaling::kDynamic},
+    {"proportional", RopeScaling::kProportional},
+    {"mrope", RopeScaling::kNone},  // of text all its sections have one position
 }};
 
 template <typename Table>
@@ -76,6 +82,39 @@ void read_yarn(const ConfigReader& rope, RopeSpec& spec) {
                                                        : yarn_attention_factor(rope, spec.factor);
 }
 
+// Factors of wavelengths for short and for long sequences.
+void read_long_rope(const ConfigReader& rope, RopeSpec& spec) {
+  const auto factors = [&](std::string_view field) {
+    const auto values = rope.numbers(field, 1e-6, 1e6);
+    if (values.size() != static_cast<size_t>(spec.rotary_dim / 2)) {
+      rope.fail(field, cat("has ", values.size(), " numbers for ", spec.rotary_dim / 2,
+                           " pairs of dimensions that turn"));
+    }
+    return values;
+  };
+  spec.short_factors = factors("short_factor");
+  spec.long_factors = factors("long_factor");
+  const double usual = spec.factor <= 1.0
+                           ? 1.0
+                           : std::sqrt(1.0 + std::log(spec.factor) / std::log(spec.original_max_position));
+  const double factor = rope.number("attention_factor", 1e-6, 1e6, usual);
+  spec.attention_factor = rope.number("short_mscale", 1e-6, 1e6, factor);
+  spec.long_attention_factor = rope.number("long_mscale", 1e-6, 1e6, factor);
+}
+
+// Frequencies for the longest sequence allowed; with a field `alpha` they are one and the same for all.
+void read_dynamic(const ConfigReader& rope, RopeSpec& spec) {
+  if (spec.rotary_dim <= 2) rope.fail("rope_type", "dynamic needs more than two dimensions that turn");
+  const double alpha = rope.number("alpha", 0.0, 1e9, 0.0);
+  if (alpha == 0.0) {
+    spec.factor = rope.number("factor", 1.0, 1e6);
+    return;
+  }
+  spec.scaling = RopeScaling::kNone;
+  const double dim = spec.rotary_dim;
+  spec.theta *= std::pow(alpha, dim / (dim - 2.0));
+}
+
 RopeSpec read_rope_spec(const ConfigReader& config, const ConfigReader& rope, const ArchSpec& spec,
                         const RopeDefaults& defaults) {
   RopeSpec out;
@@ -91,9 +130,15 @@ RopeSpec read_rope_spec(const ConfigReader& config, const ConfigReader& rope, co
     config.fail("head_dim",
                 cat("gives rotary positions ", out.rotary_dim, " dimensions, they need an even number"));
   out.scaling = read_scaling(rope);
+  if (out.scaling == RopeScaling::kProportional) {
+    out.turning = part;
+    out.rotary_dim = spec.head_dim;
+  }
 
   const double max_positions = static_cast<double>(spec.max_position_embeddings);
-  if (out.scaling == RopeScaling::kLlama3 || out.scaling == RopeScaling::kYarn) {
+  if (out.scaling == RopeScaling::kDynamic) out.original_max_position = max_positions;
+  if (out.scaling == RopeScaling::kLlama3 || out.scaling == RopeScaling::kYarn ||
+      out.scaling == RopeScaling::kLongRope) {
     const double inner = rope.number("original_max_position_embeddings", 1.0,
                                      static_cast<double>(kMaxPositions), max_positions);
     out.original_max_position =
@@ -116,6 +161,18 @@ RopeSpec read_rope_spec(const ConfigReader& config, const ConfigReader& rope, co
       out.factor = rope.number("factor", 1e-3, 1e6, max_positions / out.original_max_position);
       read_yarn(rope, out);
       break;
+    case RopeScaling::kLongRope:
+      out.factor = rope.number("factor", 1e-3, 1e6, max_positions / out.original_max_position);
+      read_long_rope(rope, out);
+      break;
+    case RopeScaling::kDynamic:
+      read_dynamic(rope, out);
+      break;
+    case RopeScaling::kProportional:
+      out.factor = rope.number("factor", 1e-3, 1e6, 1.0);
+      break;
+    case RopeScaling::kStill:
+      break;
   }
   return out;
 }
@@ -123,7 +180,7 @@ RopeSpec read_rope_spec(const ConfigReader& config, const ConfigReader& rope, co
 // The length that a model of so many positions is made for once its rotation is stretched.
 int64_t stretched_length(const RopeSpec& rope, int64_t max_position_embeddings) {
   double made_for = static_cast<double>(max_position_embeddings);
-  if (rope.scaling == RopeScaling::kLinear) made_for *= rope.factor;
+  if (rope.scaling == RopeScaling::kLinear || rope.scaling == RopeScaling::kDynamic) made_for *= rope.factor;
   if (rope.scaling == RopeScaling::kYarn)
     made_for = std::max(made_for, rope.original_max_position * rope.factor);
   return std::max(int64_t{1}, static_cast<int64_t>(std::min(made_for, static_cast<double>(kMaxPositions))));
@@ -262,6 +319,42 @@ void read_qwen_windows(const ConfigReader& config, ArchSpec& spec) {
     const bool sliding = config.has("layer_types") ? by_type[i] : static_cast<int64_t>(i) >= first;
     if (sliding) spec.layers[i].window = window;
   }
+}
+
+MoeSpec& read_experts(const ConfigReader& config, ArchSpec& spec, const ExpertFields& fields) {
+  const auto count = [&](std::string_view field, int64_t most, int64_t fallback) {
+    return static_cast<int32_t>(fallback == 0 ? config.integer(field, 1, most)
+                                              : config.integer(field, 1, most, fallback));
+  };
+  MoeSpec& moe = spec.moe.emplace();
+  moe.num_experts = count(fields.experts, kMaxExperts, fields.default_experts);
+  moe.router.num_chosen = count(fields.chosen, kMaxExperts, fields.default_chosen);
+  if (moe.router.num_chosen > moe.num_experts) {
+    config.fail(fields.chosen, cat("is ", moe.router.num_chosen, ", more than the ", moe.num_experts,
+                                   " experts of ", fields.experts));
+  }
+  moe.intermediate_size = config.integer(fields.intermediate, 1, kMaxSize);
+  for (LayerSpec& layer : spec.layers) layer.experts = true;
+  return moe;
+}
+
+MoeSpec& read_deepseek_experts(const ConfigReader& config, ArchSpec& spec) {
+  MoeSpec& moe = read_experts(config, spec, {.experts = "n_routed_experts"});
+  RouterParams& router = moe.router;
+  router.scores = RouterScores::kSigmoid;
+  router.normalize = config.boolean("norm_topk_prob", true);
+  router.scale = static_cast<float>(config.number("routed_scaling_factor", -1e6, 1e6, 1.0));
+  router.num_groups = static_cast<int32_t>(config.integer("n_group", 1, kMaxExperts, 1));
+  router.chosen_groups = static_cast<int32_t>(config.integer("topk_group", 1, router.num_groups, 1));
+  router.group_pairs = true;
+  if (moe.num_experts % router.num_groups != 0) config.fail("n_group", "does not divide n_routed_experts");
+  if (moe.num_experts / router.num_groups * router.chosen_groups < router.num_chosen)
+    config.fail("topk_group", "gives groups with fewer experts than num_experts_per_tok");
+  moe.correction = true;
+  moe.shared_intermediate_size = config.integer("n_shared_experts", 0, 1024, 1) * moe.intermediate_size;
+  const int64_t dense = config.integer("first_k_dense_replace", 0, kMaxLayers, 0);
+  for (size_t i = 0; i < spec.layers.size(); ++i) spec.layers[i].experts = static_cast<int64_t>(i) >= dense;
+  return moe;
 }
 
 }  // namespace quire

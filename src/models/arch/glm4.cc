@@ -1,5 +1,6 @@
 // GLM-4: Llama with gates and ups in one matrix, of whose heads half turns in pairs of neighbours. The 0414
-// models (Glm4) also norm what attention and MLP give.
+// models (Glm4) also norm what attention and MLP give. GLM-4.5 and later (Glm4Moe) have experts, and half of
+// a head turns in halves.
 #include "models/arch/arch.h"
 #include "models/arch/names.h"
 
@@ -22,6 +23,7 @@ constexpr std::array<ModuleName, 2> kGlmPostNorms = {{
     {Role::kPostMlpNorm, "layers.{}.post_mlp_layernorm"},
 }};
 constexpr auto kModules = joined(kMatrices, kGateUp, kLlamaNorms, kGlmPostNorms);
+constexpr auto kMoeModules = joined(kLlamaMatrices, kLlamaNorms, kQkNorms, kExperts, kDeepseekShared);
 
 }  // namespace
 
@@ -41,8 +43,21 @@ ArchSpec parse_glm4(const ConfigReader& config) {
   return spec;
 }
 
+ArchSpec parse_glm4_moe(const ConfigReader& config) {
+  ArchSpec spec =
+      parse_llama_family(config, {.max_position_embeddings = 131072, .rope = {.partial = true, .part = 0.5}});
+  spec.norm_eps = static_cast<float>(config.number("rms_norm_eps", 0.0, 1.0, 1e-5));
+  spec.qkv_bias = config.boolean("attention_bias", false);
+  spec.qk_norm = config.boolean("use_qk_norm", false) ? QkNorm::kHeads : QkNorm::kNone;
+  read_deepseek_experts(config, spec);
+  return spec;
+}
+
 WeightNames glm_weight_names() {
   return {kModelPrefixes, kModules, kSavedAngles};
+}
+WeightNames glm4_moe_weight_names() {
+  return {kModelPrefixes, kMoeModules, {}, true};
 }
 
 }  // namespace quire

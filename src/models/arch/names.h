@@ -42,6 +42,35 @@ inline constexpr std::array<ModuleName, 2> kQkNorms = {{
     {Role::kKeyNorm, "layers.{}.self_attn.k_norm"},
 }};
 
+// Experts, each by itself or all in one tensor, and what chooses them.
+inline constexpr std::array<ModuleName, 6> kExperts = {{
+    {Role::kRouter, "layers.{}.mlp.gate"},
+    {Role::kExpertGate, "layers.{}.mlp.experts.{}.gate_proj"},
+    {Role::kExpertUp, "layers.{}.mlp.experts.{}.up_proj"},
+    {Role::kExpertDown, "layers.{}.mlp.experts.{}.down_proj"},
+    {.role = Role::kExpertGateUp, .module = "layers.{}.mlp.experts.gate_up_proj", .bare = true},
+    {.role = Role::kExpertDown, .module = "layers.{}.mlp.experts.down_proj", .bare = true},
+}};
+
+// The same as Mixtral calls them, in old and new files.
+inline constexpr std::array<ModuleName, 7> kMixtralExperts = {{
+    {Role::kRouter, "layers.{}.block_sparse_moe.gate"},
+    {Role::kRouter, "layers.{}.mlp.gate"},
+    {Role::kExpertGate, "layers.{}.block_sparse_moe.experts.{}.w1"},
+    {Role::kExpertUp, "layers.{}.block_sparse_moe.experts.{}.w3"},
+    {Role::kExpertDown, "layers.{}.block_sparse_moe.experts.{}.w2"},
+    {.role = Role::kExpertGateUp, .module = "layers.{}.mlp.experts.gate_up_proj", .bare = true},
+    {.role = Role::kExpertDown, .module = "layers.{}.mlp.experts.down_proj", .bare = true},
+}};
+
+// The expert that every row goes through, and the correction of the others' scores.
+inline constexpr std::array<ModuleName, 4> kDeepseekShared = {{
+    {.role = Role::kRouterCorrection, .module = "layers.{}.mlp.gate.e_score_correction_bias", .bare = true},
+    {Role::kSharedExpertGate, "layers.{}.mlp.shared_experts.gate_proj"},
+    {Role::kSharedExpertUp, "layers.{}.mlp.shared_experts.up_proj"},
+    {Role::kSharedExpertDown, "layers.{}.mlp.shared_experts.down_proj"},
+}};
+
 // Angle tables that old versions of transformers saved.
 inline constexpr std::array<std::string_view, 4> kSavedAngles = {
     "layers.{}.self_attn.rotary_emb.inv_freq",

@@ -1,5 +1,5 @@
-// OLMo 2 and 3: no norms before attention and MLP, but of what they give; RMS norms over all queries and all
-// keys. OLMo 3 has windows in three layers of four; there positions turn unstretched.
+// OLMo 2, 3 and FlexOlmo: no norms before attention and MLP, but of what they give; RMS norms over all
+// queries and all keys. OLMo 3 has windows in three layers of four; there positions turn unstretched.
 #include "models/arch/arch.h"
 #include "models/arch/names.h"
 
@@ -7,6 +7,7 @@ namespace quire {
 namespace {
 
 constexpr auto kModules = joined(kLlamaMatrices, kPostNorms, kQkNorms);
+constexpr auto kFlexModules = joined(kLlamaMatrices, kPostNorms, kQkNorms, kExperts);
 
 ArchSpec parse_family(const ConfigReader& config, const RopeDefaults& rope) {
   ArchSpec spec = parse_llama_family(config, {.rope = rope});
@@ -37,6 +38,18 @@ ArchSpec parse_olmo3(const ConfigReader& config) {
   return spec;
 }
 
+ArchSpec parse_flex_olmo(const ConfigReader& config) {
+  ArchSpec spec = parse_family(config, {.theta = 500000.0});
+  spec.norm_eps = static_cast<float>(config.number("rms_norm_eps", 0.0, 1.0, 1e-6));
+  MoeSpec& moe = read_experts(
+      config, spec, {.intermediate = "intermediate_size", .default_experts = 7, .default_chosen = 5});
+  moe.router.normalize = config.boolean("norm_topk_prob", false);
+  return spec;
+}
+
+WeightNames flex_olmo_weight_names() {
+  return {kModelPrefixes, kFlexModules, kSavedAngles};
+}
 WeightNames olmo2_weight_names() {
   return {kModelPrefixes, kModules, kSavedAngles};
 }

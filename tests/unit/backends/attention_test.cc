@@ -42,6 +42,7 @@ std::vector<CacheSetup> setups() {
     all.push_back({.dtype = dtype, .params = {.scale = 0.3F, .window = 17}});
     all.push_back(
         {.block_size = 7, .dtype = dtype, .params = {.scale = 0.3F, .window = 100, .logit_softcap = 2.0F}});
+    all.push_back({.dtype = dtype, .params = {.scale = 0.3F, .chunk = 24}});
     all.push_back({.dtype = dtype, .params = {.scale = 0.3F, .alibi_slopes = kSlopes}});
     all.push_back({.dtype = dtype, .params = {.scale = 0.3F, .sinks = kSinks}});
     for (const int32_t head_dim : {32, 48, 64, 80, 96, 128, 256}) {
@@ -155,15 +156,17 @@ TEST(PagedAttention, TheNumberOfThreadsChangesNothing) {
   // One long row: on several threads its segments are computed apart.
   const std::vector<int32_t> lengths = {2100, 30, 900};
   const std::vector<int32_t> from = {2098, 29, 897};
-  for (const int32_t window : {0, 700}) {
+  const AttentionParams window = {.scale = 0.2F, .window = 700};
+  const AttentionParams chunk = {.scale = 0.2F, .chunk = 1300};
+  for (const AttentionParams& params : {AttentionParams{.scale = 0.2F}, window, chunk}) {
     for (const CpuIsa& isa : usable_isas()) {
-      const DType dtype = window == 0 ? DType::kBF16 : DType::kI8;
-      const CacheSetup setup = {.dtype = dtype, .params = {.scale = 0.2F, .window = window}};
+      const DType dtype = params.window == 0 ? DType::kBF16 : DType::kI8;
+      const CacheSetup setup = {.dtype = dtype, .params = params};
       const Sequences sequences(*isa.table, setup, lengths);
       const TestTensor one = sequences.run(from, lengths, TestContext(*isa.table, 1));
       for (const int threads : {2, 3, 8}) {
         const TestTensor many = sequences.run(from, lengths, TestContext(*isa.table, threads));
-        EXPECT_TRUE(same_rows(one, many)) << isa.name << ", " << threads << " threads, window " << window;
+        EXPECT_TRUE(same_rows(one, many)) << isa.name << ", " << threads << " threads, " << describe(setup);
         if (isa.name == "generic") continue;
         // With too little room for the states of segments, these stay together.
         const TestTensor tight = sequences.run(from, lengths, TestContext(*isa.table, threads, 8, 1, 4, 32));

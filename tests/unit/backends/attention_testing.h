@@ -34,9 +34,9 @@ struct CacheSetup {
 inline std::string describe(const CacheSetup& s) {
   return "heads " + std::to_string(s.heads) + "/" + std::to_string(s.kv_heads) + ", head_dim " +
          std::to_string(s.head_dim) + ", block_size " + std::to_string(s.block_size) + ", " +
-         std::string(dtype_name(s.dtype)) + ", window " + std::to_string(s.params.window) + ", softcap " +
-         std::to_string(s.params.logit_softcap) + (s.params.alibi_slopes != nullptr ? ", ALiBi" : "") +
-         (s.params.sinks != nullptr ? ", sinks" : "");
+         std::string(dtype_name(s.dtype)) + ", window " + std::to_string(s.params.window) + ", chunk " +
+         std::to_string(s.params.chunk) + ", softcap " + std::to_string(s.params.logit_softcap) +
+         (s.params.alibi_slopes != nullptr ? ", ALiBi" : "") + (s.params.sinks != nullptr ? ", sinks" : "");
 }
 
 // The first `tokens` tokens, a multiple of the block size, are those of an earlier sequence.

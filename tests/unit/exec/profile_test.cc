@@ -47,6 +47,24 @@ TEST(OpProfile, CallsComputeTheSameAndAreAllNoted) {
                                         "attention out", "mlp up", "activation", "mlp down", "lm_head"}));
 }
 
+TEST(OpProfile, ExpertsAndWhatChoosesThemAreNoted) {
+  const auto dir = test::golden_dir() / "qwen2_moe";
+  const auto plain = test::load_model(dir, reference_ops());
+  test::PagedRunner without(*plain.model, reference_ops(), nullptr, {});
+  OpProfile profile(reference_ops(), kLimits, 1000);
+  const auto timed = test::load_model(dir, profile.table(), {}, &profile);
+  test::RunnerOptions options;
+  options.profile = &profile;
+  test::PagedRunner with(*timed.model, profile.table(), nullptr, options);
+  const std::vector<int32_t> prompt = {5, 17, 3, 88, 41};
+  EXPECT_EQ(without.append(prompt, 5), with.append(prompt, 5));
+  std::set<std::string_view> names;
+  for (const ProfileEvent& event : profile.events()) names.insert(event.name);
+  for (const char* name : {"router", "route experts", "gather rows", "expert up", "expert down",
+                           "shared expert up", "shared expert gate", "combine experts", "mlp up"})
+    EXPECT_TRUE(names.contains(name)) << name;
+}
+
 TEST(OpProfile, AMatrixCountsItsWeightsOnceAndTwoOperationsForEachWeightAndRow) {
   OpProfile profile(reference_ops(), kLimits, 10);
   const OpContext ctx{nullptr, {}, &profile};

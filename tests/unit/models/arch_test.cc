@@ -274,9 +274,15 @@ TEST(Arch, WrongAndAbsurdFieldsAreNamed) {
       {"rope_scaling", 3, "'rope_scaling' must be an object"},
       {"rope_scaling", "linear", "'rope_scaling' must be an object"},
       {"rope_scaling",
-       {{"type", "dynamic"}, {"factor", 2.0}},
-       "'rope_scaling.type' is 'dynamic', which is not supported"},
-      {"rope_scaling", {{"rope_type", "longrope"}}, "'rope_scaling.rope_type' is 'longrope'"},
+       {{"type", "spiral"}, {"factor", 2.0}},
+       "'rope_scaling.type' is 'spiral', which is not supported"},
+      {"rope_scaling", {{"rope_type", "dynamic"}}, "'rope_scaling.factor' is missing"},
+      {"rope_scaling",
+       {{"rope_type", "longrope"}, {"short_factor", {1.0}}, {"long_factor", {1.0}}},
+       "'rope_scaling.short_factor' has 1 numbers for 4 pairs"},
+      {"rope_scaling",
+       {{"rope_type", "longrope"}, {"short_factor", {1.0, 1.0, 1.0, "x"}}},
+       "'rope_scaling.short_factor' must hold numbers"},
       {"rope_scaling", {{"rope_type", "linear"}}, "'rope_scaling.factor' is missing"},
       {"rope_scaling", {{"rope_type", "linear"}, {"factor", 0}}, "'rope_scaling.factor' is 0"},
       {"rope_scaling",
@@ -296,6 +302,11 @@ TEST(Arch, WrongAndAbsurdFieldsAreNamed) {
     EXPECT_THAT(error_of(with(llama(), {{item.field, item.value}})),
                 HasSubstr(std::string("config.json: ") + item.message));
   }
+  const json moe = {{"intermediate_size", 16}, {"num_local_experts", 4}};
+  EXPECT_THAT(error_of(with(of("MixtralForCausalLM", moe), {{"num_experts_per_tok", 5}})),
+              HasSubstr("'num_experts_per_tok' is 5, more than the 4 experts of num_local_experts"));
+  EXPECT_THAT(error_of(with(of("MixtralForCausalLM", moe), {{"num_local_experts", 5000}})),
+              HasSubstr("'num_local_experts' is 5000"));
   EXPECT_THAT(error_of(of("MistralForCausalLM", {{"sliding_window", -1}})),
               HasSubstr("'sliding_window' is -1"));
   EXPECT_THAT(
@@ -311,8 +322,8 @@ TEST(Arch, WrongAndAbsurdFieldsAreNamed) {
 }
 
 TEST(WeightNames, PatternsMatchLayerNumbers) {
-  EXPECT_EQ(with_layer("h.{}.ln_1", 12), "h.12.ln_1");
-  EXPECT_EQ(with_layer("norm", 12), "norm");
+  EXPECT_EQ(with_number("h.{}.ln_1", 12), "h.12.ln_1");
+  EXPECT_EQ(with_number("norm", 12), "norm");
   EXPECT_TRUE(matches_pattern("h.12.attn.bias", "h.{}.attn.bias"));
   EXPECT_FALSE(matches_pattern("h..attn.bias", "h.{}.attn.bias"));
   EXPECT_FALSE(matches_pattern("h.x.attn.bias", "h.{}.attn.bias"));

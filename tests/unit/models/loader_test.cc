@@ -197,7 +197,8 @@ TEST(Loader, QuantizesMatricesWhilePacking) {
 }
 
 TEST(Loader, BytesArePlannedAsTheyComeOut) {
-  for (const auto* model : {"llama", "llama-untied", "mistral-bfloat16", "gpt2-float16", "qwen3"}) {
+  for (const auto* model : {"llama", "llama-untied", "mistral-bfloat16", "gpt2-float16", "qwen3", "qwen2_moe",
+                            "granitemoeshared", "glm4_moe", "gpt_oss"}) {
     for (const auto* quantization : {"auto", "int8", "int4"}) {
       const auto checkpoint = Checkpoint::open(test::golden_dir() / model);
       const ModelOptions options = {.quantization = quantization_from_name(quantization)};

@@ -151,6 +151,18 @@ TEST(Checks, KvWriteAndGatesMatchTheirRows) {
   check_kv_write(cache, f32({2, 2, 8}), f32({2, 2, 8}), slots);
   expect_refusal([&] { check_kv_write(cache, f32({2, 3, 8}), f32({2, 2, 8}), slots); }, "[2, 3, 8]");
   expect_refusal([&] { check_kv_write(cache, f32({3, 2, 8}), f32({3, 2, 8}), slots); }, "slots [2]");
+  std::vector<int32_t> ids(4);
+  check_route_experts(ids, f32({2, 2}), f32({2, 6}), {.num_chosen = 2, .num_groups = 3, .chosen_groups = 1});
+  expect_refusal([&] { check_route_experts(ids, f32({2, 2}), f32({2, 6}), {.num_chosen = 3}); }, "3 chosen");
+  expect_refusal(
+      [&] {
+        check_route_experts(ids, f32({2, 2}), f32({2, 6}), {.num_chosen = 2, .num_groups = 4});
+      },
+      "4 groups");
+  check_combine_rows(f32({2, 8}), f32({3, 8}), ids, f32({2, 2}), {});
+  expect_refusal([&] { check_combine_rows(f32({2, 8}), f32({3, 7}), ids, f32({2, 2}), {}); }, "[3, 7]");
+  ids[1] = 3;
+  expect_refusal([&] { check_combine_rows(f32({2, 8}), f32({3, 8}), ids, f32({2, 2}), {}); }, "3 of 3");
   check_gated_activation(f32({2, 4}), f32({2, 8}));
   expect_refusal([] { check_gated_activation(f32({2, 4}), f32({2, 7})); }, "[2, 7]");
 }

@@ -32,6 +32,7 @@ void fill(CpuKernels& t) {
   t.activate = activate<V>;
   t.add = add<V>;
   t.scale_softcap = scale_softcap<V>;
+  t.combine = combine<V>;
   fill_kv<V, KvF32>(t, kKvF32);
   fill_kv<V, KvBF16>(t, kKvBF16);
   fill_kv<V, KvF16>(t, kKvF16);

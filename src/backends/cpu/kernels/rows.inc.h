@@ -120,16 +120,30 @@ typename V::F activate_lanes(typename V::F x) {
   } else if constexpr (kAct == kActGeluTanh) {
     const F cube = V::mul(V::mul(x, x), x);
     return V::mul(x, sigmoid<V>(V::mul(V::set1(1.59576912F), V::fma(V::set1(0.044715F), cube, x))));
+  } else if constexpr (kAct == kActClampedSwish) {
+    const F gate = V::select(V::less(V::set1(7.0F), x), V::set1(7.0F), x);
+    return V::mul(gate, sigmoid<V>(V::mul(V::set1(1.702F), gate)));
   } else {
-    return V::select(V::less(x, V::zero()), V::zero(), x);
+    const F positive = V::select(V::less(x, V::zero()), V::zero(), x);
+    return kAct == kActRelu ? positive : V::mul(positive, positive);
   }
+}
+
+// What a gate's activation is multiplied with.
+template <class V, int kAct>
+typename V::F up_lanes(typename V::F up) {
+  if constexpr (kAct != kActClampedSwish) return up;
+  const auto limit = V::set1(7.0F);
+  const auto least = V::set1(-7.0F);
+  up = V::select(V::less(limit, up), limit, up);
+  return V::add(V::select(V::less(up, least), least, up), V::set1(1.0F));
 }
 
 template <class V, int kAct>
 void activate_row(float* out, const float* gate, const float* up, int64_t n) {
   for (int64_t i = 0; i < n; i += 16) {
     auto v = activate_lanes<V, kAct>(load_up_to_16<V>(gate + i, n - i));
-    if (up != nullptr) v = V::mul(v, load_up_to_16<V>(up + i, n - i));
+    if (up != nullptr) v = V::mul(v, up_lanes<V, kAct>(load_up_to_16<V>(up + i, n - i)));
     store_up_to_16<V>(out + i, v, n - i);
   }
 }
@@ -145,6 +159,10 @@ void activate(float* out, const float* gate, const float* up, int64_t n, Act act
       return activate_row<V, kActGeluTanh>(out, gate, up, n);
     case kActRelu:
       return activate_row<V, kActRelu>(out, gate, up, n);
+    case kActReluSquared:
+      return activate_row<V, kActReluSquared>(out, gate, up, n);
+    case kActClampedSwish:
+      return activate_row<V, kActClampedSwish>(out, gate, up, n);
   }
 }
 
@@ -163,6 +181,17 @@ void scale_softcap(float* x, int64_t n, float scale, float cap) {
     auto v = V::mul(load_up_to_16<V>(x + i, n - i), factor);
     if (cap > 0.0F) v = V::mul(limit, tanh<V>(V::div(v, limit)));
     store_up_to_16<V>(x + i, v, n - i);
+  }
+}
+
+template <class V>
+void combine(float* out, const float* residual, const float* y, int64_t y_stride, const int32_t* places,
+             const float* weights, int64_t count, int64_t d) {
+  for (int64_t i = 0; i < d; i += 16) {
+    auto sum = residual == nullptr ? V::zero() : load_up_to_16<V>(residual + i, d - i);
+    for (int64_t j = 0; j < count; ++j)
+      sum = V::fma(V::set1(weights[j]), load_up_to_16<V>(y + places[j] * y_stride + i, d - i), sum);
+    store_up_to_16<V>(out + i, sum, d - i);
   }
 }
 

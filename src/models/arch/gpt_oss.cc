@@ -1,0 +1,71 @@
+// gpt-oss: attention with sinks, windows in every other layer, biases everywhere, experts with a clamped
+// swish whose gates and ups alternate in the file.
+#include <cmath>
+
+#include "models/arch/arch.h"
+#include "models/arch/names.h"
+
+namespace quire {
+namespace {
+
+constexpr std::array<ModuleName, 4> kOwn = {{
+    {.role = Role::kSinks, .module = "layers.{}.self_attn.sinks", .bare = true},
+    {Role::kRouter, "layers.{}.mlp.router"},
+    {.role = Role::kExpertGateUp,
+     .module = "layers.{}.mlp.experts.gate_up_proj",
+     .transposed = true,
+     .order = RowOrder::kPairs,
+     .bare = true},
+    {.role = Role::kExpertDown,
+     .module = "layers.{}.mlp.experts.down_proj",
+     .transposed = true,
+     .bare = true},
+}};
+constexpr auto kModules = joined(kLlamaMatrices, kLlamaNorms, kOwn);
+
+// What a configuration without any rotary fields means.
+RopeSpec usual_rope(const ArchSpec& spec) {
+  RopeSpec rope;
+  rope.theta = 150000.0;
+  rope.rotary_dim = spec.head_dim;
+  rope.scaling = RopeScaling::kYarn;
+  rope.factor = 32.0;
+  rope.original_max_position = 4096;
+  rope.truncate = false;
+  rope.attention_factor = 1.0 + 0.1 * std::log(rope.factor);
+  return rope;
+}
+
+}  // namespace
+
+ArchSpec parse_gpt_oss(const ConfigReader& config) {
+  ArchSpec spec = parse_llama_family(
+      config, {.head_dim = 64, .max_position_embeddings = 131072, .rope = {.theta = 150000.0}});
+  if (!config.has("rope_scaling") && !config.has("rope_parameters")) spec.ropes = {usual_rope(spec)};
+  spec.max_model_len = spec.max_position_embeddings;  // counts the stretching already
+  spec.norm_eps = static_cast<float>(config.number("rms_norm_eps", 0.0, 1.0, 1e-5));
+  spec.qkv_bias = spec.out_bias = config.boolean("attention_bias", true);
+  spec.attention_sinks = true;
+  const auto window = static_cast<int32_t>(config.integer("sliding_window", 1, kMaxPositions, 128));
+  assign_windows(spec, sliding_layers(config, spec, 2), window, 0, 0);
+  // The activation has no other numbers.
+  if (config.number("swiglu_limit", 0.0, 1e9, 7.0) != 7.0)
+    config.fail("swiglu_limit", "other than 7 is not supported");
+  if (config.number("swiglu_alpha", 0.0, 1e9, 1.702) != 1.702)
+    config.fail("swiglu_alpha", "other than 1.702 is not supported");
+  spec.activation = Activation::kClampedSwish;
+  MoeSpec& moe = read_experts(config, spec,
+                              {.experts = "num_local_experts",
+                               .intermediate = "intermediate_size",
+                               .default_experts = 128,
+                               .default_chosen = 4});
+  moe.router.scores = RouterScores::kChosenSoftmax;
+  moe.router_bias = moe.expert_bias = true;
+  return spec;
+}
+
+WeightNames gpt_oss_weight_names() {
+  return {kModelPrefixes, kModules, {}};
+}
+
+}  // namespace quire

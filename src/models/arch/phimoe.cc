@@ -1,0 +1,38 @@
+// Phi-3.5-MoE: Llama with LayerNorm, biases in attention and output, and two experts of which each is weighed
+// against those that come near it.
+#include "models/arch/arch.h"
+#include "models/arch/names.h"
+
+namespace quire {
+namespace {
+
+constexpr std::array<ModuleName, 1> kRouter = {{{Role::kRouter, "layers.{}.mlp.router"}}};
+constexpr auto kModules = joined(kLlamaMatrices, kLlamaNorms, kMixtralExperts, kRouter);
+
+}  // namespace
+
+ArchSpec parse_phimoe(const ConfigReader& config) {
+  ArchSpec spec = parse_llama_family(config, {.max_position_embeddings = 131072, .rope = {.theta = 1e6}});
+  spec.norm = NormKind::kLayer;
+  spec.norm_bias = true;
+  spec.norm_eps = static_cast<float>(config.number("rms_norm_eps", 0.0, 1.0, 1e-5));
+  spec.qkv_bias = spec.out_bias = config.boolean("attention_bias", false);
+  spec.lm_head_bias = config.boolean("lm_head_bias", false);
+  const auto window = static_cast<int32_t>(config.integer("sliding_window", 1, kMaxPositions, 0));
+  for (LayerSpec& layer : spec.layers) layer.window = window;
+  MoeSpec& moe = read_experts(config, spec,
+                              {.experts = "num_local_experts",
+                               .intermediate = "intermediate_size",
+                               .default_experts = 16,
+                               .default_chosen = 2});
+  moe.router.scores = RouterScores::kSparseMixer;
+  moe.router.near = static_cast<float>(2.0 * config.number("router_jitter_noise", 0.0, 1e3, 0.01));
+  if (moe.router.num_chosen != 2) config.fail("num_experts_per_tok", "other than 2 is not supported");
+  return spec;
+}
+
+WeightNames phimoe_weight_names() {
+  return {kModelPrefixes, kModules, {}};
+}
+
+}  // namespace quire

@@ -1,0 +1,63 @@
+// Qwen1.5-MoE and Qwen2-MoE: Qwen2 with experts, and one more that every row goes through. Qwen3-MoE: Qwen3
+// with experts.
+#include <algorithm>
+
+#include "models/arch/arch.h"
+#include "models/arch/names.h"
+
+namespace quire {
+namespace {
+
+constexpr std::array<ModuleName, 4> kShared = {{
+    {Role::kSharedExpertGate, "layers.{}.mlp.shared_expert.gate_proj"},
+    {Role::kSharedExpertUp, "layers.{}.mlp.shared_expert.up_proj"},
+    {Role::kSharedExpertDown, "layers.{}.mlp.shared_expert.down_proj"},
+    {Role::kSharedExpertRouter, "layers.{}.mlp.shared_expert_gate"},
+}};
+constexpr auto kQwen2Modules = joined(kLlamaMatrices, kLlamaNorms, kExperts, kShared);
+constexpr auto kQwen3Modules = joined(kLlamaMatrices, kLlamaNorms, kQkNorms, kExperts);
+
+MoeSpec& read_qwen_experts(const ConfigReader& config, ArchSpec& spec, const ExpertFields& fields) {
+  MoeSpec& moe = read_experts(config, spec, fields);
+  moe.router.normalize = config.boolean("norm_topk_prob", false);
+  const int64_t step = config.integer("decoder_sparse_step", 1, kMaxLayers, 1);
+  const auto dense = config.integers("mlp_only_layers", 0, kMaxLayers);
+  for (int64_t i = 0; i < spec.num_layers; ++i) {
+    spec.layers[static_cast<size_t>(i)].experts =
+        (i + 1) % step == 0 && std::ranges::find(dense, i) == dense.end();
+  }
+  return moe;
+}
+
+}  // namespace
+
+ArchSpec parse_qwen2_moe(const ConfigReader& config) {
+  ArchSpec spec = parse_llama_family(config, {.max_position_embeddings = 32768});
+  spec.qkv_bias = config.boolean("qkv_bias", true);
+  if (config.boolean("use_sliding_window", false)) config.fail("use_sliding_window", "is not supported");
+  MoeSpec& moe = read_qwen_experts(config, spec, {.default_experts = 60, .default_chosen = 4});
+  moe.shared_intermediate_size = config.integer("shared_expert_intermediate_size", 1, kMaxSize, 5632);
+  moe.shared_gate = true;
+  return spec;
+}
+
+ArchSpec parse_qwen3_moe(const ConfigReader& config) {
+  ArchSpec spec = parse_llama_family(config, {.max_position_embeddings = 32768});
+  spec.qkv_bias = spec.out_bias = config.boolean("attention_bias", false);
+  spec.qk_norm = QkNorm::kHeads;
+  if (config.boolean("use_sliding_window", false)) {
+    const auto window = static_cast<int32_t>(config.integer("sliding_window", 1, kMaxPositions, 4096));
+    for (LayerSpec& layer : spec.layers) layer.window = window;
+  }
+  read_qwen_experts(config, spec, {.default_experts = 128, .default_chosen = 8});
+  return spec;
+}
+
+WeightNames qwen2_moe_weight_names() {
+  return {kModelPrefixes, kQwen2Modules, {}};
+}
+WeightNames qwen3_moe_weight_names() {
+  return {kModelPrefixes, kQwen3Modules, {}};
+}
+
+}  // namespace quire
