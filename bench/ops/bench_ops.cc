@@ -138,6 +138,8 @@ int main(int argc, char** argv) {
   for (const quire::CpuIsa& isa : quire::cpu_isas()) {
     if (!isa.supported || isa.name == "generic") continue;
     register_isa(isa);
+    // The levels above have nothing of their own here.
+    if (isa.name == "avx2" || isa.name == "avx512") register_coded(isa);
     register_attention(isa);
   }
   benchmark::Initialize(&argc, argv);

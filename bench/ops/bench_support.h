@@ -68,6 +68,8 @@ constexpr std::array<std::array<int64_t, 2>, 8> kShapes = {{{576, 576},
                                                             {11264, 2048},
                                                             {2048, 5632}}};
 
+// Products with codes of quantized checkpoints, of one instruction set.
+void register_coded(const CpuIsa& isa);
 // Attention and what it reads, of one instruction set.
 void register_attention(const CpuIsa& isa);
 

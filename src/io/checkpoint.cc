@@ -10,6 +10,7 @@
 #include "io/gguf/gguf_checkpoint.h"
 #include "io/json_file.h"
 #include "io/mapped_file.h"
+#include "io/quantized/quantized_checkpoint.h"
 
 namespace quire {
 namespace {
@@ -225,7 +226,14 @@ std::unique_ptr<Checkpoint> Checkpoint::open(const fs::path& dir) {
   }
   auto checkpoint = std::make_unique<SafetensorsCheckpoint>(dir, std::move(config), std::move(generation));
   add_weights(*checkpoint, dir);
-  return checkpoint;
+  // Where GPTQ checkpoints had their configuration before config.json took it up.
+  const fs::path old_path = dir / "quantize_config.json";
+  if (!checkpoint->config().contains("quantization_config") && fs::exists(old_path, error)) {
+    nlohmann::json quantization = require_object(read_json_file(old_path), old_path.string());
+    if (!quantization.contains("quant_method")) quantization["quant_method"] = "gptq";
+    return with_quantized(std::move(checkpoint), quantization);
+  }
+  return with_quantized(std::move(checkpoint));
 }
 
 std::unique_ptr<Checkpoint> Checkpoint::from_memory(const CheckpointBytes& files) {
@@ -243,7 +251,7 @@ std::unique_ptr<Checkpoint> Checkpoint::from_memory(const CheckpointBytes& files
     checkpoint->add_bytes(files.more_safetensors[i], cat(files.name, "/shard ", i + 2));
   }
   checkpoint->build_index(nullptr);
-  return checkpoint;
+  return with_quantized(std::move(checkpoint));
 }
 
 bool Checkpoint::aligned(std::string_view name) const {

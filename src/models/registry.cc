@@ -163,12 +163,6 @@ WeightNames find_weight_names(const ConfigReader& config) {
 ArchSpec parse_arch(const nlohmann::json& json) {
   const ConfigReader config(json);
   const Architecture& architecture = find_architecture(config);
-  if (config.has("quantization_config")) {
-    const std::string method = config.object("quantization_config").text("quant_method", "unknown");
-    config.fail("quantization_config",
-                cat("names quantization method '", method,
-                    "', which is not supported; use the model's float32, bfloat16 or float16 version"));
-  }
   const Composite* composite = find_composite(config);
   const ConfigReader text = composite == nullptr ? config : text_of(config);
   ArchSpec spec = architecture.parse(text);

@@ -57,4 +57,11 @@ std::span<const float> nf4_values() {
   return kValues;
 }
 
+std::span<const float> fp4_values() {
+  static constexpr std::array<float, 16> kValues = {
+      0.0F, 0.0625F / 12,  8.0F / 12,  1.0F,  4.0F / 12,  0.5F,  2.0F / 12,  0.25F,
+      0.0F, -0.0625F / 12, -8.0F / 12, -1.0F, -4.0F / 12, -0.5F, -2.0F / 12, -0.25F};
+  return kValues;
+}
+
 }  // namespace quire

@@ -14,5 +14,7 @@ std::span<const float> e8m0_values();
 std::span<const float> e2m1_values();
 // Quantiles of the normal distribution (Dettmers et al., QLoRA, arXiv 2305.14314, appendix E). [16]
 std::span<const float> nf4_values();
+// The 4-bit floats of bitsandbytes: those of 2 bits of exponent and one of mantissa, divided by 12. [16]
+std::span<const float> fp4_values();
 
 }  // namespace quire

@@ -131,7 +131,7 @@ TEST(LinearCoded, EveryLevelGivesTheBitsOfThePlainOne) {
         isa.table->linear(ctx, out, x, packed, {});
         ASSERT_TRUE(same_rows(out, want));
         for (int64_t r = 0; r < c.m; ++r) {
-          for (int64_t i = c.n; i < out.view().row_stride; ++i) ASSERT_TRUE(std::isnan(out.get(r, i)));
+          for (int64_t j = c.n; j < out.view().row_stride; ++j) ASSERT_TRUE(std::isnan(out.get(r, j)));
         }
         set_bias(true);
         isa.table->linear(ctx, out, x, packed, residual);

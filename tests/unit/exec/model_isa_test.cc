@@ -39,6 +39,20 @@ INSTANTIATE_TEST_SUITE_P(All, ModelIsa,
                            return std::get<0>(test.param) + "_" + test::test_name(std::get<1>(test.param));
                          });
 
+class QuantizedIsa : public testing::TestWithParam<IsaAndModel> {};
+
+TEST_P(QuantizedIsa, EqualsTheDequantizedModelInAnyChunking) {
+  const auto& [isa, model] = GetParam();
+  test::expect_golden(model, *select_cpu_isa(isa).table, {}, test::quantized_dir());
+}
+
+INSTANTIATE_TEST_SUITE_P(All, QuantizedIsa,
+                         testing::Combine(testing::ValuesIn(supported_isas()),
+                                          testing::ValuesIn(test::golden_names(test::quantized_dir()))),
+                         [](const auto& test) {
+                           return std::get<0>(test.param) + "_" + test::test_name(std::get<1>(test.param));
+                         });
+
 // Plain products of rounded activations.
 void linear_rounded(const OpContext& ctx, const TensorView& out, const TensorView& x, const PackedLinear& w,
                     const TensorView& residual) {

@@ -294,9 +294,6 @@ TEST(Arch, WrongAndAbsurdFieldsAreNamed) {
       {"rope_parameters",
        {{"full_attention", {{"rope_type", "default"}}}},
        "'rope_parameters.full_attention'"},
-      {"quantization_config",
-       {{"quant_method", "gptq"}},
-       "'quantization_config' names quantization method 'gptq', which is not supported"},
   };
   for (const auto& item : cases) {
     EXPECT_THAT(error_of(with(llama(), {{item.field, item.value}})),

@@ -25,9 +25,14 @@ inline std::filesystem::path golden_dir() {
   return std::filesystem::path(QUIRE_SOURCE_DIR) / "tests/golden/models";
 }
 
-inline std::vector<std::string> golden_names() {
+// Quantized models.
+inline std::filesystem::path quantized_dir() {
+  return std::filesystem::path(QUIRE_SOURCE_DIR) / "tests/golden/quantized";
+}
+
+inline std::vector<std::string> golden_names(const std::filesystem::path& dir = golden_dir()) {
   std::vector<std::string> names;
-  for (const auto& entry : std::filesystem::directory_iterator(golden_dir())) {
+  for (const auto& entry : std::filesystem::directory_iterator(dir)) {
     if (entry.is_directory()) names.push_back(entry.path().filename().string());
   }
   std::sort(names.begin(), names.end());
@@ -84,10 +89,11 @@ inline bool rounds_activations(const std::string& name, const OpTable& ops) {
 // made with float32 activations: where they are rounded to bfloat16, each is off by up to 2^-9 of itself.
 // `open` gives the model in another file format.
 inline void expect_golden(const std::string& name, const OpTable& ops,
-                          const std::function<std::unique_ptr<Checkpoint>()>& open = {}) {
+                          const std::function<std::unique_ptr<Checkpoint>()>& open = {},
+                          const std::filesystem::path& dir = golden_dir()) {
   const double tolerance = rounds_activations(name, ops) ? 5e-2 : 1e-4;
-  const LoadedModel loaded = load_model(open ? open() : Checkpoint::open(golden_dir() / name), ops);
-  const nlohmann::json golden = read_json_file(golden_dir() / name / "golden.json");
+  const LoadedModel loaded = load_model(open ? open() : Checkpoint::open(dir / name), ops);
+  const nlohmann::json golden = read_json_file(dir / name / "golden.json");
   ASSERT_FALSE(golden["cases"].empty());
   for (const auto& item : golden["cases"]) {
     const auto prompt = item["prompt"].get<std::vector<int32_t>>();

@@ -1,0 +1,163 @@
+// compressed-tensors: what a module has says how it is stored.
+//   weight_packed int32 [n, k bits / 32], weight_shape, weight_scale [n, groups], weight_zero_point int32
+//     [n bits / 32, groups] packed along n, weight_g_idx: whole numbers of 2 to 8 bits, 2^(bits - 1) added
+//   weight_packed uint8 [n, k / 2]: 4-bit floats, with weight_global_scale, which divides (nvfp4), or without
+//     (mxfp4: scales are powers of two)
+//   weight int8, weight_scale [n, groups] or one, weight_zero_point int8
+//   weight fp8, weight_scale one, [n, 1] or of blocks
+#include <algorithm>
+#include <numeric>
+
+#include "base/strings.h"
+#include "io/quantized/methods.h"
+#include "quant/code_tables.h"
+
+namespace quire {
+namespace {
+
+// The field of the first group of modules that has it.
+const nlohmann::json* weights_field(const nlohmann::json& config, const char* field) {
+  const auto groups = config.find("config_groups");
+  if (groups == config.end() || !groups->is_object()) return nullptr;
+  for (const auto& [name, group] : groups->items()) {
+    if (!group.is_object()) continue;
+    const auto weights = group.find("weights");
+    if (weights == group.end() || !weights->is_object()) continue;
+    const auto value = weights->find(field);
+    if (value != weights->end() && !value->is_null()) return &*value;
+  }
+  return nullptr;
+}
+
+int64_t weights_integer(const nlohmann::json& config, const char* field) {
+  const nlohmann::json* value = weights_field(config, field);
+  return value != nullptr && value->is_number_integer() ? value->get<int64_t>() : 0;
+}
+
+// Columns by their groups, as for GPTQ; empty where they lie so.
+std::vector<int32_t> order_of(ModuleReader& reader, int64_t k, int64_t group_size) {
+  if (reader.find(".weight_g_idx") == nullptr) return {};
+  reader.need(".weight_g_idx", {DType::kI32}, {k});
+  std::vector<int32_t> group(static_cast<size_t>(k));
+  std::memcpy(group.data(), reader.bytes(".weight_g_idx").data(), group.size() * sizeof(int32_t));
+  std::vector<int32_t> order(group.size());
+  std::iota(order.begin(), order.end(), 0);
+  std::ranges::stable_sort(order, {}, [&](int32_t i) { return group[static_cast<size_t>(i)]; });
+  for (size_t i = 0; i < order.size(); ++i) {
+    if (group[static_cast<size_t>(order[i])] != static_cast<int64_t>(i) / group_size)
+      reader.fail(".weight_g_idx", cat("has groups that are not of ", group_size, " features each"));
+  }
+  if (std::ranges::is_sorted(order)) order.clear();
+  return order;
+}
+
+QuantizedModule read_packed(ModuleReader& reader, const nlohmann::json& config) {
+  const TensorInfo& packed = reader.need(".weight_packed", {DType::kI32}, {-1, -1});
+  const TensorInfo& shape = reader.need(".weight_shape", {DType::kI64, DType::kI32}, {2});
+  const int64_t n = packed.shape[0];
+  const int64_t words = packed.shape[1];
+  int64_t k = 0;
+  const auto shape_bytes = reader.bytes(".weight_shape");
+  std::memcpy(&k, shape_bytes.data() + dtype_size(shape.dtype), dtype_size(shape.dtype));
+  if (k < 1 || k > words * 32) reader.fail(".weight_shape", cat("says ", k, " columns in ", words, " words"));
+  const auto bits = static_cast<int32_t>(words * 32 / k);
+  if (bits < 2 || bits > 8 || BitStreams::words_of(k, bits) != words)
+    reader.fail(".weight_packed",
+                cat("is ", packed.shape_text(), ", which fits no width of codes of ", k, " columns"));
+
+  CodedFormat format;
+  format.code_bits = bits;
+  format.zero = 1 << (bits - 1);
+  const ScaleGrid scales =
+      reader.scales(".weight_scale", n, k, weights_integer(config, "group_size"), format);
+  const int64_t group_size = format.group_size == 0 ? k : format.group_size;
+  const int64_t groups = (k + group_size - 1) / group_size;
+  const std::vector<int32_t> order = order_of(reader, k, group_size);
+  BitStreams zeros;
+  if (reader.find(".weight_zero_point") != nullptr) {
+    reader.need(".weight_zero_point", {DType::kI32}, {BitStreams::words_of(n, bits), groups});
+    zeros = BitStreams(reader.bytes(".weight_zero_point"), groups, bits);
+    format.group_zeros = true;
+  }
+  const auto bytes = reader.bytes(".weight_packed");
+  return reader.finish(
+      format, n, k,
+      [=](int64_t row, const CodedRow& out) {
+        const auto codes = BitStreams::row(bytes, row, words, bits);
+        for (size_t i = 0; i < out.codes.size(); ++i)
+          out.codes[i] = codes.code(0, order.empty() ? static_cast<int64_t>(i) : order[i]);
+        scales.read(row, out.block_scales);
+        for (size_t g = 0; g < out.group_zeros.size(); ++g)
+          out.group_zeros[g] = zeros.code(static_cast<int64_t>(g), row);
+      },
+      order);
+}
+
+QuantizedModule read_int8(ModuleReader& reader, const nlohmann::json& config) {
+  const TensorInfo& weight = reader.need(".weight", {DType::kI8}, {-1, -1});
+  const int64_t n = weight.shape[0];
+  const int64_t k = weight.shape[1];
+  CodedFormat format;
+  format.code_bits = 8;
+  format.zero = 128;
+  const ScaleGrid scales =
+      reader.scales(".weight_scale", n, k, weights_integer(config, "group_size"), format);
+  ScaleGrid zeros;
+  if (const TensorInfo* points = reader.find(".weight_zero_point")) {
+    const int64_t groups = format.group_size == 0 ? 1 : (k + format.group_size - 1) / format.group_size;
+    const bool one = points->bytes == 1;
+    if (!one) reader.need(".weight_zero_point", {DType::kI8}, {n, groups});
+    zeros = ScaleGrid(DType::kI8, reader.bytes(".weight_zero_point"), one ? 0 : groups, one ? 0 : 1);
+    format.group_zeros = true;
+  }
+  const auto bytes = reader.bytes(".weight");
+  return reader.finish(format, n, k, [=](int64_t row, const CodedRow& out) {
+    for (size_t i = 0; i < out.codes.size(); ++i)
+      out.codes[i] =
+          static_cast<uint8_t>(static_cast<uint8_t>(bytes[static_cast<size_t>(row * k) + i]) ^ 0x80);
+    scales.read(row, out.block_scales);
+    for (size_t g = 0; g < out.group_zeros.size(); ++g)
+      out.group_zeros[g] = zeros.byte_at(row, static_cast<int64_t>(g)) ^ 0x80;
+  });
+}
+
+QuantizedModule read_fp8_weight(ModuleReader& reader, const nlohmann::json& config) {
+  const nlohmann::json* strategy = weights_field(config, "strategy");
+  const nlohmann::json* block = weights_field(config, "block_structure");
+  const bool blocks = strategy != nullptr && *strategy == "block";
+  if (!blocks) return read_float8(reader, ".weight_scale", 1, weights_integer(config, "group_size"));
+  if (block == nullptr || !block->is_array() || block->size() != 2 || !(*block)[0].is_number_integer() ||
+      !(*block)[1].is_number_integer() || (*block)[0].get<int64_t>() < 1 || (*block)[1].get<int64_t>() < 1)
+    reader.fail(".weight", "has scales of blocks, but 'block_structure' does not say of what size");
+  return read_float8(reader, ".weight_scale", (*block)[0].get<int64_t>(), (*block)[1].get<int64_t>());
+}
+
+}  // namespace
+
+std::vector<QuantizedModule> read_compressed_tensors(const Checkpoint& files, const nlohmann::json& config) {
+  std::vector<QuantizedModule> modules;
+  for (const std::string& name : modules_with(files, ".weight_packed")) {
+    ModuleReader reader(files, name);
+    const TensorInfo& packed = reader.need(".weight_packed", {DType::kI32, DType::kU8});
+    if (packed.dtype == DType::kI32) {
+      modules.push_back(read_packed(reader, config));
+    } else if (reader.find(".weight_global_scale") != nullptr) {
+      const float scale = reader.number(".weight_global_scale");
+      modules.push_back(
+          read_float4(reader, ".weight_packed", ".weight_scale", 1.0F / scale, 16, e4m3_values()));
+    } else {
+      modules.push_back(read_float4(reader, ".weight_packed", ".weight_scale", 1.0F, 32, e8m0_values()));
+    }
+  }
+  for (const std::string& name : modules_with(files, ".weight_scale")) {
+    if (files.find(cat(name, ".weight_packed")) != nullptr) continue;
+    ModuleReader reader(files, name);
+    reader.find(".weight_scale");
+    const TensorInfo& weight = reader.need(".weight", {DType::kI8, DType::kF8E4M3});
+    modules.push_back(weight.dtype == DType::kI8 ? read_int8(reader, config)
+                                                 : read_fp8_weight(reader, config));
+  }
+  return modules;
+}
+
+}  // namespace quire

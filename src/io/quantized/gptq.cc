@@ -1,0 +1,100 @@
+// GPTQ: for each module qweight int32 [k bits / 32, n], words along k; scales [groups, n]; qzeros int32
+// [groups, n bits / 32], words along n; g_idx int32 [k], the group of each input feature.
+#include <algorithm>
+#include <cstdint>
+#include <numeric>
+
+#include "base/strings.h"
+#include "io/quantized/methods.h"
+
+namespace quire {
+namespace {
+
+// Input features in the order of their groups, where they are not; empty where they are.
+std::vector<int32_t> order_of(ModuleReader& reader, int64_t k, int64_t group_size, int64_t groups) {
+  if (reader.find(".g_idx") == nullptr) return {};
+  reader.need(".g_idx", {DType::kI32}, {k});
+  std::vector<int32_t> group(static_cast<size_t>(k));
+  std::memcpy(group.data(), reader.bytes(".g_idx").data(), group.size() * sizeof(int32_t));
+  for (const int32_t g : group) {
+    if (g < 0 || g >= groups) reader.fail(".g_idx", cat("names group ", g, " of ", groups));
+  }
+  std::vector<int32_t> order(group.size());
+  std::iota(order.begin(), order.end(), 0);
+  if (groups == 1 || std::ranges::is_sorted(group)) {
+    // As they lie, as long as each group has its size: looked at below.
+  } else {
+    std::ranges::stable_sort(order, {}, [&](int32_t i) { return group[static_cast<size_t>(i)]; });
+  }
+  for (size_t i = 0; i < order.size(); ++i) {
+    if (group[static_cast<size_t>(order[i])] != static_cast<int64_t>(i) / group_size)
+      reader.fail(".g_idx", cat("has groups that are not of ", group_size, " features each"));
+  }
+  if (std::ranges::is_sorted(order)) order.clear();
+  return order;
+}
+
+QuantizedModule read_module(ModuleReader& reader, const nlohmann::json& config) {
+  const TensorInfo& weight = reader.need(".qweight", {DType::kI32}, {-1, -1});
+  const int64_t n = weight.shape[1];
+  auto bits = static_cast<int32_t>(config_integer(config, "bits", 4));
+  int64_t k = weight.shape[0] * 32 / std::max(1, bits);
+  // Single modules may have other bits than the configuration says; the index of groups tells.
+  if (const TensorInfo* index = reader.find(".g_idx"); index != nullptr && index->shape.size() == 1) {
+    k = std::max<int64_t>(1, index->shape[0]);
+    bits = static_cast<int32_t>(weight.shape[0] * 32 / k);
+  }
+  if (bits != 2 && bits != 3 && bits != 4 && bits != 8)
+    reader.fail(".qweight", cat("has codes of ", bits, " bits; 2, 3, 4 and 8 are supported"));
+  reader.need(".qweight", {DType::kI32}, {BitStreams::words_of(k, bits), n});
+
+  CodedFormat format;
+  format.code_bits = bits;
+  const ScaleGrid scales =
+      reader.scales(".scales", n, k, config_integer(config, "group_size", 0), format, true);
+  const int64_t group_size = format.group_size == 0 ? k : format.group_size;
+  const int64_t groups = (k + group_size - 1) / group_size;
+  std::vector<int32_t> order = order_of(reader, k, group_size, groups);
+
+  // Zeros of symmetric codes are in the middle, whatever is stored: some tools store them as the other
+  // version of the format would.
+  const bool symmetric = config_flag(config, "sym", true);
+  format.zero = 1 << (bits - 1);
+  format.group_zeros = !symmetric;
+  BitStreams zeros;
+  const int64_t zero_words = BitStreams::words_of(n, bits);
+  if (symmetric) {
+    reader.find(".qzeros");
+  } else {
+    reader.need(".qzeros", {DType::kI32}, {groups, zero_words});
+  }
+  const auto zero_bytes = symmetric ? std::span<const std::byte>() : reader.bytes(".qzeros");
+  // The first version of the format stores zeros less one.
+  const int add = config_text(config, "checkpoint_format", "gptq") == "gptq_v2" ? 0 : 1;
+  const int mask = (1 << bits) - 1;
+
+  const BitStreams codes(reader.bytes(".qweight"), n, bits);
+  auto read = [=](int64_t row, const CodedRow& out) {
+    for (size_t i = 0; i < out.codes.size(); ++i)
+      out.codes[i] = codes.code(row, order.empty() ? static_cast<int64_t>(i) : order[i]);
+    scales.read(row, out.block_scales);
+    for (size_t g = 0; g < out.group_zeros.size(); ++g) {
+      const auto words = BitStreams::row(zero_bytes, static_cast<int64_t>(g), zero_words, bits);
+      out.group_zeros[g] = static_cast<uint8_t>((words.code(0, row) + add) & mask);
+    }
+  };
+  return reader.finish(format, n, k, std::move(read), order);
+}
+
+}  // namespace
+
+std::vector<QuantizedModule> read_gptq(const Checkpoint& files, const nlohmann::json& config) {
+  std::vector<QuantizedModule> modules;
+  for (const std::string& name : modules_with(files, ".qweight")) {
+    ModuleReader reader(files, name);
+    modules.push_back(read_module(reader, config));
+  }
+  return modules;
+}
+
+}  // namespace quire

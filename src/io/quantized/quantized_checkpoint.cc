@@ -1,0 +1,162 @@
+#include "io/quantized/quantized_checkpoint.h"
+
+#include <algorithm>
+#include <array>
+#include <map>
+#include <set>
+#include <utility>
+
+#include "base/error.h"
+#include "base/strings.h"
+#include "io/quantized/methods.h"
+
+namespace quire {
+namespace {
+
+struct Method {
+  std::string_view name;  // quant_method
+  std::vector<QuantizedModule> (*read)(const Checkpoint&, const nlohmann::json&);
+};
+
+constexpr std::array<Method, 7> kMethods = {{
+    {"gptq", read_gptq},
+    {"awq", read_awq},
+    {"compressed-tensors", read_compressed_tensors},
+    {"fp8", read_fp8},
+    {"modelopt", read_modelopt},
+    {"bitsandbytes", read_bitsandbytes},
+    {"bitnet", read_bitnet},
+}};
+
+// Scales of activations and of keys and values: these are float32 here.
+constexpr std::array<std::string_view, 8> kUnusedSuffixes = {
+    ".input_scale", ".input_zero_point", ".input_global_scale", ".output_scale", ".q_scale",
+    ".k_scale",     ".v_scale",          ".weight_shape"};
+
+class QuantizedCheckpoint : public Checkpoint {
+ public:
+  QuantizedCheckpoint(std::unique_ptr<Checkpoint> files, std::vector<QuantizedModule> modules)
+      : files_(std::move(files)) {
+    for (QuantizedModule& module : modules) {
+      Entry entry;
+      entry.info.name = module.name;
+      entry.info.shape = {module.matrix->rows(), module.matrix->cols()};
+      entry.info.coded = true;
+      for (const std::string& tensor : module.tensors) entry.info.bytes += files_->find(tensor)->bytes;
+      hidden_.insert(module.tensors.begin(), module.tensors.end());
+      entry.matrix = std::move(module.matrix);
+      entry.tensors = std::move(module.tensors);
+      std::string name = entry.info.name;
+      const auto [at, inserted] = coded_.emplace(std::move(name), std::move(entry));
+      if (!inserted) throw Error(cat(path().string(), ": ", at->first, " is stored quantized in two ways"));
+    }
+    for (const auto& name : files_->names()) {
+      const auto ends = [&](std::string_view suffix) { return name.ends_with(suffix); };
+      if (std::ranges::any_of(kUnusedSuffixes, ends)) hidden_.insert(name);
+    }
+  }
+
+  const std::filesystem::path& path() const override { return files_->path(); }
+  const nlohmann::json& config() const override { return files_->config(); }
+  std::optional<nlohmann::json> generation_config() const override { return files_->generation_config(); }
+
+  std::vector<std::string> names() const override {
+    std::vector<std::string> all;
+    for (auto& name : files_->names()) {
+      if (!hidden_.contains(name) && !coded_.contains(name)) all.push_back(std::move(name));
+    }
+    for (const auto& [name, entry] : coded_) all.push_back(name);
+    std::ranges::sort(all);
+    return all;
+  }
+  const TensorInfo* find(std::string_view name) const override {
+    const auto it = coded_.find(name);
+    if (it != coded_.end()) return &it->second.info;
+    return hidden_.contains(name) ? nullptr : files_->find(name);
+  }
+  std::span<const std::byte> bytes(std::string_view name) const override {
+    if (coded_.contains(name))
+      throw Error(cat(path().string(), ": tensor '", name, "' is quantized: it has no bytes of its own"));
+    return files_->bytes(name);
+  }
+  const CodedMatrix* coded(std::string_view name) const override {
+    const auto it = coded_.find(name);
+    return it == coded_.end() ? files_->coded(name) : it->second.matrix.get();
+  }
+  int64_t total_bytes() const override { return files_->total_bytes(); }
+  void release(std::string_view name) override {
+    const auto it = coded_.find(name);
+    if (it == coded_.end()) return files_->release(name);
+    for (const auto& tensor : it->second.tensors) files_->release(tensor);
+  }
+
+ private:
+  struct Entry {
+    TensorInfo info;
+    std::unique_ptr<CodedMatrix> matrix;
+    std::vector<std::string> tensors;
+  };
+
+  std::unique_ptr<Checkpoint> files_;
+  std::map<std::string, Entry, std::less<>> coded_;
+  std::set<std::string, std::less<>> hidden_;
+};
+
+[[noreturn]] void fail(const Checkpoint& files, std::string_view problem) {
+  throw Error(cat(files.path().string(), ": config.json: 'quantization_config' ", problem));
+}
+
+template <class T>
+T config_value(const nlohmann::json& config, std::string_view field, T fallback, bool right_type,
+               const char* type) {
+  const auto it = config.find(field);
+  if (it == config.end() || it->is_null()) return fallback;
+  if (!right_type) throw Error(cat("config.json: 'quantization_config.", field, "' is not ", type));
+  return it->get<T>();
+}
+
+const nlohmann::json& field_of(const nlohmann::json& config, std::string_view field) {
+  static const nlohmann::json none;
+  const auto it = config.find(field);
+  return it == config.end() ? none : *it;
+}
+
+}  // namespace
+
+int64_t config_integer(const nlohmann::json& config, std::string_view field, int64_t fallback) {
+  return config_value<int64_t>(config, field, fallback, field_of(config, field).is_number_integer(),
+                               "a whole number");
+}
+
+bool config_flag(const nlohmann::json& config, std::string_view field, bool fallback) {
+  return config_value<bool>(config, field, fallback, field_of(config, field).is_boolean(), "true or false");
+}
+
+std::string config_text(const nlohmann::json& config, std::string_view field, std::string_view fallback) {
+  return config_value<std::string>(config, field, std::string(fallback), field_of(config, field).is_string(),
+                                   "a text");
+}
+
+std::unique_ptr<Checkpoint> with_quantized(std::unique_ptr<Checkpoint> files) {
+  for (const auto* field : {"quantization_config", "compression_config"}) {
+    const nlohmann::json& config = field_of(files->config(), field);
+    if (!config.is_null()) return with_quantized(std::move(files), config);
+  }
+  return files;
+}
+
+std::unique_ptr<Checkpoint> with_quantized(std::unique_ptr<Checkpoint> files, const nlohmann::json& config) {
+  if (!config.is_object()) fail(*files, "is not an object");
+  const std::string name = config_text(config, "quant_method", "unknown");
+  const auto method = std::ranges::find(kMethods, std::string_view(name), &Method::name);
+  if (method == kMethods.end()) {
+    std::vector<std::string> names;
+    for (const Method& known : kMethods) names.emplace_back(known.name);
+    fail(*files, cat("names quantization method '", name, "', which is not supported; supported are ",
+                     join(names, ", "), ", and float32, bfloat16 and float16 without quantization"));
+  }
+  std::vector<QuantizedModule> modules = method->read(*files, config);
+  return std::make_unique<QuantizedCheckpoint>(std::move(files), std::move(modules));
+}
+
+}  // namespace quire

@@ -1,0 +1,187 @@
+// Quantized checkpoints: the weights that their codes stand for, bit by bit, and what is said of broken ones.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <cstring>
+#include <fstream>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "base/error.h"
+#include "ops/reference.h"
+#include "unit/models/golden_models.h"
+
+namespace quire {
+namespace {
+
+namespace fs = std::filesystem;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+// CRC-32 of ISO-HDLC, as zlib has it.
+uint32_t crc32(std::span<const std::byte> bytes) {
+  uint32_t crc = 0xffffffffU;
+  for (const std::byte b : bytes) {
+    crc ^= static_cast<uint32_t>(b);
+    for (int i = 0; i < 8; ++i) crc = (crc >> 1) ^ (0xedb88320U & (0U - (crc & 1U)));
+  }
+  return ~crc;
+}
+
+// The matrix as float32 [rows, cols], through the packed form.
+std::vector<float> decode(const CodedMatrix& matrix) {
+  const std::vector<const CodedMatrix*> parts = {&matrix};
+  const PackedLinear packed = reference_ops().pack_coded({}, parts);
+  std::vector<int32_t> ids;
+  for (int32_t i = 0; i < matrix.rows(); ++i) ids.push_back(i);
+  std::vector<float> rows(static_cast<size_t>(matrix.rows() * matrix.cols()));
+  reference_ops().embedding_packed(
+      {}, make_view(rows.data(), DType::kF32, Shape{matrix.rows(), matrix.cols()}), packed, ids);
+  return rows;
+}
+
+class Quantized : public ::testing::TestWithParam<std::string> {};
+
+TEST_P(Quantized, WeightsHaveTheBitsOfTheDequantizedOnes) {
+  const fs::path dir = test::quantized_dir() / GetParam();
+  const auto checkpoint = Checkpoint::open(dir);
+  const nlohmann::json golden = read_json_file(dir / "golden.json");
+  ASSERT_GE(golden["crc32"].size(), 14U);
+  for (const auto& [name, expected] : golden["crc32"].items()) {
+    const CodedMatrix* matrix = checkpoint->coded(name);
+    ASSERT_NE(matrix, nullptr) << name;
+    EXPECT_TRUE(checkpoint->find(name)->coded);
+    const std::vector<float> weights = decode(*matrix);
+    EXPECT_EQ(crc32(std::as_bytes(std::span(weights))), expected.get<uint32_t>()) << name;
+  }
+  // What the weights are made of is not there by itself.
+  for (const auto& name : checkpoint->names())
+    EXPECT_TRUE(name.ends_with(".weight") || name.ends_with(".bias")) << name;
+}
+
+TEST_P(Quantized, TakesTheBytesThatWerePlanned) {
+  const fs::path dir = test::quantized_dir() / GetParam();
+  const test::LoadedModel loaded = test::load_model(dir, reference_ops());
+  EXPECT_EQ(loaded.model->weight_bytes(), Model::planned_weight_bytes(*loaded.checkpoint, {}));
+}
+
+INSTANTIATE_TEST_SUITE_P(All, Quantized, ::testing::ValuesIn(test::golden_names(test::quantized_dir())),
+                         [](const auto& test) { return test::test_name(test.param); });
+
+// A copy of a golden checkpoint whose safetensors header was changed.
+class BrokenCheckpoint {
+ public:
+  explicit BrokenCheckpoint(const std::string& name) : from_(test::quantized_dir() / name) {
+    dir_ = fs::temp_directory_path() / ("quire-broken-" + name + "-" + std::to_string(::getpid()));
+    fs::create_directories(dir_);
+    fs::copy_file(from_ / "config.json", dir_ / "config.json", fs::copy_options::overwrite_existing);
+  }
+  ~BrokenCheckpoint() { fs::remove_all(dir_); }
+
+  void change_config(const std::function<void(nlohmann::json&)>& change) const {
+    nlohmann::json config = read_json_file(from_ / "config.json");
+    change(config);
+    std::ofstream(dir_ / "config.json") << config;
+  }
+  // What opening it says, empty where it is content.
+  std::string error(const std::function<void(nlohmann::json&)>& change_header) const {
+    std::ifstream in(from_ / "model.safetensors", std::ios::binary);
+    std::string file((std::istreambuf_iterator<char>(in)), {});
+    uint64_t size = 0;
+    std::memcpy(&size, file.data(), 8);
+    nlohmann::json header = nlohmann::json::parse(file.substr(8, size));
+    change_header(header);
+    const std::string text = header.dump();
+    const uint64_t length = text.size();
+    std::ofstream(dir_ / "model.safetensors", std::ios::binary)
+        << std::string(reinterpret_cast<const char*>(&length), 8) << text << file.substr(8 + size);
+    try {
+      Checkpoint::open(dir_);
+    } catch (const Error& error) {
+      return error.what();
+    }
+    return "";
+  }
+
+ private:
+  fs::path from_;
+  fs::path dir_;
+};
+
+constexpr const char* kModule = "model.layers.1.mlp.up_proj";
+
+TEST(QuantizedErrors, NameACompanionThatIsMissing) {
+  const std::vector<std::pair<std::string, std::vector<std::string>>> cases = {
+      {"gptq-4bit", {".scales"}},
+      {"gptq-4bit-zeros", {".scales", ".qzeros"}},
+      {"awq", {".scales", ".qzeros"}},
+      {"fp8-blocks", {".weight"}},
+      {"modelopt-nvfp4", {".weight", ".weight_scale_2"}},
+      {"bitnet", {".weight"}},
+      {"bitsandbytes-nf4", {".weight", ".weight.absmax", ".weight.quant_map"}},
+      {"bitsandbytes-nf4-double", {".weight.nested_absmax", ".weight.nested_quant_map"}},
+      {"compressed-w4a16", {".weight_scale", ".weight_shape"}},
+      {"compressed-w8a8", {".weight"}},
+      {"compressed-nvfp4", {".weight_scale"}},
+  };
+  for (const auto& [name, suffixes] : cases) {
+    const BrokenCheckpoint broken(name);
+    EXPECT_EQ(broken.error([](nlohmann::json&) {}), "") << name;
+    for (const std::string& suffix : suffixes) {
+      const std::string message = broken.error([&](nlohmann::json& header) {
+        // Under another name, so that the file has no hole.
+        const auto entry = header.at(kModule + suffix);
+        header.erase(kModule + suffix);
+        header["model.other"] = entry;
+      });
+      EXPECT_THAT(message, AllOf(HasSubstr(kModule + suffix), HasSubstr("missing"))) << name;
+    }
+  }
+}
+
+TEST(QuantizedErrors, NameACompanionOfAnotherShape) {
+  const std::vector<std::pair<std::string, std::string>> cases = {
+      {"gptq-4bit", ".qweight"},
+      {"gptq-4bit", ".scales"},
+      {"gptq-4bit-act-order", ".g_idx"},
+      {"gptq-4bit-zeros", ".qzeros"},
+      {"awq", ".scales"},
+      {"awq", ".qzeros"},
+      {"fp8-blocks", ".weight_scale_inv"},
+      {"modelopt-nvfp4", ".weight_scale"},
+      {"bitsandbytes-nf4", ".weight.absmax"},
+      {"compressed-w4a16", ".weight_packed"},
+      {"compressed-w4a16", ".weight_scale"},
+      {"compressed-w8a8", ".weight_scale"},
+      {"compressed-w4a16-zeros", ".weight_zero_point"}};
+  for (const auto& [name, suffix] : cases) {
+    const BrokenCheckpoint broken(name);
+    const std::string message = broken.error([&, s = suffix](nlohmann::json& header) {
+      auto& shape = header.at(kModule + s).at("shape");
+      int64_t numel = 1;
+      for (const auto& dim : shape) numel *= dim.get<int64_t>();
+      shape = shape.size() == 1 ? nlohmann::json{1, numel} : nlohmann::json{numel / 3, 3};
+      if (numel % 3 != 0 && shape.size() == 2 && shape[1] == 3) shape = {numel / 2, 2};
+    });
+    EXPECT_THAT(message, HasSubstr(kModule)) << name << suffix;
+  }
+}
+
+TEST(QuantizedErrors, AMethodWithoutAReaderNamesThoseThereAre) {
+  const BrokenCheckpoint broken("awq");
+  broken.change_config(
+      [](nlohmann::json& config) { config["quantization_config"]["quant_method"] = "aqlm"; });
+  EXPECT_THAT(broken.error([](nlohmann::json&) {}),
+              AllOf(HasSubstr("'aqlm', which is not supported"), HasSubstr("gptq, awq, compressed-tensors")));
+  broken.change_config([](nlohmann::json& config) { config["quantization_config"] = 3; });
+  EXPECT_THAT(broken.error([](nlohmann::json&) {}), HasSubstr("is not an object"));
+  broken.change_config([](nlohmann::json& config) { config["quantization_config"]["version"] = "gemv"; });
+  EXPECT_THAT(broken.error([](nlohmann::json&) {}), HasSubstr("version 'gemv'"));
+  broken.change_config([](nlohmann::json& config) { config["quantization_config"]["zero_point"] = "no"; });
+  EXPECT_THAT(broken.error([](nlohmann::json&) {}), HasSubstr("quantization_config.zero_point"));
+}
+
+}  // namespace
+}  // namespace quire

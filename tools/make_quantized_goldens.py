@@ -1,0 +1,381 @@
+#!/usr/bin/env python3
+"""Makes tests/golden/quantized: tiny Llamas with random weights, quantized, and what transformers computes with them.
+
+Each directory NAME has a checkpoint (config.json, model.safetensors) and golden.json:
+  cases    as those of make_model_goldens.py, of the model with the dequantized weights in float32
+  crc32    of each quantized weight [out, in], dequantized, as float32 bytes
+bitsandbytes and compressed-tensors pack with their own libraries; the other methods are packed here from the
+description of their formats. What is read back from the file here must be what the library reads.
+
+Usage: make_quantized_goldens.py [--out DIR] [NAME...]       no name: all of them
+"""
+
+import argparse
+import importlib.metadata
+import json
+import pathlib
+import shutil
+import tempfile
+import zlib
+
+import numpy as np
+import torch
+import transformers
+from make_model_goldens import LLAMA, MIN_MARGIN, PROMPT_LENGTHS, fill, make_case
+from safetensors.torch import load_file, save_file
+from transformers import AutoConfig, AutoModelForCausalLM
+
+CONFIG = LLAMA | dict(hidden_size=64, intermediate_size=96, tie_word_embeddings=True, dtype="float16", num_hidden_layers=2)
+E2M1 = np.array([0, .5, 1, 1.5, 2, 3, 4, 6, 0, -.5, -1, -1.5, -2, -3, -4, -6], np.float32)
+
+
+def f32(t):
+    return t.to(torch.float32).numpy()
+
+
+def quantize_groups(w, bits, group, symmetric, dtype=np.float16):
+    """Codes [n, k], scales and zeros [n, groups] of w [n, k] by the smallest and largest weight of a group."""
+    n, k = w.shape
+    g = w.reshape(n, k // group, group)
+    top = 2**bits - 1
+    if symmetric:
+        scale = (np.abs(g).max(-1) / (2 ** (bits - 1) - 0.5)).astype(dtype)
+        zero = np.full(scale.shape, 2 ** (bits - 1))
+    else:
+        low, high = np.minimum(g.min(-1), 0), np.maximum(g.max(-1), 0)
+        scale = ((high - low) / top).astype(dtype)
+        zero = np.clip(np.round(-low / scale.astype(np.float32)), 0, top).astype(int)
+    codes = np.clip(np.round(g / scale.astype(np.float32)[..., None]) + zero[..., None], 0, top).astype(np.int64)
+    return codes.reshape(n, k), scale, zero
+
+
+def dequantize_groups(codes, scale, zero, group):
+    n, k = codes.shape
+    values = (codes.reshape(n, k // group, group) - zero[..., None]).astype(np.float32)
+    return (values * scale.astype(np.float32)[..., None]).reshape(n, k)
+
+
+def pack_bits(codes, bits):
+    """Codes [..., m] as a stream of bits in int32 words [..., m bits / 32]."""
+    shifts = np.arange(bits)
+    stream = ((codes[..., None] >> shifts) & 1).reshape(*codes.shape[:-1], -1, 32).astype(np.uint64)
+    words = (stream << np.arange(32, dtype=np.uint64)).sum(-1).astype(np.uint32)
+    return torch.from_numpy(words.view(np.int32).copy())
+
+
+def gptq(bits, group, symmetric=True, act_order=False, v2=False):
+    def pack(name, w, generator):
+        n, k = w.shape
+        size = k if group == -1 else group
+        order = torch.randperm(k, generator=generator).numpy() if act_order else np.arange(k)
+        codes, scale, zero = quantize_groups(w[:, order], bits, size, symmetric)
+        dense = np.empty_like(w)
+        dense[:, order] = dequantize_groups(codes, scale, zero, size)
+        stored, g_idx = np.empty_like(codes), np.empty(k, np.int32)
+        stored[:, order] = codes
+        g_idx[order] = np.arange(k) // size
+        zeros = zero.T if v2 else (zero.T - 1) & (2**bits - 1)
+        return {".qweight": pack_bits(stored, bits).T.contiguous(), ".qzeros": pack_bits(zeros, bits),
+                ".scales": torch.from_numpy(scale.T.copy()), ".g_idx": torch.from_numpy(g_idx)}, dense
+    return pack, dict(quant_method="gptq", bits=bits, group_size=group, sym=symmetric, desc_act=act_order,
+                      checkpoint_format="gptq_v2" if v2 else "gptq")
+
+
+def awq(group):
+    def pack(name, w, generator):
+        codes, scale, zero = quantize_groups(w, 4, group, False)
+        order = [0, 2, 4, 6, 1, 3, 5, 7]
+
+        def words(m):  # [lines, n]
+            return pack_bits(m.reshape(m.shape[0], -1, 8)[..., order].reshape(m.shape), 4)
+        return {".qweight": words(codes.T), ".qzeros": words(zero.T), ".scales": torch.from_numpy(scale.T.copy())}, \
+            dequantize_groups(codes, scale, zero, group)
+    return pack, dict(quant_method="awq", bits=4, group_size=group, zero_point=True, version="gemm")
+
+
+def to_e4m3(w):
+    codes = torch.from_numpy(np.ascontiguousarray(w)).to(torch.float8_e4m3fn)
+    return codes, f32(codes)
+
+
+def fp8_blocks(rows, columns, scale_type):
+    def pack(name, w, generator):
+        n, k = w.shape
+        padded = np.zeros((-(-n // rows) * rows, -(-k // columns) * columns), np.float32)
+        padded[:n, :k] = w
+        blocks = padded.reshape(padded.shape[0] // rows, rows, -1, columns)
+        scale = torch.from_numpy(np.abs(blocks).max((1, 3)) / 448).to(scale_type)
+        spread = np.repeat(np.repeat(f32(scale), rows, 0), columns, 1)[:n, :k]
+        codes, values = to_e4m3(w / spread)
+        return {".weight": codes, ".weight_scale_inv": scale}, values * spread
+    return pack, dict(quant_method="fp8", activation_scheme="dynamic", weight_block_size=[rows, columns])
+
+
+def fp8_tensor(method):
+    def pack(name, w, generator):
+        scale = torch.tensor(np.abs(w).max() / 448)
+        codes, values = to_e4m3(w / scale.item())
+        return {".weight": codes, ".weight_scale": scale, ".input_scale": torch.tensor(0.02)}, values * np.float32(scale.item())
+    config = dict(quant_method="modelopt", quant_algo="FP8") if method == "modelopt" else dict(
+        quant_method="fp8", activation_scheme="static")
+    return pack, config
+
+
+def nvfp4_modelopt():
+    def pack(name, w, generator):
+        n, k = w.shape
+        outer = np.float32(np.abs(w).max() / (6 * 448))
+        groups = w.reshape(n, k // 16, 16)
+        scale, values = to_e4m3(np.abs(groups).max(-1) / 6 / outer)
+        spread = (outer * values)[..., None]
+        codes = np.abs(groups[..., None] / np.maximum(spread, 1e-30)[..., None] - E2M1).argmin(-1).reshape(n, k)
+        packed = torch.from_numpy((codes[:, ::2] | codes[:, 1::2] << 4).astype(np.uint8))
+        return {".weight": packed, ".weight_scale": scale, ".weight_scale_2": torch.tensor(outer),
+                ".input_scale": torch.tensor(0.02)}, (E2M1[codes].reshape(groups.shape) * spread).reshape(n, k)
+    return pack, dict(quant_method="modelopt", quant_algo="NVFP4")
+
+
+def bitnet(linear_class):
+    def pack(name, w, generator):
+        size = np.abs(w).mean()
+        codes = np.clip(np.round(w / size), -1, 1).astype(np.int64)
+        size *= 2  # so that layers say something beside the embedding
+        stored = torch.tensor([size if linear_class == "autobitlinear" else 1 / size], dtype=torch.float32)
+        scale = stored.numpy() if linear_class == "autobitlinear" else np.float32(1) / stored.numpy()
+        parts = (codes + 1).reshape(4, -1, w.shape[1])
+        packed = sum(part << (2 * i) for i, part in enumerate(parts)).astype(np.uint8)
+        return {".weight": torch.from_numpy(packed), ".weight_scale": stored}, codes.astype(np.float32) * scale
+    return pack, dict(quant_method="bitnet", linear_class=linear_class, quantization_mode="offline")
+
+
+def read_bitsandbytes(tensors):
+    """Dequantized weights of what bitsandbytes wrote."""
+    dense, used = {}, set()
+    for name in tensors:
+        if name.endswith(".SCB"):
+            weight = name.removesuffix(".SCB") + ".weight"
+            scale = (f32(tensors[name]) / np.float32(127))[:, None]
+            dense[weight] = f32(tensors[weight]) * scale
+        elif ".quant_state.bitsandbytes__" in name:
+            weight = name.split(".quant_state.")[0]
+            state = json.loads(bytes(tensors[name].tolist()))
+            absmax = tensors[weight + ".absmax"]
+            if absmax.dtype == torch.uint8:
+                values = f32(tensors[weight + ".nested_quant_map"])[absmax.numpy()]
+                outer = np.repeat(f32(tensors[weight + ".nested_absmax"]), state["nested_blocksize"])[:len(values)]
+                absmax = values * outer + np.float32(state["nested_offset"])
+            else:
+                absmax = f32(absmax)
+            packed = tensors[weight].numpy().ravel()
+            codes = np.stack([packed >> 4, packed & 15], -1).ravel()
+            scale = np.repeat(absmax, state["blocksize"])[:len(codes)]
+            dense[weight] = (f32(tensors[weight + ".quant_map"])[codes] * scale).reshape(state["shape"])
+    return dense
+
+
+def bitsandbytes(path, model, **options):
+    """Lets transformers quantize with bitsandbytes; returns the dequantized weights."""
+    with tempfile.TemporaryDirectory() as plain:
+        model.half().save_pretrained(plain)
+        config = transformers.BitsAndBytesConfig(**options)
+        quantized = AutoModelForCausalLM.from_pretrained(plain, quantization_config=config, dtype=torch.float16, device_map="cpu")
+        quantized.save_pretrained(path)
+    return read_bitsandbytes(load_file(path / "model.safetensors"))
+
+
+def unpack_bits(words, bits, count):
+    """Codes [..., count] of int32 words [..., m]."""
+    w = words.numpy().view(np.uint32)
+    stream = ((w[..., None] >> np.arange(32, dtype=np.uint32)) & 1).reshape(*w.shape[:-1], -1)[..., :count * bits]
+    return (stream.reshape(*w.shape[:-1], count, bits) << np.arange(bits)).sum(-1)
+
+
+def read_compressed(tensors, args):
+    dense = {}
+    for name in tensors:
+        if not name.endswith(".weight_scale"):
+            continue
+        module = name.removesuffix("_scale")
+        scale = tensors[name]
+        packed = tensors.get(module + "_packed")
+        if packed is None:
+            w = tensors[module]
+            values = f32(w)
+            if module + "_zero_point" in tensors:
+                values = values - f32(tensors[module + "_zero_point"])
+            s = f32(scale).reshape(-1, 1) if scale.numel() in (1, w.shape[0]) else np.repeat(
+                np.repeat(f32(scale), args["block_structure"][0], 0), args["block_structure"][1], 1)[:w.shape[0], :w.shape[1]]
+            dense[module] = values * s
+        elif packed.dtype == torch.uint8:
+            codes = np.stack([packed.numpy() & 15, packed.numpy() >> 4], -1).reshape(packed.shape[0], -1)
+            if module + "_global_scale" in tensors:
+                s = np.float32(1) / f32(tensors[module + "_global_scale"]).reshape(1, 1) * f32(scale)
+            else:
+                s = np.exp2(scale.numpy().astype(np.float32) - 127)
+            dense[module] = E2M1[codes] * np.repeat(s, codes.shape[1] // s.shape[1], 1)
+        else:
+            n, k = tensors[module + "_shape"].tolist()
+            bits = args["num_bits"]
+            codes = unpack_bits(packed, bits, k)
+            zero = np.full(scale.shape, 2 ** (bits - 1))
+            if module + "_zero_point" in tensors:
+                zero = unpack_bits(tensors[module + "_zero_point"].T.contiguous(), bits, n).T
+            size = k // scale.shape[1]
+            if module + "_g_idx" in tensors:
+                g = tensors[module + "_g_idx"].numpy()
+                dense[module] = (codes - zero[:, g]).astype(np.float32) * f32(scale)[:, g]
+            else:
+                dense[module] = dequantize_groups(codes, f32(scale), zero, size)
+    return dense
+
+
+def compressed_tensors(path, model, preset, **changes):
+    from compressed_tensors.compressors import ModelCompressor
+    from compressed_tensors.quantization import QuantizationConfig, apply_quantization_config, preset_name_to_scheme
+    from compressed_tensors.quantization.utils import calculate_qparams, generate_gparam
+    model = model.to(torch.bfloat16)
+    scheme = preset_name_to_scheme(preset, ["Linear"])
+    scheme.weights = type(scheme.weights)(**(scheme.weights.model_dump() | changes))
+    config = QuantizationConfig(config_groups={"group_0": scheme}, ignore=["lm_head"])
+    apply_quantization_config(model, config)
+    args = scheme.weights
+    for module in model.modules():
+        if getattr(module, "quantization_scheme", None) is None:
+            continue
+        w = module.weight.data.float()
+        n, k = w.shape
+        outer = None
+        if args.strategy in ("group", "tensor_group"):
+            groups = w.reshape(n, k // args.group_size, args.group_size)
+            low, high = groups.amin(-1), groups.amax(-1)
+        elif args.strategy == "block":
+            rows, columns = args.block_structure
+            blocks = w.reshape(n // rows, rows, k // columns, columns)
+            low, high = blocks.amin((1, 3)), blocks.amax((1, 3))
+        elif args.strategy == "channel":
+            low, high = w.amin(-1, keepdim=True), w.amax(-1, keepdim=True)
+        else:
+            low, high = w.amin().reshape(1), w.amax().reshape(1)
+        if args.strategy == "tensor_group":
+            outer = generate_gparam(w.amin().reshape(1), w.amax().reshape(1))
+            module.weight_global_scale.data.copy_(outer)
+        scale, zero = calculate_qparams(low, high, args, global_scale=outer)
+        module.weight_scale.data = scale.to(module.weight_scale.dtype).reshape(module.weight_scale.shape)
+        if getattr(module, "weight_zero_point", None) is not None:
+            module.weight_zero_point.data.copy_(zero.reshape(module.weight_zero_point.shape))
+    compressor = ModelCompressor.from_pretrained_model(model)
+    compressor.compress_model(model)
+    model.save_pretrained(path)
+    compressor.update_config(path)
+    tensors = load_file(path / "model.safetensors")
+    return read_compressed(tensors, json.loads(args.model_dump_json()))
+
+
+PACKED = {
+    "gptq-4bit": gptq(4, 32),
+    "gptq-4bit-act-order": gptq(4, 32, act_order=True),
+    "gptq-4bit-zeros": gptq(4, 16, symmetric=False),
+    "gptq-4bit-zeros-v2": gptq(4, 32, symmetric=False, v2=True),
+    "gptq-8bit": gptq(8, -1),
+    "gptq-3bit": gptq(3, 32, symmetric=False),
+    "gptq-2bit": gptq(2, 16, symmetric=False, act_order=True),
+    "awq": awq(32),
+    "fp8-blocks": fp8_blocks(32, 32, torch.float32),
+    "fp8-blocks-bfloat16": fp8_blocks(40, 32, torch.bfloat16),
+    "fp8-tensor": fp8_tensor("fp8"),
+    "modelopt-fp8": fp8_tensor("modelopt"),
+    "modelopt-nvfp4": nvfp4_modelopt(),
+    "bitnet": bitnet("bitlinear"),
+    "bitnet-auto": bitnet("autobitlinear"),
+}
+TOOLS = {
+    "bitsandbytes-nf4": (bitsandbytes, dict(load_in_4bit=True, bnb_4bit_quant_type="nf4")),
+    "bitsandbytes-nf4-double": (bitsandbytes, dict(load_in_4bit=True, bnb_4bit_quant_type="nf4", bnb_4bit_use_double_quant=True)),
+    "bitsandbytes-fp4": (bitsandbytes, dict(load_in_4bit=True, bnb_4bit_quant_type="fp4")),
+    "bitsandbytes-int8": (bitsandbytes, dict(load_in_8bit=True)),
+    "compressed-w4a16": (compressed_tensors, dict(preset="W4A16", group_size=32)),
+    "compressed-w4a16-zeros": (compressed_tensors, dict(preset="W4A16_ASYM", group_size=32)),
+    "compressed-w8a16": (compressed_tensors, dict(preset="W8A16", group_size=32, strategy="group")),
+    "compressed-w8a8": (compressed_tensors, dict(preset="W8A8")),
+    "compressed-fp8": (compressed_tensors, dict(preset="FP8_DYNAMIC")),
+    "compressed-fp8-block": (compressed_tensors, dict(preset="FP8_BLOCK", block_structure=[32, 32])),
+    "compressed-nvfp4": (compressed_tensors, dict(preset="NVFP4A16")),
+    "compressed-mxfp4": (compressed_tensors, dict(preset="MXFP4A16")),
+}
+
+
+def is_quantized(name):
+    return "_proj." in name
+
+
+def pack_here(path, model, generator, pack, quantization):
+    tensors, dense = {}, {}
+    for name, value in model.state_dict().items():
+        if name == "lm_head.weight":
+            continue
+        if not is_quantized(name):
+            tensors[name] = value.half().clone()
+            continue
+        parts, dense[name] = pack(name, f32(value), generator)
+        tensors |= {name.removesuffix(".weight") + suffix: part.contiguous() for suffix, part in parts.items()}
+    save_file(tensors, path / "model.safetensors", metadata={"format": "pt"})
+    (path / "config.json").write_text(json.dumps(CONFIG | dict(quantization_config=quantization), indent=1) + "\n")
+    return dense
+
+
+def make_model(path, name):
+    for seed in range(1000):
+        generator = torch.Generator().manual_seed(seed)
+        torch.manual_seed(seed)
+        model = AutoModelForCausalLM.from_config(AutoConfig.for_model(**CONFIG), dtype=torch.float32)
+        fill(model, generator)
+        shutil.rmtree(path, ignore_errors=True)
+        path.mkdir(parents=True)
+        if name in PACKED:
+            dense = pack_here(path, model, generator, *PACKED[name])
+        else:
+            tool, options = TOOLS[name]
+            dense = tool(path, model, **options)
+        stored = load_file(path / "model.safetensors")
+        model = AutoModelForCausalLM.from_config(AutoConfig.for_model(**CONFIG), dtype=torch.float32, attn_implementation="eager").eval()
+        state = {n: torch.from_numpy(dense[n].astype(np.float32)) if n in dense else stored[n].float()
+                 for n in model.state_dict() if n != "lm_head.weight"}
+        model.load_state_dict(state, strict=False)
+        model.tie_weights()
+        cases, good = [], True
+        for length in PROMPT_LENGTHS:
+            prompt = torch.randint(0, CONFIG["vocab_size"], (length,), generator=generator).tolist()
+            case, margin = make_case(model, prompt)
+            cases.append(case)
+            good = margin > MIN_MARGIN and len(set(case["greedy"])) >= 6
+            if not good:
+                break
+        if good:
+            break
+    else:
+        raise SystemExit(f"{name}: no seed gives clear greedy tokens")
+    for extra in path.iterdir():
+        if extra.name not in ("config.json", "model.safetensors"):
+            extra.unlink()
+    versions = {p: importlib.metadata.version(p) for p in ("torch", "transformers", "bitsandbytes", "compressed-tensors")}
+    crc = {n: zlib.crc32(np.ascontiguousarray(w, np.float32).tobytes()) for n, w in sorted(dense.items())}
+    (path / "golden.json").write_text(json.dumps(dict(**versions, seed=seed, crc32=crc, cases=cases), separators=(",", ":")) + "\n")
+    size = sum(f.stat().st_size for f in path.iterdir())
+    print(f"{name}: seed {seed}, {size} bytes, {len(dense)} weights, largest logit {max(map(abs, cases[-1]['logits'])):.2f}", flush=True)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--out", type=pathlib.Path,
+                        default=pathlib.Path(__file__).resolve().parent.parent / "tests" / "golden" / "quantized")
+    parser.add_argument("names", nargs="*", choices=[[], *PACKED, *TOOLS], metavar="NAME")
+    args = parser.parse_args()
+    torch.set_num_threads(1)
+    transformers.logging.set_verbosity_error()
+    transformers.logging.disable_progress_bar()
+    for name in args.names or [*PACKED, *TOOLS]:
+        make_model(args.out / name, name)
+
+
+if __name__ == "__main__":
+    main()
