@@ -26,7 +26,7 @@ from safetensors.torch import load_file, save_file
 from transformers import AutoConfig, AutoModelForCausalLM
 
 CONFIG = LLAMA | dict(hidden_size=64, intermediate_size=96, tie_word_embeddings=True, dtype="float16", num_hidden_layers=2)
-E2M1 = np.array([0, .5, 1, 1.5, 2, 3, 4, 6, 0, -.5, -1, -1.5, -2, -3, -4, -6], np.float32)
+E2M1 = np.array([0, .5, 1, 1.5, 2, 3, 4, 6, -0.0, -.5, -1, -1.5, -2, -3, -4, -6], np.float32)
 
 
 def f32(t):
@@ -233,7 +233,7 @@ def compressed_tensors(path, model, preset, **changes):
     from compressed_tensors.compressors import ModelCompressor
     from compressed_tensors.quantization import QuantizationConfig, apply_quantization_config, preset_name_to_scheme
     from compressed_tensors.quantization.utils import calculate_qparams, generate_gparam
-    model = model.to(torch.bfloat16)
+    model = model.to(torch.float16)
     scheme = preset_name_to_scheme(preset, ["Linear"])
     scheme.weights = type(scheme.weights)(**(scheme.weights.model_dump() | changes))
     config = QuantizationConfig(config_groups={"group_0": scheme}, ignore=["lm_head"])
