@@ -26,14 +26,26 @@ typename D::N coded_scale(const CodedMatrixArgs& a, const std::byte* scales, int
   return D::V::narrow_load(reinterpret_cast<const float*>(scales) + lane);
 }
 
-// Group `g` of a block; `lane`: its first column.
+// Register h of those that begin with column `lane` of a panel: how far its panel is, and its first column
+// there. Registers that do not fit one panel go on in the next.
+template <class D>
+constexpr int64_t panel_of(int64_t lane, int h) {
+  return (lane + h * D::kLanes) / kPanel;
+}
+template <class D>
+constexpr int64_t column_of(int64_t lane, int h) {
+  return (lane + h * D::kLanes) % kPanel;
+}
+
+// Group `g` of a block.
 template <class D, int kRegs>
-GroupScales<D, kRegs> load_group(const CodedMatrixArgs& a, const CodedHeader& at, const std::byte* block,
+GroupScales<D, kRegs> load_group(const CodedMatrixArgs& a, const CodedHeader& at, const std::byte* first,
                                  int64_t g, int64_t lane) {
   GroupScales<D, kRegs> out;
   QUIRE_UNROLL
   for (int h = 0; h < kRegs; ++h) {
-    const int64_t column = lane + h * D::kLanes;
+    const std::byte* block = first + panel_of<D>(lane, h) * a.panel_bytes;
+    const int64_t column = column_of<D>(lane, h);
     const int64_t in_group = g * kPanel + column;
     out.scale[h] = coded_scale<D>(a, block, column);
     out.minimum[h] = D::V::narrow_zero();
@@ -152,13 +164,19 @@ __attribute__((always_inline)) inline void each_chunk(const CodedMatrixArgs& a, 
         const int64_t c = (i - first) / 8;
         if constexpr (kAhead) {
           QUIRE_UNROLL
-          for (int64_t l = 0; l < 32 * kBits; l += 64)
-            _mm_prefetch(reinterpret_cast<const char*>(codes + c * 32 * kBits + l + kCodedPrefetchBytes),
-                         _MM_HINT_T0);
+          for (int64_t p = 0; p <= (kRegs - 1) * D::kLanes / kPanel; ++p) {
+            const std::byte* ahead = codes + p * a.panel_bytes + c * 32 * kBits + kCodedPrefetchBytes;
+            QUIRE_UNROLL
+            for (int64_t l = 0; l < 32 * kBits; l += 64)
+              _mm_prefetch(reinterpret_cast<const char*>(ahead + l), _MM_HINT_T0);
+          }
         }
         typename D::I quads[kRegs][2];
         QUIRE_UNROLL
-        for (int h = 0; h < kRegs; ++h) load_codes<D, kBits>(codes, c, lane + h * D::kLanes, quads[h]);
+        for (int h = 0; h < kRegs; ++h) {
+          load_codes<D, kBits>(codes + panel_of<D>(lane, h) * a.panel_bytes, c, column_of<D>(lane, h),
+                               quads[h]);
+        }
         f(i, quads, scales);
       }
     }
@@ -204,15 +222,28 @@ void coded_few(const CodedMatrixArgs& a, int64_t row, int64_t rows, int64_t pane
       a, weights, lane, 0, a.k,
       [&](int64_t i, const typename D::I(&quads)[kRegs][2], const GroupScales<D, kRegs>& s)
           __attribute__((always_inline)) {
+            const auto add = [&]<int kQuad, int kByte>() __attribute__((always_inline)) {
+              multiply_code<D, Reader, kShifted, kQuad, kByte>(reader, quads, s, x, i, sum);
+            };
             const int64_t left = a.k - i;
-            multiply_code<D, Reader, kShifted, 0, 0>(reader, quads, s, x, i, sum);
-            if (left > 1) multiply_code<D, Reader, kShifted, 0, 1>(reader, quads, s, x, i, sum);
-            if (left > 2) multiply_code<D, Reader, kShifted, 0, 2>(reader, quads, s, x, i, sum);
-            if (left > 3) multiply_code<D, Reader, kShifted, 0, 3>(reader, quads, s, x, i, sum);
-            if (left > 4) multiply_code<D, Reader, kShifted, 1, 0>(reader, quads, s, x, i, sum);
-            if (left > 5) multiply_code<D, Reader, kShifted, 1, 1>(reader, quads, s, x, i, sum);
-            if (left > 6) multiply_code<D, Reader, kShifted, 1, 2>(reader, quads, s, x, i, sum);
-            if (left > 7) multiply_code<D, Reader, kShifted, 1, 3>(reader, quads, s, x, i, sum);
+            if (left >= 8) {
+              add.template operator()<0, 0>();
+              add.template operator()<0, 1>();
+              add.template operator()<0, 2>();
+              add.template operator()<0, 3>();
+              add.template operator()<1, 0>();
+              add.template operator()<1, 1>();
+              add.template operator()<1, 2>();
+              add.template operator()<1, 3>();
+              return;
+            }
+            add.template operator()<0, 0>();
+            if (left > 1) add.template operator()<0, 1>();
+            if (left > 2) add.template operator()<0, 2>();
+            if (left > 3) add.template operator()<0, 3>();
+            if (left > 4) add.template operator()<1, 0>();
+            if (left > 5) add.template operator()<1, 1>();
+            if (left > 6) add.template operator()<1, 2>();
           });
   for (int r = 0; r < rows; ++r) {
     QUIRE_UNROLL
@@ -291,6 +322,11 @@ template <class D, int kBits, int kValues, bool kShifted, int kRows>
 void coded_few_rows(const CodedMatrixArgs& a, int64_t row, int64_t row_end, int64_t panel,
                     int64_t panel_end) {
   constexpr int kRegs = kRows <= D::kWholeRows ? kPanel / D::kLanes : 2;
+  // One row: sums enough that one product need not wait for the other.
+  if constexpr (kRows == 1 && D::kLanes == 16) {
+    for (; panel + 2 <= panel_end; panel += 2)
+      coded_few<D, kBits, kValues, kShifted, 1, 4>(a, row, row_end - row, panel, 0);
+  }
   for (; panel < panel_end; ++panel) {
     for (int64_t lane = 0; lane < kPanel; lane += kRegs * D::kLanes)
       coded_few<D, kBits, kValues, kShifted, kRows, kRegs>(a, row, row_end - row, panel, lane);
