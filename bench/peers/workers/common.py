@@ -88,6 +88,15 @@ class Engine(Protocol):
         """All requests of the job, as fast as the engine can; after a warm-up."""
 
 
+def offline_at_once(job: Job, engine: Engine) -> dict:
+    """Of an engine that batches by itself: all requests in one call."""
+    lengths = [r[0] for r in job.requests]
+    line = Timeline()
+    engine.run(job.prompts(lengths[:4], 1), [WARMUP_OUTPUT] * min(4, len(lengths)), Timeline())
+    engine.run(job.prompts(lengths, 2), [r[1] for r in job.requests], line)
+    return offline_result(job, sum(line.counts.values()), line.end - line.begin)
+
+
 def measure(job: Job, make: Callable[[Job], Engine]) -> dict:
     begin = time.perf_counter()
     engine = make(job)

@@ -30,11 +30,7 @@ class Engine:
                 drawn[i] = count
 
     def offline(self, job: common.Job) -> dict:
-        lengths = [r[0] for r in job.requests]
-        line = common.Timeline()
-        self.run(job.prompts(lengths[:4], 1), [common.WARMUP_OUTPUT] * min(4, len(lengths)), common.Timeline())
-        self.run(job.prompts(lengths, 2), [r[1] for r in job.requests], line)
-        return common.offline_result(job, sum(line.counts.values()), line.end - line.begin)
+        return common.offline_at_once(job, self)
 
 
 if __name__ == "__main__":
