@@ -28,7 +28,8 @@ inline constexpr int32_t kDefaultBatchedTokens = 512;
 struct EngineOptions {
   std::string model;                    // directory; empty: the embedded model
   std::string dtype = "auto";           // auto, float32, bfloat16, float16
-  std::string quantization = "auto";    // auto (none), int8, w8a8, int4: what float weights are rounded to
+  // auto (none), int8, w8a8, int4, int4-g64, int4-g128, w8a16, w4a16: what float weights are rounded to
+  std::string quantization = "auto";
   std::string kv_cache_dtype = "auto";  // auto (as the weights), float32, bfloat16, float16, fp8_e4m3,
                                         // fp8_e5m2, int8
   int32_t max_model_len = 0;            // 0: the model's, cut to what fits
