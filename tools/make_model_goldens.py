@@ -61,6 +61,10 @@ GRANITE_MOE = MOE | dict(model_type="granitemoe", architectures=["GraniteMoeForC
 SIGMOID_MOE = MOE | dict(num_hidden_layers=3, moe_intermediate_size=12, n_routed_experts=6, n_shared_experts=1, num_experts_per_tok=2,
                          first_k_dense_replace=1, norm_topk_prob=True, routed_scaling_factor=1.5, head_dim=8)
 
+# Latent attention.
+MLA = {k: v for k, v in SIGMOID_MOE.items() if k != "head_dim"} | dict(
+    num_hidden_layers=2, num_key_value_heads=4, kv_lora_rank=16, qk_rope_head_dim=4, qk_nope_head_dim=6, v_head_dim=8)
+
 # name: (config.json as written, dtype of the weights, what else: "shards", "bare_names", "published": tensors named as the hub's
 # checkpoints have them, experts apart; "longest": rotations of the longest sequence for all lengths)
 MODELS = {
@@ -206,6 +210,38 @@ MODELS = {
             type="longrope", short_factor=[1.0, 1.2, 1.5], long_factor=[1.1, 2.0, 4.0])), "float32", ""),
     "llama-rope-dynamic": (LLAMA | SMALL | dict(
         tie_word_embeddings=True, rope_scaling=dict(rope_type="dynamic", factor=2.0)), "float32", "longest"),
+    "arcee": (DENSE | dict(model_type="arcee", architectures=["ArceeForCausalLM"]), "float32", ""),
+    "cohere-qk-norm": (DENSE | dict(model_type="cohere", architectures=["CohereForCausalLM"], use_qk_norm=True), "float32", ""),
+    "falcon-alibi": (FALCON | dict(alibi=True, parallel_attn=False, bias=True), "float32", ""),
+    "hunyuan_v1_dense": (DENSE | dict(
+        model_type="hunyuan_v1_dense", architectures=["HunYuanDenseV1ForCausalLM"], head_dim=8, pad_token_id=0,
+        rope_theta=10000.0, rope_scaling=dict(rope_type="dynamic", alpha=50.0, factor=1.0)), "float32", ""),
+    "hunyuan_v1_moe": (MOE | dict(
+        model_type="hunyuan_v1_moe", architectures=["HunYuanMoEV1ForCausalLM"], head_dim=8, pad_token_id=0, intermediate_size=12,
+        num_experts=4, moe_topk=2), "float32", "published"),
+    "llama4": (MOE | dict(
+        model_type="llama4_text", architectures=["Llama4ForCausalLM"], num_hidden_layers=4, head_dim=8, intermediate_size=12,
+        intermediate_size_mlp=20, num_local_experts=4, num_experts_per_tok=1, interleave_moe_layer_step=2, no_rope_layers=[1, 0, 1, 0],
+        attention_chunk_size=16, floor_scale=8, attn_scale=0.3, use_qk_norm=True, rope_theta=500000.0), "float32", ""),
+    "ministral": (DENSE | dict(model_type="ministral", architectures=["MinistralForCausalLM"], head_dim=8, sliding_window=8,
+                               layer_types=["sliding_attention", "full_attention", "sliding_attention"]), "float32", ""),
+    "ministral3": (DENSE | dict(
+        model_type="ministral3", architectures=["Ministral3ForCausalLM"], head_dim=8, rope_parameters=dict(
+            rope_type="yarn", rope_theta=1e6, factor=8.0, original_max_position_embeddings=16, beta_fast=32.0, beta_slow=1.0,
+            mscale=1.0, mscale_all_dim=1.0, llama_4_scaling_beta=0.3)), "float32", ""),
+    "nemotron": (DENSE | dict(model_type="nemotron", architectures=["NemotronForCausalLM"], hidden_size=32, hidden_act="relu2"),
+                 "float32", ""),
+    "olmo": (DENSE | dict(model_type="olmo", architectures=["OlmoForCausalLM"], pad_token_id=0), "float32", ""),
+    "solar_open": ({k: v for k, v in SIGMOID_MOE.items() if k != "first_k_dense_replace"} | dict(
+        model_type="solar_open", architectures=["SolarOpenForCausalLM"], num_hidden_layers=2), "float32", "published"),
+    "deepseek_v2": (MLA | dict(
+        model_type="deepseek_v2", architectures=["DeepseekV2ForCausalLM"], q_lora_rank=None, topk_method="group_limited_greedy",
+        n_group=3, topk_group=2, norm_topk_prob=False), "float32", "published"),
+    "deepseek_v3": (MLA | dict(
+        model_type="deepseek_v3", architectures=["DeepseekV3ForCausalLM"], q_lora_rank=20, n_group=3, topk_group=2, rope_scaling=dict(
+            rope_type="yarn", factor=4.0, mscale=1.0, mscale_all_dim=0.8, original_max_position_embeddings=32)), "float32", "published"),
+    "glm4_moe_lite": (MLA | dict(model_type="glm4_moe_lite", architectures=["Glm4MoeLiteForCausalLM"], q_lora_rank=20,
+                                 num_key_value_heads=4), "float32", ""),
     "gpt2": (GPT2, "float32", ""),
     "gpt2-bare-names": (GPT2 | dict(n_inner=40, scale_attn_by_inverse_layer_idx=True), "float32", "bare_names"),
     "gpt2-float16": (GPT2, "float16", ""),

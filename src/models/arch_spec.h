@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "nn/layers.h"
+#include "nn/mla.h"
 #include "nn/moe.h"
 #include "nn/rope.h"
 #include "ops/op_table.h"
@@ -79,6 +80,10 @@ struct ArchSpec {
   bool mlp_bias = false;
   bool lm_head_bias = false;
   std::optional<MoeSpec> moe;
+  // Attention through short vectors in place of keys and values. The cache then has one key head, and
+  // head_dim is MlaSizes::cached.
+  std::optional<MlaSizes> mla;
+  float mla_norm_eps = 1e-6F;
   QkNorm qk_norm = QkNorm::kNone;
   bool qk_norm_turned = false;   // behind the rotation
   bool qk_norm_weights = true;   // else it only divides
@@ -88,6 +93,7 @@ struct ArchSpec {
   std::vector<RopeSpec> ropes;  // kRope: the kinds of rotation that layers choose from, the first the main
   int32_t position_offset = 0;  // kLearned: the row of position 0
   double alibi_max_bias = 8.0;  // kAlibi (nn/alibi.h)
+  double alibi_scale = 1.0;     // multiplied into the slopes
   int64_t max_position_embeddings = 0;  // as config.json says
   int64_t max_model_len = 0;  // tokens of a sequence the model is made for, its rope scaling counted in
 

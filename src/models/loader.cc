@@ -73,6 +73,13 @@ void part_pairs(std::byte* dst, std::span<const std::byte> src, size_t size) {
   }
 }
 
+// Of a tensor, of a stacked one of each expert's part.
+int64_t elements(const ExpectedTensor& tensor) {
+  int64_t n = 1;
+  for (const int64_t dim : std::span(tensor.shape).subspan(tensor.stacked ? 1 : 0)) n *= dim;
+  return n;
+}
+
 struct RoleLabel {
   Role role;
   std::string_view label;
@@ -144,6 +151,12 @@ void ModelLoader::copy_rows(const ExpectedTensor& tensor, std::byte* dst, std::s
     case RowOrder::kPairs:
       part_pairs(dst, source, row_bytes);
       break;
+    case RowOrder::kTurnLast: {
+      const size_t first = static_cast<size_t>(spec_.mla->latent) * row_bytes;
+      std::memcpy(dst, source.data() + first, source.size() - first);
+      std::memcpy(dst + (source.size() - first), source.data(), first);
+      break;
+    }
   }
 }
 
@@ -183,7 +196,7 @@ void ModelLoader::read_vector(const ExpectedTensor& tensor, int32_t expert, floa
   const DType dtype = checkpoint_.find(tensor.name)->dtype;
   Buffer aligned(source.size());
   copy_rows(tensor, aligned.data(), source, dtype_size(dtype));
-  decode_f32(dtype, aligned.data(), out, tensor.shape.back());
+  decode_f32(dtype, aligned.data(), out, elements(tensor));
 }
 
 void ModelLoader::done(const ExpectedTensor& tensor, bool release) {
@@ -325,13 +338,13 @@ Norm ModelLoader::norm(Role role, int32_t layer, int64_t size) {
   Norm out;
   // The norms of single heads are RMS norms whatever the layers have.
   const bool of_heads = role == Role::kQueryNorm || role == Role::kKeyNorm;
-  out.kind = of_heads ? NormKind::kRms : spec_.norm;
+  out.kind = of_heads && spec_.qk_norm != QkNorm::kEachHead ? NormKind::kRms : spec_.norm;
   out.eps = spec_.norm_eps;
   out.weight_offset = spec_.norm_weight_offset;
   out.size = size;
   const auto take = [&](const ExpectedTensor* tensor, Buffer& into) {
     if (tensor == nullptr) return;
-    into = Buffer(static_cast<size_t>(size) * sizeof(float));
+    into = Buffer(static_cast<size_t>(elements(*tensor)) * sizeof(float));
     read_vector(*tensor, -1, into.as<float>());
     done(*tensor);
   };
@@ -340,8 +353,12 @@ Norm ModelLoader::norm(Role role, int32_t layer, int64_t size) {
     // A norm without weights.
     out.weight = Buffer(static_cast<size_t>(size) * sizeof(float));
     std::fill_n(out.weight.as<float>(), size, 1.0F - out.weight_offset);
+    model_->weight_bytes_ -= bytes_of(out.weight);  // which the checkpoint has not
   }
   take(plan_.bias(role, layer), out.bias);
+  if (out.kind == NormKind::kLayer && out.weight_offset != 0.0F) {
+    for (int64_t i = 0; i < size; ++i) out.weight.as<float>()[i] += out.weight_offset;
+  }
   model_->weight_bytes_ += bytes_of(out);
   return out;
 }
@@ -405,6 +422,71 @@ Attention ModelLoader::attention(int32_t layer) {
   return out;
 }
 
+void ModelLoader::split_latent(Mla& mla, int32_t layer) {
+  const ExpectedTensor& tensor = *plan_.weight(Role::kLatentUp, layer);
+  if (checkpoint_.coded(tensor.name) != nullptr)
+    throw Error(cat(tensor.name, ": quantized weights of latent attention are not supported"));
+  Buffer copy;
+  const TensorView all = matrix(tensor, -1, copy);
+  const MlaSizes& at = mla.sizes;
+  const int64_t latent = at.latent;
+  const WeightFormat format = {float_type(std::span(&all.dtype, 1))};
+  std::vector<float> row(static_cast<size_t>(latent));
+  const auto pack = [&](Buffer& values, int64_t rows, int64_t columns) {
+    const std::array<TensorView, 1> parts = {make_view(values.data(), DType::kF32, Shape{rows, columns})};
+    Linear out{ops_.pack_linear(ctx_, parts, format)};
+    out.weight.label = "latent heads";
+    model_->weight_bytes_ += bytes_of(out);
+    return out;
+  };
+  for (int64_t h = 0; h < spec_.num_heads; ++h) {
+    const auto read = [&](int64_t i) {
+      const int64_t first = (h * (at.still + at.value) + i) * latent;
+      for (int64_t j = 0; j < latent; ++j)
+        row[static_cast<size_t>(j)] = load_f32(all.dtype, all.data, first + j);
+    };
+    // What turns is taken over, what does not goes through the transpose of what would make keys.
+    Buffer absorb(static_cast<size_t>(at.cached()) * static_cast<size_t>(at.query_dim()) * sizeof(float));
+    const auto absorb_at = [&](int64_t r, int64_t c) -> float& {
+      return absorb.as<float>()[r * at.query_dim() + c];
+    };
+    for (int64_t i = 0; i < at.turning; ++i) absorb_at(i, at.still + i) = 1.0F;
+    for (int64_t i = 0; i < at.still; ++i) {
+      read(i);
+      for (int64_t j = 0; j < latent; ++j) absorb_at(at.turning + j, i) = row[static_cast<size_t>(j)];
+    }
+    mla.absorb.push_back(pack(absorb, at.cached(), at.query_dim()));
+    Buffer expand(static_cast<size_t>(at.value) * static_cast<size_t>(at.cached()) * sizeof(float));
+    for (int64_t i = 0; i < at.value; ++i) {
+      read(at.still + i);
+      std::copy(row.begin(), row.end(), expand.as<float>() + i * at.cached() + at.turning);
+    }
+    mla.expand.push_back(pack(expand, at.value, at.cached()));
+  }
+  done(tensor);
+}
+
+Mla ModelLoader::mla(int32_t layer) {
+  Mla out;
+  out.sizes = *spec_.mla;
+  const auto short_norm = [&](Role role, int64_t size) {
+    Norm made = norm(role, layer, size);
+    made.eps = spec_.mla_norm_eps;
+    return made;
+  };
+  if (out.sizes.query_rank > 0) {
+    out.query_down = linear({Role::kQueryDown}, layer);
+    out.query_norm = short_norm(Role::kQueryDownNorm, out.sizes.query_rank);
+  }
+  out.query = linear({Role::kQuery}, layer);
+  out.latent = linear({Role::kLatent}, layer);
+  out.latent_norm = short_norm(Role::kLatentNorm, out.sizes.latent);
+  split_latent(out, layer);
+  out.out = linear({Role::kAttentionOut}, layer);
+  out.params.scale = spec_.layers[static_cast<size_t>(layer)].attention_scale;
+  return out;
+}
+
 Moe ModelLoader::moe(int32_t layer) {
   const MoeSpec& own = *spec_.moe;
   const auto mlp = [&](std::initializer_list<Role> up, Role down, int32_t expert, int64_t size) {
@@ -437,7 +519,11 @@ Model::Layer ModelLoader::layer(int32_t index) {
   const LayerSpec& own = spec_.layers[static_cast<size_t>(index)];
   Model::Layer out;
   out.input_norm = norm_if(spec_.input_norm, Role::kInputNorm, index);
-  out.attention = attention(index);
+  if (spec_.mla) {
+    out.mla = mla(index);
+  } else {
+    out.attention = attention(index);
+  }
   if (own.rope != kNoRope && !model_->ropes_.empty())
     out.rope = &model_->ropes_[static_cast<size_t>(own.rope)];
   out.attention_join = join(Role::kPostAttentionNorm, index);
@@ -484,7 +570,7 @@ std::unique_ptr<Model> ModelLoader::load() {
     table = row_slice(table, spec_.position_offset, table.rows());
   }
   if (spec_.position == PositionKind::kAlibi)
-    m.alibi_slopes_ = alibi_slopes(spec_.num_heads, spec_.alibi_max_bias);
+    m.alibi_slopes_ = alibi_slopes(spec_.num_heads, spec_.alibi_max_bias, spec_.alibi_scale);
   for (const RopeSpec& rope : spec_.ropes) m.ropes_.push_back(make_rope(ctx_, rope, max_len));
   m.layers_.reserve(static_cast<size_t>(spec_.num_layers));
   for (int32_t i = 0; i < spec_.num_layers; ++i) m.layers_.push_back(layer(i));
@@ -500,7 +586,7 @@ int64_t ModelLoader::planned_bytes() const {
   constexpr auto kFloat = static_cast<int64_t>(sizeof(float));
   int64_t sum = 0;
   const auto add_vector = [&](const ExpectedTensor* tensor) {
-    if (tensor != nullptr) sum += tensor->shape.back() * kFloat;
+    if (tensor != nullptr) sum += elements(*tensor) * kFloat;
   };
   const auto add_table = [&](Role role) {
     const ExpectedTensor& tensor = *plan_.weight(role);
@@ -542,12 +628,21 @@ int64_t ModelLoader::planned_bytes() const {
   add_vector(plan_.weight(Role::kEmbeddingNorm));
   add_vector(plan_.bias(Role::kEmbeddingNorm));
   for (int32_t i = 0; i < spec_.num_layers; ++i) {
-    for (const Role role : {Role::kInputNorm, Role::kPostAttentionNorm, Role::kMlpNorm, Role::kPostMlpNorm,
-                            Role::kQueryNorm, Role::kKeyNorm, Role::kSinks}) {
+    for (const Role role :
+         {Role::kInputNorm, Role::kPostAttentionNorm, Role::kMlpNorm, Role::kPostMlpNorm, Role::kQueryNorm,
+          Role::kKeyNorm, Role::kSinks, Role::kQueryDownNorm, Role::kLatentNorm}) {
       add_vector(plan_.weight(role, i));
       add_vector(plan_.bias(role, i));
     }
     add_matrix({Role::kQuery, Role::kKey, Role::kValue, Role::kQkv}, i);
+    add_matrix({Role::kQueryDown}, i);
+    add_matrix({Role::kLatent}, i);
+    if (spec_.mla) {
+      const DType stored = checkpoint_.find(plan_.weight(Role::kLatentUp, i)->name)->dtype;
+      const WeightFormat kept = {float_type(std::span(&stored, 1))};
+      sum += spec_.num_heads * (packed_bytes(kept, spec_.mla->cached(), spec_.mla->query_dim()) +
+                                packed_bytes(kept, spec_.mla->value, spec_.mla->cached()));
+    }
     add_matrix({Role::kAttentionOut}, i);
     add_matrix({Role::kGate, Role::kUp, Role::kGateUp}, i);
     add_matrix({Role::kDown}, i);

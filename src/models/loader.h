@@ -85,6 +85,9 @@ class ModelLoader {
   std::optional<Norm> norm_if(bool wanted, Role role, int32_t layer);  // over the hidden states
   Join join(Role norm_role, int32_t layer);
   Attention attention(int32_t layer);
+  Mla mla(int32_t layer);
+  // Sets mla's absorb and expand: of each head the part of kLatentUp that makes its keys and values.
+  void split_latent(Mla& mla, int32_t layer);
   Moe moe(int32_t layer);
   Embedding embedding(Role role);
   Model::Layer layer(int32_t index);

@@ -59,7 +59,8 @@ ActivationLayout activation_layout(const ArchSpec& spec, int64_t max_tokens) {
   at.heads = at.qkv + area(qkv_size(spec));
   at.up = at.qkv;
   at.act = at.up + mlp_area(up_size(spec));
-  const int64_t attention_end = at.heads + area(q_size(spec));
+  const int64_t attention_end = spec.mla ? at.qkv + mla_scratch_size(*spec.mla, spec.num_heads, max_tokens)
+                                         : at.heads + area(q_size(spec));
   at.moe = at.act + (spec.gated_mlp ? mlp_area(act_size(spec)) : 0);
   const int64_t mlp_rows = std::min(max_tokens, kMlpRows);
   const int64_t mlp_end =
@@ -101,8 +102,12 @@ ActivationBuffers Model::make_buffers(int64_t max_tokens) const {
   buffers.hidden = place(at.hidden, spec_.hidden_size);
   buffers.normed = place(at.normed, spec_.hidden_size);
   if (spec_.parallel_residual) buffers.branch = place(at.branch, spec_.hidden_size);
-  buffers.qkv = place(at.qkv, qkv_size(spec_));
-  buffers.heads = place(at.heads, q_size(spec_));
+  if (spec_.mla) {
+    buffers.mla = make_mla_scratch(*spec_.mla, spec_.num_heads, max_tokens, base + at.qkv);
+  } else {
+    buffers.qkv = place(at.qkv, qkv_size(spec_));
+    buffers.heads = place(at.heads, q_size(spec_));
+  }
   buffers.up = place_rows(at.up, mlp_rows, up_size(spec_));
   if (spec_.gated_mlp) buffers.act = place_rows(at.act, mlp_rows, act_size(spec_));
   if (spec_.moe) buffers.moe = make_moe_scratch(spec_.moe->sizes(spec_.hidden_size), mlp_rows, base + at.moe);
@@ -118,16 +123,18 @@ struct Model::Scratch {
   TensorView up;   // [mlp_rows, …]
   TensorView act;  // [mlp_rows, …]
   const MoeScratch& moe;
+  const MlaScratch& mla;
 
   Scratch(const ActivationBuffers& buffers, int64_t n)
       : hidden(row_slice(buffers.hidden, 0, n)),
         normed(row_slice(buffers.normed, 0, n)),
         branch(buffers.branch.data == nullptr ? TensorView{} : row_slice(buffers.branch, 0, n)),
-        qkv(row_slice(buffers.qkv, 0, n)),
-        heads(row_slice(buffers.heads, 0, n)),
+        qkv(buffers.qkv.data == nullptr ? TensorView{} : row_slice(buffers.qkv, 0, n)),
+        heads(buffers.heads.data == nullptr ? TensorView{} : row_slice(buffers.heads, 0, n)),
         up(buffers.up),
         act(buffers.act),
-        moe(buffers.moe) {}
+        moe(buffers.moe),
+        mla(buffers.mla) {}
 };
 
 TensorView Model::forward(const OpContext& ctx, const ForwardBatch& batch, ActivationBuffers& buffers) const {
@@ -158,14 +165,24 @@ void Model::embed(const OpContext& ctx, const ForwardBatch& batch, const Scratch
   if (embedding_norm_) apply(*ops_, ctx, *embedding_norm_, at.hidden, at.hidden);
 }
 
+void Model::run_attention(const OpContext& ctx, const Layer& layer, const TensorView& out,
+                          const TensorView& x, const TensorView& residual, const ForwardBatch& batch,
+                          const KvCacheView& kv, const Scratch& at) const {
+  if (layer.mla) {
+    apply(*ops_, ctx, *layer.mla, *layer.rope, out, x, residual, batch, kv, at.mla);
+  } else {
+    apply(*ops_, ctx, layer.attention, layer.rope, out, x, residual, batch, kv, at.qkv, at.heads);
+  }
+}
+
 void Model::run_sequential(const OpContext& ctx, const Layer& layer, const ForwardBatch& batch,
                            const KvCacheView& kv, const Scratch& at) const {
   if (layer.input_norm) apply(*ops_, ctx, *layer.input_norm, at.normed, at.hidden);
   const TensorView& x = layer.input_norm ? at.normed : at.hidden;
   if (layer.attention_join.plain()) {
-    apply(*ops_, ctx, layer.attention, layer.rope, at.hidden, x, at.hidden, batch, kv, at.qkv, at.heads);
+    run_attention(ctx, layer, at.hidden, x, at.hidden, batch, kv, at);
   } else {
-    apply(*ops_, ctx, layer.attention, layer.rope, at.normed, x, {}, batch, kv, at.qkv, at.heads);
+    run_attention(ctx, layer, at.normed, x, {}, batch, kv, at);
     apply(*ops_, ctx, layer.attention_join, at.hidden, at.normed);
   }
   if (layer.mlp_norm) apply(*ops_, ctx, *layer.mlp_norm, at.normed, at.hidden);
@@ -176,7 +193,7 @@ void Model::run_sequential(const OpContext& ctx, const Layer& layer, const Forwa
 void Model::run_parallel(const OpContext& ctx, const Layer& layer, const ForwardBatch& batch,
                          const KvCacheView& kv, const Scratch& at) const {
   apply(*ops_, ctx, *layer.input_norm, at.normed, at.hidden);
-  apply(*ops_, ctx, layer.attention, layer.rope, at.branch, at.normed, {}, batch, kv, at.qkv, at.heads);
+  run_attention(ctx, layer, at.branch, at.normed, {}, batch, kv, at);
   if (layer.mlp_norm) apply(*ops_, ctx, *layer.mlp_norm, at.normed, at.hidden);
   run_mlp(ctx, layer, at.normed, at);
   apply(*ops_, ctx, layer.attention_join, at.hidden, at.branch);

@@ -13,6 +13,7 @@
 #include "models/arch_spec.h"
 #include "nn/forward_batch.h"
 #include "nn/layers.h"
+#include "nn/mla.h"
 #include "nn/moe.h"
 #include "ops/op_table.h"
 #include "tensor/tensor.h"
@@ -40,6 +41,7 @@ struct ActivationBuffers {
   TensorView up;      // [mlp_rows, 2 intermediate] or [mlp_rows, intermediate]; mlp_rows: at most max_tokens
   TensorView act;     // [mlp_rows, intermediate]; not there for a plain MLP
   MoeScratch moe;     // for mlp_rows; where the model has experts
+  MlaScratch mla;     // in the place of qkv and heads; of latent attention
 };
 
 // Immutable after load. forward and logits are called by one thread at a time for one ActivationBuffers.
@@ -80,6 +82,7 @@ class Model {
   struct Layer {
     std::optional<Norm> input_norm;
     Attention attention;
+    std::optional<Mla> mla;      // in its place
     const Rope* rope = nullptr;  // one of ropes_
     Join attention_join;
     std::optional<Norm> mlp_norm;
@@ -98,6 +101,10 @@ class Model {
                       const KvCacheView& kv, const Scratch& at) const;
   void run_parallel(const OpContext& ctx, const Layer& layer, const ForwardBatch& batch,
                     const KvCacheView& kv, const Scratch& at) const;
+  // out = attention(x) (+ residual).
+  void run_attention(const OpContext& ctx, const Layer& layer, const TensorView& out, const TensorView& x,
+                     const TensorView& residual, const ForwardBatch& batch, const KvCacheView& kv,
+                     const Scratch& at) const;
   void run_mlp(const OpContext& ctx, const Layer& layer, const TensorView& x, const Scratch& at) const;
 
   const OpTable* ops_ = nullptr;

@@ -33,7 +33,7 @@ constexpr bool is_of_expert(Role role) {
 }
 
 // layer: -1 for what is not of a layer.
-std::array<RoleShape, 32> role_shapes(const ArchSpec& spec, int32_t layer) {
+std::array<RoleShape, 37> role_shapes(const ArchSpec& spec, int32_t layer) {
   const int64_t hidden = spec.hidden_size;
   const int64_t inter = spec.intermediate_size;
   const int64_t q = int64_t{spec.num_heads} * spec.head_dim;
@@ -41,6 +41,11 @@ std::array<RoleShape, 32> role_shapes(const ArchSpec& spec, int32_t layer) {
   const int64_t positions = spec.max_position_embeddings + spec.position_offset;
   const bool whole = spec.qk_norm == QkNorm::kWhole;
   const bool qk_norm = spec.qk_norm != QkNorm::kNone && spec.qk_norm_weights;
+  const MlaSizes mla = spec.mla.value_or(MlaSizes{});
+  const int64_t heads = spec.num_heads;
+  const int64_t mla_query = heads * mla.query_dim();
+  const int64_t query_in = mla.query_rank > 0 ? mla.query_rank : hidden;
+  const int64_t result = spec.mla ? heads * mla.value : q;
   const bool experts = layer >= 0 && spec.layers[static_cast<size_t>(layer)].experts;
   const MoeSpec moe = spec.moe.value_or(MoeSpec{});
   const int64_t part = moe.intermediate_size;
@@ -51,11 +56,16 @@ std::array<RoleShape, 32> role_shapes(const ArchSpec& spec, int32_t layer) {
       {Role::kEmbeddingNorm, hidden, 0, spec.norm_bias, spec.embedding_norm},
       {Role::kPositionEmbedding, positions, hidden, false, spec.position == PositionKind::kLearned},
       {Role::kInputNorm, hidden, 0, spec.norm_bias, spec.input_norm},
-      {Role::kQuery, q, hidden, spec.qkv_bias},
+      {Role::kQuery, spec.mla ? mla_query : q, query_in, spec.qkv_bias},
+      {Role::kQueryDown, mla.query_rank, hidden, spec.qkv_bias, mla.query_rank > 0},
+      {Role::kQueryDownNorm, mla.query_rank, 0, false, mla.query_rank > 0},
+      {Role::kLatent, mla.cached(), hidden, spec.qkv_bias},
+      {Role::kLatentNorm, mla.latent, 0, false},
+      {Role::kLatentUp, heads * (mla.still + mla.value), mla.latent, false},
       {Role::kKey, kv, hidden, spec.qkv_bias},
       {Role::kValue, kv, hidden, spec.qkv_bias},
       {Role::kQkv, q + 2 * kv, hidden, spec.qkv_bias},
-      {Role::kAttentionOut, hidden, q, spec.out_bias},
+      {Role::kAttentionOut, hidden, result, spec.out_bias},
       {Role::kQueryNorm, whole ? q : spec.head_dim, 0, false, qk_norm},
       {Role::kKeyNorm, whole ? kv : spec.head_dim, 0, false, qk_norm},
       {Role::kSinks, spec.num_heads, 0, false, spec.attention_sinks},
@@ -183,6 +193,11 @@ void TensorPlan::add(const ArchSpec& spec, const ModuleName& module, int32_t lay
   if (shape.bias) {
     entry.bias =
         ExpectedTensor{name + (module.bare ? "_bias" : ".bias"), {shape.out}, false, module.order, stacked};
+  }
+  if (spec.qk_norm == QkNorm::kEachHead &&
+      (module.role == Role::kQueryNorm || module.role == Role::kKeyNorm)) {
+    const int64_t heads = module.role == Role::kQueryNorm ? spec.num_heads : spec.num_kv_heads;
+    entry.weight.shape = {heads, spec.head_dim};
   }
   // ERNIE stores the vector as a matrix of one row.
   const TensorInfo* found = checkpoint.find(weight_name);

@@ -21,7 +21,12 @@ enum class Role : uint8_t {
   kAttentionOut,
   kQueryNorm,
   kKeyNorm,
-  kSinks,  // a vector
+  kSinks,      // a vector
+  kQueryDown,  // of latent attention (nn/mla.h); its kQuery is what comes behind
+  kQueryDownNorm,
+  kLatent,
+  kLatentNorm,
+  kLatentUp,  // keys that do not turn and values, by head
   kPostAttentionNorm,
   kMlpNorm,
   kPostMlpNorm,
@@ -49,6 +54,7 @@ enum class RowOrder : uint8_t {
   kPlain,     // all queries, all keys, all values; all gates, all ups
   kByKvHead,  // for each key head: its query heads, the key head, the value head
   kPairs,     // each gate before its up
+  kTurnLast,  // of kLatent: what turns behind the short vector
 };
 
 // A module: its tensors are `<prefix><module>.weight` and, where the model has one there,

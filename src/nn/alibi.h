@@ -7,7 +7,8 @@
 namespace quire {
 
 // A slope for each head, for AttentionParams::alibi_slopes: 2^(-max_bias * i / n) for head i = 1, 2, … where
-// the number of heads n is a power of two; beyond the largest power every second slope of twice as many.
-std::vector<float> alibi_slopes(int32_t num_heads, double max_bias);
+// the number of heads n is a power of two; beyond the largest power every second slope of twice as many. Each
+// times scale.
+std::vector<float> alibi_slopes(int32_t num_heads, double max_bias, double scale = 1.0);
 
 }  // namespace quire

@@ -59,6 +59,20 @@ void apply(const OpTable& ops, const OpContext& ctx, const Norm& norm, const Ten
 
 namespace {
 
+// Each head of x [rows, heads * size] normed in place with its own row of the weights.
+void norm_each(const OpTable& ops, const OpContext& ctx, const Norm& norm, const TensorView& x) {
+  for (int64_t begin = 0; begin < x.row_size(); begin += norm.size) {
+    const TensorView head = column_slice(x, begin, begin + norm.size);
+    auto* weights = const_cast<float*>(norm.weight.as<float>()) + begin;
+    const TensorView weight = make_view(weights, DType::kF32, Shape{norm.size});
+    if (norm.kind == NormKind::kRms) {
+      ops.rms_norm(ctx, head, head, weight, norm.eps, norm.weight_offset);
+    } else {
+      ops.layer_norm(ctx, head, head, weight, {}, norm.eps);
+    }
+  }
+}
+
 // Queries and keys normed in place, in their part of qkv.
 void norm_heads(const OpTable& ops, const OpContext& ctx, const Attention& attention, const TensorView& qkv) {
   const int64_t q_size = attention.q_size();
@@ -68,9 +82,14 @@ void norm_heads(const OpTable& ops, const OpContext& ctx, const Attention& atten
     const TensorView k = head_view(qkv, q_size, attention.num_kv_heads, attention.head_dim);
     apply(ops, ctx, *attention.q_norm, q, q);
     apply(ops, ctx, *attention.k_norm, k, k);
-  } else if (attention.qk_norm == QkNorm::kWhole) {
+  } else if (attention.qk_norm != QkNorm::kNone) {
     const TensorView q = column_slice(qkv, 0, q_size);
     const TensorView k = column_slice(qkv, q_size, q_size + kv_size);
+    if (attention.qk_norm == QkNorm::kEachHead) {
+      norm_each(ops, ctx, *attention.q_norm, q);
+      norm_each(ops, ctx, *attention.k_norm, k);
+      return;
+    }
     apply(ops, ctx, *attention.q_norm, q, q);
     apply(ops, ctx, *attention.k_norm, k, k);
   }

@@ -45,7 +45,7 @@ struct Norm {
   NormKind kind = NormKind::kRms;
   float eps = 1e-6F;
   float weight_offset = 0.0F;  // kRms: added to the weight
-  Buffer weight;               // float32 [size]
+  Buffer weight;               // float32 [size]; kEachHead: [heads, size]
   Buffer bias;                 // float32 [size] or empty; kLayer
   int64_t size = 0;
 };
@@ -54,7 +54,12 @@ void apply(const OpTable& ops, const OpContext& ctx, const Norm& norm, const Ten
            const TensorView& x);
 
 // Over which dimensions queries and keys are normed before the rotation.
-enum class QkNorm : uint8_t { kNone, kHeads, kWhole };
+enum class QkNorm : uint8_t {
+  kNone,
+  kHeads,     // each head, all with the same weights
+  kEachHead,  // each head with its own
+  kWhole,     // all heads at once
+};
 
 // Grouped-query attention with its projections.
 struct Attention {

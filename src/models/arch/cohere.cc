@@ -8,13 +8,14 @@ namespace quire {
 namespace {
 
 constexpr std::array<ModuleName, 1> kOneNorm = {{{Role::kInputNorm, "layers.{}.input_layernorm"}}};
-constexpr auto kModules = joined(kLlamaMatrices, kOneNorm);
+constexpr auto kModules = joined(kLlamaMatrices, kOneNorm, kQkNorms);
 
 ArchSpec parse_family(const ConfigReader& config, double theta) {
   ArchSpec spec = parse_llama_family(config, {.max_position_embeddings = 8192,
                                               .rope = {.theta = theta, .style = RopeStyle::kInterleaved},
                                               .tie_word_embeddings = true});
-  if (config.boolean("use_qk_norm", false)) config.fail("use_qk_norm", "is not supported");
+  // Command R+: each head has weights of its own.
+  if (config.boolean("use_qk_norm", false)) spec.qk_norm = QkNorm::kEachHead;
   spec.norm = NormKind::kLayer;
   spec.norm_eps = static_cast<float>(config.number("layer_norm_eps", 0.0, 1.0, 1e-5));
   spec.qkv_bias = spec.out_bias = config.boolean("attention_bias", false);

@@ -1,5 +1,7 @@
 // Falcon: attention and MLP side by side; queries, keys and values in one matrix, by key head. The later ones
 // (new_decoder_architecture) have several key heads and a norm for each side.
+#include <cmath>
+
 #include "models/arch/arch.h"
 #include "models/arch/names.h"
 
@@ -27,7 +29,6 @@ constexpr std::array<ModuleName, 12> kModules = {{
 
 ArchSpec parse_falcon(const ConfigReader& config) {
   ArchSpec spec = read_sizes(config, {.intermediate = "ffn_hidden_size"});
-  if (config.boolean("alibi", false)) config.fail("alibi", "is not supported");
   const bool later = config.boolean("new_decoder_architecture", false);
   const bool multi_query = config.boolean("multi_query", true);
   spec.num_kv_heads = later ? static_cast<int32_t>(config.integer("num_kv_heads", 1, 1 << 16, spec.num_heads))
@@ -42,7 +43,13 @@ ArchSpec parse_falcon(const ConfigReader& config) {
   spec.parallel_residual = later || config.boolean("parallel_attn", true);
   spec.mlp_norm =
       !spec.parallel_residual || (later && config.integer("num_ln_in_parallel_attn", 1, 2, 2) == 2);
-  read_rope(config, spec, {});
+  if (config.boolean("alibi", false)) {
+    // Biases are added before scores are scaled.
+    spec.position = PositionKind::kAlibi;
+    spec.alibi_scale = 1.0 / std::sqrt(static_cast<double>(spec.head_dim));
+  } else {
+    read_rope(config, spec, {});
+  }
   spec.tie_word_embeddings = config.boolean("tie_word_embeddings", true);
   return spec;
 }

@@ -53,6 +53,15 @@ ArchSpec parse_glm4_moe(const ConfigReader& config) {
   return spec;
 }
 
+ArchSpec parse_solar_open(const ConfigReader& config) {
+  ArchSpec spec = parse_llama_family(
+      config, {.head_dim = 128, .max_position_embeddings = 131072, .rope = {.theta = 1e6, .partial = true}});
+  spec.norm_eps = static_cast<float>(config.number("rms_norm_eps", 0.0, 1.0, 1e-5));
+  spec.qkv_bias = config.boolean("attention_bias", false);
+  read_deepseek_experts(config, spec);
+  return spec;
+}
+
 WeightNames glm_weight_names() {
   return {kModelPrefixes, kModules, kSavedAngles};
 }

@@ -1,5 +1,5 @@
 // Mistral 7B and its successors: Llama with a sliding window in every layer, where sliding_window is not
-// null.
+// null. Ministral: windows in some layers. Ministral 3: queries that grow with the position.
 #include "models/arch/arch.h"
 
 namespace quire {
@@ -12,6 +12,29 @@ ArchSpec parse_mistral(const ConfigReader& config) {
   const auto window = static_cast<int32_t>(config.integer(
       "sliding_window", 1, kMaxPositions, config.mentions("sliding_window") ? 0 : kDefaultWindow));
   for (auto& layer : spec.layers) layer.window = window;
+  return spec;
+}
+
+ArchSpec parse_ministral(const ConfigReader& config) {
+  ArchSpec spec = parse_llama_family(config, {.max_position_embeddings = 131072});
+  const auto window = static_cast<int32_t>(
+      config.integer("sliding_window", 1, kMaxPositions, config.mentions("sliding_window") ? 0 : 4096));
+  const auto sliding = sliding_layers(config, spec, kMaxLayers + 1);
+  for (size_t i = 0; i < spec.layers.size(); ++i) spec.layers[i].window = sliding[i] ? window : 0;
+  return spec;
+}
+
+ArchSpec parse_ministral3(const ConfigReader& config) {
+  ArchSpec spec = parse_llama_family(
+      config, {.head_dim = 128, .max_position_embeddings = 262144, .rope = {.theta = 1e6}});
+  spec.norm_eps = static_cast<float>(config.number("rms_norm_eps", 0.0, 1.0, 1e-5));
+  spec.max_model_len = spec.max_position_embeddings;  // counts the stretching already
+  const auto window = static_cast<int32_t>(config.integer("sliding_window", 1, kMaxPositions, 0));
+  for (auto& layer : spec.layers) layer.window = window;
+  const ConfigReader rope = config.object(config.has("rope_parameters") ? "rope_parameters" : "rope_scaling");
+  RopeSpec& turned = spec.ropes.front();
+  turned.query_beta = rope.number("llama_4_scaling_beta", 0.0, 1e6, 0.0);
+  turned.query_length = rope.number("original_max_position_embeddings", 1.0, 1e9, 16384.0);
   return spec;
 }
 

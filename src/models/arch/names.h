@@ -24,10 +24,35 @@ inline constexpr std::array<ModuleName, 10> kLlamaMatrices = {{
     {Role::kLmHead, "lm_head"},
 }};
 
+// The same without the last norm.
+inline constexpr std::array<ModuleName, 9> kNoNorms = [] {
+  std::array<ModuleName, 9> rows{};
+  size_t at = 0;
+  for (const ModuleName& row : kLlamaMatrices) {
+    if (row.role != Role::kFinalNorm) rows[at++] = row;
+  }
+  return rows;
+}();
+
 // One norm before attention, one before the MLP.
 inline constexpr std::array<ModuleName, 2> kLlamaNorms = {{
     {Role::kInputNorm, "layers.{}.input_layernorm"},
     {Role::kMlpNorm, "layers.{}.post_attention_layernorm"},
+}};
+
+// Llama's names for a model whose MLP has no gates.
+inline constexpr std::array<ModuleName, 11> kPlainLlama = {{
+    {Role::kEmbedding, "embed_tokens"},
+    {Role::kInputNorm, "layers.{}.input_layernorm"},
+    {Role::kQuery, "layers.{}.self_attn.q_proj"},
+    {Role::kKey, "layers.{}.self_attn.k_proj"},
+    {Role::kValue, "layers.{}.self_attn.v_proj"},
+    {Role::kAttentionOut, "layers.{}.self_attn.o_proj"},
+    {Role::kMlpNorm, "layers.{}.post_attention_layernorm"},
+    {Role::kUp, "layers.{}.mlp.up_proj"},
+    {Role::kDown, "layers.{}.mlp.down_proj"},
+    {Role::kFinalNorm, "norm"},
+    {Role::kLmHead, "lm_head"},
 }};
 
 // Norms of what attention and MLP give.

@@ -1,0 +1,102 @@
+// DeepSeek-V2 and V3, Kimi-K2, GLM-4.7-Flash: latent attention (nn/mla.h), experts in all but the first
+// layers.
+#include <cmath>
+
+#include "models/arch/arch.h"
+#include "models/arch/names.h"
+
+namespace quire {
+namespace {
+
+constexpr std::array<ModuleName, 14> kMatrices = {{
+    {Role::kEmbedding, "embed_tokens"},
+    {Role::kQueryDown, "layers.{}.self_attn.q_a_proj"},
+    {Role::kQueryDownNorm, "layers.{}.self_attn.q_a_layernorm"},
+    {Role::kQuery, "layers.{}.self_attn.q_b_proj"},
+    {Role::kQuery, "layers.{}.self_attn.q_proj"},
+    {.role = Role::kLatent, .module = "layers.{}.self_attn.kv_a_proj_with_mqa", .order = RowOrder::kTurnLast},
+    {Role::kLatentNorm, "layers.{}.self_attn.kv_a_layernorm"},
+    {Role::kLatentUp, "layers.{}.self_attn.kv_b_proj"},
+    {Role::kAttentionOut, "layers.{}.self_attn.o_proj"},
+    {Role::kGate, "layers.{}.mlp.gate_proj"},
+    {Role::kUp, "layers.{}.mlp.up_proj"},
+    {Role::kDown, "layers.{}.mlp.down_proj"},
+    {Role::kFinalNorm, "norm"},
+    {Role::kLmHead, "lm_head"},
+}};
+constexpr auto kModules = joined(kMatrices, kLlamaNorms, kExperts, kDeepseekShared);
+
+// What the rotation's stretching does to scores.
+double yarn_score_factor(const ConfigReader& config) {
+  const bool old_style = config.has("rope_scaling") && !config.find("rope_scaling")->empty();
+  const ConfigReader rope = config.object(old_style ? "rope_scaling" : "rope_parameters");
+  const std::string type = rope.text(rope.has("rope_type") ? "rope_type" : "type", "default");
+  const double all = rope.number("mscale_all_dim", -1e6, 1e6, 0.0);
+  if (type == "default" || all == 0.0) return 1.0;
+  const double factor = rope.number("factor", 1e-3, 1e6);
+  const double scale = factor <= 1.0 ? 1.0 : 0.1 * all * std::log(factor) + 1.0;
+  return scale * scale;
+}
+
+ArchSpec parse_family(const ConfigReader& config, int64_t positions, bool interleaved) {
+  MlaSizes mla;
+  const auto size = [&](std::string_view field, int64_t low) {
+    return static_cast<int32_t>(config.integer(field, low, 1 << 16));
+  };
+  mla.query_rank = static_cast<int32_t>(config.integer("q_lora_rank", 1, 1 << 16, 0));
+  mla.latent = size("kv_lora_rank", 1);
+  mla.turning = size("qk_rope_head_dim", 2);
+  mla.still = size("qk_nope_head_dim", 1);
+  mla.value = size("v_head_dim", 1);
+  const RopeDefaults rope = {.style = interleaved ? RopeStyle::kInterleaved : RopeStyle::kHalves};
+  ArchSpec spec = parse_llama_family(
+      config, {.head_dim = mla.turning, .max_position_embeddings = positions, .rope = rope});
+  // The field head_dim, where there is one, is that of another library's cache.
+  spec.head_dim = mla.turning;
+  read_rope(config, spec, rope);
+  spec.qkv_bias = spec.out_bias = config.boolean("attention_bias", false);
+  if (spec.qkv_bias) config.fail("attention_bias", "is not supported for this architecture");
+  assign_layers(spec, std::sqrt(static_cast<double>(mla.query_dim())) / yarn_score_factor(config));
+  spec.mla = mla;
+  spec.head_dim = mla.cached();
+  spec.num_kv_heads = 1;
+  return spec;
+}
+
+}  // namespace
+
+ArchSpec parse_deepseek_v2(const ConfigReader& config) {
+  ArchSpec spec = parse_family(config, 2048, true);
+  MoeSpec& moe = read_deepseek_experts(config, spec);
+  moe.router.scores = RouterScores::kSoftmax;
+  moe.router.group_pairs = false;
+  moe.router.normalize = false;
+  moe.correction = false;
+  if (config.text("topk_method", "greedy") == "greedy") moe.router.num_groups = moe.router.chosen_groups = 1;
+  return spec;
+}
+
+ArchSpec parse_deepseek_v3(const ConfigReader& config) {
+  ArchSpec spec = parse_family(config, 4096, config.boolean("rope_interleave", true));
+  read_deepseek_experts(config, spec);
+  return spec;
+}
+
+ArchSpec parse_glm4_moe_lite(const ConfigReader& config) {
+  ArchSpec spec = parse_family(config, 202752, config.boolean("rope_interleave", true));
+  spec.norm_eps = static_cast<float>(config.number("rms_norm_eps", 0.0, 1.0, 1e-5));
+  read_deepseek_experts(config, spec);
+  const auto types = config.texts("mlp_layer_types");
+  if (!types.empty() && types.size() != spec.layers.size())
+    config.fail("mlp_layer_types", "has not as many entries as there are layers");
+  const bool by_count = types.empty() && config.has("first_k_dense_replace");
+  for (size_t i = 0; i < spec.layers.size() && !by_count; ++i)
+    spec.layers[i].experts = types.empty() ? i > 0 : types[i] == "sparse";
+  return spec;
+}
+
+WeightNames deepseek_weight_names() {
+  return {kModelPrefixes, kModules, kSavedAngles, true};
+}
+
+}  // namespace quire

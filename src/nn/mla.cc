@@ -1,0 +1,84 @@
+#include "nn/mla.h"
+
+namespace quire {
+namespace {
+
+// Lays the scratch out from `memory` on; null: only counts. Returns its end.
+int64_t place(const MlaSizes& sizes, int64_t num_heads, int64_t rows, float* memory, MlaScratch& out) {
+  constexpr int64_t kLine = 16;  // floats in a cache line
+  int64_t end = 0;
+  const auto matrix = [&](int64_t columns) {
+    const int64_t begin = end;
+    end += (rows * columns + kLine - 1) / kLine * kLine;
+    if (memory == nullptr || columns == 0) return TensorView{};
+    return make_view(memory + begin, DType::kF32, Shape{rows, columns});
+  };
+  out.query_down = matrix(sizes.query_rank);
+  out.query = matrix(num_heads * sizes.query_dim());
+  out.latent = matrix(sizes.cached());
+  out.absorbed = matrix(num_heads * sizes.cached());
+  out.heads = matrix(num_heads * sizes.cached());
+  out.values = matrix(num_heads * sizes.value);
+  return end;
+}
+
+TensorView as_heads(const TensorView& x, int64_t heads) {
+  TensorView view = x;
+  view.shape = Shape{x.rows(), heads, x.row_size() / heads};
+  return view;
+}
+
+}  // namespace
+
+int64_t mla_scratch_size(const MlaSizes& sizes, int64_t num_heads, int64_t rows) {
+  MlaScratch unused;
+  return place(sizes, num_heads, rows, nullptr, unused);
+}
+
+MlaScratch make_mla_scratch(const MlaSizes& sizes, int64_t num_heads, int64_t rows, float* memory) {
+  MlaScratch out;
+  place(sizes, num_heads, rows, memory, out);
+  return out;
+}
+
+void apply(const OpTable& ops, const OpContext& ctx, const Mla& mla, const Rope& rope, const TensorView& out,
+           const TensorView& x, const TensorView& residual, const ForwardBatch& batch,
+           const KvCacheView& cache, const MlaScratch& scratch) {
+  const int64_t n = x.rows();
+  const int64_t heads = mla.num_heads();
+  const int64_t query_dim = mla.sizes.query_dim();
+  const int64_t cached = mla.sizes.cached();
+  const TensorView query = row_slice(scratch.query, 0, n);
+  const TensorView latent = row_slice(scratch.latent, 0, n);
+  const TensorView absorbed = row_slice(scratch.absorbed, 0, n);
+  const TensorView result = row_slice(scratch.heads, 0, n);
+  const TensorView values = row_slice(scratch.values, 0, n);
+  if (mla.query_down) {
+    const TensorView down = row_slice(scratch.query_down, 0, n);
+    apply(ops, ctx, *mla.query_down, down, x);
+    apply(ops, ctx, *mla.query_norm, down, down);
+    apply(ops, ctx, mla.query, query, down);
+  } else {
+    apply(ops, ctx, mla.query, query, x);
+  }
+  apply(ops, ctx, mla.latent, latent, x);
+  const TensorView vector = column_slice(latent, mla.sizes.turning, cached);
+  apply(ops, ctx, mla.latent_norm, vector, vector);
+  for (int64_t h = 0; h < heads; ++h) {
+    apply(ops, ctx, mla.absorb[static_cast<size_t>(h)], column_slice(absorbed, h * cached, (h + 1) * cached),
+          column_slice(query, h * query_dim, (h + 1) * query_dim));
+  }
+  const TensorView q = as_heads(absorbed, heads);
+  const TensorView k = as_heads(latent, 1);
+  apply(ops, ctx, rope, q, k, batch.positions);
+  ops.kv_write(ctx, cache, k, k, batch.slot_mapping);
+  ops.paged_attention(ctx, as_heads(result, heads), q, cache, batch.attention, mla.params);
+  for (int64_t h = 0; h < heads; ++h) {
+    apply(ops, ctx, mla.expand[static_cast<size_t>(h)],
+          column_slice(values, h * mla.sizes.value, (h + 1) * mla.sizes.value),
+          column_slice(result, h * cached, (h + 1) * cached));
+  }
+  apply(ops, ctx, mla.out, out, values, residual);
+}
+
+}  // namespace quire
