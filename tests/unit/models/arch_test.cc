@@ -222,6 +222,16 @@ TEST(Arch, ReadsGpt2) {
       0.125F);
 }
 
+// transformers has no MiniCPM of its own: what the model's own code multiplies.
+TEST(Arch, MiniCpmScalesEmbeddingsResidualsAndLogits) {
+  const ArchSpec spec =
+      parse_arch(of("MiniCPMForCausalLM",
+                    {{"scale_emb", 12}, {"scale_depth", 1.4}, {"dim_model_base", 16}, {"hidden_size", 64}}));
+  EXPECT_FLOAT_EQ(spec.embedding_multiplier, 12.0F);
+  EXPECT_FLOAT_EQ(spec.residual_multiplier, 1.4F / std::sqrt(static_cast<float>(spec.num_layers)));
+  EXPECT_FLOAT_EQ(spec.logit_scale, 0.25F);
+}
+
 TEST(Arch, UnknownArchitecturesAreNamedWithThoseSupported) {
   const std::string error = error_of(of("Gemma9ForCausalLM"));
   EXPECT_THAT(

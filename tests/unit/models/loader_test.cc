@@ -197,8 +197,9 @@ TEST(Loader, QuantizesMatricesWhilePacking) {
 }
 
 TEST(Loader, BytesArePlannedAsTheyComeOut) {
-  for (const auto* model : {"llama", "llama-untied", "mistral-bfloat16", "gpt2-float16", "qwen3", "qwen2_moe",
-                            "granitemoeshared", "glm4_moe", "gpt_oss"}) {
+  for (const auto* model :
+       {"llama", "llama-untied", "mistral-bfloat16", "gpt2-float16", "qwen3", "qwen2_moe", "granitemoeshared",
+        "glm4_moe", "gpt_oss", "llama4", "deepseek_v3", "olmo", "cohere-qk-norm"}) {
     for (const auto* quantization : {"auto", "int8", "int4"}) {
       const auto checkpoint = Checkpoint::open(test::golden_dir() / model);
       const ModelOptions options = {.quantization = quantization_from_name(quantization)};

@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "nn/layers.h"
+#include "nn/moe.h"
 #include "ops/reference.h"
 
 namespace quire {
@@ -155,6 +156,123 @@ TEST(Mlp, PlainIsDownOfActivatedUp) {
       EXPECT_NEAR(hidden.at(r, n), expected, 1e-4);
     }
   }
+}
+
+// Three experts of which each row takes two, and one for all rows behind a gate; weights on what experts
+// give, or on what they read.
+TEST(Moe, IsTheWeightedSumOfTheChosenExperts) {
+  constexpr int64_t kHidden = 5;
+  constexpr int64_t kInner = 4;
+  constexpr int64_t kRows = 6;
+  const Matrix router(3, kHidden, 1);
+  const Matrix gate(1, kHidden, 2);
+  std::vector<Matrix> ups;
+  std::vector<Matrix> downs;
+  for (uint32_t e = 0; e < 4; ++e) {
+    ups.emplace_back(2 * kInner, kHidden, 10 + e);
+    downs.emplace_back(kHidden, kInner, 20 + e);
+  }
+  const auto mlp = [&](size_t e) {
+    return Mlp{pack({&ups[e]}), pack({&downs[e]}), Activation::kSilu, true, kInner};
+  };
+  const auto value = [&](size_t e, const std::vector<double>& x, int64_t n) {
+    double sum = 0;
+    for (int64_t i = 0; i < kInner; ++i) {
+      double g = 0;
+      double u = 0;
+      for (int64_t j = 0; j < kHidden; ++j) {
+        g += ups[e].at(i, j) * x[static_cast<size_t>(j)];
+        u += ups[e].at(kInner + i, j) * x[static_cast<size_t>(j)];
+      }
+      sum += downs[e].at(n, i) * silu(g) * u;
+    }
+    return sum;
+  };
+  for (const bool weigh_input : {false, true}) {
+    Moe moe;
+    moe.router = pack({&router});
+    moe.params = {.scores = RouterScores::kSigmoid, .num_chosen = 2, .scale = 1.5F};
+    for (size_t e = 0; e < 3; ++e) moe.experts.push_back(mlp(e));
+    moe.shared = mlp(3);
+    moe.shared_gate = pack({&gate});
+    moe.weigh_input = weigh_input;
+    const MoeSizes sizes = {3, 2, true, weigh_input, kHidden};
+    std::vector<float> memory(static_cast<size_t>(moe_scratch_size(sizes, kRows)), NAN);
+    const MoeScratch scratch = make_moe_scratch(sizes, kRows, memory.data());
+    const Matrix x(kRows, kHidden, 3);
+    Matrix hidden(kRows, kHidden, 4);
+    const Matrix before = hidden;
+    Matrix up(kRows, 2 * kInner, 5);
+    Matrix act(kRows, kInner, 6);
+    apply(reference_ops(), {}, moe, hidden.view, x.view, hidden.view, scratch, up.view, act.view);
+    const auto sigmoid = [](double v) { return 1 / (1 + std::exp(-v)); };
+    for (int64_t r = 0; r < kRows; ++r) {
+      std::vector<double> row;
+      for (int64_t j = 0; j < kHidden; ++j) row.push_back(x.at(r, j));
+      size_t worst = 0;
+      for (size_t e = 1; e < 3; ++e) {
+        if (dot(x, r, router, static_cast<int64_t>(e)) < dot(x, r, router, static_cast<int64_t>(worst)))
+          worst = e;
+      }
+      for (int64_t n = 0; n < kHidden; ++n) {
+        double expected = before.at(r, n) + sigmoid(dot(x, r, gate, 0)) * value(3, row, n);
+        for (size_t e = 0; e < 3; ++e) {
+          if (e == worst) continue;
+          const double weight = 1.5 * sigmoid(dot(x, r, router, static_cast<int64_t>(e)));
+          std::vector<double> read = row;
+          for (double& v : read) v *= weigh_input ? weight : 1.0;
+          expected += (weigh_input ? 1.0 : weight) * value(e, read, n);
+        }
+        EXPECT_NEAR(hidden.at(r, n), expected, 1e-4) << "row " << r << ", weigh input " << weigh_input;
+      }
+    }
+  }
+}
+
+TEST(Rope, QueriesGrowWithThePositionAndStillKeysAreLeftAlone) {
+  RopeSpec spec;
+  spec.rotary_dim = 4;
+  spec.scaling = RopeScaling::kStill;
+  spec.query_beta = 0.5;
+  spec.query_length = 3;
+  spec.query_offset = 1;
+  const Rope rope = make_rope({}, spec, 9);
+  Matrix q(9, 4, 1);
+  Matrix k(9, 4, 2);
+  const Matrix before = q;
+  const Matrix keys = k;
+  const auto heads = [](Matrix& m) {
+    TensorView view = m.view;
+    view.shape = Shape{9, 1, 4};
+    return view;
+  };
+  const std::vector<int32_t> positions = {0, 1, 2, 3, 4, 5, 6, 7, 8};
+  apply(reference_ops(), {}, rope, heads(q), heads(k), positions);
+  for (int64_t p = 0; p < 9; ++p) {
+    const double scale = 1 + 0.5 * std::log(1 + std::floor((static_cast<double>(p) + 1) / 3));
+    for (int64_t i = 0; i < 4; ++i) EXPECT_NEAR(q.at(p, i), scale * before.at(p, i), 1e-5) << p;
+  }
+  EXPECT_EQ(k.values, keys.values);
+}
+
+TEST(Rope, LengthsAllowedChooseTheFactors) {
+  RopeSpec spec;
+  spec.rotary_dim = 4;
+  spec.scaling = RopeScaling::kLongRope;
+  spec.original_max_position = 100;
+  spec.short_factors = {1.0, 2.0};
+  spec.long_factors = {3.0, 4.0};
+  spec.attention_factor = 1.25;
+  spec.long_attention_factor = 1.5;
+  EXPECT_FLOAT_EQ(rope_inverse_frequencies(spec, 100)[1], 0.01F / 2.0F);
+  EXPECT_FLOAT_EQ(rope_inverse_frequencies(spec, 101)[1], 0.01F / 4.0F);
+  EXPECT_EQ(rope_attention_factor(spec, 100), 1.25);
+  EXPECT_EQ(rope_attention_factor(spec, 101), 1.5);
+  spec.scaling = RopeScaling::kDynamic;
+  spec.factor = 2.0;
+  EXPECT_FLOAT_EQ(rope_inverse_frequencies(spec, 50)[1], 0.01F);
+  // The base times (2 * 200 / 100 - 1)^(4 / 2).
+  EXPECT_FLOAT_EQ(rope_inverse_frequencies(spec, 200)[1], 0.01F / 3.0F);
 }
 
 TEST(Rope, TheTableHoldsCosinesThenSinesTimesTheAttentionFactor) {
