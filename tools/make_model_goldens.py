@@ -61,6 +61,12 @@ GRANITE_MOE = MOE | dict(model_type="granitemoe", architectures=["GraniteMoeForC
 SIGMOID_MOE = MOE | dict(num_hidden_layers=3, moe_intermediate_size=12, n_routed_experts=6, n_shared_experts=1, num_experts_per_tok=2,
                          first_k_dense_replace=1, norm_topk_prob=True, routed_scaling_factor=1.5, head_dim=8)
 
+GEMMA4 = DENSE | dict(
+    model_type="gemma4_text", architectures=["Gemma4ForCausalLM"], head_dim=6, global_head_dim=8, sliding_window=8, pad_token_id=0,
+    vocab_size_per_layer_input=96, rope_parameters=dict(
+        sliding_attention=dict(rope_type="default", rope_theta=1e4),
+        full_attention=dict(rope_type="proportional", partial_rotary_factor=0.5, rope_theta=1e6)))
+
 # Latent attention.
 MLA = {k: v for k, v in SIGMOID_MOE.items() if k != "head_dim"} | dict(
     num_hidden_layers=2, num_key_value_heads=4, kv_lora_rank=16, qk_rope_head_dim=4, qk_nope_head_dim=6, v_head_dim=8)
@@ -242,6 +248,11 @@ MODELS = {
             rope_type="yarn", factor=4.0, mscale=1.0, mscale_all_dim=0.8, original_max_position_embeddings=32)), "float32", "published"),
     "glm4_moe_lite": (MLA | dict(model_type="glm4_moe_lite", architectures=["Glm4MoeLiteForCausalLM"], q_lora_rank=20,
                                  num_key_value_heads=4), "float32", ""),
+    "gemma4": (GEMMA4 | dict(num_hidden_layers=4, hidden_size_per_layer_input=6, num_kv_shared_layers=2, use_double_wide_mlp=True,
+                             layer_types=["sliding_attention", "full_attention"] * 2, final_logit_softcapping=30.0), "float32", ""),
+    "gemma4-keys-as-values": (GEMMA4 | dict(
+        num_hidden_layers=3, hidden_size_per_layer_input=0, attention_k_eq_v=True, num_global_key_value_heads=1,
+        layer_types=["sliding_attention", "sliding_attention", "full_attention"]), "float32", ""),
     "gpt2": (GPT2, "float32", ""),
     "gpt2-bare-names": (GPT2 | dict(n_inner=40, scale_attn_by_inverse_layer_idx=True), "float32", "bare_names"),
     "gpt2-float16": (GPT2, "float16", ""),
@@ -288,6 +299,8 @@ def fill(model, generator):
     for name, buffer in model.named_buffers():
         if "correction" in name:
             buffer.data.copy_(torch.randn(buffer.shape, generator=generator) * 0.1)
+        if "layer_scalar" in name:
+            buffer.data.copy_(1.0 + torch.randn(buffer.shape, generator=generator) * 0.1)
 
 
 def write_checkpoint(path, config, model, dtype, kind):

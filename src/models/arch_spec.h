@@ -26,6 +26,12 @@ struct LayerSpec {
   bool qk_norm = true;           // ArchSpec::qk_norm, where there is one
   int32_t rope = 0;              // which of ArchSpec::ropes; kNoRope: positions are not turned in
   bool experts = false;          // ArchSpec::moe in place of an MLP
+  // What other layers have otherwise; 0: as ArchSpec says.
+  int32_t head_dim = 0;
+  int32_t num_kv_heads = 0;
+  int64_t intermediate_size = 0;
+  int32_t kv_source = -1;       // the earlier layer whose keys and values this one reads; -1: its own
+  bool keys_as_values = false;  // values are the keys' projection
 };
 inline constexpr int32_t kNoRope = -1;
 
@@ -55,6 +61,7 @@ struct ArchSpec {
   int64_t intermediate_size = 0;
   int32_t num_layers = 0;
   int32_t num_heads = 0;
+  // Where layers differ: sizes of heads that hold what the largest of them keeps in the cache.
   int32_t num_kv_heads = 0;
   int32_t head_dim = 0;
   std::vector<LayerSpec> layers;  // [num_layers]
@@ -72,6 +79,9 @@ struct ArchSpec {
   float residual_multiplier = 1.0F;  // of what is added
   float embedding_multiplier = 1.0F;
   bool embedding_norm = false;
+  int64_t layer_input_size = 0;  // of what each layer gets of a token besides (nn/layer_input.h); 0: nothing
+  int64_t layer_input_vocab = 0;
+  bool layer_scalars = false;  // each layer's hidden states are multiplied with a number of its own
 
   Activation activation = Activation::kSilu;
   bool gated_mlp = true;
@@ -87,6 +97,7 @@ struct ArchSpec {
   QkNorm qk_norm = QkNorm::kNone;
   bool qk_norm_turned = false;   // behind the rotation
   bool qk_norm_weights = true;   // else it only divides
+  bool value_norm = false;       // an RMS norm without weights on each value head
   bool attention_sinks = false;  // AttentionParams::sinks
 
   PositionKind position = PositionKind::kRope;
@@ -105,6 +116,17 @@ struct ArchSpec {
   std::optional<int32_t> bos_token_id;
   std::vector<int32_t> eos_token_ids;  // of config.json; generation_config.json may say otherwise
 };
+
+// What a layer has, where it may differ from the others.
+inline int32_t head_dim_of(const ArchSpec& spec, const LayerSpec& layer) {
+  return layer.head_dim > 0 ? layer.head_dim : spec.head_dim;
+}
+inline int32_t num_kv_heads_of(const ArchSpec& spec, const LayerSpec& layer) {
+  return layer.num_kv_heads > 0 ? layer.num_kv_heads : spec.num_kv_heads;
+}
+inline int64_t intermediate_size_of(const ArchSpec& spec, const LayerSpec& layer) {
+  return layer.intermediate_size > 0 ? layer.intermediate_size : spec.intermediate_size;
+}
 
 // Throws Error "config.json: …" naming the field that is missing, wrong or absurd, or the architecture that
 // is not supported and those that are.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <cstring>
 #include <numeric>
 
@@ -393,16 +394,27 @@ Attention ModelLoader::attention(int32_t layer) {
   const LayerSpec& own = spec_.layers[static_cast<size_t>(layer)];
   Attention out;
   // Checkpoints have either three matrices or one.
-  out.qkv = linear({Role::kQuery, Role::kKey, Role::kValue, Role::kQkv}, layer);
+  out.qkv = own.keys_as_values ? linear({Role::kQuery, Role::kKey, Role::kKey}, layer)
+                               : linear({Role::kQuery, Role::kKey, Role::kValue, Role::kQkv}, layer);
   out.out = linear({Role::kAttentionOut}, layer);
   out.qk_norm = spec_.qk_norm;
   out.norm_turned = spec_.qk_norm_turned;
   if (!own.qk_norm) out.qk_norm = QkNorm::kNone;
   if (out.qk_norm != QkNorm::kNone) {
     const bool whole = spec_.qk_norm == QkNorm::kWhole;
-    const int64_t head_dim = spec_.head_dim;
+    const int64_t head_dim = head_dim_of(spec_, own);
+    const int64_t num_kv_heads = num_kv_heads_of(spec_, own);
     out.q_norm = norm(Role::kQueryNorm, layer, whole ? spec_.num_heads * head_dim : head_dim);
-    out.k_norm = norm(Role::kKeyNorm, layer, whole ? spec_.num_kv_heads * head_dim : head_dim);
+    if (own.kv_source < 0)
+      out.k_norm = norm(Role::kKeyNorm, layer, whole ? num_kv_heads * head_dim : head_dim);
+  }
+  out.shares_cache = own.kv_source >= 0;
+  if (spec_.value_norm && !out.shares_cache) {
+    Norm& values = out.v_norm.emplace();
+    values.eps = spec_.norm_eps;
+    values.size = head_dim_of(spec_, own);
+    values.weight = Buffer(static_cast<size_t>(values.size) * sizeof(float));
+    std::fill_n(values.weight.as<float>(), values.size, 1.0F);
   }
   out.params.scale = own.attention_scale;
   out.params.window = own.window;
@@ -417,8 +429,8 @@ Attention ModelLoader::attention(int32_t layer) {
   out.params.logit_softcap = spec_.attention_softcap;
   if (!model_->alibi_slopes_.empty()) out.params.alibi_slopes = model_->alibi_slopes_.data();
   out.num_heads = spec_.num_heads;
-  out.num_kv_heads = spec_.num_kv_heads;
-  out.head_dim = spec_.head_dim;
+  out.num_kv_heads = num_kv_heads_of(spec_, own);
+  out.head_dim = head_dim_of(spec_, own);
   return out;
 }
 
@@ -515,6 +527,33 @@ Moe ModelLoader::moe(int32_t layer) {
   return out;
 }
 
+std::optional<LayerInputs> ModelLoader::layer_inputs() {
+  if (spec_.layer_input_size == 0) return std::nullopt;
+  LayerInputs out;
+  out.table = embedding(Role::kLayerInputTable);
+  out.project = linear({Role::kLayerInputsProject}, -1);
+  out.norm = norm(Role::kLayerInputsNorm, -1, spec_.layer_input_size);
+  out.size = spec_.layer_input_size;
+  out.num_layers = spec_.num_layers;
+  out.table_scale = std::sqrt(static_cast<float>(out.size));
+  out.project_scale = static_cast<float>(1.0 / std::sqrt(static_cast<double>(spec_.hidden_size)));
+  return out;
+}
+
+std::optional<LayerInput> ModelLoader::layer_input(int32_t layer) {
+  if (spec_.layer_input_size == 0) return std::nullopt;
+  return LayerInput{linear({Role::kLayerInputGate}, layer), linear({Role::kLayerInputProject}, layer),
+                    norm(Role::kLayerInputNorm, layer, spec_.hidden_size), spec_.activation};
+}
+
+float ModelLoader::layer_scalar(int32_t layer) {
+  const ExpectedTensor& tensor = *plan_.weight(Role::kLayerScalar, layer);
+  float value = 1.0F;
+  read_vector(tensor, -1, &value);
+  done(tensor);
+  return value;
+}
+
 Model::Layer ModelLoader::layer(int32_t index) {
   const LayerSpec& own = spec_.layers[static_cast<size_t>(index)];
   Model::Layer out;
@@ -535,9 +574,12 @@ Model::Layer ModelLoader::layer(int32_t index) {
     out.mlp.down = linear({Role::kDown}, index);
     out.mlp.activation = spec_.activation;
     out.mlp.gated = spec_.gated_mlp;
-    out.mlp.intermediate = spec_.intermediate_size;
+    out.mlp.intermediate = intermediate_size_of(spec_, own);
   }
   out.mlp_join = join(Role::kPostMlpNorm, index);
+  out.input = layer_input(index);
+  if (spec_.layer_scalars) out.scalar = layer_scalar(index);
+  out.kv_source = own.kv_source >= 0 ? own.kv_source : index;
   return out;
 }
 
@@ -571,6 +613,7 @@ std::unique_ptr<Model> ModelLoader::load() {
   }
   if (spec_.position == PositionKind::kAlibi)
     m.alibi_slopes_ = alibi_slopes(spec_.num_heads, spec_.alibi_max_bias, spec_.alibi_scale);
+  m.layer_inputs_ = layer_inputs();
   for (const RopeSpec& rope : spec_.ropes) m.ropes_.push_back(make_rope(ctx_, rope, max_len));
   m.layers_.reserve(static_cast<size_t>(spec_.num_layers));
   for (int32_t i = 0; i < spec_.num_layers; ++i) m.layers_.push_back(layer(i));
@@ -625,6 +668,11 @@ int64_t ModelLoader::planned_bytes() const {
     add_matrix({Role::kLmHead}, -1);
   }
   if (spec_.position == PositionKind::kLearned) add_table(Role::kPositionEmbedding);
+  if (spec_.layer_input_size > 0) {
+    add_table(Role::kLayerInputTable);
+    add_matrix({Role::kLayerInputsProject}, -1);
+    add_vector(plan_.weight(Role::kLayerInputsNorm));
+  }
   add_vector(plan_.weight(Role::kEmbeddingNorm));
   add_vector(plan_.bias(Role::kEmbeddingNorm));
   for (int32_t i = 0; i < spec_.num_layers; ++i) {
@@ -634,7 +682,14 @@ int64_t ModelLoader::planned_bytes() const {
       add_vector(plan_.weight(role, i));
       add_vector(plan_.bias(role, i));
     }
-    add_matrix({Role::kQuery, Role::kKey, Role::kValue, Role::kQkv}, i);
+    if (spec_.layers[static_cast<size_t>(i)].keys_as_values) {
+      add_matrix({Role::kQuery, Role::kKey, Role::kKey}, i);
+    } else {
+      add_matrix({Role::kQuery, Role::kKey, Role::kValue, Role::kQkv}, i);
+    }
+    add_matrix({Role::kLayerInputGate}, i);
+    add_matrix({Role::kLayerInputProject}, i);
+    add_vector(plan_.weight(Role::kLayerInputNorm, i));
     add_matrix({Role::kQueryDown}, i);
     add_matrix({Role::kLatent}, i);
     if (spec_.mla) {

@@ -90,6 +90,9 @@ class ModelLoader {
   void split_latent(Mla& mla, int32_t layer);
   Moe moe(int32_t layer);
   Embedding embedding(Role role);
+  std::optional<LayerInputs> layer_inputs();
+  std::optional<LayerInput> layer_input(int32_t layer);
+  float layer_scalar(int32_t layer);
   Model::Layer layer(int32_t index);
   // What a matrix of parts of these types is kept as, without quantization and with it.
   DType float_type(std::span<const DType> parts) const;

@@ -18,6 +18,8 @@ struct ActivationLayout {
   int64_t hidden = 0;
   int64_t normed = 0;
   int64_t branch = 0;
+  int64_t layer_inputs = 0;
+  int64_t layer_input = 0;
   int64_t qkv = 0;
   int64_t heads = 0;
   int64_t up = 0;
@@ -30,7 +32,7 @@ struct ActivationLayout {
 int64_t act_size(const ArchSpec& spec) {
   int64_t size = 0;
   for (const LayerSpec& layer : spec.layers) {
-    if (!layer.experts) size = std::max(size, spec.intermediate_size);
+    if (!layer.experts) size = std::max(size, intermediate_size_of(spec, layer));
   }
   if (!spec.moe) return size;
   return std::max({size, spec.moe->intermediate_size, spec.moe->shared_intermediate_size});
@@ -39,10 +41,18 @@ int64_t up_size(const ArchSpec& spec) {
   return (spec.gated_mlp ? 2 : 1) * act_size(spec);
 }
 int64_t q_size(const ArchSpec& spec) {
-  return int64_t{spec.num_heads} * spec.head_dim;
+  int64_t size = 0;
+  for (const LayerSpec& layer : spec.layers)
+    size = std::max(size, int64_t{spec.num_heads} * head_dim_of(spec, layer));
+  return size;
 }
 int64_t qkv_size(const ArchSpec& spec) {
-  return (int64_t{spec.num_heads} + 2 * int64_t{spec.num_kv_heads}) * spec.head_dim;
+  int64_t size = 0;
+  for (const LayerSpec& layer : spec.layers) {
+    const int64_t heads = int64_t{spec.num_heads} + 2 * int64_t{num_kv_heads_of(spec, layer)};
+    size = std::max(size, heads * head_dim_of(spec, layer));
+  }
+  return size;
 }
 
 ActivationLayout activation_layout(const ArchSpec& spec, int64_t max_tokens) {
@@ -55,7 +65,10 @@ ActivationLayout activation_layout(const ArchSpec& spec, int64_t max_tokens) {
   ActivationLayout at;
   at.normed = at.hidden + area(spec.hidden_size);
   at.branch = at.normed + area(spec.hidden_size);
-  at.qkv = at.branch + (spec.parallel_residual ? area(spec.hidden_size) : 0);
+  at.layer_inputs = at.branch + (spec.parallel_residual ? area(spec.hidden_size) : 0);
+  const int64_t inputs = spec.num_layers * spec.layer_input_size;
+  at.layer_input = at.layer_inputs + area(2 * inputs);
+  at.qkv = at.layer_input + area(inputs);
   at.heads = at.qkv + area(qkv_size(spec));
   at.up = at.qkv;
   at.act = at.up + mlp_area(up_size(spec));
@@ -102,6 +115,11 @@ ActivationBuffers Model::make_buffers(int64_t max_tokens) const {
   buffers.hidden = place(at.hidden, spec_.hidden_size);
   buffers.normed = place(at.normed, spec_.hidden_size);
   if (spec_.parallel_residual) buffers.branch = place(at.branch, spec_.hidden_size);
+  if (spec_.layer_input_size > 0) {
+    const int64_t inputs = spec_.num_layers * spec_.layer_input_size;
+    buffers.layer_inputs = place(at.layer_inputs, 2 * inputs);
+    buffers.layer_input = place(at.layer_input, inputs);
+  }
   if (spec_.mla) {
     buffers.mla = make_mla_scratch(*spec_.mla, spec_.num_heads, max_tokens, base + at.qkv);
   } else {
@@ -122,6 +140,8 @@ struct Model::Scratch {
   TensorView heads;
   TensorView up;   // [mlp_rows, …]
   TensorView act;  // [mlp_rows, …]
+  TensorView layer_inputs;
+  TensorView layer_input;
   const MoeScratch& moe;
   const MlaScratch& mla;
 
@@ -133,6 +153,10 @@ struct Model::Scratch {
         heads(buffers.heads.data == nullptr ? TensorView{} : row_slice(buffers.heads, 0, n)),
         up(buffers.up),
         act(buffers.act),
+        layer_inputs(buffers.layer_inputs.data == nullptr ? TensorView{}
+                                                          : row_slice(buffers.layer_inputs, 0, n)),
+        layer_input(buffers.layer_input.data == nullptr ? TensorView{}
+                                                        : row_slice(buffers.layer_input, 0, n)),
         moe(buffers.moe),
         mla(buffers.mla) {}
 };
@@ -149,7 +173,17 @@ TensorView Model::forward(const OpContext& ctx, const ForwardBatch& batch, Activ
   const Scratch at(buffers, n);
   embed(ctx, batch, at);
   const auto run = spec_.parallel_residual ? &Model::run_parallel : &Model::run_sequential;
-  for (size_t i = 0; i < layers_.size(); ++i) (this->*run)(ctx, layers_[i], batch, batch.kv[i], at);
+  for (size_t i = 0; i < layers_.size(); ++i) {
+    const Layer& layer = layers_[i];
+    (this->*run)(ctx, layer, batch, batch.kv[static_cast<size_t>(layer.kv_source)], at);
+    if (layer.input) {
+      const int64_t size = spec_.layer_input_size;
+      const auto begin = static_cast<int64_t>(i) * 2 * size;
+      apply(*ops_, ctx, *layer.input, at.hidden, column_slice(at.layer_inputs, begin, begin + 2 * size),
+            column_slice(at.layer_input, 0, size), at.normed);
+    }
+    if (layer.scalar != 1.0F) ops_->scale_softcap(ctx, at.hidden, layer.scalar, 0.0F);
+  }
   apply(*ops_, ctx, final_norm_, at.normed, at.hidden);
   return at.normed;
 }
@@ -161,6 +195,9 @@ void Model::embed(const OpContext& ctx, const ForwardBatch& batch, const Scratch
   if (position_embedding_) {
     apply(*ops_, ctx, *position_embedding_, at.normed, batch.positions);
     ops_->add(ctx, at.hidden, at.normed);
+  }
+  if (layer_inputs_) {
+    apply(*ops_, ctx, *layer_inputs_, at.layer_inputs, at.hidden, batch.token_ids, at.layer_input);
   }
   if (embedding_norm_) apply(*ops_, ctx, *embedding_norm_, at.hidden, at.hidden);
 }

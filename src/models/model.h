@@ -12,6 +12,7 @@
 #include "io/checkpoint.h"
 #include "models/arch_spec.h"
 #include "nn/forward_batch.h"
+#include "nn/layer_input.h"
 #include "nn/layers.h"
 #include "nn/mla.h"
 #include "nn/moe.h"
@@ -41,7 +42,10 @@ struct ActivationBuffers {
   TensorView up;      // [mlp_rows, 2 intermediate] or [mlp_rows, intermediate]; mlp_rows: at most max_tokens
   TensorView act;     // [mlp_rows, intermediate]; not there for a plain MLP
   MoeScratch moe;     // for mlp_rows; where the model has experts
-  MlaScratch mla;     // in the place of qkv and heads; of latent attention
+  TensorView
+      layer_inputs;  // [max_tokens, num_layers 2 layer_input_size]; where layers have inputs of their own
+  TensorView layer_input;  // [max_tokens, num_layers layer_input_size], for making and using them
+  MlaScratch mla;          // in the place of qkv and heads; of latent attention
 };
 
 // Immutable after load. forward and logits are called by one thread at a time for one ActivationBuffers.
@@ -89,6 +93,9 @@ class Model {
     Mlp mlp;
     std::optional<Moe> moe;  // in its place
     Join mlp_join;
+    std::optional<LayerInput> input;
+    float scalar = 1.0F;    // the hidden states are multiplied with it at the end
+    int32_t kv_source = 0;  // the layer whose part of the cache it reads
   };
   // What a layer computes with: views of the step's rows.
   struct Scratch;
@@ -116,6 +123,7 @@ class Model {
   std::string_view quantization_;
   Embedding embedding_;
   std::optional<Embedding> position_embedding_;
+  std::optional<LayerInputs> layer_inputs_;
   std::optional<Norm> embedding_norm_;
   std::vector<float> alibi_slopes_;  // [num_heads] or empty; layers point into it
   std::vector<Rope> ropes_;          // as ArchSpec::ropes; layers point into it

@@ -12,7 +12,7 @@
 namespace quire {
 namespace {
 
-constexpr std::array<Architecture, 56> kArchitectures = {{
+constexpr std::array<Architecture, 57> kArchitectures = {{
     {"ArceeForCausalLM", "arcee", parse_arcee, arcee_weight_names},
     {"BloomForCausalLM", "bloom", parse_bloom, bloom_weight_names},
     {"Cohere2ForCausalLM", "cohere2", parse_cohere2, cohere_weight_names},
@@ -27,6 +27,7 @@ constexpr std::array<Architecture, 56> kArchitectures = {{
     {"FlexOlmoForCausalLM", "flex_olmo", parse_flex_olmo, flex_olmo_weight_names},
     {"Gemma2ForCausalLM", "gemma2", parse_gemma2, gemma2_weight_names},
     {"Gemma3ForCausalLM", "gemma3_text", parse_gemma3, gemma3_weight_names},
+    {"Gemma4ForCausalLM", "gemma4_text", parse_gemma4, gemma4_weight_names},
     {"GemmaForCausalLM", "gemma", parse_gemma, gemma_weight_names},
     {"Glm4ForCausalLM", "glm4", parse_glm4, glm_weight_names},
     {"Glm4MoeForCausalLM", "glm4_moe", parse_glm4_moe, glm4_moe_weight_names},
@@ -77,9 +78,10 @@ struct Composite {
   std::string_view text;  // the model_type of its text part where the configuration says none that is known
 };
 
-constexpr std::array<Composite, 12> kComposites = {{
+constexpr std::array<Composite, 13> kComposites = {{
     {"AyaVisionForConditionalGeneration", "cohere2"},
     {"Gemma3ForConditionalGeneration", "gemma3_text"},
+    {"Gemma4ForConditionalGeneration", "gemma4_text"},
     {"Idefics3ForConditionalGeneration", "llama"},
     {"InternVLForConditionalGeneration", "qwen2"},
     {"Llama4ForConditionalGeneration", "llama4_text"},

@@ -33,11 +33,16 @@ constexpr bool is_of_expert(Role role) {
 }
 
 // layer: -1 for what is not of a layer.
-std::array<RoleShape, 37> role_shapes(const ArchSpec& spec, int32_t layer) {
+std::array<RoleShape, 44> role_shapes(const ArchSpec& spec, int32_t layer) {
   const int64_t hidden = spec.hidden_size;
-  const int64_t inter = spec.intermediate_size;
-  const int64_t q = int64_t{spec.num_heads} * spec.head_dim;
-  const int64_t kv = int64_t{spec.num_kv_heads} * spec.head_dim;
+  const LayerSpec own = layer >= 0 ? spec.layers[static_cast<size_t>(layer)] : LayerSpec{};
+  const int64_t inter = intermediate_size_of(spec, own);
+  const int64_t head_dim = head_dim_of(spec, own);
+  const int64_t q = int64_t{spec.num_heads} * head_dim;
+  const int64_t kv = int64_t{num_kv_heads_of(spec, own)} * head_dim;
+  const bool own_kv = own.kv_source < 0;
+  const int64_t input = spec.layer_input_size;
+  const int64_t inputs = spec.num_layers * input;
   const int64_t positions = spec.max_position_embeddings + spec.position_offset;
   const bool whole = spec.qk_norm == QkNorm::kWhole;
   const bool qk_norm = spec.qk_norm != QkNorm::kNone && spec.qk_norm_weights;
@@ -46,7 +51,7 @@ std::array<RoleShape, 37> role_shapes(const ArchSpec& spec, int32_t layer) {
   const int64_t mla_query = heads * mla.query_dim();
   const int64_t query_in = mla.query_rank > 0 ? mla.query_rank : hidden;
   const int64_t result = spec.mla ? heads * mla.value : q;
-  const bool experts = layer >= 0 && spec.layers[static_cast<size_t>(layer)].experts;
+  const bool experts = own.experts;
   const MoeSpec moe = spec.moe.value_or(MoeSpec{});
   const int64_t part = moe.intermediate_size;
   const int64_t shared = moe.shared_intermediate_size;
@@ -62,12 +67,19 @@ std::array<RoleShape, 37> role_shapes(const ArchSpec& spec, int32_t layer) {
       {Role::kLatent, mla.cached(), hidden, spec.qkv_bias},
       {Role::kLatentNorm, mla.latent, 0, false},
       {Role::kLatentUp, heads * (mla.still + mla.value), mla.latent, false},
-      {Role::kKey, kv, hidden, spec.qkv_bias},
-      {Role::kValue, kv, hidden, spec.qkv_bias},
+      {Role::kKey, kv, hidden, spec.qkv_bias, own_kv},
+      {Role::kValue, kv, hidden, spec.qkv_bias, own_kv && !own.keys_as_values},
       {Role::kQkv, q + 2 * kv, hidden, spec.qkv_bias},
       {Role::kAttentionOut, hidden, result, spec.out_bias},
-      {Role::kQueryNorm, whole ? q : spec.head_dim, 0, false, qk_norm},
-      {Role::kKeyNorm, whole ? kv : spec.head_dim, 0, false, qk_norm},
+      {Role::kQueryNorm, whole ? q : head_dim, 0, false, qk_norm},
+      {Role::kKeyNorm, whole ? kv : head_dim, 0, false, qk_norm && own_kv},
+      {Role::kLayerScalar, 1, 0, false, spec.layer_scalars},
+      {Role::kLayerInputTable, spec.layer_input_vocab, inputs, false, input > 0},
+      {Role::kLayerInputsProject, inputs, hidden, false, input > 0},
+      {Role::kLayerInputsNorm, input, 0, false, input > 0},
+      {Role::kLayerInputGate, input, hidden, false, input > 0},
+      {Role::kLayerInputProject, hidden, input, false, input > 0},
+      {Role::kLayerInputNorm, hidden, 0, false, input > 0},
       {Role::kSinks, spec.num_heads, 0, false, spec.attention_sinks},
       {Role::kPostAttentionNorm, hidden, 0, spec.norm_bias, spec.post_norms},
       {Role::kMlpNorm, hidden, 0, spec.norm_bias, spec.mlp_norm},

@@ -30,6 +30,13 @@ enum class Role : uint8_t {
   kPostAttentionNorm,
   kMlpNorm,
   kPostMlpNorm,
+  kLayerScalar,      // one number
+  kLayerInputTable,  // of nn/layer_input.h
+  kLayerInputsProject,
+  kLayerInputsNorm,
+  kLayerInputGate,
+  kLayerInputProject,
+  kLayerInputNorm,
   kGate,
   kUp,
   kGateUp,  // gates, then ups, in one matrix

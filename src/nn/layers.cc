@@ -79,9 +79,10 @@ void norm_heads(const OpTable& ops, const OpContext& ctx, const Attention& atten
   const int64_t kv_size = int64_t{attention.num_kv_heads} * attention.head_dim;
   if (attention.qk_norm == QkNorm::kHeads) {
     const TensorView q = head_view(qkv, 0, attention.num_heads, attention.head_dim);
-    const TensorView k = head_view(qkv, q_size, attention.num_kv_heads, attention.head_dim);
+    const TensorView k =
+        attention.shares_cache ? q : head_view(qkv, q_size, attention.num_kv_heads, attention.head_dim);
     apply(ops, ctx, *attention.q_norm, q, q);
-    apply(ops, ctx, *attention.k_norm, k, k);
+    if (attention.k_norm) apply(ops, ctx, *attention.k_norm, k, k);
   } else if (attention.qk_norm != QkNorm::kNone) {
     const TensorView q = column_slice(qkv, 0, q_size);
     const TensorView k = column_slice(qkv, q_size, q_size + kv_size);
@@ -99,9 +100,23 @@ void norm_heads(const OpTable& ops, const OpContext& ctx, const Attention& atten
 
 void apply(const OpTable& ops, const OpContext& ctx, const Attention& attention, const Rope* rope,
            const TensorView& out, const TensorView& x, const TensorView& residual, const ForwardBatch& batch,
-           const KvCacheView& cache, const TensorView& qkv, const TensorView& heads) {
-  apply(ops, ctx, attention.qkv, qkv, x);
+           const KvCacheView& whole_cache, const TensorView& qkv_scratch, const TensorView& heads_scratch) {
   const int64_t dim = attention.head_dim;
+  // Layers may use less of a cache and of scratch than the largest of them.
+  KvCacheView cache = whole_cache;
+  cache.num_kv_heads = attention.num_kv_heads;
+  cache.head_dim = attention.head_dim;
+  const TensorView qkv = column_slice(qkv_scratch, 0, attention.qkv_size());
+  const TensorView heads = column_slice(heads_scratch, 0, attention.q_size());
+  apply(ops, ctx, attention.qkv, qkv, x);
+  if (attention.shares_cache) {
+    const TensorView q = head_view(qkv, 0, attention.num_heads, dim);
+    norm_heads(ops, ctx, attention, qkv);
+    if (rope != nullptr) apply_to_queries(ops, ctx, *rope, q, batch.positions);
+    ops.paged_attention(ctx, head_view(heads, 0, attention.num_heads, dim), q, cache, batch.attention,
+                        attention.params);
+    return apply(ops, ctx, attention.out, out, heads, residual);
+  }
   const int64_t kv_size = attention.num_kv_heads * dim;
   const TensorView q = head_view(qkv, 0, attention.num_heads, dim);
   const TensorView k = head_view(qkv, attention.q_size(), attention.num_kv_heads, dim);
@@ -109,6 +124,7 @@ void apply(const OpTable& ops, const OpContext& ctx, const Attention& attention,
   if (!attention.norm_turned) norm_heads(ops, ctx, attention, qkv);
   if (rope != nullptr) apply(ops, ctx, *rope, q, k, batch.positions);
   if (attention.norm_turned) norm_heads(ops, ctx, attention, qkv);
+  if (attention.v_norm) apply(ops, ctx, *attention.v_norm, v, v);
   ops.kv_write(ctx, cache, k, v, batch.slot_mapping);
   ops.paged_attention(ctx, head_view(heads, 0, attention.num_heads, dim), q, cache, batch.attention,
                       attention.params);

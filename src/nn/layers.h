@@ -68,14 +68,18 @@ struct Attention {
   std::optional<Norm> q_norm;  // over each head, or over all of them at once
   std::optional<Norm> k_norm;
   QkNorm qk_norm = QkNorm::kNone;
-  bool norm_turned = false;  // the norms come behind the rotation
-  Buffer sinks;              // float32 [num_heads] or empty; params.sinks points to it
+  bool norm_turned = false;    // the norms come behind the rotation
+  std::optional<Norm> v_norm;  // over each value head
+  bool shares_cache = false;   // keys and values are another layer's: qkv is queries alone
+  Buffer sinks;                // float32 [num_heads] or empty; params.sinks points to it
   AttentionParams params;
   int32_t num_heads = 0;
   int32_t num_kv_heads = 0;
   int32_t head_dim = 0;
 
-  int64_t qkv_size() const { return (int64_t{num_heads} + 2 * int64_t{num_kv_heads}) * head_dim; }
+  int64_t qkv_size() const {
+    return (int64_t{num_heads} + (shares_cache ? 0 : 2 * int64_t{num_kv_heads})) * head_dim;
+  }
   int64_t q_size() const { return int64_t{num_heads} * head_dim; }
 };
 // out = W_out(attend(qkv(x))) (+ residual, which may be out). rope null: positions are not turned in. out may

@@ -171,9 +171,14 @@ Rope make_rope(const OpContext& ctx, const RopeSpec& spec, int64_t max_positions
   return rope;
 }
 
+void apply_to_queries(const OpTable& ops, const OpContext& ctx, const Rope& rope, const TensorView& q,
+                      std::span<const int32_t> positions) {
+  ops.rope(ctx, q, positions, rope.query_cos_sin, rope.style);
+}
+
 void apply(const OpTable& ops, const OpContext& ctx, const Rope& rope, const TensorView& q,
            const TensorView& k, std::span<const int32_t> positions) {
-  ops.rope(ctx, q, positions, rope.query_cos_sin, rope.style);
+  apply_to_queries(ops, ctx, rope, q, positions);
   if (!rope.still) ops.rope(ctx, k, positions, rope.cos_sin, rope.style);
 }
 

@@ -70,4 +70,7 @@ Rope make_rope(const OpContext& ctx, const RopeSpec& spec, int64_t max_positions
 void apply(const OpTable& ops, const OpContext& ctx, const Rope& rope, const TensorView& q,
            const TensorView& k, std::span<const int32_t> positions);
 
+void apply_to_queries(const OpTable& ops, const OpContext& ctx, const Rope& rope, const TensorView& q,
+                      std::span<const int32_t> positions);
+
 }  // namespace quire

@@ -1,0 +1,128 @@
+// Gemma 4 (its text, without experts): windows in most layers, whose heads are smaller than those of the
+// others; values normed; the last layers read the keys and values of earlier ones; each layer gets a vector
+// of the token of its own.
+#include <algorithm>
+#include <cmath>
+
+#include "models/arch/arch.h"
+#include "models/arch/names.h"
+
+namespace quire {
+namespace {
+
+constexpr std::array<ModuleName, 9> kOwn = {{
+    {Role::kInputNorm, "layers.{}.input_layernorm"},
+    {Role::kMlpNorm, "layers.{}.pre_feedforward_layernorm"},
+    {.role = Role::kLayerScalar, .module = "layers.{}.layer_scalar", .bare = true},
+    {Role::kLayerInputTable, "embed_tokens_per_layer"},
+    {Role::kLayerInputsProject, "per_layer_model_projection"},
+    {Role::kLayerInputsNorm, "per_layer_projection_norm"},
+    {Role::kLayerInputGate, "layers.{}.per_layer_input_gate"},
+    {Role::kLayerInputProject, "layers.{}.per_layer_projection"},
+    {Role::kLayerInputNorm, "layers.{}.post_per_layer_input_norm"},
+}};
+constexpr auto kModules = joined(kLlamaMatrices, kPostNorms, kQkNorms, kOwn);
+// Layers that read others' keys and values have theirs in the file all the same.
+constexpr std::array<std::string_view, 4> kUnread = {
+    "layers.{}.self_attn.k_proj.weight", "layers.{}.self_attn.v_proj.weight",
+    "layers.{}.self_attn.k_norm.weight", "layers.{}.self_attn.v_norm.weight"};
+
+// Heads of `head_dim` that hold at least what both kinds of layers keep of a token, with the scale of each
+// head that an int8 cache has.
+int32_t heads_for_both(int32_t head_dim, int32_t kv_heads, int32_t window_dim, int32_t window_heads) {
+  constexpr int32_t kScale = 4;
+  const auto bytes = [](int32_t heads, int32_t dim) { return int64_t{heads} * (dim + kScale); };
+  int32_t heads = kv_heads;
+  while (bytes(heads, head_dim) < bytes(window_heads, window_dim)) ++heads;
+  return heads;
+}
+
+void share_caches(const ConfigReader& config, ArchSpec& spec) {
+  const int64_t shared = config.integer("num_kv_shared_layers", 0, spec.num_layers, 0);
+  const int64_t first = spec.num_layers - shared;
+  const bool wide = config.boolean("use_double_wide_mlp", false);
+  for (int64_t i = first; i < spec.num_layers; ++i) {
+    LayerSpec& layer = spec.layers[static_cast<size_t>(i)];
+    for (int64_t j = first - 1; j >= 0 && layer.kv_source < 0; --j) {
+      if ((spec.layers[static_cast<size_t>(j)].window > 0) == (layer.window > 0))
+        layer.kv_source = static_cast<int32_t>(j);
+    }
+    if (layer.kv_source < 0)
+      config.fail("num_kv_shared_layers", "leaves no layer of a kind with keys of its own");
+    layer.keys_as_values = false;
+    if (wide) layer.intermediate_size = 2 * spec.intermediate_size;
+  }
+}
+
+}  // namespace
+
+ArchSpec parse_gemma4(const ConfigReader& config) {
+  ArchSpec spec = parse_llama_family(config, {.head_dim = 256,
+                                              .max_position_embeddings = 131072,
+                                              .rope = {.theta = 1e6, .partial = true, .window_theta = 1e4},
+                                              .tie_word_embeddings = true,
+                                              .activation_field = "hidden_activation",
+                                              .activation = "gelu_pytorch_tanh"});
+  if (config.boolean("enable_moe_block", false)) config.fail("enable_moe_block", "is not supported");
+  if (config.has("use_bidirectional_attention") && config.text("use_bidirectional_attention", "") == "all")
+    config.fail("use_bidirectional_attention", "is not supported");
+  const int32_t window_dim = spec.head_dim;
+  const int32_t window_heads = spec.num_kv_heads;
+  const auto full_dim = static_cast<int32_t>(config.integer("global_head_dim", 2, 1 << 13, 512));
+  const bool keys_as_values = config.boolean("attention_k_eq_v", false);
+  const auto full_heads =
+      keys_as_values
+          ? static_cast<int32_t>(config.integer("num_global_key_value_heads", 1, 1 << 16, window_heads))
+          : window_heads;
+  if (spec.num_heads % full_heads != 0)
+    config.fail("num_global_key_value_heads", "does not divide num_attention_heads");
+  if (spec.ropes.size() == 1) {
+    // What a configuration without any rotary fields means.
+    RopeSpec full;
+    full.theta = 1e6;
+    full.scaling = RopeScaling::kProportional;
+    full.turning = 0.25;
+    RopeSpec local;
+    local.rotary_dim = window_dim;
+    spec.ropes = {full, local};
+  }
+  RopeSpec& full = spec.ropes.front();
+  full.rotary_dim =
+      full.scaling == RopeScaling::kProportional ? full_dim : full.rotary_dim * full_dim / window_dim;
+
+  assign_layers(spec, 1.0);
+  const auto window = static_cast<int32_t>(config.integer("sliding_window", 1, kMaxPositions, 512));
+  auto sliding = sliding_layers(config, spec, 6);
+  sliding.back() = false;
+  assign_windows(spec, sliding, window, 1, 0);
+  for (size_t i = 0; i < spec.layers.size(); ++i) {
+    LayerSpec& layer = spec.layers[i];
+    layer.head_dim = sliding[i] ? window_dim : full_dim;
+    layer.num_kv_heads = sliding[i] ? window_heads : full_heads;
+    layer.keys_as_values = keys_as_values && !sliding[i];
+  }
+  share_caches(config, spec);
+  spec.head_dim = std::max(full_dim, window_dim);
+  spec.num_kv_heads = full_dim >= window_dim ? heads_for_both(full_dim, full_heads, window_dim, window_heads)
+                                             : heads_for_both(window_dim, window_heads, full_dim, full_heads);
+
+  spec.qkv_bias = spec.out_bias = config.boolean("attention_bias", false);
+  spec.embedding_multiplier = static_cast<float>(std::sqrt(static_cast<double>(spec.hidden_size)));
+  spec.post_norms = true;
+  spec.qk_norm = QkNorm::kHeads;
+  spec.value_norm = true;
+  spec.layer_scalars = true;
+  spec.logit_softcap = static_cast<float>(config.number("final_logit_softcapping", 0.0, 1e9, 0.0));
+  spec.layer_input_size = config.integer("hidden_size_per_layer_input", 0, kMaxSize, 256);
+  spec.layer_input_vocab = config.integer("vocab_size_per_layer_input", 1, kMaxSize, spec.vocab_size);
+  if (spec.layer_input_size > 0 && spec.layer_input_vocab < spec.vocab_size)
+    config.fail("vocab_size_per_layer_input", "is less than vocab_size");
+  spec.max_model_len = spec.max_position_embeddings;
+  return spec;
+}
+
+WeightNames gemma4_weight_names() {
+  return {kModelPrefixes, kModules, kUnread};
+}
+
+}  // namespace quire
