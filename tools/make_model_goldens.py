@@ -72,7 +72,8 @@ MLA = {k: v for k, v in SIGMOID_MOE.items() if k != "head_dim"} | dict(
     num_hidden_layers=2, num_key_value_heads=4, kv_lora_rank=16, qk_rope_head_dim=4, qk_nope_head_dim=6, v_head_dim=8)
 
 # name: (config.json as written, dtype of the weights, what else: "shards", "bare_names", "published": tensors named as the hub's
-# checkpoints have them, experts apart; "longest": rotations of the longest sequence for all lengths)
+# checkpoints have them, experts apart; "longest": rotations of the longest sequence for all lengths;
+# "sdpa": not by the eager attention, which adds Falcon's biases twice)
 MODELS = {
     "llama": (LLAMA | dict(tie_word_embeddings=True, rope_theta=10000.0), "float32", ""),
     "llama-untied": (LLAMA | SMALL | dict(tie_word_embeddings=False, num_hidden_layers=3), "float32", ""),
@@ -218,7 +219,7 @@ MODELS = {
         tie_word_embeddings=True, rope_scaling=dict(rope_type="dynamic", factor=2.0)), "float32", "longest"),
     "arcee": (DENSE | dict(model_type="arcee", architectures=["ArceeForCausalLM"]), "float32", ""),
     "cohere-qk-norm": (DENSE | dict(model_type="cohere", architectures=["CohereForCausalLM"], use_qk_norm=True), "float32", ""),
-    "falcon-alibi": (FALCON | dict(alibi=True, parallel_attn=False, bias=True), "float32", ""),
+    "falcon-alibi": (FALCON | dict(alibi=True, new_decoder_architecture=True, num_kv_heads=2, bias=True), "float32", "sdpa"),
     "hunyuan_v1_dense": (DENSE | dict(
         model_type="hunyuan_v1_dense", architectures=["HunYuanDenseV1ForCausalLM"], head_dim=8, pad_token_id=0,
         rope_theta=10000.0, rope_scaling=dict(rope_type="dynamic", alpha=50.0, factor=1.0)), "float32", ""),
@@ -371,7 +372,8 @@ def make_model(path, config, dtype, kind):
         model = AutoModelForCausalLM.from_config(AutoConfig.for_model(**config), dtype=torch.float32)
         fill(model, generator)
         write_checkpoint(path, config, model, dtype, kind)
-        model = AutoModelForCausalLM.from_pretrained(path, dtype=torch.float32, attn_implementation="eager").eval()
+        model = AutoModelForCausalLM.from_pretrained(path, dtype=torch.float32,
+                                                     attn_implementation="sdpa" if kind == "sdpa" else "eager").eval()
         if kind == "longest":
             turn_as_the_longest(model)
         cases, good = [], True

@@ -118,6 +118,13 @@ std::string shape_text(const std::vector<int64_t>& shape) {
   return info.shape_text();
 }
 
+// Codes of experts lie [experts, out, in], whichever way round their floats would.
+std::vector<int64_t> coded_shape(const ExpectedTensor& tensor) {
+  std::vector<int64_t> shape = tensor.shape;
+  if (tensor.stacked && tensor.transposed) std::swap(shape[1], shape[2]);
+  return shape;
+}
+
 std::string choose_prefix(const WeightNames& names, const Checkpoint& checkpoint) {
   for (const auto& module : names.modules) {
     if (module.role != Role::kEmbedding) continue;
@@ -291,11 +298,12 @@ void TensorPlan::check(const Checkpoint& checkpoint) const {
     const TensorInfo* found = checkpoint.find(tensor.name);
     if (found == nullptr) {
       problems.push_back(cat("missing: ", tensor.name, " ", shape_text(tensor.shape)));
-    } else if (found->shape != tensor.shape) {
+    } else if (found->shape != (found->coded ? coded_shape(tensor) : tensor.shape)) {
       problems.push_back(cat("wrong shape: ", tensor.name, " is ", found->shape_text(), ", expected ",
                              shape_text(tensor.shape)));
     } else if (found->coded) {
-      if (tensor.shape.size() < 2 || tensor.transposed || !may_be_coded) {
+      const bool transposed = tensor.transposed && !tensor.stacked;
+      if (tensor.shape.size() < 2 || transposed || !may_be_coded) {
         problems.push_back(cat("wrong type: ", tensor.name, " is quantized, expected ",
                                tensor.transposed ? "a matrix [in, out] of " : "", "floats"));
       }

@@ -125,15 +125,14 @@ RopeSpec read_rope_spec(const ConfigReader& config, const ConfigReader& rope, co
   const double part = rope.number("partial_rotary_factor", 0.0, 1.0, outer_part);
   if (part != 1.0 && !defaults.partial)
     config.fail("partial_rotary_factor", "other than 1 is not supported for this architecture");
-  out.rotary_dim = static_cast<int32_t>(spec.head_dim * part);
+  out.scaling = read_scaling(rope);
+  // Proportional: all pairs are in the table, of which only a part moves.
+  const bool proportional = out.scaling == RopeScaling::kProportional;
+  if (proportional) out.turning = part;
+  out.rotary_dim = static_cast<int32_t>(proportional ? spec.head_dim : spec.head_dim * part);
   if (out.rotary_dim % 2 != 0 || out.rotary_dim == 0)
     config.fail("head_dim",
                 cat("gives rotary positions ", out.rotary_dim, " dimensions, they need an even number"));
-  out.scaling = read_scaling(rope);
-  if (out.scaling == RopeScaling::kProportional) {
-    out.turning = part;
-    out.rotary_dim = spec.head_dim;
-  }
 
   const double max_positions = static_cast<double>(spec.max_position_embeddings);
   if (out.scaling == RopeScaling::kDynamic) out.original_max_position = max_positions;

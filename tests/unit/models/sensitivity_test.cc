@@ -54,7 +54,7 @@ std::vector<Change> changes() {
       {"norm_of_queries", "llama4", "use_qk_norm", false},
       {"layers_that_turn", "llama4", "no_rope_layers", {0, 1, 0, 1}},
       {"scores_of_latent_attention", "deepseek_v3", "rope_scaling", nullptr},
-      {"groups_by_their_best", "deepseek_v2", "topk_method", "greedy"},
+      {"groups_by_their_best", "deepseek_v2", "topk_group", 1},
       {"falcon_alibi", "falcon-alibi", "alibi", false},
       {"gpt2_activation", "gpt2", "activation_function", "relu"},
       {"gpt2_scale", "gpt2", "scale_attn_weights", false},
