@@ -26,8 +26,8 @@ enum class PreemptionMode : uint8_t {
 inline constexpr int32_t kDefaultBatchedTokens = 512;
 
 struct EngineOptions {
-  std::string model;                    // directory; empty: the embedded model
-  std::string dtype = "auto";           // auto, float32, bfloat16, float16
+  std::string model;           // directory; empty: the embedded model
+  std::string dtype = "auto";  // auto, float32, bfloat16, float16
   // auto (none), int8, w8a8, int4, int4-g64, int4-g128, w8a16, w4a16: what float weights are rounded to
   std::string quantization = "auto";
   std::string kv_cache_dtype = "auto";  // auto (as the weights), float32, bfloat16, float16, fp8_e4m3,
