@@ -182,6 +182,13 @@ void CodedPacker::store_header(int64_t index, std::byte* block) const {
           std::any_of(codes, codes + depth, [&](uint8_t c) { return std::isnan(format.table[c]); });
       if (nan) scale = std::numeric_limits<float>::quiet_NaN();
     }
+    if (!format.group_scale_table.empty()) {
+      const auto* own = group_scales_.data() + j * groups + first_group;
+      const bool nan = std::any_of(own, own + at_.groups_of(depth), [&](int8_t c) {
+        return std::isnan(format.group_scale_table[static_cast<uint8_t>(c)]);
+      });
+      if (nan) scale = std::numeric_limits<float>::quiet_NaN();
+    }
     store_scale(format, block, j, scale);
     if (format.minima)
       store_scale(format, block + header.minima, j, block_minima_[static_cast<size_t>(j * blocks + index)]);

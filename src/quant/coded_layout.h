@@ -63,8 +63,8 @@ struct CodedLayout {
   Header header(int64_t depth) const;
 };
 
-// Rows [first, first + 32) of a matrix, those that there are, into a panel's bytes. A group with a code that
-// stands for NaN gets a scale of NaN where it has one of its own. rows: the parts of one matrix, one below
+// Rows [first, first + 32) of a matrix, those that there are, into a panel's bytes. A block with a code or a
+// scale of a group that stands for NaN gets a block scale of NaN. rows: the parts of one matrix, one below
 // the other.
 class CodedPacker {
  public:

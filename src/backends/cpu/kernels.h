@@ -138,6 +138,7 @@ struct CodedMatrixArgs {
   const float*
       table;  // [at least 16, codes]; of linear codes: code - zero, or code with minima or group_zeros
   const float* group_scale_table;  // [256] or null
+  bool e4m3_group_scales;          // the table is that of e4m3 without its NaN
 };
 
 // Lines that one call of attend_segment takes, of all its key heads; a multiple of the kernels' row blocks.

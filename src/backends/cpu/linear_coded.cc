@@ -51,6 +51,7 @@ CodedMatrixArgs make_args(const CodedLayout& at, const PackedLinear& w, Numbers&
       .zero = static_cast<float>(format.zero),
       .table = is_table && format.table.size() > numbers.size() ? format.table.data() : numbers.data(),
       .group_scale_table = format.group_scale_table.empty() ? nullptr : format.group_scale_table.data(),
+      .e4m3_group_scales = format.group_scale_table.data() == e4m3_values().data(),
   };
 }
 

@@ -19,7 +19,8 @@ struct GroupScales {
 };
 
 template <class D>
-typename D::N coded_scale(const CodedMatrixArgs& a, const std::byte* scales, int64_t lane) {
+__attribute__((always_inline)) inline typename D::N coded_scale(const CodedMatrixArgs& a,
+                                                                const std::byte* scales, int64_t lane) {
   const auto* halves = reinterpret_cast<const uint16_t*>(scales) + lane;
   if (a.scales == kCodedF16) return D::V::narrow_load_f16(halves);
   if (a.scales == kCodedBF16) return D::load_bf16(halves);
@@ -37,10 +38,30 @@ constexpr int64_t column_of(int64_t lane, int h) {
   return (lane + h * D::kLanes) % kPanel;
 }
 
+// The numbers of e4m3 codes [lanes] of 32 bits, divided by 2^120, in the highest 8 bits: exponent and
+// mantissa where those of a float32 stand. Exact, denormal numbers too; times D::rebias() they are what they
+// are.
+template <class D>
+typename D::N small_e4m3(typename D::I high) {
+  return D::as_float(D::both(D::template right_signed<4>(high), D::set1(static_cast<int32_t>(0x87f00000U))));
+}
+
+// What the scales of groups are, of lanes from `code` on.
+template <class D>
+__attribute__((always_inline)) inline typename D::N group_scale(const CodedMatrixArgs& a,
+                                                                const std::byte* code) {
+  if (a.group_scale_table == nullptr) return D::load_i8(code);
+  if (!a.e4m3_group_scales) return D::gather_u8(a.group_scale_table, code);
+  const auto high = D::template left<24>(D::widen_u8(code));
+  return D::mul(small_e4m3<D>(high), D::V::narrow_set1(0x1p120F));
+}
+
 // Group `g` of a block.
 template <class D, int kRegs>
-GroupScales<D, kRegs> load_group(const CodedMatrixArgs& a, const CodedHeader& at, const std::byte* first,
-                                 int64_t g, int64_t lane) {
+__attribute__((always_inline)) inline GroupScales<D, kRegs> load_group(const CodedMatrixArgs& a,
+                                                                       const CodedHeader& at,
+                                                                       const std::byte* first, int64_t g,
+                                                                       int64_t lane) {
   GroupScales<D, kRegs> out;
   QUIRE_UNROLL
   for (int h = 0; h < kRegs; ++h) {
@@ -52,9 +73,7 @@ GroupScales<D, kRegs> load_group(const CodedMatrixArgs& a, const CodedHeader& at
     out.zero[h] = D::V::narrow_set1(a.zero);
     if (a.minima) out.minimum[h] = coded_scale<D>(a, block + at.minima, column);
     if (a.two_levels) {
-      const std::byte* code = block + at.group_scales + in_group;
-      const auto own =
-          a.group_scale_table == nullptr ? D::load_i8(code) : D::gather_u8(a.group_scale_table, code);
+      const auto own = group_scale<D>(a, block + at.group_scales + in_group);
       out.scale[h] = D::mul(out.scale[h], own);
       if (a.minima) out.minimum[h] = D::mul(out.minimum[h], D::load_u8(block + at.group_minima + in_group));
     }
@@ -125,11 +144,7 @@ struct CodeReader {
       v = D::lookup(table, D::template right<8 * kByte>(quad));
       if constexpr (kShifted && kValues == kCodedLinear) v = D::sub(v, zero);
     } else if constexpr (kValues == kCodedE4M3) {
-      // The exponent and mantissa where those of a float32 stand, 120 too small: exact, denormal numbers too.
-      const auto high = D::template left<24 - 8 * kByte>(quad);
-      const auto bits =
-          D::both(D::template right_signed<4>(high), D::set1(static_cast<int32_t>(0x87f00000U)));
-      v = D::mul(D::as_float(bits), rebias);
+      v = D::mul(small_e4m3<D>(D::template left<24 - 8 * kByte>(quad)), rebias);
     } else {
       auto code = D::template right<8 * kByte>(quad);
       if constexpr (kByte < 3) code = D::both(code, D::set1(255));

@@ -32,6 +32,7 @@ struct CodedAvx2 {
   static N as_float(I v) { return _mm256_castsi256_ps(v); }
   static N sub(N a, N b) { return _mm256_sub_ps(a, b); }
   static N mul(N a, N b) { return _mm256_mul_ps(a, b); }
+  static I widen_u8(const void* p) { return _mm256_cvtepu8_epi32(load_64(p)); }
   static N load_u8(const void* p) { return _mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(load_64(p))); }
   static N load_i8(const void* p) { return _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(load_64(p))); }
   static N load_bf16(const uint16_t* p) {

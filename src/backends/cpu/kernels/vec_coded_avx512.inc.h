@@ -32,6 +32,7 @@ struct CodedAvx512 {
   static N as_float(I v) { return _mm512_castsi512_ps(v); }
   static N sub(N a, N b) { return _mm512_sub_ps(a, b); }
   static N mul(N a, N b) { return _mm512_mul_ps(a, b); }
+  static I widen_u8(const void* p) { return _mm512_cvtepu8_epi32(load_128(p)); }
   static N load_u8(const void* p) { return _mm512_cvtepi32_ps(_mm512_cvtepu8_epi32(load_128(p))); }
   static N load_i8(const void* p) { return _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(load_128(p))); }
   static N load_bf16(const uint16_t* p) { return V::load_bf16(p); }
