@@ -17,6 +17,11 @@
 
 namespace quire {
 
+// Bytes that weights take in memory.
+int64_t bytes_of(const Buffer& buffer);
+int64_t bytes_of(const PackedLinear& w);
+int64_t bytes_of(const Linear& linear);
+
 // A tensor that the model needs, under the name that this checkpoint uses.
 struct ExpectedTensor {
   std::string name;

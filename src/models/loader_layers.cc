@@ -1,0 +1,215 @@
+// What a layer is made of, taken out of a checkpoint.
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+#include "base/error.h"
+#include "base/strings.h"
+#include "models/loader.h"
+#include "quant/codec.h"
+
+namespace quire {
+
+std::optional<Norm> ModelLoader::norm_if(bool wanted, Role role, int32_t layer) {
+  if (!wanted) return std::nullopt;
+  return norm(role, layer, spec_.hidden_size);
+}
+
+Join ModelLoader::join(Role norm_role, int32_t layer) {
+  return {norm_if(spec_.post_norms, norm_role, layer), spec_.residual_multiplier};
+}
+
+Attention ModelLoader::attention(int32_t layer) {
+  const LayerSpec& own = spec_.layers[static_cast<size_t>(layer)];
+  Attention out;
+  // Checkpoints have either three matrices or one.
+  out.qkv = own.keys_as_values ? linear({Role::kQuery, Role::kKey, Role::kKey}, layer)
+                               : linear({Role::kQuery, Role::kKey, Role::kValue, Role::kQkv}, layer);
+  out.out = linear({Role::kAttentionOut}, layer);
+  out.qk_norm = spec_.qk_norm;
+  out.norm_turned = spec_.qk_norm_turned;
+  if (!own.qk_norm) out.qk_norm = QkNorm::kNone;
+  if (out.qk_norm != QkNorm::kNone) {
+    const bool whole = spec_.qk_norm == QkNorm::kWhole;
+    const int64_t head_dim = head_dim_of(spec_, own);
+    const int64_t num_kv_heads = num_kv_heads_of(spec_, own);
+    out.q_norm = norm(Role::kQueryNorm, layer, whole ? spec_.num_heads * head_dim : head_dim);
+    if (own.kv_source < 0)
+      out.k_norm = norm(Role::kKeyNorm, layer, whole ? num_kv_heads * head_dim : head_dim);
+  }
+  out.shares_cache = own.kv_source >= 0;
+  if (spec_.value_norm && !out.shares_cache) {
+    Norm& values = out.v_norm.emplace();
+    values.eps = spec_.norm_eps;
+    values.size = head_dim_of(spec_, own);
+    values.weight = Buffer(static_cast<size_t>(values.size) * sizeof(float));
+    std::fill_n(values.weight.as<float>(), values.size, 1.0F);
+  }
+  out.params.scale = own.attention_scale;
+  out.params.window = own.window;
+  out.params.chunk = own.chunk;
+  if (const ExpectedTensor* sinks = plan_.weight(Role::kSinks, layer)) {
+    out.sinks = Buffer(static_cast<size_t>(spec_.num_heads) * sizeof(float));
+    read_vector(*sinks, -1, out.sinks.as<float>());
+    out.params.sinks = out.sinks.as<float>();
+    model_->weight_bytes_ += bytes_of(out.sinks);
+    done(*sinks);
+  }
+  out.params.logit_softcap = spec_.attention_softcap;
+  if (!model_->alibi_slopes_.empty()) out.params.alibi_slopes = model_->alibi_slopes_.data();
+  out.num_heads = spec_.num_heads;
+  out.num_kv_heads = num_kv_heads_of(spec_, own);
+  out.head_dim = head_dim_of(spec_, own);
+  return out;
+}
+
+void ModelLoader::split_latent(Mla& mla, int32_t layer) {
+  const ExpectedTensor& tensor = *plan_.weight(Role::kLatentUp, layer);
+  if (checkpoint_.coded(tensor.name) != nullptr)
+    throw Error(cat(tensor.name, ": quantized weights of latent attention are not supported"));
+  Buffer copy;
+  const TensorView all = matrix(tensor, -1, copy);
+  const MlaSizes& at = mla.sizes;
+  const int64_t latent = at.latent;
+  const WeightFormat format = {float_type(std::span(&all.dtype, 1))};
+  std::vector<float> row(static_cast<size_t>(latent));
+  const auto pack = [&](Buffer& values, int64_t rows, int64_t columns) {
+    const std::array<TensorView, 1> parts = {make_view(values.data(), DType::kF32, Shape{rows, columns})};
+    Linear out{ops_.pack_linear(ctx_, parts, format)};
+    out.weight.label = "latent heads";
+    model_->weight_bytes_ += bytes_of(out);
+    return out;
+  };
+  for (int64_t h = 0; h < spec_.num_heads; ++h) {
+    const auto read = [&](int64_t i) {
+      const int64_t first = (h * (at.still + at.value) + i) * latent;
+      for (int64_t j = 0; j < latent; ++j)
+        row[static_cast<size_t>(j)] = load_f32(all.dtype, all.data, first + j);
+    };
+    // What turns is taken over, what does not goes through the transpose of what would make keys.
+    Buffer absorb(static_cast<size_t>(at.cached()) * static_cast<size_t>(at.query_dim()) * sizeof(float));
+    const auto absorb_at = [&](int64_t r, int64_t c) -> float& {
+      return absorb.as<float>()[r * at.query_dim() + c];
+    };
+    for (int64_t i = 0; i < at.turning; ++i) absorb_at(i, at.still + i) = 1.0F;
+    for (int64_t i = 0; i < at.still; ++i) {
+      read(i);
+      for (int64_t j = 0; j < latent; ++j) absorb_at(at.turning + j, i) = row[static_cast<size_t>(j)];
+    }
+    mla.absorb.push_back(pack(absorb, at.cached(), at.query_dim()));
+    Buffer expand(static_cast<size_t>(at.value) * static_cast<size_t>(at.cached()) * sizeof(float));
+    for (int64_t i = 0; i < at.value; ++i) {
+      read(at.still + i);
+      std::copy(row.begin(), row.end(), expand.as<float>() + i * at.cached() + at.turning);
+    }
+    mla.expand.push_back(pack(expand, at.value, at.cached()));
+  }
+  done(tensor);
+}
+
+Mla ModelLoader::mla(int32_t layer) {
+  Mla out;
+  out.sizes = *spec_.mla;
+  const auto short_norm = [&](Role role, int64_t size) {
+    Norm made = norm(role, layer, size);
+    made.eps = spec_.mla_norm_eps;
+    return made;
+  };
+  if (out.sizes.query_rank > 0) {
+    out.query_down = linear({Role::kQueryDown}, layer);
+    out.query_norm = short_norm(Role::kQueryDownNorm, out.sizes.query_rank);
+  }
+  out.query = linear({Role::kQuery}, layer);
+  out.latent = linear({Role::kLatent}, layer);
+  out.latent_norm = short_norm(Role::kLatentNorm, out.sizes.latent);
+  split_latent(out, layer);
+  out.out = linear({Role::kAttentionOut}, layer);
+  out.params.scale = spec_.layers[static_cast<size_t>(layer)].attention_scale;
+  return out;
+}
+
+Moe ModelLoader::moe(int32_t layer) {
+  const MoeSpec& own = *spec_.moe;
+  const auto mlp = [&](std::initializer_list<Role> up, Role down, int32_t expert, int64_t size) {
+    return Mlp{linear(up, layer, expert), linear({down}, layer, expert), spec_.activation, true, size};
+  };
+  Moe out;
+  out.router = linear({Role::kRouter}, layer);
+  out.params = own.router;
+  out.weigh_input = own.weigh_input;
+  if (const ExpectedTensor* correction = plan_.weight(Role::kRouterCorrection, layer)) {
+    out.correction = Buffer(static_cast<size_t>(own.num_experts) * sizeof(float));
+    read_vector(*correction, -1, out.correction.as<float>());
+    out.params.correction = out.correction.as<float>();
+    model_->weight_bytes_ += bytes_of(out.correction);
+    done(*correction);
+  }
+  out.experts.reserve(static_cast<size_t>(own.num_experts));
+  for (int32_t e = 0; e < own.num_experts; ++e)
+    out.experts.push_back(mlp({Role::kExpertGate, Role::kExpertUp, Role::kExpertGateUp}, Role::kExpertDown, e,
+                              own.intermediate_size));
+  if (own.shared_intermediate_size > 0) {
+    out.shared = mlp({Role::kSharedExpertGate, Role::kSharedExpertUp, Role::kSharedExpertGateUp},
+                     Role::kSharedExpertDown, -1, own.shared_intermediate_size);
+    if (own.shared_gate) out.shared_gate = linear({Role::kSharedExpertRouter}, layer);
+  }
+  return out;
+}
+
+std::optional<LayerInputs> ModelLoader::layer_inputs() {
+  if (spec_.layer_input_size == 0) return std::nullopt;
+  LayerInputs out;
+  out.table = embedding(Role::kLayerInputTable);
+  out.project = linear({Role::kLayerInputsProject}, -1);
+  out.norm = norm(Role::kLayerInputsNorm, -1, spec_.layer_input_size);
+  out.size = spec_.layer_input_size;
+  out.num_layers = spec_.num_layers;
+  out.table_scale = std::sqrt(static_cast<float>(out.size));
+  out.project_scale = static_cast<float>(1.0 / std::sqrt(static_cast<double>(spec_.hidden_size)));
+  return out;
+}
+
+std::optional<LayerInput> ModelLoader::layer_input(int32_t layer) {
+  if (spec_.layer_input_size == 0) return std::nullopt;
+  return LayerInput{linear({Role::kLayerInputGate}, layer), linear({Role::kLayerInputProject}, layer),
+                    norm(Role::kLayerInputNorm, layer, spec_.hidden_size), spec_.activation};
+}
+
+float ModelLoader::layer_scalar(int32_t layer) {
+  const ExpectedTensor& tensor = *plan_.weight(Role::kLayerScalar, layer);
+  float value = 1.0F;
+  read_vector(tensor, -1, &value);
+  done(tensor);
+  return value;
+}
+
+Model::Layer ModelLoader::layer(int32_t index) {
+  const LayerSpec& own = spec_.layers[static_cast<size_t>(index)];
+  Model::Layer out;
+  out.input_norm = norm_if(spec_.input_norm, Role::kInputNorm, index);
+  if (spec_.mla) {
+    out.mla = mla(index);
+  } else {
+    out.attention = attention(index);
+  }
+  if (own.rope != kNoRope && !model_->ropes_.empty())
+    out.rope = &model_->ropes_[static_cast<size_t>(own.rope)];
+  out.attention_join = join(Role::kPostAttentionNorm, index);
+  out.mlp_norm = norm_if(spec_.mlp_norm, Role::kMlpNorm, index);
+  if (own.experts) {
+    out.moe = moe(index);
+  } else {
+    out.mlp.up = linear({Role::kGate, Role::kUp, Role::kGateUp}, index);
+    out.mlp.down = linear({Role::kDown}, index);
+    out.mlp.activation = spec_.activation;
+    out.mlp.gated = spec_.gated_mlp;
+    out.mlp.intermediate = intermediate_size_of(spec_, own);
+  }
+  out.mlp_join = join(Role::kPostMlpNorm, index);
+  out.input = layer_input(index);
+  if (spec_.layer_scalars) out.scalar = layer_scalar(index);
+  out.kv_source = own.kv_source >= 0 ? own.kv_source : index;
+  return out;
+}
+
+}  // namespace quire
