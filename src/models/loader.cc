@@ -298,9 +298,11 @@ Linear ModelLoader::linear(std::initializer_list<Role> roles, int32_t layer, int
     tensors.push_back(tensor);
     if (const ExpectedTensor* bias = plan_.bias(role, layer, expert)) biases.push_back(bias);
   }
-  // A stacked tensor is done with its last expert.
+  // A stacked tensor is done with its last expert, one that is there twice with its second.
+  const ExpectedTensor* last = nullptr;
   const auto taken = [&](const ExpectedTensor& tensor) {
-    if (!tensor.stacked || expert + 1 == tensor.shape[0]) done(tensor);
+    if (&tensor != last && (!tensor.stacked || expert + 1 == tensor.shape[0])) done(tensor);
+    last = &tensor;
   };
 
   if (layer >= 0 && !layer_dtype_) {

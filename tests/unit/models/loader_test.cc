@@ -197,15 +197,27 @@ TEST(Loader, QuantizesMatricesWhilePacking) {
 }
 
 TEST(Loader, BytesArePlannedAsTheyComeOut) {
-  for (const auto* model :
-       {"llama", "llama-untied", "mistral-bfloat16", "gpt2-float16", "qwen3", "qwen2_moe", "granitemoeshared",
-        "glm4_moe", "gpt_oss", "llama4", "deepseek_v3", "olmo", "cohere-qk-norm"}) {
+  for (const auto* model : {"llama", "llama-untied", "mistral-bfloat16", "gpt2-float16", "qwen3", "qwen2_moe",
+                            "granitemoeshared", "glm4_moe", "gpt_oss", "llama4", "deepseek_v3", "olmo",
+                            "cohere-qk-norm", "gemma4", "gemma4-keys-as-values"}) {
     for (const auto* quantization : {"auto", "int8", "int4"}) {
       const auto checkpoint = Checkpoint::open(test::golden_dir() / model);
       const ModelOptions options = {.quantization = quantization_from_name(quantization)};
       EXPECT_EQ(Model::planned_weight_bytes(*checkpoint, options), load(*checkpoint, options)->weight_bytes())
           << model << ", " << quantization;
     }
+  }
+}
+
+TEST(Loader, ProgressEndsWithTheBytesOfTheCheckpoint) {
+  for (const char* name :
+       {"qwen2_moe", "qwen2_moe-stacked", "gemma4-keys-as-values", "deepseek_v3", "gpt_oss"}) {
+    const auto checkpoint = Checkpoint::open(test::golden_dir() / name);
+    std::pair<int64_t, int64_t> last;
+    Model::load(*checkpoint, reference_ops(), {}, {}, [&](int64_t done, int64_t total) {
+      last = {done, total};
+    });
+    EXPECT_EQ(last.first, last.second) << name;
   }
 }
 

@@ -16,8 +16,8 @@ namespace quire {
 namespace {
 
 TEST(Memory, AStepAllocatesNothing) {
-  for (const char* name :
-       {"llama", "qwen3", "gpt2", "qwen2_moe", "granitemoeshared", "gpt_oss", "llama4", "deepseek_v3"}) {
+  for (const char* name : {"llama", "qwen3", "gpt2", "qwen2_moe", "granitemoeshared", "gpt_oss", "llama4",
+                           "deepseek_v3", "gemma4"}) {
     const auto loaded = test::load_model(test::golden_dir() / name, reference_ops());
     const ArchSpec& spec = loaded.model->spec();
     ActivationBuffers buffers = loaded.model->make_buffers(8);

@@ -56,6 +56,8 @@ std::vector<Change> changes() {
       {"scores_of_latent_attention", "deepseek_v3", "rope_scaling", nullptr},
       {"groups_by_their_best", "deepseek_v2", "topk_group", 1},
       {"falcon_alibi", "falcon-alibi", "alibi", false},
+      {"gemma4_window", "gemma4", "sliding_window", 9},
+      {"gemma4_cap", "gemma4", "final_logit_softcapping", 1.0},
       {"gpt2_activation", "gpt2", "activation_function", "relu"},
       {"gpt2_scale", "gpt2", "scale_attn_weights", false},
       {"gpt2_scale_by_layer", "gpt2-bare-names", "scale_attn_by_inverse_layer_idx", false},
