@@ -25,8 +25,8 @@ using Numbers = std::array<float, 16>;
 CodedMatrixArgs make_args(const CodedLayout& at, const PackedLinear& w, Numbers& numbers) {
   const CodedFormat& format = at.format;
   const bool is_table = format.values == CodeValues::kTable;
-  // Kernels take zeros off by themselves where they shift weights anyway.
-  const int32_t zero = format.minima || format.group_zeros ? 0 : format.zero;
+  // Kernels take the zeros of groups off by themselves.
+  const int32_t zero = format.group_zeros ? 0 : format.zero;
   numbers.fill(0.0F);
   for (size_t i = 0; i < std::min(numbers.size(), is_table ? format.table.size() : numbers.size()); ++i)
     numbers[i] = is_table ? format.table[i] : static_cast<float>(static_cast<int32_t>(i) - zero);

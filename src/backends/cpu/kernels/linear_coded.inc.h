@@ -10,6 +10,10 @@ constexpr int64_t kCodedPrefetchBytes = 4096;
 // k's of a slice.
 constexpr int64_t kCodedSlice = 128;
 
+// How weights are shifted: by minima, by zeros of their groups, or by both.
+constexpr int kMinima = 1;
+constexpr int kZeros = 2;
+
 // What the codes of a group are multiplied with and shifted by.
 template <class D, int kRegs>
 struct GroupScales {
@@ -135,14 +139,14 @@ struct CodeReader {
   explicit CodeReader(const CodedMatrixArgs& a)
       : numbers(a.table), table(D::table(a.table)), rebias(D::V::narrow_set1(0x1p120F)) {}
 
-  // Weight of k kByte of a quad. kShifted: minima, or zeros of the groups, are there.
-  template <int kByte, bool kShifted>
+  // Weight of k kByte of a quad.
+  template <int kByte, int kShift>
   typename D::N weight(typename D::I quad, typename D::N scale, typename D::N minimum,
                        typename D::N zero) const {
     typename D::N v;
     if constexpr (kLookup) {
       v = D::lookup(table, D::template right<8 * kByte>(quad));
-      if constexpr (kShifted && kValues == kCodedLinear) v = D::sub(v, zero);
+      if constexpr ((kShift & kZeros) != 0) v = D::sub(v, zero);
     } else if constexpr (kValues == kCodedE4M3) {
       v = D::mul(small_e4m3<D>(D::template left<24 - 8 * kByte>(quad)), rebias);
     } else {
@@ -151,7 +155,7 @@ struct CodeReader {
       v = kValues == kCodedTable ? D::gather(numbers, code) : D::sub(D::to_float(code), zero);
     }
     v = D::mul(scale, v);
-    if constexpr (kShifted) v = D::sub(v, minimum);
+    if constexpr ((kShift & kMinima) != 0) v = D::sub(v, minimum);
     return v;
   }
 };
@@ -200,7 +204,7 @@ __attribute__((always_inline)) inline void each_chunk(const CodedMatrixArgs& a, 
 }
 
 // Adds the products of k kByte of quad kQuad.
-template <class D, class R, bool kShifted, int kQuad, int kByte, int kRows, int kRegs>
+template <class D, class R, int kShift, int kQuad, int kByte, int kRows, int kRegs>
 __attribute__((always_inline)) inline void multiply_code(const R& reader,
                                                          const typename D::I (&quads)[kRegs][2],
                                                          const GroupScales<D, kRegs>& s,
@@ -209,7 +213,7 @@ __attribute__((always_inline)) inline void multiply_code(const R& reader,
   typename D::N w[kRegs];
   QUIRE_UNROLL
   for (int h = 0; h < kRegs; ++h)
-    w[h] = reader.template weight<kByte, kShifted>(quads[h][kQuad], s.scale[h], s.minimum[h], s.zero[h]);
+    w[h] = reader.template weight<kByte, kShift>(quads[h][kQuad], s.scale[h], s.minimum[h], s.zero[h]);
   QUIRE_UNROLL
   for (int r = 0; r < kRows; ++r) {
     const typename D::N in = D::V::narrow_set1(x[r][i + 4 * kQuad + kByte]);
@@ -219,7 +223,7 @@ __attribute__((always_inline)) inline void multiply_code(const R& reader,
 }
 
 // kRegs registers of columns from `lane` on. Fewer than kRows rows: the last one several times.
-template <class D, int kBits, int kValues, bool kShifted, int kRows, int kRegs>
+template <class D, int kBits, int kValues, int kShift, int kRows, int kRegs>
 void coded_few(const CodedMatrixArgs& a, int64_t row, int64_t rows, int64_t panel, int64_t lane) {
   using Reader = CodeReader<D, kBits, kValues>;
   const Reader reader(a);
@@ -238,7 +242,7 @@ void coded_few(const CodedMatrixArgs& a, int64_t row, int64_t rows, int64_t pane
       [&](int64_t i, const typename D::I(&quads)[kRegs][2], const GroupScales<D, kRegs>& s)
           __attribute__((always_inline)) {
             const auto add = [&]<int kQuad, int kByte>() __attribute__((always_inline)) {
-              multiply_code<D, Reader, kShifted, kQuad, kByte>(reader, quads, s, x, i, sum);
+              multiply_code<D, Reader, kShift, kQuad, kByte>(reader, quads, s, x, i, sum);
             };
             const int64_t left = a.k - i;
             if (left >= 8) {
@@ -268,7 +272,7 @@ void coded_few(const CodedMatrixArgs& a, int64_t row, int64_t rows, int64_t pane
 }
 
 // Weights of k's [begin, end) as float32 [end - begin, rounded up to 8][32].
-template <class D, int kBits, int kValues, bool kShifted>
+template <class D, int kBits, int kValues, int kShift>
 void decode_slice(const CodedMatrixArgs& a, int64_t panel, int64_t begin, int64_t end, float* dst) {
   using Reader = CodeReader<D, kBits, kValues>;
   const Reader reader(a);
@@ -284,10 +288,10 @@ void decode_slice(const CodedMatrixArgs& a, int64_t panel, int64_t begin, int64_
             QUIRE_UNROLL
             for (int q = 0; q < 2; ++q, to += 4 * kPanel) {
               const auto put = [&](int byte, typename D::N w) { D::V::narrow_store(to + byte * kPanel, w); };
-              put(0, reader.template weight<0, kShifted>(quads[h][q], s.scale[h], s.minimum[h], s.zero[h]));
-              put(1, reader.template weight<1, kShifted>(quads[h][q], s.scale[h], s.minimum[h], s.zero[h]));
-              put(2, reader.template weight<2, kShifted>(quads[h][q], s.scale[h], s.minimum[h], s.zero[h]));
-              put(3, reader.template weight<3, kShifted>(quads[h][q], s.scale[h], s.minimum[h], s.zero[h]));
+              put(0, reader.template weight<0, kShift>(quads[h][q], s.scale[h], s.minimum[h], s.zero[h]));
+              put(1, reader.template weight<1, kShift>(quads[h][q], s.scale[h], s.minimum[h], s.zero[h]));
+              put(2, reader.template weight<2, kShift>(quads[h][q], s.scale[h], s.minimum[h], s.zero[h]));
+              put(3, reader.template weight<3, kShift>(quads[h][q], s.scale[h], s.minimum[h], s.zero[h]));
             }
           }
         });
@@ -333,33 +337,33 @@ void multiply_slices(const CodedMatrixArgs& a, int64_t row_begin, int64_t row_en
   finish_units<V>(a.io, row_begin, rows, panel * kUnitsPerPanel<V>, kAllUnits, acc);
 }
 
-template <class D, int kBits, int kValues, bool kShifted, int kRows>
+template <class D, int kBits, int kValues, int kShift, int kRows>
 void coded_few_rows(const CodedMatrixArgs& a, int64_t row, int64_t row_end, int64_t panel,
                     int64_t panel_end) {
   constexpr int kRegs = kRows <= D::kWholeRows ? kPanel / D::kLanes : 2;
   // One row: sums enough that one product need not wait for the other.
   if constexpr (kRows == 1 && D::kLanes == 16) {
     for (; panel + 2 <= panel_end; panel += 2)
-      coded_few<D, kBits, kValues, kShifted, 1, 4>(a, row, row_end - row, panel, 0);
+      coded_few<D, kBits, kValues, kShift, 1, 4>(a, row, row_end - row, panel, 0);
   }
   for (; panel < panel_end; ++panel) {
     for (int64_t lane = 0; lane < kPanel; lane += kRegs * D::kLanes)
-      coded_few<D, kBits, kValues, kShifted, kRows, kRegs>(a, row, row_end - row, panel, lane);
+      coded_few<D, kBits, kValues, kShift, kRows, kRegs>(a, row, row_end - row, panel, lane);
   }
 }
 
-template <class D, int kBits, int kValues, bool kShifted>
+template <class D, int kBits, int kValues, int kShift>
 void coded_rows(const CodedMatrixArgs& a, int64_t row, int64_t row_end, int64_t panel, int64_t panel_end) {
   using V = typename D::V;
   const int64_t rows = row_end - row;
-  if (rows == 1) return coded_few_rows<D, kBits, kValues, kShifted, 1>(a, row, row_end, panel, panel_end);
-  if (rows == 2) return coded_few_rows<D, kBits, kValues, kShifted, 2>(a, row, row_end, panel, panel_end);
-  if (rows <= 4) return coded_few_rows<D, kBits, kValues, kShifted, 4>(a, row, row_end, panel, panel_end);
+  if (rows == 1) return coded_few_rows<D, kBits, kValues, kShift, 1>(a, row, row_end, panel, panel_end);
+  if (rows == 2) return coded_few_rows<D, kBits, kValues, kShift, 2>(a, row, row_end, panel, panel_end);
+  if (rows <= 4) return coded_few_rows<D, kBits, kValues, kShift, 4>(a, row, row_end, panel, panel_end);
   if constexpr (D::kFewRows >= 8) {
-    if (rows <= 8) return coded_few_rows<D, kBits, kValues, kShifted, 8>(a, row, row_end, panel, panel_end);
+    if (rows <= 8) return coded_few_rows<D, kBits, kValues, kShift, 8>(a, row, row_end, panel, panel_end);
   }
   const auto decode = [&](int64_t p, int64_t begin, int64_t end, float* dst) {
-    decode_slice<D, kBits, kValues, kShifted>(a, p, begin, end, dst);
+    decode_slice<D, kBits, kValues, kShift>(a, p, begin, end, dst);
   };
   for (; row < row_end; row += kRowChunk) {
     const int64_t last = row_end - row < kRowChunk ? row_end : row + kRowChunk;
@@ -373,9 +377,15 @@ void coded_rows(const CodedMatrixArgs& a, int64_t row, int64_t row_end, int64_t 
 
 template <class D, int kBits, int kValues>
 void linear_coded(const CodedMatrixArgs& a, int64_t row, int64_t row_end, int64_t panel, int64_t panel_end) {
-  if (a.minima || a.group_zeros)
-    return coded_rows<D, kBits, kValues, true>(a, row, row_end, panel, panel_end);
-  coded_rows<D, kBits, kValues, false>(a, row, row_end, panel, panel_end);
+  const auto run = [&]<int kShift>() {
+    coded_rows<D, kBits, kValues, kShift>(a, row, row_end, panel, panel_end);
+  };
+  if constexpr (kValues == kCodedLinear) {
+    if (a.minima && a.group_zeros) return run.template operator()<kMinima | kZeros>();
+    if (a.group_zeros) return run.template operator()<kZeros>();
+  }
+  if (a.minima) return run.template operator()<kMinima>();
+  run.template operator()<0>();
 }
 
 template <class D>
