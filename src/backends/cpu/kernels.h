@@ -134,9 +134,8 @@ struct CodedMatrixArgs {
   bool two_levels;
   bool minima;
   bool group_zeros;
-  float zero;  // of linear codes without zeros of the groups
-  const float*
-      table;  // [at least 16, codes]; of linear codes: code - zero, or code with group_zeros
+  float zero;          // of linear codes without zeros of the groups
+  const float* table;  // [at least 16, codes]; of linear codes: code - zero, or code with group_zeros
   const float* group_scale_table;  // [256] or null
   bool e4m3_group_scales;          // the table is that of e4m3 without its NaN
 };
