@@ -6,7 +6,7 @@ set(QUIRE_LINKED_BUNDLE ${CMAKE_BINARY_DIR}/linked_model.bundle)
 
 if(QUIRE_EMBEDDED_MODEL AND EXISTS ${QUIRE_EMBEDDED_MODEL}/config.json)
   add_executable(quire_pack_model ${CMAKE_SOURCE_DIR}/tools/pack_model/main.cc ${CMAKE_SOURCE_DIR}/src/engine/bundle.cc)
-  target_link_libraries(quire_pack_model PRIVATE quire_base)
+  target_link_libraries(quire_pack_model PRIVATE quire_io)
   file(GLOB embedded_files CONFIGURE_DEPENDS ${QUIRE_EMBEDDED_MODEL}/*.json ${QUIRE_EMBEDDED_MODEL}/*.safetensors)
   add_custom_command(OUTPUT ${QUIRE_LINKED_BUNDLE}
     COMMAND quire_pack_model ${QUIRE_EMBEDDED_MODEL} ${QUIRE_LINKED_BUNDLE}

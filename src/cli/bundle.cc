@@ -6,17 +6,18 @@
 #include "cli/commands.h"
 #include "cli/flags.h"
 #include "engine/bundle.h"
+#include "engine/model_source.h"
 #include "io/mapped_file.h"
 
 namespace quire::cli {
 namespace {
 
 int run_bundle(const std::string& model, const std::string& output) {
-  if (!std::filesystem::is_directory(model)) throw Error(cat(model, ": no such directory"));
+  if (!std::filesystem::exists(model)) throw Error(cat(model, ": no such directory or file"));
   const MappedFile self(std::filesystem::canonical("/proc/self/exe"));
   const auto bytes = self.bytes();
   const std::string_view image(reinterpret_cast<const char*>(bytes.data()), bytes.size());
-  const auto name = std::filesystem::canonical(model).filename().string();
+  const std::string name = ModelSource::resolve(model).name();
   write_bundle(output, image.substr(0, size_without_bundle(image, "this executable")), name,
                bundle_files(model));
   std::filesystem::permissions(output,
@@ -35,7 +36,7 @@ void add_bundle(CLI::App& app, int& exit_code) {
       add_command(app, "bundle", "One executable file that carries a model: copy it anywhere and run it");
   auto model = std::make_shared<std::string>();
   auto output = std::make_shared<std::string>();
-  command->add_option("MODEL", *model, "Model directory")->required()->type_name("");
+  command->add_option("MODEL", *model, "Model directory or GGUF file")->required()->type_name("");
   command->add_option("-o,--output", *output, "The executable to write")->required()->type_name("FILE");
   command->callback([model, output, &exit_code] { exit_code = run_bundle(*model, *output); });
 }

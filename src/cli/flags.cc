@@ -91,7 +91,7 @@ CLI::Validator duration() {
 }
 
 void add_model_flag(CLI::App& command, std::string& model) {
-  command.add_option("MODEL", model, "Model directory; none: the embedded model")->type_name("");
+  command.add_option("MODEL", model, "Model directory or GGUF file; none: the embedded model")->type_name("");
 }
 
 void add_engine_flags(CLI::App& command, EngineConfig& config) {

@@ -10,6 +10,9 @@
 
 #include "base/error.h"
 #include "base/strings.h"
+#include "io/gguf/gguf_checkpoint.h"
+#include "io/gguf/gguf_file.h"
+#include "io/mapped_file.h"
 
 namespace quire {
 namespace {
@@ -113,17 +116,33 @@ size_t size_without_bundle(std::string_view image, const std::string& origin) {
   return image.size() - kTrailerBytes - trailer->index_bytes - trailer->payload_bytes;
 }
 
-std::vector<std::filesystem::path> bundle_files(const std::filesystem::path& model_dir) {
+namespace {
+
+// The one file of a GGUF model.
+std::vector<std::filesystem::path> gguf_files(const std::filesystem::path& file) {
+  const MappedFile mapping(file);
+  if (GgufFile(mapping.bytes(), file.string()).integer("split.count").value_or(1) > 1) {
+    throw Error(
+        cat(file.string(),
+            ": a GGUF model of several files cannot be bundled; join them first (llama-gguf-split --merge)"));
+  }
+  return {file};
+}
+
+}  // namespace
+
+std::vector<std::filesystem::path> bundle_files(const std::filesystem::path& model) {
+  if (std::filesystem::is_regular_file(model)) return gguf_files(model);
   constexpr std::array<std::string_view, 8> kNames = {
       "config.json",           "generation_config.json",  "tokenizer.json",      "tokenizer.model",
       "tokenizer_config.json", "special_tokens_map.json", "chat_template.jinja", "added_tokens.json"};
   std::vector<std::filesystem::path> files;
   for (const auto name : kNames) {
-    if (std::filesystem::is_regular_file(model_dir / name)) files.push_back(model_dir / name);
+    if (std::filesystem::is_regular_file(model / name)) files.push_back(model / name);
   }
   // Of a checkpoint of several shards those that its index names; other files may hold the same weights once
   // more.
-  const std::filesystem::path index_path = model_dir / "model.safetensors.index.json";
+  const std::filesystem::path index_path = model / "model.safetensors.index.json";
   std::set<std::string> shards;
   if (std::filesystem::exists(index_path)) {
     std::ifstream in(index_path);
@@ -136,12 +155,16 @@ std::vector<std::filesystem::path> bundle_files(const std::filesystem::path& mod
     }
   }
   std::vector<std::filesystem::path> weights;
-  for (const auto& entry : std::filesystem::directory_iterator(model_dir)) {
+  for (const auto& entry : std::filesystem::directory_iterator(model)) {
     const bool wanted = shards.empty() || shards.count(entry.path().filename().string()) > 0;
     if (entry.path().extension() == ".safetensors" && wanted) weights.push_back(entry.path());
   }
   std::sort(weights.begin(), weights.end());
-  if (weights.empty()) throw Error(cat(model_dir.string(), ": has no *.safetensors file to bundle"));
+  if (weights.empty()) {
+    const std::filesystem::path gguf = find_gguf(model);
+    if (gguf.empty()) throw Error(cat(model.string(), ": has no *.safetensors or *.gguf file to bundle"));
+    weights = gguf_files(gguf);
+  }
   files.insert(files.end(), weights.begin(), weights.end());
   return files;
 }

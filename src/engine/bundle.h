@@ -36,8 +36,9 @@ std::optional<Bundle> find_bundle(std::string_view image, const std::string& ori
 // Bytes of `image` without the bundle at its end.
 size_t size_without_bundle(std::string_view image, const std::string& origin);
 
-// The files of a model directory that a program needs to run it.
-std::vector<std::filesystem::path> bundle_files(const std::filesystem::path& model_dir);
+// The files that a program needs to run a model: of its directory, or its GGUF file alone. Throws Error where
+// there is none, or where a GGUF model is split.
+std::vector<std::filesystem::path> bundle_files(const std::filesystem::path& model);
 
 // Writes `executable` (may be empty: the payload alone), then the files. Throws Error naming the file at
 // fault; leaves no half-written output behind.

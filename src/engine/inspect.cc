@@ -26,16 +26,21 @@ ModelReport inspect_model(const EngineConfig& config) {
   ModelReport report;
   report.name = source.name();
   report.architecture = spec.architecture;
-  std::map<DType, int64_t> bytes;
+  std::map<DType, int64_t> bytes;  // of tensors of floats
+  std::map<std::string, int64_t> bytes_by_type;
   for (const auto& name : checkpoint->names()) {
     const TensorInfo& info = *checkpoint->find(name);
     const auto size = static_cast<int64_t>(checkpoint->bytes(name).size());
-    bytes[info.dtype] += size;
-    report.num_parameters += size / static_cast<int64_t>(dtype_size(info.dtype));
-    report.tensors.push_back({name, std::string(dtype_name(info.dtype)), info.shape_text(), size});
+    int64_t elements = 1;
+    for (const int64_t dim : info.shape) elements *= dim;
+    const std::string type(info.coded ? checkpoint->coded(name)->type_name() : dtype_name(info.dtype));
+    if (!info.coded) bytes[info.dtype] += size;
+    bytes_by_type[type] += size;
+    report.num_parameters += elements;
+    report.tensors.push_back({name, type, info.shape_text(), size});
   }
-  for (const auto& [dtype, size] : bytes) {
-    report.bytes_by_dtype.emplace_back(dtype_name(dtype), size);
+  for (const auto& [type, size] : bytes_by_type) {
+    report.bytes_by_dtype.emplace_back(type, size);
     report.weight_bytes += size;
   }
   report.num_layers = spec.num_layers;

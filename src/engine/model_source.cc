@@ -2,6 +2,8 @@
 
 #include "base/error.h"
 #include "base/strings.h"
+#include "io/gguf/gguf_checkpoint.h"
+#include "io/gguf/gguf_file.h"
 
 // The linked bundle's first byte and the byte behind its last (engine/embedded/linked_bundle.S.in).
 extern "C" {
@@ -22,6 +24,26 @@ std::string_view as_text(std::span<const std::byte> bytes) {
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
 }
 
+std::span<const std::byte> as_bytes(std::string_view text) {
+  return std::as_bytes(std::span(text));
+}
+
+// The GGUF model of a directory that has no weights of another format; empty where there is none.
+std::filesystem::path gguf_of_directory(const std::filesystem::path& dir) {
+  for (const auto& entry : std::filesystem::directory_iterator(dir)) {
+    if (entry.path().extension() == ".safetensors") return {};
+  }
+  return find_gguf(dir);
+}
+
+// The GGUF file of a bundle; empty where it holds a model of another format.
+std::span<const std::byte> bundled_gguf(const Bundle& bundle) {
+  for (const auto& file : bundle.files) {
+    if (file.name.ends_with(".gguf")) return as_bytes(file.bytes);
+  }
+  return {};
+}
+
 }  // namespace
 
 std::string_view linked_bundle() {
@@ -33,17 +55,19 @@ ModelSource ModelSource::resolve(const std::string& model) {
   ModelSource source;
   if (!model.empty()) {
     if (std::filesystem::is_regular_file(model)) {
-      throw Error(cat(
-          model, ": is a file; a model is a directory with config.json, *.safetensors and tokenizer files"));
+      source.path_ = source.gguf_ = first_gguf_file(model);
+      source.name_ = gguf_model_name(source.gguf_);
+      return source;
     }
     if (!std::filesystem::is_directory(model)) {
-      throw Error(cat(
-          model,
-          ": no such directory; give the path of a model directory from the Hugging Face hub, or no model "
-          "at all for the embedded one"));
+      throw Error(
+          cat(model,
+              ": no such directory or file; give the path of a model directory from the Hugging Face hub, "
+              "of a GGUF file, or no model at all for the embedded one"));
     }
-    source.directory_ = model;
-    source.name_ = directory_name(source.directory_);
+    source.path_ = model;
+    source.gguf_ = gguf_of_directory(model);
+    source.name_ = directory_name(model);
     return source;
   }
   const std::filesystem::path self = "/proc/self/exe";
@@ -61,14 +85,16 @@ ModelSource ModelSource::resolve(const std::string& model) {
 }
 
 std::unique_ptr<Checkpoint> ModelSource::open_checkpoint() const {
-  if (!embedded()) return Checkpoint::open(directory_);
+  if (!gguf_.empty()) return open_gguf(gguf_);
+  if (!embedded()) return Checkpoint::open(path_);
+  if (const auto gguf = bundled_gguf(bundle_); !gguf.empty()) return gguf_from_memory(gguf, name_);
   CheckpointBytes files;
   files.name = name_;
   files.config = bundle_.file("config.json");
   files.generation_config = bundle_.file("generation_config.json");
   for (const auto& file : bundle_.files) {
     if (!file.name.ends_with(".safetensors")) continue;
-    const auto bytes = std::as_bytes(std::span<const char>(file.bytes.data(), file.bytes.size()));
+    const auto bytes = as_bytes(file.bytes);
     if (files.safetensors.empty()) {
       files.safetensors = bytes;
     } else {
@@ -80,10 +106,15 @@ std::unique_ptr<Checkpoint> ModelSource::open_checkpoint() const {
 
 std::unique_ptr<Tokenizer> ModelSource::open_tokenizer() const {
   if (!embedded()) {
-    const bool has_files = std::filesystem::exists(directory_ / "tokenizer.json") ||
-                           std::filesystem::exists(directory_ / "tokenizer.model");
-    return has_files ? Tokenizer::load(directory_) : nullptr;
+    const bool has_files = std::filesystem::exists(path_ / "tokenizer.json") ||
+                           std::filesystem::exists(path_ / "tokenizer.model");
+    if (has_files) return Tokenizer::load(path_);
+    if (gguf_.empty()) return nullptr;
+    const MappedFile file(gguf_);
+    return Tokenizer::from_gguf(GgufFile(file.bytes(), gguf_.string()));
   }
+  if (const auto gguf = bundled_gguf(bundle_); !gguf.empty())
+    return Tokenizer::from_gguf(GgufFile(gguf, name_));
   TokenizerFiles files;
   files.tokenizer_json = bundle_.file("tokenizer.json");
   files.tokenizer_model = bundle_.file("tokenizer.model");

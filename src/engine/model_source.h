@@ -1,4 +1,4 @@
-// Where a model's files are: a directory, or a bundle that the executable carries.
+// Where a model's files are: a directory, a GGUF file, or a bundle that the executable carries.
 #pragma once
 
 #include <filesystem>
@@ -16,20 +16,20 @@ namespace quire {
 class ModelSource {
  public:
   // "" is the embedded model: the bundle at the end of the executable, else the one linked into the program.
-  // Throws Error where there is no such directory or no embedded model.
+  // Throws Error where there is no such directory or file, or no embedded model.
   static ModelSource resolve(const std::string& model);
 
   const std::string& name() const { return name_; }
-  bool embedded() const { return directory_.empty(); }
-  const std::filesystem::path& directory() const { return directory_; }  // empty for a bundle
+  bool embedded() const { return path_.empty(); }
 
   std::unique_ptr<Checkpoint> open_checkpoint() const;
-  // Null where the model has no tokenizer files.
+  // Null where the model has no tokenizer. Files beside a GGUF file win over what it says of its own.
   std::unique_ptr<Tokenizer> open_tokenizer() const;
 
  private:
   std::string name_;
-  std::filesystem::path directory_;
+  std::filesystem::path path_;  // the directory, or the (first) GGUF file; empty for a bundle
+  std::filesystem::path gguf_;  // the (first) GGUF file, where the model is one
   Bundle bundle_;
   std::shared_ptr<MappedFile> executable_;  // keeps bundle_'s bytes, where they are the executable's
 };

@@ -343,6 +343,7 @@ class GgmlMatrix : public CodedMatrix {
       : type_(type), data_(data), rows_(rows), cols_(cols), order_(order.begin(), order.end()) {}
 
   const CodedFormat& format() const override { return type_.format; }
+  std::string_view type_name() const override { return type_.name; }
   int64_t rows() const override { return rows_; }
   int64_t cols() const override { return cols_; }
 

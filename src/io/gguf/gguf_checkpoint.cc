@@ -377,6 +377,11 @@ fs::path find_gguf(const fs::path& dir) {
   return dir / *files.begin();
 }
 
+fs::path first_gguf_file(const fs::path& file) {
+  const auto split = split_name(file.string());
+  return split ? split->file(1) : file;
+}
+
 std::string gguf_model_name(const fs::path& file) {
   const std::string name = file.filename().string();
   const auto split = split_name(name);

@@ -20,6 +20,9 @@ std::unique_ptr<Checkpoint> gguf_from_memory(std::span<const std::byte> bytes, c
 // where there is none; throws Error where there are several.
 std::filesystem::path find_gguf(const std::filesystem::path& dir);
 
+// The first of the files of a split model that this is one of; another file is itself.
+std::filesystem::path first_gguf_file(const std::filesystem::path& file);
+
 // "model-Q4_K_M" of ".../model-Q4_K_M-00001-of-00003.gguf".
 std::string gguf_model_name(const std::filesystem::path& file);
 

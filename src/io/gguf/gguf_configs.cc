@@ -360,6 +360,9 @@ json gguf_config(const GgufModel& model, const GgufArch& arch) {
   config["vocab_size"] = embedding->shape[0];
   config["tie_word_embeddings"] = !has(model, "output.weight");
   arch.configure(model, config);
+  // What is computed in where matrices are codes: norms and small tensors are float32 in every file.
+  const GgufTensor* down = model.tensor("blk.0.ffn_down.weight");
+  if (embedding->type->coded() || (down != nullptr && down->type->coded())) config["torch_dtype"] = "float16";
   const auto id = [&](std::string_view key, const char* field) {
     if (const auto value = model.file().integer(key)) config[field] = *value;
   };

@@ -243,7 +243,8 @@ std::optional<std::vector<std::string_view>> GgufValue::texts() const {
 GgufFile::GgufFile(std::span<const std::byte> bytes, std::string file)
     : bytes_(bytes), file_(std::move(file)) {
   Cursor cursor(bytes, *this);
-  if (!is_gguf(bytes)) fail("is no GGUF file; a model is one, or a directory with config.json and *.safetensors");
+  if (!is_gguf(bytes))
+    fail("is no GGUF file; a model is one, or a directory with config.json and *.safetensors");
   cursor.take(kMagic.size(), "the magic");
   const auto version = cursor.number<uint32_t>("the version");
   if (version != 2 && version != 3) {

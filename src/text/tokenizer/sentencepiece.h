@@ -58,6 +58,17 @@ struct SentencePiece {
 void read_sentencepiece(std::string_view bytes, const std::string& file, SentencePiece& model,
                         Vocabulary& vocabulary);
 
+// One piece of a model's vocabulary.
+struct Piece {
+  std::string_view spelling;
+  float score = 0;
+  PieceType type = PieceType::kNormal;
+};
+// The tables of a model of these pieces, whose settings are there; `vocabulary` is empty before. Throws Error
+// naming `file`.
+void build_sentencepiece(const std::vector<Piece>& pieces, const std::string& file, SentencePiece& model,
+                         Vocabulary& vocabulary);
+
 // Appends the tokens of a text (valid UTF-8). dummy_prefix: whether a space is put in front, where the model
 // asks for one.
 void encode_sentencepiece(const SentencePiece& model, const Vocabulary& vocabulary, std::string_view text,

@@ -97,14 +97,8 @@ class Message {
   std::string_view content_;
 };
 
-struct RawPiece {
-  std::string_view spelling;
-  float score = 0;
-  PieceType type = PieceType::kNormal;
-};
-
-RawPiece read_piece(Message message) {
-  RawPiece piece;
+Piece read_piece(Message message) {
+  Piece piece;
   while (message.next()) {
     if (message.field() == 1) piece.spelling = message.bytes();
     if (message.field() == 2) piece.score = message.real();
@@ -181,14 +175,14 @@ bool is_text(PieceType type) {
   return type == PieceType::kNormal || type == PieceType::kUserDefined || type == PieceType::kUnused;
 }
 
-void build_unigram(const std::vector<RawPiece>& pieces, SentencePiece& model) {
+void build_unigram(const std::vector<Piece>& pieces, SentencePiece& model) {
   Unigram& unigram = model.unigram_model;
   unigram.single_precision = true;
   unigram.unknown = model.unknown;
   unigram.byte_fallback = model.byte_fallback;
   unigram.fallback_bytes = model.bytes;
   float lowest = std::numeric_limits<float>::max(), highest = std::numeric_limits<float>::lowest();
-  for (const RawPiece& piece : pieces) {
+  for (const Piece& piece : pieces) {
     if (piece.type != PieceType::kNormal) continue;
     lowest = std::min(lowest, piece.score);
     highest = std::max(highest, piece.score);
@@ -210,9 +204,9 @@ void build_unigram(const std::vector<RawPiece>& pieces, SentencePiece& model) {
 
 // Two neighbours merge when together they are a piece, the better score first: written down as a table of
 // pairs.
-void build_bpe(const std::vector<RawPiece>& pieces, const Vocabulary& vocabulary, SentencePiece& model) {
+void build_bpe(const std::vector<Piece>& pieces, const Vocabulary& vocabulary, SentencePiece& model) {
   std::vector<float> scores;
-  for (const RawPiece& piece : pieces) {
+  for (const Piece& piece : pieces) {
     if (is_text(piece.type)) scores.push_back(piece.score);
   }
   std::sort(scores.begin(), scores.end(), std::greater<>());
@@ -250,7 +244,7 @@ void build_bpe(const std::vector<RawPiece>& pieces, const Vocabulary& vocabulary
 
 void read_sentencepiece(std::string_view bytes, const std::string& file, SentencePiece& model,
                         Vocabulary& vocabulary) {
-  std::vector<RawPiece> pieces;
+  std::vector<Piece> pieces;
   Message message(bytes, file, 0);
   model.unigram = true;  // the proto's default
   while (message.next()) {
@@ -260,7 +254,12 @@ void read_sentencepiece(std::string_view bytes, const std::string& file, Sentenc
     if (pieces.size() > kHighestTokenId) message.fail("more pieces than any tokenizer has");
   }
   if (pieces.empty()) message.fail("it holds no pieces");
-  vocabulary.reserve(pieces.size(), bytes.size());
+  build_sentencepiece(pieces, file, model, vocabulary);
+}
+
+void build_sentencepiece(const std::vector<Piece>& pieces, const std::string& file, SentencePiece& model,
+                         Vocabulary& vocabulary) {
+  vocabulary.reserve(pieces.size(), pieces.size() * 8);
   model.bytes.fill(kNoToken);
   std::vector<std::pair<std::string_view, int32_t>> user_defined;
   for (size_t i = 0; i < pieces.size(); ++i) {

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "text/tokenizer/gguf.h"
 #include "text/tokenizer/pipeline.h"
 #include "text/unicode/unicode.h"
 
@@ -110,10 +111,6 @@ std::unique_ptr<Tokenizer> Tokenizer::load(const std::filesystem::path& model_di
 std::unique_ptr<Tokenizer> Tokenizer::from_memory(const TokenizerFiles& files) {
   TokenizerConfig config = read_config(files);
   auto pipeline = std::make_unique<Pipeline>();
-  auto result = std::unique_ptr<Tokenizer>(new Tokenizer);
-  SpecialTokens& names = result->special_tokens_;
-  names = {config.bos_token.value_or(""), config.eos_token.value_or(""), config.unk_token.value_or(""),
-           config.pad_token.value_or("")};
   if (!files.tokenizer_json.empty()) {
     JsonFile file;
     file.name = place_of(files, "tokenizer.json");
@@ -127,16 +124,32 @@ std::unique_ptr<Tokenizer> Tokenizer::from_memory(const TokenizerFiles& files) {
     const auto piece = [&](const std::string& spelling) {
       return pipeline->vocabulary.find(spelling) ? spelling : std::string();
     };
-    if (!config.bos_token) names.bos = piece(model.bos_piece);
-    if (!config.eos_token) names.eos = piece(model.eos_piece);
-    if (!config.unk_token) names.unk = pipeline->vocabulary.token(model.unknown);
-    if (!config.pad_token) names.pad = piece(model.pad_piece);
-    add_bos_and_eos(config, names.bos, names.eos, *pipeline);
+    if (!config.bos_token) config.bos_token = piece(model.bos_piece);
+    if (!config.eos_token) config.eos_token = piece(model.eos_piece);
+    if (!config.unk_token) config.unk_token = pipeline->vocabulary.token(model.unknown);
+    if (!config.pad_token) config.pad_token = piece(model.pad_piece);
+    add_bos_and_eos(config, *config.bos_token, *config.eos_token, *pipeline);
   } else {
     throw Error(place_of(files, "tokenizer") + ": neither tokenizer.json nor tokenizer.model is given");
   }
   add_configured_tokens(config, place_of(files, "tokenizer_config.json") + ": added_tokens_decoder",
                         *pipeline);
+  return assemble(std::move(pipeline), config);
+}
+
+std::unique_ptr<Tokenizer> Tokenizer::from_gguf(const GgufFile& file) {
+  if (!tokenizer::has_gguf_tokenizer(file)) return nullptr;
+  TokenizerConfig config;
+  auto pipeline = std::make_unique<Pipeline>();
+  tokenizer::read_gguf_tokenizer(file, *pipeline, config);
+  return assemble(std::move(pipeline), config);
+}
+
+std::unique_ptr<Tokenizer> Tokenizer::assemble(std::unique_ptr<Pipeline> pipeline, TokenizerConfig& config) {
+  auto result = std::unique_ptr<Tokenizer>(new Tokenizer);
+  SpecialTokens& names = result->special_tokens_;
+  names = {config.bos_token.value_or(""), config.eos_token.value_or(""), config.unk_token.value_or(""),
+           config.pad_token.value_or("")};
   tokenizer::finish(*pipeline);
   const auto id = [&](const std::string& spelling) {
     return spelling.empty() ? std::nullopt : pipeline->vocabulary.find(spelling);

@@ -16,9 +16,12 @@
 
 namespace quire {
 
+class GgufFile;
+
 namespace tokenizer {
 struct Pipeline;
 struct Scratch;
+struct TokenizerConfig;
 }  // namespace tokenizer
 
 // The files of a tokenizer as bytes; empty where there is none. Needed only while loading.
@@ -42,6 +45,9 @@ class Tokenizer {
   static std::unique_ptr<Tokenizer> load(const std::filesystem::path& model_dir);
   // The same from memory.
   static std::unique_ptr<Tokenizer> from_memory(const TokenizerFiles& files);
+  // The one inside of a GGUF file, which is not needed afterwards; null: it has none. Control symbols within
+  // a text are recognised.
+  static std::unique_ptr<Tokenizer> from_gguf(const GgufFile& file);
 
   ~Tokenizer();
   Tokenizer(const Tokenizer&) = delete;
@@ -91,6 +97,9 @@ class Tokenizer {
 
  private:
   Tokenizer();
+  // Of a pipeline that is whole but for finish().
+  static std::unique_ptr<Tokenizer> assemble(std::unique_ptr<tokenizer::Pipeline> pipeline,
+                                             tokenizer::TokenizerConfig& config);
   std::vector<TokenId> encode_with(std::string_view text, bool add_special_tokens, bool rendered) const;
   std::unique_ptr<tokenizer::Scratch> take_scratch() const;
 

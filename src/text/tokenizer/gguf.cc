@@ -1,0 +1,371 @@
+#include "text/tokenizer/gguf.h"
+
+#include <algorithm>
+#include <array>
+#include <limits>
+
+#include "base/log.h"
+#include "base/strings.h"
+
+namespace quire::tokenizer {
+
+namespace {
+
+constexpr std::string_view kMetaSpace = "\xE2\x96\x81";
+
+// tokenizer.ggml.token_type has SentencePiece's numbers.
+constexpr int64_t kNormal = 1;
+
+// What a file's name of rules (tokenizer.ggml.pre) means.
+struct Rules {
+  std::string_view names;  // separated by spaces
+  std::string_view
+      expressions;  // JSON: a list of expressions that text is cut by, or steps of "pre_tokenizer"
+  bool byte_level_expression = false;  // GPT-2's own expression at the end
+  bool nfc = false;
+  bool ignore_merges = false;
+  bool add_bos = false;  // where the file does not say
+};
+
+constexpr std::string_view kCl100k =
+    R"(["(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}{1,3}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"])";
+constexpr std::string_view kQwen2 =
+    R"(["(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"])";
+constexpr std::string_view kQwen35 =
+    R"(["(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?[\\p{L}\\p{M}]+|\\p{N}| ?[^\\s\\p{L}\\p{M}\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"])";
+constexpr std::string_view kO200k =
+    R"(["[^\\r\\n\\p{L}\\p{N}]?[\\p{Lu}\\p{Lt}\\p{Lm}\\p{Lo}\\p{M}]*[\\p{Ll}\\p{Lm}\\p{Lo}\\p{M}]+(?i:'s|'t|'re|'ve|'m|'ll|'d)?|[^\\r\\n\\p{L}\\p{N}]?[\\p{Lu}\\p{Lt}\\p{Lm}\\p{Lo}\\p{M}]+[\\p{Ll}\\p{Lm}\\p{Lo}\\p{M}]*(?i:'s|'t|'re|'ve|'m|'ll|'d)?|\\p{N}{1,3}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n/]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"])";
+constexpr std::string_view kTekken =
+    R"(["[^\\r\\n\\p{L}\\p{N}]?[\\p{Lu}\\p{Lt}\\p{Lm}\\p{Lo}\\p{M}]*[\\p{Ll}\\p{Lm}\\p{Lo}\\p{M}]+|[^\\r\\n\\p{L}\\p{N}]?[\\p{Lu}\\p{Lt}\\p{Lm}\\p{Lo}\\p{M}]+[\\p{Ll}\\p{Lm}\\p{Lo}\\p{M}]*|\\p{N}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n/]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"])";
+constexpr std::string_view kDeepseekLlm =
+    R"(["[\\r\\n]", "\\s?[\\p{Lu}\\p{Ll}\\p{Lt}]+", "\\s?[!-/:-~！-／：-～‘-‟　-。]+", "\\s+$", "[一-龥ࠀ-一가-퟿]+", "\\p{N}+"])";
+constexpr std::string_view kDeepseekCoder =
+    R"(["[\\r\\n]", "\\s?\\p{L}+", "\\s?\\p{P}+", "[一-龥ࠀ-一가-퟿]+", "\\p{N}"])";
+constexpr std::string_view kDeepseekV3 =
+    R"(["\\p{N}{1,3}", "[一-龥぀-ゟ゠-ヿ]+", "[!\"#$%&'()*+,\\-./:;<=>?@\\[\\\\\\]^_`{|}~][A-Za-z]+|[^\\r\\n\\p{L}\\p{P}\\p{S}]?[\\p{L}\\p{M}]+| ?[\\p{P}\\p{S}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"])";
+constexpr std::string_view kSeedCoder =
+    R"(["(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}{1}| ?[^\\s\\p{L}\\p{N}\\r\\n]+|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"])";
+constexpr std::string_view kBailing =
+    R"(["'(?i:[sdmt]|ll|ve|re)|[^\\r\\n\\p{L}\\p{N}]?+\\p{L}+|\\p{N}| ?[^\\s\\p{L}\\p{N}]++[\\r\\n]*|\\s*[\\r\\n]|\\s+(?!\\S)|\\s+"])";
+constexpr std::string_view kBloom = R"([" ?[^(\\s|.,!?…。，、।۔،)]+"])";
+constexpr std::string_view kViking = R"([" ?[^(\\s|.,!?…。，、।۔،)]+", "\\p{N}"])";
+constexpr std::string_view kDigits = R"([{"type": "Digits", "individual_digits": true}])";
+constexpr std::string_view kFalcon =
+    R"([{"type": "Punctuation", "behavior": "Contiguous"},
+        {"type": "ByteLevel", "add_prefix_space": false, "use_regex": true},
+        {"type": "Digits", "individual_digits": false}, "[0-9][0-9][0-9]"])";
+
+constexpr std::array<Rules, 22> kRules = {{
+    {"gpt-2 phi-2 exaone4 gigachat mellum jais trillion granite-docling jina-es jina-de a.x-4.0", "[]", true},
+    {"olmo mpt", "[]", true, true},
+    {"llama-bpe llama3 llama-v3 falcon3 falcon-h1 pixtral midm-2.0 lfm2", kCl100k, false, false, true, true},
+    {"dbrx smaug-bpe chatglm-bpe", kCl100k},
+    {"glm4", kCl100k, false, false, true},
+    {"qwen2 deepseek-r1-qwen megrez kormo", kQwen2, false, true},
+    {"stablelm2 hunyuan grok-2 solar-open", kQwen2},
+    {"qwen35", kQwen35, false, true},
+    {"gpt-4o llama4 kanana2", kO200k},
+    {"tekken", kTekken, false, false, true, true},
+    {"command-r", kDigits, true, true},
+    {"starcoder refact smollm codeshell exaone minerva-7b", kDigits, true},
+    {"falcon", kFalcon},
+    {"deepseek-llm", kDeepseekLlm},
+    {"deepseek-coder", kDeepseekCoder},
+    {"deepseek-v3 hunyuan-dense joyai-llm", kDeepseekV3},
+    {"seed-coder", kSeedCoder},
+    {"bailingmoe bailingmoe2 llada-moe", kBailing},
+    {"bloom poro-chat gpt3-finnish", kBloom},
+    {"viking", kViking},
+    // Files of before the key was there say nothing of their rules, or this.
+    {"default", kFalcon},
+    {"minicpm5", kCl100k, false, false, true},
+}};
+
+const Rules& find_rules(const GgufFile& file) {
+  const std::string name(file.text("tokenizer.ggml.pre").value_or("default"));
+  for (const Rules& rules : kRules) {
+    if (cat(" ", rules.names, " ").find(cat(" ", name, " ")) != std::string::npos) return rules;
+  }
+  std::vector<std::string> names;
+  for (const Rules& rules : kRules) names.emplace_back(rules.names);
+  file.fail(cat("tokenizer.ggml.pre '", name, "' is not supported; supported: ", join(names, " ")));
+}
+
+// The steps of a pre-tokenizer, as tokenizer.json would have them.
+PreTokenizer make_pre_tokenizer(const Rules& rules, const std::string& name) {
+  JsonFile listed;
+  listed.name = name;
+  parse_json(cat("{\"steps\": ", rules.expressions, "}"), listed);
+  std::string steps;
+  const JsonValue& list = listed.document["steps"];
+  rapidjson::Document out(rapidjson::kObjectType);
+  auto& allocator = out.GetAllocator();
+  rapidjson::Value all(rapidjson::kArrayType);
+  for (const auto& entry : list.GetArray()) {
+    rapidjson::Value step;
+    if (entry.IsObject()) {
+      step.CopyFrom(entry, allocator);
+    } else {
+      step.SetObject();
+      rapidjson::Value pattern(rapidjson::kObjectType);
+      pattern.AddMember("Regex", rapidjson::Value().CopyFrom(entry, allocator), allocator);
+      step.AddMember("type", "Split", allocator);
+      step.AddMember("pattern", pattern, allocator);
+      step.AddMember("behavior", "Isolated", allocator);
+      step.AddMember("invert", false, allocator);
+    }
+    all.PushBack(step, allocator);
+  }
+  rapidjson::Value bytes(rapidjson::kObjectType);
+  bytes.AddMember("type", "ByteLevel", allocator);
+  bytes.AddMember("add_prefix_space", false, allocator);
+  bytes.AddMember("use_regex", rules.byte_level_expression, allocator);
+  // Falcon's own list has the step already.
+  const bool has_bytes =
+      std::any_of(all.Begin(), all.End(), [](const auto& step) { return view(step["type"]) == "ByteLevel"; });
+  if (!has_bytes) all.PushBack(bytes, allocator);
+  out.AddMember("type", "Sequence", allocator);
+  out.AddMember("pretokenizers", all, allocator);
+  return read_pre_tokenizer(JsonPlace(&out, name + ": "));
+}
+
+// Tokens and what is said of each.
+struct Tokens {
+  std::vector<std::string_view> spellings;
+  std::vector<int64_t> types;
+  std::vector<double> scores;
+
+  PieceType type(size_t i) const { return static_cast<PieceType>(types[i]); }
+};
+
+Tokens read_tokens(const GgufFile& file) {
+  constexpr std::string_view kKey = "tokenizer.ggml.tokens";
+  Tokens tokens;
+  tokens.spellings = file.texts(kKey);
+  const size_t count = tokens.spellings.size();
+  if (count == 0 || count > kHighestTokenId) file.fail(cat("metadata '", kKey, "' has ", count, " tokens"));
+  for (size_t i = 0; i < count; ++i) {
+    if (!is_valid_utf8(tokens.spellings[i]))
+      file.fail(cat("metadata '", kKey, "': token ", i, " is not UTF-8"));
+  }
+  tokens.types = file.integers("tokenizer.ggml.token_type");
+  if (tokens.types.empty()) tokens.types.assign(count, kNormal);
+  tokens.scores = file.numbers("tokenizer.ggml.scores");
+  if (tokens.types.size() != count)
+    file.fail("metadata 'tokenizer.ggml.token_type' is not as long as the tokens");
+  if (!tokens.scores.empty() && tokens.scores.size() != count)
+    file.fail("metadata 'tokenizer.ggml.scores' is not as long as the tokens");
+  for (const int64_t type : tokens.types) {
+    if (type < 0 || type > static_cast<int64_t>(PieceType::kByte))
+      file.fail(cat("metadata 'tokenizer.ggml.token_type' holds the unknown type ", type));
+  }
+  return tokens;
+}
+
+std::optional<TokenId> token_id(const GgufFile& file, std::string_view role, size_t count) {
+  const std::string key = cat("tokenizer.ggml.", role, "_token_id");
+  const auto id = file.integer(key);
+  if (!id || *id == std::numeric_limits<uint32_t>::max()) return std::nullopt;
+  if (*id < 0 || static_cast<size_t>(*id) >= count)
+    file.fail(cat("metadata '", key, "' is ", *id, ", but there are ", count, " tokens"));
+  return static_cast<TokenId>(*id);
+}
+
+// Control and user-defined tokens are found in texts as they came.
+void add_tokens(const GgufFile& file, const Tokens& tokens, Pipeline& pipeline) {
+  for (size_t i = 0; i < tokens.spellings.size(); ++i) {
+    const PieceType type = tokens.type(i);
+    if (type != PieceType::kControl && type != PieceType::kUserDefined) continue;
+    AddedToken token;
+    token.content = tokens.spellings[i];
+    token.id = static_cast<TokenId>(i);
+    token.special = type == PieceType::kControl;
+    token.normalized = false;
+    add_token(pipeline, token, file.file() + ": tokenizer.ggml.tokens");
+  }
+}
+
+void fill_vocabulary(const GgufFile& file, const Tokens& tokens, Vocabulary& vocabulary) {
+  vocabulary.reserve(tokens.spellings.size(), tokens.spellings.size() * 8);
+  for (size_t i = 0; i < tokens.spellings.size(); ++i) {
+    if (tokens.spellings[i].empty()) continue;
+    if (vocabulary.add(tokens.spellings[i], static_cast<TokenId>(i)) == Vocabulary::Added::kNew) continue;
+    // Padding repeats itself in some files; the first of equal tokens counts.
+    if (tokens.type(i) == PieceType::kNormal)
+      file.fail(cat("metadata 'tokenizer.ggml.tokens' has '", tokens.spellings[i], "' twice"));
+    vocabulary.add_spelling(tokens.spellings[i], static_cast<TokenId>(i));
+  }
+}
+
+void read_bpe(const GgufFile& file, const Tokens& tokens, Pipeline& pipeline) {
+  const Rules& rules = find_rules(file);
+  fill_vocabulary(file, tokens, pipeline.vocabulary);
+  pipeline.pre_tokenizer = make_pre_tokenizer(rules, file.file());
+  if (rules.nfc) pipeline.normalizer.emplace_back(UnicodeForm{unicode::NormalForm::kNfc});
+  pipeline.decoder.steps.emplace_back(ByteLevelDecoder{});
+  Bpe bpe;
+  bpe.byte_level = true;
+  bpe.ignore_merges = rules.ignore_merges;
+  const auto merges = file.texts("tokenizer.ggml.merges");
+  if (merges.empty()) file.fail("has no metadata 'tokenizer.ggml.merges'");
+  bpe.merges.reserve(merges.size());
+  std::string merged;
+  for (size_t i = 0; i < merges.size(); ++i) {
+    const size_t space = merges[i].find(' ', 1);
+    if (space == std::string_view::npos)
+      file.fail(cat("metadata 'tokenizer.ggml.merges': entry ", i, " is no pair"));
+    const std::string_view left = merges[i].substr(0, space), right = merges[i].substr(space + 1);
+    merged.assign(left);
+    merged += right;
+    const auto a = pipeline.vocabulary.find(left), b = pipeline.vocabulary.find(right);
+    const auto both = pipeline.vocabulary.find(merged);
+    if (!a || !b || !both)
+      file.fail(cat("metadata 'tokenizer.ggml.merges': entry ", i, " is of tokens that are not there"));
+    bpe.merges.add(*a, *b, static_cast<uint32_t>(i), *both, true);
+  }
+  prepare(bpe, pipeline.vocabulary);
+  pipeline.model = std::move(bpe);
+}
+
+// SentencePiece's BPE ("llama") and Unigram ("t5").
+void read_pieces(const GgufFile& file, const Tokens& tokens, bool unigram, Pipeline& pipeline) {
+  if (tokens.scores.empty()) file.fail("has no metadata 'tokenizer.ggml.scores'");
+  std::vector<Piece> pieces;
+  const auto unknown = token_id(file, "unknown", tokens.spellings.size());
+  for (size_t i = 0; i < tokens.spellings.size(); ++i) {
+    PieceType type = tokens.type(i);
+    // Those that are found in the text beforehand stand for themselves; unused ones are there to fill a
+    // matrix.
+    if (type == PieceType::kControl || type == PieceType::kUserDefined || type == PieceType::kUnused)
+      type = PieceType::kNone;
+    if (unknown && static_cast<TokenId>(i) == *unknown) type = PieceType::kUnknown;
+    if (tokens.spellings[i].empty())
+      file.fail(cat("metadata 'tokenizer.ggml.tokens': token ", i, " is empty"));
+    pieces.push_back({tokens.spellings[i], static_cast<float>(tokens.scores[i]), type});
+  }
+  SentencePiece& model = pipeline.model.emplace<SentencePiece>();
+  model.unigram = unigram;
+  model.add_dummy_prefix = file.boolean("tokenizer.ggml.add_space_prefix").value_or(true);
+  model.remove_extra_whitespaces = file.boolean("tokenizer.ggml.remove_extra_whitespaces").value_or(unigram);
+  const auto bytes = [](const Piece& piece) { return piece.type == PieceType::kByte; };
+  constexpr std::ptrdiff_t kBytes = 256;
+  model.byte_fallback = std::count_if(pieces.begin(), pieces.end(), bytes) >= kBytes;
+  std::string charsmap;
+  for (const int64_t byte : file.integers("tokenizer.ggml.precompiled_charsmap"))
+    charsmap.push_back(static_cast<char>(byte));
+  if (!charsmap.empty()) model.charsmap.load(charsmap, file.file() + ": tokenizer.ggml.precompiled_charsmap");
+  build_sentencepiece(pieces, file.file(), model, pipeline.vocabulary);
+}
+
+// BERT's words: the file marks the beginnings of words instead of what continues them.
+void read_word_piece(const GgufFile& file, const Tokens& tokens, Pipeline& pipeline) {
+  std::vector<std::string> spellings;
+  Tokens unmarked = tokens;
+  for (size_t i = 0; i < tokens.spellings.size(); ++i) {
+    const std::string_view token = tokens.spellings[i];
+    const bool begins = token.starts_with(kMetaSpace);
+    spellings.push_back(tokens.type(i) == PieceType::kControl || tokens.type(i) == PieceType::kUnknown
+                            ? std::string(token)
+                        : begins ? std::string(token.substr(kMetaSpace.size()))
+                                 : cat("##", token));
+  }
+  unmarked.spellings.assign(spellings.begin(), spellings.end());
+  fill_vocabulary(file, unmarked, pipeline.vocabulary);
+  pipeline.normalizer.emplace_back(BertNormalizer{true, true, true, true});
+  JsonFile steps;
+  steps.name = file.file();
+  parse_json(R"({"step": {"type": "BertPreTokenizer"}})", steps);
+  pipeline.pre_tokenizer = read_pre_tokenizer(JsonPlace(&steps.document, steps.name + ": ").member("step"));
+  pipeline.decoder.steps.emplace_back(WordPieceDecoder{});
+  WordPiece model;
+  const auto unknown = token_id(file, "unknown", tokens.spellings.size());
+  if (!unknown) file.fail("has no metadata 'tokenizer.ggml.unknown_token_id'");
+  model.unknown = *unknown;
+  std::vector<std::pair<std::string_view, int32_t>> keys;
+  for (size_t i = 0; i < unmarked.spellings.size(); ++i) {
+    if (!unmarked.spellings[i].empty()) keys.emplace_back(unmarked.spellings[i], static_cast<int32_t>(i));
+  }
+  model.trie.build(keys);
+  model.has_continuing = model.trie.walk(model.continuing, "##");
+  pipeline.model = std::move(model);
+}
+
+// Which tokens stand around a text where the file does not say.
+struct Around {
+  bool bos, eos;
+};
+
+void read_special_tokens(const GgufFile& file, const Tokens& tokens, Around around, bool sentence,
+                         Pipeline& pipeline, TokenizerConfig& config) {
+  const size_t count = tokens.spellings.size();
+  const auto role = [&](std::string_view name, std::optional<std::string>& spelling) {
+    const auto id = token_id(file, name, count);
+    if (id) spelling = pipeline.vocabulary.token(*id);
+    return id;
+  };
+  auto bos = role("bos", config.bos_token);
+  auto eos = role("eos", config.eos_token);
+  role("unknown", config.unk_token);
+  role("padding", config.pad_token);
+  if (sentence) {  // [CLS] text [SEP]
+    if (const auto cls = token_id(file, "cls", count)) bos = cls;
+    if (const auto separator = token_id(file, "seperator", count)) eos = separator;
+  }
+  std::vector<PostProcessor::Part> parts;
+  if (bos && file.boolean("tokenizer.ggml.add_bos_token").value_or(around.bos))
+    parts.push_back({false, *bos});
+  parts.push_back({true, -1});
+  if (eos && file.boolean("tokenizer.ggml.add_eos_token").value_or(around.eos))
+    parts.push_back({false, *eos});
+  if (parts.size() > 1) pipeline.post_processor.templates.push_back(std::move(parts));
+}
+
+void read_chat_templates(const GgufFile& file, TokenizerConfig& config) {
+  constexpr std::string_view kKey = "tokenizer.chat_template";
+  if (const auto text = file.text(kKey); text && !text->empty()) config.chat_templates["default"] = *text;
+  for (const std::string_view name : file.texts("tokenizer.chat_templates")) {
+    if (const auto text = file.text(cat(kKey, ".", name))) config.chat_templates[std::string(name)] = *text;
+  }
+}
+
+}  // namespace
+
+bool has_gguf_tokenizer(const GgufFile& file) {
+  return file.find("tokenizer.ggml.model") != nullptr && file.find("tokenizer.ggml.tokens") != nullptr;
+}
+
+void read_gguf_tokenizer(const GgufFile& file, Pipeline& pipeline, TokenizerConfig& config) {
+  const std::string_view model = file.text("tokenizer.ggml.model").value_or("");
+  const Tokens tokens = read_tokens(file);
+  // The original's tokenizer.json, which few files have, says all of it.
+  if (const auto original = file.text("tokenizer.huggingface.json")) {
+    JsonFile json;
+    json.name = cat(file.file(), ": tokenizer.huggingface.json");
+    parse_json(*original, json);
+    read_tokenizer_json(json, pipeline);
+    PostProcessor own = std::move(pipeline.post_processor);
+    read_special_tokens(file, tokens, {false, false}, false, pipeline, config);
+    pipeline.post_processor = std::move(own);
+    return read_chat_templates(file, config);
+  }
+  Around around = {true, false};
+  if (model == "gpt2") {
+    read_bpe(file, tokens, pipeline);
+    around = {find_rules(file).add_bos, false};
+  } else if (model == "llama") {
+    read_pieces(file, tokens, false, pipeline);
+  } else if (model == "t5") {
+    read_pieces(file, tokens, true, pipeline);
+    around = {false, true};
+  } else if (model == "bert") {
+    read_word_piece(file, tokens, pipeline);
+    around = {true, true};
+  } else {
+    file.fail(cat("tokenizer.ggml.model '", model, "' is not supported; supported: gpt2, llama, t5, bert"));
+  }
+  add_tokens(file, tokens, pipeline);
+  read_special_tokens(file, tokens, around, model == "bert", pipeline, config);
+  read_chat_templates(file, config);
+}
+
+}  // namespace quire::tokenizer

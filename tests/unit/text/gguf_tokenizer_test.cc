@@ -1,0 +1,276 @@
+// Tokenizers out of GGUF metadata: the same ids as the original's. The files are made of other tokenizers as
+// llama.cpp's converter makes them: tokens, types, scores and merges.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "base/error.h"
+#include "io/gguf/gguf_file.h"
+#include "io/mapped_file.h"
+#include "text/detokenizer.h"
+#include "text/tokenizer/pipeline.h"
+#include "text/tokenizer/tokenizer.h"
+#include "unit/io/gguf_writer.h"
+#include "unit/text/tokenizer_test_util.h"
+
+namespace quire {
+namespace {
+
+using nlohmann::json;
+using test::GgufWriter;
+using Ids = std::vector<TokenId>;
+
+constexpr int32_t kNormal = 1, kUnknown = 2, kControl = 3, kUserDefined = 4;
+
+std::unique_ptr<Tokenizer> open(const std::string& file) {
+  return Tokenizer::from_gguf(GgufFile(std::as_bytes(std::span(file)), "test.gguf"));
+}
+
+struct Made {
+  std::vector<std::string> tokens;
+  std::vector<int32_t> types;
+  std::vector<float> scores;
+
+  void resize(size_t n) {
+    for (size_t i = tokens.size(); i < n; ++i) {
+      tokens.push_back("[PAD" + std::to_string(i) + "]");
+      types.push_back(5);
+      scores.push_back(-1e4F);
+    }
+  }
+  void set(size_t id, const std::string& token, int32_t type, float score = 0) {
+    resize(id + 1);
+    tokens[id] = token;
+    types[id] = type;
+    scores[id] = score;
+  }
+  void write(GgufWriter& w, bool with_scores) const {
+    w.texts("tokenizer.ggml.tokens", tokens);
+    w.numbers<int32_t>("tokenizer.ggml.token_type", GgufType::kI32, types);
+    if (with_scores) w.numbers<float>("tokenizer.ggml.scores", GgufType::kF32, scores);
+  }
+};
+
+// A byte-level tokenizer.json.
+std::string from_byte_level(const json& original, const std::string& rules) {
+  GgufWriter w;
+  Made made;
+  for (const auto& [token, id] : original["model"]["vocab"].items())
+    made.set(id.get<size_t>(), token, kNormal);
+  for (const json& added : original["added_tokens"]) {
+    made.set(added["id"].get<size_t>(), added["content"].get<std::string>(),
+             added["special"].get<bool>() ? kControl : kUserDefined);
+  }
+  std::vector<std::string> merges;
+  for (const json& merge : original["model"]["merges"]) {
+    merges.push_back(merge.is_string() ? merge.get<std::string>()
+                                       : merge[0].get<std::string>() + " " + merge[1].get<std::string>());
+  }
+  w.text("tokenizer.ggml.model", "gpt2");
+  w.text("tokenizer.ggml.pre", rules);
+  made.write(w, false);
+  w.texts("tokenizer.ggml.merges", merges);
+  w.boolean("tokenizer.ggml.add_bos_token", false);
+  return w.file();
+}
+
+// A tokenizer.model, by what the reader of these makes of it.
+std::string from_sentencepiece(const std::filesystem::path& dir) {
+  const auto original = Tokenizer::load(dir);
+  const tokenizer::SentencePiece& model = *original->pipeline().sentencepiece();
+  const std::string bytes = test::read_text(dir / "tokenizer.model");
+  // The scores are in the file alone: field 2 of each piece, behind its spelling.
+  Made made;
+  size_t at = 0;
+  for (size_t i = 0; i < model.types.size(); ++i) {
+    const auto id = static_cast<TokenId>(i);
+    const std::string token(original->id_to_token(id));
+    at = bytes.find("\x0A" + std::string(1, static_cast<char>(token.size())) + token + "\x15", at);
+    if (at == std::string::npos) throw Error("the test does not find the score of " + token);
+    at += token.size() + 3;
+    float score = 0;
+    std::memcpy(&score, bytes.data() + at, sizeof(score));
+    made.set(i, token, static_cast<int32_t>(model.types[i]), score);
+  }
+  GgufWriter w;
+  w.text("tokenizer.ggml.model", model.unigram ? "t5" : "llama");
+  w.boolean("tokenizer.ggml.add_space_prefix", model.add_dummy_prefix);
+  w.boolean("tokenizer.ggml.remove_extra_whitespaces", model.remove_extra_whitespaces);
+  w.boolean("tokenizer.ggml.add_eos_token", false);
+  made.write(w, true);
+  return w.file();
+}
+
+// Ids of all texts that hold no control symbol, and that their tokens give back what the original gives back.
+void expect_goldens(const Tokenizer& tokenizer, const std::filesystem::path& goldens, bool decode = true,
+                    const std::vector<std::string>& but = {}) {
+  int seen = 0;
+  for (const json& golden : test::read_json(goldens)) {
+    if (!golden.contains("text")) continue;
+    const auto text = golden["text"].get<std::string>();
+    if (std::any_of(but.begin(), but.end(),
+                    [&](const auto& part) { return text.find(part) != std::string::npos; }))
+      continue;
+    SCOPED_TRACE(golden["text"].dump());
+    ++seen;
+    const auto ids = golden["ids_no_special"].get<Ids>();
+    EXPECT_EQ(tokenizer.encode(text, false), ids);
+    if (!decode || !golden.contains("decoded") || golden.value("ids", ids) != ids) continue;
+    EXPECT_EQ(tokenizer.decode(ids, false), golden["decoded"].get<std::string>());
+  }
+  EXPECT_GT(seen, 10);
+}
+
+TEST(GgufTokenizer, ByteLevelBpeGivesTheOriginalsIds) {
+  const auto dir = test::fixture_dir() / "byte-level";
+  const auto tokenizer = open(from_byte_level(test::read_json(dir / "tokenizer.json"), "llama-bpe"));
+  expect_goldens(*tokenizer, dir / "goldens.json");
+}
+
+TEST(GgufTokenizer, SentencePieceBpeGivesTheOriginalsIds) {
+  // User-defined pieces are added tokens here, each of which begins a new text.
+  const auto dir = test::fixture_dir() / "sp-bpe";
+  expect_goldens(*open(from_sentencepiece(dir)), dir / "goldens.json", true,
+                 {"<s>", "</s>", "<unk>", "<user>", " k"});
+}
+
+TEST(GgufTokenizer, UnigramGivesTheOriginalsIds) {
+  const auto dir = test::fixture_dir() / "sp-unigram-bytes";
+  expect_goldens(*open(from_sentencepiece(dir)), dir / "goldens.json", true, {"<s>", "</s>", "<unk>"});
+}
+
+TEST(GgufTokenizer, KnownVocabulariesGiveTheOriginalsIds) {
+  const auto dir = test::shared_dir() / "data/tokenizers";
+  QUIRE_NEEDS_SHARED(dir);
+  const std::vector<std::pair<std::string, std::string>> byte_level = {
+      {"gpt2", "gpt-2"}, {"qwen2", "qwen2"}, {"falcon", "falcon"}};
+  for (const auto& [name, rules] : byte_level) {
+    SCOPED_TRACE(name);
+    const auto tokenizer = open(from_byte_level(test::read_json(dir / name / "tokenizer.json"), rules));
+    expect_goldens(*tokenizer, dir / name / "goldens.json");
+  }
+  SCOPED_TRACE("mistral-v3");
+  expect_goldens(*open(from_sentencepiece(dir / "mistral-v3")), dir / "mistral-v3/goldens.json", true,
+                 {"<s>", "</s>", "<unk>", "[INST]", "[/INST]"});
+}
+
+// Files that others made.
+TEST(GgufTokenizer, FilesOfVocabulariesGiveTheOriginalsIds) {
+  const auto dir = test::shared_dir() / "data/tokenizers";
+  QUIRE_NEEDS_SHARED(dir);
+  const std::vector<std::pair<std::string, std::string>> files = {
+      {"gpt-2", "gpt2"}, {"falcon", "falcon"}, {"phi-3", "phi-3"}, {"bert-bge", "bert-bge"}};
+  for (const auto& [file, name] : files) {
+    SCOPED_TRACE(file);
+    const MappedFile mapping(dir / "gguf" / ("ggml-vocab-" + file + ".gguf"));
+    const auto tokenizer = Tokenizer::from_gguf(GgufFile(mapping.bytes(), file));
+    ASSERT_NE(tokenizer, nullptr);
+    expect_goldens(*tokenizer, dir / name / "goldens.json", false,
+                   {"<|placeholder"});  // these take white space, which the file cannot say
+  }
+}
+
+GgufWriter tiny() {
+  GgufWriter w;
+  w.text("tokenizer.ggml.model", "llama");
+  Made made;
+  made.set(0, "<unk>", kUnknown);
+  made.set(1, "<s>", kControl);
+  made.set(2, "</s>", kControl);
+  made.set(3, "\xE2\x96\x81", kNormal, -1);
+  made.set(4, "a", kNormal, -2);
+  made.set(5,
+           "\xE2\x96\x81"
+           "a",
+           kNormal, -3);
+  made.set(6, "<tool>", kUserDefined);
+  made.write(w, true);
+  w.u32("tokenizer.ggml.bos_token_id", 1);
+  w.u32("tokenizer.ggml.eos_token_id", 2);
+  w.u32("tokenizer.ggml.unknown_token_id", 0);
+  return w;
+}
+
+TEST(GgufTokenizer, RolesTemplatesAndTokensAroundATextAreRead) {
+  GgufWriter w = tiny();
+  w.boolean("tokenizer.ggml.add_eos_token", true);
+  w.text("tokenizer.chat_template", "{{ messages }}");
+  w.texts("tokenizer.chat_templates", {"tool_use"});
+  w.text("tokenizer.chat_template.tool_use", "{{ tools }}");
+  const auto tokenizer = open(w.file());
+  EXPECT_EQ(tokenizer->bos_id(), 1);
+  EXPECT_EQ(tokenizer->eos_token(), "</s>");
+  EXPECT_EQ(tokenizer->chat_template(), "{{ messages }}");
+  EXPECT_EQ(tokenizer->chat_templates().at("tool_use"), "{{ tools }}");
+  EXPECT_EQ(tokenizer->encode("a a", true), (Ids{1, 5, 5, 2}));
+  EXPECT_EQ(tokenizer->encode("a</s><tool>", false), (Ids{5, 2, 6}));
+  EXPECT_EQ(tokenizer->decode(Ids{1, 5, 6, 5}, true), "a<tool> a");
+  EXPECT_TRUE(tokenizer->is_special(2));
+  EXPECT_FALSE(tokenizer->is_special(6));
+}
+
+TEST(GgufTokenizer, WithoutADummyPrefixTextsStandForThemselves) {
+  GgufWriter w = tiny();
+  w.boolean("tokenizer.ggml.add_space_prefix", false);
+  const auto tokenizer = open(w.file());
+  EXPECT_EQ(tokenizer->encode("a a", false), (Ids{4, 5}));
+  EXPECT_EQ(tokenizer->decode(Ids{4, 5}, true), "a a");
+}
+
+TEST(GgufTokenizer, ErrorsNameTheKey) {
+  const auto error = [](const GgufWriter& w) {
+    const std::string file = w.file();
+    try {
+      open(file);
+    } catch (const Error& e) {
+      return std::string(e.what());
+    }
+    return std::string();
+  };
+  EXPECT_EQ(open(GgufWriter().file()), nullptr);
+  GgufWriter other;
+  other.text("tokenizer.ggml.model", "rwkv");
+  Made made;
+  made.set(0, "a", kNormal);
+  made.write(other, false);
+  EXPECT_THAT(error(other), testing::HasSubstr("tokenizer.ggml.model 'rwkv' is not supported"));
+  GgufWriter rules;
+  rules.text("tokenizer.ggml.model", "gpt2");
+  rules.text("tokenizer.ggml.pre", "from-mars");
+  made.write(rules, false);
+  EXPECT_THAT(error(rules),
+              testing::HasSubstr("tokenizer.ggml.pre 'from-mars' is not supported; supported: gpt-2"));
+  GgufWriter merges;
+  merges.text("tokenizer.ggml.model", "gpt2");
+  merges.text("tokenizer.ggml.pre", "gpt-2");
+  made.write(merges, false);
+  merges.texts("tokenizer.ggml.merges", {"a b"});
+  EXPECT_THAT(error(merges), testing::HasSubstr("entry 0 is of tokens that are not there"));
+  GgufWriter role = tiny();
+  role.u32("tokenizer.ggml.padding_token_id", 77);
+  EXPECT_THAT(error(role),
+              testing::HasSubstr("'tokenizer.ggml.padding_token_id' is 77, but there are 7 tokens"));
+  GgufWriter types;
+  types.text("tokenizer.ggml.model", "llama");
+  types.texts("tokenizer.ggml.tokens", {"a", "b"});
+  types.numbers<int32_t>("tokenizer.ggml.token_type", GgufType::kI32, {1});
+  EXPECT_THAT(error(types), testing::HasSubstr("not as long as the tokens"));
+}
+
+// Every name of rules makes a pre-tokenizer that cuts a text and loses nothing of it.
+TEST(GgufTokenizer, AllNamesOfRulesCutTexts) {
+  json original = test::read_json(test::fixture_dir() / "byte-level/tokenizer.json");
+  const std::string text =
+      "It's 12345 words\n\n  of \xE4\xB8\xAD\xE6\x96\x87, \xD0\x9F\xD1\x80!! \xF0\x9F\x98\x80 they'LL ";
+  for (const char* rules :
+       {"gpt-2",      "olmo",   "llama-bpe",    "dbrx",           "glm4",        "qwen2",
+        "stablelm2",  "qwen35", "gpt-4o",       "tekken",         "command-r",   "starcoder",
+        "smollm",     "falcon", "deepseek-llm", "deepseek-coder", "deepseek-v3", "seed-coder",
+        "bailingmoe", "bloom",  "viking",       "default",        "minicpm5"}) {
+    SCOPED_TRACE(rules);
+    const auto tokenizer = open(from_byte_level(original, rules));
+    EXPECT_EQ(tokenizer->decode(tokenizer->encode(text, false), false), text);
+  }
+}
+
+}  // namespace
+}  // namespace quire
