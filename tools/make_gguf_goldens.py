@@ -8,8 +8,9 @@ The tensors' values are those of the models' safetensors in another order, so th
     transposed  of the source's transpose
     rows        which rows of the source (elements of a vector); absent: as they are
     plus        what is added to each value
+    parts       in place of all that, the same for each expert of the tensor
 
-Usage: make_gguf_goldens.py --llama-cpp DIR [NAME...]    DIR: llama.cpp's source, as vendor/llama.cpp of the sdist of llama-cpp-python
+Usage: make_gguf_goldens.py --llama-cpp DIR [NAME...]    no name: all; DIR: llama.cpp's source, as vendor/llama.cpp of the sdist of llama-cpp-python
 """
 
 import argparse
@@ -29,7 +30,8 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 MODELS = ROOT / "tests" / "golden" / "models"
 TYPES = {"float16": "MOSTLY_F16", "bfloat16": "MOSTLY_BF16"}
 # Converted by none, or (llama-sharded) the same as another.
-LEFT_OUT = ("falcon-old", "gptj", "llama-sharded", "opt",
+LEFT_OUT = ("dots1", "ernie4_5_moe", "falcon-old", "glm4_moe", "gpt_oss", "gpt_oss-float16", "granitemoe", "granitemoeshared",
+            "minimax_m2", "mixtral-stacked", "phimoe", "qwen2_moe", "qwen2_moe-stacked", "gptj", "llama-sharded", "opt",
             # The files do not say what these are about: old names, activations, windows, layers without positions.
             "gpt2-bare-names", "llama-bias", "mistral", "mistral-bfloat16", "qwen2-window", "qwen3-bias", "smollm3")
 # What the converter does not write, or gets wrong for models of so odd sizes: [key, types, value].
@@ -97,6 +99,9 @@ def rows_of(value, source):
 
 
 def find_source(value, sources):
+    if value.ndim == 3:
+        parts = [find_source(part, sources) for part in value]
+        return dict(parts=parts) if all(parts) else None
     for plus in (0.0, 1.0):
         for source, data in sources.items():
             for transposed in (False, True):
@@ -139,8 +144,8 @@ def describe(name, conversion):
             entry = dict(name=tensor.name, type=tensor.tensor_type.name, shape=[int(n) for n in tensor.shape])
             place = find_source(value, sources)
             entry |= place or dict(source=None, values=[float(x) for x in value.ravel()])
-            if place is None and value.size > 64:
-                raise SystemExit(f"{name}: {tensor.name} is made of no tensor of the model")
+            if place is None and value.size > 256:
+                raise ValueError(f"{tensor.name} is made of no tensor of the model")
             tensors.append(entry)
     return dict(metadata=metadata, tensors=tensors)
 
@@ -160,12 +165,14 @@ def main():
     tqdm.tqdm.__init__ = functools.partialmethod(tqdm.tqdm.__init__, disable=True)
     torch.set_num_threads(1)
     names = args.names or sorted(p.name for p in MODELS.iterdir() if p.is_dir() and p.name not in LEFT_OUT)
+    known = json.loads(args.out.read_text())["models"] if args.names and args.out.exists() else {}
     models, failed = {}, []
     for name in names:
         try:
             models[name] = describe(name, conversion)
         except Exception as error:
             failed.append(f"{name}: {type(error).__name__}: {error}")
+    models = dict(sorted((known | models).items()))
     golden = dict(llama_cpp=args.llama_cpp.parent.parent.name, torch=torch.__version__, models=models)
     lines = ",\n".join(f" {json.dumps(name)}: {json.dumps(entry, separators=(',', ':'))}" for name, entry in models.items())
     args.out.write_text(json.dumps({k: golden[k] for k in ("llama_cpp", "torch")})[:-1] + ', "models": {\n' + lines + "\n}}\n")

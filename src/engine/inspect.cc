@@ -3,9 +3,11 @@
 #include <algorithm>
 #include <map>
 
+#include "base/strings.h"
 #include "engine/loader.h"
 #include "exec/kv_store.h"
 #include "exec/local_runtime.h"
+#include "io/gguf/ggml_type.h"
 
 namespace quire {
 namespace {
@@ -15,6 +17,12 @@ DType main_dtype(const std::map<DType, int64_t>& bytes) {
   const auto most = std::max_element(bytes.begin(), bytes.end(),
                                      [](const auto& a, const auto& b) { return a.second < b.second; });
   return most == bytes.end() ? DType::kF32 : most->first;
+}
+
+// What files call the format of a matrix of codes.
+std::string type_of(const CodedMatrix& matrix) {
+  const std::string_view name = ggml_type_name(matrix);
+  return name.empty() ? cat(matrix.format().code_bits, "-bit codes") : std::string(name);
 }
 
 }  // namespace
@@ -33,7 +41,8 @@ ModelReport inspect_model(const EngineConfig& config) {
     const auto size = static_cast<int64_t>(checkpoint->bytes(name).size());
     int64_t elements = 1;
     for (const int64_t dim : info.shape) elements *= dim;
-    const std::string type(info.coded ? checkpoint->coded(name)->type_name() : dtype_name(info.dtype));
+    const std::string type(info.coded ? type_of(*checkpoint->coded(name))
+                                      : std::string(dtype_name(info.dtype)));
     if (!info.coded) bytes[info.dtype] += size;
     bytes_by_type[type] += size;
     report.num_parameters += elements;

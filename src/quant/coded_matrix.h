@@ -5,7 +5,6 @@
 
 #include <cstdint>
 #include <span>
-#include <string_view>
 
 namespace quire {
 
@@ -65,8 +64,6 @@ class CodedMatrix {
  public:
   virtual ~CodedMatrix() = default;
   virtual const CodedFormat& format() const = 0;
-  // What who made the checkpoint calls the format: "Q4_K". Static storage.
-  virtual std::string_view type_name() const { return "codes"; }
   virtual int64_t rows() const = 0;  // output features
   virtual int64_t cols() const = 0;  // input features
   // Input features may be stored in another order (act-order): column i of what read_rows gives belongs to

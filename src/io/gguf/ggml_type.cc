@@ -343,7 +343,7 @@ class GgmlMatrix : public CodedMatrix {
       : type_(type), data_(data), rows_(rows), cols_(cols), order_(order.begin(), order.end()) {}
 
   const CodedFormat& format() const override { return type_.format; }
-  std::string_view type_name() const override { return type_.name; }
+  const GgmlType& type() const { return type_; }
   int64_t rows() const override { return rows_; }
   int64_t cols() const override { return cols_; }
 
@@ -399,6 +399,11 @@ std::string_view ggml_type_name(uint32_t id) {
     if (row.id == id) return row.name;
   }
   return "";
+}
+
+std::string_view ggml_type_name(const CodedMatrix& matrix) {
+  const auto* known = dynamic_cast<const GgmlMatrix*>(&matrix);
+  return known == nullptr ? std::string_view() : known->type().name;
 }
 
 std::unique_ptr<CodedMatrix> make_ggml_matrix(const GgmlType& type, std::span<const std::byte> data,

@@ -41,6 +41,8 @@ const GgmlType* find_ggml_type(uint32_t id);
 const GgmlType* find_ggml_type(std::string_view name);
 std::span<const GgmlType> ggml_types();
 std::string_view ggml_type_name(uint32_t id);  // "" for an unknown one
+// "" for a matrix that make_ggml_matrix did not make.
+std::string_view ggml_type_name(const CodedMatrix& matrix);
 
 // Rows [0, n) of a matrix of blocks that lie one behind the other from `data` on. Where `rows` is not empty,
 // row i of the matrix is row rows[i] of the data. The data must outlive it.

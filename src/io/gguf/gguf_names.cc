@@ -177,7 +177,7 @@ bool has_two_norms(const GgufModel& model) {
   return model.tensor("blk.0.attn_norm_2.weight") != nullptr;
 }
 
-const std::array<Row, 31> kRows = {{
+const std::array<Row, 32> kRows = {{
     {{"bloom", "BloomForCausalLM", "bloom", kBloom, false, false, configure_bloom}},
     {{"chatglm", "GlmForCausalLM", "glm", kGlm, false, false, configure_glm}},
     {{"cohere2", "Cohere2ForCausalLM", "cohere2", kLlama, false, false, configure_cohere}},
@@ -200,6 +200,7 @@ const std::array<Row, 31> kRows = {{
     {{"mpt", "MPTForCausalLM", "mpt", kMpt, false, false, configure_mpt}},
     {{"olmo2", "Olmo3ForCausalLM", "olmo3", kOlmo2, false, false, configure_windows}, has_window},
     {{"olmo2", "Olmo2ForCausalLM", "olmo2", kOlmo2, false, false, configure_llama}},
+    {{"olmoe", "OlmoeForCausalLM", "olmoe", kQwenMoe, false, false, configure_qwen_moe}},
     {{"phi2", "PhiForCausalLM", "phi", kPhi2, false, false, configure_partial}},
     {{"phi3", "Phi3ForCausalLM", "phi3", kPhi3, false, false, configure_phi3}},
     {{"qwen2", "Qwen2ForCausalLM", "qwen2", kLlama, false, false, configure_llama}},

@@ -30,6 +30,17 @@ std::vector<std::string> model_names() {
 // A tensor's values as float32: those of its source in the order and with the shift that the converter gave
 // them.
 std::vector<float> values_of(const json& tensor, const Checkpoint& source) {
+  if (tensor.contains("parts")) {
+    std::vector<float> all;
+    json part_shape = tensor["shape"];
+    part_shape.erase(part_shape.size() - 1);
+    for (json part : tensor["parts"]) {
+      part["shape"] = part_shape;
+      const auto values = values_of(part, source);
+      all.insert(all.end(), values.begin(), values.end());
+    }
+    return all;
+  }
   if (tensor["source"].is_null()) return tensor["values"].get<std::vector<float>>();
   const auto name = tensor["source"].get<std::string>();
   const TensorInfo& info = *source.find(name);
