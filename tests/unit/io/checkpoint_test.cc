@@ -199,8 +199,7 @@ TEST(Checkpoint, ADirectoryWithoutSafetensorsSaysSo) {
   EXPECT_THAT(error_of([&] { Checkpoint::open(dir.path()); }),
               HasSubstr("has neither model.safetensors nor"));
   EXPECT_THAT(error_of([&] { Checkpoint::open(dir.path() / "none"); }), HasSubstr("no such directory"));
-  EXPECT_THAT(error_of([&] { Checkpoint::open(dir.path() / "config.json"); }),
-              HasSubstr("is no GGUF file"));
+  EXPECT_THAT(error_of([&] { Checkpoint::open(dir.path() / "config.json"); }), HasSubstr("is no GGUF file"));
 }
 
 }  // namespace
