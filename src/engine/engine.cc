@@ -76,6 +76,32 @@ class ActivityLog {
   EngineStats last_;
 };
 
+// Tells an observer when each step was. Engine thread only.
+class StepWatch {
+ public:
+  void observe(StepObserver observer) {
+    observer_ = std::move(observer);
+    begin_ = monotonic_seconds();
+  }
+  // The engine has been woken by a message, of a request that was submitted at `begin` or of something else.
+  void resume(double begin) {
+    begin_ = begin;
+    after_pause_ = true;
+  }
+  void step_ended(const StepPlan* plan) {
+    if (!observer_) return;
+    const double end = monotonic_seconds();
+    if (plan != nullptr && !plan->scheduled.empty()) observer_(*plan, {begin_, end, after_pause_});
+    begin_ = end;
+    after_pause_ = false;
+  }
+
+ private:
+  StepObserver observer_;
+  double begin_ = 0.0;
+  bool after_pause_ = false;
+};
+
 }  // namespace
 
 struct Engine::Impl {
@@ -84,6 +110,7 @@ struct Engine::Impl {
 
   void run();
   void take_messages(std::unique_lock<std::mutex>& lock);
+  double time_of_first_message() const;
   void handle(Message& message);
   void publish();
   void count_requests();
@@ -106,6 +133,7 @@ struct Engine::Impl {
 
   std::vector<Message> taken;  // engine thread's half of the double buffer
   ActivityLog activity;
+  StepWatch watch;
   std::atomic<bool> draining{false};
   std::atomic<bool> broken{false};
   std::atomic<RequestId> next_id{0};
@@ -140,13 +168,15 @@ void Engine::Impl::run() {
       activity.idle(snapshot);
       idle.notify_all();
       wake.wait(lock, [this] { return stopping || !mailbox.empty(); });
+      watch.resume(time_of_first_message());
     }
     if (stopping) break;
     take_messages(lock);
     lock.unlock();
+    const StepPlan* plan = nullptr;
     try {
       if (core.has_work()) {
-        core.step();
+        plan = &core.step();
       } else {
         core.refresh_metrics();
       }
@@ -165,6 +195,7 @@ void Engine::Impl::run() {
     // Statistics are up to date before an owner learns that its request is over, and the request counts until
     // then.
     core.deliver();
+    watch.step_ended(plan);
     lock.lock();
     count_requests();
     activity.after_step(snapshot);
@@ -181,6 +212,12 @@ void Engine::Impl::run() {
   lock.unlock();
   for (auto& message : taken) handle(message);  // requests and calls that nobody may wait for in vain
   core.fail_all({ErrorKind::kOverloaded, "the engine was shut down", ""});
+}
+
+// Under the lock.
+double Engine::Impl::time_of_first_message() const {
+  const auto* add = mailbox.empty() ? nullptr : std::get_if<AddMessage>(&mailbox.front());
+  return add != nullptr ? add->arrival : monotonic_seconds();
 }
 
 void Engine::Impl::take_messages(std::unique_lock<std::mutex>& lock) {
@@ -324,6 +361,18 @@ EngineStats Engine::stats() const {
 
 MetricsRegistry& Engine::metrics() {
   return impl_->metrics;
+}
+
+void Engine::observe_steps(StepObserver observer) {
+  auto done = std::make_shared<std::promise<void>>();
+  auto result = done->get_future();
+  Impl& impl = *impl_;
+  const bool posted =
+      impl.post(CallMessage{[done, &impl, observer = std::move(observer)](EngineCore&) mutable {
+        impl.watch.observe(std::move(observer));
+        done->set_value();
+      }});
+  if (posted) result.get();
 }
 
 bool Engine::reset_prefix_cache() {

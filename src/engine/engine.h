@@ -19,6 +19,7 @@
 #include "contract/ids.h"
 #include "contract/request_output.h"
 #include "contract/sampling_params.h"
+#include "contract/step_plan.h"
 #include "text/chat/chat_template.h"
 #include "text/detokenizer.h"
 #include "text/tokenizer/tokenizer.h"
@@ -40,6 +41,16 @@ using OutputSink = std::function<void(RequestOutput&&)>;
 
 // bytes_done of bytes_total of the weights are packed; called on the loading thread.
 using LoadProgressCallback = std::function<void(int64_t bytes_done, int64_t bytes_total)>;
+
+// When a step was, in seconds of monotonic_seconds(). A step begins where the one before ends; after a pause,
+// when the request that ended the pause was submitted. It ends when its outputs were handed over.
+struct StepTimes {
+  double begin = 0.0;
+  double end = 0.0;
+  bool after_pause = false;
+};
+// Called on the engine thread behind each step that computed something. Must not throw.
+using StepObserver = std::function<void(const StepPlan& plan, const StepTimes& times)>;
 
 // What a loaded model is; does not change.
 struct ModelInfo {
@@ -116,6 +127,9 @@ class Engine {
 
   EngineStats stats() const;
   MetricsRegistry& metrics();
+  // Calls the observer from the next step on, in place of the one before; an empty one is none. Returns when
+  // the one before will not be called again.
+  void observe_steps(StepObserver observer);
   // Drops all cached prefixes; false while sequences hold some of them.
   bool reset_prefix_cache();
   // Waits until the engine is idle, then verifies that no block leaked. Throws Error when one did. For tests

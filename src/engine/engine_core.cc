@@ -50,7 +50,7 @@ void EngineCore::abort(RequestId id) {
   outputs_.end(id, FinishReason::kAbort, std::nullopt, monotonic_seconds());
 }
 
-void EngineCore::step() {
+const StepPlan& EngineCore::step() {
   const double begin = monotonic_seconds();
   const StepPlan& plan = scheduler_.schedule(begin);
   executor_.begin(plan);
@@ -68,6 +68,7 @@ void EngineCore::step() {
   }
   if (plan.num_tokens > 0) metrics_.iteration_tokens.observe(plan.num_tokens);
   refresh_metrics();
+  return plan;
 }
 
 bool EngineCore::reset_prefix_cache() {

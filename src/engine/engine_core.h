@@ -28,8 +28,8 @@ class EngineCore {
   void add(RequestId id, GenerateRequest request, OutputSink sink, double arrival);
   void abort(RequestId id);
   bool has_work() const { return scheduler_.has_work(); }
-  // schedule, begin, finish, commit.
-  void step();
+  // schedule, begin, finish, commit. The plan it carried out stays until the next step.
+  const StepPlan& step();
   // Hands the step's news to the requests' owners.
   void deliver() { outputs_.deliver(); }
   // Ends all requests with this failure.

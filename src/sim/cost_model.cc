@@ -4,6 +4,7 @@
 #include <array>
 #include <cmath>
 #include <fstream>
+#include <map>
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
@@ -124,8 +125,13 @@ std::vector<MeasuredStep> read_steps(const json& list, const std::string& path) 
         throw Error(cat(path, ": step ", steps.size(), ": ", value, " is no count"));
       return static_cast<int64_t>(value);
     };
+    const auto count_or = [&](const char* key, int64_t value) {
+      return entry.is_object() && entry.contains(key) ? count(key) : value;
+    };
     steps.push_back(
-        {{count("tokens"), count("sequences"), count("context"), count("pairs")}, number("seconds")});
+        {{count("tokens"), count("sequences"), count("context"), count("pairs"), count_or("pauses", 0)},
+         number("seconds"),
+         std::max<int64_t>(1, count_or("count", 1))});
   }
   return steps;
 }
@@ -210,25 +216,72 @@ LinearCost fit_linear(std::span<const MeasuredStep> steps) {
   if (steps.size() < kNumNeededTerms)
     throw Error(cat("A cost model needs at least ", kNumNeededTerms, " measured steps, there are ",
                     steps.size(), "."));
-  std::vector<double> rows;
+  std::vector<double> scale;  // [num_steps] the time by which a step's row is divided
   for (const MeasuredStep& step : steps) {
     if (!(step.seconds > 0.0) || !std::isfinite(step.seconds))
       throw Error("A measured step took no time: a cost model cannot be fitted to it.");
-    // Divided by the time, so that a short step counts as much as a long one.
-    for (const CostTerm& term : kCostTerms) rows.push_back(amount(term, step.load) / step.seconds);
+    scale.push_back(step.seconds);
   }
-  const std::vector<double> ones(steps.size(), 1.0);
-  const std::vector<double> x = non_negative_least_squares(rows, kCostTerms.size(), ones);
+  // The fitted times are known only behind the fit, so it is done again with those of the last one.
+  constexpr int kRounds = 5;
   LinearCost cost;
-  for (size_t i = 0; i < kCostTerms.size(); ++i) cost.*kCostTerms[i].coefficient = x[i];
+  for (int round = 0; round < kRounds; ++round) {
+    std::vector<double> rows;
+    std::vector<double> targets;
+    for (size_t s = 0; s < steps.size(); ++s) {
+      const double weight = std::sqrt(static_cast<double>(steps[s].count)) / scale[s];
+      for (const CostTerm& term : kCostTerms) rows.push_back(weight * amount(term, steps[s].load));
+      targets.push_back(weight * steps[s].seconds);
+    }
+    const std::vector<double> x = non_negative_least_squares(rows, kCostTerms.size(), targets);
+    for (size_t i = 0; i < kCostTerms.size(); ++i) cost.*kCostTerms[i].coefficient = x[i];
+    const CostModel model(cost);
+    for (size_t s = 0; s < steps.size(); ++s)
+      scale[s] = std::max(model.seconds(steps[s].load), 0.1 * steps[s].seconds);
+  }
   return cost;
+}
+
+std::vector<MeasuredStep> merge_alike(std::span<const MeasuredStep> steps) {
+  const auto coarse = [](int64_t value) {
+    return static_cast<int32_t>(std::lround(4.0 * std::log2(static_cast<double>(value + 1))));
+  };
+  struct Sum {
+    int64_t count = 0;
+    StepLoad load;
+    double seconds = 0.0;
+  };
+  std::map<std::array<int32_t, 5>, Sum> sums;
+  for (const auto& [load, seconds, count] : steps) {
+    Sum& sum = sums[{coarse(load.tokens), coarse(load.context), coarse(load.sequences), coarse(load.pairs),
+                     static_cast<int32_t>(load.pauses)}];
+    sum.count += count;
+    sum.load.tokens += count * load.tokens;
+    sum.load.sequences += count * load.sequences;
+    sum.load.context += count * load.context;
+    sum.load.pairs += count * load.pairs;
+    sum.load.pauses += count * load.pauses;
+    sum.seconds += static_cast<double>(count) * seconds;
+  }
+  std::vector<MeasuredStep> merged;
+  for (const auto& [key, sum] : sums) {
+    const int64_t half = sum.count / 2;
+    const auto mean = [&](int64_t total) { return (total + half) / sum.count; };
+    merged.push_back({{mean(sum.load.tokens), mean(sum.load.sequences), mean(sum.load.context),
+                       mean(sum.load.pairs), mean(sum.load.pauses)},
+                      sum.seconds / static_cast<double>(sum.count),
+                      sum.count});
+  }
+  return merged;
 }
 
 FitError fit_error(const CostModel& model, std::span<const MeasuredStep> steps) {
   FitError error;
+  int64_t num_steps = 0;
+  for (const MeasuredStep& step : steps) num_steps += step.count;
   for (const MeasuredStep& step : steps) {
     const double off = std::abs(model.seconds(step.load) - step.seconds) / step.seconds;
-    error.mean += off / static_cast<double>(steps.size());
+    error.mean += off * static_cast<double>(step.count) / static_cast<double>(num_steps);
     error.worst = std::max(error.worst, off);
   }
   return error;

@@ -8,6 +8,8 @@
 #include <string>
 #include <vector>
 
+#include "contract/step_plan.h"
+
 namespace quire::sim {
 
 // What a step computes.
@@ -16,6 +18,7 @@ struct StepLoad {
   int64_t sequences = 0;  // that have some of them
   int64_t context = 0;    // tokens whose keys and values are read: what each sequence has after the step
   int64_t pairs = 0;      // of a token and one it attends to
+  int64_t pauses = 0;     // 1: the step ends a pause, what it needs has left the caches and threads sleep
 
   // Adds a sequence that computes tokens [num_computed, num_computed + num_new).
   void add(int64_t num_computed, int64_t num_new) {
@@ -23,6 +26,9 @@ struct StepLoad {
     ++sequences;
     context += num_computed + num_new;
     pairs += num_new * num_computed + num_new * (num_new + 1) / 2;
+  }
+  void add(const StepPlan& plan) {
+    for (const ScheduledSequence& seq : plan.scheduled) add(seq.num_computed_tokens, seq.num_new_tokens);
   }
 };
 
@@ -38,6 +44,7 @@ struct LinearCost {
   double per_sequence_beyond_64 = 0.0;
   double per_context_beyond_1024 = 0.0;
   double per_context_beyond_4096 = 0.0;
+  double per_pause = 0.0;
 };
 
 // A term of the sum: how files and errors call it, what it counts, from where on.
@@ -49,7 +56,7 @@ struct CostTerm {
   int64_t beyond;
 };
 // Files need the first five.
-inline constexpr std::array<CostTerm, 9> kCostTerms = {{
+inline constexpr std::array<CostTerm, 10> kCostTerms = {{
     {"base_s", "A step", &LinearCost::base, nullptr, 0},
     {"per_token_s", "A token", &LinearCost::per_token, &StepLoad::tokens, 0},
     {"per_sequence_s", "A sequence", &LinearCost::per_sequence, &StepLoad::sequences, 0},
@@ -63,6 +70,7 @@ inline constexpr std::array<CostTerm, 9> kCostTerms = {{
      &LinearCost::per_context_beyond_1024, &StepLoad::context, 1024},
     {"per_context_token_beyond_4096_s", "A token of context beyond 4096, more",
      &LinearCost::per_context_beyond_4096, &StepLoad::context, 4096},
+    {"per_pause_s", "A step after a pause, more", &LinearCost::per_pause, &StepLoad::pauses, 0},
 }};
 inline constexpr size_t kNumNeededTerms = 5;
 
@@ -77,11 +85,16 @@ struct RooflineCost {
   double kv_bytes_per_token = 0.0;
 };
 
-// A step that was measured.
+// A step that was measured, or the mean of `count` that were much alike.
 struct MeasuredStep {
   StepLoad load;
   double seconds = 0.0;
+  int64_t count = 1;
 };
+
+// Steps whose amounts differ by less than about a fifth become one, with the means of all. Ordered by tokens,
+// then by context.
+std::vector<MeasuredStep> merge_alike(std::span<const MeasuredStep> steps);
 
 // How well a fit meets what it was fitted to.
 struct FitError {
@@ -105,8 +118,9 @@ class CostModel {
   std::optional<RooflineCost> roofline_;
 };
 
-// The non-negative sum with the least relative squared error. Throws Error for fewer than five steps and for
-// steps that took no time.
+// The non-negative sum with the least squared error relative to the fitted time: relative to the measured
+// one, long steps would count less than short ones and sums of many steps come out too short. A step counts
+// as the square root of its count. Throws Error for fewer than five steps and for steps that took no time.
 LinearCost fit_linear(std::span<const MeasuredStep> steps);
 FitError fit_error(const CostModel& model, std::span<const MeasuredStep> steps);
 

@@ -81,14 +81,17 @@ class Simulation {
       prompt_work_[next_] = static_cast<int32_t>(choice.tokens);
     }
     for (Lane& lane : lanes_) {
-      if (lane.end == kNever) begin_step(lane, now);
+      if (lane.end == kNever) begin_step(lane, now, 1);
     }
   }
 
-  void begin_step(Lane& lane, double now) {
+  // num_pauses: 1 where the replica was idle before.
+  void begin_step(Lane& lane, double now, int64_t num_pauses) {
     StepLoad load;
     lane.begin = now;
-    lane.end = lane.replica->begin_step(now, load, lane.kv) ? now + cost_.seconds(load) : kNever;
+    const bool begun = lane.replica->begin_step(now, load, lane.kv);
+    load.pauses = num_pauses;
+    lane.end = begun ? now + cost_.seconds(load) : kNever;
   }
 
   void end_step(size_t index) {
@@ -108,7 +111,7 @@ class Simulation {
       result_.elapsed = std::max(result_.elapsed, now);
     }
     result_.output_tokens += static_cast<int64_t>(drawn_.size());
-    begin_step(lane, now);
+    begin_step(lane, now, 0);
   }
 
   SimResult finish() {

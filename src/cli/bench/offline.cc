@@ -25,13 +25,6 @@ struct Batch {
   size_t num_done = 0;
 };
 
-// Of the thread that asks.
-double thread_cpu_seconds() {
-  timespec time{};
-  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
-  return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
-}
-
 // The CPU time of the engine thread while the engine is idle: as its last output left it.
 double idle_engine_cpu_seconds(Engine& engine) {
   std::vector<BenchRequest> requests(1);
@@ -81,6 +74,12 @@ std::vector<TokenId> chat_tokens(const Engine& engine, const std::vector<ChatMes
 }
 
 }  // namespace
+
+double thread_cpu_seconds() {
+  timespec time{};
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+  return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
+}
 
 std::unique_ptr<Engine> start_engine(const EngineConfig& config) {
   ProgressBar bar("Loading");

@@ -41,6 +41,9 @@ std::vector<RequestRecord> run_batch(Engine& engine, const std::vector<BenchRequ
                                      const std::function<void(size_t done)>& on_finished = {},
                                      const BatchOptions& options = {});
 
+// The CPU time of the thread that asks.
+double thread_cpu_seconds();
+
 // A flag for BatchOptions::cpu_time. check_cpu_time throws Error where the engine computes on several
 // threads.
 void add_cpu_time_flag(CLI::App& command, bool& cpu_time);

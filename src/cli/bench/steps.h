@@ -10,15 +10,16 @@
 namespace quire::cli {
 
 struct StepGrid {
-  int32_t num_rounds = 3;        // each point is measured so often; the median counts
-  double max_seconds = 60.0;     // then no more is measured
-  bool cpu_time = false;         // see BatchOptions
-  int64_t max_tokens = 1 << 16;  // prompt tokens of a point, at the most
+  int32_t num_rounds = 3;     // each kind of batch is run so often at the most
+  double max_seconds = 60.0;  // about as long as all may take
+  bool cpu_time =
+      false;  // count the engine thread's CPU time, see BatchOptions; no requests at their own times
+  int64_t max_tokens = 1 << 16;  // prompt tokens of a batch, at the most
 };
 
-// Steps of decoding batches (several sizes and lengths) and of prompts beside one sequence that decodes, each
-// with the time between two steps as the engine's outputs show it. Small ones first. `progress` gets the part
-// that is done. Throws Error where not enough could be measured for a fit.
+// The steps of batches of several sizes and lengths, small ones first, and of requests of mixed lengths that
+// come at once and one by one, merged where they are alike. `progress` gets the part that is done. Throws
+// Error where a request is refused or fails.
 std::vector<sim::MeasuredStep> measure_steps(Engine& engine, const StepGrid& grid, uint64_t seed,
                                              const std::function<void(double done)>& progress);
 

@@ -6,6 +6,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/log.h"
+#include "base/rng.h"
 #include "base/strings.h"
 #include "cli/bench/bench.h"
 #include "cli/bench/offline.h"
@@ -23,10 +24,12 @@ struct ThroughputFlags {
   std::string dataset_file;
   bool trace_times = false;
   bool cpu_time = false;
+  int32_t num_iters_warmup = 0;
   std::string json;
 };
 
-std::vector<BenchRequest> make_requests(const ThroughputFlags& f, const Engine& engine) {
+// `seed` makes the prompts that are lengths only.
+std::vector<BenchRequest> make_requests(const ThroughputFlags& f, const Engine& engine, uint64_t seed) {
   std::vector<BenchRequest> requests;
   if (f.dataset_file.empty()) {
     requests = random_requests(f.dataset.num_prompts, f.lengths, f.config.seed);
@@ -41,12 +44,25 @@ std::vector<BenchRequest> make_requests(const ThroughputFlags& f, const Engine& 
   // Lengths are cut before tokens are made of them, texts once they are tokens. Lengths asked for on the
   // command line are not.
   int64_t num_cut = f.dataset_file.empty() ? 0 : cut_lengths(requests, max_model_len);
-  tokenize_requests(requests, engine, f.config.seed);
+  tokenize_requests(requests, engine, seed);
   if (!f.dataset_file.empty()) num_cut += cut_lengths(requests, max_model_len);
   if (num_cut > 0)
     log_warning("cut to the ", max_model_len, " tokens that the model takes: ", num_cut, " of ",
                 requests.size(), " requests");
   return requests;
+}
+
+// The same load all at once, and nothing of it is found by the runs that follow: what is first used takes
+// longer, memory above all.
+void warm_up(const ThroughputFlags& f, Engine& engine) {
+  ProgressBar bar("Warming up");
+  for (int32_t i = 0; i < f.num_iters_warmup; ++i) {
+    bar.update(static_cast<double>(i) / static_cast<double>(f.num_iters_warmup));
+    run_batch(engine, make_requests(f, engine, derive_seed(f.config.seed, static_cast<uint64_t>(i) + 1)),
+              f.sampling);
+    engine.check_integrity();  // waits until the engine is idle
+    engine.reset_prefix_cache();
+  }
 }
 
 // Seconds from the common begin of all to the last output of any.
@@ -62,7 +78,8 @@ int run_throughput(ThroughputFlags& f) {
   f.config.max_num_queued_requests =
       static_cast<int32_t>(std::max<int64_t>(f.config.max_num_queued_requests, f.dataset.num_prompts));
   const std::unique_ptr<Engine> engine = start_engine(f.config);
-  const std::vector<BenchRequest> requests = make_requests(f, *engine);
+  warm_up(f, *engine);
+  const std::vector<BenchRequest> requests = make_requests(f, *engine, f.config.seed);
   BenchReport report = describe(*engine);
   BatchOptions options;
   options.cpu_time = f.cpu_time;
@@ -121,6 +138,9 @@ void add_bench_throughput(CLI::App& bench, int& exit_code) {
       ->add_flag("--trace-times", f->trace_times,
                  "Hand each request over at its time in the dataset (a trace), not all at once")
       ->group("Requests");
+  command->add_option("--num-iters-warmup", f->num_iters_warmup, "Runs before, all at once, not measured")
+      ->check(CLI::Range(0, 1000))
+      ->group("Measurement");
   add_cpu_time_flag(*command, f->cpu_time);
   add_offline_flags(*command, f->sampling, f->json);
   command->callback([f, &exit_code] { exit_code = run_throughput(*f); });

@@ -66,6 +66,35 @@ TEST_F(EngineTest, GreedyTextIsTheDecodedTokens) {
   EXPECT_EQ(answer.samples[0].text, engine_->tokenizer()->decode(answer.samples[0].tokens, true));
 }
 
+TEST_F(EngineTest, AnObserverSeesEachStepWithItsTime) {
+  struct Seen {
+    int32_t num_tokens;
+    StepTimes times;
+  };
+  std::vector<Seen> seen;
+  engine_->observe_steps([&](const StepPlan& plan, const StepTimes& times) {
+    seen.push_back({plan.num_tokens, times});
+  });
+  const GenerateRequest request = greedy(*engine_, "Once upon a time", 5);
+  const auto num_prompt = static_cast<int32_t>(request.prompt_token_ids.size());
+  const double before = monotonic_seconds();
+  test::ask(*engine_, request);
+  test::ask(*engine_, greedy(*engine_, "The cat", 1));
+  engine_->observe_steps({});
+  const double after = monotonic_seconds();
+  test::ask(*engine_, request);
+  ASSERT_EQ(seen.size(), 6U) << "five steps, one step, and none once nobody looks";
+  EXPECT_EQ(seen[0].num_tokens, num_prompt);
+  EXPECT_EQ(seen[1].num_tokens, 1);
+  for (size_t i = 0; i < seen.size(); ++i) {
+    EXPECT_EQ(seen[i].times.after_pause, i == 0 || i == 5) << i;
+    EXPECT_LT(seen[i].times.begin, seen[i].times.end) << i;
+    EXPECT_GE(seen[i].times.begin, i == 0 ? before : seen[i - 1].times.end) << i;
+    if (i > 0 && i < 5) EXPECT_EQ(seen[i].times.begin, seen[i - 1].times.end) << i;
+  }
+  EXPECT_LT(seen.back().times.end, after);
+}
+
 TEST_F(EngineTest, StopStringEndsTheTextAndIsCutOff) {
   const std::string whole = test::ask(*engine_, greedy(*engine_, "Once upon a time", 40)).samples[0].text;
   const std::string stop = whole.substr(whole.size() / 2, 5);

@@ -17,7 +17,7 @@ namespace {
 using testing::HasSubstr;
 
 StepLoad load(int64_t tokens, int64_t sequences, int64_t context, int64_t pairs) {
-  return {tokens, sequences, context, pairs};
+  return {tokens, sequences, context, pairs, 0};
 }
 
 // Steps of all kinds: decode batches and prompts.
@@ -71,6 +71,53 @@ TEST(CostModel, WhatManySequencesAndMuchContextCostMoreIsFound) {
   const double step = model.seconds(load(1, 1, 1, 1));
   EXPECT_NEAR(model.seconds(load(1, 10, 1, 1)) - step, 9 * 3e-6 + 2 * 1e-5, 1e-12);
   EXPECT_NEAR(model.seconds(load(1, 1, 5001, 1)) - step, 5000 * 4e-8 + 905 * 2e-7, 1e-12);
+}
+
+TEST(CostModel, AFitMeetsTheMeanOfTimesThatScatter) {
+  // Three of four steps take half of the time and one 2.5 times of it. Relative to the measured times the
+  // short ones would fit best, and a thousand steps would seem to take half of what they did.
+  const LinearCost truth{1e-3, 2e-5, 3e-6, 4e-8, 5e-9};
+  const CostModel model(truth);
+  std::vector<MeasuredStep> steps;
+  std::vector<MeasuredStep> counted;
+  for (const MeasuredStep& step : steps_of(truth)) {
+    for (const double factor : {0.5, 0.5, 0.5, 2.5}) steps.push_back({step.load, factor * step.seconds});
+    counted.push_back({step.load, step.seconds, 99});
+    counted.push_back({step.load, 10.0 * step.seconds, 1});
+  }
+  const CostModel scattered(fit_linear(steps));
+  const CostModel weighted(fit_linear(counted));
+  for (const MeasuredStep& step : steps_of(truth)) {
+    EXPECT_NEAR(scattered.seconds(step.load) / model.seconds(step.load), 1.0, 1e-3);
+    EXPECT_LT(weighted.seconds(step.load), 1.2 * step.seconds) << "a step that was seen once counts for one";
+  }
+}
+
+TEST(CostModel, TheFirstStepAfterAPauseCostsMore) {
+  LinearCost truth{1e-3, 2e-5, 3e-6, 4e-8, 5e-9};
+  auto steps = steps_of(truth);
+  for (size_t i = 0; i < 12; ++i) {
+    steps.push_back(steps[i]);
+    steps.back().load.pauses = 1;
+    steps.back().seconds += 5e-4;
+  }
+  EXPECT_NEAR(fit_linear(steps).per_pause, 5e-4, 1e-6);
+}
+
+TEST(CostModel, StepsThatAreMuchAlikeBecomeOne) {
+  StepLoad pause = load(64, 64, 6400, 6400);
+  pause.pauses = 1;
+  const std::vector<MeasuredStep> steps = {{load(64, 64, 6400, 6400), 2e-3},
+                                           {load(64, 64, 6464, 6464), 4e-3, 3},
+                                           {load(1, 1, 100, 100), 1e-3},
+                                           {pause, 9e-3}};
+  const auto merged = merge_alike(steps);
+  ASSERT_EQ(merged.size(), 3U);
+  EXPECT_EQ(merged[0].load.tokens, 1);
+  EXPECT_EQ(merged[1].count, 4);
+  EXPECT_EQ(merged[1].load.context, 6448);
+  EXPECT_NEAR(merged[1].seconds, 3.5e-3, 1e-12);
+  EXPECT_EQ(merged[2].load.pauses, 1);
 }
 
 TEST(CostModel, AFitIsNeverNegative) {

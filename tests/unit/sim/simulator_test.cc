@@ -56,6 +56,17 @@ TEST(Simulator, TimesOfOneRequestAreTheSumOfItsSteps) {
   EXPECT_NEAR(result.itl.percentile(50), 1.001, 0.003);
 }
 
+TEST(Simulator, OnlyTheFirstStepAfterAPauseCostsMore) {
+  LinearCost cost{1.0, 1e-3, 0.0, 0.0, 0.0};
+  cost.per_pause = 0.25;
+  Trace trace;
+  trace.requests = {{5.0, 100, 3, 0, 0}, {50.0, 100, 1, 0, 0}};
+  const SimResult result = simulate(trace, CostModel(cost), options_of(100));
+  EXPECT_NEAR(ttft(trace.requests[0], result.outcomes[0]), 1.35, 1e-9);
+  EXPECT_NEAR(e2e(trace.requests[0], result.outcomes[0]), 1.35 + 2.002, 1e-9);
+  EXPECT_NEAR(ttft(trace.requests[1], result.outcomes[1]), 1.35, 1e-9);
+}
+
 TEST(Simulator, ARequestThatComesDuringAStepIsSeenAtItsEnd) {
   Trace trace;
   trace.requests = {{0.0, 10, 1, 0, 0}, {0.5, 10, 1, 0, 0}};
