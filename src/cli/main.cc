@@ -23,6 +23,7 @@ int main(int argc, char** argv) {
   add_inspect(app, exit_code);
   add_bundle(app, exit_code);
   add_perplexity(app, exit_code);
+  add_quantize(app, exit_code);
   add_simulate(app, exit_code);
   add_version(app, exit_code);
   try {

@@ -38,7 +38,7 @@ ModelReport inspect_model(const EngineConfig& config) {
   std::map<std::string, int64_t> bytes_by_type;
   for (const auto& name : checkpoint->names()) {
     const TensorInfo& info = *checkpoint->find(name);
-    const auto size = static_cast<int64_t>(checkpoint->bytes(name).size());
+    const auto size = static_cast<int64_t>(info.bytes);
     int64_t elements = 1;
     for (const int64_t dim : info.shape) elements *= dim;
     const std::string type(info.coded ? type_of(*checkpoint->coded(name))

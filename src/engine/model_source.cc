@@ -1,9 +1,13 @@
 #include "engine/model_source.h"
 
+#include <algorithm>
+#include <array>
+
 #include "base/error.h"
 #include "base/strings.h"
 #include "io/gguf/gguf_checkpoint.h"
 #include "io/gguf/gguf_file.h"
+#include "io/json_file.h"
 
 // The linked bundle's first byte and the byte behind its last (engine/embedded/linked_bundle.S.in).
 extern "C" {
@@ -42,6 +46,20 @@ std::span<const std::byte> bundled_gguf(const Bundle& bundle) {
     if (file.name.ends_with(".gguf")) return as_bytes(file.bytes);
   }
   return {};
+}
+
+// Whether a file of a model's directory has to lie beside its weights whatever these are stored as.
+bool is_side_file(const std::string& name) {
+  constexpr std::array<std::string_view, 5> kOthers = {"config.json", "quantize_config.json", "README.md",
+                                                       ".gitattributes", ".gitignore"};
+  constexpr std::array<std::string_view, 11> kWeights = {".safetensors", ".safetensors.index.json",
+                                                         ".bin",         ".bin.index.json",
+                                                         ".pt",          ".pth",
+                                                         ".gguf",        ".h5",
+                                                         ".onnx",        ".msgpack",
+                                                         ".partial"};
+  return std::ranges::find(kOthers, name) == kOthers.end() &&
+         std::ranges::none_of(kWeights, [&](std::string_view end) { return name.ends_with(end); });
 }
 
 }  // namespace
@@ -125,6 +143,22 @@ std::unique_ptr<Tokenizer> ModelSource::open_tokenizer() const {
   files.origin = name_;
   if (files.tokenizer_json.empty() && files.tokenizer_model.empty()) return nullptr;
   return Tokenizer::from_memory(files);
+}
+
+std::vector<std::pair<std::string, std::string>> ModelSource::side_files() const {
+  std::vector<std::pair<std::string, std::string>> files;
+  if (embedded()) {
+    for (const auto& file : bundle_.files) {
+      if (is_side_file(file.name)) files.emplace_back(file.name, file.bytes);
+    }
+    return files;
+  }
+  if (!gguf_.empty()) return files;
+  for (const auto& entry : std::filesystem::directory_iterator(path_)) {
+    const std::string name = entry.path().filename().string();
+    if (entry.is_regular_file() && is_side_file(name)) files.emplace_back(name, read_text_file(entry.path()));
+  }
+  return files;
 }
 
 }  // namespace quire

@@ -4,6 +4,8 @@
 #include <filesystem>
 #include <memory>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "engine/bundle.h"
 #include "io/checkpoint.h"
@@ -25,6 +27,10 @@ class ModelSource {
   std::unique_ptr<Checkpoint> open_checkpoint() const;
   // Null where the model has no tokenizer. Files beside a GGUF file win over what it says of its own.
   std::unique_ptr<Tokenizer> open_tokenizer() const;
+  // Name and bytes of the files beside config.json and the weights: tokenizer, template,
+  // generation_config.json and whatever else lies there, but for weights in other formats, folders and the
+  // page about the model. None of a GGUF file.
+  std::vector<std::pair<std::string, std::string>> side_files() const;
 
  private:
   std::string name_;

@@ -1,0 +1,116 @@
+// How well a model foresees a text.
+#include "cli/perplexity.h"
+
+#include <algorithm>
+#include <cmath>
+#include <iostream>
+#include <iterator>
+#include <optional>
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/strings.h"
+#include "cli/progress.h"
+#include "io/json_file.h"
+#include "quire/llm.h"
+
+namespace quire::cli {
+namespace {
+
+constexpr int32_t kDefaultWindow = 2048;
+// Windows in work at once: enough for full steps, and few whose log-probabilities wait in memory.
+constexpr size_t kWindowsAtOnce = 16;
+
+struct Score {
+  int64_t num_tokens = 0;
+  double sum = 0.0;  // of log-probabilities
+  double sum_of_squares = 0.0;
+
+  void add(double logprob) {
+    ++num_tokens;
+    sum += logprob;
+    sum_of_squares += logprob * logprob;
+  }
+  double mean() const { return sum / static_cast<double>(num_tokens); }
+  double perplexity() const { return std::exp(-mean()); }
+  // Of the perplexity, by the spread of the log-probabilities.
+  double standard_error() const {
+    const double n = static_cast<double>(num_tokens);
+    const double variance = std::max(0.0, sum_of_squares / n - mean() * mean());
+    return perplexity() * std::sqrt(variance / std::max(1.0, n - 1.0));
+  }
+};
+
+// The text's tokens in runs, each behind what the tokenizer puts before a text. Without such a token a run's
+// first token is given and not foreseen.
+std::vector<Prompt> windows_of(const LLM& llm, const std::string& text, int32_t size) {
+  const std::vector<TokenId> tokens = llm.tokenize(text, false);
+  const std::vector<TokenId> whole = llm.tokenize(text, true);
+  const auto begin = std::search(whole.begin(), whole.end(), tokens.begin(), tokens.end());
+  const std::vector<TokenId> lead(whole.begin(), begin == whole.end() ? whole.begin() : begin);
+  const size_t run = static_cast<size_t>(size) - std::min(lead.size(), static_cast<size_t>(size) - 1);
+  std::vector<Prompt> windows;
+  for (size_t i = 0; i < tokens.size(); i += run) {
+    std::vector<TokenId> window = lead;
+    window.insert(window.end(), tokens.begin() + static_cast<ptrdiff_t>(i),
+                  tokens.begin() + static_cast<ptrdiff_t>(std::min(tokens.size(), i + run)));
+    if (window.size() > 1) windows.emplace_back(std::move(window));
+  }
+  return windows;
+}
+
+Score score(LLM& llm, const std::vector<Prompt>& windows) {
+  SamplingParams params;
+  params.max_tokens = 0;
+  params.prompt_logprobs = 0;
+  Score total;
+  ProgressBar bar("Reading");
+  for (size_t first = 0; first < windows.size(); first += kWindowsAtOnce) {
+    const size_t last = std::min(windows.size(), first + kWindowsAtOnce);
+    const std::vector<Prompt> some(windows.begin() + static_cast<ptrdiff_t>(first),
+                                   windows.begin() + static_cast<ptrdiff_t>(last));
+    for (const Generation& generation : llm.generate(some, params)) {
+      for (const auto& position : generation.prompt_logprobs) total.add(position.front().logprob);
+    }
+    bar.update(static_cast<double>(last) / static_cast<double>(windows.size()));
+  }
+  return total;
+}
+
+}  // namespace
+
+std::string read_text(const std::string& path) {
+  if (path == "-") return std::string(std::istreambuf_iterator<char>(std::cin), {});
+  return read_text_file(path, int64_t{1} << 32);
+}
+
+Perplexity measure_perplexity(EngineConfig config, const std::string& text, const std::string& origin,
+                              int32_t window) {
+  // Each window is computed for itself.
+  config.enable_prefix_caching = false;
+  std::optional<ProgressBar> loading(std::in_place, "Loading");
+  LLM llm(config, [&](double done) { loading->update(done); });
+  loading.reset();
+  const ModelDescription model = llm.model();
+  if (window > model.max_model_len)
+    throw Error(cat("--window: the model takes ", model.max_model_len, " tokens, not ", window));
+  if (window == 0) window = std::min(kDefaultWindow, model.max_model_len);
+  const std::vector<Prompt> windows = windows_of(llm, text, window);
+  if (windows.empty()) throw Error(cat(origin, ": there is no text to foresee"));
+  int64_t num_computed = 0;
+  for (const Prompt& prompt : windows) num_computed += static_cast<int64_t>(prompt.token_ids.size());
+
+  const double begin = monotonic_seconds();
+  const Score total = score(llm, windows);
+  return {.model = model.name,
+          .perplexity = total.perplexity(),
+          .standard_error = total.standard_error(),
+          .mean_logprob = total.mean(),
+          .bits_per_byte = -total.sum / std::log(2.0) / static_cast<double>(text.size()),
+          .num_tokens = total.num_tokens,
+          .num_windows = static_cast<int64_t>(windows.size()),
+          .window = window,
+          .tokens_per_s = static_cast<double>(num_computed) / (monotonic_seconds() - begin)};
+}
+
+}  // namespace quire::cli

@@ -1,0 +1,127 @@
+// quire quantize: a model of floats becomes one of codes, in a format that other engines load too.
+#include <algorithm>
+#include <iostream>
+#include <memory>
+#include <optional>
+
+#include "base/error.h"
+#include "base/strings.h"
+#include "base/thread_pool.h"
+#include "cli/commands.h"
+#include "cli/flags.h"
+#include "cli/perplexity.h"
+#include "cli/progress.h"
+#include "engine/model_source.h"
+#include "quantize/quantize_model.h"
+
+namespace quire::cli {
+namespace {
+
+struct QuantizeFlags {
+  std::string model;
+  std::string output;
+  std::string format;
+  TargetOptions target;
+  std::string eval_text;
+  int32_t window = 0;
+  int threads = 0;
+};
+
+std::string formats_text() {
+  std::string text = "Formats:\n";
+  for (const TargetFormat& format : target_formats()) {
+    const std::string name(format.name);
+    text += cat("  ", name, std::string(12 - std::min<size_t>(11, name.size()), ' '), format.summary, "\n");
+  }
+  return text;
+}
+
+void print_table(const std::vector<std::string>& names, const std::vector<int64_t>& bytes,
+                 const std::vector<Perplexity>& measured) {
+  const auto line = [](const std::array<std::string, 4>& cells) {
+    constexpr std::array<size_t, 4> kWidths = {28, 12, 24, 12};
+    std::string text;
+    for (size_t i = 0; i < cells.size(); ++i) {
+      text += cells[i];
+      if (i + 1 < cells.size())
+        text += std::string(cells[i].size() < kWidths[i] ? kWidths[i] - cells[i].size() : 1, ' ');
+    }
+    std::cout << text << "\n";
+  };
+  line({"model", "tensors", "perplexity", "difference"});
+  for (size_t i = 0; i < names.size(); ++i) {
+    std::array<std::string, 4> cells = {names[i], format_bytes(bytes[i]), "", ""};
+    if (!measured.empty()) {
+      cells[2] = cat(fixed(measured[i].perplexity, 5), " +- ", fixed(measured[i].standard_error, 5));
+      const double ratio = measured[i].perplexity / measured[0].perplexity - 1.0;
+      if (i > 0) cells[3] = cat(ratio < 0 ? "" : "+", fixed(100.0 * ratio, 3), " %");
+    }
+    line(cells);
+  }
+}
+
+int run_quantize(const QuantizeFlags& flags) {
+  QuantizeOptions options{.target = make_target(flags.format, flags.target), .output = flags.output};
+  const std::string text = flags.eval_text.empty() ? "" : read_text(flags.eval_text);
+  const ModelSource source = ModelSource::resolve(flags.model);
+  const auto checkpoint = source.open_checkpoint();
+  for (auto& [name, bytes] : source.side_files()) options.files.push_back({name, std::move(bytes)});
+  QuantizeResult result;
+  {
+    ThreadPool pool(flags.threads > 0 ? flags.threads : available_cores());
+    ProgressBar bar("Quantizing");
+    result = quantize_model(*checkpoint, options, pool, [&](double done) { bar.update(done); });
+  }
+  for (const std::string& note : result.notes) std::cerr << "note: " << note << "\n";
+  if (!result.kept.empty()) std::cerr << "kept as floats: " << join(result.kept, ", ") << "\n";
+  const double bits = 8.0 * static_cast<double>(result.quantized_bytes) /
+                      static_cast<double>(std::max<int64_t>(1, result.num_quantized));
+  std::cerr << flags.output << ": " << fixed(static_cast<double>(result.num_quantized) / 1e6, 2)
+            << " M weights in " << flags.format << ", " << fixed(bits, 2) << " bits each";
+  if (result.relative_error > 0.0) std::cerr << ", relative error " << fixed(result.relative_error, 4);
+  std::cerr << "\n";
+
+  std::vector<Perplexity> measured;
+  if (!text.empty()) {
+    EngineConfig config;
+    config.threads = flags.threads;
+    for (const std::string& model : {flags.model, flags.output}) {
+      config.model = model;
+      measured.push_back(measure_perplexity(config, text, flags.eval_text, flags.window));
+    }
+  }
+  print_table({source.name(), flags.output}, {result.bytes_before, result.bytes_after}, measured);
+  return 0;
+}
+
+}  // namespace
+
+void add_quantize(CLI::App& app, int& exit_code) {
+  CLI::App* command =
+      add_command(app, "quantize", "Writes a quantized checkpoint that other engines load too");
+  auto flags = std::make_shared<QuantizeFlags>();
+  add_model_flag(*command, flags->model);
+  command->add_option("-o,--output", flags->output, "Directory that is made")->required()->type_name("DIR");
+  command->add_option("--format", flags->format, "One of the formats below")->required()->type_name("NAME");
+  command->add_option("--bits", flags->target.bits, "Bits of a weight; default: the format's");
+  command->add_option("--group-size", flags->target.group_size,
+                      "Columns that share a scale, 0: the whole row; default: the format's");
+  command->add_flag_callback(
+      "--asymmetric", [flags] { flags->target.zeros = true; }, "Groups have zeros of their own");
+  command->add_flag_callback(
+      "--no-double-quant", [flags] { flags->target.nested_scales = false; },
+      "bnb-nf4, bnb-fp4: scales stay float32");
+  command
+      ->add_option("--eval-text", flags->eval_text,
+                   "A text (-: standard input) of which the perplexity is measured before and after")
+      ->type_name("FILE");
+  command
+      ->add_option("--window", flags->window,
+                   "Tokens of it that are read at once; default: the model's context, at most 2048")
+      ->check(CLI::Range(2, 1 << 30));
+  command->add_option("--threads", flags->threads, "0: all physical cores this process may use");
+  command->footer(formats_text());
+  command->callback([flags, &exit_code] { exit_code = run_quantize(*flags); });
+}
+
+}  // namespace quire::cli

@@ -1,0 +1,47 @@
+// Weights as small floats for files: 8-bit floats with scales, and 4-bit codes of a table in blocks, as
+// bitsandbytes has them. Free functions; any thread.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+namespace quire {
+
+class ThreadPool;
+
+// A matrix [n, k] of fp8 e4m3 codes whose blocks of rows and columns share a scale: weight = scale * code.
+struct Float8Matrix {
+  int64_t block_rows = 1;
+  int64_t block_columns = 0;
+  std::vector<uint8_t> codes;  // [n, k]
+  std::vector<float> scales;   // [n / block_rows, k / block_columns], both rounded up; max |w| / 448
+};
+Float8Matrix round_to_e4m3(ThreadPool& pool, std::span<const float> w, int64_t n, int64_t k,
+                           int64_t block_rows, int64_t block_columns);
+
+// Numbers in blocks, rows running on into each other: number = scales[i / block] * table[code].
+struct TableBlocks {
+  std::vector<uint8_t> codes;  // of each number
+  std::vector<float> scales;   // max |w| of each block
+};
+// table: 16 entries within [-1, 1] in any order; the nearest one, in the middle between two the smaller. The
+// bits are those of bitsandbytes (0.50), "default" kernel of quantize_4bit.
+TableBlocks round_to_table(ThreadPool& pool, std::span<const float> w, std::span<const float> table,
+                           int64_t block);
+
+// The scales of blocks rounded once more ("double quantization", QLoRA, arXiv 2305.14314, section 3): their
+// mean is taken off, and what is left is a code of dynamic_values() in blocks of 256.
+struct NestedScales {
+  std::vector<uint8_t> codes;
+  std::vector<float> scales;  // max of each 256
+  float offset = 0.0F;
+};
+NestedScales round_scales(std::span<const float> scales);
+inline constexpr int64_t kNestedBlock = 256;
+
+// What the 8-bit codes of dynamic trees stand for (Dettmers, "8-bit approximations for parallelism in deep
+// learning", arXiv 1511.04561, section 2.2; signed, up to seven bits of exponent), ascending. [256]
+std::span<const float> dynamic_values();
+
+}  // namespace quire

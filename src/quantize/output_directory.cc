@@ -1,0 +1,33 @@
+#include "quantize/output_directory.h"
+
+#include "base/error.h"
+#include "base/strings.h"
+
+namespace quire {
+
+namespace fs = std::filesystem;
+
+OutputDirectory::OutputDirectory(const fs::path& path)
+    : path_(path.has_filename() ? path : path.parent_path()), working_(path_.string() + ".partial") {
+  std::error_code error;
+  if (fs::exists(path_, error) && !(fs::is_directory(path_, error) && fs::is_empty(path_, error)))
+    throw Error(cat(path_.string(), ": exists already; give another directory or remove it"));
+  fs::remove_all(working_, error);
+  fs::create_directories(working_, error);
+  if (error) throw Error(cat(working_.string(), ": cannot be made: ", error.message()));
+}
+
+OutputDirectory::~OutputDirectory() {
+  std::error_code ignored;
+  if (!working_.empty()) fs::remove_all(working_, ignored);
+}
+
+void OutputDirectory::finish() {
+  std::error_code error;
+  fs::remove(path_, error);  // where it is there, it is empty
+  fs::rename(working_, path_, error);
+  if (error) throw Error(cat(path_.string(), ": cannot be made: ", error.message()));
+  working_.clear();
+}
+
+}  // namespace quire

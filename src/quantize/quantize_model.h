@@ -1,0 +1,47 @@
+// From a checkpoint of floats to a directory with a quantized one that other engines load too. One tensor is
+// in memory at a time. Called by one thread, which works with the pool.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "base/thread_pool.h"
+#include "io/checkpoint.h"
+#include "quantize/target.h"
+
+namespace quire {
+
+// A file of the model that is no weights: tokenizer, template, generation_config.json.
+struct SideFile {
+  std::string name;
+  std::string bytes;
+};
+
+struct QuantizeOptions {
+  Target target;
+  std::filesystem::path output;  // a directory that is not there yet, or is empty
+  std::vector<SideFile> files;   // are put beside the weights
+};
+
+struct QuantizeResult {
+  int64_t bytes_before = 0;  // of all tensors
+  int64_t bytes_after = 0;
+  int64_t num_quantized = 0;       // weights that became codes
+  int64_t quantized_bytes = 0;     // what these take, scales included
+  double relative_error = 0.0;     // sqrt(sum of (error of a weight)^2 / sum of weight^2) over all of them
+  std::vector<std::string> kept;   // matrices of the layers that stay floats
+  std::vector<std::string> notes;  // for the person who runs it
+};
+
+// Called with the part of the work that is done, 0 to 1.
+using QuantizeProgress = std::function<void(double)>;
+
+// Throws Error: the model is quantized already, the directory holds something, the disk is too small, a
+// weight is not finite. What was made is removed then.
+QuantizeResult quantize_model(Checkpoint& checkpoint, const QuantizeOptions& options, ThreadPool& pool,
+                              const QuantizeProgress& progress);
+
+}  // namespace quire

@@ -1,0 +1,233 @@
+#include "quantize/target.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "base/strings.h"
+
+namespace quire {
+namespace {
+
+using nlohmann::ordered_json;
+
+constexpr std::array<TargetFormat, 9> kFormats = {{
+    {"gptq",
+     "GPTQ's packing: 4 bits (8, 3, 2), groups of 128",
+     Packing::kGptq,
+     4,
+     {8, 3, 2},
+     128,
+     true,
+     false,
+     true,
+     false},
+    {"awq",
+     "AWQ's packing: 4 bits with zeros, groups of 128",
+     Packing::kAwq,
+     4,
+     {},
+     128,
+     true,
+     true,
+     false,
+     false},
+    {"w4a16",
+     "compressed-tensors: 4 bits, groups of 128",
+     Packing::kPackedInts,
+     4,
+     {},
+     128,
+     true,
+     false,
+     true,
+     false},
+    {"w8a16",
+     "compressed-tensors: 8 bits, a scale a row",
+     Packing::kPackedInts,
+     8,
+     {},
+     0,
+     true,
+     false,
+     true,
+     false},
+    {"w8a8",
+     "compressed-tensors: 8 bits, activations 8 bits too",
+     Packing::kInt8,
+     8,
+     {},
+     0,
+     false,
+     false,
+     false,
+     true},
+    {"fp8",
+     "compressed-tensors: 8-bit floats, a scale a row",
+     Packing::kFloat8Rows,
+     8,
+     {},
+     0,
+     false,
+     false,
+     false,
+     false},
+    {"fp8-block",
+     "8-bit floats, a scale for each 128 x 128",
+     Packing::kFloat8Blocks,
+     8,
+     {},
+     128,
+     false,
+     false,
+     false,
+     false},
+    {"bnb-nf4",
+     "bitsandbytes: NF4, blocks of 64",
+     Packing::kTable,
+     4,
+     {},
+     64,
+     false,
+     false,
+     false,
+     false,
+     "nf4"},
+    {"bnb-fp4",
+     "bitsandbytes: FP4, blocks of 64",
+     Packing::kTable,
+     4,
+     {},
+     64,
+     false,
+     false,
+     false,
+     false,
+     "fp4"},
+}};
+
+[[noreturn]] void refuse(const TargetFormat& format, std::string_view option, const std::string& why) {
+  throw Error(cat(option, ": the format ", format.name, " ", why));
+}
+
+}  // namespace
+
+std::span<const TargetFormat> target_formats() {
+  return kFormats;
+}
+
+bool Target::whole_numbers() const {
+  switch (format->packing) {
+    case Packing::kGptq:
+    case Packing::kAwq:
+    case Packing::kPackedInts:
+    case Packing::kInt8:
+      return true;
+    default:
+      return false;
+  }
+}
+
+IntRounding Target::rounding() const {
+  DType scales = DType::kF16;
+  if (format->packing == Packing::kPackedInts) scales = float_type;
+  if (format->packing == Packing::kInt8) scales = DType::kF32;
+  return {.bits = bits, .zeros = zeros, .scales = scales};
+}
+
+Target make_target(std::string_view name, const TargetOptions& options) {
+  const auto at = std::ranges::find(kFormats, name, &TargetFormat::name);
+  if (at == kFormats.end()) {
+    std::vector<std::string> names;
+    for (const TargetFormat& format : kFormats) names.emplace_back(format.name);
+    throw Error(cat("--format: '", name, "' is not known; use ", join(names, ", "),
+                    " or gguf-TYPE, for example gguf-q4_k"));
+  }
+  const TargetFormat& format = *at;
+  Target target{
+      .format = &format, .bits = format.bits, .group_size = format.group_size, .zeros = format.zeros};
+  target.nested_scales = format.packing == Packing::kTable && options.nested_scales;
+  if (options.bits && *options.bits != format.bits) {
+    if (std::ranges::find(format.other_bits, *options.bits) == format.other_bits.end() || *options.bits == 0)
+      refuse(format, "--bits", cat("has no codes of ", *options.bits, " bits"));
+    target.bits = *options.bits;
+  }
+  if (options.group_size && *options.group_size != format.group_size) {
+    if (!format.may_group) refuse(format, "--group-size", "has a size of its own");
+    if (*options.group_size != 0 && (*options.group_size < 16 || *options.group_size % 16 != 0))
+      refuse(format, "--group-size", "takes multiples of 16, or 0 for whole rows");
+    target.group_size = *options.group_size;
+  }
+  if (options.zeros && *options.zeros != format.zeros) {
+    if (!format.may_have_zeros)
+      refuse(format, format.zeros ? "--symmetric" : "--asymmetric",
+             format.zeros ? "always has zeros" : "has no zeros");
+    target.zeros = *options.zeros;
+  }
+  return target;
+}
+
+ordered_json quantization_config(const Target& target, const std::vector<std::string>& ignored) {
+  const TargetFormat& format = *target.format;
+  const int64_t group = target.group_size == 0 ? -1 : target.group_size;
+  switch (format.packing) {
+    case Packing::kGptq:
+      // Zeros of 0 have no place in the first version of the format.
+      return {{"quant_method", "gptq"},
+              {"bits", target.bits},
+              {"group_size", group},
+              {"desc_act", target.act_order},
+              {"sym", !target.zeros},
+              {"lm_head", false},
+              {"checkpoint_format", target.zeros ? "gptq_v2" : "gptq"},
+              {"pack_dtype", "int32"}};
+    case Packing::kAwq:
+      return {{"quant_method", "awq"}, {"bits", target.bits}, {"group_size", group},
+              {"zero_point", true},    {"version", "gemm"},   {"modules_to_not_convert", ignored}};
+    case Packing::kTable:
+      return {{"quant_method", "bitsandbytes"},
+              {"load_in_4bit", true},
+              {"load_in_8bit", false},
+              {"bnb_4bit_quant_type", format.table},
+              {"bnb_4bit_use_double_quant", target.nested_scales},
+              {"bnb_4bit_compute_dtype", dtype_name(target.float_type)},
+              {"bnb_4bit_quant_storage", "uint8"},
+              {"llm_int8_skip_modules", ignored}};
+    case Packing::kFloat8Blocks:
+      return {{"quant_method", "fp8"},
+              {"fmt", "e4m3"},
+              {"activation_scheme", "dynamic"},
+              {"weight_block_size", {target.group_size, target.group_size}},
+              {"modules_to_not_convert", ignored}};
+    default:
+      break;
+  }
+  const bool floats = format.packing == Packing::kFloat8Rows;
+  const bool packed = format.packing == Packing::kPackedInts;
+  ordered_json weights = {
+      {"num_bits", target.bits},    {"type", floats ? "float" : "int"},
+      {"symmetric", !target.zeros}, {"strategy", target.group_size == 0 ? "channel" : "group"},
+      {"group_size", nullptr},      {"dynamic", false},
+      {"actorder", nullptr},        {"observer", "minmax"}};
+  if (target.group_size != 0) weights["group_size"] = target.group_size;
+  if (target.act_order) weights["actorder"] = "group";
+  ordered_json activations;
+  if (!packed) {
+    activations = {{"num_bits", 8},     {"type", floats ? "float" : "int"},
+                   {"symmetric", true}, {"strategy", "token"},
+                   {"dynamic", true},   {"group_size", nullptr}};
+  }
+  const char* layout = packed ? "pack-quantized" : floats ? "float-quantized" : "int-quantized";
+  return {{"quant_method", "compressed-tensors"},
+          {"format", layout},
+          {"quantization_status", "compressed"},
+          {"config_groups",
+           {{"group_0",
+             {{"targets", {"Linear"}},
+              {"weights", weights},
+              {"input_activations", activations},
+              {"output_activations", nullptr}}}}},
+          {"ignore", ignored},
+          {"kv_cache_scheme", nullptr}};
+}
+
+}  // namespace quire

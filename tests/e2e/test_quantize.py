@@ -1,0 +1,73 @@
+"""`quire quantize` as people call it, on the embedded model."""
+
+import json
+import pathlib
+import subprocess
+
+import pytest
+from conftest import BINARY, ROOT
+
+MODEL = ROOT / "models" / "quire-tiny"
+
+
+def quire(*arguments, stdin=None):
+    return subprocess.run([str(BINARY), *map(str, arguments)], input=stdin, capture_output=True, text=True, timeout=300)
+
+
+@pytest.fixture(scope="module")
+def text(tmp_path_factory):
+    file = tmp_path_factory.mktemp("text") / "text.txt"
+    file.write_text((MODEL / "validation.txt").read_text()[:6000])
+    return file
+
+
+@pytest.mark.parametrize("name", ["gptq", "awq", "w4a16", "w8a16", "w8a8", "fp8", "fp8-block", "bnb-nf4", "bnb-fp4"])
+def test_what_is_written_is_loaded_and_says_nearly_the_same(tmp_path, text, name):
+    out = tmp_path / "out"
+    run = quire("quantize", "-o", out, "--format", name, "--eval-text", text)
+    assert run.returncode == 0, run.stderr
+    assert "2.90 M weights" in run.stderr
+    head, before, after = run.stdout.splitlines()
+    assert head.split() == ["model", "tensors", "perplexity", "difference"]
+    assert before.startswith("quire-tiny") and after.startswith(str(out))
+    assert float(after.split()[-2]) < 3.0, "perplexity has grown by so many percent"
+    measured = json.loads(quire("perplexity", out, "--text", text, "--json").stdout)
+    assert f"{measured['perplexity']:.5f}" in after
+    said = quire("generate", out, "--prompt", "Once upon a time", "--max-tokens", 16, "--temperature", 0)
+    assert said.returncode == 0 and len(said.stdout.split()) > 5, said.stderr
+    report = json.loads(quire("inspect", out, "--json").stdout)
+    coded = [t for t in report["tensors"] if t["name"].endswith("_proj.weight")]
+    assert len(coded) == 28 and len({t["dtype"] for t in coded}) == 1 and coded[0]["dtype"] != "bfloat16"
+    assert report["weight_bytes"] == sum(t["bytes"] for t in report["tensors"]) < 5.5e6
+
+
+def test_a_directory_is_taken_too_and_its_files_are_copied(tmp_path):
+    out = tmp_path / "deep" / "out"
+    assert quire("quantize", MODEL, "-o", out, "--format", "w8a8").returncode == 0
+    for name in ["tokenizer.json", "tokenizer_config.json", "generation_config.json"]:
+        assert (out / name).read_bytes() == (MODEL / name).read_bytes()
+    assert not (out / "README.md").exists()
+    assert json.loads((out / "config.json").read_text())["quantization_config"]["quant_method"] == "compressed-tensors"
+
+
+def test_what_cannot_be_done_is_said_and_leaves_nothing(tmp_path):
+    out = tmp_path / "out"
+
+    def refused(*arguments, code=1):
+        run = quire("quantize", *arguments)
+        assert run.returncode == code, run.stderr
+        assert not out.exists() and not pathlib.Path(f"{out}.partial").exists()
+        return run.stderr
+
+    assert "'int5' is not known; use gptq, awq" in refused("-o", out, "--format", "int5")
+    assert "has no codes of 5 bits" in refused("-o", out, "--format", "gptq", "--bits", 5)
+    assert "--format is required" in refused("-o", out, code=2)
+    assert "no such directory" in refused(tmp_path / "none", "-o", out, "--format", "awq")
+    assert "none.txt" in refused("-o", out, "--format", "awq", "--eval-text", tmp_path / "none.txt")
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full" / "file").write_text("x")
+    assert "exists already" in refused("-o", tmp_path / "full", "--format", "awq")
+    assert "cannot be made" in refused("-o", "/proc/none/out", "--format", "awq")
+    quantized = tmp_path / "quantized"
+    assert quire("quantize", "-o", quantized, "--format", "fp8").returncode == 0
+    assert "is quantized already" in refused(quantized, "-o", out, "--format", "awq")

@@ -1,0 +1,70 @@
+// A Llama of random weights whose matrices are wide enough for groups: hidden 64, intermediate 96.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "io/output_file.h"
+#include "io/safetensors_writer.h"
+#include "quant/codec.h"
+
+namespace quire::test {
+
+// Writes a model directory with bfloat16 weights.
+inline void write_small_llama(const std::filesystem::path& dir, uint32_t seed = 7) {
+  constexpr int64_t kHidden = 64;
+  constexpr int64_t kInner = 96;
+  constexpr int64_t kKeys = 32;
+  constexpr int64_t kVocab = 48;
+  std::filesystem::create_directories(dir);
+  const nlohmann::json config = {{"architectures", {"LlamaForCausalLM"}},
+                                 {"model_type", "llama"},
+                                 {"hidden_size", kHidden},
+                                 {"intermediate_size", kInner},
+                                 {"num_hidden_layers", 2},
+                                 {"num_attention_heads", 4},
+                                 {"num_key_value_heads", 2},
+                                 {"head_dim", 16},
+                                 {"vocab_size", kVocab},
+                                 {"max_position_embeddings", 128},
+                                 {"rms_norm_eps", 1e-5},
+                                 {"tie_word_embeddings", false},
+                                 {"torch_dtype", "bfloat16"}};
+  write_file(dir / "config.json", config.dump());
+  std::vector<TensorInfo> tensors;
+  const auto add = [&](std::string name, std::vector<int64_t> shape) {
+    tensors.push_back({.name = name + ".weight", .dtype = DType::kBF16, .shape = std::move(shape)});
+  };
+  add("model.embed_tokens", {kVocab, kHidden});
+  add("lm_head", {kVocab, kHidden});
+  add("model.norm", {kHidden});
+  for (int i = 0; i < 2; ++i) {
+    const std::string layer = "model.layers." + std::to_string(i) + ".";
+    add(layer + "input_layernorm", {kHidden});
+    add(layer + "post_attention_layernorm", {kHidden});
+    add(layer + "self_attn.q_proj", {kHidden, kHidden});
+    add(layer + "self_attn.k_proj", {kKeys, kHidden});
+    add(layer + "self_attn.v_proj", {kKeys, kHidden});
+    add(layer + "self_attn.o_proj", {kHidden, kHidden});
+    add(layer + "mlp.gate_proj", {kInner, kHidden});
+    add(layer + "mlp.up_proj", {kInner, kHidden});
+    add(layer + "mlp.down_proj", {kHidden, kInner});
+  }
+  std::mt19937 rng(seed);
+  std::normal_distribution<float> normal(0.0F, 0.1F);
+  SafetensorsWriter writer(dir, tensors);
+  for (const TensorInfo& tensor : tensors) {
+    int64_t size = 1;
+    for (const int64_t dim : tensor.shape) size *= dim;
+    std::vector<uint16_t> values(static_cast<size_t>(size));
+    for (auto& v : values) v = f32_to_bf16(normal(rng) + (tensor.shape.size() == 1 ? 1.0F : 0.0F));
+    writer.write(tensor.name, std::as_bytes(std::span(values)));
+  }
+  writer.finish();
+}
+
+}  // namespace quire::test
