@@ -139,7 +139,7 @@ int main(int argc, char** argv) {
     if (!isa.supported || isa.name == "generic") continue;
     register_isa(isa);
     // The levels above have nothing of their own here.
-    if (isa.name == "avx2" || isa.name == "avx512") register_coded(isa);
+    register_coded(isa);
     register_attention(isa);
   }
   benchmark::Initialize(&argc, argv);

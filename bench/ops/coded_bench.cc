@@ -6,6 +6,7 @@
 
 #include "bench_support.h"
 #include "quant/code_tables.h"
+#include "quant/coded_layout.h"
 #include "quant/coded_matrix.h"
 
 namespace quire::bench {
@@ -82,12 +83,13 @@ std::vector<Named> formats() {
           {"fp8-128x128", table(8, 128, 128, e4m3_values(), {})}};
 }
 
-void linear(benchmark::State& state, const OpTable& table, const CodedFormat& format, int64_t m, int64_t n,
-            int64_t k) {
+void linear(benchmark::State& state, const OpTable& table, const CodedFormat& format,
+            ActivationFormat activations, int64_t m, int64_t n, int64_t k) {
   const Context context(table);
   const AnyCodes codes(format, n, k);
   const std::vector<const CodedMatrix*> parts = {&codes};
-  const PackedLinear packed = table.pack_coded(context.ctx, parts);
+  PackedLinear packed = table.pack_coded(context.ctx, parts);
+  packed.format.activations = activations;
   Buffer x = filled(DType::kF32, m * k);
   Buffer out(static_cast<size_t>(m * n) * sizeof(float));
   const TensorView x_view = make_view(x.data(), DType::kF32, {m, k});
@@ -100,11 +102,18 @@ void linear(benchmark::State& state, const OpTable& table, const CodedFormat& fo
 
 void register_coded(const CpuIsa& isa) {
   for (const auto& [name, format] : formats()) {
-    const std::string prefix = "Coded/" + std::string(isa.name) + "/" + name;
-    for (const int64_t m : {1, 4, 8, 32, 512})
-      add(prefix + "/4096x4096/m" + std::to_string(m), linear, std::cref(*isa.table), format, m, 4096, 4096);
-    // More than any last-level cache.
-    add(prefix + "/16384x8192/m1", linear, std::cref(*isa.table), format, 1, 16384, 8192);
+    for (const ActivationFormat activations : {ActivationFormat::kFloat, ActivationFormat::kInt8}) {
+      const bool int8 = activations == ActivationFormat::kInt8;
+      if (int8 && !coded_numbers(format)) continue;
+      // Levels that have products of their own.
+      if (isa.name == "generic" || isa.name == "avx512_bf16" || (isa.name == "avx512_vnni" && !int8)) continue;
+      const std::string prefix = "Coded/" + std::string(isa.name) + "/" + name + (int8 ? "-a8" : "");
+      for (const int64_t m : {1, 4, 8, 32, 512})
+        add(prefix + "/4096x4096/m" + std::to_string(m), linear, std::cref(*isa.table), format, activations,
+            m, 4096, 4096);
+      // More than any last-level cache.
+      add(prefix + "/16384x8192/m1", linear, std::cref(*isa.table), format, activations, 1, 16384, 8192);
+    }
   }
 }
 

@@ -5,12 +5,14 @@ if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   set(kernel_warnings "-Wno-maybe-uninitialized;-Wno-uninitialized")
 endif()
 if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
-  set_source_files_properties(${dir}/cpu/isa/avx2.cc ${dir}/cpu/isa/coded_avx2.cc PROPERTIES
+  set_source_files_properties(${dir}/cpu/isa/avx2.cc ${dir}/cpu/isa/coded_avx2.cc
+    ${dir}/cpu/isa/coded_int_avx2.cc PROPERTIES
     COMPILE_OPTIONS "-O3;-mavx2;-mfma;-mf16c;${kernel_warnings}")
   set(avx512_flags "-O3;-mavx512f;-mavx512bw;-mavx512dq;-mavx512vl;-mfma;-mf16c;${kernel_warnings}")
-  set_source_files_properties(${dir}/cpu/isa/avx512.cc ${dir}/cpu/isa/coded_avx512.cc PROPERTIES
+  set_source_files_properties(${dir}/cpu/isa/avx512.cc ${dir}/cpu/isa/coded_avx512.cc
+    ${dir}/cpu/isa/coded_int_avx512.cc PROPERTIES
     COMPILE_OPTIONS "${avx512_flags}")
-  set_source_files_properties(${dir}/cpu/isa/avx512_vnni.cc PROPERTIES
+  set_source_files_properties(${dir}/cpu/isa/avx512_vnni.cc ${dir}/cpu/isa/coded_int_vnni.cc PROPERTIES
     COMPILE_OPTIONS "${avx512_flags};-mavx512vnni")
   set_source_files_properties(${dir}/cpu/isa/avx512_bf16.cc PROPERTIES
     COMPILE_OPTIONS "${avx512_flags};-mavx512vnni;-mavx512bf16")

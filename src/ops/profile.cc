@@ -27,7 +27,7 @@ ProfileEvent elementwise(std::string_view name, const TensorView& x, double tens
 }
 
 double peak_of(const MachineLimits& limits, const WeightFormat& format) {
-  if (is_integer(format) && format.activations == ActivationFormat::kInt8 && limits.int8_flop_per_s > 0)
+  if (format.activations == ActivationFormat::kInt8 && limits.int8_flop_per_s > 0)
     return limits.int8_flop_per_s;
   if (format.dtype == DType::kBF16 && limits.bf16_flop_per_s > 0) return limits.bf16_flop_per_s;
   return limits.f32_flop_per_s;

@@ -1,7 +1,6 @@
 #include "quant/coded_layout.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -232,34 +231,75 @@ void CodedPacker::store_codes(int64_t index, std::byte* codes) const {
   }
 }
 
-void decode_coded(const CodedLayout& at, const std::byte* weights, int64_t row, int64_t begin, int64_t end,
-                  float* out) {
+CodedGroup coded_group(const CodedLayout& at, const std::byte* weights, int64_t row, int64_t i) {
   const CodedFormat& format = at.format;
   const int64_t column = row % kPanel;
-  const std::byte* panel = weights + row / kPanel * at.panel_bytes;
-  for (int64_t i = begin; i < end; ++i) {
-    const int64_t index = i / at.block;
-    const int64_t in_block = i % at.block;
-    const std::byte* block = panel + index * at.block_bytes;
-    const CodedLayout::Header header = at.header(at.depth_of(index));
-    const auto byte_of = [&](int64_t first) {
-      return static_cast<uint8_t>(block[first + in_block / at.group * kPanel + column]);
-    };
-    float scale = load_scale(format, block, column);
-    float minimum = format.minima ? load_scale(format, block + header.minima, column) : 0.0F;
-    if (format.two_levels()) {
-      const uint8_t code = byte_of(header.group_scales);
-      scale *= format.group_scale_table.empty() ? static_cast<float>(static_cast<int8_t>(code))
-                                                : format.group_scale_table[code];
-      if (format.minima) minimum *= static_cast<float>(byte_of(header.group_minima));
+  const int64_t index = i / at.block;
+  const std::byte* block = weights + row / kPanel * at.panel_bytes + index * at.block_bytes;
+  const CodedLayout::Header header = at.header(at.depth_of(index));
+  const auto byte_of = [&](int64_t first) {
+    return static_cast<uint8_t>(block[first + i % at.block / at.group * kPanel + column]);
+  };
+  CodedGroup group;
+  group.scale = load_scale(format, block, column);
+  if (format.minima) group.minimum = load_scale(format, block + header.minima, column);
+  if (format.two_levels()) {
+    const uint8_t code = byte_of(header.group_scales);
+    group.scale *= format.group_scale_table.empty() ? static_cast<float>(static_cast<int8_t>(code))
+                                                    : format.group_scale_table[code];
+    if (format.minima) group.minimum *= static_cast<float>(byte_of(header.group_minima));
+  }
+  if (format.values == CodeValues::kLinear)
+    group.zero = format.group_zeros ? byte_of(header.group_zeros) : format.zero;
+  return group;
+}
+
+int32_t coded_code(const CodedLayout& at, const std::byte* weights, int64_t row, int64_t i) {
+  const int64_t index = i / at.block;
+  const std::byte* block = weights + row / kPanel * at.panel_bytes + index * at.block_bytes;
+  return load_code(at, block + at.header(at.depth_of(index)).codes, row, i % at.block);
+}
+
+CodedIntUnits::CodedIntUnits(const CodedLayout& at) {
+  constexpr int64_t kLongest = 128;  // sums of activations fit 16 bits
+  constexpr int64_t kLeastGroup = 32;
+  unit = std::min(at.group, kLongest);
+  // Groups are multiples of 8, or the whole row.
+  while (at.group < at.k && at.group % unit != 0) unit /= 2;
+  activation_group = (kLeastGroup + unit - 1) / unit * unit;
+  if (unit >= kLeastGroup) activation_group = unit;
+  num_units = (at.k + unit - 1) / unit;
+  depth = (at.k + 7) / 8 * 8;
+}
+
+std::optional<CodedNumbers> coded_numbers(const CodedFormat& format) {
+  if (format.values == CodeValues::kLinear) return CodedNumbers{};
+  if (format.code_bits != 4) return std::nullopt;
+  for (const float step : {1.0F, 0.5F}) {
+    CodedNumbers found{.table = true, .numbers = {}, .step = step};
+    bool whole = true;
+    for (size_t i = 0; i < found.numbers.size(); ++i) {
+      const float number = format.table[i] / step;
+      if (!(number >= -127.0F && number <= 127.0F && number == std::nearbyint(number))) {
+        whole = false;
+        break;
+      }
+      found.numbers[i] = static_cast<int8_t>(number);
     }
-    const int32_t code = load_code(at, block + header.codes, row, in_block);
-    const float value =
-        format.values == CodeValues::kTable
-            ? format.table[static_cast<size_t>(code)]
-            : static_cast<float>(code - (format.group_zeros ? byte_of(header.group_zeros) : format.zero));
-    const float product = scale * value;
-    out[i - begin] = format.minima ? product - minimum : product;
+    if (whole) return found;
+  }
+  return std::nullopt;
+}
+
+void decode_coded(const CodedLayout& at, const std::byte* weights, int64_t row, int64_t begin, int64_t end,
+                  float* out) {
+  for (int64_t i = begin; i < end; ++i) {
+    const CodedGroup group = coded_group(at, weights, row, i);
+    const int32_t code = coded_code(at, weights, row, i);
+    const float value = at.format.values == CodeValues::kTable ? at.format.table[static_cast<size_t>(code)]
+                                                               : static_cast<float>(code - group.zero);
+    const float product = group.scale * value;
+    out[i - begin] = at.format.minima ? product - group.minimum : product;
   }
 }
 

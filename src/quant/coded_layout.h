@@ -17,8 +17,10 @@
 // The codes of a block are padded to whole units.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -85,6 +87,40 @@ class CodedPacker {
   std::vector<uint8_t> group_minima_;  // [32][groups]
   std::vector<uint8_t> group_zeros_;   // [32][groups]
 };
+
+// What the code of packed column i of row `row` of W is turned into a weight with.
+struct CodedGroup {
+  float scale = 0.0F;
+  float minimum = 0.0F;
+  int32_t zero = 0;  // linear codes
+};
+CodedGroup coded_group(const CodedLayout& at, const std::byte* weights, int64_t row, int64_t i);
+int32_t coded_code(const CodedLayout& at, const std::byte* weights, int64_t row, int64_t i);
+
+// How products with int8 activations are summed: those of a unit of k's as int32, exactly, and then units one
+// after the other, each from weights of one scale and activations of one scale:
+//   sum = fma(float(sum of (number - zero) * x), x_scale * (scale * step), sum)
+//   sum = fma(shift, x_scale * float(-sum of x), sum)                      with minima or zeros of groups
+// where shift is the minimum, or with zeros of groups, which are not taken off the numbers, fma(scale, zero,
+// minimum).
+struct CodedIntUnits {
+  int64_t unit = 0;              // k's, at most 128; groups are whole units
+  int64_t activation_group = 0;  // k's that share a scale of the activations, whole units
+  int64_t num_units = 0;         // in a row
+  int64_t depth = 0;             // k rounded up to 8: int8 activations of a row
+
+  explicit CodedIntUnits(const CodedLayout& at);
+};
+
+// The whole numbers that codes stand for there: linear codes themselves, entries of a table divided by
+// `step`.
+struct CodedNumbers {
+  bool table = false;
+  std::array<int8_t, 16> numbers = {};  // of a table
+  float step = 1.0F;                    // a power of two
+};
+// None where the codes stand for no whole numbers of 8 bits: they are multiplied with float activations only.
+std::optional<CodedNumbers> coded_numbers(const CodedFormat& format);
 
 // Weights [begin, end) of row `row` of W, in packed order: out[0, end - begin). The plain form of what the
 // kernels do, bit by bit.

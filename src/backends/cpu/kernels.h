@@ -140,6 +140,15 @@ struct CodedMatrixArgs {
   bool e4m3_group_scales;          // the table is that of e4m3 without its NaN
 };
 
+// The same with int8 activations (CodedIntUnits in quant/coded_layout.h).
+struct CodedIntArgs {
+  CodedMatrixArgs m;       // x and table are not looked at
+  IntActivations in;       // zero: 1
+  int32_t zero;            // of all codes; groups may have further ones of their own
+  const uint8_t* numbers;  // [16] 128 + whole number of each code of a table
+  float step;              // what the numbers of a table count
+};
+
 // Lines that one call of attend_segment takes, of all its key heads; a multiple of the kernels' row blocks.
 constexpr int kMaxLines = 48;
 // Positions that share one softmax update. A multiple of 16.
@@ -236,6 +245,10 @@ struct CpuKernels {
   void (*linear_coded[kNumCodedValues][9])(const CodedMatrixArgs&, int64_t row_begin, int64_t row_end,
                                            int64_t panel_begin, int64_t panel_end);
 
+  // One panel of a product with codes and int8 activations: of linear codes and of tables of whole numbers,
+  // by bits of a stored code. Null: there are no such codes.
+  void (*linear_coded_int[2][9])(const CodedIntArgs&, const IntBlock&, int64_t panel);
+
   void (*decode)(float* dst, const void* src, Storage storage, int64_t n);
   void (*rms_norm)(float* out, const float* x, const float* weight, int64_t d, float eps,
                    float weight_offset);
@@ -283,6 +296,10 @@ void fill_avx512(CpuKernels& kernels);
 // Products with codes alone: units of their own, since these are many functions.
 void fill_coded_avx2(CpuKernels& kernels);
 void fill_coded_avx512(CpuKernels& kernels);
+// The same with int8 activations.
+void fill_coded_int_avx2(CpuKernels& kernels);
+void fill_coded_int_avx512(CpuKernels& kernels);
+void fill_coded_int_vnni(CpuKernels& kernels);
 void fill_avx512_vnni(CpuKernels& kernels);
 void fill_avx512_bf16(CpuKernels& kernels);
 

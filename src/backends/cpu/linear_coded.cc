@@ -3,9 +3,7 @@
 #include <array>
 
 #include "backends/cpu/drivers.h"
-#include "backends/cpu/split.h"
-#include "base/error.h"
-#include "base/strings.h"
+#include "backends/cpu/int_blocks.h"
 #include "quant/code_tables.h"
 #include "quant/coded_layout.h"
 
@@ -60,12 +58,62 @@ CodedValues values_of(const CodedFormat& format) {
   return format.table.data() == e4m3_values().data() ? kCodedE4M3 : kCodedTable;
 }
 
+// Rows of x in packed order, at args.io.x.
+void multiply_floats(const CpuKernels& kernels, const OpContext& ctx, const CodedLayout& at,
+                     const CodedMatrixArgs& args, int64_t rows) {
+  const auto kernel = kernels.linear_coded[values_of(at.format)][at.bits];
+  split_product(ctx, {rows, args.io.n, at.k, at.panel_bytes},
+                [&](int64_t row, int64_t row_end, int64_t panel, int64_t panel_end) {
+                  kernel(args, row, row_end, panel, panel_end);
+                });
+}
+
+// The same rows as int8. scratch: int_row_bytes for each.
+void multiply_int8(const CpuKernels& kernels, const OpContext& ctx, const CodedLayout& at,
+                   const CodedIntUnits& units, const CodedNumbers& numbers, const CodedMatrixArgs& args,
+                   int64_t rows, std::byte* scratch) {
+  std::array<uint8_t, 16> biased;
+  for (size_t i = 0; i < biased.size(); ++i) biased[i] = static_cast<uint8_t>(numbers.numbers[i] + 128);
+  CodedIntArgs own = {
+      .m = args,
+      .in = {.x = static_cast<const float*>(args.io.x),
+             .x_stride = args.io.x_stride,
+             .k = at.k,
+             .depth = units.depth,
+             .group = units.activation_group,
+             .unit = units.unit,
+             .num_units = units.num_units,
+             .zero = 1},
+      .zero = numbers.table || at.format.group_zeros ? 0 : at.format.zero,
+      .numbers = biased.data(),
+      .step = numbers.step,
+  };
+  const Blocks blocks(rows, kernels.int_block_rows);
+  quantize_activations(kernels, ctx, blocks, scratch, own.in);
+  const auto kernel = kernels.linear_coded_int[numbers.table ? 1 : 0][at.bits];
+  each_block(ctx, kernels, blocks, {.m = rows, .n = args.io.n, .k = at.k, .panel_bytes = at.panel_bytes},
+             sizeof(int8_t), [&](const IntBlock& block, int64_t panel) { kernel(own, block, panel); });
+}
+
+// Rows of x with their columns in the order of the matrix.
+void put_in_order(const OpContext& ctx, const PackedLinear& w, const TensorView& x, float* out) {
+  const int32_t* order = w.column_order.as<int32_t>();
+  parallel_ranges(ctx, x.rows(), row_grain(4 * w.k), [&](int64_t begin, int64_t end, int) {
+    for (int64_t r = begin; r < end; ++r) {
+      const float* in = x.row<float>(r);
+      for (int64_t i = 0; i < w.k; ++i) out[r * w.k + i] = in[order[i]];
+    }
+  });
+}
+
 }  // namespace
 
 void linear_coded(const CpuKernels& kernels, const OpContext& ctx, const TensorView& out, const TensorView& x,
                   const PackedLinear& w, const TensorView& residual) {
   const CodedLayout at(w.format.coded, w.k);
-  const auto kernel = kernels.linear_coded[values_of(at.format)][at.bits];
+  const CodedIntUnits units(at);
+  const auto whole =
+      w.format.activations == ActivationFormat::kInt8 ? coded_numbers(at.format) : std::nullopt;
   Numbers numbers;
   CodedMatrixArgs args = make_args(at, w, numbers);
   args.io.x_stride = x.row_stride;
@@ -73,31 +121,25 @@ void linear_coded(const CpuKernels& kernels, const OpContext& ctx, const TensorV
   args.io.residual_stride = residual.row_stride;
   const int64_t m = x.rows();
   const bool ordered = w.column_order.size() > 0;
-  const int64_t row_bytes = w.k * static_cast<int64_t>(sizeof(float));
-  const int64_t most = ordered ? static_cast<int64_t>(ctx.workspace.size()) / row_bytes : m;
-  if (m > 0 && most == 0)
-    throw Error(cat("linear: a workspace of ", row_bytes, " bytes is needed; got ", ctx.workspace.size()));
-  for (int64_t first = 0; first < m; first += most) {
-    const int64_t rows = std::min(most, m - first);
+  const int64_t order_bytes = ordered ? (w.k * static_cast<int64_t>(sizeof(float)) + 63) / 64 * 64 : 0;
+  const int64_t row_bytes = order_bytes + (whole ? int_row_bytes(units.depth, units.num_units) : 0);
+  const RowRoom room = row_bytes > 0 ? row_room(ctx.workspace, row_bytes, m) : RowRoom{.most = m};
+  for (int64_t first = 0; first < m; first += room.most) {
+    const int64_t rows = std::min(room.most, m - first);
     args.io.x = x.row<float>(first);
     args.io.out = out.row<float>(first);
     args.io.residual = residual.data != nullptr ? residual.row<float>(first) : nullptr;
     if (ordered) {
-      auto* gathered = reinterpret_cast<float*>(ctx.workspace.data());
-      const int32_t* order = w.column_order.as<int32_t>();
-      parallel_ranges(ctx, rows, row_grain(4 * w.k), [&](int64_t begin, int64_t end, int) {
-        for (int64_t r = begin; r < end; ++r) {
-          const float* in = x.row<float>(first + r);
-          for (int64_t i = 0; i < w.k; ++i) gathered[r * w.k + i] = in[order[i]];
-        }
-      });
-      args.io.x = gathered;
+      auto* put = reinterpret_cast<float*>(room.begin);
+      put_in_order(ctx, w, row_slice(x, first, first + rows), put);
+      args.io.x = put;
       args.io.x_stride = w.k;
     }
-    split_product(ctx, {rows, w.n, w.k, at.panel_bytes},
-                  [&](int64_t row, int64_t row_end, int64_t panel, int64_t panel_end) {
-                    kernel(args, row, row_end, panel, panel_end);
-                  });
+    if (whole) {
+      multiply_int8(kernels, ctx, at, units, *whole, args, rows, room.begin + rows * order_bytes);
+    } else {
+      multiply_floats(kernels, ctx, at, args, rows);
+    }
   }
 }
 

@@ -4,8 +4,7 @@
 #include <vector>
 
 #include "backends/cpu/drivers.h"
-#include "base/error.h"
-#include "base/strings.h"
+#include "backends/cpu/int_blocks.h"
 #include "ops/checks.h"
 #include "ops/parallel.h"
 #include "quant/int_layout.h"
@@ -15,10 +14,6 @@ namespace {
 
 static_assert(kPanel == IntLayout::kPanel);
 
-// Activations that are multiplied with all columns before the next ones: half of a second-level cache.
-constexpr int64_t kChunkBytes = int64_t{512} << 10;
-constexpr int64_t kRangesPerThread = 16;
-
 IntKind kind_of(const IntLayout& at) {
   if (at.step == 8) return at.zero_points ? kInt4Zeros : kInt4;
   return at.row_scale ? kInt8Rows : kInt8Groups;
@@ -27,45 +22,6 @@ IntKind kind_of(const IntLayout& at) {
 int32_t zero_of(const CpuKernels& kernels, IntKind kind) {
   if (kind == kInt4Zeros) return 1;  // times the group's own
   return kind == kInt4 ? 8 : kernels.int8_zero;
-}
-
-// How rows are cut into blocks of nearly one size: 16 rows are 8 + 8 and not 12 + 4.
-struct Blocks {
-  int64_t rows;
-  int64_t count;
-
-  Blocks(int64_t num_rows, int64_t most) : rows(num_rows), count((num_rows + most - 1) / most) {}
-  int64_t first(int64_t block) const { return rows * block / count; }
-  int64_t size(int64_t block) const { return first(block + 1) - first(block); }
-};
-
-void multiply(const CpuKernels& kernels, const OpContext& ctx, const IntLinearArgs& args, IntKind kind,
-              bool float_activations, const Blocks& blocks) {
-  const auto kernel = float_activations ? kernels.linear_int_float[kind] : kernels.linear_int[kind];
-  const int64_t panels = (args.n + kPanel - 1) / kPanel;
-  // All columns of a chunk of rows follow each other: the activations stay in the second-level cache, and the
-  // weights that pass by are few beside the work. Chunks are smaller only where the columns alone do not
-  // occupy the threads.
-  const int64_t row_bytes =
-      args.in.k * static_cast<int64_t>(float_activations ? sizeof(float) : sizeof(int8_t));
-  int64_t chunk = std::clamp<int64_t>(kChunkBytes / (row_bytes * kernels.int_block_rows), 4, 32);
-  chunk = std::min(chunk, blocks.count);
-  while (chunk > 2 && panels * ((blocks.count + chunk - 1) / chunk) < 4 * num_threads(ctx))
-    chunk = (chunk + 1) / 2;
-  const int64_t chunks = (blocks.count + chunk - 1) / chunk;
-  // Panels of a range follow each other, so that each can ask for the next one; ranges are short enough that
-  // threads do not wait for each other at the end.
-  const int64_t cost = std::max<int64_t>(1, blocks.rows / chunks) * kPanel * args.in.k;
-  const int64_t run = panels * chunks / (kRangesPerThread * num_threads(ctx));
-  parallel_ranges(
-      ctx, panels * chunks, std::max<int64_t>({1, run, 262144 / cost}), [&](int64_t begin, int64_t end, int) {
-        for (int64_t item = begin; item < end; ++item) {
-          const int64_t first = item / panels * chunk;
-          const int64_t count = std::min(blocks.count - first, chunk);
-          for (int64_t b = 0; b < count; ++b)
-            kernel(args, {blocks.first(first + b), blocks.size(first + b), b, count}, item % panels);
-        }
-      });
 }
 
 // Where a panel's rows lie in the parts of a matrix; null behind the last one.
@@ -87,11 +43,6 @@ struct PanelRows {
     }
   }
 };
-
-// Bytes of the workspace that a row of activations takes as int8.
-int64_t row_bytes(const IntLayout& at) {
-  return at.depth + at.num_units * static_cast<int64_t>(sizeof(float) + sizeof(int32_t));
-}
 
 }  // namespace
 
@@ -132,17 +83,12 @@ void linear_int(const CpuKernels& kernels, const OpContext& ctx, const TensorVie
   const IntKind kind = kind_of(at);
   const bool float_activations = w.format.activations == ActivationFormat::kFloat;
   const int64_t m = x.rows();
-  const auto room = static_cast<int64_t>(ctx.workspace.size()) - 64;
-  const int64_t most = float_activations ? m : room / row_bytes(at);
-  if (m > 0 && most <= 0) {
-    throw Error(
-        cat("linear: a workspace of ", row_bytes(at) + 64, " bytes is needed; got ", ctx.workspace.size()));
-  }
-  std::byte* scratch =
-      ctx.workspace.data() + (64 - reinterpret_cast<uintptr_t>(ctx.workspace.data()) % 64) % 64;
+  const RowRoom scratch = float_activations
+                              ? RowRoom{.most = m}
+                              : row_room(ctx.workspace, int_row_bytes(at.depth, at.num_units), m);
 
-  for (int64_t first = 0; first < m; first += most) {
-    const int64_t rows = std::min(most, m - first);
+  for (int64_t first = 0; first < m; first += scratch.most) {
+    const int64_t rows = std::min(scratch.most, m - first);
     const Blocks blocks(rows, kernels.int_block_rows);
     IntLinearArgs args = {
         .in = {.x = x.row<float>(first),
@@ -165,17 +111,11 @@ void linear_int(const CpuKernels& kernels, const OpContext& ctx, const TensorVie
         .residual_stride = residual.row_stride,
         .bias = w.bias.size() > 0 ? w.bias.as<float>() : nullptr,
     };
-    if (!float_activations) {
-      args.in.codes = reinterpret_cast<int8_t*>(scratch);
-      args.in.scales = reinterpret_cast<float*>(args.in.codes + rows * at.depth);
-      args.in.sums = reinterpret_cast<int32_t*>(args.in.scales + rows * at.num_units);
-      parallel_ranges(ctx, blocks.count, row_grain(kernels.int_block_rows * at.k),
-                      [&](int64_t begin, int64_t end, int) {
-                        for (int64_t b = begin; b < end; ++b)
-                          kernels.quantize_rows(args.in, blocks.first(b), blocks.size(b));
-                      });
-    }
-    multiply(kernels, ctx, args, kind, float_activations, blocks);
+    if (!float_activations) quantize_activations(kernels, ctx, blocks, scratch.begin, args.in);
+    const auto kernel = float_activations ? kernels.linear_int_float[kind] : kernels.linear_int[kind];
+    const auto bytes = static_cast<int64_t>(float_activations ? sizeof(float) : sizeof(int8_t));
+    each_block(ctx, kernels, blocks, {.m = rows, .n = w.n, .k = at.k, .panel_bytes = at.panel_bytes}, bytes,
+               [&](const IntBlock& block, int64_t panel) { kernel(args, block, panel); });
   }
 }
 

@@ -13,6 +13,7 @@ CpuKernels make_avx2() {
   CpuKernels kernels{};
   fill_avx2(kernels);
   fill_coded_avx2(kernels);
+  fill_coded_int_avx2(kernels);
   return kernels;
 }
 
@@ -20,12 +21,14 @@ CpuKernels make_avx512() {
   CpuKernels kernels = make_avx2();
   fill_avx512(kernels);
   fill_coded_avx512(kernels);
+  fill_coded_int_avx512(kernels);
   return kernels;
 }
 
 CpuKernels make_avx512_vnni() {
   CpuKernels kernels = make_avx512();
   fill_avx512_vnni(kernels);
+  fill_coded_int_vnni(kernels);
   return kernels;
 }
 

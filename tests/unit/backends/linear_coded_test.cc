@@ -5,6 +5,7 @@
 #include <array>
 #include <numeric>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/error.h"
@@ -34,6 +35,13 @@ std::span<const float> some_table(int32_t bits) {
     return v;
   }();
   return std::span(numbers).first(size_t{1} << bits);
+}
+
+// The table of 16 whole numbers between -127 and 127.
+std::span<const float> whole_table() {
+  static const std::array<float, 16> numbers = {-127, -104, -83, -65, -49, -35, -22, -10,
+                                                1,    13,   25,  38,  53,  69,  89,  113};
+  return numbers;
 }
 
 struct Sizes {
@@ -79,6 +87,13 @@ std::vector<CodedFormat> formats() {
        .values = CodeValues::kTable,
        .table = e2m1_values(),
        .group_scale_table = e4m3_values()});
+  add({.code_bits = 4,
+       .group_size = 32,
+       .block_size = 256,
+       .values = CodeValues::kTable,
+       .table = whole_table()});
+  add({.code_bits = 8, .group_size = 192, .block_size = 192, .zero = 128});
+  add({.code_bits = 4, .group_size = 256, .block_size = 256, .zero = 8, .group_zeros = true});
   return all;
 }
 
@@ -88,9 +103,22 @@ std::string describe(const CodedFormat& f) {
          (f.minima ? ", minima" : "") + (f.group_zeros ? ", zeros" : "");
 }
 
-PackedLinear pack(const OpTable& table, const CodedMatrix& matrix) {
+constexpr ActivationFormat kActivations[] = {ActivationFormat::kFloat, ActivationFormat::kInt8};
+
+PackedLinear pack(const OpTable& table, const CodedMatrix& matrix,
+                  ActivationFormat activations = ActivationFormat::kFloat) {
   const std::array<const CodedMatrix*, 1> parts = {&matrix};
-  return table.pack_coded({}, parts);
+  PackedLinear packed = table.pack_coded({}, parts);
+  packed.format.activations = activations;
+  return packed;
+}
+
+std::vector<std::pair<CpuIsa, ActivationFormat>> isas_and_activations() {
+  std::vector<std::pair<CpuIsa, ActivationFormat>> all;
+  for (const CpuIsa& isa : usable_isas()) {
+    for (const ActivationFormat activations : kActivations) all.emplace_back(isa, activations);
+  }
+  return all;
 }
 
 struct Case {
@@ -111,7 +139,9 @@ TEST(LinearCoded, EveryLevelGivesTheBitsOfThePlainOne) {
       const TestTensor x = random_tensor(DType::kF32, {c.m, c.k}, 1, 3);
       const TestTensor residual = random_tensor(DType::kF32, {c.m, c.n}, 3, 1);
       const TestTensor bias = random_tensor(DType::kF32, {1, c.n}, 4);
-      PackedLinear packed = pack(plain, codes);
+      // In turns again, where there is another way.
+      const auto activations = kActivations[seed / 2 % 2 == 0 || !coded_numbers(format) ? 0 : 1];
+      PackedLinear packed = pack(plain, codes, activations);
       const TestTensor want(DType::kF32, {c.m, c.n});
       plain.linear(TestContext(plain), want, x, packed, {});
       const auto set_bias = [&](bool set) {
@@ -122,9 +152,11 @@ TEST(LinearCoded, EveryLevelGivesTheBitsOfThePlainOne) {
       set_bias(true);
       plain.linear(TestContext(plain), want_more, x, packed, residual);
       for (const CpuIsa& isa : fast_isas()) {
-        if (isa.name == "avx512_vnni" || isa.name == "avx512_bf16") continue;  // nothing of their own
-        SCOPED_TRACE(std::string(isa.name) + ", " + describe(format) + ", " + std::to_string(c.m) + " x " +
-                     std::to_string(c.n) + " x " + std::to_string(c.k));
+        const bool int8 = activations == ActivationFormat::kInt8;
+        if (isa.name == "avx512_bf16" || (isa.name == "avx512_vnni" && !int8))
+          continue;  // nothing of their own
+        SCOPED_TRACE(std::string(isa.name) + ", " + describe(format) + (int8 ? ", int8" : "") + ", " +
+                     std::to_string(c.m) + " x " + std::to_string(c.n) + " x " + std::to_string(c.k));
         const TestContext ctx(*isa.table, c.m % 2 == 0 ? 2 : 1);
         const TestTensor out(DType::kF32, {c.m, c.n}, 2);
         set_bias(false);
@@ -170,17 +202,28 @@ TEST(LinearCoded, IsTheProductWithTheDecodedWeights) {
     const RandomCodes codes(format, 40, 200, ++seed);
     const TestTensor x = random_tensor(DType::kF32, {2, 200}, ++seed);
     const OpTable& table = *select_cpu_isa().table;
-    const TestTensor out(DType::kF32, {2, 40});
-    table.linear(TestContext(table), out, x, pack(table, codes), {});
-    for (int64_t r = 0; r < 2; ++r) {
-      for (int64_t j = 0; j < 40; ++j) {
-        double sum = 0;
-        double size = 0;
-        for (int64_t i = 0; i < 200; ++i) {
-          sum += double{x.get(r, i)} * double{codes.weight(j, i)};
-          size += std::fabs(double{x.get(r, i)} * double{codes.weight(j, i)});
+    for (const ActivationFormat activations : kActivations) {
+      const bool rounded = activations == ActivationFormat::kInt8 && coded_numbers(format);
+      const TestTensor out(DType::kF32, {2, 40});
+      table.linear(TestContext(table), out, x, pack(table, codes, activations), {});
+      for (int64_t r = 0; r < 2; ++r) {
+        float largest = 0;
+        for (int64_t i = 0; i < 200; ++i) largest = std::max(largest, std::fabs(x.get(r, i)));
+        for (int64_t j = 0; j < 40; ++j) {
+          double sum = 0;
+          double slack = 0;
+          for (int64_t i = 0; i < 200; ++i) {
+            const double weight = codes.weight(j, i);
+            sum += double{x.get(r, i)} * weight;
+            slack += 1e-5 * std::fabs(double{x.get(r, i)} * weight);
+            // An activation is off by half a step at most. Minima are taken off apart, which rounds once
+            // more.
+            if (rounded)
+              slack += largest / 253.0 * std::fabs(weight) + 1e-5 * largest * (format.minima ? 10.0 : 0.0);
+          }
+          ASSERT_NEAR(out.get(r, j), sum, slack)
+              << "row " << r << ", column " << j << (rounded ? ", int8" : "");
         }
-        ASSERT_NEAR(out.get(r, j), sum, 1e-5 * size) << "row " << r << ", column " << j;
       }
     }
   }
@@ -192,8 +235,8 @@ TEST(LinearCoded, ARowIsTheSameAloneAndInAnyBatch) {
   const TestTensor x = random_tensor(DType::kF32, {210, k}, 7);
   const RandomCodes codes(
       {.code_bits = 4, .group_size = 32, .block_size = 32, .zero = 8, .half_scales = true}, n, k, 8);
-  for (const CpuIsa& isa : usable_isas()) {
-    const PackedLinear packed = pack(*isa.table, codes);
+  for (const auto& [isa, activations] : isas_and_activations()) {
+    const PackedLinear packed = pack(*isa.table, codes, activations);
     const TestContext ctx(*isa.table);
     const TestContext threads(*isa.table, 3);
     const TestTensor alone(DType::kF32, {210, n});
@@ -222,14 +265,14 @@ TEST(LinearCoded, ColumnsInAnotherOrderMeetTheirActivations) {
     for (int64_t i = 0; i < k; ++i) gathered.set(r, i, x.get(r, turned.feature(i)));
   }
   const std::vector<int32_t> ids = {49, 3};
-  for (const CpuIsa& isa : usable_isas()) {
-    const PackedLinear packed = pack(*isa.table, turned);
+  for (const auto& [isa, activations] : isas_and_activations()) {
+    const PackedLinear packed = pack(*isa.table, turned, activations);
     const TestTensor want(DType::kF32, {17, 50});
-    isa.table->linear(TestContext(*isa.table), want, gathered, pack(*isa.table, sorted), {});
+    isa.table->linear(TestContext(*isa.table), want, gathered, pack(*isa.table, sorted, activations), {});
     const TestTensor out(DType::kF32, {17, 50});
     isa.table->linear(TestContext(*isa.table, 2), out, x, packed, {});
     EXPECT_TRUE(same_rows(out, want)) << isa.name;
-    std::vector<std::byte> room(5 * k * sizeof(float));  // rows in several parts
+    std::vector<std::byte> room(64 + 5 * k * sizeof(float));  // rows in several parts
     isa.table->linear({nullptr, room}, out, x, packed, {});
     EXPECT_TRUE(same_rows(out, want)) << isa.name;
     const TestTensor rows(DType::kF32, {2, k});

@@ -86,9 +86,30 @@ __attribute__((always_inline)) inline GroupScales<D, kRegs> load_group(const Cod
   return out;
 }
 
-// Eight k's of a register of columns, chunk c of a block: their codes as bytes, four k's in each lane.
+// Shifts to the right by few bits, a number that is known once calls are inlined.
+template <class D>
+__attribute__((always_inline)) inline typename D::I right_by(typename D::I v, int count) {
+  switch (count) {
+    case 0:
+      return v;
+    case 2:
+      return D::template right<2>(v);
+    case 4:
+      return D::template right<4>(v);
+    default:
+      return D::template right<6>(v);
+  }
+}
+
+// Bytes of the codes of 32 k's of a panel: what four chunks of eight k's take.
+template <int kBits>
+constexpr int64_t kChunksBytes = 128 * kBits;
+
+// Eight k's of a register of columns: their codes as bytes, four k's in each lane. They are chunk `c`, 0 ..
+// 3, of four that begin at `codes`.
 template <class D, int kBits>
-void load_codes(const std::byte* codes, int64_t c, int64_t lane, typename D::I (&quads)[2]) {
+__attribute__((always_inline)) inline void load_codes(const std::byte* codes, int c, int64_t lane,
+                                                      typename D::I (&quads)[2]) {
   const auto all = [](int32_t mask) { return D::set1(mask * 0x01010101); };
   const auto line = [&](const std::byte* unit, int64_t i) { return D::load(unit + i * 128 + lane * 4); };
   if constexpr (kBits == 8) {
@@ -99,28 +120,26 @@ void load_codes(const std::byte* codes, int64_t c, int64_t lane, typename D::I (
     quads[0] = D::both(v, all(15));
     quads[1] = D::both(D::template right<4>(v), all(15));
   } else if constexpr (kBits == 2) {
-    const auto v = D::right(line(codes, c / 2), static_cast<int>(c % 2 * 4));
+    const auto v = right_by<D>(line(codes, c / 2), c % 2 * 4);
     quads[0] = D::both(v, all(3));
     quads[1] = D::both(D::template right<2>(v), all(3));
   } else if constexpr (kBits == 6) {
     const std::byte* unit = codes + c / 2 * 384;
     const auto low = line(unit, c % 2);
-    const auto high = D::right(line(unit, 2), static_cast<int>(c % 2 * 4));
+    const auto high = right_by<D>(line(unit, 2), c % 2 * 4);
     quads[0] = D::either(D::both(low, all(15)), D::template left<4>(D::both(high, all(3))));
     quads[1] =
         D::either(D::both(D::template right<4>(low), all(15)), D::template left<2>(D::both(high, all(12))));
   } else if constexpr (kBits == 5) {
-    const std::byte* unit = codes + c / 4 * 640;
-    const auto low = line(unit, c % 4);
-    const auto high = D::right(line(unit, 4), static_cast<int>(c % 4 * 2));
+    const auto low = line(codes, c);
+    const auto high = right_by<D>(line(codes, 4), c * 2);
     quads[0] = D::either(D::both(low, all(15)), D::template left<4>(D::both(high, all(1))));
     quads[1] =
         D::either(D::both(D::template right<4>(low), all(15)), D::template left<3>(D::both(high, all(2))));
   } else {
     static_assert(kBits == 3);
-    const std::byte* unit = codes + c / 4 * 384;
-    const auto low = D::right(line(unit, c % 4 / 2), static_cast<int>(c % 2 * 4));
-    const auto high = D::right(line(unit, 2), static_cast<int>(c % 4 * 2));
+    const auto low = right_by<D>(line(codes, c / 2), c % 2 * 4);
+    const auto high = right_by<D>(line(codes, 2), c * 2);
     quads[0] = D::either(D::both(low, all(3)), D::template left<2>(D::both(high, all(1))));
     quads[1] =
         D::either(D::both(D::template right<2>(low), all(3)), D::template left<1>(D::both(high, all(2))));
@@ -193,8 +212,8 @@ __attribute__((always_inline)) inline void each_chunk(const CodedMatrixArgs& a, 
         typename D::I quads[kRegs][2];
         QUIRE_UNROLL
         for (int h = 0; h < kRegs; ++h) {
-          load_codes<D, kBits>(codes + panel_of<D>(lane, h) * a.panel_bytes, c, column_of<D>(lane, h),
-                               quads[h]);
+          load_codes<D, kBits>(codes + panel_of<D>(lane, h) * a.panel_bytes + c / 4 * kChunksBytes<kBits>,
+                               static_cast<int>(c % 4), column_of<D>(lane, h), quads[h]);
         }
         f(i, quads, scales);
       }

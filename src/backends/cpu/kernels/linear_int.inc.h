@@ -124,11 +124,11 @@ struct IntAhead {
 
 // The only block that passes over a panel asks for codes a little ahead of its own. Of several, which find
 // all but the first's codes in a cache, the first two ask for half of the next panel each.
-inline IntAhead int_ahead(const IntLinearArgs& a, int64_t panel, int64_t block, int64_t num_blocks) {
-  const auto* begin = reinterpret_cast<const uint8_t*>(a.weights + panel * a.panel_bytes);
+inline IntAhead int_ahead(const std::byte* panel, int64_t panel_bytes, int64_t block, int64_t num_blocks) {
+  const auto* begin = reinterpret_cast<const uint8_t*>(panel);
   // The processor fetches the second line of each pair by itself.
   if (num_blocks == 1) return {begin + kIntPrefetchBytes, 128};
-  if (block < 2) return {begin + a.panel_bytes + block * (a.panel_bytes / 2), 64};
+  if (block < 2) return {begin + panel_bytes + block * (panel_bytes / 2), 64};
   return {nullptr, 0};
 }
 
@@ -293,6 +293,7 @@ void linear_int_rows(const IntLinearArgs& a, int64_t row, int64_t rows, int64_t 
 
 template <class D, int kKind>
 void linear_int(const IntLinearArgs& a, const IntBlock& at, int64_t panel) {
-  linear_int_rows<D, kKind, D::kBlockRows>(a, at.row, at.rows, panel,
-                                           int_ahead(a, panel, at.index, at.count));
+  linear_int_rows<D, kKind, D::kBlockRows>(
+      a, at.row, at.rows, panel,
+      int_ahead(a.weights + panel * a.panel_bytes, a.panel_bytes, at.index, at.count));
 }

@@ -50,6 +50,11 @@ struct CodedAvx2 {
     return _mm256_blendv_ps(_mm256_permutevar8x32_ps(t.low, index), _mm256_permutevar8x32_ps(t.high, index),
                             _mm256_castsi256_ps(_mm256_slli_epi32(index, 28)));
   }
+  // The 16 bytes of a table in each 128 bits, and those that the bytes of a register name, 0 .. 15.
+  static I bytes_table(const uint8_t* p) {
+    return _mm256_broadcastsi128_si256(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)));
+  }
+  static I shuffle(I table, I index) { return _mm256_shuffle_epi8(table, index); }
   static N gather(const float* p, I index) { return _mm256_i32gather_ps(p, index, 4); }
   static N gather_u8(const float* p, const void* index) {
     return gather(p, _mm256_cvtepu8_epi32(load_64(index)));

@@ -43,6 +43,9 @@ struct CodedAvx512 {
   static Table table(const float* p) { return {_mm512_loadu_ps(p)}; }
   // By the lowest 4 bits of each lane.
   static N lookup(const Table& t, I index) { return _mm512_permutexvar_ps(index, t.v); }
+  // The 16 bytes of a table in each 128 bits, and those that the bytes of a register name, 0 .. 15.
+  static I bytes_table(const uint8_t* p) { return _mm512_broadcast_i32x4(load_128(p)); }
+  static I shuffle(I table, I index) { return _mm512_shuffle_epi8(table, index); }
   static N gather(const float* p, I index) { return _mm512_i32gather_ps(index, p, 4); }
   static N gather_u8(const float* p, const void* index) {
     return gather(p, _mm512_cvtepu8_epi32(load_128(index)));

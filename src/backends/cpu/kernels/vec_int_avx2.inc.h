@@ -13,11 +13,12 @@ struct IntAvx2 {
     __m256i size;
     __m256i sign;
   };
-  static W8 weights8(const uint8_t* p) {
-    const __m256i w = _mm256_xor_si256(load(p), _mm256_set1_epi8(static_cast<char>(0x80)));
+  static W8 weights8(I codes) {
+    const __m256i w = _mm256_xor_si256(codes, _mm256_set1_epi8(static_cast<char>(0x80)));
     return {_mm256_abs_epi8(w), w};
   }
-  // Two products of at most 127 x 127 fit 16 bits; the weight's sign goes over to x.
+  static W8 weights8(const uint8_t* p) { return weights8(load(p)); }
+  // Two products of at most 128 x 127 fit 16 bits; the weight's sign goes over to x.
   static I dot(I sum, W8 w, I x) {
     return add_pairs(sum, _mm256_maddubs_epi16(w.size, _mm256_sign_epi8(x, w.sign)));
   }

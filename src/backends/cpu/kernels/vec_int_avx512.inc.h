@@ -16,11 +16,12 @@ struct IntAvx512 {
     __m512i size;
     __mmask64 negative;
   };
-  static W8 weights8(const uint8_t* p) {
-    const __m512i w = _mm512_xor_si512(_mm512_loadu_si512(p), _mm512_set1_epi8(static_cast<char>(0x80)));
+  static W8 weights8(I codes) {
+    const __m512i w = _mm512_xor_si512(codes, _mm512_set1_epi8(static_cast<char>(0x80)));
     return {_mm512_abs_epi8(w), _mm512_movepi8_mask(w)};
   }
-  // Two products of at most 127 x 127 fit 16 bits; the weight's sign goes over to x.
+  static W8 weights8(const uint8_t* p) { return weights8(_mm512_loadu_si512(p)); }
+  // Two products of at most 128 x 127 fit 16 bits; the weight's sign goes over to x.
   static I dot(I sum, W8 w, I x) {
     const __m512i turned = _mm512_mask_sub_epi8(x, w.negative, _mm512_setzero_si512(), x);
     return add_pairs(sum, _mm512_maddubs_epi16(w.size, turned));

@@ -7,6 +7,7 @@ struct IntVnni : IntAvx512 {
   struct W8 {
     __m512i v;
   };
+  static W8 weights8(I codes) { return {codes}; }
   static W8 weights8(const uint8_t* p) { return {_mm512_loadu_si512(p)}; }
   static I dot(I sum, W8 w, I x) { return add_products(sum, w.v, x); }
   static I dot(I sum, W4 w, I x) { return add_products(sum, w.v, x); }

@@ -1,0 +1,35 @@
+#include "backends/cpu/int_blocks.h"
+
+#include "base/error.h"
+#include "base/strings.h"
+
+namespace quire::cpu {
+
+RowRoom row_room(std::span<std::byte> workspace, int64_t row_bytes, int64_t m) {
+  constexpr int64_t kAlign = 64;
+  const int64_t most = (static_cast<int64_t>(workspace.size()) - kAlign) / row_bytes;
+  if (m > 0 && most <= 0) {
+    throw Error(
+        cat("linear: a workspace of ", row_bytes + kAlign, " bytes is needed; got ", workspace.size()));
+  }
+  return {workspace.data() + (kAlign - reinterpret_cast<uintptr_t>(workspace.data()) % kAlign) % kAlign,
+          most};
+}
+
+int64_t int_row_bytes(int64_t depth, int64_t num_units) {
+  return depth + num_units * static_cast<int64_t>(sizeof(float) + sizeof(int32_t));
+}
+
+void quantize_activations(const CpuKernels& kernels, const OpContext& ctx, const Blocks& blocks,
+                          std::byte* begin, IntActivations& in) {
+  in.codes = reinterpret_cast<int8_t*>(begin);
+  in.scales = reinterpret_cast<float*>(in.codes + blocks.rows * in.depth);
+  in.sums = reinterpret_cast<int32_t*>(in.scales + blocks.rows * in.num_units);
+  parallel_ranges(ctx, blocks.count, row_grain(kernels.int_block_rows * in.k),
+                  [&](int64_t first, int64_t end, int) {
+                    for (int64_t b = first; b < end; ++b)
+                      kernels.quantize_rows(in, blocks.first(b), blocks.size(b));
+                  });
+}
+
+}  // namespace quire::cpu

@@ -1,0 +1,34 @@
+// Products of codes with int8 activations for AVX-512 F, BW, DQ and VL. Everything here has internal linkage:
+// what the linker might share with other units must not be compiled for this instruction set.
+#include <immintrin.h>
+
+#include "backends/cpu/kernels.h"
+
+namespace quire::cpu {
+namespace {
+
+#include "backends/cpu/kernels/unroll.inc.h"
+
+#include "backends/cpu/kernels/vec_avx512.inc.h"
+
+#include "backends/cpu/kernels/storage.inc.h"
+
+#include "backends/cpu/kernels/linear.inc.h"
+
+#include "backends/cpu/kernels/vec_int_avx512.inc.h"
+
+#include "backends/cpu/kernels/vec_coded_avx512.inc.h"
+
+#include "backends/cpu/kernels/linear_coded.inc.h"
+
+#include "backends/cpu/kernels/linear_int.inc.h"
+
+#include "backends/cpu/kernels/linear_coded_int.inc.h"
+
+}  // namespace
+
+void fill_coded_int_avx512(CpuKernels& kernels) {
+  fill_coded_int<IntAvx512, CodedAvx512>(kernels);
+}
+
+}  // namespace quire::cpu
