@@ -106,12 +106,14 @@ void register_coded(const CpuIsa& isa) {
       const bool int8 = activations == ActivationFormat::kInt8;
       if (int8 && !coded_numbers(format)) continue;
       // Levels that have products of their own.
-      if (isa.name == "generic" || isa.name == "avx512_bf16" || (isa.name == "avx512_vnni" && !int8)) continue;
+      if (isa.name == "generic" || isa.name == "avx512_bf16" || (isa.name == "avx512_vnni" && !int8))
+        continue;
       const std::string prefix = "Coded/" + std::string(isa.name) + "/" + name + (int8 ? "-a8" : "");
       for (const int64_t m : {1, 4, 8, 32, 512})
         add(prefix + "/4096x4096/m" + std::to_string(m), linear, std::cref(*isa.table), format, activations,
             m, 4096, 4096);
-      // More than any last-level cache.
+      // What a second-level cache holds, and more than any last-level cache.
+      add(prefix + "/512x2048/m1", linear, std::cref(*isa.table), format, activations, 1, 512, 2048);
       add(prefix + "/16384x8192/m1", linear, std::cref(*isa.table), format, activations, 1, 16384, 8192);
     }
   }

@@ -10,52 +10,120 @@ constexpr int kRunUnits = 16;
 template <class D>
 struct UnitRun {
   alignas(64) float scale[kRunUnits][2][D::kLanes];
-  alignas(64) float minimum[kRunUnits][2][D::kLanes];  // zeros of groups are in them
-  const std::byte* codes[kRunUnits];                   // of the unit's block
-  int64_t first_chunk[kRunUnits];                      // of eight k's, in the block
-  int64_t num_chunks[kRunUnits];
-  int count;
+  alignas(64) float shift[kRunUnits][2][D::kLanes];  // CodedIntUnits
+  // A unit's first eight k's are chunk `chunk` of the four that begin at `codes`.
+  const std::byte* codes[kRunUnits];
+  int32_t chunk[kRunUnits];
+  int32_t num_chunks[kRunUnits];
+  int32_t count;
 };
+
+// How far ahead of use memory is asked for, in bytes: a later place of the same kind.
+struct CodedAhead {
+  int64_t codes;
+  int64_t header;
+};
+
+// The only block that passes over a panel asks for later blocks of k. Of several, which find all but the
+// first's codes in a cache, the first asks for the next panel.
+inline CodedAhead coded_ahead(const CodedIntArgs& a, const IntBlock& at) {
+  constexpr int64_t kLongest = 16384;
+  const CodedMatrixArgs& m = a.m;
+  if (at.count > 1) return at.index == 0 ? CodedAhead{m.panel_bytes, m.panel_bytes} : CodedAhead{0, 0};
+  const int64_t codes = (kIntPrefetchBytes + m.block_bytes - 1) / m.block_bytes * m.block_bytes;
+  // Headers are read a run ahead.
+  const int64_t header = (kRunUnits * a.in.unit + m.block - 1) / m.block * m.block_bytes + codes;
+  return {codes <= kLongest ? codes : kIntPrefetchBytes, header};
+}
 
 // Where in a panel a run begins.
 struct UnitPlace {
   const std::byte* block;
-  int64_t block_begin;  // k
-  int64_t in_block;     // k
+  int64_t block_begin = 0;  // k
+  int64_t in_block = 0;     // k's
+  int64_t group = 0;        // of the block
+  int64_t in_group = 0;     // k's
 };
 
+// What a group has besides the scale of its block.
+constexpr int kTwoLevels = 1;
+constexpr int kHasMinima = 2;
+constexpr int kHasZeros = 4;
+
 // Fills the run and goes on behind it. Not inlined: kernels for any number of rows share it.
-template <class D, class C>
-__attribute__((noinline)) void next_run(const CodedIntArgs& a, UnitPlace& at, int64_t lane, UnitRun<D>& run) {
+template <class D, class C, int kBits, int kHas>
+__attribute__((noinline)) void next_run(const CodedIntArgs& a, UnitPlace& place, int64_t lane, int64_t ahead,
+                                        UnitRun<D>& run) {
   using V = typename D::V;
+  using N = typename V::Narrow;
   const CodedMatrixArgs& m = a.m;
+  const N step = V::narrow_set1(a.step);
   int u = 0;
+  UnitPlace at = place;
   while (u < kRunUnits && at.block_begin < m.k) {
     const bool last = m.k - at.block_begin <= m.block;
     const CodedHeader& header = last ? m.last : m.whole;
     const int64_t depth = last ? m.k - at.block_begin : m.block;
+    const std::byte* codes = at.block + header.codes;
+    for (int64_t l = 0; at.in_block == 0 && l < header.codes; l += 64)
+      _mm_prefetch(reinterpret_cast<const char*>(at.block + ahead + l), _MM_HINT_T0);
+    N scale[2];
+    N minimum[2];
+    QUIRE_UNROLL
+    for (int h = 0; h < 2; ++h) {
+      scale[h] = coded_scale<C>(m, at.block, lane + h * D::kLanes);
+      if constexpr ((kHas & kHasMinima) != 0)
+        minimum[h] = coded_scale<C>(m, at.block + header.minima, lane + h * D::kLanes);
+    }
     for (; u < kRunUnits && at.in_block < depth; ++u) {
       const int64_t unit = depth - at.in_block < a.in.unit ? depth - at.in_block : a.in.unit;
-      const GroupScales<C, 2> group = load_group<C, 2>(m, header, at.block, at.in_block / m.group, lane);
+      const int64_t of_group = at.group * kPanel + lane;
       QUIRE_UNROLL
       for (int h = 0; h < 2; ++h) {
-        const auto scale = D::mul(group.scale[h], V::narrow_set1(a.step));
-        V::narrow_store(run.scale[u][h], scale);
-        const auto shift =
-            m.group_zeros ? V::narrow_fma(scale, group.zero[h], group.minimum[h]) : group.minimum[h];
-        V::narrow_store(run.minimum[u][h], shift);
+        const int64_t own = of_group + h * D::kLanes;
+        N value = scale[h];
+        if constexpr ((kHas & kTwoLevels) != 0)
+          value = D::mul(value, group_scale<C>(m, at.block + header.group_scales + own));
+        value = D::mul(value, step);
+        V::narrow_store(run.scale[u][h], value);
+        N shift = V::narrow_zero();
+        if constexpr ((kHas & kHasMinima) != 0) {
+          shift = minimum[h];
+          if constexpr ((kHas & kTwoLevels) != 0)
+            shift = D::mul(shift, C::load_u8(at.block + header.group_minima + own));
+        }
+        if constexpr ((kHas & kHasZeros) != 0)
+          shift = V::narrow_fma(value, C::load_u8(at.block + header.group_zeros + own), shift);
+        if constexpr ((kHas & (kHasMinima | kHasZeros)) != 0) V::narrow_store(run.shift[u][h], shift);
       }
-      run.codes[u] = at.block + header.codes;
-      run.first_chunk[u] = at.in_block / 8;
-      run.num_chunks[u] = (unit + 7) / 8;
+      const int64_t chunk = at.in_block >> 3;
+      run.codes[u] = codes + (chunk >> 2) * kChunksBytes<kBits>;
+      run.chunk[u] = static_cast<int32_t>(chunk & 3);
+      run.num_chunks[u] = static_cast<int32_t>((unit + 7) >> 3);
       at.in_block += unit;
+      at.in_group += unit;
+      if (at.in_group >= m.group) {
+        ++at.group;
+        at.in_group = 0;
+      }
     }
     if (at.in_block < depth) break;
-    at.block += m.block_bytes;
-    at.block_begin += m.block;
-    at.in_block = 0;
+    at = {at.block + m.block_bytes, at.block_begin + m.block};
   }
   run.count = u;
+  place = at;
+}
+
+template <class D>
+using NextRun = void (*)(const CodedIntArgs&, UnitPlace&, int64_t, int64_t, UnitRun<D>&);
+
+template <class D, class C, int kBits>
+NextRun<D> next_run_of(const CodedMatrixArgs& m) {
+  static constexpr NextRun<D> kRuns[] = {
+      next_run<D, C, kBits, 0>, next_run<D, C, kBits, 1>, next_run<D, C, kBits, 2>, next_run<D, C, kBits, 3>,
+      next_run<D, C, kBits, 4>, next_run<D, C, kBits, 5>, next_run<D, C, kBits, 6>, next_run<D, C, kBits, 7>};
+  return kRuns[(m.two_levels ? kTwoLevels : 0) + (m.minima ? kHasMinima : 0) +
+               (m.group_zeros ? kHasZeros : 0)];
 }
 
 // Products of a register of columns with four k's of each row.
@@ -79,28 +147,24 @@ __attribute__((always_inline)) inline void multiply_quad(typename D::I quad, typ
 
 // The products of one unit.
 template <class D, class C, int kBits, bool kTable, int kRows, int kSums>
-__attribute__((always_inline)) inline void multiply_chunks(const std::byte* codes, int64_t first,
-                                                           int64_t count, int64_t lane, typename D::I numbers,
+__attribute__((always_inline)) inline void multiply_chunks(const std::byte* four, int c, int count,
+                                                           int64_t lane, typename D::I numbers,
                                                            const int32_t* x,
                                                            typename D::I (&sum)[kRows][2][kSums],
-                                                           IntAhead& ahead) {
-  const auto chunk = [&](const std::byte* four, int c) __attribute__((always_inline)) {
-    // Four chunks are kBits times 128 bytes.
-    for (int i = kBits * c / 4; i < kBits * (c + 1) / 4; ++i) {
-      _mm_prefetch(reinterpret_cast<const char*>(ahead.at), _MM_HINT_T1);
-      ahead.at += ahead.stride;
-    }
+                                                           int64_t ahead) {
+  const auto chunk = [&](const std::byte* from, int c) __attribute__((always_inline)) {
+    constexpr int kBytes = 32 * kBits;
+    for (int l = (kBytes * c + 63) / 64 * 64; l < kBytes * (c + 1); l += 64)
+      _mm_prefetch(reinterpret_cast<const char*>(from + ahead + l), _MM_HINT_T0);
     QUIRE_UNROLL
     for (int h = 0; h < 2; ++h) {
       typename D::I quads[2];
-      load_codes<C, kBits>(four, c, lane + h * D::kLanes, quads);
+      load_codes<C, kBits>(from, c, lane + h * D::kLanes, quads);
       multiply_quad<D, C, kBits == 8, kTable, kRows, kSums>(quads[0], numbers, x, h, 0, sum);
       multiply_quad<D, C, kBits == 8, kTable, kRows, kSums>(quads[1], numbers, x + kRows, h, 1, sum);
     }
     x += 2 * kRows;
   };
-  const std::byte* four = codes + first / 4 * kChunksBytes<kBits>;
-  int c = static_cast<int>(first % 4);
   // Which of four chunks one is decides how its codes are read: that is known for the usual units. With many
   // rows it matters little, and the code would be long.
   if constexpr (kRows <= D::kFewRows) {
@@ -133,7 +197,7 @@ __attribute__((always_inline)) inline void multiply_chunks(const std::byte* code
 
 // Columns lane .. lane + 2 kLanes of a panel.
 template <class D, class C, int kBits, bool kTable, int kRows>
-void multiply_coded(const CodedIntArgs& a, int64_t row, int64_t panel, int64_t lane, IntAhead ahead) {
+void multiply_coded(const CodedIntArgs& a, int64_t row, int64_t panel, int64_t lane, CodedAhead ahead) {
   using V = typename D::V;
   using I = typename D::I;
   using N = typename V::Narrow;
@@ -151,10 +215,11 @@ void multiply_coded(const CodedIntArgs& a, int64_t row, int64_t panel, int64_t l
   const float* x_scales = a.in.scales + row * a.in.num_units;
   const int32_t* x_sums = a.in.sums + row * a.in.num_units;
   const I numbers = kTable ? C::bytes_table(a.numbers) : D::zero();
-  UnitPlace place = {static_cast<const std::byte*>(a.m.io.weights) + panel * a.m.panel_bytes, 0, 0};
+  UnitPlace place = {static_cast<const std::byte*>(a.m.io.weights) + panel * a.m.panel_bytes};
   UnitRun<D> run;
   const bool shifted = a.m.minima || a.m.group_zeros;
-  for (next_run<D, C>(a, place, lane, run); run.count > 0; next_run<D, C>(a, place, lane, run)) {
+  const NextRun<D> next = next_run_of<D, C, kBits>(a.m);
+  for (next(a, place, lane, ahead.header, run); run.count > 0; next(a, place, lane, ahead.header, run)) {
     for (int u = 0; u < run.count; ++u) {
       I sum[kRows][2][kSums];
       QUIRE_UNROLL
@@ -162,8 +227,8 @@ void multiply_coded(const CodedIntArgs& a, int64_t row, int64_t panel, int64_t l
         sum[r][0][0] = sum[r][1][0] = D::set1(zero * x_sums[r]);
         if constexpr (kSums == 2) sum[r][0][1] = sum[r][1][1] = D::zero();
       }
-      multiply_chunks<D, C, kBits, kTable, kRows, kSums>(run.codes[u], run.first_chunk[u], run.num_chunks[u],
-                                                         lane, numbers, x, sum, ahead);
+      multiply_chunks<D, C, kBits, kTable, kRows, kSums>(run.codes[u], run.chunk[u], run.num_chunks[u], lane,
+                                                         numbers, x, sum, ahead.codes);
       x += run.num_chunks[u] * 2 * kRows;
       QUIRE_UNROLL
       for (int r = 0; r < kRows; ++r) {
@@ -175,7 +240,7 @@ void multiply_coded(const CodedIntArgs& a, int64_t row, int64_t panel, int64_t l
           if constexpr (kSums == 2) whole = D::add(whole, sum[r][h][1]);
           N value = V::narrow_fma(D::to_float(whole), D::mul(x_scale, V::narrow_load(run.scale[u][h])),
                                   V::narrow_load(acc[r][h]));
-          if (shifted) value = V::narrow_fma(V::narrow_load(run.minimum[u][h]), minus_sum, value);
+          if (shifted) value = V::narrow_fma(V::narrow_load(run.shift[u][h]), minus_sum, value);
           V::narrow_store(acc[r][h], value);
         }
       }
@@ -192,7 +257,7 @@ void multiply_coded(const CodedIntArgs& a, int64_t row, int64_t panel, int64_t l
 }
 
 template <class D, class C, int kBits, bool kTable, int kRows>
-void coded_int_rows(const CodedIntArgs& a, int64_t row, int64_t rows, int64_t panel, IntAhead ahead) {
+void coded_int_rows(const CodedIntArgs& a, int64_t row, int64_t rows, int64_t panel, CodedAhead ahead) {
   if constexpr (kRows > 1) {
     if (rows < kRows) return coded_int_rows<D, C, kBits, kTable, kRows - 1>(a, row, rows, panel, ahead);
   }
@@ -202,11 +267,7 @@ void coded_int_rows(const CodedIntArgs& a, int64_t row, int64_t rows, int64_t pa
 
 template <class D, class C, int kBits, bool kTable>
 void linear_coded_int(const CodedIntArgs& a, const IntBlock& at, int64_t panel) {
-  const auto* weights = static_cast<const std::byte*>(a.m.io.weights) + panel * a.m.panel_bytes;
-  IntAhead ahead = int_ahead(weights, a.m.panel_bytes, at.index, at.count);
-  // Blocks that have nothing to ask for ask for the same line again.
-  if (ahead.at == nullptr) ahead = {reinterpret_cast<const uint8_t*>(weights), 0};
-  coded_int_rows<D, C, kBits, kTable, D::kBlockRows>(a, at.row, at.rows, panel, ahead);
+  coded_int_rows<D, C, kBits, kTable, D::kBlockRows>(a, at.row, at.rows, panel, coded_ahead(a, at));
 }
 
 template <class D, class C>
