@@ -32,9 +32,12 @@ struct EngineOptions {
   std::string quantization = "auto";
   std::string kv_cache_dtype = "auto";  // auto (as the weights), float32, bfloat16, float16, fp8_e4m3,
                                         // fp8_e5m2, int8
-  int32_t max_model_len = 0;            // 0: the model's, cut to what fits
-  int32_t block_size = 16;              // tokens in a block of the KV cache
-  int64_t kv_cache_memory = 0;          // bytes; 0: 40 % of the free memory
+  // Of products with the codes of quantized checkpoints: auto (int8 for GGUF files, else float32), float32,
+  // int8
+  std::string activation_dtype = "auto";
+  int32_t max_model_len = 0;    // 0: the model's, cut to what fits
+  int32_t block_size = 16;      // tokens in a block of the KV cache
+  int64_t kv_cache_memory = 0;  // bytes; 0: 40 % of the free memory
   int32_t max_num_seqs = 256;
   int32_t max_num_batched_tokens = 0;        // 0: kDefaultBatchedTokens, at least max_num_seqs
   int32_t long_prefill_token_threshold = 0;  // tokens of one sequence in one step; 0: the step's budget

@@ -108,6 +108,10 @@ void add_engine_flags(CLI::App& command, EngineConfig& config) {
       ->check(CLI::IsMember({"auto", "int8", "int4", "int4-g64", "int4-g128", "w8a8", "w8a16", "w4a16"}));
   add("--kv-cache-dtype", config.kv_cache_dtype, "Number format of the KV cache; auto: as the weights")
       ->check(CLI::IsMember({"auto", "float32", "bfloat16", "float16", "fp8_e4m3", "fp8_e5m2", "int8"}));
+  add("--activation-dtype", config.activation_dtype,
+      "What meets the codes of a quantized checkpoint: float32 is exact, int8 faster; auto: int8 for GGUF "
+      "files")
+      ->check(CLI::IsMember({"auto", "float32", "int8"}));
   add("--max-model-len", config.max_model_len,
       "Tokens of a sequence, prompt and answer; 0: the model's, cut to what fits");
   add("--block-size", config.block_size, "Tokens in a block of the KV cache");

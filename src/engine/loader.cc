@@ -183,6 +183,7 @@ std::unique_ptr<LoadedModel> load_model(const EngineConfig& config, const LoadPr
                                       RuntimeOptions{.dtype = config.dtype,
                                                      .quantization = config.quantization,
                                                      .kv_cache_dtype = config.kv_cache_dtype,
+                                                     .activation_dtype = config.activation_dtype,
                                                      .threads = config.threads,
                                                      .max_model_len = config.max_model_len,
                                                      .profile = config.profile},

@@ -24,9 +24,17 @@ std::optional<DType> float_dtype(const std::string& name, std::string_view flag)
 // Some tens of thousands of steps of a small model, 90 MB.
 constexpr size_t kMaxProfileEvents = size_t{1} << 20;
 
-ModelOptions model_options_of(const RuntimeOptions& options) {
+ActivationFormat activations_of(const std::string& name, const Checkpoint& checkpoint) {
+  if (name == "auto") return checkpoint.usual_activations();
+  if (name == "float32") return ActivationFormat::kFloat;
+  if (name == "int8") return ActivationFormat::kInt8;
+  throw Error(cat("--activation-dtype: '", name, "' is not known; use auto, float32 or int8"));
+}
+
+ModelOptions model_options_of(const RuntimeOptions& options, const Checkpoint& checkpoint) {
   return {.dtype = float_dtype(options.dtype, "--dtype"),
           .quantization = quantization_from_name(options.quantization),
+          .coded_activations = activations_of(options.activation_dtype, checkpoint),
           .max_model_len = options.max_model_len};
 }
 
@@ -44,7 +52,7 @@ LocalRuntime::~LocalRuntime() {
 }
 
 int64_t planned_weight_bytes(Checkpoint& checkpoint, const RuntimeOptions& options) {
-  return Model::planned_weight_bytes(checkpoint, model_options_of(options));
+  return Model::planned_weight_bytes(checkpoint, model_options_of(options, checkpoint));
 }
 
 std::optional<DType> kv_dtype_from_name(const std::string& name) {
@@ -60,7 +68,7 @@ std::optional<DType> kv_dtype_from_name(const std::string& name) {
 std::unique_ptr<LocalRuntime> LocalRuntime::load(std::unique_ptr<Checkpoint> checkpoint,
                                                  const RuntimeOptions& options,
                                                  const LoadProgress& progress) {
-  const ModelOptions model_options = model_options_of(options);
+  const ModelOptions model_options = model_options_of(options, *checkpoint);
   const auto kv_dtype = kv_dtype_from_name(options.kv_cache_dtype);
   if (options.threads < 0 || options.threads > 4096)
     throw Error(cat("--threads: ", options.threads, " is out of range"));

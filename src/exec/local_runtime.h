@@ -31,9 +31,11 @@ struct RuntimeOptions {
   std::string dtype = "auto";           // auto: as the checkpoint has it
   std::string quantization = "auto";    // auto: none
   std::string kv_cache_dtype = "auto";  // auto: as the weights
-  int32_t threads = 0;                  // 0: all cores this process may use
-  int64_t max_model_len = 0;            // 0: the model's
-  std::string profile;                  // file for a profile of the steps; empty: none
+  std::string activation_dtype =
+      "auto";                 // of products with codes: float32 or int8; auto: as is usual for the checkpoint
+  int32_t threads = 0;        // 0: all cores this process may use
+  int64_t max_model_len = 0;  // 0: the model's
+  std::string profile;        // file for a profile of the steps; empty: none
 };
 
 class LocalRuntime {

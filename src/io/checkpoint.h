@@ -14,6 +14,7 @@
 
 #include "io/safetensors.h"
 #include "quant/coded_matrix.h"
+#include "quant/weight_format.h"
 #include "tensor/tensor.h"
 
 namespace quire {
@@ -46,6 +47,8 @@ class Checkpoint {
   // The matrix of a tensor that find() says is `coded`: [out, in] like any other, its rows as codes. Null
   // otherwise.
   virtual const CodedMatrix* coded(std::string_view name) const;
+  // What products with its codes take their activations as where nobody says.
+  virtual ActivationFormat usual_activations() const { return ActivationFormat::kFloat; }
   virtual int64_t total_bytes() const = 0;  // of all tensors
   // The tensor has been read: its pages need not stay in memory. It may still be read again.
   virtual void release(std::string_view name) = 0;

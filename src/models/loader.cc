@@ -263,7 +263,10 @@ PackedLinear ModelLoader::pack_codes(std::span<const ExpectedTensor* const> tens
     }
     parts.push_back(matrix);
   }
-  return ops_.pack_coded(ctx_, parts);
+  PackedLinear packed = ops_.pack_coded(ctx_, parts);
+  // Codes that stand for no whole numbers meet floats whatever is wanted.
+  if (coded_numbers(packed.format.coded)) packed.format.activations = options_.coded_activations;
+  return packed;
 }
 
 Linear ModelLoader::pack(std::span<const ExpectedTensor* const> tensors, Role role, int32_t expert) {

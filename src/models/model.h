@@ -24,7 +24,9 @@ namespace quire {
 struct ModelOptions {
   std::optional<DType> dtype;  // kF32, kBF16 or kF16: what matrices are converted to; none: as stored
   std::optional<Quantization> quantization;  // what they are rounded to in its place
-  int64_t max_model_len = 0;                 // positions that can occur; 0: ArchSpec::max_model_len
+  ActivationFormat coded_activations =
+      ActivationFormat::kFloat;  // of matrices that the checkpoint has as codes
+  int64_t max_model_len = 0;     // positions that can occur; 0: ArchSpec::max_model_len
 };
 
 // Called while loading, by the loading thread, with bytes of the checkpoint read so far and in all.

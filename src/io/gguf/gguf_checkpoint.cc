@@ -181,6 +181,8 @@ class GgufCheckpoint : public Checkpoint {
     const auto it = entries_.find(name);
     return it == entries_.end() ? nullptr : it->second.matrix.get();
   }
+  // As the program that these files are made for computes with them.
+  ActivationFormat usual_activations() const override { return ActivationFormat::kInt8; }
   int64_t total_bytes() const override {
     int64_t sum = 0;
     for (const auto& [name, entry] : entries_) sum += static_cast<int64_t>(entry.info.bytes);

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <cmath>
 #include <cstring>
 #include <fstream>
 #include <functional>
@@ -11,6 +12,7 @@
 
 #include "base/error.h"
 #include "ops/reference.h"
+#include "quant/coded_layout.h"
 #include "unit/models/golden_models.h"
 
 namespace quire {
@@ -65,6 +67,34 @@ TEST_P(Quantized, TakesTheBytesThatWerePlanned) {
   const fs::path dir = test::quantized_dir() / GetParam();
   const test::LoadedModel loaded = test::load_model(dir, reference_ops());
   EXPECT_EQ(loaded.model->weight_bytes(), Model::planned_weight_bytes(*loaded.checkpoint, {}));
+}
+
+// int8 activations are off by up to 1/254 of the largest of their group each.
+TEST_P(Quantized, Int8ActivationsMoveTheLogitsALittleAndTheSameInAnyChunks) {
+  const fs::path dir = test::quantized_dir() / GetParam();
+  const OpTable& ops = reference_ops();
+  const test::LoadedModel exact = test::load_model(dir, ops);
+  const test::LoadedModel rounded =
+      test::load_model(dir, ops, {.coded_activations = ActivationFormat::kInt8});
+  bool whole_numbers = false;
+  for (const auto& name : exact.checkpoint->names()) {
+    const CodedMatrix* matrix = exact.checkpoint->coded(name);
+    whole_numbers = whole_numbers || (matrix != nullptr && coded_numbers(matrix->format()));
+  }
+  const std::vector<int32_t> prompt = {3, 14, 15, 9, 26, 5, 35, 8, 9, 7, 9, 32, 38};
+  const auto want = test::PagedRunner(*exact.model, ops, nullptr, {}).append(prompt, 13);
+  const auto got = test::PagedRunner(*rounded.model, ops, nullptr, {}).append(prompt, 13);
+  EXPECT_EQ(test::PagedRunner(*rounded.model, ops, nullptr, {}).append(prompt, 1), got);
+  EXPECT_EQ(got != want, whole_numbers) << "floats where the codes stand for no whole numbers";
+  double error = 0.0;
+  double size = 0.0;
+  for (size_t i = 0; i < prompt.size(); ++i) {
+    for (size_t j = 0; j < want[i].size(); ++j) {
+      error += std::pow(double{got[i][j]} - double{want[i][j]}, 2);
+      size += std::pow(double{want[i][j]}, 2);
+    }
+  }
+  EXPECT_LT(std::sqrt(error / size), 0.05);
 }
 
 INSTANTIATE_TEST_SUITE_P(All, Quantized, ::testing::ValuesIn(test::golden_names(test::quantized_dir())),
