@@ -1,6 +1,7 @@
 // quire quantize: a model of floats becomes one of codes, in a format that other engines load too.
 #include <algorithm>
 #include <iostream>
+#include <map>
 #include <memory>
 #include <optional>
 
@@ -13,6 +14,7 @@
 #include "cli/progress.h"
 #include "engine/model_source.h"
 #include "quantize/quantize_model.h"
+#include "text/tokenizer/tokenizer.h"
 
 namespace quire::cli {
 namespace {
@@ -22,10 +24,48 @@ struct QuantizeFlags {
   std::string output;
   std::string format;
   TargetOptions target;
+  Method method = Method::kNearest;
+  GptqOptions gptq;
+  float smooth_strength = 0.5F;
+  std::string text;
+  int64_t samples = 128;
+  int64_t sample_len = 512;
   std::string eval_text;
   int32_t window = 0;
   int threads = 0;
 };
+
+const std::map<std::string, Method>& methods() {
+  static const std::map<std::string, Method> table = {{"rtn", Method::kNearest},
+                                                      {"gptq", Method::kGptq},
+                                                      {"awq", Method::kAwq},
+                                                      {"smoothquant", Method::kSmoothQuant}};
+  return table;
+}
+
+// Runs of sample_len tokens, at most `samples` of them, spread over the text.
+std::vector<std::vector<int32_t>> calibration_of(const QuantizeFlags& flags, const ModelSource& source,
+                                                 const Checkpoint& checkpoint) {
+  if (flags.method == Method::kNearest) return {};
+  if (flags.text.empty()) throw Error("--text: the method needs a text to calibrate with");
+  const std::string text = read_text(flags.text);
+  const auto tokenizer = source.open_tokenizer();
+  if (tokenizer == nullptr) throw Error(cat(source.name(), ": has no tokenizer for the calibration text"));
+  const std::vector<TokenId> ids = tokenizer->encode(text, false);
+  const int64_t longest = longest_sequence(checkpoint);
+  const auto bos = tokenizer->encode("", true);
+  const auto size = static_cast<size_t>(std::min(flags.sample_len, longest)) - bos.size();
+  const size_t count = (ids.size() + size - 1) / size;
+  const size_t wanted = std::min(count, static_cast<size_t>(flags.samples));
+  std::vector<std::vector<int32_t>> samples;
+  for (size_t i = 0; i < wanted; ++i) {
+    const size_t begin = i * count / wanted * size;
+    std::vector<int32_t>& sample = samples.emplace_back(bos.begin(), bos.end());
+    sample.insert(sample.end(), ids.begin() + static_cast<ptrdiff_t>(begin),
+                  ids.begin() + static_cast<ptrdiff_t>(std::min(ids.size(), begin + size)));
+  }
+  return samples;
+}
 
 std::string formats_text() {
   std::string text = "Formats:\n";
@@ -65,6 +105,10 @@ int run_quantize(const QuantizeFlags& flags) {
   const std::string text = flags.eval_text.empty() ? "" : read_text(flags.eval_text);
   const ModelSource source = ModelSource::resolve(flags.model);
   const auto checkpoint = source.open_checkpoint();
+  options.method = flags.method;
+  options.gptq = flags.gptq;
+  options.smooth_strength = flags.smooth_strength;
+  options.calibration = calibration_of(flags, source, *checkpoint);
   for (auto& [name, bytes] : source.side_files()) options.files.push_back({name, std::move(bytes)});
   QuantizeResult result;
   {
@@ -111,6 +155,23 @@ void add_quantize(CLI::App& app, int& exit_code) {
   command->add_flag_callback(
       "--no-double-quant", [flags] { flags->target.nested_scales = false; },
       "bnb-nf4, bnb-fp4: scales stay float32");
+  add_choice(*command, "--method", flags->method, methods(), "rtn",
+             "How codes are chosen: to nearest, or with calibration text");
+  command
+      ->add_option("--text", flags->text,
+                   "The calibration text (-: standard input) of gptq, awq and smoothquant")
+      ->type_name("FILE");
+  command->add_option("--samples", flags->samples, "Sequences of it that are run, spread over it")
+      ->check(CLI::Range(1, 1 << 20));
+  command->add_option("--sample-len", flags->sample_len, "Tokens of each")->check(CLI::Range(16, 1 << 20));
+  command->add_option("--damp", flags->gptq.damp, "gptq: part of the mean that is added to the diagonal")
+      ->check(CLI::Range(0.0, 10.0));
+  command->add_flag("--act-order,!--no-act-order", flags->gptq.act_order,
+                    "gptq: largest inputs first (on); groups stay columns side by side");
+  command
+      ->add_option("--smooth-strength", flags->smooth_strength,
+                   "smoothquant: how much of the inputs' size goes over to the weights, 0 to 1")
+      ->check(CLI::Range(0.0F, 1.0F));
   command
       ->add_option("--eval-text", flags->eval_text,
                    "A text (-: standard input) of which the perplexity is measured before and after")

@@ -78,4 +78,44 @@ std::vector<LinearModule> linear_modules(const Checkpoint& checkpoint) {
   return modules;
 }
 
+std::vector<ScalableInput> scalable_inputs(const Checkpoint& checkpoint, int32_t layer) {
+  const ArchSpec spec = parse_arch(checkpoint.config());
+  const TensorPlan plan(spec, find_weight_names(ConfigReader(checkpoint.config())), checkpoint);
+  const LayerSpec& own = spec.layers[static_cast<size_t>(layer)];
+  // The weights of those roles that the layer has; empty where one is no plain matrix.
+  const auto matrices = [&](std::initializer_list<Role> roles) {
+    std::vector<std::string> names;
+    for (const Role role : roles) {
+      const ExpectedTensor* tensor = plan.weight(role, layer);
+      if (tensor == nullptr) continue;
+      if (tensor->transposed || tensor->stacked) return std::vector<std::string>();
+      names.push_back(tensor->name);
+    }
+    return names;
+  };
+  std::vector<ScalableInput> all;
+  const auto behind_norm = [&](Role role, std::vector<std::string> names) {
+    const ExpectedTensor* norm = plan.weight(role, layer);
+    if (norm == nullptr || names.empty()) return;
+    ScalableInput input{.matrices = std::move(names), .source = norm->name, .norm = true};
+    if (const ExpectedTensor* bias = plan.bias(role, layer)) input.source_bias = bias->name;
+    input.offset = spec.norm_weight_offset;
+    all.push_back(std::move(input));
+  };
+  const auto behind_matrix = [&](Role role, std::vector<std::string> names) {
+    const std::vector<std::string> source = matrices({role});
+    if (source.empty() || names.empty() || plan.bias(role, layer) != nullptr) return;
+    all.push_back({.matrices = std::move(names), .source = source.front()});
+  };
+  if (!own.experts && spec.gated_mlp && spec.activation != Activation::kClampedSwish)
+    behind_matrix(Role::kUp, matrices({Role::kDown}));
+  if (!spec.mla && num_kv_heads_of(spec, own) == spec.num_heads && !own.keys_as_values && !spec.value_norm)
+    behind_matrix(Role::kValue, matrices({Role::kAttentionOut}));
+  if (spec.parallel_residual) return all;
+  if (!own.experts) behind_norm(Role::kMlpNorm, matrices({Role::kGate, Role::kUp, Role::kGateUp}));
+  if (!spec.mla)
+    behind_norm(Role::kInputNorm, matrices({Role::kQuery, Role::kKey, Role::kValue, Role::kQkv}));
+  return all;
+}
+
 }  // namespace quire

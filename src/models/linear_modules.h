@@ -27,4 +27,17 @@ struct LinearModule {
 // where the tensors are not those that the configuration describes.
 std::vector<LinearModule> linear_modules(const Checkpoint& checkpoint);
 
+// Matrices whose inputs can be scaled one by one: their columns take factors, and what makes the inputs is
+// divided by them, so that the model stays what it is.
+struct ScalableInput {
+  std::vector<std::string> matrices;  // weights [any, k]
+  std::string source;       // the weights [k] of the norm before them, or a matrix [k, any]: its rows
+  std::string source_bias;  // of a norm; empty: it has none
+  bool norm = false;
+  float offset = 0.0F;  // of a norm: it multiplies with its weights plus this
+};
+// Of a layer, in an order in which the matrix of one may be the source of one before it. What the
+// architecture does not allow is left out.
+std::vector<ScalableInput> scalable_inputs(const Checkpoint& checkpoint, int32_t layer);
+
 }  // namespace quire

@@ -285,6 +285,11 @@ Linear ModelLoader::pack(std::span<const ExpectedTensor* const> tensors, Role ro
       pieces.push_back(ops_.pack_linear(ctx_, parts, format(types, role)));
     }
     pieces.back().label = role_label(role);
+    if (options_.on_packed) {
+      std::vector<std::string> names;
+      for (const ExpectedTensor* tensor : run) names.push_back(tensor->name);
+      options_.on_packed(names, pieces.back());
+    }
   }
   Linear out{std::move(pieces[0])};
   std::move(pieces.begin() + 1, pieces.end(), std::back_inserter(out.more));
@@ -386,6 +391,26 @@ Embedding ModelLoader::embedding(Role role) {
   return out;
 }
 
+// What stands before the first layer and behind the last.
+void ModelLoader::ends() {
+  Model& m = *model_;
+  if (spec_.tie_word_embeddings) {
+    m.lm_head_ = linear({Role::kEmbedding}, -1);
+    m.embedding_.packed = &m.lm_head_.weight;
+  } else {
+    m.embedding_ = embedding(Role::kEmbedding);
+    m.lm_head_ = linear({Role::kLmHead}, -1);
+  }
+  m.embedding_norm_ = norm_if(spec_.embedding_norm, Role::kEmbeddingNorm, -1);
+  if (spec_.position == PositionKind::kLearned) {
+    m.position_embedding_ = embedding(Role::kPositionEmbedding);
+    TensorView& table = m.position_embedding_->table;
+    table = row_slice(table, spec_.position_offset, table.rows());
+  }
+  m.layer_inputs_ = layer_inputs();
+  m.final_norm_ = norm(Role::kFinalNorm, -1, spec_.hidden_size);
+}
+
 std::unique_ptr<Model> ModelLoader::load() {
   const int64_t max_len = options_.max_model_len > 0 ? options_.max_model_len : spec_.max_model_len;
   if (spec_.position == PositionKind::kLearned && max_len > spec_.max_position_embeddings) {
@@ -401,27 +426,16 @@ std::unique_ptr<Model> ModelLoader::load() {
   bytes_total_ = plan_.stored_bytes(checkpoint_);
   if (progress_) progress_(0, bytes_total_);
 
-  if (spec_.tie_word_embeddings) {
-    m.lm_head_ = linear({Role::kEmbedding}, -1);
-    m.embedding_.packed = &m.lm_head_.weight;
-  } else {
-    m.embedding_ = embedding(Role::kEmbedding);
-    m.lm_head_ = linear({Role::kLmHead}, -1);
-  }
-  m.embedding_norm_ = norm_if(spec_.embedding_norm, Role::kEmbeddingNorm, -1);
-  if (spec_.position == PositionKind::kLearned) {
-    m.position_embedding_ = embedding(Role::kPositionEmbedding);
-    TensorView& table = m.position_embedding_->table;
-    table = row_slice(table, spec_.position_offset, table.rows());
-  }
+  if (options_.part.ends) ends();
   if (spec_.position == PositionKind::kAlibi)
     m.alibi_slopes_ = alibi_slopes(spec_.num_heads, spec_.alibi_max_bias, spec_.alibi_scale);
-  m.layer_inputs_ = layer_inputs();
   for (const RopeSpec& rope : spec_.ropes) m.ropes_.push_back(make_rope(ctx_, rope, max_len));
   m.layers_.reserve(static_cast<size_t>(spec_.num_layers));
-  for (int32_t i = 0; i < spec_.num_layers; ++i) m.layers_.push_back(layer(i));
-  m.final_norm_ = norm(Role::kFinalNorm, -1, spec_.hidden_size);
-  m.weight_dtype_ = *layer_dtype_;
+  for (int32_t i = 0; i < spec_.num_layers; ++i) {
+    const bool wanted = i >= options_.part.first_layer && i < options_.part.end_layer;
+    m.layers_.push_back(wanted ? layer(i) : Model::Layer{});
+  }
+  m.weight_dtype_ = layer_dtype_.value_or(DType::kF32);
   if (options_.quantization) m.quantization_ = options_.quantization->name;
   m.spec_ = std::move(spec_);
   return std::move(model_);

@@ -99,6 +99,7 @@ class ModelLoader {
   std::optional<LayerInput> layer_input(int32_t layer);
   float layer_scalar(int32_t layer);
   Model::Layer layer(int32_t index);
+  void ends();
   // What a matrix of parts of these types is kept as, without quantization and with it.
   DType float_type(std::span<const DType> parts) const;
   WeightFormat format(std::span<const DType> parts, Role role) const;

@@ -161,7 +161,7 @@ struct Model::Scratch {
         mla(buffers.mla) {}
 };
 
-TensorView Model::forward(const OpContext& ctx, const ForwardBatch& batch, ActivationBuffers& buffers) const {
+void Model::check_batch(const ForwardBatch& batch, const ActivationBuffers& buffers) const {
   const int64_t n = batch.num_tokens();
   if (n > buffers.max_tokens || batch.positions.size() != batch.token_ids.size() ||
       batch.slot_mapping.size() != batch.token_ids.size() || batch.kv.size() != layers_.size()) {
@@ -170,22 +170,40 @@ TensorView Model::forward(const OpContext& ctx, const ForwardBatch& batch, Activ
                     " KV layers does not fit buffers for ", buffers.max_tokens, " tokens and ",
                     layers_.size(), " layers"));
   }
-  const Scratch at(buffers, n);
+}
+
+TensorView Model::forward(const OpContext& ctx, const ForwardBatch& batch, ActivationBuffers& buffers) const {
+  check_batch(batch, buffers);
+  const Scratch at(buffers, batch.num_tokens());
   embed(ctx, batch, at);
-  const auto run = spec_.parallel_residual ? &Model::run_parallel : &Model::run_sequential;
-  for (size_t i = 0; i < layers_.size(); ++i) {
-    const Layer& layer = layers_[i];
-    (this->*run)(ctx, layer, batch, batch.kv[static_cast<size_t>(layer.kv_source)], at);
-    if (layer.input) {
-      const int64_t size = spec_.layer_input_size;
-      const auto begin = static_cast<int64_t>(i) * 2 * size;
-      apply(*ops_, ctx, *layer.input, at.hidden, column_slice(at.layer_inputs, begin, begin + 2 * size),
-            column_slice(at.layer_input, 0, size), at.normed);
-    }
-    if (layer.scalar != 1.0F) ops_->scale_softcap(ctx, at.hidden, layer.scalar, 0.0F);
-  }
+  for (size_t i = 0; i < layers_.size(); ++i) run_layer(ctx, i, batch, at);
   apply(*ops_, ctx, final_norm_, at.normed, at.hidden);
   return at.normed;
+}
+
+void Model::embed(const OpContext& ctx, const ForwardBatch& batch, ActivationBuffers& buffers) const {
+  check_batch(batch, buffers);
+  embed(ctx, batch, Scratch(buffers, batch.num_tokens()));
+}
+
+void Model::run_layer(const OpContext& ctx, int32_t layer, const ForwardBatch& batch,
+                      ActivationBuffers& buffers) const {
+  check_batch(batch, buffers);
+  run_layer(ctx, static_cast<size_t>(layer), batch, Scratch(buffers, batch.num_tokens()));
+}
+
+void Model::run_layer(const OpContext& ctx, size_t index, const ForwardBatch& batch,
+                      const Scratch& at) const {
+  const Layer& layer = layers_[index];
+  const auto run = spec_.parallel_residual ? &Model::run_parallel : &Model::run_sequential;
+  (this->*run)(ctx, layer, batch, batch.kv[static_cast<size_t>(layer.kv_source)], at);
+  if (layer.input) {
+    const int64_t size = spec_.layer_input_size;
+    const auto begin = static_cast<int64_t>(index) * 2 * size;
+    apply(*ops_, ctx, *layer.input, at.hidden, column_slice(at.layer_inputs, begin, begin + 2 * size),
+          column_slice(at.layer_input, 0, size), at.normed);
+  }
+  if (layer.scalar != 1.0F) ops_->scale_softcap(ctx, at.hidden, layer.scalar, 0.0F);
 }
 
 void Model::embed(const OpContext& ctx, const ForwardBatch& batch, const Scratch& at) const {

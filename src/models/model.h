@@ -3,9 +3,11 @@
 
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <span>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -21,12 +23,24 @@
 
 namespace quire {
 
+// What of a model is loaded: all of it, or a part, for work that must not hold more.
+struct ModelPart {
+  bool ends = true;  // embeddings, final norm and output
+  int32_t first_layer = 0;
+  int32_t end_layer = std::numeric_limits<int32_t>::max();  // behind the last
+};
+
+// Called while loading for each matrix that is made, with the names of the tensors whose rows it has.
+using PackedListener = std::function<void(std::span<const std::string> tensors, const PackedLinear& matrix)>;
+
 struct ModelOptions {
   std::optional<DType> dtype;  // kF32, kBF16 or kF16: what matrices are converted to; none: as stored
   std::optional<Quantization> quantization;  // what they are rounded to in its place
   ActivationFormat coded_activations =
       ActivationFormat::kFloat;  // of matrices that the checkpoint has as codes
   int64_t max_model_len = 0;     // positions that can occur; 0: ArchSpec::max_model_len
+  ModelPart part = {};
+  PackedListener on_packed = nullptr;
 };
 
 // Called while loading, by the loading thread, with bytes of the checkpoint read so far and in all.
@@ -78,6 +92,13 @@ class Model {
   // buffers or the model.
   TensorView forward(const OpContext& ctx, const ForwardBatch& batch, ActivationBuffers& buffers) const;
 
+  // The parts of forward, where only a part of the model was loaded. Of the tokens' rows: buffers.hidden =
+  // what goes into the first layer, or what comes out of a layer that buffers.hidden went into. Throw as
+  // forward does.
+  void embed(const OpContext& ctx, const ForwardBatch& batch, ActivationBuffers& buffers) const;
+  void run_layer(const OpContext& ctx, int32_t layer, const ForwardBatch& batch,
+                 ActivationBuffers& buffers) const;
+
   // logits[i, :] = lm_head(hidden[rows[i], :]). hidden: what forward returned; rows: at most max_tokens;
   // logits: [rows.size(), vocab_size] float32.
   void logits(const OpContext& ctx, const TensorView& hidden, std::span<const int32_t> rows,
@@ -105,7 +126,9 @@ class Model {
   Model(const Model&) = delete;  // embedding_ points into it
   Model& operator=(const Model&) = delete;
 
+  void check_batch(const ForwardBatch& batch, const ActivationBuffers& buffers) const;
   void embed(const OpContext& ctx, const ForwardBatch& batch, const Scratch& at) const;
+  void run_layer(const OpContext& ctx, size_t index, const ForwardBatch& batch, const Scratch& at) const;
   void run_sequential(const OpContext& ctx, const Layer& layer, const ForwardBatch& batch,
                       const KvCacheView& kv, const Scratch& at) const;
   void run_parallel(const OpContext& ctx, const Layer& layer, const ForwardBatch& batch,

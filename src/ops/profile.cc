@@ -35,6 +35,7 @@ double peak_of(const MachineLimits& limits, const WeightFormat& format) {
 
 void linear(const OpContext& ctx, const TensorView& out, const TensorView& x, const PackedLinear& w,
             const TensorView& residual) {
+  if (const auto& listener = ctx.profile->input_listener()) listener(x, w);
   const auto m = static_cast<double>(x.rows());
   const auto n = static_cast<double>(w.n);
   const auto k = static_cast<double>(w.k);

@@ -2,7 +2,9 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "ops/op_table.h"
@@ -45,6 +47,10 @@ class OpProfile {
   const MachineLimits& limits() const { return limits_; }
 
   void add(const ProfileEvent& event);
+  // What is called with the input of each matrix, before it is multiplied; no longer than the profile lives.
+  using InputListener = std::function<void(const TensorView& x, const PackedLinear& matrix)>;
+  void on_input(InputListener listener) { on_input_ = std::move(listener); }
+  const InputListener& input_listener() const { return on_input_; }
   const std::vector<ProfileEvent>& events() const { return events_; }
   int64_t num_dropped() const { return num_dropped_; }
 
@@ -57,6 +63,7 @@ class OpProfile {
   MachineLimits limits_;
   std::vector<ProfileEvent> events_;
   int64_t num_dropped_ = 0;
+  InputListener on_input_;
 };
 
 }  // namespace quire

@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <map>
+#include <set>
 
 #include "base/error.h"
 #include "base/strings.h"
@@ -11,16 +13,19 @@
 #include "models/linear_modules.h"
 #include "quant/codec.h"
 #include "quantize/float_matrix.h"
+#include "quantize/layer_runner.h"
 #include "quantize/output_directory.h"
+#include "quantize/overlay_checkpoint.h"
+#include "quantize/scaling.h"
 
 namespace quire {
 namespace {
 
 // What becomes of a model's matrices.
 struct Plan {
-  std::map<std::string, std::string, std::less<>> quantized;  // tensor -> its module
-  std::vector<std::string> ignored;                           // modules that stay floats
-  DType float_type = DType::kBF16;                            // of the first matrix that is quantized
+  std::map<std::string, LinearModule, std::less<>> quantized;  // by the tensor
+  std::vector<std::string> ignored;                            // modules that stay floats
+  DType float_type = DType::kBF16;                             // of the first matrix that is quantized
 };
 
 Plan make_plan(const Checkpoint& checkpoint, QuantizeResult& result) {
@@ -39,7 +44,7 @@ Plan make_plan(const Checkpoint& checkpoint, QuantizeResult& result) {
       continue;
     }
     if (plan.quantized.empty()) plan.float_type = info.dtype;
-    plan.quantized.emplace(module.weight, module.name);
+    plan.quantized.emplace(module.weight, module);
   }
   if (plan.quantized.empty()) {
     throw Error(cat(checkpoint.path().string(),
@@ -55,7 +60,7 @@ void note_short_groups(const Target& target, const Checkpoint& checkpoint, const
   for (const auto& [tensor, module] : plan.quantized) {
     const int64_t k = checkpoint.find(tensor)->shape[1];
     if (k % target.group_size == 0 || k < target.group_size) continue;
-    result.notes.push_back(cat(module, " has ", k, " columns, which are no whole groups of ",
+    result.notes.push_back(cat(module.name, " has ", k, " columns, which are no whole groups of ",
                                target.group_size,
                                ": the last group is shorter, which other engines may refuse (--group-size)"));
     return;
@@ -83,6 +88,145 @@ Error2 error_of(const IntMatrix& codes, const FloatMatrix& w) {
   return sum;
 }
 
+// What one call works with.
+struct Work {
+  Checkpoint& checkpoint;
+  const QuantizeOptions& options;
+  const Target& target;
+  const Plan& plan;
+  ThreadPool& pool;
+  SafetensorsWriter& writer;
+  QuantizeResult& result;
+  const QuantizeProgress& progress;
+  Error2 errors = {};
+
+  void write(const LinearModule& module, int64_t n, int64_t k, const TensorBytes& bytes) {
+    const auto tensors = target_tensors(target, module.name, n, k);
+    for (size_t i = 0; i < tensors.size(); ++i) {
+      writer.write(tensors[i].name, bytes[i]);
+      result.quantized_bytes += static_cast<int64_t>(bytes[i].size());
+    }
+    result.num_quantized += n * k;
+  }
+  // The codes of weights w, which are written and counted.
+  void write_codes(const LinearModule& module, const IntMatrix& codes, const FloatMatrix& w) {
+    const Error2 own = error_of(codes, w);
+    errors.error += own.error;
+    errors.weight += own.weight;
+    write(module, w.n, w.k, pack_ints(target, codes));
+  }
+  void report(double done) const {
+    if (progress) progress(done);
+  }
+
+  // One tensor after the other.
+  void round_tensors() {
+    int64_t done = 0;
+    for (const std::string& name : checkpoint.names()) {
+      const auto quantized = plan.quantized.find(name);
+      if (quantized == plan.quantized.end()) {
+        writer.write(name, checkpoint.bytes(name));
+      } else {
+        const FloatMatrix w = read_matrix(checkpoint, name);
+        if (target.whole_numbers()) {
+          write_codes(quantized->second,
+                      round_to_nearest(pool, target.rounding(), w.values, w.n, w.k, target.group_size), w);
+        } else {
+          write(quantized->second, w.n, w.k, pack_floats(target, pool, w.values, w.n, w.k));
+        }
+      }
+      done += static_cast<int64_t>(checkpoint.find(name)->bytes);
+      checkpoint.release(name);
+      report(static_cast<double>(done) / static_cast<double>(result.bytes_before));
+    }
+  }
+
+  // One layer after the other: what the matrices of a layer are given comes through the layers before it as
+  // they are quantized.
+  void calibrate() {
+    OverlayCheckpoint overlay(checkpoint);
+    LayerRunner runner(overlay, pool, options.calibration);
+    std::set<std::string> written;
+    const int32_t layers = runner.spec().num_layers;
+    for (int32_t layer = 0; layer < layers; ++layer) {
+      std::set<std::string> tensors;
+      for (const auto& [tensor, module] : plan.quantized) {
+        if (module.layer == layer) tensors.insert(tensor);
+      }
+      std::vector<InputStats> inputs = runner.observe(layer, tensors);
+      for (const std::string& name : scale(overlay, layer, inputs)) {
+        if (plan.quantized.contains(name)) continue;
+        write_floats(overlay, name);
+        written.insert(name);
+      }
+      for (const InputStats& stats : inputs) {
+        for (const std::string& tensor : stats.tensors) {
+          const FloatMatrix w = read_matrix(overlay, tensor);
+          const IntMatrix codes = choose_codes(w, stats);
+          write_codes(plan.quantized.at(tensor), codes, w);
+          std::vector<float> decoded(w.values.size());
+          for (int64_t r = 0; r < w.n; ++r)
+            codes.decode_row(
+                r, std::span(decoded).subspan(static_cast<size_t>(r * w.k), static_cast<size_t>(w.k)));
+          overlay.replace(tensor, decoded);
+        }
+      }
+      if (layer + 1 < layers) runner.advance(layer);
+      overlay.clear();
+      report(static_cast<double>(layer + 1) / static_cast<double>(layers));
+    }
+    for (const std::string& name : checkpoint.names()) {
+      if (plan.quantized.contains(name) || written.contains(name)) continue;
+      writer.write(name, checkpoint.bytes(name));
+      checkpoint.release(name);
+    }
+  }
+
+  IntMatrix choose_codes(const FloatMatrix& w, const InputStats& stats) const {
+    const IntRounding rounding = target.rounding();
+    if (options.method == Method::kGptq && stats.rows > 0)
+      return round_gptq(pool, rounding, w.values, w.n, w.k, target.group_size, stats.h, options.gptq);
+    // An expert that no token went to is rounded as it is.
+    std::vector<float> importance;
+    if (options.method == Method::kAwq && stats.rows > 0) {
+      for (int64_t i = 0; i < w.k; ++i) importance.push_back(stats.h[static_cast<size_t>(i * w.k + i)]);
+    }
+    return round_to_nearest(pool, rounding, w.values, w.n, w.k, target.group_size, importance);
+  }
+
+  // The names of what was changed.
+  std::vector<std::string> scale(OverlayCheckpoint& overlay, int32_t layer,
+                                 std::vector<InputStats>& inputs) const {
+    std::vector<std::string> changed;
+    if (options.method == Method::kGptq) return changed;
+    for (const ScalableInput& input : scalable_inputs(checkpoint, layer)) {
+      if (options.method == Method::kSmoothQuant && !input.norm) continue;
+      const auto stats = std::ranges::find_if(inputs, [&](const InputStats& s) {
+        return std::ranges::find(s.tensors, input.matrices.front()) != s.tensors.end();
+      });
+      if (stats == inputs.end() || stats->tensors.size() != input.matrices.size()) continue;
+      std::vector<float> factors =
+          options.method == Method::kAwq
+              ? awq_factors(pool, target, overlay, input.matrices, *stats)
+              : smooth_factors(overlay, input.matrices, *stats, options.smooth_strength);
+      for (std::string& name : apply_factors(overlay, input, std::move(factors), *stats))
+        changed.push_back(std::move(name));
+    }
+    return changed;
+  }
+
+  // A tensor in the type that it has in the checkpoint.
+  void write_floats(const OverlayCheckpoint& overlay, const std::string& name) {
+    const DType type = checkpoint.find(name)->dtype;
+    const std::vector<float> values = read_floats(overlay, name);
+    std::vector<std::byte> bytes(values.size() * dtype_size(type));
+    Buffer stored(bytes.size());
+    encode_f32(type, values.data(), stored.data(), static_cast<int64_t>(values.size()));
+    std::memcpy(bytes.data(), stored.data(), bytes.size());
+    writer.write(name, bytes);
+  }
+};
+
 void write_config(const Checkpoint& checkpoint, const Target& target, const Plan& plan,
                   const QuantizeOptions& options, const std::filesystem::path& dir) {
   nlohmann::ordered_json config = nlohmann::ordered_json::parse(checkpoint.config().dump());
@@ -93,8 +237,16 @@ void write_config(const Checkpoint& checkpoint, const Target& target, const Plan
 
 }  // namespace
 
+int64_t longest_sequence(const Checkpoint& checkpoint) {
+  return parse_arch(checkpoint.config()).max_model_len;
+}
+
 QuantizeResult quantize_model(Checkpoint& checkpoint, const QuantizeOptions& options, ThreadPool& pool,
                               const QuantizeProgress& progress) {
+  if (options.method != Method::kNearest && !options.target.whole_numbers()) {
+    throw Error(cat("--method: the format ", options.target.format->name,
+                    " stores no whole numbers, for which alone there is a choice of codes"));
+  }
   QuantizeResult result;
   const Plan plan = make_plan(checkpoint, result);
   Target target = options.target;
@@ -110,7 +262,7 @@ QuantizeResult quantize_model(Checkpoint& checkpoint, const QuantizeOptions& opt
       announced.push_back(info);
       continue;
     }
-    for (TensorInfo& tensor : target_tensors(target, quantized->second, info.shape[0], info.shape[1]))
+    for (TensorInfo& tensor : target_tensors(target, quantized->second.name, info.shape[0], info.shape[1]))
       announced.push_back(std::move(tensor));
   }
   result.bytes_before = checkpoint.total_bytes();
@@ -120,40 +272,15 @@ QuantizeResult quantize_model(Checkpoint& checkpoint, const QuantizeOptions& opt
   result.bytes_after = writer.total_bytes();
   write_config(checkpoint, target, plan, options, output.working());
 
-  Error2 errors;
-  int64_t done = 0;
-  for (const std::string& name : names) {
-    const TensorInfo& info = *checkpoint.find(name);
-    const auto quantized = plan.quantized.find(name);
-    if (quantized == plan.quantized.end()) {
-      writer.write(name, checkpoint.bytes(name));
-    } else {
-      const FloatMatrix w = read_matrix(checkpoint, name);
-      TensorBytes bytes;
-      if (target.whole_numbers()) {
-        const IntMatrix codes =
-            round_to_nearest(pool, target.rounding(), w.values, w.n, w.k, target.group_size);
-        const Error2 own = error_of(codes, w);
-        errors.error += own.error;
-        errors.weight += own.weight;
-        bytes = pack_ints(target, codes);
-      } else {
-        bytes = pack_floats(target, pool, w.values, w.n, w.k);
-      }
-      const auto tensors = target_tensors(target, quantized->second, w.n, w.k);
-      for (size_t i = 0; i < tensors.size(); ++i) {
-        writer.write(tensors[i].name, bytes[i]);
-        result.quantized_bytes += static_cast<int64_t>(bytes[i].size());
-      }
-      result.num_quantized += w.n * w.k;
-    }
-    done += static_cast<int64_t>(info.bytes);
-    checkpoint.release(name);
-    if (progress) progress(static_cast<double>(done) / static_cast<double>(result.bytes_before));
+  Work work{checkpoint, options, target, plan, pool, writer, result, progress};
+  if (options.method == Method::kNearest) {
+    work.round_tensors();
+  } else {
+    work.calibrate();
   }
   writer.finish();
   output.finish();
-  if (errors.weight > 0.0) result.relative_error = std::sqrt(errors.error / errors.weight);
+  if (work.errors.weight > 0.0) result.relative_error = std::sqrt(work.errors.error / work.errors.weight);
   return result;
 }
 

@@ -1,5 +1,6 @@
 // From a checkpoint of floats to a directory with a quantized one that other engines load too. One tensor is
-// in memory at a time. Called by one thread, which works with the pool.
+// in memory at a time; with calibration a layer, what its matrices' inputs were, and the hidden states of the
+// calibration text. Called by one thread, which works with the pool.
 #pragma once
 
 #include <cstdint>
@@ -10,6 +11,7 @@
 
 #include "base/thread_pool.h"
 #include "io/checkpoint.h"
+#include "quantize/gptq.h"
 #include "quantize/target.h"
 
 namespace quire {
@@ -20,10 +22,22 @@ struct SideFile {
   std::string bytes;
 };
 
+// How codes are chosen. All but the first need calibration text.
+enum class Method : uint8_t {
+  kNearest,      // each group by itself
+  kGptq,         // gptq.h
+  kAwq,          // scaling.h, then the nearest, weighted by the inputs' size
+  kSmoothQuant,  // scaling.h, then the nearest
+};
+
 struct QuantizeOptions {
   Target target;
-  std::filesystem::path output;  // a directory that is not there yet, or is empty
-  std::vector<SideFile> files;   // are put beside the weights
+  Method method = Method::kNearest;
+  GptqOptions gptq;
+  float smooth_strength = 0.5F;                   // kSmoothQuant
+  std::vector<std::vector<int32_t>> calibration;  // token ids, each a sequence of its own
+  std::filesystem::path output;                   // a directory that is not there yet, or is empty
+  std::vector<SideFile> files;                    // are put beside the weights
 };
 
 struct QuantizeResult {
@@ -36,11 +50,14 @@ struct QuantizeResult {
   std::vector<std::string> notes;  // for the person who runs it
 };
 
+// Tokens that a sequence of the model may have.
+int64_t longest_sequence(const Checkpoint& checkpoint);
+
 // Called with the part of the work that is done, 0 to 1.
 using QuantizeProgress = std::function<void(double)>;
 
-// Throws Error: the model is quantized already, the directory holds something, the disk is too small, a
-// weight is not finite. What was made is removed then.
+// Throws Error: the method does not choose what the format stores, the model is quantized already, the
+// directory holds something, the disk is too small, a weight is not finite. What was made is removed then.
 QuantizeResult quantize_model(Checkpoint& checkpoint, const QuantizeOptions& options, ThreadPool& pool,
                               const QuantizeProgress& progress);
 

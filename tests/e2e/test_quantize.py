@@ -41,6 +41,23 @@ def test_what_is_written_is_loaded_and_says_nearly_the_same(tmp_path, text, name
     assert report["weight_bytes"] == sum(t["bytes"] for t in report["tensors"]) < 5.5e6
 
 
+def percent_lost(out, text, *flags):
+    run = quire("quantize", "-o", out, "--format", "gptq", "--bits", 3, "--eval-text", text, *flags)
+    assert run.returncode == 0, run.stderr
+    return float(run.stdout.splitlines()[-1].split()[-2])
+
+
+def test_calibration_text_makes_codes_better(tmp_path, text):
+    calibration = tmp_path / "calibration.txt"
+    calibration.write_text((MODEL / "validation.txt").read_text()[6000:46000])
+    nearest = percent_lost(tmp_path / "rtn", text)
+    assert percent_lost(tmp_path / "gptq", text, "--method", "gptq", "--text", calibration) < 0.5 * nearest
+    assert percent_lost(tmp_path / "awq", text, "--method", "awq", "--text", calibration) < nearest
+    smooth = quire("quantize", "-o", tmp_path / "smooth", "--format", "w8a8", "--method", "smoothquant", "--text", calibration,
+                   "--eval-text", text)
+    assert smooth.returncode == 0 and abs(float(smooth.stdout.splitlines()[-1].split()[-2])) < 0.5, smooth.stderr
+
+
 def test_a_directory_is_taken_too_and_its_files_are_copied(tmp_path):
     out = tmp_path / "deep" / "out"
     assert quire("quantize", MODEL, "-o", out, "--format", "w8a8").returncode == 0
@@ -63,6 +80,12 @@ def test_what_cannot_be_done_is_said_and_leaves_nothing(tmp_path):
     assert "has no codes of 5 bits" in refused("-o", out, "--format", "gptq", "--bits", 5)
     assert "--format is required" in refused("-o", out, code=2)
     assert "no such directory" in refused(tmp_path / "none", "-o", out, "--format", "awq")
+    assert "needs a text to calibrate with" in refused("-o", out, "--format", "awq", "--method", "gptq")
+    text = tmp_path / "short.txt"
+    text.write_text("A cat.")
+    assert "stores no whole numbers" in refused("-o", out, "--format", "fp8", "--method", "gptq", "--text", text)
+    text.write_text("")
+    assert "no text to calibrate with" in refused("-o", out, "--format", "gptq", "--method", "gptq", "--text", text)
     assert "none.txt" in refused("-o", out, "--format", "awq", "--eval-text", tmp_path / "none.txt")
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "file").write_text("x")

@@ -39,7 +39,8 @@ std::vector<float> decode(const CodedMatrix& matrix) {
 QuantizeResult quantize(const fs::path& from, const fs::path& to, const Target& target) {
   const auto checkpoint = Checkpoint::open(from);
   ThreadPool pool(2);
-  return quantize_model(*checkpoint, {target, to, {{"tokenizer.json", "{}"}}}, pool, {});
+  return quantize_model(*checkpoint, {.target = target, .output = to, .files = {{"tokenizer.json", "{}"}}},
+                        pool, {});
 }
 
 struct Case {

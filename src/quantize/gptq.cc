@@ -1,0 +1,188 @@
+#include "quantize/gptq.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <numeric>
+
+#include "base/error.h"
+
+namespace quire {
+namespace {
+
+constexpr int64_t kBlock = 128;  // columns whose changes reach the rest at once
+constexpr int64_t kRows = 16;    // rows that a thread works on at once
+
+// Eight sums, so that they can be made side by side; always in this order.
+double dot(const double* a, const double* b, int64_t n) {
+  std::array<double, 8> sums{};
+  int64_t i = 0;
+  for (; i + 8 <= n; i += 8) {
+    for (size_t j = 0; j < 8; ++j) sums[j] += a[i + static_cast<int64_t>(j)] * b[i + static_cast<int64_t>(j)];
+  }
+  double sum = ((sums[0] + sums[1]) + (sums[2] + sums[3])) + ((sums[4] + sums[5]) + (sums[6] + sums[7]));
+  for (; i < n; ++i) sum += a[i] * b[i];
+  return sum;
+}
+
+// Cholesky's factor in place of the lower triangle of a [k, k]. False where it is not positive definite.
+bool factorize(ThreadPool& pool, std::vector<double>& a, int64_t k) {
+  constexpr int64_t kPanel = 64;
+  bool good = true;
+  const auto row = [&](int64_t i) { return a.data() + i * k; };
+  const auto element = [&](int64_t i, int64_t j) { return (row(i)[j] - dot(row(i), row(j), j)) / row(j)[j]; };
+  for (int64_t begin = 0; begin < k; begin += kPanel) {
+    const int64_t end = std::min(k, begin + kPanel);
+    for (int64_t i = begin; i < end; ++i) {
+      for (int64_t j = begin; j < i; ++j) row(i)[j] = element(i, j);
+      const double square = row(i)[i] - dot(row(i), row(i), i);
+      if (!(square > 0.0)) good = false;
+      row(i)[i] = std::sqrt(square);
+    }
+    if (!good) return false;
+    pool.parallel_for(k - end, 8, [&](int64_t first, int64_t last, int) {
+      for (int64_t i = end + first; i < end + last; ++i) {
+        for (int64_t j = begin; j < end; ++j) row(i)[j] = element(i, j);
+      }
+    });
+  }
+  return true;
+}
+
+// The transpose of the inverse of a lower triangle: out [k, k], row j is column j of the inverse.
+std::vector<double> invert(ThreadPool& pool, const std::vector<double>& lower, int64_t k) {
+  constexpr int64_t kColumns = 8;
+  std::vector<double> out(lower.size());
+  pool.parallel_for(k, kColumns, [&](int64_t first, int64_t last, int) {
+    for (int64_t i = first; i < k; ++i) {
+      const double* row = lower.data() + i * k;
+      for (int64_t j = first; j < std::min(last, i + 1); ++j) {
+        double* column = out.data() + j * k;
+        column[i] = i == j ? 1.0 / row[i] : -dot(row + j, column + j, i - j) / row[i];
+      }
+    }
+  });
+  return out;
+}
+
+// What rounds the rows of one matrix.
+struct Rounder {
+  const IntRounding& rounding;
+  int64_t k;
+  int64_t group_size;
+  bool groups_first;  // scales are those of the weights as they were
+  std::span<const float> u;
+  std::span<const int32_t> order;     // column i of w here is column order[i] of the matrix
+  std::span<const float> importance;  // of the matrix's columns
+
+  IntGroup choose(const float* w, int64_t begin, int64_t size) const {
+    const auto at = static_cast<size_t>(begin);
+    return choose_group(rounding, {w + begin, static_cast<size_t>(size)},
+                        importance.subspan(at, static_cast<size_t>(size)));
+  }
+
+  // Rows [first, last) of out from w: rows of k numbers, which are overwritten.
+  void round(IntMatrix& out, float* w, int64_t first, int64_t last) const {
+    std::vector<float> lost(static_cast<size_t>((last - first) * kBlock));
+    for (int64_t begin = 0; begin < k; begin += kBlock) {
+      const int64_t end = std::min(k, begin + kBlock);
+      for (int64_t r = first; r < last; ++r)
+        round_block(out, r, w + (r - first) * k, begin, end, lost.data() + (r - first) * kBlock);
+      // What the block has lost, onto all columns behind it.
+      for (int64_t i = begin; i < end; ++i) {
+        const float* line = u.data() + i * k;
+        for (int64_t r = 0; r < last - first; ++r) {
+          const float factor = lost[static_cast<size_t>(r * kBlock + i - begin)];
+          float* row = w + r * k;
+          for (int64_t j = end; j < k; ++j) row[j] -= factor * line[j];
+        }
+      }
+    }
+  }
+
+ private:
+  void round_block(IntMatrix& out, int64_t r, float* w, int64_t begin, int64_t end, float* lost) const {
+    for (int64_t i = begin; i < end; ++i) {
+      const int64_t column = order[static_cast<size_t>(i)];
+      const int64_t g = column / group_size;
+      if (!groups_first && column % group_size == 0)
+        out.group(r, g) = choose(w, i, std::min(group_size, k - i));
+      const IntGroup& group = out.group(r, g);
+      const int32_t code = code_of(rounding, group, w[i]);
+      out.code(r, column) = static_cast<uint8_t>(code);
+      const float* line = u.data() + i * k;
+      const float error = (w[i] - group.value(code)) / line[i];
+      lost[i - begin] = error;
+      for (int64_t j = i + 1; j < end; ++j) w[j] -= error * line[j];
+    }
+  }
+};
+
+}  // namespace
+
+std::vector<float> inverse_factor(ThreadPool& pool, std::span<const float> h, int64_t k, double damp) {
+  double mean = 0.0;
+  for (int64_t i = 0; i < k; ++i) mean += h[static_cast<size_t>(i * k + i)] / static_cast<double>(k);
+  if (!std::isfinite(mean)) throw Error("the inputs that were observed are not finite");
+  // H = R R^T with an upper triangular R is Cholesky's factorization from the last row on; then U is R^-1.
+  std::vector<double> flipped(h.size());
+  for (int attempt = 0; attempt < 8; ++attempt, damp = std::max(1e-4, damp * 10.0)) {
+    for (int64_t i = 0; i < k; ++i) {
+      for (int64_t j = 0; j <= i; ++j)
+        flipped[static_cast<size_t>(i * k + j)] = h[static_cast<size_t>((k - 1 - i) * k + (k - 1 - j))];
+      double& diagonal = flipped[static_cast<size_t>(i * k + i)];
+      if (diagonal == 0.0) diagonal = mean > 0.0 ? mean : 1.0;
+      diagonal += damp * mean;
+    }
+    if (!factorize(pool, flipped, k)) continue;
+    const std::vector<double> inverse = invert(pool, flipped, k);
+    std::vector<float> u(h.size());
+    for (int64_t a = 0; a < k; ++a) {
+      for (int64_t b = a; b < k; ++b)
+        u[static_cast<size_t>(a * k + b)] =
+            static_cast<float>(inverse[static_cast<size_t>((k - 1 - b) * k + (k - 1 - a))]);
+    }
+    return u;
+  }
+  throw Error("the inputs that were observed make no positive definite matrix");
+}
+
+IntMatrix round_gptq(ThreadPool& pool, const IntRounding& rounding, std::span<const float> w, int64_t n,
+                     int64_t k, int64_t group_size, std::span<const float> h, const GptqOptions& options) {
+  IntMatrix out(rounding, n, k, group_size);
+  std::vector<float> importance(static_cast<size_t>(k));
+  for (int64_t i = 0; i < k; ++i) importance[static_cast<size_t>(i)] = h[static_cast<size_t>(i * k + i)];
+  std::vector<int32_t> order(static_cast<size_t>(k));
+  std::iota(order.begin(), order.end(), 0);
+  std::vector<float> ordered;
+  if (options.act_order) {
+    std::ranges::stable_sort(order, std::greater<>(),
+                             [&](int32_t i) { return importance[static_cast<size_t>(i)]; });
+    ordered.resize(h.size());
+    for (int64_t i = 0; i < k; ++i) {
+      const float* row = h.data() + order[static_cast<size_t>(i)] * k;
+      for (int64_t j = 0; j < k; ++j)
+        ordered[static_cast<size_t>(i * k + j)] = row[order[static_cast<size_t>(j)]];
+    }
+    h = ordered;
+  }
+  const std::vector<float> u = inverse_factor(pool, h, k, options.damp);
+  const bool whole_rows = out.num_groups() == 1;
+  const Rounder rounder{rounding, k, out.group_size, options.act_order || whole_rows, u, order, importance};
+  pool.parallel_for(n, kRows, [&](int64_t first, int64_t last, int) {
+    std::vector<float> rows(static_cast<size_t>((last - first) * k));
+    for (int64_t r = first; r < last; ++r) {
+      const float* source = w.data() + r * k;
+      for (int64_t g = 0; rounder.groups_first && g < out.num_groups(); ++g) {
+        const int64_t begin = g * out.group_size;
+        out.group(r, g) = rounder.choose(source, begin, std::min(out.group_size, k - begin));
+      }
+      for (int64_t i = 0; i < k; ++i)
+        rows[static_cast<size_t>((r - first) * k + i)] = source[order[static_cast<size_t>(i)]];
+    }
+    rounder.round(out, rows.data(), first, last);
+  });
+  return out;
+}
+
+}  // namespace quire

@@ -1,0 +1,155 @@
+#include "quantize/layer_runner.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstring>
+#include <map>
+#include <numeric>
+
+#include "backends/cpu/cpu_backend.h"
+#include "base/error.h"
+#include "base/strings.h"
+
+namespace quire {
+namespace {
+
+constexpr int32_t kBlockSize = 16;
+
+// h += the sum of x x^T over x's rows, by the table's own product: X^T [k, m] with itself.
+void add_inputs(const OpTable& ops, const OpContext& ctx, const TensorView& x, InputStats& stats) {
+  const int64_t m = x.rows();
+  const int64_t k = stats.k;
+  Buffer turned(static_cast<size_t>(k * m) * sizeof(float));
+  auto* columns = turned.as<float>();
+  for (int64_t r = 0; r < m; ++r) {
+    const float* row = x.row<float>(r);
+    for (int64_t i = 0; i < k; ++i) {
+      columns[i * m + r] = row[i];
+      float& largest = stats.largest[static_cast<size_t>(i)];
+      largest = std::max(largest, std::fabs(row[i]));
+    }
+  }
+  const TensorView view = make_view(columns, DType::kF32, Shape{k, m});
+  const PackedLinear packed = ops.pack_linear(ctx, std::span(&view, 1), {DType::kF32});
+  const TensorView sum = make_view(stats.h.data(), DType::kF32, Shape{k, k});
+  ops.linear(ctx, sum, view, packed, sum);
+  stats.rows += m;
+}
+
+}  // namespace
+
+LayerRunner::LayerRunner(Checkpoint& checkpoint, ThreadPool& pool, std::vector<std::vector<int32_t>> windows)
+    : checkpoint_(checkpoint),
+      pool_(pool),
+      ops_(select_cpu_isa().table),
+      spec_(parse_arch(checkpoint.config())) {
+  const bool borrows = std::ranges::any_of(spec_.layers, [](const LayerSpec& l) { return l.kv_source >= 0; });
+  if (borrows || spec_.layer_input_size > 0) {
+    throw Error(
+        cat(checkpoint.path().string(), ": layers of ", spec_.architecture,
+            " look at what other layers have made, which calibration cannot follow; use --method rtn"));
+  }
+  for (auto& ids : windows) {
+    longest_ = std::max(longest_, static_cast<int64_t>(ids.size()));
+    Window& window = windows_.emplace_back();
+    window.hidden = Buffer(ids.size() * static_cast<size_t>(spec_.hidden_size) * sizeof(float));
+    window.ids = std::move(ids);
+  }
+  if (longest_ == 0) throw Error("there is no text to calibrate with");
+  const std::unique_ptr<Model> model = load({.ends = true, .end_layer = 0});
+  buffers_ = model->make_buffers(longest_);
+  int64_t block_bytes = 0;
+  for (const LayerSpec& layer : spec_.layers)
+    block_bytes =
+        std::max(block_bytes, kv_bytes_per_block(DType::kF32, kBlockSize, num_kv_heads_of(spec_, layer),
+                                                 head_dim_of(spec_, layer)));
+  cache_ = Buffer(static_cast<size_t>(block_bytes * ((longest_ + kBlockSize - 1) / kBlockSize)));
+  workspace_ =
+      Buffer(ops_->workspace_bytes(longest_, longest_, spec_.num_heads, spec_.head_dim, pool_.num_threads()));
+  const OpContext ctx{&pool_, {workspace_.data(), workspace_.size()}};
+  for_windows(true, [&](const ForwardBatch& batch) { model->embed(ctx, batch, buffers_); });
+}
+
+std::unique_ptr<Model> LayerRunner::load(const ModelPart& part, OpProfile* watch,
+                                         const PackedListener& listener) {
+  const ModelOptions options{.max_model_len = std::min(spec_.max_model_len, std::max<int64_t>(longest_, 1)),
+                             .part = part,
+                             .on_packed = listener};
+  return Model::load(checkpoint_, watch == nullptr ? *ops_ : watch->table(), {&pool_, {}, watch}, options,
+                     {});
+}
+
+template <typename Run>
+void LayerRunner::for_windows(bool keep, Run run) {
+  std::vector<int32_t> blocks(static_cast<size_t>((longest_ + kBlockSize - 1) / kBlockSize));
+  std::iota(blocks.begin(), blocks.end(), 0);
+  std::vector<int32_t> positions(static_cast<size_t>(longest_));
+  std::iota(positions.begin(), positions.end(), 0);
+  std::vector<int64_t> slots(static_cast<size_t>(longest_));
+  std::iota(slots.begin(), slots.end(), 0);
+  std::vector<KvCacheView> kv;
+  for (const LayerSpec& layer : spec_.layers) {
+    const int32_t heads = num_kv_heads_of(spec_, layer);
+    const int32_t size = head_dim_of(spec_, layer);
+    kv.push_back({.base = cache_.data(),
+                  .block_stride = kv_bytes_per_block(DType::kF32, kBlockSize, heads, size),
+                  .dtype = DType::kF32,
+                  .block_size = kBlockSize,
+                  .num_kv_heads = heads,
+                  .head_dim = size});
+  }
+  for (Window& window : windows_) {
+    const size_t n = window.ids.size();
+    const auto count = static_cast<int32_t>(n);
+    const std::array<int32_t, 2> bounds = {0, count};
+    const std::array<int32_t, 1> length = {count};
+    const std::array<int32_t, 2> table = {0, (count + kBlockSize - 1) / kBlockSize};
+    ForwardBatch batch;
+    batch.token_ids = window.ids;
+    batch.positions = std::span(positions).first(n);
+    batch.slot_mapping = std::span(slots).first(n);
+    batch.attention = {1, bounds, length, table, std::span(blocks).first(static_cast<size_t>(table[1]))};
+    batch.kv = kv;
+    std::memcpy(buffers_.hidden.data, window.hidden.data(), window.hidden.size());
+    run(batch);
+    if (keep) std::memcpy(window.hidden.data(), buffers_.hidden.data, window.hidden.size());
+  }
+}
+
+std::vector<InputStats> LayerRunner::observe(int32_t layer, const std::set<std::string>& tensors) {
+  std::map<const std::byte*, InputStats> seen;
+  OpProfile watch(*ops_, {}, 0);
+  const auto model = load({.ends = false, .first_layer = layer, .end_layer = layer + 1}, &watch,
+                          [&](std::span<const std::string> names, const PackedLinear& matrix) {
+                            InputStats stats;
+                            for (const std::string& name : names) {
+                              if (tensors.contains(name)) stats.tensors.push_back(name);
+                            }
+                            if (stats.tensors.empty()) return;
+                            stats.k = matrix.k;
+                            stats.h.resize(static_cast<size_t>(matrix.k * matrix.k));
+                            stats.largest.resize(static_cast<size_t>(matrix.k));
+                            seen.emplace(matrix.data.data(), std::move(stats));
+                          });
+  // The workspace belongs to the product that is watched.
+  const OpContext plain{&pool_, {}};
+  watch.on_input([&](const TensorView& x, const PackedLinear& matrix) {
+    const auto at = seen.find(matrix.data.data());
+    if (at != seen.end()) add_inputs(*ops_, plain, x, at->second);
+  });
+  OpContext ctx{&pool_, {workspace_.data(), workspace_.size()}};
+  ctx.profile = &watch;
+  for_windows(false, [&](const ForwardBatch& batch) { model->run_layer(ctx, layer, batch, buffers_); });
+  std::vector<InputStats> all;
+  for (auto& [data, stats] : seen) all.push_back(std::move(stats));
+  return all;
+}
+
+void LayerRunner::advance(int32_t layer) {
+  const auto model = load({.ends = false, .first_layer = layer, .end_layer = layer + 1});
+  const OpContext ctx{&pool_, {workspace_.data(), workspace_.size()}};
+  for_windows(true, [&](const ForwardBatch& batch) { model->run_layer(ctx, layer, batch, buffers_); });
+}
+
+}  // namespace quire

@@ -1,0 +1,181 @@
+// What calibration text is for: layers run one by one, inputs are watched, scaled and made use of.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <random>
+
+#include "ops/reference.h"
+#include "quantize/float_matrix.h"
+#include "quantize/layer_runner.h"
+#include "quantize/quantize_model.h"
+#include "quantize/scaling.h"
+#include "unit/io/io_test_util.h"
+#include "unit/models/paged_runner.h"
+#include "unit/quantize/small_llama.h"
+
+namespace quire {
+namespace {
+
+namespace fs = std::filesystem;
+using test::TempDir;
+
+std::vector<std::vector<int32_t>> some_windows(int count, uint32_t seed = 1) {
+  std::mt19937 rng(seed);
+  std::vector<std::vector<int32_t>> windows;
+  for (int i = 0; i < count; ++i) {
+    auto& ids = windows.emplace_back(20 + rng() % 20);
+    for (int32_t& id : ids) id = static_cast<int32_t>(rng() % 48);
+  }
+  return windows;
+}
+
+std::vector<float> logits_of(Checkpoint& checkpoint, const std::vector<int32_t>& ids) {
+  ThreadPool pool(1);
+  const auto model = Model::load(checkpoint, reference_ops(), {&pool, {}}, {}, {});
+  test::PagedRunner runner(*model, reference_ops(), &pool, {});
+  std::vector<float> all;
+  for (const auto& row : runner.append(ids, 64)) all.insert(all.end(), row.begin(), row.end());
+  return all;
+}
+
+double distance(const std::vector<float>& a, const std::vector<float>& b) {
+  double sum = 0.0;
+  for (size_t i = 0; i < a.size(); ++i) sum += std::pow(static_cast<double>(a[i]) - b[i], 2);
+  return std::sqrt(sum / static_cast<double>(a.size()));
+}
+
+std::set<std::string> matrices_of(const Checkpoint& checkpoint, int32_t layer) {
+  std::set<std::string> names;
+  for (const LinearModule& module : linear_modules(checkpoint)) {
+    if (module.layer == layer) names.insert(module.weight);
+  }
+  return names;
+}
+
+TEST(LayerRunner, WatchesWhatTheMatricesAreGiven) {
+  const TempDir dir;
+  test::write_small_llama(dir.path() / "in");
+  const auto checkpoint = Checkpoint::open(dir.path() / "in");
+  ThreadPool pool(2);
+  const auto windows = some_windows(3);
+  int64_t tokens = 0;
+  for (const auto& ids : windows) tokens += static_cast<int64_t>(ids.size());
+  LayerRunner runner(*checkpoint, pool, windows);
+  const auto inputs = runner.observe(0, matrices_of(*checkpoint, 0));
+  ASSERT_EQ(inputs.size(), 4U);  // queries, keys and values; output; gates and ups; down
+  for (const InputStats& stats : inputs) {
+    EXPECT_EQ(stats.rows, tokens);
+    for (int64_t i = 0; i < stats.k; ++i) {
+      const auto at = static_cast<size_t>(i);
+      const float square = stats.largest[at] * stats.largest[at];
+      EXPECT_GE(stats.h[at * static_cast<size_t>(stats.k) + at], square * 0.999F);
+      EXPECT_LE(stats.h[at * static_cast<size_t>(stats.k) + at],
+                square * static_cast<float>(tokens) * 1.001F);
+    }
+  }
+  // What attention is given is the normed embedding.
+  const auto qkv = std::ranges::find_if(inputs, [](const auto& s) { return s.tensors.size() == 3; });
+  ASSERT_NE(qkv, inputs.end());
+  const auto table = read_matrix(*checkpoint, "model.embed_tokens.weight");
+  const auto norm = read_floats(*checkpoint, "model.layers.0.input_layernorm.weight");
+  std::vector<double> expected(64);
+  for (const auto& ids : windows) {
+    for (const int32_t id : ids) {
+      const float* row = table.values.data() + id * 64;
+      double mean = 0.0;
+      for (int i = 0; i < 64; ++i) mean += row[i] * row[i] / 64.0;
+      for (size_t i = 0; i < 64; ++i) expected[i] += std::pow(row[i] * norm[i], 2) / (mean + 1e-5);
+    }
+  }
+  for (size_t i = 0; i < 64; ++i) EXPECT_NEAR(qkv->h[i * 64 + i], expected[i], 2e-2 * expected[i]);
+}
+
+TEST(Scaling, LeavesTheModelWhatItIs) {
+  for (const char* name : {"llama-bfloat16", "gemma2", "olmo2", "phi3", "stablelm", "mixtral"}) {
+    const auto checkpoint = Checkpoint::open(fs::path(QUIRE_SOURCE_DIR) / "tests/golden/models" / name);
+    OverlayCheckpoint overlay(*checkpoint);
+    ThreadPool pool(1);
+    const std::vector<int32_t> ids = {3, 1, 4, 1, 5, 9, 2, 6};
+    const std::vector<float> before = logits_of(*checkpoint, ids);
+    LayerRunner runner(overlay, pool, {ids});
+    size_t scaled = 0;
+    for (int32_t layer = 0; layer < runner.spec().num_layers; ++layer) {
+      auto inputs = runner.observe(layer, matrices_of(*checkpoint, layer));
+      for (const ScalableInput& input : scalable_inputs(*checkpoint, layer)) {
+        const auto stats = std::ranges::find_if(
+            inputs, [&](const auto& s) { return s.tensors.front() == input.matrices.front(); });
+        ASSERT_NE(stats, inputs.end()) << name << " " << input.matrices.front();
+        std::vector<float> factors(static_cast<size_t>(stats->k));
+        for (size_t i = 0; i < factors.size(); ++i) factors[i] = 0.25F + 0.1F * static_cast<float>(i % 40);
+        apply_factors(overlay, input, factors, *stats);
+        ++scaled;
+      }
+      runner.advance(layer);
+    }
+    if (std::string(name) == "llama-bfloat16") EXPECT_GE(scaled, 6U);
+    EXPECT_LT(distance(before, logits_of(overlay, ids)), 2e-4) << name;
+  }
+}
+
+class Methods : public ::testing::TestWithParam<Method> {};
+
+TEST_P(Methods, AreNearerToTheModelThanTheNearestCodes) {
+  const TempDir dir;
+  test::write_small_llama(dir.path() / "in");
+  const auto source = Checkpoint::open(dir.path() / "in");
+  ThreadPool pool(2);
+  const auto error = [&](Method method, const std::string& format, const TargetOptions& how) {
+    const fs::path out = dir.path() / "out";
+    fs::remove_all(out);
+    QuantizeOptions options{.target = make_target(format, how), .method = method, .output = out};
+    options.calibration = some_windows(60);
+    quantize_model(*source, options, pool, {});
+    const auto checkpoint = Checkpoint::open(out);
+    double sum = 0.0;
+    for (const auto& ids : some_windows(8, 99))
+      sum += distance(logits_of(*source, ids), logits_of(*checkpoint, ids));
+    return sum;
+  };
+  const TargetOptions how{.bits = GetParam() == Method::kSmoothQuant ? 8 : 3, .group_size = 32};
+  const char* format = GetParam() == Method::kSmoothQuant ? "w8a16" : "gptq";
+  const double nearest = error(Method::kNearest, format, how);
+  // SmoothQuant makes weights no easier to round: it may not make them much harder.
+  EXPECT_LT(error(GetParam(), format, how), (GetParam() == Method::kSmoothQuant ? 1.5 : 1.0) * nearest);
+}
+
+INSTANTIATE_TEST_SUITE_P(All, Methods, ::testing::Values(Method::kGptq, Method::kAwq, Method::kSmoothQuant),
+                         [](const auto& info) { return "M" + std::to_string(static_cast<int>(info.param)); });
+
+TEST(Smoothing, MakesActivationsThatStickOutEasierToRound) {
+  const TempDir dir;
+  test::write_small_llama(dir.path() / "in");
+  const auto checkpoint = Checkpoint::open(dir.path() / "in");
+  const std::string name = "model.layers.0.self_attn.q_proj.weight";
+  InputStats stats;
+  stats.k = 64;
+  stats.largest.assign(64, 1.0F);
+  stats.largest[7] = 100.0F;  // an input that sticks out
+  const std::vector<float> factors = smooth_factors(*checkpoint, {name}, stats, 0.5F);
+  const auto [least, most] = std::ranges::minmax(factors);
+  EXPECT_EQ(most, factors[7]);
+  // What is left of it: 100 against 1 become about 10 against 1.
+  EXPECT_LT(100.0F / factors[7] / (1.0F / least), 25.0F);
+}
+
+TEST(QuantizeModel, MethodsNeedWholeNumbers) {
+  const TempDir dir;
+  test::write_small_llama(dir.path() / "in");
+  const auto checkpoint = Checkpoint::open(dir.path() / "in");
+  ThreadPool pool(1);
+  QuantizeOptions options{.target = make_target("fp8", {}), .method = Method::kGptq};
+  options.output = dir.path() / "out";
+  EXPECT_THAT(test::error_of([&] { quantize_model(*checkpoint, options, pool, {}); }),
+              ::testing::HasSubstr("stores no whole numbers"));
+  options.target = make_target("gptq", {});
+  EXPECT_THAT(test::error_of([&] { quantize_model(*checkpoint, options, pool, {}); }),
+              ::testing::HasSubstr("no text to calibrate with"));
+}
+
+}  // namespace
+}  // namespace quire

@@ -1,0 +1,124 @@
+// GPTQ against numpy in float64 (tools/gptq_reference.py), and what it is for.
+#include "quantize/gptq.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <filesystem>
+#include <limits>
+#include <random>
+
+#include "io/json_file.h"
+#include "unit/io/io_test_util.h"
+
+namespace quire {
+namespace {
+
+struct Golden {
+  int64_t n, k;
+  double damp;
+  std::vector<float> w, h;
+  nlohmann::json json;
+};
+
+Golden golden() {
+  auto json = read_json_file(std::filesystem::path(QUIRE_SOURCE_DIR) / "tests/golden/quant/gptq.json");
+  return {json["n"], json["k"], json["damp"], json["w"], json["h"], json};
+}
+
+const IntRounding kPlain{.bits = 4, .scales = DType::kF32, .largest_fits = true};
+
+// The sum over the inputs of (what the rounded matrix gives - what the matrix gives)^2.
+double error_of(const IntMatrix& codes, const Golden& g) {
+  double sum = 0.0;
+  std::vector<float> row(static_cast<size_t>(g.k));
+  for (int64_t r = 0; r < g.n; ++r) {
+    codes.decode_row(r, row);
+    for (int64_t i = 0; i < g.k; ++i) row[static_cast<size_t>(i)] -= g.w[static_cast<size_t>(r * g.k + i)];
+    for (int64_t i = 0; i < g.k; ++i) {
+      for (int64_t j = 0; j < g.k; ++j)
+        sum += static_cast<double>(row[static_cast<size_t>(i)]) * row[static_cast<size_t>(j)] *
+               g.h[static_cast<size_t>(i * g.k + j)];
+    }
+  }
+  return sum;
+}
+
+TEST(Gptq, FactorIsNumpys) {
+  const Golden g = golden();
+  ThreadPool pool(2);
+  const std::vector<float> u = inverse_factor(pool, g.h, g.k, g.damp);
+  const std::vector<double> expected = g.json["factor"];
+  double most = 0.0;
+  for (const double v : expected) most = std::max(most, std::fabs(v));
+  for (size_t i = 0; i < u.size(); ++i) ASSERT_NEAR(u[i], expected[i], 1e-6 * most) << i;
+}
+
+TEST(Gptq, CodesAreThoseOfTheReference) {
+  const Golden g = golden();
+  ThreadPool pool(2);
+  const IntMatrix rows = round_gptq(pool, kPlain, g.w, g.n, g.k, 0, g.h, {g.damp, false});
+  EXPECT_EQ(rows.codes, g.json["codes_of_rows"].get<std::vector<uint8_t>>());
+  const IntMatrix by_size = round_gptq(pool, kPlain, g.w, g.n, g.k, 16, g.h, {g.damp, true});
+  EXPECT_EQ(by_size.codes, g.json["codes_of_16_by_size"].get<std::vector<uint8_t>>());
+}
+
+TEST(Gptq, LosesLessThanTheNearest) {
+  const Golden g = golden();
+  ThreadPool pool(2);
+  for (const int32_t bits : {2, 3, 4}) {
+    const IntRounding how{.bits = bits};
+    const double nearest = error_of(round_to_nearest(pool, how, g.w, g.n, g.k, 16), g);
+    for (const bool act_order : {false, true}) {
+      EXPECT_LT(error_of(round_gptq(pool, how, g.w, g.n, g.k, 16, g.h, {0.01, act_order}), g), 0.75 * nearest)
+          << bits << " " << act_order;
+    }
+  }
+}
+
+TEST(Gptq, AnyNumberOfThreadsGivesTheSame) {
+  std::mt19937 rng(3);
+  std::normal_distribution<float> normal;
+  const int64_t n = 37;
+  const int64_t k = 200;
+  std::vector<float> w(static_cast<size_t>(n * k));
+  std::vector<float> h(static_cast<size_t>(k * k));
+  for (float& v : w) v = normal(rng);
+  for (int t = 0; t < 400; ++t) {
+    std::vector<float> x(static_cast<size_t>(k));
+    for (float& v : x) v = normal(rng);
+    for (size_t i = 0; i < x.size(); ++i) {
+      for (size_t j = 0; j < x.size(); ++j) h[i * x.size() + j] += x[i] * x[j];
+    }
+  }
+  ThreadPool one(1);
+  ThreadPool three(3);
+  const IntRounding how{.bits = 4, .zeros = true};
+  const IntMatrix a = round_gptq(one, how, w, n, k, 64, h, {});
+  EXPECT_EQ(a.codes, round_gptq(three, how, w, n, k, 64, h, {}).codes);
+}
+
+TEST(Gptq, InputsThatAreAlwaysZeroDoNoHarm) {
+  Golden g = golden();
+  for (int64_t i = 0; i < g.k; ++i)
+    g.h[static_cast<size_t>(5 * g.k + i)] = g.h[static_cast<size_t>(i * g.k + 5)] = 0.0F;
+  ThreadPool pool(1);
+  const IntMatrix codes = round_gptq(pool, kPlain, g.w, g.n, g.k, 16, g.h, {});
+  std::vector<float> row(static_cast<size_t>(g.k));
+  for (int64_t r = 0; r < g.n; ++r) {
+    codes.decode_row(r, row);
+    EXPECT_NEAR(row[5], g.w[static_cast<size_t>(r * g.k + 5)], codes.group(r, 0).scale);
+  }
+}
+
+TEST(Gptq, InputsThatAreNotFiniteAreSaid) {
+  Golden g = golden();
+  g.h[0] = std::numeric_limits<float>::quiet_NaN();
+  ThreadPool pool(1);
+  EXPECT_THAT(test::error_of([&] { inverse_factor(pool, g.h, g.k, 0.01); }),
+              ::testing::HasSubstr("not finite"));
+}
+
+}  // namespace
+}  // namespace quire
