@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Makes tests/golden/gguf/blocks.json: random blocks of each ggml type and what the PyPI package gguf decodes.
+"""Makes tests/golden/gguf/blocks.json: random blocks of each ggml type and what the PyPI package gguf decodes; and
+tests/golden/gguf/encoded.json: what it makes of some floats, by the types that it can write.
 
 Made with gguf 0.19.0. {TYPE: {blocks: hex of two rows of four blocks, first: the first 32 values, crc: CRC-32 of all values as float32}}
 """
@@ -12,6 +13,7 @@ import gguf
 import numpy as np
 
 OUT = pathlib.Path(__file__).resolve().parent.parent / "tests" / "golden" / "gguf" / "blocks.json"
+ENCODED = OUT.with_name("encoded.json")
 TYPES = ("Q4_0 Q4_1 Q5_0 Q5_1 Q8_0 Q2_K Q3_K Q4_K Q5_K Q6_K IQ2_XXS IQ2_XS IQ2_S IQ3_XXS IQ3_S IQ1_S IQ1_M IQ4_NL IQ4_XS "
          "TQ1_0 TQ2_0 MXFP4 NVFP4").split()
 # Where the float16 numbers of a block stand; random bytes there could be no numbers.
@@ -41,6 +43,12 @@ def main():
         goldens[name] = dict(blocks=blocks.tobytes().hex(), first=[float(x) for x in values[0, :32]], crc=zlib.crc32(values.tobytes()))
     lines = ",\n".join(f" {json.dumps(k)}: {json.dumps(v, separators=(',', ':'))}" for k, v in goldens.items())
     OUT.write_text("{\n" + lines + "\n}\n")
+
+    values = (np.round(rng.normal(0.01, 0.05, 96) * 4096) / 4096).astype(np.float32)
+    values[64:] = np.where(np.arange(32) < 3, values[64:], 0)
+    types = {name: gguf.GGMLQuantizationType[name] for name in ("F16", "BF16", "Q4_0", "Q4_1", "Q5_0", "Q5_1", "Q8_0")}
+    encoded = {name: gguf.quants.quantize(values, kind).view(np.uint8).tobytes().hex() for name, kind in types.items()}
+    ENCODED.write_text(json.dumps(dict(values=values.tolist(), blocks=encoded)) + "\n")
 
 
 if __name__ == "__main__":

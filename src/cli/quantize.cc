@@ -13,7 +13,9 @@
 #include "cli/perplexity.h"
 #include "cli/progress.h"
 #include "engine/model_source.h"
+#include "quantize/quantize_gguf.h"
 #include "quantize/quantize_model.h"
+#include "text/tokenizer/gguf_export.h"
 #include "text/tokenizer/tokenizer.h"
 
 namespace quire::cli {
@@ -73,7 +75,56 @@ std::string formats_text() {
     const std::string name(format.name);
     text += cat("  ", name, std::string(12 - std::min<size_t>(11, name.size()), ' '), format.summary, "\n");
   }
-  return text;
+  text += "  gguf-TYPE   a GGUF file; TYPE:";
+  for (const std::string& name : gguf_formats()) text += " " + name.substr(5);
+  return text + "\n";
+}
+
+// What a GGUF file says of the tokenizer. notes: what there is to be said of it.
+GgufMetadata tokenizer_metadata(const ModelSource& source, const Checkpoint& checkpoint,
+                                std::vector<std::string>& notes) {
+  const auto tokenizer = source.open_tokenizer();
+  if (tokenizer == nullptr) throw Error(cat(source.name(), ": has no tokenizer for the GGUF file"));
+  const auto side_files = source.side_files();
+  TokenizerFiles files;
+  files.origin = source.name();
+  for (const auto& [name, bytes] : side_files) {
+    if (name == "tokenizer.json") files.tokenizer_json = bytes;
+  }
+  GgufMetadata metadata;
+  std::string note = add_gguf_tokenizer(files, *tokenizer, vocabulary_size(checkpoint), metadata);
+  if (!note.empty()) notes.push_back(std::move(note));
+  // Where a model has several ends, the second is that of a turn.
+  const auto ends = checkpoint.config().find("eos_token_id");
+  if (ends != checkpoint.config().end() && ends->is_array() && ends->size() > 1 &&
+      (*ends)[1].is_number_unsigned())
+    metadata.u32("tokenizer.ggml.eot_token_id", (*ends)[1].get<uint32_t>());
+  return metadata;
+}
+
+QuantizeResult run_gguf(const QuantizeFlags& flags, const GgmlType& type, const ModelSource& source,
+                        Checkpoint& checkpoint, ThreadPool& pool, const QuantizeProgress& progress) {
+  const TargetOptions& own = flags.target;
+  if (flags.method != Method::kNearest || own.bits || own.group_size || own.zeros)
+    throw Error(cat("--format: ", flags.format, " has no --method, --bits, --group-size or --asymmetric"));
+  std::vector<std::string> notes;
+  GgufOptions options{.type = &type, .output = flags.output, .name = source.name()};
+  options.tokenizer = tokenizer_metadata(source, checkpoint, notes);
+  QuantizeResult result = quantize_gguf(checkpoint, options, pool, progress);
+  result.notes.insert(result.notes.end(), notes.begin(), notes.end());
+  return result;
+}
+
+QuantizeResult run_target(const QuantizeFlags& flags, const ModelSource& source, Checkpoint& checkpoint,
+                          ThreadPool& pool, const QuantizeProgress& progress) {
+  QuantizeOptions options{.target = make_target(flags.format, flags.target),
+                          .method = flags.method,
+                          .gptq = flags.gptq,
+                          .smooth_strength = flags.smooth_strength,
+                          .output = flags.output};
+  options.calibration = calibration_of(flags, source, checkpoint);
+  for (auto& [name, bytes] : source.side_files()) options.files.push_back({name, std::move(bytes)});
+  return quantize_model(checkpoint, options, pool, progress);
 }
 
 void print_table(const std::vector<std::string>& names, const std::vector<int64_t>& bytes,
@@ -101,20 +152,18 @@ void print_table(const std::vector<std::string>& names, const std::vector<int64_
 }
 
 int run_quantize(const QuantizeFlags& flags) {
-  QuantizeOptions options{.target = make_target(flags.format, flags.target), .output = flags.output};
+  const GgmlType* gguf = gguf_target(flags.format);
+  if (gguf == nullptr) make_target(flags.format, flags.target);  // refuses before anything is read
   const std::string text = flags.eval_text.empty() ? "" : read_text(flags.eval_text);
   const ModelSource source = ModelSource::resolve(flags.model);
   const auto checkpoint = source.open_checkpoint();
-  options.method = flags.method;
-  options.gptq = flags.gptq;
-  options.smooth_strength = flags.smooth_strength;
-  options.calibration = calibration_of(flags, source, *checkpoint);
-  for (auto& [name, bytes] : source.side_files()) options.files.push_back({name, std::move(bytes)});
   QuantizeResult result;
   {
     ThreadPool pool(flags.threads > 0 ? flags.threads : available_cores());
     ProgressBar bar("Quantizing");
-    result = quantize_model(*checkpoint, options, pool, [&](double done) { bar.update(done); });
+    const auto progress = [&](double done) { bar.update(done); };
+    result = gguf != nullptr ? run_gguf(flags, *gguf, source, *checkpoint, pool, progress)
+                             : run_target(flags, source, *checkpoint, pool, progress);
   }
   for (const std::string& note : result.notes) std::cerr << "note: " << note << "\n";
   if (!result.kept.empty()) std::cerr << "kept as floats: " << join(result.kept, ", ") << "\n";

@@ -41,6 +41,20 @@ def test_what_is_written_is_loaded_and_says_nearly_the_same(tmp_path, text, name
     assert report["weight_bytes"] == sum(t["bytes"] for t in report["tensors"]) < 5.5e6
 
 
+@pytest.mark.parametrize("name", ["gguf-f16", "gguf-q8_0", "gguf-q4_0", "gguf-q4_k", "gguf-q6_k"])
+def test_a_gguf_file_carries_the_tokenizer_too(tmp_path, text, name):
+    out = tmp_path / "out"
+    run = quire("quantize", "-o", out, "--format", name, "--eval-text", text)
+    assert run.returncode == 0, run.stderr
+    file = out / f"quire-tiny-{name[5:].upper()}.gguf"
+    assert [f.name for f in out.iterdir()] == [file.name]
+    assert float(run.stdout.splitlines()[-1].split()[-2]) < 1.0
+    ids = [json.loads(quire("tokenize", *model, "--file", text, "--json").stdout)["ids"] for model in ([], [file])]
+    assert ids[0] == ids[1]
+    said = quire("generate", file, "--prompt", "Once upon a time", "--max-tokens", 16, "--temperature", 0)
+    assert said.returncode == 0 and len(said.stdout.split()) > 5, said.stderr
+
+
 def percent_lost(out, text, *flags):
     run = quire("quantize", "-o", out, "--format", "gptq", "--bits", 3, "--eval-text", text, *flags)
     assert run.returncode == 0, run.stderr
@@ -77,6 +91,8 @@ def test_what_cannot_be_done_is_said_and_leaves_nothing(tmp_path):
         return run.stderr
 
     assert "'int5' is not known; use gptq, awq" in refused("-o", out, "--format", "int5")
+    assert "'gguf-q9' is not known" in refused("-o", out, "--format", "gguf-q9")
+    assert "has no --method" in refused("-o", out, "--format", "gguf-q8_0", "--bits", 4)
     assert "has no codes of 5 bits" in refused("-o", out, "--format", "gptq", "--bits", 5)
     assert "--format is required" in refused("-o", out, code=2)
     assert "no such directory" in refused(tmp_path / "none", "-o", out, "--format", "awq")

@@ -6,6 +6,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "io/gguf/gguf_file.h"
 
@@ -41,6 +42,14 @@ struct GgufArch {
 
 // The row of a file's general.architecture. Throws Error naming those that are supported.
 const GgufArch& find_gguf_arch(const GgufModel& model);
+// The row of one of config.json's `architectures`; null: there is none.
+const GgufArch* find_gguf_arch(std::string_view architecture);
+// The row of a tensor by its Hugging Face name without ".weight" or ".bias"; {gguf} is the file's name for
+// it. Empty: the architecture has no such tensor, or it is a part of one (experts).
+std::string gguf_module_name(const GgufArch& arch, std::string_view module);
+// Row i of a matrix of `heads` heads in which pairs of neighbours turn is row [i] of this of the matrix in
+// which halves of a head turn.
+std::vector<int32_t> gguf_pair_rows(int64_t rows, int64_t heads);
 
 // config.json as the model's Hugging Face checkpoint would have it, and generation_config.json.
 nlohmann::json gguf_config(const GgufModel& model, const GgufArch& arch);

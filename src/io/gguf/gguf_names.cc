@@ -228,4 +228,40 @@ const GgufArch& find_gguf_arch(const GgufModel& model) {
       cat("the architecture '", *name, "' is not supported; supported: ", join(supported, ", ")));
 }
 
+const GgufArch* find_gguf_arch(std::string_view architecture) {
+  const auto at = std::ranges::find(kRows, architecture, [](const Row& row) { return row.arch.name; });
+  return at == kRows.end() ? nullptr : &at->arch;
+}
+
+std::string gguf_module_name(const GgufArch& arch, std::string_view module) {
+  constexpr std::string_view kPlace = "{}";
+  for (const GgufName& row : arch.names) {
+    const size_t place = row.name.find(kPlace);
+    if (place == std::string_view::npos) {
+      if (row.name == module) return std::string(row.gguf);
+      continue;
+    }
+    const std::string_view head = row.name.substr(0, place);
+    const std::string_view tail = row.name.substr(place + kPlace.size());
+    if (module.size() <= head.size() + tail.size() || !module.starts_with(head) || !module.ends_with(tail))
+      continue;
+    const std::string_view number = module.substr(head.size(), module.size() - head.size() - tail.size());
+    if (!std::ranges::all_of(number, [](char c) { return c >= '0' && c <= '9'; })) continue;
+    std::string name(row.gguf);
+    return name.replace(name.find(kPlace), kPlace.size(), number);
+  }
+  return {};
+}
+
+std::vector<int32_t> gguf_pair_rows(int64_t rows, int64_t heads) {
+  const int64_t size = rows / heads;
+  std::vector<int32_t> order(static_cast<size_t>(rows));
+  for (int64_t r = 0; r < rows; ++r) {
+    const int64_t in_head = r % size;
+    order[static_cast<size_t>(r)] =
+        static_cast<int32_t>(r - in_head + in_head % 2 * (size / 2) + in_head / 2);
+  }
+  return order;
+}
+
 }  // namespace quire

@@ -16,17 +16,6 @@ constexpr std::string_view kMetaSpace = "\xE2\x96\x81";
 // tokenizer.ggml.token_type has SentencePiece's numbers.
 constexpr int64_t kNormal = 1;
 
-// What a file's name of rules (tokenizer.ggml.pre) means.
-struct Rules {
-  std::string_view names;  // separated by spaces
-  std::string_view
-      expressions;  // JSON: a list of expressions that text is cut by, or steps of "pre_tokenizer"
-  bool byte_level_expression = false;  // GPT-2's own expression at the end
-  bool nfc = false;
-  bool ignore_merges = false;
-  bool add_bos = false;  // where the file does not say
-};
-
 constexpr std::string_view kCl100k =
     R"(["(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}{1,3}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"])";
 constexpr std::string_view kQwen2 =
@@ -55,7 +44,7 @@ constexpr std::string_view kFalcon =
         {"type": "ByteLevel", "add_prefix_space": false, "use_regex": true},
         {"type": "Digits", "individual_digits": false}, "[0-9][0-9][0-9]"])";
 
-constexpr std::array<Rules, 22> kRules = {{
+constexpr std::array<GgufRules, 22> kRules = {{
     {"gpt-2 phi-2 exaone4 gigachat mellum jais trillion granite-docling jina-es jina-de a.x-4.0", "[]", true},
     {"olmo mpt", "[]", true, true},
     {"llama-bpe llama3 llama-v3 falcon3 falcon-h1 pixtral midm-2.0 lfm2", kCl100k, false, false, true, true},
@@ -81,18 +70,18 @@ constexpr std::array<Rules, 22> kRules = {{
     {"minicpm5", kCl100k, false, false, true},
 }};
 
-const Rules& find_rules(const GgufFile& file) {
+const GgufRules& find_rules(const GgufFile& file) {
   const std::string name(file.text("tokenizer.ggml.pre").value_or("default"));
-  for (const Rules& rules : kRules) {
+  for (const GgufRules& rules : kRules) {
     if (cat(" ", rules.names, " ").find(cat(" ", name, " ")) != std::string::npos) return rules;
   }
   std::vector<std::string> names;
-  for (const Rules& rules : kRules) names.emplace_back(rules.names);
+  for (const GgufRules& rules : kRules) names.emplace_back(rules.names);
   file.fail(cat("tokenizer.ggml.pre '", name, "' is not supported; supported: ", join(names, " ")));
 }
 
 // The steps of a pre-tokenizer, as tokenizer.json would have them.
-PreTokenizer make_pre_tokenizer(const Rules& rules, const std::string& name) {
+PreTokenizer make_pre_tokenizer(const GgufRules& rules, const std::string& name) {
   JsonFile listed;
   listed.name = name;
   parse_json(cat("{\"steps\": ", rules.expressions, "}"), listed);
@@ -198,7 +187,7 @@ void fill_vocabulary(const GgufFile& file, const Tokens& tokens, Vocabulary& voc
 }
 
 void read_bpe(const GgufFile& file, const Tokens& tokens, Pipeline& pipeline) {
-  const Rules& rules = find_rules(file);
+  const GgufRules& rules = find_rules(file);
   fill_vocabulary(file, tokens, pipeline.vocabulary);
   pipeline.pre_tokenizer = make_pre_tokenizer(rules, file.file());
   if (rules.nfc) pipeline.normalizer.emplace_back(UnicodeForm{unicode::NormalForm::kNfc});
@@ -329,6 +318,10 @@ void read_chat_templates(const GgufFile& file, TokenizerConfig& config) {
 }
 
 }  // namespace
+
+std::span<const GgufRules> gguf_rules() {
+  return kRules;
+}
 
 bool has_gguf_tokenizer(const GgufFile& file) {
   return file.find("tokenizer.ggml.model") != nullptr && file.find("tokenizer.ggml.tokens") != nullptr;

@@ -1,0 +1,275 @@
+#include "io/gguf/ggml_encode.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+#include <limits>
+
+#include "quant/codec.h"
+#include "quant/int_rounding.h"
+
+namespace quire {
+namespace {
+
+constexpr size_t kSuper = 256;
+
+void put_half(float v, uint8_t* out) {
+  const uint16_t half = f32_to_f16(v);
+  std::memcpy(out, &half, sizeof(half));
+}
+float stored_half(float v) {
+  return f16_to_f32(f32_to_f16(v));
+}
+
+// n codes of four bits: the low halves of n / 2 bytes, then the high ones.
+void put_nibbles(const uint8_t* codes, size_t n, uint8_t* out) {
+  for (size_t i = 0; i < n / 2; ++i)
+    out[i] = static_cast<uint8_t>((codes[i] & 15) | (codes[n / 2 + i] & 15) << 4);
+}
+void put_fifth_bits(const uint8_t* codes, uint8_t* out) {
+  uint32_t mask = 0;
+  for (size_t i = 0; i < 32; ++i) mask |= static_cast<uint32_t>(codes[i] >> 4 & 1) << i;
+  std::memcpy(out, &mask, sizeof(mask));
+}
+
+// Codes of 32 numbers around the middle; the largest number becomes the lowest code.
+float symmetric(const float* x, int32_t middle, uint8_t* codes) {
+  float extreme = 0.0F;
+  for (size_t i = 0; i < 32; ++i) {
+    if (std::fabs(x[i]) > std::fabs(extreme)) extreme = x[i];
+  }
+  const float scale = extreme / static_cast<float>(-middle);
+  const float inverse = scale == 0.0F ? 0.0F : 1.0F / scale;
+  for (size_t i = 0; i < 32; ++i) {
+    const float v = std::trunc(x[i] * inverse + (static_cast<float>(middle) + 0.5F));
+    codes[i] = static_cast<uint8_t>(std::clamp(v, 0.0F, static_cast<float>(2 * middle - 1)));
+  }
+  return scale;
+}
+// Codes of 32 numbers from the smallest on.
+float with_minimum(const float* x, int32_t most, float& least, uint8_t* codes) {
+  const auto [low, high] = std::minmax_element(x, x + 32);
+  least = *low;
+  const float scale = (*high - least) / static_cast<float>(most);
+  const float inverse = scale == 0.0F ? 0.0F : 1.0F / scale;
+  for (size_t i = 0; i < 32; ++i) {
+    const float v = std::trunc((x[i] - least) * inverse + 0.5F);
+    codes[i] = static_cast<uint8_t>(std::clamp(v, 0.0F, static_cast<float>(most)));
+  }
+  return scale;
+}
+
+void encode_q4_0(const float* x, uint8_t* out) {
+  std::array<uint8_t, 32> codes;
+  put_half(symmetric(x, 8, codes.data()), out);
+  put_nibbles(codes.data(), 32, out + 2);
+}
+void encode_q5_0(const float* x, uint8_t* out) {
+  std::array<uint8_t, 32> codes;
+  put_half(symmetric(x, 16, codes.data()), out);
+  put_fifth_bits(codes.data(), out + 2);
+  put_nibbles(codes.data(), 32, out + 6);
+}
+void encode_q4_1(const float* x, uint8_t* out) {
+  std::array<uint8_t, 32> codes;
+  float least = 0.0F;
+  put_half(with_minimum(x, 15, least, codes.data()), out);
+  put_half(least, out + 2);
+  put_nibbles(codes.data(), 32, out + 4);
+}
+void encode_q5_1(const float* x, uint8_t* out) {
+  std::array<uint8_t, 32> codes;
+  float least = 0.0F;
+  put_half(with_minimum(x, 31, least, codes.data()), out);
+  put_half(least, out + 2);
+  put_fifth_bits(codes.data(), out + 4);
+  put_nibbles(codes.data(), 32, out + 8);
+}
+void encode_q8_0(const float* x, uint8_t* out) {
+  float most = 0.0F;
+  for (size_t i = 0; i < 32; ++i) most = std::max(most, std::fabs(x[i]));
+  const float scale = most / 127.0F;
+  const float inverse = scale == 0.0F ? 0.0F : 1.0F / scale;
+  put_half(scale, out);
+  // Halves away from zero.
+  for (size_t i = 0; i < 32; ++i)
+    out[2 + i] = static_cast<uint8_t>(static_cast<int8_t>(std::round(x[i] * inverse)));
+}
+
+// x = scale * code - minimum, with a minimum that is not negative.
+struct Affine {
+  float scale = 0.0F;
+  float minimum = 0.0F;
+};
+
+// Of some widths of the step the one with the smallest squared error, scale and minimum being the best ones
+// for its codes.
+Affine choose_affine(const float* x, size_t n, int32_t most) {
+  constexpr std::array<float, 9> kWidths = {1.0F, 1.04F, 0.97F, 0.94F, 0.91F, 0.88F, 0.85F, 0.81F, 0.76F};
+  float low = 0.0F;
+  float high = x[0];
+  for (size_t i = 0; i < n; ++i) {
+    low = std::min(low, x[i]);
+    high = std::max(high, x[i]);
+  }
+  Affine best{0.0F, -low};
+  if (!(high - low > 1e-36F)) return best;
+  double least = std::numeric_limits<double>::infinity();
+  const auto code = [&](const Affine& a, float v) {
+    return std::clamp(std::nearbyint((v + a.minimum) / a.scale), 0.0F, static_cast<float>(most));
+  };
+  for (const float width : kWidths) {
+    Affine tried{(high - low) / static_cast<float>(most) * width, -low * width};
+    // Least squares over the codes' line.
+    double q = 0.0;
+    double qq = 0.0;
+    double qx = 0.0;
+    double sum = 0.0;
+    for (size_t i = 0; i < n; ++i) {
+      const double c = code(tried, x[i]);
+      q += c;
+      qq += c * c;
+      qx += c * x[i];
+      sum += x[i];
+    }
+    const auto count = static_cast<double>(n);
+    const double determinant = count * qq - q * q;
+    if (determinant > 0.0) {
+      const double scale = (count * qx - q * sum) / determinant;
+      const double minimum = (q * qx - qq * sum) / determinant;
+      if (scale > 0.0 && minimum >= 0.0) {
+        tried = {static_cast<float>(scale), static_cast<float>(minimum)};
+      } else if (qx > 0.0 && qq > 0.0) {
+        tried = {static_cast<float>(qx / qq), 0.0F};
+      }
+    }
+    double error = 0.0;
+    for (size_t i = 0; i < n; ++i) {
+      const double d = tried.scale * code(tried, x[i]) - tried.minimum - x[i];
+      error += d * d;
+    }
+    if (error < least) {
+      least = error;
+      best = tried;
+    }
+  }
+  return best;
+}
+
+// Eight groups of 32 whose scales and minima are numbers of six bits. Codes [256]; 16 bytes of header.
+void affine_groups(const float* x, int32_t most, uint8_t* header, uint8_t* codes) {
+  std::array<Affine, 8> groups;
+  float scale = 0.0F;
+  float minimum = 0.0F;
+  for (size_t g = 0; g < 8; ++g) {
+    groups[g] = choose_affine(x + 32 * g, 32, most);
+    scale = std::max(scale, groups[g].scale);
+    minimum = std::max(minimum, groups[g].minimum);
+  }
+  const float d = stored_half(scale / 63.0F);
+  const float dmin = stored_half(minimum / 63.0F);
+  put_half(d, header);
+  put_half(dmin, header + 2);
+  const auto six_bits = [](float v, float unit) {
+    return unit > 0.0F ? static_cast<uint8_t>(std::clamp(std::nearbyint(v / unit), 0.0F, 63.0F)) : uint8_t{0};
+  };
+  uint8_t* packed = header + 4;
+  std::fill_n(packed, 12, uint8_t{0});
+  for (size_t g = 0; g < 8; ++g) {
+    const uint8_t s = six_bits(groups[g].scale, d);
+    const uint8_t m = six_bits(groups[g].minimum, dmin);
+    if (g < 4) {
+      packed[g] |= s;
+      packed[4 + g] |= m;
+    } else {
+      packed[4 + g] = static_cast<uint8_t>((s & 15) | (m & 15) << 4);
+      packed[g - 4] |= static_cast<uint8_t>(s >> 4 << 6);
+      packed[g] |= static_cast<uint8_t>(m >> 4 << 6);
+    }
+    const float own = d * static_cast<float>(s);
+    const float least = dmin * static_cast<float>(m);
+    for (size_t i = 32 * g; i < 32 * g + 32; ++i) {
+      const float v = own > 0.0F ? std::nearbyint((x[i] + least) / own) : 0.0F;
+      codes[i] = static_cast<uint8_t>(std::clamp(v, 0.0F, static_cast<float>(most)));
+    }
+  }
+}
+
+void encode_q4_k(const float* x, uint8_t* out) {
+  std::array<uint8_t, kSuper> codes;
+  affine_groups(x, 15, out, codes.data());
+  for (size_t i = 0; i < 4; ++i) put_nibbles(codes.data() + 64 * i, 64, out + 16 + 32 * i);
+}
+void encode_q5_k(const float* x, uint8_t* out) {
+  std::array<uint8_t, kSuper> codes;
+  affine_groups(x, 31, out, codes.data());
+  std::fill_n(out + 16, 32, uint8_t{0});
+  for (size_t i = 0; i < kSuper; ++i)
+    out[16 + i % 32] |= static_cast<uint8_t>((codes[i] >> 4 & 1) << (i / 32));
+  for (size_t i = 0; i < 4; ++i) put_nibbles(codes.data() + 64 * i, 64, out + 48 + 32 * i);
+}
+
+// Sixteen groups of 16 whose scales are numbers of eight bits.
+void encode_q6_k(const float* x, uint8_t* out) {
+  const IntRounding rounding{.bits = 6, .scales = DType::kF32};
+  std::array<float, 16> scales;
+  for (size_t g = 0; g < 16; ++g) scales[g] = choose_group(rounding, {x + 16 * g, 16}).scale;
+  const float d = stored_half(*std::ranges::max_element(scales) / 127.0F);
+  std::array<uint8_t, kSuper> codes;
+  for (size_t g = 0; g < 16; ++g) {
+    const auto s =
+        static_cast<int8_t>(d > 0.0F ? std::clamp(std::nearbyint(scales[g] / d), 0.0F, 127.0F) : 0.0F);
+    out[192 + g] = static_cast<uint8_t>(s);
+    const IntGroup group{d * static_cast<float>(s), 32};
+    for (size_t i = 16 * g; i < 16 * g + 16; ++i)
+      codes[i] = static_cast<uint8_t>(code_of(rounding, group, x[i]));
+  }
+  put_half(d, out + 208);
+  std::fill_n(out + 128, 64, uint8_t{0});
+  for (size_t i = 0; i < 2; ++i) put_nibbles(codes.data() + 128 * i, 128, out + 64 * i);
+  for (size_t i = 0; i < kSuper; ++i)
+    out[128 + 32 * (i / 128) + i % 32] |= static_cast<uint8_t>((codes[i] >> 4 & 3) << (2 * (i / 32 % 4)));
+}
+
+struct Encoder {
+  std::string_view name;
+  void (*encode)(const float* x, uint8_t* block);
+};
+constexpr std::array<Encoder, 8> kEncoders = {{{"Q4_0", encode_q4_0},
+                                               {"Q4_1", encode_q4_1},
+                                               {"Q5_0", encode_q5_0},
+                                               {"Q5_1", encode_q5_1},
+                                               {"Q8_0", encode_q8_0},
+                                               {"Q4_K", encode_q4_k},
+                                               {"Q5_K", encode_q5_k},
+                                               {"Q6_K", encode_q6_k}}};
+
+const Encoder* find_encoder(const GgmlType& type) {
+  const auto at = std::ranges::find(kEncoders, type.name, &Encoder::name);
+  return at == kEncoders.end() ? nullptr : &*at;
+}
+
+}  // namespace
+
+bool can_encode(const GgmlType& type) {
+  return type.dtype ? is_storage_dtype(*type.dtype) : find_encoder(type) != nullptr;
+}
+
+void encode_ggml(const GgmlType& type, std::span<const float> x, std::byte* out) {
+  if (type.dtype) {
+    for (size_t i = 0; i < x.size(); ++i) {
+      alignas(4) std::array<std::byte, 4> number{};
+      store_f32(*type.dtype, number.data(), 0, x[i]);
+      std::memcpy(out + i * type.bytes, number.data(), type.bytes);
+    }
+    return;
+  }
+  const Encoder& encoder = *find_encoder(type);
+  const auto elements = static_cast<size_t>(type.elements);
+  for (size_t i = 0; i < x.size(); i += elements, out += type.bytes)
+    encoder.encode(x.data() + i, reinterpret_cast<uint8_t*>(out));
+}
+
+}  // namespace quire

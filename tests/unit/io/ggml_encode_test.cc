@@ -1,0 +1,135 @@
+// Floats into ggml's blocks, against the PyPI package gguf (tools/make_ggml_goldens.py).
+#include "io/gguf/ggml_encode.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <random>
+
+#include "io/gguf/gguf_writer.h"
+#include "io/json_file.h"
+#include "unit/io/io_test_util.h"
+
+namespace quire {
+namespace {
+
+std::vector<float> some_weights(size_t n, uint32_t seed = 1) {
+  std::mt19937 rng(seed);
+  std::normal_distribution<float> normal(0.01F, 0.05F);
+  std::vector<float> w(n);
+  for (float& v : w) v = normal(rng);
+  return w;
+}
+
+std::vector<std::byte> encoded(const GgmlType& type, std::span<const float> w) {
+  std::vector<std::byte> bytes(type.bytes_of(static_cast<int64_t>(w.size())));
+  encode_ggml(type, w, bytes.data());
+  return bytes;
+}
+
+// What a row of blocks stands for.
+std::vector<float> decoded(const GgmlType& type, std::span<const std::byte> bytes, size_t n) {
+  const auto matrix = make_ggml_matrix(type, bytes, 1, static_cast<int64_t>(n), {});
+  const CodedFormat& f = type.format;
+  const auto group = static_cast<size_t>(f.group_size);
+  const auto block = static_cast<size_t>(f.block_size);
+  std::vector<uint8_t> codes(n);
+  std::vector<uint8_t> group_minima(codes.size() / group);
+  std::vector<float> scales(n / block), minima(n / block);
+  std::vector<int8_t> group_scales(n / group);
+  const CodedRow out = {codes, scales, group_scales, minima, group_minima, {}};
+  matrix->read_rows(0, std::span(&out, 1));
+  std::vector<float> w(n);
+  for (size_t i = 0; i < n; ++i) {
+    const float two = f.two_levels() ? static_cast<float>(group_scales[i / group]) : 1.0F;
+    const float low = f.two_levels() ? static_cast<float>(group_minima[i / group]) : 1.0F;
+    w[i] = scales[i / block] * two * static_cast<float>(codes[i] - f.zero) -
+           (f.minima ? minima[i / block] * low : 0.0F);
+  }
+  return w;
+}
+
+TEST(GgmlEncode, OneLevelHasTheReferencesBytes) {
+  const auto golden =
+      read_json_file(std::filesystem::path(QUIRE_SOURCE_DIR) / "tests/golden/gguf/encoded.json");
+  const std::vector<float> values = golden["values"];
+  for (const auto& [name, hex] : golden["blocks"].items()) {
+    std::string text;
+    for (const std::byte b : encoded(*find_ggml_type(name), values)) {
+      constexpr const char* kDigits = "0123456789abcdef";
+      text += kDigits[static_cast<int>(b) >> 4];
+      text += kDigits[static_cast<int>(b) & 15];
+    }
+    EXPECT_EQ(text, hex.get<std::string>()) << name;
+  }
+}
+
+TEST(GgmlEncode, EveryTypeStaysNear) {
+  const auto w = some_weights(1024);
+  const std::vector<std::pair<std::string, double>> limits = {
+      {"Q8_0", 0.006}, {"Q6_K", 0.02}, {"Q5_K", 0.04}, {"Q5_1", 0.04},
+      {"Q5_0", 0.045}, {"Q4_K", 0.08}, {"Q4_1", 0.08},  {"Q4_0", 0.09}};
+  for (const auto& [name, limit] : limits) {
+    const GgmlType& type = *find_ggml_type(name);
+    ASSERT_TRUE(can_encode(type)) << name;
+    const auto back = decoded(type, encoded(type, w), w.size());
+    double error = 0.0;
+    double size = 0.0;
+    for (size_t i = 0; i < w.size(); ++i) {
+      error += std::pow(static_cast<double>(back[i]) - w[i], 2);
+      size += std::pow(w[i], 2);
+    }
+    EXPECT_LT(std::sqrt(error / size), limit) << name;
+  }
+  EXPECT_FALSE(can_encode(*find_ggml_type("IQ2_XXS")));
+}
+
+TEST(GgmlEncode, WhatIsAllEqualOrZeroIsKept) {
+  for (const float value : {0.0F, 0.5F, -0.5F}) {
+    const std::vector<float> w(256, value);
+    for (const char* name : {"Q4_0", "Q4_1", "Q5_0", "Q5_1", "Q8_0", "Q4_K", "Q5_K", "Q6_K"}) {
+      const GgmlType& type = *find_ggml_type(name);
+      for (const float v : decoded(type, encoded(type, w), w.size()))
+        ASSERT_NEAR(v, value, std::fabs(value) * 0.07F) << name;
+    }
+  }
+}
+
+TEST(GgufFileWriter, WritesWhatTheReaderReads) {
+  const test::TempDir dir;
+  GgufMetadata metadata;
+  metadata.text("general.architecture", "llama");
+  metadata.u32("llama.block_count", 3);
+  metadata.f32("llama.rope.freq_base", 1e4F);
+  metadata.boolean("flag", true);
+  metadata.texts("texts", std::vector<std::string>{"a", "", "c"});
+  metadata.i32s("numbers", std::vector<int32_t>{-1, 2});
+  metadata.f32s("floats", std::vector<float>{0.5F});
+  EXPECT_NE(test::error_of([&] { metadata.boolean("flag", false); }).find("twice"), std::string::npos);
+  const auto w = some_weights(64);
+  const std::vector<GgufOutput> tensors = {{"one", find_ggml_type("F32"), {5}},
+                                           {"two", find_ggml_type("Q8_0"), {2, 32}}};
+  GgufFileWriter writer(dir.path() / "m.gguf", metadata, tensors);
+  EXPECT_EQ(writer.total_bytes(), 20 + 68);
+  writer.write("two", encoded(*find_ggml_type("Q8_0"), w));
+  EXPECT_NE(test::error_of([&] { writer.finish(); }).find("'one' was not written"), std::string::npos);
+  EXPECT_NE(test::error_of([&] { writer.write("one", {}); }).find("announced were 20"), std::string::npos);
+  writer.write("one", std::as_bytes(std::span(w).first(5)));
+  writer.finish();
+  const std::string bytes = read_text_file(dir.path() / "m.gguf");
+  const GgufFile file(test::as_bytes(bytes), "m.gguf");
+  EXPECT_EQ(file.text("general.architecture"), "llama");
+  EXPECT_EQ(file.integer("llama.block_count"), 3);
+  EXPECT_EQ(file.number("llama.rope.freq_base"), 1e4);
+  EXPECT_EQ(file.boolean("flag"), true);
+  EXPECT_EQ(file.texts("texts").size(), 3U);
+  EXPECT_EQ(file.integers("numbers"), (std::vector<int64_t>{-1, 2}));
+  EXPECT_EQ(file.numbers("floats"), std::vector<double>{0.5});
+  ASSERT_EQ(file.tensors().size(), 2U);
+  EXPECT_EQ(file.tensors()[1].shape, (std::vector<int64_t>{2, 32}));
+  const auto data = file.data(file.tensors()[0]);
+  EXPECT_EQ(std::memcmp(data.data(), w.data(), 20), 0);
+}
+
+}  // namespace
+}  // namespace quire

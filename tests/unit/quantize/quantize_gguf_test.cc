@@ -1,0 +1,101 @@
+// GGUF files that are written, read back as a checkpoint.
+#include "quantize/quantize_gguf.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "io/gguf/gguf_checkpoint.h"
+#include "io/json_file.h"
+#include "models/arch_spec.h"
+#include "quantize/float_matrix.h"
+#include "unit/io/io_test_util.h"
+#include "unit/quantize/small_llama.h"
+
+namespace quire {
+namespace {
+
+namespace fs = std::filesystem;
+using test::TempDir;
+using ::testing::HasSubstr;
+
+fs::path model_dir(const std::string& name) {
+  return fs::path(QUIRE_SOURCE_DIR) / "tests/golden/models" / name;
+}
+
+fs::path write(Checkpoint& checkpoint, const fs::path& out, const char* format) {
+  ThreadPool pool(2);
+  quantize_gguf(checkpoint, {.type = gguf_target(format), .output = out, .name = "small", .tokenizer = {}},
+                pool, {});
+  return find_gguf(out);
+}
+
+TEST(QuantizeGguf, FloatsComeBackAsTheyWere) {
+  for (const char* name : {"llama", "llama-head-dim", "llama-rope-llama3", "llama-rope-linear", "mistral",
+                           "qwen2", "qwen3", "smollm2"}) {
+    if (!fs::exists(model_dir(name))) continue;
+    const TempDir dir;
+    const auto source = Checkpoint::open(model_dir(name));
+    const fs::path file = write(*source, dir.path() / "out", "gguf-f16");
+    EXPECT_EQ(file.filename(), "small-F16.gguf");
+    const auto back = open_gguf(file);
+    const ArchSpec a = parse_arch(source->config());
+    const ArchSpec b = parse_arch(back->config());
+    EXPECT_EQ(a.architecture, b.architecture) << name;
+    EXPECT_EQ(a.head_dim, b.head_dim);
+    EXPECT_EQ(a.num_kv_heads, b.num_kv_heads);
+    EXPECT_EQ(a.max_position_embeddings, b.max_position_embeddings);
+    EXPECT_FLOAT_EQ(a.norm_eps, b.norm_eps);
+    const auto want = rope_inverse_frequencies(a.ropes.front());
+    const auto have = rope_inverse_frequencies(b.ropes.front());
+    ASSERT_EQ(want.size(), have.size());
+    for (size_t i = 0; i < want.size(); ++i) EXPECT_NEAR(want[i], have[i], 1e-4 * want[i]) << name;
+    for (const auto& tensor : source->names()) {
+      if (tensor == "lm_head.weight" && a.tie_word_embeddings) continue;
+      ASSERT_NE(back->find(tensor), nullptr) << name << " " << tensor;
+      const auto before = read_floats(*source, tensor);
+      const auto after = read_floats(*back, tensor);
+      ASSERT_EQ(before.size(), after.size()) << tensor;
+      for (size_t i = 0; i < before.size(); ++i)
+        ASSERT_NEAR(before[i], after[i], 1e-3 * std::fabs(before[i]) + 1e-7)
+            << name << " " << tensor << " " << i;
+    }
+  }
+}
+
+TEST(QuantizeGguf, MatricesAreOfTheTypeOrOfOneThatFits) {
+  const TempDir dir;
+  test::write_small_llama(dir.path() / "in");
+  const auto source = Checkpoint::open(dir.path() / "in");
+  const auto types = [&](const char* format) {
+    const std::string bytes = read_text_file(write(*source, dir.path() / format, format));
+    const GgufFile file(test::as_bytes(bytes), format);
+    std::map<std::string, std::string> all;
+    for (const GgufTensor& tensor : file.tensors()) all[tensor.name] = tensor.type->name;
+    return all;
+  };
+  const auto q8 = types("gguf-q8_0");
+  EXPECT_EQ(q8.at("blk.1.ffn_down.weight"), "Q8_0");
+  EXPECT_EQ(q8.at("token_embd.weight"), "Q8_0");
+  EXPECT_EQ(q8.at("output_norm.weight"), "F32");
+  // Rows of 64 and 96 are no blocks of 256.
+  const auto q4 = types("gguf-q4_k");
+  EXPECT_EQ(q4.at("blk.0.attn_q.weight"), "Q5_0");
+  EXPECT_EQ(q4.at("output.weight"), "Q8_0");
+}
+
+TEST(QuantizeGguf, WhatCannotBeWrittenIsSaid) {
+  EXPECT_EQ(gguf_target("gguf-q9_9"), nullptr);
+  EXPECT_EQ(gguf_target("gptq"), nullptr);
+  EXPECT_THAT(gguf_formats(), ::testing::Contains("gguf-q4_k"));
+  for (const std::string& name : gguf_formats()) EXPECT_NE(gguf_target(name), nullptr) << name;
+  const TempDir dir;
+  const auto gpt2 = Checkpoint::open(model_dir("gpt2"));
+  EXPECT_THAT(test::error_of([&] { write(*gpt2, dir.path() / "out", "gguf-q8_0"); }),
+              HasSubstr("no GGUF files are written of GPT2LMHeadModel"));
+  EXPECT_FALSE(fs::exists(dir.path() / "out"));
+}
+
+}  // namespace
+}  // namespace quire
