@@ -26,6 +26,8 @@ from safetensors.torch import load_file, save_file
 from transformers import AutoConfig, AutoModelForCausalLM
 
 CONFIG = LLAMA | dict(hidden_size=64, intermediate_size=96, tie_word_embeddings=True, dtype="float16", num_hidden_layers=2)
+GPT_OSS = CONFIG | dict(model_type="gpt_oss", architectures=["GptOssForCausalLM"], hidden_size=32, intermediate_size=32, head_dim=8,
+                        num_local_experts=3, num_experts_per_tok=2, sliding_window=8, tie_word_embeddings=False)
 E2M1 = np.array([0, .5, 1, 1.5, 2, 3, 4, 6, -0.0, -.5, -1, -1.5, -2, -3, -4, -6], np.float32)
 
 
@@ -183,6 +185,31 @@ def bitsandbytes(path, model, **options):
     return read_bitsandbytes(load_file(path / "model.safetensors"))
 
 
+def mxfp4_experts(path, model):
+    """gpt-oss: matrices of all experts [experts, out, in] in blocks of 32 inputs; the rest float16."""
+    from transformers.integrations.mxfp4 import convert_moe_packed_tensors
+    tensors, dense = {}, {}
+    for name, value in model.state_dict().items():
+        if not name.endswith(("experts.gate_up_proj", "experts.down_proj")):
+            tensors[name] = value.half().clone()
+            continue
+        w = f32(value).swapaxes(1, 2)  # [experts, out, in]
+        groups = w.reshape(*w.shape[:2], -1, 32)
+        exponents = np.floor(np.log2(np.abs(groups).max(-1))) - 2
+        scaled = groups / np.exp2(exponents)[..., None]
+        codes = np.abs(scaled[..., None] - E2M1).argmin(-1)
+        tensors[name + "_blocks"] = torch.from_numpy((codes[..., ::2] | codes[..., 1::2] << 4).astype(np.uint8))
+        tensors[name + "_scales"] = torch.from_numpy((exponents + 127).astype(np.uint8))
+        values = (E2M1[codes] * np.exp2(exponents)[..., None]).reshape(w.shape).swapaxes(1, 2).astype(np.float32)
+        theirs = convert_moe_packed_tensors(tensors[name + "_blocks"], tensors[name + "_scales"], dtype=torch.float32)
+        assert np.array_equal(values, theirs.numpy()), name
+        dense[name] = values
+    save_file({n: t.contiguous() for n, t in tensors.items()}, path / "model.safetensors", metadata={"format": "pt"})
+    config = GPT_OSS | dict(quantization_config=dict(quant_method="mxfp4", modules_to_not_convert=["lm_head"]))
+    (path / "config.json").write_text(json.dumps(config, indent=1) + "\n")
+    return dense
+
+
 def unpack_bits(words, bits, count):
     """Codes [..., count] of int32 words [..., m]."""
     w = words.numpy().view(np.uint32)
@@ -301,6 +328,7 @@ TOOLS = {
     "compressed-fp8-block": (compressed_tensors, dict(preset="FP8_BLOCK", block_structure=[32, 32])),
     "compressed-nvfp4": (compressed_tensors, dict(preset="NVFP4A16")),
     "compressed-mxfp4": (compressed_tensors, dict(preset="MXFP4A16")),
+    "mxfp4-experts": (mxfp4_experts, {}),
 }
 
 
@@ -324,10 +352,11 @@ def pack_here(path, model, generator, pack, quantization):
 
 
 def make_model(path, name):
+    sizes = GPT_OSS if name == "mxfp4-experts" else CONFIG
     for seed in range(1000):
         generator = torch.Generator().manual_seed(seed)
         torch.manual_seed(seed)
-        model = AutoModelForCausalLM.from_config(AutoConfig.for_model(**CONFIG), dtype=torch.float32)
+        model = AutoModelForCausalLM.from_config(AutoConfig.for_model(**sizes), dtype=torch.float32)
         fill(model, generator)
         shutil.rmtree(path, ignore_errors=True)
         path.mkdir(parents=True)
@@ -337,14 +366,14 @@ def make_model(path, name):
             tool, options = TOOLS[name]
             dense = tool(path, model, **options)
         stored = load_file(path / "model.safetensors")
-        model = AutoModelForCausalLM.from_config(AutoConfig.for_model(**CONFIG), dtype=torch.float32, attn_implementation="eager").eval()
+        model = AutoModelForCausalLM.from_config(AutoConfig.for_model(**sizes), dtype=torch.float32, attn_implementation="eager").eval()
         state = {n: torch.from_numpy(dense[n].astype(np.float32)) if n in dense else stored[n].float()
-                 for n in model.state_dict() if n != "lm_head.weight"}
+                 for n in model.state_dict() if n in dense or n in stored}
         model.load_state_dict(state, strict=False)
         model.tie_weights()
         cases, good = [], True
         for length in PROMPT_LENGTHS:
-            prompt = torch.randint(0, CONFIG["vocab_size"], (length,), generator=generator).tolist()
+            prompt = torch.randint(0, sizes["vocab_size"], (length,), generator=generator).tolist()
             case, margin = make_case(model, prompt)
             cases.append(case)
             good = margin > MIN_MARGIN and len(set(case["greedy"])) >= 6
@@ -358,7 +387,9 @@ def make_model(path, name):
         if extra.name not in ("config.json", "model.safetensors"):
             extra.unlink()
     versions = {p: importlib.metadata.version(p) for p in ("torch", "transformers", "bitsandbytes", "compressed-tensors")}
-    crc = {n: zlib.crc32(np.ascontiguousarray(w, np.float32).tobytes()) for n, w in sorted(dense.items())}
+    # Matrices of experts are stored [experts, out, in], and computed with the other way round.
+    rows = {n: w.swapaxes(1, 2) if w.ndim == 3 else w for n, w in sorted(dense.items())}
+    crc = {n: zlib.crc32(np.ascontiguousarray(w, np.float32).tobytes()) for n, w in rows.items()}
     (path / "golden.json").write_text(json.dumps(dict(**versions, seed=seed, crc32=crc, cases=cases), separators=(",", ":")) + "\n")
     size = sum(f.stat().st_size for f in path.iterdir())
     print(f"{name}: seed {seed}, {size} bytes, {len(dense)} weights, largest logit {max(map(abs, cases[-1]['logits'])):.2f}", flush=True)

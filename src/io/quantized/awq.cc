@@ -56,10 +56,7 @@ std::vector<QuantizedModule> read_awq(const Checkpoint& files, const nlohmann::j
                     "'; 4 bits and version 'gemm' are supported"));
   }
   std::vector<QuantizedModule> modules;
-  for (const std::string& name : modules_with(files, ".qweight")) {
-    ModuleReader reader(files, name);
-    modules.push_back(read_module(reader, config));
-  }
+  read_each(files, ".qweight", modules, [&](ModuleReader& reader) { return read_module(reader, config); });
   return modules;
 }
 

@@ -13,8 +13,7 @@ std::vector<QuantizedModule> read_bitnet(const Checkpoint& files, const nlohmann
                     "supported; use the packed version"));
   const bool multiplies = config_text(config, "linear_class", "bitlinear") == "autobitlinear";
   std::vector<QuantizedModule> modules;
-  for (const std::string& name : modules_with(files, ".weight_scale")) {
-    ModuleReader reader(files, name);
+  read_each(files, ".weight_scale", modules, [&](ModuleReader& reader) {
     const float stored = reader.number(".weight_scale");
     const float scale = multiplies ? stored : 1.0F / stored;
     const TensorInfo& weight = reader.need(".weight", {DType::kU8}, {-1, -1});
@@ -25,13 +24,13 @@ std::vector<QuantizedModule> read_bitnet(const Checkpoint& files, const nlohmann
     format.zero = 1;
     format.group_size = format.block_size = 0;
     const auto bytes = reader.bytes(".weight");
-    modules.push_back(reader.finish(format, 4 * lines, k, [=](int64_t row, const CodedRow& out) {
+    return reader.finish(format, 4 * lines, k, [=](int64_t row, const CodedRow& out) {
       const auto* line = bytes.data() + row % lines * k;
       for (size_t i = 0; i < out.codes.size(); ++i)
         out.codes[i] = (static_cast<uint8_t>(line[i]) >> (2 * (row / lines))) & 3;
       out.block_scales[0] = scale;
-    }));
-  }
+    });
+  });
   return modules;
 }
 

@@ -138,17 +138,11 @@ QuantizedModule read_8bit(ModuleReader& reader) {
 std::vector<QuantizedModule> read_bitsandbytes(const Checkpoint& files, const nlohmann::json&) {
   std::vector<QuantizedModule> modules;
   const auto read_all = [&](const std::string& suffix, std::span<const float> table) {
-    for (const std::string& name : modules_with(files, suffix)) {
-      ModuleReader reader(files, name);
-      modules.push_back(read_4bit(reader, suffix, table));
-    }
+    read_each(files, suffix, modules, [&](ModuleReader& reader) { return read_4bit(reader, suffix, table); });
   };
   read_all(".weight.quant_state.bitsandbytes__nf4", nf4_values());
   read_all(".weight.quant_state.bitsandbytes__fp4", fp4_values());
-  for (const std::string& name : modules_with(files, ".SCB")) {
-    ModuleReader reader(files, name);
-    modules.push_back(read_8bit(reader));
-  }
+  read_each(files, ".SCB", modules, read_8bit);
   return modules;
 }
 

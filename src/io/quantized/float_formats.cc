@@ -6,13 +6,12 @@
 
 namespace quire {
 
-QuantizedModule read_float4(ModuleReader& reader, std::string_view codes, std::string_view group_scales,
-                            float block_scale, int64_t group_size, std::span<const float> scale_table) {
-  const TensorInfo& weight = reader.need(codes, {DType::kU8}, {-1, -1});
-  const int64_t n = weight.shape[0];
-  const int64_t k = weight.shape[1] * 2;
-  const int64_t groups = (k + group_size - 1) / group_size;
-  reader.need(group_scales, {DType::kU8, DType::kF8E4M3}, {n, groups});
+namespace {
+
+// Rows of codes one behind the other, and rows of scales.
+QuantizedModule finish_float4(ModuleReader& reader, std::string_view codes, std::string_view group_scales,
+                              int64_t n, int64_t k, float block_scale, int64_t group_size,
+                              std::span<const float> scale_table) {
   CodedFormat format;
   format.code_bits = 4;
   format.group_size = group_size;
@@ -21,7 +20,7 @@ QuantizedModule read_float4(ModuleReader& reader, std::string_view codes, std::s
   format.table = e2m1_values();
   format.group_scale_table = scale_table;
   const auto bytes = reader.bytes(codes);
-  const ScaleGrid scales(DType::kU8, reader.bytes(group_scales), groups, 1);
+  const ScaleGrid scales(DType::kU8, reader.bytes(group_scales), (k + group_size - 1) / group_size, 1);
   return reader.finish(format, n, k, [=](int64_t row, const CodedRow& out) {
     for (size_t i = 0; i < out.codes.size(); ++i) {
       const auto byte = static_cast<uint8_t>(bytes[static_cast<size_t>(row * k / 2) + i / 2]);
@@ -31,6 +30,18 @@ QuantizedModule read_float4(ModuleReader& reader, std::string_view codes, std::s
       out.group_scales[g] = static_cast<int8_t>(scales.byte_at(row, static_cast<int64_t>(g)));
     out.block_scales[0] = block_scale;
   });
+}
+
+}  // namespace
+
+QuantizedModule read_float4(ModuleReader& reader, std::string_view codes, std::string_view group_scales,
+                            float block_scale, int64_t group_size, std::span<const float> scale_table) {
+  const TensorInfo& weight = reader.need(codes, {DType::kU8}, {-1, -1});
+  const int64_t n = weight.shape[0];
+  const int64_t k = weight.shape[1] * 2;
+  const int64_t groups = (k + group_size - 1) / group_size;
+  reader.need(group_scales, {DType::kU8, DType::kF8E4M3}, {n, groups});
+  return finish_float4(reader, codes, group_scales, n, k, block_scale, group_size, scale_table);
 }
 
 QuantizedModule read_float8(ModuleReader& reader, std::string_view scales, int64_t rows_in_block,
@@ -63,30 +74,42 @@ std::vector<QuantizedModule> read_fp8(const Checkpoint& files, const nlohmann::j
     rows_in_block = (*size)[0].get<int64_t>();
     group_size = (*size)[1].get<int64_t>();
   }
-  for (const std::string& name : modules_with(files, ".weight_scale_inv")) {
-    ModuleReader reader(files, name);
-    modules.push_back(read_float8(reader, ".weight_scale_inv", rows_in_block, group_size));
-  }
-  for (const std::string& name : modules_with(files, ".weight_scale")) {
-    ModuleReader reader(files, name);
-    modules.push_back(read_float8(reader, ".weight_scale", 1, 0));
-  }
+  read_each(files, ".weight_scale_inv", modules, [&](ModuleReader& reader) {
+    return read_float8(reader, ".weight_scale_inv", rows_in_block, group_size);
+  });
+  read_each(files, ".weight_scale", modules,
+            [](ModuleReader& reader) { return read_float8(reader, ".weight_scale", 1, 0); });
   return modules;
 }
 
 // fp8 with one scale, or 4-bit floats (nvfp4): a scale e4m3 for each 16 columns, times weight_scale_2.
 std::vector<QuantizedModule> read_modelopt(const Checkpoint& files, const nlohmann::json&) {
   std::vector<QuantizedModule> modules;
-  for (const std::string& name : modules_with(files, ".weight_scale")) {
-    ModuleReader reader(files, name);
+  read_each(files, ".weight_scale", modules, [](ModuleReader& reader) {
     const TensorInfo& weight = reader.need(".weight", {DType::kU8, DType::kF8E4M3});
-    if (weight.dtype == DType::kU8) {
-      const float scale = reader.number(".weight_scale_2");
-      modules.push_back(read_float4(reader, ".weight", ".weight_scale", scale, 16, e4m3_values()));
-    } else {
-      modules.push_back(read_float8(reader, ".weight_scale", 1, 0));
-    }
-  }
+    if (weight.dtype != DType::kU8) return read_float8(reader, ".weight_scale", 1, 0);
+    const float scale = reader.number(".weight_scale_2");
+    return read_float4(reader, ".weight", ".weight_scale", scale, 16, e4m3_values());
+  });
+  return modules;
+}
+
+// The experts of gpt-oss, all in one: X_blocks uint8 [experts, out, in / 32, 16], two codes in a byte, the
+// lower column in the low half; X_scales uint8 [experts, out, in / 32], powers of two.
+std::vector<QuantizedModule> read_mxfp4(const Checkpoint& files, const nlohmann::json&) {
+  constexpr int64_t kGroup = 32;
+  std::vector<QuantizedModule> modules;
+  read_each(files, "_blocks", modules, [](ModuleReader& reader) {
+    const TensorInfo& blocks = reader.need("_blocks", {DType::kU8}, {-1, -1, -1, kGroup / 2});
+    const std::vector<int64_t> shape = {blocks.shape[0], blocks.shape[1], blocks.shape[2] * kGroup};
+    reader.need("_scales", {DType::kU8}, {shape[0], shape[1], blocks.shape[2]});
+    QuantizedModule module = finish_float4(reader, "_blocks", "_scales", shape[0] * shape[1], shape[2], 1.0F,
+                                           kGroup, e8m0_values());
+    // These tensors are modules by themselves.
+    module.name.resize(module.name.size() - std::string_view(".weight").size());
+    module.shape = shape;
+    return module;
+  });
   return modules;
 }
 

@@ -90,10 +90,7 @@ QuantizedModule read_module(ModuleReader& reader, const nlohmann::json& config) 
 
 std::vector<QuantizedModule> read_gptq(const Checkpoint& files, const nlohmann::json& config) {
   std::vector<QuantizedModule> modules;
-  for (const std::string& name : modules_with(files, ".qweight")) {
-    ModuleReader reader(files, name);
-    modules.push_back(read_module(reader, config));
-  }
+  read_each(files, ".qweight", modules, [&](ModuleReader& reader) { return read_module(reader, config); });
   return modules;
 }
 

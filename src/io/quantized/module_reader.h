@@ -24,6 +24,7 @@ struct QuantizedModule {
   std::string name;  // the weight's: "model.layers.0.mlp.up_proj.weight"
   std::unique_ptr<CodedMatrix> matrix;
   std::vector<std::string> tensors;
+  std::vector<int64_t> shape = {};  // the tensor's; empty: [rows, columns]
 };
 
 using RowReader = std::function<void(int64_t row, const CodedRow& out)>;
@@ -128,5 +129,15 @@ float load_number(DType dtype, const std::byte* at);
 
 // The modules X for which there is a tensor X + suffix.
 std::vector<std::string> modules_with(const Checkpoint& files, std::string_view suffix);
+
+// read(reader) of each of them, behind what `modules` has.
+template <typename Read>
+void read_each(const Checkpoint& files, std::string_view suffix, std::vector<QuantizedModule>& modules,
+               Read read) {
+  for (const std::string& name : modules_with(files, suffix)) {
+    ModuleReader reader(files, name);
+    modules.push_back(read(reader));
+  }
+}
 
 }  // namespace quire

@@ -18,7 +18,7 @@ struct Method {
   std::vector<QuantizedModule> (*read)(const Checkpoint&, const nlohmann::json&);
 };
 
-constexpr std::array<Method, 7> kMethods = {{
+constexpr std::array<Method, 8> kMethods = {{
     {"gptq", read_gptq},
     {"awq", read_awq},
     {"compressed-tensors", read_compressed_tensors},
@@ -26,6 +26,7 @@ constexpr std::array<Method, 7> kMethods = {{
     {"modelopt", read_modelopt},
     {"bitsandbytes", read_bitsandbytes},
     {"bitnet", read_bitnet},
+    {"mxfp4", read_mxfp4},
 }};
 
 // Scales of activations and of keys and values: these are float32 here.
@@ -40,7 +41,8 @@ class QuantizedCheckpoint : public Checkpoint {
     for (QuantizedModule& module : modules) {
       Entry entry;
       entry.info.name = module.name;
-      entry.info.shape = {module.matrix->rows(), module.matrix->cols()};
+      entry.info.shape = module.shape;
+      if (module.shape.empty()) entry.info.shape = {module.matrix->rows(), module.matrix->cols()};
       entry.info.coded = true;
       for (const std::string& tensor : module.tensors) entry.info.bytes += files_->find(tensor)->bytes;
       hidden_.insert(module.tensors.begin(), module.tensors.end());

@@ -68,7 +68,7 @@ TEST(GgmlEncode, EveryTypeStaysNear) {
   const auto w = some_weights(1024);
   const std::vector<std::pair<std::string, double>> limits = {
       {"Q8_0", 0.006}, {"Q6_K", 0.02}, {"Q5_K", 0.04}, {"Q5_1", 0.04},
-      {"Q5_0", 0.045}, {"Q4_K", 0.08}, {"Q4_1", 0.08},  {"Q4_0", 0.09}};
+      {"Q5_0", 0.045}, {"Q4_K", 0.08}, {"Q4_1", 0.08}, {"Q4_0", 0.09}};
   for (const auto& [name, limit] : limits) {
     const GgmlType& type = *find_ggml_type(name);
     ASSERT_TRUE(can_encode(type)) << name;
