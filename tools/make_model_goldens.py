@@ -71,6 +71,16 @@ GEMMA4 = DENSE | dict(
 MLA = {k: v for k, v in SIGMOID_MOE.items() if k != "head_dim"} | dict(
     num_hidden_layers=2, num_key_value_heads=4, kv_lora_rank=16, qk_rope_head_dim=4, qk_nope_head_dim=6, v_head_dim=8)
 
+# Layers that carry a state.
+DELTA = MOE | dict(
+    num_hidden_layers=4, head_dim=8, linear_num_key_heads=2, linear_num_value_heads=4, linear_key_head_dim=6, linear_value_head_dim=10,
+    linear_conv_kernel_dim=4, layer_types=["linear_attention", "full_attention", "linear_attention", "full_attention"])
+MAMBA_SIZES = dict(mamba_n_heads=6, mamba_d_head=8, mamba_n_groups=2, mamba_d_state=10, mamba_d_conv=4, mamba_expand=2, mamba_chunk_size=16)
+GRANITE_HYBRID = GRANITE_MOE | MAMBA_SIZES | dict(
+    model_type="granitemoehybrid", architectures=["GraniteMoeHybridForCausalLM"], num_hidden_layers=3, shared_intermediate_size=20,
+    layer_types=["mamba", "attention", "mamba"])
+LFM2 = DENSE | dict(conv_L_cache=3, conv_bias=True, norm_eps=1e-5, pad_token_id=0, layer_types=["conv", "full_attention", "conv"])
+
 # name: (config.json as written, dtype of the weights, what else: "shards", "bare_names", "published": tensors named as the hub's
 # checkpoints have them, experts apart; "longest": rotations of the longest sequence for all lengths;
 # "sdpa": not by the eager attention, which adds Falcon's biases twice)
@@ -254,6 +264,46 @@ MODELS = {
     "gemma4-keys-as-values": (GEMMA4 | dict(
         num_hidden_layers=3, hidden_size_per_layer_input=0, attention_k_eq_v=True, num_global_key_value_heads=1,
         layer_types=["sliding_attention", "sliding_attention", "full_attention"]), "float32", ""),
+    "mamba2": (dict(
+        model_type="mamba2", architectures=["Mamba2ForCausalLM"], vocab_size=96, hidden_size=24, num_hidden_layers=3, num_heads=6, head_dim=8,
+        n_groups=2, state_size=10, conv_kernel=4, use_bias=True, chunk_size=16, time_step_limit=[0.05, 2.0], bos_token_id=1, eos_token_id=2,
+        pad_token_id=0, tie_word_embeddings=False), "float32", ""),
+    "qwen3_next": (DELTA | dict(
+        model_type="qwen3_next", architectures=["Qwen3NextForCausalLM"], mlp_only_layers=[1], moe_intermediate_size=12,
+        shared_expert_intermediate_size=20, num_experts=5, num_experts_per_tok=3, norm_topk_prob=True), "float32", "published"),
+    "qwen3_5": (DELTA | dict(
+        model_type="qwen3_5_text", architectures=["Qwen3_5ForCausalLM"], layer_types=None, full_attention_interval=2,
+        linear_conv_kernel_dim=3, rope_parameters=dict(
+            rope_type="default", rope_theta=1e4, partial_rotary_factor=0.5, mrope_interleaved=True, mrope_section=[1, 1, 0])),
+                "float32", ""),
+    "qwen3_5-bfloat16": (DELTA | dict(model_type="qwen3_5_text", architectures=["Qwen3_5ForCausalLM"]), "bfloat16", ""),
+    "qwen3_5_moe": (DELTA | dict(
+        model_type="qwen3_5_moe_text", architectures=["Qwen3_5MoeForCausalLM"], moe_intermediate_size=12, shared_expert_intermediate_size=20,
+        num_experts=5, num_experts_per_tok=3), "float32", ""),
+    "nemotron_h": (DENSE | dict(
+        model_type="nemotron_h", architectures=["NemotronHForCausalLM"], num_hidden_layers=6, hybrid_override_pattern="M-*EM-", head_dim=8,
+        mamba_num_heads=6, mamba_head_dim=10, n_groups=2, ssm_state_size=12, conv_kernel=4, chunk_size=16, use_bias=True, mlp_bias=True,
+        n_routed_experts=6, n_shared_experts=1, moe_intermediate_size=12, moe_shared_expert_intermediate_size=20, num_experts_per_tok=2,
+        n_group=3, topk_group=2, routed_scaling_factor=1.5, pad_token_id=0, tie_word_embeddings=False), "float32", "published"),
+    "granitemoehybrid": (GRANITE_HYBRID, "float32", "published"),
+    "granitemoehybrid-dense": (GRANITE_HYBRID | dict(
+        num_local_experts=0, num_experts_per_tok=0, position_embedding_type="rope", mamba_conv_bias=False), "float32", ""),
+    "bamba": (DENSE | MAMBA_SIZES | dict(
+        model_type="bamba", architectures=["BambaForCausalLM"], hidden_size=32, mamba_n_heads=8, mamba_d_head="auto", attn_layer_indices=[1],
+        tie_word_embeddings=False, pad_token_id=0, rope_parameters=dict(rope_type="default", rope_theta=1e4, partial_rotary_factor=0.5)),
+              "float32", ""),
+    "falcon_h1": (DENSE | MAMBA_SIZES | dict(
+        model_type="falcon_h1", architectures=["FalconH1ForCausalLM"], mamba_d_ssm=36, mamba_d_head=6, pad_token_id=0,
+        lm_head_multiplier=0.7, embedding_multiplier=1.5, mlp_multipliers=[0.8, 1.2], key_multiplier=0.6, attention_out_multiplier=1.1,
+        attention_in_multiplier=0.9, ssm_multipliers=[0.8, 1.1, 0.9, 1.2, 0.7], ssm_in_multiplier=1.3, ssm_out_multiplier=0.9),
+                  "float32", ""),
+    "falcon_h1-norm": (DENSE | MAMBA_SIZES | dict(
+        model_type="falcon_h1", architectures=["FalconH1ForCausalLM"], mamba_d_ssm=48, pad_token_id=0, mamba_rms_norm=True,
+        mamba_norm_before_gate=True, projectors_bias=True, mlp_bias=True), "float32", ""),
+    "lfm2": (LFM2 | dict(model_type="lfm2", architectures=["Lfm2ForCausalLM"], block_multiple_of=8), "float32", ""),
+    "lfm2_moe": (LFM2 | dict(
+        model_type="lfm2_moe", architectures=["Lfm2MoeForCausalLM"], num_dense_layers=1, moe_intermediate_size=12, num_experts=5,
+        num_experts_per_tok=2, use_expert_bias=True, norm_topk_prob=True, conv_bias=False), "float32", "published"),
     "gpt2": (GPT2, "float32", ""),
     "gpt2-bare-names": (GPT2 | dict(n_inner=40, scale_attn_by_inverse_layer_idx=True), "float32", "bare_names"),
     "gpt2-float16": (GPT2, "float16", ""),
@@ -291,6 +341,8 @@ def fill(model, generator):
         noise = torch.randn(parameter.shape, generator=generator)
         if "correction" in name:
             value = noise * 0.1
+        elif "A_log" in name:
+            value = noise * 0.7 - 1.5  # states that fade over some tokens
         elif parameter.dim() >= 2:
             scale = 0.7 / multiplier if "embed" in name or "wte" in name else 0.3 if "wpe" in name else 1.6 / parameter.shape[-1] ** 0.5
             value = noise * scale
@@ -298,7 +350,7 @@ def fill(model, generator):
             value = noise * 0.2 + (0.0 if name.endswith("bias") else 1.0)
         parameter.data.copy_(value)
     for name, buffer in model.named_buffers():
-        if "correction" in name:
+        if "correction" in name or "expert_bias" in name:
             buffer.data.copy_(torch.randn(buffer.shape, generator=generator) * 0.1)
         if "layer_scalar" in name:
             buffer.data.copy_(1.0 + torch.randn(buffer.shape, generator=generator) * 0.1)

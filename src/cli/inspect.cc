@@ -39,6 +39,7 @@ void print_json(const ModelReport& r) {
       {"tied_embeddings", r.tied_embeddings},
       {"kv_cache_dtype", r.kv_cache_dtype},
       {"kv_bytes_per_token", r.kv_bytes_per_token},
+      {"state_bytes_per_sequence", r.state_bytes},
       {"kv_cache_memory", r.kv_memory},
       {"kv_cache_tokens", r.kv_tokens},
       {"full_sequences", r.full_sequences},
@@ -63,6 +64,7 @@ void print_text(const ModelReport& r, bool with_tensors) {
   line("vocabulary", cat(r.vocab_size, r.tied_embeddings ? ", one matrix for input and output" : ""));
   line("context", cat(r.max_model_len, " tokens"));
   line("KV cache", cat(r.kv_bytes_per_token, " bytes a token in ", r.kv_cache_dtype));
+  if (r.state_bytes > 0) line("states", cat(format_bytes(r.state_bytes), " a sequence in float32"));
   line("in memory", cat(format_bytes(r.kv_memory), " of KV pool hold ", r.kv_tokens, " tokens, ",
                         r.full_sequences, " sequences of full length"));
   if (!with_tensors) return;

@@ -68,6 +68,7 @@ struct ModelInfo {
   int32_t block_size = 0;
   int32_t num_blocks = 0;
   int64_t kv_bytes_per_token = 0;
+  int64_t kv_bytes_per_sequence = 0;  // of one of max_model_len tokens, its states included
   int64_t kv_pool_bytes = 0;
   int32_t max_num_seqs = 0;
   int32_t max_num_batched_tokens = 0;

@@ -67,7 +67,8 @@ ModelReport inspect_model(const EngineConfig& config) {
   if (const auto given = kv_dtype_from_name(config.kv_cache_dtype)) kv_dtype = *given;
   const KvLayout layout = make_kv_layout(spec, kv_dtype, config.block_size);
   report.kv_cache_dtype = dtype_name(kv_dtype);
-  report.kv_bytes_per_token = layout.bytes_per_block / layout.block_size;
+  report.kv_bytes_per_token = kv_bytes_per_token(layout);
+  report.state_bytes = state_bytes(spec);
   const RuntimeOptions options{
       .dtype = config.dtype, .quantization = config.quantization, .max_model_len = config.max_model_len};
   report.quantization = config.quantization == "auto" ? "" : config.quantization;
@@ -75,9 +76,9 @@ ModelReport inspect_model(const EngineConfig& config) {
   report.kv_memory = config.kv_cache_memory > 0
                          ? config.kv_cache_memory
                          : default_kv_memory(available_memory() - report.weight_memory);
-  report.kv_tokens = report.kv_memory / layout.bytes_per_block * layout.block_size;
-  const int64_t blocks_each = (report.max_model_len + layout.block_size - 1) / layout.block_size;
-  report.full_sequences = report.kv_memory / layout.bytes_per_block / std::max<int64_t>(1, blocks_each);
+  const int64_t num_blocks = report.kv_memory / layout.bytes_per_block;
+  report.kv_tokens = sequence_tokens(layout, num_blocks);
+  report.full_sequences = num_blocks / std::max<int64_t>(1, sequence_blocks(layout, report.max_model_len));
   return report;
 }
 

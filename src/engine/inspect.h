@@ -37,6 +37,7 @@ struct ModelReport {
   std::string kv_cache_dtype;
   int64_t kv_bytes_per_token = 0;
   int64_t kv_memory = 0;       // bytes assumed for the KV pool
+  int64_t state_bytes = 0;     // that a sequence carries whatever its length
   int64_t kv_tokens = 0;       // how many tokens fit
   int64_t full_sequences = 0;  // how many sequences of max_model_len fit
   std::vector<TensorReport> tensors;

@@ -84,8 +84,8 @@ void add_weights(Fingerprint& fingerprint, const Checkpoint& checkpoint) {
   }
 }
 
-int64_t staging_blocks(const EngineConfig& config, const LocalExecutorOptions& options) {
-  const int64_t longest = (int64_t{options.max_model_len} + config.block_size - 1) / config.block_size;
+int64_t staging_blocks(const LocalExecutorOptions& options) {
+  const int64_t longest = sequence_blocks(options.layout, options.max_model_len);
   return std::min<int64_t>(longest, std::max(kMinStagingBlocks, options.layout.num_blocks / kStagingPart));
 }
 
@@ -101,6 +101,7 @@ std::string kv_fingerprint(const LocalRuntime& runtime, const KvLayout& layout) 
   fingerprint.add(dtype_name(runtime.kv_dtype()));
   fingerprint.add(runtime.model().max_model_len());  // rotations may be scaled by it
   fingerprint.add(int64_t{layout.block_size});
+  fingerprint.add(int64_t{layout.checkpoint_blocks});
   fingerprint.add(layout.bytes_per_block);
   for (const KvGroupSpec& group : layout.groups) {
     fingerprint.add(static_cast<int64_t>(group.kind));
@@ -127,7 +128,7 @@ void open_kv_tiers(const EngineConfig& config, const LocalRuntime& runtime, int6
   if (!config.kv_disk_cache.empty() && !config.enable_prefix_caching) {
     log_warning("--kv-disk-cache keeps cached prefixes, and prefix caching is off; running without it");
   } else if (!config.kv_disk_cache.empty()) {
-    num_host_blocks = std::max(num_host_blocks, staging_blocks(config, options));
+    num_host_blocks = std::max(num_host_blocks, staging_blocks(options));
     const int64_t bytes = num_host_blocks * per_block + DiskCache::staging_bytes(per_block);
     if (bytes > free_bytes) {
       throw Error(cat("--kv-disk-cache needs ", format_bytes(bytes), " of memory to move blocks through, ",
@@ -136,7 +137,7 @@ void open_kv_tiers(const EngineConfig& config, const LocalRuntime& runtime, int6
     options.disk = DiskCache::open({.directory = config.kv_disk_cache,
                                     .max_bytes = config.kv_disk_cache_size,
                                     .fingerprint = kv_fingerprint(runtime, layout),
-                                    .block_size = config.block_size,
+                                    .block_size = layout.block_size,
                                     .bytes_per_block = per_block});
   }
   if (options.disk != nullptr) {

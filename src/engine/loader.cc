@@ -101,14 +101,17 @@ void plan_memory(const EngineConfig& config, LoadedModel& model) {
                     " of working memory do not fit into ", format_bytes(free_bytes), " of free memory"));
   }
   const int64_t num_blocks = std::min(pool / per_block, kMaxPoolBlocks);
-  const int64_t pool_tokens = num_blocks * config.block_size;
+  const int64_t pool_tokens = sequence_tokens(options.layout, num_blocks);
   int64_t max_len = model_len;
   if (pool_tokens < max_len) {
-    const std::string numbers = cat("the KV pool of ", format_bytes(pool), " holds ", pool_tokens,
-                                    " tokens at ", format_bytes(per_block / config.block_size), " a token");
-    if (config.max_model_len > 0 || pool_tokens < std::min<int64_t>(max_len, 2 * config.block_size)) {
+    const int64_t states = state_blocks(options.layout) * per_block;
+    const std::string numbers =
+        cat("the KV pool of ", format_bytes(pool), " holds ", pool_tokens, " tokens at ",
+            format_bytes(kv_bytes_per_token(options.layout)), " a token",
+            states > 0 ? cat(" beside a sequence's states of ", format_bytes(states)) : std::string());
+    if (config.max_model_len > 0 || pool_tokens < std::min<int64_t>(max_len, 2 * options.layout.block_size)) {
       throw Error(cat(numbers, ", a sequence of ", max_len, " tokens needs ",
-                      format_bytes((max_len + config.block_size - 1) / config.block_size * per_block),
+                      format_bytes(sequence_blocks(options.layout, max_len) * per_block),
                       "; give more --kv-cache-memory or a smaller --max-model-len"));
     }
     max_len = pool_tokens;
@@ -123,9 +126,10 @@ void plan_memory(const EngineConfig& config, LoadedModel& model) {
   }
   model.layout = options.layout;
   info.max_model_len = options.max_model_len;
-  info.block_size = config.block_size;
+  info.block_size = options.layout.block_size;
   info.num_blocks = options.layout.num_blocks;
-  info.kv_bytes_per_token = per_block / config.block_size;
+  info.kv_bytes_per_token = kv_bytes_per_token(options.layout);
+  info.kv_bytes_per_sequence = sequence_blocks(options.layout, max_len) * per_block;
   info.kv_pool_bytes = num_blocks * per_block;
   model.runtime->start_executor(options);
 }

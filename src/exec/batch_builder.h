@@ -27,7 +27,9 @@ class BatchBuilder {
  public:
   explicit BatchBuilder(const KvLayout& layout);
 
-  void build(const StepPlan& plan, SequenceStore& sequences, std::span<const KvCacheView> kv);
+  // kv, states: of each layer, as KvStore has them.
+  void build(const StepPlan& plan, SequenceStore& sequences, std::span<const KvCacheView> kv,
+             std::span<const LayerState> states = {});
 
   const ForwardBatch& batch() const { return batch_; }                  // valid until the next build()
   std::span<const LogitRow> logit_rows() const { return logit_rows_; }  // ascending rows
@@ -36,6 +38,8 @@ class BatchBuilder {
   void add_sequence(const ScheduledSequence& scheduled, int32_t index, const SequenceRecord& record);
 
   int32_t block_size_;
+  bool attention_;                           // the first group is one of keys and values
+  std::vector<int32_t> state_groups_;        // the groups with states
   std::vector<int32_t> token_ids_;           // [num_tokens]
   std::vector<int32_t> positions_;           // [num_tokens]
   std::vector<int64_t> slot_mapping_;        // [num_tokens]
@@ -43,6 +47,8 @@ class BatchBuilder {
   std::vector<int32_t> seq_lens_;            // [num_seqs]
   std::vector<int32_t> block_table_indptr_;  // [num_seqs + 1]
   std::vector<int32_t> block_table_;         // CSR
+  std::vector<int32_t> first_positions_;     // [num_seqs]
+  std::vector<int32_t> state_blocks_;        // [num_seqs, state groups]
   SharedPrefixes shared_;
   std::vector<LogitRow> logit_rows_;
   ForwardBatch batch_;

@@ -60,7 +60,7 @@ void LocalExecutor::begin(const StepPlan& plan) {
     for (const DiskRead& read : plan.disk_reads)
       disk_->read(read.slot, read.host_block, kv_.block(KvTier::kHost, read.host_block));
   }
-  builder_.build(plan, sequences_, kv_.layers());
+  builder_.build(plan, sequences_, kv_.layers(), kv_.states());
 }
 
 const StepResult& LocalExecutor::finish() {

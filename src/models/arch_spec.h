@@ -3,20 +3,27 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "nn/delta_net.h"
 #include "nn/layers.h"
+#include "nn/mamba.h"
 #include "nn/mla.h"
 #include "nn/moe.h"
 #include "nn/rope.h"
+#include "nn/short_conv.h"
 #include "ops/op_table.h"
 
 namespace quire {
 
 enum class PositionKind : uint8_t { kRope, kLearned, kAlibi };
+
+// What a layer carries along a sequence besides keys and values.
+enum class Recurrence : uint8_t { kNone, kMamba, kDeltaNet, kShortConv };
 
 // What differs from layer to layer.
 struct LayerSpec {
@@ -26,12 +33,17 @@ struct LayerSpec {
   bool qk_norm = true;           // ArchSpec::qk_norm, where there is one
   int32_t rope = 0;              // which of ArchSpec::ropes; kNoRope: positions are not turned in
   bool experts = false;          // ArchSpec::moe in place of an MLP
+  bool attention = true;
+  Recurrence recurrence = Recurrence::kNone;  // in place of attention, or beside it
+  bool mlp = true;                            // or experts
   // What other layers have otherwise; 0: as ArchSpec says.
   int32_t head_dim = 0;
   int32_t num_kv_heads = 0;
   int64_t intermediate_size = 0;
   int32_t kv_source = -1;       // the earlier layer whose keys and values this one reads; -1: its own
   bool keys_as_values = false;  // values are the keys' projection
+
+  bool mixes() const { return attention || recurrence != Recurrence::kNone; }
 };
 inline constexpr int32_t kNoRope = -1;
 
@@ -46,10 +58,30 @@ struct MoeSpec {
   bool router_bias = false;
   bool expert_bias = false;
   bool weigh_input = false;  // Moe::weigh_input
+  bool gated = true;         // experts are gated MLPs
 
   MoeSizes sizes(int64_t hidden) const {
     return {num_experts, router.num_chosen, shared_intermediate_size > 0, weigh_input, hidden};
   }
+};
+
+// The Mamba 2 of the layers that have it.
+struct MambaSpec {
+  MambaSizes sizes;
+  bool in_bias = false;
+  bool out_bias = false;
+  bool conv_bias = true;
+  Activation activation = Activation::kSilu;  // behind the convolution
+  float min_step = 0.0F;
+  float max_step = std::numeric_limits<float>::infinity();
+  bool norm = true;
+  bool norm_before_gate = false;
+  std::vector<float> multipliers;  // Mamba::multipliers
+};
+
+struct ShortConvSpec {
+  ShortConvSizes sizes;
+  bool bias = false;  // of projections and convolution
 };
 
 struct ArchSpec {
@@ -94,6 +126,15 @@ struct ArchSpec {
   // head_dim is MlaSizes::cached.
   std::optional<MlaSizes> mla;
   float mla_norm_eps = 1e-6F;
+  bool attention_gate = false;  // Attention::gated
+  std::optional<MambaSpec> mamba;
+  std::optional<DeltaNetSizes> delta_net;
+  std::optional<ShortConvSpec> short_conv;
+  // Of layers with attention and a recurrence side by side: what each of them gives is multiplied with.
+  float attention_multiplier = 1.0F;
+  float recurrent_multiplier = 1.0F;
+  float gate_multiplier = 1.0F;  // Mlp::gate_multiplier
+  float mlp_multiplier = 1.0F;   // of what an MLP gives, besides residual_multiplier
   QkNorm qk_norm = QkNorm::kNone;
   bool qk_norm_turned = false;   // behind the rotation
   bool qk_norm_weights = true;   // else it only divides
@@ -126,6 +167,21 @@ inline int32_t num_kv_heads_of(const ArchSpec& spec, const LayerSpec& layer) {
 }
 inline int64_t intermediate_size_of(const ArchSpec& spec, const LayerSpec& layer) {
   return layer.intermediate_size > 0 ? layer.intermediate_size : spec.intermediate_size;
+}
+
+// Nothing for a layer without a recurrence.
+inline RecurrentSizes recurrent_sizes(const ArchSpec& spec, const LayerSpec& layer) {
+  switch (layer.recurrence) {
+    case Recurrence::kNone:
+      return {};
+    case Recurrence::kMamba:
+      return spec.mamba->sizes.recurrent();
+    case Recurrence::kDeltaNet:
+      return spec.delta_net->recurrent();
+    case Recurrence::kShortConv:
+      return spec.short_conv->sizes.recurrent();
+  }
+  return {};
 }
 
 // Throws Error "config.json: …" naming the field that is missing, wrong or absurd, or the architecture that

@@ -1,6 +1,7 @@
 #include "models/config_reader.h"
 
 #include <cmath>
+#include <limits>
 #include <utility>
 
 #include "base/error.h"
@@ -23,6 +24,14 @@ std::optional<int64_t> as_integer(const nlohmann::json& value) {
   const double v = value.get<double>();
   if (!(std::abs(v) < 0x1p53) || v != std::floor(v)) return std::nullopt;
   return static_cast<int64_t>(v);
+}
+
+// The value as a number; NaN where it is none. transformers writes infinity as {"__float__": "Infinity"}.
+double as_number(const nlohmann::json& value) {
+  if (value.is_number()) return value.get<double>();
+  const auto tagged = value.is_object() ? value.find("__float__") : value.end();
+  if (tagged == value.end() || *tagged != "Infinity") return std::nan("");
+  return std::numeric_limits<double>::infinity();
 }
 
 }  // namespace
@@ -117,7 +126,7 @@ std::vector<double> ConfigReader::numbers(std::string_view field, double low, do
   std::vector<double> all;
   if (!value->is_array()) fail(field, cat("must be a list of numbers, but is ", shown(*value)));
   for (const auto& item : *value) {
-    const double n = item.is_number() ? item.get<double>() : std::nan("");
+    const double n = as_number(item);
     if (!(n >= low && n <= high))
       fail(field, cat("must hold numbers from ", low, " to ", high, ", but holds ", shown(item)));
     all.push_back(n);

@@ -49,35 +49,22 @@ void transpose(std::byte* dst, const std::byte* src, int64_t rows, int64_t cols,
   }
 }
 
-// dst: all queries, all keys, all values; src: RowOrder::kByKvHead. A row has `size` bytes.
-void order_rows(std::byte* dst, const std::byte* src, const ArchSpec& spec, size_t size) {
-  const auto head = static_cast<size_t>(spec.head_dim) * size;
-  const auto num_kv_heads = static_cast<size_t>(spec.num_kv_heads);
-  const size_t group = static_cast<size_t>(spec.num_heads) / num_kv_heads;
-  std::byte* queries = dst;
-  std::byte* keys = queries + num_kv_heads * group * head;
-  std::byte* values = keys + num_kv_heads * head;
-  for (size_t h = 0; h < num_kv_heads; ++h, src += (group + 2) * head) {
-    std::memcpy(queries + h * group * head, src, group * head);
-    std::memcpy(keys + h * head, src + group * head, head);
-    std::memcpy(values + h * head, src + (group + 1) * head, head);
-  }
-}
-
-// dst: all gates, then all ups; src: RowOrder::kPairs.
-void part_pairs(std::byte* dst, std::span<const std::byte> src, size_t size) {
-  const size_t pairs = src.size() / size / 2;
-  for (size_t i = 0; i < pairs; ++i) {
-    std::memcpy(dst + i * size, src.data() + 2 * i * size, size);
-    std::memcpy(dst + (pairs + i) * size, src.data() + (2 * i + 1) * size, size);
+// src is `groups` groups, each of parts of so many rows of `size` bytes; dst has the first part of all
+// groups, the second of all …
+void part_groups(std::byte* dst, const std::byte* src, size_t groups, std::initializer_list<size_t> parts,
+                 size_t size) {
+  const size_t rows = std::accumulate(parts.begin(), parts.end(), size_t{0});
+  size_t begin = 0;
+  for (const size_t part : parts) {
+    for (size_t g = 0; g < groups; ++g, dst += part * size)
+      std::memcpy(dst, src + (g * rows + begin) * size, part * size);
+    begin += part;
   }
 }
 
 // Of a tensor, of a stacked one of each expert's part.
 int64_t elements(const ExpectedTensor& tensor) {
-  int64_t n = 1;
-  for (const int64_t dim : std::span(tensor.shape).subspan(tensor.stacked ? 1 : 0)) n *= dim;
-  return n;
+  return numel(std::span(tensor.shape).subspan(tensor.stacked ? 1 : 0));
 }
 
 struct RoleLabel {
@@ -85,7 +72,13 @@ struct RoleLabel {
   std::string_view label;
 };
 // What a profile calls the matrices, by the first role in them.
-constexpr std::array<RoleLabel, 12> kLabels = {{{Role::kRouter, "router"},
+constexpr std::array<RoleLabel, 18> kLabels = {{{Role::kRouter, "router"},
+                                                {Role::kStateIn, "state in"},
+                                                {Role::kDeltaInGate, "state in"},
+                                                {Role::kDeltaIn, "state in"},
+                                                {Role::kDeltaShareStep, "state steps"},
+                                                {Role::kDeltaShare, "state steps"},
+                                                {Role::kStateOut, "state out"},
                                                 {Role::kExpertGate, "expert up"},
                                                 {Role::kExpertDown, "expert down"},
                                                 {Role::kSharedExpertGate, "shared expert up"},
@@ -142,16 +135,34 @@ ModelLoader::ModelLoader(Checkpoint& checkpoint, const OpTable& ops, const OpCon
 
 void ModelLoader::copy_rows(const ExpectedTensor& tensor, std::byte* dst, std::span<const std::byte> source,
                             size_t row_bytes) const {
+  const auto heads = static_cast<size_t>(spec_.num_heads);
+  const auto kv_heads = static_cast<size_t>(spec_.num_kv_heads);
+  const auto head_dim = static_cast<size_t>(spec_.head_dim);
+  const auto key_heads = spec_.delta_net ? static_cast<size_t>(spec_.delta_net->key_heads) : size_t{1};
   switch (tensor.order) {
     case RowOrder::kPlain:
       std::memcpy(dst, source.data(), source.size());
       break;
     case RowOrder::kByKvHead:
-      order_rows(dst, source.data(), spec_, row_bytes);
+      part_groups(dst, source.data(), kv_heads, {heads / kv_heads * head_dim, head_dim, head_dim}, row_bytes);
       break;
     case RowOrder::kPairs:
-      part_pairs(dst, source, row_bytes);
+      part_groups(dst, source.data(), source.size() / row_bytes / 2, {1, 1}, row_bytes);
       break;
+    case RowOrder::kGatedHeads:
+      part_groups(dst, source.data(), heads, {head_dim, head_dim}, row_bytes);
+      break;
+    case RowOrder::kDeltaHeads: {
+      const auto keys = static_cast<size_t>(spec_.delta_net->key_dim);
+      const auto values = static_cast<size_t>(spec_.delta_net->values()) / key_heads;
+      part_groups(dst, source.data(), key_heads, {keys, keys, values, values}, row_bytes);
+      break;
+    }
+    case RowOrder::kDeltaSteps: {
+      const auto each = static_cast<size_t>(spec_.delta_net->value_heads) / key_heads;
+      part_groups(dst, source.data(), key_heads, {each, each}, row_bytes);
+      break;
+    }
     case RowOrder::kTurnLast: {
       const size_t first = static_cast<size_t>(spec_.mla->latent) * row_bytes;
       std::memcpy(dst, source.data() + first, source.size() - first);
@@ -218,6 +229,8 @@ DType ModelLoader::float_type(std::span<const DType> parts) const {
 WeightFormat ModelLoader::format(std::span<const DType> parts, Role role) const {
   // A router's choice is worth more than the little memory it takes.
   if (role == Role::kRouter || role == Role::kSharedExpertRouter) return {DType::kF32};
+  // Nor is what decides how fast a state fades.
+  if (role == Role::kDeltaShareStep) return {DType::kF32};
   if (!options_.quantization) return {float_type(parts)};
   const bool head = role == Role::kLmHead || role == Role::kEmbedding;
   return head ? options_.quantization->head : options_.quantization->layers;
@@ -435,6 +448,8 @@ std::unique_ptr<Model> ModelLoader::load() {
     const bool wanted = i >= options_.part.first_layer && i < options_.part.end_layer;
     m.layers_.push_back(wanted ? layer(i) : Model::Layer{});
   }
+  m.state_layers_ = std::ranges::any_of(
+      spec_.layers, [](const LayerSpec& own) { return own.recurrence != Recurrence::kNone; });
   m.weight_dtype_ = layer_dtype_.value_or(DType::kF32);
   if (options_.quantization) m.quantization_ = options_.quantization->name;
   m.spec_ = std::move(spec_);
@@ -495,21 +510,27 @@ int64_t ModelLoader::planned_bytes() const {
   for (int32_t i = 0; i < spec_.num_layers; ++i) {
     for (const Role role :
          {Role::kInputNorm, Role::kPostAttentionNorm, Role::kMlpNorm, Role::kPostMlpNorm, Role::kQueryNorm,
-          Role::kKeyNorm, Role::kSinks, Role::kQueryDownNorm, Role::kLatentNorm}) {
+          Role::kKeyNorm, Role::kSinks, Role::kQueryDownNorm, Role::kLatentNorm, Role::kStateConv,
+          Role::kStepBias, Role::kRate, Role::kSkip, Role::kStateNorm}) {
       add_vector(plan_.weight(role, i));
       add_vector(plan_.bias(role, i));
     }
-    if (spec_.layers[static_cast<size_t>(i)].keys_as_values) {
+    const LayerSpec& own = spec_.layers[static_cast<size_t>(i)];
+    if (own.keys_as_values) {
       add_matrix({Role::kQuery, Role::kKey, Role::kKey}, i);
     } else {
       add_matrix({Role::kQuery, Role::kKey, Role::kValue, Role::kQkv}, i);
     }
+    add_matrix({Role::kStateIn}, i);
+    add_matrix({Role::kDeltaInGate, Role::kDeltaIn, Role::kDeltaGate}, i);
+    add_matrix({Role::kDeltaShareStep, Role::kDeltaShare, Role::kDeltaStep}, i);
+    add_matrix({Role::kStateOut}, i);
     add_matrix({Role::kLayerInputGate}, i);
     add_matrix({Role::kLayerInputProject}, i);
     add_vector(plan_.weight(Role::kLayerInputNorm, i));
     add_matrix({Role::kQueryDown}, i);
     add_matrix({Role::kLatent}, i);
-    if (spec_.mla) {
+    if (spec_.mla && own.attention) {
       const DType stored = checkpoint_.find(plan_.weight(Role::kLatentUp, i)->name)->dtype;
       const WeightFormat kept = {float_type(std::span(&stored, 1))};
       sum += spec_.num_heads * (packed_bytes(kept, spec_.mla->cached(), spec_.mla->query_dim()) +
@@ -518,7 +539,7 @@ int64_t ModelLoader::planned_bytes() const {
     add_matrix({Role::kAttentionOut}, i);
     add_matrix({Role::kGate, Role::kUp, Role::kGateUp}, i);
     add_matrix({Role::kDown}, i);
-    if (!spec_.layers[static_cast<size_t>(i)].experts) continue;
+    if (!own.experts) continue;
     add_matrix({Role::kRouter}, i);
     add_vector(plan_.weight(Role::kRouterCorrection, i));
     for (int32_t e = 0; e < spec_.moe->num_experts; ++e) {

@@ -17,6 +17,9 @@
 
 namespace quire {
 
+// Elements of a shape.
+int64_t numel(std::span<const int64_t> shape);
+
 // Bytes that weights take in memory.
 int64_t bytes_of(const Buffer& buffer);
 int64_t bytes_of(const PackedLinear& w);
@@ -94,6 +97,14 @@ class ModelLoader {
   // Sets mla's absorb and expand: of each head the part of kLatentUp that makes its keys and values.
   void split_latent(Mla& mla, int32_t layer);
   Moe moe(int32_t layer);
+  // A vector as float32, counted.
+  Buffer vector(Role role, int32_t layer);
+  // How fast states fade: -e^x of what is stored.
+  Buffer rates(int32_t layer);
+  CausalConv causal_conv(int32_t layer, const RecurrentSizes& sizes, Activation activation);
+  Mamba mamba(int32_t layer);
+  DeltaNet delta_net(int32_t layer);
+  ShortConv short_conv(int32_t layer);
   Embedding embedding(Role role);
   std::optional<LayerInputs> layer_inputs();
   std::optional<LayerInput> layer_input(int32_t layer);

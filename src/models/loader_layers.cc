@@ -38,6 +38,7 @@ Attention ModelLoader::attention(int32_t layer) {
       out.k_norm = norm(Role::kKeyNorm, layer, whole ? num_kv_heads * head_dim : head_dim);
   }
   out.shares_cache = own.kv_source >= 0;
+  out.gated = spec_.attention_gate;
   if (spec_.value_norm && !out.shares_cache) {
     Norm& values = out.v_norm.emplace();
     values.eps = spec_.norm_eps;
@@ -131,7 +132,7 @@ Mla ModelLoader::mla(int32_t layer) {
 Moe ModelLoader::moe(int32_t layer) {
   const MoeSpec& own = *spec_.moe;
   const auto mlp = [&](std::initializer_list<Role> up, Role down, int32_t expert, int64_t size) {
-    return Mlp{linear(up, layer, expert), linear({down}, layer, expert), spec_.activation, true, size};
+    return Mlp{linear(up, layer, expert), linear({down}, layer, expert), spec_.activation, own.gated, size};
   };
   Moe out;
   out.router = linear({Role::kRouter}, layer);
@@ -153,6 +154,92 @@ Moe ModelLoader::moe(int32_t layer) {
                      Role::kSharedExpertDown, -1, own.shared_intermediate_size);
     if (own.shared_gate) out.shared_gate = linear({Role::kSharedExpertRouter}, layer);
   }
+  return out;
+}
+
+Buffer ModelLoader::vector(Role role, int32_t layer) {
+  const ExpectedTensor& tensor = *plan_.weight(role, layer);
+  Buffer out(static_cast<size_t>(numel(tensor.shape)) * sizeof(float));
+  read_vector(tensor, -1, out.as<float>());
+  model_->weight_bytes_ += bytes_of(out);
+  done(tensor);
+  return out;
+}
+
+Buffer ModelLoader::rates(int32_t layer) {
+  Buffer out = vector(Role::kRate, layer);
+  const auto count = static_cast<int64_t>(out.size() / sizeof(float));
+  for (int64_t i = 0; i < count; ++i) out.as<float>()[i] = -std::exp(out.as<float>()[i]);
+  return out;
+}
+
+CausalConv ModelLoader::causal_conv(int32_t layer, const RecurrentSizes& sizes, Activation activation) {
+  CausalConv out;
+  out.taps = sizes.taps;
+  out.channels = sizes.channels;
+  out.activation = activation;
+  const Buffer stored = vector(Role::kStateConv, layer);  // [channels, 1, taps]
+  out.weight = Buffer(stored.size());
+  for (int64_t c = 0; c < out.channels; ++c) {
+    for (int64_t t = 0; t < out.taps; ++t)
+      out.weight.as<float>()[t * out.channels + c] = stored.as<float>()[c * out.taps + t];
+  }
+  if (const ExpectedTensor* bias = plan_.bias(Role::kStateConv, layer)) {
+    out.bias = Buffer(static_cast<size_t>(out.channels) * sizeof(float));
+    read_vector(*bias, -1, out.bias.as<float>());
+    model_->weight_bytes_ += bytes_of(out.bias);
+    done(*bias);
+  }
+  return out;
+}
+
+Mamba ModelLoader::mamba(int32_t layer) {
+  const MambaSpec& own = *spec_.mamba;
+  Mamba out;
+  out.sizes = own.sizes;
+  out.in = linear({Role::kStateIn}, layer);
+  out.multipliers = own.multipliers;
+  out.conv = causal_conv(layer, own.sizes.recurrent(), own.activation);
+  out.step_bias = vector(Role::kStepBias, layer);
+  out.rate = rates(layer);
+  out.skip = vector(Role::kSkip, layer);
+  out.min_step = own.min_step;
+  out.max_step = own.max_step;
+  if (own.norm) {
+    Norm& each = out.norm.emplace();
+    each.eps = spec_.norm_eps;
+    each.size = own.sizes.inner() / own.sizes.groups;
+    each.weight = vector(Role::kStateNorm, layer);
+  }
+  out.norm_before_gate = own.norm_before_gate;
+  out.out = linear({Role::kStateOut}, layer);
+  return out;
+}
+
+DeltaNet ModelLoader::delta_net(int32_t layer) {
+  DeltaNet out;
+  out.sizes = *spec_.delta_net;
+  out.in = linear({Role::kDeltaInGate, Role::kDeltaIn, Role::kDeltaGate}, layer);
+  out.steps = linear({Role::kDeltaShareStep, Role::kDeltaShare, Role::kDeltaStep}, layer);
+  out.conv = causal_conv(layer, out.sizes.recurrent(), spec_.activation);
+  const double key_dim = out.sizes.key_dim;
+  out.query_norm = length_norm(out.sizes.key_dim, static_cast<float>(1.0 / std::sqrt(key_dim)));
+  out.key_norm = length_norm(out.sizes.key_dim, 1.0F);
+  out.step_bias = vector(Role::kStepBias, layer);
+  out.rate = rates(layer);
+  out.norm.eps = spec_.norm_eps;
+  out.norm.size = out.sizes.value_dim;
+  out.norm.weight = vector(Role::kStateNorm, layer);
+  out.out = linear({Role::kStateOut}, layer);
+  return out;
+}
+
+ShortConv ModelLoader::short_conv(int32_t layer) {
+  ShortConv out;
+  out.sizes = spec_.short_conv->sizes;
+  out.in = linear({Role::kStateIn}, layer);
+  out.conv = causal_conv(layer, out.sizes.recurrent(), Activation::kNone);
+  out.out = linear({Role::kStateOut}, layer);
   return out;
 }
 
@@ -186,26 +273,31 @@ float ModelLoader::layer_scalar(int32_t layer) {
 Model::Layer ModelLoader::layer(int32_t index) {
   const LayerSpec& own = spec_.layers[static_cast<size_t>(index)];
   Model::Layer out;
-  out.input_norm = norm_if(spec_.input_norm, Role::kInputNorm, index);
-  if (spec_.mla) {
-    out.mla = mla(index);
-  } else {
-    out.attention = attention(index);
-  }
+  out.input_norm = norm_if(spec_.input_norm && own.mixes(), Role::kInputNorm, index);
+  if (own.attention && spec_.mla) out.mla = mla(index);
+  if (own.attention && !spec_.mla) out.attention = attention(index);
+  if (own.recurrence == Recurrence::kMamba) out.mamba = mamba(index);
+  if (own.recurrence == Recurrence::kDeltaNet) out.delta_net = delta_net(index);
+  if (own.recurrence == Recurrence::kShortConv) out.short_conv = short_conv(index);
   if (own.rope != kNoRope && !model_->ropes_.empty())
     out.rope = &model_->ropes_[static_cast<size_t>(own.rope)];
-  out.attention_join = join(Role::kPostAttentionNorm, index);
-  out.mlp_norm = norm_if(spec_.mlp_norm, Role::kMlpNorm, index);
+  if (own.mixes()) out.attention_join = join(Role::kPostAttentionNorm, index);
+  out.has_mlp = own.mlp;
+  out.mlp_norm = norm_if(spec_.mlp_norm && own.mlp, Role::kMlpNorm, index);
   if (own.experts) {
     out.moe = moe(index);
-  } else {
+  } else if (own.mlp) {
     out.mlp.up = linear({Role::kGate, Role::kUp, Role::kGateUp}, index);
     out.mlp.down = linear({Role::kDown}, index);
     out.mlp.activation = spec_.activation;
     out.mlp.gated = spec_.gated_mlp;
     out.mlp.intermediate = intermediate_size_of(spec_, own);
+    out.mlp.gate_multiplier = spec_.gate_multiplier;
   }
-  out.mlp_join = join(Role::kPostMlpNorm, index);
+  if (own.mlp) {
+    out.mlp_join = join(Role::kPostMlpNorm, index);
+    out.mlp_join.multiplier *= spec_.mlp_multiplier;
+  }
   out.input = layer_input(index);
   if (spec_.layer_scalars) out.scalar = layer_scalar(index);
   out.kv_source = own.kv_source >= 0 ? own.kv_source : index;

@@ -32,7 +32,7 @@ struct ActivationLayout {
 int64_t act_size(const ArchSpec& spec) {
   int64_t size = 0;
   for (const LayerSpec& layer : spec.layers) {
-    if (!layer.experts) size = std::max(size, intermediate_size_of(spec, layer));
+    if (layer.mlp && !layer.experts) size = std::max(size, intermediate_size_of(spec, layer));
   }
   if (!spec.moe) return size;
   return std::max({size, spec.moe->intermediate_size, spec.moe->shared_intermediate_size});
@@ -42,17 +42,39 @@ int64_t up_size(const ArchSpec& spec) {
 }
 int64_t q_size(const ArchSpec& spec) {
   int64_t size = 0;
-  for (const LayerSpec& layer : spec.layers)
-    size = std::max(size, int64_t{spec.num_heads} * head_dim_of(spec, layer));
+  for (const LayerSpec& layer : spec.layers) {
+    if (layer.attention) size = std::max(size, int64_t{spec.num_heads} * head_dim_of(spec, layer));
+  }
   return size;
 }
 int64_t qkv_size(const ArchSpec& spec) {
   int64_t size = 0;
   for (const LayerSpec& layer : spec.layers) {
-    const int64_t heads = int64_t{spec.num_heads} + 2 * int64_t{num_kv_heads_of(spec, layer)};
+    if (!layer.attention) continue;
+    const int64_t gates = spec.attention_gate ? spec.num_heads : 0;
+    const int64_t heads = spec.num_heads + gates + 2 * int64_t{num_kv_heads_of(spec, layer)};
     size = std::max(size, heads * head_dim_of(spec, layer));
   }
   return size;
+}
+
+// Of each size the largest that a layer has.
+RecurrentSizes widest_recurrence(const ArchSpec& spec) {
+  RecurrentSizes widest;
+  for (const LayerSpec& layer : spec.layers) {
+    const RecurrentSizes own = recurrent_sizes(spec, layer);
+    widest.heads = std::max(widest.heads, own.heads);
+    widest.projected = std::max(widest.projected, own.projected);
+    widest.result = std::max(widest.result, own.result);
+  }
+  return widest;
+}
+
+// Two branches of a layer are there at once.
+bool has_branches(const ArchSpec& spec) {
+  return spec.parallel_residual || std::ranges::any_of(spec.layers, [](const LayerSpec& layer) {
+           return layer.attention && layer.recurrence != Recurrence::kNone;
+         });
 }
 
 ActivationLayout activation_layout(const ArchSpec& spec, int64_t max_tokens) {
@@ -65,7 +87,7 @@ ActivationLayout activation_layout(const ArchSpec& spec, int64_t max_tokens) {
   ActivationLayout at;
   at.normed = at.hidden + area(spec.hidden_size);
   at.branch = at.normed + area(spec.hidden_size);
-  at.layer_inputs = at.branch + (spec.parallel_residual ? area(spec.hidden_size) : 0);
+  at.layer_inputs = at.branch + (has_branches(spec) ? area(spec.hidden_size) : 0);
   const int64_t inputs = spec.num_layers * spec.layer_input_size;
   at.layer_input = at.layer_inputs + area(2 * inputs);
   at.qkv = at.layer_input + area(inputs);
@@ -78,7 +100,8 @@ ActivationLayout activation_layout(const ArchSpec& spec, int64_t max_tokens) {
   const int64_t mlp_rows = std::min(max_tokens, kMlpRows);
   const int64_t mlp_end =
       at.moe + (spec.moe ? moe_scratch_size(spec.moe->sizes(spec.hidden_size), mlp_rows) : 0);
-  at.end = std::max(attention_end, mlp_end);
+  const int64_t recurrence_end = at.qkv + recurrent_scratch_size(widest_recurrence(spec), max_tokens);
+  at.end = std::max({attention_end, recurrence_end, mlp_end});
   return at;
 }
 
@@ -114,7 +137,7 @@ ActivationBuffers Model::make_buffers(int64_t max_tokens) const {
   const int64_t mlp_rows = std::min(max_tokens, kMlpRows);
   buffers.hidden = place(at.hidden, spec_.hidden_size);
   buffers.normed = place(at.normed, spec_.hidden_size);
-  if (spec_.parallel_residual) buffers.branch = place(at.branch, spec_.hidden_size);
+  if (has_branches(spec_)) buffers.branch = place(at.branch, spec_.hidden_size);
   if (spec_.layer_input_size > 0) {
     const int64_t inputs = spec_.num_layers * spec_.layer_input_size;
     buffers.layer_inputs = place(at.layer_inputs, 2 * inputs);
@@ -126,6 +149,7 @@ ActivationBuffers Model::make_buffers(int64_t max_tokens) const {
     buffers.qkv = place(at.qkv, qkv_size(spec_));
     buffers.heads = place(at.heads, q_size(spec_));
   }
+  buffers.recurrent = make_recurrent_scratch(widest_recurrence(spec_), max_tokens, base + at.qkv);
   buffers.up = place_rows(at.up, mlp_rows, up_size(spec_));
   if (spec_.gated_mlp) buffers.act = place_rows(at.act, mlp_rows, act_size(spec_));
   if (spec_.moe) buffers.moe = make_moe_scratch(spec_.moe->sizes(spec_.hidden_size), mlp_rows, base + at.moe);
@@ -144,6 +168,7 @@ struct Model::Scratch {
   TensorView layer_input;
   const MoeScratch& moe;
   const MlaScratch& mla;
+  const RecurrentScratch& recurrent;
 
   Scratch(const ActivationBuffers& buffers, int64_t n)
       : hidden(row_slice(buffers.hidden, 0, n)),
@@ -158,7 +183,8 @@ struct Model::Scratch {
         layer_input(buffers.layer_input.data == nullptr ? TensorView{}
                                                         : row_slice(buffers.layer_input, 0, n)),
         moe(buffers.moe),
-        mla(buffers.mla) {}
+        mla(buffers.mla),
+        recurrent(buffers.recurrent) {}
 };
 
 void Model::check_batch(const ForwardBatch& batch, const ActivationBuffers& buffers) const {
@@ -169,6 +195,12 @@ void Model::check_batch(const ForwardBatch& batch, const ActivationBuffers& buff
                     batch.slot_mapping.size(), " slots and ", batch.kv.size(),
                     " KV layers does not fit buffers for ", buffers.max_tokens, " tokens and ",
                     layers_.size(), " layers"));
+  }
+  if (state_layers_ &&
+      (batch.layer_states.size() != layers_.size() || batch.states.num_seqs != batch.attention.num_seqs)) {
+    throw Error(cat("a step of ", batch.attention.num_seqs, " sequences has the states of ",
+                    batch.states.num_seqs, " in ", batch.layer_states.size(), " of ", layers_.size(),
+                    " layers"));
   }
 }
 
@@ -196,7 +228,8 @@ void Model::run_layer(const OpContext& ctx, size_t index, const ForwardBatch& ba
                       const Scratch& at) const {
   const Layer& layer = layers_[index];
   const auto run = spec_.parallel_residual ? &Model::run_parallel : &Model::run_sequential;
-  (this->*run)(ctx, layer, batch, batch.kv[static_cast<size_t>(layer.kv_source)], at);
+  const LayerState state = layer.recurs() ? batch.layer_states[index] : LayerState{};
+  (this->*run)(ctx, layer, batch, batch.kv[static_cast<size_t>(layer.kv_source)], state, at);
   if (layer.input) {
     const int64_t size = spec_.layer_input_size;
     const auto begin = static_cast<int64_t>(index) * 2 * size;
@@ -226,27 +259,61 @@ void Model::run_attention(const OpContext& ctx, const Layer& layer, const Tensor
   if (layer.mla) {
     apply(*ops_, ctx, *layer.mla, *layer.rope, out, x, residual, batch, kv, at.mla);
   } else {
-    apply(*ops_, ctx, layer.attention, layer.rope, out, x, residual, batch, kv, at.qkv, at.heads);
+    apply(*ops_, ctx, *layer.attention, layer.rope, out, x, residual, batch, kv, at.qkv, at.heads);
   }
 }
 
+void Model::run_recurrence(const OpContext& ctx, const Layer& layer, const TensorView& out,
+                           const TensorView& x, const TensorView& residual, const ForwardBatch& batch,
+                           const LayerState& state, const Scratch& at) const {
+  const auto run = [&](const auto& part) {
+    apply(*ops_, ctx, part, out, x, residual, batch, state, at.recurrent);
+  };
+  if (layer.mamba) run(*layer.mamba);
+  if (layer.delta_net) run(*layer.delta_net);
+  if (layer.short_conv) run(*layer.short_conv);
+}
+
+void Model::run_both(const OpContext& ctx, const Layer& layer, const TensorView& x, const ForwardBatch& batch,
+                     const KvCacheView& kv, const LayerState& state, const Scratch& at) const {
+  run_recurrence(ctx, layer, at.branch, x, {}, batch, state, at);
+  if (spec_.recurrent_multiplier != 1.0F)
+    ops_->scale_softcap(ctx, at.branch, spec_.recurrent_multiplier, 0.0F);
+  run_attention(ctx, layer, x, x, {}, batch, kv, at);
+  if (spec_.attention_multiplier != 1.0F) ops_->scale_softcap(ctx, x, spec_.attention_multiplier, 0.0F);
+  ops_->add(ctx, at.branch, x);
+  apply(*ops_, ctx, layer.attention_join, at.hidden, at.branch);
+}
+
 void Model::run_sequential(const OpContext& ctx, const Layer& layer, const ForwardBatch& batch,
-                           const KvCacheView& kv, const Scratch& at) const {
+                           const KvCacheView& kv, const LayerState& state, const Scratch& at) const {
   if (layer.input_norm) apply(*ops_, ctx, *layer.input_norm, at.normed, at.hidden);
   const TensorView& x = layer.input_norm ? at.normed : at.hidden;
-  if (layer.attention_join.plain()) {
-    run_attention(ctx, layer, at.hidden, x, at.hidden, batch, kv, at);
-  } else {
-    run_attention(ctx, layer, at.normed, x, {}, batch, kv, at);
-    apply(*ops_, ctx, layer.attention_join, at.hidden, at.normed);
+  const auto mix = [&](const TensorView& out, const TensorView& residual) {
+    if (layer.attends()) {
+      run_attention(ctx, layer, out, x, residual, batch, kv, at);
+    } else {
+      run_recurrence(ctx, layer, out, x, residual, batch, state, at);
+    }
+  };
+  if (layer.attends() && layer.recurs()) {
+    run_both(ctx, layer, x, batch, kv, state, at);
+  } else if (layer.attends() || layer.recurs()) {
+    if (layer.attention_join.plain()) {
+      mix(at.hidden, at.hidden);
+    } else {
+      mix(at.normed, {});
+      apply(*ops_, ctx, layer.attention_join, at.hidden, at.normed);
+    }
   }
+  if (!layer.has_mlp) return;
   if (layer.mlp_norm) apply(*ops_, ctx, *layer.mlp_norm, at.normed, at.hidden);
   run_mlp(ctx, layer, layer.mlp_norm ? at.normed : at.hidden, at);
 }
 
 // Attention's part waits until the MLP has seen the hidden states as they were.
 void Model::run_parallel(const OpContext& ctx, const Layer& layer, const ForwardBatch& batch,
-                         const KvCacheView& kv, const Scratch& at) const {
+                         const KvCacheView& kv, const LayerState& /*state*/, const Scratch& at) const {
   apply(*ops_, ctx, *layer.input_norm, at.normed, at.hidden);
   run_attention(ctx, layer, at.branch, at.normed, {}, batch, kv, at);
   if (layer.mlp_norm) apply(*ops_, ctx, *layer.mlp_norm, at.normed, at.hidden);

@@ -13,11 +13,14 @@
 
 #include "io/checkpoint.h"
 #include "models/arch_spec.h"
+#include "nn/delta_net.h"
 #include "nn/forward_batch.h"
 #include "nn/layer_input.h"
 #include "nn/layers.h"
+#include "nn/mamba.h"
 #include "nn/mla.h"
 #include "nn/moe.h"
+#include "nn/short_conv.h"
 #include "ops/op_table.h"
 #include "tensor/tensor.h"
 
@@ -52,7 +55,7 @@ struct ActivationBuffers {
   int64_t max_tokens = 0;
   TensorView hidden;  // [max_tokens, hidden_size]
   TensorView normed;  // [max_tokens, hidden_size]
-  TensorView branch;  // [max_tokens, hidden_size]; of parallel residuals
+  TensorView branch;  // [max_tokens, hidden_size]; of parallel branches
   TensorView qkv;     // [max_tokens, (num_heads + 2 num_kv_heads) head_dim], shares memory with up
   TensorView heads;   // [max_tokens, num_heads head_dim], shares memory with act
   TensorView up;      // [mlp_rows, 2 intermediate] or [mlp_rows, intermediate]; mlp_rows: at most max_tokens
@@ -60,8 +63,9 @@ struct ActivationBuffers {
   MoeScratch moe;     // for mlp_rows; where the model has experts
   TensorView
       layer_inputs;  // [max_tokens, num_layers 2 layer_input_size]; where layers have inputs of their own
-  TensorView layer_input;  // [max_tokens, num_layers layer_input_size], for making and using them
-  MlaScratch mla;          // in the place of qkv and heads; of latent attention
+  TensorView layer_input;      // [max_tokens, num_layers layer_input_size], for making and using them
+  MlaScratch mla;              // in the place of qkv and heads; of latent attention
+  RecurrentScratch recurrent;  // in the same place; of layers that carry a state
 };
 
 // Immutable after load. forward and logits are called by one thread at a time for one ActivationBuffers.
@@ -108,10 +112,15 @@ class Model {
   friend class ModelLoader;
   struct Layer {
     std::optional<Norm> input_norm;
-    Attention attention;
-    std::optional<Mla> mla;      // in its place
+    std::optional<Attention> attention;
+    std::optional<Mla> mla;  // in its place
+    // In their place, or beside attention; one of them at the most.
+    std::optional<Mamba> mamba;
+    std::optional<DeltaNet> delta_net;
+    std::optional<ShortConv> short_conv;
     const Rope* rope = nullptr;  // one of ropes_
     Join attention_join;
+    bool has_mlp = true;
     std::optional<Norm> mlp_norm;
     Mlp mlp;
     std::optional<Moe> moe;  // in its place
@@ -119,6 +128,9 @@ class Model {
     std::optional<LayerInput> input;
     float scalar = 1.0F;    // the hidden states are multiplied with it at the end
     int32_t kv_source = 0;  // the layer whose part of the cache it reads
+
+    bool attends() const { return attention || mla; }
+    bool recurs() const { return mamba || delta_net || short_conv; }
   };
   // What a layer computes with: views of the step's rows.
   struct Scratch;
@@ -130,13 +142,20 @@ class Model {
   void embed(const OpContext& ctx, const ForwardBatch& batch, const Scratch& at) const;
   void run_layer(const OpContext& ctx, size_t index, const ForwardBatch& batch, const Scratch& at) const;
   void run_sequential(const OpContext& ctx, const Layer& layer, const ForwardBatch& batch,
-                      const KvCacheView& kv, const Scratch& at) const;
+                      const KvCacheView& kv, const LayerState& state, const Scratch& at) const;
   void run_parallel(const OpContext& ctx, const Layer& layer, const ForwardBatch& batch,
-                    const KvCacheView& kv, const Scratch& at) const;
+                    const KvCacheView& kv, const LayerState& state, const Scratch& at) const;
   // out = attention(x) (+ residual).
   void run_attention(const OpContext& ctx, const Layer& layer, const TensorView& out, const TensorView& x,
                      const TensorView& residual, const ForwardBatch& batch, const KvCacheView& kv,
                      const Scratch& at) const;
+  // The same of what carries a state.
+  void run_recurrence(const OpContext& ctx, const Layer& layer, const TensorView& out, const TensorView& x,
+                      const TensorView& residual, const ForwardBatch& batch, const LayerState& state,
+                      const Scratch& at) const;
+  // hidden += attention and recurrence of x, which is changed.
+  void run_both(const OpContext& ctx, const Layer& layer, const TensorView& x, const ForwardBatch& batch,
+                const KvCacheView& kv, const LayerState& state, const Scratch& at) const;
   void run_mlp(const OpContext& ctx, const Layer& layer, const TensorView& x, const Scratch& at) const;
 
   const OpTable* ops_ = nullptr;
@@ -153,6 +172,7 @@ class Model {
   std::vector<float> alibi_slopes_;  // [num_heads] or empty; layers point into it
   std::vector<Rope> ropes_;          // as ArchSpec::ropes; layers point into it
   std::vector<Layer> layers_;
+  bool state_layers_ = false;  // some carry states
   Norm final_norm_;
   Linear lm_head_;  // the embedding too where they are tied
 };

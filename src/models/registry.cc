@@ -12,8 +12,9 @@
 namespace quire {
 namespace {
 
-constexpr std::array<Architecture, 57> kArchitectures = {{
+constexpr std::array<Architecture, 67> kArchitectures = {{
     {"ArceeForCausalLM", "arcee", parse_arcee, arcee_weight_names},
+    {"BambaForCausalLM", "bamba", parse_bamba, bamba_weight_names},
     {"BloomForCausalLM", "bloom", parse_bloom, bloom_weight_names},
     {"Cohere2ForCausalLM", "cohere2", parse_cohere2, cohere_weight_names},
     {"CohereForCausalLM", "cohere", parse_cohere, cohere_weight_names},
@@ -24,6 +25,7 @@ constexpr std::array<Architecture, 57> kArchitectures = {{
     {"Ernie4_5ForCausalLM", "ernie4_5", parse_ernie4_5, llama_weight_names},
     {"Exaone4ForCausalLM", "exaone4", parse_exaone4, exaone4_weight_names},
     {"FalconForCausalLM", "falcon", parse_falcon, falcon_weight_names},
+    {"FalconH1ForCausalLM", "falcon_h1", parse_falcon_h1, bamba_weight_names},
     {"FlexOlmoForCausalLM", "flex_olmo", parse_flex_olmo, flex_olmo_weight_names},
     {"Gemma2ForCausalLM", "gemma2", parse_gemma2, gemma2_weight_names},
     {"Gemma3ForCausalLM", "gemma3_text", parse_gemma3, gemma3_weight_names},
@@ -39,11 +41,16 @@ constexpr std::array<Architecture, 57> kArchitectures = {{
     {"GptOssForCausalLM", "gpt_oss", parse_gpt_oss, gpt_oss_weight_names},
     {"GraniteForCausalLM", "granite", parse_granite, llama_weight_names},
     {"GraniteMoeForCausalLM", "granitemoe", parse_granitemoe, granitemoe_weight_names},
+    {"GraniteMoeHybridForCausalLM", "granitemoehybrid", parse_granitemoehybrid,
+     granitemoehybrid_weight_names},
     {"GraniteMoeSharedForCausalLM", "granitemoeshared", parse_granitemoe, granitemoe_weight_names},
     {"HunYuanDenseV1ForCausalLM", "hunyuan_v1_dense", parse_hunyuan_dense, hunyuan_dense_weight_names},
     {"HunYuanMoEV1ForCausalLM", "hunyuan_v1_moe", parse_hunyuan_moe, hunyuan_moe_weight_names},
+    {"Lfm2ForCausalLM", "lfm2", parse_lfm2, lfm2_weight_names},
+    {"Lfm2MoeForCausalLM", "lfm2_moe", parse_lfm2_moe, lfm2_moe_weight_names},
     {"Llama4ForCausalLM", "llama4_text", parse_llama4, llama4_weight_names},
     {"LlamaForCausalLM", "llama", parse_llama, llama_weight_names},
+    {"Mamba2ForCausalLM", "mamba2", parse_mamba2, mamba2_weight_names},
     {"MiniCPMForCausalLM", "minicpm", parse_minicpm, llama_weight_names},
     {"MiniMaxM2ForCausalLM", "minimax_m2", parse_minimax_m2, minimax_m2_weight_names},
     {"Ministral3ForCausalLM", "ministral3", parse_ministral3, llama_weight_names},
@@ -52,6 +59,7 @@ constexpr std::array<Architecture, 57> kArchitectures = {{
     {"MixtralForCausalLM", "mixtral", parse_mixtral, mixtral_weight_names},
     {"MPTForCausalLM", "mpt", parse_mpt, mpt_weight_names},
     {"NemotronForCausalLM", "nemotron", parse_nemotron, nemotron_weight_names},
+    {"NemotronHForCausalLM", "nemotron_h", parse_nemotron_h, nemotron_h_weight_names},
     {"Olmo2ForCausalLM", "olmo2", parse_olmo2, olmo2_weight_names},
     {"Olmo3ForCausalLM", "olmo3", parse_olmo3, olmo2_weight_names},
     {"OlmoeForCausalLM", "olmoe", parse_olmoe, olmoe_weight_names},
@@ -63,8 +71,11 @@ constexpr std::array<Architecture, 57> kArchitectures = {{
     {"PhiMoEForCausalLM", "phimoe", parse_phimoe, phimoe_weight_names},
     {"Qwen2ForCausalLM", "qwen2", parse_qwen2, llama_weight_names},
     {"Qwen2MoeForCausalLM", "qwen2_moe", parse_qwen2_moe, qwen2_moe_weight_names},
+    {"Qwen3_5ForCausalLM", "qwen3_5_text", parse_qwen3_5, qwen3_5_weight_names},
+    {"Qwen3_5MoeForCausalLM", "qwen3_5_moe_text", parse_qwen3_5_moe, qwen3_5_weight_names},
     {"Qwen3ForCausalLM", "qwen3", parse_qwen3, qwen3_weight_names},
     {"Qwen3MoeForCausalLM", "qwen3_moe", parse_qwen3_moe, qwen3_moe_weight_names},
+    {"Qwen3NextForCausalLM", "qwen3_next", parse_qwen3_next, qwen3_next_weight_names},
     {"SeedOssForCausalLM", "seed_oss", parse_seed_oss, llama_weight_names},
     {"SmolLM3ForCausalLM", "smollm3", parse_smollm3, llama_weight_names},
     {"SolarOpenForCausalLM", "solar_open", parse_solar_open, glm4_moe_weight_names},
@@ -78,7 +89,7 @@ struct Composite {
   std::string_view text;  // the model_type of its text part where the configuration says none that is known
 };
 
-constexpr std::array<Composite, 13> kComposites = {{
+constexpr std::array<Composite, 15> kComposites = {{
     {"AyaVisionForConditionalGeneration", "cohere2"},
     {"Gemma3ForConditionalGeneration", "gemma3_text"},
     {"Gemma4ForConditionalGeneration", "gemma4_text"},
@@ -90,6 +101,8 @@ constexpr std::array<Composite, 13> kComposites = {{
     {"Mistral3ForConditionalGeneration", "mistral"},
     {"Qwen2VLForConditionalGeneration", "qwen2"},
     {"Qwen2_5_VLForConditionalGeneration", "qwen2"},
+    {"Qwen3_5ForConditionalGeneration", "qwen3_5_text"},
+    {"Qwen3_5MoeForConditionalGeneration", "qwen3_5_moe_text"},
     {"Qwen3VLForConditionalGeneration", "qwen3"},
     {"SmolVLMForConditionalGeneration", "llama"},
 }};

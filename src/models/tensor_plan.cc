@@ -20,20 +20,13 @@ struct RoleShape {
   bool wanted = true;  // the spec has such a module
 };
 
-// Elements of a shape.
-int64_t numel(std::span<const int64_t> shape) {
-  int64_t n = 1;
-  for (const int64_t dim : shape) n *= dim;
-  return n;
-}
-
 constexpr bool is_of_expert(Role role) {
   return role == Role::kExpertGate || role == Role::kExpertUp || role == Role::kExpertGateUp ||
          role == Role::kExpertDown;
 }
 
 // layer: -1 for what is not of a layer.
-std::array<RoleShape, 44> role_shapes(const ArchSpec& spec, int32_t layer) {
+std::array<RoleShape, 57> role_shapes(const ArchSpec& spec, int32_t layer) {
   const int64_t hidden = spec.hidden_size;
   const LayerSpec own = layer >= 0 ? spec.layers[static_cast<size_t>(layer)] : LayerSpec{};
   const int64_t inter = intermediate_size_of(spec, own);
@@ -56,23 +49,49 @@ std::array<RoleShape, 44> role_shapes(const ArchSpec& spec, int32_t layer) {
   const int64_t part = moe.intermediate_size;
   const int64_t shared = moe.shared_intermediate_size;
   const bool has_shared = experts && shared > 0;
+  const bool attention = own.attention;
+  const bool mlp = own.mlp && !experts;
+  const RecurrentSizes state = recurrent_sizes(spec, own);
+  const bool mamba = own.recurrence == Recurrence::kMamba;
+  const bool delta = own.recurrence == Recurrence::kDeltaNet;
+  const bool conv = own.recurrence == Recurrence::kShortConv;
+  const MambaSpec of_mamba = spec.mamba.value_or(MambaSpec{});
+  const DeltaNetSizes of_delta = spec.delta_net.value_or(DeltaNetSizes{});
+  const bool conv_bias = mamba ? of_mamba.conv_bias : conv && spec.short_conv->bias;
+  const bool in_bias = mamba ? of_mamba.in_bias : conv && spec.short_conv->bias;
+  const bool state_out_bias = mamba ? of_mamba.out_bias : conv && spec.short_conv->bias;
+  const int64_t state_norm = mamba ? state.result : of_delta.value_dim;
+  const int64_t gates = spec.attention_gate ? q : 0;
   return {{
+      {Role::kStateIn, state.projected, hidden, in_bias, mamba || conv},
+      {Role::kStateConv, state.channels, state.taps, conv_bias, mamba || delta || conv},
+      {Role::kStepBias, state.heads, 0, false, mamba || delta},
+      {Role::kRate, state.heads, 0, false, mamba || delta},
+      {Role::kSkip, state.heads, 0, false, mamba},
+      {Role::kStateNorm, state_norm, 0, false, (mamba && of_mamba.norm) || delta},
+      {Role::kStateOut, hidden, state.result, state_out_bias, mamba || delta || conv},
+      {Role::kDeltaIn, state.channels, hidden, false, delta},
+      {Role::kDeltaGate, state.result, hidden, false, delta},
+      {Role::kDeltaInGate, state.channels + state.result, hidden, false, delta},
+      {Role::kDeltaShare, state.heads, hidden, false, delta},
+      {Role::kDeltaStep, state.heads, hidden, false, delta},
+      {Role::kDeltaShareStep, 2 * state.heads, hidden, false, delta},
       {Role::kEmbedding, spec.vocab_size, hidden, false},
       {Role::kEmbeddingNorm, hidden, 0, spec.norm_bias, spec.embedding_norm},
       {Role::kPositionEmbedding, positions, hidden, false, spec.position == PositionKind::kLearned},
-      {Role::kInputNorm, hidden, 0, spec.norm_bias, spec.input_norm},
-      {Role::kQuery, spec.mla ? mla_query : q, query_in, spec.qkv_bias},
-      {Role::kQueryDown, mla.query_rank, hidden, spec.qkv_bias, mla.query_rank > 0},
-      {Role::kQueryDownNorm, mla.query_rank, 0, false, mla.query_rank > 0},
-      {Role::kLatent, mla.cached(), hidden, spec.qkv_bias},
-      {Role::kLatentNorm, mla.latent, 0, false},
-      {Role::kLatentUp, heads * (mla.still + mla.value), mla.latent, false},
-      {Role::kKey, kv, hidden, spec.qkv_bias, own_kv},
-      {Role::kValue, kv, hidden, spec.qkv_bias, own_kv && !own.keys_as_values},
-      {Role::kQkv, q + 2 * kv, hidden, spec.qkv_bias},
-      {Role::kAttentionOut, hidden, result, spec.out_bias},
-      {Role::kQueryNorm, whole ? q : head_dim, 0, false, qk_norm},
-      {Role::kKeyNorm, whole ? kv : head_dim, 0, false, qk_norm && own_kv},
+      {Role::kInputNorm, hidden, 0, spec.norm_bias, spec.input_norm && own.mixes()},
+      {Role::kQuery, spec.mla ? mla_query : q + gates, query_in, spec.qkv_bias, attention},
+      {Role::kQueryDown, mla.query_rank, hidden, spec.qkv_bias, attention && mla.query_rank > 0},
+      {Role::kQueryDownNorm, mla.query_rank, 0, false, attention && mla.query_rank > 0},
+      {Role::kLatent, mla.cached(), hidden, spec.qkv_bias, attention},
+      {Role::kLatentNorm, mla.latent, 0, false, attention},
+      {Role::kLatentUp, heads * (mla.still + mla.value), mla.latent, false, attention},
+      {Role::kKey, kv, hidden, spec.qkv_bias, attention && own_kv},
+      {Role::kValue, kv, hidden, spec.qkv_bias, attention && own_kv && !own.keys_as_values},
+      {Role::kQkv, q + 2 * kv, hidden, spec.qkv_bias, attention},
+      {Role::kAttentionOut, hidden, result, spec.out_bias, attention},
+      {Role::kQueryNorm, whole ? q : head_dim, 0, false, attention && qk_norm},
+      {Role::kKeyNorm, whole ? kv : head_dim, 0, false, attention && qk_norm && own_kv},
       {Role::kLayerScalar, 1, 0, false, spec.layer_scalars},
       {Role::kLayerInputTable, spec.layer_input_vocab, inputs, false, input > 0},
       {Role::kLayerInputsProject, inputs, hidden, false, input > 0},
@@ -80,21 +99,21 @@ std::array<RoleShape, 44> role_shapes(const ArchSpec& spec, int32_t layer) {
       {Role::kLayerInputGate, input, hidden, false, input > 0},
       {Role::kLayerInputProject, hidden, input, false, input > 0},
       {Role::kLayerInputNorm, hidden, 0, false, input > 0},
-      {Role::kSinks, spec.num_heads, 0, false, spec.attention_sinks},
-      {Role::kPostAttentionNorm, hidden, 0, spec.norm_bias, spec.post_norms},
-      {Role::kMlpNorm, hidden, 0, spec.norm_bias, spec.mlp_norm},
-      {Role::kPostMlpNorm, hidden, 0, spec.norm_bias, spec.post_norms},
-      {Role::kGate, inter, hidden, spec.mlp_bias, !experts},
-      {Role::kUp, inter, hidden, spec.mlp_bias, !experts},
-      {Role::kGateUp, 2 * inter, hidden, spec.mlp_bias, !experts},
-      {Role::kDown, hidden, inter, spec.mlp_bias, !experts},
+      {Role::kSinks, spec.num_heads, 0, false, attention && spec.attention_sinks},
+      {Role::kPostAttentionNorm, hidden, 0, spec.norm_bias, spec.post_norms && own.mixes()},
+      {Role::kMlpNorm, hidden, 0, spec.norm_bias, spec.mlp_norm && own.mlp},
+      {Role::kPostMlpNorm, hidden, 0, spec.norm_bias, spec.post_norms && own.mlp},
+      {Role::kGate, inter, hidden, spec.mlp_bias, mlp},
+      {Role::kUp, inter, hidden, spec.mlp_bias, mlp},
+      {Role::kGateUp, 2 * inter, hidden, spec.mlp_bias, mlp},
+      {Role::kDown, hidden, inter, spec.mlp_bias, mlp},
       {Role::kRouter, moe.num_experts, hidden, moe.router_bias, experts},
       {Role::kRouterCorrection, moe.num_experts, 0, false, experts && moe.correction},
-      {Role::kExpertGate, part, hidden, moe.expert_bias, experts},
+      {Role::kExpertGate, part, hidden, moe.expert_bias, experts && moe.gated},
       {Role::kExpertUp, part, hidden, moe.expert_bias, experts},
       {Role::kExpertGateUp, 2 * part, hidden, moe.expert_bias, experts},
       {Role::kExpertDown, hidden, part, moe.expert_bias, experts},
-      {Role::kSharedExpertGate, shared, hidden, spec.mlp_bias, has_shared},
+      {Role::kSharedExpertGate, shared, hidden, spec.mlp_bias, has_shared && moe.gated},
       {Role::kSharedExpertUp, shared, hidden, spec.mlp_bias, has_shared},
       {Role::kSharedExpertGateUp, 2 * shared, hidden, spec.mlp_bias, has_shared},
       {Role::kSharedExpertDown, hidden, shared, spec.mlp_bias, has_shared},
@@ -136,6 +155,12 @@ std::string choose_prefix(const WeightNames& names, const Checkpoint& checkpoint
 }
 
 }  // namespace
+
+int64_t numel(std::span<const int64_t> shape) {
+  int64_t n = 1;
+  for (const int64_t dim : shape) n *= dim;
+  return n;
+}
 
 TensorPlan::TensorPlan(const ArchSpec& spec, const WeightNames& names, const Checkpoint& checkpoint)
     : architecture_(spec.architecture),
@@ -218,6 +243,8 @@ void TensorPlan::add(const ArchSpec& spec, const ModuleName& module, int32_t lay
     const int64_t heads = module.role == Role::kQueryNorm ? spec.num_heads : spec.num_kv_heads;
     entry.weight.shape = {heads, spec.head_dim};
   }
+  // Convolutions are stored with a dimension for the inputs of a channel, of which there is one.
+  if (module.role == Role::kStateConv) entry.weight.shape.insert(entry.weight.shape.begin() + 1, 1);
   // ERNIE stores the vector as a matrix of one row.
   const TensorInfo* found = checkpoint.find(weight_name);
   if (module.role == Role::kRouterCorrection && found != nullptr && found->shape.size() == 2 &&

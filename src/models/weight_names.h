@@ -27,6 +27,20 @@ enum class Role : uint8_t {
   kLatent,
   kLatentNorm,
   kLatentUp,  // keys that do not turn and values, by head
+  // Of layers that carry a state: Mamba 2, gated delta nets, short convolutions.
+  kStateIn,    // all that comes in
+  kStateConv,  // [channels, 1, taps]
+  kStepBias,   // a vector
+  kRate,       // a vector of logarithms
+  kSkip,       // a vector
+  kStateNorm,  // of the result
+  kStateOut,
+  kDeltaIn,         // queries, keys, values
+  kDeltaGate,       // of the result
+  kDeltaInGate,     // both in one matrix
+  kDeltaShare,      // how much is taken up
+  kDeltaStep,       // how fast the matrix fades
+  kDeltaShareStep,  // both in one matrix
   kPostAttentionNorm,
   kMlpNorm,
   kPostMlpNorm,
@@ -58,10 +72,13 @@ enum class Role : uint8_t {
 
 // How the rows of kQkv, or of gates and ups, stand in the file.
 enum class RowOrder : uint8_t {
-  kPlain,     // all queries, all keys, all values; all gates, all ups
-  kByKvHead,  // for each key head: its query heads, the key head, the value head
-  kPairs,     // each gate before its up
-  kTurnLast,  // of kLatent: what turns behind the short vector
+  kPlain,       // all queries, all keys, all values; all gates, all ups
+  kByKvHead,    // for each key head: its query heads, the key head, the value head
+  kPairs,       // each gate before its up
+  kTurnLast,    // of kLatent: what turns behind the short vector
+  kGatedHeads,  // of kQuery: for each head the query, then its gates
+  kDeltaHeads,  // of kDeltaInGate: for each key head the query, the key, its values, their gates
+  kDeltaSteps,  // of kDeltaShareStep: for each key head the shares of its values, then their steps
 };
 
 // A module: its tensors are `<prefix><module>.weight` and, where the model has one there,

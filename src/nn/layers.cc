@@ -5,19 +5,22 @@ namespace {
 
 // Columns [begin, begin + heads * head_dim) of x [rows, n] as [rows, heads, head_dim].
 TensorView head_view(const TensorView& x, int64_t begin, int64_t heads, int64_t head_dim) {
-  TensorView view = column_slice(x, begin, begin + heads * head_dim);
-  view.shape = Shape{x.rows(), heads, head_dim};
+  return quire::head_view(column_slice(x, begin, begin + heads * head_dim), heads);
+}
+
+}  // namespace
+
+TensorView head_view(const TensorView& x, int64_t heads) {
+  TensorView view = x;
+  view.shape = Shape{x.rows(), heads, x.row_size() / heads};
   return view;
 }
 
-// A norm's vector, or a view of nothing where it is empty.
 TensorView vector_view(const Buffer& buffer, int64_t size) {
   if (buffer.size() == 0) return {};
   // The view is an input: nobody writes through it.
   return make_view(const_cast<std::byte*>(buffer.data()), DType::kF32, Shape{size});
 }
-
-}  // namespace
 
 int64_t Linear::out_features() const {
   int64_t n = weight.n;
@@ -57,10 +60,7 @@ void apply(const OpTable& ops, const OpContext& ctx, const Norm& norm, const Ten
   }
 }
 
-namespace {
-
-// Each head of x [rows, heads * size] normed in place with its own row of the weights.
-void norm_each(const OpTable& ops, const OpContext& ctx, const Norm& norm, const TensorView& x) {
+void apply_each(const OpTable& ops, const OpContext& ctx, const Norm& norm, const TensorView& x) {
   for (int64_t begin = 0; begin < x.row_size(); begin += norm.size) {
     const TensorView head = column_slice(x, begin, begin + norm.size);
     auto* weights = const_cast<float*>(norm.weight.as<float>()) + begin;
@@ -73,22 +73,25 @@ void norm_each(const OpTable& ops, const OpContext& ctx, const Norm& norm, const
   }
 }
 
+namespace {
+
 // Queries and keys normed in place, in their part of qkv.
 void norm_heads(const OpTable& ops, const OpContext& ctx, const Attention& attention, const TensorView& qkv) {
+  const int64_t keys = attention.keys_begin();
   const int64_t q_size = attention.q_size();
   const int64_t kv_size = int64_t{attention.num_kv_heads} * attention.head_dim;
   if (attention.qk_norm == QkNorm::kHeads) {
     const TensorView q = head_view(qkv, 0, attention.num_heads, attention.head_dim);
     const TensorView k =
-        attention.shares_cache ? q : head_view(qkv, q_size, attention.num_kv_heads, attention.head_dim);
+        attention.shares_cache ? q : head_view(qkv, keys, attention.num_kv_heads, attention.head_dim);
     apply(ops, ctx, *attention.q_norm, q, q);
     if (attention.k_norm) apply(ops, ctx, *attention.k_norm, k, k);
   } else if (attention.qk_norm != QkNorm::kNone) {
     const TensorView q = column_slice(qkv, 0, q_size);
-    const TensorView k = column_slice(qkv, q_size, q_size + kv_size);
+    const TensorView k = column_slice(qkv, keys, keys + kv_size);
     if (attention.qk_norm == QkNorm::kEachHead) {
-      norm_each(ops, ctx, *attention.q_norm, q);
-      norm_each(ops, ctx, *attention.k_norm, k);
+      apply_each(ops, ctx, *attention.q_norm, q);
+      apply_each(ops, ctx, *attention.k_norm, k);
       return;
     }
     apply(ops, ctx, *attention.q_norm, q, q);
@@ -109,18 +112,24 @@ void apply(const OpTable& ops, const OpContext& ctx, const Attention& attention,
   const TensorView qkv = column_slice(qkv_scratch, 0, attention.qkv_size());
   const TensorView heads = column_slice(heads_scratch, 0, attention.q_size());
   apply(ops, ctx, attention.qkv, qkv, x);
+  const auto finish = [&] {
+    if (attention.gated)
+      ops.gate(ctx, heads, heads, column_slice(qkv, attention.q_size(), 2 * attention.q_size()),
+               Activation::kSigmoid);
+    apply(ops, ctx, attention.out, out, heads, residual);
+  };
   if (attention.shares_cache) {
     const TensorView q = head_view(qkv, 0, attention.num_heads, dim);
     norm_heads(ops, ctx, attention, qkv);
     if (rope != nullptr) apply_to_queries(ops, ctx, *rope, q, batch.positions);
     ops.paged_attention(ctx, head_view(heads, 0, attention.num_heads, dim), q, cache, batch.attention,
                         attention.params);
-    return apply(ops, ctx, attention.out, out, heads, residual);
+    return finish();
   }
   const int64_t kv_size = attention.num_kv_heads * dim;
   const TensorView q = head_view(qkv, 0, attention.num_heads, dim);
-  const TensorView k = head_view(qkv, attention.q_size(), attention.num_kv_heads, dim);
-  const TensorView v = head_view(qkv, attention.q_size() + kv_size, attention.num_kv_heads, dim);
+  const TensorView k = head_view(qkv, attention.keys_begin(), attention.num_kv_heads, dim);
+  const TensorView v = head_view(qkv, attention.keys_begin() + kv_size, attention.num_kv_heads, dim);
   if (!attention.norm_turned) norm_heads(ops, ctx, attention, qkv);
   if (rope != nullptr) apply(ops, ctx, *rope, q, k, batch.positions);
   if (attention.norm_turned) norm_heads(ops, ctx, attention, qkv);
@@ -128,13 +137,15 @@ void apply(const OpTable& ops, const OpContext& ctx, const Attention& attention,
   ops.kv_write(ctx, cache, k, v, batch.slot_mapping);
   ops.paged_attention(ctx, head_view(heads, 0, attention.num_heads, dim), q, cache, batch.attention,
                       attention.params);
-  apply(ops, ctx, attention.out, out, heads, residual);
+  finish();
 }
 
 void apply(const OpTable& ops, const OpContext& ctx, const Mlp& mlp, const TensorView& out,
            const TensorView& x, const TensorView& residual, const TensorView& up, const TensorView& act) {
   apply(ops, ctx, mlp.up, up, x);
   if (mlp.gated) {
+    if (mlp.gate_multiplier != 1.0F)
+      ops.scale_softcap(ctx, column_slice(up, 0, mlp.intermediate), mlp.gate_multiplier, 0.0F);
     ops.gated_activation(ctx, act, up, mlp.activation);
     apply(ops, ctx, mlp.down, out, act, residual);
   } else {

@@ -53,6 +53,14 @@ struct Norm {
 void apply(const OpTable& ops, const OpContext& ctx, const Norm& norm, const TensorView& out,
            const TensorView& x);
 
+// x [rows, parts * size] in place, each part with its own row of the weights [parts, size].
+void apply_each(const OpTable& ops, const OpContext& ctx, const Norm& norm, const TensorView& x);
+
+// x [rows, n] as [rows, heads, n / heads].
+TensorView head_view(const TensorView& x, int64_t heads);
+// A buffer of floats as a vector; a view of nothing where it is empty.
+TensorView vector_view(const Buffer& buffer, int64_t size);
+
 // Over which dimensions queries and keys are normed before the rotation.
 enum class QkNorm : uint8_t {
   kNone,
@@ -63,7 +71,8 @@ enum class QkNorm : uint8_t {
 
 // Grouped-query attention with its projections.
 struct Attention {
-  Linear qkv;                  // [(num_heads + 2 num_kv_heads) head_dim, hidden]: queries, keys, values
+  // [(num_heads + 2 num_kv_heads) head_dim, hidden]: queries, keys, values; gates behind the queries
+  Linear qkv;
   Linear out;                  // [hidden, num_heads head_dim]
   std::optional<Norm> q_norm;  // over each head, or over all of them at once
   std::optional<Norm> k_norm;
@@ -71,6 +80,7 @@ struct Attention {
   bool norm_turned = false;    // the norms come behind the rotation
   std::optional<Norm> v_norm;  // over each value head
   bool shares_cache = false;   // keys and values are another layer's: qkv is queries alone
+  bool gated = false;          // the result is multiplied with the sigmoids of as many gates
   Buffer sinks;                // float32 [num_heads] or empty; params.sinks points to it
   AttentionParams params;
   int32_t num_heads = 0;
@@ -78,8 +88,9 @@ struct Attention {
   int32_t head_dim = 0;
 
   int64_t qkv_size() const {
-    return (int64_t{num_heads} + (shares_cache ? 0 : 2 * int64_t{num_kv_heads})) * head_dim;
+    return keys_begin() + (shares_cache ? 0 : 2 * int64_t{num_kv_heads}) * head_dim;
   }
+  int64_t keys_begin() const { return (gated ? 2 : 1) * q_size(); }
   int64_t q_size() const { return int64_t{num_heads} * head_dim; }
 };
 // out = W_out(attend(qkv(x))) (+ residual, which may be out). rope null: positions are not turned in. out may
@@ -95,6 +106,7 @@ struct Mlp {
   Activation activation = Activation::kSilu;
   bool gated = true;
   int64_t intermediate = 0;
+  float gate_multiplier = 1.0F;  // of gates, before the activation
 
   int64_t up_size() const { return gated ? 2 * intermediate : intermediate; }
 };

@@ -22,12 +22,6 @@ int64_t place(const MlaSizes& sizes, int64_t num_heads, int64_t rows, float* mem
   return end;
 }
 
-TensorView as_heads(const TensorView& x, int64_t heads) {
-  TensorView view = x;
-  view.shape = Shape{x.rows(), heads, x.row_size() / heads};
-  return view;
-}
-
 }  // namespace
 
 int64_t mla_scratch_size(const MlaSizes& sizes, int64_t num_heads, int64_t rows) {
@@ -68,11 +62,11 @@ void apply(const OpTable& ops, const OpContext& ctx, const Mla& mla, const Rope&
     apply(ops, ctx, mla.absorb[static_cast<size_t>(h)], column_slice(absorbed, h * cached, (h + 1) * cached),
           column_slice(query, h * query_dim, (h + 1) * query_dim));
   }
-  const TensorView q = as_heads(absorbed, heads);
-  const TensorView k = as_heads(latent, 1);
+  const TensorView q = head_view(absorbed, heads);
+  const TensorView k = head_view(latent, 1);
   apply(ops, ctx, rope, q, k, batch.positions);
   ops.kv_write(ctx, cache, k, k, batch.slot_mapping);
-  ops.paged_attention(ctx, as_heads(result, heads), q, cache, batch.attention, mla.params);
+  ops.paged_attention(ctx, head_view(result, heads), q, cache, batch.attention, mla.params);
   for (int64_t h = 0; h < heads; ++h) {
     apply(ops, ctx, mla.expand[static_cast<size_t>(h)],
           column_slice(values, h * mla.sizes.value, (h + 1) * mla.sizes.value),

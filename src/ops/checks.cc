@@ -238,6 +238,92 @@ void check_combine_rows(const TensorView& out, const TensorView& y, std::span<co
           "the residual must have out's shape", shapes + ", " + describe("residual", residual));
 }
 
+namespace {
+
+// The sequences' rows are `rows` rows, and each has its part of the pool.
+void require_states(const char* op, const StateBatch& batch, const StateView& state, int64_t rows,
+                    int64_t parts) {
+  const auto seqs = static_cast<size_t>(batch.num_seqs);
+  const std::string sizes = std::to_string(seqs) + " sequences, " + std::to_string(batch.cu_rows.size()) +
+                            " bounds, " + std::to_string(batch.positions.size()) + " positions, " +
+                            std::to_string(batch.blocks.size()) + " blocks";
+  require(batch.cu_rows.size() == seqs + 1 && batch.positions.size() == seqs &&
+              batch.blocks.size() == seqs * static_cast<size_t>(batch.blocks_each),
+          op, "the arrays of the sequences must fit their number", sizes);
+  require(batch.cu_rows.front() == 0 && batch.cu_rows.back() == rows &&
+              std::is_sorted(batch.cu_rows.begin(), batch.cu_rows.end()),
+          op, "the sequences' rows must follow each other up to the last row", sizes);
+  require(state.base != nullptr && static_cast<int64_t>(state.places.size()) == parts, op,
+          "the state must have the parts that are needed",
+          std::to_string(state.places.size()) + " of " + std::to_string(parts));
+  for (const StatePlace& place : state.places) {
+    require(
+        place.block >= 0 && place.block < batch.blocks_each && place.offset >= 0 && place.offset % 64 == 0,
+        op, "a part must lie in one of a sequence's blocks",
+        "block " + std::to_string(place.block) + " of " + std::to_string(batch.blocks_each) + ", byte " +
+            std::to_string(place.offset));
+  }
+}
+
+}  // namespace
+
+void check_causal_conv(const TensorView& x, const TensorView& weight, const TensorView& bias,
+                       const StateBatch& batch, const StateView& state) {
+  const std::string shapes =
+      describe("x", x) + ", " + describe("weight", weight) + ", " + describe("bias", bias);
+  require_f32("causal_conv", "x", x);
+  require_f32("causal_conv", "weight", weight);
+  require(weight.row_size() == x.row_size() && weight.rows() >= 1 && weight.rows() <= kMaxConvTaps,
+          "causal_conv", "the weight must be [1 to 8 taps, columns of x]", shapes);
+  require(bias.data == nullptr || bias.shape.numel() == x.row_size(), "causal_conv",
+          "the bias must have x's columns", shapes);
+  require_states("causal_conv", batch, state, x.rows(), 1);
+}
+
+void check_ssm_scan(const TensorView& out, const TensorView& x, const TensorView& b, const TensorView& c,
+                    const TensorView& decay, const TensorView& step, const TensorView& skip,
+                    const StateBatch& batch, const StateView& state) {
+  const std::string shapes = describe("out", out) + ", " + describe("x", x) + ", " + describe("b", b) + ", " +
+                             describe("c", c) + ", " + describe("decay", decay) + ", " +
+                             describe("step", step) + ", " + describe("skip", skip);
+  for (const auto& [name, view] : {std::pair{"out", &out},
+                                   {"x", &x},
+                                   {"b", &b},
+                                   {"c", &c},
+                                   {"decay", &decay},
+                                   {"step", &step},
+                                   {"skip", &skip}})
+    require_f32("ssm_scan", name, *view);
+  require(x.shape.rank() == 3 && out.shape == x.shape, "ssm_scan", "x and out must be [rows, heads, p]",
+          shapes);
+  require(b.shape.rank() == 3 && c.shape == b.shape && b.rows() == x.rows() && b.shape[1] > 0 &&
+              x.shape[1] % b.shape[1] == 0,
+          "ssm_scan", "b and c must be [rows, groups that divide the heads, n]", shapes);
+  require(decay.rows() == x.rows() && decay.row_size() == x.shape[1] && step.shape == decay.shape &&
+              skip.shape.numel() == x.shape[1],
+          "ssm_scan", "decay and step must be [rows, heads], skip [heads]", shapes);
+  require_states("ssm_scan", batch, state, x.rows(), x.shape[1]);
+}
+
+void check_delta_rule(const TensorView& out, const TensorView& q, const TensorView& k, const TensorView& v,
+                      const TensorView& decay, const TensorView& beta, const StateBatch& batch,
+                      const StateView& state) {
+  const std::string shapes = describe("out", out) + ", " + describe("q", q) + ", " + describe("k", k) + ", " +
+                             describe("v", v) + ", " + describe("decay", decay) + ", " +
+                             describe("beta", beta);
+  for (const auto& [name, view] :
+       {std::pair{"out", &out}, {"q", &q}, {"k", &k}, {"v", &v}, {"decay", &decay}, {"beta", &beta}})
+    require_f32("delta_rule", name, *view);
+  require(v.shape.rank() == 3 && out.shape == v.shape, "delta_rule", "v and out must be [rows, heads, v]",
+          shapes);
+  require(q.shape.rank() == 3 && k.shape == q.shape && k.rows() == v.rows() && k.shape[1] > 0 &&
+              v.shape[1] % k.shape[1] == 0,
+          "delta_rule", "q and k must be [rows, key heads that divide the heads, k]", shapes);
+  require(decay.rows() == v.rows() && decay.row_size() == v.shape[1] && beta.shape == decay.shape,
+          "delta_rule", "decay and beta must be [rows, heads]", shapes);
+  require_states("delta_rule", batch, state, v.rows(), v.shape[1]);
+}
+
 PackedLinear make_packed(std::span<const TensorView> parts, WeightFormat format, int64_t panel,
                          int64_t depth) {
   require(!parts.empty(), "pack_linear", "a matrix is needed", "none");

@@ -25,6 +25,15 @@ void check_route_experts(std::span<const int32_t> ids, const TensorView& weights
 void check_combine_rows(const TensorView& out, const TensorView& y, std::span<const int32_t> places,
                         const TensorView& weights, const TensorView& residual);
 
+void check_causal_conv(const TensorView& x, const TensorView& weight, const TensorView& bias,
+                       const StateBatch& batch, const StateView& state);
+void check_ssm_scan(const TensorView& out, const TensorView& x, const TensorView& b, const TensorView& c,
+                    const TensorView& decay, const TensorView& step, const TensorView& skip,
+                    const StateBatch& batch, const StateView& state);
+void check_delta_rule(const TensorView& out, const TensorView& q, const TensorView& k, const TensorView& v,
+                      const TensorView& decay, const TensorView& beta, const StateBatch& batch,
+                      const StateView& state);
+
 // The empty matrix that `parts` fill: n, k, format, and zeroed data for panels of `panel` rows each and k
 // rounded up to a multiple of `depth`. Throws Error when the parts do not fit together or the format is not
 // one of weights.

@@ -51,6 +51,8 @@ enum class Activation : uint8_t {
   kGeluTanh,
   kRelu,
   kReluSquared,
+  kSigmoid,
+  kNone,  // x itself
   // Of gates alone: with g = min(gate, 7) and u = up between -7 and 7, g * sigmoid(1.702 g) * (u + 1)
   // (gpt-oss). Without an up, u = 0.
   kClampedSwish,
@@ -125,6 +127,35 @@ struct AttentionParams {
                                  // its share of the softmax and has no value
 };
 
+// States of fixed size that some layers carry along each sequence: the inputs that a convolution still needs,
+// the matrices of a recurrence. Every sequence has the same number of blocks for them, beside those of its
+// keys and values; a layer's state is cut into parts, which lie in some of these blocks.
+struct StatePlace {
+  int32_t block = 0;   // which of a sequence's blocks
+  int64_t offset = 0;  // bytes in it, a multiple of 64
+};
+struct StateView {
+  std::byte* base = nullptr;                // block 0 of the pool
+  int64_t block_stride = 0;                 // bytes from one block to the next
+  std::span<const StatePlace> places = {};  // one for each part
+};
+// The sequences of a step whose states go on. Built once a step, read by every layer that has some. The
+// states of a sequence whose first row stands at position 0 begin as zeros, whatever the memory holds.
+struct StateBatch {
+  int32_t num_seqs = 0;
+  std::span<const int32_t> cu_rows;    // [num_seqs + 1] each one's rows, as AttentionBatch::cu_seqlens_q
+  std::span<const int32_t> positions;  // [num_seqs] of its first row
+  std::span<const int32_t> blocks;     // [num_seqs, blocks_each] block ids
+  int32_t blocks_each = 0;
+};
+
+// Part `part` of the state of sequence `seq`, float32.
+inline float* state_part(const StateView& view, const StateBatch& batch, int64_t seq, int64_t part) {
+  const StatePlace& place = view.places[static_cast<size_t>(part)];
+  const int64_t block = batch.blocks[static_cast<size_t>(seq * batch.blocks_each + place.block)];
+  return reinterpret_cast<float*>(view.base + block * view.block_stride + place.offset);
+}
+
 // What a router's logits are turned into before experts are chosen.
 enum class RouterScores : uint8_t {
   kSoftmax,        // over all experts
@@ -149,6 +180,7 @@ struct RouterParams {
   float near = 0.0F;       // kSparseMixer: (best - logit) / max(|logit|, best) up to which a logit counts
 };
 inline constexpr int64_t kMaxExperts = 1024;
+inline constexpr int64_t kMaxConvTaps = 8;  // of causal_conv
 
 struct OpTable {
   const char* name = "";  // "reference", "avx2", ...
@@ -227,6 +259,34 @@ struct OpTable {
   void (*combine_rows)(const OpContext&, const TensorView& out, const TensorView& y,
                        std::span<const int32_t> places, const TensorView& weights,
                        const TensorView& residual);
+
+  // out = act(gate) * x; [rows, d] each. out may be x or gate.
+  void (*gate)(const OpContext&, const TensorView& out, const TensorView& x, const TensorView& gate,
+               Activation act);
+  // step = min(high, max(low, ln(1 + e^(step + bias)))), in place; decay = e^(rate * step). step, decay
+  // [rows, heads]; bias, rate [heads].
+  void (*decay_gates)(const OpContext&, const TensorView& decay, const TensorView& step,
+                      const TensorView& bias, const TensorView& rate, float low, float high);
+  // Each column of x [rows, d] by itself, in place: x[t] = act(bias + sum over j of weight[j] * x[t - taps +
+  // 1
+  // + j]), where earlier rows are those of the same sequence. weight [taps, d], bias [d] or null. The state
+  // has one part [taps - 1, d]: the last inputs, oldest first.
+  void (*causal_conv)(const OpContext&, const TensorView& x, const TensorView& weight, const TensorView& bias,
+                      Activation act, const StateBatch& batch, const StateView& state);
+  // The recurrence of Mamba 2 (arXiv 2405.21060, with one rate for each head), token by token: for each head
+  // S[n, p] = decay S[n, p] + b[n] step x[p], then out[p] = skip x[p] + sum over n of c[n] S[n, p]. x, out
+  // [rows, heads, p]; b, c [rows, groups, n], head h has group h / (heads / groups); decay, step [rows,
+  // heads]; skip [heads]. The state has a part [n, p] for each head.
+  void (*ssm_scan)(const OpContext&, const TensorView& out, const TensorView& x, const TensorView& b,
+                   const TensorView& c, const TensorView& decay, const TensorView& step,
+                   const TensorView& skip, const StateBatch& batch, const StateView& state);
+  // The gated delta rule (arXiv 2412.06464), token by token: for each value head d[v] = beta (v[v] - decay
+  // sum over k of k[k] S[k, v]), S[k, v] = decay S[k, v] + k[k] d[v], then out[v] = sum over k of q[k] S[k,
+  // v]. q, k [rows, key heads, k]; v, out [rows, heads, v]; head h has key head h / (heads / key heads);
+  // decay, beta [rows, heads]. The state has a part [k, v] for each head.
+  void (*delta_rule)(const OpContext&, const TensorView& out, const TensorView& q, const TensorView& k,
+                     const TensorView& v, const TensorView& decay, const TensorView& beta,
+                     const StateBatch& batch, const StateView& state);
 };
 
 }  // namespace quire

@@ -162,6 +162,49 @@ void combine_rows(const OpContext& ctx, const TensorView& out, const TensorView&
         [&](const OpTable& ops) { ops.combine_rows(ctx, out, y, places, weights, residual); });
 }
 
+void gate(const OpContext& ctx, const TensorView& out, const TensorView& x, const TensorView& gate,
+          Activation act) {
+  timed(ctx, elementwise("gate", out, 3, 8), [&](const OpTable& ops) { ops.gate(ctx, out, x, gate, act); });
+}
+
+void decay_gates(const OpContext& ctx, const TensorView& decay, const TensorView& step,
+                 const TensorView& bias, const TensorView& rate, float low, float high) {
+  timed(ctx, elementwise("decay gates", step, 3, 32),
+        [&](const OpTable& ops) { ops.decay_gates(ctx, decay, step, bias, rate, low, high); });
+}
+
+// What a sequence's states add to the bytes of a call: read once, written once.
+double state_bytes(const StateBatch& batch, int64_t floats) {
+  return 2 * kFloat * static_cast<double>(batch.num_seqs) * static_cast<double>(floats);
+}
+
+void causal_conv(const OpContext& ctx, const TensorView& x, const TensorView& weight, const TensorView& bias,
+                 Activation act, const StateBatch& batch, const StateView& state) {
+  ProfileEvent event = elementwise("convolution", x, 2, 2 * static_cast<double>(weight.rows()) + 8);
+  event.bytes += state_bytes(batch, weight.shape.numel());
+  timed(ctx, event, [&](const OpTable& ops) { ops.causal_conv(ctx, x, weight, bias, act, batch, state); });
+}
+
+void ssm_scan(const OpContext& ctx, const TensorView& out, const TensorView& x, const TensorView& b,
+              const TensorView& c, const TensorView& decay, const TensorView& step, const TensorView& skip,
+              const StateBatch& batch, const StateView& state) {
+  const auto n = static_cast<double>(b.shape[2]);
+  ProfileEvent event = elementwise("state space scan", x, 2, 5 * n);
+  event.bytes += state_bytes(batch, x.row_size() * b.shape[2]);
+  timed(ctx, event,
+        [&](const OpTable& ops) { ops.ssm_scan(ctx, out, x, b, c, decay, step, skip, batch, state); });
+}
+
+void delta_rule(const OpContext& ctx, const TensorView& out, const TensorView& q, const TensorView& k,
+                const TensorView& v, const TensorView& decay, const TensorView& beta, const StateBatch& batch,
+                const StateView& state) {
+  const auto depth = static_cast<double>(k.shape[2]);
+  ProfileEvent event = elementwise("delta rule", v, 2, 7 * depth);
+  event.bytes += state_bytes(batch, v.row_size() * k.shape[2]);
+  timed(ctx, event,
+        [&](const OpTable& ops) { ops.delta_rule(ctx, out, q, k, v, decay, beta, batch, state); });
+}
+
 }  // namespace
 
 OpProfile::OpProfile(const OpTable& inner, const MachineLimits& limits, size_t max_events)
@@ -184,6 +227,11 @@ OpProfile::OpProfile(const OpTable& inner, const MachineLimits& limits, size_t m
   table_.scale_softcap = quire::scale_softcap;
   table_.route_experts = quire::route_experts;
   table_.combine_rows = quire::combine_rows;
+  table_.gate = quire::gate;
+  table_.decay_gates = quire::decay_gates;
+  table_.causal_conv = quire::causal_conv;
+  table_.ssm_scan = quire::ssm_scan;
+  table_.delta_rule = quire::delta_rule;
 }
 
 void OpProfile::add(const ProfileEvent& event) {

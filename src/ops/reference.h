@@ -59,6 +59,18 @@ void route_experts(const OpContext& ctx, std::span<int32_t> ids, const TensorVie
                    const TensorView& logits, const RouterParams& params);
 void combine_rows(const OpContext& ctx, const TensorView& out, const TensorView& y,
                   std::span<const int32_t> places, const TensorView& weights, const TensorView& residual);
+void gate(const OpContext& ctx, const TensorView& out, const TensorView& x, const TensorView& gate,
+          Activation act);
+void decay_gates(const OpContext& ctx, const TensorView& decay, const TensorView& step,
+                 const TensorView& bias, const TensorView& rate, float low, float high);
+void causal_conv(const OpContext& ctx, const TensorView& x, const TensorView& weight, const TensorView& bias,
+                 Activation act, const StateBatch& batch, const StateView& state);
+void ssm_scan(const OpContext& ctx, const TensorView& out, const TensorView& x, const TensorView& b,
+              const TensorView& c, const TensorView& decay, const TensorView& step, const TensorView& skip,
+              const StateBatch& batch, const StateView& state);
+void delta_rule(const OpContext& ctx, const TensorView& out, const TensorView& q, const TensorView& k,
+                const TensorView& v, const TensorView& decay, const TensorView& beta, const StateBatch& batch,
+                const StateView& state);
 
 // The activation functions themselves, and what they make of a gate and an up.
 float activate(float x, Activation act);

@@ -85,6 +85,10 @@ float activate(float x, Activation act) {
       return x < 0.0F ? 0.0F : x;
     case Activation::kReluSquared:
       return x < 0.0F ? 0.0F : x * x;
+    case Activation::kSigmoid:
+      return 1.0F / (1.0F + std::exp(-x));
+    case Activation::kNone:
+      return x;
     case Activation::kClampedSwish: {
       const float gate = x > 7.0F ? 7.0F : x;
       return gate / (1.0F + std::exp(-1.702F * gate));
@@ -177,6 +181,11 @@ const OpTable& reference_ops() {
       .scale_softcap = reference::scale_softcap,
       .route_experts = reference::route_experts,
       .combine_rows = reference::combine_rows,
+      .gate = reference::gate,
+      .decay_gates = reference::decay_gates,
+      .causal_conv = reference::causal_conv,
+      .ssm_scan = reference::ssm_scan,
+      .delta_rule = reference::delta_rule,
   };
   return table;
 }

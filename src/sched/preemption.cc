@@ -43,12 +43,16 @@ bool Scheduler::wants_swap(const SequenceGroup& group) const {
   if (config_.preemption_mode == PreemptionMode::kSwap) return true;
   int64_t num_tokens = 0;
   int32_t num_shared = 0;
+  int64_t num_state_blocks = 0;
   for (const Sequence& sample : group.samples) {
     if (sample.state != SequenceState::kRunning) continue;
+    num_state_blocks += num_state_groups_;
     num_tokens += sample.num_computed_tokens - std::min(num_shared, sample.num_computed_tokens);
     num_shared = group.num_prompt_tokens;
   }
-  const double num_blocks = static_cast<double>(num_tokens) / kv_.block_size() * kv_.num_groups();
+  const auto growing = static_cast<double>(kv_.num_groups() - num_state_groups_);
+  const double num_blocks = static_cast<double>(num_tokens) / kv_.block_size() * growing +
+                            static_cast<double>(num_state_blocks);
   const double copying = 2.0 * num_blocks * static_cast<double>(bytes_per_block_) / kCopyBytesPerSecond;
   const double per_token = step_clock_.ready() ? step_clock_.seconds_per_token() : kSecondsPerToken;
   return copying <= static_cast<double>(num_tokens) * per_token;

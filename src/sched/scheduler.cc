@@ -37,10 +37,12 @@ void check_config(const SchedulerConfig& config) {
 
 Scheduler::Scheduler(const SchedulerConfig& config, const KvLayout& layout)
     : config_(config),
-      kv_(layout, {config.enable_prefix_caching, config.hash_seed, config.hash_bits}),
-      num_full_groups_(
-          std::count_if(layout.groups.begin(), layout.groups.end(),
-                        [](const KvGroupSpec& group) { return group.kind == KvGroupKind::kFull; })),
+      kv_(layout, {.enable_prefix_caching = config.enable_prefix_caching,
+                   .hash_seed = config.hash_seed,
+                   .hash_bits = config.hash_bits,
+                   .checkpoint_blocks = layout.checkpoint_blocks}),
+      num_full_groups_(std::ranges::count(layout.groups, KvGroupKind::kFull, &KvGroupSpec::kind)),
+      num_state_groups_(std::ranges::count(layout.groups, KvGroupKind::kState, &KvGroupSpec::kind)),
       bytes_per_block_(layout.bytes_per_block),
       waiting_(config.policy == SchedulingPolicy::kFair ? &clients_ : nullptr) {
   check_config(config);

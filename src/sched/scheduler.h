@@ -250,7 +250,8 @@ class Scheduler {
 
   SchedulerConfig config_;
   KvManager kv_;
-  int64_t num_full_groups_;  // of the KV layout
+  int64_t num_full_groups_;   // of the KV layout
+  int64_t num_state_groups_;  // of the KV layout
   int64_t bytes_per_block_;
   ClientTable clients_;    // kFair
   FeedbackLevels levels_;  // kMlfq

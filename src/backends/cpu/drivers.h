@@ -7,7 +7,8 @@
 
 namespace quire::cpu {
 
-Storage storage_of(DType t);     // kF32, kBF16 or kF16
+Storage storage_of(DType t);  // kF32, kBF16 or kF16
+Act act_of(Activation act);
 KvFormat kv_format_of(DType t);  // is_kv_dtype
 
 PackedLinear pack_linear(const CpuKernels& kernels, const OpContext& ctx, std::span<const TensorView> parts,
@@ -48,6 +49,23 @@ void scale_softcap(const CpuKernels& kernels, const OpContext& ctx, const Tensor
                    float cap);
 void combine_rows(const CpuKernels& kernels, const OpContext& ctx, const TensorView& out, const TensorView& y,
                   std::span<const int32_t> places, const TensorView& weights, const TensorView& residual);
+
+void gate(const CpuKernels& kernels, const OpContext& ctx, const TensorView& out, const TensorView& x,
+          const TensorView& gate, Activation act);
+
+// States (states.cc).
+void decay_gates(const CpuKernels& kernels, const OpContext& ctx, const TensorView& decay,
+                 const TensorView& step, const TensorView& bias, const TensorView& rate, float low,
+                 float high);
+void causal_conv(const CpuKernels& kernels, const OpContext& ctx, const TensorView& x,
+                 const TensorView& weight, const TensorView& bias, Activation act, const StateBatch& batch,
+                 const StateView& state);
+void ssm_scan(const CpuKernels& kernels, const OpContext& ctx, const TensorView& out, const TensorView& x,
+              const TensorView& b, const TensorView& c, const TensorView& decay, const TensorView& step,
+              const TensorView& skip, const StateBatch& batch, const StateView& state);
+void delta_rule(const CpuKernels& kernels, const OpContext& ctx, const TensorView& out, const TensorView& q,
+                const TensorView& k, const TensorView& v, const TensorView& decay, const TensorView& beta,
+                const StateBatch& batch, const StateView& state);
 
 size_t workspace_bytes(int64_t max_tokens, int64_t max_seq_len, int32_t num_heads, int32_t head_dim,
                        int threads);

@@ -16,7 +16,16 @@ namespace quire::cpu {
 enum Storage : int { kStorageF32, kStorageBF16, kStorageF16, kNumStorages };
 // The same by number format of the KV cache.
 enum KvFormat : int { kKvF32, kKvBF16, kKvF16, kKvE4M3, kKvE5M2, kKvI8, kNumKvFormats };
-enum Act : int { kActSilu, kActGelu, kActGeluTanh, kActRelu, kActReluSquared, kActClampedSwish };
+enum Act : int {
+  kActSilu,
+  kActGelu,
+  kActGeluTanh,
+  kActRelu,
+  kActReluSquared,
+  kActClampedSwish,
+  kActSigmoid,
+  kActNone
+};
 
 // Output columns in a panel of packed weights. Inside a panel:
 //   float32   k by k: column 0, 1, ... 31
@@ -216,6 +225,61 @@ struct KvWriteArgs {
   int64_t offset;  // the first token's place in the block
 };
 
+// Columns of a convolution along one sequence, in place.
+struct ConvArgs {
+  float* x;  // [rows, columns]
+  int64_t x_stride;
+  int64_t rows;
+  int64_t columns;
+  const float* weight;  // [taps, columns]
+  int64_t weight_stride;
+  const float* bias;  // [columns] or null
+  float* inputs;      // [taps - 1, columns] before the first row; then behind the last
+  int64_t inputs_stride;
+  int64_t taps;  // 1 to 8
+};
+
+// One head of Mamba 2 along one sequence.
+struct SsmArgs {
+  float* out;  // [rows, p]
+  int64_t out_stride;
+  const float* x;  // [rows, p]
+  int64_t x_stride;
+  const float* b;  // [rows, n]
+  int64_t b_stride;
+  const float* c;  // [rows, n]
+  int64_t c_stride;
+  const float* decay;  // [rows, 1]
+  int64_t decay_stride;
+  const float* step;  // [rows, 1]
+  int64_t step_stride;
+  float skip;
+  float* state;  // [n, p]
+  int64_t rows;
+  int64_t p;
+  int64_t n;
+};
+
+// One value head of the gated delta rule along one sequence.
+struct DeltaArgs {
+  float* out;  // [rows, v]
+  int64_t out_stride;
+  const float* q;  // [rows, k]
+  int64_t q_stride;
+  const float* k;  // [rows, k]
+  int64_t k_stride;
+  const float* v;  // [rows, v]
+  int64_t v_stride;
+  const float* decay;  // [rows, 1]
+  int64_t decay_stride;
+  const float* beta;  // [rows, 1]
+  int64_t beta_stride;
+  float* state;  // [k, v]
+  int64_t rows;
+  int64_t k_dim;
+  int64_t v_dim;
+};
+
 struct CpuKernels {
   // dst: one panel. rows: kPanel pointers to k elements of storage row_storage[i]; null: a column of zeros.
   void (*pack_panel)(void* dst, Storage dst_storage, const void* const* rows, const Storage* row_storage,
@@ -267,6 +331,17 @@ struct CpuKernels {
   // be null or out.
   void (*combine)(float* out, const float* residual, const float* y, int64_t y_stride, const int32_t* places,
                   const float* weights, int64_t count, int64_t d);
+
+  // One row of OpTable::decay_gates.
+  void (*decay_gates)(float* decay, float* step, const float* bias, const float* rate, int64_t heads,
+                      float low, float high);
+  // A sum begins with the bias and has one fused multiply-add for each tap, oldest first.
+  void (*causal_conv)(const ConvArgs&);
+  // A sum over n begins with skip * x and has one fused multiply-add for each n, first to last.
+  void (*ssm_scan)(const SsmArgs&);
+  // What the state foresees of a value: four sums, k going to the one of k % 4, then (0 + 1) + (2 + 3). A sum
+  // of the result: one fused multiply-add for each k, first to last.
+  void (*delta_rule)(const DeltaArgs&);
 
   // Keys and values of a run of tokens into their block, to nearest even (quant/codec.h).
   void (*kv_write[kNumKvFormats])(const KvWriteArgs&);

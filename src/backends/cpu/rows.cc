@@ -3,8 +3,6 @@
 #include "ops/parallel.h"
 
 namespace quire::cpu {
-namespace {
-
 Act act_of(Activation act) {
   switch (act) {
     case Activation::kSilu:
@@ -19,11 +17,13 @@ Act act_of(Activation act) {
       return kActReluSquared;
     case Activation::kClampedSwish:
       return kActClampedSwish;
+    case Activation::kSigmoid:
+      return kActSigmoid;
+    case Activation::kNone:
+      return kActNone;
   }
   return kActSilu;
 }
-
-}  // namespace
 
 void rms_norm(const CpuKernels& kernels, const OpContext& ctx, const TensorView& out, const TensorView& x,
               const TensorView& weight, float eps, float weight_offset) {
@@ -75,6 +75,15 @@ void gated_activation(const CpuKernels& kernels, const OpContext& ctx, const Ten
       const float* gate = gate_up.row<float>(r);
       kernels.activate(out.row<float>(r), gate, gate + d, d, act_of(act));
     }
+  });
+}
+
+void gate(const CpuKernels& kernels, const OpContext& ctx, const TensorView& out, const TensorView& x,
+          const TensorView& gate, Activation act) {
+  const int64_t d = out.row_size();
+  parallel_ranges(ctx, out.rows(), row_grain(4 * d), [&](int64_t begin, int64_t end, int) {
+    for (int64_t r = begin; r < end; ++r)
+      kernels.activate(out.row<float>(r), gate.row<float>(r), x.row<float>(r), d, act_of(act));
   });
 }
 

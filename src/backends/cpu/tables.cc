@@ -105,6 +105,29 @@ struct Bound {
                            const TensorView& residual) {
     cpu::combine_rows(kernels(), ctx, out, y, places, weights, residual);
   }
+  static void gate(const OpContext& ctx, const TensorView& out, const TensorView& x, const TensorView& gate,
+                   Activation act) {
+    cpu::gate(kernels(), ctx, out, x, gate, act);
+  }
+  static void decay_gates(const OpContext& ctx, const TensorView& decay, const TensorView& step,
+                          const TensorView& bias, const TensorView& rate, float low, float high) {
+    cpu::decay_gates(kernels(), ctx, decay, step, bias, rate, low, high);
+  }
+  static void causal_conv(const OpContext& ctx, const TensorView& x, const TensorView& weight,
+                          const TensorView& bias, Activation act, const StateBatch& batch,
+                          const StateView& state) {
+    cpu::causal_conv(kernels(), ctx, x, weight, bias, act, batch, state);
+  }
+  static void ssm_scan(const OpContext& ctx, const TensorView& out, const TensorView& x, const TensorView& b,
+                       const TensorView& c, const TensorView& decay, const TensorView& step,
+                       const TensorView& skip, const StateBatch& batch, const StateView& state) {
+    cpu::ssm_scan(kernels(), ctx, out, x, b, c, decay, step, skip, batch, state);
+  }
+  static void delta_rule(const OpContext& ctx, const TensorView& out, const TensorView& q,
+                         const TensorView& k, const TensorView& v, const TensorView& decay,
+                         const TensorView& beta, const StateBatch& batch, const StateView& state) {
+    cpu::delta_rule(kernels(), ctx, out, q, k, v, decay, beta, batch, state);
+  }
 
   static MachineLimits limits(ThreadPool& pool) { return measure_limits(kernels(), pool); }
 
@@ -126,6 +149,11 @@ struct Bound {
     t.add = add;
     t.scale_softcap = scale_softcap;
     t.combine_rows = combine_rows;
+    t.gate = gate;
+    t.decay_gates = decay_gates;
+    t.causal_conv = causal_conv;
+    t.ssm_scan = ssm_scan;
+    t.delta_rule = delta_rule;
     return t;
   }
 };

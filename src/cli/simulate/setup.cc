@@ -99,6 +99,11 @@ int32_t choose_max_len(const SimulateFlags& flags, const ModelReport& model, con
 }
 
 int32_t choose_blocks(const SimulateFlags& flags, int64_t kv_bytes_per_token, int64_t kv_memory) {
+  if (kv_bytes_per_token < 1) {
+    throw Error(
+        "the model keeps states of fixed size in place of keys and values, which the simulator does "
+        "not know; give --kv-bytes-per-token for a model that is like it");
+  }
   int64_t blocks = flags.num_kv_blocks;
   if (blocks == 0) blocks = kv_memory / (kv_bytes_per_token * flags.config.block_size);
   if (blocks < 1) {

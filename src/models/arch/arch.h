@@ -8,6 +8,7 @@
 namespace quire {
 
 ArchSpec parse_arcee(const ConfigReader& config);
+ArchSpec parse_bamba(const ConfigReader& config);
 ArchSpec parse_bloom(const ConfigReader& config);
 ArchSpec parse_cohere(const ConfigReader& config);
 ArchSpec parse_cohere2(const ConfigReader& config);
@@ -18,6 +19,7 @@ ArchSpec parse_ernie4_5(const ConfigReader& config);
 ArchSpec parse_ernie4_5_moe(const ConfigReader& config);
 ArchSpec parse_exaone4(const ConfigReader& config);
 ArchSpec parse_falcon(const ConfigReader& config);
+ArchSpec parse_falcon_h1(const ConfigReader& config);
 ArchSpec parse_flex_olmo(const ConfigReader& config);
 ArchSpec parse_gemma(const ConfigReader& config);
 ArchSpec parse_gemma2(const ConfigReader& config);
@@ -33,10 +35,14 @@ ArchSpec parse_gpt_oss(const ConfigReader& config);
 ArchSpec parse_gptj(const ConfigReader& config);
 ArchSpec parse_granite(const ConfigReader& config);
 ArchSpec parse_granitemoe(const ConfigReader& config);
+ArchSpec parse_granitemoehybrid(const ConfigReader& config);
 ArchSpec parse_hunyuan_dense(const ConfigReader& config);
 ArchSpec parse_hunyuan_moe(const ConfigReader& config);
+ArchSpec parse_lfm2(const ConfigReader& config);
+ArchSpec parse_lfm2_moe(const ConfigReader& config);
 ArchSpec parse_llama(const ConfigReader& config);
 ArchSpec parse_llama4(const ConfigReader& config);
+ArchSpec parse_mamba2(const ConfigReader& config);
 ArchSpec parse_minicpm(const ConfigReader& config);
 ArchSpec parse_minimax_m2(const ConfigReader& config);
 ArchSpec parse_ministral(const ConfigReader& config);
@@ -45,6 +51,7 @@ ArchSpec parse_mistral(const ConfigReader& config);
 ArchSpec parse_mixtral(const ConfigReader& config);
 ArchSpec parse_mpt(const ConfigReader& config);
 ArchSpec parse_nemotron(const ConfigReader& config);
+ArchSpec parse_nemotron_h(const ConfigReader& config);
 ArchSpec parse_olmo(const ConfigReader& config);
 ArchSpec parse_olmo2(const ConfigReader& config);
 ArchSpec parse_olmo3(const ConfigReader& config);
@@ -56,6 +63,9 @@ ArchSpec parse_phimoe(const ConfigReader& config);
 ArchSpec parse_qwen2(const ConfigReader& config);
 ArchSpec parse_qwen2_moe(const ConfigReader& config);
 ArchSpec parse_qwen3(const ConfigReader& config);
+ArchSpec parse_qwen3_5(const ConfigReader& config);
+ArchSpec parse_qwen3_5_moe(const ConfigReader& config);
+ArchSpec parse_qwen3_next(const ConfigReader& config);
 ArchSpec parse_qwen3_moe(const ConfigReader& config);
 ArchSpec parse_seed_oss(const ConfigReader& config);
 ArchSpec parse_smollm3(const ConfigReader& config);
@@ -64,6 +74,7 @@ ArchSpec parse_stablelm(const ConfigReader& config);
 ArchSpec parse_starcoder2(const ConfigReader& config);
 
 WeightNames arcee_weight_names();
+WeightNames bamba_weight_names();
 WeightNames bloom_weight_names();
 WeightNames cohere_weight_names();
 WeightNames deepseek_weight_names();
@@ -83,14 +94,19 @@ WeightNames gpt_neox_weight_names();
 WeightNames gpt_oss_weight_names();
 WeightNames gptj_weight_names();
 WeightNames granitemoe_weight_names();
+WeightNames granitemoehybrid_weight_names();
 WeightNames hunyuan_dense_weight_names();
 WeightNames hunyuan_moe_weight_names();
+WeightNames lfm2_weight_names();
+WeightNames lfm2_moe_weight_names();
 WeightNames llama4_weight_names();
 WeightNames llama_weight_names();
+WeightNames mamba2_weight_names();
 WeightNames minimax_m2_weight_names();
 WeightNames mixtral_weight_names();
 WeightNames mpt_weight_names();
 WeightNames nemotron_weight_names();
+WeightNames nemotron_h_weight_names();
 WeightNames olmo2_weight_names();
 WeightNames olmo_weight_names();
 WeightNames olmoe_weight_names();
@@ -99,6 +115,8 @@ WeightNames phi3_weight_names();
 WeightNames phi_weight_names();
 WeightNames phimoe_weight_names();
 WeightNames qwen2_moe_weight_names();
+WeightNames qwen3_5_weight_names();
+WeightNames qwen3_next_weight_names();
 WeightNames qwen3_moe_weight_names();
 WeightNames qwen3_weight_names();
 WeightNames starcoder2_weight_names();
@@ -123,6 +141,8 @@ struct LlamaDefaults {
   bool tie_word_embeddings = false;
   std::string_view activation_field = "hidden_act";
   std::string_view activation = "silu";
+  int64_t intermediate_size = 0;  // 0: it must be there
+  int64_t num_layers = 0;         // 0: it must be there
 };
 ArchSpec parse_llama_family(const ConfigReader& config, const LlamaDefaults& defaults);
 
@@ -140,6 +160,34 @@ MoeSpec& read_experts(const ConfigReader& config, ArchSpec& spec, const ExpertFi
 // Experts as DeepSeek-V3 has them in all but the first layers: chosen by sigmoids with a correction, by
 // groups, a shared one beside them.
 MoeSpec& read_deepseek_experts(const ConfigReader& config, ArchSpec& spec);
+
+// Experts as Qwen2 and later write them: all layers but those named, every so many.
+MoeSpec& read_qwen_experts(const ConfigReader& config, ArchSpec& spec, const ExpertFields& fields);
+
+// The fields that give the sizes of Mamba 2, and what absent ones mean.
+struct MambaFields {
+  std::string_view heads = "mamba_n_heads";
+  std::string_view head_dim = "mamba_d_head";
+  std::string_view groups = "mamba_n_groups";
+  std::string_view state = "mamba_d_state";
+  std::string_view taps = "mamba_d_conv";
+  // All heads together: so many times the hidden size, or a number that goes before that. Empty: no such
+  // field.
+  std::string_view expand = "mamba_expand";
+  std::string_view inner = "";
+  std::string_view conv_bias = "mamba_conv_bias";
+  std::string_view bias = "mamba_proj_bias";
+  std::string_view activation = "hidden_act";
+  int64_t default_groups = 1;
+  int64_t default_state = 256;
+};
+// Sets spec.mamba; wants hidden_size.
+MambaSpec& read_mamba(const ConfigReader& config, ArchSpec& spec, const MambaFields& fields);
+
+// Layers that attend, or have the recurrence in its place: `kinds` names what each is, `field` is where that
+// was read.
+void assign_mixers(const ConfigReader& config, ArchSpec& spec, std::string_view field, Recurrence recurrence,
+                   const std::vector<std::string>& kinds);
 
 // The fields that give the sizes of models older than Llama's way to write them.
 struct SizeFields {

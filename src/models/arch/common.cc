@@ -225,8 +225,11 @@ ArchSpec parse_llama_family(const ConfigReader& config, const LlamaDefaults& def
   ArchSpec spec;
   spec.vocab_size = config.integer("vocab_size", 1, kMaxSize);
   spec.hidden_size = config.integer("hidden_size", 1, kMaxSize);
-  spec.intermediate_size = config.integer("intermediate_size", 1, kMaxSize);
-  spec.num_layers = static_cast<int32_t>(config.integer("num_hidden_layers", 1, kMaxLayers));
+  const auto or_default = [&](std::string_view field, int64_t most, int64_t fallback) {
+    return fallback == 0 ? config.integer(field, 1, most) : config.integer(field, 1, most, fallback);
+  };
+  spec.intermediate_size = or_default("intermediate_size", kMaxSize, defaults.intermediate_size);
+  spec.num_layers = static_cast<int32_t>(or_default("num_hidden_layers", kMaxLayers, defaults.num_layers));
   spec.num_heads = static_cast<int32_t>(config.integer("num_attention_heads", 1, 1 << 16));
   spec.num_kv_heads = static_cast<int32_t>(config.integer("num_key_value_heads", 1, 1 << 16, spec.num_heads));
   if (spec.num_heads % spec.num_kv_heads != 0) {

@@ -1,5 +1,6 @@
 // Granite 3: Llama with factors on embeddings, attention scores, what is added to the hidden states, and
-// logits. GraniteMoe has experts, all of them in one tensor; GraniteMoeShared one more for every row.
+// logits. GraniteMoe has experts, all of them in one tensor; GraniteMoeShared one more for every row. Granite
+// 4 (GraniteMoeHybrid) has Mamba 2 in place of attention in most layers, and mostly no positions.
 #include "models/arch/arch.h"
 #include "models/arch/names.h"
 
@@ -17,6 +18,21 @@ constexpr std::array<ModuleName, 8> kGraniteExperts = {{
     {Role::kSharedExpertDown, "layers.{}.shared_mlp.output_linear"},
 }};
 constexpr auto kModules = joined(kLlamaMatrices, kLlamaNorms, kGraniteExperts);
+// Without experts what every row goes through is the MLP.
+constexpr std::array<ModuleName, 2> kSharedAlone = {{
+    {Role::kGateUp, "layers.{}.shared_mlp.input_linear"},
+    {Role::kDown, "layers.{}.shared_mlp.output_linear"},
+}};
+constexpr std::array<ModuleName, 7> kAttention = {{
+    {Role::kEmbedding, "embed_tokens"},
+    {Role::kQuery, "layers.{}.self_attn.q_proj"},
+    {Role::kKey, "layers.{}.self_attn.k_proj"},
+    {Role::kValue, "layers.{}.self_attn.v_proj"},
+    {Role::kAttentionOut, "layers.{}.self_attn.o_proj"},
+    {Role::kFinalNorm, "norm"},
+    {Role::kLmHead, "lm_head"},
+}};
+constexpr auto kHybridModules = joined(kAttention, kLlamaNorms, kGraniteExperts, kSharedAlone, kMambaInLayer);
 
 }  // namespace
 
@@ -41,6 +57,36 @@ ArchSpec parse_granitemoe(const ConfigReader& config) {
   moe.router.scores = RouterScores::kChosenSoftmax;
   moe.shared_intermediate_size = config.integer("shared_intermediate_size", 0, kMaxSize, 0);
   return spec;
+}
+
+ArchSpec parse_granitemoehybrid(const ConfigReader& config) {
+  ArchSpec spec;
+  if (config.integer("num_local_experts", 0, kMaxExperts, 8) > 0) {
+    spec = parse_granitemoe(config);
+    spec.moe->shared_intermediate_size = config.integer("shared_intermediate_size", 1, kMaxSize, 1024);
+  } else {
+    spec = parse_granite(config);
+    spec.intermediate_size = config.integer("shared_intermediate_size", 1, kMaxSize, 1024);
+  }
+  spec.mlp_bias = false;
+  const std::string positions = config.text("position_embedding_type", "nope");
+  if (positions != "nope" && positions != "rope")
+    config.fail("position_embedding_type", "must be rope or nope");
+  if (positions == "nope") {
+    for (LayerSpec& layer : spec.layers) layer.rope = kNoRope;
+    spec.ropes.clear();
+    spec.max_model_len = spec.max_position_embeddings;
+  }
+  read_mamba(config, spec, {});
+  std::vector<std::string> kinds = config.texts("layer_types");
+  if (kinds.empty()) kinds = config.texts("layers_block_type");
+  if (kinds.empty()) kinds.assign(spec.layers.size(), "mamba");
+  assign_mixers(config, spec, "layer_types", Recurrence::kMamba, kinds);
+  return spec;
+}
+
+WeightNames granitemoehybrid_weight_names() {
+  return {kModelPrefixes, kHybridModules, {}};
 }
 
 WeightNames granitemoe_weight_names() {

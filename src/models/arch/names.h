@@ -96,6 +96,34 @@ inline constexpr std::array<ModuleName, 4> kDeepseekShared = {{
     {Role::kSharedExpertDown, "layers.{}.mlp.shared_experts.down_proj"},
 }};
 
+// The expert that every row goes through, as Qwen calls it.
+inline constexpr std::array<ModuleName, 4> kQwenShared = {{
+    {Role::kSharedExpertGate, "layers.{}.mlp.shared_expert.gate_proj"},
+    {Role::kSharedExpertUp, "layers.{}.mlp.shared_expert.up_proj"},
+    {Role::kSharedExpertDown, "layers.{}.mlp.shared_expert.down_proj"},
+    {Role::kSharedExpertRouter, "layers.{}.mlp.shared_expert_gate"},
+}};
+
+// Mamba 2 where it is all of a layer, and where it stands in attention's place.
+inline constexpr std::array<ModuleName, 7> kMambaMixer = {{
+    {Role::kStateIn, "layers.{}.mixer.in_proj"},
+    {Role::kStateConv, "layers.{}.mixer.conv1d"},
+    {.role = Role::kStepBias, .module = "layers.{}.mixer.dt_bias", .bare = true},
+    {.role = Role::kRate, .module = "layers.{}.mixer.A_log", .bare = true},
+    {.role = Role::kSkip, .module = "layers.{}.mixer.D", .bare = true},
+    {Role::kStateNorm, "layers.{}.mixer.norm"},
+    {Role::kStateOut, "layers.{}.mixer.out_proj"},
+}};
+inline constexpr std::array<ModuleName, 7> kMambaInLayer = {{
+    {Role::kStateIn, "layers.{}.mamba.in_proj"},
+    {Role::kStateConv, "layers.{}.mamba.conv1d"},
+    {.role = Role::kStepBias, .module = "layers.{}.mamba.dt_bias", .bare = true},
+    {.role = Role::kRate, .module = "layers.{}.mamba.A_log", .bare = true},
+    {.role = Role::kSkip, .module = "layers.{}.mamba.D", .bare = true},
+    {Role::kStateNorm, "layers.{}.mamba.norm"},
+    {Role::kStateOut, "layers.{}.mamba.out_proj"},
+}};
+
 // Angle tables that old versions of transformers saved.
 inline constexpr std::array<std::string_view, 4> kSavedAngles = {
     "layers.{}.self_attn.rotary_emb.inv_freq",

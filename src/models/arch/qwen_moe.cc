@@ -8,14 +8,10 @@
 namespace quire {
 namespace {
 
-constexpr std::array<ModuleName, 4> kShared = {{
-    {Role::kSharedExpertGate, "layers.{}.mlp.shared_expert.gate_proj"},
-    {Role::kSharedExpertUp, "layers.{}.mlp.shared_expert.up_proj"},
-    {Role::kSharedExpertDown, "layers.{}.mlp.shared_expert.down_proj"},
-    {Role::kSharedExpertRouter, "layers.{}.mlp.shared_expert_gate"},
-}};
-constexpr auto kQwen2Modules = joined(kLlamaMatrices, kLlamaNorms, kExperts, kShared);
+constexpr auto kQwen2Modules = joined(kLlamaMatrices, kLlamaNorms, kExperts, kQwenShared);
 constexpr auto kQwen3Modules = joined(kLlamaMatrices, kLlamaNorms, kQkNorms, kExperts);
+
+}  // namespace
 
 MoeSpec& read_qwen_experts(const ConfigReader& config, ArchSpec& spec, const ExpertFields& fields) {
   MoeSpec& moe = read_experts(config, spec, fields);
@@ -28,8 +24,6 @@ MoeSpec& read_qwen_experts(const ConfigReader& config, ArchSpec& spec, const Exp
   }
   return moe;
 }
-
-}  // namespace
 
 ArchSpec parse_qwen2_moe(const ConfigReader& config) {
   ArchSpec spec = parse_llama_family(config, {.max_position_embeddings = 32768});

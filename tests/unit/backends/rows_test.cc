@@ -19,9 +19,9 @@ using testing::TestContext;
 using testing::TestTensor;
 using testing::usable_isas;
 
-constexpr Activation kActivations[] = {Activation::kSilu,        Activation::kGelu,
-                                       Activation::kGeluTanh,    Activation::kRelu,
-                                       Activation::kReluSquared, Activation::kClampedSwish};
+constexpr Activation kActivations[] = {
+    Activation::kSilu,        Activation::kGelu,         Activation::kGeluTanh, Activation::kRelu,
+    Activation::kReluSquared, Activation::kClampedSwish, Activation::kSigmoid,  Activation::kNone};
 constexpr int64_t kSizes[] = {1, 7, 16, 33, 64, 100, 500, 2048};
 
 // What every op on rows owes: the same bits for a row alone and in a batch, on any number of threads and
@@ -203,6 +203,10 @@ TEST(ActivationOp, IsWithinItsBoundOverTheWholeRange) {
         return x < 0 ? 0 : x * x;
       case Activation::kClampedSwish:
         return std::min(x, 7.0) / (1.0 + std::exp(-1.702 * std::min(x, 7.0)));
+      case Activation::kSigmoid:
+        return 1.0 / (1.0 + std::exp(-x));
+      case Activation::kNone:
+        return x;
     }
     return x;
   };

@@ -19,6 +19,7 @@ struct Case {
   std::string model;
   std::string kv_cache_dtype = "auto";
   std::string quantization = "auto";
+  int32_t block_size = 16;  // few tokens: checkpoints of states stand every 16 blocks
 };
 
 std::string test_name(const Case& c) {
@@ -41,6 +42,8 @@ EngineConfig config_of(const Case& tested, const Setting& setting) {
   config.model = test::model_path(tested.model);
   config.kv_cache_dtype = tested.kv_cache_dtype;
   config.quantization = tested.quantization;
+  config.block_size = tested.block_size;
+  if (tested.block_size < 16) config.max_model_len = 128;
   config.long_prefill_token_threshold = setting.chunk;
   config.threads = setting.threads;
   config.kv_cache_memory = setting.kv_memory > 0 ? setting.kv_memory : int64_t{64} << 20;
@@ -135,22 +138,33 @@ TEST_P(Invariance, AfterPreemption) {
   const auto probe = Engine::start(config_of(GetParam(), {.name = "probe"}));
   // Room for one sequence of full length: of thirty-two, most must give way at some time.
   const ModelInfo& model = probe->model();
-  const int64_t memory = model.kv_bytes_per_token * (model.max_model_len + model.block_size);
-  for (const bool prefix_caching : {false, true}) {
-    const auto engine = Engine::start(config_of(
-        GetParam(), {.name = "preempt", .chunk = 48, .kv_memory = memory, .prefix_caching = prefix_caching}));
+  const int64_t memory = model.kv_bytes_per_sequence + model.kv_bytes_per_token * model.block_size;
+  struct Way {
+    bool prefix_caching;
+    int64_t swap_space;
+  };
+  for (const Way& way : {Way{false, 0}, Way{true, 0}, Way{false, 4 * memory}}) {
+    EngineConfig config = config_of(
+        GetParam(),
+        {.name = "preempt", .chunk = 48, .kv_memory = memory, .prefix_caching = way.prefix_caching});
+    config.swap_space = way.swap_space;
+    if (way.swap_space > 0) config.preemption_mode = PreemptionMode::kSwap;
+    const auto engine = Engine::start(config);
     expect_all_same(expected_, answers_together(*engine, 3, true));
     EXPECT_GT(engine->stats().num_preemptions, 0) << "nothing was preempted, the test shows nothing";
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Models, Invariance,
-                         testing::Values(Case{"llama"}, Case{"mistral-bfloat16"}, Case{"gpt2-float16"},
-                                         Case{"qwen3"}, Case{"quire-tiny"}, Case{"llama", "fp8_e4m3"},
-                                         Case{"mistral-bfloat16", "fp8_e5m2"}, Case{"quire-tiny", "int8"},
-                                         Case{"quire-tiny", "auto", "int8"}, Case{"llama", "auto", "w8a8"},
-                                         Case{"quire-tiny", "auto", "int4"}),
-                         [](const auto& test) { return test_name(test.param); });
+INSTANTIATE_TEST_SUITE_P(
+    Models, Invariance,
+    testing::Values(Case{"llama"}, Case{"mistral-bfloat16"}, Case{"gpt2-float16"}, Case{"qwen3"},
+                    Case{"quire-tiny"}, Case{"llama", "fp8_e4m3"}, Case{"mistral-bfloat16", "fp8_e5m2"},
+                    Case{"quire-tiny", "int8"}, Case{"quire-tiny", "auto", "int8"},
+                    Case{"llama", "auto", "w8a8"}, Case{"quire-tiny", "auto", "int4"},
+                    Case{"mamba2", "auto", "auto", 2}, Case{"qwen3_next", "auto", "auto", 2},
+                    Case{"qwen3_5-bfloat16", "int8", "auto", 2}, Case{"nemotron_h", "auto", "int8", 1},
+                    Case{"falcon_h1", "auto", "auto", 2}, Case{"lfm2", "auto", "auto", 2}),
+    [](const auto& test) { return test_name(test.param); });
 
 // The whole machine's list of levels, in one process each time: the level is chosen when an engine starts.
 TEST(InvarianceOfInstructionSets, EachOneAgreesWithItself) {
@@ -163,7 +177,8 @@ TEST(InvarianceOfInstructionSets, EachOneAgreesWithItself) {
       continue;  // this machine cannot run it
     }
     for (const Case& tested :
-         {Case{"llama-bfloat16"}, Case{"llama-bfloat16", "int8"}, Case{"llama-bfloat16", "auto", "int4"}}) {
+         {Case{"llama-bfloat16"}, Case{"llama-bfloat16", "int8"}, Case{"llama-bfloat16", "auto", "int4"},
+          Case{"qwen3_5-bfloat16", "auto", "auto", 2}, Case{"mamba2", "auto", "auto", 2}}) {
       SCOPED_TRACE(test_name(tested));
       const std::vector<Answer> alone = answers_alone(tested);
       const auto engine = Engine::start(config_of(tested, {.name = "company", .chunk = 7, .threads = 2}));

@@ -2,10 +2,12 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
 #include <numeric>
 #include <random>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "backends/cpu/cpu_backend.h"
@@ -24,6 +26,7 @@ ArchSpec small_spec() {
   spec.num_heads = kHeads;
   spec.num_kv_heads = kHeads;
   spec.head_dim = kHeadDim;
+  spec.layers.resize(kLayers);
   return spec;
 }
 
@@ -73,6 +76,73 @@ TEST(KvStore, ACopyOfABlockReadsTheSame) {
       EXPECT_NE(attend(ops, store.layers()[i], 0), before[i]) << "an empty block, the test shows nothing";
     }
   }
+}
+
+// Layer 1 attends, 0 and 2 carry states of 4 heads.
+ArchSpec hybrid_spec(int32_t head_state) {
+  ArchSpec spec = small_spec();
+  spec.mamba = MambaSpec{.sizes = {.heads = 4, .head_dim = 8, .groups = 1, .state = head_state, .taps = 4}};
+  for (const size_t i : {0, 2}) {
+    spec.layers[i].attention = false;
+    spec.layers[i].recurrence = Recurrence::kMamba;
+  }
+  return spec;
+}
+
+TEST(KvStore, StatesFillBlocksOfTheirOwn) {
+  const ArchSpec spec = hybrid_spec(16);
+  KvLayout layout = make_kv_layout(spec, DType::kF32, kBlock);
+  const int64_t token = 2 * kHeads * kHeadDim * 4;
+  EXPECT_EQ(layout.block_size, kBlock);
+  EXPECT_EQ(layout.checkpoint_blocks, 16);
+  EXPECT_EQ(layout.bytes_per_block, kBlock * token);
+  EXPECT_EQ(kv_bytes_per_token(layout), token);
+  EXPECT_EQ(layout.groups[0].layers, (std::vector<int32_t>{1}));
+  // A layer's parts: its last inputs, 3 (32 + 2 * 16) floats, and 4 heads of 16 * 8. A block of 1280 bytes
+  // holds the inputs and a head, or two heads.
+  ASSERT_EQ(layout.groups.size(), 1U + 5U);
+  for (size_t g = 1; g < layout.groups.size(); ++g) EXPECT_EQ(layout.groups[g].kind, KvGroupKind::kState);
+  EXPECT_EQ(layout.groups[3].layers, (std::vector<int32_t>{0, 2}));
+  EXPECT_EQ(state_bytes(spec), 2 * (768 + 4 * 512));
+  EXPECT_EQ(sequence_blocks(layout, 9), 3 + 2 * 5);
+  EXPECT_EQ(sequence_tokens(layout, 13), 3 * kBlock);
+  EXPECT_EQ(sequence_tokens(layout, 9), 0);
+
+  layout.num_blocks = 7;
+  KvStore store(spec, DType::kF32, layout);
+  EXPECT_EQ(store.layers()[0].base, nullptr);
+  EXPECT_NE(store.layers()[1].base, nullptr);
+  // Every part of every layer is a piece of the pool that no other part has.
+  const std::array<int32_t, 5> blocks = {6, 1, 3, 0, 4};
+  const StateBatch batch = {1, {}, {}, blocks, 5};
+  std::vector<std::pair<float*, int64_t>> pieces;
+  for (const size_t layer : {0, 2}) {
+    const LayerState& state = store.states()[layer];
+    ASSERT_EQ(state.inputs.places.size(), 1U);
+    ASSERT_EQ(state.recurrence.places.size(), 4U);
+    pieces.emplace_back(state_part(state.inputs, batch, 0, 0), 3 * 64);
+    for (int64_t h = 0; h < 4; ++h) pieces.emplace_back(state_part(state.recurrence, batch, 0, h), 16 * 8);
+  }
+  std::sort(pieces.begin(), pieces.end());
+  for (size_t i = 1; i < pieces.size(); ++i)
+    EXPECT_LE(pieces[i - 1].first + pieces[i - 1].second, pieces[i].first);
+}
+
+// Blocks grow until a sequence's states fill few of them; checkpoints stay as far apart.
+TEST(KvStore, LargeStatesMakeLargeBlocks) {
+  const ArchSpec spec = hybrid_spec(4000);
+  const KvLayout layout = make_kv_layout(spec, DType::kF32, kBlock);
+  EXPECT_GT(layout.block_size, kBlock);
+  EXPECT_EQ(layout.block_size % kBlock, 0);
+  EXPECT_GE(layout.bytes_per_block * kMaxStateBlocks, state_bytes(spec));
+  EXPECT_LE(layout.checkpoint_blocks * layout.block_size, std::max(layout.block_size, 16 * kBlock));
+  ArchSpec alone = spec;
+  alone.layers[1] = alone.layers[0];
+  const KvLayout states = make_kv_layout(alone, DType::kF32, kBlock);
+  EXPECT_EQ(states.groups.size(), 1U);
+  EXPECT_EQ(states.bytes_per_block, state_bytes(alone));
+  EXPECT_EQ(kv_bytes_per_token(states), 0);
+  EXPECT_EQ(sequence_blocks(states, 1000000), 2);
 }
 
 }  // namespace

@@ -54,6 +54,11 @@ TEST(Composite, TextIsReadUnderEachPrefix) {
   expect_logits(llava, "llama-untied");
   auto mistral = inside("mistral", "Mistral3ForConditionalGeneration", "model.language_model.", "");
   expect_logits(mistral, "mistral");
+  auto qwen = inside("qwen3_5", "Qwen3_5ForConditionalGeneration", "model.language_model.", "");
+  qwen.tensors.emplace("mtp.layers.0.mlp.up_proj.weight", test::zeros({3, 4}));
+  expect_logits(qwen, "qwen3_5");
+  auto moe = inside("qwen3_5_moe", "Qwen3_5MoeForConditionalGeneration", "model.language_model.", "");
+  expect_logits(moe, "qwen3_5_moe");
 }
 
 // As Qwen2.5-VL's first checkpoints are: one configuration for all, text beside the vision tower, positions

@@ -7,6 +7,7 @@
 #include <fstream>
 #include <string>
 
+#include "models/state_layout.h"
 #include "ops/reference.h"
 #include "unit/models/allocation_counter.h"
 #include "unit/models/edited_checkpoint.h"
@@ -16,8 +17,9 @@ namespace quire {
 namespace {
 
 TEST(Memory, AStepAllocatesNothing) {
-  for (const char* name : {"llama", "qwen3", "gpt2", "qwen2_moe", "granitemoeshared", "gpt_oss", "llama4",
-                           "deepseek_v3", "gemma4"}) {
+  for (const char* name :
+       {"llama", "qwen3", "gpt2", "qwen2_moe", "granitemoeshared", "gpt_oss", "llama4", "deepseek_v3",
+        "gemma4", "mamba2", "qwen3_next", "nemotron_h", "falcon_h1", "lfm2"}) {
     const auto loaded = test::load_model(test::golden_dir() / name, reference_ops());
     const ArchSpec& spec = loaded.model->spec();
     ActivationBuffers buffers = loaded.model->make_buffers(8);
@@ -42,6 +44,15 @@ TEST(Memory, AStepAllocatesNothing) {
     batch.slot_mapping = slots;
     batch.attention = {1, cu, lens, indptr, blocks};
     batch.kv = kv;
+    const std::vector<int32_t> first = {0};
+    const std::vector<int32_t> state_block = {1};
+    const StateLayout layout = place_states(spec, state_bytes(spec));
+    Buffer states(static_cast<size_t>(2 * state_bytes(spec) + 1));
+    std::vector<LayerState> layer_states;
+    for (int32_t l = 0; l < spec.num_layers; ++l)
+      layer_states.push_back(layout.view(l, states.data(), state_bytes(spec)));
+    batch.states = {1, cu, first, state_block, 1};
+    batch.layer_states = layer_states;
     Buffer workspace(reference_ops().workspace_bytes(8, 8, spec.num_heads, spec.head_dim, 1));
     const OpContext ctx{nullptr, {workspace.data(), workspace.size()}};
     std::vector<float> logits(static_cast<size_t>(2 * spec.vocab_size));

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "models/model.h"
+#include "models/state_layout.h"
 #include "ops/op_table.h"
 
 namespace quire::test {
@@ -45,6 +46,7 @@ class PagedRunner {
       kv_.push_back({pool_.data(), stride, l * layer_bytes, options.kv_dtype, options.block_size,
                      spec.num_kv_heads, spec.head_dim});
     }
+    make_states(spec);
     blocks_.resize(static_cast<size_t>(num_blocks * 2));
     std::iota(blocks_.begin(), blocks_.end(), 0);
     std::shuffle(blocks_.begin(), blocks_.end(), std::mt19937(options.seed));
@@ -78,6 +80,20 @@ class PagedRunner {
   }
 
  private:
+  // States in blocks of their own, three of them if no part is larger, again with gaps between.
+  void make_states(const ArchSpec& spec) {
+    if (state_bytes(spec) == 0) return;
+    const int64_t size = std::max(largest_state_part(spec), (state_bytes(spec) / 3 + 63) / 64 * 64);
+    state_layout_ = place_states(spec, size);
+    const auto count = static_cast<int32_t>(state_layout_.blocks.size());
+    state_pool_ = Buffer(static_cast<size_t>(size) * static_cast<size_t>(2 * count));
+    std::memset(state_pool_.data(), 0xff, state_pool_.size());  // NaN
+    for (int32_t l = 0; l < spec.num_layers; ++l)
+      states_.push_back(state_layout_.view(l, state_pool_.data(), size));
+    for (int32_t i = 0; i < count; ++i) state_blocks_.push_back(2 * i);
+    std::shuffle(state_blocks_.begin(), state_blocks_.end(), std::mt19937(options_.seed));
+  }
+
   void step(std::span<const int32_t> tokens, std::vector<std::vector<float>>& all) {
     const auto n = static_cast<int32_t>(tokens.size());
     std::vector<int32_t> positions;
@@ -94,6 +110,7 @@ class PagedRunner {
     const int32_t used = (length_ + options_.block_size - 1) / options_.block_size;
     const std::vector<int32_t> cu = {0, n};
     const std::vector<int32_t> lens = {length_};
+    const std::vector<int32_t> first = {length_ - n};
     const std::vector<int32_t> indptr = {0, used};
     ForwardBatch batch;
     batch.token_ids = tokens;
@@ -101,6 +118,8 @@ class PagedRunner {
     batch.slot_mapping = slots;
     batch.attention = {1, cu, lens, indptr, std::span(blocks_).first(static_cast<size_t>(used))};
     batch.kv = kv_;
+    batch.states = {1, cu, first, state_blocks_, static_cast<int32_t>(state_blocks_.size())};
+    batch.layer_states = states_;
     const TensorView hidden = model_.forward(ctx_, batch, buffers_);
     Buffer logits(tokens.size() * static_cast<size_t>(model_.spec().vocab_size) * sizeof(float));
     const TensorView view = make_view(logits.data(), DType::kF32, Shape{n, model_.spec().vocab_size});
@@ -115,6 +134,10 @@ class PagedRunner {
   Buffer pool_;
   std::vector<KvCacheView> kv_;
   std::vector<int32_t> blocks_;
+  StateLayout state_layout_;
+  Buffer state_pool_;
+  std::vector<LayerState> states_;
+  std::vector<int32_t> state_blocks_;
   Buffer workspace_;
   OpContext ctx_;
   int32_t length_ = 0;

@@ -4,6 +4,7 @@
 #include "backends/cpu/kernels/storage.inc.h"
 #include "backends/cpu/kernels/math.inc.h"
 #include "backends/cpu/kernels/rows.inc.h"
+#include "backends/cpu/kernels/states.inc.h"
 #include "backends/cpu/kernels/linear.inc.h"
 #include "backends/cpu/kernels/kv.inc.h"
 #include "backends/cpu/kernels/attention.inc.h"
@@ -33,6 +34,10 @@ void fill(CpuKernels& t) {
   t.add = add<V>;
   t.scale_softcap = scale_softcap<V>;
   t.combine = combine<V>;
+  t.decay_gates = decay_gates<V>;
+  t.causal_conv = causal_conv<V>;
+  t.ssm_scan = ssm_scan<V>;
+  t.delta_rule = delta_rule<V>;
   fill_kv<V, KvF32>(t, kKvF32);
   fill_kv<V, KvBF16>(t, kKvBF16);
   fill_kv<V, KvF16>(t, kKvF16);

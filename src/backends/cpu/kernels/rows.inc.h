@@ -120,6 +120,10 @@ typename V::F activate_lanes(typename V::F x) {
   } else if constexpr (kAct == kActGeluTanh) {
     const F cube = V::mul(V::mul(x, x), x);
     return V::mul(x, sigmoid<V>(V::mul(V::set1(1.59576912F), V::fma(V::set1(0.044715F), cube, x))));
+  } else if constexpr (kAct == kActSigmoid) {
+    return sigmoid<V>(x);
+  } else if constexpr (kAct == kActNone) {
+    return x;
   } else if constexpr (kAct == kActClampedSwish) {
     const F gate = V::select(V::less(V::set1(7.0F), x), V::set1(7.0F), x);
     return V::mul(gate, sigmoid<V>(V::mul(V::set1(1.702F), gate)));
@@ -163,6 +167,10 @@ void activate(float* out, const float* gate, const float* up, int64_t n, Act act
       return activate_row<V, kActReluSquared>(out, gate, up, n);
     case kActClampedSwish:
       return activate_row<V, kActClampedSwish>(out, gate, up, n);
+    case kActSigmoid:
+      return activate_row<V, kActSigmoid>(out, gate, up, n);
+    case kActNone:
+      return activate_row<V, kActNone>(out, gate, up, n);
   }
 }
 

@@ -1,0 +1,185 @@
+// Layers that carry states along a sequence. Lanes are columns of a state, so no sum runs across lanes, and
+// each row is taken in turn: a value does not depend on where a step cut the sequence.
+
+// ln(1 + e^x) = max(x, 0) + 2 artanh(t / (t + 2)) with t = e^-|x|; the series of artanh, whose argument is at
+// most 1/3.
+template <class V>
+typename V::F softplus(typename V::F x) {
+  using F = typename V::F;
+  const F t = exp<V>(V::sub(V::zero(), V::abs(x)));
+  const F s = V::div(t, V::add(t, V::set1(2.0F)));
+  const F u = V::mul(s, s);
+  F q = V::set1(1.0F / 15.0F);
+  q = V::fma(q, u, V::set1(1.0F / 13.0F));
+  q = V::fma(q, u, V::set1(1.0F / 11.0F));
+  q = V::fma(q, u, V::set1(1.0F / 9.0F));
+  q = V::fma(q, u, V::set1(1.0F / 7.0F));
+  q = V::fma(q, u, V::set1(1.0F / 5.0F));
+  q = V::fma(q, u, V::set1(1.0F / 3.0F));
+  const F half = V::fma(V::mul(s, u), q, s);
+  return V::add(V::max(x, V::zero()), V::add(half, half));
+}
+
+template <class V>
+void decay_gates(float* decay, float* step, const float* bias, const float* rate, int64_t heads, float low,
+                 float high) {
+  for (int64_t i = 0; i < heads; i += 16) {
+    const int64_t n = heads - i;
+    const auto x = V::add(load_up_to_16<V>(step + i, n), load_up_to_16<V>(bias + i, n));
+    const auto limited = V::min(V::set1(high), V::max(V::set1(low), softplus<V>(x)));
+    store_up_to_16<V>(step + i, limited, n);
+    store_up_to_16<V>(decay + i, exp<V>(V::mul(load_up_to_16<V>(rate + i, n), limited)), n);
+  }
+}
+
+// Sixteen columns, with the last inputs in registers.
+template <class V, int kTaps>
+void conv_columns(const ConvArgs& a, int64_t column) {
+  using F = typename V::F;
+  const int64_t n = a.columns - column;
+  F weight[kTaps];
+  F inputs[kTaps];
+  for (int j = 0; j < kTaps; ++j) weight[j] = load_up_to_16<V>(a.weight + j * a.weight_stride + column, n);
+  for (int j = 0; j + 1 < kTaps; ++j)
+    inputs[j] = load_up_to_16<V>(a.inputs + j * a.inputs_stride + column, n);
+  const F bias = a.bias == nullptr ? V::zero() : load_up_to_16<V>(a.bias + column, n);
+  for (int64_t r = 0; r < a.rows; ++r) {
+    float* x = a.x + r * a.x_stride + column;
+    inputs[kTaps - 1] = load_up_to_16<V>(x, n);
+    F sum = bias;
+    for (int j = 0; j < kTaps; ++j) sum = V::fma(weight[j], inputs[j], sum);
+    store_up_to_16<V>(x, sum, n);
+    for (int j = 0; j + 1 < kTaps; ++j) inputs[j] = inputs[j + 1];
+  }
+  for (int j = 0; j + 1 < kTaps; ++j)
+    store_up_to_16<V>(a.inputs + j * a.inputs_stride + column, inputs[j], n);
+}
+
+template <class V>
+void causal_conv(const ConvArgs& a) {
+  for (int64_t column = 0; column < a.columns; column += 16) {
+    switch (a.taps) {
+      case 1:
+        conv_columns<V, 1>(a, column);
+        break;
+      case 2:
+        conv_columns<V, 2>(a, column);
+        break;
+      case 3:
+        conv_columns<V, 3>(a, column);
+        break;
+      case 4:
+        conv_columns<V, 4>(a, column);
+        break;
+      case 5:
+        conv_columns<V, 5>(a, column);
+        break;
+      case 6:
+        conv_columns<V, 6>(a, column);
+        break;
+      case 7:
+        conv_columns<V, 7>(a, column);
+        break;
+      default:
+        conv_columns<V, 8>(a, column);
+        break;
+    }
+  }
+}
+
+// kTile lines of the state, sixteen columns each, stay in registers along all rows; the sums they add to wait
+// in `out`. Where the tile lies in a line makes no difference to a sum.
+template <class V, int kTile>
+void ssm_tile(const SsmArgs& a, int64_t column, int64_t line) {
+  using F = typename V::F;
+  const int64_t n = a.p - column;
+  float* at = a.state + line * a.p + column;
+  F state[kTile];
+  for (int j = 0; j < kTile; ++j) state[j] = load_up_to_16<V>(at + j * a.p, n);
+  const F skip = V::set1(a.skip);
+  for (int64_t r = 0; r < a.rows; ++r) {
+    const F x = load_up_to_16<V>(a.x + r * a.x_stride + column, n);
+    const F decay = V::set1(a.decay[r * a.decay_stride]);
+    const F dx = V::mul(V::set1(a.step[r * a.step_stride]), x);
+    const float* b = a.b + r * a.b_stride + line;
+    const float* c = a.c + r * a.c_stride + line;
+    float* out = a.out + r * a.out_stride + column;
+    F sum = line == 0 ? V::mul(skip, x) : load_up_to_16<V>(out, n);
+    for (int j = 0; j < kTile; ++j) {
+      state[j] = V::fma(state[j], decay, V::mul(V::set1(b[j]), dx));
+      sum = V::fma(V::set1(c[j]), state[j], sum);
+    }
+    store_up_to_16<V>(out, sum, n);
+  }
+  for (int j = 0; j < kTile; ++j) store_up_to_16<V>(at + j * a.p, state[j], n);
+}
+
+template <class V>
+void ssm_scan(const SsmArgs& a) {
+  constexpr int kTile = V::kMaxAccumulators >= 16 ? 16 : 4;
+  for (int64_t column = 0; column < a.p; column += 16) {
+    int64_t line = 0;
+    for (; line + kTile <= a.n; line += kTile) ssm_tile<V, kTile>(a, column, line);
+    for (; line < a.n; ++line) ssm_tile<V, 1>(a, column, line);
+  }
+}
+
+// kColumns vectors of columns of the state at once.
+template <class V, int kColumns>
+void delta_columns(const DeltaArgs& a, int64_t column) {
+  using F = typename V::F;
+  const int64_t left = a.v_dim - column;
+  for (int64_t r = 0; r < a.rows; ++r) {
+    const float* q = a.q + r * a.q_stride;
+    const float* k = a.k + r * a.k_stride;
+    F known[kColumns][4];
+    for (auto& sums : known) {
+      for (F& sum : sums) sum = V::zero();
+    }
+    const auto look = [&](int64_t j, int place) {
+      const F key = V::set1(k[j]);
+      const float* line = a.state + j * a.v_dim + column;
+      for (int i = 0; i < kColumns; ++i)
+        known[i][place] = V::fma(key, load_up_to_16<V>(line + 16 * i, left - 16 * i), known[i][place]);
+    };
+    int64_t j = 0;
+    for (; j + 4 <= a.k_dim; j += 4) {
+      look(j, 0);
+      look(j + 1, 1);
+      look(j + 2, 2);
+      look(j + 3, 3);
+    }
+    for (int place = 0; j < a.k_dim; ++j, ++place) look(j, place);
+
+    const F decay = V::set1(a.decay[r * a.decay_stride]);
+    const F beta = V::set1(a.beta[r * a.beta_stride]);
+    F news[kColumns];
+    F sum[kColumns];
+    for (int i = 0; i < kColumns; ++i) {
+      const F all = V::add(V::add(known[i][0], known[i][1]), V::add(known[i][2], known[i][3]));
+      const F value = load_up_to_16<V>(a.v + r * a.v_stride + column + 16 * i, left - 16 * i);
+      news[i] = V::mul(beta, V::fnma(decay, all, value));
+      sum[i] = V::zero();
+    }
+    for (j = 0; j < a.k_dim; ++j) {
+      const F key = V::set1(k[j]);
+      const F query = V::set1(q[j]);
+      float* line = a.state + j * a.v_dim + column;
+      for (int i = 0; i < kColumns; ++i) {
+        const F old = load_up_to_16<V>(line + 16 * i, left - 16 * i);
+        const F state = V::fma(old, decay, V::mul(key, news[i]));
+        store_up_to_16<V>(line + 16 * i, state, left - 16 * i);
+        sum[i] = V::fma(query, state, sum[i]);
+      }
+    }
+    for (int i = 0; i < kColumns; ++i)
+      store_up_to_16<V>(a.out + r * a.out_stride + column + 16 * i, sum[i], left - 16 * i);
+  }
+}
+
+template <class V>
+void delta_rule(const DeltaArgs& a) {
+  int64_t column = 0;
+  for (; column + 32 <= a.v_dim; column += 32) delta_columns<V, 2>(a, column);
+  for (; column < a.v_dim; column += 16) delta_columns<V, 1>(a, column);
+}

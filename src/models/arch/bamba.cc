@@ -1,0 +1,93 @@
+// Bamba: Llama most of whose layers have Mamba 2 in place of attention.
+#include "base/strings.h"
+#include "models/arch/arch.h"
+#include "models/arch/names.h"
+
+namespace quire {
+namespace {
+
+constexpr std::array<ModuleName, 12> kRest = {{
+    {Role::kEmbedding, "embed_tokens"},
+    {Role::kInputNorm, "layers.{}.input_layernorm"},
+    {Role::kQuery, "layers.{}.self_attn.q_proj"},
+    {Role::kKey, "layers.{}.self_attn.k_proj"},
+    {Role::kValue, "layers.{}.self_attn.v_proj"},
+    {Role::kAttentionOut, "layers.{}.self_attn.o_proj"},
+    {Role::kMlpNorm, "layers.{}.pre_ff_layernorm"},
+    {Role::kGate, "layers.{}.feed_forward.gate_proj"},
+    {Role::kUp, "layers.{}.feed_forward.up_proj"},
+    {Role::kDown, "layers.{}.feed_forward.down_proj"},
+    {Role::kFinalNorm, "final_layernorm"},
+    {Role::kLmHead, "lm_head"},
+}};
+constexpr auto kModules = joined(kRest, kMambaInLayer);
+
+}  // namespace
+
+ArchSpec parse_bamba(const ConfigReader& config) {
+  ArchSpec spec =
+      parse_llama_family(config, {.max_position_embeddings = 262144, .rope = {.partial = true, .part = 0.5}});
+  spec.norm_eps = static_cast<float>(config.number("rms_norm_eps", 0.0, 1.0, 1e-5));
+  spec.qkv_bias = spec.out_bias = config.boolean("attention_bias", false);
+  spec.mlp_bias = config.boolean("mlp_bias", false);
+  read_mamba(config, spec, {});
+  std::vector<std::string> kinds = config.texts("layers_block_type");
+  if (kinds.empty()) kinds = config.texts("layer_types");
+  if (kinds.empty()) {
+    kinds.assign(spec.layers.size(), "mamba");
+    for (const int64_t i : config.integers("attn_layer_indices", 0, spec.num_layers - 1))
+      kinds[static_cast<size_t>(i)] = "attention";
+  }
+  assign_mixers(config, spec, "layers_block_type", Recurrence::kMamba, kinds);
+  return spec;
+}
+
+// Falcon-H1: attention and Mamba 2 side by side in each layer, with factors on everything.
+ArchSpec parse_falcon_h1(const ConfigReader& config) {
+  ArchSpec spec = parse_llama_family(config, {.max_position_embeddings = 8192});
+  spec.norm_eps = static_cast<float>(config.number("rms_norm_eps", 0.0, 1.0, 1e-5));
+  spec.qkv_bias = spec.out_bias = config.boolean("attention_bias", false);
+  spec.mlp_bias = config.boolean("mlp_bias", false);
+  const auto factor = [&](std::string_view field) {
+    return static_cast<float>(config.number(field, -1e9, 1e9, 1.0));
+  };
+  const auto factors = [&](std::string_view field, size_t count) {
+    const auto given = config.numbers(field, -1e9, 1e9);
+    if (!given.empty() && given.size() != count) config.fail(field, cat("must have ", count, " numbers"));
+    std::vector<float> out(count, 1.0F);
+    std::copy(given.begin(), given.end(), out.begin());
+    return out;
+  };
+  MambaSpec& mamba = read_mamba(config, spec, {.inner = "mamba_d_ssm"});
+  mamba.out_bias = config.boolean("projectors_bias", false);
+  mamba.norm = config.boolean("mamba_rms_norm", false);
+  mamba.norm_before_gate = config.boolean("mamba_norm_before_gate", true);
+  // A factor on what goes into projections without biases is one on what comes out.
+  const float state_in = factor("ssm_in_multiplier");
+  if (mamba.in_bias && state_in != 1.0F)
+    config.fail("mamba_proj_bias", "with ssm_in_multiplier is not supported");
+  mamba.multipliers = factors("ssm_multipliers", 5);
+  for (float& m : mamba.multipliers) m *= state_in;
+  const float attention_in = factor("attention_in_multiplier");
+  if (spec.qkv_bias && attention_in != 1.0F)
+    config.fail("attention_bias", "with attention_in_multiplier is not supported");
+  spec.attention_multiplier = factor("attention_out_multiplier") * attention_in;
+  spec.recurrent_multiplier = factor("ssm_out_multiplier");
+  const float keys = factor("key_multiplier");
+  for (LayerSpec& layer : spec.layers) {
+    layer.recurrence = Recurrence::kMamba;
+    layer.attention_scale *= attention_in * attention_in * keys;
+  }
+  const auto of_mlp = factors("mlp_multipliers", 2);
+  spec.gate_multiplier = of_mlp[0];
+  spec.mlp_multiplier = of_mlp[1];
+  spec.embedding_multiplier = factor("embedding_multiplier");
+  spec.logit_scale = factor("lm_head_multiplier");
+  return spec;
+}
+
+WeightNames bamba_weight_names() {
+  return {kModelPrefixes, kModules, {}};
+}
+
+}  // namespace quire

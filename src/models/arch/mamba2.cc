@@ -1,0 +1,120 @@
+// Mamba 2: nothing but layers that carry a state. And what its layers have in common wherever they stand.
+#include <algorithm>
+
+#include "base/strings.h"
+#include "models/arch/arch.h"
+#include "models/arch/names.h"
+
+namespace quire {
+namespace {
+
+constexpr std::array<std::string_view, 2> kPrefixes = {"backbone.", ""};
+constexpr std::array<ModuleName, 4> kRest = {{
+    {Role::kEmbedding, "embeddings"},
+    {Role::kInputNorm, "layers.{}.norm"},
+    {Role::kFinalNorm, "norm_f"},
+    {Role::kLmHead, "lm_head"},
+}};
+constexpr auto kModules = joined(kRest, kMambaMixer);
+
+// Sequences have no longest length; memory for bookkeeping has.
+constexpr int64_t kDefaultPositions = int64_t{1} << 20;
+
+}  // namespace
+
+MambaSpec& read_mamba(const ConfigReader& config, ArchSpec& spec, const MambaFields& fields) {
+  MambaSpec& mamba = spec.mamba.emplace();
+  MambaSizes& sizes = mamba.sizes;
+  const auto size = [&](std::string_view field, int64_t most, int64_t fallback) {
+    return static_cast<int32_t>(config.integer(field, 1, most, fallback));
+  };
+  sizes.heads = size(fields.heads, 1 << 16, 128);
+  const bool given = config.has(fields.head_dim) && !config.find(fields.head_dim)->is_string();
+  int64_t inner = 0;  // all heads together
+  if (!fields.inner.empty() && config.has(fields.inner)) {
+    inner = config.integer(fields.inner, 1, kMaxSize);
+  } else if (!fields.expand.empty()) {
+    inner = config.integer(fields.expand, 1, 1024, 2) * spec.hidden_size;
+  } else {
+    inner = sizes.heads * config.integer(fields.head_dim, 1, 1 << 16, 64);
+  }
+  sizes.head_dim = given ? size(fields.head_dim, 1 << 16, 1) : static_cast<int32_t>(inner / sizes.heads);
+  sizes.groups = size(fields.groups, 1 << 16, fields.default_groups);
+  sizes.state = size(fields.state, 1 << 16, fields.default_state);
+  sizes.taps = size(fields.taps, kMaxConvTaps, 4);
+  if (sizes.head_dim < 1 || sizes.inner() != inner) {
+    config.fail(fields.heads, cat("gives ", sizes.heads, " heads of ", sizes.head_dim, ", which are not ",
+                                  inner, " together"));
+  }
+  if (sizes.heads % sizes.groups != 0) {
+    config.fail(fields.groups,
+                cat("is ", sizes.groups, ", which does not divide ", fields.heads, " (", sizes.heads, ")"));
+  }
+  mamba.conv_bias = config.boolean(fields.conv_bias, true);
+  mamba.in_bias = mamba.out_bias = config.boolean(fields.bias, false);
+  mamba.activation = read_activation(config, fields.activation, "silu");
+  const auto limits = config.numbers("time_step_limit", 0.0, std::numeric_limits<double>::infinity());
+  if (!limits.empty()) {
+    if (limits.size() != 2 || limits[0] > limits[1])
+      config.fail("time_step_limit", "must be the least and the largest step");
+    mamba.min_step = static_cast<float>(limits[0]);
+    mamba.max_step = static_cast<float>(limits[1]);
+  }
+  return mamba;
+}
+
+void assign_mixers(const ConfigReader& config, ArchSpec& spec, std::string_view field, Recurrence recurrence,
+                   const std::vector<std::string>& kinds) {
+  if (kinds.size() != spec.layers.size())
+    config.fail(field, cat("has ", kinds.size(), " entries for ", spec.num_layers, " layers"));
+  for (size_t i = 0; i < kinds.size(); ++i) {
+    LayerSpec& layer = spec.layers[i];
+    layer.attention = kinds[i] == "attention" || kinds[i] == "full_attention";
+    if (layer.attention) continue;
+    constexpr std::array<std::string_view, 3> kRecurrent = {"linear_attention", "mamba", "conv"};
+    if (std::ranges::find(kRecurrent, kinds[i]) == kRecurrent.end()) {
+      config.fail(field, cat("holds '", kinds[i], "', which is not one of full_attention, attention, ",
+                             "linear_attention, mamba and conv"));
+    }
+    layer.recurrence = recurrence;
+  }
+}
+
+ArchSpec parse_mamba2(const ConfigReader& config) {
+  ArchSpec spec;
+  spec.vocab_size = config.integer("vocab_size", 1, kMaxSize, 32768);
+  spec.hidden_size = config.integer("hidden_size", 1, kMaxSize, 4096);
+  spec.num_layers = static_cast<int32_t>(config.integer("num_hidden_layers", 1, kMaxLayers, 64));
+  // No layer attends: what is there for attention's sizes is as small as can be.
+  spec.num_heads = spec.num_kv_heads = spec.head_dim = 1;
+  spec.max_position_embeddings =
+      config.integer("max_position_embeddings", 1, kMaxPositions, kDefaultPositions);
+  spec.max_model_len = spec.max_position_embeddings;
+  spec.norm_eps = static_cast<float>(config.number("layer_norm_epsilon", 0.0, 1.0, 1e-5));
+  assign_layers(spec, 1.0);
+  for (LayerSpec& layer : spec.layers) {
+    layer.attention = layer.mlp = false;
+    layer.rope = kNoRope;
+    layer.recurrence = Recurrence::kMamba;
+  }
+  read_mamba(config, spec,
+             {.heads = "num_heads",
+              .head_dim = "head_dim",
+              .groups = "n_groups",
+              .state = "state_size",
+              .taps = "conv_kernel",
+              .expand = "expand",
+              .conv_bias = "use_conv_bias",
+              .bias = "use_bias",
+              .default_groups = 8,
+              .default_state = 128});
+  spec.tie_word_embeddings = config.boolean("tie_word_embeddings", false);
+  read_token_ids(config, spec);
+  return spec;
+}
+
+WeightNames mamba2_weight_names() {
+  return {kPrefixes, kModules, {}};
+}
+
+}  // namespace quire

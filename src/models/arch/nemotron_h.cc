@@ -1,0 +1,125 @@
+// Nemotron-H: each layer is one thing alone, Mamba 2, attention without positions, a plain MLP of squared
+// ReLU or experts that are such.
+#include <algorithm>
+
+#include "base/strings.h"
+#include "models/arch/arch.h"
+#include "models/arch/names.h"
+
+namespace quire {
+namespace {
+
+constexpr std::array<std::string_view, 3> kPrefixes = {"backbone.", "model.", ""};
+constexpr std::array<ModuleName, 19> kRest = {{
+    {Role::kEmbedding, "embeddings"},
+    {Role::kInputNorm, "layers.{}.norm"},
+    {Role::kMlpNorm, "layers.{}.norm"},
+    {Role::kQuery, "layers.{}.mixer.q_proj"},
+    {Role::kKey, "layers.{}.mixer.k_proj"},
+    {Role::kValue, "layers.{}.mixer.v_proj"},
+    {Role::kAttentionOut, "layers.{}.mixer.o_proj"},
+    {Role::kUp, "layers.{}.mixer.up_proj"},
+    {Role::kDown, "layers.{}.mixer.down_proj"},
+    {Role::kRouter, "layers.{}.mixer.gate"},
+    {.role = Role::kRouterCorrection, .module = "layers.{}.mixer.gate.e_score_correction_bias", .bare = true},
+    {Role::kExpertUp, "layers.{}.mixer.experts.{}.up_proj"},
+    {Role::kExpertDown, "layers.{}.mixer.experts.{}.down_proj"},
+    {.role = Role::kExpertUp, .module = "layers.{}.mixer.experts.up_proj", .bare = true},
+    {.role = Role::kExpertDown, .module = "layers.{}.mixer.experts.down_proj", .bare = true},
+    {Role::kSharedExpertUp, "layers.{}.mixer.shared_experts.up_proj"},
+    {Role::kSharedExpertDown, "layers.{}.mixer.shared_experts.down_proj"},
+    {Role::kFinalNorm, "norm_f"},
+    {Role::kLmHead, "lm_head"},
+}};
+constexpr auto kModules = joined(kRest, kMambaMixer);
+// What drafts further tokens.
+constexpr std::array<std::string_view, 1> kDrafts = {"mtp.*"};
+
+// What each layer is, by the letters of the pattern.
+std::vector<std::string> layer_kinds(const ConfigReader& config) {
+  for (const auto* field : {"layers_block_type", "layer_types"}) {
+    if (config.has(field)) return config.texts(field);
+  }
+  std::vector<std::string> kinds;
+  for (const char letter : config.text("hybrid_override_pattern", "")) {
+    switch (letter) {
+      case 'M':
+        kinds.emplace_back("mamba");
+        break;
+      case '*':
+        kinds.emplace_back("attention");
+        break;
+      case '-':
+        kinds.emplace_back("mlp");
+        break;
+      case 'E':
+        kinds.emplace_back("moe");
+        break;
+      default:
+        config.fail("hybrid_override_pattern", cat("holds '", letter, "', which is none of M, *, - and E"));
+    }
+  }
+  if (kinds.empty()) config.fail("hybrid_override_pattern", "is missing");
+  return kinds;
+}
+
+}  // namespace
+
+ArchSpec parse_nemotron_h(const ConfigReader& config) {
+  const auto kinds = layer_kinds(config);
+  ArchSpec spec = parse_llama_family(config, {.head_dim = 128,
+                                              .max_position_embeddings = 4096,
+                                              .activation_field = "mlp_hidden_act",
+                                              .activation = "relu2",
+                                              .intermediate_size = 21504,
+                                              .num_layers = static_cast<int64_t>(kinds.size())});
+  spec.norm_eps = static_cast<float>(config.number("layer_norm_epsilon", 0.0, 1.0, 1e-5));
+  spec.gated_mlp = false;
+  spec.mlp_bias = config.boolean("mlp_bias", false);
+  spec.ropes.clear();
+  spec.max_model_len = spec.max_position_embeddings;
+  read_mamba(config, spec,
+             {.heads = "mamba_num_heads",
+              .head_dim = "mamba_head_dim",
+              .groups = "n_groups",
+              .state = "ssm_state_size",
+              .taps = "conv_kernel",
+              .expand = "",
+              .conv_bias = "use_conv_bias",
+              .bias = "use_bias",
+              .activation = "mamba_hidden_act",
+              .default_groups = 8,
+              .default_state = 128});
+  if (std::ranges::find(kinds, "moe") != kinds.end()) {
+    if (config.has("moe_latent_size")) config.fail("moe_latent_size", "is not supported");
+    MoeSpec& moe = read_deepseek_experts(config, spec);
+    moe.gated = false;
+    const bool shared = moe.shared_intermediate_size > 0;
+    moe.shared_intermediate_size =
+        shared ? config.integer("moe_shared_expert_intermediate_size", 1, kMaxSize, moe.intermediate_size)
+               : 0;
+  }
+  if (kinds.size() != spec.layers.size())
+    config.fail("num_hidden_layers",
+                cat("is ", spec.num_layers, ", but ", kinds.size(), " layers are named"));
+  for (size_t i = 0; i < kinds.size(); ++i) {
+    LayerSpec& layer = spec.layers[i];
+    layer.rope = kNoRope;
+    layer.attention = kinds[i] == "attention" || kinds[i] == "full_attention";
+    const bool mamba = kinds[i] == "mamba" || kinds[i] == "linear_attention";
+    layer.recurrence = mamba ? Recurrence::kMamba : Recurrence::kNone;
+    layer.experts = kinds[i] == "moe";
+    layer.mlp = layer.experts || kinds[i] == "mlp";
+    if (!layer.mixes() && !layer.mlp) {
+      config.fail("layers_block_type",
+                  cat("holds '", kinds[i], "', which is not one of mamba, attention, mlp and moe"));
+    }
+  }
+  return spec;
+}
+
+WeightNames nemotron_h_weight_names() {
+  return {kPrefixes, kModules, kDrafts};
+}
+
+}  // namespace quire

@@ -1,0 +1,149 @@
+// The plain ops of layers that carry states along a sequence.
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
+#include "ops/parallel.h"
+#include "ops/reference.h"
+
+namespace quire::reference {
+namespace {
+
+// f(sequence, part) for all of them, `cost` operations of elements each.
+template <typename F>
+void for_parts(const OpContext& ctx, const StateBatch& batch, int64_t parts, int64_t cost, F&& f) {
+  parallel_ranges(ctx, batch.num_seqs * parts, row_grain(cost), [&](int64_t begin, int64_t end, int) {
+    for (int64_t i = begin; i < end; ++i) f(i / parts, i % parts);
+  });
+}
+
+struct Rows {
+  int64_t begin;
+  int64_t end;
+};
+Rows rows_of(const StateBatch& batch, int64_t seq) {
+  const auto s = static_cast<size_t>(seq);
+  return {batch.cu_rows[s], batch.cu_rows[s + 1]};
+}
+
+// The state as the sequence's first row finds it.
+float* begin_state(const StateBatch& batch, const StateView& view, int64_t seq, int64_t part, int64_t size) {
+  float* state = state_part(view, batch, seq, part);
+  if (batch.positions[static_cast<size_t>(seq)] == 0) std::fill_n(state, size, 0.0F);
+  return state;
+}
+
+}  // namespace
+
+void gate(const OpContext& ctx, const TensorView& out, const TensorView& x, const TensorView& gate,
+          Activation act) {
+  const int64_t d = out.row_size();
+  parallel_ranges(ctx, out.rows(), row_grain(8 * d), [&](int64_t begin, int64_t end, int) {
+    for (int64_t r = begin; r < end; ++r) {
+      for (int64_t i = 0; i < d; ++i)
+        out.row<float>(r)[i] = activate(gate.row<float>(r)[i], act) * x.row<float>(r)[i];
+    }
+  });
+}
+
+void decay_gates(const OpContext& ctx, const TensorView& decay, const TensorView& step,
+                 const TensorView& bias, const TensorView& rate, float low, float high) {
+  const int64_t heads = step.row_size();
+  parallel_ranges(ctx, step.rows(), row_grain(16 * heads), [&](int64_t begin, int64_t end, int) {
+    for (int64_t r = begin; r < end; ++r) {
+      for (int64_t h = 0; h < heads; ++h) {
+        const float x = step.row<float>(r)[h] + bias.as<float>()[h];
+        const float soft = std::max(x, 0.0F) + std::log1p(std::exp(-std::abs(x)));
+        const float limited = std::min(high, std::max(low, soft));
+        step.row<float>(r)[h] = limited;
+        decay.row<float>(r)[h] = std::exp(rate.as<float>()[h] * limited);
+      }
+    }
+  });
+}
+
+void causal_conv(const OpContext& ctx, const TensorView& x, const TensorView& weight, const TensorView& bias,
+                 Activation act, const StateBatch& batch, const StateView& view) {
+  const int64_t taps = weight.rows();
+  const int64_t d = x.row_size();
+  for_parts(ctx, batch, d, x.rows() * taps, [&](int64_t seq, int64_t column) {
+    // The last inputs, oldest first.
+    float* state = state_part(view, batch, seq, 0) + column;
+    const bool fresh = batch.positions[static_cast<size_t>(seq)] == 0;
+    for (int64_t j = 0; fresh && j + 1 < taps; ++j) state[j * d] = 0.0F;
+    const Rows rows = rows_of(batch, seq);
+    for (int64_t r = rows.begin; r < rows.end; ++r) {
+      const float input = x.row<float>(r)[column];
+      float sum = bias.data == nullptr ? 0.0F : bias.as<float>()[column];
+      for (int64_t j = 0; j + 1 < taps; ++j) sum += weight.row<float>(j)[column] * state[j * d];
+      sum += weight.row<float>(taps - 1)[column] * input;
+      x.row<float>(r)[column] = activate(sum, act);
+      for (int64_t j = 0; j + 2 < taps; ++j) state[j * d] = state[(j + 1) * d];
+      if (taps > 1) state[(taps - 2) * d] = input;
+    }
+  });
+}
+
+void ssm_scan(const OpContext& ctx, const TensorView& out, const TensorView& x, const TensorView& b,
+              const TensorView& c, const TensorView& decay, const TensorView& step, const TensorView& skip,
+              const StateBatch& batch, const StateView& view) {
+  const int64_t heads = x.shape[1];
+  const int64_t p = x.shape[2];
+  const int64_t n = b.shape[2];
+  const int64_t group = heads / b.shape[1];
+  for_parts(ctx, batch, heads, n * p * 4, [&](int64_t seq, int64_t h) {
+    float* state = begin_state(batch, view, seq, h, n * p);
+    const Rows rows = rows_of(batch, seq);
+    for (int64_t r = rows.begin; r < rows.end; ++r) {
+      const float* in = x.row<float>(r) + h * p;
+      const float* bs = b.row<float>(r) + h / group * n;
+      const float* cs = c.row<float>(r) + h / group * n;
+      float* result = out.row<float>(r) + h * p;
+      const float by = decay.row<float>(r)[h];
+      const float dt = step.row<float>(r)[h];
+      for (int64_t i = 0; i < p; ++i) {
+        float sum = skip.as<float>()[h] * in[i];
+        for (int64_t j = 0; j < n; ++j) {
+          float& s = state[j * p + i];
+          s = s * by + bs[j] * (dt * in[i]);
+          sum += cs[j] * s;
+        }
+        result[i] = sum;
+      }
+    }
+  });
+}
+
+void delta_rule(const OpContext& ctx, const TensorView& out, const TensorView& q, const TensorView& k,
+                const TensorView& v, const TensorView& decay, const TensorView& beta, const StateBatch& batch,
+                const StateView& view) {
+  const int64_t heads = v.shape[1];
+  const int64_t v_dim = v.shape[2];
+  const int64_t k_dim = k.shape[2];
+  const int64_t group = heads / k.shape[1];
+  for_parts(ctx, batch, heads, k_dim * v_dim * 6, [&](int64_t seq, int64_t h) {
+    float* state = begin_state(batch, view, seq, h, k_dim * v_dim);
+    const Rows rows = rows_of(batch, seq);
+    for (int64_t r = rows.begin; r < rows.end; ++r) {
+      const float* query = q.row<float>(r) + h / group * k_dim;
+      const float* key = k.row<float>(r) + h / group * k_dim;
+      const float* value = v.row<float>(r) + h * v_dim;
+      float* result = out.row<float>(r) + h * v_dim;
+      const float by = decay.row<float>(r)[h];
+      for (int64_t i = 0; i < v_dim; ++i) {
+        float known = 0.0F;
+        for (int64_t j = 0; j < k_dim; ++j) known += key[j] * state[j * v_dim + i];
+        const float news = beta.row<float>(r)[h] * (value[i] - by * known);
+        float sum = 0.0F;
+        for (int64_t j = 0; j < k_dim; ++j) {
+          float& s = state[j * v_dim + i];
+          s = s * by + key[j] * news;
+          sum += query[j] * s;
+        }
+        result[i] = sum;
+      }
+    }
+  });
+}
+
+}  // namespace quire::reference

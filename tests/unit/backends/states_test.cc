@@ -1,0 +1,316 @@
+// Ops of layers that carry states along a sequence: against the reference, in any chunking, beside others.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "op_testing.h"
+#include "ops/checks.h"
+#include "ops/reference.h"
+
+namespace quire {
+namespace {
+
+using testing::expect_near;
+using testing::random_tensor;
+using testing::same_rows;
+using testing::TestContext;
+using testing::TestTensor;
+using testing::usable_isas;
+
+// The states of three sequences in a pool that is NaN at first: two blocks each, in no order, the parts in
+// both of them.
+class States {
+ public:
+  States(int64_t parts, int64_t part_floats) {
+    const int64_t part_bytes = (part_floats * 4 + 63) / 64 * 64;
+    stride_ = 64 + (parts + 1) / 2 * part_bytes;
+    pool_.assign(static_cast<size_t>(6 * stride_) + 64, std::byte{0xff});
+    for (int64_t i = 0; i < parts; ++i)
+      places_.push_back({static_cast<int32_t>(i % 2), 64 + i / 2 * part_bytes});
+  }
+  StateView view() { return {pool_.data(), stride_, places_}; }
+  const std::vector<std::byte>& bytes() const { return pool_; }
+
+ private:
+  int64_t stride_ = 0;
+  std::vector<std::byte> pool_;
+  std::vector<StatePlace> places_;
+};
+
+// Rows [from, to) of some sequences as a step sees them.
+struct Part {
+  int32_t seq;
+  int32_t from;
+  int32_t to;
+};
+struct Step {
+  explicit Step(const std::vector<Part>& parts) {
+    for (const Part& part : parts) {
+      cu.push_back(cu.back() + part.to - part.from);
+      positions.push_back(part.from);
+      blocks.insert(blocks.end(), {kBlocks[part.seq][0], kBlocks[part.seq][1]});
+    }
+    batch = {static_cast<int32_t>(parts.size()), cu, positions, blocks, 2};
+  }
+  Step(const Step&) = delete;
+  Step& operator=(const Step&) = delete;
+
+  static constexpr int32_t kBlocks[3][2] = {{4, 1}, {0, 5}, {3, 2}};
+  std::vector<int32_t> cu = {0};
+  std::vector<int32_t> positions;
+  std::vector<int32_t> blocks;
+  StateBatch batch;
+};
+
+constexpr int32_t kLengths[3] = {19, 1, 8};
+
+// What a call reads and writes: its rows out of those of all sequences.
+using Call = std::function<void(const OpTable&, const OpContext&, const TensorView& out,
+                                const std::vector<TensorView>& inputs, const StateBatch&, const StateView&)>;
+
+struct Op {
+  std::string name;
+  Shape out;  // of all sequences' rows
+  std::vector<TestTensor> inputs;
+  int64_t parts;
+  int64_t part_floats;
+  Call call;
+};
+
+int32_t first_row(int32_t seq) {
+  int32_t row = 0;
+  for (int32_t s = 0; s < seq; ++s) row += kLengths[s];
+  return row;
+}
+
+// out's rows of these parts, by one step.
+void run_step(const Op& op, const OpTable& table, const OpContext& ctx, const TestTensor& out,
+              const std::vector<Part>& parts, States& states) {
+  const Step step(parts);
+  Shape shape = op.out;
+  shape = shape.rank() == 2 ? Shape{step.cu.back(), shape[1]} : Shape{step.cu.back(), shape[1], shape[2]};
+  const TestTensor result(DType::kF32, shape, 5);
+  std::vector<TestTensor> inputs;
+  for (const TestTensor& all : op.inputs) {
+    Shape rows = all.view().shape;
+    rows = rows.rank() == 2 ? Shape{step.cu.back(), rows[1]} : Shape{step.cu.back(), rows[1], rows[2]};
+    inputs.emplace_back(DType::kF32, rows, 3);
+    int64_t to = 0;
+    for (const Part& part : parts) {
+      for (int32_t r = part.from; r < part.to; ++r, ++to)
+        std::copy_n(all.view().row<float>(first_row(part.seq) + r), all.view().row_size(),
+                    inputs.back().view().row<float>(to));
+    }
+  }
+  const std::vector<TensorView> views(inputs.begin(), inputs.end());
+  op.call(table, ctx, result, views, step.batch, states.view());
+  int64_t from = 0;
+  for (const Part& part : parts) {
+    for (int32_t r = part.from; r < part.to; ++r, ++from)
+      std::copy_n(result.view().row<float>(from), result.view().row_size(),
+                  out.view().row<float>(first_row(part.seq) + r));
+  }
+}
+
+TestTensor run(const Op& op, const OpTable& table, int threads, const std::vector<std::vector<Part>>& steps) {
+  TestTensor out(DType::kF32, op.out);
+  States states(op.parts, op.part_floats);
+  const TestContext ctx(table, threads);
+  for (const auto& parts : steps) run_step(op, table, ctx, out, parts, states);
+  return out;
+}
+
+const std::vector<std::vector<Part>> kAtOnce = {{{0, 0, 19}, {1, 0, 1}, {2, 0, 8}}};
+const std::vector<std::vector<Part>> kInParts = {
+    {{2, 0, 3}, {0, 0, 7}}, {{0, 7, 8}}, {{1, 0, 1}, {2, 3, 4}, {0, 8, 15}}, {{0, 15, 19}, {2, 4, 8}}};
+
+void check(const Op& op, float absolute, float relative) {
+  const TestTensor want = run(op, reference_ops(), 1, kAtOnce);
+  std::vector<TestTensor> results;
+  for (const CpuIsa& isa : usable_isas()) {
+    SCOPED_TRACE(op.name + " " + std::string(isa.name));
+    const TestTensor out = run(op, *isa.table, 1, kAtOnce);
+    expect_near(out, want, absolute, relative, "against the reference");
+    EXPECT_TRUE(same_rows(out, run(op, *isa.table, 1, kInParts))) << "in parts";
+    EXPECT_TRUE(same_rows(out, run(op, *isa.table, 3, kInParts))) << "three threads";
+    EXPECT_TRUE(same_rows(out, run(op, *isa.table, 3, {{{1, 0, 1}}, {{2, 0, 8}}, {{0, 0, 19}}}))) << "alone";
+    if (isa.name != "generic") results.push_back(out);
+  }
+  for (size_t i = 1; i < results.size(); ++i)
+    EXPECT_TRUE(same_rows(results[0], results[i])) << op.name << ": instruction sets differ";
+}
+
+constexpr int64_t kRows = 28;
+
+// Numbers between low and high.
+TestTensor between(float low, float high, Shape shape, uint32_t seed) {
+  TestTensor t(DType::kF32, shape);
+  std::mt19937 rng(seed);
+  std::uniform_real_distribution<float> uniform(low, high);
+  for (int64_t r = 0; r < t.view().rows(); ++r) {
+    for (int64_t i = 0; i < t.view().row_size(); ++i) t.set(r, i, uniform(rng));
+  }
+  return t;
+}
+
+TEST(CausalConv, AgreesWithTheReferenceInAnyChunking) {
+  for (const int64_t taps : {1, 2, 3, 4, 5, 6, 7, 8}) {
+    for (const int64_t d : {1, 16, 40, 300}) {
+      for (const bool with_bias : {false, true}) {
+        const TestTensor weight = random_tensor(DType::kF32, {taps, d}, 31);
+        const TestTensor bias = random_tensor(DType::kF32, {1, d}, 32);
+        const TensorView b = with_bias ? make_view(bias.view().data, DType::kF32, {d}) : TensorView{};
+        const Activation act = with_bias ? Activation::kSilu : Activation::kNone;
+        Op op{"taps " + std::to_string(taps) + ", columns " + std::to_string(d),
+              {kRows, d},
+              {},
+              1,
+              std::max<int64_t>(1, (taps - 1) * d),
+              {}};
+        op.inputs.push_back(random_tensor(DType::kF32, {kRows, d}, 33));
+        op.call = [&](const OpTable& table, const OpContext& ctx, const TensorView& out,
+                      const std::vector<TensorView>& in, const StateBatch& batch, const StateView& state) {
+          for (int64_t r = 0; r < out.rows(); ++r) std::copy_n(in[0].row<float>(r), d, out.row<float>(r));
+          check_causal_conv(out, weight, b, batch, state);
+          table.causal_conv(ctx, out, weight, b, act, batch, state);
+        };
+        check(op, 2e-6F, 3e-6F);
+      }
+    }
+  }
+}
+
+TEST(SsmScan, AgreesWithTheReferenceInAnyChunking) {
+  struct Size {
+    int64_t heads, p, groups, n;
+  };
+  for (const Size& s : {Size{1, 1, 1, 1}, Size{4, 8, 2, 10}, Size{6, 24, 3, 16}, Size{2, 64, 1, 37}}) {
+    const TestTensor skip = random_tensor(DType::kF32, {1, s.heads}, 41);
+    const TensorView d = make_view(skip.view().data, DType::kF32, {s.heads});
+    Op op{"heads " + std::to_string(s.heads) + " of " + std::to_string(s.p),
+          {kRows, s.heads, s.p},
+          {},
+          s.heads,
+          s.n * s.p,
+          {}};
+    op.inputs.push_back(random_tensor(DType::kF32, {kRows, s.heads, s.p}, 42));
+    op.inputs.push_back(random_tensor(DType::kF32, {kRows, s.groups, s.n}, 43));
+    op.inputs.push_back(random_tensor(DType::kF32, {kRows, s.groups, s.n}, 44));
+    op.inputs.push_back(between(0.2F, 1.0F, {kRows, s.heads}, 45));
+    op.inputs.push_back(between(0.0F, 1.0F, {kRows, s.heads}, 46));
+    op.call = [&](const OpTable& table, const OpContext& ctx, const TensorView& out,
+                  const std::vector<TensorView>& in, const StateBatch& batch, const StateView& state) {
+      check_ssm_scan(out, in[0], in[1], in[2], in[3], in[4], d, batch, state);
+      table.ssm_scan(ctx, out, in[0], in[1], in[2], in[3], in[4], d, batch, state);
+    };
+    check(op, 4e-5F, 1e-5F);
+  }
+}
+
+TEST(DeltaRule, AgreesWithTheReferenceInAnyChunking) {
+  struct Size {
+    int64_t heads, v, key_heads, k;
+  };
+  for (const Size& s : {Size{1, 1, 1, 1}, Size{4, 10, 2, 6}, Size{6, 40, 3, 16}, Size{2, 128, 1, 33}}) {
+    Op op{"heads " + std::to_string(s.heads) + " of " + std::to_string(s.v),
+          {kRows, s.heads, s.v},
+          {},
+          s.heads,
+          s.k * s.v,
+          {}};
+    // Keys of about length 1, or the state would grow without bound.
+    const float length = 0.8F / std::sqrt(static_cast<float>(s.k));
+    op.inputs.push_back(random_tensor(DType::kF32, {kRows, s.key_heads, s.k}, 51));
+    op.inputs.push_back(random_tensor(DType::kF32, {kRows, s.key_heads, s.k}, 52, 0, length));
+    op.inputs.push_back(random_tensor(DType::kF32, {kRows, s.heads, s.v}, 53));
+    op.inputs.push_back(between(0.5F, 1.0F, {kRows, s.heads}, 54));
+    op.inputs.push_back(between(0.0F, 1.0F, {kRows, s.heads}, 55));
+    op.call = [&](const OpTable& table, const OpContext& ctx, const TensorView& out,
+                  const std::vector<TensorView>& in, const StateBatch& batch, const StateView& state) {
+      check_delta_rule(out, in[0], in[1], in[2], in[3], in[4], batch, state);
+      table.delta_rule(ctx, out, in[0], in[1], in[2], in[3], in[4], batch, state);
+    };
+    check(op, 4e-5F, 1e-5F);
+  }
+}
+
+// The definition, on paper: two tokens of one head.
+TEST(SsmScan, IsTheRecurrence) {
+  for (const CpuIsa& isa : usable_isas()) {
+    States states(1, 2);
+    const Step step({{0, 0, 2}});
+    std::vector<float> x = {3, 5}, b = {2, 7, 11, 13}, c = {1, 10, 100, 1000}, decay = {0.9F, 0.5F},
+                       dt = {2, 0.5F}, d = {4}, out(2);
+    const auto view = [](std::vector<float>& v, Shape s) { return make_view(v.data(), DType::kF32, s); };
+    isa.table->ssm_scan(TestContext(*isa.table), view(out, {2, 1, 1}), view(x, {2, 1, 1}), view(b, {2, 1, 2}),
+                        view(c, {2, 1, 2}), view(decay, {2, 1}), view(dt, {2, 1}), view(d, {1}), step.batch,
+                        states.view());
+    // S1 = (12, 42); S2 = (6, 21) + 2.5 (11, 13).
+    EXPECT_EQ(out[0], 4 * 3 + 12 + 420) << isa.name;
+    EXPECT_EQ(out[1], 4 * 5 + 100 * 33.5F + 1000 * 53.5F) << isa.name;
+  }
+}
+
+TEST(DeltaRule, IsTheRecurrence) {
+  for (const CpuIsa& isa : usable_isas()) {
+    States states(1, 2);
+    const Step step({{0, 0, 2}});
+    std::vector<float> q = {1, 2, 3, 4}, k = {1, 0, 0.5F, 2}, v = {8, 6}, decay = {0.25F, 0.5F},
+                       beta = {0.5F, 0.5F}, out(2);
+    const auto view = [](std::vector<float>& w, Shape s) { return make_view(w.data(), DType::kF32, s); };
+    isa.table->delta_rule(TestContext(*isa.table), view(out, {2, 1, 1}), view(q, {2, 1, 2}),
+                          view(k, {2, 1, 2}), view(v, {2, 1, 1}), view(decay, {2, 1}), view(beta, {2, 1}),
+                          step.batch, states.view());
+    // d1 = 4, S1 = (4, 0); d2 = (6 - 0.5 * 2) / 2 = 2.5, S2 = (2, 0) + 2.5 (0.5, 2).
+    EXPECT_EQ(out[0], 4) << isa.name;
+    EXPECT_EQ(out[1], 3 * 3.25F + 4 * 5) << isa.name;
+  }
+}
+
+TEST(DecayGates, AgreeWithTheDefinition) {
+  for (const CpuIsa& isa : usable_isas()) {
+    for (const int64_t heads : {1, 5, 16, 40}) {
+      const TestTensor raw = random_tensor(DType::kF32, {9, heads}, 61, 3, 12.0F);
+      const TestTensor step = raw;
+      const TestTensor decay(DType::kF32, {9, heads}, 2);
+      const TestTensor bias = random_tensor(DType::kF32, {1, heads}, 62);
+      const TestTensor rate = between(-3.0F, -0.01F, {1, heads}, 63);
+      isa.table->decay_gates(TestContext(*isa.table, 2), decay, step,
+                             make_view(bias.view().data, DType::kF32, {heads}),
+                             make_view(rate.view().data, DType::kF32, {heads}), 1e-3F, 20.0F);
+      for (int64_t r = 0; r < 9; ++r) {
+        for (int64_t h = 0; h < heads; ++h) {
+          const double x = double{raw.get(r, h)} + double{bias.get(0, h)};
+          const double want = std::clamp(x > 30 ? x : std::log1p(std::exp(x)), 1e-3, 20.0);
+          ASSERT_NEAR(step.get(r, h), want, 1e-6 + 1e-6 * want) << isa.name << ", " << x;
+          ASSERT_NEAR(decay.get(r, h), std::exp(double{rate.get(0, h)} * want), 1e-5)
+              << isa.name << ", " << x;
+        }
+      }
+    }
+  }
+}
+
+TEST(Gate, MultipliesWithTheActivationInPlaceToo) {
+  for (const CpuIsa& isa : usable_isas()) {
+    for (const Activation act : {Activation::kSilu, Activation::kSigmoid, Activation::kNone}) {
+      const TestTensor x = random_tensor(DType::kF32, {7, 35}, 71, 3);
+      const TestTensor gate = random_tensor(DType::kF32, {7, 35}, 72, 1);
+      const TestTensor out(DType::kF32, {7, 35}, 2);
+      isa.table->gate(TestContext(*isa.table, 2), out, x, gate, act);
+      for (int64_t r = 0; r < 7; ++r) {
+        for (int64_t i = 0; i < 35; ++i)
+          ASSERT_NEAR(out.get(r, i), reference::activate(gate.get(r, i), act) * x.get(r, i), 1e-6)
+              << isa.name;
+      }
+      isa.table->gate(TestContext(*isa.table, 2), x, x, gate, act);
+      EXPECT_TRUE(same_rows(x, out)) << isa.name;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace quire
