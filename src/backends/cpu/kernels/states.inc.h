@@ -116,7 +116,7 @@ void ssm_tile(const SsmArgs& a, int64_t column, int64_t line) {
 
 template <class V>
 void ssm_scan(const SsmArgs& a) {
-  constexpr int kTile = V::kMaxAccumulators >= 16 ? 16 : 4;
+  constexpr int kTile = V::kMaxAccumulators >= 16 ? 16 : 8;
   for (int64_t column = 0; column < a.p; column += 16) {
     int64_t line = 0;
     for (; line + kTile <= a.n; line += kTile) ssm_tile<V, kTile>(a, column, line);
@@ -124,9 +124,13 @@ void ssm_scan(const SsmArgs& a) {
   }
 }
 
-// kColumns vectors of columns of the state at once.
+// Columns of a state that stand together, [k][kDeltaPanel]: a panel is one piece of memory, which stays in
+// the first-level cache while a row goes over it twice.
+constexpr int64_t kDeltaPanel = 64;
+
+// kColumns vectors of columns at once; `state` has its lines `stride` apart.
 template <class V, int kColumns>
-void delta_columns(const DeltaArgs& a, int64_t column) {
+void delta_columns(const DeltaArgs& a, int64_t column, float* state, int64_t stride) {
   using F = typename V::F;
   const int64_t left = a.v_dim - column;
   for (int64_t r = 0; r < a.rows; ++r) {
@@ -138,7 +142,7 @@ void delta_columns(const DeltaArgs& a, int64_t column) {
     }
     const auto look = [&](int64_t j, int place) {
       const F key = V::set1(k[j]);
-      const float* line = a.state + j * a.v_dim + column;
+      const float* line = state + j * stride;
       for (int i = 0; i < kColumns; ++i)
         known[i][place] = V::fma(key, load_up_to_16<V>(line + 16 * i, left - 16 * i), known[i][place]);
     };
@@ -149,7 +153,9 @@ void delta_columns(const DeltaArgs& a, int64_t column) {
       look(j + 2, 2);
       look(j + 3, 3);
     }
-    for (int place = 0; j < a.k_dim; ++j, ++place) look(j, place);
+    if (j < a.k_dim) look(j, 0);
+    if (j + 1 < a.k_dim) look(j + 1, 1);
+    if (j + 2 < a.k_dim) look(j + 2, 2);
 
     const F decay = V::set1(a.decay[r * a.decay_stride]);
     const F beta = V::set1(a.beta[r * a.beta_stride]);
@@ -164,12 +170,12 @@ void delta_columns(const DeltaArgs& a, int64_t column) {
     for (j = 0; j < a.k_dim; ++j) {
       const F key = V::set1(k[j]);
       const F query = V::set1(q[j]);
-      float* line = a.state + j * a.v_dim + column;
+      float* line = state + j * stride;
       for (int i = 0; i < kColumns; ++i) {
         const F old = load_up_to_16<V>(line + 16 * i, left - 16 * i);
-        const F state = V::fma(old, decay, V::mul(key, news[i]));
-        store_up_to_16<V>(line + 16 * i, state, left - 16 * i);
-        sum[i] = V::fma(query, state, sum[i]);
+        const F next = V::fma(old, decay, V::mul(key, news[i]));
+        store_up_to_16<V>(line + 16 * i, next, left - 16 * i);
+        sum[i] = V::fma(query, next, sum[i]);
       }
     }
     for (int i = 0; i < kColumns; ++i)
@@ -179,7 +185,13 @@ void delta_columns(const DeltaArgs& a, int64_t column) {
 
 template <class V>
 void delta_rule(const DeltaArgs& a) {
-  int64_t column = 0;
-  for (; column + 32 <= a.v_dim; column += 32) delta_columns<V, 2>(a, column);
-  for (; column < a.v_dim; column += 16) delta_columns<V, 1>(a, column);
+  constexpr int kColumns = V::kMaxAccumulators >= 16 ? 4 : 2;
+  for (int64_t begin = 0; begin < a.v_dim; begin += kDeltaPanel) {
+    const int64_t width = a.v_dim - begin < kDeltaPanel ? a.v_dim - begin : kDeltaPanel;
+    float* panel = a.state + begin * a.k_dim;
+    int64_t at = 0;
+    for (; at + 16 * kColumns <= width; at += 16 * kColumns)
+      delta_columns<V, kColumns>(a, begin + at, panel + at, width);
+    for (; at < width; at += 16) delta_columns<V, 1>(a, begin + at, panel + at, width);
+  }
 }
