@@ -75,6 +75,28 @@ TEST_F(KvTiersTest, ARestartedEngineIsWarmAndAnswersBitwiseTheSame) {
   engine->check_integrity();
 }
 
+// The states behind a checkpoint come back with the keys and values before it.
+TEST_F(KvTiersTest, StatesOutliveTheProcessToo) {
+  for (const char* model : {"mamba2", "qwen3_next", "lfm2"}) {
+    SCOPED_TRACE(model);
+    EngineConfig with_states = config();
+    with_states.model = model_path(model);
+    with_states.max_model_len = 128;
+    with_states.block_size = 2;
+    GenerateRequest prompt = request(1, 110);
+    for (TokenId& id : prompt.prompt_token_ids) id %= 90;
+    EngineConfig without = with_states;
+    without.kv_disk_cache.clear();
+    const Answer expected = ask(*Engine::start(without), prompt);
+    expect_same(ask(*Engine::start(with_states), prompt), expected);
+    const auto engine = Engine::start(with_states);
+    const Answer warm = ask(*engine, prompt);
+    expect_same(warm, expected);
+    EXPECT_EQ(warm.num_cached_tokens, 96);
+    engine->check_integrity();
+  }
+}
+
 TEST_F(KvTiersTest, AnotherFormatFindsNothing) {
   const GenerateRequest prompt = request(1, 200);
   ask(*Engine::start(config()), prompt);

@@ -167,5 +167,43 @@ TEST(Checks, KvWriteAndGatesMatchTheirRows) {
   expect_refusal([] { check_gated_activation(f32({2, 4}), f32({2, 7})); }, "[2, 7]");
 }
 
+TEST(Checks, StatesHaveAPartForEachHeadInTheSequencesBlocks) {
+  const std::vector<int32_t> cu = {0, 1, 3}, first = {0, 4}, blocks = {5, 6, 7, 8};
+  const std::vector<StatePlace> places = {{0, 64}, {1, 0}, {1, 64}, {0, 128}};
+  const StateBatch batch = {2, cu, first, blocks, 2};
+  const StateView state = {reinterpret_cast<std::byte*>(storage), 1024, places};
+  const StateView one = {reinterpret_cast<std::byte*>(storage), 1024, std::span(places).first(1)};
+  check_causal_conv(f32({3, 8}), f32({4, 8}), {}, batch, one);
+  expect_refusal([&] { check_causal_conv(f32({3, 8}), f32({4, 7}), {}, batch, one); }, "[4, 7]");
+  expect_refusal([&] { check_causal_conv(f32({3, 8}), f32({9, 8}), {}, batch, one); }, "[9, 8]");
+  expect_refusal([&] { check_causal_conv(f32({3, 8}), f32({4, 8}), {}, batch, state); }, "4 of 1");
+  const auto scan = [&](const TensorView& x, const TensorView& b, const StateBatch& seqs,
+                        const StateView& view) {
+    check_ssm_scan(x, x, b, b, f32({3, 4}), f32({3, 4}), f32({4}), seqs, view);
+  };
+  scan(f32({3, 4, 8}), f32({3, 2, 5}), batch, state);
+  expect_refusal([&] { scan(f32({3, 4, 8}), f32({3, 3, 5}), batch, state); }, "[3, 3, 5]");
+  expect_refusal([&] { scan(f32({3, 4, 8}), f32({3, 2, 5}), batch, one); }, "1 of 4");
+  expect_refusal([&] { scan(f32({3, 4, 8}), f32({3, 2, 5}), {2, cu, first, blocks, 1}, state); }, "4 blocks");
+  const std::vector<int32_t> few = {5, 6};
+  expect_refusal(
+      [&] {
+        scan(f32({3, 4, 8}), f32({3, 2, 5}), {2, cu, first, few, 1}, state);
+      },
+      "block 1 of 1");
+  const std::vector<int32_t> short_rows = {0, 1, 2};
+  expect_refusal(
+      [&] {
+        scan(f32({3, 4, 8}), f32({3, 2, 5}), {2, short_rows, first, blocks, 2}, state);
+      },
+      "up to the last row");
+  const auto delta = [&](const TensorView& q, const TensorView& v) {
+    check_delta_rule(v, q, q, v, f32({3, 4}), f32({3, 4}), batch, state);
+  };
+  delta(f32({3, 2, 5}), f32({3, 4, 8}));
+  expect_refusal([&] { delta(f32({2, 2, 5}), f32({3, 4, 8})); }, "[2, 2, 5]");
+  expect_refusal([&] { delta(f32({3, 3, 5}), f32({3, 4, 8})); }, "[3, 3, 5]");
+}
+
 }  // namespace
 }  // namespace quire
