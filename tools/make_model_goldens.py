@@ -265,6 +265,13 @@ MODELS = {
     "gemma4-keys-as-values": (GEMMA4 | dict(
         num_hidden_layers=3, hidden_size_per_layer_input=0, attention_k_eq_v=True, num_global_key_value_heads=1,
         layer_types=["sliding_attention", "sliding_attention", "full_attention"]), "float32", ""),
+    "gemma4-experts": (GEMMA4 | dict(
+        num_hidden_layers=2, hidden_size_per_layer_input=0, enable_moe_block=True, num_experts=5, top_k_experts=2, moe_intermediate_size=12,
+        layer_types=["sliding_attention", "full_attention"]), "float32", ""),
+    "opt-350m": (dict(model_type="opt", architectures=["OPTForCausalLM"], vocab_size=96, hidden_size=24, word_embed_proj_dim=16, ffn_dim=32,
+                      num_hidden_layers=2, num_attention_heads=3, max_position_embeddings=96, do_layer_norm_before=False, dropout=0.0,
+                      bos_token_id=2, eos_token_id=2, pad_token_id=1), "float32", ""),
+    "bitnet": (DENSE | dict(model_type="bitnet", architectures=["BitNetForCausalLM"], hidden_act="relu2"), "float32", ""),
     "mamba2": (dict(
         model_type="mamba2", architectures=["Mamba2ForCausalLM"], vocab_size=96, hidden_size=24, num_hidden_layers=3, num_heads=6, head_dim=8,
         n_groups=2, state_size=10, conv_kernel=4, use_bias=True, chunk_size=16, time_step_limit=[0.05, 2.0], bos_token_id=1, eos_token_id=2,

@@ -35,7 +35,9 @@ struct EngineOptions {
   // Of products with the codes of quantized checkpoints: auto (int8 for GGUF files, else float32), float32,
   // int8
   std::string activation_dtype = "auto";
-  int32_t max_model_len = 0;    // 0: the model's, cut to what fits
+  int32_t max_model_len = 0;  // 0: the model's, cut to what fits
+  // auto: what the model's files say; generate; pooling: embeddings (or scores) instead of texts
+  std::string runner = "auto";
   int32_t block_size = 16;      // tokens in a block of the KV cache
   int64_t kv_cache_memory = 0;  // bytes; 0: 40 % of the free memory
   int32_t max_num_seqs = 256;

@@ -18,6 +18,7 @@
 
 #include "quire/engine_options.h"
 #include "quire/error.h"
+#include "quire/pooling_params.h"
 #include "quire/sampling_params.h"
 
 namespace quire {
@@ -56,6 +57,14 @@ struct Generation {
   std::vector<Completion> outputs;  // [n]
   int32_t num_cached_tokens = 0;    // prompt tokens taken from the prefix cache
   GenerationTimes times;
+};
+
+// What a model of embeddings makes of a text, or one of labels: a number for each.
+struct PooledOutput {
+  std::vector<TokenId> prompt_token_ids;
+  std::vector<float> values;
+  std::string label;  // of a classifier: that of the highest value
+  int32_t num_cached_tokens = 0;
 };
 
 struct ChatMessage {
@@ -109,6 +118,9 @@ struct RunStatistics {
 struct ModelDescription {
   std::string name;
   std::string architecture;
+  std::string task;  // generate, embed, classify
+  int64_t embedding_size = 0;
+  std::vector<std::string> labels;
   std::string weight_dtype;
   std::string quantization;  // empty: none
   std::string kv_cache_dtype;
@@ -139,6 +151,17 @@ class LLM {
                                    std::span<const SamplingParams> params);
   // The model's answer to a conversation, through its chat template.
   Generation chat(const std::vector<ChatMessage>& messages, const SamplingParams& params = {});
+
+  // One vector a prompt, in the order of the prompts: an embedding, or what a classifier says of each label.
+  // The model is one of that kind, or was started with EngineOptions::runner "pooling".
+  std::vector<PooledOutput> encode(const std::vector<Prompt>& prompts, const PoolingParams& params = {});
+  // encode() of a model that gives embeddings, and of one that gives scores. Else Error.
+  std::vector<PooledOutput> embed(const std::vector<Prompt>& prompts, const PoolingParams& params = {});
+  std::vector<PooledOutput> classify(const std::vector<Prompt>& prompts, const PoolingParams& params = {});
+  // How well each document goes with the one query, or with the query of its number: a reranker's score, or
+  // the cosine of two embeddings.
+  std::vector<float> score(const std::vector<std::string>& queries, const std::vector<std::string>& documents,
+                           const PoolingParams& params = {});
 
   // The prompt that chat() makes of a conversation.
   std::vector<TokenId> chat_prompt(const std::vector<ChatMessage>& messages) const;

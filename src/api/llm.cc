@@ -1,5 +1,6 @@
 #include "quire/llm.h"
 
+#include <algorithm>
 #include <chrono>
 #include <condition_variable>
 #include <limits>
@@ -10,6 +11,7 @@
 #include "base/strings.h"
 #include "engine/chat_context.h"
 #include "engine/engine.h"
+#include "engine/text_pairs.h"
 
 namespace quire {
 namespace {
@@ -88,7 +90,111 @@ struct LLM::Impl {
     return tokenizer().encode(prompt.text, true);
   }
   std::vector<TokenId> chat_ids(const std::vector<ChatMessage>& messages) const;
+  // A text that is to become an embedding, with the prompt that its model's files put before all.
+  PooledText pooled_text(const Prompt& prompt) const;
+  // Throws Error where the model gives something else.
+  void require(ModelTask task, const char* what) const;
+  std::vector<PooledOutput> pool(const std::vector<PooledText>& texts, const PoolingParams& params);
 };
+
+PooledText LLM::Impl::pooled_text(const Prompt& prompt) const {
+  const ModelInfo& info = engine->model();
+  if (!prompt.token_ids.empty() || info.default_prompt.empty()) return {prompt_ids(prompt), 0};
+  return {tokenizer().encode(info.prompts.at(info.default_prompt) + prompt.text, true), 0};
+}
+
+void LLM::Impl::require(ModelTask task, const char* what) const {
+  if (engine->model().task == task) return;
+  throw Error(cat(engine->model().name, " (", engine->model().architecture, "): gives no ", what));
+}
+
+std::vector<PooledOutput> LLM::Impl::pool(const std::vector<PooledText>& texts, const PoolingParams& params) {
+  const ModelInfo& info = engine->model();
+  std::vector<PooledOutput> results(texts.size());
+  std::vector<RequestId> ids;
+  const auto inbox = std::make_shared<Inbox>();
+  const auto give_up = [&](size_t text, const std::string& message) {
+    for (const RequestId id : ids) engine->abort(id);
+    throw Error(cat("prompt ", text, ": ", message));
+  };
+  for (size_t i = 0; i < texts.size(); ++i) {
+    results[i].prompt_token_ids = texts[i].ids;
+    GenerateRequest request;
+    request.prompt_token_ids = texts[i].ids;
+    request.sampling.max_tokens = 0;
+    request.pooling = PoolingRequest{params, texts[i].second_text, info.pools_all_tokens};
+    {
+      const std::lock_guard lock(inbox->mutex);
+      ++inbox->num_unfinished;
+    }
+    auto submitted = engine->submit(std::move(request), [inbox, i](RequestOutput&& output) {
+      output.request = static_cast<RequestId>(i);
+      inbox->push(std::move(output));
+    });
+    if (!submitted.ok()) give_up(i, submitted.failure().message);
+    ids.push_back(*submitted);
+  }
+  for (auto outputs = inbox->take(); !outputs.empty(); outputs = inbox->take()) {
+    for (auto& output : outputs) {
+      const auto text = static_cast<size_t>(output.request);
+      if (output.failure) give_up(text, output.failure->message);
+      if (output.finished && output.pooled.empty())
+        give_up(text, "it was ended before its vector was computed");
+      results[text].values = std::move(output.pooled);
+      results[text].num_cached_tokens = output.num_cached_tokens;
+    }
+  }
+  for (PooledOutput& result : results) {
+    const auto best = std::max_element(result.values.begin(), result.values.end()) - result.values.begin();
+    if (static_cast<size_t>(best) < info.labels.size()) result.label = info.labels[static_cast<size_t>(best)];
+  }
+  return results;
+}
+
+std::vector<PooledOutput> LLM::encode(const std::vector<Prompt>& prompts, const PoolingParams& params) {
+  std::vector<PooledText> texts;
+  for (const Prompt& prompt : prompts) texts.push_back(impl_->pooled_text(prompt));
+  return impl_->pool(texts, params);
+}
+
+std::vector<PooledOutput> LLM::embed(const std::vector<Prompt>& prompts, const PoolingParams& params) {
+  impl_->require(ModelTask::kEmbed,
+                 "embeddings (EngineOptions::runner \"pooling\" makes them of any text model)");
+  return encode(prompts, params);
+}
+
+std::vector<PooledOutput> LLM::classify(const std::vector<Prompt>& prompts, const PoolingParams& params) {
+  impl_->require(ModelTask::kScore, "scores of labels");
+  return encode(prompts, params);
+}
+
+std::vector<float> LLM::score(const std::vector<std::string>& queries,
+                              const std::vector<std::string>& documents, const PoolingParams& params) {
+  if (queries.size() != 1 && queries.size() != documents.size())
+    throw Error(cat(queries.size(), " queries and ", documents.size(),
+                    " documents: there must be one query, or one for each"));
+  std::vector<float> scores;
+  if (impl_->engine->model().task == ModelTask::kEmbed) {
+    const auto left = encode({queries.begin(), queries.end()}, params);
+    const auto right = encode({documents.begin(), documents.end()}, params);
+    for (size_t i = 0; i < right.size(); ++i)
+      scores.push_back(static_cast<float>(cosine(left[left.size() == 1 ? 0 : i].values, right[i].values)));
+    return scores;
+  }
+  impl_->require(ModelTask::kScore, "scores");
+  if (impl_->engine->model().labels.size() != 1)
+    throw Error(cat("the model gives scores for ", impl_->engine->model().labels.size(),
+                    " labels; a reranker has one"));
+  std::vector<PooledText> texts;
+  (void)impl_->tokenizer();
+  for (size_t i = 0; i < documents.size(); ++i) {
+    auto pair = encode_pair(*impl_->engine, queries[queries.size() == 1 ? 0 : i], documents[i]);
+    if (!pair.ok()) throw Error(cat("document ", i, ": ", pair.failure().message));
+    texts.push_back(std::move(pair).value());
+  }
+  for (const PooledOutput& output : impl_->pool(texts, params)) scores.push_back(output.values.front());
+  return scores;
+}
 
 std::vector<TokenId> LLM::Impl::chat_ids(const std::vector<ChatMessage>& messages) const {
   if (engine->chat_template() == nullptr) {
@@ -264,6 +370,11 @@ ModelDescription LLM::model() const {
   const ModelInfo& info = impl_->engine->model();
   return ModelDescription{.name = info.name,
                           .architecture = info.architecture,
+                          .task = info.task == ModelTask::kGenerate ? "generate"
+                                  : info.task == ModelTask::kEmbed  ? "embed"
+                                                                    : "classify",
+                          .embedding_size = info.embedding_size,
+                          .labels = info.labels,
                           .weight_dtype = info.weight_dtype,
                           .quantization = info.quantization,
                           .kv_cache_dtype = info.kv_cache_dtype,

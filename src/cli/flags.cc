@@ -114,6 +114,9 @@ void add_engine_flags(CLI::App& command, EngineConfig& config) {
       ->check(CLI::IsMember({"auto", "float32", "int8"}));
   add("--max-model-len", config.max_model_len,
       "Tokens of a sequence, prompt and answer; 0: the model's, cut to what fits");
+  add("--runner", config.runner,
+      "What the model is for: texts, or embeddings and scores; auto: what its files say")
+      ->check(CLI::IsMember({"auto", "generate", "pooling"}));
   add("--block-size", config.block_size, "Tokens in a block of the KV cache");
   add("--kv-cache-memory", config.kv_cache_memory,
       "Memory of the KV pool, for example 4GiB; 0: 40 % of the free memory")

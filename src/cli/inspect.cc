@@ -22,6 +22,7 @@ void print_json(const ModelReport& r) {
   const ordered_json object = {
       {"name", r.name},
       {"architecture", r.architecture},
+      {"task", r.task},
       {"num_parameters", r.num_parameters},
       {"weight_bytes", r.weight_bytes},
       {"weight_bytes_by_dtype", formats},
@@ -53,6 +54,7 @@ void print_text(const ModelReport& r, bool with_tensors) {
   };
   line("model", r.name);
   line("architecture", r.architecture);
+  line("task", r.task);
   line("parameters", cat(fixed(static_cast<double>(r.num_parameters) / 1e6, 2), " M"));
   std::vector<std::string> formats;
   for (const auto& [dtype, bytes] : r.bytes_by_dtype) formats.push_back(cat(format_bytes(bytes), " ", dtype));

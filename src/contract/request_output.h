@@ -43,7 +43,8 @@ struct RequestOutput {
   RequestId request = -1;
   std::vector<CompletionDelta> outputs;
   std::vector<PositionLogprobs>
-      prompt_logprobs;  // once, with the first output, for positions 1, 2, ...; where asked for
+      prompt_logprobs;        // once, with the first output, for positions 1, 2, ...; where asked for
+  std::vector<float> pooled;  // with the last output of a request for a vector
   int32_t num_prompt_tokens = 0;
   int32_t num_cached_tokens = 0;   // prompt tokens taken from the prefix cache
   bool finished = false;           // no more outputs follow

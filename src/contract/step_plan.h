@@ -4,9 +4,11 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "contract/ids.h"
+#include "contract/pooling.h"
 #include "contract/sampling_params.h"
 
 namespace quire {
@@ -20,6 +22,7 @@ struct SequenceInit {
   std::vector<TokenId> end_token_ids;  // the model's end tokens, masked while min_tokens is not reached
   uint64_t seed = 0;    // what the samples are drawn from, with the sample's index and the position
   int32_t adapter = 0;  // 0: none
+  std::optional<PoolingRequest> pooling;  // gives a vector once the whole prompt is computed, and no token
 };
 
 // The part of a sequence that this step computes: tokens [num_computed_tokens, num_computed_tokens +

@@ -43,6 +43,12 @@ struct PromptLogprobs {
   std::vector<PositionLogprobs> positions;
 };
 
+// What a sequence with SequenceInit::pooling gave, in the step that computed its last token.
+struct PooledVector {
+  SeqId seq = -1;
+  std::vector<float> values;  // an embedding, or the score of each label
+};
+
 // A sequence that could not be computed (logits that are not numbers, say); the others of the step are
 // unharmed.
 struct SequenceFailure {
@@ -78,6 +84,7 @@ struct StepResult {
       sampled;                 // in the order of the plan; several for one sequence are consecutive tokens
   std::vector<SeqId> dropped;  // sequences the sampler ended (beam search)
   std::vector<PromptLogprobs> prompt_logprobs;
+  std::vector<PooledVector> pooled;
   std::vector<SequenceFailure> failures;
   std::vector<BeamResult> beams;
   std::vector<DiskOutcome> disk_outcomes;  // of this step and earlier ones

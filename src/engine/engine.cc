@@ -115,6 +115,7 @@ struct Engine::Impl {
   void publish();
   void count_requests();
   Status check(const GenerateRequest& request) const;
+  Status check_task(const GenerateRequest& request) const;
   bool post(Message message);
 
   std::unique_ptr<LoadedModel> model;
@@ -270,11 +271,13 @@ Status Engine::Impl::check(const GenerateRequest& request) const {
   if (draining) return Failure{ErrorKind::kOverloaded, "the server is shutting down", ""};
   const auto num_prompt = static_cast<int64_t>(request.prompt_token_ids.size());
   if (num_prompt == 0) return invalid_argument("the prompt is empty", "prompt");
+  if (const Status status = check_task(request); !status.ok()) return status;
   const int64_t longest = request.sampling.max_tokens == 0 ? info.max_model_len : info.max_model_len - 1;
   if (num_prompt > longest) {
-    return invalid_argument(cat("the prompt has ", num_prompt, " tokens, the model takes ",
-                                info.max_model_len, " with the answer (--max-model-len)"),
-                            "prompt");
+    return invalid_argument(
+        cat("the prompt has ", num_prompt, " tokens, the model takes ", info.max_model_len,
+            request.pooling ? "" : " with the answer", " (--max-model-len)"),
+        "prompt");
   }
   for (const TokenId id : request.prompt_token_ids) {
     if (id < 0 || id >= info.vocab_size) {
@@ -289,6 +292,30 @@ Status Engine::Impl::check(const GenerateRequest& request) const {
         name);
   }
   return validate(request.sampling, info.vocab_size, config.max_logprobs);
+}
+
+// Whether the model gives what is asked for.
+Status Engine::Impl::check_task(const GenerateRequest& request) const {
+  const ModelInfo& info = model->info;
+  if (!request.pooling) {
+    if (info.task == ModelTask::kGenerate) return {};
+    return invalid_argument(
+        cat("the model ", info.name, " (", info.architecture, ") gives ",
+            info.task == ModelTask::kEmbed ? "embeddings" : "scores", " and generates no text"),
+        "model");
+  }
+  if (info.task == ModelTask::kGenerate) {
+    return invalid_argument(cat("the model ", info.name, " (", info.architecture,
+                                ") generates text; started with --runner pooling it gives embeddings"),
+                            "model");
+  }
+  const int64_t dimensions = request.pooling->params.dimensions;
+  if (dimensions < 0 || (info.task == ModelTask::kEmbed && dimensions > info.embedding_size)) {
+    return invalid_argument(
+        cat("dimensions is ", dimensions, ", the model's vectors have ", info.embedding_size, " numbers"),
+        "dimensions");
+  }
+  return {};
 }
 
 Engine::Engine(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
@@ -326,6 +353,8 @@ Result<RequestId> Engine::submit(GenerateRequest request, OutputSink sink) {
                        " requests wait already; try again later"),
                    ""};
   }
+  // Of models without types of tokens all are of one.
+  if (request.pooling && !model().has_token_types) request.pooling->second_text = 0;
   const RequestId id = impl_->next_id.fetch_add(1);
   if (!impl_->post(AddMessage{id, std::move(request), std::move(sink), monotonic_seconds()})) {
     impl_->num_unstarted.fetch_sub(1);

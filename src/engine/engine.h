@@ -9,7 +9,9 @@
 
 #include <chrono>
 #include <functional>
+#include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -17,6 +19,7 @@
 #include "base/metrics.h"
 #include "contract/engine_config.h"
 #include "contract/ids.h"
+#include "contract/pooling.h"
 #include "contract/request_output.h"
 #include "contract/sampling_params.h"
 #include "contract/step_plan.h"
@@ -30,9 +33,10 @@ namespace quire {
 struct GenerateRequest {
   std::vector<TokenId> prompt_token_ids;
   SamplingParams sampling;
-  int32_t priority = 0;    // lower is served first, with SchedulingPolicy::kPriority
-  std::string client;      // who asks (an API key's name, say), for SchedulingPolicy::kFair
-  std::string cache_salt;  // prompts share cached prefixes only with requests of the same salt
+  std::optional<PoolingRequest> pooling;  // a vector of the prompt in place of a text
+  int32_t priority = 0;                   // lower is served first, with SchedulingPolicy::kPriority
+  std::string client;                     // who asks (an API key's name, say), for SchedulingPolicy::kFair
+  std::string cache_salt;                 // prompts share cached prefixes only with requests of the same salt
 };
 
 // Called on the engine thread with each new RequestOutput of the request, in order; the last has finished =
@@ -74,6 +78,14 @@ struct ModelInfo {
   int32_t max_num_batched_tokens = 0;
   int32_t num_threads = 0;
   double load_seconds = 0.0;
+  ModelTask task = ModelTask::kGenerate;
+  int64_t embedding_size = 0;                  // kEmbed: numbers in a vector
+  std::vector<std::string> labels;             // kScore: what it gives a score to
+  bool pools_all_tokens = false;               // a vector is made of all tokens' hidden states
+  bool bidirectional = false;                  // tokens see those behind them: an encoder
+  bool has_token_types = false;                // the second text of a pair has a type of its own
+  std::map<std::string, std::string> prompts;  // kEmbed: put before texts, by name
+  std::string default_prompt;          // the name of the one that is put where none is asked for; or none
   std::vector<TokenId> end_token_ids;  // what ends a text (generation_config.json, config.json, tokenizer)
 };
 

@@ -31,6 +31,7 @@ void EngineCore::add(RequestId id, GenerateRequest request, OutputSink sink, dou
   scheduled.seed = effective_seed(request.sampling, seed_, static_cast<uint64_t>(id));
   scheduled.prompt_token_ids = std::move(request.prompt_token_ids);
   scheduled.sampling = std::move(request.sampling);
+  scheduled.pooling = request.pooling;
   scheduled.end_token_ids = end_token_ids_;
   scheduled.arrival = arrival;
   scheduled.priority = request.priority;

@@ -30,7 +30,7 @@ std::string type_of(const CodedMatrix& matrix) {
 ModelReport inspect_model(const EngineConfig& config) {
   const ModelSource source = ModelSource::resolve(config.model);
   const auto checkpoint = source.open_checkpoint();
-  const ArchSpec spec = parse_arch(checkpoint->config());
+  const ArchSpec spec = read_spec(*checkpoint, runner_from_name(config.runner));
   ModelReport report;
   report.name = source.name();
   report.architecture = spec.architecture;
@@ -52,6 +52,9 @@ ModelReport inspect_model(const EngineConfig& config) {
     report.bytes_by_dtype.emplace_back(type, size);
     report.weight_bytes += size;
   }
+  report.task = spec.task == ModelTask::kGenerate ? "generate"
+                : spec.task == ModelTask::kEmbed  ? "embed"
+                                                  : "classify";
   report.num_layers = spec.num_layers;
   report.hidden_size = spec.hidden_size;
   report.intermediate_size = spec.intermediate_size;
@@ -69,13 +72,19 @@ ModelReport inspect_model(const EngineConfig& config) {
   report.kv_cache_dtype = dtype_name(kv_dtype);
   report.kv_bytes_per_token = kv_bytes_per_token(layout);
   report.state_bytes = state_bytes(spec);
-  const RuntimeOptions options{
-      .dtype = config.dtype, .quantization = config.quantization, .max_model_len = config.max_model_len};
+  const RuntimeOptions options{.dtype = config.dtype,
+                               .quantization = config.quantization,
+                               .max_model_len = config.max_model_len,
+                               .runner = config.runner};
   report.quantization = config.quantization == "auto" ? "" : config.quantization;
   report.weight_memory = planned_weight_bytes(*checkpoint, options);
   report.kv_memory = config.kv_cache_memory > 0
                          ? config.kv_cache_memory
                          : default_kv_memory(available_memory() - report.weight_memory);
+  if (spec.bidirectional) {
+    const int32_t tokens = batched_tokens(config, spec, report.max_model_len);
+    report.kv_memory = std::min(report.kv_memory, encoder_kv_memory(config, layout, tokens));
+  }
   const int64_t num_blocks = report.kv_memory / layout.bytes_per_block;
   report.kv_tokens = sequence_tokens(layout, num_blocks);
   report.full_sequences = num_blocks / std::max<int64_t>(1, sequence_blocks(layout, report.max_model_len));

@@ -20,6 +20,7 @@ struct TensorReport {
 struct ModelReport {
   std::string name;
   std::string architecture;
+  std::string task;            // "generate", "embed" or "classify"
   int64_t num_parameters = 0;  // of the file; a tied embedding counts once
   int64_t weight_bytes = 0;    // of the file
   std::vector<std::pair<std::string, int64_t>> bytes_by_dtype;

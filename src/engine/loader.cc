@@ -83,19 +83,20 @@ void plan_memory(const EngineConfig& config, LoadedModel& model) {
   LocalExecutorOptions options;
   options.kv_dtype = model.runtime->kv_dtype();
   options.layout = model.runtime->kv_layout(config.block_size);
+  const ArchSpec& spec = model.runtime->spec();
   const int64_t model_len = model.runtime->model().max_model_len();
   const int64_t per_block = options.layout.bytes_per_block;
 
   info.max_num_seqs = config.max_num_seqs;
-  info.max_num_batched_tokens = config.max_num_batched_tokens > 0
-                                    ? config.max_num_batched_tokens
-                                    : std::max(kDefaultBatchedTokens, config.max_num_seqs);
+  info.max_num_batched_tokens = batched_tokens(config, spec, model_len);
   options.max_num_batched_tokens = info.max_num_batched_tokens;
   options.max_model_len = static_cast<int32_t>(model_len);
   const int64_t workspace = model.runtime->workspace_bytes(options);
   const int64_t free_bytes = available_memory();
   int64_t pool = config.kv_cache_memory;
   if (pool == 0) pool = default_kv_memory(free_bytes - workspace - config.swap_space);
+  if (spec.bidirectional)
+    pool = std::min(pool, encoder_kv_memory(config, options.layout, info.max_num_batched_tokens));
   if (config.kv_cache_memory > 0 && pool + workspace > free_bytes) {
     throw Error(cat("--kv-cache-memory ", format_bytes(pool), " and ", format_bytes(workspace),
                     " of working memory do not fit into ", format_bytes(free_bytes), " of free memory"));
@@ -119,7 +120,8 @@ void plan_memory(const EngineConfig& config, LoadedModel& model) {
   }
   options.layout.num_blocks = static_cast<int32_t>(num_blocks);
   options.max_model_len = static_cast<int32_t>(max_len);
-  open_kv_tiers(config, *model.runtime, free_bytes - workspace - num_blocks * per_block, options);
+  if (!spec.bidirectional)
+    open_kv_tiers(config, *model.runtime, free_bytes - workspace - num_blocks * per_block, options);
   if (options.disk != nullptr) {
     model.scheduler.hash_seed = options.disk->hash_seed();
     model.stored_blocks = stored_blocks(*options.disk);
@@ -132,6 +134,21 @@ void plan_memory(const EngineConfig& config, LoadedModel& model) {
   info.kv_bytes_per_sequence = sequence_blocks(options.layout, max_len) * per_block;
   info.kv_pool_bytes = num_blocks * per_block;
   model.runtime->start_executor(options);
+}
+
+// What a model that does not generate gives.
+void describe_task(const LocalRuntime& runtime, ModelInfo& info) {
+  info.task = runtime.spec().task;
+  info.bidirectional = runtime.spec().bidirectional;
+  const Pooler* pooler = runtime.model().pooler();
+  if (pooler == nullptr) return;
+  if (info.task == ModelTask::kEmbed) info.embedding_size = pooler->output_size();
+  info.labels = runtime.spec().labels;
+  info.pools_all_tokens = pooler->all_rows();
+  info.has_token_types = runtime.spec().token_types > 1;
+  PromptFiles prompts = read_prompts(runtime.checkpoint());
+  info.prompts = std::move(prompts.prompts);
+  info.default_prompt = std::move(prompts.default_name);
 }
 
 void check_config(const EngineConfig& config) {
@@ -157,6 +174,21 @@ void check_config(const EngineConfig& config) {
 }
 
 }  // namespace
+
+int32_t batched_tokens(const EngineConfig& config, const ArchSpec& spec, int64_t model_len) {
+  const int32_t usual = config.max_num_batched_tokens > 0
+                            ? config.max_num_batched_tokens
+                            : std::max(kDefaultBatchedTokens, config.max_num_seqs);
+  // Tokens that see each other both ways are computed together.
+  return spec.bidirectional ? std::max(usual, static_cast<int32_t>(std::min<int64_t>(model_len, 1 << 20)))
+                            : usual;
+}
+
+int64_t encoder_kv_memory(const EngineConfig& config, const KvLayout& layout, int32_t num_batched_tokens) {
+  const int64_t blocks = num_batched_tokens / layout.block_size + config.max_num_seqs + 1;
+  // The scheduler keeps a part of the pool free.
+  return (blocks + blocks / 64 + 1) * layout.bytes_per_block;
+}
 
 int64_t default_kv_memory(int64_t free_bytes) {
   return static_cast<int64_t>(kDefaultKvShare * static_cast<double>(std::max<int64_t>(0, free_bytes)));
@@ -190,6 +222,7 @@ std::unique_ptr<LoadedModel> load_model(const EngineConfig& config, const LoadPr
                                                      .activation_dtype = config.activation_dtype,
                                                      .threads = config.threads,
                                                      .max_model_len = config.max_model_len,
+                                                     .runner = config.runner,
                                                      .profile = config.profile},
                                       progress);
   model->tokenizer = tokenizer.get();
@@ -212,6 +245,7 @@ std::unique_ptr<LoadedModel> load_model(const EngineConfig& config, const LoadPr
   info.weight_bytes = runtime.model().weight_bytes();
   info.num_threads = runtime.num_threads();
   info.end_token_ids = end_tokens(runtime, model->tokenizer.get());
+  describe_task(runtime, info);
   plan_memory(config, *model);
 
   model->scheduler.max_num_seqs = info.max_num_seqs;
@@ -219,7 +253,8 @@ std::unique_ptr<LoadedModel> load_model(const EngineConfig& config, const LoadPr
   model->scheduler.max_model_len = info.max_model_len;
   model->scheduler.long_prefill_token_threshold = config.long_prefill_token_threshold;
   model->scheduler.max_num_queued_requests = config.max_num_queued_requests;
-  model->scheduler.enable_prefix_caching = config.enable_prefix_caching;
+  model->scheduler.whole_prompts = runtime.spec().bidirectional;
+  model->scheduler.enable_prefix_caching = config.enable_prefix_caching && !runtime.spec().bidirectional;
   model->scheduler.policy = config.scheduling_policy;
   model->scheduler.preemption_mode = config.preemption_mode;
   model->scheduler.max_num_partial_prefills = config.max_num_partial_prefills;

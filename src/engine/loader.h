@@ -46,6 +46,13 @@ LoadedText load_text(const std::string& model, const std::string& chat_template)
 // less.
 int64_t available_memory();
 
+// Tokens of a step where the configuration says none or the model needs more.
+int32_t batched_tokens(const EngineConfig& config, const ArchSpec& spec, int64_t model_len);
+
+// What the KV pool of an encoder takes at the most: nothing in it lasts beyond a step, so as much as a step
+// can fill.
+int64_t encoder_kv_memory(const EngineConfig& config, const KvLayout& layout, int32_t num_batched_tokens);
+
 // What the KV pool takes by default of so much free memory.
 int64_t default_kv_memory(int64_t free_bytes);
 

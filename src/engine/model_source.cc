@@ -124,9 +124,10 @@ std::unique_ptr<Checkpoint> ModelSource::open_checkpoint() const {
 
 std::unique_ptr<Tokenizer> ModelSource::open_tokenizer() const {
   if (!embedded()) {
-    const bool has_files = std::filesystem::exists(path_ / "tokenizer.json") ||
-                           std::filesystem::exists(path_ / "tokenizer.model");
-    if (has_files) return Tokenizer::load(path_);
+    for (const char* file :
+         {"tokenizer.json", "tokenizer.model", "tekken.json", "tiktoken.model", "qwen.tiktoken"}) {
+      if (std::filesystem::exists(path_ / file)) return Tokenizer::load(path_);
+    }
     if (gguf_.empty()) return nullptr;
     const MappedFile file(gguf_);
     return Tokenizer::from_gguf(GgufFile(file.bytes(), gguf_.string()));

@@ -16,6 +16,7 @@ void BatchBuilder::build(const StepPlan& plan, SequenceStore& sequences, std::sp
                          std::span<const LayerState> states) {
   token_ids_.clear();
   positions_.clear();
+  token_types_.clear();
   slot_mapping_.clear();
   cu_seqlens_q_.assign(1, 0);
   seq_lens_.clear();
@@ -24,11 +25,13 @@ void BatchBuilder::build(const StepPlan& plan, SequenceStore& sequences, std::sp
   first_positions_.clear();
   state_blocks_.clear();
   logit_rows_.clear();
+  pooled_parts_.clear();
   for (size_t i = 0; i < plan.scheduled.size(); ++i) {
     add_sequence(plan.scheduled[i], static_cast<int32_t>(i), sequences.at(plan.scheduled[i].seq));
   }
   batch_.token_ids = token_ids_;
   batch_.positions = positions_;
+  batch_.token_types = token_types_;
   batch_.slot_mapping = slot_mapping_;
   batch_.attention = AttentionBatch{.num_seqs = static_cast<int32_t>(seq_lens_.size()),
                                     .cu_seqlens_q = cu_seqlens_q_,
@@ -58,6 +61,11 @@ void BatchBuilder::add_sequence(const ScheduledSequence& scheduled, int32_t inde
                     record.tokens.size(), " in ", table.size(), " blocks"));
   }
   const bool wants_prompt_logprobs = record.sampling.params().prompt_logprobs.has_value();
+  if (record.pooling) {
+    pooled_parts_.push_back({index, static_cast<int32_t>(token_ids_.size()), begin, end,
+                             static_cast<size_t>(end) == record.tokens.size()});
+  }
+  const int32_t second_text = record.pooling ? record.pooling->second_text : 0;
   for (int32_t position = begin; position < end; ++position) {
     const auto row = static_cast<int32_t>(token_ids_.size());
     const bool sample = scheduled.sample && position + 1 == end;
@@ -65,6 +73,7 @@ void BatchBuilder::add_sequence(const ScheduledSequence& scheduled, int32_t inde
     if (sample || prompt) logit_rows_.push_back({row, index, position, sample, prompt});
     token_ids_.push_back(record.tokens[static_cast<size_t>(position)]);
     positions_.push_back(position);
+    token_types_.push_back(second_text > 0 && position >= second_text ? 1 : 0);
     slot_mapping_.push_back(attention_
                                 ? int64_t{table[static_cast<size_t>(position / block_size_)]} * block_size_ +
                                       position % block_size_

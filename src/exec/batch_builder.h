@@ -23,6 +23,15 @@ struct LogitRow {
   bool prompt = false;    // the next token is the prompt's: report its log-probability
 };
 
+// The step's rows of a sequence that asks for a vector.
+struct PooledPart {
+  int32_t scheduled = 0;  // index into StepPlan::scheduled
+  int32_t first_row = 0;  // of the hidden states, that of position `begin`
+  int32_t begin = 0;      // positions
+  int32_t end = 0;
+  bool last = false;  // `end` is the text's
+};
+
 class BatchBuilder {
  public:
   explicit BatchBuilder(const KvLayout& layout);
@@ -33,6 +42,7 @@ class BatchBuilder {
 
   const ForwardBatch& batch() const { return batch_; }                  // valid until the next build()
   std::span<const LogitRow> logit_rows() const { return logit_rows_; }  // ascending rows
+  std::span<const PooledPart> pooled_parts() const { return pooled_parts_; }
 
  private:
   void add_sequence(const ScheduledSequence& scheduled, int32_t index, const SequenceRecord& record);
@@ -42,6 +52,7 @@ class BatchBuilder {
   std::vector<int32_t> state_groups_;        // the groups with states
   std::vector<int32_t> token_ids_;           // [num_tokens]
   std::vector<int32_t> positions_;           // [num_tokens]
+  std::vector<int32_t> token_types_;         // [num_tokens]
   std::vector<int64_t> slot_mapping_;        // [num_tokens]
   std::vector<int32_t> cu_seqlens_q_;        // [num_seqs + 1]
   std::vector<int32_t> seq_lens_;            // [num_seqs]
@@ -51,6 +62,7 @@ class BatchBuilder {
   std::vector<int32_t> state_blocks_;        // [num_seqs, state groups]
   SharedPrefixes shared_;
   std::vector<LogitRow> logit_rows_;
+  std::vector<PooledPart> pooled_parts_;
   ForwardBatch batch_;
 };
 

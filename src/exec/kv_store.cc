@@ -14,7 +14,9 @@ int32_t attention_layers(const ArchSpec& spec) {
 }
 
 int64_t attention_bytes(const ArchSpec& spec, DType dtype, int32_t block_size) {
-  return attention_layers(spec) * kv_bytes_per_block(dtype, block_size, spec.num_kv_heads, spec.head_dim);
+  // Where nothing is read again once a layer is computed, all layers use the same place, one after the other.
+  const int64_t num_kept = spec.bidirectional ? 1 : attention_layers(spec);
+  return num_kept * kv_bytes_per_block(dtype, block_size, spec.num_kv_heads, spec.head_dim);
 }
 
 }  // namespace
@@ -91,7 +93,7 @@ KvStore::KvStore(const ArchSpec& spec, DType dtype, const KvLayout& layout)
             .block_size = layout.block_size,
             .num_kv_heads = spec.num_kv_heads,
             .head_dim = spec.head_dim};
-    offset += layer_bytes;
+    if (!spec.bidirectional) offset += layer_bytes;
   }
 }
 

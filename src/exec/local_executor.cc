@@ -33,18 +33,23 @@ LocalExecutor::LocalExecutor(const Model& model, const OpTable& ops, ThreadPool&
       workspace_(kernel_workspace(model, ops, pool, options)),
       context_{&pool, {workspace_.data(), workspace_.size()}, options.profile},
       activations_(model.make_buffers(options.max_num_batched_tokens)),
-      logits_(static_cast<size_t>(kLogitRowsAtOnce * vocab_size_) * sizeof(float)),
       outcomes_(kLogitRowsAtOnce) {
+  if (model.pooler() != nullptr) {
+    text_pooler_.emplace(model, ops);
+    return;
+  }
+  logits_ = Buffer(static_cast<size_t>(kLogitRowsAtOnce * vocab_size_) * sizeof(float));
   for (int i = 0; i < pool.num_threads(); ++i) sampler_workspaces_.emplace_back(vocab_size_);
 }
 
 int64_t LocalExecutor::workspace_bytes(const Model& model, const OpTable& ops, const ThreadPool& pool,
                                        const LocalExecutorOptions& options) {
   const int64_t vocab_row = model.spec().vocab_size * static_cast<int64_t>(sizeof(float));
+  const int64_t body = static_cast<int64_t>(kernel_workspace(model, ops, pool, options)) +
+                       model.activation_bytes(options.max_num_batched_tokens);
+  if (model.pooler() != nullptr) return body + TextPooler::workspace_bytes(model);
   // A sampler's workspace holds about six words for each entry of the vocabulary.
-  return static_cast<int64_t>(kernel_workspace(model, ops, pool, options)) +
-         model.activation_bytes(options.max_num_batched_tokens) +
-         (kLogitRowsAtOnce + 6 * pool.num_threads()) * vocab_row;
+  return body + (kLogitRowsAtOnce + 6 * pool.num_threads()) * vocab_row;
 }
 
 void LocalExecutor::begin(const StepPlan& plan) {
@@ -70,6 +75,7 @@ const StepResult& LocalExecutor::finish() {
   result_.dropped.clear();
   result_.prompt_logprobs.clear();
   result_.failures.clear();
+  result_.pooled.clear();
   result_.disk_outcomes.clear();
   result_.beams.clear();
   if (plan_->scheduled.empty()) {
@@ -79,6 +85,9 @@ const StepResult& LocalExecutor::finish() {
 
   const double begin = monotonic_seconds();
   const TensorView hidden = model_.forward(context_, builder_.batch(), activations_);
+  if (text_pooler_) {
+    text_pooler_->take(context_, pool_, *plan_, builder_.pooled_parts(), sequences_, hidden, result_);
+  }
   const auto rows = builder_.logit_rows();
   for (size_t i = 0; i < rows.size(); i += kLogitRowsAtOnce) {
     compute_rows(rows.subspan(i, std::min<size_t>(kLogitRowsAtOnce, rows.size() - i)), hidden);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "base/thread_pool.h"
@@ -11,6 +12,7 @@
 #include "exec/executor.h"
 #include "exec/kv_store.h"
 #include "exec/sequence_store.h"
+#include "exec/text_pooler.h"
 #include "models/model.h"
 #include "ops/profile.h"
 #include "sample/sampler.h"
@@ -72,7 +74,8 @@ class LocalExecutor : public Executor {
   Buffer workspace_;
   OpContext context_;
   ActivationBuffers activations_;
-  Buffer logits_;                                     // [kLogitRowsAtOnce, vocab_size] float32
+  std::optional<TextPooler> text_pooler_;  // in place of the logits, where the model does not generate
+  Buffer logits_;                          // [kLogitRowsAtOnce, vocab_size] float32
   std::vector<SamplerWorkspace> sampler_workspaces_;  // one a thread
   std::vector<int32_t> row_indices_;
   std::vector<RowOutcome> outcomes_;

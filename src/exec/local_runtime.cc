@@ -35,7 +35,8 @@ ModelOptions model_options_of(const RuntimeOptions& options, const Checkpoint& c
   return {.dtype = float_dtype(options.dtype, "--dtype"),
           .quantization = quantization_from_name(options.quantization),
           .coded_activations = activations_of(options.activation_dtype, checkpoint),
-          .max_model_len = options.max_model_len};
+          .max_model_len = options.max_model_len,
+          .runner = runner_from_name(options.runner)};
 }
 
 }  // namespace
@@ -73,7 +74,7 @@ std::unique_ptr<LocalRuntime> LocalRuntime::load(std::unique_ptr<Checkpoint> che
   if (options.threads < 0 || options.threads > 4096)
     throw Error(cat("--threads: ", options.threads, " is out of range"));
 
-  const int64_t longest = parse_arch(checkpoint->config()).max_model_len;
+  const int64_t longest = read_spec(*checkpoint, model_options.runner).max_model_len;
   if (options.max_model_len > longest) {
     throw Error(cat("--max-model-len ", options.max_model_len, ": the model is made for sequences of ",
                     longest, " tokens at the most"));

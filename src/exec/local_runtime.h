@@ -35,7 +35,8 @@ struct RuntimeOptions {
       "auto";                 // of products with codes: float32 or int8; auto: as is usual for the checkpoint
   int32_t threads = 0;        // 0: all cores this process may use
   int64_t max_model_len = 0;  // 0: the model's
-  std::string profile;        // file for a profile of the steps; empty: none
+  std::string runner = "auto";
+  std::string profile;  // file for a profile of the steps; empty: none
 };
 
 class LocalRuntime {

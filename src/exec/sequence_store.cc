@@ -16,7 +16,10 @@ void SequenceStore::apply(const StepPlan& plan) {
                        .num_prompt_tokens = static_cast<int32_t>(init.prompt_token_ids.size()),
                        .block_tables = std::vector<std::vector<BlockId>>(static_cast<size_t>(num_groups_)),
                        .sampling = SamplingState(init.sampling, init.prompt_token_ids, init.end_token_ids,
-                                                 init.seed, 0, vocab_size_)});
+                                                 init.seed, 0, vocab_size_),
+                       .pooling = init.pooling,
+                       .pooled = {},
+                       .beams = nullptr});
   }
   for (const auto& update : plan.block_table_updates) {
     auto& table = at(update.seq).block_tables[static_cast<size_t>(update.group)];

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <unordered_map>
 #include <vector>
 
@@ -25,6 +26,8 @@ struct SequenceRecord {
   int32_t num_prompt_tokens = 0;
   std::vector<std::vector<BlockId>> block_tables;  // [groups][blocks]
   SamplingState sampling;
+  std::optional<PoolingRequest> pooling;
+  std::vector<float> pooled;         // what its computed tokens gave so far (TextPooler)
   std::shared_ptr<BeamGroup> beams;  // shared by the request's beams; null without beam search
 };
 

@@ -44,6 +44,18 @@ class SafetensorsCheckpoint : public Checkpoint {
   const nlohmann::json& config() const override { return config_; }
   std::optional<nlohmann::json> generation_config() const override { return generation_config_; }
 
+  std::optional<std::string> file(std::string_view name) const override {
+    if (const auto it = files_.find(name); it != files_.end()) return std::string(it->second);
+    std::error_code error;
+    if (!on_disk_ || !fs::is_regular_file(path_ / name, error)) return std::nullopt;
+    return read_text_file(path_ / name);
+  }
+  // Those of a checkpoint in memory; one in a directory has what lies there.
+  void set_files(std::map<std::string, std::string_view, std::less<>> files) {
+    files_ = std::move(files);
+    on_disk_ = false;
+  }
+
   std::vector<std::string> names() const override {
     std::vector<std::string> all;
     all.reserve(where_.size());
@@ -108,6 +120,8 @@ class SafetensorsCheckpoint : public Checkpoint {
   fs::path path_;
   nlohmann::json config_;
   std::optional<nlohmann::json> generation_config_;
+  std::map<std::string, std::string_view, std::less<>> files_;
+  bool on_disk_ = true;
   std::vector<Shard> shards_;  // complete before where_ points into it
   std::map<std::string, Location, std::less<>> where_;
 };
@@ -246,6 +260,7 @@ std::unique_ptr<Checkpoint> Checkpoint::from_memory(const CheckpointBytes& files
   }
   auto checkpoint =
       std::make_unique<SafetensorsCheckpoint>(files.name, std::move(config), std::move(generation));
+  checkpoint->set_files(files.files);
   checkpoint->add_bytes(files.safetensors, files.name + "/model.safetensors");
   for (size_t i = 0; i < files.more_safetensors.size(); ++i) {
     checkpoint->add_bytes(files.more_safetensors[i], cat(files.name, "/shard ", i + 2));
@@ -258,6 +273,10 @@ bool Checkpoint::aligned(std::string_view name) const {
   const TensorInfo* info = find(name);
   if (info == nullptr) return false;
   return reinterpret_cast<uintptr_t>(bytes(name).data()) % dtype_size(info->dtype) == 0;
+}
+
+std::optional<std::string> Checkpoint::file(std::string_view) const {
+  return std::nullopt;
 }
 
 const CodedMatrix* Checkpoint::coded(std::string_view) const {

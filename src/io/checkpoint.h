@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -25,7 +26,8 @@ struct CheckpointBytes {
   std::string_view config;                 // config.json
   std::string_view generation_config;      // generation_config.json, empty where there is none
   std::span<const std::byte> safetensors;  // one safetensors file
-  std::vector<std::span<const std::byte>> more_safetensors;  // the other shards of a checkpoint of several
+  std::vector<std::span<const std::byte>> more_safetensors;    // the other shards of a checkpoint of several
+  std::map<std::string, std::string_view, std::less<>> files;  // what Checkpoint::file() gives
 };
 
 class Checkpoint {
@@ -40,6 +42,10 @@ class Checkpoint {
   virtual const std::filesystem::path& path() const = 0;  // the directory, or CheckpointBytes::name
   virtual const nlohmann::json& config() const = 0;
   virtual std::optional<nlohmann::json> generation_config() const = 0;  // none: the checkpoint has none
+
+  // Another file that belongs to the model, by its path within the directory ("modules.json"); none: there is
+  // no such file.
+  virtual std::optional<std::string> file(std::string_view name) const;
 
   virtual std::vector<std::string> names() const = 0;                         // sorted
   virtual const TensorInfo* find(std::string_view name) const = 0;            // null: no such tensor

@@ -2,18 +2,22 @@
 // by the architecture's own file in models/arch.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <limits>
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
+#include "contract/pooling.h"
 #include "nn/delta_net.h"
 #include "nn/layers.h"
 #include "nn/mamba.h"
 #include "nn/mla.h"
 #include "nn/moe.h"
+#include "nn/pooler.h"
 #include "nn/rope.h"
 #include "nn/short_conv.h"
 #include "ops/op_table.h"
@@ -42,6 +46,7 @@ struct LayerSpec {
   int64_t intermediate_size = 0;
   int32_t kv_source = -1;       // the earlier layer whose keys and values this one reads; -1: its own
   bool keys_as_values = false;  // values are the keys' projection
+  bool input_norm = true;       // ArchSpec::input_norm, where there is one
 
   bool mixes() const { return attention || recurrence != Recurrence::kNone; }
 };
@@ -57,12 +62,27 @@ struct MoeSpec {
   bool correction = false;               // the checkpoint has a vector of them
   bool router_bias = false;
   bool expert_bias = false;
-  bool weigh_input = false;  // Moe::weigh_input
-  bool gated = true;         // experts are gated MLPs
+  bool weigh_input = false;   // Moe::weigh_input
+  bool expert_scale = false;  // Moe::expert_scale
+  bool gated = true;          // experts are gated MLPs
+  // The layers have an MLP too: what it and the experts give is normed each by itself and added.
+  bool beside = false;
 
   MoeSizes sizes(int64_t hidden) const {
     return {num_experts, router.num_chosen, shared_intermediate_size > 0, weigh_input, hidden};
   }
+};
+
+// What a model that classifies has behind the pooled hidden states: a dense layer or none, then the labels.
+struct ClassifierSpec {
+  std::string_view name = "score";  // of its modules in the checkpoint, with the model's prefix or without
+  std::string_view dense = "";      // empty: there is none
+  std::string_view norm = "";
+  bool dense_bias = true;
+  std::optional<Activation> activation;  // of the dense layer
+  bool tanh = false;
+  bool bias = false;  // of the labels
+  int64_t num_labels = 2;
 };
 
 // The Mamba 2 of the layers that have it.
@@ -98,6 +118,18 @@ struct ArchSpec {
   int32_t head_dim = 0;
   std::vector<LayerSpec> layers;  // [num_layers]
 
+  // What the model gives. Without kGenerate there is no output embedding, and `pooling` and what follows say
+  // what becomes of the hidden states.
+  ModelTask task = ModelTask::kGenerate;
+  std::vector<PoolKind> pooling = {PoolKind::kLast};
+  bool normalize = true;                     // kEmbed
+  std::optional<ClassifierSpec> classifier;  // kScore; in its place:
+  std::array<int32_t, 2> score_tokens = {-1,
+                                         -1};  // the score is the first's logit minus the second's (-1: none)
+  ScoreActivation score_activation = ScoreActivation::kSoftmax;
+  std::vector<std::string> labels;  // as config.json names them
+  bool bidirectional = false;       // tokens see those behind them too
+
   NormKind norm = NormKind::kRms;
   float norm_eps = 1e-6F;
   float norm_weight_offset = 0.0F;
@@ -105,12 +137,16 @@ struct ArchSpec {
 
   // Sequential: h += attention(norm(h)), then h += mlp(norm(h)). Parallel: both from the same h.
   bool parallel_residual = false;
-  bool input_norm = true;            // before attention
-  bool mlp_norm = true;              // before the MLP; a parallel one without it shares attention's
-  bool post_norms = false;           // of what attention and MLP give, before it is added
+  bool input_norm = true;   // before attention
+  bool mlp_norm = true;     // before the MLP; a parallel one without it shares attention's
+  bool post_norms = false;  // of what attention and MLP give, before it is added
+  bool sum_norms = false;   // of the hidden states once it is added
+  bool final_norm = true;
   float residual_multiplier = 1.0F;  // of what is added
   float embedding_multiplier = 1.0F;
   bool embedding_norm = false;
+  int32_t token_types = 0;       // whose vectors are added to the tokens'; 0: there are none
+  int64_t embedding_size = 0;    // of the tokens' vectors, projected to the hidden size and back; 0: the same
   int64_t layer_input_size = 0;  // of what each layer gets of a token besides (nn/layer_input.h); 0: nothing
   int64_t layer_input_vocab = 0;
   bool layer_scalars = false;  // each layer's hidden states are multiplied with a number of its own
@@ -138,6 +174,7 @@ struct ArchSpec {
   QkNorm qk_norm = QkNorm::kNone;
   bool qk_norm_turned = false;   // behind the rotation
   bool qk_norm_weights = true;   // else it only divides
+  bool sub_norms = false;        // before the last product of attention and of the MLP
   bool value_norm = false;       // an RMS norm without weights on each value head
   bool attention_sinks = false;  // AttentionParams::sinks
 
@@ -164,6 +201,9 @@ inline int32_t head_dim_of(const ArchSpec& spec, const LayerSpec& layer) {
 }
 inline int32_t num_kv_heads_of(const ArchSpec& spec, const LayerSpec& layer) {
   return layer.num_kv_heads > 0 ? layer.num_kv_heads : spec.num_kv_heads;
+}
+inline int64_t embedding_size_of(const ArchSpec& spec) {
+  return spec.embedding_size > 0 ? spec.embedding_size : spec.hidden_size;
 }
 inline int64_t intermediate_size_of(const ArchSpec& spec, const LayerSpec& layer) {
   return layer.intermediate_size > 0 ? layer.intermediate_size : spec.intermediate_size;

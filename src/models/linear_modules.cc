@@ -52,7 +52,7 @@ bool is_of_expert(Role role) {
 }  // namespace
 
 std::vector<LinearModule> linear_modules(const Checkpoint& checkpoint) {
-  const ArchSpec spec = parse_arch(checkpoint.config());
+  const ArchSpec spec = read_spec(checkpoint, Runner::kAuto);
   const TensorPlan plan(spec, find_weight_names(ConfigReader(checkpoint.config())), checkpoint);
   plan.check(checkpoint);
   std::vector<LinearModule> modules;

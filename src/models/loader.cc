@@ -18,14 +18,6 @@
 namespace quire {
 namespace {
 
-// Of a packed matrix in whole panels; all op tables have those of 32 rows.
-int64_t packed_bytes(const WeightFormat& format, int64_t n, int64_t k) {
-  const int64_t panels = (n + IntLayout::kPanel - 1) / IntLayout::kPanel;
-  if (is_coded(format)) return panels * CodedLayout(format.coded, k).panel_bytes;
-  if (is_integer(format)) return panels * IntLayout(format, k).panel_bytes;
-  return panels * IntLayout::kPanel * k * static_cast<int64_t>(dtype_size(format.dtype));
-}
-
 // The same of n rows of codes as those of `matrix`.
 int64_t packed_bytes(const CodedMatrix& matrix, int64_t n) {
   const WeightFormat format = {.dtype = DType::kU8, .coded = matrix.format()};
@@ -106,6 +98,12 @@ int64_t bytes_of(const Embedding& e) {
 
 }  // namespace
 
+int64_t packed_bytes(const WeightFormat& format, int64_t n, int64_t k) {
+  const int64_t panels = (n + IntLayout::kPanel - 1) / IntLayout::kPanel;
+  if (is_coded(format)) return panels * CodedLayout(format.coded, k).panel_bytes;
+  if (is_integer(format)) return panels * IntLayout(format, k).panel_bytes;
+  return panels * IntLayout::kPanel * k * static_cast<int64_t>(dtype_size(format.dtype));
+}
 int64_t bytes_of(const Buffer& buffer) {
   return static_cast<int64_t>(buffer.size());
 }
@@ -125,7 +123,8 @@ ModelLoader::ModelLoader(Checkpoint& checkpoint, const OpTable& ops, const OpCon
       ctx_(ctx),
       options_(options),
       progress_(progress),
-      spec_(parse_arch(checkpoint.config())),
+      pooling_files_(read_pooling_files(checkpoint)),
+      spec_(read_spec(checkpoint, options.runner)),
       plan_(spec_, find_weight_names(ConfigReader(checkpoint.config())), checkpoint) {
   if (options.dtype && !is_storage_dtype(*options.dtype)) {
     throw Error(cat("weights cannot be kept as ", dtype_name(*options.dtype),
@@ -244,7 +243,9 @@ DType ModelLoader::stored_type() const {
     const auto named = dtype_from_name(it->get<std::string>());
     if (named && is_storage_dtype(*named)) return *named;
   }
-  return checkpoint_.find(plan_.weight(Role::kFinalNorm)->name)->dtype;
+  const ExpectedTensor* norm = plan_.weight(Role::kFinalNorm);
+  if (norm == nullptr) norm = plan_.weight(Role::kEmbedding);
+  return checkpoint_.find(norm->name)->dtype;
 }
 
 size_t ModelLoader::alike(std::span<const ExpectedTensor* const> tensors) const {
@@ -407,7 +408,9 @@ Embedding ModelLoader::embedding(Role role) {
 // What stands before the first layer and behind the last.
 void ModelLoader::ends() {
   Model& m = *model_;
-  if (spec_.tie_word_embeddings) {
+  if (spec_.task != ModelTask::kGenerate) {
+    m.embedding_ = embedding(Role::kEmbedding);
+  } else if (spec_.tie_word_embeddings) {
     m.lm_head_ = linear({Role::kEmbedding}, -1);
     m.embedding_.packed = &m.lm_head_.weight;
   } else {
@@ -415,13 +418,19 @@ void ModelLoader::ends() {
     m.lm_head_ = linear({Role::kLmHead}, -1);
   }
   m.embedding_norm_ = norm_if(spec_.embedding_norm, Role::kEmbeddingNorm, -1);
+  if (spec_.token_types > 0) m.token_types_ = embedding(Role::kTokenTypes);
+  if (spec_.embedding_size > 0) {
+    m.embedding_in_ = linear({Role::kEmbeddingIn}, -1);
+    m.embedding_out_ = linear({Role::kEmbeddingOut}, -1);
+  }
   if (spec_.position == PositionKind::kLearned) {
     m.position_embedding_ = embedding(Role::kPositionEmbedding);
     TensorView& table = m.position_embedding_->table;
     table = row_slice(table, spec_.position_offset, table.rows());
   }
   m.layer_inputs_ = layer_inputs();
-  m.final_norm_ = norm(Role::kFinalNorm, -1, spec_.hidden_size);
+  m.final_norm_ = norm_if(spec_.final_norm, Role::kFinalNorm, -1);
+  if (spec_.task != ModelTask::kGenerate) m.pooler_ = pooler();
 }
 
 std::unique_ptr<Model> ModelLoader::load() {
@@ -493,12 +502,22 @@ int64_t ModelLoader::planned_bytes() const {
       sum += coded == nullptr ? packed_bytes(format(types, *roles.begin()), n, k) : packed_bytes(*coded, n);
     }
   };
-  if (spec_.tie_word_embeddings) {
+  if (spec_.task != ModelTask::kGenerate) {
+    add_table(Role::kEmbedding);
+    sum += planned_pooler_bytes();
+  } else if (spec_.tie_word_embeddings) {
     add_matrix({Role::kEmbedding}, -1);
   } else {
     add_table(Role::kEmbedding);
     add_matrix({Role::kLmHead}, -1);
   }
+  if (spec_.token_types > 0) add_table(Role::kTokenTypes);
+  add_matrix({Role::kEmbeddingIn}, -1);
+  add_matrix({Role::kEmbeddingOut}, -1);
+  add_matrix({Role::kClassifierDense}, -1);
+  add_vector(plan_.weight(Role::kClassifierNorm));
+  add_vector(plan_.bias(Role::kClassifierNorm));
+  add_matrix({Role::kClassifier}, -1);
   if (spec_.position == PositionKind::kLearned) add_table(Role::kPositionEmbedding);
   if (spec_.layer_input_size > 0) {
     add_table(Role::kLayerInputTable);
@@ -509,9 +528,12 @@ int64_t ModelLoader::planned_bytes() const {
   add_vector(plan_.bias(Role::kEmbeddingNorm));
   for (int32_t i = 0; i < spec_.num_layers; ++i) {
     for (const Role role :
-         {Role::kInputNorm, Role::kPostAttentionNorm, Role::kMlpNorm, Role::kPostMlpNorm, Role::kQueryNorm,
-          Role::kKeyNorm, Role::kSinks, Role::kQueryDownNorm, Role::kLatentNorm, Role::kStateConv,
-          Role::kStepBias, Role::kRate, Role::kSkip, Role::kStateNorm}) {
+         {Role::kInputNorm,    Role::kPostAttentionNorm, Role::kMlpNorm,    Role::kPostMlpNorm,
+          Role::kQueryNorm,    Role::kKeyNorm,           Role::kSinks,      Role::kQueryDownNorm,
+          Role::kLatentNorm,   Role::kAttentionSubNorm,  Role::kMlpSubNorm, Role::kExpertScale,
+          Role::kBesideRouter, Role::kBesideExperts,     Role::kBesideOut,  Role::kBesideMlp,
+          Role::kStateConv,    Role::kStepBias,          Role::kRate,       Role::kSkip,
+          Role::kStateNorm}) {
       add_vector(plan_.weight(role, i));
       add_vector(plan_.bias(role, i));
     }

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "models/model.h"
+#include "models/pooling_files.h"
 #include "models/weight_names.h"
 
 namespace quire {
@@ -24,6 +25,8 @@ int64_t numel(std::span<const int64_t> shape);
 int64_t bytes_of(const Buffer& buffer);
 int64_t bytes_of(const PackedLinear& w);
 int64_t bytes_of(const Linear& linear);
+// Of a matrix [n, k] once it is packed, in whole panels: all op tables have those of 32 rows.
+int64_t packed_bytes(const WeightFormat& format, int64_t n, int64_t k);
 
 // A tensor that the model needs, under the name that this checkpoint uses.
 struct ExpectedTensor {
@@ -55,6 +58,8 @@ class TensorPlan {
     std::optional<ExpectedTensor> bias;
   };
   using Key = std::tuple<Role, int32_t, int32_t>;
+  // Whether the checkpoint has queries, keys and values in one matrix.
+  bool joins_heads(const Checkpoint& checkpoint) const;
   // Whether the checkpoint stacks its experts.
   bool stacks_experts(const ArchSpec& spec, const Checkpoint& checkpoint) const;
   void add_layer(const ArchSpec& spec, const ModuleName& module, int32_t layer, bool stacked,
@@ -64,12 +69,14 @@ class TensorPlan {
   const Module* find(Role role, int32_t layer, int32_t expert) const;
   bool is_ignored(const std::string& name) const;
   bool is_of_text(std::string_view name) const;
+  bool is_of_head(std::string_view name) const;
 
   std::string architecture_;
   std::string prefix_;
   std::string head_prefix_;
   WeightNames names_;
   bool tied_;
+  bool headless_;
   int32_t num_layers_;
   std::map<Key, Module> modules_;
 };
@@ -83,6 +90,8 @@ class ModelLoader {
   int64_t planned_bytes() const;
 
  private:
+  int64_t planned_pooler_bytes() const;  // beyond what the checkpoint's own tensors take
+
   Linear linear(std::initializer_list<Role> roles, int32_t layer, int32_t expert = -1);
   // The matrices one below the other; those stored alike, one behind the other, share a piece.
   Linear pack(std::span<const ExpectedTensor* const> tensors, Role role, int32_t expert);
@@ -97,6 +106,7 @@ class ModelLoader {
   // Sets mla's absorb and expand: of each head the part of kLatentUp that makes its keys and values.
   void split_latent(Mla& mla, int32_t layer);
   Moe moe(int32_t layer);
+  Model::Beside beside(int32_t layer);
   // A vector as float32, counted.
   Buffer vector(Role role, int32_t layer);
   // How fast states fade: -e^x of what is stored.
@@ -106,6 +116,11 @@ class ModelLoader {
   DeltaNet delta_net(int32_t layer);
   ShortConv short_conv(int32_t layer);
   Embedding embedding(Role role);
+  // What becomes of the hidden states of a model that does not generate.
+  Pooler pooler();
+  // The logit of one token minus another's, as the only row.
+  Linear score_of_tokens();
+  Linear dense(const DenseModule& module);
   std::optional<LayerInputs> layer_inputs();
   std::optional<LayerInput> layer_input(int32_t layer);
   float layer_scalar(int32_t layer);
@@ -134,6 +149,7 @@ class ModelLoader {
   const OpContext& ctx_;
   const ModelOptions& options_;
   const LoadProgress& progress_;
+  std::optional<PoolingFiles> pooling_files_;
   ArchSpec spec_;
   TensorPlan plan_;
   std::optional<DType> layer_dtype_;  // float_type of the first matrix of a layer

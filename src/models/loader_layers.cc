@@ -16,7 +16,8 @@ std::optional<Norm> ModelLoader::norm_if(bool wanted, Role role, int32_t layer) 
 }
 
 Join ModelLoader::join(Role norm_role, int32_t layer) {
-  return {norm_if(spec_.post_norms, norm_role, layer), spec_.residual_multiplier};
+  return {norm_if(spec_.post_norms || spec_.sum_norms, norm_role, layer), spec_.residual_multiplier,
+          spec_.sum_norms};
 }
 
 Attention ModelLoader::attention(int32_t layer) {
@@ -37,6 +38,8 @@ Attention ModelLoader::attention(int32_t layer) {
     if (own.kv_source < 0)
       out.k_norm = norm(Role::kKeyNorm, layer, whole ? num_kv_heads * head_dim : head_dim);
   }
+  if (spec_.sub_norms)
+    out.sub_norm = norm(Role::kAttentionSubNorm, layer, int64_t{spec_.num_heads} * head_dim_of(spec_, own));
   out.shares_cache = own.kv_source >= 0;
   out.gated = spec_.attention_gate;
   if (spec_.value_norm && !out.shares_cache) {
@@ -49,6 +52,7 @@ Attention ModelLoader::attention(int32_t layer) {
   out.params.scale = own.attention_scale;
   out.params.window = own.window;
   out.params.chunk = own.chunk;
+  out.params.bidirectional = spec_.bidirectional;
   if (const ExpectedTensor* sinks = plan_.weight(Role::kSinks, layer)) {
     out.sinks = Buffer(static_cast<size_t>(spec_.num_heads) * sizeof(float));
     read_vector(*sinks, -1, out.sinks.as<float>());
@@ -145,6 +149,12 @@ Moe ModelLoader::moe(int32_t layer) {
     model_->weight_bytes_ += bytes_of(out.correction);
     done(*correction);
   }
+  if (const ExpectedTensor* scale = plan_.weight(Role::kExpertScale, layer)) {
+    out.expert_scale = Buffer(static_cast<size_t>(own.num_experts) * sizeof(float));
+    read_vector(*scale, -1, out.expert_scale.as<float>());
+    model_->weight_bytes_ += bytes_of(out.expert_scale);
+    done(*scale);
+  }
   out.experts.reserve(static_cast<size_t>(own.num_experts));
   for (int32_t e = 0; e < own.num_experts; ++e)
     out.experts.push_back(mlp({Role::kExpertGate, Role::kExpertUp, Role::kExpertGateUp}, Role::kExpertDown, e,
@@ -154,6 +164,16 @@ Moe ModelLoader::moe(int32_t layer) {
                      Role::kSharedExpertDown, -1, own.shared_intermediate_size);
     if (own.shared_gate) out.shared_gate = linear({Role::kSharedExpertRouter}, layer);
   }
+  return out;
+}
+
+Model::Beside ModelLoader::beside(int32_t layer) {
+  const int64_t hidden = spec_.hidden_size;
+  Model::Beside out{norm(Role::kBesideRouter, layer, hidden), norm(Role::kBesideExperts, layer, hidden),
+                    norm(Role::kBesideOut, layer, hidden), norm(Role::kBesideMlp, layer, hidden)};
+  // The router reads directions: what it is given has length one where the scale is one.
+  const auto share = static_cast<float>(1.0 / std::sqrt(static_cast<double>(hidden)));
+  for (int64_t i = 0; i < hidden; ++i) out.router.weight.as<float>()[i] *= share;
   return out;
 }
 
@@ -273,7 +293,7 @@ float ModelLoader::layer_scalar(int32_t layer) {
 Model::Layer ModelLoader::layer(int32_t index) {
   const LayerSpec& own = spec_.layers[static_cast<size_t>(index)];
   Model::Layer out;
-  out.input_norm = norm_if(spec_.input_norm && own.mixes(), Role::kInputNorm, index);
+  out.input_norm = norm_if(spec_.input_norm && own.input_norm && own.mixes(), Role::kInputNorm, index);
   if (own.attention && spec_.mla) out.mla = mla(index);
   if (own.attention && !spec_.mla) out.attention = attention(index);
   if (own.recurrence == Recurrence::kMamba) out.mamba = mamba(index);
@@ -284,14 +304,15 @@ Model::Layer ModelLoader::layer(int32_t index) {
   if (own.mixes()) out.attention_join = join(Role::kPostAttentionNorm, index);
   out.has_mlp = own.mlp;
   out.mlp_norm = norm_if(spec_.mlp_norm && own.mlp, Role::kMlpNorm, index);
-  if (own.experts) {
-    out.moe = moe(index);
-  } else if (own.mlp) {
+  if (own.experts) out.moe = moe(index);
+  if (own.experts && spec_.moe->beside) out.beside = beside(index);
+  if (own.mlp && (!own.experts || spec_.moe->beside)) {
     out.mlp.up = linear({Role::kGate, Role::kUp, Role::kGateUp}, index);
     out.mlp.down = linear({Role::kDown}, index);
     out.mlp.activation = spec_.activation;
     out.mlp.gated = spec_.gated_mlp;
     out.mlp.intermediate = intermediate_size_of(spec_, own);
+    if (spec_.sub_norms) out.mlp.sub_norm = norm(Role::kMlpSubNorm, index, out.mlp.intermediate);
     out.mlp.gate_multiplier = spec_.gate_multiplier;
   }
   if (own.mlp) {

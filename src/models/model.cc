@@ -18,6 +18,7 @@ struct ActivationLayout {
   int64_t hidden = 0;
   int64_t normed = 0;
   int64_t branch = 0;
+  int64_t beside = 0;
   int64_t layer_inputs = 0;
   int64_t layer_input = 0;
   int64_t qkv = 0;
@@ -32,7 +33,8 @@ struct ActivationLayout {
 int64_t act_size(const ArchSpec& spec) {
   int64_t size = 0;
   for (const LayerSpec& layer : spec.layers) {
-    if (layer.mlp && !layer.experts) size = std::max(size, intermediate_size_of(spec, layer));
+    if (layer.mlp && (!layer.experts || spec.moe->beside))
+      size = std::max(size, intermediate_size_of(spec, layer));
   }
   if (!spec.moe) return size;
   return std::max({size, spec.moe->intermediate_size, spec.moe->shared_intermediate_size});
@@ -87,7 +89,8 @@ ActivationLayout activation_layout(const ArchSpec& spec, int64_t max_tokens) {
   ActivationLayout at;
   at.normed = at.hidden + area(spec.hidden_size);
   at.branch = at.normed + area(spec.hidden_size);
-  at.layer_inputs = at.branch + (has_branches(spec) ? area(spec.hidden_size) : 0);
+  at.beside = at.branch + (has_branches(spec) ? area(spec.hidden_size) : 0);
+  at.layer_inputs = at.beside + (spec.moe && spec.moe->beside ? mlp_area(2 * spec.hidden_size) : 0);
   const int64_t inputs = spec.num_layers * spec.layer_input_size;
   at.layer_input = at.layer_inputs + area(2 * inputs);
   at.qkv = at.layer_input + area(inputs);
@@ -138,6 +141,7 @@ ActivationBuffers Model::make_buffers(int64_t max_tokens) const {
   buffers.hidden = place(at.hidden, spec_.hidden_size);
   buffers.normed = place(at.normed, spec_.hidden_size);
   if (has_branches(spec_)) buffers.branch = place(at.branch, spec_.hidden_size);
+  if (spec_.moe && spec_.moe->beside) buffers.beside = place_rows(at.beside, 2 * mlp_rows, spec_.hidden_size);
   if (spec_.layer_input_size > 0) {
     const int64_t inputs = spec_.num_layers * spec_.layer_input_size;
     buffers.layer_inputs = place(at.layer_inputs, 2 * inputs);
@@ -162,8 +166,9 @@ struct Model::Scratch {
   TensorView branch;
   TensorView qkv;
   TensorView heads;
-  TensorView up;   // [mlp_rows, …]
-  TensorView act;  // [mlp_rows, …]
+  TensorView up;      // [mlp_rows, …]
+  TensorView act;     // [mlp_rows, …]
+  TensorView beside;  // [2 mlp_rows, …]
   TensorView layer_inputs;
   TensorView layer_input;
   const MoeScratch& moe;
@@ -178,6 +183,7 @@ struct Model::Scratch {
         heads(buffers.heads.data == nullptr ? TensorView{} : row_slice(buffers.heads, 0, n)),
         up(buffers.up),
         act(buffers.act),
+        beside(buffers.beside),
         layer_inputs(buffers.layer_inputs.data == nullptr ? TensorView{}
                                                           : row_slice(buffers.layer_inputs, 0, n)),
         layer_input(buffers.layer_input.data == nullptr ? TensorView{}
@@ -190,7 +196,8 @@ struct Model::Scratch {
 void Model::check_batch(const ForwardBatch& batch, const ActivationBuffers& buffers) const {
   const int64_t n = batch.num_tokens();
   if (n > buffers.max_tokens || batch.positions.size() != batch.token_ids.size() ||
-      batch.slot_mapping.size() != batch.token_ids.size() || batch.kv.size() != layers_.size()) {
+      batch.slot_mapping.size() != batch.token_ids.size() || batch.kv.size() != layers_.size() ||
+      (token_types_ && batch.token_types.size() != batch.token_ids.size())) {
     throw Error(cat("a step of ", n, " tokens, ", batch.positions.size(), " positions, ",
                     batch.slot_mapping.size(), " slots and ", batch.kv.size(),
                     " KV layers does not fit buffers for ", buffers.max_tokens, " tokens and ",
@@ -209,8 +216,15 @@ TensorView Model::forward(const OpContext& ctx, const ForwardBatch& batch, Activ
   const Scratch at(buffers, batch.num_tokens());
   embed(ctx, batch, at);
   for (size_t i = 0; i < layers_.size(); ++i) run_layer(ctx, i, batch, at);
-  apply(*ops_, ctx, final_norm_, at.normed, at.hidden);
-  return at.normed;
+  TensorView out = at.hidden;
+  if (final_norm_) {
+    apply(*ops_, ctx, *final_norm_, at.normed, at.hidden);
+    out = at.normed;
+  }
+  if (!embedding_out_) return out;
+  const TensorView words = column_slice(final_norm_ ? at.hidden : at.normed, 0, spec_.embedding_size);
+  apply(*ops_, ctx, *embedding_out_, words, out);
+  return words;
 }
 
 void Model::embed(const OpContext& ctx, const ForwardBatch& batch, ActivationBuffers& buffers) const {
@@ -240,9 +254,19 @@ void Model::run_layer(const OpContext& ctx, size_t index, const ForwardBatch& ba
 }
 
 void Model::embed(const OpContext& ctx, const ForwardBatch& batch, const Scratch& at) const {
-  apply(*ops_, ctx, embedding_, at.hidden, batch.token_ids);
+  if (embedding_in_) {
+    const TensorView words = column_slice(at.normed, 0, spec_.embedding_size);
+    apply(*ops_, ctx, embedding_, words, batch.token_ids);
+    apply(*ops_, ctx, *embedding_in_, at.hidden, words);
+  } else {
+    apply(*ops_, ctx, embedding_, at.hidden, batch.token_ids);
+  }
   if (spec_.embedding_multiplier != 1.0F)
     ops_->scale_softcap(ctx, at.hidden, spec_.embedding_multiplier, 0.0F);
+  if (token_types_) {
+    apply(*ops_, ctx, *token_types_, at.normed, batch.token_types);
+    ops_->add(ctx, at.hidden, at.normed);
+  }
   if (position_embedding_) {
     apply(*ops_, ctx, *position_embedding_, at.normed, batch.positions);
     ops_->add(ctx, at.hidden, at.normed);
@@ -301,6 +325,7 @@ void Model::run_sequential(const OpContext& ctx, const Layer& layer, const Forwa
   } else if (layer.attends() || layer.recurs()) {
     if (layer.attention_join.plain()) {
       mix(at.hidden, at.hidden);
+      finish(*ops_, ctx, layer.attention_join, at.hidden);
     } else {
       mix(at.normed, {});
       apply(*ops_, ctx, layer.attention_join, at.hidden, at.normed);
@@ -321,6 +346,21 @@ void Model::run_parallel(const OpContext& ctx, const Layer& layer, const Forward
   apply(*ops_, ctx, layer.attention_join, at.hidden, at.branch);
 }
 
+void Model::run_beside(const OpContext& ctx, const Layer& layer, const TensorView& out, const TensorView& x,
+                       const TensorView& hidden, const Scratch& at) const {
+  const int64_t n = x.rows();
+  const TensorView router = row_slice(at.beside, 0, n);
+  const TensorView experts = row_slice(at.beside, at.beside.rows() / 2, at.beside.rows() / 2 + n);
+  apply(*ops_, ctx, layer.beside->router, router, hidden);
+  apply(*ops_, ctx, layer.beside->experts, experts, hidden);
+  apply(*ops_, ctx, layer.mlp, out, x, {}, part(at.up, n, layer.mlp.up_size()),
+        part(at.act, n, layer.mlp.intermediate));
+  apply(*ops_, ctx, layer.beside->mlp, out, out);
+  apply(*ops_, ctx, *layer.moe, experts, experts, {}, at.moe, at.up, at.act, router);
+  apply(*ops_, ctx, layer.beside->out, experts, experts);
+  ops_->add(ctx, out, experts);
+}
+
 // hidden += mlp(x), some rows after the others.
 void Model::run_mlp(const OpContext& ctx, const Layer& layer, const TensorView& x, const Scratch& at) const {
   for (int64_t begin = 0; begin < x.rows(); begin += kMlpRows) {
@@ -328,6 +368,7 @@ void Model::run_mlp(const OpContext& ctx, const Layer& layer, const TensorView& 
     const TensorView in = row_slice(x, begin, end);
     const TensorView hidden = row_slice(at.hidden, begin, end);
     const auto compute = [&](const TensorView& out, const TensorView& residual) {
+      if (layer.beside) return run_beside(ctx, layer, out, in, hidden, at);
       if (layer.moe) {
         apply(*ops_, ctx, *layer.moe, out, in, residual, at.moe, at.up, at.act);
         return;
@@ -339,6 +380,7 @@ void Model::run_mlp(const OpContext& ctx, const Layer& layer, const TensorView& 
     };
     if (layer.mlp_join.plain()) {
       compute(hidden, hidden);
+      finish(*ops_, ctx, layer.mlp_join, hidden);
     } else {
       const TensorView branch = row_slice(at.normed, begin, end);
       compute(branch, {});
@@ -358,7 +400,8 @@ void Model::logits(const OpContext& ctx, const TensorView& hidden, std::span<con
   if (consecutive(rows)) {
     chosen = row_slice(hidden, rows.front(), rows.front() + count);
   } else {
-    chosen = row_slice(buffers.hidden, 0, count);
+    const TensorView& unused = hidden.data == buffers.hidden.data ? buffers.normed : buffers.hidden;
+    chosen = part(unused, count, hidden.row_size());
     ops_->gather_rows(ctx, chosen, hidden, rows);
   }
   apply(*ops_, ctx, lm_head_, logits, chosen);

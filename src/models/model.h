@@ -13,6 +13,7 @@
 
 #include "io/checkpoint.h"
 #include "models/arch_spec.h"
+#include "models/pooling_files.h"
 #include "nn/delta_net.h"
 #include "nn/forward_batch.h"
 #include "nn/layer_input.h"
@@ -20,6 +21,7 @@
 #include "nn/mamba.h"
 #include "nn/mla.h"
 #include "nn/moe.h"
+#include "nn/pooler.h"
 #include "nn/short_conv.h"
 #include "ops/op_table.h"
 #include "tensor/tensor.h"
@@ -42,6 +44,7 @@ struct ModelOptions {
   ActivationFormat coded_activations =
       ActivationFormat::kFloat;  // of matrices that the checkpoint has as codes
   int64_t max_model_len = 0;     // positions that can occur; 0: ArchSpec::max_model_len
+  Runner runner = Runner::kAuto;
   ModelPart part = {};
   PackedListener on_packed = nullptr;
 };
@@ -61,6 +64,7 @@ struct ActivationBuffers {
   TensorView up;      // [mlp_rows, 2 intermediate] or [mlp_rows, intermediate]; mlp_rows: at most max_tokens
   TensorView act;     // [mlp_rows, intermediate]; not there for a plain MLP
   MoeScratch moe;     // for mlp_rows; where the model has experts
+  TensorView beside;  // [2 mlp_rows, hidden_size]; where experts stand beside an MLP
   TensorView
       layer_inputs;  // [max_tokens, num_layers 2 layer_input_size]; where layers have inputs of their own
   TensorView layer_input;      // [max_tokens, num_layers layer_input_size], for making and using them
@@ -91,9 +95,9 @@ class Model {
   ActivationBuffers make_buffers(int64_t max_tokens) const;
   int64_t activation_bytes(int64_t max_tokens) const;
 
-  // Runs the decoder. Returns the final, normed hidden states [num_tokens, hidden_size], a view into buffers
-  // that stays valid until the next forward. Allocates nothing. Throws Error where the batch does not fit the
-  // buffers or the model.
+  // Runs the layers. Returns the final, normed hidden states [num_tokens, hidden_size] (where the tokens'
+  // vectors have another size, embedding_size), a view into buffers that stays valid until the next forward.
+  // Allocates nothing. Throws Error where the batch does not fit the buffers or the model.
   TensorView forward(const OpContext& ctx, const ForwardBatch& batch, ActivationBuffers& buffers) const;
 
   // The parts of forward, where only a part of the model was loaded. Of the tokens' rows: buffers.hidden =
@@ -103,13 +107,23 @@ class Model {
   void run_layer(const OpContext& ctx, int32_t layer, const ForwardBatch& batch,
                  ActivationBuffers& buffers) const;
 
-  // logits[i, :] = lm_head(hidden[rows[i], :]). hidden: what forward returned; rows: at most max_tokens;
-  // logits: [rows.size(), vocab_size] float32.
+  // What becomes of the hidden states of a model that does not generate; null: it does.
+  const Pooler* pooler() const { return pooler_ ? &*pooler_ : nullptr; }
+
+  // Of a model that generates. logits[i, :] = lm_head(hidden[rows[i], :]). hidden: what forward returned;
+  // rows: at most max_tokens; logits: [rows.size(), vocab_size] float32.
   void logits(const OpContext& ctx, const TensorView& hidden, std::span<const int32_t> rows,
               ActivationBuffers& buffers, const TensorView& logits) const;
 
  private:
   friend class ModelLoader;
+  // Norms of a layer whose experts stand beside its MLP (MoeSpec::beside).
+  struct Beside {
+    Norm router;
+    Norm experts;
+    Norm out;
+    Norm mlp;
+  };
   struct Layer {
     std::optional<Norm> input_norm;
     std::optional<Attention> attention;
@@ -123,7 +137,8 @@ class Model {
     bool has_mlp = true;
     std::optional<Norm> mlp_norm;
     Mlp mlp;
-    std::optional<Moe> moe;  // in its place
+    std::optional<Moe> moe;  // in its place, or
+    std::optional<Beside> beside;
     Join mlp_join;
     std::optional<LayerInput> input;
     float scalar = 1.0F;    // the hidden states are multiplied with it at the end
@@ -149,6 +164,10 @@ class Model {
   void run_attention(const OpContext& ctx, const Layer& layer, const TensorView& out, const TensorView& x,
                      const TensorView& residual, const ForwardBatch& batch, const KvCacheView& kv,
                      const Scratch& at) const;
+  // out = the MLP's part and the experts'; x: what the MLP reads, which may be out; hidden: what both are
+  // made of.
+  void run_beside(const OpContext& ctx, const Layer& layer, const TensorView& out, const TensorView& x,
+                  const TensorView& hidden, const Scratch& at) const;
   // The same of what carries a state.
   void run_recurrence(const OpContext& ctx, const Layer& layer, const TensorView& out, const TensorView& x,
                       const TensorView& residual, const ForwardBatch& batch, const LayerState& state,
@@ -173,8 +192,12 @@ class Model {
   std::vector<Rope> ropes_;          // as ArchSpec::ropes; layers point into it
   std::vector<Layer> layers_;
   bool state_layers_ = false;  // some carry states
-  Norm final_norm_;
+  std::optional<Norm> final_norm_;
   Linear lm_head_;  // the embedding too where they are tied
+  std::optional<Embedding> token_types_;
+  std::optional<Linear> embedding_in_;
+  std::optional<Linear> embedding_out_;
+  std::optional<Pooler> pooler_;
 };
 
 }  // namespace quire

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cctype>
 #include <numeric>
 #include <utility>
 
@@ -12,17 +13,21 @@
 namespace quire {
 namespace {
 
-constexpr std::array<Architecture, 67> kArchitectures = {{
+constexpr std::array<Architecture, 76> kArchitectures = {{
     {"ArceeForCausalLM", "arcee", parse_arcee, arcee_weight_names},
     {"BambaForCausalLM", "bamba", parse_bamba, bamba_weight_names},
+    {"BertModel", "bert", parse_bert, bert_weight_names},
+    {"BitNetForCausalLM", "bitnet", parse_bitnet, bitnet_weight_names},
     {"BloomForCausalLM", "bloom", parse_bloom, bloom_weight_names},
     {"Cohere2ForCausalLM", "cohere2", parse_cohere2, cohere_weight_names},
     {"CohereForCausalLM", "cohere", parse_cohere, cohere_weight_names},
     {"DeepseekV2ForCausalLM", "deepseek_v2", parse_deepseek_v2, deepseek_weight_names},
     {"DeepseekV3ForCausalLM", "deepseek_v3", parse_deepseek_v3, deepseek_weight_names},
+    {"DistilBertModel", "distilbert", parse_distilbert, distilbert_weight_names},
     {"Dots1ForCausalLM", "dots1", parse_dots1, dots1_weight_names},
     {"Ernie4_5_MoeForCausalLM", "ernie4_5_moe", parse_ernie4_5_moe, ernie4_5_moe_weight_names},
     {"Ernie4_5ForCausalLM", "ernie4_5", parse_ernie4_5, llama_weight_names},
+    {"EuroBertModel", "eurobert", parse_eurobert, llama_weight_names},
     {"Exaone4ForCausalLM", "exaone4", parse_exaone4, exaone4_weight_names},
     {"FalconForCausalLM", "falcon", parse_falcon, falcon_weight_names},
     {"FalconH1ForCausalLM", "falcon_h1", parse_falcon_h1, bamba_weight_names},
@@ -46,6 +51,8 @@ constexpr std::array<Architecture, 67> kArchitectures = {{
     {"GraniteMoeSharedForCausalLM", "granitemoeshared", parse_granitemoe, granitemoe_weight_names},
     {"HunYuanDenseV1ForCausalLM", "hunyuan_v1_dense", parse_hunyuan_dense, hunyuan_dense_weight_names},
     {"HunYuanMoEV1ForCausalLM", "hunyuan_v1_moe", parse_hunyuan_moe, hunyuan_moe_weight_names},
+    {"JinaEmbeddingsV3Model", "jina_embeddings_v3", parse_jina_embeddings_v3,
+     jina_embeddings_v3_weight_names},
     {"Lfm2ForCausalLM", "lfm2", parse_lfm2, lfm2_weight_names},
     {"Lfm2MoeForCausalLM", "lfm2_moe", parse_lfm2_moe, lfm2_moe_weight_names},
     {"Llama4ForCausalLM", "llama4_text", parse_llama4, llama4_weight_names},
@@ -57,7 +64,9 @@ constexpr std::array<Architecture, 67> kArchitectures = {{
     {"MinistralForCausalLM", "ministral", parse_ministral, llama_weight_names},
     {"MistralForCausalLM", "mistral", parse_mistral, llama_weight_names},
     {"MixtralForCausalLM", "mixtral", parse_mixtral, mixtral_weight_names},
+    {"ModernBertModel", "modernbert", parse_modernbert, modernbert_weight_names},
     {"MPTForCausalLM", "mpt", parse_mpt, mpt_weight_names},
+    {"NomicBertModel", "nomic_bert", parse_nomic_bert, nomic_bert_weight_names},
     {"NemotronForCausalLM", "nemotron", parse_nemotron, nemotron_weight_names},
     {"NemotronHForCausalLM", "nemotron_h", parse_nemotron_h, nemotron_h_weight_names},
     {"Olmo2ForCausalLM", "olmo2", parse_olmo2, olmo2_weight_names},
@@ -76,11 +85,13 @@ constexpr std::array<Architecture, 67> kArchitectures = {{
     {"Qwen3ForCausalLM", "qwen3", parse_qwen3, qwen3_weight_names},
     {"Qwen3MoeForCausalLM", "qwen3_moe", parse_qwen3_moe, qwen3_moe_weight_names},
     {"Qwen3NextForCausalLM", "qwen3_next", parse_qwen3_next, qwen3_next_weight_names},
+    {"RobertaModel", "roberta", parse_roberta, bert_weight_names},
     {"SeedOssForCausalLM", "seed_oss", parse_seed_oss, llama_weight_names},
     {"SmolLM3ForCausalLM", "smollm3", parse_smollm3, llama_weight_names},
     {"SolarOpenForCausalLM", "solar_open", parse_solar_open, glm4_moe_weight_names},
     {"StableLmForCausalLM", "stablelm", parse_stablelm, llama_weight_names},
     {"Starcoder2ForCausalLM", "starcoder2", parse_starcoder2, starcoder2_weight_names},
+    {"XLMRobertaModel", "xlm-roberta", parse_roberta, bert_weight_names},
 }};
 
 // A model that also sees or hears. Its text part is read, the rest of it is left alone.
@@ -106,6 +117,86 @@ constexpr std::array<Composite, 15> kComposites = {{
     {"Qwen3VLForConditionalGeneration", "qwen3"},
     {"SmolVLMForConditionalGeneration", "llama"},
 }};
+
+// The same model with another head, or with none.
+struct Head {
+  std::string_view suffix;
+  ModelTask task;
+};
+constexpr std::array<Head, 3> kHeads = {{
+    {"ForSequenceClassification", ModelTask::kScore},
+    {"ForMaskedLM", ModelTask::kEmbed},
+    {"Model", ModelTask::kEmbed},
+}};
+
+const Head* find_head(std::string_view name) {
+  if (name.ends_with("LMHeadModel")) return nullptr;
+  const auto at = std::ranges::find_if(kHeads, [&](const Head& head) { return name.ends_with(head.suffix); });
+  return at == kHeads.end() ? nullptr : &*at;
+}
+
+// "Qwen3" of "Qwen3ForCausalLM".
+std::string_view stem_of(std::string_view name) {
+  for (const std::string_view suffix :
+       {"ForCausalLM", "LMHeadModel", "ForSequenceClassification", "ForMaskedLM", "TextModel", "Model"}) {
+    if (name.ends_with(suffix)) return name.substr(0, name.size() - suffix.size());
+  }
+  return name;
+}
+
+// The row of a name that the table has with another head; null: there is none.
+const Architecture* find_body(std::string_view name) {
+  if (find_head(name) == nullptr) return nullptr;
+  const auto same = [](std::string_view a, std::string_view b) {
+    const auto lower = [](char c) { return std::tolower(static_cast<unsigned char>(c)); };
+    return std::ranges::equal(a, b, {}, lower, lower);
+  };
+  for (const auto& row : kArchitectures) {
+    const std::string_view stem = stem_of(name);
+    const bool of_text = stem.ends_with("Text") && same(stem.substr(0, stem.size() - 4), stem_of(row.name));
+    if (of_text || same(stem, stem_of(row.name))) return &row;
+  }
+  return nullptr;
+}
+
+// What a classifier calls its labels, in their order.
+std::vector<std::string> labels_of(const ConfigReader& config) {
+  const nlohmann::json* names = config.find("id2label");
+  int64_t count =
+      names != nullptr && names->is_object() && !names->empty() ? static_cast<int64_t>(names->size()) : 2;
+  count = config.integer("num_labels", 1, kMaxSize, count);
+  std::vector<std::string> labels;
+  for (int64_t i = 0; i < count; ++i) {
+    const std::string number = std::to_string(i);
+    const bool named =
+        names != nullptr && names->is_object() && names->contains(number) && (*names)[number].is_string();
+    labels.push_back(named ? (*names)[number].get<std::string>() : cat("LABEL_", number));
+  }
+  return labels;
+}
+
+// What the name says beyond the body: a classifier, or no head at all.
+void read_head(const ConfigReader& config, std::string_view name, ArchSpec& spec) {
+  const Head* head = find_head(name);
+  if (config.has("is_causal") && !config.boolean("is_causal", true)) spec.bidirectional = true;
+  if (head == nullptr) return;
+  const bool decoder = spec.task == ModelTask::kGenerate;
+  if (head->task != ModelTask::kScore) {
+    if (decoder) spec.task = ModelTask::kEmbed;
+    return;
+  }
+  if (!decoder && !spec.classifier)
+    config.fail("architectures", cat("holds ", name, ", which is not supported"));
+  spec.task = ModelTask::kScore;
+  if (decoder) spec.classifier = ClassifierSpec{};
+  spec.labels = labels_of(config);
+  spec.classifier->num_labels = static_cast<int64_t>(spec.labels.size());
+  const std::string problem = config.text("problem_type", "");
+  const bool single = spec.labels.size() == 1;
+  spec.score_activation = problem == "regression"                             ? ScoreActivation::kIdentity
+                          : problem == "multi_label_classification" || single ? ScoreActivation::kSigmoid
+                                                                              : ScoreActivation::kSoftmax;
+}
 
 // Where their checkpoints keep the text part.
 constexpr std::array<std::string_view, 5> kTextPrefixes = {"model.language_model.", "language_model.model.",
@@ -176,6 +267,9 @@ const Architecture& find_architecture(const ConfigReader& config) {
   for (const auto& row : kArchitectures) {
     if (names.empty() ? row.model_type == model_type : row.name == names.front()) return row;
   }
+  if (!names.empty()) {
+    if (const Architecture* row = find_body(names.front())) return *row;
+  }
   if (names.empty()) refuse("model_type", model_type, &Architecture::model_type);
   refuse("architecture", names.front(), &Architecture::name);
 }
@@ -196,6 +290,11 @@ ArchSpec parse_arch(const nlohmann::json& json) {
   const ConfigReader text = composite == nullptr ? config : text_of(config);
   ArchSpec spec = architecture.parse(text);
   spec.architecture = composite == nullptr ? architecture.name : composite->name;
+  const auto names = config.texts("architectures");
+  if (composite == nullptr && !names.empty()) {
+    spec.architecture = names.front();
+    read_head(config, names.front(), spec);
+  }
   if (composite != nullptr) {
     // What is said of the whole holds where nothing is said of the text.
     const ConfigReader& of_ids = text.has("eos_token_id") ? text : config;

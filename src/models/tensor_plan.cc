@@ -20,13 +20,18 @@ struct RoleShape {
   bool wanted = true;  // the spec has such a module
 };
 
+// What kQkv has in one matrix.
+constexpr bool is_of_qkv(Role role) {
+  return role == Role::kQuery || role == Role::kKey || role == Role::kValue;
+}
+
 constexpr bool is_of_expert(Role role) {
   return role == Role::kExpertGate || role == Role::kExpertUp || role == Role::kExpertGateUp ||
          role == Role::kExpertDown;
 }
 
 // layer: -1 for what is not of a layer.
-std::array<RoleShape, 57> role_shapes(const ArchSpec& spec, int32_t layer) {
+std::array<RoleShape, 70> role_shapes(const ArchSpec& spec, int32_t layer) {
   const int64_t hidden = spec.hidden_size;
   const LayerSpec own = layer >= 0 ? spec.layers[static_cast<size_t>(layer)] : LayerSpec{};
   const int64_t inter = intermediate_size_of(spec, own);
@@ -49,8 +54,15 @@ std::array<RoleShape, 57> role_shapes(const ArchSpec& spec, int32_t layer) {
   const int64_t part = moe.intermediate_size;
   const int64_t shared = moe.shared_intermediate_size;
   const bool has_shared = experts && shared > 0;
+  const int64_t word = embedding_size_of(spec);
+  const bool projected = word != hidden;
+  const bool after = spec.post_norms || spec.sum_norms;
+  const bool head = spec.task == ModelTask::kGenerate || (spec.task == ModelTask::kScore && !spec.classifier);
+  const ClassifierSpec classifier = spec.classifier.value_or(ClassifierSpec{});
+  const bool classifies = spec.task == ModelTask::kScore && spec.classifier;
+  const int64_t pooled = static_cast<int64_t>(spec.pooling.size()) * hidden;
   const bool attention = own.attention;
-  const bool mlp = own.mlp && !experts;
+  const bool mlp = own.mlp && (!experts || moe.beside);
   const RecurrentSizes state = recurrent_sizes(spec, own);
   const bool mamba = own.recurrence == Recurrence::kMamba;
   const bool delta = own.recurrence == Recurrence::kDeltaNet;
@@ -76,10 +88,17 @@ std::array<RoleShape, 57> role_shapes(const ArchSpec& spec, int32_t layer) {
       {Role::kDeltaShare, state.heads, hidden, false, delta},
       {Role::kDeltaStep, state.heads, hidden, false, delta},
       {Role::kDeltaShareStep, 2 * state.heads, hidden, false, delta},
-      {Role::kEmbedding, spec.vocab_size, hidden, false},
+      {Role::kEmbedding, spec.vocab_size, word, false},
+      {Role::kTokenTypes, spec.token_types, hidden, false, spec.token_types > 0},
+      {Role::kEmbeddingIn, hidden, word, false, projected},
+      {Role::kEmbeddingOut, word, hidden, false, projected},
+      {Role::kClassifierDense, hidden, pooled, classifier.dense_bias, classifies},
+      {Role::kClassifierNorm, hidden, 0, spec.norm_bias, classifies},
+      {Role::kClassifier, classifier.num_labels, classifier.dense.empty() ? pooled : hidden, classifier.bias,
+       classifies},
       {Role::kEmbeddingNorm, hidden, 0, spec.norm_bias, spec.embedding_norm},
       {Role::kPositionEmbedding, positions, hidden, false, spec.position == PositionKind::kLearned},
-      {Role::kInputNorm, hidden, 0, spec.norm_bias, spec.input_norm && own.mixes()},
+      {Role::kInputNorm, hidden, 0, spec.norm_bias, spec.input_norm && own.input_norm && own.mixes()},
       {Role::kQuery, spec.mla ? mla_query : q + gates, query_in, spec.qkv_bias, attention},
       {Role::kQueryDown, mla.query_rank, hidden, spec.qkv_bias, attention && mla.query_rank > 0},
       {Role::kQueryDownNorm, mla.query_rank, 0, false, attention && mla.query_rank > 0},
@@ -100,13 +119,20 @@ std::array<RoleShape, 57> role_shapes(const ArchSpec& spec, int32_t layer) {
       {Role::kLayerInputProject, hidden, input, false, input > 0},
       {Role::kLayerInputNorm, hidden, 0, false, input > 0},
       {Role::kSinks, spec.num_heads, 0, false, attention && spec.attention_sinks},
-      {Role::kPostAttentionNorm, hidden, 0, spec.norm_bias, spec.post_norms && own.mixes()},
+      {Role::kPostAttentionNorm, hidden, 0, spec.norm_bias, after && own.mixes()},
       {Role::kMlpNorm, hidden, 0, spec.norm_bias, spec.mlp_norm && own.mlp},
-      {Role::kPostMlpNorm, hidden, 0, spec.norm_bias, spec.post_norms && own.mlp},
+      {Role::kPostMlpNorm, hidden, 0, spec.norm_bias, after && own.mlp},
       {Role::kGate, inter, hidden, spec.mlp_bias, mlp},
       {Role::kUp, inter, hidden, spec.mlp_bias, mlp},
       {Role::kGateUp, 2 * inter, hidden, spec.mlp_bias, mlp},
       {Role::kDown, hidden, inter, spec.mlp_bias, mlp},
+      {Role::kAttentionSubNorm, q, 0, spec.norm_bias, attention && spec.sub_norms},
+      {Role::kMlpSubNorm, inter, 0, spec.norm_bias, mlp && spec.sub_norms},
+      {Role::kExpertScale, moe.num_experts, 0, false, experts && moe.expert_scale},
+      {Role::kBesideRouter, hidden, 0, false, experts && moe.beside},
+      {Role::kBesideExperts, hidden, 0, false, experts && moe.beside},
+      {Role::kBesideOut, hidden, 0, false, experts && moe.beside},
+      {Role::kBesideMlp, hidden, 0, false, experts && moe.beside},
       {Role::kRouter, moe.num_experts, hidden, moe.router_bias, experts},
       {Role::kRouterCorrection, moe.num_experts, 0, false, experts && moe.correction},
       {Role::kExpertGate, part, hidden, moe.expert_bias, experts && moe.gated},
@@ -118,8 +144,8 @@ std::array<RoleShape, 57> role_shapes(const ArchSpec& spec, int32_t layer) {
       {Role::kSharedExpertGateUp, 2 * shared, hidden, spec.mlp_bias, has_shared},
       {Role::kSharedExpertDown, hidden, shared, spec.mlp_bias, has_shared},
       {Role::kSharedExpertRouter, 1, hidden, false, has_shared && moe.shared_gate},
-      {Role::kFinalNorm, hidden, 0, spec.norm_bias},
-      {Role::kLmHead, spec.vocab_size, hidden, spec.lm_head_bias},
+      {Role::kFinalNorm, hidden, 0, spec.norm_bias, spec.final_norm},
+      {Role::kLmHead, spec.vocab_size, word, spec.lm_head_bias, head},
   }};
 }
 
@@ -167,13 +193,16 @@ TensorPlan::TensorPlan(const ArchSpec& spec, const WeightNames& names, const Che
       prefix_(choose_prefix(names, checkpoint)),
       names_(names),
       tied_(spec.tie_word_embeddings),
+      headless_(spec.task != ModelTask::kGenerate),
       num_layers_(spec.num_layers) {
   // The text part of a larger model may be a whole model inside it.
   constexpr std::string_view kInner = "language_model.";
   if (names.composite && prefix_.starts_with(kInner)) head_prefix_ = kInner;
   const bool stacked = stacks_experts(spec, checkpoint);
+  const bool joined = joins_heads(checkpoint);
   for (const auto& module : names.modules) {
     if (module.role == Role::kLmHead && tied_) continue;
+    if (module.role == Role::kQkv ? !joined : joined && is_of_qkv(module.role)) continue;
     if (places_in(module.module) == 0) {
       add(spec, module, -1, -1, checkpoint);
     } else {
@@ -181,6 +210,21 @@ TensorPlan::TensorPlan(const ArchSpec& spec, const WeightNames& names, const Che
         add_layer(spec, module, layer, stacked, checkpoint);
     }
   }
+  if (spec.task == ModelTask::kScore && spec.classifier) {
+    const ClassifierSpec& own = *spec.classifier;
+    add(spec, {Role::kClassifier, own.name}, -1, -1, checkpoint);
+    if (!own.dense.empty()) add(spec, {Role::kClassifierDense, own.dense}, -1, -1, checkpoint);
+    if (!own.norm.empty()) add(spec, {Role::kClassifierNorm, own.norm}, -1, -1, checkpoint);
+  }
+}
+
+// True where there are only names of one kind, too.
+bool TensorPlan::joins_heads(const Checkpoint& checkpoint) const {
+  const auto all = std::ranges::find(names_.modules, Role::kQkv, &ModuleName::role);
+  if (all == names_.modules.end()) return false;
+  const auto apart = std::ranges::find(names_.modules, Role::kQuery, &ModuleName::role);
+  if (apart == names_.modules.end()) return true;
+  return checkpoint.find(cat(prefix_, with_number(all->module, 0), ".weight")) != nullptr;
 }
 
 bool TensorPlan::stacks_experts(const ArchSpec& spec, const Checkpoint& checkpoint) const {
@@ -215,8 +259,10 @@ void TensorPlan::add(const ArchSpec& spec, const ModuleName& module, int32_t lay
   const RoleShape& shape =
       *std::find_if(shapes.begin(), shapes.end(), [&](const auto& s) { return s.role == module.role; });
   if (!shape.wanted) return;
-  const std::string_view prefix =
-      module.role == Role::kLmHead ? std::string_view(head_prefix_) : std::string_view(prefix_);
+  std::string_view prefix = prefix_;
+  if (module.role == Role::kLmHead) prefix = head_prefix_;
+  const bool of_classifier = module.role >= Role::kClassifierDense;
+  if (of_classifier && checkpoint.find(cat(prefix_, module.module, ".weight")) == nullptr) prefix = "";
   const std::string name = cat(prefix, with_number(with_number(module.module, layer), expert));
   const std::string weight_name = module.bare ? name : name + ".weight";
   const Key key(module.role, layer, expert);
@@ -293,7 +339,9 @@ int64_t TensorPlan::stored_bytes(const Checkpoint& checkpoint) const {
 }
 
 bool TensorPlan::is_ignored(const std::string& name) const {
-  // A tied checkpoint may store the output embedding again; it is the same one.
+  // A tied checkpoint may store the output embedding again; it is the same one. Without a use for it, heads
+  // are those of the training.
+  if (headless_ && is_of_head(name)) return true;
   if (tied_ && name == head_prefix_ + "lm_head.weight") return true;
   std::string_view rest = name;
   // Vision and audio lie beside the text, under names that are not its own.
@@ -309,6 +357,16 @@ bool TensorPlan::is_ignored(const std::string& name) const {
   return std::ranges::any_of(names_.ignored, [&](std::string_view pattern) {
     return matches_pattern(rest, pattern) || matches_pattern(name, pattern);
   });
+}
+
+bool TensorPlan::is_of_head(std::string_view name) const {
+  static constexpr std::array<std::string_view, 5> kHeads = {"lm_head.", "cls.", "pooler.", "head.",
+                                                             "decoder."};
+  const auto is_head = [](std::string_view rest) {
+    return std::ranges::any_of(kHeads, [&](std::string_view head) { return rest.starts_with(head); });
+  };
+  if (is_head(name)) return true;
+  return name.starts_with(prefix_) && is_head(name.substr(prefix_.size()));
 }
 
 bool TensorPlan::is_of_text(std::string_view name) const {

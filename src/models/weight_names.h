@@ -12,6 +12,9 @@ namespace quire {
 enum class Role : uint8_t {
   kEmbedding,
   kEmbeddingNorm,
+  kTokenTypes,
+  kEmbeddingIn,   // from the tokens' vectors to the hidden size
+  kEmbeddingOut,  // and back
   kPositionEmbedding,
   kInputNorm,
   kQuery,
@@ -68,6 +71,16 @@ enum class Role : uint8_t {
   kSharedExpertRouter,
   kFinalNorm,
   kLmHead,
+  kAttentionSubNorm,
+  kMlpSubNorm,
+  kExpertScale,    // a vector
+  kBesideRouter,   // norms of MoeSpec::beside: of what the router reads,
+  kBesideExperts,  // of what the experts read,
+  kBesideOut,      // of what they give,
+  kBesideMlp,      // and of what the MLP gives
+  kClassifierDense,
+  kClassifierNorm,
+  kClassifier,
 };
 
 // How the rows of kQkv, or of gates and ups, stand in the file.

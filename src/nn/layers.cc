@@ -116,6 +116,7 @@ void apply(const OpTable& ops, const OpContext& ctx, const Attention& attention,
     if (attention.gated)
       ops.gate(ctx, heads, heads, column_slice(qkv, attention.q_size(), 2 * attention.q_size()),
                Activation::kSigmoid);
+    if (attention.sub_norm) apply(ops, ctx, *attention.sub_norm, heads, heads);
     apply(ops, ctx, attention.out, out, heads, residual);
   };
   if (attention.shares_cache) {
@@ -147,18 +148,25 @@ void apply(const OpTable& ops, const OpContext& ctx, const Mlp& mlp, const Tenso
     if (mlp.gate_multiplier != 1.0F)
       ops.scale_softcap(ctx, column_slice(up, 0, mlp.intermediate), mlp.gate_multiplier, 0.0F);
     ops.gated_activation(ctx, act, up, mlp.activation);
+    if (mlp.sub_norm) apply(ops, ctx, *mlp.sub_norm, act, act);
     apply(ops, ctx, mlp.down, out, act, residual);
   } else {
     ops.activation(ctx, up, mlp.activation);
+    if (mlp.sub_norm) apply(ops, ctx, *mlp.sub_norm, up, up);
     apply(ops, ctx, mlp.down, out, up, residual);
   }
 }
 
 void apply(const OpTable& ops, const OpContext& ctx, const Join& join, const TensorView& hidden,
            const TensorView& branch) {
-  if (join.norm) apply(ops, ctx, *join.norm, branch, branch);
+  if (join.norm && !join.norm_sum) apply(ops, ctx, *join.norm, branch, branch);
   if (join.multiplier != 1.0F) ops.scale_softcap(ctx, branch, join.multiplier, 0.0F);
   ops.add(ctx, hidden, branch);
+  finish(ops, ctx, join, hidden);
+}
+
+void finish(const OpTable& ops, const OpContext& ctx, const Join& join, const TensorView& hidden) {
+  if (join.norm_sum) apply(ops, ctx, *join.norm, hidden, hidden);
 }
 
 }  // namespace quire

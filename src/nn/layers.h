@@ -77,11 +77,12 @@ struct Attention {
   std::optional<Norm> q_norm;  // over each head, or over all of them at once
   std::optional<Norm> k_norm;
   QkNorm qk_norm = QkNorm::kNone;
-  bool norm_turned = false;    // the norms come behind the rotation
-  std::optional<Norm> v_norm;  // over each value head
-  bool shares_cache = false;   // keys and values are another layer's: qkv is queries alone
-  bool gated = false;          // the result is multiplied with the sigmoids of as many gates
-  Buffer sinks;                // float32 [num_heads] or empty; params.sinks points to it
+  bool norm_turned = false;      // the norms come behind the rotation
+  std::optional<Norm> v_norm;    // over each value head
+  std::optional<Norm> sub_norm;  // over all that the heads give, before the output projection
+  bool shares_cache = false;     // keys and values are another layer's: qkv is queries alone
+  bool gated = false;            // the result is multiplied with the sigmoids of as many gates
+  Buffer sinks;                  // float32 [num_heads] or empty; params.sinks points to it
   AttentionParams params;
   int32_t num_heads = 0;
   int32_t num_kv_heads = 0;
@@ -106,7 +107,8 @@ struct Mlp {
   Activation activation = Activation::kSilu;
   bool gated = true;
   int64_t intermediate = 0;
-  float gate_multiplier = 1.0F;  // of gates, before the activation
+  float gate_multiplier = 1.0F;                 // of gates, before the activation
+  std::optional<Norm> sub_norm = std::nullopt;  // before the last product
 
   int64_t up_size() const { return gated ? 2 * intermediate : intermediate; }
 };
@@ -115,16 +117,20 @@ struct Mlp {
 void apply(const OpTable& ops, const OpContext& ctx, const Mlp& mlp, const TensorView& out,
            const TensorView& x, const TensorView& residual, const TensorView& up, const TensorView& act);
 
-// How what attention or MLP gave joins the hidden states: hidden += multiplier * norm(branch).
+// How what attention or MLP gave joins the hidden states: hidden += multiplier * norm(branch); with norm_sum
+// hidden = norm(hidden + multiplier * branch).
 struct Join {
   std::optional<Norm> norm;
   float multiplier = 1.0F;
+  bool norm_sum = false;
 
-  // hidden += branch, which the projection before can do by itself.
-  bool plain() const { return !norm && multiplier == 1.0F; }
+  // The sum is hidden + branch, which the projection before can do by itself; finish() is what is left then.
+  bool plain() const { return (!norm || norm_sum) && multiplier == 1.0F; }
 };
 // Changes branch as well.
 void apply(const OpTable& ops, const OpContext& ctx, const Join& join, const TensorView& hidden,
            const TensorView& branch);
+// Of a plain one, once hidden is the sum.
+void finish(const OpTable& ops, const OpContext& ctx, const Join& join, const TensorView& hidden);
 
 }  // namespace quire

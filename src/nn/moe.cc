@@ -24,6 +24,12 @@ void sort_by_expert(const Moe& moe, const MoeScratch& at, int64_t rows) {
   const int64_t ranks = moe.ranks();
   std::fill(at.begins.begin(), at.begins.end(), 0);
   const auto ids = at.ids.first(static_cast<size_t>(rows * chosen));
+  if (moe.expert_scale.size() > 0) {
+    for (int64_t r = 0; r < rows; ++r) {
+      for (int64_t j = 0; j < chosen; ++j)
+        at.weights.row<float>(r)[j] *= moe.expert_scale.as<float>()[ids[static_cast<size_t>(r * chosen + j)]];
+    }
+  }
   for (const int32_t e : ids) ++at.begins[static_cast<size_t>(e) + 1];
   std::partial_sum(at.begins.begin(), at.begins.end(), at.begins.begin());
   for (int64_t r = 0; r < rows; ++r) {
@@ -109,12 +115,12 @@ MoeScratch make_moe_scratch(const MoeSizes& sizes, int64_t rows, float* memory) 
 
 void apply(const OpTable& ops, const OpContext& ctx, const Moe& moe, const TensorView& out,
            const TensorView& x, const TensorView& residual, const MoeScratch& at, const TensorView& up,
-           const TensorView& act) {
+           const TensorView& act, const TensorView& router_x) {
   const int64_t n = x.rows();
   const int64_t chosen = moe.params.num_chosen;
   const TensorView logits = row_slice(at.logits, 0, n);
   const TensorView weights = row_slice(at.weights, 0, n);
-  apply(ops, ctx, moe.router, logits, x);
+  apply(ops, ctx, moe.router, logits, router_x.data == nullptr ? x : router_x);
   ops.route_experts(ctx, at.ids.first(static_cast<size_t>(n * chosen)), column_slice(weights, 0, chosen),
                     logits, moe.params);
   sort_by_expert(moe, at, n);

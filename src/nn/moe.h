@@ -20,6 +20,7 @@ struct Moe {
   std::vector<Mlp> experts;           // [num_experts], all of one shape
   std::optional<Mlp> shared;          // of every row
   std::optional<Linear> shared_gate;  // [1, hidden]
+  Buffer expert_scale;                // float32 [num_experts] or empty: multiplies an expert's weights
   bool weigh_input = false;           // weights multiply what an expert reads, not what it gives (Llama 4)
 
   // What the sum of a row has terms of.
@@ -55,10 +56,11 @@ struct MoeScratch {
 int64_t moe_scratch_size(const MoeSizes& sizes, int64_t rows);
 MoeScratch make_moe_scratch(const MoeSizes& sizes, int64_t rows, float* memory);
 
-// out = moe(x) (+ residual, which may be out). out may be x. Each expert's weights are read once, whatever
-// the rows. up, act: an MLP's scratch [rows, ...] as wide as the widest expert's.
+// out = moe(x) (+ residual, which may be out). out may be x. router_x: what the router reads in its place.
+// Each expert's weights are read once, whatever the rows. up, act: an MLP's scratch [rows, ...] as wide as
+// the widest expert's.
 void apply(const OpTable& ops, const OpContext& ctx, const Moe& moe, const TensorView& out,
            const TensorView& x, const TensorView& residual, const MoeScratch& scratch, const TensorView& up,
-           const TensorView& act);
+           const TensorView& act, const TensorView& router_x = {});
 
 }  // namespace quire

@@ -100,7 +100,7 @@ inline int64_t kv_bytes_per_block(DType dtype, int32_t block_size, int32_t num_k
 
 // The sequences of a step, flat. Built once a step, read by every layer. Query row r of sequence s
 // (cu_seqlens_q[s] <= r < cu_seqlens_q[s + 1]) stands at position seq_lens[s] - (cu_seqlens_q[s + 1] - r) and
-// sees positions 0 up to its own.
+// sees positions 0 up to its own (AttentionParams::bidirectional: all of the sequence).
 struct AttentionBatch {
   int32_t num_seqs = 0;
   std::span<const int32_t> cu_seqlens_q;        // [num_seqs + 1]
@@ -120,6 +120,9 @@ struct AttentionParams {
   int32_t window = 0;  // sliding window in tokens (a query sees itself and window - 1 before it); 0: none
   int32_t chunk = 0;  // a query sees its own chunk of so many positions only, from its begin on; 0: none. Not
                       // together with a window
+  // A query also sees what comes behind it, within a window as far as before it. All rows of a sequence are
+  // in the batch. Not together with a chunk or ALiBi.
+  bool bidirectional = false;
   float logit_softcap = 0;  // cap * tanh(score / cap); 0: none
   // Both [num_heads] float32, or null; the layer that has these parameters owns them.
   const float* alibi_slopes = nullptr;  // slope[h] * (key position - query position) is added to a score

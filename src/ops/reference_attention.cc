@@ -116,11 +116,15 @@ void paged_attention(const OpContext& ctx, const TensorView& out, const TensorVi
       const int64_t low = params.chunk > 0    ? position / params.chunk * params.chunk
                           : params.window > 0 ? std::max<int64_t>(0, position - params.window + 1)
                                               : 0;
+      const int64_t length = batch.seq_lens[seq];
+      const int64_t last = !params.bidirectional ? position
+                           : params.window > 0   ? std::min(length - 1, position + params.window - 1)
+                                                 : length - 1;
       const float* query = q.row<float>(row) + head * d;
       float* result = out.row<float>(row) + head * d;
 
       float highest = -std::numeric_limits<float>::infinity();
-      for (int64_t p = low; p <= position; ++p) {
+      for (int64_t p = low; p <= last; ++p) {
         const Block block(cache, blocks[p / cache.block_size]);
         float dot = 0;
         for (int64_t i = 0; i < d; ++i) {
@@ -136,7 +140,7 @@ void paged_attention(const OpContext& ctx, const TensorView& out, const TensorVi
       if (params.sinks != nullptr) highest = std::max(highest, params.sinks[head]);
       float total = params.sinks != nullptr ? std::exp(params.sinks[head] - highest) : 0.0F;
       std::fill_n(result, d, 0.0F);
-      for (int64_t p = low; p <= position; ++p) {
+      for (int64_t p = low; p <= last; ++p) {
         const Block block(cache, blocks[p / cache.block_size]);
         const float weight = std::exp(scores[p] - highest);
         total += weight;

@@ -21,6 +21,7 @@ void Scheduler::admit_waiting() {
     const int32_t threshold = config_.long_prefill_token_threshold;
     const int32_t chunk = std::min(budget_ - decodes_left_, threshold > 0 ? threshold : budget_);
     if (chunk < 1 && !in_flight_.empty()) return;
+    if (config_.whole_prompts && group->num_prompt_tokens > budget_) return;
     const size_t count = num_placeable(*group, chunk);
     if (begin_loading(*group)) continue;
     if (count == 0) return;
@@ -99,7 +100,10 @@ bool Scheduler::runs_alone(const SequenceGroup& group) const {
 
 void Scheduler::find_prefix(const Sequence& sequence) {
   // Log-probabilities of the prompt come from computing it.
-  const bool reads_cache = !sequence.group->sampling.prompt_logprobs.has_value();
+  // So do vectors that are made of all of its tokens.
+  const SequenceGroup& group = *sequence.group;
+  const bool whole = group.pooling && group.pooling->all_tokens;
+  const bool reads_cache = !whole && !group.sampling.prompt_logprobs.has_value();
   const std::span<const TokenId> known(sequence.token_ids);
   kv_.find_prefix(sequence.table, reads_cache ? known : known.first(0), match_);
 }
@@ -224,7 +228,8 @@ void Scheduler::start_group(SequenceGroup& group) {
     group.rank = {0, next_admission_++};
     ClientTable::charge(group, ClientTable::kInputWeight * first.num_left());
   }
-  if (config_.enable_prefix_caching && !group.sampling.prompt_logprobs.has_value()) {
+  const bool whole = group.pooling && group.pooling->all_tokens;
+  if (config_.enable_prefix_caching && !whole && !group.sampling.prompt_logprobs.has_value()) {
     totals_.prefix_queried_tokens += group.num_prompt_tokens;
     totals_.prefix_hit_tokens += group.num_cached_tokens;
   }

@@ -14,6 +14,7 @@ const CommitResult& Scheduler::commit(const StepResult& result) {
   apply_forks(result);
   apply_sampled(result);
   apply_prompt_logprobs(result);
+  apply_pooled(result);
   apply_dropped(result);
   apply_beams(result);
   fail_tokenless();
@@ -224,6 +225,14 @@ void Scheduler::apply_prompt_logprobs(const StepResult& result) {
     const bool beams = sequence->group->beams();
     if (beams && sequence->group->num_alive == 0) continue;
     progress_of(beams ? sequence->group->samples.front() : *sequence).prompt_logprobs = &logprobs;
+  }
+}
+
+void Scheduler::apply_pooled(const StepResult& result) {
+  for (const PooledVector& vector : result.pooled) {
+    Sequence* sequence = find_sequence(vector.seq);
+    if (sequence != nullptr && !sequence->muted && !sequence->group->failed)
+      progress_of(*sequence).pooled = &vector;
   }
 }
 

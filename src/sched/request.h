@@ -6,10 +6,12 @@
 #include <boost/intrusive/set_hook.hpp>
 #include <compare>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "contract/ids.h"
+#include "contract/pooling.h"
 #include "contract/sampling_params.h"
 #include "kv/kv_manager.h"
 
@@ -20,9 +22,10 @@ struct SchedulerRequest {
   RequestId id = -1;
   std::vector<TokenId> prompt_token_ids;
   SamplingParams sampling;
-  std::vector<TokenId> end_token_ids;  // the model's end tokens
-  uint64_t seed = 0;                   // what the samples are drawn from
-  double arrival = 0.0;                // seconds on the clock that schedule() is given
+  std::vector<TokenId> end_token_ids;     // the model's end tokens
+  std::optional<PoolingRequest> pooling;  // a vector of the prompt; max_tokens is 0 then
+  uint64_t seed = 0;                      // what the samples are drawn from
+  double arrival = 0.0;                   // seconds on the clock that schedule() is given
   int32_t priority = 0;
   int64_t client = 0;      // who asks, for fair sharing between clients
   int32_t adapter = 0;     // 0: none
@@ -97,6 +100,7 @@ struct SequenceGroup {
   bool loading = false;           // waits for the disk, outside of the waiting queue
   bool moved = false;             // its rank changed while it runs
   SamplingParams sampling;
+  std::optional<PoolingRequest> pooling;
   std::vector<TokenId> end_token_ids;
   std::vector<Sequence> samples;  // [num_sequences], never resized: pointers to them are kept
   int64_t order = 0;              // of arrival

@@ -142,7 +142,7 @@ int32_t Scheduler::chunk_of(const Sequence& sequence, int32_t budget) const {
   // The first of all goes on in any case.
   const int32_t least = in_flight_.empty() ? std::min(1, budget) : 0;
   int32_t chunk = std::min(left, std::max(least, budget - decodes_left_));
-  if (config_.long_prefill_token_threshold > 0) {
+  if (config_.long_prefill_token_threshold > 0 && !config_.whole_prompts) {
     const int32_t urgent = config_.ttft_slo > 0.0 ? urgent_chunk(sequence, chunk) : 0;
     chunk = std::min(chunk, std::max(config_.long_prefill_token_threshold, urgent));
   }
@@ -222,6 +222,7 @@ void Scheduler::append_init(const Sequence& sequence) {
   init.end_token_ids = group.end_token_ids;
   init.seed = group.seed;
   init.adapter = group.adapter;
+  init.pooling = group.pooling;
 }
 
 void Scheduler::build_plan() {

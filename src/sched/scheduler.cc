@@ -67,6 +67,12 @@ Status Scheduler::check_request(const SchedulerRequest& request) const {
                                 config_.max_model_len, " (--max-model-len)."),
                             "prompt");
   }
+  if (config_.whole_prompts && num_prompt > config_.max_num_batched_tokens) {
+    return invalid_argument(
+        cat("The prompt has ", num_prompt, " tokens, a step computes ", config_.max_num_batched_tokens,
+            ", and this model computes a prompt in one step (--max-num-batched-tokens)."),
+        "prompt");
+  }
   if (sampling.max_tokens < 0) {
     return invalid_argument(cat("max_tokens is ", sampling.max_tokens, "; it must be 0 or more."),
                             "max_tokens");
@@ -142,6 +148,7 @@ Status Scheduler::add_request(SchedulerRequest request) {
   group->id = request.id;
   group->order = next_order_++;
   group->sampling = std::move(request.sampling);
+  group->pooling = request.pooling;
   group->end_token_ids = std::move(request.end_token_ids);
   group->seed = request.seed;
   group->arrival = request.arrival;

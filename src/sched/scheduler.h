@@ -38,7 +38,9 @@ struct SchedulerConfig {
   int32_t max_num_batched_tokens = 2048;  // tokens computed in one step
   int32_t max_model_len = 4096;           // prompt and generated tokens of one sequence
   int32_t long_prefill_token_threshold =
-      0;                                   // tokens of one sequence in one step; 0: only the budget limits it
+      0;  // tokens of one sequence in one step; 0: only the budget limits it
+  bool whole_prompts =
+      false;  // a prompt is computed in one step, or not yet: its tokens see each other both ways
   int32_t max_num_queued_requests = 4096;  // requests that wait and never ran
   bool enable_prefix_caching = true;
   SchedulingPolicy policy = SchedulingPolicy::kFcfs;
@@ -61,6 +63,7 @@ struct SequenceProgress {
   std::optional<TokenId> stop_token;                // the stop_token_ids entry that ended it
   std::string error;                                // with kError: what went wrong
   const PromptLogprobs* prompt_logprobs = nullptr;  // a part of StepResult::prompt_logprobs
+  const PooledVector* pooled = nullptr;             // a part of StepResult::pooled, with the last news
   // All texts of a beam search, a part of StepResult::beams: the only news of such a request (of its sample
   // 0) but for prompt log-probabilities and an error.
   const BeamResult* beam = nullptr;
@@ -212,6 +215,7 @@ class Scheduler {
   void apply_forks(const StepResult& result);
   void apply_sampled(const StepResult& result);
   void apply_prompt_logprobs(const StepResult& result);
+  void apply_pooled(const StepResult& result);
   void apply_dropped(const StepResult& result);
   void apply_beams(const StepResult& result);
   void fail_tokenless();

@@ -21,6 +21,10 @@ class EngineAdapter final : public ServingEngine {
   std::vector<TokenId> encode(std::string_view text, bool add_special_tokens) const override {
     return engine_.tokenizer()->encode(text, add_special_tokens);
   }
+  Result<PooledText> encode_pair(std::string_view query, std::string_view document,
+                                 std::string_view instruction) const override {
+    return quire::encode_pair(engine_, query, document, instruction);
+  }
   std::vector<TokenId> encode_rendered(std::string_view text) const override {
     return engine_.tokenizer()->encode_rendered(text);
   }

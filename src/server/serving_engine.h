@@ -14,6 +14,7 @@
 #include "contract/ids.h"
 #include "contract/sampling_params.h"
 #include "engine/engine.h"
+#include "engine/text_pairs.h"
 
 namespace quire {
 
@@ -42,6 +43,9 @@ class ServingEngine {
 
   // The following need a tokenizer.
   virtual std::vector<TokenId> encode(std::string_view text, bool add_special_tokens) const = 0;
+  // A query and a document (engine/text_pairs.h).
+  virtual Result<PooledText> encode_pair(std::string_view query, std::string_view document,
+                                         std::string_view instruction) const = 0;
   // Of a chat template's result: nothing is added, control symbols are recognised.
   virtual std::vector<TokenId> encode_rendered(std::string_view text) const = 0;
   virtual std::string decode(std::span<const TokenId> ids, bool skip_special_tokens) const = 0;

@@ -115,8 +115,9 @@ class Chunk {
       const int64_t high = shape.high(place.seq, place.row);
       const int64_t head = query_head(l);
       lines_[static_cast<size_t>(l)] = {
-          job.q.row<float>(job.batch_row(place.seq, place.row)) + head * cache.head_dim, shape.low(high),
-          high, job.params.alibi_slopes == nullptr ? 0.0F : job.params.alibi_slopes[head]};
+          job.q.row<float>(job.batch_row(place.seq, place.row)) + head * cache.head_dim,
+          shape.low(place.seq, place.row), high,
+          job.params.alibi_slopes == nullptr ? 0.0F : job.params.alibi_slopes[head]};
     }
     const auto first_seq = AttentionShape::index(places_[0].seq);
     args_ = {
@@ -251,7 +252,7 @@ void attend_piece(const Job& job, int thread, int64_t piece) {
 void merge_parts(const Job& job, int32_t s, int64_t row, int64_t head) {
   const int64_t high = job.shape.high(s, row);
   const int64_t stride = acc_stride_of(job.cache.head_dim);
-  const int64_t first = job.shape.low(high) / kSegment;
+  const int64_t first = job.shape.low(s, row) / kSegment;
   float* total = job.state(s, row, head, first);
   for (int64_t segment = first + 1; segment * kSegment < high; ++segment) {
     const float* next = job.state(s, row, head, segment);
@@ -309,7 +310,8 @@ void paged_attention(const CpuKernels& kernels, const OpContext& ctx, const Tens
                                 .num_kv_heads = cache.num_kv_heads,
                                 .group = q.shape[1] / cache.num_kv_heads,
                                 .block_size = cache.block_size,
-                                .chunk = params.chunk};
+                                .chunk = params.chunk,
+                                .bidirectional = params.bidirectional};
   const AttentionPlan plan(at, shape, threads,
                            static_cast<int64_t>((ctx.workspace.size() - fixed) / state_bytes));
   const Job job = {

@@ -23,7 +23,7 @@ int64_t segments_seen_whole(const AttentionShape& shape, int32_t s) {
 
 // The first segment that every row of a sequence sees from its begin.
 int64_t first_seen_whole(const AttentionShape& shape, int32_t s) {
-  return (shape.low(shape.high(s, shape.rows(s) - 1)) + kSegment - 1) / kSegment;
+  return (shape.low(s, shape.rows(s) - 1) + kSegment - 1) / kSegment;
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 // has no say in the result. Lives for one call, in the op's workspace; read by all threads.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <span>
 
@@ -22,20 +23,27 @@ struct AttentionShape {
   int64_t group;  // query heads for each key head
   int64_t block_size;
   int32_t chunk = 0;  // 0: none
+  bool bidirectional = false;
 
   int64_t rows(int32_t s) const { return batch.cu_seqlens_q[index(s) + 1] - batch.cu_seqlens_q[index(s)]; }
   int64_t lines(int32_t s) const { return rows(s) * group; }  // of a key head
   // One past the last position that a row sees, and the first one.
-  int64_t high(int32_t s, int64_t row) const { return batch.seq_lens[index(s)] - rows(s) + row + 1; }
-  int64_t low(int64_t high_end) const {
-    if (chunk > 0) return (high_end - 1) / chunk * chunk;
-    return window > 0 && high_end > window ? high_end - window : 0;
+  int64_t high(int32_t s, int64_t row) const {
+    const int64_t length = batch.seq_lens[index(s)];
+    const int64_t behind = position(s, row) + (bidirectional ? std::max(window, 1) : 1);
+    return bidirectional && (window == 0 || behind > length) ? length : behind;
+  }
+  int64_t low(int32_t s, int64_t row) const {
+    const int64_t at = position(s, row);
+    if (chunk > 0) return at / chunk * chunk;
+    return window > 0 && at >= window ? at + 1 - window : 0;
   }
   // Segments of which some row sees something.
-  int64_t first_segment(int32_t s) const { return low(high(s, 0)) / kSegment; }
+  int64_t first_segment(int32_t s) const { return low(s, 0) / kSegment; }
   int64_t end_segment(int32_t s) const { return (batch.seq_lens[index(s)] - 1) / kSegment + 1; }
   int64_t num_segments(int32_t s) const { return end_segment(s) - first_segment(s); }
 
+  int64_t position(int32_t s, int64_t row) const { return batch.seq_lens[index(s)] - rows(s) + row; }
   static size_t index(int32_t s) { return static_cast<size_t>(s); }
 };
 

@@ -60,6 +60,7 @@ class QuantizedCheckpoint : public Checkpoint {
 
   const std::filesystem::path& path() const override { return files_->path(); }
   const nlohmann::json& config() const override { return files_->config(); }
+  std::optional<std::string> file(std::string_view name) const override { return files_->file(name); }
   std::optional<nlohmann::json> generation_config() const override { return files_->generation_config(); }
 
   std::vector<std::string> names() const override {

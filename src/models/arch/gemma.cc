@@ -36,14 +36,14 @@ ArchSpec parse_family(const ConfigReader& config, int64_t positions, const RopeD
 // the others have the rotation window_rope.
 void read_windows_and_caps(const ConfigReader& config, ArchSpec& spec, int64_t pattern, int32_t window_rope,
                            double attention_cap, double logit_cap) {
-  if (config.boolean("use_bidirectional_attention", false))
-    config.fail("use_bidirectional_attention", "is not supported");
+  spec.bidirectional = config.boolean("use_bidirectional_attention", false);
   spec.post_norms = true;
   assign_layers(spec, std::sqrt(config.number("query_pre_attn_scalar", 1e-6, 1e9, 256.0)));
   spec.attention_softcap =
       static_cast<float>(config.number("attn_logit_softcapping", 0.0, 1e9, attention_cap));
   spec.logit_softcap = static_cast<float>(config.number("final_logit_softcapping", 0.0, 1e9, logit_cap));
-  const auto window = static_cast<int32_t>(config.integer("sliding_window", 1, kMaxPositions, 4096));
+  auto window = static_cast<int32_t>(config.integer("sliding_window", 1, kMaxPositions, 4096));
+  if (spec.bidirectional) window = window / 2 + 1;  // on either side
   const auto sliding =
       sliding_layers(config, spec, config.integer("sliding_window_pattern", 1, 1024, pattern));
   assign_windows(spec, sliding, window, window_rope, 0);

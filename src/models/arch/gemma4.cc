@@ -1,4 +1,4 @@
-// Gemma 4 (its text, without experts): windows in most layers, whose heads are smaller than those of the
+// Gemma 4 (its text): windows in most layers, whose heads are smaller than those of the
 // others; values normed; the last layers read the keys and values of earlier ones; each layer gets a vector
 // of the token of its own.
 #include <algorithm>
@@ -10,7 +10,7 @@
 namespace quire {
 namespace {
 
-constexpr std::array<ModuleName, 9> kOwn = {{
+constexpr std::array<ModuleName, 17> kOwn = {{
     {Role::kInputNorm, "layers.{}.input_layernorm"},
     {Role::kMlpNorm, "layers.{}.pre_feedforward_layernorm"},
     {.role = Role::kLayerScalar, .module = "layers.{}.layer_scalar", .bare = true},
@@ -20,6 +20,14 @@ constexpr std::array<ModuleName, 9> kOwn = {{
     {Role::kLayerInputGate, "layers.{}.per_layer_input_gate"},
     {Role::kLayerInputProject, "layers.{}.per_layer_projection"},
     {Role::kLayerInputNorm, "layers.{}.post_per_layer_input_norm"},
+    {Role::kRouter, "layers.{}.router.proj"},
+    {.role = Role::kBesideRouter, .module = "layers.{}.router.scale", .bare = true},
+    {.role = Role::kExpertScale, .module = "layers.{}.router.per_expert_scale", .bare = true},
+    {.role = Role::kExpertGateUp, .module = "layers.{}.experts.gate_up_proj", .bare = true},
+    {.role = Role::kExpertDown, .module = "layers.{}.experts.down_proj", .bare = true},
+    {Role::kBesideMlp, "layers.{}.post_feedforward_layernorm_1"},
+    {Role::kBesideExperts, "layers.{}.pre_feedforward_layernorm_2"},
+    {Role::kBesideOut, "layers.{}.post_feedforward_layernorm_2"},
 }};
 constexpr auto kModules = joined(kLlamaMatrices, kPostNorms, kQkNorms, kOwn);
 // Layers that read others' keys and values have theirs in the file all the same.
@@ -63,7 +71,6 @@ ArchSpec parse_gemma4(const ConfigReader& config) {
                                               .tie_word_embeddings = true,
                                               .activation_field = "hidden_activation",
                                               .activation = "gelu_pytorch_tanh"});
-  if (config.boolean("enable_moe_block", false)) config.fail("enable_moe_block", "is not supported");
   if (config.has("use_bidirectional_attention") && config.text("use_bidirectional_attention", "") == "all")
     config.fail("use_bidirectional_attention", "is not supported");
   const int32_t window_dim = spec.head_dim;
@@ -100,6 +107,11 @@ ArchSpec parse_gemma4(const ConfigReader& config) {
     layer.head_dim = sliding[i] ? window_dim : full_dim;
     layer.num_kv_heads = sliding[i] ? window_heads : full_heads;
     layer.keys_as_values = keys_as_values && !sliding[i];
+  }
+  if (config.boolean("enable_moe_block", false)) {
+    MoeSpec& moe = read_experts(config, spec, {.chosen = "top_k_experts"});
+    moe.router.normalize = true;
+    moe.expert_scale = moe.beside = true;
   }
   share_caches(config, spec);
   spec.head_dim = std::max(full_dim, window_dim);

@@ -182,4 +182,16 @@ std::vector<CompletionToken> echoed_tokens(std::span<const TokenId> prompt,
   return tokens;
 }
 
+// Field names come from the client: only what a header may carry, and not more than anybody reads.
+std::string ignored_header(const std::vector<std::string>& names) {
+  constexpr size_t kMaxIgnoredHeaderBytes = 1024;
+  std::string out;
+  for (const std::string& name : names) {
+    if (out.size() + name.size() > kMaxIgnoredHeaderBytes) return out + (out.empty() ? "..." : ", ...");
+    if (!out.empty()) out += ", ";
+    for (const char c : name) out += c > ' ' && c < 0x7F && c != ',' ? c : '?';
+  }
+  return out;
+}
+
 }  // namespace quire

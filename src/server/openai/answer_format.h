@@ -27,6 +27,9 @@ void write_usage(JsonOut& out, const Usage& usage);
 // "stop_reason": the stop string or token id that ended a text, else null.
 void write_stop_reason(JsonOut& out, const std::variant<std::monostate, std::string, TokenId>& reason);
 
+// The value of X-Ignored-Params.
+std::string ignored_header(const std::vector<std::string>& names);
+
 void write_token_ids(JsonOut& out, std::span<const TokenId> ids);
 
 // How logprobs name a token: its text, or "bytes:\xf0\x9f" where it is no whole characters (as OpenAI writes

@@ -5,6 +5,7 @@
 #include "base/strings.h"
 #include "server/openai/errors.h"
 #include "server/openai/field_reader.h"
+#include "server/openai/pooling.h"
 
 namespace quire {
 namespace {
@@ -112,11 +113,26 @@ HttpHandler generating(const State& state, Parse parse) {
       [state, parse](HttpRequest& request, const Writer& writer) { generate(state, request, writer, parse); };
 }
 
+HttpHandler pooling(const State& state, ParsePooling parse) {
+  return [state, parse](HttpRequest& request, const Writer& writer) {
+    const auto body = read_body(request);
+    if (!body.ok()) return writer->send(error_response(body.failure()));
+    auto spec = parse(*body, state->engine, state->options, request.id);
+    if (!spec.ok()) return writer->send(error_response(spec.failure()));
+    if (!request.client.empty()) spec->client = request.client;
+    std::make_shared<Pooling>(state->engine, std::move(spec).value(), writer, state->settings.log_requests)
+        ->start();
+  };
+}
+
 }  // namespace
 
 std::vector<Route> api_routes(const State& state) {
   const HttpHandler chat = generating(state, parse_chat_completion);
   const HttpHandler completion = generating(state, parse_completion);
+  const HttpHandler embeddings = pooling(state, parse_embeddings);
+  const HttpHandler rerank = pooling(state, parse_rerank);
+  const HttpHandler score = pooling(state, parse_score);
   const HttpHandler models = [state](HttpRequest&, const Writer& w) {
     w->send(json_response(model_list(*state)));
   };
@@ -129,6 +145,15 @@ std::vector<Route> api_routes(const State& state) {
       {"POST", "/chat/completions", chat, true, true},
       {"POST", "/v1/completions", completion, true, true},
       {"POST", "/completions", completion, true, true},
+      {"POST", "/v1/embeddings", embeddings, true, true},
+      {"POST", "/embeddings", embeddings, true, true},
+      {"POST", "/v1/rerank", rerank, true, true},
+      {"POST", "/v2/rerank", rerank, true, true},
+      {"POST", "/rerank", rerank, true, true},
+      {"POST", "/v1/score", score, true, true},
+      {"POST", "/score", score, true, true},
+      {"POST", "/classify", pooling(state, parse_classify), true, true},
+      {"POST", "/pooling", pooling(state, parse_pooling), true, true},
       {"GET", "/v1/models", models},
       {"GET", "/models", models},
       {"POST", "/tokenize", tokenize},

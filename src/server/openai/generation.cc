@@ -7,23 +7,6 @@
 #include "server/openai/errors.h"
 
 namespace quire {
-namespace {
-
-constexpr size_t kMaxIgnoredHeaderBytes = 1024;
-
-// Field names come from the client: only what a header may carry, and not more than anybody reads.
-std::string ignored_header(const std::vector<std::string>& names) {
-  std::string out;
-  for (const std::string& name : names) {
-    if (out.size() + name.size() > kMaxIgnoredHeaderBytes) return out + (out.empty() ? "..." : ", ...");
-    if (!out.empty()) out += ", ";
-    for (const char c : name) out += c > ' ' && c < 0x7F && c != ',' ? c : '?';
-  }
-  return out;
-}
-
-}  // namespace
-
 Generation::Generation(ServingEngine& engine, GenerationSpec spec, std::shared_ptr<ResponseWriter> writer,
                        GenerationSettings settings)
     : engine_(engine), spec_(std::move(spec)), writer_(std::move(writer)), settings_(std::move(settings)) {

@@ -28,11 +28,12 @@ using Model = std::variant<Bpe, WordPiece, Unigram, WordLevel, SentencePiece>;
 struct Pipeline {
   Vocabulary vocabulary;
   std::vector<AddedToken> added_tokens;
-  AddedTokenMatcher raw_matcher;                        // those looked for in the text as it came
-  AddedTokenMatcher normalized_matcher;                 // those looked for in the normalized text
-  AddedTokenMatcher rendered_matcher;                   // raw ones and control symbols (SentencePiece only)
-  std::vector<bool> special;                            // [vocabulary size]
-  std::vector<bool> added;                              // [vocabulary size]
+  std::vector<AddedToken> controls;      // special tokens that count in rendered chat templates alone
+  AddedTokenMatcher raw_matcher;         // those looked for in the text as it came
+  AddedTokenMatcher normalized_matcher;  // those looked for in the normalized text
+  AddedTokenMatcher rendered_matcher;    // raw ones and control symbols (where there are some)
+  std::vector<bool> special;             // [vocabulary size]
+  std::vector<bool> added;               // [vocabulary size]
   std::map<TokenId, std::string> normalized_spellings;  // of added tokens that the normalizer changes
   Normalizer normalizer;
   PreTokenizer pre_tokenizer;

@@ -45,6 +45,33 @@ std::vector<Part> read_template(const JsonPlace& place) {
   return parts;
 }
 
+// "pair" of a template, which may be missing.
+std::vector<PostProcessor::PairPart> read_pair_template(const JsonPlace& place) {
+  std::vector<PostProcessor::PairPart> parts;
+  const JsonPlace pair = place.member("pair");
+  if (!pair.present()) return parts;
+  pair.expect_array();
+  for (rapidjson::SizeType i = 0; i < pair.value().Size(); ++i) {
+    const JsonPlace part = pair.element(i);
+    const JsonPlace text = part.member("Sequence");
+    const JsonPlace token = part.member("SpecialToken");
+    const JsonPlace& either = text.present() ? text : token;
+    if (!either.present()) part.fail("must be a Sequence or a SpecialToken");
+    const JsonPlace type_id = either.member("type_id");
+    const int type = type_id.present() && type_id.integer(kHighestTokenId) == 1 ? 1 : 0;
+    const std::string name(either.member("id").string());
+    if (text.present()) {
+      parts.push_back({name == "B" ? 1 : 0, -1, type});
+      continue;
+    }
+    const JsonPlace ids = place.member("special_tokens").member(name.c_str()).member("ids");
+    ids.expect_array();
+    for (rapidjson::SizeType k = 0; k < ids.value().Size(); ++k)
+      parts.push_back({-1, static_cast<TokenId>(ids.element(k).integer(kHighestTokenId)), type});
+  }
+  return parts;
+}
+
 constexpr int kDeepest = 16;  // Sequences within Sequences
 
 void read_processors(const JsonPlace& place, PostProcessor& processor, int depth) {
@@ -58,9 +85,16 @@ void read_processors(const JsonPlace& place, PostProcessor& processor, int depth
       read_processors(list.element(i), processor, depth + 1);
   } else if (type == "TemplateProcessing") {
     processor.templates.push_back(read_template(place));
+    processor.pair = read_pair_template(place);
   } else if (type == "BertProcessing" || type == "RobertaProcessing") {
-    processor.templates.push_back(
-        {{false, read_pair_id(place.member("cls"))}, {true, -1}, {false, read_pair_id(place.member("sep"))}});
+    const TokenId cls = read_pair_id(place.member("cls"));
+    const TokenId sep = read_pair_id(place.member("sep"));
+    processor.templates.push_back({{false, cls}, {true, -1}, {false, sep}});
+    if (type == "BertProcessing") {
+      processor.pair = {{-1, cls, 0}, {0, -1, 0}, {-1, sep, 0}, {1, -1, 1}, {-1, sep, 1}};
+    } else {
+      processor.pair = {{-1, cls, 0}, {0, -1, 0}, {-1, sep, 0}, {-1, sep, 0}, {1, -1, 0}, {-1, sep, 0}};
+    }
   } else if (type != "ByteLevel") {  // ByteLevel only moves offsets
     place.fail("the post-processor type \"" + std::string(type) + "\" is not supported");
   }
@@ -72,6 +106,31 @@ PostProcessor read_post_processor(const JsonPlace& place) {
   PostProcessor processor;
   read_processors(place, processor, 0);
   return processor;
+}
+
+size_t post_process_pair(const PostProcessor& processor, std::span<const TokenId> first,
+                         std::span<const TokenId> second, std::vector<TokenId>& out) {
+  if (processor.pair.empty()) {
+    out.insert(out.end(), first.begin(), first.end());
+    const size_t begin = out.size();
+    out.insert(out.end(), second.begin(), second.end());
+    return begin;
+  }
+  size_t begin = 0;
+  bool found = false;
+  for (const PostProcessor::PairPart& part : processor.pair) {
+    if (!found && (part.type == 1 || part.text == 1)) {
+      begin = out.size();
+      found = true;
+    }
+    const std::span<const TokenId> text = part.text == 1 ? second : first;
+    if (part.text < 0) {
+      out.push_back(part.id);
+    } else {
+      out.insert(out.end(), text.begin(), text.end());
+    }
+  }
+  return begin;
 }
 
 void post_process(const PostProcessor& processor, std::vector<TokenId>& ids) {

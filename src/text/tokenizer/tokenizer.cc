@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "text/tokenizer/byte_ranks.h"
 #include "text/tokenizer/gguf.h"
 #include "text/tokenizer/pipeline.h"
 #include "text/unicode/unicode.h"
@@ -86,8 +87,15 @@ Tokenizer::Tokenizer() = default;
 Tokenizer::~Tokenizer() = default;
 
 std::unique_ptr<Tokenizer> Tokenizer::load(const std::filesystem::path& model_dir) {
-  const std::string json = read_file(model_dir / "tokenizer.json");
-  const std::string model = json.empty() ? read_file(model_dir / "tokenizer.model") : std::string();
+  const auto first_of = [&](std::initializer_list<std::string> names) {
+    for (const std::string& name : names) {
+      if (std::string bytes = read_file(model_dir / name); !bytes.empty()) return bytes;
+    }
+    return std::string();
+  };
+  const std::string json = first_of({"tokenizer.json", "tekken.json"});
+  const std::string model =
+      json.empty() ? first_of({"tokenizer.model", "tiktoken.model", "qwen.tiktoken"}) : std::string();
   if (json.empty() && model.empty()) {
     throw Error(model_dir.string() +
                 ": neither tokenizer.json nor tokenizer.model is there (or it is empty); the directory of a "
@@ -115,7 +123,13 @@ std::unique_ptr<Tokenizer> Tokenizer::from_memory(const TokenizerFiles& files) {
     JsonFile file;
     file.name = place_of(files, "tokenizer.json");
     tokenizer::parse_json(files.tokenizer_json, file);
-    tokenizer::read_tokenizer_json(file, *pipeline);
+    if (tokenizer::is_tekken(file)) {
+      tokenizer::read_tekken(file, *pipeline, config);
+    } else {
+      tokenizer::read_tokenizer_json(file, *pipeline);
+    }
+  } else if (tokenizer::is_rank_file(files.tokenizer_model)) {
+    tokenizer::read_rank_file(files.tokenizer_model, place_of(files, "tiktoken.model"), *pipeline, config);
   } else if (!files.tokenizer_model.empty()) {
     SentencePiece& model = pipeline->model.emplace<SentencePiece>();
     tokenizer::read_sentencepiece(files.tokenizer_model, place_of(files, "tokenizer.model"), model,
@@ -184,7 +198,7 @@ class Encoder {
 
   void run(std::string_view text) {
     const auto& matcher =
-        rendered_ && pipeline_.sentencepiece() ? pipeline_.rendered_matcher : pipeline_.raw_matcher;
+        rendered_ && !pipeline_.rendered_matcher.empty() ? pipeline_.rendered_matcher : pipeline_.raw_matcher;
     matcher.split(
         text, [this](std::string_view part, bool at_start) { run_part(part, at_start); },
         [this](TokenId id) { out_.push_back(id); });
@@ -257,6 +271,12 @@ std::vector<TokenId> Tokenizer::encode_with(std::string_view text, bool add_spec
 
 std::vector<TokenId> Tokenizer::encode(std::string_view text, bool add_special_tokens) const {
   return encode_with(text, add_special_tokens, false);
+}
+Tokenizer::Pair Tokenizer::encode_pair(std::string_view first, std::string_view second) const {
+  Pair pair;
+  pair.second = tokenizer::post_process_pair(pipeline_->post_processor, encode(first, false),
+                                             encode(second, false), pair.ids);
+  return pair;
 }
 std::vector<TokenId> Tokenizer::encode_rendered(std::string_view text) const {
   return encode_with(text, false, true);

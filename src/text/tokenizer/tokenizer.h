@@ -58,7 +58,13 @@ class Tokenizer {
   // there. What is not UTF-8 counts as U+FFFD, one for each maximal invalid part. Time grows with n log n at
   // most.
   std::vector<TokenId> encode(std::string_view text, bool add_special_tokens) const;
-  // The same for a rendered chat template: nothing is added, and control symbols of a tokenizer.model are
+  // Two texts with the tokens that belong around and between them, as a model reads them that compares them.
+  struct Pair {
+    std::vector<TokenId> ids;
+    size_t second = 0;  // where what belongs to the second text begins
+  };
+  Pair encode_pair(std::string_view first, std::string_view second) const;
+  // encode() for a rendered chat template: nothing is added, and control symbols of a tokenizer.model are
   // recognised too.
   std::vector<TokenId> encode_rendered(std::string_view text) const;
 

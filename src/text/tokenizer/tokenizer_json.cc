@@ -259,11 +259,18 @@ void finish(Pipeline& pipeline) {
     pipeline.added[static_cast<size_t>(token.id)] = true;
     if (token.special) pipeline.special[static_cast<size_t>(token.id)] = true;
   }
+  rendered = raw;
+  for (const AddedToken& control : pipeline.controls) {
+    pipeline.special[static_cast<size_t>(control.id)] = true;
+    rendered.push_back(&control);
+  }
   const SentencePiece* sentencepiece = pipeline.sentencepiece();
-  if (sentencepiece == nullptr) return;
+  if (sentencepiece == nullptr) {
+    if (!pipeline.controls.empty()) pipeline.rendered_matcher.build(rendered, contents(rendered));
+    return;
+  }
   std::vector<AddedToken> controls;
   controls.reserve(sentencepiece->types.size());
-  rendered = raw;
   for (size_t i = 0; i < sentencepiece->types.size(); ++i) {
     if (sentencepiece->types[i] != PieceType::kControl) continue;
     pipeline.special[i] = true;

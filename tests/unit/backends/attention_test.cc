@@ -43,6 +43,11 @@ std::vector<CacheSetup> setups() {
     all.push_back(
         {.block_size = 7, .dtype = dtype, .params = {.scale = 0.3F, .window = 100, .logit_softcap = 2.0F}});
     all.push_back({.dtype = dtype, .params = {.scale = 0.3F, .chunk = 24}});
+    for (const int32_t window : {0, 1, 9, 70, 1000}) {
+      all.push_back({.block_size = window == 9 ? 7 : 16,
+                     .dtype = dtype,
+                     .params = {.scale = 0.3F, .window = window, .bidirectional = true}});
+    }
     all.push_back({.dtype = dtype, .params = {.scale = 0.3F, .alibi_slopes = kSlopes}});
     all.push_back({.dtype = dtype, .params = {.scale = 0.3F, .sinks = kSinks}});
     for (const int32_t head_dim : {32, 48, 64, 80, 96, 128, 256}) {
@@ -76,7 +81,9 @@ TEST(PagedAttention, ReferenceIsSoftmaxOfTheScores) {
   // Against sums in float64 over the very keys and values.
   const AttentionParams plain = {.scale = 0.2F};
   const AttentionParams biased = {.scale = 0.2F, .alibi_slopes = kSlopes, .sinks = kSinks};
-  for (const AttentionParams& params : {plain, biased}) {
+  const AttentionParams both_ways = {.scale = 0.2F, .bidirectional = true};
+  const AttentionParams near = {.scale = 0.2F, .window = 3, .bidirectional = true};
+  for (const AttentionParams& params : {plain, biased, both_ways, near}) {
     const CacheSetup setup = {.heads = 2, .kv_heads = 1, .head_dim = 4, .block_size = 3, .params = params};
     const Sequences sequences(reference_ops(), setup, {11});
     const TestTensor out = sequences.run_all(TestContext(reference_ops()));
@@ -87,7 +94,9 @@ TEST(PagedAttention, ReferenceIsSoftmaxOfTheScores) {
       for (int64_t head = 0; head < 2; ++head) {
         double total = params.sinks == nullptr ? 0 : std::exp(double{kSinks[head]});
         double sums[4] = {};
-        for (int64_t p = 0; p <= row; ++p) {
+        for (int64_t p = 0; p < 11; ++p) {
+          if (!params.bidirectional && p > row) continue;
+          if (params.window > 0 && std::abs(p - row) >= params.window) continue;
           double dot = 0;
           for (int64_t i = 0; i < 4; ++i) dot += double{q.get(row, head * 4 + i)} * double{k.get(p, i)};
           double score = dot * double{params.scale};
@@ -146,6 +155,30 @@ TEST(PagedAttention, AQueryIsTheSameAloneAndInABatch) {
         const TestTensor alone = sequences.run(own_from, lengths, ctx);
         for (int64_t r = 0; r < alone.view().rows(); ++r) {
           ASSERT_TRUE(same_row(alone, r, together, row++)) << isa.name << ", sequence " << s;
+        }
+      }
+    }
+  }
+}
+
+TEST(PagedAttention, BothDirectionsAreTheSameAloneInABatchAndWithAnyNumberOfThreads) {
+  const std::vector<int32_t> lengths = {70, 3, 1300, 1, 129, 64};
+  for (const CpuIsa& isa : usable_isas()) {
+    for (const int32_t window : {0, 90}) {
+      const AttentionParams params = {.scale = 0.2F, .window = window, .bidirectional = true};
+      const Sequences sequences(*isa.table, {.dtype = DType::kBF16, .params = params}, lengths);
+      const TestTensor together = sequences.run_all(TestContext(*isa.table, 2));
+      for (const int threads : {1, 3}) {
+        const TestContext ctx(*isa.table, threads);
+        int64_t row = 0;
+        for (size_t s = 0; s < lengths.size(); ++s) {
+          std::vector<int32_t> from = lengths;
+          from[s] = 0;
+          const TestTensor alone = sequences.run(from, lengths, ctx);
+          for (int64_t r = 0; r < alone.view().rows(); ++r) {
+            ASSERT_TRUE(same_row(alone, r, together, row++))
+                << isa.name << ", sequence " << s << ", window " << window << ", " << threads << " threads";
+          }
         }
       }
     }

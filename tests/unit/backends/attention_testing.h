@@ -36,6 +36,7 @@ inline std::string describe(const CacheSetup& s) {
          std::to_string(s.head_dim) + ", block_size " + std::to_string(s.block_size) + ", " +
          std::string(dtype_name(s.dtype)) + ", window " + std::to_string(s.params.window) + ", chunk " +
          std::to_string(s.params.chunk) + ", softcap " + std::to_string(s.params.logit_softcap) +
+         (s.params.bidirectional ? ", bidirectional" : "") +
          (s.params.alibi_slopes != nullptr ? ", ALiBi" : "") + (s.params.sinks != nullptr ? ", sinks" : "");
 }
 

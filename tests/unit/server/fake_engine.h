@@ -24,6 +24,13 @@ class FakeEngine final : public ServingEngine {
   bool has_tokenizer() const override { return tokenizer; }
   bool has_chat_template() const override { return chat_template; }
   std::vector<TokenId> encode(std::string_view text, bool add_special_tokens) const override;  // BOS is 256
+  Result<PooledText> encode_pair(std::string_view query, std::string_view document,
+                                 std::string_view) const override {
+    PooledText pair{encode(query, true), 0};
+    pair.second_text = static_cast<int32_t>(pair.ids.size());
+    for (const TokenId id : encode(document, false)) pair.ids.push_back(id);
+    return pair;
+  }
   std::vector<TokenId> encode_rendered(std::string_view text) const override { return encode(text, false); }
   std::string decode(std::span<const TokenId> ids, bool skip_special_tokens) const override;
   std::string token_bytes(TokenId id) const override { return decode(std::span(&id, 1), false); }

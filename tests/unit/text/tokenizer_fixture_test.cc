@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "base/error.h"
 #include "text/detokenizer.h"
 #include "text/tokenizer/decoder.h"
 #include "text/tokenizer/json.h"
@@ -55,12 +56,41 @@ TEST_P(FixtureTest, EqualsTheReference) {
 INSTANTIATE_TEST_SUITE_P(Tiny, FixtureTest,
                          ::testing::Values("byte-level", "llama2", "metaspace", "suffix-bpe", "unigram",
                                            "word-piece", "sp-unigram", "sp-unigram-bytes", "sp-bpe",
-                                           "sp-bpe-suffix"),
+                                           "sp-bpe-suffix", "tekken", "tiktoken", "qwen-tiktoken"),
                          [](const auto& param) {
                            std::string name = param.param;
                            std::erase(name, '-');
                            return name;
                          });
+
+TEST(Tekken, ControlTokensCountInRenderedTemplatesAlone) {
+  const auto tokenizer = Tokenizer::load(test::fixture_dir() / "tekken");
+  const Ids rendered = tokenizer->encode_rendered("<s>[INST]hi[/INST]");
+  EXPECT_EQ(rendered.front(), 1);
+  EXPECT_EQ(rendered[1], 3);
+  EXPECT_EQ(rendered.back(), 4);
+  EXPECT_EQ(tokenizer->decode(rendered, true), "hi");
+  for (const TokenId id : tokenizer->encode("<s>[INST]hi[/INST]", false)) EXPECT_GE(id, 100);
+  EXPECT_EQ(tokenizer->bos_id(), 1);
+  EXPECT_EQ(tokenizer->eos_id(), 2);
+}
+
+TEST(RankFile, WhatIsWrongIsNamed) {
+  const auto message = [](const std::string& bytes) -> std::string {
+    try {
+      TokenizerFiles files;
+      files.tokenizer_model = bytes;
+      Tokenizer::from_memory(files);
+    } catch (const Error& error) {
+      return error.what();
+    }
+    return "";
+  };
+  EXPECT_NE(message("IQ== 0\nIg== 2\n").find("rank 2 stands at place 1"), std::string::npos);
+  EXPECT_NE(message("IQ== 0\nIQ== 1\n").find("ranks 0 and 1 have the same bytes"), std::string::npos);
+  EXPECT_NE(message("IQ== 0\n? 1\n").find(":2: is no token in base64 and its rank"), std::string::npos);
+  EXPECT_NE(message("IQ== 0\n").find("has no token for the byte 0"), std::string::npos);
+}
 
 // One entry of steps.json, read as tokenizer.json's reader would.
 class StepsTest : public ::testing::Test {

@@ -1,0 +1,81 @@
+// ModernBERT: an encoder with norms before its parts and rotary positions; most layers see a window on both
+// sides and turn by angles of their own. EuroBERT: Llama whose tokens see each other both ways.
+#include "models/arch/arch.h"
+#include "models/arch/names.h"
+
+namespace quire {
+namespace {
+
+constexpr std::array<std::string_view, 2> kPrefixes = {"model.", ""};
+constexpr std::array<ModuleName, 9> kModules = {{
+    {Role::kEmbedding, "embeddings.tok_embeddings"},
+    {Role::kEmbeddingNorm, "embeddings.norm"},
+    {Role::kInputNorm, "layers.{}.attn_norm"},
+    {Role::kQkv, "layers.{}.attn.Wqkv"},
+    {Role::kAttentionOut, "layers.{}.attn.Wo"},
+    {Role::kMlpNorm, "layers.{}.mlp_norm"},
+    {Role::kGateUp, "layers.{}.mlp.Wi"},
+    {Role::kDown, "layers.{}.mlp.Wo"},
+    {Role::kFinalNorm, "final_norm"},
+}};
+
+}  // namespace
+
+ArchSpec parse_modernbert(const ConfigReader& config) {
+  ArchSpec spec = read_sizes(config, {.default_positions = 8192});
+  spec.task = ModelTask::kEmbed;
+  spec.bidirectional = true;
+  spec.norm_bias = config.boolean("norm_bias", false);
+  spec.norm_eps = static_cast<float>(config.number("norm_eps", 0.0, 1.0, 1e-5));
+  spec.embedding_norm = true;
+  spec.layers.front().input_norm = false;
+  spec.activation = read_activation(config, "hidden_activation", "gelu");
+  spec.qkv_bias = spec.out_bias = config.boolean("attention_bias", false);
+  spec.mlp_bias = config.boolean("mlp_bias", false);
+  spec.tie_word_embeddings = true;
+
+  const double global_theta = config.number("global_rope_theta", 1.0001, 1e15, 160000.0);
+  const double local_theta = config.number("local_rope_theta", 1.0001, 1e15, 10000.0);
+  read_rope(config, spec, {.theta = global_theta, .window_theta = local_theta});
+  if (spec.ropes.size() == 1) {
+    RopeSpec local = spec.ropes.front();
+    local.theta = local_theta;
+    spec.ropes.push_back(local);
+  }
+  const int64_t every = config.integer("global_attn_every_n_layers", 1, kMaxLayers, 3);
+  auto sliding = sliding_layers(config, spec, every);
+  if (!config.has("layer_types")) {
+    for (size_t i = 0; i < sliding.size(); ++i) sliding[i] = static_cast<int64_t>(i) % every != 0;
+  }
+  // So many tokens on either side, and the token itself.
+  const int64_t around = config.integer("local_attention", 1, kMaxPositions, 128) / 2;
+  assign_windows(spec, sliding, static_cast<int32_t>(around + 1), 1, 0);
+
+  const std::string pooling = config.text("classifier_pooling", "cls");
+  if (pooling != "cls" && pooling != "mean") config.fail("classifier_pooling", "is neither cls nor mean");
+  spec.pooling = {pooling == "cls" ? PoolKind::kFirst : PoolKind::kMean};
+  spec.classifier = ClassifierSpec{.name = "classifier",
+                                   .dense = "head.dense",
+                                   .norm = "head.norm",
+                                   .dense_bias = config.boolean("classifier_bias", false),
+                                   .activation = read_activation(config, "classifier_activation", "gelu"),
+                                   .bias = true};
+  return spec;
+}
+
+ArchSpec parse_eurobert(const ConfigReader& config) {
+  ArchSpec spec = parse_llama_family(config, {.max_position_embeddings = 8192});
+  spec.norm_eps = static_cast<float>(config.number("rms_norm_eps", 0.0, 1.0, 1e-5));
+  spec.task = ModelTask::kEmbed;
+  spec.bidirectional = true;
+  spec.qkv_bias = spec.out_bias = config.boolean("attention_bias", false);
+  spec.mlp_bias = config.boolean("mlp_bias", false);
+  spec.pooling = {PoolKind::kMean};
+  return spec;
+}
+
+WeightNames modernbert_weight_names() {
+  return {kPrefixes, kModules, {}};
+}
+
+}  // namespace quire

@@ -1,0 +1,316 @@
+#include "server/openai/pooling_spec.h"
+
+#include <algorithm>
+
+#include "base/clock.h"
+#include "base/strings.h"
+#include "server/openai/common_fields.h"
+
+namespace quire {
+namespace {
+
+constexpr size_t kMaxDocuments = 4096;
+
+// What all of these requests have in common. `task`: what the model must give.
+struct Reading {
+  Reading(const Json& body, const ServingEngine& serving, const ApiOptions& api)
+      : fields(body), engine(serving), options(api) {}
+
+  void begin(std::string_view prefix, const std::string& request_id) {
+    spec.model = read_model(fields, options);
+    spec.id = cat(prefix, fields.text("request_id").value_or(request_id));
+    spec.created = unix_seconds();
+    spec.priority = fields.integer32("priority").value_or(0);
+    spec.client = fields.text("user").value_or("");
+    spec.cache_salt = fields.text("cache_salt").value_or("");
+    truncation = read_truncation(fields);
+    // Of an encoder the beginning of a text counts most.
+    if (fields.any("truncation_side") == nullptr) truncation.cut_left = !engine.model().bidirectional;
+    if (const auto format = fields.text("encoding_format")) {
+      if (*format != "float" && *format != "base64")
+        fields.fail("encoding_format must be 'float' or 'base64'", "encoding_format");
+      spec.base64 = *format == "base64";
+    }
+    spec.params.normalize = fields.boolean("normalize");
+    for (const char* name : {"use_activation", "activation"}) {
+      if (const auto on = fields.boolean(name)) {
+        spec.params.activation = *on;
+        spec.params.normalize = on;
+      }
+    }
+  }
+
+  Status require(ModelTask task) const {
+    const ModelTask given = engine.model().task;
+    if (given == task) return {};
+    const auto name = [](ModelTask t) {
+      return t == ModelTask::kGenerate ? "generates text"
+             : t == ModelTask::kEmbed  ? "gives embeddings"
+                                       : "gives scores";
+    };
+    return invalid_argument(
+        cat("the model ", engine.model().name, " ", name(given), "; this needs one that ", name(task),
+            given == ModelTask::kGenerate ? " (--runner pooling makes embeddings of any)" : ""),
+        "model");
+  }
+
+  Status add(PromptInput prompt) {
+    if (const Status fit = fit_prompt(prompt, truncation, 0, 0, engine.model()); !fit.ok()) {
+      Failure failure = fit.failure();
+      failure.param = "input";
+      return failure;
+    }
+    spec.texts.push_back({std::move(prompt.ids), 0});
+    return {};
+  }
+
+  // A text by itself. What is cut off is the text's, never the tokens around it.
+  Status add_text(const std::string& text) {
+    PromptInput prompt{engine.encode(text, true), text, 0};
+    if (truncation.keep) {
+      const auto plain = engine.encode(text, false);
+      const size_t around = prompt.ids.size() - std::min(prompt.ids.size(), plain.size());
+      const auto begin = std::search(prompt.ids.begin(), prompt.ids.end(), plain.begin(), plain.end());
+      const int64_t keep = *truncation.keep < 0 ? engine.model().max_model_len : *truncation.keep;
+      const int64_t of_text = std::max<int64_t>(0, keep - static_cast<int64_t>(around));
+      if (!plain.empty() && begin != prompt.ids.end() && static_cast<int64_t>(plain.size()) > of_text) {
+        const auto end = begin + static_cast<int64_t>(plain.size());
+        if (truncation.cut_left) {
+          prompt.ids.erase(begin, end - of_text);
+        } else {
+          prompt.ids.erase(begin + of_text, end);
+        }
+      }
+    }
+    return add(std::move(prompt));
+  }
+
+  Status add_pair(const std::string& first, const std::string& second);
+
+  Result<PoolingSpec> finish() {
+    GenerationSpec unread;
+    settle_unread(fields, options, unread);
+    if (!fields.ok()) return fields.failure();
+    spec.ignored_params = std::move(unread.ignored_params);
+    return std::move(spec);
+  }
+
+  FieldReader fields;
+  const ServingEngine& engine;
+  const ApiOptions& options;
+  Truncation truncation;
+  PoolingSpec spec;
+};
+
+Status Reading::add_pair(const std::string& first, const std::string& second) {
+  auto pair = engine.encode_pair(first, second, fields.text("instruction").value_or(""));
+  if (!pair.ok()) return pair.failure();
+  PooledText text = std::move(pair).value();
+  const auto size = static_cast<int64_t>(text.ids.size());
+  const int64_t limit = engine.model().max_model_len;
+  const int64_t keep = !truncation.keep ? size : *truncation.keep < 0 ? limit : *truncation.keep;
+  // The end of the second text goes, the tokens behind it stay.
+  if (size > keep) text.ids.erase(text.ids.begin() + std::max<int64_t>(0, keep - 1), text.ids.end() - 1);
+  if (static_cast<int64_t>(text.ids.size()) > limit) {
+    return invalid_argument(
+        cat("query and document have ", text.ids.size(), " tokens together, the model takes ", limit,
+            " (--max-model-len; truncate_prompt_tokens: -1 cuts them)"),
+        "documents");
+  }
+  spec.texts.push_back(std::move(text));
+  return {};
+}
+
+// The name of a prompt that is put before each text; or of none.
+Result<std::string> prompt_text(Reading& r) {
+  const ModelInfo& model = r.engine.model();
+  const std::string name = r.fields.text("prompt_name").value_or(model.default_prompt);
+  if (name.empty()) return std::string();
+  const auto at = model.prompts.find(name);
+  if (at != model.prompts.end()) return at->second;
+  std::vector<std::string> names;
+  for (const auto& [known, text] : model.prompts) names.push_back(known);
+  return invalid_argument(
+      cat("prompt_name is '", name.substr(0, 100), "'; the model's prompts are: ", join(names, ", ")),
+      "prompt_name");
+}
+
+// input: a string, an array of strings, of token ids, or of arrays of token ids.
+Status read_input(Reading& r) {
+  const ServingEngine& engine = r.engine;
+  auto before = prompt_text(r);
+  if (!before.ok()) return before.failure();
+  const Json* input = r.fields.any("input");
+  const auto wrong = [] {
+    return invalid_argument(
+        "input must be a string, an array of strings, an array of token ids or an array of such arrays",
+        "input");
+  };
+  if (input == nullptr) return invalid_argument("input is missing", "input");
+  const auto text = [&](const Json& value) -> Status {
+    if (!engine.has_tokenizer())
+      return invalid_argument("the model has no tokenizer: send the input as token ids", "input");
+    return r.add_text(*before + value.get<std::string>());
+  };
+  const auto tokens = [&](const Json& value) -> Status {
+    auto ids = read_token_ids(value, "input", engine.model().vocab_size);
+    if (!ids.ok()) return Failure{ids.failure().kind, ids.failure().message, "input"};
+    return r.add({std::move(ids).value(), {}, 0});
+  };
+  if (input->is_string()) return text(*input);
+  if (!input->is_array() || input->empty()) return wrong();
+  if ((*input)[0].is_number()) return tokens(*input);
+  if (input->size() > kMaxDocuments)
+    return invalid_argument(cat("one request takes at most ", kMaxDocuments, " inputs"), "input");
+  for (const Json& element : *input) {
+    if (!element.is_string() && !element.is_array()) return wrong();
+    if (const Status s = element.is_string() ? text(element) : tokens(element); !s.ok()) return s;
+  }
+  return {};
+}
+
+// A conversation in the place of input, through the chat template.
+Status read_messages(Reading& r) {
+  auto prompt = read_chat_prompt(r.fields, r.options);
+  if (!prompt.ok()) return prompt.failure();
+  prompt->add_generation_prompt = r.fields.boolean("add_generation_prompt").value_or(false);
+  if (!r.engine.has_tokenizer() || (!r.engine.has_chat_template() && prompt->chat_template.empty()))
+    return invalid_argument("the model has no chat template: send `input`", "messages");
+  auto text = r.engine.render_chat(*prompt);
+  if (!text.ok()) return text.failure();
+  return r.add({r.engine.encode_rendered(*text), {}, 0});
+}
+
+Result<PoolingSpec> parse_inputs(Reading& r) {
+  if (!r.fields.ok()) return r.fields.failure();
+  const Status read = r.fields.any("messages") != nullptr ? read_messages(r) : read_input(r);
+  if (!read.ok()) return read.failure();
+  return r.finish();
+}
+
+// Texts, or objects {"text": …}.
+Result<std::vector<std::string>> read_documents(Reading& r, std::string_view name) {
+  const Json* value = r.fields.any(name);
+  const auto wrong = [&] {
+    return invalid_argument(cat(name, " must be a string or an array of strings (or of objects with 'text')"),
+                            std::string(name));
+  };
+  if (value == nullptr) return invalid_argument(cat(name, " is missing"), std::string(name));
+  std::vector<std::string> texts;
+  const auto add = [&](const Json& item) {
+    if (item.is_string()) {
+      texts.push_back(item.get<std::string>());
+    } else if (item.is_object() && item.contains("text") && item["text"].is_string()) {
+      texts.push_back(item["text"].get<std::string>());
+    } else {
+      return false;
+    }
+    return true;
+  };
+  if (!value->is_array()) return add(*value) ? Result<std::vector<std::string>>(texts) : wrong();
+  if (value->empty() || value->size() > kMaxDocuments)
+    return invalid_argument(cat(name, " must hold 1 to ", kMaxDocuments, " texts"), std::string(name));
+  for (const Json& item : *value) {
+    if (!add(item)) return wrong();
+  }
+  return texts;
+}
+
+// Each right text with its left one.
+Status add_pairs(Reading& r, const std::vector<std::string>& left, const std::vector<std::string>& right) {
+  const ModelInfo& model = r.engine.model();
+  if (!r.engine.has_tokenizer()) return invalid_argument("the model has no tokenizer", "model");
+  if (model.task == ModelTask::kEmbed) {
+    r.spec.compare = true;
+    r.spec.num_left = left.size();
+    for (const auto* texts : {&left, &right}) {
+      for (const std::string& text : *texts) {
+        if (const Status s = r.add_text(text); !s.ok()) return s;
+      }
+    }
+    return {};
+  }
+  if (model.task == ModelTask::kGenerate) return r.require(ModelTask::kScore);
+  if (model.labels.size() != 1)
+    return invalid_argument(
+        cat("the model gives scores for ", model.labels.size(), " labels; a reranker has one"), "model");
+  for (size_t i = 0; i < right.size(); ++i) {
+    if (const Status s = r.add_pair(left.size() == 1 ? left[0] : left[i], right[i]); !s.ok()) return s;
+  }
+  return {};
+}
+
+}  // namespace
+
+Result<PoolingSpec> parse_embeddings(const Json& body, const ServingEngine& engine, const ApiOptions& options,
+                                     const std::string& request_id) {
+  Reading r(body, engine, options);
+  r.begin("embd-", request_id);
+  r.spec.answer = PoolingAnswer::kEmbeddings;
+  if (const auto dimensions = r.fields.integer32("dimensions", 1)) r.spec.params.dimensions = *dimensions;
+  if (!r.fields.ok()) return r.fields.failure();
+  if (const Status s = r.require(ModelTask::kEmbed); !s.ok()) return s.failure();
+  return parse_inputs(r);
+}
+
+Result<PoolingSpec> parse_classify(const Json& body, const ServingEngine& engine, const ApiOptions& options,
+                                   const std::string& request_id) {
+  Reading r(body, engine, options);
+  r.begin("classify-", request_id);
+  r.spec.answer = PoolingAnswer::kClasses;
+  if (!r.fields.ok()) return r.fields.failure();
+  if (const Status s = r.require(ModelTask::kScore); !s.ok()) return s.failure();
+  return parse_inputs(r);
+}
+
+Result<PoolingSpec> parse_pooling(const Json& body, const ServingEngine& engine, const ApiOptions& options,
+                                  const std::string& request_id) {
+  Reading r(body, engine, options);
+  r.begin("pool-", request_id);
+  r.spec.answer = PoolingAnswer::kPooled;
+  if (const auto dimensions = r.fields.integer32("dimensions", 1)) r.spec.params.dimensions = *dimensions;
+  if (!r.fields.ok()) return r.fields.failure();
+  if (engine.model().task == ModelTask::kGenerate) return r.require(ModelTask::kEmbed).failure();
+  return parse_inputs(r);
+}
+
+Result<PoolingSpec> parse_rerank(const Json& body, const ServingEngine& engine, const ApiOptions& options,
+                                 const std::string& request_id) {
+  Reading r(body, engine, options);
+  r.begin("rerank-", request_id);
+  r.spec.answer = PoolingAnswer::kRerank;
+  const auto query = r.fields.text("query");
+  r.spec.top_n = static_cast<size_t>(r.fields.integer("top_n", 0, 1 << 30).value_or(0));
+  r.spec.return_documents = r.fields.boolean("return_documents").value_or(true);
+  (void)r.fields.any("instruction");
+  if (!r.fields.ok()) return r.fields.failure();
+  if (!query) return invalid_argument("query is missing", "query");
+  auto documents = read_documents(r, "documents");
+  if (!documents.ok()) return documents.failure();
+  if (const Status s = add_pairs(r, {*query}, *documents); !s.ok()) return s.failure();
+  r.spec.documents = std::move(documents).value();
+  return r.finish();
+}
+
+Result<PoolingSpec> parse_score(const Json& body, const ServingEngine& engine, const ApiOptions& options,
+                                const std::string& request_id) {
+  Reading r(body, engine, options);
+  r.begin("score-", request_id);
+  r.spec.answer = PoolingAnswer::kScores;
+  (void)r.fields.any("instruction");
+  if (!r.fields.ok()) return r.fields.failure();
+  const bool old_names = r.fields.any("text_1") != nullptr;
+  auto left = read_documents(r, old_names ? "text_1" : "queries");
+  if (!left.ok()) return left.failure();
+  auto right = read_documents(r, old_names ? "text_2" : "documents");
+  if (!right.ok()) return right.failure();
+  if (left->size() != 1 && left->size() != right->size()) {
+    return invalid_argument(cat("there are ", left->size(), " queries and ", right->size(),
+                                " documents; there must be one query, or one for each document"),
+                            old_names ? "text_1" : "queries");
+  }
+  if (const Status s = add_pairs(r, *left, *right); !s.ok()) return s.failure();
+  return r.finish();
+}
+
+}  // namespace quire

@@ -1,0 +1,56 @@
+// Requests for vectors after parsing: /v1/embeddings, /rerank, /score, /classify, /pooling. Plain data.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "base/error.h"
+#include "contract/pooling.h"
+#include "server/openai/generation_spec.h"
+#include "server/serving_engine.h"
+
+namespace quire {
+
+enum class PoolingAnswer : uint8_t { kEmbeddings, kRerank, kScores, kClasses, kPooled };
+
+struct PoolingSpec {
+  PoolingAnswer answer = PoolingAnswer::kEmbeddings;
+  std::string id;
+  std::string model;  // as answers call it
+  int64_t created = 0;
+  std::vector<PooledText> texts;
+  PoolingParams params;
+  int32_t priority = 0;
+  std::string client;
+  std::string cache_salt;
+  bool base64 = false;  // vectors as the bytes of their float32 numbers
+  // kRerank, kScores: a model of embeddings compares vectors. texts are then the left ones, and behind them
+  // the right ones: text i of the right with left i, or with the only left one.
+  bool compare = false;
+  size_t num_left = 0;
+  std::vector<std::string> documents;  // kRerank: as given
+  size_t top_n = 0;                    // kRerank: the best so many; 0: all
+  bool return_documents = true;
+  std::vector<std::string> ignored_params;
+};
+
+using ParsePooling = Result<PoolingSpec> (*)(const Json&, const ServingEngine&, const ApiOptions&,
+                                             const std::string& request_id);
+
+// OpenAI's, with vLLM's fields: {input | messages, encoding_format, dimensions, truncate_prompt_tokens, …}.
+Result<PoolingSpec> parse_embeddings(const Json& body, const ServingEngine& engine, const ApiOptions& options,
+                                     const std::string& request_id);
+// {query, documents, top_n, return_documents}
+Result<PoolingSpec> parse_rerank(const Json& body, const ServingEngine& engine, const ApiOptions& options,
+                                 const std::string& request_id);
+// {text_1 | queries, text_2 | documents}
+Result<PoolingSpec> parse_score(const Json& body, const ServingEngine& engine, const ApiOptions& options,
+                                const std::string& request_id);
+// {input}
+Result<PoolingSpec> parse_classify(const Json& body, const ServingEngine& engine, const ApiOptions& options,
+                                   const std::string& request_id);
+Result<PoolingSpec> parse_pooling(const Json& body, const ServingEngine& engine, const ApiOptions& options,
+                                  const std::string& request_id);
+
+}  // namespace quire

@@ -1,0 +1,253 @@
+// Models that give a vector for a text: against what transformers computes, with any company, chunking and
+// instruction set; what they are refused.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
+#include <future>
+#include <string>
+#include <vector>
+
+#include "base/error.h"
+#include "exec/local_runtime.h"
+#include "io/json_file.h"
+#include "unit/engine/engine_testing.h"
+
+namespace quire {
+namespace {
+
+using testing::HasSubstr;
+
+std::filesystem::path pooling_dir() {
+  return std::filesystem::path(QUIRE_SOURCE_DIR) / "tests/golden/pooling";
+}
+
+std::vector<std::string> model_names() {
+  std::vector<std::string> names;
+  for (const auto& entry : std::filesystem::directory_iterator(pooling_dir()))
+    names.push_back(entry.path().filename().string());
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+class ForcedIsa {
+ public:
+  explicit ForcedIsa(const std::string& name) { setenv("QUIRE_CPU_ISA", name.c_str(), 1); }
+  ~ForcedIsa() { unsetenv("QUIRE_CPU_ISA"); }
+};
+
+std::unique_ptr<Engine> start(const std::string& model, EngineConfig config = {}) {
+  config.model = (pooling_dir() / model).string();
+  config.threads = config.threads == 0 ? 1 : config.threads;
+  config.kv_cache_memory = int64_t{4} << 20;
+  return Engine::start(config);
+}
+
+struct Text {
+  std::vector<TokenId> ids;
+  int32_t second_text = 0;
+};
+
+GenerateRequest request_of(const Engine& engine, const Text& text, const PoolingParams& params = {}) {
+  GenerateRequest request;
+  request.prompt_token_ids = text.ids;
+  request.sampling.max_tokens = 0;
+  request.pooling = PoolingRequest{params, text.second_text, engine.model().pools_all_tokens};
+  return request;
+}
+
+std::future<std::vector<float>> submit(Engine& engine, GenerateRequest request) {
+  auto promise = std::make_shared<std::promise<std::vector<float>>>();
+  auto future = promise->get_future();
+  const auto id = engine.submit(std::move(request), [promise](RequestOutput&& output) {
+    EXPECT_FALSE(output.failure) << output.failure->message;
+    EXPECT_TRUE(output.finished);
+    promise->set_value(std::move(output.pooled));
+  });
+  EXPECT_TRUE(id.ok()) << (id.ok() ? "" : id.failure().message);
+  if (!id.ok()) promise->set_value({});
+  return future;
+}
+
+struct Case {
+  Text text;
+  std::vector<float> vector;
+};
+std::vector<Case> golden_cases(const std::string& model) {
+  std::vector<Case> cases;
+  const nlohmann::json golden = read_json_file(pooling_dir() / model / "golden.json");
+  for (const auto& item : golden["cases"]) {
+    cases.push_back({{item["prompt"].get<std::vector<TokenId>>(), item["second_text"].get<int32_t>()},
+                     item["vector"].get<std::vector<float>>()});
+  }
+  return cases;
+}
+
+double largest(const std::vector<float>& values) {
+  double most = 0.0;
+  for (const float v : values) most = std::max(most, std::abs(static_cast<double>(v)));
+  return most;
+}
+
+class PoolingGolden : public testing::TestWithParam<std::tuple<std::string, std::string>> {};
+
+TEST_P(PoolingGolden, EqualsTransformers) {
+  const auto& [isa, model] = GetParam();
+  const ForcedIsa forced(isa);
+  const auto engine = start(model);
+  // Where products take activations rounded to bfloat16, they are off by as much.
+  const double tolerance = model.ends_with("-bfloat16") ? (isa == "avx512_bf16" ? 3e-2 : 2e-2) : 1e-5;
+  for (const Case& item : golden_cases(model)) {
+    const auto vector = submit(*engine, request_of(*engine, item.text)).get();
+    ASSERT_EQ(vector.size(), item.vector.size());
+    for (size_t i = 0; i < vector.size(); ++i)
+      ASSERT_NEAR(vector[i], item.vector[i], tolerance * largest(item.vector) + 1e-7)
+          << "number " << i << " of a text of " << item.text.ids.size();
+  }
+  engine->check_integrity();
+}
+
+INSTANTIATE_TEST_SUITE_P(All, PoolingGolden,
+                         testing::Combine(testing::ValuesIn(compiled_isas()),
+                                          testing::ValuesIn(model_names())),
+                         [](const auto& test) {
+                           std::string name = std::get<0>(test.param) + "_" + std::get<1>(test.param);
+                           std::replace_if(
+                               name.begin(), name.end(), [](char c) { return std::isalnum(c) == 0; }, '_');
+                           return name;
+                         });
+
+// A few models of each kind: encoders, decoders that pool their last token or all of them.
+class PoolingInvariance : public testing::TestWithParam<std::string> {};
+
+TEST_P(PoolingInvariance, BitsAreTheSameInAnyCompanyAndChunking) {
+  const auto alone = start(GetParam());
+  std::vector<Text> texts;
+  const int longest = std::min(60, alone->model().max_model_len);
+  for (int i = 0; i < 40; ++i) {
+    texts.push_back(
+        {test::random_prompt(static_cast<uint64_t>(i), 1 + i * 7 % longest, alone->model().vocab_size)});
+  }
+  std::vector<std::vector<float>> expected;
+  for (const Text& text : texts) expected.push_back(submit(*alone, request_of(*alone, text)).get());
+
+  std::vector<EngineConfig> configs(4);
+  configs[1].max_num_batched_tokens = 64;
+  configs[1].threads = 2;
+  configs[2].max_num_batched_tokens = 7;
+  configs[2].max_num_seqs = 5;
+  configs[2].block_size = 4;
+  configs[3].long_prefill_token_threshold = 3;
+  configs[3].scheduling_policy = SchedulingPolicy::kMlfq;
+  for (const EngineConfig& config : configs) {
+    const auto engine = start(GetParam(), config);
+    for (int round = 0; round < 2; ++round) {  // the second finds its prefixes cached, where there are some
+      std::vector<std::future<std::vector<float>>> answers;
+      for (const Text& text : texts) answers.push_back(submit(*engine, request_of(*engine, text)));
+      for (size_t i = 0; i < texts.size(); ++i)
+        ASSERT_EQ(answers[i].get(), expected[i]) << "text of " << texts[i].ids.size() << " tokens";
+    }
+    engine->check_integrity();
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Some, PoolingInvariance,
+                         testing::Values("bert", "bert-many", "modernbert", "gemma3-embedding",
+                                         "qwen3-embedding", "qwen3-mean", "qwen3-reranker"),
+                         [](const auto& test) {
+                           std::string name = test.param;
+                           std::replace(name.begin(), name.end(), '-', '_');
+                           return name;
+                         });
+
+TEST(Pooling, LastTokenUsesThePrefixCacheAndAllTokensDoNot) {
+  const auto prompt = test::random_prompt(3, 60, 96);
+  for (const bool last : {true, false}) {
+    const auto engine = start(last ? "qwen3-embedding" : "qwen3-mean");
+    EXPECT_EQ(engine->model().pools_all_tokens, !last);
+    const auto first = submit(*engine, request_of(*engine, {prompt})).get();
+    EXPECT_EQ(submit(*engine, request_of(*engine, {prompt})).get(), first);
+    EXPECT_EQ(engine->stats().prefix_cache_hits > 0, last);
+  }
+}
+
+TEST(Pooling, DimensionsAndNormAreTheRequests) {
+  const auto engine = start("bert");
+  const auto text = golden_cases("bert").back().text;
+  const auto whole = submit(*engine, request_of(*engine, text)).get();
+  const auto part = submit(*engine, request_of(*engine, text, {.dimensions = 5})).get();
+  ASSERT_EQ(part.size(), 5U);
+  double sum = 0.0;
+  for (size_t i = 0; i < 5; ++i) {
+    sum += static_cast<double>(part[i]) * part[i];
+    EXPECT_NEAR(part[i] / part[0], whole[i] / whole[0], 1e-5);
+  }
+  EXPECT_NEAR(sum, 1.0, 1e-6);
+  const auto raw = submit(*engine, request_of(*engine, text, {.normalize = false})).get();
+  EXPECT_GT(std::abs(raw[0] / whole[0]), 1.001);
+}
+
+TEST(Pooling, ScoresComeWithoutTheirActivation) {
+  const auto engine = start("bert-reranker");
+  const auto text = golden_cases("bert-reranker").back().text;
+  const float score = submit(*engine, request_of(*engine, text)).get()[0];
+  const float logit = submit(*engine, request_of(*engine, text, {.activation = false})).get()[0];
+  EXPECT_NEAR(score, 1.0 / (1.0 + std::exp(-logit)), 1e-6);
+  // The second text of a pair counts as such.
+  const float joined = submit(*engine, request_of(*engine, {text.ids})).get()[0];
+  EXPECT_NE(joined, score);
+}
+
+std::string refusal(Engine& engine, GenerateRequest request) {
+  const auto id = engine.submit(std::move(request), [](RequestOutput&&) { ADD_FAILURE() << "accepted"; });
+  return id.ok() ? "" : id.failure().message;
+}
+
+TEST(Pooling, WhatAModelDoesNotGiveIsRefused) {
+  const auto embedder = start("bert");
+  GenerateRequest generate;
+  generate.prompt_token_ids = {5, 6};
+  EXPECT_THAT(refusal(*embedder, generate), HasSubstr("gives embeddings and generates no text"));
+  EXPECT_THAT(refusal(*embedder, request_of(*embedder, {std::vector<TokenId>(65, 7)})),
+              HasSubstr("the prompt has 65 tokens, the model takes 64 (--max-model-len)"));
+  EXPECT_THAT(refusal(*embedder, request_of(*embedder, {{5, 6}}, {.dimensions = 25})),
+              HasSubstr("dimensions is 25, the model's vectors have 24 numbers"));
+
+  EngineConfig config;
+  config.model = test::model_path("llama");
+  config.kv_cache_memory = int64_t{4} << 20;
+  const auto generator = Engine::start(config);
+  EXPECT_THAT(refusal(*generator, request_of(*generator, {{5, 6}})), HasSubstr("--runner pooling"));
+}
+
+TEST(Pooling, AnyDecoderGivesEmbeddingsWhereItIsAskedTo) {
+  EngineConfig config;
+  config.model = test::model_path("llama");
+  config.runner = "pooling";
+  config.kv_cache_memory = int64_t{4} << 20;
+  const auto engine = Engine::start(config);
+  EXPECT_EQ(engine->model().task, ModelTask::kEmbed);
+  const auto vector = submit(*engine, request_of(*engine, {{5, 6, 7}})).get();
+  EXPECT_EQ(static_cast<int64_t>(vector.size()), engine->model().embedding_size);
+  double sum = 0.0;
+  for (const float v : vector) sum += static_cast<double>(v) * v;
+  EXPECT_NEAR(sum, 1.0, 1e-6);
+
+  config.runner = "generate";
+  config.model = (pooling_dir() / "bert").string();
+  EXPECT_THROW(Engine::start(config), Error);
+  config.model = (pooling_dir() / "qwen3-embedding").string();  // has an output embedding
+  EXPECT_EQ(Engine::start(config)->model().task, ModelTask::kGenerate);
+}
+
+TEST(Pooling, PromptsAndLengthAreTheFiles) {
+  const auto query = start("qwen3-embedding");
+  EXPECT_EQ(query->model().prompts.at("query"), "Instruct: find it\nQuery:");
+  EXPECT_EQ(start("bert-old-flags")->model().max_model_len, 32);
+  EXPECT_THAT(start("bert-classifier")->model().labels, testing::ElementsAre("good", "bad", "neither"));
+}
+
+}  // namespace
+}  // namespace quire

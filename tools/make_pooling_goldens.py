@@ -1,0 +1,302 @@
+#!/usr/bin/env python3
+"""Makes tests/golden/pooling: tiny models with random weights that give one vector for a text (embeddings, scores of labels), and
+what transformers computes with them.
+
+Each directory NAME has a checkpoint, the files that sentence-transformers would write beside it, and golden.json:
+  cases: [{prompt, second_text, vector}], computed in float32 on the CPU from the files as they are read back
+    second_text  where the second text of a pair begins, 0: there is one text
+    vector       the embedding, or what the labels' scores are once the model's activation is applied
+
+Usage: make_pooling_goldens.py [--out DIR] [NAME...]       no name: all of them
+"""
+
+import argparse
+import json
+import pathlib
+
+import torch
+import transformers
+from safetensors.torch import load_file, save_file
+from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, processors
+from transformers import AutoConfig, AutoModel, AutoModelForCausalLM, AutoModelForSequenceClassification
+
+from make_model_goldens import fill
+
+LENGTHS = (2, 7, 23, 61)
+
+BERT = dict(model_type="bert", architectures=["BertModel"], vocab_size=96, hidden_size=24, intermediate_size=28,
+            num_hidden_layers=2, num_attention_heads=4, max_position_embeddings=64, type_vocab_size=2, pad_token_id=0)
+ROBERTA = BERT | dict(model_type="xlm-roberta", architectures=["XLMRobertaModel"], type_vocab_size=1, pad_token_id=1,
+                      layer_norm_eps=1e-5, max_position_embeddings=66)
+MODERN = dict(model_type="modernbert", architectures=["ModernBertModel"], vocab_size=96, hidden_size=24, intermediate_size=20,
+              num_hidden_layers=4, num_attention_heads=3, max_position_embeddings=64, local_attention=8, global_attn_every_n_layers=3,
+              pad_token_id=0, bos_token_id=1, eos_token_id=2, cls_token_id=1, sep_token_id=2)
+DECODER = dict(vocab_size=96, hidden_size=24, intermediate_size=28, num_hidden_layers=2, num_attention_heads=4, num_key_value_heads=2,
+               max_position_embeddings=128, bos_token_id=1, eos_token_id=2, pad_token_id=0)
+QWEN3 = DECODER | dict(model_type="qwen3", architectures=["Qwen3ForCausalLM"], tie_word_embeddings=True, head_dim=12, rope_theta=1e6)
+
+
+def labels(*names):
+    return dict(id2label={str(i): name for i, name in enumerate(names)}, label2id={name: i for i, name in enumerate(names)})
+
+
+# name: (config.json as written, what stands behind the model: None, or a list of modules of modules.json, what else)
+# Modules: pooling modes (a list), ("dense", out, activation, bias), "normalize", ("logit_score", true, false).
+MODELS = {
+    "bert": (BERT, [["mean"], "normalize"], dict(tokenizer=True, prompts=dict(query="query: ", document=""))),
+    "bert-bare": (BERT, None, {}),
+    "bert-bfloat16": (BERT, [["cls"], "normalize"], dict(dtype="bfloat16")),
+    "bert-many": (BERT | dict(hidden_act="relu"), [["cls", "max", "mean_sqrt_len_tokens", "weightedmean", "lasttoken"],
+                                                    ("dense", 20, "Tanh", True)], {}),
+    "bert-old-flags": (BERT, [dict(pooling_mode_cls_token=False, pooling_mode_mean_tokens=True, pooling_mode_max_tokens=True)],
+                       dict(max_seq_length=32)),
+    "bert-reranker": (BERT | dict(architectures=["BertForSequenceClassification"]) | labels("LABEL_0"), None, dict(pairs=True, tokenizer=True)),
+    "bert-reranker-logits": (BERT | dict(architectures=["BertForSequenceClassification"], sentence_transformers=dict(
+        activation_fn="torch.nn.modules.linear.Identity")) | labels("LABEL_0"), None, dict(pairs=True)),
+    "bert-classifier": (BERT | dict(architectures=["BertForSequenceClassification"]) | labels("good", "bad", "neither"), None, dict(tokenizer=True)),
+    "xlm-roberta": (ROBERTA, [["cls"], "normalize"], {}),
+    "xlm-roberta-reranker": (ROBERTA | dict(architectures=["XLMRobertaForSequenceClassification"]) | labels("LABEL_0"), None, dict(pairs=True)),
+    "roberta-masked-lm": (ROBERTA | dict(model_type="roberta", architectures=["RobertaForMaskedLM"]), [["mean"]], {}),
+    "distilbert": (dict(model_type="distilbert", architectures=["DistilBertModel"], vocab_size=96, dim=24, hidden_dim=28, n_layers=2,
+                        n_heads=4, max_position_embeddings=64, pad_token_id=0), [["mean"]], {}),
+    "distilbert-classifier": (dict(model_type="distilbert", architectures=["DistilBertForSequenceClassification"], vocab_size=96, dim=24,
+                                   hidden_dim=28, n_layers=2, n_heads=4, max_position_embeddings=64, pad_token_id=0) |
+                              labels("NEGATIVE", "POSITIVE"), None, {}),
+    "modernbert": (MODERN, [["cls"], "normalize"], {}),
+    "modernbert-types": ({k: v for k, v in MODERN.items() if k != "global_attn_every_n_layers"} | dict(
+        layer_types=["sliding_attention", "full_attention"] * 2, norm_bias=True, attention_bias=True, mlp_bias=True,
+        rope_parameters=dict(full_attention=dict(rope_type="default", rope_theta=8e4),
+                             sliding_attention=dict(rope_type="default", rope_theta=500.0))), [["mean"]], {}),
+    "modernbert-reranker": (MODERN | dict(architectures=["ModernBertForSequenceClassification"], classifier_pooling="mean") |
+                            labels("LABEL_0"), None, {}),
+    "nomic_bert": (BERT | dict(model_type="nomic_bert", architectures=["NomicBertModel"], hidden_act="silu"), [["mean"], "normalize"],
+                   dict(own_names=True)),
+    "nomic_bert-first": (BERT | dict(model_type="nomic_bert", architectures=["NomicBertModel"], hidden_act="silu"), [["mean"]],
+                         dict(first_nomic=True)),
+    "jina_embeddings_v3": (BERT | dict(model_type="jina_embeddings_v3", architectures=["JinaEmbeddingsV3Model"], type_vocab_size=1),
+                           [["mean"], "normalize"], {}),
+    "eurobert": (DECODER | dict(model_type="eurobert", architectures=["EuroBertModel"]), [["mean"]], {}),
+    "qwen3-embedding": (QWEN3, [["lasttoken"], "normalize"], dict(prompts=dict(query="Instruct: find it\nQuery:", document=""))),
+    "qwen3-model": (QWEN3 | dict(architectures=["Qwen3Model"]), None, {}),
+    "qwen3-mean": (QWEN3, [["weightedmean"]], {}),
+    "qwen3-reranker": (QWEN3, [("logit_score", 40, 41)], {}),
+    "qwen3-untied-reranker": (QWEN3 | dict(tie_word_embeddings=False), [("logit_score", 90, None)], {}),
+    "qwen3-classifier": (QWEN3 | dict(architectures=["Qwen3ForSequenceClassification"], tie_word_embeddings=False) |
+                         labels("LABEL_0"), None, {}),
+    "llama-classifier": (DECODER | dict(model_type="llama", architectures=["LlamaForSequenceClassification"], tie_word_embeddings=False) |
+                         labels("a", "b", "c"), None, {}),
+    "gpt2-classifier": (dict(model_type="gpt2", architectures=["GPT2ForSequenceClassification"], vocab_size=96, n_embd=24, n_layer=2,
+                             n_head=3, n_positions=96, bos_token_id=95, eos_token_id=95, pad_token_id=0,
+                             problem_type="multi_label_classification") | labels("a", "b"), None, {}),
+    "gemma3-embedding": (DECODER | dict(model_type="gemma3_text", architectures=["Gemma3TextModel"], head_dim=8, sliding_window=12,
+                                        query_pre_attn_scalar=12, layer_types=["sliding_attention", "full_attention"],
+                                        use_bidirectional_attention=True), [["mean"], ("dense", 40, "Identity", False),
+                                                                            ("dense", 24, "Identity", False), "normalize"], {}),
+}
+
+CLASSES = [("ForSequenceClassification", AutoModelForSequenceClassification), ("ForCausalLM", AutoModelForCausalLM)]
+ST = "sentence_transformers.models"
+
+
+def write_json(path, value):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(value, indent=1) + "\n")
+
+
+def write_modules(path, modules, extra, size, generator):
+    """modules.json and its folders; returns the dense layers' weights."""
+    entries, dense = [dict(idx=0, name="0", path="", type=f"{ST}.Transformer")], []
+    for i, module in enumerate(modules, 1):
+        name, folder = str(i), ""
+        if isinstance(module, (list, dict)):
+            folder, kind = f"{i}_Pooling", "Pooling"
+            flags = module if isinstance(module, dict) else dict(pooling_mode=module[0] if len(module) == 1 else module)
+            write_json(path / folder / "config.json", dict(word_embedding_dimension=size, include_prompt=True) | flags)
+        elif module == "normalize":
+            folder, kind = f"{i}_Normalize", "Normalize"
+        elif module[0] == "logit_score":
+            folder, kind = f"{i}_LogitScore", "LogitScore"
+            write_json(path / folder / "config.json", dict(true_token_id=module[1], false_token_id=module[2]))
+        else:
+            folder, kind = f"{i}_Dense", "Dense"
+            _, out, activation, bias = module
+            width = dense[-1][0].shape[0] if dense else size * pooled_parts(modules[0])
+            weight = torch.randn(out, width, generator=generator) * 0.3
+            tensors = {"linear.weight": weight} | ({"linear.bias": torch.randn(out, generator=generator)} if bias else {})
+            (path / folder).mkdir(parents=True, exist_ok=True)
+            save_file(tensors, path / folder / "model.safetensors")
+            where = "linear" if activation == "Identity" else "activation"
+            write_json(path / folder / "config.json", dict(in_features=width, out_features=out, bias=bias,
+                                                           activation_function=f"torch.nn.modules.{where}.{activation}"))
+            dense.append((weight, tensors.get("linear.bias"), activation))
+        entries.append(dict(idx=i, name=name, path=folder, type=f"{ST}.{kind}"))
+    write_json(path / "modules.json", entries)
+    if "max_seq_length" in extra:
+        write_json(path / "sentence_bert_config.json", dict(max_seq_length=extra["max_seq_length"], do_lower_case=False))
+    if "prompts" in extra:
+        write_json(path / "config_sentence_transformers.json", dict(prompts=extra["prompts"], default_prompt_name=None))
+    return dense
+
+
+def pooled_parts(module):
+    return len(module) if isinstance(module, list) else sum(v is True for v in module.values())
+
+
+def modes_of(module):
+    if isinstance(module, list):
+        return module
+    names = ["cls_token", "max_tokens", "mean_tokens", "mean_sqrt_len_tokens", "weightedmean_tokens", "lasttoken"]
+    return [n.removesuffix("_tokens") if n != "mean_sqrt_len_tokens" else n for n in names if module.get("pooling_mode_" + n)]
+
+
+WORDS = ("the cat sat on a mat dog ran home rain sun what is how of to in and it good bad query document find").split()
+
+
+def make_tokenizer():
+    """A WordPiece vocabulary of 96 entries, put around and between texts as BERT does it."""
+    letters = "abcdefghijklmnopqrstuvwxyz"
+    entries = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", *letters, *("##" + c for c in letters), ".", ",", "?", ":"]
+    entries += [w for w in WORDS if w not in entries]
+    vocab = {token: i for i, token in enumerate(entries[:96])}
+    tokenizer = Tokenizer(models.WordPiece(vocab, unk_token="[UNK]", max_input_chars_per_word=100))
+    tokenizer.normalizer = normalizers.BertNormalizer(lowercase=True)
+    tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    tokenizer.post_processor = processors.TemplateProcessing(
+        single="[CLS]:0 $A:0 [SEP]:0", pair="[CLS]:0 $A:0 [SEP]:0 $B:1 [SEP]:1", special_tokens=[("[CLS]", 2), ("[SEP]", 3)])
+    tokenizer.decoder = decoders.WordPiece(prefix="##")
+    tokenizer.add_special_tokens(["[PAD]", "[UNK]", "[CLS]", "[SEP]"])
+    return tokenizer
+
+
+TEXTS = ["The cat sat on the mat.", "rain", "A dog ran home, and what is it good for?", "Query: how to find a document of rain and sun"]
+PAIRS = [("what is rain?", "rain is what the sun is not"), ("what is rain?", "a dog"), ("what is rain?", "the mat is in the rain, the cat is not")]
+
+
+def scores_tokens(modules):
+    return bool(modules) and isinstance(modules[0], tuple) and modules[0][0] == "logit_score"
+
+
+def pool(hidden, mode):
+    n = hidden.shape[0]
+    weights = torch.arange(1, n + 1, dtype=hidden.dtype)
+    return {"cls": lambda: hidden[0], "lasttoken": lambda: hidden[-1], "mean": lambda: hidden.mean(0), "max": lambda: hidden.max(0).values,
+            "mean_sqrt_len_tokens": lambda: hidden.sum(0) / n ** 0.5,
+            "weightedmean": lambda: (weights[:, None] * hidden).sum(0) / weights.sum()}[mode]()
+
+
+def vector_of(model, config, modules, dense, prompt, second):
+    name = config["architectures"][0]
+    inputs = dict(input_ids=torch.tensor([prompt]))
+    if config.get("type_vocab_size", 0) > 1:
+        inputs["token_type_ids"] = torch.tensor([[int(second > 0 and i >= second) for i in range(len(prompt))]])
+    out = model(**inputs)
+    if name.endswith("ForSequenceClassification"):
+        scores = out.logits[0].float()
+        if "Identity" in str(config.get("sentence_transformers")):
+            return scores
+        if len(scores) == 1 or config.get("problem_type") == "multi_label_classification":
+            return scores.sigmoid()
+        return scores.softmax(-1)
+    if scores_tokens(modules):
+        last, (_, yes, no) = out.logits[0, -1].float(), modules[0]
+        return (last[yes] - (last[no] if no is not None else 0.0)).sigmoid()[None]
+    hidden = out.last_hidden_state[0].float()
+    if modules is None:
+        vector = hidden[0] if config["model_type"] == "bert" else hidden[-1]
+        return vector / vector.norm()
+    vector = torch.cat([pool(hidden, mode) for mode in modes_of(modules[0])])
+    for weight, bias, activation in dense:
+        vector = weight @ vector + (bias if bias is not None else 0.0)
+        vector = vector.tanh() if activation == "Tanh" else vector
+    return vector / vector.norm() if "normalize" in modules else vector
+
+
+def as_first_nomic(path, config):
+    """Names and configuration as nomic-ai's first files have them."""
+    tensors = load_file(path / "model.safetensors")
+    renamed = {}
+    rules = [("layers.", "encoder.layers."), ("embeddings.LayerNorm", "emb_ln"), ("self_attn.o_proj", "attn.out_proj"),
+             ("up_proj", "fc11"), ("gate_proj", "fc12"), ("down_proj", "fc2"), ("post_attention_layernorm", "norm1"),
+             ("post_mlp_layernorm", "norm2")]
+    for name, tensor in tensors.items():
+        name = name.replace("encoder.layers.", "layers.")
+        for old, new in rules:
+            name = name.replace(old, new)
+        renamed[name] = tensor
+    for i in range(config["num_hidden_layers"]):
+        parts = [renamed.pop(f"encoder.layers.{i}.self_attn.{p}_proj.weight", None) for p in "qkv"]
+        if parts[0] is not None:
+            renamed[f"encoder.layers.{i}.attn.Wqkv.weight"] = torch.cat(parts)
+    save_file(renamed, path / "model.safetensors", metadata={"format": "pt"})
+    write_json(path / "config.json", dict(
+        model_type="nomic_bert", architectures=["NomicBertModel"], activation_function="swiglu", n_embd=config["hidden_size"],
+        n_head=config["num_attention_heads"], n_inner=config["intermediate_size"], n_layer=config["num_hidden_layers"],
+        n_positions=config["max_position_embeddings"], vocab_size=config["vocab_size"], type_vocab_size=config["type_vocab_size"],
+        layer_norm_epsilon=1e-12, rotary_emb_base=1000, rotary_emb_fraction=1.0, qkv_proj_bias=False, prenorm=False))
+
+
+@torch.no_grad()
+def make_model(path, config, modules, extra):
+    generator = torch.Generator().manual_seed(1)
+    torch.manual_seed(1)
+    name = config["architectures"][0]
+    auto = next((cls for suffix, cls in CLASSES if name.endswith(suffix)), AutoModel)
+    embeds = name.endswith("ForCausalLM") and not scores_tokens(modules)
+    full = transformers.__dict__.get(name) if name.endswith("ForMaskedLM") else None
+    dtype = getattr(torch, extra.get("dtype", "float32"))
+    hf_config = AutoConfig.for_model(**config)
+    model = full(hf_config) if full else auto.from_config(hf_config, dtype=torch.float32)
+    fill(model, generator)
+    model.to(dtype).save_pretrained(path)
+    if extra.get("own_names"):
+        save_file(model.state_dict(), path / "model.safetensors", metadata={"format": "pt"})
+    write_json(path / "config.json", config)
+    for file in ("generation_config.json",):
+        (path / file).unlink(missing_ok=True)
+    read = AutoModel if embeds or full else auto
+    model = read.from_pretrained(path, dtype=torch.float32, attn_implementation="eager").eval()
+    size = hf_config.hidden_size
+    dense = write_modules(path, modules, extra, size, generator) if modules else []
+    cases = []
+    for length in LENGTHS:
+        if length > extra.get("max_seq_length", length):
+            continue
+        prompt = torch.randint(3, config["vocab_size"], (length,), generator=generator).tolist()
+        second = length // 2 if extra.get("pairs") and length > 2 else 0
+        vector = vector_of(model, config, modules, dense, prompt, second)
+        cases.append(dict(prompt=prompt, second_text=second, vector=[round(x, 8) for x in vector.tolist()]))
+    if extra.get("first_nomic"):
+        as_first_nomic(path, config)
+    golden = dict(transformers=transformers.__version__, torch=torch.__version__, cases=cases)
+    if extra.get("tokenizer"):
+        tokenizer = make_tokenizer()
+        tokenizer.save(str(path / "tokenizer.json"))
+        write_json(path / "tokenizer_config.json", dict(tokenizer_class="PreTrainedTokenizerFast", cls_token="[CLS]", sep_token="[SEP]",
+                                                        pad_token="[PAD]", unk_token="[UNK]", model_max_length=64))
+        golden["texts"] = []
+        for text in (PAIRS if extra.get("pairs") else TEXTS):
+            encoding = tokenizer.encode(*text) if extra.get("pairs") else tokenizer.encode(text)
+            second = encoding.type_ids.index(1) if 1 in encoding.type_ids else 0
+            vector = vector_of(model, config, modules, dense, encoding.ids, second)
+            golden["texts"].append(dict(text=text, ids=encoding.ids, second_text=second, vector=[round(x, 8) for x in vector.tolist()]))
+    (path / "golden.json").write_text(json.dumps(golden, separators=(",", ":")) + "\n")
+    total = sum(f.stat().st_size for f in path.rglob("*") if f.is_file())
+    print(f"{path.name}: {total} bytes, {[round(x, 3) for x in cases[-1]['vector'][:4]]}")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--out", type=pathlib.Path,
+                        default=pathlib.Path(__file__).resolve().parent.parent / "tests" / "golden" / "pooling")
+    parser.add_argument("names", nargs="*", choices=[[], *MODELS], metavar="NAME")
+    args = parser.parse_args()
+    torch.set_num_threads(1)
+    transformers.logging.set_verbosity_error()
+    transformers.logging.disable_progress_bar()
+    for name in args.names or MODELS:
+        (args.out / name).mkdir(parents=True, exist_ok=True)
+        make_model(args.out / name, *MODELS[name])
+
+
+if __name__ == "__main__":
+    main()
