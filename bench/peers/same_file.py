@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """quire and llama.cpp on the very same GGUF files, in turn: decoding and prompts for each type of block.
 
-    bench/peers/same_file.py --peers-dir DIR [--kinds Q4_0,Q4_K_M,Q6_K,Q8_0] [--runs 3]
+    bench/peers/same_file.py [--peers-dir DIR] [--kinds Q4_0,Q4_K_M,Q6_K,Q8_0] [--runs 3]
 
 Peers and models are set up by run.py --install; files of other types are made by llama-quantize when first needed.
 """
@@ -34,7 +34,7 @@ class SameFile(engines.Quire):
 
 def parse_args() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--peers-dir", type=pathlib.Path, required=True)
+    parser.add_argument("--peers-dir", type=pathlib.Path, default=peers.DEFAULT_DIR)
     parser.add_argument("--quire", type=pathlib.Path, default=peers.ROOT / "build/release/quire")
     parser.add_argument("--model", default="qwen3-0.6b", choices=models.SHAPES)
     parser.add_argument("--kinds", default="Q4_0,Q4_K_M,Q6_K,Q8_0", help="types that llama-quantize makes")

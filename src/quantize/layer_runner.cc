@@ -50,6 +50,12 @@ LayerRunner::LayerRunner(Checkpoint& checkpoint, ThreadPool& pool, std::vector<s
         cat(checkpoint.path().string(), ": layers of ", spec_.architecture,
             " look at what other layers have made, which calibration cannot follow; use --method rtn"));
   }
+  if (spec_.bidirectional || std::ranges::any_of(spec_.layers, [](const LayerSpec& l) {
+        return l.recurrence != Recurrence::kNone;
+      })) {
+    throw Error(cat(checkpoint.path().string(), ": ", spec_.architecture,
+                    " is no decoder of attention alone, which calibration can follow; use --method rtn"));
+  }
   for (auto& ids : windows) {
     longest_ = std::max(longest_, static_cast<int64_t>(ids.size()));
     Window& window = windows_.emplace_back();
