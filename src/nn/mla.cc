@@ -1,25 +1,20 @@
 #include "nn/mla.h"
 
+#include "nn/scratch.h"
+
 namespace quire {
 namespace {
 
 // Lays the scratch out from `memory` on; null: only counts. Returns its end.
 int64_t place(const MlaSizes& sizes, int64_t num_heads, int64_t rows, float* memory, MlaScratch& out) {
-  constexpr int64_t kLine = 16;  // floats in a cache line
-  int64_t end = 0;
-  const auto matrix = [&](int64_t columns) {
-    const int64_t begin = end;
-    end += (rows * columns + kLine - 1) / kLine * kLine;
-    if (memory == nullptr || columns == 0) return TensorView{};
-    return make_view(memory + begin, DType::kF32, Shape{rows, columns});
-  };
-  out.query_down = matrix(sizes.query_rank);
-  out.query = matrix(num_heads * sizes.query_dim());
-  out.latent = matrix(sizes.cached());
-  out.absorbed = matrix(num_heads * sizes.cached());
-  out.heads = matrix(num_heads * sizes.cached());
-  out.values = matrix(num_heads * sizes.value);
-  return end;
+  ScratchLayout at(rows, memory);
+  out.query_down = at.matrix(sizes.query_rank);
+  out.query = at.matrix(num_heads * sizes.query_dim());
+  out.latent = at.matrix(sizes.cached());
+  out.absorbed = at.matrix(num_heads * sizes.cached());
+  out.heads = at.matrix(num_heads * sizes.cached());
+  out.values = at.matrix(num_heads * sizes.value);
+  return at.size();
 }
 
 }  // namespace

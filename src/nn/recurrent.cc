@@ -1,22 +1,17 @@
 #include "nn/recurrent.h"
 
+#include "nn/scratch.h"
+
 namespace quire {
 namespace {
 
 // Lays the scratch out from `memory` on; null: only counts. Returns its end.
 int64_t place(const RecurrentSizes& sizes, int64_t rows, float* memory, RecurrentScratch& out) {
-  constexpr int64_t kLine = 16;  // floats in a cache line
-  int64_t end = 0;
-  const auto matrix = [&](int64_t columns) {
-    const int64_t begin = end;
-    end += (rows * columns + kLine - 1) / kLine * kLine;
-    if (memory == nullptr || columns == 0) return TensorView{};
-    return make_view(memory + begin, DType::kF32, Shape{rows, columns});
-  };
-  out.projected = matrix(sizes.projected);
-  out.result = matrix(sizes.result);
-  out.decay = matrix(sizes.heads);
-  return end;
+  ScratchLayout at(rows, memory);
+  out.projected = at.matrix(sizes.projected);
+  out.result = at.matrix(sizes.result);
+  out.decay = at.matrix(sizes.heads);
+  return at.size();
 }
 
 TensorView part(const TensorView& view, int64_t rows, int64_t columns) {

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "ops/reference.h"
 #include "quant/coded_matrix.h"
 #include "tensor/dtype.h"
 
@@ -106,5 +107,17 @@ class RandomCodes : public CodedMatrix {
   std::vector<uint8_t> group_minima_;
   std::vector<uint8_t> group_zeros_;
 };
+
+// The matrix as float32 [rows, cols], through the packed form.
+inline std::vector<float> decode(const CodedMatrix& matrix) {
+  const std::vector<const CodedMatrix*> parts = {&matrix};
+  const PackedLinear packed = reference_ops().pack_coded({}, parts);
+  std::vector<int32_t> ids;
+  for (int32_t i = 0; i < matrix.rows(); ++i) ids.push_back(i);
+  std::vector<float> rows(static_cast<size_t>(matrix.rows() * matrix.cols()));
+  reference_ops().embedding_packed(
+      {}, make_view(rows.data(), DType::kF32, Shape{matrix.rows(), matrix.cols()}), packed, ids);
+  return rows;
+}
 
 }  // namespace quire::testing

@@ -13,6 +13,7 @@
 #include "base/error.h"
 #include "ops/reference.h"
 #include "quant/coded_layout.h"
+#include "unit/coded_testing.h"
 #include "unit/models/golden_models.h"
 
 namespace quire {
@@ -32,18 +33,6 @@ uint32_t crc32(std::span<const std::byte> bytes) {
   return ~crc;
 }
 
-// The matrix as float32 [rows, cols], through the packed form.
-std::vector<float> decode(const CodedMatrix& matrix) {
-  const std::vector<const CodedMatrix*> parts = {&matrix};
-  const PackedLinear packed = reference_ops().pack_coded({}, parts);
-  std::vector<int32_t> ids;
-  for (int32_t i = 0; i < matrix.rows(); ++i) ids.push_back(i);
-  std::vector<float> rows(static_cast<size_t>(matrix.rows() * matrix.cols()));
-  reference_ops().embedding_packed(
-      {}, make_view(rows.data(), DType::kF32, Shape{matrix.rows(), matrix.cols()}), packed, ids);
-  return rows;
-}
-
 class Quantized : public ::testing::TestWithParam<std::string> {};
 
 TEST_P(Quantized, WeightsHaveTheBitsOfTheDequantizedOnes) {
@@ -55,7 +44,7 @@ TEST_P(Quantized, WeightsHaveTheBitsOfTheDequantizedOnes) {
     const CodedMatrix* matrix = checkpoint->coded(name);
     ASSERT_NE(matrix, nullptr) << name;
     EXPECT_TRUE(checkpoint->find(name)->coded);
-    const std::vector<float> weights = decode(*matrix);
+    const std::vector<float> weights = quire::testing::decode(*matrix);
     EXPECT_EQ(crc32(std::as_bytes(std::span(weights))), expected.get<uint32_t>()) << name;
   }
   // What the weights are made of is not there by itself.

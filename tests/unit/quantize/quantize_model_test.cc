@@ -9,6 +9,7 @@
 #include "io/json_file.h"
 #include "ops/reference.h"
 #include "quantize/float_matrix.h"
+#include "unit/coded_testing.h"
 #include "unit/io/io_test_util.h"
 #include "unit/quantize/small_llama.h"
 
@@ -22,18 +23,6 @@ using ::testing::HasSubstr;
 
 fs::path model_dir(const char* name) {
   return fs::path(QUIRE_SOURCE_DIR) / "tests/golden/models" / name;
-}
-
-// The matrix as float32, through the packed form.
-std::vector<float> decode(const CodedMatrix& matrix) {
-  const std::vector<const CodedMatrix*> parts = {&matrix};
-  const PackedLinear packed = reference_ops().pack_coded({}, parts);
-  std::vector<int32_t> ids;
-  for (int32_t i = 0; i < matrix.rows(); ++i) ids.push_back(i);
-  std::vector<float> rows(static_cast<size_t>(matrix.rows() * matrix.cols()));
-  reference_ops().embedding_packed(
-      {}, make_view(rows.data(), DType::kF32, Shape{matrix.rows(), matrix.cols()}), packed, ids);
-  return rows;
 }
 
 QuantizeResult quantize(const fs::path& from, const fs::path& to, const Target& target) {
@@ -76,7 +65,7 @@ TEST_P(Formats, WhatIsReadBackIsWhatWasWritten) {
     }
     ASSERT_NE(matrix, nullptr) << name;
     const FloatMatrix w = read_matrix(*source, name);
-    const std::vector<float> decoded = decode(*matrix);
+    const std::vector<float> decoded = quire::testing::decode(*matrix);
     quantized += w.n * w.k;
     double error = 0.0;
     double size = 0.0;
