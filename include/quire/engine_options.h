@@ -32,8 +32,8 @@ struct EngineOptions {
   std::string quantization = "auto";
   std::string kv_cache_dtype = "auto";  // auto (as the weights), float32, bfloat16, float16, fp8_e4m3,
                                         // fp8_e5m2, int8
-  // Of products with the codes of quantized checkpoints: auto (int8 for GGUF files, else float32), float32,
-  // int8
+  // Of products with the codes of quantized checkpoints: auto (int8 for GGUF files and W8A8, else float32),
+  // float32, int8
   std::string activation_dtype = "auto";
   int32_t max_model_len = 0;  // 0: the model's, cut to what fits
   // auto: what the model's files say; generate; pooling: embeddings (or scores) instead of texts

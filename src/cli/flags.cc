@@ -110,7 +110,7 @@ void add_engine_flags(CLI::App& command, EngineConfig& config) {
       ->check(CLI::IsMember({"auto", "float32", "bfloat16", "float16", "fp8_e4m3", "fp8_e5m2", "int8"}));
   add("--activation-dtype", config.activation_dtype,
       "What meets the codes of a quantized checkpoint: float32 is exact, int8 faster; auto: int8 for GGUF "
-      "files")
+      "files and W8A8")
       ->check(CLI::IsMember({"auto", "float32", "int8"}));
   add("--max-model-len", config.max_model_len,
       "Tokens of a sequence, prompt and answer; 0: the model's, cut to what fits");

@@ -19,8 +19,8 @@ enum class ActivationFormat : uint8_t {
 
 // A row for each way to store a weight matrix. dtype alone says it for floats. kI8 says that elements are
 // whole numbers with scales: weight = scale * (code - zero). The other fields are for those alone. kU8 says
-// that the matrix holds codes as a quantized checkpoint has them: `coded` says what they stand for, and the
-// other fields are not looked at.
+// that the matrix holds codes as a quantized checkpoint has them: `coded` says what they stand for, kInt8 is
+// for codes of whole numbers (coded_numbers), and the other fields are not looked at.
 struct WeightFormat {
   DType dtype = DType::kF32;  // kF32, kBF16, kF16, kI8 or kU8
   int32_t code_bits = 8;      // 8 or 4

@@ -3,6 +3,7 @@
 #include "server/openai/api.h"
 #include "server/openai/field_reader.h"
 #include "server/openai/generation_spec.h"
+#include "server/openai/pooling_spec.h"
 #include "unit/server/fake_engine.h"
 
 namespace quire {
@@ -32,6 +33,24 @@ void check_generation(const Json& body, FakeEngine& engine, const ApiOptions& op
   }
 }
 
+void check_pooling(const Json& body, FakeEngine& engine, const ApiOptions& options) {
+  for (const ModelTask task : {ModelTask::kGenerate, ModelTask::kEmbed, ModelTask::kScore}) {
+    engine.info.task = task;
+    for (const ParsePooling parse :
+         {parse_embeddings, parse_rerank, parse_score, parse_classify, parse_pooling}) {
+      const auto spec = parse(body, engine, options, "req-1");
+      if (!spec.ok()) {
+        fuzz::require(!spec.failure().message.empty(), "a refusal says why");
+        continue;
+      }
+      fuzz::require(task != ModelTask::kGenerate, "a model that generates gives no vectors");
+      for (const PooledText& text : spec->texts)
+        fuzz::require(text.ids.size() <= static_cast<size_t>(engine.info.max_model_len), "a text fits");
+    }
+  }
+  engine.info.task = ModelTask::kGenerate;
+}
+
 }  // namespace
 }  // namespace quire
 
@@ -46,6 +65,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   for (const quire::ApiOptions* options : {&lenient, &strict}) {
     quire::check_generation(*body, engine, *options, quire::parse_completion);
     quire::check_generation(*body, engine, *options, quire::parse_chat_completion);
+    quire::check_pooling(*body, engine, *options);
   }
   (void)quire::answer_tokenize(*body, state).ok();
   (void)quire::answer_detokenize(*body, state).ok();

@@ -34,6 +34,14 @@ constexpr std::array<std::string_view, 8> kUnusedSuffixes = {
     ".input_scale", ".input_zero_point", ".input_global_scale", ".output_scale", ".q_scale",
     ".k_scale",     ".v_scale",          ".weight_shape"};
 
+// None where there is no such field, or nothing that has fields.
+const nlohmann::json& field_of(const nlohmann::json& config, std::string_view field) {
+  static const nlohmann::json none;
+  if (!config.is_object()) return none;
+  const auto it = config.find(field);
+  return it == config.end() ? none : *it;
+}
+
 class QuantizedCheckpoint : public Checkpoint {
  public:
   QuantizedCheckpoint(std::unique_ptr<Checkpoint> files, std::vector<QuantizedModule> modules)
@@ -86,6 +94,15 @@ class QuantizedCheckpoint : public Checkpoint {
     const auto it = coded_.find(name);
     return it == coded_.end() ? files_->coded(name) : it->second.matrix.get();
   }
+  // int8 where the checkpoint says that it was made for them, as compressed-tensors does.
+  ActivationFormat usual_activations() const override {
+    const nlohmann::json& groups = field_of(field_of(config(), "quantization_config"), "config_groups");
+    const bool int8 = std::ranges::any_of(groups, [](const nlohmann::json& group) {
+      const nlohmann::json& inputs = field_of(group, "input_activations");
+      return field_of(inputs, "num_bits") == 8 && field_of(inputs, "type") == "int";
+    });
+    return int8 ? ActivationFormat::kInt8 : ActivationFormat::kFloat;
+  }
   int64_t total_bytes() const override { return files_->total_bytes(); }
   void release(std::string_view name) override {
     const auto it = coded_.find(name);
@@ -116,12 +133,6 @@ T config_value(const nlohmann::json& config, std::string_view field, T fallback,
   if (it == config.end() || it->is_null()) return fallback;
   if (!right_type) throw Error(cat("config.json: 'quantization_config.", field, "' is not ", type));
   return it->get<T>();
-}
-
-const nlohmann::json& field_of(const nlohmann::json& config, std::string_view field) {
-  static const nlohmann::json none;
-  const auto it = config.find(field);
-  return it == config.end() ? none : *it;
 }
 
 }  // namespace

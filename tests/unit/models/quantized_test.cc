@@ -58,6 +58,15 @@ TEST_P(Quantized, TakesTheBytesThatWerePlanned) {
   EXPECT_EQ(loaded.model->weight_bytes(), Model::planned_weight_bytes(*loaded.checkpoint, {}));
 }
 
+TEST(QuantizedActivations, AreInt8WhereTheCheckpointWasMadeForThem) {
+  const auto usual = [](const char* name) {
+    return Checkpoint::open(test::quantized_dir() / name)->usual_activations();
+  };
+  EXPECT_EQ(usual("compressed-w8a8"), ActivationFormat::kInt8);
+  EXPECT_EQ(usual("compressed-w4a16"), ActivationFormat::kFloat);
+  EXPECT_EQ(usual("gptq-4bit"), ActivationFormat::kFloat);
+}
+
 // int8 activations are off by up to 1/254 of the largest of their group each.
 TEST_P(Quantized, Int8ActivationsMoveTheLogitsALittleAndTheSameInAnyChunks) {
   const fs::path dir = test::quantized_dir() / GetParam();
