@@ -51,8 +51,8 @@ bool Scheduler::wants_swap(const SequenceGroup& group) const {
     num_shared = group.num_prompt_tokens;
   }
   const auto growing = static_cast<double>(kv_.num_groups() - num_state_groups_);
-  const double num_blocks = static_cast<double>(num_tokens) / kv_.block_size() * growing +
-                            static_cast<double>(num_state_blocks);
+  const double num_blocks =
+      static_cast<double>(num_tokens) / kv_.block_size() * growing + static_cast<double>(num_state_blocks);
   const double copying = 2.0 * num_blocks * static_cast<double>(bytes_per_block_) / kCopyBytesPerSecond;
   const double per_token = step_clock_.ready() ? step_clock_.seconds_per_token() : kSecondsPerToken;
   return copying <= static_cast<double>(num_tokens) * per_token;
