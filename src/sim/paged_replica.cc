@@ -114,6 +114,7 @@ bool PagedReplica::begin_step(double now, StepLoad& load, KvUse& kv) {
 // What an executor would give back: a token for each sequence that draws one, and the forks of a first token.
 void PagedReplica::answer(const StepPlan& plan, StepLoad& load) {
   load = {};
+  load.add(plan);
   result_.step = plan.step;
   result_.forks.clear();
   size_t num_drawn = 0;
@@ -124,7 +125,6 @@ void PagedReplica::answer(const StepPlan& plan, StepLoad& load) {
     token.token = kFirstDrawn + static_cast<TokenId>(seq % kFirstDrawn);
   };
   for (const ScheduledSequence& scheduled : plan.scheduled) {
-    load.add(scheduled.num_computed_tokens, scheduled.num_new_tokens);
     if (!scheduled.sample) continue;
     draw(scheduled.seq);
     if (num_samples_ == 1 || scheduled.seq % num_samples_ != 0) continue;

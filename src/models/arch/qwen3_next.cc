@@ -7,17 +7,15 @@
 namespace quire {
 namespace {
 
-constexpr std::array<ModuleName, 15> kRest = {{
-    {Role::kEmbedding, "embed_tokens"},
-    {.role = Role::kQuery, .module = "layers.{}.self_attn.q_proj", .order = RowOrder::kGatedHeads},
-    {Role::kKey, "layers.{}.self_attn.k_proj"},
-    {Role::kValue, "layers.{}.self_attn.v_proj"},
-    {Role::kAttentionOut, "layers.{}.self_attn.o_proj"},
-    {Role::kGate, "layers.{}.mlp.gate_proj"},
-    {Role::kUp, "layers.{}.mlp.up_proj"},
-    {Role::kDown, "layers.{}.mlp.down_proj"},
-    {Role::kFinalNorm, "norm"},
-    {Role::kLmHead, "lm_head"},
+// Llama's, but that queries come with their gates.
+constexpr auto kMatrices = [] {
+  auto rows = kLlamaMatrices;
+  for (ModuleName& row : rows) {
+    if (row.role == Role::kQuery) row.order = RowOrder::kGatedHeads;
+  }
+  return rows;
+}();
+constexpr std::array<ModuleName, 5> kDeltaNet = {{
     {Role::kStateConv, "layers.{}.linear_attn.conv1d"},
     {.role = Role::kStepBias, .module = "layers.{}.linear_attn.dt_bias", .bare = true},
     {.role = Role::kRate, .module = "layers.{}.linear_attn.A_log", .bare = true},
@@ -38,8 +36,10 @@ constexpr std::array<ModuleName, 4> kLater = {{
     {Role::kDeltaShare, "layers.{}.linear_attn.in_proj_b"},
     {Role::kDeltaStep, "layers.{}.linear_attn.in_proj_a"},
 }};
-constexpr auto kNextModules = joined(kRest, kNext, kLlamaNorms, kQkNorms, kExperts, kQwenShared);
-constexpr auto kLaterModules = joined(kRest, kLater, kLlamaNorms, kQkNorms, kExperts, kQwenShared);
+constexpr auto kNextModules =
+    joined(kMatrices, kDeltaNet, kNext, kLlamaNorms, kQkNorms, kExperts, kQwenShared);
+constexpr auto kLaterModules =
+    joined(kMatrices, kDeltaNet, kLater, kLlamaNorms, kQkNorms, kExperts, kQwenShared);
 // What drafts further tokens.
 constexpr std::array<std::string_view, 1> kDrafts = {"mtp.*"};
 
