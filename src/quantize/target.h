@@ -51,12 +51,12 @@ struct TargetFormat {
   std::string_view summary;  // for people
   Packing packing;
   int32_t bits;
-  std::array<int32_t, 3> other_bits;  // that may be chosen; 0: none
-  int64_t group_size;                 // 0: whole rows
-  bool may_group;                     // the size may be chosen
-  bool zeros;
-  bool may_have_zeros;
-  bool int8_activations;
+  std::array<int32_t, 3> other_bits = {};  // that may be chosen; 0: none
+  int64_t group_size = 0;                  // 0: whole rows
+  bool may_group = false;                  // the size may be chosen
+  bool zeros = false;
+  bool may_have_zeros = false;
+  bool int8_activations = false;
   std::string_view table = {};  // kTable: "nf4" or "fp4"
 };
 
