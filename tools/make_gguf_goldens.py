@@ -5,9 +5,13 @@ The tensors' values are those of the models' safetensors in another order, so th
   NAME: {metadata: [[key, type, value]], tensors: [{name, type, shape, source, ...}]}
     shape       as GGUF has it, the innermost dimension first
     source      the tensor of model.safetensors, or null: the values stand in `values`
-    transposed  of the source's transpose
-    rows        which rows of the source (elements of a vector); absent: as they are
+    slice       which part of it, where it is several matrices
+    transposed  of its transpose
+    rows, range which of its rows (elements of a vector), the latter as first, step and count; absent: all
+    turned      the transpose of these
+    times       what rows are multiplied by, one number or one each
     plus        what is added to each value
+    rate        minus the exponential of each value
     parts       in place of all that, the same for each expert of the tensor
 
 Usage: make_gguf_goldens.py --llama-cpp DIR [NAME...]    no name: all; DIR: llama.cpp's source, as vendor/llama.cpp of the sdist of llama-cpp-python
@@ -29,11 +33,14 @@ from safetensors.torch import load_file
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 MODELS = ROOT / "tests" / "golden" / "models"
 TYPES = {"float16": "MOSTLY_F16", "bfloat16": "MOSTLY_BF16"}
+# What the converter calls those that it knows by their first names.
+ARCHITECTURES = {"PhimoeForCausalLM": "PhiMoEForCausalLM"}
 # Converted by none, or (llama-sharded) the same as another.
-LEFT_OUT = ("dots1", "ernie4_5_moe", "falcon-old", "glm4_moe", "gpt_oss", "gpt_oss-float16", "granitemoe", "granitemoeshared",
-            "minimax_m2", "mixtral-stacked", "phimoe", "qwen2_moe", "qwen2_moe-stacked", "gptj", "llama-sharded", "opt",
-            # The files do not say what these are about: old names, activations, windows, layers without positions.
-            "gpt2-bare-names", "llama-bias", "mistral", "mistral-bfloat16", "qwen2-window", "qwen3-bias", "smollm3")
+LEFT_OUT = ("falcon-alibi", "falcon-old", "flex_olmo", "glm4_moe_lite", "granitemoeshared", "mixtral-stacked", "ministral", "qwen2_moe", "qwen2_moe-stacked",
+            "gptj", "llama-sharded", "opt", "opt-350m", "bitnet",
+            # The files do not say what these are about: old names, activations, windows, layers without positions, limits, other rotations.
+            "gpt2-bare-names", "gpt_oss-float16", "llama-bias", "llama-rope-dynamic", "mistral", "mistral-bfloat16", "qwen2-window", "qwen3-bias", "smollm3",
+            "dots1", "falcon_h1", "falcon_h1-norm", "hunyuan_v1_dense", "lfm2", "llama4", "mamba2", "phimoe", "qwen3_next", "phi3-longrope", "phi3-longrope-short")
 # What the converter does not write, or gets wrong for models of so odd sizes: [key, types, value].
 ADDED = {
     "cohere2": [["cohere2.attention.sliding_window_pattern", ["ARRAY", "BOOL"], [True, False, True]]],
@@ -46,9 +53,33 @@ ADDED = {
             ["chatglm.attention.layer_norm_rms_epsilon", ["FLOAT32"], 1.5625e-07],
             ["chatglm.context_length", ["UINT32"], 128]],
     "gpt_neox-sequential": [["gptneox.rope.freq_base", ["FLOAT32"], 500.0]],
+    "deepseek_v3": [["deepseek2.rope.scaling.yarn_attn_factor", ["FLOAT32"], (0.1 * np.log(4.0) + 1.0) / (0.08 * np.log(4.0) + 1.0)]],
+    "granitemoehybrid-dense": [["granitehybrid.rope.scaling.finetuned", ["BOOL"], True], ["granitehybrid.context_length", ["UINT32"], 128]],
+    "bamba": [["granitehybrid.rope.dimension_count", ["UINT32"], 4]],
     "phi": [["phi2.attention.head_count_kv", ["UINT32"], 2]],
     "starcoder2": [["starcoder2.attention.sliding_window", ["UINT32"], 8]],
 }
+
+
+def complete(hparams, written):
+    """Fields that the converter wants and configurations of transformers 5 do not have, or call otherwise."""
+    for key, value in written.items():
+        hparams.setdefault(key, value)
+    if written["model_type"] == "falcon":
+        hparams["num_kv_heads"] = written.get("num_kv_heads", 1)
+    if written["model_type"] == "granitemoehybrid":
+        hparams["layer_types"] = written["layer_types"]
+    if written["model_type"] == "hunyuan_v1_moe":
+        hparams["moe_intermediate_size"] = [written["intermediate_size"]]
+        hparams |= dict(moe_topk=[written["moe_topk"]], num_shared_expert=[1])
+    if written["model_type"] == "falcon_h1":
+        hparams.setdefault("head_dim", written["hidden_size"] // written["num_attention_heads"])
+    if written["model_type"] in ("deepseek_v3", "dots1", "minimax_m2"):
+        hparams["scoring_func"] = "sigmoid"
+    if written["model_type"] == "nemotron_h":
+        hparams["d_head"] = written["mamba_head_dim"]
+    hparams.setdefault("n_ctx", hparams.get("n_positions"))
+    hparams.setdefault("rotary_pct", written.get("rotary_pct", 1.0))
 
 
 def convert(name, out, conversion):
@@ -56,12 +87,14 @@ def convert(name, out, conversion):
     path = MODELS / name
     hparams = conversion.ModelBase.load_hparams(path, False)
     architecture = conversion.get_model_architecture(hparams, conversion.ModelType.TEXT)
-    cls = conversion.get_model_class(architecture)
+    cls = conversion.get_model_class(ARCHITECTURES.get(architecture, architecture))
+    cls = getattr(cls, "Ministral3Model", cls)
     ftype = next((getattr(conversion.gguf.LlamaFileType, TYPES[t]) for t in TYPES if name.endswith("-" + t)),
                  conversion.gguf.LlamaFileType.ALL_F32)
 
     class Model(cls):
         model_arch = cls.model_arch
+        no_mtp = True
 
         def set_vocab(self):
             pass
@@ -69,23 +102,25 @@ def convert(name, out, conversion):
         def get_vocab_base(self):
             raise NotImplementedError
 
-    # Fields that the converter wants and configurations of transformers 5 do not have.
-    written = json.loads((path / "config.json").read_text())
-    if written["model_type"] == "falcon":
-        hparams["num_kv_heads"] = written.get("num_kv_heads", 1)
-    hparams.setdefault("n_ctx", hparams.get("n_positions"))
-    hparams.setdefault("rotary_pct", written.get("rotary_pct", 1.0))
-    model = Model(path, ftype, out, hparams=hparams)
-    model.rope_parameters.setdefault("original_max_position_embeddings", model.hparams.get("max_position_embeddings", 2048))
-    model.rope_parameters.setdefault("partial_rotary_factor", model.hparams.get("partial_rotary_factor", 1.0))
-    if architecture.startswith("Gemma3"):
-        model.modify_tensors = lambda data, tensor, bid: conversion.TextModel.modify_tensors(
-            model, data + model.norm_shift(tensor), tensor, bid)
-    model.write()
+    complete(hparams, json.loads((path / "config.json").read_text()))
+    with tempfile.TemporaryDirectory() as folder:
+        folder = pathlib.Path(folder)
+        for file in path.iterdir():
+            (folder / file.name).symlink_to(file)
+        if architecture.startswith("Gemma"):
+            # Where the vocabulary's size is looked up.
+            vocabulary = {str(i): i for i in range(hparams["vocab_size"])}
+            (folder / "tokenizer.json").write_text(json.dumps(dict(model=dict(vocab=vocabulary), added_tokens=[])))
+        model = Model(folder, ftype, out, hparams=hparams)
+        model.rope_parameters.setdefault("original_max_position_embeddings", model.hparams.get("max_position_embeddings", 2048))
+        model.rope_parameters.setdefault("partial_rotary_factor", model.hparams.get("partial_rotary_factor", 1.0))
+        model.write()
 
 
 def rows_of(value, source):
     """The index of each row of `value` in `source`; None where one is not there."""
+    if value.shape[1] != source.shape[1] or len(value) > len(source):
+        return None
     known = {}
     for i, row in enumerate(source):
         known.setdefault(row.tobytes(), []).append(i)
@@ -95,32 +130,60 @@ def rows_of(value, source):
         if not places:
             return None
         found.append(places.pop(0) if len(places) > 1 else places[0])
-    return found
+    return found if len(set(found)) > 0.8 * len(found) else None
+
+
+def as_matrices(sources):
+    """Each source, of stacked ones each part, as a matrix."""
+    for name, data in sources.items():
+        if data.ndim == 3 and data.shape[1] > 1:
+            for i, part in enumerate(data):
+                yield dict(source=name, slice=i), part
+        else:
+            yield dict(source=name), data.reshape(len(data), -1)
+
+
+CHANGES = ((dict(), lambda x: x), (dict(plus=1.0), lambda x: x + np.float32(1.0)), (dict(rate=True), lambda x: -np.exp(x)))
+
+
+def find_rows(value, sources):
+    for change, apply in CHANGES:
+        for place, data in as_matrices(sources):
+            for transposed in ({}, dict(transposed=True)) if not change and min(data.shape) > 1 else ({},):
+                data_rows = np.ascontiguousarray(apply(data.T if transposed else data))
+                for turned in ({}, dict(turned=True)) if min(value.shape) > 1 else ({},):
+                    rows = rows_of(np.ascontiguousarray(value.T) if turned else value, data_rows)
+                    if rows is None:
+                        continue
+                    step = rows[1] - rows[0] if len(rows) > 1 else 1
+                    if rows == list(range(len(data_rows))):
+                        order = {}
+                    elif step > 0 and rows == list(range(rows[0], rows[-1] + 1, step)):
+                        order = dict(range=[rows[0], step, len(rows)])
+                    else:
+                        order = dict(rows=rows)
+                    return place | transposed | order | turned | change
+    return None
+
+
+def find_multiple(value, sources):
+    """One source of the same shape, its rows multiplied by factors."""
+    for place, data in as_matrices(sources):
+        if data.shape != value.shape:
+            continue
+        factors = np.abs(value).sum(1) / np.abs(data).sum(1)
+        if np.allclose(data * factors[:, None], value, rtol=1e-5, atol=0.0):
+            factors = [float(f"{x:.7g}") for x in factors]
+            return place | dict(times=factors if max(factors) - min(factors) > 1e-5 else factors[:1])
+    return None
 
 
 def find_source(value, sources):
     if value.ndim == 3:
         parts = [find_source(part, sources) for part in value]
         return dict(parts=parts) if all(parts) else None
-    for plus in (0.0, 1.0):
-        for source, data in sources.items():
-            for transposed in (False, True):
-                if data.ndim != value.ndim or (transposed and data.ndim != 2):
-                    continue
-                from_data = data.T if transposed else data
-                if from_data.shape != value.shape:
-                    continue
-                rows = rows_of(value, np.ascontiguousarray((from_data + np.float32(plus)).astype(np.float32)))
-                if rows is not None and len(set(rows)) > 0.8 * len(rows):
-                    entry = dict(source=source)
-                    if rows != list(range(len(rows))):
-                        entry["rows"] = rows
-                    if transposed:
-                        entry["transposed"] = True
-                    if plus:
-                        entry["plus"] = plus
-                    return entry
-    return None
+    matrix = value.reshape(len(value), -1)
+    return find_rows(matrix, sources) or find_rows(value.reshape(-1, 1), sources) or find_multiple(matrix, sources)
 
 
 def describe(name, conversion):

@@ -82,6 +82,11 @@ GRANITE_HYBRID = GRANITE_MOE | MAMBA_SIZES | dict(
     layer_types=["mamba", "attention", "mamba"])
 LFM2 = DENSE | dict(conv_L_cache=3, conv_bias=True, norm_eps=1e-5, pad_token_id=0, layer_types=["conv", "full_attention", "conv"])
 
+FALCON_H1 = DENSE | MAMBA_SIZES | dict(
+    model_type="falcon_h1", architectures=["FalconH1ForCausalLM"], mamba_d_ssm=36, mamba_d_head=6, pad_token_id=0,
+    lm_head_multiplier=0.7, embedding_multiplier=1.5, mlp_multipliers=[0.8, 1.2], key_multiplier=0.6, attention_out_multiplier=1.1,
+    attention_in_multiplier=0.9, ssm_multipliers=[0.8, 1.1, 0.9, 1.2, 0.7], ssm_in_multiplier=1.3, ssm_out_multiplier=0.9)
+
 # name: (config.json as written, dtype of the weights, what else: "shards", "bare_names", "published": tensors named as the hub's
 # checkpoints have them, experts apart; "longest": rotations of the longest sequence for all lengths;
 # "clear": greedy tokens lead by more than products of rounded activations change; "sdpa": not by the eager attention, which adds Falcon's biases twice)
@@ -200,6 +205,7 @@ MODELS = {
                                             shared_intermediate_size=20), "float32", ""),
     "glm4_moe": (SIGMOID_MOE | dict(model_type="glm4_moe", architectures=["Glm4MoeForCausalLM"], n_group=3, topk_group=2,
                                     use_qk_norm=True, attention_bias=True), "float32", "published"),
+    "dots1-no-window": (SIGMOID_MOE | dict(model_type="dots1", architectures=["Dots1ForCausalLM"], sliding_window=None), "float32", "published"),
     "dots1": (SIGMOID_MOE | dict(model_type="dots1", architectures=["Dots1ForCausalLM"], sliding_window=8, max_window_layers=1),
               "float32", "published"),
     "minimax_m2": (MOE | dict(model_type="minimax_m2", architectures=["MiniMaxM2ForCausalLM"], intermediate_size=12, head_dim=8,
@@ -207,6 +213,9 @@ MODELS = {
     "ernie4_5_moe": (MOE | dict(
         model_type="ernie4_5_moe", architectures=["Ernie4_5_MoeForCausalLM"], num_hidden_layers=3, moe_intermediate_size=12,
         moe_num_experts=5, moe_k=2, moe_num_shared_experts=1, moe_layer_start_index=1, use_bias=True, pad_token_id=0, tie_word_embeddings=False), "float32", "published"),
+    "phimoe-usual-router": (MOE | dict(
+        model_type="phimoe", architectures=["PhimoeForCausalLM"], intermediate_size=16, num_local_experts=4, num_experts_per_tok=2,
+        attention_bias=True, lm_head_bias=True, tie_word_embeddings=False), "float32", "published"),
     "phimoe": (MOE | dict(
         model_type="phimoe", architectures=["PhimoeForCausalLM"], intermediate_size=16, num_local_experts=4, num_experts_per_tok=2,
         router_jitter_noise=0.3, attention_bias=True, lm_head_bias=True, tie_word_embeddings=False), "float32", "published"),
@@ -234,6 +243,8 @@ MODELS = {
     "hunyuan_v1_dense": (DENSE | dict(
         model_type="hunyuan_v1_dense", architectures=["HunYuanDenseV1ForCausalLM"], head_dim=8, pad_token_id=0,
         rope_theta=10000.0, rope_scaling=dict(rope_type="dynamic", alpha=50.0, factor=1.0)), "float32", ""),
+    "hunyuan_v1_dense-plain-rope": (DENSE | dict(
+        model_type="hunyuan_v1_dense", architectures=["HunYuanDenseV1ForCausalLM"], head_dim=8, pad_token_id=0), "float32", ""),
     "hunyuan_v1_moe": (MOE | dict(
         model_type="hunyuan_v1_moe", architectures=["HunYuanMoEV1ForCausalLM"], head_dim=8, pad_token_id=0, intermediate_size=12,
         num_experts=4, moe_topk=2), "float32", "published"),
@@ -241,6 +252,10 @@ MODELS = {
         model_type="llama4_text", architectures=["Llama4ForCausalLM"], num_hidden_layers=4, head_dim=8, intermediate_size=12,
         intermediate_size_mlp=20, num_local_experts=4, num_experts_per_tok=1, interleave_moe_layer_step=2, no_rope_layers=[1, 0, 1, 0],
         attention_chunk_size=16, floor_scale=8, attn_scale=0.3, use_qk_norm=True, rope_theta=500000.0), "float32", ""),
+    "llama4-usual-positions": (MOE | dict(
+        model_type="llama4_text", architectures=["Llama4ForCausalLM"], num_hidden_layers=4, head_dim=8, intermediate_size=12,
+        intermediate_size_mlp=20, num_local_experts=4, num_experts_per_tok=1, interleave_moe_layer_step=2, use_qk_norm=True,
+        rope_theta=500000.0), "float32", ""),
     "ministral": (DENSE | dict(model_type="ministral", architectures=["MinistralForCausalLM"], head_dim=8, sliding_window=8,
                                layer_types=["sliding_attention", "full_attention", "sliding_attention"]), "float32", ""),
     "ministral3": (DENSE | dict(
@@ -272,6 +287,9 @@ MODELS = {
                       num_hidden_layers=2, num_attention_heads=3, max_position_embeddings=96, do_layer_norm_before=False, dropout=0.0,
                       bos_token_id=2, eos_token_id=2, pad_token_id=1), "float32", ""),
     "bitnet": (DENSE | dict(model_type="bitnet", architectures=["BitNetForCausalLM"], hidden_act="relu2"), "float32", ""),
+    "mamba2-any-steps": (dict(
+        model_type="mamba2", architectures=["Mamba2ForCausalLM"], vocab_size=96, hidden_size=24, num_hidden_layers=2, num_heads=6, head_dim=8,
+        n_groups=2, state_size=10, conv_kernel=4, chunk_size=16, bos_token_id=1, eos_token_id=2, pad_token_id=0), "float32", ""),
     "mamba2": (dict(
         model_type="mamba2", architectures=["Mamba2ForCausalLM"], vocab_size=96, hidden_size=24, num_hidden_layers=3, num_heads=6, head_dim=8,
         n_groups=2, state_size=10, conv_kernel=4, use_bias=True, chunk_size=16, time_step_limit=[0.05, 2.0], bos_token_id=1, eos_token_id=2,
@@ -279,6 +297,10 @@ MODELS = {
     "qwen3_next": (DELTA | dict(
         model_type="qwen3_next", architectures=["Qwen3NextForCausalLM"], mlp_only_layers=[1], moe_intermediate_size=12,
         shared_expert_intermediate_size=20, num_experts=5, num_experts_per_tok=3, norm_topk_prob=True), "float32", "published"),
+    "qwen3_next-all-experts": (DELTA | dict(
+        model_type="qwen3_next", architectures=["Qwen3NextForCausalLM"], num_hidden_layers=2, moe_intermediate_size=12,
+        shared_expert_intermediate_size=20, num_experts=5, num_experts_per_tok=3, layer_types=["linear_attention", "full_attention"]),
+                               "float32", "published"),
     "qwen3_5": (DELTA | dict(
         model_type="qwen3_5_text", architectures=["Qwen3_5ForCausalLM"], layer_types=None, full_attention_interval=2,
         linear_conv_kernel_dim=3, rope_parameters=dict(
@@ -300,15 +322,13 @@ MODELS = {
         model_type="bamba", architectures=["BambaForCausalLM"], hidden_size=32, mamba_n_heads=8, mamba_d_head="auto", attn_layer_indices=[1],
         tie_word_embeddings=False, pad_token_id=0, rope_parameters=dict(rope_type="default", rope_theta=1e4, partial_rotary_factor=0.5)),
               "float32", ""),
-    "falcon_h1": (DENSE | MAMBA_SIZES | dict(
-        model_type="falcon_h1", architectures=["FalconH1ForCausalLM"], mamba_d_ssm=36, mamba_d_head=6, pad_token_id=0,
-        lm_head_multiplier=0.7, embedding_multiplier=1.5, mlp_multipliers=[0.8, 1.2], key_multiplier=0.6, attention_out_multiplier=1.1,
-        attention_in_multiplier=0.9, ssm_multipliers=[0.8, 1.1, 0.9, 1.2, 0.7], ssm_in_multiplier=1.3, ssm_out_multiplier=0.9),
-                  "float32", ""),
+    "falcon_h1": (FALCON_H1, "float32", ""),
+    "falcon_h1-untied": (FALCON_H1 | dict(tie_word_embeddings=False), "float32", ""),
     "falcon_h1-norm": (DENSE | MAMBA_SIZES | dict(
         model_type="falcon_h1", architectures=["FalconH1ForCausalLM"], mamba_d_ssm=48, pad_token_id=0, mamba_rms_norm=True,
         mamba_norm_before_gate=True, projectors_bias=True, mlp_bias=True), "float32", ""),
     "lfm2": (LFM2 | dict(model_type="lfm2", architectures=["Lfm2ForCausalLM"], block_multiple_of=8), "float32", ""),
+    "lfm2-no-bias": (LFM2 | dict(model_type="lfm2", architectures=["Lfm2ForCausalLM"], block_multiple_of=8, conv_bias=False), "float32", ""),
     "lfm2_moe": (LFM2 | dict(
         model_type="lfm2_moe", architectures=["Lfm2MoeForCausalLM"], num_dense_layers=1, moe_intermediate_size=12, num_experts=5,
         num_experts_per_tok=2, use_expert_bias=True, norm_topk_prob=True, conv_bias=False), "float32", "published"),

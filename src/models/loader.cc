@@ -235,6 +235,14 @@ WeightFormat ModelLoader::format(std::span<const DType> parts, Role role) const 
   return head ? options_.quantization->head : options_.quantization->layers;
 }
 
+DType ModelLoader::latent_type(int32_t layer) const {
+  const ExpectedTensor* stored = plan_.weight(Role::kLatentUp, layer);
+  if (stored == nullptr) stored = plan_.weight(Role::kLatentKeys, layer);
+  const TensorInfo& info = *checkpoint_.find(stored->name);
+  const DType dtype = info.coded ? stored_type() : info.dtype;
+  return float_type(std::span(&dtype, 1));
+}
+
 DType ModelLoader::stored_type() const {
   if (options_.dtype) return *options_.dtype;
   for (const auto* field : {"dtype", "torch_dtype"}) {
@@ -553,8 +561,7 @@ int64_t ModelLoader::planned_bytes() const {
     add_matrix({Role::kQueryDown}, i);
     add_matrix({Role::kLatent}, i);
     if (spec_.mla && own.attention) {
-      const DType stored = checkpoint_.find(plan_.weight(Role::kLatentUp, i)->name)->dtype;
-      const WeightFormat kept = {float_type(std::span(&stored, 1))};
+      const WeightFormat kept = {latent_type(i)};
       sum += spec_.num_heads * (packed_bytes(kept, spec_.mla->cached(), spec_.mla->query_dim()) +
                                 packed_bytes(kept, spec_.mla->value, spec_.mla->cached()));
     }

@@ -58,8 +58,8 @@ class TensorPlan {
     std::optional<ExpectedTensor> bias;
   };
   using Key = std::tuple<Role, int32_t, int32_t>;
-  // Whether the checkpoint has queries, keys and values in one matrix.
-  bool joins_heads(const Checkpoint& checkpoint) const;
+  // Whether the checkpoint has the module's matrix as a part of another's, or its parts instead of it.
+  bool is_otherwise_there(const ModuleName& module, bool stacked, const Checkpoint& checkpoint) const;
   // Whether the checkpoint stacks its experts.
   bool stacks_experts(const ArchSpec& spec, const Checkpoint& checkpoint) const;
   void add_layer(const ArchSpec& spec, const ModuleName& module, int32_t layer, bool stacked,
@@ -103,8 +103,11 @@ class ModelLoader {
   Join join(Role norm_role, int32_t layer);
   Attention attention(int32_t layer);
   Mla mla(int32_t layer);
-  // Sets mla's absorb and expand: of each head the part of kLatentUp that makes its keys and values.
+  // Sets mla's absorb and expand: of each head what makes its keys and values.
   void split_latent(Mla& mla, int32_t layer);
+  // For each head the matrix that makes keys of the short vector, [latent, still], then the one that makes
+  // values, [value, latent].
+  std::vector<float> latent_heads(const MlaSizes& sizes, int32_t layer);
   Moe moe(int32_t layer);
   Model::Beside beside(int32_t layer);
   // A vector as float32, counted.
@@ -129,6 +132,8 @@ class ModelLoader {
   // What a matrix of parts of these types is kept as, without quantization and with it.
   DType float_type(std::span<const DType> parts) const;
   WeightFormat format(std::span<const DType> parts, Role role) const;
+  // What the matrices of latent attention's heads are kept as.
+  DType latent_type(int32_t layer) const;
   // What the model would be without quantization: its type of activations, as far as the checkpoint says it.
   DType stored_type() const;
 
@@ -139,6 +144,8 @@ class ModelLoader {
   std::span<const std::byte> piece(const ExpectedTensor& tensor, int32_t expert) const;
   // The tensor as a matrix [out, in]; `copy` holds it where it cannot be read in place.
   TensorView matrix(const ExpectedTensor& tensor, int32_t expert, Buffer& copy) const;
+  // All of a matrix as float32, decoded where it is codes.
+  std::vector<float> floats(const ExpectedTensor& tensor);
   // out = the tensor's elements as float32.
   void read_vector(const ExpectedTensor& tensor, int32_t expert, float* out) const;
   // The tensor has been taken over: counts it and lets its pages go.

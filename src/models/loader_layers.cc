@@ -7,6 +7,7 @@
 #include "base/strings.h"
 #include "models/loader.h"
 #include "quant/codec.h"
+#include "quant/coded_layout.h"
 
 namespace quire {
 
@@ -68,16 +69,59 @@ Attention ModelLoader::attention(int32_t layer) {
   return out;
 }
 
+std::vector<float> ModelLoader::floats(const ExpectedTensor& tensor) {
+  std::vector<float> all(static_cast<size_t>(numel(tensor.shape)));
+  if (checkpoint_.coded(tensor.name) != nullptr) {
+    const std::array<const ExpectedTensor*, 1> tensors = {&tensor};
+    const PackedLinear packed = pack_codes(tensors, -1);
+    const CodedLayout layout(packed.format.coded, packed.k);
+    for (int64_t r = 0; r < packed.n; ++r)
+      decode_coded(layout, packed.data.data(), r, 0, packed.k, all.data() + r * packed.k);
+  } else {
+    Buffer copy;
+    const TensorView stored = matrix(tensor, -1, copy);
+    decode_f32(stored.dtype, stored.data, all.data(), static_cast<int64_t>(all.size()));
+  }
+  return all;
+}
+
+std::vector<float> ModelLoader::latent_heads(const MlaSizes& sizes, int32_t layer) {
+  const int64_t still = sizes.still;
+  const int64_t latent = sizes.latent;
+  const int64_t keys = still * latent;
+  const int64_t values = sizes.value * latent;
+  std::vector<float> all(static_cast<size_t>(spec_.num_heads * (keys + values)));
+  if (const ExpectedTensor* together = plan_.weight(Role::kLatentUp, layer)) {
+    all = floats(*together);
+    std::vector<float> turned(static_cast<size_t>(keys));
+    for (int64_t h = 0; h < spec_.num_heads; ++h) {
+      float* own = all.data() + h * (keys + values);
+      for (int64_t i = 0; i < still; ++i) {
+        for (int64_t j = 0; j < latent; ++j) turned[static_cast<size_t>(j * still + i)] = own[i * latent + j];
+      }
+      std::ranges::copy(turned, own);
+    }
+    done(*together);
+    return all;
+  }
+  const ExpectedTensor& of_keys = *plan_.weight(Role::kLatentKeys, layer);
+  const ExpectedTensor& of_values = *plan_.weight(Role::kLatentValues, layer);
+  const auto all_keys = floats(of_keys);
+  const auto all_values = floats(of_values);
+  for (int64_t h = 0; h < spec_.num_heads; ++h) {
+    float* own = all.data() + h * (keys + values);
+    std::copy_n(all_keys.data() + h * keys, keys, own);
+    std::copy_n(all_values.data() + h * values, values, own + keys);
+  }
+  done(of_keys);
+  done(of_values);
+  return all;
+}
+
 void ModelLoader::split_latent(Mla& mla, int32_t layer) {
-  const ExpectedTensor& tensor = *plan_.weight(Role::kLatentUp, layer);
-  if (checkpoint_.coded(tensor.name) != nullptr)
-    throw Error(cat(tensor.name, ": quantized weights of latent attention are not supported"));
-  Buffer copy;
-  const TensorView all = matrix(tensor, -1, copy);
   const MlaSizes& at = mla.sizes;
-  const int64_t latent = at.latent;
-  const WeightFormat format = {float_type(std::span(&all.dtype, 1))};
-  std::vector<float> row(static_cast<size_t>(latent));
+  const std::vector<float> heads = latent_heads(at, layer);
+  const WeightFormat format = {latent_type(layer)};
   const auto pack = [&](Buffer& values, int64_t rows, int64_t columns) {
     const std::array<TensorView, 1> parts = {make_view(values.data(), DType::kF32, Shape{rows, columns})};
     Linear out{ops_.pack_linear(ctx_, parts, format)};
@@ -85,31 +129,20 @@ void ModelLoader::split_latent(Mla& mla, int32_t layer) {
     model_->weight_bytes_ += bytes_of(out);
     return out;
   };
+  const float* next = heads.data();
   for (int64_t h = 0; h < spec_.num_heads; ++h) {
-    const auto read = [&](int64_t i) {
-      const int64_t first = (h * (at.still + at.value) + i) * latent;
-      for (int64_t j = 0; j < latent; ++j)
-        row[static_cast<size_t>(j)] = load_f32(all.dtype, all.data, first + j);
-    };
     // What turns is taken over, what does not goes through the transpose of what would make keys.
     Buffer absorb(static_cast<size_t>(at.cached()) * static_cast<size_t>(at.query_dim()) * sizeof(float));
-    const auto absorb_at = [&](int64_t r, int64_t c) -> float& {
-      return absorb.as<float>()[r * at.query_dim() + c];
-    };
-    for (int64_t i = 0; i < at.turning; ++i) absorb_at(i, at.still + i) = 1.0F;
-    for (int64_t i = 0; i < at.still; ++i) {
-      read(i);
-      for (int64_t j = 0; j < latent; ++j) absorb_at(at.turning + j, i) = row[static_cast<size_t>(j)];
-    }
+    const auto row = [&](int64_t r) { return absorb.as<float>() + r * at.query_dim(); };
+    for (int64_t i = 0; i < at.turning; ++i) row(i)[at.still + i] = 1.0F;
+    for (int64_t j = 0; j < at.latent; ++j, next += at.still)
+      std::copy_n(next, at.still, row(at.turning + j));
     mla.absorb.push_back(pack(absorb, at.cached(), at.query_dim()));
     Buffer expand(static_cast<size_t>(at.value) * static_cast<size_t>(at.cached()) * sizeof(float));
-    for (int64_t i = 0; i < at.value; ++i) {
-      read(at.still + i);
-      std::copy(row.begin(), row.end(), expand.as<float>() + i * at.cached() + at.turning);
-    }
+    for (int64_t i = 0; i < at.value; ++i, next += at.latent)
+      std::copy_n(next, at.latent, expand.as<float>() + i * at.cached() + at.turning);
     mla.expand.push_back(pack(expand, at.value, at.cached()));
   }
-  done(tensor);
 }
 
 Mla ModelLoader::mla(int32_t layer) {

@@ -20,10 +20,22 @@ struct RoleShape {
   bool wanted = true;  // the spec has such a module
 };
 
-// What kQkv has in one matrix.
-constexpr bool is_of_qkv(Role role) {
-  return role == Role::kQuery || role == Role::kKey || role == Role::kValue;
-}
+// What checkpoints have in one matrix or in several.
+struct JoinedRole {
+  Role whole;
+  std::array<Role, 3> parts;
+
+  bool has_part(Role role) const { return std::ranges::find(parts, role) != parts.end(); }
+};
+constexpr std::array<JoinedRole, 7> kJoinedRoles = {{
+    {Role::kQkv, {Role::kQuery, Role::kKey, Role::kValue}},
+    {Role::kGateUp, {Role::kGate, Role::kUp, Role::kUp}},
+    {Role::kExpertGateUp, {Role::kExpertGate, Role::kExpertUp, Role::kExpertUp}},
+    {Role::kSharedExpertGateUp, {Role::kSharedExpertGate, Role::kSharedExpertUp, Role::kSharedExpertUp}},
+    {Role::kDeltaInGate, {Role::kDeltaIn, Role::kDeltaGate, Role::kDeltaGate}},
+    {Role::kDeltaShareStep, {Role::kDeltaShare, Role::kDeltaStep, Role::kDeltaStep}},
+    {Role::kLatentUp, {Role::kLatentKeys, Role::kLatentValues, Role::kLatentValues}},
+}};
 
 constexpr bool is_of_expert(Role role) {
   return role == Role::kExpertGate || role == Role::kExpertUp || role == Role::kExpertGateUp ||
@@ -31,7 +43,7 @@ constexpr bool is_of_expert(Role role) {
 }
 
 // layer: -1 for what is not of a layer.
-std::array<RoleShape, 70> role_shapes(const ArchSpec& spec, int32_t layer) {
+std::array<RoleShape, 72> role_shapes(const ArchSpec& spec, int32_t layer) {
   const int64_t hidden = spec.hidden_size;
   const LayerSpec own = layer >= 0 ? spec.layers[static_cast<size_t>(layer)] : LayerSpec{};
   const int64_t inter = intermediate_size_of(spec, own);
@@ -105,6 +117,8 @@ std::array<RoleShape, 70> role_shapes(const ArchSpec& spec, int32_t layer) {
       {Role::kLatent, mla.cached(), hidden, spec.qkv_bias, attention},
       {Role::kLatentNorm, mla.latent, 0, false, attention},
       {Role::kLatentUp, heads * (mla.still + mla.value), mla.latent, false, attention},
+      {Role::kLatentKeys, heads * mla.latent, mla.still, false, attention},
+      {Role::kLatentValues, heads * mla.value, mla.latent, false, attention},
       {Role::kKey, kv, hidden, spec.qkv_bias, attention && own_kv},
       {Role::kValue, kv, hidden, spec.qkv_bias, attention && own_kv && !own.keys_as_values},
       {Role::kQkv, q + 2 * kv, hidden, spec.qkv_bias, attention},
@@ -199,10 +213,9 @@ TensorPlan::TensorPlan(const ArchSpec& spec, const WeightNames& names, const Che
   constexpr std::string_view kInner = "language_model.";
   if (names.composite && prefix_.starts_with(kInner)) head_prefix_ = kInner;
   const bool stacked = stacks_experts(spec, checkpoint);
-  const bool joined = joins_heads(checkpoint);
   for (const auto& module : names.modules) {
     if (module.role == Role::kLmHead && tied_) continue;
-    if (module.role == Role::kQkv ? !joined : joined && is_of_qkv(module.role)) continue;
+    if (is_otherwise_there(module, stacked, checkpoint)) continue;
     if (places_in(module.module) == 0) {
       add(spec, module, -1, -1, checkpoint);
     } else {
@@ -218,13 +231,27 @@ TensorPlan::TensorPlan(const ArchSpec& spec, const WeightNames& names, const Che
   }
 }
 
-// True where there are only names of one kind, too.
-bool TensorPlan::joins_heads(const Checkpoint& checkpoint) const {
-  const auto all = std::ranges::find(names_.modules, Role::kQkv, &ModuleName::role);
-  if (all == names_.modules.end()) return false;
-  const auto apart = std::ranges::find(names_.modules, Role::kQuery, &ModuleName::role);
-  if (apart == names_.modules.end()) return true;
-  return checkpoint.find(cat(prefix_, with_number(all->module, 0), ".weight")) != nullptr;
+bool TensorPlan::is_otherwise_there(const ModuleName& module, bool stacked,
+                                    const Checkpoint& checkpoint) const {
+  const auto joined = std::ranges::find_if(kJoinedRoles, [&](const JoinedRole& row) {
+    return row.whole == module.role || row.has_part(module.role);
+  });
+  if (joined == kJoinedRoles.end()) return false;
+  const auto counts = [&](const ModuleName& other) {
+    return !is_of_expert(other.role) || (places_in(other.module) == 1) == stacked;
+  };
+  const auto is_there = [&](const ModuleName& other) {
+    if (other.role != joined->whole || !counts(other)) return false;
+    for (int32_t layer = 0; layer < num_layers_; ++layer) {
+      const std::string name = with_number(with_number(other.module, layer), 0);
+      if (checkpoint.find(cat(prefix_, name, other.bare ? "" : ".weight")) != nullptr) return true;
+    }
+    return false;
+  };
+  const bool has_parts = std::ranges::any_of(
+      names_.modules, [&](const ModuleName& other) { return joined->has_part(other.role) && counts(other); });
+  const bool whole = !has_parts || std::ranges::any_of(names_.modules, is_there);
+  return whole != (module.role == joined->whole);
 }
 
 bool TensorPlan::stacks_experts(const ArchSpec& spec, const Checkpoint& checkpoint) const {

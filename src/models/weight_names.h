@@ -29,7 +29,9 @@ enum class Role : uint8_t {
   kQueryDownNorm,
   kLatent,
   kLatentNorm,
-  kLatentUp,  // keys that do not turn and values, by head
+  kLatentUp,      // keys that do not turn and values, by head
+  kLatentKeys,    // the former alone, each head's matrix transposed
+  kLatentValues,  // the latter alone
   // Of layers that carry a state: Mamba 2, gated delta nets, short convolutions.
   kStateIn,    // all that comes in
   kStateConv,  // [channels, 1, taps]

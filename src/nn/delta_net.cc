@@ -32,7 +32,7 @@ void apply(const OpTable& ops, const OpContext& ctx, const DeltaNet& net, const 
   };
   const TensorView queries = head_view(next(sizes.keys()), sizes.key_heads);
   const TensorView keys = head_view(next(sizes.keys()), sizes.key_heads);
-  const TensorView values = head_view(next(sizes.values()), sizes.value_heads);
+  const TensorView values = next(sizes.values());
   const TensorView gates = next(sizes.values());
   const TensorView shares = next(sizes.value_heads);
   const TensorView steps = next(sizes.value_heads);
@@ -42,8 +42,22 @@ void apply(const OpTable& ops, const OpContext& ctx, const DeltaNet& net, const 
   ops.activation(ctx, shares, Activation::kSigmoid);
   ops.decay_gates(ctx, at.decay, steps, vector_view(net.step_bias, sizes.value_heads),
                   vector_view(net.rate, sizes.value_heads), 0.0F, std::numeric_limits<float>::infinity());
+  // Where heads take turns: the first value head of each key head, then the second of each …
+  const int64_t turns = sizes.in_turn ? sizes.value_heads / sizes.key_heads : 1;
+  const int64_t heads = sizes.value_heads / turns;
+  for (int64_t begin = 0; begin < sizes.value_heads; begin += heads) {
+    const auto part = [&](const TensorView& all, int64_t size) {
+      return column_slice(all, begin * size, (begin + heads) * size);
+    };
+    const auto part_of_heads = [&](const TensorView& all) {
+      return head_view(part(all, sizes.value_dim), heads);
+    };
+    StateView states = state.recurrence;
+    states.places = states.places.subspan(static_cast<size_t>(begin), static_cast<size_t>(heads));
+    ops.delta_rule(ctx, part_of_heads(at.result), queries, keys, part_of_heads(values), part(at.decay, 1),
+                   part(shares, 1), batch.states, states);
+  }
   const TensorView result = head_view(at.result, sizes.value_heads);
-  ops.delta_rule(ctx, result, queries, keys, values, at.decay, shares, batch.states, state.recurrence);
   apply(ops, ctx, net.norm, result, result);
   ops.gate(ctx, at.result, at.result, gates, Activation::kSilu);
   apply(ops, ctx, net.out, out, at.result, residual);

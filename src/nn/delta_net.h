@@ -14,6 +14,8 @@ struct DeltaNetSizes {
   int32_t key_dim = 0;
   int32_t value_dim = 0;
   int32_t taps = 4;
+  // Which key head a value head h has: h % key_heads, or else its share of the key heads one after the other.
+  bool in_turn = false;
 
   int64_t keys() const { return int64_t{key_heads} * key_dim; }
   int64_t values() const { return int64_t{value_heads} * value_dim; }

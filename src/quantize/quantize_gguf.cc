@@ -61,7 +61,7 @@ struct Source {
   }
   // Rows of queries and keys in the file's order; empty: as they are.
   std::vector<int32_t> row_order(const std::string& tensor) const {
-    if (!arch.pairs) return {};
+    if (arch.style != GgufStyle::kPairs) return {};
     const bool query = tensor.find(".q_proj.") != std::string::npos;
     if (!query && tensor.find(".k_proj.") == std::string::npos) return {};
     return gguf_pair_rows(checkpoint.find(tensor)->shape[0], query ? spec.num_heads : spec.num_kv_heads);

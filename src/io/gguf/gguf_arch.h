@@ -21,11 +21,30 @@ class GgufModel {
   virtual std::span<const std::byte> data(std::string_view name) const = 0;  // of a tensor that is there
 };
 
-// A module of the file and what Hugging Face calls it; "{}" is the layer's number, "{e}" the expert's: the
-// tensor then holds the matrices of all experts.
+// What a file does to the values or the shape of a tensor.
+enum class GgufChange : uint8_t {
+  kNone,
+  kRow,        // a matrix of one row, stored as a vector
+  kVector,     // a vector, stored in several dimensions
+  kMatrices,   // a matrix, stored as several that follow each other
+  kTaps,       // [channels, 1, taps], stored without the dimension of size one
+  kRate,       // a vector of logarithms, stored as -exp of it
+  kPlainNorm,  // stored without 1 added where other norms have it (GgufStyle::kNormsPlusOne)
+};
+
+// A module of the file and what Hugging Face calls it, or a whole tensor of both ("blk.{}.ssm_a"). "{}" is
+// the layer's number, "{e}" the expert's: the tensor then holds the matrices of all experts.
 struct GgufName {
   std::string_view gguf;  // without ".weight" and ".bias"
   std::string_view name;
+  GgufChange change = GgufChange::kNone;
+};
+
+// How a file's tensors differ from the original's throughout.
+enum class GgufStyle : uint8_t {
+  kPlain,
+  kPairs,  // rows of queries and keys are stored as pairs of neighbours turn; undone, halves of a head turn
+  kNormsPlusOne,  // weights of norms are stored with 1 added
 };
 
 struct GgufArch {
@@ -33,11 +52,9 @@ struct GgufArch {
   std::string_view name;        // as config.json's `architectures` has it
   std::string_view model_type;  // as config.json has it
   std::span<const GgufName> names;
-  // Rows of queries and keys are stored as pairs of neighbours turn; undone, halves of a head turn.
-  bool pairs = false;
-  bool norms_plus_one = false;  // weights of norms are stored with 1 added
   // Writes the fields of config.json.
   void (*configure)(const GgufModel& model, nlohmann::json& config) = nullptr;
+  GgufStyle style = GgufStyle::kPlain;
 };
 
 // The row of a file's general.architecture. Throws Error naming those that are supported.
@@ -55,7 +72,8 @@ std::vector<int32_t> gguf_pair_rows(int64_t rows, int64_t heads);
 nlohmann::json gguf_config(const GgufModel& model, const GgufArch& arch);
 nlohmann::json gguf_generation_config(const GgufModel& model);
 
-// "<architecture>.<key>" of the metadata, which may be one number or the same number for each layer.
+// "<architecture>.<key>" of the metadata: one number, or one for each layer: the same, or 0 for a layer that
+// has no such thing.
 std::optional<int64_t> gguf_integer(const GgufModel& model, std::string_view key);
 int64_t gguf_require(const GgufModel& model, std::string_view key, int64_t low, int64_t high);
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cmath>
 #include <cstdio>
 #include <cstring>
 #include <map>
@@ -11,6 +12,7 @@
 #include "base/error.h"
 #include "base/strings.h"
 #include "io/gguf/gguf_arch.h"
+#include "io/gguf/gguf_fields.h"
 #include "io/gguf/gguf_file.h"
 #include "io/mapped_file.h"
 #include "quant/codec.h"
@@ -111,12 +113,12 @@ struct Entry {
   size_t shard = 0;
   std::span<const std::byte> stored;
   const GgmlType* type = nullptr;
-  std::vector<int32_t> order;  // row i is row order[i] of those stored; empty: as they are
-  bool minus_one = false;      // the stored values have 1 added
+  std::vector<int32_t> order;       // row i is row order[i] of those stored; empty: as they are
+  float (*value)(float) = nullptr;  // of a stored one; null: itself
   std::unique_ptr<CodedMatrix> matrix;
   mutable std::vector<std::byte> copy;  // where the tensor is not as it lies, once it was asked for
 
-  bool as_it_lies() const { return order.empty() && !minus_one; }
+  bool as_it_lies() const { return order.empty() && value == nullptr; }
 };
 
 // Rows of heads whose halves turn, found where pairs of neighbours turn.
@@ -130,13 +132,33 @@ std::vector<int32_t> pair_order(int64_t rows, int64_t head_dim) {
   return order;
 }
 
-// "blk.12.attn_q" -> "blk.{}.attn_q" and 12.
-std::string layer_pattern(std::string_view module, std::string& layer) {
+float without_one(float stored) {
+  return stored - 1.0F;
+}
+float logarithm_of_rate(float stored) {
+  return std::log(-stored);
+}
+
+// "blk.12.attn_q.weight" -> "blk.{}.attn_q.weight" and 12.
+std::string layer_pattern(std::string_view name, std::string& layer) {
   constexpr std::string_view kLayer = "blk.";
-  if (!module.starts_with(kLayer)) return std::string(module);
-  const size_t end = std::min(module.find('.', kLayer.size()), module.size());
-  layer = module.substr(kLayer.size(), end - kLayer.size());
-  return cat("blk.{}", module.substr(end));
+  if (!name.starts_with(kLayer)) return std::string(name);
+  const size_t end = std::min(name.find('.', kLayer.size()), name.size());
+  layer = name.substr(kLayer.size(), end - kLayer.size());
+  return cat("blk.{}", name.substr(end));
+}
+
+// The shape that the checkpoint has where the file has this one.
+std::vector<int64_t> changed_shape(GgufChange change, std::vector<int64_t> shape) {
+  if (change == GgufChange::kRow && shape.size() == 1) shape.insert(shape.begin(), 1);
+  if (change == GgufChange::kTaps && shape.size() == 2) shape.insert(shape.begin() + 1, 1);
+  if (change == GgufChange::kMatrices && shape.size() == 3) shape = {shape[0] * shape[1], shape[2]};
+  if (change == GgufChange::kVector || change == GgufChange::kRate) {
+    int64_t count = 1;
+    for (const int64_t dim : shape) count *= dim;
+    shape = {count};
+  }
+  return shape;
 }
 
 std::string replaced(std::string_view pattern, std::string_view place, std::string_view value) {
@@ -152,6 +174,7 @@ class GgufCheckpoint : public Checkpoint {
       : path_(std::move(path)), shards_(std::move(shards)), arch_(&find_gguf_arch(*shards_)) {
     config_ = gguf_config(*shards_, *arch_);
     generation_config_ = gguf_generation_config(*shards_);
+    layers_ = gguf_layers(*shards_);
     for (const auto& [name, place] : shards_->places()) add_tensor(place);
   }
 
@@ -205,14 +228,19 @@ class GgufCheckpoint : public Checkpoint {
   void add_tensor(const GgufShards::Place& place) {
     const GgufTensor& tensor = *place.tensor;
     if (tensor.name.starts_with("rope_f")) return;  // stretched rotations: part of the configuration
-    const size_t dot = tensor.name.rfind('.');
-    const std::string_view suffix = dot == std::string::npos ? "" : std::string_view(tensor.name).substr(dot);
     std::string layer;
-    const std::string pattern = layer_pattern(std::string_view(tensor.name).substr(0, dot), layer);
-    const GgufName* row = suffix == ".weight" || suffix == ".bias" ? find_name(pattern) : nullptr;
+    const std::string pattern = layer_pattern(tensor.name, layer);
+    if (!layer.empty() && std::atoll(layer.c_str()) >= layers_) return;  // drafts further tokens
+    if (const GgufName* row = find_name(pattern)) return add_named(place, *row, layer, "");
+    const size_t dot = pattern.rfind('.');
+    const std::string suffix = dot == std::string::npos ? "" : pattern.substr(dot);
+    const std::string module = pattern.substr(0, dot);
+    const bool has_suffix = suffix == ".weight" || suffix == ".bias";
+    const GgufName* row = has_suffix ? find_name(module) : nullptr;
+    if (row == nullptr && has_suffix && add_single_expert(place, module, layer, suffix)) return;
     if (row != nullptr) {
-      add_named(place, cat(replaced(row->name, "{}", layer), suffix));
-    } else if (pattern == "blk.{}.attn_qkv" && find_name("blk.{}.attn_q") != nullptr && !suffix.empty()) {
+      add_named(place, *row, layer, suffix);
+    } else if (has_suffix && module == "blk.{}.attn_qkv" && find_name("blk.{}.attn_q") != nullptr) {
       add_split_qkv(place, layer, suffix);
     } else {
       // The model has no such tensor; whoever compares them says so.
@@ -220,15 +248,13 @@ class GgufCheckpoint : public Checkpoint {
     }
   }
 
-  void add_named(const GgufShards::Place& place, const std::string& name) {
+  void add_named(const GgufShards::Place& place, const GgufName& row, std::string_view layer,
+                 std::string_view suffix) {
     const GgufTensor& tensor = *place.tensor;
-    constexpr std::string_view kExpert = "{e}";
-    if (name.find(kExpert) == std::string::npos) {
-      std::vector<int64_t> shape = tensor.shape;
-      if (name.ends_with("shared_expert_gate.weight") && shape.size() == 1) shape.insert(shape.begin(), 1);
-      return add_rows(place, name, 0, tensor.shape[0], std::move(shape));
-    }
-    const size_t dims = name.ends_with(".bias") ? 2 : 3;
+    const std::string name = cat(replaced(row.name, "{}", layer), suffix);
+    if (name.find(kExpert) == std::string::npos)
+      return add_rows(place, name, 0, tensor.shape[0], changed_shape(row.change, tensor.shape), row.change);
+    const size_t dims = suffix == ".bias" ? 2 : 3;
     if (tensor.shape.size() != dims)
       shards_->file_of(place).fail(
           cat("tensor '", tensor.name, "' has ", tensor.shape.size(), " dimensions, expected ", dims));
@@ -236,6 +262,20 @@ class GgufCheckpoint : public Checkpoint {
       add_rows(place, replaced(name, kExpert, std::to_string(e)), e, 1,
                {tensor.shape.begin() + 1, tensor.shape.end()});
     }
+  }
+
+  // Old files have a tensor for each expert, "blk.0.ffn_gate.3.weight". False where this is none.
+  bool add_single_expert(const GgufShards::Place& place, std::string_view module, std::string_view layer,
+                         std::string_view suffix) {
+    const size_t dot = module.rfind('.');
+    const std::string_view number = module.substr(dot + 1);
+    if (number.empty() || number.find_first_not_of("0123456789") != std::string_view::npos) return false;
+    const GgufName* row = find_name(cat(module.substr(0, dot), "_exps"));
+    if (row == nullptr) return false;
+    const GgufTensor& tensor = *place.tensor;
+    add_rows(place, cat(replaced(replaced(row->name, "{}", layer), kExpert, number), suffix), 0,
+             tensor.shape[0], tensor.shape);
+    return true;
   }
 
   // Queries, keys and values one below the other, where Hugging Face's model has them apart.
@@ -261,7 +301,7 @@ class GgufCheckpoint : public Checkpoint {
 
   // Rows of the outermost dimension as a tensor of their own.
   void add_rows(const GgufShards::Place& place, const std::string& name, int64_t first, int64_t rows,
-                std::vector<int64_t> shape) {
+                std::vector<int64_t> shape, GgufChange change = GgufChange::kNone) {
     const GgufTensor& tensor = *place.tensor;
     const GgufFile& file = shards_->file_of(place);
     Entry entry;
@@ -277,13 +317,13 @@ class GgufCheckpoint : public Checkpoint {
     entry.info.bytes = entry.stored.size();
     entry.info.coded = tensor.type->coded();
     if (tensor.type->dtype) entry.info.dtype = *tensor.type->dtype;
-    if (arch_->pairs) entry.order = order_of(file, entry.info);
-    if (arch_->norms_plus_one && name.ends_with("norm.weight")) {
-      entry.minus_one = true;
-      entry.info.dtype = DType::kF32;
-    }
+    if (arch_->style == GgufStyle::kPairs) entry.order = order_of(file, entry.info);
+    const bool plus_one = arch_->style == GgufStyle::kNormsPlusOne && name.ends_with("norm.weight");
+    if (plus_one && change != GgufChange::kPlainNorm) entry.value = without_one;
+    if (change == GgufChange::kRate) entry.value = logarithm_of_rate;
+    if (entry.value != nullptr) entry.info.dtype = DType::kF32;
     if (entry.info.coded) {
-      if (entry.info.shape.size() != 2 || entry.minus_one) {
+      if (entry.info.shape.size() != 2 || entry.value != nullptr) {
         file.fail(cat("tensor '", tensor.name, "' is quantized as ", tensor.type->name,
                       ", which is supported for matrices only"));
       }
@@ -321,14 +361,17 @@ class GgufCheckpoint : public Checkpoint {
     const size_t count = entry.stored.size() / dtype_size(stored);
     std::vector<float> values(count);
     decode_f32(stored, entry.stored.data(), values.data(), static_cast<int64_t>(count));
-    for (float& value : values) value -= 1.0F;
+    for (float& value : values) value = entry.value(value);
     entry.copy.resize(count * sizeof(float));
     std::memcpy(entry.copy.data(), values.data(), entry.copy.size());
   }
 
+  static constexpr std::string_view kExpert = "{e}";
+
   fs::path path_;
   std::unique_ptr<GgufShards> shards_;
   const GgufArch* arch_;
+  int64_t layers_ = 0;
   nlohmann::json config_;
   nlohmann::json generation_config_;
   std::map<std::string, Entry, std::less<>> entries_;

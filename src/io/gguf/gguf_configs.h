@@ -17,15 +17,39 @@ void configure_cohere(const GgufModel& model, nlohmann::json& config);
 void configure_falcon(const GgufModel& model, nlohmann::json& config);
 void configure_gemma2(const GgufModel& model, nlohmann::json& config);
 void configure_gemma3(const GgufModel& model, nlohmann::json& config);
+void configure_gemma4(const GgufModel& model, nlohmann::json& config);
 void configure_glm(const GgufModel& model, nlohmann::json& config);
 void configure_gpt2(const GgufModel& model, nlohmann::json& config);
 void configure_granite(const GgufModel& model, nlohmann::json& config);
-void configure_mixtral(const GgufModel& model, nlohmann::json& config);
+void configure_minicpm(const GgufModel& model, nlohmann::json& config);
+void configure_ministral3(const GgufModel& model, nlohmann::json& config);
 void configure_mpt(const GgufModel& model, nlohmann::json& config);
+void configure_nemotron(const GgufModel& model, nlohmann::json& config);
 void configure_neox(const GgufModel& model, nlohmann::json& config);
 void configure_phi3(const GgufModel& model, nlohmann::json& config);
-void configure_qwen_moe(const GgufModel& model, nlohmann::json& config);
 void configure_stablelm(const GgufModel& model, nlohmann::json& config);
 void configure_starcoder2(const GgufModel& model, nlohmann::json& config);
+
+// Those with experts.
+// Experts in the words of DeepSeek, beside attention as Llama has it.
+void configure_deepseek_moe(const GgufModel& model, nlohmann::json& config);
+void configure_deepseek(const GgufModel& model, nlohmann::json& config);
+void configure_ernie_moe(const GgufModel& model, nlohmann::json& config);
+void configure_gpt_oss(const GgufModel& model, nlohmann::json& config);
+void configure_granite_moe(const GgufModel& model, nlohmann::json& config);
+void configure_hunyuan_moe(const GgufModel& model, nlohmann::json& config);
+void configure_llama4(const GgufModel& model, nlohmann::json& config);
+void configure_minimax(const GgufModel& model, nlohmann::json& config);
+void configure_mixtral(const GgufModel& model, nlohmann::json& config);
+void configure_qwen_moe(const GgufModel& model, nlohmann::json& config);
+
+// Those whose layers carry states.
+void configure_bamba(const GgufModel& model, nlohmann::json& config);
+void configure_falcon_h1(const GgufModel& model, nlohmann::json& config);
+void configure_granite_hybrid(const GgufModel& model, nlohmann::json& config);
+void configure_lfm2(const GgufModel& model, nlohmann::json& config);
+void configure_mamba2(const GgufModel& model, nlohmann::json& config);
+void configure_nemotron_h(const GgufModel& model, nlohmann::json& config);
+void configure_qwen3_next(const GgufModel& model, nlohmann::json& config);
 
 }  // namespace quire

@@ -8,7 +8,7 @@
 namespace quire {
 namespace {
 
-constexpr std::array<ModuleName, 14> kMatrices = {{
+constexpr std::array<ModuleName, 16> kMatrices = {{
     {Role::kEmbedding, "embed_tokens"},
     {Role::kQueryDown, "layers.{}.self_attn.q_a_proj"},
     {Role::kQueryDownNorm, "layers.{}.self_attn.q_a_layernorm"},
@@ -17,6 +17,8 @@ constexpr std::array<ModuleName, 14> kMatrices = {{
     {.role = Role::kLatent, .module = "layers.{}.self_attn.kv_a_proj_with_mqa", .order = RowOrder::kTurnLast},
     {Role::kLatentNorm, "layers.{}.self_attn.kv_a_layernorm"},
     {Role::kLatentUp, "layers.{}.self_attn.kv_b_proj"},
+    {Role::kLatentKeys, "layers.{}.self_attn.k_b_proj"},
+    {Role::kLatentValues, "layers.{}.self_attn.v_b_proj"},
     {Role::kAttentionOut, "layers.{}.self_attn.o_proj"},
     {Role::kGate, "layers.{}.mlp.gate_proj"},
     {Role::kUp, "layers.{}.mlp.up_proj"},

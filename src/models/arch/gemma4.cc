@@ -10,7 +10,7 @@
 namespace quire {
 namespace {
 
-constexpr std::array<ModuleName, 17> kOwn = {{
+constexpr std::array<ModuleName, 21> kOwn = {{
     {Role::kInputNorm, "layers.{}.input_layernorm"},
     {Role::kMlpNorm, "layers.{}.pre_feedforward_layernorm"},
     {.role = Role::kLayerScalar, .module = "layers.{}.layer_scalar", .bare = true},
@@ -25,6 +25,10 @@ constexpr std::array<ModuleName, 17> kOwn = {{
     {.role = Role::kExpertScale, .module = "layers.{}.router.per_expert_scale", .bare = true},
     {.role = Role::kExpertGateUp, .module = "layers.{}.experts.gate_up_proj", .bare = true},
     {.role = Role::kExpertDown, .module = "layers.{}.experts.down_proj", .bare = true},
+    {Role::kExpertGateUp, "layers.{}.experts.{}.gate_up_proj"},
+    {Role::kExpertGate, "layers.{}.experts.{}.gate_proj"},
+    {Role::kExpertUp, "layers.{}.experts.{}.up_proj"},
+    {Role::kExpertDown, "layers.{}.experts.{}.down_proj"},
     {Role::kBesideMlp, "layers.{}.post_feedforward_layernorm_1"},
     {Role::kBesideExperts, "layers.{}.pre_feedforward_layernorm_2"},
     {Role::kBesideOut, "layers.{}.post_feedforward_layernorm_2"},

@@ -8,7 +8,7 @@
 namespace quire {
 namespace {
 
-constexpr std::array<ModuleName, 4> kOwn = {{
+constexpr std::array<ModuleName, 7> kOwn = {{
     {.role = Role::kSinks, .module = "layers.{}.self_attn.sinks", .bare = true},
     {Role::kRouter, "layers.{}.mlp.router"},
     {.role = Role::kExpertGateUp,
@@ -20,6 +20,9 @@ constexpr std::array<ModuleName, 4> kOwn = {{
      .module = "layers.{}.mlp.experts.down_proj",
      .transposed = true,
      .bare = true},
+    {Role::kExpertGate, "layers.{}.mlp.experts.{}.gate_proj"},
+    {Role::kExpertUp, "layers.{}.mlp.experts.{}.up_proj"},
+    {Role::kExpertDown, "layers.{}.mlp.experts.{}.down_proj"},
 }};
 constexpr auto kModules = joined(kLlamaMatrices, kLlamaNorms, kOwn);
 

@@ -7,21 +7,30 @@
 namespace quire {
 namespace {
 
-constexpr std::array<ModuleName, 8> kGraniteExperts = {{
+constexpr std::array<ModuleName, 14> kGraniteExperts = {{
     {Role::kRouter, "layers.{}.block_sparse_moe.router.layer"},
     {Role::kRouter, "layers.{}.block_sparse_moe.router"},
     {Role::kExpertGateUp, "layers.{}.block_sparse_moe.input_linear"},
     {.role = Role::kExpertGateUp, .module = "layers.{}.block_sparse_moe.experts.gate_up_proj", .bare = true},
     {Role::kExpertDown, "layers.{}.block_sparse_moe.output_linear"},
     {.role = Role::kExpertDown, .module = "layers.{}.block_sparse_moe.experts.down_proj", .bare = true},
+    {Role::kExpertGate, "layers.{}.block_sparse_moe.experts.{}.gate_proj"},
+    {Role::kExpertUp, "layers.{}.block_sparse_moe.experts.{}.up_proj"},
+    {Role::kExpertDown, "layers.{}.block_sparse_moe.experts.{}.down_proj"},
     {Role::kSharedExpertGateUp, "layers.{}.shared_mlp.input_linear"},
+    {Role::kSharedExpertGate, "layers.{}.shared_mlp.gate_proj"},
+    {Role::kSharedExpertUp, "layers.{}.shared_mlp.up_proj"},
     {Role::kSharedExpertDown, "layers.{}.shared_mlp.output_linear"},
+    {Role::kSharedExpertDown, "layers.{}.shared_mlp.down_proj"},
 }};
 constexpr auto kModules = joined(kLlamaMatrices, kLlamaNorms, kGraniteExperts);
 // Without experts what every row goes through is the MLP.
-constexpr std::array<ModuleName, 2> kSharedAlone = {{
+constexpr std::array<ModuleName, 5> kSharedAlone = {{
     {Role::kGateUp, "layers.{}.shared_mlp.input_linear"},
+    {Role::kGate, "layers.{}.shared_mlp.gate_proj"},
+    {Role::kUp, "layers.{}.shared_mlp.up_proj"},
     {Role::kDown, "layers.{}.shared_mlp.output_linear"},
+    {Role::kDown, "layers.{}.shared_mlp.down_proj"},
 }};
 constexpr std::array<ModuleName, 7> kAttention = {{
     {Role::kEmbedding, "embed_tokens"},

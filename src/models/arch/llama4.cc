@@ -9,7 +9,7 @@
 namespace quire {
 namespace {
 
-constexpr std::array<ModuleName, 17> kModules = {{
+constexpr std::array<ModuleName, 20> kModules = {{
     {Role::kEmbedding, "embed_tokens"},
     {Role::kQuery, "layers.{}.self_attn.q_proj"},
     {Role::kKey, "layers.{}.self_attn.k_proj"},
@@ -29,6 +29,9 @@ constexpr std::array<ModuleName, 17> kModules = {{
      .module = "layers.{}.feed_forward.experts.down_proj",
      .transposed = true,
      .bare = true},
+    {Role::kExpertGate, "layers.{}.feed_forward.experts.{}.gate_proj"},
+    {Role::kExpertUp, "layers.{}.feed_forward.experts.{}.up_proj"},
+    {Role::kExpertDown, "layers.{}.feed_forward.experts.{}.down_proj"},
     {Role::kSharedExpertGate, "layers.{}.feed_forward.shared_expert.gate_proj"},
     {Role::kSharedExpertUp, "layers.{}.feed_forward.shared_expert.up_proj"},
     {Role::kSharedExpertDown, "layers.{}.feed_forward.shared_expert.down_proj"},

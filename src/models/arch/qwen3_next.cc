@@ -37,7 +37,7 @@ constexpr std::array<ModuleName, 4> kLater = {{
     {Role::kDeltaStep, "layers.{}.linear_attn.in_proj_a"},
 }};
 constexpr auto kNextModules =
-    joined(kMatrices, kDeltaNet, kNext, kLlamaNorms, kQkNorms, kExperts, kQwenShared);
+    joined(kMatrices, kDeltaNet, kNext, kLater, kLlamaNorms, kQkNorms, kExperts, kQwenShared);
 constexpr auto kLaterModules =
     joined(kMatrices, kDeltaNet, kLater, kLlamaNorms, kQkNorms, kExperts, kQwenShared);
 // What drafts further tokens.
@@ -62,6 +62,7 @@ ArchSpec parse_hybrid(const ConfigReader& config, int64_t intermediate_size) {
   sizes.key_dim = size("linear_key_head_dim", 1 << 13, 128);
   sizes.value_dim = size("linear_value_head_dim", 1 << 13, 128);
   sizes.taps = size("linear_conv_kernel_dim", kMaxConvTaps, 4);
+  sizes.in_turn = config.boolean("linear_value_heads_in_turn", false);
   if (sizes.value_heads % sizes.key_heads != 0) {
     config.fail("linear_num_key_heads", cat("is ", sizes.key_heads, ", which does not divide ",
                                             "linear_num_value_heads (", sizes.value_heads, ")"));

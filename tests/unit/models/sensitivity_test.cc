@@ -59,6 +59,7 @@ std::vector<Change> changes() {
       {"gemma4_window", "gemma4", "sliding_window", 9},
       {"gemma4_cap", "gemma4", "final_logit_softcapping", 1.0},
       {"least_and_largest_step", "mamba2", "time_step_limit", {0.05, 0.3}},
+      {"value_heads_in_turn", "qwen3_5", "linear_value_heads_in_turn", true},
       {"gates_of_shared_experts", "qwen3_next", "norm_topk_prob", false},
       {"turning_part",
        "qwen3_5",

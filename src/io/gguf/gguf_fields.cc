@@ -1,0 +1,228 @@
+#include "io/gguf/gguf_fields.h"
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <cmath>
+#include <cstring>
+#include <nlohmann/json.hpp>
+
+#include "base/strings.h"
+
+namespace quire {
+namespace {
+
+using nlohmann::json;
+
+// The settings of Llama 3's rotation that give these factors for the pairs of a head. They are not in the
+// file: of the many that give the same factors, those with the low factor 1 and the high factor 4 that all
+// models have.
+json llama3_rope(const GgufModel& model, double theta) {
+  constexpr std::string_view kTensor = "rope_freqs.weight";
+  constexpr double kLow = 1.0;
+  constexpr double kHigh = 4.0;
+  const std::vector<float> factors = gguf_vector(model, kTensor);
+  const double factor = *std::max_element(factors.begin(), factors.end());
+  const auto wavelength = [&](size_t i) {
+    return 2.0 * M_PI * std::pow(theta, static_cast<double>(i) / static_cast<double>(factors.size()));
+  };
+  const auto expected = [&](size_t i, double original) {
+    const double smooth = std::clamp((original / wavelength(i) - kLow) / (kHigh - kLow), 0.0, 1.0);
+    return 1.0 / ((1.0 - smooth) / factor + smooth);
+  };
+  // A factor between the ends says the length; without one, it lies between the last 1 and the first other.
+  double original = 0.0;
+  double last_one = 0.0;
+  for (size_t i = 0; i < factors.size() && original == 0.0; ++i) {
+    if (factors[i] <= 1.0F) {
+      last_one = wavelength(i);
+    } else if (factors[i] < factor) {
+      const double smooth = (1.0 / factors[i] - 1.0 / factor) / (1.0 - 1.0 / factor);
+      original = std::round(wavelength(i) * (kLow + smooth * (kHigh - kLow)));
+    } else {
+      original = std::round(std::sqrt(std::max(1.0, kHigh * last_one) * std::max(1.0, wavelength(i))));
+    }
+  }
+  for (size_t i = 0; i < factors.size(); ++i) {
+    if (!(std::abs(expected(i, original) - factors[i]) <= 1e-3 * factors[i]))
+      model.file().fail(cat("tensor '", kTensor, "' stretches positions in a way that is not supported"));
+  }
+  return {{"rope_type", "llama3"},
+          {"factor", factor},
+          {"low_freq_factor", kLow},
+          {"high_freq_factor", kHigh},
+          {"original_max_position_embeddings", std::max(1.0, original)}};
+}
+
+}  // namespace
+
+std::string gguf_key(const GgufModel& model, std::string_view key) {
+  return cat(model.file().text("general.architecture").value_or(""), ".", key);
+}
+
+std::optional<double> gguf_number(const GgufModel& model, std::string_view key) {
+  const std::string name = gguf_key(model, key);
+  const auto value = model.file().number(name);
+  if (!value || model.file().find(name)->type != GgufType::kF32) return value;
+  std::array<char, 64> text{};
+  const auto end = std::to_chars(text.data(), text.data() + text.size(), static_cast<float>(*value)).ptr;
+  double exact = 0.0;
+  std::from_chars(text.data(), end, exact);
+  return exact;
+}
+
+std::optional<int64_t> gguf_integer(const GgufModel& model, std::string_view key) {
+  const std::string name = gguf_key(model, key);
+  const GgufValue* value = model.file().find(name);
+  if (value == nullptr) return std::nullopt;
+  if (!value->is_array) return model.file().integer(name);
+  int64_t found = 0;
+  for (const int64_t n : model.file().integers(name)) {
+    if (n == 0) continue;
+    if (found != 0 && n != found)
+      model.file().fail(cat("metadata '", name, "' differs from layer to layer, which is not supported"));
+    found = n;
+  }
+  return found;
+}
+
+int64_t gguf_require(const GgufModel& model, std::string_view key, int64_t low, int64_t high) {
+  const auto value = gguf_integer(model, key);
+  if (!value) model.file().fail(cat("has no metadata '", gguf_key(model, key), "'"));
+  if (*value < low || *value > high)
+    model.file().fail(
+        cat("metadata '", gguf_key(model, key), "' is ", *value, ", expected ", low, " to ", high));
+  return *value;
+}
+
+void copy_integer(const GgufModel& model, std::string_view key, json& config, const char* field) {
+  if (const auto value = gguf_integer(model, key)) config[field] = *value;
+}
+void copy_number(const GgufModel& model, std::string_view key, json& config, const char* field) {
+  if (const auto value = gguf_number(model, key)) config[field] = *value;
+}
+
+bool gguf_flag(const GgufModel& model, std::string_view key, bool fallback) {
+  return model.file().boolean(gguf_key(model, key)).value_or(fallback);
+}
+
+bool has_tensor(const GgufModel& model, std::string_view name) {
+  return model.tensor(name) != nullptr;
+}
+
+bool has_tensor(const GgufModel& model, int64_t layer, std::string_view name) {
+  return has_tensor(model, cat("blk.", layer, ".", name));
+}
+
+bool some_layer_has(const GgufModel& model, std::string_view name) {
+  const int64_t layers = gguf_layers(model);
+  for (int64_t i = 0; i < layers; ++i) {
+    if (has_tensor(model, i, name)) return true;
+  }
+  return false;
+}
+
+std::vector<float> gguf_vector(const GgufModel& model, std::string_view name) {
+  const GgufTensor& tensor = *model.tensor(name);
+  if (tensor.shape.size() != 1 || tensor.type->dtype != DType::kF32)
+    model.file().fail(cat("tensor '", name, "' is no vector of float32 numbers"));
+  std::vector<float> values(static_cast<size_t>(tensor.shape[0]));
+  std::memcpy(values.data(), model.data(name).data(), tensor.bytes);
+  return values;
+}
+
+void copy_fields(const GgufModel& model, json& config, std::span<const GgufField> fields) {
+  for (const auto& [key, field] : fields) {
+    const GgufValue* value = model.file().find(gguf_key(model, key));
+    if (value == nullptr) continue;
+    if (value->type == GgufType::kBool) {
+      config[field] = gguf_flag(model, key, false);
+    } else if (value->type == GgufType::kF32 || value->type == GgufType::kF64) {
+      copy_number(model, key, config, field);
+    } else {
+      copy_integer(model, key, config, field);
+    }
+  }
+}
+
+int64_t gguf_layers(const GgufModel& model) {
+  const int64_t all = gguf_require(model, "block_count", 1, kMaxGgufSize);
+  return all - std::clamp<int64_t>(gguf_integer(model, "nextn_predict_layers").value_or(0), 0, all - 1);
+}
+
+int64_t gguf_head_dim(const GgufModel& model) {
+  if (const auto size = gguf_integer(model, "attention.key_length"))
+    return std::clamp<int64_t>(*size, 1, kMaxGgufSize);
+  return gguf_require(model, "embedding_length", 1, kMaxGgufSize) /
+         gguf_require(model, "attention.head_count", 1, kMaxGgufSize);
+}
+
+int64_t gguf_intermediate_size(const GgufModel& model) {
+  const int64_t layers = gguf_layers(model);
+  for (int64_t i = 0; i < layers; ++i) {
+    const GgufTensor* down = model.tensor(cat("blk.", i, ".ffn_down.weight"));
+    if (down != nullptr && down->shape.size() == 2) return down->shape[1];
+  }
+  return gguf_require(model, "feed_forward_length", 1, kMaxGgufSize);
+}
+
+void copy_sizes(const GgufModel& model, json& config, const char* hidden, const char* layers,
+                const char* heads, const char* positions) {
+  config[hidden] = gguf_require(model, "embedding_length", 1, kMaxGgufSize);
+  config[layers] = gguf_layers(model);
+  config[heads] = gguf_require(model, "attention.head_count", 1, kMaxGgufSize);
+  config[positions] = gguf_require(model, "context_length", 1, int64_t{1} << 30);
+}
+
+json gguf_mixers(const GgufModel& model, const char* attention, const char* other) {
+  json kinds = json::array();
+  const int64_t layers = gguf_layers(model);
+  for (int64_t i = 0; i < layers; ++i)
+    kinds.push_back(has_tensor(model, i, "attn_q.weight") ? attention : other);
+  return kinds;
+}
+
+void copy_rope(const GgufModel& model, json& config) {
+  copy_number(model, "rope.freq_base", config, "rope_theta");
+  if (has_tensor(model, "rope_factors_long.weight") && has_tensor(model, "rope_factors_short.weight")) {
+    config["rope_scaling"] = {{"rope_type", "longrope"},
+                              {"long_factor", gguf_vector(model, "rope_factors_long.weight")},
+                              {"short_factor", gguf_vector(model, "rope_factors_short.weight")}};
+    copy_number(model, "rope.scaling.attn_factor", config["rope_scaling"], "attention_factor");
+    copy_integer(model, "rope.scaling.original_context_length", config, "original_max_position_embeddings");
+    return;
+  }
+  if (has_tensor(model, "rope_freqs.weight")) {
+    const std::vector<float> factors = gguf_vector(model, "rope_freqs.weight");
+    // Pairs that stand still are those behind the last one that turns.
+    constexpr float kStill = 1e20F;
+    const auto still = std::ranges::count_if(factors, [](float f) { return f > kStill; });
+    if (still > 0) {
+      const double part = 1.0 - static_cast<double>(still) / static_cast<double>(factors.size());
+      config["rope_scaling"] = {{"rope_type", "proportional"}, {"partial_rotary_factor", part}};
+    } else if (std::ranges::any_of(factors, [](float f) { return f != 1.0F; })) {
+      config["rope_scaling"] = llama3_rope(model, gguf_number(model, "rope.freq_base").value_or(10000.0));
+    }
+    return;
+  }
+  const auto type = model.file().text(gguf_key(model, "rope.scaling.type"));
+  const auto old_factor = gguf_number(model, "rope.scale_linear");
+  if (type == "none" || (!type && !old_factor)) return;
+  json scaling = {{"rope_type", type.value_or("linear")}};
+  if (old_factor) scaling["factor"] = *old_factor;
+  copy_number(model, "rope.scaling.factor", scaling, "factor");
+  copy_number(model, "rope.scaling.original_context_length", scaling, "original_max_position_embeddings");
+  copy_number(model, "rope.scaling.yarn_attn_factor", scaling, "attention_factor");
+  copy_number(model, "rope.scaling.yarn_beta_fast", scaling, "beta_fast");
+  copy_number(model, "rope.scaling.yarn_beta_slow", scaling, "beta_slow");
+  if (scaling["rope_type"] == "linear" && scaling.value("factor", 1.0) == 1.0) return;
+  config["rope_scaling"] = std::move(scaling);
+}
+
+// What part of a head turns, where that is not all of it.
+void copy_rotated_part(const GgufModel& model, json& config, const char* field) {
+  const auto turned = gguf_integer(model, "rope.dimension_count");
+  if (turned) config[field] = static_cast<double>(*turned) / static_cast<double>(gguf_head_dim(model));
+}
+
+}  // namespace quire

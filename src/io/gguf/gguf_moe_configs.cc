@@ -1,0 +1,147 @@
+// config.json for architectures with experts.
+#include <array>
+#include <nlohmann/json.hpp>
+
+#include "io/gguf/gguf_configs.h"
+#include "io/gguf/gguf_fields.h"
+
+namespace quire {
+namespace {
+
+using nlohmann::json;
+
+// As DeepSeek's configurations call what the files say of experts.
+constexpr std::array<GgufField, 9> kDeepseekExperts = {{
+    {"expert_count", "n_routed_experts"},
+    {"expert_used_count", "num_experts_per_tok"},
+    {"expert_shared_count", "n_shared_experts"},
+    {"expert_feed_forward_length", "moe_intermediate_size"},
+    {"expert_group_count", "n_group"},
+    {"expert_group_used_count", "topk_group"},
+    {"expert_weights_scale", "routed_scaling_factor"},
+    {"expert_weights_norm", "norm_topk_prob"},
+    {"leading_dense_block_count", "first_k_dense_replace"},
+}};
+// As Mixtral's do.
+constexpr std::array<GgufField, 3> kLocalExperts = {{
+    {"expert_count", "num_local_experts"},
+    {"expert_used_count", "num_experts_per_tok"},
+    {"expert_feed_forward_length", "intermediate_size"},
+}};
+
+}  // namespace
+
+void configure_mixtral(const GgufModel& model, json& config) {
+  configure_llama(model, config);
+  config["intermediate_size"] = gguf_require(model, "feed_forward_length", 1, kMaxGgufSize);
+  copy_fields(model, config, kLocalExperts);
+  config["sliding_window"] = json();
+  config["lm_head_bias"] = has_tensor(model, "output.bias");
+}
+
+void configure_qwen_moe(const GgufModel& model, json& config) {
+  configure_llama(model, config);
+  constexpr std::array<GgufField, 4> kFields = {{
+      {"expert_count", "num_experts"},
+      {"expert_used_count", "num_experts_per_tok"},
+      {"expert_feed_forward_length", "moe_intermediate_size"},
+      {"expert_shared_feed_forward_length", "shared_expert_intermediate_size"},
+  }};
+  copy_fields(model, config, kFields);
+  if (config.contains("moe_intermediate_size") && !some_layer_has(model, "ffn_down.weight"))
+    config["intermediate_size"] = config["moe_intermediate_size"];
+  config["norm_topk_prob"] = config["model_type"] == "qwen3_moe" || config["model_type"] == "qwen3_next";
+  config["decoder_sparse_step"] = 1;
+  json dense = json::array();
+  const int64_t layers = gguf_layers(model);
+  for (int64_t i = 0; i < layers; ++i) {
+    if (has_tensor(model, i, "ffn_down.weight")) dense.push_back(i);
+  }
+  config["mlp_only_layers"] = std::move(dense);
+}
+
+void configure_gpt_oss(const GgufModel& model, json& config) {
+  configure_windows(model, config);
+  copy_fields(model, config, kLocalExperts);
+  // The one thing about these rotations that files do not say.
+  if (config.contains("rope_scaling")) config["rope_scaling"]["truncate"] = false;
+}
+
+void configure_deepseek_moe(const GgufModel& model, json& config) {
+  configure_partial(model, config);
+  copy_fields(model, config, kDeepseekExperts);
+  config["use_qk_norm"] = has_tensor(model, "blk.0.attn_q_norm.weight");
+  config["sliding_window"] = json();
+}
+
+void configure_deepseek(const GgufModel& model, json& config) {
+  configure_llama(model, config);
+  constexpr std::array<GgufField, 5> kFields = {{
+      {"attention.q_lora_rank", "q_lora_rank"},
+      {"attention.kv_lora_rank", "kv_lora_rank"},
+      {"rope.dimension_count", "qk_rope_head_dim"},
+      {"attention.value_length", "v_head_dim"},
+      {"attention.value_length_mla", "v_head_dim"},  // where the other is that of the short vector
+  }};
+  copy_fields(model, config, kFields);
+  copy_fields(model, config, kDeepseekExperts);
+  const int64_t query = gguf_integer(model, "attention.key_length_mla")
+                            .value_or(gguf_require(model, "attention.key_length", 1, kMaxGgufSize));
+  config["qk_nope_head_dim"] = query - gguf_require(model, "rope.dimension_count", 1, query);
+  // One head of short vectors is what is kept of all these.
+  config["num_key_value_heads"] = config["num_attention_heads"];
+  config.erase("head_dim");
+  config["topk_method"] =
+      gguf_integer(model, "expert_group_count").value_or(1) > 1 ? "group_limited_greedy" : "greedy";
+  // Files have a tenth of it, and take it for both of what the rotation and what the scores are multiplied
+  // by.
+  const auto logarithm = gguf_number(model, "rope.scaling.yarn_log_multiplier");
+  if (!logarithm || !config.contains("rope_scaling")) return;
+  json& rope = config["rope_scaling"];
+  rope["mscale"] = rope["mscale_all_dim"] = *logarithm * 10.0;
+}
+
+void configure_ernie_moe(const GgufModel& model, json& config) {
+  configure_llama(model, config);
+  constexpr std::array<GgufField, 6> kFields = {{
+      {"expert_count", "moe_num_experts"},
+      {"expert_used_count", "moe_k"},
+      {"expert_shared_count", "moe_num_shared_experts"},
+      {"expert_feed_forward_length", "moe_intermediate_size"},
+      {"leading_dense_block_count", "moe_layer_start_index"},
+      {"interleave_moe_layer_step", "moe_layer_interval"},
+  }};
+  copy_fields(model, config, kFields);
+}
+
+void configure_granite_moe(const GgufModel& model, json& config) {
+  configure_granite(model, config);
+  copy_fields(model, config, kLocalExperts);
+  copy_integer(model, "expert_shared_feed_forward_length", config, "shared_intermediate_size");
+}
+
+void configure_hunyuan_moe(const GgufModel& model, json& config) {
+  configure_llama(model, config);
+  constexpr std::array<GgufField, 3> kFields = {{
+      {"expert_count", "num_experts"},
+      {"expert_used_count", "moe_topk"},
+      {"expert_feed_forward_length", "intermediate_size"},
+  }};
+  copy_fields(model, config, kFields);
+}
+
+void configure_llama4(const GgufModel& model, json& config) {
+  configure_llama(model, config);
+  config["intermediate_size_mlp"] = config["intermediate_size"];
+  copy_fields(model, config, kLocalExperts);
+  copy_integer(model, "interleave_moe_layer_step", config, "interleave_moe_layer_step");
+  // The largest of them, with 128 experts, has none.
+  config["use_qk_norm"] = config["num_local_experts"] != 128;
+}
+
+void configure_minimax(const GgufModel& model, json& config) {
+  configure_mixtral(model, config);
+  copy_integer(model, "rope.dimension_count", config, "rotary_dim");
+}
+
+}  // namespace quire
