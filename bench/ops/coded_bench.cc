@@ -106,7 +106,7 @@ void register_coded(const CpuIsa& isa) {
       const bool int8 = activations == ActivationFormat::kInt8;
       if (int8 && !coded_numbers(format)) continue;
       // Levels that have products of their own.
-      if (isa.name == "generic" || isa.name == "avx512_bf16" || (isa.name == "avx512_vnni" && !int8))
+      if (isa.name == "generic" || isa.name.ends_with("_bf16") || (isa.name == "avx512_vnni" && !int8))
         continue;
       const std::string prefix = "Coded/" + std::string(isa.name) + "/" + name + (int8 ? "-a8" : "");
       for (const int64_t m : {1, 4, 8, 32, 512})

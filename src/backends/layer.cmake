@@ -21,6 +21,8 @@ if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
     COMPILE_OPTIONS "${avx512_flags};-mavx512vnni")
   set_source_files_properties(${dir}/cpu/isa/avx512_bf16.cc PROPERTIES
     COMPILE_OPTIONS "${avx512_flags};-mavx512vnni;-mavx512bf16")
+  set_source_files_properties(${dir}/cpu/isa/amx_bf16.cc PROPERTIES
+    COMPILE_OPTIONS "${avx512_flags};-mavx512vnni;-mavx512bf16;-mamx-tile;-mamx-bf16")
 endif()
 
 if(QUIRE_BUILD_TESTS)

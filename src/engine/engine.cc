@@ -91,9 +91,11 @@ class StepWatch {
   void step_ended(const StepPlan* plan) {
     if (!observer_) return;
     const double end = monotonic_seconds();
-    if (plan != nullptr && !plan->scheduled.empty()) observer_(*plan, {begin_, end, after_pause_});
+    const bool ran = plan != nullptr && !plan->scheduled.empty();
+    if (ran) observer_(*plan, {begin_, end, after_pause_});
     begin_ = end;
-    after_pause_ = false;
+    // A message alone, such as the observer's own, ends no pause.
+    if (ran) after_pause_ = false;
   }
 
  private:

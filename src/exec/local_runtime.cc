@@ -114,6 +114,14 @@ std::vector<std::string> compiled_isas() {
   return names;
 }
 
+std::vector<std::string> usable_isas() {
+  std::vector<std::string> names;
+  for (const auto& isa : cpu_isas()) {
+    if (isa.supported) names.emplace_back(isa.name);
+  }
+  return names;
+}
+
 std::string chosen_isa() {
   return std::string(select_cpu_isa().name);
 }

@@ -85,6 +85,7 @@ class LocalRuntime {
 // The instruction sets compiled in, lowest first, and the one this process uses. Throws Error where
 // QUIRE_CPU_ISA names one that the machine cannot run.
 std::vector<std::string> compiled_isas();
+std::vector<std::string> usable_isas();  // those of them that this machine can run
 std::string chosen_isa();
 
 }  // namespace quire

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/numa.h"
 
 namespace quire {
 
@@ -59,6 +60,7 @@ std::byte* map_huge_pages(size_t bytes) {
   begin += before;
   if (before < kHugePage) munmap(begin + bytes, kHugePage - before);
   madvise(begin, bytes, MADV_HUGEPAGE);
+  interleave_pages(begin, bytes);
   return begin;
 }
 

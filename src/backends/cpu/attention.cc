@@ -24,6 +24,10 @@ size_t align_up(size_t bytes) {
 int64_t acc_stride_of(int64_t head_dim) {
   return (head_dim + 15) / 16 * 16;
 }
+// A query as pairs, with what prepare_x writes behind it.
+int64_t q_pairs_stride(int64_t head_dim) {
+  return (head_dim + 31) / 32 * 16;
+}
 // Floats of one line's state in the workspace: acc, max, sum.
 int64_t state_size(int64_t head_dim) {
   return acc_stride_of(head_dim) + 16;
@@ -36,12 +40,14 @@ struct ThreadScratch {
   void* key_tile;
   uint16_t* wide_keys;
   uint16_t* wide_values;
+  uint32_t* q_pairs;  // [kMaxLines, q_pairs_stride]
   AttentionState segment;
   AttentionState total;
 
   static size_t bytes(int64_t head_dim) {
     const int64_t stride = acc_stride_of(head_dim);
-    const int64_t floats = kMaxLines * kTile + 2 * stride * kTile + 2 * kMaxLines * (stride + 2);
+    const int64_t floats = kMaxLines * kTile + 2 * stride * kTile + kMaxLines * q_pairs_stride(head_dim) +
+                           2 * kMaxLines * (stride + 2);
     return align_up(static_cast<size_t>(floats) * sizeof(float));
   }
   ThreadScratch(std::byte* at, int64_t head_dim) {
@@ -56,6 +62,7 @@ struct ThreadScratch {
     key_tile = take(stride * kTile);
     wide_keys = reinterpret_cast<uint16_t*>(take(stride * kTile / 2));
     wide_values = reinterpret_cast<uint16_t*>(take(stride * kTile / 2));
+    q_pairs = reinterpret_cast<uint32_t*>(take(kMaxLines * q_pairs_stride(head_dim)));
     for (AttentionState* state : {&segment, &total}) {
       state->acc = take(kMaxLines * stride);
       state->max = take(kMaxLines);
@@ -110,14 +117,22 @@ class Chunk {
     kv_head_ = unit / node.chunks() * node.heads;
     num_kv_heads_ = static_cast<int>(std::min(node.heads, cache.num_kv_heads - kv_head_));
     place_lines(node, first_line);
+    const KvFormat format = kv_format_of(cache.dtype);
+    const bool pairs = job.kernels.attend_pairs[format] != nullptr && cache.head_dim % 2 == 0;
+    attend_segment_ = pairs ? job.kernels.attend_pairs[format] : job.kernels.attend_segment[format];
     for (int l = 0; l < num_lines_ * num_kv_heads_; ++l) {
       const Place& place = places_[static_cast<size_t>(l % num_lines_)];
       const int64_t high = shape.high(place.seq, place.row);
       const int64_t head = query_head(l);
+      const float* q = job.q.row<float>(job.batch_row(place.seq, place.row)) + head * cache.head_dim;
+      uint32_t* q_pairs = scratch.q_pairs + l * q_pairs_stride(cache.head_dim);
+      if (pairs) job.kernels.prepare_x[kStorageBF16](q_pairs, q, cache.head_dim);
       lines_[static_cast<size_t>(l)] = {
-          job.q.row<float>(job.batch_row(place.seq, place.row)) + head * cache.head_dim,
-          shape.low(place.seq, place.row), high,
-          job.params.alibi_slopes == nullptr ? 0.0F : job.params.alibi_slopes[head]};
+          .q = q,
+          .q_pairs = q_pairs,
+          .low = shape.low(place.seq, place.row),
+          .high = high,
+          .slope = job.params.alibi_slopes == nullptr ? 0.0F : job.params.alibi_slopes[head]};
     }
     const auto first_seq = AttentionShape::index(places_[0].seq);
     args_ = {
@@ -150,8 +165,7 @@ class Chunk {
   void attend(const AttentionState& state, int64_t segment) const {
     const int64_t begin = segment * kSegment;
     const int64_t high = lines_[static_cast<size_t>(num_lines_ - 1)].high;
-    job_.kernels.attend_segment[kv_format_of(job_.cache.dtype)](args_, state, begin,
-                                                                std::min(begin + kSegment, high));
+    attend_segment_(args_, state, begin, std::min(begin + kSegment, high));
   }
   // f(l, sequence, row, query head) for each line l.
   template <typename F>
@@ -190,6 +204,7 @@ class Chunk {
   std::array<Place, kMaxLines> places_;  // [num_lines]
   std::array<AttentionLine, kMaxLines> lines_;
   AttentionArgs args_;
+  void (*attend_segment_)(const AttentionArgs&, AttentionState, int64_t begin, int64_t end);
   int num_lines_ = 0;  // of each key head
   int num_kv_heads_;
   int64_t kv_head_;

@@ -11,17 +11,18 @@
 namespace quire {
 
 std::span<const CpuIsa> cpu_isas() {
-  static const std::array<CpuIsa, 5> levels = [] {
+  static const std::array<CpuIsa, 6> levels = [] {
     const CpuFeatures& has = cpu_features();
     const auto row = [](std::string_view name, const cpu::Level& level, bool supported) {
       return CpuIsa{name, level.table, level.limits, supported};
     };
-    return std::array<CpuIsa, 5>{{
+    return std::array<CpuIsa, 6>{{
         {"generic", &reference_ops(), cpu::generic_limits, true},
         row("avx2", cpu::avx2_level(), has.avx2),
         row("avx512", cpu::avx512_level(), has.avx512),
         row("avx512_vnni", cpu::avx512_vnni_level(), has.avx512_vnni),
         row("avx512_bf16", cpu::avx512_bf16_level(), has.avx512_bf16),
+        row("amx_bf16", cpu::amx_bf16_level(), has.amx_bf16),
     }};
   }();
   return levels;

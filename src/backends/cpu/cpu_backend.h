@@ -11,7 +11,7 @@
 namespace quire {
 
 struct CpuIsa {
-  std::string_view name;  // "generic", "avx2", "avx512", "avx512_vnni", "avx512_bf16"
+  std::string_view name;  // "generic", "avx2", "avx512", "avx512_vnni", "avx512_bf16", "amx_bf16"
   const OpTable* table;   // never null; lives as long as the program
   // Measures what the machine can do at most with these instructions; a quarter of a second.
   MachineLimits (*limits)(ThreadPool& pool);

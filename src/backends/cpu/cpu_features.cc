@@ -5,6 +5,10 @@
 #if defined(__x86_64__)
 #include <cpuid.h>
 #endif
+#if defined(__linux__)
+#include <sys/syscall.h>
+#include <unistd.h>
+#endif
 
 namespace quire {
 namespace {
@@ -23,6 +27,17 @@ uint64_t xcr0() {
   return (uint64_t{high} << 32) | low;
 }
 
+// Linux saves tile registers, 8 KiB a thread, for processes alone that have asked for them.
+bool may_use_tiles() {
+#if defined(__linux__)
+  constexpr long kRequestPermission = 0x1023;  // ARCH_REQ_XCOMP_PERM
+  constexpr long kTileData = 18;
+  return syscall(SYS_arch_prctl, kRequestPermission, kTileData) == 0;
+#else
+  return false;
+#endif
+}
+
 CpuFeatures detect() {
   CpuFeatures found;
   uint32_t a = 0, b = 0, c = 0, d = 0;
@@ -38,8 +53,10 @@ CpuFeatures detect() {
   found.avx2 = ymm_saved && fma && f16c && bit(b, 5);
   found.avx512 = found.avx2 && zmm_saved && bit(b, 16) && bit(b, 17) && bit(b, 30) && bit(b, 31);
   found.avx512_vnni = found.avx512 && bit(c, 11);
+  const bool amx = bit(d, 22) && bit(d, 24) && (saved & 0x60000U) == 0x60000U;  // tile settings and data
   if (__get_cpuid_count(7, 1, &a, &b, &c, &d) == 0) return found;
   found.avx512_bf16 = found.avx512_vnni && bit(a, 5);
+  found.amx_bf16 = found.avx512_bf16 && amx && may_use_tiles();
   return found;
 }
 

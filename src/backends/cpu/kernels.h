@@ -167,10 +167,11 @@ constexpr int64_t kSegment = 512;
 
 // One query head of one query row, which stands at position high - 1.
 struct AttentionLine {
-  const float* q;  // [head_dim]
-  int64_t low;     // first position seen
-  int64_t high;    // one past the last position seen
-  float slope;     // added to a score for each position from the query on; of use where args.alibi
+  const float* q;           // [head_dim]
+  const uint32_t* q_pairs;  // the same for attend_pairs: [head_dim / 2], as prepare_x of bfloat16 makes them
+  int64_t low;              // first position seen
+  int64_t high;             // one past the last position seen
+  float slope;              // added to a score for each position from the query on; of use where args.alibi
 };
 
 // The softmax state of each line over the positions so far.
@@ -201,8 +202,8 @@ struct AttentionArgs {
   bool alibi;             // whether the lines' slopes count
   float* scores;          // scratch [kMaxLines, kTile]
   void* key_tile;         // scratch [head_dim, kTile] of the storage format
-  uint16_t* wide_keys;    // scratch [head_dim, kTile], of formats with 8 bits
-  uint16_t* wide_values;  // scratch [kTile, acc_stride], of formats with 8 bits
+  uint16_t* wide_keys;    // scratch [head_dim, kTile]
+  uint16_t* wide_values;  // scratch [kTile, acc_stride]
 };
 
 // Tokens that kv_write takes at once.
@@ -349,6 +350,9 @@ struct CpuKernels {
   // Attention of the lines over positions [begin, end), begin a multiple of kTile: writes the state of each
   // line that sees any of them and leaves the others' alone.
   void (*attend_segment[kNumKvFormats])(const AttentionArgs&, AttentionState, int64_t begin, int64_t end);
+  // The same with queries and softmax weights rounded to bfloat16, for an even head_dim. Null: the processor
+  // has no such products, or bfloat16 does not hold the format's elements.
+  void (*attend_pairs[kNumKvFormats])(const AttentionArgs&, AttentionState, int64_t begin, int64_t end);
   // total = total and what follows it.
   void (*attention_merge)(float* total_max, float* total_sum, float* total_acc, float next_max,
                           float next_sum, const float* next_acc, int64_t acc_stride);
@@ -377,5 +381,6 @@ void fill_coded_int_avx512(CpuKernels& kernels);
 void fill_coded_int_vnni(CpuKernels& kernels);
 void fill_avx512_vnni(CpuKernels& kernels);
 void fill_avx512_bf16(CpuKernels& kernels);
+void fill_amx_bf16(CpuKernels& kernels);
 
 }  // namespace quire::cpu

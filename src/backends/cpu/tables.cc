@@ -38,6 +38,12 @@ CpuKernels make_avx512_bf16() {
   return kernels;
 }
 
+CpuKernels make_amx_bf16() {
+  CpuKernels kernels = make_avx512_bf16();
+  fill_amx_bf16(kernels);
+  return kernels;
+}
+
 // Entries of OpTable carry no state, so each instruction set has its own set of them, bound to its kernels.
 template <CpuKernels (*kMake)()>
 struct Bound {
@@ -178,6 +184,11 @@ Level avx512_vnni_level() {
 Level avx512_bf16_level() {
   static const OpTable table = Bound<make_avx512_bf16>::table("avx512_bf16");
   return {&table, Bound<make_avx512_bf16>::limits};
+}
+
+Level amx_bf16_level() {
+  static const OpTable table = Bound<make_amx_bf16>::table("amx_bf16");
+  return {&table, Bound<make_amx_bf16>::limits};
 }
 
 MachineLimits generic_limits(ThreadPool& pool) {

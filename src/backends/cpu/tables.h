@@ -15,6 +15,7 @@ Level avx2_level();
 Level avx512_level();
 Level avx512_vnni_level();
 Level avx512_bf16_level();
+Level amx_bf16_level();
 MachineLimits generic_limits(ThreadPool& pool);
 
 }  // namespace quire::cpu

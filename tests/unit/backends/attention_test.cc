@@ -22,6 +22,7 @@ using testing::fast_isas;
 using testing::kFormats;
 using testing::kSinks;
 using testing::kSlopes;
+using testing::multiplies_pairs;
 using testing::random_tensor;
 using testing::same_row;
 using testing::same_rows;
@@ -70,10 +71,36 @@ TEST(PagedAttention, AgreesWithTheReference) {
       SCOPED_TRACE(std::string(isa.name) + ", " + describe(setup));
       const Sequences sequences(*isa.table, setup, lengths);
       EXPECT_EQ(sequences.pool(), plain.pool()) << "the cache holds other bytes";
+      if (multiplies_pairs(isa, setup.dtype)) continue;
       // A score is off by up to head_dim roundings, a weight by as much in proportion.
       expect_near(sequences.run_all(TestContext(*isa.table, 2, 256, 512, 56)), want, 8e-6F, 4e-6F,
                   "against the reference");
     }
+  }
+}
+
+TEST(PagedAttention, ProductsOfPairsAgreeWithTheReference) {
+  const std::vector<CpuIsa> isas = fast_isas();
+  if (!multiplies_pairs(isas.empty() ? cpu_isas()[0] : isas.back(), DType::kBF16))
+    GTEST_SKIP() << "this machine has no products of bfloat16";
+  const CpuIsa& isa = isas.back();
+  const std::vector<int32_t> lengths = {1, 40, 17, 65, 130};
+  for (const CacheSetup& setup : setups()) {
+    if (!multiplies_pairs(isa, setup.dtype)) continue;
+    SCOPED_TRACE(describe(setup));
+    Sequences plain(reference_ops(), setup, lengths);
+    Sequences pairs(*isa.table, setup, lengths);
+    const TestContext ctx(*isa.table, 2, 256, 512, 56);
+    plain.round_queries();
+    // A weight is rounded by up to 2^-9 of itself, and values are at most 4.5.
+    expect_near(pairs.run_all(ctx), plain.run_all(TestContext(reference_ops())), 4.5F / 512, 0.0F,
+                "of rounded queries");
+    const bool token_scales = setup.dtype == DType::kI8;  // weights are multiplied by them
+    if (token_scales || setup.params.alibi_slopes != nullptr || setup.params.sinks != nullptr) continue;
+    plain.clear_queries();
+    pairs.clear_queries();
+    expect_near(pairs.run_all(ctx), plain.run_all(TestContext(reference_ops())), 4e-6F, 4e-6F,
+                "where all weights are 1");
   }
 }
 
@@ -252,6 +279,7 @@ TEST(PagedAttention, InstructionSetsAgreeBitwise) {
     const TestTensor first =
         Sequences(*isas[0].table, setup, lengths).run_all(TestContext(*isas[0].table, 1, 1024, 1024, 56));
     for (size_t i = 1; i < isas.size(); ++i) {
+      if (multiplies_pairs(isas[i], setup.dtype)) continue;
       const TestTensor other =
           Sequences(*isas[i].table, setup, lengths).run_all(TestContext(*isas[i].table, 1, 1024, 1024, 56));
       EXPECT_TRUE(same_rows(first, other)) << isas[i].name << ", " << describe(setup);

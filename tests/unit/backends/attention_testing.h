@@ -40,6 +40,11 @@ inline std::string describe(const CacheSetup& s) {
          (s.params.alibi_slopes != nullptr ? ", ALiBi" : "") + (s.params.sinks != nullptr ? ", sinks" : "");
 }
 
+// Whether attention multiplies pairs of bfloat16 numbers there, rounding queries and softmax weights.
+inline bool multiplies_pairs(const CpuIsa& isa, DType format) {
+  return multiplies_bf16(isa) && format != DType::kF32 && format != DType::kF16;
+}
+
 // The first `tokens` tokens, a multiple of the block size, are those of an earlier sequence.
 struct Prefix {
   size_t of = 0;
@@ -125,6 +130,15 @@ class Sequences {
     return run(std::vector<int32_t>(lengths_.size(), 0), lengths_, ctx);
   }
 
+  // Queries of zeros: every position that is seen weighs the same.
+  void clear_queries() {
+    for_each_query([](float) { return 0.0F; });
+  }
+  // Queries that bfloat16 holds.
+  void round_queries() {
+    for_each_query([](float x) { return bf16_to_f32(f32_to_bf16(x)); });
+  }
+
   // Makes every element of positions from `from` on of sequence s NaN, as a recycled block may be.
   void hide(size_t s, int32_t from) {
     const int32_t n = lengths_[s] - from;
@@ -140,6 +154,15 @@ class Sequences {
   const KvCacheView& cache() const { return cache_; }
 
  private:
+  template <class F>
+  void for_each_query(F f) {
+    for (TestTensor& q : queries_) {
+      for (int64_t r = 0; r < q.view().rows(); ++r) {
+        for (int64_t i = 0; i < q.view().row_size(); ++i) q.set(r, i, f(q.get(r, i)));
+      }
+    }
+  }
+
   const OpTable& table_;
   CacheSetup setup_;
   std::vector<int32_t> lengths_;

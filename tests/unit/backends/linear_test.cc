@@ -41,7 +41,7 @@ float stored(const TestTensor& w, DType format, int64_t row, int64_t i) {
 
 // Whether products on that level take activations rounded to bfloat16.
 bool rounds_activations(const CpuIsa& isa, DType format) {
-  return isa.name == "avx512_bf16" && format == DType::kBF16;
+  return testing::multiplies_bf16(isa) && format == DType::kBF16;
 }
 
 // x as the level's products take it.

@@ -39,6 +39,11 @@ inline std::vector<CpuIsa> usable_isas() {
   return found;
 }
 
+// Whether the level multiplies bfloat16 numbers with each other, rounding what meets them.
+inline bool multiplies_bf16(const CpuIsa& isa) {
+  return isa.name.ends_with("_bf16");
+}
+
 // Owns a view's memory. Elements between rows and behind the last are NaN, so that reading them shows.
 class TestTensor {
  public:

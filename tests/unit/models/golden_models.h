@@ -82,7 +82,7 @@ inline double logprob(const std::vector<float>& logits, int32_t token) {
 
 // Whether products of that table take activations rounded to bfloat16 where the model's weights are bfloat16.
 inline bool rounds_activations(const std::string& name, const OpTable& ops) {
-  return std::string_view(ops.name) == "avx512_bf16" && name.ends_with("-bfloat16");
+  return std::string_view(ops.name).ends_with("_bf16") && name.ends_with("-bfloat16");
 }
 
 // Logits within 1e-4 of the largest, logprobs, greedy tokens; the same bits whatever the chunks. Goldens are

@@ -13,28 +13,21 @@ namespace {
 
 #include "backends/cpu/kernels/storage.inc.h"
 
+#include "backends/cpu/kernels/math.inc.h"
+
+#include "backends/cpu/kernels/rows.inc.h"
+
 #include "backends/cpu/kernels/linear.inc.h"
 
-// bfloat16 weights with activations rounded to bfloat16: an instruction adds the products of two k. Products
-// are exact, sums are float32 rounded to nearest even; denormal numbers count as zero.
-struct RoundedBF16 {
-  using T = uint16_t;
-  using X = uint32_t;  // activations of two k
-  static constexpr int kDepth = 2;
-  static constexpr int kSteps = 1;
-  template <class V>
-  static __m512 weights(const T* p, int) {
-    return _mm512_loadu_ps(p);
-  }
-  template <class V>
-  static __m512 multiply(X x, __m512 w, __m512 sum) {
-    return _mm512_dpbf16_ps(sum, bits_of(_mm512_set1_epi32(static_cast<int>(x))),
-                            bits_of(_mm512_castps_si512(w)));
-  }
+#include "backends/cpu/kernels/linear_bf16.inc.h"
 
- private:
-  static __m512bh bits_of(__m512i v) { return reinterpret_cast<__m512bh>(v); }
-};
+#include "backends/cpu/kernels/kv.inc.h"
+
+#include "backends/cpu/kernels/attention_reader.inc.h"
+
+#include "backends/cpu/kernels/attention.inc.h"
+
+#include "backends/cpu/kernels/attention_pairs.inc.h"
 
 void round_row(void* dst, const float* x, int64_t k) {
   auto* at = static_cast<uint16_t*>(dst);
@@ -67,6 +60,10 @@ double probe_bf16(int64_t rounds, float* sink) {
 void fill_avx512_bf16(CpuKernels& kernels) {
   kernels.prepare_x[kStorageBF16] = round_row;
   kernels.linear[kStorageBF16] = linear<Avx512, RoundedBF16>;
+  kernels.attend_pairs[kKvBF16] = attend_segment<Avx512, KvBF16, Pairs>;
+  kernels.attend_pairs[kKvE4M3] = attend_segment<Avx512, KvE4M3, Pairs>;
+  kernels.attend_pairs[kKvE5M2] = attend_segment<Avx512, KvE5M2, Pairs>;
+  kernels.attend_pairs[kKvI8] = attend_segment<Avx512, KvI8, Pairs>;
   kernels.probe_bf16 = probe_bf16;
 }
 

@@ -7,6 +7,7 @@
 #include "backends/cpu/kernels/states.inc.h"
 #include "backends/cpu/kernels/linear.inc.h"
 #include "backends/cpu/kernels/kv.inc.h"
+#include "backends/cpu/kernels/attention_reader.inc.h"
 #include "backends/cpu/kernels/attention.inc.h"
 #include "backends/cpu/kernels/probe.inc.h"
 // clang-format on
@@ -16,7 +17,7 @@
 template <class V, class S>
 void fill_kv(CpuKernels& t, KvFormat format) {
   t.kv_write[format] = kv_write<V, S>;
-  t.attend_segment[format] = attend_segment<V, S>;
+  t.attend_segment[format] = attend_segment<V, S, Singles>;
 }
 
 template <class V>

@@ -2,18 +2,10 @@
 //
 // Order of every sum: a score runs over head_dim from first to last; a tile's weights are added lane by lane
 // (16 lanes, tiles' four groups of 16 positions in pairs), then across lanes; a line's output runs over the
-// positions from first to last. Tiles and segments begin at fixed positions. So a line's state depends on its
-// query, the cache, low and high alone.
+// positions from first to last, in the steps of its terms. Tiles, segments and steps begin at fixed
+// positions. So a line's state depends on its query, the cache, low and high alone.
 
 constexpr int kLineBlock = 6;
-constexpr int kGroups = static_cast<int>(kTile / 16);  // groups of 16 positions in a tile
-
-// Where the keys of each group of 16 positions of a tile are: element (d, i) at group[g][d * stride + i].
-template <class S>
-struct KeyTile {
-  const typename S::T* group[kGroups];
-  int64_t stride;
-};
 
 // What is read next: for each group of 16 positions a run of 16 * head_dim elements. The memory of a head is
 // such a run in a block, keys and values alike, and blocks lie anywhere, so that the processor cannot guess
@@ -32,8 +24,8 @@ void prefetch_groups(const char* const* ahead, int first, int64_t offset) {
 }
 
 // scores[r][16 g + i] = q[r] . key of position 16 g + i, for kCount groups from `first` on.
-template <class V, class S, int kRows, int kCount>
-void score_block(const float* const* q, const KeyTile<S>& tile, int first, int64_t head_dim, float* scores,
+template <class V, class E, int kRows, int kCount>
+void score_block(const typename E::Query* const* q, const E& tile, int first, int64_t head_dim, float* scores,
                  const char* const* ahead) {
   using F = typename V::F;
   F sum[kRows][kCount];
@@ -42,16 +34,16 @@ void score_block(const float* const* q, const KeyTile<S>& tile, int first, int64
     QUIRE_UNROLL
     for (int g = 0; g < kCount; ++g) sum[r][g] = V::zero();
   }
-  for (int64_t d = 0; d < head_dim; ++d) {
-    if (ahead != nullptr && d % 4 == 0) prefetch_groups<sizeof(typename S::T), kCount>(ahead, first, 16 * d);
+  for (int64_t d = 0; d < head_dim; d += E::kDepth) {
+    if (ahead != nullptr && d % 4 == 0) prefetch_groups<sizeof(typename E::T), kCount>(ahead, first, 16 * d);
     F key[kCount];
     QUIRE_UNROLL
-    for (int g = 0; g < kCount; ++g) key[g] = S::template load<V>(tile.group[first + g] + d * tile.stride);
+    for (int g = 0; g < kCount; ++g) key[g] = tile.key(first + g, d);
     QUIRE_UNROLL
     for (int r = 0; r < kRows; ++r) {
-      const F v = V::set1(q[r][d]);
+      const F v = E::query(q[r], d);
       QUIRE_UNROLL
-      for (int g = 0; g < kCount; ++g) sum[r][g] = V::fma(v, key[g], sum[r][g]);
+      for (int g = 0; g < kCount; ++g) sum[r][g] = E::multiply(v, key[g], sum[r][g]);
     }
   }
   QUIRE_UNROLL
@@ -67,23 +59,22 @@ constexpr int columns_for(int rows) {
   return rows * 4 <= V::kMaxAccumulators ? 4 : rows * 2 <= V::kMaxAccumulators ? 2 : 1;
 }
 
-template <class V, class S, int kRows>
-void score_rows(int rows, const float* const* q, const KeyTile<S>& tile, int first, int last,
+template <class V, class E, int kRows>
+void score_rows(int rows, const typename E::Query* const* q, const E& tile, int first, int last,
                 int64_t head_dim, float* scores, const char* const* ahead) {
   if constexpr (kRows > 1) {
-    if (rows < kRows) return score_rows<V, S, kRows - 1>(rows, q, tile, first, last, head_dim, scores, ahead);
+    if (rows < kRows) return score_rows<V, E, kRows - 1>(rows, q, tile, first, last, head_dim, scores, ahead);
   }
   constexpr int kCount = columns_for<V>(kRows);
   for (; first + kCount <= last; first += kCount)
-    score_block<V, S, kRows, kCount>(q, tile, first, head_dim, scores, ahead);
-  for (; first < last; ++first) score_block<V, S, kRows, 1>(q, tile, first, head_dim, scores, ahead);
+    score_block<V, E, kRows, kCount>(q, tile, first, head_dim, scores, ahead);
+  for (; first < last; ++first) score_block<V, E, kRows, 1>(q, tile, first, head_dim, scores, ahead);
 }
 
 // acc[r][16 c + i] += sum over positions [begin, end) of weights[r][position] * values[position][16 c + i].
-template <class V, class S, int kRows, int kCount>
-void weigh_block(const typename S::T* const* values, int64_t begin, int64_t end, int64_t dim, int64_t lanes,
-                 const float* weights, float* acc, int64_t acc_stride, const char* const* ahead,
-                 int64_t head_dim) {
+template <class V, class E, int kRows, int kCount>
+void weigh_block(const E& tile, int64_t begin, int64_t end, int64_t dim, int64_t lanes, const float* weights,
+                 float* acc, int64_t acc_stride, const char* const* ahead, int64_t head_dim) {
   using F = typename V::F;
   F sum[kRows][kCount];
   QUIRE_UNROLL
@@ -91,26 +82,25 @@ void weigh_block(const typename S::T* const* values, int64_t begin, int64_t end,
     QUIRE_UNROLL
     for (int c = 0; c < kCount; ++c) sum[r][c] = V::load(acc + r * acc_stride + dim + 16 * c);
   }
-  for (int64_t p = begin; p < end; ++p) {
-    if (ahead != nullptr && p % 4 == 0) {
-      const char* run[kCount];
-      QUIRE_UNROLL
-      for (int c = 0; c < kCount; ++c) run[c] = ahead[p / 16] + 64 * c * sizeof(typename S::T);
-      prefetch_groups<sizeof(typename S::T), kCount>(run, 0, p % 16 * head_dim + 4 * dim);
-    }
-    F value[kCount];
-    QUIRE_UNROLL
-    for (int c = 0; c < kCount; ++c) {
-      const typename S::T* at = values[p] + dim + 16 * c;
-      value[c] = kCount == 1 && lanes < 16 ? S::template load_part<V>(at, lanes) : S::template load<V>(at);
-    }
-    QUIRE_UNROLL
-    for (int r = 0; r < kRows; ++r) {
-      const F w = V::set1(weights[r * kTile + p]);
-      QUIRE_UNROLL
-      for (int c = 0; c < kCount; ++c) sum[r][c] = V::fma(w, value[c], sum[r][c]);
-    }
-  }
+  for_each_step<E::kDepth>(
+      begin, end, [&](int64_t p, Terms terms) __attribute__((always_inline)) {
+        if (ahead != nullptr && p % 4 == 0) {
+          const char* run[kCount];
+          QUIRE_UNROLL
+          for (int c = 0; c < kCount; ++c) run[c] = ahead[p / 16] + 64 * c * sizeof(typename E::T);
+          prefetch_groups<sizeof(typename E::T), kCount>(run, 0, p % 16 * head_dim + 4 * dim);
+        }
+        F value[kCount];
+        QUIRE_UNROLL
+        for (int c = 0; c < kCount; ++c)
+          value[c] = tile.value(p, terms, dim + 16 * c, kCount == 1 ? lanes : 16);
+        QUIRE_UNROLL
+        for (int r = 0; r < kRows; ++r) {
+          const F w = E::weight(weights + r * kTile, p);
+          QUIRE_UNROLL
+          for (int c = 0; c < kCount; ++c) sum[r][c] = E::multiply(w, value[c], sum[r][c]);
+        }
+      });
   QUIRE_UNROLL
   for (int r = 0; r < kRows; ++r) {
     QUIRE_UNROLL
@@ -118,22 +108,22 @@ void weigh_block(const typename S::T* const* values, int64_t begin, int64_t end,
   }
 }
 
-template <class V, class S, int kRows>
-void weigh_rows(int rows, const typename S::T* const* values, int64_t begin, int64_t end, int64_t head_dim,
-                const float* weights, float* acc, int64_t acc_stride, const char* const* ahead) {
+template <class V, class E, int kRows>
+void weigh_rows(int rows, const E& tile, int64_t begin, int64_t end, int64_t head_dim, const float* weights,
+                float* acc, int64_t acc_stride, const char* const* ahead) {
   if constexpr (kRows > 1) {
     if (rows < kRows) {
-      return weigh_rows<V, S, kRows - 1>(rows, values, begin, end, head_dim, weights, acc, acc_stride, ahead);
+      return weigh_rows<V, E, kRows - 1>(rows, tile, begin, end, head_dim, weights, acc, acc_stride, ahead);
     }
   }
   if (begin >= end) return;
   constexpr int kCount = columns_for<V>(kRows);
   int64_t dim = 0;
   for (; dim + 16 * kCount <= head_dim; dim += 16 * kCount) {
-    weigh_block<V, S, kRows, kCount>(values, begin, end, dim, 16, weights, acc, acc_stride, ahead, head_dim);
+    weigh_block<V, E, kRows, kCount>(tile, begin, end, dim, 16, weights, acc, acc_stride, ahead, head_dim);
   }
   for (; dim < head_dim; dim += 16) {
-    weigh_block<V, S, kRows, 1>(values, begin, end, dim, head_dim - dim, weights, acc, acc_stride, ahead,
+    weigh_block<V, E, kRows, 1>(tile, begin, end, dim, head_dim - dim, weights, acc, acc_stride, ahead,
                                 head_dim);
   }
 }
@@ -155,9 +145,9 @@ typename V::F exp_down(typename V::F x) {
 constexpr float kLaneNumbers[16] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
 
 // Turns a line's scores of one tile, of which [low, high) count, into softmax weights, and its state with
-// them. `scales` of formats that have some. The weights that are left in `scores` carry what the values are
-// to be multiplied by.
-template <class V, class S>
+// them. `scales` of formats that have some. The weights that are left in `scores`, as E reads them, carry
+// what the values are to be multiplied by.
+template <class V, class S, class E>
 void softmax_tile(const AttentionArgs& args, const TileScales& scales, float slope, float* scores,
                   int64_t low, int64_t high, bool fresh, float* line_max, float* line_sum, float* acc) {
   using F = typename V::F;
@@ -187,7 +177,7 @@ void softmax_tile(const AttentionArgs& args, const TileScales& scales, float slo
     F weight = score[g];
     if constexpr (S::kTokenScales) weight = V::mul(weight, V::load(scales.value + 16 * g));
     if constexpr (S::kFactor != 1.0F) weight = V::mul(weight, V::set1(S::kFactor));
-    V::store(scores + 16 * g, weight);
+    E::store_weights(scores, g, weight);
   }
   const float sum = V::reduce_add(V::add(V::add(score[0], score[1]), V::add(score[2], score[3])));
   if (fresh) {
@@ -264,20 +254,20 @@ void find_scales(const AttentionArgs& args, int64_t origin, int64_t begin, int64
 
 // Finds the keys of positions [begin, end) of the tile at `origin`; where blocks are not made of whole groups
 // they are gathered first.
-template <class S>
-void find_keys(const AttentionArgs& args, int64_t origin, int64_t begin, int64_t end, KeyTile<S>* tile) {
+template <class S, class E>
+void find_keys(const AttentionArgs& args, int64_t origin, int64_t begin, int64_t end, E* tile) {
   using T = typename S::T;
   const PagedRows<S> rows{args};
   const int first = static_cast<int>((begin - origin) / 16);
   const int last = static_cast<int>((end - origin + 15) / 16);
   if (args.block_size % 16 == 0) {
     tile->stride = args.block_size;
-    for (int g = first; g < last; ++g) tile->group[g] = rows.keys(origin + 16 * g);
+    for (int g = first; g < last; ++g) tile->keys[g] = rows.keys(origin + 16 * g);
     return;
   }
   T* gathered = static_cast<T*>(args.key_tile);
   tile->stride = kTile;
-  for (int g = first; g < last; ++g) tile->group[g] = gathered + 16 * g;
+  for (int g = first; g < last; ++g) tile->keys[g] = gathered + 16 * g;
   for (int64_t p = begin; p < end;) {
     const int64_t left = args.block_size - p % args.block_size;
     const int64_t run = end - p < left ? end - p : left;
@@ -312,9 +302,9 @@ bool find_runs(const AttentionArgs& args, int64_t origin, int64_t begin, int64_t
 // The weighted values of lines [first, last) of the chunk. Lines that see all the positions go together; what
 // only some of them see goes line by line, before and after, so that each line's order is that of the
 // positions.
-template <class V, class S>
-void weigh_lines(const AttentionArgs& args, const typename S::T* const* values, int64_t origin, int first,
-                 int last, const AttentionState& state, const char* const* ahead) {
+template <class V, class E>
+void weigh_lines(const AttentionArgs& args, const E& tile, int64_t origin, int first, int last,
+                 const AttentionState& state, const char* const* ahead) {
   int64_t low[kLineBlock];
   int64_t high[kLineBlock];
   int64_t common_low = 0;
@@ -326,8 +316,11 @@ void weigh_lines(const AttentionArgs& args, const typename S::T* const* values, 
     if (low[l - first] > common_low) common_low = low[l - first];
     if (high[l - first] < common_high) common_high = high[l - first];
   }
+  // Whole steps alone: where a line sees a part of a step, the others must not be added to it.
+  common_low = (common_low + E::kDepth - 1) / E::kDepth * E::kDepth;
+  common_high = common_high / E::kDepth * E::kDepth;
   const auto one = [&](int l, int64_t begin, int64_t end) {
-    weigh_rows<V, S, 1>(1, values, begin, end, args.head_dim, args.scores + l * kTile,
+    weigh_rows<V, E, 1>(1, tile, begin, end, args.head_dim, args.scores + l * kTile,
                         state.acc + l * args.acc_stride, args.acc_stride, nullptr);
   };
   if (common_low >= common_high) {
@@ -335,7 +328,7 @@ void weigh_lines(const AttentionArgs& args, const typename S::T* const* values, 
     return;
   }
   for (int l = first; l < last; ++l) one(l, low[l - first], common_low);
-  weigh_rows<V, S, kLineBlock>(last - first, values, common_low, common_high, args.head_dim,
+  weigh_rows<V, E, kLineBlock>(last - first, tile, common_low, common_high, args.head_dim,
                                args.scores + first * kTile, state.acc + first * args.acc_stride,
                                args.acc_stride, ahead);
   for (int l = first; l < last; ++l) one(l, common_high, high[l - first]);
@@ -358,64 +351,47 @@ struct TileView {
   }
 };
 
-template <class S>
-void find_values(const AttentionArgs& args, int64_t origin, const TileView& view,
-                 const typename S::T** values) {
+template <class S, class E>
+void find_values(const AttentionArgs& args, int64_t origin, const TileView& view, E* tile) {
   const PagedRows<S> rows{args};
   for (int64_t p = view.begin; p < view.end;) {
     const typename S::T* row = rows.values(p);
     const int64_t left = args.block_size - p % args.block_size;
     const int64_t run_end = view.end - p < left ? view.end : p + left;
-    for (; p < run_end; ++p, row += args.head_dim) values[p - origin] = row;
+    for (; p < run_end; ++p, row += args.head_dim) tile->values[p - origin] = row;
   }
 }
 
-// What reads a tile's elements in the products: the cache itself, or where an element takes 8 bits and many
-// lines read it, a copy in bfloat16, which holds each of them exactly.
-template <class E>
-struct TileElements {
-  KeyTile<E> keys;
-  const typename E::T* values[kTile];
-};
-
-// From this many lines on, 8-bit elements are widened once for all: for fewer the copy costs more than it
-// saves.
-constexpr int kWidenLines = 2 * kLineBlock + 1;
-
-// own_values, next_keys: what to ask for meanwhile.
-template <class V, class S>
-void widen_tile(const AttentionArgs& args, int64_t origin, const TileView& view,
-                const TileElements<S>& narrow, const char* const* own_values, const char* const* next_keys,
-                TileElements<KvBF16>* wide) {
-  wide->keys.stride = kTile;
+// Copies a tile into the form that many lines read. own_values, next_keys: what to ask for meanwhile.
+template <class E, class W>
+void widen_tile(const AttentionArgs& args, int64_t origin, const TileView& view, const E& narrow,
+                const char* const* own_values, const char* const* next_keys, W* wide) {
+  constexpr int kBytes = sizeof(typename E::T);
   const int first_group = static_cast<int>((view.begin - origin) / 16);
   const int last_group = static_cast<int>((view.end - origin + 15) / 16);
+  wide->keys = args.wide_keys;
+  wide->values = args.wide_values;
+  wide->values_stride = args.acc_stride;
   for (int g = first_group; g < last_group; ++g) {
-    uint16_t* to = args.wide_keys + 16 * g;
-    wide->keys.group[g] = to;
-    for (int64_t d = 0; d < args.head_dim; ++d) {
-      if (own_values != nullptr && d % 4 == 0) prefetch_groups<1, 1>(own_values, g, 16 * d);
-      V::store_bf16_exact(to + d * kTile, S::template load<V>(narrow.keys.group[g] + d * narrow.keys.stride));
+    for (int64_t d = 0; d < args.head_dim; d += E::kDepth) {
+      if (own_values != nullptr && d % 4 == 0) prefetch_groups<kBytes, 1>(own_values, g, 16 * d);
+      W::store(wide->key_at(g, d), narrow.key(g, d));
     }
   }
-  for (int64_t p = view.begin - origin; p < view.end - origin; ++p) {
-    uint16_t* to = args.wide_values + p * args.acc_stride;
-    wide->values[p] = to;
+  for_each_step<E::kDepth>(view.begin - origin, view.end - origin, [&](int64_t p, Terms terms) {
     for (int64_t d = 0; d < args.head_dim; d += 16) {
       if (next_keys != nullptr && d % 64 == 0)
-        prefetch_groups<1, 1>(next_keys, static_cast<int>(p / 16), p % 16 * args.head_dim + d);
-      const int64_t lanes = args.head_dim - d;
-      V::store_bf16_exact(to + d, lanes >= 16 ? S::template load<V>(narrow.values[p] + d)
-                                              : S::template load_part<V>(narrow.values[p] + d, lanes));
+        prefetch_groups<kBytes, 1>(next_keys, static_cast<int>(p / 16), p % 16 * args.head_dim + d);
+      W::store(wide->value_at(p, d), narrow.value(p, terms, d, args.head_dim - d));
     }
-  }
+  });
 }
 
 // Lines of a tile, block by block: scores, softmax weights, weighted values. S is the cache's format, E how
 // the products read it. own_values, next_keys: what to ask for during the first block.
 template <class V, class S, class E>
 void attend_lines(const AttentionArgs& args, const AttentionState& state, int64_t segment, int64_t origin,
-                  const TileView& view, const TileElements<E>& tile, const TileScales& scales,
+                  const TileView& view, const E& tile, const TileScales& scales,
                   const char* const* own_values, const char* const* next_keys) {
   const int first_group = static_cast<int>((view.begin - origin) / 16);
   const int last_group = static_cast<int>((view.end - origin + 15) / 16);
@@ -424,39 +400,44 @@ void attend_lines(const AttentionArgs& args, const AttentionState& state, int64_
   for (int b = 0; b < blocks; ++b) {
     const int from = view.first + lines * b / blocks;
     const int to = view.first + lines * (b + 1) / blocks;
-    const float* q[kLineBlock];
-    for (int l = from; l < to; ++l) q[l - from] = args.lines[l].q;
-    score_rows<V, E, kLineBlock>(to - from, q, tile.keys, first_group, last_group, args.head_dim,
+    const typename E::Query* q[kLineBlock];
+    for (int l = from; l < to; ++l) q[l - from] = E::query_of(args.lines[l]);
+    score_rows<V, E, kLineBlock>(to - from, q, tile, first_group, last_group, args.head_dim,
                                  args.scores + from * kTile, b == 0 ? own_values : nullptr);
     for (int l = from; l < to; ++l) {
       const AttentionLine& line = args.lines[l];
       const int64_t seen_first = line.low > segment ? line.low : segment;
-      softmax_tile<V, S>(args, scales, line.slope, args.scores + l * kTile, line.low - origin,
-                         line.high - origin, seen_first >= origin, state.max + l, state.sum + l,
-                         state.acc + l * args.acc_stride);
+      softmax_tile<V, S, E>(args, scales, line.slope, args.scores + l * kTile, line.low - origin,
+                            line.high - origin, seen_first >= origin, state.max + l, state.sum + l,
+                            state.acc + l * args.acc_stride);
     }
-    weigh_lines<V, E>(args, tile.values, origin, from, to, state, b == 0 ? next_keys : nullptr);
+    weigh_lines<V, E>(args, tile, origin, from, to, state, b == 0 ? next_keys : nullptr);
   }
 }
 
+// From this many lines on, tiles are copied into the form that is read fastest: for fewer the copy costs more
+// than it saves.
+constexpr int kWidenLines = 2 * kLineBlock + 1;
+
 // next_keys: where the keys begin that are read after this tile, or null.
-template <class V, class S>
+template <class V, class S, template <class, class> class Reader>
 void attend_tile(const AttentionArgs& args, const AttentionState& state, int64_t segment, int64_t origin,
                  const char* const* next_keys) {
+  using E = Reader<V, S>;
   const TileView view(args, origin);
   if (view.first == view.last) return;
-  TileElements<S> tile;
-  find_keys<S>(args, origin, view.begin, view.end, &tile.keys);
-  find_values<S>(args, origin, view, tile.values);
+  E tile;
+  find_keys<S>(args, origin, view.begin, view.end, &tile);
+  find_values<S>(args, origin, view, &tile);
   NextRuns runs;
   const char* const* own_values =
       find_runs<S, false>(args, origin, view.begin, view.end, runs) ? runs : nullptr;
   TileScales scales;
   if constexpr (S::kTokenScales) find_scales<S>(args, origin, view.begin, view.end, &scales);
-  if constexpr (sizeof(typename S::T) == 1) {
+  if constexpr (E::kWidens) {
     if (view.last - view.first >= kWidenLines) {
-      TileElements<KvBF16> wide;
-      widen_tile<V, S>(args, origin, view, tile, own_values, next_keys, &wide);
+      typename E::Wide wide;
+      widen_tile(args, origin, view, tile, own_values, next_keys, &wide);
       return attend_lines<V, S>(args, state, segment, origin, view, wide, scales, nullptr, nullptr);
     }
   }
@@ -464,7 +445,7 @@ void attend_tile(const AttentionArgs& args, const AttentionState& state, int64_t
 }
 
 // Tile by tile, and in a tile key head by key head.
-template <class V, class S>
+template <class V, class S, template <class, class> class Reader>
 void attend_segment(const AttentionArgs& args, AttentionState state, int64_t begin, int64_t end) {
   const auto of_head = [&args](int head) {
     AttentionArgs own = args;
@@ -483,7 +464,7 @@ void attend_segment(const AttentionArgs& args, AttentionState state, int64_t beg
           find_runs<S, true>(coming, next_origin, next_origin, next_end, runs) ? runs : nullptr;
       const int64_t at = int64_t{h} * args.line_stride;
       const AttentionState own = {state.max + at, state.sum + at, state.acc + at * args.acc_stride};
-      attend_tile<V, S>(of_head(h), own, begin, origin, next_keys);
+      attend_tile<V, S, Reader>(of_head(h), own, begin, origin, next_keys);
     }
   }
 }

@@ -1,0 +1,29 @@
+// Kernels that AMX's tiles make better than AVX512-BF16. Everything here has internal linkage: what the
+// linker might share with other units must not be compiled for this instruction set.
+#include <immintrin.h>
+
+#include "backends/cpu/kernels.h"
+
+namespace quire::cpu {
+namespace {
+
+#include "backends/cpu/kernels/unroll.inc.h"
+
+#include "backends/cpu/kernels/vec_avx512.inc.h"
+
+#include "backends/cpu/kernels/storage.inc.h"
+
+#include "backends/cpu/kernels/linear.inc.h"
+
+#include "backends/cpu/kernels/linear_bf16.inc.h"
+
+#include "backends/cpu/kernels/linear_amx.inc.h"
+
+}  // namespace
+
+void fill_amx_bf16(CpuKernels& kernels) {
+  kernels.linear[kStorageBF16] = linear_amx;
+  kernels.probe_bf16 = probe_amx_bf16;
+}
+
+}  // namespace quire::cpu

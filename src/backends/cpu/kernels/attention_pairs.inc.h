@@ -1,0 +1,74 @@
+// Attention with products of pairs of bfloat16 numbers: queries and softmax weights are rounded to bfloat16;
+// products are exact, sums float32 as the processor adds pairs. For caches of bfloat16 and of 8 bits, whose
+// elements bfloat16 holds exactly, and head sizes that are even. Lanes are 32 bits: a step's first term in
+// the low half, its second in the high half.
+
+struct PairTerms {
+  using F = __m512;
+  using Query = uint32_t;
+  static constexpr int kDepth = 2;
+
+  static const Query* query_of(const AttentionLine& line) { return line.q_pairs; }
+  static F query(const Query* q, int64_t d) { return set1(q[d / 2]); }
+  static F weight(const float* weights, int64_t p) {
+    return set1(reinterpret_cast<const uint32_t*>(weights)[p / 2]);
+  }
+  static F multiply(F x, F y, F sum) {
+    return _mm512_dpbf16_ps(sum, reinterpret_cast<__m512bh>(x), reinterpret_cast<__m512bh>(y));
+  }
+  static void store_weights(float* weights, int group, F w) {
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(weights) + group,
+                        reinterpret_cast<__m256i>(_mm512_cvtneps_pbh(w)));
+  }
+
+ private:
+  static F set1(uint32_t pair) { return _mm512_castsi512_ps(_mm512_set1_epi32(static_cast<int>(pair))); }
+};
+
+struct WidePairs : PairTerms, WidePlaces<2> {
+  F key(int group, int64_t d) const { return _mm512_loadu_ps(key_at(group, d)); }
+  F value(int64_t p, Terms terms, int64_t dim, int64_t) const {
+    const __m512i both = _mm512_loadu_si512(value_at(p, dim));
+    return _mm512_castsi512_ps(terms == kAllTerms    ? both
+                               : terms == kFirstTerm ? _mm512_maskz_mov_epi16(0x55555555U, both)
+                                                     : _mm512_maskz_mov_epi16(0xaaaaaaaaU, both));
+  }
+  static void store(uint16_t* to, F v) { _mm512_storeu_ps(to, v); }
+};
+
+template <class V, class S>
+struct Pairs : PairTerms {
+  using T = typename S::T;
+  using Wide = WidePairs;
+  static constexpr bool kWidens = true;
+
+  const T* keys[kGroups];  // element (d, i) of a group of 16 positions at keys[group][d * stride + i]
+  int64_t stride;
+  const T* values[kTile];
+
+  F key(int group, int64_t d) const {
+    const T* at = keys[group] + d * stride;
+    return join(low_half(at, 16), high_half(at + stride, 16));
+  }
+  F value(int64_t p, Terms terms, int64_t dim, int64_t lanes) const {
+    const __m512i none = _mm512_setzero_si512();
+    return join(terms == kSecondTerm ? none : low_half(values[p] + dim, lanes),
+                terms == kFirstTerm ? none : high_half(values[p + 1] + dim, lanes));
+  }
+
+ private:
+  static F join(__m512i low, __m512i high) { return _mm512_castsi512_ps(_mm512_or_si512(low, high)); }
+  static __m512i load(const T* p, int64_t lanes) {
+    return _mm512_castps_si512(lanes < 16 ? S::template load_part<V>(p, lanes) : S::template load<V>(p));
+  }
+  static __m512i low_half(const T* p, int64_t lanes) {
+    if constexpr (sizeof(T) == 2) {
+      return _mm512_cvtepu16_epi32(
+          lanes < 16 ? _mm256_maskz_loadu_epi16(static_cast<__mmask16>((1U << lanes) - 1), p)
+                     : _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)));
+    } else {
+      return _mm512_srli_epi32(load(p, lanes), 16);
+    }
+  }
+  static __m512i high_half(const T* p, int64_t lanes) { return load(p, lanes); }
+};

@@ -1,0 +1,10 @@
+#pragma once
+
+#include "backends/cpu/kernels.h"
+
+namespace quire::cpu {
+
+// The kernels of AMX-BF16 on emulated tiles, on top of those of AVX512-BF16. A misused tile gives NaN.
+void fill_amx_emulated(CpuKernels& kernels);
+
+}  // namespace quire::cpu

@@ -1,0 +1,74 @@
+// The tile kernels on any machine with AVX512-BF16; where there are tiles, linear_test has them too.
+#include "amx_emulated.h"
+#include "backends/cpu/cpu_features.h"
+#include "backends/cpu/drivers.h"
+#include "op_testing.h"
+
+namespace quire {
+namespace {
+
+using testing::random_tensor;
+using testing::same_row;
+using testing::TestContext;
+using testing::TestTensor;
+
+cpu::CpuKernels emulated_kernels() {
+  cpu::CpuKernels kernels{};
+  cpu::fill_avx2(kernels);
+  cpu::fill_avx512(kernels);
+  cpu::fill_avx512_bf16(kernels);
+  cpu::fill_amx_emulated(kernels);
+  return kernels;
+}
+
+TEST(AmxLinear, IsTheSumOfProductsWithinRoundingAndARowIsTheSameAlone) {
+  if (!cpu_features().avx512_bf16) GTEST_SKIP() << "this machine has no AVX512-BF16";
+  const cpu::CpuKernels kernels = emulated_kernels();
+  struct Case {
+    int64_t m, n, k;
+  };
+  for (const Case& c :
+       {Case{1, 32, 32}, Case{1, 1, 1}, Case{3, 33, 7}, Case{16, 64, 64}, Case{17, 96, 100},
+        Case{32, 40, 512}, Case{33, 31, 65}, Case{47, 70, 33}, Case{65, 32, 128}, Case{200, 65, 140}}) {
+    SCOPED_TRACE(std::to_string(c.m) + " x " + std::to_string(c.n) + " x " + std::to_string(c.k));
+    const OpTable& rows_of = *select_cpu_isa("avx512_bf16").table;
+    const TestContext ctx(rows_of, 2);
+    TestTensor x = random_tensor(DType::kF32, {c.m, c.k}, 1, 3);
+    for (int64_t r = 0; r < c.m; ++r) {
+      for (int64_t i = 0; i < c.k; ++i) x.set(r, i, bf16_to_f32(f32_to_bf16(x.get(r, i))));
+    }
+    const TestTensor w = random_tensor(DType::kBF16, {c.n, c.k}, 2, 5);
+    const TestTensor residual = random_tensor(DType::kF32, {c.m, c.n}, 3, 1);
+    const std::vector<TensorView> parts = {w};
+    const PackedLinear packed = cpu::pack_linear(kernels, ctx, parts, WeightFormat{DType::kBF16});
+    const TestTensor out(DType::kF32, {c.m, c.n}, 2);
+    cpu::linear(kernels, ctx, out, x, packed, residual);
+    for (int64_t r = 0; r < c.m; ++r) {
+      for (int64_t j = 0; j < c.n; ++j) {
+        double sum = double{residual.get(r, j)};
+        double size = 4.0;
+        for (int64_t i = 0; i < c.k; ++i) {
+          const double term = double{x.get(r, i)} * double{w.get(j, i)};
+          sum += term;
+          size += std::fabs(term);
+        }
+        ASSERT_NEAR(out.get(r, j), sum, size * static_cast<double>(c.k + 2) * 6e-8)
+            << "row " << r << ", column " << j;
+      }
+    }
+    for (const int64_t r : {int64_t{0}, c.m / 2, c.m - 1}) {
+      const auto row = [r](const TestTensor& t) {
+        TensorView view = t.view();
+        view.data = static_cast<float*>(view.data) + r * view.row_stride;
+        view.shape = {1, view.shape[1]};
+        return view;
+      };
+      const TestTensor alone(DType::kF32, {1, c.n});
+      cpu::linear(kernels, ctx, alone, row(x), packed, row(residual));
+      ASSERT_TRUE(same_row(alone, 0, out, r)) << "row " << r;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace quire
