@@ -45,15 +45,19 @@ constexpr std::string_view kFalcon =
         {"type": "Digits", "individual_digits": false}, "[0-9][0-9][0-9]"])";
 
 constexpr std::array<GgufRules, 22> kRules = {{
-    {"gpt-2 phi-2 exaone4 gigachat mellum jais trillion granite-docling jina-es jina-de a.x-4.0", "[]", true},
+    {"gpt-2 phi-2 exaone4 gigachat mellum jais trillion granite-docling jina-es jina-de jina-v2-es "
+     "jina-v2-de a.x-4.0 "
+     "jina-v1-en jina-v2-code roberta-bpe modern-bert",
+     "[]", true},
     {"olmo mpt", "[]", true, true},
-    {"llama-bpe llama3 llama-v3 falcon3 falcon-h1 pixtral midm-2.0 lfm2", kCl100k, false, false, true, true},
+    {"llama-bpe llama3 llama-v3 falcon3 falcon-h1 pixtral midm-2.0 lfm2 jina-v5-nano", kCl100k, false, false,
+     true, true},
     {"dbrx smaug-bpe chatglm-bpe", kCl100k},
-    {"glm4", kCl100k, false, false, true},
-    {"qwen2 deepseek-r1-qwen megrez kormo", kQwen2, false, true},
+    {"glm4 glm5", kCl100k, false, false, true},
+    {"qwen2 deepseek-r1-qwen megrez kormo f2llmv2", kQwen2, false, true},
     {"stablelm2 hunyuan grok-2 solar-open", kQwen2},
     {"qwen35", kQwen35, false, true},
-    {"gpt-4o llama4 kanana2", kO200k},
+    {"gpt-4o llama4 kanana2 minimax-m2", kO200k},
     {"tekken", kTekken, false, false, true, true},
     {"command-r", kDigits, true, true},
     {"starcoder refact smollm codeshell exaone minerva-7b", kDigits, true},
@@ -186,15 +190,7 @@ void fill_vocabulary(const GgufFile& file, const Tokens& tokens, Vocabulary& voc
   }
 }
 
-void read_bpe(const GgufFile& file, const Tokens& tokens, Pipeline& pipeline) {
-  const GgufRules& rules = find_rules(file);
-  fill_vocabulary(file, tokens, pipeline.vocabulary);
-  pipeline.pre_tokenizer = make_pre_tokenizer(rules, file.file());
-  if (rules.nfc) pipeline.normalizer.emplace_back(UnicodeForm{unicode::NormalForm::kNfc});
-  pipeline.decoder.steps.emplace_back(ByteLevelDecoder{});
-  Bpe bpe;
-  bpe.byte_level = true;
-  bpe.ignore_merges = rules.ignore_merges;
+void read_merges(const GgufFile& file, const Vocabulary& vocabulary, Bpe& bpe) {
   const auto merges = file.texts("tokenizer.ggml.merges");
   if (merges.empty()) file.fail("has no metadata 'tokenizer.ggml.merges'");
   bpe.merges.reserve(merges.size());
@@ -206,13 +202,40 @@ void read_bpe(const GgufFile& file, const Tokens& tokens, Pipeline& pipeline) {
     const std::string_view left = merges[i].substr(0, space), right = merges[i].substr(space + 1);
     merged.assign(left);
     merged += right;
-    const auto a = pipeline.vocabulary.find(left), b = pipeline.vocabulary.find(right);
-    const auto both = pipeline.vocabulary.find(merged);
+    const auto a = vocabulary.find(left), b = vocabulary.find(right);
+    const auto both = vocabulary.find(merged);
     if (!a || !b || !both)
       file.fail(cat("metadata 'tokenizer.ggml.merges': entry ", i, " is of tokens that are not there"));
     bpe.merges.add(*a, *b, static_cast<uint32_t>(i), *both, true);
   }
-  prepare(bpe, pipeline.vocabulary);
+  prepare(bpe, vocabulary);
+}
+
+void read_bpe(const GgufFile& file, const Tokens& tokens, Pipeline& pipeline) {
+  const GgufRules& rules = find_rules(file);
+  fill_vocabulary(file, tokens, pipeline.vocabulary);
+  pipeline.pre_tokenizer = make_pre_tokenizer(rules, file.file());
+  if (rules.nfc) pipeline.normalizer.emplace_back(UnicodeForm{unicode::NormalForm::kNfc});
+  pipeline.decoder.steps.emplace_back(ByteLevelDecoder{});
+  Bpe bpe;
+  bpe.byte_level = true;
+  bpe.ignore_merges = rules.ignore_merges;
+  read_merges(file, pipeline.vocabulary, bpe);
+  pipeline.model = std::move(bpe);
+}
+
+// Gemma 4's: merges of characters over the whole text, spaces as meta spaces, what is unknown as its bytes.
+void read_character_bpe(const GgufFile& file, const Tokens& tokens, Pipeline& pipeline) {
+  const std::string meta(kMetaSpace);
+  fill_vocabulary(file, tokens, pipeline.vocabulary);
+  pipeline.normalizer.emplace_back(ReplaceString{" ", meta});
+  pipeline.decoder.steps.emplace_back(ReplaceDecoder{ReplaceString{meta, " "}});
+  pipeline.decoder.steps.emplace_back(ByteFallbackDecoder{});
+  pipeline.decoder.steps.emplace_back(FuseDecoder{});
+  Bpe bpe;
+  bpe.byte_fallback = bpe.fuse_unknown = true;
+  bpe.unknown = token_id(file, "unknown", tokens.spellings.size()).value_or(kNoToken);
+  read_merges(file, pipeline.vocabulary, bpe);
   pipeline.model = std::move(bpe);
 }
 
@@ -345,6 +368,8 @@ void read_gguf_tokenizer(const GgufFile& file, Pipeline& pipeline, TokenizerConf
   if (model == "gpt2") {
     read_bpe(file, tokens, pipeline);
     around = {find_rules(file).add_bos, false};
+  } else if (model == "gemma4") {
+    read_character_bpe(file, tokens, pipeline);
   } else if (model == "llama") {
     read_pieces(file, tokens, false, pipeline);
   } else if (model == "t5") {
@@ -354,7 +379,8 @@ void read_gguf_tokenizer(const GgufFile& file, Pipeline& pipeline, TokenizerConf
     read_word_piece(file, tokens, pipeline);
     around = {true, true};
   } else {
-    file.fail(cat("tokenizer.ggml.model '", model, "' is not supported; supported: gpt2, llama, t5, bert"));
+    file.fail(
+        cat("tokenizer.ggml.model '", model, "' is not supported; supported: gpt2, gemma4, llama, t5, bert"));
   }
   add_tokens(file, tokens, pipeline);
   read_special_tokens(file, tokens, around, model == "bert", pipeline, config);
