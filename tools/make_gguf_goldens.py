@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Makes tests/golden/gguf/models.json: what llama.cpp's converter makes of the models of tests/golden/models.
+"""Makes tests/golden/gguf/models.json and pooling.json: what llama.cpp's converter makes of the models of tests/golden.
 
 The tensors' values are those of the models' safetensors in another order, so that only their places are kept:
   NAME: {metadata: [[key, type, value]], tensors: [{name, type, shape, source, ...}]}
@@ -31,13 +31,18 @@ import tqdm
 from safetensors.torch import load_file
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-MODELS = ROOT / "tests" / "golden" / "models"
+GOLDEN = ROOT / "tests" / "golden"
+SETS = ("models", "pooling")
 TYPES = {"float16": "MOSTLY_F16", "bfloat16": "MOSTLY_BF16"}
 # What the converter calls those that it knows by their first names.
-ARCHITECTURES = {"PhimoeForCausalLM": "PhiMoEForCausalLM"}
+ARCHITECTURES = {"PhimoeForCausalLM": "PhiMoEForCausalLM", "RobertaForMaskedLM": "RobertaModel"}
 # Converted by none, or (llama-sharded) the same as another.
 LEFT_OUT = ("falcon-alibi", "falcon-old", "flex_olmo", "glm4_moe_lite", "granitemoeshared", "mixtral-stacked", "ministral", "qwen2_moe", "qwen2_moe-stacked",
             "gptj", "llama-sharded", "opt", "opt-350m", "bitnet",
+            # Encoders: heads that the converter does not know, or forgets.
+            "bert-classifier", "bert-many", "bert-old-flags", "bert-reranker", "bert-reranker-logits", "distilbert-classifier", "gpt2-classifier",
+            "jina_embeddings_v3", "llama-classifier", "modernbert-types", "nomic_bert", "qwen3-classifier", "qwen3-mean", "qwen3-reranker",
+            "qwen3-untied-reranker",
             # The files do not say what these are about: old names, activations, windows, layers without positions, limits, other rotations.
             "gpt2-bare-names", "gpt_oss-float16", "llama-bias", "llama-rope-dynamic", "mistral", "mistral-bfloat16", "qwen2-window", "qwen3-bias", "smollm3",
             "dots1", "falcon_h1", "falcon_h1-norm", "hunyuan_v1_dense", "lfm2", "llama4", "mamba2", "phimoe", "qwen3_next", "phi3-longrope", "phi3-longrope-short")
@@ -49,6 +54,8 @@ ADDED = {
                ["gemma3.attention.sliding_window_pattern", ["ARRAY", "BOOL"], [True, True, False]]],
     "gemma3-old-fields": [["gemma3.attention.scale", ["FLOAT32"], 12**-0.5],
                           ["gemma3.attention.sliding_window_pattern", ["UINT32"], 2]],
+    "gemma3-embedding": [["gemma-embedding.attention.scale", ["FLOAT32"], 12**-0.5],
+                         ["gemma-embedding.attention.sliding_window_pattern", ["ARRAY", "BOOL"], [True, False]]],
     "glm": [["chatglm.attention.key_length", ["UINT32"], 8], ["chatglm.rope.dimension_count", ["UINT32"], 4],
             ["chatglm.attention.layer_norm_rms_epsilon", ["FLOAT32"], 1.5625e-07],
             ["chatglm.context_length", ["UINT32"], 128]],
@@ -63,6 +70,8 @@ ADDED = {
 
 def complete(hparams, written):
     """Fields that the converter wants and configurations of transformers 5 do not have, or call otherwise."""
+    if written["model_type"] == "nomic_bert":
+        hparams.clear()  # its sizes have other names
     for key, value in written.items():
         hparams.setdefault(key, value)
     if written["model_type"] == "falcon":
@@ -78,13 +87,18 @@ def complete(hparams, written):
         hparams["scoring_func"] = "sigmoid"
     if written["model_type"] == "nemotron_h":
         hparams["d_head"] = written["mamba_head_dim"]
+    if written["model_type"] == "nomic_bert":
+        hparams |= dict(n_positions=8192, causal=False, mlp_fc1_bias=False, mlp_fc2_bias=False, rotary_emb_interleaved=False,
+                        rotary_emb_scale_base=None)
+    if written["model_type"] == "eurobert":
+        hparams.pop("classifier_pooling", None)
     hparams.setdefault("n_ctx", hparams.get("n_positions"))
     hparams.setdefault("rotary_pct", written.get("rotary_pct", 1.0))
 
 
-def convert(name, out, conversion):
+def convert(path, out, conversion):
     """Runs the converter without a tokenizer: the models have none."""
-    path = MODELS / name
+    name = path.name
     hparams = conversion.ModelBase.load_hparams(path, False)
     architecture = conversion.get_model_architecture(hparams, conversion.ModelType.TEXT)
     cls = conversion.get_model_class(ARCHITECTURES.get(architecture, architecture))
@@ -106,12 +120,13 @@ def convert(name, out, conversion):
     with tempfile.TemporaryDirectory() as folder:
         folder = pathlib.Path(folder)
         for file in path.iterdir():
-            (folder / file.name).symlink_to(file)
-        if architecture.startswith("Gemma"):
+            if file.name != "tokenizer.json":
+                (folder / file.name).symlink_to(file)
+        if architecture.startswith(("Gemma", "Nomic")):
             # Where the vocabulary's size is looked up.
             vocabulary = {str(i): i for i in range(hparams["vocab_size"])}
-            (folder / "tokenizer.json").write_text(json.dumps(dict(model=dict(vocab=vocabulary), added_tokens=[])))
-        model = Model(folder, ftype, out, hparams=hparams)
+            (folder / "tokenizer.json").write_text(json.dumps(dict(model=dict(type="WordPiece", vocab=vocabulary), added_tokens=[])))
+        model = Model(folder, ftype, out, hparams=hparams, sentence_transformers_dense_modules=True)
         model.rope_parameters.setdefault("original_max_position_embeddings", model.hparams.get("max_position_embeddings", 2048))
         model.rope_parameters.setdefault("partial_rotary_factor", model.hparams.get("partial_rotary_factor", 1.0))
         model.write()
@@ -186,11 +201,12 @@ def find_source(value, sources):
     return find_rows(matrix, sources) or find_rows(value.reshape(-1, 1), sources) or find_multiple(matrix, sources)
 
 
-def describe(name, conversion):
+def describe(path, conversion):
+    name = path.name
     gguf = conversion.gguf
     with tempfile.TemporaryDirectory() as folder:
         out = pathlib.Path(folder) / "model.gguf"
-        convert(name, out, conversion)
+        convert(path, out, conversion)
         reader = gguf.GGUFReader(out)
         metadata = []
         for field in reader.fields.values():
@@ -199,15 +215,15 @@ def describe(name, conversion):
             metadata.append([field.name, [t.name for t in field.types], field.contents()])
         added = ADDED.get(name, [])
         metadata = [entry for entry in metadata if entry[0] not in [key for key, _, _ in added]] + added
-        sources = {k: v.float().numpy() for k, v in load_file(MODELS / name / "model.safetensors").items()}
+        sources = {k: v.float().numpy() for k, v in load_file(path / "model.safetensors").items()}
         tensors = []
         for tensor in reader.tensors:
             value = gguf.quants.dequantize(tensor.data, tensor.tensor_type)
             value = np.asarray(value, np.float32).reshape([int(n) for n in reversed(tensor.shape)])
             entry = dict(name=tensor.name, type=tensor.tensor_type.name, shape=[int(n) for n in tensor.shape])
             place = find_source(value, sources)
-            entry |= place or dict(source=None, values=[float(x) for x in value.ravel()])
-            if place is None and value.size > 256:
+            entry |= place or dict(source=None, values=[float(f"{x:.9g}") for x in value.ravel()])
+            if place is None and value.size > (1000 if tensor.name.startswith("dense_") else 256):
                 raise ValueError(f"{tensor.name} is made of no tensor of the model")
             tensors.append(entry)
     return dict(metadata=metadata, tensors=tensors)
@@ -216,7 +232,7 @@ def describe(name, conversion):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--llama-cpp", type=pathlib.Path, required=True)
-    parser.add_argument("--out", type=pathlib.Path, default=ROOT / "tests" / "golden" / "gguf" / "models.json")
+    parser.add_argument("--out", type=pathlib.Path, default=GOLDEN / "gguf")
     parser.add_argument("names", nargs="*")
     args = parser.parse_args()
     sys.path[:0] = [str(args.llama_cpp / "gguf-py"), str(args.llama_cpp)]
@@ -227,20 +243,23 @@ def main():
     logging.disable(logging.WARNING)
     tqdm.tqdm.__init__ = functools.partialmethod(tqdm.tqdm.__init__, disable=True)
     torch.set_num_threads(1)
-    names = args.names or sorted(p.name for p in MODELS.iterdir() if p.is_dir() and p.name not in LEFT_OUT)
-    known = json.loads(args.out.read_text())["models"] if args.names and args.out.exists() else {}
-    models, failed = {}, []
-    for name in names:
-        try:
-            models[name] = describe(name, conversion)
-        except Exception as error:
-            failed.append(f"{name}: {type(error).__name__}: {error}")
-    models = dict(sorted((known | models).items()))
-    golden = dict(llama_cpp=args.llama_cpp.parent.parent.name, torch=torch.__version__, models=models)
-    lines = ",\n".join(f" {json.dumps(name)}: {json.dumps(entry, separators=(',', ':'))}" for name, entry in models.items())
-    args.out.write_text(json.dumps({k: golden[k] for k in ("llama_cpp", "torch")})[:-1] + ', "models": {\n' + lines + "\n}}\n")
-    print(f"{len(models)} models, {args.out.stat().st_size} bytes")
-    print("\n".join(failed))
+    for folder in SETS:
+        out = args.out / f"{folder}.json"
+        paths = sorted(p for p in (GOLDEN / folder).iterdir() if p.is_dir() and p.name not in LEFT_OUT)
+        wanted = [p for p in paths if not args.names or p.name in args.names]
+        known = json.loads(out.read_text())["models"] if args.names and out.exists() else {}
+        models, failed = {}, []
+        for path in wanted:
+            try:
+                models[path.name] = describe(path, conversion)
+            except Exception as error:
+                failed.append(f"{path.name}: {type(error).__name__}: {error}")
+        models = dict(sorted((known | models).items()))
+        versions = json.dumps(dict(llama_cpp=args.llama_cpp.parent.parent.name, torch=torch.__version__))
+        lines = ",\n".join(f" {json.dumps(name)}: {json.dumps(entry, separators=(',', ':'))}" for name, entry in models.items())
+        out.write_text(versions[:-1] + ', "models": {\n' + lines + "\n}}\n")
+        print(f"{out.name}: {len(models)} models, {out.stat().st_size} bytes")
+        print("\n".join(failed))
 
 
 if __name__ == "__main__":

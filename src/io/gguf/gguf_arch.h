@@ -1,6 +1,7 @@
 // What GGUF files call architectures, fields and tensors, and what Hugging Face's checkpoints call them.
 #pragma once
 
+#include <map>
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <span>
@@ -71,6 +72,9 @@ std::vector<int32_t> gguf_pair_rows(int64_t rows, int64_t heads);
 // config.json as the model's Hugging Face checkpoint would have it, and generation_config.json.
 nlohmann::json gguf_config(const GgufModel& model, const GgufArch& arch);
 nlohmann::json gguf_generation_config(const GgufModel& model);
+// What sentence-transformers would write beside it, by the files' names; empty where the model's vectors are
+// not pooled.
+std::map<std::string, std::string, std::less<>> gguf_pooling_files(const GgufModel& model);
 
 // "<architecture>.<key>" of the metadata: one number, or one for each layer: the same, or 0 for a layer that
 // has no such thing.

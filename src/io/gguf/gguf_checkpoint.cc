@@ -174,6 +174,7 @@ class GgufCheckpoint : public Checkpoint {
       : path_(std::move(path)), shards_(std::move(shards)), arch_(&find_gguf_arch(*shards_)) {
     config_ = gguf_config(*shards_, *arch_);
     generation_config_ = gguf_generation_config(*shards_);
+    files_ = gguf_pooling_files(*shards_);
     layers_ = gguf_layers(*shards_);
     for (const auto& [name, place] : shards_->places()) add_tensor(place);
   }
@@ -181,6 +182,11 @@ class GgufCheckpoint : public Checkpoint {
   const fs::path& path() const override { return path_; }
   const nlohmann::json& config() const override { return config_; }
   std::optional<nlohmann::json> generation_config() const override { return generation_config_; }
+
+  std::optional<std::string> file(std::string_view name) const override {
+    const auto it = files_.find(name);
+    return it == files_.end() ? std::nullopt : std::optional(it->second);
+  }
 
   std::vector<std::string> names() const override {
     std::vector<std::string> all;
@@ -230,6 +236,7 @@ class GgufCheckpoint : public Checkpoint {
     if (tensor.name.starts_with("rope_f")) return;  // stretched rotations: part of the configuration
     std::string layer;
     const std::string pattern = layer_pattern(tensor.name, layer);
+    if (tensor.name.starts_with("dense_")) return;  // behind the pooling: part of the other files
     if (!layer.empty() && std::atoll(layer.c_str()) >= layers_) return;  // drafts further tokens
     if (const GgufName* row = find_name(pattern)) return add_named(place, *row, layer, "");
     const size_t dot = pattern.rfind('.');
@@ -374,6 +381,7 @@ class GgufCheckpoint : public Checkpoint {
   int64_t layers_ = 0;
   nlohmann::json config_;
   nlohmann::json generation_config_;
+  std::map<std::string, std::string, std::less<>> files_;  // that would lie beside config.json
   std::map<std::string, Entry, std::less<>> entries_;
 };
 

@@ -52,4 +52,10 @@ void configure_mamba2(const GgufModel& model, nlohmann::json& config);
 void configure_nemotron_h(const GgufModel& model, nlohmann::json& config);
 void configure_qwen3_next(const GgufModel& model, nlohmann::json& config);
 
+// Those that give vectors.
+void configure_bert(const GgufModel& model, nlohmann::json& config);
+void configure_gemma_embedding(const GgufModel& model, nlohmann::json& config);
+void configure_modern_bert(const GgufModel& model, nlohmann::json& config);
+void configure_nomic_bert(const GgufModel& model, nlohmann::json& config);
+
 }  // namespace quire

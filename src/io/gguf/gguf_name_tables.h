@@ -372,4 +372,48 @@ inline constexpr std::array<GgufName, 1> kMinimaxCorrection = {
     {{"blk.{}.exp_probs_b.bias", "model.layers.{}.block_sparse_moe.e_score_correction_bias"}}};
 inline constexpr auto kMinimax = joined(kMixtral, kQkNorms, kMinimaxCorrection);
 
+// What stands behind an encoder is called after BERT's classifier, whatever it is of.
+inline constexpr std::array<GgufName, 14> kBert = {{
+    {"token_embd", "embeddings.word_embeddings"},
+    {"position_embd", "embeddings.position_embeddings"},
+    {"token_types", "embeddings.token_type_embeddings"},
+    {"token_embd_norm", "embeddings.LayerNorm"},
+    {"blk.{}.attn_q", "encoder.layer.{}.attention.self.query"},
+    {"blk.{}.attn_k", "encoder.layer.{}.attention.self.key"},
+    {"blk.{}.attn_v", "encoder.layer.{}.attention.self.value"},
+    {"blk.{}.attn_output", "encoder.layer.{}.attention.output.dense"},
+    {"blk.{}.attn_output_norm", "encoder.layer.{}.attention.output.LayerNorm"},
+    {"blk.{}.ffn_up", "encoder.layer.{}.intermediate.dense"},
+    {"blk.{}.ffn_down", "encoder.layer.{}.output.dense"},
+    {"blk.{}.layer_output_norm", "encoder.layer.{}.output.LayerNorm"},
+    {"cls", "pooler.dense"},
+    {"cls.output", "classifier"},
+}};
+inline constexpr std::array<GgufName, 10> kNomicBert = {{
+    {"token_embd", "embeddings.word_embeddings"},
+    {"token_types", "embeddings.token_type_embeddings"},
+    {"token_embd_norm", "emb_ln"},
+    {"blk.{}.attn_qkv", "encoder.layers.{}.attn.Wqkv"},
+    {"blk.{}.attn_output", "encoder.layers.{}.attn.out_proj"},
+    {"blk.{}.attn_output_norm", "encoder.layers.{}.norm1"},
+    {"blk.{}.ffn_up", "encoder.layers.{}.mlp.fc11"},
+    {"blk.{}.ffn_gate", "encoder.layers.{}.mlp.fc12"},
+    {"blk.{}.ffn_down", "encoder.layers.{}.mlp.fc2"},
+    {"blk.{}.layer_output_norm", "encoder.layers.{}.norm2"},
+}};
+inline constexpr std::array<GgufName, 12> kModernBert = {{
+    {"token_embd", "model.embeddings.tok_embeddings"},
+    {"token_embd_norm", "model.embeddings.norm"},
+    {"blk.{}.attn_norm", "model.layers.{}.attn_norm"},
+    {"blk.{}.attn_qkv", "model.layers.{}.attn.Wqkv"},
+    {"blk.{}.attn_output", "model.layers.{}.attn.Wo"},
+    {"blk.{}.ffn_norm", "model.layers.{}.mlp_norm"},
+    {"blk.{}.ffn_up", "model.layers.{}.mlp.Wi"},
+    {"blk.{}.ffn_down", "model.layers.{}.mlp.Wo"},
+    {"output_norm", "model.final_norm"},
+    {"cls", "head.dense"},
+    {"cls.norm", "head.norm"},
+    {"cls.output", "classifier"},
+}};
+
 }  // namespace quire::gguf_names

@@ -32,6 +32,9 @@ bool has_sigmoid_scores(const GgufModel& model) {
   const int64_t first = gguf_integer(model, "leading_dense_block_count").value_or(0);
   return function ? *function == kSigmoid : has_tensor(model, first, "exp_probs_b.bias");
 }
+bool has_classifier(const GgufModel& model) {
+  return has_tensor(model, "cls.output.weight");
+}
 bool has_granite_factors(const GgufModel& model) {
   return gguf_number(model, "embedding_scale").has_value();
 }
@@ -39,8 +42,10 @@ bool has_two_norms(const GgufModel& model) {
   return has_tensor(model, 0, "attn_norm_2.weight");
 }
 
-const std::array<Row, 64> kRows = {{
+const std::array<Row, 71> kRows = {{
     {{"arcee", "ArceeForCausalLM", "arcee", kLlama, configure_llama, GgufStyle::kPairs}},
+    {{"bert", "BertForSequenceClassification", "bert", kBert, configure_bert}, has_classifier},
+    {{"bert", "BertModel", "bert", kBert, configure_bert}},
     {{"bloom", "BloomForCausalLM", "bloom", kBloom, configure_bloom}},
     {{"chatglm", "GlmForCausalLM", "glm", kGlm, configure_glm}},
     {{"cohere2", "Cohere2ForCausalLM", "cohere2", kQwen3, configure_cohere}},
@@ -51,11 +56,14 @@ const std::array<Row, 64> kRows = {{
     {{"dots1", "Dots1ForCausalLM", "dots1", kDots1, configure_deepseek_moe}},
     {{"ernie4_5", "Ernie4_5ForCausalLM", "ernie4_5", kLlama, configure_llama}},
     {{"ernie4_5-moe", "Ernie4_5_MoeForCausalLM", "ernie4_5_moe", kErnieMoe, configure_ernie_moe}},
+    {{"eurobert", "EuroBertModel", "eurobert", kLlama, configure_llama}},
     {{"exaone4", "Exaone4ForCausalLM", "exaone4", kOlmo2, configure_windows}},
     {{"falcon", "FalconForCausalLM", "falcon", kFalconTwoNorms, configure_falcon}, has_two_norms},
     {{"falcon", "FalconForCausalLM", "falcon", kBloom, configure_falcon}},
     {{"falcon-h1", "FalconH1ForCausalLM", "falcon_h1", kFalconH1, configure_falcon_h1}},
     {{"gemma", "GemmaForCausalLM", "gemma", kLlama, configure_llama, GgufStyle::kNormsPlusOne}},
+    {{"gemma-embedding", "Gemma3TextModel", "gemma3_text", kGemma3, configure_gemma_embedding,
+      GgufStyle::kNormsPlusOne}},
     {{"gemma2", "Gemma2ForCausalLM", "gemma2", kGemma3, configure_gemma2, GgufStyle::kNormsPlusOne}},
     {{"gemma3", "Gemma3ForCausalLM", "gemma3_text", kGemma3, configure_gemma3, GgufStyle::kNormsPlusOne}},
     {{"gemma4", "Gemma4ForCausalLM", "gemma4_text", kGemma4, configure_gemma4}},
@@ -83,10 +91,14 @@ const std::array<Row, 64> kRows = {{
     {{"minicpm", "MiniCPMForCausalLM", "minicpm", kLlama, configure_minicpm, GgufStyle::kPairs}},
     {{"minimax-m2", "MiniMaxM2ForCausalLM", "minimax_m2", kMinimax, configure_minimax}},
     {{"mistral3", "Ministral3ForCausalLM", "ministral3", kLlama, configure_ministral3, GgufStyle::kPairs}},
+    {{"modern-bert", "ModernBertForSequenceClassification", "modernbert", kModernBert, configure_modern_bert},
+     has_classifier},
+    {{"modern-bert", "ModernBertModel", "modernbert", kModernBert, configure_modern_bert}},
     {{"mpt", "MPTForCausalLM", "mpt", kMpt, configure_mpt}},
     {{"nemotron", "NemotronForCausalLM", "nemotron", kLlama, configure_nemotron, GgufStyle::kNormsPlusOne}},
     {{"nemotron_h", "NemotronHForCausalLM", "nemotron_h", kNemotronH, configure_nemotron_h}},
     {{"nemotron_h_moe", "NemotronHForCausalLM", "nemotron_h", kNemotronH, configure_nemotron_h}},
+    {{"nomic-bert", "NomicBertModel", "nomic_bert", kNomicBert, configure_nomic_bert}},
     {{"olmo", "OlmoForCausalLM", "olmo", kLlama, configure_llama, GgufStyle::kPairs}},
     {{"olmo2", "Olmo3ForCausalLM", "olmo3", kOlmo2, configure_windows}, has_window},
     {{"olmo2", "Olmo2ForCausalLM", "olmo2", kOlmo2, configure_llama}},

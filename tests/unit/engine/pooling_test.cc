@@ -14,6 +14,8 @@
 #include "exec/local_runtime.h"
 #include "io/json_file.h"
 #include "unit/engine/engine_testing.h"
+#include "unit/io/io_test_util.h"
+#include "unit/models/gguf_goldens.h"
 
 namespace quire {
 namespace {
@@ -91,6 +93,13 @@ double largest(const std::vector<float>& values) {
   return most;
 }
 
+// A test's name may hold letters, digits and underscores only.
+std::string test_name(std::string name) {
+  std::replace_if(
+      name.begin(), name.end(), [](char c) { return std::isalnum(c) == 0; }, '_');
+  return name;
+}
+
 class PoolingGolden : public testing::TestWithParam<std::tuple<std::string, std::string>> {};
 
 TEST_P(PoolingGolden, EqualsTransformers) {
@@ -110,14 +119,44 @@ TEST_P(PoolingGolden, EqualsTransformers) {
 }
 
 INSTANTIATE_TEST_SUITE_P(All, PoolingGolden,
-                         testing::Combine(testing::ValuesIn(usable_isas()),
-                                          testing::ValuesIn(model_names())),
+                         testing::Combine(testing::ValuesIn(usable_isas()), testing::ValuesIn(model_names())),
                          [](const auto& test) {
-                           std::string name = std::get<0>(test.param) + "_" + std::get<1>(test.param);
-                           std::replace_if(
-                               name.begin(), name.end(), [](char c) { return std::isalnum(c) == 0; }, '_');
-                           return name;
+                           return test_name(std::get<0>(test.param) + "_" + std::get<1>(test.param));
                          });
+
+// Files of other programs that give vectors have them of length one.
+void normalize(std::vector<float>& values) {
+  double sum = 0.0;
+  for (const float v : values) sum += static_cast<double>(v) * v;
+  for (float& v : values) v = static_cast<float>(v / std::sqrt(sum));
+}
+
+class GgufPooling : public testing::TestWithParam<std::string> {};
+
+TEST_P(GgufPooling, EqualsTransformers) {
+  const nlohmann::json model = test::gguf_goldens("pooling")[GetParam()];
+  const test::TempDir dir;
+  dir.write("model.gguf", test::make_gguf(model, pooling_dir() / GetParam()));
+  EngineConfig config;
+  config.runner = "pooling";
+  config.activation_dtype = "float32";
+  const auto engine = start((dir.path() / "model.gguf").string(), config);
+  const bool pooled = std::ranges::any_of(model["metadata"], [](const nlohmann::json& entry) {
+    return entry[0].get<std::string>().ends_with(".pooling_type") &&
+           !entry[0].get<std::string>().ends_with("classifier.pooling_type");
+  });
+  const double tolerance = GetParam().ends_with("-bfloat16") ? 3e-2 : 1e-5;
+  for (Case item : golden_cases(GetParam())) {
+    if (pooled) normalize(item.vector);
+    const auto vector = submit(*engine, request_of(*engine, item.text)).get();
+    ASSERT_EQ(vector.size(), item.vector.size());
+    for (size_t i = 0; i < vector.size(); ++i)
+      ASSERT_NEAR(vector[i], item.vector[i], tolerance * largest(item.vector) + 1e-7);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(All, GgufPooling, testing::ValuesIn(test::gguf_golden_names("pooling")),
+                         [](const auto& test) { return test_name(test.param); });
 
 // A few models of each kind: encoders, decoders that pool their last token or all of them.
 class PoolingInvariance : public testing::TestWithParam<std::string> {};

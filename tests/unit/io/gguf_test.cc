@@ -237,7 +237,7 @@ TEST(GgufCheckpoint, ErrorsNameWhatIsMissingOrNotSupported) {
   EXPECT_THAT(error(none), HasSubstr("no metadata 'general.architecture'"));
   GgufWriter other;
   other.text("general.architecture", "t5");
-  EXPECT_THAT(error(other), HasSubstr("the architecture 't5' is not supported; supported: arcee, bloom, "));
+  EXPECT_THAT(error(other), HasSubstr("the architecture 't5' is not supported; supported: arcee, bert, bloom, "));
   GgufWriter empty;
   empty.text("general.architecture", "llama");
   EXPECT_THAT(error(empty), HasSubstr("no tensor 'token_embd.weight'"));

@@ -2,8 +2,6 @@
 // made of. tests/golden/gguf/models.json says what the converter makes of tests/golden/models.
 #include <gtest/gtest.h>
 
-#include <array>
-#include <cmath>
 #include <functional>
 #include <map>
 #include <numeric>
@@ -11,8 +9,8 @@
 
 #include "io/gguf/gguf_checkpoint.h"
 #include "ops/reference.h"
-#include "quant/codec.h"
 #include "unit/io/gguf_writer.h"
+#include "unit/models/gguf_goldens.h"
 #include "unit/models/golden_models.h"
 
 namespace quire {
@@ -21,121 +19,12 @@ namespace {
 using nlohmann::json;
 
 const json& all_models() {
-  static const json models =
-      read_json_file(std::filesystem::path(QUIRE_SOURCE_DIR) / "tests/golden/gguf/models.json")["models"];
+  static const json models = test::gguf_goldens("models");
   return models;
 }
 
-std::vector<std::string> model_names() {
-  std::vector<std::string> names;
-  for (const auto& [name, model] : all_models().items()) names.push_back(name);
-  return names;
-}
-
-struct Rows {
-  size_t width = 0;
-  std::vector<float> values;
-  size_t count() const { return values.size() / width; }
-};
-
-// A tensor of the source, or its part `slice`.
-Rows stored_rows(const json& tensor, const Checkpoint& source) {
-  const auto name = tensor["source"].get<std::string>();
-  const TensorInfo& info = *source.find(name);
-  const auto bytes = source.bytes(name);
-  const bool part = tensor.contains("slice");
-  size_t count = 1;
-  for (size_t i = part ? 1 : 0; i < info.shape.size(); ++i) count *= static_cast<size_t>(info.shape[i]);
-  Rows rows{count / static_cast<size_t>(info.shape[part ? 1 : 0]), std::vector<float>(count)};
-  const size_t first = tensor.value("slice", size_t{0}) * count * dtype_size(info.dtype);
-  decode_f32(info.dtype, bytes.data() + first, rows.values.data(), static_cast<int64_t>(count));
-  return rows;
-}
-
-Rows transposed(const Rows& rows) {
-  Rows out{rows.count(), std::vector<float>(rows.values.size())};
-  for (size_t r = 0; r < rows.count(); ++r) {
-    for (size_t c = 0; c < rows.width; ++c) out.values[c * out.width + r] = rows.values[r * rows.width + c];
-  }
-  return out;
-}
-
-Rows chosen_rows(const json& tensor, const Rows& rows) {
-  std::vector<size_t> chosen;
-  if (tensor.contains("rows")) {
-    chosen = tensor["rows"].get<std::vector<size_t>>();
-  } else {
-    const auto range = tensor["range"].get<std::array<size_t, 3>>();
-    for (size_t i = 0; i < range[2]; ++i) chosen.push_back(range[0] + i * range[1]);
-  }
-  Rows out{rows.width, {}};
-  for (const size_t r : chosen) {
-    const auto begin = rows.values.begin() + static_cast<ptrdiff_t>(r * rows.width);
-    out.values.insert(out.values.end(), begin, begin + static_cast<ptrdiff_t>(rows.width));
-  }
-  return out;
-}
-
-// A tensor's values as float32: those of its source in the order and with the shift that the converter gave
-// them.
-std::vector<float> values_of(const json& tensor, const Checkpoint& source) {
-  if (tensor.contains("parts")) {
-    std::vector<float> all;
-    json part_shape = tensor["shape"];
-    part_shape.erase(part_shape.size() - 1);
-    for (json part : tensor["parts"]) {
-      part["shape"] = part_shape;
-      const auto values = values_of(part, source);
-      all.insert(all.end(), values.begin(), values.end());
-    }
-    return all;
-  }
-  if (tensor["source"].is_null()) return tensor["values"].get<std::vector<float>>();
-  Rows rows = stored_rows(tensor, source);
-  if (tensor.value("transposed", false)) rows = transposed(rows);
-  if (tensor.contains("range") || tensor.contains("rows")) rows = chosen_rows(tensor, rows);
-  if (tensor.value("turned", false)) rows = transposed(rows);
-  const json factors = tensor.value("times", json::array({1.0F}));
-  for (size_t i = 0; i < rows.values.size(); ++i) {
-    float& value = rows.values[i];
-    value *= factors[factors.size() > 1 ? i / rows.width : 0].get<float>();
-    value += tensor.value("plus", 0.0F);
-    if (tensor.value("rate", false)) value = -std::exp(value);
-  }
-  return rows.values;
-}
-
-// "blk.0.ffn_gate_exps.weight" -> "blk.0.ffn_gate.3.weight".
-std::string name_of_expert(std::string name, size_t expert) {
-  constexpr std::string_view kStacked = "_exps";
-  return name.replace(name.find(kStacked), kStacked.size(), "." + std::to_string(expert));
-}
-
-// experts_apart: as the first files have them, a tensor for each.
 std::string make_gguf(const std::string& name, bool experts_apart = false) {
-  const json& model = all_models()[name];
-  const auto source = Checkpoint::open(test::golden_dir() / name);
-  test::GgufWriter writer;
-  for (const json& entry : model["metadata"])
-    writer.json(entry[0].get<std::string>(), entry[1].get<std::vector<std::string>>(), entry[2]);
-  for (const json& tensor : model["tensors"]) {
-    const GgmlType& type = *find_ggml_type(tensor["type"].get<std::string>());
-    const auto values = values_of(tensor, *source);
-    std::string bytes(values.size() * type.bytes, '\0');
-    encode_f32(*type.dtype, values.data(), bytes.data(), static_cast<int64_t>(values.size()));
-    const auto tensor_name = tensor["name"].get<std::string>();
-    auto shape = tensor["shape"].get<std::vector<uint64_t>>();
-    if (!experts_apart || shape.size() != 3) {
-      writer.tensor(tensor_name, shape, type.id, bytes);
-      continue;
-    }
-    const size_t experts = shape.back();
-    const size_t part = bytes.size() / experts;
-    shape.pop_back();
-    for (size_t e = 0; e < experts; ++e)
-      writer.tensor(name_of_expert(tensor_name, e), shape, type.id, bytes.substr(e * part, part));
-  }
-  return writer.file();
+  return test::make_gguf(all_models()[name], test::golden_dir() / name, experts_apart);
 }
 
 class GgufGolden : public testing::TestWithParam<std::string> {};
@@ -147,7 +36,7 @@ TEST_P(GgufGolden, EqualsTransformers) {
   });
 }
 
-INSTANTIATE_TEST_SUITE_P(All, GgufGolden, testing::ValuesIn(model_names()),
+INSTANTIATE_TEST_SUITE_P(All, GgufGolden, testing::ValuesIn(test::gguf_golden_names("models")),
                          [](const auto& test) { return test::test_name(test.param); });
 
 TEST(GgufExperts, MayHaveATensorEach) {
