@@ -37,9 +37,10 @@ int64_t int_row_bytes(int64_t depth, int64_t num_units);
 void quantize_activations(const CpuKernels& kernels, const OpContext& ctx, const Blocks& blocks,
                           std::byte* begin, IntActivations& in);
 
-// kernel(block, panel) for all blocks and panels. element_bytes: of the activations.
+// kernel(blocks, panel) for runs of blocks, and panels, that cover all of them. element_bytes: of the
+// activations.
 template <class F>
-void each_block(const OpContext& ctx, const CpuKernels& kernels, const Blocks& blocks,
+void each_chunk(const OpContext& ctx, const CpuKernels& kernels, const Blocks& blocks,
                 const ProductSize& size, int64_t element_bytes, F&& kernel) {
   // Activations that are multiplied with all columns before the next ones: half of a second-level cache.
   constexpr int64_t kChunkBytes = int64_t{512} << 10;
@@ -48,7 +49,8 @@ void each_block(const OpContext& ctx, const CpuKernels& kernels, const Blocks& b
   // All columns of a chunk of rows follow each other: the activations stay in the second-level cache, and the
   // weights that pass by are few beside the work. Chunks are smaller only where the columns alone do not
   // occupy the threads.
-  int64_t chunk = std::clamp<int64_t>(kChunkBytes / (size.k * element_bytes * kernels.int_block_rows), 4, 32);
+  int64_t chunk =
+      std::clamp<int64_t>(kChunkBytes / (size.k * element_bytes * kernels.int_block_rows), 4, kMaxIntBlocks);
   chunk = std::min(chunk, blocks.count);
   while (chunk > 2 && panels * ((blocks.count + chunk - 1) / chunk) < 4 * num_threads(ctx))
     chunk = (chunk + 1) / 2;
@@ -61,11 +63,20 @@ void each_block(const OpContext& ctx, const CpuKernels& kernels, const Blocks& b
       ctx, panels * chunks, std::max<int64_t>({1, run, 262144 / cost}), [&](int64_t begin, int64_t end, int) {
         for (int64_t item = begin; item < end; ++item) {
           const int64_t first = item / panels * chunk;
-          const int64_t count = std::min(blocks.count - first, chunk);
-          for (int64_t b = 0; b < count; ++b)
-            kernel(IntBlock{blocks.first(first + b), blocks.size(first + b), b, count}, item % panels);
+          kernel(IntBlocks{blocks.rows, blocks.count, first, std::min(blocks.count - first, chunk)},
+                 item % panels);
         }
       });
+}
+
+// kernel(block, panel) for all blocks and panels.
+template <class F>
+void each_block(const OpContext& ctx, const CpuKernels& kernels, const Blocks& blocks,
+                const ProductSize& size, int64_t element_bytes, F&& kernel) {
+  each_chunk(ctx, kernels, blocks, size, element_bytes, [&](const IntBlocks& of, int64_t panel) {
+    for (int64_t b = 0; b < of.num; ++b)
+      kernel(IntBlock{blocks.first(of.first + b), blocks.size(of.first + b), b, of.num}, panel);
+  });
 }
 
 }  // namespace quire::cpu

@@ -99,6 +99,16 @@ struct IntBlock {
   int64_t count;
 };
 
+// Blocks [first, first + num) of the `count` blocks of nearly one size that `rows` rows are cut into: block b
+// begins with row rows * b / count.
+struct IntBlocks {
+  int64_t rows;
+  int64_t count;
+  int64_t first;
+  int64_t num;  // at most kMaxIntBlocks
+};
+constexpr int64_t kMaxIntBlocks = 32;
+
 // One panel of 32 rows of W that becomes whole numbers.
 struct IntPackArgs {
   float* weights;  // [k][32]; overwritten
@@ -152,8 +162,9 @@ struct CodedMatrixArgs {
 // The same with int8 activations (CodedIntUnits in quant/coded_layout.h).
 struct CodedIntArgs {
   CodedMatrixArgs m;       // x and table are not looked at
-  IntActivations in;       // zero: 1
-  int32_t zero;            // of all codes; groups may have further ones of their own
+  IntActivations in;       // zero: with minima or zeros of groups 1
+  int32_t zero;            // what the activations' sums are to be multiplied with before they begin a unit's
+                           // sum: numbers that are multiplied are too large by that
   const uint8_t* numbers;  // [16] 128 + whole number of each code of a table
   float step;              // what the numbers of a table count
 };
@@ -312,7 +323,7 @@ struct CpuKernels {
 
   // One panel of a product with codes and int8 activations: of linear codes and of tables of whole numbers,
   // by bits of a stored code. Null: there are no such codes.
-  void (*linear_coded_int[2][9])(const CodedIntArgs&, const IntBlock&, int64_t panel);
+  void (*linear_coded_int[2][9])(const CodedIntArgs&, const IntBlocks&, int64_t panel);
 
   void (*decode)(float* dst, const void* src, Storage storage, int64_t n);
   void (*rms_norm)(float* out, const float* x, const float* weight, int64_t d, float eps,

@@ -72,6 +72,11 @@ void multiply_floats(const CpuKernels& kernels, const OpContext& ctx, const Code
 void multiply_int8(const CpuKernels& kernels, const OpContext& ctx, const CodedLayout& at,
                    const CodedIntUnits& units, const CodedNumbers& numbers, const CodedMatrixArgs& args,
                    int64_t rows, std::byte* scratch) {
+  // What all numbers that are multiplied are too large by.
+  const int32_t bias = numbers.table ? kernels.int8_zero : at.bits == 8 ? kernels.int8_zero - 128 : 0;
+  const int32_t zero = bias + (numbers.table || at.format.group_zeros ? 0 : at.format.zero);
+  // Minima and zeros of groups are multiplied with the sums of activations as they are.
+  const bool shifted = at.format.minima || at.format.group_zeros;
   std::array<uint8_t, 16> biased;
   for (size_t i = 0; i < biased.size(); ++i) biased[i] = static_cast<uint8_t>(numbers.numbers[i] + 128);
   CodedIntArgs own = {
@@ -83,16 +88,16 @@ void multiply_int8(const CpuKernels& kernels, const OpContext& ctx, const CodedL
              .group = units.activation_group,
              .unit = units.unit,
              .num_units = units.num_units,
-             .zero = 1},
-      .zero = numbers.table || at.format.group_zeros ? 0 : at.format.zero,
+             .zero = shifted ? 1 : zero},
+      .zero = shifted ? zero : 1,
       .numbers = biased.data(),
       .step = numbers.step,
   };
   const Blocks blocks(rows, kernels.int_block_rows);
   quantize_activations(kernels, ctx, blocks, scratch, own.in);
   const auto kernel = kernels.linear_coded_int[numbers.table ? 1 : 0][at.bits];
-  each_block(ctx, kernels, blocks, {.m = rows, .n = args.io.n, .k = at.k, .panel_bytes = at.panel_bytes},
-             sizeof(int8_t), [&](const IntBlock& block, int64_t panel) { kernel(own, block, panel); });
+  each_chunk(ctx, kernels, blocks, {.m = rows, .n = args.io.n, .k = at.k, .panel_bytes = at.panel_bytes},
+             sizeof(int8_t), [&](const IntBlocks& some, int64_t panel) { kernel(own, some, panel); });
 }
 
 // Rows of x with their columns in the order of the matrix.

@@ -25,6 +25,8 @@ namespace {
 
 #include "backends/cpu/kernels/linear_coded_int.inc.h"
 
+#include "backends/cpu/kernels/linear_coded_slices.inc.h"
+
 }  // namespace
 
 void fill_coded_int_avx512(CpuKernels& kernels) {

@@ -1,7 +1,7 @@
-// out = x w^T over packed panels of codes (quant/coded_layout.h) with int8 activations. Behind
-// linear_coded.inc.h and linear_int.inc.h: codes are read as there, and blocks of rows by two registers of
-// columns are multiplied as here. The products of a unit are summed as int32, which is exact in any order;
-// how units are added is said at CodedIntUnits.
+// out = x w^T over packed panels of codes (quant/coded_layout.h) with int8 activations, for few rows; many are
+// in linear_coded_slices.inc.h. Behind linear_coded.inc.h and linear_int.inc.h: codes are read as there, and
+// blocks of rows by two registers of columns are multiplied as here. The products of a unit are summed as
+// int32, which is exact in any order; how units are added is said at CodedIntUnits.
 
 // Units of a panel whose scales are made at once.
 constexpr int kRunUnits = 16;
@@ -24,12 +24,10 @@ struct CodedAhead {
   int64_t header;
 };
 
-// The only block that passes over a panel asks for later blocks of k. Of several, which find all but the
-// first's codes in a cache, the first asks for the next panel.
-inline CodedAhead coded_ahead(const CodedIntArgs& a, const IntBlock& at) {
+// Later blocks of k.
+inline CodedAhead coded_ahead(const CodedIntArgs& a) {
   constexpr int64_t kLongest = 16384;
   const CodedMatrixArgs& m = a.m;
-  if (at.count > 1) return at.index == 0 ? CodedAhead{m.panel_bytes, m.panel_bytes} : CodedAhead{0, 0};
   const int64_t codes = (kIntPrefetchBytes + m.block_bytes - 1) / m.block_bytes * m.block_bytes;
   // Headers are read a run ahead.
   const int64_t header = (kRunUnits * a.in.unit + m.block - 1) / m.block * m.block_bytes + codes;
@@ -50,17 +48,18 @@ constexpr int kTwoLevels = 1;
 constexpr int kHasMinima = 2;
 constexpr int kHasZeros = 4;
 
-// Fills the run and goes on behind it. Not inlined: kernels for any number of rows share it.
+// Fills the run with at most `most` units and goes on behind it. Not inlined: kernels for any number of rows
+// share it.
 template <class D, class C, int kBits, int kHas>
 __attribute__((noinline)) void next_run(const CodedIntArgs& a, UnitPlace& place, int64_t lane, int64_t ahead,
-                                        UnitRun<D>& run) {
+                                        int most, UnitRun<D>& run) {
   using V = typename D::V;
   using N = typename V::Narrow;
   const CodedMatrixArgs& m = a.m;
   const N step = V::narrow_set1(a.step);
   int u = 0;
   UnitPlace at = place;
-  while (u < kRunUnits && at.block_begin < m.k) {
+  while (u < most && at.block_begin < m.k) {
     const bool last = m.k - at.block_begin <= m.block;
     const CodedHeader& header = last ? m.last : m.whole;
     const int64_t depth = last ? m.k - at.block_begin : m.block;
@@ -75,7 +74,7 @@ __attribute__((noinline)) void next_run(const CodedIntArgs& a, UnitPlace& place,
       if constexpr ((kHas & kHasMinima) != 0)
         minimum[h] = coded_scale<C>(m, at.block + header.minima, lane + h * D::kLanes);
     }
-    for (; u < kRunUnits && at.in_block < depth; ++u) {
+    for (; u < most && at.in_block < depth; ++u) {
       const int64_t unit = depth - at.in_block < a.in.unit ? depth - at.in_block : a.in.unit;
       const int64_t of_group = at.group * kPanel + lane;
       QUIRE_UNROLL
@@ -115,7 +114,7 @@ __attribute__((noinline)) void next_run(const CodedIntArgs& a, UnitPlace& place,
 }
 
 template <class D>
-using NextRun = void (*)(const CodedIntArgs&, UnitPlace&, int64_t, int64_t, UnitRun<D>&);
+using NextRun = void (*)(const CodedIntArgs&, UnitPlace&, int64_t, int64_t, int, UnitRun<D>&);
 
 template <class D, class C, int kBits>
 NextRun<D> next_run_of(const CodedMatrixArgs& m) {
@@ -145,6 +144,36 @@ __attribute__((always_inline)) inline void multiply_quad(typename D::I quad, typ
   }
 }
 
+// f(four, chunk) for `count` chunks from chunk `c` of `four` on. Which of four chunks one is decides how its
+// codes are read: that is known for the usual units.
+template <int kBits, class F>
+__attribute__((always_inline)) inline void walk_chunks(const std::byte* four, int c, int count, F&& f) {
+  if (c == 0) {
+    for (; count >= 4; count -= 4, four += kChunksBytes<kBits>) {
+      f(four, 0);
+      f(four, 1);
+      f(four, 2);
+      f(four, 3);
+    }
+    if (count == 2) {
+      f(four, 0);
+      f(four, 1);
+      return;
+    }
+  } else if (c == 2 && count == 2) {
+    f(four, 2);
+    f(four, 3);
+    return;
+  }
+  for (; count > 0; --count) {
+    f(four, c);
+    if (++c == 4) {
+      c = 0;
+      four += kChunksBytes<kBits>;
+    }
+  }
+}
+
 // The products of one unit.
 template <class D, class C, int kBits, bool kTable, int kRows, int kSums>
 __attribute__((always_inline)) inline void multiply_chunks(const std::byte* four, int c, int count,
@@ -152,47 +181,20 @@ __attribute__((always_inline)) inline void multiply_chunks(const std::byte* four
                                                            const int32_t* x,
                                                            typename D::I (&sum)[kRows][2][kSums],
                                                            int64_t ahead) {
-  const auto chunk = [&](const std::byte* from, int c) __attribute__((always_inline)) {
+  const auto chunk = [&](const std::byte* from, int which) __attribute__((always_inline)) {
     constexpr int kBytes = 32 * kBits;
-    for (int l = (kBytes * c + 63) / 64 * 64; l < kBytes * (c + 1); l += 64)
+    for (int l = (kBytes * which + 63) / 64 * 64; l < kBytes * (which + 1); l += 64)
       _mm_prefetch(reinterpret_cast<const char*>(from + ahead + l), _MM_HINT_T0);
     QUIRE_UNROLL
     for (int h = 0; h < 2; ++h) {
       typename D::I quads[2];
-      load_codes<C, kBits>(from, c, lane + h * D::kLanes, quads);
+      load_codes<C, kBits>(from, which, lane + h * D::kLanes, quads);
       multiply_quad<D, C, kBits == 8, kTable, kRows, kSums>(quads[0], numbers, x, h, 0, sum);
       multiply_quad<D, C, kBits == 8, kTable, kRows, kSums>(quads[1], numbers, x + kRows, h, 1, sum);
     }
     x += 2 * kRows;
   };
-  // Which of four chunks one is decides how its codes are read: that is known for the usual units. With many
-  // rows it matters little, and the code would be long.
-  if constexpr (kRows <= D::kFewRows) {
-    if (c == 0) {
-      for (; count >= 4; count -= 4, four += kChunksBytes<kBits>) {
-        chunk(four, 0);
-        chunk(four, 1);
-        chunk(four, 2);
-        chunk(four, 3);
-      }
-      if (count == 2) {
-        chunk(four, 0);
-        chunk(four, 1);
-        return;
-      }
-    } else if (c == 2 && count == 2) {
-      chunk(four, 2);
-      chunk(four, 3);
-      return;
-    }
-  }
-  for (; count > 0; --count) {
-    chunk(four, c);
-    if (++c == 4) {
-      c = 0;
-      four += kChunksBytes<kBits>;
-    }
-  }
+  walk_chunks<kBits>(four, c, count, chunk);
 }
 
 // Columns lane .. lane + 2 kLanes of a panel.
@@ -203,8 +205,6 @@ void multiply_coded(const CodedIntArgs& a, int64_t row, int64_t panel, int64_t l
   using N = typename V::Narrow;
   // Few rows: two sums for each result, so that one product need not wait for the other.
   constexpr int kSums = kRows <= D::kFewRows ? 2 : 1;
-  // What the numbers that are multiplied are too large by.
-  const int32_t zero = a.zero + (kTable ? D::kInt8Zero : kBits == 8 ? D::kInt8Zero - 128 : 0);
   alignas(64) float acc[kRows][2][D::kLanes];
   QUIRE_UNROLL
   for (int r = 0; r < kRows; ++r) {
@@ -219,12 +219,13 @@ void multiply_coded(const CodedIntArgs& a, int64_t row, int64_t panel, int64_t l
   UnitRun<D> run;
   const bool shifted = a.m.minima || a.m.group_zeros;
   const NextRun<D> next = next_run_of<D, C, kBits>(a.m);
-  for (next(a, place, lane, ahead.header, run); run.count > 0; next(a, place, lane, ahead.header, run)) {
+  const auto advance = [&] { next(a, place, lane, ahead.header, kRunUnits, run); };
+  for (advance(); run.count > 0; advance()) {
     for (int u = 0; u < run.count; ++u) {
       I sum[kRows][2][kSums];
       QUIRE_UNROLL
       for (int r = 0; r < kRows; ++r) {
-        sum[r][0][0] = sum[r][1][0] = D::set1(zero * x_sums[r]);
+        sum[r][0][0] = sum[r][1][0] = D::set1(a.zero * x_sums[r]);
         if constexpr (kSums == 2) sum[r][0][1] = sum[r][1][1] = D::zero();
       }
       multiply_chunks<D, C, kBits, kTable, kRows, kSums>(run.codes[u], run.chunk[u], run.num_chunks[u], lane,
@@ -263,20 +264,4 @@ void coded_int_rows(const CodedIntArgs& a, int64_t row, int64_t rows, int64_t pa
   }
   for (int64_t lane = 0; lane < kPanel; lane += 2 * D::kLanes)
     multiply_coded<D, C, kBits, kTable, kRows>(a, row, panel, lane, ahead);
-}
-
-template <class D, class C, int kBits, bool kTable>
-void linear_coded_int(const CodedIntArgs& a, const IntBlock& at, int64_t panel) {
-  coded_int_rows<D, C, kBits, kTable, D::kBlockRows>(a, at.row, at.rows, panel, coded_ahead(a, at));
-}
-
-template <class D, class C>
-void fill_coded_int(CpuKernels& t) {
-  t.linear_coded_int[0][2] = linear_coded_int<D, C, 2, false>;
-  t.linear_coded_int[0][3] = linear_coded_int<D, C, 3, false>;
-  t.linear_coded_int[0][4] = linear_coded_int<D, C, 4, false>;
-  t.linear_coded_int[0][5] = linear_coded_int<D, C, 5, false>;
-  t.linear_coded_int[0][6] = linear_coded_int<D, C, 6, false>;
-  t.linear_coded_int[0][8] = linear_coded_int<D, C, 8, false>;
-  t.linear_coded_int[1][4] = linear_coded_int<D, C, 4, true>;
 }

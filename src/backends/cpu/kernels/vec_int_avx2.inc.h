@@ -7,6 +7,8 @@ struct IntAvx2 {
   static constexpr int kLanes = 8;
   static constexpr int kFewRows = 1;
   static constexpr int kBlockRows = 4;
+  // Rows whose sums and results fit the registers together.
+  static constexpr int kRunRows = 2;
   static constexpr int32_t kInt8Zero = 0;
 
   struct W8 {
@@ -49,6 +51,7 @@ struct IntAvx2 {
     return _mm256_and_si256(_mm256_srli_epi32(v, 8 * kByte), _mm256_set1_epi32(255));
   }
   static I load(const uint8_t* p) { return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)); }
+  static void store(uint8_t* p, I v) { _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), v); }
 
   static void store_bytes(uint8_t* p, V::F a, V::F b, V::F c, V::F d) {
     store(p, join_bytes(a.a, b.a, c.a, d.a));
@@ -69,7 +72,6 @@ struct IntAvx2 {
   }
 
  private:
-  static void store(uint8_t* p, __m256i v) { _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), v); }
   static I add_pairs(I sum, I pairs) {
     return _mm256_add_epi32(sum, _mm256_madd_epi16(pairs, _mm256_set1_epi16(1)));
   }

@@ -8,6 +8,8 @@ struct IntAvx512 {
   static constexpr int kFewRows = 4;
   // A block's sums are twice as many registers as rows.
   static constexpr int kBlockRows = 12;
+  // Rows whose sums and results fit the registers together.
+  static constexpr int kRunRows = 6;
   // What stored codes of 8 bits are too large by for dot.
   static constexpr int32_t kInt8Zero = 0;
 
@@ -55,6 +57,7 @@ struct IntAvx512 {
     return _mm512_and_si512(_mm512_srli_epi32(v, 8 * kByte), _mm512_set1_epi32(255));
   }
   static I load(const uint8_t* p) { return _mm512_loadu_si512(p); }
+  static void store(uint8_t* p, I v) { _mm512_storeu_si512(p, v); }
 
   // 16 lanes of four small whole numbers each: their bytes side by side.
   static void store_bytes(uint8_t* p, V::F a, V::F b, V::F c, V::F d) {
