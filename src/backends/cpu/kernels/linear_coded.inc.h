@@ -14,7 +14,7 @@ constexpr int64_t kCodedSlice = 128;
 constexpr int kMinima = 1;
 constexpr int kZeros = 2;
 
-// What the codes of a group are multiplied with and shifted by.
+// What the codes of a group are multiplied with and, where they are, shifted by.
 template <class D, int kRegs>
 struct GroupScales {
   typename D::N scale[kRegs];
@@ -60,42 +60,64 @@ __attribute__((always_inline)) inline typename D::N group_scale(const CodedMatri
   return D::mul(small_e4m3<D>(high), D::V::narrow_set1(0x1p120F));
 }
 
-// Group `g` of a block.
-template <class D, int kRegs>
-__attribute__((always_inline)) inline GroupScales<D, kRegs> load_group(const CodedMatrixArgs& a,
-                                                                       const CodedHeader& at,
-                                                                       const std::byte* first, int64_t g,
-                                                                       int64_t lane) {
-  GroupScales<D, kRegs> out;
+// What all groups of a block have.
+template <class D, int kShift, int kRegs>
+__attribute__((always_inline)) inline void load_block(const CodedMatrixArgs& a, const CodedHeader& at,
+                                                      const std::byte* first, int64_t lane,
+                                                      GroupScales<D, kRegs>& out) {
   QUIRE_UNROLL
   for (int h = 0; h < kRegs; ++h) {
     const std::byte* block = first + panel_of<D>(lane, h) * a.panel_bytes;
     const int64_t column = column_of<D>(lane, h);
-    const int64_t in_group = g * kPanel + column;
     out.scale[h] = coded_scale<D>(a, block, column);
-    out.minimum[h] = D::V::narrow_zero();
-    out.zero[h] = D::V::narrow_set1(a.zero);
-    if (a.minima) out.minimum[h] = coded_scale<D>(a, block + at.minima, column);
-    if (a.two_levels) {
-      const auto own = group_scale<D>(a, block + at.group_scales + in_group);
-      out.scale[h] = D::mul(out.scale[h], own);
-      if (a.minima) out.minimum[h] = D::mul(out.minimum[h], D::load_u8(block + at.group_minima + in_group));
-    }
-    if (a.group_zeros) out.zero[h] = D::load_u8(block + at.group_zeros + in_group);
+    if constexpr ((kShift & kMinima) != 0) out.minimum[h] = coded_scale<D>(a, block + at.minima, column);
   }
-  return out;
 }
 
-// Shifts to the right by few bits, a number that is known once calls are inlined.
+// Group `g` of a block that has `of_block`.
+template <class D, int kShift, int kRegs>
+__attribute__((always_inline)) inline void load_group(const CodedMatrixArgs& a, const CodedHeader& at,
+                                                      const GroupScales<D, kRegs>& of_block,
+                                                      const std::byte* first, int64_t g, int64_t lane,
+                                                      GroupScales<D, kRegs>& out) {
+  QUIRE_UNROLL
+  for (int h = 0; h < kRegs; ++h) {
+    const std::byte* own = first + panel_of<D>(lane, h) * a.panel_bytes + g * kPanel + column_of<D>(lane, h);
+    out.scale[h] = of_block.scale[h];
+    if (a.two_levels) out.scale[h] = D::mul(out.scale[h], group_scale<D>(a, own + at.group_scales));
+    if constexpr ((kShift & kMinima) != 0) {
+      out.minimum[h] = of_block.minimum[h];
+      if (a.two_levels) out.minimum[h] = D::mul(out.minimum[h], D::load_u8(own + at.group_minima));
+    }
+    if constexpr ((kShift & kZeros) != 0) out.zero[h] = D::load_u8(own + at.group_zeros);
+  }
+}
+
+// Moves bits to the left (count > 0) or to the right by few bits, a number that is known once calls are
+// inlined.
 template <class D>
-__attribute__((always_inline)) inline typename D::I right_by(typename D::I v, int count) {
+__attribute__((always_inline)) inline typename D::I moved(typename D::I v, int count) {
   switch (count) {
+    case 4:
+      return D::template left<4>(v);
+    case 3:
+      return D::template left<3>(v);
+    case 2:
+      return D::template left<2>(v);
+    case 1:
+      return D::template left<1>(v);
     case 0:
       return v;
-    case 2:
+    case -1:
+      return D::template right<1>(v);
+    case -2:
       return D::template right<2>(v);
-    case 4:
+    case -3:
+      return D::template right<3>(v);
+    case -4:
       return D::template right<4>(v);
+    case -5:
+      return D::template right<5>(v);
     default:
       return D::template right<6>(v);
   }
@@ -104,45 +126,42 @@ __attribute__((always_inline)) inline typename D::I right_by(typename D::I v, in
 // Bytes of the codes of 32 k's of a panel: what four chunks of eight k's take.
 template <int kBits>
 constexpr int64_t kChunksBytes = 128 * kBits;
+// Chunks after which codes lie as before.
+template <int kBits>
+constexpr int kChunkPeriod = kBits == 2 || kBits == 6   ? 2
+                             : kBits == 3 || kBits == 5 ? 4
+                                                        : 1;
 
-// Eight k's of a register of columns: their codes as bytes, four k's in each lane. They are chunk `c`, 0 ..
-// 3, of four that begin at `codes`.
+// Eight k's of a register of columns: their codes as bytes, four k's in each lane, with any bits above them.
+// They are chunk `c`, 0 .. 3, of four that begin at `codes`.
+template <class D, int kBits>
+__attribute__((always_inline)) inline void load_raw_codes(const std::byte* codes, int c, int64_t lane,
+                                                          typename D::I (&quads)[2]) {
+  constexpr int kLow = kBits == 3 ? 2 : kBits < 8 && kBits > 4 ? 4 : kBits;  // bits of the wider plane
+  constexpr int kHigh = kBits - kLow;
+  constexpr int kUnitChunks = kBits == 4 || kBits == 8 ? 1 : kChunkPeriod<kBits>;
+  const std::byte* unit = codes + c / kUnitChunks * (32 * kBits * kUnitChunks) + lane * 4;
+  QUIRE_UNROLL
+  for (int q = 0; q < 2; ++q) {
+    const int quad = 2 * (c % kUnitChunks) + q;  // of the unit
+    constexpr int kShare = 8 / kLow;             // quads of a byte
+    quads[q] = moved<D>(D::load(unit + quad / kShare * 128), -(quad % kShare * kLow));
+    if constexpr (kHigh > 0) {
+      const auto high = D::load(unit + 2 * kUnitChunks / kShare * 128);
+      quads[q] =
+          D::choose(D::set1(((1 << kLow) - 1) * 0x01010101), quads[q], moved<D>(high, kLow - quad * kHigh));
+    }
+  }
+}
+
+// The same with nothing above them.
 template <class D, int kBits>
 __attribute__((always_inline)) inline void load_codes(const std::byte* codes, int c, int64_t lane,
                                                       typename D::I (&quads)[2]) {
-  const auto all = [](int32_t mask) { return D::set1(mask * 0x01010101); };
-  const auto line = [&](const std::byte* unit, int64_t i) { return D::load(unit + i * 128 + lane * 4); };
-  if constexpr (kBits == 8) {
-    quads[0] = line(codes, 2 * c);
-    quads[1] = line(codes, 2 * c + 1);
-  } else if constexpr (kBits == 4) {
-    const auto v = line(codes, c);
-    quads[0] = D::both(v, all(15));
-    quads[1] = D::both(D::template right<4>(v), all(15));
-  } else if constexpr (kBits == 2) {
-    const auto v = right_by<D>(line(codes, c / 2), c % 2 * 4);
-    quads[0] = D::both(v, all(3));
-    quads[1] = D::both(D::template right<2>(v), all(3));
-  } else if constexpr (kBits == 6) {
-    const std::byte* unit = codes + c / 2 * 384;
-    const auto low = line(unit, c % 2);
-    const auto high = right_by<D>(line(unit, 2), c % 2 * 4);
-    quads[0] = D::either(D::both(low, all(15)), D::template left<4>(D::both(high, all(3))));
-    quads[1] =
-        D::either(D::both(D::template right<4>(low), all(15)), D::template left<2>(D::both(high, all(12))));
-  } else if constexpr (kBits == 5) {
-    const auto low = line(codes, c);
-    const auto high = right_by<D>(line(codes, 4), c * 2);
-    quads[0] = D::either(D::both(low, all(15)), D::template left<4>(D::both(high, all(1))));
-    quads[1] =
-        D::either(D::both(D::template right<4>(low), all(15)), D::template left<3>(D::both(high, all(2))));
-  } else {
-    static_assert(kBits == 3);
-    const auto low = right_by<D>(line(codes, c / 2), c % 2 * 4);
-    const auto high = right_by<D>(line(codes, 2), c * 2);
-    quads[0] = D::either(D::both(low, all(3)), D::template left<2>(D::both(high, all(1))));
-    quads[1] =
-        D::either(D::both(D::template right<2>(low), all(3)), D::template left<1>(D::both(high, all(2))));
+  load_raw_codes<D, kBits>(codes, c, lane, quads);
+  if constexpr (kBits < 8) {
+    QUIRE_UNROLL
+    for (int q = 0; q < 2; ++q) quads[q] = D::both(quads[q], D::set1(((1 << kBits) - 1) * 0x01010101));
   }
 }
 
@@ -151,12 +170,20 @@ template <class D, int kBits, int kValues>
 struct CodeReader {
   static constexpr bool kLookup =
       kBits <= 4 && (kValues == kCodedTable || (kValues == kCodedLinear && D::kLookupLinear));
+  static constexpr bool kPlaced = kValues == kCodedLinear && !kLookup;
+  // Lookups of 4 bits, and where bits become a number's mantissa, see no others.
+  static constexpr bool kRaw = kPlaced || (kLookup && kBits == 4) || kBits == 8;
   const float* numbers;  // [at least 16, 2^kBits]
   typename D::Table table;
   typename D::N rebias;
+  typename D::N too_large[3];  // what linear codes are by, placed at bits 0, 8 and 16
 
   explicit CodeReader(const CodedMatrixArgs& a)
-      : numbers(a.table), table(D::table(a.table)), rebias(D::V::narrow_set1(0x1p120F)) {}
+      : numbers(a.table),
+        table(D::table(a.table)),
+        rebias(D::V::narrow_set1(0x1p120F)),
+        too_large{D::V::narrow_set1(a.zero + 0x1p23F), D::V::narrow_set1(a.zero + 0x1p15F),
+                  D::V::narrow_set1(a.zero + 0x1p7F)} {}
 
   // Weight of k kByte of a quad.
   template <int kByte, int kShift>
@@ -166,12 +193,22 @@ struct CodeReader {
     if constexpr (kLookup) {
       v = D::lookup(table, D::template right<8 * kByte>(quad));
       if constexpr ((kShift & kZeros) != 0) v = D::sub(v, zero);
+    } else if constexpr (kPlaced) {
+      // The code's bits become the lowest of the mantissa of a number that has the value 1 there, or as many
+      // places higher as they stand in the lane: a difference is the code, exactly.
+      constexpr int kShifted = 8 * kByte + kBits > 23 ? 16 : 0;
+      constexpr int kPlace = 8 * kByte - kShifted;
+      const auto code = D::merge(D::template right<kShifted>(quad), D::set1(((1 << kBits) - 1) << kPlace),
+                                 D::set1((150 - kPlace) << 23));
+      constexpr float kAbove = static_cast<float>(1 << (23 - kPlace));
+      v = D::sub(D::as_float(code), (kShift & kZeros) != 0 ? D::V::narrow_add(zero, D::V::narrow_set1(kAbove))
+                                                           : too_large[kPlace / 8]);
     } else if constexpr (kValues == kCodedE4M3) {
       v = D::mul(small_e4m3<D>(D::template left<24 - 8 * kByte>(quad)), rebias);
     } else {
       auto code = D::template right<8 * kByte>(quad);
       if constexpr (kByte < 3) code = D::both(code, D::set1(255));
-      v = kValues == kCodedTable ? D::gather(numbers, code) : D::sub(D::to_float(code), zero);
+      v = D::gather(numbers, code);
     }
     v = D::mul(scale, v);
     if constexpr ((kShift & kMinima) != 0) v = D::sub(v, minimum);
@@ -179,10 +216,12 @@ struct CodeReader {
   }
 };
 
-// f(k, codes [kRegs][2], scales) for each eight k's of [begin, end) of a panel, begin a multiple of 8.
-template <class D, int kBits, int kRegs, bool kAhead, class F>
+// f(k, codes [kRegs][2], scales) for each eight k's of [begin, end) of a panel, begin a multiple of 8. kRaw:
+// codes may have any bits above them.
+template <class D, int kBits, bool kRaw, int kShift, int kRegs, bool kAhead, class F>
 __attribute__((always_inline)) inline void each_chunk(const CodedMatrixArgs& a, const std::byte* panel,
                                                       int64_t lane, int64_t begin, int64_t end, F&& f) {
+  constexpr int kPeriod = kChunkPeriod<kBits>;
   for (int64_t i = begin; i < end;) {
     const int64_t index = i / a.block;
     const int64_t first = index * a.block;
@@ -192,18 +231,31 @@ __attribute__((always_inline)) inline void each_chunk(const CodedMatrixArgs& a, 
     const int64_t stop = block_end < end ? block_end : end;
     const std::byte* block = panel + index * a.block_bytes;
     const std::byte* codes = block + at.codes;
+    if constexpr (kAhead) {
+      // What stands between the codes of two blocks; chunks ask for codes.
+      const int64_t header = at.codes < kCodedPrefetchBytes ? at.codes : 0;
+      for (int64_t l = 0; l < header; l += 64) {
+        QUIRE_UNROLL
+        for (int64_t p = 0; p <= (kRegs - 1) * D::kLanes / kPanel; ++p)
+          _mm_prefetch(reinterpret_cast<const char*>(block + p * a.panel_bytes + kCodedPrefetchBytes + l),
+                       _MM_HINT_T0);
+      }
+    }
+    GroupScales<D, kRegs> of_block;
+    load_block<D, kShift>(a, at, block, lane, of_block);
     int64_t g = (i - first) / a.group;
     int64_t group_end = first + g * a.group;
     for (; i < stop; ++g) {
       group_end += a.group;
       const int64_t limit = group_end < stop ? group_end : stop;
-      const GroupScales<D, kRegs> scales = load_group<D, kRegs>(a, at, block, g, lane);
-      for (; i < limit; i += 8) {
-        const int64_t c = (i - first) / 8;
+      GroupScales<D, kRegs> scales;
+      load_group<D, kShift>(a, at, of_block, block, g, lane, scales);
+      // Chunk `c` of the four at `four`.
+      const auto chunk = [&](const std::byte* four, int c) __attribute__((always_inline)) {
         if constexpr (kAhead) {
           QUIRE_UNROLL
           for (int64_t p = 0; p <= (kRegs - 1) * D::kLanes / kPanel; ++p) {
-            const std::byte* ahead = codes + p * a.panel_bytes + c * 32 * kBits + kCodedPrefetchBytes;
+            const std::byte* ahead = four + p * a.panel_bytes + c * 32 * kBits + kCodedPrefetchBytes;
             QUIRE_UNROLL
             for (int64_t l = 0; l < 32 * kBits; l += 64)
               _mm_prefetch(reinterpret_cast<const char*>(ahead + l), _MM_HINT_T0);
@@ -212,10 +264,35 @@ __attribute__((always_inline)) inline void each_chunk(const CodedMatrixArgs& a, 
         typename D::I quads[kRegs][2];
         QUIRE_UNROLL
         for (int h = 0; h < kRegs; ++h) {
-          load_codes<D, kBits>(codes + panel_of<D>(lane, h) * a.panel_bytes + c / 4 * kChunksBytes<kBits>,
-                               static_cast<int>(c % 4), column_of<D>(lane, h), quads[h]);
+          const std::byte* from = four + panel_of<D>(lane, h) * a.panel_bytes;
+          if constexpr (kRaw) {
+            load_raw_codes<D, kBits>(from, c, column_of<D>(lane, h), quads[h]);
+          } else {
+            load_codes<D, kBits>(from, c, column_of<D>(lane, h), quads[h]);
+          }
         }
         f(i, quads, scales);
+        i += 8;
+      };
+      if constexpr (kPeriod == 1) {
+        for (const std::byte* own = codes + (i - first) * 4 * kBits; i < limit; own += 32 * kBits)
+          chunk(own, 0);
+      } else {
+        // Where a chunk lies among those that follow it is known for pairs.
+        while (i < limit) {
+          const int64_t c = (i - first) / 8;
+          const int place = static_cast<int>(c % kPeriod);
+          const std::byte* four = codes + (c - place) * 32 * kBits;
+          if (place == 0 && i + 8 < limit) {
+            chunk(four, 0);
+            chunk(four, 1);
+          } else if (kPeriod == 4 && place == 2 && i + 8 < limit) {
+            chunk(four, 2);
+            chunk(four, 3);
+          } else {
+            chunk(four, place);
+          }
+        }
       }
     }
     i = stop;
@@ -256,7 +333,7 @@ void coded_few(const CodedMatrixArgs& a, int64_t row, int64_t rows, int64_t pane
     for (int h = 0; h < kRegs; ++h) sum[r][h] = D::V::narrow_zero();
   }
   const auto* weights = static_cast<const std::byte*>(a.io.weights) + panel * a.panel_bytes;
-  each_chunk<D, kBits, kRegs, true>(
+  each_chunk<D, kBits, Reader::kRaw, kShift, kRegs, true>(
       a, weights, lane, 0, a.k,
       [&](int64_t i, const typename D::I(&quads)[kRegs][2], const GroupScales<D, kRegs>& s)
           __attribute__((always_inline)) {
@@ -297,7 +374,7 @@ void decode_slice(const CodedMatrixArgs& a, int64_t panel, int64_t begin, int64_
   const Reader reader(a);
   const auto* weights = static_cast<const std::byte*>(a.io.weights) + panel * a.panel_bytes;
   for (int64_t lane = 0; lane < kPanel; lane += 2 * D::kLanes) {
-    each_chunk<D, kBits, 2, false>(
+    each_chunk<D, kBits, Reader::kRaw, kShift, 2, false>(
         a, weights, lane, begin, end,
         [&](int64_t i, const typename D::I(&quads)[2][2],
             const GroupScales<D, 2>& s) __attribute__((always_inline)) {

@@ -1,6 +1,6 @@
-// out = x w^T over packed panels of codes (quant/coded_layout.h) with int8 activations, for few rows; many are
-// in linear_coded_slices.inc.h. Behind linear_coded.inc.h and linear_int.inc.h: codes are read as there, and
-// blocks of rows by two registers of columns are multiplied as here. The products of a unit are summed as
+// out = x w^T over packed panels of codes (quant/coded_layout.h) with int8 activations, for few rows; many
+// are in linear_coded_slices.inc.h. Behind linear_coded.inc.h and linear_int.inc.h: codes are read as there,
+// and blocks of rows by two registers of columns are multiplied as here. The products of a unit are summed as
 // int32, which is exact in any order; how units are added is said at CodedIntUnits.
 
 // Units of a panel whose scales are made at once.

@@ -8,18 +8,22 @@ struct CodedAvx2 {
   // Rows whose sums fit the registers beside two registers of weights, and beside a whole panel of them.
   static constexpr int kFewRows = 4;
   static constexpr int kWholeRows = 2;
-  // Whole numbers are converted: a table of 16 takes two permutations.
+  // Whole numbers are made out of their bits: a table of 16 takes two permutations.
   static constexpr bool kLookupLinear = false;
 
   static I load(const void* p) { return _mm256_loadu_si256(static_cast<const __m256i*>(p)); }
   static I set1(int32_t v) { return _mm256_set1_epi32(v); }
   static I both(I a, I b) { return _mm256_and_si256(a, b); }
-  static I either(I a, I b) { return _mm256_or_si256(a, b); }
+  // Bits of a where the mask has them, else of b.
+  static I choose(I mask, I a, I b) {
+    return _mm256_or_si256(_mm256_and_si256(mask, a), _mm256_andnot_si256(mask, b));
+  }
+  // (a & mask) | b
+  static I merge(I a, I mask, I b) { return _mm256_or_si256(_mm256_and_si256(a, mask), b); }
   template <int kCount>
   static I right(I v) {
     return _mm256_srli_epi32(v, kCount);
   }
-  static I right(I v, int count) { return _mm256_srl_epi32(v, _mm_cvtsi32_si128(count)); }
   template <int kCount>
   static I left(I v) {
     return _mm256_slli_epi32(v, kCount);

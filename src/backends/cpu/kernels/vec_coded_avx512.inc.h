@@ -14,12 +14,14 @@ struct CodedAvx512 {
   static I load(const void* p) { return _mm512_loadu_si512(p); }
   static I set1(int32_t v) { return _mm512_set1_epi32(v); }
   static I both(I a, I b) { return _mm512_and_si512(a, b); }
-  static I either(I a, I b) { return _mm512_or_si512(a, b); }
+  // Bits of a where the mask has them, else of b.
+  static I choose(I mask, I a, I b) { return _mm512_ternarylogic_epi32(mask, a, b, 0xca); }
+  // (a & mask) | b
+  static I merge(I a, I mask, I b) { return _mm512_ternarylogic_epi32(a, mask, b, 0xea); }
   template <int kCount>
   static I right(I v) {
     return _mm512_srli_epi32(v, kCount);
   }
-  static I right(I v, int count) { return _mm512_srl_epi32(v, _mm_cvtsi32_si128(count)); }
   template <int kCount>
   static I left(I v) {
     return _mm512_slli_epi32(v, kCount);
