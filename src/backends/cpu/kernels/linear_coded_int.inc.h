@@ -3,6 +3,8 @@
 // and blocks of rows by two registers of columns are multiplied as here. The products of a unit are summed as
 // int32, which is exact in any order; how units are added is said at CodedIntUnits.
 
+// How far ahead in a long header scales are asked for, in bytes.
+constexpr int64_t kScalesAhead = 2048;
 // Units of a panel whose scales are made at once.
 constexpr int kRunUnits = 16;
 
@@ -47,6 +49,7 @@ struct UnitPlace {
 constexpr int kTwoLevels = 1;
 constexpr int kHasMinima = 2;
 constexpr int kHasZeros = 4;
+constexpr int kE4M3Scales = 8;  // the second level's
 
 // Fills the run with at most `most` units and goes on behind it. Not inlined: kernels for any number of rows
 // share it.
@@ -55,8 +58,15 @@ __attribute__((noinline)) void next_run(const CodedIntArgs& a, UnitPlace& place,
                                         int most, UnitRun<D>& run) {
   using V = typename D::V;
   using N = typename V::Narrow;
-  const CodedMatrixArgs& m = a.m;
+  // A copy, so that no store to the run may change it.
+  const CodedMatrixArgs m = a.m;
+  const int64_t longest = a.in.unit;
   const N step = V::narrow_set1(a.step);
+  const bool has_step = a.step != 1.0F;
+  if constexpr ((kHas & kTwoLevels) != 0) {
+    const bool e4m3 = (kHas & kE4M3Scales) != 0;
+    if (m.e4m3_group_scales != e4m3 || (e4m3 && m.group_scale_table == nullptr)) __builtin_unreachable();
+  }
   int u = 0;
   UnitPlace at = place;
   while (u < most && at.block_begin < m.k) {
@@ -64,7 +74,9 @@ __attribute__((noinline)) void next_run(const CodedIntArgs& a, UnitPlace& place,
     const CodedHeader& header = last ? m.last : m.whole;
     const int64_t depth = last ? m.k - at.block_begin : m.block;
     const std::byte* codes = at.block + header.codes;
-    for (int64_t l = 0; at.in_block == 0 && l < header.codes; l += 64)
+    // The header of a later block, or, where a block is a whole row, what follows in its own.
+    const bool long_header = header.codes > kIntPrefetchBytes;
+    for (int64_t l = 0; at.in_block == 0 && !long_header && l < header.codes; l += 64)
       _mm_prefetch(reinterpret_cast<const char*>(at.block + ahead + l), _MM_HINT_T0);
     N scale[2];
     N minimum[2];
@@ -75,15 +87,21 @@ __attribute__((noinline)) void next_run(const CodedIntArgs& a, UnitPlace& place,
         minimum[h] = coded_scale<C>(m, at.block + header.minima, lane + h * D::kLanes);
     }
     for (; u < most && at.in_block < depth; ++u) {
-      const int64_t unit = depth - at.in_block < a.in.unit ? depth - at.in_block : a.in.unit;
+      const int64_t unit = depth - at.in_block < longest ? depth - at.in_block : longest;
       const int64_t of_group = at.group * kPanel + lane;
+      if constexpr ((kHas & kTwoLevels) != 0) {
+        if (long_header)
+          _mm_prefetch(
+              reinterpret_cast<const char*>(at.block + header.group_scales + of_group + kScalesAhead),
+              _MM_HINT_T0);
+      }
       QUIRE_UNROLL
       for (int h = 0; h < 2; ++h) {
         const int64_t own = of_group + h * D::kLanes;
         N value = scale[h];
         if constexpr ((kHas & kTwoLevels) != 0)
           value = D::mul(value, group_scale<C>(m, at.block + header.group_scales + own));
-        value = D::mul(value, step);
+        if (has_step) value = D::mul(value, step);
         V::narrow_store(run.scale[u][h], value);
         N shift = V::narrow_zero();
         if constexpr ((kHas & kHasMinima) != 0) {
@@ -118,6 +136,11 @@ using NextRun = void (*)(const CodedIntArgs&, UnitPlace&, int64_t, int64_t, int,
 
 template <class D, class C, int kBits>
 NextRun<D> next_run_of(const CodedMatrixArgs& m) {
+  if (m.two_levels && m.e4m3_group_scales) {
+    static constexpr NextRun<D> kE4M3[] = {next_run<D, C, kBits, 9>, next_run<D, C, kBits, 11>,
+                                           next_run<D, C, kBits, 13>, next_run<D, C, kBits, 15>};
+    return kE4M3[(m.minima ? 1 : 0) + (m.group_zeros ? 2 : 0)];
+  }
   static constexpr NextRun<D> kRuns[] = {
       next_run<D, C, kBits, 0>, next_run<D, C, kBits, 1>, next_run<D, C, kBits, 2>, next_run<D, C, kBits, 3>,
       next_run<D, C, kBits, 4>, next_run<D, C, kBits, 5>, next_run<D, C, kBits, 6>, next_run<D, C, kBits, 7>};
