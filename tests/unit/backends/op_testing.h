@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <cstring>
 #include <limits>
+#include <list>
 #include <memory>
 #include <random>
 #include <span>
@@ -124,9 +125,10 @@ class TestContext {
  private:
   // One for all contexts, whatever the last op left in it: to fill a new one would take longer than the ops.
   static std::span<std::byte> workspace(size_t size) {
-    static std::vector<std::byte> junk;
-    if (junk.size() < size) junk.resize(size, std::byte{0xff});
-    return {junk.data(), size};
+    // Smaller ones stay: contexts that were made before may still look at them.
+    static std::list<std::vector<std::byte>> junk;
+    if (junk.empty() || junk.back().size() < size) junk.emplace_back(size, std::byte{0xff});
+    return {junk.back().data(), size};
   }
 
   std::unique_ptr<ThreadPool> pool_;
