@@ -71,6 +71,7 @@ ModelReport inspect_model(const EngineConfig& config) {
   const KvLayout layout = make_kv_layout(spec, kv_dtype, config.block_size);
   report.kv_cache_dtype = dtype_name(kv_dtype);
   report.kv_bytes_per_token = kv_bytes_per_token(layout);
+  report.kv_layout = layout;
   report.state_bytes = state_bytes(spec);
   const RuntimeOptions options{.dtype = config.dtype,
                                .quantization = config.quantization,

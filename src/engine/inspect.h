@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "contract/engine_config.h"
+#include "contract/kv_layout.h"
 
 namespace quire {
 
@@ -37,6 +38,7 @@ struct ModelReport {
   bool tied_embeddings = false;
   std::string kv_cache_dtype;
   int64_t kv_bytes_per_token = 0;
+  KvLayout kv_layout;          // but for how many blocks there are
   int64_t kv_memory = 0;       // bytes assumed for the KV pool
   int64_t state_bytes = 0;     // that a sequence carries whatever its length
   int64_t kv_tokens = 0;       // how many tokens fit

@@ -152,6 +152,7 @@ CostModel::CostModel(const RooflineCost& cost) : roofline_(cost) {
   require_not_negative(cost.flops_per_pair, "The number of operations of a pair of tokens");
   require_positive(cost.weight_bytes, "--weight-bytes");
   require_not_negative(cost.kv_bytes_per_token, "--kv-bytes-per-token");
+  require_not_negative(cost.state_bytes, "The number of bytes of a sequence's states");
 }
 
 double CostModel::seconds(const StepLoad& load) const {
@@ -165,7 +166,8 @@ double CostModel::seconds(const StepLoad& load) const {
   const double context = static_cast<double>(load.context);
   const double pairs = static_cast<double>(load.pairs);
   const double compute = (c.flops_per_token * tokens + c.flops_per_pair * pairs) / c.flops;
-  const double memory = (c.weight_bytes + c.kv_bytes_per_token * context) / c.bandwidth;
+  const double states = c.state_bytes * static_cast<double>(load.sequences);
+  const double memory = (c.weight_bytes + c.kv_bytes_per_token * context + states) / c.bandwidth;
   return c.overhead + std::max(compute, memory);
 }
 

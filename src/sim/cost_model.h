@@ -83,6 +83,7 @@ struct RooflineCost {
   double flops_per_pair = 0.0;   // 4 * layers * heads * head_dim: q.k and p.v
   double weight_bytes = 0.0;     // read in every step
   double kv_bytes_per_token = 0.0;
+  double state_bytes = 0.0;  // read and written for each sequence of a step
 };
 
 // A step that was measured, or the mean of `count` that were much alike.

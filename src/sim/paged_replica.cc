@@ -24,6 +24,8 @@ class PagedReplica final : public Replica {
         max_model_len_(options.scheduler.max_model_len),
         block_size_(options.layout.block_size),
         num_blocks_(options.layout.num_blocks),
+        num_states_(std::ranges::count(options.layout.groups, KvGroupKind::kState, &KvGroupSpec::kind)),
+        keeps_tokens_(num_states_ < static_cast<int64_t>(options.layout.groups.size())),
         // With another policy the scheduler must see all that wait.
         hands_over_late_(options.scheduler.policy == SchedulingPolicy::kFcfs),
         scheduler_(unlimited_queue(options.scheduler), options.layout) {}
@@ -50,6 +52,8 @@ class PagedReplica final : public Replica {
   int32_t max_model_len_;
   int32_t block_size_;
   int64_t num_blocks_;
+  int64_t num_states_;  // blocks of a sequence's states
+  bool keeps_tokens_;   // some layers keep keys and values
   bool hands_over_late_;
   Scheduler scheduler_;
   std::deque<int64_t> inbox_;  // requests that the scheduler has not seen yet
@@ -72,7 +76,9 @@ bool PagedReplica::fits(int64_t index) const {
   if (request.input_len >= max_model_len_) return false;
   const int64_t num_tokens =
       std::min<int64_t>(int64_t{request.input_len} + request.output_len, max_model_len_);
-  return (num_tokens - 1 + block_size_ - 1) / block_size_ <= num_blocks_;
+  const int64_t num_kept = keeps_tokens_ ? (num_tokens - 1 + block_size_ - 1) / block_size_ : 0;
+  // States stand there twice where a checkpoint of them is made.
+  return num_kept + 2 * num_states_ <= num_blocks_;
 }
 
 // Prompts exist from shortly before they can be admitted: no step admits more than max_num_seqs sequences, so

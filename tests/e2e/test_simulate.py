@@ -47,6 +47,20 @@ def test_the_same_call_gives_the_same_result(files):
     assert simulate(files, "--json", "-").stdout == simulate(files, "--json", "-").stdout
 
 
+def test_models_with_states_have_them_in_the_pool(files):
+    models = os.path.join(os.path.dirname(__file__), "..", "golden", "models")
+    flags = ("--max-model-len", "120", "--request-rate", "inf", "--json", "-")
+    for model in ("mamba2", "lfm2"):
+        run = simulate(files, os.path.join(models, model), *flags)
+        assert run.returncode == 0, run.stderr
+        assert json.loads(run.stdout)["num_refused"] == 0
+    alone = simulate(files, os.path.join(models, "lfm2"), *flags, "--kv-bytes-per-token", "96")
+    assert json.loads(run.stdout)["mean_running"] < json.loads(alone.stdout)["mean_running"]
+    oracle = simulate(files, os.path.join(models, "lfm2"), *flags, "--memory", "oracle")
+    assert oracle.returncode == 1
+    assert "only --memory paged knows" in oracle.stderr
+
+
 def test_conversations_have_their_lengths_in_the_models_tokens(files):
     turns = [("Tell me a story about a cat. " * (i + 1), "Once upon a time there was a cat. " * 4) for i in range(12)]
     (files / "chats.json").write_text(json.dumps(

@@ -98,20 +98,28 @@ int32_t choose_max_len(const SimulateFlags& flags, const ModelReport& model, con
   return longest;
 }
 
-int32_t choose_blocks(const SimulateFlags& flags, int64_t kv_bytes_per_token, int64_t kv_memory) {
-  if (kv_bytes_per_token < 1) {
+// MODEL's own, or one of so many bytes a token.
+KvLayout choose_layout(const SimulateFlags& flags, const ModelReport& model) {
+  KvLayout layout = model.kv_layout;
+  if (flags.kv_bytes_per_token > 0) {
+    layout = KvLayout{.block_size = flags.config.block_size};
+    layout.bytes_per_block = flags.kv_bytes_per_token * layout.block_size;
+  }
+  if (model.state_bytes > 0 && flags.kv_bytes_per_token == 0 &&
+      (flags.memory != sim::MemoryManager::kPaged || flags.compare_memory)) {
     throw Error(
-        "the model keeps states of fixed size in place of keys and values, which the simulator does "
-        "not know; give --kv-bytes-per-token for a model that is like it");
+        "the model carries states of fixed size, of which only --memory paged knows; give "
+        "--kv-bytes-per-token for a model that has keys and values alone");
   }
   int64_t blocks = flags.num_kv_blocks;
-  if (blocks == 0) blocks = kv_memory / (kv_bytes_per_token * flags.config.block_size);
+  if (blocks == 0) blocks = model.kv_memory / layout.bytes_per_block;
   if (blocks < 1) {
-    throw Error(cat("the KV pool of ", format_bytes(kv_memory), " holds no block of ",
-                    flags.config.block_size, " tokens at ", format_bytes(kv_bytes_per_token),
-                    " each; give more --kv-cache-memory"));
+    throw Error(cat("the KV pool of ", format_bytes(model.kv_memory), " holds no block of ",
+                    layout.block_size, " tokens, which takes ", format_bytes(layout.bytes_per_block),
+                    "; give more --kv-cache-memory"));
   }
-  return static_cast<int32_t>(std::min(blocks, kMaxBlocks));
+  layout.num_blocks = static_cast<int32_t>(std::min(blocks, kMaxBlocks));
+  return layout;
 }
 
 // Loads MODEL and measures its steps on this machine.
@@ -155,12 +163,8 @@ SimulateSetup make_setup(const SimulateFlags& flags) {
   scheduler.max_num_partial_prefills = config.max_num_partial_prefills;
   scheduler.ttft_slo = config.ttft_slo;
   scheduler.tpot_slo = config.tpot_slo;
-  const int64_t kv_bytes =
-      flags.kv_bytes_per_token > 0 ? flags.kv_bytes_per_token : setup.model.kv_bytes_per_token;
   setup.options.replica.scheduler = scheduler;
-  setup.options.replica.layout.block_size = config.block_size;
-  setup.options.replica.layout.bytes_per_block = kv_bytes * config.block_size;
-  setup.options.replica.layout.num_blocks = choose_blocks(flags, kv_bytes, setup.model.kv_memory);
+  setup.options.replica.layout = choose_layout(flags, setup.model);
   setup.options.replica.num_samples = flags.num_samples;
   setup.options.replica.memory = flags.memory;
   setup.options.replica.allocator = flags.allocator;
@@ -194,6 +198,7 @@ sim::CostModel make_cost_model(const SimulateFlags& flags, const ModelReport& mo
   cost.weight_bytes = flags.weight_bytes > 0.0 ? flags.weight_bytes : static_cast<double>(model.weight_bytes);
   cost.kv_bytes_per_token =
       static_cast<double>(flags.kv_bytes_per_token > 0 ? flags.kv_bytes_per_token : model.kv_bytes_per_token);
+  if (flags.kv_bytes_per_token == 0) cost.state_bytes = 2.0 * static_cast<double>(model.state_bytes);
   return sim::CostModel(cost);
 }
 

@@ -167,6 +167,8 @@ TEST(CostModel, ARooflineTakesTheLongerOfComputeAndMemory) {
   const CostModel model(cost);
   EXPECT_DOUBLE_EQ(model.seconds(load(1, 1, 10, 10)), 0.5 + 6.0);     // memory: (50 + 10) / 10
   EXPECT_DOUBLE_EQ(model.seconds(load(10, 1, 10, 55)), 0.5 + 20.55);  // compute: (2000 + 55) / 100
+  cost.state_bytes = 30.0;
+  EXPECT_DOUBLE_EQ(CostModel(cost).seconds(load(1, 2, 10, 10)), 0.5 + 12.0);  // (50 + 10 + 2 * 30) / 10
   cost.flops = 0.0;
   EXPECT_THROW(CostModel{cost}, Error);
   EXPECT_THROW(CostModel(LinearCost{-1.0, 1.0, 0.0, 0.0, 0.0}), Error);

@@ -67,6 +67,26 @@ TEST(Simulator, OnlyTheFirstStepAfterAPauseCostsMore) {
   EXPECT_NEAR(ttft(trace.requests[1], result.outcomes[1]), 1.35, 1e-9);
 }
 
+// Layers with states take blocks of each sequence, whatever its length, beside those of its tokens.
+TEST(Simulator, StatesTakeBlocksToo) {
+  Trace trace;
+  trace.requests = {{0.0, 100, 5, 0, 0}, {0.0, 100, 5, 0, 0}};
+  SimOptions options = options_of(16);
+  const auto with_groups = [&](std::vector<KvGroupSpec> groups) {
+    options.replica.layout.groups = std::move(groups);
+    return simulate(trace, a_second_a_step(), options);
+  };
+  const KvGroupSpec tokens{};
+  const KvGroupSpec states{KvGroupKind::kState, 0, {}};
+  EXPECT_EQ(with_groups({tokens}).num_refused, 0);
+  EXPECT_EQ(with_groups({tokens, states, states}).num_refused, 0);
+  EXPECT_GT(with_groups({tokens, states, states}).elapsed, with_groups({tokens}).elapsed);
+  EXPECT_EQ(with_groups({tokens, states, states, states, states, states}).num_refused, 2);
+  trace.requests = {{0.0, 3000, 5, 0, 0}};
+  EXPECT_EQ(with_groups({tokens}).num_refused, 1);
+  EXPECT_EQ(with_groups({states}).num_refused, 0) << "nothing is kept of single tokens";
+}
+
 TEST(Simulator, ARequestThatComesDuringAStepIsSeenAtItsEnd) {
   Trace trace;
   trace.requests = {{0.0, 10, 1, 0, 0}, {0.5, 10, 1, 0, 0}};
