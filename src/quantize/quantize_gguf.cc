@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cctype>
+#include <map>
 
 #include "base/error.h"
 #include "base/strings.h"
@@ -17,9 +18,26 @@ namespace {
 
 constexpr std::string_view kPrefix = "gguf-";
 
-// Architectures whose configuration the metadata below says whole.
-constexpr std::array<std::string_view, 4> kArchitectures = {"LlamaForCausalLM", "MistralForCausalLM",
-                                                            "Qwen2ForCausalLM", "Qwen3ForCausalLM"};
+// Architectures whose configuration the metadata below says whole, and every how many layers one has no
+// window where files do not say it; 0: there is no such habit.
+struct Written {
+  std::string_view architecture;
+  int32_t windows = 0;
+};
+constexpr std::array<Written, 14> kArchitectures = {{{"LlamaForCausalLM"},
+                                                     {"MistralForCausalLM"},
+                                                     {"MixtralForCausalLM"},
+                                                     {"Qwen2ForCausalLM"},
+                                                     {"Qwen2MoeForCausalLM"},
+                                                     {"Qwen3ForCausalLM"},
+                                                     {"Qwen3MoeForCausalLM"},
+                                                     {"GemmaForCausalLM"},
+                                                     {"Gemma2ForCausalLM", 2},
+                                                     {"Gemma3ForCausalLM", 6},
+                                                     {"GraniteForCausalLM"},
+                                                     {"Olmo2ForCausalLM"},
+                                                     {"OlmoeForCausalLM"},
+                                                     {"Phi3ForCausalLM"}}};
 
 // general.file_type, and what matrices become whose rows are no whole blocks.
 struct TypeRow {
@@ -54,10 +72,15 @@ struct Source {
   const GgufArch& arch;
   const ArchSpec& spec;
 
-  std::string file_name(const std::string& tensor) const {
+  GgufModule place(const std::string& tensor) const {
     const size_t dot = tensor.rfind('.');
-    const std::string module = gguf_module_name(arch, tensor.substr(0, dot));
-    return module.empty() ? module : module + tensor.substr(dot);
+    GgufModule found = find_gguf_module(arch, tensor.substr(0, dot));
+    if (!found.name.empty()) found.name += tensor.substr(dot);
+    return found;
+  }
+  // What the file adds to each value.
+  float shift(const std::string& tensor) const {
+    return arch.style == GgufStyle::kNormsPlusOne && tensor.ends_with("norm.weight") ? 1.0F : 0.0F;
   }
   // Rows of queries and keys in the file's order; empty: as they are.
   std::vector<int32_t> row_order(const std::string& tensor) const {
@@ -77,6 +100,46 @@ void add_rope(const RopeSpec& rope, const std::string& prefix, GgufMetadata& out
   } else if (rope.scaling != RopeScaling::kNone && rope.scaling != RopeScaling::kLlama3) {
     throw Error("GGUF files are written for plain, linear and Llama 3's rotations only");
   }
+}
+
+// The window, and which layers have it where that is neither all of them nor what is usual.
+void add_windows(const ArchSpec& spec, int32_t usual, const std::string& prefix, GgufMetadata& out) {
+  const auto widest = std::ranges::max(spec.layers, {}, &LayerSpec::window).window;
+  if (widest == 0) return;
+  out.u32(prefix + "attention.sliding_window", static_cast<uint32_t>(widest));
+  std::vector<int32_t> slides;
+  bool as_usual = true;
+  for (size_t i = 0; i < spec.layers.size(); ++i) {
+    slides.push_back(spec.layers[i].window > 0 ? 1 : 0);
+    const bool expected = usual == 0 || (i + 1) % static_cast<size_t>(usual) != 0;
+    as_usual = as_usual && expected == (slides.back() != 0);
+  }
+  if (!as_usual) out.i32s(prefix + "attention.sliding_window_pattern", slides);
+}
+
+void add_experts(const MoeSpec& moe, const std::string& prefix, GgufMetadata& out) {
+  const auto number = [&](const char* key, int64_t value) {
+    out.u32(prefix + key, static_cast<uint32_t>(value));
+  };
+  number("expert_count", moe.num_experts);
+  number("expert_used_count", moe.router.num_chosen);
+  number("expert_feed_forward_length", moe.intermediate_size);
+  if (moe.shared_intermediate_size > 0)
+    number("expert_shared_feed_forward_length", moe.shared_intermediate_size);
+}
+
+// Factors that other models have not.
+void add_factors(const ArchSpec& spec, const std::string& prefix, GgufMetadata& out) {
+  if (spec.attention_softcap > 0.0F) out.f32(prefix + "attn_logit_softcapping", spec.attention_softcap);
+  if (spec.logit_softcap > 0.0F) out.f32(prefix + "final_logit_softcapping", spec.logit_softcap);
+  const bool gemma = spec.architecture.starts_with("Gemma");
+  const bool granite = spec.architecture.starts_with("Granite");
+  if (granite || (gemma && spec.architecture != "GemmaForCausalLM"))
+    out.f32(prefix + "attention.scale", spec.layers.front().attention_scale);
+  if (!granite) return;
+  out.f32(prefix + "embedding_scale", spec.embedding_multiplier);
+  out.f32(prefix + "residual_scale", spec.residual_multiplier);
+  out.f32(prefix + "logit_scale", 1.0F / spec.logit_scale);
 }
 
 GgufMetadata metadata_of(const Source& source, const GgufOptions& options) {
@@ -102,8 +165,12 @@ GgufMetadata metadata_of(const Source& source, const GgufOptions& options) {
   number("attention.value_length", spec.head_dim);
   number("vocab_size", spec.vocab_size);
   out.f32(prefix + "attention.layer_norm_rms_epsilon", spec.norm_eps);
-  if (spec.layers.front().window > 0) number("attention.sliding_window", spec.layers.front().window);
+  const auto& written = *std::ranges::find(kArchitectures, spec.architecture, &Written::architecture);
+  add_windows(spec, written.windows, prefix, out);
   add_rope(spec.ropes.front(), prefix, out);
+  if (spec.ropes.size() > 1) out.f32(prefix + "rope.freq_base_swa", static_cast<float>(spec.ropes[1].theta));
+  if (spec.moe) add_experts(*spec.moe, prefix, out);
+  add_factors(spec, prefix, out);
   return out;
 }
 
@@ -156,40 +223,85 @@ int64_t vocabulary_size(const Checkpoint& checkpoint) {
   return parse_arch(checkpoint.config()).vocab_size;
 }
 
+namespace {
+
+// A tensor of the file, and the tensors of the checkpoint that it is made of, one behind the other.
+struct Planned {
+  GgufOutput output;
+  std::vector<std::string> sources;
+};
+
+// What matrices become that decide about experts: they take little memory.
+bool stays_float(const std::string& file_name) {
+  return file_name.ends_with("ffn_gate_inp.weight") || file_name.ends_with("ffn_gate_inp_shexp.weight");
+}
+
+std::vector<Planned> plan_tensors(const Source& source, const GgmlType& type, QuantizeResult& result) {
+  const Checkpoint& checkpoint = source.checkpoint;
+  // The output's matrix, which costs most: as llama.cpp's mixtures have it.
+  const bool few_bits = type.coded() && type.format.code_bits < 6;
+  const GgmlType& of_output = few_bits ? *find_ggml_type("Q6_K") : type;
+  const bool tied = source.spec.tie_word_embeddings;
+  const std::string_view output_name = tied ? "token_embd.weight" : "output.weight";
+  std::vector<Planned> all;
+  std::map<std::string, size_t> stacked;
+  for (const std::string& name : checkpoint.names()) {
+    const TensorInfo& info = *checkpoint.find(name);
+    if (info.coded) throw Error(cat(checkpoint.path().string(), ": ", name, " is quantized already"));
+    if (name == "lm_head.weight" && tied) continue;
+    const GgufModule place = source.place(name);
+    if (place.name.empty()) {
+      if (name.ends_with("rotary_emb.inv_freq")) continue;
+      throw Error(cat(checkpoint.path().string(), ": GGUF has no name for the tensor ", name));
+    }
+    const bool matrix = info.shape.size() == 2;
+    const GgmlType* own = find_ggml_type("F32");
+    if (matrix && !stays_float(place.name)) {
+      own = &fitting(place.name == output_name ? of_output : type, info.shape[1]);
+      if (type.coded() && !own->coded()) result.kept.push_back(name);
+    }
+    if (place.expert < 0) {
+      all.push_back({{place.name, own, info.shape}, {name}});
+      continue;
+    }
+    const auto [known, first] = stacked.try_emplace(place.name, all.size());
+    if (first) {
+      std::vector<int64_t> shape = info.shape;
+      shape.insert(shape.begin(), source.spec.moe->num_experts);
+      all.push_back({{place.name, own, std::move(shape)}, {}});
+    }
+    auto& sources = all[known->second].sources;
+    sources.resize(std::max(sources.size(), static_cast<size_t>(place.expert) + 1));
+    sources[static_cast<size_t>(place.expert)] = name;
+  }
+  for (const Planned& planned : all) {
+    const bool whole = std::ranges::none_of(planned.sources, &std::string::empty);
+    const auto experts = static_cast<size_t>(planned.output.shape.front());
+    if (!whole || (stacked.contains(planned.output.name) && planned.sources.size() != experts))
+      throw Error(cat(checkpoint.path().string(), ": experts of ", planned.output.name, " are missing"));
+  }
+  return all;
+}
+
+}  // namespace
+
 QuantizeResult quantize_gguf(Checkpoint& checkpoint, const GgufOptions& options, ThreadPool& pool,
                              const QuantizeProgress& progress) {
   const ArchSpec spec = parse_arch(checkpoint.config());
   const GgufArch* arch = find_gguf_arch(spec.architecture);
-  if (arch == nullptr || std::ranges::find(kArchitectures, spec.architecture) == kArchitectures.end()) {
-    throw Error(
-        cat(checkpoint.path().string(), ": no GGUF files are written of ", spec.architecture,
-            "; of LlamaForCausalLM, MistralForCausalLM, Qwen2ForCausalLM and Qwen3ForCausalLM they are"));
+  const bool known =
+      std::ranges::find(kArchitectures, spec.architecture, &Written::architecture) != kArchitectures.end();
+  if (arch == nullptr || !known) {
+    std::vector<std::string> names;
+    for (const Written& row : kArchitectures) names.emplace_back(row.architecture);
+    throw Error(cat(checkpoint.path().string(), ": no GGUF files are written of ", spec.architecture,
+                    "; they are of ", join(names, ", ")));
   }
   const Source source{checkpoint, *arch, spec};
-  // The output's matrix, which costs most: as llama.cpp's mixtures have it.
-  const bool few_bits = options.type->coded() && options.type->format.code_bits < 6;
-  const GgmlType& of_output = few_bits ? *find_ggml_type("Q6_K") : *options.type;
-  const std::string_view output_name = spec.tie_word_embeddings ? "token_embd.weight" : "output.weight";
-
   QuantizeResult result;
+  const std::vector<Planned> planned = plan_tensors(source, *options.type, result);
   std::vector<GgufOutput> outputs;
-  std::vector<std::string> names;
-  for (const std::string& name : checkpoint.names()) {
-    const TensorInfo& info = *checkpoint.find(name);
-    if (info.coded) throw Error(cat(checkpoint.path().string(), ": ", name, " is quantized already"));
-    if (name == "lm_head.weight" && spec.tie_word_embeddings) continue;
-    const std::string file_name = source.file_name(name);
-    if (file_name.empty()) {
-      if (name.ends_with("rotary_emb.inv_freq")) continue;
-      throw Error(cat(checkpoint.path().string(), ": GGUF has no name for the tensor ", name));
-    }
-    const GgmlType* type = find_ggml_type("F32");
-    if (info.shape.size() == 2)
-      type = &fitting(file_name == output_name ? of_output : *options.type, info.shape[1]);
-    if (info.shape.size() == 2 && options.type->coded() && !type->coded()) result.kept.push_back(name);
-    outputs.push_back({file_name, type, info.shape});
-    names.push_back(name);
-  }
+  for (const Planned& one : planned) outputs.push_back(one.output);
   const std::vector<float> factors = rope_factors(spec.ropes.front());
   if (!factors.empty())
     outputs.push_back({"rope_freqs.weight", find_ggml_type("F32"), {static_cast<int64_t>(factors.size())}});
@@ -202,21 +314,27 @@ QuantizeResult quantize_gguf(Checkpoint& checkpoint, const GgufOptions& options,
   result.bytes_before = checkpoint.total_bytes();
   result.bytes_after = writer.total_bytes();
   int64_t done = 0;
-  for (size_t i = 0; i < names.size(); ++i) {
-    const GgmlType& type = *outputs[i].type;
-    const bool matrix = outputs[i].shape.size() == 2;
-    const std::vector<float> values =
-        matrix ? read_matrix(checkpoint, names[i]).values : read_floats(checkpoint, names[i]);
-    const std::vector<int32_t> order = source.row_order(names[i]);
-    const int64_t rows = matrix || !order.empty() ? outputs[i].shape[0] : 1;
-    const auto bytes = encode(pool, type, values, rows, order);
-    writer.write(outputs[i].name, bytes);
-    if (type.coded()) {
-      result.num_quantized += static_cast<int64_t>(values.size());
-      result.quantized_bytes += static_cast<int64_t>(bytes.size());
+  for (const Planned& one : planned) {
+    const GgmlType& type = *one.output.type;
+    std::vector<std::byte> bytes;
+    for (const std::string& name : one.sources) {
+      const TensorInfo& info = *checkpoint.find(name);
+      const bool matrix = info.shape.size() == 2;
+      std::vector<float> values =
+          matrix ? read_matrix(checkpoint, name).values : read_floats(checkpoint, name);
+      if (const float shift = source.shift(name); shift != 0.0F) {
+        for (float& value : values) value += shift;
+      }
+      const std::vector<int32_t> order = source.row_order(name);
+      const int64_t rows = matrix || !order.empty() ? info.shape[0] : 1;
+      const auto encoded = encode(pool, type, values, rows, order);
+      bytes.insert(bytes.end(), encoded.begin(), encoded.end());
+      if (type.coded()) result.num_quantized += static_cast<int64_t>(values.size());
+      done += static_cast<int64_t>(info.bytes);
+      checkpoint.release(name);
     }
-    done += static_cast<int64_t>(checkpoint.find(names[i])->bytes);
-    checkpoint.release(names[i]);
+    writer.write(one.output.name, bytes);
+    if (type.coded()) result.quantized_bytes += static_cast<int64_t>(bytes.size());
     if (progress) progress(static_cast<double>(done) / static_cast<double>(result.bytes_before));
   }
   if (!factors.empty()) writer.write("rope_freqs.weight", std::as_bytes(std::span(factors)));

@@ -62,9 +62,12 @@ struct GgufArch {
 const GgufArch& find_gguf_arch(const GgufModel& model);
 // The row of one of config.json's `architectures`; null: there is none.
 const GgufArch* find_gguf_arch(std::string_view architecture);
-// The row of a tensor by its Hugging Face name without ".weight" or ".bias"; {gguf} is the file's name for
-// it. Empty: the architecture has no such tensor, or it is a part of one (experts).
-std::string gguf_module_name(const GgufArch& arch, std::string_view module);
+// Where the file has a module by its Hugging Face name without ".weight" or ".bias".
+struct GgufModule {
+  std::string name;     // empty: the architecture has no such module
+  int64_t expert = -1;  // which of the matrices in its tensor; -1: it is all of it
+};
+GgufModule find_gguf_module(const GgufArch& arch, std::string_view module);
 // Row i of a matrix of `heads` heads in which pairs of neighbours turn is row [i] of this of the matrix in
 // which halves of a head turn.
 std::vector<int32_t> gguf_pair_rows(int64_t rows, int64_t heads);

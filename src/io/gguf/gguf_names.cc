@@ -1,6 +1,7 @@
 // The table of architectures, and what their tensors are called.
 #include <algorithm>
 #include <array>
+#include <cstdlib>
 #include <vector>
 
 #include "base/strings.h"
@@ -88,7 +89,7 @@ const std::array<Row, 71> kRows = {{
     {{"llama", "LlamaForCausalLM", "llama", kLlama, configure_llama, GgufStyle::kPairs}},
     {{"llama4", "Llama4ForCausalLM", "llama4_text", kLlama4, configure_llama4}},
     {{"mamba2", "Mamba2ForCausalLM", "mamba2", kMamba2, configure_mamba2}},
-    {{"minicpm", "MiniCPMForCausalLM", "minicpm", kLlama, configure_minicpm, GgufStyle::kPairs}},
+    {{"minicpm", "GraniteForCausalLM", "granite", kLlama, configure_minicpm, GgufStyle::kPairs}},
     {{"minimax-m2", "MiniMaxM2ForCausalLM", "minimax_m2", kMinimax, configure_minimax}},
     {{"mistral3", "Ministral3ForCausalLM", "ministral3", kLlama, configure_ministral3, GgufStyle::kPairs}},
     {{"modern-bert", "ModernBertForSequenceClassification", "modernbert", kModernBert, configure_modern_bert},
@@ -145,22 +146,30 @@ const GgufArch* find_gguf_arch(std::string_view architecture) {
   return at == kRows.end() ? nullptr : &at->arch;
 }
 
-std::string gguf_module_name(const GgufArch& arch, std::string_view module) {
-  constexpr std::string_view kPlace = "{}";
+GgufModule find_gguf_module(const GgufArch& arch, std::string_view module) {
+  constexpr std::string_view kLayer = "{}";
+  constexpr std::string_view kExpert = "{e}";
   for (const GgufName& row : arch.names) {
-    const size_t place = row.name.find(kPlace);
-    if (place == std::string_view::npos) {
-      if (row.name == module) return std::string(row.gguf);
-      continue;
-    }
-    const std::string_view head = row.name.substr(0, place);
-    const std::string_view tail = row.name.substr(place + kPlace.size());
-    if (module.size() <= head.size() + tail.size() || !module.starts_with(head) || !module.ends_with(tail))
-      continue;
-    const std::string_view number = module.substr(head.size(), module.size() - head.size() - tail.size());
-    if (!std::ranges::all_of(number, [](char c) { return c >= '0' && c <= '9'; })) continue;
-    std::string name(row.gguf);
-    return name.replace(name.find(kPlace), kPlace.size(), number);
+    std::string_view pattern = row.name;
+    std::string_view rest = module;
+    std::string_view layer;
+    std::string_view expert;
+    // Up to each place literally, then the number that stands there.
+    const auto take = [&](std::string_view place, std::string_view& number) {
+      const size_t at = pattern.find(place);
+      if (at == std::string_view::npos) return true;
+      if (!rest.starts_with(pattern.substr(0, at))) return false;
+      rest.remove_prefix(at);
+      number = rest.substr(0, std::min(rest.find_first_not_of("0123456789"), rest.size()));
+      rest.remove_prefix(number.size());
+      pattern.remove_prefix(at + place.size());
+      return !number.empty();
+    };
+    if (!take(kLayer, layer) || !take(kExpert, expert) || rest != pattern) continue;
+    GgufModule found{std::string(row.gguf)};
+    if (!layer.empty()) found.name.replace(found.name.find(kLayer), kLayer.size(), layer);
+    if (!expert.empty()) found.expert = std::atoll(std::string(expert).c_str());
+    return found;
   }
   return {};
 }

@@ -39,6 +39,28 @@ TEST_P(GgufGolden, EqualsTransformers) {
 INSTANTIATE_TEST_SUITE_P(All, GgufGolden, testing::ValuesIn(test::gguf_golden_names("models")),
                          [](const auto& test) { return test::test_name(test.param); });
 
+// Files of models that differ from another architecture's in what they see, or by name alone.
+TEST(GgufNames, OtherNamesOfTheSameText) {
+  struct Renamed {
+    const char* model;
+    std::string from, to;
+  };
+  for (const Renamed& row :
+       {Renamed{"granite", "granite", "minicpm"}, Renamed{"qwen2", "qwen2", "qwen2vl"},
+        Renamed{"qwen3", "qwen3", "qwen3vl"}, Renamed{"qwen3_moe", "qwen3moe", "qwen3vlmoe"}}) {
+    json model = all_models()[row.model];
+    for (json& entry : model["metadata"]) {
+      const auto key = entry[0].get<std::string>();
+      if (key == "general.architecture") entry[2] = row.to;
+      if (key.starts_with(row.from + ".")) entry[0] = row.to + key.substr(row.from.size());
+    }
+    const std::string file = test::make_gguf(model, test::golden_dir() / row.model);
+    test::expect_golden(row.model, reference_ops(), [&] {
+      return gguf_from_memory(std::as_bytes(std::span(file.data(), file.size())), row.to + ".gguf");
+    });
+  }
+}
+
 TEST(GgufExperts, MayHaveATensorEach) {
   const std::string file = make_gguf("mixtral", true);
   test::expect_golden("mixtral", reference_ops(), [&] {

@@ -33,8 +33,8 @@ fs::path write(Checkpoint& checkpoint, const fs::path& out, const char* format) 
 
 TEST(QuantizeGguf, FloatsComeBackAsTheyWere) {
   for (const char* name : {"llama", "llama-head-dim", "llama-rope-llama3", "llama-rope-linear", "mistral",
-                           "qwen2", "qwen3", "smollm2"}) {
-    if (!fs::exists(model_dir(name))) continue;
+                           "qwen2", "qwen3", "smollm2", "gemma", "gemma2", "gemma3", "granite", "olmo2",
+                           "phi4-mini", "mixtral", "qwen2_moe", "qwen3_moe", "olmoe"}) {
     const TempDir dir;
     const auto source = Checkpoint::open(model_dir(name));
     const fs::path file = write(*source, dir.path() / "out", "gguf-f16");
@@ -50,6 +50,27 @@ TEST(QuantizeGguf, FloatsComeBackAsTheyWere) {
     const auto want = rope_inverse_frequencies(a.ropes.front());
     const auto have = rope_inverse_frequencies(b.ropes.front());
     ASSERT_EQ(want.size(), have.size());
+    ASSERT_EQ(a.layers.size(), b.layers.size());
+    for (size_t i = 0; i < a.layers.size(); ++i) {
+      EXPECT_EQ(a.layers[i].window, b.layers[i].window) << name;
+      EXPECT_EQ(a.layers[i].rope, b.layers[i].rope) << name;
+      EXPECT_EQ(a.layers[i].experts, b.layers[i].experts) << name;
+      EXPECT_FLOAT_EQ(a.layers[i].attention_scale, b.layers[i].attention_scale) << name;
+    }
+    EXPECT_EQ(a.ropes.size(), b.ropes.size()) << name;
+    EXPECT_EQ(a.ropes.back().theta, b.ropes.back().theta) << name;
+    EXPECT_FLOAT_EQ(a.attention_softcap, b.attention_softcap) << name;
+    EXPECT_FLOAT_EQ(a.logit_softcap, b.logit_softcap) << name;
+    EXPECT_FLOAT_EQ(a.logit_scale, b.logit_scale) << name;
+    EXPECT_FLOAT_EQ(a.embedding_multiplier, b.embedding_multiplier) << name;
+    EXPECT_FLOAT_EQ(a.residual_multiplier, b.residual_multiplier) << name;
+    EXPECT_EQ(a.moe.has_value(), b.moe.has_value()) << name;
+    if (a.moe && b.moe) {
+      EXPECT_EQ(a.moe->num_experts, b.moe->num_experts) << name;
+      EXPECT_EQ(a.moe->router.num_chosen, b.moe->router.num_chosen) << name;
+      EXPECT_EQ(a.moe->router.normalize, b.moe->router.normalize) << name;
+      EXPECT_EQ(a.moe->intermediate_size, b.moe->intermediate_size) << name;
+    }
     for (size_t i = 0; i < want.size(); ++i) EXPECT_NEAR(want[i], have[i], 1e-4 * want[i]) << name;
     for (const auto& tensor : source->names()) {
       if (tensor == "lm_head.weight" && a.tie_word_embeddings) continue;
