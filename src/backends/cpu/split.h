@@ -45,7 +45,9 @@ void split_product(const OpContext& ctx, const ProductSize& size, F&& kernel) {
   while (rows > 24 && columns * ((m + rows - 1) / rows) < 4 * threads) rows = (rows + 1) / 2;
   const int64_t chunks = (m + rows - 1) / rows;
   const int64_t cost = rows * width * kPanel * size.k;
-  parallel_ranges(ctx, columns * chunks, std::max<int64_t>(1, kRangeCost / cost),
+  // A thread takes some columns in a row: it asks for the next ones' weights while it multiplies these.
+  const int64_t run = std::min<int64_t>(8, columns * chunks / (8 * threads));
+  parallel_ranges(ctx, columns * chunks, std::max({int64_t{1}, run, kRangeCost / cost}),
                   [&](int64_t begin, int64_t end, int) {
                     for (int64_t item = begin; item < end; ++item) {
                       const int64_t panel = item % columns * width;

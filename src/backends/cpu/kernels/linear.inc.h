@@ -22,6 +22,15 @@ constexpr int kUnitsPerPanel = 16 / V::kNarrowLanes;
 template <class V>
 constexpr int kBlockRegisters = V::kMaxAccumulators*(16 / V::kNarrowLanes);
 
+// Columns of a unit.
+template <class V>
+constexpr int64_t kUnitColumns = 2 * V::kNarrowLanes;
+
+// Bytes ahead of a single pass of many rows that its weights are asked for. Fewer rows need no asking: the
+// processor looks far enough ahead by itself, as its buffers hold the few instructions from one load to the
+// next.
+constexpr int64_t kStreamAhead = 4096;
+
 // Lines that a pass of a block over its slice asks for on the way: those of the next slice.
 struct Ahead {
   int64_t offset;  // of the first from each unit's weights, in bytes
@@ -90,6 +99,15 @@ void multiply_block(const typename S::T* const* weights, const typename S::X* co
       }
     }
     for (; row < stop; ++row) {
+      if constexpr (kOnlyBlock && kRows > kManyRows) {
+        constexpr int64_t kBytes = kUnitColumns<V> * S::kDepth * static_cast<int64_t>(sizeof(typename S::T));
+        QUIRE_UNROLL
+        for (int u = 0; u < kUnits; ++u) {
+          const char* at = reinterpret_cast<const char*>(w[u] + row * kPanel * S::kDepth) + kStreamAhead;
+          QUIRE_UNROLL
+          for (int64_t line = 0; line < kBytes; line += 64) _mm_prefetch(at + line, _MM_HINT_T0);
+        }
+      }
       QUIRE_UNROLL
       for (int step = 0; step < S::kSteps; ++step)
         multiply_step<V, S, kRows, kUnits>(w, row, step, in, row * S::kSteps + step, sum);
@@ -213,13 +231,15 @@ void multiply_many(const LinearArgs& args, int64_t row_begin, int64_t row_end, i
     const T* weights[kUnits];
     QUIRE_UNROLL
     for (int u = 0; u < kUnits; ++u) weights[u] = base[u] + begin * kStoredRow;
+    // After the last slice come the first ones of the units behind these.
+    const int64_t next = (begin + slice < stored_rows ? slice : kUnits * stored_rows - begin) * kStoredBytes;
     for (int64_t b = 0; b < blocks; ++b) {
       const int64_t first = rows * b / blocks;
       const int64_t last = rows * (b + 1) / blocks;
       const X* x[kRows];
       for (int64_t r = first; r < last; ++r)
         x[r - first] = static_cast<const X*>(args.x) + (row_begin + r) * args.x_stride + first_step;
-      const Ahead ahead = {slice * kStoredBytes + b * (slice / kAheadRows) * lines * 64, lines};
+      const Ahead ahead = {next + b * (slice / kAheadRows) * lines * 64, lines};
       multiply_rows<V, S, kRows, kUnits, false>(static_cast<int>(last - first), weights, x, depth,
                                                 acc + first * kAccStride, kAccStride, begin == 0, ahead);
     }
