@@ -4,6 +4,7 @@
 #include <array>
 #include <cmath>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "base/strings.h"
 #include "io/gguf/gguf_fields.h"
@@ -266,27 +267,44 @@ json gguf_config(const GgufModel& model, const GgufArch& arch) {
   return config;
 }
 
-json gguf_generation_config(const GgufModel& model) {
-  const GgufFile& file = model.file();
+namespace {
+
+// The tokens that end a text: those that the file names, and control symbols that end a turn in every
+// vocabulary that has them; many files do not name theirs.
+json ends_of_texts(const GgufFile& file) {
   json ids = json::array();
+  const auto add = [&](int64_t id) {
+    if (std::find(ids.begin(), ids.end(), id) == ids.end()) ids.push_back(id);
+  };
   for (const std::string_view key :
        {"tokenizer.ggml.eos_token_id", "tokenizer.ggml.eot_token_id", "tokenizer.ggml.eom_token_id"}) {
-    const auto id = file.integer(key);
-    if (id && std::find(ids.begin(), ids.end(), *id) == ids.end()) ids.push_back(*id);
+    if (const auto id = file.integer(key)) add(*id);
   }
-  // Control symbols that end a turn in every vocabulary that has them; many files do not name theirs.
-  constexpr std::array<std::string_view, 8> kEnds = {"<|eot_id|>",    "<|im_end|>",    "<|end|>",
-                                                     "<end_of_turn>", "<|endoftext|>", "<|end_of_text|>",
-                                                     "<|eom_id|>",    "<|return|>"};
+  constexpr std::array<std::string_view, 12> kEnds = {
+      "<|eot_id|>", "<|im_end|>", "<|end|>",  "<end_of_turn>", "<|endoftext|>", "<|end_of_text|>",
+      "<|eom_id|>", "<|return|>", "<|call|>", "<turn|>",       "[e~[",          "<end_of_utterance>"};
   constexpr int64_t kControl = 3;
   const auto types = file.integers("tokenizer.ggml.token_type");
-  if (!types.empty()) {
-    const auto tokens = file.texts("tokenizer.ggml.tokens");
-    for (size_t i = 0; i < std::min(tokens.size(), types.size()); ++i) {
-      if (types[i] != kControl || std::find(kEnds.begin(), kEnds.end(), tokens[i]) == kEnds.end()) continue;
-      if (std::find(ids.begin(), ids.end(), i) == ids.end()) ids.push_back(i);
-    }
+  if (types.empty()) return ids;
+  const auto tokens = file.texts("tokenizer.ggml.tokens");
+  std::optional<int64_t> end;
+  bool returns = false;
+  for (size_t i = 0; i < std::min(tokens.size(), types.size()); ++i) {
+    if (types[i] != kControl || std::find(kEnds.begin(), kEnds.end(), tokens[i]) == kEnds.end()) continue;
+    add(static_cast<int64_t>(i));
+    if (tokens[i] == "<|end|>") end = static_cast<int64_t>(i);
+    returns = returns || tokens[i] == "<|return|>";
   }
+  // Where there is a symbol to return with, the other ends one message of several.
+  if (end && returns) ids.erase(std::find(ids.begin(), ids.end(), *end));
+  return ids;
+}
+
+}  // namespace
+
+json gguf_generation_config(const GgufModel& model) {
+  const GgufFile& file = model.file();
+  json ids = ends_of_texts(file);
   json config = json::object();
   if (!ids.empty()) config["eos_token_id"] = std::move(ids);
   const auto setting = [&](std::string_view key, const char* field) {

@@ -237,7 +237,8 @@ TEST(GgufCheckpoint, ErrorsNameWhatIsMissingOrNotSupported) {
   EXPECT_THAT(error(none), HasSubstr("no metadata 'general.architecture'"));
   GgufWriter other;
   other.text("general.architecture", "t5");
-  EXPECT_THAT(error(other), HasSubstr("the architecture 't5' is not supported; supported: arcee, bert, bloom, "));
+  EXPECT_THAT(error(other),
+              HasSubstr("the architecture 't5' is not supported; supported: arcee, bert, bloom, "));
   GgufWriter empty;
   empty.text("general.architecture", "llama");
   EXPECT_THAT(error(empty), HasSubstr("no tensor 'token_embd.weight'"));
@@ -247,6 +248,25 @@ TEST(GgufCheckpoint, ErrorsNameWhatIsMissingOrNotSupported) {
   rows.f32_tensor("token_embd.weight", {8, 5}, counting(40));
   rows.f32_tensor("blk.0.attn_q.weight", {8, 7}, counting(56));
   EXPECT_THAT(error(rows), HasSubstr("7 rows, which do not make 2 heads"));
+}
+
+TEST(GgufCheckpoint, ControlSymbolsThatEndATurnEndTheText) {
+  const auto ends = [](const std::vector<std::string>& tokens, int32_t type) {
+    GgufWriter w = tiny_llama();
+    w.f32_tensor("token_embd.weight", {8, 5}, counting(40));
+    w.entry("tokenizer.ggml.eos_token_id", GgufType::kU32, GgufWriter::raw<uint32_t>(4));
+    w.texts("tokenizer.ggml.tokens", tokens);
+    w.numbers<int32_t>("tokenizer.ggml.token_type", GgufType::kI32,
+                       std::vector<int32_t>(tokens.size(), type));
+    const std::string bytes = w.file();
+    const auto config = gguf_from_memory(test::as_bytes(bytes), "tiny.gguf")->generation_config();
+    return config->at("eos_token_id").get<std::vector<int>>();
+  };
+  constexpr int32_t kNormal = 1, kControl = 3;
+  EXPECT_EQ(ends({"a", "<|end|>", "<turn|>", "b", "<eos>"}, kControl), (std::vector<int>{4, 1, 2}));
+  EXPECT_EQ(ends({"a", "<|end|>", "<turn|>", "b", "<eos>"}, kNormal), (std::vector<int>{4}));
+  // A message's end is not the answer's where answers have several.
+  EXPECT_EQ(ends({"a", "<|end|>", "<|call|>", "<|return|>", "<eos>"}, kControl), (std::vector<int>{4, 2, 3}));
 }
 
 TEST(GgufCheckpoint, SplitModelsAreReadFromAnyOfTheirFiles) {
