@@ -17,15 +17,24 @@ void print_json(const ModelReport& r) {
   for (const auto& t : r.tensors) {
     tensors.push_back({{"name", t.name}, {"dtype", t.dtype}, {"shape", t.shape}, {"bytes", t.bytes}});
   }
-  ordered_json formats = ordered_json::object();
-  for (const auto& [dtype, bytes] : r.bytes_by_dtype) formats[dtype] = bytes;
+  ordered_json bytes = ordered_json::object();
+  ordered_json formats = ordered_json::array();
+  for (const FormatReport& f : r.formats) {
+    bytes[f.name] = f.bytes;
+    formats.push_back({{"name", f.name},
+                       {"tensors", f.tensors},
+                       {"parameters", f.parameters},
+                       {"bytes", f.bytes},
+                       {"bits_per_weight", f.bits()}});
+  }
   const ordered_json object = {
       {"name", r.name},
       {"architecture", r.architecture},
       {"task", r.task},
       {"num_parameters", r.num_parameters},
       {"weight_bytes", r.weight_bytes},
-      {"weight_bytes_by_dtype", formats},
+      {"weight_bytes_by_dtype", bytes},
+      {"formats", formats},
       {"quantization",
        r.quantization.empty() ? nlohmann::ordered_json() : nlohmann::ordered_json(r.quantization)},
       {"weight_memory", r.weight_memory},
@@ -56,9 +65,11 @@ void print_text(const ModelReport& r, bool with_tensors) {
   line("architecture", r.architecture);
   line("task", r.task);
   line("parameters", cat(fixed(static_cast<double>(r.num_parameters) / 1e6, 2), " M"));
-  std::vector<std::string> formats;
-  for (const auto& [dtype, bytes] : r.bytes_by_dtype) formats.push_back(cat(format_bytes(bytes), " ", dtype));
-  line("weights", cat(format_bytes(r.weight_bytes), " (", join(formats, ", "), ")"));
+  line("weights", format_bytes(r.weight_bytes));
+  for (const FormatReport& f : r.formats) {
+    line("", cat(format_bytes(f.bytes), " in ", f.tensors, " of ", f.name, ", ", fixed(f.bits(), 2),
+                 " bits a weight"));
+  }
   line("kept as",
        cat(format_bytes(r.weight_memory), r.quantization.empty() ? "" : cat(" in ", r.quantization)));
   line("layers", cat(r.num_layers, " of ", r.hidden_size, " wide, MLP ", r.intermediate_size));

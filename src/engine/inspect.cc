@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <utility>
 
 #include "base/strings.h"
 #include "engine/loader.h"
@@ -19,10 +20,14 @@ DType main_dtype(const std::map<DType, int64_t>& bytes) {
   return most == bytes.end() ? DType::kF32 : most->first;
 }
 
-// What files call the format of a matrix of codes.
+// What files call the format of a matrix of codes, or what it is.
 std::string type_of(const CodedMatrix& matrix) {
   const std::string_view name = ggml_type_name(matrix);
-  return name.empty() ? cat(matrix.format().code_bits, "-bit codes") : std::string(name);
+  if (!name.empty()) return std::string(name);
+  const CodedFormat& format = matrix.format();
+  return cat(format.code_bits, "-bit codes",
+             format.group_size == 0 ? "" : cat(" in groups of ", format.group_size),
+             format.group_zeros ? " with zeros" : "");
 }
 
 }  // namespace
@@ -35,7 +40,7 @@ ModelReport inspect_model(const EngineConfig& config) {
   report.name = source.name();
   report.architecture = spec.architecture;
   std::map<DType, int64_t> bytes;  // of tensors of floats
-  std::map<std::string, int64_t> bytes_by_type;
+  std::map<std::string, FormatReport> formats;
   for (const auto& name : checkpoint->names()) {
     const TensorInfo& info = *checkpoint->find(name);
     const auto size = static_cast<int64_t>(info.bytes);
@@ -44,13 +49,17 @@ ModelReport inspect_model(const EngineConfig& config) {
     const std::string type(info.coded ? type_of(*checkpoint->coded(name))
                                       : std::string(dtype_name(info.dtype)));
     if (!info.coded) bytes[info.dtype] += size;
-    bytes_by_type[type] += size;
+    FormatReport& format = formats[type];
+    ++format.tensors;
+    format.parameters += elements;
+    format.bytes += size;
     report.num_parameters += elements;
     report.tensors.push_back({name, type, info.shape_text(), size});
   }
-  for (const auto& [type, size] : bytes_by_type) {
-    report.bytes_by_dtype.emplace_back(type, size);
-    report.weight_bytes += size;
+  for (auto& [type, format] : formats) {
+    format.name = type;
+    report.weight_bytes += format.bytes;
+    report.formats.push_back(std::move(format));
   }
   report.task = spec.task == ModelTask::kGenerate ? "generate"
                 : spec.task == ModelTask::kEmbed  ? "embed"

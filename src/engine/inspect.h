@@ -3,7 +3,6 @@
 
 #include <cstdint>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "contract/engine_config.h"
@@ -18,15 +17,28 @@ struct TensorReport {
   int64_t bytes = 0;
 };
 
+// All tensors of one format.
+struct FormatReport {
+  std::string name;
+  int64_t tensors = 0;
+  int64_t parameters = 0;
+  int64_t bytes = 0;  // scales and zeros too
+
+  // Of a weight.
+  double bits() const {
+    return parameters == 0 ? 0.0 : 8.0 * static_cast<double>(bytes) / static_cast<double>(parameters);
+  }
+};
+
 struct ModelReport {
   std::string name;
   std::string architecture;
-  std::string task;            // "generate", "embed" or "classify"
-  int64_t num_parameters = 0;  // of the file; a tied embedding counts once
-  int64_t weight_bytes = 0;    // of the file
-  std::vector<std::pair<std::string, int64_t>> bytes_by_dtype;
-  std::string quantization;   // as asked for; empty: none
-  int64_t weight_memory = 0;  // bytes that the weights take in memory
+  std::string task;                   // "generate", "embed" or "classify"
+  int64_t num_parameters = 0;         // of the file; a tied embedding counts once
+  int64_t weight_bytes = 0;           // of the file
+  std::vector<FormatReport> formats;  // of the file, by name
+  std::string quantization;           // as asked for; empty: none
+  int64_t weight_memory = 0;          // bytes that the weights take in memory
   int32_t num_layers = 0;
   int64_t hidden_size = 0;
   int64_t intermediate_size = 0;
