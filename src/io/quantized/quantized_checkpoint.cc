@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "base/strings.h"
 #include "io/quantized/methods.h"
+#include "io/quantized/sparse_checkpoint.h"
 
 namespace quire {
 namespace {
@@ -169,6 +170,7 @@ std::unique_ptr<Checkpoint> with_quantized(std::unique_ptr<Checkpoint> files, co
     fail(*files, cat("names quantization method '", name, "', which is not supported; supported are ",
                      join(names, ", "), ", and float32, bfloat16 and float16 without quantization"));
   }
+  files = with_sparse(std::move(files), config);
   std::vector<QuantizedModule> modules = method->read(*files, config);
   return std::make_unique<QuantizedCheckpoint>(std::move(files), std::move(modules));
 }
