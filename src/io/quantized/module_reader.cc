@@ -113,10 +113,10 @@ ScaleGrid ModuleReader::scales(std::string_view suffix, int64_t n, int64_t k, in
     return {info.dtype, bytes(suffix), 0, 0};
   }
   const int64_t rows = (n + row_step - 1) / row_step;
-  const bool vector = info.shape.size() == 1;
-  const int64_t have = vector ? info.shape[0] : info.shape[transposed ? 1 : 0];
-  const int64_t groups = vector || info.shape.size() != 2 ? 1 : info.shape[transposed ? 0 : 1];
-  if (info.shape.size() > 2 || have != rows || groups < 1)
+  const size_t dims = info.shape.size();
+  const int64_t have = dims == 1 ? info.shape[0] : dims == 2 ? info.shape[transposed ? 1 : 0] : -1;
+  const int64_t groups = dims == 2 ? info.shape[transposed ? 0 : 1] : 1;
+  if (have != rows || groups < 1)
     fail(suffix, cat("is ", info.shape_text(), ", which does not fit a weight of ", rows,
                      row_step > 1 ? " blocks of rows" : " rows"));
   if (groups == 1) {

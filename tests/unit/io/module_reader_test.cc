@@ -1,0 +1,29 @@
+#include "io/quantized/module_reader.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "unit/io/io_test_util.h"
+
+namespace quire {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+
+TEST(ModuleReader, ScalesOfBlocksThatAreOneNumberAreAnErrorThatNamesThem) {
+  const std::string file =
+      test::safetensors_file(R"({"m.weight":{"dtype":"F8_E4M3","shape":[2,8],"data_offsets":[0,16]},)"
+                             R"("m.weight_scale_inv":{"dtype":"F32","shape":[],"data_offsets":[16,20]}})",
+                             20);
+  const std::string config = R"({"quantization_config":{"quant_method":"fp8","weight_block_size":[2,8]}})";
+  EXPECT_THAT(test::error_of([&] {
+                Checkpoint::from_memory({"x", config, "", test::as_bytes(file)});
+              }),
+              AllOf(HasSubstr("m.weight_scale_inv"), HasSubstr("does not fit a weight of 1 blocks of rows")));
+}
+
+}  // namespace
+}  // namespace quire
