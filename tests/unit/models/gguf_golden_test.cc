@@ -2,10 +2,12 @@
 // made of. tests/golden/gguf/models.json says what the converter makes of tests/golden/models.
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <functional>
 #include <map>
 #include <numeric>
 #include <random>
+#include <set>
 
 #include "io/gguf/gguf_checkpoint.h"
 #include "ops/reference.h"
@@ -68,35 +70,40 @@ TEST(GgufExperts, MayHaveATensorEach) {
   });
 }
 
-// A DeepSeek whose heads' matrices are whole blocks of 32, of random numbers that Q8_0 holds exactly.
-std::string latent_attention(bool coded) {
-  const std::map<std::string, uint32_t> sizes = {{"attention.key_length", 36},
-                                                 {"attention.value_length", 32},
-                                                 {"attention.kv_lora_rank", 32},
-                                                 {"attention.key_length_mla", 36},
-                                                 {"attention.value_length_mla", 32}};
-  const std::map<std::string, std::vector<uint64_t>> shapes = {
-      {"attn_kv_a_norm", {32}},  {"attn_kv_a_mqa", {24, 36}}, {"attn_k_b", {32, 32, 4}},
-      {"attn_v_b", {32, 32, 4}}, {"attn_output", {128, 24}},  {"attn_q", {24, 144}}};
-  const json& model = all_models()["deepseek_v2"];
+// A model of other sizes than those of the goldens, with random numbers that Q8_0 holds exactly.
+struct Resized {
+  const char* model;
+  std::map<std::string, uint32_t> metadata;             // by their keys without the architecture
+  std::map<std::string, std::vector<uint64_t>> shapes;  // of modules without their layer
+  std::set<std::string> coded;                          // whose weights are Q8_0
+};
+
+// "blk.0.attn_q.weight" -> "attn_q".
+std::string module_of(const std::string& name) {
+  const std::string module = name.substr(0, name.rfind('.'));
+  return module.starts_with("blk.") ? module.substr(module.find('.', 4) + 1) : module;
+}
+
+std::string make_resized(const Resized& resized) {
+  const json& model = all_models()[resized.model];
   test::GgufWriter writer;
   for (const json& entry : model["metadata"]) {
     const auto key = entry[0].get<std::string>();
-    const auto size = sizes.find(key.substr(key.find('.') + 1));
+    const auto size = resized.metadata.find(key.substr(key.find('.') + 1));
     writer.json(key, entry[1].get<std::vector<std::string>>(),
-                size == sizes.end() ? entry[2] : json(size->second));
+                size == resized.metadata.end() ? entry[2] : json(size->second));
   }
   std::mt19937 random(7);
   std::uniform_int_distribution<int> numbers(-127, 127);
   constexpr float kScale = 1.0F / 512.0F;
   for (const json& tensor : model["tensors"]) {
     const auto name = tensor["name"].get<std::string>();
-    const std::string module =
-        name.substr(0, name.rfind('.')).substr(name.rfind("attn_") == name.npos ? 0 : name.rfind("attn_"));
-    const auto other = shapes.find(module);
-    const auto shape = other == shapes.end() ? tensor["shape"].get<std::vector<uint64_t>>() : other->second;
+    const auto other = resized.shapes.find(module_of(name));
+    auto shape = tensor["shape"].get<std::vector<uint64_t>>();
+    if (other != resized.shapes.end())
+      shape.assign(other->second.begin() + (name.ends_with(".bias") ? 1 : 0), other->second.end());
     const uint64_t count = std::accumulate(shape.begin(), shape.end(), uint64_t{1}, std::multiplies<>());
-    const bool codes = coded && (module == "attn_k_b" || module == "attn_v_b");
+    const bool codes = name.ends_with(".weight") && resized.coded.contains(module_of(name));
     std::string bytes;
     for (uint64_t i = 0; i < count; ++i) {
       const int number = numbers(random);
@@ -109,16 +116,53 @@ std::string latent_attention(bool coded) {
   return writer.file();
 }
 
-TEST(GgufLatentAttention, HeadsMayBeQuantized) {
-  const auto logits = [](bool coded) {
-    const std::string file = latent_attention(coded);
+// What the codes of these modules give is what their values as floats give.
+void expect_the_same_as_codes(Resized resized) {
+  const auto logits = [&] {
+    const std::string file = make_resized(resized);
     const auto loaded = test::load_model(
-        gguf_from_memory(std::as_bytes(std::span(file.data(), file.size())), "latent.gguf"), reference_ops());
+        gguf_from_memory(std::as_bytes(std::span(file.data(), file.size())), "made.gguf"), reference_ops());
     test::PagedRunner runner(*loaded.model, reference_ops(), nullptr, {});
     const std::vector<int32_t> prompt = {1, 5, 9, 33, 2};
-    return runner.append(prompt, 5);
+    return runner.append(prompt, 5).back();
   };
-  EXPECT_EQ(logits(true), logits(false));
+  const auto from_codes = logits();
+  resized.coded.clear();
+  const auto from_floats = logits();
+  ASSERT_EQ(from_codes.size(), from_floats.size());
+  for (size_t i = 0; i < from_codes.size(); ++i)
+    ASSERT_NEAR(from_codes[i], from_floats[i], 1e-5F * (1.0F + std::abs(from_floats[i])));
+}
+
+TEST(GgufCodes, HeadsOfLatentAttention) {
+  expect_the_same_as_codes({.model = "deepseek_v2",
+                            .metadata = {{"attention.key_length", 36},
+                                         {"attention.value_length", 32},
+                                         {"attention.kv_lora_rank", 32},
+                                         {"attention.key_length_mla", 36},
+                                         {"attention.value_length_mla", 32}},
+                            .shapes = {{"attn_kv_a_norm", {32}},
+                                       {"attn_kv_a_mqa", {24, 36}},
+                                       {"attn_k_b", {32, 32, 4}},
+                                       {"attn_v_b", {32, 32, 4}},
+                                       {"attn_output", {128, 24}},
+                                       {"attn_q", {24, 144}}},
+                            .coded = {"attn_k_b", "attn_v_b"}});
+}
+
+TEST(GgufCodes, ExpertsWithBiases) {
+  std::map<std::string, std::vector<uint64_t>> shapes = {
+      {"token_embd", {32, 96}},      {"output", {32, 96}},           {"output_norm", {32}},
+      {"attn_norm", {32}},           {"post_attention_norm", {32}},  {"attn_q", {32, 32}},
+      {"attn_k", {32, 16}},          {"attn_v", {32, 16}},           {"attn_output", {32, 32}},
+      {"ffn_gate_inp", {32, 4}},     {"ffn_gate_exps", {32, 64, 4}}, {"ffn_up_exps", {32, 64, 4}},
+      {"ffn_down_exps", {64, 32, 4}}};
+  expect_the_same_as_codes({.model = "gpt_oss",
+                            .metadata = {{"embedding_length", 32},
+                                         {"feed_forward_length", 64},
+                                         {"expert_feed_forward_length", 64}},
+                            .shapes = std::move(shapes),
+                            .coded = {"ffn_gate_exps", "ffn_up_exps", "ffn_down_exps"}});
 }
 
 TEST(GgufStories260K, GreedyTokensAreExact) {
