@@ -58,8 +58,7 @@ __attribute__((noinline)) void next_run(const CodedIntArgs& a, UnitPlace& place,
                                         int most, UnitRun<D>& run) {
   using V = typename D::V;
   using N = typename V::Narrow;
-  // A copy, so that no store to the run may change it.
-  const CodedMatrixArgs m = a.m;
+  const CodedMatrixArgs& m = a.m;
   const int64_t longest = a.in.unit;
   const N step = V::narrow_set1(a.step);
   const bool has_step = a.step != 1.0F;
