@@ -54,7 +54,7 @@ struct Method {
   std::vector<Part> (*parts)(const Sizes&);
 };
 
-const std::array<Method, 12> kMethods = {{
+const std::array<Method, 13> kMethods = {{
     {"gptq",
      [](const Sizes& s) -> std::vector<Part> {
        return {{".qweight", "I32", {s.words(s.k), s.n}},
@@ -124,6 +124,12 @@ const std::array<Method, 12> kMethods = {{
      [](const Sizes& s) -> std::vector<Part> {
        return {{".weight", "F8_E4M3", {s.n, s.k}}, {".weight_scale", "F32", {s.n, 1}}};
      }},
+    {"compressed-tensors",
+     [](const Sizes& s) -> std::vector<Part> {
+       return {{".compressed", "F16", {s.n * s.k / 2}},
+               {".bitmask", "U8", {s.n, (s.k + 7) / 8}},
+               {".shape", "I64", {2}}};
+     }},
 }};
 
 constexpr std::array<int64_t, 16> kSizes = {0, 1, 2, 3, 8, 16, 31, 32, 33, 40, 64, 72, 96, 128, 256, 300};
@@ -137,6 +143,7 @@ json config_of(const Method& method, const Sizes& sizes, Input& input) {
   if ((flags & 8) != 0) config["linear_class"] = "autobitlinear";
   if ((flags & 16) != 0) config["weight_block_size"] = {sizes.group, sizes.group};
   if ((flags & 32) != 0) config["group_size"] = static_cast<int8_t>(input.byte());
+  if ((flags & 128) != 0) config["sparsity_config"] = {{"format", "sparse-bitmask"}};
   json weights = {{"group_size", config["group_size"]}, {"num_bits", sizes.bits}};
   if ((flags & 64) != 0) {
     weights["strategy"] = "block";
@@ -182,7 +189,9 @@ std::string content_of(const Part& part, size_t bytes, const Sizes& sizes, Input
       groups[i] = static_cast<int32_t>(how % 2 == 0 ? static_cast<int64_t>(i) / sizes.group
                                                     : static_cast<int64_t>(i) % sizes.groups());
     put(groups);
-  } else if (part.suffix == ".weight_shape") {
+  } else if (part.suffix == ".bitmask") {
+    std::ranges::fill(data, '\x0f');
+  } else if (part.suffix == ".weight_shape" || part.suffix == ".shape") {
     put(std::array<int64_t, 2>{sizes.n, sizes.k});
   } else if (part.suffix == ".weight.quant_map") {
     put(std::array<float, 16>{-1.0F, -0.6961928F, -0.52507305F, -0.3949175F, -0.28444138F, -0.18477343F,
@@ -257,7 +266,11 @@ void check(Input& input) {
     const TensorInfo* info = checkpoint->find(name);
     fuzz::require(info != nullptr && info->coded == (checkpoint->coded(name) != nullptr),
                   "each name is found");
-    if (info->coded) read_codes(*checkpoint->coded(name));
+    if (info->coded) {
+      read_codes(*checkpoint->coded(name));
+    } else {
+      fuzz::require(checkpoint->bytes(name).size() == info->bytes, "a tensor has its bytes");
+    }
     checkpoint->release(name);
   }
 }
