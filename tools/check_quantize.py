@@ -4,15 +4,20 @@
 For each format quire-tiny is quantized; then
   - bitsandbytes (0.50) quantizes the same weights: codes and scales must be the same bytes,
   - compressed-tensors (0.20) and numpy decode GPTQ, AWQ, W4A16, W8A16, W8A8, FP8: near the original,
-  - transformers loads those that it needs no GPU for, and gives the log-probabilities that quire gives.
+  - transformers loads those that it needs no GPU for, and gives the log-probabilities that quire gives,
+  - vLLM (its processor build) and llama.cpp (llama-cpp-python) generate greedily from those that they can run, as quire does. Where an
+    engine takes another token, quire must find it nearly as likely: both round on the way.
+What is not installed is left out, aloud.
 
-Usage: check_quantize.py [--quire FILE] [--model DIR]
+Usage: check_quantize.py [--quire FILE] [--model DIR] [--vllm PYTHON] [--llama PYTHON] [--engines-only]
+       PYTHON: an interpreter that has the package (bench/peers sets them up); none: this one
 """
 
 import argparse
 import json
 import pathlib
 import subprocess
+import sys
 import tempfile
 
 import numpy as np
@@ -23,7 +28,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[1]
 PROMPT = "Once upon a time there was a cat. The cat liked to sleep in the sun."
 # The largest relative error of a whole matrix that a format may have.
 LIMITS = {"gptq": 0.15, "awq": 0.15, "w4a16": 0.15, "w8a16": 0.015, "w8a8": 0.015, "fp8": 0.04, "fp8-block": 0.04,
-          "bnb-nf4": 0.15, "bnb-fp4": 0.15}
+          "nvfp4": 0.15, "mxfp4": 0.18, "bnb-nf4": 0.15, "bnb-fp4": 0.15}
 
 
 def tensors(directory):
@@ -65,6 +70,14 @@ def decode_awq(t, module, config):
 def decode_compressed(t, module, config):
     from compressed_tensors.compressors.pack_quantized.helpers import unpack_from_int32
     weights = config["config_groups"]["group_0"]["weights"]
+    if weights["type"] == "float" and weights["num_bits"] == 4:
+        from compressed_tensors.compressors.nvfp4.helpers import unpack_fp4_from_uint8
+        packed = t[module + ".weight_packed"]
+        scale = t[module + ".weight_scale"]
+        divisor = t[module + ".weight_global_scale"] if config["format"] == "nvfp4-pack-quantized" else torch.ones(1)
+        scale = scale.float() if config["format"] == "nvfp4-pack-quantized" else 2.0 ** (scale.float() - 127)
+        numbers = unpack_fp4_from_uint8(packed, packed.shape[0], packed.shape[1] * 2, torch.float32)
+        return (numbers * (scale / divisor).repeat_interleave(weights["group_size"], 1)).numpy()
     scale = t[module + ".weight_scale"].float()
     if config["format"] != "pack-quantized":
         return (t[module + ".weight"].float() * scale).numpy()
@@ -137,6 +150,96 @@ def logprobs_of_quire(quire, directory):
     return [p[0]["logprob"] for p in json.loads(run.stdout)["prompt_logprobs"]]
 
 
+# What vLLM runs on processors, and llama.cpp of GGUF files. Activations that quire keeps as floats are rounded in w8a8.
+VLLM_VARIANTS = [("gptq", ["--group-size", "64", "--method", "gptq"]), ("gptq", ["--bits", "8", "--group-size", "64"]),
+                 ("awq", ["--group-size", "64", "--method", "awq"]), ("w4a16", ["--group-size", "64"]), ("w8a16", []), ("w8a8", []), ("fp8", []),
+                 ("fp8", ["--kv-scales"]), ("nvfp4", []), ("mxfp4", []), ("bnb-nf4", [])]
+LLAMA_VARIANTS = [(f"gguf-{kind}", []) for kind in ("f16", "bf16", "q8_0", "q4_0", "q4_1", "q5_0", "q5_1", "q4_k", "q5_k", "q6_k")]
+PROMPTS = [PROMPT, "The robot", "Anna went to the market. She", "In the garden there"]
+NEW_TOKENS = 24
+# How much less likely than its own choice quire may find another engine's, in nats.
+TIE = 0.35
+
+VLLM_WORKER = """
+import json, sys
+from vllm import LLM, SamplingParams
+llm = LLM(model=sys.argv[1], dtype="bfloat16", max_model_len=512, enforce_eager=True, max_num_seqs=4)
+prompts = [{"prompt_token_ids": ids} for ids in json.loads(sys.argv[2])]
+outputs = llm.generate(prompts, SamplingParams(temperature=0, max_tokens=int(sys.argv[3]), ignore_eos=True))
+print("TOKENS " + json.dumps([list(o.outputs[0].token_ids) for o in outputs]))
+"""
+LLAMA_WORKER = """
+import json, pathlib, sys
+from llama_cpp import Llama
+llm = Llama(model_path=str(next(pathlib.Path(sys.argv[1]).glob("*.gguf"))), n_ctx=512, n_threads=2, verbose=False, logits_all=False)
+texts = []
+for ids in json.loads(sys.argv[2]):
+    llm.reset()
+    out = []
+    for token in llm.generate(ids, temp=0.0, repeat_penalty=1.0):
+        out.append(int(token))
+        if len(out) == int(sys.argv[3]):
+            break
+    texts.append(out)
+print("TOKENS " + json.dumps(texts))
+"""
+
+
+def tokens_of_quire(quire, directory, prompts):
+    """Token ids of the prompts, and greedy ones after them."""
+    lines = [json.dumps({"prompt": p, "max_tokens": NEW_TOKENS, "temperature": 0, "ignore_eos": True, "prompt_logprobs": 0}) for p in prompts]
+    return [(json.loads(line)["prompt_token_ids"], json.loads(line)["outputs"][0]["token_ids"]) for line in run_quire(quire, directory, lines)]
+
+
+def run_quire(quire, directory, lines):
+    with tempfile.NamedTemporaryFile("w", suffix=".jsonl") as file:
+        file.write("\n".join(lines) + "\n")
+        file.flush()
+        run = subprocess.run([quire, "generate", directory, "--prompts-file", file.name, "--json", "--kv-cache-dtype", "float32"],
+                             capture_output=True, text=True, check=True)
+    return [line for line in run.stdout.splitlines() if line.startswith("{")]
+
+
+def how_much_worse(quire, directory, prompt, ours, theirs):
+    """Where two continuations part, how many nats less likely quire finds the other one's token."""
+    at = next(i for i, (a, b) in enumerate(zip(ours, theirs)) if a != b)
+    logprobs = []
+    for token in (ours[at], theirs[at]):
+        line = json.dumps({"prompt_token_ids": prompt + ours[:at] + [token], "prompt_logprobs": 0, "max_tokens": 1})
+        answer = json.loads(run_quire(quire, directory, [line])[0])
+        logprobs.append(answer["prompt_logprobs"][-1][0]["logprob"])
+    return logprobs[0] - logprobs[1]
+
+
+def check_engine(args, engine, python, worker, variants, package):
+    probe = subprocess.run([python, "-c", f"import {package}"], capture_output=True, text=True)
+    if probe.returncode != 0:
+        print(f"{engine}: left out, {python} has no {package} ({probe.stderr.strip().splitlines()[-1]})", flush=True)
+        return
+    for name, flags in variants:
+        with tempfile.TemporaryDirectory() as temporary:
+            out = pathlib.Path(temporary) / "out"
+            needs_text = "--method" in flags or "--kv-scales" in flags
+            text = ["--text", args.model / "validation.txt", "--samples", "32"] if needs_text else []
+            subprocess.run([args.quire, "quantize", args.model, "-o", out, "--format", name, *flags, *text], check=True, capture_output=True)
+            ours = tokens_of_quire(args.quire, out, PROMPTS)
+            run = subprocess.run([python, "-c", worker, out, json.dumps([p for p, _ in ours]), str(NEW_TOKENS)], capture_output=True, text=True)
+            title = f"{engine}: {name:10} {' '.join(flags):34}"
+            answer = [line for line in run.stdout.splitlines() if line.startswith("TOKENS ")]
+            if not answer:
+                reasons = [line for line in run.stderr.splitlines() if "Error" in line or "not supported" in line]
+                print(f"{title} does not load: {(reasons or run.stderr.splitlines() or ['?'])[-1].strip()[:200]}", flush=True)
+                continue
+            same, worst = 0, 0.0
+            for (prompt, own), other in zip(ours, json.loads(answer[0].removeprefix("TOKENS "))):
+                if own == other:
+                    same += 1
+                else:
+                    worst = max(worst, how_much_worse(args.quire, out, prompt, own, other))
+            print(f"{title} {same} of {len(ours)} texts the same; where others part, {worst:.3f} nats apart", flush=True)
+            assert worst < TIE, f"{engine}, {name}: {worst} nats"
+
+
 def logprobs_of_transformers(directory):
     from transformers import AutoModelForCausalLM, AutoTokenizer
     model = AutoModelForCausalLM.from_pretrained(directory, dtype=torch.float32)
@@ -146,11 +249,7 @@ def logprobs_of_transformers(directory):
     return [logprobs[i, ids[0, i + 1]].item() for i in range(ids.shape[1] - 1)]
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--quire", default=ROOT / "build/release/quire")
-    parser.add_argument("--model", default=ROOT / "models/quire-tiny")
-    args = parser.parse_args()
+def check_files(args):
     originals = tensors(args.model)
     for name, flags in VARIANTS:
         with tempfile.TemporaryDirectory() as temporary:
@@ -180,6 +279,21 @@ def main():
             print(text, flush=True)
             limit = LIMITS[name] * (2.5 if "3" in flags else 1)
             assert relative < limit, f"{name}: {relative} is not below {limit}"
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--quire", default=ROOT / "build/release/quire")
+    parser.add_argument("--model", default=ROOT / "models/quire-tiny")
+    parser.add_argument("--vllm", default=sys.executable)
+    parser.add_argument("--llama", default=sys.executable)
+    parser.add_argument("--engines-only", action="store_true", help="only vLLM and llama.cpp")
+    args = parser.parse_args()
+    args.model = pathlib.Path(args.model)
+    if not args.engines_only:
+        check_files(args)
+    check_engine(args, "llama.cpp", args.llama, LLAMA_WORKER, LLAMA_VARIANTS, "llama_cpp")
+    check_engine(args, "vLLM", args.vllm, VLLM_WORKER, VLLM_VARIANTS, "vllm")
 
 
 if __name__ == "__main__":

@@ -28,6 +28,10 @@ BERT = dict(model_type="bert", architectures=["BertModel"], vocab_size=96, hidde
             num_hidden_layers=2, num_attention_heads=4, max_position_embeddings=64, type_vocab_size=2, pad_token_id=0)
 ROBERTA = BERT | dict(model_type="xlm-roberta", architectures=["XLMRobertaModel"], type_vocab_size=1, pad_token_id=1,
                       layer_norm_eps=1e-5, max_position_embeddings=66)
+DEBERTA = {k: v for k, v in BERT.items() if k != "type_vocab_size"} | dict(
+    model_type="deberta-v2", architectures=["DebertaV2ForSequenceClassification"], type_vocab_size=0, relative_attention=True, share_att_key=True,
+    position_biased_input=False, position_buckets=8, max_relative_positions=-1, norm_rel_ebd="layer_norm", pos_att_type=["p2c", "c2p"],
+    pooler_hidden_act="gelu", pooler_dropout=0, layer_norm_eps=1e-7)
 MODERN = dict(model_type="modernbert", architectures=["ModernBertModel"], vocab_size=96, hidden_size=24, intermediate_size=20,
               num_hidden_layers=4, num_attention_heads=3, max_position_embeddings=64, local_attention=8, global_attn_every_n_layers=3,
               pad_token_id=0, bos_token_id=1, eos_token_id=2, cls_token_id=1, sep_token_id=2)
@@ -75,6 +79,18 @@ MODELS = {
                          dict(first_nomic=True)),
     "jina_embeddings_v3": (BERT | dict(model_type="jina_embeddings_v3", architectures=["JinaEmbeddingsV3Model"], type_vocab_size=1),
                            [["mean"], "normalize"], {}),
+    "gte": (BERT | dict(model_type="gte", architectures=["GteModel"], type_vocab_size=1), [["cls"], "normalize"], dict(own_names=True)),
+    "gte-first": (BERT | dict(model_type="gte", architectures=["GteForSequenceClassification"], rope_theta=500.0,
+                              rope_scaling=dict(type="ntk", factor=2.0)) | labels("LABEL_0"), None, dict(first_gte=True, pairs=True)),
+    "electra-reranker": (BERT | dict(model_type="electra", architectures=["ElectraForSequenceClassification"], embedding_size=24) |
+                         labels("LABEL_0"), None, dict(pairs=True)),
+    "mpnet": (ROBERTA | dict(model_type="mpnet", architectures=["MPNetModel"]), [["mean"], "normalize"], {}),
+    "mpnet-reranker": (ROBERTA | dict(model_type="mpnet", architectures=["MPNetForSequenceClassification"]) | labels("LABEL_0"), None, {}),
+    "deberta_v2-classifier": (DEBERTA | labels("entailment", "neutral", "contradiction"), None, {}),
+    "deberta_v2-unbucketed": (DEBERTA | dict(architectures=["DebertaV2Model"], position_buckets=-1, norm_rel_ebd="none", type_vocab_size=2,
+                                             pos_att_type="p2c|c2p"), [["cls"]], {}),
+    "eurobert-classifier": (DECODER | dict(model_type="eurobert", architectures=["EuroBertForSequenceClassification"], classifier_pooling="mean") |
+                            labels("a", "b", "c"), None, {}),
     "eurobert": (DECODER | dict(model_type="eurobert", architectures=["EuroBertModel"]), [["mean"]], {}),
     "qwen3-embedding": (QWEN3, [["lasttoken"], "normalize"], dict(prompts=dict(query="Instruct: find it\nQuery:", document=""))),
     "qwen3-model": (QWEN3 | dict(architectures=["Qwen3Model"]), None, {}),
@@ -235,6 +251,21 @@ def as_first_nomic(path, config):
         layer_norm_epsilon=1e-12, rotary_emb_base=1000, rotary_emb_fraction=1.0, qkv_proj_bias=False, prenorm=False))
 
 
+def as_first_gte(path, config):
+    """The configuration and the prefix of Alibaba's first files, whose other names transformers writes by itself."""
+    tensors = {name.replace("gte.", "new.", 1): tensor for name, tensor in load_file(path / "model.safetensors").items()}
+    save_file(tensors, path / "model.safetensors", metadata={"format": "pt"})
+    write_json(path / "config.json", config | dict(model_type="new", architectures=["NewForSequenceClassification"], layer_norm_type="layer_norm",
+                                                   position_embedding_type="rope", pack_qkv=True, logn_attention_scale=False))
+
+
+def stretched_as_first_gte(config):
+    """The rotation of those files in transformers' words: a larger base, and all angles smaller by one factor."""
+    factor, head = config["rope_scaling"]["factor"], config["hidden_size"] // config["num_attention_heads"]
+    plain = {k: v for k, v in config.items() if k not in ("rope_scaling", "rope_theta")}
+    return plain | dict(rope_parameters=dict(rope_type="linear", factor=factor ** (2 / head), rope_theta=config["rope_theta"] * factor))
+
+
 @torch.no_grad()
 def make_model(path, config, modules, extra):
     generator = torch.Generator().manual_seed(1)
@@ -244,13 +275,13 @@ def make_model(path, config, modules, extra):
     embeds = name.endswith("ForCausalLM") and not scores_tokens(modules)
     full = transformers.__dict__.get(name) if name.endswith("ForMaskedLM") else None
     dtype = getattr(torch, extra.get("dtype", "float32"))
-    hf_config = AutoConfig.for_model(**config)
+    hf_config = AutoConfig.for_model(**(stretched_as_first_gte(config) if extra.get("first_gte") else config))
     model = full(hf_config) if full else auto.from_config(hf_config, dtype=torch.float32)
     fill(model, generator)
     model.to(dtype).save_pretrained(path)
     if extra.get("own_names"):
         save_file(model.state_dict(), path / "model.safetensors", metadata={"format": "pt"})
-    write_json(path / "config.json", config)
+    write_json(path / "config.json", hf_config.to_dict() if extra.get("first_gte") else config)
     for file in ("generation_config.json",):
         (path / file).unlink(missing_ok=True)
     read = AutoModel if embeds or full else auto
@@ -267,6 +298,8 @@ def make_model(path, config, modules, extra):
         cases.append(dict(prompt=prompt, second_text=second, vector=[round(x, 8) for x in vector.tolist()]))
     if extra.get("first_nomic"):
         as_first_nomic(path, config)
+    if extra.get("first_gte"):
+        as_first_gte(path, config)
     golden = dict(transformers=transformers.__version__, torch=torch.__version__, cases=cases)
     if extra.get("tokenizer"):
         tokenizer = make_tokenizer()

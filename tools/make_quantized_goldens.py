@@ -150,6 +150,15 @@ def bitnet(linear_class):
     return pack, dict(quant_method="bitnet", linear_class=linear_class, quantization_mode="offline")
 
 
+def bitnet_online():
+    def pack(name, w, generator):
+        w = w * np.float32(2)  # so that layers say something beside the embedding
+        by = np.float32(1) / np.float32(max(np.abs(w).astype(np.float64).mean(), 1e-5))
+        dense = np.clip(np.round(w * by), -1, 1).astype(np.float32) * (np.float32(1) / by)
+        return {".weight": torch.from_numpy(w.copy())}, dense
+    return pack, dict(quant_method="bitnet", linear_class="autobitlinear", quantization_mode="online")
+
+
 def read_bitsandbytes(tensors):
     """Dequantized weights of what bitsandbytes wrote."""
     dense, used = {}, set()
@@ -314,6 +323,7 @@ PACKED = {
     "modelopt-nvfp4": nvfp4_modelopt(),
     "bitnet": bitnet("bitlinear"),
     "bitnet-auto": bitnet("autobitlinear"),
+    "bitnet-online": bitnet_online(),
 }
 TOOLS = {
     "bitsandbytes-nf4": (bitsandbytes, dict(load_in_4bit=True, bnb_4bit_quant_type="nf4")),

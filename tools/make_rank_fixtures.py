@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes tests/fixtures/tokenizers/{tekken,tiktoken,qwen-tiktoken}: tiny vocabularies of byte strings by rank, and what mistral-common and
+"""Writes tests/fixtures/tokenizers/{tekken,tiktoken,kimi-tiktoken,qwen-tiktoken}: tiny vocabularies of byte strings by rank, and what mistral-common and
 tiktoken make of awkward strings with them.
 
 usage: make_rank_fixtures.py OUT_DIR      (pip install mistral-common==1.13.* tiktoken==0.14.*)
@@ -24,10 +24,18 @@ TEKKEN = (r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo
           r"|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+")
 
 
+KIMI = "|".join([
+    r"[\p{Han}]+",
+    r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}&&[^\p{Han}]]*[\p{Ll}\p{Lm}\p{Lo}\p{M}&&[^\p{Han}]]+(?i:'s|'t|'re|'ve|'m|'ll|'d)?",
+    r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}&&[^\p{Han}]]+[\p{Ll}\p{Lm}\p{Lo}\p{M}&&[^\p{Han}]]*(?i:'s|'t|'re|'ve|'m|'ll|'d)?",
+    r"\p{N}{1,3}", r" ?[^\s\p{L}\p{N}]+[\r\n]*", r"\s*[\r\n]+", r"\s+(?!\S)", r"\s+"])
+HAN = "東京へ行く。漢字とカナ、한국어 and 中文混在text's OK'S"
+
+
 def train(pattern, size):
     """Byte strings by rank: the bytes, then the most frequent pairs."""
     ranks = [bytes([b]) for b in range(256)]
-    words = [[bytes([b]) for b in word.encode()] for word in regex.findall(pattern, TEXT)]
+    words = [[bytes([b]) for b in word.encode()] for word in regex.findall("(?V1)" + pattern, TEXT)]
     while len(ranks) < size:
         pairs = collections.Counter(pair for word in words for pair in zip(word, word[1:]))
         (left, right), _ = max(pairs.items(), key=lambda item: (item[1], item[0]))
@@ -44,7 +52,7 @@ def train(pattern, size):
 
 
 def texts():
-    return [TEXT, "", " ", "aaaaaaaaa baaaa", *PIECES, "<s>[INST] hi [/INST]</s>", "<|im_start|>user\nhi<|im_end|>", *strings(11, 60)]
+    return [TEXT, HAN, "", " ", "aaaaaaaaa baaaa", *PIECES, "<s>[INST] hi [/INST]</s>", "<|im_start|>user\nhi<|im_end|>", *strings(11, 60)]
 
 
 def cases(encode, decode, decode_skip, bos, size):
@@ -99,6 +107,11 @@ def main():
     special = make_tiktoken(out / "tiktoken", "tiktoken.model", CL100K, ["<|begin|>", "<|im_start|>", "<|im_end|>"], lambda text: text)
     write(out / "tiktoken" / "tokenizer_config.json", dict(added_tokens_decoder={
         str(i): dict(content=t, special=True, normalized=False, lstrip=False, rstrip=False, single_word=False) for t, i in special.items()}))
+    special = make_tiktoken(out / "kimi-tiktoken", "tiktoken.model", KIMI,
+                            ["[BOS]", "[EOS]", "<|im_end|>", *(f"<|reserved_token_{len(train(KIMI, 440)) + i}|>" for i in range(3, 256))], lambda text: text)
+    write(out / "kimi-tiktoken" / "tokenizer_config.json", dict(tokenizer_class="TikTokenTokenizer", added_tokens_decoder={
+        str(i): dict(content=t, special=True, normalized=False, lstrip=False, rstrip=False, single_word=False)
+        for t, i in special.items() if "reserved" not in t}))
     make_tiktoken(out / "qwen-tiktoken", "qwen.tiktoken", QWEN2,
                   ["<|endoftext|>", "<|im_start|>", "<|im_end|>", *(f"<|extra_{i}|>" for i in range(205))],
                   lambda text: unicodedata.normalize("NFC", text))

@@ -29,6 +29,7 @@ struct QuantizeFlags {
   Method method = Method::kNearest;
   GptqOptions gptq;
   float smooth_strength = 0.5F;
+  bool kv_scales = false;
   std::string text;
   int64_t samples = 128;
   int64_t sample_len = 512;
@@ -48,8 +49,10 @@ const std::map<std::string, Method>& methods() {
 // Runs of sample_len tokens, at most `samples` of them, spread over the text.
 std::vector<std::vector<int32_t>> calibration_of(const QuantizeFlags& flags, const ModelSource& source,
                                                  const Checkpoint& checkpoint) {
-  if (flags.method == Method::kNearest) return {};
-  if (flags.text.empty()) throw Error("--text: the method needs a text to calibrate with");
+  if (flags.method == Method::kNearest && !flags.kv_scales) return {};
+  if (flags.text.empty())
+    throw Error(
+        cat("--text: ", flags.kv_scales ? "--kv-scales" : "the method", " needs a text to calibrate with"));
   const std::string text = read_text(flags.text);
   const auto tokenizer = source.open_tokenizer();
   if (tokenizer == nullptr) throw Error(cat(source.name(), ": has no tokenizer for the calibration text"));
@@ -105,8 +108,9 @@ GgufMetadata tokenizer_metadata(const ModelSource& source, const Checkpoint& che
 QuantizeResult run_gguf(const QuantizeFlags& flags, const GgmlType& type, const ModelSource& source,
                         Checkpoint& checkpoint, ThreadPool& pool, const QuantizeProgress& progress) {
   const TargetOptions& own = flags.target;
-  if (flags.method != Method::kNearest || own.bits || own.group_size || own.zeros)
-    throw Error(cat("--format: ", flags.format, " has no --method, --bits, --group-size or --asymmetric"));
+  if (flags.method != Method::kNearest || flags.kv_scales || own.bits || own.group_size || own.zeros)
+    throw Error(cat("--format: ", flags.format,
+                    " has no --method, --kv-scales, --bits, --group-size or --asymmetric"));
   std::vector<std::string> notes;
   GgufOptions options{.type = &type, .output = flags.output, .name = source.name()};
   options.tokenizer = tokenizer_metadata(source, checkpoint, notes);
@@ -121,6 +125,7 @@ QuantizeResult run_target(const QuantizeFlags& flags, const ModelSource& source,
                           .method = flags.method,
                           .gptq = flags.gptq,
                           .smooth_strength = flags.smooth_strength,
+                          .kv_scales = flags.kv_scales,
                           .output = flags.output};
   options.calibration = calibration_of(flags, source, checkpoint);
   for (auto& [name, bytes] : source.side_files()) options.files.push_back({name, std::move(bytes)});
@@ -208,7 +213,7 @@ void add_quantize(CLI::App& app, int& exit_code) {
              "How codes are chosen: to nearest, or with calibration text");
   command
       ->add_option("--text", flags->text,
-                   "The calibration text (-: standard input) of gptq, awq and smoothquant")
+                   "The calibration text (-: standard input) of gptq, awq, smoothquant and --kv-scales")
       ->type_name("FILE");
   command->add_option("--samples", flags->samples, "Sequences of it that are run, spread over it")
       ->check(CLI::Range(1, 1 << 20));
@@ -221,6 +226,8 @@ void add_quantize(CLI::App& app, int& exit_code) {
       ->add_option("--smooth-strength", flags->smooth_strength,
                    "smoothquant: how much of the inputs' size goes over to the weights, 0 to 1")
       ->check(CLI::Range(0.0F, 1.0F));
+  command->add_flag("--kv-scales", flags->kv_scales,
+                    "Scales for caches of 8-bit floats too, by the calibration text");
   command
       ->add_option("--eval-text", flags->eval_text,
                    "A text (-: standard input) of which the perplexity is measured before and after")

@@ -131,15 +131,47 @@ std::vector<std::filesystem::path> gguf_files(const std::filesystem::path& file)
 
 }  // namespace
 
+std::vector<std::string> module_files(const std::filesystem::path& model) {
+  std::vector<std::string> files;
+  std::ifstream in(model / "modules.json");
+  const json modules = json::parse(in, nullptr, false);
+  if (!modules.is_array()) return files;
+  for (const json& entry : modules) {
+    if (!entry.is_object() || !entry.contains("path") || !entry["path"].is_string()) continue;
+    const auto folder = entry["path"].get<std::string>();
+    if (folder.empty() || folder.starts_with('/') || folder.find("..") != std::string::npos) continue;
+    for (const char* file : {"config.json", "model.safetensors"}) {
+      const std::string name = cat(folder, "/", file);
+      if (std::filesystem::is_regular_file(model / name)) files.push_back(name);
+    }
+  }
+  return files;
+}
+
 std::vector<std::filesystem::path> bundle_files(const std::filesystem::path& model) {
   if (std::filesystem::is_regular_file(model)) return gguf_files(model);
-  constexpr std::array<std::string_view, 8> kNames = {
-      "config.json",           "generation_config.json",  "tokenizer.json",      "tokenizer.model",
-      "tokenizer_config.json", "special_tokens_map.json", "chat_template.jinja", "added_tokens.json"};
+  constexpr std::array<std::string_view, 17> kNames = {"config.json",
+                                                       "generation_config.json",
+                                                       "quantize_config.json",
+                                                       "tokenizer.json",
+                                                       "tokenizer.model",
+                                                       "tekken.json",
+                                                       "tiktoken.model",
+                                                       "qwen.tiktoken",
+                                                       "tokenizer_config.json",
+                                                       "special_tokens_map.json",
+                                                       "chat_template.jinja",
+                                                       "added_tokens.json",
+                                                       "modules.json",
+                                                       "config_sentence_transformers.json",
+                                                       "sentence_bert_config.json",
+                                                       "sentence_roberta_config.json",
+                                                       "sentence_xlm-roberta_config.json"};
   std::vector<std::filesystem::path> files;
   for (const auto name : kNames) {
     if (std::filesystem::is_regular_file(model / name)) files.push_back(model / name);
   }
+  for (const std::string& name : module_files(model)) files.push_back(model / name);
   // Of a checkpoint of several shards those that its index names; other files may hold the same weights once
   // more.
   const std::filesystem::path index_path = model / "model.safetensors.index.json";
@@ -180,11 +212,13 @@ void write_bundle(const std::filesystem::path& output, std::string_view executab
     pad(out, position, kPayloadAlignment);
     const size_t payload_begin = position;
     json index = {{"model", model_name}, {"files", json::array()}};
+    const std::filesystem::path root = files.empty() ? "" : files.front().parent_path();
     for (const auto& path : files) {
       pad(out, position, kFileAlignment);
       const size_t size = append_file(out, path);
-      index["files"].push_back(
-          {{"name", path.filename().string()}, {"offset", position - payload_begin}, {"size", size}});
+      index["files"].push_back({{"name", path.lexically_relative(root).generic_string()},
+                                {"offset", position - payload_begin},
+                                {"size", size}});
       position += size;
     }
     const std::string index_text = index.dump();

@@ -20,7 +20,7 @@ namespace quire {
 // Views into bytes that outlive it (the program's image or a mapping).
 struct Bundle {
   struct File {
-    std::string name;  // relative, without directories
+    std::string name;  // relative to the model's directory
     std::string_view bytes;
   };
   std::string model_name;
@@ -40,7 +40,12 @@ size_t size_without_bundle(std::string_view image, const std::string& origin);
 // there is none, or where a GGUF model is split.
 std::vector<std::filesystem::path> bundle_files(const std::filesystem::path& model);
 
-// Writes `executable` (may be empty: the payload alone), then the files. Throws Error naming the file at
+// The files of the folders that a model's modules.json names, relative to its directory: what stands behind
+// the model of an embedding. None where there is no such file.
+std::vector<std::string> module_files(const std::filesystem::path& model);
+
+// Writes `executable` (may be empty: the payload alone), then the files, whose names are relative to the
+// folder of the first. Throws Error naming the file at
 // fault; leaves no half-written output behind.
 void write_bundle(const std::filesystem::path& output, std::string_view executable,
                   const std::string& model_name, const std::vector<std::filesystem::path>& files);

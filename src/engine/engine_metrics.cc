@@ -145,9 +145,14 @@ void EngineMetrics::observe_finished_request(const RequestTimes& times, int32_t 
   request_params_n.observe(params.n);
   request_params_max_tokens.observe(params.max_tokens);
   queue_time.observe(times.scheduled - times.arrival);
-  if (num_generated_tokens == 0) return;
+  if (times.last_token == 0.0) return;
   e2e_latency.observe(times.last_token - times.arrival);
   inference_time.observe(times.last_token - times.scheduled);
+  if (num_generated_tokens == 0) {
+    // A vector: its text is all there is to compute.
+    prefill_time.observe(times.last_token - times.scheduled);
+    return;
+  }
   if (params.use_beam_search) return;  // its tokens are known all at once, at the end
   prefill_time.observe(times.first_token - times.scheduled);
   decode_time.observe(times.last_token - times.first_token);

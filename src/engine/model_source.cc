@@ -111,7 +111,11 @@ std::unique_ptr<Checkpoint> ModelSource::open_checkpoint() const {
   files.config = bundle_.file("config.json");
   files.generation_config = bundle_.file("generation_config.json");
   for (const auto& file : bundle_.files) {
-    if (!file.name.ends_with(".safetensors")) continue;
+    const bool weights = file.name.ends_with(".safetensors") && file.name.find('/') == std::string::npos;
+    if (!weights) {
+      files.files[file.name] = file.bytes;
+      continue;
+    }
     const auto bytes = as_bytes(file.bytes);
     if (files.safetensors.empty()) {
       files.safetensors = bytes;
@@ -135,8 +139,14 @@ std::unique_ptr<Tokenizer> ModelSource::open_tokenizer() const {
   if (const auto gguf = bundled_gguf(bundle_); !gguf.empty())
     return Tokenizer::from_gguf(GgufFile(gguf, name_));
   TokenizerFiles files;
-  files.tokenizer_json = bundle_.file("tokenizer.json");
-  files.tokenizer_model = bundle_.file("tokenizer.model");
+  const auto first_of = [&](std::initializer_list<std::string_view> names) {
+    for (const std::string_view name : names) {
+      if (const auto bytes = bundle_.file(name); !bytes.empty()) return bytes;
+    }
+    return std::string_view();
+  };
+  files.tokenizer_json = first_of({"tokenizer.json", "tekken.json"});
+  files.tokenizer_model = first_of({"tokenizer.model", "tiktoken.model", "qwen.tiktoken"});
   files.tokenizer_config_json = bundle_.file("tokenizer_config.json");
   files.special_tokens_map_json = bundle_.file("special_tokens_map.json");
   files.added_tokens_json = bundle_.file("added_tokens.json");
@@ -150,7 +160,8 @@ std::vector<std::pair<std::string, std::string>> ModelSource::side_files() const
   std::vector<std::pair<std::string, std::string>> files;
   if (embedded()) {
     for (const auto& file : bundle_.files) {
-      if (is_side_file(file.name)) files.emplace_back(file.name, file.bytes);
+      const bool of_module = file.name.find('/') != std::string::npos;
+      if (of_module || is_side_file(file.name)) files.emplace_back(file.name, file.bytes);
     }
     return files;
   }
@@ -159,6 +170,7 @@ std::vector<std::pair<std::string, std::string>> ModelSource::side_files() const
     const std::string name = entry.path().filename().string();
     if (entry.is_regular_file() && is_side_file(name)) files.emplace_back(name, read_text_file(entry.path()));
   }
+  for (const std::string& name : module_files(path_)) files.emplace_back(name, read_text_file(path_ / name));
   return files;
 }
 

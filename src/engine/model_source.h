@@ -28,8 +28,8 @@ class ModelSource {
   // Null where the model has no tokenizer. Files beside a GGUF file win over what it says of its own.
   std::unique_ptr<Tokenizer> open_tokenizer() const;
   // Name and bytes of the files beside config.json and the weights: tokenizer, template,
-  // generation_config.json and whatever else lies there, but for weights in other formats, folders and the
-  // page about the model. None of a GGUF file.
+  // generation_config.json and whatever else lies there, the folders of modules.json too, but for weights in
+  // other formats, other folders and the page about the model. None of a GGUF file.
   std::vector<std::pair<std::string, std::string>> side_files() const;
 
  private:

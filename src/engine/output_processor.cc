@@ -70,7 +70,10 @@ bool OutputProcessor::apply(const SequenceProgress& progress, double now) {
   if (sample.finished) return false;
   if (progress.sampled.empty() && progress.finish_reason == FinishReason::kNone) return false;
   note_news(progress.request, request);
-  if (progress.pooled != nullptr) request.pending.pooled = progress.pooled->values;
+  if (progress.pooled != nullptr) {
+    request.pending.pooled = progress.pooled->values;
+    request.times.last_token = now;
+  }
   CompletionDelta& delta = delta_of(request, progress.index);
   observe_tokens(request, progress.sampled.size(), now);
   const bool stopped = append_tokens(request, sample, delta, progress);

@@ -15,6 +15,7 @@
 #include "nn/delta_net.h"
 #include "nn/layers.h"
 #include "nn/mamba.h"
+#include "nn/mamba1.h"
 #include "nn/mla.h"
 #include "nn/moe.h"
 #include "nn/pooler.h"
@@ -27,7 +28,7 @@ namespace quire {
 enum class PositionKind : uint8_t { kRope, kLearned, kAlibi };
 
 // What a layer carries along a sequence besides keys and values.
-enum class Recurrence : uint8_t { kNone, kMamba, kDeltaNet, kShortConv };
+enum class Recurrence : uint8_t { kNone, kMamba, kMamba1, kDeltaNet, kShortConv };
 
 // What differs from layer to layer.
 struct LayerSpec {
@@ -99,6 +100,27 @@ struct MambaSpec {
   std::vector<float> multipliers;  // Mamba::multipliers
 };
 
+// The first Mamba of the layers that have it.
+struct Mamba1Spec {
+  Mamba1Sizes sizes;
+  bool bias = false;  // of the projections in and out
+  bool conv_bias = true;
+  Activation activation = Activation::kSilu;  // behind the convolution
+  bool norms = false;                         // of what steps are made of, of what writes and what reads
+  bool norm_weights = true;
+  float norm_eps = 1e-6F;
+};
+
+// Scores of an encoder that depend on how far apart two tokens are.
+struct RelativeSpec {
+  int32_t num_buckets = 0;
+  std::vector<int32_t> buckets;  // by distance (RelativeParams::buckets)
+  // A bucket has a vector as wide as the hidden states, which goes through the projections of queries and
+  // keys as a token does; else a number for each head.
+  bool vectors = false;
+  bool norm = false;  // of the vectors
+};
+
 struct ShortConvSpec {
   ShortConvSizes sizes;
   bool bias = false;  // of projections and convolution
@@ -153,9 +175,11 @@ struct ArchSpec {
 
   Activation activation = Activation::kSilu;
   bool gated_mlp = true;
+  bool xielu = false;  // of plain MLPs, in the activation's place: Mlp::xielu
   bool qkv_bias = false;
   bool out_bias = false;  // of attention's output projection
   bool mlp_bias = false;
+  bool down_bias = false;  // of an MLP's last projection alone
   bool lm_head_bias = false;
   std::optional<MoeSpec> moe;
   // Attention through short vectors in place of keys and values. The cache then has one key head, and
@@ -164,6 +188,7 @@ struct ArchSpec {
   float mla_norm_eps = 1e-6F;
   bool attention_gate = false;  // Attention::gated
   std::optional<MambaSpec> mamba;
+  std::optional<Mamba1Spec> mamba1;
   std::optional<DeltaNetSizes> delta_net;
   std::optional<ShortConvSpec> short_conv;
   // Of layers with attention and a recurrence side by side: what each of them gives is multiplied with.
@@ -172,6 +197,8 @@ struct ArchSpec {
   float gate_multiplier = 1.0F;  // Mlp::gate_multiplier
   float mlp_multiplier = 1.0F;   // of what an MLP gives, besides residual_multiplier
   QkNorm qk_norm = QkNorm::kNone;
+  NormKind qk_norm_kind = NormKind::kRms;
+  bool qk_norm_bias = false;
   bool qk_norm_turned = false;   // behind the rotation
   bool qk_norm_weights = true;   // else it only divides
   bool sub_norms = false;        // before the last product of attention and of the MLP
@@ -181,8 +208,9 @@ struct ArchSpec {
   PositionKind position = PositionKind::kRope;
   std::vector<RopeSpec> ropes;  // kRope: the kinds of rotation that layers choose from, the first the main
   int32_t position_offset = 0;  // kLearned: the row of position 0
-  double alibi_max_bias = 8.0;  // kAlibi (nn/alibi.h)
-  double alibi_scale = 1.0;     // multiplied into the slopes
+  std::optional<RelativeSpec> relative;
+  double alibi_max_bias = 8.0;          // kAlibi (nn/alibi.h)
+  double alibi_scale = 1.0;             // multiplied into the slopes
   int64_t max_position_embeddings = 0;  // as config.json says
   int64_t max_model_len = 0;  // tokens of a sequence the model is made for, its rope scaling counted in
 
@@ -216,6 +244,8 @@ inline RecurrentSizes recurrent_sizes(const ArchSpec& spec, const LayerSpec& lay
       return {};
     case Recurrence::kMamba:
       return spec.mamba->sizes.recurrent();
+    case Recurrence::kMamba1:
+      return spec.mamba1->sizes.recurrent();
     case Recurrence::kDeltaNet:
       return spec.delta_net->recurrent();
     case Recurrence::kShortConv:

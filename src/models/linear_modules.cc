@@ -23,6 +23,11 @@ constexpr std::array kLayerRoles = {Role::kQueryDown,
                                     Role::kDeltaIn,
                                     Role::kDeltaGate,
                                     Role::kDeltaInGate,
+                                    Role::kDeltaShare,
+                                    Role::kDeltaStep,
+                                    Role::kDeltaShareStep,
+                                    Role::kStateSelect,
+                                    Role::kStateStep,
                                     Role::kStateOut,
                                     Role::kLayerInputGate,
                                     Role::kLayerInputProject,
@@ -41,8 +46,11 @@ constexpr std::array kLayerRoles = {Role::kQueryDown,
                                     Role::kSharedExpertDown,
                                     Role::kSharedExpertRouter};
 
+constexpr std::array kRouters = {Role::kRouter,    Role::kSharedExpertRouter, Role::kDeltaShare,
+                                 Role::kDeltaStep, Role::kDeltaShareStep,     Role::kStateSelect,
+                                 Role::kStateStep};
 bool is_router(Role role) {
-  return role == Role::kRouter || role == Role::kSharedExpertRouter;
+  return std::ranges::find(kRouters, role) != kRouters.end();
 }
 bool is_of_expert(Role role) {
   return role == Role::kExpertGate || role == Role::kExpertUp || role == Role::kExpertGateUp ||
@@ -83,6 +91,18 @@ std::vector<LinearModule> linear_modules(const Checkpoint& checkpoint) {
   return modules;
 }
 
+std::vector<std::string> attention_modules(const Checkpoint& checkpoint) {
+  const ArchSpec spec = parse_arch(checkpoint.config());
+  const TensorPlan plan(spec, find_weight_names(ConfigReader(checkpoint.config())), checkpoint);
+  std::vector<std::string> modules;
+  for (int32_t layer = 0; layer < spec.num_layers; ++layer) {
+    const LayerSpec& own = spec.layers[static_cast<size_t>(layer)];
+    const bool stores = own.attention && own.kv_source < 0 && !spec.mla;
+    modules.push_back(stores ? attention_module(plan, layer) : "");
+  }
+  return modules;
+}
+
 std::vector<ScalableInput> scalable_inputs(const Checkpoint& checkpoint, int32_t layer) {
   const ArchSpec spec = parse_arch(checkpoint.config());
   const TensorPlan plan(spec, find_weight_names(ConfigReader(checkpoint.config())), checkpoint);
@@ -112,14 +132,21 @@ std::vector<ScalableInput> scalable_inputs(const Checkpoint& checkpoint, int32_t
     if (source.empty() || names.empty() || plan.bias(role, layer) != nullptr) return;
     all.push_back({.matrices = std::move(names), .source = source.front()});
   };
-  if (!own.experts && spec.gated_mlp && spec.activation != Activation::kClampedSwish)
+  // Behind a norm of what a matrix gives, its rows count nothing.
+  if (!own.experts && !spec.sub_norms && spec.gated_mlp && spec.activation != Activation::kClampedSwish)
     behind_matrix(Role::kUp, matrices({Role::kDown}));
-  if (!spec.mla && num_kv_heads_of(spec, own) == spec.num_heads && !own.keys_as_values && !spec.value_norm)
+  if (!spec.mla && !spec.sub_norms && num_kv_heads_of(spec, own) == spec.num_heads && !own.keys_as_values &&
+      !spec.value_norm)
     behind_matrix(Role::kValue, matrices({Role::kAttentionOut}));
   if (spec.parallel_residual) return all;
   if (!own.experts) behind_norm(Role::kMlpNorm, matrices({Role::kGate, Role::kUp, Role::kGateUp}));
-  if (!spec.mla)
-    behind_norm(Role::kInputNorm, matrices({Role::kQuery, Role::kKey, Role::kValue, Role::kQkv}));
+  // What carries a state reads the same norm, where there is any, as attention beside it does.
+  if (!spec.mla) {
+    behind_norm(Role::kInputNorm,
+                matrices({Role::kQuery, Role::kKey, Role::kValue, Role::kQkv, Role::kStateIn, Role::kDeltaIn,
+                          Role::kDeltaGate, Role::kDeltaInGate, Role::kDeltaShare, Role::kDeltaStep,
+                          Role::kDeltaShareStep}));
+  }
   return all;
 }
 

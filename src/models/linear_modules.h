@@ -20,12 +20,17 @@ struct LinearModule {
   // One matrix [out, in] that may be stored as codes: not transposed, not all experts in one, not split in
   // pieces as it is loaded.
   bool plain = false;
-  bool router = false;  // chooses experts
+  // Chooses experts, or how fast a state fades: so small and worth so much that it stays floats.
+  bool router = false;
 };
 
 // In the order of the layers; the output embedding, where it is a tensor of its own, first. Throws Error
 // where the tensors are not those that the configuration describes.
 std::vector<LinearModule> linear_modules(const Checkpoint& checkpoint);
+
+// The module of each layer's attention ("model.layers.0.self_attn"), beside whose projections the scales of
+// keys and values are written; empty: the layer has none in the cache.
+std::vector<std::string> attention_modules(const Checkpoint& checkpoint);
 
 // Matrices whose inputs can be scaled one by one: their columns take factors, and what makes the inputs is
 // divided by them, so that the model stays what it is.

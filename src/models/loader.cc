@@ -64,7 +64,9 @@ struct RoleLabel {
   std::string_view label;
 };
 // What a profile calls the matrices, by the first role in them.
-constexpr std::array<RoleLabel, 18> kLabels = {{{Role::kRouter, "router"},
+constexpr std::array<RoleLabel, 20> kLabels = {{{Role::kRouter, "router"},
+                                                {Role::kStateSelect, "state steps"},
+                                                {Role::kStateStep, "state steps"},
                                                 {Role::kStateIn, "state in"},
                                                 {Role::kDeltaInGate, "state in"},
                                                 {Role::kDeltaIn, "state in"},
@@ -148,6 +150,12 @@ void ModelLoader::copy_rows(const ExpectedTensor& tensor, std::byte* dst, std::s
     case RowOrder::kPairs:
       part_groups(dst, source.data(), source.size() / row_bytes / 2, {1, 1}, row_bytes);
       break;
+    case RowOrder::kUpFirst: {
+      const size_t half = source.size() / 2;
+      std::memcpy(dst, source.data() + half, half);
+      std::memcpy(dst + half, source.data(), half);
+      break;
+    }
     case RowOrder::kGatedHeads:
       part_groups(dst, source.data(), heads, {head_dim, head_dim}, row_bytes);
       break;
@@ -229,7 +237,8 @@ WeightFormat ModelLoader::format(std::span<const DType> parts, Role role) const 
   // A router's choice is worth more than the little memory it takes.
   if (role == Role::kRouter || role == Role::kSharedExpertRouter) return {DType::kF32};
   // Nor is what decides how fast a state fades.
-  if (role == Role::kDeltaShareStep) return {DType::kF32};
+  if (role == Role::kDeltaShareStep || role == Role::kStateSelect || role == Role::kStateStep)
+    return {DType::kF32};
   if (!options_.quantization) return {float_type(parts)};
   const bool head = role == Role::kLmHead || role == Role::kEmbedding;
   return head ? options_.quantization->head : options_.quantization->layers;
@@ -367,11 +376,21 @@ Linear ModelLoader::linear(std::initializer_list<Role> roles, int32_t layer, int
   return out;
 }
 
+Buffer ModelLoader::weights_of_heads(Role role, int32_t layer) {
+  const int32_t heads = role == Role::kQueryNorm ? spec_.num_heads : spec_.num_kv_heads;
+  Buffer out(static_cast<size_t>(heads) * static_cast<size_t>(spec_.head_dim) * sizeof(float));
+  for (int32_t h = 0; h < heads; ++h) {
+    const ExpectedTensor& tensor = *plan_.weight(role, layer, h);
+    read_vector(tensor, -1, out.as<float>() + int64_t{h} * spec_.head_dim);
+    done(tensor);
+  }
+  return out;
+}
+
 Norm ModelLoader::norm(Role role, int32_t layer, int64_t size) {
   Norm out;
-  // The norms of single heads are RMS norms whatever the layers have.
   const bool of_heads = role == Role::kQueryNorm || role == Role::kKeyNorm;
-  out.kind = of_heads && spec_.qk_norm != QkNorm::kEachHead ? NormKind::kRms : spec_.norm;
+  out.kind = of_heads ? spec_.qk_norm_kind : spec_.norm;
   out.eps = spec_.norm_eps;
   out.weight_offset = spec_.norm_weight_offset;
   out.size = size;
@@ -382,6 +401,8 @@ Norm ModelLoader::norm(Role role, int32_t layer, int64_t size) {
     done(*tensor);
   };
   take(plan_.weight(role, layer), out.weight);
+  if (out.weight.size() == 0 && plan_.weight(role, layer, 0) != nullptr)
+    out.weight = weights_of_heads(role, layer);
   if (out.weight.size() == 0) {
     // A norm without weights.
     out.weight = Buffer(static_cast<size_t>(size) * sizeof(float));
@@ -460,6 +481,7 @@ std::unique_ptr<Model> ModelLoader::load() {
   if (spec_.position == PositionKind::kAlibi)
     m.alibi_slopes_ = alibi_slopes(spec_.num_heads, spec_.alibi_max_bias, spec_.alibi_scale);
   for (const RopeSpec& rope : spec_.ropes) m.ropes_.push_back(make_rope(ctx_, rope, max_len));
+  if (spec_.relative) relative_tables();
   m.layers_.reserve(static_cast<size_t>(spec_.num_layers));
   for (int32_t i = 0; i < spec_.num_layers; ++i) {
     const bool wanted = i >= options_.part.first_layer && i < options_.part.end_layer;
@@ -541,9 +563,11 @@ int64_t ModelLoader::planned_bytes() const {
           Role::kLatentNorm,   Role::kAttentionSubNorm,  Role::kMlpSubNorm, Role::kExpertScale,
           Role::kBesideRouter, Role::kBesideExperts,     Role::kBesideOut,  Role::kBesideMlp,
           Role::kStateConv,    Role::kStepBias,          Role::kRate,       Role::kSkip,
-          Role::kStateNorm}) {
+          Role::kStateNorm,    Role::kStepNorm,          Role::kWriteNorm,  Role::kReadNorm}) {
       add_vector(plan_.weight(role, i));
       add_vector(plan_.bias(role, i));
+      for (int32_t h = 0; plan_.weight(role, i) == nullptr && plan_.weight(role, i, h) != nullptr; ++h)
+        add_vector(plan_.weight(role, i, h));
     }
     const LayerSpec& own = spec_.layers[static_cast<size_t>(i)];
     if (own.keys_as_values) {
@@ -552,6 +576,8 @@ int64_t ModelLoader::planned_bytes() const {
       add_matrix({Role::kQuery, Role::kKey, Role::kValue, Role::kQkv}, i);
     }
     add_matrix({Role::kStateIn}, i);
+    add_matrix({Role::kStateSelect}, i);
+    add_matrix({Role::kStateStep}, i);
     add_matrix({Role::kDeltaInGate, Role::kDeltaIn, Role::kDeltaGate}, i);
     add_matrix({Role::kDeltaShareStep, Role::kDeltaShare, Role::kDeltaStep}, i);
     add_matrix({Role::kStateOut}, i);
@@ -578,6 +604,11 @@ int64_t ModelLoader::planned_bytes() const {
     add_matrix({Role::kSharedExpertGate, Role::kSharedExpertUp, Role::kSharedExpertGateUp}, i);
     add_matrix({Role::kSharedExpertDown}, i);
     add_matrix({Role::kSharedExpertRouter}, i);
+  }
+  if (spec_.relative) {
+    const int64_t size = spec_.relative->num_buckets * kFloat;
+    const int64_t of_layers = 2 * int64_t{spec_.num_layers} * spec_.hidden_size;
+    sum += size * (spec_.relative->vectors ? of_layers : spec_.num_heads);
   }
   add_vector(plan_.weight(Role::kFinalNorm));
   add_vector(plan_.bias(Role::kFinalNorm));

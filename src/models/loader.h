@@ -81,6 +81,9 @@ class TensorPlan {
   std::map<Key, Module> modules_;
 };
 
+// The module that a layer's projections of keys are in: "model.layers.0.self_attn".
+std::string attention_module(const TensorPlan& plan, int32_t layer);
+
 class ModelLoader {
  public:
   ModelLoader(Checkpoint& checkpoint, const OpTable& ops, const OpContext& ctx, const ModelOptions& options,
@@ -99,9 +102,16 @@ class ModelLoader {
   // How many of the first tensors are stored alike: as floats, or as codes of one format.
   size_t alike(std::span<const ExpectedTensor* const> tensors) const;
   Norm norm(Role role, int32_t layer, int64_t size);
+  // [heads, head_dim] of tensors that are each a head's.
+  Buffer weights_of_heads(Role role, int32_t layer);
   std::optional<Norm> norm_if(bool wanted, Role role, int32_t layer);  // over the hidden states
   Join join(Role norm_role, int32_t layer);
   Attention attention(int32_t layer);
+  // What scores that depend on distances have in all layers, and in one.
+  void relative_tables();
+  void relate(Attention& attention, int32_t layer);
+  // Of keys and values in an 8-bit cache, where the checkpoint has them.
+  std::optional<KvScales> kv_scales(int32_t layer) const;
   Mla mla(int32_t layer);
   // Sets mla's absorb and expand: of each head what makes its keys and values.
   void split_latent(Mla& mla, int32_t layer);
@@ -116,6 +126,7 @@ class ModelLoader {
   Buffer rates(int32_t layer);
   CausalConv causal_conv(int32_t layer, const RecurrentSizes& sizes, Activation activation);
   Mamba mamba(int32_t layer);
+  Mamba1 mamba1(int32_t layer);
   DeltaNet delta_net(int32_t layer);
   ShortConv short_conv(int32_t layer);
   Embedding embedding(Role role);
@@ -126,7 +137,8 @@ class ModelLoader {
   Linear dense(const DenseModule& module);
   std::optional<LayerInputs> layer_inputs();
   std::optional<LayerInput> layer_input(int32_t layer);
-  float layer_scalar(int32_t layer);
+  float number(Role role, int32_t layer, float fallback);  // a tensor of one; fallback: it is not there
+  XieluParams xielu(int32_t layer);
   Model::Layer layer(int32_t index);
   void ends();
   // What a matrix of parts of these types is kept as, without quantization and with it.
@@ -159,6 +171,7 @@ class ModelLoader {
   std::optional<PoolingFiles> pooling_files_;
   ArchSpec spec_;
   TensorPlan plan_;
+  Buffer relative_rows_;              // [buckets, hidden] float32: RelativeSpec::vectors, normed
   std::optional<DType> layer_dtype_;  // float_type of the first matrix of a layer
   std::unique_ptr<Model> model_;
   int64_t bytes_done_ = 0;

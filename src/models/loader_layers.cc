@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <cstring>
 
 #include "base/error.h"
 #include "base/strings.h"
@@ -63,6 +64,8 @@ Attention ModelLoader::attention(int32_t layer) {
   }
   out.params.logit_softcap = spec_.attention_softcap;
   if (!model_->alibi_slopes_.empty()) out.params.alibi_slopes = model_->alibi_slopes_.data();
+  if (spec_.relative) relate(out, layer);
+  out.kv_scales = kv_scales(own.kv_source >= 0 ? own.kv_source : layer);
   out.num_heads = spec_.num_heads;
   out.num_kv_heads = num_kv_heads_of(spec_, own);
   out.head_dim = head_dim_of(spec_, own);
@@ -116,6 +119,29 @@ std::vector<float> ModelLoader::latent_heads(const MlaSizes& sizes, int32_t laye
   done(of_keys);
   done(of_values);
   return all;
+}
+
+std::optional<KvScales> ModelLoader::kv_scales(int32_t layer) const {
+  const std::string stem = attention_module(plan_, layer);
+  // Beside the projections, or inside of them.
+  const auto read = [&](std::string_view own, std::string_view inside) -> std::optional<float> {
+    for (const std::string& name : {cat(stem, own), cat(stem, inside, own)}) {
+      const TensorInfo* info = checkpoint_.find(name);
+      if (info == nullptr) continue;
+      if (!is_storage_dtype(info->dtype) || numel(info->shape) != 1)
+        throw Error(cat(name, ": must be one number"));
+      Buffer aligned(info->bytes);
+      std::memcpy(aligned.data(), checkpoint_.bytes(name).data(), aligned.size());
+      const float scale = load_f32(info->dtype, aligned.data(), 0);
+      if (!(scale > 0.0F)) throw Error(cat(name, ": is ", scale, ", which is no scale"));
+      return scale;
+    }
+    return std::nullopt;
+  };
+  const auto keys = read(".k_scale", ".k_proj");
+  const auto values = read(".v_scale", ".v_proj");
+  if (!keys && !values) return std::nullopt;
+  return KvScales{keys.value_or(1.0F), values.value_or(1.0F)};
 }
 
 void ModelLoader::split_latent(Mla& mla, int32_t layer) {
@@ -269,6 +295,35 @@ Mamba ModelLoader::mamba(int32_t layer) {
   return out;
 }
 
+Mamba1 ModelLoader::mamba1(int32_t layer) {
+  const Mamba1Spec& own = *spec_.mamba1;
+  Mamba1 out;
+  out.sizes = own.sizes;
+  out.in = linear({Role::kStateIn}, layer);
+  out.conv = causal_conv(layer, own.sizes.recurrent(), own.activation);
+  out.select = linear({Role::kStateSelect}, layer);
+  const auto norm_of = [&](Role role, int64_t size) {
+    Norm made = norm(role, layer, size);
+    made.eps = own.norm_eps;
+    return made;
+  };
+  if (own.norms) {
+    out.step_norm = norm_of(Role::kStepNorm, own.sizes.rank);
+    out.write_norm = norm_of(Role::kWriteNorm, own.sizes.state);
+    out.read_norm = norm_of(Role::kReadNorm, own.sizes.state);
+  }
+  out.step = linear({Role::kStateStep}, layer);
+  const Buffer stored = rates(layer);  // [inner, state]
+  out.rate = Buffer(stored.size());
+  for (int64_t c = 0; c < own.sizes.inner; ++c) {
+    for (int64_t s = 0; s < own.sizes.state; ++s)
+      out.rate.as<float>()[s * own.sizes.inner + c] = stored.as<float>()[c * own.sizes.state + s];
+  }
+  out.skip = vector(Role::kSkip, layer);
+  out.out = linear({Role::kStateOut}, layer);
+  return out;
+}
+
 DeltaNet ModelLoader::delta_net(int32_t layer) {
   DeltaNet out;
   out.sizes = *spec_.delta_net;
@@ -315,12 +370,24 @@ std::optional<LayerInput> ModelLoader::layer_input(int32_t layer) {
                     norm(Role::kLayerInputNorm, layer, spec_.hidden_size), spec_.activation};
 }
 
-float ModelLoader::layer_scalar(int32_t layer) {
-  const ExpectedTensor& tensor = *plan_.weight(Role::kLayerScalar, layer);
-  float value = 1.0F;
-  read_vector(tensor, -1, &value);
-  done(tensor);
+float ModelLoader::number(Role role, int32_t layer, float fallback) {
+  const ExpectedTensor* tensor = plan_.weight(role, layer);
+  if (tensor == nullptr) return fallback;
+  float value = 0.0F;
+  read_vector(*tensor, -1, &value);
+  done(*tensor);
   return value;
+}
+
+// The factors are stored as what softplus makes them of.
+XieluParams ModelLoader::xielu(int32_t layer) {
+  const auto softplus = [](float x) { return std::log1p(std::exp(-std::abs(x))) + std::max(x, 0.0F); };
+  XieluParams out;
+  out.slope = number(Role::kXieluSlope, layer, out.slope);
+  out.limit = number(Role::kXieluLimit, layer, out.limit);
+  out.positive = softplus(number(Role::kXieluPositive, layer, 0.0F));
+  out.negative = out.slope + softplus(number(Role::kXieluNegative, layer, 0.0F));
+  return out;
 }
 
 Model::Layer ModelLoader::layer(int32_t index) {
@@ -330,6 +397,7 @@ Model::Layer ModelLoader::layer(int32_t index) {
   if (own.attention && spec_.mla) out.mla = mla(index);
   if (own.attention && !spec_.mla) out.attention = attention(index);
   if (own.recurrence == Recurrence::kMamba) out.mamba = mamba(index);
+  if (own.recurrence == Recurrence::kMamba1) out.mamba1 = mamba1(index);
   if (own.recurrence == Recurrence::kDeltaNet) out.delta_net = delta_net(index);
   if (own.recurrence == Recurrence::kShortConv) out.short_conv = short_conv(index);
   if (own.rope != kNoRope && !model_->ropes_.empty())
@@ -347,13 +415,14 @@ Model::Layer ModelLoader::layer(int32_t index) {
     out.mlp.intermediate = intermediate_size_of(spec_, own);
     if (spec_.sub_norms) out.mlp.sub_norm = norm(Role::kMlpSubNorm, index, out.mlp.intermediate);
     out.mlp.gate_multiplier = spec_.gate_multiplier;
+    if (spec_.xielu) out.mlp.xielu = xielu(index);
   }
   if (own.mlp) {
     out.mlp_join = join(Role::kPostMlpNorm, index);
     out.mlp_join.multiplier *= spec_.mlp_multiplier;
   }
   out.input = layer_input(index);
-  if (spec_.layer_scalars) out.scalar = layer_scalar(index);
+  if (spec_.layer_scalars) out.scalar = number(Role::kLayerScalar, index, 1.0F);
   out.kv_source = own.kv_source >= 0 ? own.kv_source : index;
   return out;
 }

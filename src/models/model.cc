@@ -294,6 +294,7 @@ void Model::run_recurrence(const OpContext& ctx, const Layer& layer, const Tenso
     apply(*ops_, ctx, part, out, x, residual, batch, state, at.recurrent);
   };
   if (layer.mamba) run(*layer.mamba);
+  if (layer.mamba1) run(*layer.mamba1);
   if (layer.delta_net) run(*layer.delta_net);
   if (layer.short_conv) run(*layer.short_conv);
 }

@@ -19,6 +19,7 @@
 #include "nn/layer_input.h"
 #include "nn/layers.h"
 #include "nn/mamba.h"
+#include "nn/mamba1.h"
 #include "nn/mla.h"
 #include "nn/moe.h"
 #include "nn/pooler.h"
@@ -130,6 +131,7 @@ class Model {
     std::optional<Mla> mla;  // in its place
     // In their place, or beside attention; one of them at the most.
     std::optional<Mamba> mamba;
+    std::optional<Mamba1> mamba1;
     std::optional<DeltaNet> delta_net;
     std::optional<ShortConv> short_conv;
     const Rope* rope = nullptr;  // one of ropes_
@@ -145,7 +147,7 @@ class Model {
     int32_t kv_source = 0;  // the layer whose part of the cache it reads
 
     bool attends() const { return attention || mla; }
-    bool recurs() const { return mamba || delta_net || short_conv; }
+    bool recurs() const { return mamba || mamba1 || delta_net || short_conv; }
   };
   // What a layer computes with: views of the step's rows.
   struct Scratch;
@@ -189,6 +191,7 @@ class Model {
   std::optional<LayerInputs> layer_inputs_;
   std::optional<Norm> embedding_norm_;
   std::vector<float> alibi_slopes_;  // [num_heads] or empty; layers point into it
+  Buffer relative_bias_;             // [num_heads, buckets] or empty; layers point into it
   std::vector<Rope> ropes_;          // as ArchSpec::ropes; layers point into it
   std::vector<Layer> layers_;
   bool state_layers_ = false;  // some carry states

@@ -13,24 +13,30 @@
 namespace quire {
 namespace {
 
-constexpr std::array<Architecture, 76> kArchitectures = {{
+constexpr std::array<Architecture, 93> kArchitectures = {{
+    {"ApertusForCausalLM", "apertus", parse_apertus, apertus_weight_names},
     {"ArceeForCausalLM", "arcee", parse_arcee, arcee_weight_names},
     {"BambaForCausalLM", "bamba", parse_bamba, bamba_weight_names},
     {"BertModel", "bert", parse_bert, bert_weight_names},
     {"BitNetForCausalLM", "bitnet", parse_bitnet, bitnet_weight_names},
     {"BloomForCausalLM", "bloom", parse_bloom, bloom_weight_names},
+    {"CamembertModel", "camembert", parse_roberta, bert_weight_names},
     {"Cohere2ForCausalLM", "cohere2", parse_cohere2, cohere_weight_names},
     {"CohereForCausalLM", "cohere", parse_cohere, cohere_weight_names},
+    {"CwmForCausalLM", "cwm", parse_cwm, llama_weight_names},
+    {"DebertaV2Model", "deberta-v2", parse_deberta_v2, deberta_v2_weight_names},
     {"DeepseekV2ForCausalLM", "deepseek_v2", parse_deepseek_v2, deepseek_weight_names},
     {"DeepseekV3ForCausalLM", "deepseek_v3", parse_deepseek_v3, deepseek_weight_names},
     {"DistilBertModel", "distilbert", parse_distilbert, distilbert_weight_names},
     {"Dots1ForCausalLM", "dots1", parse_dots1, dots1_weight_names},
+    {"ElectraModel", "electra", parse_electra, bert_weight_names},
     {"Ernie4_5_MoeForCausalLM", "ernie4_5_moe", parse_ernie4_5_moe, ernie4_5_moe_weight_names},
     {"Ernie4_5ForCausalLM", "ernie4_5", parse_ernie4_5, llama_weight_names},
     {"EuroBertModel", "eurobert", parse_eurobert, llama_weight_names},
     {"Exaone4ForCausalLM", "exaone4", parse_exaone4, exaone4_weight_names},
     {"FalconForCausalLM", "falcon", parse_falcon, falcon_weight_names},
     {"FalconH1ForCausalLM", "falcon_h1", parse_falcon_h1, bamba_weight_names},
+    {"FalconMambaForCausalLM", "falcon_mamba", parse_falcon_mamba, mamba_weight_names},
     {"FlexOlmoForCausalLM", "flex_olmo", parse_flex_olmo, flex_olmo_weight_names},
     {"Gemma2ForCausalLM", "gemma2", parse_gemma2, gemma2_weight_names},
     {"Gemma3ForCausalLM", "gemma3_text", parse_gemma3, gemma3_weight_names},
@@ -41,7 +47,9 @@ constexpr std::array<Architecture, 76> kArchitectures = {{
     {"Glm4MoeLiteForCausalLM", "glm4_moe_lite", parse_glm4_moe_lite, deepseek_weight_names},
     {"GlmForCausalLM", "glm", parse_glm, glm_weight_names},
     {"GPT2LMHeadModel", "gpt2", parse_gpt2, gpt2_weight_names},
+    {"GPTBigCodeForCausalLM", "gpt_bigcode", parse_gpt_bigcode, gpt_bigcode_weight_names},
     {"GPTJForCausalLM", "gptj", parse_gptj, gptj_weight_names},
+    {"GPTNeoForCausalLM", "gpt_neo", parse_gpt_neo, gpt_neo_weight_names},
     {"GPTNeoXForCausalLM", "gpt_neox", parse_gpt_neox, gpt_neox_weight_names},
     {"GptOssForCausalLM", "gpt_oss", parse_gpt_oss, gpt_oss_weight_names},
     {"GraniteForCausalLM", "granite", parse_granite, llama_weight_names},
@@ -49,8 +57,13 @@ constexpr std::array<Architecture, 76> kArchitectures = {{
     {"GraniteMoeHybridForCausalLM", "granitemoehybrid", parse_granitemoehybrid,
      granitemoehybrid_weight_names},
     {"GraniteMoeSharedForCausalLM", "granitemoeshared", parse_granitemoe, granitemoe_weight_names},
+    {"GraniteSWAForCausalLM", "granite_swa", parse_granite_swa, granite_swa_weight_names},
+    {"GteModel", "gte", parse_gte, gte_weight_names},
+    {"HeliumForCausalLM", "helium", parse_helium, llama_weight_names},
     {"HunYuanDenseV1ForCausalLM", "hunyuan_v1_dense", parse_hunyuan_dense, hunyuan_dense_weight_names},
     {"HunYuanMoEV1ForCausalLM", "hunyuan_v1_moe", parse_hunyuan_moe, hunyuan_moe_weight_names},
+    {"HyperCLOVAXForCausalLM", "hyperclovax", parse_hyperclovax, hyperclovax_weight_names},
+    {"JambaForCausalLM", "jamba", parse_jamba, jamba_weight_names},
     {"JinaEmbeddingsV3Model", "jina_embeddings_v3", parse_jina_embeddings_v3,
      jina_embeddings_v3_weight_names},
     {"Lfm2ForCausalLM", "lfm2", parse_lfm2, lfm2_weight_names},
@@ -58,6 +71,7 @@ constexpr std::array<Architecture, 76> kArchitectures = {{
     {"Llama4ForCausalLM", "llama4_text", parse_llama4, llama4_weight_names},
     {"LlamaForCausalLM", "llama", parse_llama, llama_weight_names},
     {"Mamba2ForCausalLM", "mamba2", parse_mamba2, mamba2_weight_names},
+    {"MambaForCausalLM", "mamba", parse_mamba, mamba_weight_names},
     {"MiniCPMForCausalLM", "minicpm", parse_minicpm, llama_weight_names},
     {"MiniMaxM2ForCausalLM", "minimax_m2", parse_minimax_m2, minimax_m2_weight_names},
     {"Ministral3ForCausalLM", "ministral3", parse_ministral3, llama_weight_names},
@@ -65,10 +79,12 @@ constexpr std::array<Architecture, 76> kArchitectures = {{
     {"MistralForCausalLM", "mistral", parse_mistral, llama_weight_names},
     {"MixtralForCausalLM", "mixtral", parse_mixtral, mixtral_weight_names},
     {"ModernBertModel", "modernbert", parse_modernbert, modernbert_weight_names},
+    {"MPNetModel", "mpnet", parse_mpnet, mpnet_weight_names},
     {"MPTForCausalLM", "mpt", parse_mpt, mpt_weight_names},
-    {"NomicBertModel", "nomic_bert", parse_nomic_bert, nomic_bert_weight_names},
     {"NemotronForCausalLM", "nemotron", parse_nemotron, nemotron_weight_names},
     {"NemotronHForCausalLM", "nemotron_h", parse_nemotron_h, nemotron_h_weight_names},
+    {"NewModel", "new", parse_gte, gte_weight_names},
+    {"NomicBertModel", "nomic_bert", parse_nomic_bert, nomic_bert_weight_names},
     {"Olmo2ForCausalLM", "olmo2", parse_olmo2, olmo2_weight_names},
     {"Olmo3ForCausalLM", "olmo3", parse_olmo3, olmo2_weight_names},
     {"OlmoeForCausalLM", "olmoe", parse_olmoe, olmoe_weight_names},
@@ -89,8 +105,9 @@ constexpr std::array<Architecture, 76> kArchitectures = {{
     {"SeedOssForCausalLM", "seed_oss", parse_seed_oss, llama_weight_names},
     {"SmolLM3ForCausalLM", "smollm3", parse_smollm3, llama_weight_names},
     {"SolarOpenForCausalLM", "solar_open", parse_solar_open, glm4_moe_weight_names},
-    {"StableLmForCausalLM", "stablelm", parse_stablelm, llama_weight_names},
+    {"StableLmForCausalLM", "stablelm", parse_stablelm, stablelm_weight_names},
     {"Starcoder2ForCausalLM", "starcoder2", parse_starcoder2, starcoder2_weight_names},
+    {"VaultGemmaForCausalLM", "vaultgemma", parse_vaultgemma, vaultgemma_weight_names},
     {"XLMRobertaModel", "xlm-roberta", parse_roberta, bert_weight_names},
 }};
 
@@ -100,22 +117,52 @@ struct Composite {
   std::string_view text;  // the model_type of its text part where the configuration says none that is known
 };
 
-constexpr std::array<Composite, 15> kComposites = {{
+constexpr std::array<Composite, 45> kComposites = {{
     {"AyaVisionForConditionalGeneration", "cohere2"},
+    {"Cohere2VisionForConditionalGeneration", "cohere2"},
+    {"DeepseekVLForConditionalGeneration", "llama"},
+    {"DeepseekVLHybridForConditionalGeneration", "llama"},
+    {"Exaone4_5_ForConditionalGeneration", "exaone4"},
+    {"FastVlmForConditionalGeneration", "qwen2"},
     {"Gemma3ForConditionalGeneration", "gemma3_text"},
     {"Gemma4ForConditionalGeneration", "gemma4_text"},
+    {"Glm46VForConditionalGeneration", "glm4"},
+    {"Glm4vForConditionalGeneration", "glm4"},
+    {"Glm4vMoeForConditionalGeneration", "glm4_moe"},
+    {"GotOcr2ForConditionalGeneration", "qwen2"},
+    {"Idefics2ForConditionalGeneration", "mistral"},
     {"Idefics3ForConditionalGeneration", "llama"},
     {"InternVLForConditionalGeneration", "qwen2"},
+    {"JanusForConditionalGeneration", "llama"},
+    {"Kimi_K25ForConditionalGeneration", "deepseek_v3"},
+    {"Lfm2VlForConditionalGeneration", "lfm2"},
+    {"LightOnOcrForConditionalGeneration", "qwen3"},
     {"Llama4ForConditionalGeneration", "llama4_text"},
     {"LlavaForConditionalGeneration", "llama"},
     {"LlavaNextForConditionalGeneration", "llama"},
+    {"LlavaNextVideoForConditionalGeneration", "llama"},
+    {"LlavaOnevisionForConditionalGeneration", "qwen2"},
     {"Mistral3ForConditionalGeneration", "mistral"},
-    {"Qwen2VLForConditionalGeneration", "qwen2"},
+    {"Ovis2ForConditionalGeneration", "qwen2"},
+    {"PaliGemmaForConditionalGeneration", "gemma"},
+    {"PerceptionLMForConditionalGeneration", "llama"},
     {"Qwen2_5_VLForConditionalGeneration", "qwen2"},
+    {"Qwen2_5OmniForConditionalGeneration", "qwen2"},
+    {"Qwen2_5OmniModel", "qwen2"},
+    {"Qwen2_5OmniThinkerForConditionalGeneration", "qwen2"},
+    {"Qwen2AudioForConditionalGeneration", "qwen2"},
+    {"Qwen2VLForConditionalGeneration", "qwen2"},
     {"Qwen3_5ForConditionalGeneration", "qwen3_5_text"},
     {"Qwen3_5MoeForConditionalGeneration", "qwen3_5_moe_text"},
+    {"Qwen3ASRForConditionalGeneration", "qwen3"},
+    {"Qwen3OmniMoeForConditionalGeneration", "qwen3_moe"},
+    {"Qwen3OmniMoeThinkerForConditionalGeneration", "qwen3_moe"},
     {"Qwen3VLForConditionalGeneration", "qwen3"},
+    {"Qwen3VLMoeForConditionalGeneration", "qwen3_moe"},
     {"SmolVLMForConditionalGeneration", "llama"},
+    {"VideoLlama3ForConditionalGeneration", "qwen2"},
+    {"VipLlavaForConditionalGeneration", "llama"},
+    {"VoxtralForConditionalGeneration", "llama"},
 }};
 
 // The same model with another head, or with none.
@@ -199,8 +246,13 @@ void read_head(const ConfigReader& config, std::string_view name, ArchSpec& spec
 }
 
 // Where their checkpoints keep the text part.
-constexpr std::array<std::string_view, 5> kTextPrefixes = {"model.language_model.", "language_model.model.",
-                                                           "model.text_model.", "model.", ""};
+constexpr std::array<std::string_view, 7> kTextPrefixes = {"model.language_model.",
+                                                           "language_model.model.",
+                                                           "model.text_model.",
+                                                           "model.",
+                                                           "thinker.model.",
+                                                           "thinker.model.language_model.",
+                                                           ""};
 
 // Null: the configuration is of a text model.
 const Composite* find_composite(const ConfigReader& config) {
@@ -210,9 +262,11 @@ const Composite* find_composite(const ConfigReader& config) {
   return at == kComposites.end() ? nullptr : &*at;
 }
 
-// The configuration of the text: an object of its own, or the whole.
+// The configuration of the text: an object of its own, inside that of the part that thinks where another one
+// speaks, or the whole.
 ConfigReader text_of(const ConfigReader& config) {
-  return config.has("text_config") ? config.object("text_config") : config;
+  const ConfigReader whole = config.has("thinker_config") ? config.object("thinker_config") : config;
+  return whole.has("text_config") ? whole.object("text_config") : whole;
 }
 
 std::string supported_names() {

@@ -43,7 +43,7 @@ constexpr bool is_of_expert(Role role) {
 }
 
 // layer: -1 for what is not of a layer.
-std::array<RoleShape, 72> role_shapes(const ArchSpec& spec, int32_t layer) {
+std::array<RoleShape, 83> role_shapes(const ArchSpec& spec, int32_t layer) {
   const int64_t hidden = spec.hidden_size;
   const LayerSpec own = layer >= 0 ? spec.layers[static_cast<size_t>(layer)] : LayerSpec{};
   const int64_t inter = intermediate_size_of(spec, own);
@@ -77,23 +77,37 @@ std::array<RoleShape, 72> role_shapes(const ArchSpec& spec, int32_t layer) {
   const bool mlp = own.mlp && (!experts || moe.beside);
   const RecurrentSizes state = recurrent_sizes(spec, own);
   const bool mamba = own.recurrence == Recurrence::kMamba;
+  const bool mamba1 = own.recurrence == Recurrence::kMamba1;
+  const Mamba1Spec of_mamba1 = spec.mamba1.value_or(Mamba1Spec{});
+  const Mamba1Sizes& select = of_mamba1.sizes;
   const bool delta = own.recurrence == Recurrence::kDeltaNet;
   const bool conv = own.recurrence == Recurrence::kShortConv;
   const MambaSpec of_mamba = spec.mamba.value_or(MambaSpec{});
   const DeltaNetSizes of_delta = spec.delta_net.value_or(DeltaNetSizes{});
-  const bool conv_bias = mamba ? of_mamba.conv_bias : conv && spec.short_conv->bias;
-  const bool in_bias = mamba ? of_mamba.in_bias : conv && spec.short_conv->bias;
-  const bool state_out_bias = mamba ? of_mamba.out_bias : conv && spec.short_conv->bias;
+  const bool plain_bias = mamba1 ? of_mamba1.bias : conv && spec.short_conv->bias;
+  const bool conv_bias = mamba    ? of_mamba.conv_bias
+                         : mamba1 ? of_mamba1.conv_bias
+                                  : conv && spec.short_conv->bias;
+  const bool in_bias = mamba ? of_mamba.in_bias : plain_bias;
+  const bool state_out_bias = mamba ? of_mamba.out_bias : plain_bias;
+  const bool select_norms = mamba1 && of_mamba1.norms && of_mamba1.norm_weights;
   const int64_t state_norm = mamba ? state.result : of_delta.value_dim;
   const int64_t gates = spec.attention_gate ? q : 0;
+  const RelativeSpec relative = spec.relative.value_or(RelativeSpec{});
   return {{
-      {Role::kStateIn, state.projected, hidden, in_bias, mamba || conv},
-      {Role::kStateConv, state.channels, state.taps, conv_bias, mamba || delta || conv},
+      {Role::kStateIn, mamba1 ? 2 * select.inner : state.projected, hidden, in_bias, mamba || mamba1 || conv},
+      {Role::kStateConv, state.channels, state.taps, conv_bias, mamba || mamba1 || delta || conv},
+      {Role::kStateSelect, select.selected(), select.inner, false, mamba1},
+      {Role::kStateStep, select.inner, select.rank, true, mamba1},
+      {Role::kStepNorm, select.rank, 0, false, select_norms},
+      {Role::kWriteNorm, select.state, 0, false, select_norms},
+      {Role::kReadNorm, select.state, 0, false, select_norms},
       {Role::kStepBias, state.heads, 0, false, mamba || delta},
-      {Role::kRate, state.heads, 0, false, mamba || delta},
-      {Role::kSkip, state.heads, 0, false, mamba},
+      {Role::kRate, mamba1 ? select.inner : state.heads, mamba1 ? select.state : 0, false,
+       mamba || mamba1 || delta},
+      {Role::kSkip, mamba1 ? select.inner : state.heads, 0, false, mamba || mamba1},
       {Role::kStateNorm, state_norm, 0, false, (mamba && of_mamba.norm) || delta},
-      {Role::kStateOut, hidden, state.result, state_out_bias, mamba || delta || conv},
+      {Role::kStateOut, hidden, state.result, state_out_bias, mamba || mamba1 || delta || conv},
       {Role::kDeltaIn, state.channels, hidden, false, delta},
       {Role::kDeltaGate, state.result, hidden, false, delta},
       {Role::kDeltaInGate, state.channels + state.result, hidden, false, delta},
@@ -110,6 +124,9 @@ std::array<RoleShape, 72> role_shapes(const ArchSpec& spec, int32_t layer) {
        classifies},
       {Role::kEmbeddingNorm, hidden, 0, spec.norm_bias, spec.embedding_norm},
       {Role::kPositionEmbedding, positions, hidden, false, spec.position == PositionKind::kLearned},
+      {Role::kRelativeTable, relative.num_buckets, relative.vectors ? hidden : heads, false,
+       relative.num_buckets > 0},
+      {Role::kRelativeNorm, hidden, 0, spec.norm_bias, relative.norm},
       {Role::kInputNorm, hidden, 0, spec.norm_bias, spec.input_norm && own.input_norm && own.mixes()},
       {Role::kQuery, spec.mla ? mla_query : q + gates, query_in, spec.qkv_bias, attention},
       {Role::kQueryDown, mla.query_rank, hidden, spec.qkv_bias, attention && mla.query_rank > 0},
@@ -123,8 +140,8 @@ std::array<RoleShape, 72> role_shapes(const ArchSpec& spec, int32_t layer) {
       {Role::kValue, kv, hidden, spec.qkv_bias, attention && own_kv && !own.keys_as_values},
       {Role::kQkv, q + 2 * kv, hidden, spec.qkv_bias, attention},
       {Role::kAttentionOut, hidden, result, spec.out_bias, attention},
-      {Role::kQueryNorm, whole ? q : head_dim, 0, false, attention && qk_norm},
-      {Role::kKeyNorm, whole ? kv : head_dim, 0, false, attention && qk_norm && own_kv},
+      {Role::kQueryNorm, whole ? q : head_dim, 0, spec.qk_norm_bias, attention && qk_norm},
+      {Role::kKeyNorm, whole ? kv : head_dim, 0, spec.qk_norm_bias, attention && qk_norm && own_kv},
       {Role::kLayerScalar, 1, 0, false, spec.layer_scalars},
       {Role::kLayerInputTable, spec.layer_input_vocab, inputs, false, input > 0},
       {Role::kLayerInputsProject, inputs, hidden, false, input > 0},
@@ -139,7 +156,11 @@ std::array<RoleShape, 72> role_shapes(const ArchSpec& spec, int32_t layer) {
       {Role::kGate, inter, hidden, spec.mlp_bias, mlp},
       {Role::kUp, inter, hidden, spec.mlp_bias, mlp},
       {Role::kGateUp, 2 * inter, hidden, spec.mlp_bias, mlp},
-      {Role::kDown, hidden, inter, spec.mlp_bias, mlp},
+      {Role::kDown, hidden, inter, spec.mlp_bias || spec.down_bias, mlp},
+      {Role::kXieluPositive, 1, 0, false, mlp && spec.xielu},
+      {Role::kXieluNegative, 1, 0, false, mlp && spec.xielu},
+      {Role::kXieluSlope, 1, 0, false, mlp && spec.xielu},
+      {Role::kXieluLimit, 1, 0, false, mlp && spec.xielu},
       {Role::kAttentionSubNorm, q, 0, spec.norm_bias, attention && spec.sub_norms},
       {Role::kMlpSubNorm, inter, 0, spec.norm_bias, mlp && spec.sub_norms},
       {Role::kExpertScale, moe.num_experts, 0, false, experts && moe.expert_scale},
@@ -210,8 +231,9 @@ TensorPlan::TensorPlan(const ArchSpec& spec, const WeightNames& names, const Che
       headless_(spec.task != ModelTask::kGenerate),
       num_layers_(spec.num_layers) {
   // The text part of a larger model may be a whole model inside it.
-  constexpr std::string_view kInner = "language_model.";
-  if (names.composite && prefix_.starts_with(kInner)) head_prefix_ = kInner;
+  for (const std::string_view inner : {"language_model.", "thinker."}) {
+    if (names.composite && prefix_.starts_with(inner)) head_prefix_ = inner;
+  }
   const bool stacked = stacks_experts(spec, checkpoint);
   for (const auto& module : names.modules) {
     if (module.role == Role::kLmHead && tied_) continue;
@@ -273,7 +295,14 @@ bool TensorPlan::stacks_experts(const ArchSpec& spec, const Checkpoint& checkpoi
 
 void TensorPlan::add_layer(const ArchSpec& spec, const ModuleName& module, int32_t layer, bool stacked,
                            const Checkpoint& checkpoint) {
-  if (!is_of_expert(module.role)) return add(spec, module, layer, -1, checkpoint);
+  if (!is_of_expert(module.role) && places_in(module.module) == 1)
+    return add(spec, module, layer, -1, checkpoint);
+  if (!is_of_expert(module.role)) {
+    // A tensor for each head.
+    const int32_t heads = module.role == Role::kQueryNorm ? spec.num_heads : spec.num_kv_heads;
+    for (int32_t head = 0; head < heads; ++head) add(spec, module, layer, head, checkpoint);
+    return;
+  }
   if ((places_in(module.module) == 1) != stacked) return;
   if (stacked) return add(spec, module, layer, -1, checkpoint);
   const int32_t experts = spec.moe ? spec.moe->num_experts : 0;
@@ -286,12 +315,14 @@ void TensorPlan::add(const ArchSpec& spec, const ModuleName& module, int32_t lay
   const RoleShape& shape =
       *std::find_if(shapes.begin(), shapes.end(), [&](const auto& s) { return s.role == module.role; });
   if (!shape.wanted) return;
+  const bool has_default = module.role == Role::kXieluSlope || module.role == Role::kXieluLimit;
   std::string_view prefix = prefix_;
   if (module.role == Role::kLmHead) prefix = head_prefix_;
   const bool of_classifier = module.role >= Role::kClassifierDense;
   if (of_classifier && checkpoint.find(cat(prefix_, module.module, ".weight")) == nullptr) prefix = "";
   const std::string name = cat(prefix, with_number(with_number(module.module, layer), expert));
   const std::string weight_name = module.bare ? name : name + ".weight";
+  if (has_default && checkpoint.find(weight_name) == nullptr) return;
   const Key key(module.role, layer, expert);
   const auto known = modules_.find(key);
   if (known != modules_.end()) {
@@ -311,15 +342,18 @@ void TensorPlan::add(const ArchSpec& spec, const ModuleName& module, int32_t lay
     entry.bias =
         ExpectedTensor{name + (module.bare ? "_bias" : ".bias"), {shape.out}, false, module.order, stacked};
   }
-  if (spec.qk_norm == QkNorm::kEachHead &&
+  if (spec.qk_norm == QkNorm::kEachHead && expert < 0 &&
       (module.role == Role::kQueryNorm || module.role == Role::kKeyNorm)) {
     const int64_t heads = module.role == Role::kQueryNorm ? spec.num_heads : spec.num_kv_heads;
     entry.weight.shape = {heads, spec.head_dim};
   }
   // Convolutions are stored with a dimension for the inputs of a channel, of which there is one.
   if (module.role == Role::kStateConv) entry.weight.shape.insert(entry.weight.shape.begin() + 1, 1);
-  // ERNIE stores the vector as a matrix of one row.
   const TensorInfo* found = checkpoint.find(weight_name);
+  // One number may be stored as a vector of one, or as a number.
+  if (found != nullptr && found->shape.empty() && entry.weight.shape == std::vector<int64_t>{1})
+    entry.weight.shape.clear();
+  // ERNIE stores the vector as a matrix of one row.
   if (module.role == Role::kRouterCorrection && found != nullptr && found->shape.size() == 2 &&
       found->shape[0] == 1)
     entry.weight.shape.insert(entry.weight.shape.begin(), 1);
@@ -327,6 +361,13 @@ void TensorPlan::add(const ArchSpec& spec, const ModuleName& module, int32_t lay
     const int64_t experts = spec.moe->num_experts;
     entry.weight.shape.insert(entry.weight.shape.begin(), experts);
     if (entry.bias) entry.bias->shape.insert(entry.bias->shape.begin(), experts);
+    // Some files have the matrices of one model's experts as [experts, in, out].
+    std::vector<int64_t> turned = entry.weight.shape;
+    if (!module.transposed && turned.size() == 3) std::swap(turned[1], turned[2]);
+    if (found != nullptr && !found->coded && found->shape == turned && turned != entry.weight.shape) {
+      entry.weight.shape = turned;
+      entry.weight.transposed = true;
+    }
   }
   modules_.emplace(key, std::move(entry));
 }
@@ -345,6 +386,14 @@ const ExpectedTensor* TensorPlan::weight(Role role, int32_t layer, int32_t exper
 const ExpectedTensor* TensorPlan::bias(Role role, int32_t layer, int32_t expert) const {
   const Module* module = find(role, layer, expert);
   return module == nullptr || !module->bias ? nullptr : &*module->bias;
+}
+
+std::string attention_module(const TensorPlan& plan, int32_t layer) {
+  const ExpectedTensor* keys = plan.weight(Role::kKey, layer);
+  if (keys == nullptr) keys = plan.weight(Role::kQkv, layer);
+  if (keys == nullptr) return "";
+  const std::string& name = keys->name;  // ends in ".k_proj.weight"
+  return name.substr(0, name.rfind('.', name.rfind('.') - 1));
 }
 
 int64_t TensorPlan::num_parameters() const {
@@ -370,6 +419,8 @@ bool TensorPlan::is_ignored(const std::string& name) const {
   // are those of the training.
   if (headless_ && is_of_head(name)) return true;
   if (tied_ && name == head_prefix_ + "lm_head.weight") return true;
+  // ModelLoader::kv_scales looks for them.
+  if (name.ends_with(".k_scale") || name.ends_with(".v_scale")) return true;
   std::string_view rest = name;
   // Vision and audio lie beside the text, under names that are not its own.
   if (names_.composite && !is_of_text(name)) return true;

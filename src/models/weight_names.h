@@ -16,6 +16,8 @@ enum class Role : uint8_t {
   kEmbeddingIn,   // from the tokens' vectors to the hidden size
   kEmbeddingOut,  // and back
   kPositionEmbedding,
+  kRelativeTable,  // of RelativeSpec
+  kRelativeNorm,
   kInputNorm,
   kQuery,
   kKey,
@@ -33,12 +35,17 @@ enum class Role : uint8_t {
   kLatentKeys,    // the former alone, each head's matrix transposed
   kLatentValues,  // the latter alone
   // Of layers that carry a state: Mamba 2, gated delta nets, short convolutions.
-  kStateIn,    // all that comes in
-  kStateConv,  // [channels, 1, taps]
-  kStepBias,   // a vector
-  kRate,       // a vector of logarithms
-  kSkip,       // a vector
-  kStateNorm,  // of the result
+  kStateIn,      // all that comes in
+  kStateConv,    // [channels, 1, taps]
+  kStepBias,     // a vector
+  kRate,         // a vector of logarithms
+  kSkip,         // a vector
+  kStateNorm,    // of the result
+  kStateSelect,  // of the first Mamba (nn/mamba1.h)
+  kStateStep,
+  kStepNorm,
+  kWriteNorm,
+  kReadNorm,
   kStateOut,
   kDeltaIn,         // queries, keys, values
   kDeltaGate,       // of the result
@@ -60,6 +67,10 @@ enum class Role : uint8_t {
   kUp,
   kGateUp,  // gates, then ups, in one matrix
   kDown,
+  kXieluPositive,  // one number each (nn/layers.h)
+  kXieluNegative,
+  kXieluSlope,
+  kXieluLimit,
   kRouter,            // of experts
   kRouterCorrection,  // a vector
   kExpertGate,
@@ -90,6 +101,7 @@ enum class RowOrder : uint8_t {
   kPlain,       // all queries, all keys, all values; all gates, all ups
   kByKvHead,    // for each key head: its query heads, the key head, the value head
   kPairs,       // each gate before its up
+  kUpFirst,     // of kGateUp: all ups, all gates
   kTurnLast,    // of kLatent: what turns behind the short vector
   kGatedHeads,  // of kQuery: for each head the query, then its gates
   kDeltaHeads,  // of kDeltaInGate: for each key head the query, the key, its values, their gates

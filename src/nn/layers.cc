@@ -112,7 +112,15 @@ void apply(const OpTable& ops, const OpContext& ctx, const Attention& attention,
   const TensorView qkv = column_slice(qkv_scratch, 0, attention.qkv_size());
   const TensorView heads = column_slice(heads_scratch, 0, attention.q_size());
   apply(ops, ctx, attention.qkv, qkv, x);
+  const bool small = !attention.relative && (cache.dtype == DType::kF8E4M3 || cache.dtype == DType::kF8E5M2);
+  const KvScales scales = small ? attention.kv_scales.value_or(KvScales{}) : KvScales{};
+  AttentionParams params = attention.params;
+  params.scale *= scales.keys;
+  const auto multiply = [&](const TensorView& view, float factor) {
+    if (factor != 1.0F) ops.scale_softcap(ctx, view, factor, 0.0F);
+  };
   const auto finish = [&] {
+    multiply(heads, scales.values);
     if (attention.gated)
       ops.gate(ctx, heads, heads, column_slice(qkv, attention.q_size(), 2 * attention.q_size()),
                Activation::kSigmoid);
@@ -124,7 +132,7 @@ void apply(const OpTable& ops, const OpContext& ctx, const Attention& attention,
     norm_heads(ops, ctx, attention, qkv);
     if (rope != nullptr) apply_to_queries(ops, ctx, *rope, q, batch.positions);
     ops.paged_attention(ctx, head_view(heads, 0, attention.num_heads, dim), q, cache, batch.attention,
-                        attention.params);
+                        params);
     return finish();
   }
   const int64_t kv_size = attention.num_kv_heads * dim;
@@ -135,9 +143,15 @@ void apply(const OpTable& ops, const OpContext& ctx, const Attention& attention,
   if (rope != nullptr) apply(ops, ctx, *rope, q, k, batch.positions);
   if (attention.norm_turned) norm_heads(ops, ctx, attention, qkv);
   if (attention.v_norm) apply(ops, ctx, *attention.v_norm, v, v);
+  if (attention.relative) {
+    ops.relative_attention(ctx, head_view(heads, 0, attention.num_heads, dim), q, k, v, batch.attention,
+                           *attention.relative);
+    return finish();
+  }
+  multiply(k, 1.0F / scales.keys);
+  multiply(v, 1.0F / scales.values);
   ops.kv_write(ctx, cache, k, v, batch.slot_mapping);
-  ops.paged_attention(ctx, head_view(heads, 0, attention.num_heads, dim), q, cache, batch.attention,
-                      attention.params);
+  ops.paged_attention(ctx, head_view(heads, 0, attention.num_heads, dim), q, cache, batch.attention, params);
   finish();
 }
 
@@ -151,7 +165,11 @@ void apply(const OpTable& ops, const OpContext& ctx, const Mlp& mlp, const Tenso
     if (mlp.sub_norm) apply(ops, ctx, *mlp.sub_norm, act, act);
     apply(ops, ctx, mlp.down, out, act, residual);
   } else {
-    ops.activation(ctx, up, mlp.activation);
+    if (mlp.xielu) {
+      ops.xielu(ctx, up, *mlp.xielu);
+    } else {
+      ops.activation(ctx, up, mlp.activation);
+    }
     if (mlp.sub_norm) apply(ops, ctx, *mlp.sub_norm, up, up);
     apply(ops, ctx, mlp.down, out, up, residual);
   }

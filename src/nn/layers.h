@@ -69,6 +69,12 @@ enum class QkNorm : uint8_t {
   kWhole,     // all heads at once
 };
 
+// What keys and values are divided by where the cache keeps them as 8-bit floats, which reach 448.
+struct KvScales {
+  float keys = 1.0F;
+  float values = 1.0F;
+};
+
 // Grouped-query attention with its projections.
 struct Attention {
   // [(num_heads + 2 num_kv_heads) head_dim, hidden]: queries, keys, values; gates behind the queries
@@ -82,7 +88,11 @@ struct Attention {
   std::optional<Norm> sub_norm;  // over all that the heads give, before the output projection
   bool shares_cache = false;     // keys and values are another layer's: qkv is queries alone
   bool gated = false;            // the result is multiplied with the sigmoids of as many gates
-  Buffer sinks;                  // float32 [num_heads] or empty; params.sinks points to it
+  // Scores that depend on distances, of whole sequences; the cache is not used.
+  std::optional<RelativeParams> relative;
+  Buffer relative_data;  // what relative points to, of this layer alone
+  std::optional<KvScales> kv_scales;
+  Buffer sinks;  // float32 [num_heads] or empty; params.sinks points to it
   AttentionParams params;
   int32_t num_heads = 0;
   int32_t num_kv_heads = 0;
@@ -107,8 +117,9 @@ struct Mlp {
   Activation activation = Activation::kSilu;
   bool gated = true;
   int64_t intermediate = 0;
-  float gate_multiplier = 1.0F;                 // of gates, before the activation
-  std::optional<Norm> sub_norm = std::nullopt;  // before the last product
+  float gate_multiplier = 1.0F;                     // of gates, before the activation
+  std::optional<Norm> sub_norm = std::nullopt;      // before the last product
+  std::optional<XieluParams> xielu = std::nullopt;  // of a plain one, in the activation's place
 
   int64_t up_size() const { return gated ? 2 * intermediate : intermediate; }
 };

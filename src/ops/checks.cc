@@ -192,6 +192,30 @@ void check_paged_attention(const TensorView& out, const TensorView& q, const KvC
   check_shared(batch);
 }
 
+void check_relative_attention(const TensorView& out, const TensorView& q, const TensorView& k,
+                              const TensorView& v, const AttentionBatch& batch,
+                              const RelativeParams& params) {
+  const std::string shapes =
+      describe("out", out) + ", " + describe("q", q) + ", " + describe("k", k) + ", " + describe("v", v);
+  for (const auto& [name, view] : {std::pair{"out", &out}, {"q", &q}, {"k", &k}, {"v", &v}})
+    require_f32("relative_attention", name, *view);
+  require(q.shape.rank() == 3 && q.shape[2] <= kMaxRelativeHead && out.shape == q.shape &&
+              k.shape == q.shape && v.shape == q.shape,
+          "relative_attention", "out, q, k and v must be [rows, num_heads, head_dim]", shapes);
+  const auto seqs = static_cast<size_t>(batch.num_seqs);
+  require(batch.cu_seqlens_q.size() == seqs + 1 && batch.cu_seqlens_q.front() == 0 &&
+              batch.cu_seqlens_q.back() == q.rows() &&
+              std::is_sorted(batch.cu_seqlens_q.begin(), batch.cu_seqlens_q.end()),
+          "relative_attention", "the sequences' rows must follow each other up to the last row", shapes);
+  require(params.buckets.size() % 2 == 1, "relative_attention",
+          "there must be a bucket for each distance from -reach to reach",
+          std::to_string(params.buckets.size()) + " buckets");
+  for (const int32_t bucket : params.buckets) {
+    require(bucket >= 0 && bucket < params.num_buckets, "relative_attention", "there must be such a bucket",
+            std::to_string(bucket) + " of " + std::to_string(params.num_buckets));
+  }
+}
+
 void check_gated_activation(const TensorView& out, const TensorView& gate_up) {
   require_f32("gated_activation", "out", out);
   require_f32("gated_activation", "gate_up", gate_up);
@@ -303,6 +327,30 @@ void check_ssm_scan(const TensorView& out, const TensorView& x, const TensorView
               skip.shape.numel() == x.shape[1],
           "ssm_scan", "decay and step must be [rows, heads], skip [heads]", shapes);
   require_states("ssm_scan", batch, state, x.rows(), x.shape[1]);
+}
+
+void check_selective_scan(const TensorView& out, const TensorView& x, const TensorView& step,
+                          const TensorView& b, const TensorView& c, const TensorView& rate,
+                          const TensorView& skip, const StateBatch& batch, const StateView& state) {
+  const std::string shapes = describe("out", out) + ", " + describe("x", x) + ", " + describe("step", step) +
+                             ", " + describe("b", b) + ", " + describe("c", c) + ", " +
+                             describe("rate", rate) + ", " + describe("skip", skip);
+  for (const auto& [name, view] : {std::pair{"out", &out},
+                                   {"x", &x},
+                                   {"step", &step},
+                                   {"b", &b},
+                                   {"c", &c},
+                                   {"rate", &rate},
+                                   {"skip", &skip}})
+    require_f32("selective_scan", name, *view);
+  require(x.shape.rank() == 2 && out.shape == x.shape && step.shape == x.shape, "selective_scan",
+          "x, step and out must be [rows, channels]", shapes);
+  require(b.shape.rank() == 2 && c.shape == b.shape && b.rows() == x.rows(), "selective_scan",
+          "b and c must be [rows, n]", shapes);
+  require(
+      rate.rows() == b.row_size() && rate.row_size() == x.row_size() && skip.shape.numel() == x.row_size(),
+      "selective_scan", "rate must be [n, channels], skip [channels]", shapes);
+  require_states("selective_scan", batch, state, x.rows(), (x.row_size() + kScanPanel - 1) / kScanPanel);
 }
 
 void check_delta_rule(const TensorView& out, const TensorView& q, const TensorView& k, const TensorView& v,

@@ -19,6 +19,8 @@ void check_kv_write(const KvCacheView& cache, const TensorView& k, const TensorV
                     std::span<const int64_t> slot_mapping);
 void check_paged_attention(const TensorView& out, const TensorView& q, const KvCacheView& cache,
                            const AttentionBatch& batch);
+void check_relative_attention(const TensorView& out, const TensorView& q, const TensorView& k,
+                              const TensorView& v, const AttentionBatch& batch, const RelativeParams& params);
 void check_gated_activation(const TensorView& out, const TensorView& gate_up);
 void check_route_experts(std::span<const int32_t> ids, const TensorView& weights, const TensorView& logits,
                          const RouterParams& params);
@@ -30,6 +32,9 @@ void check_causal_conv(const TensorView& x, const TensorView& weight, const Tens
 void check_ssm_scan(const TensorView& out, const TensorView& x, const TensorView& b, const TensorView& c,
                     const TensorView& decay, const TensorView& step, const TensorView& skip,
                     const StateBatch& batch, const StateView& state);
+void check_selective_scan(const TensorView& out, const TensorView& x, const TensorView& step,
+                          const TensorView& b, const TensorView& c, const TensorView& rate,
+                          const TensorView& skip, const StateBatch& batch, const StateView& state);
 void check_delta_rule(const TensorView& out, const TensorView& q, const TensorView& k, const TensorView& v,
                       const TensorView& decay, const TensorView& beta, const StateBatch& batch,
                       const StateView& state);

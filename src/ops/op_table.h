@@ -58,6 +58,15 @@ enum class Activation : uint8_t {
   kClampedSwish,
 };
 
+// An activation with learned numbers (xIELU, arXiv 2411.13010): positive x^2 + slope x where x > 0, else
+// negative (e^min(x, limit) - 1 - x) + slope x.
+struct XieluParams {
+  float positive = 0.0F;
+  float negative = 0.0F;
+  float slope = 0.5F;
+  float limit = -1e-6F;
+};
+
 enum class RopeStyle : uint8_t {
   kHalves,       // dimension i turns with i + rotary_dim / 2 (Llama as Hugging Face stores it, GPT-NeoX)
   kInterleaved,  // dimension 2i turns with 2i + 1 (GPT-J, Llama as Meta stores it)
@@ -130,6 +139,19 @@ struct AttentionParams {
                                  // its share of the softmax and has no value
 };
 
+inline constexpr int64_t kMaxRelativeHead = 512;  // head_dim of relative_attention
+// Scores of relative_attention: scale (q.k + q.keys[b] + k.queries[b]) + bias[head, b], where b is the bucket
+// of the distance from the query to the key. What is null is left out; the layer that has these parameters
+// owns them.
+struct RelativeParams {
+  float scale = 1.0F;
+  std::span<const int32_t> buckets = {};  // [2 reach + 1] by distance, -reach first; beyond: as at reach
+  int64_t num_buckets = 0;
+  const float* bias = nullptr;     // [num_heads, num_buckets]
+  const float* keys = nullptr;     // [num_buckets, num_heads, head_dim]
+  const float* queries = nullptr;  // the same
+};
+
 // States of fixed size that some layers carry along each sequence: the inputs that a convolution still needs,
 // the matrices of a recurrence. Every sequence has the same number of blocks for them, beside those of its
 // keys and values; a layer's state is cut into parts, which lie in some of these blocks.
@@ -184,6 +206,7 @@ struct RouterParams {
 };
 inline constexpr int64_t kMaxExperts = 1024;
 inline constexpr int64_t kMaxConvTaps = 8;  // of causal_conv
+inline constexpr int64_t kScanPanel = 64;   // channels of a part of selective_scan's state
 
 struct OpTable {
   const char* name = "";  // "reference", "avx2", ...
@@ -239,11 +262,20 @@ struct OpTable {
                           const KvCacheView& cache, const AttentionBatch& batch,
                           const AttentionParams& params);
 
+  // Softmax attention of whole sequences to themselves, both ways, whose scores depend on how far apart two
+  // tokens are (RelativeParams); the cache is not looked at, all rows of a sequence are in the batch. out, q,
+  // k, v: [rows, num_heads, head_dim]. out may be q.
+  void (*relative_attention)(const OpContext&, const TensorView& out, const TensorView& q,
+                             const TensorView& k, const TensorView& v, const AttentionBatch& batch,
+                             const RelativeParams& params);
+
   // out[r, i] = act(gate_up[r, i]) * gate_up[r, d + i]; gate_up [rows, 2 d], out [rows, d].
   void (*gated_activation)(const OpContext&, const TensorView& out, const TensorView& gate_up,
                            Activation act);
   // x = act(x), in place.
   void (*activation)(const OpContext&, const TensorView& x, Activation act);
+  // In place.
+  void (*xielu)(const OpContext&, const TensorView& x, const XieluParams& params);
   // x += y.
   void (*add)(const OpContext&, const TensorView& x, const TensorView& y);
   // out[i, :] = x[rows[i], :].
@@ -283,6 +315,13 @@ struct OpTable {
   void (*ssm_scan)(const OpContext&, const TensorView& out, const TensorView& x, const TensorView& b,
                    const TensorView& c, const TensorView& decay, const TensorView& step,
                    const TensorView& skip, const StateBatch& batch, const StateView& state);
+  // The recurrence of Mamba (arXiv 2312.00752), token by token: with dt = ln(1 + e^step), for each channel d
+  // S[n, d] = e^(rate[n, d] dt[d]) S[n, d] + b[n] dt[d] x[d], then out[d] = skip[d] x[d] + sum over n of c[n]
+  // S[n, d]. x, step, out [rows, channels]; b, c [rows, n]; rate [n, channels]; skip [channels]. The state
+  // has a part [n, kScanPanel] for each kScanPanel channels.
+  void (*selective_scan)(const OpContext&, const TensorView& out, const TensorView& x, const TensorView& step,
+                         const TensorView& b, const TensorView& c, const TensorView& rate,
+                         const TensorView& skip, const StateBatch& batch, const StateView& state);
   // The gated delta rule (arXiv 2412.06464), token by token: for each value head d[v] = beta (v[v] - decay
   // sum over k of k[k] S[k, v]), S[k, v] = decay S[k, v] + k[k] d[v], then out[v] = sum over k of q[k] S[k,
   // v]. q, k [rows, key heads, k]; v, out [rows, heads, v]; head h has key head h / (heads / key heads);

@@ -124,6 +124,16 @@ void paged_attention(const OpContext& ctx, const TensorView& out, const TensorVi
   timed(ctx, event, [&](const OpTable& ops) { ops.paged_attention(ctx, out, q, cache, batch, params); });
 }
 
+void relative_attention(const OpContext& ctx, const TensorView& out, const TensorView& q, const TensorView& k,
+                        const TensorView& v, const AttentionBatch& batch, const RelativeParams& params) {
+  ProfileEvent event = elementwise("attention", q, 4, 0);
+  for (size_t s = 0; s < static_cast<size_t>(batch.num_seqs); ++s) {
+    const double rows = batch.cu_seqlens_q[s + 1] - batch.cu_seqlens_q[s];
+    event.flop += (params.keys != nullptr ? 8 : 4) * rows * rows * static_cast<double>(q.row_size());
+  }
+  timed(ctx, event, [&](const OpTable& ops) { ops.relative_attention(ctx, out, q, k, v, batch, params); });
+}
+
 void gated_activation(const OpContext& ctx, const TensorView& out, const TensorView& gate_up,
                       Activation act) {
   timed(ctx, elementwise("activation", out, 3, 8),
@@ -132,6 +142,10 @@ void gated_activation(const OpContext& ctx, const TensorView& out, const TensorV
 
 void activation(const OpContext& ctx, const TensorView& x, Activation act) {
   timed(ctx, elementwise("activation", x, 2, 8), [&](const OpTable& ops) { ops.activation(ctx, x, act); });
+}
+
+void xielu(const OpContext& ctx, const TensorView& x, const XieluParams& params) {
+  timed(ctx, elementwise("activation", x, 2, 8), [&](const OpTable& ops) { ops.xielu(ctx, x, params); });
 }
 
 void add(const OpContext& ctx, const TensorView& x, const TensorView& y) {
@@ -195,6 +209,15 @@ void ssm_scan(const OpContext& ctx, const TensorView& out, const TensorView& x, 
         [&](const OpTable& ops) { ops.ssm_scan(ctx, out, x, b, c, decay, step, skip, batch, state); });
 }
 
+void selective_scan(const OpContext& ctx, const TensorView& out, const TensorView& x, const TensorView& step,
+                    const TensorView& b, const TensorView& c, const TensorView& rate, const TensorView& skip,
+                    const StateBatch& batch, const StateView& state) {
+  ProfileEvent event = elementwise("selective scan", x, 3, 16 * static_cast<double>(b.row_size()));
+  event.bytes += state_bytes(batch, rate.shape.numel());
+  timed(ctx, event,
+        [&](const OpTable& ops) { ops.selective_scan(ctx, out, x, step, b, c, rate, skip, batch, state); });
+}
+
 void delta_rule(const OpContext& ctx, const TensorView& out, const TensorView& q, const TensorView& k,
                 const TensorView& v, const TensorView& decay, const TensorView& beta, const StateBatch& batch,
                 const StateView& state) {
@@ -220,8 +243,10 @@ OpProfile::OpProfile(const OpTable& inner, const MachineLimits& limits, size_t m
   table_.rope = quire::rope;
   table_.kv_write = quire::kv_write;
   table_.paged_attention = quire::paged_attention;
+  table_.relative_attention = quire::relative_attention;
   table_.gated_activation = quire::gated_activation;
   table_.activation = quire::activation;
+  table_.xielu = quire::xielu;
   table_.add = quire::add;
   table_.gather_rows = quire::gather_rows;
   table_.scale_softcap = quire::scale_softcap;
@@ -231,6 +256,7 @@ OpProfile::OpProfile(const OpTable& inner, const MachineLimits& limits, size_t m
   table_.decay_gates = quire::decay_gates;
   table_.causal_conv = quire::causal_conv;
   table_.ssm_scan = quire::ssm_scan;
+  table_.selective_scan = quire::selective_scan;
   table_.delta_rule = quire::delta_rule;
 }
 

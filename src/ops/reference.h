@@ -49,8 +49,11 @@ void kv_write(const OpContext& ctx, const KvCacheView& cache, const TensorView& 
               std::span<const int64_t> slot_mapping);
 void paged_attention(const OpContext& ctx, const TensorView& out, const TensorView& q,
                      const KvCacheView& cache, const AttentionBatch& batch, const AttentionParams& params);
+void relative_attention(const OpContext& ctx, const TensorView& out, const TensorView& q, const TensorView& k,
+                        const TensorView& v, const AttentionBatch& batch, const RelativeParams& params);
 void gated_activation(const OpContext& ctx, const TensorView& out, const TensorView& gate_up, Activation act);
 void activation(const OpContext& ctx, const TensorView& x, Activation act);
+void xielu(const OpContext& ctx, const TensorView& x, const XieluParams& params);
 void add(const OpContext& ctx, const TensorView& x, const TensorView& y);
 void gather_rows(const OpContext& ctx, const TensorView& out, const TensorView& x,
                  std::span<const int32_t> rows);
@@ -68,6 +71,9 @@ void causal_conv(const OpContext& ctx, const TensorView& x, const TensorView& we
 void ssm_scan(const OpContext& ctx, const TensorView& out, const TensorView& x, const TensorView& b,
               const TensorView& c, const TensorView& decay, const TensorView& step, const TensorView& skip,
               const StateBatch& batch, const StateView& state);
+void selective_scan(const OpContext& ctx, const TensorView& out, const TensorView& x, const TensorView& step,
+                    const TensorView& b, const TensorView& c, const TensorView& rate, const TensorView& skip,
+                    const StateBatch& batch, const StateView& state);
 void delta_rule(const OpContext& ctx, const TensorView& out, const TensorView& q, const TensorView& k,
                 const TensorView& v, const TensorView& decay, const TensorView& beta, const StateBatch& batch,
                 const StateView& state);

@@ -1,6 +1,7 @@
 // The plain KV store and attention: for each query and head the scores of all its positions, their softmax,
 // the weighted sum.
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -151,6 +152,70 @@ void paged_attention(const OpContext& ctx, const TensorView& out, const TensorVi
       for (int64_t i = 0; i < d; ++i) result[i] /= total;
     }
   });
+}
+
+namespace {
+
+// Eight sums, so that they can be made side by side; always in this order.
+float dot(const float* a, const float* b, int64_t n) {
+  std::array<float, 8> sums{};
+  int64_t i = 0;
+  for (; i + 8 <= n; i += 8) {
+    for (int64_t j = 0; j < 8; ++j) sums[static_cast<size_t>(j)] += a[i + j] * b[i + j];
+  }
+  float sum = ((sums[0] + sums[1]) + (sums[2] + sums[3])) + ((sums[4] + sums[5]) + (sums[6] + sums[7]));
+  for (; i < n; ++i) sum += a[i] * b[i];
+  return sum;
+}
+
+}  // namespace
+
+void relative_attention(const OpContext& ctx, const TensorView& out, const TensorView& q, const TensorView& k,
+                        const TensorView& v, const AttentionBatch& batch, const RelativeParams& params) {
+  const int64_t heads = q.shape[1];
+  const int64_t d = q.shape[2];
+  const auto reach = static_cast<int64_t>(params.buckets.size() / 2);
+  const auto attend = [&](int64_t seq, int64_t row, int64_t head) {
+    const auto s = static_cast<size_t>(seq);
+    const float* query = q.row<float>(row) + head * d;
+    std::array<float, kMaxRelativeHead> sum;
+    std::fill_n(sum.begin(), d, 0.0F);
+    float largest = -std::numeric_limits<float>::infinity();
+    float total = 0.0F;
+    for (int64_t other = batch.cu_seqlens_q[s]; other < batch.cu_seqlens_q[s + 1]; ++other) {
+      const float* key = k.row<float>(other) + head * d;
+      const int64_t distance = std::clamp(other - row, -reach, reach);
+      const int64_t bucket = params.buckets[static_cast<size_t>(distance + reach)];
+      const int64_t place = (bucket * heads + head) * d;
+      float score = dot(query, key, d);
+      if (params.keys != nullptr) score += dot(query, params.keys + place, d);
+      if (params.queries != nullptr) score += dot(key, params.queries + place, d);
+      score *= params.scale;
+      if (params.bias != nullptr) score += params.bias[head * params.num_buckets + bucket];
+      if (score > largest) {
+        const float less = std::exp(largest - score);
+        for (int64_t i = 0; i < d; ++i) sum[static_cast<size_t>(i)] *= less;
+        total *= less;
+        largest = score;
+      }
+      const float weight = std::exp(score - largest);
+      const float* value = v.row<float>(other) + head * d;
+      for (int64_t i = 0; i < d; ++i) sum[static_cast<size_t>(i)] += weight * value[i];
+      total += weight;
+    }
+    float* result = out.row<float>(row) + head * d;
+    for (int64_t i = 0; i < d; ++i) result[i] = sum[static_cast<size_t>(i)] / total;
+  };
+  const int64_t mean = q.rows() / std::max(1, batch.num_seqs);
+  parallel_ranges(ctx, q.rows() * heads, row_grain(8 * d * std::max<int64_t>(1, mean)),
+                  [&](int64_t begin, int64_t end, int) {
+                    for (int64_t i = begin; i < end; ++i) {
+                      const int64_t row = i / heads;
+                      const auto* next = std::upper_bound(batch.cu_seqlens_q.data(),
+                                                          batch.cu_seqlens_q.data() + batch.num_seqs, row);
+                      attend(next - batch.cu_seqlens_q.data() - 1, row, i % heads);
+                    }
+                  });
 }
 
 }  // namespace quire::reference

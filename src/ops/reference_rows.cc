@@ -124,6 +124,21 @@ void activation(const OpContext& ctx, const TensorView& x, Activation act) {
   });
 }
 
+void xielu(const OpContext& ctx, const TensorView& x, const XieluParams& params) {
+  const int64_t d = x.row_size();
+  parallel_ranges(ctx, x.rows(), row_grain(8 * d), [&](int64_t begin, int64_t end, int) {
+    for (int64_t r = begin; r < end; ++r) {
+      float* row = x.row<float>(r);
+      for (int64_t i = 0; i < d; ++i) {
+        const float v = row[i];
+        const float curve = v > 0.0F ? params.positive * v * v
+                                     : params.negative * (std::expm1(std::min(v, params.limit)) - v);
+        row[i] = curve + params.slope * v;
+      }
+    }
+  });
+}
+
 void add(const OpContext& ctx, const TensorView& x, const TensorView& y) {
   const int64_t d = x.row_size();
   parallel_ranges(ctx, x.rows(), row_grain(d), [&](int64_t begin, int64_t end, int) {
@@ -174,8 +189,10 @@ const OpTable& reference_ops() {
       .rope = reference::rope,
       .kv_write = reference::kv_write,
       .paged_attention = reference::paged_attention,
+      .relative_attention = reference::relative_attention,
       .gated_activation = reference::gated_activation,
       .activation = reference::activation,
+      .xielu = reference::xielu,
       .add = reference::add,
       .gather_rows = reference::gather_rows,
       .scale_softcap = reference::scale_softcap,
@@ -185,6 +202,7 @@ const OpTable& reference_ops() {
       .decay_gates = reference::decay_gates,
       .causal_conv = reference::causal_conv,
       .ssm_scan = reference::ssm_scan,
+      .selective_scan = reference::selective_scan,
       .delta_rule = reference::delta_rule,
   };
   return table;

@@ -114,6 +114,36 @@ void ssm_scan(const OpContext& ctx, const TensorView& out, const TensorView& x, 
   });
 }
 
+void selective_scan(const OpContext& ctx, const TensorView& out, const TensorView& x, const TensorView& step,
+                    const TensorView& b, const TensorView& c, const TensorView& rate, const TensorView& skip,
+                    const StateBatch& batch, const StateView& view) {
+  const int64_t channels = x.row_size();
+  const int64_t n = b.row_size();
+  const int64_t panels = (channels + kScanPanel - 1) / kScanPanel;
+  for_parts(ctx, batch, panels, n * kScanPanel * 8, [&](int64_t seq, int64_t panel) {
+    float* state = begin_state(batch, view, seq, panel, n * kScanPanel);
+    const int64_t first = panel * kScanPanel;
+    const int64_t count = std::min(kScanPanel, channels - first);
+    const Rows rows = rows_of(batch, seq);
+    for (int64_t r = rows.begin; r < rows.end; ++r) {
+      const float* in = x.row<float>(r) + first;
+      const float* steps = step.row<float>(r) + first;
+      float* result = out.row<float>(r) + first;
+      for (int64_t i = 0; i < count; ++i) {
+        const float dt = std::max(steps[i], 0.0F) + std::log1p(std::exp(-std::abs(steps[i])));
+        const float taken = dt * in[i];
+        float sum = skip.as<float>()[first + i] * in[i];
+        for (int64_t j = 0; j < n; ++j) {
+          float& s = state[j * kScanPanel + i];
+          s = s * std::exp(rate.row<float>(j)[first + i] * dt) + b.row<float>(r)[j] * taken;
+          sum += c.row<float>(r)[j] * s;
+        }
+        result[i] = sum;
+      }
+    }
+  });
+}
+
 void delta_rule(const OpContext& ctx, const TensorView& out, const TensorView& q, const TensorView& k,
                 const TensorView& v, const TensorView& decay, const TensorView& beta, const StateBatch& batch,
                 const StateView& view) {

@@ -50,12 +50,6 @@ LayerRunner::LayerRunner(Checkpoint& checkpoint, ThreadPool& pool, std::vector<s
         cat(checkpoint.path().string(), ": layers of ", spec_.architecture,
             " look at what other layers have made, which calibration cannot follow; use --method rtn"));
   }
-  if (spec_.bidirectional || std::ranges::any_of(spec_.layers, [](const LayerSpec& l) {
-        return l.recurrence != Recurrence::kNone;
-      })) {
-    throw Error(cat(checkpoint.path().string(), ": ", spec_.architecture,
-                    " is no decoder of attention alone, which calibration can follow; use --method rtn"));
-  }
   for (auto& ids : windows) {
     longest_ = std::max(longest_, static_cast<int64_t>(ids.size()));
     Window& window = windows_.emplace_back();
@@ -71,6 +65,13 @@ LayerRunner::LayerRunner(Checkpoint& checkpoint, ThreadPool& pool, std::vector<s
         std::max(block_bytes, kv_bytes_per_block(DType::kF32, kBlockSize, num_kv_heads_of(spec_, layer),
                                                  head_dim_of(spec_, layer)));
   cache_ = Buffer(static_cast<size_t>(block_bytes * ((longest_ + kBlockSize - 1) / kBlockSize)));
+  // The states of one sequence, in blocks that hold the largest part.
+  const int64_t state_block = (largest_state_part(spec_) + 63) / 64 * 64;
+  if (state_block > 0) {
+    states_ = place_states(spec_, state_block);
+    state_block_ = state_block;
+    state_memory_ = Buffer(static_cast<size_t>(state_block) * states_.blocks.size());
+  }
   workspace_ =
       Buffer(ops_->workspace_bytes(longest_, longest_, spec_.num_heads, spec_.head_dim, pool_.num_threads()));
   const OpContext ctx{&pool_, {workspace_.data(), workspace_.size()}};
@@ -105,6 +106,13 @@ void LayerRunner::for_windows(bool keep, Run run) {
                   .num_kv_heads = heads,
                   .head_dim = size});
   }
+  std::vector<int32_t> state_blocks(states_.blocks.size());
+  std::iota(state_blocks.begin(), state_blocks.end(), 0);
+  std::vector<LayerState> layer_states;
+  for (int32_t i = 0; state_block_ > 0 && i < spec_.num_layers; ++i)
+    layer_states.push_back(states_.view(i, state_memory_.data(), state_block_));
+  const std::vector<int32_t> token_types(static_cast<size_t>(spec_.token_types > 0 ? longest_ : 0));
+  const std::array<int32_t, 1> first_position = {0};
   for (Window& window : windows_) {
     const size_t n = window.ids.size();
     const auto count = static_cast<int32_t>(n);
@@ -117,6 +125,11 @@ void LayerRunner::for_windows(bool keep, Run run) {
     batch.slot_mapping = std::span(slots).first(n);
     batch.attention = {1, bounds, length, table, std::span(blocks).first(static_cast<size_t>(table[1]))};
     batch.kv = kv;
+    if (!token_types.empty()) batch.token_types = std::span(token_types).first(n);
+    if (!layer_states.empty()) {
+      batch.states = {1, bounds, first_position, state_blocks, static_cast<int32_t>(state_blocks.size())};
+      batch.layer_states = layer_states;
+    }
     std::memcpy(buffers_.hidden.data, window.hidden.data(), window.hidden.size());
     run(batch);
     if (keep) std::memcpy(window.hidden.data(), buffers_.hidden.data, window.hidden.size());
@@ -152,10 +165,24 @@ std::vector<InputStats> LayerRunner::observe(int32_t layer, const std::set<std::
   return all;
 }
 
-void LayerRunner::advance(int32_t layer) {
+KvLimits LayerRunner::advance(int32_t layer) {
   const auto model = load({.ends = false, .first_layer = layer, .end_layer = layer + 1});
   const OpContext ctx{&pool_, {workspace_.data(), workspace_.size()}};
-  for_windows(true, [&](const ForwardBatch& batch) { model->run_layer(ctx, layer, batch, buffers_); });
+  std::memset(cache_.data(), 0, cache_.size());
+  KvLimits limits;
+  for_windows(true, [&](const ForwardBatch& batch) {
+    model->run_layer(ctx, layer, batch, buffers_);
+    // A block is its keys, then as many values.
+    const KvCacheView& kv = batch.kv[static_cast<size_t>(layer)];
+    const int64_t half = kv.block_stride / 2 / static_cast<int64_t>(sizeof(float));
+    const auto blocks = static_cast<int64_t>(batch.attention.block_table.size());
+    const auto* numbers = reinterpret_cast<const float*>(kv.base);
+    for (int64_t i = 0; i < 2 * half * blocks; ++i) {
+      float& limit = i % (2 * half) < half ? limits.keys : limits.values;
+      limit = std::max(limit, std::fabs(numbers[i]));
+    }
+  });
+  return limits;
 }
 
 }  // namespace quire

@@ -12,6 +12,7 @@
 #include "base/thread_pool.h"
 #include "io/checkpoint.h"
 #include "models/model.h"
+#include "models/state_layout.h"
 #include "ops/op_table.h"
 #include "ops/profile.h"
 #include "tensor/tensor.h"
@@ -27,6 +28,12 @@ struct InputStats {
   std::vector<float> largest;  // [k] max |x|
 };
 
+// The largest magnitudes that a layer has put into the cache.
+struct KvLimits {
+  float keys = 0.0F;
+  float values = 0.0F;
+};
+
 class LayerRunner {
  public:
   // windows: token ids; each is a sequence of its own. Throws Error where the model has layers that look at
@@ -37,8 +44,9 @@ class LayerRunner {
   // Runs the next layer over all windows, with the weights that the checkpoint has now, and says what those
   // matrices that are among `tensors` were given.
   std::vector<InputStats> observe(int32_t layer, const std::set<std::string>& tensors);
-  // The same without watching; what comes out goes into the next layer.
-  void advance(int32_t layer);
+  // The same without watching; what comes out goes into the next layer. Returns how large its keys and
+  // values were.
+  KvLimits advance(int32_t layer);
 
  private:
   struct Window {
@@ -60,6 +68,9 @@ class LayerRunner {
   std::vector<Window> windows_;
   ActivationBuffers buffers_;
   Buffer cache_;  // keys and values of one layer and window
+  StateLayout states_;
+  int64_t state_block_ = 0;  // bytes; 0: no layer carries a state
+  Buffer state_memory_;      // of one window
   Buffer workspace_;
 };
 

@@ -6,6 +6,7 @@
 #include "quant/code_tables.h"
 #include "quant/codec.h"
 #include "quant/float_rounding.h"
+#include "quantize/float4.h"
 #include "quantize/target.h"
 
 namespace quire {
@@ -222,6 +223,19 @@ std::vector<TensorInfo> target_tensors(const Target& target, const std::string& 
       add(".weight", DType::kF8E4M3, {n, k});
       add(".weight_scale_inv", DType::kF32, {blocks(n, kFloat8Block), blocks(k, kFloat8Block)});
       break;
+    case Packing::kNvFp4:
+    case Packing::kMxFp4:
+      if (k % target.group_size != 0)
+        throw Error(cat(module, ".weight: the format ", target.format->name, " needs a multiple of ",
+                        target.group_size, " columns, there are ", k));
+      add(".weight_packed", DType::kU8, {n, k / 2});
+      if (target.format->packing == Packing::kMxFp4) {
+        add(".weight_scale", DType::kU8, {n, groups});
+      } else {
+        add(".weight_scale", DType::kF8E4M3, {n, groups});
+        add(".weight_global_scale", DType::kF32, {1});
+      }
+      break;
     case Packing::kTable: {
       if (n * k % 2 != 0) throw Error(cat(module, ".weight: has an odd number of weights"));
       const int64_t count = blocks(n * k, target.group_size);
@@ -255,6 +269,16 @@ TensorBytes pack_ints(const Target& target, const IntMatrix& matrix) {
 TensorBytes pack_floats(const Target& target, ThreadPool& pool, std::span<const float> w, int64_t n,
                         int64_t k) {
   if (target.format->packing == Packing::kTable) return pack_table(target, pool, w, n, k);
+  const bool nvfp4 = target.format->packing == Packing::kNvFp4;
+  if (nvfp4 || target.format->packing == Packing::kMxFp4) {
+    const Float4Matrix m = nvfp4 ? round_to_nvfp4(pool, w, n, k) : round_to_mxfp4(pool, w, n, k);
+    std::vector<std::byte> codes(w.size() / 2);
+    for (size_t i = 0; i < codes.size(); ++i)
+      codes[i] = static_cast<std::byte>(m.codes[2 * i] | m.codes[2 * i + 1] << 4);
+    TensorBytes out = {std::move(codes), bytes_of<uint8_t>(m.scales)};
+    if (nvfp4) out.push_back(numbers(DType::kF32, std::span(&m.divisor, 1)));
+    return out;
+  }
   const bool blocks = target.format->packing == Packing::kFloat8Blocks;
   const Float8Matrix m = round_to_e4m3(pool, w, n, k, blocks ? kFloat8Block : 1, blocks ? kFloat8Block : k);
   return {bytes_of<uint8_t>(m.codes), numbers(DType::kF32, m.scales)};

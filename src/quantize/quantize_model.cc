@@ -12,6 +12,7 @@
 #include "io/safetensors_writer.h"
 #include "models/linear_modules.h"
 #include "quant/codec.h"
+#include "quantize/clipping.h"
 #include "quantize/float_matrix.h"
 #include "quantize/layer_runner.h"
 #include "quantize/output_directory.h"
@@ -65,6 +66,25 @@ void note_short_groups(const Target& target, const Checkpoint& checkpoint, const
                                ": the last group is shorter, which other engines may refuse (--group-size)"));
     return;
   }
+}
+
+// The tensors that scale keys and values in caches of 8-bit floats, so that the largest ones of the
+// calibration text just fit.
+std::map<std::string, float> measure_kv_scales(Checkpoint& checkpoint, const QuantizeOptions& options,
+                                               ThreadPool& pool) {
+  constexpr float kLargest = 448.0F;  // of e4m3
+  constexpr float kLeast = 1e-6F;
+  std::map<std::string, float> scales;
+  const std::vector<std::string> modules = attention_modules(checkpoint);
+  LayerRunner runner(checkpoint, pool, options.calibration);
+  for (int32_t layer = 0; layer < runner.spec().num_layers; ++layer) {
+    const KvLimits limits = runner.advance(layer);
+    const std::string& module = modules[static_cast<size_t>(layer)];
+    if (module.empty()) continue;
+    scales[module + ".k_scale"] = std::max(limits.keys / kLargest, kLeast);
+    scales[module + ".v_scale"] = std::max(limits.values / kLargest, kLeast);
+  }
+  return scales;
 }
 
 // Of one matrix.
@@ -186,12 +206,10 @@ struct Work {
     const IntRounding rounding = target.rounding();
     if (options.method == Method::kGptq && stats.rows > 0)
       return round_gptq(pool, rounding, w.values, w.n, w.k, target.group_size, stats.h, options.gptq);
+    if (options.method == Method::kAwq && stats.rows > 0)
+      return round_to_products(pool, rounding, w.values, w.n, w.k, target.group_size, stats.h);
     // An expert that no token went to is rounded as it is.
-    std::vector<float> importance;
-    if (options.method == Method::kAwq && stats.rows > 0) {
-      for (int64_t i = 0; i < w.k; ++i) importance.push_back(stats.h[static_cast<size_t>(i * w.k + i)]);
-    }
-    return round_to_nearest(pool, rounding, w.values, w.n, w.k, target.group_size, importance);
+    return round_to_nearest(pool, rounding, w.values, w.n, w.k, target.group_size);
   }
 
   // The names of what was changed.
@@ -230,9 +248,12 @@ struct Work {
 void write_config(const Checkpoint& checkpoint, const Target& target, const Plan& plan,
                   const QuantizeOptions& options, const std::filesystem::path& dir) {
   nlohmann::ordered_json config = nlohmann::ordered_json::parse(checkpoint.config().dump());
-  config["quantization_config"] = quantization_config(target, plan.ignored);
+  config["quantization_config"] = quantization_config(target, plan.ignored, options.kv_scales);
   write_file(dir / "config.json", config.dump(2) + "\n");
-  for (const SideFile& file : options.files) write_file(dir / file.name, file.bytes);
+  for (const SideFile& file : options.files) {
+    std::filesystem::create_directories((dir / file.name).parent_path());
+    write_file(dir / file.name, file.bytes);
+  }
 }
 
 }  // namespace
@@ -266,6 +287,15 @@ QuantizeResult quantize_model(Checkpoint& checkpoint, const QuantizeOptions& opt
       announced.push_back(std::move(tensor));
   }
   result.bytes_before = checkpoint.total_bytes();
+  std::map<std::string, float> kv_scales;
+  if (options.kv_scales) {
+    if (!target.compressed_tensors())
+      throw Error(cat("--kv-scales: the format ", target.format->name,
+                      " has no place for them; those of compressed-tensors have"));
+    kv_scales = measure_kv_scales(checkpoint, options, pool);
+  }
+  for (const auto& [name, scale] : kv_scales)
+    announced.push_back({.name = name, .dtype = DType::kF32, .shape = {1}});
 
   OutputDirectory output(options.output);
   SafetensorsWriter writer(output.working(), std::move(announced));
@@ -278,6 +308,7 @@ QuantizeResult quantize_model(Checkpoint& checkpoint, const QuantizeOptions& opt
   } else {
     work.calibrate();
   }
+  for (const auto& [name, scale] : kv_scales) writer.write(name, std::as_bytes(std::span(&scale, 1)));
   writer.finish();
   output.finish();
   if (work.errors.weight > 0.0) result.relative_error = std::sqrt(work.errors.error / work.errors.weight);

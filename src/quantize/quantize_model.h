@@ -34,7 +34,9 @@ struct QuantizeOptions {
   Target target;
   Method method = Method::kNearest;
   GptqOptions gptq;
-  float smooth_strength = 0.5F;                   // kSmoothQuant
+  float smooth_strength = 0.5F;  // kSmoothQuant
+  // Scales of keys and values for caches of 8-bit floats, by the calibration text; compressed-tensors alone.
+  bool kv_scales = false;
   std::vector<std::vector<int32_t>> calibration;  // token ids, each a sequence of its own
   std::filesystem::path output;                   // a directory that is not there yet, or is empty
   std::vector<SideFile> files;                    // are put beside the weights

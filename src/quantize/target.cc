@@ -4,13 +4,14 @@
 
 #include "base/error.h"
 #include "base/strings.h"
+#include "quantize/float4.h"
 
 namespace quire {
 namespace {
 
 using nlohmann::ordered_json;
 
-constexpr std::array<TargetFormat, 9> kFormats = {{
+constexpr std::array<TargetFormat, 11> kFormats = {{
     {.name = "gptq",
      .summary = "GPTQ's packing: 4 bits (8, 3, 2), groups of 128",
      .packing = Packing::kGptq,
@@ -53,6 +54,16 @@ constexpr std::array<TargetFormat, 9> kFormats = {{
      .packing = Packing::kFloat8Blocks,
      .bits = 8,
      .group_size = 128},
+    {.name = "nvfp4",
+     .summary = "compressed-tensors: 4-bit floats, e4m3 scales of 16",
+     .packing = Packing::kNvFp4,
+     .bits = 4,
+     .group_size = kNvFp4Group},
+    {.name = "mxfp4",
+     .summary = "compressed-tensors: 4-bit floats, scales of 32 that are powers of two",
+     .packing = Packing::kMxFp4,
+     .bits = 4,
+     .group_size = kMxFp4Group},
     {.name = "bnb-nf4",
      .summary = "bitsandbytes: NF4, blocks of 64",
      .packing = Packing::kTable,
@@ -128,7 +139,21 @@ Target make_target(std::string_view name, const TargetOptions& options) {
   return target;
 }
 
-ordered_json quantization_config(const Target& target, const std::vector<std::string>& ignored) {
+bool Target::compressed_tensors() const {
+  switch (format->packing) {
+    case Packing::kPackedInts:
+    case Packing::kInt8:
+    case Packing::kFloat8Rows:
+    case Packing::kNvFp4:
+    case Packing::kMxFp4:
+      return true;
+    default:
+      return false;
+  }
+}
+
+ordered_json quantization_config(const Target& target, const std::vector<std::string>& ignored,
+                                 bool kv_scales) {
   const TargetFormat& format = *target.format;
   const int64_t group = target.group_size == 0 ? -1 : target.group_size;
   switch (format.packing) {
@@ -163,8 +188,10 @@ ordered_json quantization_config(const Target& target, const std::vector<std::st
     default:
       break;
   }
-  const bool floats = format.packing == Packing::kFloat8Rows;
-  const bool packed = format.packing == Packing::kPackedInts;
+  const bool nvfp4 = format.packing == Packing::kNvFp4;
+  const bool float4 = nvfp4 || format.packing == Packing::kMxFp4;
+  const bool floats = float4 || format.packing == Packing::kFloat8Rows;
+  const bool packed = format.packing == Packing::kPackedInts || float4;
   ordered_json weights = {
       {"num_bits", target.bits},    {"type", floats ? "float" : "int"},
       {"symmetric", !target.zeros}, {"strategy", target.group_size == 0 ? "channel" : "group"},
@@ -172,13 +199,23 @@ ordered_json quantization_config(const Target& target, const std::vector<std::st
       {"actorder", nullptr},        {"observer", "minmax"}};
   if (target.group_size != 0) weights["group_size"] = target.group_size;
   if (target.act_order) weights["actorder"] = "group";
+  if (nvfp4) weights["strategy"] = "tensor_group";
+  if (float4) weights["scale_dtype"] = nvfp4 ? "torch.float8_e4m3fn" : "torch.uint8";
   ordered_json activations;
   if (!packed) {
     activations = {{"num_bits", 8},     {"type", floats ? "float" : "int"},
                    {"symmetric", true}, {"strategy", "token"},
                    {"dynamic", true},   {"group_size", nullptr}};
   }
-  const char* layout = packed ? "pack-quantized" : floats ? "float-quantized" : "int-quantized";
+  const char* layout = nvfp4    ? "nvfp4-pack-quantized"
+                       : float4 ? "mxfp4-pack-quantized"
+                       : packed ? "pack-quantized"
+                       : floats ? "float-quantized"
+                                : "int-quantized";
+  ordered_json kv_scheme;
+  if (kv_scales)
+    kv_scheme = {
+        {"num_bits", 8}, {"type", "float"}, {"strategy", "tensor"}, {"symmetric", true}, {"dynamic", false}};
   return {{"quant_method", "compressed-tensors"},
           {"format", layout},
           {"quantization_status", "compressed"},
@@ -189,7 +226,7 @@ ordered_json quantization_config(const Target& target, const std::vector<std::st
               {"input_activations", activations},
               {"output_activations", nullptr}}}}},
           {"ignore", ignored},
-          {"kv_cache_scheme", nullptr}};
+          {"kv_cache_scheme", kv_scheme}};
 }
 
 }  // namespace quire

@@ -41,10 +41,22 @@ struct Target {
   // Weights become whole numbers: any method can choose them.
   bool whole_numbers() const;
   IntRounding rounding() const;
+  // Written in the words of compressed-tensors.
+  bool compressed_tensors() const;
 };
 
 // How a format stores a matrix.
-enum class Packing : uint8_t { kGptq, kAwq, kPackedInts, kInt8, kFloat8Rows, kFloat8Blocks, kTable };
+enum class Packing : uint8_t {
+  kGptq,
+  kAwq,
+  kPackedInts,
+  kInt8,
+  kFloat8Rows,
+  kFloat8Blocks,
+  kNvFp4,
+  kMxFp4,
+  kTable
+};
 
 struct TargetFormat {
   std::string_view name;
@@ -73,7 +85,9 @@ TensorBytes pack_ints(const Target& target, const IntMatrix& matrix);
 TensorBytes pack_floats(const Target& target, ThreadPool& pool, std::span<const float> w, int64_t n,
                         int64_t k);
 
-// config.json's quantization_config. ignored: modules whose matrices stay floats.
-nlohmann::ordered_json quantization_config(const Target& target, const std::vector<std::string>& ignored);
+// config.json's quantization_config. ignored: modules whose matrices stay floats. kv_scales: there are scales
+// of keys and values.
+nlohmann::ordered_json quantization_config(const Target& target, const std::vector<std::string>& ignored,
+                                           bool kv_scales = false);
 
 }  // namespace quire

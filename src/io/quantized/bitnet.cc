@@ -1,16 +1,79 @@
 // BitNet: weight uint8 [n / 4, k], -1, 0 or 1 as two bits: bits [2 i, 2 i + 2) of row r are row i n / 4 + r,
-// one added; weight_scale, one number, which divides (bitlinear) or multiplies (autobitlinear).
+// one added; weight_scale, one number, which divides (bitlinear) or multiplies (autobitlinear). With
+// quantization_mode "online" the layers' matrices are stored as floats and become such codes here.
+#include <algorithm>
+#include <array>
+#include <cmath>
+
 #include "base/error.h"
 #include "base/strings.h"
 #include "io/quantized/methods.h"
+#include "quant/codec.h"
 
 namespace quire {
 
+namespace {
+
+CodedFormat ternary() {
+  CodedFormat format;
+  format.code_bits = 2;
+  format.zero = 1;
+  format.group_size = format.block_size = 0;
+  return format;
+}
+
+// The whole matrix has one scale, the mean of its magnitudes, as the type of its numbers can say it.
+QuantizedModule round_to_ternary(const Checkpoint& files, const std::string& module) {
+  ModuleReader reader(files, module);
+  const TensorInfo& weight = reader.need(".weight", {DType::kF32, DType::kBF16, DType::kF16}, {-1, -1});
+  const auto bytes = reader.bytes(".weight");
+  const DType type = weight.dtype;
+  const size_t size = dtype_size(type);
+  const int64_t k = weight.shape[1];
+  const int64_t count = weight.shape[0] * k;
+  double sum = 0.0;
+  for (int64_t i = 0; i < count; ++i)
+    sum += std::fabs(load_number(type, bytes.data() + static_cast<size_t>(i) * size));
+  const float mean = static_cast<float>(sum / static_cast<double>(std::max<int64_t>(1, count)));
+  const float by = 1.0F / std::max(mean, 1e-5F);
+  alignas(4) std::array<std::byte, 4> stored{};
+  store_f32(type, stored.data(), 0, 1.0F / by);
+  const float scale = load_f32(type, stored.data(), 0);
+  return reader.finish(ternary(), weight.shape[0], k, [=](int64_t row, const CodedRow& out) {
+    const std::byte* line = bytes.data() + static_cast<size_t>(row * k) * size;
+    for (size_t i = 0; i < out.codes.size(); ++i) {
+      const float code = std::nearbyint(load_number(type, line + i * size) * by);
+      out.codes[i] = static_cast<uint8_t>(std::clamp(code, -1.0F, 1.0F) + 1.0F);
+    }
+    out.block_scales[0] = scale;
+  });
+}
+
+// All matrices of the layers but those that the configuration leaves out.
+std::vector<QuantizedModule> read_online(const Checkpoint& files, const nlohmann::json& config) {
+  const auto kept = config.find("modules_to_not_convert");
+  const auto is_kept = [&](const std::string& name) {
+    return kept != config.end() && kept->is_array() && std::ranges::any_of(*kept, [&](const auto& part) {
+             return part.is_string() && name.find(part.template get<std::string>()) != std::string::npos;
+           });
+  };
+  std::vector<QuantizedModule> modules;
+  for (const std::string& name : modules_with(files, ".weight")) {
+    const bool matrix = files.find(name + ".weight")->shape.size() == 2;
+    if (matrix && name.find("layers.") != std::string::npos && !is_kept(name))
+      modules.push_back(round_to_ternary(files, name));
+  }
+  return modules;
+}
+
+}  // namespace
+
 std::vector<QuantizedModule> read_bitnet(const Checkpoint& files, const nlohmann::json& config) {
-  if (config_text(config, "quantization_mode", "offline") != "offline")
-    throw Error(cat(files.path().string(),
-                    ": BitNet weights that are quantized as they are loaded ('quantization_mode') are not "
-                    "supported; use the packed version"));
+  const std::string mode = config_text(config, "quantization_mode", "offline");
+  if (mode == "online") return read_online(files, config);
+  if (mode != "offline")
+    throw Error(cat(files.path().string(), ": 'quantization_mode' is '", mode,
+                    "'; offline and online are supported"));
   const bool multiplies = config_text(config, "linear_class", "bitlinear") == "autobitlinear";
   std::vector<QuantizedModule> modules;
   read_each(files, ".weight_scale", modules, [&](ModuleReader& reader) {
@@ -19,12 +82,8 @@ std::vector<QuantizedModule> read_bitnet(const Checkpoint& files, const nlohmann
     const TensorInfo& weight = reader.need(".weight", {DType::kU8}, {-1, -1});
     const int64_t lines = weight.shape[0];
     const int64_t k = weight.shape[1];
-    CodedFormat format;
-    format.code_bits = 2;
-    format.zero = 1;
-    format.group_size = format.block_size = 0;
     const auto bytes = reader.bytes(".weight");
-    return reader.finish(format, 4 * lines, k, [=](int64_t row, const CodedRow& out) {
+    return reader.finish(ternary(), 4 * lines, k, [=](int64_t row, const CodedRow& out) {
       const auto* line = bytes.data() + row % lines * k;
       for (size_t i = 0; i < out.codes.size(); ++i)
         out.codes[i] = (static_cast<uint8_t>(line[i]) >> (2 * (row / lines))) & 3;

@@ -30,10 +30,9 @@ constexpr std::array<Method, 8> kMethods = {{
     {"mxfp4", read_mxfp4},
 }};
 
-// Scales of activations and of keys and values: these are float32 here.
-constexpr std::array<std::string_view, 8> kUnusedSuffixes = {
-    ".input_scale", ".input_zero_point", ".input_global_scale", ".output_scale", ".q_scale",
-    ".k_scale",     ".v_scale",          ".weight_shape"};
+// Scales of activations: these are float32 here.
+constexpr std::array<std::string_view, 6> kUnusedSuffixes = {
+    ".input_scale", ".input_zero_point", ".input_global_scale", ".output_scale", ".q_scale", ".weight_shape"};
 
 // None where there is no such field, or nothing that has fields.
 const nlohmann::json& field_of(const nlohmann::json& config, std::string_view field) {

@@ -1,13 +1,16 @@
 // BERT and what grew out of it: encoders whose tokens see each other both ways, with norms behind the sums.
 // RoBERTa and XLM-RoBERTa count positions from behind the padding token; GTE, Nomic and Jina v3 turn queries
 // and keys in place of learned positions.
+#include <cmath>
+
 #include "models/arch/arch.h"
 #include "models/arch/names.h"
 
 namespace quire {
 namespace {
 
-constexpr std::array<std::string_view, 5> kBertPrefixes = {"bert.", "roberta.", "distilbert.", "model.", ""};
+constexpr std::array<std::string_view, 6> kBertPrefixes = {"bert.",    "roberta.", "distilbert.",
+                                                           "electra.", "model.",   ""};
 constexpr std::array<ModuleName, 12> kBertModules = {{
     {Role::kEmbedding, "embeddings.word_embeddings"},
     {Role::kPositionEmbedding, "embeddings.position_embeddings"},
@@ -75,11 +78,20 @@ constexpr std::array<ModuleName, 6> kFirstJina = {{
     {Role::kDown, "encoder.layers.{}.mlp.fc2"},
     {Role::kPostMlpNorm, "encoder.layers.{}.norm2"},
 }};
+constexpr std::array<ModuleName, 6> kFirstGte = {{
+    {Role::kQkv, "encoder.layer.{}.attention.qkv_proj"},
+    {Role::kAttentionOut, "encoder.layer.{}.attention.o_proj"},
+    {Role::kPostAttentionNorm, "encoder.layer.{}.attn_ln"},
+    {.role = Role::kGateUp, .module = "encoder.layer.{}.mlp.up_gate_proj", .order = RowOrder::kUpFirst},
+    {Role::kDown, "encoder.layer.{}.mlp.down_proj"},
+    {Role::kPostMlpNorm, "encoder.layer.{}.mlp_ln"},
+}};
 constexpr std::array<ModuleName, 2> kPlainMlp = {{
     {Role::kUp, "layers.{}.mlp.fc1"},
     {Role::kDown, "layers.{}.mlp.fc2"},
 }};
 constexpr auto kNomicModules = joined(kTurningEmbeddings, kTurningLayers, kGatedMlp, kFirstNomic);
+constexpr auto kGteModules = joined(kTurningEmbeddings, kTurningLayers, kGatedMlp, kFirstGte);
 constexpr auto kJinaModules = joined(kTurningEmbeddings, kTurningLayers, kPlainMlp, kFirstJina);
 
 constexpr std::array<std::string_view, 2> kSavedPositions = {"embeddings.position_ids",
@@ -108,6 +120,18 @@ void read_token_types(const ConfigReader& config, ArchSpec& spec, int64_t fallba
   spec.token_types = static_cast<int32_t>(config.integer("type_vocab_size", 0, 1024, fallback));
 }
 
+// As GTE's first files stretch positions: a larger base, and all angles smaller by one factor.
+RopeSpec fixed_ntk(const ConfigReader& config, const ConfigReader& scaling, const ArchSpec& spec) {
+  if (scaling.has("mixed_b")) scaling.fail("mixed_b", "is not supported");
+  const double factor = scaling.number("factor", 1.0, 1e6);
+  RopeSpec rope;
+  rope.rotary_dim = spec.head_dim;
+  rope.theta = config.number("rope_theta", 1.0001, 1e15, 160000.0) * factor;
+  rope.scaling = RopeScaling::kLinear;
+  rope.factor = std::pow(factor, 2.0 / spec.head_dim);
+  return rope;
+}
+
 }  // namespace
 
 ArchSpec parse_bert(const ConfigReader& config) {
@@ -119,6 +143,17 @@ ArchSpec parse_bert(const ConfigReader& config) {
   spec.position = PositionKind::kLearned;
   read_token_types(config, spec, 2);
   spec.classifier = pooled_classifier();
+  return spec;
+}
+
+ArchSpec parse_electra(const ConfigReader& config) {
+  ArchSpec spec = parse_bert(config);
+  if (config.integer("embedding_size", 1, kMaxSize, 128) != spec.hidden_size)
+    config.fail("embedding_size", "other than hidden_size is not supported");
+  spec.classifier = ClassifierSpec{.name = "classifier.out_proj",
+                                   .dense = "classifier.dense",
+                                   .activation = Activation::kGelu,
+                                   .bias = true};
   return spec;
 }
 
@@ -183,6 +218,30 @@ ArchSpec parse_nomic_bert(const ConfigReader& config) {
   return spec;
 }
 
+ArchSpec parse_gte(const ConfigReader& config) {
+  ArchSpec spec = read_sizes(config, {.default_positions = 8192});
+  make_encoder(config, spec);
+  // The first files say what was left open then.
+  if (config.text("position_embedding_type", "rope") != "rope")
+    config.fail("position_embedding_type", "other than rope is not supported");
+  if (config.text("layer_norm_type", "layer_norm") != "layer_norm")
+    config.fail("layer_norm_type", "other than layer_norm is not supported");
+  if (config.boolean("logn_attention_scale", false)) config.fail("logn_attention_scale", "is not supported");
+  spec.mlp_bias = false;
+  spec.down_bias = true;
+  spec.gated_mlp = true;
+  spec.activation = read_activation(config, "hidden_act", "gelu");
+  const ConfigReader scaling = config.object("rope_scaling");
+  if (scaling.text("type", "") == "ntk") {
+    spec.ropes = {fixed_ntk(config, scaling, spec)};
+  } else {
+    read_rope(config, spec, {.theta = 160000.0});
+  }
+  read_token_types(config, spec, 1);
+  spec.classifier = pooled_classifier();
+  return spec;
+}
+
 ArchSpec parse_jina_embeddings_v3(const ConfigReader& config) {
   ArchSpec spec = read_sizes(config, {.default_positions = 8194});
   make_encoder(config, spec);
@@ -203,6 +262,9 @@ WeightNames distilbert_weight_names() {
 }
 WeightNames nomic_bert_weight_names() {
   return {kTurningPrefixes, kNomicModules, kSavedAngles};
+}
+WeightNames gte_weight_names() {
+  return {kTurningPrefixes, kGteModules, kSavedAngles};
 }
 WeightNames jina_embeddings_v3_weight_names() {
   return {kTurningPrefixes, kJinaModules, kSavedAngles};

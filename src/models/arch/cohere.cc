@@ -16,6 +16,7 @@ ArchSpec parse_family(const ConfigReader& config, double theta) {
                                               .tie_word_embeddings = true});
   // Command R+: each head has weights of its own.
   if (config.boolean("use_qk_norm", false)) spec.qk_norm = QkNorm::kEachHead;
+  spec.qk_norm_kind = NormKind::kLayer;
   spec.norm = NormKind::kLayer;
   spec.norm_eps = static_cast<float>(config.number("layer_norm_eps", 0.0, 1.0, 1e-5));
   spec.qkv_bias = spec.out_bias = config.boolean("attention_bias", false);

@@ -17,6 +17,11 @@ constexpr std::array<ModuleName, 4> kFourNorms = {{
 }};
 constexpr auto kGemmaModules = joined(kLlamaMatrices, kLlamaNorms);
 constexpr auto kGemma2Modules = joined(kLlamaMatrices, kFourNorms);
+constexpr std::array<ModuleName, 2> kTwoNorms = {{
+    {Role::kInputNorm, "layers.{}.input_layernorm"},
+    {Role::kMlpNorm, "layers.{}.pre_feedforward_layernorm"},
+}};
+constexpr auto kTwoNormModules = joined(kLlamaMatrices, kTwoNorms);
 constexpr auto kGemma3Modules = joined(kLlamaMatrices, kFourNorms, kQkNorms);
 
 ArchSpec parse_family(const ConfigReader& config, int64_t positions, const RopeDefaults& rope) {
@@ -70,6 +75,13 @@ ArchSpec parse_gemma2(const ConfigReader& config) {
   return spec;
 }
 
+// VaultGemma: Gemma 2 without the norms of what attention and MLP give.
+ArchSpec parse_vaultgemma(const ConfigReader& config) {
+  ArchSpec spec = parse_gemma2(config);
+  spec.post_norms = false;
+  return spec;
+}
+
 ArchSpec parse_gemma3(const ConfigReader& config) {
   ArchSpec spec = parse_family(config, 131072, {.theta = 1e6, .window_theta = 1e4});
   if (spec.ropes.size() == 1) {
@@ -89,6 +101,9 @@ WeightNames gemma_weight_names() {
 }
 WeightNames gemma2_weight_names() {
   return {kModelPrefixes, kGemma2Modules, {}};
+}
+WeightNames vaultgemma_weight_names() {
+  return {kModelPrefixes, kTwoNormModules, {}};
 }
 WeightNames gemma3_weight_names() {
   return {kModelPrefixes, kGemma3Modules, {}};

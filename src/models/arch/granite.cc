@@ -1,6 +1,9 @@
 // Granite 3: Llama with factors on embeddings, attention scores, what is added to the hidden states, and
 // logits. GraniteMoe has experts, all of them in one tensor; GraniteMoeShared one more for every row. Granite
-// 4 (GraniteMoeHybrid) has Mamba 2 in place of attention in most layers, and mostly no positions.
+// 4 (GraniteMoeHybrid) has Mamba 2 in place of attention in most layers, and mostly no positions. GraniteSWA
+// has windows and sinks; HyperCLOVA X norms what attention and MLP give.
+#include <cmath>
+
 #include "models/arch/arch.h"
 #include "models/arch/names.h"
 
@@ -23,6 +26,14 @@ constexpr std::array<ModuleName, 14> kGraniteExperts = {{
     {Role::kSharedExpertDown, "layers.{}.shared_mlp.output_linear"},
     {Role::kSharedExpertDown, "layers.{}.shared_mlp.down_proj"},
 }};
+constexpr std::array<ModuleName, 1> kSinks = {
+    {{.role = Role::kSinks, .module = "layers.{}.self_attn.sinks", .bare = true}}};
+constexpr auto kSinkModules = joined(kLlamaMatrices, kLlamaNorms, kSinks);
+constexpr std::array<ModuleName, 2> kTwoPostNorms = {{
+    {Role::kPostAttentionNorm, "layers.{}.post_norm1"},
+    {Role::kPostMlpNorm, "layers.{}.post_norm2"},
+}};
+constexpr auto kPostNormModules = joined(kLlamaMatrices, kLlamaNorms, kTwoPostNorms);
 constexpr auto kModules = joined(kLlamaMatrices, kLlamaNorms, kGraniteExperts);
 // Without experts what every row goes through is the MLP.
 constexpr std::array<ModuleName, 5> kSharedAlone = {{
@@ -53,6 +64,23 @@ ArchSpec parse_granite(const ConfigReader& config) {
   spec.residual_multiplier = static_cast<float>(config.number("residual_multiplier", -1e9, 1e9, 1.0));
   assign_layers(spec, 1.0 / config.number("attention_multiplier", 1e-9, 1e9, 1.0));
   spec.logit_scale = static_cast<float>(1.0 / config.number("logits_scaling", 1e-9, 1e9, 1.0));
+  return spec;
+}
+
+ArchSpec parse_granite_swa(const ConfigReader& config) {
+  ArchSpec spec = parse_granite(config);
+  spec.attention_sinks = true;
+  const auto window = static_cast<int32_t>(config.integer("sliding_window", 1, kMaxPositions, 128));
+  assign_windows(spec, sliding_layers(config, spec, 4), window, 0, 0);
+  return spec;
+}
+
+ArchSpec parse_hyperclovax(const ConfigReader& config) {
+  ArchSpec spec = parse_granite(config);
+  const double scale = config.number("attention_multiplier", 1e-9, 1e9, 1.0 / std::sqrt(spec.head_dim));
+  assign_layers(spec, 1.0 / scale);
+  spec.logit_scale = static_cast<float>(config.number("logits_scaling", 1e-9, 1e9, 1.0));
+  spec.post_norms = config.boolean("use_post_norm", true);
   return spec;
 }
 
@@ -92,6 +120,14 @@ ArchSpec parse_granitemoehybrid(const ConfigReader& config) {
   if (kinds.empty()) kinds.assign(spec.layers.size(), "mamba");
   assign_mixers(config, spec, "layer_types", Recurrence::kMamba, kinds);
   return spec;
+}
+
+WeightNames granite_swa_weight_names() {
+  return {kModelPrefixes, kSinkModules, kSavedAngles};
+}
+
+WeightNames hyperclovax_weight_names() {
+  return {kModelPrefixes, kPostNormModules, kSavedAngles};
 }
 
 WeightNames granitemoehybrid_weight_names() {

@@ -71,6 +71,12 @@ ArchSpec parse_eurobert(const ConfigReader& config) {
   spec.qkv_bias = spec.out_bias = config.boolean("attention_bias", false);
   spec.mlp_bias = config.boolean("mlp_bias", false);
   spec.pooling = {PoolKind::kMean};
+  const std::string pooling = config.text("classifier_pooling", "late");
+  if (pooling == "bos") spec.pooling = {PoolKind::kFirst};
+  if (pooling == "bos" || pooling == "mean") {
+    spec.classifier =
+        ClassifierSpec{.name = "classifier", .dense = "dense", .activation = Activation::kGelu, .bias = true};
+  }
   return spec;
 }
 

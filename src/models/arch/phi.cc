@@ -6,12 +6,14 @@
 namespace quire {
 namespace {
 
-constexpr std::array<ModuleName, 10> kModules = {{
+constexpr std::array<ModuleName, 12> kModules = {{
     {Role::kEmbedding, "embed_tokens"},
     {Role::kInputNorm, "layers.{}.input_layernorm"},
     {Role::kQuery, "layers.{}.self_attn.q_proj"},
     {Role::kKey, "layers.{}.self_attn.k_proj"},
     {Role::kValue, "layers.{}.self_attn.v_proj"},
+    {Role::kQueryNorm, "layers.{}.self_attn.q_layernorm"},
+    {Role::kKeyNorm, "layers.{}.self_attn.k_layernorm"},
     {Role::kAttentionOut, "layers.{}.self_attn.dense"},
     {Role::kUp, "layers.{}.mlp.fc1"},
     {Role::kDown, "layers.{}.mlp.fc2"},
@@ -24,7 +26,11 @@ constexpr std::array<ModuleName, 10> kModules = {{
 ArchSpec parse_phi(const ConfigReader& config) {
   ArchSpec spec =
       parse_llama_family(config, {.rope = {.partial = true, .part = 0.5}, .activation = "gelu_new"});
-  if (config.boolean("qk_layernorm", false)) config.fail("qk_layernorm", "is not supported");
+  if (config.boolean("qk_layernorm", false)) {
+    spec.qk_norm = QkNorm::kHeads;
+    spec.qk_norm_kind = NormKind::kLayer;
+    spec.qk_norm_bias = true;
+  }
   spec.norm = NormKind::kLayer;
   spec.norm_bias = true;
   spec.norm_eps = static_cast<float>(config.number("layer_norm_eps", 0.0, 1.0, 1e-5));

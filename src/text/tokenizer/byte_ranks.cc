@@ -16,6 +16,17 @@ constexpr size_t kLongestToken = 4096;  // bytes
 
 constexpr std::string_view kCl100k =
     R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
+// Moonshot's: runs of Han characters by themselves. Their own files say it with an intersection of classes,
+// which means the same; sc: the script, not all that is written with it.
+constexpr std::string_view kKimi =
+    R"(\p{sc:Han}+)"
+    R"(|[^\r\n\p{L}\p{N}]?(?:(?!\p{sc:Han})[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}])*(?:(?!\p{sc:Han})[\p{Ll}\p{Lm}\p{Lo}\p{M}])+)"
+    R"((?i:'s|'t|'re|'ve|'m|'ll|'d)?)"
+    R"(|[^\r\n\p{L}\p{N}]?(?:(?!\p{sc:Han})[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}])+(?:(?!\p{sc:Han})[\p{Ll}\p{Lm}\p{Lo}\p{M}])*)"
+    R"((?i:'s|'t|'re|'ve|'m|'ll|'d)?)"
+    R"(|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
+constexpr std::string_view kKimiClass = "TikTokenTokenizer";
+constexpr int kKimiSpecials = 256;  // behind the ranks, named or not
 constexpr std::string_view kQwen =
     R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
 
@@ -178,6 +189,20 @@ void name_token(std::optional<std::string>& role, std::string_view token, const 
   if (!role && vocabulary.find(token)) role = token;
 }
 
+// Kimi's special tokens that have no name in the configuration.
+void add_reserved(size_t first, const std::string& name, Pipeline& pipeline, const TokenizerConfig& config) {
+  for (int i = 0; i < kKimiSpecials; ++i) {
+    AddedToken token;
+    token.id = static_cast<TokenId>(first) + i;
+    const auto named = [&](const AddedToken& other) { return other.id == token.id; };
+    if (std::ranges::any_of(config.added_tokens, named)) continue;
+    token.content = cat("<|reserved_token_", token.id, "|>");
+    token.special = true;
+    token.normalized = false;
+    add_token(pipeline, token, name);
+  }
+}
+
 }  // namespace
 
 bool is_tekken(const JsonFile& file) {
@@ -258,8 +283,10 @@ void read_rank_file(std::string_view bytes, const std::string& name, Pipeline& p
   }
   const bool says_tokens = !config.added_tokens.empty();
   ranks.fill(0, pipeline);
-  pipeline.pre_tokenizer = cut_by(says_tokens ? kCl100k : kQwen, name);
-  if (says_tokens) return;
+  const bool kimi = config.tokenizer_class == kKimiClass;
+  pipeline.pre_tokenizer = cut_by(kimi ? kKimi : says_tokens ? kCl100k : kQwen, name);
+  if (kimi) add_reserved(ranks.size(), name, pipeline, config);
+  if (kimi || says_tokens) return;
   pipeline.normalizer.emplace_back(UnicodeForm{unicode::NormalForm::kNfc});
   std::vector<std::string> specials = {"<|endoftext|>", "<|im_start|>", "<|im_end|>"};
   constexpr int kExtras = 205;

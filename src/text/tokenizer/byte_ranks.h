@@ -19,8 +19,8 @@ void read_tekken(const JsonFile& file, Pipeline& pipeline, TokenizerConfig& conf
 // Whether a file that stands where tokenizer.model would has lines of base64 and ranks.
 bool is_rank_file(std::string_view bytes);
 // The same of a rank file, which says nothing of its expression and its special tokens: with special tokens
-// in `config` cl100k's expression, else expression and tokens of Qwen's first models. `name` names it in
-// errors.
+// in `config` cl100k's expression (Kimi's where its class is theirs), else expression and tokens of Qwen's
+// first models. `name` names it in errors.
 void read_rank_file(std::string_view bytes, const std::string& name, Pipeline& pipeline,
                     TokenizerConfig& config);
 

@@ -63,6 +63,7 @@ struct TokenizerConfig {
   std::optional<std::string> bos_token, eos_token, unk_token, pad_token;
   std::optional<bool> add_bos_token, add_eos_token;
   bool legacy = true;
+  std::string tokenizer_class;  // as the configuration says it
   std::vector<AddedToken> added_tokens;
   std::vector<std::string> special_tokens;  // additional_special_tokens and the named ones
   std::map<std::string, std::string> chat_templates;

@@ -60,6 +60,8 @@ void read_tokenizer_config(const JsonFile& file, TokenizerConfig& config) {
   };
   config.add_bos_token = flag("add_bos_token");
   config.add_eos_token = flag("add_eos_token");
+  const JsonPlace type = root.member("tokenizer_class");
+  if (type.present() && type.value().IsString()) config.tokenizer_class = type.string();
   config.legacy = flag("legacy").value_or(true);
   read_chat_templates(root.member("chat_template"), config);
   const JsonPlace added = root.member("added_tokens_decoder");

@@ -269,6 +269,20 @@ TEST(ScaleSoftcap, TanhIsWithinAFewUnitsInTheLastPlace) {
   }
 }
 
+TEST(Xielu, IsItsDefinition) {
+  const XieluParams params = {.positive = 0.8F, .negative = 1.3F, .slope = 0.5F, .limit = -1e-6F};
+  const std::vector<float> inputs = {-30.0F, -3.0F, -0.5F, -1e-7F, 0.0F, 0.25F, 4.0F};
+  for (const CpuIsa& isa : usable_isas()) {
+    std::vector<float> values = inputs;
+    isa.table->xielu(TestContext(*isa.table), make_view(values.data(), DType::kF32, {1, 7}), params);
+    for (size_t i = 0; i < values.size(); ++i) {
+      const double x = inputs[i];
+      const double want = 0.5 * x + (x > 0 ? 0.8 * x * x : 1.3 * (std::expm1(std::min(x, -1e-6)) - x));
+      EXPECT_NEAR(values[i], want, 1e-6 * std::max(1.0, std::fabs(want))) << isa.name << " of " << x;
+    }
+  }
+}
+
 TEST(Add, AddsRows) {
   for (const int64_t d : kSizes) {
     const TestTensor y = random_tensor(DType::kF32, {37, d}, 28, 1);

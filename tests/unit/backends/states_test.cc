@@ -210,6 +210,29 @@ TEST(SsmScan, AgreesWithTheReferenceInAnyChunking) {
   }
 }
 
+TEST(SelectiveScan, AgreesWithTheReferenceInAnyChunking) {
+  struct Size {
+    int64_t channels, n;
+  };
+  for (const Size& s : {Size{1, 1}, Size{40, 5}, Size{64, 16}, Size{150, 3}}) {
+    const TestTensor skip = random_tensor(DType::kF32, {1, s.channels}, 47);
+    const TensorView d = make_view(skip.view().data, DType::kF32, {s.channels});
+    const TestTensor rate = between(-2.0F, -0.1F, {s.n, s.channels}, 48);
+    Op op{"channels " + std::to_string(s.channels),   {kRows, s.channels}, {},
+          (s.channels + kScanPanel - 1) / kScanPanel, s.n * kScanPanel,    {}};
+    op.inputs.push_back(random_tensor(DType::kF32, {kRows, s.channels}, 49));
+    op.inputs.push_back(random_tensor(DType::kF32, {kRows, s.channels}, 50));
+    op.inputs.push_back(random_tensor(DType::kF32, {kRows, s.n}, 51));
+    op.inputs.push_back(random_tensor(DType::kF32, {kRows, s.n}, 52));
+    op.call = [&](const OpTable& table, const OpContext& ctx, const TensorView& out,
+                  const std::vector<TensorView>& in, const StateBatch& batch, const StateView& state) {
+      check_selective_scan(out, in[0], in[1], in[2], in[3], rate, d, batch, state);
+      table.selective_scan(ctx, out, in[0], in[1], in[2], in[3], rate, d, batch, state);
+    };
+    check(op, 4e-5F, 1e-5F);
+  }
+}
+
 TEST(DeltaRule, AgreesWithTheReferenceInAnyChunking) {
   struct Size {
     int64_t heads, v, key_heads, k;
@@ -251,6 +274,25 @@ TEST(SsmScan, IsTheRecurrence) {
     // S1 = (12, 42); S2 = (6, 21) + 2.5 (11, 13).
     EXPECT_EQ(out[0], 4 * 3 + 12 + 420) << isa.name;
     EXPECT_EQ(out[1], 4 * 5 + 100 * 33.5F + 1000 * 53.5F) << isa.name;
+  }
+}
+
+TEST(SelectiveScan, IsTheRecurrence) {
+  for (const CpuIsa& isa : usable_isas()) {
+    States states(1, 2 * kScanPanel);
+    const Step step({{0, 0, 2}});
+    // Steps whose softplus is 1 and 2; numbers that fade by e^-1 and e^-2 a unit of it.
+    const float one = std::log(std::exp(1.0F) - 1.0F), two = std::log(std::exp(2.0F) - 1.0F);
+    std::vector<float> x = {3, 5}, dt = {one, two}, b = {2, 7, 11, 13}, c = {1, 10, 100, 1000},
+                       rate = {-1, -2}, d = {4}, out(2);
+    const auto view = [](std::vector<float>& v, Shape s) { return make_view(v.data(), DType::kF32, s); };
+    isa.table->selective_scan(TestContext(*isa.table), view(out, {2, 1}), view(x, {2, 1}), view(dt, {2, 1}),
+                              view(b, {2, 2}), view(c, {2, 2}), view(rate, {2, 1}), view(d, {1}), step.batch,
+                              states.view());
+    // S1 = (6, 21); S2 = (6 e^-2, 21 e^-4) + 10 (11, 13).
+    EXPECT_NEAR(out[0], 4 * 3 + 6 + 210, 1e-3) << isa.name;
+    EXPECT_NEAR(out[1], 20 + 100 * (6 * std::exp(-2.0F) + 110) + 1000 * (21 * std::exp(-4.0F) + 130), 0.1)
+        << isa.name;
   }
 }
 

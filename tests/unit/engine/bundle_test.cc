@@ -52,6 +52,26 @@ TEST_F(BundleTest, GivesBackItsFilesBehindAnExecutable) {
   for (const auto& file : bundle->files) EXPECT_EQ((file.bytes.data() - image.data()) % 64, 0) << file.name;
 }
 
+TEST_F(BundleTest, CarriesWhatStandsBehindTheModelOfAnEmbedding) {
+  write("model/modules.json",
+        R"([{"path": ""}, {"path": "1_Pooling"}, {"path": "2_Dense"}, {"path": "../x"}])");
+  fs::create_directories(dir_ / "model/1_Pooling");
+  fs::create_directories(dir_ / "model/2_Dense");
+  fs::create_directories(dir_ / "model/onnx");
+  write("model/1_Pooling/config.json", "{\"pool\": 1}");
+  write("model/2_Dense/config.json", "{\"dense\": 2}");
+  write("model/2_Dense/model.safetensors", "dense weights");
+  write("model/onnx/config.json", "not for the bundle");
+  const std::string image = make("");
+  const auto bundle = find_bundle(image, "test");
+  ASSERT_TRUE(bundle.has_value());
+  EXPECT_EQ(bundle->file("1_Pooling/config.json"), "{\"pool\": 1}");
+  EXPECT_EQ(bundle->file("2_Dense/model.safetensors"), "dense weights");
+  EXPECT_EQ(bundle->file("model.safetensors"), std::string(5000, 'w'));
+  EXPECT_NE(bundle->file("modules.json"), "");
+  EXPECT_EQ(bundle->files.size(), 7U);
+}
+
 TEST_F(BundleTest, IsCutOffToMakeAnother) {
   const std::string executable(10000, 'x');
   const std::string image = make(executable);

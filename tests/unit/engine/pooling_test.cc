@@ -158,6 +158,22 @@ TEST_P(GgufPooling, EqualsTransformers) {
 INSTANTIATE_TEST_SUITE_P(All, GgufPooling, testing::ValuesIn(test::gguf_golden_names("pooling")),
                          [](const auto& test) { return test_name(test.param); });
 
+TEST(PoolingMetrics, RequestsForVectorsHaveTheirLatencies) {
+  const auto engine = start("bert");
+  for (const Case& item : golden_cases("bert")) submit(*engine, request_of(*engine, item.text)).get();
+  const std::string count = std::to_string(golden_cases("bert").size());
+  const auto has = [&, page = engine->metrics().render()](const char* name, const std::string& value) {
+    EXPECT_NE(
+        page.find(std::string("quire:") + name + "_count{model_name=\"bert\",engine=\"0\"} " + value + "\n"),
+        std::string::npos)
+        << name << "\n"
+        << page;
+  };
+  has("e2e_request_latency_seconds", count);
+  has("request_prompt_tokens", count);
+  has("time_to_first_token_seconds", "0");  // there are none
+}
+
 // A few models of each kind: encoders, decoders that pool their last token or all of them.
 class PoolingInvariance : public testing::TestWithParam<std::string> {};
 

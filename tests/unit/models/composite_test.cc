@@ -61,6 +61,29 @@ TEST(Composite, TextIsReadUnderEachPrefix) {
   expect_logits(moe, "qwen3_5_moe");
 }
 
+// Experts of Qwen3-VL's files are stored [experts, in, out].
+TEST(Composite, ExpertsMayBeTransposed) {
+  auto edited = inside("mixtral-stacked", "Qwen3VLMoeForConditionalGeneration", "model.language_model.", "");
+  int turned = 0;
+  for (auto& [name, tensor] : edited.tensors) {
+    if (name.find(".mlp.experts.") == std::string::npos) continue;
+    tensor = test::transposed(tensor);
+    ++turned;
+  }
+  EXPECT_GT(turned, 0);
+  expect_logits(edited, "mixtral-stacked");
+}
+
+// One model thinks, another one speaks what it thought.
+TEST(Composite, TheThinkersTextIsRead) {
+  auto edited = inside("qwen3_moe", "Qwen3OmniMoeForConditionalGeneration", "thinker.model.", "thinker.");
+  edited.config["thinker_config"] = {{"text_config", edited.config["text_config"]}};
+  edited.config.erase("text_config");
+  edited.tensors.emplace("talker.model.layers.0.mlp.up_proj.weight", test::zeros({3, 4}));
+  edited.tensors.emplace("thinker.audio_tower.layers.0.fc1.weight", test::zeros({3, 4}));
+  expect_logits(edited, "qwen3_moe");
+}
+
 // As Qwen2.5-VL's first checkpoints are: one configuration for all, text beside the vision tower, positions
 // of three kinds that are one in text.
 TEST(Composite, ConfigurationAndNamesMayBeFlat) {

@@ -2,6 +2,7 @@
 // a byte.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -10,6 +11,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "io/checkpoint.h"
@@ -29,6 +31,21 @@ inline EditedTensor zeros(std::vector<int64_t> shape, DType dtype = DType::kF32)
   constexpr const char* kNames[] = {"F64", "F32", "BF16", "F16", "F8_E4M3", "F8_E5M2",
                                     "I64", "I32", "I16",  "I8",  "U8",      "BOOL"};
   return {kNames[static_cast<size_t>(dtype)], std::move(shape), std::vector<std::byte>(n)};
+}
+
+// float32 [n, a, b] as [n, b, a].
+inline EditedTensor transposed(const EditedTensor& tensor) {
+  EditedTensor out = tensor;
+  std::swap(out.shape[1], out.shape[2]);
+  const auto [n, a, b] = std::array{tensor.shape[0], tensor.shape[1], tensor.shape[2]};
+  for (int64_t i = 0; i < n; ++i) {
+    for (int64_t r = 0; r < a; ++r) {
+      for (int64_t c = 0; c < b; ++c)
+        std::memcpy(out.bytes.data() + 4 * ((i * b + c) * a + r),
+                    tensor.bytes.data() + 4 * ((i * a + r) * b + c), 4);
+    }
+  }
+  return out;
 }
 
 class EditedCheckpoint {

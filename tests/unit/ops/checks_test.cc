@@ -167,6 +167,24 @@ TEST(Checks, KvWriteAndGatesMatchTheirRows) {
   expect_refusal([] { check_gated_activation(f32({2, 4}), f32({2, 7})); }, "[2, 7]");
 }
 
+TEST(Checks, RelativeAttentionHasABucketForEachDistance) {
+  const std::vector<int32_t> cu = {0, 1, 3};
+  const AttentionBatch batch = {.num_seqs = 2, .cu_seqlens_q = cu};
+  const std::vector<int32_t> buckets = {0, 2, 1}, wrong = {0, 3, 1};
+  const RelativeParams params = {.buckets = buckets, .num_buckets = 3};
+  const auto check = [&](const TensorView& q, const TensorView& k, const RelativeParams& p) {
+    check_relative_attention(q, q, k, k, batch, p);
+  };
+  check(f32({3, 2, 4}), f32({3, 2, 4}), params);
+  expect_refusal([&] { check(f32({3, 2, 4}), f32({3, 1, 4}), params); }, "[3, 1, 4]");
+  expect_refusal(
+      [&] {
+        check(f32({3, 2, 4}), f32({3, 2, 4}), {.buckets = wrong, .num_buckets = 3});
+      },
+      "3 of 3");
+  expect_refusal([&] { check(f32({2, 2, 4}), f32({2, 2, 4}), params); }, "last row");
+}
+
 TEST(Checks, StatesHaveAPartForEachHeadInTheSequencesBlocks) {
   const std::vector<int32_t> cu = {0, 1, 3}, first = {0, 4}, blocks = {5, 6, 7, 8};
   const std::vector<StatePlace> places = {{0, 64}, {1, 0}, {1, 64}, {0, 128}};
@@ -197,6 +215,12 @@ TEST(Checks, StatesHaveAPartForEachHeadInTheSequencesBlocks) {
         scan(f32({3, 4, 8}), f32({3, 2, 5}), {2, short_rows, first, blocks, 2}, state);
       },
       "up to the last row");
+  const auto select = [&](const TensorView& x, const TensorView& b, const TensorView& rate) {
+    check_selective_scan(x, x, x, b, b, rate, f32({100}), batch,
+                         {state.base, 1024, std::span(places).first(2)});
+  };
+  select(f32({3, 100}), f32({3, 5}), f32({5, 100}));
+  expect_refusal([&] { select(f32({3, 100}), f32({3, 4}), f32({5, 100})); }, "[3, 4]");
   const auto delta = [&](const TensorView& q, const TensorView& v) {
     check_delta_rule(v, q, q, v, f32({3, 4}), f32({3, 4}), batch, state);
   };

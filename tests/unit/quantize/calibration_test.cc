@@ -30,10 +30,11 @@ std::vector<std::vector<int32_t>> some_windows(int count, uint32_t seed = 1) {
   return windows;
 }
 
-std::vector<float> logits_of(Checkpoint& checkpoint, const std::vector<int32_t>& ids) {
+std::vector<float> logits_of(Checkpoint& checkpoint, const std::vector<int32_t>& ids,
+                             DType kv_dtype = DType::kF32) {
   ThreadPool pool(1);
   const auto model = Model::load(checkpoint, reference_ops(), {&pool, {}}, {}, {});
-  test::PagedRunner runner(*model, reference_ops(), &pool, {});
+  test::PagedRunner runner(*model, reference_ops(), &pool, {.kv_dtype = kv_dtype});
   std::vector<float> all;
   for (const auto& row : runner.append(ids, 64)) all.insert(all.end(), row.begin(), row.end());
   return all;
@@ -92,7 +93,9 @@ TEST(LayerRunner, WatchesWhatTheMatricesAreGiven) {
 }
 
 TEST(Scaling, LeavesTheModelWhatItIs) {
-  for (const char* name : {"llama-bfloat16", "gemma2", "olmo2", "phi3", "stablelm", "mixtral"}) {
+  for (const char* name :
+       {"llama-bfloat16", "gemma2", "olmo2", "phi3", "stablelm", "mixtral", "bitnet", "mamba", "mamba2",
+        "jamba", "nemotron_h", "bamba", "falcon_h1", "qwen3_5", "qwen3_next", "lfm2"}) {
     const auto checkpoint = Checkpoint::open(fs::path(QUIRE_SOURCE_DIR) / "tests/golden/models" / name);
     OverlayCheckpoint overlay(*checkpoint);
     ThreadPool pool(1);
@@ -146,6 +149,42 @@ TEST_P(Methods, AreNearerToTheModelThanTheNearestCodes) {
 
 INSTANTIATE_TEST_SUITE_P(All, Methods, ::testing::Values(Method::kGptq, Method::kAwq, Method::kSmoothQuant),
                          [](const auto& info) { return "M" + std::to_string(static_cast<int>(info.param)); });
+
+// Keys so large that 8-bit floats end before them, in a model that is the same as one with small keys.
+TEST(KvScales, BringKeysAndValuesIntoTheRangeOfTheCache) {
+  const TempDir dir;
+  test::write_small_llama(dir.path() / "in");
+  const auto checkpoint = Checkpoint::open(dir.path() / "in");
+  OverlayCheckpoint large(*checkpoint);
+  for (const std::string& name : checkpoint->names()) {
+    const float factor = name.find("q_proj") != name.npos   ? 1.0F / 4096.0F
+                         : name.find("k_proj") != name.npos ? 4096.0F
+                                                            : 0.0F;
+    if (factor == 0.0F) continue;
+    std::vector<float> values = read_floats(*checkpoint, name);
+    for (float& v : values) v *= factor;
+    large.replace(name, values);
+  }
+  ThreadPool pool(2);
+  const auto quantized = [&](const char* format, bool scales) {
+    const fs::path out = dir.path() / (scales ? "with" : "without");
+    fs::remove_all(out);
+    QuantizeOptions options{.target = make_target(format, {}), .kv_scales = scales, .output = out};
+    options.calibration = some_windows(20);
+    quantize_model(large, options, pool, {});
+    return Checkpoint::open(out);
+  };
+  const std::vector<int32_t> ids = some_windows(1, 7)[0];
+  const auto with = quantized("w8a16", true);
+  const auto without = quantized("w8a16", false);
+  EXPECT_EQ(with->config()["quantization_config"]["kv_cache_scheme"]["type"], "float");
+  const std::vector<float> exact = logits_of(*with, ids);
+  EXPECT_EQ(exact, logits_of(*without, ids));  // other caches know of no scales
+  const double near = distance(exact, logits_of(*with, ids, DType::kF8E4M3));
+  const double far = distance(exact, logits_of(*without, ids, DType::kF8E4M3));
+  EXPECT_LT(near, 0.25 * far);
+  EXPECT_THAT(test::error_of([&] { quantized("gptq", true); }), ::testing::HasSubstr("--kv-scales"));
+}
 
 TEST(Smoothing, MakesActivationsThatStickOutEasierToRound) {
   const TempDir dir;

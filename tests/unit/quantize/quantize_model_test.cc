@@ -100,7 +100,8 @@ INSTANTIATE_TEST_SUITE_P(
                       Case{"w4a16", {.group_size = 16, .zeros = true}, 0.12}, Case{"w8a16", {}, 0.01},
                       Case{"w8a16", {.group_size = 32, .zeros = true}, 0.01}, Case{"w8a8", {}, 0.01},
                       Case{"fp8", {}, 0.04}, Case{"fp8-block", {}, 0.04}, Case{"bnb-nf4", {}, 0.12},
-                      Case{"bnb-nf4", {.nested_scales = false}, 0.12}, Case{"bnb-fp4", {}, 0.16}),
+                      Case{"bnb-nf4", {.nested_scales = false}, 0.12}, Case{"bnb-fp4", {}, 0.16},
+                      Case{"nvfp4", {}, 0.12}, Case{"mxfp4", {}, 0.16}),
     [](const auto& info) {
       std::string name = info.param.format;
       std::ranges::replace(name, '-', '_');

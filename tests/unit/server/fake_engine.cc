@@ -139,6 +139,12 @@ PositionLogprobs FakeEngine::made_up_logprobs(TokenId token, int top) {
   return p;
 }
 
+std::vector<float> FakeEngine::pooled_vector(const GenerateRequest& request) {
+  return {static_cast<float>(request.prompt_token_ids.size()),
+          static_cast<float>(request.prompt_token_ids.back()),
+          static_cast<float>(request.pooling->second_text)};
+}
+
 // True when the request has ended.
 bool FakeEngine::step(RequestId id, Active& active) {
   RequestOutput output;
@@ -152,6 +158,12 @@ bool FakeEngine::step(RequestId id, Active& active) {
       output.prompt_logprobs.push_back(made_up_logprobs(ids[i], *s.prompt_logprobs));
   }
   active.first = false;
+  if (active.request.pooling && !active.aborted) {
+    output.pooled = pooled_vector(active.request);
+    output.finished = true;
+    active.sink(std::move(output));
+    return true;
+  }
   if (fail_after && active.done >= *fail_after) {
     output.failure = Failure{ErrorKind::kInternal, "the fake engine failed", ""};
     output.finished = true;

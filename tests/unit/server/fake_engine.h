@@ -80,6 +80,8 @@ class FakeEngine final : public ServingEngine {
   };
   void work();
   bool step(RequestId id, Active& active);
+  // How many tokens, the last one, where the second text begins.
+  static std::vector<float> pooled_vector(const GenerateRequest& request);
   static PositionLogprobs made_up_logprobs(TokenId token, int top);
 
   mutable std::mutex mutex_;

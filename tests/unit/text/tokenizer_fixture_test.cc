@@ -56,7 +56,8 @@ TEST_P(FixtureTest, EqualsTheReference) {
 INSTANTIATE_TEST_SUITE_P(Tiny, FixtureTest,
                          ::testing::Values("byte-level", "llama2", "metaspace", "suffix-bpe", "unigram",
                                            "word-piece", "sp-unigram", "sp-unigram-bytes", "sp-bpe",
-                                           "sp-bpe-suffix", "tekken", "tiktoken", "qwen-tiktoken"),
+                                           "sp-bpe-suffix", "tekken", "tiktoken", "kimi-tiktoken",
+                                           "qwen-tiktoken"),
                          [](const auto& param) {
                            std::string name = param.param;
                            std::erase(name, '-');

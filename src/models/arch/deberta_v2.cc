@@ -1,0 +1,160 @@
+// Encoders whose scores depend on how far apart two tokens are. MPNet: RoBERTa with a number for each head
+// and bucket of distances. DeBERTa 2 and 3: no positions but vectors for buckets, which queries and keys
+// meet.
+#include <algorithm>
+#include <cmath>
+
+#include "base/strings.h"
+#include "models/arch/arch.h"
+#include "models/arch/names.h"
+
+namespace quire {
+namespace {
+
+constexpr std::array<std::string_view, 3> kPrefixes = {"mpnet.", "deberta.", ""};
+constexpr std::array<ModuleName, 6> kShared = {{
+    {Role::kEmbedding, "embeddings.word_embeddings"},
+    {Role::kEmbeddingNorm, "embeddings.LayerNorm"},
+    {Role::kTokenTypes, "embeddings.token_type_embeddings"},
+    {Role::kUp, "encoder.layer.{}.intermediate.dense"},
+    {Role::kDown, "encoder.layer.{}.output.dense"},
+    {Role::kPostMlpNorm, "encoder.layer.{}.output.LayerNorm"},
+}};
+constexpr std::array<ModuleName, 7> kMpnetRest = {{
+    {Role::kPositionEmbedding, "embeddings.position_embeddings"},
+    {Role::kRelativeTable, "encoder.relative_attention_bias"},
+    {Role::kQuery, "encoder.layer.{}.attention.attn.q"},
+    {Role::kKey, "encoder.layer.{}.attention.attn.k"},
+    {Role::kValue, "encoder.layer.{}.attention.attn.v"},
+    {Role::kAttentionOut, "encoder.layer.{}.attention.attn.o"},
+    {Role::kPostAttentionNorm, "encoder.layer.{}.attention.LayerNorm"},
+}};
+constexpr std::array<ModuleName, 7> kDebertaRest = {{
+    {Role::kRelativeTable, "encoder.rel_embeddings"},
+    {Role::kRelativeNorm, "encoder.LayerNorm"},
+    {Role::kQuery, "encoder.layer.{}.attention.self.query_proj"},
+    {Role::kKey, "encoder.layer.{}.attention.self.key_proj"},
+    {Role::kValue, "encoder.layer.{}.attention.self.value_proj"},
+    {Role::kAttentionOut, "encoder.layer.{}.attention.output.dense"},
+    {Role::kPostAttentionNorm, "encoder.layer.{}.attention.output.LayerNorm"},
+}};
+constexpr auto kMpnetModules = joined(kShared, kMpnetRest);
+constexpr auto kDebertaModules = joined(kShared, kDebertaRest);
+constexpr std::array<std::string_view, 4> kIgnored = {
+    "embeddings.position_ids", "embeddings.position_embeddings.*", "lm_predictions.*", "mask_predictions.*"};
+
+// Buckets of T5: single distances up to a half of each side's, then ever wider ones up to 128.
+int32_t mpnet_bucket(int64_t distance) {
+  constexpr int32_t kSide = 16;
+  constexpr int32_t kSingle = kSide / 2;
+  const int32_t side = distance > 0 ? kSide : 0;
+  const auto n = static_cast<int32_t>(std::abs(distance));
+  if (n < kSingle) return side + n;
+  const float wide =
+      std::log(static_cast<float>(n) / kSingle) / std::log(128.0F / kSingle) * (kSide - kSingle);
+  return side + std::min(kSide - 1, kSingle + static_cast<int32_t>(wide));
+}
+
+// Single distances up to half of `buckets`, then ever wider ones up to `longest`; from the key to the query.
+int64_t deberta_bucket(int64_t distance, int64_t buckets, int64_t longest) {
+  const int64_t middle = buckets / 2;
+  const int64_t size = std::abs(distance);
+  if (buckets <= 0 || size <= middle) return -distance;
+  const auto m = static_cast<float>(middle);
+  const float wide = std::ceil(std::log(static_cast<float>(size) / m) /
+                               std::log(static_cast<float>(longest - 1) / m) * (m - 1.0F));
+  const int64_t bucket = static_cast<int64_t>(wide) + middle;
+  return distance > 0 ? -bucket : bucket;
+}
+
+void make_encoder(const ConfigReader& config, ArchSpec& spec) {
+  spec.task = ModelTask::kEmbed;
+  spec.bidirectional = true;
+  spec.input_norm = spec.mlp_norm = spec.final_norm = false;
+  spec.sum_norms = spec.embedding_norm = true;
+  spec.qkv_bias = spec.out_bias = spec.mlp_bias = true;
+  spec.gated_mlp = false;
+  spec.pooling = {PoolKind::kFirst};
+  spec.tie_word_embeddings = true;
+  spec.activation = read_activation(config, "hidden_act", "gelu");
+  if (spec.head_dim > kMaxRelativeHead)
+    config.fail("num_attention_heads", cat("gives heads of more than ", kMaxRelativeHead, " dimensions"));
+}
+
+}  // namespace
+
+ArchSpec parse_mpnet(const ConfigReader& config) {
+  ArchSpec spec = read_sizes(config, {.default_positions = 512});
+  make_encoder(config, spec);
+  spec.norm_eps = static_cast<float>(config.number("layer_norm_eps", 0.0, 1.0, 1e-12));
+  spec.position = PositionKind::kLearned;
+  spec.position_offset = 2;  // behind the padding token's
+  spec.max_position_embeddings -= spec.position_offset;
+  if (spec.max_position_embeddings < 1)
+    config.fail("max_position_embeddings", "leaves no position for a token");
+  spec.max_model_len = spec.max_position_embeddings;
+  constexpr int32_t kBuckets = 32;
+  if (config.integer("relative_attention_num_buckets", 1, 1 << 16, kBuckets) != kBuckets)
+    config.fail("relative_attention_num_buckets", cat("other than ", kBuckets, " is not supported"));
+  RelativeSpec& relative = spec.relative.emplace();
+  relative.num_buckets = kBuckets;
+  constexpr int64_t kReach = 256;  // where all distances have come to the last bucket
+  for (int64_t d = -kReach; d <= kReach; ++d) relative.buckets.push_back(mpnet_bucket(d));
+  spec.classifier =
+      ClassifierSpec{.name = "classifier.out_proj", .dense = "classifier.dense", .tanh = true, .bias = true};
+  return spec;
+}
+
+ArchSpec parse_deberta_v2(const ConfigReader& config) {
+  ArchSpec spec = read_sizes(config, {.default_positions = 512});
+  make_encoder(config, spec);
+  spec.norm_eps = static_cast<float>(config.number("layer_norm_eps", 0.0, 1.0, 1e-7));
+  spec.token_types = static_cast<int32_t>(config.integer("type_vocab_size", 0, 1024, 0));
+  const auto want = [&](std::string_view field, bool fallback, bool wanted) {
+    if (config.boolean(field, fallback) != wanted)
+      config.fail(field, cat(wanted ? "false" : "true", " is not supported"));
+  };
+  want("relative_attention", false, true);
+  want("share_att_key", false, true);
+  want("position_biased_input", true, false);
+  if (config.integer("conv_kernel_size", 0, 1 << 16, 0) > 0)
+    config.fail("conv_kernel_size", "is not supported: layers without convolutions are");
+  if (config.integer("embedding_size", 1, kMaxSize, spec.hidden_size) != spec.hidden_size)
+    config.fail("embedding_size", "other than hidden_size is not supported");
+  // A list, or its entries joined by bars.
+  const nlohmann::json* types = config.find("pos_att_type");
+  const std::string kinds = types == nullptr ? "" : types->dump();
+  if (kinds.find("c2p") == std::string::npos || kinds.find("p2c") == std::string::npos)
+    config.fail("pos_att_type", "other than c2p and p2c together is not supported");
+  assign_layers(spec, std::sqrt(3.0 * spec.head_dim));
+
+  const int64_t asked = config.integer("max_relative_positions", -1, kMaxPositions, -1);
+  const int64_t longest = asked < 1 ? spec.max_position_embeddings : asked;
+  const int64_t buckets = config.integer("position_buckets", -1, 1 << 16, -1);
+  const int64_t span = buckets > 0 ? buckets : longest;
+  RelativeSpec& relative = spec.relative.emplace();
+  relative.vectors = true;
+  relative.num_buckets = static_cast<int32_t>(2 * span);
+  const int64_t reach = spec.max_model_len;
+  for (int64_t d = -reach; d <= reach; ++d) {
+    const int64_t bucket = deberta_bucket(d, buckets, longest) + span;
+    relative.buckets.push_back(static_cast<int32_t>(std::clamp<int64_t>(bucket, 0, 2 * span - 1)));
+  }
+  const std::string norm = config.text("norm_rel_ebd", "none");
+  if (norm != "none" && norm != "layer_norm") config.fail("norm_rel_ebd", "is neither none nor layer_norm");
+  relative.norm = norm == "layer_norm";
+  spec.classifier = ClassifierSpec{.name = "classifier",
+                                   .dense = "pooler.dense",
+                                   .activation = read_activation(config, "pooler_hidden_act", "gelu"),
+                                   .bias = true};
+  return spec;
+}
+
+WeightNames mpnet_weight_names() {
+  return {kPrefixes, kMpnetModules, kIgnored};
+}
+WeightNames deberta_v2_weight_names() {
+  return {kPrefixes, kDebertaModules, kIgnored};
+}
+
+}  // namespace quire
