@@ -154,7 +154,7 @@ def bitnet_online():
     def pack(name, w, generator):
         w = w * np.float32(2)  # so that layers say something beside the embedding
         by = np.float32(1) / np.float32(max(np.abs(w).astype(np.float64).mean(), 1e-5))
-        dense = np.clip(np.round(w * by), -1, 1).astype(np.float32) * (np.float32(1) / by)
+        dense = np.clip(np.round(w * by), -1, 1).astype(np.int64).astype(np.float32) * (np.float32(1) / by)
         return {".weight": torch.from_numpy(w.copy())}, dense
     return pack, dict(quant_method="bitnet", linear_class="autobitlinear", quantization_mode="online")
 

@@ -117,7 +117,7 @@ struct Composite {
   std::string_view text;  // the model_type of its text part where the configuration says none that is known
 };
 
-constexpr std::array<Composite, 45> kComposites = {{
+constexpr std::array<Composite, 47> kComposites = {{
     {"AyaVisionForConditionalGeneration", "cohere2"},
     {"Cohere2VisionForConditionalGeneration", "cohere2"},
     {"DeepseekVLForConditionalGeneration", "llama"},
@@ -135,6 +135,8 @@ constexpr std::array<Composite, 45> kComposites = {{
     {"InternVLForConditionalGeneration", "qwen2"},
     {"JanusForConditionalGeneration", "llama"},
     {"Kimi_K25ForConditionalGeneration", "deepseek_v3"},
+    {"KimiK25ForConditionalGeneration", "deepseek_v3"},
+    {"KimiVLForConditionalGeneration", "deepseek_v3"},
     {"Lfm2VlForConditionalGeneration", "lfm2"},
     {"LightOnOcrForConditionalGeneration", "qwen3"},
     {"Llama4ForConditionalGeneration", "llama4_text"},
