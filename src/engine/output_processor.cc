@@ -200,14 +200,16 @@ void OutputProcessor::deliver() {
   for (const RequestId id : news_) {
     const auto it = requests_.find(id);
     if (it == requests_.end()) continue;
-    send(id, it->second);
-    if (it->second.num_finished == it->second.params.n) {
+    const bool finished = it->second.num_finished == it->second.params.n;
+    if (finished) {
+      // Before the answer leaves: whoever has it finds it counted.
       int64_t num_generated = 0;
       for (const auto& sample : it->second.samples) num_generated += sample.num_tokens;
       metrics_.observe_finished_request(it->second.times, it->second.num_prompt_tokens, num_generated,
                                         it->second.params);
-      requests_.erase(it);
     }
+    send(id, it->second);
+    if (finished) requests_.erase(it);
   }
   news_.clear();
 }
