@@ -163,7 +163,7 @@ TIE = 0.35
 VLLM_WORKER = """
 import json, sys
 from vllm import LLM, SamplingParams
-llm = LLM(model=sys.argv[1], dtype="bfloat16", max_model_len=512, enforce_eager=True, max_num_seqs=4)
+llm = LLM(model=sys.argv[1], dtype="bfloat16", max_model_len=512, enforce_eager=True, max_num_seqs=4, gpu_memory_utilization=0.2)
 prompts = [{"prompt_token_ids": ids} for ids in json.loads(sys.argv[2])]
 outputs = llm.generate(prompts, SamplingParams(temperature=0, max_tokens=int(sys.argv[3]), ignore_eos=True))
 print("TOKENS " + json.dumps([list(o.outputs[0].token_ids) for o in outputs]))
