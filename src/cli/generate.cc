@@ -1,4 +1,5 @@
 // quire generate: offline batch generation.
+#include <algorithm>
 #include <cstdio>
 #include <future>
 #include <iostream>

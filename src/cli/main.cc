@@ -1,4 +1,5 @@
 // The program `quire`.
+#include <algorithm>
 #include <cstdio>
 #include <exception>
 

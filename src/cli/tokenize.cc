@@ -1,4 +1,5 @@
 // quire tokenize, quire detokenize: text to ids and back. Reads the tokenizer's files only.
+#include <cstdio>
 #include <fstream>
 #include <iostream>
 #include <iterator>

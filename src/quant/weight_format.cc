@@ -1,5 +1,6 @@
 #include "quant/weight_format.h"
 
+#include <algorithm>
 #include <array>
 
 #include "base/error.h"

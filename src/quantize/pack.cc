@@ -1,4 +1,5 @@
 // The bytes of each format (target.h).
+#include <algorithm>
 #include <cstring>
 
 #include "base/error.h"

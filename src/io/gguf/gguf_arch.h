@@ -1,6 +1,7 @@
 // What GGUF files call architectures, fields and tensors, and what Hugging Face's checkpoints call them.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <nlohmann/json_fwd.hpp>
 #include <optional>

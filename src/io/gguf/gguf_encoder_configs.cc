@@ -1,6 +1,7 @@
 // config.json for models that give vectors, and the files that sentence-transformers would write beside it.
 #include <array>
 #include <cstring>
+#include <functional>
 #include <nlohmann/json.hpp>
 
 #include "base/strings.h"

@@ -1,4 +1,6 @@
 // Bamba: Llama most of whose layers have Mamba 2 in place of attention.
+#include <algorithm>
+
 #include "base/strings.h"
 #include "models/arch/arch.h"
 #include "models/arch/names.h"

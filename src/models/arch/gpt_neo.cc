@@ -1,5 +1,6 @@
 // GPT-Neo: GPT-2 with matrices of its own for queries, keys and values, scores that are not scaled, and
 // windows in every other layer. GPT-BigCode (StarCoder 1, SantaCoder): GPT-2 with one key head.
+#include <algorithm>
 #include <cmath>
 
 #include "base/strings.h"

@@ -1,5 +1,7 @@
 #include "server/http/router.h"
 
+#include <algorithm>
+
 namespace quire {
 namespace {
 

@@ -2,6 +2,7 @@
 // template of the Jinja language, run in a sandbox with limits on time and memory.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>

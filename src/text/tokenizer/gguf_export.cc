@@ -1,6 +1,7 @@
 #include "text/tokenizer/gguf_export.h"
 
 #include <algorithm>
+#include <functional>
 #include <nlohmann/json.hpp>
 #include <vector>
 

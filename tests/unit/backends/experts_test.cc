@@ -1,6 +1,7 @@
 // Choosing experts and summing what they give.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <numeric>
 #include <random>

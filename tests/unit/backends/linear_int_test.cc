@@ -1,6 +1,7 @@
 // Products with weights of whole numbers: every level gives the bits of the plain table.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <string>
 #include <vector>
 

@@ -1,6 +1,8 @@
 // Every ggml block type decoded bit for bit as the reference decodes it.
 #include <gtest/gtest.h>
 
+#include <vector>
+
 #include "io/gguf/ggml_type.h"
 #include "io/json_file.h"
 #include "unit/io/io_test_util.h"

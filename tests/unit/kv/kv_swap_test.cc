@@ -2,6 +2,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "kv/kv_manager.h"
 #include "unit/kv/kv_testing.h"
 

@@ -1,6 +1,7 @@
 // The sampler against distributions that tools/make_sampling_goldens.py computed.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <fstream>
 #include <map>
 #include <nlohmann/json.hpp>

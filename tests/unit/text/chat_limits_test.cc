@@ -4,6 +4,7 @@
 
 #include <ctime>
 #include <thread>
+#include <vector>
 
 #include "unit/text/chat_case.h"
 

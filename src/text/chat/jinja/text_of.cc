@@ -2,6 +2,7 @@
 #include <array>
 #include <charconv>
 #include <cmath>
+#include <cstdio>
 
 #include "text/chat/jinja/objects.h"
 #include "text/chat/jinja/ops.h"
