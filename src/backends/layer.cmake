@@ -22,7 +22,7 @@ if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
     # Hundreds of kernels out of inlined parts: with all checks a unit takes many minutes to compile. Addresses are
     # checked everywhere but in the two largest.
     file(GLOB isa_units ${dir}/cpu/isa/*.cc)
-    set_property(SOURCE ${isa_units} APPEND PROPERTY COMPILE_OPTIONS -fno-sanitize=undefined)
+    set_property(SOURCE ${isa_units} APPEND PROPERTY COMPILE_OPTIONS -fno-sanitize=undefined -O1)
     set_property(SOURCE ${dir}/cpu/isa/coded_avx2.cc ${dir}/cpu/isa/coded_avx512.cc
       APPEND PROPERTY COMPILE_OPTIONS -fno-sanitize=all)
   endif()
