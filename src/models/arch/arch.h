@@ -225,6 +225,17 @@ struct MambaFields {
 // Sets spec.mamba; wants hidden_size.
 MambaSpec& read_mamba(const ConfigReader& config, ArchSpec& spec, const MambaFields& fields);
 
+// What a config of a model made of state layers alone may leave out.
+struct StateModelDefaults {
+  int64_t vocab_size;
+  int64_t hidden_size;
+  int64_t num_layers;
+};
+// The spec of a model whose layers have the recurrence in place of attention and no MLP. Its own spec is the
+// caller's.
+ArchSpec read_state_model(const ConfigReader& config, Recurrence recurrence,
+                          const StateModelDefaults& defaults);
+
 // Layers that attend, or have the recurrence in its place: `kinds` names what each is, `field` is where that
 // was read.
 void assign_mixers(const ConfigReader& config, ArchSpec& spec, std::string_view field, Recurrence recurrence,
@@ -239,6 +250,13 @@ struct SizeFields {
   std::string_view positions = "max_position_embeddings";
   int64_t default_positions = 2048;
 };
+// Those of GPT-2 and what came from it.
+inline constexpr SizeFields kGpt2Sizes = {.hidden = "n_embd",
+                                          .layers = "n_layer",
+                                          .heads = "n_head",
+                                          .intermediate = "n_inner",
+                                          .positions = "n_positions",
+                                          .default_positions = 1024};
 // Sizes and token ids of a model with as many key heads as query heads and LayerNorm with biases; layers that
 // are all alike, scores divided by the square root of head_dim.
 ArchSpec read_sizes(const ConfigReader& config, const SizeFields& fields);

@@ -34,12 +34,7 @@ constexpr std::array<std::string_view, 2> kIgnored = {"h.{}.attn.bias", "h.{}.at
 }  // namespace
 
 ArchSpec parse_gpt2(const ConfigReader& config) {
-  ArchSpec spec = read_sizes(config, {.hidden = "n_embd",
-                                      .layers = "n_layer",
-                                      .heads = "n_head",
-                                      .intermediate = "n_inner",
-                                      .positions = "n_positions",
-                                      .default_positions = 1024});
+  ArchSpec spec = read_sizes(config, kGpt2Sizes);
   if (config.boolean("add_cross_attention", false)) config.fail("add_cross_attention", "is not supported");
 
   spec.norm_eps = static_cast<float>(config.number("layer_norm_epsilon", 0.0, 1.0, 1e-5));

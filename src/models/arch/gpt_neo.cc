@@ -85,12 +85,7 @@ ArchSpec parse_gpt_neo(const ConfigReader& config) {
 }
 
 ArchSpec parse_gpt_bigcode(const ConfigReader& config) {
-  ArchSpec spec = read_sizes(config, {.hidden = "n_embd",
-                                      .layers = "n_layer",
-                                      .heads = "n_head",
-                                      .intermediate = "n_inner",
-                                      .positions = "n_positions",
-                                      .default_positions = 1024});
+  ArchSpec spec = read_sizes(config, kGpt2Sizes);
   if (!config.boolean("multi_query", true)) config.fail("multi_query", "false is not supported");
   read_common(config, spec);
   spec.num_kv_heads = 1;

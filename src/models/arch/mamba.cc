@@ -81,22 +81,8 @@ Mamba1Spec& read_mamba1(const ConfigReader& config, ArchSpec& spec, const Fields
 }  // namespace
 
 ArchSpec parse_mamba(const ConfigReader& config) {
-  ArchSpec spec;
-  spec.vocab_size = config.integer("vocab_size", 1, kMaxSize);
-  spec.hidden_size = config.integer("hidden_size", 1, kMaxSize);
-  spec.num_layers = static_cast<int32_t>(config.integer("num_hidden_layers", 1, kMaxLayers));
-  // No layer attends: what is there for attention's sizes is as small as can be.
-  spec.num_heads = spec.num_kv_heads = spec.head_dim = 1;
-  spec.max_position_embeddings =
-      config.integer("max_position_embeddings", 1, kMaxPositions, kDefaultPositions);
-  spec.max_model_len = spec.max_position_embeddings;
-  spec.norm_eps = static_cast<float>(config.number("layer_norm_epsilon", 0.0, 1.0, 1e-5));
-  assign_layers(spec, 1.0);
-  for (LayerSpec& layer : spec.layers) {
-    layer.attention = layer.mlp = false;
-    layer.rope = kNoRope;
-    layer.recurrence = Recurrence::kMamba1;
-  }
+  ArchSpec spec = read_state_model(config, Recurrence::kMamba1,
+                                   {.vocab_size = 50280, .hidden_size = 768, .num_layers = 32});
   read_mamba1(config, spec,
               {.state = "state_size",
                .taps = "conv_kernel",
@@ -106,7 +92,6 @@ ArchSpec parse_mamba(const ConfigReader& config) {
                .bias = "use_bias",
                .conv_bias = "use_conv_bias"});
   spec.tie_word_embeddings = config.boolean("tie_word_embeddings", true);
-  read_token_ids(config, spec);
   return spec;
 }
 

@@ -80,11 +80,13 @@ void assign_mixers(const ConfigReader& config, ArchSpec& spec, std::string_view 
   }
 }
 
-ArchSpec parse_mamba2(const ConfigReader& config) {
+ArchSpec read_state_model(const ConfigReader& config, Recurrence recurrence,
+                          const StateModelDefaults& defaults) {
   ArchSpec spec;
-  spec.vocab_size = config.integer("vocab_size", 1, kMaxSize, 32768);
-  spec.hidden_size = config.integer("hidden_size", 1, kMaxSize, 4096);
-  spec.num_layers = static_cast<int32_t>(config.integer("num_hidden_layers", 1, kMaxLayers, 64));
+  spec.vocab_size = config.integer("vocab_size", 1, kMaxSize, defaults.vocab_size);
+  spec.hidden_size = config.integer("hidden_size", 1, kMaxSize, defaults.hidden_size);
+  spec.num_layers =
+      static_cast<int32_t>(config.integer("num_hidden_layers", 1, kMaxLayers, defaults.num_layers));
   // No layer attends: what is there for attention's sizes is as small as can be.
   spec.num_heads = spec.num_kv_heads = spec.head_dim = 1;
   spec.max_position_embeddings =
@@ -95,8 +97,15 @@ ArchSpec parse_mamba2(const ConfigReader& config) {
   for (LayerSpec& layer : spec.layers) {
     layer.attention = layer.mlp = false;
     layer.rope = kNoRope;
-    layer.recurrence = Recurrence::kMamba;
+    layer.recurrence = recurrence;
   }
+  read_token_ids(config, spec);
+  return spec;
+}
+
+ArchSpec parse_mamba2(const ConfigReader& config) {
+  ArchSpec spec = read_state_model(config, Recurrence::kMamba,
+                                   {.vocab_size = 32768, .hidden_size = 4096, .num_layers = 64});
   read_mamba(config, spec,
              {.heads = "num_heads",
               .head_dim = "head_dim",
@@ -109,7 +118,6 @@ ArchSpec parse_mamba2(const ConfigReader& config) {
               .default_groups = 8,
               .default_state = 128});
   spec.tie_word_embeddings = config.boolean("tie_word_embeddings", false);
-  read_token_ids(config, spec);
   return spec;
 }
 
