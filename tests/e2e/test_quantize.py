@@ -37,11 +37,16 @@ def test_what_is_written_is_loaded_and_says_nearly_the_same(tmp_path, text, name
     assert said.returncode == 0 and len(said.stdout.split()) > 5, said.stderr
     report = json.loads(quire("inspect", out, "--json").stdout)
     coded = [t for t in report["tensors"] if t["name"].endswith("_proj.weight")]
-    assert len(coded) == 28 and len({t["dtype"] for t in coded}) == 1 and coded[0]["dtype"] != "bfloat16"
+    # Groups are shorter where bitsandbytes' blocks of 64 run over the ends of rows.
+    kinds = {t["dtype"].split(" in groups")[0] for t in coded}
+    assert len(coded) == 28 and len(kinds) == 1 and kinds != {"bfloat16"}
     assert report["weight_bytes"] == sum(t["bytes"] for t in report["tensors"]) < 5.5e6
-    of_codes = next(f for f in report["formats"] if f["name"] == coded[0]["dtype"])
-    assert of_codes["tensors"] == 28 and 2 < of_codes["bits_per_weight"] < 9
-    assert f"28 of {of_codes['name']}, {of_codes['bits_per_weight']:.2f} bits a weight" in quire("inspect", out).stdout
+    of_codes = [f for f in report["formats"] if f["name"].split(" in groups")[0] in kinds]
+    assert sum(f["tensors"] for f in of_codes) == 28
+    told = quire("inspect", out).stdout
+    for f in of_codes:
+        assert 2 < f["bits_per_weight"] < 9
+        assert f"{f['tensors']} of {f['name']}, {f['bits_per_weight']:.2f} bits a weight" in told
 
 
 @pytest.mark.parametrize("name", ["gguf-f16", "gguf-q8_0", "gguf-q4_0", "gguf-q4_k", "gguf-q6_k"])
