@@ -100,8 +100,12 @@ TEST_P(Shortage, EveryAnswerIsTheOneItHasAlone) {
   engine->check_integrity();
   const EngineStats stats = engine->stats();
   EXPECT_GT(stats.num_preemptions, 0) << "nothing had to give way, the test shows nothing";
-  if (setting.mode == PreemptionMode::kRecompute) EXPECT_EQ(stats.num_swapped_out_blocks, 0);
-  if (setting.mode == PreemptionMode::kSwap) EXPECT_GT(stats.num_swapped_out_blocks, 0);
+  if (setting.mode == PreemptionMode::kRecompute) {
+    EXPECT_EQ(stats.num_swapped_out_blocks, 0);
+  }
+  if (setting.mode == PreemptionMode::kSwap) {
+    EXPECT_GT(stats.num_swapped_out_blocks, 0);
+  }
   // An ended request may leave what it had moved out behind; nothing comes in that did not go out.
   EXPECT_LE(stats.num_swapped_in_blocks, stats.num_swapped_out_blocks);
 }

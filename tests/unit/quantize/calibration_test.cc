@@ -116,7 +116,9 @@ TEST(Scaling, LeavesTheModelWhatItIs) {
       }
       runner.advance(layer);
     }
-    if (std::string(name) == "llama-bfloat16") EXPECT_GE(scaled, 6U);
+    if (std::string(name) == "llama-bfloat16") {
+      EXPECT_GE(scaled, 6U);
+    }
     EXPECT_LT(distance(before, logits_of(overlay, ids)), 2e-4) << name;
   }
 }
