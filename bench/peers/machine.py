@@ -23,8 +23,8 @@ def describe() -> dict:
             "memory_bytes": os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")}
 
 
-def touch_free_memory(share: float = 0.9) -> int:
-    """Touches most of the memory that nobody uses, once, and gives it back. Returns the bytes.
+def touch_free_memory(share: float = 0.9) -> None:
+    """Touches most of the memory that nobody uses, once, and gives it back.
 
     A virtual machine is given its memory page by page as it touches it for the first time, at a tenth of the speed of later times. Without
     this, whoever happens to get such pages would pay for all who come after.
@@ -33,12 +33,12 @@ def touch_free_memory(share: float = 0.9) -> int:
         free = next(int(line.split()[1]) * 1024 for line in file if line.startswith("MemFree:"))
     size = int(free * share) // (2 << 20) * (2 << 20)
     if size == 0:
-        return 0
+        return
     # In a process of its own: what this one has touched would count as the peak of every program that it starts.
     child = os.fork()
     if child != 0:
         os.waitpid(child, 0)
-        return size
+        return
     with mmap.mmap(-1, size, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS) as memory:
         memory.madvise(mmap.MADV_HUGEPAGE)
         start = ctypes.c_char.from_buffer(memory)

@@ -180,7 +180,8 @@ def measure_cell(engine: engines.Engine, cell: Cell, saved: results.Results) -> 
 
 def measure_all(options: argparse.Namespace, plan: Plan, saved: results.Results) -> None:
     clock = Clock(options.time_limit or float("inf"))
-    log(f"touching {machine.touch_free_memory() / 1e9:.1f} GB of free memory for the first time")
+    log("touching free memory for the first time")
+    machine.touch_free_memory()
     cells = [c for c in plan.cells() if not saved.has(c)]
     for key, why in plan.skipped.items():
         saved.skip(key, why)

@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "base/strings.h"
 #include "models/loader.h"
+#include "ops/softplus.h"
 #include "quant/codec.h"
 #include "quant/coded_layout.h"
 
@@ -381,7 +382,6 @@ float ModelLoader::number(Role role, int32_t layer, float fallback) {
 
 // The factors are stored as what softplus makes them of.
 XieluParams ModelLoader::xielu(int32_t layer) {
-  const auto softplus = [](float x) { return std::log1p(std::exp(-std::abs(x))) + std::max(x, 0.0F); };
   XieluParams out;
   out.slope = number(Role::kXieluSlope, layer, out.slope);
   out.limit = number(Role::kXieluLimit, layer, out.limit);

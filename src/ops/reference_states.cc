@@ -5,6 +5,7 @@
 
 #include "ops/parallel.h"
 #include "ops/reference.h"
+#include "ops/softplus.h"
 
 namespace quire::reference {
 namespace {
@@ -53,8 +54,7 @@ void decay_gates(const OpContext& ctx, const TensorView& decay, const TensorView
     for (int64_t r = begin; r < end; ++r) {
       for (int64_t h = 0; h < heads; ++h) {
         const float x = step.row<float>(r)[h] + bias.as<float>()[h];
-        const float soft = std::max(x, 0.0F) + std::log1p(std::exp(-std::abs(x)));
-        const float limited = std::min(high, std::max(low, soft));
+        const float limited = std::min(high, std::max(low, softplus(x)));
         step.row<float>(r)[h] = limited;
         decay.row<float>(r)[h] = std::exp(rate.as<float>()[h] * limited);
       }
@@ -130,7 +130,7 @@ void selective_scan(const OpContext& ctx, const TensorView& out, const TensorVie
       const float* steps = step.row<float>(r) + first;
       float* result = out.row<float>(r) + first;
       for (int64_t i = 0; i < count; ++i) {
-        const float dt = std::max(steps[i], 0.0F) + std::log1p(std::exp(-std::abs(steps[i])));
+        const float dt = softplus(steps[i]);
         const float taken = dt * in[i];
         float sum = skip.as<float>()[first + i] * in[i];
         for (int64_t j = 0; j < n; ++j) {
