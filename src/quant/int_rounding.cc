@@ -25,19 +25,19 @@ std::span<const float> widths_of(const IntRounding& rounding) {
   return kWidths4;
 }
 
-float stored_scale(DType type, float scale) {
-  std::array<float, 1> place{};
-  store_f32(type, place.data(), 0, scale);
-  const float stored = load_f32(type, place.data(), 0);
-  return std::isfinite(stored) ? stored : 65504.0F;
-}
-
 int32_t nearest(float v, int32_t zero, int32_t most) {
   const float code = std::nearbyint(v) + static_cast<float>(zero);
   return static_cast<int32_t>(std::clamp(code, 0.0F, static_cast<float>(most)));
 }
 
 }  // namespace
+
+float stored_scale(DType type, float scale) {
+  std::array<float, 1> place{};
+  store_f32(type, place.data(), 0, scale);
+  const float stored = load_f32(type, place.data(), 0);
+  return std::isfinite(stored) ? stored : 65504.0F;
+}
 
 IntGroup choose_group(const IntRounding& rounding, std::span<const float> w,
                       std::span<const float> importance) {

@@ -35,6 +35,8 @@ struct IntGroup {
 // importance: [count], not negative, or empty: all count 1. Weights must be finite.
 IntGroup choose_group(const IntRounding& rounding, std::span<const float> w,
                       std::span<const float> importance = {});
+// A scale as numbers of that type hold it; what is too large becomes float16's largest.
+float stored_scale(DType type, float scale);
 // The nearest code, halves to even.
 int32_t code_of(const IntRounding& rounding, const IntGroup& group, float w);
 

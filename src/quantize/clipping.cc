@@ -1,24 +1,15 @@
 #include "quantize/clipping.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <limits>
 #include <vector>
-
-#include "quant/codec.h"
 
 namespace quire {
 namespace {
 
 constexpr int kWidths = 12;
 constexpr float kNarrowest = 0.5F;
-
-float as_stored(DType type, float scale) {
-  alignas(4) std::array<std::byte, 4> stored{};
-  store_f32(type, stored.data(), 0, scale);
-  return load_f32(type, stored.data(), 0);
-}
 
 // The group whose codes reach just over `width` of the weights' range.
 IntGroup group_of_width(const IntRounding& rounding, std::span<const float> w, float width) {
@@ -30,7 +21,7 @@ IntGroup group_of_width(const IntRounding& rounding, std::span<const float> w, f
   IntGroup group{0.0F, rounding.zeros ? 0 : middle};
   const auto below = static_cast<float>(middle);
   const float step = rounding.zeros ? (high - low) / top : std::max(high / (top - below), -low / below);
-  group.scale = as_stored(rounding.scales, step);
+  group.scale = stored_scale(rounding.scales, step);
   if (rounding.zeros && group.scale > 0.0F) {
     const float zero = std::nearbyint(-low / group.scale);
     group.zero = static_cast<int32_t>(std::clamp(zero, 0.0F, top));
