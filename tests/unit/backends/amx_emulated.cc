@@ -96,6 +96,8 @@ thread_local Tiles tiles;
 
 #include "backends/cpu/kernels/storage.inc.h"
 
+#include "backends/cpu/kernels/finish.inc.h"
+
 #include "backends/cpu/kernels/linear.inc.h"
 
 #include "backends/cpu/kernels/linear_bf16.inc.h"

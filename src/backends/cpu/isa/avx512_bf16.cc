@@ -17,6 +17,8 @@ namespace {
 
 #include "backends/cpu/kernels/rows.inc.h"
 
+#include "backends/cpu/kernels/finish.inc.h"
+
 #include "backends/cpu/kernels/linear.inc.h"
 
 #include "backends/cpu/kernels/linear_bf16.inc.h"

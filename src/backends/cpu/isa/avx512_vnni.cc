@@ -15,6 +15,8 @@ namespace {
 
 #include "backends/cpu/kernels/vec_int_vnni.inc.h"
 
+#include "backends/cpu/kernels/finish.inc.h"
+
 #include "backends/cpu/kernels/all_int.inc.h"
 
 // Independent sums of products of 8-bit numbers in registers. Returns the operations done.

@@ -13,6 +13,8 @@ namespace {
 
 #include "backends/cpu/kernels/storage.inc.h"
 
+#include "backends/cpu/kernels/finish.inc.h"
+
 #include "backends/cpu/kernels/linear.inc.h"
 
 #include "backends/cpu/kernels/vec_coded_avx2.inc.h"

@@ -5,6 +5,7 @@
 #include "backends/cpu/kernels/math.inc.h"
 #include "backends/cpu/kernels/rows.inc.h"
 #include "backends/cpu/kernels/states.inc.h"
+#include "backends/cpu/kernels/finish.inc.h"
 #include "backends/cpu/kernels/linear.inc.h"
 #include "backends/cpu/kernels/kv.inc.h"
 #include "backends/cpu/kernels/attention_reader.inc.h"

@@ -139,25 +139,6 @@ void multiply_rows(int rows, const typename S::T* const* weights, const typename
   multiply_block<V, S, kRows, kUnits, kOnlyBlock>(weights, x, depth, acc, acc_row_stride, first, ahead);
 }
 
-// The last step of one register: bias, then residual, each rounded.
-template <class V>
-void finish_columns(const LinearArgs& args, int64_t row, int64_t column, typename V::Narrow value) {
-  const int64_t n = args.n - column < V::kNarrowLanes ? args.n - column : V::kNarrowLanes;
-  if (n <= 0) return;
-  float* out = args.out + row * args.out_stride + column;
-  const float* residual =
-      args.residual == nullptr ? nullptr : args.residual + row * args.residual_stride + column;
-  if (n == V::kNarrowLanes) {
-    if (args.bias != nullptr) value = V::narrow_add(value, V::narrow_load(args.bias + column));
-    if (residual != nullptr) value = V::narrow_add(value, V::narrow_load(residual));
-    V::narrow_store(out, value);
-  } else {
-    if (args.bias != nullptr) value = V::narrow_add(value, V::narrow_load_part(args.bias + column, n));
-    if (residual != nullptr) value = V::narrow_add(value, V::narrow_load_part(residual, n));
-    V::narrow_store_part(out, value, n);
-  }
-}
-
 // Unit `unit` of packed weights with `stored_rows` rows in a panel.
 template <class V, class S>
 const typename S::T* unit_begin(const LinearArgs& args, int64_t unit, int64_t stored_rows) {

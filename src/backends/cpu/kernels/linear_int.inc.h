@@ -1,8 +1,9 @@
 // out = x w^T over packed panels of whole numbers.
 //
-// A block is some rows by two registers of columns. The products of a unit of k are summed as int32, which is
-// exact in any order; then the sums, as float32 times the unit's scale, are added to the block's results. So
-// a result does not depend on how blocks are cut, nor on the instruction set.
+// A run is some rows of a block by two registers of columns. The products of a unit of k are summed as int32,
+// which is exact in any order; then the sums, as float32 times the unit's scale, are added to the run's
+// results. So a result does not depend on how rows are cut, nor on the instruction set. Sums and results stay
+// in registers: stored and read back for each unit, results cost as much as a third of the products.
 
 // How far ahead of use weights are asked for when one block passes over them, in bytes.
 constexpr int64_t kIntPrefetchBytes = 4096;
@@ -84,21 +85,6 @@ void quantize_rows(const IntActivations& a, int64_t first_row, int64_t rows) {
   }
 }
 
-// bias, then residual, each rounded.
-template <class V>
-void finish_int(const IntLinearArgs& a, int64_t row, int64_t column, typename V::Narrow value) {
-  const int64_t left = a.n - column;
-  if (left <= 0) return;
-  const int64_t n = left < V::kNarrowLanes ? left : V::kNarrowLanes;
-  float* out = a.out + row * a.out_stride + column;
-  if (a.bias != nullptr) value = V::narrow_add(value, V::narrow_load_part(a.bias + column, n));
-  if (a.residual != nullptr) {
-    const float* residual = a.residual + row * a.residual_stride + column;
-    value = V::narrow_add(value, V::narrow_load_part(residual, n));
-  }
-  V::narrow_store_part(out, value, n);
-}
-
 template <class D, int kRows>
 void clear_sums(typename D::I (&sum)[kRows][2]) {
   QUIRE_UNROLL
@@ -122,22 +108,23 @@ struct IntAhead {
   int64_t stride;
 };
 
-// The only block that passes over a panel asks for codes a little ahead of its own. Of several, which find
-// all but the first's codes in a cache, the first two ask for half of the next panel each.
-inline IntAhead int_ahead(const std::byte* panel, int64_t panel_bytes, int64_t block, int64_t num_blocks) {
+// A run that alone passes over a panel asks for codes a little ahead of its own. Of several, all but the
+// first find the panel in a cache, so the first block's meanwhile ask for the next panel, each for a part.
+inline IntAhead int_ahead(const std::byte* panel, int64_t panel_bytes, const IntBlock& block, int64_t run,
+                          int64_t runs) {
   const auto* begin = reinterpret_cast<const uint8_t*>(panel);
+  if (block.index > 0) return {nullptr, 0};
   // The processor fetches the second line of each pair by itself.
-  if (num_blocks == 1) return {begin + kIntPrefetchBytes, 128};
-  if (block < 2) return {begin + panel_bytes + block * (panel_bytes / 2), 64};
-  return {nullptr, 0};
+  if (runs == 1) return {begin + (block.count == 1 ? kIntPrefetchBytes : panel_bytes), 128};
+  return {begin + panel_bytes + run * (panel_bytes / runs), 128 / runs};
 }
 
-// The products of one unit. codes: its first line, for these columns. Inlined, so that the sums stay in
-// registers before and behind it.
+// The products of one unit. codes: its first line, for these columns. x: a step's activations, the next
+// step's `stride` behind them. Inlined, so that the sums stay in registers before and behind it.
 template <class D, int kKind, int kRows, bool kAsks>
 __attribute__((always_inline)) inline void multiply_unit(const uint8_t* codes, int64_t steps,
-                                                         const int32_t* x, typename D::I (&sum)[kRows][2],
-                                                         IntAhead& ahead) {
+                                                         const int32_t* x, int64_t stride,
+                                                         typename D::I (&sum)[kRows][2], IntAhead& ahead) {
   using I = typename D::I;
   constexpr int kNext = D::kLanes * 4;
   const auto ask = [&]() __attribute__((always_inline)) {
@@ -152,19 +139,19 @@ __attribute__((always_inline)) inline void multiply_unit(const uint8_t* codes, i
   if constexpr (kFew) clear_sums<D, kRows>(odd);
   if constexpr (kIsInt8<kKind>) {
     if constexpr (kFew) {
-      for (; steps >= 2; steps -= 2, codes += 256, x += 2 * kRows) {
+      for (; steps >= 2; steps -= 2, codes += 256, x += 2 * stride) {
         ask();
         ask();
         multiply_step<D, kRows>(D::weights8(codes), D::weights8(codes + kNext), x, sum);
-        multiply_step<D, kRows>(D::weights8(codes + 128), D::weights8(codes + 128 + kNext), x + kRows, odd);
+        multiply_step<D, kRows>(D::weights8(codes + 128), D::weights8(codes + 128 + kNext), x + stride, odd);
       }
     }
-    for (; steps > 0; --steps, codes += 128, x += kRows) {
+    for (; steps > 0; --steps, codes += 128, x += stride) {
       ask();
       multiply_step<D, kRows>(D::weights8(codes), D::weights8(codes + kNext), x, sum);
     }
   } else {
-    for (; steps > 0; --steps, codes += 128, x += 2 * kRows) {
+    for (; steps > 0; --steps, codes += 128, x += 2 * stride) {
       ask();
       typename D::W4 low[2];
       typename D::W4 high[2];
@@ -172,9 +159,9 @@ __attribute__((always_inline)) inline void multiply_unit(const uint8_t* codes, i
       D::weights4(codes + kNext, &low[1], &high[1]);
       multiply_step<D, kRows>(low[0], low[1], x, sum);
       if constexpr (kFew) {
-        multiply_step<D, kRows>(high[0], high[1], x + kRows, odd);
+        multiply_step<D, kRows>(high[0], high[1], x + stride, odd);
       } else {
-        multiply_step<D, kRows>(high[0], high[1], x + kRows, sum);
+        multiply_step<D, kRows>(high[0], high[1], x + stride, sum);
       }
     }
   }
@@ -201,26 +188,22 @@ void load_scales(const std::byte* header, int64_t lane, typename D::V::Narrow (&
   }
 }
 
-// Columns lane .. lane + 2 kLanes of a panel. acc: [kRows][2][kLanes].
+// Rows first .. first + kRows of a block by the columns lane .. lane + 2 kLanes of a panel.
 template <class D, int kKind, int kRows, bool kAsks>
-void multiply_int(const IntLinearArgs& a, int64_t row, int64_t panel, int64_t lane, IntAhead ahead) {
+void multiply_int(const IntLinearArgs& a, const IntBlock& at, int64_t first, int64_t panel, int64_t lane,
+                  IntAhead ahead) {
   using V = typename D::V;
   using I = typename D::I;
   using N = typename V::Narrow;
   constexpr int kStep = kIntStep<kKind>;
-  alignas(64) float acc[kRows][2][D::kLanes];
+  N acc[kRows][2];
   QUIRE_UNROLL
-  for (int r = 0; r < kRows; ++r) {
-    V::narrow_store(acc[r][0], V::narrow_zero());
-    V::narrow_store(acc[r][1], V::narrow_zero());
-  }
+  for (int r = 0; r < kRows; ++r) acc[r][0] = acc[r][1] = V::narrow_zero();
   const std::byte* group = a.weights + panel * a.panel_bytes;
-  const auto* x = reinterpret_cast<const int32_t*>(a.in.codes + row * a.in.depth);
-  const float* x_scales = a.in.scales + row * a.in.num_units;
-  const int32_t* x_sums = a.in.sums + row * a.in.num_units;
-  N scales[2];
+  const auto* x = reinterpret_cast<const int32_t*>(a.in.codes + at.row * a.in.depth) + first;
+  const float* x_scales = a.in.scales + at.row * a.in.num_units + first;
+  const int32_t* x_sums = a.in.sums + at.row * a.in.num_units + first;
   for (int64_t left = a.in.k; left > 0;) {
-    load_scales<D, kKind>(group, lane, scales);
     I zeros[2];
     if constexpr (kKind == kInt4Zeros) {
       zeros[0] = D::load_u8(reinterpret_cast<const uint8_t*>(group) + 64 + lane);
@@ -243,57 +226,66 @@ void multiply_int(const IntLinearArgs& a, int64_t row, int64_t panel, int64_t la
           }
         }
       }
-      multiply_unit<D, kKind, kRows, kAsks>(codes, steps, x, sum, ahead);
+      multiply_unit<D, kKind, kRows, kAsks>(codes, steps, x, at.rows, sum, ahead);
+      // Read for each unit: products need all registers but two or three.
+      N scales[2];
+      if constexpr (kKind != kInt8Rows) load_scales<D, kKind>(group, lane, scales);
       QUIRE_UNROLL
       for (int r = 0; r < kRows; ++r) {
         const N unit_scale = V::narrow_set1(x_scales[r]);
         QUIRE_UNROLL
         for (int h = 0; h < 2; ++h) {
           const N factor = kKind == kInt8Rows ? unit_scale : D::mul(unit_scale, scales[h]);
-          V::narrow_store(acc[r][h],
-                          V::narrow_fma(D::to_float(sum[r][h]), factor, V::narrow_load(acc[r][h])));
+          acc[r][h] = V::narrow_fma(D::to_float(sum[r][h]), factor, acc[r][h]);
         }
       }
       codes += steps * 128;
-      x += steps * (kStep / 4) * kRows;
-      x_scales += kRows;
-      x_sums += kRows;
+      x += steps * (kStep / 4) * at.rows;
+      x_scales += at.rows;
+      x_sums += at.rows;
       in_group -= depth;
       left -= depth;
     }
     group += a.group_bytes;
   }
+  N scales[2];
+  if constexpr (kKind == kInt8Rows) load_scales<D, kKind>(a.weights + panel * a.panel_bytes, lane, scales);
   QUIRE_UNROLL
   for (int r = 0; r < kRows; ++r) {
     QUIRE_UNROLL
     for (int h = 0; h < 2; ++h) {
-      N value = V::narrow_load(acc[r][h]);
-      if constexpr (kKind == kInt8Rows) value = D::mul(value, scales[h]);
-      finish_int<V>(a, row + r, panel * kPanel + lane + h * D::kLanes, value);
+      const N value = kKind == kInt8Rows ? D::mul(acc[r][h], scales[h]) : acc[r][h];
+      finish_columns<V>(a, at.row + first + r, panel * kPanel + lane + h * D::kLanes, value);
     }
   }
 }
 
+// Rows first .. first + rows of a block, at most kRows, by a panel.
 template <class D, int kKind, int kRows>
-void linear_int_rows(const IntLinearArgs& a, int64_t row, int64_t rows, int64_t panel, IntAhead ahead) {
+void multiply_run(const IntLinearArgs& a, const IntBlock& at, int64_t first, int64_t rows, int64_t panel,
+                  IntAhead ahead) {
   if constexpr (kRows > 1) {
-    if (rows < kRows) return linear_int_rows<D, kKind, kRows - 1>(a, row, rows, panel, ahead);
+    if (rows < kRows) return multiply_run<D, kKind, kRows - 1>(a, at, first, rows, panel, ahead);
   }
   for (int64_t lane = 0; lane < kPanel; lane += 2 * D::kLanes) {
-    // Blocks of several are large: they are cut evenly.
-    if constexpr (2 * kRows >= D::kBlockRows) {
+    // Runs of many blocks are large: rows are cut evenly.
+    if constexpr (2 * kRows >= D::kIntRows) {
       if (ahead.at == nullptr) {
-        multiply_int<D, kKind, kRows, false>(a, row, panel, lane, ahead);
+        multiply_int<D, kKind, kRows, false>(a, at, first, panel, lane, ahead);
         continue;
       }
     }
-    multiply_int<D, kKind, kRows, true>(a, row, panel, lane, ahead);
+    multiply_int<D, kKind, kRows, true>(a, at, first, panel, lane, ahead);
   }
 }
 
 template <class D, int kKind>
 void linear_int(const IntLinearArgs& a, const IntBlock& at, int64_t panel) {
-  linear_int_rows<D, kKind, D::kBlockRows>(
-      a, at.row, at.rows, panel,
-      int_ahead(a.weights + panel * a.panel_bytes, a.panel_bytes, at.index, at.count));
+  const std::byte* weights = a.weights + panel * a.panel_bytes;
+  const int64_t runs = (at.rows + D::kIntRows - 1) / D::kIntRows;
+  for (int64_t i = 0; i < runs; ++i) {
+    const int64_t first = at.rows * i / runs;
+    multiply_run<D, kKind, D::kIntRows>(a, at, first, at.rows * (i + 1) / runs - first, panel,
+                                        int_ahead(weights, a.panel_bytes, at, i, runs));
+  }
 }

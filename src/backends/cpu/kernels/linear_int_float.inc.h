@@ -106,7 +106,7 @@ void multiply_int_float(const IntLinearArgs& a, int64_t row, int64_t panel, int6
     QUIRE_UNROLL
     for (int h = 0; h < 2; ++h) {
       const N value = kKind == kInt8Rows ? D::mul(acc[r][h], scales[h]) : acc[r][h];
-      finish_int<V>(a, row + r, panel * kPanel + lane + h * D::kLanes, value);
+      finish_columns<V>(a, row + r, panel * kPanel + lane + h * D::kLanes, value);
     }
   }
 }

@@ -9,6 +9,7 @@ struct IntAvx2 {
   static constexpr int kBlockRows = 4;
   // Rows whose sums and results fit the registers together.
   static constexpr int kRunRows = 2;
+  static constexpr int kIntRows = 4;
   static constexpr int32_t kInt8Zero = 0;
 
   struct W8 {

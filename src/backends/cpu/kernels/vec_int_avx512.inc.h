@@ -5,11 +5,13 @@ struct IntAvx512 {
   using I = __m512i;
   static constexpr int kLanes = 16;
   // Rows of a block that leave registers free for more than a sum for each result.
-  static constexpr int kFewRows = 4;
-  // A block's sums are twice as many registers as rows.
+  static constexpr int kFewRows = 3;
+  // Rows of activations that lie together.
   static constexpr int kBlockRows = 12;
-  // Rows whose sums and results fit the registers together.
+  // Rows whose sums and results fit the registers together, two registers of each.
   static constexpr int kRunRows = 6;
+  // Rows that are multiplied in one pass over a panel of whole numbers.
+  static constexpr int kIntRows = kRunRows;
   // What stored codes of 8 bits are too large by for dot.
   static constexpr int32_t kInt8Zero = 0;
 
