@@ -1,6 +1,7 @@
 // The kernels of whole numbers and their entries of the table, for one type of dot products.
 
 // clang-format off
+#include "backends/cpu/kernels/quantize_rows.inc.h"
 #include "backends/cpu/kernels/linear_int.inc.h"
 #include "backends/cpu/kernels/linear_int_float.inc.h"
 #include "backends/cpu/kernels/pack_int.inc.h"

@@ -75,6 +75,15 @@ struct Avx2 {
     return _mm_cvtss_f32(_mm_max_ss(c, _mm_shuffle_ps(c, c, 1)));
   }
 
+  static F max_bits(F x, F y) {
+    return {_mm256_castsi256_ps(_mm256_max_epi32(_mm256_castps_si256(x.a), _mm256_castps_si256(y.a))),
+            _mm256_castsi256_ps(_mm256_max_epi32(_mm256_castps_si256(x.b), _mm256_castps_si256(y.b)))};
+  }
+  static __m128i quarter_max_bits(F v) {
+    const __m256i half = _mm256_max_epi32(_mm256_castps_si256(v.a), _mm256_castps_si256(v.b));
+    return _mm_max_epi32(_mm256_castsi256_si128(half), _mm256_extracti128_si256(half, 1));
+  }
+
   static F load_bf16(const uint16_t* p) { return {widen_bf16(load_128(p)), widen_bf16(load_128(p + 8))}; }
   static F load_bf16_part(const uint16_t* p, int64_t n) {
     uint16_t whole[16];
@@ -124,12 +133,12 @@ struct Avx2 {
     const __m256i bytes = _mm256_permute4x64_epi64(_mm256_packus_epi16(words, words), 0x08);
     _mm_storeu_si128(reinterpret_cast<__m128i*>(p), _mm256_castsi256_si128(bytes));
   }
-  static void store_i8(int8_t* p, F v) {
+  static __m128i to_i8(F v) {
     const __m256i packed = _mm256_packs_epi32(_mm256_cvtps_epi32(v.a), _mm256_cvtps_epi32(v.b));
     const __m256i words = _mm256_permute4x64_epi64(packed, 0xd8);
-    const __m256i bytes = _mm256_permute4x64_epi64(_mm256_packs_epi16(words, words), 0x08);
-    _mm_storeu_si128(reinterpret_cast<__m128i*>(p), _mm256_castsi256_si128(bytes));
+    return _mm256_castsi256_si128(_mm256_permute4x64_epi64(_mm256_packs_epi16(words, words), 0x08));
   }
+  static void store_i8(int8_t* p, F v) { _mm_storeu_si128(reinterpret_cast<__m128i*>(p), to_i8(v)); }
 
   static void split_pairs(F x, F y, F* even, F* odd) {
     *even = {evens(x.a, x.b), evens(y.a, y.b)};

@@ -63,6 +63,17 @@ struct Avx512 {
     return _mm_cvtss_f32(_mm_max_ss(c, _mm_shuffle_ps(c, c, 1)));
   }
 
+  // The larger one by its bits, of what has no sign: NaN is larger than infinity, and that than any number.
+  static F max_bits(F a, F b) {
+    return _mm512_castsi512_ps(_mm512_max_epi32(_mm512_castps_si512(a), _mm512_castps_si512(b)));
+  }
+  // Of lanes i, i + 4, i + 8, i + 12 the largest one's bits in lane i.
+  static __m128i quarter_max_bits(F v) {
+    const __m512i bits = _mm512_castps_si512(v);
+    const __m256i half = _mm256_max_epi32(_mm512_castsi512_si256(bits), _mm512_extracti32x8_epi32(bits, 1));
+    return _mm_max_epi32(_mm256_castsi256_si128(half), _mm256_extracti128_si256(half, 1));
+  }
+
   static F load_bf16(const uint16_t* p) {
     return widen_bf16(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)));
   }
@@ -123,9 +134,9 @@ struct Avx512 {
         _mm512_and_si512(_mm512_srli_epi32(_mm512_castps_si512(v), 24), _mm512_set1_epi32(0x80));
     _mm_storeu_si128(reinterpret_cast<__m128i*>(p), _mm512_cvtepi32_epi8(_mm512_or_si512(code, sign)));
   }
-  static void store_i8(int8_t* p, F v) {
-    _mm_storeu_si128(reinterpret_cast<__m128i*>(p), _mm512_cvtsepi32_epi8(_mm512_cvtps_epi32(v)));
-  }
+  // To nearest even; what does not fit becomes the nearest that does.
+  static __m128i to_i8(F v) { return _mm512_cvtsepi32_epi8(_mm512_cvtps_epi32(v)); }
+  static void store_i8(int8_t* p, F v) { _mm_storeu_si128(reinterpret_cast<__m128i*>(p), to_i8(v)); }
 
   // even = lanes 0, 2, ... of the 32 lanes (a, b); odd = lanes 1, 3, ...
   static void split_pairs(F a, F b, F* even, F* odd) {

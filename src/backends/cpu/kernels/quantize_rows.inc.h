@@ -1,0 +1,125 @@
+// Rows of activations as int8, up to four at a time: a group's scales come out of one reduction, and codes
+// are stored as they lie in a block, four k's of four rows side by side.
+
+template <class V>
+typename V::F load_at_most_16(const float* p, int64_t n) {
+  return n >= 16 ? V::load(p) : V::load_part(p, n);
+}
+
+// Four registers of four lanes as columns instead of rows.
+inline void transpose_lanes(__m128i (&v)[4]) {
+  const __m128i low01 = _mm_unpacklo_epi32(v[0], v[1]);
+  const __m128i low23 = _mm_unpacklo_epi32(v[2], v[3]);
+  const __m128i high01 = _mm_unpackhi_epi32(v[0], v[1]);
+  const __m128i high23 = _mm_unpackhi_epi32(v[2], v[3]);
+  v[0] = _mm_unpacklo_epi64(low01, low23);
+  v[1] = _mm_unpackhi_epi64(low01, low23);
+  v[2] = _mm_unpacklo_epi64(high01, high23);
+  v[3] = _mm_unpackhi_epi64(high01, high23);
+}
+
+// Scales of four rows and their inverses.
+struct RowScales {
+  __m128 scale;
+  alignas(16) float inverse[4];
+};
+
+// The scales of x[r][0, n) as quantize_activations in quant/int_layout.h has them. Inverses are 0 where the
+// codes are 0.
+template <class V, int kRows>
+RowScales row_scales(const float* const (&x)[4], int64_t n) {
+  using F = typename V::F;
+  F largest[4] = {V::zero(), V::zero(), V::zero(), V::zero()};
+  for (int64_t i = 0; i < n; i += 16) {
+    QUIRE_UNROLL
+    for (int r = 0; r < kRows; ++r)
+      largest[r] = V::max_bits(V::abs(load_at_most_16<V>(x[r] + i, n - i)), largest[r]);
+  }
+  __m128i of_rows[4];
+  for (int r = 0; r < 4; ++r) of_rows[r] = V::quarter_max_bits(largest[r]);
+  transpose_lanes(of_rows);
+  const __m128i bits =
+      _mm_max_epi32(_mm_max_epi32(of_rows[0], of_rows[1]), _mm_max_epi32(of_rows[2], of_rows[3]));
+  const __m128 most = _mm_castsi128_ps(bits);
+  // What is not finite has larger bits than any number.
+  const __m128 flawed = _mm_castsi128_ps(_mm_cmpgt_epi32(bits, _mm_set1_epi32(0x7f7fffff)));
+  const __m128 none = _mm_or_ps(flawed, _mm_cmplt_ps(most, _mm_set1_ps(1e-36F)));
+  const __m128 full = _mm_set1_ps(127.0F);
+  RowScales out;
+  out.scale = _mm_or_ps(_mm_andnot_ps(none, _mm_div_ps(most, full)),
+                        _mm_and_ps(flawed, _mm_set1_ps(__builtin_nanf(""))));
+  _mm_store_ps(out.inverse, _mm_andnot_ps(none, _mm_div_ps(full, most)));
+  return out;
+}
+
+// The low kRows lanes.
+template <int kRows>
+void store_rows(void* p, __m128i v) {
+  if constexpr (kRows == 4) {
+    _mm_storeu_si128(static_cast<__m128i*>(p), v);
+  } else {
+    __builtin_memcpy(p, &v, 4 * kRows);
+  }
+}
+
+// Codes of x[r][0, n) into a block of so many rows: element i of row r at codes[i / 4 * 4 * rows + 4 * r + i
+// % 4]. Returns the sums of the rows' codes.
+template <class V, int kRows>
+__m128i store_codes(const float* const (&x)[4], int64_t n, const RowScales& by, int64_t rows, int8_t* codes) {
+  const __m128i ones = _mm_set1_epi8(1);
+  const __m128i pairs = _mm_set1_epi16(1);
+  __m128i sums = _mm_setzero_si128();
+  for (int64_t i = 0; i < n; i += 16) {
+    __m128i row[4] = {};  // after the transposition: four k's of each row
+    QUIRE_UNROLL
+    for (int r = 0; r < kRows; ++r) {
+      // Where the inverse is 0 the element may be anything but a number.
+      if (by.inverse[r] == 0.0F) continue;
+      row[r] = V::to_i8(V::mul(load_at_most_16<V>(x[r] + i, n - i), V::set1(by.inverse[r])));
+    }
+    transpose_lanes(row);
+    const int64_t count = n - i < 16 ? (n - i + 3) / 4 : 4;
+    for (int64_t q = 0; q < count; ++q) {
+      store_rows<kRows>(codes + (i + 4 * q) * rows, row[q]);
+      sums = _mm_add_epi32(sums, _mm_madd_epi16(_mm_maddubs_epi16(ones, row[q]), pairs));
+    }
+  }
+  return sums;
+}
+
+// Rows first .. first + kRows of a block.
+template <class V, int kRows>
+void quantize_some(const IntActivations& a, int64_t block, int64_t rows, int64_t first) {
+  int8_t* codes = a.codes + block * a.depth + 4 * first;
+  float* scales = a.scales + block * a.num_units + first;
+  int32_t* sums = a.sums + block * a.num_units + first;
+  const float* x[4] = {};
+  for (int r = 0; r < kRows; ++r) x[r] = a.x + (block + first + r) * a.x_stride;
+  const __m128i zero = _mm_set1_epi32(-a.zero);
+  RowScales by;
+  int64_t group_end = 0;
+  for (int64_t u = 0; u < a.num_units; ++u) {
+    const int64_t begin = u * a.unit;
+    if (begin >= group_end) {
+      group_end = begin + a.group < a.k ? begin + a.group : a.k;
+      by = row_scales<V, kRows>(x, group_end - begin);
+    }
+    const int64_t n = a.k - begin < a.unit ? a.k - begin : a.unit;
+    const __m128i sum = store_codes<V, kRows>(x, n, by, rows, codes + begin * rows);
+    store_rows<kRows>(scales + u * rows, _mm_castps_si128(by.scale));
+    store_rows<kRows>(sums + u * rows, _mm_mullo_epi32(sum, zero));
+    for (int r = 0; r < kRows; ++r) x[r] += n;
+  }
+  // The last step of 4-bit codes reads up to depth.
+  for (int64_t i = (a.k + 3) / 4 * 4; i < a.depth; i += 4)
+    store_rows<kRows>(codes + i * rows, _mm_setzero_si128());
+}
+
+template <class V>
+void quantize_rows(const IntActivations& a, int64_t first_row, int64_t rows) {
+  int64_t r = 0;
+  for (; r + 4 <= rows; r += 4) quantize_some<V, 4>(a, first_row, rows, r);
+  if (rows - r == 3) quantize_some<V, 3>(a, first_row, rows, r);
+  if (rows - r == 2) quantize_some<V, 2>(a, first_row, rows, r);
+  if (rows - r == 1) quantize_some<V, 1>(a, first_row, rows, r);
+}
