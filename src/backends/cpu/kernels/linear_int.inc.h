@@ -31,21 +31,27 @@ void multiply_step(W w0, W w1, const int32_t* x, typename D::I (&sum)[kRows][2])
   }
 }
 
-// What a block asks memory for while it multiplies, a little with each line of codes.
+// What a run asks memory for while it multiplies: a little with each line of codes and each group's header.
 struct IntAhead {
   const uint8_t* at;  // null: nothing
-  int64_t stride;
+  int64_t of_line;    // bytes
+  int64_t of_header;
+
+  void ask(int64_t bytes) {
+    _mm_prefetch(reinterpret_cast<const char*>(at), _MM_HINT_T1);
+    at += bytes;
+  }
 };
 
 // A run that alone passes over a panel asks for codes a little ahead of its own. Of several, all but the
 // first find the panel in a cache, so the first block's meanwhile ask for the next panel, each for a part.
-inline IntAhead int_ahead(const std::byte* panel, int64_t panel_bytes, const IntBlock& block, int64_t run,
+inline IntAhead int_ahead(const IntLinearArgs& a, int64_t panel, const IntBlock& block, int64_t run,
                           int64_t runs) {
-  const auto* begin = reinterpret_cast<const uint8_t*>(panel);
-  if (block.index > 0) return {nullptr, 0};
+  const auto* begin = reinterpret_cast<const uint8_t*>(a.weights + panel * a.panel_bytes);
+  if (block.index > 0) return {nullptr, 0, 0};
+  const int64_t from = runs == 1 && block.count == 1 ? kIntPrefetchBytes : a.panel_bytes;
   // The processor fetches the second line of each pair by itself.
-  if (runs == 1) return {begin + (block.count == 1 ? kIntPrefetchBytes : panel_bytes), 128};
-  return {begin + panel_bytes + run * (panel_bytes / runs), 128 / runs};
+  return {begin + from + run * (a.panel_bytes / runs), 128 / runs, a.header_bytes / runs};
 }
 
 // The products of one unit. codes: its first line, for these columns. x: a step's activations, the next
@@ -57,10 +63,7 @@ __attribute__((always_inline)) inline void multiply_unit(const uint8_t* codes, i
   using I = typename D::I;
   constexpr int kNext = D::kLanes * 4;
   const auto ask = [&]() __attribute__((always_inline)) {
-    if constexpr (kAsks) {
-      _mm_prefetch(reinterpret_cast<const char*>(ahead.at), _MM_HINT_T1);
-      ahead.at += ahead.stride;
-    }
+    if constexpr (kAsks) ahead.ask(ahead.of_line);
   };
   // Few rows: two sums for each result, so that one product need not wait for the other.
   constexpr bool kFew = kRows <= D::kFewRows;
@@ -133,6 +136,7 @@ void multiply_int(const IntLinearArgs& a, const IntBlock& at, int64_t first, int
   const float* x_scales = a.in.scales + at.row * a.in.num_units + first;
   const int32_t* x_sums = a.in.sums + at.row * a.in.num_units + first;
   for (int64_t left = a.in.k; left > 0;) {
+    if constexpr (kAsks) ahead.ask(ahead.of_header);
     I zeros[2];
     if constexpr (kKind == kInt4Zeros) {
       zeros[0] = D::load_u8(reinterpret_cast<const uint8_t*>(group) + 64 + lane);
@@ -210,11 +214,10 @@ void multiply_run(const IntLinearArgs& a, const IntBlock& at, int64_t first, int
 
 template <class D, int kKind>
 void linear_int(const IntLinearArgs& a, const IntBlock& at, int64_t panel) {
-  const std::byte* weights = a.weights + panel * a.panel_bytes;
   const int64_t runs = (at.rows + D::kIntRows - 1) / D::kIntRows;
   for (int64_t i = 0; i < runs; ++i) {
     const int64_t first = at.rows * i / runs;
     multiply_run<D, kKind, D::kIntRows>(a, at, first, at.rows * (i + 1) / runs - first, panel,
-                                        int_ahead(weights, a.panel_bytes, at, i, runs));
+                                        int_ahead(a, panel, at, i, runs));
   }
 }
