@@ -87,7 +87,12 @@ class Quire(Engine):
     ARGUMENTS = {"float32": ["--dtype", "float32"], "bfloat16": ["--dtype", "bfloat16"], "int8": ["--quantization", "int8"],
                  "w8a8": ["--quantization", "w8a8"], "int4": ["--quantization", "int4"]}
     VARIANTS = {"f32": ["float32"], "bf16": ["bfloat16"], "int8": ["int8", "w8a8"], "int4": ["int4"]}
+    KEPT = " kept"  # behind a variant: its weights, as an earlier start has packed them, are mapped
     POOL = 2 << 30
+
+    def __init__(self, setup: Setup) -> None:
+        super().__init__(setup)
+        self.kept: set[pathlib.Path] = set()  # weight caches that this build has filled
 
     def unavailable(self) -> str:
         return "" if self.setup.quire.exists() else f"{self.setup.quire} is not built"
@@ -103,35 +108,51 @@ class Quire(Engine):
         return {name for name in ("int8", "w8a8", "int4") if at >= 0 and name in text[at:text.find("\n  --", at + 1)]}
 
     def variants(self, task: Task) -> list[str]:
-        return [v for v in self.VARIANTS[task.format] if self.ARGUMENTS[v][0] == "--dtype" or v in self.quantizations]
+        known = [v for v in self.VARIANTS[task.format] if self.ARGUMENTS[v][0] == "--dtype" or v in self.quantizations]
+        return known + [v + self.KEPT for v in known] if task.workload == "load" else known
+
+    def weight_cache(self, task: Task, variant: str) -> pathlib.Path | None:
+        return self.setup.store.dir / task.model / "quire" / variant if variant.endswith(self.KEPT) else None
 
     def prepare(self, task: Task, variant: str) -> pathlib.Path:
-        return self.setup.store.checkpoint(task.model)
+        checkpoint, cache = self.setup.store.checkpoint(task.model), self.weight_cache(task, variant)
+        if cache is None:
+            return checkpoint
+        if cache not in self.kept:
+            self.latency(task, variant, warmups=0)
+            self.kept.add(cache)
+        return cache
+
+    def flags(self, task: Task, variant: str) -> list[str]:
+        cache = self.weight_cache(task, variant)
+        return [*self.ARGUMENTS[variant.removesuffix(self.KEPT)], *(["--weight-cache", str(cache)] if cache else [])]
 
     def arguments(self, task: Task, variant: str) -> list[str]:
         """Behind the command; the model and settings of the engine."""
         longest = max([task.prompt + task.output, *(p + o for p, o in task.requests)])
-        return [str(self.prepare(task, variant)), *self.ARGUMENTS[variant], "--threads", str(self.setup.threads),
+        return [str(self.setup.store.checkpoint(task.model)), *self.flags(task, variant), "--threads", str(self.setup.threads),
                 "--no-enable-prefix-caching", "--kv-cache-memory", str(self.POOL),
                 "--max-model-len", str(-(-longest // 256) * 256), "--log-level", "error"]
 
+    def latency(self, task: Task, variant: str, warmups: int) -> measure.Done:
+        return measure.run([str(self.setup.quire), "bench", "latency", *self.arguments(task, variant), "--temperature", "0", "--json", "-",
+                            "--batch-size", str(task.batch), "--input-len", str(task.prompt), "--output-len", str(task.output),
+                            "--num-iters", "1", "--num-iters-warmup", str(warmups)], self.setup.limit_s)
+
     def measure(self, task: Task, variant: str) -> Figure:
-        setup, bench = self.setup, [str(self.setup.quire), "bench"]
-        settings = f"{' '.join(self.ARGUMENTS[variant])} --threads {setup.threads}, no prefix cache, KV pool {self.POOL >> 20} MiB"
+        setup = self.setup
+        settings = f"{' '.join(self.flags(task, variant))} --threads {setup.threads}, no prefix cache, KV pool {self.POOL >> 20} MiB"
         if task.workload == "serve":
             url = f"http://127.0.0.1:{measure.free_port()}"
             command = [str(setup.quire), "serve", *self.arguments(task, variant), "--max-num-seqs", str(setup.max_seqs),
                        "--port", url.rsplit(":", 1)[1], "--disable-log-requests"]
             return serving.measured(setup, task, command, url, settings)
-        greedy = ["--temperature", "0", "--json", "-"]
         if task.workload == "offline":
-            done = measure.run([*bench, "throughput", *self.arguments(task, variant), *greedy, "--dataset", task.trace, "--num-prompts",
-                                str(len(task.requests)), "--max-num-seqs", str(setup.max_seqs)], setup.limit_s)
-        else:
-            warmups = "0" if task.workload == "load" else "1"
-            done = measure.run([*bench, "latency", *self.arguments(task, variant), *greedy, "--batch-size", str(task.batch), "--input-len",
-                                str(task.prompt), "--output-len", str(task.output), "--num-iters", "1", "--num-iters-warmup", warmups],
+            done = measure.run([str(setup.quire), "bench", "throughput", *self.arguments(task, variant), "--temperature", "0", "--json", "-",
+                                "--dataset", task.trace, "--num-prompts", str(len(task.requests)), "--max-num-seqs", str(setup.max_seqs)],
                                setup.limit_s)
+        else:
+            done = self.latency(task, variant, warmups=0 if task.workload == "load" else 1)
         report = json.loads(done.stdout)
         expect_all(report["output_tokens"], sum(r[1] for r in task.requests) or task.batch * task.output)
         if task.workload == "offline":

@@ -44,7 +44,8 @@ def table(found: list[rows.Row], workload: str) -> list[str]:
             if entry is None or entry.value is None:
                 cells.append("" if entry is None or entry.skipped else "✗")
             else:
-                cells.append(number(entry.value, workload))
+                others = [f"{v} {number(m)}" for v, m in entry.medians.items() if v != entry.variant] if workload == "load" else []
+                cells.append(number(entry.value, workload) + (f" ({entry.variant}; {', '.join(others)})" if others else ""))
         ratio = verdict(row.ratio, row.wanted_ratio)
         if workload == "memory":
             ours = row.entries.get("quire")

@@ -29,6 +29,7 @@ class Entry:
     why: str = ""        # where there is no value
     skipped: bool = False  # by plan: the engine has no such format or no server
     last: dict = dataclasses.field(default_factory=dict)
+    medians: dict[str, float] = dataclasses.field(default_factory=dict)  # of all variants
 
 
 @dataclasses.dataclass
@@ -84,16 +85,18 @@ def value_of(m: dict) -> float:
 def entry_of(measurements: list[dict]) -> Entry:
     """The faster variant of one engine in one row."""
     best = Entry(None, why="; ".join(sorted({m["error"] for m in measurements if "error" in m})))
+    medians: dict[str, float] = {}
     for variant in sorted({m["variant"] for m in measurements}):
         done = [m for m in measurements if m["variant"] == variant and "error" not in m]
         if not done:
             continue
         values = [value_of(m) for m in done]
-        median = statistics.median(values)
+        median = medians[variant] = statistics.median(values)
         lower = done[0]["workload"] in LOWER_IS_BETTER
         if best.value is None or (median < best.value if lower else median > best.value):
             best = Entry(median, variant, done[0]["settings"], len(values), (max(values) - min(values)) / abs(median) if median else 0.0,
                          last=done[-1])
+    best.medians = medians
     return best
 
 

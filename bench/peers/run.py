@@ -222,7 +222,7 @@ def prepare_models(plan: Plan) -> None:
         done.add(what)
         try:
             plan.ready[cell.engine].prepare(cell.task, cell.variant)
-        except (RuntimeError, OSError) as error:
+        except (measure.Failed, RuntimeError, OSError) as error:
             log(f"[models] {' '.join(what)} FAILED: {error}")
 
 

@@ -35,6 +35,8 @@ struct EngineOptions {
   // Of products with the codes of quantized checkpoints: auto (int8 for GGUF files and W8A8, else float32),
   // float32, int8
   std::string activation_dtype = "auto";
+  // Directory that keeps packed weights for later starts, which then map them; empty: none
+  std::string weight_cache;
   int32_t max_model_len = 0;  // 0: the model's, cut to what fits
   // auto: what the model's files say; generate; pooling: embeddings (or scores) instead of texts
   std::string runner = "auto";

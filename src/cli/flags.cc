@@ -112,6 +112,10 @@ void add_engine_flags(CLI::App& command, EngineConfig& config) {
       "What meets the codes of a quantized checkpoint: float32 is exact, int8 faster; auto: int8 for GGUF "
       "files and W8A8")
       ->check(CLI::IsMember({"auto", "float32", "int8"}));
+  add("--weight-cache", config.weight_cache,
+      "Directory that keeps the weights as they are packed: later starts of the model map them there and "
+      "are ready sooner; none: they are packed at each start")
+      ->type_name("DIR");
   add("--max-model-len", config.max_model_len,
       "Tokens of a sequence, prompt and answer; 0: the model's, cut to what fits");
   add("--runner", config.runner,

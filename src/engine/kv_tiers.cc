@@ -1,15 +1,11 @@
 #include "engine/kv_tiers.h"
 
-#define XXH_INLINE_ALL
-#include <xxhash.h>
-
 #include <algorithm>
-#include <array>
-#include <cstdio>
-#include <filesystem>
 #include <memory>
+#include <span>
 
 #include "base/error.h"
+#include "base/fingerprint.h"
 #include "base/log.h"
 #include "base/strings.h"
 #include "engine/build_info.h"
@@ -21,8 +17,6 @@ namespace {
 // What the bookkeeping begins the executor can take.
 static_assert(KvOptions{}.max_disk_writes <= DiskCache::kMaxWrites);
 
-namespace fs = std::filesystem;
-
 constexpr int64_t kMaxHostBlocks = int64_t{1} << 24;
 // Without --swap-space the disk needs host blocks only to bring a prefix up through: an eighth of the KV
 // pool, which is enough for one long prefix and little beside the pool; not more than the longest sequence
@@ -30,37 +24,14 @@ constexpr int64_t kMaxHostBlocks = int64_t{1} << 24;
 constexpr int32_t kStagingPart = 8;
 constexpr int32_t kMinStagingBlocks = 64;
 
-class Fingerprint {
- public:
-  Fingerprint() { XXH3_128bits_reset(&state_); }
-
-  // Each part with its length, so that parts never run into each other.
-  void add(std::string_view text) { add(text.data(), text.size()); }
-  void add(int64_t number) { add(&number, sizeof(number)); }
-  void add(const void* bytes, size_t size) {
-    XXH3_128bits_update(&state_, &size, sizeof(size));
-    XXH3_128bits_update(&state_, bytes, size);
-  }
-  // The first, the last and some bytes in between.
-  void add_samples(std::span<const std::byte> bytes) {
-    constexpr size_t kSample = 1024;
-    constexpr size_t kNumSamples = 4;
-    if (bytes.size() <= kSample * kNumSamples) return add(bytes.data(), bytes.size());
-    for (size_t i = 0; i < kNumSamples; ++i)
-      add(bytes.data() + (bytes.size() - kSample) * i / (kNumSamples - 1), kSample);
-  }
-
-  std::string text() const {
-    const XXH128_hash_t hash = XXH3_128bits_digest(&state_);
-    std::array<char, 33> digits{};
-    std::snprintf(digits.data(), digits.size(), "%016llx%016llx",
-                  static_cast<unsigned long long>(hash.high64), static_cast<unsigned long long>(hash.low64));
-    return digits.data();
-  }
-
- private:
-  XXH3_state_t state_;
-};
+// The first, the last and some bytes in between.
+void add_samples(Fingerprint& fingerprint, std::span<const std::byte> bytes) {
+  constexpr size_t kSample = 1024;
+  constexpr size_t kNumSamples = 4;
+  if (bytes.size() <= kSample * kNumSamples) return fingerprint.add(bytes);
+  for (size_t i = 0; i < kNumSamples; ++i)
+    fingerprint.add(bytes.subspan((bytes.size() - kSample) * i / (kNumSamples - 1), kSample));
+}
 
 void add_weights(Fingerprint& fingerprint, const Checkpoint& checkpoint) {
   fingerprint.add(checkpoint.config().dump());
@@ -69,19 +40,13 @@ void add_weights(Fingerprint& fingerprint, const Checkpoint& checkpoint) {
     fingerprint.add(name);
     fingerprint.add(static_cast<int64_t>(info.dtype));
     fingerprint.add(info.shape_text());
-    fingerprint.add_samples(checkpoint.bytes(name));
+    add_samples(fingerprint, checkpoint.bytes(name));
   }
   // Weights that differ between the samples are those of another file.
-  std::error_code error;
-  std::vector<fs::path> files;
-  for (const auto& entry : fs::directory_iterator(checkpoint.path(), error)) {
-    if (entry.path().extension() == ".safetensors") files.push_back(entry.path());
-  }
-  std::sort(files.begin(), files.end());
-  for (const fs::path& file : files) {
-    fingerprint.add(file.filename().string());
-    fingerprint.add(static_cast<int64_t>(fs::file_size(file, error)));
-    fingerprint.add(static_cast<int64_t>(fs::last_write_time(file, error).time_since_epoch().count()));
+  for (const FileIdentity& file : checkpoint.weight_files()) {
+    fingerprint.add(file.name);
+    fingerprint.add(file.bytes);
+    fingerprint.add(file.modified_ns);
   }
 }
 
@@ -107,7 +72,7 @@ std::string kv_fingerprint(const LocalRuntime& runtime, const KvLayout& layout) 
   for (const KvGroupSpec& group : layout.groups) {
     fingerprint.add(static_cast<int64_t>(group.kind));
     fingerprint.add(int64_t{group.window});
-    fingerprint.add(group.layers.data(), group.layers.size() * sizeof(int32_t));
+    fingerprint.add(std::as_bytes(std::span(group.layers)));
   }
   add_weights(fingerprint, runtime.checkpoint());
   return fingerprint.text();

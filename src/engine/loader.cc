@@ -11,6 +11,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/strings.h"
+#include "engine/build_info.h"
 #include "engine/kv_tiers.h"
 #include "io/json_file.h"
 
@@ -77,6 +78,11 @@ int64_t read_number(const char* path) {
   return in ? value : -1;
 }
 
+WeightCacheOptions weight_cache_options(const EngineConfig& config) {
+  const BuildInfo build = build_info();
+  return {.directory = config.weight_cache, .build = cat(build.version, " ", build.commit)};
+}
+
 // Decides pool and lengths once the weights are in memory.
 void plan_memory(const EngineConfig& config, LoadedModel& model) {
   ModelInfo& info = model.info;
@@ -92,7 +98,8 @@ void plan_memory(const EngineConfig& config, LoadedModel& model) {
   options.max_num_batched_tokens = info.max_num_batched_tokens;
   options.max_model_len = static_cast<int32_t>(model_len);
   const int64_t workspace = model.runtime->workspace_bytes(options);
-  const int64_t free_bytes = available_memory();
+  // What a weight cache holds is read at each step and must stay, though the system would give it away.
+  const int64_t free_bytes = available_memory() - model.runtime->model().mapped_bytes();
   int64_t pool = config.kv_cache_memory;
   if (pool == 0) pool = default_kv_memory(free_bytes - workspace - config.swap_space);
   if (spec.bidirectional)
@@ -203,8 +210,16 @@ int64_t available_memory() {
   }
   const int64_t limit = read_number("/sys/fs/cgroup/memory.max");
   const int64_t used = read_number("/sys/fs/cgroup/memory.current");
-  if (limit > 0 && used >= 0) available = std::min(available, std::max<int64_t>(0, limit - used));
-  return available;
+  if (limit <= 0 || used < 0) return available;
+  // Copies of files are the group's as long as nothing else needs the room, as MemAvailable counts them too.
+  int64_t of_files = 0;
+  std::ifstream stat("/sys/fs/cgroup/memory.stat");
+  while (std::getline(stat, line)) {
+    for (const std::string_view key : {"active_file ", "inactive_file "}) {
+      if (line.starts_with(key)) of_files += std::stoll(line.substr(key.size()));
+    }
+  }
+  return std::min(available, std::max<int64_t>(0, limit - used + of_files));
 }
 
 std::unique_ptr<LoadedModel> load_model(const EngineConfig& config, const LoadProgressCallback& progress) {
@@ -223,7 +238,8 @@ std::unique_ptr<LoadedModel> load_model(const EngineConfig& config, const LoadPr
                                                      .threads = config.threads,
                                                      .max_model_len = config.max_model_len,
                                                      .runner = config.runner,
-                                                     .profile = config.profile},
+                                                     .profile = config.profile,
+                                                     .weight_cache = weight_cache_options(config)},
                                       progress);
   model->tokenizer = tokenizer.get();
   model->chat_template =

@@ -90,6 +90,7 @@ ModelSource ModelSource::resolve(const std::string& model) {
   }
   const std::filesystem::path self = "/proc/self/exe";
   auto executable = std::make_shared<MappedFile>(std::filesystem::canonical(self));
+  source.program_ = executable->identity();
   if (auto bundle = find_bundle(as_text(executable->bytes()), "this executable")) {
     source.bundle_ = std::move(*bundle);
     source.executable_ = std::move(executable);
@@ -105,9 +106,11 @@ ModelSource ModelSource::resolve(const std::string& model) {
 std::unique_ptr<Checkpoint> ModelSource::open_checkpoint() const {
   if (!gguf_.empty()) return open_gguf(gguf_);
   if (!embedded()) return Checkpoint::open(path_);
-  if (const auto gguf = bundled_gguf(bundle_); !gguf.empty()) return gguf_from_memory(gguf, name_);
+  if (const auto gguf = bundled_gguf(bundle_); !gguf.empty())
+    return gguf_from_memory(gguf, name_, {program_});
   CheckpointBytes files;
   files.name = name_;
+  files.weight_files = {program_};
   files.config = bundle_.file("config.json");
   files.generation_config = bundle_.file("generation_config.json");
   for (const auto& file : bundle_.files) {

@@ -38,6 +38,7 @@ class ModelSource {
   std::filesystem::path gguf_;  // the (first) GGUF file, where the model is one
   Bundle bundle_;
   std::shared_ptr<MappedFile> executable_;  // keeps bundle_'s bytes, where they are the executable's
+  FileIdentity program_;                    // what carries the bundle
 };
 
 // The bundle linked into the program; empty where it was built without one.

@@ -13,7 +13,6 @@
 #include <cstring>
 #include <optional>
 #include <string_view>
-#include <utility>
 #include <vector>
 
 #include "base/log.h"
@@ -82,15 +81,6 @@ std::vector<OtherFolder> other_folders(const fs::path& own) {
 }
 
 }  // namespace
-
-FileHandle::~FileHandle() {
-  if (fd_ >= 0) ::close(fd_);
-}
-FileHandle::FileHandle(FileHandle&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
-FileHandle& FileHandle::operator=(FileHandle&& other) noexcept {
-  std::swap(fd_, other.fd_);
-  return *this;
-}
 
 std::unique_ptr<DiskFolder> DiskFolder::open(const fs::path& parent, const std::string& fingerprint) {
   const auto refuse = [&parent](std::string_view what, int error) {

@@ -8,23 +8,9 @@
 #include <memory>
 #include <string>
 
+#include "io/file_handle.h"
+
 namespace quire {
-
-// A file descriptor, closed with its owner.
-class FileHandle {
- public:
-  FileHandle() = default;
-  explicit FileHandle(int fd) : fd_(fd) {}
-  ~FileHandle();
-  FileHandle(FileHandle&& other) noexcept;
-  FileHandle& operator=(FileHandle&& other) noexcept;
-
-  int fd() const { return fd_; }
-  explicit operator bool() const { return fd_ >= 0; }
-
- private:
-  int fd_ = -1;
-};
 
 class DiskFolder {
  public:

@@ -36,7 +36,8 @@ ModelOptions model_options_of(const RuntimeOptions& options, const Checkpoint& c
           .quantization = quantization_from_name(options.quantization),
           .coded_activations = activations_of(options.activation_dtype, checkpoint),
           .max_model_len = options.max_model_len,
-          .runner = runner_from_name(options.runner)};
+          .runner = runner_from_name(options.runner),
+          .weight_cache = options.weight_cache};
 }
 
 }  // namespace

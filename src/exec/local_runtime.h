@@ -37,6 +37,7 @@ struct RuntimeOptions {
   int64_t max_model_len = 0;  // 0: the model's
   std::string runner = "auto";
   std::string profile;  // file for a profile of the steps; empty: none
+  WeightCacheOptions weight_cache = {};
 };
 
 class LocalRuntime {

@@ -51,9 +51,17 @@ class SafetensorsCheckpoint : public Checkpoint {
     if (!on_disk_ || !fs::is_regular_file(path_ / name, error)) return std::nullopt;
     return read_text_file(path_ / name);
   }
+  std::vector<FileIdentity> weight_files() const override {
+    std::vector<FileIdentity> all = weight_files_;
+    for (const Shard& shard : shards_) {
+      if (shard.mapping) all.push_back(shard.mapping->identity());
+    }
+    return all;
+  }
   // Those of a checkpoint in memory; one in a directory has what lies there.
-  void set_files(std::map<std::string, std::string_view, std::less<>> files) {
-    files_ = std::move(files);
+  void set_files(const CheckpointBytes& in_memory) {
+    files_ = in_memory.files;
+    weight_files_ = in_memory.weight_files;
     on_disk_ = false;
   }
 
@@ -122,6 +130,7 @@ class SafetensorsCheckpoint : public Checkpoint {
   nlohmann::json config_;
   std::optional<nlohmann::json> generation_config_;
   std::map<std::string, std::string_view, std::less<>> files_;
+  std::vector<FileIdentity> weight_files_;
   bool on_disk_ = true;
   std::vector<Shard> shards_;  // complete before where_ points into it
   std::map<std::string, Location, std::less<>> where_;
@@ -261,7 +270,7 @@ std::unique_ptr<Checkpoint> Checkpoint::from_memory(const CheckpointBytes& files
   }
   auto checkpoint =
       std::make_unique<SafetensorsCheckpoint>(files.name, std::move(config), std::move(generation));
-  checkpoint->set_files(files.files);
+  checkpoint->set_files(files);
   checkpoint->add_bytes(files.safetensors, files.name + "/model.safetensors");
   for (size_t i = 0; i < files.more_safetensors.size(); ++i) {
     checkpoint->add_bytes(files.more_safetensors[i], cat(files.name, "/shard ", i + 2));

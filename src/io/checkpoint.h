@@ -14,6 +14,7 @@
 #include <string_view>
 #include <vector>
 
+#include "io/mapped_file.h"
 #include "io/safetensors.h"
 #include "quant/coded_matrix.h"
 #include "quant/weight_format.h"
@@ -29,6 +30,7 @@ struct CheckpointBytes {
   std::span<const std::byte> safetensors;  // one safetensors file
   std::vector<std::span<const std::byte>> more_safetensors;    // the other shards of a checkpoint of several
   std::map<std::string, std::string_view, std::less<>> files;  // what Checkpoint::file() gives
+  std::vector<FileIdentity> weight_files;                      // what Checkpoint::weight_files() gives
 };
 
 class Checkpoint {
@@ -47,6 +49,9 @@ class Checkpoint {
   // Another file that belongs to the model, by its path within the directory ("modules.json"); none: there is
   // no such file.
   virtual std::optional<std::string> file(std::string_view name) const;
+
+  // The files that the weights lie in; none: they lie in memory, and nobody knows where they come from.
+  virtual std::vector<FileIdentity> weight_files() const { return {}; }
 
   virtual std::vector<std::string> names() const = 0;                         // sorted
   virtual const TensorInfo* find(std::string_view name) const = 0;            // null: no such tensor

@@ -36,6 +36,9 @@ MappedFile::MappedFile(const std::filesystem::path& path) {
     throw Error(cat(path.string(), ": not a regular file"));
   }
   size_ = static_cast<size_t>(status.st_size);
+  constexpr int64_t kSecond = 1'000'000'000;
+  identity_ = {path.filename().string(), int64_t{status.st_size}, static_cast<int64_t>(status.st_ino),
+               int64_t{status.st_mtim.tv_sec} * kSecond + int64_t{status.st_mtim.tv_nsec}};
   if (size_ > 0) {
     void* p = mmap(nullptr, size_, PROT_READ, MAP_PRIVATE, fd, 0);
     const int code = errno;
@@ -53,12 +56,19 @@ MappedFile::~MappedFile() {
 }
 
 MappedFile::MappedFile(MappedFile&& other) noexcept
-    : data_(std::exchange(other.data_, nullptr)), size_(std::exchange(other.size_, 0)) {}
+    : data_(std::exchange(other.data_, nullptr)),
+      size_(std::exchange(other.size_, 0)),
+      identity_(std::move(other.identity_)) {}
 
 MappedFile& MappedFile::operator=(MappedFile&& other) noexcept {
   std::swap(data_, other.data_);
   std::swap(size_, other.size_);
+  std::swap(identity_, other.identity_);
   return *this;
+}
+
+void MappedFile::expect_long_use() const {
+  if (size_ > 0) madvise(const_cast<std::byte*>(data_), size_, MADV_HUGEPAGE);
 }
 
 void MappedFile::release(size_t offset, size_t size) const {

@@ -1,11 +1,15 @@
 #include "io/output_file.h"
 
 #include <fcntl.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
+#include <climits>
 #include <cstring>
 #include <utility>
+#include <vector>
 
 #include "base/error.h"
 #include "base/strings.h"
@@ -38,12 +42,23 @@ void OutputFile::resize(int64_t bytes) {
 }
 
 void OutputFile::write(int64_t offset, std::span<const std::byte> bytes) {
-  while (!bytes.empty()) {
-    const ssize_t done = ::pwrite(fd_, bytes.data(), bytes.size(), offset);
-    if (done < 0 && errno == EINTR) continue;
-    if (done < 0) fail("cannot be written", errno);
-    bytes = bytes.subspan(static_cast<size_t>(done));
-    offset += done;
+  write(offset, std::span<const std::span<const std::byte>>(&bytes, 1));
+}
+
+void OutputFile::write(int64_t offset, std::span<const std::span<const std::byte>> parts) {
+  std::vector<iovec> left;
+  for (const auto part : parts) left.push_back({const_cast<std::byte*>(part.data()), part.size()});
+  for (size_t at = 0; at < left.size();) {
+    const size_t count = std::min<size_t>(left.size() - at, IOV_MAX);
+    const ssize_t written = ::pwritev(fd_, &left[at], static_cast<int>(count), offset);
+    if (written < 0 && errno == EINTR) continue;
+    if (written < 0) fail("cannot be written", errno);
+    offset += written;
+    auto done = static_cast<size_t>(written);
+    for (; at < left.size() && done >= left[at].iov_len; ++at) done -= left[at].iov_len;
+    if (done == 0) continue;
+    left[at].iov_base = static_cast<std::byte*>(left[at].iov_base) + done;
+    left[at].iov_len -= done;
   }
 }
 

@@ -13,17 +13,9 @@
 #include "quant/codec.h"
 #include "quant/coded_layout.h"
 #include "quant/coded_rows.h"
-#include "quant/int_layout.h"
 
 namespace quire {
 namespace {
-
-// The same of n rows of codes as those of `matrix`.
-int64_t packed_bytes(const CodedMatrix& matrix, int64_t n) {
-  const WeightFormat format = {.dtype = DType::kU8, .coded = matrix.format()};
-  const auto order = static_cast<int64_t>(matrix.column_order().size_bytes());
-  return packed_bytes(format, n, matrix.cols()) + order;
-}
 
 // dst [cols, rows] = src [rows, cols] transposed, elements of `size` bytes.
 void transpose(std::byte* dst, const std::byte* src, int64_t rows, int64_t cols, size_t size) {
@@ -52,11 +44,6 @@ void part_groups(std::byte* dst, const std::byte* src, size_t groups, std::initi
       std::memcpy(dst, src + (g * rows + begin) * size, part * size);
     begin += part;
   }
-}
-
-// Of a tensor, of a stacked one of each expert's part.
-int64_t elements(const ExpectedTensor& tensor) {
-  return numel(std::span(tensor.shape).subspan(tensor.stacked ? 1 : 0));
 }
 
 struct RoleLabel {
@@ -100,11 +87,8 @@ int64_t bytes_of(const Embedding& e) {
 
 }  // namespace
 
-int64_t packed_bytes(const WeightFormat& format, int64_t n, int64_t k) {
-  const int64_t panels = (n + IntLayout::kPanel - 1) / IntLayout::kPanel;
-  if (is_coded(format)) return panels * CodedLayout(format.coded, k).panel_bytes;
-  if (is_integer(format)) return panels * IntLayout(format, k).panel_bytes;
-  return panels * IntLayout::kPanel * k * static_cast<int64_t>(dtype_size(format.dtype));
+int64_t elements(const ExpectedTensor& tensor) {
+  return numel(std::span(tensor.shape).subspan(tensor.stacked ? 1 : 0));
 }
 int64_t bytes_of(const Buffer& buffer) {
   return static_cast<int64_t>(buffer.size());
@@ -276,7 +260,46 @@ size_t ModelLoader::alike(std::span<const ExpectedTensor* const> tensors) const 
   return static_cast<size_t>(std::ranges::find_if_not(tensors, same) - tensors.begin());
 }
 
-PackedLinear ModelLoader::pack_codes(std::span<const ExpectedTensor* const> tensors, int32_t expert) const {
+PackedLinear ModelLoader::outline(std::span<const ExpectedTensor* const> tensors, Role role) const {
+  PackedLinear out;
+  std::vector<DType> types;
+  const CodedMatrix* coded = nullptr;
+  for (const ExpectedTensor* tensor : tensors) {
+    coded = checkpoint_.coded(tensor->name);
+    if (coded != nullptr) {
+      out.n += coded->rows() / (tensor->stacked ? tensor->shape[0] : 1);
+      out.k = coded->cols();
+    } else {
+      types.push_back(checkpoint_.find(tensor->name)->dtype);
+      const auto dims = std::span(tensor->shape).last(2);
+      out.n += dims[tensor->transposed ? 1 : 0];
+      out.k = dims[tensor->transposed ? 0 : 1];
+    }
+  }
+  if (coded == nullptr) {
+    out.format = format(types, role);
+  } else {
+    out.format = {.dtype = DType::kU8, .coded = coded->format()};
+    // Codes that stand for no whole numbers meet floats whatever is wanted.
+    if (coded_numbers(out.format.coded)) out.format.activations = options_.coded_activations;
+    if (const auto order = coded->column_order(); !order.empty()) {
+      out.column_order = Buffer(order.size_bytes());
+      std::memcpy(out.column_order.data(), order.data(), order.size_bytes());
+    }
+  }
+  out.label = role_label(role);
+  return out;
+}
+
+Buffer ModelLoader::pack_floats(std::span<const ExpectedTensor* const> tensors, const WeightFormat& format,
+                                int32_t expert) const {
+  std::vector<Buffer> copies(tensors.size());
+  std::vector<TensorView> parts;
+  for (size_t i = 0; i < tensors.size(); ++i) parts.push_back(matrix(*tensors[i], expert, copies[i]));
+  return std::move(ops_.pack_linear(ctx_, parts, format).data);
+}
+
+Buffer ModelLoader::pack_codes(std::span<const ExpectedTensor* const> tensors, int32_t expert) const {
   std::vector<CodedRows> ordered;
   ordered.reserve(tensors.size());
   std::vector<const CodedMatrix*> parts;
@@ -294,10 +317,7 @@ PackedLinear ModelLoader::pack_codes(std::span<const ExpectedTensor* const> tens
     }
     parts.push_back(matrix);
   }
-  PackedLinear packed = ops_.pack_coded(ctx_, parts);
-  // Codes that stand for no whole numbers meet floats whatever is wanted.
-  if (coded_numbers(packed.format.coded)) packed.format.activations = options_.coded_activations;
-  return packed;
+  return std::move(ops_.pack_coded(ctx_, parts).data);
 }
 
 Linear ModelLoader::pack(std::span<const ExpectedTensor* const> tensors, Role role, int32_t expert) {
@@ -305,17 +325,7 @@ Linear ModelLoader::pack(std::span<const ExpectedTensor* const> tensors, Role ro
   while (!tensors.empty()) {
     const auto run = tensors.first(alike(tensors));
     tensors = tensors.subspan(run.size());
-    if (checkpoint_.coded(run[0]->name) != nullptr) {
-      pieces.push_back(pack_codes(run, expert));
-    } else {
-      std::vector<Buffer> copies(run.size());
-      std::vector<TensorView> parts;
-      for (size_t i = 0; i < run.size(); ++i) parts.push_back(matrix(*run[i], expert, copies[i]));
-      std::vector<DType> types;
-      for (const auto& part : parts) types.push_back(part.dtype);
-      pieces.push_back(ops_.pack_linear(ctx_, parts, format(types, role)));
-    }
-    pieces.back().label = role_label(role);
+    pieces.push_back(kept_matrix(run, role, expert));
     if (options_.on_packed) {
       std::vector<std::string> names;
       for (const ExpectedTensor* tensor : run) names.push_back(tensor->name);
@@ -423,7 +433,7 @@ Embedding ModelLoader::embedding(Role role) {
   const std::array<const ExpectedTensor*, 1> tensors = {&tensor};
   Embedding out;
   if (checkpoint_.coded(tensor.name) != nullptr) {
-    out.own_packed = std::make_unique<PackedLinear>(pack_codes(tensors, -1));
+    out.own_packed = std::make_unique<PackedLinear>(kept_matrix(tensors, role, -1));
     out.packed = out.own_packed.get();
     done(tensor);
   } else {
@@ -476,6 +486,7 @@ std::unique_ptr<Model> ModelLoader::load() {
   m.num_parameters_ = plan_.num_parameters();
   bytes_total_ = plan_.stored_bytes(checkpoint_);
   if (progress_) progress_(0, bytes_total_);
+  open_weight_cache();
 
   if (options_.part.ends) ends();
   if (spec_.position == PositionKind::kAlibi)
@@ -492,127 +503,8 @@ std::unique_ptr<Model> ModelLoader::load() {
   m.weight_dtype_ = layer_dtype_.value_or(DType::kF32);
   if (options_.quantization) m.quantization_ = options_.quantization->name;
   m.spec_ = std::move(spec_);
+  if (m.weight_cache_) m.weight_cache_->finish();
   return std::move(model_);
-}
-
-int64_t ModelLoader::planned_bytes() const {
-  plan_.check(checkpoint_);
-  constexpr auto kFloat = static_cast<int64_t>(sizeof(float));
-  int64_t sum = 0;
-  const auto add_vector = [&](const ExpectedTensor* tensor) {
-    if (tensor != nullptr) sum += elements(*tensor) * kFloat;
-  };
-  const auto add_table = [&](Role role) {
-    const ExpectedTensor& tensor = *plan_.weight(role);
-    const CodedMatrix* coded = checkpoint_.coded(tensor.name);
-    sum += coded == nullptr ? static_cast<int64_t>(checkpoint_.find(tensor.name)->bytes)
-                            : packed_bytes(*coded, coded->rows());
-  };
-  const auto add_matrix = [&](std::initializer_list<Role> roles, int32_t layer, int32_t expert = -1) {
-    std::vector<const ExpectedTensor*> all;
-    for (const Role role : roles) {
-      const ExpectedTensor* tensor = plan_.weight(role, layer, expert);
-      if (tensor == nullptr) continue;
-      all.push_back(tensor);
-      add_vector(plan_.bias(role, layer, expert));
-    }
-    for (std::span<const ExpectedTensor* const> rest = all; !rest.empty();) {
-      const auto run = rest.first(alike(rest));
-      rest = rest.subspan(run.size());
-      std::vector<DType> types;
-      int64_t n = 0;
-      int64_t k = 0;
-      for (const ExpectedTensor* tensor : run) {
-        types.push_back(checkpoint_.find(tensor->name)->dtype);
-        const auto dims = std::span(tensor->shape).last(2);
-        n += dims[tensor->transposed ? 1 : 0];
-        k = dims[tensor->transposed ? 0 : 1];
-      }
-      const CodedMatrix* coded = checkpoint_.coded(run[0]->name);
-      sum += coded == nullptr ? packed_bytes(format(types, *roles.begin()), n, k) : packed_bytes(*coded, n);
-    }
-  };
-  if (spec_.task != ModelTask::kGenerate) {
-    add_table(Role::kEmbedding);
-    sum += planned_pooler_bytes();
-  } else if (spec_.tie_word_embeddings) {
-    add_matrix({Role::kEmbedding}, -1);
-  } else {
-    add_table(Role::kEmbedding);
-    add_matrix({Role::kLmHead}, -1);
-  }
-  if (spec_.token_types > 0) add_table(Role::kTokenTypes);
-  add_matrix({Role::kEmbeddingIn}, -1);
-  add_matrix({Role::kEmbeddingOut}, -1);
-  add_matrix({Role::kClassifierDense}, -1);
-  add_vector(plan_.weight(Role::kClassifierNorm));
-  add_vector(plan_.bias(Role::kClassifierNorm));
-  add_matrix({Role::kClassifier}, -1);
-  if (spec_.position == PositionKind::kLearned) add_table(Role::kPositionEmbedding);
-  if (spec_.layer_input_size > 0) {
-    add_table(Role::kLayerInputTable);
-    add_matrix({Role::kLayerInputsProject}, -1);
-    add_vector(plan_.weight(Role::kLayerInputsNorm));
-  }
-  add_vector(plan_.weight(Role::kEmbeddingNorm));
-  add_vector(plan_.bias(Role::kEmbeddingNorm));
-  for (int32_t i = 0; i < spec_.num_layers; ++i) {
-    for (const Role role :
-         {Role::kInputNorm,    Role::kPostAttentionNorm, Role::kMlpNorm,    Role::kPostMlpNorm,
-          Role::kQueryNorm,    Role::kKeyNorm,           Role::kSinks,      Role::kQueryDownNorm,
-          Role::kLatentNorm,   Role::kAttentionSubNorm,  Role::kMlpSubNorm, Role::kExpertScale,
-          Role::kBesideRouter, Role::kBesideExperts,     Role::kBesideOut,  Role::kBesideMlp,
-          Role::kStateConv,    Role::kStepBias,          Role::kRate,       Role::kSkip,
-          Role::kStateNorm,    Role::kStepNorm,          Role::kWriteNorm,  Role::kReadNorm}) {
-      add_vector(plan_.weight(role, i));
-      add_vector(plan_.bias(role, i));
-      for (int32_t h = 0; plan_.weight(role, i) == nullptr && plan_.weight(role, i, h) != nullptr; ++h)
-        add_vector(plan_.weight(role, i, h));
-    }
-    const LayerSpec& own = spec_.layers[static_cast<size_t>(i)];
-    if (own.keys_as_values) {
-      add_matrix({Role::kQuery, Role::kKey, Role::kKey}, i);
-    } else {
-      add_matrix({Role::kQuery, Role::kKey, Role::kValue, Role::kQkv}, i);
-    }
-    add_matrix({Role::kStateIn}, i);
-    add_matrix({Role::kStateSelect}, i);
-    add_matrix({Role::kStateStep}, i);
-    add_matrix({Role::kDeltaInGate, Role::kDeltaIn, Role::kDeltaGate}, i);
-    add_matrix({Role::kDeltaShareStep, Role::kDeltaShare, Role::kDeltaStep}, i);
-    add_matrix({Role::kStateOut}, i);
-    add_matrix({Role::kLayerInputGate}, i);
-    add_matrix({Role::kLayerInputProject}, i);
-    add_vector(plan_.weight(Role::kLayerInputNorm, i));
-    add_matrix({Role::kQueryDown}, i);
-    add_matrix({Role::kLatent}, i);
-    if (spec_.mla && own.attention) {
-      const WeightFormat kept = {latent_type(i)};
-      sum += spec_.num_heads * (packed_bytes(kept, spec_.mla->cached(), spec_.mla->query_dim()) +
-                                packed_bytes(kept, spec_.mla->value, spec_.mla->cached()));
-    }
-    add_matrix({Role::kAttentionOut}, i);
-    add_matrix({Role::kGate, Role::kUp, Role::kGateUp}, i);
-    add_matrix({Role::kDown}, i);
-    if (!own.experts) continue;
-    add_matrix({Role::kRouter}, i);
-    add_vector(plan_.weight(Role::kRouterCorrection, i));
-    for (int32_t e = 0; e < spec_.moe->num_experts; ++e) {
-      add_matrix({Role::kExpertGate, Role::kExpertUp, Role::kExpertGateUp}, i, e);
-      add_matrix({Role::kExpertDown}, i, e);
-    }
-    add_matrix({Role::kSharedExpertGate, Role::kSharedExpertUp, Role::kSharedExpertGateUp}, i);
-    add_matrix({Role::kSharedExpertDown}, i);
-    add_matrix({Role::kSharedExpertRouter}, i);
-  }
-  if (spec_.relative) {
-    const int64_t size = spec_.relative->num_buckets * kFloat;
-    const int64_t of_layers = 2 * int64_t{spec_.num_layers} * spec_.hidden_size;
-    sum += size * (spec_.relative->vectors ? of_layers : spec_.num_heads);
-  }
-  add_vector(plan_.weight(Role::kFinalNorm));
-  add_vector(plan_.bias(Role::kFinalNorm));
-  return sum;
 }
 
 int64_t Model::planned_weight_bytes(Checkpoint& checkpoint, const ModelOptions& options) {

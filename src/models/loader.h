@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <initializer_list>
 #include <map>
 #include <memory>
@@ -25,8 +26,6 @@ int64_t numel(std::span<const int64_t> shape);
 int64_t bytes_of(const Buffer& buffer);
 int64_t bytes_of(const PackedLinear& w);
 int64_t bytes_of(const Linear& linear);
-// Of a matrix [n, k] once it is packed, in whole panels: all op tables have those of 32 rows.
-int64_t packed_bytes(const WeightFormat& format, int64_t n, int64_t k);
 
 // A tensor that the model needs, under the name that this checkpoint uses.
 struct ExpectedTensor {
@@ -36,6 +35,9 @@ struct ExpectedTensor {
   RowOrder order = RowOrder::kPlain;
   bool stacked = false;  // holds this for all experts
 };
+
+// Of a tensor, of a stacked one of each expert's part.
+int64_t elements(const ExpectedTensor& tensor);
 
 // Everything a model of this spec needs, by role, layer (-1: not of a layer) and expert (-1: not of an
 // expert).
@@ -98,7 +100,18 @@ class ModelLoader {
   Linear linear(std::initializer_list<Role> roles, int32_t layer, int32_t expert = -1);
   // The matrices one below the other; those stored alike, one behind the other, share a piece.
   Linear pack(std::span<const ExpectedTensor* const> tensors, Role role, int32_t expert);
-  PackedLinear pack_codes(std::span<const ExpectedTensor* const> tensors, int32_t expert) const;
+  // Of tensors that are stored alike: what the matrix of all their rows is, without its data, and this data.
+  PackedLinear outline(std::span<const ExpectedTensor* const> tensors, Role role) const;
+  Buffer pack_floats(std::span<const ExpectedTensor* const> tensors, const WeightFormat& format,
+                     int32_t expert) const;
+  Buffer pack_codes(std::span<const ExpectedTensor* const> tensors, int32_t expert) const;
+  // Both, the data out of the weight cache where it has it.
+  PackedLinear kept_matrix(std::span<const ExpectedTensor* const> tensors, Role role, int32_t expert);
+  // The data of such a matrix, or so many bytes, that `make` returns; out of the weight cache where it has
+  // it.
+  Buffer kept(const std::string& name, const PackedLinear& matrix, const std::function<Buffer()>& make);
+  Buffer kept(const std::string& name, int64_t bytes, const std::function<Buffer()>& make);
+  void open_weight_cache();
   // How many of the first tensors are stored alike: as floats, or as codes of one format.
   size_t alike(std::span<const ExpectedTensor* const> tensors) const;
   Norm norm(Role role, int32_t layer, int64_t size);

@@ -77,10 +77,11 @@ std::vector<float> ModelLoader::floats(const ExpectedTensor& tensor) {
   std::vector<float> all(static_cast<size_t>(numel(tensor.shape)));
   if (checkpoint_.coded(tensor.name) != nullptr) {
     const std::array<const ExpectedTensor*, 1> tensors = {&tensor};
-    const PackedLinear packed = pack_codes(tensors, -1);
-    const CodedLayout layout(packed.format.coded, packed.k);
-    for (int64_t r = 0; r < packed.n; ++r)
-      decode_coded(layout, packed.data.data(), r, 0, packed.k, all.data() + r * packed.k);
+    const CodedMatrix& stored = *checkpoint_.coded(tensor.name);
+    const Buffer packed = pack_codes(tensors, -1);
+    const CodedLayout layout(stored.format(), stored.cols());
+    for (int64_t r = 0; r < stored.rows(); ++r)
+      decode_coded(layout, packed.data(), r, 0, layout.k, all.data() + r * layout.k);
   } else {
     Buffer copy;
     const TensorView stored = matrix(tensor, -1, copy);
@@ -105,7 +106,6 @@ std::vector<float> ModelLoader::latent_heads(const MlaSizes& sizes, int32_t laye
       }
       std::ranges::copy(turned, own);
     }
-    done(*together);
     return all;
   }
   const ExpectedTensor& of_keys = *plan_.weight(Role::kLatentKeys, layer);
@@ -117,8 +117,6 @@ std::vector<float> ModelLoader::latent_heads(const MlaSizes& sizes, int32_t laye
     std::copy_n(all_keys.data() + h * keys, keys, own);
     std::copy_n(all_values.data() + h * values, values, own + keys);
   }
-  done(of_keys);
-  done(of_values);
   return all;
 }
 
@@ -147,28 +145,43 @@ std::optional<KvScales> ModelLoader::kv_scales(int32_t layer) const {
 
 void ModelLoader::split_latent(Mla& mla, int32_t layer) {
   const MlaSizes& at = mla.sizes;
-  const std::vector<float> heads = latent_heads(at, layer);
-  const WeightFormat format = {latent_type(layer)};
-  const auto pack = [&](Buffer& values, int64_t rows, int64_t columns) {
-    const std::array<TensorView, 1> parts = {make_view(values.data(), DType::kF32, Shape{rows, columns})};
-    Linear out{ops_.pack_linear(ctx_, parts, format)};
-    out.weight.label = "latent heads";
-    model_->weight_bytes_ += bytes_of(out);
-    return out;
+  const int64_t keys = at.still * at.latent;
+  std::vector<float> heads;
+  // What head h makes its keys of, then its values. Read only where a matrix has to be made.
+  const auto head = [&](int64_t h) {
+    if (heads.empty()) heads = latent_heads(at, layer);
+    return heads.data() + h * (keys + at.value * at.latent);
   };
-  const float* next = heads.data();
+  const auto pack = [&](const std::string& name, int64_t rows, int64_t columns, const auto& fill) {
+    PackedLinear packed{.format = {latent_type(layer)}, .n = rows, .k = columns};
+    packed.label = "latent heads";
+    packed.data = kept(name, packed, [&] {
+      std::vector<float> values(static_cast<size_t>(rows * columns));
+      fill(values.data());
+      const std::array<TensorView, 1> parts = {make_view(values.data(), DType::kF32, Shape{rows, columns})};
+      return std::move(ops_.pack_linear(ctx_, parts, packed.format).data);
+    });
+    model_->weight_bytes_ += bytes_of(packed);
+    return Linear{std::move(packed)};
+  };
+  const std::string module = attention_module(plan_, layer);
   for (int64_t h = 0; h < spec_.num_heads; ++h) {
     // What turns is taken over, what does not goes through the transpose of what would make keys.
-    Buffer absorb(static_cast<size_t>(at.cached()) * static_cast<size_t>(at.query_dim()) * sizeof(float));
-    const auto row = [&](int64_t r) { return absorb.as<float>() + r * at.query_dim(); };
-    for (int64_t i = 0; i < at.turning; ++i) row(i)[at.still + i] = 1.0F;
-    for (int64_t j = 0; j < at.latent; ++j, next += at.still)
-      std::copy_n(next, at.still, row(at.turning + j));
-    mla.absorb.push_back(pack(absorb, at.cached(), at.query_dim()));
-    Buffer expand(static_cast<size_t>(at.value) * static_cast<size_t>(at.cached()) * sizeof(float));
-    for (int64_t i = 0; i < at.value; ++i, next += at.latent)
-      std::copy_n(next, at.latent, expand.as<float>() + i * at.cached() + at.turning);
-    mla.expand.push_back(pack(expand, at.value, at.cached()));
+    mla.absorb.push_back(pack(cat(module, ".absorb.", h), at.cached(), at.query_dim(), [&](float* absorb) {
+      const float* next = head(h);
+      const auto row = [&](int64_t r) { return absorb + r * at.query_dim(); };
+      for (int64_t i = 0; i < at.turning; ++i) row(i)[at.still + i] = 1.0F;
+      for (int64_t j = 0; j < at.latent; ++j, next += at.still)
+        std::copy_n(next, at.still, row(at.turning + j));
+    }));
+    mla.expand.push_back(pack(cat(module, ".expand.", h), at.value, at.cached(), [&](float* expand) {
+      const float* next = head(h) + keys;
+      for (int64_t i = 0; i < at.value; ++i, next += at.latent)
+        std::copy_n(next, at.latent, expand + i * at.cached() + at.turning);
+    }));
+  }
+  for (const Role role : {Role::kLatentUp, Role::kLatentKeys, Role::kLatentValues}) {
+    if (const ExpectedTensor* tensor = plan_.weight(role, layer)) done(*tensor);
   }
 }
 

@@ -2,6 +2,7 @@
 #include <array>
 #include <vector>
 
+#include "base/strings.h"
 #include "models/loader.h"
 
 namespace quire {
@@ -45,9 +46,6 @@ void ModelLoader::relate(Attention& attention, int32_t layer) {
   // The vectors of the buckets, through the projections of keys and of queries.
   const int64_t hidden = spec_.hidden_size;
   const int64_t count = own.num_buckets * hidden;
-  attention.relative_data = Buffer(static_cast<size_t>(2 * count) * sizeof(float));
-  float* data = attention.relative_data.as<float>();
-  const TensorView rows = make_view(relative_rows_.data(), DType::kF32, Shape{own.num_buckets, hidden});
   const auto project = [&](Role role, float* out) {
     const ExpectedTensor& tensor = *plan_.weight(role, layer);
     std::vector<float> weights = floats(tensor);
@@ -57,10 +55,17 @@ void ModelLoader::relate(Attention& attention, int32_t layer) {
       packed.bias = Buffer(static_cast<size_t>(hidden) * sizeof(float));
       read_vector(*bias, -1, packed.bias.as<float>());
     }
+    const TensorView rows = make_view(relative_rows_.data(), DType::kF32, Shape{own.num_buckets, hidden});
     ops_.linear(ctx_, make_view(out, DType::kF32, Shape{own.num_buckets, hidden}), rows, packed, {});
   };
-  project(Role::kKey, data);
-  project(Role::kQuery, data + count);
+  const int64_t bytes = 2 * count * static_cast<int64_t>(sizeof(float));
+  attention.relative_data = kept(cat(attention_module(plan_, layer), ".relative"), bytes, [&] {
+    Buffer made(static_cast<size_t>(bytes));
+    project(Role::kKey, made.as<float>());
+    project(Role::kQuery, made.as<float>() + count);
+    return made;
+  });
+  const auto* data = attention.relative_data.as<float>();
   params.keys = data;
   params.queries = data + count;
   model_->weight_bytes_ += bytes_of(attention.relative_data);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
 #include <functional>
 #include <limits>
 #include <memory>
@@ -14,6 +15,7 @@
 #include "io/checkpoint.h"
 #include "models/arch_spec.h"
 #include "models/pooling_files.h"
+#include "models/weight_cache.h"
 #include "nn/delta_net.h"
 #include "nn/forward_batch.h"
 #include "nn/layer_input.h"
@@ -39,6 +41,12 @@ struct ModelPart {
 // Called while loading for each matrix that is made, with the names of the tensors whose rows it has.
 using PackedListener = std::function<void(std::span<const std::string> tensors, const PackedLinear& matrix)>;
 
+// Where packed weights are kept from one start to the next.
+struct WeightCacheOptions {
+  std::filesystem::path directory;  // empty: nowhere
+  std::string build;                // of this program: what another one has packed is not read
+};
+
 struct ModelOptions {
   std::optional<DType> dtype;  // kF32, kBF16 or kF16: what matrices are converted to; none: as stored
   std::optional<Quantization> quantization;  // what they are rounded to in its place
@@ -48,6 +56,7 @@ struct ModelOptions {
   Runner runner = Runner::kAuto;
   ModelPart part = {};
   PackedListener on_packed = nullptr;
+  WeightCacheOptions weight_cache = {};
 };
 
 // Called while loading, by the loading thread, with bytes of the checkpoint read so far and in all.
@@ -73,7 +82,8 @@ struct ActivationBuffers {
   RecurrentScratch recurrent;  // in the same place; of layers that carry a state
 };
 
-// Immutable after load. forward and logits are called by one thread at a time for one ActivationBuffers.
+// Immutable after load. Its weight cache, where it has one, writes the weights in a thread of its own, which
+// the destructor waits for. forward and logits are called by one thread at a time for one ActivationBuffers.
 class Model {
  public:
   // Bytes that load would keep; nothing but names and shapes is read. Throws as load does.
@@ -86,7 +96,9 @@ class Model {
                                      const ModelOptions& options, const LoadProgress& progress);
 
   const ArchSpec& spec() const { return spec_; }
-  int64_t weight_bytes() const { return weight_bytes_; }      // of all weights as they are kept
+  int64_t weight_bytes() const { return weight_bytes_; }  // of all weights as they are kept
+  // Those of them that lie in a mapped weight cache: memory that the system counts as free.
+  int64_t mapped_bytes() const { return weight_cache_ ? weight_cache_->mapped_bytes() : 0; }
   int64_t num_parameters() const { return num_parameters_; }  // a tied embedding counts once
   // Of the layers' matrices; where they are quantized, what they would be without.
   DType weight_dtype() const { return weight_dtype_; }
@@ -201,6 +213,7 @@ class Model {
   std::optional<Linear> embedding_in_;
   std::optional<Linear> embedding_out_;
   std::optional<Pooler> pooler_;
+  std::unique_ptr<WeightCache> weight_cache_;  // ends first: it may still read what it writes
 };
 
 }  // namespace quire

@@ -8,7 +8,6 @@
 #include "base/error.h"
 #include "quant/codec.h"
 #include "quant/coded_layout.h"
-#include "quant/int_layout.h"
 
 namespace quire {
 namespace {
@@ -372,8 +371,8 @@ void check_delta_rule(const TensorView& out, const TensorView& q, const TensorVi
   require_states("delta_rule", batch, state, v.rows(), v.shape[1]);
 }
 
-PackedLinear make_packed(std::span<const TensorView> parts, WeightFormat format, int64_t panel,
-                         int64_t depth) {
+PackedLinear make_packed(std::span<const TensorView> parts, WeightFormat format,
+                         decltype(OpTable::packed_bytes) packed_bytes) {
   require(!parts.empty(), "pack_linear", "a matrix is needed", "none");
   check_weight_format(format);
   PackedLinear packed;
@@ -387,15 +386,10 @@ PackedLinear make_packed(std::span<const TensorView> parts, WeightFormat format,
             "weights are read as float32, bfloat16 or float16", describe("part", part));
     packed.n += part.rows();
   }
-  const int64_t rows = (packed.n + panel - 1) / panel * panel;
-  const auto bytes = static_cast<int64_t>(dtype_size(format.dtype));
-  const int64_t columns = (packed.k + depth - 1) / depth * depth;
-  // Whole numbers with their scales take less than eight bytes each, short rows aside.
-  require(rows <= std::numeric_limits<int64_t>::max() / std::max<int64_t>(8, bytes) / (columns + 64),
-          "pack_linear", "the matrix is too large",
-          std::to_string(packed.n) + " x " + std::to_string(packed.k));
-  packed.data = Buffer(static_cast<size_t>(
-      is_integer(format) ? rows / panel * IntLayout(format, packed.k).panel_bytes : rows * columns * bytes));
+  // Floats, and whole numbers with their scales, take less than eight bytes each, short rows aside.
+  require(packed.n <= std::numeric_limits<int64_t>::max() / 16 / (packed.k + 64), "pack_linear",
+          "the matrix is too large", std::to_string(packed.n) + " x " + std::to_string(packed.k));
+  packed.data = Buffer(static_cast<size_t>(packed_bytes(format, packed.n, packed.k)));
   return packed;
 }
 

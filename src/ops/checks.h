@@ -39,11 +39,10 @@ void check_delta_rule(const TensorView& out, const TensorView& q, const TensorVi
                       const TensorView& decay, const TensorView& beta, const StateBatch& batch,
                       const StateView& state);
 
-// The empty matrix that `parts` fill: n, k, format, and zeroed data for panels of `panel` rows each and k
-// rounded up to a multiple of `depth`. Throws Error when the parts do not fit together or the format is not
-// one of weights.
-PackedLinear make_packed(std::span<const TensorView> parts, WeightFormat format, int64_t panel,
-                         int64_t depth = 1);
+// The empty matrix that `parts` fill: n, k, format, and zeroed data of as many bytes as `packed_bytes` says.
+// Throws Error when the parts do not fit together or the format is not one of weights.
+PackedLinear make_packed(std::span<const TensorView> parts, WeightFormat format,
+                         decltype(OpTable::packed_bytes) packed_bytes);
 // The same of matrices of codes, in the layout of quant/coded_layout.h and with their column order.
 PackedLinear make_packed_coded(std::span<const CodedMatrix* const> parts);
 

@@ -33,6 +33,10 @@ struct OpContext {
   OpProfile* profile = nullptr;  // where the calls of a timing table are noted (ops/profile.h)
 };
 
+// Of the layouts of all tables, and of how they round: raised whenever one changes. Files of packed weights
+// know by it whether they are still what packing would give.
+inline constexpr int32_t kPackedVersion = 1;
+
 // A weight matrix W [n, k] in the layout that one table's `linear` reads. Made by OpTable::pack_linear or
 // pack_coded of the same table.
 struct PackedLinear {
@@ -215,6 +219,9 @@ struct OpTable {
   // counts.
   size_t (*workspace_bytes)(int64_t max_tokens, int64_t max_seq_len, int32_t num_heads, int32_t head_dim,
                             int threads);
+
+  // Bytes of the data that pack_linear and pack_coded make of a matrix [n, k].
+  int64_t (*packed_bytes)(const WeightFormat& format, int64_t n, int64_t k);
 
   // Packs the rows of `parts` ([n_i, k] each, float32, bfloat16 or float16, all with one k) one below the
   // other into one matrix stored in `format` (check_weight_format). Conversions to floats round to nearest

@@ -66,7 +66,7 @@ float product(const PackedLinear& w, const IntLayout& at, int64_t column, const 
 }  // namespace
 
 PackedLinear pack_linear_int(const OpContext& ctx, std::span<const TensorView> parts, WeightFormat format) {
-  PackedLinear packed = make_packed(parts, format, kPanel);
+  PackedLinear packed = make_packed(parts, format, packed_bytes);
   const IntLayout at(format, packed.k);
   std::vector<const std::byte*> rows;
   std::vector<DType> types;

@@ -81,6 +81,13 @@ double bits_per_weight(const WeightFormat& format, int64_t k) {
          static_cast<double>(IntLayout::kPanel * k);
 }
 
+int64_t packed_bytes(const WeightFormat& format, int64_t n, int64_t k, int64_t row_room) {
+  const int64_t panels = (n + IntLayout::kPanel - 1) / IntLayout::kPanel;
+  if (is_coded(format)) return panels * CodedLayout(format.coded, k).panel_bytes;
+  if (is_integer(format)) return panels * IntLayout(format, k).panel_bytes;
+  return panels * IntLayout::kPanel * row_room * static_cast<int64_t>(dtype_size(format.dtype));
+}
+
 std::optional<Quantization> quantization_from_name(std::string_view name) {
   if (name == "auto") return std::nullopt;
   for (const Quantization& known : kQuantizations) {

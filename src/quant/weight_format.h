@@ -46,6 +46,13 @@ void check_weight_format(const WeightFormat& format);
 // Bits of a weight with its share of scales and zero points, in a row of k.
 double bits_per_weight(const WeightFormat& format, int64_t k);
 
+// Bytes of a matrix [n, k] in whole panels, of 32 rows in all layouts; of floats each row has room for
+// `row_room` elements.
+int64_t packed_bytes(const WeightFormat& format, int64_t n, int64_t k, int64_t row_room);
+inline int64_t packed_bytes(const WeightFormat& format, int64_t n, int64_t k) {
+  return packed_bytes(format, n, k, k);
+}
+
 // What a checkpoint of floats becomes as it is loaded.
 struct Quantization {
   std::string_view name;  // "int8"

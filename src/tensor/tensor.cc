@@ -136,7 +136,16 @@ Buffer::Buffer(size_t bytes) : size_(bytes) {
   data_ = std::unique_ptr<std::byte, Unmap>(p, Unmap(mapped));
 }
 
+Buffer Buffer::borrowed(std::span<const std::byte> bytes, std::shared_ptr<const void> owner) {
+  Buffer buffer;
+  buffer.data_ =
+      std::unique_ptr<std::byte, Unmap>(const_cast<std::byte*>(bytes.data()), Unmap(std::move(owner)));
+  buffer.size_ = bytes.size();
+  return buffer;
+}
+
 void Buffer::Unmap::operator()(std::byte* p) const {
+  if (owner != nullptr) return;
   if (bytes < Slabs::kSmallest || bytes > Slabs::kLargest || !slabs().give_back(p, bytes)) munmap(p, bytes);
 }
 

@@ -8,6 +8,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <utility>
 
 #include "tensor/dtype.h"
 
@@ -41,6 +42,8 @@ class Buffer {
  public:
   Buffer() = default;
   explicit Buffer(size_t bytes);  // throws Error naming the size when the memory is not there
+  // Bytes that lie elsewhere, in what `owner` keeps, and that nobody writes to: their pages may be read-only.
+  static Buffer borrowed(std::span<const std::byte> bytes, std::shared_ptr<const void> owner);
 
   std::byte* data() { return data_.get(); }
   const std::byte* data() const { return data_.get(); }
@@ -58,7 +61,9 @@ class Buffer {
   struct Unmap {
     Unmap() noexcept : bytes(0) {}
     explicit Unmap(size_t n) noexcept : bytes(n) {}
+    explicit Unmap(std::shared_ptr<const void> keeper) noexcept : bytes(0), owner(std::move(keeper)) {}
     size_t bytes;
+    std::shared_ptr<const void> owner;  // of what is borrowed, which is not unmapped here
     void operator()(std::byte* p) const;
   };
   std::unique_ptr<std::byte, Unmap> data_;

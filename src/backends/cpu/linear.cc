@@ -50,11 +50,15 @@ Storage storage_of(DType t) {
   return t == DType::kF32 ? kStorageF32 : t == DType::kBF16 ? kStorageBF16 : kStorageF16;
 }
 
+int64_t packed_bytes(const WeightFormat& format, int64_t n, int64_t k) {
+  return quire::packed_bytes(format, n, k, padded_k(storage_of(format.dtype), k));
+}
+
 PackedLinear pack_linear(const CpuKernels& kernels, const OpContext& ctx, std::span<const TensorView> parts,
                          WeightFormat format) {
   if (is_integer(format)) return pack_linear_int(kernels, ctx, parts, format);
   const Storage target = storage_of(format.dtype);
-  PackedLinear packed = make_packed(parts, format, kPanel, padded_k(target, 1));
+  PackedLinear packed = make_packed(parts, format, packed_bytes);
   const int64_t panel_bytes =
       kPanel * padded_k(target, packed.k) * static_cast<int64_t>(dtype_size(format.dtype));
   parallel_ranges(ctx, num_panels(packed.n), row_grain(kPanel * packed.k),

@@ -48,7 +48,7 @@ struct PanelRows {
 
 PackedLinear pack_linear_int(const CpuKernels& kernels, const OpContext& ctx,
                              std::span<const TensorView> parts, WeightFormat format) {
-  PackedLinear packed = make_packed(parts, format, kPanel);
+  PackedLinear packed = make_packed(parts, format, packed_bytes);
   const IntLayout at(format, packed.k);
   const IntCandidates candidates = int_candidates(format.code_bits, format.zero_points);
   std::vector<Buffer> scratch;

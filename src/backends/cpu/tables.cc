@@ -141,6 +141,7 @@ struct Bound {
     OpTable t = reference_ops();
     t.name = name;
     t.workspace_bytes = workspace_bytes;
+    t.packed_bytes = packed_bytes;
     t.pack_linear = pack_linear;
     t.linear = linear;
     t.embedding = embedding;

@@ -95,6 +95,14 @@ class GgufShards : public GgufModel {
   };
   const std::map<std::string_view, Place>& places() const { return where_; }
   const GgufFile& file_of(const Place& place) const { return shards_[place.shard].file; }
+  void set_weight_files(std::vector<FileIdentity> files) { weight_files_ = std::move(files); }
+  std::vector<FileIdentity> weight_files() const {
+    std::vector<FileIdentity> all = weight_files_;
+    for (const Shard& shard : shards_) {
+      if (shard.mapping) all.push_back(shard.mapping->identity());
+    }
+    return all;
+  }
   void release(size_t shard, size_t offset, size_t bytes) const {
     if (shards_[shard].mapping) shards_[shard].mapping->release(offset, bytes);
   }
@@ -104,7 +112,8 @@ class GgufShards : public GgufModel {
     std::optional<MappedFile> mapping;
     GgufFile file;
   };
-  std::vector<Shard> shards_;  // complete before where_ points into it
+  std::vector<Shard> shards_;               // complete before where_ points into it
+  std::vector<FileIdentity> weight_files_;  // of those in memory
   std::map<std::string_view, Place> where_;
 };
 
@@ -189,6 +198,7 @@ class GgufCheckpoint : public Checkpoint {
     return it == files_.end() ? std::nullopt : std::optional(it->second);
   }
 
+  std::vector<FileIdentity> weight_files() const override { return shards_->weight_files(); }
   std::vector<std::string> names() const override {
     std::vector<std::string> all;
     all.reserve(entries_.size());
@@ -406,9 +416,11 @@ std::unique_ptr<Checkpoint> open_gguf(const fs::path& file) {
   return std::make_unique<GgufCheckpoint>(file, std::move(shards));
 }
 
-std::unique_ptr<Checkpoint> gguf_from_memory(std::span<const std::byte> bytes, const std::string& name) {
+std::unique_ptr<Checkpoint> gguf_from_memory(std::span<const std::byte> bytes, const std::string& name,
+                                             std::vector<FileIdentity> weight_files) {
   auto shards = std::make_unique<GgufShards>();
   shards->add_bytes(bytes, name);
+  shards->set_weight_files(std::move(weight_files));
   shards->build_index();
   return std::make_unique<GgufCheckpoint>(name, std::move(shards));
 }

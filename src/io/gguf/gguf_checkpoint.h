@@ -5,6 +5,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "io/checkpoint.h"
 
@@ -14,7 +15,9 @@ namespace quire {
 // and the key or tensor at fault.
 std::unique_ptr<Checkpoint> open_gguf(const std::filesystem::path& file);
 // A whole file in memory, which must outlive the Checkpoint. `name` stands in errors where the path would.
-std::unique_ptr<Checkpoint> gguf_from_memory(std::span<const std::byte> bytes, const std::string& name);
+// weight_files: what the Checkpoint says of them.
+std::unique_ptr<Checkpoint> gguf_from_memory(std::span<const std::byte> bytes, const std::string& name,
+                                             std::vector<FileIdentity> weight_files = {});
 
 // The GGUF model of a directory: its only *.gguf file, or the first of those of its only split model. Empty
 // where there is none; throws Error where there are several.

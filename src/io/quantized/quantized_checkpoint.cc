@@ -71,6 +71,7 @@ class QuantizedCheckpoint : public Checkpoint {
   std::optional<std::string> file(std::string_view name) const override { return files_->file(name); }
   std::optional<nlohmann::json> generation_config() const override { return files_->generation_config(); }
 
+  std::vector<FileIdentity> weight_files() const override { return files_->weight_files(); }
   std::vector<std::string> names() const override {
     std::vector<std::string> all;
     for (auto& name : files_->names()) {

@@ -70,6 +70,7 @@ class SparseCheckpoint : public Checkpoint {
   const nlohmann::json& config() const override { return files_->config(); }
   std::optional<nlohmann::json> generation_config() const override { return files_->generation_config(); }
   std::optional<std::string> file(std::string_view name) const override { return files_->file(name); }
+  std::vector<FileIdentity> weight_files() const override { return files_->weight_files(); }
   std::vector<std::string> names() const override {
     std::vector<std::string> all;
     for (auto& name : files_->names()) {

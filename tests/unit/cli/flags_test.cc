@@ -63,11 +63,13 @@ TEST(EngineFlags, PolicyPreemptionTiersAndTargets) {
   add_engine_flags(*command, config);
   app.parse(
       "run --scheduling-policy mlfq --preemption-mode swap --swap-space 2GiB --kv-disk-cache d "
-      "--kv-disk-cache-size 1GiB --ttft-slo 500ms --tpot-slo 0.05 --max-num-partial-prefills 2");
+      "--weight-cache w --kv-disk-cache-size 1GiB --ttft-slo 500ms --tpot-slo 0.05 "
+      "--max-num-partial-prefills 2");
   EXPECT_EQ(config.scheduling_policy, SchedulingPolicy::kMlfq);
   EXPECT_EQ(config.preemption_mode, PreemptionMode::kSwap);
   EXPECT_EQ(config.swap_space, int64_t{2} << 30);
   EXPECT_EQ(config.kv_disk_cache, "d");
+  EXPECT_EQ(config.weight_cache, "w");
   EXPECT_EQ(config.kv_disk_cache_size, int64_t{1} << 30);
   EXPECT_DOUBLE_EQ(config.ttft_slo, 0.5);
   EXPECT_DOUBLE_EQ(config.tpot_slo, 0.05);

@@ -125,6 +125,22 @@ INSTANTIATE_TEST_SUITE_P(All, PoolingGolden,
                            return test_name(std::get<0>(test.param) + "_" + std::get<1>(test.param));
                          });
 
+TEST(PoolingWeightCache, GivesTheSameVectors) {
+  const test::TempDir dir;
+  for (const std::string& model : model_names()) {
+    const auto vectors = [&](const EngineConfig& config) {
+      const auto engine = start(model, config);
+      std::vector<std::vector<float>> all;
+      for (const Case& item : golden_cases(model))
+        all.push_back(submit(*engine, request_of(*engine, item.text)).get());
+      return all;
+    };
+    const auto expected = vectors({});
+    EXPECT_EQ(vectors({.weight_cache = dir.path()}), expected) << model;
+    EXPECT_EQ(vectors({.weight_cache = dir.path()}), expected) << model;
+  }
+}
+
 // Files of other programs that give vectors have them of length one.
 void normalize(std::vector<float>& values) {
   double sum = 0.0;

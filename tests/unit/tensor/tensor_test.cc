@@ -5,7 +5,10 @@
 #include <cmath>
 #include <cstring>
 #include <limits>
+#include <memory>
 #include <numeric>
+#include <span>
+#include <utility>
 #include <vector>
 
 #include "base/error.h"
@@ -133,6 +136,22 @@ TEST(Tensor, BuffersDoNotOverlapAndNewOnesAreZero) {
         ASSERT_EQ(buffer.data()[i], static_cast<std::byte>(b + 1)) << "buffer " << b;
     }
   }
+}
+
+TEST(Tensor, BorrowedBytesAreKeptAndLeftAlone) {
+  auto owner = std::make_shared<const std::vector<int>>(100, 7);
+  Buffer borrowed = Buffer::borrowed(std::as_bytes(std::span(*owner)).subspan(4), owner);
+  EXPECT_EQ(borrowed.size(), 99 * sizeof(int));
+  EXPECT_EQ(borrowed.as<int>(), owner->data() + 1);
+  EXPECT_EQ(owner.use_count(), 2);
+  Buffer moved = std::move(borrowed);
+  EXPECT_EQ(owner.use_count(), 2);
+  EXPECT_EQ(moved.as<int>()[98], 7);
+  moved = Buffer(64);
+  EXPECT_EQ(owner.use_count(), 1);
+  moved.as<int>()[0] = 1;
+  moved = Buffer::borrowed(std::as_bytes(std::span(*owner)), owner);
+  EXPECT_EQ(moved.as<int>(), owner->data());
 }
 
 TEST(Tensor, ImpossibleSizesAreErrors) {

@@ -1,0 +1,125 @@
+// What a model will take before it is loaded, out of names and shapes alone.
+#include <initializer_list>
+#include <span>
+#include <vector>
+
+#include "models/loader.h"
+
+namespace quire {
+
+int64_t ModelLoader::planned_bytes() const {
+  plan_.check(checkpoint_);
+  constexpr auto kFloat = static_cast<int64_t>(sizeof(float));
+  int64_t sum = 0;
+  const auto add_vector = [&](const ExpectedTensor* tensor) {
+    if (tensor != nullptr) sum += elements(*tensor) * kFloat;
+  };
+  const auto add_outline = [&](const PackedLinear& matrix) {
+    sum += packed_bytes(matrix.format, matrix.n, matrix.k) + bytes_of(matrix.column_order);
+  };
+  const auto add_table = [&](Role role) {
+    const ExpectedTensor* tensor = plan_.weight(role);
+    if (checkpoint_.coded(tensor->name) == nullptr) {
+      sum += static_cast<int64_t>(checkpoint_.find(tensor->name)->bytes);
+    } else {
+      add_outline(outline(std::span(&tensor, 1), role));
+    }
+  };
+  const auto add_matrix = [&](std::initializer_list<Role> roles, int32_t layer, int32_t expert = -1) {
+    std::vector<const ExpectedTensor*> all;
+    for (const Role role : roles) {
+      const ExpectedTensor* tensor = plan_.weight(role, layer, expert);
+      if (tensor == nullptr) continue;
+      all.push_back(tensor);
+      add_vector(plan_.bias(role, layer, expert));
+    }
+    for (std::span<const ExpectedTensor* const> rest = all; !rest.empty();) {
+      const auto run = rest.first(alike(rest));
+      rest = rest.subspan(run.size());
+      add_outline(outline(run, *roles.begin()));
+    }
+  };
+  if (spec_.task != ModelTask::kGenerate) {
+    add_table(Role::kEmbedding);
+    sum += planned_pooler_bytes();
+  } else if (spec_.tie_word_embeddings) {
+    add_matrix({Role::kEmbedding}, -1);
+  } else {
+    add_table(Role::kEmbedding);
+    add_matrix({Role::kLmHead}, -1);
+  }
+  if (spec_.token_types > 0) add_table(Role::kTokenTypes);
+  add_matrix({Role::kEmbeddingIn}, -1);
+  add_matrix({Role::kEmbeddingOut}, -1);
+  add_matrix({Role::kClassifierDense}, -1);
+  add_vector(plan_.weight(Role::kClassifierNorm));
+  add_vector(plan_.bias(Role::kClassifierNorm));
+  add_matrix({Role::kClassifier}, -1);
+  if (spec_.position == PositionKind::kLearned) add_table(Role::kPositionEmbedding);
+  if (spec_.layer_input_size > 0) {
+    add_table(Role::kLayerInputTable);
+    add_matrix({Role::kLayerInputsProject}, -1);
+    add_vector(plan_.weight(Role::kLayerInputsNorm));
+  }
+  add_vector(plan_.weight(Role::kEmbeddingNorm));
+  add_vector(plan_.bias(Role::kEmbeddingNorm));
+  for (int32_t i = 0; i < spec_.num_layers; ++i) {
+    for (const Role role :
+         {Role::kInputNorm,    Role::kPostAttentionNorm, Role::kMlpNorm,    Role::kPostMlpNorm,
+          Role::kQueryNorm,    Role::kKeyNorm,           Role::kSinks,      Role::kQueryDownNorm,
+          Role::kLatentNorm,   Role::kAttentionSubNorm,  Role::kMlpSubNorm, Role::kExpertScale,
+          Role::kBesideRouter, Role::kBesideExperts,     Role::kBesideOut,  Role::kBesideMlp,
+          Role::kStateConv,    Role::kStepBias,          Role::kRate,       Role::kSkip,
+          Role::kStateNorm,    Role::kStepNorm,          Role::kWriteNorm,  Role::kReadNorm}) {
+      add_vector(plan_.weight(role, i));
+      add_vector(plan_.bias(role, i));
+      for (int32_t h = 0; plan_.weight(role, i) == nullptr && plan_.weight(role, i, h) != nullptr; ++h)
+        add_vector(plan_.weight(role, i, h));
+    }
+    const LayerSpec& own = spec_.layers[static_cast<size_t>(i)];
+    if (own.keys_as_values) {
+      add_matrix({Role::kQuery, Role::kKey, Role::kKey}, i);
+    } else {
+      add_matrix({Role::kQuery, Role::kKey, Role::kValue, Role::kQkv}, i);
+    }
+    add_matrix({Role::kStateIn}, i);
+    add_matrix({Role::kStateSelect}, i);
+    add_matrix({Role::kStateStep}, i);
+    add_matrix({Role::kDeltaInGate, Role::kDeltaIn, Role::kDeltaGate}, i);
+    add_matrix({Role::kDeltaShareStep, Role::kDeltaShare, Role::kDeltaStep}, i);
+    add_matrix({Role::kStateOut}, i);
+    add_matrix({Role::kLayerInputGate}, i);
+    add_matrix({Role::kLayerInputProject}, i);
+    add_vector(plan_.weight(Role::kLayerInputNorm, i));
+    add_matrix({Role::kQueryDown}, i);
+    add_matrix({Role::kLatent}, i);
+    if (spec_.mla && own.attention) {
+      const WeightFormat kept = {latent_type(i)};
+      sum += spec_.num_heads * (packed_bytes(kept, spec_.mla->cached(), spec_.mla->query_dim()) +
+                                packed_bytes(kept, spec_.mla->value, spec_.mla->cached()));
+    }
+    add_matrix({Role::kAttentionOut}, i);
+    add_matrix({Role::kGate, Role::kUp, Role::kGateUp}, i);
+    add_matrix({Role::kDown}, i);
+    if (!own.experts) continue;
+    add_matrix({Role::kRouter}, i);
+    add_vector(plan_.weight(Role::kRouterCorrection, i));
+    for (int32_t e = 0; e < spec_.moe->num_experts; ++e) {
+      add_matrix({Role::kExpertGate, Role::kExpertUp, Role::kExpertGateUp}, i, e);
+      add_matrix({Role::kExpertDown}, i, e);
+    }
+    add_matrix({Role::kSharedExpertGate, Role::kSharedExpertUp, Role::kSharedExpertGateUp}, i);
+    add_matrix({Role::kSharedExpertDown}, i);
+    add_matrix({Role::kSharedExpertRouter}, i);
+  }
+  if (spec_.relative) {
+    const int64_t size = spec_.relative->num_buckets * kFloat;
+    const int64_t of_layers = 2 * int64_t{spec_.num_layers} * spec_.hidden_size;
+    sum += size * (spec_.relative->vectors ? of_layers : spec_.num_heads);
+  }
+  add_vector(plan_.weight(Role::kFinalNorm));
+  add_vector(plan_.bias(Role::kFinalNorm));
+  return sum;
+}
+
+}  // namespace quire
