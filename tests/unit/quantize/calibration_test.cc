@@ -150,7 +150,7 @@ TEST_P(Methods, AreNearerToTheModelThanTheNearestCodes) {
 }
 
 INSTANTIATE_TEST_SUITE_P(All, Methods, ::testing::Values(Method::kGptq, Method::kAwq, Method::kSmoothQuant),
-                         [](const auto& info) { return "M" + std::to_string(static_cast<int>(info.param)); });
+                         [](const auto& with) { return "M" + std::to_string(static_cast<int>(with.param)); });
 
 // Keys so large that 8-bit floats end before them, in a model that is the same as one with small keys.
 TEST(KvScales, BringKeysAndValuesIntoTheRangeOfTheCache) {

@@ -103,10 +103,10 @@ INSTANTIATE_TEST_SUITE_P(
                       Case{"fp8", {}, 0.04}, Case{"fp8-block", {}, 0.04}, Case{"bnb-nf4", {}, 0.12},
                       Case{"bnb-nf4", {.nested_scales = false}, 0.12}, Case{"bnb-fp4", {}, 0.16},
                       Case{"nvfp4", {}, 0.12}, Case{"mxfp4", {}, 0.16}),
-    [](const auto& info) {
-      std::string name = info.param.format;
+    [](const auto& with) {
+      std::string name = with.param.format;
       std::ranges::replace(name, '-', '_');
-      const TargetOptions& o = info.param.options;
+      const TargetOptions& o = with.param.options;
       if (o.bits) name += "_" + std::to_string(*o.bits);
       if (o.group_size) name += "_g" + std::to_string(*o.group_size);
       if (o.zeros) name += "_zeros";

@@ -32,7 +32,7 @@ json fixture(const char* name) {
   return test::read_json(test::fixture_dir() / name / "tokenizer.json");
 }
 
-std::unique_ptr<Tokenizer> from_json(const json& tokenizer, const std::string& config = {}) {
+std::unique_ptr<Tokenizer> tokenizer_from(const json& tokenizer, const std::string& config = {}) {
   const std::string text = tokenizer.dump();
   TokenizerFiles files;
   files.tokenizer_json = text;
@@ -136,7 +136,7 @@ TEST(BrokenTokenizerJson, NamesTheFileAndThePlace) {
     SCOPED_TRACE(damage.what);
     json tokenizer = fixture("byte-level");
     damage.apply(tokenizer);
-    EXPECT_THAT(error_of([&] { from_json(tokenizer); }),
+    EXPECT_THAT(error_of([&] { tokenizer_from(tokenizer); }),
                 AllOf(HasSubstr("dir/tokenizer.json: "), HasSubstr(damage.place)));
   }
 }
@@ -196,7 +196,7 @@ TEST(MissingTokenizer, SaysWhatADirectoryShouldHold) {
 
 TEST(InvalidText, CountsAsReplacementCharacters) {
   for (const char* name : {"byte-level", "llama2", "unigram", "word-piece", "suffix-bpe"}) {
-    const auto tokenizer = from_json(fixture(name));
+    const auto tokenizer = tokenizer_from(fixture(name));
     EXPECT_EQ(tokenizer->encode("a\xFF\xE4\xBD b\xF0\x9F", true),
               tokenizer->encode("a\xEF\xBF\xBD\xEF\xBF\xBD b\xEF\xBF\xBD", true))
         << name;
@@ -212,12 +212,12 @@ double seconds_to_encode(const Tokenizer& tokenizer, const std::string& text) {
 // One or two seconds alone; the limits leave room for sanitizers and for other work on the machine. Quadratic
 // time would be hours.
 TEST(HostileText, TenMegabytesOfOneCharacterTakeSeconds) {
-  EXPECT_LT(seconds_to_encode(*from_json(fixture("byte-level")), std::string(10'000'000, 'a')), 60.0);
+  EXPECT_LT(seconds_to_encode(*tokenizer_from(fixture("byte-level")), std::string(10'000'000, 'a')), 60.0);
 }
 
 TEST(HostileText, OneCharacterTakesNoQuadraticTimeInAnyModel) {
   for (const char* name : {"byte-level", "llama2", "metaspace", "suffix-bpe", "unigram", "word-piece"}) {
-    const auto tokenizer = from_json(fixture(name));
+    const auto tokenizer = tokenizer_from(fixture(name));
     for (const char character : {'a', ' ', '\'', '\n'}) {
       EXPECT_LT(seconds_to_encode(*tokenizer, std::string(500'000, character)), 10.0)
           << name << " " << int{character};
@@ -241,7 +241,7 @@ TEST(HostileText, MarksInTheWrongOrderTakeLinearTime) {
 TEST(LongWords, MergeAsShortOnesDo) {
   // The same merges by the quadratic way (up to 48 symbols) and by the heap: a word without its end is
   // compared piece by piece.
-  const auto tokenizer = from_json(fixture("byte-level"));
+  const auto tokenizer = tokenizer_from(fixture("byte-level"));
   std::mt19937 random(1);
   for (int i = 0; i < 200; ++i) {
     std::string word;
@@ -258,7 +258,7 @@ TEST(LongWords, MergeAsShortOnesDo) {
 
 TEST(Detokenizer, NeverEmitsHalfACharacter) {
   for (const char* name : {"byte-level", "llama2"}) {
-    const auto tokenizer = from_json(fixture(name));
+    const auto tokenizer = tokenizer_from(fixture(name));
     const std::string text = "日本 😀é 👩\u200d👧 x";
     Detokenizer detokenizer(*tokenizer, true);
     std::string all;
@@ -273,7 +273,7 @@ TEST(Detokenizer, NeverEmitsHalfACharacter) {
 }
 
 TEST(Detokenizer, GivesReplacementCharactersForWhatNeverCompletes) {
-  const auto tokenizer = from_json(fixture("byte-level"));
+  const auto tokenizer = tokenizer_from(fixture("byte-level"));
   Ids ids = tokenizer->encode("x😀", false);
   ids.pop_back();
   Detokenizer detokenizer(*tokenizer, true);
@@ -285,7 +285,7 @@ TEST(Detokenizer, GivesReplacementCharactersForWhatNeverCompletes) {
 
 TEST(Detokenizer, SeededWithAPromptContinuesAsTheWholeDecode) {
   for (const char* name : {"llama2", "metaspace", "word-piece", "byte-level", "unigram"}) {
-    const auto tokenizer = from_json(fixture(name));
+    const auto tokenizer = tokenizer_from(fixture(name));
     const Ids ids = tokenizer->encode("the baker opens her shop", false);
     for (size_t cut = 0; cut <= ids.size(); ++cut) {
       const std::span<const TokenId> prompt(ids.data(), cut);
@@ -302,7 +302,7 @@ TEST(Detokenizer, SeededWithAPromptContinuesAsTheWholeDecode) {
 }
 
 TEST(Detokenizer, IgnoresIdsOutOfRange) {
-  const auto tokenizer = from_json(fixture("byte-level"));
+  const auto tokenizer = tokenizer_from(fixture("byte-level"));
   Detokenizer detokenizer(*tokenizer, true);
   EXPECT_EQ(detokenizer.push(-1) + detokenizer.push(1 << 30) + detokenizer.flush(), "");
   EXPECT_EQ(tokenizer->decode(Ids{-5, 1 << 30}, false), "");
@@ -313,7 +313,7 @@ TEST(Detokenizer, IgnoresIdsOutOfRange) {
 
 TEST(TokenBytes, AreTheBytesOfTheText) {
   for (const char* name : {"byte-level", "llama2", "unigram"}) {
-    const auto tokenizer = from_json(fixture(name));
+    const auto tokenizer = tokenizer_from(fixture(name));
     const std::string text = "the baker's 日本 shop";
     std::string bytes;
     for (const TokenId id : tokenizer->encode(text, false)) bytes += tokenizer->token_bytes(id);
@@ -327,7 +327,7 @@ TEST(TokenBytes, AreTheBytesOfTheText) {
 
 TEST(Config, GivesTheRolesAndTemplates) {
   const auto tokenizer =
-      from_json(fixture("byte-level"), R"({"bos_token": {"content": "<|begin|>", "lstrip": false},
+      tokenizer_from(fixture("byte-level"), R"({"bos_token": {"content": "<|begin|>", "lstrip": false},
     "eos_token": "<|end|>", "unk_token": null, "chat_template": [{"name": "default", "template": "A"}, {"name": "rag", "template": "B"}],
     "added_tokens_decoder": {"900": {"content": "<|tool|>", "special": true}}})");
   EXPECT_EQ(tokenizer->bos_token(), "<|begin|>");
@@ -353,7 +353,7 @@ TEST(SentencePieceModel, ControlSymbolsAreTextUnlessRendered) {
 }
 
 TEST(Threads, EncodeAtTheSameTime) {
-  const auto tokenizer = from_json(fixture("byte-level"));
+  const auto tokenizer = tokenizer_from(fixture("byte-level"));
   const std::string text = "The baker opens her shop at five; don't wake the cat. 日本語 12345";
   const Ids expected = tokenizer->encode(text, true);
   std::vector<std::thread> threads;
