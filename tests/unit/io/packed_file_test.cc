@@ -8,7 +8,13 @@
 #include <sys/file.h>
 #include <xxhash.h>
 
+#include <algorithm>
 #include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <iterator>
+#include <span>
 #include <string>
 #include <vector>
 

@@ -9,8 +9,12 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
-#include <map>
+#include <functional>
+#include <iterator>
+#include <memory>
+#include <optional>
 #include <set>
+#include <span>
 #include <string>
 #include <thread>
 #include <utility>
@@ -290,7 +294,9 @@ void expect_repaired(Copy& copy, const std::string& whole, const std::function<v
   change(bytes);
   write_bytes(file, bytes);
   const Loaded loaded = load(copy.model, copy.cache);
-  if (warns) EXPECT_THAT(loaded.log, AllOf(HasSubstr("--weight-cache"), HasSubstr(file.string())));
+  if (warns) {
+    EXPECT_THAT(loaded.log, AllOf(HasSubstr("--weight-cache"), HasSubstr(file.string())));
+  }
   expect_same(loaded, load(copy.model, {}));
   expect_mapped(load(copy.model, copy.cache));
 }
