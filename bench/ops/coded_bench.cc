@@ -1,9 +1,11 @@
 // Products with codes of quantized checkpoints.
 #include <algorithm>
-#include <functional>
+#include <array>
+#include <cstring>
 #include <type_traits>
 #include <vector>
 
+#include "base/clock.h"
 #include "bench_support.h"
 #include "quant/code_tables.h"
 #include "quant/coded_layout.h"
@@ -45,6 +47,17 @@ class AnyCodes : public CodedMatrix {
   int64_t cols_;
 };
 
+// Tables of whole numbers, and of eighths.
+std::span<const float> wholes(size_t count) {
+  static const std::array<float, 16> numbers = {-127, -104, -83, -65, -49, -35, -22, -10,
+                                                1,    13,   25,  38,  53,  69,  89,  113};
+  return std::span(numbers).first(count);
+}
+std::span<const float> eighths() {
+  static const std::array<float, 8> numbers = {-0.875F, 0.125F, 1.125F, 0, -1.125F, -0.125F, 0.875F, 0};
+  return numbers;
+}
+
 struct Named {
   const char* name;
   CodedFormat format;
@@ -69,33 +82,100 @@ std::vector<Named> formats() {
                        .table = values,
                        .group_scale_table = scales};
   };
+  const auto e8m0 = e8m0_values();
   return {{"gptq-4bit-g128", linear(4, 128, 128, false, false)},
+          {"gptq-2bit-g128", linear(2, 128, 128, false, false)},
+          {"gptq-3bit-g128", linear(3, 128, 128, false, false)},
+          {"gptq-8bit-g128", linear(8, 128, 128, false, false)},
           {"awq-g128", linear(4, 128, 128, true, false)},
+          {"w8a16", linear(8, 0, 0, false, false)},
+          {"bitnet", linear(2, 0, 0, false, false)},
+          {"tq2_0", linear(2, 256, 256, false, false)},
           {"q4_0", linear(4, 32, 32, false, false)},
-          {"q4_k", linear(4, 32, 256, false, true)},
-          {"q6_k", linear(6, 16, 256, false, false)},
-          {"q5_k", linear(5, 32, 256, false, true)},
-          {"q3_k", linear(3, 16, 256, false, false)},
-          {"q2_k", linear(2, 16, 256, false, true)},
+          {"q4_1", linear(4, 32, 32, false, true)},
+          {"q5_0", linear(5, 32, 32, false, false)},
+          {"q5_1", linear(5, 32, 32, false, true)},
           {"q8_0", linear(8, 32, 32, false, false)},
-          {"nf4", table(4, 64, 64, nf4_values(), {})},
+          {"q2_k", linear(2, 16, 256, false, true)},
+          {"q3_k", linear(3, 16, 256, false, false)},
+          {"q4_k", linear(4, 32, 256, false, true)},
+          {"q5_k", linear(5, 32, 256, false, true)},
+          {"q6_k", linear(6, 16, 256, false, false)},
+          {"iq1_s", table(3, 32, 256, eighths(), {})},
+          {"iq2_xs", table(3, 16, 256, wholes(8), {})},
+          {"iq3_s", table(4, 32, 256, wholes(16), {})},
+          {"iq4_xs", table(4, 32, 256, wholes(16), {})},
+          {"mxfp4", table(4, 32, 0, e2m1_values(), e8m0)},
           {"nvfp4", table(4, 16, 0, e2m1_values(), e4m3_values())},
+          {"nf4", table(4, 64, 64, nf4_values(), {})},
+          {"fp4", table(4, 64, 64, fp4_values(), {})},
+          {"fp8-row", table(8, 0, 0, e4m3_values(), {})},
           {"fp8-128x128", table(8, 128, 128, e4m3_values(), {})}};
 }
 
-void linear(benchmark::State& state, const OpTable& table, const CodedFormat& format,
-            ActivationFormat activations, int64_t m, int64_t n, int64_t k) {
-  const Context context(table);
-  const AnyCodes codes(format, n, k);
-  const std::vector<const CodedMatrix*> parts = {&codes};
-  PackedLinear packed = table.pack_coded(context.ctx, parts);
-  packed.format.activations = activations;
-  Buffer x = filled(DType::kF32, m * k);
-  Buffer out(static_cast<size_t>(m * n) * sizeof(float));
-  const TensorView x_view = make_view(x.data(), DType::kF32, {m, k});
-  const TensorView out_view = make_view(out.data(), DType::kF32, {m, n});
-  for (auto _ : state) table.linear(context.ctx, out_view, x_view, packed, TensorView{});
-  report(state, 2.0 * static_cast<double>(m * n * k), static_cast<double>(packed.data.size()));
+struct Product {
+  const OpTable& table;
+  CodedFormat format;
+  ActivationFormat activations;
+  int64_t n;
+  int64_t k;
+
+  PackedLinear pack(const Context& context) const {
+    const AnyCodes codes(format, n, k);
+    const std::vector<const CodedMatrix*> parts = {&codes};
+    PackedLinear packed = table.pack_coded(context.ctx, parts);
+    packed.format.activations = activations;
+    return packed;
+  }
+};
+
+void linear(benchmark::State& state, const Product& of, int64_t m) {
+  const Context context(of.table);
+  const PackedLinear packed = of.pack(context);
+  Buffer x = filled(DType::kF32, m * of.k);
+  Buffer out(static_cast<size_t>(m * of.n) * sizeof(float));
+  const TensorView x_view = make_view(x.data(), DType::kF32, {m, of.k});
+  const TensorView out_view = make_view(out.data(), DType::kF32, {m, of.n});
+  for (auto _ : state) of.table.linear(context.ctx, out_view, x_view, packed, TensorView{});
+  report(state, 2.0 * static_cast<double>(m * of.n * of.k), static_cast<double>(packed.data.size()));
+}
+
+// One row by so many matrices that no cache holds them, as a step of decoding does. of_limit: of what the
+// machine read at the same time.
+void decode(benchmark::State& state, const Product& of) {
+  constexpr size_t kBytes = size_t{512} << 20;
+  const Context context(of.table);
+  std::vector<PackedLinear> layers;
+  layers.push_back(of.pack(context));
+  const size_t bytes = layers[0].data.size();
+  while (layers.size() * bytes < kBytes) {
+    PackedLinear next = {.data = Buffer(bytes),
+                         .bias = {},
+                         .column_order = {},
+                         .format = layers[0].format,
+                         .n = of.n,
+                         .k = of.k,
+                         .label = {}};
+    std::memcpy(next.data.data(), layers[0].data.data(), bytes);
+    layers.push_back(std::move(next));
+  }
+  Buffer x = filled(DType::kF32, of.k);
+  Buffer out(static_cast<size_t>(of.n) * sizeof(float));
+  const TensorView x_view = make_view(x.data(), DType::kF32, {1, of.k});
+  const TensorView out_view = make_view(out.data(), DType::kF32, {1, of.n});
+  double seconds = 0;
+  const auto read_limit = [] { return select_cpu_isa().limits(pool()).read_bytes_per_s; };
+  double limit = read_limit();
+  for (auto _ : state) {
+    const double begin = monotonic_seconds();
+    for (const PackedLinear& layer : layers)
+      of.table.linear(context.ctx, out_view, x_view, layer, TensorView{});
+    seconds += monotonic_seconds() - begin;
+  }
+  limit = std::max(limit, read_limit());
+  const auto total = static_cast<double>(layers.size() * bytes);
+  report(state, 2.0 * static_cast<double>(layers.size()) * static_cast<double>(of.n * of.k), total);
+  state.counters["of_limit"] = total * static_cast<double>(state.iterations()) / seconds / limit;
 }
 
 }  // namespace
@@ -109,12 +189,13 @@ void register_coded(const CpuIsa& isa) {
       if (isa.name == "generic" || isa.name.ends_with("_bf16") || (isa.name == "avx512_vnni" && !int8))
         continue;
       const std::string prefix = "Coded/" + std::string(isa.name) + "/" + name + (int8 ? "-a8" : "");
-      for (const int64_t m : {1, 4, 8, 32, 512})
-        add(prefix + "/4096x4096/m" + std::to_string(m), linear, std::cref(*isa.table), format, activations,
-            m, 4096, 4096);
-      // What a second-level cache holds, and more than any last-level cache.
-      add(prefix + "/512x2048/m1", linear, std::cref(*isa.table), format, activations, 1, 512, 2048);
-      add(prefix + "/16384x8192/m1", linear, std::cref(*isa.table), format, activations, 1, 16384, 8192);
+      const auto product = [&](int64_t n, int64_t k) {
+        return Product{*isa.table, format, activations, n, k};
+      };
+      for (const int64_t m : {1, 4, 8, 16, 32, 64, 512})
+        add(prefix + "/4096x4096/m" + std::to_string(m), linear, product(4096, 4096), m);
+      add(prefix + "/512x2048/m1", linear, product(512, 2048), 1);  // what a second-level cache holds
+      add(prefix + "/decode", decode, product(8192, 4096));
     }
   }
 }
