@@ -7,6 +7,7 @@
 #include "ops/checks.h"
 #include "ops/parallel.h"
 #include "ops/reference.h"
+#include "quant/activation_digits.h"
 #include "quant/coded_layout.h"
 #include "quant/int_layout.h"
 
@@ -16,30 +17,40 @@ namespace {
 // Weights that are decoded at once.
 constexpr int64_t kRun = 256;
 
+// Groups one after the other, the products of each in order.
 float float_product(const CodedLayout& at, const PackedLinear& w, int64_t column, std::span<const float> in) {
-  std::array<float, kRun> weights;
   float sum = 0;
-  for (int64_t first = 0; first < w.k; first += kRun) {
-    const int64_t last = std::min(w.k, first + kRun);
-    decode_coded(at, w.data.data(), column, first, last, weights.data());
-    for (int64_t i = first; i < last; ++i)
-      sum = std::fma(in[static_cast<size_t>(i)], weights[static_cast<size_t>(i - first)], sum);
+  for (int64_t begin = 0; begin < at.k;) {
+    const int64_t block = begin / at.block * at.block;
+    const int64_t end = std::min({at.k, block + at.block, begin + at.group});
+    float part = 0;
+    for (int64_t i = begin; i < end; ++i) {
+      const auto code = static_cast<size_t>(coded_code(at, w.data.data(), column, i));
+      part = std::fma(in[static_cast<size_t>(i)], at.format.table[code], part);
+    }
+    sum = std::fma(part, coded_group(at, w.data.data(), column, begin).scale, sum);
+    begin = end;
   }
   return sum;
 }
 
-// A row of activations as int8, in packed order.
-struct IntRow {
-  std::vector<int8_t> codes;  // [k]
-  std::vector<float> scales;  // [num_units]
+// A row of activations as int8 numbers, or as float32 in digits (quant/activation_digits.h), in packed order.
+struct WholeRow {
+  int num_digits;
+  std::vector<int8_t> digits;  // [num_digits][k]
+  std::vector<float> scales;   // [num_units]
 };
 
-IntRow quantize_row(const CodedLayout& at, std::span<const float> in) {
+WholeRow round_row(const CodedLayout& at, int num_digits, std::span<const float> in) {
   const CodedIntUnits units(at);
-  IntRow row{std::vector<int8_t>(in.size()), std::vector<float>(static_cast<size_t>(units.num_units))};
+  WholeRow row{num_digits, std::vector<int8_t>(static_cast<size_t>(num_digits) * in.size()),
+               std::vector<float>(static_cast<size_t>(units.num_units))};
   for (int64_t begin = 0; begin < at.k; begin += units.activation_group) {
     const int64_t n = std::min(units.activation_group, at.k - begin);
-    const float scale = quantize_activations(in.data() + begin, n, row.codes.data() + begin);
+    const float* x = in.data() + begin;
+    int8_t* digits = row.digits.data() + begin;
+    const float scale =
+        num_digits == 1 ? quantize_activations(x, n, digits) : split_activations(x, n, digits, at.k);
     for (int64_t i = begin; i < begin + n; i += units.unit)
       row.scales[static_cast<size_t>(i / units.unit)] = scale;
   }
@@ -47,30 +58,33 @@ IntRow quantize_row(const CodedLayout& at, std::span<const float> in) {
 }
 
 // As CodedIntUnits says.
-float int8_product(const CodedLayout& at, const PackedLinear& w, int64_t column, const CodedNumbers& numbers,
-                   const IntRow& row) {
+float whole_product(const CodedLayout& at, const PackedLinear& w, int64_t column, const CodedNumbers& numbers,
+                    const WholeRow& row) {
   const CodedIntUnits units(at);
   const CodedFormat& format = at.format;
   float sum = 0;
   for (int64_t begin = 0; begin < at.k; begin += units.unit) {
     const int64_t end = std::min(at.k, begin + units.unit);
     const CodedGroup group = coded_group(at, w.data.data(), column, begin);
-    int32_t products = 0;
-    int32_t x_sum = 0;
+    std::array<int32_t, kFloatDigits> products = {};
+    std::array<int32_t, kFloatDigits> minus_x = {};
     for (int64_t i = begin; i < end; ++i) {
       const int32_t code = coded_code(at, w.data.data(), column, i);
-      const int32_t x = row.codes[static_cast<size_t>(i)];
-      products += (numbers.table ? numbers.numbers[static_cast<size_t>(code)]
-                                 : code - (format.group_zeros ? 0 : group.zero)) *
-                  x;
-      x_sum += x;
+      const int32_t number = numbers.table ? numbers.numbers[static_cast<size_t>(code)]
+                                           : code - (format.group_zeros ? 0 : group.zero);
+      for (int d = 0; d < row.num_digits; ++d) {
+        const int32_t x = row.digits[static_cast<size_t>(d * at.k + i)];
+        products[static_cast<size_t>(d)] += number * x;
+        minus_x[static_cast<size_t>(d)] -= x;
+      }
     }
     const float x_scale = row.scales[static_cast<size_t>(begin / units.unit)];
-    sum = std::fma(static_cast<float>(products), x_scale * (group.scale * numbers.step), sum);
+    sum = std::fma(join_digits(products.data(), row.num_digits), x_scale * (group.scale * numbers.step), sum);
     const float shift = format.group_zeros
                             ? std::fma(group.scale, static_cast<float>(group.zero), group.minimum)
                             : group.minimum;
-    if (format.minima || format.group_zeros) sum = std::fma(shift, x_scale * static_cast<float>(-x_sum), sum);
+    if (format.minima || format.group_zeros)
+      sum = std::fma(shift, x_scale * join_digits(minus_x.data(), row.num_digits), sum);
   }
   return sum;
 }
@@ -92,16 +106,16 @@ void linear_coded(const OpContext& ctx, const TensorView& out, const TensorView&
                   const TensorView& residual) {
   const CodedLayout at(w.format.coded, w.k);
   const int32_t* order = w.column_order.size() > 0 ? w.column_order.as<int32_t>() : nullptr;
-  const auto whole =
-      w.format.activations == ActivationFormat::kInt8 ? coded_numbers(at.format) : std::nullopt;
+  const auto whole = coded_numbers(at.format);
+  const int num_digits = w.format.activations == ActivationFormat::kInt8 ? 1 : kFloatDigits;
   parallel_ranges(ctx, w.n, row_grain(16 * w.k), [&](int64_t begin, int64_t end, int) {
     for (int64_t r = 0; r < x.rows(); ++r) {
       std::vector<float> in(static_cast<size_t>(w.k));
       for (size_t i = 0; i < in.size(); ++i)
         in[i] = x.row<float>(r)[order == nullptr ? static_cast<int64_t>(i) : order[i]];
-      const IntRow codes = whole ? quantize_row(at, in) : IntRow{};
+      const WholeRow row = whole ? round_row(at, num_digits, in) : WholeRow{};
       for (int64_t column = begin; column < end; ++column) {
-        float sum = whole ? int8_product(at, w, column, *whole, codes) : float_product(at, w, column, in);
+        float sum = whole ? whole_product(at, w, column, *whole, row) : float_product(at, w, column, in);
         if (w.bias.size() > 0) sum += w.bias.as<float>()[column];
         if (residual.data != nullptr) sum += residual.row<float>(r)[column];
         out.row<float>(r)[column] = sum;

@@ -80,7 +80,8 @@ void check_coded_format(const CodedFormat& format) {
   require(format.group_size == 0 ? format.block_size == 0 : format.block_size % format.group_size == 0,
           "blocks of ", format.block_size, " are not whole groups of ", format.group_size);
   require(!format.half_scales || !format.bfloat_scales, "scales of two types");
-  require(format.values == CodeValues::kLinear || !format.group_zeros, "a table has no zeros");
+  require(format.values == CodeValues::kLinear || !(format.group_zeros || format.minima),
+          "a table has neither zeros nor minima");
   require(format.values == CodeValues::kLinear || format.table.size() == size_t{1} << format.code_bits,
           "a table of ", format.table.size(), " numbers for codes of ", format.code_bits, " bits");
   require(format.group_scale_table.empty() || (format.two_levels() && format.group_scale_table.size() == 256),
@@ -274,11 +275,11 @@ CodedIntUnits::CodedIntUnits(const CodedLayout& at) {
 
 std::optional<CodedNumbers> coded_numbers(const CodedFormat& format) {
   if (format.values == CodeValues::kLinear) return CodedNumbers{};
-  if (format.code_bits != 4) return std::nullopt;
-  for (const float step : {1.0F, 0.5F}) {
+  if (format.code_bits != 4 && format.code_bits != 3) return std::nullopt;
+  for (const float step : {1.0F, 0.5F, 0.125F}) {
     CodedNumbers found{.table = true, .numbers = {}, .step = step};
     bool whole = true;
-    for (size_t i = 0; i < found.numbers.size(); ++i) {
+    for (size_t i = 0; i < format.table.size(); ++i) {
       const float number = format.table[i] / step;
       if (!(number >= -127.0F && number <= 127.0F && number == std::nearbyint(number))) {
         whole = false;

@@ -97,17 +97,18 @@ struct CodedGroup {
 CodedGroup coded_group(const CodedLayout& at, const std::byte* weights, int64_t row, int64_t i);
 int32_t coded_code(const CodedLayout& at, const std::byte* weights, int64_t row, int64_t i);
 
-// How products with int8 activations are summed: those of a unit of k's as int32, exactly, and then units one
+// How products of whole numbers are summed: those of a unit of k's as int32, exactly, and then units one
 // after the other, each from weights of one scale and activations of one scale:
-//   sum = fma(float(sum of (number - zero) * x), x_scale * (scale * step), sum)
-//   sum = fma(shift, x_scale * float(-sum of x), sum)                      with minima or zeros of groups
-// where shift is the minimum, or with zeros of groups, which are not taken off the numbers, fma(scale, zero,
-// minimum).
+//   sum = fma(join(sum of (number - zero) * x), x_scale * (scale * step), sum)
+//   sum = fma(shift, x_scale * join(-sum of x), sum)                       with minima or zeros of groups
+// x is an int8 activation, or each of the digits of a float32 one, whose sums join_digits puts together
+// (activation_digits.h). shift is the minimum, or with zeros of groups, which are not taken off the numbers,
+// fma(scale, zero, minimum).
 struct CodedIntUnits {
   int64_t unit = 0;              // k's, at most 128; groups are whole units
   int64_t activation_group = 0;  // k's that share a scale of the activations, whole units
   int64_t num_units = 0;         // in a row
-  int64_t depth = 0;             // k rounded up to 8: int8 activations of a row
+  int64_t depth = 0;             // k rounded up to 8: elements of a row of activations
 
   explicit CodedIntUnits(const CodedLayout& at);
 };
@@ -119,7 +120,7 @@ struct CodedNumbers {
   std::array<int8_t, 16> numbers = {};  // of a table
   float step = 1.0F;                    // a power of two
 };
-// None where the codes stand for no whole numbers of 8 bits: they are multiplied with float activations only.
+// None where the codes stand for no whole numbers of 8 bits: they become float32 numbers.
 std::optional<CodedNumbers> coded_numbers(const CodedFormat& format);
 
 // Weights [begin, end) of row `row` of W, in packed order: out[0, end - begin). The plain form of what the

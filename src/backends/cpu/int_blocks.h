@@ -1,5 +1,5 @@
-// What products with int8 activations have in common: rows of activations as int8 in blocks, and how blocks
-// and panels are cut into pieces for the pool.
+// What products of whole numbers have in common: rows of activations as int8, or in digits of int8, in
+// blocks, and how blocks and panels are cut into pieces for the pool.
 #pragma once
 
 #include <algorithm>
@@ -30,10 +30,10 @@ struct RowRoom {
 };
 // Of m rows of so many bytes each. Throws Error where the workspace holds none.
 RowRoom row_room(std::span<std::byte> workspace, int64_t row_bytes, int64_t m);
-// What a row of int8 activations takes.
-int64_t int_row_bytes(int64_t depth, int64_t num_units);
+// What a row of activations takes.
+int64_t int_row_bytes(int64_t depth, int64_t num_units, int64_t digits);
 
-// Fills codes, scales and sums of `in`, which names the rest, with memory from `begin` on.
+// Fills codes, scales, totals and sums of `in`, which names the rest, with memory from `begin` on.
 void quantize_activations(const CpuKernels& kernels, const OpContext& ctx, const Blocks& blocks,
                           std::byte* begin, IntActivations& in);
 

@@ -10,6 +10,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "quant/activation_digits.h"
+
 namespace quire::cpu {
 
 // Index into the tables by storage format.
@@ -58,10 +60,10 @@ struct LinearArgs {
 // scale for each group of k, 4-bit codes with the zero in the middle, with zeros of their own.
 enum IntKind : int { kInt8Rows, kInt8Groups, kInt4, kInt4Zeros, kNumIntKinds };
 
-// Rows of activations as int8. Rows are taken in blocks that a kernel multiplies at once; inside a block
-// elements of all its rows stand side by side. The block of `rows` rows from `first` on begins at codes +
-// first
-// * depth, scales + first * num_units, sums + first * num_units.
+// Rows of activations as int8, or as float32 in digits of int8 (quant/activation_digits.h). Rows are taken in
+// blocks that a kernel multiplies at once; inside a block elements of all its rows stand side by side, the
+// digits of a row behind each other as if they were rows. The block of `rows` rows from `first` on begins at
+// codes + first * digits * depth, scales + first * num_units, sums + first * digits * num_units.
 struct IntActivations {
   const float* x;  // [rows, k]
   int64_t x_stride;
@@ -70,10 +72,12 @@ struct IntActivations {
   int64_t group;      // k's that share a scale
   int64_t unit;       // k's that are summed exactly
   int64_t num_units;  // in a row
+  int64_t digits;     // of an element: 1 or kFloatDigits
   int32_t zero;       // what the weights' codes are too large by: sums are the activations' times -zero
-  int8_t* codes;      // block: [depth / 4][rows][4]
+  int8_t* codes;      // block: [depth / 4][rows][digits][4]
   float* scales;      // block: [num_units][rows]
-  int32_t* sums;      // block: [num_units][rows]
+  float* totals;      // block: [num_units][rows]: scales times the joined sums
+  int32_t* sums;      // block: [num_units][rows][digits]
 };
 
 struct IntLinearArgs {
@@ -126,8 +130,9 @@ struct IntPackArgs {
   float high;
 };
 
-// What codes stand for: numbers, entries of a table, e4m3 by arithmetic; and how block scales are stored.
-enum CodedValues : int { kCodedLinear, kCodedTable, kCodedE4M3, kNumCodedValues };
+// What codes that are no whole numbers stand for: entries of a table, e4m3 by arithmetic.
+enum CodedValues : int { kCodedTable, kCodedE4M3, kNumCodedValues };
+// How block scales are stored.
 enum CodedScales : int { kCodedF32, kCodedF16, kCodedBF16 };
 
 // Where the parts of a block begin (quant/coded_layout.h).
@@ -153,13 +158,13 @@ struct CodedMatrixArgs {
   bool two_levels;
   bool minima;
   bool group_zeros;
-  float zero;          // of linear codes without zeros of the groups
-  const float* table;  // [at least 16, codes]; of linear codes: code - zero, or code with group_zeros
+  const float* table;              // [at least 16, codes]; of codes that are no whole numbers
   const float* group_scale_table;  // [256] or null
   bool e4m3_group_scales;          // the table is that of e4m3 without its NaN
+  bool e8m0_group_scales;          // the same of e8m0
 };
 
-// The same with int8 activations (CodedIntUnits in quant/coded_layout.h).
+// The same of whole numbers, by activations that are (CodedIntUnits in quant/coded_layout.h).
 struct CodedIntArgs {
   CodedMatrixArgs m;       // x and table are not looked at
   IntActivations in;       // zero: with minima or zeros of groups 1
@@ -306,23 +311,26 @@ struct CpuKernels {
                                int64_t panel_end);
 
   // Products of whole numbers. A unit's products are summed exactly; units one after the other with one fused
-  // multiply-add each. int_block_rows: rows of a block at most. int8_zero: IntActivations::zero of 8-bit
-  // codes.
+  // multiply-add each. int_block_rows: rows of a block at most, each digit one. int8_zero:
+  // IntActivations::zero of 8-bit codes.
   int64_t int_block_rows;
   int32_t int8_zero;
   void (*quantize_rows)(const IntActivations&, int64_t first_row, int64_t rows);
+  // The same into digits.
+  void (*split_rows)(const IntActivations&, int64_t first_row, int64_t rows);
   void (*linear_int[kNumIntKinds])(const IntLinearArgs&, const IntBlock&, int64_t panel);
   // The same with float activations: a unit's products are summed with one fused multiply-add each.
   void (*linear_int_float[kNumIntKinds])(const IntLinearArgs&, const IntBlock&, int64_t panel);
   void (*pack_int)(const IntPackArgs&);
 
-  // Rows x panels of a product with codes, by bits of a stored code: one fused multiply-add for each term,
-  // from first to last. Null: there are no such codes.
+  // Rows x panels of a product with codes that stand for no whole numbers, by bits of a stored code: products
+  // of a group are summed with one fused multiply-add each, from first to last, and then groups the same way.
+  // Null: there are no such codes.
   void (*linear_coded[kNumCodedValues][9])(const CodedMatrixArgs&, int64_t row_begin, int64_t row_end,
                                            int64_t panel_begin, int64_t panel_end);
 
-  // One panel of a product with codes and int8 activations: of linear codes and of tables of whole numbers,
-  // by bits of a stored code. Null: there are no such codes.
+  // One panel of a product of whole numbers: of linear codes and of tables, by bits of a stored code. Null:
+  // there are no such codes.
   void (*linear_coded_int[2][9])(const CodedIntArgs&, const IntBlocks&, int64_t panel);
 
   void (*decode)(float* dst, const void* src, Storage storage, int64_t n);

@@ -22,12 +22,8 @@ using Numbers = std::array<float, 16>;
 
 CodedMatrixArgs make_args(const CodedLayout& at, const PackedLinear& w, Numbers& numbers) {
   const CodedFormat& format = at.format;
-  const bool is_table = format.values == CodeValues::kTable;
-  // Kernels take the zeros of groups off by themselves.
-  const int32_t zero = format.group_zeros ? 0 : format.zero;
   numbers.fill(0.0F);
-  for (size_t i = 0; i < std::min(numbers.size(), is_table ? format.table.size() : numbers.size()); ++i)
-    numbers[i] = is_table ? format.table[i] : static_cast<float>(static_cast<int32_t>(i) - zero);
+  if (format.table.size() <= numbers.size()) std::ranges::copy(format.table, numbers.begin());
   return {
       .io = {.bias = w.bias.size() > 0 ? w.bias.as<float>() : nullptr,
              .weights = w.data.data(),
@@ -46,15 +42,14 @@ CodedMatrixArgs make_args(const CodedLayout& at, const PackedLinear& w, Numbers&
       .two_levels = format.two_levels(),
       .minima = format.minima,
       .group_zeros = format.group_zeros,
-      .zero = static_cast<float>(format.zero),
-      .table = is_table && format.table.size() > numbers.size() ? format.table.data() : numbers.data(),
+      .table = format.table.size() > numbers.size() ? format.table.data() : numbers.data(),
       .group_scale_table = format.group_scale_table.empty() ? nullptr : format.group_scale_table.data(),
       .e4m3_group_scales = format.group_scale_table.data() == e4m3_values().data(),
+      .e8m0_group_scales = format.group_scale_table.data() == e8m0_values().data(),
   };
 }
 
 CodedValues values_of(const CodedFormat& format) {
-  if (format.values == CodeValues::kLinear) return kCodedLinear;
   return format.table.data() == e4m3_values().data() ? kCodedE4M3 : kCodedTable;
 }
 
@@ -68,10 +63,10 @@ void multiply_floats(const CpuKernels& kernels, const OpContext& ctx, const Code
                 });
 }
 
-// The same rows as int8. scratch: int_row_bytes for each.
-void multiply_int8(const CpuKernels& kernels, const OpContext& ctx, const CodedLayout& at,
-                   const CodedIntUnits& units, const CodedNumbers& numbers, const CodedMatrixArgs& args,
-                   int64_t rows, std::byte* scratch) {
+// The same rows as whole numbers. scratch: int_row_bytes for each.
+void multiply_whole(const CpuKernels& kernels, const OpContext& ctx, const CodedLayout& at,
+                    const CodedIntUnits& units, const CodedNumbers& numbers, const CodedMatrixArgs& args,
+                    int64_t rows, int64_t digits, std::byte* scratch) {
   // What all numbers that are multiplied are too large by.
   const int32_t bias = numbers.table ? kernels.int8_zero : at.bits == 8 ? kernels.int8_zero - 128 : 0;
   const int32_t zero = bias + (numbers.table || at.format.group_zeros ? 0 : at.format.zero);
@@ -88,12 +83,13 @@ void multiply_int8(const CpuKernels& kernels, const OpContext& ctx, const CodedL
              .group = units.activation_group,
              .unit = units.unit,
              .num_units = units.num_units,
+             .digits = digits,
              .zero = shifted ? 1 : zero},
       .zero = shifted ? zero : 1,
       .numbers = biased.data(),
       .step = numbers.step,
   };
-  const Blocks blocks(rows, kernels.int_block_rows);
+  const Blocks blocks(rows, kernels.int_block_rows / digits);
   quantize_activations(kernels, ctx, blocks, scratch, own.in);
   const auto kernel = kernels.linear_coded_int[numbers.table ? 1 : 0][at.bits];
   each_chunk(ctx, kernels, blocks, {.m = rows, .n = args.io.n, .k = at.k, .panel_bytes = at.panel_bytes},
@@ -117,8 +113,8 @@ void linear_coded(const CpuKernels& kernels, const OpContext& ctx, const TensorV
                   const PackedLinear& w, const TensorView& residual) {
   const CodedLayout at(w.format.coded, w.k);
   const CodedIntUnits units(at);
-  const auto whole =
-      w.format.activations == ActivationFormat::kInt8 ? coded_numbers(at.format) : std::nullopt;
+  const auto whole = coded_numbers(at.format);
+  const int64_t digits = w.format.activations == ActivationFormat::kInt8 ? 1 : kFloatDigits;
   Numbers numbers;
   CodedMatrixArgs args = make_args(at, w, numbers);
   args.io.x_stride = x.row_stride;
@@ -127,7 +123,7 @@ void linear_coded(const CpuKernels& kernels, const OpContext& ctx, const TensorV
   const int64_t m = x.rows();
   const bool ordered = w.column_order.size() > 0;
   const int64_t order_bytes = ordered ? (w.k * static_cast<int64_t>(sizeof(float)) + 63) / 64 * 64 : 0;
-  const int64_t row_bytes = order_bytes + (whole ? int_row_bytes(units.depth, units.num_units) : 0);
+  const int64_t row_bytes = order_bytes + (whole ? int_row_bytes(units.depth, units.num_units, digits) : 0);
   const RowRoom room = row_bytes > 0 ? row_room(ctx.workspace, row_bytes, m) : RowRoom{.most = m};
   for (int64_t first = 0; first < m; first += room.most) {
     const int64_t rows = std::min(room.most, m - first);
@@ -141,7 +137,7 @@ void linear_coded(const CpuKernels& kernels, const OpContext& ctx, const TensorV
       args.io.x_stride = w.k;
     }
     if (whole) {
-      multiply_int8(kernels, ctx, at, units, *whole, args, rows, room.begin + rows * order_bytes);
+      multiply_whole(kernels, ctx, at, units, *whole, args, rows, digits, room.begin + rows * order_bytes);
     } else {
       multiply_floats(kernels, ctx, at, args, rows);
     }

@@ -85,7 +85,7 @@ void linear_int(const CpuKernels& kernels, const OpContext& ctx, const TensorVie
   const int64_t m = x.rows();
   const RowRoom scratch = float_activations
                               ? RowRoom{.most = m}
-                              : row_room(ctx.workspace, int_row_bytes(at.depth, at.num_units), m);
+                              : row_room(ctx.workspace, int_row_bytes(at.depth, at.num_units, 1), m);
 
   for (int64_t first = 0; first < m; first += scratch.most) {
     const int64_t rows = std::min(scratch.most, m - first);
@@ -98,6 +98,7 @@ void linear_int(const CpuKernels& kernels, const OpContext& ctx, const TensorVie
                .group = at.activation_group,
                .unit = at.unit,
                .num_units = at.num_units,
+               .digits = 1,
                .zero = zero_of(kernels, kind)},
         .weights = w.data.data(),
         .panel_bytes = at.panel_bytes,

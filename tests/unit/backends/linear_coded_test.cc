@@ -3,6 +3,8 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
+#include <limits>
 #include <numeric>
 #include <string>
 #include <utility>
@@ -69,7 +71,7 @@ std::vector<CodedFormat> formats() {
       format.minima = two;
       format.group_zeros = true;
       add(format);
-      format.group_zeros = false;
+      format.group_zeros = format.minima = false;
       format.values = CodeValues::kTable;
       format.table = some_table(bits);
       if (two) format.group_scale_table = e4m3_values();
@@ -89,9 +91,20 @@ std::vector<CodedFormat> formats() {
        .group_scale_table = e4m3_values()});
   add({.code_bits = 4,
        .group_size = 32,
+       .block_size = 0,
+       .values = CodeValues::kTable,
+       .table = e2m1_values(),
+       .group_scale_table = e8m0_values()});
+  add({.code_bits = 4,
+       .group_size = 32,
        .block_size = 256,
        .values = CodeValues::kTable,
        .table = whole_table()});
+  add({.code_bits = 3,
+       .group_size = 16,
+       .block_size = 256,
+       .values = CodeValues::kTable,
+       .table = whole_table().first(8)});
   add({.code_bits = 8, .group_size = 192, .block_size = 192, .zero = 128});
   add({.code_bits = 4, .group_size = 256, .block_size = 256, .zero = 8, .group_zeros = true});
   return all;
@@ -233,20 +246,30 @@ TEST(LinearCoded, ARowIsTheSameAloneAndInAnyBatch) {
   const int64_t k = 523;
   const int64_t n = 167;
   const TestTensor x = random_tensor(DType::kF32, {210, k}, 7);
-  const RandomCodes codes(
+  const RandomCodes whole(
       {.code_bits = 4, .group_size = 32, .block_size = 32, .zero = 8, .half_scales = true}, n, k, 8);
+  const RandomCodes table({.code_bits = 4,
+                           .group_size = 56,
+                           .block_size = 56,
+                           .values = CodeValues::kTable,
+                           .table = nf4_values()},
+                          n, k, 9);
   for (const auto& [isa, activations] : isas_and_activations()) {
-    const PackedLinear packed = pack(*isa.table, codes, activations);
-    const TestContext ctx(*isa.table);
-    const TestContext threads(*isa.table, 3);
-    const TestTensor alone(DType::kF32, {210, n});
-    for (int64_t r = 0; r < 210; ++r)
-      isa.table->linear(ctx, row_slice(alone, r, r + 1), row_slice(x, r, r + 1), packed, {});
-    for (const int64_t m : {2, 3, 4, 5, 7, 8, 9, 12, 13, 31, 64, 193, 210}) {
-      const TestTensor out(DType::kF32, {m, n});
-      isa.table->linear(m % 2 == 0 ? ctx : threads, out, row_slice(x, 210 - m, 210), packed, {});
-      for (int64_t r = 0; r < m; ++r)
-        ASSERT_TRUE(same_row(out, r, alone, 210 - m + r)) << isa.name << ", " << r << " of " << m;
+    // Tables of other numbers know no int8 activations.
+    const bool floats = activations == ActivationFormat::kFloat;
+    for (const RandomCodes* codes : floats ? std::vector{&whole, &table} : std::vector{&whole}) {
+      const PackedLinear packed = pack(*isa.table, *codes, activations);
+      const TestContext ctx(*isa.table);
+      const TestContext threads(*isa.table, 3);
+      const TestTensor alone(DType::kF32, {210, n});
+      for (int64_t r = 0; r < 210; ++r)
+        isa.table->linear(ctx, row_slice(alone, r, r + 1), row_slice(x, r, r + 1), packed, {});
+      for (const int64_t m : {2, 3, 4, 5, 7, 8, 9, 12, 13, 31, 64, 193, 210}) {
+        const TestTensor out(DType::kF32, {m, n});
+        isa.table->linear(m % 2 == 0 ? ctx : threads, out, row_slice(x, 210 - m, 210), packed, {});
+        for (int64_t r = 0; r < m; ++r)
+          ASSERT_TRUE(same_row(out, r, alone, 210 - m + r)) << isa.name << ", " << r << " of " << m;
+      }
     }
   }
 }
@@ -297,6 +320,28 @@ TEST(LinearCoded, ACodeThatIsNoNumberMakesItsOwnOutputNaN) {
     const TestTensor out(DType::kF32, {2, 40});
     isa.table->linear(TestContext(*isa.table), out, x, pack(*isa.table, codes), {});
     for (int64_t j = 0; j < 40; ++j) EXPECT_EQ(std::isnan(out.get(1, j)), j == 3) << isa.name << ", " << j;
+  }
+}
+
+TEST(LinearCoded, ActivationsThatAreNotFiniteMakeTheirOwnRowNaN) {
+  const RandomCodes codes({.code_bits = 4, .group_size = 32, .block_size = 32, .zero = 8}, 40, 96, 9);
+  for (const auto& [isa, activations] : isas_and_activations()) {
+    for (const int64_t m : {2, 13}) {
+      TestTensor x = random_tensor(DType::kF32, {m, 96}, 6);
+      const PackedLinear packed = pack(*isa.table, codes, activations);
+      const TestTensor want(DType::kF32, {m, 40});
+      isa.table->linear(TestContext(*isa.table), want, x, packed, {});
+      x.set(1, 70, std::numeric_limits<float>::infinity());
+      const TestTensor out(DType::kF32, {m, 40});
+      isa.table->linear(TestContext(*isa.table), out, x, packed, {});
+      for (int64_t r = 0; r < m; ++r) {
+        if (r != 1) {
+          ASSERT_TRUE(same_row(out, r, want, r)) << isa.name << ", " << r << " of " << m;
+          continue;
+        }
+        for (int64_t j = 0; j < 40; ++j) ASSERT_TRUE(std::isnan(out.get(1, j))) << isa.name << ", " << j;
+      }
+    }
   }
 }
 

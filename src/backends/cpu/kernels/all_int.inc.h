@@ -2,6 +2,7 @@
 
 // clang-format off
 #include "backends/cpu/kernels/quantize_rows.inc.h"
+#include "backends/cpu/kernels/split_rows.inc.h"
 #include "backends/cpu/kernels/linear_int.inc.h"
 #include "backends/cpu/kernels/linear_int_float.inc.h"
 #include "backends/cpu/kernels/pack_int.inc.h"
@@ -18,6 +19,7 @@ void fill_int(CpuKernels& t) {
   t.int_block_rows = D::kBlockRows;
   t.int8_zero = D::kInt8Zero;
   t.quantize_rows = quantize_rows<typename D::V>;
+  t.split_rows = split_rows<typename D::V>;
   t.pack_int = pack_int<D>;
   fill_int_kind<D, kInt8Rows>(t);
   fill_int_kind<D, kInt8Groups>(t);

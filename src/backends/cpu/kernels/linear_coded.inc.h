@@ -1,26 +1,15 @@
-// out = x w^T over packed panels of codes (quant/coded_layout.h) with float activations. Codes become the
-// weights themselves, with the bits of decode_coded there, and each output has one accumulator to which the
-// products are added from first to last: its value does not depend on how rows are cut into blocks.
+// out = x w^T over packed panels of codes (quant/coded_layout.h) that stand for no whole numbers, with float
+// activations. Codes become the numbers that they stand for; products of a group are added from first to
+// last, and their sum times the group's scale is added to the output: its value does not depend on how rows
+// are cut into blocks.
 //
-// Few rows are multiplied with weights in registers. Many rows pass over a slice of decoded weights that
+// Few rows are multiplied with numbers in registers. Many rows pass over a slice of decoded numbers that
 // stays in the first-level cache, with the blocks of linear.inc.h.
 
 // How far ahead of use codes are asked for, in bytes, where rows are few.
 constexpr int64_t kCodedPrefetchBytes = 4096;
 // k's of a slice.
 constexpr int64_t kCodedSlice = 128;
-
-// How weights are shifted: by minima, by zeros of their groups, or by both.
-constexpr int kMinima = 1;
-constexpr int kZeros = 2;
-
-// What the codes of a group are multiplied with and, where they are, shifted by.
-template <class D, int kRegs>
-struct GroupScales {
-  typename D::N scale[kRegs];
-  typename D::N minimum[kRegs];
-  typename D::N zero[kRegs];
-};
 
 template <class D>
 __attribute__((always_inline)) inline typename D::N coded_scale(const CodedMatrixArgs& a,
@@ -55,42 +44,23 @@ template <class D>
 __attribute__((always_inline)) inline typename D::N group_scale(const CodedMatrixArgs& a,
                                                                 const std::byte* code) {
   if (a.group_scale_table == nullptr) return D::load_i8(code);
+  // 2^-127, whose code is 0, is a denormal number.
+  if (a.e8m0_group_scales)
+    return D::as_float(D::larger(D::template left<23>(D::widen_u8(code)), D::set1(1 << 22)));
   if (!a.e4m3_group_scales) return D::gather_u8(a.group_scale_table, code);
   const auto high = D::template left<24>(D::widen_u8(code));
   return D::mul(small_e4m3<D>(high), D::V::narrow_set1(0x1p120F));
 }
 
-// What all groups of a block have.
-template <class D, int kShift, int kRegs>
-__attribute__((always_inline)) inline void load_block(const CodedMatrixArgs& a, const CodedHeader& at,
-                                                      const std::byte* first, int64_t lane,
-                                                      GroupScales<D, kRegs>& out) {
-  QUIRE_UNROLL
-  for (int h = 0; h < kRegs; ++h) {
-    const std::byte* block = first + panel_of<D>(lane, h) * a.panel_bytes;
-    const int64_t column = column_of<D>(lane, h);
-    out.scale[h] = coded_scale<D>(a, block, column);
-    if constexpr ((kShift & kMinima) != 0) out.minimum[h] = coded_scale<D>(a, block + at.minima, column);
-  }
-}
-
-// Group `g` of a block that has `of_block`.
-template <class D, int kShift, int kRegs>
-__attribute__((always_inline)) inline void load_group(const CodedMatrixArgs& a, const CodedHeader& at,
-                                                      const GroupScales<D, kRegs>& of_block,
-                                                      const std::byte* first, int64_t g, int64_t lane,
-                                                      GroupScales<D, kRegs>& out) {
-  QUIRE_UNROLL
-  for (int h = 0; h < kRegs; ++h) {
-    const std::byte* own = first + panel_of<D>(lane, h) * a.panel_bytes + g * kPanel + column_of<D>(lane, h);
-    out.scale[h] = of_block.scale[h];
-    if (a.two_levels) out.scale[h] = D::mul(out.scale[h], group_scale<D>(a, own + at.group_scales));
-    if constexpr ((kShift & kMinima) != 0) {
-      out.minimum[h] = of_block.minimum[h];
-      if (a.two_levels) out.minimum[h] = D::mul(out.minimum[h], D::load_u8(own + at.group_minima));
-    }
-    if constexpr ((kShift & kZeros) != 0) out.zero[h] = D::load_u8(own + at.group_zeros);
-  }
+// The scale of group `g` of the block at `first`, `at` its header.
+template <class D>
+__attribute__((always_inline)) inline typename D::N scale_of_group(const CodedMatrixArgs& a,
+                                                                   const CodedHeader& at,
+                                                                   const std::byte* first, int64_t g,
+                                                                   int64_t column) {
+  const auto scale = coded_scale<D>(a, first, column);
+  if (!a.two_levels) return scale;
+  return D::mul(scale, group_scale<D>(a, first + at.group_scales + g * kPanel + column));
 }
 
 // Moves bits to the left (count > 0) or to the right by few bits, a number that is known once calls are
@@ -168,62 +138,42 @@ __attribute__((always_inline)) inline void load_codes(const std::byte* codes, in
 // How the numbers of one matrix are made of codes.
 template <class D, int kBits, int kValues>
 struct CodeReader {
-  static constexpr bool kLookup =
-      kBits <= 4 && (kValues == kCodedTable || (kValues == kCodedLinear && D::kLookupLinear));
-  static constexpr bool kPlaced = kValues == kCodedLinear && !kLookup;
-  // Lookups of 4 bits, and where bits become a number's mantissa, see no others.
-  static constexpr bool kRaw = kPlaced || (kLookup && kBits == 4) || kBits == 8;
+  static constexpr bool kLookup = kBits <= 4;
+  // Lookups of 4 bits see no others.
+  static constexpr bool kRaw = kBits == 4 || kBits == 8;
   const float* numbers;  // [at least 16, 2^kBits]
   typename D::Table table;
   typename D::N rebias;
-  typename D::N too_large[3];  // what linear codes are by, placed at bits 0, 8 and 16
 
   explicit CodeReader(const CodedMatrixArgs& a)
-      : numbers(a.table),
-        table(D::table(a.table)),
-        rebias(D::V::narrow_set1(0x1p120F)),
-        too_large{D::V::narrow_set1(a.zero + 0x1p23F), D::V::narrow_set1(a.zero + 0x1p15F),
-                  D::V::narrow_set1(a.zero + 0x1p7F)} {}
+      : numbers(a.table), table(D::table(a.table)), rebias(D::V::narrow_set1(0x1p120F)) {}
 
-  // Weight of k kByte of a quad.
-  template <int kByte, int kShift>
-  typename D::N weight(typename D::I quad, typename D::N scale, typename D::N minimum,
-                       typename D::N zero) const {
-    typename D::N v;
+  // Number of k kByte of a quad.
+  template <int kByte>
+  typename D::N number(typename D::I quad) const {
     if constexpr (kLookup) {
-      v = D::lookup(table, D::template right<8 * kByte>(quad));
-      if constexpr ((kShift & kZeros) != 0) v = D::sub(v, zero);
-    } else if constexpr (kPlaced) {
-      // The code's bits become the lowest of the mantissa of a number that has the value 1 there, or as many
-      // places higher as they stand in the lane: a difference is the code, exactly.
-      constexpr int kShifted = 8 * kByte + kBits > 23 ? 16 : 0;
-      constexpr int kPlace = 8 * kByte - kShifted;
-      const auto code = D::merge(D::template right<kShifted>(quad), D::set1(((1 << kBits) - 1) << kPlace),
-                                 D::set1((150 - kPlace) << 23));
-      constexpr float kAbove = static_cast<float>(1 << (23 - kPlace));
-      v = D::sub(D::as_float(code), (kShift & kZeros) != 0 ? D::V::narrow_add(zero, D::V::narrow_set1(kAbove))
-                                                           : too_large[kPlace / 8]);
+      return D::lookup(table, D::template right<8 * kByte>(quad));
     } else if constexpr (kValues == kCodedE4M3) {
-      v = D::mul(small_e4m3<D>(D::template left<24 - 8 * kByte>(quad)), rebias);
+      return D::mul(small_e4m3<D>(D::template left<24 - 8 * kByte>(quad)), rebias);
     } else {
       auto code = D::template right<8 * kByte>(quad);
       if constexpr (kByte < 3) code = D::both(code, D::set1(255));
-      v = D::gather(numbers, code);
+      return D::gather(numbers, code);
     }
-    v = D::mul(scale, v);
-    if constexpr ((kShift & kMinima) != 0) v = D::sub(v, minimum);
-    return v;
   }
 };
 
-// f(k, codes [kRegs][2], scales) for each eight k's of [begin, end) of a panel, begin a multiple of 8. kRaw:
-// codes may have any bits above them.
-template <class D, int kBits, bool kRaw, int kShift, int kRegs, bool kAhead, class F>
+// f(k, codes [kRegs][2]) for each eight k's of [begin, end) of a panel, begin a multiple of 8, and
+// end_group(header, block, group) where a group, or what is to be seen of it, ends. kRaw: codes may have any
+// bits above them.
+template <class D, int kBits, bool kRaw, int kRegs, bool kAhead, class F, class G>
 __attribute__((always_inline)) inline void each_chunk(const CodedMatrixArgs& a, const std::byte* panel,
-                                                      int64_t lane, int64_t begin, int64_t end, F&& f) {
+                                                      int64_t lane, int64_t begin, int64_t end, F&& f,
+                                                      G&& end_group) {
   constexpr int kPeriod = kChunkPeriod<kBits>;
-  for (int64_t i = begin; i < end;) {
-    const int64_t index = i / a.block;
+  int64_t index = begin / a.block;
+  int64_t g = (begin - index * a.block) / a.group;
+  for (int64_t i = begin; i < end; ++index, g = 0) {
     const int64_t first = index * a.block;
     const bool last = a.k - first <= a.block;
     const CodedHeader& at = last ? a.last : a.whole;
@@ -241,15 +191,10 @@ __attribute__((always_inline)) inline void each_chunk(const CodedMatrixArgs& a, 
                        _MM_HINT_T0);
       }
     }
-    GroupScales<D, kRegs> of_block;
-    load_block<D, kShift>(a, at, block, lane, of_block);
-    int64_t g = (i - first) / a.group;
     int64_t group_end = first + g * a.group;
     for (; i < stop; ++g) {
       group_end += a.group;
       const int64_t limit = group_end < stop ? group_end : stop;
-      GroupScales<D, kRegs> scales;
-      load_group<D, kShift>(a, at, of_block, block, g, lane, scales);
       // Chunk `c` of the four at `four`.
       const auto chunk = [&](const std::byte* four, int c) __attribute__((always_inline)) {
         if constexpr (kAhead) {
@@ -271,7 +216,7 @@ __attribute__((always_inline)) inline void each_chunk(const CodedMatrixArgs& a, 
             load_codes<D, kBits>(from, c, column_of<D>(lane, h), quads[h]);
           }
         }
-        f(i, quads, scales);
+        f(i, quads);
         i += 8;
       };
       if constexpr (kPeriod == 1) {
@@ -294,22 +239,21 @@ __attribute__((always_inline)) inline void each_chunk(const CodedMatrixArgs& a, 
           }
         }
       }
+      end_group(at, block, g);
     }
     i = stop;
   }
 }
 
 // Adds the products of k kByte of quad kQuad.
-template <class D, class R, int kShift, int kQuad, int kByte, int kRows, int kRegs>
+template <class D, class R, int kQuad, int kByte, int kRows, int kRegs>
 __attribute__((always_inline)) inline void multiply_code(const R& reader,
                                                          const typename D::I (&quads)[kRegs][2],
-                                                         const GroupScales<D, kRegs>& s,
                                                          const float* const (&x)[kRows], int64_t i,
                                                          typename D::N (&sum)[kRows][kRegs]) {
   typename D::N w[kRegs];
   QUIRE_UNROLL
-  for (int h = 0; h < kRegs; ++h)
-    w[h] = reader.template weight<kByte, kShift>(quads[h][kQuad], s.scale[h], s.minimum[h], s.zero[h]);
+  for (int h = 0; h < kRegs; ++h) w[h] = reader.template number<kByte>(quads[h][kQuad]);
   QUIRE_UNROLL
   for (int r = 0; r < kRows; ++r) {
     const typename D::N in = D::V::narrow_set1(x[r][i + 4 * kQuad + kByte]);
@@ -318,48 +262,68 @@ __attribute__((always_inline)) inline void multiply_code(const R& reader,
   }
 }
 
+template <class D, int kRows, int kRegs>
+__attribute__((always_inline)) inline void clear(typename D::N (&sum)[kRows][kRegs]) {
+  QUIRE_UNROLL
+  for (int r = 0; r < kRows; ++r) {
+    QUIRE_UNROLL
+    for (int h = 0; h < kRegs; ++h) sum[r][h] = D::V::narrow_zero();
+  }
+}
+
 // kRegs registers of columns from `lane` on. Fewer than kRows rows: the last one several times.
-template <class D, int kBits, int kValues, int kShift, int kRows, int kRegs>
+template <class D, int kBits, int kValues, int kRows, int kRegs>
 void coded_few(const CodedMatrixArgs& a, int64_t row, int64_t rows, int64_t panel, int64_t lane) {
   using Reader = CodeReader<D, kBits, kValues>;
+  using N = typename D::N;
   const Reader reader(a);
-  typename D::N sum[kRows][kRegs];
+  N part[kRows][kRegs];  // of the group
+  N sum[kRows][kRegs];
+  clear<D>(part);
+  clear<D>(sum);
   const float* x[kRows];
   QUIRE_UNROLL
   for (int r = 0; r < kRows; ++r) {
     const int64_t from = row + (r < rows ? r : rows - 1);
     x[r] = static_cast<const float*>(a.io.x) + from * a.io.x_stride;
-    QUIRE_UNROLL
-    for (int h = 0; h < kRegs; ++h) sum[r][h] = D::V::narrow_zero();
   }
   const auto* weights = static_cast<const std::byte*>(a.io.weights) + panel * a.panel_bytes;
-  each_chunk<D, kBits, Reader::kRaw, kShift, kRegs, true>(
-      a, weights, lane, 0, a.k,
-      [&](int64_t i, const typename D::I(&quads)[kRegs][2], const GroupScales<D, kRegs>& s)
-          __attribute__((always_inline)) {
-            const auto add = [&]<int kQuad, int kByte>() __attribute__((always_inline)) {
-              multiply_code<D, Reader, kShift, kQuad, kByte>(reader, quads, s, x, i, sum);
-            };
-            const int64_t left = a.k - i;
-            if (left >= 8) {
-              add.template operator()<0, 0>();
-              add.template operator()<0, 1>();
-              add.template operator()<0, 2>();
-              add.template operator()<0, 3>();
-              add.template operator()<1, 0>();
-              add.template operator()<1, 1>();
-              add.template operator()<1, 2>();
-              add.template operator()<1, 3>();
-              return;
-            }
-            add.template operator()<0, 0>();
-            if (left > 1) add.template operator()<0, 1>();
-            if (left > 2) add.template operator()<0, 2>();
-            if (left > 3) add.template operator()<0, 3>();
-            if (left > 4) add.template operator()<1, 0>();
-            if (left > 5) add.template operator()<1, 1>();
-            if (left > 6) add.template operator()<1, 2>();
-          });
+  const auto multiply = [&](int64_t i, const typename D::I(&quads)[kRegs][2]) __attribute__((always_inline)) {
+    const auto add = [&]<int kQuad, int kByte>() __attribute__((always_inline)) {
+      multiply_code<D, Reader, kQuad, kByte>(reader, quads, x, i, part);
+    };
+    const int64_t left = a.k - i;
+    if (left >= 8) {
+      add.template operator()<0, 0>();
+      add.template operator()<0, 1>();
+      add.template operator()<0, 2>();
+      add.template operator()<0, 3>();
+      add.template operator()<1, 0>();
+      add.template operator()<1, 1>();
+      add.template operator()<1, 2>();
+      add.template operator()<1, 3>();
+      return;
+    }
+    add.template operator()<0, 0>();
+    if (left > 1) add.template operator()<0, 1>();
+    if (left > 2) add.template operator()<0, 2>();
+    if (left > 3) add.template operator()<0, 3>();
+    if (left > 4) add.template operator()<1, 0>();
+    if (left > 5) add.template operator()<1, 1>();
+    if (left > 6) add.template operator()<1, 2>();
+  };
+  const auto end_group = [&](const CodedHeader& at, const std::byte* block, int64_t g)
+      __attribute__((always_inline)) {
+    QUIRE_UNROLL
+    for (int h = 0; h < kRegs; ++h) {
+      const N scale =
+          scale_of_group<D>(a, at, block + panel_of<D>(lane, h) * a.panel_bytes, g, column_of<D>(lane, h));
+      QUIRE_UNROLL
+      for (int r = 0; r < kRows; ++r) sum[r][h] = D::V::narrow_fma(part[r][h], scale, sum[r][h]);
+    }
+    clear<D>(part);
+  };
+  each_chunk<D, kBits, Reader::kRaw, kRegs, true>(a, weights, lane, 0, a.k, multiply, end_group);
   for (int r = 0; r < rows; ++r) {
     QUIRE_UNROLL
     for (int h = 0; h < kRegs; ++h)
@@ -367,30 +331,82 @@ void coded_few(const CodedMatrixArgs& a, int64_t row, int64_t rows, int64_t pane
   }
 }
 
-// Weights of k's [begin, end) as float32 [end - begin, rounded up to 8][32].
-template <class D, int kBits, int kValues, int kShift>
-void decode_slice(const CodedMatrixArgs& a, int64_t panel, int64_t begin, int64_t end, float* dst) {
+// Groups of a slice at most: none has fewer than 8 k's.
+constexpr int64_t kSliceGroups = kCodedSlice / 8 + 1;
+
+// Numbers of a panel's k's, and the scales of their groups.
+struct NumberSlice {
+  alignas(64) float numbers[kCodedSlice * kPanel];  // [k, rounded up to 8][32]
+  alignas(64) float scales[kSliceGroups * kPanel];  // [groups][32]
+};
+
+// K's [begin, end).
+template <class D, int kBits, int kValues>
+void decode_slice(const CodedMatrixArgs& a, int64_t panel, int64_t begin, int64_t end, NumberSlice& to) {
   using Reader = CodeReader<D, kBits, kValues>;
   const Reader reader(a);
   const auto* weights = static_cast<const std::byte*>(a.io.weights) + panel * a.panel_bytes;
   for (int64_t lane = 0; lane < kPanel; lane += 2 * D::kLanes) {
-    each_chunk<D, kBits, Reader::kRaw, kShift, 2, false>(
-        a, weights, lane, begin, end,
-        [&](int64_t i, const typename D::I(&quads)[2][2],
-            const GroupScales<D, 2>& s) __attribute__((always_inline)) {
-          QUIRE_UNROLL
-          for (int h = 0; h < 2; ++h) {
-            float* to = dst + (i - begin) * kPanel + lane + h * D::kLanes;
-            QUIRE_UNROLL
-            for (int q = 0; q < 2; ++q, to += 4 * kPanel) {
-              const auto put = [&](int byte, typename D::N w) { D::V::narrow_store(to + byte * kPanel, w); };
-              put(0, reader.template weight<0, kShift>(quads[h][q], s.scale[h], s.minimum[h], s.zero[h]));
-              put(1, reader.template weight<1, kShift>(quads[h][q], s.scale[h], s.minimum[h], s.zero[h]));
-              put(2, reader.template weight<2, kShift>(quads[h][q], s.scale[h], s.minimum[h], s.zero[h]));
-              put(3, reader.template weight<3, kShift>(quads[h][q], s.scale[h], s.minimum[h], s.zero[h]));
-            }
-          }
-        });
+    float* scales = to.scales + lane;
+    const auto put = [&](int64_t i, const typename D::I(&quads)[2][2]) __attribute__((always_inline)) {
+      QUIRE_UNROLL
+      for (int h = 0; h < 2; ++h) {
+        float* at = to.numbers + (i - begin) * kPanel + lane + h * D::kLanes;
+        QUIRE_UNROLL
+        for (int q = 0; q < 2; ++q, at += 4 * kPanel) {
+          D::V::narrow_store(at, reader.template number<0>(quads[h][q]));
+          D::V::narrow_store(at + kPanel, reader.template number<1>(quads[h][q]));
+          D::V::narrow_store(at + 2 * kPanel, reader.template number<2>(quads[h][q]));
+          D::V::narrow_store(at + 3 * kPanel, reader.template number<3>(quads[h][q]));
+        }
+      }
+    };
+    const auto end_group = [&](const CodedHeader& at, const std::byte* block, int64_t g)
+        __attribute__((always_inline)) {
+      QUIRE_UNROLL
+      for (int h = 0; h < 2; ++h)
+        D::V::narrow_store(scales + h * D::kLanes, scale_of_group<D>(a, at, block, g, lane + h * D::kLanes));
+      scales += kPanel;
+    };
+    each_chunk<D, kBits, Reader::kRaw, 2, false>(a, weights, lane, begin, end, put, end_group);
+  }
+}
+
+// The parts of a slice that lie in one group each.
+struct SlicePart {
+  int64_t begin;  // in the slice
+  int64_t depth;
+  bool first;  // of its group
+  bool last;
+};
+
+inline int slice_parts(const CodedMatrixArgs& a, int64_t begin, int64_t end, SlicePart* parts) {
+  int count = 0;
+  for (int64_t i = begin; i < end;) {
+    const int64_t block = i / a.block * a.block;
+    const int64_t group = block + (i - block) / a.group * a.group;
+    int64_t stop = group + a.group;
+    if (stop > block + a.block) stop = block + a.block;
+    if (stop > a.k) stop = a.k;
+    const int64_t seen = stop < end ? stop : end;
+    parts[count++] = {i - begin, seen - i, i == group, seen == stop};
+    i = seen;
+  }
+  return count;
+}
+
+// Adds the sums of a group, times its scales, to those of `rows` rows by kUnits units; both [rows][stride].
+template <class V, int kUnits>
+void add_group(const float* part, const float* const* scales, int64_t rows, int64_t stride, bool first,
+               float* acc) {
+  constexpr int kLanes = V::kNarrowLanes;
+  for (int64_t r = 0; r < rows; ++r, part += stride, acc += stride) {
+    QUIRE_UNROLL
+    for (int j = 0; j < 2 * kUnits; ++j) {
+      const auto sum = first ? V::narrow_zero() : V::narrow_load(acc + j * kLanes);
+      const auto scale = V::narrow_load(scales[j / 2] + j % 2 * kLanes);
+      V::narrow_store(acc + j * kLanes, V::narrow_fma(V::narrow_load(part + j * kLanes), scale, sum));
+    }
   }
 }
 
@@ -401,65 +417,82 @@ void multiply_slices(const CodedMatrixArgs& a, int64_t row_begin, int64_t row_en
   constexpr int kUnits = kPanels == 1 ? 1 : kBlockRegisters<V> / (2 * kManyRows);
   constexpr int kAllUnits = kPanels * kUnitsPerPanel<V>;
   static_assert(kAllUnits % kUnits == 0);
-  constexpr int64_t kUnitColumns = 2 * V::kNarrowLanes;
   constexpr int64_t kAccStride = kPanels * kPanel;
   alignas(64) float acc[kRowChunk * kAccStride];
-  alignas(64) float slice[kPanels * kCodedSlice * kPanel];
+  alignas(64) float open[kRowChunk * kAccStride];  // sums of a group that goes on behind its slice
+  alignas(64) float part[kManyRows * kAccStride];
+  NumberSlice slice[kPanels];
+  SlicePart parts[kSliceGroups];
   const int64_t rows = row_end - row_begin;
   const int64_t blocks = (rows + kManyRows - 1) / kManyRows;
+  bool first_group = true;
   for (int64_t begin = 0; begin < a.k; begin += kCodedSlice) {
-    const int64_t depth = a.k - begin < kCodedSlice ? a.k - begin : kCodedSlice;
-    for (int p = 0; p < kPanels; ++p)
-      decode(panel + p, begin, begin + depth, slice + p * kCodedSlice * kPanel);
+    const int64_t end = a.k - begin < kCodedSlice ? a.k : begin + kCodedSlice;
+    for (int p = 0; p < kPanels; ++p) decode(panel + p, begin, end, slice[p]);
+    const int count = slice_parts(a, begin, end, parts);
     for (int unit = 0; unit < kAllUnits; unit += kUnits) {
-      const float* weights[kUnits];
-      QUIRE_UNROLL
-      for (int u = 0; u < kUnits; ++u) {
-        weights[u] = slice + (unit + u) / kUnitsPerPanel<V> * kCodedSlice * kPanel +
-                     (unit + u) % kUnitsPerPanel<V> * kUnitColumns;
-      }
-      for (int64_t b = 0; b < blocks; ++b) {
-        const int64_t first = rows * b / blocks;
-        const int64_t last = rows * (b + 1) / blocks;
-        const float* x[kManyRows];
-        for (int64_t r = first; r < last; ++r)
-          x[r - first] = static_cast<const float*>(a.io.x) + (row_begin + r) * a.io.x_stride + begin;
-        multiply_rows<V, StoredF32, kManyRows, kUnits, true>(
-            static_cast<int>(last - first), weights, x, depth, acc + first * kAccStride + unit * kUnitColumns,
-            kAccStride, begin == 0, {});
+      bool first = first_group;
+      for (int g = 0; g < count; ++g) {
+        const SlicePart& of = parts[g];
+        const float* weights[kUnits];
+        const float* scales[kUnits];
+        QUIRE_UNROLL
+        for (int u = 0; u < kUnits; ++u) {
+          const NumberSlice& from = slice[(unit + u) / kUnitsPerPanel<V>];
+          const int64_t column = (unit + u) % kUnitsPerPanel<V> * kUnitColumns<V>;
+          weights[u] = from.numbers + of.begin * kPanel + column;
+          scales[u] = from.scales + g * kPanel + column;
+        }
+        for (int64_t b = 0; b < blocks; ++b) {
+          const int64_t low = rows * b / blocks;
+          const int64_t high = rows * (b + 1) / blocks;
+          const float* x[kManyRows];
+          for (int64_t r = low; r < high; ++r)
+            x[r - low] =
+                static_cast<const float*>(a.io.x) + (row_begin + r) * a.io.x_stride + begin + of.begin;
+          const int64_t at = low * kAccStride + unit * kUnitColumns<V>;
+          float* sums = of.first && of.last ? part : open + at;
+          multiply_rows<V, StoredF32, kManyRows, kUnits, true>(static_cast<int>(high - low), weights, x,
+                                                               of.depth, sums, kAccStride, of.first, {});
+          if (of.last) add_group<V, kUnits>(sums, scales, high - low, kAccStride, first, acc + at);
+        }
+        if (of.last) first = false;
       }
     }
+    for (int g = 0; g < count; ++g) first_group = first_group && !parts[g].last;
   }
   finish_units<V>(a.io, row_begin, rows, panel * kUnitsPerPanel<V>, kAllUnits, acc);
 }
 
-template <class D, int kBits, int kValues, int kShift, int kRows>
+template <class D, int kBits, int kValues, int kRows>
 void coded_few_rows(const CodedMatrixArgs& a, int64_t row, int64_t row_end, int64_t panel,
                     int64_t panel_end) {
-  constexpr int kRegs = kRows <= D::kWholeRows ? kPanel / D::kLanes : 2;
-  // One row: sums enough that one product need not wait for the other.
-  if constexpr (kRows == 1 && D::kLanes == 16) {
-    for (; panel + 2 <= panel_end; panel += 2)
-      coded_few<D, kBits, kValues, kShift, 1, 4>(a, row, row_end - row, panel, 0);
+  // Few rows: sums enough that one product need not wait for the other. Numbers that take longer to make need
+  // fewer.
+  if constexpr (kRows <= 2 && D::kLanes == 16) {
+    constexpr int kPanels = (kBits == 8 ? 2 : 4) / kRows;
+    for (; panel + kPanels <= panel_end; panel += kPanels)
+      coded_few<D, kBits, kValues, kRows, 2 * kPanels>(a, row, row_end - row, panel, 0);
   }
+  constexpr int kRegs = kRows <= D::kWholeRows ? kPanel / D::kLanes : 2;
   for (; panel < panel_end; ++panel) {
     for (int64_t lane = 0; lane < kPanel; lane += kRegs * D::kLanes)
-      coded_few<D, kBits, kValues, kShift, kRows, kRegs>(a, row, row_end - row, panel, lane);
+      coded_few<D, kBits, kValues, kRows, kRegs>(a, row, row_end - row, panel, lane);
   }
 }
 
-template <class D, int kBits, int kValues, int kShift>
-void coded_rows(const CodedMatrixArgs& a, int64_t row, int64_t row_end, int64_t panel, int64_t panel_end) {
+template <class D, int kBits, int kValues>
+void linear_coded(const CodedMatrixArgs& a, int64_t row, int64_t row_end, int64_t panel, int64_t panel_end) {
   using V = typename D::V;
   const int64_t rows = row_end - row;
-  if (rows == 1) return coded_few_rows<D, kBits, kValues, kShift, 1>(a, row, row_end, panel, panel_end);
-  if (rows == 2) return coded_few_rows<D, kBits, kValues, kShift, 2>(a, row, row_end, panel, panel_end);
-  if (rows <= 4) return coded_few_rows<D, kBits, kValues, kShift, 4>(a, row, row_end, panel, panel_end);
+  if (rows == 1) return coded_few_rows<D, kBits, kValues, 1>(a, row, row_end, panel, panel_end);
+  if (rows == 2) return coded_few_rows<D, kBits, kValues, 2>(a, row, row_end, panel, panel_end);
+  if (rows <= 4) return coded_few_rows<D, kBits, kValues, 4>(a, row, row_end, panel, panel_end);
   if constexpr (D::kFewRows >= 8) {
-    if (rows <= 8) return coded_few_rows<D, kBits, kValues, kShift, 8>(a, row, row_end, panel, panel_end);
+    if (rows <= 8) return coded_few_rows<D, kBits, kValues, 8>(a, row, row_end, panel, panel_end);
   }
-  const auto decode = [&](int64_t p, int64_t begin, int64_t end, float* dst) {
-    decode_slice<D, kBits, kValues, kShift>(a, p, begin, end, dst);
+  const auto decode = [&](int64_t p, int64_t begin, int64_t end, NumberSlice& to) {
+    decode_slice<D, kBits, kValues>(a, p, begin, end, to);
   };
   for (; row < row_end; row += kRowChunk) {
     const int64_t last = row_end - row < kRowChunk ? row_end : row + kRowChunk;
@@ -471,30 +504,13 @@ void coded_rows(const CodedMatrixArgs& a, int64_t row, int64_t row_end, int64_t 
   }
 }
 
-template <class D, int kBits, int kValues>
-void linear_coded(const CodedMatrixArgs& a, int64_t row, int64_t row_end, int64_t panel, int64_t panel_end) {
-  const auto run = [&]<int kShift>() {
-    coded_rows<D, kBits, kValues, kShift>(a, row, row_end, panel, panel_end);
-  };
-  if constexpr (kValues == kCodedLinear) {
-    if (a.minima && a.group_zeros) return run.template operator()<kMinima | kZeros>();
-    if (a.group_zeros) return run.template operator()<kZeros>();
-  }
-  if (a.minima) return run.template operator()<kMinima>();
-  run.template operator()<0>();
-}
-
 template <class D>
 void fill_coded(CpuKernels& t) {
-  const auto fill_bits = [&]<int kBits>() {
-    t.linear_coded[kCodedLinear][kBits] = linear_coded<D, kBits, kCodedLinear>;
-    t.linear_coded[kCodedTable][kBits] = linear_coded<D, kBits, kCodedTable>;
-  };
-  fill_bits.template operator()<2>();
-  fill_bits.template operator()<3>();
-  fill_bits.template operator()<4>();
-  fill_bits.template operator()<5>();
-  fill_bits.template operator()<6>();
-  fill_bits.template operator()<8>();
+  t.linear_coded[kCodedTable][2] = linear_coded<D, 2, kCodedTable>;
+  t.linear_coded[kCodedTable][3] = linear_coded<D, 3, kCodedTable>;
+  t.linear_coded[kCodedTable][4] = linear_coded<D, 4, kCodedTable>;
+  t.linear_coded[kCodedTable][5] = linear_coded<D, 5, kCodedTable>;
+  t.linear_coded[kCodedTable][6] = linear_coded<D, 6, kCodedTable>;
+  t.linear_coded[kCodedTable][8] = linear_coded<D, 8, kCodedTable>;
   t.linear_coded[kCodedE4M3][8] = linear_coded<D, 8, kCodedE4M3>;
 }

@@ -92,6 +92,7 @@ template <class V, int kRows>
 void quantize_some(const IntActivations& a, int64_t block, int64_t rows, int64_t first) {
   int8_t* codes = a.codes + block * a.depth + 4 * first;
   float* scales = a.scales + block * a.num_units + first;
+  float* totals = a.totals + block * a.num_units + first;
   int32_t* sums = a.sums + block * a.num_units + first;
   const float* x[4] = {};
   for (int r = 0; r < kRows; ++r) x[r] = a.x + (block + first + r) * a.x_stride;
@@ -105,9 +106,10 @@ void quantize_some(const IntActivations& a, int64_t block, int64_t rows, int64_t
       by = row_scales<V, kRows>(x, group_end - begin);
     }
     const int64_t n = a.k - begin < a.unit ? a.k - begin : a.unit;
-    const __m128i sum = store_codes<V, kRows>(x, n, by, rows, codes + begin * rows);
+    const __m128i sum = _mm_mullo_epi32(store_codes<V, kRows>(x, n, by, rows, codes + begin * rows), zero);
     store_rows<kRows>(scales + u * rows, _mm_castps_si128(by.scale));
-    store_rows<kRows>(sums + u * rows, _mm_mullo_epi32(sum, zero));
+    store_rows<kRows>(totals + u * rows, _mm_castps_si128(_mm_mul_ps(by.scale, _mm_cvtepi32_ps(sum))));
+    store_rows<kRows>(sums + u * rows, sum);
     for (int r = 0; r < kRows; ++r) x[r] += n;
   }
   // The last step of 4-bit codes reads up to depth.

@@ -8,8 +8,6 @@ struct CodedAvx2 {
   // Rows whose sums fit the registers beside two registers of weights, and beside a whole panel of them.
   static constexpr int kFewRows = 4;
   static constexpr int kWholeRows = 2;
-  // Whole numbers are made out of their bits: a table of 16 takes two permutations.
-  static constexpr bool kLookupLinear = false;
 
   static I load(const void* p) { return _mm256_loadu_si256(static_cast<const __m256i*>(p)); }
   static I set1(int32_t v) { return _mm256_set1_epi32(v); }
@@ -18,8 +16,6 @@ struct CodedAvx2 {
   static I choose(I mask, I a, I b) {
     return _mm256_or_si256(_mm256_and_si256(mask, a), _mm256_andnot_si256(mask, b));
   }
-  // (a & mask) | b
-  static I merge(I a, I mask, I b) { return _mm256_or_si256(_mm256_and_si256(a, mask), b); }
   template <int kCount>
   static I right(I v) {
     return _mm256_srli_epi32(v, kCount);
@@ -32,9 +28,8 @@ struct CodedAvx2 {
   static I right_signed(I v) {
     return _mm256_srai_epi32(v, kCount);
   }
-  static N to_float(I v) { return _mm256_cvtepi32_ps(v); }
+  static I larger(I a, I b) { return _mm256_max_epi32(a, b); }
   static N as_float(I v) { return _mm256_castsi256_ps(v); }
-  static N sub(N a, N b) { return _mm256_sub_ps(a, b); }
   static N mul(N a, N b) { return _mm256_mul_ps(a, b); }
   static I widen_u8(const void* p) { return _mm256_cvtepu8_epi32(load_64(p)); }
   static N load_u8(const void* p) { return _mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(load_64(p))); }

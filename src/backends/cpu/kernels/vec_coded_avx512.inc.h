@@ -8,16 +8,12 @@ struct CodedAvx512 {
   // Rows whose sums fit the registers beside two registers of weights, and beside a whole panel of them.
   static constexpr int kFewRows = 8;
   static constexpr int kWholeRows = 8;
-  // Numbers of at most 4 bits come out of a table, whatever they are: one permutation.
-  static constexpr bool kLookupLinear = true;
 
   static I load(const void* p) { return _mm512_loadu_si512(p); }
   static I set1(int32_t v) { return _mm512_set1_epi32(v); }
   static I both(I a, I b) { return _mm512_and_si512(a, b); }
   // Bits of a where the mask has them, else of b.
   static I choose(I mask, I a, I b) { return _mm512_ternarylogic_epi32(mask, a, b, 0xca); }
-  // (a & mask) | b
-  static I merge(I a, I mask, I b) { return _mm512_ternarylogic_epi32(a, mask, b, 0xea); }
   template <int kCount>
   static I right(I v) {
     return _mm512_srli_epi32(v, kCount);
@@ -30,9 +26,8 @@ struct CodedAvx512 {
   static I right_signed(I v) {
     return _mm512_srai_epi32(v, kCount);
   }
-  static N to_float(I v) { return _mm512_cvtepi32_ps(v); }
+  static I larger(I a, I b) { return _mm512_max_epi32(a, b); }
   static N as_float(I v) { return _mm512_castsi512_ps(v); }
-  static N sub(N a, N b) { return _mm512_sub_ps(a, b); }
   static N mul(N a, N b) { return _mm512_mul_ps(a, b); }
   static I widen_u8(const void* p) { return _mm512_cvtepu8_epi32(load_128(p)); }
   static N load_u8(const void* p) { return _mm512_cvtepi32_ps(_mm512_cvtepu8_epi32(load_128(p))); }

@@ -1,0 +1,44 @@
+#include "quant/activation_digits.h"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <limits>
+
+namespace quire {
+
+float split_activations(const float* x, int64_t n, int8_t* digits, int64_t stride) {
+  float largest = 0;
+  float flaws = 0;  // stays 0 as long as all are finite, else NaN
+  for (int64_t i = 0; i < n; ++i) {
+    largest = std::max(std::fabs(x[i]), largest);
+    flaws += x[i] - x[i];
+  }
+  if (flaws != 0.0F || largest < kLeastDigits) {
+    for (int d = 0; d < kFloatDigits; ++d) std::fill_n(digits + d * stride, n, int8_t{0});
+    return flaws != 0.0F ? std::numeric_limits<float>::quiet_NaN() : 0.0F;
+  }
+  // Up to the next power of two.
+  const uint32_t least = std::bit_cast<uint32_t>(largest * (1.0F / kLargestDigits));
+  const float scale = std::bit_cast<float>((least + 0x7fffffU) & 0x7f800000U);
+  const float inverse = 1.0F / scale;
+  for (int64_t i = 0; i < n; ++i) {
+    // Whole numbers below 2^24: all differences are exact.
+    const float whole = std::nearbyint(x[i] * inverse);
+    const float high = std::nearbyint(whole * (1.0F / (kDigitBase * kDigitBase)));
+    const float rest = std::fma(-high, kDigitBase * kDigitBase, whole);
+    const float middle = std::nearbyint(rest * (1.0F / kDigitBase));
+    digits[i] = static_cast<int8_t>(high);
+    digits[stride + i] = static_cast<int8_t>(middle);
+    digits[2 * stride + i] = static_cast<int8_t>(std::fma(-middle, kDigitBase, rest));
+  }
+  return scale;
+}
+
+float join_digits(const int32_t* sums, int count) {
+  auto value = static_cast<float>(sums[0]);
+  for (int d = 1; d < count; ++d) value = std::fma(value, kDigitBase, static_cast<float>(sums[d]));
+  return value;
+}
+
+}  // namespace quire
