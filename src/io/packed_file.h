@@ -1,8 +1,8 @@
 // Packed weights in one file, to be mapped where they would otherwise be made again. What decides the bytes
 // of the pieces stands in the fingerprint, and is the caller's matter. The file:
-//   header   magic, version, number of pieces, size of the file, fingerprint; a checksum of this and the
-//   table table    for each piece a hash of its name, where it begins, how long it is pieces   each from the
-//   begin of a page on, large ones of a huge page
+//   header  magic, version, number of pieces, size of the file, fingerprint; a checksum of this and the table
+//   table   for each piece a hash of its name, where it begins, how long it is
+//   pieces  each from the begin of a page on, large ones of a huge page
 // Header and table are checked before anything in them is used. The pieces are not: that would read all of
 // them.
 #pragma once
