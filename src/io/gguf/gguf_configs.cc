@@ -17,7 +17,7 @@ using nlohmann::json;
 // What scores of Gemma 2 and 3 are divided by is not in their files but in those with `attention.scale`: the
 // largest of each takes the width of a head as if all of them made up the hidden size.
 void copy_gemma_scale(const GgufModel& model, json& config, int64_t largest_layers) {
-  const int64_t layers = gguf_require(model, "block_count", 1, kMaxGgufSize);
+  const int64_t layers = gguf_require(model, "block_count", 1, kMaxGgufLayers);
   if (const auto scale = gguf_number(model, "attention.scale"); scale && *scale > 0.0) {
     config["query_pre_attn_scalar"] = 1.0 / (*scale * *scale);
   } else if (layers == largest_layers) {

@@ -146,7 +146,7 @@ void copy_fields(const GgufModel& model, json& config, std::span<const GgufField
 }
 
 int64_t gguf_layers(const GgufModel& model) {
-  const int64_t all = gguf_require(model, "block_count", 1, kMaxGgufSize);
+  const int64_t all = gguf_require(model, "block_count", 1, kMaxGgufLayers);
   return all - std::clamp<int64_t>(gguf_integer(model, "nextn_predict_layers").value_or(0), 0, all - 1);
 }
 

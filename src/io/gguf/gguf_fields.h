@@ -13,6 +13,8 @@
 namespace quire {
 
 inline constexpr int64_t kMaxGgufSize = int64_t{1} << 24;
+// Layers, for each of which tensors are looked for.
+inline constexpr int64_t kMaxGgufLayers = 16384;
 
 // "<architecture>.<key>".
 std::string gguf_key(const GgufModel& model, std::string_view key);

@@ -175,6 +175,17 @@ GgufWriter tiny_llama() {
   w.f32("llama.attention.layer_norm_rms_epsilon", 1e-5F);
   return w;
 }
+// Tensors are looked for in each layer: a file of a kilobyte must not make that take a minute.
+TEST(GgufCheckpoint, RefusesMoreLayersThanAnyModelHas) {
+  GgufWriter w;
+  w.text("general.architecture", "llama");
+  w.u32("llama.block_count", 1U << 24);
+  w.u32("llama.embedding_length", 8);
+  w.f32_tensor("token_embd.weight", {8, 5}, std::vector<float>(40));
+  const std::string bytes = w.file();
+  EXPECT_THAT([&] { gguf_from_memory(test::as_bytes(bytes), "tiny.gguf"); },
+              ThrowsMessage<Error>(HasSubstr("'llama.block_count' is 16777216, expected 1 to 16384")));
+}
 std::vector<float> counting(size_t n) {
   std::vector<float> values(n);
   for (size_t i = 0; i < n; ++i) values[i] = static_cast<float>(i);
