@@ -83,6 +83,35 @@ def gptq(bits, group, symmetric=True, act_order=False, v2=False):
                       checkpoint_format="gptq_v2" if v2 else "gptq")
 
 
+def squeezellm(bits, table_dtype, outliers=0, full_rows=0):
+    """Tables of each row's quantiles; so many of its largest weights, and so many whole rows, are added to what the codes give."""
+    def pack(name, w, generator):
+        n, k = w.shape
+        places = (np.arange(2**bits) + 0.5) / 2**bits
+        table = np.quantile(w, places, axis=1).T.astype(table_dtype)
+        codes = np.abs(w[..., None] - table.astype(np.float32)[:, None]).argmin(-1)
+        dense = np.take_along_axis(table.astype(np.float32), codes, 1)
+        parts = {".qweight": pack_bits(codes, bits).T.contiguous(), ".lookup_table": torch.from_numpy(table)}
+        if outliers:
+            columns = np.sort(np.argsort(-np.abs(w - dense), 1)[:, :outliers], 1)
+            # No row has the same number as the next one.
+            kept = [row[:outliers - i % 2] for i, row in enumerate(columns)]
+            values = [w[i, row] - dense[i, row] for i, row in enumerate(kept)]
+            for i, row in enumerate(kept):
+                dense[i, row] += values[i]
+            bounds = np.cumsum([0] + [len(row) for row in kept]).astype(np.int32)
+            parts |= {".rows": torch.from_numpy(bounds), ".cols": torch.from_numpy(np.concatenate(kept).astype(np.int32)),
+                      ".vals": torch.from_numpy(np.concatenate(values).astype(np.float32)),
+                      ".startrows": torch.zeros(8, dtype=torch.int32)}
+        if full_rows:
+            rows = np.sort(torch.randperm(n, generator=generator).numpy()[:full_rows]).astype(np.int32)
+            values = (w[rows] - dense[rows]).astype(np.float32)
+            dense[rows] += values
+            parts |= {".full_rows": torch.from_numpy(values.T.copy()), ".full_row_indices": torch.from_numpy(rows)}
+        return parts, dense
+    return pack, dict(quant_method="squeezellm", wbits=bits)
+
+
 def awq(group):
     def pack(name, w, generator):
         codes, scale, zero = quantize_groups(w, 4, group, False)
@@ -316,6 +345,8 @@ PACKED = {
     "gptq-3bit": gptq(3, 32, symmetric=False),
     "gptq-2bit": gptq(2, 16, symmetric=False, act_order=True),
     "awq": awq(32),
+    "squeezellm-4bit": squeezellm(4, np.float16),
+    "squeezellm-3bit-outliers": squeezellm(3, np.float32, outliers=3, full_rows=2),
     "fp8-blocks": fp8_blocks(32, 32, torch.float32),
     "fp8-blocks-bfloat16": fp8_blocks(40, 32, torch.bfloat16),
     "fp8-tensor": fp8_tensor("fp8"),

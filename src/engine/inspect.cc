@@ -27,7 +27,9 @@ std::string type_of(const CodedMatrix& matrix) {
   const CodedFormat& format = matrix.format();
   return cat(format.code_bits, "-bit codes",
              format.group_size == 0 ? "" : cat(" in groups of ", format.group_size),
-             format.group_zeros ? " with zeros" : "");
+             format.group_zeros ? " with zeros" : "",
+             format.values == CodeValues::kRowTable ? " of tables of the rows" : "",
+             matrix.num_outliers() > 0 ? " and outliers" : "");
 }
 
 }  // namespace

@@ -12,7 +12,6 @@
 #include "nn/alibi.h"
 #include "quant/codec.h"
 #include "quant/coded_layout.h"
-#include "quant/coded_rows.h"
 
 namespace quire {
 namespace {
@@ -94,7 +93,8 @@ int64_t bytes_of(const Buffer& buffer) {
   return static_cast<int64_t>(buffer.size());
 }
 int64_t bytes_of(const PackedLinear& w) {
-  return bytes_of(w.data) + bytes_of(w.bias) + bytes_of(w.column_order);
+  return bytes_of(w.data) + bytes_of(w.bias) + bytes_of(w.column_order) + bytes_of(w.outliers) +
+         bytes_of(w.outlier_rows);
 }
 int64_t bytes_of(const Linear& linear) {
   int64_t sum = bytes_of(linear.weight);
@@ -299,8 +299,9 @@ Buffer ModelLoader::pack_floats(std::span<const ExpectedTensor* const> tensors, 
   return std::move(ops_.pack_linear(ctx_, parts, format).data);
 }
 
-Buffer ModelLoader::pack_codes(std::span<const ExpectedTensor* const> tensors, int32_t expert) const {
-  std::vector<CodedRows> ordered;
+std::vector<const CodedMatrix*> ModelLoader::coded_parts(std::span<const ExpectedTensor* const> tensors,
+                                                         int32_t expert,
+                                                         std::vector<CodedRows>& ordered) const {
   ordered.reserve(tensors.size());
   std::vector<const CodedMatrix*> parts;
   for (const ExpectedTensor* tensor : tensors) {
@@ -317,7 +318,20 @@ Buffer ModelLoader::pack_codes(std::span<const ExpectedTensor* const> tensors, i
     }
     parts.push_back(matrix);
   }
-  return std::move(ops_.pack_coded(ctx_, parts).data);
+  return parts;
+}
+
+PackedLinear ModelLoader::pack_codes(std::span<const ExpectedTensor* const> tensors, int32_t expert) const {
+  std::vector<CodedRows> ordered;
+  return ops_.pack_coded(ctx_, coded_parts(tensors, expert, ordered));
+}
+
+int64_t ModelLoader::num_outliers(std::span<const ExpectedTensor* const> tensors) const {
+  int64_t sum = 0;
+  for (const ExpectedTensor* tensor : tensors) {
+    if (const CodedMatrix* coded = checkpoint_.coded(tensor->name)) sum += coded->num_outliers();
+  }
+  return sum;
 }
 
 Linear ModelLoader::pack(std::span<const ExpectedTensor* const> tensors, Role role, int32_t expert) {

@@ -16,6 +16,7 @@
 #include "models/model.h"
 #include "models/pooling_files.h"
 #include "models/weight_names.h"
+#include "quant/coded_rows.h"
 
 namespace quire {
 
@@ -100,12 +101,17 @@ class ModelLoader {
   Linear linear(std::initializer_list<Role> roles, int32_t layer, int32_t expert = -1);
   // The matrices one below the other; those stored alike, one behind the other, share a piece.
   Linear pack(std::span<const ExpectedTensor* const> tensors, Role role, int32_t expert);
-  // Of tensors that are stored alike: what the matrix of all their rows is, without its data, and this data.
+  // Of tensors that are stored alike: what the matrix of all their rows is, without its data and outliers,
+  // and this data; of codes with the outliers.
   PackedLinear outline(std::span<const ExpectedTensor* const> tensors, Role role) const;
   Buffer pack_floats(std::span<const ExpectedTensor* const> tensors, const WeightFormat& format,
                      int32_t expert) const;
-  Buffer pack_codes(std::span<const ExpectedTensor* const> tensors, int32_t expert) const;
-  // Both, the data out of the weight cache where it has it.
+  PackedLinear pack_codes(std::span<const ExpectedTensor* const> tensors, int32_t expert) const;
+  // Their codes, the rows as the model has them. `ordered` holds those that are stored in another order.
+  std::vector<const CodedMatrix*> coded_parts(std::span<const ExpectedTensor* const> tensors, int32_t expert,
+                                              std::vector<CodedRows>& ordered) const;
+  int64_t num_outliers(std::span<const ExpectedTensor* const> tensors) const;  // of their codes
+  // All of it, the data out of the weight cache where it has it.
   PackedLinear kept_matrix(std::span<const ExpectedTensor* const> tensors, Role role, int32_t expert);
   // The data of such a matrix, or so many bytes, that `make` returns; out of the weight cache where it has
   // it.

@@ -6,6 +6,15 @@
 #include "models/loader.h"
 
 namespace quire {
+namespace {
+
+// Of n rows with so many outliers.
+int64_t outlier_bytes(int64_t outliers, int64_t n) {
+  if (outliers == 0) return 0;
+  return outliers * static_cast<int64_t>(sizeof(Outlier)) + (n + 1) * static_cast<int64_t>(sizeof(int64_t));
+}
+
+}  // namespace
 
 int64_t ModelLoader::planned_bytes() const {
   plan_.check(checkpoint_);
@@ -14,15 +23,17 @@ int64_t ModelLoader::planned_bytes() const {
   const auto add_vector = [&](const ExpectedTensor* tensor) {
     if (tensor != nullptr) sum += elements(*tensor) * kFloat;
   };
-  const auto add_outline = [&](const PackedLinear& matrix) {
+  const auto add_packed = [&](std::span<const ExpectedTensor* const> tensors, Role role) {
+    const PackedLinear matrix = outline(tensors, role);
     sum += packed_bytes(matrix.format, matrix.n, matrix.k) + bytes_of(matrix.column_order);
+    sum += outlier_bytes(num_outliers(tensors), matrix.n);
   };
   const auto add_table = [&](Role role) {
     const ExpectedTensor* tensor = plan_.weight(role);
     if (checkpoint_.coded(tensor->name) == nullptr) {
       sum += static_cast<int64_t>(checkpoint_.find(tensor->name)->bytes);
     } else {
-      add_outline(outline(std::span(&tensor, 1), role));
+      add_packed(std::span(&tensor, 1), role);
     }
   };
   const auto add_matrix = [&](std::initializer_list<Role> roles, int32_t layer, int32_t expert = -1) {
@@ -36,7 +47,7 @@ int64_t ModelLoader::planned_bytes() const {
     for (std::span<const ExpectedTensor* const> rest = all; !rest.empty();) {
       const auto run = rest.first(alike(rest));
       rest = rest.subspan(run.size());
-      add_outline(outline(run, *roles.begin()));
+      add_packed(run, *roles.begin());
     }
   };
   if (spec_.task != ModelTask::kGenerate) {

@@ -10,6 +10,7 @@
 #include "base/log.h"
 #include "base/strings.h"
 #include "models/loader.h"
+#include "ops/outliers.h"
 
 namespace quire {
 namespace {
@@ -92,9 +93,14 @@ PackedLinear ModelLoader::kept_matrix(std::span<const ExpectedTensor* const> ten
   for (const ExpectedTensor* tensor : tensors) names.push_back(tensor->name);
   const std::string of_expert = tensors[0]->stacked ? cat("#", expert) : std::string();
   packed.data = kept(quire::join(names, "+") + of_expert, packed, [&] {
-    return is_coded(packed.format) ? pack_codes(tensors, expert)
+    return is_coded(packed.format) ? std::move(pack_codes(tensors, expert).data)
                                    : pack_floats(tensors, packed.format, expert);
   });
+  if (num_outliers(tensors) > 0) {
+    // These few come from the checkpoint at each start.
+    std::vector<CodedRows> ordered;
+    pack_outliers(coded_parts(tensors, expert, ordered), packed);
+  }
   return packed;
 }
 

@@ -3,13 +3,13 @@
 #include <array>
 #include <cmath>
 #include <cstring>
+#include <numeric>
 
 #include "base/error.h"
 #include "base/strings.h"
 #include "models/loader.h"
 #include "ops/softplus.h"
 #include "quant/codec.h"
-#include "quant/coded_layout.h"
 
 namespace quire {
 
@@ -77,11 +77,10 @@ std::vector<float> ModelLoader::floats(const ExpectedTensor& tensor) {
   std::vector<float> all(static_cast<size_t>(numel(tensor.shape)));
   if (checkpoint_.coded(tensor.name) != nullptr) {
     const std::array<const ExpectedTensor*, 1> tensors = {&tensor};
-    const CodedMatrix& stored = *checkpoint_.coded(tensor.name);
-    const Buffer packed = pack_codes(tensors, -1);
-    const CodedLayout layout(stored.format(), stored.cols());
-    for (int64_t r = 0; r < stored.rows(); ++r)
-      decode_coded(layout, packed.data(), r, 0, layout.k, all.data() + r * layout.k);
+    const PackedLinear packed = pack_codes(tensors, -1);
+    std::vector<int32_t> rows(static_cast<size_t>(packed.n));
+    std::iota(rows.begin(), rows.end(), 0);
+    ops_.embedding_packed(ctx_, make_view(all.data(), DType::kF32, Shape{packed.n, packed.k}), packed, rows);
   } else {
     Buffer copy;
     const TensorView stored = matrix(tensor, -1, copy);

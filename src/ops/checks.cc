@@ -6,6 +6,7 @@
 #include <string>
 
 #include "base/error.h"
+#include "ops/outliers.h"
 #include "quant/codec.h"
 #include "quant/coded_layout.h"
 
@@ -420,6 +421,7 @@ PackedLinear make_packed_coded(std::span<const CodedMatrix* const> parts) {
     packed.column_order = Buffer(order.size_bytes());
     std::memcpy(packed.column_order.data(), order.data(), order.size_bytes());
   }
+  pack_outliers(parts, packed);
   const CodedLayout at(first.format(), packed.k);
   packed.data = Buffer(static_cast<size_t>(at.num_panels(packed.n) * at.panel_bytes));
   return packed;

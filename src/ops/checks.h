@@ -43,7 +43,8 @@ void check_delta_rule(const TensorView& out, const TensorView& q, const TensorVi
 // Throws Error when the parts do not fit together or the format is not one of weights.
 PackedLinear make_packed(std::span<const TensorView> parts, WeightFormat format,
                          decltype(OpTable::packed_bytes) packed_bytes);
-// The same of matrices of codes, in the layout of quant/coded_layout.h and with their column order.
+// The same of matrices of codes, in the layout of quant/coded_layout.h and with their column order and
+// outliers.
 PackedLinear make_packed_coded(std::span<const CodedMatrix* const> parts);
 
 }  // namespace quire

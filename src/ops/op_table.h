@@ -46,6 +46,10 @@ struct PackedLinear {
   Buffer data;          // the packed weights; the layout is the table's own business
   Buffer bias;          // float32 [n], or empty
   Buffer column_order;  // int32 [k], or empty: packed column i meets x's column column_order[i]; coded only
+  // What is added to single weights of codes (ops/outliers.h), or both empty: Outlier [...], row for row, and
+  // where a row's begin, int64 [n + 1].
+  Buffer outliers;
+  Buffer outlier_rows;
   std::string_view label = "linear";  // what a profile calls it; lives as long as the program
 };
 

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "ops/checks.h"
+#include "ops/outliers.h"
 #include "ops/parallel.h"
 #include "ops/reference.h"
 #include "quant/activation_digits.h"
@@ -17,18 +18,25 @@ namespace {
 // Weights that are decoded at once.
 constexpr int64_t kRun = 256;
 
-// Groups one after the other, the products of each in order.
+// Groups one after the other, the products of each in order. Weights of rows' own tables have no scale: 1.
 float float_product(const CodedLayout& at, const PackedLinear& w, int64_t column, std::span<const float> in) {
+  const bool row_table = at.format.values == CodeValues::kRowTable;
   float sum = 0;
   for (int64_t begin = 0; begin < at.k;) {
     const int64_t block = begin / at.block * at.block;
     const int64_t end = std::min({at.k, block + at.block, begin + at.group});
     float part = 0;
     for (int64_t i = begin; i < end; ++i) {
-      const auto code = static_cast<size_t>(coded_code(at, w.data.data(), column, i));
-      part = std::fma(in[static_cast<size_t>(i)], at.format.table[code], part);
+      float number;
+      if (row_table) {
+        decode_coded(at, w.data.data(), column, i, i + 1, &number);
+      } else {
+        number = at.format.table[static_cast<size_t>(coded_code(at, w.data.data(), column, i))];
+      }
+      part = std::fma(in[static_cast<size_t>(i)], number, part);
     }
-    sum = std::fma(part, coded_group(at, w.data.data(), column, begin).scale, sum);
+    const float scale = row_table ? 1.0F : coded_group(at, w.data.data(), column, begin).scale;
+    sum = std::fma(part, scale, sum);
     begin = end;
   }
   return sum;
@@ -122,6 +130,7 @@ void linear_coded(const OpContext& ctx, const TensorView& out, const TensorView&
       }
     }
   });
+  add_outliers(ctx, out, x, w);
 }
 
 void embedding_packed_coded(const OpContext& ctx, const TensorView& out, const PackedLinear& table,
@@ -139,6 +148,7 @@ void embedding_packed_coded(const OpContext& ctx, const TensorView& out, const P
             for (int64_t i = first; i < last; ++i)
               row[order == nullptr ? i : order[i]] = weights[static_cast<size_t>(i - first)];
           }
+          add_outliers_of_row(table, ids[static_cast<size_t>(r)], row);
         }
       });
 }

@@ -82,7 +82,10 @@ void check_coded_format(const CodedFormat& format) {
   require(!format.half_scales || !format.bfloat_scales, "scales of two types");
   require(format.values == CodeValues::kLinear || !(format.group_zeros || format.minima),
           "a table has neither zeros nor minima");
-  require(format.values == CodeValues::kLinear || format.table.size() == size_t{1} << format.code_bits,
+  require(format.values != CodeValues::kRowTable || (format.code_bits >= 2 && format.code_bits <= 4 &&
+                                                     format.group_size == 0 && !format.two_levels()),
+          "tables of rows are for whole rows of codes of 2 to 4 bits");
+  require(format.values != CodeValues::kTable || format.table.size() == size_t{1} << format.code_bits,
           "a table of ", format.table.size(), " numbers for codes of ", format.code_bits, " bits");
   require(format.group_scale_table.empty() || (format.two_levels() && format.group_scale_table.size() == 256),
           "a table of ", format.group_scale_table.size(), " scales");
@@ -94,6 +97,7 @@ CodedLayout::CodedLayout(const CodedFormat& coded, int64_t row_size) : format(co
   bits = coded.code_bits == 1 ? 2 : coded.code_bits == 7 ? 8 : coded.code_bits;
   unit = bits == 8 ? 4 : bits == 4 ? 8 : bits == 2 || bits == 6 ? 16 : 32;
   scale_bytes = coded.half_scales || coded.bfloat_scales ? 2 : 4;
+  num_scales = scales_of_block(coded);
   const auto bytes = [&](int64_t depth) {
     return header(depth).codes + (depth + unit - 1) / unit * unit * kPanel * bits / 8;
   };
@@ -106,7 +110,7 @@ CodedLayout::Header CodedLayout::header(int64_t depth) const {
   const int64_t groups = groups_of(depth);
   const bool two = format.two_levels();
   Header at;
-  at.minima = kPanel * scale_bytes;
+  at.minima = kPanel * num_scales * scale_bytes;
   at.group_scales = at.minima + (format.minima ? kPanel * scale_bytes : 0);
   at.group_minima = at.group_scales + (two ? groups * kPanel : 0);
   at.group_zeros = at.group_minima + (two && format.minima ? groups * kPanel : 0);
@@ -118,7 +122,7 @@ CodedLayout::Header CodedLayout::header(int64_t depth) const {
 CodedPacker::CodedPacker(const CodedLayout& layout)
     : at_(layout),
       codes_(static_cast<size_t>(kPanel * layout.k)),
-      block_scales_(static_cast<size_t>(kPanel * layout.num_blocks())),
+      block_scales_(static_cast<size_t>(kPanel * layout.num_blocks() * layout.num_scales)),
       block_minima_(layout.format.minima ? block_scales_.size() : 0),
       group_scales_(layout.format.two_levels() ? static_cast<size_t>(kPanel * layout.num_groups()) : 0),
       group_minima_(layout.format.minima ? group_scales_.size() : 0),
@@ -175,6 +179,12 @@ void CodedPacker::store_header(int64_t index, std::byte* block) const {
   const int64_t groups = at_.num_groups();
   const int64_t first_group = at_.groups_of(index * at_.block);
   for (int64_t j = 0; j < kPanel; ++j) {
+    if (format.values == CodeValues::kRowTable) {
+      for (int64_t i = 0; i < at_.num_scales; ++i)
+        store_scale(format, block, j * at_.num_scales + i,
+                    block_scales_[static_cast<size_t>(j * at_.num_scales + i)]);
+      continue;
+    }
     float scale = block_scales_[static_cast<size_t>(j * blocks + index)];
     if (format.values == CodeValues::kTable) {
       const uint8_t* codes = codes_.data() + j * at_.k + index * at_.block;
@@ -275,7 +285,8 @@ CodedIntUnits::CodedIntUnits(const CodedLayout& at) {
 
 std::optional<CodedNumbers> coded_numbers(const CodedFormat& format) {
   if (format.values == CodeValues::kLinear) return CodedNumbers{};
-  if (format.code_bits != 4 && format.code_bits != 3) return std::nullopt;
+  if (format.values == CodeValues::kRowTable || (format.code_bits != 4 && format.code_bits != 3))
+    return std::nullopt;
   for (const float step : {1.0F, 0.5F, 0.125F}) {
     CodedNumbers found{.table = true, .numbers = {}, .step = step};
     bool whole = true;
@@ -294,9 +305,14 @@ std::optional<CodedNumbers> coded_numbers(const CodedFormat& format) {
 
 void decode_coded(const CodedLayout& at, const std::byte* weights, int64_t row, int64_t begin, int64_t end,
                   float* out) {
+  const std::byte* panel = weights + row / kPanel * at.panel_bytes;
   for (int64_t i = begin; i < end; ++i) {
-    const CodedGroup group = coded_group(at, weights, row, i);
     const int32_t code = coded_code(at, weights, row, i);
+    if (at.format.values == CodeValues::kRowTable) {
+      out[i - begin] = load_scale(at.format, panel, row % kPanel * at.num_scales + code);
+      continue;
+    }
+    const CodedGroup group = coded_group(at, weights, row, i);
     const float value = at.format.values == CodeValues::kTable ? at.format.table[static_cast<size_t>(code)]
                                                                : static_cast<float>(code - group.zero);
     const float product = group.scale * value;

@@ -3,7 +3,7 @@
 //
 // A matrix is cut into panels of 32 rows of W (columns of the product), the last one padded with zeros. A
 // panel is its blocks of k one behind the other, each a header, padded to 64 bytes, and codes:
-//   block scales   [32] float32, or float16 or bfloat16 as the format has them
+//   block scales   [32] float32, or float16 or bfloat16 as the format has them; tables of rows: [32][2^bits]
 //   block minima   [32] the same; with minima
 //   group scales   [groups][32] bytes; two levels
 //   group minima   [groups][32] bytes; two levels with minima
@@ -42,6 +42,7 @@ struct CodedLayout {
   int32_t bits = 0;         // that a code takes: 2, 3, 4, 5, 6 or 8
   int64_t unit = 0;         // k's
   int64_t scale_bytes = 0;  // of one block scale
+  int64_t num_scales = 0;   // of a block of a row
   int64_t block_bytes = 0;  // of a block that is not the last
   int64_t panel_bytes = 0;
 
@@ -81,14 +82,14 @@ class CodedPacker {
   const CodedLayout& at_;
   // One row behind the other.
   std::vector<uint8_t> codes_;         // [32][k]
-  std::vector<float> block_scales_;    // [32][blocks]
+  std::vector<float> block_scales_;    // [32][blocks][scales_of_block]
   std::vector<float> block_minima_;    // [32][blocks]
   std::vector<int8_t> group_scales_;   // [32][groups]
   std::vector<uint8_t> group_minima_;  // [32][groups]
   std::vector<uint8_t> group_zeros_;   // [32][groups]
 };
 
-// What the code of packed column i of row `row` of W is turned into a weight with.
+// What the code of packed column i of row `row` of W is turned into a weight with. Not of tables of rows.
 struct CodedGroup {
   float scale = 0.0F;
   float minimum = 0.0F;

@@ -5,13 +5,15 @@
 
 #include <cstdint>
 #include <span>
+#include <vector>
 
 namespace quire {
 
-// What a code stands for before its scale: code - zero, or an entry of a table.
+// What a code stands for before its scale: code - zero, or an entry of a table; or the weight itself.
 enum class CodeValues : uint8_t {
-  kLinear,  // the code as a number, less the format's `zero`
-  kTable,   // CodedFormat::table[code]
+  kLinear,    // the code as a number, less the format's `zero`
+  kTable,     // CodedFormat::table[code]
+  kRowTable,  // the weight: an entry of the row's own table, which is in block_scales: [2^code_bits]
 };
 
 // How the codes of one matrix become weights. A row's k's are cut into groups that share a scale, and these,
@@ -50,14 +52,25 @@ struct CodedFormat {
   }
 };
 
+// How many numbers of block_scales a block has.
+inline int64_t scales_of_block(const CodedFormat& format) {
+  return format.values == CodeValues::kRowTable ? int64_t{1} << format.code_bits : 1;
+}
+
 // Room for one row, of the caller.
 struct CodedRow {
   std::span<uint8_t> codes;         // [k]
-  std::span<float> block_scales;    // [k / block_size, rounded up]
+  std::span<float> block_scales;    // [k / block_size, rounded up][scales_of_block]
   std::span<int8_t> group_scales;   // [k / group_size, rounded up]; two levels
   std::span<float> block_minima;    // as block_scales; with minima
   std::span<uint8_t> group_minima;  // as group_scales; two levels with minima
   std::span<uint8_t> group_zeros;   // [k / group_size, rounded up]; with group_zeros
+};
+
+// What is added to the weight of an input feature, in float32.
+struct Outlier {
+  int32_t feature = 0;
+  float value = 0.0F;
 };
 
 class CodedMatrix {
@@ -71,6 +84,10 @@ class CodedMatrix {
   virtual std::span<const int32_t> column_order() const { return {}; }
   // Rows [first, first + out.size()), each into its place; fills what the format has.
   virtual void read_rows(int64_t first, std::span<const CodedRow> out) const = 0;
+  // Of all rows.
+  virtual int64_t num_outliers() const { return 0; }
+  // Those of a row, behind what `out` has, in the order in which they are added.
+  virtual void read_outliers(int64_t, std::vector<Outlier>&) const {}
 };
 
 }  // namespace quire

@@ -18,6 +18,14 @@ class CodedRows : public CodedMatrix {
   int64_t rows() const override { return static_cast<int64_t>(rows_.size()); }
   int64_t cols() const override { return whole_.cols(); }
   std::span<const int32_t> column_order() const override { return whole_.column_order(); }
+  int64_t num_outliers() const override {
+    std::vector<Outlier> all;
+    for (int64_t row = 0; row < rows(); ++row) read_outliers(row, all);
+    return static_cast<int64_t>(all.size());
+  }
+  void read_outliers(int64_t row, std::vector<Outlier>& out) const override {
+    whole_.read_outliers(rows_[static_cast<size_t>(row)], out);
+  }
   void read_rows(int64_t first, std::span<const CodedRow> out) const override {
     const auto rows = std::span(rows_).subspan(static_cast<size_t>(first), out.size());
     // Rows that follow each other are read at once.

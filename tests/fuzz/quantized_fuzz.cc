@@ -54,7 +54,7 @@ struct Method {
   std::vector<Part> (*parts)(const Sizes&);
 };
 
-const std::array<Method, 13> kMethods = {{
+const std::array<Method, 15> kMethods = {{
     {"gptq",
      [](const Sizes& s) -> std::vector<Part> {
        return {{".qweight", "I32", {s.words(s.k), s.n}},
@@ -115,6 +115,22 @@ const std::array<Method, 13> kMethods = {{
     {"bitnet",
      [](const Sizes& s) -> std::vector<Part> {
        return {{".weight", "U8", {s.n / 4, s.k}}, {".weight_scale", "F32", {1}}};
+     }},
+    {"squeezellm",
+     [](const Sizes& s) -> std::vector<Part> {
+       const int64_t bits = s.bits % 2 == 0 ? 4 : 3;
+       return {{".qweight", "I32", {s.k * bits / 32, s.n}},
+               {".lookup_table", "F16", {s.n, int64_t{1} << bits}},
+               {".rows", "I32", {s.n + 1}},
+               {".cols", "I32", {s.group}},
+               {".vals", "F32", {s.group}}};
+     }},
+    {"squeezellm",
+     [](const Sizes& s) -> std::vector<Part> {
+       return {{".qweight", "I32", {s.k / 8, s.n}},
+               {".lookup_table", "F32", {s.n, 16}},
+               {".full_rows", "F16", {s.k, 2}},
+               {".full_row_indices", "I32", {2}}};
      }},
     {"mxfp4",
      [](const Sizes& s) -> std::vector<Part> {
@@ -189,6 +205,14 @@ std::string content_of(const Part& part, size_t bytes, const Sizes& sizes, Input
       groups[i] = static_cast<int32_t>(how % 2 == 0 ? static_cast<int64_t>(i) / sizes.group
                                                     : static_cast<int64_t>(i) % sizes.groups());
     put(groups);
+  } else if (part.suffix == ".rows") {
+    // The first rows have one each.
+    std::vector<int32_t> bounds(static_cast<size_t>(sizes.n + 1));
+    for (size_t i = 0; i < bounds.size(); ++i)
+      bounds[i] = static_cast<int32_t>(how % 2 == 0 && i == bounds.size() - 1
+                                           ? sizes.group
+                                           : std::min<int64_t>(static_cast<int64_t>(i), sizes.group));
+    put(bounds);
   } else if (part.suffix == ".bitmask") {
     std::ranges::fill(data, '\x0f');
   } else if (part.suffix == ".weight_shape" || part.suffix == ".shape") {
@@ -245,6 +269,11 @@ void read_codes(const CodedMatrix& matrix) {
   const CodedMatrix* const parts[] = {&matrix};
   CodedPacker(at).pack(parts, 0, panel.data());
   CodedPacker(at).pack(parts, (matrix.rows() - 1) / CodedLayout::kPanel * CodedLayout::kPanel, panel.data());
+  std::vector<Outlier> outliers;
+  for (int64_t row = 0; row < matrix.rows(); ++row) matrix.read_outliers(row, outliers);
+  fuzz::require(static_cast<int64_t>(outliers.size()) == matrix.num_outliers(), "outliers are as many");
+  for (const Outlier& outlier : outliers)
+    fuzz::require(outlier.feature >= 0 && outlier.feature < matrix.cols(), "an outlier lies in the matrix");
   std::vector<int32_t> order(matrix.column_order().begin(), matrix.column_order().end());
   fuzz::require(order.empty() || static_cast<int64_t>(order.size()) == matrix.cols(), "an order is whole");
   std::ranges::sort(order);

@@ -40,11 +40,12 @@ class RandomCodes : public CodedMatrix {
     for (auto& c : codes_) {
       if (format.values == CodeValues::kTable && format.table[c] != format.table[c]) c = 1;
     }
-    block_scales_ = scales(rows * blocks());
+    block_scales_ = scales(rows * blocks() * scales_of_block(format));
     block_minima_ = scales(rows * blocks());
     group_scales_ = bytes(rows * groups(), format.group_scale_table.empty() ? 256 : 127);
     group_minima_ = bytes(rows * groups(), 64);
     group_zeros_ = bytes(rows * groups(), 1 << format.code_bits);
+    outliers_.resize(static_cast<size_t>(rows));
   }
   const CodedFormat& format() const override { return format_; }
   int64_t rows() const override { return rows_; }
@@ -61,10 +62,42 @@ class RandomCodes : public CodedMatrix {
       copy(group_zeros_, row, out[i].group_zeros);
     }
   }
+  int64_t num_outliers() const override {
+    int64_t sum = 0;
+    for (const auto& row : outliers_) sum += static_cast<int64_t>(row.size());
+    return sum;
+  }
+  void read_outliers(int64_t row, std::vector<Outlier>& out) const override {
+    const auto& own = outliers_[static_cast<size_t>(row)];
+    out.insert(out.end(), own.begin(), own.end());
+  }
   void set_code(int64_t row, int64_t i, uint8_t code) { codes_[at(row, i, cols_)] = code; }
 
   // The weight that coded_matrix.h says column i of the stored order is.
   float weight(int64_t row, int64_t i) const {
+    float sum = stored_weight(row, i);
+    for (const Outlier& outlier : outliers_[static_cast<size_t>(row)]) {
+      if (outlier.feature == feature(i)) sum += outlier.value;
+    }
+    return sum;
+  }
+  // A few of some rows.
+  void add_outliers(uint32_t seed) {
+    std::mt19937 rng(seed);
+    std::normal_distribution<float> normal(0.0F, 0.3F);
+    for (auto& row : outliers_) {
+      for (uint32_t i = rng() % 4; i > 0; --i)
+        row.push_back({static_cast<int32_t>(rng() % static_cast<uint32_t>(cols_)), normal(rng)});
+    }
+  }
+  // The input feature that column i of the stored order belongs to.
+  int64_t feature(int64_t i) const { return order_.empty() ? i : order_[static_cast<size_t>(i)]; }
+
+ private:
+  float stored_weight(int64_t row, int64_t i) const {
+    const uint8_t code = codes_[at(row, i, cols_)];
+    if (format_.values == CodeValues::kRowTable)
+      return block_scales_[at(row, code, scales_of_block(format_))];
     float scale = block_scales_[at(row, i / block_, blocks())];
     float minimum = format_.minima ? block_minima_[at(row, i / block_, blocks())] : 0.0F;
     const size_t g = at(row, i / group_, groups());
@@ -73,7 +106,6 @@ class RandomCodes : public CodedMatrix {
                                                  : format_.group_scale_table[group_scales_[g]];
       if (format_.minima) minimum *= static_cast<float>(group_minima_[g]);
     }
-    const uint8_t code = codes_[at(row, i, cols_)];
     const float value = format_.values == CodeValues::kTable
                             ? format_.table[code]
                             : static_cast<float>(code) -
@@ -81,10 +113,6 @@ class RandomCodes : public CodedMatrix {
     const volatile float product = scale * value;
     return format_.minima ? product - minimum : product;
   }
-  // The input feature that column i of the stored order belongs to.
-  int64_t feature(int64_t i) const { return order_.empty() ? i : order_[static_cast<size_t>(i)]; }
-
- private:
   static size_t at(int64_t row, int64_t i, int64_t size) { return static_cast<size_t>(row * size + i); }
   int64_t groups() const { return (cols_ + group_ - 1) / group_; }
   int64_t blocks() const { return (cols_ + block_ - 1) / block_; }
@@ -106,6 +134,7 @@ class RandomCodes : public CodedMatrix {
   std::vector<uint8_t> group_scales_;
   std::vector<uint8_t> group_minima_;
   std::vector<uint8_t> group_zeros_;
+  std::vector<std::vector<Outlier>> outliers_;  // of each row
 };
 
 // The matrix as float32 [rows, cols], through the packed form.

@@ -130,8 +130,9 @@ struct IntPackArgs {
   float high;
 };
 
-// What codes that are no whole numbers stand for: entries of a table, e4m3 by arithmetic.
-enum CodedValues : int { kCodedTable, kCodedE4M3, kNumCodedValues };
+// What codes that are no whole numbers stand for: entries of a table, e4m3 by arithmetic, entries of the
+// rows' own tables.
+enum CodedValues : int { kCodedTable, kCodedE4M3, kCodedRowTable, kNumCodedValues };
 // How block scales are stored.
 enum CodedScales : int { kCodedF32, kCodedF16, kCodedBF16 };
 

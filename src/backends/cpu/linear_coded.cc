@@ -4,6 +4,7 @@
 
 #include "backends/cpu/drivers.h"
 #include "backends/cpu/int_blocks.h"
+#include "ops/outliers.h"
 #include "quant/code_tables.h"
 #include "quant/coded_layout.h"
 
@@ -50,6 +51,7 @@ CodedMatrixArgs make_args(const CodedLayout& at, const PackedLinear& w, Numbers&
 }
 
 CodedValues values_of(const CodedFormat& format) {
+  if (format.values == CodeValues::kRowTable) return kCodedRowTable;
   return format.table.data() == e4m3_values().data() ? kCodedE4M3 : kCodedTable;
 }
 
@@ -142,6 +144,7 @@ void linear_coded(const CpuKernels& kernels, const OpContext& ctx, const TensorV
       multiply_floats(kernels, ctx, at, args, rows);
     }
   }
+  add_outliers(ctx, out, x, w);
 }
 
 }  // namespace quire::cpu

@@ -18,6 +18,7 @@ std::vector<QuantizedModule> read_modelopt(const Checkpoint& files, const nlohma
 std::vector<QuantizedModule> read_bitsandbytes(const Checkpoint& files, const nlohmann::json& config);
 std::vector<QuantizedModule> read_bitnet(const Checkpoint& files, const nlohmann::json& config);
 std::vector<QuantizedModule> read_mxfp4(const Checkpoint& files, const nlohmann::json& config);
+std::vector<QuantizedModule> read_squeezellm(const Checkpoint& files, const nlohmann::json& config);
 
 // Fields of quantization_config; the fallback where there is none. Error where it is of another type.
 int64_t config_integer(const nlohmann::json& config, std::string_view field, int64_t fallback);

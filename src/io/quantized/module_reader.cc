@@ -14,8 +14,14 @@ namespace {
 
 class RowMatrix : public CodedMatrix {
  public:
-  RowMatrix(const CodedFormat& format, int64_t rows, int64_t cols, std::vector<int32_t> order, RowReader read)
-      : format_(format), rows_(rows), cols_(cols), order_(std::move(order)), read_(std::move(read)) {}
+  RowMatrix(const CodedFormat& format, int64_t rows, int64_t cols, std::vector<int32_t> order, RowReader read,
+            OutlierReader outliers)
+      : format_(format),
+        rows_(rows),
+        cols_(cols),
+        order_(std::move(order)),
+        read_(std::move(read)),
+        outliers_(std::move(outliers)) {}
 
   const CodedFormat& format() const override { return format_; }
   int64_t rows() const override { return rows_; }
@@ -24,6 +30,10 @@ class RowMatrix : public CodedMatrix {
   void read_rows(int64_t first, std::span<const CodedRow> out) const override {
     for (size_t i = 0; i < out.size(); ++i) read_(first + static_cast<int64_t>(i), out[i]);
   }
+  int64_t num_outliers() const override { return outliers_.count; }
+  void read_outliers(int64_t row, std::vector<Outlier>& out) const override {
+    if (outliers_.count > 0) outliers_.read(row, out);
+  }
 
  private:
   CodedFormat format_;
@@ -31,6 +41,7 @@ class RowMatrix : public CodedMatrix {
   int64_t cols_;
   std::vector<int32_t> order_;
   RowReader read_;
+  OutlierReader outliers_;
 };
 
 std::string shape_text(std::span<const int64_t> shape) {
@@ -141,14 +152,15 @@ void ModuleReader::fail(std::string_view suffix, std::string_view problem) const
 }
 
 QuantizedModule ModuleReader::finish(const CodedFormat& format, int64_t n, int64_t k, RowReader read,
-                                     std::vector<int32_t> order) {
+                                     std::vector<int32_t> order, OutlierReader outliers) {
   try {
     check_coded_format(format);
   } catch (const Error& error) {
     fail("", cat("cannot be read: ", error.what()));
   }
   return {cat(module_, ".weight"),
-          std::make_unique<RowMatrix>(format, n, k, std::move(order), std::move(read)), std::move(taken_)};
+          std::make_unique<RowMatrix>(format, n, k, std::move(order), std::move(read), std::move(outliers)),
+          std::move(taken_)};
 }
 
 std::vector<std::string> modules_with(const Checkpoint& files, std::string_view suffix) {

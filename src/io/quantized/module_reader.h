@@ -29,6 +29,12 @@ struct QuantizedModule {
 
 using RowReader = std::function<void(int64_t row, const CodedRow& out)>;
 
+// CodedMatrix::read_outliers, and how many there are of all rows.
+struct OutlierReader {
+  int64_t count = 0;
+  std::function<void(int64_t row, std::vector<Outlier>& out)> read;
+};
+
 // Numbers [rows / row_step, groups] in the file: scales or zeros of groups. A stride of 0: all share one.
 class ScaleGrid {
  public:
@@ -116,7 +122,7 @@ class ModuleReader {
   [[noreturn]] void fail(std::string_view suffix, std::string_view problem) const;
   // Names the module in complaints about the format.
   QuantizedModule finish(const CodedFormat& format, int64_t n, int64_t k, RowReader read,
-                         std::vector<int32_t> order = {});
+                         std::vector<int32_t> order = {}, OutlierReader outliers = {});
 
  private:
   const Checkpoint& files_;

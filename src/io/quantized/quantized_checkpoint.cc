@@ -19,7 +19,7 @@ struct Method {
   std::vector<QuantizedModule> (*read)(const Checkpoint&, const nlohmann::json&);
 };
 
-constexpr std::array<Method, 8> kMethods = {{
+constexpr std::array<Method, 9> kMethods = {{
     {"gptq", read_gptq},
     {"awq", read_awq},
     {"compressed-tensors", read_compressed_tensors},
@@ -28,6 +28,7 @@ constexpr std::array<Method, 8> kMethods = {{
     {"bitsandbytes", read_bitsandbytes},
     {"bitnet", read_bitnet},
     {"mxfp4", read_mxfp4},
+    {"squeezellm", read_squeezellm},
 }};
 
 // Scales of activations: these are float32 here.

@@ -89,6 +89,13 @@ std::vector<CodedFormat> formats() {
        .values = CodeValues::kTable,
        .table = e2m1_values(),
        .group_scale_table = e4m3_values()});
+  for (const int32_t bits : {2, 3, 4}) {
+    CodedFormat format = {
+        .code_bits = bits, .group_size = 0, .block_size = 0, .values = CodeValues::kRowTable};
+    format.half_scales = bits == 4;
+    format.bfloat_scales = bits == 2;
+    add(format);
+  }
   add({.code_bits = 4,
        .group_size = 32,
        .block_size = 0,
@@ -112,7 +119,10 @@ std::vector<CodedFormat> formats() {
 
 std::string describe(const CodedFormat& f) {
   return std::to_string(f.code_bits) + " bits, groups of " + std::to_string(f.group_size) + " in blocks of " +
-         std::to_string(f.block_size) + (f.values == CodeValues::kTable ? ", table" : "") +
+         std::to_string(f.block_size) +
+         (f.values == CodeValues::kTable      ? ", table"
+          : f.values == CodeValues::kRowTable ? ", tables of rows"
+                                              : "") +
          (f.minima ? ", minima" : "") + (f.group_zeros ? ", zeros" : "");
 }
 
@@ -148,7 +158,8 @@ TEST(LinearCoded, EveryLevelGivesTheBitsOfThePlainOne) {
     // The sizes in turns: every second one for each format.
     for (size_t i = ++turn % 2; i < std::size(kCases); i += 2) {
       const Case& c = kCases[i];
-      const RandomCodes codes(format, c.n, c.k, ++seed);
+      RandomCodes codes(format, c.n, c.k, ++seed);
+      if (seed % 3 == 0) codes.add_outliers(seed);
       const TestTensor x = random_tensor(DType::kF32, {c.m, c.k}, 1, 3);
       const TestTensor residual = random_tensor(DType::kF32, {c.m, c.n}, 3, 1);
       const TestTensor bias = random_tensor(DType::kF32, {1, c.n}, 4);
@@ -191,7 +202,8 @@ TEST(LinearCoded, PackingLosesNothing) {
   for (const CodedFormat& format : formats()) {
     SCOPED_TRACE(describe(format));
     for (const int64_t k : {int64_t{1}, int64_t{50}, int64_t{523}}) {
-      const RandomCodes codes(format, 70, k, ++seed);
+      RandomCodes codes(format, 70, k, ++seed);
+      codes.add_outliers(seed);
       const PackedLinear packed = pack(reference_ops(), codes);
       const std::vector<int32_t> ids = {69, 0, 31, 32, 5};
       const TestTensor out(DType::kF32, {5, k});
@@ -212,7 +224,8 @@ TEST(LinearCoded, IsTheProductWithTheDecodedWeights) {
   uint32_t seed = 2000;
   for (const CodedFormat& format : formats()) {
     SCOPED_TRACE(describe(format));
-    const RandomCodes codes(format, 40, 200, ++seed);
+    RandomCodes codes(format, 40, 200, ++seed);
+    if (seed % 2 == 0) codes.add_outliers(seed);
     const TestTensor x = random_tensor(DType::kF32, {2, 200}, ++seed);
     const OpTable& table = *select_cpu_isa().table;
     for (const ActivationFormat activations : kActivations) {
@@ -246,18 +259,23 @@ TEST(LinearCoded, ARowIsTheSameAloneAndInAnyBatch) {
   const int64_t k = 523;
   const int64_t n = 167;
   const TestTensor x = random_tensor(DType::kF32, {210, k}, 7);
-  const RandomCodes whole(
-      {.code_bits = 4, .group_size = 32, .block_size = 32, .zero = 8, .half_scales = true}, n, k, 8);
+  RandomCodes whole({.code_bits = 4, .group_size = 32, .block_size = 32, .zero = 8, .half_scales = true}, n,
+                    k, 8);
+  whole.add_outliers(9);
   const RandomCodes table({.code_bits = 4,
                            .group_size = 56,
                            .block_size = 56,
                            .values = CodeValues::kTable,
                            .table = nf4_values()},
                           n, k, 9);
+  RandomCodes row_tables({.code_bits = 4, .group_size = 0, .block_size = 0, .values = CodeValues::kRowTable},
+                         n, k, 10);
+  row_tables.add_outliers(11);
   for (const auto& [isa, activations] : isas_and_activations()) {
     // Tables of other numbers know no int8 activations.
     const bool floats = activations == ActivationFormat::kFloat;
-    for (const RandomCodes* codes : floats ? std::vector{&whole, &table} : std::vector{&whole}) {
+    for (const RandomCodes* codes : floats ? std::vector<const RandomCodes*>{&whole, &table, &row_tables}
+                                           : std::vector<const RandomCodes*>{&whole}) {
       const PackedLinear packed = pack(*isa.table, *codes, activations);
       const TestContext ctx(*isa.table);
       const TestContext threads(*isa.table, 3);

@@ -25,5 +25,21 @@ TEST(ModuleReader, ScalesOfBlocksThatAreOneNumberAreAnErrorThatNamesThem) {
               AllOf(HasSubstr("m.weight_scale_inv"), HasSubstr("does not fit a weight of 1 blocks of rows")));
 }
 
+TEST(ModuleReader, SparseRowsWhoseBoundsAreWrongAreAnErrorThatNamesThem) {
+  // All is zero: two values, and no row that has them.
+  const std::string file =
+      test::safetensors_file(R"({"m.qweight":{"dtype":"I32","shape":[1,2],"data_offsets":[0,8]},)"
+                             R"("m.lookup_table":{"dtype":"F16","shape":[2,16],"data_offsets":[8,72]},)"
+                             R"("m.rows":{"dtype":"I32","shape":[3],"data_offsets":[72,84]},)"
+                             R"("m.cols":{"dtype":"I32","shape":[2],"data_offsets":[84,92]},)"
+                             R"("m.vals":{"dtype":"F32","shape":[2],"data_offsets":[92,100]}})",
+                             100);
+  const std::string config = R"({"quantization_config":{"quant_method":"squeezellm","wbits":4}})";
+  EXPECT_THAT(test::error_of([&] {
+                Checkpoint::from_memory({"x", config, "", test::as_bytes(file)});
+              }),
+              AllOf(HasSubstr("m.rows"), HasSubstr("bound 0 for row 2 of 2 values")));
+}
+
 }  // namespace
 }  // namespace quire

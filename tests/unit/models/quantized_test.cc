@@ -153,6 +153,7 @@ TEST(QuantizedErrors, NameACompanionThatIsMissing) {
       {"compressed-w4a16", {".weight_scale", ".weight_shape"}},
       {"compressed-w8a8", {".weight"}},
       {"compressed-nvfp4", {".weight_scale"}},
+      {"squeezellm-3bit-outliers", {".qweight", ".rows", ".cols", ".full_row_indices"}},
   };
   for (const auto& [name, suffixes] : cases) {
     const BrokenCheckpoint broken(name);
@@ -179,6 +180,10 @@ TEST(QuantizedErrors, NameACompanionOfAnotherShape) {
       {"awq", ".qzeros"},
       {"fp8-blocks", ".weight_scale_inv"},
       {"modelopt-nvfp4", ".weight_scale"},
+      {"squeezellm-4bit", ".qweight"},
+      {"squeezellm-4bit", ".lookup_table"},
+      {"squeezellm-3bit-outliers", ".vals"},
+      {"squeezellm-3bit-outliers", ".full_row_indices"},
       {"bitsandbytes-nf4", ".weight.absmax"},
       {"compressed-w4a16", ".weight_packed"},
       {"compressed-w4a16", ".weight_scale"},

@@ -21,10 +21,13 @@ namespace {
 
 #include "backends/cpu/kernels/linear_coded.inc.h"
 
+#include "backends/cpu/kernels/linear_row_tables.inc.h"
+
 }  // namespace
 
 void fill_coded_avx2(CpuKernels& kernels) {
   fill_coded<CodedAvx2>(kernels);
+  fill_row_tables<CodedAvx2>(kernels);
 }
 
 }  // namespace quire::cpu

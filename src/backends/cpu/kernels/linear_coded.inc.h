@@ -464,6 +464,20 @@ void multiply_slices(const CodedMatrixArgs& a, int64_t row_begin, int64_t row_en
   finish_units<V>(a.io, row_begin, rows, panel * kUnitsPerPanel<V>, kAllUnits, acc);
 }
 
+// Rows [row, row_end) by panels [panel, panel_end).
+template <class V, class F>
+void multiply_all_slices(const CodedMatrixArgs& a, int64_t row, int64_t row_end, int64_t panel,
+                         int64_t panel_end, F&& decode) {
+  for (; row < row_end; row += kRowChunk) {
+    const int64_t last = row_end - row < kRowChunk ? row_end : row + kRowChunk;
+    int64_t p = panel;
+    if constexpr (kUnitsPerPanel<V> == 1) {
+      for (; p + 2 <= panel_end; p += 2) multiply_slices<V, 2>(a, row, last, p, decode);
+    }
+    for (; p < panel_end; ++p) multiply_slices<V, 1>(a, row, last, p, decode);
+  }
+}
+
 template <class D, int kBits, int kValues, int kRows>
 void coded_few_rows(const CodedMatrixArgs& a, int64_t row, int64_t row_end, int64_t panel,
                     int64_t panel_end) {
@@ -483,7 +497,6 @@ void coded_few_rows(const CodedMatrixArgs& a, int64_t row, int64_t row_end, int6
 
 template <class D, int kBits, int kValues>
 void linear_coded(const CodedMatrixArgs& a, int64_t row, int64_t row_end, int64_t panel, int64_t panel_end) {
-  using V = typename D::V;
   const int64_t rows = row_end - row;
   if (rows == 1) return coded_few_rows<D, kBits, kValues, 1>(a, row, row_end, panel, panel_end);
   if (rows == 2) return coded_few_rows<D, kBits, kValues, 2>(a, row, row_end, panel, panel_end);
@@ -494,14 +507,7 @@ void linear_coded(const CodedMatrixArgs& a, int64_t row, int64_t row_end, int64_
   const auto decode = [&](int64_t p, int64_t begin, int64_t end, NumberSlice& to) {
     decode_slice<D, kBits, kValues>(a, p, begin, end, to);
   };
-  for (; row < row_end; row += kRowChunk) {
-    const int64_t last = row_end - row < kRowChunk ? row_end : row + kRowChunk;
-    int64_t p = panel;
-    if constexpr (kUnitsPerPanel<V> == 1) {
-      for (; p + 2 <= panel_end; p += 2) multiply_slices<V, 2>(a, row, last, p, decode);
-    }
-    for (; p < panel_end; ++p) multiply_slices<V, 1>(a, row, last, p, decode);
-  }
+  multiply_all_slices<typename D::V>(a, row, row_end, panel, panel_end, decode);
 }
 
 template <class D>

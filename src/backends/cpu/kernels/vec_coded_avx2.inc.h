@@ -54,11 +54,28 @@ struct CodedAvx2 {
     return _mm256_broadcastsi128_si256(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)));
   }
   static I shuffle(I table, I index) { return _mm256_shuffle_epi8(table, index); }
+  // By the bytes of 16 codes, each 0 .. 15.
+  static V::F lookup_bytes(const float* p, const uint8_t* codes) {
+    const Table t = table(p);
+    return {lookup(t, widen_u8(codes)), lookup(t, widen_u8(codes + 8))};
+  }
+  // Two registers of four k's of all columns, twice: 16 k's of each column side by side.
+  static void store_columns(uint8_t* out, const I (&first)[2], const I (&second)[2]) {
+    const I low[2] = {_mm256_unpacklo_epi32(first[0], first[1]), _mm256_unpacklo_epi32(second[0], second[1])};
+    const I high[2] = {_mm256_unpackhi_epi32(first[0], first[1]),
+                       _mm256_unpackhi_epi32(second[0], second[1])};
+    store(out, _mm256_unpacklo_epi64(low[0], low[1]));
+    store(out + 32, _mm256_unpackhi_epi64(low[0], low[1]));
+    store(out + 64, _mm256_unpacklo_epi64(high[0], high[1]));
+    store(out + 96, _mm256_unpackhi_epi64(high[0], high[1]));
+  }
+  static constexpr int codes_of_column(int j) { return j / 8 * 128 + j % 4 * 32 + j % 8 / 4 * 16; }
   static N gather(const float* p, I index) { return _mm256_i32gather_ps(p, index, 4); }
   static N gather_u8(const float* p, const void* index) {
     return gather(p, _mm256_cvtepu8_epi32(load_64(index)));
   }
 
  private:
+  static void store(uint8_t* p, I v) { _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), v); }
   static __m128i load_64(const void* p) { return _mm_loadl_epi64(static_cast<const __m128i*>(p)); }
 };

@@ -43,6 +43,21 @@ struct CodedAvx512 {
   // The 16 bytes of a table in each 128 bits, and those that the bytes of a register name, 0 .. 15.
   static I bytes_table(const uint8_t* p) { return _mm512_broadcast_i32x4(load_128(p)); }
   static I shuffle(I table, I index) { return _mm512_shuffle_epi8(table, index); }
+  // By the bytes of 16 codes, each 0 .. 15.
+  static V::F lookup_bytes(const float* table, const uint8_t* codes) {
+    return _mm512_permutexvar_ps(_mm512_cvtepu8_epi32(load_128(codes)), _mm512_loadu_ps(table));
+  }
+  // Two registers of four k's of all columns, twice: 16 k's of each column side by side.
+  static void store_columns(uint8_t* out, const I (&first)[2], const I (&second)[2]) {
+    const I low[2] = {_mm512_unpacklo_epi32(first[0], first[1]), _mm512_unpacklo_epi32(second[0], second[1])};
+    const I high[2] = {_mm512_unpackhi_epi32(first[0], first[1]),
+                       _mm512_unpackhi_epi32(second[0], second[1])};
+    _mm512_storeu_si512(out, _mm512_unpacklo_epi64(low[0], low[1]));
+    _mm512_storeu_si512(out + 64, _mm512_unpackhi_epi64(low[0], low[1]));
+    _mm512_storeu_si512(out + 128, _mm512_unpacklo_epi64(high[0], high[1]));
+    _mm512_storeu_si512(out + 192, _mm512_unpackhi_epi64(high[0], high[1]));
+  }
+  static constexpr int codes_of_column(int j) { return j % 4 * 64 + j / 4 * 16; }
   static N gather(const float* p, I index) { return _mm512_i32gather_ps(index, p, 4); }
   static N gather_u8(const float* p, const void* index) {
     return gather(p, _mm512_cvtepu8_epi32(load_128(index)));
