@@ -61,6 +61,8 @@ class Checkpoint {
   virtual const CodedMatrix* coded(std::string_view name) const;
   // What products with its codes take their activations as where nobody says.
   virtual ActivationFormat usual_activations() const { return ActivationFormat::kFloat; }
+  // What WeightFormat::outlier_threshold of its codes is.
+  virtual float outlier_threshold() const { return 0.0F; }
   virtual int64_t total_bytes() const = 0;  // of all tensors
   // The tensor has been read: its pages need not stay in memory. It may still be read again.
   virtual void release(std::string_view name) = 0;

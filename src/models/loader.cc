@@ -282,6 +282,7 @@ PackedLinear ModelLoader::outline(std::span<const ExpectedTensor* const> tensors
     out.format = {.dtype = DType::kU8, .coded = coded->format()};
     // Codes that stand for no whole numbers meet floats whatever is wanted.
     if (coded_numbers(out.format.coded)) out.format.activations = options_.coded_activations;
+    out.format.outlier_threshold = checkpoint_.outlier_threshold();
     if (const auto order = coded->column_order(); !order.empty()) {
       out.column_order = Buffer(order.size_bytes());
       std::memcpy(out.column_order.data(), order.data(), order.size_bytes());

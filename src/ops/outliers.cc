@@ -1,11 +1,14 @@
 #include "ops/outliers.h"
 
+#include <algorithm>
+#include <array>
 #include <cstring>
 #include <string>
 #include <vector>
 
 #include "base/error.h"
 #include "ops/parallel.h"
+#include "quant/coded_layout.h"
 
 namespace quire {
 namespace {
@@ -49,6 +52,46 @@ void add_outliers(const OpContext& ctx, const TensorView& out, const TensorView&
         float sum = 0.0F;
         for (const Outlier& outlier : outliers_of(w, j)) sum += in[outlier.feature] * outlier.value;
         row[j] += sum;
+      }
+    }
+  });
+}
+
+void add_large_activations(const OpContext& ctx, const TensorView& out, const TensorView& x,
+                           const PackedLinear& w) {
+  constexpr size_t kMost = 64;
+  constexpr int64_t kPanel = CodedLayout::kPanel;
+  const float threshold = w.format.outlier_threshold;
+  if (threshold == 0.0F) return;
+  const CodedLayout at(w.format.coded, w.k);
+  const int32_t* order = w.column_order.size() > 0 ? w.column_order.as<int32_t>() : nullptr;
+  // Each range looks through the rows once.
+  const int64_t panels = at.num_panels(w.n);
+  const int64_t grain = std::max<int64_t>(1, panels / (4 * num_threads(ctx)));
+  parallel_ranges(ctx, panels, grain, [&](int64_t begin, int64_t end, int) {
+    std::array<int64_t, kMost> found;
+    std::array<float, kMost> values;
+    std::array<float, kPanel> weights;
+    for (int64_t r = 0; r < x.rows(); ++r) {
+      const float* in = x.row<float>(r);
+      for (int64_t i = 0; i < w.k;) {
+        size_t count = 0;
+        for (; i < w.k && count < kMost; ++i) {
+          const float v = in[order == nullptr ? i : order[i]];
+          if (!is_large(v, threshold)) continue;
+          found[count] = i;
+          values[count++] = v;
+        }
+        for (int64_t p = begin; p < end && count > 0; ++p) {
+          std::array<float, kPanel> sums = {};
+          for (size_t c = 0; c < count; ++c) {
+            decode_coded_column(at, w.data.data(), p, found[c], weights.data());
+            for (size_t j = 0; j < weights.size(); ++j) sums[j] += values[c] * weights[j];
+          }
+          float* row = out.row<float>(r) + p * kPanel;
+          for (int64_t j = 0; j < std::min(kPanel, w.n - p * kPanel); ++j)
+            row[j] += sums[static_cast<size_t>(j)];
+        }
       }
     }
   });

@@ -16,4 +16,14 @@ void add_outliers(const OpContext& ctx, const TensorView& out, const TensorView&
 // weights [k] += those of row `row` of w.
 void add_outliers_of_row(const PackedLinear& w, int64_t row, float* weights);
 
+// Whether an activation is one that WeightFormat::outlier_threshold leaves as it is.
+inline bool is_large(float x, float threshold) {
+  return threshold > 0.0F && (x >= threshold || x <= -threshold);
+}
+
+// out += the products of weights of codes with those of x that are large. Sums run over them in packed order,
+// 64 at a time.
+void add_large_activations(const OpContext& ctx, const TensorView& out, const TensorView& x,
+                           const PackedLinear& w);
+
 }  // namespace quire

@@ -116,11 +116,14 @@ void linear_coded(const OpContext& ctx, const TensorView& out, const TensorView&
   const int32_t* order = w.column_order.size() > 0 ? w.column_order.as<int32_t>() : nullptr;
   const auto whole = coded_numbers(at.format);
   const int num_digits = w.format.activations == ActivationFormat::kInt8 ? 1 : kFloatDigits;
+  const float threshold = whole && num_digits == 1 ? w.format.outlier_threshold : 0.0F;
   parallel_ranges(ctx, w.n, row_grain(16 * w.k), [&](int64_t begin, int64_t end, int) {
     for (int64_t r = 0; r < x.rows(); ++r) {
       std::vector<float> in(static_cast<size_t>(w.k));
       for (size_t i = 0; i < in.size(); ++i)
         in[i] = x.row<float>(r)[order == nullptr ? static_cast<int64_t>(i) : order[i]];
+      // Large ones are multiplied apart.
+      for (float& v : in) v = is_large(v, threshold) ? 0.0F : v;
       const WholeRow row = whole ? round_row(at, num_digits, in) : WholeRow{};
       for (int64_t column = begin; column < end; ++column) {
         float sum = whole ? whole_product(at, w, column, *whole, row) : float_product(at, w, column, in);
@@ -130,6 +133,7 @@ void linear_coded(const OpContext& ctx, const TensorView& out, const TensorView&
       }
     }
   });
+  if (threshold > 0.0F) add_large_activations(ctx, out, x, w);
   add_outliers(ctx, out, x, w);
 }
 

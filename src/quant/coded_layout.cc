@@ -242,14 +242,14 @@ void CodedPacker::store_codes(int64_t index, std::byte* codes) const {
   }
 }
 
-CodedGroup coded_group(const CodedLayout& at, const std::byte* weights, int64_t row, int64_t i) {
+namespace {
+
+// Of k `i` of a block and one of the panel's columns.
+CodedGroup group_of(const CodedLayout& at, const CodedLayout::Header& header, const std::byte* block,
+                    int64_t column, int64_t i) {
   const CodedFormat& format = at.format;
-  const int64_t column = row % kPanel;
-  const int64_t index = i / at.block;
-  const std::byte* block = weights + row / kPanel * at.panel_bytes + index * at.block_bytes;
-  const CodedLayout::Header header = at.header(at.depth_of(index));
   const auto byte_of = [&](int64_t first) {
-    return static_cast<uint8_t>(block[first + i % at.block / at.group * kPanel + column]);
+    return static_cast<uint8_t>(block[first + i / at.group * kPanel + column]);
   };
   CodedGroup group;
   group.scale = load_scale(format, block, column);
@@ -263,6 +263,21 @@ CodedGroup coded_group(const CodedLayout& at, const std::byte* weights, int64_t 
   if (format.values == CodeValues::kLinear)
     group.zero = format.group_zeros ? byte_of(header.group_zeros) : format.zero;
   return group;
+}
+
+float weight_of(const CodedFormat& format, const CodedGroup& group, int32_t code) {
+  const float value = format.values == CodeValues::kTable ? format.table[static_cast<size_t>(code)]
+                                                          : static_cast<float>(code - group.zero);
+  const float product = group.scale * value;
+  return format.minima ? product - group.minimum : product;
+}
+
+}  // namespace
+
+CodedGroup coded_group(const CodedLayout& at, const std::byte* weights, int64_t row, int64_t i) {
+  const int64_t index = i / at.block;
+  const std::byte* block = weights + row / kPanel * at.panel_bytes + index * at.block_bytes;
+  return group_of(at, at.header(at.depth_of(index)), block, row % kPanel, i % at.block);
 }
 
 int32_t coded_code(const CodedLayout& at, const std::byte* weights, int64_t row, int64_t i) {
@@ -303,6 +318,17 @@ std::optional<CodedNumbers> coded_numbers(const CodedFormat& format) {
   return std::nullopt;
 }
 
+void decode_coded_column(const CodedLayout& at, const std::byte* weights, int64_t panel, int64_t i,
+                         float* out) {
+  const int64_t index = i / at.block;
+  const std::byte* block = weights + panel * at.panel_bytes + index * at.block_bytes;
+  const CodedLayout::Header header = at.header(at.depth_of(index));
+  for (int64_t j = 0; j < kPanel; ++j) {
+    const int32_t code = load_code(at, block + header.codes, j, i % at.block);
+    out[j] = weight_of(at.format, group_of(at, header, block, j, i % at.block), code);
+  }
+}
+
 void decode_coded(const CodedLayout& at, const std::byte* weights, int64_t row, int64_t begin, int64_t end,
                   float* out) {
   const std::byte* panel = weights + row / kPanel * at.panel_bytes;
@@ -312,11 +338,7 @@ void decode_coded(const CodedLayout& at, const std::byte* weights, int64_t row, 
       out[i - begin] = load_scale(at.format, panel, row % kPanel * at.num_scales + code);
       continue;
     }
-    const CodedGroup group = coded_group(at, weights, row, i);
-    const float value = at.format.values == CodeValues::kTable ? at.format.table[static_cast<size_t>(code)]
-                                                               : static_cast<float>(code - group.zero);
-    const float product = group.scale * value;
-    out[i - begin] = at.format.minima ? product - group.minimum : product;
+    out[i - begin] = weight_of(at.format, coded_group(at, weights, row, i), code);
   }
 }
 

@@ -129,4 +129,8 @@ std::optional<CodedNumbers> coded_numbers(const CodedFormat& format);
 void decode_coded(const CodedLayout& at, const std::byte* weights, int64_t row, int64_t begin, int64_t end,
                   float* out);
 
+// Weight `i`, in packed order, of each of the 32 rows of a panel. Not of tables of rows.
+void decode_coded_column(const CodedLayout& at, const std::byte* weights, int64_t panel, int64_t i,
+                         float* out);
+
 }  // namespace quire

@@ -29,6 +29,9 @@ struct WeightFormat {
   ActivationFormat activations = ActivationFormat::kFloat;
   int32_t activation_group = 0;  // kInt8: k's of a row of activations that share a scale; 0: the whole row
   CodedFormat coded = {};
+  // Codes with kInt8: activations that are larger are not rounded with the others, but meet the weights as
+  // they are (LLM.int8(), arXiv 2208.07339, for each row by itself). 0: none are.
+  float outlier_threshold = 0.0F;
 
   friend bool operator==(const WeightFormat&, const WeightFormat&) = default;
 };

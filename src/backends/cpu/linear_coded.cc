@@ -98,13 +98,17 @@ void multiply_whole(const CpuKernels& kernels, const OpContext& ctx, const Coded
              sizeof(int8_t), [&](const IntBlocks& some, int64_t panel) { kernel(own, some, panel); });
 }
 
-// Rows of x with their columns in the order of the matrix.
-void put_in_order(const OpContext& ctx, const PackedLinear& w, const TensorView& x, float* out) {
-  const int32_t* order = w.column_order.as<int32_t>();
+// Rows of x with their columns in the order of the matrix, and zeros for those that is_large.
+void put_in_order(const OpContext& ctx, const PackedLinear& w, const TensorView& x, float threshold,
+                  float* out) {
+  const int32_t* order = w.column_order.size() > 0 ? w.column_order.as<int32_t>() : nullptr;
   parallel_ranges(ctx, x.rows(), row_grain(4 * w.k), [&](int64_t begin, int64_t end, int) {
     for (int64_t r = begin; r < end; ++r) {
       const float* in = x.row<float>(r);
-      for (int64_t i = 0; i < w.k; ++i) out[r * w.k + i] = in[order[i]];
+      for (int64_t i = 0; i < w.k; ++i) {
+        const float v = in[order == nullptr ? i : order[i]];
+        out[r * w.k + i] = is_large(v, threshold) ? 0.0F : v;
+      }
     }
   });
 }
@@ -123,7 +127,9 @@ void linear_coded(const CpuKernels& kernels, const OpContext& ctx, const TensorV
   args.io.out_stride = out.row_stride;
   args.io.residual_stride = residual.row_stride;
   const int64_t m = x.rows();
-  const bool ordered = w.column_order.size() > 0;
+  // Activations that are not rounded with the others are added at the end.
+  const float threshold = whole && digits == 1 ? w.format.outlier_threshold : 0.0F;
+  const bool ordered = w.column_order.size() > 0 || threshold > 0.0F;
   const int64_t order_bytes = ordered ? (w.k * static_cast<int64_t>(sizeof(float)) + 63) / 64 * 64 : 0;
   const int64_t row_bytes = order_bytes + (whole ? int_row_bytes(units.depth, units.num_units, digits) : 0);
   const RowRoom room = row_bytes > 0 ? row_room(ctx.workspace, row_bytes, m) : RowRoom{.most = m};
@@ -134,7 +140,7 @@ void linear_coded(const CpuKernels& kernels, const OpContext& ctx, const TensorV
     args.io.residual = residual.data != nullptr ? residual.row<float>(first) : nullptr;
     if (ordered) {
       auto* put = reinterpret_cast<float*>(room.begin);
-      put_in_order(ctx, w, row_slice(x, first, first + rows), put);
+      put_in_order(ctx, w, row_slice(x, first, first + rows), threshold, put);
       args.io.x = put;
       args.io.x_stride = w.k;
     }
@@ -144,6 +150,7 @@ void linear_coded(const CpuKernels& kernels, const OpContext& ctx, const TensorV
       multiply_floats(kernels, ctx, at, args, rows);
     }
   }
+  if (threshold > 0.0F) add_large_activations(ctx, out, x, w);
   add_outliers(ctx, out, x, w);
 }
 

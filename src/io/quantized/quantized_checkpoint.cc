@@ -105,6 +105,13 @@ class QuantizedCheckpoint : public Checkpoint {
     });
     return int8 ? ActivationFormat::kInt8 : ActivationFormat::kFloat;
   }
+  // bitsandbytes leaves large features of int8 products as they are.
+  float outlier_threshold() const override {
+    const nlohmann::json& config = field_of(this->config(), "quantization_config");
+    if (field_of(config, "quant_method") != "bitsandbytes") return 0.0F;
+    const nlohmann::json& threshold = field_of(config, "llm_int8_threshold");
+    return threshold.is_number() ? threshold.get<float>() : 6.0F;
+  }
   int64_t total_bytes() const override { return files_->total_bytes(); }
   void release(std::string_view name) override {
     const auto it = coded_.find(name);

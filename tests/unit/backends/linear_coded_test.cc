@@ -166,6 +166,7 @@ TEST(LinearCoded, EveryLevelGivesTheBitsOfThePlainOne) {
       // In turns again, where there is another way.
       const auto activations = kActivations[seed / 2 % 2 == 0 || !coded_numbers(format) ? 0 : 1];
       PackedLinear packed = pack(plain, codes, activations);
+      if (seed % 4 == 2) packed.format.outlier_threshold = 1.5F;
       const TestTensor want(DType::kF32, {c.m, c.n});
       plain.linear(TestContext(plain), want, x, packed, {});
       const auto set_bias = [&](bool set) {
@@ -289,6 +290,39 @@ TEST(LinearCoded, ARowIsTheSameAloneAndInAnyBatch) {
           ASSERT_TRUE(same_row(out, r, alone, 210 - m + r)) << isa.name << ", " << r << " of " << m;
       }
     }
+  }
+}
+
+// A feature that is far larger than the others costs these their bits where it is rounded with them.
+TEST(LinearCoded, LargeActivationsAreNotRoundedWithTheOthers) {
+  const int64_t k = 256;
+  const int64_t n = 70;
+  TestTensor x = random_tensor(DType::kF32, {3, k}, 7, 0, 0.5F);
+  x.set(1, 17, 80.0F);
+  x.set(1, 200, -60.0F);
+  const RandomCodes codes({.code_bits = 8, .group_size = 0, .block_size = 0, .zero = 128}, n, k, 8);
+  for (const CpuIsa& isa : usable_isas()) {
+    const TestContext ctx(*isa.table);
+    const auto product = [&](ActivationFormat activations, float threshold) {
+      TestTensor out(DType::kF32, {3, n});
+      PackedLinear packed = pack(*isa.table, codes, activations);
+      packed.format.outlier_threshold = threshold;
+      isa.table->linear(ctx, out, x, packed, {});
+      return out;
+    };
+    const TestTensor exact = product(ActivationFormat::kFloat, 6.0F);
+    EXPECT_TRUE(same_rows(exact, product(ActivationFormat::kFloat, 0.0F))) << isa.name;
+    const TestTensor rounded = product(ActivationFormat::kInt8, 0.0F);
+    const TestTensor apart = product(ActivationFormat::kInt8, 6.0F);
+    const auto error = [&](const TestTensor& got, int64_t row) {
+      double sum = 0.0;
+      for (int64_t j = 0; j < n; ++j) sum += std::pow(double{got.get(row, j)} - double{exact.get(row, j)}, 2);
+      return std::sqrt(sum / static_cast<double>(n));
+    };
+    // Rows without such features are as they were.
+    for (const int64_t row : {0, 2}) EXPECT_TRUE(same_row(apart, row, rounded, row)) << isa.name;
+    EXPECT_LT(error(apart, 1), 2.0 * error(rounded, 0)) << isa.name;
+    EXPECT_GT(error(rounded, 1), 20.0 * error(apart, 1)) << isa.name;
   }
 }
 

@@ -67,6 +67,14 @@ TEST(QuantizedActivations, AreInt8WhereTheCheckpointWasMadeForThem) {
   EXPECT_EQ(usual("gptq-4bit"), ActivationFormat::kFloat);
 }
 
+TEST(QuantizedActivations, LargeOnesAreLeftAsTheyAreWhereTheCheckpointSaysSo) {
+  const auto threshold = [](const char* name) {
+    return Checkpoint::open(test::quantized_dir() / name)->outlier_threshold();
+  };
+  EXPECT_EQ(threshold("bitsandbytes-int8"), 6.0F);
+  EXPECT_EQ(threshold("gptq-8bit"), 0.0F);
+}
+
 // int8 activations are off by up to 1/254 of the largest of their group each.
 TEST_P(Quantized, Int8ActivationsMoveTheLogitsALittleAndTheSameInAnyChunks) {
   const fs::path dir = test::quantized_dir() / GetParam();
