@@ -24,10 +24,10 @@ struct RowScales {
   alignas(16) float inverse[4];
 };
 
-// The scales of x[r][0, n) as quantize_activations in quant/int_layout.h has them. Inverses are 0 where the
-// codes are 0.
+// The bits of the largest magnitude of x[r][0, n) in lane r. What is not finite has larger bits than any
+// number.
 template <class V, int kRows>
-RowScales row_scales(const float* const (&x)[4], int64_t n) {
+__m128i largest_bits(const float* const (&x)[4], int64_t n) {
   using F = typename V::F;
   F largest[4] = {V::zero(), V::zero(), V::zero(), V::zero()};
   for (int64_t i = 0; i < n; i += 16) {
@@ -38,11 +38,17 @@ RowScales row_scales(const float* const (&x)[4], int64_t n) {
   __m128i of_rows[4];
   for (int r = 0; r < 4; ++r) of_rows[r] = V::quarter_max_bits(largest[r]);
   transpose_lanes(of_rows);
-  const __m128i bits =
-      _mm_max_epi32(_mm_max_epi32(of_rows[0], of_rows[1]), _mm_max_epi32(of_rows[2], of_rows[3]));
+  return _mm_max_epi32(_mm_max_epi32(of_rows[0], of_rows[1]), _mm_max_epi32(of_rows[2], of_rows[3]));
+}
+constexpr int32_t kLargestFinite = 0x7f7fffff;
+
+// The scales of x[r][0, n) as quantize_activations in quant/int_layout.h has them. Inverses are 0 where the
+// codes are 0.
+template <class V, int kRows>
+RowScales row_scales(const float* const (&x)[4], int64_t n) {
+  const __m128i bits = largest_bits<V, kRows>(x, n);
   const __m128 most = _mm_castsi128_ps(bits);
-  // What is not finite has larger bits than any number.
-  const __m128 flawed = _mm_castsi128_ps(_mm_cmpgt_epi32(bits, _mm_set1_epi32(0x7f7fffff)));
+  const __m128 flawed = _mm_castsi128_ps(_mm_cmpgt_epi32(bits, _mm_set1_epi32(kLargestFinite)));
   const __m128 none = _mm_or_ps(flawed, _mm_cmplt_ps(most, _mm_set1_ps(1e-36F)));
   const __m128 full = _mm_set1_ps(127.0F);
   RowScales out;

@@ -4,17 +4,11 @@
 // The scale of x[0, n) and its inverse: 0 where the digits are 0.
 template <class V>
 float digits_scale(const float* x, int64_t n, float* inverse) {
-  using F = typename V::F;
-  F largest = V::zero();
-  F flaws = V::zero();  // stays 0 as long as all are finite, else NaN
-  for (int64_t i = 0; i < n; i += 16) {
-    const F v = load_at_most_16<V>(x + i, n - i);
-    largest = V::max(V::abs(v), largest);
-    flaws = V::add(flaws, V::sub(v, v));
-  }
-  const float most = V::reduce_max(largest);
+  const float* const rows[4] = {x};
+  const __m128i largest = largest_bits<V, 1>(rows, n);
+  const float most = _mm_cvtss_f32(_mm_castsi128_ps(largest));
   *inverse = 0.0F;
-  if (V::reduce_add(flaws) != 0.0F) return __builtin_nanf("");
+  if (_mm_cvtsi128_si32(largest) > kLargestFinite) return __builtin_nanf("");
   if (most < kLeastDigits) return 0.0F;
   float scale = most * (1.0F / kLargestDigits);
   uint32_t bits;
