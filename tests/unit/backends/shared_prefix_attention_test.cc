@@ -191,7 +191,7 @@ TEST(AttentionPlan, AWindowKeepsWhatItCutsApart) {
 TEST(AttentionPlan, ManyRowsAreReadByThemselves) {
   Batch b;
   b.add(blocks_from(0, 40), 600, 1);
-  b.add(blocks_from(0, 40), 600, 13);  // more lines than a call takes
+  b.add(blocks_from(0, 40), 600, cpu::kMaxLines / 4 + 1);
   EXPECT_EQ(reads({b.done(), 0, 2, 4, 16}, 1, 1 << 20).at({0, 0}), 2);
 }
 

@@ -139,17 +139,16 @@ struct TileScales {
 template <class V>
 typename V::F exp_down(typename V::F x) {
   const auto [p, n] = exp_parts<V>(x);
-  return V::select(V::less(x, V::set1(-86.6F)), V::zero(), V::mul(p, V::pow2(n)));
+  return V::select(V::less(x, V::set1(-86.6F)), V::zero(), V::times_pow2(p, n));
 }
 
 constexpr float kLaneNumbers[16] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
 
-// Turns a line's scores of one tile, of which [low, high) count, into softmax weights, and its state with
-// them. `scales` of formats that have some. The weights that are left in `scores`, as E reads them, carry
-// what the values are to be multiplied by.
-template <class V, class S, class E>
-void softmax_tile(const AttentionArgs& args, const TileScales& scales, float slope, float* scores,
-                  int64_t low, int64_t high, bool fresh, float* line_max, float* line_sum, float* acc) {
+// Turns a line's products of one tile, of which [low, high) count, into scores, in place; returns the highest
+// one. `scales` of formats that have some.
+template <class V, class S>
+float finish_scores(const AttentionArgs& args, const TileScales& scales, float slope, float* scores,
+                    int64_t low, int64_t high) {
   using F = typename V::F;
   const F none = V::set1(-__builtin_inff());
   const F factor = V::set1(args.scale * S::kFactor);
@@ -167,13 +166,23 @@ void softmax_tile(const AttentionArgs& args, const TileScales& scales, float slo
     }
     // The lanes outside are chosen away, whatever the memory under them holds.
     score[g] = whole ? s : V::select(V::lanes(low - 16 * g, high - 16 * g), s, none);
+    V::store(scores + 16 * g, score[g]);
   }
   static_assert(kGroups == 4);
-  float highest = V::reduce_max(V::max(V::max(score[0], score[1]), V::max(score[2], score[3])));
-  if (!fresh && *line_max > highest) highest = *line_max;
+  return V::reduce_max(V::max(V::max(score[0], score[1]), V::max(score[2], score[3])));
+}
+
+// Turns a line's scores of one tile into softmax weights below `highest`, no less than any of them, and its
+// state with them. The weights that are left in `scores`, as E reads them, carry what the values are to be
+// multiplied by.
+template <class V, class S, class E>
+void softmax_tile(const AttentionArgs& args, const TileScales& scales, float highest, float* scores,
+                  bool fresh, float* line_max, float* line_sum, float* acc) {
+  using F = typename V::F;
+  F score[kGroups];
   QUIRE_UNROLL
   for (int g = 0; g < kGroups; ++g) {
-    score[g] = exp_down<V>(V::sub(score[g], V::set1(highest)));
+    score[g] = exp_down<V>(V::sub(V::load(scores + 16 * g), V::set1(highest)));
     F weight = score[g];
     if constexpr (S::kTokenScales) weight = V::mul(weight, V::load(scales.value + 16 * g));
     if constexpr (S::kFactor != 1.0F) weight = V::mul(weight, V::set1(S::kFactor));
@@ -387,8 +396,9 @@ void widen_tile(const AttentionArgs& args, int64_t origin, const TileView& view,
   });
 }
 
-// Lines of a tile, block by block: scores, softmax weights, weighted values. S is the cache's format, E how
-// the products read it. own_values, next_keys: what to ask for during the first block.
+// Lines of a tile: scores of all blocks of lines, softmax weights, weighted values. So the first-level cache
+// holds keys, then values, and not both. S is the cache's format, E how the products read it. own_values,
+// next_keys: what to ask for during the first block.
 template <class V, class S, class E>
 void attend_lines(const AttentionArgs& args, const AttentionState& state, int64_t segment, int64_t origin,
                   const TileView& view, const E& tile, const TileScales& scales,
@@ -397,22 +407,32 @@ void attend_lines(const AttentionArgs& args, const AttentionState& state, int64_
   const int last_group = static_cast<int>((view.end - origin + 15) / 16);
   const int lines = view.last - view.first;
   const int blocks = (lines + kLineBlock - 1) / kLineBlock;
+  const auto block_begin = [&](int b) { return view.first + lines * b / blocks; };
   for (int b = 0; b < blocks; ++b) {
-    const int from = view.first + lines * b / blocks;
-    const int to = view.first + lines * (b + 1) / blocks;
+    const int from = block_begin(b);
+    const int to = block_begin(b + 1);
     const typename E::Query* q[kLineBlock];
     for (int l = from; l < to; ++l) q[l - from] = E::query_of(args.lines[l]);
     score_rows<V, E, kLineBlock>(to - from, q, tile, first_group, last_group, args.head_dim,
                                  args.scores + from * kTile, b == 0 ? own_values : nullptr);
-    for (int l = from; l < to; ++l) {
-      const AttentionLine& line = args.lines[l];
-      const int64_t seen_first = line.low > segment ? line.low : segment;
-      softmax_tile<V, S, E>(args, scales, line.slope, args.scores + l * kTile, line.low - origin,
-                            line.high - origin, seen_first >= origin, state.max + l, state.sum + l,
-                            state.acc + l * args.acc_stride);
-    }
-    weigh_lines<V, E>(args, tile, origin, from, to, state, b == 0 ? next_keys : nullptr);
   }
+  // Line by line, but apart: what waits for one line's highest score lets the next lines' arithmetic pass.
+  float highest[kMaxLines];
+  for (int l = view.first; l < view.last; ++l) {
+    const AttentionLine& line = args.lines[l];
+    highest[l] = finish_scores<V, S>(args, scales, line.slope, args.scores + l * kTile, line.low - origin,
+                                     line.high - origin);
+  }
+  for (int l = view.first; l < view.last; ++l) {
+    const int64_t low = args.lines[l].low;
+    const bool fresh = (low > segment ? low : segment) >= origin;
+    if (!fresh && state.max[l] > highest[l]) highest[l] = state.max[l];
+    softmax_tile<V, S, E>(args, scales, highest[l], args.scores + l * kTile, fresh, state.max + l,
+                          state.sum + l, state.acc + l * args.acc_stride);
+  }
+  for (int b = 0; b < blocks; ++b)
+    weigh_lines<V, E>(args, tile, origin, block_begin(b), block_begin(b + 1), state,
+                      b == 0 ? next_keys : nullptr);
 }
 
 // From this many lines on, tiles are copied into the form that is read fastest: for fewer the copy costs more

@@ -50,6 +50,8 @@ struct Avx2 {
             _mm256_round_ps(x.b, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC)};
   }
   static F pow2(F n) { return {narrow_pow2(n.a), narrow_pow2(n.b)}; }
+  // a 2^n, of which nothing may be too small or too large; n as above.
+  static F times_pow2(F a, F n) { return mul(a, pow2(n)); }
 
   static M less(F x, F y) {
     return {_mm256_cmp_ps(x.a, y.a, _CMP_LT_OQ), _mm256_cmp_ps(x.b, y.b, _CMP_LT_OQ)};

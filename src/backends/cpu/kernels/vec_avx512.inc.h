@@ -41,6 +41,8 @@ struct Avx512 {
     const __m512i biased = _mm512_add_epi32(_mm512_cvtps_epi32(n), _mm512_set1_epi32(127));
     return _mm512_castsi512_ps(_mm512_slli_epi32(biased, 23));
   }
+  // a 2^n, of which nothing may be too small or too large.
+  static F times_pow2(F a, F n) { return _mm512_scalef_ps(a, n); }
 
   static M less(F a, F b) { return _mm512_cmp_ps_mask(a, b, _CMP_LT_OQ); }
   static F select(M m, F yes, F no) { return _mm512_mask_blend_ps(m, no, yes); }
