@@ -9,8 +9,8 @@ constexpr int kLineBlock = 6;
 
 // What is read next: for each group of 16 positions a run of 16 * head_dim elements. The memory of a head is
 // such a run in a block, keys and values alike, and blocks lie anywhere, so that the processor cannot guess
-// the next one. It is asked for piece by piece between the multiplications over what is there, into the
-// second level of caches: a phase reads more than the first one holds. Null: nothing to ask for.
+// the next one. It is asked for piece by piece between the multiplications over what is there. Null: nothing
+// to ask for.
 using NextRuns = const char* [kGroups];
 
 // The kCount pieces of 64 elements from `offset` of the runs from `first` on.
@@ -19,7 +19,7 @@ void prefetch_groups(const char* const* ahead, int first, int64_t offset) {
   QUIRE_UNROLL
   for (int g = 0; g < kCount; ++g) {
     QUIRE_UNROLL
-    for (int i = 0; i < kBytes; ++i) _mm_prefetch(ahead[first + g] + offset * kBytes + 64 * i, _MM_HINT_T1);
+    for (int i = 0; i < kBytes; ++i) _mm_prefetch(ahead[first + g] + offset * kBytes + 64 * i, _MM_HINT_T0);
   }
 }
 
@@ -66,6 +66,11 @@ void score_rows(int rows, const typename E::Query* const* q, const E& tile, int 
     if (rows < kRows) return score_rows<V, E, kRows - 1>(rows, q, tile, first, last, head_dim, scores, ahead);
   }
   constexpr int kCount = columns_for<V>(kRows);
+  // Sums of one or two lines wait for each other: all groups take no longer than one. Those that are not
+  // there are chosen away later.
+  if constexpr (kRows <= 2 && kCount == kGroups) {
+    return score_block<V, E, kRows, kCount>(q, tile, 0, head_dim, scores, ahead);
+  }
   for (; first + kCount <= last; first += kCount)
     score_block<V, E, kRows, kCount>(q, tile, first, head_dim, scores, ahead);
   for (; first < last; ++first) score_block<V, E, kRows, 1>(q, tile, first, head_dim, scores, ahead);
@@ -271,12 +276,14 @@ void find_keys(const AttentionArgs& args, int64_t origin, int64_t begin, int64_t
   const int last = static_cast<int>((end - origin + 15) / 16);
   if (args.block_size % 16 == 0) {
     tile->stride = args.block_size;
-    for (int g = first; g < last; ++g) tile->keys[g] = rows.keys(origin + 16 * g);
+    // A group that is not there stands for itself as another one.
+    for (int g = 0; g < kGroups; ++g)
+      tile->keys[g] = rows.keys(g >= first && g < last ? origin + 16 * g : origin + 16 * first);
     return;
   }
   T* gathered = static_cast<T*>(args.key_tile);
   tile->stride = kTile;
-  for (int g = first; g < last; ++g) tile->keys[g] = gathered + 16 * g;
+  for (int g = 0; g < kGroups; ++g) tile->keys[g] = gathered + 16 * g;
   for (int64_t p = begin; p < end;) {
     const int64_t left = args.block_size - p % args.block_size;
     const int64_t run = end - p < left ? end - p : left;
