@@ -3,7 +3,7 @@
 find_package(Threads REQUIRED)
 
 find_package(nlohmann_json 3.10 REQUIRED)
-find_package(Boost 1.81 REQUIRED)
+find_package(Boost 1.81 REQUIRED CONFIG)
 
 add_library(quire_pcre2 INTERFACE)
 find_path(QUIRE_PCRE2_INCLUDE pcre2.h REQUIRED)

@@ -113,7 +113,7 @@ class Chunk {
   Chunk(const Job& job, const ThreadScratch& scratch, const AttentionNode& node, int64_t unit) : job_(job) {
     const AttentionShape& shape = job.shape;
     const KvCacheView& cache = job.cache;
-    const int64_t first_line = unit % node.chunks() * kMaxLines;
+    const int64_t first_line = unit % node.chunks() * node.chunk_lines;
     kv_head_ = unit / node.chunks() * node.heads;
     num_kv_heads_ = static_cast<int>(std::min(node.heads, cache.num_kv_heads - kv_head_));
     place_lines(node, first_line);
@@ -186,7 +186,7 @@ class Chunk {
   };
 
   void place_lines(const AttentionNode& node, int64_t first_line) {
-    const auto count = static_cast<int>(std::min<int64_t>(kMaxLines, node.lines - first_line));
+    const auto count = static_cast<int>(std::min(node.chunk_lines, node.lines - first_line));
     int64_t line = first_line;
     for (int32_t i = node.first_member; num_lines_ < count; ++i) {
       const int32_t s = job_.plan.member(i);

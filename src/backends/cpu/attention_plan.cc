@@ -5,6 +5,9 @@
 namespace quire::cpu {
 namespace {
 
+// Fewer lines do not go together for the sake of more pieces: each call copies its tiles for itself.
+constexpr int64_t kFewLines = kMaxLines / 4;
+
 // The element of [0, count) that holds item `at`, where first(i) numbers each one's first item, ascending.
 template <typename F>
 int64_t holder_of(int64_t count, int64_t at, F first) {
@@ -49,7 +52,7 @@ AttentionPlan::AttentionPlan(std::byte* memory, const AttentionShape& shape, int
     for (int64_t s = 0; s < seqs; ++s) sequences_[s].split = false;
   }
   add_nodes();
-  count_pieces(shape.num_kv_heads);
+  count_pieces(shape.num_kv_heads, kMaxLines);
   if (threads > 1 && leaves_threads_idle(threads)) {
     for (int32_t s = 0; s < seqs; ++s) {
       // Where there is one segment there is nothing to merge.
@@ -62,9 +65,13 @@ AttentionPlan::AttentionPlan(std::byte* memory, const AttentionShape& shape, int
     add_nodes();
   }
   count_states();
-  for (int64_t heads = shape.num_kv_heads; heads > 0; heads /= 2) {
-    if (count_pieces(heads) >= 4 * int64_t{threads}) break;
-  }
+  // As much as can go together where threads have enough to do, then fewer key heads, then fewer lines.
+  const int64_t enough = 4 * int64_t{threads};
+  int64_t pieces = 0;
+  for (int64_t heads = shape.num_kv_heads; heads > 0 && pieces < enough; heads /= 2)
+    pieces = count_pieces(heads, kMaxLines);
+  for (int64_t lines = kMaxLines / 2; lines >= kFewLines && pieces < enough; lines /= 2)
+    pieces = count_pieces(1, lines);
 }
 
 // Members share a segment where all rows of both see all of it and it is read for few lines: the many lines
@@ -136,6 +143,7 @@ void AttentionPlan::add_node(int32_t first, int32_t count, int64_t first_segment
           .whole = !sequences_[member(first)].split,
           .lines = 0,
           .heads = 1,
+          .chunk_lines = kMaxLines,
           .first_piece = 0};
   for (int32_t i = first; i < first + count; ++i) node.lines += shape_.lines(member(i));
 }
@@ -154,14 +162,16 @@ int64_t AttentionPlan::count_states() {
   return states;
 }
 
-// Numbers the pieces when at most max_heads key heads go together; returns how many there are.
-int64_t AttentionPlan::count_pieces(int64_t max_heads) {
+// Numbers the pieces when at most max_heads key heads and chunk_lines lines of one go together; returns how
+// many there are.
+int64_t AttentionPlan::count_pieces(int64_t max_heads, int64_t chunk_lines) {
   num_pieces_ = 0;
   for (int64_t n = 0; n < num_nodes_; ++n) {
     AttentionNode& node = nodes_[n];
     const int64_t most = std::max<int64_t>(1, std::min(max_heads, kMaxLines / node.lines));
     const int64_t units = (shape_.num_kv_heads + most - 1) / most;
     node.heads = (shape_.num_kv_heads + units - 1) / units;
+    node.chunk_lines = chunk_lines;
     node.first_piece = num_pieces_;
     num_pieces_ += node.pieces(shape_.num_kv_heads);
   }
@@ -174,7 +184,7 @@ bool AttentionPlan::leaves_threads_idle(int threads) const {
   for (int64_t n = 0; n < num_nodes_; ++n) {
     const AttentionNode& node = nodes_[n];
     // Reading a position costs about as much as four lines' arithmetic on it.
-    const int64_t lines = std::min<int64_t>(kMaxLines, node.lines) + 4;
+    const int64_t lines = std::min(node.chunk_lines, node.lines) + 4;
     const int64_t cost = lines * node.heads * (node.whole ? node.end_segment - node.first_segment : 1);
     total += cost * node.pieces(shape_.num_kv_heads);
     largest = std::max(largest, cost);

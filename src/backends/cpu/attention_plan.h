@@ -56,9 +56,10 @@ struct AttentionNode {
   bool whole;           // all segments in one piece, else each is a piece and leaves states
   int64_t lines;        // of a key head
   int64_t heads;        // key heads of a piece; more than 1 where all their lines fit one call
+  int64_t chunk_lines;  // lines of a key head that go together at most
   int64_t first_piece;  // among all nodes'
 
-  int64_t chunks() const { return (lines + kMaxLines - 1) / kMaxLines; }
+  int64_t chunks() const { return (lines + chunk_lines - 1) / chunk_lines; }
   int64_t units(int64_t num_kv_heads) const { return chunks() * ((num_kv_heads + heads - 1) / heads); }
   int64_t pieces(int64_t num_kv_heads) const {
     return units(num_kv_heads) * (whole ? 1 : end_segment - first_segment);
@@ -103,7 +104,7 @@ class AttentionPlan {
   void grow(int32_t begin, int32_t end, int64_t skipped, int64_t segment);
   void add_node(int32_t first, int32_t count, int64_t first_segment, int64_t end_segment);
   int64_t count_states();
-  int64_t count_pieces(int64_t max_heads);
+  int64_t count_pieces(int64_t max_heads, int64_t chunk_lines);
   bool leaves_threads_idle(int threads) const;
 
   const AttentionShape& shape_;

@@ -176,7 +176,7 @@ struct CodedIntArgs {
 };
 
 // Lines that one call of attend_segment takes, of all its key heads; a multiple of the kernels' row blocks.
-constexpr int kMaxLines = 96;
+constexpr int kMaxLines = 192;
 // Positions that share one softmax update. A multiple of 16.
 constexpr int64_t kTile = 64;
 // Positions whose results are merged as one. A multiple of kTile.

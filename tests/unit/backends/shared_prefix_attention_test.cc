@@ -195,5 +195,18 @@ TEST(AttentionPlan, ManyRowsAreReadByThemselves) {
   EXPECT_EQ(reads({b.done(), 0, 2, 4, 16}, 1, 1 << 20).at({0, 0}), 2);
 }
 
+TEST(AttentionPlan, APromptIsCutFinerWhereThreadsAreMany) {
+  Batch b;
+  b.add(blocks_from(0, 24), 384, 384);
+  const cpu::AttentionShape shape = {b.done(), 0, 2, 2, 16};
+  std::vector<std::byte> memory(cpu::AttentionPlan::bytes(1));
+  const auto pieces = [&](int threads) {
+    return cpu::AttentionPlan(memory.data(), shape, threads, 1 << 20).num_pieces();
+  };
+  EXPECT_EQ(pieces(2), 2 * 4) << "two key heads of 768 lines";
+  EXPECT_EQ(pieces(4), 2 * 8);
+  EXPECT_EQ(pieces(64), 2 * 16) << "no finer than calls are worth";
+}
+
 }  // namespace
 }  // namespace quire
