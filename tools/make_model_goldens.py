@@ -175,6 +175,8 @@ MODELS = {
                               attention_out_bias=False), "float32", ""),
     "smollm3": (DENSE | dict(model_type="smollm3", architectures=["SmolLM3ForCausalLM"], no_rope_layers=[1, 0, 1], pad_token_id=0),
                 "float32", ""),
+    "smollm3-usual-positions": (DENSE | dict(model_type="smollm3", architectures=["SmolLM3ForCausalLM"], num_hidden_layers=4, pad_token_id=0),
+                                "float32", ""),
     "stablelm": (DENSE | dict(model_type="stablelm", architectures=["StableLmForCausalLM"], use_qkv_bias=True, hidden_size=32,
                               tie_word_embeddings=False, partial_rotary_factor=0.25), "float32", ""),
     "stablelm-parallel": (DENSE | dict(model_type="stablelm", architectures=["StableLmForCausalLM"], use_parallel_residual=True,
@@ -217,6 +219,9 @@ MODELS = {
     "qwen2_moe-stacked": (MOE | dict(
         model_type="qwen2_moe", architectures=["Qwen2MoeForCausalLM"], moe_intermediate_size=12, decoder_sparse_step=2,
         shared_expert_intermediate_size=40, num_experts=5, num_experts_per_tok=3, norm_topk_prob=True), "float32", ""),
+    "qwen2_moe-all-experts": (MOE | dict(
+        model_type="qwen2_moe", architectures=["Qwen2MoeForCausalLM"], moe_intermediate_size=12, shared_expert_intermediate_size=20,
+        num_experts=5, num_experts_per_tok=3, norm_topk_prob=False), "float32", "published"),
     "qwen3_moe": (MOE | dict(
         model_type="qwen3_moe", architectures=["Qwen3MoeForCausalLM"], head_dim=8, moe_intermediate_size=12, num_experts=6,
         num_experts_per_tok=3, norm_topk_prob=True), "float32", "published"),
