@@ -1,31 +1,25 @@
 #!/usr/bin/env python3
-"""Checks what `quire quantize` writes with the libraries that other engines read such files with.
+"""Checks the bytes that `quire quantize` writes with the libraries that other engines read such files with.
 
-For each format quire-tiny is quantized; then
-  - bitsandbytes (0.50) quantizes the same weights: codes and scales must be the same bytes,
-  - compressed-tensors (0.20) and numpy decode GPTQ, AWQ, W4A16, W8A16, W8A8, FP8: near the original,
-  - transformers loads those that it needs no GPU for, and gives the log-probabilities that quire gives,
-  - vLLM (its processor build) and llama.cpp (llama-cpp-python) generate greedily from those that they can run, as quire does. Where an
-    engine takes another token, quire must find it nearly as likely: both round on the way.
-What is not installed is left out, aloud.
+For each format quire-tiny is quantized; then bitsandbytes (0.50) quantizes the same weights, whose codes and scales must be the same
+bytes, or compressed-tensors (0.20) and numpy decode them: near the original. Whole models in other engines: check_engines.py.
 
-Usage: check_quantize.py [--quire FILE] [--model DIR] [--vllm PYTHON] [--llama PYTHON] [--engines-only]
-       PYTHON: an interpreter that has the package (bench/peers sets them up); none: this one
+Usage: check_quantize.py [--quire FILE]
 """
 
 import argparse
 import json
 import pathlib
 import subprocess
-import sys
 import tempfile
 
 import numpy as np
 import torch
 from safetensors import safe_open
 
+from check_engines import TINY, make_tiny
+
 ROOT = pathlib.Path(__file__).resolve().parents[1]
-PROMPT = "Once upon a time there was a cat. The cat liked to sleep in the sun."
 # The largest relative error of a whole matrix that a format may have.
 LIMITS = {"gptq": 0.15, "awq": 0.15, "w4a16": 0.15, "w8a16": 0.015, "w8a8": 0.015, "fp8": 0.04, "fp8-block": 0.04,
           "nvfp4": 0.15, "mxfp4": 0.18, "bnb-nf4": 0.15, "bnb-fp4": 0.15}
@@ -140,160 +134,41 @@ VARIANTS = [(name, []) for name in LIMITS] + [
     ("w4a16", ["--group-size", "16"]), ("w4a16", ["--asymmetric", "--group-size", "16"]), ("bnb-nf4", ["--no-double-quant"])]
 
 
-def logprobs_of_quire(quire, directory):
-    line = json.dumps({"prompt": PROMPT, "prompt_logprobs": 0, "max_tokens": 1})
-    with tempfile.NamedTemporaryFile("w", suffix=".jsonl") as file:
-        file.write(line + "\n")
-        file.flush()
-        run = subprocess.run([quire, "generate", directory, "--prompts-file", file.name, "--json", "--kv-cache-dtype", "float32"],
-                             capture_output=True, text=True, check=True)
-    return [p[0]["logprob"] for p in json.loads(run.stdout)["prompt_logprobs"]]
-
-
-# What vLLM runs on processors, and llama.cpp of GGUF files. Activations that quire keeps as floats are rounded in w8a8.
-VLLM_VARIANTS = [("gptq", ["--group-size", "64", "--method", "gptq"]), ("gptq", ["--bits", "8", "--group-size", "64"]),
-                 ("awq", ["--group-size", "64", "--method", "awq"]), ("w4a16", ["--group-size", "64"]), ("w8a16", []), ("w8a8", []), ("fp8", []),
-                 ("fp8", ["--kv-scales"]), ("nvfp4", []), ("mxfp4", []), ("bnb-nf4", [])]
-LLAMA_VARIANTS = [(f"gguf-{kind}", []) for kind in ("f16", "bf16", "q8_0", "q4_0", "q4_1", "q5_0", "q5_1", "q4_k", "q5_k", "q6_k")]
-PROMPTS = [PROMPT, "The robot", "Anna went to the market. She", "In the garden there"]
-NEW_TOKENS = 24
-# How much less likely than its own choice quire may find another engine's, in nats.
-TIE = 0.35
-
-VLLM_WORKER = """
-import json, sys
-from vllm import LLM, SamplingParams
-llm = LLM(model=sys.argv[1], dtype="bfloat16", max_model_len=512, enforce_eager=True, max_num_seqs=4, gpu_memory_utilization=0.2)
-prompts = [{"prompt_token_ids": ids} for ids in json.loads(sys.argv[2])]
-outputs = llm.generate(prompts, SamplingParams(temperature=0, max_tokens=int(sys.argv[3]), ignore_eos=True))
-print("TOKENS " + json.dumps([list(o.outputs[0].token_ids) for o in outputs]))
-"""
-LLAMA_WORKER = """
-import json, pathlib, sys
-from llama_cpp import Llama
-llm = Llama(model_path=str(next(pathlib.Path(sys.argv[1]).glob("*.gguf"))), n_ctx=512, n_threads=2, verbose=False, logits_all=False)
-texts = []
-for ids in json.loads(sys.argv[2]):
-    llm.reset()
-    out = []
-    for token in llm.generate(ids, temp=0.0, repeat_penalty=1.0):
-        out.append(int(token))
-        if len(out) == int(sys.argv[3]):
-            break
-    texts.append(out)
-print("TOKENS " + json.dumps(texts))
-"""
-
-
-def tokens_of_quire(quire, directory, prompts):
-    """Token ids of the prompts, and greedy ones after them."""
-    lines = [json.dumps({"prompt": p, "max_tokens": NEW_TOKENS, "temperature": 0, "ignore_eos": True, "prompt_logprobs": 0}) for p in prompts]
-    return [(json.loads(line)["prompt_token_ids"], json.loads(line)["outputs"][0]["token_ids"]) for line in run_quire(quire, directory, lines)]
-
-
-def run_quire(quire, directory, lines):
-    with tempfile.NamedTemporaryFile("w", suffix=".jsonl") as file:
-        file.write("\n".join(lines) + "\n")
-        file.flush()
-        run = subprocess.run([quire, "generate", directory, "--prompts-file", file.name, "--json", "--kv-cache-dtype", "float32"],
-                             capture_output=True, text=True, check=True)
-    return [line for line in run.stdout.splitlines() if line.startswith("{")]
-
-
-def how_much_worse(quire, directory, prompt, ours, theirs):
-    """Where two continuations part, how many nats less likely quire finds the other one's token."""
-    at = next(i for i, (a, b) in enumerate(zip(ours, theirs)) if a != b)
-    logprobs = []
-    for token in (ours[at], theirs[at]):
-        line = json.dumps({"prompt_token_ids": prompt + ours[:at] + [token], "prompt_logprobs": 0, "max_tokens": 1})
-        answer = json.loads(run_quire(quire, directory, [line])[0])
-        logprobs.append(answer["prompt_logprobs"][-1][0]["logprob"])
-    return logprobs[0] - logprobs[1]
-
-
-def check_engine(args, engine, python, worker, variants, package):
-    probe = subprocess.run([python, "-c", f"import {package}"], capture_output=True, text=True)
-    if probe.returncode != 0:
-        print(f"{engine}: left out, {python} has no {package} ({probe.stderr.strip().splitlines()[-1]})", flush=True)
-        return
-    for name, flags in variants:
-        with tempfile.TemporaryDirectory() as temporary:
-            out = pathlib.Path(temporary) / "out"
-            needs_text = "--method" in flags or "--kv-scales" in flags
-            text = ["--text", args.model / "validation.txt", "--samples", "32"] if needs_text else []
-            subprocess.run([args.quire, "quantize", args.model, "-o", out, "--format", name, *flags, *text], check=True, capture_output=True)
-            ours = tokens_of_quire(args.quire, out, PROMPTS)
-            run = subprocess.run([python, "-c", worker, out, json.dumps([p for p, _ in ours]), str(NEW_TOKENS)], capture_output=True, text=True)
-            title = f"{engine}: {name:10} {' '.join(flags):34}"
-            answer = [line for line in run.stdout.splitlines() if line.startswith("TOKENS ")]
-            if not answer:
-                reasons = [line for line in run.stderr.splitlines() if "Error" in line or "not supported" in line]
-                print(f"{title} does not load: {(reasons or run.stderr.splitlines() or ['?'])[-1].strip()[:200]}", flush=True)
-                continue
-            same, worst = 0, 0.0
-            for (prompt, own), other in zip(ours, json.loads(answer[0].removeprefix("TOKENS "))):
-                if own == other:
-                    same += 1
-                else:
-                    worst = max(worst, how_much_worse(args.quire, out, prompt, own, other))
-            print(f"{title} {same} of {len(ours)} texts the same; where others part, {worst:.3f} nats apart", flush=True)
-            assert worst < TIE, f"{engine}, {name}: {worst} nats"
-
-
-def logprobs_of_transformers(directory):
-    from transformers import AutoModelForCausalLM, AutoTokenizer
-    model = AutoModelForCausalLM.from_pretrained(directory, dtype=torch.float32)
-    ids = torch.tensor([AutoTokenizer.from_pretrained(directory)(PROMPT).input_ids])
-    with torch.no_grad():
-        logprobs = torch.log_softmax(model(ids).logits[0].float(), -1)
-    return [logprobs[i, ids[0, i + 1]].item() for i in range(ids.shape[1] - 1)]
-
-
-def check_files(args):
-    originals = tensors(args.model)
-    for name, flags in VARIANTS:
-        with tempfile.TemporaryDirectory() as temporary:
-            out = pathlib.Path(temporary) / "out"
-            subprocess.run([args.quire, "quantize", args.model, "-o", out, "--format", name, *flags], check=True, capture_output=True)
-            config = json.loads((out / "config.json").read_text())["quantization_config"]
-            t = tensors(out)
-            modules = [n.removesuffix(".weight") for n in originals if n.endswith("_proj.weight")]
-            error = size = different = 0
-            for module in modules:
-                w = originals[module + ".weight"].float().numpy()
-                decoded = DECODERS[config["quant_method"]](t, module, config)
-                assert decoded.shape == w.shape, (module, decoded.shape, w.shape)
-                error += float(((decoded - w) ** 2).sum())
-                size += float((w**2).sum())
-                if config["quant_method"] == "bitsandbytes":
-                    different += same_as_bitsandbytes(t, module, originals[module + ".weight"], config)
-            relative = (error / size) ** 0.5
-            text = f"{name:10} {' '.join(flags):24} relative error {relative:.4f}"
-            if config["quant_method"] == "bitsandbytes":
-                text += f", {different} bytes differ from bitsandbytes"  # of scales, which it does not always round to the nearest
-            # It wants whole groups, and has no right shape for zeros.
-            packed = config["quant_method"] == "compressed-tensors" and config["format"] == "pack-quantized"
-            if packed and "--asymmetric" not in flags and (name == "w8a16" or flags):
-                theirs, ours = logprobs_of_transformers(out), logprobs_of_quire(args.quire, out)
-                text += f", transformers' log-probabilities within {max(abs(a - b) for a, b in zip(theirs, ours)):.2e}"
-            print(text, flush=True)
-            limit = LIMITS[name] * (2.5 if "3" in flags else 1)
-            assert relative < limit, f"{name}: {relative} is not below {limit}"
+def check(quire, model, name, flags):
+    originals = tensors(model)
+    with tempfile.TemporaryDirectory() as temporary:
+        out = pathlib.Path(temporary) / "out"
+        subprocess.run([quire, "quantize", model, "-o", out, "--format", name, *flags], check=True, capture_output=True)
+        config = json.loads((out / "config.json").read_text())["quantization_config"]
+        t = tensors(out)
+    error = size = different = 0
+    for module in [n.removesuffix(".weight") for n in originals if n.endswith("_proj.weight")]:
+        w = originals[module + ".weight"].float().numpy()
+        decoded = DECODERS[config["quant_method"]](t, module, config)
+        assert decoded.shape == w.shape, (module, decoded.shape, w.shape)
+        error += float(((decoded - w) ** 2).sum())
+        size += float((w**2).sum())
+        if config["quant_method"] == "bitsandbytes":
+            different += same_as_bitsandbytes(t, module, originals[module + ".weight"], config)
+    relative = (error / size) ** 0.5
+    text = f"{name:10} {' '.join(flags):34} relative error {relative:.4f}"
+    if config["quant_method"] == "bitsandbytes":
+        text += f", {different} bytes differ from bitsandbytes"  # of scales, which it does not always round to the nearest
+    print(text, flush=True)
+    limit = LIMITS[name] * (2.5 if "3" in flags else 1)
+    assert relative < limit, f"{name}: {relative} is not below {limit}"
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quire", default=ROOT / "build/release/quire")
-    parser.add_argument("--model", default=ROOT / "models/quire-tiny")
-    parser.add_argument("--vllm", default=sys.executable)
-    parser.add_argument("--llama", default=sys.executable)
-    parser.add_argument("--engines-only", action="store_true", help="only vLLM and llama.cpp")
     args = parser.parse_args()
-    args.model = pathlib.Path(args.model)
-    if not args.engines_only:
-        check_files(args)
-    check_engine(args, "llama.cpp", args.llama, LLAMA_WORKER, LLAMA_VARIANTS, "llama_cpp")
-    check_engine(args, "vLLM", args.vllm, VLLM_WORKER, VLLM_VARIANTS, "vllm")
+    with tempfile.TemporaryDirectory() as temporary:
+        wide = pathlib.Path(temporary) / "wide"
+        make_tiny(wide)
+        for name, flags in VARIANTS:
+            # Columns of quire-tiny's MLP are no whole groups of 32.
+            check(args.quire, wide if name == "mxfp4" else TINY, name, flags)
 
 
 if __name__ == "__main__":

@@ -185,18 +185,35 @@ std::vector<float> rope_factors(const RopeSpec& rope) {
   return factors;
 }
 
-std::vector<std::byte> encode(ThreadPool& pool, const GgmlType& type, std::span<const float> values,
-                              int64_t n, const std::vector<int32_t>& order) {
-  const size_t k = values.size() / static_cast<size_t>(n);
-  const size_t row_bytes = type.bytes_of(static_cast<int64_t>(k));
-  std::vector<std::byte> bytes(row_bytes * static_cast<size_t>(n));
-  pool.parallel_for(n, 1, [&](int64_t first, int64_t last, int) {
-    for (auto row = static_cast<size_t>(first); row < static_cast<size_t>(last); ++row) {
-      const size_t from = order.empty() ? row : static_cast<size_t>(order[row]);
-      encode_ggml(type, values.subspan(from * k, k), bytes.data() + row * row_bytes);
-    }
-  });
-  return bytes;
+// Writes a tensor of the checkpoint as the next bytes of the file's tensor `output`, some rows at a time.
+// order: the rows in the file's order; empty: as they are. shift: is added to each number.
+void write_rows(ThreadPool& pool, GgufFileWriter& writer, const GgufOutput& output, const FloatRows& source,
+                std::span<const int32_t> order, float shift) {
+  constexpr size_t kSliceBytes = size_t{8} << 20;
+  const GgmlType& type = *output.type;
+  const auto k = static_cast<size_t>(source.columns());
+  const size_t row_bytes = type.bytes_of(source.columns());
+  const auto slice = static_cast<int64_t>(std::max<size_t>(1, kSliceBytes / row_bytes));
+  const auto row_at = [&](int64_t i) { return order.empty() ? i : order[static_cast<size_t>(i)]; };
+  std::vector<std::byte> bytes;
+  std::vector<uint8_t> finite;
+  for (int64_t begin = 0; begin < source.rows(); begin += slice) {
+    const int64_t count = std::min(slice, source.rows() - begin);
+    finite.assign(static_cast<size_t>(count), 0);
+    bytes.resize(static_cast<size_t>(count) * row_bytes);
+    pool.parallel_for(count, 1, [&](int64_t first, int64_t last, int) {
+      std::vector<float> values(k);
+      for (int64_t i = first; i < last; ++i) {
+        if (!source.read(row_at(begin + i), values)) continue;
+        finite[static_cast<size_t>(i)] = 1;
+        for (float& value : values) value += shift;
+        encode_ggml(type, values, bytes.data() + static_cast<size_t>(i) * row_bytes);
+      }
+    });
+    const auto bad = std::ranges::find(finite, 0);
+    if (bad != finite.end()) source.refuse(row_at(begin + (bad - finite.begin())));
+    writer.write(output.name, bytes);
+  }
 }
 
 }  // namespace
@@ -316,25 +333,17 @@ QuantizeResult quantize_gguf(Checkpoint& checkpoint, const GgufOptions& options,
   int64_t done = 0;
   for (const Planned& one : planned) {
     const GgmlType& type = *one.output.type;
-    std::vector<std::byte> bytes;
     for (const std::string& name : one.sources) {
       const TensorInfo& info = *checkpoint.find(name);
-      const bool matrix = info.shape.size() == 2;
-      std::vector<float> values =
-          matrix ? read_matrix(checkpoint, name).values : read_floats(checkpoint, name);
-      if (const float shift = source.shift(name); shift != 0.0F) {
-        for (float& value : values) value += shift;
-      }
       const std::vector<int32_t> order = source.row_order(name);
-      const int64_t rows = matrix || !order.empty() ? info.shape[0] : 1;
-      const auto encoded = encode(pool, type, values, rows, order);
-      bytes.insert(bytes.end(), encoded.begin(), encoded.end());
-      if (type.coded()) result.num_quantized += static_cast<int64_t>(values.size());
+      const bool by_rows = info.shape.size() == 2 || !order.empty();
+      const FloatRows rows(checkpoint, name, by_rows ? info.shape[0] : 1);
+      write_rows(pool, writer, one.output, rows, order, source.shift(name));
+      if (type.coded()) result.num_quantized += rows.rows() * rows.columns();
       done += static_cast<int64_t>(info.bytes);
       checkpoint.release(name);
     }
-    writer.write(one.output.name, bytes);
-    if (type.coded()) result.quantized_bytes += static_cast<int64_t>(bytes.size());
+    if (type.coded()) result.quantized_bytes += static_cast<int64_t>(one.output.bytes());
     if (progress) progress(static_cast<double>(done) / static_cast<double>(result.bytes_before));
   }
   if (!factors.empty()) writer.write("rope_freqs.weight", std::as_bytes(std::span(factors)));

@@ -1,5 +1,5 @@
-// From a checkpoint of floats to a GGUF file that llama.cpp and what is built on it load too. One tensor is
-// in memory at a time. Called by one thread, which works with the pool.
+// From a checkpoint of floats to a GGUF file that llama.cpp and what is built on it load too. Some rows
+// of a tensor are in memory at a time. Called by one thread, which works with the pool.
 #pragma once
 
 #include <filesystem>

@@ -193,6 +193,7 @@ struct Work {
       }
       if (layer + 1 < layers) runner.advance(layer);
       overlay.clear();
+      for (const std::string& tensor : tensors) checkpoint.release(tensor);
       report(static_cast<double>(layer + 1) / static_cast<double>(layers));
     }
     for (const std::string& name : checkpoint.names()) {

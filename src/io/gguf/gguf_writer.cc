@@ -115,16 +115,19 @@ GgufFileWriter::GgufFileWriter(const std::filesystem::path& path, const GgufMeta
 void GgufFileWriter::write(std::string_view name, std::span<const std::byte> bytes) {
   const auto at = places_.find(name);
   if (at == places_.end()) throw Error(cat("the tensor '", name, "' was not announced"));
-  if (bytes.size() != at->second.bytes)
-    throw Error(
-        cat("the tensor '", name, "' has ", bytes.size(), " bytes, announced were ", at->second.bytes));
-  file_.write(at->second.offset, bytes);
-  at->second.written = true;
+  Place& place = at->second;
+  if (bytes.size() > place.bytes - place.written)
+    throw Error(cat("the tensor '", name, "' has ", place.written + bytes.size(), " bytes, announced were ",
+                    place.bytes));
+  file_.write(place.offset + static_cast<int64_t>(place.written), bytes);
+  place.written += bytes.size();
 }
 
 void GgufFileWriter::finish() {
   for (const auto& [name, place] : places_) {
-    if (!place.written) throw Error(cat("the tensor '", name, "' was not written"));
+    if (place.written != place.bytes)
+      throw Error(cat("the tensor '", name, "' was not written whole: ", place.written, " of ", place.bytes,
+                      " bytes"));
   }
   file_.close();
 }

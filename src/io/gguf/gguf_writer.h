@@ -57,9 +57,10 @@ class GgufFileWriter {
   // The space is taken at once. Throws Error where the disk has none or the file cannot be made.
   GgufFileWriter(const std::filesystem::path& path, const GgufMetadata& metadata,
                  std::span<const GgufOutput> tensors);
-  // Throws Error where there is no such tensor, it has another size, or the disk fails.
+  // The next bytes of a tensor: all of it, or parts one behind the other. Throws Error where there is no such
+  // tensor, they are more than it has, or the disk fails.
   void write(std::string_view name, std::span<const std::byte> bytes);
-  // Throws Error where a tensor was not written.
+  // Throws Error where a tensor was not written whole.
   void finish();
   int64_t total_bytes() const { return total_bytes_; }  // of the tensors
 
@@ -67,7 +68,7 @@ class GgufFileWriter {
   struct Place {
     int64_t offset = 0;
     size_t bytes = 0;
-    bool written = false;
+    size_t written = 0;
   };
   OutputFile file_;
   std::map<std::string, Place, std::less<>> places_;

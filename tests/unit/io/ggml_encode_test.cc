@@ -114,8 +114,12 @@ TEST(GgufFileWriter, WritesWhatTheReaderReads) {
   EXPECT_EQ(writer.total_bytes(), 20 + 68);
   writer.write("two", encoded(*find_ggml_type("Q8_0"), w));
   EXPECT_NE(test::error_of([&] { writer.finish(); }).find("'one' was not written"), std::string::npos);
-  EXPECT_NE(test::error_of([&] { writer.write("one", {}); }).find("announced were 20"), std::string::npos);
-  writer.write("one", std::as_bytes(std::span(w).first(5)));
+  const auto parts = std::as_bytes(std::span(w).first(6));
+  writer.write("one", parts.first(12));
+  EXPECT_NE(test::error_of([&] { writer.finish(); }).find("12 of 20 bytes"), std::string::npos);
+  EXPECT_NE(test::error_of([&] { writer.write("one", parts.subspan(12)); }).find("announced were 20"),
+            std::string::npos);
+  writer.write("one", parts.subspan(12, 8));
   writer.finish();
   const std::string bytes = read_text_file(dir.path() / "m.gguf");
   const GgufFile file(test::as_bytes(bytes), "m.gguf");

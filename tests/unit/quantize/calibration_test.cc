@@ -8,6 +8,7 @@
 #include "ops/reference.h"
 #include "quantize/float_matrix.h"
 #include "quantize/layer_runner.h"
+#include "quantize/overlay_checkpoint.h"
 #include "quantize/quantize_model.h"
 #include "quantize/scaling.h"
 #include "unit/io/io_test_util.h"
@@ -151,6 +152,49 @@ TEST_P(Methods, AreNearerToTheModelThanTheNearestCodes) {
 
 INSTANTIATE_TEST_SUITE_P(All, Methods, ::testing::Values(Method::kGptq, Method::kAwq, Method::kSmoothQuant),
                          [](const auto& with) { return "M" + std::to_string(static_cast<int>(with.param)); });
+
+// How many bytes were read and not released again.
+class WatchedCheckpoint : public OverlayCheckpoint {
+ public:
+  using OverlayCheckpoint::OverlayCheckpoint;
+  std::span<const std::byte> bytes(std::string_view name) const override {
+    const auto bytes = OverlayCheckpoint::bytes(name);
+    held_[std::string(name)] = bytes.size();
+    size_t sum = 0;
+    for (const auto& [tensor, size] : held_) sum += size;
+    most_ = std::max(most_, sum);
+    return bytes;
+  }
+  void release(std::string_view name) override {
+    held_.erase(std::string(name));
+    OverlayCheckpoint::release(name);
+  }
+  size_t most() const { return most_; }
+
+ private:
+  mutable std::map<std::string, size_t> held_;
+  mutable size_t most_ = 0;
+};
+
+TEST(QuantizeModel, OneLayerOfTheFileIsInMemory) {
+  const TempDir dir;
+  test::write_small_llama(dir.path() / "in");
+  const auto source = Checkpoint::open(dir.path() / "in");
+  size_t layer = 0;
+  for (const std::string& name : source->names()) {
+    if (name.find(".0.") != std::string::npos) layer += source->find(name)->bytes;
+  }
+  ThreadPool pool(2);
+  for (const Method method : {Method::kNearest, Method::kGptq, Method::kAwq}) {
+    WatchedCheckpoint watched(*source);
+    QuantizeOptions options{.target = make_target("gptq", {}), .method = method};
+    options.output = dir.path() / std::to_string(static_cast<int>(method));
+    options.calibration = some_windows(2);
+    quantize_model(watched, options, pool, {});
+    EXPECT_GT(watched.most(), 0U);
+    EXPECT_LT(static_cast<double>(watched.most()), 1.3 * static_cast<double>(layer));
+  }
+}
 
 // Keys so large that 8-bit floats end before them, in a model that is the same as one with small keys.
 TEST(KvScales, BringKeysAndValuesIntoTheRangeOfTheCache) {

@@ -10,6 +10,7 @@
 #include "io/json_file.h"
 #include "models/arch_spec.h"
 #include "quantize/float_matrix.h"
+#include "quantize/overlay_checkpoint.h"
 #include "unit/io/io_test_util.h"
 #include "unit/quantize/small_llama.h"
 
@@ -115,6 +116,15 @@ TEST(QuantizeGguf, WhatCannotBeWrittenIsSaid) {
   const auto gpt2 = Checkpoint::open(model_dir("gpt2"));
   EXPECT_THAT(test::error_of([&] { write(*gpt2, dir.path() / "out", "gguf-q8_0"); }),
               HasSubstr("no GGUF files are written of GPT2LMHeadModel"));
+  EXPECT_FALSE(fs::exists(dir.path() / "out"));
+  test::write_small_llama(dir.path() / "in");
+  const auto source = Checkpoint::open(dir.path() / "in");
+  OverlayCheckpoint broken(*source);
+  std::vector<float> w = read_floats(broken, "model.layers.1.mlp.up_proj.weight");
+  w[64 * 7 + 3] = NAN;
+  broken.replace("model.layers.1.mlp.up_proj.weight", w);
+  EXPECT_THAT(test::error_of([&] { write(broken, dir.path() / "out", "gguf-q8_0"); }),
+              HasSubstr("model.layers.1.mlp.up_proj.weight has a weight that is not finite, in row 7"));
   EXPECT_FALSE(fs::exists(dir.path() / "out"));
 }
 
