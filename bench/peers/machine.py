@@ -47,14 +47,14 @@ def touch_free_memory(share: float = 0.9) -> None:
     os._exit(0)
 
 
-def limits(bench_ops: pathlib.Path, threads: int, limit_s: float = 120) -> dict[str, dict[str, float]]:
-    """{"threads": {"read": B/s, "float32": FLOP/s, …}} for one thread and for all; 0 where there is no such unit."""
+def limits(bench_ops: pathlib.Path, counts: set[int], seconds: float = 1.0) -> dict[str, dict[str, float]]:
+    """{"threads": {"read": B/s, "float32": FLOP/s, …}} for each number of threads; 0 where there is no such unit."""
     if not bench_ops.exists():
         raise measure.Failed(f"{bench_ops} is not built: configure with -DQUIRE_BUILD_BENCH=ON and build bench_ops")
     found: dict[str, dict[str, float]] = {}
-    for count in sorted({1, threads}):
-        done = measure.run([str(bench_ops), "--benchmark_filter=^Machine", "--benchmark_format=json", "--benchmark_min_time=1"], limit_s,
-                           {"QUIRE_BENCH_THREADS": str(count)})
+    for count in sorted(counts):
+        done = measure.run([str(bench_ops), "--benchmark_filter=^Machine", "--benchmark_format=json", f"--benchmark_min_time={seconds}"],
+                           120, {"QUIRE_BENCH_THREADS": str(count)})
         row, = json.loads(done.stdout)["benchmarks"]
         found[str(count)] = {name.split()[0]: value for name, value in row.items() if name.endswith("/s")}
     return found

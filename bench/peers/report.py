@@ -64,7 +64,7 @@ def serving_tables(found: list[rows.Row]) -> list[str]:
         for name, entry in row.entries.items():
             if entry.value is None:
                 continue
-            r = entry.last["extra"]["report"]
+            r = entry.done[-1]["extra"]["report"]
             lines.append(f"| {row.label} | {name} | " + " | ".join(
                 number(r[phase][p]) for phase in ("ttft_ms", "tpot_ms") for p in ("p50", "p90", "p99")) + f" | {number(entry.value)} |")
     if lines:
@@ -99,8 +99,9 @@ def about(saved: Results, found: list[rows.Row]) -> list[str]:
         lines += ["", f"Load average before a measurement: smallest {min(loads):.1f}, largest {max(loads):.1f} (the engines' own threads "
                   "count in it)."]
     lines += ["", "✗: no figure, why is below; empty: skipped, because the engine has no such thing. Prefill: prompt tokens until the first "
-              "token. Decode: tokens of all sequences after the last one's first token. Limits: decode batch 1, bytes of all weights that a "
-              "step reads over the read bandwidth; prefill, its arithmetic over the peak of the format's unit."]
+              "token. Decode: tokens of all sequences after the last one's first token. Limits, measured right before and after each figure: "
+              "decode batch 1, bytes of all weights that a step reads over the read bandwidth; prefill, its arithmetic over the peak of the "
+              "format's unit."]
     return lines
 
 

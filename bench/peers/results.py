@@ -68,7 +68,7 @@ class Results:
 
     def add_limits(self, bench_ops: pathlib.Path, threads: int) -> None:
         try:
-            self.limits.append(machine.limits(bench_ops, threads))
+            self.limits.append(machine.limits(bench_ops, {1, threads}))
         except (measure.Failed, ValueError, OSError) as error:
             self.limits_error = str(error)
         self.save()

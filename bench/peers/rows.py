@@ -28,7 +28,7 @@ class Entry:
     spread: float = 0.0  # (largest - smallest) / median
     why: str = ""        # where there is no value
     skipped: bool = False  # by plan: the engine has no such format or no server
-    last: dict = dataclasses.field(default_factory=dict)
+    done: list[dict] = dataclasses.field(default_factory=list)  # its measurements
     medians: dict[str, float] = dataclasses.field(default_factory=dict)  # of all variants
 
 
@@ -95,7 +95,7 @@ def entry_of(measurements: list[dict]) -> Entry:
         lower = done[0]["workload"] in LOWER_IS_BETTER
         if best.value is None or (median < best.value if lower else median > best.value):
             best = Entry(median, variant, done[0]["settings"], len(values), (max(values) - min(values)) / abs(median) if median else 0.0,
-                         last=done[-1])
+                         done=done)
     best.medians = medians
     return best
 
@@ -111,16 +111,29 @@ def bytes_per_pass(model: str, number_format: str, weight_bytes: int | None) -> 
 
 
 def set_limit(row: Row, best: dict[str, dict[str, float]], threads: int) -> None:
+    """Each figure over what the machine gave beside it, or at its best in the run where nothing was measured beside it; the median."""
     ours = row.entries.get("quire")
     if ours is None or ours.value is None:
         return
-    large = models.parameters(row.model) * 2 > LARGE_BYTES
-    if row.workload == "decode" and row.case == "1" and (bandwidth := machine.bandwidth(best, threads)):
-        row.of_limit = ours.value * bytes_per_pass(row.model, row.format, ours.last["extra"].get("weight_bytes")) / bandwidth
-        row.wanted_limit = OF_BANDWIDTH if large else None
-    if row.workload == "prefill" and (peak := machine.peak(best, threads, row.format)):
-        tokens = int(row.case)
-        row.of_limit = ours.value / tokens * models.flops_of_prompt(row.model, tokens) / peak
+    decode, prefill = row.workload == "decode" and row.case == "1", row.workload == "prefill"
+    if not (decode or prefill):
+        return
+    parts = []
+    for m in ours.done:
+        beside = m["extra"].get("limits", best)
+        if decode:
+            limit, per_token = machine.bandwidth(beside, threads), bytes_per_pass(row.model, row.format, m["extra"].get("weight_bytes"))
+        else:
+            tokens = int(row.case)
+            limit, per_token = machine.peak(beside, threads, row.format), models.flops_of_prompt(row.model, tokens) / tokens
+        if limit:
+            parts.append(m["value"] * per_token / limit)
+    if not parts:
+        return
+    row.of_limit = statistics.median(parts)
+    if decode:
+        row.wanted_limit = OF_BANDWIDTH if models.parameters(row.model) * 2 > LARGE_BYTES else None
+    else:
         row.wanted_limit = OF_PEAK if row.format in ("f32", "bf16") else None
 
 
@@ -180,7 +193,7 @@ def served(rows: list[Row]) -> list[Served]:
             continue
         for name, entry in row.entries.items():
             if entry.value is not None:
-                tpot = entry.last["extra"]["report"]["tpot_ms"]["p99"]
+                tpot = entry.done[-1]["extra"]["report"]["tpot_ms"]["p99"]
                 points.setdefault((row.model, row.format), {}).setdefault(name, []).append((tpot, entry.value))
     found = []
     for (model, number_format), engines in points.items():

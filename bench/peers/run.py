@@ -159,7 +159,20 @@ class Clock:
         return self.limit_s - (time.monotonic() - self.begin)
 
 
-def measure_cell(engine: engines.Engine, cell: Cell, saved: results.Results) -> float:
+def measure_beside(engine: engines.Engine, cell: Cell, options: argparse.Namespace) -> engines.Figure:
+    """A figure that is compared with the machine's limits has them measured before and after it: what memory and processors give changes
+    where others use them too."""
+    compared = cell.engine == "quire" and (cell.task.workload == "prefill" or (cell.task.workload == "decode" and cell.task.batch == 1))
+    if not (compared and options.limits):
+        return engine.measure(cell.task, cell.variant)
+    before = machine.limits(options.bench_ops, {options.threads}, seconds=0.3)
+    figure = engine.measure(cell.task, cell.variant)
+    after = machine.limits(options.bench_ops, {options.threads}, seconds=0.3)
+    figure.extra["limits"] = machine.best_of([before, after])
+    return figure
+
+
+def measure_cell(engine: engines.Engine, cell: Cell, options: argparse.Namespace, saved: results.Results) -> float:
     """Measures, saves, says it. Returns the seconds that it took, the model's making left out."""
     began = time.monotonic()
     load_before = os.getloadavg()[0]
@@ -168,7 +181,7 @@ def measure_cell(engine: engines.Engine, cell: Cell, saved: results.Results) -> 
         began = time.monotonic()
         if cell.task.workload == "load":
             measure.into_page_cache(path)
-        figure = engine.measure(cell.task, cell.variant)
+        figure = measure_beside(engine, cell, options)
         saved.add(cell, value=figure.value, settings=figure.settings, wall_s=figure.wall_s, load_average=load_before, extra=figure.extra)
         said = f"{figure.value:.4g}"
     except (measure.Failed, RuntimeError, OSError, ValueError, KeyError) as error:
@@ -206,7 +219,7 @@ def measure_all(options: argparse.Namespace, plan: Plan, saved: results.Results)
             shown = head
         engine = plan.ready[cell.engine]
         engine.setup.limit_s = min(options.limit, max(10.0, clock.left()))
-        clock.learn(cell, measure_cell(engine, cell, saved))
+        clock.learn(cell, measure_cell(engine, cell, options, saved))
         try:
             report.write(saved, options.out)
         except Exception as error:  # the raw values are saved: no table is worth the rest of the run
