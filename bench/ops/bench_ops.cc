@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "bench_support.h"
+#include "quant/two_of_four.h"
 
 namespace quire::bench {
 namespace {
@@ -37,11 +38,19 @@ DType source_type(const WeightFormat& format) {
   return is_integer(format) ? DType::kBF16 : format.dtype;
 }
 
+Buffer source_weights(const WeightFormat& format, int64_t n, int64_t k) {
+  const DType dtype = source_type(format);
+  Buffer weights = filled(dtype, n * k);
+  const size_t size = dtype_size(dtype);
+  for (int64_t i = 0; format.two_of_four && i < n * k; i += 4)
+    std::memset(weights.data() + static_cast<size_t>(i + i / 4 % 3) * size, 0, 2 * size);
+  return weights;
+}
+
 PackedLinear packed_weights(const Context& context, const OpTable& table, const WeightFormat& format,
                             int64_t n, int64_t k) {
-  const DType dtype = source_type(format);
-  const Buffer weights = filled(dtype, n * k);
-  const std::vector<TensorView> parts = {make_view(const_cast<std::byte*>(weights.data()), dtype, {n, k})};
+  Buffer weights = source_weights(format, n, k);
+  const std::vector<TensorView> parts = {make_view(weights.data(), source_type(format), {n, k})};
   return table.pack_linear(context.ctx, parts, format);
 }
 
@@ -60,11 +69,10 @@ void linear(benchmark::State& state, const OpTable& table, const WeightFormat& f
 
 void pack(benchmark::State& state, const OpTable& table, const WeightFormat& format) {
   const Context context(table);
-  const DType dtype = source_type(format);
   const int64_t n = 4096;
   const int64_t k = 4096;
-  const Buffer weights = filled(dtype, n * k);
-  const std::vector<TensorView> parts = {make_view(const_cast<std::byte*>(weights.data()), dtype, {n, k})};
+  Buffer weights = source_weights(format, n, k);
+  const std::vector<TensorView> parts = {make_view(weights.data(), source_type(format), {n, k})};
   for (auto _ : state) {
     benchmark::DoNotOptimize(table.pack_linear(context.ctx, parts, format).data.data());
   }
@@ -105,9 +113,17 @@ void register_isa(const CpuIsa& isa) {
   const std::string level(isa.name);
   const auto int_format = [](std::string_view name) { return quantization_from_name(name)->layers; };
   const std::pair<std::string, WeightFormat> formats[] = {
-      {"float32", {DType::kF32}},   {"bfloat16", {DType::kBF16}}, {"float16", {DType::kF16}},
-      {"int8", int_format("int8")}, {"w8a8", int_format("w8a8")}, {"int4", int_format("int4")}};
+      {"float32", {DType::kF32}},
+      {"bfloat16", {DType::kBF16}},
+      {"float16", {DType::kF16}},
+      {"float32-2of4", {.dtype = DType::kF32, .two_of_four = true}},
+      {"bfloat16-2of4", {.dtype = DType::kBF16, .two_of_four = true}},
+      {"float16-2of4", {.dtype = DType::kF16, .two_of_four = true}},
+      {"int8", int_format("int8")},
+      {"w8a8", int_format("w8a8")},
+      {"int4", int_format("int4")}};
   for (const auto& [format_name, format] : formats) {
+    if (format.two_of_four && !table.keeps_two_of_four(format.dtype, TwoOfFour::kBlock)) continue;
     const std::string type = "/" + level + "/" + format_name;
     for (const auto& [n, k] : kShapes) {
       for (const int64_t m : {1, 2, 4, 8, 32, 64, 128, 512, 2048}) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <cstring>
 #include <numeric>
 
@@ -10,8 +11,10 @@
 #include "models/config_reader.h"
 #include "models/registry.h"
 #include "nn/alibi.h"
+#include "ops/parallel.h"
 #include "quant/codec.h"
 #include "quant/coded_layout.h"
+#include "quant/two_of_four.h"
 
 namespace quire {
 namespace {
@@ -228,6 +231,13 @@ WeightFormat ModelLoader::format(std::span<const DType> parts, Role role) const 
   return head ? options_.quantization->head : options_.quantization->layers;
 }
 
+bool ModelLoader::may_be_pruned(const WeightFormat& format, int64_t k, Role role) const {
+  // Rows are looked up in an embedding, which may be the head.
+  if (is_integer(format) || is_coded(format) || role == Role::kEmbedding || role == Role::kLmHead)
+    return false;
+  return ops_.keeps_two_of_four(format.dtype, k);
+}
+
 DType ModelLoader::latent_type(int32_t layer) const {
   const ExpectedTensor* stored = plan_.weight(Role::kLatentUp, layer);
   if (stored == nullptr) stored = plan_.weight(Role::kLatentKeys, layer);
@@ -292,12 +302,25 @@ PackedLinear ModelLoader::outline(std::span<const ExpectedTensor* const> tensors
   return out;
 }
 
-Buffer ModelLoader::pack_floats(std::span<const ExpectedTensor* const> tensors, const WeightFormat& format,
-                                int32_t expert) const {
-  std::vector<Buffer> copies(tensors.size());
-  std::vector<TensorView> parts;
-  for (size_t i = 0; i < tensors.size(); ++i) parts.push_back(matrix(*tensors[i], expert, copies[i]));
-  return std::move(ops_.pack_linear(ctx_, parts, format).data);
+ModelLoader::FloatParts ModelLoader::float_parts(std::span<const ExpectedTensor* const> tensors,
+                                                 int32_t expert) const {
+  FloatParts parts;
+  for (const ExpectedTensor* tensor : tensors) {
+    Buffer copy;
+    parts.views.push_back(matrix(*tensor, expert, copy));
+    parts.copies.push_back(std::move(copy));
+  }
+  return parts;
+}
+
+bool ModelLoader::is_pruned(std::span<const TensorView> parts) const {
+  std::atomic<bool> all = true;
+  for (const TensorView& part : parts) {
+    parallel_ranges(ctx_, part.rows(), row_grain(part.row_size()), [&](int64_t begin, int64_t end, int) {
+      if (all && !is_two_of_four(part, begin, end)) all = false;
+    });
+  }
+  return all;
 }
 
 std::vector<const CodedMatrix*> ModelLoader::coded_parts(std::span<const ExpectedTensor* const> tensors,

@@ -104,8 +104,14 @@ class ModelLoader {
   // Of tensors that are stored alike: what the matrix of all their rows is, without its data and outliers,
   // and this data; of codes with the outliers.
   PackedLinear outline(std::span<const ExpectedTensor* const> tensors, Role role) const;
-  Buffer pack_floats(std::span<const ExpectedTensor* const> tensors, const WeightFormat& format,
-                     int32_t expert) const;
+  // Floats as matrices that lie somewhere; copies: those that could not be read in place.
+  struct FloatParts {
+    std::vector<Buffer> copies;
+    std::vector<TensorView> views;
+  };
+  FloatParts float_parts(std::span<const ExpectedTensor* const> tensors, int32_t expert) const;
+  // Whether at most two of four weights of their rows are not zero.
+  bool is_pruned(std::span<const TensorView> parts) const;
   PackedLinear pack_codes(std::span<const ExpectedTensor* const> tensors, int32_t expert) const;
   // Their codes, the rows as the model has them. `ordered` holds those that are stored in another order.
   std::vector<const CodedMatrix*> coded_parts(std::span<const ExpectedTensor* const> tensors, int32_t expert,
@@ -163,6 +169,8 @@ class ModelLoader {
   // What a matrix of parts of these types is kept as, without quantization and with it.
   DType float_type(std::span<const DType> parts) const;
   WeightFormat format(std::span<const DType> parts, Role role) const;
+  // Whether matrices stored so are kept without their zeros where they are pruned.
+  bool may_be_pruned(const WeightFormat& format, int64_t k, Role role) const;
   // What the matrices of latent attention's heads are kept as.
   DType latent_type(int32_t layer) const;
   // What the model would be without quantization: its type of activations, as far as the checkpoint says it.

@@ -91,10 +91,26 @@ PackedLinear ModelLoader::kept_matrix(std::span<const ExpectedTensor* const> ten
   PackedLinear packed = outline(tensors, role);
   std::vector<std::string> names;
   for (const ExpectedTensor* tensor : tensors) names.push_back(tensor->name);
-  const std::string of_expert = tensors[0]->stacked ? cat("#", expert) : std::string();
-  packed.data = kept(quire::join(names, "+") + of_expert, packed, [&] {
-    return is_coded(packed.format) ? std::move(pack_codes(tensors, expert).data)
-                                   : pack_floats(tensors, packed.format, expert);
+  std::string name = quire::join(names, "+") + (tensors[0]->stacked ? cat("#", expert) : std::string());
+  FloatParts parts;
+  if (may_be_pruned(packed.format, packed.k, role)) {
+    WeightFormat pruned = packed.format;
+    pruned.two_of_four = true;
+    const std::string pruned_name = name + " 2:4";
+    // The cache knows without a look at the weights.
+    std::optional<bool> known;
+    if (model_->weight_cache_)
+      known = model_->weight_cache_->holds_next(pruned_name, ops_.packed_bytes(pruned, packed.n, packed.k));
+    if (!known) parts = float_parts(tensors, expert);
+    if (known ? *known : is_pruned(parts.views)) {
+      packed.format = pruned;
+      name = pruned_name;
+    }
+  }
+  packed.data = kept(name, packed, [&] {
+    if (is_coded(packed.format)) return std::move(pack_codes(tensors, expert).data);
+    if (parts.views.empty()) parts = float_parts(tensors, expert);
+    return std::move(ops_.pack_linear(ctx_, parts.views, packed.format).data);
   });
   if (num_outliers(tensors) > 0) {
     // These few come from the checkpoint at each start.

@@ -43,6 +43,11 @@ Buffer WeightCache::next(const std::string& name, int64_t bytes, const std::func
   return piece;
 }
 
+std::optional<bool> WeightCache::holds_next(const std::string& name, int64_t bytes) const {
+  if (!file_) return std::nullopt;
+  return file_->piece(pieces_.size(), name, static_cast<size_t>(bytes)).size() > 0;
+}
+
 void WeightCache::finish() {
   if (pieces_.empty()) return;
   if (mapped_bytes_ == bytes_) {

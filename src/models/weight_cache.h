@@ -31,6 +31,9 @@ class WeightCache {
   // same pieces in the same order.
   Buffer next(const std::string& name, int64_t bytes, const std::function<Buffer()>& make);
 
+  // Whether that is the next piece in the file; none: all that is asked for from here on is made.
+  std::optional<bool> holds_next(const std::string& name, int64_t bytes) const;
+
   // All pieces were asked for. Where some had to be made, all are written by a thread of its own: their bytes
   // must neither change nor go before the cache does.
   void finish();

@@ -67,6 +67,7 @@ void check_embedding(const TensorView& out, const TensorView& table, std::span<c
 
 void check_embedding_packed(const TensorView& out, const PackedLinear& table, std::span<const int32_t> ids) {
   require_f32("embedding", "out", out);
+  require(!table.format.two_of_four, "embedding", "the table must have all its weights", "two of four");
   require(out.row_size() == table.k && out.rows() == static_cast<int64_t>(ids.size()), "embedding",
           "out must be [ids, columns of the table]",
           describe("out", out) + ", table [" + std::to_string(table.n) + ", " + std::to_string(table.k) +

@@ -35,7 +35,7 @@ struct OpContext {
 
 // Of the layouts of all tables, and of how they round: raised whenever one changes. Files of packed weights
 // know by it whether they are still what packing would give.
-inline constexpr int32_t kPackedVersion = 1;
+inline constexpr int32_t kPackedVersion = 2;
 
 // A weight matrix W [n, k] in the layout that one table's `linear` reads. Made by OpTable::pack_linear or
 // pack_coded of the same table.
@@ -224,12 +224,17 @@ struct OpTable {
   size_t (*workspace_bytes)(int64_t max_tokens, int64_t max_seq_len, int32_t num_heads, int32_t head_dim,
                             int threads);
 
+  // Whether products with matrices of that type and that many columns are worth keeping two of four weights
+  // for (WeightFormat::two_of_four).
+  bool (*keeps_two_of_four)(DType dtype, int64_t k);
+
   // Bytes of the data that pack_linear and pack_coded make of a matrix [n, k].
   int64_t (*packed_bytes)(const WeightFormat& format, int64_t n, int64_t k);
 
   // Packs the rows of `parts` ([n_i, k] each, float32, bfloat16 or float16, all with one k) one below the
   // other into one matrix stored in `format` (check_weight_format). Conversions to floats round to nearest
-  // even; whole numbers get the scales that quant/int_layout.h says. May allocate.
+  // even; whole numbers get the scales that quant/int_layout.h says. Where two of four weights are to be kept
+  // the table must do so, and the parts must have no more (is_two_of_four). May allocate.
   PackedLinear (*pack_linear)(const OpContext&, std::span<const TensorView> parts, WeightFormat format);
 
   // The same of matrices of codes, which stay what they are (quant/coded_layout.h): all of one format, one k
@@ -244,7 +249,7 @@ struct OpTable {
   // out[i, :] = table[ids[i], :], converted to float32. table: [vocab, hidden] float32, bfloat16 or float16.
   void (*embedding)(const OpContext&, const TensorView& out, const TensorView& table,
                     std::span<const int32_t> ids);
-  // The same out of a packed matrix (tied embeddings are stored once).
+  // The same out of a packed matrix (tied embeddings are stored once) that has all its weights.
   void (*embedding_packed)(const OpContext&, const TensorView& out, const PackedLinear& table,
                            std::span<const int32_t> ids);
 

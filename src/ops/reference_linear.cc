@@ -22,6 +22,7 @@ int64_t panel_offset(int64_t row, int64_t k) {
 
 PackedLinear pack_linear(const OpContext& ctx, std::span<const TensorView> parts, WeightFormat format) {
   if (is_integer(format)) return pack_linear_int(ctx, parts, format);
+  if (format.two_of_four) throw Error("pack_linear: this table keeps all weights");
   PackedLinear packed = make_packed(parts, format, packed_bytes);
   const int64_t k = packed.k;
   int64_t first = 0;

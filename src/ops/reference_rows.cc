@@ -179,6 +179,7 @@ const OpTable& reference_ops() {
   static const OpTable table = {
       .name = "reference",
       .workspace_bytes = reference::workspace_bytes,
+      .keeps_two_of_four = [](DType, int64_t) { return false; },
       .packed_bytes = packed_bytes,
       .pack_linear = reference::pack_linear,
       .pack_coded = reference::pack_coded,

@@ -7,6 +7,7 @@
 #include "base/strings.h"
 #include "quant/coded_layout.h"
 #include "quant/int_layout.h"
+#include "quant/two_of_four.h"
 
 namespace quire {
 namespace {
@@ -54,6 +55,7 @@ void check_weight_format(const WeightFormat& format) {
             "weights are stored as float32, bfloat16, float16 or int8, not as ", dtype_name(format.dtype));
     return;
   }
+  require(!format.two_of_four, "two of four weights are kept of floats, not of codes");
   require(format.code_bits == 8 || format.code_bits == 4, "codes have 8 or 4 bits, not ", format.code_bits);
   const auto check_group = [&](std::string_view what, int32_t size) {
     require(size >= 0 && size % 8 == 0 && size <= IntLayout::kMaxUnit, what,
@@ -76,7 +78,12 @@ double bits_per_weight(const WeightFormat& format, int64_t k) {
     return 8.0 * static_cast<double>(CodedLayout(format.coded, k).panel_bytes) /
            static_cast<double>(CodedLayout::kPanel * k);
   }
-  if (!is_integer(format)) return 8.0 * static_cast<double>(dtype_size(format.dtype));
+  const auto size = static_cast<int64_t>(dtype_size(format.dtype));
+  if (format.two_of_four) {
+    return 8.0 * static_cast<double>(TwoOfFour::panel_bytes(size, k)) /
+           static_cast<double>(TwoOfFour::kPanel * k);
+  }
+  if (!is_integer(format)) return 8.0 * static_cast<double>(size);
   return 8.0 * static_cast<double>(IntLayout(format, k).panel_bytes) /
          static_cast<double>(IntLayout::kPanel * k);
 }
@@ -85,7 +92,9 @@ int64_t packed_bytes(const WeightFormat& format, int64_t n, int64_t k, int64_t r
   const int64_t panels = (n + IntLayout::kPanel - 1) / IntLayout::kPanel;
   if (is_coded(format)) return panels * CodedLayout(format.coded, k).panel_bytes;
   if (is_integer(format)) return panels * IntLayout(format, k).panel_bytes;
-  return panels * IntLayout::kPanel * row_room * static_cast<int64_t>(dtype_size(format.dtype));
+  const auto size = static_cast<int64_t>(dtype_size(format.dtype));
+  if (format.two_of_four) return panels * TwoOfFour::panel_bytes(size, k);
+  return panels * IntLayout::kPanel * row_room * size;
 }
 
 std::optional<Quantization> quantization_from_name(std::string_view name) {

@@ -17,12 +17,13 @@ enum class ActivationFormat : uint8_t {
   kInt8,   // rounded to int8 with scales of their own as the product begins
 };
 
-// A row for each way to store a weight matrix. dtype alone says it for floats. kI8 says that elements are
-// whole numbers with scales: weight = scale * (code - zero). The other fields are for those alone. kU8 says
-// that the matrix holds codes as a quantized checkpoint has them: `coded` says what they stand for, kInt8 is
-// for codes of whole numbers (coded_numbers), and the other fields are not looked at.
+// A row for each way to store a weight matrix. dtype and two_of_four alone say it for floats. kI8 says that
+// elements are whole numbers with scales: weight = scale * (code - zero). The other fields are for those
+// alone. kU8 says that the matrix holds codes as a quantized checkpoint has them: `coded` says what they
+// stand for, kInt8 is for codes of whole numbers (coded_numbers), and the other fields are not looked at.
 struct WeightFormat {
   DType dtype = DType::kF32;  // kF32, kBF16, kF16, kI8 or kU8
+  bool two_of_four = false;   // no more of a row's weights are not zero, and only those are kept
   int32_t code_bits = 8;      // 8 or 4
   int32_t group_size = 0;     // k's of a row of weights that share a scale, a multiple of 8; 0: the whole row
   bool zero_points = false;   // each group has a zero of its own; else it is in the middle. 4 bits only
@@ -49,8 +50,8 @@ void check_weight_format(const WeightFormat& format);
 // Bits of a weight with its share of scales and zero points, in a row of k.
 double bits_per_weight(const WeightFormat& format, int64_t k);
 
-// Bytes of a matrix [n, k] in whole panels, of 32 rows in all layouts; of floats each row has room for
-// `row_room` elements.
+// Bytes of a matrix [n, k] in whole panels, of 32 rows in all layouts; of floats, if they are all kept, each
+// row has room for `row_room` elements.
 int64_t packed_bytes(const WeightFormat& format, int64_t n, int64_t k, int64_t row_room);
 inline int64_t packed_bytes(const WeightFormat& format, int64_t n, int64_t k) {
   return packed_bytes(format, n, k, k);

@@ -310,6 +310,11 @@ struct CpuKernels {
   // prepare_x rounds to bfloat16, as the processor adds products of pairs.
   void (*linear[kNumStorages])(const LinearArgs&, int64_t row_begin, int64_t row_end, int64_t panel_begin,
                                int64_t panel_end);
+  // The same with panels that hold two of four weights (quant/two_of_four.h), k a multiple of their blocks,
+  // in the order in which `linear` comes to them; the same bits where activations are finite. Null: `linear`
+  // with the zeros is as fast.
+  void (*linear_two_of_four[kNumStorages])(const LinearArgs&, int64_t row_begin, int64_t row_end,
+                                           int64_t panel_begin, int64_t panel_end);
 
   // Products of whole numbers. A unit's products are summed exactly; units one after the other with one fused
   // multiply-add each. int_block_rows: rows of a block at most, each digit one. int8_zero:

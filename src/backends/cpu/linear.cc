@@ -4,13 +4,16 @@
 #include <cstring>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "backends/cpu/drivers.h"
 #include "backends/cpu/split.h"
 #include "base/error.h"
+#include "base/strings.h"
 #include "ops/checks.h"
 #include "ops/parallel.h"
 #include "ops/reference.h"
+#include "quant/two_of_four.h"
 
 namespace quire::cpu {
 namespace {
@@ -50,39 +53,66 @@ Storage storage_of(DType t) {
   return t == DType::kF32 ? kStorageF32 : t == DType::kBF16 ? kStorageBF16 : kStorageF16;
 }
 
+bool keeps_two_of_four(const CpuKernels& kernels, DType dtype, int64_t k) {
+  return kernels.linear_two_of_four[storage_of(dtype)] != nullptr && k % TwoOfFour::kBlock == 0;
+}
+
 int64_t packed_bytes(const WeightFormat& format, int64_t n, int64_t k) {
   return quire::packed_bytes(format, n, k, padded_k(storage_of(format.dtype), k));
 }
 
+namespace {
+
+// Panel `p` of the parts, with all weights.
+void pack_panel(const CpuKernels& kernels, std::span<const TensorView> parts, int64_t p,
+                const PackedLinear& packed, std::byte* dst) {
+  std::array<const void*, kPanel> rows;
+  std::array<Storage, kPanel> storage;
+  size_t part = 0;
+  int64_t first = 0;  // the part's first row in the whole
+  for (int64_t j = 0; j < kPanel; ++j) {
+    const int64_t row = p * kPanel + j;
+    const auto at = static_cast<size_t>(j);
+    if (row >= packed.n) {
+      rows[at] = nullptr;
+      storage[at] = kStorageF32;
+      continue;
+    }
+    while (row - first >= parts[part].rows()) first += parts[part++].rows();
+    rows[at] = row_bytes(parts[part], row - first);
+    storage[at] = storage_of(parts[part].dtype);
+  }
+  kernels.pack_panel(dst, storage_of(packed.format.dtype), rows.data(), storage.data(), packed.k);
+}
+
+}  // namespace
+
 PackedLinear pack_linear(const CpuKernels& kernels, const OpContext& ctx, std::span<const TensorView> parts,
                          WeightFormat format) {
   if (is_integer(format)) return pack_linear_int(kernels, ctx, parts, format);
-  const Storage target = storage_of(format.dtype);
   PackedLinear packed = make_packed(parts, format, packed_bytes);
-  const int64_t panel_bytes =
-      kPanel * padded_k(target, packed.k) * static_cast<int64_t>(dtype_size(format.dtype));
+  const bool sparse = format.two_of_four;
+  if (sparse && !keeps_two_of_four(kernels, format.dtype, packed.k)) {
+    throw Error(cat("pack_linear: two of four weights of ", dtype_name(format.dtype), " with ", packed.k,
+                    " columns are not kept here"));
+  }
+  const auto size = static_cast<int64_t>(dtype_size(format.dtype));
+  const Storage storage = storage_of(format.dtype);
+  // Where activations are rounded, products of pairs are added, those of odd columns first.
+  const KeptOrder order = kernels.prepare_x[storage] ? KeptOrder::kOddFirst : KeptOrder::kAscending;
+  const int64_t panel_bytes = kPanel * padded_k(storage, packed.k) * size;
+  std::vector<Buffer> with_zeros(sparse ? static_cast<size_t>(num_threads(ctx)) : 0);
+  for (Buffer& panel : with_zeros) panel = Buffer(static_cast<size_t>(panel_bytes));
+  const auto pack = [&](int64_t p, int thread) {
+    if (!sparse) return pack_panel(kernels, parts, p, packed, packed.data.data() + p * panel_bytes);
+    std::byte* panel = with_zeros[static_cast<size_t>(thread)].data();
+    pack_panel(kernels, parts, p, packed, panel);
+    pack_two_of_four(panel, format.dtype, packed.k, order,
+                     packed.data.data() + p * TwoOfFour::panel_bytes(size, packed.k));
+  };
   parallel_ranges(ctx, num_panels(packed.n), row_grain(kPanel * packed.k),
-                  [&](int64_t begin, int64_t end, int) {
-                    std::array<const void*, kPanel> rows;
-                    std::array<Storage, kPanel> storage;
-                    size_t part = 0;
-                    int64_t first = 0;  // the part's first row in the whole
-                    for (int64_t p = begin; p < end; ++p) {
-                      for (int64_t j = 0; j < kPanel; ++j) {
-                        const int64_t row = p * kPanel + j;
-                        const auto at = static_cast<size_t>(j);
-                        if (row >= packed.n) {
-                          rows[at] = nullptr;
-                          storage[at] = kStorageF32;
-                          continue;
-                        }
-                        while (row - first >= parts[part].rows()) first += parts[part++].rows();
-                        rows[at] = row_bytes(parts[part], row - first);
-                        storage[at] = storage_of(parts[part].dtype);
-                      }
-                      kernels.pack_panel(packed.data.data() + p * panel_bytes, target, rows.data(),
-                                         storage.data(), packed.k);
-                    }
+                  [&](int64_t begin, int64_t end, int thread) {
+                    for (int64_t p = begin; p < end; ++p) pack(p, thread);
                   });
   return packed;
 }
@@ -95,15 +125,12 @@ size_t linear_workspace_bytes(const CpuKernels& kernels) {
 
 namespace {
 
-int64_t storage_bytes(Storage storage) {
-  return storage == kStorageF32 ? 4 : 2;
-}
-
 // All rows and columns of one product, over the pool.
-void multiply(const CpuKernels& kernels, const OpContext& ctx, const LinearArgs& args, Storage storage,
-              int64_t m) {
-  const auto kernel = kernels.linear[storage];
-  split_product(ctx, {m, args.n, args.k, kPanel * padded_k(storage, args.k) * storage_bytes(storage)},
+void multiply(const CpuKernels& kernels, const OpContext& ctx, const LinearArgs& args,
+              const WeightFormat& format, int64_t m) {
+  const auto kernel =
+      (format.two_of_four ? kernels.linear_two_of_four : kernels.linear)[storage_of(format.dtype)];
+  split_product(ctx, {m, args.n, args.k, cpu::packed_bytes(format, kPanel, args.k)},
                 [&](int64_t row, int64_t row_end, int64_t panel, int64_t panel_end) {
                   kernel(args, row, row_end, panel, panel_end);
                 });
@@ -129,9 +156,8 @@ void linear(const CpuKernels& kernels, const OpContext& ctx, const TensorView& o
   };
   const int64_t m = x.rows();
   if (m == 0) return;
-  const Storage storage = storage_of(w.format.dtype);
-  const auto prepare = kernels.prepare_x[storage];
-  if (prepare == nullptr) return multiply(kernels, ctx, args, storage, m);
+  const auto prepare = kernels.prepare_x[storage_of(w.format.dtype)];
+  if (prepare == nullptr) return multiply(kernels, ctx, args, w.format, m);
   void* scratch = ctx.workspace.data();
   size_t room = ctx.workspace.size();
   const int64_t stride = prepared_stride(w.k);
@@ -153,7 +179,7 @@ void linear(const CpuKernels& kernels, const OpContext& ctx, const TensorView& o
     } else {
       parallel_ranges(ctx, rows, row_grain(w.k), prepare_rows);
     }
-    multiply(kernels, ctx, args, storage, rows);
+    multiply(kernels, ctx, args, w.format, rows);
     row += rows;
     args.out += rows * args.out_stride;
     if (args.residual != nullptr) args.residual += rows * args.residual_stride;

@@ -56,6 +56,9 @@ struct Bound {
     return std::max(cpu::workspace_bytes(max_tokens, max_seq_len, num_heads, head_dim, threads),
                     std::max(linear_workspace_bytes(kernels()), kIntWorkspaceBytes));
   }
+  static bool keeps_two_of_four(DType dtype, int64_t k) {
+    return cpu::keeps_two_of_four(kernels(), dtype, k);
+  }
   static PackedLinear pack_linear(const OpContext& ctx, std::span<const TensorView> parts,
                                   WeightFormat format) {
     return cpu::pack_linear(kernels(), ctx, parts, format);
@@ -141,6 +144,7 @@ struct Bound {
     OpTable t = reference_ops();
     t.name = name;
     t.workspace_bytes = workspace_bytes;
+    t.keeps_two_of_four = keeps_two_of_four;
     t.packed_bytes = packed_bytes;
     t.pack_linear = pack_linear;
     t.linear = linear;

@@ -58,8 +58,8 @@ TEST(SelectCpuIsa, NamesWhatThereIsWhenTheLevelIsUnknown) {
 TEST(SelectCpuIsa, EveryTableIsComplete) {
   for (const CpuIsa& isa : cpu_isas()) {
     const OpTable& t = *isa.table;
-    EXPECT_TRUE(t.workspace_bytes && t.packed_bytes && t.pack_linear && t.linear && t.embedding &&
-                t.embedding_packed && t.rms_norm && t.layer_norm && t.rope && t.kv_write &&
+    EXPECT_TRUE(t.workspace_bytes && t.keeps_two_of_four && t.packed_bytes && t.pack_linear && t.linear &&
+                t.embedding && t.embedding_packed && t.rms_norm && t.layer_norm && t.rope && t.kv_write &&
                 t.paged_attention && t.gated_activation && t.activation && t.add && t.gather_rows &&
                 t.scale_softcap)
         << isa.name;

@@ -25,6 +25,7 @@ namespace {
 
 void fill_amx_bf16(CpuKernels& kernels) {
   kernels.linear[kStorageBF16] = linear_amx;
+  kernels.linear_two_of_four[kStorageBF16] = nullptr;  // which tiles are faster than
   kernels.probe_bf16 = probe_amx_bf16;
 }
 

@@ -3,6 +3,7 @@
 #include <immintrin.h>
 
 #include "backends/cpu/kernels.h"
+#include "quant/two_of_four.h"
 
 namespace quire::cpu {
 namespace {
@@ -13,6 +14,8 @@ namespace {
 
 #include "backends/cpu/kernels/all.inc.h"
 
+#include "backends/cpu/kernels/vec_picked_avx512.inc.h"
+
 #include "backends/cpu/kernels/vec_int_avx512.inc.h"
 
 #include "backends/cpu/kernels/all_int.inc.h"
@@ -21,6 +24,7 @@ namespace {
 
 void fill_avx512(CpuKernels& kernels) {
   fill<Avx512>(kernels);
+  fill_two_of_four<PickedAvx512>(kernels);
   fill_int<IntAvx512>(kernels);
 }
 

@@ -3,6 +3,7 @@
 #include <immintrin.h>
 
 #include "backends/cpu/kernels.h"
+#include "quant/two_of_four.h"
 
 namespace quire::cpu {
 namespace {
@@ -22,6 +23,12 @@ namespace {
 #include "backends/cpu/kernels/linear.inc.h"
 
 #include "backends/cpu/kernels/linear_bf16.inc.h"
+
+#include "backends/cpu/kernels/linear_two_of_four.inc.h"
+
+#include "backends/cpu/kernels/linear_two_of_four_bf16.inc.h"
+
+#include "backends/cpu/kernels/vec_picked_avx512.inc.h"
 
 #include "backends/cpu/kernels/kv.inc.h"
 
@@ -62,6 +69,7 @@ double probe_bf16(int64_t rounds, float* sink) {
 void fill_avx512_bf16(CpuKernels& kernels) {
   kernels.prepare_x[kStorageBF16] = round_row;
   kernels.linear[kStorageBF16] = linear<Avx512, RoundedBF16>;
+  kernels.linear_two_of_four[kStorageBF16] = linear_two_of_four<PickedAvx512, PickedPairs>;
   kernels.attend_pairs[kKvBF16] = attend_segment<Avx512, KvBF16, Pairs>;
   kernels.attend_pairs[kKvE4M3] = attend_segment<Avx512, KvE4M3, Pairs>;
   kernels.attend_pairs[kKvE5M2] = attend_segment<Avx512, KvE5M2, Pairs>;

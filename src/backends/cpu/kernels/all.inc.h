@@ -7,6 +7,7 @@
 #include "backends/cpu/kernels/states.inc.h"
 #include "backends/cpu/kernels/finish.inc.h"
 #include "backends/cpu/kernels/linear.inc.h"
+#include "backends/cpu/kernels/linear_two_of_four.inc.h"
 #include "backends/cpu/kernels/kv.inc.h"
 #include "backends/cpu/kernels/attention_reader.inc.h"
 #include "backends/cpu/kernels/attention.inc.h"

@@ -1,0 +1,15 @@
+// Picks out of four activations for 16 columns. Places: for each of them a place in 2 bits, the lowest.
+struct PickedAvx512 {
+  using V = Avx512;
+  using Places = __m512i;
+  static constexpr bool kBothHalves = true;  // of a unit at once
+  static constexpr int kRows = 10;  // of a block: their sums and what they are made of fit the registers
+
+  static Places load_places(const uint32_t* p) { return _mm512_loadu_si512(p); }
+  template <int kBits>
+  static Places skip(Places places) {
+    return _mm512_srli_epi32(places, kBits);
+  }
+  static __m512 four(const float* x) { return _mm512_broadcast_f32x4(_mm_loadu_ps(x)); }
+  static __m512 pick(__m512 four, Places places) { return _mm512_permutevar_ps(four, places); }
+};
