@@ -13,7 +13,7 @@
 namespace quire {
 namespace {
 
-constexpr std::array<Architecture, 93> kArchitectures = {{
+constexpr std::array<Architecture, 96> kArchitectures = {{
     {"ApertusForCausalLM", "apertus", parse_apertus, apertus_weight_names},
     {"ArceeForCausalLM", "arcee", parse_arcee, arcee_weight_names},
     {"BambaForCausalLM", "bamba", parse_bamba, bamba_weight_names},
@@ -63,6 +63,8 @@ constexpr std::array<Architecture, 93> kArchitectures = {{
     {"HunYuanDenseV1ForCausalLM", "hunyuan_v1_dense", parse_hunyuan_dense, hunyuan_dense_weight_names},
     {"HunYuanMoEV1ForCausalLM", "hunyuan_v1_moe", parse_hunyuan_moe, hunyuan_moe_weight_names},
     {"HyperCLOVAXForCausalLM", "hyperclovax", parse_hyperclovax, hyperclovax_weight_names},
+    {"InternLM3ForCausalLM", "internlm3", parse_llama, llama_weight_names},
+    {"IQuestCoderForCausalLM", "iquestcoder", parse_llama, llama_weight_names},
     {"JambaForCausalLM", "jamba", parse_jamba, jamba_weight_names},
     {"JinaEmbeddingsV3Model", "jina_embeddings_v3", parse_jina_embeddings_v3,
      jina_embeddings_v3_weight_names},
@@ -80,6 +82,7 @@ constexpr std::array<Architecture, 93> kArchitectures = {{
     {"MixtralForCausalLM", "mixtral", parse_mixtral, mixtral_weight_names},
     {"ModernBertModel", "modernbert", parse_modernbert, modernbert_weight_names},
     {"MPNetModel", "mpnet", parse_mpnet, mpnet_weight_names},
+    {"MptForCausalLM", "mpt", parse_mpt, mpt_weight_names},
     {"MPTForCausalLM", "mpt", parse_mpt, mpt_weight_names},
     {"NemotronForCausalLM", "nemotron", parse_nemotron, nemotron_weight_names},
     {"NemotronHForCausalLM", "nemotron_h", parse_nemotron_h, nemotron_h_weight_names},

@@ -30,7 +30,7 @@ enum class GgufChange : uint8_t {
   kVector,     // a vector, stored in several dimensions
   kMatrices,   // a matrix, stored as several that follow each other
   kTaps,       // [channels, 1, taps], stored without the dimension of size one
-  kRate,       // a vector of logarithms, stored as -exp of it
+  kRate,       // logarithms, stored as -exp of them
   kPlainNorm,  // stored without 1 added where other norms have it (GgufStyle::kNormsPlusOne)
 };
 

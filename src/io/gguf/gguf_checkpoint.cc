@@ -163,7 +163,10 @@ std::vector<int64_t> changed_shape(GgufChange change, std::vector<int64_t> shape
   if (change == GgufChange::kRow && shape.size() == 1) shape.insert(shape.begin(), 1);
   if (change == GgufChange::kTaps && shape.size() == 2) shape.insert(shape.begin() + 1, 1);
   if (change == GgufChange::kMatrices && shape.size() == 3) shape = {shape[0] * shape[1], shape[2]};
-  if (change == GgufChange::kVector || change == GgufChange::kRate) {
+  // Rates are a matrix in the first Mamba, whose state has as many of them as channels have numbers.
+  const bool matrix =
+      change == GgufChange::kRate && std::ranges::count_if(shape, [](auto n) { return n > 1; }) > 1;
+  if ((change == GgufChange::kVector || change == GgufChange::kRate) && !matrix) {
     int64_t count = 1;
     for (const int64_t dim : shape) count *= dim;
     shape = {count};

@@ -148,6 +148,11 @@ void configure_granite(const GgufModel& model, json& config) {
   copy_fields(model, config, kFields);
 }
 
+void configure_granite_swa(const GgufModel& model, json& config) {
+  configure_granite(model, config);
+  configure_windows(model, config);
+}
+
 // Granite in all but name. What the first files do not say is the same for all models of their time.
 void configure_minicpm(const GgufModel& model, json& config) {
   config["embedding_multiplier"] = 12.0;

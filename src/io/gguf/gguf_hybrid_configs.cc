@@ -30,6 +30,20 @@ void copy_mamba(const GgufModel& model, json& config) {
   config["mamba_expand"] = std::max<int64_t>(1, inner / hidden);
 }
 
+// The first layer that has the tensor, and how many later the next one that has it comes.
+void copy_period(const GgufModel& model, std::string_view tensor, json& config, const char* offset,
+                 const char* period) {
+  const int64_t layers = gguf_layers(model);
+  const auto next = [&](int64_t i) {
+    while (i < layers && !has_tensor(model, i, tensor)) ++i;
+    return i;
+  };
+  const int64_t first = next(0);
+  const int64_t second = next(first + 1);
+  config[offset] = first;
+  config[period] = second < layers ? second - first : layers;
+}
+
 }  // namespace
 
 void configure_granite_hybrid(const GgufModel& model, json& config) {
@@ -59,6 +73,25 @@ void configure_falcon_h1(const GgufModel& model, json& config) {
   config["mamba_proj_bias"] = has_tensor(model, "blk.0.ssm_in.bias");
   config["projectors_bias"] = has_tensor(model, "blk.0.ssm_out.bias");
   config["mamba_rms_norm"] = has_tensor(model, "blk.0.ssm_norm.weight");
+}
+
+void configure_jamba(const GgufModel& model, json& config) {
+  configure_llama(model, config);
+  constexpr std::array<GgufField, 5> kFields = {{
+      {"ssm.conv_kernel", "mamba_d_conv"},
+      {"ssm.state_size", "mamba_d_state"},
+      {"ssm.time_step_rank", "mamba_dt_rank"},
+      {"expert_count", "num_experts"},
+      {"expert_used_count", "num_experts_per_tok"},
+  }};
+  copy_fields(model, config, kFields);
+  const int64_t hidden = gguf_require(model, "embedding_length", 1, kMaxGgufSize);
+  config["mamba_expand"] = gguf_require(model, "ssm.inner_size", hidden, kMaxStateSize) / hidden;
+  config["mamba_conv_bias"] = some_layer_has(model, "ssm_conv1d.bias");
+  config["mamba_proj_bias"] = some_layer_has(model, "ssm_in.bias");
+  copy_period(model, "attn_q.weight", config, "attn_layer_offset", "attn_layer_period");
+  copy_period(model, "ffn_gate_inp.weight", config, "expert_layer_offset", "expert_layer_period");
+  if (!config.contains("num_experts")) config["num_experts"] = 1;
 }
 
 void configure_mamba2(const GgufModel& model, json& config) {

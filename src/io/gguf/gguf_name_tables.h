@@ -98,6 +98,18 @@ inline constexpr std::array<GgufName, 10> kGpt2 = {{
     {"blk.{}.ffn_up", "transformer.h.{}.mlp.fc_rows"},
     {"blk.{}.ffn_down", "transformer.h.{}.mlp.proj_rows"},
 }};
+inline constexpr std::array<GgufName, 10> kStarcoder = {{
+    {"token_embd", "transformer.wte"},
+    {"position_embd", "transformer.wpe"},
+    {"output", "lm_head"},
+    {"output_norm", "transformer.ln_f"},
+    {"blk.{}.attn_norm", "transformer.h.{}.ln_1"},
+    {"blk.{}.attn_qkv", "transformer.h.{}.attn.c_attn"},
+    {"blk.{}.attn_output", "transformer.h.{}.attn.c_proj"},
+    {"blk.{}.ffn_norm", "transformer.h.{}.ln_2"},
+    {"blk.{}.ffn_up", "transformer.h.{}.mlp.c_fc"},
+    {"blk.{}.ffn_down", "transformer.h.{}.mlp.c_proj"},
+}};
 inline constexpr std::array<GgufName, 9> kBloomLayers = {{
     {"token_embd", "transformer.word_embeddings"},
     {"token_embd_norm", "transformer.word_embeddings_layernorm"},
@@ -174,6 +186,9 @@ inline constexpr std::array<GgufName, 5> kGptOssOwn = {{
     {"blk.{}.ffn_down_exps", "model.layers.{}.mlp.experts.{e}.down_proj"},
 }};
 inline constexpr auto kGptOss = joined(kAttention, kFinalNorm, kPostMlpNorm, kGptOssOwn);
+inline constexpr std::array<GgufName, 1> kSinks = {
+    {{"blk.{}.attn_sinks.weight", "model.layers.{}.self_attn.sinks"}}};
+inline constexpr auto kGraniteSwa = joined(kLlama, kSinks);
 
 // Experts as DeepSeek calls them, and the correction of their scores.
 inline constexpr std::array<GgufName, 8> kDeepseekExperts = {{
@@ -271,6 +286,23 @@ inline constexpr std::array<GgufName, 5> kFeedForward = {{
     {"blk.{}.ffn_down", "model.layers.{}.feed_forward.down_proj"},
 }};
 inline constexpr auto kBamba = joined(kAttention, kFeedForward, kMamba);
+inline constexpr std::array<GgufName, 14> kJambaOwn = {{
+    {"blk.{}.ssm_in", "model.layers.{}.mamba.in_proj"},
+    {"blk.{}.ssm_conv1d", "model.layers.{}.mamba.conv1d", GgufChange::kTaps},
+    {"blk.{}.ssm_x", "model.layers.{}.mamba.x_proj"},
+    {"blk.{}.ssm_dt", "model.layers.{}.mamba.dt_proj"},
+    {"blk.{}.ssm_dt_norm", "model.layers.{}.mamba.dt_layernorm"},
+    {"blk.{}.ssm_b_norm", "model.layers.{}.mamba.b_layernorm"},
+    {"blk.{}.ssm_c_norm", "model.layers.{}.mamba.c_layernorm"},
+    {"blk.{}.ssm_a", "model.layers.{}.mamba.A_log", GgufChange::kRate},
+    {"blk.{}.ssm_d", "model.layers.{}.mamba.D", GgufChange::kVector},
+    {"blk.{}.ssm_out", "model.layers.{}.mamba.out_proj"},
+    {"blk.{}.ffn_gate_inp", "model.layers.{}.feed_forward.router"},
+    {"blk.{}.ffn_gate_exps", "model.layers.{}.feed_forward.experts.{e}.gate_proj"},
+    {"blk.{}.ffn_up_exps", "model.layers.{}.feed_forward.experts.{e}.up_proj"},
+    {"blk.{}.ffn_down_exps", "model.layers.{}.feed_forward.experts.{e}.down_proj"},
+}};
+inline constexpr auto kJamba = joined(kAttention, kFeedForward, kJambaOwn);
 // The one norm whose tensor's name has no ".weight".
 inline constexpr std::array<GgufName, 1> kFalconH1Norm = {
     {{"blk.{}.ffn_norm", "model.layers.{}.pre_ff_layernorm.weight"}}};

@@ -43,7 +43,7 @@ bool has_two_norms(const GgufModel& model) {
   return has_tensor(model, 0, "attn_norm_2.weight");
 }
 
-const std::array<Row, 71> kRows = {{
+const std::array<Row, 74> kRows = {{
     {{"arcee", "ArceeForCausalLM", "arcee", kLlama, configure_llama, GgufStyle::kPairs}},
     {{"bert", "BertForSequenceClassification", "bert", kBert, configure_bert}, has_classifier},
     {{"bert", "BertModel", "bert", kBert, configure_bert}},
@@ -74,6 +74,8 @@ const std::array<Row, 71> kRows = {{
     {{"gpt2", "GPT2LMHeadModel", "gpt2", kGpt2, configure_gpt2}},
     {{"gptneox", "GPTNeoXForCausalLM", "gpt_neox", kNeox, configure_neox}},
     {{"granite", "GraniteForCausalLM", "granite", kLlama, configure_granite, GgufStyle::kPairs}},
+    {{"granite_swa", "GraniteSWAForCausalLM", "granite_swa", kGraniteSwa, configure_granite_swa,
+      GgufStyle::kPairs}},
     {{"granitehybrid", "GraniteMoeHybridForCausalLM", "granitemoehybrid", kGraniteHybrid,
       configure_granite_hybrid, GgufStyle::kPairs},
      has_granite_factors},
@@ -82,6 +84,7 @@ const std::array<Row, 71> kRows = {{
       GgufStyle::kPairs}},
     {{"hunyuan-dense", "HunYuanDenseV1ForCausalLM", "hunyuan_v1_dense", kHunyuan, configure_llama}},
     {{"hunyuan-moe", "HunYuanMoEV1ForCausalLM", "hunyuan_v1_moe", kHunyuanMoe, configure_hunyuan_moe}},
+    {{"jamba", "JambaForCausalLM", "jamba", kJamba, configure_jamba}},
     {{"lfm2", "Lfm2ForCausalLM", "lfm2", kLfm2, configure_lfm2}},
     {{"lfm2moe", "Lfm2MoeForCausalLM", "lfm2_moe", kLfm2, configure_lfm2}},
     {{"llama", "MixtralForCausalLM", "mixtral", kMixtral, configure_mixtral, GgufStyle::kPairs}, has_experts},
@@ -123,6 +126,7 @@ const std::array<Row, 71> kRows = {{
     {{"seed_oss", "SeedOssForCausalLM", "seed_oss", kSeedOss, configure_llama}},
     {{"smollm3", "SmolLM3ForCausalLM", "smollm3", kLlama, configure_llama, GgufStyle::kPairs}},
     {{"stablelm", "StableLmForCausalLM", "stablelm", kLlama, configure_stablelm}},
+    {{"starcoder", "GPTBigCodeForCausalLM", "gpt_bigcode", kStarcoder, configure_gpt2}},
     {{"starcoder2", "Starcoder2ForCausalLM", "starcoder2", kStarcoder2, configure_starcoder2}},
 }};
 
