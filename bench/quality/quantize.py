@@ -1,15 +1,21 @@
 #!/usr/bin/env python3
-"""Perplexity before and after `quire quantize`, by format and method, as the table of docs/weight-formats.md.
+"""Perplexity before and after `quire quantize`, and how far log-probabilities move, by format and method, as the table of
+docs/weight-formats.md.
 
-The model is quire-tiny; the first half of its validation.txt calibrates, on the second half it is measured.
+The model is quire-tiny; the first half of its validation.txt calibrates, on the second half it is measured. Errors of both signs
+cancel each other in the perplexity of a short text, and not in the mean difference of the tokens' log-probabilities.
 
 Usage: quantize.py [--quire FILE] [NAME...]       NAME: formats of which rows are wanted; none: all
 """
 
 import argparse
+import json
 import pathlib
+import shutil
 import subprocess
 import tempfile
+
+from scoring import HEADINGS, differences, score, windows_of
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 MODEL = ROOT / "models" / "quire-tiny"
@@ -26,27 +32,29 @@ ROWS += [("bnb-nf4", []), ("bnb-fp4", [])]
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--quire", default=ROOT / "build/release/quire")
+    parser.add_argument("--quire", default=str(ROOT / "build/release/quire"))
     parser.add_argument("names", nargs="*")
     args = parser.parse_args()
     text = (MODEL / "validation.txt").read_text()
     middle = text.find("\n", len(text) // 2)
-    print("| format | options | bits a weight | perplexity | difference |\n|---|---|---|---|---|")
-    for row, (name, flags) in enumerate(ROWS):
-        if args.names and name not in args.names:
-            continue
-        with tempfile.TemporaryDirectory() as directory:
-            calibration, evaluation, out = (pathlib.Path(directory) / f for f in ("calibration.txt", "evaluation.txt", "out"))
-            calibration.write_text(text[:middle])
-            evaluation.write_text(text[middle:])
-            run = subprocess.run([args.quire, "quantize", MODEL, "-o", out, "--format", name, "--text", calibration, "--eval-text",
-                                  evaluation, *map(str, flags)], capture_output=True, text=True, check=True)
-            bits = next(line for line in run.stderr.splitlines() if "bits each" in line).split("bits each")[0].split()[-1]
-            before, after = run.stdout.splitlines()[1:]
-            if row == 0:
-                print(f"| bfloat16, as stored | | 16.00 | {before.split()[-3]} | |")
-            perplexity, difference = after.split()[-5], after.split()[-2]
-            print(f"| `{name}` | {' '.join(map(str, flags))} | {bits} | {perplexity} | {difference} % |", flush=True)
+    exact = ["--kv-cache-dtype", "float32", "--activation-dtype", "float32"]
+    with tempfile.TemporaryDirectory() as directory:
+        calibration, prompts = pathlib.Path(directory) / "calibration.txt", pathlib.Path(directory) / "prompts.jsonl"
+        calibration.write_text(text[:middle])
+        windows = windows_of(args.quire, str(MODEL), text[middle:], 1023)
+        prompts.write_text("".join(json.dumps({"prompt_token_ids": window}) + "\n" for window in windows))
+        reference = score(args.quire, str(MODEL), str(prompts), exact)
+        print(f"{'format':<8}{'options':<40}{'bits':>6}{HEADINGS}\n{'as it is':<48}{16:>6}{differences(reference, reference)}", flush=True)
+        for name, flags in ROWS:
+            if args.names and name not in args.names:
+                continue
+            out = pathlib.Path(directory) / "out"
+            made = subprocess.run([args.quire, "quantize", MODEL, "-o", out, "--format", name, "--text", calibration, *map(str, flags)],
+                                  capture_output=True, text=True, check=True)
+            bits = next(line for line in made.stderr.splitlines() if "bits each" in line).split("bits each")[0].split()[-1]
+            columns = differences(reference, score(args.quire, str(out), str(prompts), exact))
+            print(f"{name:<8}{' '.join(map(str, flags)):<40}{bits:>6}{columns}", flush=True)
+            shutil.rmtree(out)
 
 
 if __name__ == "__main__":
