@@ -44,6 +44,9 @@ void split_product(const OpContext& ctx, const ProductSize& size, F&& kernel) {
   int64_t rows = std::min(m, kRows);
   while (rows > 24 && columns * ((m + rows - 1) / rows) < 4 * threads) rows = (rows + 1) / 2;
   const int64_t chunks = (m + rows - 1) / rows;
+  // Chunks of nearly one size, of whole blocks of rows: threads end together.
+  constexpr int64_t kBlock = 6;
+  rows = std::min(rows, ((m + chunks - 1) / chunks + kBlock - 1) / kBlock * kBlock);
   const int64_t cost = rows * width * kPanel * size.k;
   // A thread takes some columns in a row: it asks for the next ones' weights while it multiplies these.
   const int64_t run = std::min<int64_t>(8, columns * chunks / (8 * threads));
