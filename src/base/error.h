@@ -33,8 +33,8 @@ template <typename T>
 class [[nodiscard]] Result {
  public:
   Result(T value) : state_(std::in_place_index<0>, std::move(value)) {}  // NOLINT: implicit on purpose
-  Result(Failure failure)
-      : state_(std::in_place_index<1>, std::move(failure)) {}  // NOLINT: implicit on purpose
+  // NOLINTNEXTLINE: implicit on purpose
+  Result(Failure failure) : state_(std::in_place_index<1>, std::move(failure)) {}
 
   bool ok() const { return state_.index() == 0; }
   explicit operator bool() const { return ok(); }

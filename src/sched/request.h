@@ -72,6 +72,7 @@ struct Rank {
   int64_t level = 0;
   int64_t place = 0;  // no two requests have the same
 
+  // NOLINTNEXTLINE(modernize-use-nullptr): there is no pointer
   friend auto operator<=>(const Rank&, const Rank&) = default;
 };
 
