@@ -67,6 +67,32 @@ void linear(benchmark::State& state, const OpTable& table, const WeightFormat& f
   report(state, 2.0 * static_cast<double>(m * n * k), static_cast<double>(packed.data.size()));
 }
 
+// The matrices of Qwen3-0.6B's layers in turn, as a step does: what each costs that is not in a cache.
+void linear_chain(benchmark::State& state, const OpTable& table, const WeightFormat& format, int64_t m) {
+  constexpr std::array<std::array<int64_t, 2>, 4> kLayer = {
+      {{4096, 1024}, {1024, 2048}, {6144, 1024}, {1024, 3072}}};
+  constexpr int kLayers = 28;
+  const Context context(table);
+  std::vector<PackedLinear> packed;
+  double bytes = 0;
+  double flop = 0;
+  for (int i = 0; i < kLayers; ++i) {
+    for (const auto& [n, k] : kLayer) {
+      packed.push_back(packed_weights(context, table, format, n, k));
+      bytes += static_cast<double>(packed.back().data.size());
+      flop += 2.0 * static_cast<double>(m * n * k);
+    }
+  }
+  Buffer x = filled(DType::kF32, m * 3072);
+  Buffer out(static_cast<size_t>(m * 6144) * sizeof(float));
+  for (auto _ : state) {
+    for (const PackedLinear& w : packed)
+      table.linear(context.ctx, make_view(out.data(), DType::kF32, {m, w.n}),
+                   make_view(x.data(), DType::kF32, {m, w.k}), w, TensorView{});
+  }
+  report(state, flop, bytes);
+}
+
 void pack(benchmark::State& state, const OpTable& table, const WeightFormat& format) {
   const Context context(table);
   const int64_t n = 4096;
@@ -137,6 +163,8 @@ void register_isa(const CpuIsa& isa) {
     for (const int64_t m : {1, 2, 4, 8, 32})  // an output embedding
       add("Linear" + type + "/151936x1024/m" + std::to_string(m), linear, std::cref(table), format, m, 151936,
           1024);
+    for (const int64_t m : {1, 8})
+      add("LinearChain" + type + "/m" + std::to_string(m), linear_chain, std::cref(table), format, m);
     add("Pack" + type + "/4096x4096", pack, std::cref(table), format);
   }
   add("GatedSilu/" + level + "/rows64", gated, std::cref(table), 64);

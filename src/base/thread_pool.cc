@@ -128,11 +128,23 @@ struct ThreadPool::Impl {
   // The open loop. Written while nobody is inside, published by `state`.
   alignas(64) int64_t n = 0;
   int64_t grain = 1;
+  int64_t parts = 0;  // that what is left is cut into, of which a range is one; 0: a range is a grain
   Body body = nullptr;
   void* arg = nullptr;
   std::vector<std::thread> workers;
 
+  void run_long_first(int thread) {
+    int64_t begin = next.load(std::memory_order_relaxed);
+    while (begin < n) {
+      const int64_t end = std::min(n, begin + std::max(grain, (n - begin) / parts));
+      if (!next.compare_exchange_weak(begin, end, std::memory_order_relaxed)) continue;
+      body(arg, begin, end, thread);
+      begin = next.load(std::memory_order_relaxed);
+    }
+  }
+
   void run_ranges(int thread) {
+    if (parts > 0) return run_long_first(thread);
     while (true) {
       const int64_t begin = next.fetch_add(grain, std::memory_order_relaxed);
       if (begin >= n) return;
@@ -198,7 +210,7 @@ int ThreadPool::num_threads() const {
   return static_cast<int>(impl_->workers.size()) + 1;
 }
 
-void ThreadPool::parallel_for(int64_t n, int64_t grain, Body body, void* arg) {
+void ThreadPool::parallel_for(int64_t n, int64_t grain, Body body, void* arg, Ranges ranges) {
   if (n <= 0) return;
   grain = std::max<int64_t>(grain, 1);
   if (n <= grain || impl_->workers.empty()) {
@@ -208,6 +220,7 @@ void ThreadPool::parallel_for(int64_t n, int64_t grain, Body body, void* arg) {
   Impl& pool = *impl_;
   pool.n = n;
   pool.grain = grain;
+  pool.parts = ranges == Ranges::kLongFirst ? 2 * num_threads() : 0;
   pool.body = body;
   pool.arg = arg;
   pool.next.store(0, std::memory_order_relaxed);

@@ -15,12 +15,12 @@ inline int num_threads(const OpContext& ctx) {
 
 // f(begin, end, thread) over disjoint ranges that cover [0, n).
 template <typename F>
-void parallel_ranges(const OpContext& ctx, int64_t n, int64_t grain, F&& f) {
+void parallel_ranges(const OpContext& ctx, int64_t n, int64_t grain, F&& f, Ranges ranges = Ranges::kEven) {
   if (n <= 0) return;
   if (ctx.pool == nullptr || n <= grain) {
     f(int64_t{0}, n, 0);
   } else {
-    ctx.pool->parallel_for(n, grain, f);
+    ctx.pool->parallel_for(n, grain, f, ranges);
   }
 }
 

@@ -4,7 +4,9 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <cstring>
 #include <functional>
+#include <iterator>
 #include <limits>
 #include <mutex>
 #include <vector>
@@ -45,6 +47,10 @@ namespace {
 constexpr size_t kPage = 4096;
 constexpr size_t kHugePage = size_t{2} << 20;
 
+size_t whole_huge_pages(size_t bytes) {
+  return (bytes + kHugePage - 1) / kHugePage * kHugePage;
+}
+
 // Anonymous pages are zero and cost nothing until they are touched; null: there is no room for them.
 std::byte* map_pages(size_t bytes) {
   void* p = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -65,51 +71,83 @@ std::byte* map_huge_pages(size_t bytes) {
 }
 
 // Buffers too small for huge pages of their own, side by side in slabs of them: small matrices are read a
-// third faster out of these. What a buffer leaves behind is given back to the system at once and not used
-// again before its slab is empty; then the slab goes. Any thread.
+// third faster out of these. What a buffer leaves behind is taken by the next one that fits. Only whole huge
+// pages are given back to the system: a part would break the page, and what else lies in it would be slow.
+// An empty slab goes. Any thread.
 class Slabs {
  public:
   static constexpr size_t kSmallest = size_t{64} << 10;
   static constexpr size_t kLargest = size_t{16} << 20;
 
-  // bytes: whole pages, between the two. Null: there is no memory.
+  // Zeroed. bytes: whole pages, between the two. Null: there is no memory.
   std::byte* take(size_t bytes) {
     const std::lock_guard lock(mutex_);
-    if (slabs_.empty() || kSlab - slabs_.back().used < bytes) {
-      std::byte* begin = map_huge_pages(kSlab);
-      if (begin == nullptr) return nullptr;
-      slabs_.push_back({begin, 0, 0});
+    for (Slab& slab : slabs_) {
+      if (std::byte* taken = slab.take(bytes); taken != nullptr) return taken;
     }
-    Slab& slab = slabs_.back();
-    std::byte* taken = slab.begin + slab.used;
-    slab.used += bytes;
-    ++slab.live;
-    return taken;
+    std::byte* begin = map_huge_pages(kSlab);
+    if (begin == nullptr) return nullptr;
+    slabs_.push_back({begin, {{0, kSlab}}});
+    return slabs_.back().take(bytes);
   }
 
   // Whether p was taken here; then it is given back.
   bool give_back(std::byte* p, size_t bytes) {
     const std::lock_guard lock(mutex_);
-    const auto at = std::ranges::find_if(slabs_, [p](const Slab& s) {
+    const auto slab = std::ranges::find_if(slabs_, [p](const Slab& s) {
       return !std::less<>()(p, s.begin) && std::less<>()(p, s.begin + kSlab);
     });
-    if (at == slabs_.end()) return false;
-    if (--at->live == 0) {
-      munmap(at->begin, kSlab);
-      slabs_.erase(at);
-    } else {
-      madvise(p, bytes, MADV_DONTNEED);
+    if (slab == slabs_.end()) return false;
+    const auto at = static_cast<size_t>(p - slab->begin);
+    slab->give_back({at, at + bytes});
+    if (slab->free.front().end - slab->free.front().begin == kSlab) {
+      munmap(slab->begin, kSlab);
+      slabs_.erase(slab);
     }
     return true;
   }
 
  private:
   static constexpr size_t kSlab = size_t{64} << 20;
+
+  struct Range {
+    size_t begin;
+    size_t end;
+  };
   struct Slab {
     std::byte* begin;
-    size_t used;
-    size_t live;  // buffers
+    std::vector<Range> free;  // in order, apart from each other
+    size_t used = 0;          // what lies behind was never written
+
+    std::byte* take(size_t bytes) {
+      const auto range = std::ranges::find_if(free, [&](const Range& r) { return r.end - r.begin >= bytes; });
+      if (range == free.end()) return nullptr;
+      const size_t at = range->begin;
+      range->begin += bytes;
+      if (range->begin == range->end) free.erase(range);
+      if (at < used) std::memset(begin + at, 0, std::min(used - at, bytes));
+      used = std::max(used, at + bytes);
+      return begin + at;
+    }
+
+    void give_back(Range range) {
+      auto merged = std::ranges::find_if(free, [&](const Range& r) { return r.end >= range.begin; });
+      if (merged != free.end() && merged->end == range.begin) {
+        merged->end = range.end;
+      } else {
+        merged = free.insert(merged, range);
+      }
+      if (const auto behind = std::next(merged); behind != free.end() && behind->begin == merged->end) {
+        merged->end = behind->end;
+        free.erase(behind);
+      }
+      // The huge pages that now are free and before were not.
+      const size_t from = whole_huge_pages(std::max(merged->begin, range.begin / kHugePage * kHugePage));
+      const size_t to = std::min(merged->end, whole_huge_pages(range.end)) / kHugePage * kHugePage;
+      if (from < to) madvise(begin + from, to - from, MADV_DONTNEED);
+    }
   };
+
   std::mutex mutex_;
   std::vector<Slab> slabs_;
 };

@@ -60,13 +60,15 @@ void each_chunk(const OpContext& ctx, const CpuKernels& kernels, const Blocks& b
   const int64_t cost = std::max<int64_t>(1, blocks.rows / chunks) * kPanel * size.k;
   const int64_t run = panels * chunks / (kRangesPerThread * num_threads(ctx));
   parallel_ranges(
-      ctx, panels * chunks, std::max<int64_t>({1, run, 262144 / cost}), [&](int64_t begin, int64_t end, int) {
+      ctx, panels * chunks, std::max<int64_t>({1, run, 262144 / cost}),
+      [&](int64_t begin, int64_t end, int) {
         for (int64_t item = begin; item < end; ++item) {
           const int64_t first = item / panels * chunk;
           kernel(IntBlocks{blocks.rows, blocks.count, first, std::min(blocks.count - first, chunk)},
                  item % panels);
         }
-      });
+      },
+      Ranges::kLongFirst);
 }
 
 // kernel(block, panel) for all blocks and panels.

@@ -28,12 +28,14 @@ void split_product(const OpContext& ctx, const ProductSize& size, F&& kernel) {
   const int64_t panels = (size.n + kPanel - 1) / kPanel;
   const int64_t threads = num_threads(ctx);
   if (m <= kFewRows) {
-    // Limited by memory: runs of panels as long as they can be without threads waiting for each other at the
-    // end.
+    // Limited by memory: runs of panels are long, as each begins with waiting for memory, and shorter towards
+    // the end, so that threads do not wait for each other there.
     const int64_t least = kRangeCost / (m * kPanel * size.k);
     const int64_t most = kRunBytes / size.panel_bytes;
-    const int64_t run = std::max<int64_t>(1, std::max(least, std::min(most, panels / (4 * threads))));
-    parallel_ranges(ctx, panels, run, [&](int64_t begin, int64_t end, int) { kernel(0, m, begin, end); });
+    const int64_t run = std::max<int64_t>(1, std::max(least, std::min(most, panels / (16 * threads))));
+    parallel_ranges(
+        ctx, panels, run, [&](int64_t begin, int64_t end, int) { kernel(0, m, begin, end); },
+        Ranges::kLongFirst);
     return;
   }
   const int64_t width = panels < 4 * threads ? 1 : 2;

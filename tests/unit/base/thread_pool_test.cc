@@ -33,34 +33,60 @@ TEST(ThreadPool, CoversEveryIndexExactlyOnce) {
     EXPECT_EQ(pool.num_threads(), threads);
     for (const int64_t n : {1, 2, 7, 64, 1000}) {
       for (const int64_t grain : {1, 3, 64, 5000}) {
-        std::vector<std::atomic<int>> hits(static_cast<size_t>(n));
-        pool.parallel_for(n, grain, [&](int64_t begin, int64_t end, int) {
-          for (int64_t i = begin; i < end; ++i) ++hits[static_cast<size_t>(i)];
-        });
-        for (const auto& h : hits)
-          ASSERT_EQ(h.load(), 1) << threads << " threads, n " << n << ", grain " << grain;
+        for (const Ranges ranges : {Ranges::kEven, Ranges::kLongFirst}) {
+          std::vector<std::atomic<int>> hits(static_cast<size_t>(n));
+          const auto count = [&](int64_t begin, int64_t end, int) {
+            for (int64_t i = begin; i < end; ++i) ++hits[static_cast<size_t>(i)];
+          };
+          pool.parallel_for(n, grain, count, ranges);
+          for (const auto& h : hits)
+            ASSERT_EQ(h.load(), 1) << threads << " threads, n " << n << ", grain " << grain;
+        }
       }
     }
   }
 }
 
-TEST(ThreadPool, RangesAreMultiplesOfTheGrainButTheLast) {
+// The ranges of a loop over [0, n) on three threads, in order.
+std::vector<std::pair<int64_t, int64_t>> ranges_of(int64_t n, int64_t grain, Ranges ranges) {
   ThreadPool pool(3);
   std::mutex mutex;
-  std::set<std::pair<int64_t, int64_t>> ranges;
-  pool.parallel_for(100, 8, [&](int64_t begin, int64_t end, int thread) {
+  std::set<std::pair<int64_t, int64_t>> seen;
+  const auto note = [&](int64_t begin, int64_t end, int thread) {
     EXPECT_GE(thread, 0);
     EXPECT_LT(thread, 3);
     const std::lock_guard lock(mutex);
-    ranges.emplace(begin, end);
-  });
+    seen.emplace(begin, end);
+  };
+  pool.parallel_for(n, grain, note, ranges);
+  return {seen.begin(), seen.end()};
+}
+
+TEST(ThreadPool, EvenRangesAreAGrainLongButTheLast) {
   int64_t at = 0;
-  for (const auto& [begin, end] : ranges) {
+  for (const auto& [begin, end] : ranges_of(100, 8, Ranges::kEven)) {
     EXPECT_EQ(begin, at);
-    EXPECT_TRUE((end - begin) % 8 == 0 || end == 100);
+    EXPECT_TRUE(end - begin == 8 || end == 100);
     at = end;
   }
   EXPECT_EQ(at, 100);
+}
+
+TEST(ThreadPool, LongRangesComeFirstAndShrinkToTheGrain) {
+  const auto ranges = ranges_of(600, 8, Ranges::kLongFirst);
+  ASSERT_FALSE(ranges.empty());
+  EXPECT_EQ(ranges.front(), (std::pair<int64_t, int64_t>(0, 100)));  // half of a third
+  int64_t at = 0;
+  int64_t longest = 100;
+  for (const auto& [begin, end] : ranges) {
+    EXPECT_EQ(begin, at);
+    EXPECT_LE(end - begin, longest);
+    EXPECT_TRUE(end - begin >= 8 || end == 600);
+    longest = end - begin;
+    at = end;
+  }
+  EXPECT_EQ(at, 600);
+  EXPECT_LE(longest, 8);
 }
 
 TEST(ThreadPool, AnEmptyLoopCallsNothing) {

@@ -1,8 +1,12 @@
 #include "tensor/tensor.h"
 
 #include <gtest/gtest.h>
+#include <sys/mman.h>
 
+#include <algorithm>
 #include <cmath>
+#include <cstddef>
+#include <cstdint>
 #include <cstring>
 #include <limits>
 #include <memory>
@@ -136,6 +140,37 @@ TEST(Tensor, BuffersDoNotOverlapAndNewOnesAreZero) {
         ASSERT_EQ(buffer.data()[i], static_cast<std::byte>(b + 1)) << "buffer " << b;
     }
   }
+}
+
+TEST(Tensor, WhatABufferLeavesIsTakenByTheNextOneThatFits) {
+  constexpr size_t kSize = 200000;
+  Buffer before(kSize);
+  auto between = std::make_unique<Buffer>(kSize);
+  const Buffer behind(kSize);
+  const std::byte* place = between->data();
+  std::memset(between->data(), 7, kSize);
+  between = nullptr;
+  const Buffer again(kSize);
+  EXPECT_EQ(again.data(), place);
+  EXPECT_TRUE(std::all_of(again.data(), again.data() + kSize, [](std::byte b) { return b == std::byte{0}; }));
+}
+
+TEST(Tensor, WholeHugePagesThatABufferLeavesGoBackToTheSystem) {
+  constexpr size_t kHugePage = size_t{2} << 20;
+  const Buffer before(100000);
+  auto between = std::make_unique<Buffer>(3 * kHugePage);
+  const Buffer behind(100000);
+  std::memset(between->data(), 7, 3 * kHugePage);
+  const auto begin = reinterpret_cast<uintptr_t>(between->data());
+  auto* whole = reinterpret_cast<std::byte*>((begin + kHugePage - 1) / kHugePage * kHugePage);
+  const auto resident = [&] {
+    unsigned char page = 0;
+    EXPECT_EQ(mincore(whole, 4096, &page), 0);
+    return (page & 1) != 0;
+  };
+  EXPECT_TRUE(resident());
+  between = nullptr;
+  EXPECT_FALSE(resident());
 }
 
 TEST(Tensor, BorrowedBytesAreKeptAndLeftAlone) {
