@@ -482,32 +482,35 @@ Embedding ModelLoader::embedding(Role role) {
   return out;
 }
 
-// What stands before the first layer and behind the last.
-void ModelLoader::ends() {
+// What stands before the first layer.
+void ModelLoader::embeddings() {
   Model& m = *model_;
-  if (spec_.task != ModelTask::kGenerate) {
-    m.embedding_ = embedding(Role::kEmbedding);
-  } else if (spec_.tie_word_embeddings) {
+  const bool is_output = spec_.task == ModelTask::kGenerate && spec_.tie_word_embeddings;
+  if (is_output && options_.part.ends == ModelEnds::kAll) {
     m.lm_head_ = linear({Role::kEmbedding}, -1);
     m.embedding_.packed = &m.lm_head_.weight;
   } else {
     m.embedding_ = embedding(Role::kEmbedding);
-    m.lm_head_ = linear({Role::kLmHead}, -1);
   }
   m.embedding_norm_ = norm_if(spec_.embedding_norm, Role::kEmbeddingNorm, -1);
   if (spec_.token_types > 0) m.token_types_ = embedding(Role::kTokenTypes);
-  if (spec_.embedding_size > 0) {
-    m.embedding_in_ = linear({Role::kEmbeddingIn}, -1);
-    m.embedding_out_ = linear({Role::kEmbeddingOut}, -1);
-  }
+  if (spec_.embedding_size > 0) m.embedding_in_ = linear({Role::kEmbeddingIn}, -1);
   if (spec_.position == PositionKind::kLearned) {
     m.position_embedding_ = embedding(Role::kPositionEmbedding);
     TensorView& table = m.position_embedding_->table;
     table = row_slice(table, spec_.position_offset, table.rows());
   }
   m.layer_inputs_ = layer_inputs();
+}
+
+// What stands behind the last layer, but for a matrix that is the embedding's too.
+void ModelLoader::output() {
+  Model& m = *model_;
+  const bool generates = spec_.task == ModelTask::kGenerate;
+  if (generates && !spec_.tie_word_embeddings) m.lm_head_ = linear({Role::kLmHead}, -1);
+  if (spec_.embedding_size > 0) m.embedding_out_ = linear({Role::kEmbeddingOut}, -1);
   m.final_norm_ = norm_if(spec_.final_norm, Role::kFinalNorm, -1);
-  if (spec_.task != ModelTask::kGenerate) m.pooler_ = pooler();
+  if (!generates) m.pooler_ = pooler();
 }
 
 std::unique_ptr<Model> ModelLoader::load() {
@@ -526,7 +529,8 @@ std::unique_ptr<Model> ModelLoader::load() {
   if (progress_) progress_(0, bytes_total_);
   open_weight_cache();
 
-  if (options_.part.ends) ends();
+  if (options_.part.ends != ModelEnds::kNone) embeddings();
+  if (options_.part.ends == ModelEnds::kAll) output();
   if (spec_.position == PositionKind::kAlibi)
     m.alibi_slopes_ = alibi_slopes(spec_.num_heads, spec_.alibi_max_bias, spec_.alibi_scale);
   for (const RopeSpec& rope : spec_.ropes) m.ropes_.push_back(make_rope(ctx_, rope, max_len));

@@ -165,7 +165,8 @@ class ModelLoader {
   float number(Role role, int32_t layer, float fallback);  // a tensor of one; fallback: it is not there
   XieluParams xielu(int32_t layer);
   Model::Layer layer(int32_t index);
-  void ends();
+  void embeddings();
+  void output();
   // What a matrix of parts of these types is kept as, without quantization and with it.
   DType float_type(std::span<const DType> parts) const;
   WeightFormat format(std::span<const DType> parts, Role role) const;

@@ -25,7 +25,7 @@ std::string options_fingerprint(const fs::path& model, const OpTable& ops, const
   all.add(options.dtype ? dtype_name(*options.dtype) : "as stored");
   all.add(options.quantization ? options.quantization->name : "none");
   all.add(static_cast<int64_t>(options.runner));
-  all.add(int64_t{options.part.ends});
+  all.add(static_cast<int64_t>(options.part.ends));
   all.add(int64_t{options.part.first_layer});
   all.add(int64_t{options.part.end_layer});
   return all.text();

@@ -32,8 +32,13 @@
 namespace quire {
 
 // What of a model is loaded: all of it, or a part, for work that must not hold more.
+enum class ModelEnds : uint8_t {
+  kNone,
+  kEmbeddings,  // read where they lie, if they are floats
+  kAll,         // with the final norm and the output
+};
 struct ModelPart {
-  bool ends = true;  // embeddings, final norm and output
+  ModelEnds ends = ModelEnds::kAll;
   int32_t first_layer = 0;
   int32_t end_layer = std::numeric_limits<int32_t>::max();  // behind the last
 };

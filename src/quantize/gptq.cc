@@ -69,21 +69,19 @@ std::vector<double> invert(ThreadPool& pool, const std::vector<double>& lower, i
 // What rounds the rows of one matrix.
 struct Rounder {
   const IntRounding& rounding;
-  int64_t k;
+  const GptqInputs& inputs;  // column i of w here is column inputs.order[i] of the matrix
   int64_t group_size;
   bool groups_first;  // scales are those of the weights as they were
-  std::span<const float> u;
-  std::span<const int32_t> order;     // column i of w here is column order[i] of the matrix
-  std::span<const float> importance;  // of the matrix's columns
 
   IntGroup choose(const float* w, int64_t begin, int64_t size) const {
     const auto at = static_cast<size_t>(begin);
     return choose_group(rounding, {w + begin, static_cast<size_t>(size)},
-                        importance.subspan(at, static_cast<size_t>(size)));
+                        std::span(inputs.importance).subspan(at, static_cast<size_t>(size)));
   }
 
   // Rows [first, last) of out from w: rows of k numbers, which are overwritten.
   void round(IntMatrix& out, float* w, int64_t first, int64_t last) const {
+    const int64_t k = inputs.k;
     std::vector<float> lost(static_cast<size_t>((last - first) * kBlock));
     for (int64_t begin = 0; begin < k; begin += kBlock) {
       const int64_t end = std::min(k, begin + kBlock);
@@ -91,7 +89,7 @@ struct Rounder {
         round_block(out, r, w + (r - first) * k, begin, end, lost.data() + (r - first) * kBlock);
       // What the block has lost, onto all columns behind it.
       for (int64_t i = begin; i < end; ++i) {
-        const float* line = u.data() + i * k;
+        const float* line = inputs.u.data() + i * k;
         for (int64_t r = 0; r < last - first; ++r) {
           const float factor = lost[static_cast<size_t>(r * kBlock + i - begin)];
           float* row = w + r * k;
@@ -104,14 +102,14 @@ struct Rounder {
  private:
   void round_block(IntMatrix& out, int64_t r, float* w, int64_t begin, int64_t end, float* lost) const {
     for (int64_t i = begin; i < end; ++i) {
-      const int64_t column = order[static_cast<size_t>(i)];
+      const int64_t column = inputs.order[static_cast<size_t>(i)];
       const int64_t g = column / group_size;
       if (!groups_first && column % group_size == 0)
-        out.group(r, g) = choose(w, i, std::min(group_size, k - i));
+        out.group(r, g) = choose(w, i, std::min(group_size, inputs.k - i));
       const IntGroup& group = out.group(r, g);
       const int32_t code = code_of(rounding, group, w[i]);
       out.code(r, column) = static_cast<uint8_t>(code);
-      const float* line = u.data() + i * k;
+      const float* line = inputs.u.data() + i * inputs.k;
       const float error = (w[i] - group.value(code)) / line[i];
       lost[i - begin] = error;
       for (int64_t j = i + 1; j < end; ++j) w[j] -= error * line[j];
@@ -148,28 +146,35 @@ std::vector<float> inverse_factor(ThreadPool& pool, std::span<const float> h, in
   throw Error("the inputs that were observed make no positive definite matrix");
 }
 
-IntMatrix round_gptq(ThreadPool& pool, const IntRounding& rounding, std::span<const float> w, int64_t n,
-                     int64_t k, int64_t group_size, std::span<const float> h, const GptqOptions& options) {
-  IntMatrix out(rounding, n, k, group_size);
-  std::vector<float> importance(static_cast<size_t>(k));
-  for (int64_t i = 0; i < k; ++i) importance[static_cast<size_t>(i)] = h[static_cast<size_t>(i * k + i)];
-  std::vector<int32_t> order(static_cast<size_t>(k));
-  std::iota(order.begin(), order.end(), 0);
-  std::vector<float> ordered;
-  if (options.act_order) {
-    std::ranges::stable_sort(order, std::greater<>(),
-                             [&](int32_t i) { return importance[static_cast<size_t>(i)]; });
-    ordered.resize(h.size());
-    for (int64_t i = 0; i < k; ++i) {
-      const float* row = h.data() + order[static_cast<size_t>(i)] * k;
-      for (int64_t j = 0; j < k; ++j)
-        ordered[static_cast<size_t>(i * k + j)] = row[order[static_cast<size_t>(j)]];
-    }
-    h = ordered;
+GptqInputs prepare_gptq(ThreadPool& pool, std::span<const float> h, int64_t k, const GptqOptions& options) {
+  GptqInputs inputs{.k = k, .act_order = options.act_order};
+  inputs.importance.resize(static_cast<size_t>(k));
+  for (int64_t i = 0; i < k; ++i)
+    inputs.importance[static_cast<size_t>(i)] = h[static_cast<size_t>(i * k + i)];
+  inputs.order.resize(static_cast<size_t>(k));
+  std::iota(inputs.order.begin(), inputs.order.end(), 0);
+  if (!options.act_order) {
+    inputs.u = inverse_factor(pool, h, k, options.damp);
+    return inputs;
   }
-  const std::vector<float> u = inverse_factor(pool, h, k, options.damp);
+  std::ranges::stable_sort(inputs.order, std::greater<>(),
+                           [&](int32_t i) { return inputs.importance[static_cast<size_t>(i)]; });
+  std::vector<float> ordered(h.size());
+  for (int64_t i = 0; i < k; ++i) {
+    const float* row = h.data() + inputs.order[static_cast<size_t>(i)] * k;
+    for (int64_t j = 0; j < k; ++j)
+      ordered[static_cast<size_t>(i * k + j)] = row[inputs.order[static_cast<size_t>(j)]];
+  }
+  inputs.u = inverse_factor(pool, ordered, k, options.damp);
+  return inputs;
+}
+
+IntMatrix round_gptq(ThreadPool& pool, const IntRounding& rounding, std::span<const float> w, int64_t n,
+                     int64_t group_size, const GptqInputs& inputs) {
+  const int64_t k = inputs.k;
+  IntMatrix out(rounding, n, k, group_size);
   const bool whole_rows = out.num_groups() == 1;
-  const Rounder rounder{rounding, k, out.group_size, options.act_order || whole_rows, u, order, importance};
+  const Rounder rounder{rounding, inputs, out.group_size, inputs.act_order || whole_rows};
   pool.parallel_for(n, kRows, [&](int64_t first, int64_t last, int) {
     std::vector<float> rows(static_cast<size_t>((last - first) * k));
     for (int64_t r = first; r < last; ++r) {
@@ -179,7 +184,7 @@ IntMatrix round_gptq(ThreadPool& pool, const IntRounding& rounding, std::span<co
         out.group(r, g) = rounder.choose(source, begin, std::min(out.group_size, k - begin));
       }
       for (int64_t i = 0; i < k; ++i)
-        rows[static_cast<size_t>((r - first) * k + i)] = source[order[static_cast<size_t>(i)]];
+        rows[static_cast<size_t>((r - first) * k + i)] = source[inputs.order[static_cast<size_t>(i)]];
     }
     rounder.round(out, rows.data(), first, last);
   });

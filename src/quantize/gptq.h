@@ -24,8 +24,21 @@ struct GptqOptions {
   bool act_order = true;  // inputs that are largest first; groups stay columns side by side
 };
 
-// w [n, k], h [k, k].
+// What all matrices that meet the same inputs need of them: H takes longer to factorize than most of them to
+// round.
+struct GptqInputs {
+  int64_t k = 0;
+  bool act_order = false;
+  std::vector<int32_t> order;     // column i of u is column order[i] of the matrices
+  std::vector<float> importance;  // [k] of the matrices' columns: H's diagonal
+  std::vector<float> u;           // [k, k] inverse_factor of H in that order
+};
+
+// h [k, k].
+GptqInputs prepare_gptq(ThreadPool& pool, std::span<const float> h, int64_t k, const GptqOptions& options);
+
+// w [n, k].
 IntMatrix round_gptq(ThreadPool& pool, const IntRounding& rounding, std::span<const float> w, int64_t n,
-                     int64_t k, int64_t group_size, std::span<const float> h, const GptqOptions& options);
+                     int64_t group_size, const GptqInputs& inputs);
 
 }  // namespace quire

@@ -57,7 +57,7 @@ LayerRunner::LayerRunner(Checkpoint& checkpoint, ThreadPool& pool, std::vector<s
     window.ids = std::move(ids);
   }
   if (longest_ == 0) throw Error("there is no text to calibrate with");
-  const std::unique_ptr<Model> model = load({.ends = true, .end_layer = 0});
+  std::unique_ptr<Model> model = load({.ends = ModelEnds::kEmbeddings, .end_layer = 0});
   buffers_ = model->make_buffers(longest_);
   int64_t block_bytes = 0;
   for (const LayerSpec& layer : spec_.layers)
@@ -76,6 +76,9 @@ LayerRunner::LayerRunner(Checkpoint& checkpoint, ThreadPool& pool, std::vector<s
       Buffer(ops_->workspace_bytes(longest_, longest_, spec_.num_heads, spec_.head_dim, pool_.num_threads()));
   const OpContext ctx{&pool_, {workspace_.data(), workspace_.size()}};
   for_windows(true, [&](const ForwardBatch& batch) { model->embed(ctx, batch, buffers_); });
+  // The rows that were looked up came into memory with those around them.
+  model.reset();
+  for (const std::string& name : checkpoint_.names()) checkpoint_.release(name);
 }
 
 std::unique_ptr<Model> LayerRunner::load(const ModelPart& part, OpProfile* watch,
@@ -139,7 +142,7 @@ void LayerRunner::for_windows(bool keep, Run run) {
 std::vector<InputStats> LayerRunner::observe(int32_t layer, const std::set<std::string>& tensors) {
   std::map<const std::byte*, InputStats> seen;
   OpProfile watch(*ops_, {}, 0);
-  const auto model = load({.ends = false, .first_layer = layer, .end_layer = layer + 1}, &watch,
+  const auto model = load({.ends = ModelEnds::kNone, .first_layer = layer, .end_layer = layer + 1}, &watch,
                           [&](std::span<const std::string> names, const PackedLinear& matrix) {
                             InputStats stats;
                             for (const std::string& name : names) {
@@ -166,7 +169,7 @@ std::vector<InputStats> LayerRunner::observe(int32_t layer, const std::set<std::
 }
 
 KvLimits LayerRunner::advance(int32_t layer) {
-  const auto model = load({.ends = false, .first_layer = layer, .end_layer = layer + 1});
+  const auto model = load({.ends = ModelEnds::kNone, .first_layer = layer, .end_layer = layer + 1});
   const OpContext ctx{&pool_, {workspace_.data(), workspace_.size()}};
   std::memset(cache_.data(), 0, cache_.size());
   KvLimits limits;

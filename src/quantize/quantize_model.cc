@@ -180,9 +180,12 @@ struct Work {
         written.insert(name);
       }
       for (const InputStats& stats : inputs) {
+        GptqInputs shared;
+        if (options.method == Method::kGptq && stats.rows > 0)
+          shared = prepare_gptq(pool, stats.h, stats.k, options.gptq);
         for (const std::string& tensor : stats.tensors) {
           const FloatMatrix w = read_matrix(overlay, tensor);
-          const IntMatrix codes = choose_codes(w, stats);
+          const IntMatrix codes = choose_codes(w, stats, shared);
           write_codes(plan.quantized.at(tensor), codes, w);
           std::vector<float> decoded(w.values.size());
           for (int64_t r = 0; r < w.n; ++r)
@@ -203,10 +206,11 @@ struct Work {
     }
   }
 
-  IntMatrix choose_codes(const FloatMatrix& w, const InputStats& stats) const {
+  // shared: of the stats, where the method is GPTQ.
+  IntMatrix choose_codes(const FloatMatrix& w, const InputStats& stats, const GptqInputs& shared) const {
     const IntRounding rounding = target.rounding();
     if (options.method == Method::kGptq && stats.rows > 0)
-      return round_gptq(pool, rounding, w.values, w.n, w.k, target.group_size, stats.h, options.gptq);
+      return round_gptq(pool, rounding, w.values, w.n, target.group_size, shared);
     if (options.method == Method::kAwq && stats.rows > 0)
       return round_to_products(pool, rounding, w.values, w.n, w.k, target.group_size, stats.h);
     // An expert that no token went to is rounded as it is.

@@ -227,8 +227,9 @@ TEST(WeightCache, APartOfAModelHasAFileOfItsOwn) {
     return Model::load(*checkpoint, reference_ops(), {}, own, {})->mapped_bytes() == 0;
   };
   for (const ModelOptions& options :
-       {ModelOptions{}, ModelOptions{.part = {true, 0, 1}}, ModelOptions{.part = {false, 1, 2}},
-        ModelOptions{.dtype = DType::kBF16}, ModelOptions{.quantization = quantization_from_name("int4")}}) {
+       {ModelOptions{}, ModelOptions{.part = {ModelEnds::kAll, 0, 1}},
+        ModelOptions{.part = {ModelEnds::kNone, 1, 2}}, ModelOptions{.dtype = DType::kBF16},
+        ModelOptions{.quantization = quantization_from_name("int4")}}) {
     EXPECT_TRUE(packed_anew(options));
     EXPECT_FALSE(packed_anew(options));
   }

@@ -28,6 +28,11 @@ Golden golden() {
   return {json["n"], json["k"], json["damp"], json["w"], json["h"], json};
 }
 
+IntMatrix gptq_of(ThreadPool& pool, const IntRounding& how, const std::vector<float>& w, int64_t n, int64_t k,
+                  int64_t group_size, const std::vector<float>& h, const GptqOptions& options) {
+  return round_gptq(pool, how, w, n, group_size, prepare_gptq(pool, h, k, options));
+}
+
 const IntRounding kPlain{.bits = 4, .scales = DType::kF32, .largest_fits = true};
 
 // The sum over the inputs of (what the rounded matrix gives - what the matrix gives)^2.
@@ -59,9 +64,9 @@ TEST(Gptq, FactorIsNumpys) {
 TEST(Gptq, CodesAreThoseOfTheReference) {
   const Golden g = golden();
   ThreadPool pool(2);
-  const IntMatrix rows = round_gptq(pool, kPlain, g.w, g.n, g.k, 0, g.h, {g.damp, false});
+  const IntMatrix rows = gptq_of(pool, kPlain, g.w, g.n, g.k, 0, g.h, {g.damp, false});
   EXPECT_EQ(rows.codes, g.json["codes_of_rows"].get<std::vector<uint8_t>>());
-  const IntMatrix by_size = round_gptq(pool, kPlain, g.w, g.n, g.k, 16, g.h, {g.damp, true});
+  const IntMatrix by_size = gptq_of(pool, kPlain, g.w, g.n, g.k, 16, g.h, {g.damp, true});
   EXPECT_EQ(by_size.codes, g.json["codes_of_16_by_size"].get<std::vector<uint8_t>>());
 }
 
@@ -72,7 +77,7 @@ TEST(Gptq, LosesLessThanTheNearest) {
     const IntRounding how{.bits = bits};
     const double nearest = error_of(round_to_nearest(pool, how, g.w, g.n, g.k, 16), g);
     for (const bool act_order : {false, true}) {
-      EXPECT_LT(error_of(round_gptq(pool, how, g.w, g.n, g.k, 16, g.h, {0.01, act_order}), g), 0.75 * nearest)
+      EXPECT_LT(error_of(gptq_of(pool, how, g.w, g.n, g.k, 16, g.h, {0.01, act_order}), g), 0.75 * nearest)
           << bits << " " << act_order;
     }
   }
@@ -96,8 +101,8 @@ TEST(Gptq, AnyNumberOfThreadsGivesTheSame) {
   ThreadPool one(1);
   ThreadPool three(3);
   const IntRounding how{.bits = 4, .zeros = true};
-  const IntMatrix a = round_gptq(one, how, w, n, k, 64, h, {});
-  EXPECT_EQ(a.codes, round_gptq(three, how, w, n, k, 64, h, {}).codes);
+  const IntMatrix a = gptq_of(one, how, w, n, k, 64, h, {});
+  EXPECT_EQ(a.codes, gptq_of(three, how, w, n, k, 64, h, {}).codes);
 }
 
 TEST(Gptq, InputsThatAreAlwaysZeroDoNoHarm) {
@@ -105,7 +110,7 @@ TEST(Gptq, InputsThatAreAlwaysZeroDoNoHarm) {
   for (int64_t i = 0; i < g.k; ++i)
     g.h[static_cast<size_t>(5 * g.k + i)] = g.h[static_cast<size_t>(i * g.k + 5)] = 0.0F;
   ThreadPool pool(1);
-  const IntMatrix codes = round_gptq(pool, kPlain, g.w, g.n, g.k, 16, g.h, {});
+  const IntMatrix codes = gptq_of(pool, kPlain, g.w, g.n, g.k, 16, g.h, {});
   std::vector<float> row(static_cast<size_t>(g.k));
   for (int64_t r = 0; r < g.n; ++r) {
     codes.decode_row(r, row);
