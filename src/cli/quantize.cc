@@ -108,12 +108,16 @@ GgufMetadata tokenizer_metadata(const ModelSource& source, const Checkpoint& che
 QuantizeResult run_gguf(const QuantizeFlags& flags, const GgmlType& type, const ModelSource& source,
                         Checkpoint& checkpoint, ThreadPool& pool, const QuantizeProgress& progress) {
   const TargetOptions& own = flags.target;
-  if (flags.method != Method::kNearest || flags.kv_scales || own.bits || own.group_size || own.zeros)
-    throw Error(cat("--format: ", flags.format,
-                    " has no --method, --kv-scales, --bits, --group-size or --asymmetric"));
+  if (flags.kv_scales || own.bits || own.group_size || own.zeros)
+    throw Error(cat("--format: ", flags.format, " has no --kv-scales, --bits, --group-size or --asymmetric"));
   std::vector<std::string> notes;
-  GgufOptions options{.type = &type, .output = flags.output, .name = source.name()};
-  options.tokenizer = tokenizer_metadata(source, checkpoint, notes);
+  GgufOptions options{.type = &type,
+                      .output = flags.output,
+                      .name = source.name(),
+                      .tokenizer = tokenizer_metadata(source, checkpoint, notes),
+                      .method = flags.method,
+                      .gptq = flags.gptq};
+  options.calibration = calibration_of(flags, source, checkpoint);
   QuantizeResult result = quantize_gguf(checkpoint, options, pool, progress);
   result.notes.insert(result.notes.end(), notes.begin(), notes.end());
   return result;

@@ -66,55 +66,67 @@ std::vector<double> invert(ThreadPool& pool, const std::vector<double>& lower, i
   return out;
 }
 
-// What rounds the rows of one matrix.
-struct Rounder {
-  const IntRounding& rounding;
-  const GptqInputs& inputs;  // column i of w here is column inputs.order[i] of the matrix
-  int64_t group_size;
-  bool groups_first;  // scales are those of the weights as they were
-
-  IntGroup choose(const float* w, int64_t begin, int64_t size) const {
-    const auto at = static_cast<size_t>(begin);
-    return choose_group(rounding, {w + begin, static_cast<size_t>(size)},
-                        std::span(inputs.importance).subspan(at, static_cast<size_t>(size)));
-  }
-
-  // Rows [first, last) of out from w: rows of k numbers, which are overwritten.
-  void round(IntMatrix& out, float* w, int64_t first, int64_t last) const {
-    const int64_t k = inputs.k;
-    std::vector<float> lost(static_cast<size_t>((last - first) * kBlock));
-    for (int64_t begin = 0; begin < k; begin += kBlock) {
-      const int64_t end = std::min(k, begin + kBlock);
-      for (int64_t r = first; r < last; ++r)
-        round_block(out, r, w + (r - first) * k, begin, end, lost.data() + (r - first) * kBlock);
-      // What the block has lost, onto all columns behind it.
+// Rounds rows [first, last) of a matrix. w: the rows, of k numbers each in inputs.order, which are
+// overwritten.
+void round_rows(const GptqInputs& inputs, RoundingGrid& grid, float* w, int64_t first, int64_t last) {
+  const int64_t k = inputs.k;
+  std::vector<float> lost(static_cast<size_t>((last - first) * kBlock));
+  for (int64_t begin = 0; begin < k; begin += kBlock) {
+    const int64_t end = std::min(k, begin + kBlock);
+    for (int64_t r = 0; r < last - first; ++r) {
+      float* row = w + r * k;
       for (int64_t i = begin; i < end; ++i) {
         const float* line = inputs.u.data() + i * k;
-        for (int64_t r = 0; r < last - first; ++r) {
-          const float factor = lost[static_cast<size_t>(r * kBlock + i - begin)];
-          float* row = w + r * k;
-          for (int64_t j = end; j < k; ++j) row[j] -= factor * line[j];
-        }
+        const float value = grid.round(first + r, inputs.order[static_cast<size_t>(i)],
+                                       {row + i, static_cast<size_t>(k - i)});
+        const float error = (row[i] - value) / line[i];
+        lost[static_cast<size_t>(r * kBlock + i - begin)] = error;
+        for (int64_t j = i + 1; j < end; ++j) row[j] -= error * line[j];
+      }
+    }
+    // What the block has lost, onto all columns behind it.
+    for (int64_t i = begin; i < end; ++i) {
+      const float* line = inputs.u.data() + i * k;
+      for (int64_t r = 0; r < last - first; ++r) {
+        const float factor = lost[static_cast<size_t>(r * kBlock + i - begin)];
+        float* row = w + r * k;
+        for (int64_t j = end; j < k; ++j) row[j] -= factor * line[j];
       }
     }
   }
+}
 
- private:
-  void round_block(IntMatrix& out, int64_t r, float* w, int64_t begin, int64_t end, float* lost) const {
-    for (int64_t i = begin; i < end; ++i) {
-      const int64_t column = inputs.order[static_cast<size_t>(i)];
-      const int64_t g = column / group_size;
-      if (!groups_first && column % group_size == 0)
-        out.group(r, g) = choose(w, i, std::min(group_size, inputs.k - i));
-      const IntGroup& group = out.group(r, g);
-      const int32_t code = code_of(rounding, group, w[i]);
-      out.code(r, column) = static_cast<uint8_t>(code);
-      const float* line = inputs.u.data() + i * inputs.k;
-      const float error = (w[i] - group.value(code)) / line[i];
-      lost[i - begin] = error;
-      for (int64_t j = i + 1; j < end; ++j) w[j] -= error * line[j];
+// Whole numbers in groups, of an IntMatrix.
+class IntGrid : public RoundingGrid {
+ public:
+  IntGrid(const GptqInputs& inputs, IntMatrix& out)
+      : inputs_(inputs), out_(out), groups_first_(inputs.act_order || out.num_groups() == 1) {}
+
+  void begin_row(int64_t row, std::span<const float> w) override {
+    for (int64_t g = 0; groups_first_ && g < out_.num_groups(); ++g) {
+      const int64_t begin = g * out_.group_size;
+      out_.group(row, g) = choose(w.subspan(static_cast<size_t>(begin)), begin);
     }
   }
+  float round(int64_t row, int64_t column, std::span<const float> rest) override {
+    IntGroup& group = out_.group(row, column / out_.group_size);
+    if (!groups_first_ && column % out_.group_size == 0) group = choose(rest, column);
+    const int32_t code = code_of(out_.rounding, group, rest.front());
+    out_.code(row, column) = static_cast<uint8_t>(code);
+    return group.value(code);
+  }
+
+ private:
+  // Of the columns from `begin` on, whose weights w begins with.
+  IntGroup choose(std::span<const float> w, int64_t begin) const {
+    const auto size = static_cast<size_t>(std::min(out_.group_size, inputs_.k - begin));
+    return choose_group(out_.rounding, w.first(size),
+                        std::span(inputs_.importance).subspan(static_cast<size_t>(begin), size));
+  }
+
+  const GptqInputs& inputs_;
+  IntMatrix& out_;
+  bool groups_first_;  // scales are those of the weights as they were
 };
 
 }  // namespace
@@ -169,25 +181,26 @@ GptqInputs prepare_gptq(ThreadPool& pool, std::span<const float> h, int64_t k, c
   return inputs;
 }
 
+void round_gptq(ThreadPool& pool, std::span<const float> w, int64_t n, const GptqInputs& inputs,
+                RoundingGrid& grid) {
+  const auto k = static_cast<size_t>(inputs.k);
+  pool.parallel_for(n, kRows, [&](int64_t first, int64_t last, int) {
+    std::vector<float> rows(static_cast<size_t>(last - first) * k);
+    for (int64_t r = first; r < last; ++r) {
+      const auto source = w.subspan(static_cast<size_t>(r) * k, k);
+      grid.begin_row(r, source);
+      float* row = rows.data() + static_cast<size_t>(r - first) * k;
+      for (size_t i = 0; i < k; ++i) row[i] = source[static_cast<size_t>(inputs.order[i])];
+    }
+    round_rows(inputs, grid, rows.data(), first, last);
+  });
+}
+
 IntMatrix round_gptq(ThreadPool& pool, const IntRounding& rounding, std::span<const float> w, int64_t n,
                      int64_t group_size, const GptqInputs& inputs) {
-  const int64_t k = inputs.k;
-  IntMatrix out(rounding, n, k, group_size);
-  const bool whole_rows = out.num_groups() == 1;
-  const Rounder rounder{rounding, inputs, out.group_size, inputs.act_order || whole_rows};
-  pool.parallel_for(n, kRows, [&](int64_t first, int64_t last, int) {
-    std::vector<float> rows(static_cast<size_t>((last - first) * k));
-    for (int64_t r = first; r < last; ++r) {
-      const float* source = w.data() + r * k;
-      for (int64_t g = 0; rounder.groups_first && g < out.num_groups(); ++g) {
-        const int64_t begin = g * out.group_size;
-        out.group(r, g) = rounder.choose(source, begin, std::min(out.group_size, k - begin));
-      }
-      for (int64_t i = 0; i < k; ++i)
-        rows[static_cast<size_t>((r - first) * k + i)] = source[inputs.order[static_cast<size_t>(i)]];
-    }
-    rounder.round(out, rows.data(), first, last);
-  });
+  IntMatrix out(rounding, n, inputs.k, group_size);
+  IntGrid grid(inputs, out);
+  round_gptq(pool, w, n, inputs, grid);
   return out;
 }
 

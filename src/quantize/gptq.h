@@ -37,7 +37,20 @@ struct GptqInputs {
 // h [k, k].
 GptqInputs prepare_gptq(ThreadPool& pool, std::span<const float> h, int64_t k, const GptqOptions& options);
 
+// What the weights of a matrix can become, and have become. Threads work on rows of their own.
+class RoundingGrid {
+ public:
+  virtual ~RoundingGrid() = default;
+  // A row is next. w [k]: its weights as they are.
+  virtual void begin_row(int64_t row, std::span<const float> w) = 0;
+  // What the weight at the column becomes. rest: the weight, with what others have lost, and behind it those
+  // of the row that come after it.
+  virtual float round(int64_t row, int64_t column, std::span<const float> rest) = 0;
+};
+
 // w [n, k].
+void round_gptq(ThreadPool& pool, std::span<const float> w, int64_t n, const GptqInputs& inputs,
+                RoundingGrid& grid);
 IntMatrix round_gptq(ThreadPool& pool, const IntRounding& rounding, std::span<const float> w, int64_t n,
                      int64_t group_size, const GptqInputs& inputs);
 

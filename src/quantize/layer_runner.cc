@@ -188,4 +188,18 @@ KvLimits LayerRunner::advance(int32_t layer) {
   return limits;
 }
 
+void change_layers(OverlayCheckpoint& checkpoint, ThreadPool& pool,
+                   const std::vector<std::vector<int32_t>>& windows,
+                   const std::vector<std::set<std::string>>& layers, const LayerChange& change) {
+  LayerRunner runner(checkpoint, pool, windows);
+  for (size_t i = 0; i < layers.size(); ++i) {
+    const auto layer = static_cast<int32_t>(i);
+    std::vector<InputStats> inputs = runner.observe(layer, layers[i]);
+    change(layer, inputs);
+    if (i + 1 < layers.size()) runner.advance(layer);
+    checkpoint.clear();
+    for (const std::string& tensor : layers[i]) checkpoint.release(tensor);
+  }
+}
+
 }  // namespace quire

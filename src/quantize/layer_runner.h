@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <set>
 #include <span>
@@ -15,6 +16,7 @@
 #include "models/state_layout.h"
 #include "ops/op_table.h"
 #include "ops/profile.h"
+#include "quantize/overlay_checkpoint.h"
 #include "tensor/tensor.h"
 
 namespace quire {
@@ -73,5 +75,12 @@ class LayerRunner {
   Buffer state_memory_;      // of one window
   Buffer workspace_;
 };
+
+// Runs the windows through the model, each layer as what it has become: `change` makes that of it in the
+// overlay, which forgets it behind the layer. layers: the matrices of each that are changed.
+using LayerChange = std::function<void(int32_t layer, std::vector<InputStats>& inputs)>;
+void change_layers(OverlayCheckpoint& checkpoint, ThreadPool& pool,
+                   const std::vector<std::vector<int32_t>>& windows,
+                   const std::vector<std::set<std::string>>& layers, const LayerChange& change);
 
 }  // namespace quire

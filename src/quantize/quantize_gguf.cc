@@ -4,14 +4,19 @@
 #include <array>
 #include <cctype>
 #include <map>
+#include <set>
 
 #include "base/error.h"
 #include "base/strings.h"
 #include "io/gguf/ggml_encode.h"
 #include "io/gguf/gguf_arch.h"
 #include "models/arch_spec.h"
+#include "models/linear_modules.h"
 #include "quantize/float_matrix.h"
+#include "quantize/ggml_grid.h"
+#include "quantize/layer_runner.h"
 #include "quantize/output_directory.h"
+#include "quantize/overlay_checkpoint.h"
 
 namespace quire {
 namespace {
@@ -300,10 +305,106 @@ std::vector<Planned> plan_tensors(const Source& source, const GgmlType& type, Qu
   return all;
 }
 
+// What one call works with.
+struct Work {
+  Checkpoint& checkpoint;
+  const GgufOptions& options;
+  const Source& source;
+  ThreadPool& pool;
+  GgufFileWriter& writer;
+  QuantizeResult& result;
+  const QuantizeProgress& progress;
+  // Matrices whose blocks are chosen and not written yet, by the tensor, their rows as in the checkpoint.
+  std::map<std::string, std::vector<std::byte>> chosen = {};
+  int64_t done = 0;
+
+  void write(const Planned& planned) {
+    const GgmlType& type = *planned.output.type;
+    for (const std::string& name : planned.sources) {
+      const TensorInfo& info = *checkpoint.find(name);
+      const std::vector<int32_t> order = source.row_order(name);
+      const auto blocks = chosen.find(name);
+      if (blocks != chosen.end()) {
+        write_blocks(planned.output, blocks->second, order);
+      } else {
+        const bool by_rows = info.shape.size() == 2 || !order.empty();
+        const FloatRows rows(checkpoint, name, by_rows ? info.shape[0] : 1);
+        write_rows(pool, writer, planned.output, rows, order, source.shift(name));
+      }
+      if (type.coded()) result.num_quantized += info.shape[0] * info.shape[1];
+      done += static_cast<int64_t>(info.bytes);
+      checkpoint.release(name);
+    }
+    if (type.coded()) result.quantized_bytes += static_cast<int64_t>(planned.output.bytes());
+    if (progress) progress(static_cast<double>(done) / static_cast<double>(result.bytes_before));
+  }
+
+  void write_blocks(const GgufOutput& output, const std::vector<std::byte>& blocks,
+                    std::span<const int32_t> order) {
+    if (order.empty()) return writer.write(output.name, blocks);
+    const size_t row_bytes = blocks.size() / order.size();
+    std::vector<std::byte> ordered;
+    ordered.reserve(blocks.size());
+    for (const int32_t row : order) {
+      const auto bytes = std::span(blocks).subspan(static_cast<size_t>(row) * row_bytes, row_bytes);
+      ordered.insert(ordered.end(), bytes.begin(), bytes.end());
+    }
+    writer.write(output.name, ordered);
+  }
+
+  // Chooses the codes of the layers' matrices and writes these; returns what else there is to be written.
+  std::vector<const Planned*> calibrate(const std::vector<Planned>& planned) {
+    std::map<std::string, int32_t> layer_of;
+    for (const LinearModule& module : linear_modules(checkpoint)) {
+      if (module.plain && !module.router && module.layer >= 0) layer_of[module.weight] = module.layer;
+    }
+    std::vector<std::set<std::string>> layers(static_cast<size_t>(source.spec.num_layers));
+    std::vector<std::vector<const Planned*>> of_layer(layers.size());
+    std::map<std::string, const GgmlType*> types;
+    std::vector<const Planned*> others;
+    for (const Planned& one : planned) {
+      const auto layer = layer_of.find(one.sources.front());
+      if (!one.output.type->coded() || layer == layer_of.end()) {
+        others.push_back(&one);
+        continue;
+      }
+      of_layer[static_cast<size_t>(layer->second)].push_back(&one);
+      layers[static_cast<size_t>(layer->second)].insert(one.sources.begin(), one.sources.end());
+      for (const std::string& name : one.sources) types[name] = one.output.type;
+    }
+    OverlayCheckpoint overlay(checkpoint);
+    change_layers(overlay, pool, options.calibration, layers,
+                  [&](int32_t layer, std::vector<InputStats>& inputs) {
+                    for (const InputStats& stats : inputs) {
+                      // An expert that no token went to is rounded as it is.
+                      if (stats.rows > 0) choose(overlay, stats, types);
+                    }
+                    for (const Planned* one : of_layer[static_cast<size_t>(layer)]) write(*one);
+                    chosen.clear();
+                  });
+    return others;
+  }
+
+  void choose(OverlayCheckpoint& overlay, const InputStats& stats,
+              const std::map<std::string, const GgmlType*>& types) {
+    const GptqInputs inputs = prepare_gptq(pool, stats.h, stats.k, options.gptq);
+    for (const std::string& tensor : stats.tensors) {
+      const FloatMatrix w = read_matrix(overlay, tensor);
+      GgmlGrid grid(*types.at(tensor), w.n, w.k);
+      round_gptq(pool, w.values, w.n, inputs, grid);
+      overlay.replace(tensor, grid.values());
+      chosen[tensor] = grid.blocks();
+    }
+  }
+};
+
 }  // namespace
 
 QuantizeResult quantize_gguf(Checkpoint& checkpoint, const GgufOptions& options, ThreadPool& pool,
                              const QuantizeProgress& progress) {
+  if (options.method != Method::kNearest && (options.method != Method::kGptq || !options.type->coded()))
+    throw Error(cat("--method: GGUF files of ", options.type->name, " are made by rtn",
+                    options.type->coded() ? " or gptq" : " only"));
   const ArchSpec spec = parse_arch(checkpoint.config());
   const GgufArch* arch = find_gguf_arch(spec.architecture);
   const bool known =
@@ -330,21 +431,11 @@ QuantizeResult quantize_gguf(Checkpoint& checkpoint, const GgufOptions& options,
                         outputs);
   result.bytes_before = checkpoint.total_bytes();
   result.bytes_after = writer.total_bytes();
-  int64_t done = 0;
-  for (const Planned& one : planned) {
-    const GgmlType& type = *one.output.type;
-    for (const std::string& name : one.sources) {
-      const TensorInfo& info = *checkpoint.find(name);
-      const std::vector<int32_t> order = source.row_order(name);
-      const bool by_rows = info.shape.size() == 2 || !order.empty();
-      const FloatRows rows(checkpoint, name, by_rows ? info.shape[0] : 1);
-      write_rows(pool, writer, one.output, rows, order, source.shift(name));
-      if (type.coded()) result.num_quantized += rows.rows() * rows.columns();
-      done += static_cast<int64_t>(info.bytes);
-      checkpoint.release(name);
-    }
-    if (type.coded()) result.quantized_bytes += static_cast<int64_t>(one.output.bytes());
-    if (progress) progress(static_cast<double>(done) / static_cast<double>(result.bytes_before));
+  Work work{checkpoint, options, source, pool, writer, result, progress};
+  if (options.method == Method::kNearest) {
+    for (const Planned& one : planned) work.write(one);
+  } else {
+    for (const Planned* one : work.calibrate(planned)) work.write(*one);
   }
   if (!factors.empty()) writer.write("rope_freqs.weight", std::as_bytes(std::span(factors)));
   writer.finish();

@@ -1,5 +1,6 @@
 // From a checkpoint of floats to a GGUF file that llama.cpp and what is built on it load too. Some rows
-// of a tensor are in memory at a time. Called by one thread, which works with the pool.
+// of a tensor are in memory at a time; with calibration a layer. Called by one thread, which works with the
+// pool.
 #pragma once
 
 #include <filesystem>
@@ -23,6 +24,9 @@ struct GgufOptions {
   std::filesystem::path output;    // a directory that is not there yet, or is empty
   std::string name;                // of the model: the file is NAME-TYPE.gguf
   GgufMetadata tokenizer;
+  Method method = Method::kNearest;  // or kGptq
+  GptqOptions gptq = {};
+  std::vector<std::vector<int32_t>> calibration = {};  // token ids, each a sequence of its own
 };
 
 // The number of tokens that the tokenizer's keys must have: the rows of the embedding.

@@ -165,44 +165,42 @@ struct Work {
   // they are quantized.
   void calibrate() {
     OverlayCheckpoint overlay(checkpoint);
-    LayerRunner runner(overlay, pool, options.calibration);
     std::set<std::string> written;
-    const int32_t layers = runner.spec().num_layers;
-    for (int32_t layer = 0; layer < layers; ++layer) {
-      std::set<std::string> tensors;
-      for (const auto& [tensor, module] : plan.quantized) {
-        if (module.layer == layer) tensors.insert(tensor);
-      }
-      std::vector<InputStats> inputs = runner.observe(layer, tensors);
-      for (const std::string& name : scale(overlay, layer, inputs)) {
-        if (plan.quantized.contains(name)) continue;
-        write_floats(overlay, name);
-        written.insert(name);
-      }
-      for (const InputStats& stats : inputs) {
-        GptqInputs shared;
-        if (options.method == Method::kGptq && stats.rows > 0)
-          shared = prepare_gptq(pool, stats.h, stats.k, options.gptq);
-        for (const std::string& tensor : stats.tensors) {
-          const FloatMatrix w = read_matrix(overlay, tensor);
-          const IntMatrix codes = choose_codes(w, stats, shared);
-          write_codes(plan.quantized.at(tensor), codes, w);
-          std::vector<float> decoded(w.values.size());
-          for (int64_t r = 0; r < w.n; ++r)
-            codes.decode_row(
-                r, std::span(decoded).subspan(static_cast<size_t>(r * w.k), static_cast<size_t>(w.k)));
-          overlay.replace(tensor, decoded);
-        }
-      }
-      if (layer + 1 < layers) runner.advance(layer);
-      overlay.clear();
-      for (const std::string& tensor : tensors) checkpoint.release(tensor);
-      report(static_cast<double>(layer + 1) / static_cast<double>(layers));
-    }
+    std::vector<std::set<std::string>> layers(
+        static_cast<size_t>(parse_arch(checkpoint.config()).num_layers));
+    for (const auto& [tensor, module] : plan.quantized)
+      layers[static_cast<size_t>(module.layer)].insert(tensor);
+    change_layers(overlay, pool, options.calibration, layers,
+                  [&](int32_t layer, std::vector<InputStats>& inputs) {
+                    for (const std::string& name : scale(overlay, layer, inputs)) {
+                      if (plan.quantized.contains(name)) continue;
+                      write_floats(overlay, name);
+                      written.insert(name);
+                    }
+                    for (const InputStats& stats : inputs) round_layer(overlay, stats);
+                    report(static_cast<double>(layer + 1) / static_cast<double>(layers.size()));
+                  });
     for (const std::string& name : checkpoint.names()) {
       if (plan.quantized.contains(name) || written.contains(name)) continue;
       writer.write(name, checkpoint.bytes(name));
       checkpoint.release(name);
+    }
+  }
+
+  // The matrices that were given these inputs.
+  void round_layer(OverlayCheckpoint& overlay, const InputStats& stats) {
+    GptqInputs shared;
+    if (options.method == Method::kGptq && stats.rows > 0)
+      shared = prepare_gptq(pool, stats.h, stats.k, options.gptq);
+    for (const std::string& tensor : stats.tensors) {
+      const FloatMatrix w = read_matrix(overlay, tensor);
+      const IntMatrix codes = choose_codes(w, stats, shared);
+      write_codes(plan.quantized.at(tensor), codes, w);
+      std::vector<float> decoded(w.values.size());
+      for (int64_t r = 0; r < w.n; ++r)
+        codes.decode_row(r,
+                         std::span(decoded).subspan(static_cast<size_t>(r * w.k), static_cast<size_t>(w.k)));
+      overlay.replace(tensor, decoded);
     }
   }
 

@@ -14,6 +14,7 @@ namespace quire {
 namespace {
 
 constexpr size_t kSuper = 256;
+constexpr size_t kMostGroups = 16;  // of a block
 
 void put_half(float v, uint8_t* out) {
   const uint16_t half = f32_to_f16(v);
@@ -61,41 +62,48 @@ float with_minimum(const float* x, int32_t most, float& least, uint8_t* codes) {
   return scale;
 }
 
-void encode_q4_0(const float* x, uint8_t* out) {
-  std::array<uint8_t, 32> codes;
-  put_half(symmetric(x, 8, codes.data()), out);
-  put_nibbles(codes.data(), 32, out + 2);
+// Of a block: choose_... puts its header into `out` and its codes into `codes`, put_... the codes into `out`.
+void choose_q4_0(const float* x, uint8_t* out, uint8_t* codes) {
+  put_half(symmetric(x, 8, codes), out);
 }
-void encode_q5_0(const float* x, uint8_t* out) {
-  std::array<uint8_t, 32> codes;
-  put_half(symmetric(x, 16, codes.data()), out);
-  put_fifth_bits(codes.data(), out + 2);
-  put_nibbles(codes.data(), 32, out + 6);
+void put_q4_0(const uint8_t* codes, uint8_t* out) {
+  put_nibbles(codes, 32, out + 2);
 }
-void encode_q4_1(const float* x, uint8_t* out) {
-  std::array<uint8_t, 32> codes;
+void choose_q5_0(const float* x, uint8_t* out, uint8_t* codes) {
+  put_half(symmetric(x, 16, codes), out);
+}
+void put_q5_0(const uint8_t* codes, uint8_t* out) {
+  put_fifth_bits(codes, out + 2);
+  put_nibbles(codes, 32, out + 6);
+}
+void choose_q4_1(const float* x, uint8_t* out, uint8_t* codes) {
   float least = 0.0F;
-  put_half(with_minimum(x, 15, least, codes.data()), out);
+  put_half(with_minimum(x, 15, least, codes), out);
   put_half(least, out + 2);
-  put_nibbles(codes.data(), 32, out + 4);
 }
-void encode_q5_1(const float* x, uint8_t* out) {
-  std::array<uint8_t, 32> codes;
+void put_q4_1(const uint8_t* codes, uint8_t* out) {
+  put_nibbles(codes, 32, out + 4);
+}
+void choose_q5_1(const float* x, uint8_t* out, uint8_t* codes) {
   float least = 0.0F;
-  put_half(with_minimum(x, 31, least, codes.data()), out);
+  put_half(with_minimum(x, 31, least, codes), out);
   put_half(least, out + 2);
-  put_fifth_bits(codes.data(), out + 4);
-  put_nibbles(codes.data(), 32, out + 8);
 }
-void encode_q8_0(const float* x, uint8_t* out) {
+void put_q5_1(const uint8_t* codes, uint8_t* out) {
+  put_fifth_bits(codes, out + 4);
+  put_nibbles(codes, 32, out + 8);
+}
+void choose_q8_0(const float* x, uint8_t* out, uint8_t* codes) {
   float most = 0.0F;
   for (size_t i = 0; i < 32; ++i) most = std::max(most, std::fabs(x[i]));
   const float scale = most / 127.0F;
   const float inverse = scale == 0.0F ? 0.0F : 1.0F / scale;
   put_half(scale, out);
   // Halves away from zero.
-  for (size_t i = 0; i < 32; ++i)
-    out[2 + i] = static_cast<uint8_t>(static_cast<int8_t>(std::round(x[i] * inverse)));
+  for (size_t i = 0; i < 32; ++i) codes[i] = static_cast<uint8_t>(std::round(x[i] * inverse) + 128.0F);
+}
+void put_q8_0(const uint8_t* codes, uint8_t* out) {
+  for (size_t i = 0; i < 32; ++i) out[2 + i] = codes[i] ^ 0x80;
 }
 
 // x = scale * code - minimum, with a minimum that is not negative.
@@ -197,27 +205,28 @@ void affine_groups(const float* x, int32_t most, uint8_t* header, uint8_t* codes
   }
 }
 
-void encode_q4_k(const float* x, uint8_t* out) {
-  std::array<uint8_t, kSuper> codes;
-  affine_groups(x, 15, out, codes.data());
-  for (size_t i = 0; i < 4; ++i) put_nibbles(codes.data() + 64 * i, 64, out + 16 + 32 * i);
+void choose_q4_k(const float* x, uint8_t* out, uint8_t* codes) {
+  affine_groups(x, 15, out, codes);
 }
-void encode_q5_k(const float* x, uint8_t* out) {
-  std::array<uint8_t, kSuper> codes;
-  affine_groups(x, 31, out, codes.data());
+void put_q4_k(const uint8_t* codes, uint8_t* out) {
+  for (size_t i = 0; i < 4; ++i) put_nibbles(codes + 64 * i, 64, out + 16 + 32 * i);
+}
+void choose_q5_k(const float* x, uint8_t* out, uint8_t* codes) {
+  affine_groups(x, 31, out, codes);
+}
+void put_q5_k(const uint8_t* codes, uint8_t* out) {
   std::fill_n(out + 16, 32, uint8_t{0});
   for (size_t i = 0; i < kSuper; ++i)
     out[16 + i % 32] |= static_cast<uint8_t>((codes[i] >> 4 & 1) << (i / 32));
-  for (size_t i = 0; i < 4; ++i) put_nibbles(codes.data() + 64 * i, 64, out + 48 + 32 * i);
+  for (size_t i = 0; i < 4; ++i) put_nibbles(codes + 64 * i, 64, out + 48 + 32 * i);
 }
 
 // Sixteen groups of 16 whose scales are numbers of eight bits.
-void encode_q6_k(const float* x, uint8_t* out) {
+void choose_q6_k(const float* x, uint8_t* out, uint8_t* codes) {
   const IntRounding rounding{.bits = 6, .scales = DType::kF32};
   std::array<float, 16> scales;
   for (size_t g = 0; g < 16; ++g) scales[g] = choose_group(rounding, {x + 16 * g, 16}).scale;
   const float d = stored_half(*std::ranges::max_element(scales) / 127.0F);
-  std::array<uint8_t, kSuper> codes;
   for (size_t g = 0; g < 16; ++g) {
     const auto s =
         static_cast<int8_t>(d > 0.0F ? std::clamp(std::nearbyint(scales[g] / d), 0.0F, 127.0F) : 0.0F);
@@ -227,24 +236,27 @@ void encode_q6_k(const float* x, uint8_t* out) {
       codes[i] = static_cast<uint8_t>(code_of(rounding, group, x[i]));
   }
   put_half(d, out + 208);
+}
+void put_q6_k(const uint8_t* codes, uint8_t* out) {
   std::fill_n(out + 128, 64, uint8_t{0});
-  for (size_t i = 0; i < 2; ++i) put_nibbles(codes.data() + 128 * i, 128, out + 64 * i);
+  for (size_t i = 0; i < 2; ++i) put_nibbles(codes + 128 * i, 128, out + 64 * i);
   for (size_t i = 0; i < kSuper; ++i)
     out[128 + 32 * (i / 128) + i % 32] |= static_cast<uint8_t>((codes[i] >> 4 & 3) << (2 * (i / 32 % 4)));
 }
 
 struct Encoder {
   std::string_view name;
-  void (*encode)(const float* x, uint8_t* block);
+  void (*choose)(const float* x, uint8_t* block, uint8_t* codes);
+  void (*put)(const uint8_t* codes, uint8_t* block);
 };
-constexpr std::array<Encoder, 8> kEncoders = {{{"Q4_0", encode_q4_0},
-                                               {"Q4_1", encode_q4_1},
-                                               {"Q5_0", encode_q5_0},
-                                               {"Q5_1", encode_q5_1},
-                                               {"Q8_0", encode_q8_0},
-                                               {"Q4_K", encode_q4_k},
-                                               {"Q5_K", encode_q5_k},
-                                               {"Q6_K", encode_q6_k}}};
+constexpr std::array<Encoder, 8> kEncoders = {{{"Q4_0", choose_q4_0, put_q4_0},
+                                               {"Q4_1", choose_q4_1, put_q4_1},
+                                               {"Q5_0", choose_q5_0, put_q5_0},
+                                               {"Q5_1", choose_q5_1, put_q5_1},
+                                               {"Q8_0", choose_q8_0, put_q8_0},
+                                               {"Q4_K", choose_q4_k, put_q4_k},
+                                               {"Q5_K", choose_q5_k, put_q5_k},
+                                               {"Q6_K", choose_q6_k, put_q6_k}}};
 
 const Encoder* find_encoder(const GgmlType& type) {
   const auto at = std::ranges::find(kEncoders, type.name, &Encoder::name);
@@ -267,9 +279,40 @@ void encode_ggml(const GgmlType& type, std::span<const float> x, std::byte* out)
     return;
   }
   const Encoder& encoder = *find_encoder(type);
+  std::array<uint8_t, kSuper> codes;
   const auto elements = static_cast<size_t>(type.elements);
-  for (size_t i = 0; i < x.size(); i += elements, out += type.bytes)
-    encoder.encode(x.data() + i, reinterpret_cast<uint8_t*>(out));
+  for (size_t i = 0; i < x.size(); i += elements, out += type.bytes) {
+    auto* block = reinterpret_cast<uint8_t*>(out);
+    encoder.choose(x.data() + i, block, codes.data());
+    encoder.put(codes.data(), block);
+  }
+}
+
+void put_ggml_codes(const GgmlType& type, std::span<const uint8_t> codes, std::byte* out) {
+  const Encoder& encoder = *find_encoder(type);
+  const auto elements = static_cast<size_t>(type.elements);
+  for (size_t i = 0; i < codes.size(); i += elements, out += type.bytes)
+    encoder.put(codes.data() + i, reinterpret_cast<uint8_t*>(out));
+}
+
+void ggml_lines(const GgmlType& type, const std::byte* blocks, std::span<GgmlLine> out) {
+  const CodedFormat& format = type.format;
+  const auto groups = static_cast<size_t>(type.elements / format.group_size);
+  std::array<uint8_t, kSuper> codes;
+  std::array<int8_t, kMostGroups> scales;
+  std::array<uint8_t, kMostGroups> minima;
+  for (size_t begin = 0; begin < out.size(); begin += groups, blocks += type.bytes) {
+    float scale = 0.0F;
+    float minimum = 0.0F;
+    type.unpack(reinterpret_cast<const uint8_t*>(blocks),
+                {codes.data(), &scale, scales.data(), &minimum, minima.data()});
+    for (size_t g = 0; g < groups; ++g) {
+      const bool two = format.two_levels();
+      const float step = two ? scale * static_cast<float>(scales[g]) : scale;
+      const float least = two && format.minima ? minimum * static_cast<float>(minima[g]) : minimum;
+      out[begin + g] = {step, -step * static_cast<float>(format.zero) - least};
+    }
+  }
 }
 
 }  // namespace quire

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <span>
 #include <string_view>
 
@@ -15,5 +16,18 @@ namespace quire {
 bool can_encode(const GgmlType& type);
 // x: whole blocks of finite numbers; out: type.bytes_of(x.size()).
 void encode_ggml(const GgmlType& type, std::span<const float> x, std::byte* out);
+
+// For who chooses the codes of blocks in another way than to nearest. Of types that encode_ggml writes and
+// that are coded.
+//
+// What the codes of a group stand for: code * step + least.
+struct GgmlLine {
+  float step = 0.0F;
+  float least = 0.0F;
+};
+// Of the groups of type.format.group_size numbers of whole blocks.
+void ggml_lines(const GgmlType& type, const std::byte* blocks, std::span<GgmlLine> out);
+// Gives blocks whose scales are there other codes (0 .. 2^code_bits - 1, a byte each).
+void put_ggml_codes(const GgmlType& type, std::span<const uint8_t> codes, std::byte* out);
 
 }  // namespace quire

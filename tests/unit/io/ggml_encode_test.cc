@@ -96,6 +96,26 @@ TEST(GgmlEncode, WhatIsAllEqualOrZeroIsKept) {
   }
 }
 
+TEST(GgmlEncode, OtherCodesStandOnTheSameLines) {
+  const auto w = some_weights(512);
+  std::mt19937 rng(5);
+  for (const char* name : {"Q4_0", "Q4_1", "Q5_0", "Q5_1", "Q8_0", "Q4_K", "Q5_K", "Q6_K"}) {
+    const GgmlType& type = *find_ggml_type(name);
+    auto bytes = encoded(type, w);
+    const auto group = static_cast<size_t>(type.format.group_size);
+    std::vector<GgmlLine> lines(w.size() / group);
+    ggml_lines(type, bytes.data(), lines);
+    std::vector<uint8_t> codes(w.size());
+    for (uint8_t& code : codes) code = static_cast<uint8_t>(rng() % (1U << type.format.code_bits));
+    put_ggml_codes(type, codes, bytes.data());
+    const auto back = decoded(type, bytes, w.size());
+    for (size_t i = 0; i < w.size(); ++i) {
+      const GgmlLine& line = lines[i / group];
+      ASSERT_NEAR(back[i], static_cast<float>(codes[i]) * line.step + line.least, 1e-6) << name << " " << i;
+    }
+  }
+}
+
 TEST(GgufFileWriter, WritesWhatTheReaderReads) {
   const test::TempDir dir;
   GgufMetadata metadata;

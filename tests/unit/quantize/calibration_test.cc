@@ -9,6 +9,7 @@
 #include "quantize/float_matrix.h"
 #include "quantize/layer_runner.h"
 #include "quantize/overlay_checkpoint.h"
+#include "quantize/quantize_gguf.h"
 #include "quantize/quantize_model.h"
 #include "quantize/scaling.h"
 #include "unit/io/io_test_util.h"
@@ -153,6 +154,28 @@ TEST_P(Methods, AreNearerToTheModelThanTheNearestCodes) {
 INSTANTIATE_TEST_SUITE_P(All, Methods, ::testing::Values(Method::kGptq, Method::kAwq, Method::kSmoothQuant),
                          [](const auto& with) { return "M" + std::to_string(static_cast<int>(with.param)); });
 
+TEST(GgufMethods, GptqIsNearerToTheModelThanTheNearestCodes) {
+  for (const int experts : {0, 4}) {
+    const TempDir dir;
+    test::write_small_llama(dir.path() / "in", 7, experts);
+    const auto source = Checkpoint::open(dir.path() / "in");
+    ThreadPool pool(2);
+    const auto error = [&](Method method) {
+      GgufOptions options{.type = gguf_target("gguf-q4_0"), .output = dir.path() / "out", .name = "small"};
+      fs::remove_all(options.output);
+      options.method = method;
+      options.calibration = some_windows(60);
+      quantize_gguf(*source, options, pool, {});
+      const auto checkpoint = Checkpoint::open(options.output);
+      double sum = 0.0;
+      for (const auto& ids : some_windows(8, 99))
+        sum += distance(logits_of(*source, ids), logits_of(*checkpoint, ids));
+      return sum;
+    };
+    EXPECT_LT(error(Method::kGptq), 0.9 * error(Method::kNearest)) << experts;
+  }
+}
+
 // How many bytes were read and not released again.
 class WatchedCheckpoint : public OverlayCheckpoint {
  public:
@@ -185,15 +208,24 @@ TEST(QuantizeModel, OneLayerOfTheFileIsInMemory) {
     if (name.find(".0.") != std::string::npos) layer += source->find(name)->bytes;
   }
   ThreadPool pool(2);
+  const auto expect_little = [&](const WatchedCheckpoint& watched) {
+    EXPECT_GT(watched.most(), 0U);
+    EXPECT_LT(static_cast<double>(watched.most()), 1.3 * static_cast<double>(layer));
+  };
   for (const Method method : {Method::kNearest, Method::kGptq, Method::kAwq}) {
     WatchedCheckpoint watched(*source);
     QuantizeOptions options{.target = make_target("gptq", {}), .method = method};
     options.output = dir.path() / std::to_string(static_cast<int>(method));
     options.calibration = some_windows(2);
     quantize_model(watched, options, pool, {});
-    EXPECT_GT(watched.most(), 0U);
-    EXPECT_LT(static_cast<double>(watched.most()), 1.3 * static_cast<double>(layer));
+    expect_little(watched);
   }
+  WatchedCheckpoint watched(*source);
+  GgufOptions options{.type = gguf_target("gguf-q8_0"), .output = dir.path() / "gguf", .name = "small"};
+  options.method = Method::kGptq;
+  options.calibration = some_windows(2);
+  quantize_gguf(watched, options, pool, {});
+  expect_little(watched);
 }
 
 // Keys so large that 8-bit floats end before them, in a model that is the same as one with small keys.

@@ -113,6 +113,16 @@ TEST(QuantizeGguf, WhatCannotBeWrittenIsSaid) {
   EXPECT_THAT(gguf_formats(), ::testing::Contains("gguf-q4_k"));
   for (const std::string& name : gguf_formats()) EXPECT_NE(gguf_target(name), nullptr) << name;
   const TempDir dir;
+  const auto llama = Checkpoint::open(model_dir("llama"));
+  const auto with = [&](const char* format, Method method) {
+    ThreadPool pool(1);
+    GgufOptions options{.type = gguf_target(format), .output = dir.path() / "out", .name = "small"};
+    options.method = method;
+    return test::error_of([&] { quantize_gguf(*llama, options, pool, {}); });
+  };
+  EXPECT_THAT(with("gguf-q4_0", Method::kAwq), HasSubstr("GGUF files of Q4_0 are made by rtn or gptq"));
+  EXPECT_THAT(with("gguf-f16", Method::kGptq), HasSubstr("GGUF files of F16 are made by rtn only"));
+  EXPECT_THAT(with("gguf-q4_0", Method::kGptq), HasSubstr("no text to calibrate with"));
   const auto gpt2 = Checkpoint::open(model_dir("gpt2"));
   EXPECT_THAT(test::error_of([&] { write(*gpt2, dir.path() / "out", "gguf-q8_0"); }),
               HasSubstr("no GGUF files are written of GPT2LMHeadModel"));

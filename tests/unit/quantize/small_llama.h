@@ -1,5 +1,5 @@
 // A Llama of random weights whose matrices are wide enough for groups: hidden 64, intermediate 96. Some of
-// what its norms give sticks out, as in trained models.
+// what its norms give sticks out, as in trained models. With experts it is a Mixtral.
 #pragma once
 
 #include <cstdint>
@@ -15,15 +15,18 @@
 
 namespace quire::test {
 
-// Writes a model directory with bfloat16 weights.
-inline void write_small_llama(const std::filesystem::path& dir, uint32_t seed = 7) {
+// Writes a model directory with bfloat16 weights. experts: two are chosen for a token; 0: one MLP.
+inline void write_small_llama(const std::filesystem::path& dir, uint32_t seed = 7, int experts = 0) {
   constexpr int64_t kHidden = 64;
   constexpr int64_t kInner = 96;
   constexpr int64_t kKeys = 32;
   constexpr int64_t kVocab = 48;
   std::filesystem::create_directories(dir);
-  const nlohmann::json config = {{"architectures", {"LlamaForCausalLM"}},
-                                 {"model_type", "llama"},
+  const bool dense = experts == 0;
+  const nlohmann::json config = {{"architectures", {dense ? "LlamaForCausalLM" : "MixtralForCausalLM"}},
+                                 {"model_type", dense ? "llama" : "mixtral"},
+                                 {"num_local_experts", experts},
+                                 {"num_experts_per_tok", 2},
                                  {"hidden_size", kHidden},
                                  {"intermediate_size", kInner},
                                  {"num_hidden_layers", 2},
@@ -51,9 +54,19 @@ inline void write_small_llama(const std::filesystem::path& dir, uint32_t seed = 
     add(layer + "self_attn.k_proj", {kKeys, kHidden});
     add(layer + "self_attn.v_proj", {kKeys, kHidden});
     add(layer + "self_attn.o_proj", {kHidden, kHidden});
-    add(layer + "mlp.gate_proj", {kInner, kHidden});
-    add(layer + "mlp.up_proj", {kInner, kHidden});
-    add(layer + "mlp.down_proj", {kHidden, kInner});
+    if (dense) {
+      add(layer + "mlp.gate_proj", {kInner, kHidden});
+      add(layer + "mlp.up_proj", {kInner, kHidden});
+      add(layer + "mlp.down_proj", {kHidden, kInner});
+      continue;
+    }
+    add(layer + "block_sparse_moe.gate", {experts, kHidden});
+    for (int e = 0; e < experts; ++e) {
+      const std::string expert = layer + "block_sparse_moe.experts." + std::to_string(e) + ".";
+      add(expert + "w1", {kInner, kHidden});
+      add(expert + "w2", {kHidden, kInner});
+      add(expert + "w3", {kInner, kHidden});
+    }
   }
   std::mt19937 rng(seed);
   std::normal_distribution<float> normal(0.0F, 0.1F);
