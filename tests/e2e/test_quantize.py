@@ -100,13 +100,15 @@ def test_what_cannot_be_done_is_said_and_leaves_nothing(tmp_path):
 
     assert "'int5' is not known; use gptq, awq" in refused("-o", out, "--format", "int5")
     assert "'gguf-q9' is not known" in refused("-o", out, "--format", "gguf-q9")
-    assert "has no --method" in refused("-o", out, "--format", "gguf-q8_0", "--bits", 4)
+    assert "has no --kv-scales, --bits" in refused("-o", out, "--format", "gguf-q8_0", "--bits", 4)
+    assert "needs a text to calibrate with" in refused("-o", out, "--format", "gguf-q4_0", "--method", "gptq")
     assert "has no codes of 5 bits" in refused("-o", out, "--format", "gptq", "--bits", 5)
     assert "--format is required" in refused("-o", out, code=2)
     assert "no such directory" in refused(tmp_path / "none", "-o", out, "--format", "awq")
     assert "needs a text to calibrate with" in refused("-o", out, "--format", "awq", "--method", "gptq")
     text = tmp_path / "short.txt"
     text.write_text("A cat.")
+    assert "are made by rtn or gptq" in refused("-o", out, "--format", "gguf-q4_0", "--method", "awq", "--text", text)
     assert "stores no whole numbers" in refused("-o", out, "--format", "fp8", "--method", "gptq", "--text", text)
     text.write_text("")
     assert "no text to calibrate with" in refused("-o", out, "--format", "gptq", "--method", "gptq", "--text", text)
