@@ -50,20 +50,25 @@ bool factorize(ThreadPool& pool, std::vector<double>& a, int64_t k) {
   return true;
 }
 
-// The transpose of the inverse of a lower triangle: out [k, k], row j is column j of the inverse.
-std::vector<double> invert(ThreadPool& pool, const std::vector<double>& lower, int64_t k) {
+// The inverse of the lower triangle of a [k, k], transposed, in place of the upper one: row j has column j of
+// the inverse from the diagonal on. Below the diagonal `a` stays what it is.
+void invert(ThreadPool& pool, std::vector<double>& a, int64_t k) {
   constexpr int64_t kColumns = 8;
-  std::vector<double> out(lower.size());
+  std::vector<double> diagonal(static_cast<size_t>(k));
+  for (int64_t i = 0; i < k; ++i) {
+    double& own = a[static_cast<size_t>(i * k + i)];
+    diagonal[static_cast<size_t>(i)] = own;
+    own = 1.0 / own;
+  }
   pool.parallel_for(k, kColumns, [&](int64_t first, int64_t last, int) {
     for (int64_t i = first; i < k; ++i) {
-      const double* row = lower.data() + i * k;
-      for (int64_t j = first; j < std::min(last, i + 1); ++j) {
-        double* column = out.data() + j * k;
-        column[i] = i == j ? 1.0 / row[i] : -dot(row + j, column + j, i - j) / row[i];
+      const double* row = a.data() + i * k;
+      for (int64_t j = first; j < std::min(last, i); ++j) {
+        double* column = a.data() + j * k;
+        column[i] = -dot(row + j, column + j, i - j) / diagonal[static_cast<size_t>(i)];
       }
     }
   });
-  return out;
 }
 
 // Rounds rows [first, last) of a matrix. w: the rows, of k numbers each in inputs.order, which are
@@ -131,27 +136,30 @@ class IntGrid : public RoundingGrid {
 
 }  // namespace
 
-std::vector<float> inverse_factor(ThreadPool& pool, std::span<const float> h, int64_t k, double damp) {
+std::vector<float> inverse_factor(ThreadPool& pool, std::span<const float> h, std::span<const int32_t> order,
+                                  double damp) {
+  const auto k = static_cast<int64_t>(order.size());
   double mean = 0.0;
-  for (int64_t i = 0; i < k; ++i) mean += h[static_cast<size_t>(i * k + i)] / static_cast<double>(k);
+  for (const int64_t i : order) mean += h[static_cast<size_t>(i * k + i)] / static_cast<double>(k);
   if (!std::isfinite(mean)) throw Error("the inputs that were observed are not finite");
   // H = R R^T with an upper triangular R is Cholesky's factorization from the last row on; then U is R^-1.
+  const auto source = [&](int64_t i) { return int64_t{order[static_cast<size_t>(k - 1 - i)]}; };
   std::vector<double> flipped(h.size());
   for (int attempt = 0; attempt < 8; ++attempt, damp = std::max(1e-4, damp * 10.0)) {
     for (int64_t i = 0; i < k; ++i) {
       for (int64_t j = 0; j <= i; ++j)
-        flipped[static_cast<size_t>(i * k + j)] = h[static_cast<size_t>((k - 1 - i) * k + (k - 1 - j))];
+        flipped[static_cast<size_t>(i * k + j)] = h[static_cast<size_t>(source(i) * k + source(j))];
       double& diagonal = flipped[static_cast<size_t>(i * k + i)];
       if (diagonal == 0.0) diagonal = mean > 0.0 ? mean : 1.0;
       diagonal += damp * mean;
     }
     if (!factorize(pool, flipped, k)) continue;
-    const std::vector<double> inverse = invert(pool, flipped, k);
+    invert(pool, flipped, k);
     std::vector<float> u(h.size());
     for (int64_t a = 0; a < k; ++a) {
       for (int64_t b = a; b < k; ++b)
         u[static_cast<size_t>(a * k + b)] =
-            static_cast<float>(inverse[static_cast<size_t>((k - 1 - b) * k + (k - 1 - a))]);
+            static_cast<float>(flipped[static_cast<size_t>((k - 1 - b) * k + (k - 1 - a))]);
     }
     return u;
   }
@@ -165,19 +173,10 @@ GptqInputs prepare_gptq(ThreadPool& pool, std::span<const float> h, int64_t k, c
     inputs.importance[static_cast<size_t>(i)] = h[static_cast<size_t>(i * k + i)];
   inputs.order.resize(static_cast<size_t>(k));
   std::iota(inputs.order.begin(), inputs.order.end(), 0);
-  if (!options.act_order) {
-    inputs.u = inverse_factor(pool, h, k, options.damp);
-    return inputs;
-  }
-  std::ranges::stable_sort(inputs.order, std::greater<>(),
-                           [&](int32_t i) { return inputs.importance[static_cast<size_t>(i)]; });
-  std::vector<float> ordered(h.size());
-  for (int64_t i = 0; i < k; ++i) {
-    const float* row = h.data() + inputs.order[static_cast<size_t>(i)] * k;
-    for (int64_t j = 0; j < k; ++j)
-      ordered[static_cast<size_t>(i * k + j)] = row[inputs.order[static_cast<size_t>(j)]];
-  }
-  inputs.u = inverse_factor(pool, ordered, k, options.damp);
+  if (options.act_order)
+    std::ranges::stable_sort(inputs.order, std::greater<>(),
+                             [&](int32_t i) { return inputs.importance[static_cast<size_t>(i)]; });
+  inputs.u = inverse_factor(pool, h, inputs.order, options.damp);
   return inputs;
 }
 

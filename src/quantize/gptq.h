@@ -15,9 +15,10 @@
 namespace quire {
 
 // The upper triangular U with U^T U = (H + damp * mean(diagonal) * 1)^-1; [k, k] row by row, zeros below. H
-// [k, k] is the sum of x x^T over the inputs x; inputs that never were anything but 0 stand for themselves.
-// In float64. Throws Error where H is not finite.
-std::vector<float> inverse_factor(ThreadPool& pool, std::span<const float> h, int64_t k, double damp);
+// is the sum of x x^T over the inputs x, its row and column i being order[i] of h [k, k]; inputs that never
+// were anything but 0 stand for themselves. In float64. Throws Error where H is not finite.
+std::vector<float> inverse_factor(ThreadPool& pool, std::span<const float> h, std::span<const int32_t> order,
+                                  double damp);
 
 struct GptqOptions {
   double damp = 0.01;     // part of the mean of H's diagonal that is added to it
