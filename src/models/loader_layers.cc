@@ -428,6 +428,7 @@ Model::Layer ModelLoader::layer(int32_t index) {
     if (spec_.sub_norms) out.mlp.sub_norm = norm(Role::kMlpSubNorm, index, out.mlp.intermediate);
     out.mlp.gate_multiplier = spec_.gate_multiplier;
     if (spec_.xielu) out.mlp.xielu = xielu(index);
+    fuse_gate(out.mlp);
   }
   if (own.mlp) {
     out.mlp_join = join(Role::kPostMlpNorm, index);

@@ -1,5 +1,7 @@
 #include "nn/layers.h"
 
+#include "ops/checks.h"
+
 namespace quire {
 namespace {
 
@@ -157,22 +159,24 @@ void apply(const OpTable& ops, const OpContext& ctx, const Attention& attention,
 
 void apply(const OpTable& ops, const OpContext& ctx, const Mlp& mlp, const TensorView& out,
            const TensorView& x, const TensorView& residual, const TensorView& up, const TensorView& act) {
-  apply(ops, ctx, mlp.up, up, x);
+  apply(ops, ctx, mlp.up, mlp.up.weight.gate ? act : up, x);
   if (mlp.gated) {
     if (mlp.gate_multiplier != 1.0F)
       ops.scale_softcap(ctx, column_slice(up, 0, mlp.intermediate), mlp.gate_multiplier, 0.0F);
-    ops.gated_activation(ctx, act, up, mlp.activation);
-    if (mlp.sub_norm) apply(ops, ctx, *mlp.sub_norm, act, act);
-    apply(ops, ctx, mlp.down, out, act, residual);
+    if (!mlp.up.weight.gate) ops.gated_activation(ctx, act, up, mlp.activation);
+  } else if (mlp.xielu) {
+    ops.xielu(ctx, up, *mlp.xielu);
   } else {
-    if (mlp.xielu) {
-      ops.xielu(ctx, up, *mlp.xielu);
-    } else {
-      ops.activation(ctx, up, mlp.activation);
-    }
-    if (mlp.sub_norm) apply(ops, ctx, *mlp.sub_norm, up, up);
-    apply(ops, ctx, mlp.down, out, up, residual);
+    ops.activation(ctx, up, mlp.activation);
   }
+  const TensorView& inner = mlp.gated ? act : up;
+  if (mlp.sub_norm) apply(ops, ctx, *mlp.sub_norm, inner, inner);
+  apply(ops, ctx, mlp.down, out, inner, residual);
+}
+
+void fuse_gate(Mlp& mlp) {
+  if (mlp.gated && mlp.gate_multiplier == 1.0F && mlp.up.more.empty() && can_gate(mlp.up.weight))
+    mlp.up.weight.gate = mlp.activation;
 }
 
 void apply(const OpTable& ops, const OpContext& ctx, const Join& join, const TensorView& hidden,

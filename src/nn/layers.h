@@ -123,6 +123,8 @@ struct Mlp {
 
   int64_t up_size() const { return gated ? 2 * intermediate : intermediate; }
 };
+// The product with `up` takes the activation over, where it can.
+void fuse_gate(Mlp& mlp);
 // out = mlp(x) (+ residual, which may be out). out may be x. Scratch: up [rows, up_size()], act [rows,
 // intermediate] (not read for a plain one).
 void apply(const OpTable& ops, const OpContext& ctx, const Mlp& mlp, const TensorView& out,

@@ -36,6 +36,11 @@ void require_ids(const char* op, std::span<const int32_t> ids, int64_t rows) {
 
 }  // namespace
 
+bool can_gate(const PackedLinear& w) {
+  constexpr int64_t kColumns = 32;  // of a panel of any table
+  return w.n % (2 * kColumns) == 0 && w.outliers.size() == 0 && w.format.outlier_threshold == 0.0F;
+}
+
 void check_linear(const TensorView& out, const TensorView& x, const PackedLinear& w,
                   const TensorView& residual) {
   const std::string shapes = describe("out", out) + ", " + describe("x", x) + ", w [" + std::to_string(w.n) +
@@ -43,8 +48,10 @@ void check_linear(const TensorView& out, const TensorView& x, const PackedLinear
   require_f32("linear", "out", out);
   require_f32("linear", "x", x);
   require(x.row_size() == w.k, "linear", "x must have w's k columns", shapes);
-  require(out.row_size() == w.n && out.rows() == x.rows(), "linear", "out must be [rows of x, n of w]",
-          shapes);
+  require(out.row_size() == w.out_columns() && out.rows() == x.rows(), "linear",
+          w.gate ? "out must be [rows of x, half of n of w]" : "out must be [rows of x, n of w]", shapes);
+  require(!w.gate || (can_gate(w) && residual.data == nullptr), "linear",
+          "a gated w has whole panels of gates, no outliers and no residual", shapes);
   require(w.bias.size() == 0 || w.bias.size() == static_cast<size_t>(w.n) * sizeof(float), "linear",
           "the bias must have n elements", shapes + ", bias of " + std::to_string(w.bias.size()) + " bytes");
   if (residual.data == nullptr) return;

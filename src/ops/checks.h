@@ -8,6 +8,8 @@
 
 namespace quire {
 
+// Whether PackedLinear::gate may be set.
+bool can_gate(const PackedLinear& w);
 void check_linear(const TensorView& out, const TensorView& x, const PackedLinear& w,
                   const TensorView& residual);
 // ids are checked against the number of rows too.

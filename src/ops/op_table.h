@@ -14,6 +14,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string_view>
 
@@ -37,6 +38,19 @@ struct OpContext {
 // know by it whether they are still what packing would give.
 inline constexpr int32_t kPackedVersion = 2;
 
+enum class Activation : uint8_t {
+  kSilu,
+  kGelu,
+  kGeluTanh,
+  kRelu,
+  kReluSquared,
+  kSigmoid,
+  kNone,  // x itself
+  // Of gates alone: with g = min(gate, 7) and u = up between -7 and 7, g * sigmoid(1.702 g) * (u + 1)
+  // (gpt-oss). Without an up, u = 0.
+  kClampedSwish,
+};
+
 // A weight matrix W [n, k] in the layout that one table's `linear` reads. Made by OpTable::pack_linear or
 // pack_coded of the same table.
 struct PackedLinear {
@@ -51,19 +65,10 @@ struct PackedLinear {
   Buffer outliers;
   Buffer outlier_rows;
   std::string_view label = "linear";  // what a profile calls it; lives as long as the program
-};
+  // W is gates above as many ups, and a product gate(x · gates) * (x · ups). Only where can_gate.
+  std::optional<Activation> gate = std::nullopt;
 
-enum class Activation : uint8_t {
-  kSilu,
-  kGelu,
-  kGeluTanh,
-  kRelu,
-  kReluSquared,
-  kSigmoid,
-  kNone,  // x itself
-  // Of gates alone: with g = min(gate, 7) and u = up between -7 and 7, g * sigmoid(1.702 g) * (u + 1)
-  // (gpt-oss). Without an up, u = 0.
-  kClampedSwish,
+  int64_t out_columns() const { return gate ? n / 2 : n; }
 };
 
 // An activation with learned numbers (xIELU, arXiv 2411.13010): positive x^2 + slope x where x > 0, else
@@ -242,7 +247,8 @@ struct OpTable {
   PackedLinear (*pack_coded)(const OpContext&, std::span<const CodedMatrix* const> parts);
 
   // out[m, n] = x[m, :] . w[n, :] (+ bias[n]) (+ residual[m, n] when residual.data; residual may be out
-  // itself).
+  // itself). Of a gated w, with s for these sums, out[m, i] = gate(s[m, i]) * s[m, n / 2 + i], and no
+  // residual.
   void (*linear)(const OpContext&, const TensorView& out, const TensorView& x, const PackedLinear& w,
                  const TensorView& residual);
 

@@ -46,7 +46,8 @@ void linear(const OpContext& ctx, const TensorView& out, const TensorView& x, co
   const auto k = static_cast<double>(w.k);
   const ProfileEvent event = {
       .name = w.label,
-      .bytes = static_cast<double>(w.data.size()) + (m * k + m * n * (residual.data ? 2 : 1)) * kFloat,
+      .bytes = static_cast<double>(w.data.size()) +
+               (m * k + static_cast<double>(out.shape.numel()) * (residual.data ? 2 : 1)) * kFloat,
       .flop = 2 * m * n * k,
       .peak_flop_per_s = peak_of(ctx.profile->limits(), w.format),
       .rows = x.rows(),

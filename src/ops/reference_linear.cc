@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <array>
 #include <string>
+#include <vector>
 
 #include "base/error.h"
 #include "ops/checks.h"
@@ -18,32 +19,8 @@ int64_t panel_offset(int64_t row, int64_t k) {
   return (row / kPanel) * k * kPanel + row % kPanel;
 }
 
-}  // namespace
-
-PackedLinear pack_linear(const OpContext& ctx, std::span<const TensorView> parts, WeightFormat format) {
-  if (is_integer(format)) return pack_linear_int(ctx, parts, format);
-  if (format.two_of_four) throw Error("pack_linear: this table keeps all weights");
-  PackedLinear packed = make_packed(parts, format, packed_bytes);
-  const int64_t k = packed.k;
-  int64_t first = 0;
-  for (const TensorView& part : parts) {
-    parallel_ranges(ctx, part.rows(), row_grain(k), [&](int64_t begin, int64_t end, int) {
-      for (int64_t r = begin; r < end; ++r) {
-        const auto* row =
-            part.as<std::byte>() + r * part.row_stride * static_cast<int64_t>(dtype_size(part.dtype));
-        const int64_t at = panel_offset(first + r, k);
-        for (int64_t i = 0; i < k; ++i) {
-          store_f32(format.dtype, packed.data.data(), at + i * kPanel, load_f32(part.dtype, row, i));
-        }
-      }
-    });
-    first += part.rows();
-  }
-  return packed;
-}
-
-void linear(const OpContext& ctx, const TensorView& out, const TensorView& x, const PackedLinear& w,
-            const TensorView& residual) {
+void multiply(const OpContext& ctx, const TensorView& out, const TensorView& x, const PackedLinear& w,
+              const TensorView& residual) {
   if (is_integer(w.format)) return linear_int(ctx, out, x, w, residual);
   if (is_coded(w.format)) return linear_coded(ctx, out, x, w, residual);
   const int64_t m = x.rows();
@@ -72,6 +49,39 @@ void linear(const OpContext& ctx, const TensorView& out, const TensorView& x, co
       }
     }
   });
+}
+
+}  // namespace
+
+PackedLinear pack_linear(const OpContext& ctx, std::span<const TensorView> parts, WeightFormat format) {
+  if (is_integer(format)) return pack_linear_int(ctx, parts, format);
+  if (format.two_of_four) throw Error("pack_linear: this table keeps all weights");
+  PackedLinear packed = make_packed(parts, format, packed_bytes);
+  const int64_t k = packed.k;
+  int64_t first = 0;
+  for (const TensorView& part : parts) {
+    parallel_ranges(ctx, part.rows(), row_grain(k), [&](int64_t begin, int64_t end, int) {
+      for (int64_t r = begin; r < end; ++r) {
+        const auto* row =
+            part.as<std::byte>() + r * part.row_stride * static_cast<int64_t>(dtype_size(part.dtype));
+        const int64_t at = panel_offset(first + r, k);
+        for (int64_t i = 0; i < k; ++i) {
+          store_f32(format.dtype, packed.data.data(), at + i * kPanel, load_f32(part.dtype, row, i));
+        }
+      }
+    });
+    first += part.rows();
+  }
+  return packed;
+}
+
+void linear(const OpContext& ctx, const TensorView& out, const TensorView& x, const PackedLinear& w,
+            const TensorView& residual) {
+  if (!w.gate) return multiply(ctx, out, x, w, residual);
+  std::vector<float> sums(static_cast<size_t>(x.rows() * w.n));
+  const TensorView both = make_view(sums.data(), DType::kF32, {x.rows(), w.n});
+  multiply(ctx, both, x, w, {});
+  gated_activation(ctx, out, both, *w.gate);
 }
 
 void embedding(const OpContext& ctx, const TensorView& out, const TensorView& table,

@@ -45,7 +45,7 @@ void each_chunk(const OpContext& ctx, const CpuKernels& kernels, const Blocks& b
   // Activations that are multiplied with all columns before the next ones: half of a second-level cache.
   constexpr int64_t kChunkBytes = int64_t{512} << 10;
   constexpr int64_t kRangesPerThread = 16;
-  const int64_t panels = (size.n + kPanel - 1) / kPanel;
+  const int64_t panels = panels_to_cut(size);
   // All columns of a chunk of rows follow each other: the activations stay in the second-level cache, and the
   // weights that pass by are few beside the work. Chunks are smaller only where the columns alone do not
   // occupy the threads.
@@ -64,8 +64,9 @@ void each_chunk(const OpContext& ctx, const CpuKernels& kernels, const Blocks& b
       [&](int64_t begin, int64_t end, int) {
         for (int64_t item = begin; item < end; ++item) {
           const int64_t first = item / panels * chunk;
-          kernel(IntBlocks{blocks.rows, blocks.count, first, std::min(blocks.count - first, chunk)},
-                 item % panels);
+          const IntBlocks some = {blocks.rows, blocks.count, first, std::min(blocks.count - first, chunk)};
+          each_half(size, item % panels, item % panels + 1,
+                    [&](int64_t panel, int64_t) { kernel(some, panel); });
         }
       },
       Ranges::kLongFirst);

@@ -43,17 +43,24 @@ constexpr int64_t padded_k(Storage storage, int64_t k) {
   return storage == kStorageBF16 ? (k + 1) / 2 * 2 : k;
 }
 
+// CpuKernels::activate of gates and ups.
+using GateRow = void (*)(float* out, const float* gate, const float* up, int64_t n, Act act);
+
 struct LinearArgs {
   const void* x;     // [rows, k] float32, or rows that CpuKernels::prepare_x made
   int64_t x_stride;  // in float32, or in 32-bit pairs
-  float* out;        // [rows, n]
+  float* out;        // [rows, n], gated: [rows, n / 2]
   int64_t out_stride;
-  const float* residual;  // [rows, n] or null; may be out
+  const float* residual;  // [rows, n] or null; may be out; null if gated
   int64_t residual_stride;
   const float* bias;  // [n] or null
   const void* weights;
   int64_t n;
   int64_t k;
+  // Not null: W is gates, then ups, whole panels each, and out = act(gate) * up. A gate's panel is multiplied
+  // before its up's, by the same thread.
+  GateRow gate;
+  Act act;
 };
 
 // How a matrix of whole numbers is stored (quant/int_layout.h): 8-bit codes with a scale for each row, with a
@@ -88,11 +95,13 @@ struct IntLinearArgs {
   int64_t header_bytes;
   int64_t group;  // k's that share a scale of the weights
   int64_t n;
-  float* out;  // [rows, n]
+  float* out;  // as in LinearArgs
   int64_t out_stride;
-  const float* residual;  // [rows, n] or null; may be out
+  const float* residual;
   int64_t residual_stride;
-  const float* bias;  // [n] or null
+  const float* bias;
+  GateRow gate;
+  Act act;
 };
 
 // Some rows that pass over a panel together, and which of those that pass over it they are.
@@ -350,7 +359,7 @@ struct CpuKernels {
   void (*rope_interleaved)(float* x, int64_t heads, int64_t head_dim, const float* cosine, const float* sine,
                            int64_t half);
   // out = act(gate) * up; up null: out = act(gate).
-  void (*activate)(float* out, const float* gate, const float* up, int64_t n, Act act);
+  GateRow activate;
   void (*add)(float* x, const float* y, int64_t n);
   void (*scale_softcap)(float* x, int64_t n, float scale, float cap);
   // out = (residual +) sum of weights[j] * row places[j] of y, with one fused multiply-add each; residual may

@@ -130,7 +130,7 @@ void multiply(const CpuKernels& kernels, const OpContext& ctx, const LinearArgs&
               const WeightFormat& format, int64_t m) {
   const auto kernel =
       (format.two_of_four ? kernels.linear_two_of_four : kernels.linear)[storage_of(format.dtype)];
-  split_product(ctx, {m, args.n, args.k, cpu::packed_bytes(format, kPanel, args.k)},
+  split_product(ctx, {m, args.n, args.k, cpu::packed_bytes(format, kPanel, args.k), args.gate != nullptr},
                 [&](int64_t row, int64_t row_end, int64_t panel, int64_t panel_end) {
                   kernel(args, row, row_end, panel, panel_end);
                 });
@@ -153,6 +153,8 @@ void linear(const CpuKernels& kernels, const OpContext& ctx, const TensorView& o
       .weights = w.data.data(),
       .n = w.n,
       .k = w.k,
+      .gate = gate_of(kernels, w),
+      .act = act_of(w.gate.value_or(Activation::kNone)),
   };
   const int64_t m = x.rows();
   if (m == 0) return;

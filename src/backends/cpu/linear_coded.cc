@@ -21,7 +21,8 @@ CodedHeader header_of(const CodedLayout& at, int64_t depth) {
 // The numbers of codes with at most 4 bits, which kernels look up.
 using Numbers = std::array<float, 16>;
 
-CodedMatrixArgs make_args(const CodedLayout& at, const PackedLinear& w, Numbers& numbers) {
+CodedMatrixArgs make_args(const CpuKernels& kernels, const CodedLayout& at, const PackedLinear& w,
+                          Numbers& numbers) {
   const CodedFormat& format = at.format;
   numbers.fill(0.0F);
   if (format.table.size() <= numbers.size()) std::ranges::copy(format.table, numbers.begin());
@@ -29,7 +30,9 @@ CodedMatrixArgs make_args(const CodedLayout& at, const PackedLinear& w, Numbers&
       .io = {.bias = w.bias.size() > 0 ? w.bias.as<float>() : nullptr,
              .weights = w.data.data(),
              .n = w.n,
-             .k = w.k},
+             .k = w.k,
+             .gate = gate_of(kernels, w),
+             .act = act_of(w.gate.value_or(Activation::kNone))},
       .k = at.k,
       .group = at.group,
       .block = at.block,
@@ -59,7 +62,7 @@ CodedValues values_of(const CodedFormat& format) {
 void multiply_floats(const CpuKernels& kernels, const OpContext& ctx, const CodedLayout& at,
                      const CodedMatrixArgs& args, int64_t rows) {
   const auto kernel = kernels.linear_coded[values_of(at.format)][at.bits];
-  split_product(ctx, {rows, args.io.n, at.k, at.panel_bytes},
+  split_product(ctx, {rows, args.io.n, at.k, at.panel_bytes, args.io.gate != nullptr},
                 [&](int64_t row, int64_t row_end, int64_t panel, int64_t panel_end) {
                   kernel(args, row, row_end, panel, panel_end);
                 });
@@ -94,8 +97,10 @@ void multiply_whole(const CpuKernels& kernels, const OpContext& ctx, const Coded
   const Blocks blocks(rows, kernels.int_block_rows / digits);
   quantize_activations(kernels, ctx, blocks, scratch, own.in);
   const auto kernel = kernels.linear_coded_int[numbers.table ? 1 : 0][at.bits];
-  each_chunk(ctx, kernels, blocks, {.m = rows, .n = args.io.n, .k = at.k, .panel_bytes = at.panel_bytes},
-             sizeof(int8_t), [&](const IntBlocks& some, int64_t panel) { kernel(own, some, panel); });
+  const ProductSize size = {
+      .m = rows, .n = args.io.n, .k = at.k, .panel_bytes = at.panel_bytes, .gated = args.io.gate != nullptr};
+  each_chunk(ctx, kernels, blocks, size, sizeof(int8_t),
+             [&](const IntBlocks& some, int64_t panel) { kernel(own, some, panel); });
 }
 
 // Rows of x with their columns in the order of the matrix, and zeros for those that is_large.
@@ -122,7 +127,7 @@ void linear_coded(const CpuKernels& kernels, const OpContext& ctx, const TensorV
   const auto whole = coded_numbers(at.format);
   const int64_t digits = w.format.activations == ActivationFormat::kInt8 ? 1 : kFloatDigits;
   Numbers numbers;
-  CodedMatrixArgs args = make_args(at, w, numbers);
+  CodedMatrixArgs args = make_args(kernels, at, w, numbers);
   args.io.x_stride = x.row_stride;
   args.io.out_stride = out.row_stride;
   args.io.residual_stride = residual.row_stride;

@@ -111,11 +111,15 @@ void linear_int(const CpuKernels& kernels, const OpContext& ctx, const TensorVie
         .residual = residual.data != nullptr ? residual.row<float>(first) : nullptr,
         .residual_stride = residual.row_stride,
         .bias = w.bias.size() > 0 ? w.bias.as<float>() : nullptr,
+        .gate = gate_of(kernels, w),
+        .act = act_of(w.gate.value_or(Activation::kNone)),
     };
     if (!float_activations) quantize_activations(kernels, ctx, blocks, scratch.begin, args.in);
     const auto kernel = float_activations ? kernels.linear_int_float[kind] : kernels.linear_int[kind];
     const auto bytes = static_cast<int64_t>(float_activations ? sizeof(float) : sizeof(int8_t));
-    each_block(ctx, kernels, blocks, {.m = rows, .n = w.n, .k = at.k, .panel_bytes = at.panel_bytes}, bytes,
+    const ProductSize size = {
+        .m = rows, .n = w.n, .k = at.k, .panel_bytes = at.panel_bytes, .gated = w.gate.has_value()};
+    each_block(ctx, kernels, blocks, size, bytes,
                [&](const IntBlock& block, int64_t panel) { kernel(args, block, panel); });
   }
 }

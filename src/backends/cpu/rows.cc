@@ -25,6 +25,10 @@ Act act_of(Activation act) {
   return kActSilu;
 }
 
+GateRow gate_of(const CpuKernels& kernels, const PackedLinear& w) {
+  return w.gate ? kernels.activate : nullptr;
+}
+
 void rms_norm(const CpuKernels& kernels, const OpContext& ctx, const TensorView& out, const TensorView& x,
               const TensorView& weight, float eps, float weight_offset) {
   const int64_t d = weight.shape[0];

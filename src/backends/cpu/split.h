@@ -14,7 +14,21 @@ struct ProductSize {
   int64_t n;
   int64_t k;
   int64_t panel_bytes;  // of packed weights
+  bool gated;           // LinearArgs::gate
 };
+
+// Panels that are cut into pieces; those of ups follow where their gates' go.
+inline int64_t panels_to_cut(const ProductSize& size) {
+  const int64_t panels = (size.n + kPanel - 1) / kPanel;
+  return size.gated ? panels / 2 : panels;
+}
+
+// kernel(begin, end) for panels [begin, end) of panels_to_cut, then for the ups of these gates.
+template <class F>
+void each_half(const ProductSize& size, int64_t begin, int64_t end, F&& kernel) {
+  kernel(begin, end);
+  if (size.gated) kernel(size.n / kPanel / 2 + begin, size.n / kPanel / 2 + end);
+}
 
 // kernel(row, row_end, panel, panel_end) for pieces that cover all rows and panels.
 template <class F>
@@ -25,7 +39,7 @@ void split_product(const OpContext& ctx, const ProductSize& size, F&& kernel) {
   constexpr int64_t kRangeCost = 131072;
   constexpr int64_t kRunBytes = 1 << 20;
   const int64_t m = size.m;
-  const int64_t panels = (size.n + kPanel - 1) / kPanel;
+  const int64_t panels = panels_to_cut(size);
   const int64_t threads = num_threads(ctx);
   if (m <= kFewRows) {
     // Limited by memory: runs of panels are long, as each begins with waiting for memory, and shorter towards
@@ -34,7 +48,10 @@ void split_product(const OpContext& ctx, const ProductSize& size, F&& kernel) {
     const int64_t most = kRunBytes / size.panel_bytes;
     const int64_t run = std::max<int64_t>(1, std::max(least, std::min(most, panels / (16 * threads))));
     parallel_ranges(
-        ctx, panels, run, [&](int64_t begin, int64_t end, int) { kernel(0, m, begin, end); },
+        ctx, panels, run,
+        [&](int64_t begin, int64_t end, int) {
+          each_half(size, begin, end, [&](int64_t from, int64_t to) { kernel(0, m, from, to); });
+        },
         Ranges::kLongFirst);
     return;
   }
@@ -57,7 +74,9 @@ void split_product(const OpContext& ctx, const ProductSize& size, F&& kernel) {
                     for (int64_t item = begin; item < end; ++item) {
                       const int64_t panel = item % columns * width;
                       const int64_t row = item / columns * rows;
-                      kernel(row, std::min(m, row + rows), panel, std::min(panels, panel + width));
+                      each_half(size, panel, std::min(panels, panel + width), [&](int64_t from, int64_t to) {
+                        kernel(row, std::min(m, row + rows), from, to);
+                      });
                     }
                   });
 }

@@ -51,6 +51,18 @@ TEST(Checks, LinearTakesMatchingShapesAlone) {
   expect_refusal([&] { check_linear(f32({2, 5}), f32({2, 3}), biased, {}); }, "bias of 16 bytes");
 }
 
+TEST(Checks, AGatedProductHasHalfTheColumnsAndWholePanelsOfGates) {
+  PackedLinear gated = matrix(128, 3);
+  EXPECT_TRUE(can_gate(gated));
+  gated.gate = Activation::kSilu;
+  check_linear(f32({2, 64}), f32({2, 3}), gated, {});
+  expect_refusal([&] { check_linear(f32({2, 128}), f32({2, 3}), gated, {}); }, "half of n");
+  expect_refusal([&] { check_linear(f32({2, 64}), f32({2, 3}), gated, f32({2, 64})); }, "no residual");
+  EXPECT_FALSE(can_gate(matrix(96, 3)));
+  gated.format.outlier_threshold = 6.0F;
+  EXPECT_FALSE(can_gate(gated));
+}
+
 TEST(Checks, EmbeddingRefusesIdsOutsideTheTable) {
   const std::vector<int32_t> good = {0, 9};
   const std::vector<int32_t> high = {0, 10};

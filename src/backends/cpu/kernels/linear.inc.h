@@ -156,8 +156,7 @@ void finish_units(const LinearArgs& args, int64_t row_begin, int64_t rows, int64
   for (int64_t r = 0; r < rows; ++r) {
     for (int u = 0; u < units; ++u, acc += 2 * kLanes) {
       const int64_t column = (unit + u) * 2 * kLanes;
-      finish_columns<V>(args, row_begin + r, column, V::narrow_load(acc));
-      finish_columns<V>(args, row_begin + r, column + kLanes, V::narrow_load(acc + kLanes));
+      finish_pair<V>(args, row_begin + r, column, V::narrow_load(acc), V::narrow_load(acc + kLanes));
     }
   }
 }

@@ -326,8 +326,9 @@ void coded_few(const CodedMatrixArgs& a, int64_t row, int64_t rows, int64_t pane
   each_chunk<D, kBits, Reader::kRaw, kRegs, true>(a, weights, lane, 0, a.k, multiply, end_group);
   for (int r = 0; r < rows; ++r) {
     QUIRE_UNROLL
-    for (int h = 0; h < kRegs; ++h)
-      finish_columns<typename D::V>(a.io, row + r, panel * kPanel + lane + h * D::kLanes, sum[r][h]);
+    for (int h = 0; h < kRegs; h += 2)
+      finish_pair<typename D::V>(a.io, row + r, panel * kPanel + lane + h * D::kLanes, sum[r][h],
+                                 sum[r][h + 1]);
   }
 }
 

@@ -296,11 +296,9 @@ void multiply_coded(const CodedIntArgs& a, int64_t row, int64_t panel, int64_t l
     }
   }
   QUIRE_UNROLL
-  for (int r = 0; r < kRows; ++r) {
-    QUIRE_UNROLL
-    for (int h = 0; h < 2; ++h)
-      finish_columns<V>(a.m.io, row + r, panel * kPanel + lane + h * D::kLanes, V::narrow_load(acc[r][h]));
-  }
+  for (int r = 0; r < kRows; ++r)
+    finish_pair<V>(a.m.io, row + r, panel * kPanel + lane, V::narrow_load(acc[r][0]),
+                   V::narrow_load(acc[r][1]));
 }
 
 template <class D, class C, int kBits, bool kTable, int kDigits, int kRows>

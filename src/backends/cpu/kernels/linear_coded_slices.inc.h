@@ -236,10 +236,7 @@ void multiply_spread(const CodedIntArgs& a, const IntBlocks& at, int64_t panel, 
   }
   for (int64_t r = begin; r < end; ++r) {
     const float* sums = acc + (r - begin) * kRowSums;
-    QUIRE_UNROLL
-    for (int h = 0; h < 2; ++h)
-      finish_columns<V>(a.m.io, r, panel * kPanel + lane + h * D::kLanes,
-                        V::narrow_load(sums + h * D::kLanes));
+    finish_pair<V>(a.m.io, r, panel * kPanel + lane, V::narrow_load(sums), V::narrow_load(sums + D::kLanes));
   }
 }
 

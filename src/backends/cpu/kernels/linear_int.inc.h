@@ -187,9 +187,9 @@ void multiply_int(const IntLinearArgs& a, const IntBlock& at, int64_t first, int
   for (int r = 0; r < kRows; ++r) {
     QUIRE_UNROLL
     for (int h = 0; h < 2; ++h) {
-      const N value = kKind == kInt8Rows ? D::mul(acc[r][h], scales[h]) : acc[r][h];
-      finish_columns<V>(a, at.row + first + r, panel * kPanel + lane + h * D::kLanes, value);
+      if constexpr (kKind == kInt8Rows) acc[r][h] = D::mul(acc[r][h], scales[h]);
     }
+    finish_pair<V>(a, at.row + first + r, panel * kPanel + lane, acc[r][0], acc[r][1]);
   }
 }
 

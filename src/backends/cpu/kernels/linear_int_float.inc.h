@@ -105,9 +105,9 @@ void multiply_int_float(const IntLinearArgs& a, int64_t row, int64_t panel, int6
   for (int r = 0; r < kRows; ++r) {
     QUIRE_UNROLL
     for (int h = 0; h < 2; ++h) {
-      const N value = kKind == kInt8Rows ? D::mul(acc[r][h], scales[h]) : acc[r][h];
-      finish_columns<V>(a, row + r, panel * kPanel + lane + h * D::kLanes, value);
+      if constexpr (kKind == kInt8Rows) acc[r][h] = D::mul(acc[r][h], scales[h]);
     }
+    finish_pair<V>(a, row + r, panel * kPanel + lane, acc[r][0], acc[r][1]);
   }
 }
 

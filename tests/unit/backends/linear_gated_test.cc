@@ -1,0 +1,101 @@
+// Products with gates above ups do the activation themselves, and give the bits of one that comes behind
+// them.
+#include <gtest/gtest.h>
+
+#include <array>
+#include <cstring>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "op_testing.h"
+#include "ops/checks.h"
+#include "quant/code_tables.h"
+#include "unit/coded_testing.h"
+
+namespace quire {
+namespace {
+
+using testing::random_tensor;
+using testing::RandomCodes;
+using testing::same_rows;
+using testing::TestContext;
+using testing::TestTensor;
+using testing::usable_isas;
+
+constexpr int64_t kIntermediate = 160;
+constexpr int64_t kInputs = 264;
+
+WeightFormat int_format(int32_t bits, int32_t group, ActivationFormat activations, bool zeros = false) {
+  return {.dtype = DType::kI8,
+          .code_bits = bits,
+          .group_size = group,
+          .zero_points = zeros,
+          .activations = activations,
+          .activation_group = activations == ActivationFormat::kInt8 ? 64 : 0};
+}
+
+// One matrix for each way that products take.
+std::vector<std::pair<std::string, PackedLinear>> matrices(const OpTable& table) {
+  std::vector<std::pair<std::string, PackedLinear>> all;
+  const TestTensor w = random_tensor(DType::kBF16, {2 * kIntermediate, kInputs}, 5);
+  const std::vector<TensorView> parts = {row_slice(w, 0, kIntermediate),
+                                         row_slice(w, kIntermediate, 2 * kIntermediate)};
+  for (const DType dtype : {DType::kF32, DType::kBF16, DType::kF16})
+    all.emplace_back(dtype_name(dtype), table.pack_linear({}, parts, WeightFormat{dtype}));
+  for (const auto activations : {ActivationFormat::kInt8, ActivationFormat::kFloat}) {
+    const std::string meets = activations == ActivationFormat::kInt8 ? " by int8" : " by floats";
+    const auto add = [&](const std::string& name, const WeightFormat& format) {
+      all.emplace_back(name + meets, table.pack_linear({}, parts, format));
+    };
+    add("int8", int_format(8, 0, activations));
+    add("int8 in groups", int_format(8, 32, activations));
+    add("int4", int_format(4, 32, activations));
+    add("int4 with zeros", int_format(4, 64, activations, true));
+    RandomCodes codes({.code_bits = 4, .group_size = 32, .block_size = 256, .zero = 8, .minima = true},
+                      2 * kIntermediate, kInputs, 7);
+    const std::array<const CodedMatrix*, 1> coded = {&codes};
+    all.emplace_back("codes" + meets, table.pack_coded({}, coded)).second.format.activations = activations;
+  }
+  RandomCodes floats({.code_bits = 8,
+                      .group_size = 128,
+                      .block_size = 128,
+                      .values = CodeValues::kTable,
+                      .table = e4m3_values()},
+                     2 * kIntermediate, kInputs, 8);
+  const std::array<const CodedMatrix*, 1> coded = {&floats};
+  all.emplace_back("codes of floats", table.pack_coded({}, coded));
+  return all;
+}
+
+TEST(LinearGated, HasTheBitsOfAnActivationBehindTheProduct) {
+  const TestTensor bias = random_tensor(DType::kF32, {1, 2 * kIntermediate}, 4);
+  for (const CpuIsa& isa : usable_isas()) {
+    for (auto& [name, packed] : matrices(*isa.table)) {
+      for (const int64_t m : {1, 2, 5, 13, 50, 230}) {
+        for (const auto& [act, biased] :
+             {std::pair(Activation::kSilu, false), {Activation::kGeluTanh, true}}) {
+          SCOPED_TRACE(std::string(isa.name) + ", " + name + ", " + std::to_string(m) + " rows" +
+                       (biased ? ", biased" : ""));
+          const TestContext ctx(*isa.table, m % 2 == 0 ? 1 : 2);
+          packed.bias = Buffer(biased ? static_cast<size_t>(2 * kIntermediate) * sizeof(float) : 0);
+          if (biased) std::memcpy(packed.bias.data(), bias.view().data, packed.bias.size());
+          const TestTensor x = random_tensor(DType::kF32, {m, kInputs}, 1, 3);
+          const TestTensor sums(DType::kF32, {m, 2 * kIntermediate});
+          const TestTensor want(DType::kF32, {m, kIntermediate});
+          packed.gate = std::nullopt;
+          isa.table->linear(ctx, sums, x, packed, {});
+          isa.table->gated_activation(ctx, want, sums, act);
+          const TestTensor out(DType::kF32, {m, kIntermediate}, 2);
+          packed.gate = act;
+          check_linear(out, x, packed, {});
+          isa.table->linear(ctx, out, x, packed, {});
+          ASSERT_TRUE(same_rows(out, want));
+        }
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace quire
