@@ -38,6 +38,7 @@ LIMIT = 0.05
 ROUNDED_LIMIT = 0.15
 
 LLAMA = [(f"gguf-{kind}", []) for kind in ("f16", "bf16", "q8_0", "q4_0", "q4_1", "q5_0", "q5_1", "q4_k", "q5_k", "q6_k")]
+LLAMA += [(f"gguf-{kind}", ["--method", "gptq"]) for kind in ("q4_0", "q4_k")]
 SAFETENSORS = [("gptq", []), ("gptq", ["--method", "gptq"]), ("gptq", ["--bits", "8"]), ("gptq", ["--asymmetric"]), ("awq", []),
                ("awq", ["--method", "awq"]), ("w4a16", []), ("w4a16", ["--asymmetric"]), ("w8a16", []), ("w8a8", []),
                ("w8a8", ["--method", "smoothquant"]), ("fp8", []), ("fp8", ["--kv-scales"]), ("fp8-block", []), ("nvfp4", []), ("mxfp4", []),
