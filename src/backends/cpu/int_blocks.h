@@ -62,11 +62,17 @@ void each_chunk(const OpContext& ctx, const CpuKernels& kernels, const Blocks& b
   parallel_ranges(
       ctx, panels * chunks, std::max<int64_t>({1, run, 262144 / cost}),
       [&](int64_t begin, int64_t end, int) {
-        for (int64_t item = begin; item < end; ++item) {
+        // One block: all gates of a range, then their ups, each a single stream. Of many the gates that wait
+        // stay in the second-level cache.
+        const int64_t most = blocks.count == 1 ? panels : 1;
+        for (int64_t item = begin; item < end;) {
           const int64_t first = item / panels * chunk;
           const IntBlocks some = {blocks.rows, blocks.count, first, std::min(blocks.count - first, chunk)};
-          each_half(size, item % panels, item % panels + 1,
-                    [&](int64_t panel, int64_t) { kernel(some, panel); });
+          const int64_t taken = std::min({most, end - item, panels - item % panels});
+          each_half(size, item % panels, item % panels + taken, [&](int64_t from, int64_t to) {
+            for (int64_t panel = from; panel < to; ++panel) kernel(some, panel);
+          });
+          item += taken;
         }
       },
       Ranges::kLongFirst);

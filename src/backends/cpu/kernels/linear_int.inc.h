@@ -6,7 +6,7 @@
 // in registers: stored and read back for each unit, results cost as much as a third of the products.
 
 // How far ahead of use weights are asked for when one block passes over them, in bytes.
-constexpr int64_t kIntPrefetchBytes = 4096;
+constexpr int64_t kIntPrefetchBytes = 6144;
 
 template <int kKind>
 constexpr bool kIsInt8 = kKind == kInt8Rows || kKind == kInt8Groups;
