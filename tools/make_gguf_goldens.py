@@ -35,7 +35,7 @@ GOLDEN = ROOT / "tests" / "golden"
 SETS = ("models", "pooling")
 TYPES = {"float16": "MOSTLY_F16", "bfloat16": "MOSTLY_BF16"}
 # What the converter calls those that it knows by their first names.
-ARCHITECTURES = {"PhimoeForCausalLM": "PhiMoEForCausalLM", "RobertaForMaskedLM": "RobertaModel"}
+ARCHITECTURES = {"Mistral4ForCausalLM": "Mistral3ForConditionalGeneration", "PhimoeForCausalLM": "PhiMoEForCausalLM", "RobertaForMaskedLM": "RobertaModel"}
 # Converted by none, or (llama-sharded) the same as another.
 LEFT_OUT = ("falcon-alibi", "falcon-old", "flex_olmo", "glm4_moe_lite", "granitemoeshared", "mixtral-stacked", "ministral", "qwen2_moe", "qwen2_moe-stacked",
             "gptj", "llama-sharded", "opt", "opt-350m", "bitnet",
@@ -61,6 +61,7 @@ ADDED = {
             ["chatglm.context_length", ["UINT32"], 128]],
     "gpt_neox-sequential": [["gptneox.rope.freq_base", ["FLOAT32"], 500.0]],
     "deepseek_v3": [["deepseek2.rope.scaling.yarn_attn_factor", ["FLOAT32"], (0.1 * np.log(4.0) + 1.0) / (0.08 * np.log(4.0) + 1.0)]],
+    "mistral4": [["mistral4.attention.temperature_scale", ["FLOAT32"], 0.3]],
     "granitemoehybrid-dense": [["granitehybrid.rope.scaling.finetuned", ["BOOL"], True], ["granitehybrid.context_length", ["UINT32"], 128]],
     "bamba": [["granitehybrid.rope.dimension_count", ["UINT32"], 4]],
     "phi": [["phi2.attention.head_count_kv", ["UINT32"], 2]],
@@ -102,7 +103,7 @@ def convert(path, out, conversion):
     hparams = conversion.ModelBase.load_hparams(path, False)
     architecture = conversion.get_model_architecture(hparams, conversion.ModelType.TEXT)
     cls = conversion.get_model_class(ARCHITECTURES.get(architecture, architecture))
-    cls = getattr(cls, "Ministral3Model", cls)
+    cls = getattr(cls, "Mistral4Model" if name == "mistral4" else "Ministral3Model", cls)
     ftype = next((getattr(conversion.gguf.LlamaFileType, TYPES[t]) for t in TYPES if name.endswith("-" + t)),
                  conversion.gguf.LlamaFileType.ALL_F32)
 

@@ -20,7 +20,7 @@ import tempfile
 import torch
 import transformers
 from safetensors.torch import load_file, save_file
-from transformers import AutoConfig, AutoModelForCausalLM
+from transformers import AutoConfig, AutoModelForCausalLM, AutoModelForImageTextToText, MODEL_FOR_CAUSAL_LM_MAPPING
 from transformers.modeling_rope_utils import ROPE_INIT_FUNCTIONS
 
 NEW_TOKENS = 24
@@ -67,6 +67,13 @@ GEMMA4 = DENSE | dict(
     vocab_size_per_layer_input=96, rope_parameters=dict(
         sliding_attention=dict(rope_type="default", rope_theta=1e4),
         full_attention=dict(rope_type="proportional", partial_rotary_factor=0.5, rope_theta=1e6)))
+
+GEMMA3N = DENSE | dict(
+    model_type="gemma3n_text", architectures=["Gemma3nForCausalLM"], num_hidden_layers=5, head_dim=6, sliding_window=8, pad_token_id=0,
+    hidden_activation="gelu_pytorch_tanh", intermediate_size=[28, 28, 20, 28, 28], vocab_size_per_layer_input=96,
+    hidden_size_per_layer_input=6, altup_num_inputs=4, laurel_rank=5, num_kv_shared_layers=2, final_logit_softcapping=30.0,
+    activation_sparsity_pattern=[0.6, 0.3, 0.0, 0.0, 0.0], rope_theta=1e6, rope_local_base_freq=1e4,
+    layer_types=["sliding_attention", "full_attention", "sliding_attention", "sliding_attention", "full_attention"])
 
 # Latent attention.
 MLA = {k: v for k, v in SIGMOID_MOE.items() if k != "head_dim"} | dict(
@@ -310,6 +317,18 @@ MODELS = {
             rope_type="yarn", factor=4.0, mscale=1.0, mscale_all_dim=0.8, original_max_position_embeddings=32)), "float32", "published"),
     "glm4_moe_lite": (MLA | dict(model_type="glm4_moe_lite", architectures=["Glm4MoeLiteForCausalLM"], q_lora_rank=20,
                                  num_key_value_heads=4), "float32", ""),
+    "mistral4": (MLA | dict(
+        model_type="mistral4", architectures=["Mistral4ForCausalLM"], q_lora_rank=20, n_group=3, topk_group=2, rope_parameters=dict(
+            rope_type="yarn", rope_theta=1e4, factor=8.0, original_max_position_embeddings=16, beta_fast=32.0, beta_slow=1.0, mscale=1.0,
+            mscale_all_dim=1.0, llama_4_scaling_beta=0.3, partial_rotary_factor=0.4)), "float32", ""),
+    "minimax": (MOE | dict(
+        model_type="minimax", architectures=["MiniMaxForCausalLM"], num_hidden_layers=4, intermediate_size=12, head_dim=8, num_local_experts=4,
+        num_experts_per_tok=2, block_size=16, full_attn_alpha_factor=1.3, full_attn_beta_factor=0.9, linear_attn_alpha_factor=1.2,
+        linear_attn_beta_factor=1.1, mlp_alpha_factor=1.4, mlp_beta_factor=0.8,
+        layer_types=["linear_attention", "linear_attention", "full_attention", "linear_attention"]), "float32", "published"),
+    "gemma3n": (GEMMA3N, "float32", ""),
+    "gemma3n-common-inputs": (GEMMA3N | dict(vocab_size_per_layer_input=90, altup_num_inputs=3, altup_correct_scale=False,
+                                             intermediate_size=28), "float32", ""),
     "gemma4": (GEMMA4 | dict(num_hidden_layers=4, hidden_size_per_layer_input=6, num_kv_shared_layers=2, use_double_wide_mlp=True,
                              layer_types=["sliding_attention", "full_attention"] * 2, final_logit_softcapping=30.0), "float32", ""),
     "gemma4-keys-as-values": (GEMMA4 | dict(
@@ -490,14 +509,15 @@ def make_case(model, prompt):
 
 
 def make_model(path, config, dtype, kind):
+    # Mistral 4 is listed among those that also see.
+    family = AutoModelForCausalLM if type(AutoConfig.for_model(**config)) in MODEL_FOR_CAUSAL_LM_MAPPING else AutoModelForImageTextToText
     for seed in range(1000):
         generator = torch.Generator().manual_seed(seed)
         torch.manual_seed(seed)
-        model = AutoModelForCausalLM.from_config(AutoConfig.for_model(**config), dtype=torch.float32)
+        model = family.from_config(AutoConfig.for_model(**config), dtype=torch.float32)
         fill(model, generator)
         write_checkpoint(path, config, model, dtype, kind)
-        model = AutoModelForCausalLM.from_pretrained(path, dtype=torch.float32,
-                                                     attn_implementation="sdpa" if kind == "sdpa" else "eager").eval()
+        model = family.from_pretrained(path, dtype=torch.float32, attn_implementation="sdpa" if kind == "sdpa" else "eager").eval()
         if kind == "longest":
             turn_as_the_longest(model)
         cases, good = [], True

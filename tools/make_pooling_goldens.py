@@ -82,6 +82,11 @@ MODELS = {
     "gte": (BERT | dict(model_type="gte", architectures=["GteModel"], type_vocab_size=1), [["cls"], "normalize"], dict(own_names=True)),
     "gte-first": (BERT | dict(model_type="gte", architectures=["GteForSequenceClassification"], rope_theta=500.0,
                               rope_scaling=dict(type="ntk", factor=2.0)) | labels("LABEL_0"), None, dict(first_gte=True, pairs=True)),
+    "albert": (BERT | dict(model_type="albert", architectures=["AlbertForMaskedLM"], embedding_size=16, num_hidden_layers=3,
+                           inner_group_num=1, num_hidden_groups=1), [["mean"], "normalize"], {}),
+    "albert-classifier": (BERT | dict(model_type="albert", architectures=["AlbertForSequenceClassification"], embedding_size=24) |
+                          labels("a", "b", "c"), None, dict(pairs=True)),
+    "electra-small": (BERT | dict(model_type="electra", architectures=["ElectraModel"], embedding_size=16), [["cls"]], {}),
     "electra-reranker": (BERT | dict(model_type="electra", architectures=["ElectraForSequenceClassification"], embedding_size=24) |
                          labels("LABEL_0"), None, dict(pairs=True)),
     "mpnet": (ROBERTA | dict(model_type="mpnet", architectures=["MPNetModel"]), [["mean"], "normalize"], {}),

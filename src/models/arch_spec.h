@@ -12,8 +12,10 @@
 #include <vector>
 
 #include "contract/pooling.h"
+#include "nn/alt_up.h"
 #include "nn/delta_net.h"
 #include "nn/layers.h"
+#include "nn/lightning.h"
 #include "nn/mamba.h"
 #include "nn/mamba1.h"
 #include "nn/mla.h"
@@ -28,7 +30,7 @@ namespace quire {
 enum class PositionKind : uint8_t { kRope, kLearned, kAlibi };
 
 // What a layer carries along a sequence besides keys and values.
-enum class Recurrence : uint8_t { kNone, kMamba, kMamba1, kDeltaNet, kShortConv };
+enum class Recurrence : uint8_t { kNone, kMamba, kMamba1, kDeltaNet, kShortConv, kLightning };
 
 // What differs from layer to layer.
 struct LayerSpec {
@@ -45,9 +47,15 @@ struct LayerSpec {
   int32_t head_dim = 0;
   int32_t num_kv_heads = 0;
   int64_t intermediate_size = 0;
+  double sparse_gates = 0.0;    // the share of an MLP's gates that are cut off (Mlp::gate_deviations)
   int32_t kv_source = -1;       // the earlier layer whose keys and values this one reads; -1: its own
+  int32_t weight_source = -1;   // the earlier layer whose weights this one has; -1: its own
   bool keys_as_values = false;  // values are the keys' projection
   bool input_norm = true;       // ArchSpec::input_norm, where there is one
+  // Where what attention or the recurrence gives is added: what the hidden states and this are multiplied
+  // with.
+  float mix_residual = 1.0F;
+  float mix_multiplier = 1.0F;
 
   bool mixes() const { return attention || recurrence != Recurrence::kNone; }
 };
@@ -121,6 +129,12 @@ struct RelativeSpec {
   bool norm = false;  // of the vectors
 };
 
+// Streams of hidden states (nn/alt_up.h).
+struct AltUpSpec {
+  AltUpSizes sizes;
+  bool scaled = true;  // AltUp::scale
+};
+
 struct ShortConvSpec {
   ShortConvSizes sizes;
   bool bias = false;  // of projections and convolution
@@ -159,18 +173,23 @@ struct ArchSpec {
 
   // Sequential: h += attention(norm(h)), then h += mlp(norm(h)). Parallel: both from the same h.
   bool parallel_residual = false;
-  bool input_norm = true;   // before attention
-  bool mlp_norm = true;     // before the MLP; a parallel one without it shares attention's
-  bool post_norms = false;  // of what attention and MLP give, before it is added
-  bool sum_norms = false;   // of the hidden states once it is added
+  bool input_norm = true;      // before attention
+  bool mlp_norm = true;        // before the MLP; a parallel one without it shares attention's
+  bool post_norms = false;     // of what attention and MLP give, before it is added
+  bool sum_norms = false;      // of the hidden states once it is added
+  bool norm_residual = false;  // it is added to the normed hidden states, which attention and MLP read
   bool final_norm = true;
   float residual_multiplier = 1.0F;  // of what is added
   float embedding_multiplier = 1.0F;
   bool embedding_norm = false;
-  int32_t token_types = 0;       // whose vectors are added to the tokens'; 0: there are none
-  int64_t embedding_size = 0;    // of the tokens' vectors, projected to the hidden size and back; 0: the same
-  int64_t layer_input_size = 0;  // of what each layer gets of a token besides (nn/layer_input.h); 0: nothing
-  int64_t layer_input_vocab = 0;
+  int32_t token_types = 0;     // whose vectors are added to the tokens'; 0: there are none
+  int64_t embedding_size = 0;  // of the tokens' vectors, projected to the hidden size and back; 0: the same
+  // Types, positions and the norm are as wide as the tokens' vectors, the sum of these is what is projected;
+  // nothing is projected back.
+  bool narrow_embeddings = false;
+  int64_t layer_input_size = 0;   // of what each layer gets of a token besides (nn/layer_input.h); 0: nothing
+  int64_t layer_input_vocab = 0;  // tokens behind it have the first one's
+  std::optional<AltUpSpec> alt_up;
   bool layer_scalars = false;  // each layer's hidden states are multiplied with a number of its own
 
   Activation activation = Activation::kSilu;
@@ -185,17 +204,20 @@ struct ArchSpec {
   // Attention through short vectors in place of keys and values. The cache then has one key head, and
   // head_dim is MlaSizes::cached.
   std::optional<MlaSizes> mla;
+  int32_t query_growth = kNoRope;  // which of `ropes` whole queries go through besides (Mla::growth)
   float mla_norm_eps = 1e-6F;
   bool attention_gate = false;  // Attention::gated
   std::optional<MambaSpec> mamba;
   std::optional<Mamba1Spec> mamba1;
   std::optional<DeltaNetSizes> delta_net;
   std::optional<ShortConvSpec> short_conv;
+  std::optional<LightningSizes> lightning;
   // Of layers with attention and a recurrence side by side: what each of them gives is multiplied with.
   float attention_multiplier = 1.0F;
   float recurrent_multiplier = 1.0F;
   float gate_multiplier = 1.0F;  // Mlp::gate_multiplier
   float mlp_multiplier = 1.0F;   // of what an MLP gives, besides residual_multiplier
+  float mlp_residual = 1.0F;     // of the hidden states that it is added to
   QkNorm qk_norm = QkNorm::kNone;
   NormKind qk_norm_kind = NormKind::kRms;
   bool qk_norm_bias = false;
@@ -250,6 +272,8 @@ inline RecurrentSizes recurrent_sizes(const ArchSpec& spec, const LayerSpec& lay
       return spec.delta_net->recurrent();
     case Recurrence::kShortConv:
       return spec.short_conv->sizes.recurrent();
+    case Recurrence::kLightning:
+      return spec.lightning->recurrent();
   }
   return {};
 }

@@ -138,7 +138,8 @@ std::vector<ScalableInput> scalable_inputs(const Checkpoint& checkpoint, int32_t
   if (!spec.mla && !spec.sub_norms && num_kv_heads_of(spec, own) == spec.num_heads && !own.keys_as_values &&
       !spec.value_norm)
     behind_matrix(Role::kValue, matrices({Role::kAttentionOut}));
-  if (spec.parallel_residual) return all;
+  // What such norms give is more than what the matrices read.
+  if (spec.parallel_residual || spec.norm_residual) return all;
   if (!own.experts) behind_norm(Role::kMlpNorm, matrices({Role::kGate, Role::kUp, Role::kGateUp}));
   // What carries a state reads the same norm, where there is any, as attention beside it does.
   if (!spec.mla) {

@@ -146,6 +146,9 @@ void ModelLoader::copy_rows(const ExpectedTensor& tensor, std::byte* dst, std::s
     case RowOrder::kGatedHeads:
       part_groups(dst, source.data(), heads, {head_dim, head_dim}, row_bytes);
       break;
+    case RowOrder::kHeadParts:
+      part_groups(dst, source.data(), heads, {head_dim, head_dim, head_dim}, row_bytes);
+      break;
     case RowOrder::kDeltaHeads: {
       const auto keys = static_cast<size_t>(spec_.delta_net->key_dim);
       const auto values = static_cast<size_t>(spec_.delta_net->values()) / key_heads;
@@ -222,7 +225,9 @@ DType ModelLoader::float_type(std::span<const DType> parts) const {
 
 WeightFormat ModelLoader::format(std::span<const DType> parts, Role role) const {
   // A router's choice is worth more than the little memory it takes.
-  if (role == Role::kRouter || role == Role::kSharedExpertRouter) return {DType::kF32};
+  if (role == Role::kRouter || role == Role::kSharedExpertRouter || role == Role::kStreamRouter)
+    return {DType::kF32};
+  if (role == Role::kStreamPredict || role == Role::kStreamCorrect) return {DType::kF32};
   // Nor is what decides how fast a state fades.
   if (role == Role::kDeltaShareStep || role == Role::kStateSelect || role == Role::kStateStep)
     return {DType::kF32};
@@ -492,7 +497,8 @@ void ModelLoader::embeddings() {
   } else {
     m.embedding_ = embedding(Role::kEmbedding);
   }
-  m.embedding_norm_ = norm_if(spec_.embedding_norm, Role::kEmbeddingNorm, -1);
+  const int64_t summed = spec_.narrow_embeddings ? spec_.embedding_size : spec_.hidden_size;
+  if (spec_.embedding_norm) m.embedding_norm_ = norm(Role::kEmbeddingNorm, -1, summed);
   if (spec_.token_types > 0) m.token_types_ = embedding(Role::kTokenTypes);
   if (spec_.embedding_size > 0) m.embedding_in_ = linear({Role::kEmbeddingIn}, -1);
   if (spec_.position == PositionKind::kLearned) {
@@ -501,6 +507,7 @@ void ModelLoader::embeddings() {
     table = row_slice(table, spec_.position_offset, table.rows());
   }
   m.layer_inputs_ = layer_inputs();
+  m.alt_up_ends_ = alt_up_ends();
 }
 
 // What stands behind the last layer, but for a matrix that is the embedding's too.
@@ -508,9 +515,22 @@ void ModelLoader::output() {
   Model& m = *model_;
   const bool generates = spec_.task == ModelTask::kGenerate;
   if (generates && !spec_.tie_word_embeddings) m.lm_head_ = linear({Role::kLmHead}, -1);
-  if (spec_.embedding_size > 0) m.embedding_out_ = linear({Role::kEmbeddingOut}, -1);
+  if (spec_.embedding_size > 0 && !spec_.narrow_embeddings)
+    m.embedding_out_ = linear({Role::kEmbeddingOut}, -1);
   m.final_norm_ = norm_if(spec_.final_norm, Role::kFinalNorm, -1);
   if (!generates) m.pooler_ = pooler();
+}
+
+bool ModelLoader::is_wanted(int32_t layer) const {
+  const auto has_weights = [&](int32_t i) {
+    const int32_t source = spec_.layers[static_cast<size_t>(i)].weight_source;
+    return (source < 0 ? i : source) == layer;
+  };
+  const int32_t end = std::min(options_.part.end_layer, spec_.num_layers);
+  for (int32_t i = options_.part.first_layer; i < end; ++i) {
+    if (has_weights(i)) return true;
+  }
+  return false;
 }
 
 std::unique_ptr<Model> ModelLoader::load() {
@@ -537,8 +557,7 @@ std::unique_ptr<Model> ModelLoader::load() {
   if (spec_.relative) relative_tables();
   m.layers_.reserve(static_cast<size_t>(spec_.num_layers));
   for (int32_t i = 0; i < spec_.num_layers; ++i) {
-    const bool wanted = i >= options_.part.first_layer && i < options_.part.end_layer;
-    m.layers_.push_back(wanted ? layer(i) : Model::Layer{});
+    m.layers_.push_back(is_wanted(i) ? layer(i) : Model::Layer{});
   }
   m.state_layers_ = std::ranges::any_of(
       spec_.layers, [](const LayerSpec& own) { return own.recurrence != Recurrence::kNone; });

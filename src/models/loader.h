@@ -154,6 +154,7 @@ class ModelLoader {
   Mamba1 mamba1(int32_t layer);
   DeltaNet delta_net(int32_t layer);
   ShortConv short_conv(int32_t layer);
+  Lightning lightning(int32_t layer);
   Embedding embedding(Role role);
   // What becomes of the hidden states of a model that does not generate.
   Pooler pooler();
@@ -162,11 +163,15 @@ class ModelLoader {
   Linear dense(const DenseModule& module);
   std::optional<LayerInputs> layer_inputs();
   std::optional<LayerInput> layer_input(int32_t layer);
+  std::optional<AltUpEnds> alt_up_ends();
+  AltUp alt_up(int32_t layer);
+  Laurel laurel(int32_t layer);
   float number(Role role, int32_t layer, float fallback);  // a tensor of one; fallback: it is not there
   XieluParams xielu(int32_t layer);
   Model::Layer layer(int32_t index);
   void embeddings();
   void output();
+  bool is_wanted(int32_t layer) const;  // the part that is loaded runs with its weights
   // What a matrix of parts of these types is kept as, without quantization and with it.
   DType float_type(std::span<const DType> parts) const;
   WeightFormat format(std::span<const DType> parts, Role role) const;

@@ -72,6 +72,10 @@ int64_t ModelLoader::planned_bytes() const {
     add_matrix({Role::kLayerInputsProject}, -1);
     add_vector(plan_.weight(Role::kLayerInputsNorm));
   }
+  for (int32_t i = 0; spec_.alt_up && i + 1 < spec_.alt_up->sizes.streams; ++i) {
+    add_matrix({Role::kStreamIn}, i);
+    add_matrix({Role::kStreamOut}, i);
+  }
   add_vector(plan_.weight(Role::kEmbeddingNorm));
   add_vector(plan_.bias(Role::kEmbeddingNorm));
   for (int32_t i = 0; i < spec_.num_layers; ++i) {
@@ -81,7 +85,8 @@ int64_t ModelLoader::planned_bytes() const {
           Role::kLatentNorm,   Role::kAttentionSubNorm,  Role::kMlpSubNorm, Role::kExpertScale,
           Role::kBesideRouter, Role::kBesideExperts,     Role::kBesideOut,  Role::kBesideMlp,
           Role::kStateConv,    Role::kStepBias,          Role::kRate,       Role::kSkip,
-          Role::kStateNorm,    Role::kStepNorm,          Role::kWriteNorm,  Role::kReadNorm}) {
+          Role::kStateNorm,    Role::kStepNorm,          Role::kWriteNorm,  Role::kReadNorm,
+          Role::kLaurelNorm,   Role::kStreamRouterNorm,  Role::kStreamScale}) {
       add_vector(plan_.weight(role, i));
       add_vector(plan_.bias(role, i));
       for (int32_t h = 0; plan_.weight(role, i) == nullptr && plan_.weight(role, i, h) != nullptr; ++h)
@@ -93,15 +98,19 @@ int64_t ModelLoader::planned_bytes() const {
     } else {
       add_matrix({Role::kQuery, Role::kKey, Role::kValue, Role::kQkv}, i);
     }
-    add_matrix({Role::kStateIn}, i);
+    add_matrix({Role::kStateIn, Role::kDeltaInGate, Role::kDeltaIn, Role::kDeltaGate}, i);
     add_matrix({Role::kStateSelect}, i);
     add_matrix({Role::kStateStep}, i);
-    add_matrix({Role::kDeltaInGate, Role::kDeltaIn, Role::kDeltaGate}, i);
     add_matrix({Role::kDeltaShareStep, Role::kDeltaShare, Role::kDeltaStep}, i);
     add_matrix({Role::kStateOut}, i);
     add_matrix({Role::kLayerInputGate}, i);
     add_matrix({Role::kLayerInputProject}, i);
     add_vector(plan_.weight(Role::kLayerInputNorm, i));
+    add_matrix({Role::kStreamRouter}, i);
+    add_matrix({Role::kStreamPredict}, i);
+    add_matrix({Role::kStreamCorrect}, i);
+    add_matrix({Role::kLaurelDown}, i);
+    add_matrix({Role::kLaurelUp}, i);
     add_matrix({Role::kQueryDown}, i);
     add_matrix({Role::kLatent}, i);
     if (spec_.mla && own.attention) {

@@ -3,6 +3,7 @@
 #include <array>
 #include <cmath>
 #include <cstring>
+#include <numbers>
 #include <numeric>
 
 #include "base/error.h"
@@ -12,6 +13,22 @@
 #include "quant/codec.h"
 
 namespace quire {
+namespace {
+
+// How many deviations above the mean that share of a normal distribution ends.
+double normal_quantile(double share) {
+  double low = -40.0;
+  double high = 40.0;
+  constexpr int kSteps = 100;
+  for (int i = 0; i < kSteps; ++i) {
+    const double middle = 0.5 * (low + high);
+    const double below = 0.5 * std::erfc(-middle / std::numbers::sqrt2);
+    (below < share ? low : high) = middle;
+  }
+  return low;
+}
+
+}  // namespace
 
 std::optional<Norm> ModelLoader::norm_if(bool wanted, Role role, int32_t layer) {
   if (!wanted) return std::nullopt;
@@ -19,8 +36,9 @@ std::optional<Norm> ModelLoader::norm_if(bool wanted, Role role, int32_t layer) 
 }
 
 Join ModelLoader::join(Role norm_role, int32_t layer) {
-  return {norm_if(spec_.post_norms || spec_.sum_norms, norm_role, layer), spec_.residual_multiplier,
-          spec_.sum_norms};
+  return {.norm = norm_if(spec_.post_norms || spec_.sum_norms, norm_role, layer),
+          .multiplier = spec_.residual_multiplier,
+          .norm_sum = spec_.sum_norms};
 }
 
 Attention ModelLoader::attention(int32_t layer) {
@@ -196,6 +214,7 @@ Mla ModelLoader::mla(int32_t layer) {
     out.query_down = linear({Role::kQueryDown}, layer);
     out.query_norm = short_norm(Role::kQueryDownNorm, out.sizes.query_rank);
   }
+  if (spec_.query_growth != kNoRope) out.growth = &model_->ropes_[static_cast<size_t>(spec_.query_growth)];
   out.query = linear({Role::kQuery}, layer);
   out.latent = linear({Role::kLatent}, layer);
   out.latent_norm = short_norm(Role::kLatentNorm, out.sizes.latent);
@@ -364,6 +383,27 @@ ShortConv ModelLoader::short_conv(int32_t layer) {
   return out;
 }
 
+Lightning ModelLoader::lightning(int32_t layer) {
+  Lightning out;
+  out.sizes = *spec_.lightning;
+  out.in = linear({Role::kStateIn, Role::kDeltaGate}, layer);
+  out.activation = spec_.activation;
+  const int32_t heads = out.sizes.heads;
+  const size_t bytes = static_cast<size_t>(heads) * sizeof(float);
+  out.decay = Buffer(bytes);
+  out.step = Buffer(bytes);
+  out.skip = Buffer(bytes);
+  for (int32_t h = 0; h < heads; ++h)
+    out.decay.as<float>()[h] = lightning_decay(h, heads, layer, spec_.num_layers);
+  std::fill_n(out.step.as<float>(), heads, 1.0F);
+  std::fill_n(out.skip.as<float>(), heads, 0.0F);
+  out.norm = norm(Role::kStateNorm, layer, out.sizes.inner());
+  constexpr float kEps = 1e-6F;  // whatever the other norms have
+  out.norm.eps = kEps;
+  out.out = linear({Role::kStateOut}, layer);
+  return out;
+}
+
 std::optional<LayerInputs> ModelLoader::layer_inputs() {
   if (spec_.layer_input_size == 0) return std::nullopt;
   LayerInputs out;
@@ -381,6 +421,37 @@ std::optional<LayerInput> ModelLoader::layer_input(int32_t layer) {
   if (spec_.layer_input_size == 0) return std::nullopt;
   return LayerInput{linear({Role::kLayerInputGate}, layer), linear({Role::kLayerInputProject}, layer),
                     norm(Role::kLayerInputNorm, layer, spec_.hidden_size), spec_.activation};
+}
+
+std::optional<AltUpEnds> ModelLoader::alt_up_ends() {
+  if (!spec_.alt_up) return std::nullopt;
+  AltUpEnds out;
+  for (int32_t i = 0; i + 1 < spec_.alt_up->sizes.streams; ++i) {
+    out.in.push_back(linear({Role::kStreamIn}, i));
+    out.out.push_back(linear({Role::kStreamOut}, i));
+  }
+  return out;
+}
+
+AltUp ModelLoader::alt_up(int32_t layer) {
+  AltUp out;
+  out.router_norm = norm(Role::kStreamRouterNorm, layer, spec_.hidden_size);
+  // What the router reads is divided by how many numbers it reads.
+  for (int64_t i = 0; i < spec_.hidden_size; ++i)
+    out.router_norm.weight.as<float>()[i] /= static_cast<float>(spec_.hidden_size);
+  out.router = linear({Role::kStreamRouter}, layer);
+  out.predict = linear({Role::kStreamPredict}, layer);
+  out.correct = linear({Role::kStreamCorrect}, layer);
+  Buffer& ones = out.correct.weight.bias;
+  ones = Buffer(static_cast<size_t>(spec_.alt_up->sizes.streams) * sizeof(float));
+  std::fill_n(ones.as<float>(), spec_.alt_up->sizes.streams, 1.0F);
+  if (spec_.alt_up->scaled) out.scale = vector(Role::kStreamScale, layer);
+  return out;
+}
+
+Laurel ModelLoader::laurel(int32_t layer) {
+  return {linear({Role::kLaurelDown}, layer), linear({Role::kLaurelUp}, layer),
+          norm(Role::kLaurelNorm, layer, spec_.hidden_size)};
 }
 
 float ModelLoader::number(Role role, int32_t layer, float fallback) {
@@ -412,9 +483,14 @@ Model::Layer ModelLoader::layer(int32_t index) {
   if (own.recurrence == Recurrence::kMamba1) out.mamba1 = mamba1(index);
   if (own.recurrence == Recurrence::kDeltaNet) out.delta_net = delta_net(index);
   if (own.recurrence == Recurrence::kShortConv) out.short_conv = short_conv(index);
+  if (own.recurrence == Recurrence::kLightning) out.lightning = lightning(index);
   if (own.rope != kNoRope && !model_->ropes_.empty())
     out.rope = &model_->ropes_[static_cast<size_t>(own.rope)];
-  if (own.mixes()) out.attention_join = join(Role::kPostAttentionNorm, index);
+  if (own.mixes()) {
+    out.attention_join = join(Role::kPostAttentionNorm, index);
+    out.attention_join.multiplier *= own.mix_multiplier;
+    out.attention_join.residual = own.mix_residual;
+  }
   out.has_mlp = own.mlp;
   out.mlp_norm = norm_if(spec_.mlp_norm && own.mlp, Role::kMlpNorm, index);
   if (own.experts) out.moe = moe(index);
@@ -427,16 +503,22 @@ Model::Layer ModelLoader::layer(int32_t index) {
     out.mlp.intermediate = intermediate_size_of(spec_, own);
     if (spec_.sub_norms) out.mlp.sub_norm = norm(Role::kMlpSubNorm, index, out.mlp.intermediate);
     out.mlp.gate_multiplier = spec_.gate_multiplier;
+    if (own.sparse_gates > 0.0)
+      out.mlp.gate_deviations = static_cast<float>(normal_quantile(own.sparse_gates));
     if (spec_.xielu) out.mlp.xielu = xielu(index);
     fuse_gate(out.mlp);
   }
   if (own.mlp) {
     out.mlp_join = join(Role::kPostMlpNorm, index);
     out.mlp_join.multiplier *= spec_.mlp_multiplier;
+    out.mlp_join.residual = spec_.mlp_residual;
   }
   out.input = layer_input(index);
+  if (spec_.alt_up) {
+    out.alt_up = alt_up(index);
+    out.laurel = laurel(index);
+  }
   if (spec_.layer_scalars) out.scalar = number(Role::kLayerScalar, index, 1.0F);
-  out.kv_source = own.kv_source >= 0 ? own.kv_source : index;
   return out;
 }
 

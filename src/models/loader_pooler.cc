@@ -78,7 +78,7 @@ Linear ModelLoader::score_of_tokens() {
 Pooler ModelLoader::pooler() {
   Pooler out;
   out.kinds = spec_.pooling;
-  out.hidden_size = embedding_size_of(spec_);
+  out.hidden_size = spec_.narrow_embeddings ? spec_.hidden_size : embedding_size_of(spec_);
   out.scores = spec_.task == ModelTask::kScore;
   out.activation = spec_.score_activation;
   out.normalize = spec_.normalize && !out.scores;

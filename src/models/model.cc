@@ -1,6 +1,7 @@
 #include "models/model.h"
 
 #include <algorithm>
+#include <numbers>
 
 #include "base/error.h"
 #include "base/strings.h"
@@ -21,6 +22,8 @@ struct ActivationLayout {
   int64_t beside = 0;
   int64_t layer_inputs = 0;
   int64_t layer_input = 0;
+  int64_t layer_input_ids = 0;
+  int64_t alt_up = 0;
   int64_t qkv = 0;
   int64_t heads = 0;
   int64_t up = 0;
@@ -72,9 +75,15 @@ RecurrentSizes widest_recurrence(const ArchSpec& spec) {
   return widest;
 }
 
+// Some tokens have no vector of their own for the layers.
+bool has_common_inputs(const ArchSpec& spec) {
+  return spec.layer_input_size > 0 && spec.layer_input_vocab < spec.vocab_size;
+}
+
 // Two branches of a layer are there at once.
 bool has_branches(const ArchSpec& spec) {
-  return spec.parallel_residual || std::ranges::any_of(spec.layers, [](const LayerSpec& layer) {
+  return spec.parallel_residual || spec.alt_up ||
+         std::ranges::any_of(spec.layers, [](const LayerSpec& layer) {
            return layer.attention && layer.recurrence != Recurrence::kNone;
          });
 }
@@ -93,7 +102,9 @@ ActivationLayout activation_layout(const ArchSpec& spec, int64_t max_tokens) {
   at.layer_inputs = at.beside + (spec.moe && spec.moe->beside ? mlp_area(2 * spec.hidden_size) : 0);
   const int64_t inputs = spec.num_layers * spec.layer_input_size;
   at.layer_input = at.layer_inputs + area(2 * inputs);
-  at.qkv = at.layer_input + area(inputs);
+  at.layer_input_ids = at.layer_input + area(inputs);
+  at.alt_up = at.layer_input_ids + (has_common_inputs(spec) ? area(1) : 0);
+  at.qkv = at.alt_up + (spec.alt_up ? alt_up_scratch_size(spec.alt_up->sizes, max_tokens) : 0);
   at.heads = at.qkv + area(qkv_size(spec));
   at.up = at.qkv;
   at.act = at.up + mlp_area(up_size(spec));
@@ -147,6 +158,11 @@ ActivationBuffers Model::make_buffers(int64_t max_tokens) const {
     buffers.layer_inputs = place(at.layer_inputs, 2 * inputs);
     buffers.layer_input = place(at.layer_input, inputs);
   }
+  if (has_common_inputs(spec_)) {
+    buffers.layer_input_ids = {reinterpret_cast<int32_t*>(base + at.layer_input_ids),
+                               static_cast<size_t>(max_tokens)};
+  }
+  if (spec_.alt_up) buffers.alt_up = make_alt_up_scratch(spec_.alt_up->sizes, max_tokens, base + at.alt_up);
   if (spec_.mla) {
     buffers.mla = make_mla_scratch(*spec_.mla, spec_.num_heads, max_tokens, base + at.qkv);
   } else {
@@ -171,6 +187,8 @@ struct Model::Scratch {
   TensorView beside;  // [2 mlp_rows, …]
   TensorView layer_inputs;
   TensorView layer_input;
+  std::span<int32_t> layer_input_ids;
+  AltUpScratch alt_up;
   const MoeScratch& moe;
   const MlaScratch& mla;
   const RecurrentScratch& recurrent;
@@ -188,6 +206,8 @@ struct Model::Scratch {
                                                           : row_slice(buffers.layer_inputs, 0, n)),
         layer_input(buffers.layer_input.data == nullptr ? TensorView{}
                                                         : row_slice(buffers.layer_input, 0, n)),
+        layer_input_ids(buffers.layer_input_ids),
+        alt_up(buffers.alt_up.streams.data == nullptr ? AltUpScratch{} : part_of(buffers.alt_up, n)),
         moe(buffers.moe),
         mla(buffers.mla),
         recurrent(buffers.recurrent) {}
@@ -216,6 +236,7 @@ TensorView Model::forward(const OpContext& ctx, const ForwardBatch& batch, Activ
   const Scratch at(buffers, batch.num_tokens());
   embed(ctx, batch, at);
   for (size_t i = 0; i < layers_.size(); ++i) run_layer(ctx, i, batch, at);
+  if (alt_up_ends_) join_streams(*ops_, ctx, *alt_up_ends_, at.hidden, at.normed, at.alt_up);
   TensorView out = at.hidden;
   if (final_norm_) {
     apply(*ops_, ctx, *final_norm_, at.normed, at.hidden);
@@ -240,41 +261,61 @@ void Model::run_layer(const OpContext& ctx, int32_t layer, const ForwardBatch& b
 
 void Model::run_layer(const OpContext& ctx, size_t index, const ForwardBatch& batch,
                       const Scratch& at) const {
-  const Layer& layer = layers_[index];
+  const LayerSpec& own = spec_.layers[index];
+  const Layer& layer = layers_[own.weight_source < 0 ? index : static_cast<size_t>(own.weight_source)];
+  const size_t kv_source = own.kv_source < 0 ? index : static_cast<size_t>(own.kv_source);
   const auto run = spec_.parallel_residual ? &Model::run_parallel : &Model::run_sequential;
   const LayerState state = layer.recurs() ? batch.layer_states[index] : LayerState{};
-  (this->*run)(ctx, layer, batch, batch.kv[static_cast<size_t>(layer.kv_source)], state, at);
+  if (layer.alt_up) predict(*ops_, ctx, *layer.alt_up, at.hidden, at.normed, at.alt_up);
+  (this->*run)(ctx, layer, batch, batch.kv[kv_source], state, at);
+  if (layer.alt_up) correct(*ops_, ctx, *layer.alt_up, at.hidden, at.normed, at.alt_up);
   if (layer.input) {
     const int64_t size = spec_.layer_input_size;
     const auto begin = static_cast<int64_t>(index) * 2 * size;
-    apply(*ops_, ctx, *layer.input, at.hidden, column_slice(at.layer_inputs, begin, begin + 2 * size),
-          column_slice(at.layer_input, 0, size), at.normed);
+    apply(*ops_, ctx, *layer.input, at.normed, at.hidden,
+          column_slice(at.layer_inputs, begin, begin + 2 * size), column_slice(at.layer_input, 0, size));
+    if (layer.alt_up) {
+      add_to_others(*ops_, ctx, at.normed, at.alt_up);
+    } else {
+      ops_->add(ctx, at.hidden, at.normed);
+    }
   }
   if (layer.scalar != 1.0F) ops_->scale_softcap(ctx, at.hidden, layer.scalar, 0.0F);
 }
 
 void Model::embed(const OpContext& ctx, const ForwardBatch& batch, const Scratch& at) const {
-  if (embedding_in_) {
-    const TensorView words = column_slice(at.normed, 0, spec_.embedding_size);
+  const bool narrow = spec_.narrow_embeddings;
+  const int64_t size = embedding_size_of(spec_);
+  const TensorView sum = narrow ? column_slice(at.normed, 0, size) : at.hidden;
+  const TensorView added = narrow ? column_slice(at.hidden, 0, size) : at.normed;
+  if (embedding_in_ && !narrow) {
+    const TensorView words = column_slice(at.normed, 0, size);
     apply(*ops_, ctx, embedding_, words, batch.token_ids);
     apply(*ops_, ctx, *embedding_in_, at.hidden, words);
   } else {
-    apply(*ops_, ctx, embedding_, at.hidden, batch.token_ids);
+    apply(*ops_, ctx, embedding_, sum, batch.token_ids);
   }
-  if (spec_.embedding_multiplier != 1.0F)
-    ops_->scale_softcap(ctx, at.hidden, spec_.embedding_multiplier, 0.0F);
+  if (spec_.embedding_multiplier != 1.0F) ops_->scale_softcap(ctx, sum, spec_.embedding_multiplier, 0.0F);
   if (token_types_) {
-    apply(*ops_, ctx, *token_types_, at.normed, batch.token_types);
-    ops_->add(ctx, at.hidden, at.normed);
+    apply(*ops_, ctx, *token_types_, added, batch.token_types);
+    ops_->add(ctx, sum, added);
   }
   if (position_embedding_) {
-    apply(*ops_, ctx, *position_embedding_, at.normed, batch.positions);
-    ops_->add(ctx, at.hidden, at.normed);
+    apply(*ops_, ctx, *position_embedding_, added, batch.positions);
+    ops_->add(ctx, sum, added);
   }
   if (layer_inputs_) {
-    apply(*ops_, ctx, *layer_inputs_, at.layer_inputs, at.hidden, batch.token_ids, at.layer_input);
+    std::span<const int32_t> ids = batch.token_ids;
+    if (!at.layer_input_ids.empty()) {
+      std::ranges::transform(ids, at.layer_input_ids.begin(),
+                             [&](int32_t id) { return id < spec_.layer_input_vocab ? id : 0; });
+      ids = at.layer_input_ids.first(ids.size());
+    }
+    apply(*ops_, ctx, *layer_inputs_, at.layer_inputs, at.hidden, ids, at.layer_input);
   }
-  if (embedding_norm_) apply(*ops_, ctx, *embedding_norm_, at.hidden, at.hidden);
+  if (embedding_norm_) apply(*ops_, ctx, *embedding_norm_, sum, sum);
+  if (narrow) apply(*ops_, ctx, *embedding_in_, at.hidden, sum);
+  if (alt_up_ends_) begin_streams(*ops_, ctx, *alt_up_ends_, at.hidden, at.alt_up);
 }
 
 void Model::run_attention(const OpContext& ctx, const Layer& layer, const TensorView& out,
@@ -297,6 +338,7 @@ void Model::run_recurrence(const OpContext& ctx, const Layer& layer, const Tenso
   if (layer.mamba1) run(*layer.mamba1);
   if (layer.delta_net) run(*layer.delta_net);
   if (layer.short_conv) run(*layer.short_conv);
+  if (layer.lightning) run(*layer.lightning);
 }
 
 void Model::run_both(const OpContext& ctx, const Layer& layer, const TensorView& x, const ForwardBatch& batch,
@@ -312,8 +354,10 @@ void Model::run_both(const OpContext& ctx, const Layer& layer, const TensorView&
 
 void Model::run_sequential(const OpContext& ctx, const Layer& layer, const ForwardBatch& batch,
                            const KvCacheView& kv, const LayerState& state, const Scratch& at) const {
-  if (layer.input_norm) apply(*ops_, ctx, *layer.input_norm, at.normed, at.hidden);
-  const TensorView& x = layer.input_norm ? at.normed : at.hidden;
+  const TensorView& normed = spec_.norm_residual ? at.hidden : at.normed;
+  if (layer.input_norm) apply(*ops_, ctx, *layer.input_norm, normed, at.hidden);
+  const TensorView& x = layer.input_norm ? normed : at.hidden;
+  if (layer.laurel) apply(*ops_, ctx, *layer.laurel, at.hidden, x, at.branch, at.alt_up);
   const auto mix = [&](const TensorView& out, const TensorView& residual) {
     if (layer.attends()) {
       run_attention(ctx, layer, out, x, residual, batch, kv, at);
@@ -332,9 +376,10 @@ void Model::run_sequential(const OpContext& ctx, const Layer& layer, const Forwa
       apply(*ops_, ctx, layer.attention_join, at.hidden, at.normed);
     }
   }
+  if (layer.laurel) ops_->scale_softcap(ctx, at.hidden, static_cast<float>(1.0 / std::numbers::sqrt2), 0.0F);
   if (!layer.has_mlp) return;
-  if (layer.mlp_norm) apply(*ops_, ctx, *layer.mlp_norm, at.normed, at.hidden);
-  run_mlp(ctx, layer, layer.mlp_norm ? at.normed : at.hidden, at);
+  if (layer.mlp_norm) apply(*ops_, ctx, *layer.mlp_norm, normed, at.hidden);
+  run_mlp(ctx, layer, layer.mlp_norm ? normed : at.hidden, at);
 }
 
 // Attention's part waits until the MLP has seen the hidden states as they were.

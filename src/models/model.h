@@ -16,10 +16,12 @@
 #include "models/arch_spec.h"
 #include "models/pooling_files.h"
 #include "models/weight_cache.h"
+#include "nn/alt_up.h"
 #include "nn/delta_net.h"
 #include "nn/forward_batch.h"
 #include "nn/layer_input.h"
 #include "nn/layers.h"
+#include "nn/lightning.h"
 #include "nn/mamba.h"
 #include "nn/mamba1.h"
 #include "nn/mla.h"
@@ -82,9 +84,11 @@ struct ActivationBuffers {
   TensorView beside;  // [2 mlp_rows, hidden_size]; where experts stand beside an MLP
   TensorView
       layer_inputs;  // [max_tokens, num_layers 2 layer_input_size]; where layers have inputs of their own
-  TensorView layer_input;      // [max_tokens, num_layers layer_input_size], for making and using them
-  MlaScratch mla;              // in the place of qkv and heads; of latent attention
-  RecurrentScratch recurrent;  // in the same place; of layers that carry a state
+  TensorView layer_input;              // [max_tokens, num_layers layer_input_size], for making and using them
+  std::span<int32_t> layer_input_ids;  // [max_tokens]; where not all tokens have one
+  AltUpScratch alt_up;                 // where there are streams of hidden states
+  MlaScratch mla;                      // in the place of qkv and heads; of latent attention
+  RecurrentScratch recurrent;          // in the same place; of layers that carry a state
 };
 
 // Immutable after load. Its weight cache, where it has one, writes the weights in a thread of its own, which
@@ -151,6 +155,7 @@ class Model {
     std::optional<Mamba1> mamba1;
     std::optional<DeltaNet> delta_net;
     std::optional<ShortConv> short_conv;
+    std::optional<Lightning> lightning;
     const Rope* rope = nullptr;  // one of ropes_
     Join attention_join;
     bool has_mlp = true;
@@ -160,11 +165,12 @@ class Model {
     std::optional<Beside> beside;
     Join mlp_join;
     std::optional<LayerInput> input;
-    float scalar = 1.0F;    // the hidden states are multiplied with it at the end
-    int32_t kv_source = 0;  // the layer whose part of the cache it reads
+    std::optional<AltUp> alt_up;
+    std::optional<Laurel> laurel;
+    float scalar = 1.0F;  // the hidden states are multiplied with it at the end
 
     bool attends() const { return attention || mla; }
-    bool recurs() const { return mamba || mamba1 || delta_net || short_conv; }
+    bool recurs() const { return mamba || mamba1 || delta_net || short_conv || lightning; }
   };
   // What a layer computes with: views of the step's rows.
   struct Scratch;
@@ -206,6 +212,7 @@ class Model {
   Embedding embedding_;
   std::optional<Embedding> position_embedding_;
   std::optional<LayerInputs> layer_inputs_;
+  std::optional<AltUpEnds> alt_up_ends_;
   std::optional<Norm> embedding_norm_;
   std::vector<float> alibi_slopes_;  // [num_heads] or empty; layers point into it
   Buffer relative_bias_;             // [num_heads, buckets] or empty; layers point into it

@@ -13,7 +13,8 @@
 namespace quire {
 namespace {
 
-constexpr std::array<Architecture, 96> kArchitectures = {{
+constexpr std::array<Architecture, 102> kArchitectures = {{
+    {"AlbertModel", "albert", parse_albert, albert_weight_names},
     {"ApertusForCausalLM", "apertus", parse_apertus, apertus_weight_names},
     {"ArceeForCausalLM", "arcee", parse_arcee, arcee_weight_names},
     {"BambaForCausalLM", "bamba", parse_bamba, bamba_weight_names},
@@ -40,6 +41,7 @@ constexpr std::array<Architecture, 96> kArchitectures = {{
     {"FlexOlmoForCausalLM", "flex_olmo", parse_flex_olmo, flex_olmo_weight_names},
     {"Gemma2ForCausalLM", "gemma2", parse_gemma2, gemma2_weight_names},
     {"Gemma3ForCausalLM", "gemma3_text", parse_gemma3, gemma3_weight_names},
+    {"Gemma3nForCausalLM", "gemma3n_text", parse_gemma3n, gemma3n_weight_names},
     {"Gemma4ForCausalLM", "gemma4_text", parse_gemma4, gemma4_weight_names},
     {"GemmaForCausalLM", "gemma", parse_gemma, gemma_weight_names},
     {"Glm4ForCausalLM", "glm4", parse_glm4, glm_weight_names},
@@ -75,9 +77,13 @@ constexpr std::array<Architecture, 96> kArchitectures = {{
     {"Mamba2ForCausalLM", "mamba2", parse_mamba2, mamba2_weight_names},
     {"MambaForCausalLM", "mamba", parse_mamba, mamba_weight_names},
     {"MiniCPMForCausalLM", "minicpm", parse_minicpm, llama_weight_names},
+    {"MiniMaxForCausalLM", "minimax", parse_minimax, minimax_weight_names},
+    {"MiniMaxM1ForCausalLM", "minimax_m1", parse_minimax, minimax_weight_names},
     {"MiniMaxM2ForCausalLM", "minimax_m2", parse_minimax_m2, minimax_m2_weight_names},
+    {"MiniMaxText01ForCausalLM", "minimax_text_01", parse_minimax, minimax_weight_names},
     {"Ministral3ForCausalLM", "ministral3", parse_ministral3, llama_weight_names},
     {"MinistralForCausalLM", "ministral", parse_ministral, llama_weight_names},
+    {"Mistral4ForCausalLM", "mistral4", parse_mistral4, deepseek_weight_names},
     {"MistralForCausalLM", "mistral", parse_mistral, llama_weight_names},
     {"MixtralForCausalLM", "mixtral", parse_mixtral, mixtral_weight_names},
     {"ModernBertModel", "modernbert", parse_modernbert, modernbert_weight_names},
@@ -120,7 +126,7 @@ struct Composite {
   std::string_view text;  // the model_type of its text part where the configuration says none that is known
 };
 
-constexpr std::array<Composite, 47> kComposites = {{
+constexpr std::array<Composite, 48> kComposites = {{
     {"AyaVisionForConditionalGeneration", "cohere2"},
     {"Cohere2VisionForConditionalGeneration", "cohere2"},
     {"DeepseekVLForConditionalGeneration", "llama"},
@@ -128,6 +134,7 @@ constexpr std::array<Composite, 47> kComposites = {{
     {"Exaone4_5_ForConditionalGeneration", "exaone4"},
     {"FastVlmForConditionalGeneration", "qwen2"},
     {"Gemma3ForConditionalGeneration", "gemma3_text"},
+    {"Gemma3nForConditionalGeneration", "gemma3n_text"},
     {"Gemma4ForConditionalGeneration", "gemma4_text"},
     {"Glm46VForConditionalGeneration", "glm4"},
     {"Glm4vForConditionalGeneration", "glm4"},

@@ -42,10 +42,15 @@ constexpr bool is_of_expert(Role role) {
          role == Role::kExpertDown;
 }
 
-// layer: -1 for what is not of a layer.
-std::array<RoleShape, 83> role_shapes(const ArchSpec& spec, int32_t layer) {
+constexpr bool is_of_stream(Role role) {
+  return role == Role::kStreamIn || role == Role::kStreamOut;
+}
+
+// layer: -1 for what is not of a layer; of what is of a stream its number.
+std::array<RoleShape, 93> role_shapes(const ArchSpec& spec, int32_t layer) {
   const int64_t hidden = spec.hidden_size;
-  const LayerSpec own = layer >= 0 ? spec.layers[static_cast<size_t>(layer)] : LayerSpec{};
+  const LayerSpec own =
+      layer >= 0 && layer < spec.num_layers ? spec.layers[static_cast<size_t>(layer)] : LayerSpec{};
   const int64_t inter = intermediate_size_of(spec, own);
   const int64_t head_dim = head_dim_of(spec, own);
   const int64_t q = int64_t{spec.num_heads} * head_dim;
@@ -68,6 +73,8 @@ std::array<RoleShape, 83> role_shapes(const ArchSpec& spec, int32_t layer) {
   const bool has_shared = experts && shared > 0;
   const int64_t word = embedding_size_of(spec);
   const bool projected = word != hidden;
+  const bool narrow = spec.narrow_embeddings;
+  const int64_t summed = narrow ? word : hidden;
   const bool after = spec.post_norms || spec.sum_norms;
   const bool head = spec.task == ModelTask::kGenerate || (spec.task == ModelTask::kScore && !spec.classifier);
   const ClassifierSpec classifier = spec.classifier.value_or(ClassifierSpec{});
@@ -82,6 +89,7 @@ std::array<RoleShape, 83> role_shapes(const ArchSpec& spec, int32_t layer) {
   const Mamba1Sizes& select = of_mamba1.sizes;
   const bool delta = own.recurrence == Recurrence::kDeltaNet;
   const bool conv = own.recurrence == Recurrence::kShortConv;
+  const bool lightning = own.recurrence == Recurrence::kLightning;
   const MambaSpec of_mamba = spec.mamba.value_or(MambaSpec{});
   const DeltaNetSizes of_delta = spec.delta_net.value_or(DeltaNetSizes{});
   const bool plain_bias = mamba1 ? of_mamba1.bias : conv && spec.short_conv->bias;
@@ -91,11 +99,14 @@ std::array<RoleShape, 83> role_shapes(const ArchSpec& spec, int32_t layer) {
   const bool in_bias = mamba ? of_mamba.in_bias : plain_bias;
   const bool state_out_bias = mamba ? of_mamba.out_bias : plain_bias;
   const bool select_norms = mamba1 && of_mamba1.norms && of_mamba1.norm_weights;
-  const int64_t state_norm = mamba ? state.result : of_delta.value_dim;
+  const int64_t state_in = mamba1 ? 2 * select.inner : lightning ? 3 * state.result : state.projected;
+  const int64_t state_norm = delta ? of_delta.value_dim : state.result;
   const int64_t gates = spec.attention_gate ? q : 0;
+  const AltUpSizes alt_up = spec.alt_up ? spec.alt_up->sizes : AltUpSizes{};
+  const int64_t streams = alt_up.streams;
   const RelativeSpec relative = spec.relative.value_or(RelativeSpec{});
   return {{
-      {Role::kStateIn, mamba1 ? 2 * select.inner : state.projected, hidden, in_bias, mamba || mamba1 || conv},
+      {Role::kStateIn, state_in, hidden, in_bias, mamba || mamba1 || conv || lightning},
       {Role::kStateConv, state.channels, state.taps, conv_bias, mamba || mamba1 || delta || conv},
       {Role::kStateSelect, select.selected(), select.inner, false, mamba1},
       {Role::kStateStep, select.inner, select.rank, true, mamba1},
@@ -106,24 +117,24 @@ std::array<RoleShape, 83> role_shapes(const ArchSpec& spec, int32_t layer) {
       {Role::kRate, mamba1 ? select.inner : state.heads, mamba1 ? select.state : 0, false,
        mamba || mamba1 || delta},
       {Role::kSkip, mamba1 ? select.inner : state.heads, 0, false, mamba || mamba1},
-      {Role::kStateNorm, state_norm, 0, false, (mamba && of_mamba.norm) || delta},
-      {Role::kStateOut, hidden, state.result, state_out_bias, mamba || mamba1 || delta || conv},
+      {Role::kStateNorm, state_norm, 0, false, (mamba && of_mamba.norm) || delta || lightning},
+      {Role::kStateOut, hidden, state.result, state_out_bias, own.recurrence != Recurrence::kNone},
       {Role::kDeltaIn, state.channels, hidden, false, delta},
-      {Role::kDeltaGate, state.result, hidden, false, delta},
+      {Role::kDeltaGate, state.result, hidden, false, delta || lightning},
       {Role::kDeltaInGate, state.channels + state.result, hidden, false, delta},
       {Role::kDeltaShare, state.heads, hidden, false, delta},
       {Role::kDeltaStep, state.heads, hidden, false, delta},
       {Role::kDeltaShareStep, 2 * state.heads, hidden, false, delta},
       {Role::kEmbedding, spec.vocab_size, word, false},
-      {Role::kTokenTypes, spec.token_types, hidden, false, spec.token_types > 0},
-      {Role::kEmbeddingIn, hidden, word, false, projected},
-      {Role::kEmbeddingOut, word, hidden, false, projected},
+      {Role::kTokenTypes, spec.token_types, summed, false, spec.token_types > 0},
+      {Role::kEmbeddingIn, hidden, word, narrow, projected || narrow},
+      {Role::kEmbeddingOut, word, hidden, false, projected && !narrow},
       {Role::kClassifierDense, hidden, pooled, classifier.dense_bias, classifies},
       {Role::kClassifierNorm, hidden, 0, spec.norm_bias, classifies},
       {Role::kClassifier, classifier.num_labels, classifier.dense.empty() ? pooled : hidden, classifier.bias,
        classifies},
-      {Role::kEmbeddingNorm, hidden, 0, spec.norm_bias, spec.embedding_norm},
-      {Role::kPositionEmbedding, positions, hidden, false, spec.position == PositionKind::kLearned},
+      {Role::kEmbeddingNorm, summed, 0, spec.norm_bias, spec.embedding_norm},
+      {Role::kPositionEmbedding, positions, summed, false, spec.position == PositionKind::kLearned},
       {Role::kRelativeTable, relative.num_buckets, relative.vectors ? hidden : heads, false,
        relative.num_buckets > 0},
       {Role::kRelativeNorm, hidden, 0, spec.norm_bias, relative.norm},
@@ -149,6 +160,16 @@ std::array<RoleShape, 83> role_shapes(const ArchSpec& spec, int32_t layer) {
       {Role::kLayerInputGate, input, hidden, false, input > 0},
       {Role::kLayerInputProject, hidden, input, false, input > 0},
       {Role::kLayerInputNorm, hidden, 0, false, input > 0},
+      {Role::kStreamIn, hidden, hidden, false, streams > 0},
+      {Role::kStreamOut, hidden, hidden, false, streams > 0},
+      {Role::kStreamRouterNorm, hidden, 0, false, streams > 0},
+      {Role::kStreamRouter, streams, hidden, false, streams > 0},
+      {Role::kStreamPredict, streams * streams, streams, false, streams > 0},
+      {Role::kStreamCorrect, streams, streams, false, streams > 0},
+      {Role::kStreamScale, hidden, 0, false, spec.alt_up && spec.alt_up->scaled},
+      {Role::kLaurelDown, alt_up.rank, hidden, false, streams > 0},
+      {Role::kLaurelUp, hidden, alt_up.rank, false, streams > 0},
+      {Role::kLaurelNorm, hidden, 0, false, streams > 0},
       {Role::kSinks, spec.num_heads, 0, false, attention && spec.attention_sinks},
       {Role::kPostAttentionNorm, hidden, 0, spec.norm_bias, after && own.mixes()},
       {Role::kMlpNorm, hidden, 0, spec.norm_bias, spec.mlp_norm && own.mlp},
@@ -240,9 +261,14 @@ TensorPlan::TensorPlan(const ArchSpec& spec, const WeightNames& names, const Che
     if (is_otherwise_there(module, stacked, checkpoint)) continue;
     if (places_in(module.module) == 0) {
       add(spec, module, -1, -1, checkpoint);
+    } else if (is_of_stream(module.role)) {
+      const int32_t streams = spec.alt_up ? spec.alt_up->sizes.streams : 1;
+      for (int32_t i = 0; i + 1 < streams; ++i) add(spec, module, i, -1, checkpoint);
     } else {
-      for (int32_t layer = 0; layer < spec.num_layers; ++layer)
-        add_layer(spec, module, layer, stacked, checkpoint);
+      for (int32_t layer = 0; layer < spec.num_layers; ++layer) {
+        if (spec.layers[static_cast<size_t>(layer)].weight_source < 0)
+          add_layer(spec, module, layer, stacked, checkpoint);
+      }
     }
   }
   if (spec.task == ModelTask::kScore && spec.classifier) {

@@ -91,6 +91,16 @@ enum class Role : uint8_t {
   kBesideExperts,  // of what the experts read,
   kBesideOut,      // of what they give,
   kBesideMlp,      // and of what the MLP gives
+  kStreamIn,       // of nn/alt_up.h; "{}" is the stream's number, the second stream's 0
+  kStreamOut,
+  kStreamRouterNorm,
+  kStreamRouter,
+  kStreamPredict,
+  kStreamCorrect,
+  kStreamScale,  // a vector
+  kLaurelDown,
+  kLaurelUp,
+  kLaurelNorm,
   kClassifierDense,
   kClassifierNorm,
   kClassifier,
@@ -104,6 +114,7 @@ enum class RowOrder : uint8_t {
   kUpFirst,     // of kGateUp: all ups, all gates
   kTurnLast,    // of kLatent: what turns behind the short vector
   kGatedHeads,  // of kQuery: for each head the query, then its gates
+  kHeadParts,   // of lightning attention's kStateIn: for each head the query, the key, the value
   kDeltaHeads,  // of kDeltaInGate: for each key head the query, the key, its values, their gates
   kDeltaSteps,  // of kDeltaShareStep: for each key head the shares of its values, then their steps
 };

@@ -30,13 +30,12 @@ void apply(const OpTable& ops, const OpContext& ctx, const LayerInputs& all, con
   ops.scale_softcap(ctx, vectors, static_cast<float>(1.0 / std::numbers::sqrt2), 0.0F);
 }
 
-void apply(const OpTable& ops, const OpContext& ctx, const LayerInput& layer, const TensorView& hidden,
-           const TensorView& input, const TensorView& act, const TensorView& branch) {
-  apply(ops, ctx, layer.gate, column_slice(input, 0, act.row_size()), hidden);
+void apply(const OpTable& ops, const OpContext& ctx, const LayerInput& layer, const TensorView& out,
+           const TensorView& x, const TensorView& input, const TensorView& act) {
+  apply(ops, ctx, layer.gate, column_slice(input, 0, act.row_size()), x);
   ops.gated_activation(ctx, act, input, layer.activation);
-  apply(ops, ctx, layer.project, branch, act);
-  apply(ops, ctx, layer.norm, branch, branch);
-  ops.add(ctx, hidden, branch);
+  apply(ops, ctx, layer.project, out, act);
+  apply(ops, ctx, layer.norm, out, out);
 }
 
 }  // namespace quire

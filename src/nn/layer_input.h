@@ -24,15 +24,15 @@ struct LayerInputs {
 void apply(const OpTable& ops, const OpContext& ctx, const LayerInputs& all, const TensorView& inputs,
            const TensorView& hidden, std::span<const int32_t> ids, const TensorView& scratch);
 
-// One layer's use of its vector: hidden += norm(project(act(gate(hidden)) * vector)).
+// One layer's use of its vector: norm(project(act(gate(x)) * vector)).
 struct LayerInput {
   Linear gate;     // [size, hidden]
   Linear project;  // [hidden, size]
   Norm norm;       // [hidden]
   Activation activation = Activation::kGeluTanh;
 };
-// input [rows, 2 size]: the layer's part of the inputs. scratch: act [rows, size], branch [rows, hidden].
-void apply(const OpTable& ops, const OpContext& ctx, const LayerInput& layer, const TensorView& hidden,
-           const TensorView& input, const TensorView& act, const TensorView& branch);
+// input [rows, 2 size]: the layer's part of the inputs. out, x [rows, hidden]. scratch: act [rows, size].
+void apply(const OpTable& ops, const OpContext& ctx, const LayerInput& layer, const TensorView& out,
+           const TensorView& x, const TensorView& input, const TensorView& act);
 
 }  // namespace quire

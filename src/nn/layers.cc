@@ -24,6 +24,13 @@ TensorView vector_view(const Buffer& buffer, int64_t size) {
   return make_view(const_cast<std::byte*>(buffer.data()), DType::kF32, Shape{size});
 }
 
+TensorView same_rows(const Buffer& buffer, int64_t rows, int64_t size) {
+  TensorView view = vector_view(buffer, size);
+  view.shape = Shape{rows, size};
+  view.row_stride = 0;
+  return view;
+}
+
 int64_t Linear::out_features() const {
   int64_t n = weight.n;
   for (const PackedLinear& piece : more) n += piece.n;
@@ -163,6 +170,7 @@ void apply(const OpTable& ops, const OpContext& ctx, const Mlp& mlp, const Tenso
   if (mlp.gated) {
     if (mlp.gate_multiplier != 1.0F)
       ops.scale_softcap(ctx, column_slice(up, 0, mlp.intermediate), mlp.gate_multiplier, 0.0F);
+    if (mlp.gate_deviations) ops.relu_above(ctx, column_slice(up, 0, mlp.intermediate), *mlp.gate_deviations);
     if (!mlp.up.weight.gate) ops.gated_activation(ctx, act, up, mlp.activation);
   } else if (mlp.xielu) {
     ops.xielu(ctx, up, *mlp.xielu);
@@ -175,7 +183,8 @@ void apply(const OpTable& ops, const OpContext& ctx, const Mlp& mlp, const Tenso
 }
 
 void fuse_gate(Mlp& mlp) {
-  if (mlp.gated && mlp.gate_multiplier == 1.0F && mlp.up.more.empty() && can_gate(mlp.up.weight))
+  const bool plain_gates = mlp.gate_multiplier == 1.0F && !mlp.gate_deviations;
+  if (mlp.gated && plain_gates && mlp.up.more.empty() && can_gate(mlp.up.weight))
     mlp.up.weight.gate = mlp.activation;
 }
 
@@ -183,6 +192,7 @@ void apply(const OpTable& ops, const OpContext& ctx, const Join& join, const Ten
            const TensorView& branch) {
   if (join.norm && !join.norm_sum) apply(ops, ctx, *join.norm, branch, branch);
   if (join.multiplier != 1.0F) ops.scale_softcap(ctx, branch, join.multiplier, 0.0F);
+  if (join.residual != 1.0F) ops.scale_softcap(ctx, hidden, join.residual, 0.0F);
   ops.add(ctx, hidden, branch);
   finish(ops, ctx, join, hidden);
 }

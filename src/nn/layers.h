@@ -61,6 +61,9 @@ TensorView head_view(const TensorView& x, int64_t heads);
 // A buffer of floats as a vector; a view of nothing where it is empty.
 TensorView vector_view(const Buffer& buffer, int64_t size);
 
+// A buffer of floats as each of so many rows, to read from.
+TensorView same_rows(const Buffer& buffer, int64_t rows, int64_t size);
+
 // Over which dimensions queries and keys are normed before the rotation.
 enum class QkNorm : uint8_t {
   kNone,
@@ -120,6 +123,8 @@ struct Mlp {
   float gate_multiplier = 1.0F;                     // of gates, before the activation
   std::optional<Norm> sub_norm = std::nullopt;      // before the last product
   std::optional<XieluParams> xielu = std::nullopt;  // of a plain one, in the activation's place
+  // Of a gated one: gates count only by how much they are so many deviations above their row's mean.
+  std::optional<float> gate_deviations = std::nullopt;
 
   int64_t up_size() const { return gated ? 2 * intermediate : intermediate; }
 };
@@ -131,14 +136,15 @@ void apply(const OpTable& ops, const OpContext& ctx, const Mlp& mlp, const Tenso
            const TensorView& x, const TensorView& residual, const TensorView& up, const TensorView& act);
 
 // How what attention or MLP gave joins the hidden states: hidden += multiplier * norm(branch); with norm_sum
-// hidden = norm(hidden + multiplier * branch).
+// hidden = norm(hidden + multiplier * branch). The hidden states are multiplied with `residual` before.
 struct Join {
   std::optional<Norm> norm;
   float multiplier = 1.0F;
+  float residual = 1.0F;
   bool norm_sum = false;
 
   // The sum is hidden + branch, which the projection before can do by itself; finish() is what is left then.
-  bool plain() const { return (!norm || norm_sum) && multiplier == 1.0F; }
+  bool plain() const { return (!norm || norm_sum) && multiplier == 1.0F && residual == 1.0F; }
 };
 // Changes branch as well.
 void apply(const OpTable& ops, const OpContext& ctx, const Join& join, const TensorView& hidden,

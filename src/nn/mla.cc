@@ -50,6 +50,8 @@ void apply(const OpTable& ops, const OpContext& ctx, const Mla& mla, const Rope&
   } else {
     apply(ops, ctx, mla.query, query, x);
   }
+  if (mla.growth != nullptr)
+    apply_to_queries(ops, ctx, *mla.growth, head_view(query, heads), batch.positions);
   apply(ops, ctx, mla.latent, latent, x);
   const TensorView vector = column_slice(latent, mla.sizes.turning, cached);
   apply(ops, ctx, mla.latent_norm, vector, vector);

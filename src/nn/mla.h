@@ -27,12 +27,13 @@ struct Mla {
   MlaSizes sizes;
   std::optional<Linear> query_down;  // [query_rank, hidden]
   std::optional<Norm> query_norm;
-  Linear query;                // [num_heads query_dim, query_rank or hidden]
-  Linear latent;               // [cached, hidden]: what turns first
-  Norm latent_norm;            // over the short vector
-  std::vector<Linear> absorb;  // [num_heads] of [cached, query_dim]: a query as the cache's vectors are
-  std::vector<Linear> expand;  // [num_heads] of [value, cached]
-  Linear out;                  // [hidden, num_heads value]
+  Linear query;                  // [num_heads query_dim, query_rank or hidden]
+  Linear latent;                 // [cached, hidden]: what turns first
+  Norm latent_norm;              // over the short vector
+  const Rope* growth = nullptr;  // what all of a query goes through besides, without turning; or null
+  std::vector<Linear> absorb;    // [num_heads] of [cached, query_dim]: a query as the cache's vectors are
+  std::vector<Linear> expand;    // [num_heads] of [value, cached]
+  Linear out;                    // [hidden, num_heads value]
   AttentionParams params;
 
   int64_t num_heads() const { return static_cast<int64_t>(absorb.size()); }

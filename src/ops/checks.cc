@@ -21,9 +21,11 @@ void require(bool ok, const char* op, const char* rule, const std::string& shape
   if (!ok) throw Error(std::string(op) + ": " + rule + "; got " + shapes);
 }
 
-void require_f32(const char* op, const char* name, const TensorView& t) {
+// one_row: an input whose rows may all be the same one.
+void require_f32(const char* op, const char* name, const TensorView& t, bool one_row = false) {
   require(t.data != nullptr && t.dtype == DType::kF32, op, "a float32 tensor is needed", describe(name, t));
-  require(t.rows() <= 1 || t.row_stride >= t.row_size(), op, "rows must not overlap",
+  const bool repeated = one_row && t.row_stride == 0;
+  require(t.rows() <= 1 || repeated || t.row_stride >= t.row_size(), op, "rows must not overlap",
           describe(name, t) + " with a row stride of " + std::to_string(t.row_stride));
 }
 
@@ -318,14 +320,10 @@ void check_ssm_scan(const TensorView& out, const TensorView& x, const TensorView
   const std::string shapes = describe("out", out) + ", " + describe("x", x) + ", " + describe("b", b) + ", " +
                              describe("c", c) + ", " + describe("decay", decay) + ", " +
                              describe("step", step) + ", " + describe("skip", skip);
-  for (const auto& [name, view] : {std::pair{"out", &out},
-                                   {"x", &x},
-                                   {"b", &b},
-                                   {"c", &c},
-                                   {"decay", &decay},
-                                   {"step", &step},
-                                   {"skip", &skip}})
+  for (const auto& [name, view] : {std::pair{"out", &out}, {"x", &x}, {"b", &b}, {"c", &c}, {"skip", &skip}})
     require_f32("ssm_scan", name, *view);
+  require_f32("ssm_scan", "decay", decay, true);
+  require_f32("ssm_scan", "step", step, true);
   require(x.shape.rank() == 3 && out.shape == x.shape, "ssm_scan", "x and out must be [rows, heads, p]",
           shapes);
   require(b.shape.rank() == 3 && c.shape == b.shape && b.rows() == x.rows() && b.shape[1] > 0 &&

@@ -298,6 +298,10 @@ struct OpTable {
   void (*activation)(const OpContext&, const TensorView& x, Activation act);
   // In place.
   void (*xielu)(const OpContext&, const TensorView& x, const XieluParams& params);
+  // x = max(0, x - mean - deviations * sqrt(mean((x - mean)^2))) over each row, in place.
+  void (*relu_above)(const OpContext&, const TensorView& x, float deviations);
+  // x *= sqrt(mean(like^2) / max(mean(x^2), least)), row by row, in place: x becomes as large as `like`.
+  void (*match_rms)(const OpContext&, const TensorView& x, const TensorView& like, float least);
   // x += y.
   void (*add)(const OpContext&, const TensorView& x, const TensorView& y);
   // out[i, :] = x[rows[i], :].
@@ -333,7 +337,7 @@ struct OpTable {
   // The recurrence of Mamba 2 (arXiv 2405.21060, with one rate for each head), token by token: for each head
   // S[n, p] = decay S[n, p] + b[n] step x[p], then out[p] = skip x[p] + sum over n of c[n] S[n, p]. x, out
   // [rows, heads, p]; b, c [rows, groups, n], head h has group h / (heads / groups); decay, step [rows,
-  // heads]; skip [heads]. The state has a part [n, p] for each head.
+  // heads], or one row for all (row_stride 0); skip [heads]. The state has a part [n, p] for each head.
   void (*ssm_scan)(const OpContext&, const TensorView& out, const TensorView& x, const TensorView& b,
                    const TensorView& c, const TensorView& decay, const TensorView& step,
                    const TensorView& skip, const StateBatch& batch, const StateView& state);

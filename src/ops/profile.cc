@@ -154,6 +154,15 @@ void xielu(const OpContext& ctx, const TensorView& x, const XieluParams& params)
   timed(ctx, elementwise("activation", x, 2, 8), [&](const OpTable& ops) { ops.xielu(ctx, x, params); });
 }
 
+void relu_above(const OpContext& ctx, const TensorView& x, float deviations) {
+  timed(ctx, elementwise("activation", x, 2, 6),
+        [&](const OpTable& ops) { ops.relu_above(ctx, x, deviations); });
+}
+
+void match_rms(const OpContext& ctx, const TensorView& x, const TensorView& like, float least) {
+  timed(ctx, elementwise("norm", x, 3, 5), [&](const OpTable& ops) { ops.match_rms(ctx, x, like, least); });
+}
+
 void add(const OpContext& ctx, const TensorView& x, const TensorView& y) {
   timed(ctx, elementwise("add", x, 3, 1), [&](const OpTable& ops) { ops.add(ctx, x, y); });
 }
@@ -253,6 +262,8 @@ OpProfile::OpProfile(const OpTable& inner, const MachineLimits& limits, size_t m
   table_.gated_activation = quire::gated_activation;
   table_.activation = quire::activation;
   table_.xielu = quire::xielu;
+  table_.relu_above = quire::relu_above;
+  table_.match_rms = quire::match_rms;
   table_.add = quire::add;
   table_.gather_rows = quire::gather_rows;
   table_.scale_softcap = quire::scale_softcap;

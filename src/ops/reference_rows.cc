@@ -139,6 +139,39 @@ void xielu(const OpContext& ctx, const TensorView& x, const XieluParams& params)
   });
 }
 
+void relu_above(const OpContext& ctx, const TensorView& x, float deviations) {
+  const int64_t d = x.row_size();
+  parallel_ranges(ctx, x.rows(), row_grain(4 * d), [&](int64_t begin, int64_t end, int) {
+    for (int64_t r = begin; r < end; ++r) {
+      float* row = x.row<float>(r);
+      float sum = 0;
+      for (int64_t i = 0; i < d; ++i) sum += row[i];
+      const float mean = sum / static_cast<float>(d);
+      float squares = 0;
+      for (int64_t i = 0; i < d; ++i) squares += (row[i] - mean) * (row[i] - mean);
+      const float least = mean + deviations * std::sqrt(squares / static_cast<float>(d));
+      for (int64_t i = 0; i < d; ++i) row[i] = std::max(0.0F, row[i] - least);
+    }
+  });
+}
+
+void match_rms(const OpContext& ctx, const TensorView& x, const TensorView& like, float least) {
+  const int64_t d = x.row_size();
+  const auto mean_square = [d](const float* row) {
+    float sum = 0;
+    for (int64_t i = 0; i < d; ++i) sum += row[i] * row[i];
+    return sum / static_cast<float>(d);
+  };
+  parallel_ranges(ctx, x.rows(), row_grain(3 * d), [&](int64_t begin, int64_t end, int) {
+    for (int64_t r = begin; r < end; ++r) {
+      float* row = x.row<float>(r);
+      const float wanted = mean_square(like.row<float>(r));
+      const float scale = std::sqrt(wanted / std::max(mean_square(row), least));
+      for (int64_t i = 0; i < d; ++i) row[i] *= scale;
+    }
+  });
+}
+
 void add(const OpContext& ctx, const TensorView& x, const TensorView& y) {
   const int64_t d = x.row_size();
   parallel_ranges(ctx, x.rows(), row_grain(d), [&](int64_t begin, int64_t end, int) {
@@ -195,6 +228,8 @@ const OpTable& reference_ops() {
       .gated_activation = reference::gated_activation,
       .activation = reference::activation,
       .xielu = reference::xielu,
+      .relu_above = reference::relu_above,
+      .match_rms = reference::match_rms,
       .add = reference::add,
       .gather_rows = reference::gather_rows,
       .scale_softcap = reference::scale_softcap,

@@ -4,6 +4,7 @@
 #include <array>
 #include <cmath>
 #include <nlohmann/json.hpp>
+#include <numbers>
 #include <optional>
 
 #include "base/strings.h"
@@ -163,6 +164,36 @@ void configure_minicpm(const GgufModel& model, json& config) {
 }
 
 // By layers: windows, and heads and MLPs of other sizes.
+void configure_gemma3n(const GgufModel& model, json& config) {
+  configure_windows(model, config);
+  constexpr std::array<GgufField, 4> kFields = {{
+      {"attention.shared_kv_layers", "num_kv_shared_layers"},
+      {"embedding_length_per_layer_input", "hidden_size_per_layer_input"},
+      {"altup.active_idx", "altup_active_idx"},
+      {"altup.num_inputs", "altup_num_inputs"},
+  }};
+  copy_fields(model, config, kFields);
+  copy_number(model, "final_logit_softcapping", config, "final_logit_softcapping");
+  copy_number(model, "rope.freq_base_swa", config, "rope_local_base_freq");
+  const auto rows = [&](const std::string& name, size_t dim) {
+    const GgufTensor* tensor = model.tensor(name);
+    return tensor == nullptr || tensor->shape.size() != 2 ? int64_t{0} : tensor->shape[dim];
+  };
+  config["vocab_size_per_layer_input"] = rows("per_layer_token_embd.weight", 0);
+  config["laurel_rank"] = rows("blk.0.laurel_l.weight", 0);
+  config["altup_correct_scale"] = has_tensor(model, "blk.0.altup_correct_scale.weight");
+  json sizes = json::array();
+  const int64_t layers = gguf_layers(model);
+  for (int64_t i = 0; i < layers; ++i) sizes.push_back(rows(cat("blk.", i, ".ffn_down.weight"), 1));
+  config["intermediate_size"] = std::move(sizes);
+  // Files have by how many deviations a gate must be above the mean, not what share of them is.
+  const std::string key = gguf_key(model, "activation_sparsity_scale");
+  json shares = json::array();
+  for (const double deviations : model.file().numbers(key))
+    shares.push_back(0.5 * std::erfc(-deviations / std::numbers::sqrt2));
+  if (!shares.empty()) config["activation_sparsity_pattern"] = std::move(shares);
+}
+
 void configure_gemma4(const GgufModel& model, json& config) {
   configure_gemma3(model, config);
   constexpr std::array<GgufField, 7> kFields = {{

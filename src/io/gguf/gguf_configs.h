@@ -17,6 +17,7 @@ void configure_cohere(const GgufModel& model, nlohmann::json& config);
 void configure_falcon(const GgufModel& model, nlohmann::json& config);
 void configure_gemma2(const GgufModel& model, nlohmann::json& config);
 void configure_gemma3(const GgufModel& model, nlohmann::json& config);
+void configure_gemma3n(const GgufModel& model, nlohmann::json& config);
 void configure_gemma4(const GgufModel& model, nlohmann::json& config);
 void configure_glm(const GgufModel& model, nlohmann::json& config);
 void configure_gpt2(const GgufModel& model, nlohmann::json& config);
@@ -41,6 +42,7 @@ void configure_granite_moe(const GgufModel& model, nlohmann::json& config);
 void configure_hunyuan_moe(const GgufModel& model, nlohmann::json& config);
 void configure_llama4(const GgufModel& model, nlohmann::json& config);
 void configure_minimax(const GgufModel& model, nlohmann::json& config);
+void configure_mistral4(const GgufModel& model, nlohmann::json& config);
 void configure_mixtral(const GgufModel& model, nlohmann::json& config);
 void configure_qwen_moe(const GgufModel& model, nlohmann::json& config);
 

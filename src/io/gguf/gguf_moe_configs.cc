@@ -101,6 +101,12 @@ void configure_deepseek(const GgufModel& model, json& config) {
   rope["mscale"] = rope["mscale_all_dim"] = *logarithm * 10.0;
 }
 
+void configure_mistral4(const GgufModel& model, json& config) {
+  configure_deepseek(model, config);
+  if (config.contains("rope_scaling"))
+    copy_number(model, "attention.temperature_scale", config["rope_scaling"], "llama_4_scaling_beta");
+}
+
 void configure_ernie_moe(const GgufModel& model, json& config) {
   configure_llama(model, config);
   constexpr std::array<GgufField, 6> kFields = {{

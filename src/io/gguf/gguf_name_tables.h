@@ -368,14 +368,29 @@ inline constexpr std::array<GgufName, 23> kLfm2 = {{
     {"blk.{}.ffn_down_exps", "model.layers.{}.feed_forward.experts.{e}.w2"},
 }};
 
-inline constexpr std::array<GgufName, 17> kGemma4Own = {{
-    {"blk.{}.layer_output_scale.weight", "model.layers.{}.layer_scalar"},
+inline constexpr std::array<GgufName, 6> kLayerInputs = {{
     {"per_layer_token_embd", "model.embed_tokens_per_layer"},
     {"per_layer_model_proj", "model.per_layer_model_projection"},
     {"per_layer_proj_norm", "model.per_layer_projection_norm"},
     {"blk.{}.inp_gate", "model.layers.{}.per_layer_input_gate"},
     {"blk.{}.proj", "model.layers.{}.per_layer_projection"},
     {"blk.{}.post_norm", "model.layers.{}.post_per_layer_input_norm"},
+}};
+inline constexpr std::array<GgufName, 10> kGemma3nOwn = {{
+    {"altup_proj", "model.altup_projections.{e}"},
+    {"altup_unembd_proj", "model.altup_unembed_projections.{e}"},
+    {"blk.{}.altup_router", "model.layers.{}.altup.modality_router"},
+    {"blk.{}.altup_router_norm", "model.layers.{}.altup.router_norm"},
+    {"blk.{}.altup_predict_coef", "model.layers.{}.altup.prediction_coefs"},
+    {"blk.{}.altup_correct_coef", "model.layers.{}.altup.correction_coefs"},
+    {"blk.{}.altup_correct_scale.weight", "model.layers.{}.altup.correct_output_scale"},
+    {"blk.{}.laurel_l", "model.layers.{}.laurel.linear_left"},
+    {"blk.{}.laurel_r", "model.layers.{}.laurel.linear_right"},
+    {"blk.{}.laurel_post_norm", "model.layers.{}.laurel.post_laurel_norm"},
+}};
+inline constexpr auto kGemma3n = joined(kGemma3, kLayerInputs, kGemma3nOwn);
+inline constexpr std::array<GgufName, 11> kGemma4Own = {{
+    {"blk.{}.layer_output_scale.weight", "model.layers.{}.layer_scalar"},
     {"blk.{}.ffn_gate_inp", "model.layers.{}.router.proj"},
     {"blk.{}.ffn_gate_inp.scale", "model.layers.{}.router.scale"},
     {"blk.{}.ffn_down_exps.scale", "model.layers.{}.router.per_expert_scale"},
@@ -387,7 +402,7 @@ inline constexpr std::array<GgufName, 17> kGemma4Own = {{
     {"blk.{}.pre_ffw_norm_2", "model.layers.{}.pre_feedforward_layernorm_2"},
     {"blk.{}.post_ffw_norm_2", "model.layers.{}.post_feedforward_layernorm_2"},
 }};
-inline constexpr auto kGemma4 = joined(kGemma3, kGemma4Own);
+inline constexpr auto kGemma4 = joined(kGemma3, kLayerInputs, kGemma4Own);
 
 inline constexpr std::array<GgufName, 2> kHunyuanNorms = {{
     {"blk.{}.attn_q_norm", "model.layers.{}.self_attn.query_layernorm"},

@@ -43,7 +43,7 @@ bool has_two_norms(const GgufModel& model) {
   return has_tensor(model, 0, "attn_norm_2.weight");
 }
 
-const std::array<Row, 74> kRows = {{
+const std::array<Row, 76> kRows = {{
     {{"arcee", "ArceeForCausalLM", "arcee", kLlama, configure_llama, GgufStyle::kPairs}},
     {{"bert", "BertForSequenceClassification", "bert", kBert, configure_bert}, has_classifier},
     {{"bert", "BertModel", "bert", kBert, configure_bert}},
@@ -67,6 +67,7 @@ const std::array<Row, 74> kRows = {{
       GgufStyle::kNormsPlusOne}},
     {{"gemma2", "Gemma2ForCausalLM", "gemma2", kGemma3, configure_gemma2, GgufStyle::kNormsPlusOne}},
     {{"gemma3", "Gemma3ForCausalLM", "gemma3_text", kGemma3, configure_gemma3, GgufStyle::kNormsPlusOne}},
+    {{"gemma3n", "Gemma3nForCausalLM", "gemma3n_text", kGemma3n, configure_gemma3n}},
     {{"gemma4", "Gemma4ForCausalLM", "gemma4_text", kGemma4, configure_gemma4}},
     {{"glm4", "Glm4ForCausalLM", "glm4", kGlm, configure_glm}},
     {{"glm4moe", "Glm4MoeForCausalLM", "glm4_moe", kGlm4Moe, configure_deepseek_moe}},
@@ -95,6 +96,7 @@ const std::array<Row, 74> kRows = {{
     {{"minicpm", "GraniteForCausalLM", "granite", kLlama, configure_minicpm, GgufStyle::kPairs}},
     {{"minimax-m2", "MiniMaxM2ForCausalLM", "minimax_m2", kMinimax, configure_minimax}},
     {{"mistral3", "Ministral3ForCausalLM", "ministral3", kLlama, configure_ministral3, GgufStyle::kPairs}},
+    {{"mistral4", "Mistral4ForCausalLM", "mistral4", kDeepseek, configure_mistral4}},
     {{"modern-bert", "ModernBertForSequenceClassification", "modernbert", kModernBert, configure_modern_bert},
      has_classifier},
     {{"modern-bert", "ModernBertModel", "modernbert", kModernBert, configure_modern_bert}},

@@ -7,6 +7,7 @@
 
 namespace quire {
 
+ArchSpec parse_albert(const ConfigReader& config);
 ArchSpec parse_apertus(const ConfigReader& config);
 ArchSpec parse_arcee(const ConfigReader& config);
 ArchSpec parse_bamba(const ConfigReader& config);
@@ -33,6 +34,7 @@ ArchSpec parse_flex_olmo(const ConfigReader& config);
 ArchSpec parse_gemma(const ConfigReader& config);
 ArchSpec parse_gemma2(const ConfigReader& config);
 ArchSpec parse_gemma3(const ConfigReader& config);
+ArchSpec parse_gemma3n(const ConfigReader& config);
 ArchSpec parse_gemma4(const ConfigReader& config);
 ArchSpec parse_glm(const ConfigReader& config);
 ArchSpec parse_glm4(const ConfigReader& config);
@@ -62,10 +64,12 @@ ArchSpec parse_llama4(const ConfigReader& config);
 ArchSpec parse_mamba(const ConfigReader& config);
 ArchSpec parse_mamba2(const ConfigReader& config);
 ArchSpec parse_minicpm(const ConfigReader& config);
+ArchSpec parse_minimax(const ConfigReader& config);
 ArchSpec parse_minimax_m2(const ConfigReader& config);
 ArchSpec parse_ministral(const ConfigReader& config);
 ArchSpec parse_ministral3(const ConfigReader& config);
 ArchSpec parse_mistral(const ConfigReader& config);
+ArchSpec parse_mistral4(const ConfigReader& config);
 ArchSpec parse_mixtral(const ConfigReader& config);
 ArchSpec parse_modernbert(const ConfigReader& config);
 ArchSpec parse_mpnet(const ConfigReader& config);
@@ -96,6 +100,7 @@ ArchSpec parse_stablelm(const ConfigReader& config);
 ArchSpec parse_starcoder2(const ConfigReader& config);
 ArchSpec parse_vaultgemma(const ConfigReader& config);
 
+WeightNames albert_weight_names();
 WeightNames apertus_weight_names();
 WeightNames arcee_weight_names();
 WeightNames bamba_weight_names();
@@ -113,6 +118,7 @@ WeightNames falcon_weight_names();
 WeightNames flex_olmo_weight_names();
 WeightNames gemma2_weight_names();
 WeightNames gemma3_weight_names();
+WeightNames gemma3n_weight_names();
 WeightNames gemma4_weight_names();
 WeightNames gemma_weight_names();
 WeightNames glm4_moe_weight_names();
@@ -138,6 +144,7 @@ WeightNames llama4_weight_names();
 WeightNames llama_weight_names();
 WeightNames mamba2_weight_names();
 WeightNames mamba_weight_names();
+WeightNames minimax_weight_names();
 WeightNames minimax_m2_weight_names();
 WeightNames mixtral_weight_names();
 WeightNames modernbert_weight_names();
@@ -182,6 +189,7 @@ struct LlamaDefaults {
   bool tie_word_embeddings = false;
   std::string_view activation_field = "hidden_act";
   std::string_view activation = "silu";
+  std::string_view intermediate_field = "intermediate_size";
   int64_t intermediate_size = 0;  // 0: it must be there
   int64_t num_layers = 0;         // 0: it must be there
 };
@@ -276,6 +284,14 @@ void read_qwen_windows(const ConfigReader& config, ArchSpec& spec);
 // layers, or that of layers that see everything and that of layers with a window. Sets spec.ropes and
 // spec.max_model_len; wants head_dim and max_position_embeddings.
 void read_rope(const ConfigReader& config, ArchSpec& spec, const RopeDefaults& defaults);
+// Which layers read the keys and values of earlier ones, as Gemma 3n and 4 say it: the last so many, each
+// those of the last layer of its kind before them. Wants the layers' windows.
+void read_shared_caches(const ConfigReader& config, ArchSpec& spec, int64_t fallback);
+
+// embedding_size of encoders whose embeddings are summed up before they are projected to the hidden size.
+void read_narrow_embeddings(const ConfigReader& config, ArchSpec& spec);
+// How queries grow with their position, as Ministral 3 and Mistral 4 say it among the rotation's fields.
+void read_query_growth(const ConfigReader& config, RopeSpec& turned);
 // eos_token_id and bos_token_id.
 void read_token_ids(const ConfigReader& config, ArchSpec& spec);
 

@@ -11,8 +11,9 @@ namespace {
 
 constexpr std::array<std::string_view, 6> kBertPrefixes = {"bert.",    "roberta.", "distilbert.",
                                                            "electra.", "model.",   ""};
-constexpr std::array<ModuleName, 12> kBertModules = {{
+constexpr std::array<ModuleName, 13> kBertModules = {{
     {Role::kEmbedding, "embeddings.word_embeddings"},
+    {Role::kEmbeddingIn, "embeddings_project"},
     {Role::kPositionEmbedding, "embeddings.position_embeddings"},
     {Role::kTokenTypes, "embeddings.token_type_embeddings"},
     {Role::kEmbeddingNorm, "embeddings.LayerNorm"},
@@ -146,10 +147,17 @@ ArchSpec parse_bert(const ConfigReader& config) {
   return spec;
 }
 
+void read_narrow_embeddings(const ConfigReader& config, ArchSpec& spec) {
+  const int64_t size = config.integer("embedding_size", 1, kMaxSize, 128);
+  if (size > spec.hidden_size) config.fail("embedding_size", "is more than hidden_size");
+  spec.embedding_size = size;
+  spec.narrow_embeddings = true;
+}
+
 ArchSpec parse_electra(const ConfigReader& config) {
   ArchSpec spec = parse_bert(config);
   if (config.integer("embedding_size", 1, kMaxSize, 128) != spec.hidden_size)
-    config.fail("embedding_size", "other than hidden_size is not supported");
+    read_narrow_embeddings(config, spec);
   spec.classifier = ClassifierSpec{.name = "classifier.out_proj",
                                    .dense = "classifier.dense",
                                    .activation = Activation::kGelu,

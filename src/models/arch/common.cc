@@ -228,7 +228,7 @@ ArchSpec parse_llama_family(const ConfigReader& config, const LlamaDefaults& def
   const auto or_default = [&](std::string_view field, int64_t most, int64_t fallback) {
     return fallback == 0 ? config.integer(field, 1, most) : config.integer(field, 1, most, fallback);
   };
-  spec.intermediate_size = or_default("intermediate_size", kMaxSize, defaults.intermediate_size);
+  spec.intermediate_size = or_default(defaults.intermediate_field, kMaxSize, defaults.intermediate_size);
   spec.num_layers = static_cast<int32_t>(or_default("num_hidden_layers", kMaxLayers, defaults.num_layers));
   spec.num_heads = static_cast<int32_t>(config.integer("num_attention_heads", 1, 1 << 16));
   spec.num_kv_heads = static_cast<int32_t>(config.integer("num_key_value_heads", 1, 1 << 16, spec.num_heads));

@@ -1,5 +1,5 @@
-// DeepSeek-V2 and V3, Kimi-K2, GLM-4.7-Flash: latent attention (nn/mla.h), experts in all but the first
-// layers.
+// DeepSeek-V2 and V3, Kimi-K2, GLM-4.7-Flash, Mistral 4: latent attention (nn/mla.h), experts in all but the
+// first layers.
 #include <cmath>
 
 #include "models/arch/arch.h"
@@ -40,7 +40,9 @@ double yarn_score_factor(const ConfigReader& config) {
   return scale * scale;
 }
 
-ArchSpec parse_family(const ConfigReader& config, int64_t positions, bool interleaved) {
+// part_of_heads: the configuration says which part of a whole query head turns.
+ArchSpec parse_family(const ConfigReader& config, int64_t positions, bool interleaved,
+                      bool part_of_heads = false) {
   MlaSizes mla;
   const auto size = [&](std::string_view field, int64_t low) {
     return static_cast<int32_t>(config.integer(field, low, 1 << 16));
@@ -50,12 +52,17 @@ ArchSpec parse_family(const ConfigReader& config, int64_t positions, bool interl
   mla.turning = size("qk_rope_head_dim", 2);
   mla.still = size("qk_nope_head_dim", 1);
   mla.value = size("v_head_dim", 1);
-  const RopeDefaults rope = {.style = interleaved ? RopeStyle::kInterleaved : RopeStyle::kHalves};
-  ArchSpec spec = parse_llama_family(
-      config, {.head_dim = mla.turning, .max_position_embeddings = positions, .rope = rope});
+  const int32_t head_dim = part_of_heads ? mla.query_dim() : mla.turning;
+  const RopeDefaults rope = {.style = interleaved ? RopeStyle::kInterleaved : RopeStyle::kHalves,
+                             .partial = part_of_heads,
+                             .part = static_cast<double>(mla.turning) / head_dim};
+  ArchSpec spec =
+      parse_llama_family(config, {.head_dim = head_dim, .max_position_embeddings = positions, .rope = rope});
   // The field head_dim, where there is one, is that of another library's cache.
-  spec.head_dim = mla.turning;
+  spec.head_dim = head_dim;
   read_rope(config, spec, rope);
+  if (spec.ropes.front().rotary_dim != mla.turning)
+    config.fail("qk_rope_head_dim", "is not what partial_rotary_factor gives");
   spec.qkv_bias = spec.out_bias = config.boolean("attention_bias", false);
   if (spec.qkv_bias) config.fail("attention_bias", "is not supported for this architecture");
   assign_layers(spec, std::sqrt(static_cast<double>(mla.query_dim())) / yarn_score_factor(config));
@@ -94,6 +101,25 @@ ArchSpec parse_glm4_moe_lite(const ConfigReader& config) {
   const bool by_count = types.empty() && config.has("first_k_dense_replace");
   for (size_t i = 0; i < spec.layers.size() && !by_count; ++i)
     spec.layers[i].experts = types.empty() ? i > 0 : types[i] == "sparse";
+  return spec;
+}
+
+ArchSpec parse_mistral4(const ConfigReader& config) {
+  ArchSpec spec = parse_family(config, 1048576, config.boolean("rope_interleave", true), true);
+  spec.max_model_len = spec.max_position_embeddings;  // counts the stretching already
+  // Only a part of a head turns, but all of it grows.
+  RopeSpec growth;
+  growth.scaling = RopeScaling::kStill;
+  growth.rotary_dim = spec.mla->query_dim();
+  read_query_growth(config, growth);
+  if (growth.query_beta != 0.0) {
+    if (growth.rotary_dim % 2 != 0) config.fail("qk_nope_head_dim", "makes heads of an odd size");
+    spec.query_growth = static_cast<int32_t>(spec.ropes.size());
+    spec.ropes.push_back(growth);
+  }
+  MoeSpec& moe = read_deepseek_experts(config, spec);
+  moe.router.scores = RouterScores::kSoftmax;
+  moe.correction = false;
   return spec;
 }
 

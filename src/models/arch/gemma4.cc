@@ -10,16 +10,10 @@
 namespace quire {
 namespace {
 
-constexpr std::array<ModuleName, 21> kOwn = {{
+constexpr std::array<ModuleName, 15> kOwn = {{
     {Role::kInputNorm, "layers.{}.input_layernorm"},
     {Role::kMlpNorm, "layers.{}.pre_feedforward_layernorm"},
     {.role = Role::kLayerScalar, .module = "layers.{}.layer_scalar", .bare = true},
-    {Role::kLayerInputTable, "embed_tokens_per_layer"},
-    {Role::kLayerInputsProject, "per_layer_model_projection"},
-    {Role::kLayerInputsNorm, "per_layer_projection_norm"},
-    {Role::kLayerInputGate, "layers.{}.per_layer_input_gate"},
-    {Role::kLayerInputProject, "layers.{}.per_layer_projection"},
-    {Role::kLayerInputNorm, "layers.{}.post_per_layer_input_norm"},
     {Role::kRouter, "layers.{}.router.proj"},
     {.role = Role::kBesideRouter, .module = "layers.{}.router.scale", .bare = true},
     {.role = Role::kExpertScale, .module = "layers.{}.router.per_expert_scale", .bare = true},
@@ -33,11 +27,7 @@ constexpr std::array<ModuleName, 21> kOwn = {{
     {Role::kBesideExperts, "layers.{}.pre_feedforward_layernorm_2"},
     {Role::kBesideOut, "layers.{}.post_feedforward_layernorm_2"},
 }};
-constexpr auto kModules = joined(kLlamaMatrices, kPostNorms, kQkNorms, kOwn);
-// Layers that read others' keys and values have theirs in the file all the same.
-constexpr std::array<std::string_view, 4> kUnread = {
-    "layers.{}.self_attn.k_proj.weight", "layers.{}.self_attn.v_proj.weight",
-    "layers.{}.self_attn.k_norm.weight", "layers.{}.self_attn.v_norm.weight"};
+constexpr auto kModules = joined(kLlamaMatrices, kPostNorms, kQkNorms, kLayerInputs, kOwn);
 
 // Heads of `head_dim` that hold at least what both kinds of layers keep of a token, with the scale of each
 // head that an int8 cache has.
@@ -49,10 +39,11 @@ int32_t heads_for_both(int32_t head_dim, int32_t kv_heads, int32_t window_dim, i
   return heads;
 }
 
-void share_caches(const ConfigReader& config, ArchSpec& spec) {
-  const int64_t shared = config.integer("num_kv_shared_layers", 0, spec.num_layers, 0);
+}  // namespace
+
+void read_shared_caches(const ConfigReader& config, ArchSpec& spec, int64_t fallback) {
+  const int64_t shared = config.integer("num_kv_shared_layers", 0, spec.num_layers, fallback);
   const int64_t first = spec.num_layers - shared;
-  const bool wide = config.boolean("use_double_wide_mlp", false);
   for (int64_t i = first; i < spec.num_layers; ++i) {
     LayerSpec& layer = spec.layers[static_cast<size_t>(i)];
     for (int64_t j = first - 1; j >= 0 && layer.kv_source < 0; --j) {
@@ -61,12 +52,8 @@ void share_caches(const ConfigReader& config, ArchSpec& spec) {
     }
     if (layer.kv_source < 0)
       config.fail("num_kv_shared_layers", "leaves no layer of a kind with keys of its own");
-    layer.keys_as_values = false;
-    if (wide) layer.intermediate_size = 2 * spec.intermediate_size;
   }
 }
-
-}  // namespace
 
 ArchSpec parse_gemma4(const ConfigReader& config) {
   ArchSpec spec = parse_llama_family(config, {.head_dim = 256,
@@ -117,7 +104,13 @@ ArchSpec parse_gemma4(const ConfigReader& config) {
     moe.router.normalize = true;
     moe.expert_scale = moe.beside = true;
   }
-  share_caches(config, spec);
+  read_shared_caches(config, spec, 0);
+  const bool wide = config.boolean("use_double_wide_mlp", false);
+  for (LayerSpec& layer : spec.layers) {
+    if (layer.kv_source < 0) continue;
+    layer.keys_as_values = false;
+    if (wide) layer.intermediate_size = 2 * spec.intermediate_size;
+  }
   spec.head_dim = std::max(full_dim, window_dim);
   spec.num_kv_heads = full_dim >= window_dim ? heads_for_both(full_dim, full_heads, window_dim, window_heads)
                                              : heads_for_both(window_dim, window_heads, full_dim, full_heads);
@@ -131,14 +124,12 @@ ArchSpec parse_gemma4(const ConfigReader& config) {
   spec.logit_softcap = static_cast<float>(config.number("final_logit_softcapping", 0.0, 1e9, 0.0));
   spec.layer_input_size = config.integer("hidden_size_per_layer_input", 0, kMaxSize, 256);
   spec.layer_input_vocab = config.integer("vocab_size_per_layer_input", 1, kMaxSize, spec.vocab_size);
-  if (spec.layer_input_size > 0 && spec.layer_input_vocab < spec.vocab_size)
-    config.fail("vocab_size_per_layer_input", "is less than vocab_size");
   spec.max_model_len = spec.max_position_embeddings;
   return spec;
 }
 
 WeightNames gemma4_weight_names() {
-  return {kModelPrefixes, kModules, kUnread};
+  return {kModelPrefixes, kModules, kBorrowedKeys};
 }
 
 }  // namespace quire

@@ -24,6 +24,12 @@ ArchSpec parse_ministral(const ConfigReader& config) {
   return spec;
 }
 
+void read_query_growth(const ConfigReader& config, RopeSpec& turned) {
+  const ConfigReader rope = config.object(config.has("rope_parameters") ? "rope_parameters" : "rope_scaling");
+  turned.query_beta = rope.number("llama_4_scaling_beta", 0.0, 1e6, 0.0);
+  turned.query_length = rope.number("original_max_position_embeddings", 1.0, 1e9, 16384.0);
+}
+
 ArchSpec parse_ministral3(const ConfigReader& config) {
   ArchSpec spec = parse_llama_family(
       config, {.head_dim = 128, .max_position_embeddings = 262144, .rope = {.theta = 1e6}});
@@ -31,10 +37,7 @@ ArchSpec parse_ministral3(const ConfigReader& config) {
   spec.max_model_len = spec.max_position_embeddings;  // counts the stretching already
   const auto window = static_cast<int32_t>(config.integer("sliding_window", 1, kMaxPositions, 0));
   for (auto& layer : spec.layers) layer.window = window;
-  const ConfigReader rope = config.object(config.has("rope_parameters") ? "rope_parameters" : "rope_scaling");
-  RopeSpec& turned = spec.ropes.front();
-  turned.query_beta = rope.number("llama_4_scaling_beta", 0.0, 1e6, 0.0);
-  turned.query_length = rope.number("original_max_position_embeddings", 1.0, 1e9, 16384.0);
+  read_query_growth(config, spec.ropes.front());
   return spec;
 }
 

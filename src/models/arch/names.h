@@ -67,6 +67,20 @@ inline constexpr std::array<ModuleName, 2> kQkNorms = {{
     {Role::kKeyNorm, "layers.{}.self_attn.k_norm"},
 }};
 
+// What layers get of each token besides the hidden states.
+inline constexpr std::array<ModuleName, 6> kLayerInputs = {{
+    {Role::kLayerInputTable, "embed_tokens_per_layer"},
+    {Role::kLayerInputsProject, "per_layer_model_projection"},
+    {Role::kLayerInputsNorm, "per_layer_projection_norm"},
+    {Role::kLayerInputGate, "layers.{}.per_layer_input_gate"},
+    {Role::kLayerInputProject, "layers.{}.per_layer_projection"},
+    {Role::kLayerInputNorm, "layers.{}.post_per_layer_input_norm"},
+}};
+// Layers that read others' keys and values have theirs in the file all the same.
+inline constexpr std::array<std::string_view, 4> kBorrowedKeys = {
+    "layers.{}.self_attn.k_proj.weight", "layers.{}.self_attn.v_proj.weight",
+    "layers.{}.self_attn.k_norm.weight", "layers.{}.self_attn.v_norm.weight"};
+
 // Experts, each by itself or all in one tensor, and what chooses them.
 inline constexpr std::array<ModuleName, 6> kExperts = {{
     {Role::kRouter, "layers.{}.mlp.gate"},

@@ -284,6 +284,31 @@ TEST(Xielu, IsItsDefinition) {
   }
 }
 
+TEST(ReluAbove, KeepsWhatIsFarAboveTheMean) {
+  const std::vector<float> inputs = {-2.0F, 0.5F, 1.0F, 4.5F, 6.0F};  // mean 2, deviation sqrt(8.3)
+  for (const CpuIsa& isa : usable_isas()) {
+    std::vector<float> values = inputs;
+    isa.table->relu_above(TestContext(*isa.table), make_view(values.data(), DType::kF32, {1, 5}), 0.75F);
+    const double least = 2.0 + 0.75 * std::sqrt(8.3);
+    for (size_t i = 0; i < values.size(); ++i)
+      EXPECT_NEAR(values[i], std::max(0.0, inputs[i] - least), 1e-6) << isa.name << " of " << inputs[i];
+  }
+}
+
+TEST(MatchRms, MakesRowsAsLargeAsOthers) {
+  std::vector<float> like = {3.0F, -4.0F, 1.0F, 7.0F};
+  for (const CpuIsa& isa : usable_isas()) {
+    std::vector<float> values = {0.5F, 0.5F, 1e-4F, 0.0F};
+    isa.table->match_rms(TestContext(*isa.table), make_view(values.data(), DType::kF32, {2, 2}),
+                         make_view(like.data(), DType::kF32, {2, 2}), 1e-5F);
+    EXPECT_NEAR(values[0], std::sqrt(12.5), 1e-6) << isa.name;
+    EXPECT_NEAR(values[1], std::sqrt(12.5), 1e-6) << isa.name;
+    // A row too small to be made so large: as if its mean square were the least.
+    EXPECT_NEAR(values[2], 1e-4 * std::sqrt(25.0 / 1e-5), 1e-5) << isa.name;
+    EXPECT_EQ(values[3], 0.0F) << isa.name;
+  }
+}
+
 TEST(Add, AddsRows) {
   for (const int64_t d : kSizes) {
     const TestTensor y = random_tensor(DType::kF32, {37, d}, 28, 1);

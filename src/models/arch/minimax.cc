@@ -1,0 +1,78 @@
+// MiniMax-Text-01 and M1: Mixtral's experts, lightning attention (nn/lightning.h) in most layers, and what
+// attention and experts give is added to the normed hidden states that they read.
+#include "models/arch/arch.h"
+#include "models/arch/names.h"
+
+namespace quire {
+namespace {
+
+constexpr std::array<ModuleName, 4> kLightning = {{
+    {.role = Role::kStateIn, .module = "layers.{}.self_attn.qkv_proj", .order = RowOrder::kHeadParts},
+    {Role::kDeltaGate, "layers.{}.self_attn.output_gate"},
+    {Role::kStateNorm, "layers.{}.self_attn.norm"},
+    {Role::kStateOut, "layers.{}.self_attn.out_proj"},
+}};
+constexpr auto kModules = joined(kLlamaMatrices, kLlamaNorms, kMixtralExperts, kLightning);
+// What follows from a layer's number.
+constexpr std::array<std::string_view, 5> kUnread = {
+    "layers.{}.self_attn.slope_rate", "layers.{}.self_attn.query_decay", "layers.{}.self_attn.key_decay",
+    "layers.{}.self_attn.diagonal_decay", "layers.{}.self_attn.rotary_emb.inv_freq"};
+
+// What each layer has. The first configurations write ones for ordinary attention.
+std::vector<std::string> read_mixers(const ConfigReader& config, const ArchSpec& spec) {
+  const auto name = [](bool attends) { return attends ? "full_attention" : "linear_attention"; };
+  std::vector<std::string> kinds = config.texts("layer_types");
+  for (const int64_t attends : config.integers("attn_type_list", 0, 1))
+    kinds.emplace_back(name(attends == 1));
+  if (!kinds.empty()) return kinds;
+  for (int32_t i = 0; i < spec.num_layers; ++i) kinds.emplace_back(name(i % 2 == 0));
+  return kinds;
+}
+
+}  // namespace
+
+ArchSpec parse_minimax(const ConfigReader& config) {
+  ArchSpec spec = parse_llama_family(
+      config, {.max_position_embeddings = 131072, .rope = {.theta = 1e6, .partial = true}});
+  spec.norm_eps = static_cast<float>(config.number("rms_norm_eps", 0.0, 1.0, 1e-5));
+  RopeSpec& rope = spec.ropes.front();
+  const int64_t turning = config.integer("rotary_dim", 2, spec.head_dim, rope.rotary_dim);
+  rope.rotary_dim = static_cast<int32_t>(turning / 2 * 2);
+  const auto window = static_cast<int32_t>(config.integer("sliding_window", 1, kMaxPositions, 0));
+  assign_mixers(config, spec, config.has("attn_type_list") ? "attn_type_list" : "layer_types",
+                Recurrence::kLightning, read_mixers(config, spec));
+  spec.lightning = LightningSizes{spec.num_heads, spec.head_dim};
+
+  const bool first = config.has("layernorm_mlp_alpha");  // the first configurations' names
+  if (first && !config.boolean("postnorm", false)) config.fail("postnorm", "false is not supported");
+  if (config.integer("shared_intermediate_size", 0, kMaxSize, 0) != 0)
+    config.fail("shared_intermediate_size", "other than 0 is not supported");
+  const auto factor = [&](std::string_view name, std::string_view first_name) {
+    return static_cast<float>(config.number(first ? first_name : name, -1e6, 1e6, 1.0));
+  };
+  for (LayerSpec& layer : spec.layers) {
+    layer.window = window;
+    layer.mix_residual = layer.attention
+                             ? factor("full_attn_alpha_factor", "layernorm_full_attention_alpha")
+                             : factor("linear_attn_alpha_factor", "layernorm_linear_attention_alpha");
+    layer.mix_multiplier = layer.attention
+                               ? factor("full_attn_beta_factor", "layernorm_full_attention_beta")
+                               : factor("linear_attn_beta_factor", "layernorm_linear_attention_beta");
+  }
+  spec.mlp_residual = factor("mlp_alpha_factor", "layernorm_mlp_alpha");
+  spec.mlp_multiplier = factor("mlp_beta_factor", "layernorm_mlp_beta");
+  spec.norm_residual = true;
+  MoeSpec& moe = read_experts(config, spec,
+                              {.experts = "num_local_experts",
+                               .intermediate = "intermediate_size",
+                               .default_experts = 8,
+                               .default_chosen = 2});
+  moe.router.normalize = true;
+  return spec;
+}
+
+WeightNames minimax_weight_names() {
+  return {kModelPrefixes, kModules, kUnread};
+}
+
+}  // namespace quire
