@@ -40,8 +40,8 @@ ARCHITECTURES = {"Mistral4ForCausalLM": "Mistral3ForConditionalGeneration", "Phi
 LEFT_OUT = ("falcon-alibi", "falcon-old", "flex_olmo", "glm4_moe_lite", "granitemoeshared", "mixtral-stacked", "ministral", "qwen2_moe", "qwen2_moe-stacked",
             "gptj", "llama-sharded", "opt", "opt-350m", "bitnet",
             # Encoders: heads that the converter does not know, or forgets.
-            "bert-classifier", "bert-many", "bert-old-flags", "bert-reranker", "bert-reranker-logits", "distilbert-classifier", "gpt2-classifier",
-            "jina_embeddings_v3", "llama-classifier", "modernbert-types", "nomic_bert", "qwen3-classifier", "qwen3-mean", "qwen3-reranker",
+            "bert-classifier", "bert-many", "bert-old-flags", "data2vec-text", "ernie", "bert-reranker", "bert-reranker-logits", "distilbert-classifier", "gpt2-classifier",
+            "jina_embeddings_v3", "llama-classifier", "modernbert-types", "nomic_bert", "qwen3-classifier", "qwen3-mean",
             "qwen3-untied-reranker",
             # The files do not say what these are about: old names, activations, windows, layers without positions, limits, other rotations.
             "gpt2-bare-names", "gpt_oss-float16", "llama-bias", "llama-rope-dynamic", "mistral", "mistral-bfloat16", "qwen2-window", "qwen3-bias", "smollm3",
@@ -118,6 +118,14 @@ def convert(path, out, conversion):
             raise NotImplementedError
 
     complete(hparams, json.loads((path / "config.json").read_text()))
+        def _is_qwen3_reranker(self):
+            return (path / "1_LogitScore").exists()
+
+        def _find_rerank_config(self):
+            self.is_rerank, self.is_tied_embeddings = True, self.hparams["tie_word_embeddings"]
+            score = json.loads((path / "1_LogitScore" / "config.json").read_text())
+            self.token_true_id, self.token_false_id = score["true_token_id"], score["false_token_id"]
+
     with tempfile.TemporaryDirectory() as folder:
         folder = pathlib.Path(folder)
         for file in path.iterdir():

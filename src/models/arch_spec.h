@@ -90,7 +90,8 @@ struct ClassifierSpec {
   bool dense_bias = true;
   std::optional<Activation> activation;  // of the dense layer
   bool tanh = false;
-  bool bias = false;  // of the labels
+  bool bias = false;        // of the labels
+  bool difference = false;  // the one label's weights are the first row of two less the second
   int64_t num_labels = 2;
 };
 

@@ -160,6 +160,8 @@ class ModelLoader {
   Pooler pooler();
   // The logit of one token minus another's, as the only row.
   Linear score_of_tokens();
+  Linear score_of_difference();  // ClassifierSpec::difference
+  Linear score_row(Buffer row, int64_t size);
   Linear dense(const DenseModule& module);
   std::optional<LayerInputs> layer_inputs();
   std::optional<LayerInput> layer_input(int32_t layer);

@@ -65,7 +65,11 @@ int64_t ModelLoader::planned_bytes() const {
   add_matrix({Role::kClassifierDense}, -1);
   add_vector(plan_.weight(Role::kClassifierNorm));
   add_vector(plan_.bias(Role::kClassifierNorm));
-  add_matrix({Role::kClassifier}, -1);
+  if (spec_.classifier && spec_.classifier->difference) {
+    sum += packed_bytes({DType::kF32}, 1, spec_.hidden_size);
+  } else {
+    add_matrix({Role::kClassifier}, -1);
+  }
   if (spec_.position == PositionKind::kLearned) add_table(Role::kPositionEmbedding);
   if (spec_.layer_input_size > 0) {
     add_table(Role::kLayerInputTable);

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <utility>
 
 #include "base/error.h"
 #include "base/strings.h"
@@ -68,7 +69,22 @@ Linear ModelLoader::score_of_tokens() {
     row.as<float>()[i] = value(spec_.score_tokens[0]) - value(spec_.score_tokens[1]);
   }
   if (!spec_.tie_word_embeddings) done(tensor);
-  const std::array<TensorView, 1> parts = {make_view(row.data(), DType::kF32, Shape{1, table.shape[1]})};
+  return score_row(std::move(row), table.shape[1]);
+}
+
+Linear ModelLoader::score_of_difference() {
+  const ExpectedTensor& tensor = *plan_.weight(Role::kClassifier);
+  const std::vector<float> rows = floats(tensor);
+  const int64_t size = tensor.shape[1];
+  Buffer row(static_cast<size_t>(size) * sizeof(float));
+  for (int64_t i = 0; i < size; ++i)
+    row.as<float>()[i] = rows[static_cast<size_t>(i)] - rows[static_cast<size_t>(size + i)];
+  done(tensor);
+  return score_row(std::move(row), size);
+}
+
+Linear ModelLoader::score_row(Buffer row, int64_t size) {
+  const std::array<TensorView, 1> parts = {make_view(row.data(), DType::kF32, Shape{1, size})};
   Linear out{ops_.pack_linear(ctx_, parts, {DType::kF32})};
   out.weight.label = "pooler";
   model_->weight_bytes_ += bytes_of(out);
@@ -91,7 +107,8 @@ Pooler ModelLoader::pooler() {
       layer.tanh = own.tanh;
       if (!own.norm.empty()) layer.norm = norm(Role::kClassifierNorm, -1, spec_.hidden_size);
     }
-    out.layers.emplace_back().linear = linear({Role::kClassifier}, -1);
+    out.layers.emplace_back().linear =
+        own.difference ? score_of_difference() : linear({Role::kClassifier}, -1);
   } else if (out.scores) {
     out.layers.emplace_back().linear = score_of_tokens();
   } else if (pooling_files_) {

@@ -262,6 +262,8 @@ constexpr std::array<std::string_view, 7> kTextPrefixes = {"model.language_model
                                                            "language_model.model.",
                                                            "model.text_model.",
                                                            "model.",
+  // Of GGUF files, which have the output embedding's rows of "yes" and "no".
+  spec.classifier->difference = spec.labels.size() == 1 && config.boolean("score_difference", false);
                                                            "thinker.model.",
                                                            "thinker.model.language_model.",
                                                            ""};

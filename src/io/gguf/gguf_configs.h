@@ -63,3 +63,4 @@ void configure_modern_bert(const GgufModel& model, nlohmann::json& config);
 void configure_nomic_bert(const GgufModel& model, nlohmann::json& config);
 
 }  // namespace quire
+void configure_reranker(const GgufModel& model, nlohmann::json& config);

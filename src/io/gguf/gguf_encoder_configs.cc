@@ -104,6 +104,13 @@ void configure_gemma_embedding(const GgufModel& model, json& config) {
   config["use_bidirectional_attention"] = true;
 }
 
+void configure_reranker(const GgufModel& model, json& config) {
+  configure_llama(model, config);
+  // The two labels are the answers "yes" and "no" of a model that was asked: one score says which it is.
+  config["num_labels"] = 1;
+  config["score_difference"] = rows_of(model, "cls.output.weight") == 2;
+}
+
 std::map<std::string, std::string, std::less<>> gguf_pooling_files(const GgufModel& model) {
   std::map<std::string, std::string, std::less<>> files;
   const char* pooling = pooling_name(model, "pooling_type");

@@ -45,6 +45,8 @@ inline constexpr std::array<GgufName, 2> kPostNorms = {{
 }};
 inline constexpr auto kLlama = joined(kAttention, kFinalNorm, kMlp, kMlpNorm);
 inline constexpr auto kQwen3 = joined(kLlama, kQkNorms);
+inline constexpr std::array<GgufName, 1> kScore = {{{"cls.output", "score"}}};
+inline constexpr auto kQwen3Reranker = joined(kQwen3, kScore);
 inline constexpr auto kOlmo2 = joined(kAttention, kFinalNorm, kMlp, kQkNorms, kPostNorms);
 
 inline constexpr std::array<GgufName, 1> kGemmaMlpNorm = {

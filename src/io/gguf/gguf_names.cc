@@ -43,7 +43,7 @@ bool has_two_norms(const GgufModel& model) {
   return has_tensor(model, 0, "attn_norm_2.weight");
 }
 
-const std::array<Row, 76> kRows = {{
+const std::array<Row, 77> kRows = {{
     {{"arcee", "ArceeForCausalLM", "arcee", kLlama, configure_llama, GgufStyle::kPairs}},
     {{"bert", "BertForSequenceClassification", "bert", kBert, configure_bert}, has_classifier},
     {{"bert", "BertModel", "bert", kBert, configure_bert}},
@@ -126,6 +126,8 @@ const std::array<Row, 76> kRows = {{
     {{"qwen3vl", "Qwen3ForCausalLM", "qwen3", kQwen3, configure_llama}},
     {{"qwen3vlmoe", "Qwen3MoeForCausalLM", "qwen3_moe", kQwenMoe, configure_qwen_moe}},
     {{"seed_oss", "SeedOssForCausalLM", "seed_oss", kSeedOss, configure_llama}},
+    {{"qwen3", "Qwen3ForSequenceClassification", "qwen3", kQwen3Reranker, configure_reranker},
+     has_classifier},
     {{"smollm3", "SmolLM3ForCausalLM", "smollm3", kLlama, configure_llama, GgufStyle::kPairs}},
     {{"stablelm", "StableLmForCausalLM", "stablelm", kLlama, configure_stablelm}},
     {{"starcoder", "GPTBigCodeForCausalLM", "gpt_bigcode", kStarcoder, configure_gpt2}},

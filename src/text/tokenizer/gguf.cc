@@ -3,6 +3,9 @@
 #include <algorithm>
 #include <array>
 #include <limits>
+#include <string>
+#include <string_view>
+#include <utility>
 
 #include "base/log.h"
 #include "base/strings.h"
@@ -332,11 +335,27 @@ void read_special_tokens(const GgufFile& file, const Tokens& tokens, Around arou
   if (parts.size() > 1) pipeline.post_processor.templates.push_back(std::move(parts));
 }
 
+// How rerankers' files write a prompt, as a template of the two messages that a pair of texts makes.
+std::string pair_template(std::string text) {
+  constexpr std::array<std::pair<std::string_view, std::string_view>, 2> kPlaces = {{
+      {"{query}", "{{ messages[0].content }}"},
+      {"{document}", "{{ messages[1].content }}"},
+  }};
+  for (const auto& [place, content] : kPlaces) {
+    const size_t at = text.find(place);
+    if (at != std::string::npos) text.replace(at, place.size(), content);
+  }
+  return text;
+}
+
 void read_chat_templates(const GgufFile& file, TokenizerConfig& config) {
   constexpr std::string_view kKey = "tokenizer.chat_template";
   if (const auto text = file.text(kKey); text && !text->empty()) config.chat_templates["default"] = *text;
   for (const std::string_view name : file.texts("tokenizer.chat_templates")) {
-    if (const auto text = file.text(cat(kKey, ".", name))) config.chat_templates[std::string(name)] = *text;
+    const auto text = file.text(cat(kKey, ".", name));
+    if (!text) continue;
+    if (name == "rerank") config.chat_templates["default"] = pair_template(std::string(*text));
+    config.chat_templates[std::string(name)] = *text;
   }
 }
 

@@ -228,6 +228,15 @@ TEST(GgufTokenizer, RolesTemplatesAndTokensAroundATextAreRead) {
   EXPECT_FALSE(tokenizer->is_special(6));
 }
 
+TEST(GgufTokenizer, PromptsOfRerankersAreTemplatesOfPairs) {
+  GgufWriter w = tiny();
+  w.text("tokenizer.chat_template", "{{ messages }}");
+  w.texts("tokenizer.chat_templates", {"rerank"});
+  w.text("tokenizer.chat_template.rerank", "does {document} answer {query}?");
+  EXPECT_EQ(open(w.file())->chat_template(),
+            "does {{ messages[1].content }} answer {{ messages[0].content }}?");
+}
+
 TEST(GgufTokenizer, WithoutADummyPrefixTextsStandForThemselves) {
   GgufWriter w = tiny();
   w.boolean("tokenizer.ggml.add_space_prefix", false);
