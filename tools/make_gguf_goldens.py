@@ -37,7 +37,7 @@ TYPES = {"float16": "MOSTLY_F16", "bfloat16": "MOSTLY_BF16"}
 # What the converter calls those that it knows by their first names.
 ARCHITECTURES = {"Mistral4ForCausalLM": "Mistral3ForConditionalGeneration", "PhimoeForCausalLM": "PhiMoEForCausalLM", "RobertaForMaskedLM": "RobertaModel"}
 # Converted by none, or (llama-sharded) the same as another.
-LEFT_OUT = ("falcon-alibi", "falcon-old", "flex_olmo", "glm4_moe_lite", "granitemoeshared", "mixtral-stacked", "ministral", "qwen2_moe", "qwen2_moe-stacked",
+LEFT_OUT = ("falcon-alibi", "falcon-old", "flex_olmo", "glm4_moe_lite", "granitemoe_swa", "granitemoeshared", "mixtral-stacked", "ministral", "qwen2_moe", "qwen2_moe-stacked",
             "gptj", "llama-sharded", "opt", "opt-350m", "bitnet",
             # Encoders: heads that the converter does not know, or forgets.
             "bert-classifier", "bert-many", "bert-old-flags", "data2vec-text", "ernie", "bert-reranker", "bert-reranker-logits", "distilbert-classifier", "gpt2-classifier",
@@ -45,7 +45,8 @@ LEFT_OUT = ("falcon-alibi", "falcon-old", "flex_olmo", "glm4_moe_lite", "granite
             "qwen3-untied-reranker",
             # The files do not say what these are about: old names, activations, windows, layers without positions, limits, other rotations.
             "gpt2-bare-names", "gpt_oss-float16", "llama-bias", "llama-rope-dynamic", "mistral", "mistral-bfloat16", "qwen2-window", "qwen3-bias", "smollm3",
-            "dots1", "falcon_h1", "falcon_h1-norm", "hunyuan_v1_dense", "lfm2", "llama4", "mamba2", "phimoe", "qwen3_next")
+            "dots1", "cohere2_moe-softmax", "falcon_h1", "falcon_h1-norm", "hunyuan_v1_dense", "lfm2", "llama4", "mamba2", "minicpm3", "phimoe", "qwen3_next",
+            "youtu-whole-queries")
 # What the converter does not write, or gets wrong for models of so odd sizes: [key, types, value].
 ADDED = {
     "cohere2": [["cohere2.attention.sliding_window_pattern", ["ARRAY", "BOOL"], [True, False, True]]],
@@ -117,7 +118,6 @@ def convert(path, out, conversion):
         def get_vocab_base(self):
             raise NotImplementedError
 
-    complete(hparams, json.loads((path / "config.json").read_text()))
         def _is_qwen3_reranker(self):
             return (path / "1_LogitScore").exists()
 
@@ -126,6 +126,7 @@ def convert(path, out, conversion):
             score = json.loads((path / "1_LogitScore" / "config.json").read_text())
             self.token_true_id, self.token_false_id = score["true_token_id"], score["false_token_id"]
 
+    complete(hparams, json.loads((path / "config.json").read_text()))
     with tempfile.TemporaryDirectory() as folder:
         folder = pathlib.Path(folder)
         for file in path.iterdir():
@@ -219,7 +220,7 @@ def describe(path, conversion):
         reader = gguf.GGUFReader(out)
         metadata = []
         for field in reader.fields.values():
-            if field.name.startswith("GGUF.") or (field.name.startswith("general.") and field.name != "general.architecture"):
+            if field.name.startswith(("GGUF.", "tokenizer.chat_template")) or (field.name.startswith("general.") and field.name != "general.architecture"):
                 continue
             metadata.append([field.name, [t.name for t in field.types], field.contents()])
         added = ADDED.get(name, [])

@@ -79,6 +79,9 @@ GEMMA3N = DENSE | dict(
 MLA = {k: v for k, v in SIGMOID_MOE.items() if k != "head_dim"} | dict(
     num_hidden_layers=2, num_key_value_heads=4, kv_lora_rank=16, qk_rope_head_dim=4, qk_nope_head_dim=6, v_head_dim=8)
 
+LATENT_SIZES = ("q_lora_rank", "kv_lora_rank", "qk_rope_head_dim", "qk_nope_head_dim", "v_head_dim")
+DENSE_MLA = DENSE | {k: v for k, v in MLA.items() if k in LATENT_SIZES} | dict(num_hidden_layers=2, num_key_value_heads=4)
+
 # Layers that carry a state.
 DELTA = MOE | dict(
     num_hidden_layers=4, head_dim=8, linear_num_key_heads=2, linear_num_value_heads=4, linear_key_head_dim=6, linear_value_head_dim=10,
@@ -326,6 +329,46 @@ MODELS = {
         num_experts_per_tok=2, block_size=16, full_attn_alpha_factor=1.3, full_attn_beta_factor=0.9, linear_attn_alpha_factor=1.2,
         linear_attn_beta_factor=1.1, mlp_alpha_factor=1.4, mlp_beta_factor=0.8,
         layer_types=["linear_attention", "linear_attention", "full_attention", "linear_attention"]), "float32", "published"),
+    "minicpm3": ({k: v for k, v in DENSE_MLA.items() if k != "v_head_dim"} | dict(
+        model_type="minicpm3", architectures=["MiniCPM3ForCausalLM"], q_lora_rank=20, scale_emb=1.5, scale_depth=1.2, dim_model_base=16,
+        original_max_position_embeddings=32, rope_scaling=dict(
+            rope_type="longrope", original_max_position_embeddings=32, short_factor=[1.0, 1.2], long_factor=[1.1, 2.0])), "float32", "longest"),
+    "minicpm3-usual-scales": (DENSE_MLA | dict(model_type="minicpm3", architectures=["MiniCPM3ForCausalLM"], q_lora_rank=20, v_head_dim=6),
+                              "float32", ""),
+    "youtu": (DENSE_MLA | dict(model_type="youtu", architectures=["YoutuForCausalLM"], q_lora_rank=20), "float32", ""),
+    "youtu-whole-queries": (DENSE_MLA | dict(
+        model_type="youtu", architectures=["YoutuForCausalLM"], q_lora_rank=None, rope_interleave=False, tie_word_embeddings=False), "float32", ""),
+    "jais2": (DENSE | dict(model_type="jais2", architectures=["Jais2ForCausalLM"], head_dim=8, attention_bias=True, mlp_bias=True,
+                           tie_word_embeddings=False), "float32", ""),
+    "mellum": (MOE | dict(
+        model_type="mellum", architectures=["MellumForCausalLM"], num_hidden_layers=3, head_dim=8, moe_intermediate_size=12, num_experts=6,
+        num_experts_per_tok=3, norm_topk_prob=True, sliding_window=8, layer_types=["sliding_attention", "full_attention", "sliding_attention"],
+        rope_parameters=dict(
+            full_attention=dict(rope_type="yarn", rope_theta=5e5, factor=4.0, original_max_position_embeddings=32),
+            sliding_attention=dict(rope_type="default", rope_theta=1e4))), "float32", "published"),
+    "hy_v3": (MOE | dict(
+        model_type="hy_v3", architectures=["HYV3ForCausalLM"], num_hidden_layers=3, head_dim=8, moe_intermediate_size=12, num_experts=6,
+        num_experts_per_tok=2, num_shared_experts=1, router_scaling_factor=1.5), "float32", "published"),
+    "exaone_moe": (MOE | dict(
+        model_type="exaone_moe", architectures=["ExaoneMoeForCausalLM"], num_hidden_layers=4, head_dim=8, moe_intermediate_size=12,
+        num_experts=6, num_experts_per_tok=2, num_shared_experts=1, first_k_dense_replace=1, n_group=3, topk_group=2, routed_scaling_factor=1.5,
+        sliding_window=8, sliding_window_pattern=3, tie_word_embeddings=False), "float32", "published"),
+    "afmoe": (MOE | dict(
+        model_type="afmoe", architectures=["AfmoeForCausalLM"], num_hidden_layers=5, head_dim=8, num_dense_layers=1, moe_intermediate_size=12,
+        num_experts=5, num_experts_per_tok=2, num_shared_experts=2, route_scale=1.5, mup_enabled=True, sliding_window=8,
+        tie_word_embeddings=False), "float32", "published"),
+    "cohere2_moe": (MOE | dict(
+        model_type="cohere2_moe", architectures=["Cohere2MoeForCausalLM"], num_hidden_layers=4, head_dim=6, intermediate_size=12,
+        prefix_dense_intermediate_size=20, first_k_dense_replace=1, num_experts=5, num_experts_per_tok=2, num_shared_experts=2,
+        expert_selection_fn="sigmoid", norm_topk_prob=True, sliding_window=8, sliding_window_pattern=3, logit_scale=0.25), "float32", "published"),
+    "cohere2_moe-softmax": (MOE | dict(
+        model_type="cohere2_moe", architectures=["Cohere2MoeForCausalLM"], num_hidden_layers=3, head_dim=6, intermediate_size=12, rms_norm_eps=1e-5,
+        prefix_dense_intermediate_size=20, mlp_layer_types=["dense", "sparse", "sparse"], prefix_dense_sliding_window_pattern=2, num_experts=5,
+        num_experts_per_tok=2, num_shared_experts=1, shared_expert_combination_strategy="sum", sliding_window=8, logit_scale=0.25,
+        layer_types=["full_attention", "sliding_attention", "full_attention"]), "float32", "published"),
+    "granitemoe_swa": (GRANITE_MOE | dict(
+        model_type="granitemoe_swa", architectures=["GraniteMoeSWAForCausalLM"], num_hidden_layers=5, shared_intermediate_size=20,
+        sliding_window=8, layer_rope_theta=[0, 1e4, 500.0, 1e4, 0]), "float32", "published"),
     "gemma3n": (GEMMA3N, "float32", ""),
     "gemma3n-common-inputs": (GEMMA3N | dict(vocab_size_per_layer_input=90, altup_num_inputs=3, altup_correct_scale=False,
                                              intermediate_size=28), "float32", ""),
@@ -427,7 +470,8 @@ def fill(model, generator):
     """Weights large enough that logits differ and attention looks at something."""
     # What multiplies the embeddings must not drown what the layers add.
     config = model.config
-    multiplier = config.hidden_size**0.5 if config.model_type.startswith("gemma") else getattr(config, "embedding_multiplier", 1.0)
+    large = config.model_type.startswith("gemma") or getattr(config, "mup_enabled", False)
+    multiplier = config.hidden_size**0.5 if large else getattr(config, "embedding_multiplier", getattr(config, "scale_emb", 1.0))
     for name, parameter in model.named_parameters():
         noise = torch.randn(parameter.shape, generator=generator)
         if "correction" in name:

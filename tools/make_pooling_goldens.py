@@ -89,6 +89,8 @@ MODELS = {
     "electra-small": (BERT | dict(model_type="electra", architectures=["ElectraModel"], embedding_size=16), [["cls"]], {}),
     "electra-reranker": (BERT | dict(model_type="electra", architectures=["ElectraForSequenceClassification"], embedding_size=24) |
                          labels("LABEL_0"), None, dict(pairs=True)),
+    "ernie": (BERT | dict(model_type="ernie", architectures=["ErnieModel"], hidden_act="relu"), [["cls"], "normalize"], {}),
+    "data2vec-text": (ROBERTA | dict(model_type="data2vec-text", architectures=["Data2VecTextForSequenceClassification"]) | labels("a", "b"), None, {}),
     "mpnet": (ROBERTA | dict(model_type="mpnet", architectures=["MPNetModel"]), [["mean"], "normalize"], {}),
     "mpnet-reranker": (ROBERTA | dict(model_type="mpnet", architectures=["MPNetForSequenceClassification"]) | labels("LABEL_0"), None, {}),
     "deberta_v2-classifier": (DEBERTA | labels("entailment", "neutral", "contradiction"), None, {}),

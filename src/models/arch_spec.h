@@ -71,6 +71,7 @@ struct MoeSpec {
   bool correction = false;               // the checkpoint has a vector of them
   bool router_bias = false;
   bool expert_bias = false;
+  float multiplier = 1.0F;    // of what the experts and the shared one give together
   bool weigh_input = false;   // Moe::weigh_input
   bool expert_scale = false;  // Moe::expert_scale
   bool gated = true;          // experts are gated MLPs
@@ -207,7 +208,8 @@ struct ArchSpec {
   std::optional<MlaSizes> mla;
   int32_t query_growth = kNoRope;  // which of `ropes` whole queries go through besides (Mla::growth)
   float mla_norm_eps = 1e-6F;
-  bool attention_gate = false;  // Attention::gated
+  bool attention_gate = false;        // Attention::gated
+  bool attention_gate_apart = false;  // in a matrix of their own, not with the queries
   std::optional<MambaSpec> mamba;
   std::optional<Mamba1Spec> mamba1;
   std::optional<DeltaNetSizes> delta_net;

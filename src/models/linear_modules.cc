@@ -13,6 +13,7 @@ namespace {
 
 constexpr std::array kLayerRoles = {Role::kQueryDown,
                                     Role::kQuery,
+                                    Role::kQueryGate,
                                     Role::kKey,
                                     Role::kValue,
                                     Role::kQkv,
@@ -144,9 +145,9 @@ std::vector<ScalableInput> scalable_inputs(const Checkpoint& checkpoint, int32_t
   // What carries a state reads the same norm, where there is any, as attention beside it does.
   if (!spec.mla) {
     behind_norm(Role::kInputNorm,
-                matrices({Role::kQuery, Role::kKey, Role::kValue, Role::kQkv, Role::kStateIn, Role::kDeltaIn,
-                          Role::kDeltaGate, Role::kDeltaInGate, Role::kDeltaShare, Role::kDeltaStep,
-                          Role::kDeltaShareStep}));
+                matrices({Role::kQuery, Role::kQueryGate, Role::kKey, Role::kValue, Role::kQkv,
+                          Role::kStateIn, Role::kDeltaIn, Role::kDeltaGate, Role::kDeltaInGate,
+                          Role::kDeltaShare, Role::kDeltaStep, Role::kDeltaShareStep}));
   }
   return all;
 }

@@ -100,7 +100,7 @@ int64_t ModelLoader::planned_bytes() const {
     if (own.keys_as_values) {
       add_matrix({Role::kQuery, Role::kKey, Role::kKey}, i);
     } else {
-      add_matrix({Role::kQuery, Role::kKey, Role::kValue, Role::kQkv}, i);
+      add_matrix({Role::kQuery, Role::kQueryGate, Role::kKey, Role::kValue, Role::kQkv}, i);
     }
     add_matrix({Role::kStateIn, Role::kDeltaInGate, Role::kDeltaIn, Role::kDeltaGate}, i);
     add_matrix({Role::kStateSelect}, i);

@@ -45,8 +45,9 @@ Attention ModelLoader::attention(int32_t layer) {
   const LayerSpec& own = spec_.layers[static_cast<size_t>(layer)];
   Attention out;
   // Checkpoints have either three matrices or one.
-  out.qkv = own.keys_as_values ? linear({Role::kQuery, Role::kKey, Role::kKey}, layer)
-                               : linear({Role::kQuery, Role::kKey, Role::kValue, Role::kQkv}, layer);
+  out.qkv = own.keys_as_values
+                ? linear({Role::kQuery, Role::kKey, Role::kKey}, layer)
+                : linear({Role::kQuery, Role::kQueryGate, Role::kKey, Role::kValue, Role::kQkv}, layer);
   out.out = linear({Role::kAttentionOut}, layer);
   out.qk_norm = spec_.qk_norm;
   out.norm_turned = spec_.qk_norm_turned;
@@ -511,6 +512,7 @@ Model::Layer ModelLoader::layer(int32_t index) {
   if (own.mlp) {
     out.mlp_join = join(Role::kPostMlpNorm, index);
     out.mlp_join.multiplier *= spec_.mlp_multiplier;
+    if (own.experts) out.mlp_join.multiplier *= spec_.moe->multiplier;
     out.mlp_join.residual = spec_.mlp_residual;
   }
   out.input = layer_input(index);

@@ -13,7 +13,8 @@
 namespace quire {
 namespace {
 
-constexpr std::array<Architecture, 102> kArchitectures = {{
+constexpr std::array<Architecture, 114> kArchitectures = {{
+    {"AfmoeForCausalLM", "afmoe", parse_afmoe, afmoe_weight_names},
     {"AlbertModel", "albert", parse_albert, albert_weight_names},
     {"ApertusForCausalLM", "apertus", parse_apertus, apertus_weight_names},
     {"ArceeForCausalLM", "arcee", parse_arcee, arcee_weight_names},
@@ -23,8 +24,10 @@ constexpr std::array<Architecture, 102> kArchitectures = {{
     {"BloomForCausalLM", "bloom", parse_bloom, bloom_weight_names},
     {"CamembertModel", "camembert", parse_roberta, bert_weight_names},
     {"Cohere2ForCausalLM", "cohere2", parse_cohere2, cohere_weight_names},
+    {"Cohere2MoeForCausalLM", "cohere2_moe", parse_cohere2_moe, cohere_weight_names},
     {"CohereForCausalLM", "cohere", parse_cohere, cohere_weight_names},
     {"CwmForCausalLM", "cwm", parse_cwm, llama_weight_names},
+    {"Data2VecTextModel", "data2vec-text", parse_roberta, bert_weight_names},
     {"DebertaV2Model", "deberta-v2", parse_deberta_v2, deberta_v2_weight_names},
     {"DeepseekV2ForCausalLM", "deepseek_v2", parse_deepseek_v2, deepseek_weight_names},
     {"DeepseekV3ForCausalLM", "deepseek_v3", parse_deepseek_v3, deepseek_weight_names},
@@ -33,8 +36,11 @@ constexpr std::array<Architecture, 102> kArchitectures = {{
     {"ElectraModel", "electra", parse_electra, bert_weight_names},
     {"Ernie4_5_MoeForCausalLM", "ernie4_5_moe", parse_ernie4_5_moe, ernie4_5_moe_weight_names},
     {"Ernie4_5ForCausalLM", "ernie4_5", parse_ernie4_5, llama_weight_names},
+    {"ErnieModel", "ernie", parse_bert, bert_weight_names},
     {"EuroBertModel", "eurobert", parse_eurobert, llama_weight_names},
     {"Exaone4ForCausalLM", "exaone4", parse_exaone4, exaone4_weight_names},
+    {"ExaoneMoEForCausalLM", "exaone_moe", parse_exaone_moe, exaone_moe_weight_names},
+    {"ExaoneMoeForCausalLM", "exaone_moe", parse_exaone_moe, exaone_moe_weight_names},
     {"FalconForCausalLM", "falcon", parse_falcon, falcon_weight_names},
     {"FalconH1ForCausalLM", "falcon_h1", parse_falcon_h1, bamba_weight_names},
     {"FalconMambaForCausalLM", "falcon_mamba", parse_falcon_mamba, mamba_weight_names},
@@ -59,14 +65,17 @@ constexpr std::array<Architecture, 102> kArchitectures = {{
     {"GraniteMoeHybridForCausalLM", "granitemoehybrid", parse_granitemoehybrid,
      granitemoehybrid_weight_names},
     {"GraniteMoeSharedForCausalLM", "granitemoeshared", parse_granitemoe, granitemoe_weight_names},
+    {"GraniteMoeSWAForCausalLM", "granitemoe_swa", parse_granitemoe_swa, granitemoe_swa_weight_names},
     {"GraniteSWAForCausalLM", "granite_swa", parse_granite_swa, granite_swa_weight_names},
     {"GteModel", "gte", parse_gte, gte_weight_names},
     {"HeliumForCausalLM", "helium", parse_helium, llama_weight_names},
     {"HunYuanDenseV1ForCausalLM", "hunyuan_v1_dense", parse_hunyuan_dense, hunyuan_dense_weight_names},
     {"HunYuanMoEV1ForCausalLM", "hunyuan_v1_moe", parse_hunyuan_moe, hunyuan_moe_weight_names},
     {"HyperCLOVAXForCausalLM", "hyperclovax", parse_hyperclovax, hyperclovax_weight_names},
+    {"HYV3ForCausalLM", "hy_v3", parse_hy_v3, hy_v3_weight_names},
     {"InternLM3ForCausalLM", "internlm3", parse_llama, llama_weight_names},
     {"IQuestCoderForCausalLM", "iquestcoder", parse_llama, llama_weight_names},
+    {"Jais2ForCausalLM", "jais2", parse_jais2, arcee_weight_names},
     {"JambaForCausalLM", "jamba", parse_jamba, jamba_weight_names},
     {"JinaEmbeddingsV3Model", "jina_embeddings_v3", parse_jina_embeddings_v3,
      jina_embeddings_v3_weight_names},
@@ -76,6 +85,8 @@ constexpr std::array<Architecture, 102> kArchitectures = {{
     {"LlamaForCausalLM", "llama", parse_llama, llama_weight_names},
     {"Mamba2ForCausalLM", "mamba2", parse_mamba2, mamba2_weight_names},
     {"MambaForCausalLM", "mamba", parse_mamba, mamba_weight_names},
+    {"MellumForCausalLM", "mellum", parse_mellum, qwen3_moe_weight_names},
+    {"MiniCPM3ForCausalLM", "minicpm3", parse_minicpm3, deepseek_weight_names},
     {"MiniCPMForCausalLM", "minicpm", parse_minicpm, llama_weight_names},
     {"MiniMaxForCausalLM", "minimax", parse_minimax, minimax_weight_names},
     {"MiniMaxM1ForCausalLM", "minimax_m1", parse_minimax, minimax_weight_names},
@@ -118,6 +129,7 @@ constexpr std::array<Architecture, 102> kArchitectures = {{
     {"Starcoder2ForCausalLM", "starcoder2", parse_starcoder2, starcoder2_weight_names},
     {"VaultGemmaForCausalLM", "vaultgemma", parse_vaultgemma, vaultgemma_weight_names},
     {"XLMRobertaModel", "xlm-roberta", parse_roberta, bert_weight_names},
+    {"YoutuForCausalLM", "youtu", parse_youtu, deepseek_weight_names},
 }};
 
 // A model that also sees or hears. Its text part is read, the rest of it is left alone.
@@ -250,6 +262,8 @@ void read_head(const ConfigReader& config, std::string_view name, ArchSpec& spec
   if (decoder) spec.classifier = ClassifierSpec{};
   spec.labels = labels_of(config);
   spec.classifier->num_labels = static_cast<int64_t>(spec.labels.size());
+  // Of GGUF files, which have the output embedding's rows of "yes" and "no".
+  spec.classifier->difference = spec.labels.size() == 1 && config.boolean("score_difference", false);
   const std::string problem = config.text("problem_type", "");
   const bool single = spec.labels.size() == 1;
   spec.score_activation = problem == "regression"                             ? ScoreActivation::kIdentity
@@ -262,8 +276,6 @@ constexpr std::array<std::string_view, 7> kTextPrefixes = {"model.language_model
                                                            "language_model.model.",
                                                            "model.text_model.",
                                                            "model.",
-  // Of GGUF files, which have the output embedding's rows of "yes" and "no".
-  spec.classifier->difference = spec.labels.size() == 1 && config.boolean("score_difference", false);
                                                            "thinker.model.",
                                                            "thinker.model.language_model.",
                                                            ""};

@@ -47,7 +47,7 @@ constexpr bool is_of_stream(Role role) {
 }
 
 // layer: -1 for what is not of a layer; of what is of a stream its number.
-std::array<RoleShape, 93> role_shapes(const ArchSpec& spec, int32_t layer) {
+std::array<RoleShape, 94> role_shapes(const ArchSpec& spec, int32_t layer) {
   const int64_t hidden = spec.hidden_size;
   const LayerSpec own =
       layer >= 0 && layer < spec.num_layers ? spec.layers[static_cast<size_t>(layer)] : LayerSpec{};
@@ -101,7 +101,7 @@ std::array<RoleShape, 93> role_shapes(const ArchSpec& spec, int32_t layer) {
   const bool select_norms = mamba1 && of_mamba1.norms && of_mamba1.norm_weights;
   const int64_t state_in = mamba1 ? 2 * select.inner : lightning ? 3 * state.result : state.projected;
   const int64_t state_norm = delta ? of_delta.value_dim : state.result;
-  const int64_t gates = spec.attention_gate ? q : 0;
+  const int64_t gates = spec.attention_gate && !spec.attention_gate_apart ? q : 0;
   const AltUpSizes alt_up = spec.alt_up ? spec.alt_up->sizes : AltUpSizes{};
   const int64_t streams = alt_up.streams;
   const RelativeSpec relative = spec.relative.value_or(RelativeSpec{});
@@ -140,6 +140,7 @@ std::array<RoleShape, 93> role_shapes(const ArchSpec& spec, int32_t layer) {
       {Role::kRelativeNorm, hidden, 0, spec.norm_bias, relative.norm},
       {Role::kInputNorm, hidden, 0, spec.norm_bias, spec.input_norm && own.input_norm && own.mixes()},
       {Role::kQuery, spec.mla ? mla_query : q + gates, query_in, spec.qkv_bias, attention},
+      {Role::kQueryGate, q, hidden, false, attention && spec.attention_gate_apart},
       {Role::kQueryDown, mla.query_rank, hidden, spec.qkv_bias, attention && mla.query_rank > 0},
       {Role::kQueryDownNorm, mla.query_rank, 0, false, attention && mla.query_rank > 0},
       {Role::kLatent, mla.cached(), hidden, spec.qkv_bias, attention},

@@ -20,6 +20,7 @@ enum class Role : uint8_t {
   kRelativeNorm,
   kInputNorm,
   kQuery,
+  kQueryGate,  // of what a head gives, where it is not with the queries
   kKey,
   kValue,
   kQkv,  // queries, keys and values in one matrix

@@ -75,6 +75,15 @@ void configure_windows(const GgufModel& model, json& config) {
   config["layer_types"] = std::move(types);
 }
 
+void set_window_rope(const GgufModel& model, json& config) {
+  json full = config.value("rope_scaling", json::object());
+  full["rope_theta"] = config["rope_theta"];
+  config.erase("rope_scaling");
+  json window = {{"rope_type", "default"}, {"rope_theta", full["rope_theta"]}};
+  copy_number(model, "rope.freq_base_swa", window, "rope_theta");
+  config["rope_parameters"] = {{"full_attention", std::move(full)}, {"sliding_attention", std::move(window)}};
+}
+
 void configure_partial(const GgufModel& model, json& config) {
   configure_llama(model, config);
   copy_rotated_part(model, config, "partial_rotary_factor");
@@ -163,7 +172,6 @@ void configure_minicpm(const GgufModel& model, json& config) {
   configure_granite(model, config);
 }
 
-// By layers: windows, and heads and MLPs of other sizes.
 void configure_gemma3n(const GgufModel& model, json& config) {
   configure_windows(model, config);
   constexpr std::array<GgufField, 4> kFields = {{
@@ -194,6 +202,7 @@ void configure_gemma3n(const GgufModel& model, json& config) {
   if (!shares.empty()) config["activation_sparsity_pattern"] = std::move(shares);
 }
 
+// By layers: windows, and heads and MLPs of other sizes.
 void configure_gemma4(const GgufModel& model, json& config) {
   configure_gemma3(model, config);
   constexpr std::array<GgufField, 7> kFields = {{
@@ -222,12 +231,7 @@ void configure_gemma4(const GgufModel& model, json& config) {
     if (heads > 0) config[full ? "num_global_key_value_heads" : "num_key_value_heads"] = heads;
     if (full && heads > 0) config["attention_k_eq_v"] = rows(i, "attn_v") == 0;
   }
-  json full = config.value("rope_scaling", json::object());
-  full["rope_theta"] = config["rope_theta"];
-  config.erase("rope_scaling");
-  config["rope_parameters"] = {
-      {"full_attention", std::move(full)},
-      {"sliding_attention", {{"rope_type", "default"}, {"rope_theta", config["rope_local_base_freq"]}}}};
+  set_window_rope(model, config);
 }
 
 void configure_ministral3(const GgufModel& model, json& config) {

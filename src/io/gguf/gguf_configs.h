@@ -11,6 +11,8 @@ void configure_llama(const GgufModel& model, nlohmann::json& config);
 void configure_windows(const GgufModel& model, nlohmann::json& config);
 // And a part of each head that turns.
 void configure_partial(const GgufModel& model, nlohmann::json& config);
+// The one rotation becomes that of layers that see everything; layers with a window have one of their own.
+void set_window_rope(const GgufModel& model, nlohmann::json& config);
 
 void configure_bloom(const GgufModel& model, nlohmann::json& config);
 void configure_cohere(const GgufModel& model, nlohmann::json& config);
@@ -35,12 +37,18 @@ void configure_starcoder2(const GgufModel& model, nlohmann::json& config);
 // Those with experts.
 // Experts in the words of DeepSeek, beside attention as Llama has it.
 void configure_deepseek_moe(const GgufModel& model, nlohmann::json& config);
+void configure_afmoe(const GgufModel& model, nlohmann::json& config);
+void configure_cohere2_moe(const GgufModel& model, nlohmann::json& config);
 void configure_deepseek(const GgufModel& model, nlohmann::json& config);
 void configure_ernie_moe(const GgufModel& model, nlohmann::json& config);
+void configure_exaone_moe(const GgufModel& model, nlohmann::json& config);
 void configure_gpt_oss(const GgufModel& model, nlohmann::json& config);
 void configure_granite_moe(const GgufModel& model, nlohmann::json& config);
 void configure_hunyuan_moe(const GgufModel& model, nlohmann::json& config);
+void configure_hy_v3(const GgufModel& model, nlohmann::json& config);
 void configure_llama4(const GgufModel& model, nlohmann::json& config);
+void configure_mellum(const GgufModel& model, nlohmann::json& config);
+void configure_minicpm3(const GgufModel& model, nlohmann::json& config);
 void configure_minimax(const GgufModel& model, nlohmann::json& config);
 void configure_mistral4(const GgufModel& model, nlohmann::json& config);
 void configure_mixtral(const GgufModel& model, nlohmann::json& config);
@@ -61,6 +69,6 @@ void configure_bert(const GgufModel& model, nlohmann::json& config);
 void configure_gemma_embedding(const GgufModel& model, nlohmann::json& config);
 void configure_modern_bert(const GgufModel& model, nlohmann::json& config);
 void configure_nomic_bert(const GgufModel& model, nlohmann::json& config);
+void configure_reranker(const GgufModel& model, nlohmann::json& config);
 
 }  // namespace quire
-void configure_reranker(const GgufModel& model, nlohmann::json& config);

@@ -29,6 +29,14 @@ constexpr std::array<GgufField, 3> kLocalExperts = {{
     {"expert_feed_forward_length", "intermediate_size"},
 }};
 
+// As those do that say how many of the experts every row goes through.
+constexpr std::array<GgufField, 4> kExperts = {{
+    {"expert_count", "num_experts"},
+    {"expert_used_count", "num_experts_per_tok"},
+    {"expert_feed_forward_length", "moe_intermediate_size"},
+    {"expert_shared_count", "num_shared_experts"},
+}};
+
 }  // namespace
 
 void configure_mixtral(const GgufModel& model, json& config) {
@@ -148,6 +156,69 @@ void configure_llama4(const GgufModel& model, json& config) {
 void configure_minimax(const GgufModel& model, json& config) {
   configure_mixtral(model, config);
   copy_integer(model, "rope.dimension_count", config, "rotary_dim");
+}
+
+void configure_afmoe(const GgufModel& model, json& config) {
+  configure_windows(model, config);
+  copy_fields(model, config, kExperts);
+  constexpr std::array<GgufField, 3> kFields = {{
+      {"leading_dense_block_count", "num_dense_layers"},
+      {"expert_weights_scale", "route_scale"},
+      {"expert_weights_norm", "route_norm"},
+  }};
+  copy_fields(model, config, kFields);
+  config["mup_enabled"] = true;
+}
+
+void configure_cohere2_moe(const GgufModel& model, json& config) {
+  configure_cohere(model, config);
+  copy_fields(model, config, kExperts);
+  constexpr std::array<GgufField, 4> kFields = {{
+      {"expert_feed_forward_length", "intermediate_size"},
+      {"feed_forward_length", "prefix_dense_intermediate_size"},
+      {"leading_dense_block_count", "first_k_dense_replace"},
+      {"expert_weights_norm", "norm_topk_prob"},
+  }};
+  copy_fields(model, config, kFields);
+  constexpr int64_t kSigmoid = 2;
+  const bool sigmoid = gguf_integer(model, "expert_gating_func").value_or(0) == kSigmoid;
+  config["expert_selection_fn"] = sigmoid ? "sigmoid" : "softmax";
+}
+
+void configure_exaone_moe(const GgufModel& model, json& config) {
+  configure_windows(model, config);
+  copy_fields(model, config, kDeepseekExperts);
+  copy_fields(model, config, kExperts);
+}
+
+void configure_hy_v3(const GgufModel& model, json& config) {
+  configure_llama(model, config);
+  copy_fields(model, config, kExperts);
+  constexpr std::array<GgufField, 2> kFields = {{
+      {"expert_weights_scale", "router_scaling_factor"},
+      {"expert_weights_norm", "route_norm"},
+  }};
+  copy_fields(model, config, kFields);
+  const int64_t shared = gguf_integer(model, "expert_shared_feed_forward_length").value_or(0);
+  config["num_shared_experts"] = shared / gguf_require(model, "expert_feed_forward_length", 1, kMaxGgufSize);
+  const int64_t layers = gguf_layers(model);
+  int64_t dense = 0;
+  while (dense < layers && !has_tensor(model, dense, "ffn_gate_inp.weight")) ++dense;
+  config["first_k_dense_replace"] = dense;
+}
+
+void configure_mellum(const GgufModel& model, json& config) {
+  configure_qwen_moe(model, config);
+  configure_windows(model, config);
+  set_window_rope(model, config);
+  config["norm_topk_prob"] = true;
+}
+
+void configure_minicpm3(const GgufModel& model, json& config) {
+  configure_deepseek(model, config);
+  // What files do not say is the same for all models of their time.
+  if (config.contains("rope_scaling") && !config.contains("original_max_position_embeddings"))
+    config["original_max_position_embeddings"] = config["max_position_embeddings"];
 }
 
 }  // namespace quire

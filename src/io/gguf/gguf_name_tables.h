@@ -193,16 +193,37 @@ inline constexpr std::array<GgufName, 1> kSinks = {
 inline constexpr auto kGraniteSwa = joined(kLlama, kSinks);
 
 // Experts as DeepSeek calls them, and the correction of their scores.
-inline constexpr std::array<GgufName, 8> kDeepseekExperts = {{
-    {"blk.{}.ffn_gate_inp", "model.layers.{}.mlp.gate"},
-    {"blk.{}.exp_probs_b.bias", "model.layers.{}.mlp.gate.e_score_correction_bias", GgufChange::kVector},
+inline constexpr std::array<GgufName, 4> kEachExpert = {{
+    {"blk.{}.ffn_gate_up_exps", "model.layers.{}.mlp.experts.{e}.gate_up_proj"},
     {"blk.{}.ffn_gate_exps", "model.layers.{}.mlp.experts.{e}.gate_proj"},
     {"blk.{}.ffn_up_exps", "model.layers.{}.mlp.experts.{e}.up_proj"},
     {"blk.{}.ffn_down_exps", "model.layers.{}.mlp.experts.{e}.down_proj"},
+}};
+inline constexpr std::array<GgufName, 3> kSharedExperts = {{
     {"blk.{}.ffn_gate_shexp", "model.layers.{}.mlp.shared_experts.gate_proj"},
     {"blk.{}.ffn_up_shexp", "model.layers.{}.mlp.shared_experts.up_proj"},
     {"blk.{}.ffn_down_shexp", "model.layers.{}.mlp.shared_experts.down_proj"},
 }};
+inline constexpr std::array<GgufName, 2> kDeepseekRouter = {{
+    {"blk.{}.ffn_gate_inp", "model.layers.{}.mlp.gate"},
+    {"blk.{}.exp_probs_b.bias", "model.layers.{}.mlp.gate.e_score_correction_bias", GgufChange::kVector},
+}};
+inline constexpr auto kDeepseekExperts = joined(kDeepseekRouter, kEachExpert, kSharedExperts);
+// The same with a router of its own module.
+inline constexpr std::array<GgufName, 3> kOwnRouter = {{
+    {"blk.{}.ffn_gate_inp", "model.layers.{}.mlp.router.gate"},
+    {"blk.{}.exp_probs_b", "model.layers.{}.mlp.expert_bias", GgufChange::kVector},
+    {"blk.{}.exp_probs_b.bias", "model.layers.{}.mlp.expert_bias", GgufChange::kVector},
+}};
+inline constexpr auto kHy3 = joined(kQwen3, kOwnRouter, kEachExpert, kSharedExperts);
+inline constexpr std::array<GgufName, 4> kAfmoeOwn = {{
+    {"blk.{}.attn_gate", "model.layers.{}.self_attn.gate_proj"},
+    {"blk.{}.post_attention_norm", "model.layers.{}.post_attention_layernorm"},
+    {"blk.{}.ffn_norm", "model.layers.{}.pre_mlp_layernorm"},
+    {"blk.{}.post_ffw_norm", "model.layers.{}.post_mlp_layernorm"},
+}};
+inline constexpr auto kAfmoe =
+    joined(kAttention, kFinalNorm, kMlp, kQkNorms, kAfmoeOwn, kOwnRouter, kEachExpert, kSharedExperts);
 // Of files from before latent attention was split by what it makes, attn_kv_b.
 inline constexpr std::array<GgufName, 8> kLatentAttention = {{
     {"blk.{}.attn_q_a", "model.layers.{}.self_attn.q_a_proj"},

@@ -24,6 +24,9 @@ struct Row {
 bool has_experts(const GgufModel& model) {
   return gguf_integer(model, "expert_count").value_or(0) > 0;
 }
+bool has_no_experts(const GgufModel& model) {
+  return !has_experts(model);
+}
 bool has_window(const GgufModel& model) {
   return gguf_integer(model, "attention.sliding_window").value_or(0) > 0;
 }
@@ -43,21 +46,25 @@ bool has_two_norms(const GgufModel& model) {
   return has_tensor(model, 0, "attn_norm_2.weight");
 }
 
-const std::array<Row, 77> kRows = {{
+const std::array<Row, 85> kRows = {{
+    {{"afmoe", "AfmoeForCausalLM", "afmoe", kAfmoe, configure_afmoe}},
     {{"arcee", "ArceeForCausalLM", "arcee", kLlama, configure_llama, GgufStyle::kPairs}},
     {{"bert", "BertForSequenceClassification", "bert", kBert, configure_bert}, has_classifier},
     {{"bert", "BertModel", "bert", kBert, configure_bert}},
     {{"bloom", "BloomForCausalLM", "bloom", kBloom, configure_bloom}},
     {{"chatglm", "GlmForCausalLM", "glm", kGlm, configure_glm}},
     {{"cohere2", "Cohere2ForCausalLM", "cohere2", kQwen3, configure_cohere}},
+    {{"cohere2moe", "Cohere2MoeForCausalLM", "cohere2_moe", kDots1, configure_cohere2_moe}},
     {{"command-r", "CohereForCausalLM", "cohere", kQwen3, configure_cohere}},
     {{"deepseek2", "DeepseekV3ForCausalLM", "deepseek_v3", kDeepseek, configure_deepseek},
      has_sigmoid_scores},
+    {{"deepseek2", "YoutuForCausalLM", "youtu", kDeepseek, configure_deepseek}, has_no_experts},
     {{"deepseek2", "DeepseekV2ForCausalLM", "deepseek_v2", kDeepseek, configure_deepseek}},
     {{"dots1", "Dots1ForCausalLM", "dots1", kDots1, configure_deepseek_moe}},
     {{"ernie4_5", "Ernie4_5ForCausalLM", "ernie4_5", kLlama, configure_llama}},
     {{"ernie4_5-moe", "Ernie4_5_MoeForCausalLM", "ernie4_5_moe", kErnieMoe, configure_ernie_moe}},
     {{"eurobert", "EuroBertModel", "eurobert", kLlama, configure_llama}},
+    {{"exaone-moe", "ExaoneMoeForCausalLM", "exaone_moe", kDots1, configure_exaone_moe}},
     {{"exaone4", "Exaone4ForCausalLM", "exaone4", kOlmo2, configure_windows}},
     {{"falcon", "FalconForCausalLM", "falcon", kFalconTwoNorms, configure_falcon}, has_two_norms},
     {{"falcon", "FalconForCausalLM", "falcon", kBloom, configure_falcon}},
@@ -85,6 +92,8 @@ const std::array<Row, 77> kRows = {{
       GgufStyle::kPairs}},
     {{"hunyuan-dense", "HunYuanDenseV1ForCausalLM", "hunyuan_v1_dense", kHunyuan, configure_llama}},
     {{"hunyuan-moe", "HunYuanMoEV1ForCausalLM", "hunyuan_v1_moe", kHunyuanMoe, configure_hunyuan_moe}},
+    {{"hy_v3", "HYV3ForCausalLM", "hy_v3", kHy3, configure_hy_v3}},
+    {{"jais2", "Jais2ForCausalLM", "jais2", kLlama, configure_llama}},
     {{"jamba", "JambaForCausalLM", "jamba", kJamba, configure_jamba}},
     {{"lfm2", "Lfm2ForCausalLM", "lfm2", kLfm2, configure_lfm2}},
     {{"lfm2moe", "Lfm2MoeForCausalLM", "lfm2_moe", kLfm2, configure_lfm2}},
@@ -93,7 +102,9 @@ const std::array<Row, 77> kRows = {{
     {{"llama", "LlamaForCausalLM", "llama", kLlama, configure_llama, GgufStyle::kPairs}},
     {{"llama4", "Llama4ForCausalLM", "llama4_text", kLlama4, configure_llama4}},
     {{"mamba2", "Mamba2ForCausalLM", "mamba2", kMamba2, configure_mamba2}},
+    {{"mellum", "MellumForCausalLM", "mellum", kQwenMoe, configure_mellum}},
     {{"minicpm", "GraniteForCausalLM", "granite", kLlama, configure_minicpm, GgufStyle::kPairs}},
+    {{"minicpm3", "MiniCPM3ForCausalLM", "minicpm3", kDeepseek, configure_minicpm3}},
     {{"minimax-m2", "MiniMaxM2ForCausalLM", "minimax_m2", kMinimax, configure_minimax}},
     {{"mistral3", "Ministral3ForCausalLM", "ministral3", kLlama, configure_ministral3, GgufStyle::kPairs}},
     {{"mistral4", "Mistral4ForCausalLM", "mistral4", kDeepseek, configure_mistral4}},
@@ -115,6 +126,8 @@ const std::array<Row, 77> kRows = {{
     {{"qwen2", "Qwen2ForCausalLM", "qwen2", kLlama, configure_llama}},
     {{"qwen2moe", "Qwen2MoeForCausalLM", "qwen2_moe", kQwenMoe, configure_qwen_moe}},
     {{"qwen2vl", "Qwen2ForCausalLM", "qwen2", kLlama, configure_llama}},
+    {{"qwen3", "Qwen3ForSequenceClassification", "qwen3", kQwen3Reranker, configure_reranker},
+     has_classifier},
     {{"qwen3", "Qwen3ForCausalLM", "qwen3", kQwen3, configure_llama}},
     {{"qwen35", "Qwen3_5ForCausalLM", "qwen3_5_text", kQwen3Next, configure_qwen3_next,
       GgufStyle::kNormsPlusOne}},
@@ -126,8 +139,6 @@ const std::array<Row, 77> kRows = {{
     {{"qwen3vl", "Qwen3ForCausalLM", "qwen3", kQwen3, configure_llama}},
     {{"qwen3vlmoe", "Qwen3MoeForCausalLM", "qwen3_moe", kQwenMoe, configure_qwen_moe}},
     {{"seed_oss", "SeedOssForCausalLM", "seed_oss", kSeedOss, configure_llama}},
-    {{"qwen3", "Qwen3ForSequenceClassification", "qwen3", kQwen3Reranker, configure_reranker},
-     has_classifier},
     {{"smollm3", "SmolLM3ForCausalLM", "smollm3", kLlama, configure_llama, GgufStyle::kPairs}},
     {{"stablelm", "StableLmForCausalLM", "stablelm", kLlama, configure_stablelm}},
     {{"starcoder", "GPTBigCodeForCausalLM", "gpt_bigcode", kStarcoder, configure_gpt2}},

@@ -7,6 +7,7 @@
 
 namespace quire {
 
+ArchSpec parse_afmoe(const ConfigReader& config);
 ArchSpec parse_albert(const ConfigReader& config);
 ArchSpec parse_apertus(const ConfigReader& config);
 ArchSpec parse_arcee(const ConfigReader& config);
@@ -16,6 +17,7 @@ ArchSpec parse_bitnet(const ConfigReader& config);
 ArchSpec parse_bloom(const ConfigReader& config);
 ArchSpec parse_cohere(const ConfigReader& config);
 ArchSpec parse_cohere2(const ConfigReader& config);
+ArchSpec parse_cohere2_moe(const ConfigReader& config);
 ArchSpec parse_cwm(const ConfigReader& config);
 ArchSpec parse_deberta_v2(const ConfigReader& config);
 ArchSpec parse_deepseek_v2(const ConfigReader& config);
@@ -27,6 +29,7 @@ ArchSpec parse_ernie4_5(const ConfigReader& config);
 ArchSpec parse_ernie4_5_moe(const ConfigReader& config);
 ArchSpec parse_eurobert(const ConfigReader& config);
 ArchSpec parse_exaone4(const ConfigReader& config);
+ArchSpec parse_exaone_moe(const ConfigReader& config);
 ArchSpec parse_falcon(const ConfigReader& config);
 ArchSpec parse_falcon_h1(const ConfigReader& config);
 ArchSpec parse_falcon_mamba(const ConfigReader& config);
@@ -49,12 +52,15 @@ ArchSpec parse_gptj(const ConfigReader& config);
 ArchSpec parse_granite(const ConfigReader& config);
 ArchSpec parse_granite_swa(const ConfigReader& config);
 ArchSpec parse_granitemoe(const ConfigReader& config);
+ArchSpec parse_granitemoe_swa(const ConfigReader& config);
 ArchSpec parse_granitemoehybrid(const ConfigReader& config);
 ArchSpec parse_gte(const ConfigReader& config);
 ArchSpec parse_helium(const ConfigReader& config);
 ArchSpec parse_hunyuan_dense(const ConfigReader& config);
 ArchSpec parse_hunyuan_moe(const ConfigReader& config);
+ArchSpec parse_hy_v3(const ConfigReader& config);
 ArchSpec parse_hyperclovax(const ConfigReader& config);
+ArchSpec parse_jais2(const ConfigReader& config);
 ArchSpec parse_jamba(const ConfigReader& config);
 ArchSpec parse_jina_embeddings_v3(const ConfigReader& config);
 ArchSpec parse_lfm2(const ConfigReader& config);
@@ -63,7 +69,9 @@ ArchSpec parse_llama(const ConfigReader& config);
 ArchSpec parse_llama4(const ConfigReader& config);
 ArchSpec parse_mamba(const ConfigReader& config);
 ArchSpec parse_mamba2(const ConfigReader& config);
+ArchSpec parse_mellum(const ConfigReader& config);
 ArchSpec parse_minicpm(const ConfigReader& config);
+ArchSpec parse_minicpm3(const ConfigReader& config);
 ArchSpec parse_minimax(const ConfigReader& config);
 ArchSpec parse_minimax_m2(const ConfigReader& config);
 ArchSpec parse_ministral(const ConfigReader& config);
@@ -99,7 +107,9 @@ ArchSpec parse_solar_open(const ConfigReader& config);
 ArchSpec parse_stablelm(const ConfigReader& config);
 ArchSpec parse_starcoder2(const ConfigReader& config);
 ArchSpec parse_vaultgemma(const ConfigReader& config);
+ArchSpec parse_youtu(const ConfigReader& config);
 
+WeightNames afmoe_weight_names();
 WeightNames albert_weight_names();
 WeightNames apertus_weight_names();
 WeightNames arcee_weight_names();
@@ -114,6 +124,7 @@ WeightNames distilbert_weight_names();
 WeightNames dots1_weight_names();
 WeightNames ernie4_5_moe_weight_names();
 WeightNames exaone4_weight_names();
+WeightNames exaone_moe_weight_names();
 WeightNames falcon_weight_names();
 WeightNames flex_olmo_weight_names();
 WeightNames gemma2_weight_names();
@@ -130,11 +141,13 @@ WeightNames gpt_neox_weight_names();
 WeightNames gpt_oss_weight_names();
 WeightNames gptj_weight_names();
 WeightNames granite_swa_weight_names();
+WeightNames granitemoe_swa_weight_names();
 WeightNames granitemoe_weight_names();
 WeightNames granitemoehybrid_weight_names();
 WeightNames gte_weight_names();
 WeightNames hunyuan_dense_weight_names();
 WeightNames hunyuan_moe_weight_names();
+WeightNames hy_v3_weight_names();
 WeightNames hyperclovax_weight_names();
 WeightNames jamba_weight_names();
 WeightNames jina_embeddings_v3_weight_names();
@@ -195,6 +208,16 @@ struct LlamaDefaults {
 };
 ArchSpec parse_llama_family(const ConfigReader& config, const LlamaDefaults& defaults);
 
+// The same of models with latent attention (nn/mla.h).
+struct LatentDefaults {
+  int64_t max_position_embeddings = 2048;
+  bool interleaved = true;     // pairs of neighbours turn
+  bool part_of_heads = false;  // the configuration says which part of a whole query head turns
+  int32_t value = 0;           // v_head_dim where it is not said; 0: it must be
+  bool tie_word_embeddings = false;
+};
+ArchSpec parse_latent_family(const ConfigReader& config, const LatentDefaults& defaults);
+
 // The fields that give the number of experts and the size of one, and what absent ones mean; 0: they must be
 // there.
 struct ExpertFields {
@@ -207,8 +230,12 @@ struct ExpertFields {
 // Experts in all layers, chosen by the softmax of their logits.
 MoeSpec& read_experts(const ConfigReader& config, ArchSpec& spec, const ExpertFields& fields);
 // Experts as DeepSeek-V3 has them in all but the first layers: chosen by sigmoids with a correction, by
-// groups, a shared one beside them.
-MoeSpec& read_deepseek_experts(const ConfigReader& config, ArchSpec& spec);
+// groups, a shared one beside them. `shared`: the field that says how many of these.
+MoeSpec& read_deepseek_experts(const ConfigReader& config, ArchSpec& spec,
+                               const ExpertFields& fields = {.experts = "n_routed_experts"},
+                               std::string_view shared = "n_shared_experts");
+// Which layers have experts: those that `mlp_layer_types` calls sparse, else all but the first so many.
+void assign_experts(const ConfigReader& config, ArchSpec& spec, int64_t dense);
 
 // Experts as Qwen2 and later write them: all layers but those named, every so many.
 MoeSpec& read_qwen_experts(const ConfigReader& config, ArchSpec& spec, const ExpertFields& fields);
@@ -269,12 +296,17 @@ inline constexpr SizeFields kGpt2Sizes = {.hidden = "n_embd",
 // are all alike, scores divided by the square root of head_dim.
 ArchSpec read_sizes(const ConfigReader& config, const SizeFields& fields);
 
-// By layer, whether it has a sliding window: as `layer_types` says, else all but every pattern-th.
-std::vector<bool> sliding_layers(const ConfigReader& config, const ArchSpec& spec, int64_t pattern);
+// By layer, whether it has a sliding window: as `layer_types` says, else all but one of `pattern` layers: the
+// last of them, or the one that `full` says.
+std::vector<bool> sliding_layers(const ConfigReader& config, const ArchSpec& spec, int64_t pattern,
+                                 int64_t full = -1);
 
 // Windows for the layers that slide, and which rotation each kind of layer has.
 void assign_windows(ArchSpec& spec, const std::vector<bool>& sliding, int32_t window, int32_t window_rope,
                     int32_t full_rope);
+// The window of all layers, as `sliding_window` says it; null: there is none. fallback: what an absent field
+// means (0: none).
+void read_window(const ConfigReader& config, ArchSpec& spec, int64_t fallback);
 
 // Sliding windows as Qwen2 and Qwen3 write them: off unless use_sliding_window; then by `layer_types`, or
 // from layer max_window_layers on.

@@ -8,21 +8,7 @@
 namespace quire {
 namespace {
 
-constexpr std::array<ModuleName, 12> kRest = {{
-    {Role::kEmbedding, "embed_tokens"},
-    {Role::kInputNorm, "layers.{}.input_layernorm"},
-    {Role::kQuery, "layers.{}.self_attn.q_proj"},
-    {Role::kKey, "layers.{}.self_attn.k_proj"},
-    {Role::kValue, "layers.{}.self_attn.v_proj"},
-    {Role::kAttentionOut, "layers.{}.self_attn.o_proj"},
-    {Role::kMlpNorm, "layers.{}.pre_ff_layernorm"},
-    {Role::kGate, "layers.{}.feed_forward.gate_proj"},
-    {Role::kUp, "layers.{}.feed_forward.up_proj"},
-    {Role::kDown, "layers.{}.feed_forward.down_proj"},
-    {Role::kFinalNorm, "final_layernorm"},
-    {Role::kLmHead, "lm_head"},
-}};
-constexpr auto kModules = joined(kRest, kMambaInLayer);
+constexpr auto kModules = joined(kLlamaAttention, kFeedForward, kMambaInLayer);
 
 }  // namespace
 

@@ -9,8 +9,8 @@
 namespace quire {
 namespace {
 
-constexpr std::array<std::string_view, 6> kBertPrefixes = {"bert.",    "roberta.", "distilbert.",
-                                                           "electra.", "model.",   ""};
+constexpr std::array<std::string_view, 8> kBertPrefixes = {
+    "bert.", "roberta.", "distilbert.", "electra.", "data2vec_text.", "ernie.", "model.", ""};
 constexpr std::array<ModuleName, 13> kBertModules = {{
     {Role::kEmbedding, "embeddings.word_embeddings"},
     {Role::kEmbeddingIn, "embeddings_project"},
@@ -144,6 +144,7 @@ ArchSpec parse_bert(const ConfigReader& config) {
   spec.position = PositionKind::kLearned;
   read_token_types(config, spec, 2);
   spec.classifier = pooled_classifier();
+  if (config.boolean("use_task_id", false)) config.fail("use_task_id", "true is not supported");
   return spec;
 }
 

@@ -285,7 +285,8 @@ ArchSpec read_sizes(const ConfigReader& config, const SizeFields& fields) {
   return spec;
 }
 
-std::vector<bool> sliding_layers(const ConfigReader& config, const ArchSpec& spec, int64_t pattern) {
+std::vector<bool> sliding_layers(const ConfigReader& config, const ArchSpec& spec, int64_t pattern,
+                                 int64_t full) {
   const auto types = config.texts("layer_types");
   if (!types.empty() && types.size() != spec.layers.size()) {
     config.fail("layer_types", cat("has ", types.size(), " entries for ", spec.num_layers, " layers"));
@@ -293,7 +294,7 @@ std::vector<bool> sliding_layers(const ConfigReader& config, const ArchSpec& spe
   std::vector<bool> sliding;
   for (size_t i = 0; i < spec.layers.size(); ++i) {
     if (types.empty()) {
-      sliding.push_back((static_cast<int64_t>(i) + 1) % pattern != 0);
+      sliding.push_back(static_cast<int64_t>(i) % pattern != (full < 0 ? pattern - 1 : full));
     } else if (types[i] == "sliding_attention" || types[i] == "full_attention") {
       sliding.push_back(types[i] == "sliding_attention");
     } else {
@@ -310,6 +311,12 @@ void assign_windows(ArchSpec& spec, const std::vector<bool>& sliding, int32_t wi
     spec.layers[i].window = sliding[i] ? window : 0;
     spec.layers[i].rope = sliding[i] ? window_rope : full_rope;
   }
+}
+
+void read_window(const ConfigReader& config, ArchSpec& spec, int64_t fallback) {
+  const auto window = static_cast<int32_t>(
+      config.integer("sliding_window", 1, kMaxPositions, config.mentions("sliding_window") ? 0 : fallback));
+  assign_windows(spec, std::vector<bool>(spec.layers.size(), true), window, 0, 0);
 }
 
 void read_qwen_windows(const ConfigReader& config, ArchSpec& spec) {
@@ -340,8 +347,20 @@ MoeSpec& read_experts(const ConfigReader& config, ArchSpec& spec, const ExpertFi
   return moe;
 }
 
-MoeSpec& read_deepseek_experts(const ConfigReader& config, ArchSpec& spec) {
-  MoeSpec& moe = read_experts(config, spec, {.experts = "n_routed_experts"});
+void assign_experts(const ConfigReader& config, ArchSpec& spec, int64_t dense) {
+  const auto types = config.texts("mlp_layer_types");
+  if (!types.empty() && types.size() != spec.layers.size())
+    config.fail("mlp_layer_types", cat("has ", types.size(), " entries for ", spec.num_layers, " layers"));
+  for (size_t i = 0; i < spec.layers.size(); ++i) {
+    if (!types.empty() && types[i] != "sparse" && types[i] != "dense")
+      config.fail("mlp_layer_types", cat("holds '", types[i], "', which is neither sparse nor dense"));
+    spec.layers[i].experts = types.empty() ? static_cast<int64_t>(i) >= dense : types[i] == "sparse";
+  }
+}
+
+MoeSpec& read_deepseek_experts(const ConfigReader& config, ArchSpec& spec, const ExpertFields& fields,
+                               std::string_view shared) {
+  MoeSpec& moe = read_experts(config, spec, fields);
   RouterParams& router = moe.router;
   router.scores = RouterScores::kSigmoid;
   router.normalize = config.boolean("norm_topk_prob", true);
@@ -349,11 +368,12 @@ MoeSpec& read_deepseek_experts(const ConfigReader& config, ArchSpec& spec) {
   router.num_groups = static_cast<int32_t>(config.integer("n_group", 1, kMaxExperts, 1));
   router.chosen_groups = static_cast<int32_t>(config.integer("topk_group", 1, router.num_groups, 1));
   router.group_pairs = true;
-  if (moe.num_experts % router.num_groups != 0) config.fail("n_group", "does not divide n_routed_experts");
+  if (moe.num_experts % router.num_groups != 0)
+    config.fail("n_group", cat("does not divide ", fields.experts));
   if (moe.num_experts / router.num_groups * router.chosen_groups < router.num_chosen)
     config.fail("topk_group", "gives groups with fewer experts than num_experts_per_tok");
   moe.correction = true;
-  moe.shared_intermediate_size = config.integer("n_shared_experts", 0, 1024, 1) * moe.intermediate_size;
+  moe.shared_intermediate_size = config.integer(shared, 0, 1024, 1) * moe.intermediate_size;
   const int64_t dense = config.integer("first_k_dense_replace", 0, kMaxLayers, 0);
   for (size_t i = 0; i < spec.layers.size(); ++i) spec.layers[i].experts = static_cast<int64_t>(i) >= dense;
   return moe;

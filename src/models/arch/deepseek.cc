@@ -1,5 +1,5 @@
 // DeepSeek-V2 and V3, Kimi-K2, GLM-4.7-Flash, Mistral 4: latent attention (nn/mla.h), experts in all but the
-// first layers.
+// first layers. Youtu has no experts.
 #include <cmath>
 
 #include "models/arch/arch.h"
@@ -40,9 +40,9 @@ double yarn_score_factor(const ConfigReader& config) {
   return scale * scale;
 }
 
-// part_of_heads: the configuration says which part of a whole query head turns.
-ArchSpec parse_family(const ConfigReader& config, int64_t positions, bool interleaved,
-                      bool part_of_heads = false) {
+}  // namespace
+
+ArchSpec parse_latent_family(const ConfigReader& config, const LatentDefaults& defaults) {
   MlaSizes mla;
   const auto size = [&](std::string_view field, int64_t low) {
     return static_cast<int32_t>(config.integer(field, low, 1 << 16));
@@ -51,13 +51,16 @@ ArchSpec parse_family(const ConfigReader& config, int64_t positions, bool interl
   mla.latent = size("kv_lora_rank", 1);
   mla.turning = size("qk_rope_head_dim", 2);
   mla.still = size("qk_nope_head_dim", 1);
-  mla.value = size("v_head_dim", 1);
-  const int32_t head_dim = part_of_heads ? mla.query_dim() : mla.turning;
-  const RopeDefaults rope = {.style = interleaved ? RopeStyle::kInterleaved : RopeStyle::kHalves,
-                             .partial = part_of_heads,
+  const bool usual_value = defaults.value > 0 && !config.has("v_head_dim");
+  mla.value = usual_value ? defaults.value : size("v_head_dim", 1);
+  const int32_t head_dim = defaults.part_of_heads ? mla.query_dim() : mla.turning;
+  const RopeDefaults rope = {.style = defaults.interleaved ? RopeStyle::kInterleaved : RopeStyle::kHalves,
+                             .partial = defaults.part_of_heads,
                              .part = static_cast<double>(mla.turning) / head_dim};
-  ArchSpec spec =
-      parse_llama_family(config, {.head_dim = head_dim, .max_position_embeddings = positions, .rope = rope});
+  ArchSpec spec = parse_llama_family(config, {.head_dim = head_dim,
+                                              .max_position_embeddings = defaults.max_position_embeddings,
+                                              .rope = rope,
+                                              .tie_word_embeddings = defaults.tie_word_embeddings});
   // The field head_dim, where there is one, is that of another library's cache.
   spec.head_dim = head_dim;
   read_rope(config, spec, rope);
@@ -72,10 +75,8 @@ ArchSpec parse_family(const ConfigReader& config, int64_t positions, bool interl
   return spec;
 }
 
-}  // namespace
-
 ArchSpec parse_deepseek_v2(const ConfigReader& config) {
-  ArchSpec spec = parse_family(config, 2048, true);
+  ArchSpec spec = parse_latent_family(config, {.max_position_embeddings = 2048});
   MoeSpec& moe = read_deepseek_experts(config, spec);
   moe.router.scores = RouterScores::kSoftmax;
   moe.router.group_pairs = false;
@@ -86,26 +87,31 @@ ArchSpec parse_deepseek_v2(const ConfigReader& config) {
 }
 
 ArchSpec parse_deepseek_v3(const ConfigReader& config) {
-  ArchSpec spec = parse_family(config, 4096, config.boolean("rope_interleave", true));
+  ArchSpec spec = parse_latent_family(
+      config, {.max_position_embeddings = 4096, .interleaved = config.boolean("rope_interleave", true)});
   read_deepseek_experts(config, spec);
   return spec;
 }
 
 ArchSpec parse_glm4_moe_lite(const ConfigReader& config) {
-  ArchSpec spec = parse_family(config, 202752, config.boolean("rope_interleave", true));
+  ArchSpec spec = parse_latent_family(
+      config, {.max_position_embeddings = 202752, .interleaved = config.boolean("rope_interleave", true)});
   spec.norm_eps = static_cast<float>(config.number("rms_norm_eps", 0.0, 1.0, 1e-5));
   read_deepseek_experts(config, spec);
-  const auto types = config.texts("mlp_layer_types");
-  if (!types.empty() && types.size() != spec.layers.size())
-    config.fail("mlp_layer_types", "has not as many entries as there are layers");
-  const bool by_count = types.empty() && config.has("first_k_dense_replace");
-  for (size_t i = 0; i < spec.layers.size() && !by_count; ++i)
-    spec.layers[i].experts = types.empty() ? i > 0 : types[i] == "sparse";
+  assign_experts(config, spec, config.integer("first_k_dense_replace", 0, kMaxLayers, 1));
   return spec;
 }
 
+ArchSpec parse_youtu(const ConfigReader& config) {
+  return parse_latent_family(config, {.max_position_embeddings = 131072,
+                                      .interleaved = config.boolean("rope_interleave", true),
+                                      .tie_word_embeddings = true});
+}
+
 ArchSpec parse_mistral4(const ConfigReader& config) {
-  ArchSpec spec = parse_family(config, 1048576, config.boolean("rope_interleave", true), true);
+  ArchSpec spec = parse_latent_family(config, {.max_position_embeddings = 1048576,
+                                               .interleaved = config.boolean("rope_interleave", true),
+                                               .part_of_heads = true});
   spec.max_model_len = spec.max_position_embeddings;  // counts the stretching already
   // Only a part of a head turns, but all of it grows.
   RopeSpec growth;

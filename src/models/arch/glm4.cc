@@ -7,22 +7,15 @@
 namespace quire {
 namespace {
 
-constexpr std::array<ModuleName, 1> kGateUp = {{{Role::kGateUp, "layers.{}.mlp.gate_up_proj"}}};
-constexpr std::array<ModuleName, 8> kMatrices = {{
-    {Role::kEmbedding, "embed_tokens"},
-    {Role::kQuery, "layers.{}.self_attn.q_proj"},
-    {Role::kKey, "layers.{}.self_attn.k_proj"},
-    {Role::kValue, "layers.{}.self_attn.v_proj"},
-    {Role::kAttentionOut, "layers.{}.self_attn.o_proj"},
+constexpr std::array<ModuleName, 2> kGateUpMlp = {{
+    {Role::kGateUp, "layers.{}.mlp.gate_up_proj"},
     {Role::kDown, "layers.{}.mlp.down_proj"},
-    {Role::kFinalNorm, "norm"},
-    {Role::kLmHead, "lm_head"},
 }};
 constexpr std::array<ModuleName, 2> kGlmPostNorms = {{
     {Role::kPostAttentionNorm, "layers.{}.post_self_attn_layernorm"},
     {Role::kPostMlpNorm, "layers.{}.post_mlp_layernorm"},
 }};
-constexpr auto kModules = joined(kMatrices, kGateUp, kLlamaNorms, kGlmPostNorms);
+constexpr auto kModules = joined(kLlamaAttention, kFinalNorm, kGateUpMlp, kLlamaNorms, kGlmPostNorms);
 constexpr auto kMoeModules = joined(kLlamaMatrices, kLlamaNorms, kQkNorms, kExperts, kDeepseekShared);
 
 }  // namespace

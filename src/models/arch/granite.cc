@@ -1,9 +1,13 @@
 // Granite 3: Llama with factors on embeddings, attention scores, what is added to the hidden states, and
 // logits. GraniteMoe has experts, all of them in one tensor; GraniteMoeShared one more for every row. Granite
 // 4 (GraniteMoeHybrid) has Mamba 2 in place of attention in most layers, and mostly no positions. GraniteSWA
-// has windows and sinks; HyperCLOVA X norms what attention and MLP give.
+// has windows and sinks, each layer a rotation of its own or none, GraniteMoeSWA experts too; HyperCLOVA X
+// norms what attention and MLP give.
+#include <algorithm>
 #include <cmath>
+#include <utility>
 
+#include "base/strings.h"
 #include "models/arch/arch.h"
 #include "models/arch/names.h"
 
@@ -35,6 +39,7 @@ constexpr std::array<ModuleName, 2> kTwoPostNorms = {{
 }};
 constexpr auto kPostNormModules = joined(kLlamaMatrices, kLlamaNorms, kTwoPostNorms);
 constexpr auto kModules = joined(kLlamaMatrices, kLlamaNorms, kGraniteExperts);
+constexpr auto kSinkMoeModules = joined(kLlamaMatrices, kLlamaNorms, kSinks, kGraniteExperts);
 // Without experts what every row goes through is the MLP.
 constexpr std::array<ModuleName, 5> kSharedAlone = {{
     {Role::kGateUp, "layers.{}.shared_mlp.input_linear"},
@@ -43,16 +48,25 @@ constexpr std::array<ModuleName, 5> kSharedAlone = {{
     {Role::kDown, "layers.{}.shared_mlp.output_linear"},
     {Role::kDown, "layers.{}.shared_mlp.down_proj"},
 }};
-constexpr std::array<ModuleName, 7> kAttention = {{
-    {Role::kEmbedding, "embed_tokens"},
-    {Role::kQuery, "layers.{}.self_attn.q_proj"},
-    {Role::kKey, "layers.{}.self_attn.k_proj"},
-    {Role::kValue, "layers.{}.self_attn.v_proj"},
-    {Role::kAttentionOut, "layers.{}.self_attn.o_proj"},
-    {Role::kFinalNorm, "norm"},
-    {Role::kLmHead, "lm_head"},
-}};
-constexpr auto kHybridModules = joined(kAttention, kLlamaNorms, kGraniteExperts, kSharedAlone, kMambaInLayer);
+constexpr auto kHybridModules =
+    joined(kLlamaAttention, kFinalNorm, kLlamaNorms, kGraniteExperts, kSharedAlone, kMambaInLayer);
+
+void read_swa(const ConfigReader& config, ArchSpec& spec) {
+  spec.attention_sinks = true;
+  const auto window = static_cast<int32_t>(config.integer("sliding_window", 1, kMaxPositions, 128));
+  assign_windows(spec, sliding_layers(config, spec, 4, 0), window, 0, 0);
+  const auto thetas = config.numbers("layer_rope_theta", 0.0, 1e15);
+  if (!thetas.empty() && thetas.size() != spec.layers.size())
+    config.fail("layer_rope_theta", cat("has ", thetas.size(), " entries for ", spec.num_layers, " layers"));
+  for (size_t i = 0; i < thetas.size(); ++i) {
+    const auto at = std::ranges::find(spec.ropes, thetas[i], &RopeSpec::theta);
+    spec.layers[i].rope = thetas[i] == 0.0 ? kNoRope : static_cast<int32_t>(at - spec.ropes.begin());
+    if (thetas[i] == 0.0 || at != spec.ropes.end()) continue;
+    RopeSpec own = spec.ropes.front();
+    own.theta = thetas[i];
+    spec.ropes.push_back(std::move(own));
+  }
+}
 
 }  // namespace
 
@@ -69,9 +83,7 @@ ArchSpec parse_granite(const ConfigReader& config) {
 
 ArchSpec parse_granite_swa(const ConfigReader& config) {
   ArchSpec spec = parse_granite(config);
-  spec.attention_sinks = true;
-  const auto window = static_cast<int32_t>(config.integer("sliding_window", 1, kMaxPositions, 128));
-  assign_windows(spec, sliding_layers(config, spec, 4), window, 0, 0);
+  read_swa(config, spec);
   return spec;
 }
 
@@ -93,6 +105,12 @@ ArchSpec parse_granitemoe(const ConfigReader& config) {
                                .default_chosen = 2});
   moe.router.scores = RouterScores::kChosenSoftmax;
   moe.shared_intermediate_size = config.integer("shared_intermediate_size", 0, kMaxSize, 0);
+  return spec;
+}
+
+ArchSpec parse_granitemoe_swa(const ConfigReader& config) {
+  ArchSpec spec = parse_granitemoe(config);
+  read_swa(config, spec);
   return spec;
 }
 
@@ -124,6 +142,10 @@ ArchSpec parse_granitemoehybrid(const ConfigReader& config) {
 
 WeightNames granite_swa_weight_names() {
   return {kModelPrefixes, kSinkModules, kSavedAngles};
+}
+
+WeightNames granitemoe_swa_weight_names() {
+  return {kModelPrefixes, kSinkMoeModules, kSavedAngles};
 }
 
 WeightNames hyperclovax_weight_names() {

@@ -1,4 +1,5 @@
-// Hunyuan, dense and with experts: Llama with norms on query and key heads behind the rotation.
+// Hunyuan, dense and with experts: Llama with norms on query and key heads behind the rotation. Hy3 has them
+// before it, and experts chosen by corrected sigmoids.
 #include "models/arch/arch.h"
 #include "models/arch/names.h"
 
@@ -17,6 +18,19 @@ constexpr std::array<ModuleName, 4> kOwn = {{
 }};
 constexpr auto kDenseModules = joined(kLlamaMatrices, kLlamaNorms, kNorms);
 constexpr auto kMoeModules = joined(kLlamaMatrices, kLlamaNorms, kNorms, kExperts, kOwn);
+// As the hub's files and as transformers call what other architectures call otherwise.
+constexpr std::array<ModuleName, 9> kHy3Own = {{
+    {Role::kRouter, "layers.{}.mlp.router.gate"},
+    {.role = Role::kRouterCorrection, .module = "layers.{}.mlp.expert_bias", .bare = true},
+    {.role = Role::kRouterCorrection, .module = "layers.{}.mlp.e_score_correction_bias", .bare = true},
+    {Role::kSharedExpertGate, "layers.{}.mlp.shared_mlp.gate_proj"},
+    {Role::kSharedExpertUp, "layers.{}.mlp.shared_mlp.up_proj"},
+    {Role::kSharedExpertDown, "layers.{}.mlp.shared_mlp.down_proj"},
+    {Role::kSharedExpertGate, "layers.{}.mlp.shared_experts.gate_proj"},
+    {Role::kSharedExpertUp, "layers.{}.mlp.shared_experts.up_proj"},
+    {Role::kSharedExpertDown, "layers.{}.mlp.shared_experts.down_proj"},
+}};
+constexpr auto kHy3Modules = joined(kLlamaMatrices, kLlamaNorms, kQkNorms, kExperts, kHy3Own);
 
 // One number, or a list with the same one for each layer.
 int64_t same_for_all(const ConfigReader& config, std::string_view field, int64_t fallback) {
@@ -54,11 +68,31 @@ ArchSpec parse_hunyuan_moe(const ConfigReader& config) {
   return spec;
 }
 
+ArchSpec parse_hy_v3(const ConfigReader& config) {
+  ArchSpec spec = parse_llama_family(
+      config, {.head_dim = 128, .max_position_embeddings = 131072, .rope = {.theta = 11158840.0}});
+  spec.norm_eps = static_cast<float>(config.number("rms_norm_eps", 0.0, 1.0, 1e-5));
+  spec.qkv_bias = spec.out_bias = config.boolean("attention_bias", false);
+  spec.mlp_bias = config.boolean("mlp_bias", false);
+  spec.qk_norm = QkNorm::kHeads;
+  MoeSpec& moe = read_experts(config, spec, {.default_experts = 192, .default_chosen = 8});
+  moe.router.scores = RouterScores::kSigmoid;
+  moe.router.normalize = config.boolean("route_norm", true);
+  moe.router.scale = static_cast<float>(config.number("router_scaling_factor", -1e6, 1e6, 2.826));
+  moe.correction = true;
+  moe.shared_intermediate_size = config.integer("num_shared_experts", 0, 1024, 1) * moe.intermediate_size;
+  assign_experts(config, spec, config.integer("first_k_dense_replace", 0, kMaxLayers, 1));
+  return spec;
+}
+
 WeightNames hunyuan_dense_weight_names() {
   return {kModelPrefixes, kDenseModules, kSavedAngles};
 }
 WeightNames hunyuan_moe_weight_names() {
   return {kModelPrefixes, kMoeModules, kSavedAngles};
+}
+WeightNames hy_v3_weight_names() {
+  return {kModelPrefixes, kHy3Modules, {}, true};
 }
 
 }  // namespace quire

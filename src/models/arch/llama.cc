@@ -22,11 +22,7 @@ ArchSpec parse_cwm(const ConfigReader& config) {
       config, {.head_dim = 128, .max_position_embeddings = 131072, .rope = {.theta = 1e6}});
   spec.norm_eps = static_cast<float>(config.number("rms_norm_eps", 0.0, 1.0, 1e-5));
   const auto window = static_cast<int32_t>(config.integer("sliding_window", 1, kMaxPositions, 8192));
-  auto sliding = sliding_layers(config, spec, 4);
-  if (!config.has("layer_types")) {
-    for (size_t i = 0; i < sliding.size(); ++i) sliding[i] = i % 4 != 0;
-  }
-  assign_windows(spec, sliding, window, 0, 0);
+  assign_windows(spec, sliding_layers(config, spec, 4, 0), window, 0, 0);
   return spec;
 }
 

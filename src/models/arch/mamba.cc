@@ -23,9 +23,7 @@ constexpr std::array<ModuleName, 11> kModules = {{
     {Role::kFinalNorm, "norm_f"},
     {Role::kLmHead, "lm_head"},
 }};
-constexpr std::array<ModuleName, 28> kJamba = {{
-    {Role::kEmbedding, "embed_tokens"},
-    {Role::kInputNorm, "layers.{}.input_layernorm"},
+constexpr std::array<ModuleName, 16> kJambaOwn = {{
     {Role::kStateIn, "layers.{}.mamba.in_proj"},
     {Role::kStateConv, "layers.{}.mamba.conv1d"},
     {Role::kStateSelect, "layers.{}.mamba.x_proj"},
@@ -36,23 +34,14 @@ constexpr std::array<ModuleName, 28> kJamba = {{
     {.role = Role::kRate, .module = "layers.{}.mamba.A_log", .bare = true},
     {.role = Role::kSkip, .module = "layers.{}.mamba.D", .bare = true},
     {Role::kStateOut, "layers.{}.mamba.out_proj"},
-    {Role::kQuery, "layers.{}.self_attn.q_proj"},
-    {Role::kKey, "layers.{}.self_attn.k_proj"},
-    {Role::kValue, "layers.{}.self_attn.v_proj"},
-    {Role::kAttentionOut, "layers.{}.self_attn.o_proj"},
-    {Role::kMlpNorm, "layers.{}.pre_ff_layernorm"},
-    {Role::kGate, "layers.{}.feed_forward.gate_proj"},
-    {Role::kUp, "layers.{}.feed_forward.up_proj"},
-    {Role::kDown, "layers.{}.feed_forward.down_proj"},
     {Role::kRouter, "layers.{}.feed_forward.router"},
     {Role::kExpertGate, "layers.{}.feed_forward.experts.{}.gate_proj"},
     {Role::kExpertUp, "layers.{}.feed_forward.experts.{}.up_proj"},
     {Role::kExpertDown, "layers.{}.feed_forward.experts.{}.down_proj"},
     {.role = Role::kExpertGateUp, .module = "layers.{}.feed_forward.experts.gate_up_proj", .bare = true},
     {.role = Role::kExpertDown, .module = "layers.{}.feed_forward.experts.down_proj", .bare = true},
-    {Role::kFinalNorm, "final_layernorm"},
-    {Role::kLmHead, "lm_head"},
 }};
+constexpr auto kJamba = joined(kLlamaAttention, kFeedForward, kJambaOwn);
 
 // Sequences have no longest length; memory for bookkeeping has.
 constexpr int64_t kDefaultPositions = int64_t{1} << 20;

@@ -7,11 +7,7 @@ namespace quire {
 ArchSpec parse_mistral(const ConfigReader& config) {
   constexpr int64_t kDefaultPositions = 4096 * 32;
   ArchSpec spec = parse_llama_family(config, {.head_dim = 0, .max_position_embeddings = kDefaultPositions});
-  // transformers' default holds only where the field is not written; null means no window.
-  constexpr int64_t kDefaultWindow = 4096;
-  const auto window = static_cast<int32_t>(config.integer(
-      "sliding_window", 1, kMaxPositions, config.mentions("sliding_window") ? 0 : kDefaultWindow));
-  for (auto& layer : spec.layers) layer.window = window;
+  read_window(config, spec, 4096);
   return spec;
 }
 
@@ -19,8 +15,7 @@ ArchSpec parse_ministral(const ConfigReader& config) {
   ArchSpec spec = parse_llama_family(config, {.max_position_embeddings = 131072});
   const auto window = static_cast<int32_t>(
       config.integer("sliding_window", 1, kMaxPositions, config.mentions("sliding_window") ? 0 : 4096));
-  const auto sliding = sliding_layers(config, spec, kMaxLayers + 1);
-  for (size_t i = 0; i < spec.layers.size(); ++i) spec.layers[i].window = sliding[i] ? window : 0;
+  assign_windows(spec, sliding_layers(config, spec, kMaxLayers + 1), window, 0, 0);
   return spec;
 }
 
@@ -35,8 +30,7 @@ ArchSpec parse_ministral3(const ConfigReader& config) {
       config, {.head_dim = 128, .max_position_embeddings = 262144, .rope = {.theta = 1e6}});
   spec.norm_eps = static_cast<float>(config.number("rms_norm_eps", 0.0, 1.0, 1e-5));
   spec.max_model_len = spec.max_position_embeddings;  // counts the stretching already
-  const auto window = static_cast<int32_t>(config.integer("sliding_window", 1, kMaxPositions, 0));
-  for (auto& layer : spec.layers) layer.window = window;
+  read_window(config, spec, 0);
   read_query_growth(config, spec.ropes.front());
   return spec;
 }

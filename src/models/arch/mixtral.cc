@@ -20,8 +20,7 @@ constexpr auto kMinimaxModules = joined(kLlamaMatrices, kLlamaNorms, kQkNorms, k
 ArchSpec parse_mixtral(const ConfigReader& config) {
   ArchSpec spec = parse_llama_family(config, {.max_position_embeddings = 131072, .rope = {.theta = 1e6}});
   spec.norm_eps = static_cast<float>(config.number("rms_norm_eps", 0.0, 1.0, 1e-5));
-  const auto window = static_cast<int32_t>(config.integer("sliding_window", 1, kMaxPositions, 0));
-  for (LayerSpec& layer : spec.layers) layer.window = window;
+  read_window(config, spec, 0);
   MoeSpec& moe = read_experts(config, spec,
                               {.experts = "num_local_experts",
                                .intermediate = "intermediate_size",

@@ -10,29 +10,36 @@ namespace quire {
 
 inline constexpr std::array<std::string_view, 2> kModelPrefixes = {"model.", ""};
 
-// Projections, embedding and output of Llama and of what is named like it. Its norms have names of their own.
-inline constexpr std::array<ModuleName, 10> kLlamaMatrices = {{
+// One table of all the rows.
+template <size_t... kSizes>
+constexpr auto joined(const std::array<ModuleName, kSizes>&... tables) {
+  std::array<ModuleName, (kSizes + ...)> all{};
+  size_t at = 0;
+  const auto take = [&](const auto& table) {
+    for (const ModuleName& row : table) all[at++] = row;
+  };
+  (take(tables), ...);
+  return all;
+}
+
+// Embedding, attention and output of Llama and of what is named like it.
+inline constexpr std::array<ModuleName, 6> kLlamaAttention = {{
     {Role::kEmbedding, "embed_tokens"},
     {Role::kQuery, "layers.{}.self_attn.q_proj"},
     {Role::kKey, "layers.{}.self_attn.k_proj"},
     {Role::kValue, "layers.{}.self_attn.v_proj"},
     {Role::kAttentionOut, "layers.{}.self_attn.o_proj"},
-    {Role::kGate, "layers.{}.mlp.gate_proj"},
-    {Role::kUp, "layers.{}.mlp.up_proj"},
-    {Role::kDown, "layers.{}.mlp.down_proj"},
-    {Role::kFinalNorm, "norm"},
     {Role::kLmHead, "lm_head"},
 }};
-
-// The same without the last norm.
-inline constexpr std::array<ModuleName, 9> kNoNorms = [] {
-  std::array<ModuleName, 9> rows{};
-  size_t at = 0;
-  for (const ModuleName& row : kLlamaMatrices) {
-    if (row.role != Role::kFinalNorm) rows[at++] = row;
-  }
-  return rows;
-}();
+inline constexpr std::array<ModuleName, 1> kFinalNorm = {{{Role::kFinalNorm, "norm"}}};
+inline constexpr std::array<ModuleName, 2> kUngatedMlp = {{
+    {Role::kUp, "layers.{}.mlp.up_proj"},
+    {Role::kDown, "layers.{}.mlp.down_proj"},
+}};
+inline constexpr std::array<ModuleName, 1> kMlpGate = {{{Role::kGate, "layers.{}.mlp.gate_proj"}}};
+// With an MLP; kNoNorms is without the last norm, whose name others have otherwise.
+inline constexpr auto kNoNorms = joined(kLlamaAttention, kMlpGate, kUngatedMlp);
+inline constexpr auto kLlamaMatrices = joined(kNoNorms, kFinalNorm);
 
 // One norm before attention, one before the MLP.
 inline constexpr std::array<ModuleName, 2> kLlamaNorms = {{
@@ -41,19 +48,7 @@ inline constexpr std::array<ModuleName, 2> kLlamaNorms = {{
 }};
 
 // Llama's names for a model whose MLP has no gates.
-inline constexpr std::array<ModuleName, 11> kPlainLlama = {{
-    {Role::kEmbedding, "embed_tokens"},
-    {Role::kInputNorm, "layers.{}.input_layernorm"},
-    {Role::kQuery, "layers.{}.self_attn.q_proj"},
-    {Role::kKey, "layers.{}.self_attn.k_proj"},
-    {Role::kValue, "layers.{}.self_attn.v_proj"},
-    {Role::kAttentionOut, "layers.{}.self_attn.o_proj"},
-    {Role::kMlpNorm, "layers.{}.post_attention_layernorm"},
-    {Role::kUp, "layers.{}.mlp.up_proj"},
-    {Role::kDown, "layers.{}.mlp.down_proj"},
-    {Role::kFinalNorm, "norm"},
-    {Role::kLmHead, "lm_head"},
-}};
+inline constexpr auto kPlainLlama = joined(kLlamaAttention, kUngatedMlp, kFinalNorm, kLlamaNorms);
 
 // Norms of what attention and MLP give.
 inline constexpr std::array<ModuleName, 2> kPostNorms = {{
@@ -82,8 +77,9 @@ inline constexpr std::array<std::string_view, 4> kBorrowedKeys = {
     "layers.{}.self_attn.k_norm.weight", "layers.{}.self_attn.v_norm.weight"};
 
 // Experts, each by itself or all in one tensor, and what chooses them.
-inline constexpr std::array<ModuleName, 6> kExperts = {{
+inline constexpr std::array<ModuleName, 7> kExperts = {{
     {Role::kRouter, "layers.{}.mlp.gate"},
+    {Role::kExpertGateUp, "layers.{}.mlp.experts.{}.gate_up_proj"},
     {Role::kExpertGate, "layers.{}.mlp.experts.{}.gate_proj"},
     {Role::kExpertUp, "layers.{}.mlp.experts.{}.up_proj"},
     {Role::kExpertDown, "layers.{}.mlp.experts.{}.down_proj"},
@@ -118,6 +114,16 @@ inline constexpr std::array<ModuleName, 4> kQwenShared = {{
     {Role::kSharedExpertRouter, "layers.{}.mlp.shared_expert_gate"},
 }};
 
+// Norms and MLP of Bamba and Jamba.
+inline constexpr std::array<ModuleName, 6> kFeedForward = {{
+    {Role::kInputNorm, "layers.{}.input_layernorm"},
+    {Role::kMlpNorm, "layers.{}.pre_ff_layernorm"},
+    {Role::kGate, "layers.{}.feed_forward.gate_proj"},
+    {Role::kUp, "layers.{}.feed_forward.up_proj"},
+    {Role::kDown, "layers.{}.feed_forward.down_proj"},
+    {Role::kFinalNorm, "final_layernorm"},
+}};
+
 // Mamba 2 where it is all of a layer, and where it stands in attention's place.
 inline constexpr std::array<ModuleName, 7> kMambaMixer = {{
     {Role::kStateIn, "layers.{}.mixer.in_proj"},
@@ -138,6 +144,9 @@ inline constexpr std::array<ModuleName, 7> kMambaInLayer = {{
     {Role::kStateOut, "layers.{}.mamba.out_proj"},
 }};
 
+// What drafts further tokens.
+inline constexpr std::array<std::string_view, 1> kDrafts = {"mtp.*"};
+
 // Angle tables that old versions of transformers saved.
 inline constexpr std::array<std::string_view, 4> kSavedAngles = {
     "layers.{}.self_attn.rotary_emb.inv_freq",
@@ -145,17 +154,5 @@ inline constexpr std::array<std::string_view, 4> kSavedAngles = {
     "layers.{}.self_attn.rotary_emb.sin_cached",
     "rotary_emb.inv_freq",
 };
-
-// One table of all the rows.
-template <size_t... kSizes>
-constexpr auto joined(const std::array<ModuleName, kSizes>&... tables) {
-  std::array<ModuleName, (kSizes + ...)> all{};
-  size_t at = 0;
-  const auto take = [&](const auto& table) {
-    for (const ModuleName& row : table) all[at++] = row;
-  };
-  (take(tables), ...);
-  return all;
-}
 
 }  // namespace quire

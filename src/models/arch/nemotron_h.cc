@@ -32,9 +32,6 @@ constexpr std::array<ModuleName, 19> kRest = {{
     {Role::kLmHead, "lm_head"},
 }};
 constexpr auto kModules = joined(kRest, kMambaMixer);
-// What drafts further tokens.
-constexpr std::array<std::string_view, 1> kDrafts = {"mtp.*"};
-
 // What each layer is, by the letters of the pattern.
 std::vector<std::string> layer_kinds(const ConfigReader& config) {
   for (const auto* field : {"layers_block_type", "layer_types"}) {

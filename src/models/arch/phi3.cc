@@ -21,8 +21,7 @@ constexpr auto kModules = joined(kMatrices, kLlamaNorms);
 ArchSpec parse_phi3(const ConfigReader& config) {
   ArchSpec spec = parse_llama_family(config, {.max_position_embeddings = 4096, .rope = {.partial = true}});
   spec.norm_eps = static_cast<float>(config.number("rms_norm_eps", 0.0, 1.0, 1e-5));
-  const auto window = static_cast<int32_t>(config.integer("sliding_window", 1, kMaxPositions, 0));
-  for (LayerSpec& layer : spec.layers) layer.window = window;
+  read_window(config, spec, 0);
   return spec;
 }
 

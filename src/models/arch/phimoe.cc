@@ -18,8 +18,7 @@ ArchSpec parse_phimoe(const ConfigReader& config) {
   spec.norm_eps = static_cast<float>(config.number("rms_norm_eps", 0.0, 1.0, 1e-5));
   spec.qkv_bias = spec.out_bias = config.boolean("attention_bias", false);
   spec.lm_head_bias = config.boolean("lm_head_bias", false);
-  const auto window = static_cast<int32_t>(config.integer("sliding_window", 1, kMaxPositions, 0));
-  for (LayerSpec& layer : spec.layers) layer.window = window;
+  read_window(config, spec, 0);
   MoeSpec& moe = read_experts(config, spec,
                               {.experts = "num_local_experts",
                                .intermediate = "intermediate_size",

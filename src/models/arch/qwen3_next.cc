@@ -40,9 +40,6 @@ constexpr auto kNextModules =
     joined(kMatrices, kDeltaNet, kNext, kLater, kLlamaNorms, kQkNorms, kExperts, kQwenShared);
 constexpr auto kLaterModules =
     joined(kMatrices, kDeltaNet, kLater, kLlamaNorms, kQkNorms, kExperts, kQwenShared);
-// What drafts further tokens.
-constexpr std::array<std::string_view, 1> kDrafts = {"mtp.*"};
-
 // All but the MLPs.
 ArchSpec parse_hybrid(const ConfigReader& config, int64_t intermediate_size) {
   ArchSpec spec = parse_llama_family(config, {.head_dim = 256,

@@ -1,5 +1,5 @@
 // Qwen1.5-MoE and Qwen2-MoE: Qwen2 with experts, and one more that every row goes through. Qwen3-MoE: Qwen3
-// with experts.
+// with experts. Mellum 2: the same with windows, in which positions turn otherwise.
 #include <algorithm>
 
 #include "models/arch/arch.h"
@@ -39,11 +39,27 @@ ArchSpec parse_qwen3_moe(const ConfigReader& config) {
   ArchSpec spec = parse_llama_family(config, {.max_position_embeddings = 32768});
   spec.qkv_bias = spec.out_bias = config.boolean("attention_bias", false);
   spec.qk_norm = QkNorm::kHeads;
-  if (config.boolean("use_sliding_window", false)) {
-    const auto window = static_cast<int32_t>(config.integer("sliding_window", 1, kMaxPositions, 4096));
-    for (LayerSpec& layer : spec.layers) layer.window = window;
-  }
+  if (config.boolean("use_sliding_window", false)) read_window(config, spec, 4096);
   read_qwen_experts(config, spec, {.default_experts = 128, .default_chosen = 8});
+  return spec;
+}
+
+ArchSpec parse_mellum(const ConfigReader& config) {
+  ArchSpec spec = parse_llama_family(config, {.head_dim = 128,
+                                              .max_position_embeddings = 131072,
+                                              .rope = {.theta = 500000.0, .window_theta = 10000.0}});
+  if (spec.ropes.size() < 2)
+    config.fail("rope_parameters", "must have sliding_attention and full_attention in it");
+  spec.qkv_bias = spec.out_bias = config.boolean("attention_bias", false);
+  spec.qk_norm = QkNorm::kHeads;
+  const auto window = static_cast<int32_t>(config.integer("sliding_window", 1, kMaxPositions, 1024));
+  assign_windows(spec, sliding_layers(config, spec, 1), window, 1, 0);
+  const bool local = config.has("num_local_experts");
+  MoeSpec& moe = read_experts(
+      config, spec,
+      {.experts = local ? "num_local_experts" : "num_experts", .default_experts = 64, .default_chosen = 8});
+  moe.router.normalize = config.boolean("norm_topk_prob", true);
+  assign_experts(config, spec, 0);
   return spec;
 }
 
@@ -51,7 +67,7 @@ WeightNames qwen2_moe_weight_names() {
   return {kModelPrefixes, kQwen2Modules, {}};
 }
 WeightNames qwen3_moe_weight_names() {
-  return {kModelPrefixes, kQwen3Modules, {}};
+  return {kModelPrefixes, kQwen3Modules, kDrafts};
 }
 
 }  // namespace quire

@@ -5,19 +5,11 @@
 namespace quire {
 namespace {
 
-constexpr std::array<ModuleName, 11> kModules = {{
-    {Role::kEmbedding, "embed_tokens"},
-    {Role::kInputNorm, "layers.{}.input_layernorm"},
-    {Role::kQuery, "layers.{}.self_attn.q_proj"},
-    {Role::kKey, "layers.{}.self_attn.k_proj"},
-    {Role::kValue, "layers.{}.self_attn.v_proj"},
-    {Role::kAttentionOut, "layers.{}.self_attn.o_proj"},
-    {Role::kMlpNorm, "layers.{}.post_attention_layernorm"},
+constexpr std::array<ModuleName, 2> kOwn = {{
     {Role::kUp, "layers.{}.mlp.c_fc"},
     {Role::kDown, "layers.{}.mlp.c_proj"},
-    {Role::kFinalNorm, "norm"},
-    {Role::kLmHead, "lm_head"},
 }};
+constexpr auto kModules = joined(kLlamaAttention, kOwn, kFinalNorm, kLlamaNorms);
 
 }  // namespace
 
@@ -30,8 +22,7 @@ ArchSpec parse_starcoder2(const ConfigReader& config) {
   spec.norm_eps = static_cast<float>(config.number("norm_epsilon", 0.0, 1.0, 1e-5));
   spec.gated_mlp = false;
   spec.qkv_bias = spec.out_bias = spec.mlp_bias = config.boolean("use_bias", true);
-  const auto window = static_cast<int32_t>(config.integer("sliding_window", 1, kMaxPositions, 0));
-  for (LayerSpec& layer : spec.layers) layer.window = window;
+  read_window(config, spec, 0);
   return spec;
 }
 

@@ -1,0 +1,60 @@
+// AFMoE (Arcee's Trinity): Llama with norms before and behind attention and MLP, gates on what attention
+// gives, and experts chosen by corrected sigmoids. Layers with a window turn positions in, those that see
+// everything do not.
+#include <cmath>
+
+#include "models/arch/arch.h"
+#include "models/arch/names.h"
+
+namespace quire {
+namespace {
+
+constexpr std::array<ModuleName, 10> kOwn = {{
+    {Role::kQueryGate, "layers.{}.self_attn.gate_proj"},
+    {Role::kInputNorm, "layers.{}.input_layernorm"},
+    {Role::kPostAttentionNorm, "layers.{}.post_attention_layernorm"},
+    {Role::kMlpNorm, "layers.{}.pre_mlp_layernorm"},
+    {Role::kPostMlpNorm, "layers.{}.post_mlp_layernorm"},
+    {Role::kRouter, "layers.{}.mlp.router.gate"},
+    {.role = Role::kRouterCorrection, .module = "layers.{}.mlp.expert_bias", .bare = true},
+    {Role::kSharedExpertGate, "layers.{}.mlp.shared_experts.gate_proj"},
+    {Role::kSharedExpertUp, "layers.{}.mlp.shared_experts.up_proj"},
+    {Role::kSharedExpertDown, "layers.{}.mlp.shared_experts.down_proj"},
+}};
+constexpr auto kModules = joined(kLlamaMatrices, kQkNorms, kExperts, kOwn);
+
+}  // namespace
+
+ArchSpec parse_afmoe(const ConfigReader& config) {
+  ArchSpec spec = parse_llama_family(config, {.head_dim = 128, .max_position_embeddings = 16384});
+  spec.norm_eps = static_cast<float>(config.number("rms_norm_eps", 0.0, 1.0, 1e-5));
+  if (config.boolean("attention_bias", false)) config.fail("attention_bias", "true is not supported");
+  spec.post_norms = true;
+  spec.qk_norm = QkNorm::kHeads;
+  spec.attention_gate = spec.attention_gate_apart = true;
+  if (config.boolean("mup_enabled", false))
+    spec.embedding_multiplier = static_cast<float>(std::sqrt(static_cast<double>(spec.hidden_size)));
+  const auto window = static_cast<int32_t>(config.integer("sliding_window", 1, kMaxPositions, 1024));
+  const int64_t every = config.integer("global_attn_every_n_layers", 1, kMaxLayers, 4);
+  assign_windows(spec, sliding_layers(config, spec, every), window, 0, kNoRope);
+
+  if (config.text("score_func", "sigmoid") != "sigmoid")
+    config.fail("score_func", "other than sigmoid is not supported");
+  for (const char* field : {"n_group", "num_expert_groups"}) {
+    if (config.integer(field, 1, kMaxExperts, 1) != 1) config.fail(field, "other than 1 is not supported");
+  }
+  MoeSpec& moe = read_experts(config, spec, {.default_experts = 64, .default_chosen = 6});
+  moe.router.scores = RouterScores::kSigmoid;
+  moe.router.normalize = config.boolean("route_norm", true);
+  moe.router.scale = static_cast<float>(config.number("route_scale", -1e6, 1e6, 1.0));
+  moe.correction = true;
+  moe.shared_intermediate_size = config.integer("num_shared_experts", 0, 1024, 2) * moe.intermediate_size;
+  assign_experts(config, spec, config.integer("num_dense_layers", 0, kMaxLayers, 1));
+  return spec;
+}
+
+WeightNames afmoe_weight_names() {
+  return {kModelPrefixes, kModules, kSavedAngles};
+}
+
+}  // namespace quire
