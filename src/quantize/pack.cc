@@ -238,7 +238,10 @@ std::vector<TensorInfo> target_tensors(const Target& target, const std::string& 
       }
       break;
     case Packing::kTable: {
-      if (n * k % 2 != 0) throw Error(cat(module, ".weight: has an odd number of weights"));
+      // Blocks go on from row to row: of other rows they would begin between two that are read together.
+      if (k % 8 != 0)
+        throw Error(cat(module, ".weight: the format ", target.format->name,
+                        " needs a multiple of 8 columns, there are ", k));
       const int64_t count = blocks(n * k, target.group_size);
       add(".weight", DType::kU8, {n * k / 2, 1});
       add(".weight.absmax", target.nested_scales ? DType::kU8 : DType::kF32, {count});

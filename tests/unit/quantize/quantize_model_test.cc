@@ -142,6 +142,14 @@ TEST(QuantizeModel, LeavesNothingBehindWhereItFails) {
   EXPECT_FALSE(fs::exists(dir.path() / "twice.partial"));
 }
 
+TEST(QuantizeModel, RowsThatBlocksOfAFormatDoNotFitAreRefused) {
+  const TempDir dir;
+  const fs::path out = dir.path() / "out";
+  EXPECT_THAT(error_of([&] { quantize(model_dir("deepseek_v3"), out, make_target("bnb-nf4", {})); }),
+              HasSubstr("down_proj.weight: the format bnb-nf4 needs a multiple of 8 columns, there are"));
+  EXPECT_FALSE(fs::exists(out));
+}
+
 TEST(QuantizeModel, OptionsThatAFormatDoesNotHaveAreRefused) {
   EXPECT_THAT(error_of([] { make_target("nf4", {}); }), HasSubstr("'nf4' is not known; use gptq"));
   EXPECT_THAT(error_of([] { make_target("awq", {.bits = 8}); }), HasSubstr("no codes of 8 bits"));
