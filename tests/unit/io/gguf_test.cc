@@ -249,7 +249,7 @@ TEST(GgufCheckpoint, ErrorsNameWhatIsMissingOrNotSupported) {
   GgufWriter other;
   other.text("general.architecture", "t5");
   EXPECT_THAT(error(other),
-              HasSubstr("the architecture 't5' is not supported; supported: arcee, bert, bloom, "));
+              HasSubstr("the architecture 't5' is not supported; supported: afmoe, arcee, bert, "));
   GgufWriter empty;
   empty.text("general.architecture", "llama");
   EXPECT_THAT(error(empty), HasSubstr("no tensor 'token_embd.weight'"));
