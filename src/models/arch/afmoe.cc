@@ -43,12 +43,7 @@ ArchSpec parse_afmoe(const ConfigReader& config) {
   for (const char* field : {"n_group", "num_expert_groups"}) {
     if (config.integer(field, 1, kMaxExperts, 1) != 1) config.fail(field, "other than 1 is not supported");
   }
-  MoeSpec& moe = read_experts(config, spec, {.default_experts = 64, .default_chosen = 6});
-  moe.router.scores = RouterScores::kSigmoid;
-  moe.router.normalize = config.boolean("route_norm", true);
-  moe.router.scale = static_cast<float>(config.number("route_scale", -1e6, 1e6, 1.0));
-  moe.correction = true;
-  moe.shared_intermediate_size = config.integer("num_shared_experts", 0, 1024, 2) * moe.intermediate_size;
+  read_sigmoid_experts(config, spec, {.default_experts = 64, .default_chosen = 6}, "route_scale", 1.0, 2);
   assign_experts(config, spec, config.integer("num_dense_layers", 0, kMaxLayers, 1));
   return spec;
 }

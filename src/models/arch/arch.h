@@ -229,6 +229,12 @@ struct ExpertFields {
 };
 // Experts in all layers, chosen by the softmax of their logits.
 MoeSpec& read_experts(const ConfigReader& config, ArchSpec& spec, const ExpertFields& fields);
+// The same with the fields of Mixtral, and weights that sum to 1.
+MoeSpec& read_mixtral_experts(const ConfigReader& config, ArchSpec& spec);
+// Experts chosen by sigmoids with a correction, shared ones beside them (`route_norm`, `num_shared_experts`).
+// scale: the field of what their weights are multiplied with.
+MoeSpec& read_sigmoid_experts(const ConfigReader& config, ArchSpec& spec, const ExpertFields& fields,
+                              std::string_view scale, double default_scale, int64_t default_shared);
 // Experts as DeepSeek-V3 has them in all but the first layers: chosen by sigmoids with a correction, by
 // groups, a shared one beside them. `shared`: the field that says how many of these.
 MoeSpec& read_deepseek_experts(const ConfigReader& config, ArchSpec& spec,

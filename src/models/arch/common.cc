@@ -347,6 +347,28 @@ MoeSpec& read_experts(const ConfigReader& config, ArchSpec& spec, const ExpertFi
   return moe;
 }
 
+MoeSpec& read_mixtral_experts(const ConfigReader& config, ArchSpec& spec) {
+  MoeSpec& moe = read_experts(config, spec,
+                              {.experts = "num_local_experts",
+                               .intermediate = "intermediate_size",
+                               .default_experts = 8,
+                               .default_chosen = 2});
+  moe.router.normalize = true;
+  return moe;
+}
+
+MoeSpec& read_sigmoid_experts(const ConfigReader& config, ArchSpec& spec, const ExpertFields& fields,
+                              std::string_view scale, double default_scale, int64_t default_shared) {
+  MoeSpec& moe = read_experts(config, spec, fields);
+  moe.router.scores = RouterScores::kSigmoid;
+  moe.router.normalize = config.boolean("route_norm", true);
+  moe.router.scale = static_cast<float>(config.number(scale, -1e6, 1e6, default_scale));
+  moe.correction = true;
+  moe.shared_intermediate_size =
+      config.integer("num_shared_experts", 0, 1024, default_shared) * moe.intermediate_size;
+  return moe;
+}
+
 void assign_experts(const ConfigReader& config, ArchSpec& spec, int64_t dense) {
   const auto types = config.texts("mlp_layer_types");
   if (!types.empty() && types.size() != spec.layers.size())

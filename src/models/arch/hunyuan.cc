@@ -75,12 +75,8 @@ ArchSpec parse_hy_v3(const ConfigReader& config) {
   spec.qkv_bias = spec.out_bias = config.boolean("attention_bias", false);
   spec.mlp_bias = config.boolean("mlp_bias", false);
   spec.qk_norm = QkNorm::kHeads;
-  MoeSpec& moe = read_experts(config, spec, {.default_experts = 192, .default_chosen = 8});
-  moe.router.scores = RouterScores::kSigmoid;
-  moe.router.normalize = config.boolean("route_norm", true);
-  moe.router.scale = static_cast<float>(config.number("router_scaling_factor", -1e6, 1e6, 2.826));
-  moe.correction = true;
-  moe.shared_intermediate_size = config.integer("num_shared_experts", 0, 1024, 1) * moe.intermediate_size;
+  read_sigmoid_experts(config, spec, {.default_experts = 192, .default_chosen = 8}, "router_scaling_factor",
+                       2.826, 1);
   assign_experts(config, spec, config.integer("first_k_dense_replace", 0, kMaxLayers, 1));
   return spec;
 }

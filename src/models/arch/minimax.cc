@@ -62,12 +62,7 @@ ArchSpec parse_minimax(const ConfigReader& config) {
   spec.mlp_residual = factor("mlp_alpha_factor", "layernorm_mlp_alpha");
   spec.mlp_multiplier = factor("mlp_beta_factor", "layernorm_mlp_beta");
   spec.norm_residual = true;
-  MoeSpec& moe = read_experts(config, spec,
-                              {.experts = "num_local_experts",
-                               .intermediate = "intermediate_size",
-                               .default_experts = 8,
-                               .default_chosen = 2});
-  moe.router.normalize = true;
+  read_mixtral_experts(config, spec);
   return spec;
 }
 

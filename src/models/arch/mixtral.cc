@@ -21,12 +21,7 @@ ArchSpec parse_mixtral(const ConfigReader& config) {
   ArchSpec spec = parse_llama_family(config, {.max_position_embeddings = 131072, .rope = {.theta = 1e6}});
   spec.norm_eps = static_cast<float>(config.number("rms_norm_eps", 0.0, 1.0, 1e-5));
   read_window(config, spec, 0);
-  MoeSpec& moe = read_experts(config, spec,
-                              {.experts = "num_local_experts",
-                               .intermediate = "intermediate_size",
-                               .default_experts = 8,
-                               .default_chosen = 2});
-  moe.router.normalize = true;
+  read_mixtral_experts(config, spec);
   return spec;
 }
 
