@@ -9,8 +9,8 @@ namespace quire::cpu {
 
 Storage storage_of(DType t);  // kF32, kBF16 or kF16
 Act act_of(Activation act);
-KvFormat kv_format_of(DType t);                                     // is_kv_dtype
-GateRow gate_of(const CpuKernels& kernels, const PackedLinear& w);  // null: w is not gated
+KvFormat kv_format_of(DType t);  // is_kv_dtype
+Gate gate_of(const CpuKernels& kernels, const PackedLinear& w);
 
 bool keeps_two_of_four(const CpuKernels& kernels, DType dtype, int64_t k);
 int64_t packed_bytes(const WeightFormat& format, int64_t n, int64_t k);

@@ -43,8 +43,15 @@ constexpr int64_t padded_k(Storage storage, int64_t k) {
   return storage == kStorageBF16 ? (k + 1) / 2 * 2 : k;
 }
 
-// CpuKernels::activate of gates and ups.
-using GateRow = void (*)(float* out, const float* gate, const float* up, int64_t n, Act act);
+// out = act(gate) * up; up null: out = act(gate).
+using ActivateRow = void (*)(float* out, const float* gate, const float* up, int64_t n, Act act);
+
+// What a product does with its sums where W is gates, then ups, whole panels each: out = act(gate) * up. A
+// gate's panel is multiplied before its up's, by the same thread.
+struct Gate {
+  ActivateRow apply = nullptr;  // null: W is one matrix
+  Act act = kActNone;
+};
 
 struct LinearArgs {
   const void* x;     // [rows, k] float32, or rows that CpuKernels::prepare_x made
@@ -57,10 +64,7 @@ struct LinearArgs {
   const void* weights;
   int64_t n;
   int64_t k;
-  // Not null: W is gates, then ups, whole panels each, and out = act(gate) * up. A gate's panel is multiplied
-  // before its up's, by the same thread.
-  GateRow gate;
-  Act act;
+  Gate gate;
 };
 
 // How a matrix of whole numbers is stored (quant/int_layout.h): 8-bit codes with a scale for each row, with a
@@ -100,8 +104,7 @@ struct IntLinearArgs {
   const float* residual;
   int64_t residual_stride;
   const float* bias;
-  GateRow gate;
-  Act act;
+  Gate gate;
 };
 
 // Some rows that pass over a panel together, and which of those that pass over it they are.
@@ -358,8 +361,7 @@ struct CpuKernels {
                       int64_t half);
   void (*rope_interleaved)(float* x, int64_t heads, int64_t head_dim, const float* cosine, const float* sine,
                            int64_t half);
-  // out = act(gate) * up; up null: out = act(gate).
-  GateRow activate;
+  ActivateRow activate;
   void (*add)(float* x, const float* y, int64_t n);
   void (*scale_softcap)(float* x, int64_t n, float scale, float cap);
   // out = (residual +) sum of weights[j] * row places[j] of y, with one fused multiply-add each; residual may

@@ -130,7 +130,8 @@ void multiply(const CpuKernels& kernels, const OpContext& ctx, const LinearArgs&
               const WeightFormat& format, int64_t m) {
   const auto kernel =
       (format.two_of_four ? kernels.linear_two_of_four : kernels.linear)[storage_of(format.dtype)];
-  split_product(ctx, {m, args.n, args.k, cpu::packed_bytes(format, kPanel, args.k), args.gate != nullptr},
+  split_product(ctx,
+                {m, args.n, args.k, cpu::packed_bytes(format, kPanel, args.k), args.gate.apply != nullptr},
                 [&](int64_t row, int64_t row_end, int64_t panel, int64_t panel_end) {
                   kernel(args, row, row_end, panel, panel_end);
                 });
@@ -154,7 +155,6 @@ void linear(const CpuKernels& kernels, const OpContext& ctx, const TensorView& o
       .n = w.n,
       .k = w.k,
       .gate = gate_of(kernels, w),
-      .act = act_of(w.gate.value_or(Activation::kNone)),
   };
   const int64_t m = x.rows();
   if (m == 0) return;

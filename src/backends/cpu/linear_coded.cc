@@ -31,8 +31,7 @@ CodedMatrixArgs make_args(const CpuKernels& kernels, const CodedLayout& at, cons
              .weights = w.data.data(),
              .n = w.n,
              .k = w.k,
-             .gate = gate_of(kernels, w),
-             .act = act_of(w.gate.value_or(Activation::kNone))},
+             .gate = gate_of(kernels, w)},
       .k = at.k,
       .group = at.group,
       .block = at.block,
@@ -62,7 +61,7 @@ CodedValues values_of(const CodedFormat& format) {
 void multiply_floats(const CpuKernels& kernels, const OpContext& ctx, const CodedLayout& at,
                      const CodedMatrixArgs& args, int64_t rows) {
   const auto kernel = kernels.linear_coded[values_of(at.format)][at.bits];
-  split_product(ctx, {rows, args.io.n, at.k, at.panel_bytes, args.io.gate != nullptr},
+  split_product(ctx, {rows, args.io.n, at.k, at.panel_bytes, args.io.gate.apply != nullptr},
                 [&](int64_t row, int64_t row_end, int64_t panel, int64_t panel_end) {
                   kernel(args, row, row_end, panel, panel_end);
                 });
@@ -97,8 +96,11 @@ void multiply_whole(const CpuKernels& kernels, const OpContext& ctx, const Coded
   const Blocks blocks(rows, kernels.int_block_rows / digits);
   quantize_activations(kernels, ctx, blocks, scratch, own.in);
   const auto kernel = kernels.linear_coded_int[numbers.table ? 1 : 0][at.bits];
-  const ProductSize size = {
-      .m = rows, .n = args.io.n, .k = at.k, .panel_bytes = at.panel_bytes, .gated = args.io.gate != nullptr};
+  const ProductSize size = {.m = rows,
+                            .n = args.io.n,
+                            .k = at.k,
+                            .panel_bytes = at.panel_bytes,
+                            .gated = args.io.gate.apply != nullptr};
   each_chunk(ctx, kernels, blocks, size, sizeof(int8_t),
              [&](const IntBlocks& some, int64_t panel) { kernel(own, some, panel); });
 }

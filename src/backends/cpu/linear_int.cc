@@ -112,7 +112,6 @@ void linear_int(const CpuKernels& kernels, const OpContext& ctx, const TensorVie
         .residual_stride = residual.row_stride,
         .bias = w.bias.size() > 0 ? w.bias.as<float>() : nullptr,
         .gate = gate_of(kernels, w),
-        .act = act_of(w.gate.value_or(Activation::kNone)),
     };
     if (!float_activations) quantize_activations(kernels, ctx, blocks, scratch.begin, args.in);
     const auto kernel = float_activations ? kernels.linear_int_float[kind] : kernels.linear_int[kind];

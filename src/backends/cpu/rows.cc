@@ -25,8 +25,8 @@ Act act_of(Activation act) {
   return kActSilu;
 }
 
-GateRow gate_of(const CpuKernels& kernels, const PackedLinear& w) {
-  return w.gate ? kernels.activate : nullptr;
+Gate gate_of(const CpuKernels& kernels, const PackedLinear& w) {
+  return w.gate ? Gate{kernels.activate, act_of(*w.gate)} : Gate{};
 }
 
 void rms_norm(const CpuKernels& kernels, const OpContext& ctx, const TensorView& out, const TensorView& x,

@@ -34,14 +34,15 @@ __attribute__((noinline)) void finish_ups(const Args& args, int64_t row, int64_t
   V::narrow_store(ups, first);
   V::narrow_store(ups + kLanes, second);
   float* out = args.out + row * args.out_stride + column - args.n / 2;
-  args.gate(out, out, ups, 2 * kLanes, args.act);
+  args.gate.apply(out, out, ups, 2 * kLanes, args.gate.act);
 }
 
 // Two registers that follow each other, the first from `column` on.
 template <class V, class Args>
 void finish_pair(const Args& args, int64_t row, int64_t column, typename V::Narrow first,
                  typename V::Narrow second) {
-  if (args.gate != nullptr && column >= args.n / 2) return finish_ups<V>(args, row, column, first, second);
+  if (args.gate.apply != nullptr && column >= args.n / 2)
+    return finish_ups<V>(args, row, column, first, second);
   finish_columns<V>(args, row, column, first);
   finish_columns<V>(args, row, column + V::kNarrowLanes, second);
 }
