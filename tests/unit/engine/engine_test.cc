@@ -252,7 +252,8 @@ TEST(EngineStart, FullQueueRefusesWithOverload) {
   std::vector<RequestId> accepted;
   int refused = 0;
   for (auto& p : pending) {
-    GenerateRequest request = greedy(*engine, "Once upon a time", 400);
+    // Long enough that none ends before the last one asks.
+    GenerateRequest request = greedy(*engine, "Once upon a time", 1000);
     request.sampling.ignore_eos = true;
     const auto id = engine->submit(request, p.sink());
     if (id.ok()) {
