@@ -14,7 +14,8 @@ namespace http = boost::beast::http;
 using boost::beast::error_code;
 using boost::beast::string_view;
 
-// Without a limit of its own the parser would be asked to look at its unfinished line again and again.
+// Of a body, without a limit of its own: the parser would be asked to look at its unfinished line again and
+// again.
 constexpr size_t kMaxUnparsedBytes = 128 << 10;
 
 class Parser final : public http::basic_parser<true> {
@@ -71,10 +72,7 @@ class Parser final : public http::basic_parser<true> {
   void on_finish_impl(error_code&) override {}
 };
 
-HttpParseError explain(error_code ec, size_t max_header_bytes) {
-  if (ec == http::error::header_limit) {
-    return {431, cat("the request's header is larger than ", max_header_bytes, " bytes")};
-  }
+HttpParseError explain(error_code ec) {
   if (ec == http::error::bad_version) return {505, "only HTTP/1.0 and HTTP/1.1 are spoken here"};
   return {400, cat("the request is not valid HTTP: ", ec.message())};
 }
@@ -84,13 +82,15 @@ HttpParseError explain(error_code ec, size_t max_header_bytes) {
 struct HttpRequestParser::Impl {
   HttpLimits limits;
   Parser parser;
+  size_t header_bytes = 0;  // taken of the header so far
 };
 
 HttpRequestParser::HttpRequestParser(const HttpLimits& limits) : impl_(std::make_unique<Impl>()) {
   impl_->limits = limits;
   impl_->parser.max_body_bytes = limits.max_body_bytes;
-  impl_->parser.header_limit(static_cast<uint32_t>(limits.max_header_bytes));
-  // The limit is kept here, where the answer can name it.
+  // The limits are kept here. The parser's own for headers is for what it sees in one look, so that how the
+  // bytes arrived would decide; and of a body the answer can name it.
+  impl_->parser.header_limit(std::numeric_limits<uint32_t>::max());
   impl_->parser.body_limit(boost::none);
 }
 
@@ -107,16 +107,26 @@ size_t HttpRequestParser::consume(std::string_view bytes) {
     const size_t n = p.put(boost::asio::const_buffer(rest.data(), rest.size()), ec);
     taken += n;
     if (ec == http::error::need_more) {
-      if (bytes.size() - taken > std::max(kMaxUnparsedBytes, impl_->limits.max_header_bytes)) {
+      if (want_body && bytes.size() - taken > kMaxUnparsedBytes) {
         error_ = HttpParseError{400, "the request is not valid HTTP: a line without end"};
       }
       break;
     }
     if (ec) {
-      error_ = p.body_overflow ? too_large_error() : explain(ec, impl_->limits.max_header_bytes);
+      error_ = p.body_overflow ? too_large_error() : explain(ec);
       break;
     }
     if (n == 0 && !p.is_done() && p.is_header_done() == want_body) break;
+  }
+  if (!want_body && !error_) {
+    impl_->header_bytes += taken;
+    // What is left over belongs to a header that has not ended.
+    const size_t pending = p.is_header_done() ? 0 : bytes.size() - taken;
+    if (impl_->header_bytes + pending > impl_->limits.max_header_bytes) {
+      error_ = HttpParseError{
+          431, cat("the request's header is larger than ", impl_->limits.max_header_bytes, " bytes")};
+      return taken;
+    }
   }
   if (p.is_header_done() && !want_body) {
     p.request.keep_alive = p.keep_alive();

@@ -73,6 +73,22 @@ TEST(HttpRequestParser, RefusesAHeaderAboveTheLimit) {
   }
 }
 
+TEST(HttpRequestParser, CountsAHeaderToItsLastByteHoweverItArrives) {
+  const std::string text = "GET / HTTP/1.1\r\nHost: h\r\nX: " + std::string(100, 'x') + "\r\n\r\n";
+  for (const size_t piece : {size_t{1}, size_t{7}, text.size()}) {
+    HttpLimits limits;
+    limits.max_header_bytes = text.size();
+    HttpRequestParser fits{limits};
+    feed(fits, text, piece);
+    EXPECT_TRUE(fits.done()) << piece;
+    --limits.max_header_bytes;
+    HttpRequestParser too_large{limits};
+    feed(too_large, text, piece);
+    ASSERT_TRUE(too_large.error()) << piece;
+    EXPECT_EQ(too_large.error()->status, 431);
+  }
+}
+
 TEST(HttpRequestParser, SaysThatAnAnnouncedBodyIsTooLarge) {
   HttpLimits limits;
   limits.max_body_bytes = 10;
