@@ -20,6 +20,7 @@ namespace {
 
 constexpr size_t kLanes = 16;
 using Floats = float __attribute__((vector_size(kLanes * sizeof(float))));
+using Quarter = float __attribute__((vector_size(kLanes / 4 * sizeof(float))));
 using Bits = uint32_t __attribute__((vector_size(kLanes * sizeof(uint32_t))));
 
 constexpr float kLog2E = 1.44269504F;
@@ -39,7 +40,8 @@ QUIRE_INLINE Floats splat(float value) {
   return value - Floats{};
 }
 
-QUIRE_INLINE Floats max(const Floats& a, const Floats& b) {
+template <typename Lanes>
+QUIRE_INLINE Lanes max(const Lanes& a, const Lanes& b) {
   return a > b ? a : b;
 }
 
@@ -75,16 +77,22 @@ QUIRE_INLINE Floats load_padded(const float* from, size_t count) {
   return load(group.data());
 }
 
+QUIRE_INLINE std::array<Quarter, 4> quarters(const Floats& v) {
+  std::array<Quarter, 4> parts;
+  std::memcpy(&parts, &v, sizeof v);
+  return parts;
+}
+
 QUIRE_INLINE double sum_lanes(const Floats& v) {
-  std::array<float, 4> part;
-  for (size_t i = 0; i < 4; ++i) part[i] = (v[i] + v[4 + i]) + (v[8 + i] + v[12 + i]);
+  const auto q = quarters(v);
+  const Quarter part = (q[0] + q[1]) + (q[2] + q[3]);
   return (double{part[0]} + double{part[1]}) + (double{part[2]} + double{part[3]});
 }
 
 QUIRE_INLINE float max_lanes(const Floats& v) {
-  float top = v[0];
-  for (size_t i = 1; i < kLanes; ++i) top = std::max(top, v[i]);
-  return top;
+  const auto q = quarters(v);
+  const Quarter top = max(max(q[0], q[1]), max(q[2], q[3]));
+  return std::max(std::max(top[0], top[1]), std::max(top[2], top[3]));
 }
 
 template <bool kStore>

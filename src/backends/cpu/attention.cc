@@ -368,7 +368,10 @@ void kv_write(const CpuKernels& kernels, const OpContext& ctx, const KvCacheView
     while (count < most && slot_mapping[static_cast<size_t>(r + count)] == slot + count) ++count;
     return count;
   };
-  const int64_t grain = std::max(kMaxRun, row_grain(2 * size));
+  // A block's line is written by one thread; a few rows, of as many sequences, are shared out nevertheless.
+  const int64_t share = (k.rows() + num_threads(ctx) - 1) / num_threads(ctx);
+  const int64_t grain =
+      std::min(std::max(kMaxRun, row_grain(2 * size)), std::max(share, row_grain(4 * size)));
   parallel_ranges(ctx, k.rows(), grain, [&](int64_t begin, int64_t end, int) {
     for (int64_t r = begin, count = 1; r < end; r += count) {
       const int64_t slot = slot_mapping[static_cast<size_t>(r)];
