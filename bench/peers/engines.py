@@ -21,7 +21,7 @@ SEED = 11
 @dataclasses.dataclass(frozen=True)
 class Task:
     model: str
-    format: str      # f32, bf16, int8, int4
+    format: str      # one of models.FORMATS
     workload: str    # prefill, decode, offline, load, memory, serve
     batch: int = 1
     prompt: int = 32
@@ -85,8 +85,8 @@ class Engine:
 class Quire(Engine):
     name = "quire"
     ARGUMENTS = {"float32": ["--dtype", "float32"], "bfloat16": ["--dtype", "bfloat16"], "int8": ["--quantization", "int8"],
-                 "w8a8": ["--quantization", "w8a8"], "int4": ["--quantization", "int4"]}
-    VARIANTS = {"f32": ["float32"], "bf16": ["bfloat16"], "int8": ["int8", "w8a8"], "int4": ["int4"]}
+                 "w8a8": ["--quantization", "w8a8"], "int4": ["--quantization", "int4"], "int4-g128": ["--quantization", "int4-g128"]}
+    VARIANTS = {"f32": ["float32"], "bf16": ["bfloat16"], "int8": ["int8", "w8a8"], "int4": ["int4"], "int4-g128": ["int4-g128"]}
     KEPT = " kept"  # behind a variant: its weights, as an earlier start has packed them, are mapped
     POOL = 2 << 30
 
@@ -105,7 +105,7 @@ class Quire(Engine):
     def quantizations(self) -> set[str]:
         text = subprocess.run([str(self.setup.quire), "bench", "latency", "--help"], capture_output=True, text=True, check=False).stdout
         at = text.find("--quantization")
-        return {name for name in ("int8", "w8a8", "int4") if at >= 0 and name in text[at:text.find("\n  --", at + 1)]}
+        return {name for name in ("int8", "w8a8", "int4", "int4-g128") if at >= 0 and name in text[at:text.find("\n  --", at + 1)]}
 
     def variants(self, task: Task) -> list[str]:
         known = [v for v in self.VARIANTS[task.format] if self.ARGUMENTS[v][0] == "--dtype" or v in self.quantizations]
@@ -167,7 +167,7 @@ class LlamaCpp(Engine):
     name = "llama.cpp"
 
     def variants(self, task: Task) -> list[str]:
-        return [models.GGUF_TYPES[task.format]]
+        return [models.GGUF_TYPES[task.format]] if task.format in models.GGUF_TYPES else []
 
     def prepare(self, task: Task, variant: str) -> pathlib.Path:
         return self.setup.store.gguf(task.model, variant)
@@ -255,7 +255,8 @@ class OpenVino(Worker):
     serves = "has no server of its own"
 
     def variants(self, task: Task) -> list[str]:
-        return [models.OPENVINO_WEIGHTS[task.format]]
+        weights, group = models.OPENVINO_WEIGHTS[task.format], models.openvino_group(task.model)
+        return [] if task.format == "int4-g128" and group != 128 else [weights]
 
     def model_path(self, task: Task, variant: str) -> pathlib.Path:
         return self.setup.store.openvino(task.model, variant)

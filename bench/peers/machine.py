@@ -11,7 +11,7 @@ import platform
 import measure
 
 # What bench_ops calls the arithmetic of a format, best fitting first: a machine may have no unit for it.
-PEAK_NAMES = {"f32": ("float32",), "bf16": ("bfloat16", "float32"), "int8": ("int8",), "int4": ("int8",)}
+PEAK_NAMES = {"f32": ("float32",), "bf16": ("bfloat16", "float32"), "int8": ("int8",), "int4": ("int8",), "int4-g128": ("int8",)}
 
 
 def describe() -> dict:

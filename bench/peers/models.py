@@ -23,8 +23,15 @@ SHAPES: dict[str, dict] = {
 }
 FIRST_TOKEN = 300  # random prompts draw their ids from [FIRST_TOKEN, vocabulary)
 
+# int4 is what each engine makes of 4 bits, whatever it puts under one scale; int4-g128 is 128 weights under one scale for all.
+FORMATS = ("bf16", "int8", "int4", "int4-g128", "f32")
 GGUF_TYPES = {"f32": "F32", "bf16": "BF16", "int8": "Q8_0", "int4": "Q4_0"}
-OPENVINO_WEIGHTS = {"f32": "fp16", "bf16": "fp16", "int8": "int8", "int4": "int4"}
+OPENVINO_WEIGHTS = {"f32": "fp16", "bf16": "fp16", "int8": "int8", "int4": "int4", "int4-g128": "int4"}
+
+
+def openvino_group(model: str) -> int:
+    """How many weights of OpenVINO's int4 have one scale."""
+    return 64 if SHAPES[model]["hidden_size"] % 128 else 128
 
 
 def head_size(model: str) -> int:
@@ -102,7 +109,7 @@ class Store:
     def openvino(self, model: str, weights: str) -> pathlib.Path:
         """`weights`: fp16, int8 or int4, as `optimum-cli export openvino --weight-format` makes them."""
         def make(out: pathlib.Path) -> None:
-            group = ["--group-size", "64" if SHAPES[model]["hidden_size"] % 128 else "128", "--sym", "--ratio", "1.0"]
+            group = ["--group-size", str(openvino_group(model)), "--sym", "--ratio", "1.0"]
             self._convert("optimum.commands.optimum_cli", "export", "openvino", "--model", self.checkpoint(model), "--task",
                           "text-generation-with-past", "--weight-format", weights, *(group if weights == "int4" else []), out, module=True)
         return self._made(self.dir / model / f"openvino-{weights}", make)

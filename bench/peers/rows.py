@@ -102,7 +102,7 @@ def entry_of(measurements: list[dict]) -> Entry:
 
 def bytes_per_pass(model: str, number_format: str, weight_bytes: int | None) -> float:
     """Weights that one decoding step reads: what quire says it keeps, without the rows of an untied embedding."""
-    nominal = {"f32": 4.0, "bf16": 2.0, "int8": 1.0, "int4": 0.5}
+    nominal = {"f32": 4.0, "bf16": 2.0, "int8": 1.0, "int4": 0.5, "int4-g128": 0.5}
     if not weight_bytes:
         return models.linear_weights(model) * nominal[number_format]
     s = models.SHAPES[model]
@@ -141,7 +141,7 @@ def wanted_ratio(workload: str, case: str, number_format: str) -> float | None:
     if workload == "decode":
         return BATCH_1 if case == "1" else BATCHES
     if workload == "prefill":
-        return QUANTIZED_PREFILL if number_format in ("int8", "int4") else None
+        return QUANTIZED_PREFILL if number_format.startswith("int") else None
     return {"offline": OFFLINE, "load": LOAD}.get(workload)
 
 

@@ -249,7 +249,7 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     p.add_argument("--engines", type=words, default=list(engines.ENGINES))
     p.add_argument("--models", type=words, default=["qwen3-0.6b", "tinyllama-1.1b", "smollm2-135m"])
-    p.add_argument("--formats", type=words, default=["bf16", "int8", "int4", "f32"])
+    p.add_argument("--formats", type=words, default=list(models.FORMATS))
     p.add_argument("--workloads", type=words, default=list(WORKLOADS))
     p.add_argument("--batches", type=numbers, default=list(DECODE_BATCHES), help="of decode: 1, 8, 32, 64")
     p.add_argument("--prompts", type=numbers, default=[512, 2048], help="of prefill: tokens")
@@ -273,7 +273,7 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
     options = p.parse_args(arguments)
     if options.quick:
         options.models, options.runs = ["smollm2-135m"], 1
-    for name, allowed in (("engines", engines.ENGINES), ("models", models.SHAPES), ("formats", models.GGUF_TYPES), ("workloads", WORKLOADS),
+    for name, allowed in (("engines", engines.ENGINES), ("models", models.SHAPES), ("formats", models.FORMATS), ("workloads", WORKLOADS),
                           ("batches", DECODE_BATCHES)):
         if unknown := [w for w in getattr(options, name) if w not in allowed]:
             p.error(f"--{name}: unknown {unknown}, there are {', '.join(map(str, allowed))}")

@@ -19,7 +19,7 @@ WARMUP_OUTPUT = 4
 @dataclasses.dataclass
 class Job:
     model: str                       # directory
-    format: str                      # f32, bf16, int8, int4
+    format: str                      # one of models.FORMATS
     threads: int
     workload: str                    # batch, offline or load
     vocab: int
