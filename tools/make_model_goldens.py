@@ -97,6 +97,10 @@ FALCON_H1 = DENSE | MAMBA_SIZES | dict(
     lm_head_multiplier=0.7, embedding_multiplier=1.5, mlp_multipliers=[0.8, 1.2], key_multiplier=0.6, attention_out_multiplier=1.1,
     attention_in_multiplier=0.9, ssm_multipliers=[0.8, 1.1, 0.9, 1.2, 0.7], ssm_in_multiplier=1.3, ssm_out_multiplier=0.9)
 
+ZAMBA2 = DENSE | dict(
+    model_type="zamba2", architectures=["Zamba2ForCausalLM"], hidden_size=20, mamba_d_state=10, mamba_ngroups=2, n_mamba_heads=4,
+    chunk_size=16, adapter_rank=5, pad_token_id=0, num_key_value_heads=4)
+
 # name: (config.json as written, dtype of the weights, what else: "shards", "bare_names", "published": tensors named as the hub's
 # checkpoints have them, experts apart; "longest": rotations of the longest sequence for all lengths;
 # "clear": greedy tokens lead by more than products of rounded activations change; "sdpa": not by the eager attention, which adds Falcon's biases twice)
@@ -433,6 +437,12 @@ MODELS = {
     "falcon_h1-norm": (DENSE | MAMBA_SIZES | dict(
         model_type="falcon_h1", architectures=["FalconH1ForCausalLM"], mamba_d_ssm=48, pad_token_id=0, mamba_rms_norm=True,
         mamba_norm_before_gate=True, projectors_bias=True, mlp_bias=True), "float32", ""),
+    "zamba2": (ZAMBA2 | dict(
+        num_hidden_layers=4, layers_block_type=["hybrid", "linear_attention", "hybrid", "hybrid"], num_mem_blocks=2,
+        use_shared_attention_adapter=True, use_mem_rope=True, use_long_context=True, add_bias_linear=True), "float32", "published"),
+    "zamba2-one-block": (ZAMBA2 | dict(
+        num_hidden_layers=3, layers_block_type=["linear_attention", "hybrid", "hybrid"], num_key_value_heads=2),
+                         "float32", "published"),
     "lfm2": (LFM2 | dict(model_type="lfm2", architectures=["Lfm2ForCausalLM"], block_multiple_of=8), "float32", ""),
     "lfm2-no-bias": (LFM2 | dict(model_type="lfm2", architectures=["Lfm2ForCausalLM"], block_multiple_of=8, conv_bias=False), "float32", ""),
     "lfm2_moe": (LFM2 | dict(

@@ -47,9 +47,13 @@ struct LayerSpec {
   int32_t head_dim = 0;
   int32_t num_kv_heads = 0;
   int64_t intermediate_size = 0;
-  double sparse_gates = 0.0;    // the share of an MLP's gates that are cut off (Mlp::gate_deviations)
-  int32_t kv_source = -1;       // the earlier layer whose keys and values this one reads; -1: its own
-  int32_t weight_source = -1;   // the earlier layer whose weights this one has; -1: its own
+  double sparse_gates = 0.0;   // the share of an MLP's gates that are cut off (Mlp::gate_deviations)
+  int32_t kv_source = -1;      // the earlier layer whose keys and values this one reads; -1: its own
+  int32_t weight_source = -1;  // the earlier layer whose weights this one has; -1: its own
+  // The layer whose transformer block stands before this one's recurrence (ArchSpec::shared_block): itself or
+  // an earlier one; -1: there is none. And which of all uses of such blocks this is.
+  int32_t block_source = -1;
+  int32_t block_use = 0;
   bool keys_as_values = false;  // values are the keys' projection
   bool input_norm = true;       // ArchSpec::input_norm, where there is one
   // Where what attention or the recurrence gives is added: what the hidden states and this are multiplied
@@ -107,6 +111,7 @@ struct MambaSpec {
   float max_step = std::numeric_limits<float>::infinity();
   bool norm = true;
   bool norm_before_gate = false;
+  std::optional<float> norm_eps;   // none: the model's
   std::vector<float> multipliers;  // Mamba::multipliers
 };
 
@@ -135,6 +140,13 @@ struct RelativeSpec {
 struct AltUpSpec {
   AltUpSizes sizes;
   bool scaled = true;  // AltUp::scale
+};
+
+// Transformer blocks that several layers use (nn/shared_block.h). Their sizes are those of the model's
+// attention and MLP.
+struct SharedBlockSpec {
+  int64_t rank = 0;                 // of a use's adapters
+  bool attention_adapters = false;  // to queries, keys and values, besides those to the MLP
 };
 
 struct ShortConvSpec {
@@ -192,6 +204,7 @@ struct ArchSpec {
   int64_t layer_input_size = 0;   // of what each layer gets of a token besides (nn/layer_input.h); 0: nothing
   int64_t layer_input_vocab = 0;  // tokens behind it have the first one's
   std::optional<AltUpSpec> alt_up;
+  std::optional<SharedBlockSpec> shared_block;
   bool layer_scalars = false;  // each layer's hidden states are multiplied with a number of its own
 
   Activation activation = Activation::kSilu;

@@ -32,6 +32,15 @@ constexpr std::array kLayerRoles = {Role::kQueryDown,
                                     Role::kStateOut,
                                     Role::kLayerInputGate,
                                     Role::kLayerInputProject,
+                                    Role::kBlockOut,
+                                    Role::kQueryAdapterDown,
+                                    Role::kQueryAdapterUp,
+                                    Role::kKeyAdapterDown,
+                                    Role::kKeyAdapterUp,
+                                    Role::kValueAdapterDown,
+                                    Role::kValueAdapterUp,
+                                    Role::kGateUpAdapterDown,
+                                    Role::kGateUpAdapterUp,
                                     Role::kGate,
                                     Role::kUp,
                                     Role::kGateUp,
@@ -108,6 +117,8 @@ std::vector<ScalableInput> scalable_inputs(const Checkpoint& checkpoint, int32_t
   const ArchSpec spec = parse_arch(checkpoint.config());
   const TensorPlan plan(spec, find_weight_names(ConfigReader(checkpoint.config())), checkpoint);
   const LayerSpec& own = spec.layers[static_cast<size_t>(layer)];
+  // Every use of a block would have to be scaled with it.
+  if (own.block_source >= 0) return {};
   // The weights of those roles that the layer has; empty where one is no plain matrix.
   const auto matrices = [&](std::initializer_list<Role> roles) {
     std::vector<std::string> names;

@@ -523,8 +523,8 @@ void ModelLoader::output() {
 
 bool ModelLoader::is_wanted(int32_t layer) const {
   const auto has_weights = [&](int32_t i) {
-    const int32_t source = spec_.layers[static_cast<size_t>(i)].weight_source;
-    return (source < 0 ? i : source) == layer;
+    const LayerSpec& own = spec_.layers[static_cast<size_t>(i)];
+    return (own.weight_source < 0 ? i : own.weight_source) == layer || own.block_source == layer;
   };
   const int32_t end = std::min(options_.part.end_layer, spec_.num_layers);
   for (int32_t i = options_.part.first_layer; i < end; ++i) {

@@ -150,6 +150,9 @@ class ModelLoader {
   // How fast states fade: -e^x of what is stored.
   Buffer rates(int32_t layer);
   CausalConv causal_conv(int32_t layer, const RecurrentSizes& sizes, Activation activation);
+  SharedBlock shared_block(int32_t layer);
+  BlockUse block_use(int32_t layer);
+  Mlp mlp(int32_t layer);
   Mamba mamba(int32_t layer);
   Mamba1 mamba1(int32_t layer);
   DeltaNet delta_net(int32_t layer);

@@ -269,6 +269,44 @@ Model::Beside ModelLoader::beside(int32_t layer) {
   return out;
 }
 
+SharedBlock ModelLoader::shared_block(int32_t layer) {
+  SharedBlock out;
+  out.input_norm = norm(Role::kBlockNorm, layer, 2 * spec_.hidden_size);
+  out.attention = attention(layer);
+  out.mlp_norm = norm(Role::kMlpNorm, layer, spec_.hidden_size);
+  out.mlp = mlp(layer);
+  return out;
+}
+
+BlockUse ModelLoader::block_use(int32_t layer) {
+  BlockUse out;
+  if (spec_.shared_block->attention_adapters) {
+    Adapter& qkv = out.qkv.emplace();
+    qkv.down = linear({Role::kQueryAdapterDown, Role::kKeyAdapterDown, Role::kValueAdapterDown}, layer);
+    for (const Role role : {Role::kQueryAdapterUp, Role::kKeyAdapterUp, Role::kValueAdapterUp})
+      qkv.up.push_back(linear({role}, layer));
+  }
+  out.up.down = linear({Role::kGateUpAdapterDown}, layer);
+  out.up.up.push_back(linear({Role::kGateUpAdapterUp}, layer));
+  out.out = linear({Role::kBlockOut}, layer);
+  return out;
+}
+
+Mlp ModelLoader::mlp(int32_t layer) {
+  const LayerSpec& own = spec_.layers[static_cast<size_t>(layer)];
+  Mlp out;
+  out.up = linear({Role::kGate, Role::kUp, Role::kGateUp}, layer);
+  out.down = linear({Role::kDown}, layer);
+  out.activation = spec_.activation;
+  out.gated = spec_.gated_mlp;
+  out.intermediate = intermediate_size_of(spec_, own);
+  if (spec_.sub_norms) out.sub_norm = norm(Role::kMlpSubNorm, layer, out.intermediate);
+  out.gate_multiplier = spec_.gate_multiplier;
+  if (own.sparse_gates > 0.0) out.gate_deviations = static_cast<float>(normal_quantile(own.sparse_gates));
+  if (spec_.xielu) out.xielu = xielu(layer);
+  return out;
+}
+
 Buffer ModelLoader::vector(Role role, int32_t layer) {
   const ExpectedTensor& tensor = *plan_.weight(role, layer);
   Buffer out(static_cast<size_t>(numel(tensor.shape)) * sizeof(float));
@@ -319,7 +357,7 @@ Mamba ModelLoader::mamba(int32_t layer) {
   out.max_step = own.max_step;
   if (own.norm) {
     Norm& each = out.norm.emplace();
-    each.eps = spec_.norm_eps;
+    each.eps = own.norm_eps.value_or(spec_.norm_eps);
     each.size = own.sizes.inner() / own.sizes.groups;
     each.weight = vector(Role::kStateNorm, layer);
   }
@@ -478,8 +516,18 @@ Model::Layer ModelLoader::layer(int32_t index) {
   const LayerSpec& own = spec_.layers[static_cast<size_t>(index)];
   Model::Layer out;
   out.input_norm = norm_if(spec_.input_norm && own.input_norm && own.mixes(), Role::kInputNorm, index);
-  if (own.attention && spec_.mla) out.mla = mla(index);
-  if (own.attention && !spec_.mla) out.attention = attention(index);
+  if (own.block_source >= 0) {
+    if (own.block_source == index) {
+      out.block = model_->blocks_.emplace_back(std::make_unique<SharedBlock>(shared_block(index))).get();
+    } else {
+      out.block = model_->layers_[static_cast<size_t>(own.block_source)].block;
+    }
+    out.block_use = block_use(index);
+  } else if (own.attention && spec_.mla) {
+    out.mla = mla(index);
+  } else if (own.attention) {
+    out.attention = attention(index);
+  }
   if (own.recurrence == Recurrence::kMamba) out.mamba = mamba(index);
   if (own.recurrence == Recurrence::kMamba1) out.mamba1 = mamba1(index);
   if (own.recurrence == Recurrence::kDeltaNet) out.delta_net = delta_net(index);
@@ -492,24 +540,15 @@ Model::Layer ModelLoader::layer(int32_t index) {
     out.attention_join.multiplier *= own.mix_multiplier;
     out.attention_join.residual = own.mix_residual;
   }
-  out.has_mlp = own.mlp;
-  out.mlp_norm = norm_if(spec_.mlp_norm && own.mlp, Role::kMlpNorm, index);
+  out.has_mlp = own.mlp && own.block_source < 0;
+  out.mlp_norm = norm_if(spec_.mlp_norm && out.has_mlp, Role::kMlpNorm, index);
   if (own.experts) out.moe = moe(index);
   if (own.experts && spec_.moe->beside) out.beside = beside(index);
-  if (own.mlp && (!own.experts || spec_.moe->beside)) {
-    out.mlp.up = linear({Role::kGate, Role::kUp, Role::kGateUp}, index);
-    out.mlp.down = linear({Role::kDown}, index);
-    out.mlp.activation = spec_.activation;
-    out.mlp.gated = spec_.gated_mlp;
-    out.mlp.intermediate = intermediate_size_of(spec_, own);
-    if (spec_.sub_norms) out.mlp.sub_norm = norm(Role::kMlpSubNorm, index, out.mlp.intermediate);
-    out.mlp.gate_multiplier = spec_.gate_multiplier;
-    if (own.sparse_gates > 0.0)
-      out.mlp.gate_deviations = static_cast<float>(normal_quantile(own.sparse_gates));
-    if (spec_.xielu) out.mlp.xielu = xielu(index);
+  if (out.has_mlp && (!own.experts || spec_.moe->beside)) {
+    out.mlp = mlp(index);
     fuse_gate(out.mlp);
   }
-  if (own.mlp) {
+  if (out.has_mlp) {
     out.mlp_join = join(Role::kPostMlpNorm, index);
     out.mlp_join.multiplier *= spec_.mlp_multiplier;
     if (own.experts) out.mlp_join.multiplier *= spec_.moe->multiplier;

@@ -16,7 +16,7 @@ constexpr int64_t kMlpRows = 512;
 // Where each activation lies, in floats. Attention's and the MLP's scratch are never needed at once and share
 // their place.
 struct ActivationLayout {
-  int64_t hidden = 0;
+  int64_t hidden = 0;  // and the tokens' vectors
   int64_t normed = 0;
   int64_t branch = 0;
   int64_t beside = 0;
@@ -24,6 +24,7 @@ struct ActivationLayout {
   int64_t layer_input = 0;
   int64_t layer_input_ids = 0;
   int64_t alt_up = 0;
+  int64_t low = 0;
   int64_t qkv = 0;
   int64_t heads = 0;
   int64_t up = 0;
@@ -80,6 +81,16 @@ bool has_common_inputs(const ArchSpec& spec) {
   return spec.layer_input_size > 0 && spec.layer_input_vocab < spec.vocab_size;
 }
 
+// Columns that hidden states, and the tokens' vectors beside them, lie in.
+int64_t hidden_columns(const ArchSpec& spec) {
+  return (spec.shared_block ? 2 : 1) * spec.hidden_size;
+}
+// Of the adapters of a use of a shared block.
+int64_t low_size(const ArchSpec& spec) {
+  if (!spec.shared_block) return 0;
+  return (spec.shared_block->attention_adapters ? 3 : 1) * spec.shared_block->rank;
+}
+
 // Two branches of a layer are there at once.
 bool has_branches(const ArchSpec& spec) {
   return spec.parallel_residual || spec.alt_up ||
@@ -96,7 +107,7 @@ ActivationLayout activation_layout(const ArchSpec& spec, int64_t max_tokens) {
   const auto area = [&](int64_t columns) { return area_of(max_tokens, columns); };
   const auto mlp_area = [&](int64_t columns) { return area_of(std::min(max_tokens, kMlpRows), columns); };
   ActivationLayout at;
-  at.normed = at.hidden + area(spec.hidden_size);
+  at.normed = at.hidden + area(hidden_columns(spec));
   at.branch = at.normed + area(spec.hidden_size);
   at.beside = at.branch + (has_branches(spec) ? area(spec.hidden_size) : 0);
   at.layer_inputs = at.beside + (spec.moe && spec.moe->beside ? mlp_area(2 * spec.hidden_size) : 0);
@@ -104,7 +115,8 @@ ActivationLayout activation_layout(const ArchSpec& spec, int64_t max_tokens) {
   at.layer_input = at.layer_inputs + area(2 * inputs);
   at.layer_input_ids = at.layer_input + area(inputs);
   at.alt_up = at.layer_input_ids + (has_common_inputs(spec) ? area(1) : 0);
-  at.qkv = at.alt_up + (spec.alt_up ? alt_up_scratch_size(spec.alt_up->sizes, max_tokens) : 0);
+  at.low = at.alt_up + (spec.alt_up ? alt_up_scratch_size(spec.alt_up->sizes, max_tokens) : 0);
+  at.qkv = at.low + area(low_size(spec));
   at.heads = at.qkv + area(qkv_size(spec));
   at.up = at.qkv;
   at.act = at.up + mlp_area(up_size(spec));
@@ -149,7 +161,9 @@ ActivationBuffers Model::make_buffers(int64_t max_tokens) const {
   };
   const auto place = [&](int64_t offset, int64_t columns) { return place_rows(offset, max_tokens, columns); };
   const int64_t mlp_rows = std::min(max_tokens, kMlpRows);
-  buffers.hidden = place(at.hidden, spec_.hidden_size);
+  const TensorView hidden = place(at.hidden, hidden_columns(spec_));
+  buffers.hidden = column_slice(hidden, 0, spec_.hidden_size);
+  if (spec_.shared_block) buffers.words = column_slice(hidden, spec_.hidden_size, 2 * spec_.hidden_size);
   buffers.normed = place(at.normed, spec_.hidden_size);
   if (has_branches(spec_)) buffers.branch = place(at.branch, spec_.hidden_size);
   if (spec_.moe && spec_.moe->beside) buffers.beside = place_rows(at.beside, 2 * mlp_rows, spec_.hidden_size);
@@ -172,12 +186,16 @@ ActivationBuffers Model::make_buffers(int64_t max_tokens) const {
   buffers.recurrent = make_recurrent_scratch(widest_recurrence(spec_), max_tokens, base + at.qkv);
   buffers.up = place_rows(at.up, mlp_rows, up_size(spec_));
   if (spec_.gated_mlp) buffers.act = place_rows(at.act, mlp_rows, act_size(spec_));
+  if (spec_.shared_block) {
+    buffers.block = {buffers.qkv, buffers.heads, buffers.up, buffers.act, place(at.low, low_size(spec_))};
+  }
   if (spec_.moe) buffers.moe = make_moe_scratch(spec_.moe->sizes(spec_.hidden_size), mlp_rows, base + at.moe);
   return buffers;
 }
 
 struct Model::Scratch {
   TensorView hidden;
+  TensorView words;
   TensorView normed;
   TensorView branch;
   TensorView qkv;
@@ -191,10 +209,12 @@ struct Model::Scratch {
   AltUpScratch alt_up;
   const MoeScratch& moe;
   const MlaScratch& mla;
+  const BlockScratch& block;
   const RecurrentScratch& recurrent;
 
   Scratch(const ActivationBuffers& buffers, int64_t n)
       : hidden(row_slice(buffers.hidden, 0, n)),
+        words(buffers.words.data == nullptr ? TensorView{} : row_slice(buffers.words, 0, n)),
         normed(row_slice(buffers.normed, 0, n)),
         branch(buffers.branch.data == nullptr ? TensorView{} : row_slice(buffers.branch, 0, n)),
         qkv(buffers.qkv.data == nullptr ? TensorView{} : row_slice(buffers.qkv, 0, n)),
@@ -210,6 +230,7 @@ struct Model::Scratch {
         alt_up(buffers.alt_up.streams.data == nullptr ? AltUpScratch{} : part_of(buffers.alt_up, n)),
         moe(buffers.moe),
         mla(buffers.mla),
+        block(buffers.block),
         recurrent(buffers.recurrent) {}
 };
 
@@ -315,6 +336,7 @@ void Model::embed(const OpContext& ctx, const ForwardBatch& batch, const Scratch
   }
   if (embedding_norm_) apply(*ops_, ctx, *embedding_norm_, sum, sum);
   if (narrow) apply(*ops_, ctx, *embedding_in_, at.hidden, sum);
+  if (spec_.shared_block) apply(*ops_, ctx, embedding_, at.words, batch.token_ids);
   if (alt_up_ends_) begin_streams(*ops_, ctx, *alt_up_ends_, at.hidden, at.alt_up);
 }
 
@@ -341,6 +363,14 @@ void Model::run_recurrence(const OpContext& ctx, const Layer& layer, const Tenso
   if (layer.lightning) run(*layer.lightning);
 }
 
+void Model::run_block(const OpContext& ctx, const Layer& layer, const ForwardBatch& batch,
+                      const KvCacheView& kv, const Scratch& at) const {
+  TensorView both = at.hidden;  // and the tokens' vectors behind them
+  both.shape = Shape{both.rows(), 2 * spec_.hidden_size};
+  apply(*ops_, ctx, *layer.block, layer.block_use, layer.rope, at.branch, both, at.hidden, batch, kv,
+        at.normed, at.block);
+}
+
 void Model::run_both(const OpContext& ctx, const Layer& layer, const TensorView& x, const ForwardBatch& batch,
                      const KvCacheView& kv, const LayerState& state, const Scratch& at) const {
   run_recurrence(ctx, layer, at.branch, x, {}, batch, state, at);
@@ -355,8 +385,10 @@ void Model::run_both(const OpContext& ctx, const Layer& layer, const TensorView&
 void Model::run_sequential(const OpContext& ctx, const Layer& layer, const ForwardBatch& batch,
                            const KvCacheView& kv, const LayerState& state, const Scratch& at) const {
   const TensorView& normed = spec_.norm_residual ? at.hidden : at.normed;
-  if (layer.input_norm) apply(*ops_, ctx, *layer.input_norm, normed, at.hidden);
-  const TensorView& x = layer.input_norm ? normed : at.hidden;
+  if (layer.block != nullptr) run_block(ctx, layer, batch, kv, at);
+  const TensorView& read = layer.block != nullptr ? at.branch : at.hidden;
+  if (layer.input_norm) apply(*ops_, ctx, *layer.input_norm, normed, read);
+  const TensorView& x = layer.input_norm ? normed : read;
   if (layer.laurel) apply(*ops_, ctx, *layer.laurel, at.hidden, x, at.branch, at.alt_up);
   const auto mix = [&](const TensorView& out, const TensorView& residual) {
     if (layer.attends()) {

@@ -27,6 +27,7 @@
 #include "nn/mla.h"
 #include "nn/moe.h"
 #include "nn/pooler.h"
+#include "nn/shared_block.h"
 #include "nn/short_conv.h"
 #include "ops/op_table.h"
 #include "tensor/tensor.h"
@@ -74,6 +75,8 @@ struct ActivationBuffers {
   Buffer data;
   int64_t max_tokens = 0;
   TensorView hidden;  // [max_tokens, hidden_size]
+  TensorView words;   // [max_tokens, hidden_size], the tokens' vectors in the same rows behind hidden; where
+                      // layers share blocks
   TensorView normed;  // [max_tokens, hidden_size]
   TensorView branch;  // [max_tokens, hidden_size]; of parallel branches
   TensorView qkv;     // [max_tokens, (num_heads + 2 num_kv_heads) head_dim], shares memory with up
@@ -88,6 +91,7 @@ struct ActivationBuffers {
   std::span<int32_t> layer_input_ids;  // [max_tokens]; where not all tokens have one
   AltUpScratch alt_up;                 // where there are streams of hidden states
   MlaScratch mla;                      // in the place of qkv and heads; of latent attention
+  BlockScratch block;                  // in the same place but for what adapters need; of shared blocks
   RecurrentScratch recurrent;          // in the same place; of layers that carry a state
 };
 
@@ -156,6 +160,10 @@ class Model {
     std::optional<DeltaNet> delta_net;
     std::optional<ShortConv> short_conv;
     std::optional<Lightning> lightning;
+    // Of a layer that recurs and uses a block: what the block gives is what the recurrence reads besides the
+    // hidden states.
+    const SharedBlock* block = nullptr;  // one of blocks_
+    BlockUse block_use;
     const Rope* rope = nullptr;  // one of ropes_
     Join attention_join;
     bool has_mlp = true;
@@ -185,6 +193,9 @@ class Model {
                       const KvCacheView& kv, const LayerState& state, const Scratch& at) const;
   void run_parallel(const OpContext& ctx, const Layer& layer, const ForwardBatch& batch,
                     const KvCacheView& kv, const LayerState& state, const Scratch& at) const;
+  // branch = hidden + what the layer's block makes of the step's tokens.
+  void run_block(const OpContext& ctx, const Layer& layer, const ForwardBatch& batch, const KvCacheView& kv,
+                 const Scratch& at) const;
   // out = attention(x) (+ residual).
   void run_attention(const OpContext& ctx, const Layer& layer, const TensorView& out, const TensorView& x,
                      const TensorView& residual, const ForwardBatch& batch, const KvCacheView& kv,
@@ -214,9 +225,10 @@ class Model {
   std::optional<LayerInputs> layer_inputs_;
   std::optional<AltUpEnds> alt_up_ends_;
   std::optional<Norm> embedding_norm_;
-  std::vector<float> alibi_slopes_;  // [num_heads] or empty; layers point into it
-  Buffer relative_bias_;             // [num_heads, buckets] or empty; layers point into it
-  std::vector<Rope> ropes_;          // as ArchSpec::ropes; layers point into it
+  std::vector<float> alibi_slopes_;                   // [num_heads] or empty; layers point into it
+  Buffer relative_bias_;                              // [num_heads, buckets] or empty; layers point into it
+  std::vector<Rope> ropes_;                           // as ArchSpec::ropes; layers point into it
+  std::vector<std::unique_ptr<SharedBlock>> blocks_;  // layers point to them
   std::vector<Layer> layers_;
   bool state_layers_ = false;  // some carry states
   std::optional<Norm> final_norm_;

@@ -13,7 +13,7 @@
 namespace quire {
 namespace {
 
-constexpr std::array<Architecture, 114> kArchitectures = {{
+constexpr std::array<Architecture, 115> kArchitectures = {{
     {"AfmoeForCausalLM", "afmoe", parse_afmoe, afmoe_weight_names},
     {"AlbertModel", "albert", parse_albert, albert_weight_names},
     {"ApertusForCausalLM", "apertus", parse_apertus, apertus_weight_names},
@@ -130,6 +130,7 @@ constexpr std::array<Architecture, 114> kArchitectures = {{
     {"VaultGemmaForCausalLM", "vaultgemma", parse_vaultgemma, vaultgemma_weight_names},
     {"XLMRobertaModel", "xlm-roberta", parse_roberta, bert_weight_names},
     {"YoutuForCausalLM", "youtu", parse_youtu, deepseek_weight_names},
+    {"Zamba2ForCausalLM", "zamba2", parse_zamba2, zamba2_weight_names},
 }};
 
 // A model that also sees or hears. Its text part is read, the rest of it is left alone.

@@ -42,12 +42,16 @@ constexpr bool is_of_expert(Role role) {
          role == Role::kExpertDown;
 }
 
+constexpr bool is_of_use(Role role) {
+  return role >= Role::kQueryAdapterDown && role <= Role::kGateUpAdapterUp;
+}
+
 constexpr bool is_of_stream(Role role) {
   return role == Role::kStreamIn || role == Role::kStreamOut;
 }
 
 // layer: -1 for what is not of a layer; of what is of a stream its number.
-std::array<RoleShape, 94> role_shapes(const ArchSpec& spec, int32_t layer) {
+std::array<RoleShape, 104> role_shapes(const ArchSpec& spec, int32_t layer) {
   const int64_t hidden = spec.hidden_size;
   const LayerSpec own =
       layer >= 0 && layer < spec.num_layers ? spec.layers[static_cast<size_t>(layer)] : LayerSpec{};
@@ -64,7 +68,10 @@ std::array<RoleShape, 94> role_shapes(const ArchSpec& spec, int32_t layer) {
   const MlaSizes mla = spec.mla.value_or(MlaSizes{});
   const int64_t heads = spec.num_heads;
   const int64_t mla_query = heads * mla.query_dim();
-  const int64_t query_in = mla.query_rank > 0 ? mla.query_rank : hidden;
+  const bool uses_block = own.block_source >= 0;
+  const bool own_block = !uses_block || own.block_source == layer;
+  const int64_t attention_in = uses_block ? 2 * hidden : hidden;
+  const int64_t query_in = mla.query_rank > 0 ? mla.query_rank : attention_in;
   const int64_t result = spec.mla ? heads * mla.value : q;
   const bool experts = own.experts;
   const MoeSpec moe = spec.moe.value_or(MoeSpec{});
@@ -80,8 +87,11 @@ std::array<RoleShape, 94> role_shapes(const ArchSpec& spec, int32_t layer) {
   const ClassifierSpec classifier = spec.classifier.value_or(ClassifierSpec{});
   const bool classifies = spec.task == ModelTask::kScore && spec.classifier;
   const int64_t pooled = static_cast<int64_t>(spec.pooling.size()) * hidden;
-  const bool attention = own.attention;
-  const bool mlp = own.mlp && (!experts || moe.beside);
+  const bool attention = own.attention && own_block;
+  const bool has_mlp = own.mlp && own_block;
+  const bool mlp = has_mlp && (!experts || moe.beside);
+  const SharedBlockSpec block = spec.shared_block.value_or(SharedBlockSpec{});
+  const bool adapts = uses_block && block.attention_adapters;
   const RecurrentSizes state = recurrent_sizes(spec, own);
   const bool mamba = own.recurrence == Recurrence::kMamba;
   const bool mamba1 = own.recurrence == Recurrence::kMamba1;
@@ -148,9 +158,9 @@ std::array<RoleShape, 94> role_shapes(const ArchSpec& spec, int32_t layer) {
       {Role::kLatentUp, heads * (mla.still + mla.value), mla.latent, false, attention},
       {Role::kLatentKeys, heads * mla.latent, mla.still, false, attention},
       {Role::kLatentValues, heads * mla.value, mla.latent, false, attention},
-      {Role::kKey, kv, hidden, spec.qkv_bias, attention && own_kv},
-      {Role::kValue, kv, hidden, spec.qkv_bias, attention && own_kv && !own.keys_as_values},
-      {Role::kQkv, q + 2 * kv, hidden, spec.qkv_bias, attention},
+      {Role::kKey, kv, attention_in, spec.qkv_bias, attention && own_kv},
+      {Role::kValue, kv, attention_in, spec.qkv_bias, attention && own_kv && !own.keys_as_values},
+      {Role::kQkv, q + 2 * kv, attention_in, spec.qkv_bias, attention},
       {Role::kAttentionOut, hidden, result, spec.out_bias, attention},
       {Role::kQueryNorm, whole ? q : head_dim, 0, spec.qk_norm_bias, attention && qk_norm},
       {Role::kKeyNorm, whole ? kv : head_dim, 0, spec.qk_norm_bias, attention && qk_norm && own_kv},
@@ -171,9 +181,19 @@ std::array<RoleShape, 94> role_shapes(const ArchSpec& spec, int32_t layer) {
       {Role::kLaurelDown, alt_up.rank, hidden, false, streams > 0},
       {Role::kLaurelUp, hidden, alt_up.rank, false, streams > 0},
       {Role::kLaurelNorm, hidden, 0, false, streams > 0},
+      {Role::kBlockNorm, 2 * hidden, 0, spec.norm_bias, uses_block && own_block},
+      {Role::kBlockOut, hidden, hidden, false, uses_block},
+      {Role::kQueryAdapterDown, block.rank, attention_in, false, adapts},
+      {Role::kQueryAdapterUp, q, block.rank, false, adapts},
+      {Role::kKeyAdapterDown, block.rank, attention_in, false, adapts},
+      {Role::kKeyAdapterUp, kv, block.rank, false, adapts},
+      {Role::kValueAdapterDown, block.rank, attention_in, false, adapts},
+      {Role::kValueAdapterUp, kv, block.rank, false, adapts},
+      {Role::kGateUpAdapterDown, block.rank, hidden, false, uses_block},
+      {Role::kGateUpAdapterUp, 2 * inter, block.rank, false, uses_block},
       {Role::kSinks, spec.num_heads, 0, false, attention && spec.attention_sinks},
       {Role::kPostAttentionNorm, hidden, 0, spec.norm_bias, after && own.mixes()},
-      {Role::kMlpNorm, hidden, 0, spec.norm_bias, spec.mlp_norm && own.mlp},
+      {Role::kMlpNorm, hidden, 0, spec.norm_bias, spec.mlp_norm && has_mlp},
       {Role::kPostMlpNorm, hidden, 0, spec.norm_bias, after && own.mlp},
       {Role::kGate, inter, hidden, spec.mlp_bias, mlp},
       {Role::kUp, inter, hidden, spec.mlp_bias, mlp},
@@ -322,7 +342,7 @@ bool TensorPlan::stacks_experts(const ArchSpec& spec, const Checkpoint& checkpoi
 
 void TensorPlan::add_layer(const ArchSpec& spec, const ModuleName& module, int32_t layer, bool stacked,
                            const Checkpoint& checkpoint) {
-  if (!is_of_expert(module.role) && places_in(module.module) == 1)
+  if (is_of_use(module.role) || (!is_of_expert(module.role) && places_in(module.module) == 1))
     return add(spec, module, layer, -1, checkpoint);
   if (!is_of_expert(module.role)) {
     // A tensor for each head.
@@ -347,7 +367,12 @@ void TensorPlan::add(const ArchSpec& spec, const ModuleName& module, int32_t lay
   if (module.role == Role::kLmHead) prefix = head_prefix_;
   const bool of_classifier = module.role >= Role::kClassifierDense;
   if (of_classifier && checkpoint.find(cat(prefix_, module.module, ".weight")) == nullptr) prefix = "";
-  const std::string name = cat(prefix, with_number(with_number(module.module, layer), expert));
+  std::array<int32_t, 2> numbers = {layer, expert};
+  if (is_of_use(module.role)) {
+    const LayerSpec& own = spec.layers[static_cast<size_t>(layer)];
+    numbers = {own.block_source, own.block_use};
+  }
+  const std::string name = cat(prefix, with_number(with_number(module.module, numbers[0]), numbers[1]));
   const std::string weight_name = module.bare ? name : name + ".weight";
   if (has_default && checkpoint.find(weight_name) == nullptr) return;
   const Key key(module.role, layer, expert);

@@ -102,6 +102,16 @@ enum class Role : uint8_t {
   kLaurelDown,
   kLaurelUp,
   kLaurelNorm,
+  kBlockNorm,  // of nn/shared_block.h
+  kBlockOut,
+  kQueryAdapterDown,  // of a use of the block; "{}" is the layer of the block, then the use's number
+  kQueryAdapterUp,
+  kKeyAdapterDown,
+  kKeyAdapterUp,
+  kValueAdapterDown,
+  kValueAdapterUp,
+  kGateUpAdapterDown,
+  kGateUpAdapterUp,
   kClassifierDense,
   kClassifierNorm,
   kClassifier,

@@ -112,7 +112,14 @@ void norm_heads(const OpTable& ops, const OpContext& ctx, const Attention& atten
 
 void apply(const OpTable& ops, const OpContext& ctx, const Attention& attention, const Rope* rope,
            const TensorView& out, const TensorView& x, const TensorView& residual, const ForwardBatch& batch,
-           const KvCacheView& whole_cache, const TensorView& qkv_scratch, const TensorView& heads_scratch) {
+           const KvCacheView& cache, const TensorView& qkv, const TensorView& heads) {
+  apply(ops, ctx, attention.qkv, column_slice(qkv, 0, attention.qkv_size()), x);
+  attend(ops, ctx, attention, rope, out, residual, batch, cache, qkv, heads);
+}
+
+void attend(const OpTable& ops, const OpContext& ctx, const Attention& attention, const Rope* rope,
+            const TensorView& out, const TensorView& residual, const ForwardBatch& batch,
+            const KvCacheView& whole_cache, const TensorView& qkv_scratch, const TensorView& heads_scratch) {
   const int64_t dim = attention.head_dim;
   // Layers may use less of a cache and of scratch than the largest of them.
   KvCacheView cache = whole_cache;
@@ -120,7 +127,6 @@ void apply(const OpTable& ops, const OpContext& ctx, const Attention& attention,
   cache.head_dim = attention.head_dim;
   const TensorView qkv = column_slice(qkv_scratch, 0, attention.qkv_size());
   const TensorView heads = column_slice(heads_scratch, 0, attention.q_size());
-  apply(ops, ctx, attention.qkv, qkv, x);
   const bool small = !attention.relative && (cache.dtype == DType::kF8E4M3 || cache.dtype == DType::kF8E5M2);
   const KvScales scales = small ? attention.kv_scales.value_or(KvScales{}) : KvScales{};
   AttentionParams params = attention.params;
@@ -167,6 +173,11 @@ void apply(const OpTable& ops, const OpContext& ctx, const Attention& attention,
 void apply(const OpTable& ops, const OpContext& ctx, const Mlp& mlp, const TensorView& out,
            const TensorView& x, const TensorView& residual, const TensorView& up, const TensorView& act) {
   apply(ops, ctx, mlp.up, mlp.up.weight.gate ? act : up, x);
+  finish(ops, ctx, mlp, out, residual, up, act);
+}
+
+void finish(const OpTable& ops, const OpContext& ctx, const Mlp& mlp, const TensorView& out,
+            const TensorView& residual, const TensorView& up, const TensorView& act) {
   if (mlp.gated) {
     if (mlp.gate_multiplier != 1.0F)
       ops.scale_softcap(ctx, column_slice(up, 0, mlp.intermediate), mlp.gate_multiplier, 0.0F);

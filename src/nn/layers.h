@@ -112,6 +112,10 @@ struct Attention {
 void apply(const OpTable& ops, const OpContext& ctx, const Attention& attention, const Rope* rope,
            const TensorView& out, const TensorView& x, const TensorView& residual, const ForwardBatch& batch,
            const KvCacheView& cache, const TensorView& qkv, const TensorView& heads);
+// The same once qkv is what the projection gave.
+void attend(const OpTable& ops, const OpContext& ctx, const Attention& attention, const Rope* rope,
+            const TensorView& out, const TensorView& residual, const ForwardBatch& batch,
+            const KvCacheView& cache, const TensorView& qkv, const TensorView& heads);
 
 // Gated: down(act(gate(x)) * up(x)); plain: down(act(up(x))).
 struct Mlp {
@@ -134,6 +138,9 @@ void fuse_gate(Mlp& mlp);
 // intermediate] (not read for a plain one).
 void apply(const OpTable& ops, const OpContext& ctx, const Mlp& mlp, const TensorView& out,
            const TensorView& x, const TensorView& residual, const TensorView& up, const TensorView& act);
+// The same once the product with mlp.up is in `up`, or with the activation in `act`.
+void finish(const OpTable& ops, const OpContext& ctx, const Mlp& mlp, const TensorView& out,
+            const TensorView& residual, const TensorView& up, const TensorView& act);
 
 // How what attention or MLP gave joins the hidden states: hidden += multiplier * norm(branch); with norm_sum
 // hidden = norm(hidden + multiplier * branch). The hidden states are multiplied with `residual` before.

@@ -45,7 +45,7 @@ LayerRunner::LayerRunner(Checkpoint& checkpoint, ThreadPool& pool, std::vector<s
       ops_(select_cpu_isa().table),
       spec_(parse_arch(checkpoint.config())) {
   const bool borrows = std::ranges::any_of(spec_.layers, [](const LayerSpec& l) { return l.kv_source >= 0; });
-  if (borrows || spec_.layer_input_size > 0) {
+  if (borrows || spec_.layer_input_size > 0 || spec_.shared_block) {
     throw Error(
         cat(checkpoint.path().string(), ": layers of ", spec_.architecture,
             " look at what other layers have made, which calibration cannot follow; use --method rtn"));

@@ -108,6 +108,7 @@ ArchSpec parse_stablelm(const ConfigReader& config);
 ArchSpec parse_starcoder2(const ConfigReader& config);
 ArchSpec parse_vaultgemma(const ConfigReader& config);
 ArchSpec parse_youtu(const ConfigReader& config);
+ArchSpec parse_zamba2(const ConfigReader& config);
 
 WeightNames afmoe_weight_names();
 WeightNames albert_weight_names();
@@ -181,6 +182,7 @@ WeightNames qwen3_weight_names();
 WeightNames stablelm_weight_names();
 WeightNames starcoder2_weight_names();
 WeightNames vaultgemma_weight_names();
+WeightNames zamba2_weight_names();
 
 // What an architecture's rotary positions are where config.json does not say it.
 struct RopeDefaults {
@@ -260,6 +262,7 @@ struct MambaFields {
   std::string_view conv_bias = "mamba_conv_bias";
   std::string_view bias = "mamba_proj_bias";
   std::string_view activation = "hidden_act";
+  int64_t default_heads = 128;
   int64_t default_groups = 1;
   int64_t default_state = 256;
 };

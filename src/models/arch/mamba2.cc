@@ -28,7 +28,7 @@ MambaSpec& read_mamba(const ConfigReader& config, ArchSpec& spec, const MambaFie
   const auto size = [&](std::string_view field, int64_t most, int64_t fallback) {
     return static_cast<int32_t>(config.integer(field, 1, most, fallback));
   };
-  sizes.heads = size(fields.heads, 1 << 16, 128);
+  sizes.heads = size(fields.heads, 1 << 16, fields.default_heads);
   const bool given = config.has(fields.head_dim) && !config.find(fields.head_dim)->is_string();
   int64_t inner = 0;  // all heads together
   if (!fields.inner.empty() && config.has(fields.inner)) {

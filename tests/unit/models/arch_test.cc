@@ -328,6 +328,50 @@ TEST(Arch, WrongAndAbsurdFieldsAreNamed) {
               HasSubstr("'add_cross_attention' is not supported"));
 }
 
+json zamba2(const json& changes = json::object()) {
+  return with(of("Zamba2ForCausalLM", {{"num_key_value_heads", 8},
+                                       {"layers_block_type", {"mamba", "hybrid", "hybrid"}},
+                                       {"n_mamba_heads", 4}}),
+              changes);
+}
+
+TEST(Zamba2, BlocksAreUsedInTurn) {
+  const json four =
+      zamba2({{"num_hidden_layers", 5},
+              {"layers_block_type", {"hybrid", "linear_attention", "hybrid", "hybrid", "hybrid"}},
+              {"num_mem_blocks", 2}});
+  const ArchSpec spec = parse_arch(four);
+  std::vector<int32_t> sources;
+  std::vector<int32_t> uses;
+  for (const LayerSpec& layer : spec.layers) {
+    EXPECT_EQ(layer.recurrence, Recurrence::kMamba);
+    EXPECT_EQ(layer.attention, layer.block_source >= 0);
+    sources.push_back(layer.block_source);
+    if (layer.attention) uses.push_back(layer.block_use);
+  }
+  EXPECT_THAT(sources, ElementsAre(0, -1, 2, 0, 2));
+  EXPECT_THAT(uses, ElementsAre(0, 1, 2, 3));
+  // Heads are as wide as the hidden states and the tokens' vectors together.
+  EXPECT_EQ(spec.head_dim, 16);
+  EXPECT_FLOAT_EQ(spec.layers[0].attention_scale, static_cast<float>(1.0 / std::sqrt(8.0)));
+  EXPECT_TRUE(spec.ropes.empty());
+  EXPECT_EQ(spec.max_model_len, 512);
+  EXPECT_EQ(parse_arch(zamba2({{"use_mem_rope", true}, {"use_long_context", true}})).max_model_len, 16384);
+}
+
+TEST(Zamba2, RefusesWhatItCannotDo) {
+  EXPECT_THAT(error_of(zamba2({{"layers_block_type", {"mamba", "hybrid"}}})), HasSubstr("layers_block_type"));
+  EXPECT_THAT(error_of(zamba2({{"layers_block_type", {"mamba", "attention", "hybrid"}}})),
+              HasSubstr("'attention', which is not one of mamba"));
+  EXPECT_THAT(error_of(zamba2({{"tie_word_embeddings", false}})), HasSubstr("tie_word_embeddings"));
+  EXPECT_THAT(error_of(zamba2({{"attention_head_dim", 8}})), HasSubstr("attention_head_dim"));
+  EXPECT_THAT(error_of(zamba2({{"num_key_value_heads", 2}, {"use_shared_attention_adapter", true}})),
+              HasSubstr("num_key_value_heads"));
+  EXPECT_THAT(error_of(zamba2({{"use_long_context", true},
+                               {"rope_parameters", {{"rope_type", "linear"}, {"factor", 2.0}}}})),
+              HasSubstr("use_long_context"));
+}
+
 TEST(WeightNames, PatternsMatchLayerNumbers) {
   EXPECT_EQ(with_number("h.{}.ln_1", 12), "h.12.ln_1");
   EXPECT_EQ(with_number("norm", 12), "norm");

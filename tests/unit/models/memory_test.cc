@@ -19,7 +19,7 @@ namespace {
 TEST(Memory, AStepAllocatesNothing) {
   for (const char* name :
        {"llama", "qwen3", "gpt2", "qwen2_moe", "granitemoeshared", "gpt_oss", "llama4", "deepseek_v3",
-        "gemma4", "mamba2", "qwen3_next", "nemotron_h", "falcon_h1", "lfm2"}) {
+        "gemma4", "mamba2", "qwen3_next", "nemotron_h", "falcon_h1", "lfm2", "zamba2"}) {
     const auto loaded = test::load_model(test::golden_dir() / name, reference_ops());
     const ArchSpec& spec = loaded.model->spec();
     ActivationBuffers buffers = loaded.model->make_buffers(8);

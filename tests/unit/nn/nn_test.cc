@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "nn/layers.h"
 #include "nn/moe.h"
+#include "nn/shared_block.h"
 #include "ops/reference.h"
 #include "unit/nn/nn_testing.h"
 
@@ -333,6 +334,41 @@ TEST(Attention, IsSoftmaxOverEarlierTokensProjected) {
       for (int64_t i = 0; i < 2 * kDim; ++i) expected += wo.at(n, i) * mixed[static_cast<size_t>(i)];
       EXPECT_NEAR(hidden.at(r, n), expected, 1e-4);
     }
+  }
+}
+
+// y = W_up W_down x, [rows, columns].
+Matrix low_rank(const Matrix& x, const Matrix& down, const Matrix& up) {
+  Matrix inner(x.view.rows(), down.view.rows(), 1);
+  Matrix out(x.view.rows(), up.view.rows(), 1);
+  for (int64_t r = 0; r < x.view.rows(); ++r) {
+    for (int64_t i = 0; i < down.view.rows(); ++i)
+      inner.view.row<float>(r)[i] = static_cast<float>(dot(x, r, down, i));
+    for (int64_t i = 0; i < up.view.rows(); ++i)
+      out.view.row<float>(r)[i] = static_cast<float>(dot(inner, r, up, i));
+  }
+  return out;
+}
+
+TEST(SharedBlock, AnAdapterAddsToEachPartAProductOfItsOwn) {
+  const Matrix x(3, 6, 1);
+  const Matrix down_a(2, 6, 2);
+  const Matrix down_b(2, 6, 3);
+  const Matrix up_a(4, 2, 4);
+  const Matrix up_b(5, 2, 5);
+  Matrix out(3, 9, 6);
+  const Matrix before = out;
+  Adapter adapter;
+  adapter.down = pack({&down_a, &down_b});
+  adapter.up.push_back(pack({&up_a}));
+  adapter.up.push_back(pack({&up_b}));
+  Matrix low(5, 7, 7);  // larger than it needs
+  add(reference_ops(), {}, adapter, out.view, x.view, low.view);
+  const Matrix first = low_rank(x, down_a, up_a);
+  const Matrix second = low_rank(x, down_b, up_b);
+  for (int64_t r = 0; r < 3; ++r) {
+    for (int64_t i = 0; i < 9; ++i)
+      EXPECT_NEAR(out.at(r, i), before.at(r, i) + (i < 4 ? first.at(r, i) : second.at(r, i - 4)), 1e-4);
   }
 }
 

@@ -1,0 +1,134 @@
+// Zamba 2: Mamba 2 in all layers; before some of them stands one of few transformer blocks, used in turn.
+#include <algorithm>
+#include <cmath>
+
+#include "base/strings.h"
+#include "models/arch/arch.h"
+#include "models/arch/names.h"
+
+namespace quire {
+namespace {
+
+// The same behind a block.
+constexpr std::array<ModuleName, 8> kMambaBehindBlock = {{
+    {Role::kInputNorm, "layers.{}.mamba_decoder.input_layernorm"},
+    {Role::kStateIn, "layers.{}.mamba_decoder.mamba.in_proj"},
+    {Role::kStateConv, "layers.{}.mamba_decoder.mamba.conv1d"},
+    {.role = Role::kStepBias, .module = "layers.{}.mamba_decoder.mamba.dt_bias", .bare = true},
+    {.role = Role::kRate, .module = "layers.{}.mamba_decoder.mamba.A_log", .bare = true},
+    {.role = Role::kSkip, .module = "layers.{}.mamba_decoder.mamba.D", .bare = true},
+    {Role::kStateNorm, "layers.{}.mamba_decoder.mamba.norm"},
+    {Role::kStateOut, "layers.{}.mamba_decoder.mamba.out_proj"},
+}};
+constexpr std::array<ModuleName, 21> kRest = {{
+    {Role::kEmbedding, "embed_tokens"},
+    {Role::kInputNorm, "layers.{}.input_layernorm"},
+    {Role::kBlockNorm, "layers.{}.shared_transformer.input_layernorm"},
+    {Role::kQuery, "layers.{}.shared_transformer.self_attn.q_proj"},
+    {Role::kKey, "layers.{}.shared_transformer.self_attn.k_proj"},
+    {Role::kValue, "layers.{}.shared_transformer.self_attn.v_proj"},
+    {Role::kAttentionOut, "layers.{}.shared_transformer.self_attn.o_proj"},
+    {Role::kQueryAdapterDown, "layers.{}.shared_transformer.self_attn.linear_q_adapter_list.{}.0"},
+    {Role::kQueryAdapterUp, "layers.{}.shared_transformer.self_attn.linear_q_adapter_list.{}.1"},
+    {Role::kKeyAdapterDown, "layers.{}.shared_transformer.self_attn.linear_k_adapter_list.{}.0"},
+    {Role::kKeyAdapterUp, "layers.{}.shared_transformer.self_attn.linear_k_adapter_list.{}.1"},
+    {Role::kValueAdapterDown, "layers.{}.shared_transformer.self_attn.linear_v_adapter_list.{}.0"},
+    {Role::kValueAdapterUp, "layers.{}.shared_transformer.self_attn.linear_v_adapter_list.{}.1"},
+    {Role::kMlpNorm, "layers.{}.shared_transformer.pre_ff_layernorm"},
+    {Role::kGateUp, "layers.{}.shared_transformer.feed_forward.gate_up_proj"},
+    {Role::kDown, "layers.{}.shared_transformer.feed_forward.down_proj"},
+    {Role::kGateUpAdapterDown, "layers.{}.shared_transformer.feed_forward.gate_up_proj_adapter_list.{}.0"},
+    {Role::kGateUpAdapterUp, "layers.{}.shared_transformer.feed_forward.gate_up_proj_adapter_list.{}.1"},
+    {Role::kBlockOut, "layers.{}.linear"},
+    {Role::kFinalNorm, "final_layernorm"},
+    {Role::kLmHead, "lm_head"},
+}};
+constexpr auto kModules = joined(kRest, kMambaInLayer, kMambaBehindBlock);
+
+constexpr int64_t kLongContext = 16384;
+
+// Which layers have a block before them, and whose it is.
+void assign_blocks(const ConfigReader& config, ArchSpec& spec) {
+  const auto field = config.has("layers_block_type") ? "layers_block_type" : "layer_types";
+  const auto kinds = config.texts(field);
+  if (kinds.size() != spec.layers.size())
+    config.fail(field, cat("has ", kinds.size(), " entries for ", spec.num_layers, " layers"));
+  const auto num_blocks = static_cast<size_t>(config.integer("num_mem_blocks", 1, kMaxLayers, 1));
+  const bool turns = config.boolean("use_mem_rope", false);
+  std::vector<int32_t> owners;
+  int32_t use = 0;
+  for (size_t i = 0; i < kinds.size(); ++i) {
+    LayerSpec& layer = spec.layers[i];
+    layer.recurrence = Recurrence::kMamba;
+    if (!turns) layer.rope = kNoRope;
+    layer.attention = layer.mlp = kinds[i] == "hybrid";
+    if (!layer.attention && kinds[i] != "mamba" && kinds[i] != "linear_attention")
+      config.fail(field,
+                  cat("holds '", kinds[i], "', which is not one of mamba, linear_attention and hybrid"));
+    if (!layer.attention) continue;
+    if (owners.size() < num_blocks) owners.push_back(static_cast<int32_t>(i));
+    layer.block_use = use++;
+    layer.block_source = owners[static_cast<size_t>(layer.block_use) % num_blocks];
+  }
+  if (!turns) spec.ropes.clear();
+}
+
+}  // namespace
+
+ArchSpec parse_zamba2(const ConfigReader& config) {
+  const int64_t hidden = config.integer("hidden_size", 1, kMaxSize);
+  const int64_t heads = config.integer("num_attention_heads", 1, 1 << 16);
+  // Attention reads the hidden states and the tokens' vectors side by side, and is as wide as both.
+  if (2 * hidden % heads != 0)
+    config.fail("num_attention_heads",
+                cat("is ", heads, ", which does not divide twice hidden_size (", hidden, ")"));
+  const auto head_dim = static_cast<int32_t>(2 * hidden / heads);
+  if (config.integer("attention_head_dim", 1, kMaxSize, head_dim) != head_dim)
+    config.fail("attention_head_dim",
+                cat("other than twice hidden_size by num_attention_heads (", head_dim, ") is not supported"));
+  ArchSpec spec = parse_llama_family(config, {.head_dim = head_dim,
+                                              .max_position_embeddings = 4096,
+                                              .tie_word_embeddings = true,
+                                              .activation = "gelu",
+                                              .intermediate_size = 4 * hidden});
+  // transformers ties blocks as it ties the output to the embeddings: without this every use has its own.
+  if (!spec.tie_word_embeddings) config.fail("tie_word_embeddings", "must be true: blocks are shared");
+  spec.norm_eps = static_cast<float>(config.number("rms_norm_eps", 0.0, 1.0, 1e-5));
+  spec.mlp_bias = config.boolean("add_bias_linear", false);
+  if (config.boolean("use_long_context", false)) {
+    if (spec.ropes.front().scaling != RopeScaling::kNone)
+      config.fail("use_long_context", "with scaled positions is not supported");
+    spec.max_position_embeddings = spec.max_model_len = kLongContext;
+  }
+  const auto scale = static_cast<float>(1.0 / std::sqrt(static_cast<double>(head_dim) / 2.0));
+  for (LayerSpec& layer : spec.layers) layer.attention_scale = scale;
+
+  MambaSpec& mamba = read_mamba(config, spec,
+                                {.heads = "n_mamba_heads",
+                                 .head_dim = "mamba_headdim",
+                                 .groups = "mamba_ngroups",
+                                 .bias = "add_bias_linear",
+                                 .default_heads = 8,
+                                 .default_state = 64});
+  // Whatever the configuration says of the MLPs' activation, the convolution's bias and the norms.
+  mamba.activation = Activation::kSilu;
+  mamba.conv_bias = true;
+  mamba.norm_eps = 1e-5F;
+  mamba.min_step = static_cast<float>(config.number("time_step_min", 0.0, 1e9, 1e-3));
+  mamba.max_step = std::numeric_limits<float>::infinity();
+
+  SharedBlockSpec& block = spec.shared_block.emplace();
+  block.rank = config.integer("adapter_rank", 1, kMaxSize, 128);
+  block.attention_adapters = config.boolean("use_shared_attention_adapter", false);
+  if (block.attention_adapters && spec.num_kv_heads != spec.num_heads)
+    config.fail("num_key_value_heads",
+                "other than num_attention_heads with use_shared_attention_adapter is not supported");
+  assign_blocks(config, spec);
+  return spec;
+}
+
+WeightNames zamba2_weight_names() {
+  return {kModelPrefixes, kModules, kSavedAngles};
+}
+
+}  // namespace quire
