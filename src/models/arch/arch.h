@@ -229,6 +229,9 @@ struct ExpertFields {
   int64_t default_experts = 0;
   int64_t default_chosen = 0;
 };
+// The field that has the number of experts: `field`, or another name of it, as versions of transformers write
+// the same model's files with different ones.
+std::string_view experts_field(const ConfigReader& config, std::string_view field);
 // Experts in all layers, chosen by the softmax of their logits.
 MoeSpec& read_experts(const ConfigReader& config, ArchSpec& spec, const ExpertFields& fields);
 // The same with the fields of Mixtral, and weights that sum to 1.

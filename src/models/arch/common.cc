@@ -330,17 +330,26 @@ void read_qwen_windows(const ConfigReader& config, ArchSpec& spec) {
   }
 }
 
+std::string_view experts_field(const ConfigReader& config, std::string_view field) {
+  if (config.has(field)) return field;
+  for (const std::string_view other : {"num_experts", "num_local_experts", "n_routed_experts"}) {
+    if (config.has(other)) return other;
+  }
+  return field;
+}
+
 MoeSpec& read_experts(const ConfigReader& config, ArchSpec& spec, const ExpertFields& fields) {
+  const std::string_view experts = experts_field(config, fields.experts);
   const auto count = [&](std::string_view field, int64_t most, int64_t fallback) {
     return static_cast<int32_t>(fallback == 0 ? config.integer(field, 1, most)
                                               : config.integer(field, 1, most, fallback));
   };
   MoeSpec& moe = spec.moe.emplace();
-  moe.num_experts = count(fields.experts, kMaxExperts, fields.default_experts);
+  moe.num_experts = count(experts, kMaxExperts, fields.default_experts);
   moe.router.num_chosen = count(fields.chosen, kMaxExperts, fields.default_chosen);
   if (moe.router.num_chosen > moe.num_experts) {
     config.fail(fields.chosen, cat("is ", moe.router.num_chosen, ", more than the ", moe.num_experts,
-                                   " experts of ", fields.experts));
+                                   " experts of ", experts));
   }
   moe.intermediate_size = config.integer(fields.intermediate, 1, kMaxSize);
   for (LayerSpec& layer : spec.layers) layer.experts = true;

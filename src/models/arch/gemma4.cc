@@ -3,6 +3,10 @@
 // of the token of its own.
 #include <algorithm>
 #include <cmath>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
 
 #include "models/arch/arch.h"
 #include "models/arch/names.h"
@@ -55,6 +59,41 @@ void read_shared_caches(const ConfigReader& config, ArchSpec& spec, int64_t fall
   }
 }
 
+// Heads of one kind of layers.
+struct Heads {
+  int32_t dim;
+  int32_t num_kv;
+  bool operator==(const Heads&) const = default;
+};
+
+Heads read_heads(const ConfigReader& config, std::string_view dim, int32_t usual_dim, std::string_view num_kv,
+                 int32_t usual_num_kv) {
+  return {static_cast<int32_t>(config.integer(dim, 2, 1 << 13, usual_dim)),
+          static_cast<int32_t>(config.integer(num_kv, 1, 1 << 16, usual_num_kv))};
+}
+
+// Those of layers without a window: by the layers' numbers in `per_layer_config`, as transformers 5 writes
+// them, or once for all.
+Heads read_full_heads(const ConfigReader& config, const Heads& windowed, const std::vector<bool>& sliding,
+                      bool keys_as_values) {
+  if (!config.has("per_layer_config")) {
+    const Heads full =
+        read_heads(config, "global_head_dim", 512, "num_global_key_value_heads", windowed.num_kv);
+    return {full.dim, keys_as_values ? full.num_kv : windowed.num_kv};
+  }
+  const ConfigReader by_layer = config.object("per_layer_config");
+  std::optional<Heads> full;
+  for (size_t i = 0; i < sliding.size(); ++i) {
+    const std::string number = std::to_string(i);
+    const Heads own =
+        read_heads(by_layer.object(number), "head_dim", windowed.dim, "num_key_value_heads", windowed.num_kv);
+    if (own != (sliding[i] ? windowed : full.value_or(own)))
+      by_layer.fail(number, "has heads of another kind than the layers like it, which is not supported");
+    if (!sliding[i]) full = own;
+  }
+  return *full;  // the last layer has no window
+}
+
 ArchSpec parse_gemma4(const ConfigReader& config) {
   ArchSpec spec = parse_llama_family(config, {.head_dim = 256,
                                               .max_position_embeddings = 131072,
@@ -66,12 +105,11 @@ ArchSpec parse_gemma4(const ConfigReader& config) {
     config.fail("use_bidirectional_attention", "is not supported");
   const int32_t window_dim = spec.head_dim;
   const int32_t window_heads = spec.num_kv_heads;
-  const auto full_dim = static_cast<int32_t>(config.integer("global_head_dim", 2, 1 << 13, 512));
+  auto sliding = sliding_layers(config, spec, 6);
+  sliding.back() = false;
   const bool keys_as_values = config.boolean("attention_k_eq_v", false);
-  const auto full_heads =
-      keys_as_values
-          ? static_cast<int32_t>(config.integer("num_global_key_value_heads", 1, 1 << 16, window_heads))
-          : window_heads;
+  const auto [full_dim, full_heads] =
+      read_full_heads(config, {window_dim, window_heads}, sliding, keys_as_values);
   if (spec.num_heads % full_heads != 0)
     config.fail("num_global_key_value_heads", "does not divide num_attention_heads");
   if (spec.ropes.size() == 1) {
@@ -90,8 +128,6 @@ ArchSpec parse_gemma4(const ConfigReader& config) {
 
   assign_layers(spec, 1.0);
   const auto window = static_cast<int32_t>(config.integer("sliding_window", 1, kMaxPositions, 512));
-  auto sliding = sliding_layers(config, spec, 6);
-  sliding.back() = false;
   assign_windows(spec, sliding, window, 1, 0);
   for (size_t i = 0; i < spec.layers.size(); ++i) {
     LayerSpec& layer = spec.layers[i];

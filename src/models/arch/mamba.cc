@@ -113,7 +113,7 @@ ArchSpec parse_jamba(const ConfigReader& config) {
   const int64_t attention_first = config.integer("attn_layer_offset", 0, kMaxLayers, 4);
   const int64_t experts_every = period("expert_layer_period", 2);
   const int64_t experts_first = config.integer("expert_layer_offset", 0, kMaxLayers, 1);
-  const bool experts = config.integer("num_experts", 1, kMaxExperts, 16) > 1;
+  const bool experts = config.integer(experts_field(config, "num_experts"), 1, kMaxExperts, 16) > 1;
   if (experts)
     read_experts(config, spec,
                  {.intermediate = "intermediate_size", .default_experts = 16, .default_chosen = 2});

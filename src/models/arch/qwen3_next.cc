@@ -78,7 +78,7 @@ ArchSpec parse_hybrid(const ConfigReader& config, int64_t intermediate_size) {
 
 ArchSpec parse_qwen3_next(const ConfigReader& config) {
   ArchSpec spec = parse_hybrid(config, 5632);
-  if (config.integer("num_experts", 0, kMaxExperts, 512) == 0) return spec;
+  if (config.integer(experts_field(config, "num_experts"), 0, kMaxExperts, 512) == 0) return spec;
   MoeSpec& moe = read_qwen_experts(config, spec, {.default_experts = 512, .default_chosen = 10});
   moe.router.normalize = config.boolean("norm_topk_prob", true);
   moe.shared_intermediate_size = config.integer("shared_expert_intermediate_size", 1, kMaxSize, 512);

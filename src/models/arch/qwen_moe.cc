@@ -54,10 +54,7 @@ ArchSpec parse_mellum(const ConfigReader& config) {
   spec.qk_norm = QkNorm::kHeads;
   const auto window = static_cast<int32_t>(config.integer("sliding_window", 1, kMaxPositions, 1024));
   assign_windows(spec, sliding_layers(config, spec, 1), window, 1, 0);
-  const bool local = config.has("num_local_experts");
-  MoeSpec& moe = read_experts(
-      config, spec,
-      {.experts = local ? "num_local_experts" : "num_experts", .default_experts = 64, .default_chosen = 8});
+  MoeSpec& moe = read_experts(config, spec, {.default_experts = 64, .default_chosen = 8});
   moe.router.normalize = config.boolean("norm_topk_prob", true);
   assign_experts(config, spec, 0);
   return spec;

@@ -223,6 +223,31 @@ TEST(Arch, ReadsGpt2) {
 }
 
 // transformers has no MiniCPM of its own: what the model's own code multiplies.
+TEST(Arch, CountsExpertsUnderAnyOfTheNames) {
+  const json moe = {{"moe_intermediate_size", 16}, {"num_experts_per_tok", 2}};
+  for (const char* field : {"num_experts", "num_local_experts", "n_routed_experts"})
+    EXPECT_EQ(parse_arch(with(of("Qwen3MoeForCausalLM", moe), {{field, 6}})).moe->num_experts, 6) << field;
+}
+
+TEST(Arch, ReadsGemma4AsTransformers5SavesIt) {
+  const json own = {{"head_dim", 8},
+                    {"sliding_window", 4},
+                    {"attention_k_eq_v", true},
+                    {"layer_types", {"sliding_attention", "sliding_attention", "full_attention"}}};
+  const json gemma = with(of("Gemma4ForCausalLM"), own);
+  const ArchSpec once = parse_arch(with(gemma, {{"global_head_dim", 16}, {"num_global_key_value_heads", 1}}));
+  const json full = {{"head_dim", 16}, {"num_key_value_heads", 1}};
+  const ArchSpec by_layer = parse_arch(with(gemma, {{"per_layer_config", {{"2", full}}}}));
+  for (size_t i = 0; i < 3; ++i) {
+    EXPECT_EQ(by_layer.layers[i].head_dim, i == 2 ? 16 : 8);
+    EXPECT_EQ(by_layer.layers[i].head_dim, once.layers[i].head_dim);
+    EXPECT_EQ(by_layer.layers[i].num_kv_heads, once.layers[i].num_kv_heads);
+  }
+  EXPECT_EQ(by_layer.ropes.front().rotary_dim, once.ropes.front().rotary_dim);
+  EXPECT_THAT(error_of(with(gemma, {{"per_layer_config", {{"1", full}, {"2", full}}}})),
+              HasSubstr("'per_layer_config.1' has heads of another kind"));
+}
+
 TEST(Arch, MiniCpmScalesEmbeddingsResidualsAndLogits) {
   const ArchSpec spec =
       parse_arch(of("MiniCPMForCausalLM",

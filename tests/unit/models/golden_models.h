@@ -22,7 +22,9 @@
 
 namespace quire::test {
 
+// QUIRE_GOLDEN_MODELS names another directory of the same models (tools/check_saved_again.py).
 inline std::filesystem::path golden_dir() {
+  if (const char* dir = std::getenv("QUIRE_GOLDEN_MODELS")) return dir;
   return std::filesystem::path(QUIRE_SOURCE_DIR) / "tests/golden/models";
 }
 

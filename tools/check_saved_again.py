@@ -1,0 +1,54 @@
+#!/usr/bin/env python3
+"""Whether models still run when somebody has loaded them with transformers and saved them again: versions of it write other names into
+config.json, and one file for shards. Saves each model of tests/golden/models anew and runs the tests of goldens on what comes out.
+
+    tools/check_saved_again.py [--tests build/release/tests/test_models]
+
+Needs torch and transformers (checked with 5.23).
+"""
+
+import argparse
+import json
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+import tempfile
+
+os.environ.update(HF_HUB_OFFLINE="1", TRANSFORMERS_VERBOSITY="error")
+import transformers  # noqa: E402
+
+ROOT = pathlib.Path(__file__).resolve().parents[1]
+
+
+def save_again(model: pathlib.Path, out: pathlib.Path) -> bool:
+    """Whether transformers has the architecture; if not, the model is copied as it is."""
+    shutil.copytree(model, out)
+    architecture = getattr(transformers, json.loads((model / "config.json").read_text())["architectures"][0], None)
+    if architecture is None:
+        return False
+    for file in out.glob("*.safetensors*"):
+        file.unlink()
+    architecture.from_pretrained(model, dtype="auto").save_pretrained(out)
+    return True
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--tests", type=pathlib.Path, default=ROOT / "build" / "release" / "tests" / "test_models")
+    tests = parser.parse_args().tests
+    with tempfile.TemporaryDirectory() as folder:
+        golden, again = ROOT / "tests" / "golden", pathlib.Path(folder) / "models"
+        for other in golden.iterdir():
+            if other.name != again.name:
+                (again.parent / other.name).symlink_to(other)
+        for model in sorted(p for p in (golden / "models").iterdir() if p.is_dir()):
+            if not save_again(model, again / model.name):
+                print(f"transformers {transformers.__version__} does not have {model.name}", flush=True)
+        environment = dict(os.environ, QUIRE_GOLDEN_MODELS=str(again))
+        return subprocess.run([str(tests), "--gtest_filter=*GoldenModel*", "--gtest_brief=1"], env=environment, check=False).returncode
+
+
+if __name__ == "__main__":
+    sys.exit(main())
