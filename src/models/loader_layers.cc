@@ -228,7 +228,9 @@ Mla ModelLoader::mla(int32_t layer) {
 Moe ModelLoader::moe(int32_t layer) {
   const MoeSpec& own = *spec_.moe;
   const auto mlp = [&](std::initializer_list<Role> up, Role down, int32_t expert, int64_t size) {
-    return Mlp{linear(up, layer, expert), linear({down}, layer, expert), spec_.activation, own.gated, size};
+    Mlp out{linear(up, layer, expert), linear({down}, layer, expert), spec_.activation, own.gated, size};
+    fuse_gate(out);
+    return out;
   };
   Moe out;
   out.router = linear({Role::kRouter}, layer);
