@@ -14,9 +14,15 @@ int32_t attention_layers(const ArchSpec& spec) {
 }
 
 int64_t attention_bytes(const ArchSpec& spec, DType dtype, int32_t block_size) {
+  int64_t sum = 0;
+  int64_t largest = 0;
+  for (const LayerSpec& layer : spec.layers) {
+    const int64_t bytes = kv_bytes_of(spec, layer, dtype, block_size);
+    sum += bytes;
+    largest = std::max(largest, bytes);
+  }
   // Where nothing is read again once a layer is computed, all layers use the same place, one after the other.
-  const int64_t num_kept = spec.bidirectional ? 1 : attention_layers(spec);
-  return num_kept * kv_bytes_per_block(dtype, block_size, spec.num_kv_heads, spec.head_dim);
+  return spec.bidirectional ? largest : sum;
 }
 
 }  // namespace
@@ -79,7 +85,6 @@ KvStore::KvStore(const ArchSpec& spec, DType dtype, const KvLayout& layout)
   if (layout.num_host_blocks > 0) {
     host_ = Buffer(static_cast<size_t>(layout.bytes_per_block) * static_cast<size_t>(layout.num_host_blocks));
   }
-  const int64_t layer_bytes = kv_bytes_per_block(dtype, layout.block_size, spec.num_kv_heads, spec.head_dim);
   int64_t offset = 0;
   for (int32_t i = 0; i < spec.num_layers; ++i) {
     KvCacheView& view = layers_.emplace_back();
@@ -93,7 +98,8 @@ KvStore::KvStore(const ArchSpec& spec, DType dtype, const KvLayout& layout)
             .block_size = layout.block_size,
             .num_kv_heads = spec.num_kv_heads,
             .head_dim = spec.head_dim};
-    if (!spec.bidirectional) offset += layer_bytes;
+    if (!spec.bidirectional)
+      offset += kv_bytes_of(spec, spec.layers[static_cast<size_t>(i)], dtype, layout.block_size);
   }
 }
 

@@ -48,6 +48,7 @@ struct LayerSpec {
   int32_t num_kv_heads = 0;
   int64_t intermediate_size = 0;
   double sparse_gates = 0.0;   // the share of an MLP's gates that are cut off (Mlp::gate_deviations)
+  bool indexer = false;        // of latent attention: it has one (nn/mla.h)
   int32_t kv_source = -1;      // the earlier layer whose keys and values this one reads; -1: its own
   int32_t weight_source = -1;  // the earlier layer whose weights this one has; -1: its own
   // The layer whose transformer block stands before this one's recurrence (ArchSpec::shared_block): itself or
@@ -219,6 +220,7 @@ struct ArchSpec {
   // Attention through short vectors in place of keys and values. The cache then has one key head, and
   // head_dim is MlaSizes::cached.
   std::optional<MlaSizes> mla;
+  int32_t index_rope = kNoRope;    // which of `ropes` the indexers' queries and keys go through
   int32_t query_growth = kNoRope;  // which of `ropes` whole queries go through besides (Mla::growth)
   float mla_norm_eps = 1e-6F;
   bool attention_gate = false;        // Attention::gated
@@ -267,6 +269,14 @@ inline int32_t head_dim_of(const ArchSpec& spec, const LayerSpec& layer) {
 }
 inline int32_t num_kv_heads_of(const ArchSpec& spec, const LayerSpec& layer) {
   return layer.num_kv_heads > 0 ? layer.num_kv_heads : spec.num_kv_heads;
+}
+// Bytes that a layer keeps of the tokens of a block: keys and values of the largest heads there are, and what
+// its indexer keeps.
+inline int64_t kv_bytes_of(const ArchSpec& spec, const LayerSpec& layer, DType dtype, int32_t block_size) {
+  if (!layer.attention) return 0;
+  const int64_t bytes = kv_bytes_per_block(dtype, block_size, spec.num_kv_heads, spec.head_dim);
+  if (!layer.indexer) return bytes;
+  return bytes + kv_bytes_per_block(dtype, block_size, 1, spec.mla->index_dim) / 2;
 }
 inline int64_t embedding_size_of(const ArchSpec& spec) {
   return spec.embedding_size > 0 ? spec.embedding_size : spec.hidden_size;

@@ -19,6 +19,9 @@ constexpr std::array kLayerRoles = {Role::kQueryDown,
                                     Role::kQkv,
                                     Role::kLatent,
                                     Role::kLatentUp,
+                                    Role::kIndexQuery,
+                                    Role::kIndexKey,
+                                    Role::kIndexWeights,
                                     Role::kAttentionOut,
                                     Role::kStateIn,
                                     Role::kDeltaIn,
@@ -58,7 +61,7 @@ constexpr std::array kLayerRoles = {Role::kQueryDown,
 
 constexpr std::array kRouters = {Role::kRouter,    Role::kSharedExpertRouter, Role::kDeltaShare,
                                  Role::kDeltaStep, Role::kDeltaShareStep,     Role::kStateSelect,
-                                 Role::kStateStep};
+                                 Role::kStateStep, Role::kIndexWeights};
 bool is_router(Role role) {
   return std::ranges::find(kRouters, role) != kRouters.end();
 }

@@ -229,6 +229,7 @@ WeightFormat ModelLoader::format(std::span<const DType> parts, Role role) const 
     return {DType::kF32};
   if (role == Role::kStreamPredict || role == Role::kStreamCorrect) return {DType::kF32};
   // Nor is what decides how fast a state fades.
+  if (role == Role::kIndexWeights) return {DType::kF32};
   if (role == Role::kDeltaShareStep || role == Role::kStateSelect || role == Role::kStateStep)
     return {DType::kF32};
   if (!options_.quantization) return {float_type(parts)};

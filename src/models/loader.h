@@ -138,6 +138,7 @@ class ModelLoader {
   // Of keys and values in an 8-bit cache, where the checkpoint has them.
   std::optional<KvScales> kv_scales(int32_t layer) const;
   Mla mla(int32_t layer);
+  Indexer indexer(int32_t layer);
   // Sets mla's absorb and expand: of each head what makes its keys and values.
   void split_latent(Mla& mla, int32_t layer);
   // For each head the matrix that makes keys of the short vector, [latent, still], then the one that makes

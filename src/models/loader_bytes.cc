@@ -90,7 +90,8 @@ int64_t ModelLoader::planned_bytes() const {
           Role::kBesideRouter, Role::kBesideExperts,     Role::kBesideOut,   Role::kBesideMlp,
           Role::kStateConv,    Role::kStepBias,          Role::kRate,        Role::kSkip,
           Role::kStateNorm,    Role::kStepNorm,          Role::kWriteNorm,   Role::kReadNorm,
-          Role::kLaurelNorm,   Role::kStreamRouterNorm,  Role::kStreamScale, Role::kBlockNorm}) {
+          Role::kLaurelNorm,   Role::kStreamRouterNorm,  Role::kStreamScale, Role::kBlockNorm,
+          Role::kIndexKeyNorm}) {
       add_vector(plan_.weight(role, i));
       add_vector(plan_.bias(role, i));
       for (int32_t h = 0; plan_.weight(role, i) == nullptr && plan_.weight(role, i, h) != nullptr; ++h)
@@ -122,6 +123,7 @@ int64_t ModelLoader::planned_bytes() const {
       add_matrix({role}, i);
     add_matrix({Role::kQueryDown}, i);
     add_matrix({Role::kLatent}, i);
+    for (const Role role : {Role::kIndexQuery, Role::kIndexKey, Role::kIndexWeights}) add_matrix({role}, i);
     if (spec_.mla && own.attention) {
       const WeightFormat kept = {latent_type(i)};
       sum += spec_.num_heads * (packed_bytes(kept, spec_.mla->cached(), spec_.mla->query_dim()) +

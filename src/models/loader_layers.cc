@@ -221,7 +221,21 @@ Mla ModelLoader::mla(int32_t layer) {
   out.latent_norm = short_norm(Role::kLatentNorm, out.sizes.latent);
   split_latent(out, layer);
   out.out = linear({Role::kAttentionOut}, layer);
+  if (spec_.layers[static_cast<size_t>(layer)].indexer) out.indexer = indexer(layer);
   out.params.scale = spec_.layers[static_cast<size_t>(layer)].attention_scale;
+  return out;
+}
+
+Indexer ModelLoader::indexer(int32_t layer) {
+  Indexer out;
+  out.query = linear({Role::kIndexQuery}, layer);
+  out.key = linear({Role::kIndexKey}, layer);
+  out.key_norm = norm(Role::kIndexKeyNorm, layer, spec_.mla->index_dim);
+  out.key_norm.kind = NormKind::kLayer;
+  constexpr float kEps = 1e-6F;  // whatever the other norms have
+  out.key_norm.eps = kEps;
+  out.weights = linear({Role::kIndexWeights}, layer);
+  out.rope = &model_->ropes_[static_cast<size_t>(spec_.index_rope)];
   return out;
 }
 

@@ -25,6 +25,7 @@ struct ActivationLayout {
   int64_t layer_input_ids = 0;
   int64_t alt_up = 0;
   int64_t low = 0;
+  int64_t chosen = 0;
   int64_t qkv = 0;
   int64_t heads = 0;
   int64_t up = 0;
@@ -99,7 +100,12 @@ bool has_branches(const ArchSpec& spec) {
          });
 }
 
-ActivationLayout activation_layout(const ArchSpec& spec, int64_t max_tokens) {
+// Words of a row of which keys are chosen.
+int64_t chosen_words(const ArchSpec& spec, int64_t max_model_len) {
+  return spec.mla && spec.mla->index_count > 0 ? (max_model_len + 63) / 64 : 0;
+}
+
+ActivationLayout activation_layout(const ArchSpec& spec, int64_t max_tokens, int64_t max_model_len) {
   constexpr int64_t kLine = 16;  // floats in a cache line
   const auto area_of = [&](int64_t rows, int64_t columns) {
     return (rows * columns + kLine - 1) / kLine * kLine;
@@ -116,7 +122,8 @@ ActivationLayout activation_layout(const ArchSpec& spec, int64_t max_tokens) {
   at.layer_input_ids = at.layer_input + area(inputs);
   at.alt_up = at.layer_input_ids + (has_common_inputs(spec) ? area(1) : 0);
   at.low = at.alt_up + (spec.alt_up ? alt_up_scratch_size(spec.alt_up->sizes, max_tokens) : 0);
-  at.qkv = at.low + area(low_size(spec));
+  at.chosen = at.low + area(low_size(spec));
+  at.qkv = at.chosen + area(2 * chosen_words(spec, max_model_len));
   at.heads = at.qkv + area(qkv_size(spec));
   at.up = at.qkv;
   at.act = at.up + mlp_area(up_size(spec));
@@ -147,11 +154,11 @@ bool consecutive(std::span<const int32_t> rows) {
 }  // namespace
 
 int64_t Model::activation_bytes(int64_t max_tokens) const {
-  return activation_layout(spec_, max_tokens).end * static_cast<int64_t>(sizeof(float));
+  return activation_layout(spec_, max_tokens, max_model_len_).end * static_cast<int64_t>(sizeof(float));
 }
 
 ActivationBuffers Model::make_buffers(int64_t max_tokens) const {
-  const ActivationLayout at = activation_layout(spec_, max_tokens);
+  const ActivationLayout at = activation_layout(spec_, max_tokens, max_model_len_);
   ActivationBuffers buffers;
   buffers.data = Buffer(static_cast<size_t>(at.end) * sizeof(float));
   buffers.max_tokens = max_tokens;
@@ -179,6 +186,8 @@ ActivationBuffers Model::make_buffers(int64_t max_tokens) const {
   if (spec_.alt_up) buffers.alt_up = make_alt_up_scratch(spec_.alt_up->sizes, max_tokens, base + at.alt_up);
   if (spec_.mla) {
     buffers.mla = make_mla_scratch(*spec_.mla, spec_.num_heads, max_tokens, base + at.qkv);
+    if (const int64_t words = chosen_words(spec_, max_model_len_); words > 0)
+      buffers.mla.chosen = {reinterpret_cast<uint64_t*>(base + at.chosen), words};
   } else {
     buffers.qkv = place(at.qkv, qkv_size(spec_));
     buffers.heads = place(at.heads, q_size(spec_));

@@ -13,7 +13,7 @@
 namespace quire {
 namespace {
 
-constexpr std::array<Architecture, 115> kArchitectures = {{
+constexpr std::array<Architecture, 117> kArchitectures = {{
     {"AfmoeForCausalLM", "afmoe", parse_afmoe, afmoe_weight_names},
     {"AlbertModel", "albert", parse_albert, albert_weight_names},
     {"ApertusForCausalLM", "apertus", parse_apertus, apertus_weight_names},
@@ -30,6 +30,7 @@ constexpr std::array<Architecture, 115> kArchitectures = {{
     {"Data2VecTextModel", "data2vec-text", parse_roberta, bert_weight_names},
     {"DebertaV2Model", "deberta-v2", parse_deberta_v2, deberta_v2_weight_names},
     {"DeepseekV2ForCausalLM", "deepseek_v2", parse_deepseek_v2, deepseek_weight_names},
+    {"DeepseekV32ForCausalLM", "deepseek_v32", parse_deepseek_v32, deepseek_v32_weight_names},
     {"DeepseekV3ForCausalLM", "deepseek_v3", parse_deepseek_v3, deepseek_weight_names},
     {"DistilBertModel", "distilbert", parse_distilbert, distilbert_weight_names},
     {"Dots1ForCausalLM", "dots1", parse_dots1, dots1_weight_names},
@@ -54,6 +55,7 @@ constexpr std::array<Architecture, 115> kArchitectures = {{
     {"Glm4MoeForCausalLM", "glm4_moe", parse_glm4_moe, glm4_moe_weight_names},
     {"Glm4MoeLiteForCausalLM", "glm4_moe_lite", parse_glm4_moe_lite, deepseek_weight_names},
     {"GlmForCausalLM", "glm", parse_glm, glm_weight_names},
+    {"GlmMoeDsaForCausalLM", "glm_moe_dsa", parse_glm_moe_dsa, deepseek_v32_weight_names},
     {"GPT2LMHeadModel", "gpt2", parse_gpt2, gpt2_weight_names},
     {"GPTBigCodeForCausalLM", "gpt_bigcode", parse_gpt_bigcode, gpt_bigcode_weight_names},
     {"GPTJForCausalLM", "gptj", parse_gptj, gptj_weight_names},

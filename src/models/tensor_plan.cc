@@ -51,7 +51,7 @@ constexpr bool is_of_stream(Role role) {
 }
 
 // layer: -1 for what is not of a layer; of what is of a stream its number.
-std::array<RoleShape, 104> role_shapes(const ArchSpec& spec, int32_t layer) {
+std::array<RoleShape, 108> role_shapes(const ArchSpec& spec, int32_t layer) {
   const int64_t hidden = spec.hidden_size;
   const LayerSpec own =
       layer >= 0 && layer < spec.num_layers ? spec.layers[static_cast<size_t>(layer)] : LayerSpec{};
@@ -158,6 +158,10 @@ std::array<RoleShape, 104> role_shapes(const ArchSpec& spec, int32_t layer) {
       {Role::kLatentUp, heads * (mla.still + mla.value), mla.latent, false, attention},
       {Role::kLatentKeys, heads * mla.latent, mla.still, false, attention},
       {Role::kLatentValues, heads * mla.value, mla.latent, false, attention},
+      {Role::kIndexQuery, int64_t{mla.index_heads} * mla.index_dim, mla.query_rank, false, own.indexer},
+      {Role::kIndexKey, mla.index_dim, hidden, false, own.indexer},
+      {Role::kIndexKeyNorm, mla.index_dim, 0, true, own.indexer},
+      {Role::kIndexWeights, mla.index_heads, hidden, false, own.indexer},
       {Role::kKey, kv, attention_in, spec.qkv_bias, attention && own_kv},
       {Role::kValue, kv, attention_in, spec.qkv_bias, attention && own_kv && !own.keys_as_values},
       {Role::kQkv, q + 2 * kv, attention_in, spec.qkv_bias, attention},

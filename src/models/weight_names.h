@@ -35,6 +35,10 @@ enum class Role : uint8_t {
   kLatentUp,      // keys that do not turn and values, by head
   kLatentKeys,    // the former alone, each head's matrix transposed
   kLatentValues,  // the latter alone
+  kIndexQuery,    // of an indexer (nn/mla.h)
+  kIndexKey,
+  kIndexKeyNorm,
+  kIndexWeights,
   // Of layers that carry a state: Mamba 2, gated delta nets, short convolutions.
   kStateIn,      // all that comes in
   kStateConv,    // [channels, 1, taps]

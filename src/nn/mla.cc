@@ -1,5 +1,7 @@
 #include "nn/mla.h"
 
+#include <algorithm>
+
 #include "nn/scratch.h"
 
 namespace quire {
@@ -14,7 +16,46 @@ int64_t place(const MlaSizes& sizes, int64_t num_heads, int64_t rows, float* mem
   out.absorbed = at.matrix(num_heads * sizes.cached());
   out.heads = at.matrix(num_heads * sizes.cached());
   out.values = at.matrix(num_heads * sizes.value);
+  out.index_query = at.matrix(int64_t{sizes.index_heads} * sizes.index_dim);
+  out.index_key = at.matrix(sizes.index_dim);
+  out.index_weights = at.matrix(sizes.index_heads);
   return at.size();
+}
+
+// Where the indexer's keys lie: behind the layer's keys and values.
+KvCacheView index_cache(const KvCacheView& cache, const MlaSizes& sizes) {
+  KvCacheView keys = cache;
+  keys.layer_offset += kv_bytes_per_block(cache.dtype, cache.block_size, cache.num_kv_heads, cache.head_dim);
+  keys.num_kv_heads = 1;
+  keys.head_dim = sizes.index_dim;
+  return keys;
+}
+
+// Some row sees more keys than it attends to.
+bool has_choice(const MlaSizes& sizes, const AttentionBatch& batch) {
+  return sizes.index_count > 0 &&
+         std::ranges::any_of(batch.seq_lens, [&](int32_t length) { return length > sizes.index_count; });
+}
+
+// Stores the indexer's keys of x; where there is a choice, makes it. down: the queries' short vectors.
+void choose(const OpTable& ops, const OpContext& ctx, const Indexer& indexer, const MlaSizes& sizes,
+            const TensorView& x, const TensorView& down, const ForwardBatch& batch, const KvCacheView& cache,
+            const MlaScratch& scratch) {
+  const int64_t n = x.rows();
+  const KvCacheView keys = index_cache(cache, sizes);
+  const TensorView key = row_slice(scratch.index_key, 0, n);
+  apply(ops, ctx, indexer.key, key, x);
+  apply(ops, ctx, indexer.key_norm, key, key);
+  apply_to_queries(ops, ctx, *indexer.rope, head_view(key, 1), batch.positions);
+  ops.kv_write(ctx, keys, head_view(key, 1), {}, batch.slot_mapping);
+  if (!has_choice(sizes, batch.attention)) return;
+  const TensorView query = row_slice(scratch.index_query, 0, n);
+  const TensorView weights = row_slice(scratch.index_weights, 0, n);
+  apply(ops, ctx, indexer.query, query, down);
+  apply_to_queries(ops, ctx, *indexer.rope, head_view(query, sizes.index_heads), batch.positions);
+  apply(ops, ctx, indexer.weights, weights, x);
+  ops.choose_keys(ctx, scratch.chosen, head_view(query, sizes.index_heads), weights, keys, batch.attention,
+                  sizes.index_count);
 }
 
 }  // namespace
@@ -47,6 +88,7 @@ void apply(const OpTable& ops, const OpContext& ctx, const Mla& mla, const Rope&
     apply(ops, ctx, *mla.query_down, down, x);
     apply(ops, ctx, *mla.query_norm, down, down);
     apply(ops, ctx, mla.query, query, down);
+    if (mla.indexer) choose(ops, ctx, *mla.indexer, mla.sizes, x, down, batch, cache, scratch);
   } else {
     apply(ops, ctx, mla.query, query, x);
   }
@@ -63,7 +105,9 @@ void apply(const OpTable& ops, const OpContext& ctx, const Mla& mla, const Rope&
   const TensorView k = head_view(latent, 1);
   apply(ops, ctx, rope, q, k, batch.positions);
   ops.kv_write(ctx, cache, k, k, batch.slot_mapping);
-  ops.paged_attention(ctx, head_view(result, heads), q, cache, batch.attention, mla.params);
+  AttentionParams params = mla.params;
+  if (has_choice(mla.sizes, batch.attention)) params.chosen = scratch.chosen;
+  ops.paged_attention(ctx, head_view(result, heads), q, cache, batch.attention, params);
   for (int64_t h = 0; h < heads; ++h) {
     apply(ops, ctx, mla.expand[static_cast<size_t>(h)],
           column_slice(values, h * mla.sizes.value, (h + 1) * mla.sizes.value),

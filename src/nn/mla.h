@@ -17,9 +17,24 @@ struct MlaSizes {
   int32_t turning = 0;     // dimensions that turn, of a query head and of the one key they share
   int32_t still = 0;       // of a query head, those that do not
   int32_t value = 0;       // of a head of the result
+  // Where queries attend to chosen keys only (Indexer); 0: to all.
+  int32_t index_heads = 0;
+  int32_t index_dim = 0;
+  int32_t index_count = 0;  // keys of a query, at the most
 
   int32_t cached() const { return turning + latent; }    // of a token: what turns, then the short vector
   int32_t query_dim() const { return still + turning; }  // of a query head as it is projected
+};
+
+// Chooses the keys that a query attends to (DeepSeek-V3.2, arXiv 2512.02556): short queries of few heads meet
+// one short key of each token, which the cache holds too. Only the order of scores counts, so what all of
+// them would be multiplied with is left out.
+struct Indexer {
+  Linear query;    // [index_heads index_dim, query_rank]
+  Linear key;      // [index_dim, hidden]
+  Norm key_norm;   // LayerNorm
+  Linear weights;  // [index_heads, hidden], of the heads
+  const Rope* rope = nullptr;
 };
 
 // Weights are read-only after load.
@@ -27,13 +42,14 @@ struct Mla {
   MlaSizes sizes;
   std::optional<Linear> query_down;  // [query_rank, hidden]
   std::optional<Norm> query_norm;
-  Linear query;                  // [num_heads query_dim, query_rank or hidden]
-  Linear latent;                 // [cached, hidden]: what turns first
-  Norm latent_norm;              // over the short vector
-  const Rope* growth = nullptr;  // what all of a query goes through besides, without turning; or null
-  std::vector<Linear> absorb;    // [num_heads] of [cached, query_dim]: a query as the cache's vectors are
-  std::vector<Linear> expand;    // [num_heads] of [value, cached]
-  Linear out;                    // [hidden, num_heads value]
+  Linear query;                    // [num_heads query_dim, query_rank or hidden]
+  Linear latent;                   // [cached, hidden]: what turns first
+  Norm latent_norm;                // over the short vector
+  const Rope* growth = nullptr;    // what all of a query goes through besides, without turning; or null
+  std::vector<Linear> absorb;      // [num_heads] of [cached, query_dim]: a query as the cache's vectors are
+  std::vector<Linear> expand;      // [num_heads] of [value, cached]
+  Linear out;                      // [hidden, num_heads value]
+  std::optional<Indexer> indexer;  // none: all keys count, or those that an earlier layer has chosen
   AttentionParams params;
 
   int64_t num_heads() const { return static_cast<int64_t>(absorb.size()); }
@@ -41,19 +57,23 @@ struct Mla {
 
 // Views of one piece of memory for so many rows.
 struct MlaScratch {
-  TensorView query_down;  // [rows, query_rank]
-  TensorView query;       // [rows, num_heads query_dim]
-  TensorView latent;      // [rows, cached]
-  TensorView absorbed;    // [rows, num_heads cached]
-  TensorView heads;       // [rows, num_heads cached]
-  TensorView values;      // [rows, num_heads value]
+  TensorView query_down;     // [rows, query_rank]
+  TensorView query;          // [rows, num_heads query_dim]
+  TensorView latent;         // [rows, cached]
+  TensorView absorbed;       // [rows, num_heads cached]
+  TensorView heads;          // [rows, num_heads cached]
+  TensorView values;         // [rows, num_heads value]
+  TensorView index_query;    // [rows, index_heads index_dim]
+  TensorView index_key;      // [rows, index_dim]
+  TensorView index_weights;  // [rows, index_heads]
+  KeyMask chosen;            // in memory of its own: it stays from layer to layer
 };
 // Floats that the scratch takes.
 int64_t mla_scratch_size(const MlaSizes& sizes, int64_t num_heads, int64_t rows);
 MlaScratch make_mla_scratch(const MlaSizes& sizes, int64_t num_heads, int64_t rows, float* memory);
 
 // out = attention(x) (+ residual, which may be out). out may be x. The cache has one key head of `cached`
-// dimensions, whose keys and values are the same.
+// dimensions, whose keys and values are the same; behind them, of a layer with an indexer, its keys.
 void apply(const OpTable& ops, const OpContext& ctx, const Mla& mla, const Rope& rope, const TensorView& out,
            const TensorView& x, const TensorView& residual, const ForwardBatch& batch,
            const KvCacheView& cache, const MlaScratch& scratch);

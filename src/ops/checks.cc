@@ -161,13 +161,34 @@ void check_kv_write(const KvCacheView& cache, const TensorView& k, const TensorV
                     std::span<const int64_t> slot_mapping) {
   check_cache("kv_write", cache);
   require_f32("kv_write", "k", k);
-  require_f32("kv_write", "v", v);
+  const bool values = v.data != nullptr;
+  if (values) require_f32("kv_write", "v", v);
   const std::string shapes =
       describe("k", k) + ", " + describe("v", v) + ", slots [" + std::to_string(slot_mapping.size()) + "]";
-  require(k.row_size() == int64_t{cache.num_kv_heads} * cache.head_dim && v.row_size() == k.row_size(),
+  require(k.row_size() == int64_t{cache.num_kv_heads} * cache.head_dim &&
+              (!values || v.row_size() == k.row_size()),
           "kv_write", "k and v must be [rows, num_kv_heads, head_dim]", shapes);
-  require(v.rows() == k.rows() && static_cast<int64_t>(slot_mapping.size()) == k.rows(), "kv_write",
-          "k, v and the slots must have the same number of rows", shapes);
+  require((!values || v.rows() == k.rows()) && static_cast<int64_t>(slot_mapping.size()) == k.rows(),
+          "kv_write", "k, v and the slots must have the same number of rows", shapes);
+}
+
+void check_choose_keys(const KeyMask& chosen, const TensorView& q, const TensorView& weights,
+                       const KvCacheView& keys, const AttentionBatch& batch, int32_t count) {
+  check_cache("choose_keys", keys);
+  require_f32("choose_keys", "q", q);
+  require_f32("choose_keys", "weights", weights);
+  const std::string shapes = describe("q", q) + ", " + describe("weights", weights);
+  require(keys.num_kv_heads == 1 && q.shape.rank() == 3 && q.shape[2] == keys.head_dim &&
+              keys.head_dim <= kMaxChoosingHead,
+          "choose_keys", "q must be [rows, heads, head_dim of the one key head]", shapes);
+  require(weights.rows() == q.rows() && weights.row_size() == q.shape[1], "choose_keys",
+          "weights must be [rows, heads]", shapes);
+  const int32_t longest =
+      batch.num_seqs == 0 ? 0 : *std::max_element(batch.seq_lens.begin(), batch.seq_lens.end());
+  require(count > 0 && chosen.words != nullptr && chosen.stride * 64 >= longest, "choose_keys",
+          "a row's bits must reach the last position, and some are to be set",
+          std::to_string(chosen.stride) + " words, " + std::to_string(longest) + " positions, count " +
+              std::to_string(count));
 }
 
 void check_paged_attention(const TensorView& out, const TensorView& q, const KvCacheView& cache,

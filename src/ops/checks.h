@@ -19,6 +19,8 @@ void check_norm(const TensorView& out, const TensorView& x, const TensorView& we
 void check_rope(const TensorView& x, std::span<const int32_t> positions, const TensorView& cos_sin);
 void check_kv_write(const KvCacheView& cache, const TensorView& k, const TensorView& v,
                     std::span<const int64_t> slot_mapping);
+void check_choose_keys(const KeyMask& chosen, const TensorView& q, const TensorView& weights,
+                       const KvCacheView& keys, const AttentionBatch& batch, int32_t count);
 void check_paged_attention(const TensorView& out, const TensorView& q, const KvCacheView& cache,
                            const AttentionBatch& batch);
 void check_relative_attention(const TensorView& out, const TensorView& q, const TensorView& k,

@@ -137,6 +137,17 @@ struct AttentionBatch {
                                                 // common with shared_order[i + 1]; the last is 0
 };
 
+// Which positions each row of a batch attends to, of those that it would see anyway: bit p % 64 of word p /
+// 64 of its row. Of words that hold none of these positions nothing is read.
+struct KeyMask {
+  uint64_t* words = nullptr;  // [rows, stride]; null: all
+  int64_t stride = 0;
+
+  uint64_t* row(int64_t r) const { return words == nullptr ? nullptr : words + r * stride; }
+};
+// Of choose_keys: dimensions of a head.
+inline constexpr int64_t kMaxChoosingHead = 256;
+
 struct AttentionParams {
   float scale = 1.0F;  // multiplies q.k
   int32_t window = 0;  // sliding window in tokens (a query sees itself and window - 1 before it); 0: none
@@ -148,6 +159,7 @@ struct AttentionParams {
   float logit_softcap = 0;  // cap * tanh(score / cap); 0: none
   // Both [num_heads] float32, or null; the layer that has these parameters owns them.
   const float* alibi_slopes = nullptr;  // slope[h] * (key position - query position) is added to a score
+  KeyMask chosen = {};
   const float* sinks = nullptr;  // a score that each query of head h has beside those of the keys: it takes
                                  // its share of the softmax and has no value
 };
@@ -274,7 +286,7 @@ struct OpTable {
                const TensorView& cos_sin, RopeStyle style);
 
   // Stores k and v [rows, num_kv_heads, head_dim] at slots (block id * block_size + offset; -1 skips the
-  // row).
+  // row). v empty: the cache has keys alone, in half of the bytes.
   void (*kv_write)(const OpContext&, const KvCacheView& cache, const TensorView& k, const TensorView& v,
                    std::span<const int64_t> slot_mapping);
   // out, q: [rows, num_heads, head_dim]. Softmax attention over the cache (which holds this step's keys
@@ -283,6 +295,13 @@ struct OpTable {
   void (*paged_attention)(const OpContext&, const TensorView& out, const TensorView& q,
                           const KvCacheView& cache, const AttentionBatch& batch,
                           const AttentionParams& params);
+
+  // Sets each row's bits of `chosen` to the `count` positions up to its own that score highest, of equal ones
+  // to the first; to all of them where there are no more. A score is the sum over heads h of weights[row, h]
+  // * max(0, q[row, h] . key). q [rows, heads, head_dim]; weights [rows, heads]; the cache has one key head,
+  // keys alone, this step's already.
+  void (*choose_keys)(const OpContext&, const KeyMask& chosen, const TensorView& q, const TensorView& weights,
+                      const KvCacheView& keys, const AttentionBatch& batch, int32_t count);
 
   // Softmax attention of whole sequences to themselves, both ways, whose scores depend on how far apart two
   // tokens are (RelativeParams); the cache is not looked at, all rows of a sequence are in the batch. out, q,

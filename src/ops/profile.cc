@@ -108,7 +108,7 @@ double token_bytes(const KvCacheView& cache) {
 void kv_write(const OpContext& ctx, const KvCacheView& cache, const TensorView& k, const TensorView& v,
               std::span<const int64_t> slot_mapping) {
   ProfileEvent event = elementwise("kv write", k, 2, 0);
-  event.bytes += token_bytes(cache) * static_cast<double>(k.rows());
+  event.bytes += token_bytes(cache) * static_cast<double>(k.rows()) * (v.data == nullptr ? 0.5 : 1.0);
   timed(ctx, event, [&](const OpTable& ops) { ops.kv_write(ctx, cache, k, v, slot_mapping); });
 }
 
@@ -128,6 +128,22 @@ void paged_attention(const OpContext& ctx, const TensorView& out, const TensorVi
   // A product and a sum for each dimension of q.k and of p.v.
   event.flop = 4 * seen * static_cast<double>(q.shape[1]) * cache.head_dim;
   timed(ctx, event, [&](const OpTable& ops) { ops.paged_attention(ctx, out, q, cache, batch, params); });
+}
+
+void choose_keys(const OpContext& ctx, const KeyMask& chosen, const TensorView& q, const TensorView& weights,
+                 const KvCacheView& keys, const AttentionBatch& batch, int32_t count) {
+  ProfileEvent event = elementwise("choice of keys", q, 1, 0);
+  double seen = 0;  // pairs of a row that has to choose and a position it sees
+  for (size_t s = 0; s < static_cast<size_t>(batch.num_seqs); ++s) {
+    const double length = batch.seq_lens[s];
+    if (length <= count) continue;
+    const double rows = std::min<double>(batch.cu_seqlens_q[s + 1] - batch.cu_seqlens_q[s], length - count);
+    seen += rows * (length - (rows - 1) / 2);
+    event.bytes += length * token_bytes(keys) / 2;
+  }
+  event.flop = 2 * seen * static_cast<double>(q.shape[1]) * keys.head_dim;
+  timed(ctx, event,
+        [&](const OpTable& ops) { ops.choose_keys(ctx, chosen, q, weights, keys, batch, count); });
 }
 
 void relative_attention(const OpContext& ctx, const TensorView& out, const TensorView& q, const TensorView& k,
@@ -258,6 +274,7 @@ OpProfile::OpProfile(const OpTable& inner, const MachineLimits& limits, size_t m
   table_.rope = quire::rope;
   table_.kv_write = quire::kv_write;
   table_.paged_attention = quire::paged_attention;
+  table_.choose_keys = quire::choose_keys;
   table_.relative_attention = quire::relative_attention;
   table_.gated_activation = quire::gated_activation;
   table_.activation = quire::activation;

@@ -47,6 +47,8 @@ void rope(const OpContext& ctx, const TensorView& x, std::span<const int32_t> po
           const TensorView& cos_sin, RopeStyle style);
 void kv_write(const OpContext& ctx, const KvCacheView& cache, const TensorView& k, const TensorView& v,
               std::span<const int64_t> slot_mapping);
+void choose_keys(const OpContext& ctx, const KeyMask& chosen, const TensorView& q, const TensorView& weights,
+                 const KvCacheView& keys, const AttentionBatch& batch, int32_t count);
 void paged_attention(const OpContext& ctx, const TensorView& out, const TensorView& q,
                      const KvCacheView& cache, const AttentionBatch& batch, const AttentionParams& params);
 void relative_attention(const OpContext& ctx, const TensorView& out, const TensorView& q, const TensorView& k,

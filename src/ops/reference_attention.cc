@@ -7,6 +7,7 @@
 #include <limits>
 
 #include "base/error.h"
+#include "ops/mark_best.h"
 #include "ops/parallel.h"
 #include "ops/reference.h"
 #include "quant/codec.h"
@@ -36,24 +37,22 @@ struct Block {
     const float element = load_f32(cache.dtype, values, value_index(head, dim, offset));
     return kv_has_scales(cache.dtype) ? element * value_scales[head * cache.block_size + offset] : element;
   }
-  // One token's key and value of a head, each [head_dim].
+  // One token's key and value of a head, each [head_dim]. v null: the key alone.
   void write(int64_t head, int64_t offset, const float* k, const float* v) const {
     const int64_t d = cache.head_dim;
     if (kv_has_scales(cache.dtype)) {
-      const float key_scale = int8_scale(k, d);
-      const float value_scale = int8_scale(v, d);
-      key_scales[head * cache.block_size + offset] = key_scale;
-      value_scales[head * cache.block_size + offset] = value_scale;
-      for (int64_t i = 0; i < d; ++i) {
+      const float key_scale = key_scales[head * cache.block_size + offset] = int8_scale(k, d);
+      for (int64_t i = 0; i < d; ++i)
         reinterpret_cast<int8_t*>(keys)[key_index(head, i, offset)] = int8_code(k[i], key_scale);
+      if (v == nullptr) return;
+      const float value_scale = value_scales[head * cache.block_size + offset] = int8_scale(v, d);
+      for (int64_t i = 0; i < d; ++i)
         reinterpret_cast<int8_t*>(values)[value_index(head, i, offset)] = int8_code(v[i], value_scale);
-      }
       return;
     }
-    for (int64_t i = 0; i < d; ++i) {
-      store_f32(cache.dtype, keys, key_index(head, i, offset), k[i]);
+    for (int64_t i = 0; i < d; ++i) store_f32(cache.dtype, keys, key_index(head, i, offset), k[i]);
+    for (int64_t i = 0; v != nullptr && i < d; ++i)
       store_f32(cache.dtype, values, value_index(head, i, offset), v[i]);
-    }
   }
 
  private:
@@ -85,7 +84,8 @@ void kv_write(const OpContext& ctx, const KvCacheView& cache, const TensorView& 
       const Block block(cache, slot / cache.block_size);
       const int64_t offset = slot % cache.block_size;
       for (int64_t h = 0; h < heads; ++h)
-        block.write(h, offset, k.row<float>(r) + h * d, v.row<float>(r) + h * d);
+        block.write(h, offset, k.row<float>(r) + h * d,
+                    v.data == nullptr ? nullptr : v.row<float>(r) + h * d);
     }
   });
 }
@@ -104,6 +104,10 @@ void paged_attention(const OpContext& ctx, const TensorView& out, const TensorVi
     throw Error("attention over " + std::to_string(longest) + " positions needs more workspace than the " +
                 std::to_string(ctx.workspace.size()) + " bytes it got");
   }
+  const auto sees = [&](int64_t row, int64_t p) {
+    const uint64_t* chosen = params.chosen.row(row);
+    return chosen == nullptr || (chosen[p / 64] >> (p % 64) & 1U) != 0;
+  };
   parallel_ranges(ctx, rows * num_heads, 1, [&](int64_t begin, int64_t end, int thread) {
     auto* scores = reinterpret_cast<float*>(ctx.workspace.data() + static_cast<size_t>(thread) * score_bytes);
     for (int64_t item = begin; item < end; ++item) {
@@ -126,6 +130,7 @@ void paged_attention(const OpContext& ctx, const TensorView& out, const TensorVi
 
       float highest = -std::numeric_limits<float>::infinity();
       for (int64_t p = low; p <= last; ++p) {
+        if (!sees(row, p)) continue;
         const Block block(cache, blocks[p / cache.block_size]);
         float dot = 0;
         for (int64_t i = 0; i < d; ++i) {
@@ -142,6 +147,7 @@ void paged_attention(const OpContext& ctx, const TensorView& out, const TensorVi
       float total = params.sinks != nullptr ? std::exp(params.sinks[head] - highest) : 0.0F;
       std::fill_n(result, d, 0.0F);
       for (int64_t p = low; p <= last; ++p) {
+        if (!sees(row, p)) continue;
         const Block block(cache, blocks[p / cache.block_size]);
         const float weight = std::exp(scores[p] - highest);
         total += weight;
@@ -150,6 +156,34 @@ void paged_attention(const OpContext& ctx, const TensorView& out, const TensorVi
         }
       }
       for (int64_t i = 0; i < d; ++i) result[i] /= total;
+    }
+  });
+}
+
+void choose_keys(const OpContext& ctx, const KeyMask& chosen, const TensorView& q, const TensorView& weights,
+                 const KvCacheView& keys, const AttentionBatch& batch, int32_t count) {
+  const int64_t heads = q.shape[1];
+  const int64_t d = keys.head_dim;
+  const int64_t longest = *std::max_element(batch.seq_lens.begin(), batch.seq_lens.end());
+  parallel_ranges(ctx, q.rows(), 1, [&](int64_t begin, int64_t end, int thread) {
+    auto* scores = reinterpret_cast<float*>(ctx.workspace.data()) + thread * longest;
+    for (int64_t row = begin; row < end; ++row) {
+      const auto* after =
+          std::upper_bound(batch.cu_seqlens_q.data(), batch.cu_seqlens_q.data() + batch.num_seqs, row);
+      const auto seq = static_cast<size_t>(after - batch.cu_seqlens_q.data() - 1);
+      const int32_t* blocks = batch.block_table.data() + batch.block_table_indptr[seq];
+      const int64_t seen = batch.seq_lens[seq] - (batch.cu_seqlens_q[seq + 1] - row) + 1;
+      for (int64_t p = 0; p < seen; ++p) {
+        const Block block(keys, blocks[p / keys.block_size]);
+        scores[p] = 0.0F;
+        for (int64_t h = 0; h < heads; ++h) {
+          float dot = 0.0F;
+          for (int64_t i = 0; i < d; ++i)
+            dot += q.row<float>(row)[h * d + i] * block.key(0, i, p % keys.block_size);
+          scores[p] += weights.row<float>(row)[h] * std::max(dot, 0.0F);
+        }
+      }
+      mark_best(scores, seen, count, chosen.row(row));
     }
   });
 }

@@ -224,6 +224,7 @@ const OpTable& reference_ops() {
       .rope = reference::rope,
       .kv_write = reference::kv_write,
       .paged_attention = reference::paged_attention,
+      .choose_keys = reference::choose_keys,
       .relative_attention = reference::relative_attention,
       .gated_activation = reference::gated_activation,
       .activation = reference::activation,

@@ -44,7 +44,9 @@ LayerRunner::LayerRunner(Checkpoint& checkpoint, ThreadPool& pool, std::vector<s
       pool_(pool),
       ops_(select_cpu_isa().table),
       spec_(parse_arch(checkpoint.config())) {
-  const bool borrows = std::ranges::any_of(spec_.layers, [](const LayerSpec& l) { return l.kv_source >= 0; });
+  const bool chooses = spec_.mla && spec_.mla->index_count > 0;
+  const bool borrows = std::ranges::any_of(
+      spec_.layers, [&](const LayerSpec& l) { return l.kv_source >= 0 || (chooses && !l.indexer); });
   if (borrows || spec_.layer_input_size > 0 || spec_.shared_block) {
     throw Error(
         cat(checkpoint.path().string(), ": layers of ", spec_.architecture,
@@ -61,9 +63,7 @@ LayerRunner::LayerRunner(Checkpoint& checkpoint, ThreadPool& pool, std::vector<s
   buffers_ = model->make_buffers(longest_);
   int64_t block_bytes = 0;
   for (const LayerSpec& layer : spec_.layers)
-    block_bytes =
-        std::max(block_bytes, kv_bytes_per_block(DType::kF32, kBlockSize, num_kv_heads_of(spec_, layer),
-                                                 head_dim_of(spec_, layer)));
+    block_bytes = std::max(block_bytes, kv_bytes_of(spec_, layer, DType::kF32, kBlockSize));
   cache_ = Buffer(static_cast<size_t>(block_bytes * ((longest_ + kBlockSize - 1) / kBlockSize)));
   // The states of one sequence, in blocks that hold the largest part.
   const int64_t state_block = (largest_state_part(spec_) + 63) / 64 * 64;
@@ -103,7 +103,7 @@ void LayerRunner::for_windows(bool keep, Run run) {
     const int32_t heads = num_kv_heads_of(spec_, layer);
     const int32_t size = head_dim_of(spec_, layer);
     kv.push_back({.base = cache_.data(),
-                  .block_stride = kv_bytes_per_block(DType::kF32, kBlockSize, heads, size),
+                  .block_stride = kv_bytes_of(spec_, layer, DType::kF32, kBlockSize),
                   .dtype = DType::kF32,
                   .block_size = kBlockSize,
                   .num_kv_heads = heads,

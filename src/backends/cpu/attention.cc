@@ -132,7 +132,8 @@ class Chunk {
           .q_pairs = q_pairs,
           .low = shape.low(place.seq, place.row),
           .high = high,
-          .slope = job.params.alibi_slopes == nullptr ? 0.0F : job.params.alibi_slopes[head]};
+          .slope = job.params.alibi_slopes == nullptr ? 0.0F : job.params.alibi_slopes[head],
+          .chosen = job.params.chosen.row(job.batch_row(place.seq, place.row))};
     }
     const auto first_seq = AttentionShape::index(places_[0].seq);
     args_ = {
@@ -305,7 +306,9 @@ size_t workspace_bytes(int64_t max_tokens, int64_t max_seq_len, int32_t num_head
   // One row keeps all threads busy; rows of several sequences that share a prefix, the memory.
   const auto rows = static_cast<size_t>(
       std::min<int64_t>(std::max<int64_t>(max_tokens, 1), std::max<int64_t>(4 * int64_t{threads}, 64)));
-  return 64 + plan + scratch + std::max(row, std::min(kMaxSplitBytes, rows * row));
+  // choose_keys has the scores of a row at the least.
+  const size_t scores = align_up(static_cast<size_t>(max_seq_len) * sizeof(float));
+  return 64 + plan + scratch + std::max({row, std::min(kMaxSplitBytes, rows * row), scores});
 }
 
 void paged_attention(const CpuKernels& kernels, const OpContext& ctx, const TensorView& out,
@@ -382,7 +385,7 @@ void kv_write(const CpuKernels& kernels, const OpContext& ctx, const KvCacheView
              .values = keys + half,
              .scales_offset = scales,
              .k = k.row<float>(r),
-             .v = v.row<float>(r),
+             .v = v.data == nullptr ? nullptr : v.row<float>(r),
              .k_stride = k.row_stride,
              .v_stride = v.row_stride,
              .count = count,

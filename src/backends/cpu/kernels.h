@@ -201,6 +201,7 @@ struct AttentionLine {
   int64_t low;              // first position seen
   int64_t high;             // one past the last position seen
   float slope;              // added to a score for each position from the query on; of use where args.alibi
+  const uint64_t* chosen = nullptr;  // a bit for each position that counts, a word for a tile; null: all do
 };
 
 // The softmax state of each line over the positions so far.
@@ -245,7 +246,7 @@ struct KvWriteArgs {
   std::byte* values;
   int64_t scales_offset;  // bytes from the keys to their scales, and from the values to theirs
   const float* k;         // [count, num_heads, head_dim], rows k_stride apart
-  const float* v;         // [count, num_heads, head_dim], rows v_stride apart
+  const float* v;         // [count, num_heads, head_dim], rows v_stride apart; null: keys alone
   int64_t k_stride;
   int64_t v_stride;
   int64_t count;  // at most kMaxRun
@@ -389,6 +390,10 @@ struct CpuKernels {
   // The same with queries and softmax weights rounded to bfloat16, for an even head_dim. Null: the processor
   // has no such products, or bfloat16 does not hold the format's elements.
   void (*attend_pairs[kNumKvFormats])(const AttentionArgs&, AttentionState, int64_t begin, int64_t end);
+  // What positions [begin, end), begin a multiple of kTile, are worth to a row: out[p - begin] = the sum over
+  // heads of weights[h] * max(0, q[h] . key). Reads where keys lie, and `scores` and `key_tile`.
+  void (*score_keys[kNumKvFormats])(const AttentionArgs&, const float* q, const float* weights, int heads,
+                                    int64_t begin, int64_t end, float* out);
   // total = total and what follows it.
   void (*attention_merge)(float* total_max, float* total_sum, float* total_acc, float next_max,
                           float next_sum, const float* next_acc, int64_t acc_stride);

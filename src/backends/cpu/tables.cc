@@ -96,6 +96,11 @@ struct Bound {
                               const AttentionParams& params) {
     cpu::paged_attention(kernels(), ctx, out, q, cache, batch, params);
   }
+  static void choose_keys(const OpContext& ctx, const KeyMask& chosen, const TensorView& q,
+                          const TensorView& weights, const KvCacheView& keys, const AttentionBatch& batch,
+                          int32_t count) {
+    cpu::choose_keys(kernels(), ctx, chosen, q, weights, keys, batch, count);
+  }
   static void gated_activation(const OpContext& ctx, const TensorView& out, const TensorView& gate_up,
                                Activation act) {
     cpu::gated_activation(kernels(), ctx, out, gate_up, act);
@@ -155,6 +160,7 @@ struct Bound {
     t.rope = rope;
     t.kv_write = kv_write;
     t.paged_attention = paged_attention;
+    t.choose_keys = choose_keys;
     t.gated_activation = gated_activation;
     t.activation = activation;
     t.add = add;

@@ -1,7 +1,8 @@
 // DeepSeek-V2 and V3, Kimi-K2, GLM-4.7-Flash, Mistral 4: latent attention (nn/mla.h), experts in all but the
-// first layers. Youtu has no experts.
+// first layers. Youtu has no experts. In DeepSeek-V3.2 and GLM-5 queries attend to chosen keys alone.
 #include <cmath>
 
+#include "base/strings.h"
 #include "models/arch/arch.h"
 #include "models/arch/names.h"
 
@@ -26,7 +27,14 @@ constexpr std::array<ModuleName, 16> kMatrices = {{
     {Role::kFinalNorm, "norm"},
     {Role::kLmHead, "lm_head"},
 }};
+constexpr std::array<ModuleName, 4> kIndexers = {{
+    {Role::kIndexQuery, "layers.{}.self_attn.indexer.wq_b"},
+    {Role::kIndexKey, "layers.{}.self_attn.indexer.wk"},
+    {Role::kIndexKeyNorm, "layers.{}.self_attn.indexer.k_norm"},
+    {Role::kIndexWeights, "layers.{}.self_attn.indexer.weights_proj"},
+}};
 constexpr auto kModules = joined(kMatrices, kLlamaNorms, kExperts, kDeepseekShared);
+constexpr auto kModulesWithIndexers = joined(kModules, kIndexers);
 
 // What the rotation's stretching does to scores.
 double yarn_score_factor(const ConfigReader& config) {
@@ -102,6 +110,78 @@ ArchSpec parse_glm4_moe_lite(const ConfigReader& config) {
   return spec;
 }
 
+namespace {
+
+// DeepSeek-V3 whose layers choose the keys that queries attend to; `style` is how the indexers turn.
+ArchSpec parse_indexed(const ConfigReader& config, int64_t positions, int64_t index_heads, RopeStyle style) {
+  ArchSpec spec = parse_latent_family(
+      config, {.max_position_embeddings = positions, .interleaved = config.boolean("rope_interleave", true)});
+  MlaSizes& mla = *spec.mla;
+  if (mla.query_rank == 0)
+    config.fail("q_lora_rank", "is missing: the indexers' queries are made of such short vectors");
+  const auto size = [&](std::string_view field, int64_t low, int64_t high, int64_t fallback) {
+    return static_cast<int32_t>(config.integer(field, low, high, fallback));
+  };
+  mla.index_heads = size("index_n_heads", 1, 1 << 10, index_heads);
+  mla.index_dim = size("index_head_dim", mla.turning, kMaxChoosingHead, 128);
+  mla.index_count = size("index_topk", 1, kMaxPositions, 2048);
+  for (const std::string& kind : config.texts("layer_types")) {
+    if (kind != "indexed_attention")
+      config.fail("layer_types", cat("holds '", kind, "', which is not indexed_attention"));
+  }
+  RopeSpec turned = spec.ropes.front();
+  turned.style = style;
+  spec.index_rope = static_cast<int32_t>(spec.ropes.size());
+  spec.ropes.push_back(turned);
+  for (LayerSpec& layer : spec.layers) layer.indexer = true;
+  read_deepseek_experts(config, spec);
+  assign_experts(config, spec, config.integer("first_k_dense_replace", 0, kMaxLayers, 3));
+  return spec;
+}
+
+// Which layers choose for themselves; the others attend to what the last one of these has chosen.
+std::vector<bool> choosing_layers(const ConfigReader& config, const ArchSpec& spec) {
+  std::vector<std::string> kinds = config.texts("indexer_types");
+  std::string_view field = "indexer_types";
+  if (kinds.empty() && config.has("index_topk_pattern")) {
+    field = "index_topk_pattern";
+    if (!config.find(field)->is_string()) kinds = config.texts(field);
+    for (const char letter : kinds.empty() ? config.text(field, "") : "") {
+      if (letter != 'F' && letter != 'S')
+        config.fail(field, cat("holds '", letter, "', which is neither F nor S"));
+      kinds.emplace_back(letter == 'F' ? "full" : "shared");
+    }
+  }
+  const bool named = !kinds.empty();
+  if (named && kinds.size() != spec.layers.size())
+    config.fail(field, cat("has ", kinds.size(), " entries for ", spec.num_layers, " layers"));
+  const int64_t every = config.integer("index_topk_freq", 1, kMaxLayers, 1);
+  const int64_t first = config.integer("index_skip_topk_offset", 0, kMaxLayers, 2);
+  std::vector<bool> choose;
+  for (int64_t i = 0; i < spec.num_layers; ++i) {
+    const std::string kind = named ? kinds[static_cast<size_t>(i)] : "full";
+    if (kind != "full" && kind != "shared")
+      config.fail(field, cat("holds '", kind, "', which is neither full nor shared"));
+    choose.push_back(named ? kind == "full" : std::max<int64_t>(i - first + 1, 0) % every == 0);
+  }
+  if (!choose.front()) config.fail(field, "has no layer before the first that it could share with");
+  return choose;
+}
+
+}  // namespace
+
+ArchSpec parse_deepseek_v32(const ConfigReader& config) {
+  return parse_indexed(config, 163840, 64, RopeStyle::kHalves);
+}
+
+ArchSpec parse_glm_moe_dsa(const ConfigReader& config) {
+  ArchSpec spec = parse_indexed(config, 202752, 32, RopeStyle::kInterleaved);
+  spec.norm_eps = static_cast<float>(config.number("rms_norm_eps", 0.0, 1.0, 1e-5));
+  const std::vector<bool> choose = choosing_layers(config, spec);
+  for (size_t i = 0; i < choose.size(); ++i) spec.layers[i].indexer = choose[i];
+  return spec;
+}
+
 ArchSpec parse_youtu(const ConfigReader& config) {
   return parse_latent_family(config, {.max_position_embeddings = 131072,
                                       .interleaved = config.boolean("rope_interleave", true),
@@ -131,6 +211,10 @@ ArchSpec parse_mistral4(const ConfigReader& config) {
 
 WeightNames deepseek_weight_names() {
   return {kModelPrefixes, kModules, kSavedAngles, true};
+}
+
+WeightNames deepseek_v32_weight_names() {
+  return {kModelPrefixes, kModulesWithIndexers, kSavedAngles, true};
 }
 
 }  // namespace quire

@@ -101,6 +101,16 @@ class Sequences {
   // `sharing`: the batch says which blocks several sequences read.
   TestTensor run(const std::vector<int32_t>& from, const std::vector<int32_t>& to, const OpContext& ctx,
                  bool sharing = false) const {
+    std::vector<uint64_t> words;
+    AttentionParams params = setup_.params;
+    if (!chosen_.empty()) {
+      for (size_t s = 0; s < lengths_.size(); ++s) {
+        for (int32_t p = from[s]; p < to[s]; ++p)
+          words.insert(words.end(), chosen_[s].begin() + p * chosen_words_,
+                       chosen_[s].begin() + (p + 1) * chosen_words_);
+      }
+      params.chosen = {words.data(), chosen_words_};
+    }
     std::vector<int32_t> cu = {0};
     std::vector<int32_t> seq_lens;
     for (size_t s = 0; s < lengths_.size(); ++s) {
@@ -123,11 +133,28 @@ class Sequences {
       batch.shared_blocks = shared.blocks();
     }
     check_paged_attention(out, q, cache_, batch);
-    table_.paged_attention(ctx, out, q, cache_, batch, setup_.params);
+    table_.paged_attention(ctx, out, q, cache_, batch, params);
     return out;
   }
   TestTensor run_all(const OpContext& ctx) const {
     return run(std::vector<int32_t>(lengths_.size(), 0), lengths_, ctx);
+  }
+
+  // Each query attends to the positions p for which choose(sequence, its own position, p).
+  template <class F>
+  void choose_keys(F choose) {
+    chosen_words_ = (*std::max_element(lengths_.begin(), lengths_.end()) + 63) / 64;
+    chosen_.clear();
+    for (size_t s = 0; s < lengths_.size(); ++s) {
+      std::vector<uint64_t>& words = chosen_.emplace_back();
+      words.assign(static_cast<size_t>(lengths_[s] * chosen_words_), 0);
+      for (int32_t row = 0; row < lengths_[s]; ++row) {
+        for (int32_t p = 0; p <= row; ++p) {
+          if (choose(s, row, p))
+            words[static_cast<size_t>(row * chosen_words_ + p / 64)] |= uint64_t{1} << (p % 64);
+        }
+      }
+    }
   }
 
   // Queries of zeros: every position that is seen weighs the same.
@@ -171,6 +198,8 @@ class Sequences {
   std::vector<int32_t> indptr_;
   std::vector<int32_t> table_ids_;
   std::vector<TestTensor> queries_;
+  int64_t chosen_words_ = 0;
+  std::vector<std::vector<uint64_t>> chosen_;  // [sequences][length, chosen_words_], or empty: all keys
 };
 
 }  // namespace quire::testing

@@ -397,6 +397,66 @@ TEST(Zamba2, RefusesWhatItCannotDo) {
               HasSubstr("use_long_context"));
 }
 
+json indexed(const std::string& architecture, const json& changes = json::object()) {
+  return with(of(architecture, {{"num_hidden_layers", 5},
+                                {"q_lora_rank", 24},
+                                {"kv_lora_rank", 16},
+                                {"qk_rope_head_dim", 4},
+                                {"qk_nope_head_dim", 6},
+                                {"v_head_dim", 8},
+                                {"n_routed_experts", 8},
+                                {"num_experts_per_tok", 2},
+                                {"moe_intermediate_size", 16},
+                                {"index_n_heads", 4},
+                                {"index_head_dim", 8},
+                                {"index_topk", 64}}),
+              changes);
+}
+
+std::vector<bool> choosing(const ArchSpec& spec) {
+  std::vector<bool> out;
+  for (const LayerSpec& layer : spec.layers) out.push_back(layer.indexer);
+  return out;
+}
+
+TEST(IndexedAttention, LayersChooseKeysOrShareAChoice) {
+  const ArchSpec spec = parse_arch(indexed("DeepseekV32ForCausalLM"));
+  EXPECT_EQ(spec.mla->index_heads, 4);
+  EXPECT_EQ(spec.mla->index_dim, 8);
+  EXPECT_EQ(spec.mla->index_count, 64);
+  EXPECT_THAT(choosing(spec), ElementsAre(true, true, true, true, true));
+  // Indexers turn halves, attention turns neighbours; in GLM-5 both turn neighbours.
+  EXPECT_EQ(spec.ropes.at(0).style, RopeStyle::kInterleaved);
+  EXPECT_EQ(spec.ropes.at(static_cast<size_t>(spec.index_rope)).style, RopeStyle::kHalves);
+  const std::string glm = "GlmMoeDsaForCausalLM";
+  const ArchSpec other = parse_arch(indexed(glm));
+  EXPECT_EQ(other.ropes.at(static_cast<size_t>(other.index_rope)).style, RopeStyle::kInterleaved);
+  EXPECT_THAT(choosing(other), ElementsAre(true, true, true, true, true));
+  EXPECT_THAT(choosing(parse_arch(indexed(glm, {{"index_topk_freq", 2}}))),
+              ElementsAre(true, true, false, true, false));
+  EXPECT_THAT(choosing(parse_arch(indexed(glm, {{"index_topk_pattern", "FSSFS"}}))),
+              ElementsAre(true, false, false, true, false));
+  EXPECT_THAT(
+      choosing(parse_arch(indexed(glm, {{"indexer_types", {"full", "shared", "full", "shared", "shared"}}}))),
+      ElementsAre(true, false, true, false, false));
+  // A block holds keys and values of five layers, and behind those of each indexer its keys.
+  const int64_t plain = kv_bytes_per_block(DType::kBF16, 16, 1, 20);
+  EXPECT_EQ(kv_bytes_of(spec, spec.layers[0], DType::kBF16, 16), plain + 16 * 8 * 2);
+  LayerSpec without_indexer = spec.layers[0];
+  without_indexer.indexer = false;
+  EXPECT_EQ(kv_bytes_of(spec, without_indexer, DType::kBF16, 16), plain);
+}
+
+TEST(IndexedAttention, RefusesWhatItCannotDo) {
+  const std::string glm = "GlmMoeDsaForCausalLM";
+  EXPECT_THAT(error_of(without(indexed("DeepseekV32ForCausalLM"), "q_lora_rank")), HasSubstr("q_lora_rank"));
+  EXPECT_THAT(error_of(indexed(glm, {{"index_head_dim", 512}})), HasSubstr("index_head_dim"));
+  EXPECT_THAT(error_of(indexed(glm, {{"layer_types", {"full_attention"}}})), HasSubstr("indexed_attention"));
+  EXPECT_THAT(error_of(indexed(glm, {{"index_topk_pattern", "SFFFF"}})), HasSubstr("share with"));
+  EXPECT_THAT(error_of(indexed(glm, {{"index_topk_pattern", "FXFFF"}})), HasSubstr("neither F nor S"));
+  EXPECT_THAT(error_of(indexed(glm, {{"indexer_types", {"full", "shared"}}})), HasSubstr("indexer_types"));
+}
+
 TEST(WeightNames, PatternsMatchLayerNumbers) {
   EXPECT_EQ(with_number("h.{}.ln_1", 12), "h.12.ln_1");
   EXPECT_EQ(with_number("norm", 12), "norm");

@@ -19,11 +19,13 @@ namespace {
 TEST(Memory, AStepAllocatesNothing) {
   for (const char* name :
        {"llama", "qwen3", "gpt2", "qwen2_moe", "granitemoeshared", "gpt_oss", "llama4", "deepseek_v3",
-        "gemma4", "mamba2", "qwen3_next", "nemotron_h", "falcon_h1", "lfm2", "zamba2"}) {
+        "deepseek_v32", "gemma4", "mamba2", "qwen3_next", "nemotron_h", "falcon_h1", "lfm2", "zamba2"}) {
     const auto loaded = test::load_model(test::golden_dir() / name, reference_ops());
     const ArchSpec& spec = loaded.model->spec();
     ActivationBuffers buffers = loaded.model->make_buffers(8);
-    const int64_t layer_bytes = kv_bytes_per_block(DType::kF32, 4, spec.num_kv_heads, spec.head_dim);
+    int64_t layer_bytes = 0;
+    for (const LayerSpec& layer : spec.layers)
+      layer_bytes = std::max(layer_bytes, kv_bytes_of(spec, layer, DType::kF32, 4));
     Buffer pool(static_cast<size_t>(layer_bytes * spec.num_layers * 2));
     std::vector<KvCacheView> kv;
     for (int32_t l = 0; l < spec.num_layers; ++l) {

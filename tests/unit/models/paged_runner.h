@@ -32,8 +32,9 @@ class PagedRunner {
       : model_(model), options_(options), buffers_(model.make_buffers(options.max_tokens)) {
     const ArchSpec& spec = model.spec();
     const int64_t num_blocks = (options.max_seq_len + options.block_size - 1) / options.block_size;
-    const int64_t layer_bytes =
-        kv_bytes_per_block(options.kv_dtype, options.block_size, spec.num_kv_heads, spec.head_dim);
+    int64_t layer_bytes = 0;
+    for (const LayerSpec& layer : spec.layers)
+      layer_bytes = std::max(layer_bytes, kv_bytes_of(spec, layer, options.kv_dtype, options.block_size));
     const int64_t stride = layer_bytes * spec.num_layers;
     // Twice the blocks that are needed, so that the ids have gaps.
     pool_ = Buffer(static_cast<size_t>(stride * num_blocks * 2));

@@ -113,6 +113,8 @@ std::vector<Change> changes() {
       {"blocks_that_turn", "zamba2", "use_mem_rope", false},
       {"least_step_of_zamba2", "zamba2-one-block", "time_step_min", 0.5},
       {"activation_of_blocks", "zamba2", "hidden_act", "relu"},
+      {"keys_of_a_query", "deepseek_v32", "index_topk", 15},
+      {"keys_of_a_query_of_layers_that_share", "glm_moe_dsa", "index_topk", 17},
       {"windows_of_gpt_neo", "gpt_neo", "window_size", 9},
       {"layers_of_gpt_neo", "gpt_neo", "attention_types", {{{"global"}, 3}}},
       {"norm_of_selections", "falcon_mamba", "mixer_rms_eps", 1e-1},

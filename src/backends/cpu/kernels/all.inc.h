@@ -11,6 +11,7 @@
 #include "backends/cpu/kernels/kv.inc.h"
 #include "backends/cpu/kernels/attention_reader.inc.h"
 #include "backends/cpu/kernels/attention.inc.h"
+#include "backends/cpu/kernels/choose_keys.inc.h"
 #include "backends/cpu/kernels/probe.inc.h"
 // clang-format on
 
@@ -20,6 +21,7 @@ template <class V, class S>
 void fill_kv(CpuKernels& t, KvFormat format) {
   t.kv_write[format] = kv_write<V, S>;
   t.attend_segment[format] = attend_segment<V, S, Singles>;
+  t.score_keys[format] = score_keys<V, S>;
 }
 
 template <class V>

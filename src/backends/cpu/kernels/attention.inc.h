@@ -147,13 +147,22 @@ typename V::F exp_down(typename V::F x) {
   return V::select(V::less(x, V::set1(-86.6F)), V::zero(), V::times_pow2(p, n));
 }
 
+constexpr uint64_t kAllBits = ~uint64_t{0};
+static_assert(kTile == 64);
+// Of a tile's positions those that a line has chosen.
+inline uint64_t chosen_bits(const AttentionLine& line, int64_t origin) {
+  return line.chosen == nullptr ? kAllBits : line.chosen[origin / kTile];
+}
+// Below all scores, and yet a number: the highest score of a line that has chosen nothing so far.
+constexpr float kNoScore = -3.4028234e38F;
+
 constexpr float kLaneNumbers[16] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
 
-// Turns a line's products of one tile, of which [low, high) count, into scores, in place; returns the highest
-// one. `scales` of formats that have some.
+// Turns a line's products of one tile, of which those of [low, high) count whose bits are set, into scores,
+// in place; returns the highest one. `scales` of formats that have some.
 template <class V, class S>
 float finish_scores(const AttentionArgs& args, const TileScales& scales, float slope, float* scores,
-                    int64_t low, int64_t high) {
+                    int64_t low, int64_t high, uint64_t bits) {
   using F = typename V::F;
   const F none = V::set1(-__builtin_inff());
   const F factor = V::set1(args.scale * S::kFactor);
@@ -170,7 +179,9 @@ float finish_scores(const AttentionArgs& args, const TileScales& scales, float s
       s = V::fma(V::set1(slope), distance, s);
     }
     // The lanes outside are chosen away, whatever the memory under them holds.
-    score[g] = whole ? s : V::select(V::lanes(low - 16 * g, high - 16 * g), s, none);
+    if (!whole) s = V::select(V::lanes(low - 16 * g, high - 16 * g), s, none);
+    if (bits != kAllBits) s = V::select(V::lanes_of(static_cast<uint16_t>(bits >> (16 * g))), s, none);
+    score[g] = s;
     V::store(scores + 16 * g, score[g]);
   }
   static_assert(kGroups == 4);
@@ -428,7 +439,8 @@ void attend_lines(const AttentionArgs& args, const AttentionState& state, int64_
   for (int l = view.first; l < view.last; ++l) {
     const AttentionLine& line = args.lines[l];
     highest[l] = finish_scores<V, S>(args, scales, line.slope, args.scores + l * kTile, line.low - origin,
-                                     line.high - origin);
+                                     line.high - origin, chosen_bits(line, origin));
+    if (line.chosen != nullptr && highest[l] < kNoScore) highest[l] = kNoScore;
   }
   for (int l = view.first; l < view.last; ++l) {
     const int64_t low = args.lines[l].low;
@@ -446,13 +458,32 @@ void attend_lines(const AttentionArgs& args, const AttentionState& state, int64_
 // than it saves.
 constexpr int kWidenLines = 2 * kLineBlock + 1;
 
+// A tile of which no line has chosen anything: begins the states of those that see nothing before it. What
+// weighs nothing adds zeros, so a line may as well be among others that have chosen something.
+template <class V>
+bool skip_tile(const AttentionArgs& args, const AttentionState& state, int64_t segment, int64_t origin,
+               const TileView& view) {
+  for (int l = view.first; l < view.last; ++l) {
+    if (chosen_bits(args.lines[l], origin) != 0) return false;
+  }
+  for (int l = view.first; l < view.last; ++l) {
+    const int64_t low = args.lines[l].low;
+    if ((low > segment ? low : segment) < origin) continue;
+    state.max[l] = kNoScore;
+    state.sum[l] = 0.0F;
+    for (int64_t i = 0; i < args.acc_stride; i += 16)
+      V::store(state.acc + l * args.acc_stride + i, V::zero());
+  }
+  return true;
+}
+
 // next_keys: where the keys begin that are read after this tile, or null.
 template <class V, class S, template <class, class> class Reader>
 void attend_tile(const AttentionArgs& args, const AttentionState& state, int64_t segment, int64_t origin,
                  const char* const* next_keys) {
   using E = Reader<V, S>;
   const TileView view(args, origin);
-  if (view.first == view.last) return;
+  if (view.first == view.last || skip_tile<V>(args, state, segment, origin, view)) return;
   E tile;
   find_keys<S>(args, origin, view.begin, view.end, &tile);
   find_values<S>(args, origin, view, &tile);
@@ -526,6 +557,9 @@ void attention_finish(float* out, const float* acc, float max, float sum, const 
     share = exp<V>(V::sub(V::set1(max), highest));
     total = V::fma(total, share, exp<V>(V::sub(V::set1(*sink), highest)));
   }
-  for (int64_t i = 0; i < head_dim; i += 16)
-    store_up_to_16<V>(out + i, V::div(V::mul(V::load(acc + i), share), total), head_dim - i);
+  // A sum of zeros has whatever sign it met on its way: it leaves without one.
+  for (int64_t i = 0; i < head_dim; i += 16) {
+    const F result = V::div(V::mul(V::load(acc + i), share), total);
+    store_up_to_16<V>(out + i, V::add(result, V::zero()), head_dim - i);
+  }
 }

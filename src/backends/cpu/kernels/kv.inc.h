@@ -175,6 +175,6 @@ template <class V, class S>
 void kv_write(const KvWriteArgs& args) {
   for (int64_t h = 0; h < args.num_heads; ++h) {
     write_keys<V, S>(args, h);
-    write_values<V, S>(args, h);
+    if (args.v != nullptr) write_values<V, S>(args, h);
   }
 }

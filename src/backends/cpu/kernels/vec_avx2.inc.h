@@ -63,6 +63,13 @@ struct Avx2 {
     return {_mm256_castsi256_ps(narrow_lanes(low, high)),
             _mm256_castsi256_ps(narrow_lanes(low - 8, high - 8))};
   }
+  static M lanes_of(uint16_t bits) {
+    const __m256i lane = _mm256_setr_epi32(1, 2, 4, 8, 16, 32, 64, 128);
+    const auto half = [&](int part) {
+      return _mm256_castsi256_ps(_mm256_cmpeq_epi32(_mm256_and_si256(_mm256_set1_epi32(part), lane), lane));
+    };
+    return {half(bits & 0xff), half(bits >> 8)};
+  }
 
   static float reduce_add(F v) {
     const __m256 a = _mm256_add_ps(v.a, v.b);

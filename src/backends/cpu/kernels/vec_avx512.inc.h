@@ -51,6 +51,9 @@ struct Avx512 {
     return static_cast<M>(first(high) & ~static_cast<unsigned>(first(low)));
   }
 
+  // Those whose bits are set.
+  static M lanes_of(uint16_t bits) { return bits; }
+
   // (lane i + lane i + 8), then + 4, + 2, + 1.
   static float reduce_add(F v) {
     const __m256 a = _mm256_add_ps(_mm512_castps512_ps256(v), _mm512_extractf32x8_ps(v, 1));

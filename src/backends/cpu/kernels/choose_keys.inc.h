@@ -1,0 +1,42 @@
+// What positions are worth to one row: for each of some heads the product of its query and the position's
+// key, those below zero left out, weighed and added up head by head. A product runs over head_dim from first
+// to last, so a score depends on its row and the cache alone.
+
+// out[p - begin] for positions [begin, end), begin a multiple of kTile. args says where keys lie and has the
+// scratch `scores`. q [heads, head_dim], weights [heads].
+template <class V, class S>
+void score_keys(const AttentionArgs& args, const float* q, const float* weights, int heads, int64_t begin,
+                int64_t end, float* out) {
+  using F = typename V::F;
+  using E = Singles<V, S>;
+  const PagedRows<S> rows{args};
+  for (int64_t origin = begin; origin < end; origin += kTile) {
+    const int64_t tile_end = end < origin + kTile ? end : origin + kTile;
+    const int groups = static_cast<int>((tile_end - origin + 15) / 16);
+    E tile;
+    find_keys<S>(args, origin, origin, tile_end, &tile);
+    F sum[kGroups];
+    for (int g = 0; g < kGroups; ++g) sum[g] = V::zero();
+    for (int first = 0; first < heads; first += kLineBlock) {
+      const int count = heads - first < kLineBlock ? heads - first : kLineBlock;
+      const float* lines[kLineBlock];
+      for (int l = 0; l < count; ++l) lines[l] = q + (first + l) * args.head_dim;
+      score_rows<V, E, kLineBlock>(count, lines, tile, 0, groups, args.head_dim, args.scores, nullptr);
+      for (int l = 0; l < count; ++l) {
+        const F weight = V::set1(weights[first + l]);
+        for (int g = 0; g < groups; ++g) {
+          const F product = V::max(V::load(args.scores + l * kTile + 16 * g), V::zero());
+          sum[g] = V::fma(weight, product, sum[g]);
+        }
+      }
+    }
+    float* to = out + (origin - begin);
+    for (int g = 0; g < groups; ++g) {
+      const int64_t left = tile_end - origin - 16 * g;
+      store_up_to_16<V>(to + 16 * g, V::mul(sum[g], V::set1(S::kFactor)), left);
+    }
+    if constexpr (S::kTokenScales) {
+      for (int64_t p = origin; p < tile_end; ++p) to[p - origin] *= *rows.key_scales(p);
+    }
+  }
+}

@@ -1,0 +1,61 @@
+#include "ops/mark_best.h"
+
+#include <algorithm>
+#include <array>
+#include <bit>
+
+namespace quire {
+namespace {
+
+// Ascends with the number; both zeros are one, and NaN stands at an end.
+uint32_t rank_of(float x) {
+  const auto bits = std::bit_cast<uint32_t>(x + 0.0F);
+  constexpr uint32_t kSign = 0x80000000U;
+  return (bits & kSign) != 0 ? ~bits : bits | kSign;
+}
+
+struct Threshold {
+  uint32_t rank;  // of the last one that is chosen
+  int64_t equal;  // so many of those with this rank are
+};
+
+// Byte by byte, the highest first: how many ranks begin with the bytes found so far and each next one.
+Threshold find_threshold(const float* scores, int64_t n, int64_t count) {
+  uint32_t found = 0;
+  uint32_t known = 0;  // the bits of `found` that are
+  for (int shift = 24; shift >= 0; shift -= 8) {
+    std::array<int64_t, 256> having{};
+    for (int64_t p = 0; p < n; ++p) {
+      const uint32_t rank = rank_of(scores[p]);
+      if ((rank & known) == found) ++having[rank >> shift & 0xffU];
+    }
+    uint32_t byte = 0xff;
+    while (having[byte] < count) count -= having[byte--];
+    found |= byte << shift;
+    known |= 0xffU << shift;
+  }
+  return {found, count};
+}
+
+}  // namespace
+
+void mark_best(const float* scores, int64_t n, int64_t count, uint64_t* words) {
+  if (n <= count) return mark_all(n, words);
+  Threshold least = find_threshold(scores, n, count);
+  for (int64_t begin = 0; begin < n; begin += 64) {
+    uint64_t word = 0;
+    for (int64_t p = begin; p < std::min(n, begin + 64); ++p) {
+      const uint32_t rank = rank_of(scores[p]);
+      const bool chosen = rank > least.rank || (rank == least.rank && least.equal-- > 0);
+      word |= static_cast<uint64_t>(chosen) << (p - begin);
+    }
+    words[begin / 64] = word;
+  }
+}
+
+void mark_all(int64_t n, uint64_t* words) {
+  std::fill_n(words, n / 64, ~uint64_t{0});
+  if (n % 64 != 0) words[n / 64] = (uint64_t{1} << (n % 64)) - 1;
+}
+
+}  // namespace quire

@@ -1,0 +1,284 @@
+// Attention to chosen keys, and how they are chosen.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <limits>
+#include <numeric>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "attention_testing.h"
+#include "ops/mark_best.h"
+#include "ops/reference.h"
+
+namespace quire {
+namespace {
+
+using testing::CacheSetup;
+using testing::describe;
+using testing::expect_near;
+using testing::fast_isas;
+using testing::kFormats;
+using testing::multiplies_pairs;
+using testing::random_tensor;
+using testing::same_row;
+using testing::same_rows;
+using testing::Sequences;
+using testing::TestContext;
+using testing::TestTensor;
+using testing::usable_isas;
+
+TEST(MarkBest, SetsTheBitsOfTheHighestAndOfEqualOnesOfTheFirst) {
+  const float none = -std::numeric_limits<float>::infinity();
+  const std::vector<float> scores = {3.0F, -1.0F, 0.0F, 3.0F, -0.0F, none, 7.0F, 0.0F};
+  const auto best = [&](int64_t count) {
+    uint64_t word = 0;
+    mark_best(scores.data(), 8, count, &word);
+    return word;
+  };
+  EXPECT_EQ(best(1), 0b01000000U);
+  EXPECT_EQ(best(2), 0b01000001U);
+  EXPECT_EQ(best(3), 0b01001001U);
+  EXPECT_EQ(best(4), 0b01001101U);
+  EXPECT_EQ(best(5), 0b01011101U);
+  EXPECT_EQ(best(7), 0b11011111U);
+  EXPECT_EQ(best(8), 0b11111111U);
+  EXPECT_EQ(best(100), 0b11111111U);
+}
+
+TEST(MarkBest, FindsWhatSortingFinds) {
+  std::mt19937 rng(5);
+  std::normal_distribution<float> normal;
+  for (const int64_t n : {1, 63, 64, 65, 1000}) {
+    std::vector<float> scores(static_cast<size_t>(n));
+    // Some of them several times.
+    for (float& x : scores) x = std::round(normal(rng) * 50.0F) / 7.0F;
+    std::vector<int64_t> order(scores.size());
+    std::iota(order.begin(), order.end(), 0);
+    std::ranges::stable_sort(order, [&](int64_t a, int64_t b) {
+      return scores[static_cast<size_t>(a)] > scores[static_cast<size_t>(b)];
+    });
+    for (const int64_t count : {int64_t{1}, n / 3 + 1, n - 1, n}) {
+      std::vector<uint64_t> want(static_cast<size_t>((n + 63) / 64), 0);
+      std::vector<uint64_t> got(want.size(), ~uint64_t{0});
+      for (int64_t i = 0; i < count; ++i) {
+        const int64_t p = order[static_cast<size_t>(i)];
+        want[static_cast<size_t>(p / 64)] |= uint64_t{1} << (p % 64);
+      }
+      if (count == 0) continue;
+      mark_best(scores.data(), n, count, got.data());
+      EXPECT_EQ(got, want) << count << " of " << n;
+    }
+  }
+}
+
+std::vector<CacheSetup> setups() {
+  std::vector<CacheSetup> all;
+  for (const DType dtype : kFormats) {
+    all.push_back({.block_size = 7, .dtype = dtype});
+    all.push_back({.heads = 20, .kv_heads = 1, .head_dim = 20, .dtype = dtype});
+  }
+  return all;
+}
+
+// Some scattered positions, and of the later rows none in the first tiles; each row itself always.
+bool some(size_t sequence, int32_t row, int32_t p) {
+  if (p == row) return true;
+  if (row > 300 && p < 200) return false;
+  return (p * 2654435761U >> 7) % 5 == (sequence + static_cast<size_t>(row)) % 5;
+}
+
+TEST(ChosenKeys, AttentionSeesThemAlone) {
+  const std::vector<int32_t> lengths = {1, 40, 130, 600};
+  for (const CacheSetup& setup : setups()) {
+    Sequences plain(reference_ops(), setup, lengths);
+    plain.choose_keys(some);
+    const TestTensor want = plain.run_all(TestContext(reference_ops(), 2, 1024, 1024, 56));
+    for (const CpuIsa& isa : fast_isas()) {
+      if (multiplies_pairs(isa, setup.dtype)) continue;
+      SCOPED_TRACE(std::string(isa.name) + ", " + describe(setup));
+      Sequences sequences(*isa.table, setup, lengths);
+      sequences.choose_keys(some);
+      expect_near(sequences.run_all(TestContext(*isa.table, 2, 1024, 1024, 56)), want, 8e-6F, 4e-6F,
+                  "against the reference");
+    }
+  }
+}
+
+TEST(ChosenKeys, AllOfThemAreTheSameAsNoChoice) {
+  const std::vector<int32_t> lengths = {1, 64, 65, 700};
+  for (const CacheSetup& setup : setups()) {
+    for (const CpuIsa& isa : usable_isas()) {
+      SCOPED_TRACE(std::string(isa.name) + ", " + describe(setup));
+      Sequences sequences(*isa.table, setup, lengths);
+      const TestContext ctx(*isa.table, 2, 1024, 1024, 56);
+      const TestTensor want = sequences.run_all(ctx);
+      sequences.choose_keys([](size_t, int32_t, int32_t) { return true; });
+      EXPECT_TRUE(same_rows(sequences.run_all(ctx), want));
+    }
+  }
+}
+
+TEST(ChosenKeys, ARowIsTheSameAloneAndAmongOthers) {
+  const std::vector<int32_t> lengths = {40, 700, 701};
+  for (const CacheSetup& setup : setups()) {
+    for (const CpuIsa& isa : usable_isas()) {
+      SCOPED_TRACE(std::string(isa.name) + ", " + describe(setup));
+      Sequences sequences(*isa.table, setup, lengths);
+      sequences.choose_keys(some);
+      const TestTensor together = sequences.run_all(TestContext(*isa.table, 2, 2048, 1024, 56));
+      for (const int32_t at : {699, 350, 64}) {
+        const TestTensor alone =
+            sequences.run({1, at, 1}, {1, at + 1, 1}, TestContext(*isa.table, 1, 2048, 1024, 56));
+        EXPECT_TRUE(same_row(alone, 0, together, 40 + at)) << at;
+      }
+    }
+  }
+}
+
+// Queries and weights of an indexer's heads, and a cache of its keys.
+struct Indexer {
+  static constexpr int32_t kHeads = 9;
+  static constexpr int32_t kDim = 24;
+
+  Indexer(const OpTable& ops, DType dtype, int32_t block_size, std::vector<int32_t> sizes)
+      : table(ops),
+        lengths(std::move(sizes)),
+        queries(random_tensor(DType::kF32, {rows(), kHeads, kDim}, 1)),
+        weights(random_tensor(DType::kF32, {rows(), kHeads}, 2)),
+        keys(random_tensor(DType::kF32, {rows(), 1, kDim}, 3)) {
+    for (const int32_t n : lengths) {
+      for (int32_t p = 0; p < n; p += block_size) blocks.push_back(static_cast<int32_t>(blocks.size()));
+      indptr.push_back(static_cast<int32_t>(blocks.size()));
+    }
+    std::shuffle(blocks.begin(), blocks.end(), std::mt19937(3));
+    const int64_t bytes = kv_bytes_per_block(dtype, block_size, 1, kDim) / 2;
+    pool.assign(blocks.size() * static_cast<size_t>(bytes), std::byte{0xff});
+    cache = {pool.data(), bytes, 0, dtype, block_size, 1, kDim};
+    std::vector<int64_t> slots;
+    for (size_t s = 0; s < lengths.size(); ++s) {
+      for (int32_t p = 0; p < lengths[s]; ++p) {
+        const int32_t block = blocks[static_cast<size_t>(indptr[s] + p / block_size)];
+        slots.push_back(int64_t{block} * block_size + p % block_size);
+      }
+    }
+    table.kv_write(OpContext{}, cache, keys, {}, slots);
+  }
+  int64_t rows() const { return std::accumulate(lengths.begin(), lengths.end(), int64_t{0}); }
+  // The bits of rows [from[s], to[s]) of each sequence.
+  std::vector<std::vector<uint64_t>> choose(const std::vector<int32_t>& from, const std::vector<int32_t>& to,
+                                            int32_t count, const OpContext& ctx) const {
+    std::vector<int32_t> cu = {0};
+    for (size_t s = 0; s < lengths.size(); ++s) cu.push_back(cu.back() + to[s] - from[s]);
+    TestTensor q(DType::kF32, {cu.back(), kHeads, kDim}, 4);
+    TestTensor w(DType::kF32, {cu.back(), kHeads}, 4);
+    int32_t begin = 0;
+    for (size_t s = 0; s < lengths.size(); begin += lengths[s++]) {
+      for (int32_t p = from[s]; p < to[s]; ++p) {
+        const int32_t row = cu[s] + p - from[s];
+        std::copy_n(queries.view().row<float>(begin + p), kHeads * kDim, q.view().row<float>(row));
+        std::copy_n(weights.view().row<float>(begin + p), kHeads, w.view().row<float>(row));
+      }
+    }
+    constexpr int64_t kWords = 12;
+    std::vector<uint64_t> bits(static_cast<size_t>(cu.back() * kWords), 0);
+    const AttentionBatch batch = {static_cast<int32_t>(lengths.size()), cu, to, indptr, blocks};
+    const KeyMask chosen = {bits.data(), kWords};
+    check_choose_keys(chosen, q, w, cache, batch, count);
+    table.choose_keys(ctx, chosen, q, w, cache, batch, count);
+    std::vector<std::vector<uint64_t>> rows;
+    for (int32_t r = 0; r < cu.back(); ++r) rows.emplace_back(chosen.row(r), chosen.row(r) + kWords);
+    return rows;
+  }
+  std::vector<std::vector<uint64_t>> choose_all(int32_t count, const OpContext& ctx) const {
+    return choose(std::vector<int32_t>(lengths.size(), 0), lengths, count, ctx);
+  }
+
+  const OpTable& table;
+  std::vector<int32_t> lengths;
+  TestTensor queries;  // [rows of all sequences, heads, dim]
+  TestTensor weights;
+  TestTensor keys;
+  std::vector<std::byte> pool;
+  KvCacheView cache;
+  std::vector<int32_t> indptr = {0};
+  std::vector<int32_t> blocks;
+};
+
+TEST(ChooseKeys, TakesThoseThatScoreHighest) {
+  constexpr int32_t kCount = 50;
+  const std::vector<int32_t> lengths = {30, 650};
+  for (const CpuIsa& isa : usable_isas()) {
+    SCOPED_TRACE(std::string(isa.name));
+    const Indexer indexer(*isa.table, DType::kF32, 16, lengths);
+    const auto rows = indexer.choose_all(kCount, TestContext(*isa.table, 2, 1024, 1024, 16));
+    for (int32_t at = 0; at < 650; at += 13) {
+      const int32_t row = 30 + at;
+      std::vector<double> scores;
+      for (int32_t p = 0; p <= at; ++p) {
+        double score = 0.0;
+        for (int32_t h = 0; h < Indexer::kHeads; ++h) {
+          double dot = 0.0;
+          for (int32_t i = 0; i < Indexer::kDim; ++i)
+            dot += double{indexer.queries.get(row, h * Indexer::kDim + i)} * indexer.keys.get(30 + p, i);
+          score += indexer.weights.get(row, h) * std::max(dot, 0.0);
+        }
+        scores.push_back(score);
+      }
+      std::vector<double> sorted = scores;
+      std::ranges::sort(sorted, std::greater<>());
+      const double least = sorted[std::min(sorted.size(), size_t{kCount}) - 1];
+      int32_t set = 0;
+      for (int32_t p = 0; p < 650; ++p) {
+        const bool chosen =
+            (rows[static_cast<size_t>(row)][static_cast<size_t>(p / 64)] >> (p % 64) & 1U) != 0;
+        set += chosen ? 1 : 0;
+        if (p > at) {
+          EXPECT_FALSE(chosen) << row << " sees " << p;
+        } else if (std::fabs(scores[static_cast<size_t>(p)] - least) > 1e-4) {
+          EXPECT_EQ(chosen, scores[static_cast<size_t>(p)] > least) << row << " at " << p;
+        }
+      }
+      EXPECT_EQ(set, std::min(at + 1, kCount));
+    }
+    for (size_t row = 0; row < 30; ++row) EXPECT_EQ(rows[row][0], (uint64_t{1} << (row + 1)) - 1);
+  }
+}
+
+TEST(ChooseKeys, ARowIsTheSameAloneAndAmongOthers) {
+  const std::vector<int32_t> lengths = {30, 650, 200};
+  for (const DType dtype : kFormats) {
+    for (const int32_t block_size : {7, 16}) {
+      for (const CpuIsa& isa : usable_isas()) {
+        SCOPED_TRACE(std::string(isa.name) + ", " + std::string(dtype_name(dtype)));
+        const Indexer indexer(*isa.table, dtype, block_size, lengths);
+        const auto together = indexer.choose_all(40, TestContext(*isa.table, 2, 1024, 1024, 16));
+        for (const int32_t at : {649, 512, 45, 39, 3}) {
+          const auto alone =
+              indexer.choose({1, at, 1}, {1, at + 1, 1}, 40, TestContext(*isa.table, 1, 1024, 1024, 16));
+          EXPECT_EQ(alone[0], together[static_cast<size_t>(30 + at)]) << at;
+        }
+      }
+    }
+  }
+}
+
+TEST(ChooseKeys, EveryFormatComesNearToFloats) {
+  for (const CpuIsa& isa : usable_isas()) {
+    const Indexer exact(*isa.table, DType::kF32, 16, {650});
+    const auto want = exact.choose_all(100, TestContext(*isa.table, 2, 1024, 1024, 16)).back();
+    for (const DType dtype : kFormats) {
+      const Indexer rounded(*isa.table, dtype, 16, {650});
+      const auto got = rounded.choose_all(100, TestContext(*isa.table, 2, 1024, 1024, 16)).back();
+      int common = 0;
+      for (size_t i = 0; i < want.size(); ++i) common += std::popcount(want[i] & got[i]);
+      EXPECT_GE(common, 80) << isa.name << ", " << dtype_name(dtype);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace quire
