@@ -29,7 +29,7 @@ for method in ("rtn", "awq", "gptq"):
         ROWS.append(("awq", ["--group-size", group, "--method", method]))
 ROWS += [("bnb-nf4", []), ("bnb-fp4", [])]
 ROWS += [(f"gguf-{kind}", ["--method", method]) for kind in ("q4_0", "q4_1", "q5_0", "q5_1", "q8_0", "q4_k", "q5_k", "q6_k")
-         for method in ("rtn", "gptq")]
+         for method in ("rtn", "imatrix", "gptq")]
 
 
 def main():

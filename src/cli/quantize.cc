@@ -42,7 +42,8 @@ const std::map<std::string, Method>& methods() {
   static const std::map<std::string, Method> table = {{"rtn", Method::kNearest},
                                                       {"gptq", Method::kGptq},
                                                       {"awq", Method::kAwq},
-                                                      {"smoothquant", Method::kSmoothQuant}};
+                                                      {"smoothquant", Method::kSmoothQuant},
+                                                      {"imatrix", Method::kImportance}};
   return table;
 }
 
@@ -217,7 +218,7 @@ void add_quantize(CLI::App& app, int& exit_code) {
              "How codes are chosen: to nearest, or with calibration text");
   command
       ->add_option("--text", flags->text,
-                   "The calibration text (-: standard input) of gptq, awq, smoothquant and --kv-scales")
+                   "The calibration text (-: standard input) of all methods but rtn, and of --kv-scales")
       ->type_name("FILE");
   command->add_option("--samples", flags->samples, "Sequences of it that are run, spread over it")
       ->check(CLI::Range(1, 1 << 20));

@@ -5,16 +5,17 @@
 
 namespace quire {
 
-GgmlGrid::GgmlGrid(const GgmlType& type, int64_t n, int64_t k)
+GgmlGrid::GgmlGrid(const GgmlType& type, int64_t n, int64_t k, std::span<const float> importance)
     : type_(type),
       k_(k),
+      importance_(importance),
       codes_(static_cast<size_t>(n * k)),
       lines_(static_cast<size_t>(n * k / type.format.group_size)),
       blocks_(static_cast<size_t>(n) * type.bytes_of(k)) {}
 
 void GgmlGrid::begin_row(int64_t row, std::span<const float> w) {
   std::byte* blocks = blocks_.data() + static_cast<size_t>(row) * type_.bytes_of(k_);
-  encode_ggml(type_, w, blocks);
+  encode_ggml(type_, w, blocks, importance_);
   const auto groups = static_cast<size_t>(k_ / type_.format.group_size);
   ggml_lines(type_, blocks, std::span(lines_).subspan(static_cast<size_t>(row) * groups, groups));
 }

@@ -14,8 +14,9 @@ namespace quire {
 
 class GgmlGrid : public RoundingGrid {
  public:
-  // type: blocks of codes that can be encoded. A matrix [n, k], k whole blocks.
-  GgmlGrid(const GgmlType& type, int64_t n, int64_t k);
+  // type: blocks of codes that can be encoded. A matrix [n, k], k whole blocks. importance: [k], which stays
+  // the caller's, or empty: what errors in each column count where scales are chosen.
+  GgmlGrid(const GgmlType& type, int64_t n, int64_t k, std::span<const float> importance = {});
 
   void begin_row(int64_t row, std::span<const float> w) override;
   float round(int64_t row, int64_t column, std::span<const float> rest) override;
@@ -29,6 +30,7 @@ class GgmlGrid : public RoundingGrid {
 
   const GgmlType& type_;
   int64_t k_;
+  std::span<const float> importance_;
   std::vector<uint8_t> codes_;     // [n, k]
   std::vector<GgmlLine> lines_;    // [n, k / group_size]
   std::vector<std::byte> blocks_;  // [n, bytes of a row], with the codes of the encoder

@@ -195,6 +195,16 @@ void round_gptq(ThreadPool& pool, std::span<const float> w, int64_t n, const Gpt
   });
 }
 
+void round_each(ThreadPool& pool, std::span<const float> w, int64_t n, int64_t k, RoundingGrid& grid) {
+  pool.parallel_for(n, 1, [&](int64_t first, int64_t last, int) {
+    for (int64_t r = first; r < last; ++r) {
+      const auto row = w.subspan(static_cast<size_t>(r * k), static_cast<size_t>(k));
+      grid.begin_row(r, row);
+      for (int64_t i = 0; i < k; ++i) grid.round(r, i, row.subspan(static_cast<size_t>(i)));
+    }
+  });
+}
+
 IntMatrix round_gptq(ThreadPool& pool, const IntRounding& rounding, std::span<const float> w, int64_t n,
                      int64_t group_size, const GptqInputs& inputs) {
   IntMatrix out(rounding, n, inputs.k, group_size);

@@ -52,6 +52,8 @@ class RoundingGrid {
 // w [n, k].
 void round_gptq(ThreadPool& pool, std::span<const float> w, int64_t n, const GptqInputs& inputs,
                 RoundingGrid& grid);
+// The same, but nothing is made good: each weight becomes what is nearest to it. w [n, k].
+void round_each(ThreadPool& pool, std::span<const float> w, int64_t n, int64_t k, RoundingGrid& grid);
 IntMatrix round_gptq(ThreadPool& pool, const IntRounding& rounding, std::span<const float> w, int64_t n,
                      int64_t group_size, const GptqInputs& inputs);
 

@@ -4,6 +4,7 @@
 #include <array>
 #include <cctype>
 #include <map>
+#include <numeric>
 #include <set>
 
 #include "base/error.h"
@@ -305,6 +306,17 @@ std::vector<Planned> plan_tensors(const Source& source, const GgmlType& type, Qu
   return all;
 }
 
+// The inputs' mean squares; a little for those that the text never needed, as another one may.
+std::vector<float> importance_of(const InputStats& stats) {
+  constexpr float kLeast = 1e-3F;
+  const auto k = static_cast<size_t>(stats.k);
+  std::vector<float> squares(k);
+  for (size_t i = 0; i < k; ++i) squares[i] = stats.h[i * k + i] / static_cast<float>(stats.rows);
+  const float mean = std::accumulate(squares.begin(), squares.end(), 0.0F) / static_cast<float>(k);
+  for (float& square : squares) square += kLeast * mean;
+  return squares;
+}
+
 // What one call works with.
 struct Work {
   Checkpoint& checkpoint;
@@ -387,11 +399,17 @@ struct Work {
 
   void choose(OverlayCheckpoint& overlay, const InputStats& stats,
               const std::map<std::string, const GgmlType*>& types) {
-    const GptqInputs inputs = prepare_gptq(pool, stats.h, stats.k, options.gptq);
+    const bool gptq = options.method == Method::kGptq;
+    const GptqInputs inputs = gptq ? prepare_gptq(pool, stats.h, stats.k, options.gptq) : GptqInputs{};
+    const std::vector<float> importance = gptq ? std::vector<float>{} : importance_of(stats);
     for (const std::string& tensor : stats.tensors) {
       const FloatMatrix w = read_matrix(overlay, tensor);
-      GgmlGrid grid(*types.at(tensor), w.n, w.k);
-      round_gptq(pool, w.values, w.n, inputs, grid);
+      GgmlGrid grid(*types.at(tensor), w.n, w.k, importance);
+      if (gptq) {
+        round_gptq(pool, w.values, w.n, inputs, grid);
+      } else {
+        round_each(pool, w.values, w.n, w.k, grid);
+      }
       overlay.replace(tensor, grid.values());
       chosen[tensor] = grid.blocks();
     }
@@ -402,9 +420,10 @@ struct Work {
 
 QuantizeResult quantize_gguf(Checkpoint& checkpoint, const GgufOptions& options, ThreadPool& pool,
                              const QuantizeProgress& progress) {
-  if (options.method != Method::kNearest && (options.method != Method::kGptq || !options.type->coded()))
+  const bool fits = options.method == Method::kGptq || options.method == Method::kImportance;
+  if (options.method != Method::kNearest && !(fits && options.type->coded()))
     throw Error(cat("--method: GGUF files of ", options.type->name, " are made by rtn",
-                    options.type->coded() ? " or gptq" : " only"));
+                    options.type->coded() ? ", imatrix or gptq" : " only"));
   const ArchSpec spec = parse_arch(checkpoint.config());
   const GgufArch* arch = find_gguf_arch(spec.architecture);
   const bool known =

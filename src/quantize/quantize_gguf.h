@@ -24,7 +24,7 @@ struct GgufOptions {
   std::filesystem::path output;    // a directory that is not there yet, or is empty
   std::string name;                // of the model: the file is NAME-TYPE.gguf
   GgufMetadata tokenizer;
-  Method method = Method::kNearest;  // or kGptq
+  Method method = Method::kNearest;  // or kGptq, kImportance
   GptqOptions gptq = {};
   std::vector<std::vector<int32_t>> calibration = {};  // token ids, each a sequence of its own
 };

@@ -271,6 +271,8 @@ QuantizeResult quantize_model(Checkpoint& checkpoint, const QuantizeOptions& opt
     throw Error(cat("--method: the format ", options.target.format->name,
                     " stores no whole numbers, for which alone there is a choice of codes"));
   }
+  if (options.method == Method::kImportance)
+    throw Error("--method: imatrix is for GGUF files; awq and gptq weigh errors by the inputs too");
   QuantizeResult result;
   const Plan plan = make_plan(checkpoint, result);
   Target target = options.target;

@@ -28,6 +28,7 @@ enum class Method : uint8_t {
   kGptq,         // gptq.h
   kAwq,          // scaling.h, then the nearest, weighted by the inputs' size
   kSmoothQuant,  // scaling.h, then the nearest
+  kImportance,  // the nearest, with scales for which errors count as much as the inputs are large; GGUF alone
 };
 
 struct QuantizeOptions {

@@ -108,7 +108,8 @@ def test_what_cannot_be_done_is_said_and_leaves_nothing(tmp_path):
     assert "needs a text to calibrate with" in refused("-o", out, "--format", "awq", "--method", "gptq")
     text = tmp_path / "short.txt"
     text.write_text("A cat.")
-    assert "are made by rtn or gptq" in refused("-o", out, "--format", "gguf-q4_0", "--method", "awq", "--text", text)
+    assert "are made by rtn, imatrix or gptq" in refused("-o", out, "--format", "gguf-q4_0", "--method", "awq", "--text", text)
+    assert "imatrix is for GGUF files" in refused("-o", out, "--format", "gptq", "--method", "imatrix", "--text", text)
     assert "stores no whole numbers" in refused("-o", out, "--format", "fp8", "--method", "gptq", "--text", text)
     text.write_text("")
     assert "no text to calibrate with" in refused("-o", out, "--format", "gptq", "--method", "gptq", "--text", text)

@@ -62,50 +62,6 @@ float with_minimum(const float* x, int32_t most, float& least, uint8_t* codes) {
   return scale;
 }
 
-// Of a block: choose_... puts its header into `out` and its codes into `codes`, put_... the codes into `out`.
-void choose_q4_0(const float* x, uint8_t* out, uint8_t* codes) {
-  put_half(symmetric(x, 8, codes), out);
-}
-void put_q4_0(const uint8_t* codes, uint8_t* out) {
-  put_nibbles(codes, 32, out + 2);
-}
-void choose_q5_0(const float* x, uint8_t* out, uint8_t* codes) {
-  put_half(symmetric(x, 16, codes), out);
-}
-void put_q5_0(const uint8_t* codes, uint8_t* out) {
-  put_fifth_bits(codes, out + 2);
-  put_nibbles(codes, 32, out + 6);
-}
-void choose_q4_1(const float* x, uint8_t* out, uint8_t* codes) {
-  float least = 0.0F;
-  put_half(with_minimum(x, 15, least, codes), out);
-  put_half(least, out + 2);
-}
-void put_q4_1(const uint8_t* codes, uint8_t* out) {
-  put_nibbles(codes, 32, out + 4);
-}
-void choose_q5_1(const float* x, uint8_t* out, uint8_t* codes) {
-  float least = 0.0F;
-  put_half(with_minimum(x, 31, least, codes), out);
-  put_half(least, out + 2);
-}
-void put_q5_1(const uint8_t* codes, uint8_t* out) {
-  put_fifth_bits(codes, out + 4);
-  put_nibbles(codes, 32, out + 8);
-}
-void choose_q8_0(const float* x, uint8_t* out, uint8_t* codes) {
-  float most = 0.0F;
-  for (size_t i = 0; i < 32; ++i) most = std::max(most, std::fabs(x[i]));
-  const float scale = most / 127.0F;
-  const float inverse = scale == 0.0F ? 0.0F : 1.0F / scale;
-  put_half(scale, out);
-  // Halves away from zero.
-  for (size_t i = 0; i < 32; ++i) codes[i] = static_cast<uint8_t>(std::round(x[i] * inverse) + 128.0F);
-}
-void put_q8_0(const uint8_t* codes, uint8_t* out) {
-  for (size_t i = 0; i < 32; ++i) out[2 + i] = codes[i] ^ 0x80;
-}
-
 // x = scale * code - minimum, with a minimum that is not negative.
 struct Affine {
   float scale = 0.0F;
@@ -113,8 +69,8 @@ struct Affine {
 };
 
 // Of some widths of the step the one with the smallest squared error, scale and minimum being the best ones
-// for its codes.
-Affine choose_affine(const float* x, size_t n, int32_t most) {
+// for its codes. importance: what the square of each error counts, null: all the same.
+Affine choose_affine(const float* x, const float* importance, size_t n, int32_t most) {
   constexpr std::array<float, 9> kWidths = {1.0F, 1.04F, 0.97F, 0.94F, 0.91F, 0.88F, 0.85F, 0.81F, 0.76F};
   float low = 0.0F;
   float high = x[0];
@@ -125,24 +81,27 @@ Affine choose_affine(const float* x, size_t n, int32_t most) {
   Affine best{0.0F, -low};
   if (!(high - low > 1e-36F)) return best;
   double least = std::numeric_limits<double>::infinity();
+  const auto weight = [&](size_t i) { return importance == nullptr ? 1.0 : importance[i]; };
   const auto code = [&](const Affine& a, float v) {
     return std::clamp(std::nearbyint((v + a.minimum) / a.scale), 0.0F, static_cast<float>(most));
   };
   for (const float width : kWidths) {
     Affine tried{(high - low) / static_cast<float>(most) * width, -low * width};
     // Least squares over the codes' line.
+    double count = 0.0;
     double q = 0.0;
     double qq = 0.0;
     double qx = 0.0;
     double sum = 0.0;
     for (size_t i = 0; i < n; ++i) {
       const double c = code(tried, x[i]);
-      q += c;
-      qq += c * c;
-      qx += c * x[i];
-      sum += x[i];
+      const double own = weight(i);
+      count += own;
+      q += own * c;
+      qq += own * c * c;
+      qx += own * c * x[i];
+      sum += own * x[i];
     }
-    const auto count = static_cast<double>(n);
     const double determinant = count * qq - q * q;
     if (determinant > 0.0) {
       const double scale = (count * qx - q * sum) / determinant;
@@ -156,7 +115,7 @@ Affine choose_affine(const float* x, size_t n, int32_t most) {
     double error = 0.0;
     for (size_t i = 0; i < n; ++i) {
       const double d = tried.scale * code(tried, x[i]) - tried.minimum - x[i];
-      error += d * d;
+      error += weight(i) * d * d;
     }
     if (error < least) {
       least = error;
@@ -166,13 +125,100 @@ Affine choose_affine(const float* x, size_t n, int32_t most) {
   return best;
 }
 
+// As above, with scales that are searched for.
+float symmetric(const float* x, const float* importance, int32_t bits, uint8_t* codes) {
+  const IntRounding rounding{.bits = bits, .scales = DType::kF16};
+  const std::span<const float> weights(importance, 32);
+  // There is a code more on one side: the scale's sign says on which.
+  float scale = 0.0F;
+  double least = std::numeric_limits<double>::infinity();
+  for (const float sign : {-1.0F, 1.0F}) {
+    std::array<float, 32> turned;
+    for (size_t i = 0; i < 32; ++i) turned[i] = sign * x[i];
+    const IntGroup group = choose_group(rounding, turned, weights);
+    std::array<uint8_t, 32> tried;
+    double error = 0.0;
+    for (size_t i = 0; i < 32; ++i) {
+      tried[i] = static_cast<uint8_t>(code_of(rounding, group, turned[i]));
+      const double difference = group.value(tried[i]) - turned[i];
+      error += importance[i] * difference * difference;
+    }
+    if (error < least) {
+      least = error;
+      scale = sign * group.scale;
+      std::ranges::copy(tried, codes);
+    }
+  }
+  return scale;
+}
+float with_minimum(const float* x, const float* importance, int32_t most, float& least, uint8_t* codes) {
+  const Affine line = choose_affine(x, importance, 32, most);
+  const float scale = stored_half(line.scale);
+  least = stored_half(-line.minimum);
+  for (size_t i = 0; i < 32; ++i) {
+    const float v = scale > 0.0F ? std::nearbyint((x[i] - least) / scale) : 0.0F;
+    codes[i] = static_cast<uint8_t>(std::clamp(v, 0.0F, static_cast<float>(most)));
+  }
+  return scale;
+}
+
+// Of a block: choose_... puts its header into `out` and its codes into `codes`, put_... the codes into `out`.
+// importance: of each number, or null.
+void choose_q4_0(const float* x, const float* importance, uint8_t* out, uint8_t* codes) {
+  put_half(importance == nullptr ? symmetric(x, 8, codes) : symmetric(x, importance, 4, codes), out);
+}
+void put_q4_0(const uint8_t* codes, uint8_t* out) {
+  put_nibbles(codes, 32, out + 2);
+}
+void choose_q5_0(const float* x, const float* importance, uint8_t* out, uint8_t* codes) {
+  put_half(importance == nullptr ? symmetric(x, 16, codes) : symmetric(x, importance, 5, codes), out);
+}
+void put_q5_0(const uint8_t* codes, uint8_t* out) {
+  put_fifth_bits(codes, out + 2);
+  put_nibbles(codes, 32, out + 6);
+}
+void choose_q4_1(const float* x, const float* importance, uint8_t* out, uint8_t* codes) {
+  float least = 0.0F;
+  put_half(importance == nullptr ? with_minimum(x, 15, least, codes)
+                                 : with_minimum(x, importance, 15, least, codes),
+           out);
+  put_half(least, out + 2);
+}
+void put_q4_1(const uint8_t* codes, uint8_t* out) {
+  put_nibbles(codes, 32, out + 4);
+}
+void choose_q5_1(const float* x, const float* importance, uint8_t* out, uint8_t* codes) {
+  float least = 0.0F;
+  put_half(importance == nullptr ? with_minimum(x, 31, least, codes)
+                                 : with_minimum(x, importance, 31, least, codes),
+           out);
+  put_half(least, out + 2);
+}
+void put_q5_1(const uint8_t* codes, uint8_t* out) {
+  put_fifth_bits(codes, out + 4);
+  put_nibbles(codes, 32, out + 8);
+}
+void choose_q8_0(const float* x, const float* importance, uint8_t* out, uint8_t* codes) {
+  if (importance != nullptr) return put_half(symmetric(x, importance, 8, codes), out);
+  float most = 0.0F;
+  for (size_t i = 0; i < 32; ++i) most = std::max(most, std::fabs(x[i]));
+  const float scale = most / 127.0F;
+  const float inverse = scale == 0.0F ? 0.0F : 1.0F / scale;
+  put_half(scale, out);
+  // Halves away from zero.
+  for (size_t i = 0; i < 32; ++i) codes[i] = static_cast<uint8_t>(std::round(x[i] * inverse) + 128.0F);
+}
+void put_q8_0(const uint8_t* codes, uint8_t* out) {
+  for (size_t i = 0; i < 32; ++i) out[2 + i] = codes[i] ^ 0x80;
+}
+
 // Eight groups of 32 whose scales and minima are numbers of six bits. Codes [256]; 16 bytes of header.
-void affine_groups(const float* x, int32_t most, uint8_t* header, uint8_t* codes) {
+void affine_groups(const float* x, const float* importance, int32_t most, uint8_t* header, uint8_t* codes) {
   std::array<Affine, 8> groups;
   float scale = 0.0F;
   float minimum = 0.0F;
   for (size_t g = 0; g < 8; ++g) {
-    groups[g] = choose_affine(x + 32 * g, 32, most);
+    groups[g] = choose_affine(x + 32 * g, importance == nullptr ? nullptr : importance + 32 * g, 32, most);
     scale = std::max(scale, groups[g].scale);
     minimum = std::max(minimum, groups[g].minimum);
   }
@@ -205,14 +251,14 @@ void affine_groups(const float* x, int32_t most, uint8_t* header, uint8_t* codes
   }
 }
 
-void choose_q4_k(const float* x, uint8_t* out, uint8_t* codes) {
-  affine_groups(x, 15, out, codes);
+void choose_q4_k(const float* x, const float* importance, uint8_t* out, uint8_t* codes) {
+  affine_groups(x, importance, 15, out, codes);
 }
 void put_q4_k(const uint8_t* codes, uint8_t* out) {
   for (size_t i = 0; i < 4; ++i) put_nibbles(codes + 64 * i, 64, out + 16 + 32 * i);
 }
-void choose_q5_k(const float* x, uint8_t* out, uint8_t* codes) {
-  affine_groups(x, 31, out, codes);
+void choose_q5_k(const float* x, const float* importance, uint8_t* out, uint8_t* codes) {
+  affine_groups(x, importance, 31, out, codes);
 }
 void put_q5_k(const uint8_t* codes, uint8_t* out) {
   std::fill_n(out + 16, 32, uint8_t{0});
@@ -222,10 +268,14 @@ void put_q5_k(const uint8_t* codes, uint8_t* out) {
 }
 
 // Sixteen groups of 16 whose scales are numbers of eight bits.
-void choose_q6_k(const float* x, uint8_t* out, uint8_t* codes) {
+void choose_q6_k(const float* x, const float* importance, uint8_t* out, uint8_t* codes) {
   const IntRounding rounding{.bits = 6, .scales = DType::kF32};
   std::array<float, 16> scales;
-  for (size_t g = 0; g < 16; ++g) scales[g] = choose_group(rounding, {x + 16 * g, 16}).scale;
+  for (size_t g = 0; g < 16; ++g) {
+    std::span<const float> weights;
+    if (importance != nullptr) weights = {importance + 16 * g, 16};
+    scales[g] = choose_group(rounding, {x + 16 * g, 16}, weights).scale;
+  }
   const float d = stored_half(*std::ranges::max_element(scales) / 127.0F);
   for (size_t g = 0; g < 16; ++g) {
     const auto s =
@@ -246,7 +296,7 @@ void put_q6_k(const uint8_t* codes, uint8_t* out) {
 
 struct Encoder {
   std::string_view name;
-  void (*choose)(const float* x, uint8_t* block, uint8_t* codes);
+  void (*choose)(const float* x, const float* importance, uint8_t* block, uint8_t* codes);
   void (*put)(const uint8_t* codes, uint8_t* block);
 };
 constexpr std::array<Encoder, 8> kEncoders = {{{"Q4_0", choose_q4_0, put_q4_0},
@@ -269,7 +319,8 @@ bool can_encode(const GgmlType& type) {
   return type.dtype ? is_storage_dtype(*type.dtype) : find_encoder(type) != nullptr;
 }
 
-void encode_ggml(const GgmlType& type, std::span<const float> x, std::byte* out) {
+void encode_ggml(const GgmlType& type, std::span<const float> x, std::byte* out,
+                 std::span<const float> importance) {
   if (type.dtype) {
     for (size_t i = 0; i < x.size(); ++i) {
       alignas(4) std::array<std::byte, 4> number{};
@@ -283,7 +334,7 @@ void encode_ggml(const GgmlType& type, std::span<const float> x, std::byte* out)
   const auto elements = static_cast<size_t>(type.elements);
   for (size_t i = 0; i < x.size(); i += elements, out += type.bytes) {
     auto* block = reinterpret_cast<uint8_t*>(out);
-    encoder.choose(x.data() + i, block, codes.data());
+    encoder.choose(x.data() + i, importance.empty() ? nullptr : importance.data() + i, block, codes.data());
     encoder.put(codes.data(), block);
   }
 }

@@ -14,8 +14,11 @@ namespace quire {
 
 // Whether encode_ggml writes the type: F32, F16, BF16, Q4_0, Q4_1, Q5_0, Q5_1, Q8_0, Q4_K, Q5_K, Q6_K.
 bool can_encode(const GgmlType& type);
-// x: whole blocks of finite numbers; out: type.bytes_of(x.size()).
-void encode_ggml(const GgmlType& type, std::span<const float> x, std::byte* out);
+// x: whole blocks of finite numbers; out: type.bytes_of(x.size()). importance: [x.size()], not negative, or
+// empty; of coded types scales are then searched for that leave the smallest sum of importance * (error)^2,
+// those of one level too.
+void encode_ggml(const GgmlType& type, std::span<const float> x, std::byte* out,
+                 std::span<const float> importance = {});
 
 // For who chooses the codes of blocks in another way than to nearest. Of types that encode_ggml writes and
 // that are coded.

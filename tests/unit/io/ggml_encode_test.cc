@@ -85,6 +85,32 @@ TEST(GgmlEncode, EveryTypeStaysNear) {
   EXPECT_FALSE(can_encode(*find_ggml_type("IQ2_XXS")));
 }
 
+// Some columns count a hundred times as much as others.
+TEST(GgmlEncode, ErrorsCountAsMuchAsTheyAreImportant) {
+  const auto w = some_weights(2048, 3);
+  std::vector<float> importance(w.size());
+  std::mt19937 rng(4);
+  for (float& v : importance) v = rng() % 4 == 0 ? 100.0F : 1.0F;
+  for (const char* name : {"Q4_0", "Q4_1", "Q5_0", "Q5_1", "Q8_0", "Q4_K", "Q5_K", "Q6_K"}) {
+    const GgmlType& type = *find_ggml_type(name);
+    const auto error = [&](std::span<const float> counts) {
+      std::vector<std::byte> bytes(type.bytes_of(static_cast<int64_t>(w.size())));
+      encode_ggml(type, w, bytes.data(), counts);
+      const auto back = decoded(type, bytes, w.size());
+      double sum = 0.0;
+      for (size_t i = 0; i < w.size(); ++i)
+        sum += importance[i] * std::pow(static_cast<double>(back[i]) - w[i], 2);
+      return sum;
+    };
+    EXPECT_LT(error(importance), 0.97 * error({})) << name;
+    // The same for all: nothing else is searched for.
+    const std::vector<float> same(w.size(), 2.0F);
+    if (type.format.two_levels()) {
+      EXPECT_EQ(error(same), error({})) << name;
+    }
+  }
+}
+
 TEST(GgmlEncode, WhatIsAllEqualOrZeroIsKept) {
   for (const float value : {0.0F, 0.5F, -0.5F}) {
     const std::vector<float> w(256, value);

@@ -120,7 +120,8 @@ TEST(QuantizeGguf, WhatCannotBeWrittenIsSaid) {
     options.method = method;
     return test::error_of([&] { quantize_gguf(*llama, options, pool, {}); });
   };
-  EXPECT_THAT(with("gguf-q4_0", Method::kAwq), HasSubstr("GGUF files of Q4_0 are made by rtn or gptq"));
+  EXPECT_THAT(with("gguf-q4_0", Method::kAwq),
+              HasSubstr("GGUF files of Q4_0 are made by rtn, imatrix or gptq"));
   EXPECT_THAT(with("gguf-f16", Method::kGptq), HasSubstr("GGUF files of F16 are made by rtn only"));
   EXPECT_THAT(with("gguf-q4_0", Method::kGptq), HasSubstr("no text to calibrate with"));
   const auto gpt2 = Checkpoint::open(model_dir("gpt2"));
