@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "base/strings.h"
+#include "nn/scratch.h"
 
 namespace quire {
 namespace {
@@ -136,11 +137,6 @@ ActivationLayout activation_layout(const ArchSpec& spec, int64_t max_tokens, int
   const int64_t recurrence_end = at.qkv + recurrent_scratch_size(widest_recurrence(spec), max_tokens);
   at.end = std::max({attention_end, recurrence_end, mlp_end});
   return at;
-}
-
-// The first rows and columns of scratch that may be larger.
-TensorView part(const TensorView& view, int64_t rows, int64_t columns) {
-  return column_slice(row_slice(view, 0, rows), 0, columns);
 }
 
 // True where the rows follow each other: they need no gathering.

@@ -3,13 +3,10 @@
 #include <algorithm>
 #include <numeric>
 
+#include "nn/scratch.h"
+
 namespace quire {
 namespace {
-
-// The first `rows` rows and `columns` columns.
-TensorView part(const TensorView& view, int64_t rows, int64_t columns) {
-  return column_slice(row_slice(view, 0, rows), 0, columns);
-}
 
 // An expert's MLP, in as much of the scratch as its rows need.
 void apply_expert(const OpTable& ops, const OpContext& ctx, const Mlp& mlp, const TensorView& out,

@@ -14,11 +14,6 @@ int64_t place(const RecurrentSizes& sizes, int64_t rows, float* memory, Recurren
   return at.size();
 }
 
-TensorView part(const TensorView& view, int64_t rows, int64_t columns) {
-  if (columns == 0) return {};
-  return column_slice(row_slice(view, 0, rows), 0, columns);
-}
-
 }  // namespace
 
 int64_t recurrent_scratch_size(const RecurrentSizes& widest, int64_t rows) {

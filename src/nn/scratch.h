@@ -1,5 +1,4 @@
-// Lays out the scratch of a part: matrices one behind the other, each from a cache line on. Used by one
-// thread.
+// Scratch that the parts of a layer work in. Used by one thread.
 #pragma once
 
 #include <cstdint>
@@ -8,6 +7,13 @@
 
 namespace quire {
 
+// The first rows and columns of scratch that may be larger; no columns: an empty view.
+inline TensorView part(const TensorView& view, int64_t rows, int64_t columns) {
+  if (columns == 0) return {};
+  return column_slice(row_slice(view, 0, rows), 0, columns);
+}
+
+// Lays out a part's scratch: matrices one behind the other, each from a cache line on.
 class ScratchLayout {
  public:
   // Matrices of so many rows, from `memory` on; null: they are only counted, and views are empty.

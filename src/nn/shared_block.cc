@@ -2,15 +2,9 @@
 
 #include <algorithm>
 
+#include "nn/scratch.h"
+
 namespace quire {
-namespace {
-
-// The first rows and columns of scratch that may be larger.
-TensorView part(const TensorView& view, int64_t rows, int64_t columns) {
-  return column_slice(row_slice(view, 0, rows), 0, columns);
-}
-
-}  // namespace
 
 void add(const OpTable& ops, const OpContext& ctx, const Adapter& adapter, const TensorView& out,
          const TensorView& x, const TensorView& low) {
