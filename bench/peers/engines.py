@@ -114,10 +114,13 @@ class Quire(Engine):
     def weight_cache(self, task: Task, variant: str) -> pathlib.Path | None:
         return self.setup.store.dir / task.model / "quire" / variant if variant.endswith(self.KEPT) else None
 
+    def model(self, task: Task) -> pathlib.Path:
+        return self.setup.store.checkpoint(task.model)
+
     def prepare(self, task: Task, variant: str) -> pathlib.Path:
-        checkpoint, cache = self.setup.store.checkpoint(task.model), self.weight_cache(task, variant)
+        model, cache = self.model(task), self.weight_cache(task, variant)
         if cache is None:
-            return checkpoint
+            return model
         if cache not in self.kept:
             self.latency(task, variant, warmups=0)
             self.kept.add(cache)
@@ -130,7 +133,7 @@ class Quire(Engine):
     def arguments(self, task: Task, variant: str) -> list[str]:
         """Behind the command; the model and settings of the engine."""
         longest = max([task.prompt + task.output, *(p + o for p, o in task.requests)])
-        return [str(self.setup.store.checkpoint(task.model)), *self.flags(task, variant), "--threads", str(self.setup.threads),
+        return [str(self.model(task)), *self.flags(task, variant), "--threads", str(self.setup.threads),
                 "--no-enable-prefix-caching", "--kv-cache-memory", str(self.POOL),
                 "--max-model-len", str(-(-longest // 256) * 256), "--log-level", "error"]
 

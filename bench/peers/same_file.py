@@ -28,7 +28,7 @@ class SameFile(engines.Quire):
         super().__init__(setup)
         self.kind = kind
 
-    def prepare(self, task: engines.Task, variant: str) -> pathlib.Path:
+    def model(self, task: engines.Task) -> pathlib.Path:
         return self.setup.store.gguf(task.model, self.kind)
 
 

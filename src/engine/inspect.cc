@@ -42,6 +42,7 @@ ModelReport inspect_model(const EngineConfig& config) {
   report.name = source.name();
   report.architecture = spec.architecture;
   std::map<DType, int64_t> bytes;  // of tensors of floats
+  bool coded = false;
   std::map<std::string, FormatReport> formats;
   for (const auto& name : checkpoint->names()) {
     const TensorInfo& info = *checkpoint->find(name);
@@ -50,6 +51,7 @@ ModelReport inspect_model(const EngineConfig& config) {
     for (const int64_t dim : info.shape) elements *= dim;
     const std::string type(info.coded ? type_of(*checkpoint->coded(name))
                                       : std::string(dtype_name(info.dtype)));
+    coded = coded || info.coded;
     if (!info.coded) bytes[info.dtype] += size;
     FormatReport& format = formats[type];
     ++format.tensors;
@@ -77,6 +79,7 @@ ModelReport inspect_model(const EngineConfig& config) {
   report.tied_embeddings = spec.tie_word_embeddings;
 
   DType kv_dtype = main_dtype(bytes);
+  if (coded) kv_dtype = named_dtype(*checkpoint).value_or(kv_dtype);
   if (const auto given = dtype_from_name(config.dtype)) kv_dtype = *given;
   if (const auto given = kv_dtype_from_name(config.kv_cache_dtype)) kv_dtype = *given;
   const KvLayout layout = make_kv_layout(spec, kv_dtype, config.block_size);

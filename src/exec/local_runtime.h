@@ -30,7 +30,7 @@ int64_t planned_weight_bytes(Checkpoint& checkpoint, const RuntimeOptions& optio
 struct RuntimeOptions {
   std::string dtype = "auto";           // auto: as the checkpoint has it
   std::string quantization = "auto";    // auto: none
-  std::string kv_cache_dtype = "auto";  // auto: as the weights
+  std::string kv_cache_dtype = "auto";  // auto: as the weights are, or were
   std::string activation_dtype =
       "auto";                 // of products with codes: float32 or int8; auto: as is usual for the checkpoint
   int32_t threads = 0;        // 0: all cores this process may use

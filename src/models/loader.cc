@@ -89,6 +89,16 @@ int64_t bytes_of(const Embedding& e) {
 
 }  // namespace
 
+std::optional<DType> named_dtype(const Checkpoint& checkpoint) {
+  for (const auto* field : {"dtype", "torch_dtype"}) {
+    const auto it = checkpoint.config().find(field);
+    if (it == checkpoint.config().end() || !it->is_string()) continue;
+    const auto named = dtype_from_name(it->get<std::string>());
+    if (named && is_storage_dtype(*named)) return *named;
+  }
+  return std::nullopt;
+}
+
 int64_t elements(const ExpectedTensor& tensor) {
   return numel(std::span(tensor.shape).subspan(tensor.stacked ? 1 : 0));
 }
@@ -254,12 +264,7 @@ DType ModelLoader::latent_type(int32_t layer) const {
 
 DType ModelLoader::stored_type() const {
   if (options_.dtype) return *options_.dtype;
-  for (const auto* field : {"dtype", "torch_dtype"}) {
-    const auto it = checkpoint_.config().find(field);
-    if (it == checkpoint_.config().end() || !it->is_string()) continue;
-    const auto named = dtype_from_name(it->get<std::string>());
-    if (named && is_storage_dtype(*named)) return *named;
-  }
+  if (const auto named = named_dtype(checkpoint_)) return *named;
   const ExpectedTensor* norm = plan_.weight(Role::kFinalNorm);
   if (norm == nullptr) norm = plan_.weight(Role::kEmbedding);
   return checkpoint_.find(norm->name)->dtype;

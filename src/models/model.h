@@ -95,6 +95,10 @@ struct ActivationBuffers {
   RecurrentScratch recurrent;          // in the same place; of layers that carry a state
 };
 
+// The type of floats that a checkpoint's configuration names, what its codes were before they were; none: it
+// names none.
+std::optional<DType> named_dtype(const Checkpoint& checkpoint);
+
 // Immutable after load. Its weight cache, where it has one, writes the weights in a thread of its own, which
 // the destructor waits for. forward and logits are called by one thread at a time for one ActivationBuffers.
 class Model {

@@ -55,6 +55,7 @@ def test_a_gguf_file_carries_the_tokenizer_too(tmp_path, text, name):
     run = quire("quantize", "-o", out, "--format", name, "--eval-text", text)
     assert run.returncode == 0, run.stderr
     file = out / f"quire-tiny-{name[5:].upper()}.gguf"
+    assert json.loads(quire("inspect", file, "--json").stdout)["kv_cache_dtype"] == "float16"
     assert [f.name for f in out.iterdir()] == [file.name]
     assert float(run.stdout.splitlines()[-1].split()[-2]) < 1.0
     ids = [json.loads(quire("tokenize", *model, "--file", text, "--json").stdout)["ids"] for model in ([], [file])]
