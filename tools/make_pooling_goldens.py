@@ -90,6 +90,7 @@ MODELS = {
     "electra-reranker": (BERT | dict(model_type="electra", architectures=["ElectraForSequenceClassification"], embedding_size=24) |
                          labels("LABEL_0"), None, dict(pairs=True)),
     "ernie": (BERT | dict(model_type="ernie", architectures=["ErnieModel"], hidden_act="relu"), [["cls"], "normalize"], {}),
+    "ernie-tasks": (BERT | dict(model_type="ernie", architectures=["ErnieModel"], use_task_id=True, task_type_vocab_size=4), [["mean"]], {}),
     "data2vec-text": (ROBERTA | dict(model_type="data2vec-text", architectures=["Data2VecTextForSequenceClassification"]) | labels("a", "b"), None, {}),
     "mpnet": (ROBERTA | dict(model_type="mpnet", architectures=["MPNetModel"]), [["mean"], "normalize"], {}),
     "mpnet-reranker": (ROBERTA | dict(model_type="mpnet", architectures=["MPNetForSequenceClassification"]) | labels("LABEL_0"), None, {}),

@@ -198,6 +198,7 @@ struct ArchSpec {
   float embedding_multiplier = 1.0F;
   bool embedding_norm = false;
   int32_t token_types = 0;     // whose vectors are added to the tokens'; 0: there are none
+  int32_t task_types = 0;      // whose first vector is added to all tokens'; 0: there are none
   int64_t embedding_size = 0;  // of the tokens' vectors, projected to the hidden size and back; 0: the same
   // Types, positions and the norm are as wide as the tokens' vectors, the sum of these is what is projected;
   // nothing is projected back.

@@ -493,6 +493,21 @@ Embedding ModelLoader::embedding(Role role) {
   return out;
 }
 
+// Each token has one type and the first task: their vectors are one.
+Embedding ModelLoader::token_types() {
+  if (spec_.task_types == 0) return embedding(Role::kTokenTypes);
+  Embedding out;
+  out.owned = vector(Role::kTokenTypes, -1);
+  const Buffer tasks = vector(Role::kTaskTypes, -1);
+  model_->weight_bytes_ -= bytes_of(tasks);
+  const int64_t size = elements(*plan_.weight(Role::kTokenTypes)) / spec_.token_types;
+  out.table = make_view(out.owned.as<float>(), DType::kF32, Shape{spec_.token_types, size});
+  for (int64_t type = 0; type < spec_.token_types; ++type) {
+    for (int64_t i = 0; i < size; ++i) out.table.row<float>(type)[i] += tasks.as<float>()[i];
+  }
+  return out;
+}
+
 // What stands before the first layer.
 void ModelLoader::embeddings() {
   Model& m = *model_;
@@ -505,7 +520,7 @@ void ModelLoader::embeddings() {
   }
   const int64_t summed = spec_.narrow_embeddings ? spec_.embedding_size : spec_.hidden_size;
   if (spec_.embedding_norm) m.embedding_norm_ = norm(Role::kEmbeddingNorm, -1, summed);
-  if (spec_.token_types > 0) m.token_types_ = embedding(Role::kTokenTypes);
+  if (spec_.token_types > 0) m.token_types_ = token_types();
   if (spec_.embedding_size > 0) m.embedding_in_ = linear({Role::kEmbeddingIn}, -1);
   if (spec_.position == PositionKind::kLearned) {
     m.position_embedding_ = embedding(Role::kPositionEmbedding);

@@ -160,6 +160,7 @@ class ModelLoader {
   ShortConv short_conv(int32_t layer);
   Lightning lightning(int32_t layer);
   Embedding embedding(Role role);
+  Embedding token_types();
   // What becomes of the hidden states of a model that does not generate.
   Pooler pooler();
   // The logit of one token minus another's, as the only row.

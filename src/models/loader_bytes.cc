@@ -59,7 +59,11 @@ int64_t ModelLoader::planned_bytes() const {
     add_table(Role::kEmbedding);
     add_matrix({Role::kLmHead}, -1);
   }
-  if (spec_.token_types > 0) add_table(Role::kTokenTypes);
+  if (spec_.task_types > 0) {
+    add_vector(plan_.weight(Role::kTokenTypes));
+  } else if (spec_.token_types > 0) {
+    add_table(Role::kTokenTypes);
+  }
   add_matrix({Role::kEmbeddingIn}, -1);
   add_matrix({Role::kEmbeddingOut}, -1);
   add_matrix({Role::kClassifierDense}, -1);

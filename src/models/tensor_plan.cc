@@ -51,7 +51,7 @@ constexpr bool is_of_stream(Role role) {
 }
 
 // layer: -1 for what is not of a layer; of what is of a stream its number.
-std::array<RoleShape, 108> role_shapes(const ArchSpec& spec, int32_t layer) {
+std::array<RoleShape, 109> role_shapes(const ArchSpec& spec, int32_t layer) {
   const int64_t hidden = spec.hidden_size;
   const LayerSpec own =
       layer >= 0 && layer < spec.num_layers ? spec.layers[static_cast<size_t>(layer)] : LayerSpec{};
@@ -137,6 +137,7 @@ std::array<RoleShape, 108> role_shapes(const ArchSpec& spec, int32_t layer) {
       {Role::kDeltaShareStep, 2 * state.heads, hidden, false, delta},
       {Role::kEmbedding, spec.vocab_size, word, false},
       {Role::kTokenTypes, spec.token_types, summed, false, spec.token_types > 0},
+      {Role::kTaskTypes, spec.task_types, summed, false, spec.task_types > 0},
       {Role::kEmbeddingIn, hidden, word, narrow, projected || narrow},
       {Role::kEmbeddingOut, word, hidden, false, projected && !narrow},
       {Role::kClassifierDense, hidden, pooled, classifier.dense_bias, classifies},

@@ -13,6 +13,7 @@ enum class Role : uint8_t {
   kEmbedding,
   kEmbeddingNorm,
   kTokenTypes,
+  kTaskTypes,
   kEmbeddingIn,   // from the tokens' vectors to the hidden size
   kEmbeddingOut,  // and back
   kPositionEmbedding,

@@ -11,11 +11,12 @@ namespace {
 
 constexpr std::array<std::string_view, 8> kBertPrefixes = {
     "bert.", "roberta.", "distilbert.", "electra.", "data2vec_text.", "ernie.", "model.", ""};
-constexpr std::array<ModuleName, 13> kBertModules = {{
+constexpr std::array<ModuleName, 14> kBertModules = {{
     {Role::kEmbedding, "embeddings.word_embeddings"},
     {Role::kEmbeddingIn, "embeddings_project"},
     {Role::kPositionEmbedding, "embeddings.position_embeddings"},
     {Role::kTokenTypes, "embeddings.token_type_embeddings"},
+    {Role::kTaskTypes, "embeddings.task_type_embeddings"},
     {Role::kEmbeddingNorm, "embeddings.LayerNorm"},
     {Role::kQuery, "encoder.layer.{}.attention.self.query"},
     {Role::kKey, "encoder.layer.{}.attention.self.key"},
@@ -144,7 +145,11 @@ ArchSpec parse_bert(const ConfigReader& config) {
   spec.position = PositionKind::kLearned;
   read_token_types(config, spec, 2);
   spec.classifier = pooled_classifier();
-  if (config.boolean("use_task_id", false)) config.fail("use_task_id", "true is not supported");
+  // ERNIE's. No request names a task, and the first one is what is meant then.
+  if (config.boolean("use_task_id", false)) {
+    spec.task_types = static_cast<int32_t>(config.integer("task_type_vocab_size", 1, 1024, 3));
+    if (spec.token_types == 0) config.fail("use_task_id", "without token types is not supported");
+  }
   return spec;
 }
 
