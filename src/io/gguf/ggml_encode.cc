@@ -164,35 +164,30 @@ float with_minimum(const float* x, const float* importance, int32_t most, float&
 
 // Of a block: choose_... puts its header into `out` and its codes into `codes`, put_... the codes into `out`.
 // importance: of each number, or null.
-void choose_q4_0(const float* x, const float* importance, uint8_t* out, uint8_t* codes) {
-  put_half(importance == nullptr ? symmetric(x, 8, codes) : symmetric(x, importance, 4, codes), out);
+template <int32_t kBits>
+void choose_symmetric(const float* x, const float* importance, uint8_t* out, uint8_t* codes) {
+  put_half(
+      importance == nullptr ? symmetric(x, 1 << (kBits - 1), codes) : symmetric(x, importance, kBits, codes),
+      out);
+}
+template <int32_t kBits>
+void choose_with_minimum(const float* x, const float* importance, uint8_t* out, uint8_t* codes) {
+  constexpr int32_t kMost = (1 << kBits) - 1;
+  float least = 0.0F;
+  put_half(importance == nullptr ? with_minimum(x, kMost, least, codes)
+                                 : with_minimum(x, importance, kMost, least, codes),
+           out);
+  put_half(least, out + 2);
 }
 void put_q4_0(const uint8_t* codes, uint8_t* out) {
   put_nibbles(codes, 32, out + 2);
-}
-void choose_q5_0(const float* x, const float* importance, uint8_t* out, uint8_t* codes) {
-  put_half(importance == nullptr ? symmetric(x, 16, codes) : symmetric(x, importance, 5, codes), out);
 }
 void put_q5_0(const uint8_t* codes, uint8_t* out) {
   put_fifth_bits(codes, out + 2);
   put_nibbles(codes, 32, out + 6);
 }
-void choose_q4_1(const float* x, const float* importance, uint8_t* out, uint8_t* codes) {
-  float least = 0.0F;
-  put_half(importance == nullptr ? with_minimum(x, 15, least, codes)
-                                 : with_minimum(x, importance, 15, least, codes),
-           out);
-  put_half(least, out + 2);
-}
 void put_q4_1(const uint8_t* codes, uint8_t* out) {
   put_nibbles(codes, 32, out + 4);
-}
-void choose_q5_1(const float* x, const float* importance, uint8_t* out, uint8_t* codes) {
-  float least = 0.0F;
-  put_half(importance == nullptr ? with_minimum(x, 31, least, codes)
-                                 : with_minimum(x, importance, 31, least, codes),
-           out);
-  put_half(least, out + 2);
 }
 void put_q5_1(const uint8_t* codes, uint8_t* out) {
   put_fifth_bits(codes, out + 4);
@@ -299,10 +294,10 @@ struct Encoder {
   void (*choose)(const float* x, const float* importance, uint8_t* block, uint8_t* codes);
   void (*put)(const uint8_t* codes, uint8_t* block);
 };
-constexpr std::array<Encoder, 8> kEncoders = {{{"Q4_0", choose_q4_0, put_q4_0},
-                                               {"Q4_1", choose_q4_1, put_q4_1},
-                                               {"Q5_0", choose_q5_0, put_q5_0},
-                                               {"Q5_1", choose_q5_1, put_q5_1},
+constexpr std::array<Encoder, 8> kEncoders = {{{"Q4_0", choose_symmetric<4>, put_q4_0},
+                                               {"Q4_1", choose_with_minimum<4>, put_q4_1},
+                                               {"Q5_0", choose_symmetric<5>, put_q5_0},
+                                               {"Q5_1", choose_with_minimum<5>, put_q5_1},
                                                {"Q8_0", choose_q8_0, put_q8_0},
                                                {"Q4_K", choose_q4_k, put_q4_k},
                                                {"Q5_K", choose_q5_k, put_q5_k},
