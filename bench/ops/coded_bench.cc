@@ -202,14 +202,17 @@ void decode(benchmark::State& state, const Product& of) {
 
 void register_coded(const CpuIsa& isa) {
   for (const auto& [name, format] : formats()) {
-    for (const ActivationFormat activations : {ActivationFormat::kFloat, ActivationFormat::kInt8}) {
-      const bool int8 = activations == ActivationFormat::kInt8;
+    for (const ActivationFormat activations :
+         {ActivationFormat::kFloat, ActivationFormat::kInt16, ActivationFormat::kInt8}) {
       const bool whole = coded_numbers(format).has_value();
-      if (int8 && !whole) continue;
+      if (activations != ActivationFormat::kFloat && !whole) continue;
       // Levels that have products of their own.
       if (isa.name == "generic" || isa.name.ends_with("_bf16") || (isa.name == "avx512_vnni" && !whole))
         continue;
-      const std::string prefix = "Coded/" + std::string(isa.name) + "/" + name + (int8 ? "-a8" : "");
+      const std::string prefix = "Coded/" + std::string(isa.name) + "/" + name +
+                                 (activations == ActivationFormat::kInt8    ? "-a8"
+                                  : activations == ActivationFormat::kInt16 ? "-a16"
+                                                                            : "");
       const auto product = [&](int64_t n, int64_t k) {
         return Product{*isa.table, format, activations, n, k};
       };

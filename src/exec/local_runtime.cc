@@ -27,8 +27,9 @@ constexpr size_t kMaxProfileEvents = size_t{1} << 20;
 ActivationFormat activations_of(const std::string& name, const Checkpoint& checkpoint) {
   if (name == "auto") return checkpoint.usual_activations();
   if (name == "float32") return ActivationFormat::kFloat;
+  if (name == "int16") return ActivationFormat::kInt16;
   if (name == "int8") return ActivationFormat::kInt8;
-  throw Error(cat("--activation-dtype: '", name, "' is not known; use auto, float32 or int8"));
+  throw Error(cat("--activation-dtype: '", name, "' is not known; use auto, float32, int16 or int8"));
 }
 
 ModelOptions model_options_of(const RuntimeOptions& options, const Checkpoint& checkpoint) {

@@ -29,9 +29,10 @@ ProfileEvent elementwise(std::string_view name, const TensorView& x, double tens
 }
 
 double peak_of(const MachineLimits& limits, const WeightFormat& format) {
-  // Each digit of a float32 activation is an int8 product (quant/activation_digits.h).
-  if (is_coded(format) && format.activations == ActivationFormat::kFloat && coded_numbers(format.coded))
-    return std::max(limits.f32_flop_per_s, limits.int8_flop_per_s / kFloatDigits);
+  // Each digit of an activation is an int8 product (quant/activation_digits.h).
+  const int digits = num_activation_digits(format.activations);
+  if (is_coded(format) && digits > 1 && coded_numbers(format.coded))
+    return std::max(limits.f32_flop_per_s, limits.int8_flop_per_s / digits);
   if (format.activations == ActivationFormat::kInt8 && limits.int8_flop_per_s > 0)
     return limits.int8_flop_per_s;
   if (format.dtype == DType::kBF16 && limits.bf16_flop_per_s > 0) return limits.bf16_flop_per_s;

@@ -42,7 +42,7 @@ float float_product(const CodedLayout& at, const PackedLinear& w, int64_t column
   return sum;
 }
 
-// A row of activations as int8 numbers, or as float32 in digits (quant/activation_digits.h), in packed order.
+// A row of activations as int8 numbers, or in more digits (quant/activation_digits.h), in packed order.
 struct WholeRow {
   int num_digits;
   std::vector<int8_t> digits;  // [num_digits][k]
@@ -58,7 +58,7 @@ WholeRow round_row(const CodedLayout& at, int num_digits, std::span<const float>
     const float* x = in.data() + begin;
     int8_t* digits = row.digits.data() + begin;
     const float scale =
-        num_digits == 1 ? quantize_activations(x, n, digits) : split_activations(x, n, digits, at.k);
+        num_digits == 1 ? quantize_activations(x, n, digits) : split_activations(x, n, num_digits, digits, at.k);
     for (int64_t i = begin; i < begin + n; i += units.unit)
       row.scales[static_cast<size_t>(i / units.unit)] = scale;
   }
@@ -115,7 +115,7 @@ void linear_coded(const OpContext& ctx, const TensorView& out, const TensorView&
   const CodedLayout at(w.format.coded, w.k);
   const int32_t* order = w.column_order.size() > 0 ? w.column_order.as<int32_t>() : nullptr;
   const auto whole = coded_numbers(at.format);
-  const int num_digits = w.format.activations == ActivationFormat::kInt8 ? 1 : kFloatDigits;
+  const int num_digits = num_activation_digits(w.format.activations);
   const float threshold = whole && num_digits == 1 ? w.format.outlier_threshold : 0.0F;
   parallel_ranges(ctx, w.n, row_grain(16 * w.k), [&](int64_t begin, int64_t end, int) {
     for (int64_t r = 0; r < x.rows(); ++r) {

@@ -7,7 +7,7 @@
 
 namespace quire {
 
-float split_activations(const float* x, int64_t n, int8_t* digits, int64_t stride) {
+float split_activations(const float* x, int64_t n, int count, int8_t* digits, int64_t stride) {
   float largest = 0;
   float flaws = 0;  // stays 0 as long as all are finite, else NaN
   for (int64_t i = 0; i < n; ++i) {
@@ -15,22 +15,24 @@ float split_activations(const float* x, int64_t n, int8_t* digits, int64_t strid
     flaws += x[i] - x[i];
   }
   if (flaws != 0.0F || largest < kLeastDigits) {
-    for (int d = 0; d < kFloatDigits; ++d) std::fill_n(digits + d * stride, n, int8_t{0});
+    for (int d = 0; d < count; ++d) std::fill_n(digits + d * stride, n, int8_t{0});
     return flaws != 0.0F ? std::numeric_limits<float>::quiet_NaN() : 0.0F;
   }
+  float scale = largest * (1.0F / largest_of_digits(count));
   // Up to the next power of two.
-  const uint32_t least = std::bit_cast<uint32_t>(largest * (1.0F / kLargestDigits));
-  const float scale = std::bit_cast<float>((least + 0x7fffffU) & 0x7f800000U);
+  if (count == kFloatDigits)
+    scale = std::bit_cast<float>((std::bit_cast<uint32_t>(scale) + 0x7fffffU) & 0x7f800000U);
   const float inverse = 1.0F / scale;
   for (int64_t i = 0; i < n; ++i) {
     // Whole numbers below 2^24: all differences are exact.
-    const float whole = std::nearbyint(x[i] * inverse);
-    const float high = std::nearbyint(whole * (1.0F / (kDigitBase * kDigitBase)));
-    const float rest = std::fma(-high, kDigitBase * kDigitBase, whole);
-    const float middle = std::nearbyint(rest * (1.0F / kDigitBase));
-    digits[i] = static_cast<int8_t>(high);
-    digits[stride + i] = static_cast<int8_t>(middle);
-    digits[2 * stride + i] = static_cast<int8_t>(std::fma(-middle, kDigitBase, rest));
+    float rest = std::nearbyint(x[i] * inverse);
+    float place = count == kFloatDigits ? kDigitBase * kDigitBase : kDigitBase;
+    for (int d = 0; d + 1 < count; ++d, place /= kDigitBase) {
+      const float digit = std::nearbyint(rest * (1.0F / place));
+      digits[d * stride + i] = static_cast<int8_t>(digit);
+      rest = std::fma(-digit, place, rest);
+    }
+    digits[(count - 1) * stride + i] = static_cast<int8_t>(rest);
   }
   return scale;
 }

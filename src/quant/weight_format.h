@@ -6,6 +6,7 @@
 #include <string>
 #include <string_view>
 
+#include "quant/activation_digits.h"
 #include "quant/coded_matrix.h"
 #include "tensor/dtype.h"
 
@@ -14,13 +15,23 @@ namespace quire {
 // What a product takes its activations as.
 enum class ActivationFormat : uint8_t {
   kFloat,  // as they are: weights become float32 in registers
-  kInt8,   // rounded to int8 with scales of their own as the product begins
+  kInt16,  // of codes of whole numbers: rounded to 16 bits with scales of their own as the product begins
+  kInt8,   // the same with 8 bits
 };
+
+// Digits of int8 that an activation becomes where it meets codes of whole numbers
+// (quant/activation_digits.h).
+constexpr int num_activation_digits(ActivationFormat activations) {
+  return activations == ActivationFormat::kInt8    ? 1
+         : activations == ActivationFormat::kInt16 ? kInt16Digits
+                                                   : kFloatDigits;
+}
 
 // A row for each way to store a weight matrix. dtype and two_of_four alone say it for floats. kI8 says that
 // elements are whole numbers with scales: weight = scale * (code - zero). The other fields are for those
 // alone. kU8 says that the matrix holds codes as a quantized checkpoint has them: `coded` says what they
-// stand for, kInt8 is for codes of whole numbers (coded_numbers), and the other fields are not looked at.
+// stand for, kInt8 and kInt16 are for codes of whole numbers (coded_numbers), and the other fields are not
+// looked at.
 struct WeightFormat {
   DType dtype = DType::kF32;  // kF32, kBF16, kF16, kI8 or kU8
   bool two_of_four = false;   // no more of a row's weights are not zero, and only those are kept

@@ -83,7 +83,7 @@ struct IntActivations {
   int64_t group;      // k's that share a scale
   int64_t unit;       // k's that are summed exactly
   int64_t num_units;  // in a row
-  int64_t digits;     // of an element: 1 or kFloatDigits
+  int64_t digits;     // of an element: 1, kInt16Digits or kFloatDigits
   int32_t zero;       // what the weights' codes are too large by: sums are the activations' times -zero
   int8_t* codes;      // block: [depth / 4][rows][digits][4]
   float* scales;      // block: [num_units][rows]

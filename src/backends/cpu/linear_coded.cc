@@ -127,7 +127,7 @@ void linear_coded(const CpuKernels& kernels, const OpContext& ctx, const TensorV
   const CodedLayout at(w.format.coded, w.k);
   const CodedIntUnits units(at);
   const auto whole = coded_numbers(at.format);
-  const int64_t digits = w.format.activations == ActivationFormat::kInt8 ? 1 : kFloatDigits;
+  const int64_t digits = num_activation_digits(w.format.activations);
   Numbers numbers;
   CodedMatrixArgs args = make_args(kernels, at, w, numbers);
   args.io.x_stride = x.row_stride;

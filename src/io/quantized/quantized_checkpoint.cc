@@ -103,7 +103,7 @@ class QuantizedCheckpoint : public Checkpoint {
       const nlohmann::json& inputs = field_of(group, "input_activations");
       return field_of(inputs, "num_bits") == 8 && field_of(inputs, "type") == "int";
     });
-    return int8 ? ActivationFormat::kInt8 : ActivationFormat::kFloat;
+    return int8 ? ActivationFormat::kInt8 : ActivationFormat::kInt16;
   }
   // bitsandbytes leaves large features of int8 products as they are.
   float outlier_threshold() const override {

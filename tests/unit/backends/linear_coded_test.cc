@@ -126,7 +126,13 @@ std::string describe(const CodedFormat& f) {
          (f.minima ? ", minima" : "") + (f.group_zeros ? ", zeros" : "");
 }
 
-constexpr ActivationFormat kActivations[] = {ActivationFormat::kFloat, ActivationFormat::kInt8};
+constexpr ActivationFormat kActivations[] = {ActivationFormat::kFloat, ActivationFormat::kInt16,
+                                             ActivationFormat::kInt8};
+
+const char* named(ActivationFormat activations) {
+  constexpr std::array<const char*, 3> kNames = {"", ", int16", ", int8"};
+  return kNames[static_cast<size_t>(activations)];
+}
 
 PackedLinear pack(const OpTable& table, const CodedMatrix& matrix,
                   ActivationFormat activations = ActivationFormat::kFloat) {
@@ -164,7 +170,8 @@ TEST(LinearCoded, EveryLevelGivesTheBitsOfThePlainOne) {
       const TestTensor residual = random_tensor(DType::kF32, {c.m, c.n}, 3, 1);
       const TestTensor bias = random_tensor(DType::kF32, {1, c.n}, 4);
       // In turns again, where there is another way.
-      const auto activations = kActivations[seed / 2 % 2 == 0 || !coded_numbers(format) ? 0 : 1];
+      const bool whole = coded_numbers(format).has_value();
+      const auto activations = kActivations[whole ? seed / 2 % 3 : 0];
       PackedLinear packed = pack(plain, codes, activations);
       if (seed % 4 == 2) packed.format.outlier_threshold = 1.5F;
       const TestTensor want(DType::kF32, {c.m, c.n});
@@ -177,10 +184,9 @@ TEST(LinearCoded, EveryLevelGivesTheBitsOfThePlainOne) {
       set_bias(true);
       plain.linear(TestContext(plain), want_more, x, packed, residual);
       for (const CpuIsa& isa : fast_isas()) {
-        const bool int8 = activations == ActivationFormat::kInt8;
-        if (isa.name.ends_with("_bf16") || (isa.name == "avx512_vnni" && !int8))
+        if (isa.name.ends_with("_bf16") || (isa.name == "avx512_vnni" && !whole))
           continue;  // nothing of their own
-        SCOPED_TRACE(std::string(isa.name) + ", " + describe(format) + (int8 ? ", int8" : "") + ", " +
+        SCOPED_TRACE(std::string(isa.name) + ", " + describe(format) + named(activations) + ", " +
                      std::to_string(c.m) + " x " + std::to_string(c.n) + " x " + std::to_string(c.k));
         const TestContext ctx(*isa.table, c.m % 2 == 0 ? 2 : 1);
         const TestTensor out(DType::kF32, {c.m, c.n}, 2);
@@ -230,7 +236,10 @@ TEST(LinearCoded, IsTheProductWithTheDecodedWeights) {
     const TestTensor x = random_tensor(DType::kF32, {2, 200}, ++seed);
     const OpTable& table = *select_cpu_isa().table;
     for (const ActivationFormat activations : kActivations) {
-      const bool rounded = activations == ActivationFormat::kInt8 && coded_numbers(format);
+      // Half a step of an activation, as a part of the largest of its group.
+      const double half_step = activations == ActivationFormat::kFloat || !coded_numbers(format) ? 0.0
+                               : activations == ActivationFormat::kInt16 ? 1.0 / 64000.0
+                                                                         : 1.0 / 253.0;
       const TestTensor out(DType::kF32, {2, 40});
       table.linear(TestContext(table), out, x, pack(table, codes, activations), {});
       for (int64_t r = 0; r < 2; ++r) {
@@ -243,13 +252,12 @@ TEST(LinearCoded, IsTheProductWithTheDecodedWeights) {
             const double weight = codes.weight(j, i);
             sum += double{x.get(r, i)} * weight;
             slack += 1e-5 * std::fabs(double{x.get(r, i)} * weight);
-            // An activation is off by half a step at most. Minima are taken off apart, which rounds once
-            // more.
-            if (rounded)
-              slack += largest / 253.0 * std::fabs(weight) + 1e-5 * largest * (format.minima ? 10.0 : 0.0);
+            // Minima are taken off apart, which rounds once more.
+            if (half_step > 0.0)
+              slack +=
+                  half_step * largest * std::fabs(weight) + 1e-5 * largest * (format.minima ? 10.0 : 0.0);
           }
-          ASSERT_NEAR(out.get(r, j), sum, slack)
-              << "row " << r << ", column " << j << (rounded ? ", int8" : "");
+          ASSERT_NEAR(out.get(r, j), sum, slack) << "row " << r << ", column " << j << named(activations);
         }
       }
     }
@@ -273,7 +281,7 @@ TEST(LinearCoded, ARowIsTheSameAloneAndInAnyBatch) {
                          n, k, 10);
   row_tables.add_outliers(11);
   for (const auto& [isa, activations] : isas_and_activations()) {
-    // Tables of other numbers know no int8 activations.
+    // Tables of other numbers know no rounded activations.
     const bool floats = activations == ActivationFormat::kFloat;
     for (const RandomCodes* codes : floats ? std::vector<const RandomCodes*>{&whole, &table, &row_tables}
                                            : std::vector<const RandomCodes*>{&whole}) {

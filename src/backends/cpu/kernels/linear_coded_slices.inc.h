@@ -254,6 +254,8 @@ void linear_coded_digits(const CodedIntArgs& a, const IntBlocks& at, int64_t pan
 template <class D, class C, int kBits, bool kTable>
 void linear_coded_int(const CodedIntArgs& a, const IntBlocks& at, int64_t panel) {
   if (a.in.digits == 1) return linear_coded_digits<D, C, kBits, kTable, 1>(a, at, panel);
+  if (a.in.digits == kInt16Digits)
+    return linear_coded_digits<D, C, kBits, kTable, kInt16Digits>(a, at, panel);
   linear_coded_digits<D, C, kBits, kTable, kFloatDigits>(a, at, panel);
 }
 
