@@ -348,9 +348,9 @@ struct CpuKernels {
   void (*linear_coded[kNumCodedValues][9])(const CodedMatrixArgs&, int64_t row_begin, int64_t row_end,
                                            int64_t panel_begin, int64_t panel_end);
 
-  // One panel of a product of whole numbers: of linear codes and of tables, by bits of a stored code. Null:
+  // Panels of a product of whole numbers: of linear codes and of tables, by bits of a stored code. Null:
   // there are no such codes.
-  void (*linear_coded_int[2][9])(const CodedIntArgs&, const IntBlocks&, int64_t panel);
+  void (*linear_coded_int[2][9])(const CodedIntArgs&, const IntBlocks&, int64_t panel, int64_t panel_end);
 
   void (*decode)(float* dst, const void* src, Storage storage, int64_t n);
   void (*rms_norm)(float* out, const float* x, const float* weight, int64_t d, float eps,

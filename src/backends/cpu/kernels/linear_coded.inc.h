@@ -11,13 +11,20 @@ constexpr int64_t kCodedPrefetchBytes = 4096;
 // k's of a slice.
 constexpr int64_t kCodedSlice = 128;
 
+template <class D, CodedScales kScales>
+__attribute__((always_inline)) inline typename D::N stored_scale(const std::byte* scales, int64_t lane) {
+  const auto* halves = reinterpret_cast<const uint16_t*>(scales) + lane;
+  if constexpr (kScales == kCodedF16) return D::V::narrow_load_f16(halves);
+  if constexpr (kScales == kCodedBF16) return D::load_bf16(halves);
+  return D::V::narrow_load(reinterpret_cast<const float*>(scales) + lane);
+}
+
 template <class D>
 __attribute__((always_inline)) inline typename D::N coded_scale(const CodedMatrixArgs& a,
                                                                 const std::byte* scales, int64_t lane) {
-  const auto* halves = reinterpret_cast<const uint16_t*>(scales) + lane;
-  if (a.scales == kCodedF16) return D::V::narrow_load_f16(halves);
-  if (a.scales == kCodedBF16) return D::load_bf16(halves);
-  return D::V::narrow_load(reinterpret_cast<const float*>(scales) + lane);
+  if (a.scales == kCodedF16) return stored_scale<D, kCodedF16>(scales, lane);
+  if (a.scales == kCodedBF16) return stored_scale<D, kCodedBF16>(scales, lane);
+  return stored_scale<D, kCodedF32>(scales, lane);
 }
 
 // Register h of those that begin with column `lane` of a panel: how far its panel is, and its first column
@@ -39,6 +46,12 @@ typename D::N small_e4m3(typename D::I high) {
   return D::as_float(D::both(D::template right_signed<4>(high), D::set1(static_cast<int32_t>(0x87f00000U))));
 }
 
+template <class D>
+__attribute__((always_inline)) inline typename D::N e4m3_scale(const std::byte* code) {
+  const auto high = D::template left<24>(D::widen_u8(code));
+  return D::mul(small_e4m3<D>(high), D::V::narrow_set1(0x1p120F));
+}
+
 // What the scales of groups are, of lanes from `code` on.
 template <class D>
 __attribute__((always_inline)) inline typename D::N group_scale(const CodedMatrixArgs& a,
@@ -47,9 +60,8 @@ __attribute__((always_inline)) inline typename D::N group_scale(const CodedMatri
   // 2^-127, whose code is 0, is a denormal number.
   if (a.e8m0_group_scales)
     return D::as_float(D::larger(D::template left<23>(D::widen_u8(code)), D::set1(1 << 22)));
-  if (!a.e4m3_group_scales) return D::gather_u8(a.group_scale_table, code);
-  const auto high = D::template left<24>(D::widen_u8(code));
-  return D::mul(small_e4m3<D>(high), D::V::narrow_set1(0x1p120F));
+  if (a.e4m3_group_scales) return e4m3_scale<D>(code);
+  return D::gather_u8(a.group_scale_table, code);
 }
 
 // The scale of group `g` of the block at `first`, `at` its header.

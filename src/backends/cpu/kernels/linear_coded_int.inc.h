@@ -51,29 +51,92 @@ struct UnitPlace {
 constexpr int kTwoLevels = 1;
 constexpr int kHasMinima = 2;
 constexpr int kHasZeros = 4;
-constexpr int kE4M3Scales = 8;  // the second level's
+constexpr int kScaleCodes = 8;   // the second level's scales are indices
+constexpr int kE4M3Scales = 16;  // they are e4m3
+
+// The scales of a group of two levels, besides that of its block.
+template <class C, int kHas>
+__attribute__((always_inline)) inline typename C::N run_group_scale(const CodedMatrixArgs& m,
+                                                                    const std::byte* codes) {
+  if constexpr ((kHas & kE4M3Scales) != 0) return e4m3_scale<C>(codes);
+  if constexpr ((kHas & kScaleCodes) != 0) return group_scale<C>(m, codes);
+  return C::load_i8(codes);
+}
+
+// Fills the run with blocks that are one unit each, at most `most`, up to the last of the row, which may be
+// shorter. Returns their number.
+template <class D, class C, int kHas, CodedScales kScales>
+int short_blocks(const CodedMatrixArgs& m, UnitPlace& place, int64_t lane, int64_t ahead,
+                 typename D::V::Narrow step, int most, UnitRun<D>& run) {
+  using V = typename D::V;
+  const int64_t minima = m.whole.minima;
+  const int64_t zeros = m.whole.group_zeros;
+  const int64_t codes = m.whole.codes;
+  const int64_t block_bytes = m.block_bytes;
+  const int64_t depth = m.block;
+  const int64_t end = m.k - depth;
+  const auto chunks = static_cast<int32_t>((depth + 7) >> 3);
+  const std::byte* block = place.block;
+  int64_t begin = place.block_begin;
+  int u = 0;
+  for (; u < most && begin < end; ++u, begin += depth, block += block_bytes) {
+    for (int64_t l = 0; l < codes; l += 64)
+      _mm_prefetch(reinterpret_cast<const char*>(block + ahead + l), _MM_HINT_T0);
+    QUIRE_UNROLL
+    for (int h = 0; h < 2; ++h) {
+      const int64_t own = lane + h * D::kLanes;
+      const auto scale = D::mul(stored_scale<C, kScales>(block, own), step);
+      V::narrow_store(run.scale[u][h], scale);
+      if constexpr ((kHas & (kHasMinima | kHasZeros)) != 0) {
+        auto shift = V::narrow_zero();
+        if constexpr ((kHas & kHasMinima) != 0) shift = stored_scale<C, kScales>(block + minima, own);
+        if constexpr ((kHas & kHasZeros) != 0)
+          shift = V::narrow_fma(scale, C::load_u8(block + zeros + own), shift);
+        V::narrow_store(run.shift[u][h], shift);
+      }
+    }
+    run.codes[u] = block + codes;
+    run.chunk[u] = 0;
+    run.num_chunks[u] = chunks;
+  }
+  place.block = block;
+  place.block_begin = begin;
+  return u;
+}
+
+template <class D, class C, int kHas>
+int short_blocks_of(const CodedMatrixArgs& m, UnitPlace& place, int64_t lane, int64_t ahead,
+                    typename D::V::Narrow step, int most, UnitRun<D>& run) {
+  const auto fill = m.scales == kCodedF16    ? short_blocks<D, C, kHas, kCodedF16>
+                    : m.scales == kCodedBF16 ? short_blocks<D, C, kHas, kCodedBF16>
+                                             : short_blocks<D, C, kHas, kCodedF32>;
+  return fill(m, place, lane, ahead, step, most, run);
+}
 
 // Fills the run with at most `most` units and goes on behind it. Not inlined: kernels for any number of rows
-// and any width of codes share it.
+// and any width of codes share it. What units need is copied first: the compiler cannot know that scales
+// which are stored do not change it.
 template <class D, class C, int kHas>
 __attribute__((noinline)) void next_run(const CodedIntArgs& a, UnitPlace& place, int64_t lane, int64_t ahead,
                                         int most, UnitRun<D>& run) {
   using V = typename D::V;
   using N = typename V::Narrow;
+  constexpr bool kTwo = (kHas & kTwoLevels) != 0;
   const CodedMatrixArgs& m = a.m;
   const int64_t longest = a.in.unit;
-  const N step = V::narrow_set1(a.step);
-  const bool has_step = a.step != 1.0F;
-  if constexpr ((kHas & kTwoLevels) != 0) {
-    const bool e4m3 = (kHas & kE4M3Scales) != 0;
-    if (m.e4m3_group_scales != e4m3 || (e4m3 && (m.group_scale_table == nullptr || m.e8m0_group_scales)))
-      __builtin_unreachable();
-  }
+  const int64_t group = m.group;
+  const N step = V::narrow_set1(a.step);  // a power of two: it may come before the scale of a group
   int u = 0;
   UnitPlace at = place;
+  if constexpr (!kTwo) {
+    if (m.block <= longest) u = short_blocks_of<D, C, kHas>(m, at, lane, ahead, step, most, run);
+  }
   while (u < most && at.block_begin < m.k) {
     const bool last = m.k - at.block_begin <= m.block;
     const CodedHeader& header = last ? m.last : m.whole;
+    const int64_t group_scales = header.group_scales;
+    const int64_t group_minima = header.group_minima;
+    const int64_t group_zeros = header.group_zeros;
     const int64_t depth = last ? m.k - at.block_begin : m.block;
     const std::byte* codes = at.block + header.codes;
     // The header of a later block, or, where a block is a whole row, what follows in its own.
@@ -84,45 +147,41 @@ __attribute__((noinline)) void next_run(const CodedIntArgs& a, UnitPlace& place,
     N minimum[2];
     QUIRE_UNROLL
     for (int h = 0; h < 2; ++h) {
-      scale[h] = coded_scale<C>(m, at.block, lane + h * D::kLanes);
+      scale[h] = D::mul(coded_scale<C>(m, at.block, lane + h * D::kLanes), step);
       if constexpr ((kHas & kHasMinima) != 0)
         minimum[h] = coded_scale<C>(m, at.block + header.minima, lane + h * D::kLanes);
     }
+    const std::byte* groups = at.block + at.group * kPanel + lane;
     for (; u < most && at.in_block < depth; ++u) {
       const int64_t unit = depth - at.in_block < longest ? depth - at.in_block : longest;
-      const int64_t of_group = at.group * kPanel + lane;
-      if constexpr ((kHas & kTwoLevels) != 0) {
+      if constexpr (kTwo) {
         if (long_header)
-          _mm_prefetch(
-              reinterpret_cast<const char*>(at.block + header.group_scales + of_group + kScalesAhead),
-              _MM_HINT_T0);
+          _mm_prefetch(reinterpret_cast<const char*>(groups + group_scales + kScalesAhead), _MM_HINT_T0);
       }
       QUIRE_UNROLL
       for (int h = 0; h < 2; ++h) {
-        const int64_t own = of_group + h * D::kLanes;
+        const std::byte* own = groups + h * D::kLanes;
         N value = scale[h];
-        if constexpr ((kHas & kTwoLevels) != 0)
-          value = D::mul(value, group_scale<C>(m, at.block + header.group_scales + own));
-        if (has_step) value = D::mul(value, step);
+        if constexpr (kTwo) value = D::mul(value, run_group_scale<C, kHas>(m, own + group_scales));
         V::narrow_store(run.scale[u][h], value);
         N shift = V::narrow_zero();
         if constexpr ((kHas & kHasMinima) != 0) {
           shift = minimum[h];
-          if constexpr ((kHas & kTwoLevels) != 0)
-            shift = D::mul(shift, C::load_u8(at.block + header.group_minima + own));
+          if constexpr (kTwo) shift = D::mul(shift, C::load_u8(own + group_minima));
         }
         if constexpr ((kHas & kHasZeros) != 0)
-          shift = V::narrow_fma(value, C::load_u8(at.block + header.group_zeros + own), shift);
+          shift = V::narrow_fma(value, C::load_u8(own + group_zeros), shift);
         if constexpr ((kHas & (kHasMinima | kHasZeros)) != 0) V::narrow_store(run.shift[u][h], shift);
       }
       const int64_t chunk = at.in_block >> 3;
-      run.codes[u] = codes + (chunk >> 2) * place.chunks_bytes;
+      run.codes[u] = codes + (chunk >> 2) * at.chunks_bytes;
       run.chunk[u] = static_cast<int32_t>(chunk & 3);
       run.num_chunks[u] = static_cast<int32_t>((unit + 7) >> 3);
       at.in_block += unit;
       at.in_group += unit;
-      if (at.in_group >= m.group) {
+      if (at.in_group >= group) {
         ++at.group;
+        groups += kPanel;
         at.in_group = 0;
       }
     }
@@ -136,18 +195,20 @@ __attribute__((noinline)) void next_run(const CodedIntArgs& a, UnitPlace& place,
 template <class D>
 using NextRun = void (*)(const CodedIntArgs&, UnitPlace&, int64_t, int64_t, int, UnitRun<D>&);
 
+template <class D, class C, int kHas>
+NextRun<D> next_run_with(const CodedMatrixArgs& m) {
+  static constexpr NextRun<D> kRuns[] = {next_run<D, C, kHas>, next_run<D, C, kHas | kHasMinima>,
+                                         next_run<D, C, kHas | kHasZeros>,
+                                         next_run<D, C, kHas | kHasMinima | kHasZeros>};
+  return kRuns[(m.minima ? 1 : 0) + (m.group_zeros ? 2 : 0)];
+}
+
 template <class D, class C>
 NextRun<D> next_run_of(const CodedMatrixArgs& m) {
-  if (m.two_levels && m.e4m3_group_scales) {
-    static constexpr NextRun<D> kE4M3[] = {next_run<D, C, 9>, next_run<D, C, 11>, next_run<D, C, 13>,
-                                           next_run<D, C, 15>};
-    return kE4M3[(m.minima ? 1 : 0) + (m.group_zeros ? 2 : 0)];
-  }
-  static constexpr NextRun<D> kRuns[] = {next_run<D, C, 0>, next_run<D, C, 1>, next_run<D, C, 2>,
-                                         next_run<D, C, 3>, next_run<D, C, 4>, next_run<D, C, 5>,
-                                         next_run<D, C, 6>, next_run<D, C, 7>};
-  return kRuns[(m.two_levels ? kTwoLevels : 0) + (m.minima ? kHasMinima : 0) +
-               (m.group_zeros ? kHasZeros : 0)];
+  if (!m.two_levels) return next_run_with<D, C, 0>(m);
+  if (m.e4m3_group_scales) return next_run_with<D, C, kTwoLevels | kScaleCodes | kE4M3Scales>(m);
+  if (m.group_scale_table != nullptr) return next_run_with<D, C, kTwoLevels | kScaleCodes>(m);
+  return next_run_with<D, C, kTwoLevels>(m);
 }
 
 // Products of two registers of columns with four k's of each row. An activation is read once for both.
@@ -202,24 +263,31 @@ __attribute__((always_inline)) inline void walk_chunks(const std::byte* four, in
   }
 }
 
-// The products of one unit.
-template <class D, class C, int kBits, bool kTable, int kRows, int kSums>
+// The products of one unit of some panels. four: of the first one.
+template <class D, class C, int kBits, bool kTable, int kRows, int kPanels, int kSums>
 __attribute__((always_inline)) inline void multiply_chunks(const std::byte* four, int c, int count,
-                                                           int64_t lane, typename D::I numbers,
-                                                           const int32_t* x,
-                                                           typename D::I (&sum)[kRows][2][kSums],
+                                                           int64_t panel_bytes, int64_t lane,
+                                                           typename D::I numbers, const int32_t* x,
+                                                           typename D::I (&sum)[kPanels][kRows][2][kSums],
                                                            int64_t ahead) {
   const auto chunk = [&](const std::byte* from, int which) __attribute__((always_inline)) {
     constexpr int kBytes = 32 * kBits;
-    for (int l = (kBytes * which + 63) / 64 * 64; l < kBytes * (which + 1); l += 64)
-      _mm_prefetch(reinterpret_cast<const char*>(from + ahead + l), _MM_HINT_T0);
-    typename D::I quads[2][2];
-    load_codes<C, kBits>(from, which, lane, quads[0]);
-    load_codes<C, kBits>(from, which, lane + D::kLanes, quads[1]);
+    typename D::I quads[kPanels][2][2];
     QUIRE_UNROLL
-    for (int q = 0; q < 2; ++q)
-      multiply_quad<D, C, kBits == 8, kTable, kRows, kSums>(quads[0][q], quads[1][q], numbers, x + q * kRows,
-                                                            q, sum);
+    for (int p = 0; p < kPanels; ++p) {
+      const std::byte* own = from + p * panel_bytes;
+      for (int l = (kBytes * which + 63) / 64 * 64; l < kBytes * (which + 1); l += 64)
+        _mm_prefetch(reinterpret_cast<const char*>(own + ahead + l), _MM_HINT_T0);
+      load_codes<C, kBits>(own, which, lane, quads[p][0]);
+      load_codes<C, kBits>(own, which, lane + D::kLanes, quads[p][1]);
+    }
+    QUIRE_UNROLL
+    for (int q = 0; q < 2; ++q) {
+      QUIRE_UNROLL
+      for (int p = 0; p < kPanels; ++p)
+        multiply_quad<D, C, kBits == 8, kTable, kRows, kSums>(quads[p][0][q], quads[p][1][q], numbers,
+                                                              x + q * kRows, q, sum[p]);
+    }
     x += 2 * kRows;
   };
   walk_chunks<kBits>(four, c, count, chunk);
@@ -235,59 +303,73 @@ __attribute__((always_inline)) inline typename D::V::Narrow join(const typename 
   return value;
 }
 
-// Columns lane .. lane + 2 kLanes of a panel.
-template <class D, class C, int kBits, bool kTable, int kDigits, int kRows>
+// Whether units have minima or zeros of groups. Of one row it shows in the time where that is asked for each.
+enum Shifts : int { kNoShift, kShift, kMayShift };
+
+// Columns lane .. lane + 2 kLanes of kPanels panels.
+template <class D, class C, int kBits, bool kTable, int kDigits, int kRows, int kPanels, Shifts kShifts>
 void multiply_coded(const CodedIntArgs& a, int64_t row, int64_t panel, int64_t lane, CodedAhead ahead) {
   using V = typename D::V;
   using I = typename D::I;
   using N = typename V::Narrow;
   constexpr int kLines = kRows * kDigits;
   // Few of them: two sums for each, so that one product need not wait for the other.
-  constexpr int kSums = kLines <= D::kFewRows ? 2 : 1;
-  alignas(64) float acc[kRows][2][D::kLanes];
+  constexpr int kSums = kLines * kPanels <= D::kFewRows ? 2 : 1;
+  N acc[kPanels][kRows][2];
+  UnitPlace place[kPanels];
+  UnitRun<D> run[kPanels];
   QUIRE_UNROLL
-  for (int r = 0; r < kRows; ++r) {
-    V::narrow_store(acc[r][0], V::narrow_zero());
-    V::narrow_store(acc[r][1], V::narrow_zero());
+  for (int p = 0; p < kPanels; ++p) {
+    QUIRE_UNROLL
+    for (int r = 0; r < kRows; ++r) acc[p][r][0] = acc[p][r][1] = V::narrow_zero();
+    place[p] = {static_cast<const std::byte*>(a.m.io.weights) + (panel + p) * a.m.panel_bytes,
+                kChunksBytes<kBits>};
   }
   const auto* x = reinterpret_cast<const int32_t*>(a.in.codes + row * kDigits * a.in.depth);
   const float* x_scales = a.in.scales + row * a.in.num_units;
   const float* x_totals = a.in.totals + row * a.in.num_units;
   const int32_t* x_sums = a.in.sums + row * kDigits * a.in.num_units;
   const I numbers = kTable ? C::bytes_table(a.numbers) : D::zero();
-  UnitPlace place = {static_cast<const std::byte*>(a.m.io.weights) + panel * a.m.panel_bytes,
-                     kChunksBytes<kBits>};
-  UnitRun<D> run;
-  const bool shifted = a.m.minima || a.m.group_zeros;
+  const bool shifted = kShifts == kMayShift ? a.m.minima || a.m.group_zeros : kShifts == kShift;
   const NextRun<D> next = next_run_of<D, C>(a.m);
-  const auto advance = [&] { next(a, place, lane, ahead.header, kRunUnits, run); };
-  for (advance(); run.count > 0; advance()) {
-    for (int u = 0; u < run.count; ++u) {
-      I sum[kLines][2][kSums];
+  const auto advance = [&] {
+    for (int p = 0; p < kPanels; ++p) next(a, place[p], lane, ahead.header, kRunUnits, run[p]);
+    return run[0].count > 0;
+  };
+  while (advance()) {
+    for (int u = 0; u < run[0].count; ++u) {
+      I sum[kPanels][kLines][2][kSums];
       QUIRE_UNROLL
       for (int r = 0; r < kLines; ++r) {
-        sum[r][0][0] = sum[r][1][0] = D::set1(a.zero * x_sums[r]);
-        if constexpr (kSums == 2) sum[r][0][1] = sum[r][1][1] = D::zero();
+        const I first = D::set1(kShifts == kNoShift ? x_sums[r] : a.zero * x_sums[r]);
+        QUIRE_UNROLL
+        for (int p = 0; p < kPanels; ++p) {
+          sum[p][r][0][0] = sum[p][r][1][0] = first;
+          if constexpr (kSums == 2) sum[p][r][0][1] = sum[p][r][1][1] = D::zero();
+        }
       }
-      multiply_chunks<D, C, kBits, kTable, kLines, kSums>(run.codes[u], run.chunk[u], run.num_chunks[u], lane,
-                                                          numbers, x, sum, ahead.codes);
-      x += run.num_chunks[u] * 2 * kLines;
+      multiply_chunks<D, C, kBits, kTable, kLines, kPanels, kSums>(run[0].codes[u], run[0].chunk[u],
+                                                                   run[0].num_chunks[u], a.m.panel_bytes,
+                                                                   lane, numbers, x, sum, ahead.codes);
+      x += run[0].num_chunks[u] * 2 * kLines;
       QUIRE_UNROLL
       for (int r = 0; r < kRows; ++r) {
         const N x_scale = V::narrow_set1(x_scales[r]);
         const N total = V::narrow_set1(x_totals[r]);
         QUIRE_UNROLL
-        for (int h = 0; h < 2; ++h) {
+        for (int at = 0; at < 2 * kPanels; ++at) {
+          const int p = at / 2;
+          const int h = at % 2;
           I whole[kDigits];
           QUIRE_UNROLL
           for (int d = 0; d < kDigits; ++d) {
-            whole[d] = sum[r * kDigits + d][h][0];
-            if constexpr (kSums == 2) whole[d] = D::add(whole[d], sum[r * kDigits + d][h][1]);
+            whole[d] = sum[p][r * kDigits + d][h][0];
+            if constexpr (kSums == 2) whole[d] = D::add(whole[d], sum[p][r * kDigits + d][h][1]);
           }
-          N value = V::narrow_fma(join<D, kDigits>(whole), D::mul(x_scale, V::narrow_load(run.scale[u][h])),
-                                  V::narrow_load(acc[r][h]));
-          if (shifted) value = V::narrow_fma(V::narrow_load(run.shift[u][h]), total, value);
-          V::narrow_store(acc[r][h], value);
+          const N scale = D::mul(x_scale, V::narrow_load(run[p].scale[u][h]));
+          N value = V::narrow_fma(join<D, kDigits>(whole), scale, acc[p][r][h]);
+          if (shifted) value = V::narrow_fma(V::narrow_load(run[p].shift[u][h]), total, value);
+          acc[p][r][h] = value;
         }
       }
       x_scales += kRows;
@@ -296,17 +378,37 @@ void multiply_coded(const CodedIntArgs& a, int64_t row, int64_t panel, int64_t l
     }
   }
   QUIRE_UNROLL
-  for (int r = 0; r < kRows; ++r)
-    finish_pair<V>(a.m.io, row + r, panel * kPanel + lane, V::narrow_load(acc[r][0]),
-                   V::narrow_load(acc[r][1]));
+  for (int p = 0; p < kPanels; ++p) {
+    QUIRE_UNROLL
+    for (int r = 0; r < kRows; ++r)
+      finish_pair<V>(a.m.io, row + r, (panel + p) * kPanel + lane, acc[p][r][0], acc[p][r][1]);
+  }
 }
 
 template <class D, class C, int kBits, bool kTable, int kDigits, int kRows>
-void coded_int_rows(const CodedIntArgs& a, int64_t row, int64_t rows, int64_t panel, CodedAhead ahead) {
+void coded_int_rows(const CodedIntArgs& a, int64_t row, int64_t rows, int64_t panel, int64_t panel_end,
+                    CodedAhead ahead) {
   if constexpr (kRows > 1) {
     if (rows < kRows)
-      return coded_int_rows<D, C, kBits, kTable, kDigits, kRows - 1>(a, row, rows, panel, ahead);
+      return coded_int_rows<D, C, kBits, kTable, kDigits, kRows - 1>(a, row, rows, panel, panel_end, ahead);
   }
-  for (int64_t lane = 0; lane < kPanel; lane += 2 * D::kLanes)
-    multiply_coded<D, C, kBits, kTable, kDigits, kRows>(a, row, panel, lane, ahead);
+  const bool shifted = a.m.minima || a.m.group_zeros;
+  if constexpr (kRows == 1 && 2 * D::kLanes == kPanel) {
+    // Two panels meet an activation that was read once. Only where a panel is one header and then codes: of
+    // short blocks, which are asked for farther ahead, two at a time come more slowly out of memory.
+    const bool two = a.m.block >= a.m.k && !shifted;
+    for (; two && panel + 2 <= panel_end; panel += 2)
+      multiply_coded<D, C, kBits, kTable, kDigits, kRows, 2, kNoShift>(a, row, panel, 0, ahead);
+  }
+  for (; panel < panel_end; ++panel) {
+    for (int64_t lane = 0; lane < kPanel; lane += 2 * D::kLanes) {
+      if constexpr (kRows > 1) {
+        multiply_coded<D, C, kBits, kTable, kDigits, kRows, 1, kMayShift>(a, row, panel, lane, ahead);
+      } else if (shifted) {
+        multiply_coded<D, C, kBits, kTable, kDigits, kRows, 1, kShift>(a, row, panel, lane, ahead);
+      } else {
+        multiply_coded<D, C, kBits, kTable, kDigits, kRows, 1, kNoShift>(a, row, panel, lane, ahead);
+      }
+    }
+  }
 }

@@ -241,22 +241,25 @@ void multiply_spread(const CodedIntArgs& a, const IntBlocks& at, int64_t panel, 
 }
 
 template <class D, class C, int kBits, bool kTable, int kDigits>
-void linear_coded_digits(const CodedIntArgs& a, const IntBlocks& at, int64_t panel) {
+void linear_coded_digits(const CodedIntArgs& a, const IntBlocks& at, int64_t panel, int64_t panel_end) {
   constexpr int kMost = kDirectRows<D, kDigits>;
   const int64_t row = at.rows * at.first / at.count;
   const int64_t rows = at.rows * (at.first + 1) / at.count - row;
   if (at.num == 1 && rows <= kMost)
-    return coded_int_rows<D, C, kBits, kTable, kDigits, kMost>(a, row, rows, panel, coded_ahead(a));
-  for (int64_t lane = 0; lane < kPanel; lane += 2 * D::kLanes)
-    multiply_spread<D, C, kBits, kTable, kDigits>(a, at, panel, lane);
+    return coded_int_rows<D, C, kBits, kTable, kDigits, kMost>(a, row, rows, panel, panel_end,
+                                                               coded_ahead(a));
+  for (; panel < panel_end; ++panel) {
+    for (int64_t lane = 0; lane < kPanel; lane += 2 * D::kLanes)
+      multiply_spread<D, C, kBits, kTable, kDigits>(a, at, panel, lane);
+  }
 }
 
 template <class D, class C, int kBits, bool kTable>
-void linear_coded_int(const CodedIntArgs& a, const IntBlocks& at, int64_t panel) {
-  if (a.in.digits == 1) return linear_coded_digits<D, C, kBits, kTable, 1>(a, at, panel);
+void linear_coded_int(const CodedIntArgs& a, const IntBlocks& at, int64_t panel, int64_t panel_end) {
+  if (a.in.digits == 1) return linear_coded_digits<D, C, kBits, kTable, 1>(a, at, panel, panel_end);
   if (a.in.digits == kInt16Digits)
-    return linear_coded_digits<D, C, kBits, kTable, kInt16Digits>(a, at, panel);
-  linear_coded_digits<D, C, kBits, kTable, kFloatDigits>(a, at, panel);
+    return linear_coded_digits<D, C, kBits, kTable, kInt16Digits>(a, at, panel, panel_end);
+  linear_coded_digits<D, C, kBits, kTable, kFloatDigits>(a, at, panel, panel_end);
 }
 
 template <class D, class C>
