@@ -90,6 +90,7 @@ DENSE_MLA = DENSE | {k: v for k, v in MLA.items() if k in LATENT_SIZES} | dict(n
 DELTA = MOE | dict(
     num_hidden_layers=4, head_dim=8, linear_num_key_heads=2, linear_num_value_heads=4, linear_key_head_dim=6, linear_value_head_dim=10,
     linear_conv_kernel_dim=4, layer_types=["linear_attention", "full_attention", "linear_attention", "full_attention"])
+OLMO_HYBRID = DELTA | dict(model_type="olmo_hybrid", architectures=["OlmoHybridForCausalLM"], pad_token_id=0)
 MAMBA_SIZES = dict(mamba_n_heads=6, mamba_d_head=8, mamba_n_groups=2, mamba_d_state=10, mamba_d_conv=4, mamba_expand=2, mamba_chunk_size=16)
 GRANITE_HYBRID = GRANITE_MOE | MAMBA_SIZES | dict(
     model_type="granitemoehybrid", architectures=["GraniteMoeHybridForCausalLM"], num_hidden_layers=3, shared_intermediate_size=20,
@@ -430,6 +431,9 @@ MODELS = {
     "qwen3_5_moe": (DELTA | dict(
         model_type="qwen3_5_moe_text", architectures=["Qwen3_5MoeForCausalLM"], moe_intermediate_size=12, shared_expert_intermediate_size=20,
         num_experts=5, num_experts_per_tok=3), "float32", ""),
+    "olmo_hybrid": (OLMO_HYBRID | dict(linear_value_head_dim=3, rope_parameters=dict(rope_type="default", rope_theta=None)),
+                    "float32", "published"),
+    "olmo_hybrid-turning": (OLMO_HYBRID | dict(linear_allow_neg_eigval=False, attention_bias=True, layer_types=None), "float32", ""),
     "nemotron_h": (DENSE | dict(
         model_type="nemotron_h", architectures=["NemotronHForCausalLM"], num_hidden_layers=6, hybrid_override_pattern="M-*EM-", head_dim=8,
         mamba_num_heads=6, mamba_head_dim=10, n_groups=2, ssm_state_size=12, conv_kernel=4, chunk_size=16, use_bias=True, mlp_bias=True,

@@ -56,7 +56,10 @@ struct LayerSpec {
   int32_t block_source = -1;
   int32_t block_use = 0;
   bool keys_as_values = false;  // values are the keys' projection
-  bool input_norm = true;       // ArchSpec::input_norm, where there is one
+  // ArchSpec's norms, where there are any.
+  bool input_norm = true;
+  bool mlp_norm = true;
+  bool post_norms = true;
   // Where what attention or the recurrence gives is added: what the hidden states and this are multiplied
   // with.
   float mix_residual = 1.0F;
@@ -150,6 +153,13 @@ struct SharedBlockSpec {
   bool attention_adapters = false;  // to queries, keys and values, besides those to the MLP
 };
 
+// The gated delta nets of the layers that have them.
+struct DeltaNetSpec {
+  DeltaNetSizes sizes;
+  float share = 1.0F;             // DeltaNet::share
+  std::optional<float> norm_eps;  // none: the model's
+};
+
 struct ShortConvSpec {
   ShortConvSizes sizes;
   bool bias = false;  // of projections and convolution
@@ -228,7 +238,7 @@ struct ArchSpec {
   bool attention_gate_apart = false;  // in a matrix of their own, not with the queries
   std::optional<MambaSpec> mamba;
   std::optional<Mamba1Spec> mamba1;
-  std::optional<DeltaNetSizes> delta_net;
+  std::optional<DeltaNetSpec> delta_net;
   std::optional<ShortConvSpec> short_conv;
   std::optional<LightningSizes> lightning;
   // Of layers with attention and a recurrence side by side: what each of them gives is multiplied with.
@@ -296,7 +306,7 @@ inline RecurrentSizes recurrent_sizes(const ArchSpec& spec, const LayerSpec& lay
     case Recurrence::kMamba1:
       return spec.mamba1->sizes.recurrent();
     case Recurrence::kDeltaNet:
-      return spec.delta_net->recurrent();
+      return spec.delta_net->sizes.recurrent();
     case Recurrence::kShortConv:
       return spec.short_conv->sizes.recurrent();
     case Recurrence::kLightning:

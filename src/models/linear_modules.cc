@@ -25,6 +25,9 @@ constexpr std::array kLayerRoles = {Role::kQueryDown,
                                     Role::kAttentionOut,
                                     Role::kStateIn,
                                     Role::kDeltaIn,
+                                    Role::kDeltaQuery,
+                                    Role::kDeltaKey,
+                                    Role::kDeltaValue,
                                     Role::kDeltaGate,
                                     Role::kDeltaInGate,
                                     Role::kDeltaShare,
@@ -158,10 +161,11 @@ std::vector<ScalableInput> scalable_inputs(const Checkpoint& checkpoint, int32_t
   if (!own.experts) behind_norm(Role::kMlpNorm, matrices({Role::kGate, Role::kUp, Role::kGateUp}));
   // What carries a state reads the same norm, where there is any, as attention beside it does.
   if (!spec.mla) {
-    behind_norm(Role::kInputNorm,
-                matrices({Role::kQuery, Role::kQueryGate, Role::kKey, Role::kValue, Role::kQkv,
-                          Role::kStateIn, Role::kDeltaIn, Role::kDeltaGate, Role::kDeltaInGate,
-                          Role::kDeltaShare, Role::kDeltaStep, Role::kDeltaShareStep}));
+    behind_norm(
+        Role::kInputNorm,
+        matrices({Role::kQuery, Role::kQueryGate, Role::kKey, Role::kValue, Role::kQkv, Role::kStateIn,
+                  Role::kDeltaIn, Role::kDeltaQuery, Role::kDeltaKey, Role::kDeltaValue, Role::kDeltaGate,
+                  Role::kDeltaInGate, Role::kDeltaShare, Role::kDeltaStep, Role::kDeltaShareStep}));
   }
   return all;
 }

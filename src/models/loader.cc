@@ -53,12 +53,13 @@ struct RoleLabel {
   std::string_view label;
 };
 // What a profile calls the matrices, by the first role in them.
-constexpr std::array<RoleLabel, 20> kLabels = {{{Role::kRouter, "router"},
+constexpr std::array<RoleLabel, 21> kLabels = {{{Role::kRouter, "router"},
                                                 {Role::kStateSelect, "state steps"},
                                                 {Role::kStateStep, "state steps"},
                                                 {Role::kStateIn, "state in"},
                                                 {Role::kDeltaInGate, "state in"},
                                                 {Role::kDeltaIn, "state in"},
+                                                {Role::kDeltaQuery, "state in"},
                                                 {Role::kDeltaShareStep, "state steps"},
                                                 {Role::kDeltaShare, "state steps"},
                                                 {Role::kStateOut, "state out"},
@@ -136,7 +137,7 @@ void ModelLoader::copy_rows(const ExpectedTensor& tensor, std::byte* dst, std::s
   const auto heads = static_cast<size_t>(spec_.num_heads);
   const auto kv_heads = static_cast<size_t>(spec_.num_kv_heads);
   const auto head_dim = static_cast<size_t>(spec_.head_dim);
-  const auto key_heads = spec_.delta_net ? static_cast<size_t>(spec_.delta_net->key_heads) : size_t{1};
+  const auto key_heads = spec_.delta_net ? static_cast<size_t>(spec_.delta_net->sizes.key_heads) : size_t{1};
   switch (tensor.order) {
     case RowOrder::kPlain:
       std::memcpy(dst, source.data(), source.size());
@@ -160,13 +161,13 @@ void ModelLoader::copy_rows(const ExpectedTensor& tensor, std::byte* dst, std::s
       part_groups(dst, source.data(), heads, {head_dim, head_dim, head_dim}, row_bytes);
       break;
     case RowOrder::kDeltaHeads: {
-      const auto keys = static_cast<size_t>(spec_.delta_net->key_dim);
-      const auto values = static_cast<size_t>(spec_.delta_net->values()) / key_heads;
+      const auto keys = static_cast<size_t>(spec_.delta_net->sizes.key_dim);
+      const auto values = static_cast<size_t>(spec_.delta_net->sizes.values()) / key_heads;
       part_groups(dst, source.data(), key_heads, {keys, keys, values, values}, row_bytes);
       break;
     }
     case RowOrder::kDeltaSteps: {
-      const auto each = static_cast<size_t>(spec_.delta_net->value_heads) / key_heads;
+      const auto each = static_cast<size_t>(spec_.delta_net->sizes.value_heads) / key_heads;
       part_groups(dst, source.data(), key_heads, {each, each}, row_bytes);
       break;
     }

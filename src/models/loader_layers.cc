@@ -36,7 +36,8 @@ std::optional<Norm> ModelLoader::norm_if(bool wanted, Role role, int32_t layer) 
 }
 
 Join ModelLoader::join(Role norm_role, int32_t layer) {
-  return {.norm = norm_if(spec_.post_norms || spec_.sum_norms, norm_role, layer),
+  const bool post_norms = spec_.post_norms && spec_.layers[static_cast<size_t>(layer)].post_norms;
+  return {.norm = norm_if(post_norms || spec_.sum_norms, norm_role, layer),
           .multiplier = spec_.residual_multiplier,
           .norm_sum = spec_.sum_norms};
 }
@@ -344,11 +345,18 @@ CausalConv ModelLoader::causal_conv(int32_t layer, const RecurrentSizes& sizes, 
   out.taps = sizes.taps;
   out.channels = sizes.channels;
   out.activation = activation;
-  const Buffer stored = vector(Role::kStateConv, layer);  // [channels, 1, taps]
-  out.weight = Buffer(stored.size());
-  for (int64_t c = 0; c < out.channels; ++c) {
-    for (int64_t t = 0; t < out.taps; ++t)
-      out.weight.as<float>()[t * out.channels + c] = stored.as<float>()[c * out.taps + t];
+  out.weight = Buffer(static_cast<size_t>(out.channels * out.taps) * sizeof(float));
+  int64_t begin = 0;
+  for (const Role role :
+       {Role::kStateConv, Role::kStateConvQuery, Role::kStateConvKey, Role::kStateConvValue}) {
+    if (plan_.weight(role, layer) == nullptr) continue;
+    const Buffer stored = vector(role, layer);  // [channels, 1, taps]
+    const int64_t channels = static_cast<int64_t>(stored.size() / sizeof(float)) / out.taps;
+    for (int64_t c = 0; c < channels; ++c) {
+      for (int64_t t = 0; t < out.taps; ++t)
+        out.weight.as<float>()[t * out.channels + begin + c] = stored.as<float>()[c * out.taps + t];
+    }
+    begin += channels;
   }
   if (const ExpectedTensor* bias = plan_.bias(Role::kStateConv, layer)) {
     out.bias = Buffer(static_cast<size_t>(out.channels) * sizeof(float));
@@ -413,8 +421,12 @@ Mamba1 ModelLoader::mamba1(int32_t layer) {
 
 DeltaNet ModelLoader::delta_net(int32_t layer) {
   DeltaNet out;
-  out.sizes = *spec_.delta_net;
-  out.in = linear({Role::kDeltaInGate, Role::kDeltaIn, Role::kDeltaGate}, layer);
+  const DeltaNetSpec& own = *spec_.delta_net;
+  out.sizes = own.sizes;
+  out.share = own.share;
+  out.in = linear({Role::kDeltaInGate, Role::kDeltaQuery, Role::kDeltaKey, Role::kDeltaValue, Role::kDeltaIn,
+                   Role::kDeltaGate},
+                  layer);
   out.steps = linear({Role::kDeltaShareStep, Role::kDeltaShare, Role::kDeltaStep}, layer);
   out.conv = causal_conv(layer, out.sizes.recurrent(), spec_.activation);
   const double key_dim = out.sizes.key_dim;
@@ -422,7 +434,7 @@ DeltaNet ModelLoader::delta_net(int32_t layer) {
   out.key_norm = length_norm(out.sizes.key_dim, 1.0F);
   out.step_bias = vector(Role::kStepBias, layer);
   out.rate = rates(layer);
-  out.norm.eps = spec_.norm_eps;
+  out.norm.eps = own.norm_eps.value_or(spec_.norm_eps);
   out.norm.size = out.sizes.value_dim;
   out.norm.weight = vector(Role::kStateNorm, layer);
   out.out = linear({Role::kStateOut}, layer);
@@ -557,7 +569,7 @@ Model::Layer ModelLoader::layer(int32_t index) {
     out.attention_join.residual = own.mix_residual;
   }
   out.has_mlp = own.mlp && own.block_source < 0;
-  out.mlp_norm = norm_if(spec_.mlp_norm && out.has_mlp, Role::kMlpNorm, index);
+  out.mlp_norm = norm_if(spec_.mlp_norm && own.mlp_norm && out.has_mlp, Role::kMlpNorm, index);
   if (own.experts) out.moe = moe(index);
   if (own.experts && spec_.moe->beside) out.beside = beside(index);
   if (out.has_mlp && (!own.experts || spec_.moe->beside)) {

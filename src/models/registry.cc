@@ -13,7 +13,7 @@
 namespace quire {
 namespace {
 
-constexpr std::array<Architecture, 117> kArchitectures = {{
+constexpr std::array<Architecture, 118> kArchitectures = {{
     {"AfmoeForCausalLM", "afmoe", parse_afmoe, afmoe_weight_names},
     {"AlbertModel", "albert", parse_albert, albert_weight_names},
     {"ApertusForCausalLM", "apertus", parse_apertus, apertus_weight_names},
@@ -111,6 +111,7 @@ constexpr std::array<Architecture, 117> kArchitectures = {{
     {"Olmo3ForCausalLM", "olmo3", parse_olmo3, olmo2_weight_names},
     {"OlmoeForCausalLM", "olmoe", parse_olmoe, olmoe_weight_names},
     {"OlmoForCausalLM", "olmo", parse_olmo, olmo_weight_names},
+    {"OlmoHybridForCausalLM", "olmo_hybrid", parse_olmo_hybrid, olmo_hybrid_weight_names},
     {"OPTForCausalLM", "opt", parse_opt, opt_weight_names},
     {"Phi3ForCausalLM", "phi3", parse_phi3, phi3_weight_names},
     {"PhiForCausalLM", "phi", parse_phi, phi_weight_names},

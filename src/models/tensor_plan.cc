@@ -27,19 +27,25 @@ struct JoinedRole {
 
   bool has_part(Role role) const { return std::ranges::find(parts, role) != parts.end(); }
 };
-constexpr std::array<JoinedRole, 7> kJoinedRoles = {{
+constexpr std::array<JoinedRole, 9> kJoinedRoles = {{
     {Role::kQkv, {Role::kQuery, Role::kKey, Role::kValue}},
     {Role::kGateUp, {Role::kGate, Role::kUp, Role::kUp}},
     {Role::kExpertGateUp, {Role::kExpertGate, Role::kExpertUp, Role::kExpertUp}},
     {Role::kSharedExpertGateUp, {Role::kSharedExpertGate, Role::kSharedExpertUp, Role::kSharedExpertUp}},
     {Role::kDeltaInGate, {Role::kDeltaIn, Role::kDeltaGate, Role::kDeltaGate}},
+    {Role::kDeltaIn, {Role::kDeltaQuery, Role::kDeltaKey, Role::kDeltaValue}},
     {Role::kDeltaShareStep, {Role::kDeltaShare, Role::kDeltaStep, Role::kDeltaStep}},
+    {Role::kStateConv, {Role::kStateConvQuery, Role::kStateConvKey, Role::kStateConvValue}},
     {Role::kLatentUp, {Role::kLatentKeys, Role::kLatentValues, Role::kLatentValues}},
 }};
 
 constexpr bool is_of_expert(Role role) {
   return role == Role::kExpertGate || role == Role::kExpertUp || role == Role::kExpertGateUp ||
          role == Role::kExpertDown;
+}
+
+constexpr bool is_convolution(Role role) {
+  return role >= Role::kStateConv && role <= Role::kStateConvValue;
 }
 
 constexpr bool is_of_use(Role role) {
@@ -51,7 +57,7 @@ constexpr bool is_of_stream(Role role) {
 }
 
 // layer: -1 for what is not of a layer; of what is of a stream its number.
-std::array<RoleShape, 109> role_shapes(const ArchSpec& spec, int32_t layer) {
+std::array<RoleShape, 115> role_shapes(const ArchSpec& spec, int32_t layer) {
   const int64_t hidden = spec.hidden_size;
   const LayerSpec own =
       layer >= 0 && layer < spec.num_layers ? spec.layers[static_cast<size_t>(layer)] : LayerSpec{};
@@ -82,7 +88,7 @@ std::array<RoleShape, 109> role_shapes(const ArchSpec& spec, int32_t layer) {
   const bool projected = word != hidden;
   const bool narrow = spec.narrow_embeddings;
   const int64_t summed = narrow ? word : hidden;
-  const bool after = spec.post_norms || spec.sum_norms;
+  const bool after = (spec.post_norms && own.post_norms) || spec.sum_norms;
   const bool head = spec.task == ModelTask::kGenerate || (spec.task == ModelTask::kScore && !spec.classifier);
   const ClassifierSpec classifier = spec.classifier.value_or(ClassifierSpec{});
   const bool classifies = spec.task == ModelTask::kScore && spec.classifier;
@@ -101,7 +107,7 @@ std::array<RoleShape, 109> role_shapes(const ArchSpec& spec, int32_t layer) {
   const bool conv = own.recurrence == Recurrence::kShortConv;
   const bool lightning = own.recurrence == Recurrence::kLightning;
   const MambaSpec of_mamba = spec.mamba.value_or(MambaSpec{});
-  const DeltaNetSizes of_delta = spec.delta_net.value_or(DeltaNetSizes{});
+  const DeltaNetSizes of_delta = spec.delta_net.value_or(DeltaNetSpec{}).sizes;
   const bool plain_bias = mamba1 ? of_mamba1.bias : conv && spec.short_conv->bias;
   const bool conv_bias = mamba    ? of_mamba.conv_bias
                          : mamba1 ? of_mamba1.conv_bias
@@ -118,6 +124,9 @@ std::array<RoleShape, 109> role_shapes(const ArchSpec& spec, int32_t layer) {
   return {{
       {Role::kStateIn, state_in, hidden, in_bias, mamba || mamba1 || conv || lightning},
       {Role::kStateConv, state.channels, state.taps, conv_bias, mamba || mamba1 || delta || conv},
+      {Role::kStateConvQuery, of_delta.keys(), state.taps, false, delta},
+      {Role::kStateConvKey, of_delta.keys(), state.taps, false, delta},
+      {Role::kStateConvValue, of_delta.values(), state.taps, false, delta},
       {Role::kStateSelect, select.selected(), select.inner, false, mamba1},
       {Role::kStateStep, select.inner, select.rank, true, mamba1},
       {Role::kStepNorm, select.rank, 0, false, select_norms},
@@ -130,6 +139,9 @@ std::array<RoleShape, 109> role_shapes(const ArchSpec& spec, int32_t layer) {
       {Role::kStateNorm, state_norm, 0, false, (mamba && of_mamba.norm) || delta || lightning},
       {Role::kStateOut, hidden, state.result, state_out_bias, own.recurrence != Recurrence::kNone},
       {Role::kDeltaIn, state.channels, hidden, false, delta},
+      {Role::kDeltaQuery, of_delta.keys(), hidden, false, delta},
+      {Role::kDeltaKey, of_delta.keys(), hidden, false, delta},
+      {Role::kDeltaValue, of_delta.values(), hidden, false, delta},
       {Role::kDeltaGate, state.result, hidden, false, delta || lightning},
       {Role::kDeltaInGate, state.channels + state.result, hidden, false, delta},
       {Role::kDeltaShare, state.heads, hidden, false, delta},
@@ -198,7 +210,7 @@ std::array<RoleShape, 109> role_shapes(const ArchSpec& spec, int32_t layer) {
       {Role::kGateUpAdapterUp, 2 * inter, block.rank, false, uses_block},
       {Role::kSinks, spec.num_heads, 0, false, attention && spec.attention_sinks},
       {Role::kPostAttentionNorm, hidden, 0, spec.norm_bias, after && own.mixes()},
-      {Role::kMlpNorm, hidden, 0, spec.norm_bias, spec.mlp_norm && has_mlp},
+      {Role::kMlpNorm, hidden, 0, spec.norm_bias, spec.mlp_norm && own.mlp_norm && has_mlp},
       {Role::kPostMlpNorm, hidden, 0, spec.norm_bias, after && own.mlp},
       {Role::kGate, inter, hidden, spec.mlp_bias, mlp},
       {Role::kUp, inter, hidden, spec.mlp_bias, mlp},
@@ -250,6 +262,14 @@ std::vector<int64_t> coded_shape(const ExpectedTensor& tensor) {
   std::vector<int64_t> shape = tensor.shape;
   if (tensor.stacked && tensor.transposed) std::swap(shape[1], shape[2]);
   return shape;
+}
+
+// transformers writes the convolution of a gated delta net in three parts of one size, whatever they are of.
+std::vector<int64_t> third_of_conv(const ArchSpec& spec, Role role) {
+  if (role == Role::kStateConv || !spec.delta_net) return {};
+  const RecurrentSizes sizes = spec.delta_net->sizes.recurrent();
+  const int64_t third = (sizes.channels + 2) / 3;
+  return {role == Role::kStateConvValue ? sizes.channels - 2 * third : third, 1, sizes.taps};
 }
 
 std::string choose_prefix(const WeightNames& names, const Checkpoint& checkpoint) {
@@ -405,8 +425,10 @@ void TensorPlan::add(const ArchSpec& spec, const ModuleName& module, int32_t lay
     entry.weight.shape = {heads, spec.head_dim};
   }
   // Convolutions are stored with a dimension for the inputs of a channel, of which there is one.
-  if (module.role == Role::kStateConv) entry.weight.shape.insert(entry.weight.shape.begin() + 1, 1);
+  if (is_convolution(module.role)) entry.weight.shape.insert(entry.weight.shape.begin() + 1, 1);
   const TensorInfo* found = checkpoint.find(weight_name);
+  if (found != nullptr && is_convolution(module.role) && found->shape == third_of_conv(spec, module.role))
+    entry.weight.shape = found->shape;
   // One number may be stored as a vector of one, or as a number.
   if (found != nullptr && found->shape.empty() && entry.weight.shape == std::vector<int64_t>{1})
     entry.weight.shape.clear();

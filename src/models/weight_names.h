@@ -41,8 +41,11 @@ enum class Role : uint8_t {
   kIndexKeyNorm,
   kIndexWeights,
   // Of layers that carry a state: Mamba 2, gated delta nets, short convolutions.
-  kStateIn,      // all that comes in
-  kStateConv,    // [channels, 1, taps]
+  kStateIn,    // all that comes in
+  kStateConv,  // [channels, 1, taps]; of a gated delta net also in three parts:
+  kStateConvQuery,
+  kStateConvKey,
+  kStateConvValue,
   kStepBias,     // a vector
   kRate,         // a vector of logarithms
   kSkip,         // a vector
@@ -53,7 +56,10 @@ enum class Role : uint8_t {
   kWriteNorm,
   kReadNorm,
   kStateOut,
-  kDeltaIn,         // queries, keys, values
+  kDeltaIn,  // queries, keys, values; or each apart:
+  kDeltaQuery,
+  kDeltaKey,
+  kDeltaValue,
   kDeltaGate,       // of the result
   kDeltaInGate,     // both in one matrix
   kDeltaShare,      // how much is taken up

@@ -40,6 +40,7 @@ void apply(const OpTable& ops, const OpContext& ctx, const DeltaNet& net, const 
   apply(ops, ctx, net.query_norm, queries, queries);
   apply(ops, ctx, net.key_norm, keys, keys);
   ops.activation(ctx, shares, Activation::kSigmoid);
+  if (net.share != 1.0F) ops.scale_softcap(ctx, shares, net.share, 0.0F);
   ops.decay_gates(ctx, at.decay, steps, vector_view(net.step_bias, sizes.value_heads),
                   vector_view(net.rate, sizes.value_heads), 0.0F, std::numeric_limits<float>::infinity());
   // Where heads take turns: the first value head of each key head, then the second of each …

@@ -30,8 +30,9 @@ struct DeltaNetSizes {
 // Weights are read-only after load.
 struct DeltaNet {
   DeltaNetSizes sizes;
-  Linear in;     // [channels + values, hidden]: queries, keys, values, gates
-  Linear steps;  // [2 value_heads, hidden]: how much is taken up, and how fast the matrix fades
+  Linear in;           // [channels + values, hidden]: queries, keys, values, gates
+  Linear steps;        // [2 value_heads, hidden]: how much is taken up, and how fast the matrix fades
+  float share = 1.0F;  // multiplies how much is taken up; above 1 the matrix may turn what it knows around
   CausalConv conv;
   Norm query_norm;   // to length 1 / sqrt(key_dim)
   Norm key_norm;     // to length 1

@@ -90,6 +90,7 @@ ArchSpec parse_nomic_bert(const ConfigReader& config);
 ArchSpec parse_olmo(const ConfigReader& config);
 ArchSpec parse_olmo2(const ConfigReader& config);
 ArchSpec parse_olmo3(const ConfigReader& config);
+ArchSpec parse_olmo_hybrid(const ConfigReader& config);
 ArchSpec parse_olmoe(const ConfigReader& config);
 ArchSpec parse_opt(const ConfigReader& config);
 ArchSpec parse_phi(const ConfigReader& config);
@@ -171,6 +172,7 @@ WeightNames nemotron_h_weight_names();
 WeightNames nemotron_weight_names();
 WeightNames nomic_bert_weight_names();
 WeightNames olmo2_weight_names();
+WeightNames olmo_hybrid_weight_names();
 WeightNames olmo_weight_names();
 WeightNames olmoe_weight_names();
 WeightNames opt_weight_names();
@@ -274,6 +276,11 @@ struct MambaFields {
 };
 // Sets spec.mamba; wants hidden_size.
 MambaSpec& read_mamba(const ConfigReader& config, ArchSpec& spec, const MambaFields& fields);
+
+// Sets the sizes of spec.delta_net. defaults: what absent fields mean.
+DeltaNetSizes& read_delta_net(const ConfigReader& config, ArchSpec& spec, const DeltaNetSizes& defaults);
+// What `layer_types` says; absent: every so manieth layer attends.
+std::vector<std::string> read_mixers(const ConfigReader& config, const ArchSpec& spec, int64_t interval);
 
 // What a config of a model made of state layers alone may leave out.
 struct StateModelDefaults {

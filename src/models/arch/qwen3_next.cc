@@ -50,31 +50,40 @@ ArchSpec parse_hybrid(const ConfigReader& config, int64_t intermediate_size) {
   spec.qk_norm = QkNorm::kHeads;
   spec.attention_gate = true;
   spec.qkv_bias = spec.out_bias = config.boolean("attention_bias", false);
-  DeltaNetSizes& sizes = spec.delta_net.emplace();
-  const auto size = [&](std::string_view field, int64_t most, int64_t fallback) {
-    return static_cast<int32_t>(config.integer(field, 1, most, fallback));
-  };
-  sizes.key_heads = size("linear_num_key_heads", 1 << 16, 16);
-  sizes.value_heads = size("linear_num_value_heads", 1 << 16, 32);
-  sizes.key_dim = size("linear_key_head_dim", 1 << 13, 128);
-  sizes.value_dim = size("linear_value_head_dim", 1 << 13, 128);
-  sizes.taps = size("linear_conv_kernel_dim", kMaxConvTaps, 4);
+  DeltaNetSizes& sizes =
+      read_delta_net(config, spec, {.key_heads = 16, .value_heads = 32, .key_dim = 128, .value_dim = 128});
   sizes.in_turn = config.boolean("linear_value_heads_in_turn", false);
-  if (sizes.value_heads % sizes.key_heads != 0) {
-    config.fail("linear_num_key_heads", cat("is ", sizes.key_heads, ", which does not divide ",
-                                            "linear_num_value_heads (", sizes.value_heads, ")"));
-  }
-  std::vector<std::string> kinds = config.texts("layer_types");
-  if (kinds.empty()) {
-    const int64_t interval = config.integer("full_attention_interval", 1, kMaxLayers, 4);
-    for (int64_t i = 0; i < spec.num_layers; ++i)
-      kinds.emplace_back((i + 1) % interval == 0 ? "full_attention" : "linear_attention");
-  }
-  assign_mixers(config, spec, "layer_types", Recurrence::kDeltaNet, kinds);
+  assign_mixers(config, spec, "layer_types", Recurrence::kDeltaNet,
+                read_mixers(config, spec, config.integer("full_attention_interval", 1, kMaxLayers, 4)));
   return spec;
 }
 
 }  // namespace
+
+DeltaNetSizes& read_delta_net(const ConfigReader& config, ArchSpec& spec, const DeltaNetSizes& defaults) {
+  DeltaNetSizes& sizes = spec.delta_net.emplace().sizes;
+  const auto size = [&](std::string_view field, int64_t most, int64_t fallback) {
+    return static_cast<int32_t>(config.integer(field, 1, most, fallback));
+  };
+  sizes.key_heads = size("linear_num_key_heads", 1 << 16, defaults.key_heads);
+  sizes.value_heads = size("linear_num_value_heads", 1 << 16, defaults.value_heads);
+  sizes.key_dim = size("linear_key_head_dim", 1 << 13, defaults.key_dim);
+  sizes.value_dim = size("linear_value_head_dim", 1 << 13, defaults.value_dim);
+  sizes.taps = size("linear_conv_kernel_dim", kMaxConvTaps, defaults.taps);
+  if (sizes.value_heads % sizes.key_heads != 0) {
+    config.fail("linear_num_key_heads", cat("is ", sizes.key_heads, ", which does not divide ",
+                                            "linear_num_value_heads (", sizes.value_heads, ")"));
+  }
+  return sizes;
+}
+
+std::vector<std::string> read_mixers(const ConfigReader& config, const ArchSpec& spec, int64_t interval) {
+  std::vector<std::string> kinds = config.texts("layer_types");
+  if (!kinds.empty()) return kinds;
+  for (int64_t i = 0; i < spec.num_layers; ++i)
+    kinds.emplace_back((i + 1) % interval == 0 ? "full_attention" : "linear_attention");
+  return kinds;
+}
 
 ArchSpec parse_qwen3_next(const ConfigReader& config) {
   ArchSpec spec = parse_hybrid(config, 5632);

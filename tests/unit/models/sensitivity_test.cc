@@ -95,6 +95,8 @@ std::vector<Change> changes() {
       {"least_and_largest_step", "mamba2", "time_step_limit", {0.05, 0.3}},
       {"value_heads_in_turn", "qwen3_5", "linear_value_heads_in_turn", true},
       {"gates_of_shared_experts", "qwen3_next", "norm_topk_prob", false},
+      {"what_olmo_hybrid_takes_up", "olmo_hybrid", "linear_allow_neg_eigval", false},
+      {"olmo_hybrid_without_positions", "olmo_hybrid", "rope_parameters", nullptr},
       {"turning_part",
        "qwen3_5",
        "rope_parameters",

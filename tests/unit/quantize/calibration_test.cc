@@ -97,7 +97,7 @@ TEST(LayerRunner, WatchesWhatTheMatricesAreGiven) {
 TEST(Scaling, LeavesTheModelWhatItIs) {
   for (const char* name :
        {"llama-bfloat16", "gemma2", "olmo2", "phi3", "stablelm", "mixtral", "bitnet", "mamba", "mamba2",
-        "jamba", "nemotron_h", "bamba", "falcon_h1", "qwen3_5", "qwen3_next", "lfm2"}) {
+        "jamba", "nemotron_h", "bamba", "falcon_h1", "qwen3_5", "qwen3_next", "olmo_hybrid", "lfm2"}) {
     const auto checkpoint = Checkpoint::open(fs::path(QUIRE_SOURCE_DIR) / "tests/golden/models" / name);
     OverlayCheckpoint overlay(*checkpoint);
     ThreadPool pool(1);
