@@ -36,7 +36,7 @@ struct OpContext {
 
 // Of the layouts of all tables, and of how they round: raised whenever one changes. Files of packed weights
 // know by it whether they are still what packing would give.
-inline constexpr int32_t kPackedVersion = 2;
+inline constexpr int32_t kPackedVersion = 3;
 
 enum class Activation : uint8_t {
   kSilu,

@@ -23,12 +23,13 @@ float clamp(float v, float low, float high) {
 
 // What becomes of one column of a group.
 struct Column {
-  float scale = 0.0F;
+  float size = 0.0F;   // of its weights; 0: all are zeros
+  float scale = 0.0F;  // NaN: a weight is not finite
   float zero = 0.0F;
 };
 
-// w: n elements, 32 apart; becomes codes less zero.
-Column quantize_column(float* w, int64_t n, const IntCandidates& candidates, bool zero_points, bool half) {
+// The best of some scales. w: n elements, 32 apart; they are divided by the column's size.
+Column best_column(float* w, int64_t n, const IntCandidates& candidates, bool zero_points) {
   float low = 0;
   float high = 0;
   float flaws = 0;  // NaN where one is not finite
@@ -43,13 +44,13 @@ Column quantize_column(float* w, int64_t n, const IntCandidates& candidates, boo
   const bool usable = flaws == 0.0F && std::fabs(size) >= kTiny;
   if (!usable) {
     for (int64_t i = 0; i < n; ++i) w[i * kPanel] = 0.0F;
-    return {flaws == 0.0F ? 0.0F : std::numeric_limits<float>::quiet_NaN(), 0.0F};
+    return {.scale = flaws == 0.0F ? 0.0F : std::numeric_limits<float>::quiet_NaN()};
   }
   const float inverse = 1.0F / size;
   for (int64_t i = 0; i < n; ++i) w[i * kPanel] *= inverse;
   float best = -1.0F;
   float best_factor = 0.0F;
-  Column column;
+  Column column = {.size = size};
   for (int c = 0; c < candidates.count; ++c) {
     const float step = candidates.steps[c];
     const float zero = zero_points ? clamp(std::nearbyint(-low * inverse * step), 0.0F, 15.0F) : 0.0F;
@@ -72,15 +73,55 @@ Column quantize_column(float* w, int64_t n, const IntCandidates& candidates, boo
     }
   }
   column.scale = size * best_factor;
-  if (half) column.scale = f16_to_f32(f32_to_f16(clamp(column.scale, -kLargestHalf, kLargestHalf)));
-  const float final_step = column.scale == 0.0F ? 0.0F : size / column.scale;
+  return column;
+}
+
+// What a float16 scale becomes as it is stored.
+float stored_half(float scale) {
+  return f16_to_f32(f32_to_f16(clamp(scale, -kLargestHalf, kLargestHalf)));
+}
+
+// w as best_column leaves it; becomes codes less zero, for weights that are those times `scale`.
+void round_column(float* w, int64_t n, const IntCandidates& candidates, const Column& column, float scale) {
+  // Also where the scale is NaN: then weights are zeros.
+  const float step = column.size == 0.0F || scale == 0.0F ? 0.0F : column.size / scale;
   const float least = candidates.low - column.zero;
   const float most = candidates.high - column.zero;
   for (int64_t i = 0; i < n; ++i) {
     float& v = w[i * kPanel];
-    v = clamp(std::nearbyint(v * final_step), least, most);
+    v = clamp(std::nearbyint(v * step), least, most);
   }
-  return column;
+}
+
+// The same for a group with factors, of one column. w: becomes codes less zero; factors: 32 apart. Returns
+// the scale.
+float round_with_factors(const IntLayout& at, const IntCandidates& candidates, float* w, int64_t n,
+                         int8_t* factors) {
+  std::array<Column, IntLayout::kMaxFactors> parts;
+  float largest = 0.0F;
+  float flaws = 0.0F;
+  const auto each = [&](auto&& f) {
+    for (int64_t begin = 0; begin < n; begin += at.factor_group) {
+      const int64_t part = begin / at.factor_group;
+      f(parts[static_cast<size_t>(part)], w + begin * kPanel, std::min(at.factor_group, n - begin),
+        factors[part * kPanel]);
+    }
+  };
+  each([&](Column& part, float* own, int64_t count, int8_t&) {
+    part = best_column(own, count, candidates, false);
+    largest = std::max(largest, std::fabs(part.scale));
+    flaws += part.scale - part.scale;
+  });
+  constexpr auto kMost = static_cast<float>(IntLayout::kLargestFactor);
+  const float scale = stored_half(largest * (1.0F / kMost));
+  const float inverse = scale == 0.0F ? 0.0F : 1.0F / scale;
+  each([&](const Column& part, float* own, int64_t count, int8_t& stored) {
+    float factor = part.size == 0.0F ? 0.0F : clamp(std::nearbyint(part.scale * inverse), -kMost, kMost);
+    if (factor == 0.0F && part.size != 0.0F) factor = part.scale < 0.0F ? -1.0F : 1.0F;
+    stored = static_cast<int8_t>(factor);
+    round_column(own, count, candidates, part, factor * scale);
+  });
+  return flaws == 0.0F ? scale : std::numeric_limits<float>::quiet_NaN();
 }
 
 // Codes of n k's of one group, `zeros` being added to them.
@@ -110,7 +151,9 @@ IntLayout::IntLayout(const WeightFormat& format, int64_t row_size) {
   step = format.code_bits == 8 ? 4 : 8;
   row_scale = format.code_bits == 8 && format.group_size == 0;
   zero_points = format.zero_points;
+  factor_group = format.factor_group;
   header_bytes = row_scale || zero_points ? 128 : 64;
+  if (factor_group > 0) header_bytes = kFactorsAt + (group / factor_group * kPanel + 63) / 64 * 64;
   const auto bytes = [&](int64_t n) { return header_bytes + (n + step - 1) / step * kPanel * 4; };
   group_bytes = bytes(group);
   const int64_t whole = k / group;
@@ -124,6 +167,10 @@ int32_t int_code(const IntLayout& at, const std::byte* weights, int64_t row, int
       begin[at.header_bytes + in_group / at.step * kPanel * 4 + row % kPanel * 4 + in_group % 4]);
   if (at.step == 4) return byte - 128;
   const int32_t code = in_group % 8 < 4 ? byte & 15 : byte >> 4;
+  if (at.factor_group > 0) {
+    const int64_t factor = IntLayout::kFactorsAt + in_group / at.factor_group * kPanel + row % kPanel;
+    return (code - 8) * static_cast<int8_t>(begin[factor]);
+  }
   return code - (at.zero_points ? static_cast<int32_t>(begin[64 + row % kPanel]) : 8);
 }
 
@@ -176,9 +223,18 @@ void quantize_panel(const IntLayout& at, float* weights, std::byte* dst) {
     const int64_t n = std::min(at.group, at.k - begin);
     std::byte* group = dst + begin / at.group * at.group_bytes;
     std::array<float, kPanel> zeros;
+    if (at.factor_group > 0) std::fill(group + IntLayout::kFactorsAt, group + at.header_bytes, std::byte{0});
     for (int64_t j = 0; j < kPanel; ++j) {
-      const Column column =
-          quantize_column(weights + begin * kPanel + j, n, candidates, at.zero_points, !at.row_scale);
+      float* w = weights + begin * kPanel + j;
+      Column column;
+      if (at.factor_group > 0) {
+        auto* factors = reinterpret_cast<int8_t*>(group + IntLayout::kFactorsAt) + j;
+        column.scale = round_with_factors(at, candidates, w, n, factors);
+      } else {
+        column = best_column(w, n, candidates, at.zero_points);
+        if (!at.row_scale) column.scale = stored_half(column.scale);
+        round_column(w, n, candidates, column, column.scale);
+      }
       if (at.row_scale) {
         reinterpret_cast<float*>(group)[j] = column.scale;
       } else {

@@ -5,6 +5,9 @@
 // groups of k one behind the other, each
 //   scales   [32] float16; float32 where one scale is for the whole row of 8-bit codes
 //   zeros    [32] uint8, padded to 64 bytes; only with zero points
+//   factors  [group / factor_group][32] int8, -15 .. 15, padded to 64 bytes; only where formats have them: a
+//   code
+//            less its zero times the factor is a whole number of 8 bits, and the scale is for those
 //   codes    8 bits: for each 4 k's [32][4] uint8, code + 128
 //            4 bits: for each 8 k's [32][4] bytes: byte i has the code of k i in its low half, of k 4 + i in
 //            its high half
@@ -22,10 +25,16 @@ struct IntLayout {
   static constexpr int64_t kPanel = 32;
   // The longest run of k whose products are summed as int32.
   static constexpr int32_t kMaxUnit = 65536;
+  // Factors of a group at most, and the largest one: its product with a code is -120 .. 120.
+  static constexpr int64_t kMaxFactors = 8;
+  static constexpr int32_t kLargestFactor = 15;
+  // Where factors begin in a group.
+  static constexpr int64_t kFactorsAt = 64;
 
   int64_t k = 0;
   int64_t depth = 0;             // k rounded up to 8: int8 activations of a row
   int64_t group = 0;             // k's that share a scale of the weights
+  int64_t factor_group = 0;      // k's of a group that share a factor; 0: none
   int64_t unit = 0;              // k's whose products are summed exactly; groups are whole units
   int64_t num_units = 0;         // in a row
   int64_t activation_group = 0;  // k's that share a scale of the activations
@@ -41,7 +50,7 @@ struct IntLayout {
   int64_t num_panels(int64_t n) const { return (n + kPanel - 1) / kPanel; }
 };
 
-// Element i of row `row` of W: code less zero, and the scale that it is multiplied with.
+// Element i of row `row` of W: code less zero, times its factor, and the scale that it is multiplied with.
 int32_t int_code(const IntLayout& at, const std::byte* weights, int64_t row, int64_t i);
 float int_scale(const IntLayout& at, const std::byte* weights, int64_t row, int64_t i);
 // out[0, k) = the row as float32: scale * code, rounded.

@@ -30,13 +30,20 @@ constexpr WeightFormat int4_weights(ActivationFormat activations, int32_t group_
           .activation_group = activations == ActivationFormat::kInt8 ? group_size : 0};
 }
 
+// As good as a scale for each 32 k's, and as fast as one for each 128.
+constexpr WeightFormat int4_with_factors() {
+  WeightFormat format = int4_weights(ActivationFormat::kInt8, 128);
+  format.factor_group = 32;
+  return format;
+}
+
 // docs/weight-formats.md has what each costs. The head is where 4 bits hurt most: it keeps 8.
 constexpr WeightFormat kInt8 = int8_weights(ActivationFormat::kInt8, 128);
 constexpr WeightFormat kInt8Tokens = int8_weights(ActivationFormat::kInt8, 0);
 constexpr WeightFormat kInt8Floats = int8_weights(ActivationFormat::kFloat, 0);
 constexpr std::array<Quantization, 7> kQuantizations = {{
     {"int8", kInt8, kInt8},
-    {"int4", int4_weights(ActivationFormat::kInt8, 32), kInt8},
+    {"int4", int4_with_factors(), kInt8},
     {"int4-g64", int4_weights(ActivationFormat::kInt8, 64), kInt8},
     {"int4-g128", int4_weights(ActivationFormat::kInt8, 128), kInt8},
     {"w8a8", kInt8Tokens, kInt8Tokens},
@@ -67,6 +74,21 @@ void check_weight_format(const WeightFormat& format) {
   const int32_t large = std::max(format.group_size, format.activation_group);
   require(small == 0 || large % small == 0, "of group_size ", format.group_size, " and activation_group ",
           format.activation_group, " one must be a multiple of the other");
+  if (format.factor_group != 0) {
+    require(format.code_bits == 4 && !format.zero_points,
+            "factors are for codes of 4 bits without zero points");
+    require(format.activations == ActivationFormat::kInt8, "factors are for activations of int8");
+    require(format.factor_group > 0 && format.factor_group % 8 == 0 &&
+                format.group_size % format.factor_group == 0 && format.group_size > 0 &&
+                format.group_size / format.factor_group <= IntLayout::kMaxFactors,
+            "factor_group must be a multiple of 8, of which group_size is 1 to ", IntLayout::kMaxFactors,
+            " times as many, not ", format.factor_group);
+    // Sums of a group's products stay below 2^24, so that float32 has them exactly.
+    require(format.group_size <= 1024, "with factors group_size must be at most 1024, not ",
+            format.group_size);
+    require(format.activation_group % format.group_size == 0, "with factors activation_group must be 0 or a ",
+            "multiple of group_size, not ", format.activation_group);
+  }
   if (!format.zero_points) return;
   require(format.code_bits == 4, "zero points are for codes of 4 bits");
   require(format.group_size > 0 && format.group_size <= 256,

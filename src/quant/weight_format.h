@@ -38,6 +38,9 @@ struct WeightFormat {
   int32_t code_bits = 8;      // 8 or 4
   int32_t group_size = 0;     // k's of a row of weights that share a scale, a multiple of 8; 0: the whole row
   bool zero_points = false;   // each group has a zero of its own; else it is in the middle. 4 bits only
+  // k's of a group that share a whole factor of its scale (quant/int_layout.h); 0: there are none. 4 bits
+  // only
+  int32_t factor_group = 0;
   ActivationFormat activations = ActivationFormat::kFloat;
   int32_t activation_group = 0;  // kInt8: k's of a row of activations that share a scale; 0: the whole row
   CodedFormat coded = {};

@@ -26,8 +26,8 @@ void embedding_packed(const CpuKernels& kernels, const OpContext& ctx, const Ten
                       const PackedLinear& table, std::span<const int32_t> ids);
 
 // The same of formats of whole numbers (linear_int.cc). Products take rows of int8 activations as they fit
-// the workspace, which has so many bytes.
-constexpr size_t kIntWorkspaceBytes = size_t{8} << 20;
+// the workspace, which has so many bytes, with a panel of spread codes for each thread.
+size_t int_workspace_bytes(const CpuKernels& kernels, int threads);
 PackedLinear pack_linear_int(const CpuKernels& kernels, const OpContext& ctx,
                              std::span<const TensorView> parts, WeightFormat format);
 void linear_int(const CpuKernels& kernels, const OpContext& ctx, const TensorView& out, const TensorView& x,

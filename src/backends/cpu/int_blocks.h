@@ -37,8 +37,8 @@ int64_t int_row_bytes(int64_t depth, int64_t num_units, int64_t digits);
 void quantize_activations(const CpuKernels& kernels, const OpContext& ctx, const Blocks& blocks,
                           std::byte* begin, IntActivations& in);
 
-// kernel(blocks, panel, panel_end) for runs of blocks, and of panels, that cover all of them. element_bytes:
-// of the activations.
+// kernel(blocks, panel, panel_end, thread) for runs of blocks, and of panels, that cover all of them.
+// element_bytes: of the activations.
 template <class F>
 void each_chunk(const OpContext& ctx, const CpuKernels& kernels, const Blocks& blocks,
                 const ProductSize& size, int64_t element_bytes, F&& kernel) {
@@ -61,7 +61,7 @@ void each_chunk(const OpContext& ctx, const CpuKernels& kernels, const Blocks& b
   const int64_t run = panels * chunks / (kRangesPerThread * num_threads(ctx));
   parallel_ranges(
       ctx, panels * chunks, std::max<int64_t>({1, run, 262144 / cost}),
-      [&](int64_t begin, int64_t end, int) {
+      [&](int64_t begin, int64_t end, int thread) {
         // One block: all gates of a range, then their ups, each a single stream. Of many the gates that wait
         // stay in the second-level cache.
         const int64_t most = blocks.count == 1 ? panels : 1;
@@ -70,7 +70,7 @@ void each_chunk(const OpContext& ctx, const CpuKernels& kernels, const Blocks& b
           const IntBlocks some = {blocks.rows, blocks.count, first, std::min(blocks.count - first, chunk)};
           const int64_t taken = std::min({most, end - item, panels - item % panels});
           each_half(size, item % panels, item % panels + taken,
-                    [&](int64_t from, int64_t to) { kernel(some, from, to); });
+                    [&](int64_t from, int64_t to) { kernel(some, from, to, thread); });
           item += taken;
         }
       },
@@ -82,7 +82,7 @@ template <class F>
 void each_block(const OpContext& ctx, const CpuKernels& kernels, const Blocks& blocks,
                 const ProductSize& size, int64_t element_bytes, F&& kernel) {
   each_chunk(ctx, kernels, blocks, size, element_bytes,
-             [&](const IntBlocks& of, int64_t panel, int64_t panel_end) {
+             [&](const IntBlocks& of, int64_t panel, int64_t panel_end, int) {
                for (; panel < panel_end; ++panel) {
                  for (int64_t b = 0; b < of.num; ++b)
                    kernel(IntBlock{blocks.first(of.first + b), blocks.size(of.first + b), b, of.num}, panel);

@@ -69,7 +69,7 @@ struct LinearArgs {
 
 // How a matrix of whole numbers is stored (quant/int_layout.h): 8-bit codes with a scale for each row, with a
 // scale for each group of k, 4-bit codes with the zero in the middle, with zeros of their own.
-enum IntKind : int { kInt8Rows, kInt8Groups, kInt4, kInt4Zeros, kNumIntKinds };
+enum IntKind : int { kInt8Rows, kInt8Groups, kInt4, kInt4Zeros, kInt4Factors, kNumIntKinds };
 
 // Rows of activations as int8, or as float32 in digits of int8 (quant/activation_digits.h). Rows are taken in
 // blocks that a kernel multiplies at once; inside a block elements of all its rows stand side by side, the
@@ -97,7 +97,10 @@ struct IntLinearArgs {
   int64_t panel_bytes;
   int64_t group_bytes;
   int64_t header_bytes;
-  int64_t group;  // k's that share a scale of the weights
+  int64_t group;       // k's that share a scale of the weights
+  int64_t factors_at;  // kInt4Factors: bytes from a group's begin to its factors, one for each of in.unit k's
+  const std::byte*
+      next;  // what is asked for while a panel is multiplied by many rows; null: the panel behind it
   int64_t n;
   float* out;  // as in LinearArgs
   int64_t out_stride;
@@ -125,6 +128,23 @@ struct IntBlocks {
 };
 constexpr int64_t kMaxIntBlocks = 32;
 
+// Factors of a group at most.
+constexpr int64_t kMaxIntFactors = 8;
+
+// A panel of 4-bit codes with factors that becomes one of 8-bit codes with the same groups and scales.
+struct IntSpreadArgs {
+  const std::byte* from;
+  int64_t k;
+  int64_t group;
+  int64_t factor_group;
+  int64_t factors_at;    // bytes from a group's begin
+  int64_t header_bytes;  // of a group, before its codes
+  int64_t group_bytes;
+  std::byte* to;
+  int64_t to_header_bytes;
+  int64_t to_group_bytes;
+};
+
 // One panel of 32 rows of W that becomes whole numbers.
 struct IntPackArgs {
   float* weights;  // [k][32]; overwritten
@@ -136,6 +156,9 @@ struct IntPackArgs {
   int64_t group_bytes;
   bool row_scale;
   bool zero_points;
+  int64_t factor_group;  // 0: no factors
+  int64_t factors_at;    // bytes from a group's begin
+  float largest_factor;
   const float* candidates;  // IntCandidates
   int num_candidates;
   float low;
@@ -341,6 +364,8 @@ struct CpuKernels {
   // The same with float activations: a unit's products are summed with one fused multiply-add each.
   void (*linear_int_float[kNumIntKinds])(const IntLinearArgs&, const IntBlock&, int64_t panel);
   void (*pack_int)(const IntPackArgs&);
+  // Null: products with the codes of 4 bits are as fast.
+  void (*spread_factors)(const IntSpreadArgs&);
 
   // Rows x panels of a product with codes that stand for no whole numbers, by bits of a stored code: products
   // of a group are summed with one fused multiply-add each, from first to last, and then groups the same way.

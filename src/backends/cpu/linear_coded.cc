@@ -102,7 +102,7 @@ void multiply_whole(const CpuKernels& kernels, const OpContext& ctx, const Coded
                             .panel_bytes = at.panel_bytes,
                             .gated = args.io.gate.apply != nullptr};
   each_chunk(ctx, kernels, blocks, size, sizeof(int8_t),
-             [&](const IntBlocks& some, int64_t from, int64_t to) { kernel(own, some, from, to); });
+             [&](const IntBlocks& some, int64_t from, int64_t to, int) { kernel(own, some, from, to); });
 }
 
 // Rows of x with their columns in the order of the matrix, and zeros for those that is_large.

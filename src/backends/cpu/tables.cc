@@ -54,7 +54,7 @@ struct Bound {
   static size_t workspace_bytes(int64_t max_tokens, int64_t max_seq_len, int32_t num_heads, int32_t head_dim,
                                 int threads) {
     return std::max(cpu::workspace_bytes(max_tokens, max_seq_len, num_heads, head_dim, threads),
-                    std::max(linear_workspace_bytes(kernels()), kIntWorkspaceBytes));
+                    std::max(linear_workspace_bytes(kernels()), int_workspace_bytes(kernels(), threads)));
   }
   static bool keeps_two_of_four(DType dtype, int64_t k) {
     return cpu::keeps_two_of_four(kernels(), dtype, k);

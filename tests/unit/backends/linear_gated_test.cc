@@ -57,6 +57,9 @@ std::vector<std::pair<std::string, PackedLinear>> matrices(const OpTable& table)
     const std::array<const CodedMatrix*, 1> coded = {&codes};
     all.emplace_back("codes" + meets, table.pack_coded({}, coded)).second.format.activations = activations;
   }
+  WeightFormat factors = int_format(4, 64, ActivationFormat::kInt8);
+  factors.factor_group = 32;
+  all.emplace_back("int4 with factors", table.pack_linear({}, parts, factors));
   RandomCodes floats({.code_bits = 8,
                       .group_size = 128,
                       .block_size = 128,

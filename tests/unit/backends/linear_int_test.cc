@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <string>
 #include <vector>
 
@@ -31,6 +32,11 @@ WeightFormat int_format(int32_t bits, int32_t group, int32_t activation_group, b
           .activation_group = activation_group};
 }
 
+WeightFormat with_factors(WeightFormat format, int32_t factor_group) {
+  format.factor_group = factor_group;
+  return format;
+}
+
 WeightFormat with_float_activations(WeightFormat format) {
   format.activations = ActivationFormat::kFloat;
   format.activation_group = 0;
@@ -44,6 +50,9 @@ std::vector<WeightFormat> formats() {
       int_format(4, 0, 128),      int_format(4, 128, 64), int_format(4, 32, 128), int_format(4, 64, 64, true),
       int_format(4, 128, 0, true)};
   const size_t whole = all.size();
+  for (const auto& [group, activation_group, factor_group] :
+       {std::array{128, 128, 32}, {128, 0, 32}, {256, 256, 32}, {64, 128, 16}, {32, 32, 32}})
+    all.push_back(with_factors(int_format(4, group, activation_group), factor_group));
   for (size_t i = 0; i < whole; ++i) {
     const WeightFormat floats = with_float_activations(all[i]);
     if (std::find(all.begin(), all.end(), floats) == all.end()) all.push_back(floats);
@@ -54,6 +63,7 @@ std::vector<WeightFormat> formats() {
 std::string describe(const WeightFormat& f) {
   return std::to_string(f.code_bits) + " bits, groups of " + std::to_string(f.group_size) +
          (f.zero_points ? " with zeros" : "") +
+         (f.factor_group > 0 ? " with factors of " + std::to_string(f.factor_group) : "") +
          (f.activations == ActivationFormat::kFloat
               ? ", float activations"
               : ", activation groups of " + std::to_string(f.activation_group));
@@ -156,8 +166,9 @@ TEST(LinearInt, ARowIsTheSameAloneAndInAnyBatch) {
   const TestTensor x = random_tensor(DType::kF32, {70, k}, 7);
   const TestTensor w = random_tensor(DType::kBF16, {n, k}, 8);
   for (const CpuIsa& isa : fast_isas()) {
-    for (const WeightFormat& format : {int_format(8, 0, 128), int_format(4, 64, 64), int_format(8, 0, 0),
-                                       with_float_activations(int_format(4, 32, 32))}) {
+    for (const WeightFormat& format :
+         {int_format(8, 0, 128), int_format(4, 64, 64), with_factors(int_format(4, 128, 128), 32),
+          int_format(8, 0, 0), with_float_activations(int_format(4, 32, 32))}) {
       SCOPED_TRACE(std::string(isa.name) + ", " + describe(format));
       const PackedLinear packed = pack(*isa.table, w, format);
       const TestContext ctx(*isa.table);
@@ -196,7 +207,8 @@ TEST(LinearInt, ARowThatIsNotFiniteIsNaNAndLeavesTheOthersAlone) {
   TestTensor x = random_tensor(DType::kF32, {5, k}, 11);
   const TestTensor w = random_tensor(DType::kF32, {40, k}, 12);
   for (const CpuIsa& isa : usable_isas()) {
-    for (const WeightFormat& format : {int_format(8, 0, 128), int_format(8, 0, 0), int_format(4, 64, 64)}) {
+    for (const WeightFormat& format : {int_format(8, 0, 128), int_format(8, 0, 0), int_format(4, 64, 64),
+                                       with_factors(int_format(4, 128, 128), 32)}) {
       const TestContext ctx(*isa.table);
       const PackedLinear packed = pack(*isa.table, w, format);
       const TestTensor want(DType::kF32, {5, 40});

@@ -24,6 +24,15 @@ WeightFormat int_format(int32_t bits, int32_t group, bool zeros = false) {
   return {.dtype = DType::kI8, .code_bits = bits, .group_size = group, .zero_points = zeros};
 }
 
+// 4 bits with factors, for activations of int8.
+WeightFormat factor_format(int32_t group, int32_t factor_group) {
+  WeightFormat format = int_format(4, group);
+  format.factor_group = factor_group;
+  format.activations = ActivationFormat::kInt8;
+  format.activation_group = group;
+  return format;
+}
+
 std::string format_error(const WeightFormat& format) {
   try {
     check_weight_format(format);
@@ -80,6 +89,25 @@ TEST(WeightFormat, NamesTheFieldThatNoKernelTakes) {
   EXPECT_THAT(format_error(uneven), HasSubstr("one must be a multiple of the other"));
 }
 
+TEST(WeightFormat, FactorsFitTheirGroups) {
+  EXPECT_EQ(format_error(factor_format(128, 32)), "");
+  EXPECT_EQ(format_error(factor_format(128, 128)), "");
+  for (const int32_t factor_group : {-32, 12, 48, 8, 256})
+    EXPECT_THAT(format_error(factor_format(128, factor_group)),
+                HasSubstr("factor_group must be a multiple of 8"));
+  EXPECT_THAT(format_error(factor_format(0, 32)), HasSubstr("factor_group must be"));
+  WeightFormat wrong = factor_format(128, 32);
+  wrong.activation_group = 64;
+  EXPECT_THAT(format_error(wrong),
+              HasSubstr("activation_group must be 0 or a multiple of group_size, not 64"));
+  wrong = factor_format(128, 32);
+  wrong.code_bits = 8;
+  EXPECT_THAT(format_error(wrong), HasSubstr("factors are for codes of 4 bits"));
+  wrong = factor_format(128, 32);
+  wrong.activations = ActivationFormat::kFloat;
+  EXPECT_THAT(format_error(wrong), HasSubstr("factors are for activations of int8"));
+}
+
 TEST(WeightFormat, AnUnknownQuantizationIsToldWhichThereAre) {
   EXPECT_FALSE(quantization_from_name("auto").has_value());
   for (const auto* name : {"int8", "int4", "int4-g64", "int4-g128", "w8a8", "w8a16", "w4a16"}) {
@@ -104,6 +132,7 @@ TEST(WeightFormat, BytesAreCodesAndScales) {
   EXPECT_DOUBLE_EQ(bits_per_weight(int_format(4, 64), 2048), 4.25);
   EXPECT_DOUBLE_EQ(bits_per_weight(int_format(4, 32), 2048), 4.5);
   EXPECT_DOUBLE_EQ(bits_per_weight(int_format(4, 128), 2048), 4.125);
+  EXPECT_DOUBLE_EQ(bits_per_weight(factor_format(128, 32), 2048), 4.375);
 }
 
 TEST(WeightFormat, WholeNumbersComeBackAsTheyWere) {
@@ -171,6 +200,31 @@ TEST(WeightFormat, TheScaleIsBetterThanThatOfTheLargestWeight) {
     }
     EXPECT_LT(squared_error(packed, panel), 0.85 * naive) << group;
   }
+}
+
+// Groups that differ in size as layers' do: outliers make some of them several times as large.
+TEST(WeightFormat, FactorsAreNearlyAsGoodAsScalesOfTheirOwn) {
+  const int64_t k = 1024;
+  std::vector<float> panel = random_panel(k, 6);
+  for (int64_t i = 0; i < k; i += 32) {
+    for (int64_t j = 0; j < kPanel; ++j)
+      panel[static_cast<size_t>((i + (i / 32 + j) % 32) * kPanel + j)] *=
+          static_cast<float>(1 + (i / 32 + j) % 5);
+  }
+  const double factors = squared_error(Packed(factor_format(128, 32), k, panel), panel);
+  EXPECT_LT(factors, 1.06 * squared_error(Packed(int_format(4, 32), k, panel), panel));
+  EXPECT_LT(factors, 0.75 * squared_error(Packed(int_format(4, 128), k, panel), panel));
+}
+
+TEST(WeightFormat, ProductsOfCodesAndFactorsAreWholeNumbersOf8Bits) {
+  const Packed packed(factor_format(128, 32), 200, random_panel(200, 7));
+  int32_t most = 0;
+  for (int64_t i = 0; i < 200; ++i) {
+    for (int64_t j = 0; j < kPanel; ++j)
+      most = std::max(most, std::abs(int_code(packed.at, packed.bytes.data(), j, i)));
+  }
+  EXPECT_LE(most, 120);
+  EXPECT_GE(most, 105) << "the largest group has the largest factor";
 }
 
 TEST(WeightFormat, ActivationsAreRoundedToTheLargestOfTheirGroup) {

@@ -38,6 +38,7 @@ double probe_int8(int64_t rounds, float* sink) {
 
 void fill_avx512_vnni(CpuKernels& kernels) {
   fill_int<IntVnni>(kernels);
+  kernels.spread_factors = spread_factors<IntVnni>;
   kernels.probe_int8 = probe_int8;
 }
 

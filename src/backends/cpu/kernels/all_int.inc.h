@@ -6,6 +6,7 @@
 #include "backends/cpu/kernels/linear_int.inc.h"
 #include "backends/cpu/kernels/linear_int_float.inc.h"
 #include "backends/cpu/kernels/pack_int.inc.h"
+#include "backends/cpu/kernels/spread_factors.inc.h"
 // clang-format on
 
 template <class D, int kKind>
@@ -25,4 +26,5 @@ void fill_int(CpuKernels& t) {
   fill_int_kind<D, kInt8Groups>(t);
   fill_int_kind<D, kInt4>(t);
   fill_int_kind<D, kInt4Zeros>(t);
+  t.linear_int[kInt4Factors] = linear_int<D, kInt4Factors>;
 }

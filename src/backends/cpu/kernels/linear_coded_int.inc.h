@@ -22,6 +22,7 @@ struct UnitRun {
 };
 
 // How far ahead of use memory is asked for, in bytes: a later place of the same kind.
+constexpr int64_t kCodedIntPrefetchBytes = 6144;
 struct CodedAhead {
   int64_t codes;
   int64_t header;
@@ -31,10 +32,10 @@ struct CodedAhead {
 inline CodedAhead coded_ahead(const CodedIntArgs& a) {
   constexpr int64_t kLongest = 16384;
   const CodedMatrixArgs& m = a.m;
-  const int64_t codes = (kIntPrefetchBytes + m.block_bytes - 1) / m.block_bytes * m.block_bytes;
+  const int64_t codes = (kCodedIntPrefetchBytes + m.block_bytes - 1) / m.block_bytes * m.block_bytes;
   // Headers are read a run ahead.
   const int64_t header = (kRunUnits * a.in.unit + m.block - 1) / m.block * m.block_bytes + codes;
-  return {codes <= kLongest ? codes : kIntPrefetchBytes, header};
+  return {codes <= kLongest ? codes : kCodedIntPrefetchBytes, header};
 }
 
 // Where in a panel a run begins.
@@ -140,7 +141,7 @@ __attribute__((noinline)) void next_run(const CodedIntArgs& a, UnitPlace& place,
     const int64_t depth = last ? m.k - at.block_begin : m.block;
     const std::byte* codes = at.block + header.codes;
     // The header of a later block, or, where a block is a whole row, what follows in its own.
-    const bool long_header = header.codes > kIntPrefetchBytes;
+    const bool long_header = header.codes > kCodedIntPrefetchBytes;
     for (int64_t l = 0; at.in_block == 0 && !long_header && l < header.codes; l += 64)
       _mm_prefetch(reinterpret_cast<const char*>(at.block + ahead + l), _MM_HINT_T0);
     N scale[2];

@@ -2,13 +2,15 @@
 
 template <class V>
 struct IntColumns {
-  typename V::F scale;
+  typename V::F size;   // 0: all weights are zeros
+  typename V::F scale;  // where a weight is not finite 0
   typename V::F zero;
+  typename V::F flaws;  // NaN where a weight is not finite
 };
 
-// w: [n][32], 16 columns of it; becomes codes less zero.
+// w: [n][32], 16 columns of it, which are divided by their sizes.
 template <class V>
-IntColumns<V> quantize_columns(const IntPackArgs& a, float* w, int64_t n) {
+IntColumns<V> best_columns(const IntPackArgs& a, float* w, int64_t n) {
   using F = typename V::F;
   F low = V::zero();
   F high = V::zero();
@@ -58,25 +60,78 @@ IntColumns<V> quantize_columns(const IntPackArgs& a, float* w, int64_t n) {
     best_factor = V::select(better, factor, best_factor);
     best_zero = V::select(better, zero, best_zero);
   }
-  IntColumns<V> columns = {V::mul(size, best_factor), best_zero};
-  if (!a.row_scale) {
-    uint16_t halves[16];
-    V::store_f16(halves, V::min(V::max(columns.scale, V::set1(-65504.0F)), V::set1(65504.0F)));
-    columns.scale = V::load_f16(halves);
-  }
-  columns.scale = V::select(is_usable, columns.scale, V::zero());
-  // size / scale, 0 where the scale is 0.
-  const auto has_scale = V::less(V::zero(), V::abs(columns.scale));
-  const F final_step =
-      V::select(has_scale, V::div(size, V::select(has_scale, columns.scale, V::set1(1.0F))), V::zero());
-  const F least = V::sub(V::set1(a.low), best_zero);
-  const F most = V::sub(V::set1(a.high), best_zero);
+  return {V::select(is_usable, size, V::zero()), V::select(is_usable, V::mul(size, best_factor), V::zero()),
+          best_zero, flaws};
+}
+
+// What float16 scales become as they are stored.
+template <class V>
+typename V::F stored_halves(typename V::F scale) {
+  uint16_t halves[16];
+  V::store_f16(halves, V::min(V::max(scale, V::set1(-65504.0F)), V::set1(65504.0F)));
+  return V::load_f16(halves);
+}
+
+// a / b, 0 where b is 0.
+template <class V>
+typename V::F quotient(typename V::F a, typename V::F b) {
+  const auto is_some = V::less(V::zero(), V::abs(b));
+  return V::select(is_some, V::div(a, V::select(is_some, b, V::set1(1.0F))), V::zero());
+}
+
+// w as best_columns leaves it; becomes codes less zero, for weights that are those times `scale`.
+template <class V>
+void round_columns(const IntPackArgs& a, float* w, int64_t n, const IntColumns<V>& columns,
+                   typename V::F scale) {
+  using F = typename V::F;
+  const F step = quotient<V>(columns.size, scale);
+  const F least = V::sub(V::set1(a.low), columns.zero);
+  const F most = V::sub(V::set1(a.high), columns.zero);
   for (int64_t i = 0; i < n; ++i) {
     const F v = V::load(w + i * kPanel);
-    V::store(w + i * kPanel, V::min(V::max(V::round(V::mul(v, final_step)), least), most));
+    V::store(w + i * kPanel, V::min(V::max(V::round(V::mul(v, step)), least), most));
   }
-  columns.scale = V::select(finite, columns.scale, V::set1(__builtin_nanf("")));
-  return columns;
+}
+
+// Scales where weights are finite, NaN elsewhere.
+template <class V>
+typename V::F scale_or_nan(typename V::F scale, typename V::F flaws) {
+  return V::select(V::less(V::abs(flaws), V::set1(1.0F)), scale, V::set1(__builtin_nanf("")));
+}
+
+// A group with factors. factors: the first ones, at these 16 columns. Returns the scales.
+template <class D>
+typename D::V::F round_with_factors(const IntPackArgs& a, float* w, int64_t n, uint8_t* factors) {
+  using V = typename D::V;
+  using F = typename V::F;
+  IntColumns<V> parts[kMaxIntFactors];
+  F largest = V::zero();
+  F flaws = V::zero();
+  const auto each = [&](auto&& f) {
+    for (int64_t begin = 0; begin < n; begin += a.factor_group) {
+      const int64_t count = n - begin < a.factor_group ? n - begin : a.factor_group;
+      f(begin / a.factor_group, w + begin * kPanel, count);
+    }
+  };
+  each([&](int64_t part, float* own, int64_t count) {
+    parts[part] = best_columns<V>(a, own, count);
+    largest = V::max(V::abs(parts[part].scale), largest);
+    flaws = V::add(flaws, parts[part].flaws);
+  });
+  const F most = V::set1(a.largest_factor);
+  const F scale = stored_halves<V>(V::mul(largest, V::set1(1.0F / a.largest_factor)));
+  const F inverse = quotient<V>(V::set1(1.0F), scale);
+  each([&](int64_t part, float* own, int64_t count) {
+    const IntColumns<V>& of = parts[part];
+    F factor = V::min(V::max(V::round(V::mul(of.scale, inverse)), V::sub(V::zero(), most)), most);
+    // No weight is lost to a factor of 0.
+    const F least = V::select(V::less(of.scale, V::zero()), V::set1(-1.0F), V::set1(1.0F));
+    factor = V::select(V::less(V::abs(factor), V::set1(1.0F)), least, factor);
+    factor = V::select(V::less(V::zero(), V::abs(of.size)), factor, V::zero());
+    D::store_u8(factors + part * kPanel, factor);
+    round_columns<V>(a, own, count, of, V::mul(factor, scale));
+  });
+  return scale_or_nan<V>(scale, flaws);
 }
 
 // Codes of n k's, `zero` added to them. dst: the group's first line, at these 16 columns.
@@ -104,15 +159,25 @@ void pack_int(const IntPackArgs& a) {
   std::byte* group = a.dst;
   for (int64_t begin = 0; begin < a.k; begin += a.group, group += a.group_bytes) {
     const int64_t n = a.k - begin < a.group ? a.k - begin : a.group;
+    if (a.factor_group > 0)
+      __builtin_memset(group + a.factors_at, 0, static_cast<size_t>(a.header_bytes - a.factors_at));
     for (int64_t lane = 0; lane < kPanel; lane += 16) {
       float* w = a.weights + begin * kPanel + lane;
-      const IntColumns<V> columns = quantize_columns<V>(a, w, n);
+      auto* bytes = reinterpret_cast<uint8_t*>(group);
+      IntColumns<V> columns = {V::zero(), V::zero(), V::zero(), V::zero()};
+      if (a.factor_group > 0) {
+        columns.scale = round_with_factors<D>(a, w, n, bytes + a.factors_at + lane);
+      } else {
+        columns = best_columns<V>(a, w, n);
+        if (!a.row_scale) columns.scale = stored_halves<V>(columns.scale);
+        round_columns<V>(a, w, n, columns, columns.scale);
+        columns.scale = scale_or_nan<V>(columns.scale, columns.flaws);
+      }
       if (a.row_scale) {
         V::store(reinterpret_cast<float*>(group) + lane, columns.scale);
       } else {
         V::store_f16(reinterpret_cast<uint16_t*>(group) + lane, columns.scale);
       }
-      auto* bytes = reinterpret_cast<uint8_t*>(group);
       if (a.zero_points) D::store_u8(bytes + 64 + lane, columns.zero);
       const auto zero = a.step == 4 ? V::set1(128.0F) : a.zero_points ? columns.zero : V::set1(8.0F);
       store_int_codes<D>(a, w, n, zero, bytes + a.header_bytes + 4 * lane);

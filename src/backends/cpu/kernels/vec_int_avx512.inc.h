@@ -50,6 +50,9 @@ struct IntAvx512 {
   static I load_u8(const uint8_t* p) {
     return _mm512_cvtepu8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)));
   }
+  static I load_i8(const uint8_t* p) {
+    return _mm512_cvtepi8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)));
+  }
   static V::Narrow to_float(I v) { return _mm512_cvtepi32_ps(v); }
   static V::Narrow sub(V::Narrow a, V::Narrow b) { return _mm512_sub_ps(a, b); }
   static V::Narrow mul(V::Narrow a, V::Narrow b) { return _mm512_mul_ps(a, b); }

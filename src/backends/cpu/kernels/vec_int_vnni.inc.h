@@ -12,6 +12,23 @@ struct IntVnni : IntAvx512 {
   static I dot(I sum, W8 w, I x) { return add_products(sum, w.v, x); }
   static I dot(I sum, W4 w, I x) { return add_products(sum, w.v, x); }
 
+  // The lowest 16 bits of a lane in both of its halves, and arithmetic on these.
+  static I both_halves(I v) {
+    return _mm512_or_si512(_mm512_slli_epi32(v, 16), _mm512_and_si512(v, set1(0xffff)));
+  }
+  static I sub16(I a, I b) { return _mm512_sub_epi16(a, b); }
+  template <int kCount>
+  static I left16(I v) {
+    return _mm512_slli_epi16(v, kCount);
+  }
+  // Each byte times the factor of its lane, plus the bias, which must be 0 .. 255.
+  static I scale_bytes(I codes, I factor, I bias) {
+    const I even =
+        _mm512_add_epi16(_mm512_mullo_epi16(_mm512_and_si512(codes, _mm512_set1_epi16(255)), factor), bias);
+    const I odd = _mm512_add_epi16(_mm512_mullo_epi16(_mm512_srli_epi16(codes, 8), factor), bias);
+    return _mm512_or_si512(even, _mm512_slli_epi16(odd, 8));
+  }
+
  private:
   // By name and not by its intrinsic: for that GCC 12 keeps a copy of every sum of a block, and moves more
   // registers than it multiplies.
