@@ -34,8 +34,8 @@ int64_t units_of(const IntLayout& at) {
   return (at.k + unit_of(at) - 1) / unit_of(at);
 }
 
-// Rows from which on codes of 4 bits with factors become codes of 8 bits first: for fewer, that takes longer than
-// it saves.
+// Rows from which on codes of 4 bits with factors become codes of 8 bits first: for fewer, that takes longer
+// than it saves.
 constexpr int64_t kSpreadRows = 48;
 
 // What they become.
@@ -45,8 +45,8 @@ WeightFormat spread_format(WeightFormat format) {
   return format;
 }
 
-// Of a panel of them, for each thread. They are written eight k's at a time, which may be four more than there
-// are.
+// Of a panel of them, for each thread. They are written eight k's at a time, which may be four more than
+// there are.
 int64_t place_bytes(const IntLayout& wide) {
   return (wide.panel_bytes + 4 * kPanel + 63) / 64 * 64;
 }
