@@ -22,7 +22,7 @@ CASES = [("decode", 1, 32, 65), ("decode", 8, 32, 33), ("decode", 32, 16, 17), (
 
 class SameFile(engines.Quire):
     """quire on llama.cpp's file. Variants are the activations that its codes meet."""
-    ARGUMENTS = {"int8": ["--activation-dtype", "int8"], "float32": ["--activation-dtype", "float32"]}
+    ARGUMENTS = {"int8": ["--activation-dtype", "int8"], "int16": ["--activation-dtype", "int16"]}
 
     def __init__(self, setup: engines.Setup, kind: str) -> None:
         super().__init__(setup)
@@ -52,9 +52,9 @@ def main() -> int:
         print(f"llama.cpp: {why}; bench/peers/run.py --install sets it up", file=sys.stderr)
         return 1
     figures = []
-    print("| type | work | llama.cpp tokens/s | quire, int8 | | quire, float32 | |\n|---|---|---|---|---|---|---|")
+    print("| type | work | llama.cpp tokens/s | quire, int8 | | quire, int16 | |\n|---|---|---|---|---|---|---|")
     for kind in args.kinds.split(","):
-        entrants = [(llama, kind), (SameFile(setup, kind), "int8"), (SameFile(setup, kind), "float32")]
+        entrants = [(llama, kind), (SameFile(setup, kind), "int8"), (SameFile(setup, kind), "int16")]
         for workload, batch, prompt, output in CASES:
             task = engines.Task(args.model, "int8", workload, batch=batch, prompt=prompt, output=output)
             runs = [[engine.measure(task, variant).value for engine, variant in entrants] for _ in range(args.runs)]
