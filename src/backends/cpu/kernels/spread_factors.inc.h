@@ -1,7 +1,7 @@
 // Codes of 4 bits times their factors as codes of 8 bits (quant/int_layout.h): what many rows are multiplied
 // with. Behind linear_int.inc.h.
 
-// Codes of the k's that share a factor, of two registers of columns: eight k's from each line.
+// Codes of the k's that share a factor, of one register of columns: eight k's from each line.
 template <class D>
 __attribute__((always_inline)) inline void spread_lines(const uint8_t* from, int64_t lines,
                                                         const uint8_t* factors, int64_t lane, uint8_t* to) {
