@@ -76,6 +76,11 @@ GEMMA3N = DENSE | dict(
     activation_sparsity_pattern=[0.6, 0.3, 0.0, 0.0, 0.0], rope_theta=1e6, rope_local_base_freq=1e4,
     layer_types=["sliding_attention", "full_attention", "sliding_attention", "sliding_attention", "full_attention"])
 
+# Heads whose values are smaller than their keys.
+MIMO = {k: v for k, v in SIGMOID_MOE.items() if k not in ("first_k_dense_replace", "n_shared_experts")} | dict(
+    model_type="mimo_v2_flash", architectures=["MiMoV2FlashForCausalLM"], num_key_value_heads=1, head_dim=12, v_head_dim=8, sliding_window=8,
+    n_group=3, topk_group=2)
+
 # Latent attention.
 MLA = {k: v for k, v in SIGMOID_MOE.items() if k != "head_dim"} | dict(
     num_hidden_layers=2, num_key_value_heads=4, kv_lora_rank=16, qk_rope_head_dim=4, qk_nope_head_dim=6, v_head_dim=8)
@@ -339,6 +344,8 @@ MODELS = {
         model_type="mistral4", architectures=["Mistral4ForCausalLM"], q_lora_rank=20, n_group=3, topk_group=2, rope_parameters=dict(
             rope_type="yarn", rope_theta=1e4, factor=8.0, original_max_position_embeddings=16, beta_fast=32.0, beta_slow=1.0, mscale=1.0,
             mscale_all_dim=1.0, llama_4_scaling_beta=0.3, partial_rotary_factor=0.4)), "float32", ""),
+    "mimo_v2_flash": (MIMO | dict(num_hidden_layers=4, attention_bias=True), "float32", "published"),
+    "mimo_v2_flash-usual-layers": (MIMO | dict(num_hidden_layers=7, attention_value_scale=None, sliding_window_size=6), "float32", ""),
     "minimax": (MOE | dict(
         model_type="minimax", architectures=["MiniMaxForCausalLM"], num_hidden_layers=4, intermediate_size=12, head_dim=8, num_local_experts=4,
         num_experts_per_tok=2, block_size=16, full_attn_alpha_factor=1.3, full_attn_beta_factor=0.9, linear_attn_alpha_factor=1.2,

@@ -97,7 +97,8 @@ KvStore::KvStore(const ArchSpec& spec, DType dtype, const KvLayout& layout)
             .dtype = dtype,
             .block_size = layout.block_size,
             .num_kv_heads = spec.num_kv_heads,
-            .head_dim = spec.head_dim};
+            .head_dim = spec.head_dim,
+            .value_dim = spec.value_dim};
     if (!spec.bidirectional)
       offset += kv_bytes_of(spec, spec.layers[static_cast<size_t>(i)], dtype, layout.block_size);
   }

@@ -60,6 +60,7 @@ struct LayerSpec {
   bool input_norm = true;
   bool mlp_norm = true;
   bool post_norms = true;
+  bool sinks = true;  // ArchSpec::attention_sinks, where there are any
   // Where what attention or the recurrence gives is added: what the hidden states and this are multiplied
   // with.
   float mix_residual = 1.0F;
@@ -177,6 +178,7 @@ struct ArchSpec {
   // Where layers differ: sizes of heads that hold what the largest of them keeps in the cache.
   int32_t num_kv_heads = 0;
   int32_t head_dim = 0;
+  int32_t value_dim = 0;          // of a value head, less than of a key head; 0: the same, by layer too
   std::vector<LayerSpec> layers;  // [num_layers]
 
   // What the model gives. Without kGenerate there is no output embedding, and `pooling` and what follows say
@@ -278,6 +280,9 @@ struct ArchSpec {
 inline int32_t head_dim_of(const ArchSpec& spec, const LayerSpec& layer) {
   return layer.head_dim > 0 ? layer.head_dim : spec.head_dim;
 }
+inline int32_t value_dim_of(const ArchSpec& spec, const LayerSpec& layer) {
+  return spec.value_dim > 0 ? spec.value_dim : head_dim_of(spec, layer);
+}
 inline int32_t num_kv_heads_of(const ArchSpec& spec, const LayerSpec& layer) {
   return layer.num_kv_heads > 0 ? layer.num_kv_heads : spec.num_kv_heads;
 }
@@ -285,9 +290,10 @@ inline int32_t num_kv_heads_of(const ArchSpec& spec, const LayerSpec& layer) {
 // its indexer keeps.
 inline int64_t kv_bytes_of(const ArchSpec& spec, const LayerSpec& layer, DType dtype, int32_t block_size) {
   if (!layer.attention) return 0;
-  const int64_t bytes = kv_bytes_per_block(dtype, block_size, spec.num_kv_heads, spec.head_dim);
+  const int64_t bytes =
+      kv_bytes_per_block(dtype, block_size, spec.num_kv_heads, spec.head_dim, spec.value_dim);
   if (!layer.indexer) return bytes;
-  return bytes + kv_bytes_per_block(dtype, block_size, 1, spec.mla->index_dim) / 2;
+  return bytes + kv_part_bytes(dtype, block_size, 1, spec.mla->index_dim);
 }
 inline int64_t embedding_size_of(const ArchSpec& spec) {
   return spec.embedding_size > 0 ? spec.embedding_size : spec.hidden_size;

@@ -90,6 +90,7 @@ Attention ModelLoader::attention(int32_t layer) {
   out.num_heads = spec_.num_heads;
   out.num_kv_heads = num_kv_heads_of(spec_, own);
   out.head_dim = head_dim_of(spec_, own);
+  out.value_dim = value_dim_of(spec_, own);
   return out;
 }
 

@@ -13,7 +13,7 @@
 namespace quire {
 namespace {
 
-constexpr std::array<Architecture, 118> kArchitectures = {{
+constexpr std::array<Architecture, 119> kArchitectures = {{
     {"AfmoeForCausalLM", "afmoe", parse_afmoe, afmoe_weight_names},
     {"AlbertModel", "albert", parse_albert, albert_weight_names},
     {"ApertusForCausalLM", "apertus", parse_apertus, apertus_weight_names},
@@ -88,6 +88,7 @@ constexpr std::array<Architecture, 118> kArchitectures = {{
     {"Mamba2ForCausalLM", "mamba2", parse_mamba2, mamba2_weight_names},
     {"MambaForCausalLM", "mamba", parse_mamba, mamba_weight_names},
     {"MellumForCausalLM", "mellum", parse_mellum, qwen3_moe_weight_names},
+    {"MiMoV2FlashForCausalLM", "mimo_v2_flash", parse_mimo_v2_flash, mimo_v2_weight_names},
     {"MiniCPM3ForCausalLM", "minicpm3", parse_minicpm3, deepseek_weight_names},
     {"MiniCPMForCausalLM", "minicpm", parse_minicpm, llama_weight_names},
     {"MiniMaxForCausalLM", "minimax", parse_minimax, minimax_weight_names},

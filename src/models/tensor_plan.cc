@@ -65,6 +65,7 @@ std::array<RoleShape, 115> role_shapes(const ArchSpec& spec, int32_t layer) {
   const int64_t head_dim = head_dim_of(spec, own);
   const int64_t q = int64_t{spec.num_heads} * head_dim;
   const int64_t kv = int64_t{num_kv_heads_of(spec, own)} * head_dim;
+  const int64_t values = int64_t{num_kv_heads_of(spec, own)} * value_dim_of(spec, own);
   const bool own_kv = own.kv_source < 0;
   const int64_t input = spec.layer_input_size;
   const int64_t inputs = spec.num_layers * input;
@@ -78,7 +79,7 @@ std::array<RoleShape, 115> role_shapes(const ArchSpec& spec, int32_t layer) {
   const bool own_block = !uses_block || own.block_source == layer;
   const int64_t attention_in = uses_block ? 2 * hidden : hidden;
   const int64_t query_in = mla.query_rank > 0 ? mla.query_rank : attention_in;
-  const int64_t result = spec.mla ? heads * mla.value : q;
+  const int64_t result = heads * (spec.mla ? mla.value : value_dim_of(spec, own));
   const bool experts = own.experts;
   const MoeSpec moe = spec.moe.value_or(MoeSpec{});
   const int64_t part = moe.intermediate_size;
@@ -176,8 +177,8 @@ std::array<RoleShape, 115> role_shapes(const ArchSpec& spec, int32_t layer) {
       {Role::kIndexKeyNorm, mla.index_dim, 0, true, own.indexer},
       {Role::kIndexWeights, mla.index_heads, hidden, false, own.indexer},
       {Role::kKey, kv, attention_in, spec.qkv_bias, attention && own_kv},
-      {Role::kValue, kv, attention_in, spec.qkv_bias, attention && own_kv && !own.keys_as_values},
-      {Role::kQkv, q + 2 * kv, attention_in, spec.qkv_bias, attention},
+      {Role::kValue, values, attention_in, spec.qkv_bias, attention && own_kv && !own.keys_as_values},
+      {Role::kQkv, q + kv + values, attention_in, spec.qkv_bias, attention},
       {Role::kAttentionOut, hidden, result, spec.out_bias, attention},
       {Role::kQueryNorm, whole ? q : head_dim, 0, spec.qk_norm_bias, attention && qk_norm},
       {Role::kKeyNorm, whole ? kv : head_dim, 0, spec.qk_norm_bias, attention && qk_norm && own_kv},
@@ -208,7 +209,7 @@ std::array<RoleShape, 115> role_shapes(const ArchSpec& spec, int32_t layer) {
       {Role::kValueAdapterUp, kv, block.rank, false, adapts},
       {Role::kGateUpAdapterDown, block.rank, hidden, false, uses_block},
       {Role::kGateUpAdapterUp, 2 * inter, block.rank, false, uses_block},
-      {Role::kSinks, spec.num_heads, 0, false, attention && spec.attention_sinks},
+      {Role::kSinks, spec.num_heads, 0, false, attention && spec.attention_sinks && own.sinks},
       {Role::kPostAttentionNorm, hidden, 0, spec.norm_bias, after && own.mixes()},
       {Role::kMlpNorm, hidden, 0, spec.norm_bias, spec.mlp_norm && own.mlp_norm && has_mlp},
       {Role::kPostMlpNorm, hidden, 0, spec.norm_bias, after && own.mlp},

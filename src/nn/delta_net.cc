@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 
 namespace quire {
 
@@ -42,7 +41,7 @@ void apply(const OpTable& ops, const OpContext& ctx, const DeltaNet& net, const 
   ops.activation(ctx, shares, Activation::kSigmoid);
   if (net.share != 1.0F) ops.scale_softcap(ctx, shares, net.share, 0.0F);
   ops.decay_gates(ctx, at.decay, steps, vector_view(net.step_bias, sizes.value_heads),
-                  vector_view(net.rate, sizes.value_heads), 0.0F, std::numeric_limits<float>::infinity());
+                  vector_view(net.rate, sizes.value_heads), {});
   // Where heads take turns: the first value head of each key head, then the second of each …
   const int64_t turns = sizes.in_turn ? sizes.value_heads / sizes.key_heads : 1;
   const int64_t heads = sizes.value_heads / turns;

@@ -125,8 +125,9 @@ void attend(const OpTable& ops, const OpContext& ctx, const Attention& attention
   KvCacheView cache = whole_cache;
   cache.num_kv_heads = attention.num_kv_heads;
   cache.head_dim = attention.head_dim;
+  cache.value_dim = attention.value_dim;
   const TensorView qkv = column_slice(qkv_scratch, 0, attention.qkv_size());
-  const TensorView heads = column_slice(heads_scratch, 0, attention.q_size());
+  const TensorView heads = column_slice(heads_scratch, 0, attention.result_size());
   const bool small = !attention.relative && (cache.dtype == DType::kF8E4M3 || cache.dtype == DType::kF8E5M2);
   const KvScales scales = small ? attention.kv_scales.value_or(KvScales{}) : KvScales{};
   AttentionParams params = attention.params;
@@ -146,27 +147,27 @@ void attend(const OpTable& ops, const OpContext& ctx, const Attention& attention
     const TensorView q = head_view(qkv, 0, attention.num_heads, dim);
     norm_heads(ops, ctx, attention, qkv);
     if (rope != nullptr) apply_to_queries(ops, ctx, *rope, q, batch.positions);
-    ops.paged_attention(ctx, head_view(heads, 0, attention.num_heads, dim), q, cache, batch.attention,
-                        params);
+    ops.paged_attention(ctx, quire::head_view(heads, attention.num_heads), q, cache, batch.attention, params);
     return finish();
   }
   const int64_t kv_size = attention.num_kv_heads * dim;
   const TensorView q = head_view(qkv, 0, attention.num_heads, dim);
   const TensorView k = head_view(qkv, attention.keys_begin(), attention.num_kv_heads, dim);
-  const TensorView v = head_view(qkv, attention.keys_begin() + kv_size, attention.num_kv_heads, dim);
+  const TensorView v =
+      head_view(qkv, attention.keys_begin() + kv_size, attention.num_kv_heads, attention.value_dim);
   if (!attention.norm_turned) norm_heads(ops, ctx, attention, qkv);
   if (rope != nullptr) apply(ops, ctx, *rope, q, k, batch.positions);
   if (attention.norm_turned) norm_heads(ops, ctx, attention, qkv);
   if (attention.v_norm) apply(ops, ctx, *attention.v_norm, v, v);
   if (attention.relative) {
-    ops.relative_attention(ctx, head_view(heads, 0, attention.num_heads, dim), q, k, v, batch.attention,
+    ops.relative_attention(ctx, quire::head_view(heads, attention.num_heads), q, k, v, batch.attention,
                            *attention.relative);
     return finish();
   }
   multiply(k, 1.0F / scales.keys);
   multiply(v, 1.0F / scales.values);
   ops.kv_write(ctx, cache, k, v, batch.slot_mapping);
-  ops.paged_attention(ctx, head_view(heads, 0, attention.num_heads, dim), q, cache, batch.attention, params);
+  ops.paged_attention(ctx, quire::head_view(heads, attention.num_heads), q, cache, batch.attention, params);
   finish();
 }
 

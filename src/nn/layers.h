@@ -80,9 +80,10 @@ struct KvScales {
 
 // Grouped-query attention with its projections.
 struct Attention {
-  // [(num_heads + 2 num_kv_heads) head_dim, hidden]: queries, keys, values; gates behind the queries
+  // [(num_heads + num_kv_heads) head_dim + num_kv_heads value_dim, hidden]: queries, keys, values; gates
+  // behind the queries
   Linear qkv;
-  Linear out;                  // [hidden, num_heads head_dim]
+  Linear out;                  // [hidden, num_heads value_dim]
   std::optional<Norm> q_norm;  // over each head, or over all of them at once
   std::optional<Norm> k_norm;
   QkNorm qk_norm = QkNorm::kNone;
@@ -100,15 +101,17 @@ struct Attention {
   int32_t num_heads = 0;
   int32_t num_kv_heads = 0;
   int32_t head_dim = 0;
+  int32_t value_dim = 0;  // head_dim at the most
 
   int64_t qkv_size() const {
-    return keys_begin() + (shares_cache ? 0 : 2 * int64_t{num_kv_heads}) * head_dim;
+    return keys_begin() + (shares_cache ? 0 : int64_t{num_kv_heads} * (head_dim + value_dim));
   }
+  int64_t result_size() const { return int64_t{num_heads} * value_dim; }
   int64_t keys_begin() const { return (gated ? 2 : 1) * q_size(); }
   int64_t q_size() const { return int64_t{num_heads} * head_dim; }
 };
 // out = W_out(attend(qkv(x))) (+ residual, which may be out). rope null: positions are not turned in. out may
-// be x. Scratch: qkv [rows, qkv_size], heads [rows, q_size].
+// be x. Scratch: qkv [rows, qkv_size], heads [rows, result_size].
 void apply(const OpTable& ops, const OpContext& ctx, const Attention& attention, const Rope* rope,
            const TensorView& out, const TensorView& x, const TensorView& residual, const ForwardBatch& batch,
            const KvCacheView& cache, const TensorView& qkv, const TensorView& heads);

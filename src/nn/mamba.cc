@@ -27,7 +27,7 @@ void apply(const OpTable& ops, const OpContext& ctx, const Mamba& mamba, const T
   }
   apply(ops, ctx, mamba.conv, column_slice(at.projected, inner, inner + sizes.channels()), batch, state);
   ops.decay_gates(ctx, at.decay, steps, vector_view(mamba.step_bias, sizes.heads),
-                  vector_view(mamba.rate, sizes.heads), mamba.min_step, mamba.max_step);
+                  vector_view(mamba.rate, sizes.heads), {.low = mamba.min_step, .high = mamba.max_step});
   ops.ssm_scan(ctx, head_view(at.result, sizes.heads), head_view(values, sizes.heads),
                head_view(writes, sizes.groups), head_view(reads, sizes.groups), at.decay, steps,
                vector_view(mamba.skip, sizes.heads), batch.states, state.recurrence);

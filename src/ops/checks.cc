@@ -119,11 +119,14 @@ void check_rope(const TensorView& x, std::span<const int32_t> positions, const T
 namespace {
 
 void check_cache(const char* op, const KvCacheView& cache) {
-  require(cache.base != nullptr && is_kv_dtype(cache.dtype) && cache.block_size > 0 &&
-              cache.num_kv_heads > 0 && cache.head_dim > 0,
-          op, "the KV cache needs memory, one of its number formats and positive sizes",
-          "block_size " + std::to_string(cache.block_size) + ", num_kv_heads " +
-              std::to_string(cache.num_kv_heads) + ", head_dim " + std::to_string(cache.head_dim));
+  require(
+      cache.base != nullptr && is_kv_dtype(cache.dtype) && cache.block_size > 0 && cache.num_kv_heads > 0 &&
+          cache.head_dim > 0 && cache.value_dim >= 0 && cache.value_dim <= cache.head_dim,
+      op,
+      "the KV cache needs memory, one of its number formats, positive sizes and values no larger than keys",
+      "block_size " + std::to_string(cache.block_size) + ", num_kv_heads " +
+          std::to_string(cache.num_kv_heads) + ", head_dim " + std::to_string(cache.head_dim) +
+          ", value_dim " + std::to_string(cache.value_dim));
 }
 
 void check_shared(const AttentionBatch& batch) {
@@ -166,8 +169,8 @@ void check_kv_write(const KvCacheView& cache, const TensorView& k, const TensorV
   const std::string shapes =
       describe("k", k) + ", " + describe("v", v) + ", slots [" + std::to_string(slot_mapping.size()) + "]";
   require(k.row_size() == int64_t{cache.num_kv_heads} * cache.head_dim &&
-              (!values || v.row_size() == k.row_size()),
-          "kv_write", "k and v must be [rows, num_kv_heads, head_dim]", shapes);
+              (!values || v.row_size() == int64_t{cache.num_kv_heads} * cache.value_size()),
+          "kv_write", "k must be [rows, num_kv_heads, head_dim], v [rows, num_kv_heads, value_dim]", shapes);
   require((!values || v.rows() == k.rows()) && static_cast<int64_t>(slot_mapping.size()) == k.rows(),
           "kv_write", "k, v and the slots must have the same number of rows", shapes);
 }
@@ -201,8 +204,8 @@ void check_paged_attention(const TensorView& out, const TensorView& q, const KvC
                              std::to_string(cache.head_dim);
   require(q.shape.rank() == 3 && q.shape[2] == cache.head_dim && q.shape[1] % cache.num_kv_heads == 0,
           "paged_attention", "q must be [rows, a multiple of num_kv_heads, head_dim]", shapes);
-  require(out.rows() == q.rows() && out.row_size() == q.row_size(), "paged_attention",
-          "out must have q's shape", shapes);
+  require(out.rows() == q.rows() && out.row_size() == q.shape[1] * cache.value_size(), "paged_attention",
+          "out must be [rows, num_heads, value_dim]", shapes);
   const auto seqs = static_cast<size_t>(batch.num_seqs);
   require(batch.num_seqs >= 0 && batch.cu_seqlens_q.size() == seqs + 1 && batch.seq_lens.size() == seqs &&
               batch.block_table_indptr.size() == seqs + 1 && batch.cu_seqlens_q[0] == 0 &&
@@ -394,8 +397,9 @@ void check_delta_rule(const TensorView& out, const TensorView& q, const TensorVi
   require(q.shape.rank() == 3 && k.shape == q.shape && k.rows() == v.rows() && k.shape[1] > 0 &&
               v.shape[1] % k.shape[1] == 0,
           "delta_rule", "q and k must be [rows, key heads that divide the heads, k]", shapes);
-  require(decay.rows() == v.rows() && decay.row_size() == v.shape[1] && beta.shape == decay.shape,
-          "delta_rule", "decay and beta must be [rows, heads]", shapes);
+  require(beta.rows() == v.rows() && beta.row_size() == v.shape[1] && decay.rows() == v.rows() &&
+              (decay.row_size() == v.shape[1] || decay.row_size() == v.shape[1] * k.shape[2]),
+          "delta_rule", "beta must be [rows, heads], decay too or [rows, heads * k]", shapes);
   require_states("delta_rule", batch, state, v.rows(), v.shape[1]);
 }
 

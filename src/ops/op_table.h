@@ -14,6 +14,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <optional>
 #include <span>
 #include <string_view>
@@ -97,7 +98,10 @@ struct KvCacheView {
   DType dtype = DType::kF32;  // is_kv_dtype (quant/codec.h)
   int32_t block_size = 0;     // tokens
   int32_t num_kv_heads = 0;
-  int32_t head_dim = 0;
+  int32_t head_dim = 0;   // of a key
+  int32_t value_dim = 0;  // of a value, head_dim at the most; 0: head_dim
+
+  int32_t value_size() const { return value_dim > 0 ? value_dim : head_dim; }
 };
 
 // Whether keys and values of that type have scales.
@@ -105,19 +109,25 @@ inline bool kv_has_scales(DType dtype) {
   return dtype == DType::kI8;
 }
 
-// Bytes that the elements of one layer's keys take in a block, and as many those of its values. Scales, where
-// there are any, follow them: [num_kv_heads, block_size] float32.
-inline int64_t kv_element_bytes(DType dtype, int32_t block_size, int32_t num_kv_heads, int32_t head_dim) {
-  const int64_t bytes =
-      int64_t{block_size} * num_kv_heads * head_dim * static_cast<int64_t>(dtype_size(dtype));
+// Bytes that the elements of one layer's keys, or of its values, of `dim` dimensions take in a block. Scales,
+// where there are any, follow them: [num_kv_heads, block_size] float32.
+inline int64_t kv_element_bytes(DType dtype, int32_t block_size, int32_t num_kv_heads, int32_t dim) {
+  const int64_t bytes = int64_t{block_size} * num_kv_heads * dim * static_cast<int64_t>(dtype_size(dtype));
   return kv_has_scales(dtype) ? (bytes + 3) / 4 * 4 : bytes;
 }
 
-// Bytes that keys and values of one layer take in a block, scales included. The values begin in the middle.
-inline int64_t kv_bytes_per_block(DType dtype, int32_t block_size, int32_t num_kv_heads, int32_t head_dim) {
+// The same with their scales: keys take so much, and then the values begin.
+inline int64_t kv_part_bytes(DType dtype, int32_t block_size, int32_t num_kv_heads, int32_t dim) {
   const int64_t scales =
       kv_has_scales(dtype) ? int64_t{block_size} * num_kv_heads * static_cast<int64_t>(sizeof(float)) : 0;
-  return 2 * (kv_element_bytes(dtype, block_size, num_kv_heads, head_dim) + scales);
+  return kv_element_bytes(dtype, block_size, num_kv_heads, dim) + scales;
+}
+
+// Bytes that keys and values of one layer take in a block. value_dim 0: head_dim.
+inline int64_t kv_bytes_per_block(DType dtype, int32_t block_size, int32_t num_kv_heads, int32_t head_dim,
+                                  int32_t value_dim = 0) {
+  return kv_part_bytes(dtype, block_size, num_kv_heads, head_dim) +
+         kv_part_bytes(dtype, block_size, num_kv_heads, value_dim > 0 ? value_dim : head_dim);
 }
 
 // The sequences of a step, flat. Built once a step, read by every layer. Query row r of sequence s
@@ -233,6 +243,13 @@ inline constexpr int64_t kMaxExperts = 1024;
 inline constexpr int64_t kMaxConvTaps = 8;  // of causal_conv
 inline constexpr int64_t kScanPanel = 64;   // channels of a part of selective_scan's state
 
+// How fast states fade (OpTable::decay_gates).
+struct DecayParams {
+  float low = 0.0F;
+  float high = std::numeric_limits<float>::infinity();
+  float bound = 0.0F;  // below 0: the least exponent there is; 0: there is none
+};
+
 struct OpTable {
   const char* name = "";  // "reference", "avx2", ...
 
@@ -285,13 +302,13 @@ struct OpTable {
   void (*rope)(const OpContext&, const TensorView& x, std::span<const int32_t> positions,
                const TensorView& cos_sin, RopeStyle style);
 
-  // Stores k and v [rows, num_kv_heads, head_dim] at slots (block id * block_size + offset; -1 skips the
-  // row). v empty: the cache has keys alone, in half of the bytes.
+  // Stores k [rows, num_kv_heads, head_dim] and v [rows, num_kv_heads, value_dim] at slots (block id *
+  // block_size + offset; -1 skips the row). v empty: the cache has keys alone.
   void (*kv_write)(const OpContext&, const KvCacheView& cache, const TensorView& k, const TensorView& v,
                    std::span<const int64_t> slot_mapping);
-  // out, q: [rows, num_heads, head_dim]. Softmax attention over the cache (which holds this step's keys
-  // already). num_heads is a multiple of cache.num_kv_heads; query head h reads key head h / (num_heads /
-  // num_kv_heads).
+  // q [rows, num_heads, head_dim], out [rows, num_heads, value_dim]. Softmax attention over the cache (which
+  // holds this step's keys already). num_heads is a multiple of cache.num_kv_heads; query head h reads key
+  // head h / (num_heads / num_kv_heads).
   void (*paged_attention)(const OpContext&, const TensorView& out, const TensorView& q,
                           const KvCacheView& cache, const AttentionBatch& batch,
                           const AttentionParams& params);
@@ -343,10 +360,11 @@ struct OpTable {
   // out = act(gate) * x; [rows, d] each. out may be x or gate.
   void (*gate)(const OpContext&, const TensorView& out, const TensorView& x, const TensorView& gate,
                Activation act);
-  // step = min(high, max(low, ln(1 + e^(step + bias)))), in place; decay = e^(rate * step). step, decay
-  // [rows, heads]; bias, rate [heads].
+  // step = min(high, max(low, ln(1 + e^(step + bias)))), in place; decay = e^(rate * step). With a bound:
+  // step = 1 / (1 + e^(rate * (step + bias))), decay = e^(bound * step). step, decay [rows, heads]; bias,
+  // rate [heads].
   void (*decay_gates)(const OpContext&, const TensorView& decay, const TensorView& step,
-                      const TensorView& bias, const TensorView& rate, float low, float high);
+                      const TensorView& bias, const TensorView& rate, const DecayParams& params);
   // Each column of x [rows, d] by itself, in place: x[t] = act(bias + sum over j of weight[j] * x[t - taps +
   // 1
   // + j]), where earlier rows are those of the same sequence. weight [taps, d], bias [d] or null. The state
@@ -370,7 +388,8 @@ struct OpTable {
   // The gated delta rule (arXiv 2412.06464), token by token: for each value head d[v] = beta (v[v] - decay
   // sum over k of k[k] S[k, v]), S[k, v] = decay S[k, v] + k[k] d[v], then out[v] = sum over k of q[k] S[k,
   // v]. q, k [rows, key heads, k]; v, out [rows, heads, v]; head h has key head h / (heads / key heads);
-  // decay, beta [rows, heads]. The state has a part [k, v] for each head.
+  // decay, beta [rows, heads]. decay [rows, heads * k]: each k of a head has its own (arXiv 2510.26692). The
+  // state has a part [k, v] for each head.
   void (*delta_rule)(const OpContext&, const TensorView& out, const TensorView& q, const TensorView& k,
                      const TensorView& v, const TensorView& decay, const TensorView& beta,
                      const StateBatch& batch, const StateView& state);

@@ -101,8 +101,8 @@ void rope(const OpContext& ctx, const TensorView& x, std::span<const int32_t> po
 
 // Bytes that one token's keys and values of one layer take.
 double token_bytes(const KvCacheView& cache) {
-  return static_cast<double>(
-             kv_bytes_per_block(cache.dtype, cache.block_size, cache.num_kv_heads, cache.head_dim)) /
+  return static_cast<double>(kv_bytes_per_block(cache.dtype, cache.block_size, cache.num_kv_heads,
+                                                cache.head_dim, cache.value_dim)) /
          cache.block_size;
 }
 
@@ -127,7 +127,7 @@ void paged_attention(const OpContext& ctx, const TensorView& out, const TensorVi
     event.bytes += std::min(length, window + rows - 1) * token_bytes(cache);
   }
   // A product and a sum for each dimension of q.k and of p.v.
-  event.flop = 4 * seen * static_cast<double>(q.shape[1]) * cache.head_dim;
+  event.flop = 2 * seen * static_cast<double>(q.shape[1]) * (cache.head_dim + cache.value_size());
   timed(ctx, event, [&](const OpTable& ops) { ops.paged_attention(ctx, out, q, cache, batch, params); });
 }
 
@@ -214,9 +214,9 @@ void gate(const OpContext& ctx, const TensorView& out, const TensorView& x, cons
 }
 
 void decay_gates(const OpContext& ctx, const TensorView& decay, const TensorView& step,
-                 const TensorView& bias, const TensorView& rate, float low, float high) {
+                 const TensorView& bias, const TensorView& rate, const DecayParams& params) {
   timed(ctx, elementwise("decay gates", step, 3, 32),
-        [&](const OpTable& ops) { ops.decay_gates(ctx, decay, step, bias, rate, low, high); });
+        [&](const OpTable& ops) { ops.decay_gates(ctx, decay, step, bias, rate, params); });
 }
 
 // What a sequence's states add to the bytes of a call: read once, written once.

@@ -69,7 +69,7 @@ void combine_rows(const OpContext& ctx, const TensorView& out, const TensorView&
 void gate(const OpContext& ctx, const TensorView& out, const TensorView& x, const TensorView& gate,
           Activation act);
 void decay_gates(const OpContext& ctx, const TensorView& decay, const TensorView& step,
-                 const TensorView& bias, const TensorView& rate, float low, float high);
+                 const TensorView& bias, const TensorView& rate, const DecayParams& params);
 void causal_conv(const OpContext& ctx, const TensorView& x, const TensorView& weight, const TensorView& bias,
                  Activation act, const StateBatch& batch, const StateView& state);
 void ssm_scan(const OpContext& ctx, const TensorView& out, const TensorView& x, const TensorView& b,

@@ -24,10 +24,13 @@ struct Block {
 
   Block(const KvCacheView& view, int64_t block) : cache(view) {
     keys = view.base + block * view.block_stride + view.layer_offset;
-    values = keys + kv_bytes_per_block(view.dtype, view.block_size, view.num_kv_heads, view.head_dim) / 2;
-    const int64_t elements = kv_element_bytes(view.dtype, view.block_size, view.num_kv_heads, view.head_dim);
-    key_scales = reinterpret_cast<float*>(keys + elements);
-    value_scales = reinterpret_cast<float*>(values + elements);
+    values = keys + kv_part_bytes(view.dtype, view.block_size, view.num_kv_heads, view.head_dim);
+    const auto scales_behind = [&view](std::byte* elements, int32_t dim) {
+      return reinterpret_cast<float*>(elements +
+                                      kv_element_bytes(view.dtype, view.block_size, view.num_kv_heads, dim));
+    };
+    key_scales = scales_behind(keys, view.head_dim);
+    value_scales = scales_behind(values, view.value_size());
   }
   float key(int64_t head, int64_t dim, int64_t offset) const {
     const float element = load_f32(cache.dtype, keys, key_index(head, dim, offset));
@@ -37,21 +40,22 @@ struct Block {
     const float element = load_f32(cache.dtype, values, value_index(head, dim, offset));
     return kv_has_scales(cache.dtype) ? element * value_scales[head * cache.block_size + offset] : element;
   }
-  // One token's key and value of a head, each [head_dim]. v null: the key alone.
+  // One token's key [head_dim] and value [value_dim] of a head. v null: the key alone.
   void write(int64_t head, int64_t offset, const float* k, const float* v) const {
     const int64_t d = cache.head_dim;
+    const int64_t v_dim = cache.value_size();
     if (kv_has_scales(cache.dtype)) {
       const float key_scale = key_scales[head * cache.block_size + offset] = int8_scale(k, d);
       for (int64_t i = 0; i < d; ++i)
         reinterpret_cast<int8_t*>(keys)[key_index(head, i, offset)] = int8_code(k[i], key_scale);
       if (v == nullptr) return;
-      const float value_scale = value_scales[head * cache.block_size + offset] = int8_scale(v, d);
-      for (int64_t i = 0; i < d; ++i)
+      const float value_scale = value_scales[head * cache.block_size + offset] = int8_scale(v, v_dim);
+      for (int64_t i = 0; i < v_dim; ++i)
         reinterpret_cast<int8_t*>(values)[value_index(head, i, offset)] = int8_code(v[i], value_scale);
       return;
     }
     for (int64_t i = 0; i < d; ++i) store_f32(cache.dtype, keys, key_index(head, i, offset), k[i]);
-    for (int64_t i = 0; v != nullptr && i < d; ++i)
+    for (int64_t i = 0; v != nullptr && i < v_dim; ++i)
       store_f32(cache.dtype, values, value_index(head, i, offset), v[i]);
   }
 
@@ -60,7 +64,7 @@ struct Block {
     return (head * cache.head_dim + dim) * cache.block_size + offset;
   }
   int64_t value_index(int64_t head, int64_t dim, int64_t offset) const {
-    return (head * cache.block_size + offset) * cache.head_dim + dim;
+    return (head * cache.block_size + offset) * cache.value_size() + dim;
   }
 };
 
@@ -77,6 +81,7 @@ void kv_write(const OpContext& ctx, const KvCacheView& cache, const TensorView& 
               std::span<const int64_t> slot_mapping) {
   const int64_t heads = cache.num_kv_heads;
   const int64_t d = cache.head_dim;
+  const int64_t v_dim = cache.value_size();
   parallel_ranges(ctx, k.rows(), row_grain(2 * heads * d), [&](int64_t begin, int64_t end, int) {
     for (int64_t r = begin; r < end; ++r) {
       const int64_t slot = slot_mapping[static_cast<size_t>(r)];
@@ -85,7 +90,7 @@ void kv_write(const OpContext& ctx, const KvCacheView& cache, const TensorView& 
       const int64_t offset = slot % cache.block_size;
       for (int64_t h = 0; h < heads; ++h)
         block.write(h, offset, k.row<float>(r) + h * d,
-                    v.data == nullptr ? nullptr : v.row<float>(r) + h * d);
+                    v.data == nullptr ? nullptr : v.row<float>(r) + h * v_dim);
     }
   });
 }
@@ -94,6 +99,7 @@ void paged_attention(const OpContext& ctx, const TensorView& out, const TensorVi
                      const KvCacheView& cache, const AttentionBatch& batch, const AttentionParams& params) {
   const int64_t num_heads = q.shape[1];
   const int64_t d = cache.head_dim;
+  const int64_t v_dim = cache.value_size();
   const int64_t group = num_heads / cache.num_kv_heads;
   const int64_t rows = batch.cu_seqlens_q[static_cast<size_t>(batch.num_seqs)];
   int32_t longest = 0;
@@ -126,7 +132,7 @@ void paged_attention(const OpContext& ctx, const TensorView& out, const TensorVi
                            : params.window > 0   ? std::min(length - 1, position + params.window - 1)
                                                  : length - 1;
       const float* query = q.row<float>(row) + head * d;
-      float* result = out.row<float>(row) + head * d;
+      float* result = out.row<float>(row) + head * v_dim;
 
       float highest = -std::numeric_limits<float>::infinity();
       for (int64_t p = low; p <= last; ++p) {
@@ -145,17 +151,17 @@ void paged_attention(const OpContext& ctx, const TensorView& out, const TensorVi
       }
       if (params.sinks != nullptr) highest = std::max(highest, params.sinks[head]);
       float total = params.sinks != nullptr ? std::exp(params.sinks[head] - highest) : 0.0F;
-      std::fill_n(result, d, 0.0F);
+      std::fill_n(result, v_dim, 0.0F);
       for (int64_t p = low; p <= last; ++p) {
         if (!sees(row, p)) continue;
         const Block block(cache, blocks[p / cache.block_size]);
         const float weight = std::exp(scores[p] - highest);
         total += weight;
-        for (int64_t i = 0; i < d; ++i) {
+        for (int64_t i = 0; i < v_dim; ++i) {
           result[i] += weight * block.value(head / group, i, p % cache.block_size);
         }
       }
-      for (int64_t i = 0; i < d; ++i) result[i] /= total;
+      for (int64_t i = 0; i < v_dim; ++i) result[i] /= total;
     }
   });
 }

@@ -48,15 +48,17 @@ void gate(const OpContext& ctx, const TensorView& out, const TensorView& x, cons
 }
 
 void decay_gates(const OpContext& ctx, const TensorView& decay, const TensorView& step,
-                 const TensorView& bias, const TensorView& rate, float low, float high) {
+                 const TensorView& bias, const TensorView& rate, const DecayParams& params) {
   const int64_t heads = step.row_size();
   parallel_ranges(ctx, step.rows(), row_grain(16 * heads), [&](int64_t begin, int64_t end, int) {
     for (int64_t r = begin; r < end; ++r) {
       for (int64_t h = 0; h < heads; ++h) {
         const float x = step.row<float>(r)[h] + bias.as<float>()[h];
-        const float limited = std::min(high, std::max(low, softplus(x)));
+        const float by = rate.as<float>()[h];
+        const float limited = params.bound < 0.0F ? 1.0F / (1.0F + std::exp(by * x))
+                                                  : std::min(params.high, std::max(params.low, softplus(x)));
         step.row<float>(r)[h] = limited;
-        decay.row<float>(r)[h] = std::exp(rate.as<float>()[h] * limited);
+        decay.row<float>(r)[h] = std::exp((params.bound < 0.0F ? params.bound : by) * limited);
       }
     }
   });
@@ -151,6 +153,7 @@ void delta_rule(const OpContext& ctx, const TensorView& out, const TensorView& q
   const int64_t v_dim = v.shape[2];
   const int64_t k_dim = k.shape[2];
   const int64_t group = heads / k.shape[1];
+  const int64_t decays = decay.row_size() / heads;  // of a head
   for_parts(ctx, batch, heads, k_dim * v_dim * 6, [&](int64_t seq, int64_t h) {
     float* state = begin_state(batch, view, seq, h, k_dim * v_dim);
     const Rows rows = rows_of(batch, seq);
@@ -159,15 +162,16 @@ void delta_rule(const OpContext& ctx, const TensorView& out, const TensorView& q
       const float* key = k.row<float>(r) + h / group * k_dim;
       const float* value = v.row<float>(r) + h * v_dim;
       float* result = out.row<float>(r) + h * v_dim;
-      const float by = decay.row<float>(r)[h];
+      const float* by = decay.row<float>(r) + h * decays;
+      const int64_t next = decays > 1 ? 1 : 0;  // from one k's to the next one's
       for (int64_t i = 0; i < v_dim; ++i) {
         float known = 0.0F;
-        for (int64_t j = 0; j < k_dim; ++j) known += key[j] * state[j * v_dim + i];
-        const float news = beta.row<float>(r)[h] * (value[i] - by * known);
+        for (int64_t j = 0; j < k_dim; ++j) known += key[j] * (by[j * next] * state[j * v_dim + i]);
+        const float news = beta.row<float>(r)[h] * (value[i] - known);
         float sum = 0.0F;
         for (int64_t j = 0; j < k_dim; ++j) {
           float& s = state[j * v_dim + i];
-          s = s * by + key[j] * news;
+          s = s * by[j * next] + key[j] * news;
           sum += query[j] * s;
         }
         result[i] = sum;

@@ -84,7 +84,7 @@ struct Job {
 
   int64_t num_heads() const { return q.shape[1]; }
   float* state(int32_t s, int64_t row, int64_t head, int64_t segment) const {
-    return states + plan.state(s, row, head, segment) * state_size(cache.head_dim);
+    return states + plan.state(s, row, head, segment) * state_size(cache.value_size());
   }
   ThreadScratch scratch(int thread) const {
     return {thread_scratch + static_cast<size_t>(thread) * ThreadScratch::bytes(cache.head_dim),
@@ -97,8 +97,8 @@ struct Job {
   // A line's result out of its state.
   void finish(int32_t s, int64_t row, int64_t head, const float* acc, float max, float sum) const {
     const float* sink = params.sinks == nullptr ? nullptr : params.sinks + head;
-    kernels.attention_finish(out.row<float>(batch_row(s, row)) + head * cache.head_dim, acc, max, sum, sink,
-                             cache.head_dim);
+    kernels.attention_finish(out.row<float>(batch_row(s, row)) + head * cache.value_size(), acc, max, sum,
+                             sink, cache.value_size());
   }
 };
 
@@ -142,15 +142,17 @@ class Chunk {
         .line_stride = num_lines_,
         .keys = cache.base + cache.layer_offset,
         .block_stride = cache.block_stride,
-        .values_offset =
-            kv_bytes_per_block(cache.dtype, cache.block_size, cache.num_kv_heads, cache.head_dim) / 2,
-        .scales_offset = kv_element_bytes(cache.dtype, cache.block_size, cache.num_kv_heads, cache.head_dim),
+        .values_offset = kv_part_bytes(cache.dtype, cache.block_size, cache.num_kv_heads, cache.head_dim),
+        .key_scales = kv_element_bytes(cache.dtype, cache.block_size, cache.num_kv_heads, cache.head_dim),
+        .value_scales =
+            kv_element_bytes(cache.dtype, cache.block_size, cache.num_kv_heads, cache.value_size()),
         .blocks = shape.batch.block_table.data() + shape.batch.block_table_indptr[first_seq],
         .block_size = cache.block_size,
         .kv_head = kv_head_,
         .num_kv_heads = num_kv_heads_,
         .head_dim = cache.head_dim,
-        .acc_stride = acc_stride_of(cache.head_dim),
+        .value_dim = cache.value_size(),
+        .acc_stride = acc_stride_of(cache.value_size()),
         .scale = job.params.scale,
         .softcap = job.params.logit_softcap,
         .alibi = job.params.alibi_slopes != nullptr,
@@ -267,7 +269,7 @@ void attend_piece(const Job& job, int thread, int64_t piece) {
 // Merges the states of one line, in order of position.
 void merge_parts(const Job& job, int32_t s, int64_t row, int64_t head) {
   const int64_t high = job.shape.high(s, row);
-  const int64_t stride = acc_stride_of(job.cache.head_dim);
+  const int64_t stride = acc_stride_of(job.cache.value_size());
   const int64_t first = job.shape.low(s, row) / kSegment;
   float* total = job.state(s, row, head, first);
   for (int64_t segment = first + 1; segment * kSegment < high; ++segment) {
@@ -322,7 +324,7 @@ void paged_attention(const CpuKernels& kernels, const OpContext& ctx, const Tens
                 std::to_string(ctx.workspace.size()));
   }
   std::byte* at = ctx.workspace.data() + (64 - reinterpret_cast<uintptr_t>(ctx.workspace.data()) % 64) % 64;
-  const auto state_bytes = static_cast<size_t>(state_size(cache.head_dim)) * sizeof(float);
+  const auto state_bytes = static_cast<size_t>(state_size(cache.value_size())) * sizeof(float);
   const AttentionShape shape = {.batch = batch,
                                 .window = params.window,
                                 .num_kv_heads = cache.num_kv_heads,
@@ -358,9 +360,12 @@ void paged_attention(const CpuKernels& kernels, const OpContext& ctx, const Tens
 
 void kv_write(const CpuKernels& kernels, const OpContext& ctx, const KvCacheView& cache, const TensorView& k,
               const TensorView& v, std::span<const int64_t> slot_mapping) {
-  const int64_t half =
-      kv_bytes_per_block(cache.dtype, cache.block_size, cache.num_kv_heads, cache.head_dim) / 2;
-  const int64_t scales = kv_element_bytes(cache.dtype, cache.block_size, cache.num_kv_heads, cache.head_dim);
+  const auto of = [&cache](const auto& bytes, int32_t dim) {
+    return bytes(cache.dtype, cache.block_size, cache.num_kv_heads, dim);
+  };
+  const int64_t values_offset = of(kv_part_bytes, cache.head_dim);
+  const int64_t key_scales = of(kv_element_bytes, cache.head_dim);
+  const int64_t value_scales = of(kv_element_bytes, cache.value_size());
   const int64_t size = int64_t{cache.num_kv_heads} * cache.head_dim;
   const auto write = kernels.kv_write[kv_format_of(cache.dtype)];
   // Rows from r on that follow each other in one block.
@@ -382,8 +387,9 @@ void kv_write(const CpuKernels& kernels, const OpContext& ctx, const KvCacheView
       if (slot < 0) continue;
       std::byte* keys = cache.base + slot / cache.block_size * cache.block_stride + cache.layer_offset;
       write({.keys = keys,
-             .values = keys + half,
-             .scales_offset = scales,
+             .values = keys + values_offset,
+             .key_scales = key_scales,
+             .value_scales = value_scales,
              .k = k.row<float>(r),
              .v = v.data == nullptr ? nullptr : v.row<float>(r),
              .k_stride = k.row_stride,
@@ -391,6 +397,7 @@ void kv_write(const CpuKernels& kernels, const OpContext& ctx, const KvCacheView
              .count = count,
              .num_heads = cache.num_kv_heads,
              .head_dim = cache.head_dim,
+             .value_dim = cache.value_size(),
              .block_size = cache.block_size,
              .offset = slot % cache.block_size});
     }

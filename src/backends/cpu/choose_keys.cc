@@ -46,7 +46,7 @@ void choose_keys(const CpuKernels& kernels, const OpContext& ctx, const KeyMask&
     AttentionArgs args{};
     args.keys = keys.base + keys.layer_offset;
     args.block_stride = keys.block_stride;
-    args.scales_offset = kv_element_bytes(keys.dtype, keys.block_size, 1, keys.head_dim);
+    args.key_scales = args.value_scales = kv_element_bytes(keys.dtype, keys.block_size, 1, keys.head_dim);
     args.blocks = batch.block_table.data() + batch.block_table_indptr[seq];
     args.block_size = keys.block_size;
     args.num_kv_heads = 1;

@@ -58,8 +58,8 @@ void gate(const CpuKernels& kernels, const OpContext& ctx, const TensorView& out
 
 // States (states.cc).
 void decay_gates(const CpuKernels& kernels, const OpContext& ctx, const TensorView& decay,
-                 const TensorView& step, const TensorView& bias, const TensorView& rate, float low,
-                 float high);
+                 const TensorView& step, const TensorView& bias, const TensorView& rate,
+                 const DecayParams& params);
 void causal_conv(const CpuKernels& kernels, const OpContext& ctx, const TensorView& x,
                  const TensorView& weight, const TensorView& bias, Activation act, const StateBatch& batch,
                  const StateView& state);

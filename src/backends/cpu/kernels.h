@@ -243,13 +243,15 @@ struct AttentionArgs {
   const std::byte* keys;  // this layer's part of block 0
   int64_t block_stride;   // bytes
   int64_t values_offset;  // bytes from a block's keys to its values
-  int64_t scales_offset;  // bytes from a block's keys to their scales, and from its values to theirs
+  int64_t key_scales;     // bytes from a block's keys to their scales
+  int64_t value_scales;   // bytes from a block's values to theirs
   const int32_t* blocks;  // block ids of the sequence
   int64_t block_size;
   int64_t kv_head;  // the first
   int num_kv_heads;
   int64_t head_dim;
-  int64_t acc_stride;  // head_dim rounded up to 16
+  int64_t value_dim;
+  int64_t acc_stride;  // value_dim rounded up to 16
   float scale;
   float softcap;          // 0: none
   bool alibi;             // whether the lines' slopes count
@@ -263,18 +265,20 @@ struct AttentionArgs {
 constexpr int64_t kMaxRun = 16;
 
 // Tokens at consecutive places of a block: keys [num_heads, head_dim, block_size], values [num_heads,
-// block_size, head_dim].
+// block_size, value_dim].
 struct KvWriteArgs {
   std::byte* keys;  // the block's
   std::byte* values;
-  int64_t scales_offset;  // bytes from the keys to their scales, and from the values to theirs
-  const float* k;         // [count, num_heads, head_dim], rows k_stride apart
-  const float* v;         // [count, num_heads, head_dim], rows v_stride apart; null: keys alone
+  int64_t key_scales;    // bytes from the keys to their scales
+  int64_t value_scales;  // bytes from the values to theirs
+  const float* k;        // [count, num_heads, head_dim], rows k_stride apart
+  const float* v;        // [count, num_heads, value_dim], rows v_stride apart; null: keys alone
   int64_t k_stride;
   int64_t v_stride;
   int64_t count;  // at most kMaxRun
   int64_t num_heads;
   int64_t head_dim;
+  int64_t value_dim;
   int64_t block_size;
   int64_t offset;  // the first token's place in the block
 };
@@ -324,8 +328,9 @@ struct DeltaArgs {
   int64_t k_stride;
   const float* v;  // [rows, v]
   int64_t v_stride;
-  const float* decay;  // [rows, 1]
+  const float* decay;  // [rows, 1]; by_key: [rows, k]
   int64_t decay_stride;
+  bool by_key;
   const float* beta;  // [rows, 1]
   int64_t beta_stride;
   float* state;  // [k, v]
@@ -397,7 +402,7 @@ struct CpuKernels {
 
   // One row of OpTable::decay_gates.
   void (*decay_gates)(float* decay, float* step, const float* bias, const float* rate, int64_t heads,
-                      float low, float high);
+                      float low, float high, float bound);
   // A sum begins with the bias and has one fused multiply-add for each tap, oldest first.
   void (*causal_conv)(const ConvArgs&);
   // A sum over n begins with skip * x and has one fused multiply-add for each n, first to last.
@@ -422,9 +427,9 @@ struct CpuKernels {
   // total = total and what follows it.
   void (*attention_merge)(float* total_max, float* total_sum, float* total_acc, float next_max,
                           float next_sum, const float* next_acc, int64_t acc_stride);
-  // out[0, head_dim) = acc / sum. A sink is a score that has its share of the sum, and no value; null: none.
+  // out[0, value_dim) = acc / sum. A sink is a score that has its share of the sum, and no value; null: none.
   void (*attention_finish)(float* out, const float* acc, float max, float sum, const float* sink,
-                           int64_t head_dim);
+                           int64_t value_dim);
 
   // Independent products and sums in registers, to see what the instructions can do; return the operations
   // done. sink: 16 floats of no meaning. Null: there are no such instructions.

@@ -36,13 +36,13 @@ float* begin_state(const StateBatch& batch, const StateView& view, int64_t seq, 
 }  // namespace
 
 void decay_gates(const CpuKernels& kernels, const OpContext& ctx, const TensorView& decay,
-                 const TensorView& step, const TensorView& bias, const TensorView& rate, float low,
-                 float high) {
+                 const TensorView& step, const TensorView& bias, const TensorView& rate,
+                 const DecayParams& params) {
   const int64_t heads = step.row_size();
   parallel_ranges(ctx, step.rows(), row_grain(16 * heads), [&](int64_t begin, int64_t end, int) {
     for (int64_t r = begin; r < end; ++r)
       kernels.decay_gates(decay.row<float>(r), step.row<float>(r), bias.as<float>(), rate.as<float>(), heads,
-                          low, high);
+                          params.low, params.high, params.bound);
   });
 }
 
@@ -113,6 +113,7 @@ void delta_rule(const CpuKernels& kernels, const OpContext& ctx, const TensorVie
   const int64_t v_dim = v.shape[2];
   const int64_t k_dim = k.shape[2];
   const int64_t group = heads / k.shape[1];
+  const int64_t decays = decay.row_size() / heads;  // of a head
   for_parts(ctx, batch, heads, 2 * k_dim * v_dim, [&](int64_t seq, int64_t h, int64_t first, int64_t rows) {
     kernels.delta_rule({.out = out.row<float>(first) + h * v_dim,
                         .out_stride = out.row_stride,
@@ -122,8 +123,9 @@ void delta_rule(const CpuKernels& kernels, const OpContext& ctx, const TensorVie
                         .k_stride = k.row_stride,
                         .v = v.row<float>(first) + h * v_dim,
                         .v_stride = v.row_stride,
-                        .decay = decay.row<float>(first) + h,
+                        .decay = decay.row<float>(first) + h * decays,
                         .decay_stride = decay.row_stride,
+                        .by_key = decays > 1,
                         .beta = beta.row<float>(first) + h,
                         .beta_stride = beta.row_stride,
                         .state = begin_state(batch, view, seq, h, k_dim * v_dim),

@@ -124,8 +124,8 @@ struct Bound {
     cpu::gate(kernels(), ctx, out, x, gate, act);
   }
   static void decay_gates(const OpContext& ctx, const TensorView& decay, const TensorView& step,
-                          const TensorView& bias, const TensorView& rate, float low, float high) {
-    cpu::decay_gates(kernels(), ctx, decay, step, bias, rate, low, high);
+                          const TensorView& bias, const TensorView& rate, const DecayParams& params) {
+    cpu::decay_gates(kernels(), ctx, decay, step, bias, rate, params);
   }
   static void causal_conv(const OpContext& ctx, const TensorView& x, const TensorView& weight,
                           const TensorView& bias, Activation act, const StateBatch& batch,

@@ -38,6 +38,9 @@ std::vector<CacheSetup> setups() {
     for (const int32_t head_dim : {8, 20, 64, 80, 96, 128, 256})
       all.push_back({.head_dim = head_dim, .dtype = dtype});
     all.push_back({.heads = 6, .kv_heads = 6, .dtype = dtype});
+    all.push_back({.head_dim = 192, .dtype = dtype, .value_dim = 128});
+    all.push_back({.head_dim = 12, .block_size = 7, .dtype = dtype, .value_dim = 5});
+    all.push_back({.heads = 14, .kv_heads = 1, .head_dim = 40, .dtype = dtype, .value_dim = 24});
     all.push_back({.heads = 14, .kv_heads = 1, .dtype = dtype});
     all.push_back({.heads = 56, .kv_heads = 1, .head_dim = 16, .dtype = dtype});
     all.push_back({.dtype = dtype, .params = {.scale = 0.3F, .window = 17}});

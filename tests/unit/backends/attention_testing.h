@@ -29,14 +29,17 @@ struct CacheSetup {
   int32_t block_size = 16;
   DType dtype = DType::kF32;
   AttentionParams params = {.scale = 0.2F};
+  int32_t value_dim = 0;  // 0: head_dim
+
+  int32_t value_size() const { return value_dim > 0 ? value_dim : head_dim; }
 };
 
 inline std::string describe(const CacheSetup& s) {
   return "heads " + std::to_string(s.heads) + "/" + std::to_string(s.kv_heads) + ", head_dim " +
-         std::to_string(s.head_dim) + ", block_size " + std::to_string(s.block_size) + ", " +
-         std::string(dtype_name(s.dtype)) + ", window " + std::to_string(s.params.window) + ", chunk " +
-         std::to_string(s.params.chunk) + ", softcap " + std::to_string(s.params.logit_softcap) +
-         (s.params.bidirectional ? ", bidirectional" : "") +
+         std::to_string(s.head_dim) + " and " + std::to_string(s.value_size()) + ", block_size " +
+         std::to_string(s.block_size) + ", " + std::string(dtype_name(s.dtype)) + ", window " +
+         std::to_string(s.params.window) + ", chunk " + std::to_string(s.params.chunk) + ", softcap " +
+         std::to_string(s.params.logit_softcap) + (s.params.bidirectional ? ", bidirectional" : "") +
          (s.params.alibi_slopes != nullptr ? ", ALiBi" : "") + (s.params.sinks != nullptr ? ", sinks" : "");
 }
 
@@ -58,12 +61,14 @@ class Sequences {
   Sequences(const OpTable& table, const CacheSetup& setup, std::vector<int32_t> lengths,
             const std::vector<Prefix>& prefixes = {}, uint32_t seed = 1)
       : table_(table), setup_(setup), lengths_(std::move(lengths)) {
-    const int64_t layer = kv_bytes_per_block(setup.dtype, setup.block_size, setup.kv_heads, setup.head_dim);
+    const int64_t layer =
+        kv_bytes_per_block(setup.dtype, setup.block_size, setup.kv_heads, setup.head_dim, setup.value_dim);
     int32_t blocks = 1;
     for (const int32_t n : lengths_) blocks += (n + setup.block_size - 1) / setup.block_size;
     const int64_t stride = 3 * layer;
     pool_.assign(static_cast<size_t>(blocks * stride), std::byte{0xff});
-    cache_ = {pool_.data(), stride, layer, setup.dtype, setup.block_size, setup.kv_heads, setup.head_dim};
+    cache_ = {pool_.data(),     stride,         layer,          setup.dtype,
+              setup.block_size, setup.kv_heads, setup.head_dim, setup.value_dim};
     std::vector<int32_t> ids(static_cast<size_t>(blocks));
     std::iota(ids.begin(), ids.end(), 0);
     std::mt19937 rng(seed);
@@ -82,7 +87,7 @@ class Sequences {
                                        seed + 10 * uint32_t(s) + 1));
       const TestTensor k = random_tensor(DType::kF32, {lengths_[s], setup.kv_heads, setup.head_dim},
                                          seed + 10 * uint32_t(s) + 2, 3);
-      const TestTensor v = random_tensor(DType::kF32, {lengths_[s], setup.kv_heads, setup.head_dim},
+      const TestTensor v = random_tensor(DType::kF32, {lengths_[s], setup.kv_heads, setup.value_size()},
                                          seed + 10 * uint32_t(s) + 3, 5);
       std::vector<int64_t> slots;
       for (int32_t p = 0; p < lengths_[s]; ++p) {
@@ -124,7 +129,7 @@ class Sequences {
                     q.view().row<float>(cu[s] + p - from[s]));
       }
     }
-    TestTensor out(DType::kF32, {cu.back(), setup_.heads, setup_.head_dim}, 2);
+    TestTensor out(DType::kF32, {cu.back(), setup_.heads, setup_.value_size()}, 2);
     AttentionBatch batch = {static_cast<int32_t>(lengths_.size()), cu, seq_lens, indptr_, table_ids_};
     SharedPrefixes shared;
     if (sharing) {

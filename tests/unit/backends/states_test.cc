@@ -236,9 +236,11 @@ TEST(SelectiveScan, AgreesWithTheReferenceInAnyChunking) {
 TEST(DeltaRule, AgreesWithTheReferenceInAnyChunking) {
   struct Size {
     int64_t heads, v, key_heads, k;
+    bool by_key = false;
   };
-  for (const Size& s : {Size{1, 1, 1, 1}, Size{4, 10, 2, 6}, Size{6, 40, 3, 16}, Size{2, 128, 1, 33}}) {
-    Op op{"heads " + std::to_string(s.heads) + " of " + std::to_string(s.v),
+  for (const Size& s : {Size{1, 1, 1, 1}, Size{4, 10, 2, 6}, Size{6, 40, 3, 16}, Size{2, 128, 1, 33},
+                        Size{4, 10, 2, 6, true}, Size{2, 128, 2, 33, true}}) {
+    Op op{"heads " + std::to_string(s.heads) + " of " + std::to_string(s.v) + (s.by_key ? ", by key" : ""),
           {kRows, s.heads, s.v},
           {},
           s.heads,
@@ -249,7 +251,7 @@ TEST(DeltaRule, AgreesWithTheReferenceInAnyChunking) {
     op.inputs.push_back(random_tensor(DType::kF32, {kRows, s.key_heads, s.k}, 51));
     op.inputs.push_back(random_tensor(DType::kF32, {kRows, s.key_heads, s.k}, 52, 0, length));
     op.inputs.push_back(random_tensor(DType::kF32, {kRows, s.heads, s.v}, 53));
-    op.inputs.push_back(between(0.5F, 1.0F, {kRows, s.heads}, 54));
+    op.inputs.push_back(between(0.5F, 1.0F, {kRows, s.by_key ? s.heads * s.k : s.heads}, 54));
     op.inputs.push_back(between(0.0F, 1.0F, {kRows, s.heads}, 55));
     op.call = [&](const OpTable& table, const OpContext& ctx, const TensorView& out,
                   const std::vector<TensorView>& in, const StateBatch& batch, const StateView& state) {
@@ -312,6 +314,44 @@ TEST(DeltaRule, IsTheRecurrence) {
   }
 }
 
+TEST(DeltaRule, EachKeyFadesByItself) {
+  for (const CpuIsa& isa : usable_isas()) {
+    States states(1, 2);
+    const Step step({{0, 0, 2}});
+    std::vector<float> q = {1, 2, 3, 4}, k = {1, 0.5F, 0.5F, 2}, v = {8, 6}, decay = {1, 1, 0.5F, 0.25F},
+                       beta = {0.5F, 0.5F}, out(2);
+    const auto view = [](std::vector<float>& w, Shape s) { return make_view(w.data(), DType::kF32, s); };
+    isa.table->delta_rule(TestContext(*isa.table), view(out, {2, 1, 1}), view(q, {2, 1, 2}),
+                          view(k, {2, 1, 2}), view(v, {2, 1, 1}), view(decay, {2, 2}), view(beta, {2, 1}),
+                          step.batch, states.view());
+    // d1 = 4, S1 = (4, 2), which fades to (2, 0.5); d2 = (6 - (1 + 1)) / 2 = 2, S2 = (3, 4.5).
+    EXPECT_EQ(out[0], 4 + 4) << isa.name;
+    EXPECT_EQ(out[1], 3 * 3 + 4 * 4.5F) << isa.name;
+  }
+}
+
+TEST(DecayGates, AgreeWithTheDefinitionBelowABound) {
+  for (const CpuIsa& isa : usable_isas()) {
+    for (const int64_t heads : {1, 5, 40}) {
+      const TestTensor raw = random_tensor(DType::kF32, {9, heads}, 64, 3, 12.0F);
+      const TestTensor step = raw;
+      const TestTensor decay(DType::kF32, {9, heads}, 2);
+      const TestTensor bias = random_tensor(DType::kF32, {1, heads}, 65);
+      const TestTensor rate = between(-3.0F, -0.01F, {1, heads}, 66);
+      isa.table->decay_gates(TestContext(*isa.table, 2), decay, step,
+                             make_view(bias.view().data, DType::kF32, {heads}),
+                             make_view(rate.view().data, DType::kF32, {heads}), {.bound = -5.0F});
+      for (int64_t r = 0; r < 9; ++r) {
+        for (int64_t h = 0; h < heads; ++h) {
+          const double x = double{raw.get(r, h)} + double{bias.get(0, h)};
+          const double share = 1.0 / (1.0 + std::exp(double{rate.get(0, h)} * x));
+          ASSERT_NEAR(decay.get(r, h), std::exp(-5.0 * share), 2e-6) << isa.name << ", " << x;
+        }
+      }
+    }
+  }
+}
+
 TEST(DecayGates, AgreeWithTheDefinition) {
   for (const CpuIsa& isa : usable_isas()) {
     for (const int64_t heads : {1, 5, 16, 40}) {
@@ -320,9 +360,9 @@ TEST(DecayGates, AgreeWithTheDefinition) {
       const TestTensor decay(DType::kF32, {9, heads}, 2);
       const TestTensor bias = random_tensor(DType::kF32, {1, heads}, 62);
       const TestTensor rate = between(-3.0F, -0.01F, {1, heads}, 63);
-      isa.table->decay_gates(TestContext(*isa.table, 2), decay, step,
-                             make_view(bias.view().data, DType::kF32, {heads}),
-                             make_view(rate.view().data, DType::kF32, {heads}), 1e-3F, 20.0F);
+      isa.table->decay_gates(
+          TestContext(*isa.table, 2), decay, step, make_view(bias.view().data, DType::kF32, {heads}),
+          make_view(rate.view().data, DType::kF32, {heads}), {.low = 1e-3F, .high = 20.0F});
       for (int64_t r = 0; r < 9; ++r) {
         for (int64_t h = 0; h < heads; ++h) {
           const double x = double{raw.get(r, h)} + double{bias.get(0, h)};

@@ -45,7 +45,7 @@ class PagedRunner {
     }
     for (int32_t l = 0; l < spec.num_layers; ++l) {
       kv_.push_back({pool_.data(), stride, l * layer_bytes, options.kv_dtype, options.block_size,
-                     spec.num_kv_heads, spec.head_dim});
+                     spec.num_kv_heads, spec.head_dim, spec.value_dim});
     }
     make_states(spec);
     blocks_.resize(static_cast<size_t>(num_blocks * 2));

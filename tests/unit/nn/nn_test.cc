@@ -288,7 +288,7 @@ TEST(Attention, IsSoftmaxOverEarlierTokensProjected) {
   attention.params.scale = 0.5F;
   attention.num_heads = 2;
   attention.num_kv_heads = 1;
-  attention.head_dim = kDim;
+  attention.head_dim = attention.value_dim = kDim;
 
   Buffer pool(static_cast<size_t>(kv_bytes_per_block(DType::kF32, 2, 1, kDim) * 3));
   const KvCacheView cache{pool.data(), kv_bytes_per_block(DType::kF32, 2, 1, kDim), 0, DType::kF32, 2, 1,

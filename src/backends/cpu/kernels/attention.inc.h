@@ -7,10 +7,10 @@
 
 constexpr int kLineBlock = 6;
 
-// What is read next: for each group of 16 positions a run of 16 * head_dim elements. The memory of a head is
-// such a run in a block, keys and values alike, and blocks lie anywhere, so that the processor cannot guess
-// the next one. It is asked for piece by piece between the multiplications over what is there. Null: nothing
-// to ask for.
+// What is read next: for each group of 16 positions a run of 16 times as many elements as a head has. The
+// memory of a head is such a run in a block, keys and values alike, and blocks lie anywhere, so that the
+// processor cannot guess the next one. It is asked for piece by piece between the multiplications over what
+// is there. Null: nothing to ask for.
 using NextRuns = const char* [kGroups];
 
 // The kCount pieces of 64 elements from `offset` of the runs from `first` on.
@@ -79,7 +79,7 @@ void score_rows(int rows, const typename E::Query* const* q, const E& tile, int 
 // acc[r][16 c + i] += sum over positions [begin, end) of weights[r][position] * values[position][16 c + i].
 template <class V, class E, int kRows, int kCount>
 void weigh_block(const E& tile, int64_t begin, int64_t end, int64_t dim, int64_t lanes, const float* weights,
-                 float* acc, int64_t acc_stride, const char* const* ahead, int64_t head_dim) {
+                 float* acc, int64_t acc_stride, const char* const* ahead, int64_t value_dim) {
   using F = typename V::F;
   F sum[kRows][kCount];
   QUIRE_UNROLL
@@ -93,7 +93,7 @@ void weigh_block(const E& tile, int64_t begin, int64_t end, int64_t dim, int64_t
           const char* run[kCount];
           QUIRE_UNROLL
           for (int c = 0; c < kCount; ++c) run[c] = ahead[p / 16] + 64 * c * sizeof(typename E::T);
-          prefetch_groups<sizeof(typename E::T), kCount>(run, 0, p % 16 * head_dim + 4 * dim);
+          prefetch_groups<sizeof(typename E::T), kCount>(run, 0, p % 16 * value_dim + 4 * dim);
         }
         F value[kCount];
         QUIRE_UNROLL
@@ -114,22 +114,22 @@ void weigh_block(const E& tile, int64_t begin, int64_t end, int64_t dim, int64_t
 }
 
 template <class V, class E, int kRows>
-void weigh_rows(int rows, const E& tile, int64_t begin, int64_t end, int64_t head_dim, const float* weights,
+void weigh_rows(int rows, const E& tile, int64_t begin, int64_t end, int64_t value_dim, const float* weights,
                 float* acc, int64_t acc_stride, const char* const* ahead) {
   if constexpr (kRows > 1) {
     if (rows < kRows) {
-      return weigh_rows<V, E, kRows - 1>(rows, tile, begin, end, head_dim, weights, acc, acc_stride, ahead);
+      return weigh_rows<V, E, kRows - 1>(rows, tile, begin, end, value_dim, weights, acc, acc_stride, ahead);
     }
   }
   if (begin >= end) return;
   constexpr int kCount = columns_for<V>(kRows);
   int64_t dim = 0;
-  for (; dim + 16 * kCount <= head_dim; dim += 16 * kCount) {
-    weigh_block<V, E, kRows, kCount>(tile, begin, end, dim, 16, weights, acc, acc_stride, ahead, head_dim);
+  for (; dim + 16 * kCount <= value_dim; dim += 16 * kCount) {
+    weigh_block<V, E, kRows, kCount>(tile, begin, end, dim, 16, weights, acc, acc_stride, ahead, value_dim);
   }
-  for (; dim < head_dim; dim += 16) {
-    weigh_block<V, E, kRows, 1>(tile, begin, end, dim, head_dim - dim, weights, acc, acc_stride, ahead,
-                                head_dim);
+  for (; dim < value_dim; dim += 16) {
+    weigh_block<V, E, kRows, 1>(tile, begin, end, dim, value_dim - dim, weights, acc, acc_stride, ahead,
+                                value_dim);
   }
 }
 
@@ -232,15 +232,15 @@ struct PagedRows {
   }
   const T* values(int64_t position) const {
     return at(position, args.values_offset) +
-           (args.kv_head * args.block_size + position % args.block_size) * args.head_dim;
+           (args.kv_head * args.block_size + position % args.block_size) * args.value_dim;
   }
-  // The run of 16 * head_dim elements that belongs to the group of 16 positions at `position`: of whole
+  // The run of 16 dimensions' elements that belongs to the group of 16 positions at `position`: of whole
   // blocks and of several groups in a block together it is the head's memory, whatever the order inside.
-  const char* key_run(int64_t position) const { return run(position, 0); }
-  const char* value_run(int64_t position) const { return run(position, args.values_offset); }
-  const float* key_scales(int64_t position) const { return scales(position, args.scales_offset); }
+  const char* key_run(int64_t position) const { return run(position, 0, args.head_dim); }
+  const char* value_run(int64_t position) const { return run(position, args.values_offset, args.value_dim); }
+  const float* key_scales(int64_t position) const { return scales(position, args.key_scales); }
   const float* value_scales(int64_t position) const {
-    return scales(position, args.values_offset + args.scales_offset);
+    return scales(position, args.values_offset + args.value_scales);
   }
 
  private:
@@ -250,9 +250,9 @@ struct PagedRows {
   const T* at(int64_t position, int64_t offset) const {
     return reinterpret_cast<const T*>(block(position) + offset);
   }
-  const char* run(int64_t position, int64_t offset) const {
-    return reinterpret_cast<const char*>(
-        at(position, offset) + (args.kv_head * args.block_size + position % args.block_size) * args.head_dim);
+  const char* run(int64_t position, int64_t offset, int64_t dim) const {
+    return reinterpret_cast<const char*>(at(position, offset) +
+                                         (args.kv_head * args.block_size + position % args.block_size) * dim);
   }
   const float* scales(int64_t position, int64_t offset) const {
     return reinterpret_cast<const float*>(block(position) + offset) + args.kv_head * args.block_size +
@@ -347,7 +347,7 @@ void weigh_lines(const AttentionArgs& args, const E& tile, int64_t origin, int f
   common_low = (common_low + E::kDepth - 1) / E::kDepth * E::kDepth;
   common_high = common_high / E::kDepth * E::kDepth;
   const auto one = [&](int l, int64_t begin, int64_t end) {
-    weigh_rows<V, E, 1>(1, tile, begin, end, args.head_dim, args.scores + l * kTile,
+    weigh_rows<V, E, 1>(1, tile, begin, end, args.value_dim, args.scores + l * kTile,
                         state.acc + l * args.acc_stride, args.acc_stride, nullptr);
   };
   if (common_low >= common_high) {
@@ -355,7 +355,7 @@ void weigh_lines(const AttentionArgs& args, const E& tile, int64_t origin, int f
     return;
   }
   for (int l = first; l < last; ++l) one(l, low[l - first], common_low);
-  weigh_rows<V, E, kLineBlock>(last - first, tile, common_low, common_high, args.head_dim,
+  weigh_rows<V, E, kLineBlock>(last - first, tile, common_low, common_high, args.value_dim,
                                args.scores + first * kTile, state.acc + first * args.acc_stride,
                                args.acc_stride, ahead);
   for (int l = first; l < last; ++l) one(l, common_high, high[l - first]);
@@ -385,7 +385,7 @@ void find_values(const AttentionArgs& args, int64_t origin, const TileView& view
     const typename S::T* row = rows.values(p);
     const int64_t left = args.block_size - p % args.block_size;
     const int64_t run_end = view.end - p < left ? view.end : p + left;
-    for (; p < run_end; ++p, row += args.head_dim) tile->values[p - origin] = row;
+    for (; p < run_end; ++p, row += args.value_dim) tile->values[p - origin] = row;
   }
 }
 
@@ -406,10 +406,10 @@ void widen_tile(const AttentionArgs& args, int64_t origin, const TileView& view,
     }
   }
   for_each_step<E::kDepth>(view.begin - origin, view.end - origin, [&](int64_t p, Terms terms) {
-    for (int64_t d = 0; d < args.head_dim; d += 16) {
+    for (int64_t d = 0; d < args.value_dim; d += 16) {
       if (next_keys != nullptr && d % 64 == 0)
         prefetch_groups<kBytes, 1>(next_keys, static_cast<int>(p / 16), p % 16 * args.head_dim + d);
-      W::store(wide->value_at(p, d), narrow.value(p, terms, d, args.head_dim - d));
+      W::store(wide->value_at(p, d), narrow.value(p, terms, d, args.value_dim - d));
     }
   });
 }
@@ -548,7 +548,7 @@ void attention_merge(float* total_max, float* total_sum, float* total_acc, float
 
 template <class V>
 void attention_finish(float* out, const float* acc, float max, float sum, const float* sink,
-                      int64_t head_dim) {
+                      int64_t value_dim) {
   using F = typename V::F;
   F share = V::set1(1.0F);
   F total = V::set1(sum);
@@ -558,8 +558,8 @@ void attention_finish(float* out, const float* acc, float max, float sum, const 
     total = V::fma(total, share, exp<V>(V::sub(V::set1(*sink), highest)));
   }
   // A sum of zeros has whatever sign it met on its way: it leaves without one.
-  for (int64_t i = 0; i < head_dim; i += 16) {
+  for (int64_t i = 0; i < value_dim; i += 16) {
     const F result = V::div(V::mul(V::load(acc + i), share), total);
-    store_up_to_16<V>(out + i, V::add(result, V::zero()), head_dim - i);
+    store_up_to_16<V>(out + i, V::add(result, V::zero()), value_dim - i);
   }
 }

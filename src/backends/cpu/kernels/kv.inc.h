@@ -125,14 +125,14 @@ struct TokenEncoder {
 template <class V, class S>
 void write_values(const KvWriteArgs& args, int64_t head) {
   using T = typename S::T;
-  const int64_t d = args.head_dim;
+  const int64_t d = args.value_dim;
   for (int64_t t = 0; t < args.count; ++t) {
     const int64_t at = head * args.block_size + args.offset + t;
     T* values = reinterpret_cast<T*>(args.values) + at * d;
     const float* v = args.v + t * args.v_stride + head * d;
     const TokenEncoder<V, S> encode(v, d);
     if constexpr (S::kTokenScales)
-      reinterpret_cast<float*>(args.values + args.scales_offset)[at] = encode.scale;
+      reinterpret_cast<float*>(args.values + args.value_scales)[at] = encode.scale;
     for (int64_t i = 0; i < d; i += 16) {
       const int64_t n = d - i < 16 ? d - i : 16;
       T lanes[16];
@@ -153,7 +153,7 @@ void write_keys(const KvWriteArgs& args, int64_t head) {
   float scales[kMaxRun];
   if constexpr (S::kTokenScales) {
     float* stored =
-        reinterpret_cast<float*>(args.keys + args.scales_offset) + head * args.block_size + args.offset;
+        reinterpret_cast<float*>(args.keys + args.key_scales) + head * args.block_size + args.offset;
     for (int64_t t = 0; t < args.count; ++t) stored[t] = scales[t] = token_scale<V>(k + t * args.k_stride, d);
   }
   T lanes[kMaxRun][16];

@@ -22,13 +22,20 @@ typename V::F softplus(typename V::F x) {
 
 template <class V>
 void decay_gates(float* decay, float* step, const float* bias, const float* rate, int64_t heads, float low,
-                 float high) {
+                 float high, float bound) {
   for (int64_t i = 0; i < heads; i += 16) {
     const int64_t n = heads - i;
     const auto x = V::add(load_up_to_16<V>(step + i, n), load_up_to_16<V>(bias + i, n));
+    const auto by = load_up_to_16<V>(rate + i, n);
+    if (bound < 0.0F) {
+      const auto share = V::div(V::set1(1.0F), V::add(V::set1(1.0F), exp<V>(V::mul(by, x))));
+      store_up_to_16<V>(step + i, share, n);
+      store_up_to_16<V>(decay + i, exp<V>(V::mul(V::set1(bound), share)), n);
+      continue;
+    }
     const auto limited = V::min(V::set1(high), V::max(V::set1(low), softplus<V>(x)));
     store_up_to_16<V>(step + i, limited, n);
-    store_up_to_16<V>(decay + i, exp<V>(V::mul(load_up_to_16<V>(rate + i, n), limited)), n);
+    store_up_to_16<V>(decay + i, exp<V>(V::mul(by, limited)), n);
   }
 }
 
@@ -128,20 +135,22 @@ void ssm_scan(const SsmArgs& a) {
 // the first-level cache while a row goes over it twice.
 constexpr int64_t kDeltaPanel = 64;
 
-// kColumns vectors of columns at once; `state` has its lines `stride` apart.
-template <class V, int kColumns>
+// kColumns vectors of columns at once; `state` has its lines `stride` apart. kByKey: DeltaArgs::by_key, where
+// what is foreseen is read through keys that have faded already.
+template <class V, int kColumns, bool kByKey>
 void delta_columns(const DeltaArgs& a, int64_t column, float* state, int64_t stride) {
   using F = typename V::F;
   const int64_t left = a.v_dim - column;
   for (int64_t r = 0; r < a.rows; ++r) {
     const float* q = a.q + r * a.q_stride;
     const float* k = a.k + r * a.k_stride;
+    const float* by = a.decay + r * a.decay_stride;
     F known[kColumns][4];
     for (auto& sums : known) {
       for (F& sum : sums) sum = V::zero();
     }
     const auto look = [&](int64_t j, int place) {
-      const F key = V::set1(k[j]);
+      const F key = V::set1(kByKey ? k[j] * by[j] : k[j]);
       const float* line = state + j * stride;
       for (int i = 0; i < kColumns; ++i)
         known[i][place] = V::fma(key, load_up_to_16<V>(line + 16 * i, left - 16 * i), known[i][place]);
@@ -157,23 +166,24 @@ void delta_columns(const DeltaArgs& a, int64_t column, float* state, int64_t str
     if (j + 1 < a.k_dim) look(j + 1, 1);
     if (j + 2 < a.k_dim) look(j + 2, 2);
 
-    const F decay = V::set1(a.decay[r * a.decay_stride]);
+    const F decay = V::set1(by[0]);
     const F beta = V::set1(a.beta[r * a.beta_stride]);
     F news[kColumns];
     F sum[kColumns];
     for (int i = 0; i < kColumns; ++i) {
       const F all = V::add(V::add(known[i][0], known[i][1]), V::add(known[i][2], known[i][3]));
       const F value = load_up_to_16<V>(a.v + r * a.v_stride + column + 16 * i, left - 16 * i);
-      news[i] = V::mul(beta, V::fnma(decay, all, value));
+      news[i] = V::mul(beta, kByKey ? V::sub(value, all) : V::fnma(decay, all, value));
       sum[i] = V::zero();
     }
     for (j = 0; j < a.k_dim; ++j) {
       const F key = V::set1(k[j]);
       const F query = V::set1(q[j]);
+      const F fades = kByKey ? V::set1(by[j]) : decay;
       float* line = state + j * stride;
       for (int i = 0; i < kColumns; ++i) {
         const F old = load_up_to_16<V>(line + 16 * i, left - 16 * i);
-        const F next = V::fma(old, decay, V::mul(key, news[i]));
+        const F next = V::fma(old, fades, V::mul(key, news[i]));
         store_up_to_16<V>(line + 16 * i, next, left - 16 * i);
         sum[i] = V::fma(query, next, sum[i]);
       }
@@ -183,15 +193,20 @@ void delta_columns(const DeltaArgs& a, int64_t column, float* state, int64_t str
   }
 }
 
-template <class V>
-void delta_rule(const DeltaArgs& a) {
+template <class V, bool kByKey>
+void delta_panels(const DeltaArgs& a) {
   constexpr int kColumns = V::kMaxAccumulators >= 16 ? 4 : 2;
   for (int64_t begin = 0; begin < a.v_dim; begin += kDeltaPanel) {
     const int64_t width = a.v_dim - begin < kDeltaPanel ? a.v_dim - begin : kDeltaPanel;
     float* panel = a.state + begin * a.k_dim;
     int64_t at = 0;
     for (; at + 16 * kColumns <= width; at += 16 * kColumns)
-      delta_columns<V, kColumns>(a, begin + at, panel + at, width);
-    for (; at < width; at += 16) delta_columns<V, 1>(a, begin + at, panel + at, width);
+      delta_columns<V, kColumns, kByKey>(a, begin + at, panel + at, width);
+    for (; at < width; at += 16) delta_columns<V, 1, kByKey>(a, begin + at, panel + at, width);
   }
+}
+
+template <class V>
+void delta_rule(const DeltaArgs& a) {
+  a.by_key ? delta_panels<V, true>(a) : delta_panels<V, false>(a);
 }
