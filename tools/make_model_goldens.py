@@ -96,6 +96,9 @@ DELTA = MOE | dict(
     num_hidden_layers=4, head_dim=8, linear_num_key_heads=2, linear_num_value_heads=4, linear_key_head_dim=6, linear_value_head_dim=10,
     linear_conv_kernel_dim=4, layer_types=["linear_attention", "full_attention", "linear_attention", "full_attention"])
 OLMO_HYBRID = DELTA | dict(model_type="olmo_hybrid", architectures=["OlmoHybridForCausalLM"], pad_token_id=0)
+KIMI_LINEAR = {k: v for k, v in MLA.items() if k not in ("first_k_dense_replace", "n_routed_experts")} | dict(
+    model_type="kimi_linear", architectures=["KimiLinearForCausalLM"], num_hidden_layers=3, num_local_experts=6, linear_num_heads=2,
+    linear_head_dim=10, pad_token_id=0, tie_word_embeddings=False)
 MAMBA_SIZES = dict(mamba_n_heads=6, mamba_d_head=8, mamba_n_groups=2, mamba_d_state=10, mamba_d_conv=4, mamba_expand=2, mamba_chunk_size=16)
 GRANITE_HYBRID = GRANITE_MOE | MAMBA_SIZES | dict(
     model_type="granitemoehybrid", architectures=["GraniteMoeHybridForCausalLM"], num_hidden_layers=3, shared_intermediate_size=20,
@@ -441,6 +444,12 @@ MODELS = {
     "olmo_hybrid": (OLMO_HYBRID | dict(linear_value_head_dim=3, rope_parameters=dict(rope_type="default", rope_theta=None)),
                     "float32", "published"),
     "olmo_hybrid-turning": (OLMO_HYBRID | dict(linear_allow_neg_eigval=False, attention_bias=True, layer_types=None), "float32", ""),
+    "kimi_linear": ({k: v for k, v in KIMI_LINEAR.items() if not k.startswith(("num_local_ex", "linear", "max_pos", "n_sh", "norm_top"))} | dict(
+        q_lora_rank=None, num_experts=6, num_experts_per_token=2, num_shared_experts=1, num_expert_group=3, topk_group=2,
+        moe_renormalize=True, model_max_length=128, first_k_dense_replace=1,
+        linear_attn_config=dict(full_attn_layers=[2], kda_layers=[1, 3], num_heads=2, head_dim=10, short_conv_kernel_size=4)),
+                    "float32", "published"),
+    "kimi_linear-usual-layers": (KIMI_LINEAR | dict(num_hidden_layers=5, q_lora_rank=20, norm_topk_prob=False, linear_conv_kernel_dim=3), "float32", ""),
     "nemotron_h": (DENSE | dict(
         model_type="nemotron_h", architectures=["NemotronHForCausalLM"], num_hidden_layers=6, hybrid_override_pattern="M-*EM-", head_dim=8,
         mamba_num_heads=6, mamba_head_dim=10, n_groups=2, ssm_state_size=12, conv_kernel=4, chunk_size=16, use_bias=True, mlp_bias=True,

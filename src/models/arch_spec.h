@@ -14,6 +14,7 @@
 #include "contract/pooling.h"
 #include "nn/alt_up.h"
 #include "nn/delta_net.h"
+#include "nn/kimi_delta.h"
 #include "nn/layers.h"
 #include "nn/lightning.h"
 #include "nn/mamba.h"
@@ -30,7 +31,7 @@ namespace quire {
 enum class PositionKind : uint8_t { kRope, kLearned, kAlibi };
 
 // What a layer carries along a sequence besides keys and values.
-enum class Recurrence : uint8_t { kNone, kMamba, kMamba1, kDeltaNet, kShortConv, kLightning };
+enum class Recurrence : uint8_t { kNone, kMamba, kMamba1, kDeltaNet, kShortConv, kLightning, kKimiDelta };
 
 // What differs from layer to layer.
 struct LayerSpec {
@@ -161,6 +162,11 @@ struct DeltaNetSpec {
   std::optional<float> norm_eps;  // none: the model's
 };
 
+struct KimiDeltaSpec {
+  KimiDeltaSizes sizes;
+  float bound = 0.0F;  // KimiDelta::bound
+};
+
 struct ShortConvSpec {
   ShortConvSizes sizes;
   bool bias = false;  // of projections and convolution
@@ -243,6 +249,7 @@ struct ArchSpec {
   std::optional<DeltaNetSpec> delta_net;
   std::optional<ShortConvSpec> short_conv;
   std::optional<LightningSizes> lightning;
+  std::optional<KimiDeltaSpec> kimi_delta;
   // Of layers with attention and a recurrence side by side: what each of them gives is multiplied with.
   float attention_multiplier = 1.0F;
   float recurrent_multiplier = 1.0F;
@@ -317,6 +324,8 @@ inline RecurrentSizes recurrent_sizes(const ArchSpec& spec, const LayerSpec& lay
       return spec.short_conv->sizes.recurrent();
     case Recurrence::kLightning:
       return spec.lightning->recurrent();
+    case Recurrence::kKimiDelta:
+      return spec.kimi_delta->sizes.recurrent();
   }
   return {};
 }

@@ -33,6 +33,8 @@ constexpr std::array kLayerRoles = {Role::kQueryDown,
                                     Role::kDeltaShare,
                                     Role::kDeltaStep,
                                     Role::kDeltaShareStep,
+                                    Role::kDeltaGateDown,
+                                    Role::kDeltaStepDown,
                                     Role::kStateSelect,
                                     Role::kStateStep,
                                     Role::kStateOut,
@@ -62,9 +64,10 @@ constexpr std::array kLayerRoles = {Role::kQueryDown,
                                     Role::kSharedExpertDown,
                                     Role::kSharedExpertRouter};
 
-constexpr std::array kRouters = {Role::kRouter,    Role::kSharedExpertRouter, Role::kDeltaShare,
-                                 Role::kDeltaStep, Role::kDeltaShareStep,     Role::kStateSelect,
-                                 Role::kStateStep, Role::kIndexWeights};
+constexpr std::array kRouters = {Role::kRouter,        Role::kSharedExpertRouter, Role::kDeltaShare,
+                                 Role::kDeltaStep,     Role::kDeltaShareStep,     Role::kDeltaStepDown,
+                                 Role::kDeltaGateDown, Role::kStateSelect,        Role::kStateStep,
+                                 Role::kIndexWeights};
 bool is_router(Role role) {
   return std::ranges::find(kRouters, role) != kRouters.end();
 }

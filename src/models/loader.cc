@@ -53,7 +53,7 @@ struct RoleLabel {
   std::string_view label;
 };
 // What a profile calls the matrices, by the first role in them.
-constexpr std::array<RoleLabel, 21> kLabels = {{{Role::kRouter, "router"},
+constexpr std::array<RoleLabel, 23> kLabels = {{{Role::kRouter, "router"},
                                                 {Role::kStateSelect, "state steps"},
                                                 {Role::kStateStep, "state steps"},
                                                 {Role::kStateIn, "state in"},
@@ -62,6 +62,8 @@ constexpr std::array<RoleLabel, 21> kLabels = {{{Role::kRouter, "router"},
                                                 {Role::kDeltaQuery, "state in"},
                                                 {Role::kDeltaShareStep, "state steps"},
                                                 {Role::kDeltaShare, "state steps"},
+                                                {Role::kDeltaStep, "state steps"},
+                                                {Role::kDeltaGate, "state gates"},
                                                 {Role::kStateOut, "state out"},
                                                 {Role::kExpertGate, "expert up"},
                                                 {Role::kExpertDown, "expert down"},
@@ -241,7 +243,8 @@ WeightFormat ModelLoader::format(std::span<const DType> parts, Role role) const 
   if (role == Role::kStreamPredict || role == Role::kStreamCorrect) return {DType::kF32};
   // Nor is what decides how fast a state fades.
   if (role == Role::kIndexWeights) return {DType::kF32};
-  if (role == Role::kDeltaShareStep || role == Role::kStateSelect || role == Role::kStateStep)
+  if (role == Role::kDeltaShareStep || role == Role::kDeltaStep || role == Role::kStateSelect ||
+      role == Role::kStateStep)
     return {DType::kF32};
   if (!options_.quantization) return {float_type(parts)};
   const bool head = role == Role::kLmHead || role == Role::kEmbedding;

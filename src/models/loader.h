@@ -157,6 +157,7 @@ class ModelLoader {
   Mamba mamba(int32_t layer);
   Mamba1 mamba1(int32_t layer);
   DeltaNet delta_net(int32_t layer);
+  KimiDelta kimi_delta(int32_t layer);
   ShortConv short_conv(int32_t layer);
   Lightning lightning(int32_t layer);
   Embedding embedding(Role role);

@@ -107,12 +107,24 @@ int64_t ModelLoader::planned_bytes() const {
     } else {
       add_matrix({Role::kQuery, Role::kQueryGate, Role::kKey, Role::kValue, Role::kQkv}, i);
     }
-    add_matrix({Role::kStateIn, Role::kDeltaInGate, Role::kDeltaQuery, Role::kDeltaKey, Role::kDeltaValue,
-                Role::kDeltaIn, Role::kDeltaGate},
-               i);
+    if (own.recurrence == Recurrence::kKimiDelta) {
+      if (spec_.kimi_delta->sizes.rank > 0) {
+        add_matrix({Role::kDeltaQuery, Role::kDeltaKey, Role::kDeltaValue}, i);
+        add_matrix({Role::kDeltaGate}, i);
+        add_matrix({Role::kDeltaStep}, i);
+      } else {
+        add_matrix(
+            {Role::kDeltaQuery, Role::kDeltaKey, Role::kDeltaValue, Role::kDeltaGate, Role::kDeltaStep}, i);
+      }
+      add_matrix({Role::kDeltaShareStep, Role::kDeltaShare, Role::kDeltaGateDown, Role::kDeltaStepDown}, i);
+    } else {
+      add_matrix({Role::kStateIn, Role::kDeltaInGate, Role::kDeltaQuery, Role::kDeltaKey, Role::kDeltaValue,
+                  Role::kDeltaIn, Role::kDeltaGate},
+                 i);
+      add_matrix({Role::kDeltaShareStep, Role::kDeltaShare, Role::kDeltaStep}, i);
+    }
     add_matrix({Role::kStateSelect}, i);
     add_matrix({Role::kStateStep}, i);
-    add_matrix({Role::kDeltaShareStep, Role::kDeltaShare, Role::kDeltaStep}, i);
     add_matrix({Role::kStateOut}, i);
     add_matrix({Role::kLayerInputGate}, i);
     add_matrix({Role::kLayerInputProject}, i);

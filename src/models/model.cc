@@ -71,7 +71,7 @@ RecurrentSizes widest_recurrence(const ArchSpec& spec) {
   RecurrentSizes widest;
   for (const LayerSpec& layer : spec.layers) {
     const RecurrentSizes own = recurrent_sizes(spec, layer);
-    widest.heads = std::max(widest.heads, own.heads);
+    widest.decays = std::max(widest.decays, own.decay_columns());
     widest.projected = std::max(widest.projected, own.projected);
     widest.result = std::max(widest.result, own.result);
   }
@@ -349,7 +349,7 @@ void Model::run_attention(const OpContext& ctx, const Layer& layer, const Tensor
                           const TensorView& x, const TensorView& residual, const ForwardBatch& batch,
                           const KvCacheView& kv, const Scratch& at) const {
   if (layer.mla) {
-    apply(*ops_, ctx, *layer.mla, *layer.rope, out, x, residual, batch, kv, at.mla);
+    apply(*ops_, ctx, *layer.mla, layer.rope, out, x, residual, batch, kv, at.mla);
   } else {
     apply(*ops_, ctx, *layer.attention, layer.rope, out, x, residual, batch, kv, at.qkv, at.heads);
   }
@@ -366,6 +366,7 @@ void Model::run_recurrence(const OpContext& ctx, const Layer& layer, const Tenso
   if (layer.delta_net) run(*layer.delta_net);
   if (layer.short_conv) run(*layer.short_conv);
   if (layer.lightning) run(*layer.lightning);
+  if (layer.kimi_delta) run(*layer.kimi_delta);
 }
 
 void Model::run_block(const OpContext& ctx, const Layer& layer, const ForwardBatch& batch,

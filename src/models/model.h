@@ -19,6 +19,7 @@
 #include "nn/alt_up.h"
 #include "nn/delta_net.h"
 #include "nn/forward_batch.h"
+#include "nn/kimi_delta.h"
 #include "nn/layer_input.h"
 #include "nn/layers.h"
 #include "nn/lightning.h"
@@ -164,6 +165,7 @@ class Model {
     std::optional<DeltaNet> delta_net;
     std::optional<ShortConv> short_conv;
     std::optional<Lightning> lightning;
+    std::optional<KimiDelta> kimi_delta;
     // Of a layer that recurs and uses a block: what the block gives is what the recurrence reads besides the
     // hidden states.
     const SharedBlock* block = nullptr;  // one of blocks_
@@ -182,7 +184,7 @@ class Model {
     float scalar = 1.0F;  // the hidden states are multiplied with it at the end
 
     bool attends() const { return attention || mla; }
-    bool recurs() const { return mamba || mamba1 || delta_net || short_conv || lightning; }
+    bool recurs() const { return mamba || mamba1 || delta_net || short_conv || lightning || kimi_delta; }
   };
   // What a layer computes with: views of the step's rows.
   struct Scratch;

@@ -13,7 +13,7 @@
 namespace quire {
 namespace {
 
-constexpr std::array<Architecture, 119> kArchitectures = {{
+constexpr std::array<Architecture, 120> kArchitectures = {{
     {"AfmoeForCausalLM", "afmoe", parse_afmoe, afmoe_weight_names},
     {"AlbertModel", "albert", parse_albert, albert_weight_names},
     {"ApertusForCausalLM", "apertus", parse_apertus, apertus_weight_names},
@@ -81,6 +81,7 @@ constexpr std::array<Architecture, 119> kArchitectures = {{
     {"JambaForCausalLM", "jamba", parse_jamba, jamba_weight_names},
     {"JinaEmbeddingsV3Model", "jina_embeddings_v3", parse_jina_embeddings_v3,
      jina_embeddings_v3_weight_names},
+    {"KimiLinearForCausalLM", "kimi_linear", parse_kimi_linear, kimi_linear_weight_names},
     {"Lfm2ForCausalLM", "lfm2", parse_lfm2, lfm2_weight_names},
     {"Lfm2MoeForCausalLM", "lfm2_moe", parse_lfm2_moe, lfm2_moe_weight_names},
     {"Llama4ForCausalLM", "llama4_text", parse_llama4, llama4_weight_names},

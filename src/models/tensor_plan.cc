@@ -57,7 +57,7 @@ constexpr bool is_of_stream(Role role) {
 }
 
 // layer: -1 for what is not of a layer; of what is of a stream its number.
-std::array<RoleShape, 115> role_shapes(const ArchSpec& spec, int32_t layer) {
+std::array<RoleShape, 117> role_shapes(const ArchSpec& spec, int32_t layer) {
   const int64_t hidden = spec.hidden_size;
   const LayerSpec own =
       layer >= 0 && layer < spec.num_layers ? spec.layers[static_cast<size_t>(layer)] : LayerSpec{};
@@ -104,11 +104,16 @@ std::array<RoleShape, 115> role_shapes(const ArchSpec& spec, int32_t layer) {
   const bool mamba1 = own.recurrence == Recurrence::kMamba1;
   const Mamba1Spec of_mamba1 = spec.mamba1.value_or(Mamba1Spec{});
   const Mamba1Sizes& select = of_mamba1.sizes;
-  const bool delta = own.recurrence == Recurrence::kDeltaNet;
+  const bool kimi = own.recurrence == Recurrence::kKimiDelta;
+  const bool delta = kimi || own.recurrence == Recurrence::kDeltaNet;
   const bool conv = own.recurrence == Recurrence::kShortConv;
   const bool lightning = own.recurrence == Recurrence::kLightning;
   const MambaSpec of_mamba = spec.mamba.value_or(MambaSpec{});
   const DeltaNetSizes of_delta = spec.delta_net.value_or(DeltaNetSpec{}).sizes;
+  const KimiDeltaSizes of_kimi = spec.kimi_delta.value_or(KimiDeltaSpec{}).sizes;
+  const int64_t delta_keys = kimi ? of_kimi.inner() : of_delta.keys();
+  const int64_t delta_values = kimi ? of_kimi.inner() : of_delta.values();
+  const int64_t short_in = kimi && of_kimi.rank > 0 ? of_kimi.rank : hidden;  // of what makes gates and steps
   const bool plain_bias = mamba1 ? of_mamba1.bias : conv && spec.short_conv->bias;
   const bool conv_bias = mamba    ? of_mamba.conv_bias
                          : mamba1 ? of_mamba1.conv_bias
@@ -117,7 +122,7 @@ std::array<RoleShape, 115> role_shapes(const ArchSpec& spec, int32_t layer) {
   const bool state_out_bias = mamba ? of_mamba.out_bias : plain_bias;
   const bool select_norms = mamba1 && of_mamba1.norms && of_mamba1.norm_weights;
   const int64_t state_in = mamba1 ? 2 * select.inner : lightning ? 3 * state.result : state.projected;
-  const int64_t state_norm = delta ? of_delta.value_dim : state.result;
+  const int64_t state_norm = kimi ? of_kimi.head_dim : delta ? of_delta.value_dim : state.result;
   const int64_t gates = spec.attention_gate && !spec.attention_gate_apart ? q : 0;
   const AltUpSizes alt_up = spec.alt_up ? spec.alt_up->sizes : AltUpSizes{};
   const int64_t streams = alt_up.streams;
@@ -125,28 +130,30 @@ std::array<RoleShape, 115> role_shapes(const ArchSpec& spec, int32_t layer) {
   return {{
       {Role::kStateIn, state_in, hidden, in_bias, mamba || mamba1 || conv || lightning},
       {Role::kStateConv, state.channels, state.taps, conv_bias, mamba || mamba1 || delta || conv},
-      {Role::kStateConvQuery, of_delta.keys(), state.taps, false, delta},
-      {Role::kStateConvKey, of_delta.keys(), state.taps, false, delta},
-      {Role::kStateConvValue, of_delta.values(), state.taps, false, delta},
+      {Role::kStateConvQuery, delta_keys, state.taps, false, delta},
+      {Role::kStateConvKey, delta_keys, state.taps, false, delta},
+      {Role::kStateConvValue, delta_values, state.taps, false, delta},
       {Role::kStateSelect, select.selected(), select.inner, false, mamba1},
       {Role::kStateStep, select.inner, select.rank, true, mamba1},
       {Role::kStepNorm, select.rank, 0, false, select_norms},
       {Role::kWriteNorm, select.state, 0, false, select_norms},
       {Role::kReadNorm, select.state, 0, false, select_norms},
-      {Role::kStepBias, state.heads, 0, false, mamba || delta},
+      {Role::kStepBias, state.decay_columns(), 0, false, mamba || delta},
       {Role::kRate, mamba1 ? select.inner : state.heads, mamba1 ? select.state : 0, false,
        mamba || mamba1 || delta},
       {Role::kSkip, mamba1 ? select.inner : state.heads, 0, false, mamba || mamba1},
       {Role::kStateNorm, state_norm, 0, false, (mamba && of_mamba.norm) || delta || lightning},
       {Role::kStateOut, hidden, state.result, state_out_bias, own.recurrence != Recurrence::kNone},
       {Role::kDeltaIn, state.channels, hidden, false, delta},
-      {Role::kDeltaQuery, of_delta.keys(), hidden, false, delta},
-      {Role::kDeltaKey, of_delta.keys(), hidden, false, delta},
-      {Role::kDeltaValue, of_delta.values(), hidden, false, delta},
-      {Role::kDeltaGate, state.result, hidden, false, delta || lightning},
+      {Role::kDeltaQuery, delta_keys, hidden, false, delta},
+      {Role::kDeltaKey, delta_keys, hidden, false, delta},
+      {Role::kDeltaValue, delta_values, hidden, false, delta},
+      {Role::kDeltaGate, state.result, short_in, false, delta || lightning},
       {Role::kDeltaInGate, state.channels + state.result, hidden, false, delta},
       {Role::kDeltaShare, state.heads, hidden, false, delta},
-      {Role::kDeltaStep, state.heads, hidden, false, delta},
+      {Role::kDeltaStep, state.decay_columns(), short_in, false, delta},
+      {Role::kDeltaGateDown, of_kimi.rank, hidden, false, kimi && of_kimi.rank > 0},
+      {Role::kDeltaStepDown, of_kimi.rank, hidden, false, kimi && of_kimi.rank > 0},
       {Role::kDeltaShareStep, 2 * state.heads, hidden, false, delta},
       {Role::kEmbedding, spec.vocab_size, word, false},
       {Role::kTokenTypes, spec.token_types, summed, false, spec.token_types > 0},
@@ -429,6 +436,10 @@ void TensorPlan::add(const ArchSpec& spec, const ModuleName& module, int32_t lay
   if (is_convolution(module.role)) entry.weight.shape.insert(entry.weight.shape.begin() + 1, 1);
   const TensorInfo* found = checkpoint.find(weight_name);
   if (found != nullptr && is_convolution(module.role) && found->shape == third_of_conv(spec, module.role))
+    entry.weight.shape = found->shape;
+  // Kimi's rates have dimensions of one around the heads'.
+  if (found != nullptr && module.role == Role::kRate && found->shape.size() == 4 &&
+      numel(found->shape) == numel(entry.weight.shape))
     entry.weight.shape = found->shape;
   // One number may be stored as a vector of one, or as a number.
   if (found != nullptr && found->shape.empty() && entry.weight.shape == std::vector<int64_t>{1})

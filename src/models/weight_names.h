@@ -64,6 +64,8 @@ enum class Role : uint8_t {
   kDeltaInGate,     // both in one matrix
   kDeltaShare,      // how much is taken up
   kDeltaStep,       // how fast the matrix fades
+  kDeltaGateDown,   // of Kimi delta attention: to the short vectors that gates
+  kDeltaStepDown,   // and steps are made of
   kDeltaShareStep,  // both in one matrix
   kPostAttentionNorm,
   kMlpNorm,

@@ -71,7 +71,7 @@ MlaScratch make_mla_scratch(const MlaSizes& sizes, int64_t num_heads, int64_t ro
   return out;
 }
 
-void apply(const OpTable& ops, const OpContext& ctx, const Mla& mla, const Rope& rope, const TensorView& out,
+void apply(const OpTable& ops, const OpContext& ctx, const Mla& mla, const Rope* rope, const TensorView& out,
            const TensorView& x, const TensorView& residual, const ForwardBatch& batch,
            const KvCacheView& cache, const MlaScratch& scratch) {
   const int64_t n = x.rows();
@@ -103,7 +103,7 @@ void apply(const OpTable& ops, const OpContext& ctx, const Mla& mla, const Rope&
   }
   const TensorView q = head_view(absorbed, heads);
   const TensorView k = head_view(latent, 1);
-  apply(ops, ctx, rope, q, k, batch.positions);
+  if (rope != nullptr) apply(ops, ctx, *rope, q, k, batch.positions);
   ops.kv_write(ctx, cache, k, k, batch.slot_mapping);
   AttentionParams params = mla.params;
   if (has_choice(mla.sizes, batch.attention)) params.chosen = scratch.chosen;

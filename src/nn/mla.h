@@ -72,9 +72,10 @@ struct MlaScratch {
 int64_t mla_scratch_size(const MlaSizes& sizes, int64_t num_heads, int64_t rows);
 MlaScratch make_mla_scratch(const MlaSizes& sizes, int64_t num_heads, int64_t rows, float* memory);
 
-// out = attention(x) (+ residual, which may be out). out may be x. The cache has one key head of `cached`
-// dimensions, whose keys and values are the same; behind them, of a layer with an indexer, its keys.
-void apply(const OpTable& ops, const OpContext& ctx, const Mla& mla, const Rope& rope, const TensorView& out,
+// out = attention(x) (+ residual, which may be out). rope null: positions are not turned in. out may be x.
+// The cache has one key head of `cached` dimensions, whose keys and values are the same; behind them, of a
+// layer with an indexer, its keys.
+void apply(const OpTable& ops, const OpContext& ctx, const Mla& mla, const Rope* rope, const TensorView& out,
            const TensorView& x, const TensorView& residual, const ForwardBatch& batch,
            const KvCacheView& cache, const MlaScratch& scratch);
 

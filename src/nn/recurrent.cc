@@ -10,7 +10,7 @@ int64_t place(const RecurrentSizes& sizes, int64_t rows, float* memory, Recurren
   ScratchLayout at(rows, memory);
   out.projected = at.matrix(sizes.projected);
   out.result = at.matrix(sizes.result);
-  out.decay = at.matrix(sizes.heads);
+  out.decay = at.matrix(sizes.decay_columns());
   return at.size();
 }
 
@@ -29,7 +29,7 @@ RecurrentScratch make_recurrent_scratch(const RecurrentSizes& widest, int64_t ro
 
 RecurrentScratch part_of(const RecurrentScratch& scratch, const RecurrentSizes& sizes, int64_t rows) {
   return {part(scratch.projected, rows, sizes.projected), part(scratch.result, rows, sizes.result),
-          part(scratch.decay, rows, sizes.heads)};
+          part(scratch.decay, rows, sizes.decay_columns())};
 }
 
 void apply(const OpTable& ops, const OpContext& ctx, const CausalConv& conv, const TensorView& x,

@@ -16,15 +16,17 @@ struct RecurrentSizes {
   int64_t head_state = 0;  // floats of such a matrix
   int64_t projected = 0;   // columns that come in
   int64_t result = 0;      // columns that go out
+  int64_t decays = 0;      // numbers that the matrices fade by, of a row; 0: one a head
 
   int64_t inputs() const { return (taps - 1) * channels; }  // floats of the convolution's last inputs
+  int64_t decay_columns() const { return decays > 0 ? decays : heads; }
 };
 
 // Views of one piece of memory for so many rows, as wide as the widest layer needs.
 struct RecurrentScratch {
   TensorView projected;  // [rows, projected]
   TensorView result;     // [rows, result]
-  TensorView decay;      // [rows, heads]
+  TensorView decay;      // [rows, decay_columns]
 };
 // Floats that the scratch takes. `widest`: of each size the largest of all layers'.
 int64_t recurrent_scratch_size(const RecurrentSizes& widest, int64_t rows);

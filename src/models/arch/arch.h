@@ -65,6 +65,7 @@ ArchSpec parse_hyperclovax(const ConfigReader& config);
 ArchSpec parse_jais2(const ConfigReader& config);
 ArchSpec parse_jamba(const ConfigReader& config);
 ArchSpec parse_jina_embeddings_v3(const ConfigReader& config);
+ArchSpec parse_kimi_linear(const ConfigReader& config);
 ArchSpec parse_lfm2(const ConfigReader& config);
 ArchSpec parse_lfm2_moe(const ConfigReader& config);
 ArchSpec parse_llama(const ConfigReader& config);
@@ -157,6 +158,7 @@ WeightNames hy_v3_weight_names();
 WeightNames hyperclovax_weight_names();
 WeightNames jamba_weight_names();
 WeightNames jina_embeddings_v3_weight_names();
+WeightNames kimi_linear_weight_names();
 WeightNames lfm2_moe_weight_names();
 WeightNames lfm2_weight_names();
 WeightNames llama4_weight_names();
@@ -235,6 +237,9 @@ struct ExpertFields {
   std::string_view intermediate = "moe_intermediate_size";
   int64_t default_experts = 0;
   int64_t default_chosen = 0;
+  // Of DeepSeek's experts:
+  std::string_view groups = "n_group";
+  std::string_view normalize = "norm_topk_prob";
 };
 // The field that has the number of experts: `field`, or another name of it, as versions of transformers write
 // the same model's files with different ones.

@@ -394,13 +394,13 @@ MoeSpec& read_deepseek_experts(const ConfigReader& config, ArchSpec& spec, const
   MoeSpec& moe = read_experts(config, spec, fields);
   RouterParams& router = moe.router;
   router.scores = RouterScores::kSigmoid;
-  router.normalize = config.boolean("norm_topk_prob", true);
+  router.normalize = config.boolean(fields.normalize, true);
   router.scale = static_cast<float>(config.number("routed_scaling_factor", -1e6, 1e6, 1.0));
-  router.num_groups = static_cast<int32_t>(config.integer("n_group", 1, kMaxExperts, 1));
+  router.num_groups = static_cast<int32_t>(config.integer(fields.groups, 1, kMaxExperts, 1));
   router.chosen_groups = static_cast<int32_t>(config.integer("topk_group", 1, router.num_groups, 1));
   router.group_pairs = true;
   if (moe.num_experts % router.num_groups != 0)
-    config.fail("n_group", cat("does not divide ", fields.experts));
+    config.fail(fields.groups, cat("does not divide ", fields.experts));
   if (moe.num_experts / router.num_groups * router.chosen_groups < router.num_chosen)
     config.fail("topk_group", "gives groups with fewer experts than num_experts_per_tok");
   moe.correction = true;

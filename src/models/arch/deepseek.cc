@@ -9,31 +9,13 @@
 namespace quire {
 namespace {
 
-constexpr std::array<ModuleName, 16> kMatrices = {{
-    {Role::kEmbedding, "embed_tokens"},
-    {Role::kQueryDown, "layers.{}.self_attn.q_a_proj"},
-    {Role::kQueryDownNorm, "layers.{}.self_attn.q_a_layernorm"},
-    {Role::kQuery, "layers.{}.self_attn.q_b_proj"},
-    {Role::kQuery, "layers.{}.self_attn.q_proj"},
-    {.role = Role::kLatent, .module = "layers.{}.self_attn.kv_a_proj_with_mqa", .order = RowOrder::kTurnLast},
-    {Role::kLatentNorm, "layers.{}.self_attn.kv_a_layernorm"},
-    {Role::kLatentUp, "layers.{}.self_attn.kv_b_proj"},
-    {Role::kLatentKeys, "layers.{}.self_attn.k_b_proj"},
-    {Role::kLatentValues, "layers.{}.self_attn.v_b_proj"},
-    {Role::kAttentionOut, "layers.{}.self_attn.o_proj"},
-    {Role::kGate, "layers.{}.mlp.gate_proj"},
-    {Role::kUp, "layers.{}.mlp.up_proj"},
-    {Role::kDown, "layers.{}.mlp.down_proj"},
-    {Role::kFinalNorm, "norm"},
-    {Role::kLmHead, "lm_head"},
-}};
 constexpr std::array<ModuleName, 4> kIndexers = {{
     {Role::kIndexQuery, "layers.{}.self_attn.indexer.wq_b"},
     {Role::kIndexKey, "layers.{}.self_attn.indexer.wk"},
     {Role::kIndexKeyNorm, "layers.{}.self_attn.indexer.k_norm"},
     {Role::kIndexWeights, "layers.{}.self_attn.indexer.weights_proj"},
 }};
-constexpr auto kModules = joined(kMatrices, kLlamaNorms, kExperts, kDeepseekShared);
+constexpr auto kModules = joined(kLatentModel, kExperts, kDeepseekShared);
 constexpr auto kModulesWithIndexers = joined(kModules, kIndexers);
 
 // What the rotation's stretching does to scores.

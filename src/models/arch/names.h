@@ -50,6 +50,27 @@ inline constexpr std::array<ModuleName, 2> kLlamaNorms = {{
 // Llama's names for a model whose MLP has no gates.
 inline constexpr auto kPlainLlama = joined(kLlamaAttention, kUngatedMlp, kFinalNorm, kLlamaNorms);
 
+// Latent attention (nn/mla.h).
+inline constexpr std::array<ModuleName, 10> kLatentAttention = {{
+    {Role::kQueryDown, "layers.{}.self_attn.q_a_proj"},
+    {Role::kQueryDownNorm, "layers.{}.self_attn.q_a_layernorm"},
+    {Role::kQuery, "layers.{}.self_attn.q_b_proj"},
+    {Role::kQuery, "layers.{}.self_attn.q_proj"},
+    {.role = Role::kLatent, .module = "layers.{}.self_attn.kv_a_proj_with_mqa", .order = RowOrder::kTurnLast},
+    {Role::kLatentNorm, "layers.{}.self_attn.kv_a_layernorm"},
+    {Role::kLatentUp, "layers.{}.self_attn.kv_b_proj"},
+    {Role::kLatentKeys, "layers.{}.self_attn.k_b_proj"},
+    {Role::kLatentValues, "layers.{}.self_attn.v_b_proj"},
+    {Role::kAttentionOut, "layers.{}.self_attn.o_proj"},
+}};
+inline constexpr std::array<ModuleName, 2> kWords = {{
+    {Role::kEmbedding, "embed_tokens"},
+    {Role::kLmHead, "lm_head"},
+}};
+// Llama's names for a model with it.
+inline constexpr auto kLatentModel =
+    joined(kWords, kLatentAttention, kMlpGate, kUngatedMlp, kFinalNorm, kLlamaNorms);
+
 // Norms of what attention and MLP give.
 inline constexpr std::array<ModuleName, 2> kPostNorms = {{
     {Role::kPostAttentionNorm, "layers.{}.post_attention_layernorm"},

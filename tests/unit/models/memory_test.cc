@@ -17,9 +17,9 @@ namespace quire {
 namespace {
 
 TEST(Memory, AStepAllocatesNothing) {
-  for (const char* name :
-       {"llama", "qwen3", "gpt2", "qwen2_moe", "granitemoeshared", "gpt_oss", "llama4", "deepseek_v3",
-        "deepseek_v32", "gemma4", "mamba2", "qwen3_next", "nemotron_h", "falcon_h1", "lfm2", "zamba2"}) {
+  for (const char* name : {"llama", "qwen3", "gpt2", "qwen2_moe", "granitemoeshared", "gpt_oss", "llama4",
+                           "deepseek_v3", "deepseek_v32", "gemma4", "mamba2", "qwen3_next", "nemotron_h",
+                           "falcon_h1", "lfm2", "zamba2", "mimo_v2_flash", "kimi_linear"}) {
     const auto loaded = test::load_model(test::golden_dir() / name, reference_ops());
     const ArchSpec& spec = loaded.model->spec();
     ActivationBuffers buffers = loaded.model->make_buffers(8);
@@ -30,7 +30,7 @@ TEST(Memory, AStepAllocatesNothing) {
     std::vector<KvCacheView> kv;
     for (int32_t l = 0; l < spec.num_layers; ++l) {
       kv.push_back({pool.data(), layer_bytes * spec.num_layers, l * layer_bytes, DType::kF32, 4,
-                    spec.num_kv_heads, spec.head_dim});
+                    spec.num_kv_heads, spec.head_dim, spec.value_dim});
     }
     const std::vector<int32_t> tokens = {5, 6, 7, 8, 9};
     const std::vector<int32_t> positions = {0, 1, 2, 3, 4};

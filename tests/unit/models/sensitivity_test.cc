@@ -100,6 +100,8 @@ std::vector<Change> changes() {
       {"window_of_mimo", "mimo_v2_flash", "sliding_window", 9},
       {"values_of_mimo", "mimo_v2_flash", "attention_value_scale", 1.0},
       {"tokens_before_in_the_window_of_mimo", "mimo_v2_flash-usual-layers", "sliding_window_size", 7},
+      {"groups_of_kimi_experts", "kimi_linear", "topk_group", 3},
+      {"weights_of_kimi_experts", "kimi_linear", "moe_renormalize", false},
       {"turning_part",
        "qwen3_5",
        "rope_parameters",
