@@ -46,6 +46,12 @@ TEST_P(QuantizedIsa, EqualsTheDequantizedModelInAnyChunking) {
   test::expect_golden(model, *select_cpu_isa(isa).table, {}, test::quantized_dir());
 }
 
+TEST_P(QuantizedIsa, IsNearTheDequantizedModelByActivationsOf16Bits) {
+  const auto& [isa, model] = GetParam();
+  test::expect_golden(model, *select_cpu_isa(isa).table, {}, test::quantized_dir(),
+                      {.coded_activations = ActivationFormat::kInt16});
+}
+
 INSTANTIATE_TEST_SUITE_P(All, QuantizedIsa,
                          testing::Combine(testing::ValuesIn(supported_isas()),
                                           testing::ValuesIn(test::golden_names(test::quantized_dir()))),

@@ -89,13 +89,16 @@ inline bool rounds_activations(const std::string& name, const OpTable& ops) {
 }
 
 // Logits within 1e-4 of the largest, logprobs, greedy tokens; the same bits whatever the chunks. Goldens are
-// made with float32 activations: where they are rounded to bfloat16, each is off by up to 2^-9 of itself.
-// `open` gives the model in another file format.
+// made with float32 activations: where they are rounded to bfloat16, each is off by up to 2^-9 of itself,
+// where codes meet 16 bits by up to 2^-15.9 of a group's largest. `open` gives the model in another file
+// format.
 inline void expect_golden(const std::string& name, const OpTable& ops,
                           const std::function<std::unique_ptr<Checkpoint>()>& open = {},
-                          const std::filesystem::path& dir = golden_dir()) {
-  const double tolerance = rounds_activations(name, ops) ? 5e-2 : 1e-4;
-  const LoadedModel loaded = load_model(open ? open() : Checkpoint::open(dir / name), ops);
+                          const std::filesystem::path& dir = golden_dir(), const ModelOptions& options = {}) {
+  const double tolerance = rounds_activations(name, ops)                           ? 5e-2
+                           : options.coded_activations == ActivationFormat::kInt16 ? 1e-3
+                                                                                   : 1e-4;
+  const LoadedModel loaded = load_model(open ? open() : Checkpoint::open(dir / name), ops, options);
   const nlohmann::json golden = read_json_file(dir / name / "golden.json");
   ASSERT_FALSE(golden["cases"].empty());
   for (const auto& item : golden["cases"]) {
