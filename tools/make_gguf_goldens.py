@@ -46,7 +46,9 @@ LEFT_OUT = ("falcon-alibi", "falcon-old", "flex_olmo", "glm4_moe_lite", "granite
             # The files do not say what these are about: old names, activations, windows, layers without positions, limits, other rotations.
             "gpt2-bare-names", "gpt_oss-float16", "llama-bias", "llama-rope-dynamic", "mistral", "mistral-bfloat16", "qwen2-window", "qwen3-bias", "smollm3",
             "dots1", "cohere2_moe-softmax", "falcon_h1", "falcon_h1-norm", "hunyuan_v1_dense", "lfm2", "llama4", "mamba2", "minicpm3", "phimoe", "qwen3_next",
-            "youtu-whole-queries")
+            "youtu-whole-queries",
+            # Not read out of such files.
+            "kimi_linear", "kimi_linear-usual-layers", "mimo_v2_flash", "mimo_v2_flash-usual-layers")
 # What the converter does not write, or gets wrong for models of so odd sizes: [key, types, value].
 ADDED = {
     "cohere2": [["cohere2.attention.sliding_window_pattern", ["ARRAY", "BOOL"], [True, False, True]]],

@@ -91,6 +91,10 @@ INDEXED = MLA | dict(q_lora_rank=20, index_n_heads=8, index_head_dim=8, index_to
 LATENT_SIZES = ("q_lora_rank", "kv_lora_rank", "qk_rope_head_dim", "qk_nope_head_dim", "v_head_dim")
 DENSE_MLA = DENSE | {k: v for k, v in MLA.items() if k in LATENT_SIZES} | dict(num_hidden_layers=2, num_key_value_heads=4)
 
+LONGCAT = {k: v for k, v in DENSE_MLA.items() if k != "num_hidden_layers"} | dict(
+    model_type="longcat_flash", architectures=["LongcatFlashForCausalLM"], num_layers=2, q_lora_rank=20, ffn_hidden_size=28, moe_topk=3,
+    n_routed_experts=4, zero_expert_num=3, expert_ffn_hidden_size=12, routed_scaling_factor=1.5, head_dim=4, tie_word_embeddings=False)
+
 # Layers that carry a state.
 DELTA = MOE | dict(
     num_hidden_layers=4, head_dim=8, linear_num_key_heads=2, linear_num_value_heads=4, linear_key_head_dim=6, linear_value_head_dim=10,
@@ -99,6 +103,10 @@ OLMO_HYBRID = DELTA | dict(model_type="olmo_hybrid", architectures=["OlmoHybridF
 KIMI_LINEAR = {k: v for k, v in MLA.items() if k not in ("first_k_dense_replace", "n_routed_experts")} | dict(
     model_type="kimi_linear", architectures=["KimiLinearForCausalLM"], num_hidden_layers=3, num_local_experts=6, linear_num_heads=2,
     linear_head_dim=10, pad_token_id=0, tie_word_embeddings=False)
+BAILING = {k: v for k, v in MLA.items() if k not in ("n_routed_experts", "num_experts_per_tok", "n_shared_experts", "norm_topk_prob")} | dict(
+    model_type="bailing_hybrid", architectures=["BailingHybridForCausalLM"], num_hidden_layers=3, num_experts=6, num_experts_per_token=2,
+    num_shared_experts=1, head_dim=6, rope_theta=1000.0, kda_lower_bound=-3.0, num_mtp_layers=0, pad_token_id=0,
+    tie_word_embeddings=False)
 MAMBA_SIZES = dict(mamba_n_heads=6, mamba_d_head=8, mamba_n_groups=2, mamba_d_state=10, mamba_d_conv=4, mamba_expand=2, mamba_chunk_size=16)
 GRANITE_HYBRID = GRANITE_MOE | MAMBA_SIZES | dict(
     model_type="granitemoehybrid", architectures=["GraniteMoeHybridForCausalLM"], num_hidden_layers=3, shared_intermediate_size=20,
@@ -200,6 +208,10 @@ MODELS = {
                  do_layer_norm_before=True, bos_token_id=2, eos_token_id=2), "float32", ""),
     "phi": (DENSE | dict(model_type="phi", architectures=["PhiForCausalLM"], hidden_act="gelu_new", tie_word_embeddings=False, hidden_size=32,
                          partial_rotary_factor=0.5), "float32", ""),
+    "persimmon": (DENSE | dict(model_type="persimmon", architectures=["PersimmonForCausalLM"], hidden_size=32, num_hidden_layers=2,
+                               tie_word_embeddings=False), "float32", ""),
+    "persimmon-plain-queries": (DENSE | dict(model_type="persimmon", architectures=["PersimmonForCausalLM"], num_hidden_layers=2,
+                                             hidden_act="gelu", qk_layernorm=False, partial_rotary_factor=0.34), "float32", ""),
     "phi3": (DENSE | dict(model_type="phi3", architectures=["Phi3ForCausalLM"], tie_word_embeddings=False, sliding_window=9,
                           pad_token_id=0), "float32", ""),
     "phi4-mini": (DENSE | dict(model_type="phi3", architectures=["Phi3ForCausalLM"], partial_rotary_factor=0.75,
@@ -343,6 +355,7 @@ MODELS = {
                     "float32", "published"),
     "glm4_moe_lite": (MLA | dict(model_type="glm4_moe_lite", architectures=["Glm4MoeLiteForCausalLM"], q_lora_rank=20,
                                  num_key_value_heads=4), "float32", ""),
+    "longcat_flash": (LONGCAT, "float32", "published"),
     "mistral4": (MLA | dict(
         model_type="mistral4", architectures=["Mistral4ForCausalLM"], q_lora_rank=20, n_group=3, topk_group=2, rope_parameters=dict(
             rope_type="yarn", rope_theta=1e4, factor=8.0, original_max_position_embeddings=16, beta_fast=32.0, beta_slow=1.0, mscale=1.0,
@@ -408,6 +421,7 @@ MODELS = {
     "opt-350m": (dict(model_type="opt", architectures=["OPTForCausalLM"], vocab_size=96, hidden_size=24, word_embed_proj_dim=16, ffn_dim=32,
                       num_hidden_layers=2, num_attention_heads=3, max_position_embeddings=96, do_layer_norm_before=False, dropout=0.0,
                       bos_token_id=2, eos_token_id=2, pad_token_id=1), "float32", ""),
+    "biogpt": (DENSE | dict(model_type="biogpt", architectures=["BioGptForCausalLM"], num_key_value_heads=4, num_hidden_layers=2), "float32", ""),
     "bitnet": (DENSE | dict(model_type="bitnet", architectures=["BitNetForCausalLM"], hidden_act="relu2"), "float32", ""),
     "mamba2-any-steps": (dict(
         model_type="mamba2", architectures=["Mamba2ForCausalLM"], vocab_size=96, hidden_size=24, num_hidden_layers=2, num_heads=6, head_dim=8,
@@ -450,6 +464,9 @@ MODELS = {
         linear_attn_config=dict(full_attn_layers=[2], kda_layers=[1, 3], num_heads=2, head_dim=10, short_conv_kernel_size=4)),
                     "float32", "published"),
     "kimi_linear-usual-layers": (KIMI_LINEAR | dict(num_hidden_layers=5, q_lora_rank=20, norm_topk_prob=False, linear_conv_kernel_dim=3), "float32", ""),
+    "bailing_hybrid": (BAILING | dict(layer_group_size=3, moe_renormalize=True, num_expert_group=3, topk_group=2), "float32", "published"),
+    "bailing_hybrid-unbound": (BAILING | dict(layer_types=["full_attention", "linear_attention", "linear_attention"], kda_safe_gate=False, n_group=1,
+                                              topk_group=1, norm_topk_prob=False), "float32", ""),
     "nemotron_h": (DENSE | dict(
         model_type="nemotron_h", architectures=["NemotronHForCausalLM"], num_hidden_layers=6, hybrid_override_pattern="M-*EM-", head_dim=8,
         mamba_num_heads=6, mamba_head_dim=10, n_groups=2, ssm_state_size=12, conv_kernel=4, chunk_size=16, use_bias=True, mlp_bias=True,
@@ -510,7 +527,7 @@ def fill(model, generator):
     """Weights large enough that logits differ and attention looks at something."""
     # What multiplies the embeddings must not drown what the layers add.
     config = model.config
-    large = config.model_type.startswith("gemma") or getattr(config, "mup_enabled", False)
+    large = config.model_type.startswith("gemma") or getattr(config, "mup_enabled", False) or getattr(config, "scale_embedding", False)
     multiplier = config.hidden_size**0.5 if large else getattr(config, "embedding_multiplier", getattr(config, "scale_emb", 1.0))
     for name, parameter in model.named_parameters():
         noise = torch.randn(parameter.shape, generator=generator)

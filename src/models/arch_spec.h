@@ -41,6 +41,8 @@ struct LayerSpec {
   bool qk_norm = true;           // ArchSpec::qk_norm, where there is one
   int32_t rope = 0;              // which of ArchSpec::ropes; kNoRope: positions are not turned in
   bool experts = false;          // ArchSpec::moe in place of an MLP
+  // They read what the layer's MLP reads, beside it; what they give joins at the end of the next layer.
+  bool shortcut = false;
   bool attention = true;
   Recurrence recurrence = Recurrence::kNone;  // in place of attention, or beside it
   bool mlp = true;                            // or experts
@@ -74,6 +76,7 @@ inline constexpr int32_t kNoRope = -1;
 // The experts of the layers that have them; their activation is the model's.
 struct MoeSpec {
   int32_t num_experts = 0;
+  int32_t idle_experts = 0;              // behind them, which give what they are given
   int64_t intermediate_size = 0;         // of an expert
   int64_t shared_intermediate_size = 0;  // of the one that every row goes through; 0: there is none
   bool shared_gate = false;              // which is weighed with a sigmoid of its own
@@ -88,8 +91,9 @@ struct MoeSpec {
   // The layers have an MLP too: what it and the experts give is normed each by itself and added.
   bool beside = false;
 
+  int32_t routed() const { return num_experts + idle_experts; }  // that the router knows
   MoeSizes sizes(int64_t hidden) const {
-    return {num_experts, router.num_chosen, shared_intermediate_size > 0, weigh_input, hidden};
+    return {routed(), router.num_chosen, shared_intermediate_size > 0, weigh_input, hidden};
   }
 };
 
@@ -242,8 +246,9 @@ struct ArchSpec {
   int32_t index_rope = kNoRope;    // which of `ropes` the indexers' queries and keys go through
   int32_t query_growth = kNoRope;  // which of `ropes` whole queries go through besides (Mla::growth)
   float mla_norm_eps = 1e-6F;
-  bool attention_gate = false;        // Attention::gated
-  bool attention_gate_apart = false;  // in a matrix of their own, not with the queries
+  float mla_latent_multiplier = 1.0F;  // of the normed short vectors of keys and values
+  bool attention_gate = false;         // Attention::gated
+  bool attention_gate_apart = false;   // in a matrix of their own, not with the queries
   std::optional<MambaSpec> mamba;
   std::optional<Mamba1Spec> mamba1;
   std::optional<DeltaNetSpec> delta_net;

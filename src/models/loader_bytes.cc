@@ -104,6 +104,9 @@ int64_t ModelLoader::planned_bytes() const {
     const LayerSpec& own = spec_.layers[static_cast<size_t>(i)];
     if (own.keys_as_values) {
       add_matrix({Role::kQuery, Role::kKey, Role::kKey}, i);
+    } else if (spec_.mla) {
+      add_matrix({Role::kQuery}, i);
+      add_matrix({Role::kQueryGate}, i);
     } else {
       add_matrix({Role::kQuery, Role::kQueryGate, Role::kKey, Role::kValue, Role::kQkv}, i);
     }

@@ -221,7 +221,10 @@ Mla ModelLoader::mla(int32_t layer) {
   out.query = linear({Role::kQuery}, layer);
   out.latent = linear({Role::kLatent}, layer);
   out.latent_norm = short_norm(Role::kLatentNorm, out.sizes.latent);
+  for (int64_t i = 0; i < out.sizes.latent; ++i)
+    out.latent_norm.weight.as<float>()[i] *= spec_.mla_latent_multiplier;
   split_latent(out, layer);
+  if (out.sizes.gated) out.gate = linear({Role::kQueryGate}, layer);
   out.out = linear({Role::kAttentionOut}, layer);
   if (spec_.layers[static_cast<size_t>(layer)].indexer) out.indexer = indexer(layer);
   out.params.scale = spec_.layers[static_cast<size_t>(layer)].attention_scale;
@@ -253,7 +256,7 @@ Moe ModelLoader::moe(int32_t layer) {
   out.params = own.router;
   out.weigh_input = own.weigh_input;
   if (const ExpectedTensor* correction = plan_.weight(Role::kRouterCorrection, layer)) {
-    out.correction = Buffer(static_cast<size_t>(own.num_experts) * sizeof(float));
+    out.correction = Buffer(static_cast<size_t>(own.routed()) * sizeof(float));
     read_vector(*correction, -1, out.correction.as<float>());
     out.params.correction = out.correction.as<float>();
     model_->weight_bytes_ += bytes_of(out.correction);
@@ -424,10 +427,11 @@ Model::Layer ModelLoader::layer(int32_t index) {
     out.attention_join.residual = own.mix_residual;
   }
   out.has_mlp = own.mlp && own.block_source < 0;
+  out.shortcut = own.shortcut;
   out.mlp_norm = norm_if(spec_.mlp_norm && own.mlp_norm && out.has_mlp, Role::kMlpNorm, index);
   if (own.experts) out.moe = moe(index);
   if (own.experts && spec_.moe->beside) out.beside = beside(index);
-  if (out.has_mlp && (!own.experts || spec_.moe->beside)) {
+  if (out.has_mlp && (!own.experts || spec_.moe->beside || own.shortcut)) {
     out.mlp = mlp(index);
     fuse_gate(out.mlp);
   }

@@ -39,7 +39,7 @@ struct ActivationLayout {
 int64_t act_size(const ArchSpec& spec) {
   int64_t size = 0;
   for (const LayerSpec& layer : spec.layers) {
-    if (layer.mlp && (!layer.experts || spec.moe->beside))
+    if (layer.mlp && (!layer.experts || spec.moe->beside || layer.shortcut))
       size = std::max(size, intermediate_size_of(spec, layer));
   }
   if (!spec.moe) return size;
@@ -97,7 +97,7 @@ int64_t low_size(const ArchSpec& spec) {
 bool has_branches(const ArchSpec& spec) {
   return spec.parallel_residual || spec.alt_up ||
          std::ranges::any_of(spec.layers, [](const LayerSpec& layer) {
-           return layer.attention && layer.recurrence != Recurrence::kNone;
+           return layer.shortcut || (layer.attention && layer.recurrence != Recurrence::kNone);
          });
 }
 
@@ -294,6 +294,7 @@ void Model::run_layer(const OpContext& ctx, size_t index, const ForwardBatch& ba
   const LayerState state = layer.recurs() ? batch.layer_states[index] : LayerState{};
   if (layer.alt_up) predict(*ops_, ctx, *layer.alt_up, at.hidden, at.normed, at.alt_up);
   (this->*run)(ctx, layer, batch, batch.kv[kv_source], state, at);
+  if (index > 0 && spec_.layers[index - 1].shortcut) ops_->add(ctx, at.hidden, at.branch);
   if (layer.alt_up) correct(*ops_, ctx, *layer.alt_up, at.hidden, at.normed, at.alt_up);
   if (layer.input) {
     const int64_t size = spec_.layer_input_size;
@@ -454,8 +455,10 @@ void Model::run_mlp(const OpContext& ctx, const Layer& layer, const TensorView& 
     const auto compute = [&](const TensorView& out, const TensorView& residual) {
       if (layer.beside) return run_beside(ctx, layer, out, in, hidden, at);
       if (layer.moe) {
-        apply(*ops_, ctx, *layer.moe, out, in, residual, at.moe, at.up, at.act);
-        return;
+        const TensorView sum = layer.shortcut ? row_slice(at.branch, begin, end) : out;
+        apply(*ops_, ctx, *layer.moe, sum, in, layer.shortcut ? TensorView{} : residual, at.moe, at.up,
+              at.act);
+        if (!layer.shortcut) return;
       }
       const TensorView up = part(at.up, end - begin, layer.mlp.up_size());
       const TensorView act =

@@ -177,6 +177,7 @@ class Model {
     Mlp mlp;
     std::optional<Moe> moe;  // in its place, or
     std::optional<Beside> beside;
+    bool shortcut = false;  // LayerSpec::shortcut
     Join mlp_join;
     std::optional<LayerInput> input;
     std::optional<AltUp> alt_up;

@@ -13,13 +13,15 @@
 namespace quire {
 namespace {
 
-constexpr std::array<Architecture, 120> kArchitectures = {{
+constexpr std::array<Architecture, 124> kArchitectures = {{
     {"AfmoeForCausalLM", "afmoe", parse_afmoe, afmoe_weight_names},
     {"AlbertModel", "albert", parse_albert, albert_weight_names},
     {"ApertusForCausalLM", "apertus", parse_apertus, apertus_weight_names},
     {"ArceeForCausalLM", "arcee", parse_arcee, arcee_weight_names},
+    {"BailingHybridForCausalLM", "bailing_hybrid", parse_bailing_hybrid, bailing_hybrid_weight_names},
     {"BambaForCausalLM", "bamba", parse_bamba, bamba_weight_names},
     {"BertModel", "bert", parse_bert, bert_weight_names},
+    {"BioGptForCausalLM", "biogpt", parse_biogpt, biogpt_weight_names},
     {"BitNetForCausalLM", "bitnet", parse_bitnet, bitnet_weight_names},
     {"BloomForCausalLM", "bloom", parse_bloom, bloom_weight_names},
     {"CamembertModel", "camembert", parse_roberta, bert_weight_names},
@@ -87,6 +89,7 @@ constexpr std::array<Architecture, 120> kArchitectures = {{
     {"Llama4ForCausalLM", "llama4_text", parse_llama4, llama4_weight_names},
     {"LlamaForCausalLM", "llama", parse_llama, llama_weight_names},
     {"Mamba2ForCausalLM", "mamba2", parse_mamba2, mamba2_weight_names},
+    {"LongcatFlashForCausalLM", "longcat_flash", parse_longcat_flash, longcat_flash_weight_names},
     {"MambaForCausalLM", "mamba", parse_mamba, mamba_weight_names},
     {"MellumForCausalLM", "mellum", parse_mellum, qwen3_moe_weight_names},
     {"MiMoV2FlashForCausalLM", "mimo_v2_flash", parse_mimo_v2_flash, mimo_v2_weight_names},
@@ -115,6 +118,7 @@ constexpr std::array<Architecture, 120> kArchitectures = {{
     {"OlmoForCausalLM", "olmo", parse_olmo, olmo_weight_names},
     {"OlmoHybridForCausalLM", "olmo_hybrid", parse_olmo_hybrid, olmo_hybrid_weight_names},
     {"OPTForCausalLM", "opt", parse_opt, opt_weight_names},
+    {"PersimmonForCausalLM", "persimmon", parse_persimmon, persimmon_weight_names},
     {"Phi3ForCausalLM", "phi3", parse_phi3, phi3_weight_names},
     {"PhiForCausalLM", "phi", parse_phi, phi_weight_names},
     {"PhimoeForCausalLM", "phimoe", parse_phimoe, phimoe_weight_names},

@@ -96,7 +96,7 @@ std::array<RoleShape, 117> role_shapes(const ArchSpec& spec, int32_t layer) {
   const int64_t pooled = static_cast<int64_t>(spec.pooling.size()) * hidden;
   const bool attention = own.attention && own_block;
   const bool has_mlp = own.mlp && own_block;
-  const bool mlp = has_mlp && (!experts || moe.beside);
+  const bool mlp = has_mlp && (!experts || moe.beside || own.shortcut);
   const SharedBlockSpec block = spec.shared_block.value_or(SharedBlockSpec{});
   const bool adapts = uses_block && block.attention_adapters;
   const RecurrentSizes state = recurrent_sizes(spec, own);
@@ -171,7 +171,8 @@ std::array<RoleShape, 117> role_shapes(const ArchSpec& spec, int32_t layer) {
       {Role::kRelativeNorm, hidden, 0, spec.norm_bias, relative.norm},
       {Role::kInputNorm, hidden, 0, spec.norm_bias, spec.input_norm && own.input_norm && own.mixes()},
       {Role::kQuery, spec.mla ? mla_query : q + gates, query_in, spec.qkv_bias, attention},
-      {Role::kQueryGate, q, hidden, false, attention && spec.attention_gate_apart},
+      {Role::kQueryGate, spec.mla ? heads : q, hidden, false,
+       attention && (spec.attention_gate_apart || mla.gated)},
       {Role::kQueryDown, mla.query_rank, hidden, spec.qkv_bias, attention && mla.query_rank > 0},
       {Role::kQueryDownNorm, mla.query_rank, 0, false, attention && mla.query_rank > 0},
       {Role::kLatent, mla.cached(), hidden, spec.qkv_bias, attention},
@@ -235,8 +236,8 @@ std::array<RoleShape, 117> role_shapes(const ArchSpec& spec, int32_t layer) {
       {Role::kBesideExperts, hidden, 0, false, experts && moe.beside},
       {Role::kBesideOut, hidden, 0, false, experts && moe.beside},
       {Role::kBesideMlp, hidden, 0, false, experts && moe.beside},
-      {Role::kRouter, moe.num_experts, hidden, moe.router_bias, experts},
-      {Role::kRouterCorrection, moe.num_experts, 0, false, experts && moe.correction},
+      {Role::kRouter, moe.routed(), hidden, moe.router_bias, experts},
+      {Role::kRouterCorrection, moe.routed(), 0, false, experts && moe.correction},
       {Role::kExpertGate, part, hidden, moe.expert_bias, experts && moe.gated},
       {Role::kExpertUp, part, hidden, moe.expert_bias, experts},
       {Role::kExpertGateUp, 2 * part, hidden, moe.expert_bias, experts},
@@ -375,7 +376,8 @@ bool TensorPlan::stacks_experts(const ArchSpec& spec, const Checkpoint& checkpoi
 
 void TensorPlan::add_layer(const ArchSpec& spec, const ModuleName& module, int32_t layer, bool stacked,
                            const Checkpoint& checkpoint) {
-  if (is_of_use(module.role) || (!is_of_expert(module.role) && places_in(module.module) == 1))
+  const bool whole = places_in(module.module) == 1 || names_.sublayers > 1;
+  if (is_of_use(module.role) || (!is_of_expert(module.role) && whole))
     return add(spec, module, layer, -1, checkpoint);
   if (!is_of_expert(module.role)) {
     // A tensor for each head.
@@ -401,6 +403,8 @@ void TensorPlan::add(const ArchSpec& spec, const ModuleName& module, int32_t lay
   const bool of_classifier = module.role >= Role::kClassifierDense;
   if (of_classifier && checkpoint.find(cat(prefix_, module.module, ".weight")) == nullptr) prefix = "";
   std::array<int32_t, 2> numbers = {layer, expert};
+  if (names_.sublayers > 1 && layer >= 0)
+    numbers = {layer / names_.sublayers, is_of_expert(module.role) ? expert : layer % names_.sublayers};
   if (is_of_use(module.role)) {
     const LayerSpec& own = spec.layers[static_cast<size_t>(layer)];
     numbers = {own.block_source, own.block_use};

@@ -1,5 +1,7 @@
 #include "models/weight_names.h"
 
+#include <algorithm>
+
 namespace quire {
 namespace {
 
@@ -15,15 +17,18 @@ std::string with_number(std::string_view pattern, int32_t number) {
 }
 
 bool matches_pattern(std::string_view text, std::string_view pattern) {
-  if (pattern.ends_with('*')) return text.starts_with(pattern.substr(0, pattern.size() - 1));
   const size_t at = pattern.find(kPlace);
-  if (at == std::string_view::npos) return text == pattern;
-  const std::string_view head = pattern.substr(0, at);
-  const std::string_view tail = pattern.substr(at + kPlace.size());
-  if (text.size() <= head.size() + tail.size() || !text.starts_with(head) || !text.ends_with(tail))
-    return false;
-  const std::string_view digits = text.substr(head.size(), text.size() - head.size() - tail.size());
-  return digits.find_first_not_of("0123456789") == std::string_view::npos;
+  if (at != std::string_view::npos) {
+    const std::string_view head = pattern.substr(0, at);
+    if (!text.starts_with(head)) return false;
+    text.remove_prefix(head.size());
+    pattern.remove_prefix(head.size() + kPlace.size());
+    const size_t digits = std::min(text.find_first_not_of("0123456789"), text.size());
+    if (digits == 0) return false;
+    text.remove_prefix(digits);
+  }
+  if (pattern.ends_with('*')) return text.starts_with(pattern.substr(0, pattern.size() - 1));
+  return text == pattern;
 }
 
 }  // namespace quire

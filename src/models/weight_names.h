@@ -166,6 +166,8 @@ struct WeightNames {
   std::span<const std::string_view> ignored;
   // Layers behind the model's own may be there, which draft further tokens, and are not read.
   bool later_layers = false;
+  // The file counts so many layers as one. "{}" is the number of those, a second one a layer's among them.
+  int32_t sublayers = 1;
   // The text part of a model that also sees or hears: what is not under the prefix is not read.
   bool composite = false;
 };

@@ -16,6 +16,7 @@ int64_t place(const MlaSizes& sizes, int64_t num_heads, int64_t rows, float* mem
   out.absorbed = at.matrix(num_heads * sizes.cached());
   out.heads = at.matrix(num_heads * sizes.cached());
   out.values = at.matrix(num_heads * sizes.value);
+  out.gates = at.matrix(sizes.gated ? num_heads : 0);
   out.index_query = at.matrix(int64_t{sizes.index_heads} * sizes.index_dim);
   out.index_key = at.matrix(sizes.index_dim);
   out.index_weights = at.matrix(sizes.index_heads);
@@ -112,6 +113,11 @@ void apply(const OpTable& ops, const OpContext& ctx, const Mla& mla, const Rope*
     apply(ops, ctx, mla.expand[static_cast<size_t>(h)],
           column_slice(values, h * mla.sizes.value, (h + 1) * mla.sizes.value),
           column_slice(result, h * cached, (h + 1) * cached));
+  }
+  if (mla.gate) {
+    const TensorView gates = row_slice(scratch.gates, 0, n);
+    apply(ops, ctx, *mla.gate, gates, x);
+    ops.gate(ctx, values, values, gates, Activation::kSigmoid);
   }
   apply(ops, ctx, mla.out, out, values, residual);
 }

@@ -17,6 +17,7 @@ struct MlaSizes {
   int32_t turning = 0;     // dimensions that turn, of a query head and of the one key they share
   int32_t still = 0;       // of a query head, those that do not
   int32_t value = 0;       // of a head of the result
+  bool gated = false;      // each head of the result has a gate
   // Where queries attend to chosen keys only (Indexer); 0: to all.
   int32_t index_heads = 0;
   int32_t index_dim = 0;
@@ -48,6 +49,7 @@ struct Mla {
   const Rope* growth = nullptr;    // what all of a query goes through besides, without turning; or null
   std::vector<Linear> absorb;      // [num_heads] of [cached, query_dim]: a query as the cache's vectors are
   std::vector<Linear> expand;      // [num_heads] of [value, cached]
+  std::optional<Linear> gate;      // [num_heads, hidden]: each head is multiplied with the sigmoid of one
   Linear out;                      // [hidden, num_heads value]
   std::optional<Indexer> indexer;  // none: all keys count, or those that an earlier layer has chosen
   AttentionParams params;
@@ -63,6 +65,7 @@ struct MlaScratch {
   TensorView absorbed;       // [rows, num_heads cached]
   TensorView heads;          // [rows, num_heads cached]
   TensorView values;         // [rows, num_heads value]
+  TensorView gates;          // [rows, num_heads]
   TensorView index_query;    // [rows, index_heads index_dim]
   TensorView index_key;      // [rows, index_dim]
   TensorView index_weights;  // [rows, index_heads]

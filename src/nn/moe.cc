@@ -138,6 +138,12 @@ void apply(const OpTable& ops, const OpContext& ctx, const Moe& moe, const Tenso
     }
     apply_expert(ops, ctx, moe.experts[e], row_slice(at.y, begin, end), in, up, act);
   }
+  const int64_t computed = at.begins[moe.experts.size()];
+  if (const int64_t all = at.begins.back(); computed < all) {
+    ops.gather_rows(ctx, row_slice(at.y, computed, all), x,
+                    std::span<const int32_t>(at.rows).subspan(static_cast<size_t>(computed),
+                                                              static_cast<size_t>(all - computed)));
+  }
   ops.combine_rows(ctx, out, at.y, at.places.first(static_cast<size_t>(n * moe.ranks())), weights, residual);
 }
 

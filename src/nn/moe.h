@@ -17,7 +17,8 @@ struct Moe {
   Linear router;      // [num_experts, hidden]
   Buffer correction;  // float32 [num_experts] or empty; params.correction points to it
   RouterParams params;
-  std::vector<Mlp> experts;           // [num_experts], all of one shape
+  // All of one shape. Those that the router knows behind them give what they are given.
+  std::vector<Mlp> experts;
   std::optional<Mlp> shared;          // of every row
   std::optional<Linear> shared_gate;  // [1, hidden]
   Buffer expert_scale;                // float32 [num_experts] or empty: multiplies an expert's weights

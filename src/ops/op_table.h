@@ -357,7 +357,8 @@ struct OpTable {
                        std::span<const int32_t> places, const TensorView& weights,
                        const TensorView& residual);
 
-  // out = act(gate) * x; [rows, d] each. out may be x or gate.
+  // out = act(gate) * x; [rows, d] each, or a gate [rows, heads] of which each number counts for d / heads
+  // columns of x. out may be x, or gate where it is as large.
   void (*gate)(const OpContext&, const TensorView& out, const TensorView& x, const TensorView& gate,
                Activation act);
   // step = min(high, max(low, ln(1 + e^(step + bias)))), in place; decay = e^(rate * step). With a bound:

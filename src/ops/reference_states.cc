@@ -39,10 +39,11 @@ float* begin_state(const StateBatch& batch, const StateView& view, int64_t seq, 
 void gate(const OpContext& ctx, const TensorView& out, const TensorView& x, const TensorView& gate,
           Activation act) {
   const int64_t d = out.row_size();
+  const int64_t wide = d / gate.row_size();  // columns of a gate
   parallel_ranges(ctx, out.rows(), row_grain(8 * d), [&](int64_t begin, int64_t end, int) {
     for (int64_t r = begin; r < end; ++r) {
       for (int64_t i = 0; i < d; ++i)
-        out.row<float>(r)[i] = activate(gate.row<float>(r)[i], act) * x.row<float>(r)[i];
+        out.row<float>(r)[i] = activate(gate.row<float>(r)[i / wide], act) * x.row<float>(r)[i];
     }
   });
 }

@@ -1,4 +1,6 @@
 // Ops that work on each row by itself, over the pool.
+#include <algorithm>
+
 #include "backends/cpu/drivers.h"
 #include "ops/parallel.h"
 
@@ -82,9 +84,33 @@ void gated_activation(const CpuKernels& kernels, const OpContext& ctx, const Ten
   });
 }
 
+namespace {
+
+// One gate for some columns side by side.
+void gate_heads(const CpuKernels& kernels, const OpContext& ctx, const TensorView& out, const TensorView& x,
+                const TensorView& gate, Activation act) {
+  const int64_t heads = gate.row_size();
+  const int64_t wide = out.row_size() / heads;
+  parallel_ranges(ctx, out.rows(), row_grain(4 * out.row_size()), [&](int64_t begin, int64_t end, int) {
+    for (int64_t r = begin; r < end; ++r) {
+      for (int64_t h = 0; h < heads; ++h) {
+        float share = 0.0F;
+        kernels.activate(&share, gate.row<float>(r) + h, nullptr, 1, act_of(act));
+        float* to = out.row<float>(r) + h * wide;
+        const float* from = x.row<float>(r) + h * wide;
+        if (to != from) std::copy_n(from, wide, to);
+        kernels.scale_softcap(to, wide, share, 0.0F);
+      }
+    }
+  });
+}
+
+}  // namespace
+
 void gate(const CpuKernels& kernels, const OpContext& ctx, const TensorView& out, const TensorView& x,
           const TensorView& gate, Activation act) {
   const int64_t d = out.row_size();
+  if (gate.row_size() < d) return gate_heads(kernels, ctx, out, x, gate, act);
   parallel_ranges(ctx, out.rows(), row_grain(4 * d), [&](int64_t begin, int64_t end, int) {
     for (int64_t r = begin; r < end; ++r)
       kernels.activate(out.row<float>(r), gate.row<float>(r), x.row<float>(r), d, act_of(act));

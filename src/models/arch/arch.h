@@ -11,8 +11,10 @@ ArchSpec parse_afmoe(const ConfigReader& config);
 ArchSpec parse_albert(const ConfigReader& config);
 ArchSpec parse_apertus(const ConfigReader& config);
 ArchSpec parse_arcee(const ConfigReader& config);
+ArchSpec parse_bailing_hybrid(const ConfigReader& config);
 ArchSpec parse_bamba(const ConfigReader& config);
 ArchSpec parse_bert(const ConfigReader& config);
+ArchSpec parse_biogpt(const ConfigReader& config);
 ArchSpec parse_bitnet(const ConfigReader& config);
 ArchSpec parse_bloom(const ConfigReader& config);
 ArchSpec parse_cohere(const ConfigReader& config);
@@ -70,6 +72,7 @@ ArchSpec parse_lfm2(const ConfigReader& config);
 ArchSpec parse_lfm2_moe(const ConfigReader& config);
 ArchSpec parse_llama(const ConfigReader& config);
 ArchSpec parse_llama4(const ConfigReader& config);
+ArchSpec parse_longcat_flash(const ConfigReader& config);
 ArchSpec parse_mamba(const ConfigReader& config);
 ArchSpec parse_mamba2(const ConfigReader& config);
 ArchSpec parse_mellum(const ConfigReader& config);
@@ -95,6 +98,7 @@ ArchSpec parse_olmo3(const ConfigReader& config);
 ArchSpec parse_olmo_hybrid(const ConfigReader& config);
 ArchSpec parse_olmoe(const ConfigReader& config);
 ArchSpec parse_opt(const ConfigReader& config);
+ArchSpec parse_persimmon(const ConfigReader& config);
 ArchSpec parse_phi(const ConfigReader& config);
 ArchSpec parse_phi3(const ConfigReader& config);
 ArchSpec parse_phimoe(const ConfigReader& config);
@@ -119,8 +123,10 @@ WeightNames afmoe_weight_names();
 WeightNames albert_weight_names();
 WeightNames apertus_weight_names();
 WeightNames arcee_weight_names();
+WeightNames bailing_hybrid_weight_names();
 WeightNames bamba_weight_names();
 WeightNames bert_weight_names();
+WeightNames biogpt_weight_names();
 WeightNames bitnet_weight_names();
 WeightNames bloom_weight_names();
 WeightNames cohere_weight_names();
@@ -163,6 +169,7 @@ WeightNames lfm2_moe_weight_names();
 WeightNames lfm2_weight_names();
 WeightNames llama4_weight_names();
 WeightNames llama_weight_names();
+WeightNames longcat_flash_weight_names();
 WeightNames mamba2_weight_names();
 WeightNames mamba_weight_names();
 WeightNames mimo_v2_weight_names();
@@ -180,6 +187,7 @@ WeightNames olmo_hybrid_weight_names();
 WeightNames olmo_weight_names();
 WeightNames olmoe_weight_names();
 WeightNames opt_weight_names();
+WeightNames persimmon_weight_names();
 WeightNames phi3_weight_names();
 WeightNames phi_weight_names();
 WeightNames phimoe_weight_names();
@@ -216,6 +224,7 @@ struct LlamaDefaults {
   std::string_view intermediate_field = "intermediate_size";
   int64_t intermediate_size = 0;  // 0: it must be there
   int64_t num_layers = 0;         // 0: it must be there
+  std::string_view layers_field = "num_hidden_layers";
 };
 ArchSpec parse_llama_family(const ConfigReader& config, const LlamaDefaults& defaults);
 
@@ -226,6 +235,9 @@ struct LatentDefaults {
   bool part_of_heads = false;  // the configuration says which part of a whole query head turns
   int32_t value = 0;           // v_head_dim where it is not said; 0: it must be
   bool tie_word_embeddings = false;
+  double theta = 10000.0;
+  std::string_view intermediate_field = "intermediate_size";
+  std::string_view layers_field = "num_hidden_layers";
 };
 ArchSpec parse_latent_family(const ConfigReader& config, const LatentDefaults& defaults);
 
@@ -240,6 +252,8 @@ struct ExpertFields {
   // Of DeepSeek's experts:
   std::string_view groups = "n_group";
   std::string_view normalize = "norm_topk_prob";
+  int64_t default_groups = 1;
+  int64_t default_chosen_groups = 1;
 };
 // The field that has the number of experts: `field`, or another name of it, as versions of transformers write
 // the same model's files with different ones.
@@ -257,6 +271,17 @@ MoeSpec& read_sigmoid_experts(const ConfigReader& config, ArchSpec& spec, const 
 MoeSpec& read_deepseek_experts(const ConfigReader& config, ArchSpec& spec,
                                const ExpertFields& fields = {.experts = "n_routed_experts"},
                                std::string_view shared = "n_shared_experts");
+// The same with the field names of Kimi Linear and of what came from it, besides those of transformers.
+struct KimiExperts {
+  int64_t experts = 256;
+  int64_t groups = 1;
+  int64_t chosen_groups = 1;
+  double scale = 1.0;
+};
+MoeSpec& read_kimi_experts(const ConfigReader& config, ArchSpec& spec, const KimiExperts& defaults);
+// max_position_embeddings or model_max_length, of a model whose rotation is not stretched.
+void read_kimi_positions(const ConfigReader& config, ArchSpec& spec, int64_t fallback);
+
 // Which layers have experts: those that `mlp_layer_types` calls sparse, else all but the first so many.
 void assign_experts(const ConfigReader& config, ArchSpec& spec, int64_t dense);
 

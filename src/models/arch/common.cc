@@ -229,7 +229,7 @@ ArchSpec parse_llama_family(const ConfigReader& config, const LlamaDefaults& def
     return fallback == 0 ? config.integer(field, 1, most) : config.integer(field, 1, most, fallback);
   };
   spec.intermediate_size = or_default(defaults.intermediate_field, kMaxSize, defaults.intermediate_size);
-  spec.num_layers = static_cast<int32_t>(or_default("num_hidden_layers", kMaxLayers, defaults.num_layers));
+  spec.num_layers = static_cast<int32_t>(or_default(defaults.layers_field, kMaxLayers, defaults.num_layers));
   spec.num_heads = static_cast<int32_t>(config.integer("num_attention_heads", 1, 1 << 16));
   spec.num_kv_heads = static_cast<int32_t>(config.integer("num_key_value_heads", 1, 1 << 16, spec.num_heads));
   if (spec.num_heads % spec.num_kv_heads != 0) {
@@ -396,8 +396,10 @@ MoeSpec& read_deepseek_experts(const ConfigReader& config, ArchSpec& spec, const
   router.scores = RouterScores::kSigmoid;
   router.normalize = config.boolean(fields.normalize, true);
   router.scale = static_cast<float>(config.number("routed_scaling_factor", -1e6, 1e6, 1.0));
-  router.num_groups = static_cast<int32_t>(config.integer(fields.groups, 1, kMaxExperts, 1));
-  router.chosen_groups = static_cast<int32_t>(config.integer("topk_group", 1, router.num_groups, 1));
+  router.num_groups =
+      static_cast<int32_t>(config.integer(fields.groups, 1, kMaxExperts, fields.default_groups));
+  router.chosen_groups =
+      static_cast<int32_t>(config.integer("topk_group", 1, router.num_groups, fields.default_chosen_groups));
   router.group_pairs = true;
   if (moe.num_experts % router.num_groups != 0)
     config.fail(fields.groups, cat("does not divide ", fields.experts));

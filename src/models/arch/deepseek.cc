@@ -44,13 +44,16 @@ ArchSpec parse_latent_family(const ConfigReader& config, const LatentDefaults& d
   const bool usual_value = defaults.value > 0 && !config.has("v_head_dim");
   mla.value = usual_value ? defaults.value : size("v_head_dim", 1);
   const int32_t head_dim = defaults.part_of_heads ? mla.query_dim() : mla.turning;
-  const RopeDefaults rope = {.style = defaults.interleaved ? RopeStyle::kInterleaved : RopeStyle::kHalves,
+  const RopeDefaults rope = {.theta = defaults.theta,
+                             .style = defaults.interleaved ? RopeStyle::kInterleaved : RopeStyle::kHalves,
                              .partial = defaults.part_of_heads,
                              .part = static_cast<double>(mla.turning) / head_dim};
   ArchSpec spec = parse_llama_family(config, {.head_dim = head_dim,
                                               .max_position_embeddings = defaults.max_position_embeddings,
                                               .rope = rope,
-                                              .tie_word_embeddings = defaults.tie_word_embeddings});
+                                              .tie_word_embeddings = defaults.tie_word_embeddings,
+                                              .intermediate_field = defaults.intermediate_field,
+                                              .layers_field = defaults.layers_field});
   // The field head_dim, where there is one, is that of another library's cache.
   spec.head_dim = head_dim;
   read_rope(config, spec, rope);

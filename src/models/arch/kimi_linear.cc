@@ -61,30 +61,37 @@ std::vector<std::string> read_kinds(const ConfigReader& config, const ArchSpec& 
   return kinds;
 }
 
-}  // namespace
-
-std::string_view field_of(const ConfigReader& config, std::string_view field, std::string_view other) {
-  return config.has(other) ? other : field;
+// The published field where it is there, else transformers' own.
+std::string_view field_of(const ConfigReader& config, std::string_view field, std::string_view published) {
+  return config.has(published) ? published : field;
 }
 
-MoeSpec& read_kimi_experts(const ConfigReader& config, ArchSpec& spec, int64_t experts, double scale) {
-  ExpertFields fields{.experts = "num_experts",
-                      .chosen = field_of(config, "num_experts_per_tok", "num_experts_per_token"),
-                      .default_experts = experts,
-                      .default_chosen = 8};
-  fields.groups = field_of(config, "n_group", "num_expert_group");
-  fields.normalize = field_of(config, "norm_topk_prob", "moe_renormalize");
+}  // namespace
+
+MoeSpec& read_kimi_experts(const ConfigReader& config, ArchSpec& spec, const KimiExperts& defaults) {
+  const ExpertFields fields = {.experts = "num_experts",
+                               .chosen = field_of(config, "num_experts_per_tok", "num_experts_per_token"),
+                               .default_experts = defaults.experts,
+                               .default_chosen = 8,
+                               .groups = field_of(config, "n_group", "num_expert_group"),
+                               .normalize = field_of(config, "norm_topk_prob", "moe_renormalize"),
+                               .default_groups = defaults.groups,
+                               .default_chosen_groups = defaults.chosen_groups};
   MoeSpec& moe =
       read_deepseek_experts(config, spec, fields, field_of(config, "n_shared_experts", "num_shared_experts"));
-  moe.router.scale = static_cast<float>(config.number("routed_scaling_factor", -1e6, 1e6, scale));
+  moe.router.scale = static_cast<float>(config.number("routed_scaling_factor", -1e6, 1e6, defaults.scale));
   return moe;
+}
+
+void read_kimi_positions(const ConfigReader& config, ArchSpec& spec, int64_t fallback) {
+  const std::string_view field = field_of(config, "max_position_embeddings", "model_max_length");
+  spec.max_position_embeddings = config.integer(field, 1, kMaxPositions, fallback);
+  spec.max_model_len = spec.max_position_embeddings;
 }
 
 ArchSpec parse_kimi_linear(const ConfigReader& config) {
   ArchSpec spec = parse_latent_family(config, {.max_position_embeddings = 1048576});
-  const std::string_view positions = field_of(config, "max_position_embeddings", "model_max_length");
-  spec.max_position_embeddings = config.integer(positions, 1, kMaxPositions, 1048576);
-  spec.max_model_len = spec.max_position_embeddings;
+  read_kimi_positions(config, spec, 1048576);
   spec.norm_eps = static_cast<float>(config.number("rms_norm_eps", 0.0, 1.0, 1e-5));
   const ConfigReader nets = config.object("linear_attn_config");
   KimiDeltaSizes& sizes = spec.kimi_delta.emplace().sizes;
@@ -97,7 +104,7 @@ ArchSpec parse_kimi_linear(const ConfigReader& config) {
   sizes.rank = sizes.head_dim;
   assign_mixers(config, spec, "layer_types", Recurrence::kKimiDelta, read_kinds(config, spec, nets));
   for (LayerSpec& layer : spec.layers) layer.rope = kNoRope;
-  read_kimi_experts(config, spec, 256, 2.446);
+  read_kimi_experts(config, spec, {.scale = 2.446});
   assign_experts(config, spec, config.integer("first_k_dense_replace", 0, kMaxLayers, 1));
   return spec;
 }

@@ -394,5 +394,22 @@ TEST(Gate, MultipliesWithTheActivationInPlaceToo) {
   }
 }
 
+TEST(Gate, CountsForAllColumnsOfAHead) {
+  for (const CpuIsa& isa : usable_isas()) {
+    const TestTensor x = random_tensor(DType::kF32, {7, 100}, 73, 3);
+    const TestTensor gate = random_tensor(DType::kF32, {7, 5}, 74, 1);
+    const TestTensor out(DType::kF32, {7, 100}, 2);
+    isa.table->gate(TestContext(*isa.table, 2), out, x, gate, Activation::kSigmoid);
+    for (int64_t r = 0; r < 7; ++r) {
+      for (int64_t i = 0; i < 100; ++i) {
+        const float share = reference::activate(gate.get(r, i / 20), Activation::kSigmoid);
+        ASSERT_NEAR(out.get(r, i), share * x.get(r, i), 1e-6) << isa.name;
+      }
+    }
+    isa.table->gate(TestContext(*isa.table, 2), x, x, gate, Activation::kSigmoid);
+    EXPECT_TRUE(same_rows(x, out)) << isa.name;
+  }
+}
+
 }  // namespace
 }  // namespace quire

@@ -465,6 +465,8 @@ TEST(WeightNames, PatternsMatchLayerNumbers) {
   EXPECT_FALSE(matches_pattern("h.x.attn.bias", "h.{}.attn.bias"));
   EXPECT_FALSE(matches_pattern("h.1.attn.bias.x", "h.{}.attn.bias"));
   EXPECT_TRUE(matches_pattern("a", "a"));
+  EXPECT_TRUE(matches_pattern("h.1.experts.6.up", "h.{}.experts.*"));
+  EXPECT_FALSE(matches_pattern("h.1.expert", "h.{}.experts.*"));
 }
 
 }  // namespace
