@@ -4,7 +4,7 @@
 Each directory NAME has a checkpoint (config.json, model.safetensors) and golden.json:
   cases    as those of make_model_goldens.py, of the model with the dequantized weights in float32
   crc32    of each quantized weight [out, in], dequantized, as float32 bytes
-bitsandbytes and compressed-tensors pack with their own libraries; the other methods are packed here from the
+bitsandbytes, compressed-tensors and auto-round pack with their own libraries; the other methods are packed here from the
 description of their formats. What is read back from the file here must be what the library reads.
 
 Usage: make_quantized_goldens.py [--out DIR] [NAME...]       no name: all of them
@@ -81,6 +81,31 @@ def gptq(bits, group, symmetric=True, act_order=False, v2=False):
                 ".scales": torch.from_numpy(scale.T.copy()), ".g_idx": torch.from_numpy(g_idx)}, dense
     return pack, dict(quant_method="gptq", bits=bits, group_size=group, sym=symmetric, desc_act=act_order,
                       checkpoint_format="gptq_v2" if v2 else "gptq")
+
+
+def auto_round(bits, group, symmetric, packing, wider=()):
+    """As auto-round's own classes pack them; modules of `wider` in 8 bits, which extra_config says."""
+    def pack(name, w, generator):
+        from auto_round.export.export_to_awq.utils import WQLinear_GEMM
+        from auto_round_extension.torch import qlinear_torch, qlinear_torch_zp
+        n, k = w.shape
+        own = 8 if any(part in name for part in wider) else bits
+        codes, scale, zero = quantize_groups(w, own, group, symmetric)
+        dense = dequantize_groups(codes, scale, zero, group)
+        linear = torch.nn.Linear(k, n, bias=False)
+        linear.weight.data = torch.from_numpy(dense)
+        scales, zeros = torch.from_numpy(scale.astype(np.float32)), torch.from_numpy(zero.astype(np.float32))
+        if "awq" in packing:
+            layer = WQLinear_GEMM.from_linear(linear, own, group, scales=scales.t().contiguous(), zeros=zeros.t().contiguous())
+        else:
+            kind = qlinear_torch_zp if packing == "auto_round:auto_gptq" else qlinear_torch
+            layer = kind.QuantLinear(own, group, k, n, False)
+            layer.device = "cpu"
+            layer.pack(linear, scales, zeros)
+        return {"." + key: value for key, value in layer.state_dict().items()}, dense
+    names = [f"model.layers.{i}.{part}" for i in range(CONFIG["num_hidden_layers"]) for part in wider]
+    return pack, dict(quant_method="auto-round", bits=bits, group_size=group, sym=symmetric, packing_format=packing,
+                      extra_config={name: {"bits": 8} for name in names})
 
 
 def squeezellm(bits, table_dtype, outliers=0, full_rows=0):
@@ -345,6 +370,10 @@ PACKED = {
     "gptq-3bit": gptq(3, 32, symmetric=False),
     "gptq-2bit": gptq(2, 16, symmetric=False, act_order=True),
     "awq": awq(32),
+    "auto-round-4bit": auto_round(4, 32, True, "auto_round:auto_gptq", wider=["self_attn.v_proj"]),
+    "auto-round-4bit-zeros": auto_round(4, 16, False, "auto_round:auto_gptq"),
+    "auto-round-2bit-zeros": auto_round(2, 32, False, "auto_round"),
+    "auto-round-awq": auto_round(4, 32, False, "auto_round:auto_awq"),
     "squeezellm-4bit": squeezellm(4, np.float16),
     "squeezellm-3bit-outliers": squeezellm(3, np.float32, outliers=3, full_rows=2),
     "fp8-blocks": fp8_blocks(32, 32, torch.float32),
@@ -427,7 +456,8 @@ def make_model(path, name):
     for extra in path.iterdir():
         if extra.name not in ("config.json", "model.safetensors"):
             extra.unlink()
-    versions = {p: importlib.metadata.version(p) for p in ("torch", "transformers", "bitsandbytes", "compressed-tensors")}
+    tools = ["bitsandbytes", "compressed-tensors"] + ["auto-round"] * name.startswith("auto-round")
+    versions = {p: importlib.metadata.version(p) for p in ["torch", "transformers", *tools]}
     # Matrices of experts are stored [experts, out, in], and computed with the other way round.
     rows = {n: w.swapaxes(1, 2) if w.ndim == 3 else w for n, w in sorted(dense.items())}
     crc = {n: zlib.crc32(np.ascontiguousarray(w, np.float32).tobytes()) for n, w in rows.items()}

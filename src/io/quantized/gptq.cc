@@ -34,7 +34,9 @@ std::vector<int32_t> order_of(ModuleReader& reader, int64_t k, int64_t group_siz
   return order;
 }
 
-QuantizedModule read_module(ModuleReader& reader, const nlohmann::json& config) {
+}  // namespace
+
+QuantizedModule read_gptq_module(ModuleReader& reader, const nlohmann::json& config) {
   const TensorInfo& weight = reader.need(".qweight", {DType::kI32}, {-1, -1});
   const int64_t n = weight.shape[1];
   auto bits = static_cast<int32_t>(config_integer(config, "bits", 4));
@@ -86,11 +88,10 @@ QuantizedModule read_module(ModuleReader& reader, const nlohmann::json& config) 
   return reader.finish(format, n, k, std::move(read), order);
 }
 
-}  // namespace
-
 std::vector<QuantizedModule> read_gptq(const Checkpoint& files, const nlohmann::json& config) {
   std::vector<QuantizedModule> modules;
-  read_each(files, ".qweight", modules, [&](ModuleReader& reader) { return read_module(reader, config); });
+  read_each(files, ".qweight", modules,
+            [&](ModuleReader& reader) { return read_gptq_module(reader, config); });
   return modules;
 }
 

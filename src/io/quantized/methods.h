@@ -11,6 +11,7 @@
 namespace quire {
 
 std::vector<QuantizedModule> read_gptq(const Checkpoint& files, const nlohmann::json& config);
+std::vector<QuantizedModule> read_auto_round(const Checkpoint& files, const nlohmann::json& config);
 std::vector<QuantizedModule> read_awq(const Checkpoint& files, const nlohmann::json& config);
 std::vector<QuantizedModule> read_compressed_tensors(const Checkpoint& files, const nlohmann::json& config);
 std::vector<QuantizedModule> read_fp8(const Checkpoint& files, const nlohmann::json& config);
@@ -19,6 +20,9 @@ std::vector<QuantizedModule> read_bitsandbytes(const Checkpoint& files, const nl
 std::vector<QuantizedModule> read_bitnet(const Checkpoint& files, const nlohmann::json& config);
 std::vector<QuantizedModule> read_mxfp4(const Checkpoint& files, const nlohmann::json& config);
 std::vector<QuantizedModule> read_squeezellm(const Checkpoint& files, const nlohmann::json& config);
+
+// One module of GPTQ's, which its configuration describes.
+QuantizedModule read_gptq_module(ModuleReader& reader, const nlohmann::json& config);
 
 // Fields of quantization_config; the fallback where there is none. Error where it is of another type.
 int64_t config_integer(const nlohmann::json& config, std::string_view field, int64_t fallback);

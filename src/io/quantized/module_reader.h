@@ -103,6 +103,8 @@ class ModuleReader {
   // `module`: "model.layers.0.mlp.up_proj". The checkpoint outlives what is made here.
   ModuleReader(const Checkpoint& files, std::string module) : files_(files), module_(std::move(module)) {}
 
+  const std::string& module() const { return module_; }
+
   // The module's tensor, which is then one of those that the weight is made of; null: it has none.
   const TensorInfo* find(std::string_view suffix);
   // The same; Error where there is none, or its type or shape is another. A dimension of -1 may have any

@@ -19,7 +19,7 @@ struct Method {
   std::vector<QuantizedModule> (*read)(const Checkpoint&, const nlohmann::json&);
 };
 
-constexpr std::array<Method, 9> kMethods = {{
+constexpr std::array<Method, 11> kMethods = {{
     {"gptq", read_gptq},
     {"awq", read_awq},
     {"compressed-tensors", read_compressed_tensors},
@@ -29,6 +29,8 @@ constexpr std::array<Method, 9> kMethods = {{
     {"bitnet", read_bitnet},
     {"mxfp4", read_mxfp4},
     {"squeezellm", read_squeezellm},
+    {"auto-round", read_auto_round},
+    {"intel/auto-round", read_auto_round},
 }};
 
 // Scales of activations: these are float32 here.

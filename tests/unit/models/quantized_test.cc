@@ -226,5 +226,20 @@ TEST(QuantizedErrors, AMethodWithoutAReaderNamesThoseThereAre) {
   EXPECT_THAT(broken.error([](nlohmann::json&) {}), HasSubstr("quantization_config.zero_point"));
 }
 
+TEST(QuantizedErrors, AnUnknownPackingOfAutoRoundNamesThoseThereAre) {
+  const BrokenCheckpoint broken("auto-round-4bit");
+  const auto same = [](nlohmann::json&) {};
+  broken.change_config([](nlohmann::json& config) {
+    config["quantization_config"]["packing_format"] = "auto_round:llm_compressor";
+  });
+  EXPECT_THAT(broken.error(same), AllOf(HasSubstr("packing_format 'auto_round:llm_compressor'"),
+                                        HasSubstr("auto_round:auto_gptq, auto_round:auto_awq")));
+  broken.change_config([](nlohmann::json& config) { config["quantization_config"]["extra_config"] = 7; });
+  EXPECT_EQ(broken.error(same), "") << "bits are seen from the tensors";
+  broken.change_config([](nlohmann::json&) {});
+  EXPECT_THAT(broken.error([](nlohmann::json& header) { header.erase(std::string(kModule) + ".scales"); }),
+              HasSubstr(std::string(kModule) + ".scales"));
+}
+
 }  // namespace
 }  // namespace quire

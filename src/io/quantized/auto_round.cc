@@ -1,0 +1,57 @@
+// auto-round: modules as GPTQ or AWQ store them (packing_format), each with bits and groups of its own, which
+// its tensors tell.
+#include <algorithm>
+#include <string>
+
+#include "base/error.h"
+#include "base/strings.h"
+#include "io/quantized/methods.h"
+
+namespace quire {
+namespace {
+
+// The configuration as GPTQ would have it for one module. extra_config names those that are not as the
+// others.
+nlohmann::json gptq_config(const Checkpoint& files, const std::string& module, const nlohmann::json& config,
+                           std::string_view version) {
+  nlohmann::json own = config;
+  if (const auto extra = config.find("extra_config"); extra != config.end() && extra->is_object()) {
+    if (const auto it = extra->find(module); it != extra->end() && it->is_object()) own.update(*it);
+  }
+  own["checkpoint_format"] = version;
+  const auto shape = [&](std::string_view suffix) -> std::vector<int64_t> {
+    const TensorInfo* tensor = files.find(cat(module, suffix));
+    const bool matrix =
+        tensor != nullptr && tensor->shape.size() == 2 && tensor->shape[0] > 0 && tensor->shape[1] > 0;
+    return matrix ? std::vector<int64_t>(tensor->shape.begin(), tensor->shape.end()) : std::vector<int64_t>{};
+  };
+  const auto codes = shape(".qweight");
+  const auto zeros = shape(".qzeros");
+  const auto scales = shape(".scales");
+  if (codes.empty() || zeros.empty() || scales.empty()) return own;  // GPTQ's reader says what is wrong
+  const int64_t bits = std::max<int64_t>(1, zeros[1] * 32 / scales[1]);
+  own["bits"] = bits;
+  own["group_size"] = (codes[0] * 32 / bits + scales[0] - 1) / scales[0];
+  return own;
+}
+
+}  // namespace
+
+std::vector<QuantizedModule> read_auto_round(const Checkpoint& files, const nlohmann::json& config) {
+  const std::string packing = config_text(config, "packing_format", "auto_round:auto_gptq");
+  if (packing == "auto_round:auto_awq") return read_awq(files, config);
+  const bool less_one = packing == "auto_round:auto_gptq";
+  if (!less_one && packing != "auto_round" && packing != "auto_round:gptqmodel") {
+    throw Error(cat(files.path().string(), ": auto-round's packing_format '", packing,
+                    "' is not supported; auto_round:auto_gptq, auto_round:auto_awq, auto_round:gptqmodel and "
+                    "auto_round are"));
+  }
+  std::vector<QuantizedModule> modules;
+  read_each(files, ".qweight", modules, [&](ModuleReader& reader) {
+    return read_gptq_module(reader,
+                            gptq_config(files, reader.module(), config, less_one ? "gptq" : "gptq_v2"));
+  });
+  return modules;
+}
+
+}  // namespace quire
