@@ -237,8 +237,12 @@ TEST(QuantizedErrors, AnUnknownPackingOfAutoRoundNamesThoseThereAre) {
   broken.change_config([](nlohmann::json& config) { config["quantization_config"]["extra_config"] = 7; });
   EXPECT_EQ(broken.error(same), "") << "bits are seen from the tensors";
   broken.change_config([](nlohmann::json&) {});
-  EXPECT_THAT(broken.error([](nlohmann::json& header) { header.erase(std::string(kModule) + ".scales"); }),
-              HasSubstr(std::string(kModule) + ".scales"));
+  const std::string scales = std::string(kModule) + ".scales";
+  EXPECT_THAT(broken.error([&](nlohmann::json& header) {
+    header["elsewhere"] = header[scales];
+    header.erase(scales);
+  }),
+              HasSubstr(scales));
 }
 
 }  // namespace
