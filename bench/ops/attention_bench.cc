@@ -22,8 +22,9 @@ struct AttentionCase {
   int32_t heads = 32;
   int32_t kv_heads = 8;
   int32_t head_dim = 128;
-  int32_t shared = 0;    // leading tokens that are the same blocks for all
-  bool together = true;  // the batch says so
+  int32_t shared = 0;          // leading tokens that are the same blocks for all
+  bool together = true;        // the batch says so
+  int32_t values_in_keys = 0;  // as many dimensions; 0: values lie apart
 };
 
 constexpr AttentionCase kCases[] = {
@@ -45,6 +46,9 @@ constexpr AttentionCase kCases[] = {
     {"prefill512_dim64_gqa1", 1, 512, 512, 16, 16, 64},
     {"prefill2048_dim64", 1, 2048, 2048, 8, 2, 64},
     {"prefill2048_dim64_gqa1", 1, 2048, 2048, 4, 4, 64},
+    {"decode1x8192_latent", 1, 8192, 1, 16, 1, 576, 0, true, 512},
+    {"decode1x8192_latent128", 1, 8192, 1, 128, 1, 576, 0, true, 512},
+    {"prefill512of2048_latent", 1, 2048, 512, 16, 1, 576, 0, true, 512},
 };
 
 // The cache of a case's sequences, all filled.
@@ -54,9 +58,17 @@ class PagedBatch {
     const int32_t blocks = (c.length + kBlock - 1) / kBlock;
     const int32_t shared = c.shared / kBlock;
     const int32_t pool_blocks = shared + c.seqs * (blocks - shared);
-    const int64_t block_bytes = kv_bytes_per_block(dtype, kBlock, c.kv_heads, c.head_dim);
+    const int64_t key_bytes = kv_part_bytes(dtype, kBlock, c.kv_heads, c.head_dim);
+    const int64_t block_bytes = c.values_in_keys > 0 ? key_bytes : 2 * key_bytes;
     cache_ = Buffer(static_cast<size_t>(pool_blocks * block_bytes));
-    view_ = {cache_.data(), block_bytes, 0, dtype, kBlock, c.kv_heads, c.head_dim};
+    view_ = {.base = cache_.data(),
+             .block_stride = block_bytes,
+             .dtype = dtype,
+             .block_size = kBlock,
+             .num_kv_heads = c.kv_heads,
+             .head_dim = c.head_dim,
+             .value_dim = c.values_in_keys,
+             .values_in_keys = c.values_in_keys > 0};
     std::vector<int32_t> order(static_cast<size_t>(pool_blocks));
     std::iota(order.begin(), order.end(), 0);
     std::shuffle(order.begin(), order.end(), std::mt19937(1));
@@ -71,7 +83,7 @@ class PagedBatch {
       const int32_t* own = ids_.data() + indptr_.back();
       for (int32_t p = 0; p < c.length; ++p)
         slots[static_cast<size_t>(p)] = int64_t{own[p / kBlock]} * kBlock + p % kBlock;
-      table.kv_write(context.ctx, view_, kv, kv, slots);
+      table.kv_write(context.ctx, view_, kv, c.values_in_keys > 0 ? TensorView{} : kv, slots);
       cu_.push_back(cu_.back() + c.rows);
       lens_.push_back(c.length);
       indptr_.push_back(static_cast<int32_t>(ids_.size()));
@@ -101,16 +113,16 @@ class PagedBatch {
 void attention(benchmark::State& state, const OpTable& table, DType dtype, const AttentionCase& c) {
   const Context context(table);
   const PagedBatch paged(context, table, dtype, c);
-  const Shape shape = {paged.rows(), c.heads, c.head_dim};
+  const int32_t value_dim = paged.view().value_size();
   Buffer q = filled(DType::kF32, int64_t{paged.rows()} * c.heads * c.head_dim);
   Buffer out(q.size());
-  const TensorView q_view = make_view(q.data(), DType::kF32, shape);
-  const TensorView out_view = make_view(out.data(), DType::kF32, shape);
+  const TensorView q_view = make_view(q.data(), DType::kF32, {paged.rows(), c.heads, c.head_dim});
+  const TensorView out_view = make_view(out.data(), DType::kF32, {paged.rows(), c.heads, value_dim});
   const AttentionParams params = {.scale = 0.088F};
   for (auto _ : state)
     table.paged_attention(context.ctx, out_view, q_view, paged.view(), paged.batch(), params);
   const double pairs = static_cast<double>(c.seqs) * c.rows * (c.length - (c.rows - 1) / 2.0);
-  report(state, 4.0 * pairs * c.heads * c.head_dim, paged.bytes());
+  report(state, 2.0 * pairs * c.heads * (c.head_dim + value_dim), paged.bytes());
   state.counters["tokens/s"] =
       benchmark::Counter(static_cast<double>(paged.rows()), benchmark::Counter::kIsIterationInvariantRate);
 }

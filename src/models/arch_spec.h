@@ -298,12 +298,13 @@ inline int32_t value_dim_of(const ArchSpec& spec, const LayerSpec& layer) {
 inline int32_t num_kv_heads_of(const ArchSpec& spec, const LayerSpec& layer) {
   return layer.num_kv_heads > 0 ? layer.num_kv_heads : spec.num_kv_heads;
 }
-// Bytes that a layer keeps of the tokens of a block: keys and values of the largest heads there are, and what
-// its indexer keeps.
+// Bytes that a layer keeps of the tokens of a block: keys and values of the largest heads there are, or the
+// vectors of latent attention, and what its indexer keeps.
 inline int64_t kv_bytes_of(const ArchSpec& spec, const LayerSpec& layer, DType dtype, int32_t block_size) {
   if (!layer.attention) return 0;
   const int64_t bytes =
-      kv_bytes_per_block(dtype, block_size, spec.num_kv_heads, spec.head_dim, spec.value_dim);
+      spec.mla ? kv_part_bytes(dtype, block_size, 1, spec.mla->cached())
+               : kv_bytes_per_block(dtype, block_size, spec.num_kv_heads, spec.head_dim, spec.value_dim);
   if (!layer.indexer) return bytes;
   return bytes + kv_part_bytes(dtype, block_size, 1, spec.mla->index_dim);
 }

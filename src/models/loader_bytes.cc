@@ -148,7 +148,7 @@ int64_t ModelLoader::planned_bytes() const {
     if (spec_.mla && own.attention) {
       const WeightFormat kept = {latent_type(i)};
       sum += spec_.num_heads * (packed_bytes(kept, spec_.mla->cached(), spec_.mla->query_dim()) +
-                                packed_bytes(kept, spec_.mla->value, spec_.mla->cached()));
+                                packed_bytes(kept, spec_.mla->value, spec_.mla->latent));
     }
     add_matrix({Role::kAttentionOut}, i);
     add_matrix({Role::kGate, Role::kUp, Role::kGateUp}, i);

@@ -194,10 +194,8 @@ void ModelLoader::split_latent(Mla& mla, int32_t layer) {
       for (int64_t j = 0; j < at.latent; ++j, next += at.still)
         std::copy_n(next, at.still, row(at.turning + j));
     }));
-    mla.expand.push_back(pack(cat(module, ".expand.", h), at.value, at.cached(), [&](float* expand) {
-      const float* next = head(h) + keys;
-      for (int64_t i = 0; i < at.value; ++i, next += at.latent)
-        std::copy_n(next, at.latent, expand + i * at.cached() + at.turning);
+    mla.expand.push_back(pack(cat(module, ".expand.", h), at.value, at.latent, [&](float* expand) {
+      std::copy_n(head(h) + keys, at.value * at.latent, expand);
     }));
   }
   for (const Role role : {Role::kLatentUp, Role::kLatentKeys, Role::kLatentValues}) {

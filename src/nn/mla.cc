@@ -14,7 +14,7 @@ int64_t place(const MlaSizes& sizes, int64_t num_heads, int64_t rows, float* mem
   out.query = at.matrix(num_heads * sizes.query_dim());
   out.latent = at.matrix(sizes.cached());
   out.absorbed = at.matrix(num_heads * sizes.cached());
-  out.heads = at.matrix(num_heads * sizes.cached());
+  out.heads = at.matrix(num_heads * sizes.latent);
   out.values = at.matrix(num_heads * sizes.value);
   out.gates = at.matrix(sizes.gated ? num_heads : 0);
   out.index_query = at.matrix(int64_t{sizes.index_heads} * sizes.index_dim);
@@ -23,12 +23,21 @@ int64_t place(const MlaSizes& sizes, int64_t num_heads, int64_t rows, float* mem
   return at.size();
 }
 
-// Where the indexer's keys lie: behind the layer's keys and values.
+// The vectors: what turns of a key, then what is its value too.
+KvCacheView latent_cache(const KvCacheView& cache, const MlaSizes& sizes) {
+  KvCacheView vectors = cache;
+  vectors.value_dim = sizes.latent;
+  vectors.values_in_keys = true;
+  return vectors;
+}
+
+// Where the indexer's keys lie: behind the layer's vectors. They have no values.
 KvCacheView index_cache(const KvCacheView& cache, const MlaSizes& sizes) {
   KvCacheView keys = cache;
-  keys.layer_offset += kv_bytes_per_block(cache.dtype, cache.block_size, cache.num_kv_heads, cache.head_dim);
+  keys.layer_offset += kv_part_bytes(cache.dtype, cache.block_size, cache.num_kv_heads, cache.head_dim);
   keys.num_kv_heads = 1;
   keys.head_dim = sizes.index_dim;
+  keys.values_in_keys = true;
   return keys;
 }
 
@@ -105,14 +114,15 @@ void apply(const OpTable& ops, const OpContext& ctx, const Mla& mla, const Rope*
   const TensorView q = head_view(absorbed, heads);
   const TensorView k = head_view(latent, 1);
   if (rope != nullptr) apply(ops, ctx, *rope, q, k, batch.positions);
-  ops.kv_write(ctx, cache, k, k, batch.slot_mapping);
+  const KvCacheView vectors = latent_cache(cache, mla.sizes);
+  ops.kv_write(ctx, vectors, k, {}, batch.slot_mapping);
   AttentionParams params = mla.params;
   if (has_choice(mla.sizes, batch.attention)) params.chosen = scratch.chosen;
-  ops.paged_attention(ctx, head_view(result, heads), q, cache, batch.attention, params);
+  ops.paged_attention(ctx, head_view(result, heads), q, vectors, batch.attention, params);
   for (int64_t h = 0; h < heads; ++h) {
     apply(ops, ctx, mla.expand[static_cast<size_t>(h)],
           column_slice(values, h * mla.sizes.value, (h + 1) * mla.sizes.value),
-          column_slice(result, h * cached, (h + 1) * cached));
+          column_slice(result, h * mla.sizes.latent, (h + 1) * mla.sizes.latent));
   }
   if (mla.gate) {
     const TensorView gates = row_slice(scratch.gates, 0, n);

@@ -48,7 +48,7 @@ struct Mla {
   Norm latent_norm;                // over the short vector
   const Rope* growth = nullptr;    // what all of a query goes through besides, without turning; or null
   std::vector<Linear> absorb;      // [num_heads] of [cached, query_dim]: a query as the cache's vectors are
-  std::vector<Linear> expand;      // [num_heads] of [value, cached]
+  std::vector<Linear> expand;      // [num_heads] of [value, latent]
   std::optional<Linear> gate;      // [num_heads, hidden]: each head is multiplied with the sigmoid of one
   Linear out;                      // [hidden, num_heads value]
   std::optional<Indexer> indexer;  // none: all keys count, or those that an earlier layer has chosen
@@ -63,7 +63,7 @@ struct MlaScratch {
   TensorView query;          // [rows, num_heads query_dim]
   TensorView latent;         // [rows, cached]
   TensorView absorbed;       // [rows, num_heads cached]
-  TensorView heads;          // [rows, num_heads cached]
+  TensorView heads;          // [rows, num_heads latent]
   TensorView values;         // [rows, num_heads value]
   TensorView gates;          // [rows, num_heads]
   TensorView index_query;    // [rows, index_heads index_dim]
@@ -76,8 +76,8 @@ int64_t mla_scratch_size(const MlaSizes& sizes, int64_t num_heads, int64_t rows)
 MlaScratch make_mla_scratch(const MlaSizes& sizes, int64_t num_heads, int64_t rows, float* memory);
 
 // out = attention(x) (+ residual, which may be out). rope null: positions are not turned in. out may be x.
-// The cache has one key head of `cached` dimensions, whose keys and values are the same; behind them, of a
-// layer with an indexer, its keys.
+// The cache has one key head of `cached` dimensions, the last of which are its values; behind these keys, of
+// a layer with an indexer, its keys.
 void apply(const OpTable& ops, const OpContext& ctx, const Mla& mla, const Rope* rope, const TensorView& out,
            const TensorView& x, const TensorView& residual, const ForwardBatch& batch,
            const KvCacheView& cache, const MlaScratch& scratch);

@@ -171,6 +171,8 @@ void check_kv_write(const KvCacheView& cache, const TensorView& k, const TensorV
   require(k.row_size() == int64_t{cache.num_kv_heads} * cache.head_dim &&
               (!values || v.row_size() == int64_t{cache.num_kv_heads} * cache.value_size()),
           "kv_write", "k must be [rows, num_kv_heads, head_dim], v [rows, num_kv_heads, value_dim]", shapes);
+  require(!values || !cache.values_in_keys, "kv_write",
+          "where values lie in keys there is no other place for them", shapes);
   require((!values || v.rows() == k.rows()) && static_cast<int64_t>(slot_mapping.size()) == k.rows(),
           "kv_write", "k, v and the slots must have the same number of rows", shapes);
 }

@@ -100,6 +100,8 @@ struct KvCacheView {
   int32_t num_kv_heads = 0;
   int32_t head_dim = 0;   // of a key
   int32_t value_dim = 0;  // of a value, head_dim at the most; 0: head_dim
+  // There are keys alone, and a value is the last dimensions of its key.
+  bool values_in_keys = false;
 
   int32_t value_size() const { return value_dim > 0 ? value_dim : head_dim; }
 };

@@ -101,15 +101,16 @@ void rope(const OpContext& ctx, const TensorView& x, std::span<const int32_t> po
 
 // Bytes that one token's keys and values of one layer take.
 double token_bytes(const KvCacheView& cache) {
-  return static_cast<double>(kv_bytes_per_block(cache.dtype, cache.block_size, cache.num_kv_heads,
-                                                cache.head_dim, cache.value_dim)) /
-         cache.block_size;
+  const auto part = [&cache](int32_t dim) {
+    return static_cast<double>(kv_part_bytes(cache.dtype, cache.block_size, cache.num_kv_heads, dim));
+  };
+  return (part(cache.head_dim) + (cache.values_in_keys ? 0.0 : part(cache.value_size()))) / cache.block_size;
 }
 
 void kv_write(const OpContext& ctx, const KvCacheView& cache, const TensorView& k, const TensorView& v,
               std::span<const int64_t> slot_mapping) {
   ProfileEvent event = elementwise("kv write", k, 2, 0);
-  event.bytes += token_bytes(cache) * static_cast<double>(k.rows()) * (v.data == nullptr ? 0.5 : 1.0);
+  event.bytes += token_bytes(cache) * static_cast<double>(k.rows());
   timed(ctx, event, [&](const OpTable& ops) { ops.kv_write(ctx, cache, k, v, slot_mapping); });
 }
 
@@ -140,7 +141,7 @@ void choose_keys(const OpContext& ctx, const KeyMask& chosen, const TensorView& 
     if (length <= count) continue;
     const double rows = std::min<double>(batch.cu_seqlens_q[s + 1] - batch.cu_seqlens_q[s], length - count);
     seen += rows * (length - (rows - 1) / 2);
-    event.bytes += length * token_bytes(keys) / 2;
+    event.bytes += length * token_bytes(keys);
   }
   event.flop = 2 * seen * static_cast<double>(q.shape[1]) * keys.head_dim;
   timed(ctx, event,

@@ -37,6 +37,7 @@ struct Block {
     return kv_has_scales(cache.dtype) ? element * key_scales[head * cache.block_size + offset] : element;
   }
   float value(int64_t head, int64_t dim, int64_t offset) const {
+    if (cache.values_in_keys) return key(head, cache.head_dim - cache.value_size() + dim, offset);
     const float element = load_f32(cache.dtype, values, value_index(head, dim, offset));
     return kv_has_scales(cache.dtype) ? element * value_scales[head * cache.block_size + offset] : element;
   }

@@ -40,14 +40,15 @@ struct ThreadScratch {
   void* key_tile;
   uint16_t* wide_keys;
   uint16_t* wide_values;
+  float* turned;
   uint32_t* q_pairs;  // [kMaxLines, q_pairs_stride]
   AttentionState segment;
   AttentionState total;
 
   static size_t bytes(int64_t head_dim) {
     const int64_t stride = acc_stride_of(head_dim);
-    const int64_t floats = kMaxLines * kTile + 2 * stride * kTile + kMaxLines * q_pairs_stride(head_dim) +
-                           2 * kMaxLines * (stride + 2);
+    const int64_t floats = kMaxLines * kTile + (2 * stride + kTurnedDims) * kTile +
+                           kMaxLines * q_pairs_stride(head_dim) + 2 * kMaxLines * (stride + 2);
     return align_up(static_cast<size_t>(floats) * sizeof(float));
   }
   ThreadScratch(std::byte* at, int64_t head_dim) {
@@ -62,6 +63,7 @@ struct ThreadScratch {
     key_tile = take(stride * kTile);
     wide_keys = reinterpret_cast<uint16_t*>(take(stride * kTile / 2));
     wide_values = reinterpret_cast<uint16_t*>(take(stride * kTile / 2));
+    turned = take(kTurnedDims * kTile);
     q_pairs = reinterpret_cast<uint32_t*>(take(kMaxLines * q_pairs_stride(head_dim)));
     for (AttentionState* state : {&segment, &total}) {
       state->acc = take(kMaxLines * stride);
@@ -142,16 +144,19 @@ class Chunk {
         .line_stride = num_lines_,
         .keys = cache.base + cache.layer_offset,
         .block_stride = cache.block_stride,
-        .values_offset = kv_part_bytes(cache.dtype, cache.block_size, cache.num_kv_heads, cache.head_dim),
+        .values_offset = cache.values_in_keys ? 0
+                                              : kv_part_bytes(cache.dtype, cache.block_size,
+                                                              cache.num_kv_heads, cache.head_dim),
         .key_scales = kv_element_bytes(cache.dtype, cache.block_size, cache.num_kv_heads, cache.head_dim),
-        .value_scales =
-            kv_element_bytes(cache.dtype, cache.block_size, cache.num_kv_heads, cache.value_size()),
+        .value_scales = kv_element_bytes(cache.dtype, cache.block_size, cache.num_kv_heads,
+                                         cache.values_in_keys ? cache.head_dim : cache.value_size()),
         .blocks = shape.batch.block_table.data() + shape.batch.block_table_indptr[first_seq],
         .block_size = cache.block_size,
         .kv_head = kv_head_,
         .num_kv_heads = num_kv_heads_,
         .head_dim = cache.head_dim,
         .value_dim = cache.value_size(),
+        .values_in_keys = cache.values_in_keys,
         .acc_stride = acc_stride_of(cache.value_size()),
         .scale = job.params.scale,
         .softcap = job.params.logit_softcap,
@@ -160,6 +165,7 @@ class Chunk {
         .key_tile = scratch.key_tile,
         .wide_keys = scratch.wide_keys,
         .wide_values = scratch.wide_values,
+        .turned = scratch.turned,
     };
   }
   Chunk(const Chunk&) = delete;

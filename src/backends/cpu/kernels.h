@@ -217,6 +217,9 @@ constexpr int64_t kTile = 64;
 // Positions whose results are merged as one. A multiple of kTile.
 constexpr int64_t kSegment = 512;
 
+// Dimensions of values that are turned out of keys at once.
+constexpr int64_t kTurnedDims = 64;
+
 // One query head of one query row, which stands at position high - 1.
 struct AttentionLine {
   const float* q;           // [head_dim]
@@ -251,7 +254,8 @@ struct AttentionArgs {
   int num_kv_heads;
   int64_t head_dim;
   int64_t value_dim;
-  int64_t acc_stride;  // value_dim rounded up to 16
+  bool values_in_keys;  // they are the last dimensions of keys, and values_offset is 0
+  int64_t acc_stride;   // value_dim rounded up to 16
   float scale;
   float softcap;          // 0: none
   bool alibi;             // whether the lines' slopes count
@@ -259,6 +263,7 @@ struct AttentionArgs {
   void* key_tile;         // scratch [head_dim, kTile] of the storage format
   uint16_t* wide_keys;    // scratch [head_dim, kTile]
   uint16_t* wide_values;  // scratch [kTile, acc_stride]
+  float* turned;          // scratch [kTile, kTurnedDims]
 };
 
 // Tokens that kv_write takes at once.

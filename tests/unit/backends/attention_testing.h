@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -29,7 +30,9 @@ struct CacheSetup {
   int32_t block_size = 16;
   DType dtype = DType::kF32;
   AttentionParams params = {.scale = 0.2F};
-  int32_t value_dim = 0;  // 0: head_dim
+  int32_t value_dim = 0;         // 0: head_dim
+  bool values_in_keys = false;   // KvCacheView::values_in_keys
+  bool values_are_keys = false;  // a token's value is its key, and the cache holds both
 
   int32_t value_size() const { return value_dim > 0 ? value_dim : head_dim; }
 };
@@ -40,7 +43,8 @@ inline std::string describe(const CacheSetup& s) {
          std::to_string(s.block_size) + ", " + std::string(dtype_name(s.dtype)) + ", window " +
          std::to_string(s.params.window) + ", chunk " + std::to_string(s.params.chunk) + ", softcap " +
          std::to_string(s.params.logit_softcap) + (s.params.bidirectional ? ", bidirectional" : "") +
-         (s.params.alibi_slopes != nullptr ? ", ALiBi" : "") + (s.params.sinks != nullptr ? ", sinks" : "");
+         (s.params.alibi_slopes != nullptr ? ", ALiBi" : "") + (s.params.sinks != nullptr ? ", sinks" : "") +
+         (s.values_in_keys ? ", values in keys" : "");
 }
 
 // Whether attention multiplies pairs of bfloat16 numbers there, rounding queries and softmax weights.
@@ -61,14 +65,16 @@ class Sequences {
   Sequences(const OpTable& table, const CacheSetup& setup, std::vector<int32_t> lengths,
             const std::vector<Prefix>& prefixes = {}, uint32_t seed = 1)
       : table_(table), setup_(setup), lengths_(std::move(lengths)) {
-    const int64_t layer =
-        kv_bytes_per_block(setup.dtype, setup.block_size, setup.kv_heads, setup.head_dim, setup.value_dim);
+    const auto part = [&setup](int32_t dim) {
+      return kv_part_bytes(setup.dtype, setup.block_size, setup.kv_heads, dim);
+    };
+    const int64_t layer = part(setup.head_dim) + (setup.values_in_keys ? 0 : part(setup.value_size()));
     int32_t blocks = 1;
     for (const int32_t n : lengths_) blocks += (n + setup.block_size - 1) / setup.block_size;
     const int64_t stride = 3 * layer;
     pool_.assign(static_cast<size_t>(blocks * stride), std::byte{0xff});
-    cache_ = {pool_.data(),     stride,         layer,          setup.dtype,
-              setup.block_size, setup.kv_heads, setup.head_dim, setup.value_dim};
+    cache_ = {pool_.data(),   stride,         layer,           setup.dtype,         setup.block_size,
+              setup.kv_heads, setup.head_dim, setup.value_dim, setup.values_in_keys};
     std::vector<int32_t> ids(static_cast<size_t>(blocks));
     std::iota(ids.begin(), ids.end(), 0);
     std::mt19937 rng(seed);
@@ -95,7 +101,7 @@ class Sequences {
         const bool shared = p < prefix.tokens;
         slots.push_back(shared ? -1 : int64_t{block} * setup.block_size + p % setup.block_size);
       }
-      table.kv_write(OpContext{}, cache_, k, v, slots);
+      write(k, setup.values_are_keys ? k : v, slots);
     }
   }
   Sequences(const Sequences&) = delete;
@@ -174,18 +180,24 @@ class Sequences {
   // Makes every element of positions from `from` on of sequence s NaN, as a recycled block may be.
   void hide(size_t s, int32_t from) {
     const int32_t n = lengths_[s] - from;
-    const TestTensor garbage(DType::kF32, {n, setup_.kv_heads, setup_.head_dim});
+    const TestTensor keys(DType::kF32, {n, setup_.kv_heads, setup_.head_dim});
+    const TestTensor values(DType::kF32, {n, setup_.kv_heads, setup_.value_size()});
     std::vector<int64_t> slots;
     for (int32_t p = from; p < lengths_[s]; ++p) {
       const int32_t block = table_ids_[static_cast<size_t>(indptr_[s] + p / setup_.block_size)];
       slots.push_back(int64_t{block} * setup_.block_size + p % setup_.block_size);
     }
-    table_.kv_write(OpContext{}, cache_, garbage, garbage, slots);
+    write(keys, values, slots);
   }
   const std::vector<std::byte>& pool() const { return pool_; }
   const KvCacheView& cache() const { return cache_; }
 
  private:
+  void write(const TestTensor& k, const TestTensor& v, std::span<const int64_t> slots) const {
+    const TensorView values = setup_.values_in_keys ? TensorView{} : v.view();
+    check_kv_write(cache_, k, values, slots);
+    table_.kv_write(OpContext{}, cache_, k, values, slots);
+  }
   template <class F>
   void for_each_query(F f) {
     for (TestTensor& q : queries_) {

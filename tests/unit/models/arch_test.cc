@@ -439,8 +439,9 @@ TEST(IndexedAttention, LayersChooseKeysOrShareAChoice) {
   EXPECT_THAT(
       choosing(parse_arch(indexed(glm, {{"indexer_types", {"full", "shared", "full", "shared", "shared"}}}))),
       ElementsAre(true, false, true, false, false));
-  // A block holds keys and values of five layers, and behind those of each indexer its keys.
-  const int64_t plain = kv_bytes_per_block(DType::kBF16, 16, 1, 20);
+  // A block holds a vector of each token for each layer, and behind those of a layer with an indexer its
+  // keys.
+  const int64_t plain = 16 * 20 * 2;
   EXPECT_EQ(kv_bytes_of(spec, spec.layers[0], DType::kBF16, 16), plain + 16 * 8 * 2);
   LayerSpec without_indexer = spec.layers[0];
   without_indexer.indexer = false;

@@ -34,6 +34,8 @@ namespace {
 
 #include "backends/cpu/kernels/attention_reader.inc.h"
 
+#include "backends/cpu/kernels/attention_tile.inc.h"
+
 #include "backends/cpu/kernels/attention.inc.h"
 
 #include "backends/cpu/kernels/attention_pairs.inc.h"

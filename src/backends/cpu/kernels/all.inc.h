@@ -10,6 +10,7 @@
 #include "backends/cpu/kernels/linear_two_of_four.inc.h"
 #include "backends/cpu/kernels/kv.inc.h"
 #include "backends/cpu/kernels/attention_reader.inc.h"
+#include "backends/cpu/kernels/attention_tile.inc.h"
 #include "backends/cpu/kernels/attention.inc.h"
 #include "backends/cpu/kernels/choose_keys.inc.h"
 #include "backends/cpu/kernels/probe.inc.h"

@@ -7,22 +7,6 @@
 
 constexpr int kLineBlock = 6;
 
-// What is read next: for each group of 16 positions a run of 16 times as many elements as a head has. The
-// memory of a head is such a run in a block, keys and values alike, and blocks lie anywhere, so that the
-// processor cannot guess the next one. It is asked for piece by piece between the multiplications over what
-// is there. Null: nothing to ask for.
-using NextRuns = const char* [kGroups];
-
-// The kCount pieces of 64 elements from `offset` of the runs from `first` on.
-template <int kBytes, int kCount>
-void prefetch_groups(const char* const* ahead, int first, int64_t offset) {
-  QUIRE_UNROLL
-  for (int g = 0; g < kCount; ++g) {
-    QUIRE_UNROLL
-    for (int i = 0; i < kBytes; ++i) _mm_prefetch(ahead[first + g] + offset * kBytes + 64 * i, _MM_HINT_T0);
-  }
-}
-
 // scores[r][16 g + i] = q[r] . key of position 16 g + i, for kCount groups from `first` on.
 template <class V, class E, int kRows, int kCount>
 void score_block(const typename E::Query* const* q, const E& tile, int first, int64_t head_dim, float* scores,
@@ -133,12 +117,6 @@ void weigh_rows(int rows, const E& tile, int64_t begin, int64_t end, int64_t val
   }
 }
 
-// The scales of a tile's positions; those that nobody sees are 0.
-struct TileScales {
-  float key[kTile];
-  float value[kTile];
-};
-
 // exp() of x <= 0, with the same bits: there is nothing to clamp, since what falls below the range is chosen
 // away, whatever was computed for it.
 template <class V>
@@ -221,111 +199,6 @@ void softmax_tile(const AttentionArgs& args, const TileScales& scales, float hig
   *line_max = highest;
 }
 
-// The memory of a sequence's positions.
-template <class S>
-struct PagedRows {
-  using T = typename S::T;
-  const AttentionArgs& args;
-
-  const T* keys(int64_t position) const {
-    return at(position, 0) + args.kv_head * args.head_dim * args.block_size + position % args.block_size;
-  }
-  const T* values(int64_t position) const {
-    return at(position, args.values_offset) +
-           (args.kv_head * args.block_size + position % args.block_size) * args.value_dim;
-  }
-  // The run of 16 dimensions' elements that belongs to the group of 16 positions at `position`: of whole
-  // blocks and of several groups in a block together it is the head's memory, whatever the order inside.
-  const char* key_run(int64_t position) const { return run(position, 0, args.head_dim); }
-  const char* value_run(int64_t position) const { return run(position, args.values_offset, args.value_dim); }
-  const float* key_scales(int64_t position) const { return scales(position, args.key_scales); }
-  const float* value_scales(int64_t position) const {
-    return scales(position, args.values_offset + args.value_scales);
-  }
-
- private:
-  const std::byte* block(int64_t position) const {
-    return args.keys + args.blocks[position / args.block_size] * args.block_stride;
-  }
-  const T* at(int64_t position, int64_t offset) const {
-    return reinterpret_cast<const T*>(block(position) + offset);
-  }
-  const char* run(int64_t position, int64_t offset, int64_t dim) const {
-    return reinterpret_cast<const char*>(at(position, offset) +
-                                         (args.kv_head * args.block_size + position % args.block_size) * dim);
-  }
-  const float* scales(int64_t position, int64_t offset) const {
-    return reinterpret_cast<const float*>(block(position) + offset) + args.kv_head * args.block_size +
-           position % args.block_size;
-  }
-};
-
-// The scales of positions [begin, end) of the tile at `origin`.
-template <class S>
-void find_scales(const AttentionArgs& args, int64_t origin, int64_t begin, int64_t end, TileScales* tile) {
-  const PagedRows<S> rows{args};
-  if (end - begin < kTile) *tile = {};
-  for (int64_t p = begin; p < end;) {
-    const float* keys = rows.key_scales(p);
-    const float* values = rows.value_scales(p);
-    const int64_t left = args.block_size - p % args.block_size;
-    const int64_t run_end = end - p < left ? end : p + left;
-    for (; p < run_end; ++p) {
-      tile->key[p - origin] = *keys++;
-      tile->value[p - origin] = *values++;
-    }
-  }
-}
-
-// Finds the keys of positions [begin, end) of the tile at `origin`; where blocks are not made of whole groups
-// they are gathered first.
-template <class S, class E>
-void find_keys(const AttentionArgs& args, int64_t origin, int64_t begin, int64_t end, E* tile) {
-  using T = typename S::T;
-  const PagedRows<S> rows{args};
-  const int first = static_cast<int>((begin - origin) / 16);
-  const int last = static_cast<int>((end - origin + 15) / 16);
-  if (args.block_size % 16 == 0) {
-    tile->stride = args.block_size;
-    // A group that is not there stands for itself as another one.
-    for (int g = 0; g < kGroups; ++g)
-      tile->keys[g] = rows.keys(g >= first && g < last ? origin + 16 * g : origin + 16 * first);
-    return;
-  }
-  T* gathered = static_cast<T*>(args.key_tile);
-  tile->stride = kTile;
-  for (int g = 0; g < kGroups; ++g) tile->keys[g] = gathered + 16 * g;
-  for (int64_t p = begin; p < end;) {
-    const int64_t left = args.block_size - p % args.block_size;
-    const int64_t run = end - p < left ? end - p : left;
-    const T* from = rows.keys(p);
-    T* to = gathered + (p - origin);
-    for (int64_t d = 0; d < args.head_dim; ++d) {
-      for (int64_t i = 0; i < run; ++i) to[d * kTile + i] = from[d * args.block_size + i];
-    }
-    p += run;
-  }
-}
-
-// Where a head's keys, or its values, of positions [begin, end) of the tile at `origin` lie; false where
-// blocks are not made of whole groups, which nobody asks ahead for.
-template <class S, bool kKeys>
-bool find_runs(const AttentionArgs& args, int64_t origin, int64_t begin, int64_t end, NextRuns runs) {
-  if (args.block_size % 16 != 0 || begin >= end) return false;
-  const PagedRows<S> rows{args};
-  for (int g = 0; g < kGroups; ++g) {
-    // A group that is not there stands for itself once more: asking for it again does nothing.
-    int64_t p = origin + 16 * g;
-    if (p + 16 <= begin || p >= end) p = begin / 16 * 16;
-    runs[g] = kKeys ? rows.key_run(p) : rows.value_run(p);
-    if constexpr (S::kTokenScales && kKeys) {
-      _mm_prefetch(reinterpret_cast<const char*>(rows.key_scales(p)), _MM_HINT_T0);
-      _mm_prefetch(reinterpret_cast<const char*>(rows.value_scales(p)), _MM_HINT_T0);
-    }
-  }
-  return true;
-}
-
 // The weighted values of lines [first, last) of the chunk. Lines that see all the positions go together; what
 // only some of them see goes line by line, before and after, so that each line's order is that of the
 // positions.
@@ -361,78 +234,34 @@ void weigh_lines(const AttentionArgs& args, const E& tile, int64_t origin, int f
   for (int l = first; l < last; ++l) one(l, common_high, high[l - first]);
 }
 
-// Which lines see some of a tile, and which positions of it any of them sees.
-struct TileView {
+// Lines of a tile in blocks of nearly one size.
+struct LineBlocks {
   int first;
-  int last;
-  int64_t begin;
-  int64_t end;
+  int lines;
+  int count;
 
-  // Both ends of what lines see ascend, so those that see any of the tile stand together.
-  TileView(const AttentionArgs& args, int64_t origin) : first(0), last(args.num_lines) {
-    while (first < args.num_lines && args.lines[first].high <= origin) ++first;
-    while (last > first && args.lines[last - 1].low >= origin + kTile) --last;
-    if (first == last) return;
-    begin = args.lines[first].low > origin ? args.lines[first].low : origin;
-    end = args.lines[last - 1].high < origin + kTile ? args.lines[last - 1].high : origin + kTile;
-  }
+  explicit LineBlocks(const TileView& view)
+      : first(view.first),
+        lines(view.last - view.first),
+        count((view.last - view.first + kLineBlock - 1) / kLineBlock) {}
+  int begin(int b) const { return first + lines * b / count; }
 };
 
-template <class S, class E>
-void find_values(const AttentionArgs& args, int64_t origin, const TileView& view, E* tile) {
-  const PagedRows<S> rows{args};
-  for (int64_t p = view.begin; p < view.end;) {
-    const typename S::T* row = rows.values(p);
-    const int64_t left = args.block_size - p % args.block_size;
-    const int64_t run_end = view.end - p < left ? view.end : p + left;
-    for (; p < run_end; ++p, row += args.value_dim) tile->values[p - origin] = row;
-  }
-}
-
-// Copies a tile into the form that many lines read. own_values, next_keys: what to ask for meanwhile.
-template <class E, class W>
-void widen_tile(const AttentionArgs& args, int64_t origin, const TileView& view, const E& narrow,
-                const char* const* own_values, const char* const* next_keys, W* wide) {
-  constexpr int kBytes = sizeof(typename E::T);
-  const int first_group = static_cast<int>((view.begin - origin) / 16);
-  const int last_group = static_cast<int>((view.end - origin + 15) / 16);
-  wide->keys = args.wide_keys;
-  wide->values = args.wide_values;
-  wide->values_stride = args.acc_stride;
-  for (int g = first_group; g < last_group; ++g) {
-    for (int64_t d = 0; d < args.head_dim; d += E::kDepth) {
-      if (own_values != nullptr && d % 4 == 0) prefetch_groups<kBytes, 1>(own_values, g, 16 * d);
-      W::store(wide->key_at(g, d), narrow.key(g, d));
-    }
-  }
-  for_each_step<E::kDepth>(view.begin - origin, view.end - origin, [&](int64_t p, Terms terms) {
-    for (int64_t d = 0; d < args.value_dim; d += 16) {
-      if (next_keys != nullptr && d % 64 == 0)
-        prefetch_groups<kBytes, 1>(next_keys, static_cast<int>(p / 16), p % 16 * args.head_dim + d);
-      W::store(wide->value_at(p, d), narrow.value(p, terms, d, args.value_dim - d));
-    }
-  });
-}
-
-// Lines of a tile: scores of all blocks of lines, softmax weights, weighted values. So the first-level cache
-// holds keys, then values, and not both. S is the cache's format, E how the products read it. own_values,
-// next_keys: what to ask for during the first block.
+// Lines of a tile: scores of all blocks of lines, then softmax weights. S is the cache's format, E how the
+// products read it. ahead: what to ask for during the first block.
 template <class V, class S, class E>
-void attend_lines(const AttentionArgs& args, const AttentionState& state, int64_t segment, int64_t origin,
-                  const TileView& view, const E& tile, const TileScales& scales,
-                  const char* const* own_values, const char* const* next_keys) {
+void find_weights(const AttentionArgs& args, const AttentionState& state, int64_t segment, int64_t origin,
+                  const TileView& view, const E& tile, const TileScales& scales, const char* const* ahead) {
   const int first_group = static_cast<int>((view.begin - origin) / 16);
   const int last_group = static_cast<int>((view.end - origin + 15) / 16);
-  const int lines = view.last - view.first;
-  const int blocks = (lines + kLineBlock - 1) / kLineBlock;
-  const auto block_begin = [&](int b) { return view.first + lines * b / blocks; };
-  for (int b = 0; b < blocks; ++b) {
-    const int from = block_begin(b);
-    const int to = block_begin(b + 1);
+  const LineBlocks blocks(view);
+  for (int b = 0; b < blocks.count; ++b) {
+    const int from = blocks.begin(b);
+    const int to = blocks.begin(b + 1);
     const typename E::Query* q[kLineBlock];
     for (int l = from; l < to; ++l) q[l - from] = E::query_of(args.lines[l]);
     score_rows<V, E, kLineBlock>(to - from, q, tile, first_group, last_group, args.head_dim,
-                                 args.scores + from * kTile, b == 0 ? own_values : nullptr);
+                                 args.scores + from * kTile, b == 0 ? ahead : nullptr);
   }
   // Line by line, but apart: what waits for one line's highest score lets the next lines' arithmetic pass.
   float highest[kMaxLines];
@@ -449,9 +278,25 @@ void attend_lines(const AttentionArgs& args, const AttentionState& state, int64_
     softmax_tile<V, S, E>(args, scales, highest[l], args.scores + l * kTile, fresh, state.max + l,
                           state.sum + l, state.acc + l * args.acc_stride);
   }
-  for (int b = 0; b < blocks; ++b)
-    weigh_lines<V, E>(args, tile, origin, block_begin(b), block_begin(b + 1), state,
-                      b == 0 ? next_keys : nullptr);
+}
+
+// The weighted values of all of them.
+template <class V, class E>
+void weigh_values(const AttentionArgs& args, const AttentionState& state, int64_t origin,
+                  const TileView& view, const E& tile, const char* const* ahead) {
+  const LineBlocks blocks(view);
+  for (int b = 0; b < blocks.count; ++b)
+    weigh_lines<V, E>(args, tile, origin, blocks.begin(b), blocks.begin(b + 1), state,
+                      b == 0 ? ahead : nullptr);
+}
+
+// Both: so the first-level cache holds keys, then values, and not both.
+template <class V, class S, class E>
+void attend_lines(const AttentionArgs& args, const AttentionState& state, int64_t segment, int64_t origin,
+                  const TileView& view, const E& tile, const TileScales& scales,
+                  const char* const* own_values, const char* const* next_keys) {
+  find_weights<V, S>(args, state, segment, origin, view, tile, scales, own_values);
+  weigh_values<V>(args, state, origin, view, tile, next_keys);
 }
 
 // From this many lines on, tiles are copied into the form that is read fastest: for fewer the copy costs more
@@ -477,6 +322,31 @@ bool skip_tile(const AttentionArgs& args, const AttentionState& state, int64_t s
   return true;
 }
 
+// A tile whose values lie in its keys. They are turned some dimensions at a time, which stay in the
+// first-level cache while all lines read them.
+template <class V, class S, class E>
+void attend_keys_alone(const AttentionArgs& args, const AttentionState& state, int64_t segment,
+                       int64_t origin, const TileView& view, const E& tile, const TileScales& scales,
+                       const char* const* next_keys) {
+  bool widened = false;
+  if constexpr (E::kWidens) {
+    widened = view.last - view.first >= kWidenLines;
+    if (widened) {
+      typename E::Wide wide;
+      widen_keys(args, origin, view, tile, next_keys, &wide);
+      find_weights<V, S>(args, state, segment, origin, view, wide, scales, nullptr);
+    }
+  }
+  if (!widened) find_weights<V, S>(args, state, segment, origin, view, tile, scales, next_keys);
+  auto values = E::Turned::at(args.turned);
+  for (int64_t dim = 0; dim < args.value_dim; dim += kTurnedDims) {
+    AttentionArgs part = args;
+    part.value_dim = args.value_dim - dim < kTurnedDims ? args.value_dim - dim : kTurnedDims;
+    turn_values<V>(origin, view, tile, args.head_dim - args.value_dim + dim, part.value_dim, &values);
+    weigh_values<V>(part, {state.max, state.sum, state.acc + dim}, origin, view, values, nullptr);
+  }
+}
+
 // next_keys: where the keys begin that are read after this tile, or null.
 template <class V, class S, template <class, class> class Reader>
 void attend_tile(const AttentionArgs& args, const AttentionState& state, int64_t segment, int64_t origin,
@@ -486,16 +356,19 @@ void attend_tile(const AttentionArgs& args, const AttentionState& state, int64_t
   if (view.first == view.last || skip_tile<V>(args, state, segment, origin, view)) return;
   E tile;
   find_keys<S>(args, origin, view.begin, view.end, &tile);
+  TileScales scales;
+  if constexpr (S::kTokenScales) find_scales<S>(args, origin, view.begin, view.end, &scales);
+  if (args.values_in_keys)
+    return attend_keys_alone<V, S>(args, state, segment, origin, view, tile, scales, next_keys);
   find_values<S>(args, origin, view, &tile);
   NextRuns runs;
   const char* const* own_values =
       find_runs<S, false>(args, origin, view.begin, view.end, runs) ? runs : nullptr;
-  TileScales scales;
-  if constexpr (S::kTokenScales) find_scales<S>(args, origin, view.begin, view.end, &scales);
   if constexpr (E::kWidens) {
     if (view.last - view.first >= kWidenLines) {
       typename E::Wide wide;
-      widen_tile(args, origin, view, tile, own_values, next_keys, &wide);
+      widen_keys(args, origin, view, tile, own_values, &wide);
+      widen_values(args, origin, view, tile, next_keys, &wide);
       return attend_lines<V, S>(args, state, segment, origin, view, wide, scales, nullptr, nullptr);
     }
   }

@@ -34,12 +34,19 @@ struct WidePairs : PairTerms, WidePlaces<2> {
                                                      : _mm512_maskz_mov_epi16(0xaaaaaaaaU, both));
   }
   static void store(uint16_t* to, F v) { _mm512_storeu_ps(to, v); }
+  static WidePairs at(float* scratch) {
+    WidePairs turned;
+    turned.values = reinterpret_cast<uint16_t*>(scratch);
+    turned.values_stride = kTurnedDims;
+    return turned;
+  }
 };
 
 template <class V, class S>
 struct Pairs : PairTerms {
   using T = typename S::T;
   using Wide = WidePairs;
+  using Turned = WidePairs;
   static constexpr bool kWidens = true;
 
   const T* keys[kGroups];  // element (d, i) of a group of 16 positions at keys[group][d * stride + i]
@@ -49,6 +56,18 @@ struct Pairs : PairTerms {
   F key(int group, int64_t d) const {
     const T* at = keys[group] + d * stride;
     return join(low_half(at, 16), high_half(at + stride, 16));
+  }
+  F steps(int group, int64_t d) const {
+    const T* first = keys[group] + d * stride;
+    const T* second = keys[group + 1] + d * stride;
+    if constexpr (sizeof(T) == 2) {
+      const __m512i low = _mm512_castsi256_si512(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(first)));
+      return _mm512_castsi512_ps(
+          _mm512_inserti64x4(low, _mm256_loadu_si256(reinterpret_cast<const __m256i*>(second)), 1));
+    } else {
+      return reinterpret_cast<F>(
+          _mm512_cvtne2ps_pbh(S::template load<V>(second), S::template load<V>(first)));
+    }
   }
   F value(int64_t p, Terms terms, int64_t dim, int64_t lanes) const {
     const __m512i none = _mm512_setzero_si512();

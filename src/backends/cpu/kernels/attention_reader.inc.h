@@ -3,7 +3,8 @@
 // A step adds kDepth terms at once: dimensions of a score, positions of a weighted value. Steps begin at
 // fixed places, multiples of kDepth. What a reader must have: T, an element of the cache; Query, what a query
 // is made of; query_of() of a line; key() and value(), a step of 16 positions or dimensions; query() and
-// weight(), what meets it; multiply(); store_weights().
+// weight(), what meets it; multiply(); store_weights(). Of the cache itself also: steps(), 16 steps of
+// positions from a group on in one dimension of keys.
 
 constexpr int kGroups = static_cast<int>(kTile / 16);  // groups of 16 positions in a tile
 
@@ -27,6 +28,8 @@ void for_each_step(int64_t begin, int64_t end, F f) {
 // A tile copied into bfloat16, which holds each 8-bit element exactly.
 template <class V>
 struct WideSingles;
+template <class V>
+struct TurnedSingles;
 
 // One fused multiply-add for each term.
 template <class V>
@@ -48,6 +51,7 @@ struct Singles : SingleTerms<V> {
   using F = typename V::F;
   using T = typename S::T;
   using Wide = WideSingles<V>;
+  using Turned = TurnedSingles<V>;
   static constexpr bool kWidens = sizeof(T) == 1;
 
   const T* keys[kGroups];  // element (d, i) of a group of 16 positions at keys[group][d * stride + i]
@@ -55,9 +59,28 @@ struct Singles : SingleTerms<V> {
   const T* values[kTile];
 
   F key(int group, int64_t d) const { return S::template load<V>(keys[group] + d * stride); }
+  F steps(int group, int64_t d) const { return key(group, d); }
   F value(int64_t p, Terms, int64_t dim, int64_t lanes) const {
     const T* at = values[p] + dim;
     return lanes < 16 ? S::template load_part<V>(at, lanes) : S::template load<V>(at);
+  }
+};
+
+// Some dimensions of values that were turned out of keys.
+template <class V>
+struct TurnedSingles : SingleTerms<V> {
+  using F = typename V::F;
+  using T = float;
+
+  float* values;  // [kTile, kTurnedDims]
+
+  F value(int64_t p, Terms, int64_t dim, int64_t) const { return V::load(value_at(p, dim)); }
+  float* value_at(int64_t p, int64_t dim) const { return values + p * kTurnedDims + dim; }
+  static void store(float* to, F v) { V::store(to, v); }
+  static TurnedSingles at(float* scratch) {
+    TurnedSingles turned;
+    turned.values = scratch;
+    return turned;
   }
 };
 
