@@ -88,6 +88,14 @@ MLA = {k: v for k, v in SIGMOID_MOE.items() if k != "head_dim"} | dict(
 # Queries that attend to chosen keys: to fewer than the longest prompt has.
 INDEXED = MLA | dict(q_lora_rank=20, index_n_heads=8, index_head_dim=8, index_topk=16)
 
+# Blocks of keys are chosen in the last two layers.
+MINIMAX_M3 = MOE | dict(
+    model_type="minimax_m3_vl_text", architectures=["MiniMaxM3VLForCausalLM"], num_hidden_layers=3, head_dim=8, intermediate_size=12,
+    dense_intermediate_size=28, shared_intermediate_size=16, num_local_experts=5, num_experts_per_tok=2, tie_word_embeddings=False,
+    rope_parameters=dict(rope_type="default", rope_theta=1e4, partial_rotary_factor=0.5), mlp_layer_types=["dense", "sparse", "sparse"],
+    layer_types=["full_attention", "minimax_m3_sparse", "minimax_m3_sparse"], index_n_heads=2, index_head_dim=6, index_block_size=16,
+    index_topk_blocks=2, index_local_blocks=1)
+
 LATENT_SIZES = ("q_lora_rank", "kv_lora_rank", "qk_rope_head_dim", "qk_nope_head_dim", "v_head_dim")
 DENSE_MLA = DENSE | {k: v for k, v in MLA.items() if k in LATENT_SIZES} | dict(num_hidden_layers=2, num_key_value_heads=4)
 
@@ -284,6 +292,7 @@ MODELS = {
               "float32", "published"),
     "minimax_m2": (MOE | dict(model_type="minimax_m2", architectures=["MiniMaxM2ForCausalLM"], intermediate_size=12, head_dim=8,
                               rotary_dim=4, num_local_experts=5, num_experts_per_tok=2), "float32", "published"),
+    "minimax_m3": (MINIMAX_M3, "float32", ""),
     "ernie4_5_moe": (MOE | dict(
         model_type="ernie4_5_moe", architectures=["Ernie4_5_MoeForCausalLM"], num_hidden_layers=3, moe_intermediate_size=12,
         moe_num_experts=5, moe_k=2, moe_num_shared_experts=1, moe_layer_start_index=1, use_bias=True, pad_token_id=0, tie_word_embeddings=False), "float32", "published"),
@@ -612,7 +621,7 @@ def make_case(model, prompt):
 @torch.no_grad()
 def chooses_clearly(model, cases, generator):
     """Whether slightly different weights give nearly the same logits: no key is chosen, or not, by a hair."""
-    if not hasattr(model.config, "index_topk"):
+    if not hasattr(model.config, "index_topk") and not hasattr(model.config, "index_topk_blocks"):
         return True
     other = copy.deepcopy(model)
     for parameter in other.parameters():

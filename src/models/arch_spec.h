@@ -14,6 +14,7 @@
 #include "contract/pooling.h"
 #include "nn/alt_up.h"
 #include "nn/delta_net.h"
+#include "nn/indexer.h"
 #include "nn/kimi_delta.h"
 #include "nn/layers.h"
 #include "nn/lightning.h"
@@ -51,7 +52,7 @@ struct LayerSpec {
   int32_t num_kv_heads = 0;
   int64_t intermediate_size = 0;
   double sparse_gates = 0.0;   // the share of an MLP's gates that are cut off (Mlp::gate_deviations)
-  bool indexer = false;        // of latent attention: it has one (nn/mla.h)
+  bool indexer = false;        // it has one (nn/indexer.h)
   int32_t kv_source = -1;      // the earlier layer whose keys and values this one reads; -1: its own
   int32_t weight_source = -1;  // the earlier layer whose weights this one has; -1: its own
   // The layer whose transformer block stands before this one's recurrence (ArchSpec::shared_block): itself or
@@ -243,6 +244,7 @@ struct ArchSpec {
   // Attention through short vectors in place of keys and values. The cache then has one key head, and
   // head_dim is MlaSizes::cached.
   std::optional<MlaSizes> mla;
+  IndexerSizes indexer;            // of layers that attend to chosen keys
   int32_t index_rope = kNoRope;    // which of `ropes` the indexers' queries and keys go through
   int32_t query_growth = kNoRope;  // which of `ropes` whole queries go through besides (Mla::growth)
   float mla_norm_eps = 1e-6F;
@@ -299,14 +301,13 @@ inline int32_t num_kv_heads_of(const ArchSpec& spec, const LayerSpec& layer) {
   return layer.num_kv_heads > 0 ? layer.num_kv_heads : spec.num_kv_heads;
 }
 // Bytes that a layer keeps of the tokens of a block: keys and values of the largest heads there are, or the
-// vectors of latent attention, and what its indexer keeps.
+// vectors of latent attention; of those that have one, the keys of an indexer.
 inline int64_t kv_bytes_of(const ArchSpec& spec, const LayerSpec& layer, DType dtype, int32_t block_size) {
   if (!layer.attention) return 0;
   const int64_t bytes =
       spec.mla ? kv_part_bytes(dtype, block_size, 1, spec.mla->cached())
                : kv_bytes_per_block(dtype, block_size, spec.num_kv_heads, spec.head_dim, spec.value_dim);
-  if (!layer.indexer) return bytes;
-  return bytes + kv_part_bytes(dtype, block_size, 1, spec.mla->index_dim);
+  return layer.indexer ? bytes + kv_part_bytes(dtype, block_size, 1, spec.indexer.dim) : bytes;
 }
 inline int64_t embedding_size_of(const ArchSpec& spec) {
   return spec.embedding_size > 0 ? spec.embedding_size : spec.hidden_size;

@@ -88,14 +88,15 @@ int64_t ModelLoader::planned_bytes() const {
   add_vector(plan_.bias(Role::kEmbeddingNorm));
   for (int32_t i = 0; i < spec_.num_layers; ++i) {
     for (const Role role :
-         {Role::kInputNorm,    Role::kPostAttentionNorm, Role::kMlpNorm,      Role::kPostMlpNorm,
-          Role::kQueryNorm,    Role::kKeyNorm,           Role::kSinks,        Role::kQueryDownNorm,
-          Role::kLatentNorm,   Role::kAttentionSubNorm,  Role::kMlpSubNorm,   Role::kExpertScale,
-          Role::kBesideRouter, Role::kBesideExperts,     Role::kBesideOut,    Role::kBesideMlp,
-          Role::kStateConv,    Role::kStepBias,          Role::kRate,         Role::kSkip,
-          Role::kStateNorm,    Role::kStepNorm,          Role::kWriteNorm,    Role::kReadNorm,
-          Role::kLaurelNorm,   Role::kStreamRouterNorm,  Role::kStreamScale,  Role::kBlockNorm,
-          Role::kIndexKeyNorm, Role::kStateConvQuery,    Role::kStateConvKey, Role::kStateConvValue}) {
+         {Role::kInputNorm,     Role::kPostAttentionNorm, Role::kMlpNorm,        Role::kPostMlpNorm,
+          Role::kQueryNorm,     Role::kKeyNorm,           Role::kSinks,          Role::kQueryDownNorm,
+          Role::kLatentNorm,    Role::kAttentionSubNorm,  Role::kMlpSubNorm,     Role::kExpertScale,
+          Role::kBesideRouter,  Role::kBesideExperts,     Role::kBesideOut,      Role::kBesideMlp,
+          Role::kStateConv,     Role::kStepBias,          Role::kRate,           Role::kSkip,
+          Role::kStateNorm,     Role::kStepNorm,          Role::kWriteNorm,      Role::kReadNorm,
+          Role::kLaurelNorm,    Role::kStreamRouterNorm,  Role::kStreamScale,    Role::kBlockNorm,
+          Role::kIndexKeyNorm,  Role::kIndexQueryNorm,    Role::kStateConvQuery, Role::kStateConvKey,
+          Role::kStateConvValue}) {
       add_vector(plan_.weight(role, i));
       add_vector(plan_.bias(role, i));
       for (int32_t h = 0; plan_.weight(role, i) == nullptr && plan_.weight(role, i, h) != nullptr; ++h)

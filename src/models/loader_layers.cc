@@ -224,6 +224,7 @@ Mla ModelLoader::mla(int32_t layer) {
   split_latent(out, layer);
   if (out.sizes.gated) out.gate = linear({Role::kQueryGate}, layer);
   out.out = linear({Role::kAttentionOut}, layer);
+  out.choice = spec_.indexer;
   if (spec_.layers[static_cast<size_t>(layer)].indexer) out.indexer = indexer(layer);
   out.params.scale = spec_.layers[static_cast<size_t>(layer)].attention_scale;
   return out;
@@ -231,14 +232,19 @@ Mla ModelLoader::mla(int32_t layer) {
 
 Indexer ModelLoader::indexer(int32_t layer) {
   Indexer out;
+  out.sizes = spec_.indexer;
   out.query = linear({Role::kIndexQuery}, layer);
   out.key = linear({Role::kIndexKey}, layer);
-  out.key_norm = norm(Role::kIndexKeyNorm, layer, spec_.mla->index_dim);
+  out.key_norm = norm(Role::kIndexKeyNorm, layer, out.sizes.dim);
+  out.rope = &model_->ropes_[static_cast<size_t>(spec_.index_rope)];
+  if (out.sizes.block > 0) {
+    out.query_norm = norm(Role::kIndexQueryNorm, layer, out.sizes.dim);
+    return out;
+  }
   out.key_norm.kind = NormKind::kLayer;
   constexpr float kEps = 1e-6F;  // whatever the other norms have
   out.key_norm.eps = kEps;
   out.weights = linear({Role::kIndexWeights}, layer);
-  out.rope = &model_->ropes_[static_cast<size_t>(spec_.index_rope)];
   return out;
 }
 
@@ -410,6 +416,7 @@ Model::Layer ModelLoader::layer(int32_t index) {
     out.mla = mla(index);
   } else if (own.attention) {
     out.attention = attention(index);
+    if (own.indexer) out.indexer = indexer(index);
   }
   if (own.recurrence == Recurrence::kMamba) out.mamba = mamba(index);
   if (own.recurrence == Recurrence::kMamba1) out.mamba1 = mamba1(index);

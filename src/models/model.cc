@@ -29,6 +29,7 @@ struct ActivationLayout {
   int64_t chosen = 0;
   int64_t qkv = 0;
   int64_t heads = 0;
+  int64_t indexer = 0;
   int64_t up = 0;
   int64_t act = 0;
   int64_t moe = 0;
@@ -101,9 +102,9 @@ bool has_branches(const ArchSpec& spec) {
          });
 }
 
-// Words of a row of which keys are chosen.
+// Words of a row of which keys are chosen, for one choice.
 int64_t chosen_words(const ArchSpec& spec, int64_t max_model_len) {
-  return spec.mla && spec.mla->index_count > 0 ? (max_model_len + 63) / 64 : 0;
+  return spec.indexer.heads > 0 ? (max_model_len + 63) / 64 : 0;
 }
 
 ActivationLayout activation_layout(const ArchSpec& spec, int64_t max_tokens, int64_t max_model_len) {
@@ -124,12 +125,16 @@ ActivationLayout activation_layout(const ArchSpec& spec, int64_t max_tokens, int
   at.alt_up = at.layer_input_ids + (has_common_inputs(spec) ? area(1) : 0);
   at.low = at.alt_up + (spec.alt_up ? alt_up_scratch_size(spec.alt_up->sizes, max_tokens) : 0);
   at.chosen = at.low + area(low_size(spec));
-  at.qkv = at.chosen + area(2 * chosen_words(spec, max_model_len));
+  at.qkv = at.chosen + area(2 * spec.indexer.masks() * chosen_words(spec, max_model_len));
   at.heads = at.qkv + area(qkv_size(spec));
   at.up = at.qkv;
   at.act = at.up + mlp_area(up_size(spec));
-  const int64_t attention_end = spec.mla ? at.qkv + mla_scratch_size(*spec.mla, spec.num_heads, max_tokens)
-                                         : at.heads + area(q_size(spec));
+  at.indexer = at.heads + area(q_size(spec));
+  ScratchLayout index(max_tokens, nullptr);
+  place_indexer(spec.indexer, index);
+  const int64_t attention_end =
+      spec.mla ? at.qkv + mla_scratch_size(*spec.mla, spec.indexer, spec.num_heads, max_tokens)
+               : at.indexer + index.size();
   at.moe = at.act + (spec.gated_mlp ? mlp_area(act_size(spec)) : 0);
   const int64_t mlp_rows = std::min(max_tokens, kMlpRows);
   const int64_t mlp_end =
@@ -181,12 +186,16 @@ ActivationBuffers Model::make_buffers(int64_t max_tokens) const {
   }
   if (spec_.alt_up) buffers.alt_up = make_alt_up_scratch(spec_.alt_up->sizes, max_tokens, base + at.alt_up);
   if (spec_.mla) {
-    buffers.mla = make_mla_scratch(*spec_.mla, spec_.num_heads, max_tokens, base + at.qkv);
-    if (const int64_t words = chosen_words(spec_, max_model_len_); words > 0)
-      buffers.mla.chosen = {reinterpret_cast<uint64_t*>(base + at.chosen), words};
+    buffers.mla = make_mla_scratch(*spec_.mla, spec_.indexer, spec_.num_heads, max_tokens, base + at.qkv);
   } else {
     buffers.qkv = place(at.qkv, qkv_size(spec_));
     buffers.heads = place(at.heads, q_size(spec_));
+    ScratchLayout index(max_tokens, base + at.indexer);
+    buffers.indexer = place_indexer(spec_.indexer, index);
+  }
+  if (const int64_t words = chosen_words(spec_, max_model_len_); words > 0) {
+    const KeyMask chosen = {reinterpret_cast<uint64_t*>(base + at.chosen), words, spec_.indexer.masks()};
+    (spec_.mla ? buffers.mla.indexer : buffers.indexer).chosen = chosen;
   }
   buffers.recurrent = make_recurrent_scratch(widest_recurrence(spec_), max_tokens, base + at.qkv);
   buffers.up = place_rows(at.up, mlp_rows, up_size(spec_));
@@ -214,6 +223,7 @@ struct Model::Scratch {
   AltUpScratch alt_up;
   const MoeScratch& moe;
   const MlaScratch& mla;
+  const IndexerScratch& indexer;
   const BlockScratch& block;
   const RecurrentScratch& recurrent;
 
@@ -235,6 +245,7 @@ struct Model::Scratch {
         alt_up(buffers.alt_up.streams.data == nullptr ? AltUpScratch{} : part_of(buffers.alt_up, n)),
         moe(buffers.moe),
         mla(buffers.mla),
+        indexer(buffers.indexer),
         block(buffers.block),
         recurrent(buffers.recurrent) {}
 };
@@ -351,9 +362,16 @@ void Model::run_attention(const OpContext& ctx, const Layer& layer, const Tensor
                           const KvCacheView& kv, const Scratch& at) const {
   if (layer.mla) {
     apply(*ops_, ctx, *layer.mla, layer.rope, out, x, residual, batch, kv, at.mla);
-  } else {
-    apply(*ops_, ctx, *layer.attention, layer.rope, out, x, residual, batch, kv, at.qkv, at.heads);
+    return;
   }
+  KeyMask chosen;
+  if (layer.indexer) {
+    const int64_t own =
+        kv_bytes_per_block(kv.dtype, kv.block_size, kv.num_kv_heads, kv.head_dim, kv.value_dim);
+    choose(*ops_, ctx, *layer.indexer, x, x, batch, index_cache(kv, own, spec_.indexer), at.indexer);
+    if (has_choice(spec_.indexer, batch.attention)) chosen = at.indexer.chosen;
+  }
+  apply(*ops_, ctx, *layer.attention, layer.rope, out, x, residual, batch, kv, at.qkv, at.heads, chosen);
 }
 
 void Model::run_recurrence(const OpContext& ctx, const Layer& layer, const TensorView& out,

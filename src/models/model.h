@@ -19,6 +19,7 @@
 #include "nn/alt_up.h"
 #include "nn/delta_net.h"
 #include "nn/forward_batch.h"
+#include "nn/indexer.h"
 #include "nn/kimi_delta.h"
 #include "nn/layer_input.h"
 #include "nn/layers.h"
@@ -92,6 +93,7 @@ struct ActivationBuffers {
   std::span<int32_t> layer_input_ids;  // [max_tokens]; where not all tokens have one
   AltUpScratch alt_up;                 // where there are streams of hidden states
   MlaScratch mla;                      // in the place of qkv and heads; of latent attention
+  IndexerScratch indexer;              // of other attention
   BlockScratch block;                  // in the same place but for what adapters need; of shared blocks
   RecurrentScratch recurrent;          // in the same place; of layers that carry a state
 };
@@ -158,7 +160,8 @@ class Model {
   struct Layer {
     std::optional<Norm> input_norm;
     std::optional<Attention> attention;
-    std::optional<Mla> mla;  // in its place
+    std::optional<Mla> mla;          // in its place
+    std::optional<Indexer> indexer;  // of the keys that attention looks at
     // In their place, or beside attention; one of them at the most.
     std::optional<Mamba> mamba;
     std::optional<Mamba1> mamba1;

@@ -13,7 +13,7 @@
 namespace quire {
 namespace {
 
-constexpr std::array<Architecture, 124> kArchitectures = {{
+constexpr std::array<Architecture, 125> kArchitectures = {{
     {"AfmoeForCausalLM", "afmoe", parse_afmoe, afmoe_weight_names},
     {"AlbertModel", "albert", parse_albert, albert_weight_names},
     {"ApertusForCausalLM", "apertus", parse_apertus, apertus_weight_names},
@@ -98,6 +98,7 @@ constexpr std::array<Architecture, 124> kArchitectures = {{
     {"MiniMaxForCausalLM", "minimax", parse_minimax, minimax_weight_names},
     {"MiniMaxM1ForCausalLM", "minimax_m1", parse_minimax, minimax_weight_names},
     {"MiniMaxM2ForCausalLM", "minimax_m2", parse_minimax_m2, minimax_m2_weight_names},
+    {"MiniMaxM3VLForCausalLM", "minimax_m3_vl_text", parse_minimax_m3, minimax_m3_weight_names},
     {"MiniMaxText01ForCausalLM", "minimax_text_01", parse_minimax, minimax_weight_names},
     {"Ministral3ForCausalLM", "ministral3", parse_ministral3, llama_weight_names},
     {"MinistralForCausalLM", "ministral", parse_ministral, llama_weight_names},
@@ -148,7 +149,7 @@ struct Composite {
   std::string_view text;  // the model_type of its text part where the configuration says none that is known
 };
 
-constexpr std::array<Composite, 48> kComposites = {{
+constexpr std::array<Composite, 49> kComposites = {{
     {"AyaVisionForConditionalGeneration", "cohere2"},
     {"Cohere2VisionForConditionalGeneration", "cohere2"},
     {"DeepseekVLForConditionalGeneration", "llama"},
@@ -176,6 +177,7 @@ constexpr std::array<Composite, 48> kComposites = {{
     {"LlavaNextForConditionalGeneration", "llama"},
     {"LlavaNextVideoForConditionalGeneration", "llama"},
     {"LlavaOnevisionForConditionalGeneration", "qwen2"},
+    {"MiniMaxM3SparseForConditionalGeneration", "minimax_m3_vl_text"},
     {"Mistral3ForConditionalGeneration", "mistral"},
     {"Ovis2ForConditionalGeneration", "qwen2"},
     {"PaliGemmaForConditionalGeneration", "gemma"},

@@ -57,7 +57,7 @@ constexpr bool is_of_stream(Role role) {
 }
 
 // layer: -1 for what is not of a layer; of what is of a stream its number.
-std::array<RoleShape, 117> role_shapes(const ArchSpec& spec, int32_t layer) {
+std::array<RoleShape, 118> role_shapes(const ArchSpec& spec, int32_t layer) {
   const int64_t hidden = spec.hidden_size;
   const LayerSpec own =
       layer >= 0 && layer < spec.num_layers ? spec.layers[static_cast<size_t>(layer)] : LayerSpec{};
@@ -73,6 +73,7 @@ std::array<RoleShape, 117> role_shapes(const ArchSpec& spec, int32_t layer) {
   const bool whole = spec.qk_norm == QkNorm::kWhole;
   const bool qk_norm = spec.qk_norm != QkNorm::kNone && spec.qk_norm_weights;
   const MlaSizes mla = spec.mla.value_or(MlaSizes{});
+  const IndexerSizes& index = spec.indexer;
   const int64_t heads = spec.num_heads;
   const int64_t mla_query = heads * mla.query_dim();
   const bool uses_block = own.block_source >= 0;
@@ -180,10 +181,11 @@ std::array<RoleShape, 117> role_shapes(const ArchSpec& spec, int32_t layer) {
       {Role::kLatentUp, heads * (mla.still + mla.value), mla.latent, false, attention},
       {Role::kLatentKeys, heads * mla.latent, mla.still, false, attention},
       {Role::kLatentValues, heads * mla.value, mla.latent, false, attention},
-      {Role::kIndexQuery, int64_t{mla.index_heads} * mla.index_dim, mla.query_rank, false, own.indexer},
-      {Role::kIndexKey, mla.index_dim, hidden, false, own.indexer},
-      {Role::kIndexKeyNorm, mla.index_dim, 0, true, own.indexer},
-      {Role::kIndexWeights, mla.index_heads, hidden, false, own.indexer},
+      {Role::kIndexQuery, int64_t{index.heads} * index.dim, query_in, false, own.indexer},
+      {Role::kIndexQueryNorm, index.dim, 0, false, own.indexer && index.block > 0},
+      {Role::kIndexKey, index.dim, hidden, false, own.indexer},
+      {Role::kIndexKeyNorm, index.dim, 0, index.block == 0, own.indexer},
+      {Role::kIndexWeights, index.heads, hidden, false, own.indexer && index.block == 0},
       {Role::kKey, kv, attention_in, spec.qkv_bias, attention && own_kv},
       {Role::kValue, values, attention_in, spec.qkv_bias, attention && own_kv && !own.keys_as_values},
       {Role::kQkv, q + kv + values, attention_in, spec.qkv_bias, attention},

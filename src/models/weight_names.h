@@ -36,7 +36,8 @@ enum class Role : uint8_t {
   kLatentUp,      // keys that do not turn and values, by head
   kLatentKeys,    // the former alone, each head's matrix transposed
   kLatentValues,  // the latter alone
-  kIndexQuery,    // of an indexer (nn/mla.h)
+  kIndexQuery,    // of an indexer (nn/indexer.h)
+  kIndexQueryNorm,
   kIndexKey,
   kIndexKeyNorm,
   kIndexWeights,

@@ -112,14 +112,15 @@ void norm_heads(const OpTable& ops, const OpContext& ctx, const Attention& atten
 
 void apply(const OpTable& ops, const OpContext& ctx, const Attention& attention, const Rope* rope,
            const TensorView& out, const TensorView& x, const TensorView& residual, const ForwardBatch& batch,
-           const KvCacheView& cache, const TensorView& qkv, const TensorView& heads) {
+           const KvCacheView& cache, const TensorView& qkv, const TensorView& heads, const KeyMask& chosen) {
   apply(ops, ctx, attention.qkv, column_slice(qkv, 0, attention.qkv_size()), x);
-  attend(ops, ctx, attention, rope, out, residual, batch, cache, qkv, heads);
+  attend(ops, ctx, attention, rope, out, residual, batch, cache, qkv, heads, chosen);
 }
 
 void attend(const OpTable& ops, const OpContext& ctx, const Attention& attention, const Rope* rope,
             const TensorView& out, const TensorView& residual, const ForwardBatch& batch,
-            const KvCacheView& whole_cache, const TensorView& qkv_scratch, const TensorView& heads_scratch) {
+            const KvCacheView& whole_cache, const TensorView& qkv_scratch, const TensorView& heads_scratch,
+            const KeyMask& chosen) {
   const int64_t dim = attention.head_dim;
   // Layers may use less of a cache and of scratch than the largest of them.
   KvCacheView cache = whole_cache;
@@ -132,6 +133,7 @@ void attend(const OpTable& ops, const OpContext& ctx, const Attention& attention
   const KvScales scales = small ? attention.kv_scales.value_or(KvScales{}) : KvScales{};
   AttentionParams params = attention.params;
   params.scale *= scales.keys;
+  params.chosen = chosen;
   const auto multiply = [&](const TensorView& view, float factor) {
     if (factor != 1.0F) ops.scale_softcap(ctx, view, factor, 0.0F);
   };

@@ -112,13 +112,16 @@ struct Attention {
 };
 // out = W_out(attend(qkv(x))) (+ residual, which may be out). rope null: positions are not turned in. out may
 // be x. Scratch: qkv [rows, qkv_size], heads [rows, result_size].
+// chosen: AttentionParams::chosen.
 void apply(const OpTable& ops, const OpContext& ctx, const Attention& attention, const Rope* rope,
            const TensorView& out, const TensorView& x, const TensorView& residual, const ForwardBatch& batch,
-           const KvCacheView& cache, const TensorView& qkv, const TensorView& heads);
+           const KvCacheView& cache, const TensorView& qkv, const TensorView& heads,
+           const KeyMask& chosen = {});
 // The same once qkv is what the projection gave.
 void attend(const OpTable& ops, const OpContext& ctx, const Attention& attention, const Rope* rope,
             const TensorView& out, const TensorView& residual, const ForwardBatch& batch,
-            const KvCacheView& cache, const TensorView& qkv, const TensorView& heads);
+            const KvCacheView& cache, const TensorView& qkv, const TensorView& heads,
+            const KeyMask& chosen = {});
 
 // Gated: down(act(gate(x)) * up(x)); plain: down(act(up(x))).
 struct Mlp {

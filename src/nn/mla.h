@@ -7,6 +7,7 @@
 #include <optional>
 #include <vector>
 
+#include "nn/indexer.h"
 #include "nn/layers.h"
 
 namespace quire {
@@ -18,24 +19,9 @@ struct MlaSizes {
   int32_t still = 0;       // of a query head, those that do not
   int32_t value = 0;       // of a head of the result
   bool gated = false;      // each head of the result has a gate
-  // Where queries attend to chosen keys only (Indexer); 0: to all.
-  int32_t index_heads = 0;
-  int32_t index_dim = 0;
-  int32_t index_count = 0;  // keys of a query, at the most
 
   int32_t cached() const { return turning + latent; }    // of a token: what turns, then the short vector
   int32_t query_dim() const { return still + turning; }  // of a query head as it is projected
-};
-
-// Chooses the keys that a query attends to (DeepSeek-V3.2, arXiv 2512.02556): short queries of few heads meet
-// one short key of each token, which the cache holds too. Only the order of scores counts, so what all of
-// them would be multiplied with is left out.
-struct Indexer {
-  Linear query;    // [index_heads index_dim, query_rank]
-  Linear key;      // [index_dim, hidden]
-  Norm key_norm;   // LayerNorm
-  Linear weights;  // [index_heads, hidden], of the heads
-  const Rope* rope = nullptr;
 };
 
 // Weights are read-only after load.
@@ -51,7 +37,8 @@ struct Mla {
   std::vector<Linear> expand;      // [num_heads] of [value, latent]
   std::optional<Linear> gate;      // [num_heads, hidden]: each head is multiplied with the sigmoid of one
   Linear out;                      // [hidden, num_heads value]
-  std::optional<Indexer> indexer;  // none: all keys count, or those that an earlier layer has chosen
+  IndexerSizes choice;             // of what chooses the keys that count: the indexer or
+  std::optional<Indexer> indexer;  // none: that of an earlier layer
   AttentionParams params;
 
   int64_t num_heads() const { return static_cast<int64_t>(absorb.size()); }
@@ -59,21 +46,19 @@ struct Mla {
 
 // Views of one piece of memory for so many rows.
 struct MlaScratch {
-  TensorView query_down;     // [rows, query_rank]
-  TensorView query;          // [rows, num_heads query_dim]
-  TensorView latent;         // [rows, cached]
-  TensorView absorbed;       // [rows, num_heads cached]
-  TensorView heads;          // [rows, num_heads latent]
-  TensorView values;         // [rows, num_heads value]
-  TensorView gates;          // [rows, num_heads]
-  TensorView index_query;    // [rows, index_heads index_dim]
-  TensorView index_key;      // [rows, index_dim]
-  TensorView index_weights;  // [rows, index_heads]
-  KeyMask chosen;            // in memory of its own: it stays from layer to layer
+  TensorView query_down;  // [rows, query_rank]
+  TensorView query;       // [rows, num_heads query_dim]
+  TensorView latent;      // [rows, cached]
+  TensorView absorbed;    // [rows, num_heads cached]
+  TensorView heads;       // [rows, num_heads latent]
+  TensorView values;      // [rows, num_heads value]
+  TensorView gates;       // [rows, num_heads]
+  IndexerScratch indexer;
 };
 // Floats that the scratch takes.
-int64_t mla_scratch_size(const MlaSizes& sizes, int64_t num_heads, int64_t rows);
-MlaScratch make_mla_scratch(const MlaSizes& sizes, int64_t num_heads, int64_t rows, float* memory);
+int64_t mla_scratch_size(const MlaSizes& sizes, const IndexerSizes& indexer, int64_t num_heads, int64_t rows);
+MlaScratch make_mla_scratch(const MlaSizes& sizes, const IndexerSizes& indexer, int64_t num_heads,
+                            int64_t rows, float* memory);
 
 // out = attention(x) (+ residual, which may be out). rope null: positions are not turned in. out may be x.
 // The cache has one key head of `cached` dimensions, the last of which are its values; behind these keys, of

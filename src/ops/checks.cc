@@ -177,23 +177,43 @@ void check_kv_write(const KvCacheView& cache, const TensorView& k, const TensorV
           "kv_write", "k, v and the slots must have the same number of rows", shapes);
 }
 
-void check_choose_keys(const KeyMask& chosen, const TensorView& q, const TensorView& weights,
-                       const KvCacheView& keys, const AttentionBatch& batch, int32_t count) {
-  check_cache("choose_keys", keys);
-  require_f32("choose_keys", "q", q);
-  require_f32("choose_keys", "weights", weights);
-  const std::string shapes = describe("q", q) + ", " + describe("weights", weights);
+namespace {
+
+// Of ops that choose keys by queries q.
+void check_choice(const char* op, const KeyMask& chosen, const TensorView& q, const KvCacheView& keys,
+                  const AttentionBatch& batch, int32_t count) {
+  check_cache(op, keys);
+  require_f32(op, "q", q);
   require(keys.num_kv_heads == 1 && q.shape.rank() == 3 && q.shape[2] == keys.head_dim &&
               keys.head_dim <= kMaxChoosingHead,
-          "choose_keys", "q must be [rows, heads, head_dim of the one key head]", shapes);
-  require(weights.rows() == q.rows() && weights.row_size() == q.shape[1], "choose_keys",
-          "weights must be [rows, heads]", shapes);
+          op, "q must be [rows, heads, head_dim of the one key head]", describe("q", q));
   const int32_t longest =
       batch.num_seqs == 0 ? 0 : *std::max_element(batch.seq_lens.begin(), batch.seq_lens.end());
-  require(count > 0 && chosen.words != nullptr && chosen.stride * 64 >= longest, "choose_keys",
+  require(count > 0 && chosen.words != nullptr && chosen.stride * 64 >= longest, op,
           "a row's bits must reach the last position, and some are to be set",
           std::to_string(chosen.stride) + " words, " + std::to_string(longest) + " positions, count " +
               std::to_string(count));
+}
+
+}  // namespace
+
+void check_choose_keys(const KeyMask& chosen, const TensorView& q, const TensorView& weights,
+                       const KvCacheView& keys, const AttentionBatch& batch, int32_t count) {
+  check_choice("choose_keys", chosen, q, keys, batch, count);
+  require_f32("choose_keys", "weights", weights);
+  require(weights.rows() == q.rows() && weights.row_size() == q.shape[1], "choose_keys",
+          "weights must be [rows, heads]", describe("q", q) + ", " + describe("weights", weights));
+}
+
+void check_choose_blocks(const KeyMask& chosen, const TensorView& q, const KvCacheView& keys,
+                         const AttentionBatch& batch, const KeyBlocks& blocks) {
+  check_choice("choose_blocks", chosen, q, keys, batch, blocks.count);
+  require(blocks.size > 0 && blocks.size % 16 == 0 && blocks.local >= 0 && blocks.local <= blocks.count,
+          "choose_blocks", "blocks are of a multiple of 16 positions, and no more are local than are chosen",
+          std::to_string(blocks.size) + " positions, " + std::to_string(blocks.local) + " of " +
+              std::to_string(blocks.count));
+  require(chosen.heads == q.shape[1], "choose_blocks", "each head has bits of its own",
+          std::to_string(chosen.heads) + " of " + std::to_string(q.shape[1]));
 }
 
 void check_paged_attention(const TensorView& out, const TensorView& q, const KvCacheView& cache,

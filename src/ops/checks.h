@@ -21,6 +21,8 @@ void check_kv_write(const KvCacheView& cache, const TensorView& k, const TensorV
                     std::span<const int64_t> slot_mapping);
 void check_choose_keys(const KeyMask& chosen, const TensorView& q, const TensorView& weights,
                        const KvCacheView& keys, const AttentionBatch& batch, int32_t count);
+void check_choose_blocks(const KeyMask& chosen, const TensorView& q, const KvCacheView& keys,
+                         const AttentionBatch& batch, const KeyBlocks& blocks);
 void check_paged_attention(const TensorView& out, const TensorView& q, const KvCacheView& cache,
                            const AttentionBatch& batch);
 void check_relative_attention(const TensorView& out, const TensorView& q, const TensorView& k,

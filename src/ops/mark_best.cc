@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <limits>
 
 namespace quire {
 namespace {
@@ -37,6 +38,12 @@ Threshold find_threshold(const float* scores, int64_t n, int64_t count) {
   return {found, count};
 }
 
+// Asked of one score after the other, from the first on.
+bool is_chosen(Threshold& least, float score) {
+  const uint32_t rank = rank_of(score);
+  return rank > least.rank || (rank == least.rank && least.equal-- > 0);
+}
+
 }  // namespace
 
 void mark_best(const float* scores, int64_t n, int64_t count, uint64_t* words) {
@@ -44,13 +51,25 @@ void mark_best(const float* scores, int64_t n, int64_t count, uint64_t* words) {
   Threshold least = find_threshold(scores, n, count);
   for (int64_t begin = 0; begin < n; begin += 64) {
     uint64_t word = 0;
-    for (int64_t p = begin; p < std::min(n, begin + 64); ++p) {
-      const uint32_t rank = rank_of(scores[p]);
-      const bool chosen = rank > least.rank || (rank == least.rank && least.equal-- > 0);
-      word |= static_cast<uint64_t>(chosen) << (p - begin);
-    }
+    for (int64_t p = begin; p < std::min(n, begin + 64); ++p)
+      word |= static_cast<uint64_t>(is_chosen(least, scores[p])) << (p - begin);
     words[begin / 64] = word;
   }
+}
+
+void mark_best_blocks(float* scores, int64_t n, const KeyBlocks& blocks, uint64_t* words) {
+  const int64_t num = (n + blocks.size - 1) / blocks.size;
+  if (num <= blocks.count) return mark_all(n, words);
+  std::fill_n(scores + num - blocks.local, blocks.local, std::numeric_limits<float>::infinity());
+  Threshold least = find_threshold(scores, num, blocks.count);
+  std::fill_n(words, (n + 63) / 64, uint64_t{0});
+  for (int64_t b = 0; b < num; ++b) {
+    if (!is_chosen(least, scores[b])) continue;
+    // Sixteen positions lie in one word.
+    for (int64_t p = b * blocks.size; p < std::min(n, (b + 1) * blocks.size); p += 16)
+      words[p / 64] |= uint64_t{0xffff} << (p % 64);
+  }
+  if (n % 64 != 0) words[n / 64] &= (uint64_t{1} << (n % 64)) - 1;
 }
 
 void mark_all(int64_t n, uint64_t* words) {

@@ -152,13 +152,23 @@ struct AttentionBatch {
 // Which positions each row of a batch attends to, of those that it would see anyway: bit p % 64 of word p /
 // 64 of its row. Of words that hold none of these positions nothing is read.
 struct KeyMask {
-  uint64_t* words = nullptr;  // [rows, stride]; null: all
+  uint64_t* words = nullptr;  // [rows, heads, stride]; null: all
   int64_t stride = 0;
+  int64_t heads = 1;  // 1: the same positions for all key heads; else as many as there are
 
-  uint64_t* row(int64_t r) const { return words == nullptr ? nullptr : words + r * stride; }
+  uint64_t* row(int64_t r, int64_t key_head = 0) const {
+    return words == nullptr ? nullptr : words + (r * heads + (heads > 1 ? key_head : 0)) * stride;
+  }
 };
-// Of choose_keys: dimensions of a head.
+// Of choose_keys and choose_blocks: dimensions of a head.
 inline constexpr int64_t kMaxChoosingHead = 256;
+
+// Positions that are chosen together: those of blocks of one size, from position 0 on.
+struct KeyBlocks {
+  int32_t size = 0;   // a multiple of 16
+  int32_t count = 0;  // blocks of a row, at the most
+  int32_t local = 0;  // that count whatever they are worth: the row's own and those before it
+};
 
 struct AttentionParams {
   float scale = 1.0F;  // multiplies q.k
@@ -321,6 +331,12 @@ struct OpTable {
   // keys alone, this step's already.
   void (*choose_keys)(const OpContext&, const KeyMask& chosen, const TensorView& q, const TensorView& weights,
                       const KvCacheView& keys, const AttentionBatch& batch, int32_t count);
+
+  // Sets the bits, up to a row's own position, of blocks that are worth most to each head by itself: as much
+  // as the highest of the products q[row, head] . key of their positions. q [rows, heads, head_dim]; the
+  // cache has one key head, keys alone, this step's already; chosen has as many heads.
+  void (*choose_blocks)(const OpContext&, const KeyMask& chosen, const TensorView& q, const KvCacheView& keys,
+                        const AttentionBatch& batch, const KeyBlocks& blocks);
 
   // Softmax attention of whole sequences to themselves, both ways, whose scores depend on how far apart two
   // tokens are (RelativeParams); the cache is not looked at, all rows of a sequence are in the batch. out, q,

@@ -132,20 +132,33 @@ void paged_attention(const OpContext& ctx, const TensorView& out, const TensorVi
   timed(ctx, event, [&](const OpTable& ops) { ops.paged_attention(ctx, out, q, cache, batch, params); });
 }
 
-void choose_keys(const OpContext& ctx, const KeyMask& chosen, const TensorView& q, const TensorView& weights,
-                 const KvCacheView& keys, const AttentionBatch& batch, int32_t count) {
+// Of choices of keys by queries q where a row sees more than `least` of them.
+ProfileEvent choice(const TensorView& q, const KvCacheView& keys, const AttentionBatch& batch,
+                    int64_t least) {
   ProfileEvent event = elementwise("choice of keys", q, 1, 0);
   double seen = 0;  // pairs of a row that has to choose and a position it sees
   for (size_t s = 0; s < static_cast<size_t>(batch.num_seqs); ++s) {
     const double length = batch.seq_lens[s];
-    if (length <= count) continue;
-    const double rows = std::min<double>(batch.cu_seqlens_q[s + 1] - batch.cu_seqlens_q[s], length - count);
+    const auto most = static_cast<double>(least);
+    if (length <= most) continue;
+    const double rows = std::min<double>(batch.cu_seqlens_q[s + 1] - batch.cu_seqlens_q[s], length - most);
     seen += rows * (length - (rows - 1) / 2);
     event.bytes += length * token_bytes(keys);
   }
   event.flop = 2 * seen * static_cast<double>(q.shape[1]) * keys.head_dim;
-  timed(ctx, event,
+  return event;
+}
+
+void choose_keys(const OpContext& ctx, const KeyMask& chosen, const TensorView& q, const TensorView& weights,
+                 const KvCacheView& keys, const AttentionBatch& batch, int32_t count) {
+  timed(ctx, choice(q, keys, batch, count),
         [&](const OpTable& ops) { ops.choose_keys(ctx, chosen, q, weights, keys, batch, count); });
+}
+
+void choose_blocks(const OpContext& ctx, const KeyMask& chosen, const TensorView& q, const KvCacheView& keys,
+                   const AttentionBatch& batch, const KeyBlocks& blocks) {
+  timed(ctx, choice(q, keys, batch, int64_t{blocks.count} * blocks.size),
+        [&](const OpTable& ops) { ops.choose_blocks(ctx, chosen, q, keys, batch, blocks); });
 }
 
 void relative_attention(const OpContext& ctx, const TensorView& out, const TensorView& q, const TensorView& k,
@@ -277,6 +290,7 @@ OpProfile::OpProfile(const OpTable& inner, const MachineLimits& limits, size_t m
   table_.kv_write = quire::kv_write;
   table_.paged_attention = quire::paged_attention;
   table_.choose_keys = quire::choose_keys;
+  table_.choose_blocks = quire::choose_blocks;
   table_.relative_attention = quire::relative_attention;
   table_.gated_activation = quire::gated_activation;
   table_.activation = quire::activation;

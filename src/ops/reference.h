@@ -49,6 +49,8 @@ void kv_write(const OpContext& ctx, const KvCacheView& cache, const TensorView& 
               std::span<const int64_t> slot_mapping);
 void choose_keys(const OpContext& ctx, const KeyMask& chosen, const TensorView& q, const TensorView& weights,
                  const KvCacheView& keys, const AttentionBatch& batch, int32_t count);
+void choose_blocks(const OpContext& ctx, const KeyMask& chosen, const TensorView& q, const KvCacheView& keys,
+                   const AttentionBatch& batch, const KeyBlocks& blocks);
 void paged_attention(const OpContext& ctx, const TensorView& out, const TensorView& q,
                      const KvCacheView& cache, const AttentionBatch& batch, const AttentionParams& params);
 void relative_attention(const OpContext& ctx, const TensorView& out, const TensorView& q, const TensorView& k,

@@ -111,8 +111,8 @@ void paged_attention(const OpContext& ctx, const TensorView& out, const TensorVi
     throw Error("attention over " + std::to_string(longest) + " positions needs more workspace than the " +
                 std::to_string(ctx.workspace.size()) + " bytes it got");
   }
-  const auto sees = [&](int64_t row, int64_t p) {
-    const uint64_t* chosen = params.chosen.row(row);
+  const auto sees = [&](int64_t row, int64_t key_head, int64_t p) {
+    const uint64_t* chosen = params.chosen.row(row, key_head);
     return chosen == nullptr || (chosen[p / 64] >> (p % 64) & 1U) != 0;
   };
   parallel_ranges(ctx, rows * num_heads, 1, [&](int64_t begin, int64_t end, int thread) {
@@ -137,7 +137,7 @@ void paged_attention(const OpContext& ctx, const TensorView& out, const TensorVi
 
       float highest = -std::numeric_limits<float>::infinity();
       for (int64_t p = low; p <= last; ++p) {
-        if (!sees(row, p)) continue;
+        if (!sees(row, head / group, p)) continue;
         const Block block(cache, blocks[p / cache.block_size]);
         float dot = 0;
         for (int64_t i = 0; i < d; ++i) {
@@ -154,7 +154,7 @@ void paged_attention(const OpContext& ctx, const TensorView& out, const TensorVi
       float total = params.sinks != nullptr ? std::exp(params.sinks[head] - highest) : 0.0F;
       std::fill_n(result, v_dim, 0.0F);
       for (int64_t p = low; p <= last; ++p) {
-        if (!sees(row, p)) continue;
+        if (!sees(row, head / group, p)) continue;
         const Block block(cache, blocks[p / cache.block_size]);
         const float weight = std::exp(scores[p] - highest);
         total += weight;
@@ -167,9 +167,13 @@ void paged_attention(const OpContext& ctx, const TensorView& out, const TensorVi
   });
 }
 
-void choose_keys(const OpContext& ctx, const KeyMask& chosen, const TensorView& q, const TensorView& weights,
-                 const KvCacheView& keys, const AttentionBatch& batch, int32_t count) {
-  const int64_t heads = q.shape[1];
+namespace {
+
+// f(row, positions it sees, its scratch, product): product(head, p) is that of a query and a key. As many
+// floats of scratch as the longest sequence has positions.
+template <typename F>
+void for_each_choice(const OpContext& ctx, const TensorView& q, const KvCacheView& keys,
+                     const AttentionBatch& batch, F f) {
   const int64_t d = keys.head_dim;
   const int64_t longest = *std::max_element(batch.seq_lens.begin(), batch.seq_lens.end());
   parallel_ranges(ctx, q.rows(), 1, [&](int64_t begin, int64_t end, int thread) {
@@ -179,18 +183,42 @@ void choose_keys(const OpContext& ctx, const KeyMask& chosen, const TensorView& 
           std::upper_bound(batch.cu_seqlens_q.data(), batch.cu_seqlens_q.data() + batch.num_seqs, row);
       const auto seq = static_cast<size_t>(after - batch.cu_seqlens_q.data() - 1);
       const int32_t* blocks = batch.block_table.data() + batch.block_table_indptr[seq];
-      const int64_t seen = batch.seq_lens[seq] - (batch.cu_seqlens_q[seq + 1] - row) + 1;
-      for (int64_t p = 0; p < seen; ++p) {
+      const auto product = [&](int64_t head, int64_t p) {
         const Block block(keys, blocks[p / keys.block_size]);
-        scores[p] = 0.0F;
-        for (int64_t h = 0; h < heads; ++h) {
-          float dot = 0.0F;
-          for (int64_t i = 0; i < d; ++i)
-            dot += q.row<float>(row)[h * d + i] * block.key(0, i, p % keys.block_size);
-          scores[p] += weights.row<float>(row)[h] * std::max(dot, 0.0F);
-        }
+        float dot = 0.0F;
+        for (int64_t i = 0; i < d; ++i)
+          dot += q.row<float>(row)[head * d + i] * block.key(0, i, p % keys.block_size);
+        return dot;
+      };
+      f(row, batch.seq_lens[seq] - (batch.cu_seqlens_q[seq + 1] - row) + 1, scores, product);
+    }
+  });
+}
+
+}  // namespace
+
+void choose_keys(const OpContext& ctx, const KeyMask& chosen, const TensorView& q, const TensorView& weights,
+                 const KvCacheView& keys, const AttentionBatch& batch, int32_t count) {
+  for_each_choice(ctx, q, keys, batch, [&](int64_t row, int64_t seen, float* scores, const auto& product) {
+    for (int64_t p = 0; p < seen; ++p) {
+      scores[p] = 0.0F;
+      for (int64_t h = 0; h < q.shape[1]; ++h)
+        scores[p] += weights.row<float>(row)[h] * std::max(product(h, p), 0.0F);
+    }
+    mark_best(scores, seen, count, chosen.row(row));
+  });
+}
+
+void choose_blocks(const OpContext& ctx, const KeyMask& chosen, const TensorView& q, const KvCacheView& keys,
+                   const AttentionBatch& batch, const KeyBlocks& blocks) {
+  for_each_choice(ctx, q, keys, batch, [&](int64_t row, int64_t seen, float* scores, const auto& product) {
+    for (int64_t h = 0; h < q.shape[1]; ++h) {
+      for (int64_t p = 0; p < seen; ++p) {
+        const float score = product(h, p);
+        float& best = scores[p / blocks.size];
+        best = p % blocks.size == 0 ? score : std::max(best, score);
       }
-      mark_best(scores, seen, count, chosen.row(row));
+      mark_best_blocks(scores, seen, blocks, chosen.row(row, h));
     }
   });
 }

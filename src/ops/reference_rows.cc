@@ -225,6 +225,7 @@ const OpTable& reference_ops() {
       .kv_write = reference::kv_write,
       .paged_attention = reference::paged_attention,
       .choose_keys = reference::choose_keys,
+      .choose_blocks = reference::choose_blocks,
       .relative_attention = reference::relative_attention,
       .gated_activation = reference::gated_activation,
       .activation = reference::activation,

@@ -44,7 +44,7 @@ LayerRunner::LayerRunner(Checkpoint& checkpoint, ThreadPool& pool, std::vector<s
       pool_(pool),
       ops_(select_cpu_isa().table),
       spec_(parse_arch(checkpoint.config())) {
-  const bool chooses = spec_.mla && spec_.mla->index_count > 0;
+  const bool chooses = spec_.mla && spec_.indexer.heads > 0;
   const bool borrows = std::ranges::any_of(
       spec_.layers, [&](const LayerSpec& l) { return l.kv_source >= 0 || (chooses && !l.indexer); });
   const bool shortcuts = std::ranges::any_of(spec_.layers, &LayerSpec::shortcut);

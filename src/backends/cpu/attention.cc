@@ -135,7 +135,7 @@ class Chunk {
           .low = shape.low(place.seq, place.row),
           .high = high,
           .slope = job.params.alibi_slopes == nullptr ? 0.0F : job.params.alibi_slopes[head],
-          .chosen = job.params.chosen.row(job.batch_row(place.seq, place.row))};
+          .chosen = job.params.chosen.row(job.batch_row(place.seq, place.row), kv_head_ + l / num_lines_)};
     }
     const auto first_seq = AttentionShape::index(places_[0].seq);
     args_ = {
@@ -314,8 +314,7 @@ size_t workspace_bytes(int64_t max_tokens, int64_t max_seq_len, int32_t num_head
   // One row keeps all threads busy; rows of several sequences that share a prefix, the memory.
   const auto rows = static_cast<size_t>(
       std::min<int64_t>(std::max<int64_t>(max_tokens, 1), std::max<int64_t>(4 * int64_t{threads}, 64)));
-  // choose_keys has the scores of a row at the least.
-  const size_t scores = align_up(static_cast<size_t>(max_seq_len) * sizeof(float));
+  const size_t scores = align_up(choice_bytes(max_seq_len, num_heads));
   return 64 + plan + scratch + std::max({row, std::min(kMaxSplitBytes, rows * row), scores});
 }
 

@@ -13,65 +13,120 @@ namespace {
 
 constexpr int64_t kScratchBlock = 8;  // rows of kTile scores that a kernel makes at once, at the most
 
-}  // namespace
+// What both ways of choosing have in common: rows, the positions that they see, their scores.
+struct Choice {
+  const char* op;
+  const OpContext& ctx;
+  const TensorView& q;
+  const KvCacheView& keys;
+  const AttentionBatch& batch;
 
-void choose_keys(const CpuKernels& kernels, const OpContext& ctx, const KeyMask& chosen, const TensorView& q,
-                 const TensorView& weights, const KvCacheView& keys, const AttentionBatch& batch,
-                 int32_t count) {
-  const int64_t longest = *std::max_element(batch.seq_lens.begin(), batch.seq_lens.end());
-  const int64_t stride = (longest + 15) / 16 * 16;
-  const auto row_bytes = static_cast<size_t>(stride) * sizeof(float);
-  const auto rows_at_once = static_cast<int64_t>(ctx.workspace.size() / row_bytes);
-  if (rows_at_once == 0) {
-    throw Error("choose_keys: a workspace of " + std::to_string(row_bytes) + " bytes is needed; got " +
-                std::to_string(ctx.workspace.size()));
-  }
-  auto* scores = reinterpret_cast<float*>(ctx.workspace.data());
-  const auto sequence_of = [&](int64_t row) {
+  size_t sequence_of(int64_t row) const {
     const auto after = std::upper_bound(batch.cu_seqlens_q.begin(), batch.cu_seqlens_q.end(), row);
     return static_cast<size_t>(after - batch.cu_seqlens_q.begin() - 1);
-  };
+  }
   // Positions that a row sees.
-  const auto seen = [&](int64_t row, size_t seq) {
-    return int64_t{batch.seq_lens[seq]} - (batch.cu_seqlens_q[seq + 1] - row) + 1;
-  };
-  const auto score = kernels.score_keys[kv_format_of(keys.dtype)];
-  const auto score_piece = [&](int64_t row, int64_t segment, float* out) {
+  int64_t seen(int64_t row) const {
     const size_t seq = sequence_of(row);
-    const int64_t end = seen(row, seq);
-    const int64_t begin = segment * kSegment;
-    if (end <= count || begin >= end) return;
-    float products[kScratchBlock * kTile];
-    float key_tile[kMaxChoosingHead * kTile];
+    return int64_t{batch.seq_lens[seq]} - (batch.cu_seqlens_q[seq + 1] - row) + 1;
+  }
+  int64_t longest() const { return *std::max_element(batch.seq_lens.begin(), batch.seq_lens.end()); }
+
+  // Where a row's keys lie; products and gathered keys go to the caller's scratch.
+  AttentionArgs args(int64_t row, float* products, float* key_tile) const {
     AttentionArgs args{};
     args.keys = keys.base + keys.layer_offset;
     args.block_stride = keys.block_stride;
     args.key_scales = args.value_scales = kv_element_bytes(keys.dtype, keys.block_size, 1, keys.head_dim);
-    args.blocks = batch.block_table.data() + batch.block_table_indptr[seq];
+    args.blocks = batch.block_table.data() + batch.block_table_indptr[sequence_of(row)];
     args.block_size = keys.block_size;
     args.num_kv_heads = 1;
     args.head_dim = keys.head_dim;
     args.scores = products;
     args.key_tile = key_tile;
-    score(args, q.row<float>(row), weights.row<float>(row), static_cast<int>(q.shape[1]), begin,
-          std::min(end, begin + kSegment), out + begin);
-  };
-  const int64_t segments = (longest + kSegment - 1) / kSegment;
-  for (int64_t first = 0; first < q.rows(); first += rows_at_once) {
-    const int64_t rows = std::min(rows_at_once, q.rows() - first);
-    parallel_ranges(ctx, rows * segments, 1, [&](int64_t begin, int64_t end, int) {
-      for (int64_t item = begin; item < end; ++item) {
-        const int64_t row = item / segments;
-        score_piece(first + row, item % segments, scores + row * stride);
-      }
-    });
-    parallel_ranges(ctx, rows, 1, [&](int64_t begin, int64_t end, int) {
-      for (int64_t row = begin; row < end; ++row) {
-        const int64_t n = seen(first + row, sequence_of(first + row));
-        mark_best(scores + row * stride, n, count, chosen.row(first + row));
-      }
-    });
+    return args;
   }
+
+  // score(args, row, begin, end, scores) for pieces of so many positions of rows that see more than `least`;
+  // then mark(row, positions it sees, scores) for each row. A row has so many scores.
+  template <typename Score, typename Mark>
+  void run(int64_t row_scores, int64_t piece, int64_t least, Score score, Mark mark) const {
+    const auto row_bytes = static_cast<size_t>(row_scores) * sizeof(float);
+    const auto rows_at_once = static_cast<int64_t>(ctx.workspace.size() / row_bytes);
+    if (rows_at_once == 0) {
+      throw Error(std::string(op) + ": a workspace of " + std::to_string(row_bytes) +
+                  " bytes is needed; got " + std::to_string(ctx.workspace.size()));
+    }
+    auto* scores = reinterpret_cast<float*>(ctx.workspace.data());
+    const int64_t pieces = (longest() + piece - 1) / piece;
+    for (int64_t first = 0; first < q.rows(); first += rows_at_once) {
+      const int64_t rows = std::min(rows_at_once, q.rows() - first);
+      parallel_ranges(ctx, rows * pieces, 1, [&](int64_t begin, int64_t end, int) {
+        for (int64_t item = begin; item < end; ++item) {
+          const int64_t row = first + item / pieces;
+          const int64_t from = item % pieces * piece;
+          const int64_t visible = seen(row);
+          if (visible <= least || from >= visible) continue;
+          float products[kScratchBlock * kTile];
+          float key_tile[kMaxChoosingHead * kTile];
+          score(args(row, products, key_tile), row, from, std::min(visible, from + piece),
+                scores + (row - first) * row_scores);
+        }
+      });
+      parallel_ranges(ctx, rows, 1, [&](int64_t begin, int64_t end, int) {
+        for (int64_t row = begin; row < end; ++row)
+          mark(first + row, seen(first + row), scores + row * row_scores);
+      });
+    }
+  }
+};
+
+// Floats that follow each other in rows of so many, from a cache line on.
+int64_t row_floats(int64_t n) {
+  return (n + 15) / 16 * 16;
+}
+
+}  // namespace
+
+size_t choice_bytes(int64_t max_seq_len, int32_t num_heads) {
+  constexpr int64_t kLeastBlock = 16;
+  const int64_t of_blocks = num_heads * row_floats(max_seq_len / kLeastBlock + 1);
+  return static_cast<size_t>(std::max(row_floats(max_seq_len), of_blocks)) * sizeof(float);
+}
+
+void choose_keys(const CpuKernels& kernels, const OpContext& ctx, const KeyMask& chosen, const TensorView& q,
+                 const TensorView& weights, const KvCacheView& keys, const AttentionBatch& batch,
+                 int32_t count) {
+  const Choice choice = {"choose_keys", ctx, q, keys, batch};
+  const auto kernel = kernels.score_keys[kv_format_of(keys.dtype)];
+  const auto score = [&](const AttentionArgs& args, int64_t row, int64_t begin, int64_t end, float* scores) {
+    kernel(args, q.row<float>(row), weights.row<float>(row), static_cast<int>(q.shape[1]), begin, end,
+           scores + begin);
+  };
+  choice.run(row_floats(choice.longest()), kSegment, count, score,
+             [&](int64_t row, int64_t seen, const float* scores) {
+               mark_best(scores, seen, count, chosen.row(row));
+             });
+}
+
+void choose_blocks(const CpuKernels& kernels, const OpContext& ctx, const KeyMask& chosen,
+                   const TensorView& q, const KvCacheView& keys, const AttentionBatch& batch,
+                   const KeyBlocks& blocks) {
+  const Choice choice = {"choose_blocks", ctx, q, keys, batch};
+  const int64_t heads = q.shape[1];
+  const int64_t size = blocks.size;
+  const int64_t stride = row_floats((choice.longest() + size - 1) / size);
+  // A block is looked at by one thread.
+  const int64_t piece = (kSegment + size - 1) / size * size;
+  const auto kernel = kernels.score_blocks[kv_format_of(keys.dtype)];
+  const auto score = [&](const AttentionArgs& args, int64_t row, int64_t begin, int64_t end, float* scores) {
+    kernel(args, q.row<float>(row), static_cast<int>(heads), size, begin, end, scores + begin / size, stride);
+  };
+  choice.run(heads * stride, piece, size * blocks.count, score,
+             [&](int64_t row, int64_t seen, float* scores) {
+               for (int64_t h = 0; h < heads; ++h)
+                 mark_best_blocks(scores + h * stride, seen, blocks, chosen.row(row, h));
+             });
 }
 
 }  // namespace quire::cpu

@@ -74,6 +74,11 @@ size_t workspace_bytes(int64_t max_tokens, int64_t max_seq_len, int32_t num_head
                        int threads);
 void kv_write(const CpuKernels& kernels, const OpContext& ctx, const KvCacheView& cache, const TensorView& k,
               const TensorView& v, std::span<const int64_t> slot_mapping);
+// Scratch that both ways of choosing keys need at the least.
+size_t choice_bytes(int64_t max_seq_len, int32_t num_heads);
+void choose_blocks(const CpuKernels& kernels, const OpContext& ctx, const KeyMask& chosen,
+                   const TensorView& q, const KvCacheView& keys, const AttentionBatch& batch,
+                   const KeyBlocks& blocks);
 void choose_keys(const CpuKernels& kernels, const OpContext& ctx, const KeyMask& chosen, const TensorView& q,
                  const TensorView& weights, const KvCacheView& keys, const AttentionBatch& batch,
                  int32_t count);

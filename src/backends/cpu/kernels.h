@@ -429,6 +429,10 @@ struct CpuKernels {
   // heads of weights[h] * max(0, q[h] . key). Reads where keys lie, and `scores` and `key_tile`.
   void (*score_keys[kNumKvFormats])(const AttentionArgs&, const float* q, const float* weights, int heads,
                                     int64_t begin, int64_t end, float* out);
+  // What blocks of so many of positions [begin, end), begin a multiple of 16, are worth to each head of a
+  // row: out[h * stride + b] = the highest q[h] . key of block b from `begin` on. Reads the same.
+  void (*score_blocks[kNumKvFormats])(const AttentionArgs&, const float* q, int heads, int64_t block,
+                                      int64_t begin, int64_t end, float* out, int64_t stride);
   // total = total and what follows it.
   void (*attention_merge)(float* total_max, float* total_sum, float* total_acc, float next_max,
                           float next_sum, const float* next_acc, int64_t acc_stride);

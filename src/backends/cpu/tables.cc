@@ -101,6 +101,10 @@ struct Bound {
                           int32_t count) {
     cpu::choose_keys(kernels(), ctx, chosen, q, weights, keys, batch, count);
   }
+  static void choose_blocks(const OpContext& ctx, const KeyMask& chosen, const TensorView& q,
+                            const KvCacheView& keys, const AttentionBatch& batch, const KeyBlocks& blocks) {
+    cpu::choose_blocks(kernels(), ctx, chosen, q, keys, batch, blocks);
+  }
   static void gated_activation(const OpContext& ctx, const TensorView& out, const TensorView& gate_up,
                                Activation act) {
     cpu::gated_activation(kernels(), ctx, out, gate_up, act);
@@ -161,6 +165,7 @@ struct Bound {
     t.kv_write = kv_write;
     t.paged_attention = paged_attention;
     t.choose_keys = choose_keys;
+    t.choose_blocks = choose_blocks;
     t.gated_activation = gated_activation;
     t.activation = activation;
     t.add = add;

@@ -101,15 +101,15 @@ namespace {
 ArchSpec parse_indexed(const ConfigReader& config, int64_t positions, int64_t index_heads, RopeStyle style) {
   ArchSpec spec = parse_latent_family(
       config, {.max_position_embeddings = positions, .interleaved = config.boolean("rope_interleave", true)});
-  MlaSizes& mla = *spec.mla;
+  const MlaSizes& mla = *spec.mla;
   if (mla.query_rank == 0)
     config.fail("q_lora_rank", "is missing: the indexers' queries are made of such short vectors");
   const auto size = [&](std::string_view field, int64_t low, int64_t high, int64_t fallback) {
     return static_cast<int32_t>(config.integer(field, low, high, fallback));
   };
-  mla.index_heads = size("index_n_heads", 1, 1 << 10, index_heads);
-  mla.index_dim = size("index_head_dim", mla.turning, kMaxChoosingHead, 128);
-  mla.index_count = size("index_topk", 1, kMaxPositions, 2048);
+  spec.indexer.heads = size("index_n_heads", 1, 1 << 10, index_heads);
+  spec.indexer.dim = size("index_head_dim", mla.turning, kMaxChoosingHead, 128);
+  spec.indexer.count = size("index_topk", 1, kMaxPositions, 2048);
   for (const std::string& kind : config.texts("layer_types")) {
     if (kind != "indexed_attention")
       config.fail("layer_types", cat("holds '", kind, "', which is not indexed_attention"));

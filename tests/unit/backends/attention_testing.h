@@ -117,10 +117,10 @@ class Sequences {
     if (!chosen_.empty()) {
       for (size_t s = 0; s < lengths_.size(); ++s) {
         for (int32_t p = from[s]; p < to[s]; ++p)
-          words.insert(words.end(), chosen_[s].begin() + p * chosen_words_,
-                       chosen_[s].begin() + (p + 1) * chosen_words_);
+          words.insert(words.end(), chosen_[s].begin() + p * chosen_heads_ * chosen_words_,
+                       chosen_[s].begin() + (p + 1) * chosen_heads_ * chosen_words_);
       }
-      params.chosen = {words.data(), chosen_words_};
+      params.chosen = {words.data(), chosen_words_, chosen_heads_};
     }
     std::vector<int32_t> cu = {0};
     std::vector<int32_t> seq_lens;
@@ -154,15 +154,24 @@ class Sequences {
   // Each query attends to the positions p for which choose(sequence, its own position, p).
   template <class F>
   void choose_keys(F choose) {
+    choose_keys_of_heads(1, [&](size_t s, int32_t row, int64_t, int32_t p) { return choose(s, row, p); });
+  }
+  // The same for each key head by itself, choose(sequence, position, key head, p), where heads is not 1.
+  template <class F>
+  void choose_keys_of_heads(int64_t heads, F choose) {
+    chosen_heads_ = heads;
     chosen_words_ = (*std::max_element(lengths_.begin(), lengths_.end()) + 63) / 64;
     chosen_.clear();
     for (size_t s = 0; s < lengths_.size(); ++s) {
       std::vector<uint64_t>& words = chosen_.emplace_back();
-      words.assign(static_cast<size_t>(lengths_[s] * chosen_words_), 0);
+      words.assign(static_cast<size_t>(lengths_[s] * heads * chosen_words_), 0);
       for (int32_t row = 0; row < lengths_[s]; ++row) {
-        for (int32_t p = 0; p <= row; ++p) {
-          if (choose(s, row, p))
-            words[static_cast<size_t>(row * chosen_words_ + p / 64)] |= uint64_t{1} << (p % 64);
+        for (int64_t head = 0; head < heads; ++head) {
+          for (int32_t p = 0; p <= row; ++p) {
+            if (choose(s, row, head, p))
+              words[static_cast<size_t>((row * heads + head) * chosen_words_ + p / 64)] |= uint64_t{1}
+                                                                                           << (p % 64);
+          }
         }
       }
     }
@@ -216,7 +225,8 @@ class Sequences {
   std::vector<int32_t> table_ids_;
   std::vector<TestTensor> queries_;
   int64_t chosen_words_ = 0;
-  std::vector<std::vector<uint64_t>> chosen_;  // [sequences][length, chosen_words_], or empty: all keys
+  int64_t chosen_heads_ = 1;
+  std::vector<std::vector<uint64_t>> chosen_;  // [sequences][length, chosen_heads_, chosen_words_], or empty
 };
 
 }  // namespace quire::testing

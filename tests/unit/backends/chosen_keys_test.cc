@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cmath>
 #include <limits>
@@ -30,6 +31,19 @@ using testing::Sequences;
 using testing::TestContext;
 using testing::TestTensor;
 using testing::usable_isas;
+
+TEST(MarkBest, OfBlocksSetsAllPositions) {
+  const KeyBlocks blocks = {.size = 16, .count = 3, .local = 2};
+  // Blocks of 16 up to position 100: the seventh has five of them.
+  std::vector<float> scores = {1.0F, 5.0F, 4.0F, 9.0F, 0.0F, -1.0F, -2.0F};
+  std::array<uint64_t, 2> words = {~uint64_t{0}, ~uint64_t{0}};
+  mark_best_blocks(scores.data(), 101, blocks, words.data());
+  EXPECT_EQ(words[0], uint64_t{0xffff} << 48);
+  EXPECT_EQ(words[1], (uint64_t{0xffff} << 16) | (uint64_t{0x1f} << 32));
+  std::vector<float> few = {1.0F, 5.0F, 4.0F};
+  mark_best_blocks(few.data(), 40, blocks, words.data());
+  EXPECT_EQ(words[0], (uint64_t{1} << 40) - 1);
+}
 
 TEST(MarkBest, SetsTheBitsOfTheHighestAndOfEqualOnesOfTheFirst) {
   const float none = -std::numeric_limits<float>::infinity();
@@ -122,6 +136,30 @@ TEST(ChosenKeys, AllOfThemAreTheSameAsNoChoice) {
   }
 }
 
+TEST(ChosenKeys, EachKeyHeadHasItsOwn) {
+  const std::vector<int32_t> lengths = {1, 130, 600};
+  const auto by_head = [](size_t s, int32_t row, int64_t head, int32_t p) {
+    return p == row || some(s, row, (p + 17 * static_cast<int32_t>(head)) % 600);
+  };
+  for (const CacheSetup& setup : setups()) {
+    if (setup.kv_heads < 2) continue;
+    Sequences plain(reference_ops(), setup, lengths);
+    plain.choose_keys_of_heads(setup.kv_heads, by_head);
+    const TestTensor want = plain.run_all(TestContext(reference_ops(), 2, 1024, 1024, 56));
+    Sequences same(reference_ops(), setup, lengths);
+    same.choose_keys([&](size_t s, int32_t row, int32_t p) { return by_head(s, row, 0, p); });
+    EXPECT_FALSE(same_rows(same.run_all(TestContext(reference_ops(), 2, 1024, 1024, 56)), want));
+    for (const CpuIsa& isa : fast_isas()) {
+      if (multiplies_pairs(isa, setup.dtype)) continue;
+      SCOPED_TRACE(std::string(isa.name) + ", " + describe(setup));
+      Sequences sequences(*isa.table, setup, lengths);
+      sequences.choose_keys_of_heads(setup.kv_heads, by_head);
+      expect_near(sequences.run_all(TestContext(*isa.table, 2, 1024, 1024, 56)), want, 8e-6F, 4e-6F,
+                  "against the reference");
+    }
+  }
+}
+
 TEST(ChosenKeys, ARowIsTheSameAloneAndAmongOthers) {
   const std::vector<int32_t> lengths = {40, 700, 701};
   for (const CacheSetup& setup : setups()) {
@@ -151,26 +189,28 @@ struct Indexer {
         weights(random_tensor(DType::kF32, {rows(), kHeads}, 2)),
         keys(random_tensor(DType::kF32, {rows(), 1, kDim}, 3)) {
     for (const int32_t n : lengths) {
-      for (int32_t p = 0; p < n; p += block_size) blocks.push_back(static_cast<int32_t>(blocks.size()));
-      indptr.push_back(static_cast<int32_t>(blocks.size()));
+      for (int32_t p = 0; p < n; p += block_size) table_ids.push_back(static_cast<int32_t>(table_ids.size()));
+      indptr.push_back(static_cast<int32_t>(table_ids.size()));
     }
-    std::shuffle(blocks.begin(), blocks.end(), std::mt19937(3));
-    const int64_t bytes = kv_bytes_per_block(dtype, block_size, 1, kDim) / 2;
-    pool.assign(blocks.size() * static_cast<size_t>(bytes), std::byte{0xff});
+    std::shuffle(table_ids.begin(), table_ids.end(), std::mt19937(3));
+    const int64_t bytes = kv_part_bytes(dtype, block_size, 1, kDim);
+    pool.assign(table_ids.size() * static_cast<size_t>(bytes), std::byte{0xff});
     cache = {pool.data(), bytes, 0, dtype, block_size, 1, kDim};
     std::vector<int64_t> slots;
     for (size_t s = 0; s < lengths.size(); ++s) {
       for (int32_t p = 0; p < lengths[s]; ++p) {
-        const int32_t block = blocks[static_cast<size_t>(indptr[s] + p / block_size)];
+        const int32_t block = table_ids[static_cast<size_t>(indptr[s] + p / block_size)];
         slots.push_back(int64_t{block} * block_size + p % block_size);
       }
     }
     table.kv_write(OpContext{}, cache, keys, {}, slots);
   }
   int64_t rows() const { return std::accumulate(lengths.begin(), lengths.end(), int64_t{0}); }
-  // The bits of rows [from[s], to[s]) of each sequence.
+  // The bits of rows [from[s], to[s]) of each sequence; of all heads, one after the other, where blocks are
+  // chosen.
   std::vector<std::vector<uint64_t>> choose(const std::vector<int32_t>& from, const std::vector<int32_t>& to,
-                                            int32_t count, const OpContext& ctx) const {
+                                            int32_t count, const OpContext& ctx,
+                                            const KeyBlocks* blocks = nullptr) const {
     std::vector<int32_t> cu = {0};
     for (size_t s = 0; s < lengths.size(); ++s) cu.push_back(cu.back() + to[s] - from[s]);
     TestTensor q(DType::kF32, {cu.back(), kHeads, kDim}, 4);
@@ -184,13 +224,19 @@ struct Indexer {
       }
     }
     constexpr int64_t kWords = 12;
-    std::vector<uint64_t> bits(static_cast<size_t>(cu.back() * kWords), 0);
-    const AttentionBatch batch = {static_cast<int32_t>(lengths.size()), cu, to, indptr, blocks};
-    const KeyMask chosen = {bits.data(), kWords};
-    check_choose_keys(chosen, q, w, cache, batch, count);
-    table.choose_keys(ctx, chosen, q, w, cache, batch, count);
+    const int64_t heads = blocks == nullptr ? 1 : kHeads;
+    std::vector<uint64_t> bits(static_cast<size_t>(cu.back() * heads * kWords), 0);
+    const AttentionBatch batch = {static_cast<int32_t>(lengths.size()), cu, to, indptr, table_ids};
+    const KeyMask chosen = {bits.data(), kWords, heads};
+    if (blocks == nullptr) {
+      check_choose_keys(chosen, q, w, cache, batch, count);
+      table.choose_keys(ctx, chosen, q, w, cache, batch, count);
+    } else {
+      check_choose_blocks(chosen, q, cache, batch, *blocks);
+      table.choose_blocks(ctx, chosen, q, cache, batch, *blocks);
+    }
     std::vector<std::vector<uint64_t>> rows;
-    for (int32_t r = 0; r < cu.back(); ++r) rows.emplace_back(chosen.row(r), chosen.row(r) + kWords);
+    for (int32_t r = 0; r < cu.back(); ++r) rows.emplace_back(chosen.row(r), chosen.row(r) + heads * kWords);
     return rows;
   }
   std::vector<std::vector<uint64_t>> choose_all(int32_t count, const OpContext& ctx) const {
@@ -205,7 +251,7 @@ struct Indexer {
   std::vector<std::byte> pool;
   KvCacheView cache;
   std::vector<int32_t> indptr = {0};
-  std::vector<int32_t> blocks;
+  std::vector<int32_t> table_ids;
 };
 
 TEST(ChooseKeys, TakesThoseThatScoreHighest) {
@@ -259,6 +305,63 @@ TEST(ChooseKeys, ARowIsTheSameAloneAndAmongOthers) {
         for (const int32_t at : {649, 512, 45, 39, 3}) {
           const auto alone =
               indexer.choose({1, at, 1}, {1, at + 1, 1}, 40, TestContext(*isa.table, 1, 1024, 1024, 16));
+          EXPECT_EQ(alone[0], together[static_cast<size_t>(30 + at)]) << at;
+        }
+      }
+    }
+  }
+}
+
+// For each head the blocks whose best key is best, and the last ones.
+TEST(ChooseBlocks, TakesThoseWhoseBestKeyIsBest) {
+  constexpr KeyBlocks kBlocks = {.size = 48, .count = 4, .local = 2};
+  for (const CpuIsa& isa : usable_isas()) {
+    SCOPED_TRACE(std::string(isa.name));
+    const Indexer indexer(*isa.table, DType::kF32, 16, {30, 650});
+    const auto rows =
+        indexer.choose({0, 0}, {30, 650}, 1, TestContext(*isa.table, 2, 1024, 1024, 16), &kBlocks);
+    for (int32_t at = 0; at < 650; at += 13) {
+      const int32_t row = 30 + at;
+      const int32_t own = at / kBlocks.size;
+      for (int32_t h = 0; h < Indexer::kHeads; ++h) {
+        std::vector<double> best(static_cast<size_t>(own) + 1, -1e9);
+        for (int32_t p = 0; p <= at; ++p) {
+          double dot = 0.0;
+          for (int32_t i = 0; i < Indexer::kDim; ++i)
+            dot += double{indexer.queries.get(row, h * Indexer::kDim + i)} * indexer.keys.get(30 + p, i);
+          best[static_cast<size_t>(p / kBlocks.size)] =
+              std::max(best[static_cast<size_t>(p / kBlocks.size)], dot);
+        }
+        for (int32_t b = std::max(0, own + 1 - kBlocks.local); b <= own; ++b)
+          best[static_cast<size_t>(b)] = 1e9;
+        std::vector<double> sorted = best;
+        std::ranges::sort(sorted, std::greater<>());
+        const double least = sorted[std::min(sorted.size(), size_t{kBlocks.count}) - 1];
+        const uint64_t* words = rows[static_cast<size_t>(row)].data() + h * 12;
+        for (int32_t p = 0; p < 650; ++p) {
+          const bool chosen = (words[p / 64] >> (p % 64) & 1U) != 0;
+          const double score = p <= at ? best[static_cast<size_t>(p / kBlocks.size)] : -2e9;
+          if (std::fabs(score - least) > 1e-4 || score > 1e8) {
+            EXPECT_EQ(chosen, score >= least) << row << ", head " << h << " at " << p;
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST(ChooseBlocks, ARowIsTheSameAloneAndAmongOthers) {
+  constexpr KeyBlocks kBlocks = {.size = 32, .count = 5, .local = 1};
+  for (const DType dtype : kFormats) {
+    for (const int32_t block_size : {7, 16}) {
+      for (const CpuIsa& isa : usable_isas()) {
+        SCOPED_TRACE(std::string(isa.name) + ", " + std::string(dtype_name(dtype)));
+        const Indexer indexer(*isa.table, dtype, block_size, {30, 650, 200});
+        const auto together = indexer.choose({0, 0, 0}, {30, 650, 200}, 1,
+                                             TestContext(*isa.table, 2, 1024, 1024, 16), &kBlocks);
+        for (const int32_t at : {649, 512, 200, 159, 3}) {
+          const auto alone = indexer.choose({1, at, 1}, {1, at + 1, 1}, 1,
+                                            TestContext(*isa.table, 1, 1024, 1024, 16), &kBlocks);
           EXPECT_EQ(alone[0], together[static_cast<size_t>(30 + at)]) << at;
         }
       }

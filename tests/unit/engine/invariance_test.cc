@@ -164,8 +164,9 @@ INSTANTIATE_TEST_SUITE_P(
                     Case{"mamba2", "auto", "auto", 2}, Case{"qwen3_next", "auto", "auto", 2},
                     Case{"qwen3_5-bfloat16", "int8", "auto", 2}, Case{"nemotron_h", "auto", "int8", 1},
                     Case{"falcon_h1", "auto", "auto", 2}, Case{"lfm2", "auto", "auto", 2},
-                    Case{"deepseek_v32"}, Case{"glm_moe_dsa", "int8"}, Case{"zamba2", "auto", "auto", 2},
-                    Case{"mimo_v2_flash", "int8"}, Case{"kimi_linear", "auto", "auto", 2}),
+                    Case{"deepseek_v32"}, Case{"glm_moe_dsa", "int8"}, Case{"minimax_m3"},
+                    Case{"zamba2", "auto", "auto", 2}, Case{"mimo_v2_flash", "int8"},
+                    Case{"kimi_linear", "auto", "auto", 2}),
     [](const auto& test) { return test_name(test.param); });
 
 // The whole machine's list of levels, in one process each time: the level is chosen when an engine starts.

@@ -421,9 +421,10 @@ std::vector<bool> choosing(const ArchSpec& spec) {
 
 TEST(IndexedAttention, LayersChooseKeysOrShareAChoice) {
   const ArchSpec spec = parse_arch(indexed("DeepseekV32ForCausalLM"));
-  EXPECT_EQ(spec.mla->index_heads, 4);
-  EXPECT_EQ(spec.mla->index_dim, 8);
-  EXPECT_EQ(spec.mla->index_count, 64);
+  EXPECT_EQ(spec.indexer.heads, 4);
+  EXPECT_EQ(spec.indexer.dim, 8);
+  EXPECT_EQ(spec.indexer.count, 64);
+  EXPECT_EQ(spec.indexer.block, 0);
   EXPECT_THAT(choosing(spec), ElementsAre(true, true, true, true, true));
   // Indexers turn halves, attention turns neighbours; in GLM-5 both turn neighbours.
   EXPECT_EQ(spec.ropes.at(0).style, RopeStyle::kInterleaved);
@@ -446,6 +447,58 @@ TEST(IndexedAttention, LayersChooseKeysOrShareAChoice) {
   LayerSpec without_indexer = spec.layers[0];
   without_indexer.indexer = false;
   EXPECT_EQ(kv_bytes_of(spec, without_indexer, DType::kBF16, 16), plain);
+}
+
+// Blocks of keys, chosen for each key head by a head of the indexer.
+nlohmann::json minimax_m3(nlohmann::json fields = nlohmann::json::object()) {
+  nlohmann::json config = {{"architectures", {"MiniMaxM3VLForCausalLM"}},
+                           {"vocab_size", 96},
+                           {"hidden_size", 32},
+                           {"intermediate_size", 16},
+                           {"dense_intermediate_size", 48},
+                           {"shared_intermediate_size", 24},
+                           {"num_hidden_layers", 2},
+                           {"num_attention_heads", 4},
+                           {"num_key_value_heads", 2},
+                           {"head_dim", 16},
+                           {"rotary_dim", 8},
+                           {"num_local_experts", 4},
+                           {"num_experts_per_tok", 2},
+                           {"layer_types", {"full_attention", "minimax_m3_sparse"}},
+                           {"mlp_layer_types", {"dense", "sparse"}},
+                           {"index_n_heads", 2},
+                           {"index_head_dim", 8},
+                           {"index_block_size", 32},
+                           {"index_topk_blocks", 3}};
+  config.update(fields);
+  return config;
+}
+
+TEST(IndexedAttention, BlocksAreChosenByEachHead) {
+  const ArchSpec spec = parse_arch(minimax_m3());
+  EXPECT_THAT(choosing(spec), ElementsAre(false, true));
+  EXPECT_EQ(spec.indexer.masks(), 2);
+  EXPECT_EQ(spec.indexer.tokens(), 96);
+  EXPECT_EQ(spec.indexer.local, 1);
+  EXPECT_EQ(spec.ropes.front().rotary_dim, 8);
+  EXPECT_FALSE(spec.layers[0].experts);
+  EXPECT_TRUE(spec.layers[1].experts);
+  EXPECT_EQ(spec.intermediate_size, 48);
+  EXPECT_EQ(spec.moe->shared_intermediate_size, 24);
+  // Behind keys and values the indexer's keys.
+  const int64_t plain = kv_bytes_per_block(DType::kBF16, 16, 2, 16);
+  EXPECT_EQ(kv_bytes_of(spec, spec.layers[0], DType::kBF16, 16), plain);
+  EXPECT_EQ(kv_bytes_of(spec, spec.layers[1], DType::kBF16, 16), plain + 16 * 8 * 2);
+
+  for (const auto& [field, value] : std::vector<std::pair<std::string, nlohmann::json>>{
+           {"index_n_heads", 1},
+           {"index_head_dim", 4},
+           {"index_block_size", 24},
+           {"index_local_blocks", 4},
+           {"swiglu_limit", 5.0},
+           {"layer_types", {"full_attention"}},
+           {"layer_types", {"full_attention", "sliding_attention"}}})
+    EXPECT_THROW(parse_arch(minimax_m3({{field, value}})), Error) << field;
 }
 
 TEST(IndexedAttention, RefusesWhatItCannotDo) {

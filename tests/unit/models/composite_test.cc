@@ -4,8 +4,11 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/error.h"
@@ -59,6 +62,75 @@ TEST(Composite, TextIsReadUnderEachPrefix) {
   expect_logits(qwen, "qwen3_5");
   auto moe = inside("qwen3_5_moe", "Qwen3_5MoeForConditionalGeneration", "model.language_model.", "");
   expect_logits(moe, "qwen3_5_moe");
+}
+
+// One of so many pieces of a tensor, which follow each other.
+test::EditedTensor piece(const test::EditedTensor& whole, size_t index, size_t count,
+                         std::vector<int64_t> shape) {
+  const size_t size = whole.bytes.size() / count;
+  test::EditedTensor out = {whole.dtype, std::move(shape), {}};
+  const auto begin = whole.bytes.begin() + static_cast<std::ptrdiff_t>(index * size);
+  out.bytes.assign(begin, begin + static_cast<std::ptrdiff_t>(size));
+  return out;
+}
+
+// Experts apart, gates and ups apart, other names; in the configuration ones and zeros in place of names.
+TEST(Composite, PublishedFilesOfMiniMaxM3) {
+  auto edited = inside("minimax_m3", "MiniMaxM3SparseForConditionalGeneration", "language_model.model.",
+                       "language_model.");
+  nlohmann::json& text = edited.config["text_config"];
+  text["sparse_attention_config"] = {{"sparse_attention_freq", {0, 1, 1}},
+                                     {"sparse_num_index_heads", text["index_n_heads"]},
+                                     {"sparse_index_dim", text["index_head_dim"]},
+                                     {"sparse_block_size", text["index_block_size"]},
+                                     {"sparse_topk_blocks", text["index_topk_blocks"]},
+                                     {"sparse_local_block", text["index_local_blocks"]}};
+  text["moe_layer_freq"] = {0, 1, 1};
+  text["hidden_act"] = "swigluoai";
+  text["rotary_dim"] = 4;
+  text["rope_theta"] = 1e4;
+  for (const char* field : {"layer_types", "mlp_layer_types", "index_n_heads", "index_head_dim",
+                            "index_block_size", "index_topk_blocks", "index_local_blocks", "rope_parameters"})
+    text.erase(field);
+  std::map<std::string, test::EditedTensor> published;
+  const auto add = [&](std::string name, test::EditedTensor tensor) {
+    constexpr std::pair<std::string_view, std::string_view> kNames[] = {
+        {".mlp.gate.e_score", ".block_sparse_moe.e_score"},
+        {".mlp.gate.", ".block_sparse_moe.gate."},
+        {".mlp.shared", ".block_sparse_moe.shared"},
+        {".mlp.experts", ".block_sparse_moe.experts"},
+        {".indexer.", ".index_"}};
+    for (const auto& [from, to] : kNames) {
+      if (const size_t at = name.find(from); at != std::string::npos) name.replace(at, from.size(), to);
+    }
+    EXPECT_TRUE(published.emplace(name, std::move(tensor)).second) << name;
+  };
+  for (const auto& [name, tensor] : edited.tensors) {
+    const size_t end = name.rfind("gate_up_proj");
+    const size_t down = name.rfind("down_proj");
+    if (name.find(".experts.") != std::string::npos) {
+      const auto experts = static_cast<size_t>(tensor.shape[0]);
+      const bool gated = end != std::string::npos;
+      const std::vector<int64_t> shape = {tensor.shape[1] / (gated ? 2 : 1), tensor.shape[2]};
+      for (size_t e = 0; e < experts; ++e) {
+        const std::string expert = name.substr(0, gated ? end : down) + std::to_string(e);
+        if (gated) {
+          add(expert + ".w1.weight", piece(tensor, 2 * e, 2 * experts, shape));
+          add(expert + ".w3.weight", piece(tensor, 2 * e + 1, 2 * experts, shape));
+        } else {
+          add(expert + ".w2.weight", piece(tensor, e, experts, shape));
+        }
+      }
+    } else if (end != std::string::npos) {
+      const std::vector<int64_t> shape = {tensor.shape[0] / 2, tensor.shape[1]};
+      add(name.substr(0, end) + "gate_proj.weight", piece(tensor, 0, 2, shape));
+      add(name.substr(0, end) + "up_proj.weight", piece(tensor, 1, 2, shape));
+    } else {
+      add(name, tensor);
+    }
+  }
+  edited.tensors = std::move(published);
+  expect_logits(edited, "minimax_m3");
 }
 
 // Experts of Qwen3-VL's files are stored [experts, in, out].

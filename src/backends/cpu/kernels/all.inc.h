@@ -23,6 +23,7 @@ void fill_kv(CpuKernels& t, KvFormat format) {
   t.kv_write[format] = kv_write<V, S>;
   t.attend_segment[format] = attend_segment<V, S, Singles>;
   t.score_keys[format] = score_keys<V, S>;
+  t.score_blocks[format] = score_blocks<V, S>;
 }
 
 template <class V>

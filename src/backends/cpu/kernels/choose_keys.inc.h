@@ -40,3 +40,38 @@ void score_keys(const AttentionArgs& args, const float* q, const float* weights,
     }
   }
 }
+
+// Only the order of what blocks are worth counts, so that a format's factor is left out. args' values_offset
+// is 0.
+template <class V, class S>
+void score_blocks(const AttentionArgs& args, const float* q, int heads, int64_t block, int64_t begin,
+                  int64_t end, float* out, int64_t stride) {
+  using F = typename V::F;
+  using E = Singles<V, S>;
+  const F none = V::set1(-__builtin_inff());
+  for (int64_t origin = begin; origin < end; origin += kTile) {
+    const int64_t tile_end = end < origin + kTile ? end : origin + kTile;
+    const int groups = static_cast<int>((tile_end - origin + 15) / 16);
+    E tile;
+    find_keys<S>(args, origin, origin, tile_end, &tile);
+    TileScales scales;
+    if constexpr (S::kTokenScales) find_scales<S>(args, origin, origin, tile_end, &scales);
+    for (int first = 0; first < heads; first += kLineBlock) {
+      const int count = heads - first < kLineBlock ? heads - first : kLineBlock;
+      const float* lines[kLineBlock];
+      for (int l = 0; l < count; ++l) lines[l] = q + (first + l) * args.head_dim;
+      score_rows<V, E, kLineBlock>(count, lines, tile, 0, groups, args.head_dim, args.scores, nullptr);
+      for (int l = 0; l < count; ++l) {
+        for (int g = 0; g < groups; ++g) {
+          F product = V::load(args.scores + l * kTile + 16 * g);
+          if constexpr (S::kTokenScales) product = V::mul(product, V::load(scales.key + 16 * g));
+          product = V::select(V::lanes(0, tile_end - origin - 16 * g), product, none);
+          const float highest = V::reduce_max(product);
+          const int64_t at = origin + 16 * g - begin;
+          float* best = out + (first + l) * stride + at / block;
+          if (at % block == 0 || highest > *best) *best = highest;
+        }
+      }
+    }
+  }
+}
