@@ -32,7 +32,7 @@ struct RuntimeOptions {
   std::string quantization = "auto";    // auto: none
   std::string kv_cache_dtype = "auto";  // auto: as the weights are, or were
   std::string activation_dtype =
-      "auto";                 // of products with codes: float32, int16 or int8; auto: as is usual for the checkpoint
+      "auto";  // of products with codes: float32, int16 or int8; auto: as is usual for the checkpoint
   int32_t threads = 0;        // 0: all cores this process may use
   int64_t max_model_len = 0;  // 0: the model's
   std::string runner = "auto";

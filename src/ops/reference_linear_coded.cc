@@ -57,8 +57,8 @@ WholeRow round_row(const CodedLayout& at, int num_digits, std::span<const float>
     const int64_t n = std::min(units.activation_group, at.k - begin);
     const float* x = in.data() + begin;
     int8_t* digits = row.digits.data() + begin;
-    const float scale =
-        num_digits == 1 ? quantize_activations(x, n, digits) : split_activations(x, n, num_digits, digits, at.k);
+    const float scale = num_digits == 1 ? quantize_activations(x, n, digits)
+                                        : split_activations(x, n, num_digits, digits, at.k);
     for (int64_t i = begin; i < begin + n; i += units.unit)
       row.scales[static_cast<size_t>(i / units.unit)] = scale;
   }
