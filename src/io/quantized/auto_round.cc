@@ -10,15 +10,20 @@
 namespace quire {
 namespace {
 
-// The configuration as GPTQ would have it for one module. extra_config names those that are not as the
-// others.
+// What GPTQ's reader looks at in a configuration, for one module. extra_config, which may name every module,
+// has what is not as for the others.
 nlohmann::json gptq_config(const Checkpoint& files, const std::string& module, const nlohmann::json& config,
                            std::string_view version) {
-  nlohmann::json own = config;
+  nlohmann::json own = {{"checkpoint_format", version}};
+  const auto take = [&own](const nlohmann::json& from) {
+    for (const char* field : {"bits", "group_size", "sym"}) {
+      if (const auto it = from.find(field); it != from.end()) own[field] = *it;
+    }
+  };
+  take(config);
   if (const auto extra = config.find("extra_config"); extra != config.end() && extra->is_object()) {
-    if (const auto it = extra->find(module); it != extra->end() && it->is_object()) own.update(*it);
+    if (const auto it = extra->find(module); it != extra->end() && it->is_object()) take(*it);
   }
-  own["checkpoint_format"] = version;
   const auto shape = [&](std::string_view suffix) -> std::vector<int64_t> {
     const TensorInfo* tensor = files.find(cat(module, suffix));
     const bool matrix =
