@@ -7,21 +7,11 @@
 namespace quire {
 namespace {
 
-// As transformers calls what stands in attention's place, and as the published model does.
-constexpr std::array<ModuleName, 14> kNets = {{
-    {Role::kDeltaQuery, "layers.{}.self_attn.q_proj"},
-    {Role::kDeltaKey, "layers.{}.self_attn.k_proj"},
-    {Role::kDeltaValue, "layers.{}.self_attn.v_proj"},
+// As transformers calls what stands in attention's place beside kKimiDelta, and as the published model calls
+// it all.
+constexpr std::array<ModuleName, 3> kNets = {{
     {Role::kDeltaGate, "layers.{}.self_attn.g_proj"},
     {Role::kDeltaStep, "layers.{}.self_attn.forget_gate.f_proj"},
-    {Role::kDeltaShare, "layers.{}.self_attn.b_proj"},
-    {.role = Role::kStepBias, .module = "layers.{}.self_attn.forget_gate.dt_bias", .bare = true},
-    {.role = Role::kRate, .module = "layers.{}.self_attn.forget_gate.A_log", .bare = true},
-    {Role::kStateConv, "layers.{}.self_attn.conv1d"},
-    {Role::kStateConvQuery, "layers.{}.self_attn.q_conv1d"},
-    {Role::kStateConvKey, "layers.{}.self_attn.k_conv1d"},
-    {Role::kStateConvValue, "layers.{}.self_attn.v_conv1d"},
-    {Role::kStateNorm, "layers.{}.self_attn.o_norm"},
     {Role::kStateOut, "layers.{}.self_attn.o_proj"},
 }};
 constexpr std::array<ModuleName, 1> kGate = {{{Role::kQueryGate, "layers.{}.self_attn.g_proj"}}};
@@ -52,8 +42,8 @@ constexpr std::array<ModuleName, 9> kPublishedAttention = {{
     {Role::kAttentionOut, "layers.{}.attention.dense"},
     {.role = Role::kRouterCorrection, .module = "layers.{}.mlp.gate.expert_bias", .bare = true},
 }};
-constexpr auto kModules =
-    joined(kLatentModel, kGate, kNets, kExperts, kDeepseekShared, kPublishedAttention, kPublishedNets);
+constexpr auto kModules = joined(kLatentModel, kGate, kKimiDelta, kNets, kExperts, kDeepseekShared,
+                                 kPublishedAttention, kPublishedNets);
 
 }  // namespace
 

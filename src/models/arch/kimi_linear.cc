@@ -7,12 +7,8 @@
 namespace quire {
 namespace {
 
-// What stands in a layer of Kimi delta attention, as the published model and as transformers call it.
-constexpr std::array<ModuleName, 19> kNets = {{
-    {Role::kDeltaQuery, "layers.{}.self_attn.q_proj"},
-    {Role::kDeltaKey, "layers.{}.self_attn.k_proj"},
-    {Role::kDeltaValue, "layers.{}.self_attn.v_proj"},
-    {Role::kDeltaShare, "layers.{}.self_attn.b_proj"},
+// The gates of Kimi delta attention, as the published model and as transformers call them.
+constexpr std::array<ModuleName, 8> kNets = {{
     {Role::kDeltaGateDown, "layers.{}.self_attn.g_a_proj"},
     {Role::kDeltaGate, "layers.{}.self_attn.g_b_proj"},
     {Role::kDeltaStepDown, "layers.{}.self_attn.f_a_proj"},
@@ -20,14 +16,7 @@ constexpr std::array<ModuleName, 19> kNets = {{
     {Role::kDeltaStep, "layers.{}.self_attn.f_b_proj"},
     {Role::kDeltaStep, "layers.{}.self_attn.forget_gate.f_b_proj"},
     {.role = Role::kStepBias, .module = "layers.{}.self_attn.dt_bias", .bare = true},
-    {.role = Role::kStepBias, .module = "layers.{}.self_attn.forget_gate.dt_bias", .bare = true},
     {.role = Role::kRate, .module = "layers.{}.self_attn.A_log", .bare = true},
-    {.role = Role::kRate, .module = "layers.{}.self_attn.forget_gate.A_log", .bare = true},
-    {Role::kStateConv, "layers.{}.self_attn.conv1d"},
-    {Role::kStateConvQuery, "layers.{}.self_attn.q_conv1d"},
-    {Role::kStateConvKey, "layers.{}.self_attn.k_conv1d"},
-    {Role::kStateConvValue, "layers.{}.self_attn.v_conv1d"},
-    {Role::kStateNorm, "layers.{}.self_attn.o_norm"},
 }};
 constexpr std::array<ModuleName, 1> kNetOut = {{{Role::kStateOut, "layers.{}.self_attn.o_proj"}}};
 // transformers writes dense layers' MLPs under the experts' name too.
@@ -43,7 +32,7 @@ constexpr std::array<ModuleName, 7> kPublishedShared = {{
     {Role::kSharedExpertDown, "layers.{}.block_sparse_moe.shared_experts.down_proj"},
 }};
 constexpr auto kModules =
-    joined(kLatentModel, kNets, kNetOut, kMixtralExperts, kDeepseekShared, kPublishedShared);
+    joined(kLatentModel, kNets, kKimiDelta, kNetOut, kMixtralExperts, kDeepseekShared, kPublishedShared);
 
 // Which layers attend; the published configuration counts them from one.
 std::vector<std::string> read_kinds(const ConfigReader& config, const ArchSpec& spec,

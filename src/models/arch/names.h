@@ -145,6 +145,21 @@ inline constexpr std::array<ModuleName, 6> kFeedForward = {{
     {Role::kFinalNorm, "final_layernorm"},
 }};
 
+// Kimi delta attention as transformers calls it, but for its gates.
+inline constexpr std::array<ModuleName, 11> kKimiDelta = {{
+    {Role::kDeltaQuery, "layers.{}.self_attn.q_proj"},
+    {Role::kDeltaKey, "layers.{}.self_attn.k_proj"},
+    {Role::kDeltaValue, "layers.{}.self_attn.v_proj"},
+    {Role::kDeltaShare, "layers.{}.self_attn.b_proj"},
+    {.role = Role::kStepBias, .module = "layers.{}.self_attn.forget_gate.dt_bias", .bare = true},
+    {.role = Role::kRate, .module = "layers.{}.self_attn.forget_gate.A_log", .bare = true},
+    {Role::kStateConv, "layers.{}.self_attn.conv1d"},
+    {Role::kStateConvQuery, "layers.{}.self_attn.q_conv1d"},
+    {Role::kStateConvKey, "layers.{}.self_attn.k_conv1d"},
+    {Role::kStateConvValue, "layers.{}.self_attn.v_conv1d"},
+    {Role::kStateNorm, "layers.{}.self_attn.o_norm"},
+}};
+
 // Mamba 2 where it is all of a layer, and where it stands in attention's place.
 inline constexpr std::array<ModuleName, 7> kMambaMixer = {{
     {Role::kStateIn, "layers.{}.mixer.in_proj"},
