@@ -142,9 +142,10 @@ std::vector<float> ModelLoader::latent_heads(const MlaSizes& sizes, int32_t laye
 
 std::optional<KvScales> ModelLoader::kv_scales(int32_t layer) const {
   const std::string stem = attention_module(plan_, layer);
-  // Beside the projections, or inside of them.
+  // Beside the projections, or inside of them, under either name.
   const auto read = [&](std::string_view own, std::string_view inside) -> std::optional<float> {
-    for (const std::string& name : {cat(stem, own), cat(stem, inside, own)}) {
+    for (const std::string& name :
+         {cat(stem, own), cat(stem, inside, own), cat(stem, inside, ".output_scale")}) {
       const TensorInfo* info = checkpoint_.find(name);
       if (info == nullptr) continue;
       if (!is_storage_dtype(info->dtype) || numel(info->shape) != 1)

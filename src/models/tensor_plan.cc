@@ -517,7 +517,10 @@ bool TensorPlan::is_ignored(const std::string& name) const {
   if (headless_ && is_of_head(name)) return true;
   if (tied_ && name == head_prefix_ + "lm_head.weight") return true;
   // ModelLoader::kv_scales looks for them.
-  if (name.ends_with(".k_scale") || name.ends_with(".v_scale")) return true;
+  constexpr std::array<std::string_view, 4> kKvScales = {".k_scale", ".v_scale", ".k_proj.output_scale",
+                                                         ".v_proj.output_scale"};
+  if (std::ranges::any_of(kKvScales, [&](std::string_view suffix) { return name.ends_with(suffix); }))
+    return true;
   std::string_view rest = name;
   // Vision and audio lie beside the text, under names that are not its own.
   if (names_.composite && !is_of_text(name)) return true;

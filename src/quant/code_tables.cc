@@ -1,13 +1,33 @@
 #include "quant/code_tables.h"
 
+#include <algorithm>
 #include <array>
 #include <bit>
+#include <cmath>
 #include <cstdint>
 #include <limits>
 
 #include "tensor/dtype.h"
 
 namespace quire {
+namespace {
+
+// Floats without infinities: kMantissa bits, above them the exponent, above that the sign.
+template <size_t kCodes, int kMantissa, int kBias>
+std::array<float, kCodes> small_floats() {
+  std::array<float, kCodes> values;
+  for (size_t code = 0; code < kCodes; ++code) {
+    const auto magnitude = static_cast<int>(code % (kCodes / 2));
+    const int exponent = magnitude >> kMantissa;
+    const int mantissa = magnitude & ((1 << kMantissa) - 1);
+    const int whole = exponent == 0 ? mantissa : mantissa + (1 << kMantissa);
+    const float value = std::ldexp(static_cast<float>(whole), std::max(exponent, 1) - kBias - kMantissa);
+    values[code] = code < kCodes / 2 ? value : -value;
+  }
+  return values;
+}
+
+}  // namespace
 
 std::span<const float> e4m3_values() {
   static const std::array<float, 256> values = [] {
@@ -33,6 +53,16 @@ std::span<const float> e2m1_values() {
   static constexpr std::array<float, 16> kValues = {0.0F,  0.5F,  1.0F,  1.5F,  2.0F,  3.0F,  4.0F,  6.0F,
                                                     -0.0F, -0.5F, -1.0F, -1.5F, -2.0F, -3.0F, -4.0F, -6.0F};
   return kValues;
+}
+
+std::span<const float> e2m3_values() {
+  static const std::array<float, 64> values = small_floats<64, 3, 1>();
+  return values;
+}
+
+std::span<const float> e3m2_values() {
+  static const std::array<float, 64> values = small_floats<64, 2, 3>();
+  return values;
 }
 
 std::span<const float> nf4_values() {

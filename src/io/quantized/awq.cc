@@ -12,32 +12,35 @@ namespace {
 // Where column 8 j + c is in word j: its 4 bits.
 constexpr std::array<int64_t, 8> kPlace = {0, 4, 1, 5, 2, 6, 3, 7};
 
-QuantizedModule read_module(ModuleReader& reader, const nlohmann::json& config) {
-  const TensorInfo& weight = reader.need(".qweight", {DType::kI32}, {-1, -1});
+}  // namespace
+
+QuantizedModule read_packed_outputs(ModuleReader& reader, const PackedOutputs& at) {
+  const TensorInfo& weight = reader.need(at.codes, {DType::kI32}, {-1, -1});
   const int64_t k = weight.shape[0];
   const int64_t words = weight.shape[1];
   const int64_t n = words * 8;
   CodedFormat format;
   format.code_bits = 4;
-  const ScaleGrid scales =
-      reader.scales(".scales", n, k, config_integer(config, "group_size", 128), format, true);
+  const ScaleGrid scales = reader.scales(at.scales, n, k, at.group_size, format, true);
   const int64_t group_size = format.group_size == 0 ? k : format.group_size;
-  format.group_zeros = config_flag(config, "zero_point", true);
+  format.group_zeros = at.group_zeros;
   format.zero = 8;
   std::span<const std::byte> zeros;
   if (format.group_zeros) {
-    reader.need(".qzeros", {DType::kI32}, {(k + group_size - 1) / group_size, words});
-    zeros = reader.bytes(".qzeros");
+    reader.need(at.zeros, {DType::kI32}, {(k + group_size - 1) / group_size, words});
+    zeros = reader.bytes(at.zeros);
   } else {
-    reader.find(".qzeros");
+    reader.find(at.zeros);
   }
-  const auto codes = reader.bytes(".qweight");
+  const auto codes = reader.bytes(at.codes);
+  const bool interleaved = at.interleaved;
+  const uint8_t sign = at.with_signs ? 8 : 0;
   auto read = [=](int64_t row, const CodedRow& out) {
+    const int64_t nibble = interleaved ? kPlace[static_cast<size_t>(row % 8)] : row % 8;
     const auto code = [&](std::span<const std::byte> from, size_t line) {
-      const int64_t nibble = kPlace[static_cast<size_t>(row % 8)];
-      const auto at = (static_cast<int64_t>(line) * words + row / 8) * 4 + nibble / 2;
-      return static_cast<uint8_t>((static_cast<uint8_t>(from[static_cast<size_t>(at)]) >> (nibble % 2 * 4)) &
-                                  15);
+      const auto byte = (static_cast<int64_t>(line) * words + row / 8) * 4 + nibble / 2;
+      const auto both = static_cast<uint8_t>(from[static_cast<size_t>(byte)]);
+      return static_cast<uint8_t>(((both >> (nibble % 2 * 4)) & 15) ^ sign);
     };
     for (size_t i = 0; i < out.codes.size(); ++i) out.codes[i] = code(codes, i);
     for (size_t g = 0; g < out.group_zeros.size(); ++g) out.group_zeros[g] = code(zeros, g);
@@ -45,8 +48,6 @@ QuantizedModule read_module(ModuleReader& reader, const nlohmann::json& config) 
   };
   return reader.finish(format, n, k, std::move(read));
 }
-
-}  // namespace
 
 std::vector<QuantizedModule> read_awq(const Checkpoint& files, const nlohmann::json& config) {
   const int64_t bits = config_integer(config, "bits", config_integer(config, "w_bit", 4));
@@ -56,7 +57,10 @@ std::vector<QuantizedModule> read_awq(const Checkpoint& files, const nlohmann::j
                     "'; 4 bits and version 'gemm' are supported"));
   }
   std::vector<QuantizedModule> modules;
-  read_each(files, ".qweight", modules, [&](ModuleReader& reader) { return read_module(reader, config); });
+  const PackedOutputs at{.group_size = config_integer(config, "group_size", 128),
+                         .group_zeros = config_flag(config, "zero_point", true)};
+  read_each(files, ".qweight", modules,
+            [&](ModuleReader& reader) { return read_packed_outputs(reader, at); });
   return modules;
 }
 

@@ -93,43 +93,14 @@ QuantizedModule read_packed(ModuleReader& reader, const nlohmann::json& config) 
       order);
 }
 
-QuantizedModule read_int8(ModuleReader& reader, const nlohmann::json& config) {
-  const TensorInfo& weight = reader.need(".weight", {DType::kI8}, {-1, -1});
-  const int64_t n = weight.shape[0];
-  const int64_t k = weight.shape[1];
-  CodedFormat format;
-  format.code_bits = 8;
-  format.zero = 128;
-  const ScaleGrid scales =
-      reader.scales(".weight_scale", n, k, weights_integer(config, "group_size"), format);
-  ScaleGrid zeros;
-  if (const TensorInfo* points = reader.find(".weight_zero_point")) {
-    const int64_t groups = format.group_size == 0 ? 1 : (k + format.group_size - 1) / format.group_size;
-    const bool one = points->bytes == 1;
-    if (!one) reader.need(".weight_zero_point", {DType::kI8}, {n, groups});
-    zeros = ScaleGrid(DType::kI8, reader.bytes(".weight_zero_point"), one ? 0 : groups, one ? 0 : 1);
-    format.group_zeros = true;
-  }
-  const auto bytes = reader.bytes(".weight");
-  return reader.finish(format, n, k, [=](int64_t row, const CodedRow& out) {
-    for (size_t i = 0; i < out.codes.size(); ++i)
-      out.codes[i] =
-          static_cast<uint8_t>(static_cast<uint8_t>(bytes[static_cast<size_t>(row * k) + i]) ^ 0x80);
-    scales.read(row, out.block_scales);
-    for (size_t g = 0; g < out.group_zeros.size(); ++g)
-      out.group_zeros[g] = zeros.byte_at(row, static_cast<int64_t>(g)) ^ 0x80;
-  });
-}
-
 QuantizedModule read_fp8_weight(ModuleReader& reader, const nlohmann::json& config) {
   const nlohmann::json* strategy = weights_field(config, "strategy");
-  const nlohmann::json* block = weights_field(config, "block_structure");
-  const bool blocks = strategy != nullptr && *strategy == "block";
-  if (!blocks) return read_float8(reader, ".weight_scale", 1, weights_integer(config, "group_size"));
-  if (block == nullptr || !block->is_array() || block->size() != 2 || !(*block)[0].is_number_integer() ||
-      !(*block)[1].is_number_integer() || (*block)[0].get<int64_t>() < 1 || (*block)[1].get<int64_t>() < 1)
-    reader.fail(".weight", "has scales of blocks, but 'block_structure' does not say of what size");
-  return read_float8(reader, ".weight_scale", (*block)[0].get<int64_t>(), (*block)[1].get<int64_t>());
+  if (strategy == nullptr || *strategy != "block")
+    return read_float8(reader, ".weight_scale", {1, weights_integer(config, "group_size")});
+  const nlohmann::json* sizes = weights_field(config, "block_structure");
+  const auto block = sizes == nullptr ? std::nullopt : block_size_of(*sizes);
+  if (!block) reader.fail(".weight", "has scales of blocks, but 'block_structure' does not say of what size");
+  return read_float8(reader, ".weight_scale", *block);
 }
 
 }  // namespace
@@ -154,8 +125,9 @@ std::vector<QuantizedModule> read_compressed_tensors(const Checkpoint& files, co
     ModuleReader reader(files, name);
     reader.find(".weight_scale");
     const TensorInfo& weight = reader.need(".weight", {DType::kI8, DType::kF8E4M3});
-    modules.push_back(weight.dtype == DType::kI8 ? read_int8(reader, config)
-                                                 : read_fp8_weight(reader, config));
+    modules.push_back(weight.dtype == DType::kI8
+                          ? read_byte_codes(reader, {.group_size = weights_integer(config, "group_size")})
+                          : read_fp8_weight(reader, config));
   }
   return modules;
 }

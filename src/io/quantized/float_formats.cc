@@ -1,4 +1,4 @@
-// Weights of 8-bit and 4-bit floats, and the methods fp8 and modelopt that have nothing else.
+// Weights of floats of 4, 6 and 8 bits, and the methods fp8 and modelopt that have nothing else.
 #include "base/error.h"
 #include "base/strings.h"
 #include "io/quantized/methods.h"
@@ -7,6 +7,11 @@
 namespace quire {
 
 namespace {
+
+void read_group_scales(const ScaleGrid& scales, int64_t row, const CodedRow& out) {
+  for (size_t g = 0; g < out.group_scales.size(); ++g)
+    out.group_scales[g] = static_cast<int8_t>(scales.byte_at(row, static_cast<int64_t>(g)));
+}
 
 // Rows of codes one behind the other, and rows of scales.
 QuantizedModule finish_float4(ModuleReader& reader, std::string_view codes, std::string_view group_scales,
@@ -26,8 +31,7 @@ QuantizedModule finish_float4(ModuleReader& reader, std::string_view codes, std:
       const auto byte = static_cast<uint8_t>(bytes[static_cast<size_t>(row * k / 2) + i / 2]);
       out.codes[i] = i % 2 == 0 ? byte & 15 : byte >> 4;
     }
-    for (size_t g = 0; g < out.group_scales.size(); ++g)
-      out.group_scales[g] = static_cast<int8_t>(scales.byte_at(row, static_cast<int64_t>(g)));
+    read_group_scales(scales, row, out);
     out.block_scales[0] = block_scale;
   });
 }
@@ -44,41 +48,81 @@ QuantizedModule read_float4(ModuleReader& reader, std::string_view codes, std::s
   return finish_float4(reader, codes, group_scales, n, k, block_scale, group_size, scale_table);
 }
 
-QuantizedModule read_float8(ModuleReader& reader, std::string_view scales, int64_t rows_in_block,
-                            int64_t group_size) {
-  const TensorInfo& weight = reader.need(".weight", {DType::kF8E4M3}, {-1, -1});
+QuantizedModule read_float6(ModuleReader& reader, std::string_view codes, std::string_view group_scales,
+                            std::span<const float> table) {
+  constexpr int64_t kGroup = 32;
+  constexpr int64_t kGroupBytes = kGroup * 6 / 8;
+  const TensorInfo& weight = reader.need(codes, {DType::kU8}, {-1, -1});
+  const int64_t n = weight.shape[0];
+  const int64_t groups = weight.shape[1] / kGroupBytes;
+  if (groups * kGroupBytes != weight.shape[1])
+    reader.fail(codes, cat("is ", weight.shape_text(), ", which is no whole groups of 32 codes of 6 bits"));
+  reader.need(group_scales, {DType::kU8}, {n, groups});
+  CodedFormat format;
+  format.code_bits = 6;
+  format.group_size = kGroup;
+  format.block_size = 0;
+  format.values = CodeValues::kTable;
+  format.table = table;
+  format.group_scale_table = e8m0_values();
+  const auto bytes = reader.bytes(codes);
+  const ScaleGrid scales(DType::kU8, reader.bytes(group_scales), groups, 1);
+  return reader.finish(format, n, groups * kGroup, [=](int64_t row, const CodedRow& out) {
+    const auto stream = BitStreams::row(bytes, row, groups * kGroupBytes / 4, 6);
+    for (size_t i = 0; i < out.codes.size(); ++i) out.codes[i] = stream.code(0, static_cast<int64_t>(i));
+    read_group_scales(scales, row, out);
+    out.block_scales[0] = 1.0F;
+  });
+}
+
+QuantizedModule read_float8(ModuleReader& reader, std::string_view scales, BlockSize block,
+                            std::string_view codes) {
+  const TensorInfo& weight = reader.need(codes, {DType::kF8E4M3}, {-1, -1});
   const int64_t n = weight.shape[0];
   const int64_t k = weight.shape[1];
   CodedFormat format;
   format.code_bits = 8;
   format.values = CodeValues::kTable;
   format.table = e4m3_values();
-  const ScaleGrid grid = reader.scales(scales, n, k, group_size, format, false, rows_in_block);
-  const auto bytes = reader.bytes(".weight");
+  const auto bytes = reader.bytes(codes);
+  const TensorInfo* stored = reader.find(scales);
+  if (stored == nullptr || stored->dtype != DType::kU8) {
+    const ScaleGrid grid = reader.scales(scales, n, k, block.columns, format, false, block.rows);
+    return reader.finish(format, n, k, [=](int64_t row, const CodedRow& out) {
+      std::memcpy(out.codes.data(), bytes.data() + row * k, out.codes.size());
+      grid.read(row, out.block_scales);
+    });
+  }
+  const int64_t columns = block.columns > 0 ? block.columns : 32;
+  const int64_t groups = (k + columns - 1) / columns;
+  reader.need(scales, {DType::kU8}, {(n + block.rows - 1) / block.rows, groups});
+  format.group_size = columns;
+  format.block_size = 0;
+  format.group_scale_table = e8m0_values();
+  const ScaleGrid powers(DType::kU8, reader.bytes(scales), groups, 1, block.rows);
   return reader.finish(format, n, k, [=](int64_t row, const CodedRow& out) {
     std::memcpy(out.codes.data(), bytes.data() + row * k, out.codes.size());
-    grid.read(row, out.block_scales);
+    out.block_scales[0] = 1.0F;
+    read_group_scales(powers, row, out);
   });
 }
 
 // A scale for each block of rows and columns, weight_scale_inv, which multiplies; or weight_scale.
 std::vector<QuantizedModule> read_fp8(const Checkpoint& files, const nlohmann::json& config) {
   std::vector<QuantizedModule> modules;
-  int64_t rows_in_block = 1;
-  int64_t group_size = 0;
+  BlockSize block;
   if (const auto size = config.find("weight_block_size"); size != config.end() && size->is_array()) {
-    if (size->size() != 2 || !(*size)[0].is_number_integer() || !(*size)[1].is_number_integer() ||
-        (*size)[0].get<int64_t>() < 1 || (*size)[1].get<int64_t>() < 1)
+    const auto said = block_size_of(*size);
+    if (!said) {
       throw Error(cat(files.path().string(),
                       ": 'quantization_config.weight_block_size' must be two positive whole numbers"));
-    rows_in_block = (*size)[0].get<int64_t>();
-    group_size = (*size)[1].get<int64_t>();
+    }
+    block = *said;
   }
-  read_each(files, ".weight_scale_inv", modules, [&](ModuleReader& reader) {
-    return read_float8(reader, ".weight_scale_inv", rows_in_block, group_size);
-  });
+  read_each(files, ".weight_scale_inv", modules,
+            [&](ModuleReader& reader) { return read_float8(reader, ".weight_scale_inv", block); });
   read_each(files, ".weight_scale", modules,
-            [](ModuleReader& reader) { return read_float8(reader, ".weight_scale", 1, 0); });
+            [](ModuleReader& reader) { return read_float8(reader, ".weight_scale", {}); });
   return modules;
 }
 
@@ -87,7 +131,7 @@ std::vector<QuantizedModule> read_modelopt(const Checkpoint& files, const nlohma
   std::vector<QuantizedModule> modules;
   read_each(files, ".weight_scale", modules, [](ModuleReader& reader) {
     const TensorInfo& weight = reader.need(".weight", {DType::kU8, DType::kF8E4M3});
-    if (weight.dtype != DType::kU8) return read_float8(reader, ".weight_scale", 1, 0);
+    if (weight.dtype != DType::kU8) return read_float8(reader, ".weight_scale", {});
     const float scale = reader.number(".weight_scale_2");
     return read_float4(reader, ".weight", ".weight_scale", scale, 16, e4m3_values());
   });

@@ -48,6 +48,7 @@ class ScaleGrid {
         row_step_(row_step) {}
 
   DType dtype() const { return dtype_; }
+  bool empty() const { return bytes_.empty(); }
   float at(int64_t row, int64_t group) const;
   uint8_t byte_at(int64_t row, int64_t group) const;
   void read(int64_t row, std::span<float> out) const;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdint>
 #include <map>
 #include <set>
 #include <utility>
@@ -19,7 +20,7 @@ struct Method {
   std::vector<QuantizedModule> (*read)(const Checkpoint&, const nlohmann::json&);
 };
 
-constexpr std::array<Method, 11> kMethods = {{
+constexpr std::array<Method, 12> kMethods = {{
     {"gptq", read_gptq},
     {"awq", read_awq},
     {"compressed-tensors", read_compressed_tensors},
@@ -31,18 +32,26 @@ constexpr std::array<Method, 11> kMethods = {{
     {"squeezellm", read_squeezellm},
     {"auto-round", read_auto_round},
     {"intel/auto-round", read_auto_round},
+    {"quark", read_quark},
 }};
 
 // Scales of activations: these are float32 here.
-constexpr std::array<std::string_view, 6> kUnusedSuffixes = {
-    ".input_scale", ".input_zero_point", ".input_global_scale", ".output_scale", ".q_scale", ".weight_shape"};
+constexpr std::array<std::string_view, 8> kUnusedSuffixes = {
+    ".input_scale",  ".input_scale_2", ".input_zero_point",  ".input_global_scale",
+    ".output_scale", ".q_scale",       ".prob_output_scale", ".weight_shape"};
+// But for these, of keys and values, which hold in caches of 8-bit floats.
+constexpr std::array<std::string_view, 2> kKvScaleSuffixes = {".k_proj.output_scale", ".v_proj.output_scale"};
 
-// None where there is no such field, or nothing that has fields.
-const nlohmann::json& field_of(const nlohmann::json& config, std::string_view field) {
-  static const nlohmann::json none;
-  if (!config.is_object()) return none;
-  const auto it = config.find(field);
-  return it == config.end() ? none : *it;
+// Whether the checkpoint was made for activations of 8 bits: compressed-tensors and quark say so.
+bool made_for_int8(const nlohmann::json& quantization) {
+  const nlohmann::json& groups = config_field(quantization, "config_groups");
+  const bool grouped = std::ranges::any_of(groups, [](const nlohmann::json& group) {
+    const nlohmann::json& inputs = config_field(group, "input_activations");
+    return config_field(inputs, "num_bits") == 8 && config_field(inputs, "type") == "int";
+  });
+  if (grouped) return true;
+  const nlohmann::json& layers = config_field(quantization, "global_quant_config");
+  return config_field(config_field(layers, "input_tensors"), "dtype") == "int8";
 }
 
 class QuantizedCheckpoint : public Checkpoint {
@@ -65,7 +74,8 @@ class QuantizedCheckpoint : public Checkpoint {
     }
     for (const auto& name : files_->names()) {
       const auto ends = [&](std::string_view suffix) { return name.ends_with(suffix); };
-      if (std::ranges::any_of(kUnusedSuffixes, ends)) hidden_.insert(name);
+      if (std::ranges::any_of(kUnusedSuffixes, ends) && std::ranges::none_of(kKvScaleSuffixes, ends))
+        hidden_.insert(name);
     }
   }
 
@@ -98,20 +108,15 @@ class QuantizedCheckpoint : public Checkpoint {
     const auto it = coded_.find(name);
     return it == coded_.end() ? files_->coded(name) : it->second.matrix.get();
   }
-  // int8 where the checkpoint says that it was made for them, as compressed-tensors does.
   ActivationFormat usual_activations() const override {
-    const nlohmann::json& groups = field_of(field_of(config(), "quantization_config"), "config_groups");
-    const bool int8 = std::ranges::any_of(groups, [](const nlohmann::json& group) {
-      const nlohmann::json& inputs = field_of(group, "input_activations");
-      return field_of(inputs, "num_bits") == 8 && field_of(inputs, "type") == "int";
-    });
-    return int8 ? ActivationFormat::kInt8 : ActivationFormat::kInt16;
+    return made_for_int8(config_field(config(), "quantization_config")) ? ActivationFormat::kInt8
+                                                                        : ActivationFormat::kInt16;
   }
   // bitsandbytes leaves large features of int8 products as they are.
   float outlier_threshold() const override {
-    const nlohmann::json& config = field_of(this->config(), "quantization_config");
-    if (field_of(config, "quant_method") != "bitsandbytes") return 0.0F;
-    const nlohmann::json& threshold = field_of(config, "llm_int8_threshold");
+    const nlohmann::json& config = config_field(this->config(), "quantization_config");
+    if (config_field(config, "quant_method") != "bitsandbytes") return 0.0F;
+    const nlohmann::json& threshold = config_field(config, "llm_int8_threshold");
     return threshold.is_number() ? threshold.get<float>() : 6.0F;
   }
   int64_t total_bytes() const override { return files_->total_bytes(); }
@@ -148,23 +153,39 @@ T config_value(const nlohmann::json& config, std::string_view field, T fallback,
 
 }  // namespace
 
+const nlohmann::json& config_field(const nlohmann::json& config, std::string_view field) {
+  static const nlohmann::json none;
+  if (!config.is_object()) return none;
+  const auto it = config.find(field);
+  return it == config.end() ? none : *it;
+}
+
+std::optional<BlockSize> block_size_of(const nlohmann::json& value) {
+  const auto is_size = [](const nlohmann::json& size) {
+    return size.is_number_integer() && size.get<int64_t>() >= 1 && size.get<int64_t>() <= INT32_MAX;
+  };
+  if (!value.is_array() || value.size() != 2 || !is_size(value[0]) || !is_size(value[1])) return std::nullopt;
+  return BlockSize{value[0].get<int64_t>(), value[1].get<int64_t>()};
+}
+
 int64_t config_integer(const nlohmann::json& config, std::string_view field, int64_t fallback) {
-  return config_value<int64_t>(config, field, fallback, field_of(config, field).is_number_integer(),
+  return config_value<int64_t>(config, field, fallback, config_field(config, field).is_number_integer(),
                                "a whole number");
 }
 
 bool config_flag(const nlohmann::json& config, std::string_view field, bool fallback) {
-  return config_value<bool>(config, field, fallback, field_of(config, field).is_boolean(), "true or false");
+  return config_value<bool>(config, field, fallback, config_field(config, field).is_boolean(),
+                            "true or false");
 }
 
 std::string config_text(const nlohmann::json& config, std::string_view field, std::string_view fallback) {
-  return config_value<std::string>(config, field, std::string(fallback), field_of(config, field).is_string(),
-                                   "a text");
+  return config_value<std::string>(config, field, std::string(fallback),
+                                   config_field(config, field).is_string(), "a text");
 }
 
 std::unique_ptr<Checkpoint> with_quantized(std::unique_ptr<Checkpoint> files) {
   for (const auto* field : {"quantization_config", "compression_config"}) {
-    const nlohmann::json& config = field_of(files->config(), field);
+    const nlohmann::json& config = config_field(files->config(), field);
     if (!config.is_null()) return with_quantized(std::move(files), config);
   }
   return files;

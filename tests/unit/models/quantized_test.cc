@@ -14,6 +14,7 @@
 #include "ops/reference.h"
 #include "quant/coded_layout.h"
 #include "unit/coded_testing.h"
+#include "unit/io/io_test_util.h"
 #include "unit/models/golden_models.h"
 
 namespace quire {
@@ -47,9 +48,12 @@ TEST_P(Quantized, WeightsHaveTheBitsOfTheDequantizedOnes) {
     const std::vector<float> weights = quire::testing::decode(*matrix);
     EXPECT_EQ(crc32(std::as_bytes(std::span(weights))), expected.get<uint32_t>()) << name;
   }
-  // What the weights are made of is not there by itself.
-  for (const auto& name : checkpoint->names())
-    EXPECT_FALSE(name.ends_with("scale") || name.ends_with("scales") || name.ends_with("_blocks")) << name;
+  // What the weights are made of is not there by itself; scales of keys and values are something else.
+  for (const auto& name : checkpoint->names()) {
+    const bool part = name.ends_with("scale") || name.ends_with("scales") || name.ends_with("_blocks") ||
+                      name.ends_with("zero_point");
+    EXPECT_TRUE(!part || name.ends_with("_proj.output_scale")) << name;
+  }
 }
 
 TEST_P(Quantized, TakesTheBytesThatWerePlanned) {
@@ -63,6 +67,8 @@ TEST(QuantizedActivations, AreInt8WhereTheCheckpointWasMadeForThem) {
     return Checkpoint::open(test::quantized_dir() / name)->usual_activations();
   };
   EXPECT_EQ(usual("compressed-w8a8"), ActivationFormat::kInt8);
+  EXPECT_EQ(usual("quark-int8"), ActivationFormat::kInt8);
+  EXPECT_EQ(usual("quark-int8-groups"), ActivationFormat::kInt16);
   EXPECT_EQ(usual("compressed-w4a16"), ActivationFormat::kInt16);
   EXPECT_EQ(usual("gptq-4bit"), ActivationFormat::kInt16);
 }
@@ -108,6 +114,26 @@ TEST_P(Quantized, RoundedActivationsMoveTheLogitsALittleAndTheSameInAnyChunks) {
 INSTANTIATE_TEST_SUITE_P(All, Quantized, ::testing::ValuesIn(test::golden_names(test::quantized_dir())),
                          [](const auto& test) { return test::test_name(test.param); });
 
+// Powers of two for blocks of two rows and 32 columns, the last of which are fewer.
+TEST(QuantizedFloats, ScalesOfFp8MayBePowersOfTwo) {
+  std::string file =
+      test::safetensors_file(R"({"m.weight":{"dtype":"F8_E4M3","shape":[3,40],"data_offsets":[0,120]},)"
+                             R"("m.weight_scale":{"dtype":"U8","shape":[2,2],"data_offsets":[120,124]}})",
+                             124);
+  const std::string exponents = {126, 127, static_cast<char>(128), static_cast<char>(129)};
+  file.replace(file.size() - 4, 4, exponents);
+  const std::string config =
+      R"({"quantization_config":{"quant_method":"quark","global_quant_config":{"weight":)"
+      R"({"dtype":"fp8_e4m3","qscheme":"per_block","block_size":[2,32]}}}})";
+  const auto checkpoint = Checkpoint::from_memory({"x", config, "", test::as_bytes(file)});
+  const std::vector<float> weights = quire::testing::decode(*checkpoint->coded("m.weight"));
+  ASSERT_EQ(weights.size(), 120U);
+  for (size_t i = 0; i < weights.size(); ++i) {
+    const float scale = i < 80 ? (i % 40 < 32 ? 0.5F : 1.0F) : (i % 40 < 32 ? 2.0F : 4.0F);
+    EXPECT_EQ(weights[i], scale * f8e4m3_to_f32(static_cast<uint8_t>(i & 0x7f))) << i;
+  }
+}
+
 // A copy of a golden checkpoint whose safetensors header was changed.
 class BrokenCheckpoint {
  public:
@@ -123,8 +149,8 @@ class BrokenCheckpoint {
     change(config);
     std::ofstream(dir_ / "config.json") << config;
   }
-  // What opening it says, empty where it is content.
-  std::string error(const std::function<void(nlohmann::json&)>& change_header) const {
+  // The directory, with the header as it is after the change.
+  const fs::path& write(const std::function<void(nlohmann::json&)>& change_header) const {
     std::ifstream in(from_ / "model.safetensors", std::ios::binary);
     std::string file((std::istreambuf_iterator<char>(in)), {});
     uint64_t size = 0;
@@ -135,8 +161,12 @@ class BrokenCheckpoint {
     const uint64_t length = text.size();
     std::ofstream(dir_ / "model.safetensors", std::ios::binary)
         << std::string(reinterpret_cast<const char*>(&length), 8) << text << file.substr(8 + size);
+    return dir_;
+  }
+  // What opening it says, empty where it is content.
+  std::string error(const std::function<void(nlohmann::json&)>& change_header) const {
     try {
-      Checkpoint::open(dir_);
+      Checkpoint::open(write(change_header));
     } catch (const Error& error) {
       return error.what();
     }
@@ -164,6 +194,7 @@ TEST(QuantizedErrors, NameACompanionThatIsMissing) {
       {"compressed-w8a8", {".weight"}},
       {"compressed-nvfp4", {".weight_scale"}},
       {"squeezellm-3bit-outliers", {".qweight", ".rows", ".cols", ".full_row_indices"}},
+      {"quark-uint4", {".weight", ".weight_zero_point"}},
   };
   for (const auto& [name, suffixes] : cases) {
     const BrokenCheckpoint broken(name);
@@ -198,7 +229,12 @@ TEST(QuantizedErrors, NameACompanionOfAnotherShape) {
       {"compressed-w4a16", ".weight_packed"},
       {"compressed-w4a16", ".weight_scale"},
       {"compressed-w8a8", ".weight_scale"},
-      {"compressed-w4a16-zeros", ".weight_zero_point"}};
+      {"compressed-w4a16-zeros", ".weight_zero_point"},
+      {"quark-uint4", ".weight"},
+      {"quark-uint4", ".weight_scale"},
+      {"quark-int8-groups", ".weight_zero_point"},
+      {"quark-mxfp4", ".weight_scale"}};
+
   for (const auto& [name, suffix] : cases) {
     const BrokenCheckpoint broken(name);
     const std::string message = broken.error([&, s = suffix](nlohmann::json& header) {
@@ -210,6 +246,32 @@ TEST(QuantizedErrors, NameACompanionOfAnotherShape) {
     });
     EXPECT_THAT(message, HasSubstr(kModule)) << name << suffix;
   }
+}
+
+// quark has them as scales of what the projections give.
+TEST(QuantizedKvScales, AreReadUnderTheNameOfProjectionsOutputs) {
+  const BrokenCheckpoint checkpoint("quark-fp8");
+  const std::vector<int32_t> prompt = {3, 14, 15, 9, 26, 5, 35, 8, 9, 7, 9, 32, 38};
+  const auto logits = [&](const std::string& keys, const std::string& values) {
+    const fs::path& dir = checkpoint.write([&](nlohmann::json& header) {
+      for (int layer = 0; layer < 2; ++layer) {
+        const std::string attention = "model.layers." + std::to_string(layer) + ".self_attn.";
+        for (const auto& [stored, other] :
+             {std::pair(attention + "k_proj.output_scale", attention + "k_proj" + keys),
+              std::pair(attention + "v_proj.output_scale", attention + "v_proj" + values)}) {
+          const nlohmann::json entry = header.at(stored);
+          header.erase(stored);
+          header[other] = entry;
+        }
+      }
+    });
+    const test::LoadedModel loaded = test::load_model(dir, reference_ops());
+    return test::PagedRunner(*loaded.model, reference_ops(), nullptr, {.kv_dtype = DType::kF8E4M3})
+        .append(prompt, 13);
+  };
+  const auto stored = logits(".output_scale", ".output_scale");
+  EXPECT_EQ(logits(".k_scale", ".v_scale"), stored);
+  EXPECT_NE(logits(".input_scale_2", ".input_scale_2"), stored);
 }
 
 TEST(QuantizedErrors, AMethodWithoutAReaderNamesThoseThereAre) {
@@ -224,6 +286,45 @@ TEST(QuantizedErrors, AMethodWithoutAReaderNamesThoseThereAre) {
   EXPECT_THAT(broken.error([](nlohmann::json&) {}), HasSubstr("version 'gemv'"));
   broken.change_config([](nlohmann::json& config) { config["quantization_config"]["zero_point"] = "no"; });
   EXPECT_THAT(broken.error([](nlohmann::json&) {}), HasSubstr("quantization_config.zero_point"));
+}
+
+TEST(QuantizedErrors, NameWhatQuarkStoresInAWayThatIsNotRead) {
+  const BrokenCheckpoint broken("quark-int4");
+  const auto message = [&](const char* field, const nlohmann::json& value) {
+    broken.change_config([&](nlohmann::json& config) {
+      config["quantization_config"]["global_quant_config"]["weight"][field] = value;
+    });
+    return broken.error([](nlohmann::json&) {});
+  };
+  EXPECT_EQ(message("dtype", "int4"), "");
+  EXPECT_THAT(message("dtype", "mx9"),
+              AllOf(HasSubstr(".weight is quantized to 'mx9'"), HasSubstr("fp8_e4m3, fp4")));
+  EXPECT_THAT(message("qscheme", "per_channel"), HasSubstr("without scales of groups"));
+  EXPECT_THAT(message("dtype", 4), HasSubstr("quantization_config.dtype"));
+  broken.change_config([](nlohmann::json& config) {
+    nlohmann::json& weight = config["quantization_config"]["global_quant_config"]["weight"];
+    nlohmann::json first = weight;
+    first["dtype"] = "fp8_e4m3";
+    weight = {first, weight};
+  });
+  EXPECT_THAT(broken.error([](nlohmann::json&) {}), HasSubstr("is rounded twice, to 'fp8_e4m3' first"));
+}
+
+// The longest pattern says what the module is.
+TEST(QuantizedErrors, QuarksLayersAreFoundByTheirPatterns) {
+  const BrokenCheckpoint broken("quark-int4");
+  const auto message = [&](const std::vector<std::string>& patterns) {
+    broken.change_config([&](nlohmann::json& config) {
+      for (size_t i = 0; i < patterns.size(); ++i)
+        config["quantization_config"]["layer_quant_config"][patterns[i]]["weight"]["dtype"] =
+            "mx" + std::to_string(i);
+    });
+    return broken.error([](nlohmann::json&) {});
+  };
+  EXPECT_EQ(message({"*.other"}), "");
+  EXPECT_THAT(message({"*layers.1.mlp*"}), HasSubstr("layers.1.mlp.down_proj.weight is quantized to 'mx0'"));
+  EXPECT_THAT(message({"*.mlp.*", "*.mlp.down_p[r]oj"}),
+              HasSubstr("layers.0.mlp.down_proj.weight is quantized to 'mx1'"));
 }
 
 TEST(QuantizedErrors, AnUnknownPackingOfAutoRoundNamesThoseThereAre) {

@@ -1,0 +1,139 @@
+// quark (AMD): for each module weight and weight_scale. Codes of one size look alike, so what the
+// configuration says of the module's weight is needed too. Its `dtype`:
+//   fp8_e4m3            fp8 [n, k]; scales for all, [n], of blocks, or uint8 [n, k / 32], powers of two
+//   fp4                 uint8 [n, k / 2]; scales uint8 [n, k / 32] (mxfp4), or fp8 [n, k / 16] times
+//                       weight_scale_2 (nvfp4)
+//   fp6_e2m3, fp6_e3m2  uint8 [n, 3 k / 4], a stream of bits; scales uint8 [n, k / 32]
+//   int8, uint8         [n, k]; scales for all or [n]. Those of groups lie transposed: [k, n], [groups, n]
+//   int4, uint4         int32 [k, n / 8] with scales [groups, n], as AWQ's; int4 has signs
+// weight_zero_point is stored as the codes are.
+#include <fnmatch.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "base/strings.h"
+#include "io/quantized/methods.h"
+#include "quant/code_tables.h"
+
+namespace quire {
+namespace {
+
+struct QuarkWeight {
+  std::string type;
+  bool groups = false;  // of columns, with scales of their own
+  int64_t group_size = 0;
+  std::optional<BlockSize> block;  // of scales of blocks
+  bool symmetric = false;
+  bool interleaved = true;  // PackedOutputs
+};
+
+// The longest pattern of layer_quant_config that the module's name fits says it, or what holds for all linear
+// modules.
+const nlohmann::json& layer_config(const nlohmann::json& config, const std::string& module) {
+  const nlohmann::json* found = &config_field(config_field(config, "layer_type_quant_config"), "Linear");
+  if (found->is_null()) found = &config_field(config, "global_quant_config");
+  size_t longest = 0;
+  for (const auto& [pattern, layer] : config_field(config, "layer_quant_config").items()) {
+    if (pattern.size() < longest || ::fnmatch(pattern.c_str(), module.c_str(), FNM_NOESCAPE) != 0) continue;
+    longest = pattern.size();
+    found = &layer;
+  }
+  return *found;
+}
+
+QuarkWeight weight_of(const ModuleReader& reader, const nlohmann::json& config) {
+  const nlohmann::json* field = &config_field(layer_config(config, reader.module()), "weight");
+  QuarkWeight weight;
+  // One after the other: weights are rounded to the first, then their scales, or they once more, to the next.
+  if (field->is_array() && !field->empty()) {
+    weight.type = config_text(field->front(), "dtype", "");
+    if (field->size() > 1 && weight.type != "fp4")
+      reader.fail(".weight", cat("is rounded twice, to '", weight.type, "' first, which is not supported"));
+    field = &field->front();
+  }
+  weight.type = config_text(*field, "dtype", "");
+  const std::string scales = config_text(*field, "qscheme", "");
+  weight.groups = scales == "per_group";
+  if (weight.groups)
+    weight.group_size = std::clamp<int64_t>(config_integer(*field, "group_size", 0), 0, INT32_MAX);
+  if (scales == "per_block") {
+    weight.block = block_size_of(config_field(*field, "block_size"));
+    if (!weight.block)
+      reader.fail(".weight", "has scales of blocks, but 'block_size' does not say of what size");
+  }
+  weight.symmetric = config_flag(*field, "symmetric", false);
+  weight.interleaved = config_text(config_field(config, "export"), "pack_method", "reorder") == "reorder";
+  return weight;
+}
+
+QuantizedModule read_fp8(ModuleReader& reader, const QuarkWeight& weight) {
+  return read_float8(reader, ".weight_scale", weight.block.value_or(BlockSize{1, weight.group_size}));
+}
+
+QuantizedModule read_fp4(ModuleReader& reader, const QuarkWeight& weight) {
+  if (reader.find(".weight_scale_2") == nullptr)
+    return read_float4(reader, ".weight", ".weight_scale", 1.0F, 32, e8m0_values());
+  const float scale = reader.number(".weight_scale_2");
+  return read_float4(reader, ".weight", ".weight_scale", scale, 16, e4m3_values());
+}
+
+QuantizedModule read_fp6(ModuleReader& reader, const QuarkWeight& weight) {
+  return read_float6(reader, ".weight", ".weight_scale",
+                     weight.type == "fp6_e2m3" ? e2m3_values() : e3m2_values());
+}
+
+QuantizedModule read_int8(ModuleReader& reader, const QuarkWeight& weight) {
+  return read_byte_codes(reader, {.group_size = weight.group_size, .transposed = weight.groups});
+}
+
+QuantizedModule read_int4(ModuleReader& reader, const QuarkWeight& weight) {
+  if (!weight.groups)
+    reader.fail(".weight",
+                "has 4 bits without scales of groups ('qscheme' is not 'per_group'), which is not supported");
+  return read_packed_outputs(reader, {.codes = ".weight",
+                                      .scales = ".weight_scale",
+                                      .zeros = ".weight_zero_point",
+                                      .group_size = weight.group_size,
+                                      .group_zeros = !weight.symmetric,
+                                      .interleaved = weight.interleaved,
+                                      .with_signs = weight.type == "int4"});
+}
+
+struct WeightType {
+  std::string_view name;
+  QuantizedModule (*read)(ModuleReader&, const QuarkWeight&);
+};
+
+constexpr std::array<WeightType, 8> kTypes = {{
+    {"fp8_e4m3", read_fp8},
+    {"fp4", read_fp4},
+    {"fp6_e2m3", read_fp6},
+    {"fp6_e3m2", read_fp6},
+    {"int8", read_int8},
+    {"uint8", read_int8},
+    {"int4", read_int4},
+    {"uint4", read_int4},
+}};
+
+}  // namespace
+
+std::vector<QuantizedModule> read_quark(const Checkpoint& files, const nlohmann::json& config) {
+  std::vector<QuantizedModule> modules;
+  read_each(files, ".weight_scale", modules, [&](ModuleReader& reader) {
+    const QuarkWeight weight = weight_of(reader, config);
+    const auto type = std::ranges::find(kTypes, std::string_view(weight.type), &WeightType::name);
+    if (type == kTypes.end()) {
+      std::vector<std::string> names;
+      for (const WeightType& known : kTypes) names.emplace_back(known.name);
+      reader.fail(".weight", cat("is quantized to '", weight.type, "'; supported are ", join(names, ", ")));
+    }
+    return type->read(reader, weight);
+  });
+  return modules;
+}
+
+}  // namespace quire
