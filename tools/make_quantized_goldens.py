@@ -4,7 +4,7 @@
 Each directory NAME has a checkpoint (config.json, model.safetensors) and golden.json:
   cases    as those of make_model_goldens.py, of the model with the dequantized weights in float32
   crc32    of each quantized weight [out, in], dequantized, as float32 bytes
-bitsandbytes, compressed-tensors, auto-round and quark pack with their own libraries; the other methods are packed here from the
+bitsandbytes, compressed-tensors, auto-round, quark and torchao pack with their own libraries; the other methods are packed here from the
 description of their formats. What is read back from the file here must be what the library reads.
 
 Usage: make_quantized_goldens.py [--out DIR] [NAME...]       no name: all of them
@@ -20,6 +20,7 @@ import tempfile
 import zlib
 
 import numpy as np
+import safetensors
 import torch
 import transformers
 from make_model_goldens import LLAMA, MIN_MARGIN, PROMPT_LENGTHS, fill, make_case
@@ -449,6 +450,75 @@ def quark(path, model, spec, layers=(), inputs=None, keys=None, order="reorder")
     return dense
 
 
+def torchao_weight(tensors, name, description):
+    """The dequantized weight of what torchao wrote."""
+    module = name.removesuffix(".weight")
+    values, scale = f32(tensors[module + "._weight_qdata"]), f32(tensors[module + "._weight_scale"])
+    if "zero_point" in description["_tensor_data_names"]:
+        values = values - np.repeat(f32(tensors[module + "._weight_zero_point"]), description["_data"]["block_size"][1], 1)
+    return values * np.repeat(np.repeat(scale, values.shape[0] // scale.shape[0], 0), values.shape[1] // scale.shape[1], 1)
+
+
+def torchao(path, model, configs, dtype=torch.float16):
+    """Lets transformers quantize with torchao; configs: those of torchao by pattern, with their settings."""
+    import torchao.quantization as ao
+
+    def settings(options):
+        return {key: getattr(ao.granularity, value[0])(*value[1:]) if key.endswith("granularity") else value
+                for key, value in options.items()}
+    made = {name: getattr(ao, kind)(**settings(options)) for name, (kind, options) in configs.items()}
+    config = transformers.TorchAoConfig(quant_type=made["_default"] if len(made) == 1 else ao.FqnToConfig(made))
+    with tempfile.TemporaryDirectory() as plain:
+        model.to(dtype).save_pretrained(plain)
+        quantized = AutoModelForCausalLM.from_pretrained(plain, quantization_config=config, dtype=dtype, device_map="cpu")
+        quantized.save_pretrained(path)
+    with safetensors.safe_open(path / "model.safetensors", "pt") as file:
+        described = {name: json.loads(text) for name, text in file.metadata().items() if text.startswith("{")}
+    tensors = load_file(path / "model.safetensors")
+    dense = {name: torchao_weight(tensors, name, one) for name, one in described.items() if one["_type"] != "Tensor"}
+    for name, w in dense.items():
+        theirs = quantized.get_parameter(name)
+        theirs = theirs.dequantize() if type(theirs) is ao.IntxUnpackedToInt8Tensor else theirs.dequantize(torch.float32)
+        assert torch.equal(torch.from_numpy(w).to(theirs.dtype), theirs), name
+    return dense
+
+
+def torchao_int4(path, model):
+    """As Int4WeightOnlyConfig has it, whose kernels need a GPU: groups of 32; one matrix in tiles, which torchao fills up to 1024
+    columns."""
+    import torchao.quantization as ao
+    from torchao.prototype.safetensors.safetensors_support import flatten_tensor_state_dict
+    state, dense = {}, {}
+    for name, value in model.state_dict().items():
+        if name == "lm_head.weight" or not is_quantized(name):
+            state |= {name: value.half()} if name != "lm_head.weight" else {}
+            continue
+        n, k = value.shape
+        groups = f32(value).reshape(n, -1, 32)
+        low, high = groups.min(-1), groups.max(-1)
+        scale = torch.from_numpy((high - low) / 15).bfloat16()
+        zero = torch.from_numpy(low + 8 * f32(scale)).bfloat16()
+        codes = np.clip(np.round((groups - f32(zero)[..., None]) / f32(scale)[..., None]), -8, 7).astype(np.int8).reshape(n, k)
+        if "layers.0.self_attn.q_proj" in name:
+            words = np.zeros((n // 8, 1024 // 128, 32, 4), np.uint32)
+            for row, column in np.ndindex(n, k):
+                pair = column % 32 // 2
+                place = row // 8, column // 128, row % 8 * 4 + pair % 4, column // 32 % 4
+                words[place] |= np.uint32(int(codes[row, column] + 8) << (4 * (pair // 4 + column % 2 * 4)))
+            both = torch.zeros(1024 // 32, n, 2, dtype=torch.bfloat16)
+            both[:k // 32, :, 0], both[:k // 32, :, 1] = scale.T, zero.T
+            state[name] = ao.Int4TilePackedTo4dTensor(torch.from_numpy(words.view(np.int32)), both, [1, 32], value.shape)
+        else:
+            packed = torch.from_numpy(codes[:, ::2] & 15 | codes[:, 1::2] << 4)
+            state[name] = ao.Int4Tensor(packed, scale.T.contiguous(), zero.T.contiguous(), [1, 32], value.shape)
+        dense[name] = codes.astype(np.float32) * np.repeat(f32(scale), 32, 1) + np.repeat(f32(zero), 32, 1)
+    tensors, metadata = flatten_tensor_state_dict(state)
+    save_file(tensors, path / "model.safetensors", metadata=metadata | {"format": "pt"})
+    config = transformers.TorchAoConfig(quant_type=ao.Int4WeightOnlyConfig(group_size=32)).to_dict()
+    (path / "config.json").write_text(json.dumps(CONFIG | dict(quantization_config=config), indent=1) + "\n")
+    return dense
+
+
 PACKED = {
     "gptq-4bit": gptq(4, 32),
     "gptq-4bit-act-order": gptq(4, 32, act_order=True),
@@ -491,6 +561,13 @@ TOOLS = {
     "compressed-nvfp4": (compressed_tensors, dict(preset="NVFP4A16")),
     "compressed-mxfp4": (compressed_tensors, dict(preset="MXFP4A16")),
     "mxfp4-experts": (mxfp4_experts, {}),
+    "torchao-int8": (torchao, dict(configs={"_default": ("Int8WeightOnlyConfig", {})})),
+    "torchao-int8-dynamic": (torchao, dict(configs={"_default": ("Int8DynamicActivationInt8WeightConfig", {})})),
+    "torchao-int4-dynamic": (torchao, dict(configs={"_default": (
+        "Int8DynamicActivationIntxWeightConfig", dict(weight_dtype=torch.int4, weight_granularity=("PerGroup", 32)))})),
+    "torchao-int4": (torchao_int4, {}),
+    "torchao-fp8": (torchao, dict(configs={"_default": ("Float8WeightOnlyConfig", {})})),
+    "torchao-fp8-tensor": (torchao, dict(configs={"_default": ("Float8WeightOnlyConfig", dict(granularity=("PerTensor",)))})),
     "quark-fp8": (quark, dict(spec=FP8, inputs=FP8, keys=FP8)),
     "quark-fp8-rows": (quark, dict(spec=("FP8E4M3PerChannelSpec", dict(is_dynamic=False, ch_axis=0)))),
     "quark-int8": (quark, dict(spec=("Int8PerChannelSpec", WHOLE | dict(ch_axis=0)),
@@ -560,7 +637,7 @@ def make_model(path, name):
     for extra in path.iterdir():
         if extra.name not in ("config.json", "model.safetensors"):
             extra.unlink()
-    own = {"auto-round": ["auto-round"], "quark": ["amd-quark"]}
+    own = {"auto-round": ["auto-round"], "quark": ["amd-quark"], "torchao": ["torchao"]}
     tools = next((packages for start, packages in own.items() if name.startswith(start)), ["bitsandbytes", "compressed-tensors"])
     versions = {p: importlib.metadata.version(p) for p in ["torch", "transformers", *tools]}
     # Matrices of experts are stored [experts, out, in], and computed with the other way round.

@@ -58,6 +58,13 @@ class SafetensorsCheckpoint : public Checkpoint {
     }
     return all;
   }
+  std::optional<std::string> metadata(std::string_view name) const override {
+    for (const Shard& shard : shards_) {
+      const auto& all = shard.tensors.metadata();
+      if (const auto it = all.find(name); it != all.end()) return it->second;
+    }
+    return std::nullopt;
+  }
   // Those of a checkpoint in memory; one in a directory has what lies there.
   void set_files(const CheckpointBytes& in_memory) {
     files_ = in_memory.files;
@@ -202,6 +209,17 @@ std::vector<std::string> safetensors_files(const fs::path& dir) {
   return files;
 }
 
+// The first of the files that torch.save() wrote; empty: there is none.
+std::string find_pickle(const fs::path& dir) {
+  std::vector<std::string> files;
+  std::error_code error;
+  for (const auto& entry : fs::directory_iterator(dir, error)) {
+    const std::string name = entry.path().filename().string();
+    if (name.starts_with("pytorch_model") && name.ends_with(".bin")) files.push_back(name);
+  }
+  return files.empty() ? "" : *std::ranges::min_element(files);
+}
+
 void add_weights(SafetensorsCheckpoint& checkpoint, const fs::path& dir) {
   if (fs::exists(dir / kSingleFile)) {
     checkpoint.add_file(dir / kSingleFile);
@@ -216,6 +234,11 @@ void add_weights(SafetensorsCheckpoint& checkpoint, const fs::path& dir) {
     return;
   }
   if (files.empty()) {
+    if (const std::string pickle = find_pickle(dir); !pickle.empty()) {
+      throw Error(cat(dir.string(), ": its weights are a pickle (", pickle,
+                      "), which may run any program and is not read; load the model with transformers and "
+                      "save_pretrained() it to another directory: that writes safetensors"));
+    }
     throw Error(cat(dir.string(), ": has neither ", kSingleFile, " nor ", kIndexFile,
                     " (weights in other formats must be converted to safetensors first)"));
   }

@@ -53,6 +53,9 @@ class Checkpoint {
   // The files that the weights lie in; none: they lie in memory, and nobody knows where they come from.
   virtual std::vector<FileIdentity> weight_files() const { return {}; }
 
+  // What the headers of safetensors files have under this name beside their tensors; none: they have nothing.
+  virtual std::optional<std::string> metadata(std::string_view) const { return std::nullopt; }
+
   virtual std::vector<std::string> names() const = 0;                         // sorted
   virtual const TensorInfo* find(std::string_view name) const = 0;            // null: no such tensor
   virtual std::span<const std::byte> bytes(std::string_view name) const = 0;  // of a tensor that find() knows

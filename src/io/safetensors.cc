@@ -138,6 +138,11 @@ Safetensors::Safetensors(std::span<const std::byte> bytes, std::string file)
   for (const auto& [name, entry] : header.items()) {
     if (name != "__metadata__") tensors_.push_back(reader.read(name, entry));
   }
+  if (const auto it = header.find("__metadata__"); it != header.end()) {
+    for (const auto& [name, text] : it->items()) {
+      if (text.is_string()) metadata_.emplace(name, text.get<std::string>());
+    }
+  }
   // Empty tensors first among those that begin at one place, so that they do not count as overlapping.
   std::sort(tensors_.begin(), tensors_.end(), [](const TensorInfo& a, const TensorInfo& b) {
     return std::pair(a.offset, a.bytes) < std::pair(b.offset, b.bytes);

@@ -5,6 +5,8 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
+#include <map>
 #include <span>
 #include <string>
 #include <string_view>
@@ -34,6 +36,8 @@ class Safetensors {
 
   const std::string& file() const { return file_; }
   std::span<const TensorInfo> tensors() const { return tensors_; }  // by offset
+  // `__metadata__`: texts by name.
+  const std::map<std::string, std::string, std::less<>>& metadata() const { return metadata_; }
   std::span<const std::byte> data(const TensorInfo& info) const {
     return bytes_.subspan(info.offset, info.bytes);
   }
@@ -42,6 +46,7 @@ class Safetensors {
   std::span<const std::byte> bytes_;
   std::string file_;
   std::vector<TensorInfo> tensors_;
+  std::map<std::string, std::string, std::less<>> metadata_;
 };
 
 }  // namespace quire

@@ -23,6 +23,7 @@ std::vector<QuantizedModule> read_bitsandbytes(const Checkpoint& files, const nl
 std::vector<QuantizedModule> read_bitnet(const Checkpoint& files, const nlohmann::json& config);
 std::vector<QuantizedModule> read_mxfp4(const Checkpoint& files, const nlohmann::json& config);
 std::vector<QuantizedModule> read_squeezellm(const Checkpoint& files, const nlohmann::json& config);
+std::vector<QuantizedModule> read_torchao(const Checkpoint& files, const nlohmann::json& config);
 std::vector<QuantizedModule> read_quark(const Checkpoint& files, const nlohmann::json& config);
 
 // One module of GPTQ's, which its configuration describes.

@@ -20,7 +20,7 @@ struct Method {
   std::vector<QuantizedModule> (*read)(const Checkpoint&, const nlohmann::json&);
 };
 
-constexpr std::array<Method, 12> kMethods = {{
+constexpr std::array<Method, 13> kMethods = {{
     {"gptq", read_gptq},
     {"awq", read_awq},
     {"compressed-tensors", read_compressed_tensors},
@@ -33,6 +33,7 @@ constexpr std::array<Method, 12> kMethods = {{
     {"auto-round", read_auto_round},
     {"intel/auto-round", read_auto_round},
     {"quark", read_quark},
+    {"torchao", read_torchao},
 }};
 
 // Scales of activations: these are float32 here.
@@ -42,7 +43,8 @@ constexpr std::array<std::string_view, 8> kUnusedSuffixes = {
 // But for these, of keys and values, which hold in caches of 8-bit floats.
 constexpr std::array<std::string_view, 2> kKvScaleSuffixes = {".k_proj.output_scale", ".v_proj.output_scale"};
 
-// Whether the checkpoint was made for activations of 8 bits: compressed-tensors and quark say so.
+// Whether the checkpoint was made for activations of 8 bits:
+// compressed-tensors, quark and torchao say so.
 bool made_for_int8(const nlohmann::json& quantization) {
   const nlohmann::json& groups = config_field(quantization, "config_groups");
   const bool grouped = std::ranges::any_of(groups, [](const nlohmann::json& group) {
@@ -51,7 +53,10 @@ bool made_for_int8(const nlohmann::json& quantization) {
   });
   if (grouped) return true;
   const nlohmann::json& layers = config_field(quantization, "global_quant_config");
-  return config_field(config_field(layers, "input_tensors"), "dtype") == "int8";
+  if (config_field(config_field(layers, "input_tensors"), "dtype") == "int8") return true;
+  const nlohmann::json& type =
+      config_field(config_field(config_field(quantization, "quant_type"), "default"), "_type");
+  return type.is_string() && type.get_ref<const std::string&>().starts_with("Int8DynamicActivation");
 }
 
 class QuantizedCheckpoint : public Checkpoint {

@@ -195,11 +195,33 @@ INSTANTIATE_TEST_SUITE_P(Bad, CheckpointDirectory, testing::ValuesIn(kBadDirecto
 TEST(Checkpoint, ADirectoryWithoutSafetensorsSaysSo) {
   const TempDir dir;
   dir.write("config.json", "{}");
-  dir.write("pytorch_model.bin", "x");
+  dir.write("weights.bin", "x");
   EXPECT_THAT(error_of([&] { Checkpoint::open(dir.path()); }),
               HasSubstr("has neither model.safetensors nor"));
   EXPECT_THAT(error_of([&] { Checkpoint::open(dir.path() / "none"); }), HasSubstr("no such directory"));
   EXPECT_THAT(error_of([&] { Checkpoint::open(dir.path() / "config.json"); }), HasSubstr("is no GGUF file"));
+}
+
+TEST(Checkpoint, APickleIsNotReadAndTheErrorSaysWhatToDo) {
+  const TempDir dir;
+  dir.write("config.json", R"({"quantization_config":{"quant_method":"torchao"}})");
+  dir.write("pytorch_model-00002-of-00002.bin", "x");
+  dir.write("pytorch_model-00001-of-00002.bin", "x");
+  EXPECT_THAT(error_of([&] { Checkpoint::open(dir.path()); }),
+              AllOf(HasSubstr("pickle (pytorch_model-00001-of-00002.bin)"), HasSubstr("save_pretrained()")));
+}
+
+TEST(Checkpoint, HasTheMetadataOfAllItsFiles) {
+  const std::string a = safetensors_file(
+      R"({"__metadata__":{"x":"1"},"a":{"dtype":"F32","shape":[2,2],"data_offsets":[0,16]}})", 16);
+  const std::string b = safetensors_file(
+      R"({"__metadata__":{"y":"2"},"b":{"dtype":"F16","shape":[3],"data_offsets":[0,6]}})", 6);
+  CheckpointBytes bytes{"x", "{}", "", test::as_bytes(a)};
+  bytes.more_safetensors.push_back(test::as_bytes(b));
+  const auto checkpoint = Checkpoint::from_memory(bytes);
+  EXPECT_EQ(checkpoint->metadata("x"), "1");
+  EXPECT_EQ(checkpoint->metadata("y"), "2");
+  EXPECT_EQ(checkpoint->metadata("z"), std::nullopt);
 }
 
 }  // namespace

@@ -51,7 +51,7 @@ TEST_P(Quantized, WeightsHaveTheBitsOfTheDequantizedOnes) {
   // What the weights are made of is not there by itself; scales of keys and values are something else.
   for (const auto& name : checkpoint->names()) {
     const bool part = name.ends_with("scale") || name.ends_with("scales") || name.ends_with("_blocks") ||
-                      name.ends_with("zero_point");
+                      name.ends_with("zero_point") || name.ends_with("_qdata");
     EXPECT_TRUE(!part || name.ends_with("_proj.output_scale")) << name;
   }
 }
@@ -69,6 +69,8 @@ TEST(QuantizedActivations, AreInt8WhereTheCheckpointWasMadeForThem) {
   EXPECT_EQ(usual("compressed-w8a8"), ActivationFormat::kInt8);
   EXPECT_EQ(usual("quark-int8"), ActivationFormat::kInt8);
   EXPECT_EQ(usual("quark-int8-groups"), ActivationFormat::kInt16);
+  EXPECT_EQ(usual("torchao-int8-dynamic"), ActivationFormat::kInt8);
+  EXPECT_EQ(usual("torchao-int8"), ActivationFormat::kInt16);
   EXPECT_EQ(usual("compressed-w4a16"), ActivationFormat::kInt16);
   EXPECT_EQ(usual("gptq-4bit"), ActivationFormat::kInt16);
 }
@@ -195,6 +197,8 @@ TEST(QuantizedErrors, NameACompanionThatIsMissing) {
       {"compressed-nvfp4", {".weight_scale"}},
       {"squeezellm-3bit-outliers", {".qweight", ".rows", ".cols", ".full_row_indices"}},
       {"quark-uint4", {".weight", ".weight_zero_point"}},
+      {"torchao-int8", {"._weight_scale"}},
+      {"torchao-int4", {"._weight_scale", "._weight_zero_point"}},
   };
   for (const auto& [name, suffixes] : cases) {
     const BrokenCheckpoint broken(name);
@@ -233,8 +237,10 @@ TEST(QuantizedErrors, NameACompanionOfAnotherShape) {
       {"quark-uint4", ".weight"},
       {"quark-uint4", ".weight_scale"},
       {"quark-int8-groups", ".weight_zero_point"},
-      {"quark-mxfp4", ".weight_scale"}};
-
+      {"quark-mxfp4", ".weight_scale"},
+      {"torchao-int4", "._weight_qdata"},
+      {"torchao-int4-dynamic", "._weight_zero_point"},
+      {"torchao-fp8", "._weight_scale"}};
   for (const auto& [name, suffix] : cases) {
     const BrokenCheckpoint broken(name);
     const std::string message = broken.error([&, s = suffix](nlohmann::json& header) {
@@ -325,6 +331,33 @@ TEST(QuantizedErrors, QuarksLayersAreFoundByTheirPatterns) {
   EXPECT_THAT(message({"*layers.1.mlp*"}), HasSubstr("layers.1.mlp.down_proj.weight is quantized to 'mx0'"));
   EXPECT_THAT(message({"*.mlp.*", "*.mlp.down_p[r]oj"}),
               HasSubstr("layers.0.mlp.down_proj.weight is quantized to 'mx1'"));
+}
+
+TEST(QuantizedErrors, NameWhatTorchaosMetadataLacks) {
+  const BrokenCheckpoint broken("torchao-int8");
+  const std::string name = std::string(kModule) + ".weight";
+  const auto message = [&](const std::function<void(nlohmann::json&)>& change) {
+    return broken.error([&](nlohmann::json& header) {
+      nlohmann::json& text = header["__metadata__"][name];
+      nlohmann::json description = nlohmann::json::parse(text.get<std::string>());
+      change(description);
+      text = description.dump();
+    });
+  };
+  EXPECT_EQ(message([](nlohmann::json&) {}), "");
+  EXPECT_THAT(message([](nlohmann::json& description) { description["_type"] = "NF4Tensor"; }),
+              AllOf(HasSubstr(name + " is stored as 'NF4Tensor'"), HasSubstr("Int8Tensor, IntxUnpacked")));
+  EXPECT_THAT(message([](nlohmann::json& description) { description.erase("_type"); }),
+              HasSubstr("without '_type'"));
+  EXPECT_THAT(message([](nlohmann::json& description) { description["_data"].erase("block_size"); }),
+              HasSubstr("without a 'block_size'"));
+  EXPECT_THAT(broken.error([&](nlohmann::json& header) { header["__metadata__"].erase(name); }),
+              HasSubstr("metadata does not describe: no '" + name + "'"));
+  EXPECT_THAT(broken.error([&](nlohmann::json& header) {
+    header[std::string(kModule) + "._weight_act_pre_scale"] = header["model.norm.weight"];
+    header.erase("model.norm.weight");
+  }),
+              HasSubstr("_weight_act_pre_scale multiplies activations"));
 }
 
 TEST(QuantizedErrors, AnUnknownPackingOfAutoRoundNamesThoseThereAre) {

@@ -1,0 +1,178 @@
+// torchao: parts of a weight lie in tensors of their own, and the safetensors header's metadata has under the
+// weight's name what they are, as JSON: `_type` and its fields in `_data`.
+//   Int8Tensor, IntxUnpackedToInt8Tensor  X._weight_qdata int8 [n, k], scale and zero_point [n, groups]
+//   Float8Tensor                          qdata fp8 [n, k], scale one, [n, 1] or of blocks
+//   Int4Tensor                            qdata int8 [n, k / 2], two codes with signs in a byte, the lower
+//   column
+//                                         in the low half; scale and zero_point floats [groups, n]
+//   Int4TilePackedTo4dTensor              qdata int32 [n / 8, k / 128, 32, 4], in the order in which tensor
+//   cores
+//                                         of m16n8k16 take it; scale_and_zero bfloat16 [groups, n, 2]
+// Zeros of the last two are what is added to scale * code.
+#include <algorithm>
+#include <array>
+#include <optional>
+#include <string>
+
+#include "base/strings.h"
+#include "io/json_file.h"
+#include "io/quantized/methods.h"
+
+namespace quire {
+namespace {
+
+constexpr std::string_view kCodes = "._weight_qdata";
+constexpr std::string_view kScales = "._weight_scale";
+constexpr std::string_view kZeros = "._weight_zero_point";
+constexpr std::string_view kScalesAndZeros = "._weight_scale_and_zero";
+
+// What the metadata has of a weight.
+struct Description {
+  std::string type;
+  nlohmann::json fields;
+  BlockSize block;  // that share a scale
+};
+
+Description describe(const Checkpoint& files, const ModuleReader& reader) {
+  const std::string name = cat(reader.module(), ".weight");
+  const auto text = files.metadata(name);
+  if (!text)
+    reader.fail(kCodes, cat("is of a weight that the file's metadata does not describe: no '", name, "'"));
+  const nlohmann::json all = parse_json(*text, cat(files.path().string(), ": metadata of ", name));
+  const nlohmann::json& type = config_field(all, "_type");
+  if (!type.is_string()) reader.fail(".weight", "is described by metadata without '_type'");
+  Description out{.type = type.get<std::string>(), .fields = config_field(all, "_data")};
+  const auto block = block_size_of(config_field(out.fields, "block_size"));
+  if (!block) reader.fail(".weight", "is described by metadata without a 'block_size' of two numbers");
+  out.block = *block;
+  return out;
+}
+
+// Bits of the codes: `target_dtype` is of so many, or 8.
+int32_t bits_of(const ModuleReader& reader, const Description& weight) {
+  const nlohmann::json& type = config_field(config_field(weight.fields, "target_dtype"), "_data");
+  if (type.is_null()) return 8;
+  const std::string name = type.is_string() ? type.get<std::string>() : "";
+  if (name.size() != 4 || !name.starts_with("int") || name[3] < '1' || name[3] > '8')
+    reader.fail(".weight", cat("has codes of type '", name, "'; int1 to int8 are supported"));
+  return name[3] - '0';
+}
+
+QuantizedModule read_whole(ModuleReader& reader, const Description& weight) {
+  return read_byte_codes(reader, {.codes = kCodes,
+                                  .scales = kScales,
+                                  .zeros = kZeros,
+                                  .group_size = weight.block.columns,
+                                  .bits = bits_of(reader, weight)});
+}
+
+QuantizedModule read_fp8(ModuleReader& reader, const Description& weight) {
+  const TensorInfo& codes = reader.need(kCodes, {DType::kF8E4M3}, {-1, -1});
+  const bool one = weight.block.rows == codes.shape[0] && weight.block.columns == codes.shape[1];
+  return read_float8(reader, kScales, one ? BlockSize{} : weight.block, kCodes);
+}
+
+// Codes of 4 bits with scales and what is added to them, for groups of columns; code(row, column).
+template <typename Code>
+QuantizedModule finish_int4(ModuleReader& reader, int64_t n, int64_t k, int64_t group_size,
+                            const ScaleGrid& scales, const ScaleGrid& zeros, Code code) {
+  CodedFormat format;
+  format.code_bits = 4;
+  format.zero = 8;
+  format.group_size = format.block_size = group_size;
+  format.half_scales = scales.dtype() == DType::kF16;
+  format.bfloat_scales = scales.dtype() == DType::kBF16;
+  format.minima = true;
+  return reader.finish(format, n, k, [=](int64_t row, const CodedRow& out) {
+    for (size_t i = 0; i < out.codes.size(); ++i) out.codes[i] = code(row, static_cast<int64_t>(i));
+    scales.read(row, out.block_scales);
+    zeros.read(row, out.block_minima);
+    for (float& minimum : out.block_minima) minimum = -minimum;
+  });
+}
+
+QuantizedModule read_int4(ModuleReader& reader, const Description& weight) {
+  const TensorInfo& codes = reader.need(kCodes, {DType::kI8, DType::kU8}, {-1, -1});
+  const int64_t n = codes.shape[0];
+  const int64_t k = codes.shape[1] * 2;
+  const int64_t groups = (k + weight.block.columns - 1) / weight.block.columns;
+  const DType type = reader.need(kScales, {DType::kF32, DType::kF16, DType::kBF16}, {groups, n}).dtype;
+  reader.need(kZeros, {type}, {groups, n});
+  const ScaleGrid scales(type, reader.bytes(kScales), 1, n);
+  const ScaleGrid zeros(type, reader.bytes(kZeros), 1, n);
+  const auto bytes = reader.bytes(kCodes);
+  return finish_int4(reader, n, k, weight.block.columns, scales, zeros, [=](int64_t row, int64_t column) {
+    const auto both = static_cast<uint8_t>(bytes[static_cast<size_t>((row * k + column) / 2)]);
+    return static_cast<uint8_t>(((both >> (column % 2 * 4)) & 15) ^ 8);
+  });
+}
+
+QuantizedModule read_tiles(ModuleReader& reader, const Description& weight) {
+  const TensorInfo& codes = reader.need(kCodes, {DType::kI32}, {-1, -1, 32, -1});
+  const auto shape = block_size_of(config_field(weight.fields, "shape"));  // rows and columns in the same way
+  if (!shape) reader.fail(".weight", "is described by metadata without a 'shape' of two numbers");
+  // Rows and columns are filled up to whole tiles.
+  const int64_t rows = codes.shape[0] * 8;
+  const int64_t words = codes.shape[3];  // of 32 columns each
+  const int64_t blocks = codes.shape[1];
+  const int64_t columns = blocks * words * 32;
+  if (shape->rows > rows || shape->columns > columns)
+    reader.fail(kCodes, cat("is ", codes.shape_text(), ", too few tiles for [", shape->rows, ", ",
+                            shape->columns, "]"));
+  const int64_t groups = (columns + weight.block.columns - 1) / weight.block.columns;
+  reader.need(kScalesAndZeros, {DType::kBF16}, {groups, rows, 2});
+  const auto pairs = reader.bytes(kScalesAndZeros);
+  const ScaleGrid scales(DType::kBF16, pairs, 2, rows * 2);
+  const ScaleGrid zeros(DType::kBF16, pairs.subspan(dtype_size(DType::kBF16)), 2, rows * 2);
+  const auto bytes = reader.bytes(kCodes);
+  return finish_int4(reader, shape->rows, shape->columns, weight.block.columns, scales, zeros,
+                     [=](int64_t row, int64_t column) {
+                       // A word has four pairs of columns, each four pairs from the next: even columns in its
+                       // low half.
+                       const int64_t pair = column % 32 / 2;
+                       const int64_t lane = row % 8 * 4 + pair % 4;
+                       const int64_t word = ((row / 8 * blocks + column / (32 * words)) * 32 + lane) * words +
+                                            column / 32 % words;
+                       const int64_t nibble = pair / 4 + column % 2 * 4;
+                       const auto both =
+                           static_cast<uint8_t>(bytes[static_cast<size_t>(word * 4 + nibble / 2)]);
+                       return static_cast<uint8_t>((both >> (nibble % 2 * 4)) & 15);
+                     });
+}
+
+struct Kind {
+  std::string_view name;  // _type
+  QuantizedModule (*read)(ModuleReader&, const Description&);
+};
+
+constexpr std::array<Kind, 5> kKinds = {{
+    {"Int8Tensor", read_whole},
+    {"IntxUnpackedToInt8Tensor", read_whole},
+    {"Float8Tensor", read_fp8},
+    {"Int4Tensor", read_int4},
+    {"Int4TilePackedTo4dTensor", read_tiles},
+}};
+
+}  // namespace
+
+std::vector<QuantizedModule> read_torchao(const Checkpoint& files, const nlohmann::json&) {
+  std::vector<QuantizedModule> modules;
+  read_each(files, kCodes, modules, [&](ModuleReader& reader) {
+    const Description weight = describe(files, reader);
+    const auto kind = std::ranges::find(kKinds, std::string_view(weight.type), &Kind::name);
+    if (kind == kKinds.end()) {
+      std::vector<std::string> names;
+      for (const Kind& known : kKinds) names.emplace_back(known.name);
+      reader.fail(".weight", cat("is stored as '", weight.type, "'; supported are ", join(names, ", ")));
+    }
+    if (reader.find("._weight_act_pre_scale") != nullptr)
+      reader.fail("._weight_act_pre_scale", "multiplies activations, which is not supported");
+    // Scales of activations follow from these here.
+    reader.find("._weight_act_quant_scale");
+    reader.find("._weight_act_quant_zero_point");
+    return kind->read(reader, weight);
+  });
+  return modules;
+}
+
+}  // namespace quire
