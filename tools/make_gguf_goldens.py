@@ -22,13 +22,14 @@ import functools
 import json
 import logging
 import pathlib
+import re
 import sys
 import tempfile
 
 import numpy as np
 import torch
 import tqdm
-from safetensors.torch import load_file
+from safetensors.torch import load_file, save_file
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 GOLDEN = ROOT / "tests" / "golden"
@@ -47,8 +48,8 @@ LEFT_OUT = ("falcon-alibi", "falcon-old", "flex_olmo", "glm4_moe_lite", "granite
             "gpt2-bare-names", "gpt_oss-float16", "llama-bias", "llama-rope-dynamic", "mistral", "mistral-bfloat16", "qwen2-window", "qwen3-bias", "smollm3",
             "dots1", "cohere2_moe-softmax", "falcon_h1", "falcon_h1-norm", "hunyuan_v1_dense", "lfm2", "llama4", "mamba2", "minicpm3", "phimoe", "qwen3_next",
             "youtu-whole-queries",
-            # Not read out of such files.
-            "kimi_linear", "kimi_linear-usual-layers", "mimo_v2_flash", "mimo_v2_flash-usual-layers")
+            # Names that the converter does not know.
+            "kimi_linear-usual-layers", "mimo_v2_flash-usual-layers")
 # What the converter does not write, or gets wrong for models of so odd sizes: [key, types, value].
 ADDED = {
     "cohere2": [["cohere2.attention.sliding_window_pattern", ["ARRAY", "BOOL"], [True, False, True]]],
@@ -64,6 +65,9 @@ ADDED = {
             ["chatglm.context_length", ["UINT32"], 128]],
     "gpt_neox-sequential": [["gptneox.rope.freq_base", ["FLOAT32"], 500.0]],
     "deepseek_v3": [["deepseek2.rope.scaling.yarn_attn_factor", ["FLOAT32"], (0.1 * np.log(4.0) + 1.0) / (0.08 * np.log(4.0) + 1.0)]],
+    "deepseek_v32": [["deepseek32.rope.scaling.yarn_attn_factor", ["FLOAT32"], (0.1 * np.log(4.0) + 1.0) / (0.08 * np.log(4.0) + 1.0)]],
+    "kimi_linear": [["kimi-linear.context_length", ["UINT32"], 128], ["kimi-linear.expert_group_count", ["UINT32"], 3]],
+    "mimo_v2_flash": [["mimo2.expert_weights_scale", ["FLOAT32"], 1.5]],
     "mistral4": [["mistral4.attention.temperature_scale", ["FLOAT32"], 0.3]],
     "granitemoehybrid-dense": [["granitehybrid.rope.scaling.finetuned", ["BOOL"], True], ["granitehybrid.context_length", ["UINT32"], 128]],
     "bamba": [["granitehybrid.rope.dimension_count", ["UINT32"], 4]],
@@ -87,6 +91,11 @@ def complete(hparams, written):
         hparams |= dict(moe_topk=[written["moe_topk"]], num_shared_expert=[1])
     if written["model_type"] == "falcon_h1":
         hparams.setdefault("head_dim", written["hidden_size"] // written["num_attention_heads"])
+    if written["model_type"] == "mimo_v2_flash":
+        hparams |= {f"swa_{field}": hparams[field] for field in ("head_dim", "num_attention_heads", "v_head_dim")}
+        hparams.setdefault("swa_num_key_value_heads", 2 * hparams["num_key_value_heads"])
+        hparams["partial_rotary_factor"] = hparams["rope_parameters"]["full_attention"]["partial_rotary_factor"]
+        hparams |= dict(topk_method="noaux_tc", hybrid_layer_pattern=[int(kind == "sliding_attention") for kind in hparams["layer_types"]])
     if written["model_type"] in ("deepseek_v3", "dots1", "minimax_m2"):
         hparams["scoring_func"] = "sigmoid"
     if written["model_type"] == "nemotron_h":
@@ -132,7 +141,10 @@ def convert(path, out, conversion):
     with tempfile.TemporaryDirectory() as folder:
         folder = pathlib.Path(folder)
         for file in path.iterdir():
-            if file.name != "tokenizer.json":
+            if name == "kimi_linear" and file.suffix == ".safetensors":  # the published file has another name for dense MLPs
+                renamed = {re.sub(r"block_sparse_moe\.(\w+_proj)", r"mlp.\1", key): value for key, value in load_file(file).items()}
+                save_file(renamed, folder / file.name)
+            elif file.name != "tokenizer.json":
                 (folder / file.name).symlink_to(file)
         if architecture.startswith(("Gemma", "Nomic")):
             # Where the vocabulary's size is looked up.

@@ -162,6 +162,7 @@ std::string layer_pattern(std::string_view name, std::string& layer) {
 std::vector<int64_t> changed_shape(GgufChange change, std::vector<int64_t> shape) {
   if (change == GgufChange::kRow && shape.size() == 1) shape.insert(shape.begin(), 1);
   if (change == GgufChange::kTaps && shape.size() == 2) shape.insert(shape.begin() + 1, 1);
+  if (change == GgufChange::kTaps && shape.size() == 4 && shape[0] == 1) shape.erase(shape.begin());
   if (change == GgufChange::kMatrices && shape.size() == 3) shape = {shape[0] * shape[1], shape[2]};
   // Rates are a matrix in the first Mamba, whose state has as many of them as channels have numbers.
   const bool matrix =

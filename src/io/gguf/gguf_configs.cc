@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <numbers>
 #include <optional>
+#include <vector>
 
 #include "base/strings.h"
 #include "io/gguf/gguf_fields.h"
@@ -69,9 +70,11 @@ void configure_windows(const GgufModel& model, json& config) {
     config["sliding_window_pattern"] = model.file().integer(key).value_or(1);
     return;
   }
+  // Layers that draft come last.
+  std::vector<int64_t> slides = model.file().integers(key);
+  slides.resize(std::min(slides.size(), static_cast<size_t>(gguf_layers(model))));
   json types = json::array();
-  for (const int64_t slides : model.file().integers(key))
-    types.push_back(slides != 0 ? "sliding_attention" : "full_attention");
+  for (const int64_t one : slides) types.push_back(one != 0 ? "sliding_attention" : "full_attention");
   config["layer_types"] = std::move(types);
 }
 

@@ -3,6 +3,7 @@
 #include <array>
 #include <nlohmann/json.hpp>
 
+#include "base/strings.h"
 #include "io/gguf/gguf_configs.h"
 #include "io/gguf/gguf_fields.h"
 
@@ -157,6 +158,30 @@ void configure_qwen3_next(const GgufModel& model, json& config) {
   copy_rotated_part(model, config, "partial_rotary_factor");
   if (!config.contains("num_experts")) config["num_experts"] = 0;
   config["linear_value_heads_in_turn"] = config["model_type"] != "qwen3_next";
+}
+
+void configure_kimi_linear(const GgufModel& model, json& config) {
+  configure_deepseek(model, config);
+  config["num_experts"] = config["n_routed_experts"];
+  json attend = json::array();  // counted from one
+  const GgufTensor* rates = nullptr;
+  const int64_t layers = gguf_layers(model);
+  for (int64_t i = 0; i < layers; ++i) {
+    if (has_tensor(model, i, "attn_kv_a_mqa.weight")) {
+      attend.push_back(i + 1);
+    } else if (rates == nullptr) {
+      rates = model.tensor(cat("blk.", i, ".ssm_a"));
+    }
+  }
+  json nets = {{"full_attn_layers", std::move(attend)}};
+  copy_integer(model, "kda.head_dim", nets, "head_dim");
+  copy_integer(model, "ssm.conv_kernel", nets, "short_conv_kernel_size");
+  if (rates != nullptr) {
+    int64_t heads = 1;
+    for (const int64_t dim : rates->shape) heads *= dim;
+    nets["num_heads"] = heads;
+  }
+  config["linear_attn_config"] = std::move(nets);
 }
 
 void configure_lfm2(const GgufModel& model, json& config) {

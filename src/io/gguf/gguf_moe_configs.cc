@@ -1,6 +1,9 @@
 // config.json for architectures with experts.
 #include <array>
+#include <cstdint>
+#include <iterator>
 #include <nlohmann/json.hpp>
+#include <vector>
 
 #include "io/gguf/gguf_configs.h"
 #include "io/gguf/gguf_fields.h"
@@ -107,6 +110,49 @@ void configure_deepseek(const GgufModel& model, json& config) {
   if (!logarithm || !config.contains("rope_scaling")) return;
   json& rope = config["rope_scaling"];
   rope["mscale"] = rope["mscale_all_dim"] = *logarithm * 10.0;
+}
+
+void configure_indexed(const GgufModel& model, json& config) {
+  configure_deepseek(model, config);
+  constexpr std::array<GgufField, 3> kFields = {{
+      {"attention.indexer.head_count", "index_n_heads"},
+      {"attention.indexer.key_length", "index_head_dim"},
+      {"attention.indexer.top_k", "index_topk"},
+  }};
+  copy_fields(model, config, kFields);
+  const int64_t layers = gguf_layers(model);
+  const std::vector<int64_t> said = model.file().integers(gguf_key(model, "attention.indexer.types"));
+  json types = json::array();
+  for (int64_t i = 0; i < layers; ++i) {
+    const bool own = i < std::ssize(said) ? said[static_cast<size_t>(i)] != 0
+                                          : has_tensor(model, i, "indexer.attn_k.weight");
+    types.push_back(own ? "full" : "shared");
+  }
+  config["indexer_types"] = std::move(types);
+}
+
+void configure_mimo2(const GgufModel& model, json& config) {
+  configure_windows(model, config);
+  copy_fields(model, config, kDeepseekExperts);
+  copy_rotated_part(model, config, "partial_rotary_factor");
+  copy_integer(model, "attention.value_length", config, "v_head_dim");
+  set_window_rope(model, config);
+  config["attention_value_scale"] = json();
+  copy_number(model, "attention.value_scale", config, "attention_value_scale");
+  const int64_t layers = gguf_layers(model);
+  const std::vector<int64_t> heads = model.file().integers(gguf_key(model, "attention.head_count_kv"));
+  json sparse = json::array();
+  config["add_swa_attention_sink_bias"] = config["add_full_attention_sink_bias"] = false;
+  for (int64_t i = 0; i < layers; ++i) {
+    const auto at = static_cast<size_t>(i);
+    sparse.push_back(has_tensor(model, i, "ffn_gate_inp.weight") ? 1 : 0);
+    const bool window = config.contains("layer_types") && at < config["layer_types"].size() &&
+                        config["layer_types"][at] == "sliding_attention";
+    if (at < heads.size()) config[window ? "swa_num_key_value_heads" : "num_key_value_heads"] = heads[at];
+    if (has_tensor(model, i, "attn_sinks.weight"))
+      config[window ? "add_swa_attention_sink_bias" : "add_full_attention_sink_bias"] = true;
+  }
+  config["moe_layer_freq"] = std::move(sparse);
 }
 
 void configure_mistral4(const GgufModel& model, json& config) {

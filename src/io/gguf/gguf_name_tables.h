@@ -236,6 +236,32 @@ inline constexpr std::array<GgufName, 8> kLatentAttention = {{
     {"blk.{}.attn_v_b", "model.layers.{}.self_attn.v_b_proj", GgufChange::kMatrices},
 }};
 inline constexpr auto kDeepseek = joined(kLlama, kLatentAttention, kDeepseekExperts);
+// What chooses the keys that latent attention attends to.
+inline constexpr std::array<GgufName, 4> kIndexer = {{
+    {"blk.{}.indexer.attn_q_b", "model.layers.{}.self_attn.indexer.wq_b"},
+    {"blk.{}.indexer.attn_k", "model.layers.{}.self_attn.indexer.wk"},
+    {"blk.{}.indexer.k_norm", "model.layers.{}.self_attn.indexer.k_norm"},
+    {"blk.{}.indexer.proj", "model.layers.{}.self_attn.indexer.weights_proj"},
+}};
+inline constexpr auto kDeepseekIndexed = joined(kDeepseek, kIndexer);
+inline constexpr auto kMimo2 = joined(kLlama, kSinks, kDeepseekExperts);
+// Kimi delta attention beside latent attention, whose queries and keys have the same names.
+inline constexpr std::array<GgufName, 12> kKimiDelta = {{
+    {"blk.{}.ssm_conv1d_q", "model.layers.{}.self_attn.q_conv1d", GgufChange::kTaps},
+    {"blk.{}.ssm_conv1d_k", "model.layers.{}.self_attn.k_conv1d", GgufChange::kTaps},
+    {"blk.{}.ssm_conv1d_v", "model.layers.{}.self_attn.v_conv1d", GgufChange::kTaps},
+    {"blk.{}.ssm_f_a", "model.layers.{}.self_attn.f_a_proj"},
+    {"blk.{}.ssm_f_b", "model.layers.{}.self_attn.f_b_proj"},
+    {"blk.{}.ssm_g_a", "model.layers.{}.self_attn.g_a_proj"},
+    {"blk.{}.ssm_g_b", "model.layers.{}.self_attn.g_b_proj"},
+    {"blk.{}.ssm_beta", "model.layers.{}.self_attn.b_proj"},
+    {"blk.{}.ssm_dt.bias", "model.layers.{}.self_attn.dt_bias"},
+    {"blk.{}.ssm_a", "model.layers.{}.self_attn.A_log", GgufChange::kRate},
+    {"blk.{}.ssm_norm", "model.layers.{}.self_attn.o_norm"},
+    {"blk.{}.exp_probs_b.bias", "model.layers.{}.mlp.gate.e_score_correction_bias", GgufChange::kVector},
+}};
+inline constexpr auto kKimiLinear =
+    joined(kLlama, kLatentAttention, kKimiDelta, kMixtralExperts, kSharedExperts);
 inline constexpr auto kGlm4Moe =
     joined(kAttention, kFinalNorm, kMlp, kPostMlpNorm, kQkNorms, kDeepseekExperts);
 inline constexpr auto kDots1 = joined(kQwen3, kDeepseekExperts);

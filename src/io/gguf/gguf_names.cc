@@ -46,7 +46,7 @@ bool has_two_norms(const GgufModel& model) {
   return has_tensor(model, 0, "attn_norm_2.weight");
 }
 
-const std::array<Row, 85> kRows = {{
+const std::array<Row, 89> kRows = {{
     {{"afmoe", "AfmoeForCausalLM", "afmoe", kAfmoe, configure_afmoe}},
     {{"arcee", "ArceeForCausalLM", "arcee", kLlama, configure_llama, GgufStyle::kPairs}},
     {{"bert", "BertForSequenceClassification", "bert", kBert, configure_bert}, has_classifier},
@@ -60,6 +60,7 @@ const std::array<Row, 85> kRows = {{
      has_sigmoid_scores},
     {{"deepseek2", "YoutuForCausalLM", "youtu", kDeepseek, configure_deepseek}, has_no_experts},
     {{"deepseek2", "DeepseekV2ForCausalLM", "deepseek_v2", kDeepseek, configure_deepseek}},
+    {{"deepseek32", "DeepseekV32ForCausalLM", "deepseek_v32", kDeepseekIndexed, configure_indexed}},
     {{"dots1", "Dots1ForCausalLM", "dots1", kDots1, configure_deepseek_moe}},
     {{"ernie4_5", "Ernie4_5ForCausalLM", "ernie4_5", kLlama, configure_llama}},
     {{"ernie4_5-moe", "Ernie4_5_MoeForCausalLM", "ernie4_5_moe", kErnieMoe, configure_ernie_moe}},
@@ -76,6 +77,7 @@ const std::array<Row, 85> kRows = {{
     {{"gemma3", "Gemma3ForCausalLM", "gemma3_text", kGemma3, configure_gemma3, GgufStyle::kNormsPlusOne}},
     {{"gemma3n", "Gemma3nForCausalLM", "gemma3n_text", kGemma3n, configure_gemma3n}},
     {{"gemma4", "Gemma4ForCausalLM", "gemma4_text", kGemma4, configure_gemma4}},
+    {{"glm-dsa", "GlmMoeDsaForCausalLM", "glm_moe_dsa", kDeepseekIndexed, configure_indexed}},
     {{"glm4", "Glm4ForCausalLM", "glm4", kGlm, configure_glm}},
     {{"glm4moe", "Glm4MoeForCausalLM", "glm4_moe", kGlm4Moe, configure_deepseek_moe}},
     {{"gpt-oss", "GptOssForCausalLM", "gpt_oss", kGptOss, configure_gpt_oss}},
@@ -95,6 +97,7 @@ const std::array<Row, 85> kRows = {{
     {{"hy_v3", "HYV3ForCausalLM", "hy_v3", kHy3, configure_hy_v3}},
     {{"jais2", "Jais2ForCausalLM", "jais2", kLlama, configure_llama}},
     {{"jamba", "JambaForCausalLM", "jamba", kJamba, configure_jamba}},
+    {{"kimi-linear", "KimiLinearForCausalLM", "kimi_linear", kKimiLinear, configure_kimi_linear}},
     {{"lfm2", "Lfm2ForCausalLM", "lfm2", kLfm2, configure_lfm2}},
     {{"lfm2moe", "Lfm2MoeForCausalLM", "lfm2_moe", kLfm2, configure_lfm2}},
     {{"llama", "MixtralForCausalLM", "mixtral", kMixtral, configure_mixtral, GgufStyle::kPairs}, has_experts},
@@ -103,6 +106,7 @@ const std::array<Row, 85> kRows = {{
     {{"llama4", "Llama4ForCausalLM", "llama4_text", kLlama4, configure_llama4}},
     {{"mamba2", "Mamba2ForCausalLM", "mamba2", kMamba2, configure_mamba2}},
     {{"mellum", "MellumForCausalLM", "mellum", kQwenMoe, configure_mellum}},
+    {{"mimo2", "MiMoV2FlashForCausalLM", "mimo_v2_flash", kMimo2, configure_mimo2}},
     {{"minicpm", "GraniteForCausalLM", "granite", kLlama, configure_minicpm, GgufStyle::kPairs}},
     {{"minicpm3", "MiniCPM3ForCausalLM", "minicpm3", kDeepseek, configure_minicpm3}},
     {{"minimax-m2", "MiniMaxM2ForCausalLM", "minimax_m2", kMinimax, configure_minimax}},

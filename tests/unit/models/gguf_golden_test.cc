@@ -41,6 +41,33 @@ TEST_P(GgufGolden, EqualsTransformers) {
 INSTANTIATE_TEST_SUITE_P(All, GgufGolden, testing::ValuesIn(test::gguf_golden_names("models")),
                          [](const auto& test) { return test::test_name(test.param); });
 
+// A file's lists count the layers that only draft further tokens.
+TEST(GgufLayers, ThoseThatDraftArePassedOver) {
+  json model = all_models()["mimo_v2_flash"];
+  for (json& entry : model["metadata"]) {
+    const auto key = entry[0].get<std::string>();
+    if (key == "mimo2.block_count") entry[2] = 6;
+    if (key == "mimo2.attention.head_count_kv") entry[2] = {1, 2, 2, 2, 2, 2};
+    if (key == "mimo2.attention.sliding_window_pattern") entry[2] = {0, 1, 1, 1, 1, 1};
+  }
+  model["metadata"].push_back({"mimo2.nextn_predict_layers", {"UINT32"}, 2});
+  const std::string file = test::make_gguf(model, test::golden_dir() / "mimo_v2_flash");
+  test::expect_golden("mimo_v2_flash", reference_ops(), [&] {
+    return gguf_from_memory(std::as_bytes(std::span(file.data(), file.size())), "mimo.gguf");
+  });
+}
+
+// GLM-5.2's files say which layers choose keys; of others, those whose tensors are there.
+TEST(GgufIndexer, LayersThatChooseAreSeenFromTheirTensors) {
+  json model = all_models()["glm_moe_dsa"];
+  std::erase_if(model["metadata"].get_ref<json::array_t&>(),
+                [](const json& entry) { return entry[0] == "glm-dsa.attention.indexer.types"; });
+  const std::string file = test::make_gguf(model, test::golden_dir() / "glm_moe_dsa");
+  test::expect_golden("glm_moe_dsa", reference_ops(), [&] {
+    return gguf_from_memory(std::as_bytes(std::span(file.data(), file.size())), "glm.gguf");
+  });
+}
+
 // Files of models that differ from another architecture's in what they see, or by name alone.
 TEST(GgufNames, OtherNamesOfTheSameText) {
   struct Renamed {
