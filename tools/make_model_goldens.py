@@ -130,8 +130,30 @@ ZAMBA2 = DENSE | dict(
     model_type="zamba2", architectures=["Zamba2ForCausalLM"], hidden_size=20, mamba_d_state=10, mamba_ngroups=2, n_mamba_heads=4,
     chunk_size=16, adapter_rank=5, pad_token_id=0, num_key_value_heads=4)
 
+LFM3 = DENSE | dict(
+    model_type="lfm3", architectures=["Lfm3ForCausalLM"], num_hidden_layers=4, head_dim=8, conv_L_cache=5, conv_bias=False, norm_eps=1e-5,
+    pad_token_id=0, sliding_window=8, layer_types=["conv", "full_attention", "sliding_attention", "conv"], rope_parameters=dict(
+        full_attention=dict(rope_type="proportional", partial_rotary_factor=0.5, rope_theta=1e6),
+        sliding_attention=dict(rope_type="default", rope_theta=1e4)))
+
+LAGUNA = MOE | dict(
+    model_type="laguna", architectures=["LagunaForCausalLM"], num_hidden_layers=3, head_dim=8, moe_intermediate_size=12, num_experts=5,
+    num_experts_per_tok=2, shared_expert_intermediate_size=20, moe_routed_scaling_factor=1.5, sliding_window=8,
+    num_attention_heads_per_layer=[4, 2, 6], layer_types=["full_attention", "sliding_attention", "sliding_attention"])
+
+
+def inside(model_type, name, text, vision):
+    """A model that also sees, of which the text part is looked at."""
+    return dict(model_type=model_type, architectures=[f"{name}ForConditionalGeneration"], tie_word_embeddings=text["tie_word_embeddings"],
+                text_config=text, vision_config=vision)
+
+
+# What is seen with is not written: modules whose names have one of these.
+SEEING = ("vision", "visual", "vit", "resampler", "projector", "patch_merger", "view_separator")
+VISION = dict(hidden_size=16, intermediate_size=16, num_hidden_layers=1, depth=1, num_heads=2, num_attention_heads=2, out_hidden_size=24)
+
 # name: (config.json as written, dtype of the weights, what else: "shards", "bare_names", "published": tensors named as the hub's
-# checkpoints have them, experts apart; "longest": rotations of the longest sequence for all lengths;
+# checkpoints have them, experts apart; "text": without what the model sees with, also of "text published"; "longest": rotations of the longest sequence for all lengths;
 # "clear": greedy tokens lead by more than products of rounded activations change; "sdpa": not by the eager attention, which adds Falcon's biases twice)
 MODELS = {
     "llama": (LLAMA | dict(tie_word_embeddings=True, rope_theta=10000.0), "float32", ""),
@@ -504,6 +526,63 @@ MODELS = {
     "lfm2_moe": (LFM2 | dict(
         model_type="lfm2_moe", architectures=["Lfm2MoeForCausalLM"], num_dense_layers=1, moe_intermediate_size=12, num_experts=5,
         num_experts_per_tok=2, use_expert_bias=True, norm_topk_prob=True, conv_bias=False), "float32", "published"),
+    "lfm3": (LFM3, "float32", ""),
+    "lfm3-plain": (LFM3 | dict(use_sandwich_norm=False, use_attention_gate=False, conv_bias=True, attention_bias=True), "float32", "published"),
+    "aria": (MOE | dict(model_type="aria_text", architectures=["AriaTextForCausalLM"], intermediate_size=12, moe_num_experts=5, moe_topk=2,
+                        moe_num_shared_experts=2, pad_token_id=0, head_dim=8), "float32", "published"),
+    "laguna": (LAGUNA | dict(rope_parameters=dict(
+        full_attention=dict(rope_type="yarn", rope_theta=5e5, factor=4.0, original_max_position_embeddings=32, partial_rotary_factor=0.5),
+        sliding_attention=dict(rope_type="default", rope_theta=1e4, partial_rotary_factor=1.0))), "float32", "published"),
+    "laguna-per-element": (LAGUNA | dict(gating="per-element", attention_bias=True, num_attention_heads_per_layer=None), "float32", ""),
+    "nanochat": (DENSE | dict(model_type="nanochat", architectures=["NanoChatForCausalLM"], hidden_size=32, num_hidden_layers=2,
+                              tie_word_embeddings=False, pad_token_id=0), "float32", ""),
+    "codegen": (GPT2 | dict(model_type="codegen", architectures=["CodeGenForCausalLM"], rotary_dim=4, n_embd=32, n_head=4,
+                            tie_word_embeddings=False), "float32", ""),
+    "openai-gpt": (dict(model_type="openai-gpt", architectures=["OpenAIGPTLMHeadModel"], vocab_size=96, n_embd=24, n_layer=2, n_head=3,
+                        n_positions=96, afn="gelu"), "float32", ""),
+    "mllama": (inside("mllama", "Mllama", LLAMA | SMALL | dict(
+        model_type="mllama_text_model", num_hidden_layers=4, cross_attention_layers=[1, 3], pad_token_id=0, tie_word_embeddings=False,
+        rope_parameters=dict(rope_type="llama3", rope_theta=500.0, factor=8.0, low_freq_factor=1.0, high_freq_factor=4.0,
+                             original_max_position_embeddings=64)), VISION | dict(
+                                 num_global_layers=1, attention_heads=2, vision_output_dim=32, image_size=28, intermediate_layers_indices=[0])),
+               "float32", ""),
+    "glm_ocr": (inside("glm_ocr", "GlmOcr", DENSE | dict(model_type="glm_ocr_text", head_dim=8, pad_token_id=0, rope_parameters=dict(
+        rope_type="default", rope_theta=1e4, partial_rotary_factor=0.5, mrope_section=[1, 1, 0])), VISION), "float32", "text"),
+    "paddleocr_vl": (inside("paddleocr_vl", "PaddleOCRVL", DENSE | dict(model_type="paddleocr_vl_text", head_dim=8, rope_parameters=dict(
+        rope_type="default", rope_theta=1e4, mrope_section=[1, 1, 2])), VISION), "float32", "text"),
+    "gemma4_unified": (GEMMA4 | dict(
+        model_type="gemma4_unified_text", architectures=["Gemma4UnifiedForCausalLM"], num_hidden_layers=4, num_kv_shared_layers=2,
+        layer_types=["sliding_attention", "full_attention"] * 2), "float32", ""),
+    "hunyuan_vl": (inside("hunyuan_vl", "HunYuanVL", DENSE | dict(model_type="hunyuan_vl_text", head_dim=8, pad_token_id=0, rope_parameters=dict(
+        rope_type="xdrope", rope_theta=1e4, alpha=50.0, factor=1.0, xdrope_section=[1, 1, 1, 1])), VISION), "float32", "text"),
+    "modernbert-decoder": (DENSE | dict(model_type="modernbert-decoder", architectures=["ModernBertDecoderForCausalLM"], num_hidden_layers=4,
+                                        local_attention=16, pad_token_id=0, norm_bias=True), "float32", ""),
+    "modernbert-decoder-untied": (DENSE | dict(
+        model_type="modernbert-decoder", architectures=["ModernBertDecoderForCausalLM"], local_attention=16, pad_token_id=0,
+        classifier_bias=True, decoder_bias=False, tie_word_embeddings=False), "float32", ""),
+    "muse_glimmer": (inside("muse_glimmer", "MuseGlimmer", DENSE | dict(
+        model_type="muse_glimmer_text", num_hidden_layers=5, head_dim=8, sliding_window=8, tie_word_embeddings=False), VISION), "float32", "text"),
+    "cohere_compass": (DENSE | dict(
+        model_type="cohere_compass_text", architectures=["CohereCompassForCausalLM"], hidden_size=32, sliding_window=8, logit_scale=0.25,
+        layer_types=["sliding_attention", "full_attention", "sliding_attention"], rope_parameters=dict(
+            sliding_attention=dict(rope_type="default", rope_theta=1e4, mrope_section=[2, 1, 1]), full_attention=None)), "float32", ""),
+    "deepseek_ocr2": (inside("deepseek_ocr2", "DeepseekOcr2", {k: v for k, v in SIGMOID_MOE.items() if not k.startswith(("first", "norm", "head"))} | dict(
+        model_type="deepseek_v2", num_key_value_heads=4, mlp_layer_types=["dense", "sparse", "sparse"], topk_method="greedy"), dict(
+            sam_config=dict(hidden_size=8, num_hidden_layers=1, num_attention_heads=2, mlp_dim=16, output_channels=8, downsample_channels=[8, 8],
+                            image_size=64, global_attn_indexes=[0]),
+            encoder_config=dict(hidden_size=16, intermediate_size=16, num_hidden_layers=1, num_attention_heads=2, num_key_value_heads=2))),
+                      "float32", "text"),
+    "ernie4_5_vl_moe": (inside("ernie4_5_vl_moe", "Ernie4_5_VLMoe", MOE | dict(
+        model_type="ernie4_5_vl_moe_text", num_hidden_layers=3, moe_intermediate_size=[12, 8], moe_num_experts=5, moe_k=2,
+        moe_num_shared_experts=1, head_dim=8, rope_parameters=dict(rope_type="default", rope_theta=5e5, mrope_section=[1, 1, 2])), VISION | dict(
+            temporal_merge_size=2, in_channels=3, patch_size=4)), "float32", "text published"),
+    "step3": (inside("step3p7", "Step3p7", MOE | dict(
+        model_type="step3p5", num_hidden_layers=4, head_dim=8, num_sliding_attention_heads=6, sliding_window=8, moe_intermediate_size=12,
+        n_routed_experts=5, num_experts_per_tok=2, share_expert_dim=20, moe_router_scaling_factor=1.5, tie_word_embeddings=False,
+        layer_types=["full_attention", "sliding_attention"] * 2, mlp_layer_types=["dense", "sparse", "sparse", "sparse"],
+        swiglu_limits=[0.0, 0.0, 0.3, 0.3], swiglu_limits_shared=[0.3, 0.0, 0.0, 0.4], rope_parameters=dict(
+            full_attention=dict(rope_type="default", rope_theta=5e5, partial_rotary_factor=0.5),
+            sliding_attention=dict(rope_type="default", rope_theta=1e4, partial_rotary_factor=1.0))), VISION), "float32", "text published"),
     "gpt2": (GPT2, "float32", ""),
     "gpt2-bare-names": (GPT2 | dict(n_inner=40, scale_attn_by_inverse_layer_idx=True), "float32", "bare_names"),
     "gpt2-float16": (GPT2, "float16", ""),
@@ -535,7 +614,7 @@ ROPES = {
 def fill(model, generator):
     """Weights large enough that logits differ and attention looks at something."""
     # What multiplies the embeddings must not drown what the layers add.
-    config = model.config
+    config = model.config.get_text_config()
     large = config.model_type.startswith("gemma") or getattr(config, "mup_enabled", False) or getattr(config, "scale_embedding", False)
     multiplier = config.hidden_size**0.5 if large else getattr(config, "embedding_multiplier", getattr(config, "scale_emb", 1.0))
     for name, parameter in model.named_parameters():
@@ -562,13 +641,15 @@ def write_checkpoint(path, config, model, dtype, kind):
     path.mkdir(parents=True)
     (path / "config.json").write_text(json.dumps(config, indent=1) + "\n")
     tensors = model.state_dict()
-    if kind == "published":
+    if kind.endswith("published"):
         with tempfile.TemporaryDirectory() as folder:
             model.save_pretrained(folder)
             tensors = load_file(pathlib.Path(folder) / "model.safetensors")
     tensors = {name: value.to(getattr(torch, dtype)).contiguous().clone() for name, value in tensors.items()}
     if model.config.tie_word_embeddings:
         tensors.pop("lm_head.weight", None)
+    if kind.startswith("text"):
+        tensors = {name: value for name, value in tensors.items() if not any(part in name for part in SEEING)}
     if kind == "bare_names":
         tensors = {name.removeprefix("transformer."): value for name, value in tensors.items()}
         for layer in range(config["n_layer"]):
@@ -648,7 +729,7 @@ def make_model(path, config, dtype, kind):
             turn_as_the_longest(model)
         cases, good = [], True
         for length in PROMPT_LENGTHS:
-            prompt = torch.randint(0, config["vocab_size"], (length,), generator=generator).tolist()
+            prompt = torch.randint(0, config.get("text_config", config)["vocab_size"], (length,), generator=generator).tolist()
             case, margin = make_case(model, prompt)
             cases.append(case)
             good = margin > (CLEAR_MARGIN if kind == "clear" else MIN_MARGIN) and len(set(case["greedy"])) >= 6

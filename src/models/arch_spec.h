@@ -49,9 +49,13 @@ struct LayerSpec {
   bool mlp = true;                            // or experts
   // What other layers have otherwise; 0: as ArchSpec says.
   int32_t head_dim = 0;
+  int32_t num_heads = 0;
   int32_t num_kv_heads = 0;
   int64_t intermediate_size = 0;
-  double sparse_gates = 0.0;   // the share of an MLP's gates that are cut off (Mlp::gate_deviations)
+  double sparse_gates = 0.0;  // the share of an MLP's gates that are cut off (Mlp::gate_deviations)
+  // Mlp::limit, of the MLP or the shared expert, and of the others.
+  float mlp_limit = 0.0F;
+  float expert_limit = 0.0F;
   bool indexer = false;        // it has one (nn/indexer.h)
   int32_t kv_source = -1;      // the earlier layer whose keys and values this one reads; -1: its own
   int32_t weight_source = -1;  // the earlier layer whose weights this one has; -1: its own
@@ -109,6 +113,12 @@ struct ClassifierSpec {
   bool bias = false;        // of the labels
   bool difference = false;  // the one label's weights are the first row of two less the second
   int64_t num_labels = 2;
+};
+
+// What stands between the final norm and the output: a dense layer, its activation, a norm.
+struct OutputHeadSpec {
+  bool bias = false;  // of the dense layer
+  Activation activation = Activation::kGelu;
 };
 
 // The Mamba 2 of the layers that have it.
@@ -186,7 +196,8 @@ struct ArchSpec {
   int64_t intermediate_size = 0;
   int32_t num_layers = 0;
   int32_t num_heads = 0;
-  // Where layers differ: sizes of heads that hold what the largest of them keeps in the cache.
+  // Where layers differ: the most heads of queries, and sizes of the others that hold what the largest of the
+  // layers keeps in the cache.
   int32_t num_kv_heads = 0;
   int32_t head_dim = 0;
   int32_t value_dim = 0;          // of a value head, less than of a key head; 0: the same, by layer too
@@ -216,12 +227,16 @@ struct ArchSpec {
   bool post_norms = false;     // of what attention and MLP give, before it is added
   bool sum_norms = false;      // of the hidden states once it is added
   bool norm_residual = false;  // it is added to the normed hidden states, which attention and MLP read
+  std::optional<float> post_norm_eps;  // of post_norms; none: norm_eps
   bool final_norm = true;
+  float final_norm_offset = 0.0F;  // beyond norm_weight_offset
+  std::optional<OutputHeadSpec> output_head;
   float residual_multiplier = 1.0F;  // of what is added
   float embedding_multiplier = 1.0F;
   bool embedding_norm = false;
   int32_t token_types = 0;     // whose vectors are added to the tokens'; 0: there are none
   int32_t task_types = 0;      // whose first vector is added to all tokens'; 0: there are none
+  int64_t embedding_rest = 0;  // vectors behind the tokens', which none has
   int64_t embedding_size = 0;  // of the tokens' vectors, projected to the hidden size and back; 0: the same
   // Types, positions and the norm are as wide as the tokens' vectors, the sum of these is what is projected;
   // nothing is projected back.
@@ -249,8 +264,10 @@ struct ArchSpec {
   int32_t query_growth = kNoRope;  // which of `ropes` whole queries go through besides (Mla::growth)
   float mla_norm_eps = 1e-6F;
   float mla_latent_multiplier = 1.0F;  // of the normed short vectors of keys and values
-  bool attention_gate = false;         // Attention::gated
+  bool attention_gate = false;         // Attention::gates, as many as a layer's queries are wide
   bool attention_gate_apart = false;   // in a matrix of their own, not with the queries
+  Activation gate_activation = Activation::kSigmoid;
+  bool attention_gate_heads = false;  // one for each head, in a matrix of their own
   std::optional<MambaSpec> mamba;
   std::optional<Mamba1Spec> mamba1;
   std::optional<DeltaNetSpec> delta_net;
@@ -296,6 +313,15 @@ inline int32_t head_dim_of(const ArchSpec& spec, const LayerSpec& layer) {
 }
 inline int32_t value_dim_of(const ArchSpec& spec, const LayerSpec& layer) {
   return spec.value_dim > 0 ? spec.value_dim : head_dim_of(spec, layer);
+}
+inline int32_t num_heads_of(const ArchSpec& spec, const LayerSpec& layer) {
+  return layer.num_heads > 0 ? layer.num_heads : spec.num_heads;
+}
+// Gates of what attention gives, in all.
+inline int64_t num_gates_of(const ArchSpec& spec, const LayerSpec& layer) {
+  if (!spec.attention_gate) return 0;
+  const int64_t heads = num_heads_of(spec, layer);
+  return spec.attention_gate_heads ? heads : heads * head_dim_of(spec, layer);
 }
 inline int32_t num_kv_heads_of(const ArchSpec& spec, const LayerSpec& layer) {
   return layer.num_kv_heads > 0 ? layer.num_kv_heads : spec.num_kv_heads;

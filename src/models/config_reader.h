@@ -20,6 +20,7 @@ class ConfigReader {
   bool has(std::string_view field) const { return find(field) != nullptr; }
   // Whether the field is written at all, if only as null.
   bool mentions(std::string_view field) const { return object_->contains(field); }
+  const nlohmann::json& json() const { return *object_; }
   // Null: absent.
   const nlohmann::json* find(std::string_view field) const;
   // The field's object; empty where it is absent.

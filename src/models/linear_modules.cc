@@ -153,11 +153,12 @@ std::vector<ScalableInput> scalable_inputs(const Checkpoint& checkpoint, int32_t
     if (source.empty() || names.empty() || plan.bias(role, layer) != nullptr) return;
     all.push_back({.matrices = std::move(names), .source = source.front()});
   };
-  // Behind a norm of what a matrix gives, its rows count nothing.
-  if (!own.experts && !spec.sub_norms && spec.gated_mlp && spec.activation != Activation::kClampedSwish)
+  // Behind a norm of what a matrix gives, its rows count nothing; limits are not scaled with it.
+  if (!own.experts && own.mlp_limit == 0.0F && !spec.sub_norms && spec.gated_mlp &&
+      spec.activation != Activation::kClampedSwish)
     behind_matrix(Role::kUp, matrices({Role::kDown}));
-  if (!spec.mla && !spec.sub_norms && num_kv_heads_of(spec, own) == spec.num_heads && !own.keys_as_values &&
-      !spec.value_norm)
+  if (!spec.mla && !spec.sub_norms && num_kv_heads_of(spec, own) == num_heads_of(spec, own) &&
+      !own.keys_as_values && !spec.value_norm)
     behind_matrix(Role::kValue, matrices({Role::kAttentionOut}));
   // What such norms give is more than what the matrices read.
   if (spec.parallel_residual || spec.norm_residual) return all;

@@ -102,6 +102,10 @@ std::optional<DType> named_dtype(const Checkpoint& checkpoint) {
   return std::nullopt;
 }
 
+int64_t out_features(const ExpectedTensor& matrix) {
+  return matrix.shape[matrix.shape.size() - (matrix.transposed ? 1 : 2)];
+}
+
 int64_t elements(const ExpectedTensor& tensor) {
   return numel(std::span(tensor.shape).subspan(tensor.stacked ? 1 : 0));
 }
@@ -147,6 +151,13 @@ void ModelLoader::copy_rows(const ExpectedTensor& tensor, std::byte* dst, std::s
     case RowOrder::kByKvHead:
       part_groups(dst, source.data(), kv_heads, {heads / kv_heads * head_dim, head_dim, head_dim}, row_bytes);
       break;
+    case RowOrder::kFourParts: {
+      constexpr size_t kParts = 4;
+      const size_t part = heads / kParts * head_dim;
+      part_groups(dst, source.data(), kParts, {part, part, part}, row_bytes);
+      std::swap_ranges(dst + source.size() / 3, dst + source.size() / 3 * 2, dst + source.size() / 3 * 2);
+      break;
+    }
     case RowOrder::kPairs:
       part_groups(dst, source.data(), source.size() / row_bytes / 2, {1, 1}, row_bytes);
       break;
@@ -398,7 +409,7 @@ Linear ModelLoader::linear(std::initializer_list<Role> roles, int32_t layer, int
     const ExpectedTensor* tensor = plan_.weight(role, layer, expert);
     if (tensor == nullptr) continue;
     tensors.push_back(tensor);
-    if (const ExpectedTensor* bias = plan_.bias(role, layer, expert)) biases.push_back(bias);
+    biases.push_back(plan_.bias(role, layer, expert));
   }
   // A stacked tensor is done with its last expert, one that is there twice with its second.
   const ExpectedTensor* last = nullptr;
@@ -418,13 +429,15 @@ Linear ModelLoader::linear(std::initializer_list<Role> roles, int32_t layer, int
 
   Linear out = pack(tensors, *roles.begin(), expert);
   for (const auto* tensor : tensors) taken(*tensor);
-  if (!biases.empty()) {
+  if (std::ranges::any_of(biases, [](const auto* bias) { return bias != nullptr; })) {
     std::vector<float> all(static_cast<size_t>(out.out_features()));
     float* values = all.data();
-    for (const auto* bias : biases) {
-      read_vector(*bias, expert, values);
-      values += bias->shape.back();
-      taken(*bias);
+    for (size_t i = 0; i < biases.size(); ++i) {
+      if (biases[i] != nullptr) {
+        read_vector(*biases[i], expert, values);
+        taken(*biases[i]);
+      }
+      values += out_features(*tensors[i]);
     }
     values = all.data();
     const auto take = [&](PackedLinear& piece) {
@@ -456,6 +469,9 @@ Norm ModelLoader::norm(Role role, int32_t layer, int64_t size) {
   out.kind = of_heads ? spec_.qk_norm_kind : spec_.norm;
   out.eps = spec_.norm_eps;
   out.weight_offset = spec_.norm_weight_offset;
+  if (role == Role::kFinalNorm) out.weight_offset += spec_.final_norm_offset;
+  if (role == Role::kPostAttentionNorm || role == Role::kPostMlpNorm)
+    out.eps = spec_.post_norm_eps.value_or(spec_.norm_eps);
   out.size = size;
   const auto take = [&](const ExpectedTensor* tensor, Buffer& into) {
     if (tensor == nullptr) return;
@@ -518,6 +534,7 @@ void ModelLoader::embeddings() {
   const bool is_output = spec_.task == ModelTask::kGenerate && spec_.tie_word_embeddings;
   if (is_output && options_.part.ends == ModelEnds::kAll) {
     m.lm_head_ = linear({Role::kEmbedding}, -1);
+    if (plan_.weight(Role::kLmHeadBias) != nullptr) m.lm_head_.weight.bias = vector(Role::kLmHeadBias, -1);
     m.embedding_.packed = &m.lm_head_.weight;
   } else {
     m.embedding_ = embedding(Role::kEmbedding);
@@ -543,6 +560,10 @@ void ModelLoader::output() {
   if (spec_.embedding_size > 0 && !spec_.narrow_embeddings)
     m.embedding_out_ = linear({Role::kEmbeddingOut}, -1);
   m.final_norm_ = norm_if(spec_.final_norm, Role::kFinalNorm, -1);
+  if (generates && spec_.output_head) {
+    m.output_head_ = Model::OutputHead{linear({Role::kHeadDense}, -1), spec_.output_head->activation,
+                                       norm(Role::kHeadNorm, -1, spec_.hidden_size)};
+  }
   if (!generates) m.pooler_ = pooler();
 }
 

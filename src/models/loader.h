@@ -39,6 +39,8 @@ struct ExpectedTensor {
 
 // Of a tensor, of a stacked one of each expert's part.
 int64_t elements(const ExpectedTensor& tensor);
+// Of a matrix that is multiplied with.
+int64_t out_features(const ExpectedTensor& matrix);
 
 // Everything a model of this spec needs, by role, layer (-1: not of a layer) and expert (-1: not of an
 // expert).
@@ -81,6 +83,8 @@ class TensorPlan {
   bool tied_;
   bool headless_;
   int32_t num_layers_;
+  int32_t num_experts_;
+  std::vector<bool> idle_;  // by layer: it does nothing, whatever the checkpoint has for it
   std::map<Key, Module> modules_;
 };
 

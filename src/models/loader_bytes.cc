@@ -38,12 +38,15 @@ int64_t ModelLoader::planned_bytes() const {
   };
   const auto add_matrix = [&](std::initializer_list<Role> roles, int32_t layer, int32_t expert = -1) {
     std::vector<const ExpectedTensor*> all;
+    bool has_bias = false;
     for (const Role role : roles) {
       const ExpectedTensor* tensor = plan_.weight(role, layer, expert);
       if (tensor == nullptr) continue;
       all.push_back(tensor);
-      add_vector(plan_.bias(role, layer, expert));
+      has_bias = has_bias || plan_.bias(role, layer, expert) != nullptr;
     }
+    // One for all of them, zeros where the checkpoint has none.
+    for (const ExpectedTensor* tensor : all) sum += has_bias ? out_features(*tensor) * kFloat : 0;
     for (std::span<const ExpectedTensor* const> rest = all; !rest.empty();) {
       const auto run = rest.first(alike(rest));
       rest = rest.subspan(run.size());
@@ -170,8 +173,11 @@ int64_t ModelLoader::planned_bytes() const {
     const int64_t of_layers = 2 * int64_t{spec_.num_layers} * spec_.hidden_size;
     sum += size * (spec_.relative->vectors ? of_layers : spec_.num_heads);
   }
-  add_vector(plan_.weight(Role::kFinalNorm));
-  add_vector(plan_.bias(Role::kFinalNorm));
+  for (const Role role : {Role::kFinalNorm, Role::kHeadNorm, Role::kLmHeadBias}) {
+    add_vector(plan_.weight(role));
+    add_vector(plan_.bias(role));
+  }
+  add_matrix({Role::kHeadDense}, -1);
   return sum;
 }
 

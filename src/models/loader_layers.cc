@@ -44,6 +44,7 @@ Join ModelLoader::join(Role norm_role, int32_t layer) {
 
 Attention ModelLoader::attention(int32_t layer) {
   const LayerSpec& own = spec_.layers[static_cast<size_t>(layer)];
+  const int64_t num_heads = num_heads_of(spec_, own);
   Attention out;
   // Checkpoints have either three matrices or one.
   out.qkv = own.keys_as_values
@@ -57,14 +58,15 @@ Attention ModelLoader::attention(int32_t layer) {
     const bool whole = spec_.qk_norm == QkNorm::kWhole;
     const int64_t head_dim = head_dim_of(spec_, own);
     const int64_t num_kv_heads = num_kv_heads_of(spec_, own);
-    out.q_norm = norm(Role::kQueryNorm, layer, whole ? spec_.num_heads * head_dim : head_dim);
+    out.q_norm = norm(Role::kQueryNorm, layer, whole ? num_heads * head_dim : head_dim);
     if (own.kv_source < 0)
       out.k_norm = norm(Role::kKeyNorm, layer, whole ? num_kv_heads * head_dim : head_dim);
   }
   if (spec_.sub_norms)
-    out.sub_norm = norm(Role::kAttentionSubNorm, layer, int64_t{spec_.num_heads} * head_dim_of(spec_, own));
+    out.sub_norm = norm(Role::kAttentionSubNorm, layer, num_heads * head_dim_of(spec_, own));
   out.shares_cache = own.kv_source >= 0;
-  out.gated = spec_.attention_gate;
+  out.gates = num_gates_of(spec_, own);
+  out.gate_activation = spec_.gate_activation;
   if (spec_.value_norm && !out.shares_cache) {
     Norm& values = out.v_norm.emplace();
     values.eps = spec_.norm_eps;
@@ -77,7 +79,7 @@ Attention ModelLoader::attention(int32_t layer) {
   out.params.chunk = own.chunk;
   out.params.bidirectional = spec_.bidirectional;
   if (const ExpectedTensor* sinks = plan_.weight(Role::kSinks, layer)) {
-    out.sinks = Buffer(static_cast<size_t>(spec_.num_heads) * sizeof(float));
+    out.sinks = Buffer(static_cast<size_t>(num_heads) * sizeof(float));
     read_vector(*sinks, -1, out.sinks.as<float>());
     out.params.sinks = out.sinks.as<float>();
     model_->weight_bytes_ += bytes_of(out.sinks);
@@ -87,7 +89,7 @@ Attention ModelLoader::attention(int32_t layer) {
   if (!model_->alibi_slopes_.empty()) out.params.alibi_slopes = model_->alibi_slopes_.data();
   if (spec_.relative) relate(out, layer);
   out.kv_scales = kv_scales(own.kv_source >= 0 ? own.kv_source : layer);
-  out.num_heads = spec_.num_heads;
+  out.num_heads = static_cast<int32_t>(num_heads);
   out.num_kv_heads = num_kv_heads_of(spec_, own);
   out.head_dim = head_dim_of(spec_, own);
   out.value_dim = value_dim_of(spec_, own);
@@ -251,8 +253,10 @@ Indexer ModelLoader::indexer(int32_t layer) {
 
 Moe ModelLoader::moe(int32_t layer) {
   const MoeSpec& own = *spec_.moe;
+  const LayerSpec& of_layer = spec_.layers[static_cast<size_t>(layer)];
   const auto mlp = [&](std::initializer_list<Role> up, Role down, int32_t expert, int64_t size) {
     Mlp out{linear(up, layer, expert), linear({down}, layer, expert), spec_.activation, own.gated, size};
+    out.limit = expert < 0 ? of_layer.mlp_limit : of_layer.expert_limit;
     fuse_gate(out);
     return out;
   };
@@ -262,7 +266,7 @@ Moe ModelLoader::moe(int32_t layer) {
   out.weigh_input = own.weigh_input;
   if (const ExpectedTensor* correction = plan_.weight(Role::kRouterCorrection, layer)) {
     out.correction = Buffer(static_cast<size_t>(own.routed()) * sizeof(float));
-    read_vector(*correction, -1, out.correction.as<float>());
+    read_vector(*correction, 0, out.correction.as<float>());
     out.params.correction = out.correction.as<float>();
     model_->weight_bytes_ += bytes_of(out.correction);
     done(*correction);
@@ -328,6 +332,7 @@ Mlp ModelLoader::mlp(int32_t layer) {
   out.intermediate = intermediate_size_of(spec_, own);
   if (spec_.sub_norms) out.sub_norm = norm(Role::kMlpSubNorm, layer, out.intermediate);
   out.gate_multiplier = spec_.gate_multiplier;
+  out.limit = own.mlp_limit;
   if (own.sparse_gates > 0.0) out.gate_deviations = static_cast<float>(normal_quantile(own.sparse_gates));
   if (spec_.xielu) out.xielu = xielu(layer);
   return out;

@@ -52,7 +52,7 @@ int64_t up_size(const ArchSpec& spec) {
 int64_t q_size(const ArchSpec& spec) {
   int64_t size = 0;
   for (const LayerSpec& layer : spec.layers) {
-    if (layer.attention) size = std::max(size, int64_t{spec.num_heads} * head_dim_of(spec, layer));
+    if (layer.attention) size = std::max(size, int64_t{num_heads_of(spec, layer)} * head_dim_of(spec, layer));
   }
   return size;
 }
@@ -60,9 +60,8 @@ int64_t qkv_size(const ArchSpec& spec) {
   int64_t size = 0;
   for (const LayerSpec& layer : spec.layers) {
     if (!layer.attention) continue;
-    const int64_t gates = spec.attention_gate ? spec.num_heads : 0;
-    const int64_t heads = spec.num_heads + gates + 2 * int64_t{num_kv_heads_of(spec, layer)};
-    size = std::max(size, heads * head_dim_of(spec, layer));
+    const int64_t heads = num_heads_of(spec, layer) + 2 * int64_t{num_kv_heads_of(spec, layer)};
+    size = std::max(size, heads * head_dim_of(spec, layer) + num_gates_of(spec, layer));
   }
   return size;
 }
@@ -278,6 +277,11 @@ TensorView Model::forward(const OpContext& ctx, const ForwardBatch& batch, Activ
   if (final_norm_) {
     apply(*ops_, ctx, *final_norm_, at.normed, at.hidden);
     out = at.normed;
+  }
+  if (output_head_) {
+    apply(*ops_, ctx, output_head_->dense, at.hidden, at.normed);
+    ops_->activation(ctx, at.hidden, output_head_->activation);
+    apply(*ops_, ctx, output_head_->norm, at.normed, at.hidden);
   }
   if (!embedding_out_) return out;
   const TensorView words = column_slice(final_norm_ ? at.hidden : at.normed, 0, spec_.embedding_size);

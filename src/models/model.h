@@ -157,6 +157,12 @@ class Model {
     Norm out;
     Norm mlp;
   };
+  // ArchSpec::output_head.
+  struct OutputHead {
+    Linear dense;
+    Activation activation;
+    Norm norm;
+  };
   struct Layer {
     std::optional<Norm> input_norm;
     std::optional<Attention> attention;
@@ -242,6 +248,7 @@ class Model {
   std::vector<Layer> layers_;
   bool state_layers_ = false;  // some carry states
   std::optional<Norm> final_norm_;
+  std::optional<OutputHead> output_head_;
   Linear lm_head_;  // the embedding too where they are tied
   std::optional<Embedding> token_types_;
   std::optional<Linear> embedding_in_;

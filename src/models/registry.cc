@@ -13,11 +13,12 @@
 namespace quire {
 namespace {
 
-constexpr std::array<Architecture, 125> kArchitectures = {{
+constexpr std::array<Architecture, 141> kArchitectures = {{
     {"AfmoeForCausalLM", "afmoe", parse_afmoe, afmoe_weight_names},
     {"AlbertModel", "albert", parse_albert, albert_weight_names},
     {"ApertusForCausalLM", "apertus", parse_apertus, apertus_weight_names},
     {"ArceeForCausalLM", "arcee", parse_arcee, arcee_weight_names},
+    {"AriaTextForCausalLM", "aria_text", parse_aria, aria_weight_names},
     {"BailingHybridForCausalLM", "bailing_hybrid", parse_bailing_hybrid, bailing_hybrid_weight_names},
     {"BambaForCausalLM", "bamba", parse_bamba, bamba_weight_names},
     {"BertModel", "bert", parse_bert, bert_weight_names},
@@ -25,8 +26,10 @@ constexpr std::array<Architecture, 125> kArchitectures = {{
     {"BitNetForCausalLM", "bitnet", parse_bitnet, bitnet_weight_names},
     {"BloomForCausalLM", "bloom", parse_bloom, bloom_weight_names},
     {"CamembertModel", "camembert", parse_roberta, bert_weight_names},
+    {"CodeGenForCausalLM", "codegen", parse_codegen, codegen_weight_names},
     {"Cohere2ForCausalLM", "cohere2", parse_cohere2, cohere_weight_names},
     {"Cohere2MoeForCausalLM", "cohere2_moe", parse_cohere2_moe, cohere_weight_names},
+    {"CohereCompassForCausalLM", "cohere_compass_text", parse_cohere_compass, cohere_weight_names},
     {"CohereForCausalLM", "cohere", parse_cohere, cohere_weight_names},
     {"CwmForCausalLM", "cwm", parse_cwm, llama_weight_names},
     {"Data2VecTextModel", "data2vec-text", parse_roberta, bert_weight_names},
@@ -37,7 +40,10 @@ constexpr std::array<Architecture, 125> kArchitectures = {{
     {"DistilBertModel", "distilbert", parse_distilbert, distilbert_weight_names},
     {"Dots1ForCausalLM", "dots1", parse_dots1, dots1_weight_names},
     {"ElectraModel", "electra", parse_electra, bert_weight_names},
+    {"Emu3ForCausalLM", "emu3_text_model", parse_llama, llama_weight_names},
     {"Ernie4_5_MoeForCausalLM", "ernie4_5_moe", parse_ernie4_5_moe, ernie4_5_moe_weight_names},
+    {"Ernie4_5_VLMoeForCausalLM", "ernie4_5_vl_moe_text", parse_ernie4_5_vl_moe,
+     ernie4_5_vl_moe_weight_names},
     {"Ernie4_5ForCausalLM", "ernie4_5", parse_ernie4_5, llama_weight_names},
     {"ErnieModel", "ernie", parse_bert, bert_weight_names},
     {"EuroBertModel", "eurobert", parse_eurobert, llama_weight_names},
@@ -52,12 +58,14 @@ constexpr std::array<Architecture, 125> kArchitectures = {{
     {"Gemma3ForCausalLM", "gemma3_text", parse_gemma3, gemma3_weight_names},
     {"Gemma3nForCausalLM", "gemma3n_text", parse_gemma3n, gemma3n_weight_names},
     {"Gemma4ForCausalLM", "gemma4_text", parse_gemma4, gemma4_weight_names},
+    {"Gemma4UnifiedForCausalLM", "gemma4_unified_text", parse_gemma4_unified, gemma4_weight_names},
     {"GemmaForCausalLM", "gemma", parse_gemma, gemma_weight_names},
     {"Glm4ForCausalLM", "glm4", parse_glm4, glm_weight_names},
     {"Glm4MoeForCausalLM", "glm4_moe", parse_glm4_moe, glm4_moe_weight_names},
     {"Glm4MoeLiteForCausalLM", "glm4_moe_lite", parse_glm4_moe_lite, deepseek_weight_names},
     {"GlmForCausalLM", "glm", parse_glm, glm_weight_names},
     {"GlmMoeDsaForCausalLM", "glm_moe_dsa", parse_glm_moe_dsa, deepseek_v32_weight_names},
+    {"GlmOcrForCausalLM", "glm_ocr_text", parse_glm_ocr, glm_ocr_weight_names},
     {"GPT2LMHeadModel", "gpt2", parse_gpt2, gpt2_weight_names},
     {"GPTBigCodeForCausalLM", "gpt_bigcode", parse_gpt_bigcode, gpt_bigcode_weight_names},
     {"GPTJForCausalLM", "gptj", parse_gptj, gptj_weight_names},
@@ -84,8 +92,10 @@ constexpr std::array<Architecture, 125> kArchitectures = {{
     {"JinaEmbeddingsV3Model", "jina_embeddings_v3", parse_jina_embeddings_v3,
      jina_embeddings_v3_weight_names},
     {"KimiLinearForCausalLM", "kimi_linear", parse_kimi_linear, kimi_linear_weight_names},
+    {"LagunaForCausalLM", "laguna", parse_laguna, laguna_weight_names},
     {"Lfm2ForCausalLM", "lfm2", parse_lfm2, lfm2_weight_names},
     {"Lfm2MoeForCausalLM", "lfm2_moe", parse_lfm2_moe, lfm2_moe_weight_names},
+    {"Lfm3ForCausalLM", "lfm3", parse_lfm3, lfm3_weight_names},
     {"Llama4ForCausalLM", "llama4_text", parse_llama4, llama4_weight_names},
     {"LlamaForCausalLM", "llama", parse_llama, llama_weight_names},
     {"Mamba2ForCausalLM", "mamba2", parse_mamba2, mamba2_weight_names},
@@ -105,10 +115,15 @@ constexpr std::array<Architecture, 125> kArchitectures = {{
     {"Mistral4ForCausalLM", "mistral4", parse_mistral4, deepseek_weight_names},
     {"MistralForCausalLM", "mistral", parse_mistral, llama_weight_names},
     {"MixtralForCausalLM", "mixtral", parse_mixtral, mixtral_weight_names},
+    {"ModernBertDecoderForCausalLM", "modernbert-decoder", parse_modernbert_decoder,
+     modernbert_decoder_weight_names},
+    {"MllamaForCausalLM", "mllama_text_model", parse_mllama, llama_weight_names},
     {"ModernBertModel", "modernbert", parse_modernbert, modernbert_weight_names},
     {"MPNetModel", "mpnet", parse_mpnet, mpnet_weight_names},
     {"MptForCausalLM", "mpt", parse_mpt, mpt_weight_names},
     {"MPTForCausalLM", "mpt", parse_mpt, mpt_weight_names},
+    {"MuseGlimmerForCausalLM", "muse_glimmer_text", parse_muse_glimmer, muse_glimmer_weight_names},
+    {"NanoChatForCausalLM", "nanochat", parse_nanochat, nanochat_weight_names},
     {"NemotronForCausalLM", "nemotron", parse_nemotron, nemotron_weight_names},
     {"NemotronHForCausalLM", "nemotron_h", parse_nemotron_h, nemotron_h_weight_names},
     {"NewModel", "new", parse_gte, gte_weight_names},
@@ -118,7 +133,9 @@ constexpr std::array<Architecture, 125> kArchitectures = {{
     {"OlmoeForCausalLM", "olmoe", parse_olmoe, olmoe_weight_names},
     {"OlmoForCausalLM", "olmo", parse_olmo, olmo_weight_names},
     {"OlmoHybridForCausalLM", "olmo_hybrid", parse_olmo_hybrid, olmo_hybrid_weight_names},
+    {"OpenAIGPTLMHeadModel", "openai-gpt", parse_openai_gpt, openai_gpt_weight_names},
     {"OPTForCausalLM", "opt", parse_opt, opt_weight_names},
+    {"PaddleOCRVLForCausalLM", "paddleocr_vl_text", parse_paddleocr_vl, llama_weight_names},
     {"PersimmonForCausalLM", "persimmon", parse_persimmon, persimmon_weight_names},
     {"Phi3ForCausalLM", "phi3", parse_phi3, phi3_weight_names},
     {"PhiForCausalLM", "phi", parse_phi, phi_weight_names},
@@ -137,6 +154,7 @@ constexpr std::array<Architecture, 125> kArchitectures = {{
     {"SolarOpenForCausalLM", "solar_open", parse_solar_open, glm4_moe_weight_names},
     {"StableLmForCausalLM", "stablelm", parse_stablelm, stablelm_weight_names},
     {"Starcoder2ForCausalLM", "starcoder2", parse_starcoder2, starcoder2_weight_names},
+    {"Step3p5ForCausalLM", "step3p5", parse_step3, step3_weight_names},
     {"VaultGemmaForCausalLM", "vaultgemma", parse_vaultgemma, vaultgemma_weight_names},
     {"XLMRobertaModel", "xlm-roberta", parse_roberta, bert_weight_names},
     {"YoutuForCausalLM", "youtu", parse_youtu, deepseek_weight_names},
@@ -149,39 +167,68 @@ struct Composite {
   std::string_view text;  // the model_type of its text part where the configuration says none that is known
 };
 
-constexpr std::array<Composite, 49> kComposites = {{
+constexpr std::array<Composite, 80> kComposites = {{
+    {"AriaForConditionalGeneration", "aria_text"},
     {"AyaVisionForConditionalGeneration", "cohere2"},
+    {"Blip2ForConditionalGeneration", "opt"},
     {"Cohere2VisionForConditionalGeneration", "cohere2"},
+    {"CohereCompassForConditionalGeneration", "cohere_compass_text"},
+    {"Cosmos3OmniForConditionalGeneration", "qwen3"},
+    {"DeepseekOcr2ForConditionalGeneration", "deepseek_v2"},
+    {"DeepseekOCRForCausalLM", "deepseek_v2"},
     {"DeepseekVLForConditionalGeneration", "llama"},
     {"DeepseekVLHybridForConditionalGeneration", "llama"},
+    {"Emu3ForConditionalGeneration", "emu3_text_model"},
+    {"Ernie4_5_VL_MoeForConditionalGeneration", "ernie4_5_vl_moe_text"},
+    {"Ernie4_5_VLMoeForConditionalGeneration", "ernie4_5_vl_moe_text"},
     {"Exaone4_5_ForConditionalGeneration", "exaone4"},
     {"FastVlmForConditionalGeneration", "qwen2"},
+    {"FuyuForCausalLM", "persimmon"},
     {"Gemma3ForConditionalGeneration", "gemma3_text"},
     {"Gemma3nForConditionalGeneration", "gemma3n_text"},
     {"Gemma4ForConditionalGeneration", "gemma4_text"},
+    {"Gemma4UnifiedForConditionalGeneration", "gemma4_unified_text"},
     {"Glm46VForConditionalGeneration", "glm4"},
     {"Glm4vForConditionalGeneration", "glm4"},
     {"Glm4vMoeForConditionalGeneration", "glm4_moe"},
+    {"GlmOcrForConditionalGeneration", "glm_ocr_text"},
     {"GotOcr2ForConditionalGeneration", "qwen2"},
+    {"Granite4VisionForConditionalGeneration", "granite"},
+    {"GraniteDoclingForConditionalGeneration", "granite"},
+    {"HunYuanVLForConditionalGeneration", "hunyuan_v1_dense"},
+    {"HyperCLOVAXVisionV2ForConditionalGeneration", "hyperclovax"},
     {"Idefics2ForConditionalGeneration", "mistral"},
     {"Idefics3ForConditionalGeneration", "llama"},
+    {"InstructBlipForConditionalGeneration", "llama"},
+    {"InstructBlipVideoForConditionalGeneration", "llama"},
     {"InternVLForConditionalGeneration", "qwen2"},
     {"JanusForConditionalGeneration", "llama"},
     {"Kimi_K25ForConditionalGeneration", "deepseek_v3"},
     {"KimiK25ForConditionalGeneration", "deepseek_v3"},
     {"KimiVLForConditionalGeneration", "deepseek_v3"},
     {"Lfm2VlForConditionalGeneration", "lfm2"},
+    {"Lfm3VlForConditionalGeneration", "lfm3"},
     {"LightOnOcrForConditionalGeneration", "qwen3"},
     {"Llama4ForConditionalGeneration", "llama4_text"},
     {"LlavaForConditionalGeneration", "llama"},
     {"LlavaNextForConditionalGeneration", "llama"},
     {"LlavaNextVideoForConditionalGeneration", "llama"},
     {"LlavaOnevisionForConditionalGeneration", "qwen2"},
+    {"MiniCPMOcrForConditionalGeneration", "qwen3_5_text"},
+    {"MiniCPMV4_6ForConditionalGeneration", "qwen3_5_text"},
+    {"MiniCPMV4_7ForConditionalGeneration", "qwen3_5_text"},
     {"MiniMaxM3SparseForConditionalGeneration", "minimax_m3_vl_text"},
     {"Mistral3ForConditionalGeneration", "mistral"},
+    {"MllamaForConditionalGeneration", "mllama_text_model"},
+    {"MuseGlimmerForConditionalGeneration", "muse_glimmer_text"},
+    {"NemotronH_Omni_Reasoning_V3", "nemotron_h"},
     {"Ovis2ForConditionalGeneration", "qwen2"},
+    {"PaddleOCRVLForConditionalGeneration", "paddleocr_vl_text"},
     {"PaliGemmaForConditionalGeneration", "gemma"},
     {"PerceptionLMForConditionalGeneration", "llama"},
+    {"Phi4MMForCausalLM", "phi3"},
+    {"Phi4MultimodalForCausalLM", "phi3"},
+    {"QianfanOCRForConditionalGeneration", "qwen3"},
     {"Qwen2_5_VLForConditionalGeneration", "qwen2"},
     {"Qwen2_5OmniForConditionalGeneration", "qwen2"},
     {"Qwen2_5OmniModel", "qwen2"},
@@ -196,7 +243,9 @@ constexpr std::array<Composite, 49> kComposites = {{
     {"Qwen3VLForConditionalGeneration", "qwen3"},
     {"Qwen3VLMoeForConditionalGeneration", "qwen3_moe"},
     {"SmolVLMForConditionalGeneration", "llama"},
+    {"Step3p7ForConditionalGeneration", "step3p5"},
     {"VideoLlama3ForConditionalGeneration", "qwen2"},
+    {"VideoLlavaForConditionalGeneration", "llama"},
     {"VipLlavaForConditionalGeneration", "llama"},
     {"VoxtralForConditionalGeneration", "llama"},
 }};
@@ -284,13 +333,17 @@ void read_head(const ConfigReader& config, std::string_view name, ArchSpec& spec
 }
 
 // Where their checkpoints keep the text part.
-constexpr std::array<std::string_view, 7> kTextPrefixes = {"model.language_model.",
-                                                           "language_model.model.",
-                                                           "model.text_model.",
-                                                           "model.",
-                                                           "thinker.model.",
-                                                           "thinker.model.language_model.",
-                                                           ""};
+constexpr std::array<std::string_view, 11> kTextPrefixes = {"model.language_model.",
+                                                            "language_model.model.",
+                                                            "language_model.backbone.",
+                                                            "language_model.model.decoder.",
+                                                            "model.language_model.decoder.",
+                                                            "model.text_model.",
+                                                            "text_model.model.",
+                                                            "model.",
+                                                            "thinker.model.",
+                                                            "thinker.model.language_model.",
+                                                            ""};
 
 // Null: the configuration is of a text model.
 const Composite* find_composite(const ConfigReader& config) {
@@ -304,7 +357,10 @@ const Composite* find_composite(const ConfigReader& config) {
 // speaks, or the whole.
 ConfigReader text_of(const ConfigReader& config) {
   const ConfigReader whole = config.has("thinker_config") ? config.object("thinker_config") : config;
-  return whole.has("text_config") ? whole.object("text_config") : whole;
+  for (const std::string_view field : {"text_config", "llm_config", "language_config"}) {
+    if (whole.has(field)) return whole.object(field);
+  }
+  return whole;
 }
 
 std::string supported_names() {

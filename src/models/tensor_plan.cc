@@ -57,13 +57,14 @@ constexpr bool is_of_stream(Role role) {
 }
 
 // layer: -1 for what is not of a layer; of what is of a stream its number.
-std::array<RoleShape, 118> role_shapes(const ArchSpec& spec, int32_t layer) {
+std::array<RoleShape, 121> role_shapes(const ArchSpec& spec, int32_t layer) {
   const int64_t hidden = spec.hidden_size;
   const LayerSpec own =
       layer >= 0 && layer < spec.num_layers ? spec.layers[static_cast<size_t>(layer)] : LayerSpec{};
   const int64_t inter = intermediate_size_of(spec, own);
   const int64_t head_dim = head_dim_of(spec, own);
-  const int64_t q = int64_t{spec.num_heads} * head_dim;
+  const int64_t heads = num_heads_of(spec, own);
+  const int64_t q = heads * head_dim;
   const int64_t kv = int64_t{num_kv_heads_of(spec, own)} * head_dim;
   const int64_t values = int64_t{num_kv_heads_of(spec, own)} * value_dim_of(spec, own);
   const bool own_kv = own.kv_source < 0;
@@ -74,7 +75,6 @@ std::array<RoleShape, 118> role_shapes(const ArchSpec& spec, int32_t layer) {
   const bool qk_norm = spec.qk_norm != QkNorm::kNone && spec.qk_norm_weights;
   const MlaSizes mla = spec.mla.value_or(MlaSizes{});
   const IndexerSizes& index = spec.indexer;
-  const int64_t heads = spec.num_heads;
   const int64_t mla_query = heads * mla.query_dim();
   const bool uses_block = own.block_source >= 0;
   const bool own_block = !uses_block || own.block_source == layer;
@@ -96,6 +96,8 @@ std::array<RoleShape, 118> role_shapes(const ArchSpec& spec, int32_t layer) {
   const bool classifies = spec.task == ModelTask::kScore && spec.classifier;
   const int64_t pooled = static_cast<int64_t>(spec.pooling.size()) * hidden;
   const bool attention = own.attention && own_block;
+  const bool latent = attention && spec.mla;
+  const bool plain = attention && !spec.mla;
   const bool has_mlp = own.mlp && own_block;
   const bool mlp = has_mlp && (!experts || moe.beside || own.shortcut);
   const SharedBlockSpec block = spec.shared_block.value_or(SharedBlockSpec{});
@@ -124,7 +126,8 @@ std::array<RoleShape, 118> role_shapes(const ArchSpec& spec, int32_t layer) {
   const bool select_norms = mamba1 && of_mamba1.norms && of_mamba1.norm_weights;
   const int64_t state_in = mamba1 ? 2 * select.inner : lightning ? 3 * state.result : state.projected;
   const int64_t state_norm = kimi ? of_kimi.head_dim : delta ? of_delta.value_dim : state.result;
-  const int64_t gates = spec.attention_gate && !spec.attention_gate_apart ? q : 0;
+  const bool gates_apart = spec.attention_gate && (spec.attention_gate_apart || spec.attention_gate_heads);
+  const int64_t gates = gates_apart ? 0 : num_gates_of(spec, own);
   const AltUpSizes alt_up = spec.alt_up ? spec.alt_up->sizes : AltUpSizes{};
   const int64_t streams = alt_up.streams;
   const RelativeSpec relative = spec.relative.value_or(RelativeSpec{});
@@ -156,7 +159,7 @@ std::array<RoleShape, 118> role_shapes(const ArchSpec& spec, int32_t layer) {
       {Role::kDeltaGateDown, of_kimi.rank, hidden, false, kimi && of_kimi.rank > 0},
       {Role::kDeltaStepDown, of_kimi.rank, hidden, false, kimi && of_kimi.rank > 0},
       {Role::kDeltaShareStep, 2 * state.heads, hidden, false, delta},
-      {Role::kEmbedding, spec.vocab_size, word, false},
+      {Role::kEmbedding, spec.vocab_size + spec.embedding_rest, word, false},
       {Role::kTokenTypes, spec.token_types, summed, false, spec.token_types > 0},
       {Role::kTaskTypes, spec.task_types, summed, false, spec.task_types > 0},
       {Role::kEmbeddingIn, hidden, word, narrow, projected || narrow},
@@ -172,23 +175,23 @@ std::array<RoleShape, 118> role_shapes(const ArchSpec& spec, int32_t layer) {
       {Role::kRelativeNorm, hidden, 0, spec.norm_bias, relative.norm},
       {Role::kInputNorm, hidden, 0, spec.norm_bias, spec.input_norm && own.input_norm && own.mixes()},
       {Role::kQuery, spec.mla ? mla_query : q + gates, query_in, spec.qkv_bias, attention},
-      {Role::kQueryGate, spec.mla ? heads : q, hidden, false,
-       attention && (spec.attention_gate_apart || mla.gated)},
-      {Role::kQueryDown, mla.query_rank, hidden, spec.qkv_bias, attention && mla.query_rank > 0},
-      {Role::kQueryDownNorm, mla.query_rank, 0, false, attention && mla.query_rank > 0},
-      {Role::kLatent, mla.cached(), hidden, spec.qkv_bias, attention},
-      {Role::kLatentNorm, mla.latent, 0, false, attention},
-      {Role::kLatentUp, heads * (mla.still + mla.value), mla.latent, false, attention},
-      {Role::kLatentKeys, heads * mla.latent, mla.still, false, attention},
-      {Role::kLatentValues, heads * mla.value, mla.latent, false, attention},
+      {Role::kQueryGate, spec.mla ? heads : num_gates_of(spec, own), hidden, false,
+       attention && (gates_apart || mla.gated)},
+      {Role::kQueryDown, mla.query_rank, hidden, spec.qkv_bias, latent && mla.query_rank > 0},
+      {Role::kQueryDownNorm, mla.query_rank, 0, false, latent && mla.query_rank > 0},
+      {Role::kLatent, mla.cached(), hidden, spec.qkv_bias, latent},
+      {Role::kLatentNorm, mla.latent, 0, false, latent},
+      {Role::kLatentUp, heads * (mla.still + mla.value), mla.latent, false, latent},
+      {Role::kLatentKeys, heads * mla.latent, mla.still, false, latent},
+      {Role::kLatentValues, heads * mla.value, mla.latent, false, latent},
       {Role::kIndexQuery, int64_t{index.heads} * index.dim, query_in, false, own.indexer},
       {Role::kIndexQueryNorm, index.dim, 0, false, own.indexer && index.block > 0},
       {Role::kIndexKey, index.dim, hidden, false, own.indexer},
       {Role::kIndexKeyNorm, index.dim, 0, index.block == 0, own.indexer},
       {Role::kIndexWeights, index.heads, hidden, false, own.indexer && index.block == 0},
-      {Role::kKey, kv, attention_in, spec.qkv_bias, attention && own_kv},
-      {Role::kValue, values, attention_in, spec.qkv_bias, attention && own_kv && !own.keys_as_values},
-      {Role::kQkv, q + kv + values, attention_in, spec.qkv_bias, attention},
+      {Role::kKey, kv, attention_in, spec.qkv_bias, plain && own_kv},
+      {Role::kValue, values, attention_in, spec.qkv_bias, plain && own_kv && !own.keys_as_values},
+      {Role::kQkv, q + kv + values, attention_in, spec.qkv_bias, plain},
       {Role::kAttentionOut, hidden, result, spec.out_bias, attention},
       {Role::kQueryNorm, whole ? q : head_dim, 0, spec.qk_norm_bias, attention && qk_norm},
       {Role::kKeyNorm, whole ? kv : head_dim, 0, spec.qk_norm_bias, attention && qk_norm && own_kv},
@@ -219,7 +222,7 @@ std::array<RoleShape, 118> role_shapes(const ArchSpec& spec, int32_t layer) {
       {Role::kValueAdapterUp, kv, block.rank, false, adapts},
       {Role::kGateUpAdapterDown, block.rank, hidden, false, uses_block},
       {Role::kGateUpAdapterUp, 2 * inter, block.rank, false, uses_block},
-      {Role::kSinks, spec.num_heads, 0, false, attention && spec.attention_sinks && own.sinks},
+      {Role::kSinks, heads, 0, false, attention && spec.attention_sinks && own.sinks},
       {Role::kPostAttentionNorm, hidden, 0, spec.norm_bias, after && own.mixes()},
       {Role::kMlpNorm, hidden, 0, spec.norm_bias, spec.mlp_norm && own.mlp_norm && has_mlp},
       {Role::kPostMlpNorm, hidden, 0, spec.norm_bias, after && own.mlp},
@@ -251,6 +254,10 @@ std::array<RoleShape, 118> role_shapes(const ArchSpec& spec, int32_t layer) {
       {Role::kSharedExpertRouter, 1, hidden, false, has_shared && moe.shared_gate},
       {Role::kFinalNorm, hidden, 0, spec.norm_bias, spec.final_norm},
       {Role::kLmHead, spec.vocab_size, word, spec.lm_head_bias, head},
+      {Role::kLmHeadBias, spec.vocab_size, 0, false, head && spec.lm_head_bias && spec.tie_word_embeddings},
+      {Role::kHeadDense, hidden, hidden, spec.output_head && spec.output_head->bias,
+       head && spec.output_head},
+      {Role::kHeadNorm, hidden, 0, spec.norm_bias, head && spec.output_head},
   }};
 }
 
@@ -283,6 +290,14 @@ std::vector<int64_t> third_of_conv(const ArchSpec& spec, Role role) {
   return {role == Role::kStateConvValue ? sizes.channels - 2 * third : third, 1, sizes.taps};
 }
 
+// The number that follows the first `label` in a name; -1: there is none.
+int32_t number_behind(std::string_view name, std::string_view label) {
+  int32_t number = -1;
+  if (const size_t at = name.find(label); at != name.npos)
+    std::from_chars(name.data() + at + label.size(), name.data() + name.size(), number);
+  return number;
+}
+
 std::string choose_prefix(const WeightNames& names, const Checkpoint& checkpoint) {
   for (const auto& module : names.modules) {
     if (module.role != Role::kEmbedding) continue;
@@ -307,9 +322,11 @@ TensorPlan::TensorPlan(const ArchSpec& spec, const WeightNames& names, const Che
       names_(names),
       tied_(spec.tie_word_embeddings),
       headless_(spec.task != ModelTask::kGenerate),
-      num_layers_(spec.num_layers) {
+      num_layers_(spec.num_layers),
+      num_experts_(spec.moe ? spec.moe->num_experts : 0) {
+  for (const LayerSpec& layer : spec.layers) idle_.push_back(!layer.mixes() && !layer.mlp);
   // The text part of a larger model may be a whole model inside it.
-  for (const std::string_view inner : {"language_model.", "thinker."}) {
+  for (const std::string_view inner : {"language_model.", "text_model.", "thinker."}) {
     if (names.composite && prefix_.starts_with(inner)) head_prefix_ = inner;
   }
   const bool stacked = stacks_experts(spec, checkpoint);
@@ -401,7 +418,9 @@ void TensorPlan::add(const ArchSpec& spec, const ModuleName& module, int32_t lay
   if (!shape.wanted) return;
   const bool has_default = module.role == Role::kXieluSlope || module.role == Role::kXieluLimit;
   std::string_view prefix = prefix_;
-  if (module.role == Role::kLmHead) prefix = head_prefix_;
+  const bool of_head =
+      module.role == Role::kLmHead || (module.role >= Role::kHeadDense && module.role <= Role::kLmHeadBias);
+  if (of_head) prefix = head_prefix_;
   const bool of_classifier = module.role >= Role::kClassifierDense;
   if (of_classifier && checkpoint.find(cat(prefix_, module.module, ".weight")) == nullptr) prefix = "";
   std::array<int32_t, 2> numbers = {layer, expert};
@@ -450,10 +469,12 @@ void TensorPlan::add(const ArchSpec& spec, const ModuleName& module, int32_t lay
   // One number may be stored as a vector of one, or as a number.
   if (found != nullptr && found->shape.empty() && entry.weight.shape == std::vector<int64_t>{1})
     entry.weight.shape.clear();
-  // ERNIE stores the vector as a matrix of one row.
+  // ERNIE stores the vector as a matrix of one row, or of one for each kind of experts.
   if (module.role == Role::kRouterCorrection && found != nullptr && found->shape.size() == 2 &&
-      found->shape[0] == 1)
-    entry.weight.shape.insert(entry.weight.shape.begin(), 1);
+      (found->shape[0] == 1 || (names_.other_experts && found->shape[0] == 2))) {
+    entry.weight.shape.insert(entry.weight.shape.begin(), found->shape[0]);
+    entry.weight.stacked = true;
+  }
   if (stacked) {
     const int64_t experts = spec.moe->num_experts;
     entry.weight.shape.insert(entry.weight.shape.begin(), experts);
@@ -525,13 +546,10 @@ bool TensorPlan::is_ignored(const std::string& name) const {
   // Vision and audio lie beside the text, under names that are not its own.
   if (names_.composite && !is_of_text(name)) return true;
   if (rest.starts_with(prefix_)) rest.remove_prefix(prefix_.size());
-  constexpr std::string_view kLayers = "layers.";
-  if (names_.later_layers && rest.starts_with(kLayers)) {
-    int64_t layer = -1;
-    const char* digits = rest.data() + kLayers.size();
-    std::from_chars(digits, rest.data() + rest.size(), layer);
-    if (layer >= num_layers_) return true;
-  }
+  const int32_t layer = rest.starts_with("layers.") ? number_behind(rest, "layers.") : -1;
+  if (layer >= num_layers_ ? names_.later_layers : layer >= 0 && idle_[static_cast<size_t>(layer)])
+    return true;
+  if (names_.other_experts && number_behind(rest, ".experts.") >= num_experts_) return true;
   return std::ranges::any_of(names_.ignored, [&](std::string_view pattern) {
     return matches_pattern(rest, pattern) || matches_pattern(name, pattern);
   });

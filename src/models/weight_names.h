@@ -126,6 +126,9 @@ enum class Role : uint8_t {
   kValueAdapterUp,
   kGateUpAdapterDown,
   kGateUpAdapterUp,
+  kHeadDense,  // of OutputHeadSpec
+  kHeadNorm,
+  kLmHeadBias,  // a vector, where the matrix is the embedding
   kClassifierDense,
   kClassifierNorm,
   kClassifier,
@@ -135,6 +138,7 @@ enum class Role : uint8_t {
 enum class RowOrder : uint8_t {
   kPlain,       // all queries, all keys, all values; all gates, all ups
   kByKvHead,    // for each key head: its query heads, the key head, the value head
+  kFourParts,   // of kQkv: four times the queries, the values, the keys of a fourth of the heads
   kPairs,       // each gate before its up
   kUpFirst,     // of kGateUp: all ups, all gates
   kTurnLast,    // of kLatent: what turns behind the short vector
@@ -167,6 +171,9 @@ struct WeightNames {
   std::span<const std::string_view> ignored;
   // Layers behind the model's own may be there, which draft further tokens, and are not read.
   bool later_layers = false;
+  // Experts behind the model's own may be there, for what is no text, and are not read; of vectors that are
+  // there for both the first row counts.
+  bool other_experts = false;
   // The file counts so many layers as one. "{}" is the number of those, a second one a layer's among them.
   int32_t sublayers = 1;
   // The text part of a model that also sees or hears: what is not under the prefix is not read.

@@ -1,5 +1,7 @@
 #include "nn/layers.h"
 
+#include <limits>
+
 #include "ops/checks.h"
 
 namespace quire {
@@ -139,9 +141,9 @@ void attend(const OpTable& ops, const OpContext& ctx, const Attention& attention
   };
   const auto finish = [&] {
     multiply(heads, scales.values);
-    if (attention.gated)
-      ops.gate(ctx, heads, heads, column_slice(qkv, attention.q_size(), 2 * attention.q_size()),
-               Activation::kSigmoid);
+    if (attention.gates > 0)
+      ops.gate(ctx, heads, heads, column_slice(qkv, attention.q_size(), attention.keys_begin()),
+               attention.gate_activation);
     if (attention.sub_norm) apply(ops, ctx, *attention.sub_norm, heads, heads);
     apply(ops, ctx, attention.out, out, heads, residual);
   };
@@ -185,7 +187,16 @@ void finish(const OpTable& ops, const OpContext& ctx, const Mlp& mlp, const Tens
     if (mlp.gate_multiplier != 1.0F)
       ops.scale_softcap(ctx, column_slice(up, 0, mlp.intermediate), mlp.gate_multiplier, 0.0F);
     if (mlp.gate_deviations) ops.relu_above(ctx, column_slice(up, 0, mlp.intermediate), *mlp.gate_deviations);
-    if (!mlp.up.weight.gate) ops.gated_activation(ctx, act, up, mlp.activation);
+    if (mlp.limit > 0.0F) {
+      const TensorView gates = column_slice(up, 0, mlp.intermediate);
+      const TensorView ups = column_slice(up, mlp.intermediate, 2 * mlp.intermediate);
+      ops.activation(ctx, gates, mlp.activation);
+      ops.clamp(ctx, gates, -std::numeric_limits<float>::infinity(), mlp.limit);
+      ops.clamp(ctx, ups, -mlp.limit, mlp.limit);
+      ops.gate(ctx, act, ups, gates, Activation::kNone);
+    } else if (!mlp.up.weight.gate) {
+      ops.gated_activation(ctx, act, up, mlp.activation);
+    }
   } else if (mlp.xielu) {
     ops.xielu(ctx, up, *mlp.xielu);
   } else {
@@ -197,7 +208,7 @@ void finish(const OpTable& ops, const OpContext& ctx, const Mlp& mlp, const Tens
 }
 
 void fuse_gate(Mlp& mlp) {
-  const bool plain_gates = mlp.gate_multiplier == 1.0F && !mlp.gate_deviations;
+  const bool plain_gates = mlp.gate_multiplier == 1.0F && !mlp.gate_deviations && mlp.limit == 0.0F;
   if (mlp.gated && plain_gates && mlp.up.more.empty() && can_gate(mlp.up.weight))
     mlp.up.weight.gate = mlp.activation;
 }

@@ -91,7 +91,8 @@ struct Attention {
   std::optional<Norm> v_norm;    // over each value head
   std::optional<Norm> sub_norm;  // over all that the heads give, before the output projection
   bool shares_cache = false;     // keys and values are another layer's: qkv is queries alone
-  bool gated = false;            // the result is multiplied with the sigmoids of as many gates
+  Activation gate_activation = Activation::kSigmoid;
+  int64_t gates = 0;  // what they become is multiplied with the result: q_size() of them, or num_heads
   // Scores that depend on distances, of whole sequences; the cache is not used.
   std::optional<RelativeParams> relative;
   Buffer relative_data;  // what relative points to, of this layer alone
@@ -107,7 +108,7 @@ struct Attention {
     return keys_begin() + (shares_cache ? 0 : int64_t{num_kv_heads} * (head_dim + value_dim));
   }
   int64_t result_size() const { return int64_t{num_heads} * value_dim; }
-  int64_t keys_begin() const { return (gated ? 2 : 1) * q_size(); }
+  int64_t keys_begin() const { return q_size() + gates; }
   int64_t q_size() const { return int64_t{num_heads} * head_dim; }
 };
 // out = W_out(attend(qkv(x))) (+ residual, which may be out). rope null: positions are not turned in. out may
@@ -135,6 +136,10 @@ struct Mlp {
   std::optional<XieluParams> xielu = std::nullopt;  // of a plain one, in the activation's place
   // Of a gated one: gates count only by how much they are so many deviations above their row's mean.
   std::optional<float> gate_deviations = std::nullopt;
+
+  // Of a gated one: what the activation gives is this at the most, and ups lie between it and its negative;
+  // 0: no limit.
+  float limit = 0.0F;
 
   int64_t up_size() const { return gated ? 2 * intermediate : intermediate; }
 };

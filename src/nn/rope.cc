@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <numbers>
 
 #include "ops/parallel.h"
@@ -147,7 +148,8 @@ void fill_angles(const OpContext& ctx, const TensorView& table, const std::vecto
 }  // namespace
 
 Rope make_rope(const OpContext& ctx, const RopeSpec& spec, int64_t max_positions) {
-  const std::vector<float> inverse = rope_inverse_frequencies(spec, max_positions);
+  std::vector<float> inverse = rope_inverse_frequencies(spec, max_positions);
+  if (spec.backwards) std::ranges::transform(inverse, inverse.begin(), std::negate<>());
   const double factor = rope_attention_factor(spec, max_positions);
   const Shape shape{max_positions, 2 * static_cast<int64_t>(inverse.size())};
   const auto bytes = static_cast<size_t>(shape.numel()) * sizeof(float);

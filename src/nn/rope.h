@@ -40,7 +40,8 @@ struct RopeSpec {
   std::vector<double> short_factors;
   std::vector<double> long_factors;
   double long_attention_factor = 1.0;
-  double turning = 1.0;  // kProportional: the part of the pairs that turn at all
+  double turning = 1.0;    // kProportional: the part of the pairs that turn at all
+  bool backwards = false;  // pairs turn the other way round
   // Queries at position p are also multiplied with 1 + beta log(1 + floor((p + offset) / length)). beta 0:
   // not.
   double query_beta = 0.0;

@@ -46,7 +46,8 @@ enum class Activation : uint8_t {
   kRelu,
   kReluSquared,
   kSigmoid,
-  kNone,  // x itself
+  kSoftplus,  // ln(1 + e^x)
+  kNone,      // x itself
   // Of gates alone: with g = min(gate, 7) and u = up between -7 and 7, g * sigmoid(1.702 g) * (u + 1)
   // (gpt-oss). Without an up, u = 0.
   kClampedSwish,
@@ -354,6 +355,8 @@ struct OpTable {
   void (*xielu)(const OpContext&, const TensorView& x, const XieluParams& params);
   // x = max(0, x - mean - deviations * sqrt(mean((x - mean)^2))) over each row, in place.
   void (*relu_above)(const OpContext&, const TensorView& x, float deviations);
+  // x = min(high, max(low, x)), in place.
+  void (*clamp)(const OpContext&, const TensorView& x, float low, float high);
   // x *= sqrt(mean(like^2) / max(mean(x^2), least)), row by row, in place: x becomes as large as `like`.
   void (*match_rms)(const OpContext&, const TensorView& x, const TensorView& like, float least);
   // x += y.

@@ -190,6 +190,10 @@ void relu_above(const OpContext& ctx, const TensorView& x, float deviations) {
         [&](const OpTable& ops) { ops.relu_above(ctx, x, deviations); });
 }
 
+void clamp(const OpContext& ctx, const TensorView& x, float low, float high) {
+  timed(ctx, elementwise("activation", x, 2, 6), [&](const OpTable& ops) { ops.clamp(ctx, x, low, high); });
+}
+
 void match_rms(const OpContext& ctx, const TensorView& x, const TensorView& like, float least) {
   timed(ctx, elementwise("norm", x, 3, 5), [&](const OpTable& ops) { ops.match_rms(ctx, x, like, least); });
 }
@@ -296,6 +300,7 @@ OpProfile::OpProfile(const OpTable& inner, const MachineLimits& limits, size_t m
   table_.activation = quire::activation;
   table_.xielu = quire::xielu;
   table_.relu_above = quire::relu_above;
+  table_.clamp = quire::clamp;
   table_.match_rms = quire::match_rms;
   table_.add = quire::add;
   table_.gather_rows = quire::gather_rows;

@@ -58,6 +58,7 @@ void relative_attention(const OpContext& ctx, const TensorView& out, const Tenso
 void gated_activation(const OpContext& ctx, const TensorView& out, const TensorView& gate_up, Activation act);
 void activation(const OpContext& ctx, const TensorView& x, Activation act);
 void xielu(const OpContext& ctx, const TensorView& x, const XieluParams& params);
+void clamp(const OpContext& ctx, const TensorView& x, float low, float high);
 void relu_above(const OpContext& ctx, const TensorView& x, float deviations);
 void match_rms(const OpContext& ctx, const TensorView& x, const TensorView& like, float least);
 void add(const OpContext& ctx, const TensorView& x, const TensorView& y);

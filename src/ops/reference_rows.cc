@@ -4,6 +4,7 @@
 
 #include "ops/parallel.h"
 #include "ops/reference.h"
+#include "ops/softplus.h"
 #include "quant/codec.h"
 
 namespace quire {
@@ -87,6 +88,8 @@ float activate(float x, Activation act) {
       return x < 0.0F ? 0.0F : x * x;
     case Activation::kSigmoid:
       return 1.0F / (1.0F + std::exp(-x));
+    case Activation::kSoftplus:
+      return softplus(x);
     case Activation::kNone:
       return x;
     case Activation::kClampedSwish: {
@@ -135,6 +138,16 @@ void xielu(const OpContext& ctx, const TensorView& x, const XieluParams& params)
                                      : params.negative * (std::expm1(std::min(v, params.limit)) - v);
         row[i] = curve + params.slope * v;
       }
+    }
+  });
+}
+
+void clamp(const OpContext& ctx, const TensorView& x, float low, float high) {
+  const int64_t d = x.row_size();
+  parallel_ranges(ctx, x.rows(), row_grain(2 * d), [&](int64_t begin, int64_t end, int) {
+    for (int64_t r = begin; r < end; ++r) {
+      float* row = x.row<float>(r);
+      for (int64_t i = 0; i < d; ++i) row[i] = std::min(high, std::max(low, row[i]));
     }
   });
 }
@@ -231,6 +244,7 @@ const OpTable& reference_ops() {
       .activation = reference::activation,
       .xielu = reference::xielu,
       .relu_above = reference::relu_above,
+      .clamp = reference::clamp,
       .match_rms = reference::match_rms,
       .add = reference::add,
       .gather_rows = reference::gather_rows,

@@ -26,6 +26,7 @@ enum Act : int {
   kActReluSquared,
   kActClampedSwish,
   kActSigmoid,
+  kActSoftplus,
   kActNone
 };
 

@@ -21,6 +21,8 @@ Act act_of(Activation act) {
       return kActClampedSwish;
     case Activation::kSigmoid:
       return kActSigmoid;
+    case Activation::kSoftplus:
+      return kActSoftplus;
     case Activation::kNone:
       return kActNone;
   }

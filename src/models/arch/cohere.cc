@@ -1,6 +1,7 @@
 // Command R: attention and MLP side by side behind one LayerNorm without bias, pairs of neighbouring
 // dimensions turn, scaled logits. Command R7B (Cohere2): layers with a window turn positions in, those that
-// see everything do not. Command A+ (Cohere2Moe): the same with experts in all but the first layers.
+// see everything do not. Command A+ (Cohere2Moe): the same with experts in all but the first layers. North
+// (CohereCompass): heads turn in halves, and which kinds of layers do is written.
 #include "models/arch/arch.h"
 #include "models/arch/names.h"
 
@@ -15,10 +16,9 @@ constexpr std::array<ModuleName, 3> kShared = {{
 }};
 constexpr auto kModules = joined(kLlamaMatrices, kOneNorm, kQkNorms, kExperts, kShared);
 
-ArchSpec parse_family(const ConfigReader& config, double theta) {
-  ArchSpec spec = parse_llama_family(config, {.max_position_embeddings = 8192,
-                                              .rope = {.theta = theta, .style = RopeStyle::kInterleaved},
-                                              .tie_word_embeddings = true});
+ArchSpec parse_family(const ConfigReader& config, const RopeDefaults& rope) {
+  ArchSpec spec = parse_llama_family(
+      config, {.max_position_embeddings = 8192, .rope = rope, .tie_word_embeddings = true});
   // Command R+: each head has weights of its own.
   if (config.boolean("use_qk_norm", false)) spec.qk_norm = QkNorm::kEachHead;
   spec.qk_norm_kind = NormKind::kLayer;
@@ -34,19 +34,33 @@ ArchSpec parse_family(const ConfigReader& config, double theta) {
 }  // namespace
 
 ArchSpec parse_cohere(const ConfigReader& config) {
-  return parse_family(config, 500000.0);
+  return parse_family(config, {.theta = 500000.0, .style = RopeStyle::kInterleaved});
 }
 
 ArchSpec parse_cohere2(const ConfigReader& config) {
-  ArchSpec spec = parse_family(config, 10000.0);
+  ArchSpec spec = parse_family(config, {.style = RopeStyle::kInterleaved});
   const auto window = static_cast<int32_t>(config.integer("sliding_window", 1, kMaxPositions, 4096));
   const auto sliding = sliding_layers(config, spec, config.integer("sliding_window_pattern", 1, 1024, 4));
   assign_windows(spec, sliding, window, 0, kNoRope);
   return spec;
 }
 
+ArchSpec parse_cohere_compass(const ConfigReader& config) {
+  ArchSpec spec = parse_family(config, {.window_theta = 10000.0});
+  spec.logit_scale = static_cast<float>(config.number("logit_scale", -1e9, 1e9, 1.0));
+  const ConfigReader ropes = config.object("rope_parameters");
+  const auto rope_of = [&](std::string_view kind, int32_t number) {
+    return ropes.mentions(kind) && !ropes.has(kind) ? kNoRope : number;
+  };
+  const auto window = static_cast<int32_t>(config.integer("sliding_window", 1, kMaxPositions, 4096));
+  const auto last = static_cast<int32_t>(spec.ropes.size()) - 1;
+  assign_windows(spec, sliding_layers(config, spec, 1), window, rope_of("sliding_attention", last),
+                 rope_of("full_attention", 0));
+  return spec;
+}
+
 ArchSpec parse_cohere2_moe(const ConfigReader& config) {
-  ArchSpec spec = parse_family(config, 10000.0);
+  ArchSpec spec = parse_family(config, {.style = RopeStyle::kInterleaved});
   if (config.has("rms_norm_eps")) {
     spec.norm = NormKind::kRms;
     spec.norm_eps = static_cast<float>(config.number("rms_norm_eps", 0.0, 1.0));

@@ -29,7 +29,7 @@ struct NamedScaling {
   RopeScaling scaling;
 };
 
-constexpr std::array<NamedScaling, 9> kScalings = {{
+constexpr std::array<NamedScaling, 10> kScalings = {{
     {"default", RopeScaling::kNone},
     {"linear", RopeScaling::kLinear},
     {"llama3", RopeScaling::kLlama3},
@@ -38,7 +38,8 @@ constexpr std::array<NamedScaling, 9> kScalings = {{
     {"su", RopeScaling::kLongRope},
     {"dynamic", RopeScaling::kDynamic},
     {"proportional", RopeScaling::kProportional},
-    {"mrope", RopeScaling::kNone},  // of text all its sections have one position
+    {"mrope", RopeScaling::kNone},      // of text all its sections have one position
+    {"xdrope", RopeScaling::kDynamic},  // the same with alpha
 }};
 
 template <typename Table>

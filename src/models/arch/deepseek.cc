@@ -15,7 +15,12 @@ constexpr std::array<ModuleName, 4> kIndexers = {{
     {Role::kIndexKeyNorm, "layers.{}.self_attn.indexer.k_norm"},
     {Role::kIndexWeights, "layers.{}.self_attn.indexer.weights_proj"},
 }};
-constexpr auto kModules = joined(kLatentModel, kExperts, kDeepseekShared);
+// Of models without latent attention.
+constexpr std::array<ModuleName, 2> kPlainAttention = {{
+    {Role::kKey, "layers.{}.self_attn.k_proj"},
+    {Role::kValue, "layers.{}.self_attn.v_proj"},
+}};
+constexpr auto kModules = joined(kLatentModel, kPlainAttention, kExperts, kDeepseekShared);
 constexpr auto kModulesWithIndexers = joined(kModules, kIndexers);
 
 // What the rotation's stretching does to scores.
@@ -69,8 +74,12 @@ ArchSpec parse_latent_family(const ConfigReader& config, const LatentDefaults& d
 }
 
 ArchSpec parse_deepseek_v2(const ConfigReader& config) {
-  ArchSpec spec = parse_latent_family(config, {.max_position_embeddings = 2048});
+  // That of DeepSeek-OCR has attention like Llama's.
+  const bool latent = config.has("kv_lora_rank") && config.boolean("use_mla", true);
+  ArchSpec spec = latent ? parse_latent_family(config, {.max_position_embeddings = 2048})
+                         : parse_llama_family(config, {});
   MoeSpec& moe = read_deepseek_experts(config, spec);
+  assign_experts(config, spec, config.integer("first_k_dense_replace", 0, kMaxLayers, 0));
   moe.router.scores = RouterScores::kSoftmax;
   moe.router.group_pairs = false;
   moe.router.normalize = false;

@@ -1,4 +1,5 @@
-// ERNIE 4.5: Llama whose heads turn in pairs of neighbours; the larger ones with experts.
+// ERNIE 4.5: Llama whose heads turn in pairs of neighbours; the larger ones with experts. Those that also see
+// have further experts for that, which are not read.
 #include "models/arch/arch.h"
 #include "models/arch/names.h"
 
@@ -19,6 +20,25 @@ constexpr std::array<ModuleName, 3> kShared = {{
     {Role::kSharedExpertDown, "layers.{}.mlp.shared_experts.down_proj"},
 }};
 constexpr auto kMoeModules = joined(kLlamaMatrices, kLlamaNorms, kExperts, kCorrection, kShared);
+// As the hub's files and as transformers call those that also see.
+constexpr std::array<ModuleName, 9> kTextExperts = {{
+    {Role::kRouter, "layers.{}.mlp.gate", true},
+    {Role::kRouter, "layers.{}.mlp.text_moe.gate"},
+    {.role = Role::kRouterCorrection,
+     .module = "layers.{}.mlp.text_moe.gate.moe_statics.e_score_correction_bias",
+     .bare = true},
+    {.role = Role::kRouterCorrection,
+     .module = "layers.{}.mlp.moe_statics.e_score_correction_bias",
+     .bare = true},
+    {Role::kExpertGate, "layers.{}.mlp.experts.{}.gate_proj"},
+    {Role::kExpertUp, "layers.{}.mlp.experts.{}.up_proj"},
+    {Role::kExpertDown, "layers.{}.mlp.experts.{}.down_proj"},
+    {.role = Role::kExpertGateUp, .module = "layers.{}.mlp.text_moe.experts.gate_up_proj", .bare = true},
+    {.role = Role::kExpertDown, .module = "layers.{}.mlp.text_moe.experts.down_proj", .bare = true},
+}};
+constexpr auto kVlModules = joined(kLlamaMatrices, kLlamaNorms, kTextExperts, kShared);
+constexpr std::array<std::string_view, 3> kVlIgnored = {"mtp_*", "layers.{}.mlp.gate.weight_1",
+                                                        "layers.{}.mlp.vision_moe.*"};
 // Heads that draft further tokens.
 constexpr std::array<std::string_view, 1> kMoeIgnored = {"mtp_*"};
 
@@ -32,10 +52,42 @@ ArchSpec parse_family(const ConfigReader& config, int32_t head_dim) {
   return spec;
 }
 
+// A number, or the first of a list: that of the experts for text.
+int64_t of_text(const ConfigReader& config, std::string_view field, int64_t low, int64_t fallback) {
+  if (!config.has(field) || !config.find(field)->is_array())
+    return config.integer(field, low, kMaxSize, fallback);
+  const auto values = config.integers(field, low, kMaxSize);
+  if (values.empty()) config.fail(field, "is empty");
+  return values.front();
+}
+
 }  // namespace
+
+ArchSpec parse_ernie4_5_vl_moe(const ConfigReader& config) {
+  ArchSpec spec = parse_family(config, 0);
+  spec.lm_head_bias = spec.mlp_bias;
+  MoeSpec& moe = spec.moe.emplace();
+  const int64_t experts = of_text(config, "moe_num_experts", 1, 64);
+  if (experts > kMaxExperts) config.fail("moe_num_experts", "is too large");
+  moe.num_experts = static_cast<int32_t>(experts);
+  moe.router.num_chosen = static_cast<int32_t>(config.integer("moe_k", 1, experts, 6));
+  moe.router.normalize = true;
+  moe.correction = true;
+  moe.intermediate_size = of_text(config, "moe_intermediate_size", 1, 1536);
+  moe.shared_intermediate_size = config.integer("moe_num_shared_experts", 0, 1024, 2) * moe.intermediate_size;
+  assign_experts(config, spec, of_text(config, "moe_layer_start_index", 0, 1));
+  return spec;
+}
 
 ArchSpec parse_ernie4_5(const ConfigReader& config) {
   return parse_family(config, 128);
+}
+
+// The text part of PaddleOCR-VL: ERNIE 4.5 whose heads turn in halves.
+ArchSpec parse_paddleocr_vl(const ConfigReader& config) {
+  ArchSpec spec = parse_ernie4_5(config);
+  spec.ropes.front().style = RopeStyle::kHalves;
+  return spec;
 }
 
 ArchSpec parse_ernie4_5_moe(const ConfigReader& config) {
@@ -57,6 +109,11 @@ ArchSpec parse_ernie4_5_moe(const ConfigReader& config) {
   return spec;
 }
 
+WeightNames ernie4_5_vl_moe_weight_names() {
+  WeightNames names = {kModelPrefixes, kVlModules, kVlIgnored, true};
+  names.other_experts = true;
+  return names;
+}
 WeightNames ernie4_5_moe_weight_names() {
   return {kModelPrefixes, kMoeModules, kMoeIgnored, true};
 }

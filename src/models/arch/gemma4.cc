@@ -164,6 +164,13 @@ ArchSpec parse_gemma4(const ConfigReader& config) {
   return spec;
 }
 
+// Gemma 4 with one body for all that comes in; layers get nothing of the token besides.
+ArchSpec parse_gemma4_unified(const ConfigReader& config) {
+  ArchSpec spec = parse_gemma4(config);
+  spec.layer_input_size = 0;
+  return spec;
+}
+
 WeightNames gemma4_weight_names() {
   return {kModelPrefixes, kModules, kBorrowedKeys};
 }

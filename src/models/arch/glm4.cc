@@ -36,6 +36,12 @@ ArchSpec parse_glm4(const ConfigReader& config) {
   return spec;
 }
 
+ArchSpec parse_glm_ocr(const ConfigReader& config) {
+  ArchSpec spec = parse_glm4(config);
+  spec.qkv_bias = false;
+  return spec;
+}
+
 ArchSpec parse_glm4_moe(const ConfigReader& config) {
   ArchSpec spec =
       parse_llama_family(config, {.max_position_embeddings = 131072, .rope = {.partial = true, .part = 0.5}});
@@ -57,6 +63,9 @@ ArchSpec parse_solar_open(const ConfigReader& config) {
 
 WeightNames glm_weight_names() {
   return {kModelPrefixes, kModules, kSavedAngles};
+}
+WeightNames glm_ocr_weight_names() {
+  return {kModelPrefixes, kModules, kSavedAngles, true};
 }
 WeightNames glm4_moe_weight_names() {
   return {kModelPrefixes, kMoeModules, {}, true};

@@ -1,20 +1,27 @@
 // LFM2: most layers are gated convolutions over a few tokens, the others attend, with norms on queries and
-// keys.
+// keys. LFM3 also has layers with a window, norms behind what mixes and behind MLPs, and a gate for each
+// head.
+#include <array>
+#include <string>
+#include <vector>
+
 #include "models/arch/arch.h"
 #include "models/arch/names.h"
 
 namespace quire {
 namespace {
 
-constexpr std::array<ModuleName, 17> kModules = {{
+constexpr std::array<ModuleName, 3> kAttention = {{
+    {Role::kAttentionOut, "layers.{}.self_attn.out_proj"},
+    {Role::kQueryNorm, "layers.{}.self_attn.q_layernorm"},
+    {Role::kKeyNorm, "layers.{}.self_attn.k_layernorm"},
+}};
+constexpr std::array<ModuleName, 14> kRest = {{
     {Role::kEmbedding, "embed_tokens"},
     {Role::kInputNorm, "layers.{}.operator_norm"},
     {Role::kQuery, "layers.{}.self_attn.q_proj"},
     {Role::kKey, "layers.{}.self_attn.k_proj"},
     {Role::kValue, "layers.{}.self_attn.v_proj"},
-    {Role::kAttentionOut, "layers.{}.self_attn.out_proj"},
-    {Role::kQueryNorm, "layers.{}.self_attn.q_layernorm"},
-    {Role::kKeyNorm, "layers.{}.self_attn.k_layernorm"},
     {Role::kStateIn, "layers.{}.conv.in_proj"},
     {Role::kStateConv, "layers.{}.conv.conv"},
     {Role::kStateOut, "layers.{}.conv.out_proj"},
@@ -25,6 +32,16 @@ constexpr std::array<ModuleName, 17> kModules = {{
     {Role::kFinalNorm, "embedding_norm"},
     {Role::kLmHead, "lm_head"},
 }};
+constexpr auto kModules = joined(kAttention, kRest);
+// The gate as the hub's files and as transformers call it.
+constexpr std::array<ModuleName, 5> kLfm3 = {{
+    {Role::kAttentionOut, "layers.{}.self_attn.o_proj"},
+    {Role::kQueryGate, "layers.{}.self_attn.gate_proj"},
+    {Role::kQueryGate, "layers.{}.self_attn.g_proj"},
+    {Role::kPostAttentionNorm, "layers.{}.post_operator_norm"},
+    {Role::kPostMlpNorm, "layers.{}.post_ffn_norm"},
+}};
+constexpr auto kLfm3Modules = joined(kRest, kQkNorms, kLfm3);
 constexpr std::array<ModuleName, 7> kLfmExperts = {{
     {Role::kRouter, "layers.{}.feed_forward.gate"},
     {.role = Role::kRouterCorrection, .module = "layers.{}.feed_forward.expert_bias", .bare = true},
@@ -36,18 +53,24 @@ constexpr std::array<ModuleName, 7> kLfmExperts = {{
 }};
 constexpr auto kMoeModules = joined(kModules, kLfmExperts);
 
-ArchSpec parse_convolutions(const ConfigReader& config, int64_t intermediate_size) {
+// What all of them have, but for the layers' kinds.
+ArchSpec parse_family(const ConfigReader& config, const LlamaDefaults& defaults, int64_t taps) {
   const bool tied = config.boolean("tie_embedding", config.boolean("tie_word_embeddings", true));
-  ArchSpec spec = parse_llama_family(
-      config,
-      {.max_position_embeddings = 128000, .rope = {.theta = 1e6}, .intermediate_size = intermediate_size});
+  ArchSpec spec = parse_llama_family(config, defaults);
   spec.tie_word_embeddings = tied;
   spec.norm_eps = static_cast<float>(config.number("norm_eps", 0.0, 1.0, 1e-5));
   spec.qk_norm = QkNorm::kHeads;
   ShortConvSpec& conv = spec.short_conv.emplace();
   conv.sizes.channels = spec.hidden_size;
-  conv.sizes.taps = static_cast<int32_t>(config.integer("conv_L_cache", 1, kMaxConvTaps, 3));
+  conv.sizes.taps = static_cast<int32_t>(config.integer("conv_L_cache", 1, kMaxConvTaps, taps));
   conv.bias = config.boolean("conv_bias", false);
+  return spec;
+}
+
+ArchSpec parse_convolutions(const ConfigReader& config, int64_t intermediate_size) {
+  ArchSpec spec = parse_family(
+      config,
+      {.max_position_embeddings = 128000, .rope = {.theta = 1e6}, .intermediate_size = intermediate_size}, 3);
   std::vector<std::string> kinds = config.texts("layer_types");
   if (kinds.empty()) {
     const bool some = config.has("full_attn_idxs");
@@ -89,11 +112,40 @@ ArchSpec parse_lfm2_moe(const ConfigReader& config) {
   return spec;
 }
 
+ArchSpec parse_lfm3(const ConfigReader& config) {
+  ArchSpec spec = parse_family(config,
+                               {.head_dim = 128,
+                                .max_position_embeddings = 128000,
+                                .rope = {.theta = 1e6, .partial = true, .window_theta = 1e4},
+                                .intermediate_size = 7680},
+                               7);
+  if (spec.ropes.size() != 2)
+    config.fail("rope_parameters", "must have full_attention and sliding_attention");
+  std::vector<std::string> kinds = config.texts("layer_types");
+  for (int32_t i = 0; i < spec.num_layers && !config.has("layer_types"); ++i)
+    kinds.emplace_back(i % 4 == 2 ? "full_attention" : i % 4 == 0 && i > 0 ? "sliding_attention" : "conv");
+  std::vector<bool> sliding;
+  for (std::string& kind : kinds) {
+    sliding.push_back(kind == "sliding_attention");
+    if (sliding.back()) kind = "full_attention";
+  }
+  assign_mixers(config, spec, "layer_types", Recurrence::kShortConv, kinds);
+  const auto window = static_cast<int32_t>(config.integer("sliding_window", 1, kMaxPositions, 256));
+  assign_windows(spec, sliding, window, 1, 0);
+  spec.qkv_bias = spec.out_bias = config.boolean("attention_bias", false);
+  spec.post_norms = config.boolean("use_sandwich_norm", true);
+  spec.attention_gate = spec.attention_gate_heads = config.boolean("use_attention_gate", true);
+  return spec;
+}
+
 WeightNames lfm2_weight_names() {
   return {kModelPrefixes, kModules, {}};
 }
 WeightNames lfm2_moe_weight_names() {
   return {kModelPrefixes, kMoeModules, {}};
+}
+WeightNames lfm3_weight_names() {
+  return {kModelPrefixes, kLfm3Modules, {}};
 }
 
 }  // namespace quire

@@ -1,4 +1,6 @@
 // Llama 1 to 3.x, and what is built like it: TinyLlama, SmolLM2, Yi.
+#include <vector>
+
 #include "models/arch/arch.h"
 #include "models/arch/names.h"
 
@@ -14,6 +16,25 @@ ArchSpec parse_llama(const ConfigReader& config) {
   spec.qkv_bias = config.boolean("attention_bias", false);
   spec.out_bias = spec.qkv_bias;
   spec.mlp_bias = config.boolean("mlp_bias", false);
+  return spec;
+}
+
+// The text part of Llama 3.2 Vision: some layers look at an image alone, and do nothing where there is none.
+ArchSpec parse_mllama(const ConfigReader& config) {
+  ArchSpec spec = parse_llama_family(config, {.max_position_embeddings = 131072,
+                                              .rope = {.theta = 500000.0},
+                                              .activation_field = "hidden_activation"});
+  spec.norm_eps = static_cast<float>(config.number("rms_norm_eps", 0.0, 1.0, 1e-5));
+  std::vector<int64_t> crossed = config.integers("cross_attention_layers", 0, spec.num_layers - 1);
+  if (!config.has("cross_attention_layers")) {
+    for (int64_t i = 3; i < spec.num_layers; i += 5) crossed.push_back(i);
+  }
+  for (const int64_t i : crossed) {
+    LayerSpec& layer = spec.layers[static_cast<size_t>(i)];
+    layer.attention = layer.mlp = false;
+  }
+  if (spec.tie_word_embeddings) config.fail("tie_word_embeddings", "true is not supported");
+  spec.embedding_rest = 8;  // for what stands in an image's place
   return spec;
 }
 

@@ -1,5 +1,11 @@
 // ModernBERT: an encoder with norms before its parts and rotary positions; most layers see a window on both
-// sides and turn by angles of their own. EuroBERT: Llama whose tokens see each other both ways.
+// sides and turn by angles of their own. Its decoder sees one side. EuroBERT: Llama whose tokens see each
+// other both ways.
+#include <algorithm>
+#include <array>
+#include <string>
+#include <string_view>
+
 #include "models/arch/arch.h"
 #include "models/arch/names.h"
 
@@ -19,12 +25,29 @@ constexpr std::array<ModuleName, 9> kModules = {{
     {Role::kFinalNorm, "final_norm"},
 }};
 
-}  // namespace
+constexpr std::array<ModuleName, 15> kDecoderModules = {{
+    {Role::kEmbedding, "embeddings.tok_embeddings"},
+    {Role::kEmbeddingNorm, "embeddings.norm"},
+    {Role::kInputNorm, "layers.{}.attn_norm"},
+    {Role::kQuery, "layers.{}.attn.q_proj"},
+    {Role::kKey, "layers.{}.attn.k_proj"},
+    {Role::kValue, "layers.{}.attn.v_proj"},
+    {Role::kAttentionOut, "layers.{}.attn.Wo"},
+    {Role::kMlpNorm, "layers.{}.mlp_norm"},
+    {Role::kGateUp, "layers.{}.mlp.Wi"},
+    {Role::kDown, "layers.{}.mlp.Wo"},
+    {Role::kFinalNorm, "final_norm"},
+    {Role::kHeadDense, "lm_head.dense"},
+    {Role::kHeadNorm, "lm_head.norm"},
+    {Role::kLmHead, "decoder"},
+    {.role = Role::kLmHeadBias, .module = "decoder.bias", .bare = true},
+}};
+// Where it is the embedding once more.
+constexpr std::array<std::string_view, 1> kTied = {"decoder.weight"};
 
-ArchSpec parse_modernbert(const ConfigReader& config) {
+// What both have.
+ArchSpec parse_family(const ConfigReader& config) {
   ArchSpec spec = read_sizes(config, {.default_positions = 8192});
-  spec.task = ModelTask::kEmbed;
-  spec.bidirectional = true;
   spec.norm_bias = config.boolean("norm_bias", false);
   spec.norm_eps = static_cast<float>(config.number("norm_eps", 0.0, 1.0, 1e-5));
   spec.embedding_norm = true;
@@ -32,7 +55,6 @@ ArchSpec parse_modernbert(const ConfigReader& config) {
   spec.activation = read_activation(config, "hidden_activation", "gelu");
   spec.qkv_bias = spec.out_bias = config.boolean("attention_bias", false);
   spec.mlp_bias = config.boolean("mlp_bias", false);
-  spec.tie_word_embeddings = true;
 
   const double global_theta = config.number("global_rope_theta", 1.0001, 1e15, 160000.0);
   const double local_theta = config.number("local_rope_theta", 1.0001, 1e15, 10000.0);
@@ -50,7 +72,27 @@ ArchSpec parse_modernbert(const ConfigReader& config) {
   // So many tokens on either side, and the token itself.
   const int64_t around = config.integer("local_attention", 1, kMaxPositions, 128) / 2;
   assign_windows(spec, sliding, static_cast<int32_t>(around + 1), 1, 0);
+  return spec;
+}
 
+}  // namespace
+
+ArchSpec parse_modernbert_decoder(const ConfigReader& config) {
+  ArchSpec spec = parse_family(config);
+  // Half of it counts, with the token itself.
+  for (LayerSpec& layer : spec.layers) layer.window = std::max(0, layer.window - 1);
+  spec.output_head = {.bias = config.boolean("classifier_bias", false),
+                      .activation = read_activation(config, "classifier_activation", "gelu")};
+  spec.lm_head_bias = config.boolean("decoder_bias", true);
+  spec.tie_word_embeddings = config.boolean("tie_word_embeddings", true);
+  return spec;
+}
+
+ArchSpec parse_modernbert(const ConfigReader& config) {
+  ArchSpec spec = parse_family(config);
+  spec.task = ModelTask::kEmbed;
+  spec.bidirectional = true;
+  spec.tie_word_embeddings = true;
   const std::string pooling = config.text("classifier_pooling", "cls");
   if (pooling != "cls" && pooling != "mean") config.fail("classifier_pooling", "is neither cls nor mean");
   spec.pooling = {pooling == "cls" ? PoolKind::kFirst : PoolKind::kMean};
@@ -80,6 +122,9 @@ ArchSpec parse_eurobert(const ConfigReader& config) {
   return spec;
 }
 
+WeightNames modernbert_decoder_weight_names() {
+  return {kPrefixes, kDecoderModules, kTied};
+}
 WeightNames modernbert_weight_names() {
   return {kPrefixes, kModules, {}};
 }

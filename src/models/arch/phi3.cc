@@ -1,4 +1,5 @@
 // Phi-3, Phi-3.5 mini and Phi-4: Llama with queries, keys and values in one matrix, gates and ups in another.
+// Phi-4 multimodal's files have adapters beside them, for what is no text.
 #include "models/arch/arch.h"
 #include "models/arch/names.h"
 
@@ -14,7 +15,17 @@ constexpr std::array<ModuleName, 7> kMatrices = {{
     {Role::kFinalNorm, "norm"},
     {Role::kLmHead, "lm_head"},
 }};
-constexpr auto kModules = joined(kMatrices, kLlamaNorms);
+constexpr std::array<ModuleName, 4> kAdapted = {{
+    {Role::kQkv, "layers.{}.self_attn.qkv_proj.base_layer"},
+    {Role::kAttentionOut, "layers.{}.self_attn.o_proj.base_layer"},
+    {Role::kGateUp, "layers.{}.mlp.gate_up_proj.base_layer"},
+    {Role::kDown, "layers.{}.mlp.down_proj.base_layer"},
+}};
+constexpr auto kModules = joined(kMatrices, kAdapted, kLlamaNorms);
+constexpr std::array<std::string_view, 6> kUnread = {
+    "layers.{}.self_attn.qkv_proj.lora_*", "layers.{}.self_attn.o_proj.lora_*",
+    "layers.{}.mlp.gate_up_proj.lora_*",   "layers.{}.mlp.down_proj.lora_*",
+    "layers.{}.self_attn.rotary_emb.*",    "rotary_emb.inv_freq"};
 
 }  // namespace
 
@@ -26,7 +37,7 @@ ArchSpec parse_phi3(const ConfigReader& config) {
 }
 
 WeightNames phi3_weight_names() {
-  return {kModelPrefixes, kModules, kSavedAngles};
+  return {kModelPrefixes, kModules, kUnread};
 }
 
 }  // namespace quire

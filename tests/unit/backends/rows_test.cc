@@ -21,8 +21,9 @@ using testing::TestTensor;
 using testing::usable_isas;
 
 constexpr Activation kActivations[] = {
-    Activation::kSilu,        Activation::kGelu,         Activation::kGeluTanh, Activation::kRelu,
-    Activation::kReluSquared, Activation::kClampedSwish, Activation::kSigmoid,  Activation::kNone};
+    Activation::kSilu,    Activation::kGelu,        Activation::kGeluTanh,
+    Activation::kRelu,    Activation::kReluSquared, Activation::kClampedSwish,
+    Activation::kSigmoid, Activation::kSoftplus,    Activation::kNone};
 constexpr int64_t kSizes[] = {1, 7, 16, 33, 64, 100, 500, 2048};
 
 // What every op on rows owes: the same bits for a row alone and in a batch, on any number of threads and
@@ -206,6 +207,8 @@ TEST(ActivationOp, IsWithinItsBoundOverTheWholeRange) {
         return std::min(x, 7.0) / (1.0 + std::exp(-1.702 * std::min(x, 7.0)));
       case Activation::kSigmoid:
         return 1.0 / (1.0 + std::exp(-x));
+      case Activation::kSoftplus:
+        return std::max(x, 0.0) + std::log1p(std::exp(-std::fabs(x)));
       case Activation::kNone:
         return x;
     }
@@ -281,6 +284,16 @@ TEST(Xielu, IsItsDefinition) {
       const double want = 0.5 * x + (x > 0 ? 0.8 * x * x : 1.3 * (std::expm1(std::min(x, -1e-6)) - x));
       EXPECT_NEAR(values[i], want, 1e-6 * std::max(1.0, std::fabs(want))) << isa.name << " of " << x;
     }
+  }
+}
+
+TEST(Clamp, KeepsWhatLiesBetween) {
+  const std::vector<float> inputs = {-9.0F, -2.0F, -0.5F, 0.0F, 3.0F, 3.5F};
+  const std::vector<float> want = {-2.0F, -2.0F, -0.5F, 0.0F, 3.0F, 3.0F};
+  for (const CpuIsa& isa : usable_isas()) {
+    std::vector<float> values = inputs;
+    isa.table->clamp(TestContext(*isa.table), make_view(values.data(), DType::kF32, {1, 6}), -2.0F, 3.0F);
+    EXPECT_EQ(values, want) << isa.name;
   }
 }
 

@@ -378,7 +378,8 @@ TEST(DecayGates, AgreeWithTheDefinition) {
 
 TEST(Gate, MultipliesWithTheActivationInPlaceToo) {
   for (const CpuIsa& isa : usable_isas()) {
-    for (const Activation act : {Activation::kSilu, Activation::kSigmoid, Activation::kNone}) {
+    for (const Activation act :
+         {Activation::kSilu, Activation::kSigmoid, Activation::kSoftplus, Activation::kNone}) {
       const TestTensor x = random_tensor(DType::kF32, {7, 35}, 71, 3);
       const TestTensor gate = random_tensor(DType::kF32, {7, 35}, 72, 1);
       const TestTensor out(DType::kF32, {7, 35}, 2);

@@ -64,6 +64,52 @@ TEST(Composite, TextIsReadUnderEachPrefix) {
   expect_logits(moe, "qwen3_5_moe");
 }
 
+// Those whose text is no Llama have its names behind the prefix.
+TEST(Composite, TextOfOtherKinds) {
+  auto opt = inside("opt", "Blip2ForConditionalGeneration", "language_model.model.", "language_model.");
+  opt.tensors.emplace("qformer.layernorm.weight", test::zeros({3}));
+  expect_logits(opt, "opt");
+  auto emu = inside("llama-untied", "Emu3ForConditionalGeneration", "text_model.model.", "text_model.");
+  expect_logits(emu, "llama-untied");
+  auto nemotron = inside("nemotron_h", "NemotronH_Omni_Reasoning_V3", "", "language_model.");
+  nemotron.config["llm_config"] = nemotron.config["text_config"];
+  nemotron.config.erase("text_config");
+  expect_logits(nemotron, "nemotron_h");
+  auto ocr = inside("deepseek_ocr2", "DeepseekOCRForCausalLM", "model.", "");
+  ocr.config["language_config"] = ocr.config["text_config"]["text_config"];
+  ocr.config["language_config"]["use_mla"] = false;
+  ocr.config.erase("text_config");
+  std::map<std::string, test::EditedTensor> flat;
+  for (auto& [name, tensor] : ocr.tensors) {
+    constexpr std::string_view kInner = "language_model.";
+    const size_t at = name.find(kInner);
+    flat.emplace(at == name.npos ? name : name.substr(0, at) + name.substr(at + kInner.size()), tensor);
+  }
+  ocr.tensors = std::move(flat);
+  expect_logits(ocr, "deepseek_ocr2");
+}
+
+// Phi-4 multimodal's matrices have adapters for what is no text, which are not read.
+TEST(Composite, AdaptersForOtherInputsAreLeftAlone) {
+  test::EditedCheckpoint edited(test::golden_dir() / "phi3");
+  edited.config["architectures"] = {"Phi4MMForCausalLM"};
+  std::map<std::string, test::EditedTensor> tensors;
+  for (auto& [name, tensor] : edited.tensors) {
+    const size_t end = name.rfind("_proj.weight");
+    if (end == name.npos) {
+      tensors.emplace(name, std::move(tensor));
+      continue;
+    }
+    const std::string module = name.substr(0, end) + "_proj.";
+    tensors.emplace(module + "base_layer.weight", std::move(tensor));
+    tensors.emplace(module + "lora_A.vision.weight", test::zeros({2, 3}));
+    tensors.emplace(module + "lora_B.speech.weight", test::zeros({3, 2}));
+  }
+  tensors.emplace("model.embed_tokens_extend.image_embed.glb_GN", test::zeros({1}));
+  edited.tensors = std::move(tensors);
+  expect_logits(edited, "phi3");
+}
+
 // One of so many pieces of a tensor, which follow each other.
 test::EditedTensor piece(const test::EditedTensor& whole, size_t index, size_t count,
                          std::vector<int64_t> shape) {

@@ -56,6 +56,25 @@ typename V::F sigmoid(typename V::F x) {
   return V::div(V::set1(1.0F), V::add(V::set1(1.0F), exp<V>(V::sub(V::zero(), x))));
 }
 
+// ln(1 + e^x) = max(x, 0) + 2 artanh(t / (t + 2)) with t = e^-|x|; the series of artanh, whose argument is at
+// most 1/3.
+template <class V>
+typename V::F softplus(typename V::F x) {
+  using F = typename V::F;
+  const F t = exp<V>(V::sub(V::zero(), V::abs(x)));
+  const F s = V::div(t, V::add(t, V::set1(2.0F)));
+  const F u = V::mul(s, s);
+  F q = V::set1(1.0F / 15.0F);
+  q = V::fma(q, u, V::set1(1.0F / 13.0F));
+  q = V::fma(q, u, V::set1(1.0F / 11.0F));
+  q = V::fma(q, u, V::set1(1.0F / 9.0F));
+  q = V::fma(q, u, V::set1(1.0F / 7.0F));
+  q = V::fma(q, u, V::set1(1.0F / 5.0F));
+  q = V::fma(q, u, V::set1(1.0F / 3.0F));
+  const F half = V::fma(V::mul(s, u), q, s);
+  return V::add(V::max(x, V::zero()), V::add(half, half));
+}
+
 // Phi(x), the normal distribution: erfc(z) / 2 = e^(-z^2) t q(t) / 2 with z = |x| / sqrt 2, t = 1 / (1 + 0.35
 // z), q a minimax polynomial on [0, 10]; 1 - that for x >= 0. Absolute error below 1e-7.
 template <class V>

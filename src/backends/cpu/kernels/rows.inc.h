@@ -122,6 +122,8 @@ typename V::F activate_lanes(typename V::F x) {
     return V::mul(x, sigmoid<V>(V::mul(V::set1(1.59576912F), V::fma(V::set1(0.044715F), cube, x))));
   } else if constexpr (kAct == kActSigmoid) {
     return sigmoid<V>(x);
+  } else if constexpr (kAct == kActSoftplus) {
+    return softplus<V>(x);
   } else if constexpr (kAct == kActNone) {
     return x;
   } else if constexpr (kAct == kActClampedSwish) {
@@ -169,6 +171,8 @@ void activate(float* out, const float* gate, const float* up, int64_t n, Act act
       return activate_row<V, kActClampedSwish>(out, gate, up, n);
     case kActSigmoid:
       return activate_row<V, kActSigmoid>(out, gate, up, n);
+    case kActSoftplus:
+      return activate_row<V, kActSoftplus>(out, gate, up, n);
     case kActNone:
       return activate_row<V, kActNone>(out, gate, up, n);
   }

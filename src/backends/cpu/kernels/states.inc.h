@@ -1,25 +1,6 @@
 // Layers that carry states along a sequence. Lanes are columns of a state, so no sum runs across lanes, and
 // each row is taken in turn: a value does not depend on where a step cut the sequence.
 
-// ln(1 + e^x) = max(x, 0) + 2 artanh(t / (t + 2)) with t = e^-|x|; the series of artanh, whose argument is at
-// most 1/3.
-template <class V>
-typename V::F softplus(typename V::F x) {
-  using F = typename V::F;
-  const F t = exp<V>(V::sub(V::zero(), V::abs(x)));
-  const F s = V::div(t, V::add(t, V::set1(2.0F)));
-  const F u = V::mul(s, s);
-  F q = V::set1(1.0F / 15.0F);
-  q = V::fma(q, u, V::set1(1.0F / 13.0F));
-  q = V::fma(q, u, V::set1(1.0F / 11.0F));
-  q = V::fma(q, u, V::set1(1.0F / 9.0F));
-  q = V::fma(q, u, V::set1(1.0F / 7.0F));
-  q = V::fma(q, u, V::set1(1.0F / 5.0F));
-  q = V::fma(q, u, V::set1(1.0F / 3.0F));
-  const F half = V::fma(V::mul(s, u), q, s);
-  return V::add(V::max(x, V::zero()), V::add(half, half));
-}
-
 template <class V>
 void decay_gates(float* decay, float* step, const float* bias, const float* rate, int64_t heads, float low,
                  float high, float bound) {
