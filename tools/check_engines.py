@@ -37,7 +37,8 @@ LIMIT = 0.05
 # Engines round activations to 8 bits here.
 ROUNDED_LIMIT = 0.15
 
-LLAMA = [(f"gguf-{kind}", []) for kind in ("f16", "bf16", "q8_0", "q4_0", "q4_1", "q5_0", "q5_1", "q4_k", "q5_k", "q6_k")]
+LLAMA = [(f"gguf-{kind}", []) for kind in ("f16", "bf16", "q8_0", "q4_0", "q4_1", "q5_0", "q5_1", "q2_k", "q3_k", "q4_k", "q5_k", "q6_k", "iq4_nl",
+                                             "iq4_xs")]
 LLAMA += [(f"gguf-{kind}", ["--method", "gptq"]) for kind in ("q4_0", "q4_k")]
 SAFETENSORS = [("gptq", []), ("gptq", ["--method", "gptq"]), ("gptq", ["--bits", "8"]), ("gptq", ["--asymmetric"]), ("awq", []),
                ("awq", ["--method", "awq"]), ("w4a16", []), ("w4a16", ["--asymmetric"]), ("w8a16", []), ("w8a8", []),

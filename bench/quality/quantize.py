@@ -28,7 +28,7 @@ for method in ("rtn", "awq", "gptq"):
     for group in (128, 32):
         ROWS.append(("awq", ["--group-size", group, "--method", method]))
 ROWS += [("bnb-nf4", []), ("bnb-fp4", [])]
-ROWS += [(f"gguf-{kind}", ["--method", method]) for kind in ("q4_0", "q4_1", "q5_0", "q5_1", "q8_0", "q4_k", "q5_k", "q6_k")
+ROWS += [(f"gguf-{kind}", ["--method", method]) for kind in ("q4_0", "q4_1", "q5_0", "q5_1", "q8_0", "q2_k", "q3_k", "q4_k", "q5_k", "q6_k", "iq4_nl", "iq4_xs")
          for method in ("rtn", "imatrix", "gptq")]
 
 
@@ -46,7 +46,7 @@ def main():
         windows = windows_of(args.quire, str(MODEL), text[middle:], 1023)
         prompts.write_text("".join(json.dumps({"prompt_token_ids": window}) + "\n" for window in windows))
         reference = score(args.quire, str(MODEL), str(prompts), exact)
-        print(f"{'format':<10}{'options':<40}{'bits':>6}{HEADINGS}\n{'as it is':<50}{16:>6}{differences(reference, reference)}", flush=True)
+        print(f"{'format':<12}{'options':<40}{'bits':>6}{HEADINGS}\n{'as it is':<52}{16:>6}{differences(reference, reference)}", flush=True)
         for name, flags in ROWS:
             if args.names and name not in args.names:
                 continue
@@ -55,7 +55,7 @@ def main():
                                   capture_output=True, text=True, check=True)
             bits = next(line for line in made.stderr.splitlines() if "bits each" in line).split("bits each")[0].split()[-1]
             columns = differences(reference, score(args.quire, str(out), str(prompts), exact))
-            print(f"{name:<10}{' '.join(map(str, flags)):<40}{bits:>6}{columns}", flush=True)
+            print(f"{name:<12}{' '.join(map(str, flags)):<40}{bits:>6}{columns}", flush=True)
             shutil.rmtree(out)
 
 

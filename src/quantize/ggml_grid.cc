@@ -1,8 +1,5 @@
 #include "quantize/ggml_grid.h"
 
-#include <algorithm>
-#include <cmath>
-
 namespace quire {
 
 GgmlGrid::GgmlGrid(const GgmlType& type, int64_t n, int64_t k, std::span<const float> importance)
@@ -22,12 +19,9 @@ void GgmlGrid::begin_row(int64_t row, std::span<const float> w) {
 
 float GgmlGrid::round(int64_t row, int64_t column, std::span<const float> rest) {
   const GgmlLine& line = lines_[at(row, column) / static_cast<size_t>(type_.format.group_size)];
-  // Groups of one number alone have no step.
-  const float nearest = line.step == 0.0F ? 0.0F : std::nearbyint((rest.front() - line.least) / line.step);
-  const auto most = static_cast<float>((1 << type_.format.code_bits) - 1);
-  const float code = std::clamp(nearest, 0.0F, most);
-  codes_[at(row, column)] = static_cast<uint8_t>(code);
-  return code * line.step + line.least;
+  const uint8_t code = line.nearest(rest.front(), type_.format.code_bits);
+  codes_[at(row, column)] = code;
+  return line.value(code);
 }
 
 std::vector<std::byte> GgmlGrid::blocks() const {
@@ -38,10 +32,8 @@ std::vector<std::byte> GgmlGrid::blocks() const {
 
 std::vector<float> GgmlGrid::values() const {
   std::vector<float> out(codes_.size());
-  for (size_t i = 0; i < out.size(); ++i) {
-    const GgmlLine& line = lines_[i / static_cast<size_t>(type_.format.group_size)];
-    out[i] = static_cast<float>(codes_[i]) * line.step + line.least;
-  }
+  for (size_t i = 0; i < out.size(); ++i)
+    out[i] = lines_[i / static_cast<size_t>(type_.format.group_size)].value(codes_[i]);
   return out;
 }
 

@@ -51,16 +51,20 @@ struct TypeRow {
   uint32_t file_type;
   std::string_view narrow;
 };
-constexpr std::array<TypeRow, 10> kTypes = {{{"F16", 1, "F16"},
+constexpr std::array<TypeRow, 14> kTypes = {{{"F16", 1, "F16"},
                                              {"BF16", 32, "BF16"},
                                              {"Q8_0", 7, "F16"},
                                              {"Q4_0", 2, "F16"},
                                              {"Q4_1", 3, "F16"},
                                              {"Q5_0", 8, "F16"},
                                              {"Q5_1", 9, "F16"},
+                                             {"Q2_K", 10, "IQ4_NL"},
+                                             {"Q3_K", 12, "IQ4_NL"},
                                              {"Q4_K", 15, "Q5_0"},
                                              {"Q5_K", 17, "Q5_1"},
-                                             {"Q6_K", 18, "Q8_0"}}};
+                                             {"Q6_K", 18, "Q8_0"},
+                                             {"IQ4_NL", 25, "F16"},
+                                             {"IQ4_XS", 30, "IQ4_NL"}}};
 
 const TypeRow& row_of(const GgmlType& type) {
   return *std::ranges::find(kTypes, type.name, &TypeRow::name);

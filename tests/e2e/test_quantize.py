@@ -49,7 +49,7 @@ def test_what_is_written_is_loaded_and_says_nearly_the_same(tmp_path, text, name
         assert f"{f['tensors']} of {f['name']}, {f['bits_per_weight']:.2f} bits a weight" in told
 
 
-@pytest.mark.parametrize("name", ["gguf-f16", "gguf-q8_0", "gguf-q4_0", "gguf-q4_k", "gguf-q6_k"])
+@pytest.mark.parametrize("name", ["gguf-f16", "gguf-q8_0", "gguf-q4_0", "gguf-q4_k", "gguf-q6_k", "gguf-iq4_xs"])
 def test_a_gguf_file_carries_the_tokenizer_too(tmp_path, text, name):
     out = tmp_path / "out"
     run = quire("quantize", "-o", out, "--format", name, "--eval-text", text)

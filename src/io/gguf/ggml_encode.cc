@@ -24,6 +24,13 @@ float stored_half(float v) {
   return f16_to_f32(f32_to_f16(v));
 }
 
+// Of an ascending table: so many of the middles between two numbers are below v.
+uint8_t nearest_number(std::span<const float> table, float v) {
+  int32_t below = 0;
+  for (size_t i = 1; i < table.size(); ++i) below += v > 0.5F * (table[i - 1] + table[i]) ? 1 : 0;
+  return static_cast<uint8_t>(below);
+}
+
 // n codes of four bits: the low halves of n / 2 bytes, then the high ones.
 void put_nibbles(const uint8_t* codes, size_t n, uint8_t* out) {
   for (size_t i = 0; i < n / 2; ++i)
@@ -68,33 +75,40 @@ struct Affine {
   float minimum = 0.0F;
 };
 
-// Of some widths of the step the one with the smallest squared error, scale and minimum being the best ones
-// for its codes. importance: what the square of each error counts, null: all the same.
-Affine choose_affine(const float* x, const float* importance, size_t n, int32_t most) {
-  constexpr std::array<float, 9> kWidths = {1.0F, 1.04F, 0.97F, 0.94F, 0.91F, 0.88F, 0.85F, 0.81F, 0.76F};
-  float low = 0.0F;
-  float high = x[0];
-  for (size_t i = 0; i < n; ++i) {
-    low = std::min(low, x[i]);
-    high = std::max(high, x[i]);
+// n numbers that are to become codes 0 .. most of such a line. importance: what the square of each error
+// counts, null: all the same.
+struct AffineSearch {
+  const float* x;
+  const float* importance;
+  size_t n;
+  int32_t most;
+
+  double weight(size_t i) const { return importance == nullptr ? 1.0 : importance[i]; }
+  float code(const Affine& line, float v) const {
+    // Behind the addition, numbers below 2^22 have no bits for fractions; a call of nearbyint takes longer
+    // than all else.
+    constexpr float kWhole = 12582912.0F;
+    return std::clamp((v + line.minimum) / line.scale, 0.0F, static_cast<float>(most)) + kWhole - kWhole;
   }
-  Affine best{0.0F, -low};
-  if (!(high - low > 1e-36F)) return best;
-  double least = std::numeric_limits<double>::infinity();
-  const auto weight = [&](size_t i) { return importance == nullptr ? 1.0 : importance[i]; };
-  const auto code = [&](const Affine& a, float v) {
-    return std::clamp(std::nearbyint((v + a.minimum) / a.scale), 0.0F, static_cast<float>(most));
-  };
-  for (const float width : kWidths) {
-    Affine tried{(high - low) / static_cast<float>(most) * width, -low * width};
-    // Least squares over the codes' line.
+
+  double error(const Affine& line) const {
+    double sum = 0.0;
+    for (size_t i = 0; i < n; ++i) {
+      const double d = line.scale * code(line, x[i]) - line.minimum - x[i];
+      sum += weight(i) * d * d;
+    }
+    return sum;
+  }
+
+  // The best line for the codes that this one gives: least squares.
+  Affine fitted(const Affine& line) const {
     double count = 0.0;
     double q = 0.0;
     double qq = 0.0;
     double qx = 0.0;
     double sum = 0.0;
     for (size_t i = 0; i < n; ++i) {
-      const double c = code(tried, x[i]);
+      const double c = code(line, x[i]);
       const double own = weight(i);
       count += own;
       q += own * c;
@@ -103,56 +117,80 @@ Affine choose_affine(const float* x, const float* importance, size_t n, int32_t 
       sum += own * x[i];
     }
     const double determinant = count * qq - q * q;
-    if (determinant > 0.0) {
-      const double scale = (count * qx - q * sum) / determinant;
-      const double minimum = (q * qx - qq * sum) / determinant;
-      if (scale > 0.0 && minimum >= 0.0) {
-        tried = {static_cast<float>(scale), static_cast<float>(minimum)};
-      } else if (qx > 0.0 && qq > 0.0) {
-        tried = {static_cast<float>(qx / qq), 0.0F};
+    if (!(determinant > 0.0)) return line;
+    const double scale = (count * qx - q * sum) / determinant;
+    const double minimum = (q * qx - qq * sum) / determinant;
+    if (scale > 0.0 && minimum >= 0.0) return {static_cast<float>(scale), static_cast<float>(minimum)};
+    return qx > 0.0 ? Affine{static_cast<float>(qx / qq), 0.0F} : line;
+  }
+
+  // Of lines from the smallest number to the largest, cut or not on both sides or on one, each fitted twice,
+  // the one with the smallest error.
+  Affine best() const {
+    constexpr std::array<float, 9> kWidths = {1.0F, 1.04F, 0.97F, 0.94F, 0.91F, 0.88F, 0.85F, 0.81F, 0.76F};
+    float low = 0.0F;
+    float high = x[0];
+    for (size_t i = 0; i < n; ++i) {
+      low = std::min(low, x[i]);
+      high = std::max(high, x[i]);
+    }
+    Affine found{0.0F, -low};
+    if (!(high - low > 1e-36F)) return found;
+    double least = std::numeric_limits<double>::infinity();
+    const auto step = (high - low) / static_cast<float>(most);
+    for (const float width : kWidths) {
+      for (const float cut : {0.0F, 0.5F, 1.0F}) {  // of what is cut, the part below
+        Affine line{step * width, std::max(0.0F, -low - (high - low) * (1.0F - width) * cut)};
+        line = fitted(fitted(line));
+        const double own = error(line);
+        if (own < least) {
+          least = own;
+          found = line;
+        }
       }
     }
-    double error = 0.0;
-    for (size_t i = 0; i < n; ++i) {
-      const double d = tried.scale * code(tried, x[i]) - tried.minimum - x[i];
-      error += weight(i) * d * d;
-    }
-    if (error < least) {
-      least = error;
-      best = tried;
-    }
+    return found;
   }
-  return best;
-}
+};
 
-// As above, with scales that are searched for.
-float symmetric(const float* x, const float* importance, int32_t bits, uint8_t* codes) {
-  const IntRounding rounding{.bits = bits, .scales = DType::kF16};
-  const std::span<const float> weights(importance, 32);
-  // There is a code more on one side: the scale's sign says on which.
+// The scale of n numbers around the middle of 2^bits codes. There is a code more on one side: the scale's
+// sign says on which.
+float signed_scale(const IntRounding& rounding, const float* x, const float* importance, size_t n) {
+  std::array<float, 32> turned;
+  std::span<const float> weights;
+  if (importance != nullptr) weights = {importance, n};
   float scale = 0.0F;
   double least = std::numeric_limits<double>::infinity();
   for (const float sign : {-1.0F, 1.0F}) {
-    std::array<float, 32> turned;
-    for (size_t i = 0; i < 32; ++i) turned[i] = sign * x[i];
-    const IntGroup group = choose_group(rounding, turned, weights);
-    std::array<uint8_t, 32> tried;
+    for (size_t i = 0; i < n; ++i) turned[i] = sign * x[i];
+    const IntGroup group = choose_group(rounding, std::span(turned).first(n), weights);
     double error = 0.0;
-    for (size_t i = 0; i < 32; ++i) {
-      tried[i] = static_cast<uint8_t>(code_of(rounding, group, turned[i]));
-      const double difference = group.value(tried[i]) - turned[i];
-      error += importance[i] * difference * difference;
+    for (size_t i = 0; i < n; ++i) {
+      const double difference = group.value(code_of(rounding, group, turned[i])) - turned[i];
+      error += (importance == nullptr ? 1.0 : importance[i]) * difference * difference;
     }
     if (error < least) {
       least = error;
       scale = sign * group.scale;
-      std::ranges::copy(tried, codes);
     }
   }
   return scale;
 }
+
+uint8_t nearest_step(float v, float scale, int32_t middle, int32_t most) {
+  const float steps = scale == 0.0F ? 0.0F : std::nearbyint(v / scale);
+  return static_cast<uint8_t>(std::clamp(steps + static_cast<float>(middle), 0.0F, static_cast<float>(most)));
+}
+
+// As above, with scales that are searched for.
+float symmetric(const float* x, const float* importance, int32_t bits, uint8_t* codes) {
+  const int32_t middle = 1 << (bits - 1);
+  const float scale = signed_scale({.bits = bits, .scales = DType::kF16}, x, importance, 32);
+  for (size_t i = 0; i < 32; ++i) codes[i] = nearest_step(x[i], scale, middle, 2 * middle - 1);
+  return scale;
+}
 float with_minimum(const float* x, const float* importance, int32_t most, float& least, uint8_t* codes) {
-  const Affine line = choose_affine(x, importance, 32, most);
+  const Affine line = AffineSearch{x, importance, 32, most}.best();
   const float scale = stored_half(line.scale);
   least = stored_half(-line.minimum);
   for (size_t i = 0; i < 32; ++i) {
@@ -207,28 +245,112 @@ void put_q8_0(const uint8_t* codes, uint8_t* out) {
   for (size_t i = 0; i < 32; ++i) out[2 + i] = codes[i] ^ 0x80;
 }
 
+// Groups of n numbers of a block whose scales and minima are numbers 0 .. most_scale. header: the two float16
+// numbers that these are times of.
+struct AffineGroups {
+  size_t n;
+  int32_t most;  // of a code
+  float most_scale;
+  std::array<uint8_t, kMostGroups> scales{};
+  std::array<uint8_t, kMostGroups> minima{};
+
+  void choose(const float* x, const float* importance, uint8_t* header, uint8_t* codes) {
+    std::array<Affine, kMostGroups> groups;
+    float scale = 0.0F;
+    float minimum = 0.0F;
+    for (size_t g = 0; g < kSuper / n; ++g) {
+      groups[g] =
+          AffineSearch{x + n * g, importance == nullptr ? nullptr : importance + n * g, n, most}.best();
+      scale = std::max(scale, groups[g].scale);
+      minimum = std::max(minimum, groups[g].minimum);
+    }
+    const float d = stored_half(scale / most_scale);
+    const float dmin = stored_half(minimum / most_scale);
+    put_half(d, header);
+    put_half(dmin, header + 2);
+    const auto times = [&](float v, float unit) {
+      return unit > 0.0F ? static_cast<uint8_t>(std::clamp(std::nearbyint(v / unit), 0.0F, most_scale))
+                         : uint8_t{0};
+    };
+    for (size_t g = 0; g < kSuper / n; ++g) {
+      scales[g] = times(groups[g].scale, d);
+      minima[g] = times(groups[g].minimum, dmin);
+      const float own = d * static_cast<float>(scales[g]);
+      const float least = dmin * static_cast<float>(minima[g]);
+      for (size_t i = n * g; i < n * g + n; ++i) codes[i] = nearest_step(x[i] + least, own, 0, most);
+    }
+  }
+};
+
+// Sixteen groups of 16, scales and minima of four bits.
+void choose_q2_k(const float* x, const float* importance, uint8_t* out, uint8_t* codes) {
+  AffineGroups groups{.n = 16, .most = 3, .most_scale = 15.0F};
+  groups.choose(x, importance, out + 80, codes);
+  for (size_t g = 0; g < 16; ++g) out[g] = static_cast<uint8_t>(groups.scales[g] | groups.minima[g] << 4);
+}
+// The two lowest bits of 256 codes, four codes a byte: those 32 apart.
+void put_pairs(const uint8_t* codes, uint8_t* out) {
+  std::fill_n(out, 64, uint8_t{0});
+  for (size_t i = 0; i < kSuper; ++i)
+    out[32 * (i / 128) + i % 32] |= static_cast<uint8_t>((codes[i] & 3) << (2 * (i / 32 % 4)));
+}
+void put_q2_k(const uint8_t* codes, uint8_t* out) {
+  put_pairs(codes, out + 16);
+}
+
+// Scales of groups as whole numbers -most .. most - 1 times a float16 number, which it returns: the largest
+// one is -most.
+float put_signed_scales(std::span<const float> scales, int32_t most, std::span<int32_t> numbers) {
+  const auto limit = static_cast<float>(most);
+  const float extreme = *std::ranges::max_element(scales, {}, [](float v) { return std::fabs(v); });
+  const float d = stored_half(-extreme / limit);
+  for (size_t g = 0; g < scales.size(); ++g) {
+    const float times = d == 0.0F ? 0.0F : std::nearbyint(scales[g] / d);
+    numbers[g] = static_cast<int32_t>(std::clamp(times, -limit, limit - 1.0F));
+  }
+  return d;
+}
+
+// Sixteen groups of 16 around a middle, with scales of that kind.
+float choose_signed_groups(const float* x, const float* importance, int32_t bits, int32_t most_scale,
+                           std::span<int32_t, 16> numbers, uint8_t* codes) {
+  const IntRounding rounding{.bits = bits, .scales = DType::kF32};
+  const int32_t middle = 1 << (bits - 1);
+  std::array<float, 16> scales;
+  for (size_t g = 0; g < 16; ++g)
+    scales[g] = signed_scale(rounding, x + 16 * g, importance == nullptr ? nullptr : importance + 16 * g, 16);
+  const float d = put_signed_scales(scales, most_scale, numbers);
+  for (size_t i = 0; i < kSuper; ++i)
+    codes[i] = nearest_step(x[i], d * static_cast<float>(numbers[i / 16]), middle, 2 * middle - 1);
+  return d;
+}
+
+// Scales of six bits.
+void choose_q3_k(const float* x, const float* importance, uint8_t* out, uint8_t* codes) {
+  std::array<int32_t, 16> numbers;
+  put_half(choose_signed_groups(x, importance, 3, 32, numbers, codes), out + 108);
+  std::fill_n(out + 96, 12, uint8_t{0});
+  for (size_t g = 0; g < 16; ++g) {
+    const auto stored = static_cast<uint8_t>(numbers[g] + 32);
+    out[96 + g % 8] |= static_cast<uint8_t>((stored & 15) << (4 * (g / 8)));
+    out[104 + g % 4] |= static_cast<uint8_t>(stored >> 4 << (2 * (g / 4)));
+  }
+}
+void put_q3_k(const uint8_t* codes, uint8_t* out) {
+  std::fill_n(out, 32, uint8_t{0});
+  for (size_t i = 0; i < kSuper; ++i) out[i % 32] |= static_cast<uint8_t>((codes[i] >> 2 & 1) << (i / 32));
+  put_pairs(codes, out + 32);
+}
+
 // Eight groups of 32 whose scales and minima are numbers of six bits. Codes [256]; 16 bytes of header.
 void affine_groups(const float* x, const float* importance, int32_t most, uint8_t* header, uint8_t* codes) {
-  std::array<Affine, 8> groups;
-  float scale = 0.0F;
-  float minimum = 0.0F;
-  for (size_t g = 0; g < 8; ++g) {
-    groups[g] = choose_affine(x + 32 * g, importance == nullptr ? nullptr : importance + 32 * g, 32, most);
-    scale = std::max(scale, groups[g].scale);
-    minimum = std::max(minimum, groups[g].minimum);
-  }
-  const float d = stored_half(scale / 63.0F);
-  const float dmin = stored_half(minimum / 63.0F);
-  put_half(d, header);
-  put_half(dmin, header + 2);
-  const auto six_bits = [](float v, float unit) {
-    return unit > 0.0F ? static_cast<uint8_t>(std::clamp(std::nearbyint(v / unit), 0.0F, 63.0F)) : uint8_t{0};
-  };
+  AffineGroups groups{.n = 32, .most = most, .most_scale = 63.0F};
+  groups.choose(x, importance, header, codes);
   uint8_t* packed = header + 4;
   std::fill_n(packed, 12, uint8_t{0});
   for (size_t g = 0; g < 8; ++g) {
-    const uint8_t s = six_bits(groups[g].scale, d);
-    const uint8_t m = six_bits(groups[g].minimum, dmin);
+    const uint8_t s = groups.scales[g];
+    const uint8_t m = groups.minima[g];
     if (g < 4) {
       packed[g] |= s;
       packed[4 + g] |= m;
@@ -236,12 +358,6 @@ void affine_groups(const float* x, const float* importance, int32_t most, uint8_
       packed[4 + g] = static_cast<uint8_t>((s & 15) | (m & 15) << 4);
       packed[g - 4] |= static_cast<uint8_t>(s >> 4 << 6);
       packed[g] |= static_cast<uint8_t>(m >> 4 << 6);
-    }
-    const float own = d * static_cast<float>(s);
-    const float least = dmin * static_cast<float>(m);
-    for (size_t i = 32 * g; i < 32 * g + 32; ++i) {
-      const float v = own > 0.0F ? std::nearbyint((x[i] + least) / own) : 0.0F;
-      codes[i] = static_cast<uint8_t>(std::clamp(v, 0.0F, static_cast<float>(most)));
     }
   }
 }
@@ -264,22 +380,9 @@ void put_q5_k(const uint8_t* codes, uint8_t* out) {
 
 // Sixteen groups of 16 whose scales are numbers of eight bits.
 void choose_q6_k(const float* x, const float* importance, uint8_t* out, uint8_t* codes) {
-  const IntRounding rounding{.bits = 6, .scales = DType::kF32};
-  std::array<float, 16> scales;
-  for (size_t g = 0; g < 16; ++g) {
-    std::span<const float> weights;
-    if (importance != nullptr) weights = {importance + 16 * g, 16};
-    scales[g] = choose_group(rounding, {x + 16 * g, 16}, weights).scale;
-  }
-  const float d = stored_half(*std::ranges::max_element(scales) / 127.0F);
-  for (size_t g = 0; g < 16; ++g) {
-    const auto s =
-        static_cast<int8_t>(d > 0.0F ? std::clamp(std::nearbyint(scales[g] / d), 0.0F, 127.0F) : 0.0F);
-    out[192 + g] = static_cast<uint8_t>(s);
-    const IntGroup group{d * static_cast<float>(s), 32};
-    for (size_t i = 16 * g; i < 16 * g + 16; ++i)
-      codes[i] = static_cast<uint8_t>(code_of(rounding, group, x[i]));
-  }
+  std::array<int32_t, 16> numbers;
+  const float d = choose_signed_groups(x, importance, 6, 128, numbers, codes);
+  for (size_t g = 0; g < 16; ++g) out[192 + g] = static_cast<uint8_t>(numbers[g]);
   put_half(d, out + 208);
 }
 void put_q6_k(const uint8_t* codes, uint8_t* out) {
@@ -289,19 +392,90 @@ void put_q6_k(const uint8_t* codes, uint8_t* out) {
     out[128 + 32 * (i / 128) + i % 32] |= static_cast<uint8_t>((codes[i] >> 4 & 3) << (2 * (i / 32 % 4)));
 }
 
+// Codes of a table's numbers, of 32 weights: the scale that leaves the smallest squared error, of those that
+// put the largest weight near an end of the table, each corrected to be the best one for its codes.
+float table_scale(std::span<const float> table, const float* x, const float* importance) {
+  float extreme = 0.0F;
+  for (size_t i = 0; i < 32; ++i) {
+    if (std::fabs(x[i]) > std::fabs(extreme)) extreme = x[i];
+  }
+  if (extreme == 0.0F) return 0.0F;
+  float best = 0.0F;
+  double least = std::numeric_limits<double>::infinity();
+  for (const float end : {table.front(), table.back()}) {
+    for (float width = 0.8F; width < 1.25F; width += 0.06F) {
+      float scale = extreme / (end * width);
+      for (int32_t round = 0; round < 2; ++round) {
+        double products = 0.0;
+        double squares = 0.0;
+        double error = 0.0;
+        for (size_t i = 0; i < 32; ++i) {
+          const double own = importance == nullptr ? 1.0 : importance[i];
+          const double number = table[nearest_number(table, x[i] / scale)];
+          products += own * number * x[i];
+          squares += own * number * number;
+          error += own * (scale * number - x[i]) * (scale * number - x[i]);
+        }
+        if (error < least) {
+          least = error;
+          best = scale;
+        }
+        if (!(squares > 0.0) || products == 0.0) break;
+        scale = static_cast<float>(products / squares);
+      }
+    }
+  }
+  return best;
+}
+
+void choose_numbers(std::span<const float> table, const float* x, float scale, uint8_t* codes) {
+  for (size_t i = 0; i < 32; ++i) codes[i] = nearest_number(table, scale == 0.0F ? 0.0F : x[i] / scale);
+}
+
+void choose_iq4_nl(const float* x, const float* importance, uint8_t* out, uint8_t* codes) {
+  const std::span<const float> table = find_ggml_type("IQ4_NL")->format.table;
+  const float scale = stored_half(table_scale(table, x, importance));
+  put_half(scale, out);
+  choose_numbers(table, x, scale, codes);
+}
+
+void choose_iq4_xs(const float* x, const float* importance, uint8_t* out, uint8_t* codes) {
+  const std::span<const float> table = find_ggml_type("IQ4_XS")->format.table;
+  std::array<float, 8> scales;
+  for (size_t g = 0; g < 8; ++g)
+    scales[g] = table_scale(table, x + 32 * g, importance == nullptr ? nullptr : importance + 32 * g);
+  std::array<int32_t, 8> numbers;
+  const float d = put_signed_scales(scales, 32, numbers);
+  put_half(d, out);
+  std::fill_n(out + 2, 6, uint8_t{0});
+  for (size_t g = 0; g < 8; ++g) {
+    const auto stored = static_cast<uint8_t>(numbers[g] + 32);
+    out[2 + g / 4] |= static_cast<uint8_t>(stored >> 4 << (2 * (g % 4)));
+    out[4 + g / 2] |= static_cast<uint8_t>((stored & 15) << (4 * (g % 2)));
+    choose_numbers(table, x + 32 * g, d * static_cast<float>(numbers[g]), codes + 32 * g);
+  }
+}
+void put_iq4_xs(const uint8_t* codes, uint8_t* out) {
+  for (size_t g = 0; g < 8; ++g) put_nibbles(codes + 32 * g, 32, out + 8 + 16 * g);
+}
+
 struct Encoder {
   std::string_view name;
   void (*choose)(const float* x, const float* importance, uint8_t* block, uint8_t* codes);
   void (*put)(const uint8_t* codes, uint8_t* block);
 };
-constexpr std::array<Encoder, 8> kEncoders = {{{"Q4_0", choose_symmetric<4>, put_q4_0},
-                                               {"Q4_1", choose_with_minimum<4>, put_q4_1},
-                                               {"Q5_0", choose_symmetric<5>, put_q5_0},
-                                               {"Q5_1", choose_with_minimum<5>, put_q5_1},
-                                               {"Q8_0", choose_q8_0, put_q8_0},
-                                               {"Q4_K", choose_q4_k, put_q4_k},
-                                               {"Q5_K", choose_q5_k, put_q5_k},
-                                               {"Q6_K", choose_q6_k, put_q6_k}}};
+constexpr std::array<Encoder, 12> kEncoders = {{{"Q4_0", choose_symmetric<4>, put_q4_0},
+                                                {"Q4_1", choose_with_minimum<4>, put_q4_1},
+                                                {"Q5_0", choose_symmetric<5>, put_q5_0},
+                                                {"Q5_1", choose_with_minimum<5>, put_q5_1},
+                                                {"Q8_0", choose_q8_0, put_q8_0},
+                                                {"Q2_K", choose_q2_k, put_q2_k},
+                                                {"Q3_K", choose_q3_k, put_q3_k},
+                                                {"Q4_K", choose_q4_k, put_q4_k},
+                                                {"Q5_K", choose_q5_k, put_q5_k},
+                                                {"Q6_K", choose_q6_k, put_q6_k},
+                                                {"IQ4_NL", choose_iq4_nl, put_q4_0},
+                                                {"IQ4_XS", choose_iq4_xs, put_iq4_xs}}};
 
 const Encoder* find_encoder(const GgmlType& type) {
   const auto at = std::ranges::find(kEncoders, type.name, &Encoder::name);
@@ -356,9 +530,21 @@ void ggml_lines(const GgmlType& type, const std::byte* blocks, std::span<GgmlLin
       const bool two = format.two_levels();
       const float step = two ? scale * static_cast<float>(scales[g]) : scale;
       const float least = two && format.minima ? minimum * static_cast<float>(minima[g]) : minimum;
-      out[begin + g] = {step, -step * static_cast<float>(format.zero) - least};
+      out[begin + g] = {step, -step * static_cast<float>(format.zero) - least, format.table};
     }
   }
+}
+
+float GgmlLine::value(uint8_t code) const {
+  return (table.empty() ? static_cast<float>(code) : table[code]) * step + least;
+}
+
+uint8_t GgmlLine::nearest(float v, int32_t code_bits) const {
+  // Groups of one number alone have no step.
+  const float number = step == 0.0F ? 0.0F : (v - least) / step;
+  if (!table.empty()) return nearest_number(table, number);
+  const auto most = static_cast<float>((1 << code_bits) - 1);
+  return static_cast<uint8_t>(std::clamp(std::nearbyint(number), 0.0F, most));
 }
 
 }  // namespace quire

@@ -1,6 +1,7 @@
-// Floats into ggml's blocks. The types of one level have the bits of ggml's reference encoders (as the PyPI
-// package gguf has them); of those with two levels (Q4_K, Q5_K, Q6_K) the layout is ggml's and the search for
-// scales our own. Format: github.com/ggml-org/ggml, src/ggml-common.h. Free functions; any thread.
+// Floats into ggml's blocks. The types of one level whose codes are whole numbers have the bits of ggml's
+// reference encoders (as the PyPI package gguf has them); of those with two levels (Q2_K to Q6_K) and with a
+// table (IQ4_NL, IQ4_XS) the layout is ggml's and the search for scales our own. Format:
+// github.com/ggml-org/ggml, src/ggml-common.h. Free functions; any thread.
 #pragma once
 
 #include <cstddef>
@@ -12,7 +13,8 @@
 
 namespace quire {
 
-// Whether encode_ggml writes the type: F32, F16, BF16, Q4_0, Q4_1, Q5_0, Q5_1, Q8_0, Q4_K, Q5_K, Q6_K.
+// Whether encode_ggml writes the type: F32, F16, BF16, Q4_0, Q4_1, Q5_0, Q5_1, Q8_0, Q2_K to Q6_K,
+// IQ4_NL, IQ4_XS.
 bool can_encode(const GgmlType& type);
 // x: whole blocks of finite numbers; out: type.bytes_of(x.size()). importance: [x.size()], not negative, or
 // empty; of coded types scales are then searched for that leave the smallest sum of importance * (error)^2,
@@ -23,10 +25,16 @@ void encode_ggml(const GgmlType& type, std::span<const float> x, std::byte* out,
 // For who chooses the codes of blocks in another way than to nearest. Of types that encode_ggml writes and
 // that are coded.
 //
-// What the codes of a group stand for: code * step + least.
+// What the codes of a group stand for: code * step + least, or with a table (of the type, ascending)
+// table[code] * step + least.
 struct GgmlLine {
   float step = 0.0F;
   float least = 0.0F;
+  std::span<const float> table = {};
+
+  float value(uint8_t code) const;
+  // The code nearest to v, of 2^code_bits.
+  uint8_t nearest(float v, int32_t code_bits) const;
 };
 // Of the groups of type.format.group_size numbers of whole blocks.
 void ggml_lines(const GgmlType& type, const std::byte* blocks, std::span<GgmlLine> out);

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <cmath>
 #include <cstring>
 #include <random>
@@ -44,8 +45,8 @@ std::vector<float> decoded(const GgmlType& type, std::span<const std::byte> byte
   for (size_t i = 0; i < n; ++i) {
     const float two = f.two_levels() ? static_cast<float>(group_scales[i / group]) : 1.0F;
     const float low = f.two_levels() ? static_cast<float>(group_minima[i / group]) : 1.0F;
-    w[i] = scales[i / block] * two * static_cast<float>(codes[i] - f.zero) -
-           (f.minima ? minima[i / block] * low : 0.0F);
+    const float number = f.table.empty() ? static_cast<float>(codes[i] - f.zero) : f.table[codes[i]];
+    w[i] = scales[i / block] * two * number - (f.minima ? minima[i / block] * low : 0.0F);
   }
   return w;
 }
@@ -68,8 +69,8 @@ TEST(GgmlEncode, OneLevelHasTheReferencesBytes) {
 TEST(GgmlEncode, EveryTypeStaysNear) {
   const auto w = some_weights(1024);
   const std::vector<std::pair<std::string, double>> limits = {
-      {"Q8_0", 0.006}, {"Q6_K", 0.02}, {"Q5_K", 0.04}, {"Q5_1", 0.04},
-      {"Q5_0", 0.045}, {"Q4_K", 0.08}, {"Q4_1", 0.08}, {"Q4_0", 0.09}};
+      {"Q8_0", 0.006}, {"Q6_K", 0.02}, {"Q5_K", 0.04}, {"Q5_1", 0.04}, {"Q5_0", 0.045},  {"Q4_K", 0.08},
+      {"Q4_1", 0.08},  {"Q4_0", 0.09}, {"Q3_K", 0.17}, {"Q2_K", 0.3},  {"IQ4_NL", 0.08}, {"IQ4_XS", 0.085}};
   for (const auto& [name, limit] : limits) {
     const GgmlType& type = *find_ggml_type(name);
     ASSERT_TRUE(can_encode(type)) << name;
@@ -91,7 +92,8 @@ TEST(GgmlEncode, ErrorsCountAsMuchAsTheyAreImportant) {
   std::vector<float> importance(w.size());
   std::mt19937 rng(4);
   for (float& v : importance) v = rng() % 4 == 0 ? 100.0F : 1.0F;
-  for (const char* name : {"Q4_0", "Q4_1", "Q5_0", "Q5_1", "Q8_0", "Q4_K", "Q5_K", "Q6_K"}) {
+  for (const char* name :
+       {"Q4_0", "Q4_1", "Q5_0", "Q5_1", "Q8_0", "Q2_K", "Q3_K", "Q4_K", "Q5_K", "Q6_K", "IQ4_NL", "IQ4_XS"}) {
     const GgmlType& type = *find_ggml_type(name);
     const auto error = [&](std::span<const float> counts) {
       std::vector<std::byte> bytes(type.bytes_of(static_cast<int64_t>(w.size())));
@@ -114,7 +116,8 @@ TEST(GgmlEncode, ErrorsCountAsMuchAsTheyAreImportant) {
 TEST(GgmlEncode, WhatIsAllEqualOrZeroIsKept) {
   for (const float value : {0.0F, 0.5F, -0.5F}) {
     const std::vector<float> w(256, value);
-    for (const char* name : {"Q4_0", "Q4_1", "Q5_0", "Q5_1", "Q8_0", "Q4_K", "Q5_K", "Q6_K"}) {
+    for (const char* name : {"Q4_0", "Q4_1", "Q5_0", "Q5_1", "Q8_0", "Q2_K", "Q3_K", "Q4_K", "Q5_K", "Q6_K",
+                             "IQ4_NL", "IQ4_XS"}) {
       const GgmlType& type = *find_ggml_type(name);
       for (const float v : decoded(type, encoded(type, w), w.size()))
         ASSERT_NEAR(v, value, std::fabs(value) * 0.07F) << name;
@@ -122,10 +125,25 @@ TEST(GgmlEncode, WhatIsAllEqualOrZeroIsKept) {
   }
 }
 
+TEST(GgmlEncode, LinesTellTheNearestCode) {
+  const GgmlLine even{.step = 0.5F, .least = -1.0F};
+  EXPECT_EQ(even.nearest(0.2F, 2), 2);
+  EXPECT_EQ(even.nearest(-9.0F, 2), 0);
+  EXPECT_EQ(even.nearest(9.0F, 2), 3);
+  const std::array<float, 4> numbers = {-8.0F, -1.0F, 2.0F, 9.0F};
+  const GgmlLine table{.step = -0.5F, .table = numbers};
+  EXPECT_EQ(table.nearest(4.0F, 2), 0);
+  EXPECT_EQ(table.nearest(-0.2F, 2), 1);
+  EXPECT_EQ(table.nearest(-0.3F, 2), 2);
+  EXPECT_EQ(table.nearest(-99.0F, 2), 3);
+  EXPECT_EQ(table.value(3), -4.5F);
+}
+
 TEST(GgmlEncode, OtherCodesStandOnTheSameLines) {
   const auto w = some_weights(512);
   std::mt19937 rng(5);
-  for (const char* name : {"Q4_0", "Q4_1", "Q5_0", "Q5_1", "Q8_0", "Q4_K", "Q5_K", "Q6_K"}) {
+  for (const char* name :
+       {"Q4_0", "Q4_1", "Q5_0", "Q5_1", "Q8_0", "Q2_K", "Q3_K", "Q4_K", "Q5_K", "Q6_K", "IQ4_NL", "IQ4_XS"}) {
     const GgmlType& type = *find_ggml_type(name);
     auto bytes = encoded(type, w);
     const auto group = static_cast<size_t>(type.format.group_size);
@@ -137,7 +155,7 @@ TEST(GgmlEncode, OtherCodesStandOnTheSameLines) {
     const auto back = decoded(type, bytes, w.size());
     for (size_t i = 0; i < w.size(); ++i) {
       const GgmlLine& line = lines[i / group];
-      ASSERT_NEAR(back[i], static_cast<float>(codes[i]) * line.step + line.least, 1e-6) << name << " " << i;
+      ASSERT_NEAR(back[i], line.value(codes[i]), 1e-6) << name << " " << i;
     }
   }
 }

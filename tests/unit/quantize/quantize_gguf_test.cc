@@ -105,6 +105,11 @@ TEST(QuantizeGguf, MatricesAreOfTheTypeOrOfOneThatFits) {
   const auto q4 = types("gguf-q4_k");
   EXPECT_EQ(q4.at("blk.0.attn_q.weight"), "Q5_0");
   EXPECT_EQ(q4.at("output.weight"), "Q8_0");
+  for (const char* few : {"gguf-q2_k", "gguf-q3_k", "gguf-iq4_xs"}) {
+    const auto written = types(few);
+    EXPECT_EQ(written.at("blk.0.attn_q.weight"), "IQ4_NL") << few;
+    EXPECT_EQ(written.at("output.weight"), "Q8_0") << few;
+  }
 }
 
 TEST(QuantizeGguf, WhatCannotBeWrittenIsSaid) {
