@@ -38,7 +38,7 @@ TYPES = {"float16": "MOSTLY_F16", "bfloat16": "MOSTLY_BF16"}
 # What the converter calls those that it knows by their first names.
 ARCHITECTURES = {"Mistral4ForCausalLM": "Mistral3ForConditionalGeneration", "PhimoeForCausalLM": "PhiMoEForCausalLM", "RobertaForMaskedLM": "RobertaModel"}
 # Converted by none, or (llama-sharded) the same as another.
-LEFT_OUT = ("falcon-alibi", "falcon-old", "flex_olmo", "glm4_moe_lite", "granitemoe_swa", "granitemoeshared", "mixtral-stacked", "ministral", "qwen2_moe", "qwen2_moe-stacked",
+LEFT_OUT = ("falcon-alibi", "falcon-old", "flex_olmo", "granitemoe_swa", "granitemoeshared", "mixtral-stacked", "ministral", "qwen2_moe", "qwen2_moe-stacked",
             "gptj", "llama-sharded", "opt", "opt-350m", "bitnet",
             # Encoders: heads that the converter does not know, or forgets.
             "bert-classifier", "bert-many", "bert-old-flags", "data2vec-text", "ernie", "bert-reranker", "bert-reranker-logits", "distilbert-classifier", "gpt2-classifier",
@@ -96,7 +96,7 @@ def complete(hparams, written):
         hparams.setdefault("swa_num_key_value_heads", 2 * hparams["num_key_value_heads"])
         hparams["partial_rotary_factor"] = hparams["rope_parameters"]["full_attention"]["partial_rotary_factor"]
         hparams |= dict(topk_method="noaux_tc", hybrid_layer_pattern=[int(kind == "sliding_attention") for kind in hparams["layer_types"]])
-    if written["model_type"] in ("deepseek_v3", "dots1", "minimax_m2"):
+    if written["model_type"] in ("deepseek_v3", "dots1", "glm4_moe_lite", "minimax_m2"):
         hparams["scoring_func"] = "sigmoid"
     if written["model_type"] == "nemotron_h":
         hparams["d_head"] = written["mamba_head_dim"]
@@ -107,6 +107,28 @@ def complete(hparams, written):
         hparams.pop("classifier_pooling", None)
     hparams.setdefault("n_ctx", hparams.get("n_positions"))
     hparams.setdefault("rotary_pct", written.get("rotary_pct", 1.0))
+
+
+def with_apart_experts(tensors):
+    """Experts that transformers stacks."""
+    apart = {}
+    for key, value in tensors.items():
+        prefix, _, kind = key.rpartition(".")
+        if kind not in ("gate_up_proj", "down_proj") or not prefix.endswith(".experts"):
+            apart[key] = value
+            continue
+        names = ("gate_proj", "up_proj") if kind == "gate_up_proj" else ("down_proj",)
+        for i, expert in enumerate(value):
+            for part, matrix in zip(names, expert.chunk(len(names))):
+                apart[f"{prefix}.{i}.{part}.weight"] = matrix.contiguous()
+    return apart
+
+
+# Files whose published form has other names.
+PUBLISHED = {
+    "glm4_moe_lite": with_apart_experts,
+    "kimi_linear": lambda tensors: {re.sub(r"block_sparse_moe\.(\w+_proj)", r"mlp.\1", key): value for key, value in tensors.items()},
+}
 
 
 def convert(path, out, conversion):
@@ -141,9 +163,8 @@ def convert(path, out, conversion):
     with tempfile.TemporaryDirectory() as folder:
         folder = pathlib.Path(folder)
         for file in path.iterdir():
-            if name == "kimi_linear" and file.suffix == ".safetensors":  # the published file has another name for dense MLPs
-                renamed = {re.sub(r"block_sparse_moe\.(\w+_proj)", r"mlp.\1", key): value for key, value in load_file(file).items()}
-                save_file(renamed, folder / file.name)
+            if name in PUBLISHED and file.suffix == ".safetensors":
+                save_file(PUBLISHED[name](load_file(file)), folder / file.name)
             elif file.name != "tokenizer.json":
                 (folder / file.name).symlink_to(file)
         if architecture.startswith(("Gemma", "Nomic")):
@@ -178,7 +199,7 @@ def as_matrices(sources):
         if data.ndim == 3 and data.shape[1] > 1:
             for i, part in enumerate(data):
                 yield dict(source=name, slice=i), part
-        else:
+        elif data.ndim > 0:
             yield dict(source=name), data.reshape(len(data), -1)
 
 

@@ -57,6 +57,8 @@ struct GgufArch {
   // Writes the fields of config.json.
   void (*configure)(const GgufModel& model, nlohmann::json& config) = nullptr;
   GgufStyle style = GgufStyle::kPlain;
+  // Metadata with a number for each layer, and the tensors of one number that they are in the original.
+  std::span<const GgufName> numbers = {};
 };
 
 // The row of a file's general.architecture. Throws Error naming those that are supported.

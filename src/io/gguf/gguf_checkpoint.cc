@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstdio>
 #include <cstring>
+#include <deque>
 #include <functional>
 #include <map>
 #include <set>
@@ -191,6 +192,7 @@ class GgufCheckpoint : public Checkpoint {
     files_ = gguf_pooling_files(*shards_);
     layers_ = gguf_layers(*shards_);
     for (const auto& [name, place] : shards_->places()) add_tensor(place);
+    for (const GgufName& row : arch_->numbers) add_numbers(row);
   }
 
   const fs::path& path() const override { return path_; }
@@ -356,6 +358,25 @@ class GgufCheckpoint : public Checkpoint {
       file.fail(cat("tensor '", tensor.name, "': there is a second one for '", name, "'"));
   }
 
+  // A number of the metadata for each layer as tensors of one number.
+  void add_numbers(const GgufName& row) {
+    const GgufFile& file = shards_->file();
+    const std::vector<double> values = file.numbers(row.gguf);
+    if (static_cast<int64_t>(values.size()) < layers_)
+      file.fail(cat("metadata '", row.gguf, "' has ", values.size(), " numbers, expected ", layers_,
+                    ", one for each layer"));
+    for (int64_t layer = 0; layer < layers_; ++layer) {
+      const float& value = numbers_.emplace_back(static_cast<float>(values[static_cast<size_t>(layer)]));
+      Entry entry;
+      entry.type = find_ggml_type("F32");
+      entry.stored = std::as_bytes(std::span(&value, 1));
+      entry.info.name = replaced(row.name, "{}", std::to_string(layer));
+      entry.info.shape = {1};
+      entry.info.bytes = sizeof(float);
+      entries_.emplace(entry.info.name, std::move(entry));
+    }
+  }
+
   std::vector<int32_t> order_of(const GgufFile& file, const TensorInfo& info) const {
     const bool query = info.name.find(".q_proj.") != std::string::npos;
     if (!query && info.name.find(".k_proj.") == std::string::npos) return {};
@@ -397,6 +418,7 @@ class GgufCheckpoint : public Checkpoint {
   nlohmann::json config_;
   nlohmann::json generation_config_;
   std::map<std::string, std::string, std::less<>> files_;  // that would lie beside config.json
+  std::deque<float> numbers_;  // what entries of metadata have stored: they stay where they are
   std::map<std::string, Entry, std::less<>> entries_;
 };
 

@@ -46,8 +46,9 @@ bool has_two_norms(const GgufModel& model) {
   return has_tensor(model, 0, "attn_norm_2.weight");
 }
 
-const std::array<Row, 89> kRows = {{
+const std::array<Row, 90> kRows = {{
     {{"afmoe", "AfmoeForCausalLM", "afmoe", kAfmoe, configure_afmoe}},
+    {{"apertus", "ApertusForCausalLM", "apertus", kApertus, configure_llama, GgufStyle::kPlain, kXielu}},
     {{"arcee", "ArceeForCausalLM", "arcee", kLlama, configure_llama, GgufStyle::kPairs}},
     {{"bert", "BertForSequenceClassification", "bert", kBert, configure_bert}, has_classifier},
     {{"bert", "BertModel", "bert", kBert, configure_bert}},

@@ -162,17 +162,17 @@ TEST(Gguf, WrongTensorsAreNamed) {
 }
 
 // A llama of one layer: 2 heads of 4, one key head.
-GgufWriter tiny_llama() {
+GgufWriter tiny_llama(const std::string& architecture = "llama") {
   GgufWriter w;
-  w.text("general.architecture", "llama");
-  const auto u32 = [&](const std::string& key, uint32_t value) { w.u32("llama." + key, value); };
+  w.text("general.architecture", architecture);
+  const auto u32 = [&](const std::string& key, uint32_t value) { w.u32(architecture + "." + key, value); };
   u32("block_count", 1);
   u32("context_length", 64);
   u32("embedding_length", 8);
   u32("feed_forward_length", 6);
   u32("attention.head_count", 2);
   u32("attention.head_count_kv", 1);
-  w.f32("llama.attention.layer_norm_rms_epsilon", 1e-5F);
+  w.f32(architecture + ".attention.layer_norm_rms_epsilon", 1e-5F);
   return w;
 }
 // Tensors are looked for in each layer: a file of a kilobyte must not make that take a minute.
@@ -249,7 +249,7 @@ TEST(GgufCheckpoint, ErrorsNameWhatIsMissingOrNotSupported) {
   GgufWriter other;
   other.text("general.architecture", "t5");
   EXPECT_THAT(error(other),
-              HasSubstr("the architecture 't5' is not supported; supported: afmoe, arcee, bert, "));
+              HasSubstr("the architecture 't5' is not supported; supported: afmoe, apertus, arcee, bert, "));
   GgufWriter empty;
   empty.text("general.architecture", "llama");
   EXPECT_THAT(error(empty), HasSubstr("no tensor 'token_embd.weight'"));
@@ -259,6 +259,9 @@ TEST(GgufCheckpoint, ErrorsNameWhatIsMissingOrNotSupported) {
   rows.f32_tensor("token_embd.weight", {8, 5}, counting(40));
   rows.f32_tensor("blk.0.attn_q.weight", {8, 7}, counting(56));
   EXPECT_THAT(error(rows), HasSubstr("7 rows, which do not make 2 heads"));
+  GgufWriter numbers = tiny_llama("apertus");
+  numbers.f32_tensor("token_embd.weight", {8, 5}, counting(40));
+  EXPECT_THAT(error(numbers), HasSubstr("metadata 'xielu.alpha_p' has 0 numbers, expected 1"));
 }
 
 TEST(GgufCheckpoint, ControlSymbolsThatEndATurnEndTheText) {
