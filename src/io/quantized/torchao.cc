@@ -1,13 +1,15 @@
 // torchao: parts of a weight lie in tensors of their own, and the safetensors header's metadata has under the
 // weight's name what they are, as JSON: `_type` and its fields in `_data`.
-//   Int8Tensor, IntxUnpackedToInt8Tensor  X._weight_qdata int8 [n, k], scale and zero_point [n, groups]
-//   Float8Tensor                          qdata fp8 [n, k], scale one, [n, 1] or of blocks
-//   Int4Tensor                            qdata int8 [n, k / 2], two codes with signs in a byte, the lower
-//   column
-//                                         in the low half; scale and zero_point floats [groups, n]
-//   Int4TilePackedTo4dTensor              qdata int32 [n / 8, k / 128, 32, 4], in the order in which tensor
-//   cores
-//                                         of m16n8k16 take it; scale_and_zero bfloat16 [groups, n, 2]
+//   Int8Tensor, IntxUnpackedToInt8Tensor
+//     X._weight_qdata int8 [n, k], scale and zero_point [n, groups]
+//   Float8Tensor
+//     qdata fp8 [n, k], scale one, [n, 1] or of blocks
+//   Int4Tensor
+//     qdata int8 [n, k / 2], two codes with signs in a byte, the lower column in the low half; scale and
+//     zero_point floats [groups, n]
+//   Int4TilePackedTo4dTensor
+//     qdata int32 [n / 8, k / 128, 32, 4], in the order in which tensor cores of m16n8k16 take it;
+//     scale_and_zero bfloat16 [groups, n, 2]
 // Zeros of the last two are what is added to scale * code.
 #include <algorithm>
 #include <array>
