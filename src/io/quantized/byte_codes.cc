@@ -45,10 +45,12 @@ QuantizedModule read_byte_codes(ModuleReader& reader, const ByteCodes& at) {
   const auto add = static_cast<uint8_t>(format.zero);
   const auto mask = static_cast<uint8_t>((1U << at.bits) - 1U);
   const auto code = [=](uint8_t stored) { return static_cast<uint8_t>((stored + add) & mask); };
-  const ScaleGrid codes(type, reader.bytes(at.codes), at.transposed ? 1 : k, at.transposed ? n : 1);
+  const auto codes = reader.bytes(at.codes);
+  const auto first = static_cast<size_t>(at.transposed ? 1 : k);  // of a row, times its number
+  const auto step = static_cast<size_t>(at.transposed ? n : 1);
   return reader.finish(format, n, k, [=](int64_t row, const CodedRow& out) {
-    for (size_t i = 0; i < out.codes.size(); ++i)
-      out.codes[i] = code(codes.byte_at(row, static_cast<int64_t>(i)));
+    const std::byte* from = codes.data() + static_cast<size_t>(row) * first;
+    for (size_t i = 0; i < out.codes.size(); ++i) out.codes[i] = code(static_cast<uint8_t>(from[i * step]));
     scales.read(row, out.block_scales);
     for (size_t g = 0; g < out.group_zeros.size(); ++g)
       out.group_zeros[g] = code(zeros.byte_at(row, static_cast<int64_t>(g)));

@@ -14,6 +14,7 @@
 #include <algorithm>
 #include <array>
 #include <optional>
+#include <span>
 #include <string>
 
 #include "base/strings.h"
@@ -74,10 +75,10 @@ QuantizedModule read_fp8(ModuleReader& reader, const Description& weight) {
   return read_float8(reader, kScales, one ? BlockSize{} : weight.block, kCodes);
 }
 
-// Codes of 4 bits with scales and what is added to them, for groups of columns; code(row, column).
-template <typename Code>
+// Codes of 4 bits with scales and what is added to them, for groups of columns; fill(row, codes).
+template <typename Fill>
 QuantizedModule finish_int4(ModuleReader& reader, int64_t n, int64_t k, int64_t group_size,
-                            const ScaleGrid& scales, const ScaleGrid& zeros, Code code) {
+                            const ScaleGrid& scales, const ScaleGrid& zeros, Fill fill) {
   CodedFormat format;
   format.code_bits = 4;
   format.zero = 8;
@@ -86,7 +87,7 @@ QuantizedModule finish_int4(ModuleReader& reader, int64_t n, int64_t k, int64_t 
   format.bfloat_scales = scales.dtype() == DType::kBF16;
   format.minima = true;
   return reader.finish(format, n, k, [=](int64_t row, const CodedRow& out) {
-    for (size_t i = 0; i < out.codes.size(); ++i) out.codes[i] = code(row, static_cast<int64_t>(i));
+    fill(row, out.codes);
     scales.read(row, out.block_scales);
     zeros.read(row, out.block_minima);
     for (float& minimum : out.block_minima) minimum = -minimum;
@@ -96,50 +97,65 @@ QuantizedModule finish_int4(ModuleReader& reader, int64_t n, int64_t k, int64_t 
 QuantizedModule read_int4(ModuleReader& reader, const Description& weight) {
   const TensorInfo& codes = reader.need(kCodes, {DType::kI8, DType::kU8}, {-1, -1});
   const int64_t n = codes.shape[0];
-  const int64_t k = codes.shape[1] * 2;
+  const int64_t bytes_of_row = codes.shape[1];
+  const int64_t k = bytes_of_row * 2;
   const int64_t groups = (k + weight.block.columns - 1) / weight.block.columns;
   const DType type = reader.need(kScales, {DType::kF32, DType::kF16, DType::kBF16}, {groups, n}).dtype;
   reader.need(kZeros, {type}, {groups, n});
   const ScaleGrid scales(type, reader.bytes(kScales), 1, n);
   const ScaleGrid zeros(type, reader.bytes(kZeros), 1, n);
   const auto bytes = reader.bytes(kCodes);
-  return finish_int4(reader, n, k, weight.block.columns, scales, zeros, [=](int64_t row, int64_t column) {
-    const auto both = static_cast<uint8_t>(bytes[static_cast<size_t>((row * k + column) / 2)]);
-    return static_cast<uint8_t>(((both >> (column % 2 * 4)) & 15) ^ 8);
-  });
+  return finish_int4(reader, n, k, weight.block.columns, scales, zeros,
+                     [=](int64_t row, std::span<uint8_t> out) {
+                       const std::byte* from = bytes.data() + row * bytes_of_row;
+                       for (size_t i = 0; i < out.size(); i += 2) {
+                         const auto both = static_cast<uint8_t>(from[i / 2]);
+                         out[i] = (both & 15) ^ 8;
+                         out[i + 1] = (both >> 4) ^ 8;
+                       }
+                     });
 }
 
 QuantizedModule read_tiles(ModuleReader& reader, const Description& weight) {
-  const TensorInfo& codes = reader.need(kCodes, {DType::kI32}, {-1, -1, 32, -1});
-  const auto shape = block_size_of(config_field(weight.fields, "shape"));  // rows and columns in the same way
+  constexpr int64_t kTileRows = 8;
+  constexpr int64_t kLanes = 32;
+  constexpr int64_t kRun = 32;  // columns that four words have
+  const TensorInfo& codes = reader.need(kCodes, {DType::kI32}, {-1, -1, kLanes, -1});
+  // Rows and columns, as a block has them.
+  const auto shape = block_size_of(config_field(weight.fields, "shape"));
   if (!shape) reader.fail(".weight", "is described by metadata without a 'shape' of two numbers");
-  // Rows and columns are filled up to whole tiles.
-  const int64_t rows = codes.shape[0] * 8;
-  const int64_t words = codes.shape[3];  // of 32 columns each
+  // Filled up to whole tiles.
+  const int64_t rows = codes.shape[0] * kTileRows;
   const int64_t blocks = codes.shape[1];
-  const int64_t columns = blocks * words * 32;
-  if (shape->rows > rows || shape->columns > columns)
+  const int64_t runs = codes.shape[3];
+  const int64_t columns = blocks * runs * kRun;
+  if (shape->rows > rows || shape->columns > columns) {
     reader.fail(kCodes, cat("is ", codes.shape_text(), ", too few tiles for [", shape->rows, ", ",
                             shape->columns, "]"));
+  }
   const int64_t groups = (columns + weight.block.columns - 1) / weight.block.columns;
   reader.need(kScalesAndZeros, {DType::kBF16}, {groups, rows, 2});
   const auto pairs = reader.bytes(kScalesAndZeros);
   const ScaleGrid scales(DType::kBF16, pairs, 2, rows * 2);
   const ScaleGrid zeros(DType::kBF16, pairs.subspan(dtype_size(DType::kBF16)), 2, rows * 2);
   const auto bytes = reader.bytes(kCodes);
-  return finish_int4(reader, shape->rows, shape->columns, weight.block.columns, scales, zeros,
-                     [=](int64_t row, int64_t column) {
-                       // A word has four pairs of columns, each four pairs from the next: even columns in its
-                       // low half.
-                       const int64_t pair = column % 32 / 2;
-                       const int64_t lane = row % 8 * 4 + pair % 4;
-                       const int64_t word = ((row / 8 * blocks + column / (32 * words)) * 32 + lane) * words +
-                                            column / 32 % words;
-                       const int64_t nibble = pair / 4 + column % 2 * 4;
-                       const auto both =
-                           static_cast<uint8_t>(bytes[static_cast<size_t>(word * 4 + nibble / 2)]);
-                       return static_cast<uint8_t>((both >> (nibble % 2 * 4)) & 15);
-                     });
+  return finish_int4(
+      reader, shape->rows, shape->columns, weight.block.columns, scales, zeros,
+      [=](int64_t row, std::span<uint8_t> out) {
+        const auto k = static_cast<int64_t>(out.size());
+        for (int64_t first = 0; first < k; first += kRun) {
+          const int64_t run = first / kRun;
+          const int64_t lane = row % kTileRows * 4;
+          const int64_t word = ((row / kTileRows * blocks + run / runs) * kLanes + lane) * runs + run % runs;
+          // A lane's word has every fourth pair of columns: even columns in its low half, odd ones above.
+          for (int64_t i = first; i < std::min(first + kRun, k); ++i) {
+            const int64_t pair = (i - first) / 2;
+            const int64_t nibble = pair / 4 + i % 2 * 4;
+            const auto at = static_cast<size_t>((word + pair % 4 * runs) * 4 + nibble / 2);
+            out[static_cast<size_t>(i)] = (static_cast<uint8_t>(bytes[at]) >> (nibble % 2 * 4)) & 15;
+          }
+        }
+      });
 }
 
 struct Kind {
