@@ -35,6 +35,14 @@ constexpr std::string_view kDeepseekCoder =
     R"(["[\\r\\n]", "\\s?\\p{L}+", "\\s?\\p{P}+", "[一-龥ࠀ-一가-퟿]+", "\\p{N}"])";
 constexpr std::string_view kDeepseekV3 =
     R"(["\\p{N}{1,3}", "[一-龥぀-ゟ゠-ヿ]+", "[!\"#$%&'()*+,\\-./:;<=>?@\\[\\\\\\]^_`{|}~][A-Za-z]+|[^\\r\\n\\p{L}\\p{P}\\p{S}]?[\\p{L}\\p{M}]+| ?[\\p{P}\\p{S}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"])";
+// Moonshot's, as byte_ranks.cc has it.
+constexpr std::string_view kKimi =
+    R"(["\\p{sc:Han}+)"
+    R"(|[^\\r\\n\\p{L}\\p{N}]?(?:(?!\\p{sc:Han})[\\p{Lu}\\p{Lt}\\p{Lm}\\p{Lo}\\p{M}])*(?:(?!\\p{sc:Han})[\\p{Ll}\\p{Lm}\\p{Lo}\\p{M}])+)"
+    R"((?i:'s|'t|'re|'ve|'m|'ll|'d)?)"
+    R"(|[^\\r\\n\\p{L}\\p{N}]?(?:(?!\\p{sc:Han})[\\p{Lu}\\p{Lt}\\p{Lm}\\p{Lo}\\p{M}])+(?:(?!\\p{sc:Han})[\\p{Ll}\\p{Lm}\\p{Lo}\\p{M}])*)"
+    R"((?i:'s|'t|'re|'ve|'m|'ll|'d)?)"
+    R"(|\\p{N}{1,3}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"])";
 constexpr std::string_view kSeedCoder =
     R"(["(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}{1}| ?[^\\s\\p{L}\\p{N}\\r\\n]+|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"])";
 constexpr std::string_view kBailing =
@@ -47,7 +55,7 @@ constexpr std::string_view kFalcon =
         {"type": "ByteLevel", "add_prefix_space": false, "use_regex": true},
         {"type": "Digits", "individual_digits": false}, "[0-9][0-9][0-9]"])";
 
-constexpr std::array<GgufRules, 22> kRules = {{
+constexpr std::array<GgufRules, 23> kRules = {{
     {"gpt-2 phi-2 exaone4 gigachat mellum jais trillion granite-docling jina-es jina-de jina-v2-es "
      "jina-v2-de a.x-4.0 "
      "jina-v1-en jina-v2-code roberta-bpe modern-bert",
@@ -68,6 +76,7 @@ constexpr std::array<GgufRules, 22> kRules = {{
     {"deepseek-llm", kDeepseekLlm},
     {"deepseek-coder", kDeepseekCoder},
     {"deepseek-v3 hunyuan-dense joyai-llm", kDeepseekV3},
+    {"kimi-k2", kKimi, false, false, true},
     {"seed-coder", kSeedCoder},
     {"bailingmoe bailingmoe2 llada-moe", kBailing},
     {"bloom poro-chat gpt3-finnish", kBloom},
