@@ -583,6 +583,14 @@ MODELS = {
         swiglu_limits=[0.0, 0.0, 0.3, 0.3], swiglu_limits_shared=[0.3, 0.0, 0.0, 0.4], rope_parameters=dict(
             full_attention=dict(rope_type="default", rope_theta=5e5, partial_rotary_factor=0.5),
             sliding_attention=dict(rope_type="default", rope_theta=1e4, partial_rotary_factor=1.0))), VISION), "float32", "text published"),
+    "xglm": (dict(model_type="xglm", architectures=["XGLMForCausalLM"], vocab_size=96, d_model=24, ffn_dim=40, num_layers=2, attention_heads=3,
+                  max_position_embeddings=96, bos_token_id=0, eos_token_id=2, pad_token_id=1, tie_word_embeddings=False), "float32", ""),
+    "ctrl": (dict(model_type="ctrl", architectures=["CTRLLMHeadModel"], vocab_size=96, n_embd=24, dff=40, n_layer=2, n_head=3, n_positions=96,
+                  tie_word_embeddings=False), "float32", ""),
+    "kolibri1": (MOE | dict(
+        model_type="kolibri1", architectures=["Kolibri1ForCausalLM"], num_hidden_layers=3, head_dim=8, moe_intermediate_size=12,
+        shared_expert_intermediate_size=20, num_experts=6, num_experts_per_tok=2, sliding_window=8, norm_topk_prob=True,
+        layer_types=["sliding_attention", "full_attention", "sliding_attention"]), "float32", "published"),
     "gpt2": (GPT2, "float32", ""),
     "gpt2-bare-names": (GPT2 | dict(n_inner=40, scale_attn_by_inverse_layer_idx=True), "float32", "bare_names"),
     "gpt2-float16": (GPT2, "float16", ""),

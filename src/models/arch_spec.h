@@ -292,6 +292,9 @@ struct ArchSpec {
   PositionKind position = PositionKind::kRope;
   std::vector<RopeSpec> ropes;  // kRope: the kinds of rotation that layers choose from, the first the main
   int32_t position_offset = 0;  // kLearned: the row of position 0
+  // kLearned: positions' vectors are computed, sines and then cosines of wavelengths that grow to 10000 times
+  // the first in so many steps; 0: a table.
+  int32_t sinusoid_steps = 0;
   std::optional<RelativeSpec> relative;
   double alibi_max_bias = 8.0;          // kAlibi (nn/alibi.h)
   double alibi_scale = 1.0;             // multiplied into the slopes

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <cmath>
 #include <cstring>
 #include <numeric>
 
@@ -513,6 +514,26 @@ Embedding ModelLoader::embedding(Role role) {
   return out;
 }
 
+// The positions' vectors where they are computed, in float32 steps as transformers does it.
+Embedding ModelLoader::sinusoids() {
+  const int64_t rows = spec_.max_position_embeddings + spec_.position_offset;
+  const int64_t half = spec_.hidden_size / 2;
+  Embedding out;
+  out.owned = Buffer(static_cast<size_t>(rows * spec_.hidden_size) * sizeof(float));
+  out.table = make_view(out.owned.as<float>(), DType::kF32, Shape{rows, spec_.hidden_size});
+  const double step = -std::log(10000.0) / spec_.sinusoid_steps;
+  for (int64_t p = 0; p < rows; ++p) {
+    float* row = out.table.row<float>(p);
+    for (int64_t i = 0; i < half; ++i) {
+      const float angle = static_cast<float>(p) * static_cast<float>(std::exp(static_cast<double>(i) * step));
+      row[i] = std::sin(angle);
+      row[half + i] = std::cos(angle);
+    }
+  }
+  model_->weight_bytes_ += bytes_of(out);
+  return out;
+}
+
 // Each token has one type and the first task: their vectors are one.
 Embedding ModelLoader::token_types() {
   if (spec_.task_types == 0) return embedding(Role::kTokenTypes);
@@ -544,7 +565,7 @@ void ModelLoader::embeddings() {
   if (spec_.token_types > 0) m.token_types_ = token_types();
   if (spec_.embedding_size > 0) m.embedding_in_ = linear({Role::kEmbeddingIn}, -1);
   if (spec_.position == PositionKind::kLearned) {
-    m.position_embedding_ = embedding(Role::kPositionEmbedding);
+    m.position_embedding_ = spec_.sinusoid_steps > 0 ? sinusoids() : embedding(Role::kPositionEmbedding);
     TensorView& table = m.position_embedding_->table;
     table = row_slice(table, spec_.position_offset, table.rows());
   }

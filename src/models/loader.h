@@ -152,6 +152,7 @@ class ModelLoader {
   Model::Beside beside(int32_t layer);
   // A vector as float32, counted.
   Buffer vector(Role role, int32_t layer);
+  Embedding sinusoids();
   // How fast states fade: -e^x of what is stored.
   Buffer rates(int32_t layer);
   CausalConv causal_conv(int32_t layer, const RecurrentSizes& sizes, Activation activation);

@@ -77,7 +77,11 @@ int64_t ModelLoader::planned_bytes() const {
   } else {
     add_matrix({Role::kClassifier}, -1);
   }
-  if (spec_.position == PositionKind::kLearned) add_table(Role::kPositionEmbedding);
+  if (spec_.position == PositionKind::kLearned && spec_.sinusoid_steps > 0) {
+    sum += (spec_.max_position_embeddings + spec_.position_offset) * spec_.hidden_size * kFloat;
+  } else if (spec_.position == PositionKind::kLearned) {
+    add_table(Role::kPositionEmbedding);
+  }
   if (spec_.layer_input_size > 0) {
     add_table(Role::kLayerInputTable);
     add_matrix({Role::kLayerInputsProject}, -1);

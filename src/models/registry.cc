@@ -13,7 +13,7 @@
 namespace quire {
 namespace {
 
-constexpr std::array<Architecture, 141> kArchitectures = {{
+constexpr std::array<Architecture, 144> kArchitectures = {{
     {"AfmoeForCausalLM", "afmoe", parse_afmoe, afmoe_weight_names},
     {"AlbertModel", "albert", parse_albert, albert_weight_names},
     {"ApertusForCausalLM", "apertus", parse_apertus, apertus_weight_names},
@@ -31,6 +31,7 @@ constexpr std::array<Architecture, 141> kArchitectures = {{
     {"Cohere2MoeForCausalLM", "cohere2_moe", parse_cohere2_moe, cohere_weight_names},
     {"CohereCompassForCausalLM", "cohere_compass_text", parse_cohere_compass, cohere_weight_names},
     {"CohereForCausalLM", "cohere", parse_cohere, cohere_weight_names},
+    {"CTRLLMHeadModel", "ctrl", parse_ctrl, ctrl_weight_names},
     {"CwmForCausalLM", "cwm", parse_cwm, llama_weight_names},
     {"Data2VecTextModel", "data2vec-text", parse_roberta, bert_weight_names},
     {"DebertaV2Model", "deberta-v2", parse_deberta_v2, deberta_v2_weight_names},
@@ -92,6 +93,7 @@ constexpr std::array<Architecture, 141> kArchitectures = {{
     {"JinaEmbeddingsV3Model", "jina_embeddings_v3", parse_jina_embeddings_v3,
      jina_embeddings_v3_weight_names},
     {"KimiLinearForCausalLM", "kimi_linear", parse_kimi_linear, kimi_linear_weight_names},
+    {"Kolibri1ForCausalLM", "kolibri1", parse_kolibri1, kolibri1_weight_names},
     {"LagunaForCausalLM", "laguna", parse_laguna, laguna_weight_names},
     {"Lfm2ForCausalLM", "lfm2", parse_lfm2, lfm2_weight_names},
     {"Lfm2MoeForCausalLM", "lfm2_moe", parse_lfm2_moe, lfm2_moe_weight_names},
@@ -156,6 +158,7 @@ constexpr std::array<Architecture, 141> kArchitectures = {{
     {"Starcoder2ForCausalLM", "starcoder2", parse_starcoder2, starcoder2_weight_names},
     {"Step3p5ForCausalLM", "step3p5", parse_step3, step3_weight_names},
     {"VaultGemmaForCausalLM", "vaultgemma", parse_vaultgemma, vaultgemma_weight_names},
+    {"XGLMForCausalLM", "xglm", parse_xglm, xglm_weight_names},
     {"XLMRobertaModel", "xlm-roberta", parse_roberta, bert_weight_names},
     {"YoutuForCausalLM", "youtu", parse_youtu, deepseek_weight_names},
     {"Zamba2ForCausalLM", "zamba2", parse_zamba2, zamba2_weight_names},

@@ -233,6 +233,7 @@ inline float* state_part(const StateView& view, const StateBatch& batch, int64_t
 enum class RouterScores : uint8_t {
   kSoftmax,        // over all experts
   kSigmoid,        // of each expert by itself
+  kChosenSigmoid,  // the logits themselves; weights are the sigmoids of the chosen ones
   kChosenSoftmax,  // the logits themselves; weights are a softmax over the chosen ones
   kSparseMixer,    // the logits; a weight is the softmax over those not chosen before that come near it
                    // (PhiMoE)

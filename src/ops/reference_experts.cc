@@ -91,6 +91,9 @@ void route_row(Choice& choice, int32_t* ids, float* weights, const float* logits
     choice.open[static_cast<size_t>(best)] = false;
   }
   if (params.scores == RouterScores::kChosenSoftmax) softmax(weights, params.num_chosen);
+  if (params.scores == RouterScores::kChosenSigmoid) {
+    for (int32_t j = 0; j < params.num_chosen; ++j) weights[j] = 1.0F / (1.0F + std::exp(-weights[j]));
+  }
   if (params.normalize) {
     float sum = 0.0F;
     for (int32_t j = 0; j < params.num_chosen; ++j) sum += weights[j];

@@ -1,6 +1,7 @@
 // GLM-4: Llama with gates and ups in one matrix, of whose heads half turns in pairs of neighbours. The 0414
 // models (Glm4) also norm what attention and MLP give. GLM-4.5 and later (Glm4Moe) have experts, and half of
-// a head turns in halves.
+// a head turns in halves. Kolibri 1 has GLM-4's norms, experts in all layers, and layers that see everything
+// do not turn.
 #include "models/arch/arch.h"
 #include "models/arch/names.h"
 
@@ -16,6 +17,14 @@ constexpr std::array<ModuleName, 2> kGlmPostNorms = {{
     {Role::kPostMlpNorm, "layers.{}.post_mlp_layernorm"},
 }};
 constexpr auto kModules = joined(kLlamaAttention, kFinalNorm, kGateUpMlp, kLlamaNorms, kGlmPostNorms);
+// As the hub's files call what transformers calls otherwise.
+constexpr std::array<ModuleName, 3> kKolibri = {{
+    {Role::kPostAttentionNorm, "layers.{}.post_attn_norm"},
+    {Role::kPostMlpNorm, "layers.{}.post_ffn_norm"},
+    {.role = Role::kRouterCorrection, .module = "layers.{}.moe.router.expert_bias", .bare = true},
+}};
+constexpr auto kKolibriModules =
+    joined(kLlamaMatrices, kLlamaNorms, kGlmPostNorms, kQkNorms, kExperts, kDeepseekShared, kKolibri);
 constexpr auto kMoeModules = joined(kLlamaMatrices, kLlamaNorms, kQkNorms, kExperts, kDeepseekShared);
 
 }  // namespace
@@ -52,6 +61,22 @@ ArchSpec parse_glm4_moe(const ConfigReader& config) {
   return spec;
 }
 
+ArchSpec parse_kolibri1(const ConfigReader& config) {
+  ArchSpec spec = parse_llama_family(config, {.head_dim = 128,
+                                              .max_position_embeddings = 262144,
+                                              .intermediate_size = 1});  // no layer has an MLP of its own
+  spec.post_norms = true;
+  spec.qk_norm = QkNorm::kHeads;
+  const auto window = static_cast<int32_t>(config.integer("sliding_window", 1, kMaxPositions, 513));
+  assign_windows(spec, sliding_layers(config, spec, 5), window, 0, kNoRope);
+  MoeSpec& moe = read_experts(config, spec, {.default_experts = 384, .default_chosen = 6});
+  moe.router.scores = RouterScores::kChosenSigmoid;
+  moe.router.normalize = config.boolean("norm_topk_prob", false);
+  moe.correction = true;
+  moe.shared_intermediate_size = config.integer("shared_expert_intermediate_size", 1, kMaxSize, 512);
+  return spec;
+}
+
 ArchSpec parse_solar_open(const ConfigReader& config) {
   ArchSpec spec = parse_llama_family(
       config, {.head_dim = 128, .max_position_embeddings = 131072, .rope = {.theta = 1e6, .partial = true}});
@@ -63,6 +88,9 @@ ArchSpec parse_solar_open(const ConfigReader& config) {
 
 WeightNames glm_weight_names() {
   return {kModelPrefixes, kModules, kSavedAngles};
+}
+WeightNames kolibri1_weight_names() {
+  return {kModelPrefixes, kKolibriModules, kSavedAngles};
 }
 WeightNames glm_ocr_weight_names() {
   return {kModelPrefixes, kModules, kSavedAngles, true};

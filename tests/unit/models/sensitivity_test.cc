@@ -89,6 +89,8 @@ std::vector<Change> changes() {
       {"window_of_modernbert_decoder", "modernbert-decoder", "local_attention", 18},
       {"activation_of_the_output_head", "modernbert-decoder", "classifier_activation", "silu"},
       {"choice_of_ernie_vl_experts", "ernie4_5_vl_moe", "moe_k", 1},
+      {"normalized_weights_of_kolibri", "kolibri1", "norm_topk_prob", false},
+      {"scale_of_xglm_embeddings", "xglm", "scale_embedding", false},
       {"window_of_afmoe", "afmoe", "sliding_window", 9},
       {"scale_of_afmoe_experts", "afmoe", "route_scale", 1.0},
       {"scale_of_hy3_experts", "hy_v3", "router_scaling_factor", 1.0},
