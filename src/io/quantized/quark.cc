@@ -74,7 +74,7 @@ QuantizedModule read_fp8(ModuleReader& reader, const QuarkWeight& weight) {
   return read_float8(reader, ".weight_scale", weight.block.value_or(BlockSize{1, weight.group_size}));
 }
 
-QuantizedModule read_fp4(ModuleReader& reader, const QuarkWeight& weight) {
+QuantizedModule read_fp4(ModuleReader& reader, const QuarkWeight&) {
   if (reader.find(".weight_scale_2") == nullptr)
     return read_float4(reader, ".weight", ".weight_scale", 1.0F, 32, e8m0_values());
   const float scale = reader.number(".weight_scale_2");
