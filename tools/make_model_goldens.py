@@ -545,7 +545,7 @@ MODELS = {
         rope_parameters=dict(rope_type="llama3", rope_theta=500.0, factor=8.0, low_freq_factor=1.0, high_freq_factor=4.0,
                              original_max_position_embeddings=64)), VISION | dict(
                                  num_global_layers=1, attention_heads=2, vision_output_dim=32, image_size=28, intermediate_layers_indices=[0])),
-               "float32", ""),
+               "float32", "text"),
     "glm_ocr": (inside("glm_ocr", "GlmOcr", DENSE | dict(model_type="glm_ocr_text", head_dim=8, pad_token_id=0, rope_parameters=dict(
         rope_type="default", rope_theta=1e4, partial_rotary_factor=0.5, mrope_section=[1, 1, 0])), VISION), "float32", "text"),
     "paddleocr_vl": (inside("paddleocr_vl", "PaddleOCRVL", DENSE | dict(model_type="paddleocr_vl_text", head_dim=8, rope_parameters=dict(
@@ -724,8 +724,9 @@ def chooses_clearly(model, cases, generator):
 
 
 def make_model(path, config, dtype, kind):
-    # Mistral 4 is listed among those that also see.
-    family = AutoModelForCausalLM if type(AutoConfig.for_model(**config)) in MODEL_FOR_CAUSAL_LM_MAPPING else AutoModelForImageTextToText
+    # Mistral 4 is listed among those that also see, Mllama among those that do not.
+    plain = "text_config" not in config and type(AutoConfig.for_model(**config)) in MODEL_FOR_CAUSAL_LM_MAPPING
+    family = AutoModelForCausalLM if plain else AutoModelForImageTextToText
     for seed in range(1000):
         generator = torch.Generator().manual_seed(seed)
         torch.manual_seed(seed)
