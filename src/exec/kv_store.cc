@@ -90,17 +90,17 @@ KvStore::KvStore(const ArchSpec& spec, DType dtype, const KvLayout& layout)
     KvCacheView& view = layers_.emplace_back();
     if (!state_layout_.blocks.empty())
       states_.push_back(state_layout_.view(i, pool_.data(), bytes_per_block_));
-    if (!spec.layers[static_cast<size_t>(i)].attention) continue;
+    const LayerSpec& layer = spec.layers[static_cast<size_t>(i)];
+    if (!layer.attention) continue;
     view = {.base = pool_.data(),
             .block_stride = bytes_per_block_,
             .layer_offset = offset,
             .dtype = dtype,
             .block_size = layout.block_size,
-            .num_kv_heads = spec.num_kv_heads,
-            .head_dim = spec.head_dim,
-            .value_dim = spec.value_dim};
-    if (!spec.bidirectional)
-      offset += kv_bytes_of(spec, spec.layers[static_cast<size_t>(i)], dtype, layout.block_size);
+            .num_kv_heads = num_kv_heads_of(spec, layer),
+            .head_dim = head_dim_of(spec, layer),
+            .value_dim = value_dim_of(spec, layer)};
+    if (!spec.bidirectional) offset += kv_bytes_of(spec, layer, dtype, layout.block_size);
   }
 }
 

@@ -329,13 +329,13 @@ inline int64_t num_gates_of(const ArchSpec& spec, const LayerSpec& layer) {
 inline int32_t num_kv_heads_of(const ArchSpec& spec, const LayerSpec& layer) {
   return layer.num_kv_heads > 0 ? layer.num_kv_heads : spec.num_kv_heads;
 }
-// Bytes that a layer keeps of the tokens of a block: keys and values of the largest heads there are, or the
-// vectors of latent attention; of those that have one, the keys of an indexer.
+// Bytes that a layer keeps of the tokens of a block: its keys and values, where it has some of its own, or
+// the vectors of latent attention; of those that have one, the keys of an indexer.
 inline int64_t kv_bytes_of(const ArchSpec& spec, const LayerSpec& layer, DType dtype, int32_t block_size) {
-  if (!layer.attention) return 0;
-  const int64_t bytes =
-      spec.mla ? kv_part_bytes(dtype, block_size, 1, spec.mla->cached())
-               : kv_bytes_per_block(dtype, block_size, spec.num_kv_heads, spec.head_dim, spec.value_dim);
+  if (!layer.attention || layer.kv_source >= 0) return 0;
+  const int64_t bytes = spec.mla ? kv_part_bytes(dtype, block_size, 1, spec.mla->cached())
+                                 : kv_bytes_per_block(dtype, block_size, num_kv_heads_of(spec, layer),
+                                                      head_dim_of(spec, layer), value_dim_of(spec, layer));
   return layer.indexer ? bytes + kv_part_bytes(dtype, block_size, 1, spec.indexer.dim) : bytes;
 }
 inline int64_t embedding_size_of(const ArchSpec& spec) {

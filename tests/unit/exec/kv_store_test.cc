@@ -11,6 +11,9 @@
 #include <vector>
 
 #include "backends/cpu/cpu_backend.h"
+#include "base/thread_pool.h"
+#include "exec/local_executor.h"
+#include "unit/models/golden_models.h"
 
 namespace quire {
 namespace {
@@ -76,6 +79,26 @@ TEST(KvStore, ACopyOfABlockReadsTheSame) {
       EXPECT_NE(attend(ops, store.layers()[i], 0), before[i]) << "an empty block, the test shows nothing";
     }
   }
+}
+
+// Layers with other heads take what these need, and one that reads an earlier layer's keys and values
+// nothing.
+TEST(KvStore, EachLayerTakesWhatItsOwnHeadsNeed) {
+  static_assert(kLayers >= 3);
+  ArchSpec spec = small_spec();
+  spec.layers[1].num_kv_heads = 1;
+  spec.layers[1].head_dim = kHeadDim / 2;
+  spec.layers[2].kv_source = 1;
+  const int64_t large = kv_bytes_per_block(DType::kF16, kBlock, kHeads, kHeadDim);
+  const int64_t small = kv_bytes_per_block(DType::kF16, kBlock, 1, kHeadDim / 2);
+  KvLayout layout = make_kv_layout(spec, DType::kF16, kBlock);
+  EXPECT_EQ(layout.bytes_per_block, (kLayers - 2) * large + small);
+  layout.num_blocks = 2;
+  const KvStore store(spec, DType::kF16, layout);
+  EXPECT_EQ(store.layers()[1].layer_offset, large);
+  EXPECT_EQ(store.layers()[1].num_kv_heads, 1);
+  EXPECT_EQ(store.layers()[1].head_dim, kHeadDim / 2);
+  EXPECT_EQ(store.layers()[2].layer_offset, large + small);
 }
 
 // Layer 1 attends, 0 and 2 carry states of 4 heads.
@@ -144,6 +167,57 @@ TEST(KvStore, LargeStatesMakeLargeBlocks) {
   EXPECT_EQ(kv_bytes_per_token(states), 0);
   EXPECT_EQ(sequence_blocks(states, 1000000), 2);
 }
+
+// Models whose layers' heads differ in number or size, or that read earlier layers' keys: the executor, whose
+// cache each layer has its own part of, finds the tokens that transformers finds.
+class MixedHeads : public testing::TestWithParam<std::string> {};
+
+TEST_P(MixedHeads, GiveTheTokensOfTransformers) {
+  const auto dir = test::golden_dir() / GetParam();
+  const OpTable& ops = *select_cpu_isa().table;
+  const test::LoadedModel loaded = test::load_model(dir, ops);
+  const ArchSpec& spec = loaded.model->spec();
+  ThreadPool pool(1);
+  LocalExecutorOptions options;
+  options.layout = make_kv_layout(spec, DType::kF32, 16);
+  EXPECT_LT(options.layout.bytes_per_block,
+            spec.num_layers *
+                kv_bytes_per_block(DType::kF32, 16, spec.num_kv_heads, spec.head_dim, spec.value_dim));
+  options.max_model_len = 128;
+  constexpr int32_t kBlocks = 8;
+  options.layout.num_blocks = kBlocks;
+  options.max_num_batched_tokens = 128;
+  LocalExecutor executor(*loaded.model, ops, pool, options);
+  const auto golden = read_json_file(dir / "golden.json")["cases"].back();
+  auto tokens = golden["prompt"].get<std::vector<TokenId>>();
+  std::vector<TokenId> found;
+  StepPlan plan;
+  SequenceInit& init = plan.inits.emplace_back();
+  init.seq = 1;
+  init.prompt_token_ids = tokens;
+  init.sampling.temperature = 0.0F;
+  init.sampling.ignore_eos = true;
+  plan.block_table_updates.push_back({1, 0, 0, 0, kBlocks});
+  for (int32_t i = 0; i < kBlocks; ++i) plan.block_ids.push_back(kBlocks - 1 - i);
+  int32_t computed = 0;
+  const size_t count = golden["greedy"].size();
+  while (found.size() < count) {
+    const auto all = static_cast<int32_t>(tokens.size());
+    plan.scheduled.push_back({1, computed, all - computed, true});
+    executor.begin(plan);
+    const StepResult& result = executor.finish();
+    ASSERT_TRUE(result.failures.empty()) << result.failures.front().message;
+    ASSERT_EQ(result.sampled.size(), 1U);
+    computed = all;
+    tokens.push_back(result.sampled.front().token);
+    found.push_back(tokens.back());
+    plan = StepPlan{.step = plan.step + 1};
+  }
+  EXPECT_EQ(found, golden["greedy"].get<std::vector<TokenId>>());
+}
+
+INSTANTIATE_TEST_SUITE_P(Models, MixedHeads, testing::Values("mimo_v2_flash", "gemma3n", "gemma4"),
+                         [](const auto& test) { return test::test_name(test.param); });
 
 }  // namespace
 }  // namespace quire
