@@ -96,6 +96,13 @@ MINIMAX_M3 = MOE | dict(
     layer_types=["full_attention", "minimax_m3_sparse", "minimax_m3_sparse"], index_n_heads=2, index_head_dim=6, index_block_size=16,
     index_topk_blocks=2, index_local_blocks=1)
 
+# Keys that stand for four and for sixteen tokens, of which the former are chosen; windows, hashed experts, streams.
+DEEPSEEK_V4 = {k: v for k, v in DENSE.items() if k != "intermediate_size"} | dict(
+    model_type="deepseek_v4", architectures=["DeepseekV4ForCausalLM"], num_hidden_layers=4, num_key_value_heads=1, head_dim=16,
+    q_lora_rank=20, moe_intermediate_size=12, n_routed_experts=6, num_experts_per_tok=2, n_shared_experts=1, sliding_window=8, o_groups=2,
+    o_lora_rank=10, index_n_heads=8, index_head_dim=12, index_topk=4, hc_mult=3, hc_sinkhorn_iters=6, tie_word_embeddings=False,
+    pad_token_id=0, compress_rope_theta=1000.0, rope_theta=1e4)
+
 LATENT_SIZES = ("q_lora_rank", "kv_lora_rank", "qk_rope_head_dim", "qk_nope_head_dim", "v_head_dim")
 DENSE_MLA = DENSE | {k: v for k, v in MLA.items() if k in LATENT_SIZES} | dict(num_hidden_layers=2, num_key_value_heads=4)
 
@@ -381,6 +388,13 @@ MODELS = {
     "deepseek_v32": (INDEXED | dict(
         model_type="deepseek_v32", architectures=["DeepseekV32ForCausalLM"], n_group=3, topk_group=2, rope_scaling=dict(
             rope_type="yarn", factor=4.0, mscale=1.0, mscale_all_dim=0.8, original_max_position_embeddings=32)), "float32", "published"),
+    "deepseek_v4": (DEEPSEEK_V4 | dict(
+        qk_rope_head_dim=8, compress_ratios=[0, 4, 128, 4, 0], compress_rate_hca=16, num_hash_layers=2, num_nextn_predict_layers=1, rope_scaling=dict(
+            type="yarn", factor=4.0, beta_fast=32, beta_slow=1, original_max_position_embeddings=32)), "float32", "published"),
+    "deepseek_v4-saved": (DEEPSEEK_V4 | dict(
+        partial_rotary_factor=0.25, hc_mult=2, n_shared_experts=1, mlp_layer_types=["hash_moe", "moe", "moe", "hash_moe"],
+        layer_types=["heavily_compressed_attention", "compressed_sparse_attention", "sliding_attention", "compressed_sparse_attention"],
+        compress_rates=dict(compressed_sparse_attention=2, heavily_compressed_attention=10)), "float32", ""),
     "glm_moe_dsa": (INDEXED | dict(
         model_type="glm_moe_dsa", architectures=["GlmMoeDsaForCausalLM"], num_hidden_layers=3, indexer_types=["full", "shared", "full"]),
                     "float32", "published"),
@@ -634,12 +648,17 @@ def fill(model, generator):
         elif parameter.dim() >= 2:
             scale = 0.7 / multiplier if "embed" in name or "wte" in name else 0.3 if "wpe" in name else 1.6 / parameter.shape[-1] ** 0.5
             value = noise * scale
+            if config.model_type == "deepseek_v4" and any(part in name for part in ("gate_up_proj", "experts.gate_proj", "experts.up_proj")):
+                value *= 4.0  # so that gates come to their limit
         else:
             value = noise * 0.2 + (0.0 if name.endswith("bias") else 1.0)
         parameter.data.copy_(value)
     for name, buffer in model.named_buffers():
         if "correction" in name or "expert_bias" in name:
             buffer.data.copy_(torch.randn(buffer.shape, generator=generator) * 0.1)
+        if "tid2eid" in name:
+            experts = [torch.randperm(config.n_routed_experts, generator=generator)[: buffer.shape[1]] for _ in range(buffer.shape[0])]
+            buffer.data.copy_(torch.stack(experts))
         if "layer_scalar" in name:
             buffer.data.copy_(1.0 + torch.randn(buffer.shape, generator=generator) * 0.1)
 
@@ -653,7 +672,8 @@ def write_checkpoint(path, config, model, dtype, kind):
         with tempfile.TemporaryDirectory() as folder:
             model.save_pretrained(folder)
             tensors = load_file(pathlib.Path(folder) / "model.safetensors")
-    tensors = {name: value.to(getattr(torch, dtype)).contiguous().clone() for name, value in tensors.items()}
+    tensors = {name: (value.to(getattr(torch, dtype)) if value.is_floating_point() else value).contiguous().clone()
+               for name, value in tensors.items()}
     if model.config.tie_word_embeddings:
         tensors.pop("lm_head.weight", None)
     if kind.startswith("text"):

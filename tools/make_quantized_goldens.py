@@ -23,13 +23,15 @@ import numpy as np
 import safetensors
 import torch
 import transformers
-from make_model_goldens import LLAMA, MIN_MARGIN, PROMPT_LENGTHS, fill, make_case
+from make_model_goldens import DEEPSEEK_V4, LLAMA, MIN_MARGIN, PROMPT_LENGTHS, fill, make_case
 from safetensors.torch import load_file, save_file
 from transformers import AutoConfig, AutoModelForCausalLM
 
 CONFIG = LLAMA | dict(hidden_size=64, intermediate_size=96, tie_word_embeddings=True, dtype="float16", num_hidden_layers=2)
 GPT_OSS = CONFIG | dict(model_type="gpt_oss", architectures=["GptOssForCausalLM"], hidden_size=32, intermediate_size=32, head_dim=8,
                         num_local_experts=3, num_experts_per_tok=2, sliding_window=8, tie_word_embeddings=False)
+V4 = DEEPSEEK_V4 | dict(hidden_size=32, moe_intermediate_size=32, num_hidden_layers=3, n_routed_experts=4, o_lora_rank=16, q_lora_rank=24,
+                        qk_rope_head_dim=8, compress_ratios=[0, 4, 128], compress_rate_hca=16, num_hash_layers=1)
 E2M1 = np.array([0, .5, 1, 1.5, 2, 3, 4, 6, -0.0, -.5, -1, -1.5, -2, -3, -4, -6], np.float32)
 
 
@@ -273,6 +275,67 @@ def mxfp4_experts(path, model):
     config = GPT_OSS | dict(quantization_config=dict(quant_method="mxfp4", modules_to_not_convert=["lm_head"]))
     (path / "config.json").write_text(json.dumps(config, indent=1) + "\n")
     return dense
+
+
+# What DeepSeek's files call what transformers calls otherwise, in this order.
+V4_NAMES = [("model.", ""), ("embed_tokens", "embed"), ("lm_head", "head"), ("hc_head.hc_", "hc_head_"), ("post_attention_layernorm", "ffn_norm"),
+            ("input_layernorm", "attn_norm"), ("attn_hc.", "hc_attn_"), ("ffn_hc.", "hc_ffn_"), ("compressor.indexer.scorer", "indexer"),
+            ("compressor.indexer.q_b_proj", "indexer.wq_b"), ("compressor.indexer", "indexer.compressor"), ("compressor.kv_norm", "compressor.norm"),
+            ("self_attn", "attn"), ("mlp", "ffn"), ("sinks", "attn_sink"), ("position_bias", "ape"), ("e_score_correction_bias", "bias"),
+            ("q_a_proj", "wq_a"), ("q_a_norm", "q_norm"), ("q_b_proj", "wq_b"), ("kv_proj", "wkv"), ("o_a_proj", "wo_a"), ("o_b_proj", "wo_b"),
+            ("compressor.gate_proj", "compressor.wgate"), ("shared_experts.gate_proj", "shared_experts.w1"),
+            ("shared_experts.down_proj", "shared_experts.w2"), ("shared_experts.up_proj", "shared_experts.w3")]
+V4_FP8 = ("wq_a.weight", "wq_b.weight", "attn.wkv.weight", "wo_a.weight", "wo_b.weight", "w1.weight", "w2.weight", "w3.weight")
+
+
+def powers_of_two(scale):
+    """As bytes of exponents, in the type that files have for them, and the numbers."""
+    exponents = np.ceil(np.log2(scale))
+    return torch.from_numpy((exponents + 127).astype(np.uint8)).view(torch.float8_e8m0fnu), np.exp2(exponents).astype(np.float32)
+
+
+def deepseek_v4(path, model):
+    """DeepSeek-V4 as it is published: fp8 in blocks, experts in 4-bit floats, their scales powers of two; the rest float32."""
+    tensors, dense, coded = {}, {}, {}
+
+    def fp8(name, w):
+        pack, _ = fp8_blocks(32, 32, torch.float32)
+        scale, numbers = powers_of_two(f32(pack(name, w, None)[0][".weight_scale_inv"]))
+        spread = np.repeat(np.repeat(numbers, 32, 0), 32, 1)[:w.shape[0], :w.shape[1]]
+        tensors[name], values = to_e4m3(w / spread)
+        tensors[name.removesuffix("weight") + "scale"] = scale
+        coded[name] = values * spread
+        return coded[name]
+
+    def fp4(name, w):
+        groups = w.reshape(w.shape[0], -1, 32)
+        scale, numbers = powers_of_two(np.abs(groups).max(-1) / 6)
+        codes = np.abs((groups / numbers[..., None])[..., None] - E2M1).argmin(-1)
+        tensors[name + ".weight"] = torch.from_numpy((codes[..., ::2] | codes[..., 1::2] << 4).reshape(w.shape[0], -1).astype(np.uint8)).view(torch.int8)
+        tensors[name + ".scale"] = scale
+        coded[name + ".weight"] = (E2M1[codes] * numbers[..., None]).reshape(w.shape)
+        return coded[name + ".weight"]
+
+    for name, value in model.state_dict().items():
+        file_name = name
+        for ours, theirs in V4_NAMES:
+            file_name = file_name.replace(ours, theirs)
+        if name.endswith("experts.gate_up_proj"):
+            stem = file_name.removesuffix("gate_up_proj")
+            dense[name] = np.stack([np.concatenate([fp4(f"{stem}{e}.w{i}", w) for i, w in zip((1, 3), np.split(f32(part), 2))])
+                                    for e, part in enumerate(value)])
+        elif name.endswith("experts.down_proj"):
+            dense[name] = np.stack([fp4(f"{file_name.removesuffix('down_proj')}{e}.w2", f32(part)) for e, part in enumerate(value)])
+        elif file_name.endswith(V4_FP8):
+            dense[name] = fp8(file_name, f32(value))
+        else:
+            tensors[file_name] = value.clone()
+            dense[name] = value.numpy()
+    save_file({n: t.contiguous() for n, t in tensors.items()}, path / "model.safetensors", metadata={"format": "pt"})
+    config = V4 | dict(expert_dtype="fp4", quantization_config=dict(
+        quant_method="fp8", activation_scheme="dynamic", fmt="e4m3", scale_fmt="ue8m0", weight_block_size=[32, 32]))
+    (path / "config.json").write_text(json.dumps(config, indent=1) + "\n")
+    return dense, coded
 
 
 def unpack_bits(words, bits, count):
@@ -580,6 +643,7 @@ TOOLS = {
     "quark-mxfp4": (quark, dict(spec=("OCP_MXFP4Spec", MX),
                                 layers=[("*down_proj", ("OCP_MXFP6E2M3Spec", MX)),
                                         ("*up_proj", ("OCP_MXFP6E3M2Spec", MX))])),
+    "fp8-deepseek_v4": (deepseek_v4, {}),
 }
 
 
@@ -603,7 +667,7 @@ def pack_here(path, model, generator, pack, quantization):
 
 
 def make_model(path, name):
-    sizes = GPT_OSS if name == "mxfp4-experts" else CONFIG
+    sizes = {"mxfp4-experts": GPT_OSS, "fp8-deepseek_v4": V4}.get(name, CONFIG)
     for seed in range(1000):
         generator = torch.Generator().manual_seed(seed)
         torch.manual_seed(seed)
@@ -616,9 +680,11 @@ def make_model(path, name):
         else:
             tool, options = TOOLS[name]
             dense = tool(path, model, **options)
+        # Which of them the file has as codes, by its own names.
+        dense, coded = dense if isinstance(dense, tuple) else (dense, dense)
         stored = load_file(path / "model.safetensors")
         model = AutoModelForCausalLM.from_config(AutoConfig.for_model(**sizes), dtype=torch.float32, attn_implementation="eager").eval()
-        state = {n: torch.from_numpy(dense[n].astype(np.float32)) if n in dense else stored[n].float()
+        state = {n: torch.from_numpy(dense[n].astype(np.float32) if dense[n].dtype != np.int64 else dense[n]) if n in dense else stored[n].float()
                  for n in model.state_dict() if n in dense or n in stored}
         model.load_state_dict(state, strict=False)
         model.tie_weights()
@@ -641,11 +707,11 @@ def make_model(path, name):
     tools = next((packages for start, packages in own.items() if name.startswith(start)), ["bitsandbytes", "compressed-tensors"])
     versions = {p: importlib.metadata.version(p) for p in ["torch", "transformers", *tools]}
     # Matrices of experts are stored [experts, out, in], and computed with the other way round.
-    rows = {n: w.swapaxes(1, 2) if w.ndim == 3 else w for n, w in sorted(dense.items())}
+    rows = {n: w.swapaxes(1, 2) if w.ndim == 3 else w for n, w in sorted(coded.items())}
     crc = {n: zlib.crc32(np.ascontiguousarray(w, np.float32).tobytes()) for n, w in rows.items()}
     (path / "golden.json").write_text(json.dumps(dict(**versions, seed=seed, crc32=crc, cases=cases), separators=(",", ":")) + "\n")
     size = sum(f.stat().st_size for f in path.iterdir())
-    print(f"{name}: seed {seed}, {size} bytes, {len(dense)} weights, largest logit {max(map(abs, cases[-1]['logits'])):.2f}", flush=True)
+    print(f"{name}: seed {seed}, {size} bytes, {len(coded)} weights, largest logit {max(map(abs, cases[-1]['logits'])):.2f}", flush=True)
 
 
 def main():

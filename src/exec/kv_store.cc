@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 #include <limits>
+#include <numeric>
 #include <utility>
 
 namespace quire {
@@ -29,14 +30,16 @@ int64_t attention_bytes(const ArchSpec& spec, DType dtype, int32_t block_size) {
 
 KvLayout make_kv_layout(const ArchSpec& spec, DType dtype, int32_t block_size) {
   KvLayout layout;
-  layout.block_size = block_size;
+  const int32_t unit = block_unit(spec, block_size);
+  layout.block_size = (block_size + unit - 1) / unit * unit;
   layout.groups.clear();
   const int64_t states = state_bytes(spec);
   const int32_t distance = layout.checkpoint_blocks * block_size;
   if (attention_layers(spec) > 0) {
     const int64_t least =
         std::max((states + kMaxStateBlocks - 1) / kMaxStateBlocks, largest_state_part(spec));
-    while (attention_bytes(spec, dtype, layout.block_size) < least) layout.block_size += block_size;
+    while (attention_bytes(spec, dtype, layout.block_size) < least)
+      layout.block_size += std::lcm(block_size, unit);
     layout.bytes_per_block = attention_bytes(spec, dtype, layout.block_size);
     KvGroupSpec& group = layout.groups.emplace_back();
     for (int32_t i = 0; i < spec.num_layers; ++i) {

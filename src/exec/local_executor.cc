@@ -13,7 +13,7 @@ constexpr int64_t kLogitRowsAtOnce = 64;
 size_t kernel_workspace(const Model& model, const OpTable& ops, const ThreadPool& pool,
                         const LocalExecutorOptions& options) {
   const ArchSpec& spec = model.spec();
-  return ops.workspace_bytes(options.max_num_batched_tokens, options.max_model_len,
+  return ops.workspace_bytes(options.max_num_batched_tokens, cache_places(spec, options.max_model_len),
                              static_cast<int32_t>(spec.num_heads), static_cast<int32_t>(spec.head_dim),
                              pool.num_threads());
 }

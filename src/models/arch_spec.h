@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <limits>
 #include <nlohmann/json_fwd.hpp>
+#include <numeric>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -13,6 +14,7 @@
 
 #include "contract/pooling.h"
 #include "nn/alt_up.h"
+#include "nn/compressed_attention.h"
 #include "nn/delta_net.h"
 #include "nn/indexer.h"
 #include "nn/kimi_delta.h"
@@ -25,6 +27,7 @@
 #include "nn/pooler.h"
 #include "nn/rope.h"
 #include "nn/short_conv.h"
+#include "nn/streams.h"
 #include "ops/op_table.h"
 
 namespace quire {
@@ -56,9 +59,14 @@ struct LayerSpec {
   // Mlp::limit, of the MLP or the shared expert, and of the others.
   float mlp_limit = 0.0F;
   float expert_limit = 0.0F;
-  bool indexer = false;        // it has one (nn/indexer.h)
-  int32_t kv_source = -1;      // the earlier layer whose keys and values this one reads; -1: its own
-  int32_t weight_source = -1;  // the earlier layer whose weights this one has; -1: its own
+  bool indexer = false;  // it has one (nn/indexer.h)
+  // Of ArchSpec::compressed: tokens of a key besides those of a window; 0: there are none. They overlap with
+  // the tokens of the next key.
+  int32_t compressed_tokens = 0;
+  bool compressed_overlap = false;
+  bool hashed_experts = false;  // a table says which experts a token has (Moe::by_token)
+  int32_t kv_source = -1;       // the earlier layer whose keys and values this one reads; -1: its own
+  int32_t weight_source = -1;   // the earlier layer whose weights this one has; -1: its own
   // The layer whose transformer block stands before this one's recurrence (ArchSpec::shared_block): itself or
   // an earlier one; -1: there is none. And which of all uses of such blocks this is.
   int32_t block_source = -1;
@@ -93,6 +101,7 @@ struct MoeSpec {
   bool weigh_input = false;   // Moe::weigh_input
   bool expert_scale = false;  // Moe::expert_scale
   bool gated = true;          // experts are gated MLPs
+  bool limit_first = false;   // Mlp::limit_first
   // The layers have an MLP too: what it and the experts give is normed each by itself and added.
   bool beside = false;
 
@@ -161,6 +170,12 @@ struct RelativeSpec {
 struct AltUpSpec {
   AltUpSizes sizes;
   bool scaled = true;  // AltUp::scale
+};
+
+// Streams of hidden states (nn/streams.h).
+struct StreamSpec {
+  StreamSizes sizes;
+  StreamParams params;
 };
 
 // Transformer blocks that several layers use (nn/shared_block.h). Their sizes are those of the model's
@@ -244,6 +259,7 @@ struct ArchSpec {
   int64_t layer_input_size = 0;   // of what each layer gets of a token besides (nn/layer_input.h); 0: nothing
   int64_t layer_input_vocab = 0;  // tokens behind it have the first one's
   std::optional<AltUpSpec> alt_up;
+  std::optional<StreamSpec> streams;
   std::optional<SharedBlockSpec> shared_block;
   bool layer_scalars = false;  // each layer's hidden states are multiplied with a number of its own
 
@@ -259,6 +275,11 @@ struct ArchSpec {
   // Attention through short vectors in place of keys and values. The cache then has one key head, and
   // head_dim is MlaSizes::cached.
   std::optional<MlaSizes> mla;
+  // Attention to windows and to compressed keys, in the place of all other. The cache then has one key head,
+  // whose keys are its values.
+  std::optional<CompressedSizes> compressed;
+  int32_t back_rope = 0;           // of it: which of `ropes` turns back what the first one turns; the next
+                                   // one is the second's
   IndexerSizes indexer;            // of layers that attend to chosen keys
   int32_t index_rope = kNoRope;    // which of `ropes` the indexers' queries and keys go through
   int32_t query_growth = kNoRope;  // which of `ropes` whole queries go through besides (Mla::growth)
@@ -333,10 +354,26 @@ inline int32_t num_kv_heads_of(const ArchSpec& spec, const LayerSpec& layer) {
 // the vectors of latent attention; of those that have one, the keys of an indexer.
 inline int64_t kv_bytes_of(const ArchSpec& spec, const LayerSpec& layer, DType dtype, int32_t block_size) {
   if (!layer.attention || layer.kv_source >= 0) return 0;
+  if (spec.compressed)
+    return compressed_bytes(*spec.compressed, layer.compressed_tokens, layer.indexer, dtype, block_size);
   const int64_t bytes = spec.mla ? kv_part_bytes(dtype, block_size, 1, spec.mla->cached())
                                  : kv_bytes_per_block(dtype, block_size, num_kv_heads_of(spec, layer),
                                                       head_dim_of(spec, layer), value_dim_of(spec, layer));
   return layer.indexer ? bytes + kv_part_bytes(dtype, block_size, 1, spec.indexer.dim) : bytes;
+}
+// What the tokens of a block must be a multiple of where layers choose among compressed keys: the tokens of
+// one of these, or of as many as kernels read at once, so that blocks have no empty places.
+inline int32_t block_unit(const ArchSpec& spec, int32_t block_size) {
+  const int32_t keys = block_size % 16 == 0 ? 16 : 1;
+  int32_t unit = 1;
+  for (const LayerSpec& layer : spec.layers) {
+    if (layer.compressed_tokens > 0 && layer.indexer) unit = std::lcm(unit, keys * layer.compressed_tokens);
+  }
+  return unit;
+}
+// Places of the cache that a sequence of so many tokens may take.
+inline int64_t cache_places(const ArchSpec& spec, int64_t tokens) {
+  return spec.compressed ? compressed_places(tokens) : tokens;
 }
 inline int64_t embedding_size_of(const ArchSpec& spec) {
   return spec.embedding_size > 0 ? spec.embedding_size : spec.hidden_size;
@@ -345,8 +382,10 @@ inline int64_t intermediate_size_of(const ArchSpec& spec, const LayerSpec& layer
   return layer.intermediate_size > 0 ? layer.intermediate_size : spec.intermediate_size;
 }
 
-// Nothing for a layer without a recurrence.
+// Nothing for a layer that carries nothing.
 inline RecurrentSizes recurrent_sizes(const ArchSpec& spec, const LayerSpec& layer) {
+  if (layer.compressed_tokens > 0)
+    return compressed_states(*spec.compressed, layer.compressed_overlap, layer.indexer);
   switch (layer.recurrence) {
     case Recurrence::kNone:
       return {};

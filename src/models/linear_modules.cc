@@ -21,7 +21,11 @@ constexpr std::array kLayerRoles = {Role::kQueryDown,
                                     Role::kLatentUp,
                                     Role::kIndexQuery,
                                     Role::kIndexKey,
+                                    Role::kIndexGate,
                                     Role::kIndexWeights,
+                                    Role::kCompressKey,
+                                    Role::kCompressGate,
+                                    Role::kOutDown,
                                     Role::kAttentionOut,
                                     Role::kStateIn,
                                     Role::kDeltaIn,
@@ -116,7 +120,7 @@ std::vector<std::string> attention_modules(const Checkpoint& checkpoint) {
   std::vector<std::string> modules;
   for (int32_t layer = 0; layer < spec.num_layers; ++layer) {
     const LayerSpec& own = spec.layers[static_cast<size_t>(layer)];
-    const bool stores = own.attention && own.kv_source < 0 && !spec.mla;
+    const bool stores = own.attention && own.kv_source < 0 && !spec.mla && !spec.compressed;
     modules.push_back(stores ? attention_module(plan, layer) : "");
   }
   return modules;
@@ -126,8 +130,8 @@ std::vector<ScalableInput> scalable_inputs(const Checkpoint& checkpoint, int32_t
   const ArchSpec spec = parse_arch(checkpoint.config());
   const TensorPlan plan(spec, find_weight_names(ConfigReader(checkpoint.config())), checkpoint);
   const LayerSpec& own = spec.layers[static_cast<size_t>(layer)];
-  // Every use of a block would have to be scaled with it.
-  if (own.block_source >= 0) return {};
+  // Every use of a block would have to be scaled with it, and all that reads the norm of compressed keys.
+  if (own.block_source >= 0 || spec.compressed) return {};
   // The weights of those roles that the layer has; empty where one is no plain matrix.
   const auto matrices = [&](std::initializer_list<Role> roles) {
     std::vector<std::string> names;

@@ -254,7 +254,9 @@ WeightFormat ModelLoader::format(std::span<const DType> parts, Role role) const 
     return {DType::kF32};
   if (role == Role::kStreamPredict || role == Role::kStreamCorrect) return {DType::kF32};
   // Nor is what decides how fast a state fades.
-  if (role == Role::kIndexWeights) return {DType::kF32};
+  if (role == Role::kIndexWeights || role == Role::kAttentionMix || role == Role::kMlpMix ||
+      role == Role::kFinalMix)
+    return {DType::kF32};
   if (role == Role::kDeltaShareStep || role == Role::kDeltaStep || role == Role::kStateSelect ||
       role == Role::kStateStep)
     return {DType::kF32};
@@ -585,6 +587,8 @@ void ModelLoader::output() {
     m.output_head_ = Model::OutputHead{linear({Role::kHeadDense}, -1), spec_.output_head->activation,
                                        norm(Role::kHeadNorm, -1, spec_.hidden_size)};
   }
+  if (spec_.streams)
+    m.final_mix_ = stream_mix(Role::kFinalMix, Role::kFinalMixBase, Role::kFinalMixScale, -1);
   if (!generates) m.pooler_ = pooler();
 }
 
@@ -626,8 +630,9 @@ std::unique_ptr<Model> ModelLoader::load() {
   for (int32_t i = 0; i < spec_.num_layers; ++i) {
     m.layers_.push_back(is_wanted(i) ? layer(i) : Model::Layer{});
   }
-  m.state_layers_ = std::ranges::any_of(
-      spec_.layers, [](const LayerSpec& own) { return own.recurrence != Recurrence::kNone; });
+  m.state_layers_ = std::ranges::any_of(spec_.layers, [](const LayerSpec& own) {
+    return own.recurrence != Recurrence::kNone || own.compressed_tokens > 0;
+  });
   m.weight_dtype_ = layer_dtype_.value_or(DType::kF32);
   if (options_.quantization) m.quantization_ = options_.quantization->name;
   m.spec_ = std::move(spec_);

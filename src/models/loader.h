@@ -34,7 +34,8 @@ struct ExpectedTensor {
   std::vector<int64_t> shape;  // as stored; stacked: the experts outermost
   bool transposed = false;     // a matrix stored [in, out]
   RowOrder order = RowOrder::kPlain;
-  bool stacked = false;  // holds this for all experts
+  bool stacked = false;  // holds this for all experts, or for all groups of heads
+  bool flat = false;     // of a stacked one: a matrix, the parts' rows one below the other
 };
 
 // Of a tensor, of a stacked one of each expert's part.
@@ -143,6 +144,11 @@ class ModelLoader {
   std::optional<KvScales> kv_scales(int32_t layer) const;
   Mla mla(int32_t layer);
   Indexer indexer(int32_t layer);
+  CompressedAttention compressed_attention(int32_t layer);
+  StreamMix stream_mix(Role scores, Role base, Role scale, int32_t layer);
+  Norm plain_norm(int64_t size) const;  // without weights
+  // The experts of each token, as Moe::by_token.
+  Buffer expert_table(int32_t layer);
   // Sets mla's absorb and expand: of each head what makes its keys and values.
   void split_latent(Mla& mla, int32_t layer);
   // For each head the matrix that makes keys of the short vector, [latent, still], then the one that makes

@@ -109,12 +109,17 @@ int64_t ModelLoader::planned_bytes() const {
       for (int32_t h = 0; plan_.weight(role, i) == nullptr && plan_.weight(role, i, h) != nullptr; ++h)
         add_vector(plan_.weight(role, i, h));
     }
+    for (const Role role :
+         {Role::kIndexBias, Role::kCompressBias, Role::kCompressNorm, Role::kRouterTable,
+          Role::kAttentionMixBase, Role::kAttentionMixScale, Role::kMlpMixBase, Role::kMlpMixScale})
+      add_vector(plan_.weight(role, i));
     const LayerSpec& own = spec_.layers[static_cast<size_t>(i)];
     if (own.keys_as_values) {
       add_matrix({Role::kQuery, Role::kKey, Role::kKey}, i);
-    } else if (spec_.mla) {
+    } else if (spec_.mla || spec_.compressed) {
       add_matrix({Role::kQuery}, i);
       add_matrix({Role::kQueryGate}, i);
+      add_matrix({Role::kKey}, i);
     } else {
       add_matrix({Role::kQuery, Role::kQueryGate, Role::kKey, Role::kValue, Role::kQkv}, i);
     }
@@ -152,7 +157,12 @@ int64_t ModelLoader::planned_bytes() const {
       add_matrix({role}, i);
     add_matrix({Role::kQueryDown}, i);
     add_matrix({Role::kLatent}, i);
-    for (const Role role : {Role::kIndexQuery, Role::kIndexKey, Role::kIndexWeights}) add_matrix({role}, i);
+    for (const Role role : {Role::kIndexQuery, Role::kIndexWeights, Role::kAttentionMix, Role::kMlpMix})
+      add_matrix({role}, i);
+    add_matrix({Role::kIndexKey, Role::kIndexGate}, i);
+    add_matrix({Role::kCompressKey, Role::kCompressGate}, i);
+    for (int32_t g = 0; spec_.compressed && g < spec_.compressed->groups; ++g)
+      add_matrix({Role::kOutDown}, i, g);
     if (spec_.mla && own.attention) {
       const WeightFormat kept = {latent_type(i)};
       sum += spec_.num_heads * (packed_bytes(kept, spec_.mla->cached(), spec_.mla->query_dim()) +
@@ -182,6 +192,9 @@ int64_t ModelLoader::planned_bytes() const {
     add_vector(plan_.bias(role));
   }
   add_matrix({Role::kHeadDense}, -1);
+  add_matrix({Role::kFinalMix}, -1);
+  add_vector(plan_.weight(Role::kFinalMixBase));
+  add_vector(plan_.weight(Role::kFinalMixScale));
   return sum;
 }
 

@@ -257,6 +257,7 @@ Moe ModelLoader::moe(int32_t layer) {
   const auto mlp = [&](std::initializer_list<Role> up, Role down, int32_t expert, int64_t size) {
     Mlp out{linear(up, layer, expert), linear({down}, layer, expert), spec_.activation, own.gated, size};
     out.limit = expert < 0 ? of_layer.mlp_limit : of_layer.expert_limit;
+    out.limit_first = own.limit_first;
     fuse_gate(out);
     return out;
   };
@@ -276,6 +277,10 @@ Moe ModelLoader::moe(int32_t layer) {
     read_vector(*scale, -1, out.expert_scale.as<float>());
     model_->weight_bytes_ += bytes_of(out.expert_scale);
     done(*scale);
+  }
+  if (spec_.layers[static_cast<size_t>(layer)].hashed_experts) {
+    out.by_token = expert_table(layer);
+    out.params.given = true;
   }
   out.experts.reserve(static_cast<size_t>(own.num_experts));
   for (int32_t e = 0; e < own.num_experts; ++e)
@@ -420,6 +425,8 @@ Model::Layer ModelLoader::layer(int32_t index) {
     out.block_use = block_use(index);
   } else if (own.attention && spec_.mla) {
     out.mla = mla(index);
+  } else if (own.attention && spec_.compressed) {
+    out.compressed = compressed_attention(index);
   } else if (own.attention) {
     out.attention = attention(index);
     if (own.indexer) out.indexer = indexer(index);
@@ -456,6 +463,11 @@ Model::Layer ModelLoader::layer(int32_t index) {
   if (spec_.alt_up) {
     out.alt_up = alt_up(index);
     out.laurel = laurel(index);
+  }
+  if (spec_.streams) {
+    out.attention_mix =
+        stream_mix(Role::kAttentionMix, Role::kAttentionMixBase, Role::kAttentionMixScale, index);
+    out.mlp_mix = stream_mix(Role::kMlpMix, Role::kMlpMixBase, Role::kMlpMixScale, index);
   }
   if (spec_.layer_scalars) out.scalar = number(Role::kLayerScalar, index, 1.0F);
   return out;

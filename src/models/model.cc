@@ -25,6 +25,7 @@ struct ActivationLayout {
   int64_t layer_input = 0;
   int64_t layer_input_ids = 0;
   int64_t alt_up = 0;
+  int64_t streams = 0;
   int64_t low = 0;
   int64_t chosen = 0;
   int64_t qkv = 0;
@@ -101,9 +102,13 @@ bool has_branches(const ArchSpec& spec) {
          });
 }
 
-// Words of a row of which keys are chosen, for one choice.
+// Words of a row of which keys are chosen, for one choice; of compressed keys of which places count.
 int64_t chosen_words(const ArchSpec& spec, int64_t max_model_len) {
-  return spec.indexer.heads > 0 ? (max_model_len + 63) / 64 : 0;
+  return spec.indexer.heads > 0 || spec.compressed ? (cache_places(spec, max_model_len) + 63) / 64 : 0;
+}
+// Of which compressed keys are chosen.
+int64_t picked_words(const ArchSpec& spec, int64_t max_model_len) {
+  return spec.compressed ? (max_model_len + 63) / 64 : 0;
 }
 
 ActivationLayout activation_layout(const ArchSpec& spec, int64_t max_tokens, int64_t max_model_len) {
@@ -114,7 +119,7 @@ ActivationLayout activation_layout(const ArchSpec& spec, int64_t max_tokens, int
   const auto area = [&](int64_t columns) { return area_of(max_tokens, columns); };
   const auto mlp_area = [&](int64_t columns) { return area_of(std::min(max_tokens, kMlpRows), columns); };
   ActivationLayout at;
-  at.normed = at.hidden + area(hidden_columns(spec));
+  at.normed = at.hidden + area(spec.streams ? 0 : hidden_columns(spec));
   at.branch = at.normed + area(spec.hidden_size);
   at.beside = at.branch + (has_branches(spec) ? area(spec.hidden_size) : 0);
   at.layer_inputs = at.beside + (spec.moe && spec.moe->beside ? mlp_area(2 * spec.hidden_size) : 0);
@@ -122,18 +127,23 @@ ActivationLayout activation_layout(const ArchSpec& spec, int64_t max_tokens, int
   at.layer_input = at.layer_inputs + area(2 * inputs);
   at.layer_input_ids = at.layer_input + area(inputs);
   at.alt_up = at.layer_input_ids + (has_common_inputs(spec) ? area(1) : 0);
-  at.low = at.alt_up + (spec.alt_up ? alt_up_scratch_size(spec.alt_up->sizes, max_tokens) : 0);
+  at.streams = at.alt_up + (spec.alt_up ? alt_up_scratch_size(spec.alt_up->sizes, max_tokens) : 0);
+  at.low = at.streams + (spec.streams ? stream_scratch_size(spec.streams->sizes, max_tokens) : 0);
   at.chosen = at.low + area(low_size(spec));
-  at.qkv = at.chosen + area(2 * spec.indexer.masks() * chosen_words(spec, max_model_len));
+  at.qkv = at.chosen + area(2 * (spec.indexer.masks() * chosen_words(spec, max_model_len) +
+                                 picked_words(spec, max_model_len)));
   at.heads = at.qkv + area(qkv_size(spec));
   at.up = at.qkv;
   at.act = at.up + mlp_area(up_size(spec));
   at.indexer = at.heads + area(q_size(spec));
   ScratchLayout index(max_tokens, nullptr);
   place_indexer(spec.indexer, index);
+  ScratchLayout compressed(max_tokens, nullptr);
+  if (spec.compressed) place_compressed(*spec.compressed, compressed);
   const int64_t attention_end =
-      spec.mla ? at.qkv + mla_scratch_size(*spec.mla, spec.indexer, spec.num_heads, max_tokens)
-               : at.indexer + index.size();
+      spec.mla          ? at.qkv + mla_scratch_size(*spec.mla, spec.indexer, spec.num_heads, max_tokens)
+      : spec.compressed ? at.qkv + compressed.size()
+                        : at.indexer + index.size();
   at.moe = at.act + (spec.gated_mlp ? mlp_area(act_size(spec)) : 0);
   const int64_t mlp_rows = std::min(max_tokens, kMlpRows);
   const int64_t mlp_end =
@@ -168,7 +178,9 @@ ActivationBuffers Model::make_buffers(int64_t max_tokens) const {
   };
   const auto place = [&](int64_t offset, int64_t columns) { return place_rows(offset, max_tokens, columns); };
   const int64_t mlp_rows = std::min(max_tokens, kMlpRows);
-  const TensorView hidden = place(at.hidden, hidden_columns(spec_));
+  if (spec_.streams)
+    buffers.streams = make_stream_scratch(spec_.streams->sizes, max_tokens, base + at.streams);
+  const TensorView hidden = spec_.streams ? buffers.streams.hidden : place(at.hidden, hidden_columns(spec_));
   buffers.hidden = column_slice(hidden, 0, spec_.hidden_size);
   if (spec_.shared_block) buffers.words = column_slice(hidden, spec_.hidden_size, 2 * spec_.hidden_size);
   buffers.normed = place(at.normed, spec_.hidden_size);
@@ -186,6 +198,9 @@ ActivationBuffers Model::make_buffers(int64_t max_tokens) const {
   if (spec_.alt_up) buffers.alt_up = make_alt_up_scratch(spec_.alt_up->sizes, max_tokens, base + at.alt_up);
   if (spec_.mla) {
     buffers.mla = make_mla_scratch(*spec_.mla, spec_.indexer, spec_.num_heads, max_tokens, base + at.qkv);
+  } else if (spec_.compressed) {
+    ScratchLayout compressed(max_tokens, base + at.qkv);
+    buffers.compressed = place_compressed(*spec_.compressed, compressed);
   } else {
     buffers.qkv = place(at.qkv, qkv_size(spec_));
     buffers.heads = place(at.heads, q_size(spec_));
@@ -194,7 +209,12 @@ ActivationBuffers Model::make_buffers(int64_t max_tokens) const {
   }
   if (const int64_t words = chosen_words(spec_, max_model_len_); words > 0) {
     const KeyMask chosen = {reinterpret_cast<uint64_t*>(base + at.chosen), words, spec_.indexer.masks()};
-    (spec_.mla ? buffers.mla.indexer : buffers.indexer).chosen = chosen;
+    if (spec_.compressed) {
+      buffers.compressed.chosen = chosen;
+      buffers.compressed.picked = {chosen.words + max_tokens * words, picked_words(spec_, max_model_len_)};
+    } else {
+      (spec_.mla ? buffers.mla.indexer : buffers.indexer).chosen = chosen;
+    }
   }
   buffers.recurrent = make_recurrent_scratch(widest_recurrence(spec_), max_tokens, base + at.qkv);
   buffers.up = place_rows(at.up, mlp_rows, up_size(spec_));
@@ -222,7 +242,9 @@ struct Model::Scratch {
   AltUpScratch alt_up;
   const MoeScratch& moe;
   const MlaScratch& mla;
+  const CompressedScratch& compressed;
   const IndexerScratch& indexer;
+  const StreamScratch& streams;
   const BlockScratch& block;
   const RecurrentScratch& recurrent;
 
@@ -244,7 +266,9 @@ struct Model::Scratch {
         alt_up(buffers.alt_up.streams.data == nullptr ? AltUpScratch{} : part_of(buffers.alt_up, n)),
         moe(buffers.moe),
         mla(buffers.mla),
+        compressed(buffers.compressed),
         indexer(buffers.indexer),
+        streams(buffers.streams),
         block(buffers.block),
         recurrent(buffers.recurrent) {}
 };
@@ -273,6 +297,7 @@ TensorView Model::forward(const OpContext& ctx, const ForwardBatch& batch, Activ
   embed(ctx, batch, at);
   for (size_t i = 0; i < layers_.size(); ++i) run_layer(ctx, i, batch, at);
   if (alt_up_ends_) join_streams(*ops_, ctx, *alt_up_ends_, at.hidden, at.normed, at.alt_up);
+  if (final_mix_) enter_streams(*ops_, ctx, *final_mix_, at.streams, false, batch.num_tokens());
   TensorView out = at.hidden;
   if (final_norm_) {
     apply(*ops_, ctx, *final_norm_, at.normed, at.hidden);
@@ -305,8 +330,10 @@ void Model::run_layer(const OpContext& ctx, size_t index, const ForwardBatch& ba
   const LayerSpec& own = spec_.layers[index];
   const Layer& layer = layers_[own.weight_source < 0 ? index : static_cast<size_t>(own.weight_source)];
   const size_t kv_source = own.kv_source < 0 ? index : static_cast<size_t>(own.kv_source);
-  const auto run = spec_.parallel_residual ? &Model::run_parallel : &Model::run_sequential;
-  const LayerState state = layer.recurs() ? batch.layer_states[index] : LayerState{};
+  const auto run = spec_.streams             ? &Model::run_mixed
+                   : spec_.parallel_residual ? &Model::run_parallel
+                                             : &Model::run_sequential;
+  const LayerState state = layer.carries() ? batch.layer_states[index] : LayerState{};
   if (layer.alt_up) predict(*ops_, ctx, *layer.alt_up, at.hidden, at.normed, at.alt_up);
   (this->*run)(ctx, layer, batch, batch.kv[kv_source], state, at);
   if (index > 0 && spec_.layers[index - 1].shortcut) ops_->add(ctx, at.hidden, at.branch);
@@ -359,11 +386,16 @@ void Model::embed(const OpContext& ctx, const ForwardBatch& batch, const Scratch
   if (narrow) apply(*ops_, ctx, *embedding_in_, at.hidden, sum);
   if (spec_.shared_block) apply(*ops_, ctx, embedding_, at.words, batch.token_ids);
   if (alt_up_ends_) begin_streams(*ops_, ctx, *alt_up_ends_, at.hidden, at.alt_up);
+  if (spec_.streams) begin_streams(*ops_, ctx, at.streams, batch.num_tokens());
 }
 
 void Model::run_attention(const OpContext& ctx, const Layer& layer, const TensorView& out,
                           const TensorView& x, const TensorView& residual, const ForwardBatch& batch,
-                          const KvCacheView& kv, const Scratch& at) const {
+                          const KvCacheView& kv, const LayerState& state, const Scratch& at) const {
+  if (layer.compressed) {
+    apply(*ops_, ctx, *layer.compressed, *layer.rope, out, x, batch, kv, state, at.compressed);
+    return;
+  }
   if (layer.mla) {
     apply(*ops_, ctx, *layer.mla, layer.rope, out, x, residual, batch, kv, at.mla);
     return;
@@ -405,7 +437,7 @@ void Model::run_both(const OpContext& ctx, const Layer& layer, const TensorView&
   run_recurrence(ctx, layer, at.branch, x, {}, batch, state, at);
   if (spec_.recurrent_multiplier != 1.0F)
     ops_->scale_softcap(ctx, at.branch, spec_.recurrent_multiplier, 0.0F);
-  run_attention(ctx, layer, x, x, {}, batch, kv, at);
+  run_attention(ctx, layer, x, x, {}, batch, kv, {}, at);
   if (spec_.attention_multiplier != 1.0F) ops_->scale_softcap(ctx, x, spec_.attention_multiplier, 0.0F);
   ops_->add(ctx, at.branch, x);
   apply(*ops_, ctx, layer.attention_join, at.hidden, at.branch);
@@ -421,7 +453,7 @@ void Model::run_sequential(const OpContext& ctx, const Layer& layer, const Forwa
   if (layer.laurel) apply(*ops_, ctx, *layer.laurel, at.hidden, x, at.branch, at.alt_up);
   const auto mix = [&](const TensorView& out, const TensorView& residual) {
     if (layer.attends()) {
-      run_attention(ctx, layer, out, x, residual, batch, kv, at);
+      run_attention(ctx, layer, out, x, residual, batch, kv, {}, at);
     } else {
       run_recurrence(ctx, layer, out, x, residual, batch, state, at);
     }
@@ -440,21 +472,35 @@ void Model::run_sequential(const OpContext& ctx, const Layer& layer, const Forwa
   if (layer.laurel) ops_->scale_softcap(ctx, at.hidden, static_cast<float>(1.0 / std::numbers::sqrt2), 0.0F);
   if (!layer.has_mlp) return;
   if (layer.mlp_norm) apply(*ops_, ctx, *layer.mlp_norm, normed, at.hidden);
-  run_mlp(ctx, layer, layer.mlp_norm ? normed : at.hidden, at);
+  run_mlp(ctx, layer, layer.mlp_norm ? normed : at.hidden, batch.token_ids, at);
+}
+
+// Attention and MLP of a mixture of the streams each; what they give joins all of these.
+void Model::run_mixed(const OpContext& ctx, const Layer& layer, const ForwardBatch& batch,
+                      const KvCacheView& kv, const LayerState& state, const Scratch& at) const {
+  const int64_t n = batch.num_tokens();
+  enter_streams(*ops_, ctx, *layer.attention_mix, at.streams, false, n);
+  apply(*ops_, ctx, *layer.input_norm, at.normed, at.hidden);
+  run_attention(ctx, layer, at.hidden, at.normed, {}, batch, kv, state, at);
+  leave_streams(*ops_, ctx, at.streams, false, n);
+  enter_streams(*ops_, ctx, *layer.mlp_mix, at.streams, true, n);
+  apply(*ops_, ctx, *layer.mlp_norm, at.normed, at.hidden);
+  run_mlp(ctx, layer, at.normed, batch.token_ids, at);
+  leave_streams(*ops_, ctx, at.streams, true, n);
 }
 
 // Attention's part waits until the MLP has seen the hidden states as they were.
 void Model::run_parallel(const OpContext& ctx, const Layer& layer, const ForwardBatch& batch,
                          const KvCacheView& kv, const LayerState& /*state*/, const Scratch& at) const {
   apply(*ops_, ctx, *layer.input_norm, at.normed, at.hidden);
-  run_attention(ctx, layer, at.branch, at.normed, {}, batch, kv, at);
+  run_attention(ctx, layer, at.branch, at.normed, {}, batch, kv, {}, at);
   if (layer.mlp_norm) apply(*ops_, ctx, *layer.mlp_norm, at.normed, at.hidden);
-  run_mlp(ctx, layer, at.normed, at);
+  run_mlp(ctx, layer, at.normed, batch.token_ids, at);
   apply(*ops_, ctx, layer.attention_join, at.hidden, at.branch);
 }
 
 void Model::run_beside(const OpContext& ctx, const Layer& layer, const TensorView& out, const TensorView& x,
-                       const TensorView& hidden, const Scratch& at) const {
+                       const TensorView& hidden, std::span<const int32_t> tokens, const Scratch& at) const {
   const int64_t n = x.rows();
   const TensorView router = row_slice(at.beside, 0, n);
   const TensorView experts = row_slice(at.beside, at.beside.rows() / 2, at.beside.rows() / 2 + n);
@@ -463,23 +509,25 @@ void Model::run_beside(const OpContext& ctx, const Layer& layer, const TensorVie
   apply(*ops_, ctx, layer.mlp, out, x, {}, part(at.up, n, layer.mlp.up_size()),
         part(at.act, n, layer.mlp.intermediate));
   apply(*ops_, ctx, layer.beside->mlp, out, out);
-  apply(*ops_, ctx, *layer.moe, experts, experts, {}, at.moe, at.up, at.act, router);
+  apply(*ops_, ctx, *layer.moe, experts, experts, {}, at.moe, at.up, at.act, tokens, router);
   apply(*ops_, ctx, layer.beside->out, experts, experts);
   ops_->add(ctx, out, experts);
 }
 
-// hidden += mlp(x), some rows after the others.
-void Model::run_mlp(const OpContext& ctx, const Layer& layer, const TensorView& x, const Scratch& at) const {
+// hidden += mlp(x), some rows after the others; of mixed streams hidden = mlp(x).
+void Model::run_mlp(const OpContext& ctx, const Layer& layer, const TensorView& x,
+                    std::span<const int32_t> tokens, const Scratch& at) const {
   for (int64_t begin = 0; begin < x.rows(); begin += kMlpRows) {
     const int64_t end = std::min(x.rows(), begin + kMlpRows);
     const TensorView in = row_slice(x, begin, end);
     const TensorView hidden = row_slice(at.hidden, begin, end);
+    const auto own = tokens.subspan(static_cast<size_t>(begin), static_cast<size_t>(end - begin));
     const auto compute = [&](const TensorView& out, const TensorView& residual) {
-      if (layer.beside) return run_beside(ctx, layer, out, in, hidden, at);
+      if (layer.beside) return run_beside(ctx, layer, out, in, hidden, own, at);
       if (layer.moe) {
         const TensorView sum = layer.shortcut ? row_slice(at.branch, begin, end) : out;
         apply(*ops_, ctx, *layer.moe, sum, in, layer.shortcut ? TensorView{} : residual, at.moe, at.up,
-              at.act);
+              at.act, own);
         if (!layer.shortcut) return;
       }
       const TensorView up = part(at.up, end - begin, layer.mlp.up_size());
@@ -487,7 +535,9 @@ void Model::run_mlp(const OpContext& ctx, const Layer& layer, const TensorView& 
           at.act.data == nullptr ? TensorView{} : part(at.act, end - begin, layer.mlp.intermediate);
       apply(*ops_, ctx, layer.mlp, out, in, residual, up, act);
     };
-    if (layer.mlp_join.plain()) {
+    if (layer.mlp_mix) {
+      compute(hidden, {});
+    } else if (layer.mlp_join.plain()) {
       compute(hidden, hidden);
       finish(*ops_, ctx, layer.mlp_join, hidden);
     } else {

@@ -17,6 +17,7 @@
 #include "models/pooling_files.h"
 #include "models/weight_cache.h"
 #include "nn/alt_up.h"
+#include "nn/compressed_attention.h"
 #include "nn/delta_net.h"
 #include "nn/forward_batch.h"
 #include "nn/indexer.h"
@@ -31,6 +32,7 @@
 #include "nn/pooler.h"
 #include "nn/shared_block.h"
 #include "nn/short_conv.h"
+#include "nn/streams.h"
 #include "ops/op_table.h"
 #include "tensor/tensor.h"
 
@@ -92,7 +94,9 @@ struct ActivationBuffers {
   TensorView layer_input;              // [max_tokens, num_layers layer_input_size], for making and using them
   std::span<int32_t> layer_input_ids;  // [max_tokens]; where not all tokens have one
   AltUpScratch alt_up;                 // where there are streams of hidden states
+  StreamScratch streams;               // of the other kind; hidden lies in it
   MlaScratch mla;                      // in the place of qkv and heads; of latent attention
+  CompressedScratch compressed;        // of attention to compressed keys, in the same place
   IndexerScratch indexer;              // of other attention
   BlockScratch block;                  // in the same place but for what adapters need; of shared blocks
   RecurrentScratch recurrent;          // in the same place; of layers that carry a state
@@ -166,8 +170,9 @@ class Model {
   struct Layer {
     std::optional<Norm> input_norm;
     std::optional<Attention> attention;
-    std::optional<Mla> mla;          // in its place
-    std::optional<Indexer> indexer;  // of the keys that attention looks at
+    std::optional<Mla> mla;                         // in its place
+    std::optional<CompressedAttention> compressed;  // the same
+    std::optional<Indexer> indexer;                 // of the keys that attention looks at
     // In their place, or beside attention; one of them at the most.
     std::optional<Mamba> mamba;
     std::optional<Mamba1> mamba1;
@@ -191,9 +196,12 @@ class Model {
     std::optional<LayerInput> input;
     std::optional<AltUp> alt_up;
     std::optional<Laurel> laurel;
+    std::optional<StreamMix> attention_mix;  // before attention and before the MLP, or neither
+    std::optional<StreamMix> mlp_mix;
     float scalar = 1.0F;  // the hidden states are multiplied with it at the end
 
-    bool attends() const { return attention || mla; }
+    bool attends() const { return attention || mla || compressed; }
+    bool carries() const { return recurs() || (compressed && compressed->compressor); }
     bool recurs() const { return mamba || mamba1 || delta_net || short_conv || lightning || kimi_delta; }
   };
   // What a layer computes with: views of the step's rows.
@@ -209,17 +217,19 @@ class Model {
                       const KvCacheView& kv, const LayerState& state, const Scratch& at) const;
   void run_parallel(const OpContext& ctx, const Layer& layer, const ForwardBatch& batch,
                     const KvCacheView& kv, const LayerState& state, const Scratch& at) const;
+  void run_mixed(const OpContext& ctx, const Layer& layer, const ForwardBatch& batch, const KvCacheView& kv,
+                 const LayerState& state, const Scratch& at) const;
   // branch = hidden + what the layer's block makes of the step's tokens.
   void run_block(const OpContext& ctx, const Layer& layer, const ForwardBatch& batch, const KvCacheView& kv,
                  const Scratch& at) const;
   // out = attention(x) (+ residual).
   void run_attention(const OpContext& ctx, const Layer& layer, const TensorView& out, const TensorView& x,
                      const TensorView& residual, const ForwardBatch& batch, const KvCacheView& kv,
-                     const Scratch& at) const;
+                     const LayerState& state, const Scratch& at) const;
   // out = the MLP's part and the experts'; x: what the MLP reads, which may be out; hidden: what both are
   // made of.
   void run_beside(const OpContext& ctx, const Layer& layer, const TensorView& out, const TensorView& x,
-                  const TensorView& hidden, const Scratch& at) const;
+                  const TensorView& hidden, std::span<const int32_t> tokens, const Scratch& at) const;
   // The same of what carries a state.
   void run_recurrence(const OpContext& ctx, const Layer& layer, const TensorView& out, const TensorView& x,
                       const TensorView& residual, const ForwardBatch& batch, const LayerState& state,
@@ -227,7 +237,8 @@ class Model {
   // hidden += attention and recurrence of x, which is changed.
   void run_both(const OpContext& ctx, const Layer& layer, const TensorView& x, const ForwardBatch& batch,
                 const KvCacheView& kv, const LayerState& state, const Scratch& at) const;
-  void run_mlp(const OpContext& ctx, const Layer& layer, const TensorView& x, const Scratch& at) const;
+  void run_mlp(const OpContext& ctx, const Layer& layer, const TensorView& x, std::span<const int32_t> tokens,
+               const Scratch& at) const;
 
   const OpTable* ops_ = nullptr;
   ArchSpec spec_;
@@ -240,6 +251,7 @@ class Model {
   std::optional<Embedding> position_embedding_;
   std::optional<LayerInputs> layer_inputs_;
   std::optional<AltUpEnds> alt_up_ends_;
+  std::optional<StreamMix> final_mix_;
   std::optional<Norm> embedding_norm_;
   std::vector<float> alibi_slopes_;                   // [num_heads] or empty; layers point into it
   Buffer relative_bias_;                              // [num_heads, buckets] or empty; layers point into it

@@ -13,7 +13,7 @@
 namespace quire {
 namespace {
 
-constexpr std::array<Architecture, 144> kArchitectures = {{
+constexpr std::array<Architecture, 145> kArchitectures = {{
     {"AfmoeForCausalLM", "afmoe", parse_afmoe, afmoe_weight_names},
     {"AlbertModel", "albert", parse_albert, albert_weight_names},
     {"ApertusForCausalLM", "apertus", parse_apertus, apertus_weight_names},
@@ -38,6 +38,7 @@ constexpr std::array<Architecture, 144> kArchitectures = {{
     {"DeepseekV2ForCausalLM", "deepseek_v2", parse_deepseek_v2, deepseek_weight_names},
     {"DeepseekV32ForCausalLM", "deepseek_v32", parse_deepseek_v32, deepseek_v32_weight_names},
     {"DeepseekV3ForCausalLM", "deepseek_v3", parse_deepseek_v3, deepseek_weight_names},
+    {"DeepseekV4ForCausalLM", "deepseek_v4", parse_deepseek_v4, deepseek_v4_weight_names},
     {"DistilBertModel", "distilbert", parse_distilbert, distilbert_weight_names},
     {"Dots1ForCausalLM", "dots1", parse_dots1, dots1_weight_names},
     {"ElectraModel", "electra", parse_electra, bert_weight_names},

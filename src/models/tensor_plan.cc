@@ -52,12 +52,16 @@ constexpr bool is_of_use(Role role) {
   return role >= Role::kQueryAdapterDown && role <= Role::kGateUpAdapterUp;
 }
 
+constexpr bool is_whole_numbers(Role role) {
+  return role == Role::kRouterTable;
+}
+
 constexpr bool is_of_stream(Role role) {
   return role == Role::kStreamIn || role == Role::kStreamOut;
 }
 
 // layer: -1 for what is not of a layer; of what is of a stream its number.
-std::array<RoleShape, 121> role_shapes(const ArchSpec& spec, int32_t layer) {
+std::array<RoleShape, 138> role_shapes(const ArchSpec& spec, int32_t layer) {
   const int64_t hidden = spec.hidden_size;
   const LayerSpec own =
       layer >= 0 && layer < spec.num_layers ? spec.layers[static_cast<size_t>(layer)] : LayerSpec{};
@@ -74,13 +78,18 @@ std::array<RoleShape, 121> role_shapes(const ArchSpec& spec, int32_t layer) {
   const bool whole = spec.qk_norm == QkNorm::kWhole;
   const bool qk_norm = spec.qk_norm != QkNorm::kNone && spec.qk_norm_weights;
   const MlaSizes mla = spec.mla.value_or(MlaSizes{});
-  const IndexerSizes& index = spec.indexer;
+  const CompressedSizes compressed = spec.compressed.value_or(CompressedSizes{});
+  const IndexerSizes& index = spec.compressed ? compressed.index : spec.indexer;
+  const bool compresses = own.compressed_tokens > 0;
+  const int64_t overlap = own.compressed_overlap ? 2 : 1;
   const int64_t mla_query = heads * mla.query_dim();
   const bool uses_block = own.block_source >= 0;
   const bool own_block = !uses_block || own.block_source == layer;
   const int64_t attention_in = uses_block ? 2 * hidden : hidden;
-  const int64_t query_in = mla.query_rank > 0 ? mla.query_rank : attention_in;
-  const int64_t result = heads * (spec.mla ? mla.value : value_dim_of(spec, own));
+  const int64_t query_rank = spec.compressed ? compressed.query_rank : mla.query_rank;
+  const int64_t query_in = query_rank > 0 ? query_rank : attention_in;
+  const int64_t grouped = compressed.groups * compressed.rank;
+  const int64_t result = spec.compressed ? grouped : heads * (spec.mla ? mla.value : value_dim_of(spec, own));
   const bool experts = own.experts;
   const MoeSpec moe = spec.moe.value_or(MoeSpec{});
   const int64_t part = moe.intermediate_size;
@@ -130,6 +139,9 @@ std::array<RoleShape, 121> role_shapes(const ArchSpec& spec, int32_t layer) {
   const int64_t gates = gates_apart ? 0 : num_gates_of(spec, own);
   const AltUpSizes alt_up = spec.alt_up ? spec.alt_up->sizes : AltUpSizes{};
   const int64_t streams = alt_up.streams;
+  const StreamSizes mixed = spec.streams ? spec.streams->sizes : StreamSizes{};
+  const int64_t all_streams = mixed.streams * hidden;
+  const bool mixes = mixed.streams > 0;
   const RelativeSpec relative = spec.relative.value_or(RelativeSpec{});
   return {{
       {Role::kStateIn, state_in, hidden, in_bias, mamba || mamba1 || conv || lightning},
@@ -178,8 +190,8 @@ std::array<RoleShape, 121> role_shapes(const ArchSpec& spec, int32_t layer) {
       {Role::kQuery, spec.mla ? mla_query : q + gates, query_in, spec.qkv_bias, attention},
       {Role::kQueryGate, spec.mla ? heads : num_gates_of(spec, own), hidden, false,
        attention && (gates_apart || mla.gated)},
-      {Role::kQueryDown, mla.query_rank, hidden, spec.qkv_bias, latent && mla.query_rank > 0},
-      {Role::kQueryDownNorm, mla.query_rank, 0, false, latent && mla.query_rank > 0},
+      {Role::kQueryDown, query_rank, hidden, spec.qkv_bias, attention && query_rank > 0},
+      {Role::kQueryDownNorm, query_rank, 0, false, attention && query_rank > 0},
       {Role::kLatent, mla.cached(), hidden, spec.qkv_bias, latent},
       {Role::kLatentNorm, mla.latent, 0, false, latent},
       {Role::kLatentUp, heads * (mla.still + mla.value), mla.latent, false, latent},
@@ -187,15 +199,24 @@ std::array<RoleShape, 121> role_shapes(const ArchSpec& spec, int32_t layer) {
       {Role::kLatentValues, heads * mla.value, mla.latent, false, latent},
       {Role::kIndexQuery, int64_t{index.heads} * index.dim, query_in, false, own.indexer},
       {Role::kIndexQueryNorm, index.dim, 0, false, own.indexer && index.block > 0},
-      {Role::kIndexKey, index.dim, hidden, false, own.indexer},
-      {Role::kIndexKeyNorm, index.dim, 0, index.block == 0, own.indexer},
+      {Role::kIndexKey, overlap * index.dim, hidden, false, own.indexer},
+      {Role::kIndexKeyNorm, index.dim, 0, index.block == 0 && !compresses, own.indexer},
+      {Role::kIndexGate, overlap * index.dim, hidden, false, own.indexer && compresses},
+      {Role::kIndexBias, own.compressed_tokens, overlap * index.dim, false, own.indexer && compresses},
+      {Role::kCompressKey, overlap * head_dim, hidden, false, compresses},
+      {Role::kCompressGate, overlap * head_dim, hidden, false, compresses},
+      {Role::kCompressBias, own.compressed_tokens, overlap * head_dim, false, compresses},
+      {Role::kCompressNorm, head_dim, 0, false, compresses},
+      {Role::kOutDown, compressed.rank, q / std::max(1, compressed.groups), false,
+       attention && spec.compressed.has_value()},
       {Role::kIndexWeights, index.heads, hidden, false, own.indexer && index.block == 0},
       {Role::kKey, kv, attention_in, spec.qkv_bias, plain && own_kv},
       {Role::kValue, values, attention_in, spec.qkv_bias, plain && own_kv && !own.keys_as_values},
       {Role::kQkv, q + kv + values, attention_in, spec.qkv_bias, plain},
       {Role::kAttentionOut, hidden, result, spec.out_bias, attention},
       {Role::kQueryNorm, whole ? q : head_dim, 0, spec.qk_norm_bias, attention && qk_norm},
-      {Role::kKeyNorm, whole ? kv : head_dim, 0, spec.qk_norm_bias, attention && qk_norm && own_kv},
+      {Role::kKeyNorm, whole ? kv : head_dim, 0, spec.qk_norm_bias,
+       attention && (qk_norm || spec.compressed) && own_kv},
       {Role::kLayerScalar, 1, 0, false, spec.layer_scalars},
       {Role::kLayerInputTable, spec.layer_input_vocab, inputs, false, input > 0},
       {Role::kLayerInputsProject, inputs, hidden, false, input > 0},
@@ -213,6 +234,15 @@ std::array<RoleShape, 121> role_shapes(const ArchSpec& spec, int32_t layer) {
       {Role::kLaurelDown, alt_up.rank, hidden, false, streams > 0},
       {Role::kLaurelUp, hidden, alt_up.rank, false, streams > 0},
       {Role::kLaurelNorm, hidden, 0, false, streams > 0},
+      {Role::kAttentionMix, mixed.scores(), all_streams, false, mixes},
+      {Role::kAttentionMixBase, mixed.scores(), 0, false, mixes},
+      {Role::kAttentionMixScale, 3, 0, false, mixes},
+      {Role::kMlpMix, mixed.scores(), all_streams, false, mixes},
+      {Role::kMlpMixBase, mixed.scores(), 0, false, mixes},
+      {Role::kMlpMixScale, 3, 0, false, mixes},
+      {Role::kFinalMix, mixed.streams, all_streams, false, mixes},
+      {Role::kFinalMixBase, mixed.streams, 0, false, mixes},
+      {Role::kFinalMixScale, 1, 0, false, mixes},
       {Role::kBlockNorm, 2 * hidden, 0, spec.norm_bias, uses_block && own_block},
       {Role::kBlockOut, hidden, hidden, false, uses_block},
       {Role::kQueryAdapterDown, block.rank, attention_in, false, adapts},
@@ -243,7 +273,8 @@ std::array<RoleShape, 121> role_shapes(const ArchSpec& spec, int32_t layer) {
       {Role::kBesideOut, hidden, 0, false, experts && moe.beside},
       {Role::kBesideMlp, hidden, 0, false, experts && moe.beside},
       {Role::kRouter, moe.routed(), hidden, moe.router_bias, experts},
-      {Role::kRouterCorrection, moe.routed(), 0, false, experts && moe.correction},
+      {Role::kRouterCorrection, moe.routed(), 0, false, experts && moe.correction && !own.hashed_experts},
+      {Role::kRouterTable, spec.vocab_size, moe.router.num_chosen, false, experts && own.hashed_experts},
       {Role::kExpertGate, part, hidden, moe.expert_bias, experts && moe.gated},
       {Role::kExpertUp, part, hidden, moe.expert_bias, experts},
       {Role::kExpertGateUp, 2 * part, hidden, moe.expert_bias, experts},
@@ -277,9 +308,10 @@ std::string shape_text(const std::vector<int64_t>& shape) {
 }
 
 // Codes of experts lie [experts, out, in], whichever way round their floats would.
-std::vector<int64_t> coded_shape(const ExpectedTensor& tensor) {
+std::vector<int64_t> stored_shape(const ExpectedTensor& tensor, bool coded) {
   std::vector<int64_t> shape = tensor.shape;
-  if (tensor.stacked && tensor.transposed) std::swap(shape[1], shape[2]);
+  if (coded && tensor.stacked && tensor.transposed) std::swap(shape[1], shape[2]);
+  if (tensor.flat) shape = {shape[0] * shape[1], shape[2]};
   return shape;
 }
 
@@ -442,9 +474,10 @@ void TensorPlan::add(const ArchSpec& spec, const ModuleName& module, int32_t lay
       return;
     modules_.erase(known);
   }
-  const bool stacked = is_of_expert(module.role) && expert < 0;
+  const bool of_groups = module.role == Role::kOutDown;
+  const bool stacked = (is_of_expert(module.role) && expert < 0) || of_groups;
   Module entry;
-  entry.weight = {weight_name, {shape.out}, module.transposed, module.order, stacked};
+  entry.weight = {weight_name, {shape.out}, module.transposed, module.order, stacked, of_groups};
   if (shape.in > 0) {
     entry.weight.shape.push_back(shape.in);
     if (module.transposed) std::reverse(entry.weight.shape.begin(), entry.weight.shape.end());
@@ -477,12 +510,12 @@ void TensorPlan::add(const ArchSpec& spec, const ModuleName& module, int32_t lay
     entry.weight.stacked = true;
   }
   if (stacked) {
-    const int64_t experts = spec.moe->num_experts;
+    const int64_t experts = of_groups ? spec.compressed->groups : spec.moe->num_experts;
     entry.weight.shape.insert(entry.weight.shape.begin(), experts);
     if (entry.bias) entry.bias->shape.insert(entry.bias->shape.begin(), experts);
     // Some files have the matrices of one model's experts as [experts, in, out].
     std::vector<int64_t> turned = entry.weight.shape;
-    if (!module.transposed && turned.size() == 3) std::swap(turned[1], turned[2]);
+    if (!module.transposed && !of_groups && turned.size() == 3) std::swap(turned[1], turned[2]);
     if (found != nullptr && !found->coded && found->shape == turned && turned != entry.weight.shape) {
       entry.weight.shape = turned;
       entry.weight.transposed = true;
@@ -575,14 +608,19 @@ bool TensorPlan::is_of_text(std::string_view name) const {
 void TensorPlan::check(const Checkpoint& checkpoint) const {
   std::vector<std::string> problems;
   std::set<std::string, std::less<>> expected;
-  const auto examine = [&](const ExpectedTensor& tensor, bool may_be_coded) {
+  const auto examine = [&](const ExpectedTensor& tensor, bool may_be_coded, bool whole_numbers = false) {
     expected.insert(tensor.name);
     const TensorInfo* found = checkpoint.find(tensor.name);
     if (found == nullptr) {
-      problems.push_back(cat("missing: ", tensor.name, " ", shape_text(tensor.shape)));
-    } else if (found->shape != (found->coded ? coded_shape(tensor) : tensor.shape)) {
+      problems.push_back(cat("missing: ", tensor.name, " ", shape_text(stored_shape(tensor, false))));
+    } else if (found->shape != stored_shape(tensor, found->coded)) {
       problems.push_back(cat("wrong shape: ", tensor.name, " is ", found->shape_text(), ", expected ",
-                             shape_text(tensor.shape)));
+                             shape_text(stored_shape(tensor, false))));
+    } else if (whole_numbers) {
+      if (found->dtype != DType::kI64 && found->dtype != DType::kI32) {
+        problems.push_back(
+            cat("wrong type: ", tensor.name, " is ", dtype_name(found->dtype), ", expected int64 or int32"));
+      }
     } else if (found->coded) {
       const bool transposed = tensor.transposed && !tensor.stacked;
       if (tensor.shape.size() < 2 || transposed || !may_be_coded) {
@@ -595,7 +633,8 @@ void TensorPlan::check(const Checkpoint& checkpoint) const {
     }
   };
   for (const auto& [key, module] : modules_) {
-    examine(module.weight, std::get<Role>(key) != Role::kPositionEmbedding);
+    const Role role = std::get<Role>(key);
+    examine(module.weight, role != Role::kPositionEmbedding, is_whole_numbers(role));
     if (module.bias) examine(*module.bias, false);
   }
   for (const auto& name : checkpoint.names()) {

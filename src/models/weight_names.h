@@ -41,6 +41,13 @@ enum class Role : uint8_t {
   kIndexKey,
   kIndexKeyNorm,
   kIndexWeights,
+  kIndexGate,     // of the indexer of compressed keys, whose kIndexKey is what tokens give to one
+  kIndexBias,     // a matrix by token and dimension
+  kCompressKey,   // of nn/compressed_attention.h: what tokens give to a key,
+  kCompressGate,  // how much of it,
+  kCompressBias,  // what is added to that, by token and dimension
+  kCompressNorm,
+  kOutDown,  // of groups of heads, one below the other; its kAttentionOut is what comes behind
   // Of layers that carry a state: Mamba 2, gated delta nets, short convolutions.
   kStateIn,    // all that comes in
   kStateConv,  // [channels, 1, taps]; of a gated delta net also in three parts:
@@ -88,6 +95,7 @@ enum class Role : uint8_t {
   kXieluLimit,
   kRouter,            // of experts
   kRouterCorrection,  // a vector
+  kRouterTable,       // the experts of each token, whole numbers
   kExpertGate,
   kExpertUp,
   kExpertGateUp,
@@ -116,6 +124,15 @@ enum class Role : uint8_t {
   kLaurelDown,
   kLaurelUp,
   kLaurelNorm,
+  kAttentionMix,  // of nn/streams.h: scores, and vectors of what is added to them and of their scales
+  kAttentionMixBase,
+  kAttentionMixScale,
+  kMlpMix,
+  kMlpMixBase,
+  kMlpMixScale,
+  kFinalMix,
+  kFinalMixBase,
+  kFinalMixScale,
   kBlockNorm,  // of nn/shared_block.h
   kBlockOut,
   kQueryAdapterDown,  // of a use of the block; "{}" is the layer of the block, then the use's number

@@ -49,7 +49,7 @@ void choose(const OpTable& ops, const OpContext& ctx, const Indexer& indexer, co
   }
   const TensorView weights = row_slice(scratch.weights, 0, n);
   apply(ops, ctx, *indexer.weights, weights, x);
-  ops.choose_keys(ctx, scratch.chosen, query, weights, keys, batch.attention, sizes.count);
+  ops.choose_keys(ctx, scratch.chosen, query, weights, keys, batch.attention, sizes.count, 1);
 }
 
 }  // namespace quire

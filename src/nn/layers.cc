@@ -190,10 +190,10 @@ void finish(const OpTable& ops, const OpContext& ctx, const Mlp& mlp, const Tens
     if (mlp.limit > 0.0F) {
       const TensorView gates = column_slice(up, 0, mlp.intermediate);
       const TensorView ups = column_slice(up, mlp.intermediate, 2 * mlp.intermediate);
-      ops.activation(ctx, gates, mlp.activation);
+      if (!mlp.limit_first) ops.activation(ctx, gates, mlp.activation);
       ops.clamp(ctx, gates, -std::numeric_limits<float>::infinity(), mlp.limit);
       ops.clamp(ctx, ups, -mlp.limit, mlp.limit);
-      ops.gate(ctx, act, ups, gates, Activation::kNone);
+      ops.gate(ctx, act, ups, gates, mlp.limit_first ? mlp.activation : Activation::kNone);
     } else if (!mlp.up.weight.gate) {
       ops.gated_activation(ctx, act, up, mlp.activation);
     }

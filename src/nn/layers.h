@@ -140,6 +140,7 @@ struct Mlp {
   // Of a gated one: what the activation gives is this at the most, and ups lie between it and its negative;
   // 0: no limit.
   float limit = 0.0F;
+  bool limit_first = false;  // of gates before the activation
 
   int64_t up_size() const { return gated ? 2 * intermediate : intermediate; }
 };

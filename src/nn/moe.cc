@@ -112,12 +112,18 @@ MoeScratch make_moe_scratch(const MoeSizes& sizes, int64_t rows, float* memory) 
 
 void apply(const OpTable& ops, const OpContext& ctx, const Moe& moe, const TensorView& out,
            const TensorView& x, const TensorView& residual, const MoeScratch& at, const TensorView& up,
-           const TensorView& act, const TensorView& router_x) {
+           const TensorView& act, std::span<const int32_t> tokens, const TensorView& router_x) {
   const int64_t n = x.rows();
   const int64_t chosen = moe.params.num_chosen;
   const TensorView logits = row_slice(at.logits, 0, n);
   const TensorView weights = row_slice(at.weights, 0, n);
   apply(ops, ctx, moe.router, logits, router_x.data == nullptr ? x : router_x);
+  if (moe.params.given) {
+    for (int64_t r = 0; r < n; ++r) {
+      const auto token = int64_t{tokens[static_cast<size_t>(r)]};
+      std::copy_n(moe.by_token.as<int32_t>() + token * chosen, chosen, at.ids.begin() + r * chosen);
+    }
+  }
   ops.route_experts(ctx, at.ids.first(static_cast<size_t>(n * chosen)), column_slice(weights, 0, chosen),
                     logits, moe.params);
   sort_by_expert(moe, at, n);

@@ -16,6 +16,7 @@ namespace quire {
 struct Moe {
   Linear router;      // [num_experts, hidden]
   Buffer correction;  // float32 [num_experts] or empty; params.correction points to it
+  Buffer by_token;    // int32 [vocab_size, num_chosen] or empty: each token's experts (params.given)
   RouterParams params;
   // All of one shape. Those that the router knows behind them give what they are given.
   std::vector<Mlp> experts;
@@ -59,9 +60,9 @@ MoeScratch make_moe_scratch(const MoeSizes& sizes, int64_t rows, float* memory);
 
 // out = moe(x) (+ residual, which may be out). out may be x. router_x: what the router reads in its place.
 // Each expert's weights are read once, whatever the rows. up, act: an MLP's scratch [rows, ...] as wide as
-// the widest expert's.
+// the widest expert's. tokens: of the rows; read where they have their own experts.
 void apply(const OpTable& ops, const OpContext& ctx, const Moe& moe, const TensorView& out,
            const TensorView& x, const TensorView& residual, const MoeScratch& scratch, const TensorView& up,
-           const TensorView& act, const TensorView& router_x = {});
+           const TensorView& act, std::span<const int32_t> tokens = {}, const TensorView& router_x = {});
 
 }  // namespace quire

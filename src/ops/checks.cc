@@ -181,25 +181,26 @@ namespace {
 
 // Of ops that choose keys by queries q.
 void check_choice(const char* op, const KeyMask& chosen, const TensorView& q, const KvCacheView& keys,
-                  const AttentionBatch& batch, int32_t count) {
+                  const AttentionBatch& batch, int32_t count, int32_t tokens = 1) {
   check_cache(op, keys);
   require_f32(op, "q", q);
   require(keys.num_kv_heads == 1 && q.shape.rank() == 3 && q.shape[2] == keys.head_dim &&
               keys.head_dim <= kMaxChoosingHead,
           op, "q must be [rows, heads, head_dim of the one key head]", describe("q", q));
+  require(tokens > 0, op, "a key must stand for some tokens", std::to_string(tokens));
   const int32_t longest =
-      batch.num_seqs == 0 ? 0 : *std::max_element(batch.seq_lens.begin(), batch.seq_lens.end());
+      batch.num_seqs == 0 ? 0 : *std::max_element(batch.seq_lens.begin(), batch.seq_lens.end()) / tokens;
   require(count > 0 && chosen.words != nullptr && chosen.stride * 64 >= longest, op,
-          "a row's bits must reach the last position, and some are to be set",
-          std::to_string(chosen.stride) + " words, " + std::to_string(longest) + " positions, count " +
+          "a row's bits must reach the last key, and some are to be set",
+          std::to_string(chosen.stride) + " words, " + std::to_string(longest) + " keys, count " +
               std::to_string(count));
 }
 
 }  // namespace
 
 void check_choose_keys(const KeyMask& chosen, const TensorView& q, const TensorView& weights,
-                       const KvCacheView& keys, const AttentionBatch& batch, int32_t count) {
-  check_choice("choose_keys", chosen, q, keys, batch, count);
+                       const KvCacheView& keys, const AttentionBatch& batch, int32_t count, int32_t tokens) {
+  check_choice("choose_keys", chosen, q, keys, batch, count, tokens);
   require_f32("choose_keys", "weights", weights);
   require(weights.rows() == q.rows() && weights.row_size() == q.shape[1], "choose_keys",
           "weights must be [rows, heads]", describe("q", q) + ", " + describe("weights", weights));
@@ -346,6 +347,37 @@ void require_states(const char* op, const StateBatch& batch, const StateView& st
 }
 
 }  // namespace
+
+void check_stream_shares(const TensorView& in, const TensorView& out, const TensorView& scores,
+                         const TensorView& base, const TensorView& scale) {
+  const std::string shapes = describe("in", in) + ", " + describe("out", out) + ", " +
+                             describe("scores", scores) + ", " + describe("base", base) + ", " +
+                             describe("scale", scale);
+  require_f32("stream_shares", "in", in);
+  require_f32("stream_shares", "scores", scores);
+  const bool mixes = out.data != nullptr;
+  const int64_t s = in.row_size();
+  require(s >= 1 && s <= kMaxStreams && scores.row_size() == (mixes ? s * (s + 2) : s) &&
+              base.shape.numel() == scores.row_size() && scale.shape.numel() == (mixes ? 3 : 1),
+          "stream_shares", "there must be a score and a base for each number that is made of them", shapes);
+  require(
+      scores.rows() == in.rows() && (!mixes || (out.rows() == in.rows() && out.row_size() == s * (s + 1))),
+      "stream_shares", "all must have a row for each row of in", shapes);
+}
+
+void check_compress(const TensorView& out, const TensorView& values, const TensorView& gates,
+                    const TensorView& bias, const StateBatch& batch, const StateView& state) {
+  const std::string shapes = describe("out", out) + ", " + describe("values", values) + ", " +
+                             describe("gates", gates) + ", " + describe("bias", bias);
+  for (const TensorView& x : {out, values, gates, bias}) require_f32("compress", "what is given", x);
+  const int64_t d = out.row_size();
+  require((values.row_size() == d || values.row_size() == 2 * d) && gates.row_size() == values.row_size() &&
+              bias.row_size() == values.row_size() && bias.rows() >= 1,
+          "compress", "values, gates and bias must have out's columns, or twice as many", shapes);
+  require(values.rows() == out.rows() && gates.rows() == out.rows(), "compress",
+          "out, values and gates must have the same number of rows", shapes);
+  require_states("compress", batch, state, out.rows(), 1);
+}
 
 void check_causal_conv(const TensorView& x, const TensorView& weight, const TensorView& bias,
                        const StateBatch& batch, const StateView& state) {

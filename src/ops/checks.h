@@ -20,7 +20,7 @@ void check_rope(const TensorView& x, std::span<const int32_t> positions, const T
 void check_kv_write(const KvCacheView& cache, const TensorView& k, const TensorView& v,
                     std::span<const int64_t> slot_mapping);
 void check_choose_keys(const KeyMask& chosen, const TensorView& q, const TensorView& weights,
-                       const KvCacheView& keys, const AttentionBatch& batch, int32_t count);
+                       const KvCacheView& keys, const AttentionBatch& batch, int32_t count, int32_t tokens);
 void check_choose_blocks(const KeyMask& chosen, const TensorView& q, const KvCacheView& keys,
                          const AttentionBatch& batch, const KeyBlocks& blocks);
 void check_paged_attention(const TensorView& out, const TensorView& q, const KvCacheView& cache,
@@ -32,6 +32,10 @@ void check_route_experts(std::span<const int32_t> ids, const TensorView& weights
                          const RouterParams& params);
 void check_combine_rows(const TensorView& out, const TensorView& y, std::span<const int32_t> places,
                         const TensorView& weights, const TensorView& residual);
+void check_stream_shares(const TensorView& in, const TensorView& out, const TensorView& scores,
+                         const TensorView& base, const TensorView& scale);
+void check_compress(const TensorView& out, const TensorView& values, const TensorView& gates,
+                    const TensorView& bias, const StateBatch& batch, const StateView& state);
 
 void check_causal_conv(const TensorView& x, const TensorView& weight, const TensorView& bias,
                        const StateBatch& batch, const StateView& state);

@@ -233,6 +233,7 @@ inline float* state_part(const StateView& view, const StateBatch& batch, int64_t
 enum class RouterScores : uint8_t {
   kSoftmax,        // over all experts
   kSigmoid,        // of each expert by itself
+  kSqrtSoftplus,   // the same: sqrt(ln(1 + e^logit))
   kChosenSigmoid,  // the logits themselves; weights are the sigmoids of the chosen ones
   kChosenSoftmax,  // the logits themselves; weights are a softmax over the chosen ones
   kSparseMixer,    // the logits; a weight is the softmax over those not chosen before that come near it
@@ -251,11 +252,19 @@ struct RouterParams {
   bool group_pairs = false;
   bool normalize = false;  // weights are divided by their sum
   float scale = 1.0F;      // then multiplied by this
+  bool given = false;      // the ids are there already: nothing is chosen
   float near = 0.0F;       // kSparseMixer: (best - logit) / max(|logit|, best) up to which a logit counts
 };
 inline constexpr int64_t kMaxExperts = 1024;
 inline constexpr int64_t kMaxConvTaps = 8;  // of causal_conv
 inline constexpr int64_t kScanPanel = 64;   // channels of a part of selective_scan's state
+inline constexpr int64_t kMaxStreams = 16;  // of stream_shares
+
+// How streams of hidden states are mixed (OpTable::stream_shares).
+struct StreamParams {
+  int32_t rounds = 1;  // in which rows and columns of the mixing matrix are made to sum to 1
+  float eps = 0.0F;
+};
 
 // How fast states fade (OpTable::decay_gates).
 struct DecayParams {
@@ -330,9 +339,10 @@ struct OpTable {
   // Sets each row's bits of `chosen` to the `count` positions up to its own that score highest, of equal ones
   // to the first; to all of them where there are no more. A score is the sum over heads h of weights[row, h]
   // * max(0, q[row, h] . key). q [rows, heads, head_dim]; weights [rows, heads]; the cache has one key head,
-  // keys alone, this step's already.
+  // keys alone, this step's already. A key stands for so many `tokens`, the last of which is the row's own at
+  // the latest, and a block of the cache has keys for all that its tokens end.
   void (*choose_keys)(const OpContext&, const KeyMask& chosen, const TensorView& q, const TensorView& weights,
-                      const KvCacheView& keys, const AttentionBatch& batch, int32_t count);
+                      const KvCacheView& keys, const AttentionBatch& batch, int32_t count, int32_t tokens);
 
   // Sets the bits, up to a row's own position, of blocks that are worth most to each head by itself: as much
   // as the highest of the products q[row, head] . key of their positions. q [rows, heads, head_dim]; the
@@ -379,6 +389,16 @@ struct OpTable {
                        std::span<const int32_t> places, const TensorView& weights,
                        const TensorView& residual);
 
+  // Hyper-connections (arXiv 2512.24880): what s streams of hidden states give to a layer, and get of it. For
+  // each row in[i] = sigmoid(scale[0] scores[i] + base[i]) + eps. The scores behind these make, scaled with
+  // scale[1], s numbers post = 2 sigmoid(...), and scaled with scale[2] a matrix mix [s, s], the softmax of
+  // each of its rows + eps, whose columns, then rows and columns in turn, are divided by their sums + eps.
+  // out [rows, s (s + 1)] has for each stream k mix[0, k], ..., mix[s - 1, k], post[k]. scores [rows, s (s +
+  // 2)] and scale [3], or [rows, s] and [1] where `out` is empty; base as wide as scores.
+  void (*stream_shares)(const OpContext&, const TensorView& in, const TensorView& out,
+                        const TensorView& scores, const TensorView& base, const TensorView& scale,
+                        const StreamParams& params);
+
   // out = act(gate) * x; [rows, d] each, or a gate [rows, heads] of which each number counts for d / heads
   // columns of x. out may be x, or gate where it is as large.
   void (*gate)(const OpContext&, const TensorView& out, const TensorView& x, const TensorView& gate,
@@ -416,6 +436,19 @@ struct OpTable {
   void (*delta_rule)(const OpContext&, const TensorView& out, const TensorView& q, const TensorView& k,
                      const TensorView& v, const TensorView& decay, const TensorView& beta,
                      const StateBatch& batch, const StateView& state);
+  // Windows of n tokens made into one row each: out[t, c] of the last token of a window is the sum over its
+  // tokens j of values[j, c], weighed with the softmax over these of gates[j, c] + bias[j % n, c]; other rows
+  // of out are zeros. values, gates [rows, d], bias [n, d], out [rows, d]. Where these have 2 d columns, a
+  // window's first d columns count in the next window, together with the last d columns of that. The state
+  // has one part, of compress_state() floats.
+  void (*compress)(const OpContext&, const TensorView& out, const TensorView& values, const TensorView& gates,
+                   const TensorView& bias, const StateBatch& batch, const StateView& state);
 };
+
+// Floats of the state of OpTable::compress: for each channel of a window that is not complete the highest
+// gate, the sum of weights and the weighted sum.
+inline int64_t compress_state(int64_t columns, bool overlap) {
+  return 3 * columns * (overlap ? 2 : 1);
+}
 
 }  // namespace quire

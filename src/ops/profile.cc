@@ -132,27 +132,27 @@ void paged_attention(const OpContext& ctx, const TensorView& out, const TensorVi
   timed(ctx, event, [&](const OpTable& ops) { ops.paged_attention(ctx, out, q, cache, batch, params); });
 }
 
-// Of choices of keys by queries q where a row sees more than `least` of them.
-ProfileEvent choice(const TensorView& q, const KvCacheView& keys, const AttentionBatch& batch,
-                    int64_t least) {
+// Of choices of keys, each of so many tokens, by queries q where a row sees more than `least` of them.
+ProfileEvent choice(const TensorView& q, const KvCacheView& keys, const AttentionBatch& batch, int64_t least,
+                    int32_t tokens = 1) {
   ProfileEvent event = elementwise("choice of keys", q, 1, 0);
   double seen = 0;  // pairs of a row that has to choose and a position it sees
   for (size_t s = 0; s < static_cast<size_t>(batch.num_seqs); ++s) {
     const double length = batch.seq_lens[s];
-    const auto most = static_cast<double>(least);
+    const double most = static_cast<double>(least) * tokens;
     if (length <= most) continue;
     const double rows = std::min<double>(batch.cu_seqlens_q[s + 1] - batch.cu_seqlens_q[s], length - most);
-    seen += rows * (length - (rows - 1) / 2);
-    event.bytes += length * token_bytes(keys);
+    seen += rows * (length - (rows - 1) / 2) / tokens;
+    event.bytes += length / tokens * token_bytes(keys);
   }
   event.flop = 2 * seen * static_cast<double>(q.shape[1]) * keys.head_dim;
   return event;
 }
 
 void choose_keys(const OpContext& ctx, const KeyMask& chosen, const TensorView& q, const TensorView& weights,
-                 const KvCacheView& keys, const AttentionBatch& batch, int32_t count) {
-  timed(ctx, choice(q, keys, batch, count),
-        [&](const OpTable& ops) { ops.choose_keys(ctx, chosen, q, weights, keys, batch, count); });
+                 const KvCacheView& keys, const AttentionBatch& batch, int32_t count, int32_t tokens) {
+  timed(ctx, choice(q, keys, batch, count, tokens),
+        [&](const OpTable& ops) { ops.choose_keys(ctx, chosen, q, weights, keys, batch, count, tokens); });
 }
 
 void choose_blocks(const OpContext& ctx, const KeyMask& chosen, const TensorView& q, const KvCacheView& keys,
@@ -226,6 +226,13 @@ void combine_rows(const OpContext& ctx, const TensorView& out, const TensorView&
         [&](const OpTable& ops) { ops.combine_rows(ctx, out, y, places, weights, residual); });
 }
 
+void stream_shares(const OpContext& ctx, const TensorView& in, const TensorView& out,
+                   const TensorView& scores, const TensorView& base, const TensorView& scale,
+                   const StreamParams& params) {
+  timed(ctx, elementwise("stream shares", scores, 2, 8.0 + 4.0 * params.rounds),
+        [&](const OpTable& ops) { ops.stream_shares(ctx, in, out, scores, base, scale, params); });
+}
+
 void gate(const OpContext& ctx, const TensorView& out, const TensorView& x, const TensorView& gate,
           Activation act) {
   timed(ctx, elementwise("gate", out, 3, 8), [&](const OpTable& ops) { ops.gate(ctx, out, x, gate, act); });
@@ -278,6 +285,12 @@ void delta_rule(const OpContext& ctx, const TensorView& out, const TensorView& q
         [&](const OpTable& ops) { ops.delta_rule(ctx, out, q, k, v, decay, beta, batch, state); });
 }
 
+void compress(const OpContext& ctx, const TensorView& out, const TensorView& values, const TensorView& gates,
+              const TensorView& bias, const StateBatch& batch, const StateView& state) {
+  timed(ctx, elementwise("compress keys", values, 3, 12),
+        [&](const OpTable& ops) { ops.compress(ctx, out, values, gates, bias, batch, state); });
+}
+
 }  // namespace
 
 OpProfile::OpProfile(const OpTable& inner, const MachineLimits& limits, size_t max_events)
@@ -307,12 +320,14 @@ OpProfile::OpProfile(const OpTable& inner, const MachineLimits& limits, size_t m
   table_.scale_softcap = quire::scale_softcap;
   table_.route_experts = quire::route_experts;
   table_.combine_rows = quire::combine_rows;
+  table_.stream_shares = quire::stream_shares;
   table_.gate = quire::gate;
   table_.decay_gates = quire::decay_gates;
   table_.causal_conv = quire::causal_conv;
   table_.ssm_scan = quire::ssm_scan;
   table_.selective_scan = quire::selective_scan;
   table_.delta_rule = quire::delta_rule;
+  table_.compress = quire::compress;
 }
 
 void OpProfile::add(const ProfileEvent& event) {

@@ -48,7 +48,7 @@ void rope(const OpContext& ctx, const TensorView& x, std::span<const int32_t> po
 void kv_write(const OpContext& ctx, const KvCacheView& cache, const TensorView& k, const TensorView& v,
               std::span<const int64_t> slot_mapping);
 void choose_keys(const OpContext& ctx, const KeyMask& chosen, const TensorView& q, const TensorView& weights,
-                 const KvCacheView& keys, const AttentionBatch& batch, int32_t count);
+                 const KvCacheView& keys, const AttentionBatch& batch, int32_t count, int32_t tokens);
 void choose_blocks(const OpContext& ctx, const KeyMask& chosen, const TensorView& q, const KvCacheView& keys,
                    const AttentionBatch& batch, const KeyBlocks& blocks);
 void paged_attention(const OpContext& ctx, const TensorView& out, const TensorView& q,
@@ -69,6 +69,9 @@ void route_experts(const OpContext& ctx, std::span<int32_t> ids, const TensorVie
                    const TensorView& logits, const RouterParams& params);
 void combine_rows(const OpContext& ctx, const TensorView& out, const TensorView& y,
                   std::span<const int32_t> places, const TensorView& weights, const TensorView& residual);
+void stream_shares(const OpContext& ctx, const TensorView& in, const TensorView& out,
+                   const TensorView& scores, const TensorView& base, const TensorView& scale,
+                   const StreamParams& params);
 void gate(const OpContext& ctx, const TensorView& out, const TensorView& x, const TensorView& gate,
           Activation act);
 void decay_gates(const OpContext& ctx, const TensorView& decay, const TensorView& step,
@@ -84,6 +87,8 @@ void selective_scan(const OpContext& ctx, const TensorView& out, const TensorVie
 void delta_rule(const OpContext& ctx, const TensorView& out, const TensorView& q, const TensorView& k,
                 const TensorView& v, const TensorView& decay, const TensorView& beta, const StateBatch& batch,
                 const StateView& state);
+void compress(const OpContext& ctx, const TensorView& out, const TensorView& values, const TensorView& gates,
+              const TensorView& bias, const StateBatch& batch, const StateView& state);
 
 // The activation functions themselves, and what they make of a gate and an up.
 float activate(float x, Activation act);

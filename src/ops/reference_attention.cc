@@ -169,11 +169,11 @@ void paged_attention(const OpContext& ctx, const TensorView& out, const TensorVi
 
 namespace {
 
-// f(row, positions it sees, its scratch, product): product(head, p) is that of a query and a key. As many
-// floats of scratch as the longest sequence has positions.
+// f(row, keys it sees, its scratch, product): product(head, p) is that of a query and a key, which stands for
+// so many tokens. As many floats of scratch as the longest sequence has positions.
 template <typename F>
 void for_each_choice(const OpContext& ctx, const TensorView& q, const KvCacheView& keys,
-                     const AttentionBatch& batch, F f) {
+                     const AttentionBatch& batch, int32_t tokens, F f) {
   const int64_t d = keys.head_dim;
   const int64_t longest = *std::max_element(batch.seq_lens.begin(), batch.seq_lens.end());
   parallel_ranges(ctx, q.rows(), 1, [&](int64_t begin, int64_t end, int thread) {
@@ -190,7 +190,8 @@ void for_each_choice(const OpContext& ctx, const TensorView& q, const KvCacheVie
           dot += q.row<float>(row)[head * d + i] * block.key(0, i, p % keys.block_size);
         return dot;
       };
-      f(row, batch.seq_lens[seq] - (batch.cu_seqlens_q[seq + 1] - row) + 1, scores, product);
+      const int64_t position = batch.seq_lens[seq] - (batch.cu_seqlens_q[seq + 1] - row);
+      f(row, (position + 1) / tokens, scores, product);
     }
   });
 }
@@ -198,20 +199,21 @@ void for_each_choice(const OpContext& ctx, const TensorView& q, const KvCacheVie
 }  // namespace
 
 void choose_keys(const OpContext& ctx, const KeyMask& chosen, const TensorView& q, const TensorView& weights,
-                 const KvCacheView& keys, const AttentionBatch& batch, int32_t count) {
-  for_each_choice(ctx, q, keys, batch, [&](int64_t row, int64_t seen, float* scores, const auto& product) {
+                 const KvCacheView& keys, const AttentionBatch& batch, int32_t count, int32_t tokens) {
+  const auto choose = [&](int64_t row, int64_t seen, float* scores, const auto& product) {
     for (int64_t p = 0; p < seen; ++p) {
       scores[p] = 0.0F;
       for (int64_t h = 0; h < q.shape[1]; ++h)
         scores[p] += weights.row<float>(row)[h] * std::max(product(h, p), 0.0F);
     }
     mark_best(scores, seen, count, chosen.row(row));
-  });
+  };
+  for_each_choice(ctx, q, keys, batch, tokens, choose);
 }
 
 void choose_blocks(const OpContext& ctx, const KeyMask& chosen, const TensorView& q, const KvCacheView& keys,
                    const AttentionBatch& batch, const KeyBlocks& blocks) {
-  for_each_choice(ctx, q, keys, batch, [&](int64_t row, int64_t seen, float* scores, const auto& product) {
+  const auto choose = [&](int64_t row, int64_t seen, float* scores, const auto& product) {
     for (int64_t h = 0; h < q.shape[1]; ++h) {
       for (int64_t p = 0; p < seen; ++p) {
         const float score = product(h, p);
@@ -220,7 +222,8 @@ void choose_blocks(const OpContext& ctx, const KeyMask& chosen, const TensorView
       }
       mark_best_blocks(scores, seen, blocks, chosen.row(row, h));
     }
-  });
+  };
+  for_each_choice(ctx, q, keys, batch, 1, choose);
 }
 
 namespace {

@@ -5,6 +5,7 @@
 
 #include "ops/parallel.h"
 #include "ops/reference.h"
+#include "ops/softplus.h"
 
 namespace quire::reference {
 namespace {
@@ -75,13 +76,17 @@ void route_row(Choice& choice, int32_t* ids, float* weights, const float* logits
   if (params.scores == RouterScores::kSigmoid) {
     for (int64_t e = 0; e < num_experts; ++e) scores[e] = 1.0F / (1.0F + std::exp(-scores[e]));
   }
+  if (params.scores == RouterScores::kSqrtSoftplus) {
+    for (int64_t e = 0; e < num_experts; ++e) scores[e] = std::sqrt(softplus(scores[e]));
+  }
   for (int64_t e = 0; e < num_experts; ++e) {
     const auto at = static_cast<size_t>(e);
     choice.order[at] = scores[e] + (params.correction == nullptr ? 0.0F : params.correction[e]);
     choice.open[at] = true;
   }
   if (params.chosen_groups < params.num_groups) close_groups(choice, num_experts, params);
-  for (int32_t j = 0; j < params.num_chosen; ++j) {
+  for (int32_t j = 0; params.given && j < params.num_chosen; ++j) weights[j] = scores[ids[j]];
+  for (int32_t j = 0; !params.given && j < params.num_chosen; ++j) {
     const int64_t best = best_of(choice.order.data(), num_experts,
                                  [&](int64_t e) { return choice.open[static_cast<size_t>(e)]; });
     ids[j] = static_cast<int32_t>(best);

@@ -251,12 +251,14 @@ const OpTable& reference_ops() {
       .scale_softcap = reference::scale_softcap,
       .route_experts = reference::route_experts,
       .combine_rows = reference::combine_rows,
+      .stream_shares = reference::stream_shares,
       .gate = reference::gate,
       .decay_gates = reference::decay_gates,
       .causal_conv = reference::causal_conv,
       .ssm_scan = reference::ssm_scan,
       .selective_scan = reference::selective_scan,
       .delta_rule = reference::delta_rule,
+      .compress = reference::compress,
   };
   return table;
 }

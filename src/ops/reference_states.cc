@@ -181,4 +181,67 @@ void delta_rule(const OpContext& ctx, const TensorView& out, const TensorView& q
   });
 }
 
+namespace {
+
+// One channel of a window that is not complete: the softmax so far. Zeros: nothing yet.
+struct Compressed {
+  float* highest;
+  float* sum;
+  float* weighted;
+
+  Compressed(float* state, int64_t channels, int64_t channel)
+      : highest(state + channel), sum(highest + channels), weighted(sum + channels) {}
+  void add(float gate, float value) const {
+    const float top = *sum == 0.0F ? gate : std::max(*highest, gate);
+    const float kept = *sum == 0.0F ? 0.0F : std::exp(*highest - top);
+    const float weight = std::exp(gate - top);
+    *sum = *sum * kept + weight;
+    *weighted = *weighted * kept + weight * value;
+    *highest = top;
+  }
+  void take(const Compressed& other) const {
+    *highest = *other.highest;
+    *sum = *other.sum;
+    *weighted = *other.weighted;
+  }
+  void clear() const { *highest = *sum = *weighted = 0.0F; }
+};
+
+}  // namespace
+
+void compress(const OpContext& ctx, const TensorView& out, const TensorView& values, const TensorView& gates,
+              const TensorView& bias, const StateBatch& batch, const StateView& view) {
+  const int64_t d = out.row_size();
+  const int64_t tokens = bias.rows();
+  const bool overlap = values.row_size() == 2 * d;
+  const int64_t own = overlap ? d : 0;  // where the columns of a token's own window begin
+  for_parts(ctx, batch, d, 16 * out.rows(), [&](int64_t seq, int64_t channel) {
+    float* state = state_part(view, batch, seq, 0);
+    const Compressed window(state, d, channel);
+    const Compressed next(state + compress_state(d, false), d, channel);
+    int64_t position = batch.positions[static_cast<size_t>(seq)];
+    if (position == 0) {
+      window.clear();
+      if (overlap) next.clear();
+    }
+    const auto add = [&](const Compressed& to, int64_t row, int64_t column) {
+      to.add(gates.row<float>(row)[column] + bias.row<float>(position % tokens)[column],
+             values.row<float>(row)[column]);
+    };
+    const Rows rows = rows_of(batch, seq);
+    for (int64_t r = rows.begin; r < rows.end; ++r, ++position) {
+      add(window, r, own + channel);
+      if (overlap) add(next, r, channel);
+      float& result = out.row<float>(r)[channel];
+      result = 0.0F;
+      if ((position + 1) % tokens != 0) continue;
+      result = *window.weighted / *window.sum;
+      window.clear();
+      if (!overlap) continue;
+      window.take(next);
+      next.clear();
+    }
+  });
+}
+
 }  // namespace quire::reference

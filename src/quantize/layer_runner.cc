@@ -48,7 +48,7 @@ LayerRunner::LayerRunner(Checkpoint& checkpoint, ThreadPool& pool, std::vector<s
   const bool borrows = std::ranges::any_of(
       spec_.layers, [&](const LayerSpec& l) { return l.kv_source >= 0 || (chooses && !l.indexer); });
   const bool shortcuts = std::ranges::any_of(spec_.layers, &LayerSpec::shortcut);
-  if (borrows || shortcuts || spec_.layer_input_size > 0 || spec_.shared_block) {
+  if (borrows || shortcuts || spec_.layer_input_size > 0 || spec_.shared_block || spec_.streams) {
     throw Error(
         cat(checkpoint.path().string(), ": layers of ", spec_.architecture,
             " look at what other layers have made, which calibration cannot follow; use --method rtn"));

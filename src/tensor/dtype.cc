@@ -11,7 +11,7 @@ struct DTypeNames {
   std::string_view safetensors;
 };
 
-constexpr std::array<DTypeNames, 12> kNames = {{
+constexpr std::array<DTypeNames, 13> kNames = {{
     {DType::kF64, "float64", "F64"},
     {DType::kF32, "float32", "F32"},
     {DType::kBF16, "bfloat16", "BF16"},
@@ -23,6 +23,7 @@ constexpr std::array<DTypeNames, 12> kNames = {{
     {DType::kI16, "int16", "I16"},
     {DType::kI8, "int8", "I8"},
     {DType::kU8, "uint8", "U8"},
+    {DType::kU8, "uint8", "F8_E8M0"},  // exponents, as other files have them in bytes
     {DType::kBool, "bool", "BOOL"},
 }};
 

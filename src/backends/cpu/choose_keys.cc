@@ -20,17 +20,18 @@ struct Choice {
   const TensorView& q;
   const KvCacheView& keys;
   const AttentionBatch& batch;
+  int32_t tokens = 1;  // of a key
 
   size_t sequence_of(int64_t row) const {
     const auto after = std::upper_bound(batch.cu_seqlens_q.begin(), batch.cu_seqlens_q.end(), row);
     return static_cast<size_t>(after - batch.cu_seqlens_q.begin() - 1);
   }
-  // Positions that a row sees.
+  // Keys that a row sees.
   int64_t seen(int64_t row) const {
     const size_t seq = sequence_of(row);
-    return int64_t{batch.seq_lens[seq]} - (batch.cu_seqlens_q[seq + 1] - row) + 1;
+    return (int64_t{batch.seq_lens[seq]} - (batch.cu_seqlens_q[seq + 1] - row) + 1) / tokens;
   }
-  int64_t longest() const { return *std::max_element(batch.seq_lens.begin(), batch.seq_lens.end()); }
+  int64_t longest() const { return *std::max_element(batch.seq_lens.begin(), batch.seq_lens.end()) / tokens; }
 
   // Where a row's keys lie; products and gathered keys go to the caller's scratch.
   AttentionArgs args(int64_t row, float* products, float* key_tile) const {
@@ -96,8 +97,8 @@ size_t choice_bytes(int64_t max_seq_len, int32_t num_heads) {
 
 void choose_keys(const CpuKernels& kernels, const OpContext& ctx, const KeyMask& chosen, const TensorView& q,
                  const TensorView& weights, const KvCacheView& keys, const AttentionBatch& batch,
-                 int32_t count) {
-  const Choice choice = {"choose_keys", ctx, q, keys, batch};
+                 int32_t count, int32_t tokens) {
+  const Choice choice = {"choose_keys", ctx, q, keys, batch, tokens};
   const auto kernel = kernels.score_keys[kv_format_of(keys.dtype)];
   const auto score = [&](const AttentionArgs& args, int64_t row, int64_t begin, int64_t end, float* scores) {
     kernel(args, q.row<float>(row), weights.row<float>(row), static_cast<int>(q.shape[1]), begin, end,

@@ -81,7 +81,7 @@ void choose_blocks(const CpuKernels& kernels, const OpContext& ctx, const KeyMas
                    const KeyBlocks& blocks);
 void choose_keys(const CpuKernels& kernels, const OpContext& ctx, const KeyMask& chosen, const TensorView& q,
                  const TensorView& weights, const KvCacheView& keys, const AttentionBatch& batch,
-                 int32_t count);
+                 int32_t count, int32_t tokens);
 void paged_attention(const CpuKernels& kernels, const OpContext& ctx, const TensorView& out,
                      const TensorView& q, const KvCacheView& cache, const AttentionBatch& batch,
                      const AttentionParams& params);

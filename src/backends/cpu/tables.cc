@@ -98,8 +98,8 @@ struct Bound {
   }
   static void choose_keys(const OpContext& ctx, const KeyMask& chosen, const TensorView& q,
                           const TensorView& weights, const KvCacheView& keys, const AttentionBatch& batch,
-                          int32_t count) {
-    cpu::choose_keys(kernels(), ctx, chosen, q, weights, keys, batch, count);
+                          int32_t count, int32_t tokens) {
+    cpu::choose_keys(kernels(), ctx, chosen, q, weights, keys, batch, count, tokens);
   }
   static void choose_blocks(const OpContext& ctx, const KeyMask& chosen, const TensorView& q,
                             const KvCacheView& keys, const AttentionBatch& batch, const KeyBlocks& blocks) {

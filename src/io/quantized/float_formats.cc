@@ -40,7 +40,7 @@ QuantizedModule finish_float4(ModuleReader& reader, std::string_view codes, std:
 
 QuantizedModule read_float4(ModuleReader& reader, std::string_view codes, std::string_view group_scales,
                             float block_scale, int64_t group_size, std::span<const float> scale_table) {
-  const TensorInfo& weight = reader.need(codes, {DType::kU8}, {-1, -1});
+  const TensorInfo& weight = reader.need(codes, {DType::kU8, DType::kI8}, {-1, -1});
   const int64_t n = weight.shape[0];
   const int64_t k = weight.shape[1] * 2;
   const int64_t groups = (k + group_size - 1) / group_size;
@@ -108,6 +108,7 @@ QuantizedModule read_float8(ModuleReader& reader, std::string_view scales, Block
 }
 
 // A scale for each block of rows and columns, weight_scale_inv, which multiplies; or weight_scale.
+// DeepSeek-V4 calls it scale, and has 4-bit floats among these, in pairs, with scales of 32.
 std::vector<QuantizedModule> read_fp8(const Checkpoint& files, const nlohmann::json& config) {
   std::vector<QuantizedModule> modules;
   BlockSize block;
@@ -123,6 +124,14 @@ std::vector<QuantizedModule> read_fp8(const Checkpoint& files, const nlohmann::j
             [&](ModuleReader& reader) { return read_float8(reader, ".weight_scale_inv", block); });
   read_each(files, ".weight_scale", modules,
             [](ModuleReader& reader) { return read_float8(reader, ".weight_scale", {}); });
+  for (const std::string& name : modules_with(files, ".scale")) {
+    const TensorInfo* weight = files.find(name + ".weight");
+    if (weight == nullptr) continue;  // a scale of something else
+    ModuleReader reader(files, name);
+    modules.push_back(weight->dtype == DType::kF8E4M3
+                          ? read_float8(reader, ".scale", block)
+                          : read_float4(reader, ".weight", ".scale", 1.0F, 32, e8m0_values()));
+  }
   return modules;
 }
 

@@ -207,10 +207,10 @@ struct Indexer {
   }
   int64_t rows() const { return std::accumulate(lengths.begin(), lengths.end(), int64_t{0}); }
   // The bits of rows [from[s], to[s]) of each sequence; of all heads, one after the other, where blocks are
-  // chosen.
+  // chosen. Rows are of tokens, of which so many are a key.
   std::vector<std::vector<uint64_t>> choose(const std::vector<int32_t>& from, const std::vector<int32_t>& to,
                                             int32_t count, const OpContext& ctx,
-                                            const KeyBlocks* blocks = nullptr) const {
+                                            const KeyBlocks* blocks = nullptr, int32_t tokens = 1) const {
     std::vector<int32_t> cu = {0};
     for (size_t s = 0; s < lengths.size(); ++s) cu.push_back(cu.back() + to[s] - from[s]);
     TestTensor q(DType::kF32, {cu.back(), kHeads, kDim}, 4);
@@ -219,8 +219,8 @@ struct Indexer {
     for (size_t s = 0; s < lengths.size(); begin += lengths[s++]) {
       for (int32_t p = from[s]; p < to[s]; ++p) {
         const int32_t row = cu[s] + p - from[s];
-        std::copy_n(queries.view().row<float>(begin + p), kHeads * kDim, q.view().row<float>(row));
-        std::copy_n(weights.view().row<float>(begin + p), kHeads, w.view().row<float>(row));
+        std::copy_n(queries.view().row<float>(begin + p / tokens), kHeads * kDim, q.view().row<float>(row));
+        std::copy_n(weights.view().row<float>(begin + p / tokens), kHeads, w.view().row<float>(row));
       }
     }
     constexpr int64_t kWords = 12;
@@ -229,8 +229,8 @@ struct Indexer {
     const AttentionBatch batch = {static_cast<int32_t>(lengths.size()), cu, to, indptr, table_ids};
     const KeyMask chosen = {bits.data(), kWords, heads};
     if (blocks == nullptr) {
-      check_choose_keys(chosen, q, w, cache, batch, count);
-      table.choose_keys(ctx, chosen, q, w, cache, batch, count);
+      check_choose_keys(chosen, q, w, cache, batch, count, tokens);
+      table.choose_keys(ctx, chosen, q, w, cache, batch, count, tokens);
     } else {
       check_choose_blocks(chosen, q, cache, batch, *blocks);
       table.choose_blocks(ctx, chosen, q, cache, batch, *blocks);
@@ -307,6 +307,28 @@ TEST(ChooseKeys, ARowIsTheSameAloneAndAmongOthers) {
               indexer.choose({1, at, 1}, {1, at + 1, 1}, 40, TestContext(*isa.table, 1, 1024, 1024, 16));
           EXPECT_EQ(alone[0], together[static_cast<size_t>(30 + at)]) << at;
         }
+      }
+    }
+  }
+}
+
+// A key that stands for several tokens is seen from the last of them on.
+TEST(ChooseKeys, KeysMayStandForSeveralTokens) {
+  constexpr int32_t kTokens = 3;
+  for (const int32_t block_size : {7, 16}) {
+    for (const CpuIsa& isa : usable_isas()) {
+      SCOPED_TRACE(std::string(isa.name));
+      const TestContext ctx(*isa.table, 2, 1024, 1024, 16);
+      const Indexer indexer(*isa.table, DType::kF32, block_size, {210});
+      const auto keys = indexer.choose_all(20, ctx);
+      const auto tokens = indexer.choose({0}, {630}, 20, ctx, nullptr, kTokens);
+      for (size_t row = 0; row < 630; ++row) {
+        if ((row + 1) % kTokens == 0) {
+          EXPECT_EQ(tokens[row], keys[row / kTokens]) << row;
+        }
+        int set = 0;
+        for (const uint64_t word : tokens[row]) set += std::popcount(word);
+        EXPECT_EQ(set, std::min<int>(20, static_cast<int>(row + 1) / kTokens)) << row;
       }
     }
   }

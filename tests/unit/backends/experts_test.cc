@@ -77,6 +77,30 @@ TEST(RouteExperts, ACorrectionChoosesButDoesNotWeigh) {
   expect_weights(routed, {1 / (1 + std::exp(1.0)), 1 / (1 + std::exp(-2.0))});
 }
 
+TEST(RouteExperts, RootsOfSoftplusAreScores) {
+  const std::vector<float> logits = {0.5F, 2.0F, -1.0F, 30.0F};
+  const auto score = [](double x) { return std::sqrt(std::log1p(std::exp(x))); };
+  const Routed routed = route(logits, {.scores = RouterScores::kSqrtSoftplus, .num_chosen = 3});
+  EXPECT_EQ(routed.ids, (std::vector<int32_t>{3, 1, 0}));
+  expect_weights(routed, {score(30.0), score(2.0), score(0.5)});
+}
+
+TEST(RouteExperts, ExpertsThatAreGivenAreOnlyWeighed) {
+  for (const CpuIsa& isa : usable_isas()) {
+    std::vector<float> logits = {0.5F, 2.0F, -1.0F, 1.0F};
+    std::vector<int32_t> ids = {2, 0};
+    std::vector<float> weights(2);
+    isa.table->route_experts(
+        TestContext(*isa.table), ids, make_view(weights.data(), DType::kF32, {1, 2}),
+        make_view(logits.data(), DType::kF32, {1, 4}),
+        {.scores = RouterScores::kSigmoid, .num_chosen = 2, .normalize = true, .scale = 3.0F, .given = true});
+    EXPECT_EQ(ids, (std::vector<int32_t>{2, 0})) << isa.name;
+    const double first = 1 / (1 + std::exp(1.0));
+    const double second = 1 / (1 + std::exp(-0.5));
+    expect_weights({ids, weights}, {3 * first / (first + second), 3 * second / (first + second)});
+  }
+}
+
 TEST(RouteExperts, OnlyTheBestGroupsAreLookedAt) {
   // By its best the last group wins, by its two best the first.
   const std::vector<float> logits = {2.0F, 1.9F, -3.0F, -3.0F, 2.5F, -4.0F};

@@ -262,6 +262,64 @@ TEST(DeltaRule, AgreesWithTheReferenceInAnyChunking) {
   }
 }
 
+TEST(Compress, AgreesWithTheReferenceInAnyChunking) {
+  for (const int64_t tokens : {1, 3, 4, 16}) {
+    for (const bool overlap : {false, true}) {
+      constexpr int64_t kColumns = 10;
+      const int64_t wide = overlap ? 2 * kColumns : kColumns;
+      const TestTensor bias = random_tensor(DType::kF32, {tokens, wide}, 56);
+      Op op{"windows of " + std::to_string(tokens),
+            {kRows, kColumns},
+            {},
+            1,
+            compress_state(kColumns, overlap),
+            {}};
+      op.inputs.push_back(random_tensor(DType::kF32, {kRows, wide}, 57));
+      op.inputs.push_back(random_tensor(DType::kF32, {kRows, wide}, 58));
+      op.call = [&](const OpTable& table, const OpContext& ctx, const TensorView& out,
+                    const std::vector<TensorView>& in, const StateBatch& batch, const StateView& state) {
+        check_compress(out, in[0], in[1], bias, batch, state);
+        table.compress(ctx, out, in[0], in[1], bias, batch, state);
+      };
+      check(op, 4e-5F, 1e-5F);
+    }
+  }
+}
+
+// The definition: a softmax over the tokens of a window, and those before it where windows overlap.
+TEST(Compress, IsTheWeighedMeanOfAWindow) {
+  constexpr int64_t kTokens = 3;
+  for (const CpuIsa& isa : usable_isas()) {
+    for (const bool overlap : {false, true}) {
+      const int64_t wide = overlap ? 2 : 1;
+      const TestTensor values = random_tensor(DType::kF32, {8, wide}, 59);
+      const TestTensor gates = random_tensor(DType::kF32, {8, wide}, 60, 0, 20.0F);
+      const TestTensor bias = random_tensor(DType::kF32, {kTokens, wide}, 61);
+      States states(1, compress_state(1, overlap));
+      const Step step({{0, 0, 8}});
+      const TestTensor out(DType::kF32, {8, 1});
+      isa.table->compress(TestContext(*isa.table), out, values, gates, bias, step.batch, states.view());
+      for (int64_t end = 0; end < 8; ++end) {
+        if ((end + 1) % kTokens != 0) {
+          EXPECT_EQ(out.get(end, 0), 0.0F);
+          continue;
+        }
+        double sum = 0;
+        double weights = 0;
+        const auto add = [&](int64_t row, int64_t column) {
+          const double weight = std::exp(double{gates.get(row, column)} + bias.get(row % kTokens, column));
+          weights += weight;
+          sum += weight * values.get(row, column);
+        };
+        const int64_t begin = end + 1 - kTokens;
+        for (int64_t row = overlap ? std::max<int64_t>(0, begin - kTokens) : begin; row <= end; ++row)
+          add(row, overlap && row >= begin ? 1 : 0);
+        EXPECT_NEAR(out.get(end, 0), sum / weights, 1e-5) << isa.name << ", row " << end;
+      }
+    }
+  }
+}
+
 // The definition, on paper: two tokens of one head.
 TEST(SsmScan, IsTheRecurrence) {
   for (const CpuIsa& isa : usable_isas()) {

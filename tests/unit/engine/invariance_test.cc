@@ -166,7 +166,8 @@ INSTANTIATE_TEST_SUITE_P(
                     Case{"falcon_h1", "auto", "auto", 2}, Case{"lfm2", "auto", "auto", 2},
                     Case{"deepseek_v32"}, Case{"glm_moe_dsa", "int8"}, Case{"minimax_m3"},
                     Case{"zamba2", "auto", "auto", 2}, Case{"mimo_v2_flash", "int8"},
-                    Case{"kimi_linear", "auto", "auto", 2}),
+                    Case{"kimi_linear", "auto", "auto", 2}, Case{"deepseek_v4", "auto", "auto", 2},
+                    Case{"deepseek_v4-saved", "int8", "auto", 2}),
     [](const auto& test) { return test_name(test.param); });
 
 // The whole machine's list of levels, in one process each time: the level is chosen when an engine starts.

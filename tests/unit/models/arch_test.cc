@@ -511,6 +511,81 @@ TEST(IndexedAttention, RefusesWhatItCannotDo) {
   EXPECT_THAT(error_of(indexed(glm, {{"indexer_types", {"full", "shared"}}})), HasSubstr("indexer_types"));
 }
 
+// Windows and compressed keys.
+nlohmann::json deepseek_v4(nlohmann::json fields = nlohmann::json::object()) {
+  nlohmann::json config = {
+      {"architectures", {"DeepseekV4ForCausalLM"}},
+      {"vocab_size", 96},
+      {"hidden_size", 32},
+      {"moe_intermediate_size", 16},
+      {"num_hidden_layers", 4},
+      {"num_attention_heads", 4},
+      {"num_key_value_heads", 1},
+      {"head_dim", 32},
+      {"qk_rope_head_dim", 8},
+      {"q_lora_rank", 24},
+      {"o_groups", 2},
+      {"o_lora_rank", 12},
+      {"n_routed_experts", 4},
+      {"num_experts_per_tok", 2},
+      {"index_head_dim", 16},
+      {"compress_ratios", {0, 4, 128, 4, 0}},
+      {"num_hash_layers", 1},
+      {"rope_scaling", {{"type", "yarn"}, {"factor", 16}, {"original_max_position_embeddings", 64}}}};
+  config.update(fields);
+  return config;
+}
+
+TEST(CompressedAttention, LayersHaveKeysOfTheirOwnKinds) {
+  const ArchSpec spec = parse_arch(deepseek_v4());
+  EXPECT_THAT(choosing(spec), ElementsAre(false, true, false, true));
+  const auto of_layers = [&](auto field) {
+    std::vector<int> values;
+    for (const LayerSpec& layer : spec.layers) values.push_back(static_cast<int>(layer.*field));
+    return values;
+  };
+  EXPECT_THAT(of_layers(&LayerSpec::compressed_tokens), ElementsAre(0, 4, 128, 4));
+  EXPECT_THAT(of_layers(&LayerSpec::compressed_overlap), ElementsAre(0, 1, 0, 1));
+  EXPECT_THAT(of_layers(&LayerSpec::rope), ElementsAre(0, 1, 1, 1));
+  EXPECT_THAT(of_layers(&LayerSpec::hashed_experts), ElementsAre(1, 0, 0, 0));
+  EXPECT_EQ(spec.layers[0].window, 128);
+  // Stretched where keys are compressed alone, by cosines that stay as they are; then both turned back.
+  ASSERT_EQ(spec.ropes.size(), 4U);
+  EXPECT_EQ(spec.ropes[0].scaling, RopeScaling::kNone);
+  EXPECT_EQ(spec.ropes[0].theta, 10000.0);
+  EXPECT_EQ(spec.ropes[1].scaling, RopeScaling::kYarn);
+  EXPECT_EQ(spec.ropes[1].theta, 160000.0);
+  EXPECT_EQ(spec.ropes[1].attention_factor, 1.0);
+  EXPECT_EQ(spec.ropes[1].rotary_dim, 8);
+  EXPECT_FALSE(spec.ropes[1].backwards);
+  EXPECT_TRUE(spec.ropes[3].backwards);
+  // Sixteen tokens, of compressed keys as many places as kernels read at once; behind them the indexer's
+  // four.
+  EXPECT_EQ(kv_bytes_of(spec, spec.layers[0], DType::kBF16, 16), 16 * 32 * 2);
+  EXPECT_EQ(kv_bytes_of(spec, spec.layers[1], DType::kBF16, 16), (32 * 32 + 4 * 16) * 2);
+  EXPECT_EQ(kv_bytes_of(spec, spec.layers[2], DType::kBF16, 16), 32 * 32 * 2);
+  // A block of 64 tokens has no empty ones.
+  EXPECT_EQ(block_unit(spec, 16), 64);
+  EXPECT_EQ(block_unit(spec, 2), 4);
+  EXPECT_EQ(kv_bytes_of(spec, spec.layers[1], DType::kBF16, 64), (80 * 32 + 16 * 16) * 2);
+}
+
+TEST(CompressedAttention, RefusesWhatItCannotDo) {
+  for (const auto& [field, value] :
+       std::vector<std::pair<std::string, nlohmann::json>>{{"num_key_value_heads", 2},
+                                                           {"attention_bias", true},
+                                                           {"o_groups", 3},
+                                                           {"index_head_dim", 4},
+                                                           {"compress_ratios", {0, 4, 128}},
+                                                           {"compress_ratios", {0, 4, 128, 8}},
+                                                           {"layer_types", {"full_attention"}},
+                                                           {"mlp_layer_types", {"moe"}},
+                                                           {"scoring_func", "softmax"},
+                                                           {"n_shared_experts", 2},
+                                                           {"hc_mult", 100}})
+    EXPECT_THAT(error_of(deepseek_v4({{field, value}})), HasSubstr(field)) << field;
+}
+
 TEST(WeightNames, PatternsMatchLayerNumbers) {
   EXPECT_EQ(with_number("h.{}.ln_1", 12), "h.12.ln_1");
   EXPECT_EQ(with_number("norm", 12), "norm");

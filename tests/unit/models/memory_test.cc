@@ -18,10 +18,10 @@ namespace {
 
 TEST(Memory, AStepAllocatesNothing) {
   for (const char* name :
-       {"llama",          "qwen3",         "gpt2",         "qwen2_moe", "granitemoeshared", "gpt_oss",
-        "llama4",         "deepseek_v3",   "deepseek_v32", "gemma4",    "mamba2",           "qwen3_next",
-        "nemotron_h",     "falcon_h1",     "lfm2",         "zamba2",    "mimo_v2_flash",    "kimi_linear",
-        "bailing_hybrid", "longcat_flash", "minimax_m3"}) {
+       {"llama",          "qwen3",         "gpt2",         "qwen2_moe",  "granitemoeshared", "gpt_oss",
+        "llama4",         "deepseek_v3",   "deepseek_v32", "gemma4",     "mamba2",           "qwen3_next",
+        "nemotron_h",     "falcon_h1",     "lfm2",         "zamba2",     "mimo_v2_flash",    "kimi_linear",
+        "bailing_hybrid", "longcat_flash", "minimax_m3",   "deepseek_v4"}) {
     const auto loaded = test::load_model(test::golden_dir() / name, reference_ops());
     const ArchSpec& spec = loaded.model->spec();
     ActivationBuffers buffers = loaded.model->make_buffers(8);

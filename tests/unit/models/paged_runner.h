@@ -24,6 +24,7 @@ struct RunnerOptions {
   int threads = 1;
   uint32_t seed = 1;  // of the blocks' order
   OpProfile* profile = nullptr;
+  bool nan = false;  // the pool holds nothing but NaN at first
 };
 
 class PagedRunner {
@@ -40,7 +41,8 @@ class PagedRunner {
     pool_ = Buffer(static_cast<size_t>(stride * num_blocks * 2));
     // What earlier sequences left behind: finite, and far from anything right.
     for (size_t i = 0; i + 1 < pool_.size(); i += 2) {
-      const uint16_t junk = f32_to_bf16(options.kv_dtype == DType::kF16 ? 3.0F : 3e4F);
+      const uint16_t number = f32_to_bf16(options.kv_dtype == DType::kF16 ? 3.0F : 3e4F);
+      const uint16_t junk = options.nan ? 0xffff : number;
       std::memcpy(pool_.data() + i, &junk, 2);
     }
     for (int32_t l = 0; l < spec.num_layers; ++l) {
