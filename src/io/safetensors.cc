@@ -139,8 +139,8 @@ Safetensors::Safetensors(std::span<const std::byte> bytes, std::string file)
     if (name != "__metadata__") tensors_.push_back(reader.read(name, entry));
   }
   if (const auto it = header.find("__metadata__"); it != header.end()) {
-    for (const auto& [name, text] : it->items()) {
-      if (text.is_string()) metadata_.emplace(name, text.get<std::string>());
+    for (const auto& [name, value] : it->items()) {
+      if (value.is_string()) metadata_.emplace(name, value.get<std::string>());
     }
   }
   // Empty tensors first among those that begin at one place, so that they do not count as overlapping.
