@@ -98,10 +98,9 @@ MINIMAX_M3 = MOE | dict(
 
 # Keys that stand for four and for sixteen tokens, of which the former are chosen; windows, hashed experts, streams.
 DEEPSEEK_V4 = {k: v for k, v in DENSE.items() if k != "intermediate_size"} | dict(
-    model_type="deepseek_v4", architectures=["DeepseekV4ForCausalLM"], num_hidden_layers=4, num_key_value_heads=1, head_dim=16,
-    q_lora_rank=20, moe_intermediate_size=12, n_routed_experts=6, num_experts_per_tok=2, n_shared_experts=1, sliding_window=8, o_groups=2,
-    o_lora_rank=10, index_n_heads=8, index_head_dim=12, index_topk=4, hc_mult=3, hc_sinkhorn_iters=6, tie_word_embeddings=False,
-    pad_token_id=0, compress_rope_theta=1000.0, rope_theta=1e4)
+    model_type="deepseek_v4", architectures=["DeepseekV4ForCausalLM"], num_hidden_layers=4, num_key_value_heads=1, head_dim=16, q_lora_rank=20,
+    moe_intermediate_size=12, n_routed_experts=6, num_experts_per_tok=2, n_shared_experts=1, sliding_window=8, o_groups=2, o_lora_rank=10, index_n_heads=8,
+    index_head_dim=12, index_topk=4, hc_mult=3, hc_sinkhorn_iters=6, tie_word_embeddings=False, pad_token_id=0, compress_rope_theta=1000.0, rope_theta=1e4)
 
 LATENT_SIZES = ("q_lora_rank", "kv_lora_rank", "qk_rope_head_dim", "qk_nope_head_dim", "v_head_dim")
 DENSE_MLA = DENSE | {k: v for k, v in MLA.items() if k in LATENT_SIZES} | dict(num_hidden_layers=2, num_key_value_heads=4)
@@ -165,8 +164,7 @@ VISION = dict(hidden_size=16, intermediate_size=16, num_hidden_layers=1, depth=1
 MODELS = {
     "llama": (LLAMA | dict(tie_word_embeddings=True, rope_theta=10000.0), "float32", ""),
     "llama-untied": (LLAMA | SMALL | dict(tie_word_embeddings=False, num_hidden_layers=3), "float32", ""),
-    "llama-rope-linear": (LLAMA | SMALL | dict(
-        tie_word_embeddings=True, rope_scaling=dict(type="linear", factor=2.5)), "float32", ""),
+    "llama-rope-linear": (LLAMA | SMALL | dict(tie_word_embeddings=True, rope_scaling=dict(type="linear", factor=2.5)), "float32", ""),
     "llama-rope-llama3": (LLAMA | SMALL | dict(
         tie_word_embeddings=True, rope_parameters=dict(
             rope_type="llama3", rope_theta=500.0, factor=8.0, low_freq_factor=1.0, high_freq_factor=4.0,
@@ -347,8 +345,7 @@ MODELS = {
         model_type="phi3", architectures=["Phi3ForCausalLM"], pad_token_id=0, sliding_window=None,
         original_max_position_embeddings=128, rope_scaling=dict(
             type="longrope", short_factor=[1.0, 1.2, 1.5], long_factor=[1.1, 2.0, 4.0])), "float32", ""),
-    "llama-rope-dynamic": (LLAMA | SMALL | dict(
-        tie_word_embeddings=True, rope_scaling=dict(rope_type="dynamic", factor=2.0)), "float32", "longest"),
+    "llama-rope-dynamic": (LLAMA | SMALL | dict(tie_word_embeddings=True, rope_scaling=dict(rope_type="dynamic", factor=2.0)), "float32", "longest"),
     "arcee": (DENSE | dict(model_type="arcee", architectures=["ArceeForCausalLM"]), "float32", ""),
     "cohere-qk-norm": (DENSE | dict(model_type="cohere", architectures=["CohereForCausalLM"], use_qk_norm=True), "float32", ""),
     "falcon-alibi": (FALCON | dict(alibi=True, new_decoder_architecture=True, num_kv_heads=2, bias=True), "float32", "sdpa"),
@@ -388,13 +385,10 @@ MODELS = {
     "deepseek_v32": (INDEXED | dict(
         model_type="deepseek_v32", architectures=["DeepseekV32ForCausalLM"], n_group=3, topk_group=2, rope_scaling=dict(
             rope_type="yarn", factor=4.0, mscale=1.0, mscale_all_dim=0.8, original_max_position_embeddings=32)), "float32", "published"),
-    "deepseek_v4": (DEEPSEEK_V4 | dict(
-        qk_rope_head_dim=8, compress_ratios=[0, 4, 128, 4, 0], compress_rate_hca=16, num_hash_layers=2, num_nextn_predict_layers=1, rope_scaling=dict(
-            type="yarn", factor=4.0, beta_fast=32, beta_slow=1, original_max_position_embeddings=32)), "float32", "published"),
-    "deepseek_v4-saved": (DEEPSEEK_V4 | dict(
-        partial_rotary_factor=0.25, hc_mult=2, n_shared_experts=1, mlp_layer_types=["hash_moe", "moe", "moe", "hash_moe"],
-        layer_types=["heavily_compressed_attention", "compressed_sparse_attention", "sliding_attention", "compressed_sparse_attention"],
-        compress_rates=dict(compressed_sparse_attention=2, heavily_compressed_attention=10)), "float32", ""),
+    "deepseek_v4": (DEEPSEEK_V4 | dict(qk_rope_head_dim=8, compress_ratios=[0, 4, 128, 4, 0], compress_rate_hca=16, num_hash_layers=2, num_nextn_predict_layers=1,
+        rope_scaling=dict(type="yarn", factor=4.0, beta_fast=32, beta_slow=1, original_max_position_embeddings=32)), "float32", "published"),
+    "deepseek_v4-saved": (DEEPSEEK_V4 | dict(partial_rotary_factor=0.25, hc_mult=2, mlp_layer_types=["hash_moe", "moe", "moe", "hash_moe"], compress_rates=dict(compressed_sparse_attention=2, heavily_compressed_attention=10),
+        layer_types=["heavily_compressed_attention", "compressed_sparse_attention", "sliding_attention", "compressed_sparse_attention"]), "float32", ""),
     "glm_moe_dsa": (INDEXED | dict(
         model_type="glm_moe_dsa", architectures=["GlmMoeDsaForCausalLM"], num_hidden_layers=3, indexer_types=["full", "shared", "full"]),
                     "float32", "published"),
@@ -647,9 +641,8 @@ def fill(model, generator):
             value = noise * 0.7 - 1.5  # states that fade over some tokens
         elif parameter.dim() >= 2:
             scale = 0.7 / multiplier if "embed" in name or "wte" in name else 0.3 if "wpe" in name else 1.6 / parameter.shape[-1] ** 0.5
-            value = noise * scale
-            if config.model_type == "deepseek_v4" and any(part in name for part in ("gate_up_proj", "experts.gate_proj", "experts.up_proj")):
-                value *= 4.0  # so that gates come to their limit
+            limited = config.model_type == "deepseek_v4" and any(part in name for part in ("gate_up_proj", "experts.gate_proj", "experts.up_proj"))
+            value = noise * scale * (4.0 if limited else 1.0)  # gates come to their limit
         else:
             value = noise * 0.2 + (0.0 if name.endswith("bias") else 1.0)
         parameter.data.copy_(value)
@@ -657,8 +650,7 @@ def fill(model, generator):
         if "correction" in name or "expert_bias" in name:
             buffer.data.copy_(torch.randn(buffer.shape, generator=generator) * 0.1)
         if "tid2eid" in name:
-            experts = [torch.randperm(config.n_routed_experts, generator=generator)[: buffer.shape[1]] for _ in range(buffer.shape[0])]
-            buffer.data.copy_(torch.stack(experts))
+            buffer.data.copy_(torch.stack([torch.randperm(config.n_routed_experts, generator=generator)[:buffer.shape[1]] for _ in buffer]))
         if "layer_scalar" in name:
             buffer.data.copy_(1.0 + torch.randn(buffer.shape, generator=generator) * 0.1)
 
@@ -672,8 +664,7 @@ def write_checkpoint(path, config, model, dtype, kind):
         with tempfile.TemporaryDirectory() as folder:
             model.save_pretrained(folder)
             tensors = load_file(pathlib.Path(folder) / "model.safetensors")
-    tensors = {name: (value.to(getattr(torch, dtype)) if value.is_floating_point() else value).contiguous().clone()
-               for name, value in tensors.items()}
+    tensors = {name: (v.to(getattr(torch, dtype)) if v.is_floating_point() else v).contiguous().clone() for name, v in tensors.items()}
     if model.config.tie_word_embeddings:
         tensors.pop("lm_head.weight", None)
     if kind.startswith("text"):
