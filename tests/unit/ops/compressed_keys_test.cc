@@ -16,7 +16,9 @@ TEST(CompressedKeys, EachHasAPlaceInTheBlockOfItsLastToken) {
   for (const int32_t tokens : {1, 3, 4, 16, 100}) {
     for (const int32_t block : {4, 5, 16, 64}) {
       const CompressedKeys keys = {tokens, block, compressed_slots(tokens, block)};
-      if (block % 16 == 0) EXPECT_EQ(keys.slots % 16, 0);
+      if (block % 16 == 0) {
+        EXPECT_EQ(keys.slots % 16, 0);
+      }
       std::set<int64_t> places;
       for (int64_t p = 0; p < 1000; ++p) {
         const int64_t place = keys.place_of_token(p);
