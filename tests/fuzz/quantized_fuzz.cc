@@ -54,7 +54,7 @@ struct Method {
   std::vector<Part> (*parts)(const Sizes&);
 };
 
-const std::array<Method, 15> kMethods = {{
+const std::array<Method, 21> kMethods = {{
     {"gptq",
      [](const Sizes& s) -> std::vector<Part> {
        return {{".qweight", "I32", {s.words(s.k), s.n}},
@@ -146,9 +146,66 @@ const std::array<Method, 15> kMethods = {{
                {".bitmask", "U8", {s.n, (s.k + 7) / 8}},
                {".shape", "I64", {2}}};
      }},
+    {"quark",
+     [](const Sizes& s) -> std::vector<Part> {
+       return {{".weight", "U8", {s.n, s.k * (s.bits % 2 == 0 ? 4 : 6) / 8}},
+               {".weight_scale", "U8", {s.n, s.k / 32}}};
+     }},
+    {"quark",
+     [](const Sizes& s) -> std::vector<Part> {
+       return {{".weight", "I8", {s.k, s.n}},
+               {".weight_scale", "F32", {s.groups(), s.n}},
+               {".weight_zero_point", "I8", {s.groups(), s.n}}};
+     }},
+    {"quark",
+     [](const Sizes& s) -> std::vector<Part> {
+       return {{".weight", "I32", {s.k, s.n / 8}},
+               {".weight_scale", "F16", {s.groups(), s.n}},
+               {".weight_zero_point", "I32", {s.groups(), s.n / 8}}};
+     }},
+    {"torchao",
+     [](const Sizes& s) -> std::vector<Part> {
+       return {{"._weight_qdata", "I8", {s.n, s.k}},
+               {"._weight_scale", "F32", {s.n, s.groups()}},
+               {"._weight_zero_point", "I8", {s.n, s.groups()}}};
+     }},
+    {"torchao",
+     [](const Sizes& s) -> std::vector<Part> {
+       return {{"._weight_qdata", "I8", {s.n, s.k / 2}},
+               {"._weight_scale", "BF16", {s.groups(), s.n}},
+               {"._weight_zero_point", "BF16", {s.groups(), s.n}}};
+     }},
+    {"torchao",
+     [](const Sizes& s) -> std::vector<Part> {
+       return {{"._weight_qdata", "I32", {s.n / 8, s.k / 128, 32, 4}},
+               {"._weight_scale_and_zero", "BF16", {s.groups(), s.n, 2}}};
+     }},
 }};
 
 constexpr std::array<int64_t, 16> kSizes = {0, 1, 2, 3, 8, 16, 31, 32, 33, 40, 64, 72, 96, 128, 256, 300};
+
+json quark_weight(const Sizes& sizes, Input& input) {
+  static constexpr std::array<const char*, 8> kTypes = {"fp4",  "fp6_e2m3", "fp6_e3m2", "fp8_e4m3",
+                                                        "int8", "uint8",    "int4",     "uint4"};
+  static constexpr std::array<const char*, 3> kScales = {"per_group", "per_channel", "per_block"};
+  return {{"dtype", input.one_of(kTypes)},
+          {"qscheme", input.one_of(kScales)},
+          {"group_size", sizes.group},
+          {"block_size", {sizes.group, sizes.bits}},
+          {"symmetric", input.byte() % 2 == 0}};
+}
+
+// What torchao says of a weight in the header.
+json torchao_weight(const Sizes& sizes, Input& input) {
+  static constexpr std::array<const char*, 5> kTypes = {
+      "Int8Tensor", "IntxUnpackedToInt8Tensor", "Float8Tensor", "Int4Tensor", "Int4TilePackedTo4dTensor"};
+  json fields = {{"block_size", {1, sizes.group}}, {"shape", {sizes.n, sizes.k}}};
+  const uint8_t how = input.byte();
+  if ((how & 1) != 0) fields["block_size"] = {sizes.n, sizes.k};
+  if ((how & 2) != 0) fields["target_dtype"] = {{"_data", "int" + std::to_string(sizes.bits)}};
+  if ((how & 4) != 0) fields["shape"][how / 8 % 2] = input.one_of(kSizes);
+  return {{"_type", input.one_of(kTypes)}, {"_data", fields}};
+}
 
 json config_of(const Method& method, const Sizes& sizes, Input& input) {
   json config = {{"quant_method", method.name}, {"bits", sizes.bits}, {"group_size", sizes.group}};
@@ -166,6 +223,8 @@ json config_of(const Method& method, const Sizes& sizes, Input& input) {
     weights["block_structure"] = {sizes.group, static_cast<int8_t>(input.byte())};
   }
   config["config_groups"] = {{"group_0", {{"weights", weights}}}};
+  if (config["quant_method"] == "quark")
+    config["global_quant_config"] = {{"weight", quark_weight(sizes, input)}};
   return {{"quantization_config", config}};
 }
 
@@ -258,6 +317,8 @@ std::string file_of(std::vector<Part> parts, const Sizes& sizes, Input& input) {
                                  {"data_offsets", {data.size(), data.size() + content.size()}}};
     data += content;
   }
+  if (const bool torchao = !parts.empty() && parts.front().suffix.starts_with("._weight_"); torchao)
+    header["__metadata__"] = {{"m.weight", torchao_weight(sizes, input).dump()}};
   const std::string text = header.dump();
   const uint64_t size = text.size();
   return std::string(reinterpret_cast<const char*>(&size), sizeof(size)) + text + data;
