@@ -193,10 +193,7 @@ float with_minimum(const float* x, const float* importance, int32_t most, float&
   const Affine line = AffineSearch{x, importance, 32, most}.best();
   const float scale = stored_half(line.scale);
   least = stored_half(-line.minimum);
-  for (size_t i = 0; i < 32; ++i) {
-    const float v = scale > 0.0F ? std::nearbyint((x[i] - least) / scale) : 0.0F;
-    codes[i] = static_cast<uint8_t>(std::clamp(v, 0.0F, static_cast<float>(most)));
-  }
+  for (size_t i = 0; i < 32; ++i) codes[i] = nearest_step(x[i] - least, scale, 0, most);
   return scale;
 }
 

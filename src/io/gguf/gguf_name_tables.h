@@ -53,21 +53,11 @@ inline constexpr std::array<GgufName, 1> kGemmaMlpNorm = {
     {{"blk.{}.ffn_norm", "model.layers.{}.pre_feedforward_layernorm"}}};
 inline constexpr auto kGemma3 = joined(kAttention, kFinalNorm, kMlp, kGemmaMlpNorm, kPostNorms, kQkNorms);
 
-inline constexpr std::array<GgufName, 13> kApertus = {{
-    {"token_embd", "model.embed_tokens"},
-    {"output", "lm_head"},
-    {"output_norm", "model.norm"},
+inline constexpr std::array<GgufName, 2> kApertusNorms = {{
     {"blk.{}.attn_norm", "model.layers.{}.attention_layernorm"},
-    {"blk.{}.attn_q", "model.layers.{}.self_attn.q_proj"},
-    {"blk.{}.attn_k", "model.layers.{}.self_attn.k_proj"},
-    {"blk.{}.attn_v", "model.layers.{}.self_attn.v_proj"},
-    {"blk.{}.attn_output", "model.layers.{}.self_attn.o_proj"},
-    {"blk.{}.attn_q_norm", "model.layers.{}.self_attn.q_norm"},
-    {"blk.{}.attn_k_norm", "model.layers.{}.self_attn.k_norm"},
     {"blk.{}.ffn_norm", "model.layers.{}.feedforward_layernorm"},
-    {"blk.{}.ffn_up", "model.layers.{}.mlp.up_proj"},
-    {"blk.{}.ffn_down", "model.layers.{}.mlp.down_proj"},
 }};
+inline constexpr auto kApertus = joined(kApertusNorms, kQwen3);
 inline constexpr std::array<GgufName, 4> kXielu = {{
     {"xielu.alpha_p", "model.layers.{}.mlp.act_fn.alpha_p"},
     {"xielu.alpha_n", "model.layers.{}.mlp.act_fn.alpha_n"},
