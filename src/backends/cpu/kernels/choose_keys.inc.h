@@ -2,6 +2,18 @@
 // key, those below zero left out, weighed and added up head by head. A product runs over head_dim from first
 // to last, so a score depends on its row and the cache alone.
 
+// Products of heads first .. first + the number that it returns with a tile, in args' `scores`, kTile for
+// each.
+template <class V, class E>
+int score_some_heads(const AttentionArgs& args, const float* q, int heads, int first, const E& tile,
+                     int groups) {
+  const int count = heads - first < kLineBlock ? heads - first : kLineBlock;
+  const float* lines[kLineBlock];
+  for (int l = 0; l < count; ++l) lines[l] = q + (first + l) * args.head_dim;
+  score_rows<V, E, kLineBlock>(count, lines, tile, 0, groups, args.head_dim, args.scores, nullptr);
+  return count;
+}
+
 // out[p - begin] for positions [begin, end), begin a multiple of kTile. args says where keys lie and has the
 // scratch `scores`. q [heads, head_dim], weights [heads].
 template <class V, class S>
@@ -18,10 +30,7 @@ void score_keys(const AttentionArgs& args, const float* q, const float* weights,
     F sum[kGroups];
     for (int g = 0; g < kGroups; ++g) sum[g] = V::zero();
     for (int first = 0; first < heads; first += kLineBlock) {
-      const int count = heads - first < kLineBlock ? heads - first : kLineBlock;
-      const float* lines[kLineBlock];
-      for (int l = 0; l < count; ++l) lines[l] = q + (first + l) * args.head_dim;
-      score_rows<V, E, kLineBlock>(count, lines, tile, 0, groups, args.head_dim, args.scores, nullptr);
+      const int count = score_some_heads<V>(args, q, heads, first, tile, groups);
       for (int l = 0; l < count; ++l) {
         const F weight = V::set1(weights[first + l]);
         for (int g = 0; g < groups; ++g) {
@@ -57,10 +66,7 @@ void score_blocks(const AttentionArgs& args, const float* q, int heads, int64_t 
     TileScales scales;
     if constexpr (S::kTokenScales) find_scales<S>(args, origin, origin, tile_end, &scales);
     for (int first = 0; first < heads; first += kLineBlock) {
-      const int count = heads - first < kLineBlock ? heads - first : kLineBlock;
-      const float* lines[kLineBlock];
-      for (int l = 0; l < count; ++l) lines[l] = q + (first + l) * args.head_dim;
-      score_rows<V, E, kLineBlock>(count, lines, tile, 0, groups, args.head_dim, args.scores, nullptr);
+      const int count = score_some_heads<V>(args, q, heads, first, tile, groups);
       for (int l = 0; l < count; ++l) {
         for (int g = 0; g < groups; ++g) {
           F product = V::load(args.scores + l * kTile + 16 * g);
