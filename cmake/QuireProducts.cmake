@@ -22,7 +22,7 @@ if(NOT QUIRE_SANITIZE)
 endif()
 
 # libquire.a: everything that the C++ API needs, third-party archives included, in one archive.
-set(library_layers base tensor contract quant comm kv io ops sched backends nn sample text models grammar lora exec engine api)
+set(library_layers base tensor contract quant comm kv io ops sched backends nn sample text models grammar hub lora exec engine api)
 set(merge_script "CREATE ${CMAKE_BINARY_DIR}/libquire.a\n")
 set(merge_inputs "")
 foreach(layer IN LISTS library_layers)
@@ -34,7 +34,7 @@ foreach(layer IN LISTS library_layers)
 endforeach()
 string(APPEND merge_script "ADDLIB $<TARGET_FILE:quire_embedded>\n")
 set(QUIRE_SHARED_DEPENDENCIES "")  # what there is no archive of: programs that use libquire.a link it
-foreach(archive ${QUIRE_PCRE2_LIBRARY} ${QUIRE_UTF8PROC_LIBRARY})
+foreach(archive ${QUIRE_PCRE2_LIBRARY} ${QUIRE_UTF8PROC_LIBRARY} ${OPENSSL_SSL_LIBRARY} ${OPENSSL_CRYPTO_LIBRARY})
   if(archive MATCHES "\\.a$")
     string(APPEND merge_script "ADDLIB ${archive}\n")
   else()

@@ -1,26 +1,46 @@
 #!/usr/bin/env bash
-# Builds TARGETS of a preset (release, debug, asan, tsan, fuzz); says nothing where nothing is to do.
+# Builds targets of a preset (release, debug, asan, tsan, fuzz). Prints nothing if everything is up to date.
+# While it builds, a terminal shows one line that is updated, and a pipe gets a line per minute.
 #   tools/build.sh PRESET [TARGET...]
 set -euo pipefail
 root=$(cd "$(dirname "$0")/.." && pwd)
 preset=$1
 shift
 build=$root/build/$preset
-export CCACHE_BASEDIR=$root CCACHE_NOHASHDIR=1
+# Objects are shared between checkouts. Without the sloppiness, ccache does not cache files that use precompiled headers.
+export CCACHE_BASEDIR=$root CCACHE_NOHASHDIR=1 CCACHE_SLOPPINESS=${CCACHE_SLOPPINESS:-pch_defines,time_macros}
 
 if ! mkdir -p "$build" 2>/dev/null || [ ! -w "$build" ]; then
-  printf '[build] cannot write to %s: build in a checkout of your own\n' "$build" >&2
+  printf '[build] cannot write to %s: use a checkout that you can write to\n' "$build" >&2
   exit 1
 fi
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT
-# True where the build has to be configured: for the first time, anew, or because what a target needs was missing then.
+
+# True if CMake has to run: in a new build folder, after a change of the presets, or if a target is unknown because
+# something that it needs was missing.
 needs_configuring() {
   [ -f "$build/build.ninja" ] && [ ! "$root/CMakePresets.json" -nt "$build/build.ninja" ] || return 0
   local target
   for target in "$@"; do grep -q "^build $target:" "$build/build.ninja" || return 0; done
   return 1
 }
+
+# "[123/456] building build/release, about 3 min left", from the last step that ninja has logged. The estimate assumes
+# that the remaining steps take as long as the finished ones.
+progress() {
+  local steps finished total left=''
+  steps=$(sed -n 's,^\[\([0-9]*\)/\([0-9]*\)\].*,\1 \2,p' "$log" | tail -n 1)
+  [ -n "$steps" ] || steps='0 0'
+  read -r finished total <<<"$steps"
+  local elapsed=$(($(date +%s) - begin))
+  if [ "$finished" -ge 10 ] && [ "$elapsed" -ge 10 ]; then
+    left=$((elapsed * (total - finished) / finished))
+    if [ "$left" -ge 90 ]; then left=", about $(((left + 30) / 60)) min left"; else left=", about $left s left"; fi
+  fi
+  printf '[%d/%d] building build/%s%s' "$finished" "$total" "$preset" "$left"
+}
+
 if needs_configuring "$@"; then
   printf '[build] configuring build/%s\n' "$preset"
   (cd "$root" && cmake --preset "$preset") >"$log" 2>&1 || { cat "$log" >&2; exit 1; }
@@ -29,15 +49,30 @@ begin=$(date +%s)
 ninja -C "$build" "$@" >"$log" 2>&1 &
 pid=$!
 trap 'kill "$pid" 2>/dev/null || true; rm -f "$log"' EXIT
-# What is up to date takes a moment: nothing is said of it.
+# An up-to-date build ends within two seconds and prints nothing.
 for _ in {1..20}; do
   kill -0 "$pid" 2>/dev/null || break
   sleep 0.1
 done
+shown=no
 if kill -0 "$pid" 2>/dev/null; then
-  printf '[build] building build/%s (the first time takes some minutes)\n' "$preset"
-  if [ -t 1 ] || [ -t 2 ]; then tail -n +1 -f --pid="$pid" "$log" >&2; fi
-  said=yes
+  shown=yes
+  [ -t 1 ] || printf '[build] building build/%s; the first build takes some minutes\n' "$preset"
+  last=$begin
+  while kill -0 "$pid" 2>/dev/null; do
+    if [ -t 1 ]; then
+      printf '\r\033[K%s' "$(progress)"
+    elif [ $(($(date +%s) - last)) -ge 60 ]; then
+      last=$(date +%s)
+      printf '%s\n' "$(progress)"
+    fi
+    sleep 1
+  done
+  if [ -t 1 ]; then printf '\r\033[K'; fi
 fi
-wait "$pid" || { tail -n 60 "$log" >&2; exit 1; }
-[ -z "${said:-}" ] || printf '[build] done in %d s\n' "$(($(date +%s) - begin))"
+if ! wait "$pid"; then
+  # ninja prints the output of a step that failed after a line that starts with FAILED.
+  if grep -q '^FAILED' "$log"; then sed -n '/^FAILED/,$p' "$log" | head -n 80 >&2; else tail -n 60 "$log" >&2; fi
+  exit 1
+fi
+[ "$shown" = no ] || printf '[build] built build/%s in %d s\n' "$preset" "$(($(date +%s) - begin))"

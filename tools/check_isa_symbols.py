@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """Checks that the object files of the instruction sets (backends/cpu/isa) share no symbol with other units.
 
-An inline function that such a unit emits with external linkage may be the copy that the linker keeps for the whole program; it
-would then run, say, AVX-512 instructions on a machine without them. So a unit may define nothing weak and export its one entry
-point alone. Arguments: object files; those not under /isa/ are passed over.
+If such a unit emits an inline function with external linkage, the linker may keep that copy for the whole program, which would then
+run, for example, AVX-512 instructions on a machine without them. So a unit must not define weak symbols, and must export only its
+entry point. Arguments: object files; those not below /isa/ are ignored.
 """
 import argparse
 import subprocess
@@ -20,7 +20,7 @@ def defined_symbols(nm, path):
 
 
 def faults(symbols):
-    """What must not be there: weak or unique symbols, and exports beside fill_<isa>. DW.ref.* is a pointer that sanitizers add."""
+    """Forbidden symbols: weak or unique ones, and exports other than fill_<isa>. DW.ref.* is a pointer that sanitizers add."""
     return [
         f"{kind} {name}"
         for kind, name in symbols

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Checks the bytes that `quire quantize` writes with the libraries that other engines read such files with.
+"""Checks the files written by `quire quantize` with the libraries that other engines use to read them.
 
-For each format quire-tiny is quantized; then bitsandbytes (0.50) quantizes the same weights, whose codes and scales must be the same
-bytes, or compressed-tensors (0.20) and numpy decode them: near the original. Whole models in other engines: check_engines.py.
+Quantizes quire-tiny to each format. bitsandbytes (0.50) quantizes the same weights and must produce the same bytes; compressed-tensors
+(0.20) and numpy decode the other formats, which must be close to the original. check_engines.py runs whole models in other engines.
 
 Usage: check_quantize.py [--quire FILE]
 """
@@ -20,7 +20,7 @@ from safetensors import safe_open
 from check_engines import TINY, make_tiny
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
-# The largest relative error of a whole matrix that a format may have.
+# Maximum relative error of a matrix, per format.
 LIMITS = {"gptq": 0.15, "awq": 0.15, "w4a16": 0.15, "w8a16": 0.015, "w8a8": 0.015, "fp8": 0.04, "fp8-block": 0.04,
           "nvfp4": 0.15, "mxfp4": 0.18, "bnb-nf4": 0.15, "bnb-fp4": 0.15}
 
@@ -34,7 +34,7 @@ def tensors(directory):
 
 
 def unpack(words, bits):
-    """int32 [..., m] -> codes [..., m * 32 / bits], as a stream of bits."""
+    """Unpacks a bit stream: int32 [..., m] -> integers [..., m * 32 / bits]."""
     stream = (words.numpy().view(np.uint32)[..., None] >> np.arange(32, dtype=np.uint32)) & 1
     stream = stream.reshape(*words.shape[:-1], -1)
     stream = stream[..., :stream.shape[-1] // bits * bits].reshape(*words.shape[:-1], -1, bits)
@@ -94,7 +94,7 @@ def decode_blocks(t, module, config):
 
 
 def decode_table(t, module, config):
-    # The library's own decoder for CPUs is wrong where blocks run on from row to row.
+    # The library's CPU decoder is wrong if blocks continue from one row to the next.
     import bitsandbytes.functional as F
     prefix = module + ".weight."
     state = F.QuantState.from_dict({k.removeprefix(prefix): v for k, v in t.items() if k.startswith(prefix)}, torch.device("cpu"))
@@ -153,7 +153,7 @@ def check(quire, model, name, flags):
     relative = (error / size) ** 0.5
     text = f"{name:10} {' '.join(flags):34} relative error {relative:.4f}"
     if config["quant_method"] == "bitsandbytes":
-        text += f", {different} bytes differ from bitsandbytes"  # of scales, which it does not always round to the nearest
+        text += f", {different} bytes differ from bitsandbytes"  # bytes of scales, which it does not always round to nearest
     print(text, flush=True)
     limit = LIMITS[name] * (2.5 if "3" in flags else 1)
     assert relative < limit, f"{name}: {relative} is not below {limit}"
@@ -167,7 +167,7 @@ def main():
         wide = pathlib.Path(temporary) / "wide"
         make_tiny(wide)
         for name, flags in VARIANTS:
-            # Columns of quire-tiny's MLP are no whole groups of 32.
+            # The number of columns of quire-tiny's MLP is not a multiple of 32.
             check(args.quire, wide if name == "mxfp4" else TINY, name, flags)
 
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Whether models still run when somebody has loaded them with transformers and saved them again: versions of it write other names into
-config.json, and one file for shards. Saves each model of tests/golden/models anew and runs the tests of goldens on what comes out.
+"""Checks that models still run after transformers has loaded and saved them. Some versions write other names into config.json, and a
+single file instead of shards. Saves each model of tests/golden/models in this way and runs the golden tests on the results.
 
     tools/check_saved_again.py [--tests build/release/tests/test_models]
 
@@ -23,7 +23,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[1]
 
 
 def save_again(model: pathlib.Path, out: pathlib.Path) -> bool:
-    """Whether transformers has the architecture; if not, the model is copied as it is."""
+    """Returns whether transformers has the architecture; otherwise the model is copied unchanged."""
     shutil.copytree(model, out)
     architecture = getattr(transformers, json.loads((model / "config.json").read_text())["architectures"][0], None)
     if architecture is None:

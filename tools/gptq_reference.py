@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Writes tests/golden/quant/gptq.json: a small matrix rounded by GPTQ in float64 (Frantar et al., arXiv 2210.17323, algorithm 1).
 
-Scales of groups are given (the largest weight fits), so that only the algorithm is compared: the inverse of H by numpy, its
-upper Cholesky factor, columns in order, the error onto the columns behind. Made with numpy 2.4.
+The group scales are fixed (from the largest weight), so that only the algorithm is compared: the inverse of H with numpy, its upper
+Cholesky factor, columns in order, and the error added to the following columns. Written with numpy 2.4.
 
 Usage: gptq_reference.py [--out FILE]
 """
@@ -18,7 +18,7 @@ BITS, DAMP = 4, 0.01
 
 
 def gptq(w, h, order, size):
-    """Codes [n, k] of w, columns rounded in that order; groups are of `size` columns side by side, scales those of w as it is."""
+    """Quantized values [n, k] of w, columns rounded in order, in groups of `size` adjacent columns with the scales of the original w."""
     n, k = w.shape
     middle = 2 ** (BITS - 1)
     groups = w.reshape(n, k // size, size)
@@ -42,7 +42,7 @@ def main():
     args = parser.parse_args()
     rng = np.random.default_rng(5)
     n, k = 6, 48
-    # Numbers that float32 and the file say exactly.
+    # Numbers that float32 and the file represent exactly.
     w = np.round(rng.normal(0, 0.1, (n, k)) * 4096) / 4096
     mix = rng.normal(0, 1, (k, k)) / 4 + np.eye(k)
     x = (rng.normal(0, 1, (200, k)) * rng.uniform(0.2, 3, k)) @ mix

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Makes tests/golden/beam.json: what transformers' beam search finds with the models of tests/golden/models and quire-tiny.
+"""Writes tests/golden/beam.json: results of transformers' beam search with the models of tests/golden/models and quire-tiny.
 
-  cases: [{model, prompt, end_token_ids, width, n, max_tokens, length_penalty, early_stopping, and where they are set
+  cases: [{model, prompt, end_token_ids, width, n, max_tokens, length_penalty, early_stopping, and if set
            min_tokens, allowed_token_ids, logit_bias, outputs: [{token_ids, score, stopped}]}]
     outputs    best first; token_ids are the generated ones with the end token, score is sequences_scores
-All is computed in float32 on the CPU. Where two candidates, two finished texts, or what a decision to stop compares lie
-within MARGIN of each other, rounding would decide: another prompt is taken.
+Everything is computed in float32 on the CPU. If two candidates, two finished hypotheses, or the values that decide when to stop differ
+by less than MARGIN, the result would depend on rounding, so another prompt is used.
 
 Usage: make_beam_goldens.py [OUTPUT.json]
 """
@@ -21,7 +21,7 @@ from transformers import AutoModelForCausalLM
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 MARGIN = 1e-5
-IMPOSSIBLE = -1e8  # what transformers adds to scores that are out of the game is below
+IMPOSSIBLE = -1e8  # transformers gives excluded candidates scores below this
 RANDOM_MODELS = ["llama", "llama-untied", "gpt2", "gpt2-bare-names", "mistral", "qwen2-window", "qwen3", "smollm2"]
 LENGTH_PENALTIES = [0.0, 0.6, 1.0, 2.0, -0.5]
 EARLY_STOPPING = [False, True, "never"]
@@ -33,14 +33,14 @@ class Borderline(Exception):
 
 
 def require_gaps(values):
-    """Raises where two neighbours of a sorted list are nearly the same."""
+    """Raises Borderline if two neighbours of a sorted list are nearly equal."""
     possible = [v for v in values if v > IMPOSSIBLE]
     if any(a - b < MARGIN for a, b in itertools.pairwise(possible)):
         raise Borderline
 
 
 def watch(model):
-    """Lets the steps of the search raise Borderline."""
+    """Patches the steps of the search so that they raise Borderline."""
     candidates, finished, heuristic = (model._get_top_k_continuations, model._update_finished_beams,
                                        model._check_early_stop_heuristic)
 
@@ -94,7 +94,7 @@ def search(model, case):
 
 
 def likely_tokens(model, prompt, count):
-    """Tokens that the model writes often, so that texts end in the middle."""
+    """Frequent tokens of the model, used as end tokens so that hypotheses end early."""
     out = model.generate(torch.tensor([prompt]), attention_mask=torch.ones(1, len(prompt)), do_sample=True, temperature=1.0,
                          top_k=0, top_p=1.0, max_new_tokens=40, num_return_sequences=8, eos_token_id=None, pad_token_id=0)
     tokens, counts = out[:, len(prompt):].unique(return_counts=True)
@@ -102,7 +102,7 @@ def likely_tokens(model, prompt, count):
 
 
 def make_case(model, generator, name, fixed):
-    """Draws prompts until nothing hangs on rounding."""
+    """Draws prompts until the result does not depend on rounding."""
     vocab = model.config.vocab_size
     for _ in range(200):
         case = dict(model=name) | fixed
@@ -126,7 +126,7 @@ def make_case(model, generator, name, fixed):
 
 
 def settings(name):
-    """Every length penalty with every early stopping, the other fields going round."""
+    """Every length penalty with every early stopping; the other fields cycle."""
     widths = itertools.cycle([(2, 1), (4, 4), (6, 3), (4, 2), (2, 2), (6, 6)])
     lengths = itertools.cycle(PROMPT_LENGTHS)
     ends = itertools.cycle([1, 2, 0, 3] if name != "quire-tiny" else [2])
@@ -148,9 +148,9 @@ TEXTS = ["Once upon a time", "The little dog was very happy because", "Tom said:
 
 
 def tiny_cases(model, generator):
-    """Texts as the model knows them."""
+    """Prompts like the model's training data."""
     tokenizer = transformers.AutoTokenizer.from_pretrained(ROOT / "models/quire-tiny")
-    ends = sorted({*model.generation_config.eos_token_id, *tokenizer.encode(".")})  # a story ends late, a sentence soon
+    ends = sorted({*model.generation_config.eos_token_id, *tokenizer.encode(".")})  # the end of a story and the end of a sentence
     for fixed, text in zip(settings("quire-tiny"), itertools.cycle(TEXTS)):
         for words in range(20):
             case = dict(model="quire-tiny", end_token_ids=ends) | fixed

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes src/io/gguf/ggml_grids.cc: the vectors of ggml's IQ types, as the PyPI package gguf knows them (made with 0.19.0)."""
+"""Writes src/io/gguf/ggml_grids.cc: the codebooks of ggml's IQ types, from the PyPI package gguf (written with 0.19.0)."""
 
 import pathlib
 
@@ -7,7 +7,7 @@ import numpy as np
 from gguf import quants
 
 OUT = pathlib.Path(__file__).resolve().parent.parent / "src" / "io" / "gguf" / "ggml_grids.cc"
-# Name, the package's class, bits of an element, the elements' values in the order of their codes.
+# Name, class in the package, bits per element, values of the elements in the order of their codes.
 GRIDS = [
     ("kIq2XxsGrid", quants.IQ2_XXS, 2, (8, 25, 43)),
     ("kIq2XsGrid", quants.IQ2_XS, 2, (8, 25, 43)),

@@ -1,20 +1,20 @@
 #!/usr/bin/env python3
-"""Makes tests/golden/gguf/models.json and pooling.json: what llama.cpp's converter makes of the models of tests/golden.
+"""Writes tests/golden/gguf/models.json and pooling.json: the output of llama.cpp's converter for the models of tests/golden.
 
-The tensors' values are those of the models' safetensors in another order, so that only their places are kept:
+The values of the tensors are those of the models' safetensors in another order, so only their origin is stored:
   NAME: {metadata: [[key, type, value]], tensors: [{name, type, shape, source, ...}]}
-    shape       as GGUF has it, the innermost dimension first
-    source      the tensor of model.safetensors, or null: the values stand in `values`
-    slice       which part of it, where it is several matrices
-    transposed  of its transpose
-    rows, range which of its rows (elements of a vector), the latter as first, step and count; absent: all
-    turned      the transpose of these
-    times       what rows are multiplied by, one number or one each
-    plus        what is added to each value
-    rate        minus the exponential of each value
-    parts       in place of all that, the same for each expert of the tensor
+    shape       in GGUF's order, the innermost dimension first
+    source      the tensor of model.safetensors, or null if the values are in `values`
+    slice       index of the matrix, if the source is several matrices
+    transposed  true for the transpose of the source
+    rows, range the selected rows (elements of a vector); range is first, step and count; if both are missing, all rows
+    turned      true for the transpose of the selected rows
+    times       factor of the rows, one number or one per row
+    plus        number added to each value
+    rate        true for minus the exponential of each value (A = -exp(A_log))
+    parts       instead of the above: one such object per expert of the tensor
 
-Usage: make_gguf_goldens.py --llama-cpp DIR [NAME...]    no name: all; DIR: llama.cpp's source, as vendor/llama.cpp of the sdist of llama-cpp-python
+Usage: make_gguf_goldens.py --llama-cpp DIR [NAME...]    default: all; DIR: source of llama.cpp, for example vendor/llama.cpp in the sdist of llama-cpp-python
 """
 
 import argparse
@@ -35,22 +35,22 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 GOLDEN = ROOT / "tests" / "golden"
 SETS = ("models", "pooling")
 TYPES = {"float16": "MOSTLY_F16", "bfloat16": "MOSTLY_BF16"}
-# What the converter calls those that it knows by their first names.
+# Names in the converter of architectures that it has under an earlier name.
 ARCHITECTURES = {"Mistral4ForCausalLM": "Mistral3ForConditionalGeneration", "PhimoeForCausalLM": "PhiMoEForCausalLM", "RobertaForMaskedLM": "RobertaModel"}
-# Converted by none, or (llama-sharded) the same as another.
+# Not supported by the converter, or (llama-sharded) equal to another model.
 LEFT_OUT = ("falcon-alibi", "falcon-old", "flex_olmo", "granitemoe_swa", "granitemoeshared", "mixtral-stacked", "ministral", "qwen2_moe", "qwen2_moe-stacked",
             "gptj", "llama-sharded", "opt", "opt-350m", "bitnet",
-            # Encoders: heads that the converter does not know, or forgets.
+            # Encoders with heads that the converter does not support or omits.
             "bert-classifier", "bert-many", "bert-old-flags", "data2vec-text", "ernie", "bert-reranker", "bert-reranker-logits", "distilbert-classifier", "gpt2-classifier",
             "jina_embeddings_v3", "llama-classifier", "modernbert-types", "nomic_bert", "qwen3-classifier", "qwen3-mean",
             "qwen3-untied-reranker",
-            # The files do not say what these are about: old names, activations, windows, layers without positions, limits, other rotations.
+            # GGUF does not store the settings that these test: old names, activations, windows, NoPE layers, limits, other RoPE types.
             "gpt2-bare-names", "gpt_oss-float16", "llama-bias", "llama-rope-dynamic", "mistral", "mistral-bfloat16", "qwen2-window", "qwen3-bias", "smollm3",
             "dots1", "cohere2_moe-softmax", "falcon_h1", "falcon_h1-norm", "hunyuan_v1_dense", "lfm2", "llama4", "mamba2", "minicpm3", "phimoe", "qwen3_next",
             "youtu-whole-queries",
-            # Names that the converter does not know.
-            "kimi_linear-usual-layers", "mimo_v2_flash-usual-layers")
-# What the converter does not write, or gets wrong for models of so odd sizes: [key, types, value].
+            # Tensor names that the converter does not support.
+            "kimi_linear-default-layers", "mimo_v2_flash-default-layers")
+# Metadata that the converter does not write, or writes incorrectly for models of these sizes: [key, type, value].
 ADDED = {
     "cohere2": [["cohere2.attention.sliding_window_pattern", ["ARRAY", "BOOL"], [True, False, True]]],
     "gemma2": [["gemma2.attention.scale", ["FLOAT32"], 12**-0.5]],
@@ -77,9 +77,9 @@ ADDED = {
 
 
 def complete(hparams, written):
-    """Fields that the converter wants and configurations of transformers 5 do not have, or call otherwise."""
+    """Adds fields that the converter needs and that configurations of transformers 5 do not have, or have under another name."""
     if written["model_type"] == "nomic_bert":
-        hparams.clear()  # its sizes have other names
+        hparams.clear()  # its sizes are stored under other names
     for key, value in written.items():
         hparams.setdefault(key, value)
     if written["model_type"] == "falcon":
@@ -110,7 +110,7 @@ def complete(hparams, written):
 
 
 def with_apart_experts(tensors):
-    """Experts that transformers stacks."""
+    """Unstacks the experts that transformers stacks."""
     apart = {}
     for key, value in tensors.items():
         prefix, _, kind = key.rpartition(".")
@@ -124,7 +124,7 @@ def with_apart_experts(tensors):
     return apart
 
 
-# Files whose published form has other names.
+# Models whose published files have other tensor names.
 PUBLISHED = {
     "glm4_moe_lite": with_apart_experts,
     "kimi_linear": lambda tensors: {re.sub(r"block_sparse_moe\.(\w+_proj)", r"mlp.\1", key): value for key, value in tensors.items()},
@@ -132,7 +132,7 @@ PUBLISHED = {
 
 
 def convert(path, out, conversion):
-    """Runs the converter without a tokenizer: the models have none."""
+    """Runs the converter without a tokenizer: the models do not have one."""
     name = path.name
     hparams = conversion.ModelBase.load_hparams(path, False)
     architecture = conversion.get_model_architecture(hparams, conversion.ModelType.TEXT)
@@ -168,7 +168,7 @@ def convert(path, out, conversion):
             elif file.name != "tokenizer.json":
                 (folder / file.name).symlink_to(file)
         if architecture.startswith(("Gemma", "Nomic")):
-            # Where the vocabulary's size is looked up.
+            # The converter reads the vocabulary size from here.
             vocabulary = {str(i): i for i in range(hparams["vocab_size"])}
             (folder / "tokenizer.json").write_text(json.dumps(dict(model=dict(type="WordPiece", vocab=vocabulary), added_tokens=[])))
         model = Model(folder, ftype, out, hparams=hparams, sentence_transformers_dense_modules=True)
@@ -178,7 +178,7 @@ def convert(path, out, conversion):
 
 
 def rows_of(value, source):
-    """The index of each row of `value` in `source`; None where one is not there."""
+    """The index of each row of `value` in `source`, or None if a row is missing."""
     if value.shape[1] != source.shape[1] or len(value) > len(source):
         return None
     known = {}
@@ -194,7 +194,7 @@ def rows_of(value, source):
 
 
 def as_matrices(sources):
-    """Each source, of stacked ones each part, as a matrix."""
+    """Every source as a matrix; of stacked sources, every part."""
     for name, data in sources.items():
         if data.ndim == 3 and data.shape[1] > 1:
             for i, part in enumerate(data):

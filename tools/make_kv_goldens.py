@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Writes tests/golden/quant/fp8.json: the 8-bit floats as torch converts them.
+"""Writes tests/golden/quant/fp8.json: conversions of 8-bit floats by torch.
 
-For float8_e4m3fn and float8_e5m2: the value of every code, and the codes of float32 numbers. Those are all midpoints between
-neighbouring numbers with their float32 neighbours, zeros, subnormals, extremes, NaN and random ones. torch turns what is past the
-largest number into NaN or infinity; the KV cache stops at the largest number, so inputs are clamped before they are converted.
+For float8_e4m3fn and float8_e5m2: the value of every bit pattern, and the conversion of float32 numbers. These are all midpoints between
+adjacent numbers with their float32 neighbours, zeros, subnormals, extremes, NaN and random numbers. torch converts numbers beyond the
+largest one to NaN or infinity; the KV cache saturates, so inputs are clamped before they are converted.
 
 Needs torch.  Usage: make_kv_goldens.py [OUTPUT.json]
 """
@@ -20,7 +20,7 @@ FORMATS = {"fp8_e4m3": torch.float8_e4m3fn, "fp8_e5m2": torch.float8_e5m2}
 
 
 def bits(value):
-    """The bit pattern of a float32."""
+    """Returns the bit pattern of a float32."""
     return struct.unpack("<I", struct.pack("<f", value))[0]
 
 

@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
-"""Makes tests/golden/pooling: tiny models with random weights that give one vector for a text (embeddings, scores of labels), and
-what transformers computes with them.
+"""Writes tests/golden/pooling: tiny pooling models (embeddings, classification) with random weights, and the outputs of transformers
+for them.
 
-Each directory NAME has a checkpoint, the files that sentence-transformers would write beside it, and golden.json:
+Each directory NAME has a checkpoint, the files that sentence-transformers adds to it, and golden.json:
   cases: [{prompt, second_text, vector}], computed in float32 on the CPU from the files as they are read back
-    second_text  where the second text of a pair begins, 0: there is one text
-    vector       the embedding, or what the labels' scores are once the model's activation is applied
+    second_text  index of the first token of a pair's second text; 0 = not a pair
+    vector       the embedding, or the scores of the labels after the model's activation
 
-Usage: make_pooling_goldens.py [--out DIR] [NAME...]       no name: all of them
+Usage: make_pooling_goldens.py [--out DIR] [NAME...]       default: all
 """
 
 import argparse
@@ -44,7 +44,7 @@ def labels(*names):
     return dict(id2label={str(i): name for i, name in enumerate(names)}, label2id={name: i for i, name in enumerate(names)})
 
 
-# name: (config.json as written, what stands behind the model: None, or a list of modules of modules.json, what else)
+# name: (config.json as written, modules after the model: None, or a list for modules.json, options)
 # Modules: pooling modes (a list), ("dense", out, activation, bias), "normalize", ("logit_score", true, false).
 MODELS = {
     "bert": (BERT, [["mean"], "normalize"], dict(tokenizer=True, prompts=dict(query="query: ", document=""))),
@@ -128,7 +128,7 @@ def write_json(path, value):
 
 
 def write_modules(path, modules, extra, size, generator):
-    """modules.json and its folders; returns the dense layers' weights."""
+    """Writes modules.json and its folders; returns the weights of the dense layers."""
     entries, dense = [dict(idx=0, name="0", path="", type=f"{ST}.Transformer")], []
     for i, module in enumerate(modules, 1):
         name, folder = str(i), ""
@@ -177,7 +177,7 @@ WORDS = ("the cat sat on a mat dog ran home rain sun what is how of to in and it
 
 
 def make_tokenizer():
-    """A WordPiece vocabulary of 96 entries, put around and between texts as BERT does it."""
+    """A WordPiece tokenizer with 96 entries and BERT's special tokens around and between texts."""
     letters = "abcdefghijklmnopqrstuvwxyz"
     entries = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", *letters, *("##" + c for c in letters), ".", ",", "?", ":"]
     entries += [w for w in WORDS if w not in entries]
@@ -236,7 +236,7 @@ def vector_of(model, config, modules, dense, prompt, second):
 
 
 def as_first_nomic(path, config):
-    """Names and configuration as nomic-ai's first files have them."""
+    """Tensor names and configuration of nomic-ai's first checkpoints."""
     tensors = load_file(path / "model.safetensors")
     renamed = {}
     rules = [("layers.", "encoder.layers."), ("embeddings.LayerNorm", "emb_ln"), ("self_attn.o_proj", "attn.out_proj"),
@@ -260,7 +260,7 @@ def as_first_nomic(path, config):
 
 
 def as_first_gte(path, config):
-    """The configuration and the prefix of Alibaba's first files, whose other names transformers writes by itself."""
+    """Configuration and tensor prefix of Alibaba's first checkpoints; transformers writes the other names itself."""
     tensors = {name.replace("gte.", "new.", 1): tensor for name, tensor in load_file(path / "model.safetensors").items()}
     save_file(tensors, path / "model.safetensors", metadata={"format": "pt"})
     write_json(path / "config.json", config | dict(model_type="new", architectures=["NewForSequenceClassification"], layer_norm_type="layer_norm",
@@ -268,7 +268,7 @@ def as_first_gte(path, config):
 
 
 def stretched_as_first_gte(config):
-    """The rotation of those files in transformers' words: a larger base, and all angles smaller by one factor."""
+    """RoPE of those checkpoints in the terms of transformers: a larger base, and all angles scaled by one factor."""
     factor, head = config["rope_scaling"]["factor"], config["hidden_size"] // config["num_attention_heads"]
     plain = {k: v for k, v in config.items() if k not in ("rope_scaling", "rope_theta")}
     return plain | dict(rope_parameters=dict(rope_type="linear", factor=factor ** (2 / head), rope_theta=config["rope_theta"] * factor))

@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
-"""Makes tests/golden/quantized: tiny Llamas with random weights, quantized, and what transformers computes with them.
+"""Writes tests/golden/quantized: tiny quantized Llamas with random weights, and the outputs of transformers for them.
 
 Each directory NAME has a checkpoint (config.json, model.safetensors) and golden.json:
-  cases    as those of make_model_goldens.py, of the model with the dequantized weights in float32
+  cases    as in make_model_goldens.py, for the model with the dequantized weights in float32
   crc32    of each quantized weight [out, in], dequantized, as float32 bytes
-bitsandbytes, compressed-tensors, auto-round, quark and torchao pack with their own libraries; the other methods are packed here from the
-description of their formats. What is read back from the file here must be what the library reads.
+bitsandbytes, compressed-tensors, auto-round, quark and torchao pack with their own libraries; the other formats are packed here from their
+descriptions. Weights that this script reads back must equal those that the library reads.
 
-Usage: make_quantized_goldens.py [--out DIR] [NAME...]       no name: all of them
+Usage: make_quantized_goldens.py [--out DIR] [NAME...]       default: all
 """
 
 import argparse
@@ -23,7 +23,9 @@ import numpy as np
 import safetensors
 import torch
 import transformers
-from make_model_goldens import DEEPSEEK_V4, LLAMA, MIN_MARGIN, PROMPT_LENGTHS, fill, make_case
+from make_model_goldens import MIN_MARGIN, PROMPT_LENGTHS, fill, make_case
+from model_goldens.common import LLAMA
+from model_goldens.latent import DEEPSEEK_V4
 from safetensors.torch import load_file, save_file
 from transformers import AutoConfig, AutoModelForCausalLM
 
@@ -40,7 +42,7 @@ def f32(t):
 
 
 def quantize_groups(w, bits, group, symmetric, dtype=np.float16):
-    """Codes [n, k], scales and zeros [n, groups] of w [n, k] by the smallest and largest weight of a group."""
+    """Integers [n, k], scales and zero points [n, groups] of w [n, k], from the minimum and maximum weight of each group."""
     n, k = w.shape
     g = w.reshape(n, k // group, group)
     top = 2**bits - 1
@@ -62,7 +64,7 @@ def dequantize_groups(codes, scale, zero, group):
 
 
 def pack_bits(codes, bits):
-    """Codes [..., m] as a stream of bits in int32 words [..., m bits / 32]."""
+    """Packs integers [..., m] as a bit stream in int32 words [..., m * bits / 32]."""
     shifts = np.arange(bits)
     stream = ((codes[..., None] >> shifts) & 1).reshape(*codes.shape[:-1], -1, 32).astype(np.uint64)
     words = (stream << np.arange(32, dtype=np.uint64)).sum(-1).astype(np.uint32)
@@ -88,7 +90,7 @@ def gptq(bits, group, symmetric=True, act_order=False, v2=False):
 
 
 def auto_round(bits, group, symmetric, packing, wider=()):
-    """As auto-round's own classes pack them; modules of `wider` in 8 bits, which extra_config says."""
+    """Packs with the classes of auto-round; modules in `wider` have 8 bits, set in extra_config."""
     def pack(name, w, generator):
         from auto_round.export.export_to_awq.utils import WQLinear_GEMM
         from auto_round_extension.torch import qlinear_torch, qlinear_torch_zp
@@ -113,7 +115,7 @@ def auto_round(bits, group, symmetric, packing, wider=()):
 
 
 def squeezellm(bits, table_dtype, outliers=0, full_rows=0):
-    """Tables of each row's quantiles; so many of its largest weights, and so many whole rows, are added to what the codes give."""
+    """Lookup tables from each row's quantiles; the given numbers of largest weights and of whole rows are stored as outliers."""
     def pack(name, w, generator):
         n, k = w.shape
         places = (np.arange(2**bits) + 0.5) / 2**bits
@@ -123,7 +125,7 @@ def squeezellm(bits, table_dtype, outliers=0, full_rows=0):
         parts = {".qweight": pack_bits(codes, bits).T.contiguous(), ".lookup_table": torch.from_numpy(table)}
         if outliers:
             columns = np.sort(np.argsort(-np.abs(w - dense), 1)[:, :outliers], 1)
-            # No row has the same number as the next one.
+            # Adjacent rows have different numbers of outliers.
             kept = [row[:outliers - i % 2] for i, row in enumerate(columns)]
             values = [w[i, row] - dense[i, row] for i, row in enumerate(kept)]
             for i, row in enumerate(kept):
@@ -199,7 +201,7 @@ def bitnet(linear_class):
     def pack(name, w, generator):
         size = np.abs(w).mean()
         codes = np.clip(np.round(w / size), -1, 1).astype(np.int64)
-        size *= 2  # so that layers say something beside the embedding
+        size *= 2  # so that the layers' outputs are not negligible compared with the embedding
         stored = torch.tensor([size if linear_class == "autobitlinear" else 1 / size], dtype=torch.float32)
         scale = stored.numpy() if linear_class == "autobitlinear" else np.float32(1) / stored.numpy()
         parts = (codes + 1).reshape(4, -1, w.shape[1])
@@ -210,7 +212,7 @@ def bitnet(linear_class):
 
 def bitnet_online():
     def pack(name, w, generator):
-        w = w * np.float32(2)  # so that layers say something beside the embedding
+        w = w * np.float32(2)  # so that the layers' outputs are not negligible compared with the embedding
         by = np.float32(1) / np.float32(max(np.abs(w).astype(np.float64).mean(), 1e-5))
         dense = np.clip(np.round(w * by), -1, 1).astype(np.int64).astype(np.float32) * (np.float32(1) / by)
         return {".weight": torch.from_numpy(w.copy())}, dense
@@ -218,7 +220,7 @@ def bitnet_online():
 
 
 def read_bitsandbytes(tensors):
-    """Dequantized weights of what bitsandbytes wrote."""
+    """The dequantized weights of a checkpoint that bitsandbytes wrote."""
     dense, used = {}, set()
     for name in tensors:
         if name.endswith(".SCB"):
@@ -243,7 +245,7 @@ def read_bitsandbytes(tensors):
 
 
 def bitsandbytes(path, model, **options):
-    """Lets transformers quantize with bitsandbytes; returns the dequantized weights."""
+    """Quantizes with transformers and bitsandbytes; returns the dequantized weights."""
     with tempfile.TemporaryDirectory() as plain:
         model.half().save_pretrained(plain)
         config = transformers.BitsAndBytesConfig(**options)
@@ -253,7 +255,7 @@ def bitsandbytes(path, model, **options):
 
 
 def mxfp4_experts(path, model):
-    """gpt-oss: matrices of all experts [experts, out, in] in blocks of 32 inputs; the rest float16."""
+    """gpt-oss: the expert matrices [experts, out, in] in mxfp4 blocks of 32 inputs; other weights in float16."""
     from transformers.integrations.mxfp4 import convert_moe_packed_tensors
     tensors, dense = {}, {}
     for name, value in model.state_dict().items():
@@ -277,7 +279,7 @@ def mxfp4_experts(path, model):
     return dense
 
 
-# What DeepSeek's files call what transformers calls otherwise, in this order.
+# Replacements of transformers' names by those of DeepSeek's files, in this order.
 V4_NAMES = [("model.", ""), ("embed_tokens", "embed"), ("lm_head", "head"), ("hc_head.hc_", "hc_head_"), ("post_attention_layernorm", "ffn_norm"),
             ("input_layernorm", "attn_norm"), ("attn_hc.", "hc_attn_"), ("ffn_hc.", "hc_ffn_"), ("compressor.indexer.scorer", "indexer"),
             ("compressor.indexer.q_b_proj", "indexer.wq_b"), ("compressor.indexer", "indexer.compressor"), ("compressor.kv_norm", "compressor.norm"),
@@ -289,14 +291,14 @@ V4_FP8 = ("wq_a.weight", "wq_b.weight", "attn.wkv.weight", "wo_a.weight", "wo_b.
 
 
 def powers_of_two(scale):
-    """As bytes of exponents, in the type that files have for them, and the numbers."""
+    """Scales as e8m0 exponent bytes in the type of the files, and their values."""
     exponents = np.ceil(np.log2(scale))
     return torch.from_numpy((exponents + 127).astype(np.uint8)).view(torch.float8_e8m0fnu), np.exp2(exponents).astype(np.float32)
 
 
 def deepseek_v4(path, model):
-    """DeepSeek-V4 as it is published: fp8 in blocks, experts in 4-bit floats, their scales powers of two; the rest float32."""
-    tensors, dense, coded = {}, {}, {}
+    """The published form of DeepSeek-V4: fp8 with block scales, experts in mxfp4; other weights in float32."""
+    tensors, dense, quantized_weights = {}, {}, {}
 
     def fp8(name, w):
         pack, _ = fp8_blocks(32, 32, torch.float32)
@@ -304,8 +306,8 @@ def deepseek_v4(path, model):
         spread = np.repeat(np.repeat(numbers, 32, 0), 32, 1)[:w.shape[0], :w.shape[1]]
         tensors[name], values = to_e4m3(w / spread)
         tensors[name.removesuffix("weight") + "scale"] = scale
-        coded[name] = values * spread
-        return coded[name]
+        quantized_weights[name] = values * spread
+        return quantized_weights[name]
 
     def fp4(name, w):
         groups = w.reshape(w.shape[0], -1, 32)
@@ -313,8 +315,8 @@ def deepseek_v4(path, model):
         codes = np.abs((groups / numbers[..., None])[..., None] - E2M1).argmin(-1)
         tensors[name + ".weight"] = torch.from_numpy((codes[..., ::2] | codes[..., 1::2] << 4).reshape(w.shape[0], -1).astype(np.uint8)).view(torch.int8)
         tensors[name + ".scale"] = scale
-        coded[name + ".weight"] = (E2M1[codes] * numbers[..., None]).reshape(w.shape)
-        return coded[name + ".weight"]
+        quantized_weights[name + ".weight"] = (E2M1[codes] * numbers[..., None]).reshape(w.shape)
+        return quantized_weights[name + ".weight"]
 
     for name, value in model.state_dict().items():
         file_name = name
@@ -335,11 +337,11 @@ def deepseek_v4(path, model):
     config = V4 | dict(expert_dtype="fp4", quantization_config=dict(
         quant_method="fp8", activation_scheme="dynamic", fmt="e4m3", scale_fmt="ue8m0", weight_block_size=[32, 32]))
     (path / "config.json").write_text(json.dumps(config, indent=1) + "\n")
-    return dense, coded
+    return dense, quantized_weights
 
 
 def unpack_bits(words, bits, count):
-    """Codes [..., count] of int32 words [..., m]."""
+    """Unpacks int32 words [..., m] to integers [..., count]."""
     w = words.numpy().view(np.uint32)
     stream = ((w[..., None] >> np.arange(32, dtype=np.uint32)) & 1).reshape(*w.shape[:-1], -1)[..., :count * bits]
     return (stream.reshape(*w.shape[:-1], count, bits) << np.arange(bits)).sum(-1)
@@ -427,7 +429,7 @@ def compressed_tensors(path, model, preset, **changes):
 
 
 def small_floats(exponent_bits, mantissa_bits, bias):
-    """Values of all codes of floats without infinities, the sign in the highest bit."""
+    """Values of all bit patterns of a float type without infinities, with the sign in the highest bit."""
     codes = np.arange(2 ** (exponent_bits + mantissa_bits))
     exponent, mantissa = codes >> mantissa_bits, codes & (2**mantissa_bits - 1)
     whole = np.where(exponent == 0, mantissa, mantissa + 2**mantissa_bits)
@@ -436,7 +438,7 @@ def small_floats(exponent_bits, mantissa_bits, bias):
 
 
 def quark_weight(tensors, module, spec, reorder):
-    """The dequantized weight of what quark wrote; spec: what its configuration says of it."""
+    """The dequantized weight of a checkpoint that quark wrote; spec: its entry in the configuration."""
     w, scale, zero = (tensors.get(module + "." + part) for part in ["weight", "weight_scale", "weight_zero_point"])
     kind, groups = spec["dtype"], spec["qscheme"] == "per_group"
     places = np.argsort([0, 2, 4, 6, 1, 3, 5, 7]) if reorder else np.arange(8)
@@ -475,8 +477,8 @@ def quark_weight(tensors, module, spec, reorder):
 
 
 def quark(path, model, spec, layers=(), inputs=None, keys=None, order="reorder"):
-    """Lets quark quantize and export; returns the dequantized weights. spec, inputs, keys: names of specs of quark and their
-    settings, of all weights, of activations and of keys and values; layers: those of weights by pattern."""
+    """Quantizes and exports with quark; returns the dequantized weights. spec, inputs, keys: names and settings of quark's specs
+    for weights, activations, and keys and values; layers: specs of weights by name pattern."""
     from quark.torch import ModelQuantizer, export_safetensors
     from quark.torch.quantization.config import config as specs
 
@@ -514,7 +516,7 @@ def quark(path, model, spec, layers=(), inputs=None, keys=None, order="reorder")
 
 
 def torchao_weight(tensors, name, description):
-    """The dequantized weight of what torchao wrote."""
+    """The dequantized weight of a checkpoint that torchao wrote."""
     module = name.removesuffix(".weight")
     values, scale = f32(tensors[module + "._weight_qdata"]), f32(tensors[module + "._weight_scale"])
     if "zero_point" in description["_tensor_data_names"]:
@@ -523,7 +525,7 @@ def torchao_weight(tensors, name, description):
 
 
 def torchao(path, model, configs, dtype=torch.float16):
-    """Lets transformers quantize with torchao; configs: those of torchao by pattern, with their settings."""
+    """Quantizes with transformers and torchao; configs: torchao configurations and settings by name pattern."""
     import torchao.quantization as ao
 
     def settings(options):
@@ -547,8 +549,8 @@ def torchao(path, model, configs, dtype=torch.float16):
 
 
 def torchao_int4(path, model):
-    """As Int4WeightOnlyConfig has it, whose kernels need a GPU: groups of 32; one matrix in tiles, which torchao fills up to 1024
-    columns."""
+    """Format of Int4WeightOnlyConfig, whose kernels need a GPU: groups of 32; one matrix in the tiled layout, which torchao pads to
+    1024 columns."""
     import torchao.quantization as ao
     from torchao.prototype.safetensors.safetensors_support import flatten_tensor_state_dict
     state, dense = {}, {}
@@ -680,8 +682,8 @@ def make_model(path, name):
         else:
             tool, options = TOOLS[name]
             dense = tool(path, model, **options)
-        # Which of them the file has as codes, by its own names.
-        dense, coded = dense if isinstance(dense, tuple) else (dense, dense)
+        # Names in the file of the quantized weights.
+        dense, quantized_weights = dense if isinstance(dense, tuple) else (dense, dense)
         stored = load_file(path / "model.safetensors")
         model = AutoModelForCausalLM.from_config(AutoConfig.for_model(**sizes), dtype=torch.float32, attn_implementation="eager").eval()
         state = {n: torch.from_numpy(dense[n].astype(np.float32) if dense[n].dtype != np.int64 else dense[n]) if n in dense else stored[n].float()
@@ -706,12 +708,12 @@ def make_model(path, name):
     own = {"auto-round": ["auto-round"], "quark": ["amd-quark"], "torchao": ["torchao"]}
     tools = next((packages for start, packages in own.items() if name.startswith(start)), ["bitsandbytes", "compressed-tensors"])
     versions = {p: importlib.metadata.version(p) for p in ["torch", "transformers", *tools]}
-    # Matrices of experts are stored [experts, out, in], and computed with the other way round.
-    rows = {n: w.swapaxes(1, 2) if w.ndim == 3 else w for n, w in sorted(coded.items())}
+    # Expert matrices are stored as [experts, out, in] and used as [experts, in, out].
+    rows = {n: w.swapaxes(1, 2) if w.ndim == 3 else w for n, w in sorted(quantized_weights.items())}
     crc = {n: zlib.crc32(np.ascontiguousarray(w, np.float32).tobytes()) for n, w in rows.items()}
     (path / "golden.json").write_text(json.dumps(dict(**versions, seed=seed, crc32=crc, cases=cases), separators=(",", ":")) + "\n")
     size = sum(f.stat().st_size for f in path.iterdir())
-    print(f"{name}: seed {seed}, {size} bytes, {len(coded)} weights, largest logit {max(map(abs, cases[-1]['logits'])):.2f}", flush=True)
+    print(f"{name}: seed {seed}, {size} bytes, {len(quantized_weights)} weights, largest logit {max(map(abs, cases[-1]['logits'])):.2f}", flush=True)
 
 
 def main():

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Writes tests/fixtures/tokenizers/{tekken,tiktoken,kimi-tiktoken,qwen-tiktoken}: tiny vocabularies of byte strings by rank, and what mistral-common and
-tiktoken make of awkward strings with them.
+"""Writes tests/fixtures/tokenizers/{tekken,tiktoken,kimi-tiktoken,qwen-tiktoken}: tiny vocabularies of byte strings by rank, and
+difficult strings as encoded by mistral-common and tiktoken.
 
 usage: make_rank_fixtures.py OUT_DIR      (pip install mistral-common==1.13.* tiktoken==0.14.*)
 """
@@ -47,7 +47,7 @@ def train(pattern, size):
                 if (word[i], word[i + 1]) == (left, right):
                     word[i:i + 2] = [left + right]
                 i += 1
-    # Strings of one letter can be put together in several ways.
+    # Strings of one repeated letter can be merged in several ways.
     return ranks + [b"aaa", b"aa"] if b"aa" not in ranks else ranks
 
 

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Writes tests/golden/sample/distributions.json: what is left of a row of logits, and with which probabilities.
+"""Writes tests/golden/sample/distributions.json: the tokens that can be sampled from a row of logits, and their probabilities.
 
 The expected values come from a plain float64 reimplementation below, which sorts and masks whole rows. Where transformers has
-a class for every processor of a case, its answer is computed too, in float64, and the script stops if the two disagree.
+a class for every processor of a case, its result is computed too, in float64, and the script fails if the two differ.
 
 Needs numpy, torch and transformers.  Usage: make_sampling_goldens.py [OUTPUT.json]
 """
@@ -18,7 +18,7 @@ from transformers.generation import logits_process
 
 GRID = 1024.0  # logits are multiples of 1 / GRID, so that they are the same in float32, float64 and JSON
 TINY = 1e-12  # less probable tokens are left out on both sides
-MARGIN = 2e-5  # a case whose cut hangs on rounding is refused
+MARGIN = 2e-5  # cases whose truncation depends on rounding are rejected
 
 
 def make_row(rng, size, spread):
@@ -30,7 +30,7 @@ def make_row(rng, size, spread):
 
 
 def descending(logits):
-    """Indices from the most to the least likely; of equals the lower id first."""
+    """Indices by decreasing probability; ties by increasing id."""
     return sorted(range(len(logits)), key=lambda i: (-logits[i], i))
 
 
@@ -98,7 +98,7 @@ OURS_ONLY = ("allowed_token_ids", "logit_bias", "min_tokens", "presence_penalty"
 
 
 def by_transformers(row, case):
-    """The same by the classes of transformers, or None where a case uses what it has no class for."""
+    """The same with the classes of transformers, or None if it does not have a class for every parameter of the case."""
     params = case["params"]
     if case["ties"] or any(params.get(name) for name in OURS_ONLY):
         return None
@@ -128,10 +128,10 @@ def make_rows(rng):
 
 
 def parameter_sets(rng):
-    """(row, params, prompt, output) of every case, before it is checked for hanging on rounding."""
+    """(row, params, prompt, output) of every case, before the check whether it depends on rounding."""
     grid = itertools.product((0.3, 0.7, 1.0, 1.6), (0, 1, 7, 40), (1.0, 0.95, 0.5, 0.05), (0.0, 0.02, 0.3))
     for index, (temperature, top_k, top_p, min_p) in enumerate(grid):
-        row = index % 5 if index % 3 else index % 2  # the small rows more often: the file stays small
+        row = index % 5 if index % 3 else index % 2  # small rows are used more often, which keeps the file small
         if row == 4 and top_k == 0 and top_p == 1.0 and min_p == 0.0 and temperature > 0.5:
             row = 1
         yield row, {"temperature": temperature, "top_k": top_k, "top_p": top_p, "min_p": min_p}, [], []

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Makes tests/golden/sparse: weights of pruned modules as compressed-tensors packs them, and as they were (want.MODULE).
+"""Writes tests/golden/sparse: weights of pruned modules packed by compressed-tensors, and the original weights (want.MODULE).
 
-Version 0.9.4, the last of those that pack such weights that this was run with; later ones read no more of them:
+Needs a version that supports these packings; it was run with 0.9.4:
   pip install --no-deps --target DIR compressed-tensors==0.9.4
   PYTHONPATH=DIR tools/make_sparse_goldens.py
 """
@@ -28,7 +28,7 @@ def main():
             weight = torch.randn(shape, generator=generator).to(dtype)
             if pack is BitmaskTensor:
                 weight[weight.abs() < 1] = 0
-                weight[0] = 0  # a row of which nothing is left
+                weight[0] = 0  # a row of zeros
             packed = pack.from_dense(weight)
             tensors |= packed.dict(name_prefix=name)
             tensors["want." + name] = packed.decompress()

@@ -1,4 +1,4 @@
-"""Make tests/fixtures/templates/*.json: small templates, one for each behaviour, and what jinja2 makes of them.
+"""Writes tests/fixtures/templates/*.json: small templates, one per behaviour, and their output in jinja2.
 
 usage: make_template_fixtures.py OUT_DIR
 

@@ -1,4 +1,4 @@
-"""Write tests/fixtures/tokenizers: tiny tokenizers and what the `tokenizers` package makes of awkward strings with them.
+"""Writes tests/fixtures/tokenizers: tiny tokenizers, and difficult strings as encoded by the `tokenizers` package.
 
 usage: make_tokenizer_fixtures.py OUT_DIR      (pip install tokenizers==0.23.* sentencepiece)
 
@@ -204,7 +204,7 @@ def steps(out):
           D.ByteFallback(), D.BPEDecoder(), D.CTC(), D.Replace("▁", " "), D.Replace(Regex("[ab]"), "-"), D.Fuse(), D.Strip(" ", 1, 1),
           D.Sequence([D.Replace("▁", " "), D.ByteFallback(), D.Fuse(), D.Strip(" ", 1, 2)]),
           D.Sequence([D.Fuse(), D.Replace("▁H", "-")]), D.Sequence([D.ByteLevel(), D.Strip(" ", 2, 1)])]
-    # The reference panics when Strip meets an empty token or strips all of one.
+    # The reference panics if Strip gets an empty token or strips a whole token.
     plain = [t for t in tokens if t and all(x.strip() for x in t)]
     result += [entry("decoder", d, plain if "Strip" in str(d) else tokens, lambda d, t: d.decode(t)) for d in ds]
     write(out / "steps.json", result)

@@ -1,11 +1,11 @@
-"""Write src/text/unicode/tables.cc, the character tables of the tokenizers.
+"""Writes src/text/unicode/tables.cc, the character tables of the tokenizers.
 
 usage: make_unicode_tables.py OUT.cc      (pip install unicodedata2==16.0.0 tokenizers==0.23.*)
 
 General categories come from unicodedata2 16.0.0: over all code points they agree with the regular expressions of the
 `tokenizers` package (Oniguruma, Unicode 16).  Parts of that package that do not use regular expressions follow other
 versions (its BERT normalizer Unicode 8, its NFC Unicode 9, its digits Unicode 17), so those sets, and the lower-case
-mapping, are asked of the package itself, one code point at a time.
+mapping, are queried from the package itself, one code point at a time.
 """
 import sys
 import unicodedata2 as ucd
@@ -27,7 +27,7 @@ NORMAL_FORMS = [normalizers.NFC().normalize_str, normalizers.NFD().normalize_str
 
 
 def reorders(cp):
-    """Whether cp has a combining class of its own in the package's normalizer, seen by what moves past it."""
+    """Returns whether cp has a nonzero combining class in the package's normalizer, detected by the reordering of marks."""
     nfd = normalizers.NFD().normalize_str
     return any(nfd(a) != a for a in ("a\u0345" + chr(cp), "a" + chr(cp) + "\u0334"))
 
@@ -42,7 +42,7 @@ def main(out_path):
     accents = normalizers.BertNormalizer(**{**bert, "strip_accents": True}).normalize_str
     marks, lowercase = normalizers.StripAccents().normalize_str, normalizers.Lowercase().normalize_str
 
-    seconds = set()  # characters that may compose with what stands before them
+    seconds = set()  # characters that may compose with the preceding character
     for cp in cps:
         d = ucd.decomposition(chr(cp)).split()
         if len(d) == 2 and not d[0].startswith("<") and NORMAL_FORMS[0](chr(int(d[0], 16)) + chr(int(d[1], 16))) == chr(cp):
@@ -101,7 +101,7 @@ def main(out_path):
         index, blocks = two_stage(data)
         emit("uint16_t", f"k{name}Index", index)
         emit("uint8_t", f"k{name}Blocks", list(blocks))
-    # Lower case: runs with one distance (step 1 or 2), then the few that become several characters.
+    # Lower case: runs with a constant offset (step 1 or 2), then the few characters that become several.
     single = [(cp, ord(low) - cp) for cp, low in lower if len(low) == 1]
     runs = []
     for cp, d in single:

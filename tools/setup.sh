@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Installs what building and testing need and this machine lacks. Says what it does; does nothing where nothing is missing.
-#   tools/setup.sh build     what `./run` needs
-#   tools/setup.sh test      that and what `./test` needs
-#   tools/setup.sh --list [build|test]   prints the packages and does nothing
+# Installs the packages that building and testing need, if they are missing.
+#   tools/setup.sh build     the packages for ./run
+#   tools/setup.sh test      the packages for ./run and ./test
+#   tools/setup.sh --list [build|test]   prints the packages and installs nothing
 set -euo pipefail
 
 say() { printf '[setup] %s\n' "$*"; }
@@ -20,8 +20,10 @@ packages() {
     debian-13*) boost=libboost1.83-dev rt=libclang-rt-19-dev ;;
   esac
   echo "g++ cmake ninja-build ccache mold git binutils $boost nlohmann-json3-dev libpcre2-dev libutf8proc-dev" \
-       "libcli11-dev libyaml-cpp-dev rapidjson-dev libxxhash-dev"
-  [ "$1" = test ] && echo "libgtest-dev libgmock-dev python3 python3-venv curl clang clang-format clang-tidy $rt"
+       "libcli11-dev libyaml-cpp-dev rapidjson-dev libxxhash-dev libedit-dev libssl-dev"
+  # The web page is tested in a browser. Ubuntu's package only installs a snap; its tests use Google Chrome if there is one.
+  case "$(distribution)" in debian-*) [ "$1" = test ] && echo "chromium" ;; esac
+  [ "$1" = test ] && echo "libgtest-dev libgmock-dev python3 python3-venv curl openssl clang clang-format clang-tidy $rt"
   return 0
 }
 
@@ -37,7 +39,7 @@ main() {
   local what=${1:-build}
   if ! command -v dpkg-query >/dev/null || ! command -v apt-get >/dev/null; then
     command -v cmake >/dev/null && command -v ninja >/dev/null && command -v g++ >/dev/null && return 0
-    fail "this is no Debian or Ubuntu, so nothing is installed here. quire needs, by their Debian names:" \
+    fail "packages are installed on Debian and Ubuntu only; install the equivalents of these Debian packages:" \
          "  $(packages "$what" | tr '\n' ' ')"
   fi
   local list
@@ -46,18 +48,18 @@ main() {
   local sudo=
   if [ "$(id -u)" != 0 ]; then
     if command -v sudo >/dev/null && sudo -n true 2>/dev/null; then sudo=sudo
-    elif command -v sudo >/dev/null && [ -t 0 ]; then sudo=sudo; say "root is needed to install packages"
-    else fail "these packages are missing and you are not root:" "  $list" "ask for: apt-get install $list"
+    elif command -v sudo >/dev/null && [ -t 0 ]; then sudo=sudo; say "installing packages needs root"
+    else fail "these packages are missing, and installing them needs root:" "  $list" "run as root: apt-get install $list"
     fi
   fi
   say "installing $list"
   export DEBIAN_FRONTEND=noninteractive
   if ! $sudo apt-get install -y -qq --no-install-recommends $list >/tmp/quire-setup.$$ 2>&1; then
-    # The package lists may be old or absent.
+    # The package lists may be missing or out of date.
     if ! { $sudo apt-get update -qq && $sudo apt-get install -y -qq --no-install-recommends $list; } >>/tmp/quire-setup.$$ 2>&1; then
       tail -n 5 /tmp/quire-setup.$$ >&2
       rm -f /tmp/quire-setup.$$
-      fail "could not install: $list" "is the network there? By hand: apt-get update && apt-get install $list"
+      fail "cannot install: $list" "check the network connection, or run: apt-get update && apt-get install $list"
     fi
   fi
   rm -f /tmp/quire-setup.$$

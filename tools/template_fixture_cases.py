@@ -1,4 +1,4 @@
-"""The templates of make_template_fixtures.py, by group, and the variables that all of them see."""
+"""The templates of make_template_fixtures.py, by group, and the variables of their context."""
 
 CONTEXT = {
     "s": "Hello, World", "u": "Grüße, 世界 😀", "n": 7, "f": 2.5, "b": True, "nil": None,

@@ -1,4 +1,4 @@
-// Attention over a paged cache whose blocks lie in no order, and writing to it.
+// Attention over a paged cache with blocks in shuffled order, and writing to the cache.
 #include <algorithm>
 #include <numeric>
 #include <random>
@@ -22,9 +22,9 @@ struct AttentionCase {
   int32_t heads = 32;
   int32_t kv_heads = 8;
   int32_t head_dim = 128;
-  int32_t shared = 0;          // leading tokens that are the same blocks for all
-  bool together = true;        // the batch says so
-  int32_t values_in_keys = 0;  // as many dimensions; 0: values lie apart
+  int32_t shared = 0;          // leading tokens in blocks that all sequences share
+  bool together = true;        // the batch's SharedPrefixes reports the sharing
+  int32_t values_in_keys = 0;  // dimensions of K that V aliases (MLA); 0 = separate V
 };
 
 constexpr AttentionCase kCases[] = {
@@ -51,7 +51,7 @@ constexpr AttentionCase kCases[] = {
     {"prefill512of2048_latent", 1, 2048, 512, 16, 1, 576, 0, true, 512},
 };
 
-// The cache of a case's sequences, all filled.
+// The filled cache of a case's sequences.
 class PagedBatch {
  public:
   PagedBatch(const Context& context, const OpTable& table, DType dtype, const AttentionCase& c) {
@@ -83,7 +83,10 @@ class PagedBatch {
       const int32_t* own = ids_.data() + indptr_.back();
       for (int32_t p = 0; p < c.length; ++p)
         slots[static_cast<size_t>(p)] = int64_t{own[p / kBlock]} * kBlock + p % kBlock;
-      table.kv_write(context.ctx, view_, kv, c.values_in_keys > 0 ? TensorView{} : kv, slots);
+      table.run(
+          context.ctx,
+          ops::KvWrite{
+              .cache = view_, .k = kv, .v = c.values_in_keys > 0 ? TensorView{} : kv, .slot_mapping = slots});
       cu_.push_back(cu_.back() + c.rows);
       lens_.push_back(c.length);
       indptr_.push_back(static_cast<int32_t>(ids_.size()));
@@ -120,14 +123,17 @@ void attention(benchmark::State& state, const OpTable& table, DType dtype, const
   const TensorView out_view = make_view(out.data(), DType::kF32, {paged.rows(), c.heads, value_dim});
   const AttentionParams params = {.scale = 0.088F};
   for (auto _ : state)
-    table.paged_attention(context.ctx, out_view, q_view, paged.view(), paged.batch(), params);
+    table.run(
+        context.ctx,
+        ops::PagedAttention{
+            .out = out_view, .q = q_view, .cache = paged.view(), .batch = paged.batch(), .params = params});
   const double pairs = static_cast<double>(c.seqs) * c.rows * (c.length - (c.rows - 1) / 2.0);
   report(state, 2.0 * pairs * c.heads * (c.head_dim + value_dim), paged.bytes());
   state.counters["tokens/s"] =
       benchmark::Counter(static_cast<double>(paged.rows()), benchmark::Counter::kIsIterationInvariantRate);
 }
 
-// A step's keys and values, 8 heads of 128, into their blocks.
+// Writes the keys and values of a step, 8 heads of 128, to their blocks.
 void kv_write(benchmark::State& state, const OpTable& table, DType dtype, int64_t rows) {
   constexpr int32_t kKvHeads = 8;
   constexpr int32_t kHeadDim = 128;
@@ -139,7 +145,8 @@ void kv_write(benchmark::State& state, const OpTable& table, DType dtype, int64_
   const TensorView kv = make_view(tokens.data(), DType::kF32, {rows, kKvHeads, kHeadDim});
   std::vector<int64_t> slots(static_cast<size_t>(rows));
   std::iota(slots.begin(), slots.end(), 0);
-  for (auto _ : state) table.kv_write(context.ctx, view, kv, kv, slots);
+  for (auto _ : state)
+    table.run(context.ctx, ops::KvWrite{.cache = view, .k = kv, .v = kv, .slot_mapping = slots});
   report(state, 0, 2.0 * static_cast<double>(tokens.size()));
 }
 

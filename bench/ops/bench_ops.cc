@@ -1,5 +1,5 @@
-// Throughput of the ops on every instruction set that this machine runs, beside what the
-// machine itself can do (Machine).
+// Throughput of the ops on every instruction set that this machine supports, compared with the limits of
+// the machine (Machine).
 //   bench_ops --benchmark_filter=Linear      threads: QUIRE_BENCH_THREADS, default all cores
 #include <algorithm>
 #include <array>
@@ -8,12 +8,12 @@
 #include <vector>
 
 #include "bench_support.h"
-#include "quant/two_of_four.h"
+#include "quant/sparse_24.h"
 
 namespace quire::bench {
 namespace {
 
-// What the machine can do at most with the best instructions that it has, each figure the best of all rounds.
+// The limits of the machine with its best instructions, each the best of all rounds.
 void machine_limits(benchmark::State& state) {
   MachineLimits best;
   for (auto _ : state) {
@@ -33,7 +33,7 @@ void machine_limits(benchmark::State& state) {
   report("int8 FLOP/s", best.int8_flop_per_s);
 }
 
-// What weights of a format are made of.
+// Random weights for a format.
 DType source_type(const WeightFormat& format) {
   return is_integer(format) ? DType::kBF16 : format.dtype;
 }
@@ -42,7 +42,7 @@ Buffer source_weights(const WeightFormat& format, int64_t n, int64_t k) {
   const DType dtype = source_type(format);
   Buffer weights = filled(dtype, n * k);
   const size_t size = dtype_size(dtype);
-  for (int64_t i = 0; format.two_of_four && i < n * k; i += 4)
+  for (int64_t i = 0; format.sparse_24 && i < n * k; i += 4)
     std::memset(weights.data() + static_cast<size_t>(i + i / 4 % 3) * size, 0, 2 * size);
   return weights;
 }
@@ -63,11 +63,11 @@ void linear(benchmark::State& state, const OpTable& table, const WeightFormat& f
   Buffer out(static_cast<size_t>(m * n) * sizeof(float));
   const TensorView x_view = make_view(x.data(), DType::kF32, {m, k});
   const TensorView out_view = make_view(out.data(), DType::kF32, {m, n});
-  for (auto _ : state) table.linear(context.ctx, out_view, x_view, packed, TensorView{});
+  for (auto _ : state) table.run(context.ctx, ops::Linear{.out = out_view, .x = x_view, .w = packed});
   report(state, 2.0 * static_cast<double>(m * n * k), static_cast<double>(packed.data.size()));
 }
 
-// The matrices of Qwen3-0.6B's layers in turn, as a step does: what each costs that is not in a cache.
+// The matrices of Qwen3-0.6B's layers in the order of a step, so that none of them is in a cache.
 void linear_chain(benchmark::State& state, const OpTable& table, const WeightFormat& format, int64_t m) {
   constexpr std::array<std::array<int64_t, 2>, 4> kLayer = {
       {{4096, 1024}, {1024, 2048}, {6144, 1024}, {1024, 3072}}};
@@ -87,8 +87,9 @@ void linear_chain(benchmark::State& state, const OpTable& table, const WeightFor
   Buffer out(static_cast<size_t>(m * 6144) * sizeof(float));
   for (auto _ : state) {
     for (const PackedLinear& w : packed)
-      table.linear(context.ctx, make_view(out.data(), DType::kF32, {m, w.n}),
-                   make_view(x.data(), DType::kF32, {m, w.k}), w, TensorView{});
+      table.run(context.ctx, ops::Linear{.out = make_view(out.data(), DType::kF32, {m, w.n}),
+                                         .x = make_view(x.data(), DType::kF32, {m, w.k}),
+                                         .w = w});
   }
   report(state, flop, bytes);
 }
@@ -111,8 +112,10 @@ void gated(benchmark::State& state, const OpTable& table, int64_t rows) {
   Buffer gate_up = filled(DType::kF32, rows * 2 * d);
   Buffer out(static_cast<size_t>(rows * d) * sizeof(float));
   for (auto _ : state) {
-    table.gated_activation(context.ctx, make_view(out.data(), DType::kF32, {rows, d}),
-                           make_view(gate_up.data(), DType::kF32, {rows, 2 * d}), Activation::kSilu);
+    table.run(context.ctx,
+              ops::GatedActivation{.out = make_view(out.data(), DType::kF32, {rows, d}),
+                                   .gate_up = make_view(gate_up.data(), DType::kF32, {rows, 2 * d}),
+                                   .activation = Activation::kSilu});
   }
   report(state, 0, static_cast<double>(rows * d) * 12.0);
 }
@@ -124,7 +127,11 @@ void norm(benchmark::State& state, const OpTable& table, int64_t rows) {
   Buffer weight = filled(DType::kF32, d);
   const TensorView view = make_view(x.data(), DType::kF32, {rows, d});
   for (auto _ : state) {
-    table.rms_norm(context.ctx, view, view, make_view(weight.data(), DType::kF32, {d}), 1e-5F, 1.0F);
+    table.run(context.ctx, ops::RmsNorm{.out = view,
+                                        .x = view,
+                                        .weight = make_view(weight.data(), DType::kF32, {d}),
+                                        .eps = 1e-5F,
+                                        .weight_offset = 1.0F});
   }
   report(state, 0, static_cast<double>(rows * d) * 8.0);
 }
@@ -142,14 +149,14 @@ void register_isa(const CpuIsa& isa) {
       {"float32", {DType::kF32}},
       {"bfloat16", {DType::kBF16}},
       {"float16", {DType::kF16}},
-      {"float32-2of4", {.dtype = DType::kF32, .two_of_four = true}},
-      {"bfloat16-2of4", {.dtype = DType::kBF16, .two_of_four = true}},
-      {"float16-2of4", {.dtype = DType::kF16, .two_of_four = true}},
+      {"float32-2of4", {.dtype = DType::kF32, .sparse_24 = true}},
+      {"bfloat16-2of4", {.dtype = DType::kBF16, .sparse_24 = true}},
+      {"float16-2of4", {.dtype = DType::kF16, .sparse_24 = true}},
       {"int8", int_format("int8")},
       {"w8a8", int_format("w8a8")},
       {"int4", int_format("int4")}};
   for (const auto& [format_name, format] : formats) {
-    if (format.two_of_four && !table.keeps_two_of_four(format.dtype, TwoOfFour::kBlock)) continue;
+    if (format.sparse_24 && !table.keeps_sparse_24(format.dtype, Sparse24::kBlock)) continue;
     const std::string type = "/" + level + "/" + format_name;
     for (const auto& [n, k] : kShapes) {
       for (const int64_t m : {1, 2, 4, 8, 32, 64, 128, 512, 2048}) {
@@ -157,10 +164,10 @@ void register_isa(const CpuIsa& isa) {
             linear, std::cref(table), format, m, n, k);
       }
     }
-    // More than any last-level cache: one token of decoding reads each weight once.
+    // Larger than any last-level cache: decoding a token reads each weight once.
     add("Linear" + type + "/16384x8192/m1", linear, std::cref(table), format, 1, 16384, 8192);
     add("Linear" + type + "/16384x8192/m4", linear, std::cref(table), format, 4, 16384, 8192);
-    for (const int64_t m : {1, 2, 4, 8, 32})  // an output embedding
+    for (const int64_t m : {1, 2, 4, 8, 32})  // output embedding
       add("Linear" + type + "/151936x1024/m" + std::to_string(m), linear, std::cref(table), format, m, 151936,
           1024);
     for (const int64_t m : {1, 8})
@@ -176,14 +183,13 @@ void register_isa(const CpuIsa& isa) {
 }  // namespace quire::bench
 
 int main(int argc, char** argv) {
-  using namespace quire::bench;  // NOLINT: a program's main
+  using namespace quire::bench;  // NOLINT: main program
   add("Machine", machine_limits);
   add("ThreadPool/empty_loop", empty_loop);
   for (const quire::CpuIsa& isa : quire::cpu_isas()) {
     if (!isa.supported || isa.name == "generic") continue;
     register_isa(isa);
-    // The levels above have nothing of their own here.
-    register_coded(isa);
+    register_quantized(isa);
     register_attention(isa);
   }
   benchmark::Initialize(&argc, argv);

@@ -1,4 +1,4 @@
-// What the benchmarks of the ops share: threads, memory, how figures are reported.
+// Shared by the op benchmarks: threads, memory, how figures are reported.
 #pragma once
 
 #include <benchmark/benchmark.h>
@@ -69,7 +69,7 @@ constexpr std::array<std::array<int64_t, 2>, 8> kShapes = {{{576, 576},
                                                             {2048, 5632}}};
 
 // Products with codes of quantized checkpoints, of one instruction set.
-void register_coded(const CpuIsa& isa);
+void register_quantized(const CpuIsa& isa);
 // Attention and what it reads, of one instruction set.
 void register_attention(const CpuIsa& isa);
 

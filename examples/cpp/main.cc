@@ -1,4 +1,4 @@
-// The C++ library: stories in a batch, then a chat as it is written. With an argument: the model's directory.
+// Generates stories in one batch, then streams a chat response. The optional argument is a model directory.
 #include <quire/llm.h>
 
 #include <iostream>

@@ -5,7 +5,7 @@
 
 namespace quire {
 
-// what() names the place, what was wrong there, and what to do.
+// The message names the location, the problem, and what to do.
 class Error : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;

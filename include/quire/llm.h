@@ -1,11 +1,10 @@
-// Offline inference: a model, prompts in, texts out.
+// Offline inference with a model.
 //
 //   quire::LLM llm({.model = "path/to/model"});
 //   auto outputs = llm.generate({"Once upon a time"}, {.max_tokens = 64, .temperature = 0});
 //   std::cout << outputs[0].outputs[0].text;
 //
-// All prompts of a call, and the calls of all threads, run in one batch. What went wrong is thrown as
-// quire::Error.
+// All prompts of a call, and the calls of all threads, run in one batch. Errors are thrown as quire::Error.
 #pragma once
 
 #include <cstdint>
@@ -26,20 +25,19 @@ namespace quire {
 struct Logprob {
   TokenId token = -1;
   float logprob = 0.0F;  // natural logarithm
-  int32_t rank = 0;      // 1: the most likely
+  int32_t rank = 0;      // 1 = most probable token
 };
 
-// One sample of a prompt.
+// One output of a prompt.
 struct Completion {
   int32_t index = 0;
   std::string text;
   std::vector<TokenId> token_ids;
   double cumulative_logprob = 0.0;
-  std::vector<std::vector<Logprob>>
-      logprobs;                            // one list a token, the chosen one first; empty unless asked for
-  std::string finish_reason;               // stop, length, abort
-  std::optional<std::string> stop_string;  // the stop string that ended it
-  std::optional<TokenId> stop_token;       // the stop token that ended it
+  std::vector<std::vector<Logprob>> logprobs;  // per token, the generated one first; empty unless requested
+  std::string finish_reason;                   // stop, length, abort
+  std::optional<std::string> stop_string;      // the stop string that ended the output
+  std::optional<TokenId> stop_token;           // the stop token that ended the output
 };
 
 struct GenerationTimes {  // seconds
@@ -48,22 +46,22 @@ struct GenerationTimes {  // seconds
   double total = 0.0;
 };
 
-// All that came of one prompt.
+// The result for one prompt.
 struct Generation {
-  std::string prompt;  // empty where the prompt was given as ids
+  std::string prompt;  // empty if the prompt was given as token ids
   std::vector<TokenId> prompt_token_ids;
   std::vector<std::vector<Logprob>>
-      prompt_logprobs;              // for the prompt's second token on; empty unless asked for
+      prompt_logprobs;              // starting at the prompt's second token; empty unless requested
   std::vector<Completion> outputs;  // [n]
-  int32_t num_cached_tokens = 0;    // prompt tokens taken from the prefix cache
+  int32_t num_cached_tokens = 0;    // prompt tokens found in the prefix cache
   GenerationTimes times;
 };
 
-// What a model of embeddings makes of a text, or one of labels: a number for each.
+// The result of a pooling request: an embedding, or one score per label.
 struct PooledOutput {
   std::vector<TokenId> prompt_token_ids;
   std::vector<float> values;
-  std::string label;  // of a classifier: that of the highest value
+  std::string label;  // classifiers: the label with the highest score
   int32_t num_cached_tokens = 0;
 };
 
@@ -72,7 +70,7 @@ struct ChatMessage {
   std::string content;
 };
 
-// A prompt as text or as ids (ids win where there are some).
+// A prompt as text or as token ids. Token ids take precedence.
 struct Prompt {
   Prompt(const char* words) : text(words) {}                       // NOLINT: implicit on purpose
   Prompt(std::string words) : text(std::move(words)) {}            // NOLINT: implicit on purpose
@@ -81,18 +79,18 @@ struct Prompt {
   std::vector<TokenId> token_ids;
 };
 
-// A text while it is written. Movable; destroying it before the end cancels the request.
+// An output while it is generated. Destroying it before the end cancels the request.
 class Stream {
  public:
   Stream(Stream&&) noexcept;
   Stream& operator=(Stream&&) noexcept;
   ~Stream();
 
-  // The next piece of text (never half a character), or nothing at the end. Blocks. Throws Error when the
-  // request failed.
+  // Blocks until new text is available and returns it (whole characters only); nullopt at the end. Throws
+  // Error if the request failed.
   std::optional<std::string> next();
   void cancel();
-  // What came of it; complete once next() returned nothing.
+  // The output so far; complete after next() has returned nullopt.
   const Completion& completion() const;
 
  private:
@@ -110,7 +108,7 @@ struct RunStatistics {
   int64_t num_preemptions = 0;
   int64_t prefix_cache_queries = 0;  // tokens
   int64_t prefix_cache_hits = 0;     // tokens
-  double kv_waste = 0.0;             // allocated but unused KV slots over allocated ones
+  double kv_waste = 0.0;             // fraction of allocated KV slots without a token
   int64_t num_blocks = 0;
   int64_t num_free_blocks = 0;
 };
@@ -122,9 +120,9 @@ struct ModelDescription {
   int64_t embedding_size = 0;
   std::vector<std::string> labels;
   std::string weight_dtype;
-  std::string quantization;  // empty: none
+  std::string quantization;  // empty = none
   std::string kv_cache_dtype;
-  std::string isa;  // instruction set chosen
+  std::string isa;  // selected instruction set
   int64_t num_parameters = 0;
   int64_t weight_bytes = 0;
   int64_t kv_pool_bytes = 0;
@@ -135,45 +133,46 @@ struct ModelDescription {
   double load_seconds = 0.0;
 };
 
-// Every member may be called from any thread.
+// Thread-safe: every member can be called from any thread.
 class LLM {
  public:
-  // `progress` is called while the model is loaded, with 0 to 1. A batch may be of any size: what does not
-  // run yet waits, whatever max_num_queued_requests says.
+  // Loads the model. `progress` receives the fraction done. Batches can have any size;
+  // max_num_queued_requests does not apply to them.
   explicit LLM(const EngineOptions& options = {}, const std::function<void(double)>& progress = {});
   ~LLM();
   LLM(LLM&&) noexcept;
   LLM& operator=(LLM&&) noexcept;
 
-  // One Generation a prompt, in the order of the prompts. One SamplingParams for all, or one for each.
+  // Returns one Generation per prompt, in the same order. The second form takes one SamplingParams per
+  // prompt.
   std::vector<Generation> generate(const std::vector<Prompt>& prompts, const SamplingParams& params = {});
   std::vector<Generation> generate(const std::vector<Prompt>& prompts,
                                    std::span<const SamplingParams> params);
-  // The model's answer to a conversation, through its chat template.
+  // Generates a response to a conversation, using the model's chat template.
   Generation chat(const std::vector<ChatMessage>& messages, const SamplingParams& params = {});
 
-  // One vector a prompt, in the order of the prompts: an embedding, or what a classifier says of each label.
-  // The model is one of that kind, or was started with EngineOptions::runner "pooling".
+  // Returns one result per prompt, in the same order: an embedding, or scores per label. Throws Error unless
+  // the model is a pooling model or EngineOptions::runner is "pooling".
   std::vector<PooledOutput> encode(const std::vector<Prompt>& prompts, const PoolingParams& params = {});
-  // encode() of a model that gives embeddings, and of one that gives scores. Else Error.
+  // encode() for embedding models and for classifiers. They throw Error for other models.
   std::vector<PooledOutput> embed(const std::vector<Prompt>& prompts, const PoolingParams& params = {});
   std::vector<PooledOutput> classify(const std::vector<Prompt>& prompts, const PoolingParams& params = {});
-  // How well each document goes with the one query, or with the query of its number: a reranker's score, or
-  // the cosine of two embeddings.
+  // Returns the relevance of each document for the query (one query for all documents, or one per document):
+  // the score of a reranker, or the cosine similarity of two embeddings.
   std::vector<float> score(const std::vector<std::string>& queries, const std::vector<std::string>& documents,
                            const PoolingParams& params = {});
 
-  // The prompt that chat() makes of a conversation.
+  // Returns the prompt that chat() uses for a conversation.
   std::vector<TokenId> chat_prompt(const std::vector<ChatMessage>& messages) const;
 
-  // The first sample as it is written.
+  // Stream the first output while it is generated.
   Stream generate_stream(const Prompt& prompt, const SamplingParams& params = {});
   Stream chat_stream(const std::vector<ChatMessage>& messages, const SamplingParams& params = {});
 
   std::vector<TokenId> tokenize(const std::string& text, bool add_special_tokens = true) const;
   std::string detokenize(const std::vector<TokenId>& ids, bool skip_special_tokens = true) const;
 
-  // The model's own sampling defaults (generation_config.json).
+  // Returns the model's sampling defaults (generation_config.json).
   SamplingParams default_sampling_params() const;
   ModelDescription model() const;
   RunStatistics statistics() const;

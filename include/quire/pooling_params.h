@@ -1,4 +1,4 @@
-// What a request for a vector or for scores asks: of embeddings, of a classifier, of a reranker.
+// Parameters of a pooling request: embeddings, classification or reranking.
 #pragma once
 
 #include <cstdint>
@@ -7,9 +7,9 @@
 namespace quire {
 
 struct PoolingParams {
-  int32_t dimensions = 0;         // embeddings: the first so many numbers; 0: all
-  std::optional<bool> normalize;  // embeddings: to length 1; none: as the model's files say
-  bool activation = true;         // scores: as probabilities (or what the model says), else as they are
+  int32_t dimensions = 0;         // embeddings: number of leading dimensions to return; 0 = all
+  std::optional<bool> normalize;  // embeddings: scale to unit length; nullopt = use the model's setting
+  bool activation = true;         // scores: apply the model's activation (softmax or sigmoid)
 };
 
 }  // namespace quire

@@ -1,5 +1,5 @@
-// What a request asks of the sampler and of the end of its text. Plain data, the same record from the HTTP
-// body to the executor. Field names, defaults and ranges are those of the OpenAI API and of vLLM.
+// Sampling parameters and stop conditions of a request. Plain data. Field names, defaults and ranges are
+// those of the OpenAI API and of vLLM.
 #pragma once
 
 #include <cstdint>
@@ -10,48 +10,47 @@
 
 namespace quire {
 
-using TokenId = int32_t;  // an entry of the vocabulary; -1 is no token
+using TokenId = int32_t;  // index into the vocabulary; -1 = no token
 
-// When a beam search ends (transformers' meaning of it).
+// When a beam search ends, as `early_stopping` of transformers.
 enum class EarlyStopping : uint8_t {
-  kNo,     // when no open beam looks able to beat the worst finished one at the length it has now
-  kYes,    // as soon as beam_width texts are finished
-  kNever,  // when no open beam can beat the worst finished one at any length
+  kNo,     // no active beam has, at its current length, a better score than the worst finished hypothesis
+  kYes,    // beam_width hypotheses are finished
+  kNever,  // no active beam can reach a better score than the worst finished hypothesis at any length
 };
 
 struct SamplingParams {
-  int32_t n = 1;                    // samples for one prompt
-  int32_t max_tokens = 16;          // generated tokens at the most; 0 scores the prompt only (with echo)
-  float temperature = 1.0F;         // [0, 2]; below 1e-5 is greedy
-  float top_p = 1.0F;               // (0, 1]
-  int32_t top_k = 0;                // 0 or -1: off
-  float min_p = 0.0F;               // [0, 1]
-  float repetition_penalty = 1.0F;  // > 0, over prompt and output
-  float presence_penalty = 0.0F;    // [-2, 2], over output
-  float frequency_penalty = 0.0F;   // [-2, 2], over output
-  std::optional<int64_t> seed;      // none: the engine draws one for each request
+  int32_t n = 1;             // number of outputs
+  int32_t max_tokens = 16;   // maximum number of generated tokens; 0 = score the prompt only (with echo)
+  float temperature = 1.0F;  // [0, 2]; below 1e-5 = greedy
+  float top_p = 1.0F;        // (0, 1]
+  int32_t top_k = 0;         // 0 or -1 = off
+  float min_p = 0.0F;        // [0, 1]
+  float repetition_penalty = 1.0F;  // > 0, for tokens of prompt and output
+  float presence_penalty = 0.0F;    // [-2, 2], for tokens of the output
+  float frequency_penalty = 0.0F;   // [-2, 2], for tokens of the output
+  std::optional<int64_t> seed;      // nullopt = the engine chooses one per request
   std::vector<std::string> stop;
   std::vector<TokenId> stop_token_ids;
   bool include_stop_str_in_output = false;
-  bool ignore_eos = false;          // the model's end tokens do not stop; stop_token_ids still do
-  int32_t min_tokens = 0;           // end and stop tokens are masked until so many are generated
-  std::optional<int32_t> logprobs;  // top-k alternatives of each generated token; -1 the whole vocabulary
-  std::optional<int32_t>
-      prompt_logprobs;  // the same of each prompt token; such a request reads no cached prefix
+  bool ignore_eos = false;          // continue after the model's end tokens; stop_token_ids still apply
+  int32_t min_tokens = 0;           // end and stop tokens are masked before this many tokens
+  std::optional<int32_t> logprobs;  // number of top log-probabilities per output token; -1 = whole vocabulary
+  std::optional<int32_t> prompt_logprobs;             // same for prompt tokens; disables prefix cache lookups
   std::vector<std::pair<TokenId, float>> logit_bias;  // added to the logits, each in [-100, 100]
-  std::vector<TokenId> allowed_token_ids;             // empty: all
-  // Beam search instead of sampling: `beam_width` open texts, the `n` best finished ones are the answer, in
-  // order of cumulative log-probability / length^length_penalty. It takes no temperature, no truncation, no
-  // penalties and no stop strings, and nothing is streamed: the texts come when all are known.
+  std::vector<TokenId> allowed_token_ids;             // empty = all
+  // Beam search instead of sampling. Keeps `beam_width` active beams and returns the `n` finished hypotheses
+  // with the highest cumulative log-probability / length^length_penalty. Temperature, top-p, top-k, min-p,
+  // penalties and stop strings are not supported, and outputs are not streamed.
   bool use_beam_search = false;
-  int32_t beam_width = 0;  // the API's best_of; 0: n
+  int32_t beam_width = 0;  // best_of in the API; 0 = n
   float length_penalty = 1.0F;
   EarlyStopping early_stopping = EarlyStopping::kNo;
   bool skip_special_tokens = true;
   bool spaces_between_special_tokens = true;
 
   bool greedy() const { return temperature < 1e-5F; }
-  // Sequences that run for the request at once.
+  // Number of sequences that run at the same time for this request.
   int32_t num_sequences() const { return use_beam_search && beam_width > n ? beam_width : n; }
 };
 

@@ -50,8 +50,8 @@ void append_output(Generation& generation, RequestOutput&& output) {
   generation.times.total = t.last_token > 0.0 ? t.last_token - t.arrival : 0.0;
 }
 
-// What the engine thread hands to a waiting caller. Shared by both; the sink may outlive the caller's
-// interest.
+// Passes outputs from the engine thread to the calling thread. Owned by both, because sinks may outlive the
+// call.
 struct Inbox {
   std::mutex mutex;
   std::condition_variable changed;
@@ -66,7 +66,7 @@ struct Inbox {
     }
     changed.notify_one();
   }
-  // Blocks until something came; empty only when nothing more can come.
+  // Blocks until there are outputs; empty only after the last one.
   std::vector<RequestOutput> take() {
     std::unique_lock lock(mutex);
     changed.wait(lock, [this] { return !outputs.empty() || num_unfinished == 0; });
@@ -90,11 +90,14 @@ struct LLM::Impl {
     return tokenizer().encode(prompt.text, true);
   }
   std::vector<TokenId> chat_ids(const std::vector<ChatMessage>& messages) const;
-  // A text that is to become an embedding, with the prompt that its model's files put before all.
+  // A text to be embedded, after the model's default prompt if it has one.
   PooledText pooled_text(const Prompt& prompt) const;
-  // Throws Error where the model gives something else.
+  // Throws Error if the model has another task.
   void require(ModelTask task, const char* what) const;
   std::vector<PooledOutput> pool(const std::vector<PooledText>& texts, const PoolingParams& params);
+  // params: one entry per prompt.
+  std::vector<Generation> generate(const std::vector<Prompt>& prompts,
+                                   const std::vector<SharedSamplingParams>& params);
 };
 
 PooledText LLM::Impl::pooled_text(const Prompt& prompt) const {
@@ -121,7 +124,7 @@ std::vector<PooledOutput> LLM::Impl::pool(const std::vector<PooledText>& texts, 
     results[i].prompt_token_ids = texts[i].ids;
     GenerateRequest request;
     request.prompt_token_ids = texts[i].ids;
-    request.sampling.max_tokens = 0;
+    request.sampling.edit().max_tokens = 0;
     request.pooling = PoolingRequest{params, texts[i].second_text, info.pools_all_tokens};
     {
       const std::lock_guard lock(inbox->mutex);
@@ -229,7 +232,8 @@ LLM::LLM(LLM&&) noexcept = default;
 LLM& LLM::operator=(LLM&&) noexcept = default;
 
 std::vector<Generation> LLM::generate(const std::vector<Prompt>& prompts, const SamplingParams& params) {
-  return generate(prompts, std::vector<SamplingParams>(prompts.size(), params));
+  const SharedSamplingParams shared(params);
+  return impl_->generate(prompts, std::vector<SharedSamplingParams>(prompts.size(), shared));
 }
 
 std::vector<Generation> LLM::generate(const std::vector<Prompt>& prompts,
@@ -237,14 +241,19 @@ std::vector<Generation> LLM::generate(const std::vector<Prompt>& prompts,
   if (params.size() != prompts.size()) {
     throw Error(cat(prompts.size(), " prompts, but sampling parameters for ", params.size()));
   }
+  return impl_->generate(prompts, std::vector<SharedSamplingParams>(params.begin(), params.end()));
+}
+
+std::vector<Generation> LLM::Impl::generate(const std::vector<Prompt>& prompts,
+                                            const std::vector<SharedSamplingParams>& params) {
   std::vector<Generation> generations(prompts.size());
   std::vector<RequestId> ids;
   const auto inbox = std::make_shared<Inbox>();
   for (size_t i = 0; i < prompts.size(); ++i) {
     Generation& generation = generations[i];
     generation.prompt = prompts[i].text;
-    generation.prompt_token_ids = impl_->prompt_ids(prompts[i]);
-    generation.outputs.resize(static_cast<size_t>(std::max(params[i].n, 1)));
+    generation.prompt_token_ids = prompt_ids(prompts[i]);
+    generation.outputs.resize(static_cast<size_t>(std::max(params[i]->n, 1)));
     for (size_t k = 0; k < generation.outputs.size(); ++k)
       generation.outputs[k].index = static_cast<int32_t>(k);
     GenerateRequest request;
@@ -254,13 +263,13 @@ std::vector<Generation> LLM::generate(const std::vector<Prompt>& prompts,
       const std::lock_guard lock(inbox->mutex);
       ++inbox->num_unfinished;
     }
-    // Outputs are told apart by the prompt's number, put in place of the engine's.
-    auto submitted = impl_->engine->submit(std::move(request), [inbox, i](RequestOutput&& output) {
+    // The index of the prompt replaces the engine's request id in the outputs.
+    auto submitted = engine->submit(std::move(request), [inbox, i](RequestOutput&& output) {
       output.request = static_cast<RequestId>(i);
       inbox->push(std::move(output));
     });
     if (!submitted.ok()) {
-      for (const RequestId id : ids) impl_->engine->abort(id);
+      for (const RequestId id : ids) engine->abort(id);
       throw Error(cat("prompt ", i, ": ", submitted.failure().message));
     }
     ids.push_back(*submitted);
@@ -268,14 +277,14 @@ std::vector<Generation> LLM::generate(const std::vector<Prompt>& prompts,
   for (auto outputs = inbox->take(); !outputs.empty(); outputs = inbox->take()) {
     for (auto& output : outputs) {
       if (output.failure) {
-        for (const RequestId id : ids) impl_->engine->abort(id);
+        for (const RequestId id : ids) engine->abort(id);
         throw Error(cat("prompt ", output.request, ": ", output.failure->message));
       }
       append_output(generations[static_cast<size_t>(output.request)], std::move(output));
     }
   }
   for (Generation& generation : generations) {
-    // A beam search may find fewer texts than were asked for.
+    // A beam search may find fewer hypotheses than n.
     std::erase_if(generation.outputs, [](const Completion& c) { return c.finish_reason.empty(); });
   }
   return generations;

@@ -1,29 +1,33 @@
-# Flags of one unit each. Optimised in debug builds too: these are the kernels.
+# Compile flags per file. Kernels are optimized in debug builds, too.
 set(kernel_warnings "")
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
-  # GCC 12 takes the deliberately undefined operands of its own AVX-512 intrinsics for mistakes.
+  # GCC 12 warns about the deliberately undefined operands of its own AVX-512 intrinsics.
   set(kernel_warnings "-Wno-maybe-uninitialized;-Wno-uninitialized")
 endif()
 if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
-  set_source_files_properties(${dir}/cpu/isa/avx2.cc ${dir}/cpu/isa/coded_avx2.cc
-    ${dir}/cpu/isa/coded_int_avx2.cc PROPERTIES
+  set_source_files_properties(${dir}/cpu/isa/avx2.cc ${dir}/cpu/isa/quantized_avx2.cc
+    ${dir}/cpu/isa/quantized_int_avx2.cc PROPERTIES
     COMPILE_OPTIONS "-O3;-mavx2;-mfma;-mf16c;${kernel_warnings}")
   set(avx512_flags "-O3;-mavx512f;-mavx512bw;-mavx512dq;-mavx512vl;-mfma;-mf16c;${kernel_warnings}")
-  set_source_files_properties(${dir}/cpu/isa/avx512.cc ${dir}/cpu/isa/coded_avx512.cc
-    ${dir}/cpu/isa/coded_int_avx512.cc PROPERTIES
+  set_source_files_properties(${dir}/cpu/isa/avx512.cc ${dir}/cpu/isa/quantized_avx512.cc
+    ${dir}/cpu/isa/quantized_int_avx512.cc PROPERTIES
     COMPILE_OPTIONS "${avx512_flags}")
-  set_source_files_properties(${dir}/cpu/isa/avx512_vnni.cc ${dir}/cpu/isa/coded_int_vnni.cc PROPERTIES
+  set_source_files_properties(${dir}/cpu/isa/avx512_vnni.cc ${dir}/cpu/isa/quantized_int_vnni.cc PROPERTIES
     COMPILE_OPTIONS "${avx512_flags};-mavx512vnni")
   set_source_files_properties(${dir}/cpu/isa/avx512_bf16.cc PROPERTIES
     COMPILE_OPTIONS "${avx512_flags};-mavx512vnni;-mavx512bf16")
   set_source_files_properties(${dir}/cpu/isa/amx_bf16.cc PROPERTIES
     COMPILE_OPTIONS "${avx512_flags};-mavx512vnni;-mavx512bf16;-mamx-tile;-mamx-bf16")
+  # With assertions, functions of the standard library would not be inlined, and the linker could use the
+  # copy compiled for AVX-512 in the whole program.
+  file(GLOB isa_units ${dir}/cpu/isa/*.cc)
+  set_property(SOURCE ${isa_units} APPEND PROPERTY COMPILE_OPTIONS -U_GLIBCXX_ASSERTIONS)
+  set_property(SOURCE ${isa_units} PROPERTY SKIP_PRECOMPILE_HEADERS ON)
   if(QUIRE_SANITIZE)
-    # Hundreds of kernels out of inlined parts: with all checks a unit takes many minutes to compile. Addresses are
-    # checked everywhere but in the two largest.
-    file(GLOB isa_units ${dir}/cpu/isa/*.cc)
+    # These files have hundreds of kernels made of inlined parts. With all checks, each takes many minutes to
+    # compile. Addresses are checked except in the two largest files.
     set_property(SOURCE ${isa_units} APPEND PROPERTY COMPILE_OPTIONS -fno-sanitize=undefined -O1)
-    set_property(SOURCE ${dir}/cpu/isa/coded_avx2.cc ${dir}/cpu/isa/coded_avx512.cc
+    set_property(SOURCE ${dir}/cpu/isa/quantized_avx2.cc ${dir}/cpu/isa/quantized_avx512.cc
       APPEND PROPERTY COMPILE_OPTIONS -fno-sanitize=all)
   endif()
 endif()

@@ -1,5 +1,5 @@
-// Time. Durations are measured on the monotonic clock, in seconds; the wall clock is for people and
-// templates.
+// Clocks. Durations are measured on the monotonic clock, in seconds. The wall clock is used only for
+// timestamps in responses, logs and chat templates.
 #pragma once
 
 #include <chrono>
@@ -7,7 +7,7 @@
 
 namespace quire {
 
-// Seconds on the monotonic clock, from an arbitrary begin.
+// Seconds on the monotonic clock, from an arbitrary origin.
 inline double monotonic_seconds() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }

@@ -1,5 +1,5 @@
-// How things fail. While loading (files, models, templates, configuration) a function throws quire::Error.
-// On the request path it returns Result<T>: no exception crosses the engine thread for what a user sent.
+// Error handling. While loading (files, models, templates, configuration), functions throw quire::Error.
+// On the request path they return Result<T>: no invalid request causes an exception on the engine thread.
 #pragma once
 
 #include <string>
@@ -10,22 +10,22 @@
 
 namespace quire {
 
-// What kind of refusal a request met; the server maps each to one HTTP status.
+// Reason why a request failed. The server maps each kind to one HTTP status.
 enum class ErrorKind {
   kInvalidArgument,  // 400: a field is wrong
   kNotFound,         // 404: no such model or route
   kUnauthorized,     // 401
-  kTooLarge,         // 413: the body is larger than the server takes
-  kUnsupported,      // 501: understood, but this build or model cannot do it
+  kTooLarge,         // 413: the body exceeds the server's limit
+  kUnsupported,      // 501: valid, but not supported by this build or model
   kOverloaded,       // 503: the queue is full, or the server is shutting down
-  kInternal,         // 500: our fault
+  kInternal,         // 500: the engine failed, ran out of memory, or computed NaN
 };
 
 // A request-time failure: plain data, cheap to move between threads.
 struct Failure {
   ErrorKind kind = ErrorKind::kInvalidArgument;
-  std::string message;  // a whole sentence for a person
-  std::string param;    // the request field at fault, empty where there is none
+  std::string message;  // a complete sentence
+  std::string param;    // the invalid request field; empty if no single field is
 };
 
 // Either a value or a Failure. value() may be called only when ok().

@@ -1,5 +1,5 @@
-// A name for everything that something depends on: equal where all of it is equal. 128 bits (XXH3), which
-// nobody forges by accident; against those who want to it promises nothing.
+// A 128-bit hash (XXH3) of everything that a cached result depends on. Different inputs get different hashes
+// except with negligible probability. Not cryptographic: collisions can be constructed on purpose.
 #pragma once
 
 #include <cstddef>
@@ -18,12 +18,12 @@ class Fingerprint {
   Fingerprint();
   ~Fingerprint();
 
-  // Each part counts with its length, so that parts never run into each other.
+  // The length of each part is hashed too, so ("ab", "c") and ("a", "bc") differ.
   void add(std::string_view text);
   void add(int64_t number);
   void add(std::span<const std::byte> bytes);
 
-  std::string text() const;  // of what was added so far: kDigits hexadecimal digits
+  std::string text() const;  // hash of all parts added so far, as kDigits hexadecimal digits
 
  private:
   struct State;

@@ -1,6 +1,13 @@
-// Messages for the person who runs the program: one line each on stderr, with level and time. Thread-safe.
+// Log messages: one line each on stderr, with level and time. May be called from any thread.
+//
+// Logging never blocks: a line that stderr does not accept at once (its reader is stalled) is dropped and
+// counted, and the next line that gets through is preceded by one that reports the number. Logging never
+// throws. Control characters and invalid UTF-8 in a message are escaped, so that text from a request can
+// neither forge a line nor send commands to a terminal.
 #pragma once
 
+#include <cstdint>
+#include <string>
 #include <string_view>
 
 #include "base/strings.h"
@@ -11,10 +18,20 @@ enum class LogLevel { kDebug, kInfo, kWarning, kError, kOff };
 
 void set_log_level(LogLevel level);
 LogLevel log_level();
-// "debug", "info", "warning", "error", "off"; false where the name is none of them.
+// "debug", "info", "warning", "error" or "off"; returns false for any other name.
 bool set_log_level(std::string_view name);
 
-void log_line(LogLevel level, std::string_view message);
+// Writes one line; the escaped text replaces everything that is not printable.
+void log_line(LogLevel level, std::string_view message) noexcept;
+// Writes each line of a text that has several, such as a table.
+void log_lines(LogLevel level, std::string_view text) noexcept;
+
+// Lines dropped since the start of the process.
+int64_t num_dropped_log_lines();
+
+// The text with each control character, line separator and byte that is not UTF-8 as an escape sequence:
+// "\n", "\t", "\x1b", "\u2028". Backslashes stay as they are.
+std::string escape_log_text(std::string_view text);
 
 template <typename... Parts>
 void log_debug(const Parts&... parts) {

@@ -52,7 +52,7 @@ using MetricLabels = std::vector<std::pair<std::string, std::string>>;
 
 class MetricsRegistry {
  public:
-  // `common` labels stand on every line. Each metric is written once for each prefix ("quire:", "vllm:").
+  // `common` labels are added to every line. Each metric is written once per prefix ("quire:", "vllm:").
   explicit MetricsRegistry(MetricLabels common, std::vector<std::string> prefixes = {"quire:", "vllm:"});
 
   // name without prefix; a counter's exported name ends in _total. Several calls with one name and different

@@ -15,7 +15,7 @@ namespace {
 
 constexpr int kMaxNodes = 1024;
 
-// The list behind `key` in a file of "key: value" lines, or in the file's first line where there is no key.
+// The list after `key` in a file of "key: value" lines, or the file's first line if the key is empty.
 std::optional<std::vector<int>> read_list(const char* path, std::string_view key) {
   std::ifstream file(path);
   for (std::string line; std::getline(file, line);) {
@@ -67,7 +67,7 @@ void interleave_pages(void* begin, size_t bytes) {
   constexpr auto kWordBits = static_cast<int>(sizeof(unsigned long) * CHAR_BIT);
   std::array<unsigned long, kMaxNodes / kWordBits> mask{};
   for (const int n : nodes) mask[static_cast<size_t>(n / kWordBits)] |= 1UL << (n % kWordBits);
-  // Best effort: in containers the call is often not allowed, and then pages go where they are touched.
+  // Best effort: containers often forbid the call, and then pages are placed on the node that touches them.
   syscall(SYS_mbind, begin, bytes, kInterleave, mask.data(), static_cast<unsigned long>(kMaxNodes) + 1, 0UL);
 }
 

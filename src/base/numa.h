@@ -1,4 +1,4 @@
-// Machines whose memory is in several nodes, each nearer to some cores than to others. Any thread.
+// Memory placement on NUMA machines. All functions may be called from any thread.
 #pragma once
 
 #include <cstddef>
@@ -8,17 +8,17 @@
 
 namespace quire {
 
-// The numbers of a list as the kernel writes them: "0-2,5" is 0, 1, 2, 5. Nothing where it is no such list,
-// or one with numbers from 1024 on.
+// Parses a list in the kernel's format: "0-2,5" is 0, 1, 2, 5. Returns nullopt if the text is not such a
+// list or contains a number above 1023.
 std::optional<std::vector<int>> parse_number_list(std::string_view text);
 
-// The nodes with memory that this process may use; none where the system does not tell.
+// The nodes with memory that this process may use; empty if the system does not report them.
 std::vector<int> memory_nodes();
 
-// Spreads the pages of a mapping evenly over memory_nodes() as they are touched for the first time. What any
-// thread may read (weights, the KV cache) is then read with the bandwidth of all nodes together, wherever the
-// thread that touched it first ran. begin: of a page. Does nothing where there are fewer than two nodes or
-// the system refuses.
+// Interleaves the pages of a mapping over memory_nodes() as they are touched for the first time. Memory that
+// all threads read (weights, the KV cache) is then read with the bandwidth of all nodes, regardless of the
+// thread that touched it first. `begin` is page-aligned. Does nothing if there are fewer than two nodes or
+// the system call fails.
 void interleave_pages(void* begin, size_t bytes);
 
 }  // namespace quire

@@ -36,25 +36,27 @@ std::string cat(const Parts&... parts) {
   return out;
 }
 
+std::string lowercase(std::string_view text);  // ASCII letters only
+
 std::string join(const std::vector<std::string>& parts, std::string_view separator);
 
-// value with `decimals` digits behind the point.
+// The value with `decimals` digits after the decimal point.
 std::string fixed(double value, int decimals);
 
 // 1536 -> "1.5 KiB", 4294967296 -> "4.0 GiB".
 std::string format_bytes(int64_t bytes);
 
-// "4GiB", "512 MB", "1024", "1.5g" -> bytes; K, M, G, T alone and with "iB" are powers of 1024, with "B" of
-// 1000. Returns -1 where the text is no size.
+// "4GiB", "512 MB", "1024", "1.5g" -> bytes. K, M, G and T alone or followed by "iB" are powers of 1024;
+// followed by "B" they are powers of 1000. Returns -1 if the text is not a valid size.
 int64_t parse_bytes(std::string_view text);
 
-// "250ms", "1.5s", "2m", "30" (seconds) -> seconds. Returns -1 where the text is no duration.
+// "250ms", "1.5s", "2m", "30" (seconds) -> seconds. Returns -1 if the text is not a duration.
 double parse_seconds(std::string_view text);
 
-// True where every byte sequence is well-formed UTF-8 (no surrogates, no overlong forms).
+// Returns whether the text is well-formed UTF-8 (no surrogates, no overlong forms).
 bool is_valid_utf8(std::string_view text);
 
-// Equal in time that depends on the lengths alone.
+// Compares in time that depends only on the lengths.
 bool equal_constant_time(std::string_view a, std::string_view b);
 
 }  // namespace quire

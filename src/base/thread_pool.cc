@@ -6,21 +6,24 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <exception>
 #include <fstream>
 #include <set>
 #include <sstream>
 #include <string>
 #include <system_error>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "base/error.h"
+#include "base/thread_name.h"
 
 namespace quire {
 namespace {
 
 constexpr int kMaxThreads = 1023;
-// Longer than the pause between two ops of a step, shorter than anybody would see in a CPU monitor.
+// Longer than the pause between two ops of a step, too short to show up in a CPU monitor.
 constexpr auto kSpin = std::chrono::microseconds(300);
 constexpr int kPausesPerClockRead = 32;
 
@@ -32,7 +35,7 @@ inline void cpu_pause() {
 #endif
 }
 
-// The CPUs of the affinity mask, one of each physical core.
+// One CPU per physical core of the affinity mask.
 std::vector<int> physical_cpus() {
   cpu_set_t mask;
   CPU_ZERO(&mask);
@@ -44,14 +47,14 @@ std::vector<int> physical_cpus() {
     std::ifstream file("/sys/devices/system/cpu/cpu" + std::to_string(cpu) +
                        "/topology/thread_siblings_list");
     std::string siblings;
-    // Where the topology is hidden, each CPU counts as a core.
+    // If the topology is hidden, each CPU counts as a core.
     if (file && std::getline(file, siblings) && !cores_seen.insert(siblings).second) continue;
     cpus.push_back(cpu);
   }
   return cpus;
 }
 
-// CPUs that a quota file of version 2 ("max 100000" or "150000 100000") allows; 0: no limit there.
+// The CPU quota of a cgroup v2 file ("max 100000" or "150000 100000"); 0 = no limit.
 double quota_v2(const std::string& path) {
   std::ifstream file(path);
   std::string quota;
@@ -71,7 +74,7 @@ double quota_v1(const std::string& folder) {
   return quota / period;
 }
 
-// The lowest quota from the process's own control group up to the root; 0: none.
+// The lowest quota from the process's own control group up to the root; 0 = no limit.
 double cgroup_cpus() {
   double lowest = 0;
   const auto take = [&lowest](double cpus) {
@@ -104,18 +107,18 @@ void bind_to_cpu(std::thread& thread, int cpu) {
   cpu_set_t mask;
   CPU_ZERO(&mask);
   CPU_SET(cpu, &mask);
-  // A refusal costs speed only.
+  // A failure costs speed only.
   pthread_setaffinity_np(thread.native_handle(), sizeof(mask), &mask);
 }
 
 }  // namespace
 
-// One word holds all that threads agree on, so that a loop is joined by one compare-and-swap:
+// One word holds the shared state, so that a thread joins a loop with one compare-and-swap:
 //
 //   bit 31..12 loop number | bit 11 stop | bit 10 open | bit 9..0 threads inside
 //
-// The caller opens a loop, works on it, closes it when no range is left and waits until nobody is inside. A
-// thread that is parked or not scheduled simply misses the loop: nobody waits for it.
+// The caller opens a loop, works on it, closes it when no range is left and waits until no thread is inside.
+// A thread that is parked or not scheduled misses the loop, and the caller does not wait for it.
 struct ThreadPool::Impl {
   static constexpr uint32_t kInside = (1U << 10) - 1;
   static constexpr uint32_t kOpen = 1U << 10;
@@ -125,12 +128,15 @@ struct ThreadPool::Impl {
 
   alignas(64) std::atomic<uint32_t> state{0};
   alignas(64) std::atomic<int64_t> next{0};
-  // The open loop. Written while nobody is inside, published by `state`.
+  // The open loop. Written while no thread is inside, published by `state`.
   alignas(64) int64_t n = 0;
   int64_t grain = 1;
-  int64_t parts = 0;  // that what is left is cut into, of which a range is one; 0: a range is a grain
+  int64_t parts = 0;  // a range is 1 / parts of the remaining indices; 0 = `grain` indices
   Body body = nullptr;
   void* arg = nullptr;
+  // The first exception of the open loop. `failed` decides which thread may write `error`.
+  std::atomic<bool> failed{false};
+  std::exception_ptr error;
   std::vector<std::thread> workers;
 
   void run_long_first(int thread) {
@@ -152,6 +158,17 @@ struct ThreadPool::Impl {
     }
   }
 
+  // An exception must not leave a worker, and the caller must not unwind the frame that the bodies use while
+  // a worker is inside the loop. Both hand the exception over and let the loop end without further ranges.
+  void run_ranges_guarded(int thread) noexcept {
+    try {
+      run_ranges(thread);
+    } catch (...) {
+      if (!failed.exchange(true, std::memory_order_relaxed)) error = std::current_exception();
+      next.store(n, std::memory_order_relaxed);
+    }
+  }
+
   void work(int thread) {
     uint32_t last_loop = 1;  // no loop number has its low bits set
     auto spin_until = std::chrono::steady_clock::now() + kSpin;
@@ -162,7 +179,7 @@ struct ThreadPool::Impl {
       if ((seen & kOpen) != 0 && (seen & kLoopMask) != last_loop) {
         if (!state.compare_exchange_weak(seen, seen + 1, std::memory_order_acq_rel)) continue;
         last_loop = seen & kLoopMask;
-        run_ranges(thread);
+        run_ranges_guarded(thread);
         state.fetch_sub(1, std::memory_order_acq_rel);
         spin_until = std::chrono::steady_clock::now() + kSpin;
         pauses = 0;
@@ -185,14 +202,17 @@ struct ThreadPool::Impl {
 
 ThreadPool::ThreadPool(int threads, bool pin) : impl_(std::make_unique<Impl>()) {
   if (threads < 1 || threads > kMaxThreads) {
-    throw Error("a pool of " + std::to_string(threads) + " threads; 1 to " + std::to_string(kMaxThreads) +
-                " are possible");
+    throw Error("cannot create a pool of " + std::to_string(threads) + " threads: the number must be 1 to " +
+                std::to_string(kMaxThreads));
   }
   const std::vector<int> cpus = pin ? physical_cpus() : std::vector<int>();
   impl_->workers.reserve(static_cast<size_t>(threads - 1));
   for (int i = 1; i < threads; ++i) {
     try {
-      impl_->workers.emplace_back([impl = impl_.get(), i] { impl->work(i); });
+      impl_->workers.emplace_back([impl = impl_.get(), i] {
+        name_this_thread("quire-worker");
+        impl->work(i);
+      });
     } catch (const std::system_error& e) {
       impl_->stop();
       throw Error("cannot start thread " + std::to_string(i) + " of " + std::to_string(threads) + ": " +
@@ -228,16 +248,20 @@ void ThreadPool::parallel_for(int64_t n, int64_t grain, Body body, void* arg, Ra
       ((pool.state.load(std::memory_order_relaxed) & Impl::kLoopMask) + Impl::kLoop) | Impl::kOpen;
   pool.state.store(opened, std::memory_order_release);
   pool.state.notify_all();
-  pool.run_ranges(0);
+  pool.run_ranges_guarded(0);
   uint32_t seen = pool.state.fetch_and(~Impl::kOpen, std::memory_order_acq_rel);
   for (int pauses = 0; (seen & Impl::kInside) != 0; ++pauses) {
-    // Somebody is on its last range. Where it lost its core it may need ours.
+    // A worker is on its last range. It may have been descheduled and need this core.
     if (pauses < 4096) {
       cpu_pause();
     } else {
       sched_yield();
     }
     seen = pool.state.load(std::memory_order_acquire);
+  }
+  if (pool.failed.load(std::memory_order_relaxed)) {
+    pool.failed.store(false, std::memory_order_relaxed);
+    std::rethrow_exception(std::exchange(pool.error, nullptr));
   }
 }
 

@@ -7,21 +7,21 @@
 
 namespace quire {
 
-// How long the ranges of a loop are.
+// Length of the ranges of a loop.
 enum class Ranges {
-  kEven,       // each a grain; the last may be shorter
-  kLongFirst,  // half of a thread's share of what is left, at least a grain: long ranges without threads
-               // that wait for each other at the end
+  kEven,       // `grain` indices each; the last may be shorter
+  kLongFirst,  // guided: half of a thread's share of the remaining indices, at least `grain`. Starts with
+               // long ranges and ends with short ones, so that threads do not wait for each other at the end.
 };
 
 // A fixed set of threads that run one parallel loop at a time. They spin for a short while after a loop, so
-// that the ops of a step follow each other without a system call, then park on a futex: an idle engine uses
-// no CPU. Owned by the executor. One thread (the owner) calls parallel_for; never from inside a loop body.
+// that consecutive ops of a step need no system call, then park on a futex, so an idle engine uses no CPU.
+// Owned by the executor. One thread (the owner) calls parallel_for; never from inside a loop body.
 class ThreadPool {
  public:
-  // `threads` counts the caller: 1 makes no thread at all. pin: bind each made thread to one core of the
-  // process's set, the first core being left to the caller, which is not bound. Throws Error outside 1..1023
-  // or when a thread cannot be made.
+  // `threads` includes the caller: 1 starts no thread. pin: bind each started thread to one core of the
+  // process's affinity mask; the first core is left to the caller, which is not bound. Throws Error if
+  // `threads` is not in 1..1023 or a thread cannot be started.
   explicit ThreadPool(int threads, bool pin = false);
   ~ThreadPool();
   ThreadPool(const ThreadPool&) = delete;
@@ -29,9 +29,9 @@ class ThreadPool {
 
   int num_threads() const;
 
-  // body(arg, begin, end, thread) for disjoint ranges that cover [0, n). Ranges are handed out dynamically;
-  // results may not depend on which thread does what. `thread` is in [0, num_threads()). Returns when all is
-  // done; what the bodies wrote is then visible to the caller. Bodies must not throw.
+  // Calls body(arg, begin, end, thread) for disjoint ranges that cover [0, n), with `thread` in [0,
+  // num_threads()). Ranges are assigned to threads dynamically. Returns when all are done and their writes
+  // are visible. If a body throws, no further ranges start, and the first exception is rethrown at the end.
   using Body = void (*)(void* arg, int64_t begin, int64_t end, int thread);
   void parallel_for(int64_t n, int64_t grain, Body body, void* arg, Ranges ranges = Ranges::kEven);
 
@@ -47,7 +47,7 @@ class ThreadPool {
   std::unique_ptr<Impl> impl_;
 };
 
-// The physical cores this process may run on (affinity mask and cgroup quota), at least 1.
+// Number of physical cores that this process may use (affinity mask and cgroup quota), at least 1.
 int available_cores();
 
 }  // namespace quire

@@ -1,6 +1,6 @@
-// The commands of the program. Each has one file; add_<command> declares its flags and returns nothing: the
-// command runs when the parse calls it and leaves its exit code in `exit_code` (0 done, 1 the work failed, 2
-// the call was wrong).
+// The commands of the program, one file each. add_<command> declares the command and its flags. The command
+// runs as a callback of the parse and stores its exit code in `exit_code`: 0 = success, 1 = failure, 2 =
+// wrong usage.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -19,6 +19,11 @@ void add_bundle(CLI::App& app, int& exit_code);
 void add_perplexity(CLI::App& app, int& exit_code);
 void add_quantize(CLI::App& app, int& exit_code);
 void add_simulate(CLI::App& app, int& exit_code);
+void add_top(CLI::App& app, int& exit_code);
+void add_pull(CLI::App& app, int& exit_code);
+void add_list(CLI::App& app, int& exit_code);
+void add_rm(CLI::App& app, int& exit_code);
+void add_run(CLI::App& app, int& exit_code);
 void add_version(CLI::App& app, int& exit_code);
 
 }  // namespace quire::cli

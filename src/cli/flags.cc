@@ -8,7 +8,9 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/strings.h"
+#include "cli/progress.h"
 #include "engine/beam_defaults.h"
+#include "engine/model_fetch.h"
 
 namespace quire::cli {
 namespace {
@@ -58,11 +60,11 @@ void append_flag(std::vector<std::string>& out, const std::string& flag, const Y
 CLI::App* add_command(CLI::App& app, const std::string& name, const std::string& description) {
   CLI::App* command = app.add_subcommand(name, description);
   command->option_defaults()->always_capture_default();
-  command->add_option("--config", "YAML file with the flags' names (flags given here win)")
+  command->add_option("--config", "YAML file with flag names and values; command-line flags take precedence")
       ->type_name("FILE");
   command
       ->add_option_function<std::string>(
-          "--log-level", [](const std::string& level) { set_log_level(level); }, "How much is said on stderr")
+          "--log-level", [](const std::string& level) { set_log_level(level); }, "Log level on stderr")
       ->check(CLI::IsMember({"debug", "info", "warning", "error", "off"}))
       ->default_str("info");
   return command;
@@ -72,7 +74,7 @@ CLI::Validator byte_size() {
   return CLI::Validator(
       [](std::string& text) -> std::string {
         const int64_t bytes = parse_bytes(text);
-        if (bytes < 0) return "'" + text + "' is no size; write for example 4GiB, 512MiB or 1000000";
+        if (bytes < 0) return "'" + text + "' is not a valid size; use for example 4GiB, 512MiB or 1000000";
         text = std::to_string(bytes);
         return {};
       },
@@ -83,139 +85,158 @@ CLI::Validator duration() {
   return CLI::Validator(
       [](std::string& text) -> std::string {
         const double seconds = parse_seconds(text);
-        if (seconds < 0.0) return "'" + text + "' is no time; write for example 250ms, 1.5s or 2m";
+        if (seconds < 0.0) return "'" + text + "' is not a valid duration; use for example 250ms, 1.5s or 2m";
         text = fixed(seconds, 6);
         return {};
       },
       "TIME");
 }
 
-void add_model_flag(CLI::App& command, std::string& model) {
-  command.add_option("MODEL", model, "Model directory or GGUF file; none: the embedded model")->type_name("");
+void add_model_flag(CLI::App& command, std::string& model, std::string& revision) {
+  command
+      .add_option("MODEL", model,
+                  "Model directory, GGUF file, or name on the Hugging Face hub: org/name, org/name:Q4_K_M or "
+                  "org/name/file.gguf (default: the embedded model)")
+      ->type_name("");
+  command
+      .add_option("--revision", revision, "Branch, tag or commit of a model given by name (default: main)")
+      ->type_name("NAME");
+}
+
+void fetch_with_progress(const std::string& model, const std::string& revision, bool text_only) {
+  const auto name = model_name_of(model);
+  if (!name) return;
+  DownloadProgress line(model);
+  fetch_model(*name, {.revision = revision, .text_only = text_only}, [&](const hub::PullProgress& progress) {
+    line.update(progress.bytes, progress.total, progress.file, progress.waiting);
+  });
 }
 
 void add_engine_flags(CLI::App& command, EngineConfig& config) {
-  add_model_flag(command, config.model);
+  add_model_flag(command, config.model, config.revision);
   const std::string group = "Engine";
   const auto add = [&](const std::string& name, auto& field, const std::string& help) {
     return command.add_option(name, field, help)->group(group);
   };
   const auto float_types = CLI::IsMember({"auto", "float32", "bfloat16", "float16"});
-  add("--dtype", config.dtype, "How float weights are kept in memory; auto: as the checkpoint has them")
+  add("--dtype", config.dtype, "Data type of float weights in memory; auto = as in the checkpoint")
       ->check(float_types);
   add("--quantization", config.quantization,
-      "What float weights are rounded to as they are loaded; auto: nothing")
+      "Quantize float weights to this format at load time; auto = no quantization")
       ->check(CLI::IsMember({"auto", "int8", "int4", "int4-g64", "int4-g128", "w8a8", "w8a16", "w4a16"}));
-  add("--kv-cache-dtype", config.kv_cache_dtype, "Number format of the KV cache; auto: as the weights")
+  add("--kv-cache-dtype", config.kv_cache_dtype, "Data type of the KV cache; auto = as the weights")
       ->check(CLI::IsMember({"auto", "float32", "bfloat16", "float16", "fp8_e4m3", "fp8_e5m2", "int8"}));
   add("--activation-dtype", config.activation_dtype,
-      "What meets the codes of a quantized checkpoint: float32 is exact, int16 faster and off by 2^-16 of a "
-      "group's largest, int8 the fastest; auto: int8 for GGUF files and W8A8, int16 for others")
+      "Activation type in matrix products with quantized checkpoints. float32 is exact, int16 is faster with "
+      "an error of 2^-16 of a group's maximum, int8 is the fastest; auto = int8 for GGUF files and W8A8, "
+      "int16 for others")
       ->check(CLI::IsMember({"auto", "float32", "int16", "int8"}));
   add("--weight-cache", config.weight_cache,
-      "Directory that keeps the weights as they are packed: later starts of the model map them there and "
-      "are ready sooner; none: they are packed at each start")
+      "Directory for packed weights. Later starts of the same model map them and are ready sooner (default: "
+      "pack at each start)")
       ->type_name("DIR");
   add("--max-model-len", config.max_model_len,
-      "Tokens of a sequence, prompt and answer; 0: the model's, cut to what fits");
+      "Maximum length of a sequence in tokens, prompt and output; 0 = the model's, reduced to what fits");
   add("--runner", config.runner,
-      "What the model is for: texts, or embeddings and scores; auto: what its files say")
+      "Run the model for text generation or for pooling (embeddings and scores); auto = what its files "
+      "specify")
       ->check(CLI::IsMember({"auto", "generate", "pooling"}));
-  add("--block-size", config.block_size, "Tokens in a block of the KV cache");
+  add("--block-size", config.block_size, "Tokens per block of the KV cache");
   add("--kv-cache-memory", config.kv_cache_memory,
-      "Memory of the KV pool, for example 4GiB; 0: 40 % of the free memory")
+      "Memory of the KV cache, for example 4GiB; 0 = 40 % of the free memory")
       ->transform(byte_size());
-  add("--max-num-seqs", config.max_num_seqs, "Sequences running at once");
+  add("--max-num-seqs", config.max_num_seqs, "Maximum number of running sequences");
   add("--max-num-batched-tokens", config.max_num_batched_tokens,
-      "Tokens computed in one step; 0: 512, or --max-num-seqs where that is more");
+      "Maximum number of tokens per step; 0 = 512, or --max-num-seqs if that is larger");
   add("--long-prefill-token-threshold", config.long_prefill_token_threshold,
-      "Tokens of one sequence in one step; 0: only the step's budget limits it");
+      "Maximum number of tokens of one sequence per step; 0 = no limit except --max-num-batched-tokens");
   add("--max-num-partial-prefills", config.max_num_partial_prefills,
-      "Prompts that are computed in chunks at once; 0: any number");
-  add("--max-num-queued-reqs", config.max_num_queued_requests, "Requests that may wait; one more is refused");
-  add("--max-logprobs", config.max_logprobs, "Alternatives a request may ask for at each token");
+      "Maximum number of prompts that are prefilled in chunks at the same time; 0 = no limit");
+  add("--max-num-queued-reqs", config.max_num_queued_requests,
+      "Maximum number of waiting requests; further requests are rejected");
+  add("--max-logprobs", config.max_logprobs,
+      "Maximum number of logprobs per token that a request may ask for");
   command
       .add_flag("--enable-prefix-caching,!--no-enable-prefix-caching", config.enable_prefix_caching,
-                "Reuse the KV cache of equal prompt beginnings (on)")
+                "Reuse KV cache blocks of equal prompt prefixes (default: on)")
       ->group(group);
   add_choice(
       command, "--scheduling-policy", config.scheduling_policy, policies(), "fcfs",
-      "Who runs first: fcfs as they come; priority by the requests' priority, lower first; mlfq whoever has "
-      "had less work; fair the API keys in turn")
+      "Order in which requests are scheduled: fcfs = arrival, priority = lowest priority value first, mlfq = "
+      "least work received first, fair = API keys share the engine equally")
       ->group(group);
-  add_choice(
-      command, "--preemption-mode", config.preemption_mode, preemption_modes(), "auto",
-      "What becomes of the KV cache of a sequence that must give way: computed again, moved to --swap-space, "
-      "or whichever costs less")
+  add_choice(command, "--preemption-mode", config.preemption_mode, preemption_modes(), "auto",
+             "What to do with the KV cache of a preempted request: recompute it, swap it to host memory "
+             "(--swap-space), or auto (the cheaper one)")
       ->group(group);
-  add("--swap-space", config.swap_space, "Host memory for KV blocks that leave the pool; 0: none")
+  add("--swap-space", config.swap_space, "Host memory for evicted and swapped KV blocks; 0 = none")
       ->transform(byte_size());
   add("--kv-disk-cache", config.kv_disk_cache,
-      "Directory that keeps cached prefixes beyond memory and beyond a restart; none: they are kept nowhere")
+      "Directory for cached prefixes that are evicted from memory; they survive a restart (default: no disk "
+      "cache)")
       ->type_name("DIR");
-  add("--kv-disk-cache-size", config.kv_disk_cache_size, "Bytes in that directory at the most")
+  add("--kv-disk-cache-size", config.kv_disk_cache_size, "Maximum size of that directory")
       ->transform(byte_size());
-  add("--ttft-slo", config.ttft_slo, "Time to the first token aimed at, for example 500ms; 0: none")
+  add("--ttft-slo", config.ttft_slo, "Target time to first token, for example 500ms; 0 = none")
       ->transform(duration());
   add("--tpot-slo", config.tpot_slo,
-      "Time between tokens aimed at: prompts are computed in chunks small enough for it; 0: none")
+      "Target time per output token; prompts are prefilled in chunks small enough to meet it; 0 = none")
       ->transform(duration());
-  add("--threads", config.threads, "Threads that compute; 0: the physical cores this process may use");
+  add("--threads", config.threads, "Compute threads; 0 = the physical cores available to this process");
   add("--profile", config.profile,
-      "Time every operation; at the end writes a trace for Chrome or Perfetto there and prints a table; "
-      "none: nothing is timed")
+      "Time every operation, write a Chrome or Perfetto trace to this file at the end, and print a summary "
+      "(default: no profile)")
       ->type_name("FILE");
-  add("--seed", config.seed, "What requests without a seed of their own draw theirs from");
+  add("--seed", config.seed, "Seed of the engine, used for requests without a seed");
   add("--chat-template", config.chat_template, "Jinja file that replaces the model's chat template")
       ->type_name("FILE");
   add("--generation-config", config.generation_config,
-      "auto: sampling defaults of the model's generation_config.json; none: neutral ones")
+      "auto = sampling defaults from the model's generation_config.json; none = neutral defaults")
       ->check(CLI::IsMember({"auto", "none"}));
 }
 
 void add_sampling_flags(CLI::App& command, SamplingFlags& f) {
-  const std::string group = "Sampling (defaults: the model's own, then those of the API)";
+  const std::string group = "Sampling (default: generation_config.json, then the defaults of the API)";
   const auto add = [&](const std::string& name, auto& field, const std::string& help) {
     command.add_option(name, field, help)->group(group);
   };
-  add("--n", f.n, "Samples of each prompt");
-  add("--max-tokens", f.max_tokens, "Tokens generated at the most");
-  add("--min-tokens", f.min_tokens, "Tokens before the text may end");
-  add("--temperature", f.temperature, "0 is greedy");
-  add("--top-p", f.top_p, "Keep the likeliest tokens of this total probability");
-  add("--top-k", f.top_k, "Keep so many of the likeliest tokens; 0: all");
-  add("--min-p", f.min_p, "Drop tokens less likely than this part of the likeliest");
-  add("--repetition-penalty", f.repetition_penalty, "Over prompt and output; 1 is off");
-  add("--presence-penalty", f.presence_penalty, "For each token that the output holds");
-  add("--frequency-penalty", f.frequency_penalty, "For each time the output holds a token");
-  add("--sampling-seed", f.sampling_seed, "Seed of each prompt's samples");
-  add("--stop", f.stop, "Text that ends the output; may be given several times");
-  add("--stop-token-ids", f.stop_token_ids, "Tokens that end the output");
-  add("--logprobs", f.logprobs, "Log-probabilities of so many alternatives at each token");
-  add("--prompt-logprobs", f.prompt_logprobs, "The same of the prompt's tokens");
-  command
-      .add_flag("--use-beam-search", f.use_beam_search, "Keep the likeliest texts instead of sampling one")
+  add("--n", f.n, "Number of outputs per prompt");
+  add("--max-tokens", f.max_tokens, "Maximum number of generated tokens");
+  add("--min-tokens", f.min_tokens, "Minimum number of generated tokens before an end token or stop string");
+  add("--temperature", f.temperature, "Sampling temperature; 0 = greedy");
+  add("--top-p", f.top_p, "Sample from the most probable tokens with this cumulative probability");
+  add("--top-k", f.top_k, "Sample from this many most probable tokens; 0 = all");
+  add("--min-p", f.min_p, "Minimum probability of a token, relative to the most probable one");
+  add("--repetition-penalty", f.repetition_penalty, "Penalty for tokens in prompt and output; 1 = off");
+  add("--presence-penalty", f.presence_penalty, "Penalty for tokens that are in the output");
+  add("--frequency-penalty", f.frequency_penalty, "Penalty for tokens per occurrence in the output");
+  add("--sampling-seed", f.sampling_seed, "Seed of the samples of each prompt");
+  add("--stop", f.stop, "Stop string; can be given several times");
+  add("--stop-token-ids", f.stop_token_ids, "Token ids that end the output");
+  add("--logprobs", f.logprobs, "Number of log-probabilities per output token");
+  add("--prompt-logprobs", f.prompt_logprobs, "Number of log-probabilities per prompt token");
+  command.add_flag("--use-beam-search", f.use_beam_search, "Use beam search instead of sampling")
       ->group(group);
-  add("--best-of", f.best_of, "Texts that a beam search keeps open, of which --n are printed; default: --n");
+  add("--best-of", f.best_of, "Beam search: number of beams, of which --n are printed (default: --n)");
   add("--length-penalty", f.length_penalty,
-      "Beam search: a text's score is its log-probability / length ^ this; default 1");
+      "Beam search: exponent of the length in score = log-probability / length^penalty (default: 1)");
   command
       .add_option_function<std::string>(
           "--early-stopping",
           [&f](const std::string& text) {
             f.early_stopping = text.empty() ? EarlyStopping::kYes : early_stoppings().at(text);
           },
-          "Beam search: true ends it with as many texts as it keeps open; never only when no better one can "
-          "come; "
-          "false when none looks likely (default)")
-      ->expected(0, 1)  // alone it means true
+          "Beam search: true = stop at --best-of finished beams, never = stop when no better beam is "
+          "possible, false = stop when a better beam is unlikely (default)")
+      ->expected(0, 1)  // the flag without a value means true
       ->check(CLI::IsMember(early_stoppings()))
       ->group(group);
-  command.add_flag("--ignore-eos", f.ignore_eos, "Go on past the model's end tokens")->group(group);
-  command.add_flag("--include-stop-str-in-output", f.include_stop_str_in_output, "Keep the stop text")
+  command.add_flag("--ignore-eos", f.ignore_eos, "Continue after the model's end tokens")->group(group);
+  command
+      .add_flag("--include-stop-str-in-output", f.include_stop_str_in_output,
+                "Keep the stop string in the output")
       ->group(group);
-  command.add_flag("--no-skip-special-tokens", f.keep_special_tokens, "Print special tokens too")
-      ->group(group);
+  command.add_flag("--no-skip-special-tokens", f.keep_special_tokens, "Print special tokens")->group(group);
 }
 
 void SamplingFlags::apply(SamplingParams& params) const {
@@ -267,8 +288,8 @@ std::vector<std::string> with_config_file(std::vector<std::string> arguments) {
   for (const auto& entry : root) {
     auto name = entry.first.as<std::string>();
     if (name == "model" || name == "MODEL") {
-      // The first argument behind the command (two words for bench) that is no flag is the model; without one
-      // the file's counts.
+      // The model is the first argument after the command (two words for bench) unless that is a flag; it
+      // takes precedence over the one in the file.
       const size_t place = std::min<size_t>(arguments.size(), arguments[0] == "bench" ? 2 : 1);
       const bool has_model = arguments.size() > place && arguments[place].rfind("-", 0) != 0;
       if (!has_model)

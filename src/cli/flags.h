@@ -1,4 +1,4 @@
-// Flags that several commands share, and what they fill.
+// Flags that several commands share, and the records they fill.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -12,15 +12,19 @@
 
 namespace quire::cli {
 
-// A subcommand with the flags that all have: --config, --log-level.
+// Adds a subcommand with the flags of all commands: --config, --log-level.
 CLI::App* add_command(CLI::App& app, const std::string& name, const std::string& description);
 
-// The engine's flags; `config` must live until the parse is over.
+// Adds the engine's flags. `config` must outlive the parse.
 void add_engine_flags(CLI::App& command, EngineConfig& config);
-// Only MODEL and --chat-template: commands that read texts and run nothing.
-void add_model_flag(CLI::App& command, std::string& model);
+// Adds the positional argument MODEL and --revision only, for commands that do not run the model.
+void add_model_flag(CLI::App& command, std::string& model, std::string& revision);
+// Downloads a model that is given by name and not in the cache, with a progress line. text_only: the
+// tokenizer and templates are enough. Does nothing for a path.
+void fetch_with_progress(const std::string& model, const std::string& revision, bool text_only = false);
 
-// Sampling fields as flags. Only those given on the command line are set, so that the model's defaults stand.
+// Sampling parameters as flags. apply() sets only those given on the command line, so the model's defaults
+// remain in effect for the others.
 struct SamplingFlags {
   std::optional<int> n, max_tokens, top_k, min_tokens, logprobs, prompt_logprobs;
   std::optional<float> temperature, top_p, min_p, repetition_penalty, presence_penalty, frequency_penalty;
@@ -39,26 +43,26 @@ struct SamplingFlags {
 };
 void add_sampling_flags(CLI::App& command, SamplingFlags& flags);
 
-// "4GiB" -> bytes, as a CLI11 check and transform.
+// CLI11 validator that converts a size such as "4GiB" to bytes.
 CLI::Validator byte_size();
 
-// "250ms" -> seconds, likewise.
+// CLI11 validator that converts a duration such as "250ms" to seconds.
 CLI::Validator duration();
 
-// A flag that takes one of a table's names; the table must live until the parse is over.
+// Adds a flag whose values are the names in `table`, which must outlive the parse.
 template <typename T>
 CLI::Option* add_choice(CLI::App& command, const std::string& name, T& field,
-                        const std::map<std::string, T>& table, const std::string& standard,
+                        const std::map<std::string, T>& table, const std::string& default_name,
                         const std::string& help) {
   return command
       .add_option_function<std::string>(
           name, [&field, &table](const std::string& text) { field = table.at(text); }, help)
       ->check(CLI::IsMember(table))
-      ->default_str(standard);
+      ->default_str(default_name);
 }
 
-// Arguments with those of the YAML file that --config names put in, where the command line does not give them
-// itself. Throws Error.
+// Returns the arguments plus those of the YAML file named by --config; flags on the command line take
+// precedence. Throws Error with the path if the file cannot be read or is not a map.
 std::vector<std::string> with_config_file(std::vector<std::string> arguments);
 
 }  // namespace quire::cli

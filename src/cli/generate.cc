@@ -127,9 +127,10 @@ int run_generate(GenerateFlags flags) {
   if (flags.prompts.empty() && flags.prompts_file.empty() && flags.input != "-") {
     std::fprintf(
         stderr,
-        "quire generate: no prompt; give --prompt TEXT, --prompts-file FILE, or - for standard input\n");
+        "quire generate: no prompt; use --prompt TEXT, --prompts-file FILE, or - for standard input\n");
     return 2;
   }
+  fetch_with_progress(flags.config.model, flags.config.revision);
   std::optional<ProgressBar> loading(std::in_place, "Loading");
   LLM llm(flags.config, [&](double done) { loading->update(done); });
   loading.reset();
@@ -178,19 +179,20 @@ int run_generate(GenerateFlags flags) {
 }  // namespace
 
 void add_generate(CLI::App& app, int& exit_code) {
-  CLI::App* command = add_command(app, "generate", "Write on from prompts, all of them in one batch");
+  CLI::App* command = add_command(app, "generate", "Generate text for a batch of prompts");
   auto flags = std::make_shared<GenerateFlags>();
   add_engine_flags(*command, flags->config);
-  command->add_option("INPUT", flags->input, "-: one prompt a line from standard input")->type_name("");
-  command->add_option("--prompt,-p", flags->prompts, "A prompt; may be given several times")
+  command->add_option("INPUT", flags->input, "- reads one prompt per line from standard input")
+      ->type_name("");
+  command->add_option("--prompt,-p", flags->prompts, "A prompt; can be given several times")
       ->type_name("TEXT");
   command
       ->add_option("--prompts-file", flags->prompts_file,
-                   "One prompt a line (.txt), or JSON lines with prompt, prompt_token_ids or messages and "
+                   "One prompt per line (.txt), or JSON lines with prompt, prompt_token_ids or messages and "
                    "sampling fields (.jsonl)")
       ->type_name("FILE");
-  command->add_flag("--json", flags->json, "One JSON object a prompt on stdout");
-  command->add_flag("--stats", flags->stats, "The run's statistics as one JSON object on stderr");
+  command->add_flag("--json", flags->json, "Print one JSON object per prompt");
+  command->add_flag("--stats", flags->stats, "Print statistics of the run as a JSON object on stderr");
   add_sampling_flags(*command, flags->sampling);
   command->callback([flags, &exit_code] { exit_code = run_generate(*flags); });
 }

@@ -1,6 +1,7 @@
-// quire inspect: what a model is and what it will cost.
+// quire inspect: reports a model's architecture, weight formats and memory requirements.
 #include <iostream>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "base/strings.h"
 #include "cli/commands.h"
@@ -11,6 +12,44 @@ namespace quire::cli {
 namespace {
 
 using nlohmann::ordered_json;
+
+const char* kind_name(KvGroupKind kind) {
+  switch (kind) {
+    case KvGroupKind::kFull:
+      return "full attention";
+    case KvGroupKind::kSlidingWindow:
+      return "sliding window";
+    case KvGroupKind::kChunked:
+      return "chunked attention";
+    case KvGroupKind::kState:
+      return "recurrent state";
+  }
+  return "";
+}
+
+ordered_json kv_groups(const KvLayout& layout) {
+  ordered_json groups = ordered_json::array();
+  for (const KvGroupSpec& group : layout.groups)
+    groups.push_back({{"kind", kind_name(group.kind)}, {"window", group.window}, {"layers", group.layers}});
+  return groups;
+}
+
+// One line for all groups of a kind: "5 groups of sliding window 512, 15 layers".
+void print_kv_groups(const KvLayout& layout, const auto& line) {
+  for (size_t begin = 0; begin < layout.groups.size();) {
+    const KvGroupSpec& first = layout.groups[begin];
+    size_t end = begin;
+    std::set<int32_t> layers;
+    for (; end < layout.groups.size() && layout.groups[end].kind == first.kind &&
+           layout.groups[end].window == first.window;
+         ++end)
+      layers.insert(layout.groups[end].layers.begin(), layout.groups[end].layers.end());
+    line(begin == 0 ? "KV groups" : "",
+         cat(end - begin, " of ", kind_name(first.kind), first.window > 0 ? cat(" ", first.window) : "", ", ",
+             layers.size(), layers.size() == 1 ? " layer" : " layers"));
+    begin = end;
+  }
+}
 
 void print_json(const ModelReport& r) {
   ordered_json tensors = ordered_json::array();
@@ -49,6 +88,11 @@ void print_json(const ModelReport& r) {
       {"tied_embeddings", r.tied_embeddings},
       {"kv_cache_dtype", r.kv_cache_dtype},
       {"kv_bytes_per_token", r.kv_bytes_per_token},
+      {"kv_bytes_per_old_token", r.kv_bytes_per_old_token},
+      {"kv_bytes_per_sequence", r.kv_bytes_per_sequence},
+      {"kv_block_size", r.kv_layout.block_size},
+      {"kv_bytes_per_block", r.kv_layout.bytes_per_block},
+      {"kv_groups", kv_groups(r.kv_layout)},
       {"state_bytes_per_sequence", r.state_bytes},
       {"kv_cache_memory", r.kv_memory},
       {"kv_cache_tokens", r.kv_tokens},
@@ -64,22 +108,35 @@ void print_text(const ModelReport& r, bool with_tensors) {
   line("model", r.name);
   line("architecture", r.architecture);
   line("task", r.task);
-  line("parameters", cat(fixed(static_cast<double>(r.num_parameters) / 1e6, 2), " M"));
-  line("weights", format_bytes(r.weight_bytes));
+  if (r.tensors.empty()) {
+    line("weights", "none (the directory has a config.json only)");
+  } else {
+    line("parameters", cat(fixed(static_cast<double>(r.num_parameters) / 1e6, 2), " M"));
+    line("weights", format_bytes(r.weight_bytes));
+  }
   for (const FormatReport& f : r.formats) {
     line("", cat(format_bytes(f.bytes), " in ", f.tensors, " of ", f.name, ", ", fixed(f.bits(), 2),
-                 " bits a weight"));
+                 " bits per weight"));
   }
-  line("kept as",
-       cat(format_bytes(r.weight_memory), r.quantization.empty() ? "" : cat(" in ", r.quantization)));
-  line("layers", cat(r.num_layers, " of ", r.hidden_size, " wide, MLP ", r.intermediate_size));
-  line("heads", cat(r.num_heads, " query, ", r.num_kv_heads, " key/value, ", r.head_dim, " wide"));
-  line("vocabulary", cat(r.vocab_size, r.tied_embeddings ? ", one matrix for input and output" : ""));
+  if (!r.tensors.empty()) {
+    line("in memory",
+         cat(format_bytes(r.weight_memory), r.quantization.empty() ? "" : cat(" in ", r.quantization)));
+  }
+  line("layers",
+       cat(r.num_layers, ", hidden size ", r.hidden_size, ", intermediate size ", r.intermediate_size));
+  line("heads", cat(r.num_heads, " query, ", r.num_kv_heads, " key/value, head size ", r.head_dim));
+  line("vocabulary", cat(r.vocab_size, " tokens", r.tied_embeddings ? ", tied embeddings" : ""));
   line("context", cat(r.max_model_len, " tokens"));
-  line("KV cache", cat(r.kv_bytes_per_token, " bytes a token in ", r.kv_cache_dtype));
-  if (r.state_bytes > 0) line("states", cat(format_bytes(r.state_bytes), " a sequence in float32"));
-  line("in memory", cat(format_bytes(r.kv_memory), " of KV pool hold ", r.kv_tokens, " tokens, ",
-                        r.full_sequences, " sequences of full length"));
+  const bool has_windows = r.kv_bytes_per_old_token < r.kv_bytes_per_token;
+  line("KV cache", cat(r.kv_bytes_per_token, " bytes per token in ", r.kv_cache_dtype,
+                       has_windows ? cat(", ", r.kv_bytes_per_old_token, " past all windows") : ""));
+  line("KV blocks", cat(r.kv_layout.block_size, " tokens, ", format_bytes(r.kv_layout.bytes_per_block)));
+  print_kv_groups(r.kv_layout, line);
+  if (r.state_bytes > 0)
+    line("recurrent state", cat(format_bytes(r.state_bytes), " per sequence in float32"));
+  line("capacity", cat("a sequence of ", r.kv_tokens, " tokens, or ", r.full_sequences, " sequences of ",
+                       r.max_model_len, " tokens at ", format_bytes(r.kv_bytes_per_sequence), ", in ",
+                       format_bytes(r.kv_memory), " of KV cache"));
   if (!with_tensors) return;
   for (const auto& t : r.tensors)
     std::cout << t.name << "  " << t.dtype << "  " << t.shape << "  " << format_bytes(t.bytes) << "\n";
@@ -88,14 +145,16 @@ void print_text(const ModelReport& r, bool with_tensors) {
 }  // namespace
 
 void add_inspect(CLI::App& app, int& exit_code) {
-  CLI::App* command = add_command(app, "inspect", "What a model is and what it will cost");
+  CLI::App* command =
+      add_command(app, "inspect", "Report a model's architecture, weight formats and memory requirements");
   auto config = std::make_shared<EngineConfig>();
   auto json = std::make_shared<bool>(false);
   auto tensors = std::make_shared<bool>(false);
   add_engine_flags(*command, *config);
-  command->add_flag("--json", *json, "As a JSON object");
+  command->add_flag("--json", *json, "Print a JSON object");
   command->add_flag("--tensors", *tensors, "List every tensor");
   command->callback([=, &exit_code] {
+    fetch_with_progress(config->model, config->revision);
     const ModelReport report = inspect_model(*config);
     if (*json) {
       print_json(report);

@@ -1,4 +1,4 @@
-// How well a model foresees a text.
+// Perplexity of a text, computed with prompt log-probabilities.
 #include "cli/perplexity.h"
 
 #include <algorithm>
@@ -18,7 +18,7 @@ namespace quire::cli {
 namespace {
 
 constexpr int32_t kDefaultWindow = 2048;
-// Windows in work at once: enough for full steps, and few whose log-probabilities wait in memory.
+// Windows per batch: enough to fill a step; each one holds its log-probabilities in memory.
 constexpr size_t kWindowsAtOnce = 16;
 
 struct Score {
@@ -33,7 +33,7 @@ struct Score {
   }
   double mean() const { return sum / static_cast<double>(num_tokens); }
   double perplexity() const { return std::exp(-mean()); }
-  // Of the perplexity, by the spread of the log-probabilities.
+  // Standard error of the perplexity, from the variance of the log-probabilities.
   double standard_error() const {
     const double n = static_cast<double>(num_tokens);
     const double variance = std::max(0.0, sum_of_squares / n - mean() * mean());
@@ -41,8 +41,8 @@ struct Score {
   }
 };
 
-// The text's tokens in runs, each behind what the tokenizer puts before a text. Without such a token a run's
-// first token is given and not foreseen.
+// Splits the text's tokens into windows of at most `size`, each after the tokenizer's leading special tokens.
+// Without such tokens, a window's first token is context only and not scored.
 std::vector<Prompt> windows_of(const LLM& llm, const std::string& text, int32_t size) {
   const std::vector<TokenId> tokens = llm.tokenize(text, false);
   const std::vector<TokenId> whole = llm.tokenize(text, true);
@@ -86,17 +86,18 @@ std::string read_text(const std::string& path) {
 
 Perplexity measure_perplexity(EngineConfig config, const std::string& text, const std::string& origin,
                               int32_t window) {
-  // Each window is computed for itself.
+  // Windows are independent; cached prefixes would have no log-probabilities.
   config.enable_prefix_caching = false;
   std::optional<ProgressBar> loading(std::in_place, "Loading");
   LLM llm(config, [&](double done) { loading->update(done); });
   loading.reset();
   const ModelDescription model = llm.model();
   if (window > model.max_model_len)
-    throw Error(cat("--window: the model takes ", model.max_model_len, " tokens, not ", window));
+    throw Error(
+        cat("--window ", window, " exceeds the model's maximum length of ", model.max_model_len, " tokens"));
   if (window == 0) window = std::min(kDefaultWindow, model.max_model_len);
   const std::vector<Prompt> windows = windows_of(llm, text, window);
-  if (windows.empty()) throw Error(cat(origin, ": there is no text to foresee"));
+  if (windows.empty()) throw Error(cat(origin, ": has fewer than two tokens"));
   int64_t num_computed = 0;
   for (const Prompt& prompt : windows) num_computed += static_cast<int64_t>(prompt.token_ids.size());
 

@@ -1,4 +1,4 @@
-// quire perplexity: how well a model foresees a text.
+// quire perplexity: perplexity of a text under a model.
 #include "cli/perplexity.h"
 
 #include <iostream>
@@ -19,6 +19,7 @@ struct PerplexityFlags {
 };
 
 int run_perplexity(const PerplexityFlags& flags) {
+  fetch_with_progress(flags.config.model, flags.config.revision);
   const Perplexity p = measure_perplexity(flags.config, read_text(flags.text), flags.text, flags.window);
   if (flags.json) {
     const nlohmann::ordered_json object = {{"model", p.model},
@@ -34,9 +35,9 @@ int run_perplexity(const PerplexityFlags& flags) {
     return 0;
   }
   std::cout << "perplexity     " << fixed(p.perplexity, 5) << " +- " << fixed(p.standard_error, 5) << "\n"
-            << "tokens         " << p.num_tokens << " foreseen, in " << p.num_windows << " windows of "
+            << "tokens         " << p.num_tokens << " scored, in " << p.num_windows << " windows of "
             << p.window << "\n"
-            << "bits a byte    " << fixed(p.bits_per_byte, 4) << "\n"
+            << "bits per byte  " << fixed(p.bits_per_byte, 4) << "\n"
             << "tokens/s       " << fixed(p.tokens_per_s, 1) << "\n";
   return 0;
 }
@@ -44,15 +45,15 @@ int run_perplexity(const PerplexityFlags& flags) {
 }  // namespace
 
 void add_perplexity(CLI::App& app, int& exit_code) {
-  CLI::App* command = add_command(app, "perplexity", "How well a model foresees a text");
+  CLI::App* command = add_command(app, "perplexity", "Measure the perplexity of a text");
   auto flags = std::make_shared<PerplexityFlags>();
   add_engine_flags(*command, flags->config);
-  command->add_option("--text", flags->text, "The text; -: standard input")->type_name("FILE")->required();
+  command->add_option("--text", flags->text, "The text; - = standard input")->type_name("FILE")->required();
   command
       ->add_option("--window", flags->window,
-                   "Tokens that are read at once; default: the model's context, at most 2048")
+                   "Tokens per window (default: the model's maximum length, at most 2048)")
       ->check(CLI::Range(2, 1 << 30));
-  command->add_flag("--json", flags->json, "As a JSON object");
+  command->add_flag("--json", flags->json, "Print a JSON object");
   command->callback([flags, &exit_code] { exit_code = run_perplexity(*flags); });
 }
 

@@ -33,7 +33,7 @@ void take(const json& object, const char* key, std::optional<T>& field) {
   field = value;
 }
 
-// Where a line asks for beam search, the defaults of sampling are not meant for it.
+// A line that requests beam search does not inherit the model's sampling defaults.
 void take_beam_search(const json& object, SamplingParams& p) {
   const bool was_asked = p.use_beam_search;
   take(object, "use_beam_search", p.use_beam_search);
@@ -96,7 +96,7 @@ PromptEntry parse_entry(const json& object, const SamplingParams& defaults) {
   if (const auto it = object.find("messages"); it != object.end()) {
     if (!it->is_array()) throw Error("'messages' must be a list");
     for (const auto& message : *it) {
-      if (!message.is_object()) throw Error("'messages' must hold objects with role and content");
+      if (!message.is_object()) throw Error("'messages' must be a list of objects with 'role' and 'content'");
       ChatMessage& added = entry.messages.emplace_back();
       take(message, "role", added.role);
       take(message, "content", added.content);
@@ -128,7 +128,7 @@ std::vector<PromptEntry> read_json_prompts(std::istream& in, const std::string& 
   for (int number = 1; std::getline(in, line); ++number) {
     if (line.find_first_not_of(" \t\r") == std::string::npos) continue;
     const json object = json::parse(line, nullptr, false);
-    if (object.is_discarded()) throw Error(cat(name, ":", number, ": is not JSON"));
+    if (object.is_discarded()) throw Error(cat(name, ":", number, ": not valid JSON"));
     try {
       entries.push_back(parse_entry(object, defaults));
     } catch (const Error& error) {
@@ -140,7 +140,7 @@ std::vector<PromptEntry> read_json_prompts(std::istream& in, const std::string& 
 
 std::vector<PromptEntry> read_prompts_file(const std::string& path, const SamplingParams& defaults) {
   std::ifstream in(path);
-  if (!in) throw Error(cat(path, ": cannot be read"));
+  if (!in) throw Error(cat("cannot read ", path));
   return path.ends_with(".jsonl") ? read_json_prompts(in, path, defaults) : read_text_prompts(in, defaults);
 }
 

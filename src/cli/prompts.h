@@ -1,4 +1,4 @@
-// The prompts of `quire generate` and of benchmarks: from flags, text files, JSON lines or standard input.
+// Reads the prompts of `quire generate` and of benchmarks from text files, JSON lines or standard input.
 #pragma once
 
 #include <iosfwd>
@@ -10,19 +10,19 @@
 namespace quire::cli {
 
 struct PromptEntry {
-  std::string text;  // one of the three is given
+  std::string text;  // exactly one of text, token_ids and messages is set
   std::vector<TokenId> token_ids;
   std::vector<ChatMessage> messages;
   SamplingParams params;
 };
 
-// One prompt a line; empty lines are passed over.
+// Reads one prompt per line; empty lines are ignored.
 std::vector<PromptEntry> read_text_prompts(std::istream& in, const SamplingParams& defaults);
-// One JSON object a line: prompt, prompt_token_ids or messages, and any sampling field over `defaults`.
-// Throws Error naming file and line.
+// Reads one JSON object per line: prompt, prompt_token_ids or messages, and sampling fields that override
+// `defaults`. Throws Error with file and line.
 std::vector<PromptEntry> read_json_prompts(std::istream& in, const std::string& name,
                                            const SamplingParams& defaults);
-// By the file's ending: .jsonl, else text. Throws Error.
+// Reads JSON lines from a .jsonl file, text lines from any other. Throws Error.
 std::vector<PromptEntry> read_prompts_file(const std::string& path, const SamplingParams& defaults);
 
 }  // namespace quire::cli

@@ -1,4 +1,4 @@
-// quire quantize: a model of floats becomes one of codes, in a format that other engines load too.
+// quire quantize: writes a quantized checkpoint that other engines can load too.
 #include <algorithm>
 #include <iostream>
 #include <map>
@@ -23,6 +23,7 @@ namespace {
 
 struct QuantizeFlags {
   std::string model;
+  std::string revision;
   std::string output;
   std::string format;
   TargetOptions target;
@@ -47,16 +48,17 @@ const std::map<std::string, Method>& methods() {
   return table;
 }
 
-// Runs of sample_len tokens, at most `samples` of them, spread over the text.
+// Returns at most `samples` sequences of sample_len tokens, spread evenly over the calibration text.
 std::vector<std::vector<int32_t>> calibration_of(const QuantizeFlags& flags, const ModelSource& source,
                                                  const Checkpoint& checkpoint) {
   if (flags.method == Method::kNearest && !flags.kv_scales) return {};
   if (flags.text.empty())
     throw Error(
-        cat("--text: ", flags.kv_scales ? "--kv-scales" : "the method", " needs a text to calibrate with"));
+        cat(flags.kv_scales ? "--kv-scales" : "--method", " needs a calibration text; use --text FILE"));
   const std::string text = read_text(flags.text);
   const auto tokenizer = source.open_tokenizer();
-  if (tokenizer == nullptr) throw Error(cat(source.name(), ": has no tokenizer for the calibration text"));
+  if (tokenizer == nullptr)
+    throw Error(cat(source.name(), ": has no tokenizer to encode the calibration text"));
   const std::vector<TokenId> ids = tokenizer->encode(text, false);
   const int64_t longest = longest_sequence(checkpoint);
   const auto bos = tokenizer->encode("", true);
@@ -79,16 +81,16 @@ std::string formats_text() {
     const std::string name(format.name);
     text += cat("  ", name, std::string(12 - std::min<size_t>(11, name.size()), ' '), format.summary, "\n");
   }
-  text += "  gguf-TYPE   a GGUF file; TYPE:";
+  text += "  gguf-TYPE   GGUF file; TYPE is one of";
   for (const std::string& name : gguf_formats()) text += " " + name.substr(5);
   return text + "\n";
 }
 
-// What a GGUF file says of the tokenizer. notes: what there is to be said of it.
+// Returns the tokenizer metadata of a GGUF file; appends remarks for the user to `notes`.
 GgufMetadata tokenizer_metadata(const ModelSource& source, const Checkpoint& checkpoint,
                                 std::vector<std::string>& notes) {
   const auto tokenizer = source.open_tokenizer();
-  if (tokenizer == nullptr) throw Error(cat(source.name(), ": has no tokenizer for the GGUF file"));
+  if (tokenizer == nullptr) throw Error(cat(source.name(), ": has no tokenizer to write into the GGUF file"));
   const auto side_files = source.side_files();
   TokenizerFiles files;
   files.origin = source.name();
@@ -98,7 +100,7 @@ GgufMetadata tokenizer_metadata(const ModelSource& source, const Checkpoint& che
   GgufMetadata metadata;
   std::string note = add_gguf_tokenizer(files, *tokenizer, vocabulary_size(checkpoint), metadata);
   if (!note.empty()) notes.push_back(std::move(note));
-  // Where a model has several ends, the second is that of a turn.
+  // In a list of end tokens, the second one ends a turn.
   const auto ends = checkpoint.config().find("eos_token_id");
   if (ends != checkpoint.config().end() && ends->is_array() && ends->size() > 1 &&
       (*ends)[1].is_number_unsigned())
@@ -109,8 +111,9 @@ GgufMetadata tokenizer_metadata(const ModelSource& source, const Checkpoint& che
 QuantizeResult run_gguf(const QuantizeFlags& flags, const GgmlType& type, const ModelSource& source,
                         Checkpoint& checkpoint, ThreadPool& pool, const QuantizeProgress& progress) {
   const TargetOptions& own = flags.target;
-  if (flags.kv_scales || own.bits || own.group_size || own.zeros)
-    throw Error(cat("--format: ", flags.format, " has no --kv-scales, --bits, --group-size or --asymmetric"));
+  if (flags.kv_scales || own.bits || own.group_size || own.zero_points)
+    throw Error(cat("--kv-scales, --bits, --group-size and --asymmetric cannot be combined with --format ",
+                    flags.format));
   std::vector<std::string> notes;
   GgufOptions options{.type = &type,
                       .output = flags.output,
@@ -163,9 +166,11 @@ void print_table(const std::vector<std::string>& names, const std::vector<int64_
 
 int run_quantize(const QuantizeFlags& flags) {
   const GgmlType* gguf = gguf_target(flags.format);
-  if (gguf == nullptr) make_target(flags.format, flags.target);  // refuses before anything is read
+  if (gguf == nullptr)
+    make_target(flags.format, flags.target);  // rejects wrong flags before reading the model
   const std::string text = flags.eval_text.empty() ? "" : read_text(flags.eval_text);
-  const ModelSource source = ModelSource::resolve(flags.model);
+  fetch_with_progress(flags.model, flags.revision);
+  const ModelSource source = ModelSource::resolve(flags.model, {.revision = flags.revision});
   const auto checkpoint = source.open_checkpoint();
   QuantizeResult result;
   {
@@ -176,7 +181,7 @@ int run_quantize(const QuantizeFlags& flags) {
                              : run_target(flags, source, *checkpoint, pool, progress);
   }
   for (const std::string& note : result.notes) std::cerr << "note: " << note << "\n";
-  if (!result.kept.empty()) std::cerr << "kept as floats: " << join(result.kept, ", ") << "\n";
+  if (!result.kept.empty()) std::cerr << "not quantized: " << join(result.kept, ", ") << "\n";
   const double bits = 8.0 * static_cast<double>(result.quantized_bytes) /
                       static_cast<double>(std::max<int64_t>(1, result.num_quantized));
   std::cerr << flags.output << ": " << fixed(static_cast<double>(result.num_quantized) / 1e6, 2)
@@ -188,6 +193,7 @@ int run_quantize(const QuantizeFlags& flags) {
   if (!text.empty()) {
     EngineConfig config;
     config.threads = flags.threads;
+    config.revision = flags.revision;
     for (const std::string& model : {flags.model, flags.output}) {
       config.model = model;
       measured.push_back(measure_perplexity(config, text, flags.eval_text, flags.window));
@@ -200,48 +206,49 @@ int run_quantize(const QuantizeFlags& flags) {
 }  // namespace
 
 void add_quantize(CLI::App& app, int& exit_code) {
-  CLI::App* command =
-      add_command(app, "quantize", "Writes a quantized checkpoint that other engines load too");
+  CLI::App* command = add_command(app, "quantize", "Write a quantized checkpoint");
   auto flags = std::make_shared<QuantizeFlags>();
-  add_model_flag(*command, flags->model);
-  command->add_option("-o,--output", flags->output, "Directory that is made")->required()->type_name("DIR");
+  add_model_flag(*command, flags->model, flags->revision);
+  command->add_option("-o,--output", flags->output, "Directory to create")->required()->type_name("DIR");
   command->add_option("--format", flags->format, "One of the formats below")->required()->type_name("NAME");
-  command->add_option("--bits", flags->target.bits, "Bits of a weight; default: the format's");
+  command->add_option("--bits", flags->target.bits, "Bits per weight (default: the format's)");
   command->add_option("--group-size", flags->target.group_size,
-                      "Columns that share a scale, 0: the whole row; default: the format's");
+                      "Columns per scale; 0 = one scale per row (default: the format's)");
   command->add_flag_callback(
-      "--asymmetric", [flags] { flags->target.zeros = true; }, "Groups have zeros of their own");
+      "--asymmetric", [flags] { flags->target.zero_points = true; }, "Use a zero point per group");
   command->add_flag_callback(
       "--no-double-quant", [flags] { flags->target.nested_scales = false; },
-      "bnb-nf4, bnb-fp4: scales stay float32");
+      "bnb-nf4, bnb-fp4: keep the scales in float32");
   add_choice(*command, "--method", flags->method, methods(), "rtn",
-             "How codes are chosen: to nearest, or with calibration text");
+             "Rounding to nearest (rtn), or a method with calibration");
   command
       ->add_option("--text", flags->text,
-                   "The calibration text (-: standard input) of all methods but rtn, and of --kv-scales")
+                   "Calibration text (- = standard input) for --kv-scales and all methods except rtn")
       ->type_name("FILE");
-  command->add_option("--samples", flags->samples, "Sequences of it that are run, spread over it")
+  command->add_option("--samples", flags->samples, "Number of calibration sequences")
       ->check(CLI::Range(1, 1 << 20));
-  command->add_option("--sample-len", flags->sample_len, "Tokens of each")->check(CLI::Range(16, 1 << 20));
-  command->add_option("--damp", flags->gptq.damp, "gptq: part of the mean that is added to the diagonal")
+  command->add_option("--sample-len", flags->sample_len, "Tokens per calibration sequence")
+      ->check(CLI::Range(16, 1 << 20));
+  command
+      ->add_option("--damp", flags->gptq.damp,
+                   "gptq: dampening of the Hessian, as a fraction of its mean diagonal")
       ->check(CLI::Range(0.0, 10.0));
   command->add_flag("--act-order,!--no-act-order", flags->gptq.act_order,
-                    "gptq: largest inputs first (on); groups stay columns side by side");
-  command
-      ->add_option("--smooth-strength", flags->smooth_strength,
-                   "smoothquant: how much of the inputs' size goes over to the weights, 0 to 1")
+                    "gptq: quantize columns by decreasing activation size; groups stay contiguous (default: "
+                    "on)");
+  command->add_option("--smooth-strength", flags->smooth_strength, "smoothquant: migration strength, 0 to 1")
       ->check(CLI::Range(0.0F, 1.0F));
-  command->add_flag("--kv-scales", flags->kv_scales,
-                    "Scales for caches of 8-bit floats too, by the calibration text");
+  command->add_flag("--kv-scales", flags->kv_scales, "Write calibrated scales for an fp8 KV cache");
   command
       ->add_option("--eval-text", flags->eval_text,
-                   "A text (-: standard input) of which the perplexity is measured before and after")
+                   "Measure the perplexity of this text (- = standard input) before and after")
       ->type_name("FILE");
   command
       ->add_option("--window", flags->window,
-                   "Tokens of it that are read at once; default: the model's context, at most 2048")
+                   "Tokens per window of --eval-text (default: the model's maximum length, at most 2048)")
       ->check(CLI::Range(2, 1 << 30));
-  command->add_option("--threads", flags->threads, "0: all physical cores this process may use");
+  command->add_option("--threads", flags->threads,
+                      "Threads; 0 = the physical cores available to this process");
   command->footer(formats_text());
   command->callback([flags, &exit_code] { exit_code = run_quantize(*flags); });
 }

@@ -1,4 +1,4 @@
-// quire render: the prompt as the chat template makes it. Nothing runs.
+// quire render: prints the prompt that the chat template produces. Does not load the weights.
 #include <iostream>
 #include <nlohmann/json.hpp>
 
@@ -17,6 +17,7 @@ using nlohmann::ordered_json;
 
 struct RenderFlags {
   std::string model;
+  std::string revision;
   std::string messages;
   std::string chat_template;
   std::string tools;
@@ -31,17 +32,18 @@ struct RenderFlags {
 ordered_json read_ordered(const std::string& path) {
   if (path.empty()) return nullptr;
   ordered_json value = ordered_json::parse(read_text_file(path), nullptr, false);
-  if (value.is_discarded()) throw Error(cat(path, ": is not JSON"));
+  if (value.is_discarded()) throw Error(cat(path, ": not valid JSON"));
   return value;
 }
 
 int run_render(const RenderFlags& f) {
   LoadedText text;
   std::optional<ChatTemplate> given;
-  // A template file by itself needs no model; its special tokens then come from flags.
+  // With --chat-template no model is needed; the special tokens then come from flags.
   if (!f.chat_template.empty()) given = ChatTemplate::parse(read_text_file(f.chat_template), f.chat_template);
-  if (!given || !f.model.empty()) text = load_text(f.model, f.chat_template);
-  if (!given && !text.chat_template) throw Error("the model has no chat template; give --chat-template FILE");
+  fetch_with_progress(f.model, f.revision, true);
+  if (!given || !f.model.empty()) text = load_text(f.model, f.chat_template, f.revision);
+  if (!given && !text.chat_template) throw Error("the model has no chat template; use --chat-template FILE");
 
   ChatRenderOptions options;
   options.messages = read_ordered(f.messages);
@@ -69,22 +71,25 @@ int run_render(const RenderFlags& f) {
 }  // namespace
 
 void add_render(CLI::App& app, int& exit_code) {
-  CLI::App* command = add_command(app, "render", "The prompt that the chat template makes of messages");
+  CLI::App* command =
+      add_command(app, "render", "Print the prompt that the chat template produces from messages");
   auto f = std::make_shared<RenderFlags>();
-  add_model_flag(*command, f->model);
+  add_model_flag(*command, f->model, f->revision);
   command->add_option("--messages", f->messages, "JSON list of messages")->required()->type_name("FILE");
-  command->add_option("--chat-template", f->chat_template, "Jinja file instead of the model's template")
+  command
+      ->add_option("--chat-template", f->chat_template, "Jinja file that replaces the model's chat template")
       ->type_name("FILE");
   command->add_option("--tools", f->tools, "JSON list of tools")->type_name("FILE");
   command->add_option("--documents", f->documents, "JSON list of documents")->type_name("FILE");
-  command->add_option("--kwargs", f->kwargs, "Further variables as a JSON object")->type_name("JSON");
-  command->add_option("--bos-token", f->bos_token, "Where there is no tokenizer that has it")
+  command->add_option("--kwargs", f->kwargs, "Additional template variables as a JSON object")
+      ->type_name("JSON");
+  command->add_option("--bos-token", f->bos_token, "Start token (default: the tokenizer's)")
       ->type_name("TEXT");
-  command->add_option("--eos-token", f->eos_token, "Where there is no tokenizer that has it")
-      ->type_name("TEXT");
+  command->add_option("--eos-token", f->eos_token, "End token (default: the tokenizer's)")->type_name("TEXT");
   command->add_flag("--no-add-generation-prompt", f->no_generation_prompt,
-                    "Do not open the assistant's turn");
-  command->add_flag("--continue-final-message", f->continue_final_message, "End inside the last message");
+                    "Do not append the start of the assistant's turn");
+  command->add_flag("--continue-final-message", f->continue_final_message,
+                    "Leave the last message open, so that generation continues it");
   command->callback([f, &exit_code] { exit_code = run_render(*f); });
 }
 

@@ -17,17 +17,25 @@ struct ServeFlags {
   ServerOptions server;
   bool metrics_open = false;
   bool quiet = false;
+  bool no_page = false;
+  std::string api_key_file;
   int64_t max_body_bytes = 0;
 };
 
 int run_serve(ServeFlags& f) {
-  if (const char* key = std::getenv("QUIRE_API_KEY"); key != nullptr && f.server.api_keys.empty()) {
-    f.server.api_keys.emplace_back(key);
+  std::vector<std::string>& keys = f.server.access.api_keys;
+  if (!f.api_key_file.empty()) {
+    for (std::string& key : read_api_keys(f.api_key_file)) keys.push_back(std::move(key));
   }
+  if (const char* key = std::getenv("QUIRE_API_KEY"); key != nullptr && keys.empty()) keys.emplace_back(key);
+  // Before the model is loaded, which may take long.
+  (void)AccessPolicy(f.server.access, f.server.http.host);
   f.server.metrics_need_key = !f.metrics_open;
   f.server.log_requests = !f.quiet;
+  f.server.serve_page = !f.no_page;
   f.server.version = build_info().version;
   f.server.http.limits.max_body_bytes = static_cast<size_t>(f.max_body_bytes);
+  fetch_with_progress(f.config.model, f.config.revision);
   std::unique_ptr<Engine> engine;
   {
     ProgressBar bar("Loading");
@@ -43,7 +51,11 @@ int run_serve(ServeFlags& f) {
   log_info("KV cache: ", format_bytes(m.kv_pool_bytes), " in ", m.num_blocks, " blocks of ", m.block_size,
            " tokens (", m.kv_cache_dtype, "); sequences of up to ", m.max_model_len, " tokens, ",
            m.max_num_seqs, " at once");
-  return run_server(*engine, f.server);
+  const int exit_code = run_server(*engine, f.server);
+  // The state of a failed engine is unknown: its destructors might wait or throw. The process ends without
+  // them, so that a supervisor can start another one at once.
+  if (engine->failure()) std::_Exit(exit_code);
+  return exit_code;
 }
 
 }  // namespace
@@ -56,21 +68,40 @@ void add_serve(CLI::App& app, int& exit_code) {
   HttpServerOptions& http = f->server.http;
   f->max_body_bytes = static_cast<int64_t>(http.limits.max_body_bytes);
   command->add_option("--host", http.host, "Address to listen on")->group(group);
-  command->add_option("--port", http.port, "Port; 0: any free one")->group(group);
+  command->add_option("--port", http.port, "Port; 0 = any free port")->group(group);
   command
-      ->add_option("--api-key", f->server.api_keys,
-                   "Key that clients must send; may be given several times (or QUIRE_API_KEY)")
+      ->add_option("--api-key", f->server.access.api_keys,
+                   "Key that clients must send; may be given several times. Other users of the machine can "
+                   "read it in the process list: prefer --api-key-file or QUIRE_API_KEY")
+      ->allow_extra_args(false)
       ->group(group);
-  command->add_flag("--metrics-without-key", f->metrics_open, "Leave /metrics open where there are keys")
+  command
+      ->add_option("--api-key-file", f->api_key_file, "File with API keys, one per line; # begins a comment")
+      ->type_name("FILE")
+      ->group(group);
+  command->add_flag("--metrics-without-key", f->metrics_open, "Serve /metrics without an API key")
+      ->group(group);
+  command
+      ->add_flag("--share-prefix-cache", f->server.share_prefix_cache,
+                 "Let API keys share cached prefixes. A client can then find out by timing which prompts "
+                 "others have sent")
+      ->group(group);
+  command
+      ->add_option("--allowed-origins", f->server.access.allowed_origins,
+                   "Origins whose web pages may use the server, for example https://example.com; * for all")
+      ->allow_extra_args(false)
+      ->group(group);
+  command
+      ->add_option("--allowed-hosts", f->server.access.allowed_hosts,
+                   "Further names of the server that a Host header may have; on a loopback address, others "
+                   "than its own are refused")
+      ->allow_extra_args(false)
       ->group(group);
   command
       ->add_option("--served-model-name", f->server.served_model_names,
-                   "Names of the model in the API; the first one is answered with")
+                   "Names of the model in the API; responses contain the first one")
       ->group(group);
-  command
-      ->add_option("--http-threads", http.num_threads,
-                   "Threads for connections, JSON, templates and tokenizing")
-      ->group(group);
+  command->add_option("--http-threads", http.num_threads, "Threads for connections")->group(group);
   command->add_option("--max-body-size", f->max_body_bytes, "Largest request body")
       ->transform(byte_size())
       ->group(group);
@@ -78,22 +109,24 @@ void add_serve(CLI::App& app, int& exit_code) {
       ->group(group);
   command
       ->add_flag("--trust-request-chat-template", f->server.trust_request_chat_template,
-                 "Let requests bring a chat template of their own")
+                 "Let requests contain their own chat template")
       ->group(group);
   command
       ->add_option("--shutdown-timeout", f->server.shutdown_timeout_s,
-                   "What running requests have after SIGTERM")
+                   "Time that running requests have after SIGTERM")
       ->transform(duration())
       ->group(group);
   const auto timeout = [&](const std::string& name, double& seconds, const std::string& help) {
     command->add_option(name, seconds, help)->transform(duration())->group(group);
   };
-  timeout("--http-header-timeout", http.header_timeout_s, "For a request's header, from its first byte");
-  timeout("--http-body-timeout", http.body_timeout_s, "Without a byte of a request's body");
-  timeout("--http-idle-timeout", http.idle_timeout_s, "For a kept connection without a request");
-  timeout("--http-write-timeout", http.write_timeout_s, "Without a byte of the answer taken by the client");
+  timeout("--http-header-timeout", http.header_timeout_s, "Time for a request's header, from its first byte");
+  timeout("--http-body-timeout", http.body_timeout_s, "Longest pause within a request's body");
+  timeout("--http-idle-timeout", http.idle_timeout_s, "Longest pause between two requests of a connection");
+  timeout("--http-write-timeout", http.write_timeout_s,
+          "Longest time until the client reads more of the response");
   timeout("--stream-keep-alive", f->server.keep_alive_s,
-          "Until a silent stream gets a comment as a sign of life");
+          "Interval of comments on a stream that is silent; 0: none");
+  command->add_flag("--no-ui", f->no_page, "Do not serve the web page at /")->group(group);
   command->add_flag("--disable-log-requests", f->quiet, "Do not log each request")->group(group);
   command->callback([f, &exit_code] { exit_code = run_serve(*f); });
 }

@@ -1,4 +1,4 @@
-// quire tokenize, quire detokenize: text to ids and back. Reads the tokenizer's files only.
+// quire tokenize and quire detokenize. They read the tokenizer's files only.
 #include <cstdio>
 #include <fstream>
 #include <iostream>
@@ -21,6 +21,7 @@ constexpr auto kReplace = json::error_handler_t::replace;
 
 struct TokenizeFlags {
   std::string model;
+  std::string revision;
   std::string input;
   std::optional<std::string> text;
   std::string file;
@@ -31,12 +32,14 @@ struct TokenizeFlags {
 };
 
 void add_flags(CLI::App& command, TokenizeFlags& f) {
-  add_model_flag(command, f.model);
-  command.add_option("INPUT", f.input, "-: read standard input")->type_name("");
-  command.add_option("--file", f.file, "Read this file")->type_name("FILE");
-  command.add_option("--jsonl", f.jsonl, "One JSON object a line in, one a line out (- is standard input)")
+  add_model_flag(command, f.model, f.revision);
+  command.add_option("INPUT", f.input, "- reads standard input")->type_name("");
+  command.add_option("--file", f.file, "Read the input from this file")->type_name("FILE");
+  command
+      .add_option("--jsonl", f.jsonl,
+                  "Read one JSON object per line and print one per line (- = standard input)")
       ->type_name("FILE");
-  command.add_flag("--json", f.json, "Print {\"ids\", \"tokens\"}");
+  command.add_flag("--json", f.json, "Print a JSON object");
 }
 
 std::unique_ptr<Tokenizer> open(TokenizeFlags& f) {
@@ -44,12 +47,13 @@ std::unique_ptr<Tokenizer> open(TokenizeFlags& f) {
     f.model.clear();
     f.input = "-";
   }
-  auto tokenizer = load_text(f.model, "").tokenizer;
+  fetch_with_progress(f.model, f.revision, true);
+  auto tokenizer = load_text(f.model, "", f.revision).tokenizer;
   if (!tokenizer) throw Error(cat(f.model, ": has neither tokenizer.json nor tokenizer.model"));
   return tokenizer;
 }
 
-// The whole input as one text; none where the call names none.
+// Returns the input as one text, or nullopt if no input is given.
 std::optional<std::string> input_text(const TokenizeFlags& f) {
   if (f.text) return f.text;
   if (!f.file.empty()) return read_text_file(f.file, int64_t{1} << 40);
@@ -57,20 +61,20 @@ std::optional<std::string> input_text(const TokenizeFlags& f) {
   return std::nullopt;
 }
 
-// Calls handle(object) for each line; it returns what to print.
+// Calls handle(object) for each line and prints the JSON it returns.
 template <typename F>
 void each_line(const std::string& path, F&& handle) {
   std::ifstream file;
   if (path != "-") {
     file.open(path);
-    if (!file) throw Error(cat(path, ": cannot be read"));
+    if (!file) throw Error(cat("cannot read ", path));
   }
   std::istream& in = path == "-" ? std::cin : file;
   std::string line;
   for (int number = 1; std::getline(in, line); ++number) {
     if (line.empty()) continue;
     const json object = json::parse(line, nullptr, false);
-    if (!object.is_object()) throw Error(cat(path, ":", number, ": is not a JSON object"));
+    if (!object.is_object()) throw Error(cat(path, ":", number, ": not a JSON object"));
     try {
       std::cout << handle(object).dump(-1, ' ', false, kReplace) << "\n";
     } catch (const json::exception& error) {
@@ -98,7 +102,7 @@ int run_tokenize(TokenizeFlags f) {
   if (!text) {
     std::fprintf(
         stderr,
-        "quire tokenize: no text; give --text TEXT, --file FILE, --jsonl FILE or - for standard input\n");
+        "quire tokenize: no text; use --text TEXT, --file FILE, --jsonl FILE or - for standard input\n");
     return 2;
   }
   const auto ids = tokenizer->encode(*text, !f.no_special_tokens);
@@ -122,7 +126,7 @@ std::vector<TokenId> parse_ids(const std::string& text) {
       if (used != number.size() || value < 0 || value > 0x7fffffff) throw std::out_of_range(number);
       ids.push_back(static_cast<TokenId>(value));
     } catch (const std::exception&) {
-      throw Error(cat("'", number, "' is no token id"));
+      throw Error(cat("'", number, "' is not a valid token id"));
     }
     number.clear();
   };
@@ -149,9 +153,9 @@ int run_detokenize(TokenizeFlags f) {
   if (ids.empty()) {
     const auto text = input_text(f);
     if (!text) {
-      std::fprintf(
-          stderr,
-          "quire detokenize: no ids; give --ids ID…, --file FILE, --jsonl FILE or - for standard input\n");
+      std::fprintf(stderr,
+                   "quire detokenize: no token ids; use --ids ID…, --file FILE, --jsonl FILE or - for "
+                   "standard input\n");
       return 2;
     }
     ids = parse_ids(*text);
@@ -168,21 +172,22 @@ int run_detokenize(TokenizeFlags f) {
 }  // namespace
 
 void add_tokenize(CLI::App& app, int& exit_code) {
-  CLI::App* command = add_command(app, "tokenize", "Text to token ids");
+  CLI::App* command = add_command(app, "tokenize", "Convert text to token ids");
   auto flags = std::make_shared<TokenizeFlags>();
   add_flags(*command, *flags);
-  command->add_option("--text", flags->text, "The text")->type_name("TEXT");
-  command->add_flag("--no-special-tokens", flags->no_special_tokens,
-                    "Add none of the tokens that the tokenizer puts around a text");
+  command->add_option("--text", flags->text, "Text to tokenize")->type_name("TEXT");
+  command->add_flag("--no-special-tokens", flags->no_special_tokens, "Do not add special tokens such as <s>");
   command->callback([flags, &exit_code] { exit_code = run_tokenize(*flags); });
 }
 
 void add_detokenize(CLI::App& app, int& exit_code) {
-  CLI::App* command = add_command(app, "detokenize", "Token ids to text");
+  CLI::App* command = add_command(app, "detokenize", "Convert token ids to text");
   auto flags = std::make_shared<TokenizeFlags>();
   add_flags(*command, *flags);
-  command->add_option("--ids", flags->ids, "The ids, by spaces or commas")->delimiter(',')->type_name("ID");
-  command->add_flag("--no-special-tokens", flags->no_special_tokens, "Leave special tokens out of the text");
+  command->add_option("--ids", flags->ids, "Token ids, separated by spaces or commas")
+      ->delimiter(',')
+      ->type_name("ID");
+  command->add_flag("--no-special-tokens", flags->no_special_tokens, "Omit special tokens from the text");
   command->callback([flags, &exit_code] { exit_code = run_detokenize(*flags); });
 }
 

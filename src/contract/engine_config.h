@@ -1,4 +1,4 @@
-// The record is part of the public API; here it has its place among the contracts.
+// EngineConfig is the name that the layers use for the public EngineOptions.
 #pragma once
 
 #include "quire/engine_options.h"

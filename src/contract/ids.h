@@ -1,4 +1,4 @@
-// The small integers that name things across layers.
+// Integer ids that several layers use.
 #pragma once
 
 #include <cstdint>
@@ -7,9 +7,9 @@
 
 namespace quire {
 
-using BlockId = int32_t;  // a block of the KV pool, 0 .. num_blocks-1; -1 is no block
+using BlockId = int32_t;  // index into the KV pool, 0 .. num_blocks - 1; -1 = no block
 using SeqId =
-    int64_t;  // one sequence in the engine; sample i of a request has the id of its first sequence + i
-using RequestId = int64_t;  // one request in the engine, given in order of arrival
+    int64_t;  // a sequence in the engine; sample i of a request has the id of its first sequence + i
+using RequestId = int64_t;  // a request in the engine, numbered in order of arrival
 
 }  // namespace quire

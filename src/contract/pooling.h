@@ -1,4 +1,4 @@
-// A request whose result is one vector of the whole prompt in place of further tokens.
+// A pooling request: its result is an embedding or scores for the whole prompt instead of generated tokens.
 #pragma once
 
 #include <cstdint>
@@ -7,17 +7,17 @@
 
 namespace quire {
 
-// What a loaded model gives.
+// Task of a loaded model.
 enum class ModelTask : uint8_t {
-  kGenerate,  // further tokens
-  kEmbed,     // a vector of the prompt
-  kScore,     // a number for each of its labels; a reranker has one
+  kGenerate,  // text generation
+  kEmbed,     // an embedding of the prompt
+  kScore,     // classification or reranking: one score per label; a reranker has one label
 };
 
 struct PoolingRequest {
   PoolingParams params;
-  int32_t second_text = 0;  // tokens from here on are of the second text of a pair; 0: there is one text
-  // The vector is made of all tokens' hidden states: they have to be computed, whatever a cache holds.
+  int32_t second_text = 0;  // index of the first token of a pair's second text; 0 = not a pair
+  // Pooling reads the hidden states of all tokens (mean pooling), so no prefix cache hit can skip any.
   bool all_tokens = true;
 };
 

@@ -1,5 +1,5 @@
-// What a request's owner receives while it runs: differences, in order. Made on the engine thread, moved to
-// the owner.
+// The outputs of a request while it runs: a stream of deltas, in order. Created on the engine thread and
+// moved to the request's owner.
 #pragma once
 
 #include <cstdint>
@@ -19,19 +19,19 @@ enum class FinishReason { kNone, kStop, kLength, kAbort, kError };
 
 const char* to_string(FinishReason reason);  // "stop", "length", "abort", "error"; "" for kNone
 
-// What is new of one sample since the last RequestOutput.
+// The new tokens and text of one sample since the last RequestOutput.
 struct CompletionDelta {
   int32_t index = 0;
-  std::string text;  // whole characters only; what may belong to a stop string is held back
+  std::string text;  // whole characters only; text that may be the start of a stop string is held back
   std::vector<TokenId> token_ids;
-  std::vector<PositionLogprobs> logprobs;  // one a token where asked for
-  double cumulative_logprob = 0.0;         // so far
+  std::vector<PositionLogprobs> logprobs;  // per token; empty unless requested
+  double cumulative_logprob = 0.0;         // sum over all tokens so far
   FinishReason finish_reason = FinishReason::kNone;
-  // What ended it beyond an end token: the stop string or the stop token id.
+  // The stop string or stop token id that ended the sample; monostate for an end token and other reasons.
   std::variant<std::monostate, std::string, TokenId> stop_reason;
 };
 
-// Seconds on the monotonic clock (base/clock.h); 0 where it has not happened.
+// Seconds on the monotonic clock (base/clock.h); 0 = not yet.
 struct RequestTimes {
   double arrival = 0.0;
   double scheduled = 0.0;
@@ -42,9 +42,9 @@ struct RequestTimes {
 struct RequestOutput {
   RequestId request = -1;
   std::vector<CompletionDelta> outputs;
-  std::vector<PositionLogprobs>
-      prompt_logprobs;        // once, with the first output, for positions 1, 2, ...; where asked for
-  std::vector<float> pooled;  // with the last output of a request for a vector
+  // For positions 1, 2, ..., with the first output; empty unless requested.
+  std::vector<PositionLogprobs> prompt_logprobs;
+  std::vector<float> pooled;  // with the last output of a pooling request
   int32_t num_prompt_tokens = 0;
   int32_t num_cached_tokens = 0;   // prompt tokens taken from the prefix cache
   bool finished = false;           // no more outputs follow

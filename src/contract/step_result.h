@@ -1,4 +1,4 @@
-// What an executor gives back for a StepPlan: plain, serialisable data.
+// An executor's result for a StepPlan, as plain, serializable data (vLLM: ModelRunnerOutput).
 #pragma once
 
 #include <cstdint>
@@ -14,22 +14,23 @@ struct TokenLogprob {
   float logprob = 0.0F;  // natural log, of the raw logits (before penalties, temperature and truncation)
 };
 
-// The chosen (or given) token of one position with its alternatives.
+// The sampled token (for a prompt: the prompt's token) of one position, with alternatives.
 struct PositionLogprobs {
   TokenLogprob chosen;
-  int32_t rank = 0;               // 1 is the most likely token
+  int32_t rank = 0;               // rank of the token; 1 = most likely
   std::vector<TokenLogprob> top;  // most likely first; as many as the request asked for
 };
 
 struct SampledToken {
   SeqId seq = -1;
   TokenId token = -1;
-  float logprob = 0.0F;                    // raw log-probability of the token, always there
-  std::vector<PositionLogprobs> logprobs;  // one entry when the request asked for logprobs, else none
+  float logprob = 0.0F;                    // from the raw logits; always set
+  std::vector<PositionLogprobs> logprobs;  // one entry if the request asked for logprobs, otherwise empty
 };
 
-// The sampler made `child` from `parent`: same tokens before this step's, same block tables. A child that
-// exists already (beam search) gives up what it had. No child of a step is a parent of the same step.
+// The sampler forked `child` from `parent`, with its tokens before this step and its block tables. An
+// existing child (beam search) drops its previous tokens and blocks. No child is also a parent in the same
+// step.
 struct SequenceFork {
   SeqId parent = -1;
   SeqId child = -1;
@@ -43,51 +44,52 @@ struct PromptLogprobs {
   std::vector<PositionLogprobs> positions;
 };
 
-// What a sequence with SequenceInit::pooling gave, in the step that computed its last token.
+// Result of a sequence with SequenceInit::pooling, in the step that computed its last token.
 struct PooledVector {
   SeqId seq = -1;
   std::vector<float> values;  // an embedding, or the score of each label
 };
 
-// A sequence that could not be computed (logits that are not numbers, say); the others of the step are
-// unharmed.
+// A sequence that failed, for example because its logits contain NaN. Does not affect other sequences.
 struct SequenceFailure {
   SeqId seq = -1;
   std::string message;
 };
 
-// A beam search has come to its end: its texts, best first. All its sequences are over.
+// A finished hypothesis of a beam search.
 struct BeamHypothesis {
-  std::vector<TokenId> token_ids;           // generated, the end token included
-  std::vector<float> logprobs;              // of each, of the raw logits
-  std::vector<PositionLogprobs> positions;  // one a token where the request asked for logprobs, else none
+  std::vector<TokenId> token_ids;           // generated tokens, including the end token
+  std::vector<float> logprobs;              // per token, of the raw logits
+  std::vector<PositionLogprobs> positions;  // per token; empty unless requested
   double score = 0.0;    // cumulative log-probability (with logit_bias) / length^length_penalty
-  bool stopped = false;  // ended by an end or stop token, else by its length
-};
-struct BeamResult {
-  SeqId seq = -1;                          // the request's first sequence
-  std::vector<BeamHypothesis> hypotheses;  // [n], fewer where the search found fewer
+  bool stopped = false;  // ended by an end or stop token, not by its length
 };
 
-// How a DiskWrite or DiskRead ended.
+// The result of a beam search that has ended. All its sequences are finished.
+struct BeamResult {
+  SeqId seq = -1;                          // the request's first sequence
+  std::vector<BeamHypothesis> hypotheses;  // best first; [n], or fewer if the search found fewer
+};
+
+// Outcome of a DiskWrite or DiskRead.
 struct DiskOutcome {
   int32_t slot = -1;
-  BlockId host_block = -1;  // of a read
+  BlockId host_block = -1;  // destination of a read
   bool write = false;
-  bool ok = false;  // a read that is not ok found no intact block in the slot
+  bool ok = false;  // false for a read: the slot does not contain an intact block
 };
 
 struct StepResult {
   int64_t step = 0;
   std::vector<SequenceFork> forks;  // applied before `sampled`
   std::vector<SampledToken>
-      sampled;                 // in the order of the plan; several for one sequence are consecutive tokens
+      sampled;  // in the order of the plan; several entries of one sequence are consecutive tokens
   std::vector<SeqId> dropped;  // sequences the sampler ended (beam search)
   std::vector<PromptLogprobs> prompt_logprobs;
   std::vector<PooledVector> pooled;
   std::vector<SequenceFailure> failures;
   std::vector<BeamResult> beams;
-  std::vector<DiskOutcome> disk_outcomes;  // of this step and earlier ones
+  std::vector<DiskOutcome> disk_outcomes;  // I/O of this step or of earlier steps
 };
 
 }  // namespace quire

@@ -1,13 +1,13 @@
-// What a door does with a model's own sampling defaults where a request asks for beam search.
+// The model's sampling defaults for requests with beam search.
 #pragma once
 
 #include "contract/sampling_params.h"
 
 namespace quire {
 
-// Puts the fields that only sampling has a use for, and that a beam search would refuse, to their neutral
-// values: nobody asked for a model's default of them. For the defaults, before the request's own fields are
-// set.
+// Resets the fields that only apply to sampling, and that a beam search rejects, to their neutral values.
+// Called on the model's defaults before the fields of the request are set, so that only explicit fields are
+// rejected.
 inline void drop_sampling_defaults(SamplingParams& params) {
   const SamplingParams neutral;
   params.temperature = neutral.temperature;

@@ -1,4 +1,4 @@
-// What this program was built from and what it chose on this machine.
+// The program's version, compiler and instruction sets.
 #pragma once
 
 #include <string>
@@ -8,10 +8,10 @@ namespace quire {
 
 struct BuildInfo {
   std::string version;  // "0.1.0"
-  std::string commit;   // git, "unknown" outside of a checkout
+  std::string commit;   // git, "unknown" outside a checkout
   std::string compiler;
   std::vector<std::string> isas;  // compiled in, lowest first
-  std::string chosen_isa;         // throws Error where QUIRE_CPU_ISA names an impossible one
+  std::string chosen_isa;         // build_info() throws Error if QUIRE_CPU_ISA is not usable
   bool cuda = false;
 };
 

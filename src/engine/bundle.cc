@@ -10,8 +10,10 @@
 
 #include "base/error.h"
 #include "base/strings.h"
+#include "hub/file_selection.h"
 #include "io/gguf/gguf_checkpoint.h"
 #include "io/gguf/gguf_file.h"
+#include "io/json_file.h"
 #include "io/mapped_file.h"
 
 namespace quire {
@@ -133,8 +135,8 @@ std::vector<std::filesystem::path> gguf_files(const std::filesystem::path& file)
 
 std::vector<std::string> module_files(const std::filesystem::path& model) {
   std::vector<std::string> files;
-  std::ifstream in(model / "modules.json");
-  const json modules = json::parse(in, nullptr, false);
+  if (!std::filesystem::exists(model / "modules.json")) return files;
+  const json modules = json::parse(read_text_file(model / "modules.json"), nullptr, false);
   if (!modules.is_array()) return files;
   for (const json& entry : modules) {
     if (!entry.is_object() || !entry.contains("path") || !entry["path"].is_string()) continue;
@@ -150,35 +152,16 @@ std::vector<std::string> module_files(const std::filesystem::path& model) {
 
 std::vector<std::filesystem::path> bundle_files(const std::filesystem::path& model) {
   if (std::filesystem::is_regular_file(model)) return gguf_files(model);
-  constexpr std::array<std::string_view, 17> kNames = {"config.json",
-                                                       "generation_config.json",
-                                                       "quantize_config.json",
-                                                       "tokenizer.json",
-                                                       "tokenizer.model",
-                                                       "tekken.json",
-                                                       "tiktoken.model",
-                                                       "qwen.tiktoken",
-                                                       "tokenizer_config.json",
-                                                       "special_tokens_map.json",
-                                                       "chat_template.jinja",
-                                                       "added_tokens.json",
-                                                       "modules.json",
-                                                       "config_sentence_transformers.json",
-                                                       "sentence_bert_config.json",
-                                                       "sentence_roberta_config.json",
-                                                       "sentence_xlm-roberta_config.json"};
   std::vector<std::filesystem::path> files;
-  for (const auto name : kNames) {
+  for (const auto name : hub::kModelFiles) {
     if (std::filesystem::is_regular_file(model / name)) files.push_back(model / name);
   }
   for (const std::string& name : module_files(model)) files.push_back(model / name);
-  // Of a checkpoint of several shards those that its index names; other files may hold the same weights once
-  // more.
+  // A sharded checkpoint consists of the files that its index names; others may repeat the same weights.
   const std::filesystem::path index_path = model / "model.safetensors.index.json";
   std::set<std::string> shards;
   if (std::filesystem::exists(index_path)) {
-    std::ifstream in(index_path);
-    const json index = json::parse(in, nullptr, false);
+    const json index = json::parse(read_text_file(index_path), nullptr, false);
     if (!index.is_object() || !index.contains("weight_map") || !index["weight_map"].is_object()) {
       throw Error(cat(index_path.string(), ": has no weight_map"));
     }

@@ -1,5 +1,4 @@
-// What every chat rendering takes from the model and its surroundings, whichever door the messages came
-// through.
+// The template variables that every chat rendering takes from the model and the environment.
 #pragma once
 
 #include "text/chat/chat_template.h"
@@ -7,9 +6,8 @@
 
 namespace quire {
 
-// Sets the tokenizer's bos and eos tokens where `options` has none (tokenizer may be null), and the clock:
-// QUIRE_NOW
-// ("2026-01-15T12:00:00") where it is set, else this machine's. Throws Error for a QUIRE_NOW that is no time.
+// Sets the bos and eos tokens of the tokenizer (may be null) if `options` has none, and the clock: QUIRE_NOW
+// ("2026-01-15T12:00:00") if it is set, otherwise the machine's. Throws Error if QUIRE_NOW is not a time.
 void add_chat_context(ChatRenderOptions& options, const Tokenizer* tokenizer);
 
 }  // namespace quire

@@ -2,8 +2,11 @@
 
 #include <atomic>
 #include <condition_variable>
+#include <exception>
 #include <future>
 #include <mutex>
+#include <new>
+#include <optional>
 #include <random>
 #include <thread>
 #include <utility>
@@ -12,7 +15,9 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/strings.h"
+#include "base/thread_name.h"
 #include "engine/engine_core.h"
+#include "engine/engine_view.h"
 #include "engine/loader.h"
 #include "sample/validate.h"
 
@@ -30,13 +35,13 @@ struct AddMessage {
 struct AbortMessage {
   RequestId id;
 };
-// Runs on the engine thread between two steps.
+// Runs on the engine thread between two steps. Gets null if the engine has failed.
 struct CallMessage {
-  std::function<void(EngineCore&)> call;
+  std::function<void(EngineCore*)> call;
 };
 using Message = std::variant<AddMessage, AbortMessage, CallMessage>;
 
-// "Avg prompt throughput: …" every ten seconds while there is work.
+// Logs "Avg prompt throughput: …" every ten seconds while requests run.
 class ActivityLog {
  public:
   void after_step(const EngineStats& stats) {
@@ -65,7 +70,7 @@ class ActivityLog {
     last_time_ = now;
     last_ = stats;
   }
-  // Averages begin anew after a pause.
+  // Averages restart after a pause.
   void idle(const EngineStats& stats) {
     last_time_ = 0.0;
     last_ = stats;
@@ -76,14 +81,14 @@ class ActivityLog {
   EngineStats last_;
 };
 
-// Tells an observer when each step was. Engine thread only.
+// Reports the times of each step to an observer. Engine thread only.
 class StepWatch {
  public:
   void observe(StepObserver observer) {
     observer_ = std::move(observer);
     begin_ = monotonic_seconds();
   }
-  // The engine has been woken by a message, of a request that was submitted at `begin` or of something else.
+  // A message has woken the engine. begin: when its request was submitted, or now for another message.
   void resume(double begin) {
     begin_ = begin;
     after_pause_ = true;
@@ -94,7 +99,7 @@ class StepWatch {
     const bool ran = plan != nullptr && !plan->scheduled.empty();
     if (ran) observer_(*plan, {begin_, end, after_pause_});
     begin_ = end;
-    // A message alone, such as the observer's own, ends no pause.
+    // A message without a step, such as observe_steps() itself, does not end a pause.
     if (ran) after_pause_ = false;
   }
 
@@ -107,18 +112,25 @@ class StepWatch {
 }  // namespace
 
 struct Engine::Impl {
-  explicit Impl(std::unique_ptr<LoadedModel> loaded, const EngineConfig& config);
+  Impl(std::unique_ptr<LoadedModel> loaded, const EngineConfig& config, const EngineHooks& hooks);
   ~Impl();
 
   void run();
-  void take_messages(std::unique_lock<std::mutex>& lock);
+  void run_steps();
+  void take_messages();
   double time_of_first_message() const;
   void handle(Message& message);
+  void fail(const std::string& reason) noexcept;
+  void reject(Message& message, const Failure& failure) noexcept;
+  void finish_disk_writes() noexcept;
+  void end_remaining() noexcept;
   void publish();
   void count_requests();
-  Status check(const GenerateRequest& request) const;
+  Status check(const GenerateRequest& request);
   Status check_task(const GenerateRequest& request) const;
+  Status check_sampling(const SharedSamplingParams& params);
   bool post(Message message);
+  std::optional<std::string> failure() const;
 
   std::unique_ptr<LoadedModel> model;
   EngineConfig config;
@@ -126,36 +138,59 @@ struct Engine::Impl {
   std::atomic<int32_t> num_unstarted{0};
   EngineCore core;  // engine thread only, once it runs
 
-  std::mutex mutex;  // guards the mailbox and the snapshot, never the core
+  mutable std::mutex mutex;  // guards the mailbox, the snapshot and the failure, never the core
   std::condition_variable wake;
   std::condition_variable idle;
   std::vector<Message> mailbox;
   EngineStats snapshot;
-  size_t num_requests = 0;  // alive, those in the mailbox included
+  size_t num_requests = 0;  // not finished, including those in the mailbox
   bool stopping = false;
+  bool failed = false;
+  std::string failure_reason;
 
-  std::vector<Message> taken;  // engine thread's half of the double buffer
+  std::mutex callback_mutex;  // held while on_failure runs
+  std::function<void()> on_failure;
+
+  // Engine thread only: the messages taken from the mailbox; those before next_message have been handled.
+  std::vector<Message> taken;
+  size_t next_message = 0;
   ActivityLog activity;
   StepWatch watch;
   std::atomic<bool> draining{false};
-  std::atomic<bool> broken{false};
   std::atomic<RequestId> next_id{0};
-  std::thread thread;  // last: started when all else is there
+  std::mutex checked_mutex;
+  std::optional<SharedSamplingParams> checked;       // the parameters that were found valid last
+  std::thread thread;                                // started when everything above exists
+  std::unique_ptr<WeightVerification> verification;  // ends first
 };
 
-Engine::Impl::Impl(std::unique_ptr<LoadedModel> loaded, const EngineConfig& engine_config)
+Engine::Impl::Impl(std::unique_ptr<LoadedModel> loaded, const EngineConfig& engine_config,
+                   const EngineHooks& hooks)
     : model(std::move(loaded)),
       config(engine_config),
       metrics({{"model_name", model->info.name}, {"engine", "0"}}),
-      core(model->scheduler, model->layout, model->runtime->executor(), model->tokenizer.get(), metrics,
-           model->info, config.seed, num_unstarted) {
+      core(model->scheduler, model->layout,
+           hooks.executor ? hooks.executor(model->runtime->executor()) : model->runtime->executor(),
+           model->tokenizer.get(), metrics, model->info, config.seed, num_unstarted, hooks) {
   core.restore_disk(model->stored_blocks);
   model->stored_blocks = {};
   publish();
   thread = std::thread([this] { run(); });
+  // Text that was generated from damaged weights may have been delivered by then; no more follows.
+  const auto on_damage = [this](const std::string& reason) {
+    post(CallMessage{[reason](EngineCore* core) {
+      if (core != nullptr) throw Error(reason);
+    }});
+  };
+  try {
+    verification = model->runtime->model().verify_weights(on_damage);
+  } catch (const std::exception& error) {  // the engine thread runs already
+    log_warning("--weight-cache: the weights are not verified: ", error.what());
+  }
 }
 
 Engine::Impl::~Impl() {
+  verification.reset();
   {
     const std::lock_guard lock(mutex);
     stopping = true;
@@ -164,7 +199,45 @@ Engine::Impl::~Impl() {
   thread.join();
 }
 
+namespace {
+
+// The message of an exception. Never throws; a message that does not fit into memory is lost.
+std::string describe(const std::exception_ptr& error) noexcept {
+  try {
+    try {
+      std::rethrow_exception(error);
+    } catch (const std::bad_alloc&) {
+      return "out of memory";
+    } catch (const std::exception& exception) {
+      return exception.what();
+    } catch (...) {
+      return "unknown";
+    }
+  } catch (...) {
+    return {};
+  }
+}
+
+}  // namespace
+
 void Engine::Impl::run() {
+  name_this_thread("quire-engine");
+  std::exception_ptr error;
+  try {
+    run_steps();
+  } catch (...) {
+    error = std::current_exception();
+  }
+  if (error != nullptr) {
+    fail(describe(error));
+  } else {
+    finish_disk_writes();
+  }
+  end_remaining();
+}
+
+// Runs until the engine is stopped. All code of the engine thread that can throw is called from here.
+void Engine::Impl::run_steps() {
   std::unique_lock lock(mutex);
   while (true) {
     if (mailbox.empty() && !core.has_work()) {
@@ -173,48 +246,107 @@ void Engine::Impl::run() {
       wake.wait(lock, [this] { return stopping || !mailbox.empty(); });
       watch.resume(time_of_first_message());
     }
-    if (stopping) break;
-    take_messages(lock);
+    if (stopping) return;
+    taken.clear();
+    taken.swap(mailbox);
+    next_message = 0;
     lock.unlock();
+    take_messages();
     const StepPlan* plan = nullptr;
-    try {
-      if (core.has_work()) {
-        plan = &core.step();
-      } else {
-        core.refresh_metrics();
-      }
-    } catch (const std::exception& error) {
-      // Whatever the bookkeeping is worth now, nobody may wait for it forever.
-      log_error("the engine failed and takes no more requests: ", error.what());
-      broken = true;
-      core.fail_all({ErrorKind::kInternal, cat("the engine failed: ", error.what()), ""});
-      lock.lock();
-      num_requests = 0;
-      idle.notify_all();
-      wake.wait(lock, [this] { return stopping; });
-      break;
+    if (core.has_work()) {
+      plan = &core.step();
+    } else {
+      core.refresh_metrics();
     }
     publish();
-    // Statistics are up to date before an owner learns that its request is over, and the request counts until
-    // then.
+    // The statistics are up to date before a caller learns that its request has finished, and the request is
+    // counted until then.
     core.deliver();
     watch.step_ended(plan);
     lock.lock();
     count_requests();
     activity.after_step(snapshot);
   }
-  lock.unlock();
+}
+
+// Ends every request with an error and rejects all further ones. The state of the scheduler and the executor
+// is unknown after an exception, so neither is called again.
+void Engine::Impl::fail(const std::string& reason) noexcept {
   try {
-    if (!broken) core.flush_disk();
-  } catch (const std::exception& error) {
-    log_error("the end of the disk cache's writes failed: ", error.what());
+    log_error("the engine failed and accepts no more requests: ", reason);
+  } catch (...) {  // out of memory: continue without the line
   }
-  lock.lock();
-  taken.clear();
-  taken.swap(mailbox);
-  lock.unlock();
-  for (auto& message : taken) handle(message);  // requests and calls that nobody may wait for in vain
-  core.fail_all({ErrorKind::kOverloaded, "the engine was shut down", ""});
+  std::vector<Message> unread;
+  Failure failure{ErrorKind::kInternal, "", ""};
+  {
+    const std::lock_guard lock(mutex);
+    failed = true;
+    unread.swap(mailbox);
+    try {
+      failure_reason = reason;
+      failure.message = cat("the engine failed: ", reason);
+    } catch (...) {  // out of memory: an empty message
+    }
+  }
+  core.fail_all(failure);
+  for (size_t i = next_message; i < taken.size(); ++i) reject(taken[i], failure);
+  next_message = taken.size();
+  for (Message& message : unread) reject(message, failure);
+  {
+    const std::lock_guard lock(mutex);
+    num_requests = 0;
+  }
+  idle.notify_all();
+  {
+    const std::lock_guard lock(callback_mutex);
+    const std::function<void()> callback = std::exchange(on_failure, {});
+    try {
+      if (callback) callback();
+    } catch (...) {  // the callback is the caller's; it must not end the process
+    }
+  }
+  std::unique_lock lock(mutex);
+  wake.wait(lock, [this] { return stopping; });
+}
+
+// Answers a message that the core never got.
+void Engine::Impl::reject(Message& message, const Failure& failure) noexcept {
+  if (auto* add = std::get_if<AddMessage>(&message); add != nullptr && add->sink) {
+    num_unstarted.fetch_sub(1, std::memory_order_relaxed);
+    send_failure(add->sink, add->id, failure);
+  } else if (auto* call = std::get_if<CallMessage>(&message); call != nullptr) {
+    try {
+      call->call(nullptr);
+    } catch (...) {  // its promise is broken when the message is destroyed
+    }
+  }
+}
+
+void Engine::Impl::finish_disk_writes() noexcept {
+  try {
+    core.flush_disk();
+  } catch (...) {
+    try {
+      log_error("cannot finish the writes of the disk cache: ", describe(std::current_exception()));
+    } catch (...) {  // out of memory: continue without the line
+    }
+  }
+}
+
+// After the last step: no caller may wait for a request or a call that nothing will answer.
+void Engine::Impl::end_remaining() noexcept {
+  Failure failure{ErrorKind::kOverloaded, "", ""};
+  try {
+    failure.message = "the engine was shut down";
+  } catch (const std::bad_alloc&) {  // callers are answered without a message
+  }
+  std::vector<Message> unread;
+  {
+    const std::lock_guard lock(mutex);
+    unread.swap(mailbox);
+  }
+  for (Message& message : unread) reject(message, failure);
+  core.fail_all(failure);
 }
 
 // Under the lock.
@@ -223,12 +355,9 @@ double Engine::Impl::time_of_first_message() const {
   return add != nullptr ? add->arrival : monotonic_seconds();
 }
 
-void Engine::Impl::take_messages(std::unique_lock<std::mutex>& lock) {
-  taken.clear();
-  taken.swap(mailbox);
-  lock.unlock();
-  for (auto& message : taken) handle(message);
-  lock.lock();
+void Engine::Impl::take_messages() {
+  core.before(StepPhase::kMessages);
+  for (; next_message < taken.size(); ++next_message) handle(taken[next_message]);
 }
 
 void Engine::Impl::handle(Message& message) {
@@ -237,11 +366,11 @@ void Engine::Impl::handle(Message& message) {
   } else if (auto* abort_message = std::get_if<AbortMessage>(&message)) {
     core.abort(abort_message->id);
   } else {
-    std::get<CallMessage>(message).call(core);
+    std::get<CallMessage>(message).call(&core);
   }
 }
 
-// Makes the core's state visible to other threads.
+// Makes the statistics visible to other threads.
 void Engine::Impl::publish() {
   const EngineStats stats = core.stats();
   const std::lock_guard lock(mutex);
@@ -259,62 +388,82 @@ void Engine::Impl::count_requests() {
 bool Engine::Impl::post(Message message) {
   {
     const std::lock_guard lock(mutex);
-    if (stopping || broken) return false;
-    if (std::holds_alternative<AddMessage>(message)) ++num_requests;
+    if (stopping || failed) return false;
+    const bool is_request = std::holds_alternative<AddMessage>(message);
     mailbox.push_back(std::move(message));
+    if (is_request) ++num_requests;
   }
   wake.notify_one();
   return true;
 }
 
-Status Engine::Impl::check(const GenerateRequest& request) const {
+std::optional<std::string> Engine::Impl::failure() const {
+  const std::lock_guard lock(mutex);
+  return failed ? std::optional(failure_reason) : std::nullopt;
+}
+
+Status Engine::Impl::check(const GenerateRequest& request) {
   const ModelInfo& info = model->info;
-  if (broken) return Failure{ErrorKind::kInternal, "the engine failed; see its log and start it again", ""};
+  if (const auto reason = failure())
+    return Failure{ErrorKind::kInternal, cat("the engine failed: ", *reason), ""};
   if (draining) return Failure{ErrorKind::kOverloaded, "the server is shutting down", ""};
   const auto num_prompt = static_cast<int64_t>(request.prompt_token_ids.size());
   if (num_prompt == 0) return invalid_argument("the prompt is empty", "prompt");
   if (const Status status = check_task(request); !status.ok()) return status;
-  const int64_t longest = request.sampling.max_tokens == 0 ? info.max_model_len : info.max_model_len - 1;
+  const int64_t longest = request.sampling->max_tokens == 0 ? info.max_model_len : info.max_model_len - 1;
   if (num_prompt > longest) {
     return invalid_argument(
-        cat("the prompt has ", num_prompt, " tokens, the model takes ", info.max_model_len,
-            request.pooling ? "" : " with the answer", " (--max-model-len)"),
+        cat("the prompt has ", num_prompt, " tokens, the model supports at most ", info.max_model_len,
+            request.pooling ? "" : " including the output", " (--max-model-len)"),
         "prompt");
   }
   for (const TokenId id : request.prompt_token_ids) {
     if (id < 0 || id >= info.vocab_size) {
       return invalid_argument(
-          cat("the prompt holds token id ", id, ", the vocabulary ends at ", info.vocab_size - 1), "prompt");
+          cat("the prompt contains token id ", id, ", the vocabulary ends at ", info.vocab_size - 1),
+          "prompt");
     }
   }
-  if (const int32_t count = request.sampling.num_sequences(); count > info.max_num_seqs) {
-    const char* name = count > request.sampling.n ? "best_of" : "n";
+  if (const int32_t count = request.sampling->num_sequences(); count > info.max_num_seqs) {
+    const char* name = count > request.sampling->n ? "best_of" : "n";
     return invalid_argument(
         cat(name, " is ", count, ", at most ", info.max_num_seqs, " sequences run at once (--max-num-seqs)"),
         name);
   }
-  return validate(request.sampling, info.vocab_size, config.max_logprobs);
+  return check_sampling(request.sampling);
 }
 
-// Whether the model gives what is asked for.
+// The prompts of one request share their parameters, which may hold long lists: they are checked once.
+Status Engine::Impl::check_sampling(const SharedSamplingParams& params) {
+  {
+    const std::lock_guard lock(checked_mutex);
+    if (checked && checked->same_as(params)) return {};
+  }
+  const Status status = validate(*params, model->info.vocab_size, config.max_logprobs);
+  const std::lock_guard lock(checked_mutex);
+  checked = status.ok() ? std::optional(params) : std::nullopt;
+  return status;
+}
+
+// Checks that the model supports the requested task.
 Status Engine::Impl::check_task(const GenerateRequest& request) const {
   const ModelInfo& info = model->info;
   if (!request.pooling) {
     if (info.task == ModelTask::kGenerate) return {};
     return invalid_argument(
-        cat("the model ", info.name, " (", info.architecture, ") gives ",
-            info.task == ModelTask::kEmbed ? "embeddings" : "scores", " and generates no text"),
+        cat("the model ", info.name, " (", info.architecture, ") returns ",
+            info.task == ModelTask::kEmbed ? "embeddings" : "scores", " and does not generate text"),
         "model");
   }
   if (info.task == ModelTask::kGenerate) {
     return invalid_argument(cat("the model ", info.name, " (", info.architecture,
-                                ") generates text; started with --runner pooling it gives embeddings"),
+                                ") generates text; start it with --runner pooling for embeddings"),
                             "model");
   }
   const int64_t dimensions = request.pooling->params.dimensions;
   if (dimensions < 0 || (info.task == ModelTask::kEmbed && dimensions > info.embedding_size)) {
     return invalid_argument(
-        cat("dimensions is ", dimensions, ", the model's vectors have ", info.embedding_size, " numbers"),
+        cat("dimensions is ", dimensions, ", the model's embeddings have ", info.embedding_size),
         "dimensions");
   }
   return {};
@@ -323,14 +472,15 @@ Status Engine::Impl::check_task(const GenerateRequest& request) const {
 Engine::Engine(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 Engine::~Engine() = default;
 
-std::unique_ptr<Engine> Engine::start(const EngineConfig& config, const LoadProgressCallback& progress) {
+std::unique_ptr<Engine> Engine::start(const EngineConfig& config, const LoadProgressCallback& progress,
+                                      const EngineHooks& hooks) {
   EngineConfig effective = config;
   auto model = load_model(effective, progress);
-  // The prefix cache's names must not be guessable; the samples' seeds must be repeatable.
-  // With a disk cache they are as old as its folder.
+  // Block hashes must not be guessable; the seeds of samples must be reproducible. With a disk cache the hash
+  // seed is the one stored in its folder.
   std::random_device device;
   if (model->scheduler.hash_seed == 0) model->scheduler.hash_seed = (uint64_t{device()} << 32) | device();
-  return std::unique_ptr<Engine>(new Engine(std::make_unique<Impl>(std::move(model), effective)));
+  return std::unique_ptr<Engine>(new Engine(std::make_unique<Impl>(std::move(model), effective, hooks)));
 }
 
 const ModelInfo& Engine::model() const {
@@ -352,14 +502,23 @@ Result<RequestId> Engine::submit(GenerateRequest request, OutputSink sink) {
     impl_->num_unstarted.fetch_sub(1);
     return Failure{ErrorKind::kOverloaded,
                    cat("the queue is full: ", impl_->config.max_num_queued_requests,
-                       " requests wait already; try again later"),
+                       " requests are waiting; try again later"),
                    ""};
   }
-  // Of models without types of tokens all are of one.
+  // A model without token types has a single one.
   if (request.pooling && !model().has_token_types) request.pooling->second_text = 0;
   const RequestId id = impl_->next_id.fetch_add(1);
-  if (!impl_->post(AddMessage{id, std::move(request), std::move(sink), monotonic_seconds()})) {
+  bool posted = false;
+  try {
+    posted = impl_->post(AddMessage{id, std::move(request), std::move(sink), monotonic_seconds()});
+  } catch (...) {
     impl_->num_unstarted.fetch_sub(1);
+    throw;
+  }
+  if (!posted) {
+    impl_->num_unstarted.fetch_sub(1);
+    if (const auto reason = impl_->failure())
+      return Failure{ErrorKind::kInternal, cat("the engine failed: ", *reason), ""};
     return Failure{ErrorKind::kOverloaded, "the engine is shutting down", ""};
   }
   return id;
@@ -375,8 +534,10 @@ bool Engine::drain(std::chrono::milliseconds timeout) {
   const auto none_left = [this] { return impl_->num_requests == 0 && impl_->mailbox.empty(); };
   if (impl_->idle.wait_for(lock, timeout, none_left)) return true;
   lock.unlock();
-  impl_->post(CallMessage{[](EngineCore& core) {
-    core.abort_all({ErrorKind::kOverloaded, "the server was shut down before the answer was complete", ""});
+  impl_->post(CallMessage{[](EngineCore* core) {
+    if (core == nullptr) return;
+    core->abort_all(
+        {ErrorKind::kOverloaded, "the server was shut down before the response was complete", ""});
   }});
   return false;
 }
@@ -390,8 +551,36 @@ EngineStats Engine::stats() const {
   return impl_->snapshot;
 }
 
+std::shared_ptr<const EngineView> Engine::view() {
+  using View = std::shared_ptr<const EngineView>;
+  auto done = std::make_shared<std::promise<View>>();
+  auto result = done->get_future();
+  const bool posted = impl_->post(CallMessage{[done](EngineCore* engine_core) {
+    try {
+      done->set_value(engine_core == nullptr ? View()
+                                             : std::make_shared<const EngineView>(engine_core->view()));
+    } catch (const std::bad_alloc&) {  // a display is no reason for the engine to fail
+      done->set_value(View());
+    }
+  }});
+  return posted ? result.get() : View();
+}
+
 MetricsRegistry& Engine::metrics() {
   return impl_->metrics;
+}
+
+std::optional<std::string> Engine::failure() const {
+  return impl_->failure();
+}
+
+void Engine::on_failure(std::function<void()> callback) {
+  const std::lock_guard lock(impl_->callback_mutex);
+  if (callback && impl_->failure()) {
+    callback();
+  } else {
+    impl_->on_failure = std::move(callback);
+  }
 }
 
 void Engine::observe_steps(StepObserver observer) {
@@ -399,8 +588,8 @@ void Engine::observe_steps(StepObserver observer) {
   auto result = done->get_future();
   Impl& impl = *impl_;
   const bool posted =
-      impl.post(CallMessage{[done, &impl, observer = std::move(observer)](EngineCore&) mutable {
-        impl.watch.observe(std::move(observer));
+      impl.post(CallMessage{[done, &impl, observer = std::move(observer)](EngineCore* core) mutable {
+        if (core != nullptr) impl.watch.observe(std::move(observer));
         done->set_value();
       }});
   if (posted) result.get();
@@ -409,8 +598,9 @@ void Engine::observe_steps(StepObserver observer) {
 bool Engine::reset_prefix_cache() {
   auto done = std::make_shared<std::promise<bool>>();
   auto result = done->get_future();
-  if (!impl_->post(CallMessage{[done](EngineCore& core) { done->set_value(core.reset_prefix_cache()); }}))
-    return false;
+  const bool posted = impl_->post(CallMessage{
+      [done](EngineCore* core) { done->set_value(core != nullptr && core->reset_prefix_cache()); }});
+  if (!posted) return false;
   return result.get();
 }
 
@@ -421,10 +611,11 @@ void Engine::check_integrity() {
   }
   auto done = std::make_shared<std::promise<void>>();
   auto result = done->get_future();
-  const bool posted = impl_->post(CallMessage{[done](EngineCore& core) {
+  const bool posted = impl_->post(CallMessage{[done](EngineCore* core) {
     try {
-      core.check_integrity();
-      const EngineStats stats = core.stats();
+      if (core == nullptr) throw Error("the engine has failed");
+      core->check_integrity();
+      const EngineStats stats = core->stats();
       if (stats.num_free_blocks != stats.num_blocks) {
         throw Error(cat("the engine is idle and ", stats.num_blocks - stats.num_free_blocks,
                         " KV blocks are not free"));
@@ -434,7 +625,7 @@ void Engine::check_integrity() {
       done->set_exception(std::current_exception());
     }
   }});
-  if (!posted) throw Error("the engine does not run");
+  if (!posted) throw Error("the engine is not running");
   result.get();
 }
 

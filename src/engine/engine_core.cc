@@ -3,6 +3,10 @@
 #include <functional>
 
 #include "base/clock.h"
+#include "base/error.h"
+#include "base/log.h"
+#include "base/strings.h"
+#include "io/mapped_region.h"
 #include "sample/validate.h"
 
 namespace quire {
@@ -16,60 +20,114 @@ int64_t client_number(const std::string& client) {
 
 EngineCore::EngineCore(const SchedulerConfig& config, const KvLayout& layout, Executor& executor,
                        const Tokenizer* tokenizer, MetricsRegistry& metrics, const ModelInfo& model,
-                       uint64_t seed, std::atomic<int32_t>& num_unstarted)
+                       uint64_t seed, std::atomic<int32_t>& num_unstarted, const EngineHooks& hooks)
     : scheduler_(config, layout),
       executor_(executor),
       metrics_(metrics, model),
       outputs_(tokenizer, model.end_token_ids, metrics_, num_unstarted),
       end_token_ids_(model.end_token_ids),
-      seed_(seed) {}
+      seed_(seed),
+      before_(hooks.before),
+      clock_(hooks.clock ? hooks.clock : monotonic_seconds) {}
 
-void EngineCore::add(RequestId id, GenerateRequest request, OutputSink sink, double arrival) {
+void EngineCore::add(RequestId id, GenerateRequest&& request, OutputSink&& sink, double arrival) {
   outputs_.add(id, request.sampling, request.prompt_token_ids, std::move(sink), arrival);
-  SchedulerRequest scheduled;
+  Request scheduled;
   scheduled.id = id;
-  scheduled.seed = effective_seed(request.sampling, seed_, static_cast<uint64_t>(id));
+  scheduled.seed = effective_seed(*request.sampling, seed_, static_cast<uint64_t>(id));
   scheduled.prompt_token_ids = std::move(request.prompt_token_ids);
   scheduled.sampling = std::move(request.sampling);
   scheduled.pooling = request.pooling;
   scheduled.end_token_ids = end_token_ids_;
   scheduled.arrival = arrival;
   scheduled.priority = request.priority;
-  scheduled.client = client_number(request.client);
+  scheduled.client_id = client_number(request.client);
   scheduled.cache_salt = std::move(request.cache_salt);
   const Status accepted = scheduler_.add_request(std::move(scheduled));
   if (!accepted.ok()) {
     (accepted.failure().kind == ErrorKind::kOverloaded ? metrics_.rejected_overloaded
                                                        : metrics_.rejected_invalid)
         .add();
-    outputs_.end(id, FinishReason::kError, accepted.failure(), monotonic_seconds());
+    outputs_.end(id, FinishReason::kError, accepted.failure(), clock_());
   }
 }
 
 void EngineCore::abort(RequestId id) {
   scheduler_.abort_request(id);
-  outputs_.end(id, FinishReason::kAbort, std::nullopt, monotonic_seconds());
+  outputs_.end(id, FinishReason::kAbort, std::nullopt, clock_());
 }
 
 const StepPlan& EngineCore::step() {
-  const double begin = monotonic_seconds();
+  const double begin = clock_();
+  before(StepPhase::kSchedule);
   const StepPlan& plan = scheduler_.schedule(begin);
+  const bool recording = watched(begin);
+  if (recording) recorder_.note_plan(plan, scheduler_);
+  before(StepPhase::kBegin);
   executor_.begin(plan);
+  before(StepPhase::kFinish);
   const StepResult& result = executor_.finish();
+  // Weights or the executable itself: nothing that was computed from lost pages may leave.
+  if (const auto file = lost_mapped_file())
+    throw Error(cat(*file, " was truncated or became unreadable while it was in use"));
+  before(StepPhase::kCommit);
   if (plan.scheduled.empty()) {
     scheduler_.finish_disk_io(result.disk_outcomes);
   } else {
     const CommitResult& committed = scheduler_.commit(result);
-    const double now = monotonic_seconds();
+    const double now = clock_();
+    if (recording) recorder_.note_step(begin, now, scheduler_);
     for (const RequestId id : committed.started)
       outputs_.mark_started(id, scheduler_.num_cached_tokens(id), begin);
-    for (const auto& progress : committed.progress) {
-      if (outputs_.apply(progress, now)) scheduler_.finish_sequence(progress.request, progress.index);
+    for (const SequenceUpdate& update : committed.updates) {
+      if (outputs_.apply(update, now)) scheduler_.finish_sequence(update.request, update.index);
     }
   }
   if (plan.num_tokens > 0) metrics_.iteration_tokens.observe(plan.num_tokens);
   refresh_metrics();
   return plan;
+}
+
+void EngineCore::deliver() {
+  before(StepPhase::kDeliver);
+  outputs_.deliver();
+}
+
+// Hands the requests that have ended to the recorder while there is a watch.
+bool EngineCore::watched(double now) {
+  if (!recorder_.watching(now)) {
+    if (!ended_.empty()) ended_ = {};
+    outputs_.record_ends(nullptr);
+    return false;
+  }
+  for (EndedRequest& ended : ended_) recorder_.note_end(std::move(ended));
+  ended_.clear();
+  return true;
+}
+
+EngineView EngineCore::view() {
+  const double now = clock_();
+  watched(now);
+  recorder_.watch(now);
+  outputs_.record_ends(&ended_);
+  SchedulerView scheduled = scheduler_.view({});
+  const KvStats kv = scheduler_.stats().kv;
+  EngineView view;
+  view.time = now;
+  view.stats = stats();
+  view.slots_used = kv.slots_used;
+  view.slots_filled = kv.slots_filled;
+  view.num_disk_blocks = kv.disk.num_blocks;
+  view.num_cached_disk_blocks = kv.disk.num_cached;
+  view.num_requests = scheduled.num_requests;
+  view.requests.reserve(scheduled.requests.size());
+  for (const RequestView& request : scheduled.requests)
+    view.requests.push_back({request, outputs_.progress(request.id), recorder_.history(request.id)});
+  view.ended = recorder_.ended(now);
+  view.device = std::move(scheduled.device);
+  view.host = std::move(scheduled.host);
+  view.make_seconds = clock_() - now;
+  return view;
 }
 
 bool EngineCore::reset_prefix_cache() {
@@ -79,10 +137,10 @@ bool EngineCore::reset_prefix_cache() {
 }
 
 void EngineCore::flush_disk() {
-  constexpr double kLongest = 5.0;  // seconds
+  constexpr double kMaxSeconds = 5.0;
   for (const RequestId id : outputs_.requests()) scheduler_.abort_request(id);
-  const double end = monotonic_seconds() + kLongest;
-  while (scheduler_.has_disk_writes() && monotonic_seconds() < end) step();
+  const double end = clock_() + kMaxSeconds;
+  while (scheduler_.has_disk_writes() && clock_() < end) step();
 }
 
 void EngineCore::abort_all(const Failure& failure) {
@@ -90,8 +148,8 @@ void EngineCore::abort_all(const Failure& failure) {
   fail_all(failure);
 }
 
-void EngineCore::fail_all(const Failure& failure) {
-  outputs_.end_all(failure, monotonic_seconds());
+void EngineCore::fail_all(const Failure& failure) noexcept {
+  outputs_.end_all(failure, clock_());
 }
 
 void EngineCore::refresh_metrics() {
@@ -106,6 +164,8 @@ void EngineCore::refresh_metrics() {
   metrics_.prefix_cache_hits.add(static_cast<double>(now.prefix_hit_tokens - last_.prefix_hit_tokens));
   metrics_.num_preemptions.add(static_cast<double>(now.num_preemptions - last_.num_preemptions));
   metrics_.observe_kv(last_.kv, now.kv);
+  metrics_.log_lines_dropped.add(static_cast<double>(num_dropped_log_lines()) -
+                                 metrics_.log_lines_dropped.value());
   last_ = now;
 }
 

@@ -1,15 +1,20 @@
 // The step loop without its thread: scheduler, executor and output processor, driven by one caller.
-// Everything here belongs to the engine thread; tests drive it directly.
+// Everything here belongs to the engine thread; tests drive it directly. After an exception only fail_all()
+// may be called.
 #pragma once
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <memory>
+#include <vector>
 
 #include "contract/engine_config.h"
 #include "engine/engine.h"
 #include "engine/engine_metrics.h"
+#include "engine/engine_view.h"
 #include "engine/output_processor.h"
+#include "engine/view_recorder.h"
 #include "exec/executor.h"
 #include "sched/scheduler.h"
 
@@ -17,47 +22,61 @@ namespace quire {
 
 class EngineCore {
  public:
-  // executor, tokenizer (may be null), metrics and num_unstarted outlive the core. num_unstarted counts
-  // requests that were handed in and neither ran nor ended yet: whoever hands one in adds one, the core takes
-  // it off.
+  // executor, tokenizer (may be null), metrics and num_unstarted outlive the core. num_unstarted counts the
+  // submitted requests that have neither started nor finished: the caller increments it, the core decrements
+  // it. hooks: `before` and `clock` are used.
   EngineCore(const SchedulerConfig& config, const KvLayout& layout, Executor& executor,
              const Tokenizer* tokenizer, MetricsRegistry& metrics, const ModelInfo& model, uint64_t seed,
-             std::atomic<int32_t>& num_unstarted);
+             std::atomic<int32_t>& num_unstarted, const EngineHooks& hooks = {});
 
-  // Starts a request; a refusal goes to the sink as a failure.
-  void add(RequestId id, GenerateRequest request, OutputSink sink, double arrival);
+  // Starts a request; a rejection goes to the sink as a failure. If this throws, the sink is either still the
+  // caller's or fail_all() calls it.
+  void add(RequestId id, GenerateRequest&& request, OutputSink&& sink, double arrival);
   void abort(RequestId id);
   bool has_work() const { return scheduler_.has_work(); }
-  // schedule, begin, finish, commit. The plan it carried out stays until the next step.
+  // Runs schedule, begin, finish and commit. The executed plan is valid until the next step.
   const StepPlan& step();
-  // Hands the step's news to the requests' owners.
-  void deliver() { outputs_.deliver(); }
+  // Sends the outputs of the step to the sinks.
+  void deliver();
   // Ends all requests with this failure.
   void abort_all(const Failure& failure);
-  // The same without a word to the scheduler, which may be broken.
-  void fail_all(const Failure& failure);
+  // Same, without calling the scheduler, whose state may be inconsistent.
+  void fail_all(const Failure& failure) noexcept;
+  // Calls the hook of the phase, if there is one.
+  void before(StepPhase phase) const {
+    if (before_) before_(phase);
+  }
 
-  // Brings gauges and counters up to date; step() does so itself.
+  // Updates gauges and counters; step() does so itself.
   void refresh_metrics();
 
   size_t num_requests() const { return outputs_.num_requests(); }
   EngineStats stats() const;
+  // A snapshot. From now on, and for some seconds, the history of requests is recorded.
+  EngineView view();
   void check_integrity() const { scheduler_.check_integrity(); }
-  // Forgets all cached prefixes, on every tier.
+  // Removes all cached prefixes from every tier.
   bool reset_prefix_cache();
-  // What an earlier process left on the disk. Before anything else.
+  // Adds the blocks that an earlier process left on disk. Before the first request.
   void restore_disk(std::span<const StoredBlock> stored) { scheduler_.restore_disk(stored); }
-  // At the end: hands what is still to be written to the executor, for a short while. Runs no sequence.
+  // At shutdown: passes the remaining disk writes to the executor, for a few seconds at most. Runs no
+  // sequence.
   void flush_disk();
 
  private:
+  bool watched(double now);
+
   Scheduler scheduler_;
   Executor& executor_;
   EngineMetrics metrics_;
   OutputProcessor outputs_;
   std::vector<TokenId> end_token_ids_;
   uint64_t seed_;
-  SchedulerStats last_;  // as the counters have seen it
+  SchedulerStats last_;  // at the previous refresh_metrics()
+  ViewRecorder recorder_;
+  std::vector<EndedRequest> ended_;  // while the engine is watched: since the previous step
+  std::function<void(StepPhase)> before_;
+  std::function<double()> clock_;  // seconds
 };
 
 }  // namespace quire

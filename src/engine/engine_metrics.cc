@@ -10,7 +10,7 @@ namespace {
 
 constexpr std::array<double, 22> kTtftBounds = {.001, .005, .01, .02, .04, .06, .08, .1, .25, .5,  .75,
                                                 1,    2.5,  5,   7.5, 10,  20,  40,  80, 160, 640, 2560};
-// The first bounds are finer than vLLM's, whose 10 ms hide what a small model does.
+// The first bounds are finer than vLLM's 10 ms, which is too coarse for small models.
 constexpr std::array<double, 22> kInterTokenBounds = {
     .001, .002, .005, .01, .025, .05, .075, .1, .15, .2, .3, .4, .5, .75, 1, 2.5, 5, 7.5, 10, 20, 40, 80};
 constexpr std::array<double, 21> kLatencyBounds = {.3, .5, .8, 1,  1.5, 2,   2.5, 5,   10,   15,  20,
@@ -37,15 +37,14 @@ void observe_tier(KvTierMetrics& metrics, const KvTierStats& before, const KvTie
 
 KvTierMetrics::KvTierMetrics(MetricsRegistry& r, const std::string& tier)
     : usage(r.gauge("kv_tier_usage_perc", "Used blocks of a KV tier over all of them.", {{"tier", tier}})),
-      cached_blocks(r.gauge("kv_tier_cached_blocks",
-                            "Free blocks of a KV tier with content that can be found.", {{"tier", tier}})),
+      cached_blocks(r.gauge("kv_tier_cached_blocks", "Free blocks of a KV tier with cached content.",
+                            {{"tier", tier}})),
       hits(r.counter("kv_tier_hits", "Blocks of cached prefixes taken from a KV tier.", {{"tier", tier}})),
-      evictions(
-          r.counter("kv_tier_evictions", "Blocks whose content had to leave a KV tier.", {{"tier", tier}})) {}
+      evictions(r.counter("kv_tier_evictions", "Blocks evicted from a KV tier.", {{"tier", tier}})) {}
 
 EngineMetrics::EngineMetrics(MetricsRegistry& r, const ModelInfo& model)
     : num_requests_running(r.gauge("num_requests_running", "Sequences in the running batch.")),
-      num_requests_waiting(r.gauge("num_requests_waiting", "Sequences that wait to be scheduled.")),
+      num_requests_waiting(r.gauge("num_requests_waiting", "Sequences waiting to be scheduled.")),
       kv_cache_usage(r.gauge("kv_cache_usage_perc", "Used KV blocks over all KV blocks, 1 is full.")),
       kv_cache_waste(r.gauge("kv_cache_waste_perc",
                              "Allocated but unused KV slots over allocated slots, mean over steps.")),
@@ -54,7 +53,7 @@ EngineMetrics::EngineMetrics(MetricsRegistry& r, const ModelInfo& model)
       startup_seconds(r.gauge("startup_time_seconds", "Seconds from the start of loading until ready.")),
       prefix_cache_queries(r.counter("prefix_cache_queries", "Prompt tokens looked up in the prefix cache.")),
       prefix_cache_hits(r.counter("prefix_cache_hits", "Prompt tokens found in the prefix cache.")),
-      num_preemptions(r.counter("num_preemptions", "Preemptions for want of KV blocks.")),
+      num_preemptions(r.counter("num_preemptions", "Preemptions due to a lack of KV blocks.")),
       kv_device(r, "device"),
       kv_host(r, "host"),
       kv_disk(r, "disk"),
@@ -74,8 +73,10 @@ EngineMetrics::EngineMetrics(MetricsRegistry& r, const ModelInfo& model)
       success_length(r.counter("request_success", "", {{"finished_reason", "length"}})),
       success_abort(r.counter("request_success", "", {{"finished_reason", "abort"}})),
       success_error(r.counter("request_success", "", {{"finished_reason", "error"}})),
+      log_lines_dropped(
+          r.counter("log_lines_dropped", "Log lines dropped because stderr was not read in time.")),
       rejected_invalid(
-          r.counter("admission_rejections", "Requests refused at the door.", {{"reason", "invalid"}})),
+          r.counter("admission_rejections", "Requests rejected at admission.", {{"reason", "invalid"}})),
       rejected_overloaded(r.counter("admission_rejections", "", {{"reason", "overloaded"}})),
       request_prompt_tokens(
           r.histogram("request_prompt_tokens", "Prompt tokens of finished requests.", kTokenBounds)),
@@ -149,11 +150,11 @@ void EngineMetrics::observe_finished_request(const RequestTimes& times, int32_t 
   e2e_latency.observe(times.last_token - times.arrival);
   inference_time.observe(times.last_token - times.scheduled);
   if (num_generated_tokens == 0) {
-    // A vector: its text is all there is to compute.
+    // A pooling request: all its tokens are prompt tokens.
     prefill_time.observe(times.last_token - times.scheduled);
     return;
   }
-  if (params.use_beam_search) return;  // its tokens are known all at once, at the end
+  if (params.use_beam_search) return;  // all tokens are reported at the end
   prefill_time.observe(times.first_token - times.scheduled);
   decode_time.observe(times.last_token - times.first_token);
   const auto tokens_of_a_sample = static_cast<double>(num_generated_tokens) / params.n;

@@ -1,4 +1,4 @@
-// The engine's metrics by their Prometheus names (vLLM's), made once and updated from the engine thread.
+// The engine's metrics, with vLLM's names. Created once and updated by the engine thread.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@ namespace quire {
 struct KvStats;
 struct ModelInfo;
 
-// Of one tier of the KV cache, by the label `tier`.
+// Metrics of one tier of the KV cache, with the label `tier`.
 struct KvTierMetrics {
   KvTierMetrics(MetricsRegistry& registry, const std::string& tier);
 
@@ -51,6 +51,7 @@ struct EngineMetrics {
   Counter& success_length;
   Counter& success_abort;
   Counter& success_error;
+  Counter& log_lines_dropped;
   Counter& rejected_invalid;
   Counter& rejected_overloaded;
   Histogram& request_prompt_tokens;
@@ -67,7 +68,7 @@ struct EngineMetrics {
   Histogram& decode_time;
   Histogram& inference_time;
 
-  // Adds what the tiers did between two snapshots.
+  // Adds the differences between two snapshots.
   void observe_kv(const KvStats& before, const KvStats& now);
   void observe_finished_sample(FinishReason reason, int32_t num_tokens);
   void observe_finished_request(const RequestTimes& times, int32_t num_prompt_tokens,

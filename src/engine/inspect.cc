@@ -1,58 +1,152 @@
 #include "engine/inspect.h"
 
 #include <algorithm>
+#include <filesystem>
 #include <map>
+#include <nlohmann/json.hpp>
 #include <utility>
 
 #include "base/strings.h"
 #include "engine/loader.h"
-#include "exec/kv_store.h"
+#include "exec/kv_groups.h"
 #include "exec/local_runtime.h"
 #include "io/gguf/ggml_type.h"
+#include "io/json_file.h"
 
 namespace quire {
 namespace {
 
-// The dtype that most bytes have: what the layers' matrices are stored in.
+// The dtype with the most bytes, which is that of the layers' matrices.
 DType main_dtype(const std::map<DType, int64_t>& bytes) {
-  const auto most = std::max_element(bytes.begin(), bytes.end(),
-                                     [](const auto& a, const auto& b) { return a.second < b.second; });
-  return most == bytes.end() ? DType::kF32 : most->first;
+  const auto largest = std::max_element(bytes.begin(), bytes.end(),
+                                        [](const auto& a, const auto& b) { return a.second < b.second; });
+  return largest == bytes.end() ? DType::kF32 : largest->first;
 }
 
-// What files call the format of a matrix of codes, or what it is.
-std::string type_of(const CodedMatrix& matrix) {
+// The name of a quantized matrix's format in files, or a description of it.
+std::string type_of(const QuantizedMatrix& matrix) {
   const std::string_view name = ggml_type_name(matrix);
   if (!name.empty()) return std::string(name);
-  const CodedFormat& format = matrix.format();
+  const QuantFormat& format = matrix.format();
   return cat(format.code_bits, "-bit codes",
              format.group_size == 0 ? "" : cat(" in groups of ", format.group_size),
-             format.group_zeros ? " with zeros" : "",
+             format.group_zero_points ? " with zeros" : "",
              format.values == CodeValues::kRowTable ? " of tables of the rows" : "",
              matrix.num_outliers() > 0 ? " and outliers" : "");
+}
+
+// The number type in which a configuration says the weights are stored; float32 if it names none.
+DType configured_dtype(const nlohmann::json& config) {
+  for (const char* key : {"dtype", "torch_dtype"}) {
+    const auto it = config.find(key);
+    if (it == config.end() || !it->is_string()) continue;
+    if (const auto dtype = dtype_from_name(it->get<std::string>())) return *dtype;
+  }
+  return DType::kF32;
+}
+
+// The largest dense MLP, or one expert if there is none.
+int64_t intermediate_size_of(const ModelSpec& spec) {
+  int64_t dense = 0;
+  int64_t expert = 0;
+  for (const LayerSpec& layer : spec.layers) {
+    if (const MlpSpec* mlp = mlp_of(layer)) dense = std::max(dense, mlp->intermediate_size);
+    if (const MoeSpec* moe = moe_of(layer)) expert = std::max(expert, moe->intermediate_size);
+  }
+  return dense > 0 ? dense : expert;
+}
+
+// Heads of the first layer with attention. Heads of latent attention are those before compression.
+void describe_attention(const ModelSpec& spec, ModelReport& report) {
+  for (const LayerSpec& layer : spec.layers) {
+    const KvShape shape = kv_shape(layer);
+    if (shape.num_kv_heads == 0) continue;
+    report.num_heads = shape.num_heads;
+    report.num_kv_heads = shape.num_kv_heads;
+    report.head_dim = shape.head_dim;
+    if (const auto* mla = std::get_if<MlaSpec>(&layer.mixer)) {
+      report.num_kv_heads = mla->num_heads;
+      report.head_dim = mla->sizes.query_dim();
+    }
+    return;
+  }
+}
+
+void describe_architecture(const ModelSpec& spec, const EngineConfig& config, ModelReport& report) {
+  report.architecture = spec.architecture;
+  report.task = spec.task == ModelTask::kGenerate ? "generate"
+                : spec.task == ModelTask::kEmbed  ? "embed"
+                                                  : "classify";
+  report.num_layers = spec.num_layers();
+  report.hidden_size = spec.hidden_size;
+  report.intermediate_size = intermediate_size_of(spec);
+  describe_attention(spec, report);
+  report.vocab_size = spec.vocab_size;
+  report.max_model_len = config.max_model_len > 0 ? config.max_model_len : spec.max_model_len;
+  report.tied_embeddings = spec.tie_word_embeddings;
+}
+
+// stored: the number type of the weights, which the cache has unless the options name another one.
+void describe_kv_cache(const ModelSpec& spec, DType stored, const EngineConfig& config, ModelReport& report) {
+  DType kv_dtype = stored;
+  if (const auto given = dtype_from_name(config.dtype)) kv_dtype = *given;
+  if (const auto given = kv_dtype_from_name(config.kv_cache_dtype)) kv_dtype = *given;
+  const KvLayout layout = make_kv_layout(spec, kv_dtype, config.block_size);
+  report.kv_cache_dtype = dtype_name(kv_dtype);
+  report.kv_layout = layout;
+  report.kv_bytes_per_token = kv_bytes_per_token(layout);
+  report.kv_bytes_per_old_token = kv_bytes_per_old_token(layout);
+  report.state_bytes = state_bytes(spec);
+  report.kv_memory = config.kv_cache_memory > 0
+                         ? config.kv_cache_memory
+                         : default_kv_memory(available_memory() - report.weight_memory);
+  const int32_t max_chunk = batched_tokens(config, spec, report.max_model_len);
+  if (spec.bidirectional)
+    report.kv_memory = std::min(report.kv_memory, encoder_kv_memory(config, layout, max_chunk));
+  const int64_t num_blocks = report.kv_memory / layout.bytes_per_block;
+  report.kv_tokens = max_sequence_tokens(layout, num_blocks, max_chunk);
+  report.full_sequences = max_sequences(layout, num_blocks, report.max_model_len, max_chunk);
+  report.kv_bytes_per_sequence =
+      max_sequence_blocks(layout, report.max_model_len, 1) * layout.bytes_per_block;
+}
+
+// Whether `path` is a directory with a configuration and no weights.
+bool has_only_config(const std::filesystem::path& path) {
+  if (!std::filesystem::exists(path / "config.json")) return false;
+  return std::ranges::none_of(std::filesystem::directory_iterator(path), [](const auto& entry) {
+    const std::string extension = entry.path().extension();
+    return extension == ".safetensors" || extension == ".gguf" || extension == ".bin" || extension == ".pt";
+  });
 }
 
 }  // namespace
 
 ModelReport inspect_model(const EngineConfig& config) {
-  const ModelSource source = ModelSource::resolve(config.model);
-  const auto checkpoint = source.open_checkpoint();
-  const ArchSpec spec = read_spec(*checkpoint, runner_from_name(config.runner));
   ModelReport report;
+  if (!config.model.empty() && has_only_config(config.model)) {
+    const nlohmann::json json = read_json_file(std::filesystem::path(config.model) / "config.json");
+    const ModelSpec spec = parse_model(json);
+    report.name = ModelSource::resolve(config.model).name();
+    describe_architecture(spec, config, report);
+    describe_kv_cache(spec, configured_dtype(json), config, report);
+    return report;
+  }
+  const ModelSource source = ModelSource::resolve(config.model, {.revision = config.revision});
+  const auto checkpoint = source.open_checkpoint();
+  const ModelSpec spec = read_spec(*checkpoint, runner_from_name(config.runner));
   report.name = source.name();
-  report.architecture = spec.architecture;
   std::map<DType, int64_t> bytes;  // of tensors of floats
-  bool coded = false;
+  bool quantized = false;
   std::map<std::string, FormatReport> formats;
   for (const auto& name : checkpoint->names()) {
     const TensorInfo& info = *checkpoint->find(name);
     const auto size = static_cast<int64_t>(info.bytes);
     int64_t elements = 1;
     for (const int64_t dim : info.shape) elements *= dim;
-    const std::string type(info.coded ? type_of(*checkpoint->coded(name))
-                                      : std::string(dtype_name(info.dtype)));
-    coded = coded || info.coded;
-    if (!info.coded) bytes[info.dtype] += size;
+    const std::string type(info.quantized ? type_of(*checkpoint->quantized(name))
+                                          : std::string(dtype_name(info.dtype)));
+    quantized = quantized || info.quantized;
+    if (!info.quantized) bytes[info.dtype] += size;
     FormatReport& format = formats[type];
     ++format.tensors;
     format.parameters += elements;
@@ -65,44 +159,16 @@ ModelReport inspect_model(const EngineConfig& config) {
     report.weight_bytes += format.bytes;
     report.formats.push_back(std::move(format));
   }
-  report.task = spec.task == ModelTask::kGenerate ? "generate"
-                : spec.task == ModelTask::kEmbed  ? "embed"
-                                                  : "classify";
-  report.num_layers = spec.num_layers;
-  report.hidden_size = spec.hidden_size;
-  report.intermediate_size = spec.intermediate_size;
-  report.num_heads = spec.num_heads;
-  report.num_kv_heads = spec.num_kv_heads;
-  report.head_dim = spec.head_dim;
-  report.vocab_size = spec.vocab_size;
-  report.max_model_len = config.max_model_len > 0 ? config.max_model_len : spec.max_model_len;
-  report.tied_embeddings = spec.tie_word_embeddings;
-
-  DType kv_dtype = main_dtype(bytes);
-  if (coded) kv_dtype = named_dtype(*checkpoint).value_or(kv_dtype);
-  if (const auto given = dtype_from_name(config.dtype)) kv_dtype = *given;
-  if (const auto given = kv_dtype_from_name(config.kv_cache_dtype)) kv_dtype = *given;
-  const KvLayout layout = make_kv_layout(spec, kv_dtype, config.block_size);
-  report.kv_cache_dtype = dtype_name(kv_dtype);
-  report.kv_bytes_per_token = kv_bytes_per_token(layout);
-  report.kv_layout = layout;
-  report.state_bytes = state_bytes(spec);
+  describe_architecture(spec, config, report);
   const RuntimeOptions options{.dtype = config.dtype,
                                .quantization = config.quantization,
                                .max_model_len = config.max_model_len,
                                .runner = config.runner};
   report.quantization = config.quantization == "auto" ? "" : config.quantization;
   report.weight_memory = planned_weight_bytes(*checkpoint, options);
-  report.kv_memory = config.kv_cache_memory > 0
-                         ? config.kv_cache_memory
-                         : default_kv_memory(available_memory() - report.weight_memory);
-  if (spec.bidirectional) {
-    const int32_t tokens = batched_tokens(config, spec, report.max_model_len);
-    report.kv_memory = std::min(report.kv_memory, encoder_kv_memory(config, layout, tokens));
-  }
-  const int64_t num_blocks = report.kv_memory / layout.bytes_per_block;
-  report.kv_tokens = sequence_tokens(layout, num_blocks);
-  report.full_sequences = num_blocks / std::max<int64_t>(1, sequence_blocks(layout, report.max_model_len));
+  DType stored = main_dtype(bytes);
+  if (quantized) stored = named_dtype(*checkpoint).value_or(stored);
+  describe_kv_cache(spec, stored, config, report);
   return report;
 }
 

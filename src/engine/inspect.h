@@ -1,4 +1,4 @@
-// What a model is and what it will cost, without reading its weights.
+// Describes the architecture, size and memory needs of a model without reading its weights.
 #pragma once
 
 #include <cstdint>
@@ -22,9 +22,9 @@ struct FormatReport {
   std::string name;
   int64_t tensors = 0;
   int64_t parameters = 0;
-  int64_t bytes = 0;  // scales and zeros too
+  int64_t bytes = 0;  // including scales and zero points
 
-  // Of a weight.
+  // Bits per weight, including scales and zero points.
   double bits() const {
     return parameters == 0 ? 0.0 : 8.0 * static_cast<double>(bytes) / static_cast<double>(parameters);
   }
@@ -34,11 +34,11 @@ struct ModelReport {
   std::string name;
   std::string architecture;
   std::string task;                   // "generate", "embed" or "classify"
-  int64_t num_parameters = 0;         // of the file; a tied embedding counts once
-  int64_t weight_bytes = 0;           // of the file
-  std::vector<FormatReport> formats;  // of the file, by name
-  std::string quantization;           // as asked for; empty: none
-  int64_t weight_memory = 0;          // bytes that the weights take in memory
+  int64_t num_parameters = 0;         // in the file; a tied embedding counts once
+  int64_t weight_bytes = 0;           // in the file
+  std::vector<FormatReport> formats;  // formats in the file, by name
+  std::string quantization;           // as configured; empty = none
+  int64_t weight_memory = 0;          // bytes of the weights in memory
   int32_t num_layers = 0;
   int64_t hidden_size = 0;
   int64_t intermediate_size = 0;
@@ -49,16 +49,19 @@ struct ModelReport {
   int64_t max_model_len = 0;
   bool tied_embeddings = false;
   std::string kv_cache_dtype;
-  int64_t kv_bytes_per_token = 0;
-  KvLayout kv_layout;          // but for how many blocks there are
-  int64_t kv_memory = 0;       // bytes assumed for the KV pool
-  int64_t state_bytes = 0;     // that a sequence carries whatever its length
-  int64_t kv_tokens = 0;       // how many tokens fit
-  int64_t full_sequences = 0;  // how many sequences of max_model_len fit
+  int64_t kv_bytes_per_token = 0;      // while every layer keeps the token, padding included
+  int64_t kv_bytes_per_old_token = 0;  // once it has left all windows
+  int64_t kv_bytes_per_sequence = 0;   // one sequence of max_model_len tokens that decodes
+  KvLayout kv_layout;                  // num_blocks is 0
+  int64_t kv_memory = 0;               // assumed size of the KV pool, in bytes
+  int64_t state_bytes = 0;             // recurrent state per sequence, regardless of its length
+  int64_t kv_tokens = 0;               // the longest sequence that fits
+  int64_t full_sequences = 0;          // sequences of max_model_len tokens that fit at once
   std::vector<TensorReport> tensors;
 };
 
-// Throws Error. kv_cache_memory 0: what `quire serve` would take now.
+// Throws Error. kv_cache_memory 0: what `quire serve` would use now. A directory with only a config.json is
+// enough for everything except the weights, which are then 0.
 ModelReport inspect_model(const EngineConfig& config);
 
 }  // namespace quire

@@ -14,17 +14,16 @@
 namespace quire {
 namespace {
 
-// What the bookkeeping begins the executor can take.
+// The executor accepts as many writes at once as the scheduler starts.
 static_assert(KvOptions{}.max_disk_writes <= DiskCache::kMaxWrites);
 
 constexpr int64_t kMaxHostBlocks = int64_t{1} << 24;
-// Without --swap-space the disk needs host blocks only to bring a prefix up through: an eighth of the KV
-// pool, which is enough for one long prefix and little beside the pool; not more than the longest sequence
-// has.
+// Without --swap-space, host blocks are only needed to load prefixes from disk. An eighth of the KV pool is
+// enough for one long prefix and small compared with the pool; more than the longest sequence is never used.
 constexpr int32_t kStagingPart = 8;
 constexpr int32_t kMinStagingBlocks = 64;
 
-// The first, the last and some bytes in between.
+// Adds the first, the last and some bytes in between.
 void add_samples(Fingerprint& fingerprint, std::span<const std::byte> bytes) {
   constexpr size_t kSample = 1024;
   constexpr size_t kNumSamples = 4;
@@ -42,7 +41,7 @@ void add_weights(Fingerprint& fingerprint, const Checkpoint& checkpoint) {
     fingerprint.add(info.shape_text());
     add_samples(fingerprint, checkpoint.bytes(name));
   }
-  // Weights that differ between the samples are those of another file.
+  // Weights may differ only between the samples; then name, size or time of a file differ.
   for (const FileIdentity& file : checkpoint.weight_files()) {
     fingerprint.add(file.name);
     fingerprint.add(file.bytes);
@@ -51,7 +50,8 @@ void add_weights(Fingerprint& fingerprint, const Checkpoint& checkpoint) {
 }
 
 int64_t staging_blocks(const LocalExecutorOptions& options) {
-  const int64_t longest = sequence_blocks(options.layout, options.max_model_len);
+  const int64_t longest =
+      max_sequence_blocks(options.layout, options.max_model_len, options.max_num_batched_tokens);
   return std::min<int64_t>(longest, std::max(kMinStagingBlocks, options.layout.num_blocks / kStagingPart));
 }
 
@@ -97,8 +97,8 @@ void open_kv_tiers(const EngineConfig& config, const LocalRuntime& runtime, int6
     num_host_blocks = std::max(num_host_blocks, staging_blocks(options));
     const int64_t bytes = num_host_blocks * per_block + DiskCache::staging_bytes(per_block);
     if (bytes > free_bytes) {
-      throw Error(cat("--kv-disk-cache needs ", format_bytes(bytes), " of memory to move blocks through, ",
-                      format_bytes(free_bytes), " are left; give less --kv-cache-memory"));
+      throw Error(cat("--kv-disk-cache needs ", format_bytes(bytes), " of memory for staging blocks, ",
+                      format_bytes(free_bytes), " are left; reduce --kv-cache-memory"));
     }
     options.disk = DiskCache::open({.directory = config.kv_disk_cache,
                                     .max_bytes = config.kv_disk_cache_size,
@@ -118,7 +118,7 @@ void open_kv_tiers(const EngineConfig& config, const LocalRuntime& runtime, int6
 
 std::vector<StoredBlock> stored_blocks(DiskCache& disk) {
   std::vector<StoredBlock> blocks;
-  for (DiskCache::Entry& entry : disk.take_entries()) blocks.push_back({entry.slot, std::move(entry.name)});
+  for (DiskCache::Entry& entry : disk.take_entries()) blocks.push_back({entry.slot, std::move(entry.key)});
   return blocks;
 }
 

@@ -14,13 +14,14 @@
 #include "engine/build_info.h"
 #include "engine/kv_tiers.h"
 #include "io/json_file.h"
+#include "io/mapped_region.h"
 
 namespace quire {
 namespace {
 
 using nlohmann::json;
 
-constexpr double kDefaultKvShare = 0.4;  // of the free memory
+constexpr double kDefaultKvFraction = 0.4;  // KV pool size as a fraction of the free memory
 constexpr int64_t kMaxPoolBlocks = int64_t{1} << 24;
 
 std::optional<ChatTemplate> open_chat_template(const Tokenizer* tokenizer, const std::string& file,
@@ -30,8 +31,8 @@ std::optional<ChatTemplate> open_chat_template(const Tokenizer* tokenizer, const
   try {
     return ChatTemplate::parse(tokenizer->chat_template(), cat(model_name, ": chat template"));
   } catch (const Error& error) {
-    // The model still completes texts; only its chat is lost.
-    log_warning(error.what(), "; chat requests are refused (--chat-template FILE gives another)");
+    // Completions still work; only chat requests are rejected.
+    log_warning(error.what(), "; chat requests are rejected (set a template with --chat-template FILE)");
     return std::nullopt;
   }
 }
@@ -83,13 +84,13 @@ WeightCacheOptions weight_cache_options(const EngineConfig& config) {
   return {.directory = config.weight_cache, .build = cat(build.version, " ", build.commit)};
 }
 
-// Decides pool and lengths once the weights are in memory.
+// Decides the sizes of the pool and of sequences once the weights are in memory.
 void plan_memory(const EngineConfig& config, LoadedModel& model) {
   ModelInfo& info = model.info;
   LocalExecutorOptions options;
   options.kv_dtype = model.runtime->kv_dtype();
   options.layout = model.runtime->kv_layout(config.block_size);
-  const ArchSpec& spec = model.runtime->spec();
+  const ModelSpec& spec = model.runtime->spec();
   const int64_t model_len = model.runtime->model().max_model_len();
   const int64_t per_block = options.layout.bytes_per_block;
 
@@ -98,7 +99,7 @@ void plan_memory(const EngineConfig& config, LoadedModel& model) {
   options.max_num_batched_tokens = info.max_num_batched_tokens;
   options.max_model_len = static_cast<int32_t>(model_len);
   const int64_t workspace = model.runtime->workspace_bytes(options);
-  // What a weight cache holds is read at each step and must stay, though the system would give it away.
+  // The system counts mapped weights as available memory, but every step reads them.
   const int64_t free_bytes = available_memory() - model.runtime->model().mapped_bytes();
   int64_t pool = config.kv_cache_memory;
   if (pool == 0) pool = default_kv_memory(free_bytes - workspace - config.swap_space);
@@ -109,21 +110,22 @@ void plan_memory(const EngineConfig& config, LoadedModel& model) {
                     " of working memory do not fit into ", format_bytes(free_bytes), " of free memory"));
   }
   const int64_t num_blocks = std::min(pool / per_block, kMaxPoolBlocks);
-  const int64_t pool_tokens = sequence_tokens(options.layout, num_blocks);
+  const int64_t max_chunk = info.max_num_batched_tokens;
+  const int64_t pool_tokens = max_sequence_tokens(options.layout, num_blocks, max_chunk);
   int64_t max_len = model_len;
   if (pool_tokens < max_len) {
     const int64_t states = state_blocks(options.layout) * per_block;
     const std::string numbers =
-        cat("the KV pool of ", format_bytes(pool), " holds ", pool_tokens, " tokens at ",
-            format_bytes(kv_bytes_per_token(options.layout)), " a token",
-            states > 0 ? cat(" beside a sequence's states of ", format_bytes(states)) : std::string());
+        cat("the KV pool of ", format_bytes(pool), " holds a sequence of ", pool_tokens, " tokens at ",
+            format_bytes(kv_bytes_per_token(options.layout)), " per token",
+            states > 0 ? cat(" in addition to recurrent states of ", format_bytes(states)) : std::string());
     if (config.max_model_len > 0 || pool_tokens < std::min<int64_t>(max_len, 2 * options.layout.block_size)) {
       throw Error(cat(numbers, ", a sequence of ", max_len, " tokens needs ",
-                      format_bytes(sequence_blocks(options.layout, max_len) * per_block),
-                      "; give more --kv-cache-memory or a smaller --max-model-len"));
+                      format_bytes(max_sequence_blocks(options.layout, max_len, max_chunk) * per_block),
+                      "; increase --kv-cache-memory or decrease --max-model-len"));
     }
     max_len = pool_tokens;
-    log_warning(numbers, "; --max-model-len is cut from ", model_len, " to ", max_len);
+    log_warning(numbers, "; --max-model-len is reduced from ", model_len, " to ", max_len);
   }
   options.layout.num_blocks = static_cast<int32_t>(num_blocks);
   options.max_model_len = static_cast<int32_t>(max_len);
@@ -138,20 +140,20 @@ void plan_memory(const EngineConfig& config, LoadedModel& model) {
   info.block_size = options.layout.block_size;
   info.num_blocks = options.layout.num_blocks;
   info.kv_bytes_per_token = kv_bytes_per_token(options.layout);
-  info.kv_bytes_per_sequence = sequence_blocks(options.layout, max_len) * per_block;
+  info.kv_bytes_per_sequence = max_sequence_blocks(options.layout, max_len, max_chunk) * per_block;
   info.kv_pool_bytes = num_blocks * per_block;
   model.runtime->start_executor(options);
 }
 
-// What a model that does not generate gives.
+// Describes the output of a pooling model.
 void describe_task(const LocalRuntime& runtime, ModelInfo& info) {
   info.task = runtime.spec().task;
   info.bidirectional = runtime.spec().bidirectional;
-  const Pooler* pooler = runtime.model().pooler();
-  if (pooler == nullptr) return;
-  if (info.task == ModelTask::kEmbed) info.embedding_size = pooler->output_size();
+  if (info.task == ModelTask::kGenerate) return;
+  const Model& model = runtime.model();
+  if (info.task == ModelTask::kEmbed) info.embedding_size = model.pooled_size();
   info.labels = runtime.spec().labels;
-  info.pools_all_tokens = pooler->all_rows();
+  info.pools_all_tokens = model.pools_all_tokens();
   info.has_token_types = runtime.spec().token_types > 1;
   PromptFiles prompts = read_prompts(runtime.checkpoint());
   info.prompts = std::move(prompts.prompts);
@@ -175,30 +177,31 @@ void check_config(const EngineConfig& config) {
   require(config.swap_space >= 0, "--swap-space", config.swap_space, "0 (none) or more");
   require(config.kv_disk_cache_size >= 0, "--kv-disk-cache-size", config.kv_disk_cache_size, "0 or more");
   require(config.long_prefill_token_threshold >= 0, "--long-prefill-token-threshold",
-          config.long_prefill_token_threshold, "positive, or 0 for none");
+          config.long_prefill_token_threshold, "positive, or 0 for no limit");
   require(config.max_num_queued_requests >= 0, "--max-num-queued-reqs", config.max_num_queued_requests,
           "0 or more");
 }
 
 }  // namespace
 
-int32_t batched_tokens(const EngineConfig& config, const ArchSpec& spec, int64_t model_len) {
-  const int32_t usual = config.max_num_batched_tokens > 0
-                            ? config.max_num_batched_tokens
-                            : std::max(kDefaultBatchedTokens, config.max_num_seqs);
-  // Tokens that see each other both ways are computed together.
-  return spec.bidirectional ? std::max(usual, static_cast<int32_t>(std::min<int64_t>(model_len, 1 << 20)))
-                            : usual;
+int32_t batched_tokens(const EngineConfig& config, const ModelSpec& spec, int64_t model_len) {
+  const int32_t default_value = config.max_num_batched_tokens > 0
+                                    ? config.max_num_batched_tokens
+                                    : std::max(kDefaultBatchedTokens, config.max_num_seqs);
+  // With bidirectional attention all tokens of a sequence are computed in one step.
+  return spec.bidirectional
+             ? std::max(default_value, static_cast<int32_t>(std::min<int64_t>(model_len, 1 << 20)))
+             : default_value;
 }
 
 int64_t encoder_kv_memory(const EngineConfig& config, const KvLayout& layout, int32_t num_batched_tokens) {
   const int64_t blocks = num_batched_tokens / layout.block_size + config.max_num_seqs + 1;
-  // The scheduler keeps a part of the pool free.
+  // The scheduler keeps a fraction of the pool free.
   return (blocks + blocks / 64 + 1) * layout.bytes_per_block;
 }
 
 int64_t default_kv_memory(int64_t free_bytes) {
-  return static_cast<int64_t>(kDefaultKvShare * static_cast<double>(std::max<int64_t>(0, free_bytes)));
+  return static_cast<int64_t>(kDefaultKvFraction * static_cast<double>(std::max<int64_t>(0, free_bytes)));
 }
 
 int64_t available_memory() {
@@ -211,7 +214,7 @@ int64_t available_memory() {
   const int64_t limit = read_number("/sys/fs/cgroup/memory.max");
   const int64_t used = read_number("/sys/fs/cgroup/memory.current");
   if (limit <= 0 || used < 0) return available;
-  // Copies of files are the group's as long as nothing else needs the room, as MemAvailable counts them too.
+  // The page cache is counted as available, as in MemAvailable: it is freed when memory is needed.
   int64_t of_files = 0;
   std::ifstream stat("/sys/fs/cgroup/memory.stat");
   while (std::getline(stat, line)) {
@@ -226,7 +229,7 @@ std::unique_ptr<LoadedModel> load_model(const EngineConfig& config, const LoadPr
   const double begin = monotonic_seconds();
   check_config(config);
   auto model = std::make_unique<LoadedModel>();
-  model->source = ModelSource::resolve(config.model);
+  model->source = ModelSource::resolve(config.model, {.revision = config.revision});
   // Tokenizer and weights are read at the same time.
   auto tokenizer =
       std::async(std::launch::async, [&source = model->source] { return source.open_tokenizer(); });
@@ -276,13 +279,16 @@ std::unique_ptr<LoadedModel> load_model(const EngineConfig& config, const LoadPr
   model->scheduler.max_num_partial_prefills = config.max_num_partial_prefills;
   model->scheduler.ttft_slo = config.ttft_slo;
   model->scheduler.tpot_slo = config.tpot_slo;
+  if (const auto file = lost_mapped_file())
+    throw Error(cat(*file, " was truncated or became unreadable while it was loaded"));
   info.load_seconds = monotonic_seconds() - begin;
   return model;
 }
 
-LoadedText load_text(const std::string& model, const std::string& chat_template) {
+LoadedText load_text(const std::string& model, const std::string& chat_template,
+                     const std::string& revision) {
   LoadedText text;
-  text.source = ModelSource::resolve(model);
+  text.source = ModelSource::resolve(model, {.revision = revision, .text_only = true});
   text.tokenizer = text.source.open_tokenizer();
   text.chat_template = open_chat_template(text.tokenizer.get(), chat_template, text.source.name());
   return text;

@@ -1,5 +1,4 @@
-// From an EngineConfig to a model that is ready to compute: files, tokenizer, template, weights, and the plan
-// of the memory.
+// Loads a model from an EngineConfig: files, tokenizer, template, weights, and the memory plan.
 #pragma once
 
 #include <memory>
@@ -16,44 +15,46 @@
 
 namespace quire {
 
-// Everything an engine owns of a model. Members are destroyed in reverse order: the source, which others read
-// in place, last.
+// The model that an engine owns. Members are destroyed in reverse order: the source, which others read in
+// place, last.
 struct LoadedModel {
   ModelSource source;
-  std::unique_ptr<Tokenizer> tokenizer;  // null: no tokenizer files
+  std::unique_ptr<Tokenizer> tokenizer;  // null = no tokenizer files
   std::optional<ChatTemplate> chat_template;
   std::unique_ptr<LocalRuntime> runtime;  // its executor is started
   SamplingParams default_sampling;
   ModelInfo info;
   KvLayout layout;
-  SchedulerConfig scheduler;               // hash_seed 0: to be drawn
-  std::vector<StoredBlock> stored_blocks;  // of the disk cache, least recently used first
+  SchedulerConfig scheduler;               // hash_seed 0 = not drawn yet
+  std::vector<StoredBlock> stored_blocks;  // in the disk cache, least recently used first
 };
 
-// Throws Error with what to do.
+// Throws Error if the files are missing or invalid, the model is not supported, or memory does not suffice.
 std::unique_ptr<LoadedModel> load_model(const EngineConfig& config, const LoadProgressCallback& progress);
 
-// Only what text needs: no weights are read.
+// The parts that text processing needs; no weights are read.
 struct LoadedText {
   ModelSource source;
   std::unique_ptr<Tokenizer> tokenizer;
   std::optional<ChatTemplate> chat_template;
 };
-// chat_template: a file that replaces the model's, or empty.
-LoadedText load_text(const std::string& model, const std::string& chat_template);
+// chat_template: a file that replaces the model's template; empty = the model's. revision: of a name on the
+// hub.
+LoadedText load_text(const std::string& model, const std::string& chat_template,
+                     const std::string& revision = {});
 
-// Bytes that this process may still take: free memory of the machine, or of its control group where that is
+// Bytes that this process can still allocate: available memory of the machine or of its cgroup, whichever is
 // less.
 int64_t available_memory();
 
-// Tokens of a step where the configuration says none or the model needs more.
-int32_t batched_tokens(const EngineConfig& config, const ArchSpec& spec, int64_t model_len);
+// Maximum tokens per step: the configured number, or a default, or more if the model requires it.
+int32_t batched_tokens(const EngineConfig& config, const ModelSpec& spec, int64_t model_len);
 
-// What the KV pool of an encoder takes at the most: nothing in it lasts beyond a step, so as much as a step
+// Maximum size of an encoder's KV pool in bytes: nothing in it is kept after a step, so it is what one step
 // can fill.
 int64_t encoder_kv_memory(const EngineConfig& config, const KvLayout& layout, int32_t num_batched_tokens);
 
-// What the KV pool takes by default of so much free memory.
+// Default size of the KV pool in bytes.
 int64_t default_kv_memory(int64_t free_bytes);
 
 }  // namespace quire

@@ -5,11 +5,12 @@
 
 #include "base/error.h"
 #include "base/strings.h"
+#include "engine/model_fetch.h"
 #include "io/gguf/gguf_checkpoint.h"
 #include "io/gguf/gguf_file.h"
 #include "io/json_file.h"
 
-// The linked bundle's first byte and the byte behind its last (engine/embedded/linked_bundle.S.in).
+// First byte and end of the linked bundle (engine/embedded/linked_bundle.S.in).
 extern "C" {
 extern const char quire_linked_bundle_begin[];
 extern const char quire_linked_bundle_end[];
@@ -32,7 +33,7 @@ std::span<const std::byte> as_bytes(std::string_view text) {
   return std::as_bytes(std::span(text));
 }
 
-// The GGUF model of a directory that has no weights of another format; empty where there is none.
+// The GGUF file of a directory without weights in another format; empty if there is none.
 std::filesystem::path gguf_of_directory(const std::filesystem::path& dir) {
   for (const auto& entry : std::filesystem::directory_iterator(dir)) {
     if (entry.path().extension() == ".safetensors") return {};
@@ -40,7 +41,7 @@ std::filesystem::path gguf_of_directory(const std::filesystem::path& dir) {
   return find_gguf(dir);
 }
 
-// The GGUF file of a bundle; empty where it holds a model of another format.
+// The GGUF file of a bundle; empty if its model has another format.
 std::span<const std::byte> bundled_gguf(const Bundle& bundle) {
   for (const auto& file : bundle.files) {
     if (file.name.ends_with(".gguf")) return as_bytes(file.bytes);
@@ -48,7 +49,7 @@ std::span<const std::byte> bundled_gguf(const Bundle& bundle) {
   return {};
 }
 
-// Whether a file of a model's directory has to lie beside its weights whatever these are stored as.
+// Returns whether a file must accompany the weights regardless of their format.
 bool is_side_file(const std::string& name) {
   constexpr std::array<std::string_view, 5> kOthers = {"config.json", "quantize_config.json", "README.md",
                                                        ".gitattributes", ".gitignore"};
@@ -69,8 +70,15 @@ std::string_view linked_bundle() {
           static_cast<size_t>(quire_linked_bundle_end - quire_linked_bundle_begin)};
 }
 
-ModelSource ModelSource::resolve(const std::string& model) {
+ModelSource ModelSource::resolve(const std::string& model, const Options& options) {
   ModelSource source;
+  if (const auto name = model_name_of(model)) {
+    const hub::PulledModel pulled =
+        fetch_model(*name, {.revision = options.revision, .text_only = options.text_only}, {});
+    source = resolve(pulled.path.string(), Options{});
+    source.name_ = name->text();
+    return source;
+  }
   if (!model.empty()) {
     if (std::filesystem::is_regular_file(model)) {
       source.path_ = source.gguf_ = first_gguf_file(model);
@@ -78,10 +86,10 @@ ModelSource ModelSource::resolve(const std::string& model) {
       return source;
     }
     if (!std::filesystem::is_directory(model)) {
-      throw Error(
-          cat(model,
-              ": no such directory or file; give the path of a model directory from the Hugging Face hub, "
-              "of a GGUF file, or no model at all for the embedded one"));
+      throw Error(cat(
+          model,
+          ": no such directory or file, and not the name of a model; give the path of a model directory or "
+          "GGUF file, a name on the Hugging Face hub (org/name), or nothing for the embedded model"));
     }
     source.path_ = model;
     source.gguf_ = gguf_of_directory(model);
@@ -97,7 +105,7 @@ ModelSource ModelSource::resolve(const std::string& model) {
   } else if (auto linked = find_bundle(linked_bundle(), "the embedded model")) {
     source.bundle_ = std::move(*linked);
   } else {
-    throw Error("this build of quire carries no model; give the path of a model directory");
+    throw Error("this build of quire has no embedded model; pass the path of a model directory");
   }
   source.name_ = source.bundle_.model_name;
   return source;

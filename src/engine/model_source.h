@@ -1,4 +1,4 @@
-// Where a model's files are: a directory, a GGUF file, or a bundle that the executable carries.
+// The location of a model's files: a directory, a GGUF file, or a bundle inside the executable.
 #pragma once
 
 #include <filesystem>
@@ -14,34 +14,42 @@
 
 namespace quire {
 
-// Must outlive what was opened from it: bundled weights are read where they lie.
+// Must outlive everything opened from it: bundled weights are read in place.
 class ModelSource {
  public:
-  // "" is the embedded model: the bundle at the end of the executable, else the one linked into the program.
-  // Throws Error where there is no such directory or file, or no embedded model.
-  static ModelSource resolve(const std::string& model);
+  // "" is the embedded model: the bundle at the end of the executable or, without one, the bundle linked into
+  // the program. A text that is not a path but a name on the Hugging Face hub ("org/name") stands for its
+  // files in the cache; missing ones are downloaded. Throws Error if the model does not exist.
+  struct Options {
+    std::string revision;    // branch, tag or commit of a name; empty = main
+    bool text_only = false;  // a name: the tokenizer and templates are enough
+  };
+  static ModelSource resolve(const std::string& model, const Options& options);
+  static ModelSource resolve(const std::string& model) { return resolve(model, Options{}); }
 
   const std::string& name() const { return name_; }
   bool embedded() const { return path_.empty(); }
+  // The directory, or the (first) GGUF file; empty for the embedded model.
+  const std::filesystem::path& path() const { return path_; }
 
   std::unique_ptr<Checkpoint> open_checkpoint() const;
-  // Null where the model has no tokenizer. Files beside a GGUF file win over what it says of its own.
+  // Null if the model has no tokenizer. Files next to a GGUF file override its own metadata.
   std::unique_ptr<Tokenizer> open_tokenizer() const;
-  // Name and bytes of the files beside config.json and the weights: tokenizer, template,
-  // generation_config.json and whatever else lies there, the folders of modules.json too, but for weights in
-  // other formats, other folders and the page about the model. None of a GGUF file.
+  // Names and bytes of all files except config.json and the weights: tokenizer, template,
+  // generation_config.json and others, including the folders of modules.json. Weights in other formats, other
+  // folders and the model card are left out. Empty for a GGUF file.
   std::vector<std::pair<std::string, std::string>> side_files() const;
 
  private:
   std::string name_;
   std::filesystem::path path_;  // the directory, or the (first) GGUF file; empty for a bundle
-  std::filesystem::path gguf_;  // the (first) GGUF file, where the model is one
+  std::filesystem::path gguf_;  // the (first) GGUF file; empty for other formats
   Bundle bundle_;
-  std::shared_ptr<MappedFile> executable_;  // keeps bundle_'s bytes, where they are the executable's
-  FileIdentity program_;                    // what carries the bundle
+  std::shared_ptr<MappedFile> executable_;  // owns the bytes of a bundle in the executable
+  FileIdentity program_;                    // the file with the bundle
 };
 
-// The bundle linked into the program; empty where it was built without one.
+// The bundle linked into the program; empty if it was built without one.
 std::string_view linked_bundle();
 
 }  // namespace quire

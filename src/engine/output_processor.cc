@@ -5,7 +5,7 @@
 namespace quire {
 namespace {
 
-// So many of the prompt's last tokens tell a detokenizer how the first generated one is spaced.
+// Number of last prompt tokens that the detokenizer needs to space the first generated token.
 constexpr size_t kDetokenizerContext = 32;
 
 std::span<const TokenId> tail(std::span<const TokenId> ids, size_t count) {
@@ -14,6 +14,21 @@ std::span<const TokenId> tail(std::span<const TokenId> ids, size_t count) {
 
 }  // namespace
 
+void send_failure(const OutputSink& sink, RequestId id, const Failure& failure) noexcept {
+  for (const bool with_message : {true, false}) {
+    try {
+      RequestOutput output;
+      output.request = id;
+      output.finished = true;
+      output.failure.emplace().kind = failure.kind;
+      if (with_message) output.failure->message = failure.message;
+      sink(std::move(output));
+      return;
+    } catch (...) {  // tried again without the message; a sink that cannot take that either is left alone
+    }
+  }
+}
+
 OutputProcessor::OutputProcessor(const Tokenizer* tokenizer, const std::vector<TokenId>& end_token_ids,
                                  EngineMetrics& metrics, std::atomic<int32_t>& num_unstarted)
     : tokenizer_(tokenizer),
@@ -21,22 +36,23 @@ OutputProcessor::OutputProcessor(const Tokenizer* tokenizer, const std::vector<T
       metrics_(metrics),
       num_unstarted_(num_unstarted) {}
 
-void OutputProcessor::add(RequestId id, const SamplingParams& params, std::span<const TokenId> prompt,
-                          OutputSink sink, double arrival) {
-  Request& request = requests_[id];
+void OutputProcessor::add(RequestId id, const SharedSamplingParams& params, std::span<const TokenId> prompt,
+                          OutputSink&& sink, double arrival) {
+  Request request;
   request.params = params;
-  request.sink = std::move(sink);
   request.times.arrival = arrival;
   request.num_prompt_tokens = static_cast<int32_t>(prompt.size());
-  for (int32_t i = 0; i < params.n; ++i) {
-    Sample& sample = request.samples.emplace_back(
-        Sample{std::nullopt, StopChecker(params.stop, params.include_stop_str_in_output)});
+  for (int32_t i = 0; i < params->n; ++i) {
+    Sample& sample = request.samples.emplace_back(Sample{
+        std::nullopt, StopChecker(params.share(&SamplingParams::stop), params->include_stop_str_in_output)});
     if (tokenizer_ != nullptr) {
-      sample.detokenizer.emplace(*tokenizer_, params.skip_special_tokens,
-                                 params.spaces_between_special_tokens);
+      sample.detokenizer.emplace(*tokenizer_, params->skip_special_tokens,
+                                 params->spaces_between_special_tokens);
       sample.detokenizer->seed(tail(prompt, kDetokenizerContext));
     }
   }
+  // The sink moves last, after everything that can throw.
+  requests_.insert_or_assign(id, std::move(request)).first->second.sink = std::move(sink);
 }
 
 void OutputProcessor::mark_started(RequestId id, int32_t num_cached_tokens, double now) {
@@ -50,46 +66,46 @@ void OutputProcessor::mark_started(RequestId id, int32_t num_cached_tokens, doub
   metrics_.prompt_tokens_cached.add(num_cached_tokens);
 }
 
-bool OutputProcessor::apply(const SequenceProgress& progress, double now) {
-  const auto it = requests_.find(progress.request);
+bool OutputProcessor::apply(const SequenceUpdate& update, double now) {
+  const auto it = requests_.find(update.request);
   if (it == requests_.end()) return false;
   Request& request = it->second;
-  if (progress.prompt_logprobs != nullptr) take_prompt_logprobs(request, *progress.prompt_logprobs);
-  if (progress.finish_reason == FinishReason::kError) {
-    end(progress.request, FinishReason::kError, Failure{ErrorKind::kInternal, progress.error, ""}, now);
+  if (update.prompt_logprobs != nullptr) take_prompt_logprobs(request, *update.prompt_logprobs);
+  if (update.finish_reason == FinishReason::kError) {
+    end(update.request, FinishReason::kError, Failure{ErrorKind::kInternal, update.error, ""}, now);
     return false;
   }
-  if (request.params.use_beam_search) {
-    // What its beams are on the way is nobody's news.
-    if (progress.beam == nullptr) return false;
-    note_news(progress.request, request);
-    take_beams(request, *progress.beam, now);
+  if (request.params->use_beam_search) {
+    // Only the finished search is reported.
+    if (update.beam == nullptr) return false;
+    note_output(update.request, request);
+    take_beams(request, *update.beam, now);
     return false;
   }
-  Sample& sample = request.samples[static_cast<size_t>(progress.index)];
+  Sample& sample = request.samples[static_cast<size_t>(update.index)];
   if (sample.finished) return false;
-  if (progress.sampled.empty() && progress.finish_reason == FinishReason::kNone) return false;
-  note_news(progress.request, request);
-  if (progress.pooled != nullptr) {
-    request.pending.pooled = progress.pooled->values;
+  if (update.sampled.empty() && update.finish_reason == FinishReason::kNone) return false;
+  note_output(update.request, request);
+  if (update.pooled != nullptr) {
+    request.pending.pooled = update.pooled->values;
     request.times.last_token = now;
   }
-  CompletionDelta& delta = delta_of(request, progress.index);
-  observe_tokens(request, progress.sampled.size(), now);
-  const bool stopped = append_tokens(request, sample, delta, progress);
+  CompletionDelta& delta = delta_of(request, update.index);
+  observe_tokens(request, update.sampled.size(), now);
+  const bool stopped = append_tokens(request, sample, delta, update);
   if (stopped) {
     finish_sample(request, sample, delta, FinishReason::kStop);
-  } else if (progress.finish_reason != FinishReason::kNone) {
-    if (progress.stop_token) delta.stop_reason = *progress.stop_token;
-    finish_sample(request, sample, delta, progress.finish_reason);
+  } else if (update.finish_reason != FinishReason::kNone) {
+    if (update.stop_token) delta.stop_reason = *update.stop_token;
+    finish_sample(request, sample, delta, update.finish_reason);
   }
-  return stopped && progress.finish_reason == FinishReason::kNone;
+  return stopped && update.finish_reason == FinishReason::kNone;
 }
 
-void OutputProcessor::note_news(RequestId id, Request& request) {
-  if (request.has_news) return;
-  request.has_news = true;
-  news_.push_back(id);
+void OutputProcessor::note_output(RequestId id, Request& request) {
+  if (request.has_output) return;
+  request.has_output = true;
+  with_output_.push_back(id);
 }
 
 void OutputProcessor::take_beams(Request& request, const BeamResult& result, double now) {
@@ -99,7 +115,7 @@ void OutputProcessor::take_beams(Request& request, const BeamResult& result, dou
     num_tokens += result.hypotheses[i].token_ids.size();
   }
   observe_tokens(request, num_tokens, now);
-  // The search may have found fewer texts than were asked for: nothing is said of the others.
+  // The search may have found fewer than n hypotheses; the other samples have no output.
   for (Sample& sample : request.samples) {
     if (!sample.finished) ++request.num_finished;
     sample.finished = true;
@@ -115,7 +131,7 @@ void OutputProcessor::take_hypothesis(Request& request, int32_t index, const Bea
   for (const float logprob : hypothesis.logprobs) sample.cumulative_logprob += logprob;
   delta.cumulative_logprob = sample.cumulative_logprob;
   sample.num_tokens = static_cast<int32_t>(tokens.size());
-  const bool hides_last = hypothesis.stopped && !request.params.include_stop_str_in_output;
+  const bool hides_last = hypothesis.stopped && !request.params->include_stop_str_in_output;
   const size_t num_shown = tokens.size() - (hides_last ? 1 : 0);
   for (size_t i = 0; i < num_shown && sample.detokenizer; ++i)
     delta.text += sample.detokenizer->push(tokens[i]);
@@ -123,8 +139,8 @@ void OutputProcessor::take_hypothesis(Request& request, int32_t index, const Bea
     const auto contains = [&](const std::vector<TokenId>& ids) {
       return std::find(ids.begin(), ids.end(), tokens.back()) != ids.end();
     };
-    const bool is_end = !request.params.ignore_eos && contains(end_token_ids_);
-    if (!is_end && contains(request.params.stop_token_ids)) delta.stop_reason = tokens.back();
+    const bool is_end = !request.params->ignore_eos && contains(end_token_ids_);
+    if (!is_end && contains(request.params->stop_token_ids)) delta.stop_reason = tokens.back();
   }
   finish_sample(request, sample, delta, hypothesis.stopped ? FinishReason::kStop : FinishReason::kLength);
 }
@@ -139,18 +155,18 @@ CompletionDelta& OutputProcessor::delta_of(Request& request, int32_t index) {
 }
 
 bool OutputProcessor::append_tokens(Request& request, Sample& sample, CompletionDelta& delta,
-                                    const SequenceProgress& progress) {
-  for (size_t i = 0; i < progress.sampled.size(); ++i) {
-    const SampledToken& token = progress.sampled[i];
+                                    const SequenceUpdate& update) {
+  for (size_t i = 0; i < update.sampled.size(); ++i) {
+    const SampledToken& token = update.sampled[i];
     delta.token_ids.push_back(token.token);
     delta.logprobs.insert(delta.logprobs.end(), token.logprobs.begin(), token.logprobs.end());
     sample.cumulative_logprob += token.logprob;
     ++sample.num_tokens;
-    // The token that ends the text is no part of it, unless it was asked for.
-    const bool ends_text = progress.finish_reason == FinishReason::kStop && i + 1 == progress.sampled.size();
-    if (!sample.detokenizer || (ends_text && !request.params.include_stop_str_in_output)) continue;
+    // The stop token is not part of the text, unless the request includes it.
+    const bool ends_text = update.finish_reason == FinishReason::kStop && i + 1 == update.sampled.size();
+    if (!sample.detokenizer || (ends_text && !request.params->include_stop_str_in_output)) continue;
     const std::string piece = sample.detokenizer->push(token.token);
-    auto step = sample.stop_checker.append(piece, sample.num_tokens > request.params.min_tokens);
+    auto step = sample.stop_checker.append(piece, sample.num_tokens > request.params->min_tokens);
     delta.text += step.text;
     if (step.match) {
       delta.stop_reason = std::move(*step.match);
@@ -163,7 +179,7 @@ bool OutputProcessor::append_tokens(Request& request, Sample& sample, Completion
 }
 
 void OutputProcessor::take_prompt_logprobs(Request& request, const PromptLogprobs& chunk) {
-  // A prompt that was preempted is computed again: what is known already is passed over.
+  // A preempted prompt is computed again; positions that were reported before are skipped.
   const size_t known = request.prompt_logprobs.size();
   const auto first = static_cast<size_t>(chunk.first_position - 1);
   for (size_t i = known > first ? known - first : 0; i < chunk.positions.size(); ++i) {
@@ -197,32 +213,36 @@ void OutputProcessor::observe_tokens(Request& request, size_t num_new_tokens, do
 }
 
 void OutputProcessor::deliver() {
-  for (const RequestId id : news_) {
+  for (const RequestId id : with_output_) {
     const auto it = requests_.find(id);
     if (it == requests_.end()) continue;
-    const bool finished = it->second.num_finished == it->second.params.n;
+    const bool finished = it->second.num_finished == it->second.params->n;
     if (finished) {
-      // Before the answer leaves: whoever has it finds it counted.
+      // Before the output is sent, so that a client that has it finds it in the metrics.
       int64_t num_generated = 0;
       for (const auto& sample : it->second.samples) num_generated += sample.num_tokens;
       metrics_.observe_finished_request(it->second.times, it->second.num_prompt_tokens, num_generated,
-                                        it->second.params);
+                                        *it->second.params);
+    }
+    if (finished) {
+      const auto& outputs = it->second.pending.outputs;
+      note_end(id, it->second, outputs.empty() ? FinishReason::kStop : outputs.back().finish_reason);
     }
     send(id, it->second);
     if (finished) requests_.erase(it);
   }
-  news_.clear();
+  with_output_.clear();
 }
 
 void OutputProcessor::send(RequestId id, Request& request) {
   RequestOutput output = std::move(request.pending);
   request.pending = RequestOutput{};
-  request.has_news = false;
+  request.has_output = false;
   output.request = id;
   output.num_prompt_tokens = request.num_prompt_tokens;
   output.num_cached_tokens = request.num_cached_tokens;
   output.times = request.times;
-  output.finished = request.num_finished == request.params.n;
+  output.finished = request.num_finished == request.params->n;
   if (!request.prompt_logprobs_sent) {
     output.prompt_logprobs = std::move(request.prompt_logprobs);
     request.prompt_logprobs_sent = true;
@@ -241,9 +261,31 @@ void OutputProcessor::end(RequestId id, FinishReason reason, std::optional<Failu
     finish_sample(request, sample, delta_of(request, static_cast<int32_t>(i)), reason);
   }
   if (request.times.last_token == 0.0) request.times.last_token = now;
+  note_end(id, request, reason);
   request.pending.failure = std::move(failure);
   send(id, request);
   requests_.erase(it);
+}
+
+RequestProgress OutputProcessor::progress_of(const Request& request) {
+  int64_t num_generated = 0;
+  for (const Sample& sample : request.samples) num_generated += sample.num_tokens;
+  return {request.times, request.num_prompt_tokens, request.num_cached_tokens, num_generated};
+}
+
+RequestProgress OutputProcessor::progress(RequestId request) const {
+  const auto it = requests_.find(request);
+  return it == requests_.end() ? RequestProgress{} : progress_of(it->second);
+}
+
+void OutputProcessor::note_end(RequestId id, const Request& request, FinishReason reason) {
+  if (ended_ == nullptr) return;
+  EndedRequest ended;
+  ended.id = id;
+  ended.reason = reason;
+  ended.end = request.times.last_token;
+  ended.progress = progress_of(request);
+  ended_->push_back(std::move(ended));
 }
 
 std::vector<RequestId> OutputProcessor::requests() const {
@@ -252,8 +294,19 @@ std::vector<RequestId> OutputProcessor::requests() const {
   return ids;
 }
 
-void OutputProcessor::end_all(const Failure& failure, double now) {
-  while (!requests_.empty()) end(requests_.begin()->first, FinishReason::kError, failure, now);
+void OutputProcessor::end_all(const Failure& failure, double now) noexcept {
+  while (!requests_.empty()) {
+    const RequestId id = requests_.begin()->first;
+    try {
+      end(id, FinishReason::kError, failure, now);
+    } catch (...) {  // sent again below
+    }
+    const auto it = requests_.find(id);
+    if (it == requests_.end()) continue;
+    // Its outputs cannot be completed.
+    send_failure(it->second.sink, id, failure);
+    requests_.erase(it);
+  }
 }
 
 }  // namespace quire

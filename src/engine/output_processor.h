@@ -1,5 +1,5 @@
-// From the scheduler's progress to what a request's owner sees: text, stop strings, log-probabilities, times.
-// Engine thread only.
+// Turns the scheduler's updates into RequestOutputs: text, stop strings, log-probabilities, times. Engine
+// thread only.
 #pragma once
 
 #include <atomic>
@@ -13,11 +13,15 @@
 #include "contract/sampling_params.h"
 #include "engine/engine.h"
 #include "engine/engine_metrics.h"
+#include "engine/engine_view.h"
 #include "engine/stop_checker.h"
 #include "sched/scheduler.h"
 #include "text/detokenizer.h"
 
 namespace quire {
+
+// Sends the last output of a request that could not be computed, also if memory has run out.
+void send_failure(const OutputSink& sink, RequestId id, const Failure& failure) noexcept;
 
 class OutputProcessor {
  public:
@@ -26,19 +30,25 @@ class OutputProcessor {
   OutputProcessor(const Tokenizer* tokenizer, const std::vector<TokenId>& end_token_ids,
                   EngineMetrics& metrics, std::atomic<int32_t>& num_unstarted);
 
-  // Begins a request. `prompt` is looked at during the call only.
-  void add(RequestId request, const SamplingParams& params, std::span<const TokenId> prompt, OutputSink sink,
-           double arrival);
+  // Starts a request. `prompt` is read during the call only. If this throws, the sink stays the caller's.
+  void add(RequestId request, const SharedSamplingParams& params, std::span<const TokenId> prompt,
+           OutputSink&& sink, double arrival);
   // The request was computed for the first time in a step that began at `now`.
   void mark_started(RequestId request, int32_t num_cached_tokens, double now);
-  // Takes one sample's progress. Returns true when its text reached a stop string, so that the scheduler must
-  // end the sample.
-  bool apply(const SequenceProgress& progress, double now);
-  // Sends each request that has news one RequestOutput, and forgets those that are over.
+  // Applies the update of one sample. Returns true if its text reached a stop string; the scheduler must
+  // then end the sample.
+  bool apply(const SequenceUpdate& update, double now);
+  // Sends one RequestOutput to each request with new output, and removes finished requests.
   void deliver();
   // Ends a request with this reason (kAbort), or with a failure (kError). Unknown ids are ignored.
   void end(RequestId request, FinishReason reason, std::optional<Failure> failure, double now);
-  void end_all(const Failure& failure, double now);
+  // Ends every request with the failure, also if memory runs out on the way.
+  void end_all(const Failure& failure, double now) noexcept;
+
+  // Appends each request that ends from now on to `ended`; null = no longer.
+  void record_ends(std::vector<EndedRequest>* ended) { ended_ = ended; }
+  // Times and counts of a request that has not ended; empty ones for an unknown id.
+  RequestProgress progress(RequestId request) const;
 
   size_t num_requests() const { return requests_.size(); }
   std::vector<RequestId> requests() const;
@@ -52,7 +62,7 @@ class OutputProcessor {
     bool finished = false;
   };
   struct Request {
-    SamplingParams params;
+    SharedSamplingParams params;
     OutputSink sink;
     std::vector<Sample> samples;
     std::vector<PositionLogprobs> prompt_logprobs;  // collected over the prompt's chunks
@@ -61,22 +71,23 @@ class OutputProcessor {
     int32_t num_prompt_tokens = 0;
     int32_t num_cached_tokens = 0;
     int32_t num_finished = 0;
-    RequestOutput pending;  // this step's news
-    bool has_news = false;
+    RequestOutput pending;  // new output of this step
+    bool has_output = false;
     bool started = false;
   };
 
   CompletionDelta& delta_of(Request& request, int32_t index);
   // Appends the tokens' text to the delta; true when a stop string ended it.
-  bool append_tokens(Request& request, Sample& sample, CompletionDelta& delta,
-                     const SequenceProgress& progress);
-  // A beam search's texts, all at once.
+  bool append_tokens(Request& request, Sample& sample, CompletionDelta& delta, const SequenceUpdate& update);
+  // Takes the hypotheses of a beam search, all at once.
   void take_beams(Request& request, const BeamResult& result, double now);
   void take_hypothesis(Request& request, int32_t index, const BeamHypothesis& hypothesis);
   void take_prompt_logprobs(Request& request, const PromptLogprobs& chunk);
   void finish_sample(Request& request, Sample& sample, CompletionDelta& delta, FinishReason reason);
   void observe_tokens(Request& request, size_t num_new_tokens, double now);
-  void note_news(RequestId id, Request& request);
+  void note_output(RequestId id, Request& request);
+  static RequestProgress progress_of(const Request& request);
+  void note_end(RequestId id, const Request& request, FinishReason reason);
   void send(RequestId id, Request& request);
 
   const Tokenizer* tokenizer_;
@@ -84,7 +95,8 @@ class OutputProcessor {
   EngineMetrics& metrics_;
   std::atomic<int32_t>& num_unstarted_;
   std::unordered_map<RequestId, Request> requests_;
-  std::vector<RequestId> news_;  // in the order of the step
+  std::vector<RequestId> with_output_;  // in the order of the step
+  std::vector<EndedRequest>* ended_ = nullptr;
 };
 
 }  // namespace quire

@@ -4,11 +4,15 @@
 
 namespace quire {
 
-StopChecker::StopChecker(std::vector<std::string> stops, bool include_stop_in_output)
+StopChecker::StopChecker(std::shared_ptr<const std::vector<std::string>> stops, bool include_stop_in_output)
     : stops_(std::move(stops)), include_stop_(include_stop_in_output) {}
 
+StopChecker::StopChecker(std::vector<std::string> stops, bool include_stop_in_output)
+    : StopChecker(std::make_shared<const std::vector<std::string>>(std::move(stops)),
+                  include_stop_in_output) {}
+
 StopChecker::Step StopChecker::append(std::string_view piece, bool check) {
-  if (stops_.empty() || !check) {
+  if (stops_->empty() || !check) {
     Step step{std::move(pending_) + std::string(piece), std::nullopt};
     pending_.clear();
     return step;
@@ -16,7 +20,7 @@ StopChecker::Step StopChecker::append(std::string_view piece, bool check) {
   pending_ += piece;
   size_t best_end = std::string::npos;
   const std::string* best = nullptr;
-  for (const auto& stop : stops_) {
+  for (const auto& stop : *stops_) {
     const size_t begin = pending_.find(stop);
     if (begin == std::string::npos) continue;
     const size_t end = begin + stop.size();
@@ -44,7 +48,7 @@ std::string StopChecker::flush() {
 
 size_t StopChecker::held_back() const {
   size_t longest = 0;
-  for (const auto& stop : stops_) {
+  for (const auto& stop : *stops_) {
     for (size_t n = std::min(stop.size() - 1, pending_.size()); n > longest; --n) {
       if (std::string_view(pending_).substr(pending_.size() - n) == std::string_view(stop).substr(0, n)) {
         longest = n;

@@ -1,7 +1,8 @@
-// Finds stop strings in a text that arrives piece by piece, and holds back what may still become one. One for
-// each sample; engine thread only.
+// Finds stop strings in a text that arrives piece by piece, and holds back text that may become one. One per
+// sample; engine thread only.
 #pragma once
 
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -11,22 +12,24 @@ namespace quire {
 
 class StopChecker {
  public:
+  // `stops` is shared by all samples of a request.
+  StopChecker(std::shared_ptr<const std::vector<std::string>> stops, bool include_stop_in_output);
   StopChecker(std::vector<std::string> stops, bool include_stop_in_output);
 
   struct Step {
-    std::string text;                  // certain to belong to the output
+    std::string text;                  // final, belongs to the output
     std::optional<std::string> match;  // the stop string that ended it; nothing may be appended afterwards
   };
-  // Of several matches the one that is completed first wins, of those completed together the longest.
-  // check = false passes the text through unexamined (while min_tokens is not reached).
+  // Among several matches the one that is complete first wins; among those complete at the same character,
+  // the longest. check = false passes the text through unchecked (while min_tokens is not reached).
   Step append(std::string_view piece, bool check);
-  // What was held back, when the text ends for another reason.
+  // Returns the held-back text when the sample ends for another reason.
   std::string flush();
 
  private:
   size_t held_back() const;  // characters at the end of pending_ that begin a stop string
 
-  std::vector<std::string> stops_;
+  std::shared_ptr<const std::vector<std::string>> stops_;
   bool include_stop_;
   std::string pending_;
 };

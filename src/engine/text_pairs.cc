@@ -8,10 +8,10 @@
 namespace quire {
 
 Result<PooledText> encode_pair(const Engine& engine, std::string_view query, std::string_view document,
-                               std::string_view instruction) {
+                               std::string_view instruction, const std::stop_token& stop) {
   PooledText text;
   if (engine.model().bidirectional || engine.chat_template() == nullptr) {
-    Tokenizer::Pair pair = engine.tokenizer()->encode_pair(query, document);
+    Tokenizer::Pair pair = engine.tokenizer()->encode_pair(query, document, stop);
     text.ids = std::move(pair.ids);
     if (engine.model().has_token_types) text.second_text = static_cast<int32_t>(pair.second);
     return text;
@@ -25,7 +25,7 @@ Result<PooledText> encode_pair(const Engine& engine, std::string_view query, std
   add_chat_context(options, engine.tokenizer());
   const auto rendered = engine.chat_template()->render(options);
   if (!rendered.ok()) return rendered.failure();
-  text.ids = engine.tokenizer()->encode_rendered(*rendered);
+  text.ids = engine.tokenizer()->encode_rendered(*rendered, stop);
   return text;
 }
 

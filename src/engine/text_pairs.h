@@ -1,8 +1,9 @@
-// Two texts as a model reads them that says how well they go together. Any thread.
+// Two texts as one prompt for a reranker. Any thread.
 #pragma once
 
 #include <cstdint>
 #include <span>
+#include <stop_token>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -13,19 +14,19 @@
 
 namespace quire {
 
-// A text, or a pair of them, as tokens.
+// A text, or a pair of texts, as tokens.
 struct PooledText {
   std::vector<TokenId> ids;
   int32_t second_text = 0;  // PoolingRequest::second_text
 };
 
-// A query and a document: of a decoder with a chat template through that (messages of the roles "query" and
-// "document", and a variable `instruction` where there is one), else as the tokenizer puts two texts
-// together. The engine has a tokenizer.
+// Encodes a query and a document. A decoder with a chat template renders messages of the roles "query" and
+// "document", and a variable `instruction` if it is not empty; other models use the tokenizer's pair
+// template. Requires an engine with a tokenizer.
 Result<PooledText> encode_pair(const Engine& engine, std::string_view query, std::string_view document,
-                               std::string_view instruction = {});
+                               std::string_view instruction = {}, const std::stop_token& stop = {});
 
-// Of vectors of one length; 0 where one of them is 0.
+// Cosine similarity of two vectors of the same length; 0 if one of them is zero.
 double cosine(std::span<const float> a, std::span<const float> b);
 
 }  // namespace quire

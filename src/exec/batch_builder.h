@@ -1,5 +1,5 @@
-// Lays the scheduled parts of many sequences one behind the other, as the kernels read them. Its vectors keep
-// their capacity, so a steady state allocates nothing.
+// Concatenates the scheduled tokens of many sequences into the flat arrays that the kernels read. Owned by an
+// executor and used by its thread. The vectors keep their capacity, so a steady state allocates nothing.
 #pragma once
 
 #include <cstdint>
@@ -9,61 +9,76 @@
 #include "contract/kv_layout.h"
 #include "contract/step_plan.h"
 #include "exec/sequence_store.h"
-#include "nn/forward_batch.h"
+#include "nn/kv_groups.h"
 #include "ops/shared_prefix.h"
 
 namespace quire {
 
-// A row of the step whose logits somebody wants.
+// A row of the step whose logits are needed.
 struct LogitRow {
-  int32_t row = 0;        // of the hidden states
+  int32_t row = 0;        // row of the hidden states
   int32_t scheduled = 0;  // index into StepPlan::scheduled
-  int32_t position = 0;   // absolute position of the row; the logits are about position + 1
-  bool sample = false;    // draw the next token
-  bool prompt = false;    // the next token is the prompt's: report its log-probability
+  int32_t position = 0;   // absolute position of the row; the logits predict position + 1
+  bool sample = false;    // sample the next token
+  bool prompt = false;    // the next token belongs to the prompt: report its log-probability
 };
 
-// The step's rows of a sequence that asks for a vector.
+// The rows of one pooling request in this step.
 struct PooledPart {
   int32_t scheduled = 0;  // index into StepPlan::scheduled
-  int32_t first_row = 0;  // of the hidden states, that of position `begin`
-  int32_t begin = 0;      // positions
+  int32_t first_row = 0;  // row of the hidden states for position `begin`
+  int32_t begin = 0;      // positions [begin, end)
   int32_t end = 0;
-  bool last = false;  // `end` is the text's
+  bool last = false;  // `end` is the end of the prompt
 };
 
 class BatchBuilder {
  public:
   explicit BatchBuilder(const KvLayout& layout);
 
-  // kv, states: of each layer, as KvStore has them.
+  // kv, states: KvStore::layers() and KvStore::states(). Throws Error if the plan and the sequences disagree.
   void build(const StepPlan& plan, SequenceStore& sequences, std::span<const KvCacheView> kv,
              std::span<const LayerState> states = {});
 
-  const ForwardBatch& batch() const { return batch_; }                  // valid until the next build()
+  // Valid until the next build().
+  const ForwardBatch& batch() const { return batch_; }
+  const KvGroupBatches& kv_groups() const { return kv_groups_; }
   std::span<const LogitRow> logit_rows() const { return logit_rows_; }  // ascending rows
   std::span<const PooledPart> pooled_parts() const { return pooled_parts_; }
 
  private:
+  // The arrays of one group of attention layers.
+  struct AttentionGroup {
+    size_t group = 0;                         // index into KvLayout::groups
+    std::vector<int64_t> slot_mapping;        // [num_tokens]
+    std::vector<int32_t> block_table_indptr;  // [num_seqs + 1]
+    std::vector<int32_t> block_table;         // CSR
+    SharedPrefixes shared;
+  };
+
+  void clear();
   void add_sequence(const ScheduledSequence& scheduled, int32_t index, const SequenceRecord& record);
+  void add_blocks(AttentionGroup& group, const ScheduledSequence& scheduled, const SequenceRecord& record);
+  void add_states(SeqId seq, const SequenceRecord& record);
+  KvGroupBatch view_of(AttentionGroup& group) const;
 
   int32_t block_size_;
-  bool attention_;                           // the first group is one of keys and values
-  std::vector<int32_t> state_groups_;        // the groups with states
-  std::vector<int32_t> token_ids_;           // [num_tokens]
-  std::vector<int32_t> positions_;           // [num_tokens]
-  std::vector<int32_t> token_types_;         // [num_tokens]
-  std::vector<int64_t> slot_mapping_;        // [num_tokens]
-  std::vector<int32_t> cu_seqlens_q_;        // [num_seqs + 1]
-  std::vector<int32_t> seq_lens_;            // [num_seqs]
-  std::vector<int32_t> block_table_indptr_;  // [num_seqs + 1]
-  std::vector<int32_t> block_table_;         // CSR
-  std::vector<int32_t> first_positions_;     // [num_seqs]
-  std::vector<int32_t> state_blocks_;        // [num_seqs, state groups]
-  SharedPrefixes shared_;
+  std::vector<AttentionGroup> groups_;  // empty for models without attention
+  std::vector<KvGroupBatch> group_batches_;
+  std::vector<int32_t> group_of_layer_;   // index into groups_; only valid for layers in a group
+  std::vector<size_t> state_groups_;      // indices into KvLayout::groups
+  std::vector<int32_t> token_ids_;        // [num_tokens]
+  std::vector<int32_t> positions_;        // [num_tokens]
+  std::vector<int32_t> token_types_;      // [num_tokens]
+  std::vector<int64_t> no_slots_;         // [num_tokens] of -1, for models without attention
+  std::vector<int32_t> cu_seqlens_q_;     // [num_seqs + 1]
+  std::vector<int32_t> seq_lens_;         // [num_seqs]
+  std::vector<int32_t> first_positions_;  // [num_seqs]
+  std::vector<int32_t> state_blocks_;     // [num_seqs, state groups]
   std::vector<LogitRow> logit_rows_;
   std::vector<PooledPart> pooled_parts_;
   ForwardBatch batch_;
+  KvGroupBatches kv_groups_;
 };
 
 }  // namespace quire

@@ -10,11 +10,12 @@
 #include <cstring>
 
 #include "base/log.h"
+#include "base/thread_name.h"
 
 namespace quire {
 namespace {
 
-// So many slots' names take some tens of MB of memory.
+// The keys of this many slots take some tens of MB of memory.
 constexpr int64_t kMaxSlots = int64_t{1} << 18;
 
 bool read_all(int fd, std::span<std::byte> bytes, int64_t offset) {
@@ -38,6 +39,17 @@ int write_all(int fd, std::span<const std::byte> bytes, int64_t offset) {
     offset += count;
   }
   return 0;
+}
+
+// Runs an operation of the I/O thread. Running out of memory, for a log line or the list of a directory,
+// makes the operation fail like an error of the disk.
+template <typename Operation>
+bool attempt(const Operation& operation) noexcept {
+  try {
+    return operation();
+  } catch (...) {
+    return false;
+  }
 }
 
 }  // namespace
@@ -88,7 +100,7 @@ void DiskCache::restore() {
   struct stat heads = {};
   struct stat blocks = {};
   if (::fstat(folder_->heads_fd(), &heads) != 0 || ::fstat(folder_->blocks_fd(), &blocks) != 0) return;
-  // A smaller limit than the last time gives the space behind it back.
+  // With a smaller limit than last time, frees the space beyond it.
   if (heads.st_size > num_slots_ * sizes_.head)
     (void)!::ftruncate(folder_->heads_fd(), num_slots_ * sizes_.head);
   if (blocks.st_size > num_slots_ * sizes_.block)
@@ -108,7 +120,7 @@ void DiskCache::restore() {
     checksums_[slot] = decoded->block_checksum;
     filled_[slot] = 1;
     stamp_ = std::max(stamp_, decoded->stamp);
-    found.emplace_back(decoded->stamp, Entry{static_cast<int32_t>(slot), std::move(decoded->name)});
+    found.emplace_back(decoded->stamp, Entry{static_cast<int32_t>(slot), std::move(decoded->key)});
   }
   std::sort(found.begin(), found.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
   for (auto& [stamp, entry] : found) entries_.push_back(std::move(entry));
@@ -119,7 +131,7 @@ std::span<std::byte> DiskCache::staged(int32_t index) {
   return {staging_.data() + index * bytes_per_block_, static_cast<size_t>(bytes_per_block_)};
 }
 
-void DiskCache::write(int32_t slot, const CachedBlockName& name, std::span<const std::byte> block) {
+void DiskCache::write(int32_t slot, const CachedBlockHash& key, std::span<const std::byte> block) {
   int32_t index = -1;
   {
     const std::lock_guard lock(mutex_);
@@ -133,8 +145,8 @@ void DiskCache::write(int32_t slot, const CachedBlockName& name, std::span<const
   std::memcpy(staged(index).data(), block.data(), block.size());
   {
     const std::lock_guard lock(mutex_);
-    writes_.push_back({slot, index, name});
-    ++num_outstanding_;
+    writes_.push_back({slot, index, key});
+    expect_outcome();
   }
   work_.notify_one();
 }
@@ -143,9 +155,15 @@ void DiskCache::read(int32_t slot, BlockId host_block, std::span<std::byte> bloc
   {
     const std::lock_guard lock(mutex_);
     reads_.push_back({slot, host_block, block});
-    ++num_outstanding_;
+    expect_outcome();
   }
   work_.notify_one();
+}
+
+// Under the lock. The I/O thread can then report the outcome without allocating.
+void DiskCache::expect_outcome() {
+  outcomes_.reserve(outcomes_.size() + static_cast<size_t>(num_outstanding_) + 1);
+  ++num_outstanding_;
 }
 
 void DiskCache::clear() {
@@ -164,7 +182,8 @@ void DiskCache::take_outcomes(bool wait, std::vector<DiskOutcome>& outcomes) {
 }
 
 void DiskCache::run() {
-  // A limit on file sizes is an error to be told, not the process's end.
+  name_this_thread("quire-kv-disk");
+  // Exceeding a file size limit is then an error of the write instead of the end of the process.
   sigset_t signals;
   sigemptyset(&signals);
   sigaddset(&signals, SIGXFSZ);
@@ -179,18 +198,23 @@ void DiskCache::run() {
       const Read read = reads_.front();
       reads_.pop_front();
       lock.unlock();
-      outcome = {.slot = read.slot, .host_block = read.host_block, .write = false, .ok = perform(read)};
+      outcome = {.slot = read.slot, .host_block = read.host_block, .write = false, .ok = attempt([&] {
+                                                                                     return perform(read);
+                                                                                   })};
       lock.lock();
     } else if (!writes_.empty()) {
       const Write write = std::move(writes_.front());
       writes_.pop_front();
       lock.unlock();
       if (write.slot < 0) {
-        empty_slots();
+        attempt([&] {
+          empty_slots();
+          return true;
+        });
         lock.lock();
         continue;
       }
-      outcome = {.slot = write.slot, .write = true, .ok = perform(write)};
+      outcome = {.slot = write.slot, .write = true, .ok = attempt([&] { return perform(write); })};
       lock.lock();
       free_staged_.push_back(write.staged);
     } else {
@@ -217,7 +241,7 @@ bool DiskCache::perform(const Write& write) {
   if (!writing_ || !make_space(write.slot)) return false;
   const std::span<const std::byte> block = staged(write.staged);
   checksums_[slot] = block_checksum(block);
-  encode_head(write.name, write.slot, ++stamp_, block.size(), checksums_[slot], head_);
+  encode_head(write.key, write.slot, ++stamp_, block.size(), checksums_[slot], head_);
   int error = write_all(folder_->blocks_fd(), block, write.slot * sizes_.block);
   if (error == 0) error = write_all(folder_->heads_fd(), head_, write.slot * sizes_.head);
   if (error != 0) {
@@ -228,7 +252,7 @@ bool DiskCache::perform(const Write& write) {
   return true;
 }
 
-// Room under the size limit for a slot that takes none yet: other models' caches give way.
+// Makes space under the size limit for a slot that occupies none yet, by removing other models' caches.
 bool DiskCache::make_space(int32_t slot) {
   uint8_t& backed = backed_[static_cast<size_t>(slot)];
   if (backed != 0) return true;

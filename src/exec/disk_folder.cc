@@ -91,10 +91,10 @@ std::unique_ptr<DiskFolder> DiskFolder::open(const fs::path& parent, const std::
   std::unique_ptr<DiskFolder> folder(new DiskFolder);
   std::error_code error;
   fs::create_directories(parent, error);
-  if (error) return refuse("the directory cannot be made", error.value());
+  if (error) return refuse("cannot create the directory", error.value());
   folder->path_ = fs::absolute(parent, error) / cat(kPrefix, fingerprint);
   if (::mkdir(folder->path_.c_str(), S_IRWXU) != 0 && errno != EEXIST)
-    return refuse("the model's folder cannot be made", errno);
+    return refuse("cannot create the model's directory", errno);
   folder->lock_ = FileHandle(::open(folder->path_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW));
   if (!folder->lock_) return refuse("the model's folder cannot be opened", errno);
   if (::flock(folder->lock_.fd(), LOCK_EX | LOCK_NB) != 0) {
@@ -107,7 +107,7 @@ std::unique_ptr<DiskFolder> DiskFolder::open(const fs::path& parent, const std::
   if (!folder->heads_ || !folder->blocks_) return refuse("its files cannot be opened", errno);
   std::optional<uint64_t> seed = read_seed(folder->lock_.fd());
   if (!seed) {
-    // What was named by a lost seed is never found again.
+    // Blocks that were hashed with a lost seed are never found again.
     if (::ftruncate(folder->heads_.fd(), 0) != 0 || ::ftruncate(folder->blocks_.fd(), 0) != 0)
       return refuse("its files cannot be emptied", errno);
     seed = make_seed(folder->lock_.fd());

@@ -1,6 +1,6 @@
-// The folder of one model's disk cache, DIR/kv-<fingerprint>/: locked for this process, with the seed of the
-// prefix cache's names and the two files of the slots. Folders of other models beside it give way when the
-// size limit would be exceeded, least recently used first.
+// The directory of one model's disk cache, DIR/kv-<fingerprint>/: locked for this process, with the seed of
+// the block hashes and the two files of the slots. Directories of other models in DIR are removed, least
+// recently used first, when the size limit would be exceeded. Used by one thread at a time.
 #pragma once
 
 #include <cstdint>
@@ -14,26 +14,26 @@ namespace quire {
 
 class DiskFolder {
  public:
-  // Makes what is missing (readable by the owner only) and takes the lock. Null, with a warning that says
-  // why, when another process has it or the system refuses.
+  // Creates missing files (readable by the owner only) and takes the lock. Returns null, with a warning that
+  // gives the reason, if another process has the lock or the system refuses.
   static std::unique_ptr<DiskFolder> open(const std::filesystem::path& parent,
                                           const std::string& fingerprint);
 
   const std::filesystem::path& path() const { return path_; }
-  uint64_t seed() const { return seed_; }  // random, the same for the folder's life
+  uint64_t seed() const { return seed_; }  // random, constant for the directory's lifetime
   int heads_fd() const { return heads_.fd(); }
   int blocks_fd() const { return blocks_.fd(); }
 
-  // Bytes of the other models' caches beside this one.
+  // Bytes of other models' caches in the same parent directory.
   int64_t bytes_of_others() const;
-  // Removes the least recently used of them that no process has open. False when there is none.
+  // Removes the least recently used of them that no process has open. Returns false if there is none.
   bool remove_oldest_other();
 
  private:
   DiskFolder() = default;
 
   std::filesystem::path path_;
-  FileHandle lock_;  // the folder itself
+  FileHandle lock_;  // the directory
   FileHandle heads_;
   FileHandle blocks_;
   uint64_t seed_ = 0;

@@ -8,7 +8,7 @@
 namespace quire {
 namespace {
 
-constexpr uint64_t kMagic = 0x31564B4552495551;  // "QUIREKV1" as it stands in the file
+constexpr uint64_t kMagic = 0x31564B4552495551;  // "QUIREKV1" in the file
 
 uint64_t head_checksum(const SlotHeader& header, std::span<const std::byte> token_ids) {
   const uint64_t fields = XXH3_64bits(&header, offsetof(SlotHeader, header_checksum));
@@ -28,20 +28,20 @@ uint64_t block_checksum(std::span<const std::byte> block) {
   return XXH3_64bits(block.data(), block.size());
 }
 
-void encode_head(const CachedBlockName& name, int32_t slot, uint64_t stamp, size_t block_bytes,
+void encode_head(const CachedBlockHash& key, int32_t slot, uint64_t stamp, size_t block_bytes,
                  uint64_t checksum, std::span<std::byte> head) {
   const std::span<std::byte> token_ids = head.subspan(sizeof(SlotHeader));
-  std::memcpy(token_ids.data(), name.token_ids.data(), token_ids.size());
+  std::memcpy(token_ids.data(), key.token_ids.data(), token_ids.size());
   SlotHeader header;
   header.magic = kMagic;
   header.version = kSlotVersion;
   header.slot = slot;
-  header.hash_low = name.hash_low;
-  header.hash_high = name.hash_high;
-  header.parent_low = name.parent_low;
-  header.parent_high = name.parent_high;
-  header.group = name.group;
-  header.num_tokens = static_cast<int32_t>(name.token_ids.size());
+  header.hash_low = key.hash_low;
+  header.hash_high = key.hash_high;
+  header.parent_low = key.parent_low;
+  header.parent_high = key.parent_high;
+  header.group = key.group;
+  header.num_tokens = static_cast<int32_t>(key.token_ids.size());
   header.stamp = stamp;
   header.block_bytes = block_bytes;
   header.block_checksum = checksum;
@@ -61,13 +61,13 @@ std::optional<DecodedHead> decode_head(std::span<const std::byte> head, int32_t 
     return std::nullopt;
   }
   DecodedHead decoded;
-  decoded.name.hash_low = header.hash_low;
-  decoded.name.hash_high = header.hash_high;
-  decoded.name.parent_low = header.parent_low;
-  decoded.name.parent_high = header.parent_high;
-  decoded.name.group = header.group;
-  decoded.name.token_ids.resize(static_cast<size_t>(header.num_tokens));
-  std::memcpy(decoded.name.token_ids.data(), token_ids.data(), token_ids.size());
+  decoded.key.hash_low = header.hash_low;
+  decoded.key.hash_high = header.hash_high;
+  decoded.key.parent_low = header.parent_low;
+  decoded.key.parent_high = header.parent_high;
+  decoded.key.group = header.group;
+  decoded.key.token_ids.resize(static_cast<size_t>(header.num_tokens));
+  std::memcpy(decoded.key.token_ids.data(), token_ids.data(), token_ids.size());
   decoded.stamp = header.stamp;
   decoded.block_checksum = header.block_checksum;
   return decoded;

@@ -1,10 +1,10 @@
 // A slot of the disk cache as bytes: a head in one file, the block in another. Pure functions; any thread.
 //
-//   heads    [SlotHeader | token ids, int32 each]    one a slot, close together: a start reads them all
-//   blocks   [block]                                 one a slot, each at a multiple of kBlockAlignment
+//   heads    [SlotHeader | token ids, int32 each]    one per slot, contiguous: a start reads all of them
+//   blocks   [block]                                 one per slot, each at a multiple of kBlockAlignment
 //
-// The head's checksum covers header and token ids, and the header has the checksum of the block. Whatever a
-// crash leaves, a slot is what its checksums say or it is empty.
+// The head's checksum covers header and token ids, and the header has the checksum of the block. After a
+// crash a slot with wrong checksums counts as empty.
 #pragma once
 
 #include <cstddef>
@@ -16,7 +16,7 @@
 
 namespace quire {
 
-inline constexpr uint32_t kSlotVersion = 1;  // of this layout; a part of the model's fingerprint
+inline constexpr uint32_t kSlotVersion = 1;  // of this layout; part of the model's fingerprint
 inline constexpr int64_t kBlockAlignment = 4096;
 
 struct SlotHeader {
@@ -29,17 +29,17 @@ struct SlotHeader {
   uint64_t parent_high = 0;
   int32_t group = 0;
   int32_t num_tokens = 0;
-  uint64_t stamp = 0;  // rises from write to write
+  uint64_t stamp = 0;  // increases from write to write
   uint64_t block_bytes = 0;
   uint64_t block_checksum = 0;
-  uint64_t header_checksum = 0;  // of the fields above and the token ids
+  uint64_t header_checksum = 0;  // covers the fields above and the token ids
 };
 static_assert(sizeof(SlotHeader) == 88);
 
-// Sizes for blocks of so many tokens and bytes.
+// Sizes of a slot for blocks of block_size tokens and bytes_per_block bytes.
 struct SlotSizes {
-  int64_t head = 0;   // from one head to the next
-  int64_t block = 0;  // from one block to the next
+  int64_t head = 0;   // stride of heads, bytes
+  int64_t block = 0;  // stride of blocks, bytes
   int64_t slot() const { return head + block; }
 };
 SlotSizes slot_sizes(int32_t block_size, int64_t bytes_per_block);
@@ -47,12 +47,12 @@ SlotSizes slot_sizes(int32_t block_size, int64_t bytes_per_block);
 uint64_t block_checksum(std::span<const std::byte> block);
 
 // Fills head [SlotSizes::head].
-void encode_head(const CachedBlockName& name, int32_t slot, uint64_t stamp, size_t block_bytes,
+void encode_head(const CachedBlockHash& key, int32_t slot, uint64_t stamp, size_t block_bytes,
                  uint64_t checksum, std::span<std::byte> head);
 
-// What an intact head [SlotSizes::head] of this slot says; none for anything else.
+// The content of an intact head [SlotSizes::head] of this slot; nullopt if it is not intact.
 struct DecodedHead {
-  CachedBlockName name;
+  CachedBlockHash key;
   uint64_t stamp = 0;
   uint64_t block_checksum = 0;
 };

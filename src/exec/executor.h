@@ -1,5 +1,6 @@
-// Turns plans into tokens. An executor owns the device's state: weights, the KV pool, each sequence's tokens
-// and sampling state. The engine thread alone calls it. It knows no queue and no request: only sequences.
+// Executes plans. An executor owns the device's state: weights, the KV pool, each sequence's tokens and
+// sampling state. Only the engine thread calls it. It handles sequences only; queues and requests belong to
+// the scheduler.
 #pragma once
 
 #include "contract/step_plan.h"
@@ -13,11 +14,12 @@ class Executor {
 
   // Starts a step. The plan must live until finish() returns.
   virtual void begin(const StepPlan& plan) = 0;
-  // Completes the step that begin() started. With nothing scheduled and something under way to or from the
-  // disk, waits until some of it has ended. The result lives until the next begin().
+  // Completes the step that begin() started. If nothing is scheduled and disk operations are in flight, waits
+  // for one of them to end. The result lives until the next begin().
   virtual const StepResult& finish() = 0;
 
-  // Empties the disk's slots, those that are being written included. The bookkeeping has forgotten them.
+  // Empties the disk's slots, including those that are being written. The bookkeeping has removed them
+  // already.
   virtual void clear_disk_cache() {}
 };
 

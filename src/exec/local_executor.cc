@@ -7,14 +7,13 @@
 namespace quire {
 namespace {
 
-// Logits are made and consumed for so many rows at a time, so that their memory does not grow with the batch.
+// Rows whose logits are computed and consumed at a time, so that their memory does not grow with the batch.
 constexpr int64_t kLogitRowsAtOnce = 64;
 
 size_t kernel_workspace(const Model& model, const OpTable& ops, const ThreadPool& pool,
                         const LocalExecutorOptions& options) {
-  const ArchSpec& spec = model.spec();
-  return ops.workspace_bytes(options.max_num_batched_tokens, cache_places(spec, options.max_model_len),
-                             static_cast<int32_t>(spec.num_heads), static_cast<int32_t>(spec.head_dim),
+  const AttentionLimits limits = attention_limits(model.spec(), options.max_model_len);
+  return ops.workspace_bytes(options.max_num_batched_tokens, limits.slots, limits.num_heads, limits.head_dim,
                              pool.num_threads());
 }
 
@@ -58,7 +57,7 @@ void LocalExecutor::begin(const StepPlan& plan) {
   start_beam_searches(plan);
   if (disk_ != nullptr) {
     for (const DiskWrite& write : plan.disk_writes)
-      disk_->write(write.slot, write.name, kv_.block(write.src_tier, write.src));
+      disk_->write(write.slot, write.key, kv_.block(write.src_tier, write.src));
   }
   kv_.copy(plan.copies);
   if (disk_ != nullptr) {
@@ -84,7 +83,7 @@ const StepResult& LocalExecutor::finish() {
   }
 
   const double begin = monotonic_seconds();
-  const TensorView hidden = model_.forward(context_, builder_.batch(), activations_);
+  const TensorView hidden = model_.forward(context_, builder_.batch(), activations_, builder_.kv_groups());
   if (text_pooler_) {
     text_pooler_->take(context_, pool_, *plan_, builder_.pooled_parts(), sequences_, hidden, result_);
   }
@@ -97,7 +96,7 @@ const StepResult& LocalExecutor::finish() {
   return result_;
 }
 
-// Of the time from begin_s until now, where the steps are profiled.
+// Records an event from begin_s until now, if steps are profiled.
 void LocalExecutor::note(std::string_view event, double begin_s, int64_t rows) {
   if (context_.profile == nullptr) return;
   context_.profile->add(
@@ -200,16 +199,16 @@ void LocalExecutor::collect(const LogitRow& row, RowOutcome& outcome) {
 
 void LocalExecutor::start_beam_searches(const StepPlan& plan) {
   for (const SequenceInit& init : plan.inits) {
-    if (!init.sampling.use_beam_search) continue;
+    if (!init.sampling->use_beam_search) continue;
     const auto num_prompt_tokens = static_cast<int32_t>(init.prompt_token_ids.size());
-    const int32_t max_new_tokens = std::min(init.sampling.max_tokens, max_model_len_ - num_prompt_tokens);
+    const int32_t max_new_tokens = std::min(init.sampling->max_tokens, max_model_len_ - num_prompt_tokens);
     sequences_.at(init.seq).beams = std::make_shared<BeamGroup>(
         BeamGroup{.first = init.seq,
-                  .search = BeamSearch(init.sampling, init.end_token_ids, std::max(1, max_new_tokens))});
+                  .search = BeamSearch(*init.sampling, init.end_token_ids, std::max(1, max_new_tokens))});
   }
 }
 
-// A beam search goes on when the rows of all its open beams are there. Where one failed it stays as it is:
+// A beam search takes its step when the rows of all active beams are complete. If one failed, it takes none:
 // the failure ends the request.
 void LocalExecutor::count_row(BeamGroup& group) {
   if (group.step != plan_->step) {

@@ -24,17 +24,17 @@ struct LocalExecutorOptions {
   KvLayout layout;
   int32_t max_num_batched_tokens = 0;
   int32_t max_model_len = 0;
-  std::shared_ptr<DiskCache> disk;  // null: no disk tier
-  OpProfile* profile = nullptr;     // the one `ops` notes its calls in, if it does; outlives the executor
+  std::shared_ptr<DiskCache> disk;  // null = no disk tier
+  OpProfile* profile = nullptr;     // records the calls of `ops`, or null; outlives the executor
 };
 
-// What a profile calls a whole step, and the choice of tokens in it.
+// Names of profile events: a whole step, and sampling in it.
 inline constexpr std::string_view kStepEvent = "step";
 inline constexpr std::string_view kSampleEvent = "sample";
 
 class LocalExecutor : public Executor {
  public:
-  // Takes all its memory here; a step allocates nothing of size. model, ops and pool outlive the executor.
+  // Allocates all memory; a step allocates no large memory. model, ops and pool outlive the executor.
   LocalExecutor(const Model& model, const OpTable& ops, ThreadPool& pool,
                 const LocalExecutorOptions& options);
 
@@ -42,15 +42,15 @@ class LocalExecutor : public Executor {
   const StepResult& finish() override;
   void clear_disk_cache() override;
 
-  // Bytes beyond weights and KV pool for steps of so many tokens: activations, logits, kernel scratch.
+  // Bytes for activations, logits and kernel scratch, in addition to weights and KV pool.
   static int64_t workspace_bytes(const Model& model, const OpTable& ops, const ThreadPool& pool,
                                  const LocalExecutorOptions& options);
   size_t num_sequences() const { return sequences_.size(); }
 
  private:
-  // What one row of logits gave, written by the thread that had the row.
+  // The result of one row of logits, written by the thread that processed it.
   struct RowOutcome {
-    std::vector<SampledToken> sampled;  // one for each sample that starts here
+    std::vector<SampledToken> sampled;  // one per sample that is forked here
     PositionLogprobs prompt;
     std::string failure;
   };
@@ -74,9 +74,9 @@ class LocalExecutor : public Executor {
   Buffer workspace_;
   OpContext context_;
   ActivationBuffers activations_;
-  std::optional<TextPooler> text_pooler_;  // in place of the logits, where the model does not generate
-  Buffer logits_;                          // [kLogitRowsAtOnce, vocab_size] float32
-  std::vector<SamplerWorkspace> sampler_workspaces_;  // one a thread
+  std::optional<TextPooler> text_pooler_;             // for pooling models, instead of logits
+  Buffer logits_;                                     // [kLogitRowsAtOnce, vocab_size] float32
+  std::vector<SamplerWorkspace> sampler_workspaces_;  // one per thread
   std::vector<int32_t> row_indices_;
   std::vector<RowOutcome> outcomes_;
   const StepPlan* plan_ = nullptr;

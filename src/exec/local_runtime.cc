@@ -25,7 +25,7 @@ std::optional<DType> float_dtype(const std::string& name, std::string_view flag)
 constexpr size_t kMaxProfileEvents = size_t{1} << 20;
 
 ActivationFormat activations_of(const std::string& name, const Checkpoint& checkpoint) {
-  if (name == "auto") return checkpoint.usual_activations();
+  if (name == "auto") return checkpoint.default_activations();
   if (name == "float32") return ActivationFormat::kFloat;
   if (name == "int16") return ActivationFormat::kInt16;
   if (name == "int8") return ActivationFormat::kInt8;
@@ -35,10 +35,11 @@ ActivationFormat activations_of(const std::string& name, const Checkpoint& check
 ModelOptions model_options_of(const RuntimeOptions& options, const Checkpoint& checkpoint) {
   return {.dtype = float_dtype(options.dtype, "--dtype"),
           .quantization = quantization_from_name(options.quantization),
-          .coded_activations = activations_of(options.activation_dtype, checkpoint),
+          .quantized_activations = activations_of(options.activation_dtype, checkpoint),
           .max_model_len = options.max_model_len,
           .runner = runner_from_name(options.runner),
-          .weight_cache = options.weight_cache};
+          .weight_cache = options.weight_cache,
+          .defer_rope_tables = true};
 }
 
 }  // namespace
@@ -47,8 +48,8 @@ LocalRuntime::~LocalRuntime() {
   if (profiling_ == nullptr) return;
   try {
     profiling_->file.write(profiling_->profile);
-    log_info("profile of the steps: ", profiling_->file.path(), " (open it in a trace viewer)\n",
-             profile_table(profiling_->profile));
+    log_info("profile of the steps: ", profiling_->file.path(), " (open it in a trace viewer)");
+    log_lines(LogLevel::kInfo, profile_table(profiling_->profile));
   } catch (const Error& error) {
     log_error(error.what());
   }
@@ -78,8 +79,8 @@ std::unique_ptr<LocalRuntime> LocalRuntime::load(std::unique_ptr<Checkpoint> che
 
   const int64_t longest = read_spec(*checkpoint, model_options.runner).max_model_len;
   if (options.max_model_len > longest) {
-    throw Error(cat("--max-model-len ", options.max_model_len, ": the model is made for sequences of ",
-                    longest, " tokens at the most"));
+    throw Error(cat("--max-model-len ", options.max_model_len, ": the model supports sequences of at most ",
+                    longest, " tokens"));
   }
 
   std::unique_ptr<LocalRuntime> runtime(new LocalRuntime);
@@ -107,6 +108,7 @@ int64_t LocalRuntime::workspace_bytes(const LocalExecutorOptions& options) const
 void LocalRuntime::start_executor(const LocalExecutorOptions& options) {
   LocalExecutorOptions own = options;
   if (profiling_ != nullptr) own.profile = &profiling_->profile;
+  model_->make_rope_tables({pool_.get(), {}}, options.max_model_len);
   executor_ = std::make_unique<LocalExecutor>(*model_, *ops_, *pool_, own);
 }
 

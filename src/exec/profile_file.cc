@@ -24,15 +24,15 @@ double percent(double part, double whole) {
 
 // One line of the trace. Chrome counts in microseconds.
 std::string trace_line(const OpProfile& profile, const ProfileEvent& event, double origin) {
-  const double least = profile.least_seconds(event);
+  const double min_seconds = profile.least_seconds(event);
   std::string line = cat(R"({"name":")", kind_of(event), R"(","ph":"X","pid":1,"tid":1,"ts":)",
                          fixed((event.begin_s - origin) * 1e6, 3), R"(,"dur":)",
                          fixed(event.seconds * 1e6, 3), R"(,"args":{"rows":)", event.rows);
-  if (least > 0) {
+  if (min_seconds > 0) {
     line += cat(R"(,"bytes":)", fixed(event.bytes, 0), R"(,"flop":)", fixed(event.flop, 0), R"(,"GB/s":)",
                 fixed(event.bytes / event.seconds / 1e9, 2), R"(,"GFLOP/s":)",
                 fixed(event.flop / event.seconds / 1e9, 2), R"(,"percent of limit":)",
-                fixed(percent(least, event.seconds), 1));
+                fixed(percent(min_seconds, event.seconds), 1));
   }
   return line + "}}";
 }

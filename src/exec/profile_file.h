@@ -1,4 +1,4 @@
-// What a profile becomes when the engine ends: a file for trace viewers and a table for the terminal.
+// Output of a profile when the engine ends: a file for trace viewers and a table for the terminal.
 #pragma once
 
 #include <fstream>
@@ -8,12 +8,12 @@
 
 namespace quire {
 
-// Opened when the engine starts, so that a path that cannot be written is an error then.
+// Opened when the engine starts, so that an invalid path is reported at once.
 class ProfileFile {
  public:
   explicit ProfileFile(const std::string& path);  // throws Error
-  // Chrome's trace format: one event for each call with its shape, bytes, operations, rates, and its share of
-  // the machine's limit. Throws Error.
+  // Chrome trace format: one event per call with its shape, bytes, operations, rates, and the fraction of the
+  // machine's limit. Throws Error.
   void write(const OpProfile& profile);
   const std::string& path() const { return path_; }
 
@@ -22,7 +22,7 @@ class ProfileFile {
   std::ofstream out_;
 };
 
-// Time of each kind of call, the largest first: calls, share of the steps' time, GB/s, GFLOP/s, share of the
+// Time per kind of call, largest first: calls, fraction of the steps' time, GB/s, GFLOP/s, fraction of the
 // machine's limit.
 std::string profile_table(const OpProfile& profile);
 

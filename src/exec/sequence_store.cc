@@ -15,8 +15,7 @@ void SequenceStore::apply(const StepPlan& plan) {
         SequenceRecord{.tokens = init.prompt_token_ids,
                        .num_prompt_tokens = static_cast<int32_t>(init.prompt_token_ids.size()),
                        .block_tables = std::vector<std::vector<BlockId>>(static_cast<size_t>(num_groups_)),
-                       .sampling = SamplingState(init.sampling, init.prompt_token_ids, init.end_token_ids,
-                                                 init.seed, 0, vocab_size_),
+                       .sampling = sampling_state(init),
                        .pooling = init.pooling,
                        .pooled = {},
                        .beams = nullptr});
@@ -29,21 +28,32 @@ void SequenceStore::apply(const StepPlan& plan) {
   }
 }
 
+// The prompts of one request share its rules.
+SamplingState SequenceStore::sampling_state(const SequenceInit& init) {
+  if (const auto rules = last_rules_.lock();
+      rules != nullptr && rules->params.same_as(init.sampling) && last_end_token_ids_ == init.end_token_ids) {
+    return {rules, init.prompt_token_ids, init.seed, 0, vocab_size_};
+  }
+  SamplingState state(init.sampling, init.prompt_token_ids, init.end_token_ids, init.seed, 0, vocab_size_);
+  last_rules_ = state.shared_rules();
+  last_end_token_ids_ = init.end_token_ids;
+  return state;
+}
+
 void SequenceStore::fork(SeqId parent, SeqId child, int32_t sample_index) {
   const SequenceRecord& from = at(parent);
   std::unique_ptr<SequenceRecord>& to = records_[child];
   if (to == nullptr) {
     to = std::make_unique<SequenceRecord>(SequenceRecord{from});
   } else {
-    *to = from;  // into the memory that it has
+    *to = from;  // reuses its memory
   }
   to->sampling = from.sampling.fork(sample_index);
 }
 
 SequenceRecord& SequenceStore::at(SeqId seq) {
   const auto it = records_.find(seq);
-  if (it == records_.end())
-    throw Error(cat("internal error: the plan names sequence ", seq, ", which is not known"));
+  if (it == records_.end()) throw Error(cat("internal error: unknown sequence ", seq, " in the plan"));
   return *it->second;
 }
 

@@ -1,4 +1,5 @@
 #include "exec/text_pooler.h"
+#include "nn/pooler.h"
 
 #include <algorithm>
 #include <cmath>
@@ -35,7 +36,7 @@ void add_row(PoolKind kind, int32_t position, bool last, const float* row, float
   }
 }
 
-// What a sum over `count` rows is divided by.
+// The divisor of a sum over `count` rows.
 double divisor(PoolKind kind, int32_t count) {
   const double n = count;
   if (kind == PoolKind::kMean) return n;
@@ -90,7 +91,7 @@ void TextPooler::take(const OpContext& ctx, ThreadPool& pool, const StepPlan& pl
 
 void TextPooler::add_rows(const PooledPart& part, SequenceRecord& record, const TensorView& hidden) const {
   const int64_t size = pooler_.hidden_size;
-  // What is computed again, after it gave way, is summed up again.
+  // After a preemption the sum starts again.
   if (part.begin == 0 || record.pooled.empty())
     record.pooled.assign(static_cast<size_t>(pooler_.pooled_size()), 0.0F);
   for (size_t k = 0; k < pooler_.kinds.size(); ++k) {
@@ -122,7 +123,7 @@ void TextPooler::finish(const OpContext& ctx, const StepPlan& plan, std::span<co
       for (int64_t d = 0; d < size; ++d) to[d] = static_cast<float>(from[d] / by);
     }
   }
-  const TensorView out = apply(ops_, ctx, pooler_, x, other);
+  const TensorView out = apply(OpRunner{ops_, ctx}, pooler_, x, other);
   for (int64_t i = 0; i < count; ++i) {
     PooledVector vector;
     vector.seq = seq_of(i);

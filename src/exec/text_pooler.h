@@ -1,7 +1,7 @@
-// Makes the vectors of sequences that ask for one: sums their hidden states up as they are computed, step by
-// step, and puts what is complete through the model's layers behind the pooling. Owned by an executor.
+// Pooling requests: sums up hidden states as they are computed, step by step, and applies the model's layers
+// after the pooling to complete sums. Owned by an executor and used by its thread.
 //
-// Rows are added in the order of their positions, so a vector has the same bits however its text was cut.
+// Rows are added in order of positions, so a vector has the same bits for any chunking of its prompt.
 #pragma once
 
 #include <span>
@@ -18,11 +18,11 @@ namespace quire {
 
 class TextPooler {
  public:
-  // The model has a pooler().
+  // Requires model.pooler().
   TextPooler(const Model& model, const OpTable& ops);
 
-  // hidden: what Model::forward returned for the batch that `parts` are of. Appends the vectors of texts that
-  // end here, and the failures of those that are not numbers.
+  // hidden: result of Model::forward() for the batch of `parts`. Appends the vectors of prompts that end in
+  // this step, or failures if a vector has NaN or infinity.
   void take(const OpContext& ctx, ThreadPool& pool, const StepPlan& plan, std::span<const PooledPart> parts,
             SequenceStore& sequences, const TensorView& hidden, StepResult& result);
 
@@ -39,8 +39,8 @@ class TextPooler {
   std::vector<PooledPart> ended_;
 };
 
-// What a request's own wishes make of the output of Pooler's layers, in place: fewer numbers, length 1,
-// probabilities.
+// Applies a request's parameters to the output of the pooler's layers, in place: fewer dimensions,
+// normalization, probabilities.
 void finish_vector(const Pooler& pooler, const PoolingParams& params, std::vector<float>& values);
 
 }  // namespace quire

@@ -21,7 +21,7 @@ namespace fs = std::filesystem;
 constexpr const char* kSingleFile = "model.safetensors";
 constexpr const char* kIndexFile = "model.safetensors.index.json";
 
-// One safetensors file and, where it was mapped by us, its mapping.
+// One safetensors file, and its mapping if this class created it.
 struct Shard {
   std::optional<MappedFile> mapping;
   Safetensors tensors;
@@ -65,7 +65,7 @@ class SafetensorsCheckpoint : public Checkpoint {
     }
     return std::nullopt;
   }
-  // Those of a checkpoint in memory; one in a directory has what lies there.
+  // For a checkpoint in memory. A checkpoint in a directory uses the files of the directory.
   void set_files(const CheckpointBytes& in_memory) {
     files_ = in_memory.files;
     weight_files_ = in_memory.weight_files;
@@ -113,7 +113,7 @@ class SafetensorsCheckpoint : public Checkpoint {
     shards_.push_back({std::nullopt, Safetensors(bytes, file)});
   }
 
-  // Called once, after the last shard. `index` says which shard a tensor is taken from where several have it.
+  // Called once, after the last shard. If several shards contain a tensor, `index` selects one.
   void build_index(const WeightMap* index) {
     for (size_t s = 0; s < shards_.size(); ++s) {
       const Safetensors& tensors = shards_[s].tensors;
@@ -126,7 +126,7 @@ class SafetensorsCheckpoint : public Checkpoint {
         const auto [it, inserted] = where_.emplace(info.name, Location{s, &info});
         if (!inserted) {
           throw Error(cat(tensors.file(), ": tensor '", info.name, "' is in ",
-                          shards_[it->second.shard].tensors.file(), " too"));
+                          shards_[it->second.shard].tensors.file(), " as well"));
         }
       }
     }
@@ -143,7 +143,7 @@ class SafetensorsCheckpoint : public Checkpoint {
   std::map<std::string, Location, std::less<>> where_;
 };
 
-// Lists names for a message: at most `limit`, then how many more there are.
+// Lists names for a message: at most `limit`, then the number of the others.
 std::string list_names(const std::vector<std::string>& names, size_t limit) {
   std::vector<std::string> shown(names.begin(),
                                  names.begin() + static_cast<std::ptrdiff_t>(std::min(limit, names.size())));
@@ -156,18 +156,18 @@ WeightMap read_weight_map(const fs::path& index_path) {
   const nlohmann::json index = read_json_file(index_path);
   const auto it = index.is_object() ? index.find("weight_map") : index.end();
   if (it == index.end() || !it->is_object())
-    throw Error(cat(index_path.string(), ": has no object 'weight_map'"));
+    throw Error(cat(index_path.string(), ": 'weight_map' is missing or not an object"));
   if (it->empty()) throw Error(cat(index_path.string(), ": 'weight_map' is empty"));
   WeightMap map;
   for (const auto& [tensor, value] : it->items()) {
     if (!value.is_string())
-      throw Error(cat(index_path.string(), ": 'weight_map' names no file for tensor '", tensor, "'"));
+      throw Error(cat(index_path.string(), ": 'weight_map' has no file name for tensor '", tensor, "'"));
     const auto& file = value.get_ref<const std::string&>();
-    // A shard lies beside its index. Anything else would let a checkpoint read files from elsewhere.
+    // Shards must be in the same directory as the index. Otherwise a checkpoint could read files elsewhere.
     if (file.empty() || file == "." || file == ".." || file.find('/') != std::string::npos ||
         file.find('\0') != std::string::npos) {
       throw Error(cat(index_path.string(), ": 'weight_map' names '", file, "' for tensor '", tensor,
-                      "', which is no file name within the directory"));
+                      "', which is not a file name in the directory"));
     }
     map.emplace(tensor, file);
   }
@@ -185,7 +185,7 @@ void add_shards(SafetensorsCheckpoint& checkpoint, const fs::path& dir) {
   }
   if (!missing.empty()) {
     throw Error(
-        cat(dir.string(), ": shards named by ", kIndexFile, " are missing: ", list_names(missing, 20)));
+        cat(dir.string(), ": shards listed in ", kIndexFile, " are missing: ", list_names(missing, 20)));
   }
   for (const auto& file : files) checkpoint.add_file(dir / file);
   checkpoint.build_index(&map);
@@ -194,8 +194,8 @@ void add_shards(SafetensorsCheckpoint& checkpoint, const fs::path& dir) {
     if (checkpoint.find(tensor) == nullptr) absent.push_back(cat("'", tensor, "' in ", file));
   }
   if (!absent.empty()) {
-    throw Error(cat(index_path.string(),
-                    ": tensors that it names are not in their shards: ", list_names(absent, 20)));
+    throw Error(
+        cat(index_path.string(), ": listed tensors are missing in their shards: ", list_names(absent, 20)));
   }
 }
 
@@ -209,7 +209,7 @@ std::vector<std::string> safetensors_files(const fs::path& dir) {
   return files;
 }
 
-// The first of the files that torch.save() wrote; empty: there is none.
+// The first file in the format of torch.save(); empty if there is none.
 std::string find_pickle(const fs::path& dir) {
   std::vector<std::string> files;
   std::error_code error;
@@ -235,15 +235,15 @@ void add_weights(SafetensorsCheckpoint& checkpoint, const fs::path& dir) {
   }
   if (files.empty()) {
     if (const std::string pickle = find_pickle(dir); !pickle.empty()) {
-      throw Error(cat(dir.string(), ": its weights are a pickle (", pickle,
-                      "), which may run any program and is not read; load the model with transformers and "
-                      "save_pretrained() it to another directory: that writes safetensors"));
+      throw Error(cat(dir.string(), ": the weights are a pickle file (", pickle,
+                      "), which can execute arbitrary code and is not supported; load the model with "
+                      "transformers and use save_pretrained() to write safetensors to another directory"));
     }
     throw Error(cat(dir.string(), ": has neither ", kSingleFile, " nor ", kIndexFile,
-                    " (weights in other formats must be converted to safetensors first)"));
+                    "; convert weights in other formats to safetensors"));
   }
-  throw Error(
-      cat(dir.string(), ": has several safetensors files but no ", kIndexFile, ": ", list_names(files, 10)));
+  throw Error(cat(dir.string(), ": contains several safetensors files but no ", kIndexFile, ": ",
+                  list_names(files, 10)));
 }
 
 nlohmann::json require_object(nlohmann::json value, const std::string& name) {
@@ -263,7 +263,7 @@ std::unique_ptr<Checkpoint> Checkpoint::open(const fs::path& dir) {
     return open_gguf(gguf);
   if (!fs::exists(config_path, error)) {
     throw Error(
-        cat(dir.string(), ": has no config.json; is it a model directory from the Hugging Face hub?"));
+        cat(dir.string(), ": has no config.json; pass a Hugging Face model directory or a GGUF file"));
   }
   nlohmann::json config = require_object(read_json_file(config_path), config_path.string());
   std::optional<nlohmann::json> generation;
@@ -273,7 +273,7 @@ std::unique_ptr<Checkpoint> Checkpoint::open(const fs::path& dir) {
   }
   auto checkpoint = std::make_unique<SafetensorsCheckpoint>(dir, std::move(config), std::move(generation));
   add_weights(*checkpoint, dir);
-  // Where GPTQ checkpoints had their configuration before config.json took it up.
+  // The location of the configuration of older GPTQ checkpoints.
   const fs::path old_path = dir / "quantize_config.json";
   if (!checkpoint->config().contains("quantization_config") && fs::exists(old_path, error)) {
     nlohmann::json quantization = require_object(read_json_file(old_path), old_path.string());
@@ -312,7 +312,7 @@ std::optional<std::string> Checkpoint::file(std::string_view) const {
   return std::nullopt;
 }
 
-const CodedMatrix* Checkpoint::coded(std::string_view) const {
+const QuantizedMatrix* Checkpoint::quantized(std::string_view) const {
   return nullptr;
 }
 
@@ -324,9 +324,8 @@ TensorView Checkpoint::view(std::string_view name) const {
                     Shape::kMaxRank, " are supported"));
   }
   if (!aligned(name))
-    throw Error(
-        cat(path().string(), ": tensor '", name, "' does not lie at a multiple of its element's size"));
-  // Views do not carry const: whoever takes this one as an input does not write to it.
+    throw Error(cat(path().string(), ": tensor '", name, "' is not aligned to its element size"));
+  // TensorView has no const variant; users of this view must not write to it.
   return make_view(const_cast<std::byte*>(data.data()), info.dtype,
                    Shape(std::span<const int64_t>(info.shape)));
 }

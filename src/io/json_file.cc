@@ -5,17 +5,18 @@
 #include <rapidjson/reader.h>
 
 #include <algorithm>
-#include <fstream>
 #include <utility>
 #include <vector>
 
 #include "base/error.h"
 #include "base/strings.h"
+#include "io/json_allocator.h"
+#include "io/open_file.h"
 
 namespace quire {
 namespace {
 
-// Builds the value as the reader walks through the text. Each call returns false to stop, with the reason in
+// Builds the value from the events of the reader. Each callback returns false to stop, with the reason in
 // `problem`.
 class JsonBuilder {
  public:
@@ -30,9 +31,8 @@ class JsonBuilder {
   bool Int64(int64_t v) { return put(v) != nullptr; }
   bool Uint64(uint64_t v) { return put(v) != nullptr; }
   bool Double(double v) { return put(v) != nullptr; }
-  bool RawNumber(const char*, rapidjson::SizeType, bool) {
-    return false;
-  }  // only called with a flag we do not set
+  // Called only with kParseNumbersAsStringsFlag, which is not set.
+  bool RawNumber(const char*, rapidjson::SizeType, bool) { return false; }
   bool String(const char* text, rapidjson::SizeType size, bool) {
     return put(std::string(text, size)) != nullptr;
   }
@@ -44,7 +44,7 @@ class JsonBuilder {
   bool Key(const char* text, rapidjson::SizeType size, bool) {
     key_.assign(text, size);
     if (options_.unique_keys && open_.back()->contains(key_)) {
-      problem_ = cat("the key '", key_, "' occurs twice");
+      problem_ = cat("duplicate key '", key_, "'");
       return false;
     }
     return true;
@@ -102,8 +102,8 @@ nlohmann::json parse_json(std::string_view text, std::string_view name, const Js
   nlohmann::json root;
   JsonBuilder builder(options, root);
   rapidjson::MemoryStream stream(text.data(), text.size());
-  rapidjson::Reader reader;
-  // Iterative: the reader's own depth costs no stack. Full precision: the nearest double.
+  rapidjson::GenericReader<rapidjson::UTF8<>, rapidjson::UTF8<>, JsonAllocator> reader;
+  // Iterative, so that nesting uses no stack. Full precision: the nearest double.
   constexpr unsigned kFlags = rapidjson::kParseIterativeFlag | rapidjson::kParseFullPrecisionFlag |
                               rapidjson::kParseValidateEncodingFlag | rapidjson::kParseNanAndInfFlag |
                               rapidjson::kParseStopWhenDoneFlag;
@@ -113,26 +113,15 @@ nlohmann::json parse_json(std::string_view text, std::string_view name, const Js
                                                                : std::string_view(builder.problem());
     fail(name, text, result.Offset(), problem);
   }
-  // The reader takes a zero byte for the end of the text, so what follows the value is looked at here.
+  // The reader stops at a zero byte, so the rest of the text is checked here.
   const size_t rest = text.find_first_not_of(" \t\r\n", stream.Tell());
-  if (rest != std::string_view::npos) fail(name, text, rest, "something follows the end of the JSON value");
+  if (rest != std::string_view::npos)
+    fail(name, text, rest, "unexpected text after the end of the JSON value");
   return root;
 }
 
 std::string read_text_file(const std::filesystem::path& path, int64_t max_bytes) {
-  std::error_code error;
-  if (!std::filesystem::exists(path, error)) throw Error(cat(path.string(), ": no such file"));
-  if (!std::filesystem::is_regular_file(path, error)) throw Error(cat(path.string(), ": not a regular file"));
-  const auto size = static_cast<int64_t>(std::filesystem::file_size(path, error));
-  if (error) throw Error(cat(path.string(), ": ", error.message()));
-  if (size > max_bytes) {
-    throw Error(cat(path.string(), ": has ", size, " bytes; at most ", max_bytes, " are read"));
-  }
-  std::ifstream in(path, std::ios::binary);
-  std::string text(static_cast<size_t>(size), '\0');
-  in.read(text.data(), size);
-  if (!in) throw Error(cat(path.string(), ": cannot be read"));
-  return text;
+  return read_regular_file(path, max_bytes);
 }
 
 nlohmann::json read_json_file(const std::filesystem::path& path, const JsonOptions& options) {

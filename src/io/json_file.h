@@ -1,6 +1,6 @@
-// JSON as model directories have it: config.json, index files, safetensors headers. Bare NaN and Infinity are
-// accepted (some config.json have them); nesting is limited, so that no file can exhaust the stack of whoever
-// walks the value.
+// JSON files of model directories: config.json, index files, safetensors headers. Bare NaN and Infinity are
+// accepted, as some config.json files contain them. Nesting is limited, so that no file can exhaust the stack
+// of code that traverses the value.
 #pragma once
 
 #include <cstdint>
@@ -13,17 +13,16 @@ namespace quire {
 
 struct JsonOptions {
   int max_depth = 64;
-  bool unique_keys =
-      false;  // a key that occurs twice in an object is an error; otherwise the last one counts
+  bool unique_keys = false;  // report duplicate keys of an object as errors; otherwise the last one is used
 };
 
-// `name` stands in errors: "NAME:LINE: what is wrong". Throws Error.
+// `name` appears in errors: "NAME:LINE: problem". Throws Error.
 nlohmann::json parse_json(std::string_view text, std::string_view name, const JsonOptions& options = {});
 
-// The whole file as text. Throws Error naming the path where it cannot be read or has more than max_bytes.
+// Reads the whole file as text. Throws Error with the path if it cannot be read or is larger than max_bytes.
 std::string read_text_file(const std::filesystem::path& path, int64_t max_bytes = int64_t{256} << 20);
 
-// read_text_file and parse_json; errors name the path.
+// read_text_file and parse_json; errors contain the path.
 nlohmann::json read_json_file(const std::filesystem::path& path, const JsonOptions& options = {});
 
 }  // namespace quire

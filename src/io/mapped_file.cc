@@ -12,47 +12,44 @@
 
 #include "base/error.h"
 #include "base/strings.h"
+#include "io/mapped_region.h"
+#include "io/open_file.h"
 
 namespace quire {
 namespace {
 
-[[noreturn]] void fail(const std::filesystem::path& path, std::string_view what, int code) {
-  throw Error(cat(path.string(), ": ", what, ": ", std::strerror(code)));
+[[noreturn]] void fail(std::string_view action, const std::filesystem::path& path, int code) {
+  throw Error(cat("cannot ", action, " ", path.string(), ": ", std::strerror(code)));
 }
 
 }  // namespace
 
 MappedFile::MappedFile(const std::filesystem::path& path) {
-  const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  if (fd < 0) fail(path, "cannot be opened", errno);
+  const FileHandle file = open_regular_file(path);
+  const int fd = file.fd();
   struct stat status = {};
-  if (fstat(fd, &status) != 0) {
-    const int code = errno;
-    close(fd);
-    fail(path, "cannot be examined", code);
-  }
-  if (!S_ISREG(status.st_mode)) {
-    close(fd);
-    throw Error(cat(path.string(), ": not a regular file"));
-  }
+  if (fstat(fd, &status) != 0) fail("examine", path, errno);
   size_ = static_cast<size_t>(status.st_size);
   constexpr int64_t kSecond = 1'000'000'000;
   identity_ = {path.filename().string(), int64_t{status.st_size}, static_cast<int64_t>(status.st_ino),
                int64_t{status.st_mtim.tv_sec} * kSecond + int64_t{status.st_mtim.tv_nsec}};
   if (size_ > 0) {
     void* p = mmap(nullptr, size_, PROT_READ, MAP_PRIVATE, fd, 0);
-    const int code = errno;
-    if (p == MAP_FAILED) {
-      close(fd);
-      fail(path, "cannot be mapped into memory", code);
-    }
+    if (p == MAP_FAILED) fail("map", path, errno);
     data_ = static_cast<const std::byte*>(p);
+    try {
+      register_mapping(bytes(), path.string());
+    } catch (...) {
+      munmap(p, size_);
+      throw;
+    }
   }
-  close(fd);
 }
 
 MappedFile::~MappedFile() {
-  if (data_ != nullptr) munmap(const_cast<std::byte*>(data_), size_);
+  if (data_ == nullptr) return;
+  unregister_mapping(data_);
+  munmap(const_cast<std::byte*>(data_), size_);
 }
 
 MappedFile::MappedFile(MappedFile&& other) noexcept
@@ -74,7 +71,7 @@ void MappedFile::expect_long_use() const {
 void MappedFile::release(size_t offset, size_t size) const {
   if (offset >= size_ || size == 0) return;
   const auto page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
-  // Outwards to whole pages: a neighbour's bytes on them come back from the file when they are read.
+  // Rounded outwards to full pages: adjacent bytes on these pages are read from the file again when needed.
   const size_t begin = offset / page * page;
   const size_t end = std::min(size_, offset + std::min(size, size_ - offset));
   madvise(const_cast<std::byte*>(data_) + begin, end - begin, MADV_DONTNEED);

@@ -1,4 +1,4 @@
-// A file mapped into memory, read only. Owns the mapping; may be read by any thread.
+// A read-only memory mapping of a file. Owns the mapping; thread-safe for reading.
 #pragma once
 
 #include <cstddef>
@@ -9,7 +9,7 @@
 
 namespace quire {
 
-// Which file bytes were read from, and in which state. Another one of any of this has other bytes.
+// Identifies the contents of a file: if any field differs, the contents may differ.
 struct FileIdentity {
   std::string name;  // without directories
   int64_t bytes = 0;
@@ -21,18 +21,18 @@ struct FileIdentity {
 
 class MappedFile {
  public:
-  // Throws Error naming the path where it cannot be opened, is not a regular file or cannot be mapped.
+  // Throws Error with the path if the file cannot be opened, is not a regular file or cannot be mapped.
   explicit MappedFile(const std::filesystem::path& path);
   ~MappedFile();
   MappedFile(MappedFile&& other) noexcept;
   MappedFile& operator=(MappedFile&& other) noexcept;
 
   std::span<const std::byte> bytes() const { return {data_, size_}; }
-  const FileIdentity& identity() const { return identity_; }  // as it was mapped
-  // The file is read in no order and for long: the system may keep it in huge pages.
+  const FileIdentity& identity() const { return identity_; }  // when the file was mapped
+  // Announces random access for a long time; the system may use huge pages.
   void expect_long_use() const;
-  // Lets the system drop the pages that lie within [offset, offset + size) of the file from this process's
-  // resident memory. Reading them again is right and costs a page fault.
+  // Lets the system drop the pages in [offset, offset + size) from this process's resident memory. They can
+  // be read again, at the cost of a page fault.
   void release(size_t offset, size_t size) const;
 
  private:

@@ -18,7 +18,7 @@ namespace quire {
 
 OutputFile::OutputFile(const std::filesystem::path& path) : path_(path) {
   fd_ = ::open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-  if (fd_ < 0) fail("cannot be made", errno);
+  if (fd_ < 0) fail("cannot create the file", errno);
 }
 
 OutputFile::~OutputFile() {
@@ -36,9 +36,9 @@ void OutputFile::resize(int64_t bytes) {
   if (bytes == 0) return;
   const int error = ::posix_fallocate(fd_, 0, bytes);
   if (error == 0) return;
-  // Some file systems cannot take space ahead.
-  if (error != EOPNOTSUPP && error != EINVAL) fail(cat("there is no room for ", format_bytes(bytes)), error);
-  if (::ftruncate(fd_, bytes) != 0) fail("cannot be made longer", errno);
+  // Some file systems cannot allocate space in advance.
+  if (error != EOPNOTSUPP && error != EINVAL) fail(cat("no space left for ", format_bytes(bytes)), error);
+  if (::ftruncate(fd_, bytes) != 0) fail("cannot extend the file", errno);
 }
 
 void OutputFile::write(int64_t offset, std::span<const std::byte> bytes) {
@@ -52,7 +52,7 @@ void OutputFile::write(int64_t offset, std::span<const std::span<const std::byte
     const size_t count = std::min<size_t>(left.size() - at, IOV_MAX);
     const ssize_t written = ::pwritev(fd_, &left[at], static_cast<int>(count), offset);
     if (written < 0 && errno == EINTR) continue;
-    if (written < 0) fail("cannot be written", errno);
+    if (written < 0) fail("cannot write the file", errno);
     offset += written;
     auto done = static_cast<size_t>(written);
     for (; at < left.size() && done >= left[at].iov_len; ++at) done -= left[at].iov_len;
@@ -67,9 +67,9 @@ void OutputFile::close() {
   if (::fsync(fd) != 0 && errno != EINVAL) {
     const int error = errno;
     ::close(fd);
-    fail("cannot be written", error);
+    fail("cannot write the file", error);
   }
-  if (::close(fd) != 0) fail("cannot be written", errno);
+  if (::close(fd) != 0) fail("cannot write the file", errno);
 }
 
 void write_file(const std::filesystem::path& path, std::string_view text) {

@@ -1,4 +1,4 @@
-// A file that is made and written at any place. Owned by one thread.
+// A new file that is written in any order. Owned by one thread.
 #pragma once
 
 #include <cstddef>
@@ -11,21 +11,21 @@ namespace quire {
 
 class OutputFile {
  public:
-  // Throws Error naming the path where there is one already or it cannot be made.
+  // Throws Error with the path if the file exists or cannot be created.
   explicit OutputFile(const std::filesystem::path& path);
   ~OutputFile();
   OutputFile(OutputFile&& other) noexcept;
   OutputFile& operator=(OutputFile&&) = delete;
 
   const std::filesystem::path& path() const { return path_; }
-  // Makes the file this long and takes the space on the disk. Throws Error where there is too little.
+  // Sets the size of the file and allocates the disk space. Throws Error if there is not enough.
   void resize(int64_t bytes);
   void write(int64_t offset, std::span<const std::byte> bytes);
-  // The parts one behind the other. In as few calls as it takes: what is written at once lies in large pages
-  // of the system's memory, and is read faster out of them.
+  // Writes the parts contiguously, in as few calls as possible: data written in large calls is stored in
+  // large folios of the page cache, which are faster to read.
   void write(int64_t offset, std::span<const std::span<const std::byte>> parts);
   void write(int64_t offset, std::string_view text) { write(offset, std::as_bytes(std::span(text))); }
-  // Everything is on the disk, or Error. Nothing may be written afterwards.
+  // Flushes everything to disk; throws Error on failure. Nothing may be written afterwards.
   void close();
 
  private:

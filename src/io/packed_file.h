@@ -1,12 +1,13 @@
-// Packed weights in one file, to be mapped where they would otherwise be made again. What decides the bytes
-// of the pieces stands in the fingerprint, and is the caller's matter. The file:
-//   header  magic, version, number of pieces, size of the file, fingerprint; a checksum of this and the table
-//   table   for each piece a hash of its name, where it begins, how long it is
-//   pieces  each from the begin of a page on, large ones of a huge page
-// Header and table are checked before anything in them is used. The pieces are not: that would read all of
-// them.
+// A file of packed weights, mapped instead of packing them again. The caller's fingerprint covers everything
+// that decides the bytes of the pieces. The file:
+//   header  magic, version, number of pieces, file size, fingerprint; a checksum of these and of the table
+//   table   for each piece: hash of its name, offset, size, checksum
+//   pieces  each aligned to a page, large ones to a huge page
+// Header and table are checked before anything in them is used. The pieces are not, because that reads all
+// of them: intact() checks one, in the background after a start.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
@@ -23,24 +24,27 @@
 
 namespace quire {
 
-// A row of the table, as it stands in the file.
+// A row of the table, as stored in the file.
 struct PackedPlace {
   uint64_t name_hash = 0;
   uint64_t begin = 0;
   uint64_t bytes = 0;
+  uint64_t checksum = 0;  // XXH3 of the piece
 };
 
-// A complete file, mapped. Any thread.
+// A complete file, mapped. Any thread may read it.
 class PackedFile {
  public:
-  // None: there is no such file, or it was made of something else. Throws Error that says what is wrong with
-  // the file where it is damaged or cannot be read.
+  // Returns nullopt if the file does not exist or has another fingerprint. Throws Error if it is damaged or
+  // cannot be read.
   static std::optional<PackedFile> open(const std::filesystem::path& path, std::string_view fingerprint);
 
   size_t num_pieces() const { return places_.size(); }
-  // The piece that stands at this place, as a view that keeps the mapping; empty where there is none, or one
-  // of another name or size.
+  // Piece number `index`, as a view that keeps the mapping alive; empty if it does not exist or has another
+  // name or size.
   Buffer piece(size_t index, std::string_view name, size_t bytes) const;
+  // Compares a piece with its checksum; reads it in parts and returns nullopt soon after `stop` is set.
+  std::optional<bool> intact(size_t index, const std::atomic<bool>& stop) const;
 
  private:
   PackedFile(std::shared_ptr<const MappedFile> file, std::vector<PackedPlace> places)
@@ -50,15 +54,15 @@ class PackedFile {
   std::vector<PackedPlace> places_;
 };
 
-// What is written: the bytes are the caller's.
+// A piece to write. The bytes belong to the caller.
 struct PackedPiece {
   std::string name;
   std::span<const std::byte> bytes;
 };
 
-// Makes the file, or puts a new one in its place: under another name until all of it is on the disk, so that
-// nobody ever finds a part of one. Who has the old one mapped keeps it. False: another process is writing it
-// just now. Throws Error, and leaves nothing behind, where the disk is full or the directory refuses.
+// Writes the file atomically: under a temporary name until all data is on disk, then renamed. Processes that
+// have the old file mapped keep it. Returns false if another process is writing the file. Throws Error, and
+// leaves nothing behind, if the disk is full or the directory is not writable.
 bool write_packed_file(const std::filesystem::path& path, std::string_view fingerprint,
                        std::span<const PackedPiece> pieces);
 

@@ -16,7 +16,7 @@ constexpr uint64_t kMaxHeader = 100'000'000;  // the format's own limit
 constexpr size_t kMaxRank = 16;
 
 std::string quoted(std::string_view name) {
-  // Names come from the file: keep a message readable whatever they hold.
+  // Names come from the file; the message must be readable for any contents.
   std::string text = "tensor '";
   for (const char c : name.substr(0, 200)) text += static_cast<unsigned char>(c) < 0x20 ? '?' : c;
   return text + "'";
@@ -24,7 +24,7 @@ std::string quoted(std::string_view name) {
 
 struct HeaderReader {
   const std::string& file;
-  size_t data_begin;  // of the tensors' bytes, from the file's begin
+  size_t data_begin;  // offset of the tensors' bytes in the file
   size_t data_size;
 
   [[noreturn]] void fail(std::string_view name, std::string_view problem) const {
@@ -38,15 +38,15 @@ struct HeaderReader {
   }
 
   uint64_t unsigned_number(const std::string& name, const nlohmann::json& value, const char* what) const {
-    if (!value.is_number_unsigned()) fail(name, cat(what, " must be a whole number that is not negative"));
+    if (!value.is_number_unsigned()) fail(name, cat(what, " must be a non-negative integer"));
     return value.get<uint64_t>();
   }
 
-  // Sets shape and returns the bytes that it takes.
+  // Sets the shape and returns its size in bytes.
   uint64_t read_shape(TensorInfo& info, const nlohmann::json& value) const {
     if (!value.is_array()) fail(info.name, "shape is not a list");
     if (value.size() > kMaxRank)
-      fail(info.name, cat("has ", value.size(), " dimensions; at most ", kMaxRank, " are read"));
+      fail(info.name, cat("has ", value.size(), " dimensions; at most ", kMaxRank, " are supported"));
     uint64_t bytes = dtype_size(info.dtype);
     for (const auto& dim : value) {
       const uint64_t n = unsigned_number(info.name, dim, "a dimension of the shape");
@@ -74,27 +74,26 @@ struct HeaderReader {
     if (!offsets.is_array() || offsets.size() != 2) fail(name, "data_offsets is not a list of two numbers");
     const uint64_t begin = unsigned_number(name, offsets[0], "data_offsets");
     const uint64_t end = unsigned_number(name, offsets[1], "data_offsets");
-    if (begin > end) fail(name, cat("data_offsets [", begin, ", ", end, "] end before they begin"));
+    if (begin > end) fail(name, cat("data_offsets [", begin, ", ", end, "] end before they start"));
     if (end - begin != bytes) {
       fail(name, cat("data_offsets [", begin, ", ", end, "] hold ", end - begin, " bytes, but ",
                      dtype_name(info.dtype), " ", info.shape_text(), " takes ", bytes));
     }
     if (end > data_size) {
-      fail(name,
-           cat("ends at byte ", end, " of the data, of which the file has ", data_size, " (truncated?)"));
+      fail(name, cat("ends at byte ", end, ", but the file has ", data_size, " bytes of data (truncated?)"));
     }
     info.offset = data_begin + static_cast<size_t>(begin);
     info.bytes = static_cast<size_t>(bytes);
     return info;
   }
 
-  // Every byte of the data belongs to exactly one tensor. Expects them sorted by offset.
+  // Checks that every byte of the data belongs to exactly one tensor. Expects tensors sorted by offset.
   void check_cover(std::span<const TensorInfo> tensors) const {
     size_t next = data_begin;
     for (const auto& info : tensors) {
       if (info.offset < next) fail(info.name, "overlaps another tensor");
       if (info.offset > next)
-        fail(info.name, cat("leaves a hole of ", info.offset - next, " bytes before it"));
+        fail(info.name, cat("leaves a gap of ", info.offset - next, " bytes before it"));
       next = info.offset + info.bytes;
     }
     if (next != data_begin + data_size) {
@@ -119,8 +118,7 @@ Safetensors::Safetensors(std::span<const std::byte> bytes, std::string file)
   uint64_t length = 0;
   for (size_t i = 0; i < kLengthBytes; ++i) length |= std::to_integer<uint64_t>(bytes[i]) << (8 * i);
   if (length > kMaxHeader) {
-    throw Error(
-        cat(file_, ": claims a header of ", length, " bytes; not a safetensors file, or a broken one"));
+    throw Error(cat(file_, ": claims a header of ", length, " bytes; not a valid safetensors file"));
   }
   if (length > bytes.size() - kLengthBytes) {
     throw Error(cat(file_, ": claims a header of ", length, " bytes, but only ", bytes.size() - kLengthBytes,
@@ -143,7 +141,7 @@ Safetensors::Safetensors(std::span<const std::byte> bytes, std::string file)
       if (value.is_string()) metadata_.emplace(name, value.get<std::string>());
     }
   }
-  // Empty tensors first among those that begin at one place, so that they do not count as overlapping.
+  // Among tensors with the same offset, empty ones come first, so that they do not count as overlapping.
   std::sort(tensors_.begin(), tensors_.end(), [](const TensorInfo& a, const TensorInfo& b) {
     return std::pair(a.offset, a.bytes) < std::pair(b.offset, b.bytes);
   });

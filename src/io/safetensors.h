@@ -1,6 +1,6 @@
 // Reader of the safetensors format: 8 bytes header length (little endian), a JSON header {name: {dtype,
-// shape, data_offsets}}, the tensors' bytes. Everything that the header claims is checked against the file
-// before it is used. Format: github.com/huggingface/safetensors, "Format".
+// shape, data_offsets}}, and the bytes of the tensors. All contents of the header are checked against the
+// file before they are used. Format: github.com/huggingface/safetensors, "Format".
 #pragma once
 
 #include <cstddef>
@@ -20,23 +20,23 @@ struct TensorInfo {
   std::string name;
   DType dtype = DType::kF32;
   std::vector<int64_t> shape;
-  size_t offset = 0;  // from the file's begin to the tensor's first byte; no alignment is promised
+  size_t offset = 0;  // from the start of the file to the tensor's first byte; may be unaligned
   size_t bytes = 0;
-  bool coded = false;  // quantized in a packing of its own: `shape` is the matrix's, `dtype` means nothing
+  bool quantized = false;  // stored in a quantized packing: `shape` is that of the matrix, `dtype` is unused
 
   std::string shape_text() const;  // "[2, 3]"
 };
 
-// Looks at bytes that somebody else owns.
+// A parsed view of a file in memory, which must outlive it.
 class Safetensors {
  public:
-  // `file` names the file in errors. Throws Error where the header is broken, a shape overflows or does not
-  // fit its bytes, tensors overlap, leave a hole or reach past the end, or a name occurs twice.
+  // `file` appears in errors. Throws Error if the header is invalid, a shape overflows or does not fit its
+  // bytes, tensors overlap, leave a gap or exceed the file, or names are duplicated.
   Safetensors(std::span<const std::byte> bytes, std::string file);
 
   const std::string& file() const { return file_; }
   std::span<const TensorInfo> tensors() const { return tensors_; }  // by offset
-  // `__metadata__`: texts by name.
+  // `__metadata__`: strings by key.
   const std::map<std::string, std::string, std::less<>>& metadata() const { return metadata_; }
   std::span<const std::byte> data(const TensorInfo& info) const {
     return bytes_.subspan(info.offset, info.bytes);

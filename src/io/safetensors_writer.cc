@@ -12,7 +12,7 @@ namespace {
 
 using nlohmann::ordered_json;
 
-// What the format calls a type.
+// The name of a type in the format.
 std::string_view safetensors_name(DType type) {
   for (const std::string_view name :
        {"F32", "BF16", "F16", "F8_E4M3", "F8_E5M2", "I64", "I32", "I16", "I8", "U8", "BOOL", "F64"}) {
@@ -34,7 +34,7 @@ std::string shard_name(size_t index, size_t count) {
   return name;
 }
 
-// The header, padded so that data begin at a multiple of 8.
+// The header, padded so that the data are aligned to 8 bytes.
 std::string header_of(std::span<const TensorInfo> tensors) {
   ordered_json header = {{"__metadata__", {{"format", "pt"}}}};
   int64_t offset = 0;
@@ -53,7 +53,7 @@ std::string header_of(std::span<const TensorInfo> tensors) {
 
 SafetensorsWriter::SafetensorsWriter(const std::filesystem::path& dir, std::vector<TensorInfo> tensors,
                                      int64_t shard_bytes) {
-  std::vector<size_t> ends;  // behind the last tensor of each file
+  std::vector<size_t> ends;  // end of the tensors of each file
   int64_t in_file = 0;
   for (size_t i = 0; i < tensors.size(); ++i) {
     const int64_t bytes = bytes_of(tensors[i]);
@@ -79,7 +79,7 @@ SafetensorsWriter::SafetensorsWriter(const std::filesystem::path& dir, std::vect
     for (const TensorInfo& tensor : own) {
       const int64_t bytes = bytes_of(tensor);
       if (!places_.emplace(tensor.name, Place{f, offset, bytes, bytes == 0}).second)
-        throw Error(cat(file.path().string(), ": there are two tensors '", tensor.name, "'"));
+        throw Error(cat(file.path().string(), ": duplicate tensor '", tensor.name, "'"));
       weight_map[tensor.name] = name;
       offset += bytes;
     }
@@ -96,10 +96,11 @@ SafetensorsWriter::SafetensorsWriter(const std::filesystem::path& dir, std::vect
 
 void SafetensorsWriter::write(std::string_view name, std::span<const std::byte> bytes) {
   const auto at = places_.find(name);
-  if (at == places_.end()) throw Error(cat("the tensor '", name, "' was not announced"));
+  if (at == places_.end()) throw Error(cat("the tensor '", name, "' was not declared"));
   Place& place = at->second;
   if (static_cast<int64_t>(bytes.size()) != place.bytes)
-    throw Error(cat("the tensor '", name, "' has ", bytes.size(), " bytes, announced were ", place.bytes));
+    throw Error(
+        cat("the tensor '", name, "' has ", bytes.size(), " bytes, but was declared with ", place.bytes));
   files_[place.file].write(place.offset, bytes);
   place.written = true;
 }

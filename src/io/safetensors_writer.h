@@ -1,5 +1,5 @@
-// Writer of safetensors files, one or several with an index, for models that need not fit into memory: the
-// tensors are announced first, then each is written when it is there, in any order. Owned by one thread.
+// Writer of safetensors files, either one file or several with an index. The model need not fit into memory:
+// tensors are declared first, then written in any order. Not thread-safe.
 // Format: github.com/huggingface/safetensors, "Format".
 #pragma once
 
@@ -21,17 +21,17 @@ namespace quire {
 
 class SafetensorsWriter {
  public:
-  // Makes dir/model.safetensors, or several files of at most shard_bytes (one tensor at the least) and
-  // model.safetensors.index.json. Of the tensors name, dtype and shape count. The space is taken at once:
-  // throws Error where the disk has none, a name occurs twice, or a file cannot be made.
+  // Creates dir/model.safetensors, or several files of at most shard_bytes (or one tensor) and
+  // model.safetensors.index.json. Uses the name, dtype and shape of the tensors. Allocates the disk space;
+  // throws Error if there is not enough, a name is duplicated, or a file cannot be created.
   SafetensorsWriter(const std::filesystem::path& dir, std::vector<TensorInfo> tensors,
                     int64_t shard_bytes = int64_t{5} << 30);
 
-  // Throws Error where there is no such tensor, it has another size, or the disk fails.
+  // Throws Error if the tensor was not declared, has another size, or cannot be written.
   void write(std::string_view name, std::span<const std::byte> bytes);
-  // Throws Error where a tensor was not written.
+  // Throws Error if a tensor was not written.
   void finish();
-  int64_t total_bytes() const { return total_bytes_; }  // of the tensors
+  int64_t total_bytes() const { return total_bytes_; }  // size of all tensors
 
  private:
   struct Place {

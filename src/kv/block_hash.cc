@@ -35,7 +35,7 @@ BlockHash BlockHasher::root(int32_t adapter, std::string_view cache_salt) const 
 }
 
 BlockHash BlockHasher::block(const BlockHash& parent, std::span<const TokenId> token_ids) const {
-  // A block of usual size is hashed in one piece, which is several times faster than the streaming interface.
+  // Small blocks are hashed in one call, which is several times faster than the streaming interface.
   constexpr size_t kMaxInOnePiece = 1024;
   const size_t num_token_bytes = token_ids.size_bytes();
   BlockHash hash;

@@ -1,5 +1,5 @@
-// The name of a full block in the prefix cache: a 128-bit hash chained over everything before it, so that
-// equal names mean equal prefixes. Pure functions; any thread.
+// The hash of a full block in the prefix cache: 128 bits, chained over all blocks before it, so that equal
+// hashes mean equal prefixes. Pure functions; any thread.
 #pragma once
 
 #include <cstdint>
@@ -17,19 +17,19 @@ struct BlockHash {
   friend bool operator==(const BlockHash&, const BlockHash&) = default;
 };
 
-// XXH3-128 with a seed of this process, so that nobody outside can compute names. A name decides where to
-// look and never what to serve: PrefixIndex compares the tokens of what it finds.
+// XXH3-128 with a secret seed, so that clients cannot compute hashes. A hash only locates a block:
+// PrefixIndex compares the tokens of the block that it finds.
 class BlockHasher {
  public:
-  // `bits`: how many bits of a block's name are kept, 1 .. 128. Fewer make collisions likelier (which costs
-  // hits).
+  // bits: how many bits of a hash are kept, 1 .. 128. With fewer bits collisions are more likely, which costs
+  // hits.
   explicit BlockHasher(uint64_t seed, int32_t bits = 128);
 
-  // The parent of a first block: what separates caches that must not meet (adapter, the request's
-  // cache_salt).
+  // The parent hash of a first block. It separates caches that must not share blocks: adapters, and values of
+  // cache_salt.
   BlockHash root(int32_t adapter, std::string_view cache_salt) const;
 
-  // The name of the block that holds `token_ids` and follows the block (or root) named `parent`.
+  // The hash of the block that holds token_ids and follows the block (or root) with the hash `parent`.
   BlockHash block(const BlockHash& parent, std::span<const TokenId> token_ids) const;
 
  private:

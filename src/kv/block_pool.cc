@@ -7,14 +7,14 @@ namespace quire {
 
 BlockPool::BlockPool(int32_t num_blocks, int32_t block_size) : block_size_(block_size) {
   if (num_blocks < 1 || block_size < 1) {
-    throw Error(cat("The KV cache needs at least one block of at least one token, not ", num_blocks,
-                    " blocks of ", block_size, " tokens (--kv-cache-memory, --block-size)."));
+    throw Error(cat("KV cache: ", num_blocks, " blocks of ", block_size,
+                    " tokens; both must be at least 1 (--kv-cache-memory, --block-size)"));
   }
   blocks_.resize(static_cast<size_t>(num_blocks));
   for (BlockId block = 0; block < num_blocks; ++block) link_tail(block);
 }
 
-BlockId BlockPool::take() {
+BlockId BlockPool::allocate() {
   const BlockId block = head_;
   if (block < 0) return -1;
   unlink(block);
@@ -31,7 +31,7 @@ void BlockPool::add_ref(BlockId block) {
   ++at(block).ref_count;
 }
 
-void BlockPool::release(BlockId block, bool cached) {
+void BlockPool::free(BlockId block, bool cached) {
   if (--at(block).ref_count > 0) return;
   filled_in_use_ -= at(block).filled;
   if (cached) {
@@ -75,10 +75,9 @@ void BlockPool::check_integrity() const {
   int32_t unreferenced = 0;
   for (size_t i = 0; i < blocks_.size(); ++i) {
     const Block& block = blocks_[i];
-    if (block.ref_count < 0)
-      throw Error(cat("KV block ", i, " has the reference count ", block.ref_count, "."));
+    if (block.ref_count < 0) throw Error(cat("KV block ", i, ": reference count ", block.ref_count));
     if (block.filled < 0 || block.filled > block_size_) {
-      throw Error(cat("KV block ", i, " has ", block.filled, " filled slots of ", block_size_, "."));
+      throw Error(cat("KV block ", i, ": ", block.filled, " of ", block_size_, " slots are filled"));
     }
     if (block.ref_count == 0) ++unreferenced;
     if (block.ref_count > 0) filled_in_use += block.filled;
@@ -87,17 +86,17 @@ void BlockPool::check_integrity() const {
   BlockId prev = -1;
   for (BlockId block = head_; block >= 0; block = blocks_[static_cast<size_t>(block)].next) {
     const Block& record = blocks_[static_cast<size_t>(block)];
-    if (record.ref_count != 0) throw Error(cat("KV block ", block, " is used and in the free list."));
-    if (record.prev != prev) throw Error(cat("The free list of KV blocks is broken at block ", block, "."));
-    if (++listed > num_blocks()) throw Error("The free list of KV blocks is a circle.");
+    if (record.ref_count != 0) throw Error(cat("KV block ", block, ": in use and in the free list"));
+    if (record.prev != prev) throw Error(cat("KV block ", block, ": broken link in the free list"));
+    if (++listed > num_blocks()) throw Error("KV blocks: the free list is circular");
     prev = block;
   }
   if (prev != tail_ || listed != num_free_ || listed != unreferenced) {
-    throw Error(cat("The free list has ", listed, " KV blocks, counted are ", num_free_,
-                    ", without a reference are ", unreferenced, "."));
+    throw Error(cat("KV blocks: the free list has ", listed, " blocks, ", num_free_, " are counted, ",
+                    unreferenced, " have no reference"));
   }
   if (filled_in_use != filled_in_use_) {
-    throw Error(cat("The used KV blocks hold ", filled_in_use, " tokens, counted are ", filled_in_use_, "."));
+    throw Error(cat("KV blocks in use hold ", filled_in_use, " tokens, ", filled_in_use_, " are counted"));
   }
 }
 

@@ -1,10 +1,10 @@
-// The blocks of the one KV pool as numbers: who is used how often, which are free, and in which order they
-// are reused. Owned by KvManager; engine thread only. Every operation is O(1) and allocates nothing.
+// The blocks of a KV pool: reference counts, and the free list in order of reuse. Owned by BlockTier; engine
+// thread only. Every operation is O(1) and allocates nothing.
 //
 //   free list   head -> [no cached content, reused first] ... [cached, least recently used] ... [cached,
 //   newest] <- tail
 //
-// A block with cached content stays findable while it is free; taking it from the list is what ends that.
+// A free block with cached content can still be found until it is allocated again.
 #pragma once
 
 #include <cstddef>
@@ -25,28 +25,28 @@ class BlockPool {
   int32_t num_free() const { return num_free_; }
   int32_t num_used() const { return num_blocks() - num_free_; }
 
-  // The free block that is reused next; -1 when none is free.
+  // The free block that is reused next; -1 if none is free.
   BlockId next_free() const { return head_; }
 
-  // Takes next_free() with one reference and nothing in it. The caller has removed it from the prefix index
-  // before. -1 when none is free.
-  BlockId take();
+  // Allocates next_free() with one reference. The caller has removed it from the prefix index. Returns -1 if
+  // none is free.
+  BlockId allocate();
 
-  // One more reference; a free block leaves the free list.
+  // Adds a reference; a free block leaves the free list.
   void add_ref(BlockId block);
 
-  // One reference less. The last one frees the block: to the tail when its content is `cached`, else to the
-  // head.
-  void release(BlockId block, bool cached);
+  // Removes a reference. The last one frees the block: to the tail of the free list if its content is
+  // `cached`, otherwise to the head.
+  void free(BlockId block, bool cached);
 
   int32_t ref_count(BlockId block) const { return blocks_[static_cast<size_t>(block)].ref_count; }
 
-  // How many of the block's slots hold computed tokens, for the waste of used blocks.
+  // Number of slots of the block that hold computed tokens, for the fragmentation statistics.
   void set_filled(BlockId block, int32_t num_slots);
   int32_t filled(BlockId block) const { return blocks_[static_cast<size_t>(block)].filled; }
   int64_t filled_slots_in_use() const { return filled_in_use_; }
 
-  // Throws Error when the list, its length or the filled slots disagree with the blocks.
+  // Throws Error if the free list, its length or the filled slots are inconsistent.
   void check_integrity() const;
 
  private:

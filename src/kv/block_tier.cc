@@ -24,41 +24,41 @@ const char* name_of(KvTier tier) {
 BlockTier::BlockTier(KvTier tier, int32_t num_blocks, int32_t block_size, bool indexed)
     : tier_(tier),
       pool_(num_blocks, block_size),
-      // Without an index nothing is ever published, but the questions about blocks stay valid.
+      // Without an index nothing is cached, but is_cached() works for all blocks.
       index_(num_blocks, indexed ? block_size : 0) {}
 
-BlockId BlockTier::take() {
+BlockId BlockTier::allocate() {
   const BlockId block = pool_.next_free();
-  if (block >= 0 && index_.published(block)) {
+  if (block >= 0 && index_.contains(block)) {
     index_.remove(block);
     --num_cached_;
     ++num_evicted_;
   }
-  return pool_.take();
+  return pool_.allocate();
 }
 
-void BlockTier::hold(BlockId block) {
-  if (pool_.ref_count(block) == 0 && index_.published(block)) --num_cached_;
+void BlockTier::add_ref(BlockId block) {
+  if (pool_.ref_count(block) == 0 && index_.contains(block)) --num_cached_;
   pool_.add_ref(block);
 }
 
-void BlockTier::release(BlockId block) {
-  const bool cached = index_.published(block);
-  pool_.release(block, cached);
+void BlockTier::free(BlockId block) {
+  const bool cached = index_.contains(block);
+  pool_.free(block, cached);
   if (cached && pool_.ref_count(block) == 0) ++num_cached_;
 }
 
 void BlockTier::touch(BlockId block) {
   if (pool_.ref_count(block) > 0) return;
-  hold(block);
-  release(block);
+  add_ref(block);
+  free(block);
 }
 
-void BlockTier::forget(BlockId block) {
-  if (index_.published(block)) index_.remove(block);
+void BlockTier::remove(BlockId block) {
+  if (index_.contains(block)) index_.remove(block);
 }
 
-void BlockTier::forget_all() {
+void BlockTier::remove_all() {
   index_.clear();
   num_cached_ = 0;
 }
@@ -70,13 +70,13 @@ void BlockTier::check_integrity(std::span<const int32_t> references) const {
   for (BlockId block = 0; block < num_blocks(); ++block) {
     const int32_t expected = references[static_cast<size_t>(block)];
     if (expected != ref_count(block)) {
-      throw Error(cat("The ", name_of(tier_), " block ", block, " has the reference count ", ref_count(block),
-                      ", and it is held ", expected, " times."));
+      throw Error(cat(name_of(tier_), " block ", block, ": reference count ", ref_count(block), ", held ",
+                      expected, " times"));
     }
-    if (ref_count(block) == 0 && published(block)) ++cached;
+    if (ref_count(block) == 0 && is_cached(block)) ++cached;
   }
   if (cached != num_cached_) {
-    throw Error(cat(cached, " free ", name_of(tier_), " blocks are cached, counted are ", num_cached_, "."));
+    throw Error(cat(cached, " free ", name_of(tier_), " blocks are cached, ", num_cached_, " are counted"));
   }
 }
 

@@ -1,5 +1,5 @@
-// One tier of the cache (device, host or disk): its blocks, how often each is used, and which hold content
-// that can be found by name. Owned by KvManager; engine thread only. Every operation is O(1) for a block.
+// One tier of the KV cache (device, host or disk): its blocks, their reference counts, and its part of the
+// prefix cache. Owned by KvManager; engine thread only. Every operation on a block is O(1).
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@ namespace quire {
 
 class BlockTier {
  public:
-  // indexed: content can be published and found. Throws Error unless both numbers are positive.
+  // indexed: with a prefix cache. Throws Error unless both numbers are positive.
   BlockTier(KvTier tier, int32_t num_blocks, int32_t block_size, bool indexed);
 
   KvTier tier() const { return tier_; }
@@ -23,35 +23,35 @@ class BlockTier {
   int32_t block_size() const { return pool_.block_size(); }
   int32_t num_free() const { return pool_.num_free(); }  // cached ones included
   int32_t num_used() const { return pool_.num_used(); }
-  int32_t num_cached() const { return num_cached_; }  // free, with content that can be found
+  int32_t num_cached() const { return num_cached_; }  // free, with content in the prefix cache
   int64_t num_evicted() const { return num_evicted_; }
   int32_t ref_count(BlockId block) const { return pool_.ref_count(block); }
 
   BlockId next_free() const { return pool_.next_free(); }
-  // Takes next_free() with one reference; what was found there is forgotten. -1 when none is free.
-  BlockId take();
-  // One more reference.
-  void hold(BlockId block);
-  // One reference less. With the last one the block is free, and stays findable if its content is published.
-  void release(BlockId block);
-  // A free block with content becomes the last of them to be reused.
+  // Allocates next_free() with one reference and evicts its cached content. Returns -1 if none is free.
+  BlockId allocate();
+  // Adds a reference.
+  void add_ref(BlockId block);
+  // Removes a reference. After the last one the block is free; cached content can still be found.
+  void free(BlockId block);
+  // Makes a free cached block the last one to be reused.
   void touch(BlockId block);
 
   BlockId find(const PrefixIndex::Key& key) const { return index_.find(key); }
-  bool published(BlockId block) const { return index_.published(block); }
-  // Of a published block; its token ids are valid while it is.
+  bool is_cached(BlockId block) const { return index_.contains(block); }
+  // The key of a cached block; its token_ids are valid while the block is cached.
   PrefixIndex::Key key_of(BlockId block) const { return index_.key_of(block); }
-  // Makes a held block findable; false when its name belongs to other content.
-  bool publish(BlockId block, const PrefixIndex::Key& key) { return index_.publish(block, key); }
-  // A held block is no longer found.
-  void forget(BlockId block);
-  void forget_all();
+  // Inserts a held block into the prefix cache; false if other content has the same hash.
+  bool insert(BlockId block, const PrefixIndex::Key& key) { return index_.insert(block, key); }
+  // Removes a held block from the prefix cache.
+  void remove(BlockId block);
+  void remove_all();
 
   void set_filled(BlockId block, int32_t num_slots) { pool_.set_filled(block, num_slots); }
   int32_t filled(BlockId block) const { return pool_.filled(block); }
   int64_t filled_slots_in_use() const { return pool_.filled_slots_in_use(); }
 
-  // Throws Error when a block's reference count is not the expected one, or pool and index disagree.
+  // Throws Error if a reference count is not the expected one, or pool and index are inconsistent.
   void check_integrity(std::span<const int32_t> references) const;
 
  private:

@@ -22,11 +22,11 @@ int32_t DiskTier::find(const PrefixIndex::Key& key) const {
 }
 
 void DiskTier::restore(int32_t slot, const PrefixIndex::Key& key) {
-  if (slot < 0 || slot >= slots_.num_blocks() || slots_.published(slot) || slots_.ref_count(slot) > 0) return;
+  if (slot < 0 || slot >= slots_.num_blocks() || slots_.is_cached(slot) || slots_.ref_count(slot) > 0) return;
   if (slots_.find(key) >= 0) return;
-  slots_.hold(slot);
-  slots_.publish(slot, key);
-  slots_.release(slot);
+  slots_.add_ref(slot);
+  slots_.insert(slot, key);
+  slots_.free(slot);
 }
 
 void DiskTier::add_to_backlog(BlockId device_block, const PrefixIndex::Key& key) {
@@ -42,7 +42,7 @@ void DiskTier::write_or_drop(BlockId device_block, const BlockTier& device) {
   if (!links_[static_cast<size_t>(device_block)].listed) return;
   unlink(device_block);
   if (num_writes_in_flight_ < max_writes_) {
-    hand_out(device_block, device.key_of(device_block));
+    start_write(device_block, device.key_of(device_block));
   } else {
     ++num_writes_dropped_;
   }
@@ -52,18 +52,18 @@ void DiskTier::take_writes(const BlockTier& device, std::vector<DiskWrite>& writ
   while (backlog_head_ >= 0 && num_writes_in_flight_ < max_writes_) {
     const BlockId block = backlog_head_;
     unlink(block);
-    hand_out(block, device.key_of(block));
+    start_write(block, device.key_of(block));
   }
   std::move(pending_.begin(), pending_.end(), std::back_inserter(writes));
   pending_.clear();
 }
 
-bool DiskTier::hand_out(BlockId device_block, const PrefixIndex::Key& key) {
-  // A block of the same content may have come first.
+bool DiskTier::start_write(BlockId device_block, const PrefixIndex::Key& key) {
+  // Another block with the same content may have been written first.
   if (slots_.find(key) >= 0) return false;
-  const int32_t slot = slots_.take();
-  if (slot < 0 || !slots_.publish(slot, key)) {
-    if (slot >= 0) slots_.release(slot);
+  const int32_t slot = slots_.allocate();
+  if (slot < 0 || !slots_.insert(slot, key)) {
+    if (slot >= 0) slots_.free(slot);
     ++num_writes_dropped_;
     return false;
   }
@@ -73,13 +73,13 @@ bool DiskTier::hand_out(BlockId device_block, const PrefixIndex::Key& key) {
   write.src = device_block;
   write.src_tier = KvTier::kDevice;
   write.slot = slot;
-  write.name = {key.hash.low,    key.hash.high, key.parent.low,
-                key.parent.high, key.group,     {key.token_ids.begin(), key.token_ids.end()}};
+  write.key = {key.hash.low,    key.hash.high, key.parent.low,
+               key.parent.high, key.group,     {key.token_ids.begin(), key.token_ids.end()}};
   return true;
 }
 
 DiskRead DiskTier::begin_read(int32_t slot, BlockId host_block) {
-  slots_.hold(slot);
+  slots_.add_ref(slot);
   reading_[static_cast<size_t>(slot)] = host_block;
   host_busy_[static_cast<size_t>(host_block)] = 1;
   return {slot, host_block};
@@ -92,9 +92,9 @@ bool DiskTier::end_read(int32_t slot, bool ok) {
     ++num_reads_;
   } else {
     ++num_reads_failed_;
-    slots_.forget(slot);
+    slots_.remove(slot);
   }
-  return ok && slots_.published(slot);
+  return ok && slots_.is_cached(slot);
 }
 
 void DiskTier::end_write(int32_t slot, bool ok) {
@@ -104,13 +104,13 @@ void DiskTier::end_write(int32_t slot, bool ok) {
     ++num_writes_;
   } else {
     ++num_writes_dropped_;
-    slots_.forget(slot);
+    slots_.remove(slot);
   }
-  slots_.release(slot);
+  slots_.free(slot);
 }
 
-void DiskTier::forget_all() {
-  slots_.forget_all();
+void DiskTier::remove_all() {
+  slots_.remove_all();
   while (backlog_head_ >= 0) unlink(backlog_head_);
 }
 
@@ -132,12 +132,13 @@ void DiskTier::check_integrity(const BlockTier& device) const {
   for (size_t slot = 0; slot < reading_.size(); ++slot) references[slot] += reading_[slot] >= 0 ? 1 : 0;
   slots_.check_integrity(references);
   if (std::count(writing_.begin(), writing_.end(), 1) != num_writes_in_flight_) {
-    throw Error(cat("Counted are ", num_writes_in_flight_, " KV blocks being written to the disk."));
+    throw Error(cat("disk tier: wrong count of writes in flight: ", num_writes_in_flight_));
   }
   int32_t num_listed = 0;
   for (BlockId block = backlog_head_; block >= 0; block = links_[static_cast<size_t>(block)].next) {
-    if (!device.published(block)) throw Error(cat("KV block ", block, " is to be written and has no name."));
-    if (++num_listed > device.num_blocks()) throw Error("The backlog of disk writes is a circle.");
+    if (!device.is_cached(block))
+      throw Error(cat("KV block ", block, ": in the disk backlog, but not in the prefix cache"));
+    if (++num_listed > device.num_blocks()) throw Error("disk tier: the backlog is circular");
   }
 }
 

@@ -1,4 +1,4 @@
-// The disk side of KvManager: what comes up through host blocks, and what is written.
+// The disk tier of KvManager: reads through host blocks, and writes.
 #include <algorithm>
 
 #include "kv/kv_manager.h"
@@ -11,11 +11,11 @@ bool KvManager::load_from_disk(TableId id, std::span<const TokenId> token_ids, c
   if (!disk_ || match.num_disk_tokens == 0 || !table.loads.empty()) return false;
   const int32_t limit = (match.num_tokens + match.num_disk_tokens) / block_size();
   const int32_t length = search(table, token_ids, limit, KvTier::kDisk, deep_match_);
-  // What is on the host already stays there while the rest comes.
+  // Holds the blocks that are on the host already while the others are read.
   for (const auto& blocks : deep_match_) {
     for (const CachedBlock& cached : blocks) {
       if (cached.block < 0 || cached.tier != KvTier::kHost) continue;
-      host_->hold(cached.block);
+      host_->add_ref(cached.block);
       table.loads.push_back(cached.block);
     }
   }
@@ -27,12 +27,12 @@ bool KvManager::load_from_disk(TableId id, std::span<const TokenId> token_ids, c
       if (cached.block < 0 || cached.tier != KvTier::kDisk) continue;
       BlockId host_block = disk_->reading_into(cached.block);
       if (host_block < 0) {
-        host_block = host_->take();
+        host_block = host_->allocate();
         full = host_block < 0;
         if (full) continue;
         reads.push_back(disk_->begin_read(cached.block, host_block));
       }
-      host_->hold(host_block);
+      host_->add_ref(host_block);
       table.loads.push_back(host_block);
       begun = true;
     }
@@ -42,14 +42,14 @@ bool KvManager::load_from_disk(TableId id, std::span<const TokenId> token_ids, c
 }
 
 bool KvManager::loading(TableId id) const {
-  // Reads end in the order in which they began, nearly always: the last tells at once.
+  // Reads nearly always end in the order in which they began, so the last one is checked first.
   const std::vector<BlockId>& loads = at(id).loads;
   return std::any_of(loads.rbegin(), loads.rend(),
                      [this](BlockId block) { return disk_->read_in_flight(block); });
 }
 
 void KvManager::drop_loads(Table& table) {
-  for (size_t i = table.loads.size(); i-- > 0;) host_->release(table.loads[i]);
+  for (size_t i = table.loads.size(); i-- > 0;) host_->free(table.loads[i]);
   table.loads.clear();
 }
 
@@ -62,10 +62,10 @@ void KvManager::finish_disk_io(const DiskOutcome& outcome) {
   const BlockId host_block = disk_->reading_into(outcome.slot);
   if (disk_->end_read(outcome.slot, outcome.ok)) {
     host_->set_filled(host_block, block_size());
-    host_->publish(host_block, disk_->slots().key_of(outcome.slot));
+    host_->insert(host_block, disk_->slots().key_of(outcome.slot));
   }
-  host_->release(host_block);
-  disk_->release(outcome.slot);
+  host_->free(host_block);
+  disk_->free(outcome.slot);
 }
 
 void KvManager::take_disk_writes(std::vector<DiskWrite>& writes) {
@@ -77,12 +77,12 @@ void KvManager::take_disk_writes(std::vector<DiskWrite>& writes) {
 void KvManager::restore_disk(std::span<const StoredBlock> stored) {
   if (!disk_) return;
   for (const StoredBlock& block : stored) {
-    const CachedBlockName& name = block.name;
-    if (static_cast<int32_t>(name.token_ids.size()) != block_size()) continue;
-    if (name.group < 0 || name.group >= num_groups()) continue;
+    const CachedBlockHash& key = block.key;
+    if (static_cast<int32_t>(key.token_ids.size()) != block_size()) continue;
+    if (key.group < 0 || key.group >= num_groups()) continue;
     disk_->restore(
         block.slot,
-        {{name.hash_low, name.hash_high}, {name.parent_low, name.parent_high}, name.group, name.token_ids});
+        {{key.hash_low, key.hash_high}, {key.parent_low, key.parent_high}, key.group, key.token_ids});
   }
 }
 

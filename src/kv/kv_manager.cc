@@ -10,17 +10,22 @@ namespace quire {
 
 namespace {
 
-void check_layout(const KvLayout& layout) {
-  if (layout.groups.empty()) throw Error("The KV layout has no group: a model needs at least one.");
-  for (const KvGroupSpec& group : layout.groups) {
-    if (group.kind == KvGroupKind::kSlidingWindow && group.window < 1) {
-      throw Error(cat("A sliding window has ", group.window, " tokens; it needs at least one."));
-    }
-  }
-}
-
 bool is_state(const KvGroupSpec& group) {
   return group.kind == KvGroupKind::kState;
+}
+
+// Groups whose old blocks are freed while the sequence grows.
+bool is_window(const KvGroupSpec& group) {
+  return group.kind == KvGroupKind::kSlidingWindow || group.kind == KvGroupKind::kChunked;
+}
+
+void check_layout(const KvLayout& layout) {
+  if (layout.groups.empty()) throw Error("KV layout: no group; a model needs at least one");
+  for (const KvGroupSpec& group : layout.groups) {
+    if (is_window(group) && group.window < 1) {
+      throw Error(cat("KV layout: a window or chunk of ", group.window, " tokens; it must be at least 1"));
+    }
+  }
 }
 
 }  // namespace
@@ -53,12 +58,10 @@ int32_t KvManager::blocks_for(int32_t num_tokens) const {
 }
 
 int32_t KvManager::first_visible_block(const KvGroupSpec& group, int32_t num_computed) const {
-  if (group.kind != KvGroupKind::kSlidingWindow) return 0;
-  // The token at position num_computed sees positions (num_computed - window, num_computed].
-  return std::max(0, num_computed - group.window + 1) / block_size();
+  return static_cast<int32_t>(first_visible_position(group, num_computed) / block_size());
 }
 
-TableId KvManager::take_slot() {
+TableId KvManager::new_table() {
   if (closed_.empty()) {
     tables_.emplace_back();
     tables_.back().groups.resize(groups_.size());
@@ -70,10 +73,10 @@ TableId KvManager::take_slot() {
 }
 
 TableId KvManager::open(int32_t adapter, std::string_view cache_salt) {
-  const TableId id = take_slot();
+  const TableId id = new_table();
   Table& table = at(id);
   table.open = true;
-  table.publishes = caching_;
+  table.cacheable = caching_;
   table.hashes.clear();
   if (caching_) table.root = hasher_.root(adapter, cache_salt);
   return id;
@@ -94,12 +97,12 @@ void KvManager::close(TableId id) {
 void KvManager::clear(TableId id) {
   Table& table = at(id);
   BlockTier& tier = tier_of(table);
-  // Last blocks first: they come before their parents in the order of reuse.
+  // Last blocks first, so that they are reused before their parents.
   size_t longest = 0;
   for (const GroupTable& group : table.groups) longest = std::max(longest, group.blocks.size());
   for (size_t i = longest; i-- > 0;) {
     for (const GroupTable& group : table.groups) {
-      if (i < group.blocks.size() && group.blocks[i] >= 0) release(tier, group.blocks[i]);
+      if (i < group.blocks.size() && group.blocks[i] >= 0) free_block(tier, group.blocks[i]);
     }
   }
   drop_loads(table);
@@ -109,39 +112,39 @@ void KvManager::clear(TableId id) {
     group.num_sent = 0;
   }
   table.num_computed = 0;
-  table.num_published = 0;
-  table.publishes = caching_;
+  table.num_cached_blocks = 0;
+  table.cacheable = caching_;
   table.swapped = false;
 }
 
 TableId KvManager::fork(TableId parent_id) {
-  const TableId id = take_slot();
+  const TableId id = new_table();
   Table& table = at(id);
   table = at(parent_id);
   table.loads.clear();
   BlockTier& tier = tier_of(table);
   for (const GroupTable& group : table.groups) {
     for (size_t i = static_cast<size_t>(group.first_held); i < group.blocks.size(); ++i)
-      tier.hold(group.blocks[i]);
+      tier.add_ref(group.blocks[i]);
   }
   return id;
 }
 
-BlockId KvManager::take_block(std::vector<BlockCopy>& copies) {
+BlockId KvManager::allocate_block(std::vector<BlockCopy>& copies) {
   const BlockId block = device_.next_free();
-  if (block >= 0 && device_.published(block)) move_down(block, copies);
-  return device_.take();
+  if (block >= 0 && device_.is_cached(block)) offload(block, copies);
+  return device_.allocate();
 }
 
-void KvManager::release(BlockTier& tier, BlockId block) {
-  tier.release(block);
-  if (!disk_ || tier.tier() != KvTier::kDevice || tier.ref_count(block) > 0 || !tier.published(block)) return;
+void KvManager::free_block(BlockTier& tier, BlockId block) {
+  tier.free(block);
+  if (!disk_ || tier.tier() != KvTier::kDevice || tier.ref_count(block) > 0 || !tier.is_cached(block)) return;
   if (copied_in_[static_cast<size_t>(block)] == plan_) return;
   disk_->add_to_backlog(block, tier.key_of(block));
 }
 
-// The block's content is about to leave the device.
-void KvManager::move_down(BlockId block, std::vector<BlockCopy>& copies) {
+// Saves the content of a cached block that is about to be reused.
+void KvManager::offload(BlockId block, std::vector<BlockCopy>& copies) {
   if (disk_) disk_->write_or_drop(block, device_);
   if (!host_) return;
   const PrefixIndex::Key key = device_.key_of(block);
@@ -149,21 +152,21 @@ void KvManager::move_down(BlockId block, std::vector<BlockCopy>& copies) {
     host_->touch(there);
     return;
   }
-  const BlockId host_block = host_->take();
+  const BlockId host_block = host_->allocate();
   if (host_block < 0) return;
-  if (host_->publish(host_block, key)) {
+  if (host_->insert(host_block, key)) {
     host_->set_filled(host_block, block_size());
     copies.push_back({block, host_block, KvTier::kDevice, KvTier::kHost});
   }
-  host_->release(host_block);
+  host_->free(host_block);
 }
 
-// A device block with the content of a full host block.
-BlockId KvManager::bring_up(BlockId host_block, std::vector<BlockCopy>& copies) {
-  const BlockId block = take_block(copies);
+// Returns a device block into which a full host block is copied.
+BlockId KvManager::load_back(BlockId host_block, std::vector<BlockCopy>& copies) {
+  const BlockId block = allocate_block(copies);
   device_.set_filled(block, host_->filled(host_block));
   copies.push_back({host_block, block, KvTier::kHost, KvTier::kDevice});
-  device_.publish(block, host_->key_of(host_block));
+  device_.insert(block, host_->key_of(host_block));
   if (disk_) copied_in_[static_cast<size_t>(block)] = plan_;
   return block;
 }
@@ -178,9 +181,12 @@ int64_t KvManager::blocks_to_start(const PrefixMatch& match, int32_t num_tokens,
   int64_t needed = 0;
   for (size_t g = 0; g < groups_.size(); ++g) {
     int64_t fresh = blocks_for(num_tokens) - static_cast<int64_t>(match.blocks[g].size());
-    if (groups_[g].kind == KvGroupKind::kSlidingWindow) {
-      // What is behind the window is given back on the way.
-      fresh = std::min(fresh, blocks_for(max_chunk) + int64_t{blocks_for(groups_[g].window)} + 1);
+    if (is_window(groups_[g])) {
+      // Blocks that leave the window are freed on the way.
+      const int64_t visible =
+          std::ranges::count_if(match.blocks[g], [](const CachedBlock& cached) { return cached.block >= 0; });
+      const int64_t held = max_group_blocks(groups_[g], block_size(), num_tokens, max_chunk);
+      fresh = std::clamp<int64_t>(held - visible, 0, fresh);
     }
     if (is_state(groups_[g])) fresh = 1;
     needed += fresh + blocks_to_hold(match.blocks[g]);
@@ -198,7 +204,7 @@ bool KvManager::start(TableId id, const PrefixMatch& match, int32_t num_tokens,
     needed += (is_state(groups_[g]) ? int64_t{grows} : fresh) + blocks_to_hold(match.blocks[g]);
   }
   if (needed > device_.num_free()) return false;
-  // All matched blocks are held before a free one is taken: the taken one could be a matched one.
+  // Holds all matched blocks before it allocates one: a free block could be a matched one.
   for (size_t g = 0; g < groups_.size(); ++g) {
     GroupTable& group = table.groups[g];
     group.first_held = first_visible_block(groups_[g], match.num_tokens);
@@ -207,7 +213,7 @@ bool KvManager::start(TableId id, const PrefixMatch& match, int32_t num_tokens,
       group.blocks.push_back(cached.block);
       if (cached.block < 0) continue;
       const bool on_host = cached.tier == KvTier::kHost;
-      (on_host ? *host_ : device_).hold(cached.block);
+      (on_host ? *host_ : device_).add_ref(cached.block);
       ++(on_host ? num_host_hits_ : num_device_hits_);
     }
   }
@@ -215,14 +221,14 @@ bool KvManager::start(TableId id, const PrefixMatch& match, int32_t num_tokens,
     for (size_t i = 0; i < match.blocks[g].size(); ++i) {
       if (match.blocks[g][i].tier != KvTier::kHost) continue;
       BlockId& block = table.groups[g].blocks[i];
-      block = bring_up(block, copies);
-      table.publishes = table.publishes && device_.published(block);
+      block = load_back(block, copies);
+      table.cacheable = table.cacheable && device_.is_cached(block);
     }
   }
-  // Last blocks first, as everywhere.
+  // Last blocks first, as in clear().
   for (size_t g = 0; g < groups_.size(); ++g) {
     for (size_t i = match.blocks[g].size(); i-- > 0;) {
-      if (match.blocks[g][i].tier == KvTier::kHost) host_->release(match.blocks[g][i].block);
+      if (match.blocks[g][i].tier == KvTier::kHost) host_->free(match.blocks[g][i].block);
     }
   }
   drop_loads(table);
@@ -234,10 +240,10 @@ bool KvManager::start(TableId id, const PrefixMatch& match, int32_t num_tokens,
       continue;
     }
     while (static_cast<int32_t>(group.blocks.size()) < blocks_for(num_tokens))
-      group.blocks.push_back(take_block(copies));
+      group.blocks.push_back(allocate_block(copies));
   }
   table.num_computed = match.num_tokens;
-  table.num_published = match.num_tokens / block_size();
+  table.num_cached_blocks = match.num_tokens / block_size();
   return true;
 }
 
@@ -265,24 +271,25 @@ bool KvManager::allocate_slots(TableId id, int32_t num_tokens, std::vector<Block
       continue;
     }
     replace_shared(group, table.num_computed, copies);
-    while (static_cast<int32_t>(group.blocks.size()) < num_blocks) group.blocks.push_back(take_block(copies));
+    while (static_cast<int32_t>(group.blocks.size()) < num_blocks)
+      group.blocks.push_back(allocate_block(copies));
   }
   return true;
 }
 
-// The live state is rewritten in place: not where others hold it or find it.
+// The live state is overwritten in place, unless another table holds it or the prefix cache has it.
 bool KvManager::needs_new_state(const GroupTable& group) const {
-  return group.blocks.empty() || device_.ref_count(group.blocks[0]) > 1 || device_.published(group.blocks[0]);
+  return group.blocks.empty() || device_.ref_count(group.blocks[0]) > 1 || device_.is_cached(group.blocks[0]);
 }
 
 void KvManager::renew_state(GroupTable& group, int32_t num_computed, std::vector<BlockCopy>& copies) {
   if (!needs_new_state(group)) return;
-  const BlockId block = take_block(copies);
+  const BlockId block = allocate_block(copies);
   if (group.blocks.empty()) {
     group.blocks.push_back(block);
   } else {
     if (num_computed > 0) copies.push_back({group.blocks[0], block});
-    release(device_, group.blocks[0]);
+    free_block(device_, group.blocks[0]);
     group.blocks[0] = block;
   }
   device_.set_filled(block, num_computed > 0 ? block_size() : 0);
@@ -293,13 +300,13 @@ void KvManager::replace_shared(GroupTable& group, int32_t num_computed, std::vec
   for (int32_t i = num_computed / block_size(); i < static_cast<int32_t>(group.blocks.size()); ++i) {
     BlockId& block = group.blocks[static_cast<size_t>(i)];
     if (device_.ref_count(block) < 2) continue;
-    const BlockId copy = take_block(copies);
+    const BlockId copy = allocate_block(copies);
     const int32_t num_filled = num_computed - i * block_size();
     if (num_filled > 0) {
       copies.push_back({block, copy});
       device_.set_filled(copy, num_filled);
     }
-    release(device_, block);
+    free_block(device_, block);
     block = copy;
     group.num_sent = std::min(group.num_sent, i);
   }
@@ -320,7 +327,8 @@ void KvManager::commit(TableId id, std::span<const TokenId> token_ids, int32_t n
     }
   }
   table.num_computed = num_computed;
-  if (table.publishes && num_computed / block_size() > table.num_published) publish(table, token_ids);
+  if (table.cacheable && num_computed / block_size() > table.num_cached_blocks)
+    cache_full_blocks(table, token_ids);
   drop_invisible(table);
 }
 
@@ -329,11 +337,15 @@ void KvManager::drop_invisible(Table& table) {
     GroupTable& group = table.groups[g];
     const int32_t first = first_visible_block(groups_[g], table.num_computed);
     for (int32_t i = std::min(first, static_cast<int32_t>(group.blocks.size())); i-- > group.first_held;) {
-      release(device_, group.blocks[static_cast<size_t>(i)]);
+      free_block(device_, group.blocks[static_cast<size_t>(i)]);
       group.blocks[static_cast<size_t>(i)] = -1;
     }
     group.first_held = std::max(group.first_held, std::min(first, static_cast<int32_t>(group.blocks.size())));
   }
+}
+
+int64_t KvManager::num_full_groups() const {
+  return std::ranges::count(groups_, KvGroupKind::kFull, &KvGroupSpec::kind);
 }
 
 int32_t KvManager::num_computed(TableId table) const {
@@ -369,18 +381,17 @@ void KvManager::append_updates(TableId id, SeqId seq, StepPlan& plan) {
 }
 
 int64_t KvManager::max_blocks(int64_t num_tokens, int64_t max_chunk) const {
-  const int64_t all = (num_tokens + block_size() - 1) / block_size();
   int64_t sum = 0;
-  for (const KvGroupSpec& group : groups_) {
-    int64_t held = all;
-    if (group.kind == KvGroupKind::kSlidingWindow) {
-      held = std::min(all, (group.window - 1 + max_chunk + block_size() - 1) / block_size() + 1);
-    }
-    // A state and, in the step behind a checkpoint, its copy.
-    if (is_state(group)) held = std::min<int64_t>(all, 1) * 2;
-    sum += held;
-  }
+  for (const KvGroupSpec& group : groups_)
+    sum += max_group_blocks(group, block_size(), num_tokens, max_chunk);
   return sum;
+}
+
+int64_t KvManager::num_held(TableId table) const {
+  int64_t sum = 0;
+  for (const GroupTable& group : at(table).groups)
+    sum += static_cast<int64_t>(group.blocks.size()) - group.first_held;
+  return at(table).swapped ? 0 : sum;
 }
 
 KvStats KvManager::stats() const {
@@ -421,11 +432,11 @@ void KvManager::check_integrity() const {
     for (size_t g = 0; g < groups_.size(); ++g) {
       const GroupTable& group = table.groups[g];
       if (!table.open && (!group.blocks.empty() || !table.loads.empty() || table.swapped))
-        throw Error(cat("The closed KV table ", t, " holds blocks."));
+        throw Error(cat("KV table ", t, ": closed, but holds blocks"));
       for (size_t i = 0; i < group.blocks.size(); ++i) {
         const BlockId block = group.blocks[i];
         if ((block < 0) != (static_cast<int32_t>(i) < group.first_held)) {
-          throw Error(cat("KV table ", t, " of group ", g, " has a hole at block ", i, "."));
+          throw Error(cat("KV table ", t, ", group ", g, ": block ", i, " is missing or was not freed"));
         }
         if (block >= 0) ++(table.swapped ? on_host : on_device)[static_cast<size_t>(block)];
       }

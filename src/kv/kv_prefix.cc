@@ -1,4 +1,4 @@
-// The prefix cache side of KvManager: what is found, and what is published.
+// The prefix cache of KvManager: lookup and insertion.
 #include <algorithm>
 
 #include "kv/kv_manager.h"
@@ -29,7 +29,7 @@ void KvManager::find_prefix(TableId id, std::span<const TokenId> token_ids, Pref
   if (!caching_ || token_ids.empty()) return;
 
   Table& table = at(id);
-  // The last token is always computed: its logits are wanted.
+  // The last token is always computed, for its logits.
   const int32_t limit = static_cast<int32_t>(token_ids.size() - 1) / block_size();
   extend_hashes(table, token_ids, limit);
   const int32_t length = search(table, token_ids, limit, KvTier::kHost, match.blocks);
@@ -47,8 +47,8 @@ int32_t KvManager::search(const Table& table, std::span<const TokenId> token_ids
     if (groups_[g].kind != KvGroupKind::kFull) continue;
     length = match_full(table, token_ids, static_cast<int32_t>(g), length, lowest, blocks[g]);
   }
-  // A window or a state may allow a shorter prefix only, for which another group lacks blocks: until all
-  // agree.
+  // Window and state groups may have a shorter prefix only, which in turn may need blocks that another group
+  // lacks. Repeats until all groups have the same length.
   for (bool agreed = false; !agreed;) {
     agreed = true;
     for (size_t g = 0; g < groups_.size(); ++g) {
@@ -87,7 +87,7 @@ int32_t KvManager::match_window(const Table& table, std::span<const TokenId> tok
                                 int32_t limit, KvTier lowest, std::vector<CachedBlock>& blocks) const {
   const KvGroupSpec& spec = groups_[static_cast<size_t>(group)];
   blocks.assign(static_cast<size_t>(limit), CachedBlock{});
-  // From the end: a missing block means that the prefix can end there at the latest.
+  // From the end: if a block is missing, the prefix ends before it.
   int32_t end = limit;
   for (int32_t i = end; i > first_visible_block(spec, end * block_size());) {
     --i;
@@ -113,31 +113,31 @@ int32_t KvManager::match_state(const Table& table, std::span<const TokenId> toke
   return 0;
 }
 
-void KvManager::publish(Table& table, std::span<const TokenId> token_ids) {
+void KvManager::cache_full_blocks(Table& table, std::span<const TokenId> token_ids) {
   const int32_t end = table.num_computed / block_size();
   extend_hashes(table, token_ids, end);
-  for (; table.num_published < end && table.publishes; ++table.num_published) {
-    for (size_t g = 0; g < groups_.size() && table.publishes; ++g) {
+  for (; table.num_cached_blocks < end && table.cacheable; ++table.num_cached_blocks) {
+    for (size_t g = 0; g < groups_.size() && table.cacheable; ++g) {
       const bool state = groups_[g].kind == KvGroupKind::kState;
-      // A state is the one behind all computed tokens.
-      const int32_t num_blocks = table.num_published + 1;
+      // A state belongs to the position after all computed tokens.
+      const int32_t num_blocks = table.num_cached_blocks + 1;
       if (state && (num_blocks * block_size() != table.num_computed || num_blocks % checkpoint_blocks_ != 0))
         continue;
-      const BlockId block = table.groups[g].blocks[state ? 0 : static_cast<size_t>(table.num_published)];
-      if (block < 0 || device_.published(block)) continue;
-      table.publishes =
-          device_.publish(block, key_of(table, token_ids, static_cast<int32_t>(g), table.num_published));
+      const BlockId block = table.groups[g].blocks[state ? 0 : static_cast<size_t>(table.num_cached_blocks)];
+      if (block < 0 || device_.is_cached(block)) continue;
+      table.cacheable =
+          device_.insert(block, key_of(table, token_ids, static_cast<int32_t>(g), table.num_cached_blocks));
     }
   }
 }
 
 void KvManager::reset_prefix_cache() {
-  device_.forget_all();
-  if (host_) host_->forget_all();
-  if (disk_) disk_->forget_all();
-  // What is held now stays unknown: its successors would have no published parent.
+  device_.remove_all();
+  if (host_) host_->remove_all();
+  if (disk_) disk_->remove_all();
+  // Held blocks are not inserted later: they would have no cached parent.
   for (Table& table : tables_) {
-    if (!table.groups.front().blocks.empty()) table.publishes = false;
+    if (!table.groups.front().blocks.empty()) table.cacheable = false;
   }
 }
 

@@ -1,4 +1,4 @@
-// The blocks of whole sequences on their way between device and host.
+// Swapping of whole sequences between the device and the host pool.
 #include <algorithm>
 
 #include "kv/kv_manager.h"
@@ -7,9 +7,9 @@ namespace quire {
 
 namespace {
 
-// States of moved_ beyond a block id.
-constexpr BlockId kUnseen = -1;
-constexpr BlockId kNotThere = -2;
+// Values of moved_ that are not block ids.
+constexpr BlockId kUnseen = -1;    // not visited yet
+constexpr BlockId kNotFound = -2;  // the other tier does not have the content
 
 }  // namespace
 
@@ -27,8 +27,8 @@ int64_t KvManager::plan_move(std::span<const TableId> ids, const BlockTier& from
         BlockId& there = moved_[static_cast<size_t>(block)];
         if (there != kUnseen) continue;
         visited_.push_back(block);
-        const BlockId found = from.published(block) ? to.find(from.key_of(block)) : -1;
-        there = found >= 0 ? found : kNotThere;
+        const BlockId found = from.is_cached(block) ? to.find(from.key_of(block)) : -1;
+        there = found >= 0 ? found : kNotFound;
         needed += found < 0 || to.ref_count(found) == 0 ? 1 : 0;
       }
     }
@@ -38,18 +38,18 @@ int64_t KvManager::plan_move(std::span<const TableId> ids, const BlockTier& from
 
 void KvManager::move(std::span<const TableId> ids, BlockTier& from, BlockTier& to,
                      std::vector<BlockCopy>& copies) {
-  // Each block that is there already is held before a free one is taken: the taken one could be one of them.
+  // Holds the blocks that exist already before it allocates one: a free block could be one of them.
   for (const BlockId block : visited_) {
     const BlockId there = moved_[static_cast<size_t>(block)];
-    if (there >= 0) to.hold(there);
+    if (there >= 0) to.add_ref(there);
   }
   for (const BlockId block : visited_) {
     BlockId& there = moved_[static_cast<size_t>(block)];
     if (there >= 0) continue;
-    there = to.tier() == KvTier::kDevice ? take_block(copies) : to.take();
+    there = to.tier() == KvTier::kDevice ? allocate_block(copies) : to.allocate();
     to.set_filled(there, from.filled(block));
     copies.push_back({block, there, from.tier(), to.tier()});
-    if (from.published(block)) to.publish(there, from.key_of(block));
+    if (from.is_cached(block)) to.insert(there, from.key_of(block));
     if (disk_ && to.tier() == KvTier::kDevice) copied_in_[static_cast<size_t>(there)] = plan_;
   }
   for (const TableId id : ids) {
@@ -59,16 +59,16 @@ void KvManager::move(std::span<const TableId> ids, BlockTier& from, BlockTier& t
       // Last blocks first: they come before their parents in the order of reuse.
       for (size_t i = group.blocks.size(); i-- > static_cast<size_t>(group.first_held);) {
         BlockId& block = group.blocks[i];
-        release(from, block);
+        free_block(from, block);
         if (i >= num_filled) continue;
         block = moved_[static_cast<size_t>(block)];
-        to.hold(block);
+        to.add_ref(block);
       }
       group.blocks.resize(std::min(num_filled, group.blocks.size()));
       group.num_sent = 0;
     }
   }
-  for (const BlockId block : visited_) to.release(moved_[static_cast<size_t>(block)]);
+  for (const BlockId block : visited_) to.free(moved_[static_cast<size_t>(block)]);
 }
 
 bool KvManager::swap_out(std::span<const TableId> ids, std::vector<BlockCopy>& copies) {
@@ -90,13 +90,13 @@ bool KvManager::swap_in(std::span<const TableId> ids, std::vector<BlockCopy>& co
   for (const TableId id : ids) {
     Table& table = at(id);
     table.swapped = false;
-    // A name that other content has taken meanwhile: what follows would have no published parent.
+    // If other content has taken a hash meanwhile, later blocks would have no cached parent.
     for (size_t g = 0; g < groups_.size(); ++g) {
       if (groups_[g].kind == KvGroupKind::kState) continue;
       const GroupTable& group = table.groups[g];
-      for (size_t i = static_cast<size_t>(group.first_held); i < static_cast<size_t>(table.num_published);
+      for (size_t i = static_cast<size_t>(group.first_held); i < static_cast<size_t>(table.num_cached_blocks);
            ++i)
-        table.publishes = table.publishes && device_.published(group.blocks[i]);
+        table.cacheable = table.cacheable && device_.is_cached(group.blocks[i]);
     }
   }
   return true;

@@ -49,7 +49,7 @@ BlockId PrefixIndex::find(const Key& key) const {
   return head >= 0 && same_content(head, key) ? head : -1;
 }
 
-bool PrefixIndex::publish(BlockId block, const Key& key) {
+bool PrefixIndex::insert(BlockId block, const Key& key) {
   const size_t slot = probe(key.hash, key.group);
   const BlockId head = slots_[slot];
   if (head >= 0 && !same_content(head, key)) return false;
@@ -66,7 +66,7 @@ bool PrefixIndex::publish(BlockId block, const Key& key) {
   }
   std::copy(key.token_ids.begin(), key.token_ids.end(),
             token_ids_.begin() + static_cast<ptrdiff_t>(block) * block_size_);
-  ++num_published_;
+  ++num_inserted_;
   return true;
 }
 
@@ -84,11 +84,11 @@ void PrefixIndex::remove(BlockId block) {
   }
   if (entry.next_same >= 0) entries_[static_cast<size_t>(entry.next_same)].prev_same = entry.prev_same;
   entry = {};
-  --num_published_;
+  --num_inserted_;
 }
 
 void PrefixIndex::erase_slot(size_t slot) {
-  // Moves later entries of the run back into the hole, so that probing never meets a tombstone.
+  // Moves later entries of the run back into the hole, so that no tombstones are needed.
   size_t hole = slot;
   for (size_t next = (hole + 1) & mask_; slots_[next] >= 0; next = (next + 1) & mask_) {
     const Entry& entry = entries_[static_cast<size_t>(slots_[next])];
@@ -104,7 +104,7 @@ void PrefixIndex::erase_slot(size_t slot) {
 void PrefixIndex::clear() {
   std::fill(slots_.begin(), slots_.end(), -1);
   std::fill(entries_.begin(), entries_.end(), Entry{});
-  num_published_ = 0;
+  num_inserted_ = 0;
 }
 
 void PrefixIndex::check_integrity() const {
@@ -113,18 +113,18 @@ void PrefixIndex::check_integrity() const {
     BlockId prev = -1;
     for (BlockId block = slots_[slot]; block >= 0; block = entries_[static_cast<size_t>(block)].next_same) {
       const Entry& entry = entries_[static_cast<size_t>(block)];
-      if (!entry.published || entry.prev_same != prev || probe(entry.hash, entry.group) != slot) {
-        throw Error(cat("The prefix index is broken at KV block ", block, "."));
+      if (!entry.inserted || entry.prev_same != prev || probe(entry.hash, entry.group) != slot) {
+        throw Error(cat("prefix index: broken at KV block ", block));
       }
-      if (++reached > num_published_) throw Error("The prefix index reaches more KV blocks than it counts.");
+      if (++reached > num_inserted_) throw Error("prefix index: reaches more KV blocks than it counts");
       prev = block;
     }
   }
-  const auto published =
-      std::count_if(entries_.begin(), entries_.end(), [](const Entry& e) { return e.published; });
-  if (reached != num_published_ || published != num_published_) {
-    throw Error(cat("The prefix index reaches ", reached, " KV blocks, counts ", num_published_,
-                    " and marks ", published, "."));
+  const auto inserted =
+      std::count_if(entries_.begin(), entries_.end(), [](const Entry& e) { return e.inserted; });
+  if (reached != num_inserted_ || inserted != num_inserted_) {
+    throw Error(
+        cat("prefix index: reaches ", reached, " KV blocks, counts ", num_inserted_, ", marks ", inserted));
   }
 }
 

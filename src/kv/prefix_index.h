@@ -1,12 +1,12 @@
-// Finds the block that already holds given tokens behind a given prefix. Owned by KvManager; engine thread
-// only. Memory is decided at start: a table of fixed size with open addressing, and for each block the key it
-// is published under. Blocks with the same content (computed side by side) hang in a list behind the first,
-// so that each stays known.
+// Finds the block that holds given tokens after a given prefix. Owned by BlockTier; engine thread only.
+// Memory is allocated at the start: a hash table of fixed size with open addressing, and the key of each
+// block. Blocks with the same content, computed at the same time, form a list, so that each of them can be
+// found.
 //
-// A name alone never decides: a block is found only if its tokens, its group and its parent's name are the
-// ones asked for, and a block whose name is already taken by other content is not published. In a group that
-// keeps whole prefixes the parent of every published block is published too (blocks are published first to
-// last and reused last to first), so a hit is exact by induction, whatever the hash does.
+// A block is found only if its tokens, its group and its parent hash are equal to the requested ones, and a
+// block is not inserted if other content has the same hash. In a full attention group the parent of every
+// cached block is cached too, because blocks are inserted first to last and reused last to first. So a hit in
+// such a group is exact by induction, for any hash function.
 #pragma once
 
 #include <cstddef>
@@ -30,25 +30,25 @@ class PrefixIndex {
     std::span<const TokenId> token_ids;  // [block_size]
   };
 
-  // The block published under this key, or -1.
+  // The block with this key, or -1.
   BlockId find(const Key& key) const;
 
-  // Publishes a block; false (and nothing changes) when its name belongs to other content.
-  bool publish(BlockId block, const Key& key);
+  // Inserts a block. Returns false, and changes nothing, if other content has the same hash.
+  bool insert(BlockId block, const Key& key);
 
-  // Forgets a published block.
+  // Removes an inserted block.
   void remove(BlockId block);
 
-  // Forgets all.
+  // Removes all blocks.
   void clear();
 
-  // The key of a published block; its token_ids are valid while it is published.
+  // The key of an inserted block; its token_ids are valid until it is removed.
   Key key_of(BlockId block) const;
 
-  bool published(BlockId block) const { return entries_[static_cast<size_t>(block)].published; }
-  int32_t num_published() const { return num_published_; }
+  bool contains(BlockId block) const { return entries_[static_cast<size_t>(block)].inserted; }
+  int32_t num_inserted() const { return num_inserted_; }
 
-  // Throws Error when table, lists and counters disagree.
+  // Throws Error if table, lists and counters are inconsistent.
   void check_integrity() const;
 
  private:
@@ -56,13 +56,13 @@ class PrefixIndex {
     BlockHash hash;
     BlockHash parent;
     int32_t group = 0;
-    BlockId prev_same = -1;  // -1: the head, which stands in slots_
+    BlockId prev_same = -1;  // -1 = the head, which is in slots_
     BlockId next_same = -1;
-    bool published = false;
+    bool inserted = false;
   };
 
   size_t home_slot(const BlockHash& hash, int32_t group) const;
-  // The slot whose head has this name and group, or the empty slot where it would stand.
+  // The slot whose head has this hash and group, or the empty slot for them.
   size_t probe(const BlockHash& hash, int32_t group) const;
   bool same_content(BlockId block, const Key& key) const;
   void erase_slot(size_t slot);
@@ -72,7 +72,7 @@ class PrefixIndex {
   std::vector<BlockId> slots_;      // [power of two >= 2 * num_blocks], -1 is empty
   std::vector<Entry> entries_;      // [num_blocks]
   std::vector<TokenId> token_ids_;  // [num_blocks, block_size]
-  int32_t num_published_ = 0;
+  int32_t num_inserted_ = 0;
 };
 
 }  // namespace quire

@@ -26,7 +26,7 @@ std::optional<int64_t> as_integer(const nlohmann::json& value) {
   return static_cast<int64_t>(v);
 }
 
-// The value as a number; NaN where it is none. transformers writes infinity as {"__float__": "Infinity"}.
+// The value as a number; NaN if it is not one. transformers writes infinity as {"__float__": "Infinity"}.
 double as_number(const nlohmann::json& value) {
   if (value.is_number()) return value.get<double>();
   const auto tagged = value.is_object() ? value.find("__float__") : value.end();
@@ -36,9 +36,9 @@ double as_number(const nlohmann::json& value) {
 
 }  // namespace
 
-ConfigReader::ConfigReader(const nlohmann::json& object, std::string path)
-    : object_(&object), path_(std::move(path)) {
-  if (!object.is_object()) throw Error("config.json: not a JSON object");
+ConfigReader::ConfigReader(const nlohmann::json& object, std::string path, std::string file)
+    : object_(&object), path_(std::move(path)), file_(std::move(file)) {
+  if (!object.is_object()) throw Error(cat(file_, ": not a JSON object"));
 }
 
 const nlohmann::json* ConfigReader::find(std::string_view field) const {
@@ -49,9 +49,9 @@ const nlohmann::json* ConfigReader::find(std::string_view field) const {
 ConfigReader ConfigReader::object(std::string_view field) const {
   static const nlohmann::json kEmpty = nlohmann::json::object();
   const nlohmann::json* value = find(field);
-  if (value == nullptr) return ConfigReader(kEmpty, cat(path_, field, "."));
+  if (value == nullptr) return ConfigReader(kEmpty, cat(path_, field, "."), file_);
   if (!value->is_object()) fail(field, cat("must be an object, but is ", shown(*value)));
-  return ConfigReader(*value, cat(path_, field, "."));
+  return ConfigReader(*value, cat(path_, field, "."), file_);
 }
 
 int64_t ConfigReader::integer(std::string_view field, int64_t low, int64_t high,
@@ -62,7 +62,7 @@ int64_t ConfigReader::integer(std::string_view field, int64_t low, int64_t high,
     return *fallback;
   }
   const auto n = as_integer(*value);
-  if (!n) fail(field, cat("must be a whole number, but is ", shown(*value)));
+  if (!n) fail(field, cat("must be an integer, but is ", shown(*value)));
   if (*n < low || *n > high) fail(field, cat("is ", *n, ", but must be between ", low, " and ", high));
   return *n;
 }
@@ -114,7 +114,7 @@ std::vector<int64_t> ConfigReader::integers(std::string_view field, int64_t low,
   for (const auto& item : *value) {
     const auto n = as_integer(item);
     if (!n || *n < low || *n > high)
-      fail(field, cat("must hold whole numbers from ", low, " to ", high, ", but holds ", shown(item)));
+      fail(field, cat("must hold integers from ", low, " to ", high, ", but holds ", shown(item)));
     all.push_back(*n);
   }
   return all;
@@ -152,7 +152,7 @@ std::vector<int32_t> ConfigReader::token_ids(std::string_view field, int64_t end
 }
 
 void ConfigReader::fail(std::string_view field, std::string_view problem) const {
-  throw Error(cat("config.json: '", path_, field, "' ", problem));
+  throw Error(cat(file_, ": '", path_, field, "' ", problem));
 }
 
 }  // namespace quire

@@ -1,179 +1,154 @@
 #include "models/linear_modules.h"
 
 #include <algorithm>
-#include <array>
 #include <set>
 
-#include "models/config_reader.h"
-#include "models/loader.h"
-#include "models/registry.h"
+#include "models/describe_model.h"
+#include "models/expected_tensors.h"
+#include "models/model_param_ids.h"
+#include "models/pooling_files.h"
+#include "models/tensor_resolver.h"
 
 namespace quire {
 namespace {
 
-constexpr std::array kLayerRoles = {Role::kQueryDown,
-                                    Role::kQuery,
-                                    Role::kQueryGate,
-                                    Role::kKey,
-                                    Role::kValue,
-                                    Role::kQkv,
-                                    Role::kLatent,
-                                    Role::kLatentUp,
-                                    Role::kIndexQuery,
-                                    Role::kIndexKey,
-                                    Role::kIndexGate,
-                                    Role::kIndexWeights,
-                                    Role::kCompressKey,
-                                    Role::kCompressGate,
-                                    Role::kOutDown,
-                                    Role::kAttentionOut,
-                                    Role::kStateIn,
-                                    Role::kDeltaIn,
-                                    Role::kDeltaQuery,
-                                    Role::kDeltaKey,
-                                    Role::kDeltaValue,
-                                    Role::kDeltaGate,
-                                    Role::kDeltaInGate,
-                                    Role::kDeltaShare,
-                                    Role::kDeltaStep,
-                                    Role::kDeltaShareStep,
-                                    Role::kDeltaGateDown,
-                                    Role::kDeltaStepDown,
-                                    Role::kStateSelect,
-                                    Role::kStateStep,
-                                    Role::kStateOut,
-                                    Role::kLayerInputGate,
-                                    Role::kLayerInputProject,
-                                    Role::kBlockOut,
-                                    Role::kQueryAdapterDown,
-                                    Role::kQueryAdapterUp,
-                                    Role::kKeyAdapterDown,
-                                    Role::kKeyAdapterUp,
-                                    Role::kValueAdapterDown,
-                                    Role::kValueAdapterUp,
-                                    Role::kGateUpAdapterDown,
-                                    Role::kGateUpAdapterUp,
-                                    Role::kGate,
-                                    Role::kUp,
-                                    Role::kGateUp,
-                                    Role::kDown,
-                                    Role::kRouter,
-                                    Role::kExpertGate,
-                                    Role::kExpertUp,
-                                    Role::kExpertGateUp,
-                                    Role::kExpertDown,
-                                    Role::kSharedExpertGate,
-                                    Role::kSharedExpertUp,
-                                    Role::kSharedExpertGateUp,
-                                    Role::kSharedExpertDown,
-                                    Role::kSharedExpertRouter};
+// A matrix of the description, or the vector of a norm.
+struct FoundParam {
+  ParamSpec spec;  // the first parameter in the tensor
+  StoredParam stored;
+  ParamPlace place;
+  bool derived = false;  // the model uses matrices that are computed from it
+};
 
-constexpr std::array kRouters = {Role::kRouter,        Role::kSharedExpertRouter, Role::kDeltaShare,
-                                 Role::kDeltaStep,     Role::kDeltaShareStep,     Role::kDeltaStepDown,
-                                 Role::kDeltaGateDown, Role::kStateSelect,        Role::kStateStep,
-                                 Role::kIndexWeights};
-bool is_router(Role role) {
-  return std::ranges::find(kRouters, role) != kRouters.end();
+// A pass over the description that lists its matrices and norms.
+class ParamList : public ResolvingVisitor {
+ public:
+  using ResolvingVisitor::ResolvingVisitor;
+
+  void matrix(const MatrixSpec& spec, Linear& /*result*/) override {
+    for (StoredParam& stored : matrices(spec.fused)) {
+      ParamSpec first = spec.fused[stored.first];
+      if (spec.precision == Precision::kFloat32) first.quantizable = false;
+      matrices_.push_back({std::move(first), std::move(stored), place_});
+    }
+  }
+  void vector(const VectorSpec& spec, Buffer& /*result*/, Buffer* /*bias*/) override {
+    for (StoredParam& stored : vectors(spec.fused))
+      norms_.push_back({spec.fused[0], std::move(stored), place_});
+  }
+  void scalar(const ParamSpec& /*spec*/, float& /*result*/) override {}
+  void integers(const ParamSpec& /*spec*/, int64_t /*limit*/, Buffer& /*result*/) override {}
+  void embedding(const ParamSpec& /*spec*/, Embedding& /*result*/) override {}
+  void derived(const DerivedSpec& spec, std::span<Linear> /*results*/) override {
+    if (!spec.is_module) return;
+    for (const ParamSpec& param : stored_sources(spec)) {
+      for (StoredParam& stored : source(param)) matrices_.push_back({param, std::move(stored), place_, true});
+    }
+  }
+  void derived(const DerivedTable& /*spec*/, Buffer& /*result*/) override {}
+  void kv_scales(int32_t /*layer*/, std::optional<KvScales>& /*result*/) override {}
+
+  const std::vector<FoundParam>& all_matrices() const { return matrices_; }
+  const std::vector<FoundParam>& norms() const { return norms_; }
+
+ private:
+  std::vector<FoundParam> matrices_;
+  std::vector<FoundParam> norms_;
+};
+
+bool is_plain(const FoundParam& found) {
+  return !found.stored.weight.transposed && !found.stored.weight.stacked;
 }
-bool is_of_expert(Role role) {
-  return role == Role::kExpertGate || role == Role::kExpertUp || role == Role::kExpertGateUp ||
-         role == Role::kExpertDown;
+
+// The names of the matrices; none if one of them is not plain.
+std::vector<std::string> names_if_plain(const std::vector<const FoundParam*>& matrices) {
+  std::vector<std::string> names;
+  for (const FoundParam* matrix : matrices) {
+    if (!is_plain(*matrix)) return {};
+    const std::string& name = matrix->stored.weight.name;
+    if (std::ranges::find(names, name) == names.end()) names.push_back(name);
+  }
+  return names;
 }
 
 }  // namespace
 
 std::vector<LinearModule> linear_modules(const Checkpoint& checkpoint) {
-  const ArchSpec spec = read_spec(checkpoint, Runner::kAuto);
-  const TensorPlan plan(spec, find_weight_names(ConfigReader(checkpoint.config())), checkpoint);
-  plan.check(checkpoint);
+  const auto files = read_pooling_files(checkpoint);
+  const ModelSpec spec = read_spec(checkpoint, Runner::kAuto);
+  const TensorResolver resolver(spec, checkpoint);
+  const ModelToDescribe model{spec, files ? &*files : nullptr};
+  ExpectedTensors expected(spec, resolver, checkpoint);
+  describe_model(model, expected);
+  expected.check();
+  ParamList list(resolver, checkpoint);
+  describe_model(model, list);
   std::vector<LinearModule> modules;
   std::set<std::string> seen;
-  const auto add = [&](Role role, int32_t layer, int32_t expert) {
-    const ExpectedTensor* tensor = plan.weight(role, layer, expert);
-    if (tensor == nullptr || !seen.insert(tensor->name).second) return;
-    LinearModule module{.weight = tensor->name, .role = role, .layer = layer, .router = is_router(role)};
+  for (const FoundParam& found : list.all_matrices()) {
+    const StoredTensor& tensor = found.stored.weight;
+    if (found.spec.id == model::kEmbedTokens) continue;  // tied: its rows are also looked up
+    if (!seen.insert(tensor.name).second) continue;
+    LinearModule module{
+        .weight = tensor.name, .layer = found.place.layer, .keep_float = !found.spec.quantizable};
     constexpr std::string_view kSuffix = ".weight";
-    const bool named = tensor->name.ends_with(kSuffix);
-    module.name = named ? tensor->name.substr(0, tensor->name.size() - kSuffix.size()) : tensor->name;
-    module.expert = tensor->stacked ? -1 : expert;
-    module.plain = named && !tensor->transposed && !tensor->stacked && role != Role::kLatentUp;
+    const bool named = tensor.name.ends_with(kSuffix);
+    module.name = named ? tensor.name.substr(0, tensor.name.size() - kSuffix.size()) : tensor.name;
+    if (found.place.axis == Axis::kExperts && !tensor.stacked) module.expert = found.place.index;
+    module.plain = named && is_plain(found) && !found.derived;
     modules.push_back(std::move(module));
-  };
-  if (!spec.tie_word_embeddings) add(Role::kLmHead, -1, -1);
-  add(Role::kLayerInputsProject, -1, -1);
-  for (int32_t layer = 0; layer < spec.num_layers; ++layer) {
-    for (const Role role : kLayerRoles) {
-      if (!is_of_expert(role)) {
-        add(role, layer, -1);
-        continue;
-      }
-      const int32_t experts = spec.moe ? spec.moe->num_experts : 0;
-      for (int32_t expert = 0; expert < experts; ++expert) add(role, layer, expert);
-    }
   }
   return modules;
 }
 
 std::vector<std::string> attention_modules(const Checkpoint& checkpoint) {
-  const ArchSpec spec = parse_arch(checkpoint.config());
-  const TensorPlan plan(spec, find_weight_names(ConfigReader(checkpoint.config())), checkpoint);
+  const ModelSpec spec = parse_model(checkpoint.config());
+  const TensorResolver resolver(spec, checkpoint);
   std::vector<std::string> modules;
-  for (int32_t layer = 0; layer < spec.num_layers; ++layer) {
-    const LayerSpec& own = spec.layers[static_cast<size_t>(layer)];
-    const bool stores = own.attention && own.kv_source < 0 && !spec.mla && !spec.compressed;
-    modules.push_back(stores ? attention_module(plan, layer) : "");
+  for (int32_t layer = 0; layer < spec.num_layers(); ++layer) {
+    const AttentionSpec* attention = attention_of(spec.layers[static_cast<size_t>(layer)]);
+    const bool caches = attention != nullptr && attention->kv_sharing_layer < 0;
+    modules.push_back(caches ? resolver.attention_module(layer) : "");
   }
   return modules;
 }
 
 std::vector<ScalableInput> scalable_inputs(const Checkpoint& checkpoint, int32_t layer) {
-  const ArchSpec spec = parse_arch(checkpoint.config());
-  const TensorPlan plan(spec, find_weight_names(ConfigReader(checkpoint.config())), checkpoint);
+  const ModelSpec spec = parse_model(checkpoint.config());
   const LayerSpec& own = spec.layers[static_cast<size_t>(layer)];
-  // Every use of a block would have to be scaled with it, and all that reads the norm of compressed keys.
-  if (own.block_source >= 0 || spec.compressed) return {};
-  // The weights of those roles that the layer has; empty where one is no plain matrix.
-  const auto matrices = [&](std::initializer_list<Role> roles) {
-    std::vector<std::string> names;
-    for (const Role role : roles) {
-      const ExpectedTensor* tensor = plan.weight(role, layer);
-      if (tensor == nullptr) continue;
-      if (tensor->transposed || tensor->stacked) return std::vector<std::string>();
-      names.push_back(tensor->name);
-    }
-    return names;
+  // All uses of a shared block would have to be scaled with it.
+  if (own.shared_block || std::holds_alternative<CompressedAttentionSpec>(own.mixer)) return {};
+  const TensorResolver resolver(spec, checkpoint);
+  ParamList list(resolver, checkpoint);
+  describe_model({spec, nullptr, {ModelEnds::kNone, layer, layer + 1}}, list);
+  std::vector<const FoundParam*> matrices;
+  for (const FoundParam& found : list.all_matrices()) {
+    if (found.place.layer == layer) matrices.push_back(&found);
+  }
+  const auto readers = [&](ParamId ParamSpec::*field, ParamId id) {
+    std::vector<const FoundParam*> found;
+    std::ranges::copy_if(matrices, std::back_inserter(found),
+                         [&](const FoundParam* matrix) { return matrix->spec.*field == id; });
+    return names_if_plain(found);
   };
   std::vector<ScalableInput> all;
-  const auto behind_norm = [&](Role role, std::vector<std::string> names) {
-    const ExpectedTensor* norm = plan.weight(role, layer);
-    if (norm == nullptr || names.empty()) return;
-    ScalableInput input{.matrices = std::move(names), .source = norm->name, .norm = true};
-    if (const ExpectedTensor* bias = plan.bias(role, layer)) input.source_bias = bias->name;
-    input.offset = spec.norm_weight_offset;
+  for (const ParamId id : {mlp::kUpProj, attention::kVProj}) {
+    const auto source =
+        std::ranges::find_if(matrices, [&](const FoundParam* matrix) { return matrix->spec.id == id; });
+    std::vector<std::string> names = readers(&ParamSpec::input_proj, id);
+    if (source == matrices.end() || names.empty() || !is_plain(**source) || (*source)->stored.bias) continue;
+    all.push_back({.matrices = std::move(names), .source = (*source)->stored.weight.name});
+  }
+  for (const ParamId id : {layer::kMlpNorm, layer::kInputNorm}) {
+    const auto norm = std::ranges::find_if(list.norms(), [&](const FoundParam& found) {
+      return found.place.layer == layer && found.spec.id == id;
+    });
+    std::vector<std::string> names = readers(&ParamSpec::input_norm, id);
+    if (norm == list.norms().end() || names.empty()) continue;
+    ScalableInput input{.matrices = std::move(names), .source = norm->stored.weight.name, .norm = true};
+    if (norm->stored.bias) input.source_bias = norm->stored.bias->name;
+    input.offset = spec.norm.weight_offset;
     all.push_back(std::move(input));
-  };
-  const auto behind_matrix = [&](Role role, std::vector<std::string> names) {
-    const std::vector<std::string> source = matrices({role});
-    if (source.empty() || names.empty() || plan.bias(role, layer) != nullptr) return;
-    all.push_back({.matrices = std::move(names), .source = source.front()});
-  };
-  // Behind a norm of what a matrix gives, its rows count nothing; limits are not scaled with it.
-  if (!own.experts && own.mlp_limit == 0.0F && !spec.sub_norms && spec.gated_mlp &&
-      spec.activation != Activation::kClampedSwish)
-    behind_matrix(Role::kUp, matrices({Role::kDown}));
-  if (!spec.mla && !spec.sub_norms && num_kv_heads_of(spec, own) == num_heads_of(spec, own) &&
-      !own.keys_as_values && !spec.value_norm)
-    behind_matrix(Role::kValue, matrices({Role::kAttentionOut}));
-  // What such norms give is more than what the matrices read.
-  if (spec.parallel_residual || spec.norm_residual) return all;
-  if (!own.experts) behind_norm(Role::kMlpNorm, matrices({Role::kGate, Role::kUp, Role::kGateUp}));
-  // What carries a state reads the same norm, where there is any, as attention beside it does.
-  if (!spec.mla) {
-    behind_norm(
-        Role::kInputNorm,
-        matrices({Role::kQuery, Role::kQueryGate, Role::kKey, Role::kValue, Role::kQkv, Role::kStateIn,
-                  Role::kDeltaIn, Role::kDeltaQuery, Role::kDeltaKey, Role::kDeltaValue, Role::kDeltaGate,
-                  Role::kDeltaInGate, Role::kDeltaShare, Role::kDeltaStep, Role::kDeltaShareStep}));
   }
   return all;
 }

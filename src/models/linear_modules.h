@@ -1,5 +1,4 @@
-// The matrices that a model multiplies with, by the names that its checkpoint has for them: what a tool that
-// changes weights works on. Load time only.
+// The matrices of a model by their names in its checkpoint, for tools that change weights. Load time only.
 #pragma once
 
 #include <cstdint>
@@ -7,42 +6,41 @@
 #include <vector>
 
 #include "io/checkpoint.h"
-#include "models/weight_names.h"
 
 namespace quire {
 
 struct LinearModule {
-  std::string name;    // "model.layers.0.mlp.up_proj"
-  std::string weight;  // the tensor
-  Role role = Role::kQuery;
-  int32_t layer = -1;   // -1: of no layer
-  int32_t expert = -1;  // -1: of no expert
-  // One matrix [out, in] that may be stored as codes: not transposed, not all experts in one, not split in
-  // pieces as it is loaded.
+  std::string name;     // "model.layers.0.mlp.up_proj"
+  std::string weight;   // the tensor
+  int32_t layer = -1;   // -1 = outside of the layers
+  int32_t expert = -1;  // -1 = not a matrix of a single expert
+  // Stored as one matrix [out, in], so that it may be quantized: not transposed, not stacked, and not split
+  // while it is loaded.
   bool plain = false;
-  // Chooses experts, or how fast a state fades: so small and worth so much that it stays floats.
-  bool router = false;
+  // Small and sensitive to rounding, so that it stays floating point: routers, indexer weights, and
+  // projections that set the decay of recurrent states.
+  bool keep_float = false;
 };
 
-// In the order of the layers; the output embedding, where it is a tensor of its own, first. Throws Error
-// where the tensors are not those that the configuration describes.
+// Returns them in the order in which the model reads them, each tensor once. Throws Error if the tensors do
+// not match the configuration.
 std::vector<LinearModule> linear_modules(const Checkpoint& checkpoint);
 
-// The module of each layer's attention ("model.layers.0.self_attn"), beside whose projections the scales of
-// keys and values are written; empty: the layer has none in the cache.
+// For each layer the module of its attention ("model.layers.0.self_attn"), where the scales of an 8-bit KV
+// cache are stored. Empty if the layer has no KV cache of its own, or a latent one.
 std::vector<std::string> attention_modules(const Checkpoint& checkpoint);
 
-// Matrices whose inputs can be scaled one by one: their columns take factors, and what makes the inputs is
-// divided by them, so that the model stays what it is.
+// Matrices whose inputs can be scaled channel by channel: their columns are multiplied by factors and the
+// source of their inputs is divided by the same factors, so that the result of the model does not change.
 struct ScalableInput {
   std::vector<std::string> matrices;  // weights [any, k]
-  std::string source;       // the weights [k] of the norm before them, or a matrix [k, any]: its rows
-  std::string source_bias;  // of a norm; empty: it has none
+  std::string source;  // the weights [k] of the preceding norm, or a matrix [k, any], which is scaled by row
+  std::string source_bias;  // the bias of the norm; empty = none
   bool norm = false;
-  float offset = 0.0F;  // of a norm: it multiplies with its weights plus this
+  float offset = 0.0F;  // added to the norm's weights (NormSpec::weight_offset)
 };
-// Of a layer, in an order in which the matrix of one may be the source of one before it. What the
-// architecture does not allow is left out.
+// Returns the inputs of one layer, ordered so that the matrices of an entry may be the source of an earlier
+// one. Inputs that cannot be scaled in this architecture are left out.
 std::vector<ScalableInput> scalable_inputs(const Checkpoint& checkpoint, int32_t layer);
 
 }  // namespace quire

@@ -14,11 +14,11 @@ namespace {
 using nlohmann::json;
 
 struct PoolName {
-  std::string_view name;  // of the list `pooling_mode`
-  std::string_view flag;  // of the older booleans
+  std::string_view name;  // name in the list `pooling_mode`
+  std::string_view flag;  // older boolean field
   PoolKind kind;
 };
-// In the order in which several stand one behind the other.
+// In the order in which their vectors are concatenated.
 constexpr std::array<PoolName, 6> kPoolNames = {{
     {"cls", "pooling_mode_cls_token", PoolKind::kFirst},
     {"max", "pooling_mode_max_tokens", PoolKind::kMax},
@@ -28,53 +28,27 @@ constexpr std::array<PoolName, 6> kPoolNames = {{
     {"lasttoken", "pooling_mode_lasttoken", PoolKind::kLast},
 }};
 
-// A JSON file of the model; none: it is not there. Throws Error where it is broken.
+// A JSON file of the model; nullopt if it does not exist. Throws Error if it is invalid.
 std::optional<json> json_file(const Checkpoint& checkpoint, const std::string& name) {
   const auto text = checkpoint.file(name);
   if (!text) return std::nullopt;
   return parse_json(*text, (checkpoint.path() / name).string());
 }
 
-// A file's object, with errors that name the file.
-class Fields {
+// The fields of a JSON file of the model; none if it does not exist.
+class FileFields {
  public:
-  Fields(const Checkpoint& checkpoint, const std::string& name)
-      : place_((checkpoint.path() / name).string()),
-        object_(json_file(checkpoint, name).value_or(json::object())) {
-    if (!object_.is_object()) throw Error(cat(place_, ": is no JSON object"));
-  }
-  const json* find(std::string_view field) const {
-    const auto it = object_.find(field);
-    return it == object_.end() || it->is_null() ? nullptr : &*it;
-  }
-  bool boolean(std::string_view field, bool fallback) const {
-    const json* value = find(field);
-    if (value == nullptr) return fallback;
-    if (!value->is_boolean()) fail(field, "is neither true nor false");
-    return value->get<bool>();
-  }
-  int64_t integer(std::string_view field, int64_t low, int64_t high,
-                  std::optional<int64_t> fallback = {}) const {
-    const json* value = find(field);
-    if (value == nullptr && fallback) return *fallback;
-    if (value == nullptr || !value->is_number_integer() || value->get<int64_t>() < low ||
-        value->get<int64_t>() > high)
-      fail(field, cat("must be an integer from ", low, " to ", high));
-    return value->get<int64_t>();
-  }
-  std::string text(std::string_view field, std::string_view fallback) const {
-    const json* value = find(field);
-    if (value == nullptr) return std::string(fallback);
-    if (!value->is_string()) fail(field, "is no string");
-    return value->get<std::string>();
-  }
-  [[noreturn]] void fail(std::string_view field, std::string_view problem) const {
-    throw Error(cat(place_, ": '", field, "' ", problem));
-  }
+  FileFields(const Checkpoint& checkpoint, const std::string& name)
+      : object_(json_file(checkpoint, name).value_or(json::object())),
+        reader_(object_, "", (checkpoint.path() / name).string()) {}
+  FileFields(const FileFields&) = delete;  // the reader refers to the object
+  FileFields& operator=(const FileFields&) = delete;
+  const ConfigReader& operator*() const { return reader_; }
+  const ConfigReader* operator->() const { return &reader_; }
 
  private:
-  std::string place_;
   json object_;
+  ConfigReader reader_;
 };
 
 std::string_view last_part(std::string_view dotted) {
@@ -82,7 +56,7 @@ std::string_view last_part(std::string_view dotted) {
   return dot == std::string_view::npos ? dotted : dotted.substr(dot + 1);
 }
 
-std::vector<PoolKind> read_pooling(const Fields& fields) {
+std::vector<PoolKind> read_pooling(const ConfigReader& fields) {
   if (!fields.boolean("include_prompt", true))
     fields.fail("include_prompt", "false (texts pooled without their prompts) is not supported");
   std::vector<PoolKind> kinds;
@@ -108,7 +82,8 @@ std::vector<PoolKind> read_pooling(const Fields& fields) {
 }
 
 DenseModule read_dense(const Checkpoint& checkpoint, const std::string& folder) {
-  const Fields fields(checkpoint, folder + "/config.json");
+  const FileFields file(checkpoint, folder + "/config.json");
+  const ConfigReader& fields = *file;
   DenseModule dense;
   dense.in = fields.integer("in_features", 1, kMaxSize);
   dense.out = fields.integer("out_features", 1, kMaxSize);
@@ -130,13 +105,13 @@ DenseModule read_dense(const Checkpoint& checkpoint, const std::string& folder) 
   }
   dense.file = (checkpoint.path() / folder / "model.safetensors").string();
   auto weights = checkpoint.file(folder + "/model.safetensors");
-  if (!weights) throw Error(cat(dense.file, ": is not there, but modules.json names its folder"));
+  if (!weights) throw Error(cat(dense.file, ": does not exist, but modules.json names its folder"));
   dense.weights = std::move(*weights);
   return dense;
 }
 
-// What stands behind the pooling of a reranker that answers with a token.
-std::array<int32_t, 2> read_score_tokens(const Fields& fields) {
+// The tokens of a LogitScore module: a reranker whose score is the difference of their logits.
+std::array<int32_t, 2> read_score_tokens(const ConfigReader& fields) {
   constexpr int64_t kHighest = kMaxSize;
   return {static_cast<int32_t>(fields.integer("true_token_id", 0, kHighest)),
           static_cast<int32_t>(fields.integer("false_token_id", 0, kHighest, -1))};
@@ -163,7 +138,7 @@ std::optional<PoolingFiles> read_pooling_files(const Checkpoint& checkpoint) {
   const auto modules = json_file(checkpoint, "modules.json");
   if (!modules) return std::nullopt;
   const std::string place = (checkpoint.path() / "modules.json").string();
-  if (!modules->is_array()) throw Error(cat(place, ": is no list of modules"));
+  if (!modules->is_array()) throw Error(cat(place, ": not a list of modules"));
   PoolingFiles out;
   for (const json& entry : *modules) {
     const auto text = [&](const char* field) {
@@ -174,29 +149,28 @@ std::optional<PoolingFiles> read_pooling_files(const Checkpoint& checkpoint) {
     };
     const std::string type = text("type");
     const std::string folder = text("path");
-    // A module's folder lies within the model's.
+    // The folder of a module must be inside that of the model.
     if (folder.starts_with('/') || folder.find("..") != std::string::npos)
       throw Error(cat(place, ": names the folder '", folder, "', which is not within the model's"));
     const std::string_view name = last_part(type);
     const std::string inside = folder.empty() ? "" : folder + "/";
-    if (out.normalize)
-      throw Error(cat(place, ": ", type, " stands behind Normalize, which is not supported"));
+    if (out.normalize) throw Error(cat(place, ": ", type, " after Normalize is not supported"));
     if (name == "Transformer") {
       if (!folder.empty())
-        throw Error(cat(place, ": the model lies in the folder '", folder, "'; give that folder instead"));
+        throw Error(cat(place, ": the model is in the folder '", folder, "'; use that folder instead"));
       for (const char* file : {"sentence_bert_config.json", "sentence_roberta_config.json",
                                "sentence_xlm-roberta_config.json"}) {
-        const int64_t length = Fields(checkpoint, file).integer("max_seq_length", 1, kMaxPositions, 0);
+        const int64_t length = FileFields(checkpoint, file)->integer("max_seq_length", 1, kMaxPositions, 0);
         if (length > 0) out.max_length = length;
       }
     } else if (name == "Pooling") {
-      out.pooling = read_pooling(Fields(checkpoint, inside + "config.json"));
+      out.pooling = read_pooling(*FileFields(checkpoint, inside + "config.json"));
     } else if (name == "Dense") {
       out.dense.push_back(read_dense(checkpoint, folder));
     } else if (name == "Normalize") {
       out.normalize = true;
     } else if (name == "LogitScore") {
-      out.score_tokens = read_score_tokens(Fields(checkpoint, inside + "config.json"));
+      out.score_tokens = read_score_tokens(*FileFields(checkpoint, inside + "config.json"));
     } else if (name != "Dropout") {
       throw Error(
           cat(place, ": the module ", type,
@@ -208,9 +182,10 @@ std::optional<PoolingFiles> read_pooling_files(const Checkpoint& checkpoint) {
 
 PromptFiles read_prompts(const Checkpoint& checkpoint) {
   PromptFiles out;
-  const Fields fields(checkpoint, "config_sentence_transformers.json");
+  const FileFields file(checkpoint, "config_sentence_transformers.json");
+  const ConfigReader& fields = *file;
   if (const json* prompts = fields.find("prompts")) {
-    if (!prompts->is_object()) fields.fail("prompts", "is no object");
+    if (!prompts->is_object()) fields.fail("prompts", "must be an object");
     for (const auto& [name, text] : prompts->items()) {
       if (!text.is_string()) fields.fail("prompts", cat("has no text for '", name, "'"));
       out.prompts[name] = text.get<std::string>();
@@ -222,8 +197,8 @@ PromptFiles read_prompts(const Checkpoint& checkpoint) {
   return out;
 }
 
-ArchSpec read_spec(const Checkpoint& checkpoint, Runner runner) {
-  ArchSpec spec = parse_arch(checkpoint.config());
+ModelSpec read_spec(const Checkpoint& checkpoint, Runner runner) {
+  ModelSpec spec = parse_model(checkpoint.config());
   const auto files = read_pooling_files(checkpoint);
   const bool generates = spec.task == ModelTask::kGenerate;
   if (runner == Runner::kGenerate) {
@@ -253,7 +228,7 @@ ArchSpec read_spec(const Checkpoint& checkpoint, Runner runner) {
   }
   if (spec.task == ModelTask::kScore) {
     const std::string of_files =
-        Fields(checkpoint, "config_sentence_transformers.json").text("activation_fn", "");
+        FileFields(checkpoint, "config_sentence_transformers.json")->text("activation_fn", "");
     const ConfigReader config(checkpoint.config());
     const std::string older = config.text("sbert_ce_default_activation_function", "");
     const std::string inner = config.object("sentence_transformers").text("activation_fn", older);

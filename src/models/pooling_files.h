@@ -1,5 +1,4 @@
-// What the files that sentence-transformers writes beside a model say: how a text becomes one vector, and
-// what is put before it.
+// The files of sentence-transformers next to a checkpoint, which configure pooling and prompts.
 #pragma once
 
 #include <array>
@@ -10,16 +9,16 @@
 #include <vector>
 
 #include "io/checkpoint.h"
-#include "models/arch_spec.h"
+#include "models/model_spec.h"
 
 namespace quire {
 
-// What a model is started for.
+// The task that a model is started for (--runner).
 enum class Runner : uint8_t { kAuto, kGenerate, kPooling };
-// "auto", "generate", "pooling". Throws Error naming them.
+// name: "auto", "generate" or "pooling". Throws Error that lists them for any other name.
 Runner runner_from_name(const std::string& name);
 
-// A linear layer behind the pooling, with its own file.
+// A dense layer after the pooling, with a file of its own.
 struct DenseModule {
   int64_t in = 0;
   int64_t out = 0;
@@ -31,26 +30,26 @@ struct DenseModule {
 };
 
 struct PoolingFiles {
-  std::vector<PoolKind> pooling;  // empty: there is no such module
+  std::vector<PoolKind> pooling;  // empty = no pooling module
   std::vector<DenseModule> dense;
   bool normalize = false;
-  std::optional<std::array<int32_t, 2>> score_tokens;  // ArchSpec::score_tokens
-  int64_t max_length = 0;                              // tokens of a text; 0: not said
+  std::optional<std::array<int32_t, 2>> score_tokens;  // ModelSpec::score_tokens
+  int64_t max_length = 0;                              // maximum number of tokens; 0 = not specified
 };
 
-// None: the checkpoint has no modules.json. Throws Error naming the file and field of what is broken or not
-// supported.
+// Returns nullopt if the checkpoint has no modules.json. Throws Error with file and field if a file is
+// invalid or not supported.
 std::optional<PoolingFiles> read_pooling_files(const Checkpoint& checkpoint);
 
-// Texts that are put before others, by name, and the name of the one that is put where none is asked for.
+// Prompts that are put before texts, by name, and the name of the default prompt.
 struct PromptFiles {
   std::map<std::string, std::string> prompts;
-  std::string default_name;  // empty: none
+  std::string default_name;  // empty = none
 };
 PromptFiles read_prompts(const Checkpoint& checkpoint);
 
-// parse_arch(), and what its other files and the runner make of it. Throws Error where the model cannot do
-// what the runner says.
-ArchSpec read_spec(const Checkpoint& checkpoint, Runner runner);
+// parse_model(), with the settings of the pooling files and the runner. Throws Error if the runner does not
+// fit the model.
+ModelSpec read_spec(const Checkpoint& checkpoint, Runner runner);
 
 }  // namespace quire

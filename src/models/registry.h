@@ -1,29 +1,18 @@
-// The architectures that can be run: one line each in registry.cc, one short file each in models/arch.
+// Finds the architecture of a checkpoint by its config.json.
 #pragma once
 
 #include <span>
-#include <string>
-#include <string_view>
 
-#include "models/arch_spec.h"
-#include "models/config_reader.h"
-#include "models/weight_names.h"
+#include "models/arch/architectures.h"
 
 namespace quire {
 
-struct Architecture {
-  std::string_view name;        // as config.json's `architectures` has it
-  std::string_view model_type;  // for a config.json without `architectures`
-  ArchSpec (*parse)(const ConfigReader& config);
-  WeightNames (*weight_names)();
-};
-
 std::span<const Architecture> architectures();
 
-// By config.json's `architectures`, or by its `model_type`; of a model that also sees or hears, what its text
-// goes through. Throws Error naming those that are supported.
+// By `architectures` of config.json, or by `model_type`. For multimodal models: the architecture of the
+// language model. Throws Error with the supported architectures.
 const Architecture& find_architecture(const ConfigReader& config);
-// How its checkpoints call their tensors.
+// Names of the tensors in its checkpoints.
 WeightNames find_weight_names(const ConfigReader& config);
 
 }  // namespace quire

@@ -12,11 +12,12 @@ int64_t part_bytes(int64_t floats) {
   return (bytes + kAlignment - 1) / kAlignment * kAlignment;
 }
 
-// f(layer, parts, bytes of each, whether they are a recurrence's) for each layer's parts, in their order.
+// Calls f(layer, number of parts, bytes of each, whether they are recurrent matrices) for all layers in
+// order.
 template <typename F>
-void for_parts(const ArchSpec& spec, F&& f) {
-  for (int32_t i = 0; i < spec.num_layers; ++i) {
-    const RecurrentSizes sizes = recurrent_sizes(spec, spec.layers[static_cast<size_t>(i)]);
+void for_parts(const ModelSpec& spec, F&& f) {
+  for (int32_t i = 0; i < spec.num_layers(); ++i) {
+    const RecurrentSizes sizes = recurrent_sizes(spec.layers[static_cast<size_t>(i)]);
     if (sizes.inputs() > 0) f(i, 1, part_bytes(sizes.inputs()), false);
     if (sizes.heads > 0) f(i, sizes.heads, part_bytes(sizes.head_state), true);
   }
@@ -24,22 +25,22 @@ void for_parts(const ArchSpec& spec, F&& f) {
 
 }  // namespace
 
-int64_t state_bytes(const ArchSpec& spec) {
+int64_t state_bytes(const ModelSpec& spec) {
   int64_t sum = 0;
   for_parts(spec, [&](int32_t, int32_t parts, int64_t bytes, bool) { sum += parts * bytes; });
   return sum;
 }
 
-int64_t largest_state_part(const ArchSpec& spec) {
-  int64_t most = 0;
-  for_parts(spec, [&](int32_t, int32_t, int64_t bytes, bool) { most = std::max(most, bytes); });
-  return most;
+int64_t largest_state_part(const ModelSpec& spec) {
+  int64_t largest = 0;
+  for_parts(spec, [&](int32_t, int32_t, int64_t bytes, bool) { largest = std::max(largest, bytes); });
+  return largest;
 }
 
-StateLayout place_states(const ArchSpec& spec, int64_t bytes_per_block) {
+StateLayout place_states(const ModelSpec& spec, int64_t bytes_per_block) {
   StateLayout out;
-  out.layers.resize(static_cast<size_t>(spec.num_layers));
-  int64_t end = bytes_per_block;  // of what the last block holds
+  out.layers.resize(spec.layers.size());
+  int64_t end = bytes_per_block;  // used bytes of the last block
   for_parts(spec, [&](int32_t layer, int32_t parts, int64_t bytes, bool recurrence) {
     StateLayout::Layer& own = out.layers[static_cast<size_t>(layer)];
     for (int32_t i = 0; i < parts; ++i) {

@@ -1,5 +1,8 @@
 #include "models/weight_cache.h"
 
+#include <sched.h>
+
+#include <algorithm>
 #include <exception>
 #include <system_error>
 #include <utility>
@@ -8,6 +11,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/strings.h"
+#include "base/thread_name.h"
 
 namespace quire {
 
@@ -16,8 +20,48 @@ WeightCache::WeightCache(std::filesystem::path file, std::string fingerprint)
   try {
     file_ = PackedFile::open(path_, fingerprint_);
   } catch (const Error& error) {
-    log_warning("--weight-cache: ", error.what(), "; the weights are packed anew");
+    log_warning("--weight-cache: ", error.what(), "; the weights are packed again");
   }
+}
+
+WeightVerification::WeightVerification(const PackedFile& file, std::filesystem::path path,
+                                       std::vector<std::string> names,
+                                       std::function<void(const std::string&)> on_damage)
+    : file_(file),
+      path_(std::move(path)),
+      names_(std::move(names)),
+      on_damage_(std::move(on_damage)),
+      thread_([this] { run(); }) {}
+
+WeightVerification::~WeightVerification() {
+  stop_ = true;
+  thread_.join();
+}
+
+void WeightVerification::run() {
+  name_this_thread("quire-verify");
+  // SCHED_IDLE: runs only when no other thread needs the core. It is not an error if this fails.
+  const sched_param no_priority{};
+  ::sched_setscheduler(0, SCHED_IDLE, &no_priority);
+  try {
+    const double begin = monotonic_seconds();
+    for (size_t i = 0; i < names_.size(); ++i) {
+      const std::optional<bool> intact = file_.intact(i, stop_);
+      if (!intact) return;
+      if (!*intact) return report(names_[i]);
+    }
+    log_info("weight cache verified in ", fixed(monotonic_seconds() - begin, 2), " s (", path_.string(), ")");
+  } catch (const std::exception& error) {
+    log_error("--weight-cache: cannot verify ", path_.string(), ": ", error.what());
+  }
+}
+
+void WeightVerification::report(const std::string& name) {
+  std::error_code error;
+  std::filesystem::remove(path_, error);
+  on_damage_(cat("the weight cache ", path_.string(), " is damaged: ", name, " does not have its checksum; ",
+                 error ? cat("remove the file (", error.message(), ") and start again")
+                       : std::string("the file was removed, the next start packs the weights again")));
 }
 
 WeightCache::~WeightCache() {
@@ -29,8 +73,8 @@ Buffer WeightCache::next(const std::string& name, int64_t bytes, const std::func
   if (file_) {
     piece = file_->piece(pieces_.size(), name, static_cast<size_t>(bytes));
     if (piece.size() == 0) {
-      log_warning("--weight-cache: ", path_.string(), ": has no ", name, " of ", bytes,
-                  " bytes in its place; what follows is packed anew");
+      log_warning("--weight-cache: ", path_.string(), ": expected ", name, " with ", bytes,
+                  " bytes; the remaining weights are packed again");
       file_.reset();
     }
   }
@@ -58,12 +102,21 @@ void WeightCache::finish() {
   writer_ = std::thread([this] { write(); });
 }
 
+std::unique_ptr<WeightVerification> WeightCache::verify(
+    std::function<void(const std::string&)> on_damage) const {
+  if (!file_) return nullptr;
+  std::vector<std::string> names;
+  for (size_t i = 0; i < std::min(pieces_.size(), file_->num_pieces()); ++i) names.push_back(pieces_[i].name);
+  return std::make_unique<WeightVerification>(*file_, path_, std::move(names), std::move(on_damage));
+}
+
 void WeightCache::write() const {
+  name_this_thread("quire-packer");
   const double begin = monotonic_seconds();
   try {
     std::error_code error;
     std::filesystem::create_directories(path_.parent_path(), error);
-    if (error) throw Error(cat(path_.parent_path().string(), ": cannot be made: ", error.message()));
+    if (error) throw Error(cat(path_.parent_path().string(), ": cannot be created: ", error.message()));
     if (write_packed_file(path_, fingerprint_, pieces_)) {
       log_info("weight cache written: ", path_.string(), ", ", format_bytes(bytes_), " in ",
                fixed(monotonic_seconds() - begin, 2), " s");

@@ -1,5 +1,6 @@
 #include "nn/alt_up.h"
 
+#include <algorithm>
 #include <numeric>
 
 #include "nn/scratch.h"
@@ -7,23 +8,7 @@
 namespace quire {
 namespace {
 
-constexpr float kLeastSquare = 1e-5F;  // of a stream that is made as large as the first
-
-// Lays the scratch out from `memory` on; null: only counts. Returns its end.
-int64_t place(const AltUpSizes& sizes, int64_t rows, float* memory, AltUpScratch& out) {
-  ScratchLayout at(rows, memory);
-  out.streams = at.matrix(sizes.streams * sizes.hidden);
-  out.predicted = at.matrix(sizes.streams * sizes.hidden);
-  out.scores = at.matrix(sizes.streams);
-  out.shares = at.matrix(int64_t{sizes.streams} * sizes.streams);
-  out.narrow = at.matrix(sizes.rank);
-  const TensorView places = at.matrix(sizes.streams);
-  if (memory != nullptr) {
-    out.places = {reinterpret_cast<int32_t*>(places.as<float>()), static_cast<size_t>(rows * sizes.streams)};
-    std::iota(out.places.begin(), out.places.end(), 0);
-  }
-  return at.size();
-}
+constexpr float kLeastSquare = 1e-5F;  // minimum mean square of a stream before it is scaled
 
 int64_t num_streams(const AltUpScratch& at) {
   return at.scores.row_size();
@@ -31,29 +16,29 @@ int64_t num_streams(const AltUpScratch& at) {
 TensorView stream(const TensorView& all, int64_t index, int64_t hidden) {
   return column_slice(all, index * hidden, (index + 1) * hidden);
 }
-void copy(const OpTable& ops, const OpContext& ctx, const TensorView& out, const TensorView& x,
-          const AltUpScratch& at) {
-  ops.gather_rows(ctx, out, x, at.places.first(static_cast<size_t>(x.rows())));
+void copy(const OpRunner& run, const TensorView& out, const TensorView& x, const AltUpScratch& at) {
+  run(ops::GatherRows{.out = out, .x = x, .rows = at.places.first(static_cast<size_t>(x.rows()))});
 }
 
-// What x says of how the streams mix.
-void score(const OpTable& ops, const OpContext& ctx, const AltUp& alt_up, const TensorView& x,
-           const TensorView& branch, const AltUpScratch& at) {
-  apply(ops, ctx, alt_up.router_norm, branch, x);
-  apply(ops, ctx, alt_up.router, at.scores, branch);
-  ops.scale_softcap(ctx, at.scores, 1.0F, 1.0F);  // tanh
+// scores = tanh(router(norm(x))), from which the mixing coefficients follow. branch is scratch.
+void score(const OpRunner& run, const AltUp& alt_up, const TensorView& x, const TensorView& branch,
+           const AltUpScratch& at) {
+  apply(run, alt_up.router_norm, branch, x);
+  apply(run, alt_up.router, at.scores, branch);
+  run(ops::ScaleSoftcap{.x = at.scores, .scale = 1.0F, .cap = 1.0F});  // tanh
 }
 
 }  // namespace
 
-int64_t alt_up_scratch_size(const AltUpSizes& sizes, int64_t rows) {
-  AltUpScratch unused;
-  return place(sizes, rows, nullptr, unused);
-}
-
-AltUpScratch make_alt_up_scratch(const AltUpSizes& sizes, int64_t rows, float* memory) {
+AltUpScratch make_scratch(const AltUpSizes& sizes, ScratchLayout& layout) {
   AltUpScratch out;
-  place(sizes, rows, memory, out);
+  out.streams = layout.matrix(sizes.streams * sizes.hidden);
+  out.predicted = layout.matrix(sizes.streams * sizes.hidden);
+  out.scores = layout.matrix(sizes.streams);
+  out.shares = layout.matrix(int64_t{sizes.streams} * sizes.streams);
+  out.narrow = layout.matrix(sizes.rank);
+  out.places = layout.integers<int32_t>(layout.rows() * sizes.streams);
+  std::iota(out.places.begin(), out.places.end(), 0);
   return out;
 }
 
@@ -64,77 +49,131 @@ AltUpScratch part_of(const AltUpScratch& scratch, int64_t rows) {
           part(scratch.narrow),  scratch.places.first(static_cast<size_t>(rows * num_streams(scratch)))};
 }
 
-void begin_streams(const OpTable& ops, const OpContext& ctx, const AltUpEnds& ends, const TensorView& hidden,
+void begin_streams(const OpRunner& run, const AltUpEnds& ends, const TensorView& hidden,
                    const AltUpScratch& at) {
   const int64_t size = hidden.row_size();
-  copy(ops, ctx, stream(at.streams, 0, size), hidden, at);
+  copy(run, stream(at.streams, 0, size), hidden, at);
   for (size_t i = 0; i < ends.in.size(); ++i) {
     const TensorView other = stream(at.streams, static_cast<int64_t>(i) + 1, size);
-    apply(ops, ctx, ends.in[i], other, hidden);
-    ops.match_rms(ctx, other, hidden, kLeastSquare);
+    apply(run, ends.in[i], other, hidden);
+    run(ops::MatchRms{.x = other, .target = hidden, .min_mean_square = kLeastSquare});
   }
 }
 
-void join_streams(const OpTable& ops, const OpContext& ctx, const AltUpEnds& ends, const TensorView& hidden,
+void join_streams(const OpRunner& run, const AltUpEnds& ends, const TensorView& hidden,
                   const TensorView& branch, const AltUpScratch& at) {
   const int64_t size = hidden.row_size();
   const TensorView first = stream(at.streams, 0, size);
-  copy(ops, ctx, hidden, first, at);
+  copy(run, hidden, first, at);
   for (size_t i = 0; i < ends.out.size(); ++i) {
-    apply(ops, ctx, ends.out[i], branch, stream(at.streams, static_cast<int64_t>(i) + 1, size));
-    ops.match_rms(ctx, branch, first, kLeastSquare);
-    ops.add(ctx, hidden, branch);
+    apply(run, ends.out[i], branch, stream(at.streams, static_cast<int64_t>(i) + 1, size));
+    run(ops::MatchRms{.x = branch, .target = first, .min_mean_square = kLeastSquare});
+    run(ops::Add{.x = hidden, .y = branch});
   }
-  ops.scale_softcap(ctx, hidden, 1.0F / static_cast<float>(num_streams(at)), 0.0F);
+  run(ops::ScaleSoftcap{.x = hidden, .scale = 1.0F / static_cast<float>(num_streams(at))});
 }
 
-void predict(const OpTable& ops, const OpContext& ctx, const AltUp& alt_up, const TensorView& hidden,
-             const TensorView& branch, const AltUpScratch& at) {
+void predict(const OpRunner& run, const AltUp& alt_up, const TensorView& hidden, const TensorView& branch,
+             const AltUpScratch& at) {
   const int64_t size = hidden.row_size();
   const int64_t n = num_streams(at);
-  score(ops, ctx, alt_up, stream(at.streams, 0, size), branch, at);
-  apply(ops, ctx, alt_up.predict, at.shares, at.scores);
-  // Each stream of each row as a row of its own.
+  score(run, alt_up, stream(at.streams, 0, size), branch, at);
+  apply(run, alt_up.predict, at.shares, at.scores);
+  // One row per stream of each token.
   TensorView all = at.streams;
   all.shape = Shape{hidden.rows() * n, size};
   all.row_stride = size;
   for (int64_t i = 0; i < n; ++i) {
-    ops.combine_rows(ctx, stream(at.predicted, i, size), all, at.places,
-                     column_slice(at.shares, i * n, (i + 1) * n), stream(at.streams, i, size));
+    run(ops::CombineRows{.out = stream(at.predicted, i, size),
+                         .y = all,
+                         .rows = at.places,
+                         .weights = column_slice(at.shares, i * n, (i + 1) * n),
+                         .residual = stream(at.streams, i, size)});
   }
-  copy(ops, ctx, hidden, stream(at.predicted, 0, size), at);
+  copy(run, hidden, stream(at.predicted, 0, size), at);
 }
 
-void correct(const OpTable& ops, const OpContext& ctx, const AltUp& alt_up, const TensorView& hidden,
-             const TensorView& branch, const AltUpScratch& at) {
+void correct(const OpRunner& run, const AltUp& alt_up, const TensorView& hidden, const TensorView& branch,
+             const AltUpScratch& at) {
   const int64_t size = hidden.row_size();
-  score(ops, ctx, alt_up, hidden, branch, at);
+  score(run, alt_up, hidden, branch, at);
   const TensorView shares = column_slice(at.shares, 0, num_streams(at));
-  apply(ops, ctx, alt_up.correct, shares, at.scores);
-  copy(ops, ctx, branch, stream(at.predicted, 0, size), at);
-  ops.scale_softcap(ctx, branch, -1.0F, 0.0F);
-  ops.add(ctx, branch, hidden);
+  apply(run, alt_up.correct, shares, at.scores);
+  copy(run, branch, stream(at.predicted, 0, size), at);
+  run(ops::ScaleSoftcap{.x = branch, .scale = -1.0F});
+  run(ops::Add{.x = branch, .y = hidden});
   const auto rows = at.places.first(static_cast<size_t>(hidden.rows()));
   for (int64_t i = 0; i < num_streams(at); ++i) {
-    ops.combine_rows(ctx, stream(at.streams, i, size), branch, rows, column_slice(shares, i, i + 1),
-                     stream(at.predicted, i, size));
+    run(ops::CombineRows{.out = stream(at.streams, i, size),
+                         .y = branch,
+                         .rows = rows,
+                         .weights = column_slice(shares, i, i + 1),
+                         .residual = stream(at.predicted, i, size)});
   }
   const TensorView first = stream(at.streams, 0, size);
-  if (alt_up.scale.size() == 0) return copy(ops, ctx, hidden, first, at);
-  ops.gate(ctx, hidden, first, same_rows(alt_up.scale, hidden.rows(), size), Activation::kNone);
+  if (alt_up.scale.size() == 0) return copy(run, hidden, first, at);
+  run(ops::Gate{.out = hidden,
+                .x = first,
+                .gate = same_rows(alt_up.scale, hidden.rows(), size),
+                .activation = Activation::kNone});
 }
 
-void add_to_others(const OpTable& ops, const OpContext& ctx, const TensorView& x, const AltUpScratch& at) {
-  for (int64_t i = 1; i < num_streams(at); ++i) ops.add(ctx, stream(at.streams, i, x.row_size()), x);
+void add_to_others(const OpRunner& run, const TensorView& x, const AltUpScratch& at) {
+  for (int64_t i = 1; i < num_streams(at); ++i)
+    run(ops::Add{.x = stream(at.streams, i, x.row_size()), .y = x});
 }
 
-void apply(const OpTable& ops, const OpContext& ctx, const Laurel& laurel, const TensorView& hidden,
-           const TensorView& x, const TensorView& branch, const AltUpScratch& at) {
-  apply(ops, ctx, laurel.down, at.narrow, x);
-  apply(ops, ctx, laurel.up, branch, at.narrow);
-  apply(ops, ctx, laurel.norm, branch, branch);
-  ops.add(ctx, hidden, x);
-  ops.add(ctx, hidden, branch);
+void apply(const OpRunner& run, const Laurel& laurel, const TensorView& hidden, const TensorView& x,
+           const TensorView& branch, const AltUpScratch& at) {
+  apply(run, laurel.down, at.narrow, x);
+  apply(run, laurel.up, branch, at.narrow);
+  apply(run, laurel.norm, branch, branch);
+  run(ops::Add{.x = hidden, .y = x});
+  run(ops::Add{.x = hidden, .y = branch});
+}
+
+void visit(const AltUpSizes& sizes, ParamVisitor& visitor, AltUpEnds& ends) {
+  const auto count = static_cast<size_t>(sizes.streams - 1);
+  ends.in.resize(count);
+  ends.out.resize(count);
+  visitor.for_each(Axis::kStreams, sizes.streams - 1, [&](int64_t stream) {
+    const auto i = static_cast<size_t>(stream);
+    visit_matrix(visitor, "linear", replicated(alt_up::kProjection, sizes.hidden, sizes.hidden), ends.in[i]);
+    visit_matrix(visitor, "linear", replicated(alt_up::kUnembedProjection, sizes.hidden, sizes.hidden),
+                 ends.out[i]);
+  });
+}
+
+void visit(const AltUpSpec& spec, const NormSpec& router_norm, ParamVisitor& visitor, AltUp& alt_up) {
+  const AltUpSizes& sizes = spec.sizes;
+  const int64_t streams = sizes.streams;
+  const auto visit_small = [&](ParamId id, int64_t out, int64_t in, Linear& result) {
+    visit_matrix(visitor, "linear", replicated(id, out, in), result, Precision::kFloat32);
+  };
+  Norm& norm = alt_up.router_norm;
+  norm = make_norm(router_norm, sizes.hidden);
+  // The router's input is divided by the hidden size (transformers: router_input_scale).
+  visitor.vector(
+      {.fused = {{.id = alt_up::kRouterNorm, .out = sizes.hidden, .fill = 1.0F - norm.weight_offset}},
+       .transform =
+           [hidden = sizes.hidden](Buffer stored) {
+             for (int64_t i = 0; i < hidden; ++i) stored.as<float>()[i] /= static_cast<float>(hidden);
+             return stored;
+           }},
+      norm.weight, nullptr);
+  visit_small(alt_up::kModalityRouter, streams, sizes.hidden, alt_up.router);
+  visit_small(alt_up::kPredictionCoefs, streams * streams, streams, alt_up.predict);
+  visit_small(alt_up::kCorrectionCoefs, streams, streams, alt_up.correct);
+  Buffer& ones = alt_up.correct.weight.bias;
+  ones = Buffer(static_cast<size_t>(streams) * sizeof(float));
+  std::fill_n(ones.as<float>(), streams, 1.0F);
+  if (spec.scaled) visit_vector(visitor, replicated(alt_up::kCorrectOutputScale, sizes.hidden), alt_up.scale);
+}
+
+void visit(const AltUpSizes& sizes, const NormSpec& norm, ParamVisitor& visitor, Laurel& laurel) {
+  visit_matrix(visitor, "linear", replicated(alt_up::kLaurelLeft, sizes.rank, sizes.hidden), laurel.down);
+  visit_matrix(visitor, "linear", replicated(alt_up::kLaurelRight, sizes.hidden, sizes.rank), laurel.up);
+  visit_norm(visitor, alt_up::kLaurelNorm, norm, sizes.hidden, laurel.norm);
 }
 
 }  // namespace quire

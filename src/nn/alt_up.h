@@ -1,29 +1,32 @@
-// Gemma 3n's hidden states: several streams of them for each token, of which attention and MLP run on one
-// alone (AltUp, arXiv 2301.13310); and the short way past attention that learns what to leave out (Laurel,
-// arXiv 2411.07501).
+// AltUp (Gemma 3n, arXiv 2301.13310): each token has several streams of hidden states, but attention and MLP
+// run on the first one only; the others are predicted and corrected. Laurel (arXiv 2411.07501): a low-rank
+// residual branch parallel to attention.
 #pragma once
 
 #include <cstdint>
 #include <span>
 #include <vector>
 
+#include "nn/alt_up_spec.h"
 #include "nn/layers.h"
+#include "nn/params.h"
+#include "nn/scratch.h"
 
 namespace quire {
 
-// One layer's. Weights are read-only after load.
+// AltUp of one layer. Weights are read-only after load.
 struct AltUp {
   Norm router_norm;  // [hidden]
   Linear router;     // [streams, hidden]
-  Linear predict;    // [streams * streams, streams]: for each stream what it takes of all of them
-  Linear correct;    // [streams, streams], its biases 1: what each stream takes of the layer's news
-  Buffer scale;      // float32 [hidden] or empty: of what the layer's own input reads (nn/layer_input.h)
+  Linear predict;    // [streams * streams, streams]: each stream's coefficients over all streams
+  Linear correct;    // [streams, streams], biases 1: each stream's coefficient of the innovation
+  Buffer scale;      // float32 [hidden] or empty: scales the input of the per-layer embeddings
 };
 
-// From the embedding to the streams behind the first, and back.
+// Projections from the embedding to the streams after the first, and back.
 struct AltUpEnds {
   std::vector<Linear> in;   // [streams - 1] of [hidden, hidden]
-  std::vector<Linear> out;  // the same
+  std::vector<Linear> out;  // [streams - 1] of [hidden, hidden]
 };
 
 struct Laurel {
@@ -32,47 +35,43 @@ struct Laurel {
   Norm norm;    // [hidden]
 };
 
-struct AltUpSizes {
-  int32_t streams = 0;
-  int64_t hidden = 0;
-  int64_t rank = 0;  // of Laurel
-};
-
-// Views of one piece of memory for so many rows.
 struct AltUpScratch {
   TensorView streams;         // [rows, streams * hidden], kept from layer to layer
-  TensorView predicted;       // the same, before the layer has run
+  TensorView predicted;       // [rows, streams * hidden]: predictions of the layer's output
   TensorView scores;          // [rows, streams]
   TensorView shares;          // [rows, streams * streams]
   TensorView narrow;          // [rows, rank]
   std::span<int32_t> places;  // [rows * streams] 0, 1, 2, …
 };
-// Floats that the scratch takes.
-int64_t alt_up_scratch_size(const AltUpSizes& sizes, int64_t rows);
-AltUpScratch make_alt_up_scratch(const AltUpSizes& sizes, int64_t rows, float* memory);
-// The part of it for so many rows.
+AltUpScratch make_scratch(const AltUpSizes& sizes, ScratchLayout& layout);
+// The first `rows` rows.
 AltUpScratch part_of(const AltUpScratch& scratch, int64_t rows);
 
-// The streams of the embedding `hidden`, each as large as it.
-void begin_streams(const OpTable& ops, const OpContext& ctx, const AltUpEnds& ends, const TensorView& hidden,
+// Initializes the streams from the embedding `hidden`, each scaled to its magnitude.
+void begin_streams(const OpRunner& run, const AltUpEnds& ends, const TensorView& hidden,
                    const AltUpScratch& at);
-// hidden = the mean of all streams, each as large as the first. branch [rows, hidden] is scratch.
-void join_streams(const OpTable& ops, const OpContext& ctx, const AltUpEnds& ends, const TensorView& hidden,
+// hidden = the mean of all streams, each scaled to the magnitude of the first. branch [rows, hidden] is
+// scratch.
+void join_streams(const OpRunner& run, const AltUpEnds& ends, const TensorView& hidden,
                   const TensorView& branch, const AltUpScratch& at);
 
-// What the streams are foreseen to be behind the layer; hidden = the first, which the layer then runs on.
+// Predicts all streams after the layer; hidden = the prediction of the first, which is the layer's input.
 // branch [rows, hidden] is scratch.
-void predict(const OpTable& ops, const OpContext& ctx, const AltUp& alt_up, const TensorView& hidden,
-             const TensorView& branch, const AltUpScratch& at);
-// The streams once the layer has made `hidden` of the first of them; hidden = the first, scaled. branch
-// [rows, hidden] is scratch.
-void correct(const OpTable& ops, const OpContext& ctx, const AltUp& alt_up, const TensorView& hidden,
-             const TensorView& branch, const AltUpScratch& at);
+void predict(const OpRunner& run, const AltUp& alt_up, const TensorView& hidden, const TensorView& branch,
+             const AltUpScratch& at);
+// Corrects all streams, given the layer's output `hidden` for the first one; hidden = the corrected first
+// stream, scaled. branch [rows, hidden] is scratch.
+void correct(const OpRunner& run, const AltUp& alt_up, const TensorView& hidden, const TensorView& branch,
+             const AltUpScratch& at);
 // Adds x [rows, hidden] to all streams but the first.
-void add_to_others(const OpTable& ops, const OpContext& ctx, const TensorView& x, const AltUpScratch& at);
+void add_to_others(const OpRunner& run, const TensorView& x, const AltUpScratch& at);
 
 // hidden += x + norm(up(down(x))). branch [rows, hidden] is scratch.
-void apply(const OpTable& ops, const OpContext& ctx, const Laurel& laurel, const TensorView& hidden,
-           const TensorView& x, const TensorView& branch, const AltUpScratch& at);
+void apply(const OpRunner& run, const Laurel& laurel, const TensorView& hidden, const TensorView& x,
+           const TensorView& branch, const AltUpScratch& at);
+
+void visit(const AltUpSizes& sizes, ParamVisitor& visitor, AltUpEnds& ends);
+void visit(const AltUpSpec& spec, const NormSpec& router_norm, ParamVisitor& visitor, AltUp& alt_up);
+void visit(const AltUpSizes& sizes, const NormSpec& norm, ParamVisitor& visitor, Laurel& laurel);
 
 }  // namespace quire

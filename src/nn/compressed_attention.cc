@@ -4,19 +4,55 @@
 
 #include "base/error.h"
 #include "base/strings.h"
+#include "nn/attention_spec.h"
+#include "nn/mla_spec.h"
 
 namespace quire {
 namespace {
 
-// The last dimensions of heads, which turn: heads that begin where these do.
-void turn_last(const OpTable& ops, const OpContext& ctx, const Rope& rope, const TensorView& x, int64_t heads,
-               std::span<const int32_t> positions) {
-  TensorView last = head_view(x, heads);
-  last.data = last.as<float>() + last.shape[2] - rope.cos_sin.row_size();
-  apply_to_queries(ops, ctx, rope, last, positions);
+struct CompressedScratch {
+  TensorView query_down;       // [rows, q_lora_rank]
+  TensorView query;            // [rows, heads head_dim]
+  TensorView key;              // [rows, head_dim]
+  TensorView heads;            // [rows, heads head_dim]
+  TensorView low;              // [rows, groups rank]
+  TensorView parts;            // [rows, 4 head_dim], or [rows, 4 dim] of the indexer
+  TensorView compressed;       // [rows, head_dim]
+  TensorView index_query;      // [rows, heads dim] of the indexer
+  TensorView index_key;        // [rows, dim]
+  TensorView index_weights;    // [rows, heads]
+  std::span<int64_t> slots;    // [rows]
+  std::span<int32_t> firsts;   // [rows] first token of the window that ends at a row
+  std::span<int32_t> lengths;  // [num_seqs] lengths of sequences, in cache slots
+};
+
+CompressedScratch make_scratch(const CompressedSizes& sizes, ScratchLayout& at) {
+  CompressedScratch out;
+  out.query_down = at.matrix(sizes.q_lora_rank);
+  out.query = at.matrix(sizes.query());
+  out.key = at.matrix(sizes.head_dim);
+  out.heads = at.matrix(sizes.query());
+  out.low = at.matrix(sizes.groups * sizes.rank);
+  out.parts = at.matrix(4 * int64_t{std::max(sizes.head_dim, sizes.index.dim)});
+  out.compressed = at.matrix(sizes.head_dim);
+  out.index_query = at.matrix(int64_t{sizes.index.heads} * sizes.index.dim);
+  out.index_key = at.matrix(sizes.index.dim);
+  out.index_weights = at.matrix(sizes.index.heads);
+  out.slots = at.integers<int64_t>(at.rows());
+  out.firsts = at.integers<int32_t>(at.rows());
+  out.lengths = at.integers<int32_t>(at.rows());
+  return out;
 }
 
-// The layer's part of the pool as places for both kinds of keys.
+// Rotates the last dimensions of each head, as views of the heads that begin there.
+void rope_trailing(const OpRunner& run, const Rope& rope, const TensorView& x, int64_t heads,
+                   std::span<const int32_t> positions) {
+  TensorView last = head_view(x, heads);
+  last.data = last.as<float>() + last.shape[2] - rope.cos_sin.row_size();
+  apply_to_queries(run, rope, last, positions);
+}
+
+// The layer's part of the pool as cache slots of both kinds of keys.
 KvCacheView both_kinds(const KvCacheView& cache, const CompressedKeys& keys) {
   KvCacheView view = cache;
   view.value_dim = 0;
@@ -25,7 +61,7 @@ KvCacheView both_kinds(const KvCacheView& cache, const CompressedKeys& keys) {
   return view;
 }
 
-// The short keys of its indexer, behind these.
+// The keys of the indexer, which follow those of attention.
 KvCacheView short_keys(const KvCacheView& places, const CompressedKeys& keys, const IndexerSizes& sizes) {
   KvCacheView view =
       index_cache(places, kv_part_bytes(places.dtype, places.block_size, 1, places.head_dim), sizes);
@@ -33,26 +69,27 @@ KvCacheView short_keys(const KvCacheView& places, const CompressedKeys& keys, co
   return view;
 }
 
-// Keys of the windows that rows end, not yet written; zeros of other rows.
-void compress(const OpTable& ops, const OpContext& ctx, const Compressor& compressor, const Rope& rope,
-              const TensorView& out, const TensorView& x, const ForwardBatch& batch, const StateView& state,
-              const CompressedScratch& at) {
+// out = the compressed key of the window that ends at each row; zeros for rows that do not end a window.
+void compress(const OpRunner& run, const Compressor& compressor, const MixerArgs& args, const TensorView& out,
+              const StateView& state, const CompressedScratch& at) {
   const int64_t width = compressor.width();
-  const TensorView parts = part(at.parts, x.rows(), 2 * width);
-  apply(ops, ctx, compressor.parts, parts, x);
+  const TensorView parts = column_slice(at.parts, 0, 2 * width);
+  apply(run, compressor.parts, parts, args.x);
   TensorView bias = vector_view(compressor.bias, width);
   bias = make_view(bias.data, DType::kF32, Shape{compressor.tokens, width});
-  ops.compress(ctx, out, column_slice(parts, 0, width), column_slice(parts, width, 2 * width), bias,
-               batch.states, state);
-  apply(ops, ctx, compressor.norm, out, out);
-  const auto firsts = at.firsts.first(batch.positions.size());
-  std::ranges::transform(batch.positions, firsts.begin(),
+  run(ops::CompressKeys{.out = out,
+                        .values = column_slice(parts, 0, width),
+                        .gates = column_slice(parts, width, 2 * width),
+                        .bias = bias,
+                        .batch = args.batch.states,
+                        .state = state});
+  apply(run, compressor.norm, out, out);
+  std::ranges::transform(args.batch.positions, at.firsts.begin(),
                          [&](int32_t p) { return std::max(0, p + 1 - compressor.tokens); });
-  turn_last(ops, ctx, rope, out, 1, firsts);
+  rope_trailing(run, *args.rope, out, 1, at.firsts);
 }
 
-// slots = for each row slot(its block, its place among the block's tokens), or -1 where wanted(position) is
-// not.
+// slots[r] = slot(r, block of the row, index of the row in the block), or -1 if wanted(position) is false.
 template <typename Wanted, typename Slot>
 std::span<const int64_t> fill_slots(const ForwardBatch& batch, int32_t block_size, std::span<int64_t> slots,
                                     Wanted wanted, Slot slot) {
@@ -64,58 +101,65 @@ std::span<const int64_t> fill_slots(const ForwardBatch& batch, int32_t block_siz
   return slots.first(batch.positions.size());
 }
 
-// Writes the tokens' keys, and `compressed` of the rows that end a window. What a new block has not yet of
-// the latter is zeros, since attention multiplies with all of it.
-void write_keys(const OpTable& ops, const OpContext& ctx, const CompressedAttention& attention,
-                const TensorView& key, const TensorView& compressed, const ForwardBatch& batch,
-                const KvCacheView& places, const CompressedKeys& keys, std::span<int64_t> slots) {
+// Writes the keys of the tokens, and the compressed keys of the rows that end a window. The slots of
+// compressed keys in a new block are set to zero first, because attention also multiplies slots that it
+// masks.
+void write_keys(const OpRunner& run, const CompressedAttention& attention, const ForwardBatch& batch,
+                const KvCacheView& places, const CompressedKeys& keys, const CompressedScratch& at) {
   const int64_t all = keys.block_places();
   const auto write = [&](const TensorView& k, const auto& wanted, const auto& place) {
     const auto slot = [&](size_t r, int64_t block, int64_t token) { return block * all + place(r, token); };
-    ops.kv_write(ctx, places, head_view(k, 1), {}, fill_slots(batch, keys.block, slots, wanted, slot));
+    run(ops::KvWrite{.cache = places,
+                     .k = head_view(k, 1),
+                     .slot_mapping = fill_slots(batch, keys.block, at.slots, wanted, slot)});
   };
   const auto begins = [&](int32_t p) { return p % keys.block == 0; };
   const bool some_begin = std::ranges::any_of(batch.positions, begins);
   for (int64_t i = 0; some_begin && i < keys.slots; ++i) {
-    write(same_rows(attention.nothing, key.rows(), key.row_size()), begins,
+    write(same_rows(attention.zeros, at.key.rows(), at.key.row_size()), begins,
           [&](size_t, int64_t) { return i; });
   }
   write(
-      key, [](int32_t) { return true; }, [&](size_t, int64_t token) { return keys.slots + token; });
+      at.key, [](int32_t) { return true; }, [&](size_t, int64_t token) { return keys.slots + token; });
   write(
-      compressed, [&](int32_t p) { return (p + 1) % keys.tokens == 0; },
+      at.compressed, [&](int32_t p) { return (p + 1) % keys.tokens == 0; },
       [&](size_t r, int64_t) { return keys.place_of_key(batch.positions[r] / keys.tokens) % all; });
 }
 
-// Stores the indexer's keys; true: it has chosen some, into at.picked.
-bool choose(const OpTable& ops, const OpContext& ctx, const CompressedAttention& attention, const Rope& rope,
-            const TensorView& x, const TensorView& down, const ForwardBatch& batch, const KvCacheView& cache,
-            const CompressedKeys& keys, const StateView& state, const CompressedScratch& at) {
-  const int64_t n = x.rows();
+// Stores the keys of the indexer. Returns whether it has selected keys (args.picked); otherwise all are
+// visible.
+bool choose(const OpRunner& run, const CompressedAttention& attention, const MixerArgs& args,
+            const KvCacheView& places, const CompressedKeys& keys, const CompressedScratch& at) {
+  const ForwardBatch& batch = args.batch;
   const CompressedIndexer& indexer = *attention.indexer;
   const IndexerSizes& sizes = attention.sizes.index;
-  const TensorView key = row_slice(at.index_key, 0, n);
-  compress(ops, ctx, indexer.keys, rope, key, x, batch, state, at);
+  const KvCacheView cache = short_keys(places, keys, sizes);
+  compress(run, indexer.keys, args, at.index_key, args.state.recurrence, at);
   const auto ends = [&](int32_t p) { return (p + 1) % keys.tokens == 0; };
   const auto slot = [&](size_t, int64_t block, int64_t token) {
     return block * cache.block_size + token / keys.tokens;
   };
-  ops.kv_write(ctx, cache, head_view(key, 1), {}, fill_slots(batch, keys.block, at.slots, ends, slot));
+  run(ops::KvWrite{.cache = cache,
+                   .k = head_view(at.index_key, 1),
+                   .slot_mapping = fill_slots(batch, keys.block, at.slots, ends, slot)});
   const int64_t all = int64_t{sizes.count} * keys.tokens;
   if (std::ranges::none_of(batch.attention.seq_lens, [&](int32_t length) { return length > all; }))
     return false;
-  const TensorView query = row_slice(at.index_query, 0, n);
-  apply(ops, ctx, indexer.query, query, down);
-  turn_last(ops, ctx, rope, query, sizes.heads, batch.positions);
-  const TensorView weights = row_slice(at.index_weights, 0, n);
-  apply(ops, ctx, indexer.weights, weights, x);
-  ops.choose_keys(ctx, at.picked, head_view(query, sizes.heads), weights, cache, batch.attention, sizes.count,
-                  keys.tokens);
+  apply(run, indexer.q_proj, at.index_query, at.query_down);
+  rope_trailing(run, *args.rope, at.index_query, sizes.heads, batch.positions);
+  apply(run, indexer.weights, at.index_weights, args.x);
+  run(ops::TopkKeys{.mask = args.picked,
+                    .q = head_view(at.index_query, sizes.heads),
+                    .weights = at.index_weights,
+                    .keys = cache,
+                    .batch = batch.attention,
+                    .count = sizes.count,
+                    .tokens_per_key = keys.tokens});
   return true;
 }
 
-// The batch in places.
-AttentionBatch in_places(const AttentionBatch& batch, const CompressedKeys& keys, const KeyMask& chosen,
+// The batch with lengths in cache slots instead of tokens.
+AttentionBatch in_places(const AttentionBatch& batch, const CompressedKeys& keys, const SparseMask& chosen,
                          std::span<int32_t> lengths) {
   AttentionBatch out = batch;
   const auto own = lengths.first(static_cast<size_t>(batch.num_seqs));
@@ -133,104 +177,149 @@ AttentionBatch in_places(const AttentionBatch& batch, const CompressedKeys& keys
 
 }  // namespace
 
-RecurrentSizes compressed_states(const CompressedSizes& sizes, bool overlap, bool indexer) {
+KvShape kv_shape(const CompressedAttentionSpec& spec) {
+  return {1, spec.sizes.head_dim, spec.sizes.head_dim, spec.sizes.heads};
+}
+
+int64_t kv_bytes(const CompressedAttentionSpec& spec, DType dtype, int32_t block_size) {
+  const int32_t tokens = spec.compressed_tokens;
+  const int32_t slots = tokens > 0 ? compressed_slots(tokens, block_size) : 0;
+  const int64_t own = kv_part_bytes(dtype, block_size + slots, 1, spec.sizes.head_dim);
+  return spec.indexer ? own + kv_part_bytes(dtype, block_size / tokens, 1, spec.sizes.index.dim) : own;
+}
+
+RecurrentSizes recurrent_sizes(const CompressedAttentionSpec& spec) {
   RecurrentSizes out;
-  // LayerState::inputs holds what the compressor carries, LayerState::recurrence what that of the indexer
-  // does.
-  out.taps = 2;
-  out.channels = compress_state(sizes.head_dim, overlap);
-  out.heads = indexer ? 1 : 0;
-  out.head_state = indexer ? compress_state(sizes.index.dim, overlap) : 0;
+  if (spec.compressed_tokens == 0) return out;
+  // LayerState::inputs is the state of the compressor, LayerState::recurrence that of the indexer's
+  // compressor.
+  out.conv_kernel = 2;
+  out.channels = compress_state(spec.sizes.head_dim, spec.overlap);
+  out.heads = spec.indexer ? 1 : 0;
+  out.head_state = spec.indexer ? compress_state(spec.sizes.index.dim, spec.overlap) : 0;
   return out;
 }
 
-int64_t compressed_bytes(const CompressedSizes& sizes, int32_t tokens, bool indexer, DType dtype,
-                         int32_t block_size) {
-  const int32_t slots = tokens > 0 ? compressed_slots(tokens, block_size) : 0;
-  const int64_t own = kv_part_bytes(dtype, block_size + slots, 1, sizes.head_dim);
-  return indexer ? own + kv_part_bytes(dtype, block_size / tokens, 1, sizes.index.dim) : own;
-}
-
-// A block has no more places for such keys than for tokens; the last one is not full.
+// A block has at most as many slots for compressed keys as for tokens, and the last block may be incomplete.
 int64_t compressed_places(int64_t tokens) {
   constexpr int64_t kMostSlots = 1024;
   return 2 * tokens + kMostSlots;
 }
 
-CompressedScratch place_compressed(const CompressedSizes& sizes, ScratchLayout& at) {
-  CompressedScratch out;
-  out.query_down = at.matrix(sizes.query_rank);
-  out.query = at.matrix(sizes.query());
-  out.key = at.matrix(sizes.head_dim);
-  out.heads = at.matrix(sizes.query());
-  out.low = at.matrix(sizes.groups * sizes.rank);
-  out.parts = at.matrix(4 * int64_t{std::max(sizes.head_dim, sizes.index.dim)});
-  out.compressed = at.matrix(sizes.head_dim);
-  out.index_query = at.matrix(int64_t{sizes.index.heads} * sizes.index.dim);
-  out.index_key = at.matrix(sizes.index.dim);
-  out.index_weights = at.matrix(sizes.index.heads);
-  const TensorView slots = at.matrix(2);
-  const TensorView firsts = at.matrix(1);
-  const TensorView lengths = at.matrix(1);
-  if (slots.data == nullptr) return out;
-  const auto rows = static_cast<size_t>(slots.rows());
-  out.slots = {reinterpret_cast<int64_t*>(slots.as<float>()), rows};
-  out.firsts = {reinterpret_cast<int32_t*>(firsts.as<float>()), rows};
-  out.lengths = {reinterpret_cast<int32_t*>(lengths.as<float>()), rows};
-  return out;
+void count_scratch(const CompressedAttention& attention, ScratchLayout& layout) {
+  make_scratch(attention.sizes, layout);
 }
 
-void apply(const OpTable& ops, const OpContext& ctx, const CompressedAttention& attention, const Rope& rope,
-           const TensorView& out, const TensorView& x, const ForwardBatch& batch, const KvCacheView& cache,
-           const LayerState& state, const CompressedScratch& at) {
-  const int64_t n = x.rows();
+void apply(const OpRunner& run, const CompressedAttention& attention, const MixerArgs& args) {
+  ScratchLayout layout = args.layout();
+  const CompressedScratch at = make_scratch(attention.sizes, layout);
   const CompressedSizes& sizes = attention.sizes;
-  const TensorView down = row_slice(at.query_down, 0, n);
-  const TensorView query = row_slice(at.query, 0, n);
-  const TensorView key = row_slice(at.key, 0, n);
-  const TensorView heads = row_slice(at.heads, 0, n);
-  apply(ops, ctx, attention.query_down, down, x);
-  apply(ops, ctx, attention.query_norm, down, down);
-  apply(ops, ctx, attention.query, query, down);
-  apply(ops, ctx, attention.head_norm, head_view(query, sizes.heads), head_view(query, sizes.heads));
-  turn_last(ops, ctx, rope, query, sizes.heads, batch.positions);
-  apply(ops, ctx, attention.key, key, x);
-  apply(ops, ctx, attention.key_norm, key, key);
-  turn_last(ops, ctx, rope, key, 1, batch.positions);
+  const ForwardBatch& batch = args.batch;
+  const Rope& rope = *args.rope;
+  const TensorView query = head_view(at.query, sizes.heads);
+  apply(run, attention.q_a_proj, at.query_down, args.x);
+  apply(run, attention.q_a_norm, at.query_down, at.query_down);
+  apply(run, attention.q_proj, at.query, at.query_down);
+  apply(run, attention.head_norm, query, query);
+  rope_trailing(run, rope, at.query, sizes.heads, batch.positions);
+  apply(run, attention.kv_proj, at.key, args.x);
+  apply(run, attention.kv_norm, at.key, at.key);
+  rope_trailing(run, rope, at.key, 1, batch.positions);
 
-  CompressedKeys keys = {.block = cache.block_size};
+  CompressedKeys keys = {.block = args.kv.block_size};
   if (attention.compressor) {
     keys.tokens = attention.compressor->tokens;
     keys.slots = compressed_slots(keys.tokens, keys.block);
   }
-  const KvCacheView places = both_kinds(cache, keys);
+  const KvCacheView places = both_kinds(args.kv, keys);
   AttentionParams params = attention.params;
-  AttentionBatch lines = batch.attention;
+  AttentionBatch in_slots = batch.attention;
   if (attention.compressor) {
-    const TensorView compressed = row_slice(at.compressed, 0, n);
-    compress(ops, ctx, *attention.compressor, rope, compressed, x, batch, state.inputs, at);
-    write_keys(ops, ctx, attention, key, compressed, batch, places, keys, at.slots);
-    const bool some =
-        attention.indexer && choose(ops, ctx, attention, rope, x, down, batch,
-                                    short_keys(places, keys, sizes.index), keys, state.recurrence, at);
-    lines = in_places(batch.attention, keys, at.chosen, at.lengths);
-    mark_compressed(ctx, at.chosen, batch.attention, keys, params.window, some ? at.picked : KeyMask{});
-    params.chosen = at.chosen;
+    compress(run, *attention.compressor, args, at.compressed, args.state.inputs, at);
+    write_keys(run, attention, batch, places, keys, at);
+    const bool selected = attention.indexer && choose(run, attention, args, places, keys, at);
+    in_slots = in_places(batch.attention, keys, args.chosen, at.lengths);
+    run(ops::MarkCompressed{.mask = args.chosen,
+                            .batch = batch.attention,
+                            .keys = keys,
+                            .window = params.window,
+                            .selected = selected ? args.picked : SparseMask{}});
+    params.chosen = args.chosen;
     params.window = 0;
   } else {
-    ops.kv_write(ctx, places, head_view(key, 1), {}, batch.slot_mapping);
+    run(ops::KvWrite{.cache = places, .k = head_view(at.key, 1), .slot_mapping = batch.slot_mapping});
   }
-  ops.paged_attention(ctx, head_view(heads, sizes.heads), head_view(query, sizes.heads), places, lines,
-                      params);
-  turn_last(ops, ctx, *attention.back, heads, sizes.heads, batch.positions);
-  const TensorView low = row_slice(at.low, 0, n);
+  run(ops::PagedAttention{.out = head_view(at.heads, sizes.heads),
+                          .q = query,
+                          .cache = places,
+                          .batch = in_slots,
+                          .params = params});
+  rope_trailing(run, *attention.inverse_rope, at.heads, sizes.heads, batch.positions);
   const int64_t wide = sizes.query() / sizes.groups;
   for (int64_t g = 0; g < sizes.groups; ++g) {
-    apply(ops, ctx, attention.out_down[static_cast<size_t>(g)],
-          column_slice(low, g * sizes.rank, (g + 1) * sizes.rank),
-          column_slice(heads, g * wide, (g + 1) * wide));
+    apply(run, attention.o_a_proj[static_cast<size_t>(g)],
+          column_slice(at.low, g * sizes.rank, (g + 1) * sizes.rank),
+          column_slice(at.heads, g * wide, (g + 1) * wide));
   }
-  apply(ops, ctx, attention.out, out, low);
+  apply(run, attention.o_b_proj, args.out, at.low);
+}
+
+void visit(const CompressedAttentionSpec& spec, const InputSpec& x, ParamVisitor& visitor,
+           CompressedAttention& attention) {
+  const CompressedSizes& sizes = spec.sizes;
+  const auto visit_one = [&](ParamId id, int64_t size, Norm& norm) {
+    visit_norm(visitor, id, spec.norm, size, norm);
+  };
+  const auto visit_compressor = [&](ParamId kv, ParamId gate, ParamId bias, ParamId norm, int64_t dim,
+                                    Compressor& result) {
+    const int64_t width = (spec.overlap ? 2 : 1) * dim;
+    result.tokens = spec.compressed_tokens;
+    result.overlap = spec.overlap;
+    visitor.matrix(
+        {.label = "linear", .fused = {replicated(kv, width, x.size), replicated(gate, width, x.size)}},
+        result.parts);
+    visit_vector(visitor, replicated(bias, spec.compressed_tokens, width), result.bias);
+    visit_one(norm, dim, result.norm);
+  };
+  attention.sizes = sizes;
+  visit_matrix(visitor, "linear",
+               with_bias(replicated(mla::kQAProj, sizes.q_lora_rank, x.size), spec.qkv_bias),
+               attention.q_a_proj);
+  visit_one(mla::kQANorm, sizes.q_lora_rank, attention.q_a_norm);
+  const ParamSpec q = column_parallel(attention::kQProj, sizes.query(), sizes.q_lora_rank, sizes.head_dim);
+  visit_matrix(visitor, "qkv", with_bias(q, spec.qkv_bias), attention.q_proj);
+  attention.head_norm = unit_norm(sizes.head_dim, spec.norm.eps);
+  visit_matrix(visitor, "linear",
+               with_bias(replicated(attention::kKProj, sizes.head_dim, x.size), spec.qkv_bias),
+               attention.kv_proj);
+  visit_one(attention::kKNorm, sizes.head_dim, attention.kv_norm);
+  if (spec.compressed_tokens > 0) {
+    visit_compressor(compressed::kKvProj, compressed::kGateProj, compressed::kPositionBias, compressed::kNorm,
+                     sizes.head_dim, attention.compressor.emplace());
+  }
+  if (spec.indexer) {
+    CompressedIndexer& own = attention.indexer.emplace();
+    const int64_t heads = sizes.index.heads;
+    visit_matrix(visitor, "linear", replicated(indexer::kQProj, heads * sizes.index.dim, sizes.q_lora_rank),
+                 own.q_proj);
+    visit_matrix(visitor, "linear", not_quantizable(replicated(indexer::kWeightsProj, heads, x.size)),
+                 own.weights, Precision::kFloat32);
+    visit_compressor(indexer::kKProj, indexer::kKGate, indexer::kKPositionBias, indexer::kKNorm,
+                     sizes.index.dim, own.keys);
+  }
+  attention.zeros = Buffer(static_cast<size_t>(sizes.head_dim) * sizeof(float));
+  attention.o_a_proj.resize(static_cast<size_t>(sizes.groups));
+  visitor.for_each(Axis::kGroups, sizes.groups, [&](int64_t group) {
+    const ParamSpec o_a = replicated(compressed::kOAProj, sizes.rank, sizes.query() / sizes.groups);
+    visit_matrix(visitor, "linear", o_a, attention.o_a_proj[static_cast<size_t>(group)]);
+  });
+  const ParamSpec o =
+      row_parallel(attention::kOProj, spec.hidden_size, sizes.groups * sizes.rank, sizes.rank);
+  visit_matrix(visitor, "attention out", with_bias(o, spec.o_bias), attention.o_b_proj);
+  visit_vector(visitor, replicated(attention::kSinks, sizes.heads), attention.sinks);
+  attention.params.scale = spec.scale;
+  attention.params.window = spec.window;
+  attention.params.sinks = attention.sinks.as<float>();
 }
 
 }  // namespace quire

@@ -1,53 +1,36 @@
-// Gated delta nets (arXiv 2412.06464): for each head a matrix from keys to values that fades, and is
-// corrected by what it foresees wrongly of each token.
+// Gated delta nets (arXiv 2412.06464): each head has a [key_dim, value_dim] state that decays at every token
+// and is updated by the delta rule.
 #pragma once
 
 #include <cstdint>
 
+#include "nn/delta_net_spec.h"
+#include "nn/params.h"
 #include "nn/recurrent.h"
 
 namespace quire {
 
-struct DeltaNetSizes {
-  int32_t key_heads = 0;
-  int32_t value_heads = 0;  // a multiple of key_heads
-  int32_t key_dim = 0;
-  int32_t value_dim = 0;
-  int32_t taps = 4;
-  // Which key head a value head h has: h % key_heads, or else its share of the key heads one after the other.
-  bool in_turn = false;
-
-  int64_t keys() const { return int64_t{key_heads} * key_dim; }
-  int64_t values() const { return int64_t{value_heads} * value_dim; }
-  int64_t channels() const { return 2 * keys() + values(); }
-  // Queries, keys, values; gates of the result; how much is taken up, and how fast it fades.
-  int64_t projected() const { return channels() + values() + 2 * int64_t{value_heads}; }
-  RecurrentSizes recurrent() const {
-    return {channels(), taps, value_heads, int64_t{key_dim} * value_dim, projected(), values()};
-  }
-};
-
 // Weights are read-only after load.
 struct DeltaNet {
   DeltaNetSizes sizes;
-  Linear in;           // [channels + values, hidden]: queries, keys, values, gates
-  Linear steps;        // [2 value_heads, hidden]: how much is taken up, and how fast the matrix fades
-  float share = 1.0F;  // multiplies how much is taken up; above 1 the matrix may turn what it knows around
+  Linear in_proj;           // [channels + values, hidden]: q, k, v, output gate z
+  Linear ba_proj;           // [2 value_heads, hidden]: beta, decay a
+  float beta_scale = 1.0F;  // factor on beta; above 1 the state transition may have negative eigenvalues
   CausalConv conv;
-  Norm query_norm;   // to length 1 / sqrt(key_dim)
-  Norm key_norm;     // to length 1
-  Buffer step_bias;  // float32 [value_heads]
-  Buffer rate;       // float32 [value_heads], negative
-  Norm norm;         // [value_dim], of each head
-  Linear out;        // [hidden, values]
+  Norm query_norm;  // scales to length 1 / sqrt(key_dim)
+  Norm key_norm;    // scales to length 1
+  Buffer dt_bias;   // float32 [value_heads]
+  Buffer A;         // float32 [value_heads]: -exp(A_log)
+  Norm norm;        // [value_dim], over each head
+  Linear out_proj;  // [hidden, values]
 };
 
-// The norm that divides vectors of that size by their length, and multiplies with `length`.
+// The norm that scales vectors of `size` elements to the given length.
 Norm length_norm(int64_t size, float length);
 
-// out = delta_net(x) (+ residual, which may be out). out may be x.
-void apply(const OpTable& ops, const OpContext& ctx, const DeltaNet& net, const TensorView& out,
-           const TensorView& x, const TensorView& residual, const ForwardBatch& batch,
-           const LayerState& state, const RecurrentScratch& scratch);
+// out = delta_net(x) (+ residual).
+void apply(const OpRunner& run, const DeltaNet& net, const MixerArgs& args);
+
+void visit(const DeltaNetSpec& spec, const InputSpec& x, ParamVisitor& visitor, DeltaNet& net);
 
 }  // namespace quire

@@ -4,7 +4,7 @@
 
 namespace quire {
 
-IndexerScratch place_indexer(const IndexerSizes& sizes, ScratchLayout& at) {
+IndexerScratch make_scratch(const IndexerSizes& sizes, ScratchLayout& at) {
   IndexerScratch out;
   out.query = at.matrix(int64_t{sizes.heads} * sizes.dim);
   out.key = at.matrix(sizes.dim);
@@ -18,7 +18,7 @@ KvCacheView index_cache(const KvCacheView& layer, int64_t offset, const IndexerS
   keys.num_kv_heads = 1;
   keys.head_dim = sizes.dim;
   keys.value_dim = 0;
-  keys.values_in_keys = true;  // there are none
+  keys.values_in_keys = true;  // the indexer has no values
   return keys;
 }
 
@@ -27,29 +27,56 @@ bool has_choice(const IndexerSizes& sizes, const AttentionBatch& batch) {
          std::ranges::any_of(batch.seq_lens, [&](int32_t length) { return length > sizes.tokens(); });
 }
 
-void choose(const OpTable& ops, const OpContext& ctx, const Indexer& indexer, const TensorView& x,
-            const TensorView& queries, const ForwardBatch& batch, const KvCacheView& keys,
-            const IndexerScratch& scratch) {
+void choose(const OpRunner& run, const Indexer& indexer, const TensorView& x, const TensorView& queries,
+            const ForwardBatch& batch, const KvCacheView& keys, const IndexerScratch& scratch) {
   const int64_t n = x.rows();
   const IndexerSizes& sizes = indexer.sizes;
   const TensorView key = row_slice(scratch.key, 0, n);
-  apply(ops, ctx, indexer.key, key, x);
-  apply(ops, ctx, indexer.key_norm, key, key);
-  apply_to_queries(ops, ctx, *indexer.rope, head_view(key, 1), batch.positions);
-  ops.kv_write(ctx, keys, head_view(key, 1), {}, batch.slot_mapping);
+  apply(run, indexer.key, key, x);
+  apply(run, indexer.key_norm, key, key);
+  apply_to_queries(run, *indexer.rope, head_view(key, 1), batch.positions);
+  run(ops::KvWrite{.cache = keys, .k = head_view(key, 1), .slot_mapping = batch.slot_mapping});
   if (!has_choice(sizes, batch.attention)) return;
   const TensorView query = head_view(row_slice(scratch.query, 0, n), sizes.heads);
-  apply(ops, ctx, indexer.query, row_slice(scratch.query, 0, n), queries);
-  if (indexer.query_norm) apply(ops, ctx, *indexer.query_norm, query, query);
-  apply_to_queries(ops, ctx, *indexer.rope, query, batch.positions);
+  apply(run, indexer.query, row_slice(scratch.query, 0, n), queries);
+  if (indexer.query_norm) apply(run, *indexer.query_norm, query, query);
+  apply_to_queries(run, *indexer.rope, query, batch.positions);
   if (sizes.block > 0) {
-    ops.choose_blocks(ctx, scratch.chosen, query, keys, batch.attention,
-                      {.size = sizes.block, .count = sizes.count, .local = sizes.local});
+    run(ops::TopkBlocks{.mask = scratch.chosen,
+                        .q = query,
+                        .keys = keys,
+                        .batch = batch.attention,
+                        .blocks = {.size = sizes.block, .count = sizes.count, .local = sizes.local}});
     return;
   }
   const TensorView weights = row_slice(scratch.weights, 0, n);
-  apply(ops, ctx, *indexer.weights, weights, x);
-  ops.choose_keys(ctx, scratch.chosen, query, weights, keys, batch.attention, sizes.count, 1);
+  apply(run, *indexer.weights, weights, x);
+  run(ops::TopkKeys{.mask = scratch.chosen,
+                    .q = query,
+                    .weights = weights,
+                    .keys = keys,
+                    .batch = batch.attention,
+                    .count = sizes.count,
+                    .tokens_per_key = 1});
+}
+
+void visit(const IndexerSizes& sizes, const NormSpec& norm, const InputSpec& x, const InputSpec& queries,
+           ParamVisitor& visitor, Indexer& indexer) {
+  indexer.sizes = sizes;
+  const int64_t dim = sizes.dim;
+  const ParamSpec q = replicated(indexer::kQProj, int64_t{sizes.heads} * dim, queries.size);
+  visit_matrix(visitor, "linear", after_norm(q, queries.norm), indexer.query);
+  visit_matrix(visitor, "linear", after_norm(replicated(indexer::kKProj, dim, x.size), x.norm), indexer.key);
+  if (sizes.block > 0) {
+    visit_norm(visitor, indexer::kKNorm, norm, dim, indexer.key_norm);
+    visit_norm(visitor, indexer::kQNorm, norm, dim, indexer.query_norm.emplace());
+    return;
+  }
+  // transformers' DeepseekV32Indexer has a LayerNorm with this eps, regardless of the model's norms.
+  constexpr NormSpec kLayerNorm = {.kind = NormKind::kLayer, .eps = 1e-6F, .bias = true};
+  visit_norm(visitor, indexer::kKNorm, kLayerNorm, dim, indexer.key_norm);
+  const ParamSpec weights = after_norm(replicated(indexer::kWeightsProj, sizes.heads, x.size), x.norm);
+  visit_matrix(visitor, "linear", not_quantizable(weights), indexer.weights.emplace(), Precision::kFloat32);
 }
 
 }  // namespace quire

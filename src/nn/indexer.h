@@ -1,61 +1,54 @@
-// Chooses the keys that a query attends to: short queries of few heads meet one short key of each token,
-// which the cache holds behind the layer's own. Either single keys for all heads (DeepSeek-V3.2, arXiv
-// 2512.02556), by the weighed sum of what the heads give, or blocks of keys (MiniMax-M3), by each head for
-// one key head of attention. Only the order of scores counts, so what all of them would be multiplied with is
-// left out.
+// The indexer of sparse attention selects the keys that a query attends to. It has few small query heads and
+// one small key per token, which is cached after the layer's own keys. DeepSeek-V3.2 (arXiv 2512.02556)
+// selects single keys for all heads, by the weighted sum of the head scores. MiniMax-M3 selects blocks of
+// keys; each indexer head selects for one KV head of attention. Only the order of the scores matters, so
+// factors common to all of them are left out.
 #pragma once
 
 #include <cstdint>
 #include <optional>
 
+#include "nn/indexer_spec.h"
 #include "nn/layers.h"
+#include "nn/params.h"
 #include "nn/scratch.h"
 
 namespace quire {
 
-struct IndexerSizes {
-  int32_t heads = 0;  // 0: queries attend to all keys
-  int32_t dim = 0;
-  int32_t count = 0;  // keys of a query at the most, or blocks
-  int32_t block = 0;  // keys in a block; 0: single ones are chosen
-  int32_t local = 0;  // KeyBlocks::local
-
-  // Of sequences that have no more tokens, queries attend to all of them.
-  int64_t tokens() const { return int64_t{count} * (block > 0 ? block : 1); }
-  int64_t masks() const { return block > 0 ? heads : 1; }  // KeyMask::heads
-};
-
 // Weights are read-only after load.
 struct Indexer {
   IndexerSizes sizes;
-  Linear query;  // [heads dim, what queries are made of]
+  Linear query;  // [heads dim, size of the queries' input]
   Linear key;    // [dim, hidden]
   std::optional<Norm> query_norm;
   Norm key_norm;
-  std::optional<Linear> weights;  // [heads, hidden], of the heads; where single keys are chosen
+  std::optional<Linear> weights;  // [heads, hidden]: head weights; set if single keys are selected
   const Rope* rope = nullptr;
 };
 
-// Views of one piece of memory for so many rows.
+// Views of one piece of memory, for up to `rows` rows.
 struct IndexerScratch {
   TensorView query;    // [rows, heads dim]
   TensorView key;      // [rows, dim]
   TensorView weights;  // [rows, heads]
-  KeyMask chosen;      // in memory of its own: it stays from layer to layer
+  SparseMask chosen;   // in memory of its own: later layers may use it too
 };
-// All but the mask.
-IndexerScratch place_indexer(const IndexerSizes& sizes, ScratchLayout& at);
+// Lays out everything except the mask.
+IndexerScratch make_scratch(const IndexerSizes& sizes, ScratchLayout& at);
 
-// The keys of the indexer, which begin so many bytes behind those of the layer.
+// The keys of the indexer, which are stored `offset` bytes after those of the layer.
 KvCacheView index_cache(const KvCacheView& layer, int64_t offset, const IndexerSizes& sizes);
 
-// Some row sees more keys than it attends to.
+// Returns whether any row has more visible keys than it may attend to.
 bool has_choice(const IndexerSizes& sizes, const AttentionBatch& batch);
 
-// Stores the keys of x [rows, hidden]; where there is a choice, makes it into scratch.chosen. queries: what
-// queries are made of.
-void choose(const OpTable& ops, const OpContext& ctx, const Indexer& indexer, const TensorView& x,
-            const TensorView& queries, const ForwardBatch& batch, const KvCacheView& keys,
-            const IndexerScratch& scratch);
+// Stores the keys of x [rows, hidden]. If has_choice(), sets scratch.chosen to the selected keys. queries:
+// input of the query projection.
+void choose(const OpRunner& run, const Indexer& indexer, const TensorView& x, const TensorView& queries,
+            const ForwardBatch& batch, const KvCacheView& keys, const IndexerScratch& scratch);
+
+// norm: QK norm, if blocks are selected. queries: input of wq_b. Sets everything except the RoPE.
+void visit(const IndexerSizes& sizes, const NormSpec& norm, const InputSpec& x, const InputSpec& queries,
+           ParamVisitor& visitor, Indexer& indexer);
 
 }  // namespace quire

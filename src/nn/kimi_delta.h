@@ -1,52 +1,36 @@
-// Kimi delta attention (arXiv 2510.26692): a gated delta net (nn/delta_net.h) in whose matrices each key
-// dimension fades by itself.
+// Kimi delta attention (arXiv 2510.26692): a gated delta net (nn/delta_net.h) with one decay per key
+// dimension instead of one per head.
 #pragma once
 
 #include <cstdint>
 #include <optional>
 
+#include "nn/kimi_delta_spec.h"
+#include "nn/params.h"
 #include "nn/recurrent.h"
 
 namespace quire {
 
-struct KimiDeltaSizes {
-  int32_t heads = 0;
-  int32_t head_dim = 0;  // of queries, keys and values
-  int32_t taps = 4;
-  int32_t rank = 0;  // of the short vectors that gates and steps are made of; 0: of the hidden states
-
-  int64_t inner() const { return int64_t{heads} * head_dim; }
-  int64_t channels() const { return 3 * inner(); }
-  // Of the hidden states at once: queries, keys, values, and gates and steps where there is no rank.
-  int64_t wide() const { return (rank > 0 ? 3 : 5) * inner(); }
-  // How much is taken up, and the short vectors.
-  int64_t narrow() const { return heads + 2 * int64_t{rank}; }
-  int64_t projected() const { return 5 * inner() + narrow(); }
-  RecurrentSizes recurrent() const {
-    return {channels(), taps, heads, int64_t{head_dim} * head_dim, projected(), inner(), inner()};
-  }
-};
-
 // Weights are read-only after load.
 struct KimiDelta {
   KimiDeltaSizes sizes;
-  Linear wide;                 // [wide, hidden]
-  Linear narrow;               // [narrow, hidden]: how much is taken up; short vectors of gates and of steps
-  std::optional<Linear> gate;  // [inner, rank]
-  std::optional<Linear> step;  // [inner, rank]
+  Linear in_proj;                  // [wide, hidden]: q, k, v, and g and f if there is no rank
+  Linear bgf_a_proj;               // [narrow, hidden]: beta, g_a_proj, f_a_proj
+  std::optional<Linear> g_b_proj;  // [inner, rank]
+  std::optional<Linear> f_b_proj;  // [inner, rank]
   CausalConv conv;
-  Norm query_norm;     // to length 1 / sqrt(head_dim)
-  Norm key_norm;       // to length 1
-  Buffer step_bias;    // float32 [inner]
-  Buffer rate;         // float32 [inner], negative
-  float bound = 0.0F;  // DecayParams::bound
-  Norm norm;           // [head_dim], of each head
-  Linear out;          // [hidden, inner]
+  Norm query_norm;           // scales to length 1 / sqrt(head_dim)
+  Norm key_norm;             // scales to length 1
+  Buffer dt_bias;            // float32 [inner]
+  Buffer A;                  // float32 [inner]: -exp(A_log)
+  float lower_bound = 0.0F;  // DecayParams::bound
+  Norm norm;                 // [head_dim], over each head
+  Linear out_proj;           // [hidden, inner]
 };
 
-// out = kimi_delta(x) (+ residual, which may be out). out may be x.
-void apply(const OpTable& ops, const OpContext& ctx, const KimiDelta& net, const TensorView& out,
-           const TensorView& x, const TensorView& residual, const ForwardBatch& batch,
-           const LayerState& state, const RecurrentScratch& scratch);
+// out = kimi_delta(x) (+ residual).
+void apply(const OpRunner& run, const KimiDelta& net, const MixerArgs& args);
+
+void visit(const KimiDeltaSpec& spec, const InputSpec& x, ParamVisitor& visitor, KimiDelta& net);
 
 }  // namespace quire

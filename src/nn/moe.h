@@ -1,4 +1,4 @@
-// Mixture of experts: an MLP of which each row uses a few of many parts, as its router says. Weights are
+// Mixture of experts: each row goes through the few expert MLPs that the router selects for it. Weights are
 // read-only after load.
 #pragma once
 
@@ -8,61 +8,57 @@
 #include <vector>
 
 #include "nn/layers.h"
+#include "nn/moe_spec.h"
+#include "nn/params.h"
+#include "nn/scratch.h"
 
 namespace quire {
 
-// y = sum over a row's experts of weight * expert(x) (+ shared(x), times the sigmoid of its gate where it has
-// one).
+// y = sum over a row's experts of weight * expert(x) (+ shared(x), multiplied by the sigmoid of its gate if
+// it has one).
 struct Moe {
-  Linear router;      // [num_experts, hidden]
-  Buffer correction;  // float32 [num_experts] or empty; params.correction points to it
-  Buffer by_token;    // int32 [vocab_size, num_chosen] or empty: each token's experts (params.given)
+  Linear router;  // [num_experts, hidden]
+  Buffer
+      e_score_correction_bias;  // float32 [num_experts] or empty; params.e_score_correction_bias points to it
+  Buffer tid2eid;               // int32 [vocab_size, num_experts_per_tok] or empty: each token's experts
+                                // (params.hash_routing)
   RouterParams params;
-  // All of one shape. Those that the router knows behind them give what they are given.
+  // All have the same shape. Zero-computation experts follow them in the router's numbering.
   std::vector<Mlp> experts;
-  std::optional<Mlp> shared;          // of every row
+  std::optional<Mlp> shared;          // applied to every row
   std::optional<Linear> shared_gate;  // [1, hidden]
-  Buffer expert_scale;                // float32 [num_experts] or empty: multiplies an expert's weights
-  bool weigh_input = false;           // weights multiply what an expert reads, not what it gives (Llama 4)
+  Buffer output_bias;                 // float32 [hidden] or empty: added to the sum
+  Buffer expert_scale;  // float32 [num_experts] or empty: factor on the router weights of an expert
+  bool apply_router_weight_on_input =
+      false;  // weights multiply the expert's input instead of its output (Llama 4)
 
-  // What the sum of a row has terms of.
-  int64_t ranks() const { return params.num_chosen + (shared ? 1 : 0); }
+  // Terms of the sum of one row: top-k, and the shared expert.
+  int64_t terms_per_row() const { return params.num_experts_per_tok + (shared ? 1 : 0); }
 };
 
-// What scratch must have room for.
-struct MoeSizes {
-  int64_t num_experts = 0;
-  int64_t num_chosen = 0;
-  bool shared = false;
-  bool weigh_input = false;
-  int64_t hidden = 0;
-
-  int64_t ranks() const { return num_chosen + (shared ? 1 : 0); }
-};
-
-// Views of one piece of memory, for steps of at most so many rows.
 struct MoeScratch {
-  TensorView logits;          // [rows, num_experts]
-  TensorView weights;         // [rows, ranks], the shared expert's last
-  TensorView shared_logits;   // [rows, 1]
-  TensorView input_weights;   // [rows * num_chosen, 1] by expert; with weigh_input
-  TensorView x;               // [rows, hidden], what one expert reads
-  TensorView y;               // [rows * ranks, hidden], what experts give: by expert, then the shared one's
-  std::span<int32_t> ids;     // [rows * num_chosen]
-  std::span<int32_t> rows;    // [rows * num_chosen], by expert
-  std::span<int32_t> places;  // [rows * ranks], rows of y
-  std::span<int32_t> begins;  // [num_experts + 1], each expert's first in `rows`
+  TensorView logits;         // [rows, num_experts]
+  TensorView weights;        // [rows, terms], the shared expert's last
+  TensorView shared_logits;  // [rows, 1]
+  TensorView
+      input_weights;  // [rows * num_experts_per_tok, 1], sorted by expert; with apply_router_weight_on_input
+  TensorView x;       // [rows, hidden]: input of one expert
+  TensorView y;       // [rows * terms, hidden]: outputs sorted by expert, then those of the shared expert
+  std::span<int32_t> ids;        // [rows * num_experts_per_tok]
+  std::span<int32_t> rows;       // [rows * num_experts_per_tok], sorted by expert
+  std::span<int32_t> positions;  // [rows * terms], rows of y
+  std::span<int32_t> offsets;    // [num_experts + 1]: offset of each expert in `rows`
 };
 
-// Floats that the scratch takes.
-int64_t moe_scratch_size(const MoeSizes& sizes, int64_t rows);
-MoeScratch make_moe_scratch(const MoeSizes& sizes, int64_t rows, float* memory);
+MoeScratch make_scratch(const Moe& moe, int64_t hidden_size, ScratchLayout& layout);
 
-// out = moe(x) (+ residual, which may be out). out may be x. router_x: what the router reads in its place.
-// Each expert's weights are read once, whatever the rows. up, act: an MLP's scratch [rows, ...] as wide as
-// the widest expert's. tokens: of the rows; read where they have their own experts.
-void apply(const OpTable& ops, const OpContext& ctx, const Moe& moe, const TensorView& out,
-           const TensorView& x, const TensorView& residual, const MoeScratch& scratch, const TensorView& up,
-           const TensorView& act, std::span<const int32_t> tokens = {}, const TensorView& router_x = {});
+// out = moe(x) (+ residual, which may be out). out may be x. router_x: input of the router; empty = x. Each
+// expert's weights are read once, regardless of the number of rows. up, act: MLP scratch [rows, ...] for the
+// widest expert. tokens: token ids of the rows, read with hash routing only.
+void apply(const OpRunner& run, const Moe& moe, const TensorView& out, const TensorView& x,
+           const TensorView& residual, const MoeScratch& scratch, const TensorView& up, const TensorView& act,
+           std::span<const int32_t> tokens = {}, const TensorView& router_x = {});
+
+void visit(const MoeSpec& spec, const InputSpec& x, ParamVisitor& visitor, Moe& moe);
 
 }  // namespace quire

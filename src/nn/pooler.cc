@@ -21,22 +21,21 @@ int64_t Pooler::widest() const {
   return widest;
 }
 
-TensorView apply(const OpTable& ops, const OpContext& ctx, const Pooler& pooler, const TensorView& x,
-                 const TensorView& scratch) {
+TensorView apply(const OpRunner& run, const Pooler& pooler, const TensorView& x, const TensorView& scratch) {
   TensorView from = x;
   TensorView to = scratch;
   int64_t size = pooler.pooled_size();
   for (const PoolerLayer& layer : pooler.layers) {
     if (layer.linear) {
       const int64_t out = layer.linear->out_features();
-      apply(ops, ctx, *layer.linear, column_slice(to, 0, out), column_slice(from, 0, size));
+      apply(run, *layer.linear, column_slice(to, 0, out), column_slice(from, 0, size));
       std::swap(from, to);
       size = out;
     }
     const TensorView values = column_slice(from, 0, size);
-    if (layer.activation) ops.activation(ctx, values, *layer.activation);
-    if (layer.tanh) ops.scale_softcap(ctx, values, 1.0F, 1.0F);
-    if (layer.norm) apply(ops, ctx, *layer.norm, values, values);
+    if (layer.activation) run(ops::Activate{.x = values, .activation = *layer.activation});
+    if (layer.tanh) run(ops::ScaleSoftcap{.x = values, .scale = 1.0F, .cap = 1.0F});
+    if (layer.norm) apply(run, *layer.norm, values, values);
   }
   return column_slice(from, 0, size);
 }

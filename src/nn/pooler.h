@@ -1,4 +1,4 @@
-// From the hidden states of a text to one vector: an embedding, or a score for each label.
+// Pooling: one vector from the hidden states of a text, an embedding or one score per label.
 #pragma once
 
 #include <cstdint>
@@ -6,49 +6,36 @@
 #include <vector>
 
 #include "nn/layers.h"
+#include "nn/pooler_spec.h"
 
 namespace quire {
 
-// Which rows of hidden states make the vector, and how.
-enum class PoolKind : uint8_t {
-  kFirst,
-  kLast,
-  kMean,
-  kMax,           // of each dimension
-  kMeanSqrt,      // the sum divided by the square root of the number of rows
-  kWeightedMean,  // row i counts i + 1 times
-};
-
-// What a score goes through before anybody sees it.
-enum class ScoreActivation : uint8_t { kIdentity, kSigmoid, kSoftmax };
-
-// norm(act(W x)), of which each part may be missing.
+// norm(act(W x)). Each part is optional.
 struct PoolerLayer {
   std::optional<Linear> linear;
   std::optional<Activation> activation;
-  bool tanh = false;  // in its place
+  bool tanh = false;  // tanh is the activation
   std::optional<Norm> norm;
 };
 
 struct Pooler {
-  std::vector<PoolKind> kinds;  // their vectors stand one behind the other
+  std::vector<PoolKind> kinds;  // their vectors are concatenated
   std::vector<PoolerLayer> layers;
-  int64_t hidden_size = 0;  // of a row of hidden states
-  bool scores = false;      // else an embedding
+  int64_t hidden_size = 0;  // columns of the hidden states
+  bool scores = false;      // the output has scores; otherwise it is an embedding
   ScoreActivation activation = ScoreActivation::kIdentity;
-  bool normalize = false;  // an embedding to length 1
+  bool normalize = false;  // embeddings are scaled to length 1
 
   int64_t pooled_size() const { return static_cast<int64_t>(kinds.size()) * hidden_size; }
   int64_t output_size() const;
-  // Columns that scratch must have.
+  // Minimum number of columns of the scratch.
   int64_t widest() const;
-  // Whether more than the last row counts.
+  // Whether the result depends on more than the last row.
   bool all_rows() const { return kinds.size() != 1 || kinds.front() != PoolKind::kLast; }
 };
 
-// The layers over x [rows, pooled_size()], which is overwritten. Returns [rows, output_size()], which lies in
-// x or in scratch; both are views of [rows, widest()] or wider.
-TensorView apply(const OpTable& ops, const OpContext& ctx, const Pooler& pooler, const TensorView& x,
-                 const TensorView& scratch);
+// Applies the layers to x [rows, pooled_size()], which is overwritten. Returns [rows, output_size()], a view
+// of x or of scratch; both must have at least widest() columns.
+TensorView apply(const OpRunner& run, const Pooler& pooler, const TensorView& x, const TensorView& scratch);
 
 }  // namespace quire

@@ -5,6 +5,7 @@
 #include <functional>
 #include <numbers>
 
+#include "nn/rope_table.h"
 #include "ops/parallel.h"
 
 namespace quire {
@@ -21,8 +22,8 @@ std::vector<float> position_frequencies(const RopeSpec& spec) {
   return powers;
 }
 
-// Llama 3.1: waves longer than the training length are slowed down by `factor`, short ones kept, those
-// between blended.
+// Llama 3.1: the frequency of long wavelengths is divided by `factor`, short ones are kept, and those between
+// are blended.
 float llama3_frequency(const RopeSpec& spec, float inverse) {
   const double low_wavelength = spec.original_max_position / spec.low_freq_factor;
   const double high_wavelength = spec.original_max_position / spec.high_freq_factor;
@@ -34,15 +35,15 @@ float llama3_frequency(const RopeSpec& spec, float inverse) {
   return (1.0F - smooth) * inverse / static_cast<float>(spec.factor) + smooth * inverse;
 }
 
-// The dimension whose wave turns `rotations` times within the training length. YaRN (arXiv 2309.00071),
-// section 3.2.
+// The dimension that completes `rotations` rotations within the training length (YaRN, arXiv 2309.00071,
+// section 3.2).
 double yarn_dimension(const RopeSpec& spec, double rotations) {
   return spec.rotary_dim * std::log(spec.original_max_position / (rotations * 2.0 * std::numbers::pi)) /
          (2.0 * std::log(spec.theta));
 }
 
-// YaRN: dimensions that turn often keep their frequency, those that turn less than once in training are
-// interpolated, and a ramp over the dimensions blends between.
+// YaRN: dimensions with at least beta_fast rotations within the training length keep their frequency, those
+// with at most beta_slow are interpolated, and a linear ramp blends between them.
 std::vector<float> yarn_frequencies(const RopeSpec& spec, const std::vector<float>& powers) {
   double low = yarn_dimension(spec, spec.beta_fast);
   double high = yarn_dimension(spec, spec.beta_slow);
@@ -52,7 +53,7 @@ std::vector<float> yarn_frequencies(const RopeSpec& spec, const std::vector<floa
   }
   low = std::max(low, 0.0);
   high = std::min(high, static_cast<double>(spec.rotary_dim - 1));
-  if (low == high) high += 0.001;  // no ramp of width zero
+  if (low == high) high += 0.001;  // avoids a ramp of width zero
 
   std::vector<float> out(powers.size());
   for (size_t i = 0; i < out.size(); ++i) {
@@ -66,7 +67,7 @@ std::vector<float> yarn_frequencies(const RopeSpec& spec, const std::vector<floa
   return out;
 }
 
-// The base of frequencies that reach as far as sequences may become (NTK-aware scaling).
+// The RoPE base for the maximum sequence length (dynamic NTK scaling).
 double dynamic_theta(const RopeSpec& spec, int64_t max_positions) {
   const double length = std::max(static_cast<double>(max_positions), spec.original_max_position);
   const double stretch = spec.factor * length / spec.original_max_position - (spec.factor - 1.0);
@@ -91,7 +92,7 @@ std::vector<float> rope_inverse_frequencies(const RopeSpec& spec, int64_t max_po
   const std::vector<float> powers = position_frequencies(spec);
   if (spec.scaling == RopeScaling::kYarn) return yarn_frequencies(spec, powers);
   const auto& factors = takes_long_factors(spec, max_positions) ? spec.long_factors : spec.short_factors;
-  const auto turning = static_cast<size_t>(spec.turning * spec.rotary_dim / 2.0);
+  const auto rotated_pairs = static_cast<size_t>(spec.partial_rotary_factor * spec.rotary_dim / 2.0);
   std::vector<float> out(powers.size());
   for (size_t i = 0; i < out.size(); ++i) {
     out[i] = 1.0F / powers[i];
@@ -106,9 +107,9 @@ std::vector<float> rope_inverse_frequencies(const RopeSpec& spec, int64_t max_po
         out[i] = 1.0F / (static_cast<float>(factors[i]) * powers[i]);
         break;
       case RopeScaling::kProportional:
-        out[i] = i < turning ? out[i] / static_cast<float>(spec.factor) : 0.0F;
+        out[i] = i < rotated_pairs ? out[i] / static_cast<float>(spec.factor) : 0.0F;
         break;
-      case RopeScaling::kStill:
+      case RopeScaling::kQueryScaleOnly:
         out[i] = 0.0F;
         break;
       case RopeScaling::kNone:
@@ -126,12 +127,12 @@ double rope_attention_factor(const RopeSpec& spec, int64_t max_positions) {
 
 namespace {
 
-// [max_positions, 2 * half]; factor(p) is multiplied into row p.
+// table: [num_rows, 2 * half]. Row p is multiplied by factor(p).
 template <typename F>
 void fill_angles(const OpContext& ctx, const TensorView& table, const std::vector<float>& inverse,
                  F&& factor) {
   const auto half = static_cast<int64_t>(inverse.size());
-  constexpr int64_t kTrigCost = 64;  // element operations that a sine and a cosine are worth
+  constexpr int64_t kTrigCost = 64;  // cost of a sine and a cosine in element operations
   parallel_ranges(ctx, table.rows(), row_grain(half * kTrigCost), [&](int64_t begin, int64_t end, int) {
     for (int64_t p = begin; p < end; ++p) {
       float* row = table.row<float>(p);
@@ -148,40 +149,46 @@ void fill_angles(const OpContext& ctx, const TensorView& table, const std::vecto
 }  // namespace
 
 Rope make_rope(const OpContext& ctx, const RopeSpec& spec, int64_t max_positions) {
+  return make_rope(ctx, spec, max_positions, max_positions);
+}
+
+Rope make_rope(const OpContext& ctx, const RopeSpec& spec, int64_t max_positions, int64_t num_rows) {
   std::vector<float> inverse = rope_inverse_frequencies(spec, max_positions);
-  if (spec.backwards) std::ranges::transform(inverse, inverse.begin(), std::negate<>());
+  if (spec.inverse) std::ranges::transform(inverse, inverse.begin(), std::negate<>());
   const double factor = rope_attention_factor(spec, max_positions);
-  const Shape shape{max_positions, 2 * static_cast<int64_t>(inverse.size())};
+  const Shape shape{num_rows, 2 * static_cast<int64_t>(inverse.size())};
   const auto bytes = static_cast<size_t>(shape.numel()) * sizeof(float);
   Rope rope;
   rope.style = spec.style;
-  rope.still = spec.scaling == RopeScaling::kStill;
-  if (!rope.still) {
+  rope.query_scale_only = spec.scaling == RopeScaling::kQueryScaleOnly;
+  if (!rope.query_scale_only) {
     rope.data = Buffer(bytes);
     rope.cos_sin = make_view(rope.data.data(), DType::kF32, shape);
     fill_angles(ctx, rope.cos_sin, inverse, [&](int64_t) { return factor; });
   }
   rope.query_cos_sin = rope.cos_sin;
-  if (spec.query_beta != 0.0) {
+  if (spec.query_scale_beta != 0.0) {
     rope.query_data = Buffer(bytes);
     rope.query_cos_sin = make_view(rope.query_data.data(), DType::kF32, shape);
     fill_angles(ctx, rope.query_cos_sin, inverse, [&](int64_t p) {
-      const double reached = std::floor(static_cast<double>(p + spec.query_offset) / spec.query_length);
-      return factor * (1.0 + spec.query_beta * std::log1p(reached));
+      const double reached =
+          std::floor(static_cast<double>(p + spec.query_scale_offset) / spec.query_scale_floor);
+      return factor * (1.0 + spec.query_scale_beta * std::log1p(reached));
     });
   }
   return rope;
 }
 
-void apply_to_queries(const OpTable& ops, const OpContext& ctx, const Rope& rope, const TensorView& q,
+void apply_to_queries(const OpRunner& run, const Rope& rope, const TensorView& q,
                       std::span<const int32_t> positions) {
-  ops.rope(ctx, q, positions, rope.query_cos_sin, rope.style);
+  run(ops::Rope{.x = q, .positions = positions, .cos_sin = rope.query_cos_sin, .style = rope.style});
 }
 
-void apply(const OpTable& ops, const OpContext& ctx, const Rope& rope, const TensorView& q,
-           const TensorView& k, std::span<const int32_t> positions) {
-  apply_to_queries(ops, ctx, rope, q, positions);
-  if (!rope.still) ops.rope(ctx, k, positions, rope.cos_sin, rope.style);
+void apply(const OpRunner& run, const Rope& rope, const TensorView& q, const TensorView& k,
+           std::span<const int32_t> positions) {
+  apply_to_queries(run, rope, q, positions);
+  if (!rope.query_scale_only)
+    run(ops::Rope{.x = k, .positions = positions, .cos_sin = rope.cos_sin, .style = rope.style});
 }
 
 }  // namespace quire

@@ -1,35 +1,58 @@
-// Scratch that the parts of a layer work in. Used by one thread.
+// Scratch memory of the mechanisms of a layer. Used by one thread.
 #pragma once
 
 #include <cstdint>
+#include <span>
 
 #include "tensor/tensor.h"
 
 namespace quire {
 
-// The first rows and columns of scratch that may be larger; no columns: an empty view.
+// The first rows and columns of a view; an empty view if columns is 0.
 inline TensorView part(const TensorView& view, int64_t rows, int64_t columns) {
   if (columns == 0) return {};
   return column_slice(row_slice(view, 0, rows), 0, columns);
 }
 
-// Lays out a part's scratch: matrices one behind the other, each from a cache line on.
+// Hands out consecutive areas of a piece of memory, each aligned to a cache line. The same code lays out the
+// scratch of a mechanism in a step and, without memory, computes its size before the first step.
 class ScratchLayout {
  public:
-  // Matrices of so many rows, from `memory` on; null: they are only counted, and views are empty.
+  // rows: tokens of the step, or the maximum of all steps. memory null = count only; views are empty.
   ScratchLayout(int64_t rows, float* memory) : rows_(rows), memory_(memory) {}
 
-  // float32 [rows, columns]; no columns: an empty view.
-  TensorView matrix(int64_t columns) {
-    constexpr int64_t kLine = 16;  // floats in a cache line
-    const int64_t begin = size_;
-    size_ += (rows_ * columns + kLine - 1) / kLine * kLine;
-    if (memory_ == nullptr || columns == 0) return {};
-    return make_view(memory_ + begin, DType::kF32, Shape{rows_, columns});
-  }
+  int64_t rows() const { return rows_; }
   int64_t size() const { return size_; }  // floats so far
 
+  // float32 [rows, columns]; an empty view if there are no columns.
+  TensorView matrix(int64_t columns) { return matrix(rows_, columns); }
+  TensorView matrix(int64_t rows, int64_t columns) {
+    float* begin = take(rows * columns);
+    return begin == nullptr || columns == 0 ? TensorView{}
+                                            : make_view(begin, DType::kF32, Shape{rows, columns});
+  }
+  template <class Integer>
+  std::span<Integer> integers(int64_t count) {
+    static_assert(sizeof(Integer) % sizeof(float) == 0);
+    auto* begin =
+        reinterpret_cast<Integer*>(take(count * static_cast<int64_t>(sizeof(Integer) / sizeof(float))));
+    return begin == nullptr ? std::span<Integer>() : std::span<Integer>(begin, static_cast<size_t>(count));
+  }
+
+  // A layout with another number of rows that begins where this one ends. Mechanisms that never need their
+  // scratch at the same time share memory this way; advance() past the largest one afterwards.
+  ScratchLayout rest(int64_t rows) const { return {rows, memory_ == nullptr ? nullptr : memory_ + size_}; }
+  void advance(int64_t floats) { take(floats); }
+  float* memory() const { return memory_; }  // where the layout begins; null = it only counts
+
  private:
+  float* take(int64_t floats) {
+    constexpr int64_t kLine = 16;  // floats per cache line
+    float* begin = memory_ == nullptr ? nullptr : memory_ + size_;
+    size_ += (floats + kLine - 1) / kLine * kLine;
+    return begin;
+  }
+
   int64_t rows_;
   float* memory_;
   int64_t size_ = 0;

@@ -1,30 +1,25 @@
-// A gated convolution over the last few tokens (LFM2): no state but its inputs.
+// A gated short convolution (LFM2). Its only state is the last inputs of the convolution.
 #pragma once
 
 #include <cstdint>
 
+#include "nn/params.h"
 #include "nn/recurrent.h"
+#include "nn/short_conv_spec.h"
 
 namespace quire {
-
-struct ShortConvSizes {
-  int64_t channels = 0;
-  int32_t taps = 3;
-
-  RecurrentSizes recurrent() const { return {channels, taps, 0, 0, 3 * channels, channels}; }
-};
 
 // Weights are read-only after load.
 struct ShortConv {
   ShortConvSizes sizes;
-  Linear in;  // [3 channels, hidden]: gates before, gates behind, inputs
+  Linear in_proj;  // [3 channels, hidden]: B (gate of the input), C (gate of the output), x
   CausalConv conv;
-  Linear out;  // [hidden, channels]
+  Linear out_proj;  // [hidden, channels]
 };
 
-// out = W_out(behind * conv(before * inputs)) (+ residual, which may be out). out may be x.
-void apply(const OpTable& ops, const OpContext& ctx, const ShortConv& conv, const TensorView& out,
-           const TensorView& x, const TensorView& residual, const ForwardBatch& batch,
-           const LayerState& state, const RecurrentScratch& scratch);
+// out = W_out(C * conv(B * x)) (+ residual).
+void apply(const OpRunner& run, const ShortConv& conv, const MixerArgs& args);
+
+void visit(const ShortConvSpec& spec, const InputSpec& x, ParamVisitor& visitor, ShortConv& conv);
 
 }  // namespace quire

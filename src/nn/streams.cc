@@ -7,11 +7,6 @@
 namespace quire {
 namespace {
 
-std::span<int32_t> numbers(const TensorView& view) {
-  if (view.data == nullptr) return {};
-  return {reinterpret_cast<int32_t*>(view.as<float>()), static_cast<size_t>(view.shape.numel())};
-}
-
 void fill_places(const StreamScratch& at, int64_t rows) {
   const int64_t s = at.streams;
   std::iota(at.own.begin(), at.own.end(), 0);
@@ -28,30 +23,6 @@ void fill_places(const StreamScratch& at, int64_t rows) {
   }
 }
 
-// Lays the scratch out from `memory` on; null: only counts. Returns its end.
-int64_t place(const StreamSizes& sizes, int64_t rows, float* memory, StreamScratch& out) {
-  const int64_t s = sizes.streams;
-  ScratchLayout at(rows, memory);
-  const TensorView all = at.matrix((2 * s + 1) * sizes.hidden);
-  out.streams = sizes.streams;
-  out.scores = at.matrix(sizes.scores());
-  out.in = at.matrix(s);
-  out.out = at.matrix(s * (s + 1));
-  out.own = numbers(at.matrix(s));
-  out.repeated = numbers(at.matrix(s));
-  out.of_first = numbers(at.matrix(s * (s + 1)));
-  out.of_second = numbers(at.matrix(s * (s + 1)));
-  if (memory == nullptr) return at.size();
-  const auto part = [&](int64_t first, int64_t count) {
-    return make_view(all.as<float>() + first * sizes.hidden, DType::kF32, Shape{count, sizes.hidden});
-  };
-  out.first = part(0, rows * s);
-  out.hidden = part(rows * s, rows);
-  out.second = part(rows * (s + 1), rows * s);
-  fill_places(out, rows);
-  return at.size();
-}
-
 // `count` rows of contiguous memory as rows of another size.
 TensorView as_rows(const TensorView& view, int64_t count, int64_t columns) {
   return make_view(view.data, DType::kF32, Shape{count, columns});
@@ -63,48 +34,77 @@ std::span<const int32_t> first_of(std::span<int32_t> all, int64_t count) {
 
 }  // namespace
 
-int64_t stream_scratch_size(const StreamSizes& sizes, int64_t rows) {
-  StreamScratch unused;
-  return place(sizes, rows, nullptr, unused);
-}
-
-StreamScratch make_stream_scratch(const StreamSizes& sizes, int64_t rows, float* memory) {
+StreamScratch make_scratch(const StreamSizes& sizes, ScratchLayout& layout) {
+  const int64_t s = sizes.streams;
+  const int64_t rows = layout.rows();
   StreamScratch out;
-  place(sizes, rows, memory, out);
+  const TensorView all = layout.matrix((2 * s + 1) * sizes.hidden);
+  out.streams = sizes.streams;
+  out.scores = layout.matrix(sizes.scores());
+  out.in = layout.matrix(s);
+  out.out = layout.matrix(s * (s + 1));
+  out.own = layout.integers<int32_t>(rows * s);
+  out.repeated = layout.integers<int32_t>(rows * s);
+  out.of_first = layout.integers<int32_t>(rows * s * (s + 1));
+  out.of_second = layout.integers<int32_t>(rows * s * (s + 1));
+  if (all.data == nullptr) return out;
+  const auto part = [&](int64_t first, int64_t count) {
+    return make_view(all.as<float>() + first * sizes.hidden, DType::kF32, Shape{count, sizes.hidden});
+  };
+  out.first = part(0, rows * s);
+  out.hidden = part(rows * s, rows);
+  out.second = part(rows * (s + 1), rows * s);
+  fill_places(out, rows);
   return out;
 }
 
-void begin_streams(const OpTable& ops, const OpContext& ctx, const StreamScratch& at, int64_t n) {
-  ops.gather_rows(ctx, row_slice(at.first, 0, n * at.streams), at.hidden,
-                  first_of(at.repeated, n * at.streams));
+void begin_streams(const OpRunner& run, const StreamScratch& at, int64_t n) {
+  run(ops::GatherRows{.out = row_slice(at.first, 0, n * at.streams),
+                      .x = at.hidden,
+                      .rows = first_of(at.repeated, n * at.streams)});
 }
 
-void enter_streams(const OpTable& ops, const OpContext& ctx, const StreamMix& mix, const StreamScratch& at,
-                   bool second, int64_t n) {
+void hc_pre_mapping(const OpRunner& run, const HyperConnections& mix, const StreamScratch& at, bool second,
+                    int64_t n) {
   const int64_t s = at.streams;
   const int64_t wide = s * at.hidden.row_size();
   const TensorView& streams = second ? at.second : at.first;
   const TensorView normed = as_rows(second ? at.first : at.second, n, wide);
-  apply(ops, ctx, mix.norm, normed, as_rows(streams, n, wide));
+  apply(run, mix.norm, normed, as_rows(streams, n, wide));
   const int64_t num_scores = mix.scores.out_features();
   const bool leaves = num_scores > s;
   const TensorView scores = part(at.scores, n, num_scores);
-  apply(ops, ctx, mix.scores, scores, normed);
+  apply(run, mix.scores, scores, normed);
   const TensorView in = row_slice(at.in, 0, n);
-  ops.stream_shares(ctx, in, leaves ? row_slice(at.out, 0, n) : TensorView{}, scores,
-                    vector_view(mix.base, num_scores), vector_view(mix.scale, leaves ? 3 : 1), mix.params);
-  ops.combine_rows(ctx, row_slice(at.hidden, 0, n), streams, first_of(at.own, n * s), in, {});
+  run(ops::HyperConnection{.pre = in,
+                           .post = leaves ? row_slice(at.out, 0, n) : TensorView{},
+                           .scores = scores,
+                           .base = vector_view(mix.base, num_scores),
+                           .scale = vector_view(mix.scale, leaves ? 3 : 1),
+                           .params = mix.params});
+  run(ops::CombineRows{
+      .out = row_slice(at.hidden, 0, n), .y = streams, .rows = first_of(at.own, n * s), .weights = in});
 }
 
-void leave_streams(const OpTable& ops, const OpContext& ctx, const StreamScratch& at, bool second,
-                   int64_t n) {
+void hc_post_mapping(const OpRunner& run, const StreamScratch& at, bool second, int64_t n) {
   const int64_t s = at.streams;
   const int64_t rows = at.hidden.rows();
-  // The streams and the mixture lie side by side.
+  // The streams and the mixture are contiguous.
   const TensorView from = as_rows(second ? at.hidden : at.first, rows * (s + 1), at.hidden.row_size());
-  ops.combine_rows(ctx, row_slice(second ? at.first : at.second, 0, n * s), from,
-                   first_of(second ? at.of_second : at.of_first, n * s * (s + 1)),
-                   as_rows(at.out, n * s, s + 1), {});
+  run(ops::CombineRows{.out = row_slice(second ? at.first : at.second, 0, n * s),
+                       .y = from,
+                       .rows = first_of(second ? at.of_second : at.of_first, n * s * (s + 1)),
+                       .weights = as_rows(at.out, n * s, s + 1)});
+}
+
+void visit(const StreamSpec& spec, const HyperConnectionParams& params, float eps, ParamVisitor& visitor,
+           HyperConnections& mix) {
+  const int64_t all = spec.sizes.streams * spec.sizes.hidden;
+  mix.norm = unit_norm(all, eps);
+  visit_matrix(visitor, "linear", replicated(params.fn, params.scores, all), mix.scores, Precision::kFloat32);
+  visit_vector(visitor, replicated(params.base, params.scores), mix.base);
+  visit_vector(visitor, replicated(params.scale, params.scales), mix.scale);
+  mix.params = spec.params;
 }
 
 }  // namespace quire

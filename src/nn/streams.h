@@ -1,58 +1,67 @@
-// Hyper-connections (arXiv 2512.24880): the hidden states of a token are several streams. Attention and MLP
-// each read one mixture of them; what they give joins all, which are mixed among themselves meanwhile.
+// Hyper-connections (arXiv 2512.24880): each token has several residual streams. The pre-mapping computes the
+// input of attention or MLP as a weighted sum of the streams. The post-mapping mixes the streams with each
+// other and adds the output to all of them.
 #pragma once
 
 #include <cstdint>
 #include <span>
 
+#include "nn/hyper_connection_spec.h"
 #include "nn/layers.h"
+#include "nn/params.h"
+#include "nn/scratch.h"
 
 namespace quire {
 
-// What all the streams of a token say of how they are mixed. Weights are read-only after load.
-struct StreamMix {
-  Norm norm;      // [streams * hidden], without weights
-  Linear scores;  // [streams (streams + 2), streams * hidden]; at the model's end [streams, streams * hidden]
-  Buffer base;    // float32, as many as scores
-  Buffer scale;   // float32 [3], or [1]
+// Computes the mixing coefficients from all streams of a token. Weights are read-only after load.
+struct HyperConnections {
+  Norm norm;  // [streams * hidden], without weights
+  Linear
+      scores;   // [streams (streams + 2), streams * hidden]; after the last layer [streams, streams * hidden]
+  Buffer base;  // float32 [outputs of scores]
+  Buffer scale;  // float32 [3], or [1]
   StreamParams params;
 };
 
-struct StreamSizes {
-  int32_t streams = 0;
-  int64_t hidden = 0;
-
-  int64_t scores() const { return int64_t{streams} * (streams + 2); }
-};
-
-// Views of one piece of memory for so many rows: the streams, the one mixture, the streams of the next step.
+// Views of one piece of memory, for up to `rows` rows: the streams, their mixture, and the streams after the
+// post-mapping.
 struct StreamScratch {
-  TensorView first;   // [rows * streams, hidden], where the streams are between two layers
-  TensorView hidden;  // [rows, hidden] behind it
-  TensorView second;  // [rows * streams, hidden] behind that
+  TensorView first;   // [rows * streams, hidden]: the streams between two layers
+  TensorView hidden;  // [rows, hidden], stored after `first`: the mixture
+  TensorView second;  // [rows * streams, hidden], stored after `hidden`
   int32_t streams = 0;
   TensorView scores;  // [rows, streams (streams + 2)]
   TensorView in;      // [rows, streams]
   TensorView out;     // [rows, streams (streams + 1)]
-  // Rows that are gathered or added up:
+  // Row indices of gathers and sums:
   std::span<int32_t> own;       // [rows * streams] 0, 1, 2, …
-  std::span<int32_t> repeated;  // [rows * streams] each row `streams` times
-  // [rows * streams, streams + 1] all streams of a row and its mixture: from `first` on, or from `hidden` on.
+  std::span<int32_t> repeated;  // [rows * streams]: each row `streams` times
+  // [rows * streams, streams + 1]: all streams of a row and its mixture, as rows of the memory that begins at
+  // `first` or at `hidden`.
   std::span<int32_t> of_first;
   std::span<int32_t> of_second;
 };
-// Floats that the scratch takes.
-int64_t stream_scratch_size(const StreamSizes& sizes, int64_t rows);
-StreamScratch make_stream_scratch(const StreamSizes& sizes, int64_t rows, float* memory);
+StreamScratch make_scratch(const StreamSizes& sizes, ScratchLayout& layout);
 
-// Of the first n rows:
-// all streams = hidden.
-void begin_streams(const OpTable& ops, const OpContext& ctx, const StreamScratch& at, int64_t n);
-// hidden = the mixture of the streams; how they will be mixed stays in the scratch. second: they are there,
-// else in `first`; the other one is scratch.
-void enter_streams(const OpTable& ops, const OpContext& ctx, const StreamMix& mix, const StreamScratch& at,
-                   bool second, int64_t n);
-// The streams mixed, with `hidden` added as enter_streams has found: from `first` to `second`, or back.
-void leave_streams(const OpTable& ops, const OpContext& ctx, const StreamScratch& at, bool second, int64_t n);
+// n is the number of rows. Sets all streams to hidden.
+void begin_streams(const OpRunner& run, const StreamScratch& at, int64_t n);
+// Pre-mapping: hidden = the mixture of the streams. The coefficients of the post-mapping stay in the scratch.
+// The streams are in `second` if second is set, otherwise in `first`; the other one is scratch.
+void hc_pre_mapping(const OpRunner& run, const HyperConnections& mix, const StreamScratch& at, bool second,
+                    int64_t n);
+// Post-mapping, with the coefficients of hc_pre_mapping: mixes the streams and adds `hidden`, from `first` to
+// `second` or back.
+void hc_post_mapping(const OpRunner& run, const StreamScratch& at, bool second, int64_t n);
+
+// The parameters of one mapping: of attention, of the MLP, or after the last layer.
+struct HyperConnectionParams {
+  ParamId fn;
+  ParamId base;
+  ParamId scale;
+  int64_t scores = 0;  // number of outputs of fn
+  int64_t scales = 0;
+};
+void visit(const StreamSpec& spec, const HyperConnectionParams& params, float eps, ParamVisitor& visitor,
+           HyperConnections& mix);
 
 }  // namespace quire

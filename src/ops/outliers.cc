@@ -8,7 +8,7 @@
 
 #include "base/error.h"
 #include "ops/parallel.h"
-#include "quant/coded_layout.h"
+#include "quant/quant_layout.h"
 
 namespace quire {
 namespace {
@@ -20,10 +20,10 @@ std::span<const Outlier> outliers_of(const PackedLinear& w, int64_t row) {
 
 }  // namespace
 
-void pack_outliers(std::span<const CodedMatrix* const> parts, PackedLinear& w) {
+void pack_outliers(std::span<const QuantizedMatrix* const> parts, PackedLinear& w) {
   std::vector<Outlier> all;
   std::vector<int64_t> rows = {0};
-  for (const CodedMatrix* part : parts) {
+  for (const QuantizedMatrix* part : parts) {
     for (int64_t row = 0; row < part->rows(); ++row) {
       part->read_outliers(row, all);
       rows.push_back(static_cast<int64_t>(all.size()));
@@ -32,7 +32,7 @@ void pack_outliers(std::span<const CodedMatrix* const> parts, PackedLinear& w) {
   if (all.empty()) return;
   for (const Outlier& outlier : all) {
     if (outlier.feature < 0 || outlier.feature >= w.k)
-      throw Error("pack_coded: an outlier of column " + std::to_string(outlier.feature) + " of " +
+      throw Error("pack_quantized: an outlier of column " + std::to_string(outlier.feature) + " of " +
                   std::to_string(w.k));
   }
   w.outliers = Buffer(all.size() * sizeof(Outlier));
@@ -59,24 +59,24 @@ void add_outliers(const OpContext& ctx, const TensorView& out, const TensorView&
 
 void add_large_activations(const OpContext& ctx, const TensorView& out, const TensorView& x,
                            const PackedLinear& w) {
-  constexpr size_t kMost = 64;
-  constexpr int64_t kPanel = CodedLayout::kPanel;
+  constexpr size_t kMaxFound = 64;
+  constexpr int64_t kPanel = QuantLayout::kPanel;
   const float threshold = w.format.outlier_threshold;
   if (threshold == 0.0F) return;
-  const CodedLayout at(w.format.coded, w.k);
+  const QuantLayout at(w.format.quantized, w.k);
   const int32_t* order = w.column_order.size() > 0 ? w.column_order.as<int32_t>() : nullptr;
   // Each range looks through the rows once.
   const int64_t panels = at.num_panels(w.n);
   const int64_t grain = std::max<int64_t>(1, panels / (4 * num_threads(ctx)));
   parallel_ranges(ctx, panels, grain, [&](int64_t begin, int64_t end, int) {
-    std::array<int64_t, kMost> found;
-    std::array<float, kMost> values;
+    std::array<int64_t, kMaxFound> found;
+    std::array<float, kMaxFound> values;
     std::array<float, kPanel> weights;
     for (int64_t r = 0; r < x.rows(); ++r) {
       const float* in = x.row<float>(r);
       for (int64_t i = 0; i < w.k;) {
         size_t count = 0;
-        for (; i < w.k && count < kMost; ++i) {
+        for (; i < w.k && count < kMaxFound; ++i) {
           const float v = in[order == nullptr ? i : order[i]];
           if (!is_large(v, threshold)) continue;
           found[count] = i;
@@ -85,7 +85,7 @@ void add_large_activations(const OpContext& ctx, const TensorView& out, const Te
         for (int64_t p = begin; p < end && count > 0; ++p) {
           std::array<float, kPanel> sums = {};
           for (size_t c = 0; c < count; ++c) {
-            decode_coded_column(at, w.data.data(), p, found[c], weights.data());
+            decode_quantized_column(at, w.data.data(), p, found[c], weights.data());
             for (size_t j = 0; j < weights.size(); ++j) sums[j] += values[c] * weights[j];
           }
           float* row = out.row<float>(r) + p * kPanel;

@@ -1,4 +1,4 @@
-// How an op cuts its rows into ranges for the pool.
+// Divides the rows of an op into ranges for the thread pool.
 #pragma once
 
 #include <algorithm>
@@ -13,7 +13,7 @@ inline int num_threads(const OpContext& ctx) {
   return ctx.pool == nullptr ? 1 : ctx.pool->num_threads();
 }
 
-// f(begin, end, thread) over disjoint ranges that cover [0, n).
+// Calls f(begin, end, thread) for disjoint ranges that cover [0, n).
 template <typename F>
 void parallel_ranges(const OpContext& ctx, int64_t n, int64_t grain, F&& f, Ranges ranges = Ranges::kEven) {
   if (n <= 0) return;
@@ -24,8 +24,8 @@ void parallel_ranges(const OpContext& ctx, int64_t n, int64_t grain, F&& f, Rang
   }
 }
 
-// Rows for one range when a row costs `row_cost` element operations: so many that handing a range out costs
-// next to nothing.
+// Rows per range if a row costs `row_cost` element operations, so that the cost of scheduling a range is
+// negligible.
 inline int64_t row_grain(int64_t row_cost) {
   constexpr int64_t kRangeCost = 16384;
   return std::max<int64_t>(1, kRangeCost / std::max<int64_t>(1, row_cost));

@@ -1,4 +1,4 @@
-// Where a step's time goes: an op table that times every call of another one, and what it saw.
+// Where the time of a step goes: an op table that times every call of another one.
 #pragma once
 
 #include <cstdint>
@@ -11,29 +11,29 @@
 
 namespace quire {
 
-// What a machine can do at most, measured. 0: it has no such instructions.
+// Measured limits of the machine. 0 = it has no such instructions.
 struct MachineLimits {
   double read_bytes_per_s = 0;
-  double f32_flop_per_s = 0;   // fused multiply-adds, each two operations
+  double f32_flop_per_s = 0;   // fused multiply-adds, two operations each
   double bf16_flop_per_s = 0;  // products of bfloat16 numbers, summed as float32
-  double int8_flop_per_s = 0;  // products of 8-bit numbers, summed as int32
+  double int8_flop_per_s = 0;  // products of 8-bit integers, summed as int32
 };
 
-// One call of an op, or a span of the step around them.
+// One call of an op, or a part of the step that contains such calls.
 struct ProfileEvent {
-  std::string_view name;  // lives as long as the program, or the model for a matrix's label
+  std::string_view name;  // lives as long as the program, or as the model for a matrix's label
   double begin_s = 0;     // monotonic_seconds()
   double seconds = 0;
-  double bytes = 0;  // that it must read and write at the least, each once
+  double bytes = 0;  // OpCost::bytes
   double flop = 0;
-  double peak_flop_per_s = 0;  // of the instructions it is made of
+  double peak_flop_per_s = 0;  // limit of the instructions that the op uses
   int64_t rows = 0;
-  int64_t columns = 0;  // of a matrix: outputs
-  int64_t depth = 0;    // of a matrix: inputs
+  int64_t columns = 0;  // matrix products: output features
+  int64_t depth = 0;    // matrix products: input features
 };
 
-// Owned by the runtime; filled by the thread that runs the steps, read when no step runs. Its memory is taken
-// at once; what comes when it is full is counted and dropped.
+// Owned by the runtime; filled by the thread that runs the steps, read while no step runs. Allocates its
+// memory when it is constructed; events that do not fit are counted and dropped.
 class OpProfile {
  public:
   // inner outlives the profile.
@@ -41,20 +41,21 @@ class OpProfile {
   OpProfile(const OpProfile&) = delete;  // contexts point to it
   OpProfile& operator=(const OpProfile&) = delete;
 
-  // The table to compute with; its entries want this profile in OpContext::profile.
+  // The table to compute with. Its ops need this profile in OpContext::profile.
   const OpTable& table() const { return table_; }
   const OpTable& inner() const { return inner_; }
   const MachineLimits& limits() const { return limits_; }
 
   void add(const ProfileEvent& event);
-  // What is called with the input of each matrix, before it is multiplied; no longer than the profile lives.
+  // Sets a function that is called with the input of each matrix product before it runs. The function does
+  // not outlive the profile.
   using InputListener = std::function<void(const TensorView& x, const PackedLinear& matrix)>;
   void on_input(InputListener listener) { on_input_ = std::move(listener); }
   const InputListener& input_listener() const { return on_input_; }
   const std::vector<ProfileEvent>& events() const { return events_; }
   int64_t num_dropped() const { return num_dropped_; }
 
-  // The least time that the machine's limits leave for an event. 0: neither bytes nor operations.
+  // The shortest time that the machine's limits allow for an event. 0 if it has neither bytes nor operations.
   double least_seconds(const ProfileEvent& event) const;
 
  private:

@@ -1,4 +1,4 @@
-// Matrices of whole numbers of the plain table.
+// Integer formats of the reference table.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -7,7 +7,7 @@
 
 #include "base/error.h"
 #include "base/strings.h"
-#include "ops/checks.h"
+#include "ops/packing.h"
 #include "ops/parallel.h"
 #include "ops/reference.h"
 #include "quant/codec.h"
@@ -40,7 +40,7 @@ void quantize_row(const IntLayout& at, const float* x, const IntRow& to) {
   }
 }
 
-// Element (x, w): each unit's products in order or as whole numbers, units one after the other.
+// One output: each exact-accumulation block in order, as floats or as integers; then the blocks in order.
 float product(const PackedLinear& w, const IntLayout& at, int64_t column, const float* x,
               const IntRow* codes) {
   const std::byte* data = w.data.data();
@@ -92,32 +92,31 @@ PackedLinear pack_linear_int(const OpContext& ctx, std::span<const TensorView> p
   return packed;
 }
 
-void linear_int(const OpContext& ctx, const TensorView& out, const TensorView& x, const PackedLinear& w,
-                const TensorView& residual) {
-  const IntLayout at(w.format, w.k);
+void linear_int(const OpContext& ctx, const ops::Linear& op) {
+  const IntLayout at(op.w.format, op.w.k);
   std::optional<IntRow> codes;
-  if (w.format.activations == ActivationFormat::kInt8) codes.emplace(ctx, at);
-  for (int64_t r = 0; r < x.rows(); ++r) {
-    const float* in = x.row<float>(r);
+  if (op.w.format.activations == ActivationFormat::kInt8) codes.emplace(ctx, at);
+  for (int64_t r = 0; r < op.x.rows(); ++r) {
+    const float* in = op.x.row<float>(r);
     if (codes) quantize_row(at, in, *codes);
-    parallel_ranges(ctx, w.n, row_grain(4 * w.k), [&](int64_t begin, int64_t end, int) {
+    parallel_ranges(ctx, op.w.n, row_grain(4 * op.w.k), [&](int64_t begin, int64_t end, int) {
       for (int64_t column = begin; column < end; ++column) {
-        float value = product(w, at, column, in, codes ? &*codes : nullptr);
-        if (w.bias.size() > 0) value += w.bias.as<float>()[column];
-        if (residual.data != nullptr) value += residual.row<float>(r)[column];
-        out.row<float>(r)[column] = value;
+        float value = product(op.w, at, column, in, codes ? &*codes : nullptr);
+        if (op.w.bias.size() > 0) value += op.w.bias.as<float>()[column];
+        if (op.residual.data != nullptr) value += op.residual.row<float>(r)[column];
+        op.out.row<float>(r)[column] = value;
       }
     });
   }
 }
 
-void embedding_packed_int(const OpContext& ctx, const TensorView& out, const PackedLinear& table,
-                          std::span<const int32_t> ids) {
-  const IntLayout at(table.format, table.k);
-  parallel_ranges(ctx, static_cast<int64_t>(ids.size()), row_grain(4 * table.k),
+void embedding_packed_int(const OpContext& ctx, const ops::PackedEmbedding& op) {
+  const IntLayout at(op.table.format, op.table.k);
+  parallel_ranges(ctx, static_cast<int64_t>(op.ids.size()), row_grain(4 * op.table.k),
                   [&](int64_t begin, int64_t end, int) {
                     for (int64_t r = begin; r < end; ++r)
-                      decode_int_row(at, table.data.data(), ids[static_cast<size_t>(r)], out.row<float>(r));
+                      decode_int_row(at, op.table.data.data(), op.ids[static_cast<size_t>(r)],
+                                     op.out.row<float>(r));
                   });
 }
 

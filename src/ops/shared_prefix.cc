@@ -29,7 +29,7 @@ void SharedPrefixes::find(const AttentionBatch& batch) {
   order_.resize(num_seqs);
   blocks_.assign(num_seqs, 0);
   std::iota(order_.begin(), order_.end(), 0);
-  // Most sequences share nothing, which their first blocks tell; only those that do are compared further.
+  // Most sequences share nothing. Only those with the same first block are compared further.
   const auto first = [&batch](int32_t s) { return first_block(batch, s); };
   std::sort(order_.begin(), order_.end(), [&](int32_t a, int32_t b) { return first(a) < first(b); });
   bool any = false;

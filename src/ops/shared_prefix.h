@@ -1,6 +1,6 @@
-// Which sequences of a batch read the same leading blocks: those with the same system prompt, samples and
-// beams of one request. Integers only; found once a step and used by every layer. Owned by who builds the
-// batch, used by its thread; keeps its memory, so that a steady step allocates nothing.
+// Finds sequences of a batch that share leading blocks, such as those with the same system prompt or the
+// samples of one request. Integers only; computed once per step and used by every layer. Owned and used by
+// the thread that builds the batch. Keeps its memory, so a steady step allocates nothing.
 #pragma once
 
 #include <cstdint>
@@ -13,10 +13,11 @@ namespace quire {
 
 class SharedPrefixes {
  public:
-  // Looks at the block tables of the batch. The spans are valid until the next call.
+  // Compares the block tables of the batch. The spans are valid until the next call.
   void find(const AttentionBatch& batch);
 
-  // As AttentionBatch has them; both empty where no two sequences have their first block in common.
+  // AttentionBatch::shared_order and shared_blocks. Both are empty if no two sequences share their first
+  // block.
   std::span<const int32_t> order() const { return order_; }
   std::span<const int32_t> blocks() const { return blocks_; }
 

@@ -1,4 +1,4 @@
-// ln(1 + e^x), as gates and learned factors are stored.
+// softplus(x) = ln(1 + e^x), shared by gates and weight loading.
 #pragma once
 
 #include <algorithm>

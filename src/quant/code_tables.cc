@@ -12,7 +12,7 @@
 namespace quire {
 namespace {
 
-// Floats without infinities: kMantissa bits, above them the exponent, above that the sign.
+// Floats without infinities: kMantissa bits of mantissa, then the exponent, then the sign.
 template <size_t kCodes, int kMantissa, int kBias>
 std::array<float, kCodes> small_floats() {
   std::array<float, kCodes> values;

@@ -65,7 +65,7 @@ float int8_scale(const float* x, int64_t n) {
 
 int8_t int8_code(float v, float scale) {
   if (!(scale > 0.0F) || std::isnan(v)) return 0;
-  // A scale that is hardly above 0 is itself rounded: the quotient may lie past 127.
+  // A denormal scale is itself rounded, so the quotient may exceed 127.
   return static_cast<int8_t>(std::clamp(std::nearbyint(v / scale), -127.0F, 127.0F));
 }
 

@@ -1,5 +1,5 @@
-// Reference conversions between float32 and the formats that weights and KV blocks are stored in. Slow and
-// plain: kernels are tested against them. Stateless; any thread.
+// Reference conversions between float32 and the storage formats of weights and KV blocks. Kernels are tested
+// against these plain, slow implementations. Stateless; thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -11,18 +11,18 @@ namespace quire {
 
 // Whether weights or tables may be stored as `t`: float32, bfloat16, float16.
 bool is_storage_dtype(DType t);
-// Whether keys and values may be stored as `t`: the same, fp8_e4m3, fp8_e5m2, and int8 with scales.
+// Whether keys and values may be stored as `t`: additionally fp8_e4m3, fp8_e5m2, and int8 with scales.
 bool is_kv_dtype(DType t);
 
-// Element i of an array stored as `t` (is_kv_dtype); of int8 the whole number, without any scale. Exact.
+// Element i of an array stored as `t` (is_kv_dtype). For int8, the integer without its scale. Exact.
 float load_f32(DType t, const void* src, int64_t i);
-// Stores v as element i, rounded to nearest even; beyond the range of an 8-bit format its end.
+// Stores v as element i, rounded to nearest even. 8-bit formats saturate.
 void store_f32(DType t, void* dst, int64_t i, float v);
 
-// int8 with a scale: n numbers that share one are scale * code, code in [-127, 127], scale = max |x| / 127.
-// A scale for x[0, n): 0 where all are 0, NaN where one of them is not finite.
+// int8 with a scale: n values that share a scale are scale * code, code in [-127, 127], scale = max |x| /
+// 127. int8_scale returns the scale of x[0, n): 0 if all values are 0, NaN if one of them is not finite.
 float int8_scale(const float* x, int64_t n);
-// The code of v: v / scale to nearest even; 0 where the scale is 0 or NaN.
+// The code of v: v / scale rounded to nearest even; 0 if the scale is 0 or NaN.
 int8_t int8_code(float v, float scale);
 
 // dst[0, n) = src[0, n) as float32.

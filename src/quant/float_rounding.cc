@@ -15,9 +15,9 @@ constexpr float kLargestE4m3 = 448.0F;
 constexpr float kTiny = 1e-38F;
 
 float largest_of(std::span<const float> w) {
-  float most = 0.0F;
-  for (const float v : w) most = std::max(most, std::fabs(v));
-  return most;
+  float largest = 0.0F;
+  for (const float v : w) largest = std::max(largest, std::fabs(v));
+  return largest;
 }
 
 }  // namespace
@@ -37,12 +37,12 @@ Float8Matrix round_to_e4m3(ThreadPool& pool, std::span<const float> w, int64_t n
       const int64_t column = block % across * block_columns;
       const int64_t width = std::min(block_columns, k - column);
       const int64_t end = std::min(n, row + block_rows);
-      float most = 0.0F;
+      float largest = 0.0F;
       for (int64_t r = row; r < end; ++r)
-        most = std::max(
-            most, largest_of(w.subspan(static_cast<size_t>(r * k + column), static_cast<size_t>(width))));
-      // A scale of 0 would make 0 / 0 of what is all zero.
-      const float scale = most > kTiny ? most / kLargestE4m3 : 1.0F;
+        largest = std::max(
+            largest, largest_of(w.subspan(static_cast<size_t>(r * k + column), static_cast<size_t>(width))));
+      // A scale of 0 would give 0 / 0 for a block of zeros.
+      const float scale = largest > kTiny ? largest / kLargestE4m3 : 1.0F;
       out.scales[static_cast<size_t>(block)] = scale;
       for (int64_t r = row; r < end; ++r) {
         for (int64_t c = column; c < column + width; ++c) {
@@ -73,13 +73,13 @@ TableBlocks round_to_table(ThreadPool& pool, std::span<const float> w, std::span
     for (int64_t b = first; b < last; ++b) {
       const auto begin = static_cast<size_t>(b * block);
       const auto part = w.subspan(begin, static_cast<size_t>(std::min(block, size - b * block)));
-      const float most = largest_of(part);
-      out.scales[static_cast<size_t>(b)] = b < whole ? most : std::max(most, kTiny);
-      const float inverse = 1.0F / std::max(most, kTiny);
+      const float largest = largest_of(part);
+      out.scales[static_cast<size_t>(b)] = b < whole ? largest : std::max(largest, kTiny);
+      const float inverse = 1.0F / std::max(largest, kTiny);
       for (size_t i = 0; i < part.size(); ++i) {
-        // The last block, where it is short, is divided.
+        // bitsandbytes divides in a short last block, and multiplies by the inverse elsewhere.
         const float v =
-            std::clamp(b < whole ? part[i] * inverse : part[i] / std::max(most, kTiny), -1.0F, 1.0F);
+            std::clamp(b < whole ? part[i] * inverse : part[i] / std::max(largest, kTiny), -1.0F, 1.0F);
         const auto at = std::ranges::lower_bound(bounds, v) - bounds.begin();
         out.codes[begin + i] = order[static_cast<size_t>(at)];
       }
@@ -94,7 +94,7 @@ std::span<const float> dynamic_values() {
     size_t at = 0;
     for (int exponent = 0; exponent < 7; ++exponent) {
       const int items = 1 << exponent;
-      // Middles between `items` + 1 points from 0.1 to 1.
+      // Midpoints between `items` + 1 points from 0.1 to 1.
       const auto point = [&](int i) {
         const float step = 0.9F / static_cast<float>(items);
         return i < (items + 1) / 2 ? 0.1F + step * static_cast<float>(i)
@@ -124,11 +124,11 @@ NestedScales round_scales(std::span<const float> scales) {
   out.codes.resize(scales.size());
   for (size_t begin = 0; begin < scales.size(); begin += kNestedBlock) {
     const size_t end = std::min(scales.size(), begin + kNestedBlock);
-    float most = 0.0F;
-    for (size_t i = begin; i < end; ++i) most = std::max(most, std::fabs(scales[i] - out.offset));
-    out.scales.push_back(most);
+    float largest = 0.0F;
+    for (size_t i = begin; i < end; ++i) largest = std::max(largest, std::fabs(scales[i] - out.offset));
+    out.scales.push_back(largest);
     for (size_t i = begin; i < end; ++i) {
-      const float v = most > 0.0F ? (scales[i] - out.offset) / most : 0.0F;
+      const float v = largest > 0.0F ? (scales[i] - out.offset) / largest : 0.0F;
       auto at = std::ranges::lower_bound(values, v);
       if (at == values.end() || (at != values.begin() && v - *(at - 1) <= *at - v)) --at;
       out.codes[i] = static_cast<uint8_t>(at - values.begin());

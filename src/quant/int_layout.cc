@@ -9,7 +9,7 @@ namespace quire {
 namespace {
 
 constexpr int64_t kPanel = IntLayout::kPanel;
-// Smaller numbers are 0: their inverse might not be finite.
+// Smaller magnitudes are treated as 0: their inverse might not be finite.
 constexpr float kTiny = 1e-36F;
 constexpr float kLargestHalf = 65504.0F;
 
@@ -21,18 +21,18 @@ float clamp(float v, float low, float high) {
   return std::min(std::max(v, low), high);
 }
 
-// What becomes of one column of a group.
+// Quantization parameters of one column of a group.
 struct Column {
-  float size = 0.0F;   // of its weights; 0: all are zeros
-  float scale = 0.0F;  // NaN: a weight is not finite
-  float zero = 0.0F;
+  float size = 0.0F;   // the largest weight or, with zero points, the range; 0 if all weights are zero
+  float scale = 0.0F;  // NaN if a weight is not finite
+  float zero_point = 0.0F;
 };
 
-// The best of some scales. w: n elements, 32 apart; they are divided by the column's size.
+// Tries the candidate scales. w: n elements, 32 apart; they are divided by the column's size.
 Column best_column(float* w, int64_t n, const IntCandidates& candidates, bool zero_points) {
   float low = 0;
   float high = 0;
-  float flaws = 0;  // NaN where one is not finite
+  float flaws = 0;  // NaN if one is not finite
   for (int64_t i = 0; i < n; ++i) {
     const float v = w[i * kPanel];
     low = std::min(v, low);
@@ -54,13 +54,13 @@ Column best_column(float* w, int64_t n, const IntCandidates& candidates, bool ze
   for (int c = 0; c < candidates.count; ++c) {
     const float step = candidates.steps[c];
     const float zero = zero_points ? clamp(std::nearbyint(-low * inverse * step), 0.0F, 15.0F) : 0.0F;
-    const float least = candidates.low - zero;
-    const float most = candidates.high - zero;
+    const float min_value = candidates.low - zero;
+    const float max_value = candidates.high - zero;
     float product = 0;
     float square = 0;
     for (int64_t i = 0; i < n; ++i) {
       const float v = w[i * kPanel];
-      const float d = clamp(std::nearbyint(v * step), least, most);
+      const float d = clamp(std::nearbyint(v * step), min_value, max_value);
       product = std::fma(v, d, product);
       square = std::fma(d, d, square);
     }
@@ -69,42 +69,43 @@ Column best_column(float* w, int64_t n, const IntCandidates& candidates, bool ze
     if (best < score) {
       best = score;
       best_factor = factor;
-      column.zero = zero;
+      column.zero_point = zero;
     }
   }
   column.scale = size * best_factor;
   return column;
 }
 
-// What a float16 scale becomes as it is stored.
+// Rounds a scale to float16.
 float stored_half(float scale) {
   return f16_to_f32(f32_to_f16(clamp(scale, -kLargestHalf, kLargestHalf)));
 }
 
-// w as best_column leaves it; becomes codes less zero, for weights that are those times `scale`.
+// w as written by best_column is replaced by the quantized values minus the zero point, for weights that are
+// those times `scale`.
 void round_column(float* w, int64_t n, const IntCandidates& candidates, const Column& column, float scale) {
-  // Also where the scale is NaN: then weights are zeros.
+  // If the scale is NaN, all weights are zeros.
   const float step = column.size == 0.0F || scale == 0.0F ? 0.0F : column.size / scale;
-  const float least = candidates.low - column.zero;
-  const float most = candidates.high - column.zero;
+  const float min_value = candidates.low - column.zero_point;
+  const float max_value = candidates.high - column.zero_point;
   for (int64_t i = 0; i < n; ++i) {
     float& v = w[i * kPanel];
-    v = clamp(std::nearbyint(v * step), least, most);
+    v = clamp(std::nearbyint(v * step), min_value, max_value);
   }
 }
 
-// The same for a group with factors, of one column. w: becomes codes less zero; factors: 32 apart. Returns
-// the scale.
-float round_with_factors(const IntLayout& at, const IntCandidates& candidates, float* w, int64_t n,
-                         int8_t* factors) {
-  std::array<Column, IntLayout::kMaxFactors> parts;
+// Same, for one column of a group with second-level scales. w is replaced by the quantized values, and the
+// second-level scales are stored 32 apart. Returns the first-level scale.
+float round_two_level(const IntLayout& at, const IntCandidates& candidates, float* w, int64_t n,
+                      int8_t* second_level_scales) {
+  std::array<Column, IntLayout::kMaxSecondLevelScales> parts;
   float largest = 0.0F;
   float flaws = 0.0F;
   const auto each = [&](auto&& f) {
-    for (int64_t begin = 0; begin < n; begin += at.factor_group) {
-      const int64_t part = begin / at.factor_group;
-      f(parts[static_cast<size_t>(part)], w + begin * kPanel, std::min(at.factor_group, n - begin),
-        factors[part * kPanel]);
+    for (int64_t begin = 0; begin < n; begin += at.second_level_group) {
+      const int64_t part = begin / at.second_level_group;
+      f(parts[static_cast<size_t>(part)], w + begin * kPanel, std::min(at.second_level_group, n - begin),
+        second_level_scales[part * kPanel]);
     }
   };
   each([&](Column& part, float* own, int64_t count, int8_t&) {
@@ -112,11 +113,12 @@ float round_with_factors(const IntLayout& at, const IntCandidates& candidates, f
     largest = std::max(largest, std::fabs(part.scale));
     flaws += part.scale - part.scale;
   });
-  constexpr auto kMost = static_cast<float>(IntLayout::kLargestFactor);
-  const float scale = stored_half(largest * (1.0F / kMost));
+  constexpr auto kMaxScale = static_cast<float>(IntLayout::kMaxSecondLevelScale);
+  const float scale = stored_half(largest * (1.0F / kMaxScale));
   const float inverse = scale == 0.0F ? 0.0F : 1.0F / scale;
   each([&](const Column& part, float* own, int64_t count, int8_t& stored) {
-    float factor = part.size == 0.0F ? 0.0F : clamp(std::nearbyint(part.scale * inverse), -kMost, kMost);
+    float factor =
+        part.size == 0.0F ? 0.0F : clamp(std::nearbyint(part.scale * inverse), -kMaxScale, kMaxScale);
     if (factor == 0.0F && part.size != 0.0F) factor = part.scale < 0.0F ? -1.0F : 1.0F;
     stored = static_cast<int8_t>(factor);
     round_column(own, count, candidates, part, factor * scale);
@@ -124,7 +126,7 @@ float round_with_factors(const IntLayout& at, const IntCandidates& candidates, f
   return flaws == 0.0F ? scale : std::numeric_limits<float>::quiet_NaN();
 }
 
-// Codes of n k's of one group, `zeros` being added to them.
+// Stores n quantized values along K of one group with `zeros` added.
 void store_codes(const IntLayout& at, const float* codes, int64_t n, const std::array<float, kPanel>& zeros,
                  uint8_t* dst) {
   const int64_t steps = (n + at.step - 1) / at.step;
@@ -151,9 +153,10 @@ IntLayout::IntLayout(const WeightFormat& format, int64_t row_size) {
   step = format.code_bits == 8 ? 4 : 8;
   row_scale = format.code_bits == 8 && format.group_size == 0;
   zero_points = format.zero_points;
-  factor_group = format.factor_group;
+  second_level_group = format.second_level_group;
   header_bytes = row_scale || zero_points ? 128 : 64;
-  if (factor_group > 0) header_bytes = kFactorsAt + (group / factor_group * kPanel + 63) / 64 * 64;
+  if (second_level_group > 0)
+    header_bytes = kSecondLevelAt + (group / second_level_group * kPanel + 63) / 64 * 64;
   const auto bytes = [&](int64_t n) { return header_bytes + (n + step - 1) / step * kPanel * 4; };
   group_bytes = bytes(group);
   const int64_t whole = k / group;
@@ -167,8 +170,9 @@ int32_t int_code(const IntLayout& at, const std::byte* weights, int64_t row, int
       begin[at.header_bytes + in_group / at.step * kPanel * 4 + row % kPanel * 4 + in_group % 4]);
   if (at.step == 4) return byte - 128;
   const int32_t code = in_group % 8 < 4 ? byte & 15 : byte >> 4;
-  if (at.factor_group > 0) {
-    const int64_t factor = IntLayout::kFactorsAt + in_group / at.factor_group * kPanel + row % kPanel;
+  if (at.second_level_group > 0) {
+    const int64_t factor =
+        IntLayout::kSecondLevelAt + in_group / at.second_level_group * kPanel + row % kPanel;
     return (code - 8) * static_cast<int8_t>(begin[factor]);
   }
   return code - (at.zero_points ? static_cast<int32_t>(begin[64 + row % kPanel]) : 8);
@@ -205,9 +209,10 @@ float quantize_activations(const float* x, int64_t n, int8_t* codes) {
 }
 
 IntCandidates int_candidates(int32_t code_bits, bool zero_points) {
-  // The largest weight may be cut, so that the others are told apart better.
+  // The largest weight may be clipped, which improves the resolution for the others.
   static constexpr float kSteps8[] = {127.0F, 130.0F, 134.0F, 139.0F, 145.0F, 153.0F, 164.0F};
-  // Of sixteen codes one more is negative: the largest weight is mapped to those, whatever its sign.
+  // There is one more negative than positive value; the largest weight is mapped to that side, for either
+  // sign.
   static constexpr float kSteps4[] = {-8.0F, -7.1F, -7.3F, -7.5F, -7.7F, -7.9F, -8.2F,
                                       -8.4F, -8.6F, -8.8F, -9.1F, -9.4F, -9.8F};
   static constexpr float kStepsZero[] = {15.0F, 14.2F, 14.6F, 15.4F, 15.8F,
@@ -223,13 +228,14 @@ void quantize_panel(const IntLayout& at, float* weights, std::byte* dst) {
     const int64_t n = std::min(at.group, at.k - begin);
     std::byte* group = dst + begin / at.group * at.group_bytes;
     std::array<float, kPanel> zeros;
-    if (at.factor_group > 0) std::fill(group + IntLayout::kFactorsAt, group + at.header_bytes, std::byte{0});
+    if (at.second_level_group > 0)
+      std::fill(group + IntLayout::kSecondLevelAt, group + at.header_bytes, std::byte{0});
     for (int64_t j = 0; j < kPanel; ++j) {
       float* w = weights + begin * kPanel + j;
       Column column;
-      if (at.factor_group > 0) {
-        auto* factors = reinterpret_cast<int8_t*>(group + IntLayout::kFactorsAt) + j;
-        column.scale = round_with_factors(at, candidates, w, n, factors);
+      if (at.second_level_group > 0) {
+        auto* second_level_scales = reinterpret_cast<int8_t*>(group + IntLayout::kSecondLevelAt) + j;
+        column.scale = round_two_level(at, candidates, w, n, second_level_scales);
       } else {
         column = best_column(w, n, candidates, at.zero_points);
         if (!at.row_scale) column.scale = stored_half(column.scale);
@@ -240,8 +246,8 @@ void quantize_panel(const IntLayout& at, float* weights, std::byte* dst) {
       } else {
         reinterpret_cast<uint16_t*>(group)[j] = f32_to_f16(column.scale);
       }
-      if (at.zero_points) group[64 + j] = static_cast<std::byte>(column.zero);
-      zeros[static_cast<size_t>(j)] = at.step == 4 ? 128.0F : at.zero_points ? column.zero : 8.0F;
+      if (at.zero_points) group[64 + j] = static_cast<std::byte>(column.zero_point);
+      zeros[static_cast<size_t>(j)] = at.step == 4 ? 128.0F : at.zero_points ? column.zero_point : 8.0F;
     }
     store_codes(at, weights + begin * kPanel, n, zeros, reinterpret_cast<uint8_t*>(group + at.header_bytes));
   }

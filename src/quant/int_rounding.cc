@@ -11,12 +11,12 @@
 namespace quire {
 namespace {
 
-// Widths of the step that are tried, as parts of the one at which the largest weight just fits.
+// Step widths that are tried, as fractions of the width at which the largest weight just fits.
 constexpr std::array<float, 13> kWidths4 = {1.0F,  1.03F, 0.97F, 0.94F, 0.91F, 0.88F, 0.85F,
                                             0.82F, 0.78F, 0.74F, 0.70F, 0.65F, 0.60F};
 constexpr std::array<float, 5> kWidths8 = {1.0F, 0.98F, 0.95F, 0.91F, 0.86F};
 constexpr std::array<float, 1> kWhole = {1.0F};
-// Below it an inverse might not be finite.
+// Minimum step whose inverse is finite.
 constexpr float kTiny = 1e-36F;
 
 std::span<const float> widths_of(const IntRounding& rounding) {
@@ -25,9 +25,9 @@ std::span<const float> widths_of(const IntRounding& rounding) {
   return kWidths4;
 }
 
-int32_t nearest(float v, int32_t zero, int32_t most) {
+int32_t nearest(float v, int32_t zero, int32_t max_code) {
   const float code = std::nearbyint(v) + static_cast<float>(zero);
-  return static_cast<int32_t>(std::clamp(code, 0.0F, static_cast<float>(most)));
+  return static_cast<int32_t>(std::clamp(code, 0.0F, static_cast<float>(max_code)));
 }
 
 }  // namespace
@@ -47,26 +47,26 @@ IntGroup choose_group(const IntRounding& rounding, std::span<const float> w,
     low = std::min(low, v);
     high = std::max(high, v);
   }
-  const int32_t most = rounding.most();
+  const int32_t max_code = rounding.max_code();
   const int32_t middle = 1 << (rounding.bits - 1);
-  const auto top = static_cast<float>(most);
-  // Of symmetric codes one more is negative.
-  const float widest =
-      rounding.zeros ? (high - low) / top
-                     : std::max(high / (top - static_cast<float>(middle)), -low / static_cast<float>(middle));
-  IntGroup best{0.0F, rounding.zeros ? 0 : middle};
+  const auto top = static_cast<float>(max_code);
+  // The symmetric range has one more negative value.
+  const float widest = rounding.zero_points ? (high - low) / top
+                                            : std::max(high / (top - static_cast<float>(middle)),
+                                                       -low / static_cast<float>(middle));
+  IntGroup best{0.0F, rounding.zero_points ? 0 : middle};
   if (!(widest > kTiny)) return best;
-  double least = std::numeric_limits<double>::infinity();
+  double min_error = std::numeric_limits<double>::infinity();
   for (const float width : widths_of(rounding)) {
     const float step = widest * width;
-    IntGroup tried{step, rounding.zeros ? nearest(-low / step, 0, most) : middle};
+    IntGroup tried{step, rounding.zero_points ? nearest(-low / step, 0, max_code) : middle};
     const float inverse = 1.0F / step;
     if (!rounding.largest_fits) {
       double product = 0.0;
       double square = 0.0;
       for (size_t i = 0; i < w.size(); ++i) {
         const double weight = importance.empty() ? 1.0 : importance[i];
-        const double code = nearest(w[i] * inverse, tried.zero, most) - tried.zero;
+        const double code = nearest(w[i] * inverse, tried.zero_point, max_code) - tried.zero_point;
         product += weight * code * w[i];
         square += weight * code * code;
       }
@@ -78,8 +78,8 @@ IntGroup choose_group(const IntRounding& rounding, std::span<const float> w,
       const double difference = w[i] - tried.value(code_of(rounding, tried, w[i]));
       error += (importance.empty() ? 1.0 : importance[i]) * difference * difference;
     }
-    if (error < least) {
-      least = error;
+    if (error < min_error) {
+      min_error = error;
       best = tried;
     }
   }
@@ -87,8 +87,8 @@ IntGroup choose_group(const IntRounding& rounding, std::span<const float> w,
 }
 
 int32_t code_of(const IntRounding& rounding, const IntGroup& group, float w) {
-  if (!(group.scale > 0.0F)) return group.zero;
-  return nearest(w / group.scale, group.zero, rounding.most());
+  if (!(group.scale > 0.0F)) return group.zero_point;
+  return nearest(w / group.scale, group.zero_point, rounding.max_code());
 }
 
 IntMatrix::IntMatrix(const IntRounding& how, int64_t rows, int64_t columns, int64_t group)

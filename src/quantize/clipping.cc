@@ -11,25 +11,25 @@ namespace {
 constexpr int kWidths = 12;
 constexpr float kNarrowest = 0.5F;
 
-// The group whose codes reach just over `width` of the weights' range.
+// The group whose values cover `width` times the range of the weights.
 IntGroup group_of_width(const IntRounding& rounding, std::span<const float> w, float width) {
-  const auto [least, most] = std::ranges::minmax(w);
-  const float low = std::min(0.0F, least) * width;
-  const float high = std::max(0.0F, most) * width;
-  const auto top = static_cast<float>(rounding.most());
+  const auto [min_weight, max_weight] = std::ranges::minmax(w);
+  const float low = std::min(0.0F, min_weight) * width;
+  const float high = std::max(0.0F, max_weight) * width;
+  const auto top = static_cast<float>(rounding.max_code());
   const int32_t middle = 1 << (rounding.bits - 1);
-  IntGroup group{0.0F, rounding.zeros ? 0 : middle};
+  IntGroup group{0.0F, rounding.zero_points ? 0 : middle};
   const auto below = static_cast<float>(middle);
-  const float step = rounding.zeros ? (high - low) / top : std::max(high / (top - below), -low / below);
+  const float step = rounding.zero_points ? (high - low) / top : std::max(high / (top - below), -low / below);
   group.scale = stored_scale(rounding.scales, step);
-  if (rounding.zeros && group.scale > 0.0F) {
+  if (rounding.zero_points && group.scale > 0.0F) {
     const float zero = std::nearbyint(-low / group.scale);
-    group.zero = static_cast<int32_t>(std::clamp(zero, 0.0F, top));
+    group.zero_point = static_cast<int32_t>(std::clamp(zero, 0.0F, top));
   }
   return group;
 }
 
-// e H e^T, H a square of h [k, k] at `begin` on its diagonal.
+// e H e^T, where H is the diagonal block of h [k, k] at `begin`.
 double product_error(std::span<const float> e, std::span<const float> h, int64_t k, int64_t begin) {
   const auto size = static_cast<int64_t>(e.size());
   std::vector<float> sums(e.size());
@@ -55,13 +55,13 @@ IntMatrix round_to_products(ThreadPool& pool, const IntRounding& rounding, std::
     const auto size = static_cast<size_t>(std::min(out.group_size, k - begin));
     const auto part = w.subspan(static_cast<size_t>(row * k) + at, size);
     std::vector<float> errors(size);
-    double least = std::numeric_limits<double>::infinity();
+    double min_error = std::numeric_limits<double>::infinity();
     IntGroup& best = out.group(row, begin / out.group_size);
     const auto offer = [&](const IntGroup& group) {
       for (size_t i = 0; i < size; ++i) errors[i] = group.value(code_of(rounding, group, part[i])) - part[i];
       const double error = product_error(errors, h, k, begin);
-      if (error < least) {
-        least = error;
+      if (error < min_error) {
+        min_error = error;
         best = group;
       }
     };

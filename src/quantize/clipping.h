@@ -1,4 +1,4 @@
-// Codes whose groups are cut where that makes the products of the matrix with its inputs the nearest (Lin et
+// Rounding with group clipping that minimizes the error of the products of a matrix with its inputs (Lin et
 // al., "AWQ: activation-aware weight quantization", arXiv 2306.00978, its search for clipping). Free
 // function; works with the pool.
 #pragma once
@@ -11,9 +11,9 @@
 
 namespace quire {
 
-// Each group by itself, to nearest: of some widths of its range the one with the smallest e H e^T, e being
-// the errors of the group's weights and H its part of h. w [n, k]; h [k, k], the sum of x x^T over the
-// inputs.
+// Rounds each group independently to nearest. Tries several widths of its range and uses the one with the
+// smallest e H e^T, where e are the errors of the group's weights and H is its diagonal block of h. w [n, k];
+// h [k, k], the sum of x x^T over the inputs.
 IntMatrix round_to_products(ThreadPool& pool, const IntRounding& rounding, std::span<const float> w,
                             int64_t n, int64_t k, int64_t group_size, std::span<const float> h);
 

@@ -11,10 +11,10 @@
 namespace quire {
 namespace {
 
-constexpr float kLargest = 6.0F;         // of e2m1
-constexpr float kLargestScale = 448.0F;  // of e4m3
+constexpr float kLargest = 6.0F;         // largest e2m1 value
+constexpr float kLargestScale = 448.0F;  // largest e4m3 value
 
-// The nearest code; in the middle the even one.
+// The nearest code; ties go to even.
 uint8_t code_of(float x) {
   constexpr std::array<float, 7> kBounds = {0.25F, 0.75F, 1.25F, 1.75F, 2.5F, 3.5F, 5.0F};
   const float size = std::fabs(x);
@@ -35,17 +35,17 @@ double error_of(std::span<const float> w, float step) {
   return error;
 }
 
-// Of the scale codes first .. last that stand for more than 0 the one with the smallest squared error.
+// The scale code in [first, last], with a value above 0, that has the smallest squared error.
 uint8_t best_scale(std::span<const float> w, int first, int last, std::span<const float> numbers,
                    float divisor) {
-  double least = std::numeric_limits<double>::infinity();
+  double min_error = std::numeric_limits<double>::infinity();
   int best = first;
   for (int code = first; code <= last; ++code) {
     const float step = numbers[static_cast<size_t>(code)] / divisor;
     if (!(step > 0.0F)) continue;
     const double error = error_of(w, step);
-    if (error < least) {
-      least = error;
+    if (error < min_error) {
+      min_error = error;
       best = code;
     }
   }
@@ -53,12 +53,12 @@ uint8_t best_scale(std::span<const float> w, int first, int last, std::span<cons
 }
 
 float largest_of(std::span<const float> w) {
-  float most = 0.0F;
-  for (const float v : w) most = std::max(most, std::fabs(v));
-  return most;
+  float largest = 0.0F;
+  for (const float v : w) largest = std::max(largest, std::fabs(v));
+  return largest;
 }
 
-// choose(group): the code of its scale.
+// choose(group) returns the code of its scale.
 template <typename Choose>
 void round_groups(ThreadPool& pool, std::span<const float> w, int64_t n, int64_t k, int64_t group,
                   std::span<const float> numbers, Float4Matrix& out, Choose choose) {
@@ -81,13 +81,13 @@ void round_groups(ThreadPool& pool, std::span<const float> w, int64_t n, int64_t
 
 Float4Matrix round_to_nvfp4(ThreadPool& pool, std::span<const float> w, int64_t n, int64_t k) {
   Float4Matrix out;
-  const float most = largest_of(w);
-  out.divisor = most > 0.0F ? kLargest * kLargestScale / most : 1.0F;
+  const float largest = largest_of(w);
+  out.divisor = largest > 0.0F ? kLargest * kLargestScale / largest : 1.0F;
   round_groups(pool, w, n, k, kNvFp4Group, e4m3_values(), out, [&](std::span<const float> group) {
-    // Codes of e4m3 that are not negative rise with their numbers; the last that is one is 448's.
+    // Non-negative e4m3 codes ascend with their values; the last finite one is 448.
     constexpr int kTop = 0x7E;
-    const int usual = f32_to_f8e4m3(std::min(kLargestScale, largest_of(group) / kLargest * out.divisor));
-    return best_scale(group, std::max(1, usual - 3), std::min(kTop, usual + 1), e4m3_values(), out.divisor);
+    const int guess = f32_to_f8e4m3(std::min(kLargestScale, largest_of(group) / kLargest * out.divisor));
+    return best_scale(group, std::max(1, guess - 3), std::min(kTop, guess + 1), e4m3_values(), out.divisor);
   });
   return out;
 }
@@ -95,10 +95,10 @@ Float4Matrix round_to_nvfp4(ThreadPool& pool, std::span<const float> w, int64_t 
 Float4Matrix round_to_mxfp4(ThreadPool& pool, std::span<const float> w, int64_t n, int64_t k) {
   Float4Matrix out;
   round_groups(pool, w, n, k, kMxFp4Group, e8m0_values(), out, [&](std::span<const float> group) {
-    const float most = largest_of(group);
-    // The largest is 4 to 8 times a step of the power below, 2 to 4 times the next.
-    const int usual = most > 0.0F ? std::ilogb(most) - 2 + 127 : 127;
-    return best_scale(group, std::clamp(usual, 0, 254), std::clamp(usual + 1, 0, 254), e8m0_values(), 1.0F);
+    const float largest = largest_of(group);
+    // The largest weight is 4 to 8 times the smaller power of two, and 2 to 4 times the larger one.
+    const int guess = largest > 0.0F ? std::ilogb(largest) - 2 + 127 : 127;
+    return best_scale(group, std::clamp(guess, 0, 254), std::clamp(guess + 1, 0, 254), e8m0_values(), 1.0F);
   });
   return out;
 }

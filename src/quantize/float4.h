@@ -1,5 +1,5 @@
-// Weights as 4-bit floats (e2m1) with a scale for each group of columns, as NVFP4 and MXFP4 have them. Free
-// functions; any thread.
+// Rounding of weights to 4-bit floats (e2m1) with one scale per group of columns, as in NVFP4 and MXFP4. Free
+// functions; thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -10,16 +10,16 @@
 
 namespace quire {
 
-// weight = code's number * scale's number / divisor.
+// weight = value of the code * value of the scale / divisor.
 struct Float4Matrix {
   std::vector<uint8_t> codes;   // [n, k]
   std::vector<uint8_t> scales;  // [n, k / group]: e4m3 or e8m0
-  float divisor = 1.0F;         // of the whole matrix
+  float divisor = 1.0F;         // global scale of the matrix
 };
 
-// Scales e4m3 for groups of 16, the largest of them at the top of what e4m3 can say.
+// NVFP4: e4m3 scales per group of 16. The divisor is chosen so that the largest scale is the maximum of e4m3.
 Float4Matrix round_to_nvfp4(ThreadPool& pool, std::span<const float> w, int64_t n, int64_t k);
-// Scales that are powers of two for groups of 32.
+// MXFP4: power-of-two scales per group of 32.
 Float4Matrix round_to_mxfp4(ThreadPool& pool, std::span<const float> w, int64_t n, int64_t k);
 
 inline constexpr int64_t kNvFp4Group = 16;

@@ -1,4 +1,4 @@
-// A tensor of a checkpoint as float32 numbers.
+// Tensors of a checkpoint as float32.
 #pragma once
 
 #include <cstddef>
@@ -11,26 +11,25 @@
 
 namespace quire {
 
-// Throws Error where the tensor is no matrix, or where a number is not finite.
+// Throws Error if the tensor is not a matrix or a weight is not finite.
 struct FloatMatrix {
   int64_t n = 0;
   int64_t k = 0;
   std::vector<float> values;  // [n, k]
 };
 FloatMatrix read_matrix(const Checkpoint& checkpoint, const std::string& name);
-// All numbers of a tensor of any shape.
+// All elements of a tensor of any shape.
 std::vector<float> read_floats(const Checkpoint& checkpoint, const std::string& name);
 
-// The same numbers row by row, for tensors that need not be there as a whole. Any thread may read. The
-// checkpoint must outlive it.
+// Reads a tensor row by row, without loading all of it. Thread-safe. The checkpoint must outlive this object.
 class FloatRows {
  public:
-  // As many rows as are said, of a tensor of any shape.
+  // A tensor of any shape, divided into `rows` rows.
   FloatRows(const Checkpoint& checkpoint, std::string name, int64_t rows);
 
   int64_t rows() const { return n_; }
   int64_t columns() const { return k_; }
-  // out: columns() numbers. False where one is not finite, for which refuse() is there.
+  // out: columns() elements. Returns false if one is not finite; refuse() then throws the error.
   bool read(int64_t row, std::span<float> out) const;
   [[noreturn]] void refuse(int64_t row) const;
 

@@ -1,5 +1,5 @@
-// The blocks of a ggml type as what GPTQ rounds to: their scales are those that the type's encoder chooses
-// for the weights as they are, their codes the nearest to what the weights have become.
+// Blocks of a ggml type as the rounding grid of GPTQ. The encoder of the type chooses the scales from the
+// original weights; codes are the nearest ones to the updated weights.
 #pragma once
 
 #include <cstddef>
@@ -14,14 +14,14 @@ namespace quire {
 
 class GgmlGrid : public RoundingGrid {
  public:
-  // type: blocks of codes that can be encoded. A matrix [n, k], k whole blocks. importance: [k], which stays
-  // the caller's, or empty: what errors in each column count where scales are chosen.
+  // type: a ggml type that can be encoded. The matrix is [n, k] with k a multiple of the block. importance:
+  // [k], owned by the caller, or empty: weights of the squared errors per column when scales are chosen.
   GgmlGrid(const GgmlType& type, int64_t n, int64_t k, std::span<const float> importance = {});
 
   void begin_row(int64_t row, std::span<const float> w) override;
   float round(int64_t row, int64_t column, std::span<const float> rest) override;
 
-  // When all are rounded: the matrix's blocks, and what they stand for.
+  // The blocks of the matrix and their values, after all weights have been rounded.
   std::vector<std::byte> blocks() const;
   std::vector<float> values() const;
 
@@ -33,7 +33,7 @@ class GgmlGrid : public RoundingGrid {
   std::span<const float> importance_;
   std::vector<uint8_t> codes_;     // [n, k]
   std::vector<GgmlLine> lines_;    // [n, k / group_size]
-  std::vector<std::byte> blocks_;  // [n, bytes of a row], with the codes of the encoder
+  std::vector<std::byte> blocks_;  // [n, bytes per row], with the codes of the encoder
 };
 
 }  // namespace quire

@@ -11,10 +11,10 @@
 namespace quire {
 namespace {
 
-constexpr int64_t kBlock = 128;  // columns whose changes reach the rest at once
-constexpr int64_t kRows = 16;    // rows that a thread works on at once
+constexpr int64_t kBlock = 128;  // columns whose errors are propagated to the remaining columns at once
+constexpr int64_t kRows = 16;    // rows per thread and step
 
-// Eight sums, so that they can be made side by side; always in this order.
+// Eight partial sums, so that they can be vectorized; always in this order.
 double dot(const double* a, const double* b, int64_t n) {
   std::array<double, 8> sums{};
   int64_t i = 0;
@@ -26,7 +26,8 @@ double dot(const double* a, const double* b, int64_t n) {
   return sum;
 }
 
-// Cholesky's factor in place of the lower triangle of a [k, k]. False where it is not positive definite.
+// Replaces the lower triangle of a [k, k] by its Cholesky factor. Returns false if a is not positive
+// definite.
 bool factorize(ThreadPool& pool, std::vector<double>& a, int64_t k) {
   constexpr int64_t kPanel = 64;
   bool good = true;
@@ -50,8 +51,8 @@ bool factorize(ThreadPool& pool, std::vector<double>& a, int64_t k) {
   return true;
 }
 
-// The inverse of the lower triangle of a [k, k], transposed, in place of the upper one: row j has column j of
-// the inverse from the diagonal on. Below the diagonal `a` stays what it is.
+// Writes the inverse of the lower triangle of a [k, k], transposed, to the upper triangle: row j is column j
+// of the inverse, starting at the diagonal. The part below the diagonal is not changed.
 void invert(ThreadPool& pool, std::vector<double>& a, int64_t k) {
   constexpr int64_t kColumns = 8;
   std::vector<double> diagonal(static_cast<size_t>(k));
@@ -71,8 +72,7 @@ void invert(ThreadPool& pool, std::vector<double>& a, int64_t k) {
   });
 }
 
-// Rounds rows [first, last) of a matrix. w: the rows, of k numbers each in inputs.order, which are
-// overwritten.
+// Rounds rows [first, last) of a matrix. w: these rows, with k weights each in inputs.order; overwritten.
 void round_rows(const GptqInputs& inputs, RoundingGrid& grid, float* w, int64_t first, int64_t last) {
   const int64_t k = inputs.k;
   std::vector<float> lost(static_cast<size_t>((last - first) * kBlock));
@@ -89,7 +89,7 @@ void round_rows(const GptqInputs& inputs, RoundingGrid& grid, float* w, int64_t 
         for (int64_t j = i + 1; j < end; ++j) row[j] -= error * line[j];
       }
     }
-    // What the block has lost, onto all columns behind it.
+    // Propagates the errors of the block to all following columns.
     for (int64_t i = begin; i < end; ++i) {
       const float* line = inputs.u.data() + i * k;
       for (int64_t r = 0; r < last - first; ++r) {
@@ -101,7 +101,7 @@ void round_rows(const GptqInputs& inputs, RoundingGrid& grid, float* w, int64_t 
   }
 }
 
-// Whole numbers in groups, of an IntMatrix.
+// Integers in groups, as in IntMatrix.
 class IntGrid : public RoundingGrid {
  public:
   IntGrid(const GptqInputs& inputs, IntMatrix& out)
@@ -122,7 +122,7 @@ class IntGrid : public RoundingGrid {
   }
 
  private:
-  // Of the columns from `begin` on, whose weights w begins with.
+  // Chooses the group of columns starting at `begin`, with weights w.
   IntGroup choose(std::span<const float> w, int64_t begin) const {
     const auto size = static_cast<size_t>(std::min(out_.group_size, inputs_.k - begin));
     return choose_group(out_.rounding, w.first(size),
@@ -131,7 +131,7 @@ class IntGrid : public RoundingGrid {
 
   const GptqInputs& inputs_;
   IntMatrix& out_;
-  bool groups_first_;  // scales are those of the weights as they were
+  bool groups_first_;  // scales are chosen from the original weights
 };
 
 }  // namespace
@@ -141,8 +141,9 @@ std::vector<float> inverse_factor(ThreadPool& pool, std::span<const float> h, st
   const auto k = static_cast<int64_t>(order.size());
   double mean = 0.0;
   for (const int64_t i : order) mean += h[static_cast<size_t>(i * k + i)] / static_cast<double>(k);
-  if (!std::isfinite(mean)) throw Error("the inputs that were observed are not finite");
-  // H = R R^T with an upper triangular R is Cholesky's factorization from the last row on; then U is R^-1.
+  if (!std::isfinite(mean))
+    throw Error("the observed inputs are not finite; check the model and the calibration text");
+  // H = R R^T with an upper triangular R is a Cholesky factorization that starts at the last row; U is R^-1.
   const auto source = [&](int64_t i) { return int64_t{order[static_cast<size_t>(k - 1 - i)]}; };
   std::vector<double> flipped(h.size());
   for (int attempt = 0; attempt < 8; ++attempt, damp = std::max(1e-4, damp * 10.0)) {
@@ -163,7 +164,7 @@ std::vector<float> inverse_factor(ThreadPool& pool, std::span<const float> h, st
     }
     return u;
   }
-  throw Error("the inputs that were observed make no positive definite matrix");
+  throw Error("the Hessian of the observed inputs is not positive definite; use more calibration text");
 }
 
 GptqInputs prepare_gptq(ThreadPool& pool, std::span<const float> h, int64_t k, const GptqOptions& options) {

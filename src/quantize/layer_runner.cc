@@ -16,12 +16,12 @@ namespace {
 
 constexpr int32_t kBlockSize = 16;
 
-// h += the sum of x x^T over x's rows, by the table's own product: X^T [k, m] with itself.
+// h += the sum of x x^T over the rows of x, computed with the op table: X^T [k, m] times itself.
 void add_inputs(const OpTable& ops, const OpContext& ctx, const TensorView& x, InputStats& stats) {
   const int64_t m = x.rows();
   const int64_t k = stats.k;
-  Buffer turned(static_cast<size_t>(k * m) * sizeof(float));
-  auto* columns = turned.as<float>();
+  Buffer transposed(static_cast<size_t>(k * m) * sizeof(float));
+  auto* columns = transposed.as<float>();
   for (int64_t r = 0; r < m; ++r) {
     const float* row = x.row<float>(r);
     for (int64_t i = 0; i < k; ++i) {
@@ -33,8 +33,23 @@ void add_inputs(const OpTable& ops, const OpContext& ctx, const TensorView& x, I
   const TensorView view = make_view(columns, DType::kF32, Shape{k, m});
   const PackedLinear packed = ops.pack_linear(ctx, std::span(&view, 1), {DType::kF32});
   const TensorView sum = make_view(stats.h.data(), DType::kF32, Shape{k, k});
-  ops.linear(ctx, sum, view, packed, sum);
+  ops.run(ctx, ops::Linear{.out = sum, .x = view, .w = packed, .residual = sum});
   stats.rows += m;
+}
+
+float largest(const float* numbers, int64_t count) {
+  float result = 0.0F;
+  for (int64_t i = 0; i < count; ++i) result = std::max(result, std::fabs(numbers[i]));
+  return result;
+}
+
+// Whether the layer reads keys, values, selected keys or outputs of other layers, or shares weights with
+// them.
+bool reads_other_layers(const LayerSpec& layer) {
+  const auto* mla = std::get_if<MlaSpec>(&layer.mixer);
+  const bool uses_selection = mla != nullptr && mla->index.heads > 0 && !mla->has_indexer;
+  return kv_sharing_layer(layer) >= 0 || uses_selection || layer.shared_block ||
+         std::holds_alternative<ShortcutMoeSpec>(layer.feed_forward);
 }
 
 }  // namespace
@@ -43,15 +58,11 @@ LayerRunner::LayerRunner(Checkpoint& checkpoint, ThreadPool& pool, std::vector<s
     : checkpoint_(checkpoint),
       pool_(pool),
       ops_(select_cpu_isa().table),
-      spec_(parse_arch(checkpoint.config())) {
-  const bool chooses = spec_.mla && spec_.indexer.heads > 0;
-  const bool borrows = std::ranges::any_of(
-      spec_.layers, [&](const LayerSpec& l) { return l.kv_source >= 0 || (chooses && !l.indexer); });
-  const bool shortcuts = std::ranges::any_of(spec_.layers, &LayerSpec::shortcut);
-  if (borrows || shortcuts || spec_.layer_input_size > 0 || spec_.shared_block || spec_.streams) {
-    throw Error(
-        cat(checkpoint.path().string(), ": layers of ", spec_.architecture,
-            " look at what other layers have made, which calibration cannot follow; use --method rtn"));
+      spec_(parse_model(checkpoint.config())) {
+  const bool dependent = std::ranges::any_of(spec_.layers, reads_other_layers);
+  if (dependent || spec_.per_layer_input || spec_.streams) {
+    throw Error(cat(checkpoint.path().string(), ": layers of ", spec_.architecture,
+                    " read from other layers, which calibration does not support; use --method rtn"));
   }
   for (auto& ids : windows) {
     longest_ = std::max(longest_, static_cast<int64_t>(ids.size()));
@@ -59,25 +70,26 @@ LayerRunner::LayerRunner(Checkpoint& checkpoint, ThreadPool& pool, std::vector<s
     window.hidden = Buffer(ids.size() * static_cast<size_t>(spec_.hidden_size) * sizeof(float));
     window.ids = std::move(ids);
   }
-  if (longest_ == 0) throw Error("there is no text to calibrate with");
+  if (longest_ == 0) throw Error("the calibration text is empty");
   std::unique_ptr<Model> model = load({.ends = ModelEnds::kEmbeddings, .end_layer = 0});
   buffers_ = model->make_buffers(longest_);
   int64_t block_bytes = 0;
   for (const LayerSpec& layer : spec_.layers)
-    block_bytes = std::max(block_bytes, kv_bytes_of(spec_, layer, DType::kF32, kBlockSize));
+    block_bytes = std::max(block_bytes, kv_bytes_of(layer, DType::kF32, kBlockSize));
   cache_ = Buffer(static_cast<size_t>(block_bytes * ((longest_ + kBlockSize - 1) / kBlockSize)));
-  // The states of one sequence, in blocks that hold the largest part.
+  // The recurrent states of one sequence, in blocks of the size of the largest part.
   const int64_t state_block = (largest_state_part(spec_) + 63) / 64 * 64;
   if (state_block > 0) {
     states_ = place_states(spec_, state_block);
     state_block_ = state_block;
     state_memory_ = Buffer(static_cast<size_t>(state_block) * states_.blocks.size());
   }
-  workspace_ =
-      Buffer(ops_->workspace_bytes(longest_, longest_, spec_.num_heads, spec_.head_dim, pool_.num_threads()));
+  const AttentionLimits limits = attention_limits(spec_, longest_);
+  workspace_ = Buffer(
+      ops_->workspace_bytes(longest_, limits.slots, limits.num_heads, limits.head_dim, pool_.num_threads()));
   const OpContext ctx{&pool_, {workspace_.data(), workspace_.size()}};
   for_windows(true, [&](const ForwardBatch& batch) { model->embed(ctx, batch, buffers_); });
-  // The rows that were looked up came into memory with those around them.
+  // Looking up rows loaded whole pages of the embedding.
   model.reset();
   for (const std::string& name : checkpoint_.names()) checkpoint_.release(name);
 }
@@ -101,19 +113,19 @@ void LayerRunner::for_windows(bool keep, Run run) {
   std::iota(slots.begin(), slots.end(), 0);
   std::vector<KvCacheView> kv;
   for (const LayerSpec& layer : spec_.layers) {
-    const int32_t heads = num_kv_heads_of(spec_, layer);
-    const int32_t size = head_dim_of(spec_, layer);
+    const KvShape shape = kv_shape(layer);
     kv.push_back({.base = cache_.data(),
-                  .block_stride = kv_bytes_of(spec_, layer, DType::kF32, kBlockSize),
+                  .block_stride = kv_bytes_of(layer, DType::kF32, kBlockSize),
                   .dtype = DType::kF32,
                   .block_size = kBlockSize,
-                  .num_kv_heads = heads,
-                  .head_dim = size});
+                  .num_kv_heads = shape.num_kv_heads,
+                  .head_dim = shape.head_dim,
+                  .value_dim = shape.value_dim});
   }
   std::vector<int32_t> state_blocks(states_.blocks.size());
   std::iota(state_blocks.begin(), state_blocks.end(), 0);
   std::vector<LayerState> layer_states;
-  for (int32_t i = 0; state_block_ > 0 && i < spec_.num_layers; ++i)
+  for (int32_t i = 0; state_block_ > 0 && i < spec_.num_layers(); ++i)
     layer_states.push_back(states_.view(i, state_memory_.data(), state_block_));
   const std::vector<int32_t> token_types(static_cast<size_t>(spec_.token_types > 0 ? longest_ : 0));
   const std::array<int32_t, 1> first_position = {0};
@@ -155,7 +167,8 @@ std::vector<InputStats> LayerRunner::observe(int32_t layer, const std::set<std::
                             stats.largest.resize(static_cast<size_t>(matrix.k));
                             seen.emplace(matrix.data.data(), std::move(stats));
                           });
-  // The workspace belongs to the product that is watched.
+  buffers_ = model->make_buffers(longest_);
+  // The workspace is in use by the observed product.
   const OpContext plain{&pool_, {}};
   watch.on_input([&](const TensorView& x, const PackedLinear& matrix) {
     const auto at = seen.find(matrix.data.data());
@@ -172,18 +185,21 @@ std::vector<InputStats> LayerRunner::observe(int32_t layer, const std::set<std::
 KvLimits LayerRunner::advance(int32_t layer) {
   const auto model = load({.ends = ModelEnds::kNone, .first_layer = layer, .end_layer = layer + 1});
   const OpContext ctx{&pool_, {workspace_.data(), workspace_.size()}};
+  buffers_ = model->make_buffers(longest_);
   std::memset(cache_.data(), 0, cache_.size());
   KvLimits limits;
   for_windows(true, [&](const ForwardBatch& batch) {
     model->run_layer(ctx, layer, batch, buffers_);
-    // A block is its keys, then as many values.
+    // A block contains the keys of the layer, its values, and the keys of the indexer, if it has one.
     const KvCacheView& kv = batch.kv[static_cast<size_t>(layer)];
-    const int64_t half = kv.block_stride / 2 / static_cast<int64_t>(sizeof(float));
-    const auto blocks = static_cast<int64_t>(batch.attention.block_table.size());
-    const auto* numbers = reinterpret_cast<const float*>(kv.base);
-    for (int64_t i = 0; i < 2 * half * blocks; ++i) {
-      float& limit = i % (2 * half) < half ? limits.keys : limits.values;
-      limit = std::max(limit, std::fabs(numbers[i]));
+    const auto floats = [&](int32_t dim) { return int64_t{kv.block_size} * kv.num_kv_heads * dim; };
+    const int64_t num_keys = floats(kv.head_dim);
+    const int64_t num_values = floats(kv.value_size());
+    for (size_t block = 0; block < batch.attention.block_table.size(); ++block) {
+      const auto* numbers =
+          reinterpret_cast<const float*>(kv.base + static_cast<int64_t>(block) * kv.block_stride);
+      limits.keys = std::max(limits.keys, largest(numbers, num_keys));
+      limits.values = std::max(limits.values, largest(numbers + num_keys, num_values));
     }
   });
   return limits;

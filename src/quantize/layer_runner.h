@@ -1,5 +1,5 @@
-// Runs calibration text through a model layer by layer, so that one layer's weights are in memory at a time,
-// and watches what its matrices are given. Owned by one thread, which works with the pool.
+// Runs calibration text through a model layer by layer, with the weights of one layer in memory, and observes
+// the inputs of its matrices. Owned by one thread, which works with the pool.
 #pragma once
 
 #include <cstdint>
@@ -21,16 +21,16 @@
 
 namespace quire {
 
-// The inputs x [k] that some matrices, which were multiplied as one, have seen.
+// Statistics of the inputs x [k] of one or more matrices that are multiplied together.
 struct InputStats {
-  std::vector<std::string> tensors;  // the matrices' weights
+  std::vector<std::string> tensors;  // names of the matrices' weights
   int64_t k = 0;
-  int64_t rows = 0;            // inputs
+  int64_t rows = 0;            // number of inputs
   std::vector<float> h;        // [k, k] the sum of x x^T
   std::vector<float> largest;  // [k] max |x|
 };
 
-// The largest magnitudes that a layer has put into the cache.
+// The largest magnitudes of the keys and values of a layer.
 struct KvLimits {
   float keys = 0.0F;
   float values = 0.0F;
@@ -38,46 +38,47 @@ struct KvLimits {
 
 class LayerRunner {
  public:
-  // windows: token ids; each is a sequence of its own. Throws Error where the model has layers that look at
-  // other layers, which cannot be run one by one.
+  // windows: token ids; each window is a separate sequence. Throws Error if layers read from other layers,
+  // because these cannot be run one by one.
   LayerRunner(Checkpoint& checkpoint, ThreadPool& pool, std::vector<std::vector<int32_t>> windows);
 
-  const ArchSpec& spec() const { return spec_; }
-  // Runs the next layer over all windows, with the weights that the checkpoint has now, and says what those
-  // matrices that are among `tensors` were given.
+  const ModelSpec& spec() const { return spec_; }
+  // Runs the next layer over all windows, with the current weights of the checkpoint, and returns the input
+  // statistics of those of its matrices that are in `tensors`.
   std::vector<InputStats> observe(int32_t layer, const std::set<std::string>& tensors);
-  // The same without watching; what comes out goes into the next layer. Returns how large its keys and
-  // values were.
+  // Same, without observing inputs; the outputs become the inputs of the next layer. Returns the range of its
+  // keys and values.
   KvLimits advance(int32_t layer);
 
  private:
   struct Window {
     std::vector<int32_t> ids;
-    Buffer hidden;  // [ids, hidden_size] float32: what goes into the next layer
+    Buffer hidden;  // [ids, hidden_size] float32: inputs of the next layer
   };
-  // watch: null, or what computes in place of the plain table.
+  // watch: a profile that wraps the op table, or null.
   std::unique_ptr<Model> load(const ModelPart& part, OpProfile* watch = nullptr,
                               const PackedListener& listener = nullptr);
-  // Calls run(batch) for each window with its hidden states in buffers_, and keeps what is there then.
+  // Calls run(batch) for each window with its hidden states in buffers_. keep: stores the resulting hidden
+  // states.
   template <typename Run>
   void for_windows(bool keep, Run run);
 
   Checkpoint& checkpoint_;
   ThreadPool& pool_;
   const OpTable* ops_;
-  ArchSpec spec_;
-  int64_t longest_ = 0;  // window
+  ModelSpec spec_;
+  int64_t longest_ = 0;  // length of the longest window
   std::vector<Window> windows_;
   ActivationBuffers buffers_;
   Buffer cache_;  // keys and values of one layer and window
   StateLayout states_;
-  int64_t state_block_ = 0;  // bytes; 0: no layer carries a state
-  Buffer state_memory_;      // of one window
+  int64_t state_block_ = 0;  // bytes; 0 = no recurrent layers
+  Buffer state_memory_;      // recurrent states of one window
   Buffer workspace_;
 };
 
-// Runs the windows through the model, each layer as what it has become: `change` makes that of it in the
-// overlay, which forgets it behind the layer. layers: the matrices of each that are changed.
+// Runs the windows through the model, each layer with its changed weights. `change` stores these in the
+// overlay, which drops them after the layer. layers: for each layer, the matrices that are changed.
 using LayerChange = std::function<void(int32_t layer, std::vector<InputStats>& inputs)>;
 void change_layers(OverlayCheckpoint& checkpoint, ThreadPool& pool,
                    const std::vector<std::vector<int32_t>>& windows,

@@ -11,10 +11,10 @@ OutputDirectory::OutputDirectory(const fs::path& path)
     : path_(path.has_filename() ? path : path.parent_path()), working_(path_.string() + ".partial") {
   std::error_code error;
   if (fs::exists(path_, error) && !(fs::is_directory(path_, error) && fs::is_empty(path_, error)))
-    throw Error(cat(path_.string(), ": exists already; give another directory or remove it"));
+    throw Error(cat(path_.string(), ": already exists; choose another directory or remove it"));
   fs::remove_all(working_, error);
   fs::create_directories(working_, error);
-  if (error) throw Error(cat(working_.string(), ": cannot be made: ", error.message()));
+  if (error) throw Error(cat("cannot create ", working_.string(), ": ", error.message()));
 }
 
 OutputDirectory::~OutputDirectory() {
@@ -24,9 +24,9 @@ OutputDirectory::~OutputDirectory() {
 
 void OutputDirectory::finish() {
   std::error_code error;
-  fs::remove(path_, error);  // where it is there, it is empty
+  fs::remove(path_, error);  // if it exists, it is empty
   fs::rename(working_, path_, error);
-  if (error) throw Error(cat(path_.string(), ": cannot be made: ", error.message()));
+  if (error) throw Error(cat("cannot create ", path_.string(), ": ", error.message()));
   working_.clear();
 }
 

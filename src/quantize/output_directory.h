@@ -1,5 +1,5 @@
-// A directory that appears whole or not at all: files are made in a neighbour, which takes its name at the
-// end.
+// A directory that is created atomically: files are written to a temporary directory next to it, which is
+// renamed at the end.
 #pragma once
 
 #include <filesystem>
@@ -8,13 +8,14 @@ namespace quire {
 
 class OutputDirectory {
  public:
-  // Throws Error where there is something at that path that is no empty directory, or nothing can be made.
+  // Throws Error if the path exists and is not an empty directory, or the temporary directory cannot be
+  // created.
   explicit OutputDirectory(const std::filesystem::path& path);
-  ~OutputDirectory();  // removes what was not finished
+  ~OutputDirectory();  // removes an unfinished directory
   OutputDirectory(const OutputDirectory&) = delete;
   OutputDirectory& operator=(const OutputDirectory&) = delete;
 
-  const std::filesystem::path& working() const { return working_; }  // where files are made
+  const std::filesystem::path& working() const { return working_; }  // the temporary directory
   void finish();
 
  private:

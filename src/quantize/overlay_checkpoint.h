@@ -1,4 +1,4 @@
-// A checkpoint some of whose tensors have other numbers. The other checkpoint must outlive it.
+// A checkpoint with replaced values for some tensors. The underlying checkpoint must outlive it.
 #pragma once
 
 #include <cstring>
@@ -17,7 +17,7 @@ class OverlayCheckpoint : public Checkpoint {
  public:
   explicit OverlayCheckpoint(Checkpoint& below) : below_(below) {}
 
-  // The tensor, of the same shape, is these float32 numbers until it is removed.
+  // Replaces the tensor by float32 values of the same shape until it is removed.
   void replace(const std::string& name, std::span<const float> values) {
     Entry& entry = entries_[name];
     entry.info = *below_.find(name);
@@ -41,8 +41,8 @@ class OverlayCheckpoint : public Checkpoint {
     if (it == entries_.end()) return below_.bytes(name);
     return {it->second.data.data(), it->second.data.size()};
   }
-  const CodedMatrix* coded(std::string_view name) const override {
-    return entries_.contains(name) ? nullptr : below_.coded(name);
+  const QuantizedMatrix* quantized(std::string_view name) const override {
+    return entries_.contains(name) ? nullptr : below_.quantized(name);
   }
   int64_t total_bytes() const override { return below_.total_bytes(); }
   void release(std::string_view name) override {

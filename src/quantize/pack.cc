@@ -13,8 +13,8 @@
 namespace quire {
 namespace {
 
-// The state of a 4-bit table is JSON in a tensor whose size is announced before its numbers are known: it is
-// filled up with blanks.
+// The quantization state of bitsandbytes is JSON in a tensor whose size is announced before its contents are
+// known, so it is padded with spaces.
 constexpr int64_t kStateBytes = 320;
 constexpr int64_t kFloat8Block = 128;
 
@@ -37,7 +37,8 @@ std::vector<std::byte> numbers(DType type, std::span<const float> values) {
   return bytes;
 }
 
-// Streams of codes in 32-bit words [words, lanes]: code i of a stream takes bits [i bits, (i + 1) bits).
+// Streams of values in 32-bit words [words, lanes]: value i of a stream is in bits [i * bits, (i + 1) *
+// bits).
 class WordStreams {
  public:
   WordStreams(int64_t codes, int64_t lanes, int32_t bits)
@@ -78,29 +79,29 @@ TensorBytes pack_gptq(const Target& target, const IntMatrix& m) {
   for (int64_t row = 0; row < m.n; ++row) {
     for (int64_t i = 0; i < m.k; ++i) codes.put(row, i, m.code(row, i));
   }
-  // The first version of the format stores zeros less one.
-  const int32_t less = target.zeros ? 0 : 1;
-  std::vector<std::byte> zeros;
+  // The first version of the format stores zero points minus one.
+  const int32_t less = target.zero_points ? 0 : 1;
+  std::vector<std::byte> zero_points;
   for (int64_t g = 0; g < m.num_groups(); ++g) {
     WordStreams line(m.n, 1, m.rounding.bits);
     for (int64_t row = 0; row < m.n; ++row)
-      line.put(0, row, static_cast<uint32_t>(m.group(row, g).zero - less));
+      line.put(0, row, static_cast<uint32_t>(m.group(row, g).zero_point - less));
     const auto bytes = line.bytes();
-    zeros.insert(zeros.end(), bytes.begin(), bytes.end());
+    zero_points.insert(zero_points.end(), bytes.begin(), bytes.end());
   }
   std::vector<int32_t> groups(static_cast<size_t>(m.k));
   for (int64_t i = 0; i < m.k; ++i) groups[static_cast<size_t>(i)] = static_cast<int32_t>(m.group_at(i));
-  return {codes.bytes(), std::move(zeros), numbers(DType::kF16, scales_of(m, true)),
+  return {codes.bytes(), std::move(zero_points), numbers(DType::kF16, scales_of(m, true)),
           bytes_of<int32_t>(groups)};
 }
 
-// Column 8 j + c of a line stands in the 4 bits kAwqPlace[c] of word j.
+// Column 8 j + c of a line is stored in 4-bit field kAwqPlace[c] of word j.
 constexpr std::array<int64_t, 8> kAwqPlace = {0, 4, 1, 5, 2, 6, 3, 7};
 
 TensorBytes pack_awq(const IntMatrix& m) {
   const auto place = [](int64_t row) { return row / 8 * 8 + kAwqPlace[static_cast<size_t>(row % 8)]; };
   std::vector<std::byte> codes;
-  std::vector<std::byte> zeros;
+  std::vector<std::byte> zero_points;
   for (int64_t i = 0; i < m.k; ++i) {
     WordStreams line(m.n, 1, 4);
     for (int64_t row = 0; row < m.n; ++row) line.put(0, place(row), m.code(row, i));
@@ -110,11 +111,11 @@ TensorBytes pack_awq(const IntMatrix& m) {
   for (int64_t g = 0; g < m.num_groups(); ++g) {
     WordStreams line(m.n, 1, 4);
     for (int64_t row = 0; row < m.n; ++row)
-      line.put(0, place(row), static_cast<uint32_t>(m.group(row, g).zero));
+      line.put(0, place(row), static_cast<uint32_t>(m.group(row, g).zero_point));
     const auto bytes = line.bytes();
-    zeros.insert(zeros.end(), bytes.begin(), bytes.end());
+    zero_points.insert(zero_points.end(), bytes.begin(), bytes.end());
   }
-  return {std::move(codes), std::move(zeros), numbers(DType::kF16, scales_of(m, true))};
+  return {std::move(codes), std::move(zero_points), numbers(DType::kF16, scales_of(m, true))};
 }
 
 TensorBytes pack_words(const Target& target, const IntMatrix& m) {
@@ -128,13 +129,13 @@ TensorBytes pack_words(const Target& target, const IntMatrix& m) {
   const std::array<int64_t, 2> shape = {m.n, m.k};
   TensorBytes out = {std::move(codes), numbers(target.rounding().scales, scales_of(m, false)),
                      bytes_of<int64_t>(shape)};
-  if (target.zeros) {
-    WordStreams zeros(m.n, m.num_groups(), m.rounding.bits);
+  if (target.zero_points) {
+    WordStreams zero_points(m.n, m.num_groups(), m.rounding.bits);
     for (int64_t row = 0; row < m.n; ++row) {
       for (int64_t g = 0; g < m.num_groups(); ++g)
-        zeros.put(g, row, static_cast<uint32_t>(m.group(row, g).zero));
+        zero_points.put(g, row, static_cast<uint32_t>(m.group(row, g).zero_point));
     }
-    out.push_back(zeros.bytes());
+    out.push_back(zero_points.bytes());
   }
   if (target.act_order) {
     std::vector<int32_t> groups(static_cast<size_t>(m.k));
@@ -200,7 +201,8 @@ std::vector<TensorInfo> target_tensors(const Target& target, const std::string& 
       add(".g_idx", DType::kI32, {k});
       break;
     case Packing::kAwq:
-      if (n % 8 != 0) throw Error(cat(module, ".weight: AWQ needs a multiple of 8 rows, there are ", n));
+      if (n % 8 != 0)
+        throw Error(cat(module, ".weight: AWQ needs a multiple of 8 rows, but the matrix has ", n));
       add(".qweight", DType::kI32, {k, n / 8});
       add(".qzeros", DType::kI32, {groups, n / 8});
       add(".scales", DType::kF16, {groups, n});
@@ -209,7 +211,7 @@ std::vector<TensorInfo> target_tensors(const Target& target, const std::string& 
       add(".weight_packed", DType::kI32, {n, words_of(k, target.bits)});
       add(".weight_scale", target.rounding().scales, {n, groups});
       add(".weight_shape", DType::kI64, {2});
-      if (target.zeros) add(".weight_zero_point", DType::kI32, {words_of(n, target.bits), groups});
+      if (target.zero_points) add(".weight_zero_point", DType::kI32, {words_of(n, target.bits), groups});
       if (target.act_order) add(".weight_g_idx", DType::kI32, {k});
       break;
     case Packing::kInt8:
@@ -228,7 +230,7 @@ std::vector<TensorInfo> target_tensors(const Target& target, const std::string& 
     case Packing::kMxFp4:
       if (k % target.group_size != 0)
         throw Error(cat(module, ".weight: the format ", target.format->name, " needs a multiple of ",
-                        target.group_size, " columns, there are ", k));
+                        target.group_size, " columns, but the matrix has ", k));
       add(".weight_packed", DType::kU8, {n, k / 2});
       if (target.format->packing == Packing::kMxFp4) {
         add(".weight_scale", DType::kU8, {n, groups});
@@ -238,10 +240,10 @@ std::vector<TensorInfo> target_tensors(const Target& target, const std::string& 
       }
       break;
     case Packing::kTable: {
-      // Blocks go on from row to row: of other rows they would begin between two that are read together.
+      // Blocks continue across rows. With other widths they would start between two values that share a byte.
       if (k % 8 != 0)
         throw Error(cat(module, ".weight: the format ", target.format->name,
-                        " needs a multiple of 8 columns, there are ", k));
+                        " needs a multiple of 8 columns, but the matrix has ", k));
       const int64_t count = blocks(n * k, target.group_size);
       add(".weight", DType::kU8, {n * k / 2, 1});
       add(".weight.absmax", target.nested_scales ? DType::kU8 : DType::kF32, {count});

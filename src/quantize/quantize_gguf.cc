@@ -11,8 +11,9 @@
 #include "base/strings.h"
 #include "io/gguf/ggml_encode.h"
 #include "io/gguf/gguf_arch.h"
-#include "models/arch_spec.h"
 #include "models/linear_modules.h"
+#include "models/model_spec.h"
+#include "nn/rope.h"
 #include "quantize/float_matrix.h"
 #include "quantize/ggml_grid.h"
 #include "quantize/layer_runner.h"
@@ -24,8 +25,8 @@ namespace {
 
 constexpr std::string_view kPrefix = "gguf-";
 
-// Architectures whose configuration the metadata below says whole, and every how many layers one has no
-// window where files do not say it; 0: there is no such habit.
+// Architectures whose configuration the metadata below describes completely. windows: the default sliding
+// window pattern, every n-th layer has no window; 0 = no default.
 struct Written {
   std::string_view architecture;
   int32_t windows = 0;
@@ -45,7 +46,7 @@ constexpr std::array<Written, 14> kArchitectures = {{{"LlamaForCausalLM"},
                                                      {"OlmoeForCausalLM"},
                                                      {"Phi3ForCausalLM"}}};
 
-// general.file_type, and what matrices become whose rows are no whole blocks.
+// general.file_type, and the type of matrices whose rows are not a multiple of the block.
 struct TypeRow {
   std::string_view name;
   uint32_t file_type;
@@ -70,7 +71,7 @@ const TypeRow& row_of(const GgmlType& type) {
   return *std::ranges::find(kTypes, type.name, &TypeRow::name);
 }
 
-// The type itself, or the next that takes rows of k.
+// The type itself, or the next one that supports rows of k elements.
 const GgmlType& fitting(const GgmlType& type, int64_t k) {
   const GgmlType* chosen = &type;
   while (k % chosen->elements != 0) chosen = find_ggml_type(row_of(*chosen).narrow);
@@ -80,24 +81,27 @@ const GgmlType& fitting(const GgmlType& type, int64_t k) {
 struct Source {
   const Checkpoint& checkpoint;
   const GgufArch& arch;
-  const ArchSpec& spec;
+  const ModelSpec& spec;
 
+  // The supported architectures have the same heads in all layers.
+  const AttentionSpec& attention() const { return *attention_of(spec.layers.front()); }
   GgufModule place(const std::string& tensor) const {
     const size_t dot = tensor.rfind('.');
     GgufModule found = find_gguf_module(arch, tensor.substr(0, dot));
     if (!found.name.empty()) found.name += tensor.substr(dot);
     return found;
   }
-  // What the file adds to each value.
+  // Constant that the GGUF file adds to each element.
   float shift(const std::string& tensor) const {
     return arch.style == GgufStyle::kNormsPlusOne && tensor.ends_with("norm.weight") ? 1.0F : 0.0F;
   }
-  // Rows of queries and keys in the file's order; empty: as they are.
+  // Rows of queries and keys in the order of the file; empty if the order is unchanged.
   std::vector<int32_t> row_order(const std::string& tensor) const {
     if (arch.style != GgufStyle::kPairs) return {};
     const bool query = tensor.find(".q_proj.") != std::string::npos;
     if (!query && tensor.find(".k_proj.") == std::string::npos) return {};
-    return gguf_pair_rows(checkpoint.find(tensor)->shape[0], query ? spec.num_heads : spec.num_kv_heads);
+    return gguf_pair_rows(checkpoint.find(tensor)->shape[0],
+                          query ? attention().num_heads : attention().num_kv_heads);
   }
 };
 
@@ -108,23 +112,25 @@ void add_rope(const RopeSpec& rope, const std::string& prefix, GgufMetadata& out
     out.text(prefix + "rope.scaling.type", "linear");
     out.f32(prefix + "rope.scaling.factor", static_cast<float>(rope.factor));
   } else if (rope.scaling != RopeScaling::kNone && rope.scaling != RopeScaling::kLlama3) {
-    throw Error("GGUF files are written for plain, linear and Llama 3's rotations only");
+    throw Error("this RoPE scaling cannot be written as GGUF; supported are none, linear and llama3");
   }
 }
 
-// The window, and which layers have it where that is neither all of them nor what is usual.
-void add_windows(const ArchSpec& spec, int32_t usual, const std::string& prefix, GgufMetadata& out) {
-  const auto widest = std::ranges::max(spec.layers, {}, &LayerSpec::window).window;
+// The sliding window, and the layers that use it if these are neither all nor the default ones.
+void add_windows(const ModelSpec& spec, int32_t default_windows, const std::string& prefix,
+                 GgufMetadata& out) {
+  const auto window_of = [](const LayerSpec& layer) { return attention_of(layer)->params.window; };
+  const int32_t widest = window_of(std::ranges::max(spec.layers, {}, window_of));
   if (widest == 0) return;
   out.u32(prefix + "attention.sliding_window", static_cast<uint32_t>(widest));
   std::vector<int32_t> slides;
-  bool as_usual = true;
+  bool is_default = true;
   for (size_t i = 0; i < spec.layers.size(); ++i) {
-    slides.push_back(spec.layers[i].window > 0 ? 1 : 0);
-    const bool expected = usual == 0 || (i + 1) % static_cast<size_t>(usual) != 0;
-    as_usual = as_usual && expected == (slides.back() != 0);
+    slides.push_back(window_of(spec.layers[i]) > 0 ? 1 : 0);
+    const bool expected = default_windows == 0 || (i + 1) % static_cast<size_t>(default_windows) != 0;
+    is_default = is_default && expected == (slides.back() != 0);
   }
-  if (!as_usual) out.i32s(prefix + "attention.sliding_window_pattern", slides);
+  if (!is_default) out.i32s(prefix + "attention.sliding_window_pattern", slides);
 }
 
 void add_experts(const MoeSpec& moe, const std::string& prefix, GgufMetadata& out) {
@@ -132,28 +138,30 @@ void add_experts(const MoeSpec& moe, const std::string& prefix, GgufMetadata& ou
     out.u32(prefix + key, static_cast<uint32_t>(value));
   };
   number("expert_count", moe.num_experts);
-  number("expert_used_count", moe.router.num_chosen);
+  number("expert_used_count", moe.router.num_experts_per_tok);
   number("expert_feed_forward_length", moe.intermediate_size);
   if (moe.shared_intermediate_size > 0)
     number("expert_shared_feed_forward_length", moe.shared_intermediate_size);
 }
 
-// Factors that other models have not.
-void add_factors(const ArchSpec& spec, const std::string& prefix, GgufMetadata& out) {
-  if (spec.attention_softcap > 0.0F) out.f32(prefix + "attn_logit_softcapping", spec.attention_softcap);
+// Multipliers that only some models have.
+void add_factors(const ModelSpec& spec, const std::string& prefix, GgufMetadata& out) {
+  const LayerSpec& layer = spec.layers.front();
+  const AttentionParams& attention = attention_of(layer)->params;
+  if (attention.logit_softcap > 0.0F) out.f32(prefix + "attn_logit_softcapping", attention.logit_softcap);
   if (spec.logit_softcap > 0.0F) out.f32(prefix + "final_logit_softcapping", spec.logit_softcap);
   const bool gemma = spec.architecture.starts_with("Gemma");
   const bool granite = spec.architecture.starts_with("Granite");
   if (granite || (gemma && spec.architecture != "GemmaForCausalLM"))
-    out.f32(prefix + "attention.scale", spec.layers.front().attention_scale);
+    out.f32(prefix + "attention.scale", attention.scale);
   if (!granite) return;
   out.f32(prefix + "embedding_scale", spec.embedding_multiplier);
-  out.f32(prefix + "residual_scale", spec.residual_multiplier);
+  out.f32(prefix + "residual_scale", layer.mixer_branch.multiplier);
   out.f32(prefix + "logit_scale", 1.0F / spec.logit_scale);
 }
 
 GgufMetadata metadata_of(const Source& source, const GgufOptions& options) {
-  const ArchSpec& spec = source.spec;
+  const ModelSpec& spec = source.spec;
   GgufMetadata out;
   const std::string arch(source.arch.gguf);
   const std::string prefix = arch + ".";
@@ -167,24 +175,24 @@ GgufMetadata metadata_of(const Source& source, const GgufOptions& options) {
   out.u32("general.quantization_version", 2);
   number("context_length", spec.max_position_embeddings);
   number("embedding_length", spec.hidden_size);
-  number("block_count", spec.num_layers);
-  number("feed_forward_length", spec.intermediate_size);
-  number("attention.head_count", spec.num_heads);
-  number("attention.head_count_kv", spec.num_kv_heads);
-  number("attention.key_length", spec.head_dim);
-  number("attention.value_length", spec.head_dim);
+  number("block_count", spec.num_layers());
+  number("feed_forward_length", source.checkpoint.config().value("intermediate_size", int64_t{0}));
+  number("attention.head_count", source.attention().num_heads);
+  number("attention.head_count_kv", source.attention().num_kv_heads);
+  number("attention.key_length", source.attention().head_dim);
+  number("attention.value_length", source.attention().value_dim);
   number("vocab_size", spec.vocab_size);
-  out.f32(prefix + "attention.layer_norm_rms_epsilon", spec.norm_eps);
+  out.f32(prefix + "attention.layer_norm_rms_epsilon", spec.norm.eps);
   const auto& written = *std::ranges::find(kArchitectures, spec.architecture, &Written::architecture);
   add_windows(spec, written.windows, prefix, out);
   add_rope(spec.ropes.front(), prefix, out);
   if (spec.ropes.size() > 1) out.f32(prefix + "rope.freq_base_swa", static_cast<float>(spec.ropes[1].theta));
-  if (spec.moe) add_experts(*spec.moe, prefix, out);
+  if (const MoeSpec* moe = moe_of(spec.layers.back())) add_experts(*moe, prefix, out);
   add_factors(spec, prefix, out);
   return out;
 }
 
-// What Llama 3's rotation divides the frequencies of the pairs by; empty: another rotation.
+// The factors by which Llama 3 divides the frequencies of RoPE; empty for other RoPE types.
 std::vector<float> rope_factors(const RopeSpec& rope) {
   if (rope.scaling != RopeScaling::kLlama3) return {};
   RopeSpec plain = rope;
@@ -196,7 +204,7 @@ std::vector<float> rope_factors(const RopeSpec& rope) {
 }
 
 // Writes a tensor of the checkpoint as the next bytes of the file's tensor `output`, some rows at a time.
-// order: the rows in the file's order; empty: as they are. shift: is added to each number.
+// order: the rows in the order of the file; empty if unchanged. shift: added to each element.
 void write_rows(ThreadPool& pool, GgufFileWriter& writer, const GgufOutput& output, const FloatRows& source,
                 std::span<const int32_t> order, float shift) {
   constexpr size_t kSliceBytes = size_t{8} << 20;
@@ -240,33 +248,32 @@ const GgmlType* gguf_target(std::string_view format) {
 std::vector<std::string> gguf_formats() {
   std::vector<std::string> names;
   for (const TypeRow& row : kTypes) {
-    std::string& name = names.emplace_back(kPrefix);
-    for (const char c : row.name) name += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+    names.push_back(cat(kPrefix, lowercase(row.name)));
   }
   return names;
 }
 
 int64_t vocabulary_size(const Checkpoint& checkpoint) {
-  return parse_arch(checkpoint.config()).vocab_size;
+  return parse_model(checkpoint.config()).vocab_size;
 }
 
 namespace {
 
-// A tensor of the file, and the tensors of the checkpoint that it is made of, one behind the other.
+// A tensor of the file, and the tensors of the checkpoint that are concatenated in it.
 struct Planned {
   GgufOutput output;
   std::vector<std::string> sources;
 };
 
-// What matrices become that decide about experts: they take little memory.
+// Router matrices are small and select the experts, so they stay float32.
 bool stays_float(const std::string& file_name) {
   return file_name.ends_with("ffn_gate_inp.weight") || file_name.ends_with("ffn_gate_inp_shexp.weight");
 }
 
 std::vector<Planned> plan_tensors(const Source& source, const GgmlType& type, QuantizeResult& result) {
   const Checkpoint& checkpoint = source.checkpoint;
-  // The output's matrix, which costs most: as llama.cpp's mixtures have it.
-  const bool few_bits = type.coded() && type.format.code_bits < 6;
+  // The output matrix is the most sensitive: it gets more bits, as in llama.cpp's mixtures.
+  const bool few_bits = type.quantized() && type.format.code_bits < 6;
   const GgmlType& of_output = few_bits ? *find_ggml_type("Q6_K") : type;
   const bool tied = source.spec.tie_word_embeddings;
   const std::string_view output_name = tied ? "token_embd.weight" : "output.weight";
@@ -274,7 +281,9 @@ std::vector<Planned> plan_tensors(const Source& source, const GgmlType& type, Qu
   std::map<std::string, size_t> stacked;
   for (const std::string& name : checkpoint.names()) {
     const TensorInfo& info = *checkpoint.find(name);
-    if (info.coded) throw Error(cat(checkpoint.path().string(), ": ", name, " is quantized already"));
+    if (info.quantized)
+      throw Error(cat(checkpoint.path().string(), ": ", name,
+                      " is already quantized; use the original float checkpoint"));
     if (name == "lm_head.weight" && tied) continue;
     const GgufModule place = source.place(name);
     if (place.name.empty()) {
@@ -285,7 +294,7 @@ std::vector<Planned> plan_tensors(const Source& source, const GgmlType& type, Qu
     const GgmlType* own = find_ggml_type("F32");
     if (matrix && !stays_float(place.name)) {
       own = &fitting(place.name == output_name ? of_output : type, info.shape[1]);
-      if (type.coded() && !own->coded()) result.kept.push_back(name);
+      if (type.quantized() && !own->quantized()) result.kept.push_back(name);
     }
     if (place.expert < 0) {
       all.push_back({{place.name, own, info.shape}, {name}});
@@ -294,7 +303,7 @@ std::vector<Planned> plan_tensors(const Source& source, const GgmlType& type, Qu
     const auto [known, first] = stacked.try_emplace(place.name, all.size());
     if (first) {
       std::vector<int64_t> shape = info.shape;
-      shape.insert(shape.begin(), source.spec.moe->num_experts);
+      shape.insert(shape.begin(), moe_of(source.spec.layers.back())->num_experts);
       all.push_back({{place.name, own, std::move(shape)}, {}});
     }
     auto& sources = all[known->second].sources;
@@ -310,18 +319,18 @@ std::vector<Planned> plan_tensors(const Source& source, const GgmlType& type, Qu
   return all;
 }
 
-// The inputs' mean squares; a little for those that the text never needed, as another one may.
+// Mean squares of the inputs, plus a small constant for inputs that the calibration text does not use.
 std::vector<float> importance_of(const InputStats& stats) {
-  constexpr float kLeast = 1e-3F;
+  constexpr float kMinShare = 1e-3F;
   const auto k = static_cast<size_t>(stats.k);
   std::vector<float> squares(k);
   for (size_t i = 0; i < k; ++i) squares[i] = stats.h[i * k + i] / static_cast<float>(stats.rows);
   const float mean = std::accumulate(squares.begin(), squares.end(), 0.0F) / static_cast<float>(k);
-  for (float& square : squares) square += kLeast * mean;
+  for (float& square : squares) square += kMinShare * mean;
   return squares;
 }
 
-// What one call works with.
+// State of one call.
 struct Work {
   Checkpoint& checkpoint;
   const GgufOptions& options;
@@ -330,7 +339,7 @@ struct Work {
   GgufFileWriter& writer;
   QuantizeResult& result;
   const QuantizeProgress& progress;
-  // Matrices whose blocks are chosen and not written yet, by the tensor, their rows as in the checkpoint.
+  // Rounded matrices that are not written yet, by tensor name, with rows in the order of the checkpoint.
   std::map<std::string, std::vector<std::byte>> chosen = {};
   int64_t done = 0;
 
@@ -347,11 +356,11 @@ struct Work {
         const FloatRows rows(checkpoint, name, by_rows ? info.shape[0] : 1);
         write_rows(pool, writer, planned.output, rows, order, source.shift(name));
       }
-      if (type.coded()) result.num_quantized += info.shape[0] * info.shape[1];
+      if (type.quantized()) result.num_quantized += info.shape[0] * info.shape[1];
       done += static_cast<int64_t>(info.bytes);
       checkpoint.release(name);
     }
-    if (type.coded()) result.quantized_bytes += static_cast<int64_t>(planned.output.bytes());
+    if (type.quantized()) result.quantized_bytes += static_cast<int64_t>(planned.output.bytes());
     if (progress) progress(static_cast<double>(done) / static_cast<double>(result.bytes_before));
   }
 
@@ -368,19 +377,19 @@ struct Work {
     writer.write(output.name, ordered);
   }
 
-  // Chooses the codes of the layers' matrices and writes these; returns what else there is to be written.
+  // Rounds and writes the matrices of the layers; returns the tensors that remain to be written.
   std::vector<const Planned*> calibrate(const std::vector<Planned>& planned) {
     std::map<std::string, int32_t> layer_of;
     for (const LinearModule& module : linear_modules(checkpoint)) {
-      if (module.plain && !module.router && module.layer >= 0) layer_of[module.weight] = module.layer;
+      if (module.plain && !module.keep_float && module.layer >= 0) layer_of[module.weight] = module.layer;
     }
-    std::vector<std::set<std::string>> layers(static_cast<size_t>(source.spec.num_layers));
+    std::vector<std::set<std::string>> layers(static_cast<size_t>(source.spec.num_layers()));
     std::vector<std::vector<const Planned*>> of_layer(layers.size());
     std::map<std::string, const GgmlType*> types;
     std::vector<const Planned*> others;
     for (const Planned& one : planned) {
       const auto layer = layer_of.find(one.sources.front());
-      if (!one.output.type->coded() || layer == layer_of.end()) {
+      if (!one.output.type->quantized() || layer == layer_of.end()) {
         others.push_back(&one);
         continue;
       }
@@ -392,7 +401,7 @@ struct Work {
     change_layers(overlay, pool, options.calibration, layers,
                   [&](int32_t layer, std::vector<InputStats>& inputs) {
                     for (const InputStats& stats : inputs) {
-                      // An expert that no token went to is rounded as it is.
+                      // Experts without tokens are rounded without calibration.
                       if (stats.rows > 0) choose(overlay, stats, types);
                     }
                     for (const Planned* one : of_layer[static_cast<size_t>(layer)]) write(*one);
@@ -425,18 +434,18 @@ struct Work {
 QuantizeResult quantize_gguf(Checkpoint& checkpoint, const GgufOptions& options, ThreadPool& pool,
                              const QuantizeProgress& progress) {
   const bool fits = options.method == Method::kGptq || options.method == Method::kImportance;
-  if (options.method != Method::kNearest && !(fits && options.type->coded()))
-    throw Error(cat("--method: GGUF files of ", options.type->name, " are made by rtn",
-                    options.type->coded() ? ", imatrix or gptq" : " only"));
-  const ArchSpec spec = parse_arch(checkpoint.config());
+  if (options.method != Method::kNearest && !(fits && options.type->quantized()))
+    throw Error(cat("--method: GGUF type ", options.type->name, " supports rtn",
+                    options.type->quantized() ? ", imatrix or gptq" : " only"));
+  const ModelSpec spec = parse_model(checkpoint.config());
   const GgufArch* arch = find_gguf_arch(spec.architecture);
   const bool known =
       std::ranges::find(kArchitectures, spec.architecture, &Written::architecture) != kArchitectures.end();
   if (arch == nullptr || !known) {
     std::vector<std::string> names;
     for (const Written& row : kArchitectures) names.emplace_back(row.architecture);
-    throw Error(cat(checkpoint.path().string(), ": no GGUF files are written of ", spec.architecture,
-                    "; they are of ", join(names, ", ")));
+    throw Error(cat(checkpoint.path().string(), ": architecture ", spec.architecture,
+                    " cannot be written as GGUF; supported are ", join(names, ", ")));
   }
   const Source source{checkpoint, *arch, spec};
   QuantizeResult result;

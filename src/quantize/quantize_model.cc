@@ -22,26 +22,26 @@
 namespace quire {
 namespace {
 
-// What becomes of a model's matrices.
+// The matrices of a model that are quantized, and those that are not.
 struct Plan {
-  std::map<std::string, LinearModule, std::less<>> quantized;  // by the tensor
-  std::vector<std::string> ignored;                            // modules that stay floats
-  DType float_type = DType::kBF16;                             // of the first matrix that is quantized
+  std::map<std::string, LinearModule, std::less<>> quantized;  // by tensor name
+  std::vector<std::string> ignored;                            // modules that remain floats
+  DType float_type = DType::kBF16;                             // type of the first quantized matrix
 };
 
 Plan make_plan(const Checkpoint& checkpoint, QuantizeResult& result) {
   Plan plan;
-  // Other engines make it a module of its own even where its matrix is the embedding's.
+  // Other engines treat it as a separate module even if it shares the embedding's matrix.
   plan.ignored.emplace_back("lm_head");
   for (const LinearModule& module : linear_modules(checkpoint)) {
     const TensorInfo& info = *checkpoint.find(module.weight);
-    if (info.coded) {
+    if (info.quantized) {
       throw Error(cat(checkpoint.path().string(), ": ", module.weight,
-                      " is quantized already; quantize the model that this one was made of"));
+                      " is already quantized; use the original float checkpoint"));
     }
-    if (module.layer < 0 || module.router || !module.plain) {
+    if (module.layer < 0 || module.keep_float || !module.plain) {
       if (module.name != plan.ignored.front()) plan.ignored.push_back(module.name);
-      if (module.layer >= 0 && !module.router) result.kept.push_back(module.name);
+      if (module.layer >= 0 && !module.keep_float) result.kept.push_back(module.name);
       continue;
     }
     if (plan.quantized.empty()) plan.float_type = info.dtype;
@@ -49,45 +49,44 @@ Plan make_plan(const Checkpoint& checkpoint, QuantizeResult& result) {
   }
   if (plan.quantized.empty()) {
     throw Error(cat(checkpoint.path().string(),
-                    ": has no matrices that this format can store (they are transposed, or those of all "
-                    "experts are one tensor)"));
+                    ": no matrix can be stored in this format, because matrices are transposed or "
+                    "all experts are in one tensor; choose another model"));
   }
   return plan;
 }
 
 void note_short_groups(const Target& target, const Checkpoint& checkpoint, const Plan& plan,
                        QuantizeResult& result) {
-  if (!target.whole_numbers() || target.group_size == 0) return;
+  if (!target.is_integer() || target.group_size == 0) return;
   for (const auto& [tensor, module] : plan.quantized) {
     const int64_t k = checkpoint.find(tensor)->shape[1];
     if (k % target.group_size == 0 || k < target.group_size) continue;
-    result.notes.push_back(cat(module.name, " has ", k, " columns, which are no whole groups of ",
-                               target.group_size,
-                               ": the last group is shorter, which other engines may refuse (--group-size)"));
+    result.notes.push_back(cat(
+        module.name, " has ", k, " columns, which is not a multiple of the group size ", target.group_size,
+        ": the last group is shorter, which other engines may not support; change --group-size"));
     return;
   }
 }
 
-// The tensors that scale keys and values in caches of 8-bit floats, so that the largest ones of the
-// calibration text just fit.
+// Measures the scales of keys and values for fp8 caches: the largest ones of the calibration text just fit.
 std::map<std::string, float> measure_kv_scales(Checkpoint& checkpoint, const QuantizeOptions& options,
                                                ThreadPool& pool) {
-  constexpr float kLargest = 448.0F;  // of e4m3
-  constexpr float kLeast = 1e-6F;
+  constexpr float kLargest = 448.0F;  // largest e4m3 value
+  constexpr float kMinScale = 1e-6F;
   std::map<std::string, float> scales;
   const std::vector<std::string> modules = attention_modules(checkpoint);
   LayerRunner runner(checkpoint, pool, options.calibration);
-  for (int32_t layer = 0; layer < runner.spec().num_layers; ++layer) {
+  for (int32_t layer = 0; layer < runner.spec().num_layers(); ++layer) {
     const KvLimits limits = runner.advance(layer);
     const std::string& module = modules[static_cast<size_t>(layer)];
     if (module.empty()) continue;
-    scales[module + ".k_scale"] = std::max(limits.keys / kLargest, kLeast);
-    scales[module + ".v_scale"] = std::max(limits.values / kLargest, kLeast);
+    scales[module + ".k_scale"] = std::max(limits.keys / kLargest, kMinScale);
+    scales[module + ".v_scale"] = std::max(limits.values / kLargest, kMinScale);
   }
   return scales;
 }
 
-// Of one matrix.
+// Squared sums over one matrix.
 struct Error2 {
   double error = 0.0;
   double weight = 0.0;
@@ -108,7 +107,7 @@ Error2 error_of(const IntMatrix& codes, const FloatMatrix& w) {
   return sum;
 }
 
-// What one call works with.
+// State of one call.
 struct Work {
   Checkpoint& checkpoint;
   const QuantizeOptions& options;
@@ -128,7 +127,7 @@ struct Work {
     }
     result.num_quantized += n * k;
   }
-  // The codes of weights w, which are written and counted.
+  // Writes the quantized values of weights w and adds their error to the total.
   void write_codes(const LinearModule& module, const IntMatrix& codes, const FloatMatrix& w) {
     const Error2 own = error_of(codes, w);
     errors.error += own.error;
@@ -139,7 +138,7 @@ struct Work {
     if (progress) progress(done);
   }
 
-  // One tensor after the other.
+  // Rounds one tensor after another.
   void round_tensors() {
     int64_t done = 0;
     for (const std::string& name : checkpoint.names()) {
@@ -148,7 +147,7 @@ struct Work {
         writer.write(name, checkpoint.bytes(name));
       } else {
         const FloatMatrix w = read_matrix(checkpoint, name);
-        if (target.whole_numbers()) {
+        if (target.is_integer()) {
           write_codes(quantized->second,
                       round_to_nearest(pool, target.rounding(), w.values, w.n, w.k, target.group_size), w);
         } else {
@@ -161,13 +160,12 @@ struct Work {
     }
   }
 
-  // One layer after the other: what the matrices of a layer are given comes through the layers before it as
-  // they are quantized.
+  // Rounds one layer after another. The inputs of a layer are computed by the layers before it in quantized
+  // form.
   void calibrate() {
     OverlayCheckpoint overlay(checkpoint);
     std::set<std::string> written;
-    std::vector<std::set<std::string>> layers(
-        static_cast<size_t>(parse_arch(checkpoint.config()).num_layers));
+    std::vector<std::set<std::string>> layers(parse_model(checkpoint.config()).layers.size());
     for (const auto& [tensor, module] : plan.quantized)
       layers[static_cast<size_t>(module.layer)].insert(tensor);
     change_layers(overlay, pool, options.calibration, layers,
@@ -187,7 +185,7 @@ struct Work {
     }
   }
 
-  // The matrices that were given these inputs.
+  // Rounds the matrices that have these inputs.
   void round_layer(OverlayCheckpoint& overlay, const InputStats& stats) {
     GptqInputs shared;
     if (options.method == Method::kGptq && stats.rows > 0)
@@ -204,18 +202,18 @@ struct Work {
     }
   }
 
-  // shared: of the stats, where the method is GPTQ.
+  // shared: derived from `stats`, for GPTQ.
   IntMatrix choose_codes(const FloatMatrix& w, const InputStats& stats, const GptqInputs& shared) const {
     const IntRounding rounding = target.rounding();
     if (options.method == Method::kGptq && stats.rows > 0)
       return round_gptq(pool, rounding, w.values, w.n, target.group_size, shared);
     if (options.method == Method::kAwq && stats.rows > 0)
       return round_to_products(pool, rounding, w.values, w.n, w.k, target.group_size, stats.h);
-    // An expert that no token went to is rounded as it is.
+    // Experts without tokens are rounded without calibration.
     return round_to_nearest(pool, rounding, w.values, w.n, w.k, target.group_size);
   }
 
-  // The names of what was changed.
+  // Returns the names of the changed tensors.
   std::vector<std::string> scale(OverlayCheckpoint& overlay, int32_t layer,
                                  std::vector<InputStats>& inputs) const {
     std::vector<std::string> changed;
@@ -236,7 +234,7 @@ struct Work {
     return changed;
   }
 
-  // A tensor in the type that it has in the checkpoint.
+  // Writes a tensor in the type that it has in the checkpoint.
   void write_floats(const OverlayCheckpoint& overlay, const std::string& name) {
     const DType type = checkpoint.find(name)->dtype;
     const std::vector<float> values = read_floats(overlay, name);
@@ -262,17 +260,19 @@ void write_config(const Checkpoint& checkpoint, const Target& target, const Plan
 }  // namespace
 
 int64_t longest_sequence(const Checkpoint& checkpoint) {
-  return parse_arch(checkpoint.config()).max_model_len;
+  return parse_model(checkpoint.config()).max_model_len;
 }
 
 QuantizeResult quantize_model(Checkpoint& checkpoint, const QuantizeOptions& options, ThreadPool& pool,
                               const QuantizeProgress& progress) {
-  if (options.method != Method::kNearest && !options.target.whole_numbers()) {
+  if (options.method != Method::kNearest && !options.target.is_integer()) {
     throw Error(cat("--method: the format ", options.target.format->name,
-                    " stores no whole numbers, for which alone there is a choice of codes"));
+                    " stores floats; calibration methods need an integer format"));
   }
   if (options.method == Method::kImportance)
-    throw Error("--method: imatrix is for GGUF files; awq and gptq weigh errors by the inputs too");
+    throw Error(
+        "--method: imatrix is supported for GGUF only; use awq or gptq, which also weight errors by the "
+        "inputs");
   QuantizeResult result;
   const Plan plan = make_plan(checkpoint, result);
   Target target = options.target;
@@ -296,7 +296,7 @@ QuantizeResult quantize_model(Checkpoint& checkpoint, const QuantizeOptions& opt
   if (options.kv_scales) {
     if (!target.compressed_tensors())
       throw Error(cat("--kv-scales: the format ", target.format->name,
-                      " has no place for them; those of compressed-tensors have"));
+                      " cannot store them; use a format of compressed-tensors"));
     kv_scales = measure_kv_scales(checkpoint, options, pool);
   }
   for (const auto& [name, scale] : kv_scales)

@@ -12,10 +12,10 @@ namespace quire {
 namespace {
 
 constexpr int kPowers = 20;
-// Of a matrix so many rows, spread over it, say what a factor is worth.
+// Rows of a matrix, evenly spaced, on which factors are evaluated.
 constexpr int64_t kSampledRows = 128;
 
-// Some rows of the matrices, one below the other.
+// Some rows of the matrices, stacked.
 std::vector<float> sampled_rows(const Checkpoint& checkpoint, const std::vector<std::string>& matrices,
                                 int64_t k) {
   std::vector<float> rows;
@@ -30,7 +30,7 @@ std::vector<float> sampled_rows(const Checkpoint& checkpoint, const std::vector<
   return rows;
 }
 
-// The square error of the products over all inputs that h [k, k] is made of: sum of d H d^T over d's rows.
+// The squared error of the products over all inputs in h [k, k]: the sum of d H d^T over the rows of d.
 class ProductError {
  public:
   ProductError(ThreadPool& pool, const InputStats& stats)
@@ -41,8 +41,9 @@ class ProductError {
   double of(std::vector<float>& difference) const {
     const int64_t n = static_cast<int64_t>(difference.size()) / k_;
     std::vector<float> product(difference.size());
-    ops_.linear(ctx_, make_view(product.data(), DType::kF32, Shape{n, k_}),
-                make_view(difference.data(), DType::kF32, Shape{n, k_}), packed_, {});
+    ops_.run(ctx_, ops::Linear{.out = make_view(product.data(), DType::kF32, Shape{n, k_}),
+                               .x = make_view(difference.data(), DType::kF32, Shape{n, k_}),
+                               .w = packed_});
     double sum = 0.0;
     for (size_t i = 0; i < product.size(); ++i) sum += static_cast<double>(product[i]) * difference[i];
     return sum;
@@ -55,10 +56,10 @@ class ProductError {
   PackedLinear packed_;
 };
 
-// The geometric middle of the largest and the smallest becomes 1.
+// Normalizes factors so that the geometric mean of the largest and the smallest is 1.
 void center(std::vector<float>& factors) {
-  const auto [least, most] = std::ranges::minmax(factors);
-  const float middle = std::sqrt(least * most);
+  const auto [min_factor, max_factor] = std::ranges::minmax(factors);
+  const float middle = std::sqrt(min_factor * max_factor);
   for (float& f : factors) f = std::clamp(f / middle, 1e-4F, 1e4F);
 }
 
@@ -77,7 +78,7 @@ std::vector<float> awq_factors(ThreadPool& pool, const Target& target, const Che
     mean[i] = static_cast<float>(std::max(1e-6, std::sqrt(square)));
   }
   std::vector<float> best(size, 1.0F);
-  double least = std::numeric_limits<double>::infinity();
+  double min_error = std::numeric_limits<double>::infinity();
   for (int step = 0; step < kPowers; ++step) {
     const float power = static_cast<float>(step) / kPowers;
     std::vector<float> factors(size);
@@ -96,8 +97,8 @@ std::vector<float> awq_factors(ThreadPool& pool, const Target& target, const Che
         row[i] = row[i] / factors[i] - rows[static_cast<size_t>(r) * size + i];
     }
     const double error = product_error.of(scaled);
-    if (error < least) {
-      least = error;
+    if (error < min_error) {
+      min_error = error;
       best = factors;
     }
   }
@@ -134,7 +135,8 @@ std::vector<std::string> apply_factors(OverlayCheckpoint& checkpoint, const Scal
       alignas(4) std::array<std::byte, 4> stored{};
       store_f32(type, stored.data(), 0, whole / factors[i] - input.offset);
       const float divided = load_f32(type, stored.data(), 0);
-      // What the type rounds is taken back by the factor; without a factor that can, there is none.
+      // The factor compensates for the rounding of the type. If no valid factor does, the column is not
+      // scaled.
       const float factor = whole / (divided + input.offset);
       const bool usable = std::isfinite(factor) && factor > 0.0F;
       factors[i] = usable ? factor : 1.0F;

@@ -13,54 +13,54 @@ using nlohmann::ordered_json;
 
 constexpr std::array<TargetFormat, 11> kFormats = {{
     {.name = "gptq",
-     .summary = "GPTQ's packing: 4 bits (8, 3, 2), groups of 128",
+     .summary = "GPTQ packing: 4 bits (also 8, 3, 2), groups of 128",
      .packing = Packing::kGptq,
      .bits = 4,
      .other_bits = {8, 3, 2},
      .group_size = 128,
-     .may_group = true,
-     .may_have_zeros = true},
+     .allows_group_size = true,
+     .allows_zero_points = true},
     {.name = "awq",
-     .summary = "AWQ's packing: 4 bits with zeros, groups of 128",
+     .summary = "AWQ packing: 4 bits with zero points, groups of 128",
      .packing = Packing::kAwq,
      .bits = 4,
      .group_size = 128,
-     .may_group = true,
-     .zeros = true},
+     .allows_group_size = true,
+     .zero_points = true},
     {.name = "w4a16",
      .summary = "compressed-tensors: 4 bits, groups of 128",
      .packing = Packing::kPackedInts,
      .bits = 4,
      .group_size = 128,
-     .may_group = true,
-     .may_have_zeros = true},
+     .allows_group_size = true,
+     .allows_zero_points = true},
     {.name = "w8a16",
-     .summary = "compressed-tensors: 8 bits, a scale a row",
+     .summary = "compressed-tensors: 8 bits, one scale per row",
      .packing = Packing::kPackedInts,
      .bits = 8,
-     .may_group = true,
-     .may_have_zeros = true},
+     .allows_group_size = true,
+     .allows_zero_points = true},
     {.name = "w8a8",
-     .summary = "compressed-tensors: 8 bits, activations 8 bits too",
+     .summary = "compressed-tensors: 8-bit weights and activations",
      .packing = Packing::kInt8,
      .bits = 8,
      .int8_activations = true},
     {.name = "fp8",
-     .summary = "compressed-tensors: 8-bit floats, a scale a row",
+     .summary = "compressed-tensors: 8-bit floats, one scale per row",
      .packing = Packing::kFloat8Rows,
      .bits = 8},
     {.name = "fp8-block",
-     .summary = "8-bit floats, a scale for each 128 x 128",
+     .summary = "8-bit floats, one scale per 128 x 128 block",
      .packing = Packing::kFloat8Blocks,
      .bits = 8,
      .group_size = 128},
     {.name = "nvfp4",
-     .summary = "compressed-tensors: 4-bit floats, e4m3 scales of 16",
+     .summary = "compressed-tensors: 4-bit floats, e4m3 scales per group of 16",
      .packing = Packing::kNvFp4,
      .bits = 4,
      .group_size = kNvFp4Group},
     {.name = "mxfp4",
-     .summary = "compressed-tensors: 4-bit floats, scales of 32 that are powers of two",
+     .summary = "compressed-tensors: 4-bit floats, power-of-two scales per group of 32",
      .packing = Packing::kMxFp4,
      .bits = 4,
      .group_size = kMxFp4Group},
@@ -88,7 +88,7 @@ std::span<const TargetFormat> target_formats() {
   return kFormats;
 }
 
-bool Target::whole_numbers() const {
+bool Target::is_integer() const {
   switch (format->packing) {
     case Packing::kGptq:
     case Packing::kAwq:
@@ -104,7 +104,7 @@ IntRounding Target::rounding() const {
   DType scales = DType::kF16;
   if (format->packing == Packing::kPackedInts) scales = float_type;
   if (format->packing == Packing::kInt8) scales = DType::kF32;
-  return {.bits = bits, .zeros = zeros, .scales = scales};
+  return {.bits = bits, .zero_points = zero_points, .scales = scales};
 }
 
 Target make_target(std::string_view name, const TargetOptions& options) {
@@ -116,25 +116,27 @@ Target make_target(std::string_view name, const TargetOptions& options) {
                     " or gguf-TYPE, for example gguf-q4_k"));
   }
   const TargetFormat& format = *at;
-  Target target{
-      .format = &format, .bits = format.bits, .group_size = format.group_size, .zeros = format.zeros};
+  Target target{.format = &format,
+                .bits = format.bits,
+                .group_size = format.group_size,
+                .zero_points = format.zero_points};
   target.nested_scales = format.packing == Packing::kTable && options.nested_scales;
   if (options.bits && *options.bits != format.bits) {
     if (std::ranges::find(format.other_bits, *options.bits) == format.other_bits.end() || *options.bits == 0)
-      refuse(format, "--bits", cat("has no codes of ", *options.bits, " bits"));
+      refuse(format, "--bits", cat("does not support ", *options.bits, " bits"));
     target.bits = *options.bits;
   }
   if (options.group_size && *options.group_size != format.group_size) {
-    if (!format.may_group) refuse(format, "--group-size", "has a size of its own");
+    if (!format.allows_group_size) refuse(format, "--group-size", "has a fixed group size");
     if (*options.group_size != 0 && (*options.group_size < 16 || *options.group_size % 16 != 0))
-      refuse(format, "--group-size", "takes multiples of 16, or 0 for whole rows");
+      refuse(format, "--group-size", "needs a multiple of 16, or 0 for one group per row");
     target.group_size = *options.group_size;
   }
-  if (options.zeros && *options.zeros != format.zeros) {
-    if (!format.may_have_zeros)
-      refuse(format, format.zeros ? "--symmetric" : "--asymmetric",
-             format.zeros ? "always has zeros" : "has no zeros");
-    target.zeros = *options.zeros;
+  if (options.zero_points && *options.zero_points != format.zero_points) {
+    if (!format.allows_zero_points)
+      refuse(format, format.zero_points ? "--symmetric" : "--asymmetric",
+             format.zero_points ? "always has zero points" : "has no zero points");
+    target.zero_points = *options.zero_points;
   }
   return target;
 }
@@ -158,14 +160,14 @@ ordered_json quantization_config(const Target& target, const std::vector<std::st
   const int64_t group = target.group_size == 0 ? -1 : target.group_size;
   switch (format.packing) {
     case Packing::kGptq:
-      // Zeros of 0 have no place in the first version of the format.
+      // The first version of the format cannot represent zero points of 0.
       return {{"quant_method", "gptq"},
               {"bits", target.bits},
               {"group_size", group},
               {"desc_act", target.act_order},
-              {"sym", !target.zeros},
+              {"sym", !target.zero_points},
               {"lm_head", false},
-              {"checkpoint_format", target.zeros ? "gptq_v2" : "gptq"},
+              {"checkpoint_format", target.zero_points ? "gptq_v2" : "gptq"},
               {"pack_dtype", "int32"}};
     case Packing::kAwq:
       return {{"quant_method", "awq"}, {"bits", target.bits}, {"group_size", group},
@@ -192,11 +194,14 @@ ordered_json quantization_config(const Target& target, const std::vector<std::st
   const bool float4 = nvfp4 || format.packing == Packing::kMxFp4;
   const bool floats = float4 || format.packing == Packing::kFloat8Rows;
   const bool packed = format.packing == Packing::kPackedInts || float4;
-  ordered_json weights = {
-      {"num_bits", target.bits},    {"type", floats ? "float" : "int"},
-      {"symmetric", !target.zeros}, {"strategy", target.group_size == 0 ? "channel" : "group"},
-      {"group_size", nullptr},      {"dynamic", false},
-      {"actorder", nullptr},        {"observer", "minmax"}};
+  ordered_json weights = {{"num_bits", target.bits},
+                          {"type", floats ? "float" : "int"},
+                          {"symmetric", !target.zero_points},
+                          {"strategy", target.group_size == 0 ? "channel" : "group"},
+                          {"group_size", nullptr},
+                          {"dynamic", false},
+                          {"actorder", nullptr},
+                          {"observer", "minmax"}};
   if (target.group_size != 0) weights["group_size"] = target.group_size;
   if (target.act_order) weights["actorder"] = "group";
   if (nvfp4) weights["strategy"] = "tensor_group";

@@ -1,5 +1,6 @@
-// The quantized formats that are written, a row each: what tensors a matrix becomes, their bytes, and what
-// config.json says of them. Formats: docs/weight-formats.md. Plain data and free functions; any thread.
+// The quantized formats that can be written, one row each: the tensors of a matrix, their bytes, and the
+// quantization_config in config.json. Formats: docs/weight-formats.md. Plain data and free functions;
+// thread-safe.
 #pragma once
 
 #include <array>
@@ -20,32 +21,32 @@ namespace quire {
 
 struct TargetFormat;
 
-// What the caller may choose; none: the format's own.
+// Options of the caller; unset = default of the format.
 struct TargetOptions {
   std::optional<int32_t> bits;
-  std::optional<int64_t> group_size;  // columns that share a scale; 0: the whole row
-  std::optional<bool> zeros;          // groups have zeros of their own
-  bool nested_scales = true;          // of 4-bit tables: scales are rounded too
+  std::optional<int64_t> group_size;  // columns that share a scale; 0 = full row
+  std::optional<bool> zero_points;    // zero points per group
+  bool nested_scales = true;          // 4-bit tables: quantize scales, too (double quantization)
 };
 
-// A format with everything chosen.
+// A format with all options resolved.
 struct Target {
   const TargetFormat* format = nullptr;
   int32_t bits = 4;
-  int64_t group_size = 128;  // 0: the whole row
-  bool zeros = false;
-  bool act_order = false;  // columns of a group need not stand side by side
+  int64_t group_size = 128;  // 0 = full row
+  bool zero_points = false;
+  bool act_order = false;  // columns of a group need not be adjacent
   bool nested_scales = false;
-  DType float_type = DType::kBF16;  // what the model's floats are
+  DType float_type = DType::kBF16;  // float type of the model
 
-  // Weights become whole numbers: any method can choose them.
-  bool whole_numbers() const;
+  // Weights are rounded to integers, which all methods support.
+  bool is_integer() const;
   IntRounding rounding() const;
-  // Written in the words of compressed-tensors.
+  // The format uses the configuration of compressed-tensors.
   bool compressed_tensors() const;
 };
 
-// How a format stores a matrix.
+// Storage of a matrix in a format.
 enum class Packing : uint8_t {
   kGptq,
   kAwq,
@@ -60,33 +61,33 @@ enum class Packing : uint8_t {
 
 struct TargetFormat {
   std::string_view name;
-  std::string_view summary;  // for people
+  std::string_view summary;  // description for users
   Packing packing;
   int32_t bits;
-  std::array<int32_t, 3> other_bits = {};  // that may be chosen; 0: none
-  int64_t group_size = 0;                  // 0: whole rows
-  bool may_group = false;                  // the size may be chosen
-  bool zeros = false;
-  bool may_have_zeros = false;
+  std::array<int32_t, 3> other_bits = {};  // other supported widths; 0 = unused
+  int64_t group_size = 0;                  // 0 = full rows
+  bool allows_group_size = false;          // whether the group size can be changed
+  bool zero_points = false;
+  bool allows_zero_points = false;
   bool int8_activations = false;
   std::string_view table = {};  // kTable: "nf4" or "fp4"
 };
 
 std::span<const TargetFormat> target_formats();
-// Throws Error that names the formats, or the option that the format does not have.
+// Throws Error that lists the formats, or names the option that the format does not support.
 Target make_target(std::string_view name, const TargetOptions& options);
 
-// The tensors that the matrix [n, k] of a module ("model.layers.0.mlp.up_proj") becomes: names, types and
-// shapes. Throws Error where the format has no such matrices.
+// The tensors of a quantized matrix [n, k] of a module ("model.layers.0.mlp.up_proj"): names, types and
+// shapes. Throws Error if the format does not support the shape.
 std::vector<TensorInfo> target_tensors(const Target& target, const std::string& module, int64_t n, int64_t k);
 using TensorBytes = std::vector<std::vector<std::byte>>;
-// Their bytes, in that order; of whole numbers, and of weights [n, k] for formats of small floats.
+// Their bytes, in that order: of integer matrices, and of weights [n, k] for small-float formats.
 TensorBytes pack_ints(const Target& target, const IntMatrix& matrix);
 TensorBytes pack_floats(const Target& target, ThreadPool& pool, std::span<const float> w, int64_t n,
                         int64_t k);
 
-// config.json's quantization_config. ignored: modules whose matrices stay floats. kv_scales: there are scales
-// of keys and values.
+// quantization_config in config.json. ignored: modules whose matrices remain floats. kv_scales: whether there
+// are scales of keys and values.
 nlohmann::ordered_json quantization_config(const Target& target, const std::vector<std::string>& ignored,
                                            bool kv_scales = false);
 

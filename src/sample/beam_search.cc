@@ -9,7 +9,7 @@ namespace {
 
 constexpr size_t kMostNodesAtStart = 1 << 20;
 
-// Whether `a` is taken after `b`: the order of a heap with the best on top.
+// Heap order: returns true if `a` comes after `b`.
 template <typename Head>
 bool taken_after(const Head& a, const Head& b) {
   return a.score != b.score ? a.score < b.score : a.beam > b.beam;
@@ -40,7 +40,7 @@ BeamSearch::BeamSearch(const SamplingParams& params, std::span<const TokenId> en
   step_.forks.reserve(width_);
   step_.dropped.reserve(width_);
   step_.tokens.reserve(width_);
-  // A step adds one token for each beam that goes on and one for each text that ends.
+  // A step adds one token per continuing beam and one per finished hypothesis.
   nodes_.reserve(std::min(2 * width_ * static_cast<size_t>(max_new_tokens), kMostNodesAtStart));
 }
 
@@ -59,8 +59,8 @@ const BeamSearch::Step& BeamSearch::advance() {
   return step_;
 }
 
-// Goes through the candidates of all beams from the best on. Only the first `width` may finish a text; the
-// rest stand in for them so that as many beams go on.
+// Processes the candidates of all beams in order of score. Only the first `width` may finish a hypothesis;
+// further ones replace them so that `width` beams continue.
 void BeamSearch::select() {
   start_merge();
   next_.clear();
@@ -72,7 +72,7 @@ void BeamSearch::select() {
     const bool stopped = ends(candidate.token);
     if (!stopped && !last) {
       next_.push_back({taken.beam, add_node(parent, candidate), taken.score, false, -1});
-      // The first child stays where its parent was.
+      // The first child keeps its parent's slot.
       step_.tokens.push_back({parent.has_child ? -1 : parent.slot, candidate.token, candidate.logprob});
       parent.has_child = true;
     } else if (place < width_) {
@@ -130,14 +130,13 @@ bool BeamSearch::is_done() const {
   if (length_ == max_new_tokens_ || next_.empty()) return true;
   if (finished_.size() < width_) return false;
   if (early_stopping_ == EarlyStopping::kYes) return true;
-  // The best score that the best open beam is thought to reach: its score of now, at a length that favours
-  // it.
+  // Upper bound of the score of the best active beam: its current score with the most favorable length.
   const bool at_the_end = early_stopping_ == EarlyStopping::kNever && length_penalty_ > 0.0;
   return penalized(next_.front().score, at_the_end ? max_new_tokens_ : length_) <= finished_.back().score;
 }
 
-// A surviving beam's first child stays in its slot; the others go to slots whose beam has none, first those
-// that were open. So no child's slot is a parent's.
+// A beam's first child keeps its slot. Further children get slots of beams without children, active ones
+// first, so no child's slot is a parent's.
 void BeamSearch::assign_slots() {
   std::fill(taken_.begin(), taken_.end(), false);
   for (const Token& token : step_.tokens) {

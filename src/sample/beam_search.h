@@ -1,13 +1,12 @@
-// Beam search for one prompt: which continuations go on, which are finished texts, and when it is over. The
-// rules are those of transformers' beam search.
+// Beam search for one prompt: selects active beams and finished hypotheses, and detects the end, with the
+// rules of transformers' beam search.
 //
-// The search knows beams by their slot, 0 .. width-1. Before the first advance() there is one open beam, the
-// prompt, in slot 0. Each step the caller fills the row of every open beam, then calls advance().
+// Beams are identified by their slot, 0 .. width-1. Before the first advance() there is one active beam, the
+// prompt, in slot 0. Each step the caller fills the row of every active beam, then calls advance().
 //
-// Pure bookkeeping: a function of the rows alone, so the result is bitwise the same in any batch. Of equal
-// candidates the one from the better beam comes first, of one beam's the lower token id. Owned by the
-// executor's sequence records; one thread at a time, but for row(), which threads may fill for different
-// slots at once.
+// The result is a function of the rows only, so it is bitwise the same in any batch. Ties go to the better
+// beam, then to the lower token id. Owned by the executor's sequence records. Not thread-safe, except that
+// row() may be filled by several threads for different slots.
 #pragma once
 
 #include <cstdint>
@@ -22,32 +21,31 @@ namespace quire {
 
 struct BeamCandidate {
   TokenId token = -1;
-  float logprob = 0.0F;  // of the raw logits
-  float gain = 0.0F;     // what it adds to the beam's score: logprob and logit_bias
-  int32_t rank = 0;  // among the raw logits, 1 is the most likely; 0 where the request asks for no logprobs
+  float logprob = 0.0F;  // log-probability from the raw logits
+  float gain = 0.0F;     // added to the beam's score: logprob + logit_bias
+  int32_t rank = 0;      // by raw logits, 1 = most probable; 0 if no logprobs are requested
 };
 
-// What the next token of one beam may be.
+// Candidates for the next token of one beam.
 struct BeamRow {
-  std::vector<BeamCandidate> candidates;  // largest gain first, of equal ones the lower id; finite gains only
-  std::vector<TokenLogprob> top;          // the alternatives that the request asked for
+  std::vector<BeamCandidate> candidates;  // by decreasing gain, then ascending id; finite gains only
+  std::vector<TokenLogprob> top;          // the requested top logprobs
 };
 
 class BeamSearch {
  public:
-  // params must have passed validate(). end_token_ids: the model's. max_new_tokens: at least 1, what
-  // max_tokens and the model's length leave. Takes the memory of the whole search here, up to a million
-  // tokens.
+  // params must have passed validate(). max_new_tokens: at least 1, limited by max_tokens and the model's
+  // length. Allocates the memory of the whole search, up to a million tokens.
   BeamSearch(const SamplingParams& params, std::span<const TokenId> end_token_ids, int32_t max_new_tokens);
 
-  // Candidates that a row must have, where the masks leave so many.
+  // Number of candidates per row, unless the masks leave fewer.
   size_t candidates_per_row() const { return width_ + end_tokens_.size(); }
   BeamRow& row(int32_t slot) { return rows_[static_cast<size_t>(slot)]; }
-  // Open beams: the number of rows that the next advance() reads.
+  // Number of active beams, i.e. of rows that the next advance() reads.
   size_t num_open() const { return open_.size(); }
 
-  // One step's outcome, in slots. Forks come first and no child is a parent; `dropped` slots were open and
-  // are not any more; `tokens` are appended to the open beams, best beam first.
+  // The result of one step, in slots. Forks are applied first, and no child slot is a parent; `dropped` slots
+  // become inactive; `tokens` are appended to the active beams, best beam first.
   struct Fork {
     int32_t parent = 0;
     int32_t child = 0;
@@ -61,16 +59,16 @@ class BeamSearch {
     std::vector<Fork> forks;
     std::vector<int32_t> dropped;
     std::vector<Token> tokens;
-    bool done = false;  // the rest is empty then
+    bool done = false;  // if true, the other fields are empty
   };
   // Valid until the next call. Must not be called after `done`.
   const Step& advance();
 
-  // The n best finished texts, best first; fewer where the search found fewer.
+  // Returns the n best finished hypotheses, best first; fewer if the search found fewer.
   std::vector<BeamHypothesis> hypotheses() const;
 
  private:
-  // One token of the tree of all texts.
+  // One token in the tree of all hypotheses.
   struct Node {
     int32_t parent = -1;
     TokenId token = -1;
@@ -80,12 +78,12 @@ class BeamSearch {
   };
   struct Beam {
     int32_t slot = 0;
-    int32_t node = -1;   // its last token; -1: the prompt
+    int32_t node = -1;   // last token; -1 = the prompt
     double score = 0.0;  // sum of the gains
     bool has_child = false;
-    int32_t top = -1;  // where its row's alternatives are kept, once a child needs them
+    int32_t top = -1;  // index of the row's top logprobs in tops_, once a child needs them
   };
-  // A row on its way through the merge: the score of its best candidate not yet taken.
+  // The head of a row during the merge: the score of its best remaining candidate.
   struct Head {
     double score = 0.0;
     int32_t beam = 0;  // index into open_
@@ -114,12 +112,12 @@ class BeamSearch {
   double length_penalty_;
   EarlyStopping early_stopping_;
   bool keeps_positions_;
-  std::vector<TokenId> end_tokens_;  // ascending, without repeats
-  int32_t length_ = 0;               // tokens that the open beams have
+  std::vector<TokenId> end_tokens_;  // sorted, unique
+  int32_t length_ = 0;               // tokens generated per active beam
 
   std::vector<BeamRow> rows_;  // [width], by slot
   std::vector<Beam> open_;     // best first, at most width
-  std::vector<Beam> next_;     // the open beams being chosen; `slot` is the parent's index in open_ at first
+  std::vector<Beam> next_;     // the next active beams; `slot` is first the parent's index in open_
   std::vector<Head> heads_;    // a heap
   std::vector<bool> taken_;    // [width], by slot
   std::vector<Node> nodes_;

@@ -1,4 +1,4 @@
-// The arrays behind SamplerWorkspace. Only src/sample includes this.
+// The arrays of SamplerWorkspace. Included by src/sample only.
 #pragma once
 
 #include <cstdint>
@@ -9,14 +9,14 @@
 
 namespace quire {
 
-// An entry while a cut is looked for; more likely entries come first.
+// An entry during truncation; more probable entries come first.
 struct Ranked {
   float value = 0.0F;
   TokenId id = -1;
   float mass = 0.0F;
 };
 
-// A logit as it was before a mask, a bias or a penalty changed it.
+// The original value of a logit that a mask, bias or penalty changed.
 struct LogitEdit {
   TokenId token = -1;
   float before = 0.0F;
@@ -29,13 +29,13 @@ struct SamplerBuffers {
 
   std::vector<float> block_max;   // [num_blocks(vocab_size)]
   std::vector<double> block_sum;  // [num_blocks(vocab_size)]
-  // A list of entries in ascending order of id, where the row is no longer the whole vocabulary.
+  // Entries in ascending order of id, if the row is a subset of the vocabulary.
   std::vector<float> values;        // [vocab_size]
   std::vector<TokenId> ids;         // [vocab_size]
   std::vector<float> weights;       // [vocab_size]
   std::vector<Ranked> ranked;       // [vocab_size]
   std::vector<double> bucket_mass;  // [kNumBuckets]
-  std::vector<LogitEdit> edits;     // grows to the most edits of a row seen so far
+  std::vector<LogitEdit> edits;     // grows to the maximum number of edits per row
 };
 
 }  // namespace quire

@@ -23,13 +23,13 @@ void LogitEdits::undo() {
 void LogitEdits::set(TokenId token, float value) {
   float& logit = logits_[static_cast<size_t>(token)];
   log_.push_back({token, logit});
-  // A tiny repetition penalty can divide beyond the largest float; an infinite logit has no probability.
+  // Dividing by a tiny repetition penalty can overflow; an infinite logit has no defined probability.
   logit = std::min(value, std::numeric_limits<float>::max());
 }
 
 void LogitEdits::apply(const SamplingState& state) {
   const SamplingRules& rules = state.rules();
-  const SamplingParams& params = rules.params;
+  const SamplingParams& params = *rules.params;
   if (state.num_generated() < params.min_tokens) {
     for (const TokenId token : rules.masked_until_min_tokens) {
       set(token, -std::numeric_limits<float>::infinity());
@@ -43,7 +43,7 @@ void LogitEdits::apply(const SamplingState& state) {
   }
   for (const TokenCounts::Entry& entry : state.counts().entries()) {
     float logit = logits_[static_cast<size_t>(entry.token)];
-    // Keskar et al., "CTRL", 2019, section 4.1, with the sign taken into account as transformers and vLLM do.
+    // Keskar et al., "CTRL", 2019, section 4.1, with the sign handled as in transformers and vLLM.
     logit = logit > 0.0F ? logit / params.repetition_penalty : logit * params.repetition_penalty;
     logit -= params.frequency_penalty * static_cast<float>(entry.in_output);
     logit -= entry.in_output > 0 ? params.presence_penalty : 0.0F;

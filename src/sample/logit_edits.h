@@ -1,4 +1,4 @@
-// The changes that a request makes to single logits, and their undoing.
+// Applies a request's changes to single logits and undoes them.
 #pragma once
 
 #include <span>
@@ -9,8 +9,7 @@
 
 namespace quire {
 
-// Changes a row of logits and gives every entry its old value back when it goes. Lives within one call of the
-// sampler.
+// Changes a row of logits and restores it in the destructor. Used within one call of the sampler.
 class LogitEdits {
  public:
   LogitEdits(std::span<float> logits, std::vector<LogitEdit>& log);

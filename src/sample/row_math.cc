@@ -5,8 +5,8 @@
 #include <cstring>
 #include <limits>
 
-// Where the compiler and the C library can choose a function at the program's start: the passes once more for
-// wider registers. The arithmetic is the same and so are its results.
+// Function multiversioning: with support from compiler and C library, the loops are also compiled for wider
+// registers. The results are identical.
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && defined(__gnu_linux__) && \
     !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
 #define QUIRE_WIDE __attribute__((target_clones("default", "avx2", "avx512f")))
@@ -51,14 +51,14 @@ QUIRE_INLINE bool any(const Bits& mask) {
   return all != 0;
 }
 
-// 2^t for t <= 0. t = n + f with n whole and |f| <= 0.5; the polynomial for 2^f is the best of degree 5 in
-// relative error (1.1e-7) among those that are exactly 1 at 0. The caller's product with scale * log2(e) is
-// rounded, so the error grows with the distance from the maximum, by 1.4e-7 for each nat: least where the
-// weight is.
+// 2^t for t <= 0. t = n + f with integer n and |f| <= 0.5; the polynomial for 2^f is the minimax polynomial
+// of degree 5 in relative error (1.1e-7) with the value 1 at 0. The caller's product with scale * log2(e) is
+// rounded, so the error grows by 1.4e-7 per nat of distance from the maximum and is smallest for the largest
+// weights.
 QUIRE_INLINE Floats exp2_lanes(const Floats& t) {
   constexpr float kSmallest = -125.99F;
   constexpr float kRounder =
-      12582912.0F;  // 1.5 * 2^23: adding it rounds to an integer, which stands in the low bits
+      12582912.0F;  // 1.5 * 2^23: adding it rounds to an integer, which is in the low bits
   const Floats shifted = t + kRounder;
   const Floats f = t - (shifted - kRounder);
   Floats p = f * 0.00132647273F + 0.00967151299F;
@@ -70,7 +70,7 @@ QUIRE_INLINE Floats exp2_lanes(const Floats& t) {
   return reinterpret_cast<Floats>(bits & reinterpret_cast<Bits>(t >= splat(kSmallest)));
 }
 
-// The last, short group of a row as a full one: the lanes behind the end are -inf and add nothing.
+// Loads the last, partial group of a row; lanes past the end are -inf and contribute 0.
 QUIRE_INLINE Floats load_padded(const float* from, size_t count) {
   std::array<float, kLanes> group;
   for (size_t i = 0; i < kLanes; ++i) group[i] = i < count ? from[i] : -kInfinity;
@@ -195,7 +195,7 @@ QUIRE_WIDE size_t gather_from(std::span<const float> values, const int32_t* ids,
         }
       }
       for (size_t i = group; i < group_end;
-           ++i) {  // written always, counted where it belongs: no branch to miss
+           ++i) {  // written unconditionally and counted if kept, to avoid branch mispredictions
         const float value = values[i];
         out_ids[count] = ids != nullptr ? ids[i] : static_cast<int32_t>(i);
         out_values[count] = value;

@@ -1,6 +1,5 @@
-// Passes over one row of logits, in vectors of sixteen floats made of the registers there are. Sums run over
-// blocks of kRowBlock entries: sixteen float lanes within a block, doubles across blocks. The order depends
-// on the row's length alone.
+// Vectorized loops over one row of logits, with 16 float lanes. Sums use float lanes within blocks of
+// kRowBlock entries and doubles across blocks. The order of summation depends on the row's length only.
 #pragma once
 
 #include <cstddef>
@@ -20,24 +19,24 @@ struct RowMax {
   bool is_numbers = false;  // no entry is NaN or +inf
 };
 
-// block_max [num_blocks(values.size())]: the largest of each block.
+// block_max [num_blocks(values.size())]: the maximum of each block.
 RowMax block_maxima(std::span<const float> values, float* block_max);
 
-// The sum of exp((v - max) * scale) over the row, relative error below 1e-6; exponents below -87.3 count as
-// exactly 0. max: at least every entry, finite; scale > 0. block_sum [num_blocks(values.size())]: the sum of
-// each block.
+// Returns the sum of exp((v - max) * scale) over the row with a relative error below 1e-6; exponents below
+// -87.3 give 0. max: finite, not less than any entry; scale > 0. block_sum [num_blocks(values.size())]: sums
+// per block.
 double sum_exp(std::span<const float> values, float max, float scale, double* block_sum);
-// The same, and weights [values.size()] get the terms.
+// Same, and stores the terms in weights [values.size()].
 double weigh(std::span<const float> values, float max, float scale, float* weights, double* block_sum);
 
-// The first index with values[index] == max; block_max as block_maxima made it.
+// Returns the first index with values[index] == max. block_max: from block_maxima().
 size_t find_max(std::span<const float> values, const float* block_max, float max);
 
-// How many entries are above `value`, or equal to it at an index below `index`.
+// Returns the number of entries above `value`, or equal to it at an index below `index`.
 size_t count_before(std::span<const float> values, float value, size_t index);
 
-// Writes each entry with (v - max) * scale >= bound, and its id, to out_values and out_ids, in order; returns
-// how many. ids null: the index is the id. The outputs may be the inputs.
+// Copies the entries with (v - max) * scale >= bound and their ids to out_values and out_ids, in order, and
+// returns their number. ids: null = the index is the id. The outputs may alias the inputs.
 size_t gather_from(std::span<const float> values, const int32_t* ids, const float* block_max, float max,
                    float scale, float bound, float* out_values, int32_t* out_ids);
 

@@ -40,18 +40,18 @@ Result<LogNorm> log_norm(std::span<const float> logits, SamplerBuffers& buffers)
   return LogNorm{top.max, std::log(sum_exp(logits, top.max, 1.0F, buffers.block_sum.data()))};
 }
 
-// What is left of a row after masks, changes and cuts.
+// A row after masks, edits and truncation.
 struct Filtered {
   LogNorm raw;
   Row row;
-  bool has_block_sums = false;  // buffers.block_sum belongs to the row as it is
+  bool has_block_sums = false;  // buffers.block_sum describes this row
 };
 
 bool in_mask(TokenMask mask, size_t token) {
   return ((mask[token / kBitsPerWord] >> (token % kBitsPerWord)) & 1U) != 0;
 }
 
-// Makes the row the list of tokens that both the request and the grammar allow.
+// Replaces the row by the list of tokens that both the request and the grammar allow.
 void keep_allowed(Row& row, const SamplingRules& rules, TokenMask grammar, SamplerBuffers& buffers) {
   size_t count = 0;
   const auto keep = [&](size_t token) {
@@ -93,7 +93,7 @@ Status check_shapes(std::span<const float> logits, const SamplingState& state,
   return {};
 }
 
-// Temperature, then the cuts.
+// Applies temperature, then min_p, top_k and top_p.
 void cut(Filtered& filtered, const SamplingParams& params, const LogitEdits& edits, SamplerBuffers& buffers) {
   if (params.greedy()) {
     return;
@@ -115,7 +115,7 @@ void cut(Filtered& filtered, const SamplingParams& params, const LogitEdits& edi
   }
 }
 
-// Masks and changes.
+// Applies masks, logit_bias and penalties.
 Result<Filtered> filter(LogitEdits& edits, std::span<const float> logits, const SamplingState& state,
                         TokenMask grammar, SamplerBuffers& buffers) {
   Result<LogNorm> raw = log_norm(logits, buffers);
@@ -142,7 +142,7 @@ Result<Filtered> filter(LogitEdits& edits, std::span<const float> logits, const 
   return filtered;
 }
 
-// What use(filtered, edits) gives for the row after masks and changes; the changes are undone behind it.
+// Applies masks and edits, returns use(filtered, edits), and undoes the edits afterwards.
 template <typename Use>
 std::invoke_result_t<Use, Filtered&, LogitEdits&> with_filtered(std::span<float> logits,
                                                                 const SamplingState& state,
@@ -159,7 +159,7 @@ std::invoke_result_t<Use, Filtered&, LogitEdits&> with_filtered(std::span<float>
   return use(*filtered, edits);
 }
 
-// The entry where the running sum of the weights first exceeds `uniform` of their total.
+// Returns the first entry at which the running sum of the weights exceeds `uniform` times their total.
 size_t draw(const Filtered& filtered, double uniform, SamplerBuffers& buffers) {
   const Row& row = filtered.row;
   const size_t blocks = num_blocks(row.values.size());
@@ -173,7 +173,7 @@ size_t draw(const Filtered& filtered, double uniform, SamplerBuffers& buffers) {
   }
   double left = uniform * total;
   size_t block = 0;
-  size_t last = 0;  // rounding may leave a rest behind the last block with any weight: then it is that one
+  size_t last = 0;  // the last block with weight, used if rounding leaves a remainder
   for (; block < blocks; ++block) {
     last = block_sum[block] > 0.0 ? block : last;
     if (left < block_sum[block]) {
@@ -200,7 +200,7 @@ size_t draw(const Filtered& filtered, double uniform, SamplerBuffers& buffers) {
   return begin + chosen;
 }
 
-// The row's entries, the largest first; valid until the next use of buffers.ranked.
+// Returns the row's entries by decreasing value; valid until buffers.ranked is used again.
 std::span<const Ranked> sorted(const Row& row, SamplerBuffers& buffers) {
   for (size_t i = 0; i < row.values.size(); ++i) {
     buffers.ranked[i] = {row.values[i], row.id(i), 0.0F};
@@ -211,8 +211,8 @@ std::span<const Ranked> sorted(const Row& row, SamplerBuffers& buffers) {
   return entries;
 }
 
-// The k most likely tokens of a row of raw logits, most likely first. buffers.block_max must belong to the
-// row.
+// Returns the k most probable tokens of a row of raw logits, most probable first. buffers.block_max must
+// describe this row.
 std::vector<TokenLogprob> most_likely(std::span<const float> logits, const LogNorm& norm, int32_t k,
                                       SamplerBuffers& buffers) {
   std::vector<TokenLogprob> top;

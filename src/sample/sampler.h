@@ -1,13 +1,13 @@
-// From a row of logits to a token.
+// Samples a token from a row of logits.
 //
 // The order of the steps is vLLM's: raw log-probabilities; allowed ids and the grammar's mask; min_tokens and
 // logit_bias; repetition, then frequency and presence penalty; then the most likely token (greedy), or
 // temperature, min_p, top_k, top_p and a draw.
 //
-// Everything here is a function of its own row, state and position: sums run over fixed blocks of the
-// vocabulary in a fixed order, so the answer is bitwise the same in any batch and on any thread. Of equal
-// logits the lower token id counts as the more likely, everywhere. No function sorts the vocabulary or
-// allocates, but for the records that it returns.
+// All functions depend on their own row, state and position only. Sums run over fixed blocks of the
+// vocabulary in a fixed order, so results are bitwise the same in any batch and on any thread. For equal
+// logits the lower token id ranks first. No function sorts the vocabulary, and none allocates memory except
+// for the returned records.
 #pragma once
 
 #include <cstdint>
@@ -23,23 +23,23 @@
 
 namespace quire {
 
-// A set of tokens as bits: token t is bit t % 32 of word t / 32. Empty: every token; else at least
-// ceil(vocab_size / 32) words.
+// A set of tokens as bits: token t is bit t % 32 of word t / 32. Empty = all tokens; otherwise at
+// least ceil(vocab_size / 32) words.
 using TokenMask = std::span<const uint32_t>;
 
 struct BeamRow;  // sample/beam_search.h
 
 struct SampleOutcome {
   TokenId token = -1;
-  float logprob = 0.0F;                      // of the raw logits
-  std::optional<PositionLogprobs> logprobs;  // where the request asked for logprobs
+  float logprob = 0.0F;                      // log-probability from the raw logits
+  std::optional<PositionLogprobs> logprobs;  // if the request asks for logprobs
 };
 
-// Draws the token of absolute position `position` (the prompt's first token has position 0). The position is
-// the counter of the random number, so drawing it again after a preemption gives the same token. The draw is
-// the inverse of the cumulative distribution of the kept tokens in ascending order of id, with one uniform
-// number. logits [vocab_size]: scratch during the call, raw again after it. `grammar` may be empty. Failure
-// kInternal: the logits are not numbers. Failure kInvalidArgument: the masks leave no token.
+// Samples the token at the absolute position `position` (0 = the prompt's first token). The position is the
+// counter of the random number generator, so resampling after a preemption gives the same token. Sampling
+// inverts the cumulative distribution of the kept tokens, in ascending order of id, with one uniform number.
+// logits [vocab_size]: modified during the call and restored. `grammar` may be empty. Fails with kInternal if
+// the logits contain NaN, and with kInvalidArgument if the masks leave no token.
 Result<SampleOutcome> sample_token(std::span<float> logits, const SamplingState& state, int64_t position,
                                    SamplerWorkspace& workspace, TokenMask grammar = {});
 
@@ -48,21 +48,21 @@ struct TokenProbability {
   float probability = 0.0F;
 };
 
-// The distribution that sample_token draws from: the kept tokens with a probability above 0, ascending by id,
-// summing to 1. Greedy: one token. Same arguments and failures as sample_token.
+// Returns the distribution used by sample_token: the kept tokens with positive probability, ascending by id,
+// normalized to 1 (greedy: one token). Same arguments and failures as sample_token.
 Result<std::vector<TokenProbability>> filtered_distribution(std::span<float> logits,
                                                             const SamplingState& state,
                                                             SamplerWorkspace& workspace,
                                                             TokenMask grammar = {});
 
-// For beam search: the `count` tokens with the largest gains, and the alternatives that the request asked
-// for. Temperature, truncation and penalties play no part. Same arguments and failures as sample_token.
+// For beam search: returns the `count` tokens with the largest gains and the requested top logprobs.
+// Temperature, truncation and penalties are not applied. Same arguments and failures as sample_token.
 Status fill_beam_row(std::span<float> logits, const SamplingState& state, size_t count,
                      SamplerWorkspace& workspace, BeamRow& beam_row, TokenMask grammar = {});
 
-// For prompt_logprobs and echo: the log-softmax of the row as it is, `chosen`'s log-probability and rank, and
-// the k most likely tokens (k = -1: all). logits [vocab_size]; chosen in [0, vocab_size). Failure kInternal:
-// the logits are not numbers.
+// For prompt_logprobs and echo: returns the log-probability and rank of `chosen` in the log-softmax of the
+// raw row, and the k most probable tokens (-1 = all). logits [vocab_size]; chosen in [0, vocab_size). Fails
+// with kInternal if the logits contain NaN.
 Result<PositionLogprobs> position_logprobs(std::span<const float> logits, TokenId chosen, int32_t k,
                                            SamplerWorkspace& workspace);
 

@@ -18,10 +18,11 @@ std::vector<TokenId> distinct_in_range(std::span<const TokenId> first, std::span
   return ids;
 }
 
-SamplingRules make_rules(const SamplingParams& params, std::span<const TokenId> end_token_ids,
+SamplingRules make_rules(const SharedSamplingParams& shared, std::span<const TokenId> end_token_ids,
                          int32_t vocab_size) {
   SamplingRules rules;
-  rules.params = params;
+  rules.params = shared;
+  const SamplingParams& params = *shared;
   rules.allowed = distinct_in_range(params.allowed_token_ids, {}, vocab_size);
   rules.allows_all = params.allowed_token_ids.empty();
   if (params.min_tokens > 0) {
@@ -39,14 +40,16 @@ SamplingRules make_rules(const SamplingParams& params, std::span<const TokenId> 
 
 }  // namespace
 
-SamplingState::SamplingState(const SamplingParams& params, std::span<const TokenId> prompt,
+SamplingState::SamplingState(const SharedSamplingParams& params, std::span<const TokenId> prompt,
                              std::span<const TokenId> end_token_ids, uint64_t seed, int32_t sample_index,
                              int32_t vocab_size)
-    : rules_(std::make_shared<const SamplingRules>(make_rules(params, end_token_ids, vocab_size))),
-      seed_(seed),
-      sample_index_(sample_index),
-      vocab_size_(vocab_size) {
-  if (params.repetition_penalty != 1.0F) {
+    : SamplingState(std::make_shared<const SamplingRules>(make_rules(params, end_token_ids, vocab_size)),
+                    prompt, seed, sample_index, vocab_size) {}
+
+SamplingState::SamplingState(std::shared_ptr<const SamplingRules> rules, std::span<const TokenId> prompt,
+                             uint64_t seed, int32_t sample_index, int32_t vocab_size)
+    : rules_(std::move(rules)), seed_(seed), sample_index_(sample_index), vocab_size_(vocab_size) {
+  if (params().repetition_penalty != 1.0F) {
     for (const TokenId token : prompt) {
       if (token >= 0 && token < vocab_size) {
         counts_.add_prompt(token);

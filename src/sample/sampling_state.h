@@ -1,4 +1,4 @@
-// What one sequence's sampler remembers between its tokens.
+// Sampler state of one sequence.
 #pragma once
 
 #include <cstdint>
@@ -13,34 +13,37 @@
 
 namespace quire {
 
-// What a request's parameters mean for one model, worked out once and shared by all samples of the request.
+// A request's parameters, preprocessed once for the model and shared by all samples of the request.
 // Immutable.
 struct SamplingRules {
-  SamplingParams params;
-  bool allows_all = true;                             // the request names no allowed_token_ids
-  std::vector<TokenId> allowed;                       // else these: ascending, without repeats
-  std::vector<TokenId> masked_until_min_tokens;       // stop and end tokens, the latter with ignore_eos too
-  std::vector<std::pair<TokenId, float>> logit_bias;  // values cut to [-100, 100]
-  bool has_penalties = false;                         // repetition, presence or frequency: tokens are counted
+  SharedSamplingParams params;
+  bool allows_all = true;                             // the request has no allowed_token_ids
+  std::vector<TokenId> allowed;                       // otherwise the allowed ids, sorted and unique
+  std::vector<TokenId> masked_until_min_tokens;       // stop and end tokens, the latter also with ignore_eos
+  std::vector<std::pair<TokenId, float>> logit_bias;  // values clamped to [-100, 100]
+  bool has_penalties = false;                         // repetition, presence or frequency penalty is set
 };
 
-// Owned by the executor's sequence record; one thread at a time. Holds no table of the vocabulary's size:
-// what it counts grows with the distinct tokens of the sequence, and only when the request sets a penalty.
+// Owned by the executor's sequence record; not thread-safe. It has no table of the size of the vocabulary:
+// counts are kept for the distinct tokens of the sequence, and only if the request sets a penalty.
 class SamplingState {
  public:
-  // prompt: for the repetition penalty. end_token_ids: the model's. sample_index: 0 .. n-1, the stream of the
-  // random numbers. Ids outside of [0, vocab_size) in any list are passed over; validate() refuses what a
-  // request may not name.
-  SamplingState(const SamplingParams& params, std::span<const TokenId> prompt,
+  // prompt: for the repetition penalty. end_token_ids: the model's. sample_index: 0 .. n-1, selects the
+  // random stream. Ids outside [0, vocab_size) are ignored in all lists; validate() rejects them in requests.
+  SamplingState(const SharedSamplingParams& params, std::span<const TokenId> prompt,
                 std::span<const TokenId> end_token_ids, uint64_t seed, int32_t sample_index,
                 int32_t vocab_size);
+  // The same with rules that were made before, for another prompt of the request.
+  SamplingState(std::shared_ptr<const SamplingRules> rules, std::span<const TokenId> prompt, uint64_t seed,
+                int32_t sample_index, int32_t vocab_size);
 
   void append(TokenId token);  // a generated token
-  // The same past, another sample of the request: draws from a stream of its own from here on.
+  // Returns a copy for another sample of the request, with a separate random stream.
   SamplingState fork(int32_t sample_index) const;
 
   int32_t num_generated() const { return num_generated_; }
-  const SamplingParams& params() const { return rules_->params; }
+  const SamplingParams& params() const { return *rules_->params; }
+  const std::shared_ptr<const SamplingRules>& shared_rules() const { return rules_; }
   const SamplingRules& rules() const { return *rules_; }
   const TokenCounts& counts() const { return counts_; }
   uint64_t seed() const { return seed_; }

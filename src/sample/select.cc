@@ -19,8 +19,8 @@ int bucket_of(const Row& row, float value) {
   return static_cast<int>(std::min(distance, static_cast<float>(kNumBuckets - 1)));
 }
 
-// Of ranked[0, count), the last entry of the smallest set of most likely ones whose masses reach `target`. By
-// halving: only the half that the end lies in is looked at again.
+// Returns the last entry of the smallest set of most probable entries in ranked[0, count) whose masses reach
+// `target`. Quickselect: only the half that contains the end is processed further.
 Ranked find_cut(std::vector<Ranked>& ranked, size_t count, double target) {
   auto begin = ranked.begin();
   auto end = begin + static_cast<ptrdiff_t>(count);
@@ -46,7 +46,7 @@ Ranked find_cut(std::vector<Ranked>& ranked, size_t count, double target) {
       return *it;
     }
   }
-  return *(end - 1);  // rounding kept the sum below the target: everything looked at stays
+  return *(end - 1);  // because of rounding the sum is below the target; keep all entries
 }
 
 void list_from(Row& row, float max, float scale, float bound, SamplerBuffers& buffers) {
@@ -55,9 +55,9 @@ void list_from(Row& row, float max, float scale, float bound, SamplerBuffers& bu
   take_list(row, count, buffers);
 }
 
-// Keeps the smallest set of most likely entries whose masses reach `target`. The row must be a list. mass
-// null: 1 each. A histogram of the distance from the maximum finds the narrow band that the cut lies in; only
-// the band is looked at closely.
+// Keeps the smallest set of most probable entries whose masses reach `target`. The row must be a list. mass:
+// null = 1 per entry. A histogram of the distance from the maximum finds the narrow band that contains the
+// threshold; only this band is searched.
 void keep_until(Row& row, const float* mass, double target, SamplerBuffers& buffers) {
   std::fill(buffers.bucket_mass.begin(), buffers.bucket_mass.end(), 0.0);
   for (size_t i = 0; i < row.values.size(); ++i) {
@@ -71,7 +71,7 @@ void keep_until(Row& row, const float* mass, double target, SamplerBuffers& buff
     ++band;
   }
   if (band == kNumBuckets) {
-    return;  // rounding kept the sum below the target: everything stays
+    return;  // because of rounding the sum is below the target; keep all entries
   }
   size_t in_band = 0;
   for (size_t i = 0; i < row.values.size(); ++i) {
@@ -132,8 +132,8 @@ void keep_top_k(Row& row, int64_t k, SamplerBuffers& buffers) {
 
 void keep_top_p(Row& row, float top_p, SamplerBuffers& buffers) {
   const double total = sum_exp(row.values, row.max, row.scale, buffers.block_sum.data());
-  // All entries lighter than `light` weigh less than (1 - top_p) of the total together: the set is reached
-  // before them. A little lower, for the rounding of the sums.
+  // The entries below `light` have less than (1 - top_p) of the total weight together, so top_p is reached
+  // without them. The bound is slightly lower because of rounding in the sums.
   const double light = (1.0 - double{top_p}) * total / static_cast<double>(row.values.size());
   constexpr double kMargin = 1e-3;
   list_from(row, row.max, row.scale, static_cast<float>(std::log(light) - kMargin), buffers);

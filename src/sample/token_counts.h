@@ -1,4 +1,4 @@
-// How often each token stands in one sequence, for the penalties.
+// Token counts of one sequence, for the penalties.
 #pragma once
 
 #include <cstdint>
@@ -9,13 +9,13 @@
 
 namespace quire {
 
-// A sparse table: one entry for each distinct token, found by open addressing. Its memory grows with the
-// distinct tokens, by doubling. A value type; one thread at a time.
+// A hash table with open addressing and one entry per distinct token; it grows by doubling. A value type, not
+// thread-safe.
 class TokenCounts {
  public:
   struct Entry {
     TokenId token = -1;
-    int32_t in_output = 0;  // times generated; 0: the token stands in the prompt only
+    int32_t in_output = 0;  // number of times generated; 0 = the token is in the prompt only
   };
 
   void add_prompt(TokenId token);
@@ -27,8 +27,7 @@ class TokenCounts {
   void rehash(size_t num_slots);
 
   std::vector<Entry> entries_;
-  std::vector<int32_t>
-      slots_;  // [power of two] index into entries_, -1 where free; at most half of them taken
+  std::vector<int32_t> slots_;  // [power of two] index into entries_, -1 = free; at most half are used
 };
 
 }  // namespace quire

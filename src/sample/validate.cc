@@ -1,5 +1,6 @@
 #include "sample/validate.h"
 
+#include <algorithm>
 #include <array>
 #include <charconv>
 #include <cmath>
@@ -21,8 +22,8 @@ struct FloatRange {
   std::string_view name;
   float SamplingParams::*field;
   Lower lower;
-  float least;
-  float most;  // infinity: no bound but being finite
+  float min_value;
+  float max_value;  // infinity = any finite value
 };
 
 constexpr float kNoBound = std::numeric_limits<float>::infinity();
@@ -34,11 +35,11 @@ constexpr FloatRange kFloatRanges[] = {
     {"repetition_penalty", &SamplingParams::repetition_penalty, Lower::kOpen, 0.0F, kNoBound},
     {"presence_penalty", &SamplingParams::presence_penalty, Lower::kClosed, -2.0F, 2.0F},
     {"frequency_penalty", &SamplingParams::frequency_penalty, Lower::kClosed, -2.0F, 2.0F},
-    // length^20 and its inverse are numbers for every length.
+    // length^20 and its inverse are finite for every length.
     {"length_penalty", &SamplingParams::length_penalty, Lower::kClosed, -20.0F, 20.0F},
 };
 
-// What a beam search has no use for: it follows the model's own probabilities.
+// Parameters that beam search does not support, because it uses the model's probabilities directly.
 constexpr std::pair<std::string_view, float SamplingParams::*> kSamplingOnly[] = {
     {"top_p", &SamplingParams::top_p},
     {"min_p", &SamplingParams::min_p},
@@ -50,8 +51,8 @@ constexpr std::pair<std::string_view, float SamplingParams::*> kSamplingOnly[] =
 struct IntRange {
   std::string_view name;
   int32_t SamplingParams::*field;
-  int32_t least;
-  int32_t most;
+  int32_t min_value;
+  int32_t max_value;
 };
 
 constexpr int32_t kIntMax = std::numeric_limits<int32_t>::max();
@@ -64,7 +65,7 @@ constexpr IntRange kIntRanges[] = {
     {"min_tokens", &SamplingParams::min_tokens, 0, kIntMax},
 };
 
-// The shortest decimal that reads back as the float: what the person wrote, where a double would show noise.
+// Returns the shortest decimal that parses to the same float, which is usually what the user wrote.
 std::string shown(float value) {
   std::array<char, 32> text;
   const auto result = std::to_chars(text.data(), text.data() + text.size(), value);
@@ -73,26 +74,28 @@ std::string shown(float value) {
 
 Status check_float(const SamplingParams& params, const FloatRange& range) {
   const float value = params.*range.field;
-  const bool above = range.lower == Lower::kOpen ? value > range.least : value >= range.least;
-  if (above && value <= range.most && std::isfinite(value)) {
+  const bool above = range.lower == Lower::kOpen ? value > range.min_value : value >= range.min_value;
+  if (above && value <= range.max_value && std::isfinite(value)) {
     return {};
   }
   const std::string lower =
-      cat(range.lower == Lower::kOpen ? "greater than " : "at least ", shown(range.least));
+      cat(range.lower == Lower::kOpen ? "greater than " : "at least ", shown(range.min_value));
   const std::string upper =
-      range.most == kNoBound ? std::string(" and finite") : cat(" and at most ", shown(range.most));
+      range.max_value == kNoBound ? std::string(" and finite") : cat(" and at most ", shown(range.max_value));
   return invalid_argument(cat(range.name, " must be ", lower, upper, ", but is ", shown(value), "."),
                           std::string(range.name));
 }
 
 Status check_int(const SamplingParams& params, const IntRange& range) {
   const int32_t value = params.*range.field;
-  if (value >= range.least && value <= range.most) {
+  if (value >= range.min_value && value <= range.max_value) {
     return {};
   }
-  const std::string upper = range.most == kIntMax ? std::string() : cat(" and at most ", range.most);
-  return invalid_argument(cat(range.name, " must be at least ", range.least, upper, ", but is ", value, "."),
-                          std::string(range.name));
+  const std::string upper =
+      range.max_value == kIntMax ? std::string() : cat(" and at most ", range.max_value);
+  return invalid_argument(
+      cat(range.name, " must be at least ", range.min_value, upper, ", but is ", value, "."),
+      std::string(range.name));
 }
 
 Status check_logprobs(std::optional<int32_t> asked, std::string_view name, int32_t vocab_size,
@@ -127,6 +130,11 @@ Status check_token(TokenId token, std::string_view name, int32_t vocab_size) {
 }
 
 Status check_tokens(std::span<const TokenId> tokens, std::string_view name, int32_t vocab_size) {
+  if (tokens.size() > static_cast<size_t>(std::max(0, vocab_size))) {
+    return invalid_argument(cat(name, " has ", tokens.size(), " token ids; at most ", vocab_size,
+                                " are allowed, one for each token of the vocabulary."),
+                            std::string(name));
+  }
   for (const TokenId token : tokens) {
     if (Status status = check_token(token, name, vocab_size); !status) {
       return status;
@@ -200,7 +208,7 @@ Status check_together(const SamplingParams& params) {
             "."),
         "n");
   }
-  // max_tokens 0 generates nothing, so that no minimum can be reached.
+  // With max_tokens 0 no minimum can be reached.
   if (params.min_tokens > params.max_tokens) {
     return invalid_argument(cat("min_tokens must be at most max_tokens, which is ", params.max_tokens,
                                 ", but is ", params.min_tokens, "."),

@@ -6,10 +6,10 @@
 
 namespace quire {
 
-struct SamplerBuffers;  // sample/buffers.h, the sampler's own business
+struct SamplerBuffers;  // sample/buffers.h, internal
 
-// Scratch of one worker thread, sized once for the vocabulary (about 24 bytes for each token). Contents mean
-// nothing between calls; one call at a time uses it.
+// Scratch memory of one worker thread, allocated once for the vocabulary (about 24 bytes per token). Its
+// contents are valid within one call only. Not thread-safe.
 class SamplerWorkspace {
  public:
   explicit SamplerWorkspace(int32_t vocab_size);

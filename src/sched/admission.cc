@@ -1,261 +1,244 @@
-// Who joins those that run: whole groups. Who gives way for them: sched/preemption.cc.
-#include <algorithm>
+#include "sched/admission.h"
 
+#include <algorithm>
+#include <span>
+
+#include "base/error.h"
 #include "base/strings.h"
-#include "sched/scheduler.h"
+#include "sched/sample_lifecycle.h"
 
 namespace quire {
 
 namespace {
 
-// While others run, a waiting group is admitted only if this part of the pool stays free behind its last
-// known token: those who run need blocks to go on, and would throw it out again.
-constexpr int32_t kReservedPart = 100;
+// While others run, a waiting request is admitted only if 1/100 of the pool stays free after its known
+// tokens: running requests need blocks to continue, and would preempt it otherwise.
+constexpr int32_t kReservedFraction = 100;
 
 }  // namespace
 
-void Scheduler::admit_waiting() {
-  while (budget_ > 0 && !preempted_this_step_) {
-    SequenceGroup* group = waiting_.front();
-    if (group == nullptr) return;
-    const int32_t threshold = config_.long_prefill_token_threshold;
-    const int32_t chunk = std::min(budget_ - decodes_left_, threshold > 0 ? threshold : budget_);
-    if (chunk < 1 && !in_flight_.empty()) return;
-    if (config_.whole_prompts && group->num_prompt_tokens > budget_) return;
-    const size_t count = num_placeable(*group, chunk);
-    if (begin_loading(*group)) continue;
-    if (count == 0) return;
-    place(*group, count);
-    const Sequence& first = *gang_.front();
-    plan_group(index_of(*group));
-    if (first.num_planned_tokens < first.num_left()) ++num_partial_;
+const Sequence* Admission::admit_next(StepState& step) {
+  const SchedulerConfig& config = state_.config;
+  while (step.budget > 0 && !step.preempted) {
+    SequenceGroup* group = state_.queues.next_waiting();
+    if (group == nullptr) return nullptr;
+    const int32_t threshold = config.long_prefill_token_threshold;
+    const int32_t chunk = std::min(step.budget - step.decodes_left, threshold > 0 ? threshold : step.budget);
+    if (chunk < 1 && !step.in_flight.empty()) return nullptr;
+    if (config.whole_prompts && group->num_prompt_tokens > step.budget) return nullptr;
+    const size_t count = num_admissible(*group, step, chunk);
+    if (begin_loading(*group, step)) continue;
+    if (count == 0) return nullptr;
+    admit(*group, count, step);
+    return admission_batch_.front();
   }
+  return nullptr;
 }
 
-// A waiting group of a lower level takes the place of running ones of higher levels: nothing is planned yet.
-void Scheduler::make_way() {
-  if (config_.policy != SchedulingPolicy::kPriority && config_.policy != SchedulingPolicy::kMlfq) return;
-  while (!running_.empty()) {
-    SequenceGroup* group = waiting_.front();
+void Admission::preempt_for_priority(StepState& step) {
+  RequestQueues& queues = state_.queues;
+  if (!queues.preempts()) return;
+  while (!queues.running().empty()) {
+    SequenceGroup* group = queues.next_waiting();
     const auto outranked = [&] {
-      return !running_.empty() && group->rank.level < running_.back()->group->rank.level;
+      return !queues.running().empty() && group->rank.level < queues.running().back()->group->rank.level;
     };
     if (group == nullptr || !outranked()) return;
-    if (begin_loading(*group)) continue;
-    size_t count = num_placeable(*group, 1);
-    if (count == 0 && !worth_clearing(*group)) return;
+    if (begin_loading(*group, step)) continue;
+    size_t count = num_admissible(*group, step, 1);
+    if (count == 0 && !preemption_would_suffice(*group, step)) return;
     while (count == 0 && outranked()) {
-      preempt_last();
-      count = num_placeable(*group, 1);
+      preemption_.preempt_last_request(step);
+      count = num_admissible(*group, step, 1);
     }
     if (count == 0) return;
-    place(*group, count);
-    if (gang_.front()->num_left() > 1) ++num_partial_;
+    admit(*group, count, step);
+    if (admission_batch_.front()->num_left() > 1) ++step.num_partial_prefills;
   }
 }
 
-// Whether the group could have its place when all of higher levels gave theirs up. Blocks that several of
-// them share are counted for each, so it may turn out to be too little.
-bool Scheduler::worth_clearing(const SequenceGroup& group) {
-  int32_t seats = num_seats_taken_ + seats_wanted(group);
-  int64_t blocks = kv_.num_free();
+// Whether the group could be admitted if all running requests of higher levels were preempted. Blocks that
+// several of them share are counted for each, so the answer may be too optimistic.
+bool Admission::preemption_would_suffice(const SequenceGroup& group, const StepState& step) {
+  const SchedulerConfig& config = state_.config;
+  const std::vector<Sequence*>& running = state_.queues.running();
+  int32_t num_slots = state_.requests.num_slots_taken() + slots_wanted(group);
+  int64_t num_blocks = state_.kv.num_free();
   const SequenceGroup* previous = nullptr;
-  for (size_t i = running_.size(); i-- > 0;) {
-    const SequenceGroup& victim = *running_[i]->group;
+  for (size_t i = running.size(); i-- > 0;) {
+    const SequenceGroup& victim = *running[i]->group;
     if (victim.rank.level <= group.rank.level) break;
-    if (&victim != previous) seats -= victim.num_seats;
+    if (&victim != previous) num_slots -= victim.num_slots;
     previous = &victim;
-    for (int32_t g = 0; g < kv_.num_groups(); ++g)
-      blocks += static_cast<int64_t>(kv_.block_table(running_[i]->table, g).size());
+    num_blocks += state_.kv.num_held(running[i]->table);
   }
-  int64_t needed = kv_.num_blocks() / kReservedPart + blocks_to_swap_in(group);
+  int64_t needed = state_.kv.num_blocks() / kReservedFraction + blocks_to_swap_in(group);
   for (const Sequence& sample : group.samples) {
-    if (sample.state != SequenceState::kWaiting || !swapped_.empty()) continue;
+    if (sample.state != SequenceState::kWaiting || !swapped_tables_.empty()) continue;
     find_prefix(sample);
-    needed += kv_.blocks_to_start(match_, sample.num_tokens(), config_.max_num_batched_tokens);
+    needed += state_.kv.blocks_to_start(match_, sample.num_tokens(), config.max_num_batched_tokens);
     break;
   }
   const bool prompt_may_start =
-      config_.max_num_partial_prefills <= 0 || num_partial_ < config_.max_num_partial_prefills;
-  return seats <= config_.max_num_seqs && needed <= blocks && prompt_may_start;
+      config.max_num_partial_prefills <= 0 || step.num_partial_prefills < config.max_num_partial_prefills;
+  return num_slots <= config.max_num_seqs && needed <= num_blocks && prompt_may_start;
 }
 
-// Of the samples that wait.
-int32_t Scheduler::seats_wanted(const SequenceGroup& group) {
-  return group.forked && !group.beams() ? group.num_waiting : group.num_sequences();
-}
-
-// Samples have their seats before they are born, and beams as long as one is open.
-void Scheduler::update_seats(SequenceGroup& group) {
-  const bool all = group.num_running > 0 && (!group.forked || group.beams());
-  const int32_t num_seats = all ? group.num_sequences() : group.num_running;
-  num_seats_taken_ += num_seats - group.num_seats;
-  group.num_seats = num_seats;
-}
-
-// Only samples of this group run, or none at all.
-bool Scheduler::runs_alone(const SequenceGroup& group) const {
-  return running_.empty() || (running_.front()->group == &group && running_.back()->group == &group);
-}
-
-void Scheduler::find_prefix(const Sequence& sequence) {
-  // Log-probabilities of the prompt come from computing it.
-  // So do vectors that are made of all of its tokens.
-  const SequenceGroup& group = *sequence.group;
-  const bool whole = group.pooling && group.pooling->all_tokens;
-  const bool reads_cache = !whole && !group.sampling.prompt_logprobs.has_value();
+void Admission::find_prefix(const Sequence& sequence) {
   const std::span<const TokenId> known(sequence.token_ids);
-  kv_.find_prefix(sequence.table, reads_cache ? known : known.first(0), match_);
+  const bool reads_cache = sequence.group->reads_prefix_cache();
+  state_.kv.find_prefix(sequence.table, reads_cache ? known : known.first(0), match_);
 }
 
-// Tokens of the prompt that stand in full blocks: those the samples hold together.
-int32_t Scheduler::shared_prompt(const SequenceGroup& group) const {
-  return group.num_prompt_tokens / kv_.block_size() * kv_.block_size();
+// Tokens of the prompt in full blocks, which the samples hold together.
+int32_t Admission::num_shared_prompt_tokens(const SequenceGroup& group) const {
+  const int32_t block_size = state_.kv.block_size();
+  return group.num_prompt_tokens / block_size * block_size;
 }
 
-// Blocks that a sequence with slots for `num_tokens` tokens still takes until all its tokens are computed.
-int64_t Scheduler::blocks_beyond(const Sequence& sequence, int32_t num_tokens) {
-  const int32_t num_blocks = num_tokens / kv_.block_size();
-  held_match_.num_tokens = num_blocks * kv_.block_size();
-  held_match_.blocks.resize(static_cast<size_t>(kv_.num_groups()));
-  for (auto& blocks : held_match_.blocks) blocks.assign(static_cast<size_t>(num_blocks), CachedBlock{});
-  return kv_.blocks_to_start(held_match_, sequence.num_tokens(), config_.max_num_batched_tokens);
+// Blocks that a sequence with slots for num_tokens tokens still allocates until all its tokens are computed.
+int64_t Admission::blocks_to_grow(const Sequence& sequence, int32_t num_tokens) {
+  const int32_t num_blocks = num_tokens / state_.kv.block_size();
+  grown_match_.num_tokens = num_blocks * state_.kv.block_size();
+  grown_match_.blocks.resize(static_cast<size_t>(state_.kv.num_groups()));
+  for (auto& blocks : grown_match_.blocks) blocks.assign(static_cast<size_t>(num_blocks), CachedBlock{});
+  return state_.kv.blocks_to_start(grown_match_, sequence.num_tokens(), state_.config.max_num_batched_tokens);
 }
 
-// Of all samples that are swapped out, with what they take until their tokens are computed. Leaves their
-// tables in swapped_.
-int64_t Scheduler::blocks_to_swap_in(const SequenceGroup& group) {
-  swapped_.clear();
+// Blocks for all swapped samples of the group until their tokens are computed. Leaves their tables in
+// swapped_tables_.
+int64_t Admission::blocks_to_swap_in(const SequenceGroup& group) {
+  swapped_tables_.clear();
   int64_t needed = 0;
   for (const Sequence& sample : group.samples) {
     if (sample.state != SequenceState::kWaiting || sample.num_computed_tokens == 0) continue;
-    swapped_.push_back(sample.table);
-    needed += blocks_beyond(sample, sample.num_computed_tokens);
+    swapped_tables_.push_back(sample.table);
+    needed += blocks_to_grow(sample, sample.num_computed_tokens);
   }
-  return swapped_.empty() ? 0 : needed + kv_.blocks_to_swap_in(swapped_);
+  return swapped_tables_.empty() ? 0 : needed + state_.kv.blocks_to_swap_in(swapped_tables_);
 }
 
-// How many of the group's waiting samples may run: all or none while others run. A prompt of more than
-// `free_chunk` tokens counts as computed in chunks. Leaves the samples in gang_.
-size_t Scheduler::num_placeable(SequenceGroup& group, int32_t free_chunk) {
-  if (num_seats_taken_ + seats_wanted(group) > config_.max_num_seqs) return 0;
-  gang_.clear();
+// How many of the group's waiting samples can run: all or none while other requests run. Prompts of more than
+// max_chunk tokens count as partial prefills. Leaves the samples in admission_batch_.
+size_t Admission::num_admissible(SequenceGroup& group, const StepState& step, int32_t max_chunk) {
+  const SchedulerConfig& config = state_.config;
+  KvManager& kv = state_.kv;
+  const bool nothing_runs = state_.queues.running().empty();
+  if (state_.requests.num_slots_taken() + slots_wanted(group) > config.max_num_seqs) return 0;
+  admission_batch_.clear();
   for (const bool swapped : {true, false}) {
     for (Sequence& sample : group.samples) {
       if (sample.state == SequenceState::kWaiting && (sample.num_computed_tokens > 0) == swapped)
-        gang_.push_back(&sample);
+        admission_batch_.push_back(&sample);
     }
   }
-  const bool alone = runs_alone(group);
-  int64_t needed = running_.empty() ? 0 : kv_.num_blocks() / kReservedPart + group.num_running;
+  int64_t needed = nothing_runs ? 0 : kv.num_blocks() / kReservedFraction + group.num_running;
   needed += blocks_to_swap_in(group);
-  // What was swapped out together fits together when nothing else runs.
-  if (!swapped_.empty() && needed > kv_.num_free() && !running_.empty()) return 0;
-  const bool shares_prompt = group.num_running == 0 && gang_.size() > 1 && swapped_.empty();
-  bool led = false;
-  size_t count = swapped_.size();
-  for (; count < gang_.size(); ++count) {
-    const Sequence& sample = *gang_[count];
+  // Samples that were swapped out together fit together if nothing else runs.
+  if (!swapped_tables_.empty() && needed > kv.num_free() && !nothing_runs) return 0;
+  const bool shares_prompt = group.num_running == 0 && admission_batch_.size() > 1 && swapped_tables_.empty();
+  bool has_prompt_sample = false;
+  size_t count = swapped_tables_.size();
+  for (; count < admission_batch_.size(); ++count) {
+    const Sequence& sample = *admission_batch_[count];
     find_prefix(sample);
-    const bool prompt_cached = match_.num_tokens >= shared_prompt(group);
-    needed += shares_prompt && led && !prompt_cached
-                  ? blocks_beyond(sample, shared_prompt(group))
-                  : kv_.blocks_to_start(match_, sample.num_tokens(), config_.max_num_batched_tokens);
-    led = led || !prompt_cached;
-    // What fits alone at all fits now. Beams fit all together (check_blocks()).
-    const bool first_of_all = running_.empty() && (count == 0 || group.beams());
-    if (needed > kv_.num_free() && !first_of_all) break;
-    if (count == 0 && config_.max_num_partial_prefills > 0 && !first_of_all &&
-        sample.num_tokens() - match_.num_tokens > free_chunk &&
-        num_partial_ >= config_.max_num_partial_prefills) {
+    const bool prompt_cached = match_.num_tokens >= num_shared_prompt_tokens(group);
+    needed += shares_prompt && has_prompt_sample && !prompt_cached
+                  ? blocks_to_grow(sample, num_shared_prompt_tokens(group))
+                  : kv.blocks_to_start(match_, sample.num_tokens(), config.max_num_batched_tokens);
+    has_prompt_sample = has_prompt_sample || !prompt_cached;
+    // The admission check of add_request() guarantees that one sample alone fits, or all beams of a search.
+    const bool always_fits = nothing_runs && (count == 0 || group.uses_beam_search());
+    if (needed > kv.num_free() && !always_fits) break;
+    if (count == 0 && config.max_num_partial_prefills > 0 && !always_fits &&
+        sample.num_tokens() - match_.num_tokens > max_chunk &&
+        step.num_partial_prefills >= config.max_num_partial_prefills) {
       return 0;
     }
   }
-  return count == gang_.size() || alone ? count : 0;
+  const bool alone = state_.queues.runs_alone(group);
+  return count == admission_batch_.size() || alone ? count : 0;
 }
 
-// Lets the first `count` samples of gang_ run, from what is swapped out or cached of them.
-void Scheduler::place(SequenceGroup& group, size_t count) {
-  const bool shares_prompt = group.num_running == 0 && gang_.size() > 1 && swapped_.empty();
-  remove_waiting(group);
-  if (!swapped_.empty()) {
-    if (!kv_.swap_in(swapped_, plan_.copies))
-      throw Error(cat("Request ", group.id, " does not fit where it ran before."));
-    ++totals_.num_swap_ins;
+// Moves the first `count` samples of admission_batch_ to the running list.
+void Admission::admit(SequenceGroup& group, size_t count, StepState& step) {
+  const bool shares_prompt = group.num_running == 0 && admission_batch_.size() > 1 && swapped_tables_.empty();
+  state_.queues.remove_waiting(group);
+  if (!swapped_tables_.empty()) {
+    if (!state_.kv.swap_in(swapped_tables_, step.plan.copies))
+      throw Error(cat("request ", group.id, ": its swapped blocks do not fit, though they did before"));
+    ++state_.totals.num_swap_ins;
   }
-  for (size_t i = 0; i < count; ++i) place_sample(*gang_[i], shares_prompt);
-  if (group.num_followers == 0) group.leader = nullptr;
-  update_seats(group);
-  if (!group.started) start_group(group);
-  // Behind start_group(): the queue of those who ran is another one.
-  if (group.num_waiting > 0) push_waiting(group);
-  for (size_t i = 0; i < count; ++i) insert_running(*gang_[i]);
+  for (size_t i = 0; i < count; ++i) start_sample(*admission_batch_[i], shares_prompt, step);
+  if (group.num_awaiting_prompt == 0) group.prompt_sample = nullptr;
+  state_.requests.update_slots(group);
+  if (!group.started) note_first_admission(group);
+  // After the first admission: from then on the group is in another queue.
+  if (group.num_waiting > 0) state_.queues.push_waiting(group);
+  for (size_t i = 0; i < count; ++i) state_.queues.insert_running(*admission_batch_[i]);
 }
 
-void Scheduler::place_sample(Sequence& sequence, bool shares_prompt) {
+void Admission::start_sample(Sequence& sequence, bool shares_prompt, StepState& step) {
   SequenceGroup& group = *sequence.group;
   if (sequence.num_computed_tokens == 0) {
+    const int32_t num_shared = num_shared_prompt_tokens(group);
     find_prefix(sequence);
-    if (shares_prompt && match_.num_tokens < shared_prompt(group) && group.leader != nullptr) {
-      sequence.follows = true;
-      ++group.num_followers;
+    if (shares_prompt && match_.num_tokens < num_shared && group.prompt_sample != nullptr) {
+      sequence.awaits_prompt = true;
+      ++group.num_awaiting_prompt;
     } else {
-      start_from_cache(sequence);
-      if (shares_prompt && sequence.num_computed_tokens < shared_prompt(group)) group.leader = &sequence;
+      start_from_cache(sequence, step);
+      if (shares_prompt && sequence.num_computed_tokens < num_shared) group.prompt_sample = &sequence;
     }
   }
   sequence.state = SequenceState::kRunning;
   --group.num_waiting;
-  --num_waiting_;
+  --state_.requests.num_waiting;
   ++group.num_running;
 }
 
-// Takes the blocks of match_.
-void Scheduler::start_from_cache(Sequence& sequence) {
-  if (!kv_.start(sequence.table, match_, match_.num_tokens, plan_.copies))
-    throw Error(cat("Sequence ", sequence.id, " cannot take the cached blocks that were found."));
+void Admission::start_from_cache(Sequence& sequence, StepState& step) {
+  if (!state_.kv.start(sequence.table, match_, match_.num_tokens, step.plan.copies))
+    throw Error(cat("sequence ", sequence.id, ": cannot allocate the cached prefix that was found"));
   sequence.num_computed_tokens = match_.num_tokens;
 }
 
-void Scheduler::start_group(SequenceGroup& group) {
+void Admission::note_first_admission(SequenceGroup& group) {
   Sequence& first = group.samples.front();
   group.started = true;
-  --num_never_started_;
+  --state_.requests.num_never_started;
   group.num_cached_tokens = first.num_computed_tokens;
-  started_.push_back(group.id);
-  reserve_growth(first);
-  if (config_.policy == SchedulingPolicy::kFair) {
-    group.rank = {0, next_admission_++};
-    ClientTable::charge(group, ClientTable::kInputWeight * first.num_left());
-  }
-  const bool whole = group.pooling && group.pooling->all_tokens;
-  if (config_.enable_prefix_caching && !whole && !group.sampling.prompt_logprobs.has_value()) {
-    totals_.prefix_queried_tokens += group.num_prompt_tokens;
-    totals_.prefix_hit_tokens += group.num_cached_tokens;
+  state_.started.push_back(group.id);
+  reserve_growth(state_, first);
+  state_.queues.note_first_admission(group, first.num_left());
+  if (state_.config.enable_prefix_caching && group.reads_prefix_cache()) {
+    state_.totals.prefix_queried_tokens += group.num_prompt_tokens;
+    state_.totals.prefix_hit_tokens += group.num_cached_tokens;
   }
 }
 
-// A sequence that runs allocates nothing from step to step: its vectors have their final size from the start.
-void Scheduler::reserve_growth(Sequence& sequence) {
-  const SequenceGroup& group = *sequence.group;
-  const int64_t final_size =
-      std::min<int64_t>(int64_t{group.num_prompt_tokens} + group.sampling.max_tokens, config_.max_model_len);
-  sequence.token_ids.reserve(static_cast<size_t>(final_size));
-  kv_.reserve(sequence.table, final_size);
-}
-
-void Scheduler::insert_running(Sequence& sequence) {
-  const auto at =
-      std::upper_bound(running_.begin(), running_.end(), &sequence,
-                       [](const Sequence* a, const Sequence* b) { return served_before(*a, *b); });
-  running_.insert(at, &sequence);
-}
-
-size_t Scheduler::index_of(const SequenceGroup& group) const {
-  const auto at = std::partition_point(running_.begin(), running_.end(), [&](const Sequence* sequence) {
-    return sequence->group->rank < group.rank;
+// True if the request now waits for the disk. The first of its samples loads the prompt for all.
+bool Admission::begin_loading(SequenceGroup& group, StepState& step) {
+  if (!state_.kv.has_disk() || group.num_running > 0) return false;
+  if (group.request.sampling->prompt_logprobs.has_value()) return false;
+  if (state_.requests.num_slots_taken() + slots_wanted(group) > state_.config.max_num_seqs) return false;
+  const auto first = std::find_if(group.samples.begin(), group.samples.end(), [](const Sequence& sample) {
+    return sample.state == SequenceState::kWaiting;
   });
-  return static_cast<size_t>(at - running_.begin());
+  if (first->num_computed_tokens > 0) return false;
+  find_prefix(*first);
+  if (!state_.kv.load_from_disk(first->table, first->token_ids, match_, step.plan.disk_reads)) return false;
+  state_.queues.begin_loading(group);
+  ++state_.totals.num_loads;
+  return true;
+}
+
+void Admission::requeue_loaded() {
+  state_.queues.requeue_loaded([this](const SequenceGroup& group) {
+    return std::none_of(group.samples.begin(), group.samples.end(), [this](const Sequence& sample) {
+      return sample.state == SequenceState::kWaiting && state_.kv.loading(sample.table);
+    });
+  });
 }
 
 }  // namespace quire

@@ -30,7 +30,7 @@ void ClientTable::leave(SequenceGroup& group) {
   group.client = nullptr;
   if (--client.num_requests > 0) return;
   insert(idle_, client);
-  forget_idle();
+  remove_idle();
 }
 
 void ClientTable::push(SequenceGroup& group) {
@@ -70,11 +70,11 @@ int64_t ClientTable::floor() {
   return last_left_ == nullptr ? floor_ : std::max(floor_, last_left_->counter);
 }
 
-void ClientTable::forget_idle() {
-  const int64_t lifted_to = floor();
+void ClientTable::remove_idle() {
+  const int64_t lowest_start = floor();
   while (!idle_.empty()) {
     Client& client = *idle_.begin();
-    if (client.counter > lifted_to && idle_.size() <= kMaxIdle) break;
+    if (client.counter > lowest_start && idle_.size() <= kMaxIdle) break;
     idle_.erase(idle_.begin());
     if (last_left_ == &client) {
       floor_ = std::max(floor_, client.counter);
@@ -93,13 +93,13 @@ void ClientTable::check_integrity() const {
     if (client.num_requests == 0) ++idle;
     if (client.hook.is_linked() != (waits || client.num_requests == 0) ||
         (waits && client.num_requests == 0) || client.key > client.counter) {
-      throw Error(cat("Client ", id, " has ", client.num_requests, " requests, ", client.waiting.size(),
-                      " of them waiting, and does not stand where it belongs."));
+      throw Error(cat("client ", id, ": in the wrong set; ", client.num_requests, " requests, ",
+                      client.waiting.size(), " of them waiting"));
     }
   }
   if (waiting != waiting_.size() || idle != idle_.size()) {
-    throw Error(cat(waiting, " clients wait and ", idle, " have no request, listed are ", waiting_.size(),
-                    " and ", idle_.size(), "."));
+    throw Error(cat(waiting, " clients wait and ", idle, " have no requests; the sets have ", waiting_.size(),
+                    " and ", idle_.size()));
   }
 }
 

@@ -1,13 +1,13 @@
 // Fair sharing between clients: the virtual token counter (Sheng et al., "Fairness in Serving Large Language
 // Models", arXiv 2401.00588). Owned by Scheduler; engine thread only.
 //
-// Every client has a counter of the tokens it was served, weighted. Among the clients that wait, the one with
-// the lowest counter is served next. A client that comes back is lifted to the lowest counter of those who
-// wait, so that having been away earns nothing.
+// Every client has a weighted counter of the tokens that were computed for it. Among the waiting clients, the
+// one with the lowest counter is next. A client that returns after a pause starts at the lowest counter of
+// the waiting clients, so pauses earn no credit.
 //
-// Memory: a client without a request is forgotten as soon as its counter is not above that of everyone who
-// waits (coming back it would be lifted at least there, so nothing is lost), and beyond kMaxIdle of them the
-// one with the lowest counter is.
+// Memory: the record of a client without requests is removed once its counter is not above those of all
+// waiting clients: a returning client would start at least there, so nothing is lost. Beyond kMaxIdle such
+// records, the one with the lowest counter is removed.
 #pragma once
 
 #include <boost/intrusive/set.hpp>
@@ -22,8 +22,8 @@ struct Client {
   int64_t id = 0;
   int64_t counter = 0;       // tokens served, weighted
   int64_t key = 0;           // the counter when it was put into its set, which orders it there
-  int64_t num_requests = 0;  // that did not end
-  GroupSet waiting;          // those never admitted, first come first served
+  int64_t num_requests = 0;  // that have not ended
+  GroupSet waiting;          // those never admitted, in order of arrival
   boost::intrusive::set_member_hook<> hook;  // in ClientTable::waiting_ or idle_
 };
 
@@ -35,27 +35,28 @@ class ClientTable {
 
   ~ClientTable();
 
-  // A request comes, a request is gone.
+  // A request arrives or ends.
   void enter(SequenceGroup& group, int64_t client);
   void leave(SequenceGroup& group);
 
-  // A request waits for its first admission, or no longer.
+  // Adds a request that waits for its first admission, or removes it.
   void push(SequenceGroup& group);
   void remove(SequenceGroup& group);
 
   bool empty() const { return waiting_.empty(); }
-  // The first request of the waiting client with the lowest counter. O(log clients), amortised over charges.
+  // The first request of the waiting client with the lowest counter, or null. O(log clients), amortized over
+  // charges.
   SequenceGroup* front();
 
   static void charge(const SequenceGroup& group, int64_t weighted_tokens) {
     group.client->counter += weighted_tokens;
   }
 
-  // What a client that comes back is lifted to.
+  // The counter at which a returning client starts, if its own is lower.
   int64_t floor();
   size_t num_clients() const { return clients_.size(); }
 
-  // Throws Error where sets and counts disagree.
+  // Throws Error if sets and counts are inconsistent.
   void check_integrity() const;
 
  private:
@@ -70,15 +71,15 @@ class ClientTable {
 
   static void insert(ClientSet& set, Client& client);
   Client* lowest();
-  void forget_idle();
+  void remove_idle();
 
   std::unordered_map<int64_t, Client> clients_;
-  // Counters only grow, so a key is at most the counter: whoever stands in front with an old key is put where
-  // its counter belongs.
+  // Counters only grow, so a key is at most the counter: a client at the front with an old key is moved to
+  // the place of its counter.
   ClientSet waiting_;
   ClientSet idle_;               // without requests
-  Client* last_left_ = nullptr;  // the last that stopped to wait
-  int64_t floor_ = 0;            // of those forgotten
+  Client* last_left_ = nullptr;  // the last client that stopped waiting
+  int64_t floor_ = 0;            // largest counter of a removed record
 };
 
 }  // namespace quire

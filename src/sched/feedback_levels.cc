@@ -11,7 +11,7 @@ int64_t FeedbackLevels::first_level(int64_t num_prompt_tokens) {
 }
 
 void FeedbackLevels::place(SequenceGroup& group, int64_t level, int64_t units) {
-  group.rank = {level, next_place_++};
+  group.rank = {level, next_order_++};
   group.quantum_left = units;
 }
 
@@ -59,7 +59,7 @@ void FeedbackLevels::begin_step(double now) {
 }
 
 SequenceGroup* FeedbackLevels::starving(double now, double bound) {
-  // Those of level 0 have nowhere to go: they are asked after again when their patience is over anew.
+  // Groups of level 0 cannot be promoted: their timers restart.
   while (!waiting_.empty() && now - waiting_.front().last_progress > bound) {
     SequenceGroup& group = waiting_.front();
     if (group.rank.level > 0) return &group;

@@ -1,5 +1,5 @@
-// Requests in the order of their ranks: an intrusive tree. O(log n) for each operation, no allocation. A
-// request's rank may only change while it stands in no set.
+// Requests in order of their ranks: an intrusive tree. Every operation is O(log n) and allocates nothing. The
+// rank of a request must not change while it is in a set.
 #pragma once
 
 #include <boost/intrusive/set.hpp>

@@ -1,148 +1,91 @@
-// Who gives way, and how a request that did comes back: whole groups.
-//
-// Its blocks move to the host pool and back, or are forgotten and computed again. Samples that compute again
-// hold their prompt once, as before: one of them, the leader, computes the prompt, and the others follow it,
-// with empty tables, until they are forked from it at the prompt's end. A sample whose prompt is still in the
-// prefix cache starts on its own.
-#include <algorithm>
+#include "sched/preemption.h"
 
-#include "sched/scheduler.h"
+#include <algorithm>
 
 namespace quire {
 
 namespace {
 
-// What PreemptionMode::kAuto reckons with: bytes a second between the pools, and the seconds to compute a
-// token until steps were measured.
+// Estimates for PreemptionMode::kAuto: bytes per second between the pools, and seconds to compute a token
+// until steps have been measured.
 constexpr double kCopyBytesPerSecond = 4e9;
 constexpr double kSecondsPerToken = 1e-4;
 
 }  // namespace
 
-// The group served last gives its place up.
-void Scheduler::preempt_last() {
-  SequenceGroup& group = *running_.back()->group;
-  bool swapped = wants_swap(group);
+void Preemption::preempt_last_request(StepState& step) {
+  const RequestQueues& queues = state_.queues;
+  SequenceGroup& group = *queues.running().back()->group;
+  bool swapped = prefers_swap(group);
   if (swapped) {
-    swapped_.clear();
+    tables_.clear();
     for (const Sequence& sample : group.samples) {
       if (sample.state == SequenceState::kRunning && sample.num_computed_tokens > 0)
-        swapped_.push_back(sample.table);
+        tables_.push_back(sample.table);
     }
-    swapped = !swapped_.empty() && kv_.swap_out(swapped_, plan_.copies);
+    swapped = !tables_.empty() && state_.kv.swap_out(tables_, step.plan.copies);
   }
-  while (!running_.empty() && running_.back()->group == &group) set_aside_last(swapped);
-  ++totals_.num_preemptions;
-  if (swapped) ++totals_.num_swap_outs;
+  while (!queues.running().empty() && queues.running().back()->group == &group)
+    preempt_last_sample(step, swapped);
+  ++state_.totals.num_preemptions;
+  if (swapped) ++state_.totals.num_swap_outs;
 }
 
-// Moving to the host and back against computing again, what the samples share counted once.
-bool Scheduler::wants_swap(const SequenceGroup& group) const {
-  // Those who follow hold nothing yet, and are forked where they follow to.
-  if (config_.preemption_mode == PreemptionMode::kRecompute || group.num_followers > 0) return false;
-  if (config_.preemption_mode == PreemptionMode::kSwap) return true;
+// Compares the time to copy the blocks out and back with the time to recompute the tokens. The prompt that
+// samples share counts once.
+bool Preemption::prefers_swap(const SequenceGroup& group) const {
+  // Samples that await their prompt hold nothing yet, and are forked where they run.
+  if (state_.config.preemption_mode == PreemptionMode::kRecompute || group.num_awaiting_prompt > 0)
+    return false;
+  if (state_.config.preemption_mode == PreemptionMode::kSwap) return true;
   int64_t num_tokens = 0;
-  int32_t num_shared = 0;
+  int64_t num_slots = 0;  // over all attention groups
   int64_t num_state_blocks = 0;
+  int32_t num_shared = 0;
   for (const Sequence& sample : group.samples) {
     if (sample.state != SequenceState::kRunning) continue;
-    num_state_blocks += num_state_groups_;
-    num_tokens += sample.num_computed_tokens - std::min(num_shared, sample.num_computed_tokens);
+    const int32_t num_own = sample.num_computed_tokens - std::min(num_shared, sample.num_computed_tokens);
+    num_tokens += num_own;
+    for (const KvGroupSpec& kv_group : state_.kv_groups) {
+      if (!is_attention_group(kv_group)) {
+        ++num_state_blocks;
+        continue;
+      }
+      const int64_t first = first_visible_position(kv_group, sample.num_computed_tokens);
+      num_slots += std::min<int64_t>(num_own, sample.num_computed_tokens - first);
+    }
     num_shared = group.num_prompt_tokens;
   }
-  const auto growing = static_cast<double>(kv_.num_groups() - num_state_groups_);
   const double num_blocks =
-      static_cast<double>(num_tokens) / kv_.block_size() * growing + static_cast<double>(num_state_blocks);
-  const double copying = 2.0 * num_blocks * static_cast<double>(bytes_per_block_) / kCopyBytesPerSecond;
-  const double per_token = step_clock_.ready() ? step_clock_.seconds_per_token() : kSecondsPerToken;
+      static_cast<double>(num_slots) / state_.kv.block_size() + static_cast<double>(num_state_blocks);
+  const double copying = 2.0 * num_blocks * static_cast<double>(state_.bytes_per_block) / kCopyBytesPerSecond;
+  const StepClock& clock = state_.step_clock;
+  const double per_token = clock.ready() ? clock.seconds_per_token() : kSecondsPerToken;
   return copying <= static_cast<double>(num_tokens) * per_token;
 }
 
-// The sample served last gives its place up.
-void Scheduler::set_aside_last(bool swapped) {
-  Sequence& sequence = *running_.back();
+void Preemption::preempt_last_sample(StepState& step, bool swapped) {
+  Sequence& sequence = *state_.queues.running().back();
   SequenceGroup& group = *sequence.group;
-  running_.pop_back();
+  state_.queues.pop_running();
   if (!swapped) {
-    kv_.clear(sequence.table);
+    state_.kv.clear(sequence.table);
     sequence.num_computed_tokens = 0;
   }
   sequence.state = SequenceState::kWaiting;
   --group.num_running;
   ++group.num_waiting;
-  ++num_waiting_;
-  if (sequence.follows) {
-    sequence.follows = false;
-    --group.num_followers;
-  } else if (group.leader == &sequence) {
-    // Its followers stood behind it and are gone already.
-    group.leader = nullptr;
+  ++state_.requests.num_waiting;
+  if (sequence.awaits_prompt) {
+    sequence.awaits_prompt = false;
+    --group.num_awaiting_prompt;
+  } else if (group.prompt_sample == &sequence) {
+    // The samples that awaited it came later in the running list and are preempted already.
+    group.prompt_sample = nullptr;
   }
-  update_seats(group);
-  if (!WaitingQueue::contains(group)) push_waiting(group);
-  preempted_this_step_ = true;
-}
-
-// A waiting request whose prefix is on the disk waits for it outside of the queue, so that others pass it.
-// The first of its samples brings the prompt up for all.
-bool Scheduler::begin_loading(SequenceGroup& group) {
-  if (!kv_.has_disk() || group.num_running > 0 || group.sampling.prompt_logprobs.has_value()) return false;
-  if (num_seats_taken_ + seats_wanted(group) > config_.max_num_seqs) return false;
-  const auto first = std::find_if(group.samples.begin(), group.samples.end(), [](const Sequence& sample) {
-    return sample.state == SequenceState::kWaiting;
-  });
-  if (first->num_computed_tokens > 0) return false;
-  find_prefix(*first);
-  if (!kv_.load_from_disk(first->table, first->token_ids, match_, plan_.disk_reads)) return false;
-  remove_waiting(group);
-  group.loading = true;
-  loading_.push_back(&group);
-  ++totals_.num_loads;
-  return true;
-}
-
-// Those whose blocks have come from the disk, all or not, stand in the queue again.
-void Scheduler::take_loaded() {
-  if (loading_.empty()) return;
-  std::erase_if(loading_, [this](SequenceGroup* group) {
-    const bool loads =
-        std::any_of(group->samples.begin(), group->samples.end(), [this](const Sequence& sample) {
-          return sample.state == SequenceState::kWaiting && kv_.loading(sample.table);
-        });
-    if (loads) return false;
-    group->loading = false;
-    push_waiting(*group);
-    return true;
-  });
-}
-
-// The leader has computed the prompt.
-void Scheduler::fork_followers(SequenceGroup& group) {
-  for (Sequence& sample : group.samples) {
-    if (!sample.follows) continue;
-    sample.follows = false;
-    kv_.close(sample.table);
-    sample.table = kv_.fork(group.leader->table);
-    kv_.resend(sample.table);
-    sample.num_computed_tokens = group.leader->num_computed_tokens;
-    reserve_growth(sample);
-  }
-  group.num_followers = 0;
-  group.leader = nullptr;
-}
-
-// The leader is gone before it computed the prompt: the first of its followers takes over, from the
-// beginning.
-void Scheduler::appoint_leader(SequenceGroup& group) {
-  group.leader = nullptr;
-  if (group.num_followers == 0) return;
-  for (Sequence& sample : group.samples) {
-    if (!sample.follows) continue;
-    sample.follows = false;
-    --group.num_followers;
-    if (group.num_followers > 0) group.leader = &sample;
-    return;
-  }
+  state_.requests.update_slots(group);
+  if (!WaitingQueue::contains(group)) state_.queues.push_waiting(group);
+  step.preempted = true;
 }
 
 }  // namespace quire

@@ -6,9 +6,9 @@ namespace quire {
 
 namespace {
 
-constexpr double kFade = 0.97;         // weight of what is one step older
-constexpr double kOutlier = 4.0;       // times the expected seconds; beyond counts as this
-constexpr double kKnownWeight = 10.0;  // of observations, until what is expected means something
+constexpr double kDecay = 0.97;        // weight of a step relative to the next one
+constexpr double kOutlier = 4.0;       // measurements are limited to this multiple of the expected time
+constexpr double kKnownWeight = 10.0;  // weight of all measurements from which on outliers are limited
 constexpr int64_t kUnbounded = int64_t{1} << 40;
 
 }  // namespace
@@ -18,19 +18,19 @@ void StepClock::observe(int64_t num_tokens, double seconds) {
   const double x = static_cast<double>(num_tokens);
   const bool knows = weight_ > kKnownWeight;
   const double y = knows ? std::min(seconds, kOutlier * seconds_for(num_tokens)) : seconds;
-  weight_ = kFade * weight_ + 1.0;
-  sum_x_ = kFade * sum_x_ + x;
-  sum_y_ = kFade * sum_y_ + y;
-  sum_xx_ = kFade * sum_xx_ + x * x;
-  sum_xy_ = kFade * sum_xy_ + x * y;
+  weight_ = kDecay * weight_ + 1.0;
+  sum_x_ = kDecay * sum_x_ + x;
+  sum_y_ = kDecay * sum_y_ + y;
+  sum_xx_ = kDecay * sum_xx_ + x * x;
+  sum_xy_ = kDecay * sum_xy_ + x * y;
   const double mean_x = sum_x_ / weight_;
   const double mean_y = sum_y_ / weight_;
-  // While all steps have about the same size they say nothing about the slope, and the one known stays: it
-  // stands in the fit with the weight of a small spread.
+  // Steps of about the same size do not determine the slope. The last slope is part of the fit with the
+  // weight of a small spread, so it stays in this case.
   const double known_slope = slope_ > 0.0 ? slope_ : mean_y / mean_x;
   const double spread = sum_xx_ - sum_x_ * mean_x + 0.01 * mean_x * mean_x;
   const double covariance = sum_xy_ - sum_x_ * mean_y + 0.01 * mean_x * mean_x * known_slope;
-  // Neither a step without tokens nor a token costs less than nothing.
+  // Neither the base nor the slope is negative.
   slope_ = std::clamp(covariance / spread, 1e-3 * mean_y / mean_x, mean_y / mean_x);
   base_ = std::max(0.0, mean_y - slope_ * mean_x);
 }

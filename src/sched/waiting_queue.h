@@ -1,8 +1,8 @@
-// The requests that wait for blocks or a seat, in the order they are served. Owned by Scheduler; engine
-// thread only.
+// The requests that wait for blocks or a slot of max_num_seqs, in scheduling order. Owned by RequestQueues;
+// engine thread only.
 //
-// By rank, or by client: then those who ran already come first (by rank), behind them the first request of
-// the client that has had the least (sched/clients.h).
+// The order is by rank. With fair sharing between clients, preempted requests come first, by rank; then the
+// first request of the client that was served least (sched/clients.h).
 #pragma once
 
 #include "sched/clients.h"
@@ -12,12 +12,12 @@ namespace quire {
 
 class WaitingQueue {
  public:
-  // Without `clients`: by rank alone.
+  // clients: for fair sharing; null = by rank only.
   explicit WaitingQueue(ClientTable* clients) : clients_(clients) {}
 
   bool empty() const { return by_rank_.empty() && (clients_ == nullptr || clients_->empty()); }
 
-  // The one served next; nullptr when none waits.
+  // The next request to admit; null if none waits.
   SequenceGroup* front() {
     if (!by_rank_.empty()) return &*by_rank_.begin();
     return clients_ == nullptr ? nullptr : clients_->front();
@@ -42,7 +42,7 @@ class WaitingQueue {
   static bool contains(const SequenceGroup& group) { return group.queue_hook.is_linked(); }
 
  private:
-  // Must answer the same in push() and remove().
+  // Must return the same in push() and remove().
   bool by_client(const SequenceGroup& group) const { return clients_ != nullptr && !group.started; }
 
   GroupSet by_rank_;

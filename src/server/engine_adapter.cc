@@ -1,4 +1,4 @@
-// The real engine behind the server's interface.
+// ServingEngine for the real engine.
 #include <algorithm>
 #include <mutex>
 
@@ -18,20 +18,22 @@ class EngineAdapter final : public ServingEngine {
   bool has_tokenizer() const override { return engine_.tokenizer() != nullptr; }
   bool has_chat_template() const override { return engine_.chat_template() != nullptr; }
 
-  std::vector<TokenId> encode(std::string_view text, bool add_special_tokens) const override {
-    return engine_.tokenizer()->encode(text, add_special_tokens);
+  std::vector<TokenId> encode(std::string_view text, bool add_special_tokens,
+                              const std::stop_token& stop) const override {
+    return engine_.tokenizer()->encode(text, add_special_tokens, stop);
   }
   Result<PooledText> encode_pair(std::string_view query, std::string_view document,
-                                 std::string_view instruction) const override {
-    return quire::encode_pair(engine_, query, document, instruction);
+                                 std::string_view instruction, const std::stop_token& stop) const override {
+    return quire::encode_pair(engine_, query, document, instruction, stop);
   }
-  std::vector<TokenId> encode_rendered(std::string_view text) const override {
-    return engine_.tokenizer()->encode_rendered(text);
+  std::vector<TokenId> encode_rendered(std::string_view text, const std::stop_token& stop) const override {
+    return engine_.tokenizer()->encode_rendered(text, stop);
   }
   std::string decode(std::span<const TokenId> ids, bool skip_special_tokens) const override {
     return engine_.tokenizer()->decode(ids, skip_special_tokens);
   }
   std::string token_bytes(TokenId id) const override { return engine_.tokenizer()->token_bytes(id); }
+  bool is_special(TokenId id) const override { return engine_.tokenizer()->is_special(id); }
   size_t max_token_bytes() const override {
     std::call_once(measured_, [this] {
       const auto size = static_cast<TokenId>(engine_.tokenizer()->vocab_size());
@@ -67,6 +69,9 @@ class EngineAdapter final : public ServingEngine {
   }
   void abort(RequestId request) override { engine_.abort(request); }
   bool drain(std::chrono::milliseconds timeout) override { return engine_.drain(timeout); }
+  std::optional<std::string> failure() const override { return engine_.failure(); }
+  void on_failure(std::function<void()> callback) override { engine_.on_failure(std::move(callback)); }
+  std::shared_ptr<const EngineView> view() override { return engine_.view(); }
   std::string metrics_page() override { return engine_.metrics().render(); }
   bool reset_prefix_cache() override { return engine_.reset_prefix_cache(); }
 

@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <cerrno>
+#include <chrono>
 #include <csignal>
 #include <cstdint>
 #include <thread>
@@ -14,7 +15,7 @@
 namespace quire {
 namespace {
 
-// Where the signal handler leaves word; the one thing that it can reach.
+// The event descriptor that the signal handler writes to; a handler can only reach globals.
 std::atomic<int> signal_fd{-1};
 
 void on_signal(int) {
@@ -24,12 +25,12 @@ void on_signal(int) {
   errno = saved;
 }
 
-// SIGINT and SIGTERM as something to wait for, while it lives. Blocking the signals instead would have to
-// happen before the engine starts its threads.
+// Turns SIGINT and SIGTERM into events to wait for. (Blocking the signals and using signalfd would require
+// that no thread exists yet.)
 class SignalWatch {
  public:
   SignalWatch() : fd_(::eventfd(0, EFD_CLOEXEC | EFD_SEMAPHORE)) {
-    if (fd_ < 0) throw Error("cannot make an event descriptor for signals");
+    if (fd_ < 0) throw Error("cannot create an event descriptor for signals");
     signal_fd.store(fd_);
     struct sigaction action {};
     action.sa_handler = on_signal;
@@ -51,7 +52,7 @@ class SignalWatch {
   SignalWatch(const SignalWatch&) = delete;
   SignalWatch& operator=(const SignalWatch&) = delete;
 
-  // Until the next signal, or wake().
+  // Blocks until the next signal or wake().
   void wait() const {
     uint64_t count = 0;
     while (::read(fd_, &count, sizeof count) < 0 && errno == EINTR) {
@@ -69,6 +70,29 @@ class SignalWatch {
   struct sigaction old_pipe_ {};
 };
 
+// Wakes the watch when the engine fails, while it lives.
+class FailureWatch {
+ public:
+  FailureWatch(ServingEngine& engine, const SignalWatch& signals) : engine_(engine) {
+    engine.on_failure([&signals] { signals.wake(); });
+  }
+  ~FailureWatch() { engine_.on_failure({}); }
+  FailureWatch(const FailureWatch&) = delete;
+  FailureWatch& operator=(const FailureWatch&) = delete;
+
+ private:
+  ServingEngine& engine_;
+};
+
+// For this long a server whose engine has failed still answers: errors to its clients, 503 to health checks.
+constexpr auto kFailureNotice = std::chrono::milliseconds(400);
+
+int end_after_failure(Server& server) {
+  std::this_thread::sleep_for(kFailureNotice);
+  server.stop();
+  return 1;
+}
+
 }  // namespace
 
 int run_server(ServingEngine& engine, const ServerOptions& options) {
@@ -76,23 +100,25 @@ int run_server(ServingEngine& engine, const ServerOptions& options) {
   Server server(engine, options);
   server.start();
   log_info("Listening on ", server.url());
+  const FailureWatch failures(engine, signals);
   signals.wait();
-  log_info("Shutting down: what runs may finish within ", options.shutdown_timeout_s,
-           " s; a second signal ends it at once");
+  if (engine.failure()) return end_after_failure(server);
+  log_info("Shutting down: running requests have ", options.shutdown_timeout_s,
+           " s to finish; a second signal stops the server at once");
 
   std::atomic<bool> ended{false};
   std::thread second([&] {
     signals.wait();
     if (ended.load()) return;
-    log_info("Second signal: ending now");
+    log_info("Second signal: stopping now");
     server.stop();
   });
   const bool clean = server.shutdown();
   ended.store(true);
   signals.wake();
   second.join();
-  log_info(clean ? "Shut down" : "Shut down; what was still running was ended");
-  return 0;
+  log_info(clean ? "Shut down" : "Shut down; requests that were still running were aborted");
+  return engine.failure() ? 1 : 0;
 }
 
 int run_server(Engine& engine, const ServerOptions& options) {

@@ -6,14 +6,17 @@
 
 #include "base/clock.h"
 #include "base/strings.h"
+#include "server/access.h"
 #include "server/http/router.h"
+#include "server/internal/page_api.h"
+#include "server/internal/page_files.h"
 #include "server/openai/api.h"
 #include "server/openai/errors.h"
 
 namespace quire {
 namespace {
 
-// For answers on their way when everything else has ended.
+// Time for responses to be sent after the engine has finished.
 constexpr double kFlushSeconds = 2.0;
 
 std::vector<std::string> model_names(const ServingEngine& engine, const ServerOptions& options) {
@@ -24,37 +27,34 @@ std::vector<std::string> model_names(const ServingEngine& engine, const ServerOp
   return names;
 }
 
-std::string_view offered_key(const HttpRequest& request) {
-  const std::string_view authorization = request.headers.get("Authorization");
-  constexpr std::string_view kBearer = "Bearer ";
-  if (authorization.size() > kBearer.size() &&
-      equal_ignoring_case(authorization.substr(0, kBearer.size()), kBearer)) {
-    return authorization.substr(kBearer.size());
+// A browser sends other types across sites without asking the server first. No type at all is accepted: many
+// simple clients send none, and a browser's request is recognized by its Origin header.
+bool is_json(const HttpRequest& request) {
+  if (!request.headers.contains("Content-Type")) return true;
+  std::string_view type = request.headers.get("Content-Type");
+  type = type.substr(0, type.find(';'));
+  while (type.ends_with(' ') || type.ends_with('\t')) type.remove_suffix(1);
+  return equal_ignoring_case(type, "application/json");
+}
+
+// Bodies in another form would be reported as malformed JSON.
+std::optional<HttpResponse> check_body_type(const HttpRequest& request) {
+  const std::string_view encoding = request.headers.get("Content-Encoding");
+  if (!encoding.empty() && !equal_ignoring_case(encoding, "identity")) {
+    return error_response(415, cat("Content-Encoding '", encoding.substr(0, 40),
+                                   "' is not supported; send the body without compression"));
   }
-  return request.headers.get("X-Api-Key");
+  if (request.method != "POST" || is_json(request)) return std::nullopt;
+  return error_response(415, cat("Content-Type '", request.headers.get("Content-Type").substr(0, 80),
+                                 "' is not supported; send JSON with 'Content-Type: application/json'"));
 }
 
-HttpResponse preflight(const HttpRequest& request, const std::string& allow) {
-  HttpResponse response;
-  response.status = 204;
-  response.headers.add("Allow", allow);
-  if (!request.headers.contains("Origin")) return response;
-  response.headers.add("Access-Control-Allow-Methods", allow);
-  const std::string_view wanted = request.headers.get("Access-Control-Request-Headers");
-  response.headers.add("Access-Control-Allow-Headers",
-                       wanted.empty() ? "Authorization, Content-Type" : std::string(wanted));
-  response.headers.add("Access-Control-Max-Age", "600");
-  return response;
-}
-
-void decorate(const HttpRequest& request, HttpHeaders& headers) {
-  if (!request.id.empty()) headers.add("X-Request-Id", request.id);
-  const std::string_view origin = request.headers.get("Origin");
-  if (origin.empty()) return;
-  headers.add("Access-Control-Allow-Origin", std::string(origin));
-  headers.add("Access-Control-Allow-Credentials", "true");
-  headers.add("Access-Control-Expose-Headers", "X-Request-Id, X-Ignored-Params, Retry-After");
-  headers.add("Vary", "Origin");
+std::vector<Route> all_routes(const std::shared_ptr<ApiState>& state, bool with_page) {
+  std::vector<Route> routes = api_routes(state);
+  if (!with_page) return routes;
+  for (Route& route : page_routes()) routes.push_back(std::move(route));
+  for (Route& route : page_api_routes(state)) routes.push_back(std::move(route));
+  return routes;
 }
 
 }  // namespace
@@ -62,53 +62,53 @@ void decorate(const HttpRequest& request, HttpHeaders& headers) {
 struct Server::Impl {
   ServingEngine& engine;
   ServerOptions options;
+  AccessPolicy access;
   std::shared_ptr<ApiState> state;
   std::unique_ptr<Router> router;
   std::unique_ptr<HttpServer> http;
 
-  Impl(ServingEngine& e, ServerOptions o) : engine(e), options(std::move(o)) {}
+  Impl(ServingEngine& e, ServerOptions o)
+      : engine(e), options(std::move(o)), access(options.access, options.http.host) {}
 
-  // Which of the API keys the request brought; none where it brought none of them.
-  std::optional<size_t> key_of(const HttpRequest& request) const;
   std::optional<HttpResponse> precheck(const HttpRequest& request) const;
+  void handle(HttpRequest& request, const std::shared_ptr<ResponseWriter>& writer) const;
   std::string http_metrics() const;
 };
 
-std::optional<size_t> Server::Impl::key_of(const HttpRequest& request) const {
-  const std::string_view offered = offered_key(request);
-  // All keys are compared, so that the time does not tell which one came close.
-  std::optional<size_t> found;
-  for (size_t i = 0; i < options.api_keys.size(); ++i) {
-    const bool equal = equal_constant_time(offered, options.api_keys[i]);
-    if (equal && !found) found = i;
-  }
-  return found;
-}
-
 std::optional<HttpResponse> Server::Impl::precheck(const HttpRequest& request) const {
+  if (auto refusal = access.check_site(request, http->is_loopback())) return refusal;
   const Router::Match match = router->match(request.method, request.path);
   if (request.method == "OPTIONS")
-    return preflight(request, match.allow.empty() ? "GET, HEAD, POST, OPTIONS" : match.allow);
-  // Without a key nobody learns which paths there are.
+    return access.preflight(request, match.allow.empty() ? "GET, HEAD, POST, OPTIONS" : match.allow);
+  // Without a key, a client does not learn which paths exist.
   const bool open = match.route != nullptr && !match.route->needs_key;
-  if (!open && !options.api_keys.empty() && !key_of(request)) {
-    const bool missing = offered_key(request).empty();
-    return error_response(401, missing ? "an API key is needed: send it as 'Authorization: Bearer KEY'"
-                                       : "the API key is not valid");
+  if (!open && access.has_keys() && !access.find_key(request)) {
+    return error_response(401, AccessPolicy::offers_key(request)
+                                   ? "the API key is not valid"
+                                   : "an API key is required: send it as 'Authorization: Bearer KEY'");
   }
   if (match.route == nullptr && match.allow.empty()) {
     return error_response(
-        404, cat("there is nothing at ", request.method.substr(0, 20), " ", request.path.substr(0, 200)));
+        404, cat("there is no ", request.method.substr(0, 20), " ", request.path.substr(0, 200)));
   }
   if (match.route == nullptr) {
-    HttpResponse response = error_response(405, cat(request.path.substr(0, 200), " takes ", match.allow,
+    HttpResponse response = error_response(405, cat(request.path.substr(0, 200), " supports ", match.allow,
                                                     ", not ", request.method.substr(0, 20)));
     response.headers.add("Allow", match.allow);
     return response;
   }
+  if (auto refusal = check_body_type(request)) return refusal;
   if (match.route->is_work && state->draining.load())
     return error_response(503, "the server is shutting down");
   return std::nullopt;
+}
+
+void Server::Impl::handle(HttpRequest& request, const std::shared_ptr<ResponseWriter>& writer) const {
+  if (const auto key = access.find_key(request)) {
+    request.client = cat("key ", *key);
+    if (!options.share_prefix_cache) request.cache_salt = access.cache_salt(*key);
+  }
+  router->match(request.method, request.path).route->handler(request, writer);
 }
 
 std::string Server::Impl::http_metrics() const {
@@ -119,7 +119,7 @@ std::string Server::Impl::http_metrics() const {
   };
   const std::array<Line, 2> lines = {{
       {"quire:http_connections", "Open connections.", http->num_connections()},
-      {"quire:http_requests_in_flight", "HTTP requests being answered.", http->num_exchanges()},
+      {"quire:http_requests_in_flight", "HTTP requests without a complete response.", http->num_exchanges()},
   }};
   std::string text;
   for (const Line& l : lines)
@@ -133,26 +133,32 @@ Server::Server(ServingEngine& engine, ServerOptions options)
   impl_->state = std::shared_ptr<ApiState>(new ApiState{
       engine,
       {model_names(engine, o), o.strict_params, o.trust_request_chat_template},
-      {o.keep_alive_s, "quire-" + o.version, o.log_requests},
+      {o.keep_alive_s, "quire-" + o.version, o.log_requests, nullptr},
       o.version,
       o.metrics_need_key,
       unix_seconds(),
       [impl = impl_.get()] { return impl->http_metrics(); },
   });
-  impl_->router = std::make_unique<Router>(api_routes(impl_->state));
+  impl_->state->settings.pool = impl_->state->pool;
+  impl_->router = std::make_unique<Router>(all_routes(impl_->state, o.serve_page));
   HttpApp app;
   app.precheck = [impl = impl_.get()](const HttpRequest& request) { return impl->precheck(request); };
   app.handle = [impl = impl_.get()](HttpRequest& request, const std::shared_ptr<ResponseWriter>& writer) {
-    if (const auto key = impl->key_of(request)) request.client = cat("key ", *key);
-    impl->router->match(request.method, request.path).route->handler(request, writer);
+    impl->handle(request, writer);
   };
   app.error = [](int status, const std::string& message) { return error_response(status, message); };
-  app.decorate = decorate;
+  app.decorate = [impl = impl_.get()](const HttpRequest& request, HttpHeaders& headers) {
+    if (!request.id.empty()) headers.add("X-Request-Id", request.id);
+    impl->access.add_cors(request, headers);
+  };
   impl_->http = std::make_unique<HttpServer>(o.http, std::move(app));
 }
 
 Server::~Server() {
   stop();
+  // Tasks use the engine, which may be destroyed next. They also own the state and with it the pool: without
+  // this line, the last one would join its own thread.
+  impl_->state->pool->close();
 }
 
 void Server::start() {
@@ -171,6 +177,8 @@ std::string Server::url() const {
 
 bool Server::shutdown() {
   impl_->state->draining.store(true);
+  // The engine takes no more requests: those that are still parsed or tokenized cannot run.
+  impl_->state->pool->cancel_all();
   const auto timeout =
       std::chrono::milliseconds(static_cast<int64_t>(impl_->options.shutdown_timeout_s * 1000.0));
   const bool clean = impl_->engine.drain(timeout);
@@ -180,6 +188,7 @@ bool Server::shutdown() {
 
 void Server::stop() {
   impl_->state->draining.store(true);
+  impl_->state->pool->cancel_all();
   impl_->http->cut();
   impl_->http->stop(0.0);
 }

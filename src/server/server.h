@@ -1,5 +1,5 @@
-// The OpenAI-compatible HTTP server: `quire serve` is run_server(); tests and programs that embed it use
-// Server.
+// The OpenAI-compatible HTTP server. `quire serve` calls run_server(); tests and programs that embed the
+// server use Server.
 #pragma once
 
 #include <chrono>
@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "server/access.h"
 #include "server/http/http_server.h"
 #include "server/serving_engine.h"
 
@@ -15,36 +16,38 @@ namespace quire {
 
 struct ServerOptions {
   HttpServerOptions http;                       // address, threads, limits and timeouts
-  std::vector<std::string> api_keys;            // none: everybody may use the server
-  bool metrics_need_key = true;                 // /metrics asks for a key too (where there are keys)
-  std::vector<std::string> served_model_names;  // none: the model's name and its path as given
+  AccessOptions access;                         // API keys, origins, host names
+  bool metrics_need_key = true;                 // whether /metrics needs a key, if there are keys
+  bool share_prefix_cache = false;              // API keys share cached prefixes; timing then reveals them
+  std::vector<std::string> served_model_names;  // empty = the model's name and its path as given
   bool strict_params = false;                   // unknown fields of requests are errors
-  bool trust_request_chat_template = false;     // a request may bring its own chat template
+  bool trust_request_chat_template = false;     // a request may contain its own chat template
+  bool serve_page = true;  // the web page at "/" and the endpoints below /internal that it uses
   bool log_requests = true;
-  double keep_alive_s = 15.0;        // a comment on a silent stream every so often
-  double shutdown_timeout_s = 30.0;  // for what runs when the server is told to stop
+  double keep_alive_s = 15.0;        // between comments on a silent stream; 0 = no comments
+  double shutdown_timeout_s = 30.0;  // how long running requests may continue after SIGTERM
   std::string version = "0.1.0";
 };
 
 class Server {
  public:
-  // `engine` must outlive the server.
+  // `engine` must outlive the server. Throws Error if the options are not valid.
   Server(ServingEngine& engine, ServerOptions options);
   // Stops at once.
   ~Server();
   Server(const Server&) = delete;
   Server& operator=(const Server&) = delete;
 
-  // Opens the port. Throws Error when the address cannot be used.
+  // Opens the port. Throws Error if the address cannot be used.
   void start();
   uint16_t port() const;
   std::string url() const;  // "http://127.0.0.1:8000"
 
-  // Refuses new work with 503 and keeps answering what runs, for shutdown_timeout_s at most; then ends.
-  // Blocks. Returns true when nothing had to be cut short. stop() may be called meanwhile, from another
-  // thread, and makes it return soon.
+  // Refuses new requests with 503, lets running requests continue for at most shutdown_timeout_s, then ends.
+  // Blocks. Returns true if no request was aborted. stop() may be called meanwhile on another thread, and
+  // makes it return soon.
   bool shutdown();
-  // Ends what runs.
+  // Closes all connections at once.
   void stop();
 
  private:
@@ -52,8 +55,9 @@ class Server {
   std::unique_ptr<Impl> impl_;
 };
 
-// Serves until SIGINT or SIGTERM, then shuts down; a second signal ends at once. Returns the exit code.
-// Throws Error when the port cannot be opened. Says "Listening on URL" on stderr when it does.
+// Serves until SIGINT or SIGTERM, then shuts down; a second signal stops the server at once. If the engine
+// fails, the server keeps answering with errors for a moment and ends. Returns the exit code: 0, or 1 after a
+// failure. Throws Error if the port cannot be opened. Logs "Listening on URL" once it is open.
 int run_server(ServingEngine& engine, const ServerOptions& options);
 int run_server(Engine& engine, const ServerOptions& options);
 

@@ -1,11 +1,14 @@
-// What the server needs of an engine, as an interface: the real Engine behind make_serving_engine(), or a
-// fake in tests. All members may be called from any thread, several at once.
+// The engine as the server uses it: the real Engine through make_serving_engine(), or a fake in tests. All
+// members may be called from any thread, several at once.
 #pragma once
 
 #include <chrono>
+#include <functional>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <span>
+#include <stop_token>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -14,6 +17,7 @@
 #include "contract/ids.h"
 #include "contract/sampling_params.h"
 #include "engine/engine.h"
+#include "engine/engine_view.h"
 #include "engine/text_pairs.h"
 
 namespace quire {
@@ -24,10 +28,10 @@ using Json = nlohmann::ordered_json;
 // The input of a chat template.
 struct ChatPrompt {
   Json messages = Json::array();
-  Json tools;                    // null: none
-  Json documents;                // null: none
-  Json kwargs = Json::object();  // further variables of the template
-  std::string chat_template;     // replaces the model's; empty: the model's
+  Json tools;                    // null = no tools
+  Json documents;                // null = no documents
+  Json kwargs = Json::object();  // more variables of the template
+  std::string chat_template;     // empty = the model's
   bool add_generation_prompt = true;
   bool continue_final_message = false;
 };
@@ -41,28 +45,36 @@ class ServingEngine {
   virtual bool has_tokenizer() const = 0;
   virtual bool has_chat_template() const = 0;
 
-  // The following need a tokenizer.
-  virtual std::vector<TokenId> encode(std::string_view text, bool add_special_tokens) const = 0;
+  // The following need a tokenizer. Those that take a stop token throw Cancelled when it is stopped.
+  virtual std::vector<TokenId> encode(std::string_view text, bool add_special_tokens,
+                                      const std::stop_token& stop = {}) const = 0;
   // A query and a document (engine/text_pairs.h).
   virtual Result<PooledText> encode_pair(std::string_view query, std::string_view document,
-                                         std::string_view instruction) const = 0;
-  // Of a chat template's result: nothing is added, control symbols are recognised.
-  virtual std::vector<TokenId> encode_rendered(std::string_view text) const = 0;
+                                         std::string_view instruction,
+                                         const std::stop_token& stop = {}) const = 0;
+  // The result of a chat template: no special tokens are added, those in the text are recognized.
+  virtual std::vector<TokenId> encode_rendered(std::string_view text,
+                                               const std::stop_token& stop = {}) const = 0;
   virtual std::string decode(std::span<const TokenId> ids, bool skip_special_tokens) const = 0;
-  // The bytes that a token adds to a text; they need not be whole characters.
+  // The bytes that a token adds to a text; may be part of a character.
   virtual std::string token_bytes(TokenId id) const = 0;
-  // The most bytes that a token stands for. May take a while the first time.
+  // Whether decode() leaves the token out if skip_special_tokens is set.
+  virtual bool is_special(TokenId id) const = 0;
+  // The largest number of bytes of a token. Slow the first time.
   virtual size_t max_token_bytes() const = 0;
-  // The token as the vocabulary writes it, e.g. "Ġthe".
+  // The token as spelled in the vocabulary, e.g. "Ġthe".
   virtual std::string token_name(TokenId id) const = 0;
 
-  // Needs a chat template. Fails with the template's own message where it refuses the messages.
+  // Needs a chat template. Fails with the message of the template if it rejects the conversation.
   virtual Result<std::string> render_chat(const ChatPrompt& prompt) const = 0;
 
-  // As Engine's.
+  // Same as the functions of Engine.
   virtual Result<RequestId> submit(GenerateRequest request, OutputSink sink) = 0;
   virtual void abort(RequestId request) = 0;
   virtual bool drain(std::chrono::milliseconds timeout) = 0;
+  virtual std::optional<std::string> failure() const = 0;
+  virtual void on_failure(std::function<void()> callback) = 0;
+  virtual std::shared_ptr<const EngineView> view() = 0;
   virtual std::string metrics_page() = 0;
   virtual bool reset_prefix_cache() = 0;
 };

@@ -5,11 +5,11 @@
 namespace quire::sim {
 
 CapacityPlan find_replicas(double target, int32_t max_replicas,
-                           const std::function<double(int32_t)>& good_part) {
+                           const std::function<double(int32_t)>& good_fraction) {
   CapacityPlan plan;
   const auto reaches = [&](int32_t replicas) {
-    plan.trials.push_back({replicas, good_part(replicas)});
-    return plan.trials.back().good_part >= target;
+    plan.trials.push_back({replicas, good_fraction(replicas)});
+    return plan.trials.back().good_fraction >= target;
   };
   int32_t too_few = 0;
   int32_t enough = 1;

@@ -1,4 +1,4 @@
-// How many replicas a trace needs. Pure functions; any thread.
+// Finds the number of replicas that a trace needs. Pure functions.
 #pragma once
 
 #include <functional>
@@ -8,20 +8,20 @@
 
 namespace quire::sim {
 
-// One number of replicas that was tried.
+// The result for one number of replicas.
 struct CapacityTrial {
   int32_t replicas = 0;
-  double good_part = 0.0;  // of all requests: those that met the objectives
+  double good_fraction = 0.0;  // fraction of all requests that met the SLOs
 };
 
 struct CapacityPlan {
-  int32_t replicas = 0;               // the fewest found that reach the target; 0: none up to the limit
-  std::vector<CapacityTrial> trials;  // by replicas
+  int32_t replicas = 0;               // smallest number that reaches the target; 0 = none up to the limit
+  std::vector<CapacityTrial> trials;  // ascending by replicas
 };
 
-// Doubles the number until the target is reached, then halves the gap: more replicas are taken to be no
-// worse. good_part: simulates so many replicas. Throws what it throws.
+// Doubles the number of replicas until the target is reached, then bisects; assumes that more replicas are
+// not worse. `good_fraction` simulates the given number of replicas; its exceptions pass through.
 CapacityPlan find_replicas(double target, int32_t max_replicas,
-                           const std::function<double(int32_t)>& good_part);
+                           const std::function<double(int32_t)>& good_fraction);
 
 }  // namespace quire::sim

@@ -14,14 +14,14 @@ namespace {
 constexpr double kWidth = 860.0;
 constexpr double kPanelHeight = 300.0;
 constexpr double kHeader = 64.0;
-// The plot within a panel.
+// Margins of the plot area within a panel.
 constexpr double kLeft = 84.0;
 constexpr double kTop = 40.0;
 constexpr double kPlotWidth = 590.0;
 constexpr double kPlotHeight = 200.0;
 constexpr double kLegend = kLeft + kPlotWidth + 18.0;
 
-// Okabe and Ito's colours, which people of all kinds of colour vision tell apart.
+// The palette of Okabe and Ito, which is safe for color-blind readers.
 constexpr std::array<const char*, 7> kColours = {"#0072b2", "#d55e00", "#009e73", "#cc79a7",
                                                  "#e69f00", "#56b4e9", "#777777"};
 
@@ -70,7 +70,7 @@ std::string rect(double x, double y, double width, double height, const std::str
              "\" ", attributes, "/>\n");
 }
 
-// 1, 2 or 5 times a power of ten, so that about `count` of them make up `range`.
+// Returns a step of 1, 2 or 5 times a power of ten that divides `range` into about `count` parts.
 double nice_step(double range, int count) {
   const double rough = range / count;
   const double power = std::pow(10.0, std::floor(std::log10(rough)));
@@ -80,7 +80,7 @@ double nice_step(double range, int count) {
   return 10.0 * power;
 }
 
-// Short: 1200000 -> "1.2M", 0.05 -> "0.05".
+// Formats a tick label: 1200000 -> "1.2M", 0.05 -> "0.05".
 std::string tick_text(double value) {
   const auto trimmed = [](double v, int decimals) {
     std::string out = fixed(v, decimals);
@@ -118,14 +118,14 @@ Axis linear_axis(double low, double high, bool round_up) {
   axis.high = high > low ? high : low + 1.0;
   const double step = nice_step(axis.high - axis.low, 5);
   if (round_up) axis.high = axis.low + std::ceil((axis.high - axis.low) / step - 1e-9) * step;
-  // Multiples of the step by their number, so that 0 is 0.
+  // Multiply instead of adding steps, so that 0 is exact.
   for (auto i = static_cast<int64_t>(std::ceil(axis.low / step - 1e-9));
        static_cast<double>(i) * step <= axis.high + step * 1e-6; ++i)
     axis.ticks.push_back(static_cast<double>(i) * step);
   return axis;
 }
 
-// From 1, 2 or 5 times a power of ten to another; all of them are ticks where they are few.
+// A logarithmic axis between multiples (1, 2 or 5) of powers of ten. Short axes have a tick at each multiple.
 Axis log_axis(double low, double high) {
   Axis axis;
   axis.log = true;
@@ -189,7 +189,7 @@ std::string polyline(const ChartLine& chart_line, const Axis& x, const Axis& y, 
     path += cat(path.empty() ? "M" : "L", num(to_x(x, px)), " ", num(to_y(y, py)));
   }
   end_piece();
-  // Few points are shown as such.
+  // Mark the points of short lines.
   if (chart_line.points.size() > 24) return out;
   for (const auto& [px, py] : chart_line.points) {
     if (!std::isfinite(py)) continue;
@@ -218,7 +218,7 @@ std::string stacked(const Chart& chart, const Axis& x, const Axis& y) {
   return out;
 }
 
-// The highest value that is drawn, and the lowest above 0.
+// The largest value and the smallest positive value of a chart.
 std::pair<double, double> value_range(const Chart& chart) {
   double low = 0.0, high = chart.goal;
   std::vector<double> sums;
@@ -253,7 +253,7 @@ std::string draw(const Chart& chart) {
                      ? log_axis(low, high)
                      : linear_axis(0.0, chart.y_max > 0.0 ? chart.y_max : high, chart.y_max <= 0.0);
   std::string out;
-  // Areas lie under the grid, lines above.
+  // Draw areas below the grid and lines above it.
   if (chart.kind == ChartKind::kStackedAreas && !chart.lines.empty()) out += stacked(chart, x, y);
   out += frame(chart.title, chart.y_label, y);
   for (const double tick : x.ticks) {
@@ -282,7 +282,7 @@ std::string draw(const BarChart& chart) {
   for (const BarChart::Bar& bar : chart.bars) {
     double sum = 0.0;
     for (const double part : bar.parts) sum += part;
-    // Room for the number above.
+    // Leave room for the label above the bar.
     if (chart.y_max <= 0.0) high = std::max(high, 1.08 * sum);
   }
   const Axis y = linear_axis(0.0, high, chart.y_max <= 0.0);

@@ -1,5 +1,4 @@
-// Charts as self-contained SVG: no scripts, no fonts of their own, readable on white. Pure functions; any
-// thread.
+// Draws charts as self-contained SVG without scripts and embedded fonts. Pure functions.
 #pragma once
 
 #include <string>
@@ -10,12 +9,12 @@ namespace quire::sim {
 
 struct ChartLine {
   std::string name;
-  std::vector<std::pair<double, double>> points;  // x ascending; a y that is not a number leaves a gap
+  std::vector<std::pair<double, double>> points;  // x ascending; a NaN in y leaves a gap
 };
 
 enum class ChartKind {
   kLines,
-  kStackedAreas,  // each line's area stands on the one before; all have the same x
+  kStackedAreas,  // areas are stacked; all lines have the same x values
 };
 
 struct Chart {
@@ -24,33 +23,33 @@ struct Chart {
   std::string y_label;
   ChartKind kind = ChartKind::kLines;
   std::vector<ChartLine> lines;
-  double y_max = 0.0;  // 0: what the lines need
-  bool log_y = false;  // powers of ten; lines only, values above 0
-  double goal = 0.0;   // a dashed horizontal line; 0: none
+  double y_max = 0.0;  // 0 = automatic
+  bool log_y = false;  // logarithmic scale; for kLines with positive values only
+  double goal = 0.0;   // position of a dashed horizontal line; 0 = none
   std::string goal_name;
-  int colour = 0;  // of the first line; the following take the next
+  int colour = 0;  // palette index of the first line
 };
 
-// Bars beside each other, each a stack of parts.
+// A chart of stacked bars.
 struct BarChart {
   struct Bar {
     std::string name;
-    std::vector<double> parts;  // [part_names], or one where there are no names
+    std::vector<double> parts;  // [num_part_names], or one value without part names
   };
   std::string title;
   std::string y_label;
   std::vector<std::string> part_names;
   std::vector<Bar> bars;
-  double y_max = 0.0;  // 0: what the bars need
-  int decimals = 1;    // of the numbers in the bars
+  double y_max = 0.0;  // 0 = automatic
+  int decimals = 1;    // decimals of the bar labels
   int colour = 0;
 };
 
-// One panel, to be put on a page.
+// Returns one panel for svg_page().
 std::string draw(const Chart& chart);
 std::string draw(const BarChart& chart);
 
-// The panels one under the other, under a title and a smaller line of text: a whole SVG document.
+// Returns an SVG document with a title, a subtitle and the panels from top to bottom.
 std::string svg_page(const std::string& title, const std::string& subtitle,
                      const std::vector<std::string>& panels);
 

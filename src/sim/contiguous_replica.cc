@@ -1,6 +1,5 @@
-// A replica that batches as the real scheduler does (one token budget, first come, first served, prompts in
-// chunks) and manages memory as systems before paging did: one range for each sequence, reserved when it is
-// admitted.
+// A replica that batches like the real scheduler (one token budget, first come, first served, chunked
+// prefill) but reserves one contiguous range per sequence at admission, as systems before paging did.
 #include <algorithm>
 #include <bit>
 #include <deque>
@@ -22,10 +21,10 @@ class ContiguousReplica final : public Replica {
         memory_(options.memory),
         num_slots_(int64_t{options.layout.num_blocks} * options.layout.block_size),
         pool_(make_range_pool(options.allocator, num_slots_)),
-        // What the whole pool can give at once, asked before anything is taken.
+        // The largest range that the empty pool can allocate.
         empty_pool_(make_range_pool(options.allocator, num_slots_)) {
     if (options.num_samples != 1)
-      throw Error("A contiguous memory manager shares nothing: it takes one sample.");
+      throw Error("contiguous memory managers support one sample per prompt only (--n 1)");
   }
 
   bool add(int64_t request) override;
@@ -36,10 +35,10 @@ class ContiguousReplica final : public Replica {
  private:
   struct Member {
     int64_t request = 0;
-    int64_t num_tokens = 0;    // known: prompt, then drawn ones
-    int64_t final_tokens = 0;  // when it ends
+    int64_t num_tokens = 0;    // prompt and generated tokens
+    int64_t final_tokens = 0;  // length at which the request ends
     int64_t num_computed = 0;
-    int64_t num_new = 0;  // in the step under way
+    int64_t num_new = 0;  // computed in the current step
     int64_t reserved = 0;
     Range range;
   };
@@ -122,7 +121,7 @@ KvUse ContiguousReplica::measure() const {
     const int64_t filled = member.num_computed + member.num_new;
     kv.held += member.range.size;
     kv.filled += filled;
-    // The last token drawn is never computed, but the systems reserve a slot for it all the same.
+    // The last generated token is never computed, but these systems reserve a slot for it.
     kv.reserved += member.final_tokens - filled;
     kv.unused += member.reserved - member.final_tokens;
     kv.rounding += member.range.size - member.reserved;

@@ -16,23 +16,23 @@ namespace {
 
 using nlohmann::json;
 
-// What a term's coefficient is multiplied with.
+// The amount that a term's coefficient is multiplied by.
 double amount(const CostTerm& term, const StepLoad& load) {
   if (term.amount == nullptr) return 1.0;
   return static_cast<double>(std::max<int64_t>(0, load.*term.amount - term.beyond));
 }
 
 void require_positive(double value, const char* what) {
-  if (!(value > 0.0) || !std::isfinite(value)) throw Error(cat(what, " is ", value, "; it must be above 0."));
+  if (!(value > 0.0) || !std::isfinite(value)) throw Error(cat(what, " is ", value, "; it must be positive"));
 }
 
 void require_not_negative(double value, const char* what) {
   if (!(value >= 0.0) || !std::isfinite(value))
-    throw Error(cat(what, " is ", value, "; it must be 0 or more."));
+    throw Error(cat(what, " is ", value, "; it must not be negative"));
 }
 
-// Solves M x = v for a symmetric positive definite M of [n, n] by elimination with row exchange; false where
-// M is singular.
+// Solves M x = v for a symmetric positive definite M [n, n] by Gaussian elimination with pivoting. Returns
+// false if M is singular.
 bool solve(std::vector<double> m, std::vector<double> v, size_t n, std::vector<double>& x) {
   for (size_t k = 0; k < n; ++k) {
     size_t pivot = k;
@@ -57,12 +57,12 @@ bool solve(std::vector<double> m, std::vector<double> v, size_t n, std::vector<d
   return true;
 }
 
-// The normal equations of a least squares problem whose columns are scaled to length 1.
+// The normal equations of a least squares problem with columns scaled to unit norm.
 struct Normal {
   size_t n = 0;
   std::vector<double> gram;    // [n, n] A^T A
   std::vector<double> moment;  // [n] A^T b
-  std::vector<double> scale;   // [n] what the columns were divided by
+  std::vector<double> scale;   // [n] norms of the original columns
 
   Normal(std::span<const double> rows, size_t num_columns, std::span<const double> targets)
       : n(num_columns), gram(n * n, 0.0), moment(n, 0.0), scale(n, 0.0) {
@@ -85,7 +85,7 @@ struct Normal {
     return sum;
   }
 
-  // The least squares solution that uses the columns of `active` only; false where they depend on each other.
+  // Solves for the columns of `active` only. Returns false if they are linearly dependent.
   bool solve_active(const std::vector<size_t>& active, std::vector<double>& x) const {
     const size_t k = active.size();
     std::vector<double> m(k * k);
@@ -122,7 +122,7 @@ std::vector<MeasuredStep> read_steps(const json& list, const std::string& path) 
     const auto count = [&](const char* key) {
       const double value = number(key);
       if (!(value >= 0.0) || value > 1e15)
-        throw Error(cat(path, ": step ", steps.size(), ": ", value, " is no count"));
+        throw Error(cat(path, ": step ", steps.size(), ": ", value, " is not a valid count"));
       return static_cast<int64_t>(value);
     };
     const auto count_or = [&](const char* key, int64_t value) {
@@ -141,14 +141,14 @@ std::vector<MeasuredStep> read_steps(const json& list, const std::string& path) 
 CostModel::CostModel(const LinearCost& cost) : linear_(cost) {
   for (const CostTerm& term : kCostTerms) require_not_negative(cost.*term.coefficient, term.key);
   if (cost.base + cost.per_token + cost.per_sequence <= 0.0)
-    throw Error("The cost model says that a step takes no time.");
+    throw Error("the cost model gives a step a duration of 0");
 }
 
 CostModel::CostModel(const RooflineCost& cost) : roofline_(cost) {
   require_positive(cost.flops, "--flops");
   require_positive(cost.bandwidth, "--bandwidth");
   require_not_negative(cost.overhead, "--step-overhead-ms");
-  require_positive(cost.flops_per_token, "The number of operations a token needs");
+  require_positive(cost.flops_per_token, "The number of operations per token");
   require_not_negative(cost.flops_per_pair, "The number of operations of a pair of tokens");
   require_positive(cost.weight_bytes, "--weight-bytes");
   require_not_negative(cost.kv_bytes_per_token, "--kv-bytes-per-token");
@@ -178,20 +178,20 @@ std::vector<double> non_negative_least_squares(std::span<const double> rows, siz
   std::vector<double> trial;
   std::vector<size_t> active;
   const auto is_active = [&](size_t i) { return std::find(active.begin(), active.end(), i) != active.end(); };
-  // Each round takes in the column that helps most; a handful of columns needs a handful of rounds.
+  // Each round activates the column with the largest gradient.
   for (size_t round = 0; round < 10 * num_columns; ++round) {
     size_t best = num_columns;
-    double most = 1e-10;
+    double max_gain = 1e-10;
     for (size_t i = 0; i < num_columns; ++i) {
       const double gain = is_active(i) ? 0.0 : normal.gradient(x, i);
-      if (gain > most) {
-        most = gain;
+      if (gain > max_gain) {
+        max_gain = gain;
         best = i;
       }
     }
     if (best == num_columns) break;
     active.push_back(best);
-    // Goes from x towards the solution as far as nothing gets negative, and drops what arrives at 0.
+    // Move from x towards the solution until a coefficient reaches 0, and deactivate that one.
     while (!active.empty()) {
       if (!normal.solve_active(active, trial)) {
         std::erase(active, best);
@@ -216,15 +216,15 @@ std::vector<double> non_negative_least_squares(std::span<const double> rows, siz
 
 LinearCost fit_linear(std::span<const MeasuredStep> steps) {
   if (steps.size() < kNumNeededTerms)
-    throw Error(cat("A cost model needs at least ", kNumNeededTerms, " measured steps, there are ",
-                    steps.size(), "."));
-  std::vector<double> scale;  // [num_steps] the time by which a step's row is divided
+    throw Error(
+        cat("a cost model needs at least ", kNumNeededTerms, " measured steps, found ", steps.size(), "."));
+  std::vector<double> scale;  // [num_steps] divisor of each row
   for (const MeasuredStep& step : steps) {
     if (!(step.seconds > 0.0) || !std::isfinite(step.seconds))
-      throw Error("A measured step took no time: a cost model cannot be fitted to it.");
+      throw Error("a measured step has a duration of 0");
     scale.push_back(step.seconds);
   }
-  // The fitted times are known only behind the fit, so it is done again with those of the last one.
+  // The errors are relative to the fitted times, so the fit is repeated with the times of the previous one.
   constexpr int kRounds = 5;
   LinearCost cost;
   for (int round = 0; round < kRounds; ++round) {
@@ -291,9 +291,9 @@ FitError fit_error(const CostModel& model, std::span<const MeasuredStep> steps) 
 
 CostModel read_cost_model(const std::string& path) {
   std::ifstream in(path);
-  if (!in) throw Error(cat(path, ": cannot be read"));
+  if (!in) throw Error(cat("cannot read ", path));
   const json root = json::parse(in, nullptr, false);
-  if (root.is_discarded() || !root.is_object()) throw Error(cat(path, ": is not a JSON object"));
+  if (root.is_discarded() || !root.is_object()) throw Error(cat(path, ": not a JSON object"));
   const auto model = root.find("cost_model");
   if (model == root.end()) {
     const auto steps = root.find("steps");

@@ -1,4 +1,4 @@
-// How long a step takes: either a sum fitted to measured steps, or a roofline. Plain data; any thread.
+// The duration of a step: a linear model fitted to measured steps, or a roofline. Plain data.
 #pragma once
 
 #include <array>
@@ -12,13 +12,13 @@
 
 namespace quire::sim {
 
-// What a step computes.
+// The work of a step.
 struct StepLoad {
-  int64_t tokens = 0;     // computed
-  int64_t sequences = 0;  // that have some of them
-  int64_t context = 0;    // tokens whose keys and values are read: what each sequence has after the step
-  int64_t pairs = 0;      // of a token and one it attends to
-  int64_t pauses = 0;     // 1: the step ends a pause, what it needs has left the caches and threads sleep
+  int64_t tokens = 0;     // computed tokens
+  int64_t sequences = 0;  // sequences with computed tokens
+  int64_t context = 0;    // tokens whose keys and values are read: each sequence's length after the step
+  int64_t pairs = 0;      // pairs of a query token and a token it attends to
+  int64_t pauses = 0;     // 1 = the first step after an idle period: caches are cold and threads are parked
 
   // Adds a sequence that computes tokens [num_computed, num_computed + num_new).
   void add(int64_t num_computed, int64_t num_new) {
@@ -32,8 +32,8 @@ struct StepLoad {
   }
 };
 
-// A sum of amounts of the load times these seconds, none of them negative. Many sequences and much context
-// cost more each, because they leave the caches: what lies beyond a knot counts once more.
+// A piecewise linear model with non-negative coefficients in seconds. Beyond the knots, further sequences and
+// context cost more, because they no longer fit in the caches.
 struct LinearCost {
   double base = 0.0;
   double per_token = 0.0;
@@ -47,15 +47,15 @@ struct LinearCost {
   double per_pause = 0.0;
 };
 
-// A term of the sum: how files and errors call it, what it counts, from where on.
+// A term of the model: its name in files and errors, the amount it multiplies, and its knot.
 struct CostTerm {
   const char* key;
   const char* label;
   double LinearCost::*coefficient;
-  int64_t StepLoad::*amount;  // null: 1
+  int64_t StepLoad::*amount;  // null = constant term
   int64_t beyond;
 };
-// Files need the first five.
+// The first kNumNeededTerms are required in files.
 inline constexpr std::array<CostTerm, 10> kCostTerms = {{
     {"base_s", "A step", &LinearCost::base, nullptr, 0},
     {"per_token_s", "A token", &LinearCost::per_token, &StepLoad::tokens, 0},
@@ -76,30 +76,29 @@ inline constexpr size_t kNumNeededTerms = 5;
 
 // seconds = overhead + max(operations / flops, bytes / bandwidth).
 struct RooflineCost {
-  double flops = 0.0;            // a second
-  double bandwidth = 0.0;        // bytes a second
-  double overhead = 0.0;         // seconds a step
-  double flops_per_token = 0.0;  // twice the parameters that a token meets
+  double flops = 0.0;            // operations per second
+  double bandwidth = 0.0;        // bytes per second
+  double overhead = 0.0;         // seconds per step
+  double flops_per_token = 0.0;  // 2 * active parameters
   double flops_per_pair = 0.0;   // 4 * layers * heads * head_dim: q.k and p.v
   double weight_bytes = 0.0;     // read in every step
   double kv_bytes_per_token = 0.0;
-  double state_bytes = 0.0;  // read and written for each sequence of a step
+  double state_bytes = 0.0;  // recurrent state read and written per sequence and step
 };
 
-// A step that was measured, or the mean of `count` that were much alike.
+// A measured step, or the mean of `count` similar ones.
 struct MeasuredStep {
   StepLoad load;
   double seconds = 0.0;
   int64_t count = 1;
 };
 
-// Steps whose amounts differ by less than about a fifth become one, with the means of all. Ordered by tokens,
-// then by context.
+// Merges steps whose loads differ by less than about 20 % into their mean. Sorted by tokens, then by context.
 std::vector<MeasuredStep> merge_alike(std::span<const MeasuredStep> steps);
 
-// How well a fit meets what it was fitted to.
+// Error of a fit on its own data.
 struct FitError {
-  double mean = 0.0;  // of |fitted - measured| / measured
+  double mean = 0.0;  // mean of |fitted - measured| / measured
   double worst = 0.0;
 };
 
@@ -107,7 +106,7 @@ class CostModel {
  public:
   // Throws Error for negative or infinite coefficients.
   explicit CostModel(const LinearCost& cost);
-  // Throws Error for rates that are not above 0.
+  // Throws Error for rates that are not positive.
   explicit CostModel(const RooflineCost& cost);
 
   double seconds(const StepLoad& load) const;
@@ -119,19 +118,19 @@ class CostModel {
   std::optional<RooflineCost> roofline_;
 };
 
-// The non-negative sum with the least squared error relative to the fitted time: relative to the measured
-// one, long steps would count less than short ones and sums of many steps come out too short. A step counts
-// as the square root of its count. Throws Error for fewer than five steps and for steps that took no time.
+// Fits non-negative coefficients by least squares, with errors relative to the fitted time. Errors relative
+// to the measured time would bias the total of many steps downwards. A merged step is weighted by the square
+// root of its count. Throws Error for fewer than five steps or a step with no duration.
 LinearCost fit_linear(std::span<const MeasuredStep> steps);
 FitError fit_error(const CostModel& model, std::span<const MeasuredStep> steps);
 
-// Minimises |A x - b| over x >= 0 (Lawson and Hanson's active set method). rows: [num_rows, num_columns] of
-// A, row after row.
+// Minimizes |A x - b| over x >= 0 with the active set method of Lawson and Hanson. rows: A, row-major
+// [num_rows, num_columns].
 std::vector<double> non_negative_least_squares(std::span<const double> rows, size_t num_columns,
                                                std::span<const double> targets);
 
-// The JSON of `quire bench steps --json`: {"cost_model": {"base_s", ...}, "steps": [...]}, of which the
-// simulator reads "cost_model", or fits one to "steps". Throws Error that names file and field.
+// Reads the file of `quire bench steps --json`: {"cost_model": {"base_s", ...}, "steps": [...]}. Without
+// "cost_model", fits one to "steps". Throws Error with file and field.
 CostModel read_cost_model(const std::string& path);
 
 }  // namespace quire::sim

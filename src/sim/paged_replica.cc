@@ -1,4 +1,4 @@
-// A replica that is the real scheduler over a made-up executor.
+// A replica with the real scheduler and a synthetic executor.
 #include <algorithm>
 #include <deque>
 #include <limits>
@@ -11,7 +11,7 @@ namespace quire::sim {
 
 namespace {
 
-// Drawn tokens: no prompt has them, and each sequence draws its own.
+// Generated tokens: unique per sequence and not part of any prompt.
 constexpr TokenId kFirstDrawn = 1 << 30;
 
 class PagedReplica final : public Replica {
@@ -23,10 +23,9 @@ class PagedReplica final : public Replica {
         max_queued_(options.scheduler.max_num_queued_requests),
         max_model_len_(options.scheduler.max_model_len),
         block_size_(options.layout.block_size),
-        num_blocks_(options.layout.num_blocks),
-        num_states_(std::ranges::count(options.layout.groups, KvGroupKind::kState, &KvGroupSpec::kind)),
-        keeps_tokens_(num_states_ < static_cast<int64_t>(options.layout.groups.size())),
-        // With another policy the scheduler must see all that wait.
+        layout_(options.layout),
+        max_num_batched_tokens_(options.scheduler.max_num_batched_tokens),
+        // Other policies need to see all waiting requests.
         hands_over_late_(options.scheduler.policy == SchedulingPolicy::kFcfs),
         scheduler_(unlimited_queue(options.scheduler), options.layout) {}
 
@@ -51,15 +50,14 @@ class PagedReplica final : public Replica {
   int32_t max_queued_;
   int32_t max_model_len_;
   int32_t block_size_;
-  int64_t num_blocks_;
-  int64_t num_states_;  // blocks of a sequence's states
-  bool keeps_tokens_;   // some layers keep keys and values
+  KvLayout layout_;
+  int32_t max_num_batched_tokens_;
   bool hands_over_late_;
   Scheduler scheduler_;
-  std::deque<int64_t> inbox_;  // requests that the scheduler has not seen yet
+  std::deque<int64_t> inbox_;  // requests not yet passed to the scheduler
   int64_t num_handed_over_ = 0;
   int64_t num_started_ = 0;
-  std::vector<int32_t> prompt_lens_;  // [num_handed_over]: the scheduler numbers sequences in this order
+  std::vector<int32_t> prompt_lens_;  // [num_submitted] in the order of the scheduler's sequence ids
   StepResult result_;
 };
 
@@ -70,37 +68,36 @@ bool PagedReplica::add(int64_t request) {
   return true;
 }
 
-// Whether the request can run when it is alone: what the scheduler would refuse at the door.
+// Whether the request can run alone: otherwise Scheduler::add_request() would reject it. The last token is
+// sampled and never computed.
 bool PagedReplica::fits(int64_t index) const {
   const TraceRequest& request = trace_.requests[static_cast<size_t>(index)];
   if (request.input_len >= max_model_len_) return false;
   const int64_t num_tokens =
       std::min<int64_t>(int64_t{request.input_len} + request.output_len, max_model_len_);
-  const int64_t num_kept = keeps_tokens_ ? (num_tokens - 1 + block_size_ - 1) / block_size_ : 0;
-  // States stand there twice where a checkpoint of them is made.
-  return num_kept + 2 * num_states_ <= num_blocks_;
+  return max_sequence_blocks(layout_, num_tokens - 1, max_num_batched_tokens_) <= layout_.num_blocks;
 }
 
-// Prompts exist from shortly before they can be admitted: no step admits more than max_num_seqs sequences, so
-// the scheduler decides the same as if it saw all that wait. With another policy than first come, first
-// served it must see them.
+// Prompts are created shortly before they can be admitted, to save memory. A step admits at most max_num_seqs
+// sequences, so with first come, first served the scheduler's decisions do not change. Other policies need to
+// see all waiting requests.
 void PagedReplica::hand_over() {
   int64_t num_waiting = scheduler_.stats().num_waiting;
   while (!inbox_.empty() && (!hands_over_late_ || num_waiting <= max_num_seqs_)) {
     const int64_t index = inbox_.front();
     inbox_.pop_front();
     const TraceRequest& request = trace_.requests[static_cast<size_t>(index)];
-    SchedulerRequest added;
+    Request added;
     added.id = index;
     added.prompt_token_ids.reserve(static_cast<size_t>(request.input_len) +
                                    static_cast<size_t>(request.output_len));
     fill_prompt(trace_, index, added.prompt_token_ids);
-    added.sampling.n = num_samples_;
-    added.sampling.max_tokens = request.output_len;
-    added.sampling.ignore_eos = true;
+    added.sampling.edit().n = num_samples_;
+    added.sampling.edit().max_tokens = request.output_len;
+    added.sampling.edit().ignore_eos = true;
     added.arrival = request.arrival;
     if (const Status status = scheduler_.add_request(std::move(added)); !status.ok())
-      throw Error(cat("Request ", index, " of the trace was refused: ", status.failure().message));
+      throw Error(cat("request ", index, " of the trace was rejected: ", status.failure().message));
     prompt_lens_.push_back(request.input_len);
     ++num_handed_over_;
     ++num_waiting;
@@ -117,7 +114,8 @@ bool PagedReplica::begin_step(double now, StepLoad& load, KvUse& kv) {
   return true;
 }
 
-// What an executor would give back: a token for each sequence that draws one, and the forks of a first token.
+// Returns what an executor would return: a token for each sequence that samples, and forks after the first
+// token.
 void PagedReplica::answer(const StepPlan& plan, StepLoad& load) {
   load = {};
   load.add(plan);
@@ -134,7 +132,7 @@ void PagedReplica::answer(const StepPlan& plan, StepLoad& load) {
     if (!scheduled.sample) continue;
     draw(scheduled.seq);
     if (num_samples_ == 1 || scheduled.seq % num_samples_ != 0) continue;
-    // The first sample's first token: the others come to be.
+    // The other samples are forked at the first token.
     const int32_t num_known = scheduled.num_computed_tokens + scheduled.num_new_tokens;
     if (num_known != prompt_lens_[static_cast<size_t>(scheduled.seq / num_samples_)]) continue;
     for (SeqId child = scheduled.seq + 1; child < scheduled.seq + num_samples_; ++child) {
@@ -165,10 +163,10 @@ void PagedReplica::measure(const StepPlan& plan, KvUse& kv) const {
 void PagedReplica::end_step(std::vector<DrawnToken>& drawn) {
   const CommitResult& commit = scheduler_.commit(result_);
   num_started_ += static_cast<int64_t>(commit.started.size());
-  for (const SequenceProgress& progress : commit.progress) {
-    if (progress.finish_reason == FinishReason::kError)
-      throw Error(cat("Request ", progress.request, " of the trace failed: ", progress.error));
-    drawn.push_back({progress.request, progress.index, progress.request_finished});
+  for (const SequenceUpdate& update : commit.updates) {
+    if (update.finish_reason == FinishReason::kError)
+      throw Error(cat("request ", update.request, " of the trace failed: ", update.error));
+    drawn.push_back({update.request, update.index, update.request_finished});
   }
 }
 

@@ -70,7 +70,7 @@ void BuddyPool::give_back(const Range& range) {
   int64_t size = range.size;
   auto order = static_cast<size_t>(std::countr_zero(static_cast<uint64_t>(size / kSmallest)));
   for (; size < cut->second; ++order, size *= 2) {
-    // Where one half stands within its own cut of the pool says where the other stands.
+    // The buddy's position follows from the range's offset in its initial range.
     const int64_t offset = begin - cut->first;
     const int64_t buddy = cut->first + (offset ^ size);
     if (free_[order].erase(buddy) == 0) break;

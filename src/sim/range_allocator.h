@@ -1,5 +1,4 @@
-// Contiguous ranges of one pool of slots, as serving systems dealt them out before paging. Used by one
-// thread.
+// Allocates contiguous ranges of a pool of slots, as serving systems did before paging. Not thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -13,20 +12,20 @@
 namespace quire::sim {
 
 struct Range {
-  int64_t begin = -1;  // -1: none
-  int64_t size = 0;    // what is taken, at least what was asked for
+  int64_t begin = -1;  // -1 = no range
+  int64_t size = 0;    // allocated slots, at least the requested number
 };
 
 class RangePool {
  public:
   virtual ~RangePool() = default;
-  // A free range of at least `size` slots; begin -1 where there is none.
+  // Allocates at least `size` contiguous slots. Returns begin = -1 if no free range is large enough.
   virtual Range take(int64_t size) = 0;
   virtual void give_back(const Range& range) = 0;
   virtual int64_t num_free() const = 0;
 };
 
-// The lowest free range that is long enough, cut to size; neighbours grow together again.
+// First fit: allocates from the lowest free range that is large enough. Adjacent free ranges are merged.
 class FirstFitPool final : public RangePool {
  public:
   explicit FirstFitPool(int64_t num_slots);
@@ -35,12 +34,12 @@ class FirstFitPool final : public RangePool {
   int64_t num_free() const override { return num_free_; }
 
  private:
-  std::map<int64_t, int64_t> free_;  // begin -> size, no two of them adjacent
+  std::map<int64_t, int64_t> free_;  // begin -> size; no two ranges are adjacent
   int64_t num_free_;
 };
 
-// Ranges are powers of two of kSmallest slots on; a free one is halved until it is just large enough, and two
-// free halves are one again. A pool of another size is cut into the largest such ranges.
+// Buddy allocator: sizes are powers of two, at least kSmallest. Free ranges are halved until they fit, and
+// free buddies are merged. A pool of another size is split into the largest possible ranges.
 class BuddyPool final : public RangePool {
  public:
   static constexpr int64_t kSmallest = 16;
@@ -51,8 +50,8 @@ class BuddyPool final : public RangePool {
   int64_t num_free() const override { return num_free_; }
 
  private:
-  std::vector<std::set<int64_t>> free_;  // [order]: begins of the free ranges of kSmallest << order slots
-  std::map<int64_t, int64_t> whole_;     // begin -> size of the ranges that were cut from the pool at first
+  std::vector<std::set<int64_t>> free_;  // [order] first slots of the free ranges of kSmallest << order slots
+  std::map<int64_t, int64_t> whole_;     // begin -> size of the initial ranges
   int64_t num_free_ = 0;
 };
 

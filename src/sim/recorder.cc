@@ -7,7 +7,7 @@ namespace quire::sim {
 
 namespace {
 
-constexpr double kShortest = 1e-7;  // seconds: the first bucket
+constexpr double kShortest = 1e-7;  // seconds; lower limit of the first bucket
 constexpr double kLongest = 1e7;
 constexpr double kGrowth = 1.002;
 
@@ -33,7 +33,7 @@ double LogHistogram::percentile(double q) const {
   int64_t below = 0;
   for (size_t i = 0; i < buckets_.size(); ++i) {
     below += buckets_[i];
-    // The middle of the bucket.
+    // The center of the bucket.
     if (static_cast<double>(below) > rank) return kShortest * std::pow(kGrowth, static_cast<double>(i) + 0.5);
   }
   return kLongest;

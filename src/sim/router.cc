@@ -10,7 +10,7 @@ namespace quire::sim {
 namespace {
 
 int32_t least_loaded(std::span<const ReplicaLoad> loads, int64_t turn) {
-  // From another one on each time, so that equal loads take turns.
+  // Start at a different replica each time, so that ties are spread evenly.
   const size_t n = loads.size();
   size_t best = static_cast<size_t>(turn) % n;
   for (size_t i = 1; i < n; ++i) {
@@ -49,18 +49,18 @@ Choice Router::choose_by_prefix(const Trace& trace, const TraceRequest& request,
     prefixes_.push_back(name);
   }
   Choice choice;
-  int64_t least = std::numeric_limits<int64_t>::max();
+  int64_t min_tokens = std::numeric_limits<int64_t>::max();
   for (size_t i = 0; i < loads.size(); ++i) {
-    // From another one on each time, so that equal ones take turns.
+    // Start at a different replica each time, so that ties are spread evenly.
     const size_t r = (static_cast<size_t>(num_routed_) + i) % loads.size();
     size_t length = 0;
     while (length < prefixes_.size() && known_[r].contains(prefixes_[length])) ++length;
     const int64_t tokens =
         std::max<int64_t>(1, request.input_len - static_cast<int64_t>(length) * Trace::kTokensPerHash);
-    // An open request computes a token of its own in every step on the way.
+    // Each running request computes one token per step in the meantime.
     const int64_t work = loads[r].waiting_tokens + loads[r].num_open + tokens;
-    if (work >= least) continue;
-    least = work;
+    if (work >= min_tokens) continue;
+    min_tokens = work;
     choice = {static_cast<int32_t>(r), tokens};
   }
   remember(known_[static_cast<size_t>(choice.replica)]);
@@ -70,7 +70,7 @@ Choice Router::choose_by_prefix(const Trace& trace, const TraceRequest& request,
 void Router::remember(Known& known) {
   for (const uint64_t prefix : prefixes_) known[prefix] = num_routed_;
   if (static_cast<int64_t>(known.size()) <= cache_blocks_) return;
-  // Forgets the older half: the cache itself reuses its least recently used blocks first.
+  // Drop the older half, because the cache evicts the least recently used blocks first.
   std::vector<int64_t> ages;
   ages.reserve(known.size());
   for (const auto& [prefix, age] : known) ages.push_back(age);

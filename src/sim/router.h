@@ -1,4 +1,4 @@
-// Which replica gets a request. Used by one thread.
+// Assigns requests to replicas. Not thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -11,32 +11,31 @@
 namespace quire::sim {
 
 enum class Routing : uint8_t {
-  kRoundRobin,   // in turn
-  kLeastLoaded,  // to the one with the fewest requests that have not ended
-  kPrefixAware,  // to the one that has the fewest prompt tokens to compute until this prompt is
+  kRoundRobin,   // cyclic order
+  kLeastLoaded,  // the replica with the fewest unfinished requests
+  kPrefixAware,  // the replica with the fewest prompt tokens to compute, this prompt's uncached ones included
 };
 
-// What a router knows of a replica.
+// The load of a replica as the router tracks it.
 struct ReplicaLoad {
-  int64_t num_open = 0;        // requests that have not ended
-  int64_t waiting_tokens = 0;  // sum of Choice::tokens of those that have no token yet
+  int64_t num_open = 0;        // unfinished requests
+  int64_t waiting_tokens = 0;  // sum of Choice::tokens over requests without a first token
 };
 
 struct Choice {
   int32_t replica = 0;
-  int64_t tokens = 0;  // of the prompt that the replica is taken to compute: those it was not sent before
+  int64_t tokens = 0;  // estimated prompt tokens to compute: those not sent to this replica before
 };
 
 class Router {
  public:
-  // cache_blocks: how many prompt blocks of Trace::kTokensPerHash tokens a replica's cache is taken to keep.
+  // cache_blocks: estimated prefix cache capacity of a replica, in blocks of Trace::kTokensPerHash tokens.
   Router(Routing routing, int32_t num_replicas, int64_t cache_blocks);
 
   Choice choose(const Trace& trace, const TraceRequest& request, std::span<const ReplicaLoad> loads);
 
  private:
-  // The prompt blocks a replica was sent, by the name of the whole prefix that each ends, with the number of
-  // the request that had it last.
+  // Prompt blocks sent to a replica: hash of the prefix that the block ends -> last request that used it.
   using Known = std::unordered_map<uint64_t, int64_t>;
 
   Choice choose_by_prefix(const Trace& trace, const TraceRequest& request,
@@ -47,7 +46,7 @@ class Router {
   int64_t cache_blocks_;
   int64_t num_routed_ = 0;
   std::vector<Known> known_;        // [num_replicas]
-  std::vector<uint64_t> prefixes_;  // of the request being routed
+  std::vector<uint64_t> prefixes_;  // prefix hashes of the current request
 };
 
 }  // namespace quire::sim

@@ -1,5 +1,5 @@
-// What sharing blocks saves: of the blocks that all tables name, the part that needs no block of its own
-// because another table names the same. Deterministic; any thread.
+// Measures the fraction of block table entries that need no block because they share one with another table.
+// Deterministic and thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -16,15 +16,14 @@ struct SharingPoint {
   double saved = 0.0;  // (entries of all tables - blocks used) / entries of all tables, summed over steps
 };
 
-// n samples of each prompt through the real scheduler, all requests at once and memory for all that run.
-// Sharing between the samples of a prompt alone counts: prompts share nothing with each other here, whatever
-// the trace says.
+// Runs n samples per prompt through the real scheduler, with all requests at once and enough memory. Only
+// sharing between samples of a prompt counts; shared prefixes of the trace are ignored.
 SharingPoint parallel_sampling_sharing(const Trace& trace, const ReplicaOptions& options,
                                        int32_t num_samples);
 
-// `width` beams of each prompt through KvManager, one prompt after the other. Which beam continues which is
-// what scores decide: each beam's next tokens get probabilities from a made-up model (the likeliest has 2/3
-// on the average, the next 2/3 of the rest, ...), and the `width` likeliest texts go on.
+// Runs `width` beams per prompt through KvManager, one prompt after another. Next-token probabilities come
+// from a synthetic model: the most probable token has 2/3 on average, the next one 2/3 of the rest, and so
+// on. The `width` hypotheses with the highest scores continue.
 SharingPoint beam_search_sharing(const Trace& trace, int32_t block_size, int32_t width, uint64_t seed);
 
 }  // namespace quire::sim

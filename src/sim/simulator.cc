@@ -49,10 +49,10 @@ class Simulation {
   }
 
  private:
-  // A replica and the step it is in.
+  // A replica and its current step.
   struct Lane {
     std::unique_ptr<Replica> replica;
-    double end = kNever;  // of the step; kNever: idle
+    double end = kNever;  // end of the step; kNever = idle
     double begin = 0.0;
     KvUse kv;
   };
@@ -65,7 +65,7 @@ class Simulation {
     return first;
   }
 
-  // All requests of this moment, then the steps of replicas that were idle.
+  // Submits all requests that arrive now, then starts steps on idle replicas.
   void take_arrivals(double now) {
     for (; next_ < trace_.requests.size() && trace_.requests[next_].arrival <= now; ++next_) {
       const Choice choice = router_.choose(trace_, trace_.requests[next_], loads_);
@@ -85,7 +85,7 @@ class Simulation {
     }
   }
 
-  // num_pauses: 1 where the replica was idle before.
+  // num_pauses: 1 if the replica was idle.
   void begin_step(Lane& lane, double now, int64_t num_pauses) {
     StepLoad load;
     lane.begin = now;
@@ -145,8 +145,8 @@ class Simulation {
   Router router_;
   std::vector<Lane> lanes_;
   std::vector<ReplicaLoad> loads_;    // [num_replicas]
-  std::vector<int32_t> prompt_work_;  // [num_requests] Choice::tokens, until the first token
-  size_t next_ = 0;                   // request to arrive
+  std::vector<int32_t> prompt_work_;  // [num_requests] Choice::tokens until the first token
+  size_t next_ = 0;                   // next request to arrive
   std::vector<DrawnToken> drawn_;
   SimResult result_;
 };
@@ -169,7 +169,7 @@ double tpot(const RequestOutcome& outcome, int32_t num_samples) {
 SimResult simulate(const Trace& trace, const CostModel& cost, const SimOptions& options,
                    const SimProgress& progress) {
   if (options.num_replicas < 1)
-    throw Error(cat("--replicas is ", options.num_replicas, "; it must be at least 1."));
+    throw Error(cat("--replicas is ", options.num_replicas, "; it must be at least 1"));
   return Simulation(trace, cost, options).run(progress);
 }
 

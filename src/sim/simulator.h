@@ -1,5 +1,5 @@
-// Runs a trace through replicas in virtual time. The events are arrivals and the ends of steps; between them
-// nothing happens, so a run of hours takes as long as its steps take to plan.
+// Discrete-event simulation of a trace on replicas, in virtual time. The events are arrivals and ends of
+// steps, so the run time depends on the number of steps only.
 #pragma once
 
 #include <functional>
@@ -26,24 +26,24 @@ struct SimResult {
   KvSums all_steps;
   KvSums blocked_steps;
   ReplicaTotals totals;    // over all replicas
-  int64_t pool_slots = 0;  // of all replicas
+  int64_t pool_slots = 0;  // token slots of all replicas
   int64_t num_done = 0;
   int64_t num_refused = 0;
   int64_t output_tokens = 0;
-  int64_t prompt_tokens = 0;  // of requests that were done
+  int64_t prompt_tokens = 0;  // of successful requests
   double elapsed = 0.0;       // seconds from the first arrival to the last token
 };
 
-// Latencies in seconds; only of outcomes that are done.
+// Latencies in seconds. The outcome must be done().
 double ttft(const TraceRequest& request, const RequestOutcome& outcome);
 double e2e(const TraceRequest& request, const RequestOutcome& outcome);
-// A token of the answer behind the first: (e2e - ttft) / (tokens of a sample - 1); 0 for a single token.
+// Time per output token: (e2e - ttft) / (tokens of a sample - 1); 0 for a single token.
 double tpot(const RequestOutcome& outcome, int32_t num_samples);
 
-// Called now and then with the part of the requests that have ended.
+// Called from time to time with the fraction of finished requests.
 using SimProgress = std::function<void(double done)>;
 
-// Throws Error for options that cannot work.
+// Throws Error for invalid options.
 SimResult simulate(const Trace& trace, const CostModel& cost, const SimOptions& options,
                    const SimProgress& progress = {});
 

@@ -15,7 +15,7 @@ namespace {
 int32_t draw_length(double mean, double cv, int32_t max_len, std::mt19937_64& engine) {
   double length = mean;
   if (cv > 0.0) {
-    // Mean and coefficient of variation of exp(N(mu, sigma)).
+    // Parameters of the log-normal distribution with this mean and coefficient of variation.
     const double variance = std::log1p(cv * cv);
     std::normal_distribution<double> normal(std::log(mean) - variance / 2.0, std::sqrt(variance));
     length = std::exp(normal(engine));
@@ -57,7 +57,8 @@ Trace draw_trace(const Distribution& d, uint64_t seed) {
 
 void set_arrivals(Trace& trace, double rate, double burstiness, uint64_t seed) {
   trace.has_times = false;
-  if (!(rate > 0.0) || !(burstiness > 0.0)) throw Error("A request rate and its burstiness must be above 0.");
+  if (!(rate > 0.0) || !(burstiness > 0.0))
+    throw Error("the request rate and the burstiness must be positive");
   double now = 0.0;
   std::mt19937_64 engine(mix64(seed + 1));
   std::gamma_distribution<double> gap(burstiness, 1.0 / (rate * burstiness));
@@ -68,12 +69,12 @@ void set_arrivals(Trace& trace, double rate, double burstiness, uint64_t seed) {
 }
 
 void speed_up(Trace& trace, double speed) {
-  if (!(speed > 0.0) || !std::isfinite(speed)) throw Error("The speed of a trace must be above 0.");
+  if (!(speed > 0.0) || !std::isfinite(speed)) throw Error("the speed must be positive");
   for (TraceRequest& request : trace.requests) request.arrival /= speed;
 }
 
 int64_t cut_lengths(Trace& trace, int32_t max_len) {
-  if (max_len < 2) throw Error("A sequence needs room for a prompt and an answer: at least 2 tokens.");
+  if (max_len < 2) throw Error("the maximum length must be at least 2 tokens, for a prompt and an output");
   int64_t num_cut = 0;
   for (TraceRequest& request : trace.requests) {
     if (int64_t{request.input_len} + request.output_len <= max_len) continue;
@@ -90,7 +91,7 @@ void fill_prompt(const Trace& trace, int64_t index, std::vector<TokenId>& token_
   const TraceRequest& request = trace.requests[static_cast<size_t>(index)];
   const size_t length = static_cast<size_t>(request.input_len);
   if (request.num_hashes == 0) {
-    // The request's number: no other prompt has it.
+    // The request's index makes its tokens unique.
     token_ids.assign(length, static_cast<TokenId>(index));
     return;
   }

@@ -1,5 +1,5 @@
-// The load of a simulation: when requests come, how long they are, and what their prompts share. Read from a
-// file or drawn from a distribution. Plain data; any thread.
+// The load of a simulation: arrival times, lengths and shared prefixes of requests, read from a file or drawn
+// from a distribution. Plain data.
 #pragma once
 
 #include <cstdint>
@@ -17,39 +17,38 @@ struct TraceRequest {
   int32_t input_len = 0;    // tokens of the prompt, at least 1
   int32_t output_len = 0;   // tokens generated, at least 1
   uint32_t first_hash = 0;  // its hash ids are Trace::hash_ids[first_hash .. first_hash + num_hashes)
-  uint32_t num_hashes = 0;  // 0: the prompt shares no prefix with another
+  uint32_t num_hashes = 0;  // 0 = the prompt shares no prefix
 };
 
 struct Trace {
-  // Tokens that one hash id stands for (Mooncake's traces).
+  // Tokens per hash id (Mooncake traces).
   static constexpr int32_t kTokensPerHash = 512;
 
   std::vector<TraceRequest> requests;  // by arrival
-  // Names of prompt blocks: equal names behind equal names are equal tokens. Request i has
+  // Ids of prompt blocks. Prompts that start with the same ids share these tokens. Request i has
   // ceil(input_len / kTokensPerHash) of them, or none.
   std::vector<int32_t> hash_ids;
-  bool has_times = false;  // the arrivals are the file's; else all are 0
+  bool has_times = false;  // arrivals are from the file; otherwise all are 0
 
   double duration() const { return requests.empty() ? 0.0 : requests.back().arrival; }
-  int64_t num_tokens() const;  // prompts and answers
-  int32_t longest() const;     // prompt and answer of the longest request
+  int64_t num_tokens() const;  // prompt and output tokens
+  int32_t longest() const;     // maximum of input_len + output_len
 };
 
-// The most requests read from a file.
+// max_requests that reads the whole file.
 inline constexpr int64_t kAllRequests = std::numeric_limits<int64_t>::max();
 
-// CSV with a header that names ContextTokens and GeneratedTokens, and TIMESTAMP ("2023-11-16 18:15:46.68",
-// a zone of +00:00 or Z allowed, or seconds) where `needs_times`. Azure's traces have it so. A length of 0
-// counts as 1. `path` is for messages. Throws Error that names file, line and cell.
+// Reads a CSV trace (the format of the Azure traces) with the columns ContextTokens and GeneratedTokens, and,
+// if `needs_times`, TIMESTAMP: "2023-11-16 18:15:46.68" with an optional zone +00:00 or Z, or seconds. A
+// length of 0 counts as 1. Throws Error with file, line and cell.
 Trace read_csv_trace(const std::string& path, int64_t max_requests, bool needs_times);
 
-// JSON lines {"timestamp": milliseconds, "input_length", "output_length", "hash_ids": [one for each 512
-// tokens]}, hash_ids or timestamp may be missing from all lines. Mooncake's traces have it so. Throws Error
-// that names file and line.
+// Reads JSON lines (the format of the Mooncake traces): {"timestamp": milliseconds, "input_length",
+// "output_length", "hash_ids": [one per 512 tokens]}. timestamp or hash_ids may be missing from all lines.
+// Throws Error with file and line.
 Trace read_jsonl_trace(const std::string& path, int64_t max_requests);
 
-// Lengths drawn from log-normal distributions of this mean and coefficient of variation (0: all the same),
-// cut to [1, max_len].
+// Log-normal lengths with this mean and coefficient of variation (0 = constant), clamped to [1, max_len].
 struct Distribution {
   int64_t num_requests = 1000;
   double input_mean = 1024.0;
@@ -60,18 +59,18 @@ struct Distribution {
 };
 Trace draw_trace(const Distribution& distribution, uint64_t seed);
 
-// Gives all requests new arrivals: gaps of a gamma distribution of shape `burstiness` (1: a Poisson process)
-// and mean 1 / rate. An infinite rate: all at once.
+// Replaces the arrival times. The gaps have a gamma distribution with shape `burstiness` (1 = Poisson
+// process) and mean 1 / rate. With an infinite rate all requests arrive at once.
 void set_arrivals(Trace& trace, double rate, double burstiness, uint64_t seed);
 
-// The same requests, coming `speed` times as fast.
+// Divides all arrival times by `speed`.
 void speed_up(Trace& trace, double speed);
 
-// Cuts what is longer than max_len tokens: the answer to leave room for a prompt, then the prompt. Returns
-// how many it cut.
+// Truncates requests to max_len tokens: first the output, leaving room for a prompt, then the prompt. Returns
+// the number of truncated requests.
 int64_t cut_lengths(Trace& trace, int32_t max_len);
 
-// The tokens of a prompt: made up, but equal exactly where the trace says that prefixes are equal.
+// Returns synthetic prompt tokens that are equal exactly where the trace specifies equal prefixes.
 void fill_prompt(const Trace& trace, int64_t request, std::vector<TokenId>& token_ids);
 
 }  // namespace quire::sim

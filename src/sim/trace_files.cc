@@ -18,9 +18,9 @@ namespace {
 
 using nlohmann::json;
 
-constexpr double kMaxLength = 1 << 24;  // tokens; a longer one is a broken file
+constexpr double kMaxLength = 1 << 24;  // tokens; a larger value is treated as an error in the file
 
-// A moment with more digits than a double of seconds since 1970 holds.
+// A time with more precision than seconds since 1970 have in a double.
 struct Moment {
   int64_t seconds = 0;
   double fraction = 0.0;
@@ -36,7 +36,7 @@ std::optional<double> whole_number(std::string_view text) {
   return value;
 }
 
-// Exactly `digits` digits at `at`, which moves behind them; -1 where they are not there.
+// Parses exactly `digits` digits and advances `at` past them; returns -1 if there are fewer.
 int take_digits(std::string_view text, size_t& at, size_t digits) {
   if (at + digits > text.size()) return -1;
   int value = 0;
@@ -55,7 +55,7 @@ bool take_char(std::string_view text, size_t& at, std::string_view allowed) {
   return true;
 }
 
-// "2023-11-16 18:15:46.6805900", with T for the blank and a zone of +00:00 or Z allowed.
+// Parses "2023-11-16 18:15:46.6805900"; T instead of the space and a zone of +00:00 or Z are accepted.
 std::optional<Moment> parse_date(std::string_view text) {
   size_t at = 0;
   const int year = take_digits(text, at, 4);
@@ -100,7 +100,7 @@ std::optional<Moment> parse_time(const std::string& text) {
   return parse_date(text);
 }
 
-// One line of CSV: cells with commas stand in double quotes, a quote in them is doubled.
+// Splits a line of CSV. Quoted cells may contain commas and doubled quotes.
 std::vector<std::string> split_csv(std::string_view line, const std::string& place) {
   if (!line.empty() && line.back() == '\r') line.remove_suffix(1);
   std::vector<std::string> cells(1);
@@ -119,13 +119,13 @@ std::vector<std::string> split_csv(std::string_view line, const std::string& pla
       cells.back() += c;
     }
   }
-  if (quoted) throw Error(cat(place, ": a quoted cell does not end in its line"));
+  if (quoted) throw Error(cat(place, ": unterminated quoted cell"));
   return cells;
 }
 
 std::ifstream open(const std::string& path) {
   std::ifstream in(path, std::ios::binary);
-  if (!in) throw Error(cat(path, ": cannot be read"));
+  if (!in) throw Error(cat("cannot read ", path));
   return in;
 }
 
@@ -134,13 +134,14 @@ bool blank(const std::string& line) {
 }
 
 int32_t checked_length(double value, const std::string& place) {
-  if (!(value >= 0.0) || value > kMaxLength) throw Error(cat(place, ": ", value, " is no number of tokens"));
+  if (!(value >= 0.0) || value > kMaxLength)
+    throw Error(cat(place, ": ", value, " is not a valid number of tokens"));
   return std::max(1, static_cast<int32_t>(value));
 }
 
-// By arrival, beginning at 0. Equal times keep the file's order.
+// Sorts by arrival time, starting at 0. Requests with equal times keep the file's order.
 void finish(Trace& trace, const std::vector<Moment>& times, const std::string& path) {
-  if (trace.requests.empty()) throw Error(cat(path, ": has no usable request"));
+  if (trace.requests.empty()) throw Error(cat(path, ": contains no usable request"));
   trace.has_times = !times.empty();
   if (times.empty()) return;
   Moment first = times.front();
@@ -152,7 +153,7 @@ void finish(Trace& trace, const std::vector<Moment>& times, const std::string& p
                    [](const TraceRequest& a, const TraceRequest& b) { return a.arrival < b.arrival; });
 }
 
-// The columns of a CSV trace.
+// Column indices of a CSV trace.
 struct Columns {
   size_t input = 0;
   size_t output = 0;
@@ -210,7 +211,7 @@ void add_hashes(const json& hashes, const std::string& place, Trace& trace, Trac
 Trace read_csv_trace(const std::string& path, int64_t max_requests, bool needs_times) {
   std::ifstream in = open(path);
   std::string line;
-  if (!std::getline(in, line)) throw Error(cat(path, ": is empty; the first line names the columns"));
+  if (!std::getline(in, line)) throw Error(cat(path, ": empty file; the first line must name the columns"));
   if (line.rfind("\xEF\xBB\xBF", 0) == 0) line.erase(0, 3);
   const std::vector<std::string> header = split_csv(line, cat(path, ":1"));
   const Columns columns = find_columns(header, path, needs_times);
@@ -222,10 +223,10 @@ Trace read_csv_trace(const std::string& path, int64_t max_requests, bool needs_t
     const std::string place = cat(path, ":", number);
     const std::vector<std::string> cells = split_csv(line, place);
     if (cells.size() != header.size())
-      throw Error(cat(place, ": has ", cells.size(), " cells, the header ", header.size()));
+      throw Error(cat(place, ": expected ", header.size(), " cells as in the header, found ", cells.size()));
     const auto length = [&](size_t at) {
       const auto value = whole_number(cells[at]);
-      if (!value) throw Error(cat(place, ": '", header[at], "' must be a number, is '", cells[at], "'"));
+      if (!value) throw Error(cat(place, ": '", header[at], "' must be a number, not '", cells[at], "'"));
       return checked_length(*value, place);
     };
     TraceRequest& request = trace.requests.emplace_back();
@@ -235,7 +236,7 @@ Trace read_csv_trace(const std::string& path, int64_t max_requests, bool needs_t
     const auto time = parse_time(cells[*columns.time]);
     if (!time) {
       throw Error(cat(place, ": '", cells[*columns.time],
-                      "' is no time; write for example 2023-11-16 18:15:46.68, or seconds"));
+                      "' is not a valid time; write for example 2023-11-16 18:15:46.68, or seconds"));
     }
     times.push_back(*time);
   }
@@ -263,12 +264,13 @@ Trace read_jsonl_trace(const std::string& path, int64_t max_requests) {
       add_hashes(*hashes, place, trace, request);
     if (object.contains("timestamp")) {
       const double milliseconds = number_field(object, "timestamp", place, "a number of milliseconds");
-      if (!(std::abs(milliseconds) < 1e15)) throw Error(cat(place, ": ", milliseconds, " is no time"));
+      if (!(std::abs(milliseconds) < 1e15))
+        throw Error(cat(place, ": ", milliseconds, " is not a valid time"));
       const double whole = std::floor(milliseconds / 1e3);
       times.push_back({static_cast<int64_t>(whole), milliseconds / 1e3 - whole});
     }
     if (!times.empty() && times.size() != trace.requests.size())
-      throw Error(cat(place, ": 'timestamp' must be in all lines or in none"));
+      throw Error(cat(place, ": 'timestamp' must be present in all lines or in none"));
   }
   finish(trace, times, path);
   return trace;

@@ -23,7 +23,7 @@ constexpr std::array<DTypeNames, 13> kNames = {{
     {DType::kI16, "int16", "I16"},
     {DType::kI8, "int8", "I8"},
     {DType::kU8, "uint8", "U8"},
-    {DType::kU8, "uint8", "F8_E8M0"},  // exponents, as other files have them in bytes
+    {DType::kU8, "uint8", "F8_E8M0"},  // power-of-two exponents, stored as uint8 in other files
     {DType::kBool, "bool", "BOOL"},
 }};
 
@@ -31,7 +31,7 @@ constexpr std::array<DTypeNames, 13> kNames = {{
 template <int kMantissa, int kMinExponent>
 uint8_t f32_to_f8(float v, float largest) {
   constexpr int kDropped = 23 - kMantissa;
-  // The exponent fields of float32 and of this format stand so far apart.
+  // Difference of the exponent biases of float32 and this format.
   constexpr uint32_t kRebias = static_cast<uint32_t>(kMinExponent - 1 + 127) << 23;
   const uint32_t u = std::bit_cast<uint32_t>(v);
   const auto sign = static_cast<uint8_t>((u >> 24) & 0x80U);
@@ -96,7 +96,7 @@ uint16_t f32_to_f16(float v) {
 float f8e4m3_to_f32(uint8_t v) {
   const uint32_t sign = static_cast<uint32_t>(v & 0x80U) << 24;
   if ((v & 0x7fU) == 0x7fU) return std::bit_cast<float>(sign | 0x7fc00000U);
-  // Read as a float16 of the same exponent field, a number is 2^8 times too small.
+  // Interpreted as a float16 with the same exponent field, a number is too small by 2^8.
   const float magnitude = f16_to_f32(static_cast<uint16_t>((v & 0x7fU) << 7)) * 256.0F;
   return std::bit_cast<float>(std::bit_cast<uint32_t>(magnitude) | sign);
 }

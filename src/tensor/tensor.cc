@@ -9,6 +9,7 @@
 #include <iterator>
 #include <limits>
 #include <mutex>
+#include <new>
 #include <vector>
 
 #include "base/error.h"
@@ -51,13 +52,13 @@ size_t whole_huge_pages(size_t bytes) {
   return (bytes + kHugePage - 1) / kHugePage * kHugePage;
 }
 
-// Anonymous pages are zero and cost nothing until they are touched; null: there is no room for them.
+// Maps anonymous pages, which are zero and allocated on first access. Returns null if there is no memory.
 std::byte* map_pages(size_t bytes) {
   void* p = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   return p == MAP_FAILED ? nullptr : static_cast<std::byte*>(p);
 }
 
-// The same from the begin of a huge page on, and made of such but for its end.
+// Same, aligned to a huge page and backed by huge pages except for the end.
 std::byte* map_huge_pages(size_t bytes) {
   std::byte* begin = map_pages(bytes + kHugePage);
   if (begin == nullptr) return nullptr;
@@ -70,16 +71,17 @@ std::byte* map_huge_pages(size_t bytes) {
   return begin;
 }
 
-// Buffers too small for huge pages of their own, side by side in slabs of them: small matrices are read a
-// third faster out of these. What a buffer leaves behind is taken by the next one that fits. Only whole huge
-// pages are given back to the system: a part would break the page, and what else lies in it would be slow.
-// An empty slab goes. Any thread.
+// Allocates small buffers next to each other in slabs of huge pages, from which small matrices are read a
+// third faster. Freed ranges are reused by the next buffer that fits. Only whole huge pages are returned to
+// the system, because returning a part splits the page and slows down its other buffers. Empty slabs are
+// unmapped. Thread-safe.
 class Slabs {
  public:
   static constexpr size_t kSmallest = size_t{64} << 10;
   static constexpr size_t kLargest = size_t{16} << 20;
 
-  // Zeroed. bytes: whole pages, between the two. Null: there is no memory.
+  // Returns zeroed memory, or null if there is none. bytes: a multiple of the page size, between the two
+  // limits.
   std::byte* take(size_t bytes) {
     const std::lock_guard lock(mutex_);
     for (Slab& slab : slabs_) {
@@ -91,15 +93,20 @@ class Slabs {
     return slabs_.back().take(bytes);
   }
 
-  // Whether p was taken here; then it is given back.
-  bool give_back(std::byte* p, size_t bytes) {
+  // Frees p and returns true if it was allocated here. For destructors: if the list of free ranges cannot
+  // grow, the range is lost.
+  bool give_back(std::byte* p, size_t bytes) noexcept {
     const std::lock_guard lock(mutex_);
     const auto slab = std::ranges::find_if(slabs_, [p](const Slab& s) {
       return !std::less<>()(p, s.begin) && std::less<>()(p, s.begin + kSlab);
     });
     if (slab == slabs_.end()) return false;
     const auto at = static_cast<size_t>(p - slab->begin);
-    slab->give_back({at, at + bytes});
+    try {
+      slab->give_back({at, at + bytes});
+    } catch (const std::bad_alloc&) {
+      return true;
+    }
     if (slab->free.front().end - slab->free.front().begin == kSlab) {
       munmap(slab->begin, kSlab);
       slabs_.erase(slab);
@@ -116,8 +123,8 @@ class Slabs {
   };
   struct Slab {
     std::byte* begin;
-    std::vector<Range> free;  // in order, apart from each other
-    size_t used = 0;          // what lies behind was never written
+    std::vector<Range> free;  // sorted, not adjacent
+    size_t used = 0;          // memory past this offset was never written
 
     std::byte* take(size_t bytes) {
       const auto range = std::ranges::find_if(free, [&](const Range& r) { return r.end - r.begin >= bytes; });
@@ -141,7 +148,7 @@ class Slabs {
         merged->end = behind->end;
         free.erase(behind);
       }
-      // The huge pages that now are free and before were not.
+      // The huge pages that became completely free.
       const size_t from = whole_huge_pages(std::max(merged->begin, range.begin / kHugePage * kHugePage));
       const size_t to = std::min(merged->end, whole_huge_pages(range.end)) / kHugePage * kHugePage;
       if (from < to) madvise(begin + from, to - from, MADV_DONTNEED);
@@ -152,7 +159,7 @@ class Slabs {
   std::vector<Slab> slabs_;
 };
 
-// Never destroyed: buffers may outlive everything else.
+// Never destroyed, because buffers with static storage may outlive it.
 Slabs& slabs() {
   static auto* made = new Slabs;
   return *made;

@@ -1,4 +1,4 @@
-// Memory with a shape. Buffer owns bytes; TensorView looks at bytes that somebody else owns.
+// Memory and tensors. Buffer owns memory; TensorView is a non-owning view with a shape.
 #pragma once
 
 #include <array>
@@ -36,13 +36,13 @@ class Shape {
   int rank_ = 0;
 };
 
-// Bytes on the CPU, aligned to a page, in huge pages from 64 KiB on, zeroed. Movable, not copyable. Any
-// thread may make and destroy them.
+// Zeroed, page-aligned CPU memory, in huge pages from 64 KiB on. Movable, not copyable. Buffers can be
+// created and destroyed on any thread.
 class Buffer {
  public:
   Buffer() = default;
-  explicit Buffer(size_t bytes);  // throws Error naming the size when the memory is not there
-  // Bytes that lie elsewhere, in what `owner` keeps, and that nobody writes to: their pages may be read-only.
+  explicit Buffer(size_t bytes);  // throws Error with the size if allocation fails
+  // Memory that `owner` keeps alive. It must not be written to, because its pages may be read-only.
   static Buffer borrowed(std::span<const std::byte> bytes, std::shared_ptr<const void> owner);
 
   std::byte* data() { return data_.get(); }
@@ -63,24 +63,24 @@ class Buffer {
     explicit Unmap(size_t n) noexcept : bytes(n) {}
     explicit Unmap(std::shared_ptr<const void> keeper) noexcept : bytes(0), owner(std::move(keeper)) {}
     size_t bytes;
-    std::shared_ptr<const void> owner;  // of what is borrowed, which is not unmapped here
+    std::shared_ptr<const void> owner;  // of borrowed memory, which is not unmapped here
     void operator()(std::byte* p) const;
   };
   std::unique_ptr<std::byte, Unmap> data_;
   size_t size_ = 0;
 };
 
-// A tensor in somebody else's memory. Rows (the outermost dimension) may be strided, all inside a row is
-// contiguous. Whether the elements may be written is a matter of the function that takes the view (`out`,
-// `inout`, `in`).
+// A non-owning view of a tensor. Rows (the outermost dimension) may be strided; the elements of a row are
+// contiguous. The parameter name tells whether a function writes to the elements (`out`, `inout`) or only
+// reads them.
 struct TensorView {
   void* data = nullptr;
   DType dtype = DType::kF32;
   Shape shape;
-  int64_t row_stride = 0;  // elements from one row to the next
+  int64_t row_stride = 0;  // distance between rows, in elements
 
   int64_t rows() const { return shape.rank() == 0 ? 1 : shape[0]; }
-  int64_t row_size() const;  // elements in a row
+  int64_t row_size() const;  // elements per row
   template <typename T>
   T* as() const {
     return static_cast<T*>(data);

@@ -1,4 +1,4 @@
-// Text out of tokens as they come.
+// Incremental detokenization.
 #pragma once
 
 #include <memory>
@@ -9,28 +9,29 @@
 
 namespace quire {
 
-// The incremental decoding of one sequence: the results of push() and flush() put together are
-// Tokenizer::decode() of all ids. (One exception, as in the reference: where a run of <0xNN> tokens turns out
-// not to be UTF-8, characters of it that have come out already stay.) Time for a token does not depend on how
-// many came before. Not thread safe; one for each sequence. The tokenizer must outlive it.
+// Incremental decoding of one sequence. The concatenated results of push() and flush() are
+// Tokenizer::decode() of all ids. There is one exception, as in the reference: if a run of <0xNN> tokens is
+// not valid UTF-8, characters that were already returned remain. The time per token does not depend on the
+// number of previous tokens. Not thread-safe; one per sequence. The tokenizer must outlive it.
 class Detokenizer {
  public:
-  // spaces_between_special_tokens changes nothing: tokenizers of these kinds put no spaces there. It is taken
-  // because requests may carry it.
+  // spaces_between_special_tokens has no effect, because these tokenizers do not insert spaces there. It is
+  // accepted for compatibility with requests that set it.
   Detokenizer(const Tokenizer& tokenizer, bool skip_special_tokens,
               bool spaces_between_special_tokens = true);
   ~Detokenizer();
   Detokenizer(Detokenizer&&) noexcept;
   Detokenizer& operator=(Detokenizer&&) noexcept;
 
-  // Tokens that stand before those to come: their text is not given out, but what follows is written as in a
-  // decode of the whole (whether the first word has its space). Call it before the first push(). A character
-  // that they leave unfinished comes out whole with the token that ends it.
+  // Sets the preceding tokens. Their text is not returned, but the following text is the same as in a decode
+  // of the whole sequence (such as a space before the first word). Must be called before the first push(). A
+  // character that is incomplete at the end of these tokens is returned when it is complete.
   void seed(std::span<const TokenId> prompt_ids);
 
-  // The text that is certain now: whole characters only, possibly none. Ids out of range give nothing.
+  // Returns the text that is certain so far: complete characters, possibly none. Ids out of range return
+  // nothing.
   std::string push(TokenId id);
-  // What was held back, at the end of the sequence: U+FFFD for what never became a character.
+  // Returns the remaining text at the end of the sequence, with U+FFFD for incomplete characters.
   std::string flush();
 
  private:

@@ -1,5 +1,5 @@
-// Token ids one by one: what the detokenizer gives out is, put together, the decoding of all of them.
-// The input's bytes are ids; the first says which tokenizer and whether special tokens are left out.
+// Incremental detokenization: the concatenated pieces must equal the decoding of all token ids at once. The
+// input's bytes are ids; the first one selects the tokenizer and whether special tokens are skipped.
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -16,7 +16,7 @@ namespace {
 
 std::vector<std::unique_ptr<Tokenizer>> load_fixtures() {
   std::vector<std::unique_ptr<Tokenizer>> tokenizers;
-  // Not those with byte fallback: there a character that has come out stays (text/detokenizer.h).
+  // Not with byte fallback, where emitted characters are not replaced later (text/detokenizer.h).
   for (const char* name : {"byte-level", "metaspace", "suffix-bpe", "unigram", "word-piece"}) {
     const auto dir = std::filesystem::path(QUIRE_SOURCE_DIR) / "tests/fixtures/tokenizers" / name;
     tokenizers.push_back(Tokenizer::load(dir));

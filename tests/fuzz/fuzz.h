@@ -1,4 +1,4 @@
-// What the fuzz targets share.
+// Helpers shared by the fuzz targets.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +9,7 @@
 
 namespace quire::fuzz {
 
-// Ends the process, so that the fuzzer keeps the input, where `holds` is false.
+// Aborts the process if `holds` is false, so that the fuzzer saves the input.
 inline void require(bool holds, const char* what) {
   if (holds) return;
   std::fprintf(stderr, "violated: %s\n", what);

@@ -1,4 +1,4 @@
-// A GGUF file: the reader accepts it or throws Error, and what it accepts lies inside of the file.
+// A GGUF file: the reader accepts it or throws Error, and all accepted tensors are inside the file.
 #include <algorithm>
 #include <span>
 #include <vector>
@@ -28,15 +28,15 @@ void check_file(std::span<const std::byte> bytes) {
   }
 }
 
-void read_codes(const CodedMatrix& matrix) {
-  const CodedFormat& format = matrix.format();
+void read_codes(const QuantizedMatrix& matrix) {
+  const QuantFormat& format = matrix.format();
   const auto k = static_cast<size_t>(matrix.cols());
   const auto groups = k / static_cast<size_t>(format.group_size);
   const auto blocks = k / static_cast<size_t>(format.block_size);
   std::vector<uint8_t> codes(k), group_minima(groups);
   std::vector<float> scales(blocks), minima(blocks);
   std::vector<int8_t> group_scales(groups);
-  const CodedRow row = {codes, scales, group_scales, minima, group_minima, {}};
+  const QuantizedRow row = {codes, scales, group_scales, minima, group_minima, {}};
   matrix.read_rows(0, std::span(&row, 1));
   matrix.read_rows(matrix.rows() - 1, std::span(&row, 1));
   for (const uint8_t code : codes) fuzz::require(code < 1 << format.code_bits, "a code is in its range");
@@ -46,11 +46,11 @@ void check_checkpoint(std::span<const std::byte> bytes) {
   const auto checkpoint = gguf_from_memory(bytes, "fuzz");
   for (const std::string& name : checkpoint->names()) {
     const TensorInfo* info = checkpoint->find(name);
-    fuzz::require(info != nullptr && info->coded == (checkpoint->coded(name) != nullptr),
+    fuzz::require(info != nullptr && info->quantized == (checkpoint->quantized(name) != nullptr),
                   "each name is found");
-    if (info->coded) read_codes(*checkpoint->coded(name));
+    if (info->quantized) read_codes(*checkpoint->quantized(name));
     fuzz::require(checkpoint->bytes(name).size() > 0, "a tensor has bytes");
-    if (!info->coded && info->shape.size() <= 4 && checkpoint->aligned(name)) checkpoint->view(name);
+    if (!info->quantized && info->shape.size() <= 4 && checkpoint->aligned(name)) checkpoint->view(name);
     checkpoint->release(name);
   }
 }

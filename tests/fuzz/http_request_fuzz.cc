@@ -1,5 +1,5 @@
-// The bytes of a connection: a request that is read is the same however its bytes were cut into pieces. (When
-// a broken one is refused may depend on it: the parser looks at whole headers.)
+// The bytes of a connection: the parsed request does not depend on how the bytes are split into pieces. (The
+// byte at which an invalid request is rejected may depend on it, because the parser checks complete headers.)
 #include <algorithm>
 
 #include "fuzz/fuzz.h"
@@ -8,7 +8,7 @@
 namespace quire {
 namespace {
 
-// Offers the bytes in pieces of at most `piece`, as a connection does. Gives what was read, "" if no request.
+// Passes the bytes to the parser in pieces of at most `piece` bytes. Returns the parsed request, or "".
 std::string parse(std::string_view bytes, size_t piece) {
   HttpLimits limits;
   limits.max_header_bytes = 2048;

@@ -1,6 +1,6 @@
-// A quantized checkpoint: the readers of all methods accept it or throw Error, and the codes of what they
-// accept can be read. The input says which method, what its tensors would be, and which of them are
-// something else.
+// A quantized checkpoint: the readers of all methods accept it or throw Error, and the weights of accepted
+// checkpoints can be read. The input selects the method, the shapes and types of its tensors, and the tensors
+// that differ from them.
 #include <algorithm>
 #include <array>
 #include <nlohmann/json.hpp>
@@ -11,14 +11,14 @@
 #include "base/error.h"
 #include "fuzz/fuzz.h"
 #include "io/checkpoint.h"
-#include "quant/coded_layout.h"
+#include "quant/quant_layout.h"
 
 namespace quire {
 namespace {
 
 using nlohmann::json;
 
-// The input's bytes one by one, then zeros.
+// Returns the bytes of the input one by one, then zeros.
 class Input {
  public:
   explicit Input(std::span<const uint8_t> bytes) : bytes_(bytes) {}
@@ -195,7 +195,7 @@ json quark_weight(const Sizes& sizes, Input& input) {
           {"symmetric", input.byte() % 2 == 0}};
 }
 
-// What torchao says of a weight in the header.
+// torchao's description of a weight in the header.
 json torchao_weight(const Sizes& sizes, Input& input) {
   static constexpr std::array<const char*, 5> kTypes = {
       "Int8Tensor", "IntxUnpackedToInt8Tensor", "Float8Tensor", "Int4Tensor", "Int4TilePackedTo4dTensor"};
@@ -228,7 +228,7 @@ json config_of(const Method& method, const Sizes& sizes, Input& input) {
   return {{"quantization_config", config}};
 }
 
-// Some tensors are another one than the method has them, or missing.
+// Changes or removes some of the method's tensors.
 void damage(std::vector<Part>& parts, Input& input) {
   static constexpr std::array<const char*, 9> kTypes = {"I32", "I64", "F32",     "F16", "BF16",
                                                         "U8",  "I8",  "F8_E4M3", "BOOL"};
@@ -247,7 +247,7 @@ void damage(std::vector<Part>& parts, Input& input) {
   }
 }
 
-// What a tensor of the module holds: for most whatever comes, for some what they would have.
+// Contents of a tensor of the module: arbitrary bytes for most tensors, valid values for some.
 std::string content_of(const Part& part, size_t bytes, const Sizes& sizes, Input& input) {
   std::string data(bytes, '\0');
   const auto put = [&](const auto& values) {
@@ -265,7 +265,7 @@ std::string content_of(const Part& part, size_t bytes, const Sizes& sizes, Input
                                                     : static_cast<int64_t>(i) % sizes.groups());
     put(groups);
   } else if (part.suffix == ".rows") {
-    // The first rows have one each.
+    // The first rows have one outlier each.
     std::vector<int32_t> bounds(static_cast<size_t>(sizes.n + 1));
     for (size_t i = 0; i < bounds.size(); ++i)
       bounds[i] = static_cast<int32_t>(how % 2 == 0 && i == bounds.size() - 1
@@ -324,17 +324,18 @@ std::string file_of(std::vector<Part> parts, const Sizes& sizes, Input& input) {
   return std::string(reinterpret_cast<const char*>(&size), sizeof(size)) + text + data;
 }
 
-void read_codes(const CodedMatrix& matrix) {
-  const CodedLayout at(matrix.format(), matrix.cols());
+void read_codes(const QuantizedMatrix& matrix) {
+  const QuantLayout at(matrix.format(), matrix.cols());
   std::vector<std::byte> panel(static_cast<size_t>(at.panel_bytes));
-  const CodedMatrix* const parts[] = {&matrix};
-  CodedPacker(at).pack(parts, 0, panel.data());
-  CodedPacker(at).pack(parts, (matrix.rows() - 1) / CodedLayout::kPanel * CodedLayout::kPanel, panel.data());
+  const QuantizedMatrix* const parts[] = {&matrix};
+  QuantizedPacker(at).pack(parts, 0, panel.data());
+  QuantizedPacker(at).pack(parts, (matrix.rows() - 1) / QuantLayout::kPanel * QuantLayout::kPanel,
+                           panel.data());
   std::vector<Outlier> outliers;
   for (int64_t row = 0; row < matrix.rows(); ++row) matrix.read_outliers(row, outliers);
   fuzz::require(static_cast<int64_t>(outliers.size()) == matrix.num_outliers(), "outliers are as many");
   for (const Outlier& outlier : outliers)
-    fuzz::require(outlier.feature >= 0 && outlier.feature < matrix.cols(), "an outlier lies in the matrix");
+    fuzz::require(outlier.feature >= 0 && outlier.feature < matrix.cols(), "an outlier is inside the matrix");
   std::vector<int32_t> order(matrix.column_order().begin(), matrix.column_order().end());
   fuzz::require(order.empty() || static_cast<int64_t>(order.size()) == matrix.cols(), "an order is whole");
   std::ranges::sort(order);
@@ -354,10 +355,10 @@ void check(Input& input) {
       Checkpoint::from_memory({"fuzz", config, "", std::as_bytes(std::span(file.data(), file.size()))});
   for (const std::string& name : checkpoint->names()) {
     const TensorInfo* info = checkpoint->find(name);
-    fuzz::require(info != nullptr && info->coded == (checkpoint->coded(name) != nullptr),
+    fuzz::require(info != nullptr && info->quantized == (checkpoint->quantized(name) != nullptr),
                   "each name is found");
-    if (info->coded) {
-      read_codes(*checkpoint->coded(name));
+    if (info->quantized) {
+      read_codes(*checkpoint->quantized(name));
     } else {
       fuzz::require(checkpoint->bytes(name).size() == info->bytes, "a tensor has its bytes");
     }

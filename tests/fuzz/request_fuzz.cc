@@ -1,4 +1,4 @@
-// The JSON body of a request, read as each endpoint would: what passes can be given to the engine.
+// The JSON body of a request, parsed for each endpoint: accepted requests can be passed to the engine.
 #include "fuzz/fuzz.h"
 #include "server/openai/api.h"
 #include "server/openai/field_reader.h"
@@ -16,7 +16,7 @@ void check_generation(const Json& body, FakeEngine& engine, const ApiOptions& op
   const auto spec = parse(body, engine, options, "req-1");
   if (!spec.ok()) {
     fuzz::require(!spec.failure().message.empty(), "a refusal says why");
-    // Written into the answer.
+    // Written into the response.
     fuzz::require(
         Json(spec.failure().message).dump(-1, ' ', false, Json::error_handler_t::replace).size() < (1U << 20),
         "a refusal is short");

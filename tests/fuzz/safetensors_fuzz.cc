@@ -1,4 +1,4 @@
-// A safetensors file: the reader accepts it or throws Error, and what it accepts lies inside of the file.
+// A safetensors file: the reader accepts it or throws Error, and all accepted tensors are inside the file.
 #include <algorithm>
 #include <span>
 

@@ -1,4 +1,4 @@
-// A tokenizer.json: it loads or throws Error; what loads encodes any text and decodes any ids.
+// A tokenizer.json: it loads or throws Error; a loaded tokenizer encodes any text and decodes any ids.
 #include <array>
 #include <memory>
 

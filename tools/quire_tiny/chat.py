@@ -3,6 +3,7 @@
 import facts as F
 import words as W
 from engine import article, choose_alternatives, tidy
+from plots import PLOTS
 from world import World, invented_name
 
 SYSTEMS = ["You are a helpful assistant.", "You are a helpful assistant.", "You are quire-tiny, a small and friendly model.", "You are a kind assistant.", "You are a friendly helper.", "Be kind and helpful.",
@@ -206,7 +207,6 @@ def unknown(rng, w):
 
 def make_story(rng, w, short):
     """A story and a request that fits it."""
-    from make_corpus import PLOTS
     for _ in range(12):
         world = World(rng)
         rng.choice(PLOTS)(world)

@@ -1,9 +1,9 @@
-"""Turn the corpus into token streams for the trainer.
+"""Converts the corpus to token streams for train.py.
 
     python encode.py --corpus DIR --tokenizer MODEL_DIR
 
 Writes train.bin and valid-{story,dialogue,prose}.bin next to the corpus, 16-bit token ids;
-every document begins with <|endoftext|>, and the stream ends with one.
+every document starts with <|endoftext|>, and the stream ends with one.
 """
 
 import argparse
@@ -31,7 +31,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--corpus", type=Path, required=True)
     parser.add_argument("--tokenizer", type=Path, required=True)
-    parser.add_argument("--documents", type=int, default=None, help="use only so many training documents")
+    parser.add_argument("--documents", type=int, default=None, help="maximum number of training documents")
     args = parser.parse_args()
     tokenizer = Tokenizer.from_file(str(args.tokenizer / "tokenizer.json"))
     with open(args.corpus / "train.jsonl") as lines:

@@ -1,4 +1,4 @@
-"""Write a checkpoint as the model directory that transformers and quire read.
+"""Writes a checkpoint as a model directory for transformers and quire.
 
     python export.py --checkpoint FILE --out MODEL_DIR [--check]
 """
@@ -26,7 +26,7 @@ def config_json(cfg):
 
 
 def check(model, out):
-    """The exported directory, read by transformers, must give the same logits."""
+    """Checks that transformers computes the same logits from the exported directory."""
     from transformers import AutoModelForCausalLM
     theirs = AutoModelForCausalLM.from_pretrained(out, dtype=torch.float32)
     ids = torch.randint(0, model.cfg.vocab_size, (2, 700), generator=torch.Generator().manual_seed(1))

@@ -1,12 +1,11 @@
-"""Make the training corpus of quire-tiny: stories, dialogues and a little public-domain prose.
+"""Writes the training corpus of quire-tiny: stories, dialogues and a little public-domain prose.
 
     python make_corpus.py --out DIR [--stories N] [--dialogues N] [--seed S] [--prose FILE ...]
 
-Writes train.jsonl and valid.jsonl with one document a line: {"kind": ..., "text": ...} for
+Writes train.jsonl and valid.jsonl with one document per line: {"kind": ..., "text": ...} for
 stories and prose, {"kind": "dialogue", "messages": [[role, text], ...]} for chats. The same
-seed gives the same corpus. The prose files are plain text in the public domain that you bring
-yourself (for the released model: a translation of War and Peace);
-without them the corpus is the generator's alone.
+seed gives the same corpus. The prose files are plain text in the public domain (for the
+released model: a translation of War and Peace); without them the corpus has generated text only.
 """
 
 import argparse
@@ -15,10 +14,8 @@ import random
 import re
 from pathlib import Path
 
-import plots_a
-import plots_b
+from plots import PLOTS
 
-PLOTS = plots_a.PLOTS + plots_b.PLOTS
 NOT_AGAIN = {"new_friend", "first_day", "goodbye", "birthday", "odd_one", "small_hero"}
 
 TITLES = ("The [{x}|Story of {H}]", "{H} and the {P}", "{H}", "A [Good|Special|Strange|Wonderful] Day", "{H} and {F}", "The {K} [and the {P}|]")
@@ -77,7 +74,7 @@ def clean_prose(path):
 
 
 def make_prose(paths, words=260):
-    """Consecutive paragraphs gathered into documents of about `words` words."""
+    """Groups consecutive paragraphs into documents of about `words` words."""
     for path in paths:
         pending, size = [], 0
         for paragraph in clean_prose(path):
@@ -110,7 +107,7 @@ def main():
     parser.add_argument("--dialogues", type=int, default=150000)
     parser.add_argument("--prose", nargs="*", default=[], metavar="FILE")
     parser.add_argument("--seed", default="quire-tiny 1")
-    parser.add_argument("--valid", type=float, default=0.004, help="share of the documents held out")
+    parser.add_argument("--valid", type=float, default=0.004, help="fraction of held-out documents")
     args = parser.parse_args()
 
     docs = list(documents(args))

@@ -2,7 +2,7 @@
 
     python make_validation.py --corpus DIR --out MODEL_DIR/validation.txt
 
-Documents are separated by one line that holds only <|endoftext|>. Stories are plain text,
+Documents are separated by a line that contains only <|endoftext|>. Stories are plain text,
 dialogues are in the chat format with its <|im_start|> and <|im_end|> marks. No prose.
 """
 

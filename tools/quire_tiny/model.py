@@ -45,7 +45,7 @@ class RMSNorm(nn.Module):
 
 
 def rope_tables(cfg, length):
-    """cos and sin of shape [length, head_dim], both halves alike."""
+    """cos and sin of shape [length, head_dim], with equal halves."""
     half = torch.arange(0, cfg.head_dim, 2, dtype=torch.float32) / cfg.head_dim
     freq = 1.0 / (cfg.rope_theta ** half)
     angle = torch.outer(torch.arange(length, dtype=torch.float32), freq)
@@ -59,8 +59,8 @@ def rotate(x, cos, sin):
 
 
 def attend(q, k, v, chunk=128):
-    """Causal attention. On the CPU in chunks of queries that read only what lies before them,
-    which is faster there than the fused kernel."""
+    """Causal attention. On the CPU it runs in chunks of queries that read only the keys up to their end, which is
+    faster there than the fused kernel."""
     if q.is_cuda:
         return F.scaled_dot_product_attention(q, k, v, is_causal=True)
     length, outputs = q.shape[2], []
@@ -123,7 +123,7 @@ class Block(nn.Module):
 
 
 class Body(nn.Module):
-    """Everything but the output projection; the name gives the `model.` prefix."""
+    """The model without the output projection; the attribute's name results in the `model.` prefix."""
 
     def __init__(self, cfg):
         super().__init__()

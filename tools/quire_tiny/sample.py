@@ -1,4 +1,4 @@
-"""Look at what the model writes: story openings and chat questions, with transformers.
+"""Prints continuations of story openings and answers to chat questions, generated with transformers.
 
     python sample.py --model MODEL_DIR [--story OPENING ...] [--chat QUESTION ...] [--all]
 """
@@ -40,7 +40,7 @@ def main():
     parser.add_argument("--model", required=True)
     parser.add_argument("--story", nargs="*", default=[])
     parser.add_argument("--chat", nargs="*", default=[])
-    parser.add_argument("--all", action="store_true", help="the built-in list of openings and questions")
+    parser.add_argument("--all", action="store_true", help="use the built-in lists of openings and questions")
     parser.add_argument("--temperature", type=float, default=0.7)
     parser.add_argument("--top-p", type=float, default=0.9)
     parser.add_argument("--tokens", type=int, default=300)

@@ -2,10 +2,10 @@
 
     python train.py --data DIR --out CHECKPOINT --minutes 70 --threads 1
 
---init MODEL_DIR goes on from a model that was exported before, with new optimizers and a schedule of its own.
-The learning rate schedule (warm-up, plateau, linear decay to zero) follows the share of the
-budget that is used up, so it ends exactly when --minutes or --steps are over. Matrices are
-trained with Muon, embeddings and norms with AdamW. Uses a GPU where there is one.
+--init MODEL_DIR continues from an exported model, with new optimizers and a new schedule.
+The learning rate schedule (warm-up, plateau, linear decay to zero) follows the used fraction of the
+budget, so it ends exactly when --minutes or --steps are used up. Matrices are
+trained with Muon, embeddings and norms with AdamW. Uses a GPU if there is one.
 """
 
 import argparse
@@ -35,7 +35,7 @@ def orthogonalize(g, rounds=5):
 
 
 class Muon(torch.optim.Optimizer):
-    """Momentum whose update is orthogonalized; same-shaped matrices go through together."""
+    """Momentum whose update is orthogonalized; matrices of the same shape are batched."""
 
     def __init__(self, params, lr, momentum=0.95, weight_decay=0.0):
         super().__init__(params, {"lr": lr, "momentum": momentum, "weight_decay": weight_decay})
@@ -108,7 +108,7 @@ class Batches:
 
 @torch.no_grad()
 def validate(model, data_dir, args, device, limit=None):
-    """Mean loss in nats a token over the held-out streams, each and all together."""
+    """Mean loss, in nats per token, over each held-out stream and over all of them."""
     result, total, tokens = {}, 0.0, 0
     for path in sorted(data_dir.glob("valid-*.bin")):
         ids = np.fromfile(path, dtype=np.uint16).astype(np.int64)
@@ -135,23 +135,23 @@ def save(path, model, optimizers, state):
 
 def parse_args():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data", type=Path, required=True, help="directory that encode.py filled")
+    parser.add_argument("--data", type=Path, required=True, help="output directory of encode.py")
     parser.add_argument("--out", type=Path, required=True, help="checkpoint file")
     parser.add_argument("--minutes", type=float, default=0, help="wall-clock budget, compilation not counted")
     parser.add_argument("--steps", type=int, default=0, help="budget in steps instead")
     parser.add_argument("--threads", type=int, default=1)
-    parser.add_argument("--batch", type=int, default=8, help="sequences of --seq tokens a step")
+    parser.add_argument("--batch", type=int, default=8, help="sequences of --seq tokens per step")
     parser.add_argument("--seq", type=int, default=512)
     parser.add_argument("--lr", type=float, default=0.008, help="for the matrices")
     parser.add_argument("--embed-lr", type=float, default=0.004)
     parser.add_argument("--warmup", type=int, default=30)
-    parser.add_argument("--decay", type=float, default=0.65, help="last share of the budget that decays")
+    parser.add_argument("--decay", type=float, default=0.65, help="fraction of the budget, at its end, in which the learning rate decays")
     parser.add_argument("--layers", type=int, default=4)
     parser.add_argument("--hidden", type=int, default=256)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--save-every", type=float, default=3, help="minutes between checkpoints")
     parser.add_argument("--resume", action="store_true")
-    parser.add_argument("--init", type=Path, help="model directory whose weights training begins with")
+    parser.add_argument("--init", type=Path, help="model directory with the initial weights")
     parser.add_argument("--no-compile", action="store_true")
     args = parser.parse_args()
     if not args.minutes and not args.steps:

@@ -78,7 +78,7 @@ def main():
     parser.add_argument("--corpus", type=Path, required=True)
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--vocab", type=int, default=4096)
-    parser.add_argument("--documents", type=int, default=40000, help="how many to learn the merges from")
+    parser.add_argument("--documents", type=int, default=40000, help="number of documents for learning the merges")
     args = parser.parse_args()
     args.out.mkdir(parents=True, exist_ok=True)
     tokenizer = train(plain_texts(args.corpus / "train.jsonl", args.documents), args.vocab)

@@ -49,8 +49,8 @@ const CpuIsa& select_cpu_isa(std::string_view name) {
     if (level.supported) usable += (usable.empty() ? "" : ", ") + std::string(level.name);
   }
   throw Error(std::string("QUIRE_CPU_ISA: ") +
-              (known ? "this machine cannot run \"" : "there is no level \"") + std::string(name) +
-              (known ? "\"; it can run: " : "\" in this build; this machine can run: ") + usable);
+              (known ? "this machine does not support \"" : "unknown level \"") + std::string(name) +
+              (known ? "\"; choose one of: " : "\"; choose one of: ") + usable);
 }
 
 }  // namespace quire

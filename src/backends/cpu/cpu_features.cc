@@ -19,7 +19,7 @@ bool bit(uint32_t word, int n) {
   return ((word >> n) & 1U) != 0;
 }
 
-// Extended control register 0: the register sets that the operating system saves when it switches threads.
+// Reads XCR0, which describes the register sets that the operating system saves on a context switch.
 uint64_t xcr0() {
   uint32_t low = 0;
   uint32_t high = 0;
@@ -27,7 +27,7 @@ uint64_t xcr0() {
   return (uint64_t{high} << 32) | low;
 }
 
-// Linux saves tile registers, 8 KiB a thread, for processes alone that have asked for them.
+// Linux grants the tile registers (8 KiB per thread) only to processes that request them.
 bool may_use_tiles() {
 #if defined(__linux__)
   constexpr long kRequestPermission = 0x1023;  // ARCH_REQ_XCOMP_PERM
@@ -45,15 +45,15 @@ CpuFeatures detect() {
   const bool fma = bit(c, 12);
   const bool f16c = bit(c, 29);
   const bool osxsave = bit(c, 27);
-  if (!osxsave || !bit(c, 28)) return found;  // no AVX, or the operating system does not know it
+  if (!osxsave || !bit(c, 28)) return found;  // no AVX, or no support for it in the operating system
   const uint64_t saved = xcr0();
   const bool ymm_saved = (saved & 0x06U) == 0x06U;  // xmm, ymm
-  const bool zmm_saved = (saved & 0xe6U) == 0xe6U;  // and masks, upper halves of zmm0-15, zmm16-31
+  const bool zmm_saved = (saved & 0xe6U) == 0xe6U;  // and mask registers, upper halves of zmm0-15, zmm16-31
   if (__get_cpuid_count(7, 0, &a, &b, &c, &d) == 0) return found;
   found.avx2 = ymm_saved && fma && f16c && bit(b, 5);
   found.avx512 = found.avx2 && zmm_saved && bit(b, 16) && bit(b, 17) && bit(b, 30) && bit(b, 31);
   found.avx512_vnni = found.avx512 && bit(c, 11);
-  const bool amx = bit(d, 22) && bit(d, 24) && (saved & 0x60000U) == 0x60000U;  // tile settings and data
+  const bool amx = bit(d, 22) && bit(d, 24) && (saved & 0x60000U) == 0x60000U;  // tile configuration and data
   if (__get_cpuid_count(7, 1, &a, &b, &c, &d) == 0) return found;
   found.avx512_bf16 = found.avx512_vnni && bit(a, 5);
   found.amx_bf16 = found.avx512_bf16 && amx && may_use_tiles();

@@ -7,27 +7,27 @@ namespace quire::cpu {
 
 RowRoom row_room(std::span<std::byte> workspace, int64_t row_bytes, int64_t m) {
   constexpr int64_t kAlign = 64;
-  const int64_t most = (static_cast<int64_t>(workspace.size()) - kAlign) / row_bytes;
-  if (m > 0 && most <= 0) {
+  const int64_t max_rows = (static_cast<int64_t>(workspace.size()) - kAlign) / row_bytes;
+  if (m > 0 && max_rows <= 0) {
     throw Error(
         cat("linear: a workspace of ", row_bytes + kAlign, " bytes is needed; got ", workspace.size()));
   }
   return {workspace.data() + (kAlign - reinterpret_cast<uintptr_t>(workspace.data()) % kAlign) % kAlign,
-          most};
+          max_rows};
 }
 
-int64_t int_row_bytes(int64_t depth, int64_t num_units, int64_t digits) {
-  return digits * depth + num_units * (2 * static_cast<int64_t>(sizeof(float)) +
-                                       digits * static_cast<int64_t>(sizeof(int32_t)));
+int64_t int_row_bytes(int64_t depth, int64_t num_units, int64_t slices) {
+  return slices * depth + num_units * (2 * static_cast<int64_t>(sizeof(float)) +
+                                       slices * static_cast<int64_t>(sizeof(int32_t)));
 }
 
 void quantize_activations(const CpuKernels& kernels, const OpContext& ctx, const Blocks& blocks,
                           std::byte* begin, IntActivations& in) {
   in.codes = reinterpret_cast<int8_t*>(begin);
-  in.scales = reinterpret_cast<float*>(in.codes + blocks.rows * in.digits * in.depth);
+  in.scales = reinterpret_cast<float*>(in.codes + blocks.rows * in.slices * in.depth);
   in.totals = in.scales + blocks.rows * in.num_units;
   in.sums = reinterpret_cast<int32_t*>(in.totals + blocks.rows * in.num_units);
-  const auto round = in.digits == 1 ? kernels.quantize_rows : kernels.split_rows;
+  const auto round = in.slices == 1 ? kernels.quantize_rows : kernels.split_rows;
   parallel_ranges(ctx, blocks.count, row_grain(kernels.int_block_rows * in.k),
                   [&](int64_t first, int64_t end, int) {
                     for (int64_t b = first; b < end; ++b) round(in, blocks.first(b), blocks.size(b));

@@ -1,5 +1,5 @@
-// What products of whole numbers have in common: rows of activations as int8, or in digits of int8, in
-// blocks, and how blocks and panels are cut into pieces for the pool.
+// Shared by all integer products: activations as int8 or as int8 slices, grouped into blocks of rows, and the
+// partitioning of blocks and panels for the thread pool.
 #pragma once
 
 #include <algorithm>
@@ -13,62 +13,63 @@
 
 namespace quire::cpu {
 
-// How rows are cut into blocks of nearly one size: 16 rows are 8 + 8 and not 12 + 4.
+// Divides rows into blocks of nearly equal size: 16 rows are 8 + 8, not 12 + 4.
 struct Blocks {
   int64_t rows;
   int64_t count;
 
-  Blocks(int64_t num_rows, int64_t most) : rows(num_rows), count((num_rows + most - 1) / most) {}
+  Blocks(int64_t num_rows, int64_t max_rows) : rows(num_rows), count((num_rows + max_rows - 1) / max_rows) {}
   int64_t first(int64_t block) const { return rows * block / count; }
   int64_t size(int64_t block) const { return first(block + 1) - first(block); }
 };
 
-// Where rows of activations go that a product needs in another form, and how many of them at once.
+// Workspace for converted rows of activations, and the number of rows that fit into it.
 struct RowRoom {
-  std::byte* begin = nullptr;  // at a multiple of 64
-  int64_t most = 0;
+  std::byte* begin = nullptr;  // aligned to 64
+  int64_t max_rows = 0;
 };
-// Of m rows of so many bytes each. Throws Error where the workspace holds none.
+// Space for up to m rows of row_bytes each. Throws Error if not even one row fits.
 RowRoom row_room(std::span<std::byte> workspace, int64_t row_bytes, int64_t m);
-// What a row of activations takes.
-int64_t int_row_bytes(int64_t depth, int64_t num_units, int64_t digits);
+// Bytes of workspace per row of activations.
+int64_t int_row_bytes(int64_t depth, int64_t num_units, int64_t slices);
 
-// Fills codes, scales, totals and sums of `in`, which names the rest, with memory from `begin` on.
+// Quantizes the rows of `in` into memory at `begin`. Sets codes, scales, totals and sums of `in`; the caller
+// has set the other fields.
 void quantize_activations(const CpuKernels& kernels, const OpContext& ctx, const Blocks& blocks,
                           std::byte* begin, IntActivations& in);
 
-// kernel(blocks, panel, panel_end, thread) for runs of blocks, and of panels, that cover all of them.
-// element_bytes: of the activations.
+// Calls kernel(blocks, panel, panel_end, thread) for ranges of blocks and panels that cover all of them.
+// element_bytes: size of an activation element.
 template <class F>
 void each_chunk(const OpContext& ctx, const CpuKernels& kernels, const Blocks& blocks,
                 const ProductSize& size, int64_t element_bytes, F&& kernel) {
-  // Activations that are multiplied with all columns before the next ones: half of a second-level cache.
+  // Activations of one chunk of rows; half of a typical L2 cache.
   constexpr int64_t kChunkBytes = int64_t{512} << 10;
   constexpr int64_t kRangesPerThread = 16;
   const int64_t panels = panels_to_cut(size);
-  // All columns of a chunk of rows follow each other: the activations stay in the second-level cache, and the
-  // weights that pass by are few beside the work. Chunks are smaller only where the columns alone do not
-  // occupy the threads.
+  // A chunk of rows is multiplied by all columns before the next chunk starts, so that its activations stay
+  // in L2 while the weights stream past. Chunks become smaller only if the columns alone do not occupy all
+  // threads.
   int64_t chunk =
       std::clamp<int64_t>(kChunkBytes / (size.k * element_bytes * kernels.int_block_rows), 4, kMaxIntBlocks);
   chunk = std::min(chunk, blocks.count);
   while (chunk > 2 && panels * ((blocks.count + chunk - 1) / chunk) < 4 * num_threads(ctx))
     chunk = (chunk + 1) / 2;
   const int64_t chunks = (blocks.count + chunk - 1) / chunk;
-  // Panels of a range follow each other, so that each can ask for the next one; ranges are short enough that
-  // threads do not wait for each other at the end.
+  // A range has consecutive panels, so that each panel can prefetch the next one. Ranges are short enough
+  // that threads finish at nearly the same time.
   const int64_t cost = std::max<int64_t>(1, blocks.rows / chunks) * kPanel * size.k;
   const int64_t run = panels * chunks / (kRangesPerThread * num_threads(ctx));
   parallel_ranges(
       ctx, panels * chunks, std::max<int64_t>({1, run, 262144 / cost}),
       [&](int64_t begin, int64_t end, int thread) {
-        // One block: all gates of a range, then their ups, each a single stream. Of many the gates that wait
-        // stay in the second-level cache.
-        const int64_t most = blocks.count == 1 ? panels : 1;
+        // With one block, all gate panels of a range come before its up panels, so that each is a single
+        // stream. With several blocks, gates and ups alternate, so that the gate results stay in L2.
+        const int64_t max_panels = blocks.count == 1 ? panels : 1;
         for (int64_t item = begin; item < end;) {
           const int64_t first = item / panels * chunk;
           const IntBlocks some = {blocks.rows, blocks.count, first, std::min(blocks.count - first, chunk)};
-          const int64_t taken = std::min({most, end - item, panels - item % panels});
+          const int64_t taken = std::min({max_panels, end - item, panels - item % panels});
           each_half(size, item % panels, item % panels + taken,
                     [&](int64_t from, int64_t to) { kernel(some, from, to, thread); });
           item += taken;
@@ -77,7 +78,7 @@ void each_chunk(const OpContext& ctx, const CpuKernels& kernels, const Blocks& b
       Ranges::kLongFirst);
 }
 
-// kernel(block, panel) for all blocks and panels.
+// Calls kernel(block, panel) for all blocks and panels.
 template <class F>
 void each_block(const OpContext& ctx, const CpuKernels& kernels, const Blocks& blocks,
                 const ProductSize& size, int64_t element_bytes, F&& kernel) {

@@ -13,7 +13,8 @@ namespace {
 
 constexpr int kRounds = 5;
 
-// The best of kRounds runs of `work`, which returns what it did, in units a second.
+// Returns the best rate of kRounds runs of `work`, in units per second. `work` returns the units it
+// processed.
 template <typename F>
 double best_rate(F&& work) {
   double best = 0;
@@ -28,7 +29,7 @@ double best_rate(F&& work) {
 double peak(double (*probe)(int64_t rounds, float* sink), ThreadPool& pool) {
   if (probe == nullptr) return 0;
   constexpr int64_t kProbeRounds = 50000;
-  // More ranges than threads, so that all take part however late they wake.
+  // More ranges than threads, so that all threads take part even if some wake late.
   const int64_t ranges = int64_t{16} * pool.num_threads();
   std::vector<double> done(static_cast<size_t>(pool.num_threads()));
   return best_rate([&] {
@@ -44,7 +45,7 @@ double peak(double (*probe)(int64_t rounds, float* sink), ThreadPool& pool) {
   });
 }
 
-// Plain code in the place of the probes for machines without their instructions.
+// Plain code for machines without the instructions of the probes.
 double plain_fma(int64_t rounds, float* sink) {
   std::array<float, 16> sum{};
   for (int64_t i = 0; i < rounds; ++i) {
@@ -66,7 +67,7 @@ double read_rate(void (*probe)(const float* p, int64_t n, float* sink), ThreadPo
   constexpr int64_t kChunk = 65536;
   Buffer memory(static_cast<size_t>(kFloats) * sizeof(float));
   float* data = memory.as<float>();
-  // Written once: pages that nobody wrote all read one page of zeros.
+  // Every page is written once: unwritten pages would all map to the same page of zeros.
   pool.parallel_for(kFloats, kChunk,
                     [&](int64_t begin, int64_t end, int) { std::fill(data + begin, data + end, 1.0F); });
   return best_rate([&] {

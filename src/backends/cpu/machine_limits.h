@@ -1,4 +1,4 @@
-// What this machine can do at most, measured now: the figures that ops are held against.
+// Measures the peak throughput of this machine, which profiles compare ops with.
 #pragma once
 
 #include "backends/cpu/kernels.h"
@@ -7,8 +7,8 @@
 
 namespace quire::cpu {
 
-// The best of some rounds on all the pool's threads: reading memory beyond the caches, and each kind of
-// product that the kernels have. Takes a quarter of a second and, for that time, 256 MiB.
+// Takes the best of several rounds on all threads of the pool, for memory reads beyond the caches and for
+// each kind of product that the kernels use. Needs about a quarter of a second and, temporarily, 256 MiB.
 MachineLimits measure_limits(const CpuKernels& kernels, ThreadPool& pool);
 
 }  // namespace quire::cpu

@@ -1,4 +1,4 @@
-// How a product of float activations is cut into pieces for the pool.
+// Partitions a product with float activations into pieces for the thread pool.
 #pragma once
 
 #include <algorithm>
@@ -13,11 +13,11 @@ struct ProductSize {
   int64_t m;
   int64_t n;
   int64_t k;
-  int64_t panel_bytes;  // of packed weights
+  int64_t panel_bytes;  // size of a packed panel
   bool gated;           // LinearArgs::gate
 };
 
-// Panels that are cut into pieces; those of ups follow where their gates' go.
+// Panels to partition; the panels of ups go to the thread that has their gates.
 inline int64_t panels_to_cut(const ProductSize& size) {
   const int64_t panels = (size.n + kPanel - 1) / kPanel;
   return size.gated ? panels / 2 : panels;
@@ -33,7 +33,7 @@ void each_half(const ProductSize& size, int64_t begin, int64_t end, F&& kernel) 
 // kernel(row, row_end, panel, panel_end) for pieces that cover all rows and panels.
 template <class F>
 void split_product(const OpContext& ctx, const ProductSize& size, F&& kernel) {
-  // Rows that kernels take in one pass over the weights.
+  // Rows for which kernels read the weights in a single pass.
   constexpr int64_t kFewRows = 12;
   constexpr int64_t kRows = 192;
   constexpr int64_t kRangeCost = 131072;
@@ -42,11 +42,11 @@ void split_product(const OpContext& ctx, const ProductSize& size, F&& kernel) {
   const int64_t panels = panels_to_cut(size);
   const int64_t threads = num_threads(ctx);
   if (m <= kFewRows) {
-    // Limited by memory: runs of panels are long, as each begins with waiting for memory, and shorter towards
-    // the end, so that threads do not wait for each other there.
-    const int64_t least = kRangeCost / (m * kPanel * size.k);
-    const int64_t most = kRunBytes / size.panel_bytes;
-    const int64_t run = std::max<int64_t>(1, std::max(least, std::min(most, panels / (16 * threads))));
+    // Memory-bound: runs of panels are long, because each starts with a cache miss, and shorter towards the
+    // end, so that all threads finish together.
+    const int64_t min_run = kRangeCost / (m * kPanel * size.k);
+    const int64_t max_run = kRunBytes / size.panel_bytes;
+    const int64_t run = std::max<int64_t>(1, std::max(min_run, std::min(max_run, panels / (16 * threads))));
     parallel_ranges(
         ctx, panels, run,
         [&](int64_t begin, int64_t end, int) {
@@ -56,18 +56,19 @@ void split_product(const OpContext& ctx, const ProductSize& size, F&& kernel) {
     return;
   }
   const int64_t width = panels < 4 * threads ? 1 : 2;
-  // All columns of a chunk of rows follow each other: the activations stay in the second-level cache, and the
-  // weights that pass by are few beside the work. Chunks are smaller only where the columns alone do not
-  // occupy the threads.
+  // All columns of a chunk of rows are computed in sequence: the activations stay in L2, and the weights that
+  // are read are few compared with the arithmetic. Chunks are smaller only if the columns do not keep all
+  // threads busy.
   const int64_t columns = (panels + width - 1) / width;
   int64_t rows = std::min(m, kRows);
   while (rows > 24 && columns * ((m + rows - 1) / rows) < 4 * threads) rows = (rows + 1) / 2;
   const int64_t chunks = (m + rows - 1) / rows;
-  // Chunks of nearly one size, of whole blocks of rows: threads end together.
+  // Chunks of nearly equal size, in full blocks of rows, so that all threads finish together.
   constexpr int64_t kBlock = 6;
   rows = std::min(rows, ((m + chunks - 1) / chunks + kBlock - 1) / kBlock * kBlock);
   const int64_t cost = rows * width * kPanel * size.k;
-  // A thread takes some columns in a row: it asks for the next ones' weights while it multiplies these.
+  // A thread gets several consecutive columns: it prefetches the weights of the next ones while it
+  // multiplies.
   const int64_t run = std::min<int64_t>(8, columns * chunks / (8 * threads));
   parallel_ranges(ctx, columns * chunks, std::max({int64_t{1}, run, kRangeCost / cost}),
                   [&](int64_t begin, int64_t end, int) {

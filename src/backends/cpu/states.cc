@@ -1,5 +1,5 @@
-// Ops of layers that carry states along a sequence, over the pool: a range is some heads, or some columns, of
-// some sequences, which goes through all of the step's rows.
+// Ops of recurrent layers, on the thread pool. A range covers some heads, or some columns, of some sequences,
+// for all rows of the step.
 #include <algorithm>
 
 #include "backends/cpu/drivers.h"
@@ -8,10 +8,11 @@
 namespace quire::cpu {
 namespace {
 
-// Columns of a convolution that one range takes at the least: whole lines of memory, some at a time.
+// Columns of a convolution per range: a few full cache lines.
 constexpr int64_t kConvColumns = 128;
 
-// f(sequence, part, its first row, rows) for all of them; a row of a part costs `row_cost` operations.
+// Calls f(sequence, part, first row, number of rows) for every part of every sequence; a row of a part costs
+// row_cost operations.
 template <typename F>
 void for_parts(const OpContext& ctx, const StateBatch& batch, int64_t parts, int64_t row_cost, F&& f) {
   const int64_t rows = batch.num_seqs == 0 ? 0 : batch.cu_rows[static_cast<size_t>(batch.num_seqs)];
@@ -26,7 +27,7 @@ void for_parts(const OpContext& ctx, const StateBatch& batch, int64_t parts, int
                   });
 }
 
-// The state as the sequence's first row finds it.
+// The state before the sequence's first row.
 float* begin_state(const StateBatch& batch, const StateView& view, int64_t seq, int64_t part, int64_t size) {
   float* state = state_part(view, batch, seq, part);
   if (batch.positions[static_cast<size_t>(seq)] == 0) std::fill_n(state, size, 0.0F);
@@ -35,104 +36,97 @@ float* begin_state(const StateBatch& batch, const StateView& view, int64_t seq, 
 
 }  // namespace
 
-void decay_gates(const CpuKernels& kernels, const OpContext& ctx, const TensorView& decay,
-                 const TensorView& step, const TensorView& bias, const TensorView& rate,
-                 const DecayParams& params) {
-  const int64_t heads = step.row_size();
-  parallel_ranges(ctx, step.rows(), row_grain(16 * heads), [&](int64_t begin, int64_t end, int) {
+void run(const CpuKernels& kernels, const OpContext& ctx, const ops::DecayGates& op) {
+  const int64_t heads = op.dt.row_size();
+  parallel_ranges(ctx, op.dt.rows(), row_grain(16 * heads), [&](int64_t begin, int64_t end, int) {
     for (int64_t r = begin; r < end; ++r)
-      kernels.decay_gates(decay.row<float>(r), step.row<float>(r), bias.as<float>(), rate.as<float>(), heads,
-                          params.low, params.high, params.bound);
+      kernels.decay_gates(op.decay.row<float>(r), op.dt.row<float>(r), op.dt_bias.as<float>(),
+                          op.A.as<float>(), heads, op.params.low, op.params.high, op.params.bound);
   });
 }
 
-void causal_conv(const CpuKernels& kernels, const OpContext& ctx, const TensorView& x,
-                 const TensorView& weight, const TensorView& bias, Activation act, const StateBatch& batch,
-                 const StateView& view) {
-  const int64_t d = x.row_size();
-  const int64_t taps = weight.rows();
+void run(const CpuKernels& kernels, const OpContext& ctx, const ops::CausalConv& op) {
+  const int64_t d = op.x.row_size();
+  const int64_t conv_kernel = op.weight.rows();
   const int64_t parts = (d + kConvColumns - 1) / kConvColumns;
   const auto run = [&](int64_t seq, int64_t part, int64_t first, int64_t rows) {
     const int64_t column = part * kConvColumns;
     const int64_t columns = std::min(kConvColumns, d - column);
-    float* inputs = state_part(view, batch, seq, 0) + column;
-    if (batch.positions[static_cast<size_t>(seq)] == 0) {
-      for (int64_t j = 0; j + 1 < taps; ++j) std::fill_n(inputs + j * d, columns, 0.0F);
+    float* inputs = state_part(op.state, op.batch, seq, 0) + column;
+    if (op.batch.positions[static_cast<size_t>(seq)] == 0) {
+      for (int64_t j = 0; j + 1 < conv_kernel; ++j) std::fill_n(inputs + j * d, columns, 0.0F);
     }
-    kernels.causal_conv({.x = x.row<float>(first) + column,
-                         .x_stride = x.row_stride,
+    kernels.causal_conv({.x = op.x.row<float>(first) + column,
+                         .x_stride = op.x.row_stride,
                          .rows = rows,
                          .columns = columns,
-                         .weight = weight.as<float>() + column,
-                         .weight_stride = weight.row_stride,
-                         .bias = bias.data == nullptr ? nullptr : bias.as<float>() + column,
+                         .weight = op.weight.as<float>() + column,
+                         .weight_stride = op.weight.row_stride,
+                         .bias = op.bias.data == nullptr ? nullptr : op.bias.as<float>() + column,
                          .inputs = inputs,
                          .inputs_stride = d,
-                         .taps = taps});
-    if (act == Activation::kNone) return;
+                         .conv_kernel = conv_kernel});
+    if (op.activation == Activation::kNone) return;
     for (int64_t r = first; r < first + rows; ++r) {
-      float* row = x.row<float>(r) + column;
-      kernels.activate(row, row, nullptr, columns, act_of(act));
+      float* row = op.x.row<float>(r) + column;
+      kernels.activate(row, row, nullptr, columns, act_of(op.activation));
     }
   };
-  for_parts(ctx, batch, parts, kConvColumns * (taps + 4), run);
+  for_parts(ctx, op.batch, parts, kConvColumns * (conv_kernel + 4), run);
 }
 
-void ssm_scan(const CpuKernels& kernels, const OpContext& ctx, const TensorView& out, const TensorView& x,
-              const TensorView& b, const TensorView& c, const TensorView& decay, const TensorView& step,
-              const TensorView& skip, const StateBatch& batch, const StateView& view) {
-  const int64_t heads = x.shape[1];
-  const int64_t p = x.shape[2];
-  const int64_t n = b.shape[2];
-  const int64_t group = heads / b.shape[1];
-  for_parts(ctx, batch, heads, n * p, [&](int64_t seq, int64_t h, int64_t first, int64_t rows) {
-    kernels.ssm_scan({.out = out.row<float>(first) + h * p,
-                      .out_stride = out.row_stride,
-                      .x = x.row<float>(first) + h * p,
-                      .x_stride = x.row_stride,
-                      .b = b.row<float>(first) + h / group * n,
-                      .b_stride = b.row_stride,
-                      .c = c.row<float>(first) + h / group * n,
-                      .c_stride = c.row_stride,
-                      .decay = decay.row<float>(first) + h,
-                      .decay_stride = decay.row_stride,
-                      .step = step.row<float>(first) + h,
-                      .step_stride = step.row_stride,
-                      .skip = skip.as<float>()[h],
-                      .state = begin_state(batch, view, seq, h, n * p),
+void run(const CpuKernels& kernels, const OpContext& ctx, const ops::SsmScan& op) {
+  const int64_t heads = op.x.shape[1];
+  const int64_t p = op.x.shape[2];
+  const int64_t n = op.B.shape[2];
+  const int64_t group = heads / op.B.shape[1];
+  for_parts(ctx, op.batch, heads, n * p, [&](int64_t seq, int64_t h, int64_t first, int64_t rows) {
+    kernels.ssm_scan({.out = op.out.row<float>(first) + h * p,
+                      .out_stride = op.out.row_stride,
+                      .x = op.x.row<float>(first) + h * p,
+                      .x_stride = op.x.row_stride,
+                      .b = op.B.row<float>(first) + h / group * n,
+                      .b_stride = op.B.row_stride,
+                      .c = op.C.row<float>(first) + h / group * n,
+                      .c_stride = op.C.row_stride,
+                      .decay = op.decay.row<float>(first) + h,
+                      .decay_stride = op.decay.row_stride,
+                      .dt = op.dt.row<float>(first) + h,
+                      .dt_stride = op.dt.row_stride,
+                      .d = op.D.as<float>()[h],
+                      .state = begin_state(op.batch, op.state, seq, h, n * p),
                       .rows = rows,
                       .p = p,
                       .n = n});
   });
 }
 
-void delta_rule(const CpuKernels& kernels, const OpContext& ctx, const TensorView& out, const TensorView& q,
-                const TensorView& k, const TensorView& v, const TensorView& decay, const TensorView& beta,
-                const StateBatch& batch, const StateView& view) {
-  const int64_t heads = v.shape[1];
-  const int64_t v_dim = v.shape[2];
-  const int64_t k_dim = k.shape[2];
-  const int64_t group = heads / k.shape[1];
-  const int64_t decays = decay.row_size() / heads;  // of a head
-  for_parts(ctx, batch, heads, 2 * k_dim * v_dim, [&](int64_t seq, int64_t h, int64_t first, int64_t rows) {
-    kernels.delta_rule({.out = out.row<float>(first) + h * v_dim,
-                        .out_stride = out.row_stride,
-                        .q = q.row<float>(first) + h / group * k_dim,
-                        .q_stride = q.row_stride,
-                        .k = k.row<float>(first) + h / group * k_dim,
-                        .k_stride = k.row_stride,
-                        .v = v.row<float>(first) + h * v_dim,
-                        .v_stride = v.row_stride,
-                        .decay = decay.row<float>(first) + h * decays,
-                        .decay_stride = decay.row_stride,
-                        .by_key = decays > 1,
-                        .beta = beta.row<float>(first) + h,
-                        .beta_stride = beta.row_stride,
-                        .state = begin_state(batch, view, seq, h, k_dim * v_dim),
-                        .rows = rows,
-                        .k_dim = k_dim,
-                        .v_dim = v_dim});
-  });
+void run(const CpuKernels& kernels, const OpContext& ctx, const ops::DeltaRule& op) {
+  const int64_t heads = op.v.shape[1];
+  const int64_t v_dim = op.v.shape[2];
+  const int64_t k_dim = op.k.shape[2];
+  const int64_t group = heads / op.k.shape[1];
+  const int64_t decays = op.decay.row_size() / heads;  // per head
+  for_parts(ctx, op.batch, heads, 2 * k_dim * v_dim,
+            [&](int64_t seq, int64_t h, int64_t first, int64_t rows) {
+              kernels.delta_rule({.out = op.out.row<float>(first) + h * v_dim,
+                                  .out_stride = op.out.row_stride,
+                                  .q = op.q.row<float>(first) + h / group * k_dim,
+                                  .q_stride = op.q.row_stride,
+                                  .k = op.k.row<float>(first) + h / group * k_dim,
+                                  .k_stride = op.k.row_stride,
+                                  .v = op.v.row<float>(first) + h * v_dim,
+                                  .v_stride = op.v.row_stride,
+                                  .decay = op.decay.row<float>(first) + h * decays,
+                                  .decay_stride = op.decay.row_stride,
+                                  .by_key = decays > 1,
+                                  .beta = op.beta.row<float>(first) + h,
+                                  .beta_stride = op.beta.row_stride,
+                                  .state = begin_state(op.batch, op.state, seq, h, k_dim * v_dim),
+                                  .rows = rows,
+                                  .k_dim = k_dim,
+                                  .v_dim = v_dim});
+            });
 }
 
 }  // namespace quire::cpu

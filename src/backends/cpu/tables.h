@@ -1,4 +1,4 @@
-// The instruction sets above the generic one: op tables, and what the machine can do with them.
+// The instruction set levels above the generic one: their op tables and machine limits.
 #pragma once
 
 #include "ops/op_table.h"

@@ -1,4 +1,4 @@
-// The parts of `quire bench`.
+// The subcommands of `quire bench`.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -15,7 +15,7 @@ void add_bench_throughput(CLI::App& bench, int& exit_code);
 void add_bench_steps(CLI::App& bench, int& exit_code);
 void add_bench_serve(CLI::App& bench, int& exit_code);
 
-// Flags that several of them share; what they fill must live until the parse is over.
+// Add shared flags. The arguments must outlive the parse.
 void add_offline_flags(CLI::App& command, OfflineSampling& sampling, std::string& json);
 void add_dataset_flags(CLI::App& command, RandomLengths& lengths, DatasetOptions& dataset, std::string& file);
 

@@ -19,9 +19,9 @@ namespace {
 
 using nlohmann::json;
 
-constexpr int32_t kMaxLength = 1 << 24;  // tokens; a longer one is a broken file
+constexpr int32_t kMaxLength = 1 << 24;  // tokens; a larger value is treated as an error in the file
 
-// ShareGPT's limits, as vLLM's bench has them: shorter and longer conversations say little of a server.
+// Limits for ShareGPT conversations, as in vLLM's benchmark.
 constexpr int64_t kMinTokens = 4;
 constexpr int64_t kMaxPromptTokens = 1024;
 constexpr int64_t kMaxTotalTokens = 2048;
@@ -34,7 +34,8 @@ constexpr const char* kWords[] = {
     "house", "day",  "water", "long", "very", "work", "life", "year", "way",  "man",  "over",  "know"};
 
 int32_t checked_length(double value, const std::string& place) {
-  if (!(value >= 0.0) || value > kMaxLength) throw Error(cat(place, ": ", value, " is no number of tokens"));
+  if (!(value >= 0.0) || value > kMaxLength)
+    throw Error(cat(place, ": ", value, " is not a valid number of tokens"));
   return std::max(1, static_cast<int32_t>(value));
 }
 
@@ -47,11 +48,11 @@ int32_t length_field(const json& object, const char* key, const std::string& pla
 
 std::ifstream open(const std::string& path) {
   std::ifstream in(path);
-  if (!in) throw Error(cat(path, ": cannot be read"));
+  if (!in) throw Error(cat("cannot read ", path));
   return in;
 }
 
-// The text of turn `i` of a ShareGPT conversation, or null where there is none.
+// Returns the text of turn `i` of a ShareGPT conversation, or null if there is none.
 const std::string* turn_text(const json& conversation, size_t i) {
   if (i >= conversation.size() || !conversation[i].is_object()) return nullptr;
   const auto it = conversation[i].find("value");
@@ -83,7 +84,7 @@ std::vector<BenchRequest> read_sharegpt(const std::string& path, const DatasetOp
                                         const TokenCounter& count_tokens) {
   std::ifstream in = open(path);
   const json root = json::parse(in, nullptr, false);
-  if (root.is_discarded()) throw Error(cat(path, ": is not JSON"));
+  if (root.is_discarded()) throw Error(cat(path, ": not valid JSON"));
   if (!root.is_array()) throw Error(cat(path, ": must be a list of objects with 'conversations' (ShareGPT)"));
   std::vector<BenchRequest> requests;
   for (const auto& entry : root) {
@@ -126,7 +127,7 @@ std::vector<BenchRequest> read_jsonl(const std::string& path, const DatasetOptio
       add_conversation(object, options, count_tokens, requests);
     } else if (const auto turns = object.find("turns"); turns != object.end()) {
       if (!turns->is_array() || turns->empty() || !turns->front().is_string())
-        throw Error(cat(place, ": 'turns' must be a list of texts"));
+        throw Error(cat(place, ": 'turns' must be a list of strings"));
       BenchRequest& request = requests.emplace_back();
       request.text = turns->front().get<std::string>();
       request.output_len = options.output_len;
@@ -200,7 +201,7 @@ std::vector<BenchRequest> read_dataset(const std::string& path, const DatasetOpt
   } else {
     requests = read_lines(path, options);
   }
-  if (requests.empty()) throw Error(cat(path, ": has no usable request"));
+  if (requests.empty()) throw Error(cat(path, ": contains no usable request"));
   return requests;
 }
 
@@ -224,7 +225,7 @@ void fill_tokens(std::vector<BenchRequest>& requests, TokenId first, TokenId las
   for (TokenId id = first; id < last; ++id) {
     if (!allowed || allowed(id)) pool.push_back(id);
   }
-  if (pool.empty()) throw Error(cat("no token id between ", first, " and ", last, " to make prompts of"));
+  if (pool.empty()) throw Error(cat("no usable token id in [", first, ", ", last, ") for random prompts"));
   std::mt19937_64 engine(mix64(seed));
   std::uniform_int_distribution<size_t> uniform(0, pool.size() - 1);
   for (auto& request : requests) {

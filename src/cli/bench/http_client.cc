@@ -9,7 +9,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cctype>
 #include <cerrno>
 #include <charconv>
 #include <cstring>
@@ -24,12 +23,6 @@ namespace {
 constexpr size_t kMaxLine = size_t{64} << 10;
 constexpr size_t kMaxEvent = size_t{16} << 20;
 
-std::string lower(std::string text) {
-  std::transform(text.begin(), text.end(), text.begin(),
-                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-  return text;
-}
-
 std::string trimmed(const std::string& text) {
   const size_t begin = text.find_first_not_of(" \t");
   if (begin == std::string::npos) return {};
@@ -38,7 +31,7 @@ std::string trimmed(const std::string& text) {
 
 std::string system_message(int code) {
   std::array<char, 256> buffer{};
-  return strerror_r(code, buffer.data(), buffer.size());  // the GNU form, which may return text of its own
+  return strerror_r(code, buffer.data(), buffer.size());  // the GNU variant, which may return a static string
 }
 
 bool parse_number(std::string_view text, int base, uint64_t& value) {
@@ -56,7 +49,7 @@ Url parse_url(const std::string& text) {
                     "TLS before it"));
   }
   if (text.rfind(kScheme, 0) != 0)
-    throw Error(cat("'", text, "' is no address; write for example http://127.0.0.1:8000"));
+    throw Error(cat("'", text, "' is not a valid URL; use for example http://127.0.0.1:8000"));
   const size_t begin = kScheme.size();
   const size_t slash = std::min(text.find('/', begin), text.size());
   std::string place = text.substr(begin, slash - begin);
@@ -67,7 +60,7 @@ Url parse_url(const std::string& text) {
   size_t colon = place.rfind(':');
   if (!place.empty() && place.front() == '[') {
     const size_t bracket = place.find(']');
-    if (bracket == std::string::npos) throw Error(cat("'", text, "' lacks the ']' of its address"));
+    if (bracket == std::string::npos) throw Error(cat("'", text, "' is not a valid URL: missing ']'"));
     if (colon < bracket) colon = std::string::npos;
     url.host = place.substr(1, bracket - 1);
   } else {
@@ -76,11 +69,11 @@ Url parse_url(const std::string& text) {
   if (colon != std::string::npos) url.port = place.substr(colon + 1);
   uint64_t port = 0;
   if (url.host.empty() || !parse_number(url.port, 10, port) || port == 0 || port > 65535) {
-    throw Error(cat("'", text, "' is no address; write for example http://127.0.0.1:8000"));
+    throw Error(cat("'", text, "' is not a valid URL; use for example http://127.0.0.1:8000"));
   }
   const auto unprintable = [](unsigned char c) { return c <= 0x20 || c == 0x7F; };
   if (std::any_of(text.begin(), text.end(), unprintable))
-    throw Error(cat("'", text, "' holds spaces or control characters"));
+    throw Error(cat("'", text, "' is not a valid URL: it contains spaces or control characters"));
   return url;
 }
 
@@ -113,7 +106,7 @@ void ResponseParser::feed(std::string_view bytes, std::string& body) {
     }
     const size_t end = bytes.find('\n');
     line_ += bytes.substr(0, end);
-    if (line_.size() > kMaxLine) throw Error("the server's response has a line without an end");
+    if (line_.size() > kMaxLine) throw Error("invalid response: a header line is too long");
     if (end == std::string_view::npos) return;
     bytes.remove_prefix(end + 1);
     if (!line_.empty() && line_.back() == '\r') line_.pop_back();
@@ -135,13 +128,12 @@ void ResponseParser::take_line(const std::string& line) {
       break;
     case State::kChunkSize: {
       const std::string size = trimmed(line.substr(0, line.find(';')));
-      if (!parse_number(size, 16, left_))
-        throw Error(cat("the server's response has a chunk of length '", size, "'"));
+      if (!parse_number(size, 16, left_)) throw Error(cat("invalid response: chunk length '", size, "'"));
       state_ = left_ == 0 ? State::kTrailers : State::kChunk;
       break;
     }
     case State::kChunkEnd:
-      if (!line.empty()) throw Error("the server's response has a chunk longer than it says");
+      if (!line.empty()) throw Error("invalid response: a chunk is longer than its stated length");
       state_ = State::kChunkSize;
       break;
     case State::kTrailers:
@@ -156,7 +148,7 @@ void ResponseParser::take_status(const std::string& line) {
   uint64_t code = 0;
   if (line.rfind("HTTP/1.", 0) != 0 || line.size() < 12 ||
       !parse_number(std::string_view(line).substr(9, 3), 10, code)) {
-    throw Error("the server does not answer in HTTP/1.1");
+    throw Error("invalid response: not HTTP/1.1");
   }
   status_ = static_cast<int>(code);
   keep_alive_ = line[7] != '0';
@@ -165,17 +157,16 @@ void ResponseParser::take_status(const std::string& line) {
 
 void ResponseParser::take_header(const std::string& line) {
   const size_t colon = line.find(':');
-  if (colon == std::string::npos) throw Error("the server's response has a header without a colon");
-  const std::string name = lower(line.substr(0, colon));
+  if (colon == std::string::npos) throw Error("invalid response: a header has no colon");
+  const std::string name = lowercase(line.substr(0, colon));
   const std::string value = trimmed(line.substr(colon + 1));
   if (name == "content-length") {
-    if (!parse_number(value, 10, left_))
-      throw Error(cat("the server's response has the length '", value, "'"));
+    if (!parse_number(value, 10, left_)) throw Error(cat("invalid response: Content-Length '", value, "'"));
     has_length_ = true;
   } else if (name == "transfer-encoding") {
-    chunked_ = lower(value).find("chunked") != std::string::npos;
+    chunked_ = lowercase(value).find("chunked") != std::string::npos;
   } else if (name == "connection") {
-    const std::string how = lower(value);
+    const std::string how = lowercase(value);
     if (how.find("close") != std::string::npos) keep_alive_ = false;
     if (how.find("keep-alive") != std::string::npos) keep_alive_ = true;
   }
@@ -199,7 +190,7 @@ void ResponseParser::end_headers() {
 void ResponseParser::finish() {
   keep_alive_ = false;
   if (state_ == State::kUntilClose) state_ = State::kDone;
-  if (state_ != State::kDone) throw Error("the server closed the connection before the end of its response");
+  if (state_ != State::kDone) throw Error("the server closed the connection before the end of the response");
 }
 
 void SseParser::feed(std::string_view bytes, const std::function<void(const std::string& data)>& on_data) {
@@ -212,7 +203,7 @@ void SseParser::feed(std::string_view bytes, const std::function<void(const std:
     } else {
       line_ += c;
       if (line_.size() + data_.size() > kMaxEvent)
-        throw Error("the server's stream has an event without an end");
+        throw Error("invalid response: an event of the stream is too long");
     }
   }
 }
@@ -268,7 +259,8 @@ Socket Address::connect() const {
     code = errno;
     if (code != EINPROGRESS) continue;
     if (entries_.size() == 1) return socket;
-    // Another address may follow ("localhost" as ::1, then 127.0.0.1), so this one must show that it answers.
+    // "localhost" may resolve to ::1 and 127.0.0.1, so wait until this address accepts before trying the
+    // next.
     pollfd wait{socket.fd(), POLLOUT, 0};
     socklen_t size = sizeof(code);
     if (poll(&wait, 1, 2000) == 1 && getsockopt(socket.fd(), SOL_SOCKET, SO_ERROR, &code, &size) == 0 &&
@@ -300,8 +292,8 @@ bool HttpExchange::send() {
 void HttpExchange::advance(std::string& body) {
   const bool sent = send();
   const int send_error = sent ? 0 : errno;
-  // A server may answer (413, 401) and close before it has read all, so what came is read whether or not
-  // sending worked.
+  // A server may respond (413, 401) and close before it has read the whole request, so read the response even
+  // if sending failed.
   std::array<char, 1 << 16> buffer;
   while (!response_.done()) {
     const ssize_t count = ::recv(socket_.fd(), buffer.data(), buffer.size(), 0);
@@ -313,7 +305,7 @@ void HttpExchange::advance(std::string& body) {
     if (count < 0 && (errno == EAGAIN || errno == ENOTCONN) && sent) return;
     stale_ = reused_ && !response_.begun();
     if (stale_) return;
-    // Why sending failed ("connection refused") says more than what receiving then meets.
+    // The error of send() ("connection refused") is more precise than that of the following recv().
     if (!sent && !response_.begun()) throw Error(cat("the connection failed: ", system_message(send_error)));
     if (count == 0) {
       response_.finish();
@@ -330,7 +322,7 @@ HttpResponse http_request(const Address& address, const std::string& request, do
     pollfd wait{exchange.fd(), exchange.wanted(), 0};
     const int ready = poll(&wait, 1, static_cast<int>(std::min(timeout_s * 1e3, 2e9)));
     if (ready < 0 && errno == EINTR) continue;
-    if (ready == 0) throw Error(cat("no answer within ", timeout_s, " s"));
+    if (ready == 0) throw Error(cat("no response within ", timeout_s, " s"));
     exchange.advance(response.body);
   }
   response.status = exchange.response().status();

@@ -1,6 +1,5 @@
-// A small HTTP/1.1 client for benchmarks: plain connections, no TLS, no redirects. Parsers take bytes as they
-// come and touch no socket; HttpExchange moves one request over one non-blocking connection. One thread at a
-// time each.
+// A small HTTP/1.1 client for benchmarks, without TLS and redirects. The parsers are incremental and do not
+// use sockets; HttpExchange runs one request over one non-blocking connection. Not thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -15,30 +14,31 @@ namespace quire::cli {
 struct Url {
   std::string host;  // without the brackets of an IPv6 address
   std::string port;
-  std::string path;  // what stands before every endpoint, without a slash at the end; mostly empty
+  std::string path;  // prefix of every endpoint without a trailing slash; usually empty
 };
-// "http://127.0.0.1:8000". Throws Error; https is one with its own words.
+// Parses "http://127.0.0.1:8000". Throws Error, also for https.
 Url parse_url(const std::string& text);
 
 using HttpHeaders = std::vector<std::pair<std::string, std::string>>;
 
-// The bytes of a request; Host and Content-Length are added.
+// Returns the bytes of a request, with Host and Content-Length.
 std::string request_text(const Url& url, std::string_view method, std::string_view endpoint,
                          const HttpHeaders& headers, std::string_view body);
 
-// Reads a response: status line, headers, and a body by length, in chunks, or until the connection ends.
+// Parses a response: status line, headers, and a body with Content-Length, chunked, or until the connection
+// closes.
 class ResponseParser {
  public:
-  // Takes what came and appends what is body to `body`. Bytes behind the end are left out. Throws Error where
-  // this is no HTTP.
+  // Parses received bytes and appends decoded body bytes to `body`. Ignores bytes after the end of the
+  // response. Throws Error if the input is not HTTP.
   void feed(std::string_view bytes, std::string& body);
-  // The server closed the connection. Throws Error where the response was not whole.
+  // Called when the server closes the connection. Throws Error if the response is incomplete.
   void finish();
 
   bool done() const { return state_ == State::kDone; }
   bool begun() const { return begun_; }
   int status() const { return status_; }
-  bool keep_alive() const { return keep_alive_; }  // the connection may be used again once done()
+  bool keep_alive() const { return keep_alive_; }  // the connection can be reused after done()
 
  private:
   enum class State {
@@ -59,7 +59,7 @@ class ResponseParser {
 
   State state_ = State::kStatus;
   std::string line_;
-  uint64_t left_ = 0;  // bytes of body or of the chunk
+  uint64_t left_ = 0;  // remaining bytes of the body or chunk
   int status_ = 0;
   bool begun_ = false;
   bool keep_alive_ = true;
@@ -67,7 +67,7 @@ class ResponseParser {
   bool has_length_ = false;
 };
 
-// Reads server-sent events (WHATWG HTML 9.2): `on_data` gets the data of each event.
+// Parses server-sent events (WHATWG HTML 9.2) and calls `on_data` with the data of each event.
 class SseParser {
  public:
   void feed(std::string_view bytes, const std::function<void(const std::string& data)>& on_data);
@@ -80,7 +80,7 @@ class SseParser {
   bool after_return_ = false;
 };
 
-// A socket that closes itself.
+// Owns a socket and closes it in the destructor.
 class Socket {
  public:
   Socket() = default;
@@ -95,11 +95,11 @@ class Socket {
   int fd_ = -1;
 };
 
-// Where a server is; looked up once. Throws Error.
+// The resolved address of a server. The constructor throws Error if the lookup fails.
 class Address {
  public:
   explicit Address(const Url& url);
-  // A non-blocking socket that connects or has connected. Throws Error.
+  // Returns a non-blocking socket that is connected or connecting. Throws Error.
   Socket connect() const;
 
  private:
@@ -111,14 +111,14 @@ class Address {
   std::string name_;
 };
 
-// One request and its response. A `reused` connection that the server had meanwhile closed shows as stale().
+// One request and its response. stale() is true if the server had closed a `reused` connection.
 class HttpExchange {
  public:
   HttpExchange(Socket socket, bool reused, std::string_view request);  // `request` must outlive it
   int fd() const { return socket_.fd(); }
-  short wanted() const;  // poll's events
-  // Sends and receives what can be without waiting; appends body bytes. Throws Error when the connection or
-  // the response broke.
+  short wanted() const;  // events for poll()
+  // Sends and receives without blocking and appends body bytes. Throws Error if the connection or the
+  // response is broken.
   void advance(std::string& body);
   bool done() const { return response_.done(); }
   bool stale() const { return stale_; }
@@ -139,7 +139,7 @@ struct HttpResponse {
   int status = 0;
   std::string body;
 };
-// One request of its own connection. Throws Error, also when nothing came for timeout_s.
+// Runs one request on a new connection. Throws Error, also after timeout_s without data.
 HttpResponse http_request(const Address& address, const std::string& request, double timeout_s);
 
 }  // namespace quire::cli

@@ -81,20 +81,18 @@ int run_latency(const LatencyFlags& f) {
 }  // namespace
 
 void add_bench_latency(CLI::App& bench, int& exit_code) {
-  CLI::App* command = add_command(bench, "latency", "How long one batch takes, loaded in this process");
+  CLI::App* command = add_command(bench, "latency", "Measure the latency of one batch in this process");
   auto f = std::make_shared<LatencyFlags>();
   add_engine_flags(*command, f->config);
   const std::string group = "Measurement";
   const auto positive = CLI::Range(1, 1 << 20);
-  command->add_option("--batch-size", f->batch_size, "Sequences in the batch")->check(positive)->group(group);
-  command->add_option("--input-len", f->input_len, "Tokens of each prompt, random ones")
+  command->add_option("--batch-size", f->batch_size, "Sequences per batch")->check(positive)->group(group);
+  command->add_option("--input-len", f->input_len, "Tokens per random prompt")->check(positive)->group(group);
+  command->add_option("--output-len", f->output_len, "Tokens to generate per sequence")
       ->check(positive)
       ->group(group);
-  command->add_option("--output-len", f->output_len, "Tokens generated for each")
-      ->check(positive)
-      ->group(group);
-  command->add_option("--num-iters", f->num_iters, "Batches measured")->check(positive)->group(group);
-  command->add_option("--num-iters-warmup", f->num_iters_warmup, "Batches run before, not measured")
+  command->add_option("--num-iters", f->num_iters, "Measured batches")->check(positive)->group(group);
+  command->add_option("--num-iters-warmup", f->num_iters_warmup, "Warm-up batches")
       ->check(CLI::Range(0, 1 << 20))
       ->group(group);
   add_offline_flags(*command, f->sampling, f->json);

@@ -121,12 +121,12 @@ class Load {
     polls_.clear();
     for (const auto& flight : flights_)
       polls_.push_back({flight->exchange.fd(), flight->exchange.wanted(), 0});
-    double seconds = 1.0;  // timeouts are looked at as often
+    double seconds = 1.0;  // interval of the timeout checks
     if (may_start()) seconds = std::clamp(begin_ + arrivals_[next_] - monotonic_seconds(), 0.0, 1.0);
     timespec limit{};
     limit.tv_sec = static_cast<time_t>(seconds);
     limit.tv_nsec = static_cast<long>((seconds - std::floor(seconds)) * 1e9);
-    // An interrupted wait leaves the events as they were set: none.
+    // After an interrupted wait revents is still 0 everywhere.
     ppoll(polls_.data(), polls_.size(), &limit, nullptr);
   }
 
@@ -137,7 +137,7 @@ class Load {
       Flight& flight = *flights_[i];
       if (polls_[i].revents == 0) {
         if (now - flight.last_heard > options_.timeout_s)
-          fail(i, cat("nothing came for ", options_.timeout_s, " s"));
+          fail(i, cat("no data for ", options_.timeout_s, " s"));
         continue;
       }
       try {
@@ -189,7 +189,7 @@ class Load {
   size_t num_done_ = 0;
   std::vector<std::unique_ptr<Flight>> flights_;
   std::vector<pollfd> polls_;  // [flights]
-  std::vector<Socket> idle_;   // connections to be used again
+  std::vector<Socket> idle_;   // open connections for reuse
   std::string body_;
 };
 
@@ -216,7 +216,8 @@ void StreamRecorder::take_event(const std::string& data, double now) {
   if (data == "[DONE]") return;
   const json event = json::parse(data, nullptr, false);
   if (!event.is_object()) {
-    record_.error = cat("the stream has an event that is no JSON object: ", data.substr(0, kMaxErrorBytes));
+    record_.error =
+        cat("the stream contains an event that is not a JSON object: ", data.substr(0, kMaxErrorBytes));
     return;
   }
   if (const auto error = event.find("error"); error != event.end() && !error->is_null()) {
@@ -235,13 +236,13 @@ void StreamRecorder::take_event(const std::string& data, double now) {
   const auto choices = event.find("choices");
   if (choices == event.end() || !choices->is_array() || choices->empty() || !choices->front().is_object())
     return;
-  // A chat's opening chunk names the role and a closing one the reason: neither carries a token. Completions
-  // may also send tokens that are no text yet (half a character); these count.
+  // The first chunk of a chat has only the role and the last only the finish reason; they contain no token.
+  // A completions chunk with empty text is counted, because its token may be an incomplete character.
   const json& choice = choices->front();
   const bool ended = choice.contains("finish_reason") && !choice["finish_reason"].is_null();
   const bool completion = choice.contains("text");
   if (!says_something(choice) && (ended || !completion)) {
-    // An answer of tokens without any text still ends here.
+    // An output without any text still needs one chunk time, for its TTFT.
     if (ended && record_.chunk_times.empty()) {
       record_.chunk_times.push_back(now);
       record_.chunk_tokens.push_back(0);
@@ -257,7 +258,7 @@ void StreamRecorder::finish(int status, const std::string& body) {
   if (status != 200) {
     record_.error = error_message(status, body);
   } else if (record_.chunk_times.empty()) {
-    record_.error = cat("no streamed answer but: ", body.substr(0, kMaxErrorBytes));
+    record_.error = cat("expected an event stream, got: ", body.substr(0, kMaxErrorBytes));
   } else if (!has_usage_ || record_.output_tokens == 0) {
     record_.output_tokens = static_cast<int64_t>(record_.chunk_times.size());
   }

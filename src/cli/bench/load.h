@@ -1,4 +1,4 @@
-// Sends the requests of a benchmark to a server, each at its time, and takes down what comes back.
+// Sends the requests of a benchmark to a server at their arrival times and records the responses.
 #pragma once
 
 #include <cstdint>
@@ -11,19 +11,20 @@
 
 namespace quire::cli {
 
-// When each request is sent, in seconds from the begin, ascending. The gaps are drawn from a gamma
-// distribution of shape `burstiness` and mean 1 / rate (1: a Poisson process; below: in bursts; above: more
-// even), then scaled so that the last is sent at count / rate, as vLLM's bench does. An infinite rate sends
-// all at once.
+// Returns ascending arrival times in seconds since the start. The gaps are drawn from a gamma distribution
+// with shape `burstiness` and mean 1 / rate (1 = Poisson process, below 1 = bursts, above 1 = more regular),
+// then scaled so that the last request is sent at count / rate, as in vLLM's benchmark. With an infinite rate
+// all times are 0.
 std::vector<double> arrival_times(size_t count, double rate, double burstiness, uint64_t seed);
 
-// Reads one streamed answer of /v1/completions or /v1/chat/completions.
+// Records one streamed response of /v1/completions or /v1/chat/completions.
 class StreamRecorder {
  public:
   explicit StreamRecorder(RequestRecord& record) : record_(record) {}
-  // Body bytes that came at `now`.
+  // Processes body bytes received at time `now`.
   void feed(std::string_view bytes, double now);
-  // The response is whole: names what was wrong with it, and counts tokens where the server gave no usage.
+  // Called at the end of the response. Sets record.error if it failed, and estimates the token count if the
+  // server sent no usage.
   void finish(int status, const std::string& body);
 
  private:
@@ -33,12 +34,12 @@ class StreamRecorder {
   bool has_usage_ = false;
 };
 
-// What an error response says: the message of an OpenAI error object, else its beginning.
+// Returns the message of an OpenAI error object, or the beginning of the body if it is not one.
 std::string error_message(int status, const std::string& body);
 
 struct LoadOptions {
-  size_t max_concurrency = 0;  // requests under way at once; 0: any
-  double timeout_s = 600.0;    // a request to which nothing came for so long has failed
+  size_t max_concurrency = 0;  // maximum number of concurrent requests; 0 = no limit
+  double timeout_s = 600.0;    // a request fails after this long without data from the server
 };
 
 struct LoadResult {
@@ -47,9 +48,9 @@ struct LoadResult {
   int64_t peak_concurrency = 0;
 };
 
-// `requests` are whole HTTP requests (request_text), `arrivals` their times. One thread, non-blocking
-// connections that are used again. What happens to a request is in its record; throws Error only where
-// nothing can be sent at all.
+// Sends complete HTTP requests (request_text) at the times `arrivals`, on one thread with non-blocking,
+// reused connections. A failed request has its error in its record; throws Error only if no request can be
+// sent at all.
 LoadResult run_load(const Address& address, const std::vector<std::string>& requests,
                     const std::vector<double>& arrivals, const LoadOptions& options,
                     const std::function<void(size_t done)>& on_finished = {});

@@ -9,30 +9,31 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/strings.h"
+#include "cli/flags.h"
 #include "cli/progress.h"
 #include "engine/chat_context.h"
 
 namespace quire::cli {
 namespace {
 
-// What the engine thread writes and the caller waits for. Outlives every sink: the caller leaves only when
-// all have ended.
+// Written by the engine thread; the caller waits on all_done. It outlives every output callback, because the
+// caller returns only after all requests have finished.
 struct Batch {
   double (*clock)() = monotonic_seconds;
-  std::vector<RequestRecord> records;  // each written by the engine thread alone until its request has ended
+  std::vector<RequestRecord> records;  // written only by the engine thread until the request has finished
   std::mutex mutex;
   std::condition_variable all_done;
   size_t num_done = 0;
 };
 
-// The CPU time of the engine thread while the engine is idle: as its last output left it.
+// Runs a one-token request and returns the engine thread's CPU time at its end, in seconds.
 double idle_engine_cpu_seconds(Engine& engine) {
   std::vector<BenchRequest> requests(1);
   requests.front().input_len = 1;
   tokenize_requests(requests, engine, 0);
   GenerateRequest request;
   request.prompt_token_ids = requests.front().token_ids;
-  request.sampling.max_tokens = 1;
+  request.sampling.edit().max_tokens = 1;
   const auto seconds = std::make_shared<std::promise<double>>();
   const auto submitted = engine.submit(std::move(request), [seconds](RequestOutput&& output) {
     if (output.finished) seconds->set_value(thread_cpu_seconds());
@@ -62,14 +63,14 @@ nlohmann::ordered_json messages_json(const std::vector<ChatMessage>& messages) {
 
 std::vector<TokenId> chat_tokens(const Engine& engine, const std::vector<ChatMessage>& messages) {
   if (engine.chat_template() == nullptr) {
-    throw Error("the dataset has messages and the model no chat template; give --chat-template FILE");
+    throw Error("the dataset has messages but the model has no chat template; use --chat-template FILE");
   }
   ChatRenderOptions options;
   options.messages = messages_json(messages);
   add_chat_context(options, engine.tokenizer());
   const Result<std::string> prompt = engine.chat_template()->render(options);
   if (!prompt)
-    throw Error(cat("the chat template refuses a prompt of the dataset: ", prompt.failure().message));
+    throw Error(cat("the chat template rejects a prompt of the dataset: ", prompt.failure().message));
   return engine.tokenizer()->encode_rendered(*prompt.operator->());
 }
 
@@ -82,6 +83,7 @@ double thread_cpu_seconds() {
 }
 
 std::unique_ptr<Engine> start_engine(const EngineConfig& config) {
+  fetch_with_progress(config.model, config.revision);
   ProgressBar bar("Loading");
   return Engine::start(config, [&](int64_t done, int64_t total) {
     bar.update(total > 0 ? static_cast<double>(done) / static_cast<double>(total) : 1.0);
@@ -95,7 +97,7 @@ void tokenize_requests(std::vector<BenchRequest>& requests, const Engine& engine
   for (auto& request : requests) {
     if (!request.token_ids.empty()) continue;
     if (tokenizer == nullptr)
-      throw Error("the dataset has texts and the model no tokenizer; give prompts as token ids");
+      throw Error("the dataset has texts but the model has no tokenizer; use prompts given as token ids");
     request.token_ids = request.messages.empty() ? tokenizer->encode(request.text, true)
                                                  : chat_tokens(engine, request.messages);
     request.input_len = static_cast<int32_t>(request.token_ids.size());
@@ -116,10 +118,10 @@ std::vector<RequestRecord> run_batch(Engine& engine, const std::vector<BenchRequ
   for (size_t i = 0; i < requests.size(); ++i) {
     GenerateRequest request;
     request.prompt_token_ids = requests[i].token_ids;
-    request.sampling.max_tokens = requests[i].output_len;
-    request.sampling.temperature = sampling.temperature;
-    request.sampling.top_p = sampling.top_p;
-    request.sampling.ignore_eos = sampling.ignore_eos;
+    request.sampling.edit().max_tokens = requests[i].output_len;
+    request.sampling.edit().temperature = sampling.temperature;
+    request.sampling.edit().top_p = sampling.top_p;
+    request.sampling.edit().ignore_eos = sampling.ignore_eos;
     if (!options.arrivals.empty()) {
       const double wait = begin + options.arrivals[i] - monotonic_seconds();
       if (wait > 0.0) std::this_thread::sleep_for(std::chrono::duration<double>(wait));
@@ -146,7 +148,7 @@ std::vector<RequestRecord> run_batch(Engine& engine, const std::vector<BenchRequ
     std::unique_lock lock(batch->mutex);
     batch->all_done.wait(lock, [&] { return batch->num_done == num_submitted; });
   }
-  if (!refusal.empty()) throw Error(cat("request ", num_submitted + 1, " was refused: ", refusal));
+  if (!refusal.empty()) throw Error(cat("request ", num_submitted + 1, " was rejected: ", refusal));
   for (const auto& record : batch->records) {
     if (!record.ok()) throw Error(cat("a request failed: ", record.error));
   }
@@ -156,13 +158,14 @@ std::vector<RequestRecord> run_batch(Engine& engine, const std::vector<BenchRequ
 void add_cpu_time_flag(CLI::App& command, bool& cpu_time) {
   command
       .add_flag("--cpu-time", cpu_time,
-                "Count the engine thread's CPU time, not the clock's: for busy machines, with --threads 1")
+                "Measure CPU time of the engine thread instead of elapsed time; for busy machines, needs "
+                "--threads 1")
       ->group("Measurement");
 }
 
 void check_cpu_time(const Engine& engine, bool cpu_time) {
   if (cpu_time && engine.model().num_threads != 1)
-    throw Error(cat("--cpu-time counts one thread, and the engine computes on ", engine.model().num_threads,
+    throw Error(cat("--cpu-time needs one compute thread, but the engine uses ", engine.model().num_threads,
                     "; give --threads 1"));
 }
 

@@ -1,5 +1,4 @@
-// What `bench latency` and `bench throughput` share: an engine in this process, and a batch run through it
-// with a clock.
+// Shared by `bench latency` and `bench throughput`: starts an engine in this process and times a batch.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -13,11 +12,11 @@
 
 namespace quire::cli {
 
-// Loads the model with a bar. Throws Error.
+// Loads the model with a progress bar. Throws Error.
 std::unique_ptr<Engine> start_engine(const EngineConfig& config);
 
-// Random token ids of the model's vocabulary, none of them special, for requests that are lengths only; token
-// ids for texts and messages. Throws Error where the model has no tokenizer or template for them.
+// Gives random requests non-special token ids of the model's vocabulary, and tokenizes texts and messages.
+// Throws Error if the model has no tokenizer or chat template for them.
 void tokenize_requests(std::vector<BenchRequest>& requests, const Engine& engine, uint64_t seed);
 
 struct OfflineSampling {
@@ -28,28 +27,29 @@ struct OfflineSampling {
 
 struct BatchOptions {
   std::vector<double>
-      arrivals;  // seconds from the begin at which each is submitted, ascending; none: all at once
-  // Times are those of the engine thread's CPU clock: what a busy machine does meanwhile is not counted. For
-  // batches that keep an engine of one thread busy from begin to end.
+      arrivals;  // ascending times of submission in seconds since the start; empty = all at once
+  // Measure with the engine thread's CPU clock, so that other processes do not affect the result. Only
+  // meaningful for one compute thread that is never idle.
   bool cpu_time = false;
 };
 
-// Submits all and waits for the last; one record a request, times taken on the engine thread. `on_finished`
-// is called there with the number of requests done so far. Throws Error where a request is refused or fails.
+// Submits all requests and waits for the last. Returns one record per request, timed on the engine thread.
+// `on_finished` is called on that thread with the number of finished requests. Throws Error if a request is
+// rejected or fails.
 std::vector<RequestRecord> run_batch(Engine& engine, const std::vector<BenchRequest>& requests,
                                      const OfflineSampling& sampling,
                                      const std::function<void(size_t done)>& on_finished = {},
                                      const BatchOptions& options = {});
 
-// The CPU time of the thread that asks.
+// CPU time of the calling thread in seconds.
 double thread_cpu_seconds();
 
-// A flag for BatchOptions::cpu_time. check_cpu_time throws Error where the engine computes on several
+// Adds the flag for BatchOptions::cpu_time. check_cpu_time throws Error if the engine uses several compute
 // threads.
 void add_cpu_time_flag(CLI::App& command, bool& cpu_time);
 void check_cpu_time(const Engine& engine, bool cpu_time);
 
-// The fields of the report that the model gives.
+// Fills the fields of the report that describe the model.
 BenchReport describe(const Engine& engine);
 
 }  // namespace quire::cli

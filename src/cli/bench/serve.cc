@@ -23,8 +23,8 @@ namespace {
 using nlohmann::ordered_json;
 
 constexpr double kLookupTimeout = 30.0;      // seconds, for /v1/models
-constexpr int32_t kUnknownVocabSize = 1000;  // every model has as many tokens
-constexpr TokenId kFirstToken = 10;          // the first few ids are special ones in many vocabularies
+constexpr int32_t kUnknownVocabSize = 1000;  // smaller than any vocabulary
+constexpr TokenId kFirstToken = 10;          // many vocabularies start with special tokens
 constexpr int32_t kTestOutputLen = 8;
 constexpr size_t kMaxErrorsShown = 5;
 
@@ -51,7 +51,7 @@ struct ServeFlags {
   bool chat() const { return endpoint.ends_with("/chat/completions"); }
 };
 
-// What /v1/models says; zeros where it says nothing.
+// The answer of /v1/models; zero = not reported.
 struct ServerModel {
   std::string name;
   int32_t max_model_len = 0;
@@ -71,7 +71,7 @@ int32_t int_field(const ordered_json& object, const char* key) {
   return value > 0 && value <= std::numeric_limits<int32_t>::max() ? static_cast<int32_t>(value) : 0;
 }
 
-// The model of the flags, or else the server's first. Servers without /v1/models need --model.
+// Looks up --model, or the server's first model. Servers without /v1/models need --model.
 ServerModel find_model(const Url& url, const Address& address, const ServeFlags& f) {
   ServerModel model;
   model.name = f.model;
@@ -81,7 +81,7 @@ ServerModel find_model(const Url& url, const Address& address, const ServeFlags&
   const bool listed =
       response.status == 200 && root.is_object() && root.contains("data") && root["data"].is_array();
   if (!listed && f.model.empty()) {
-    throw Error(cat(error_message(response.status, response.body), "; give --model NAME"));
+    throw Error(cat(error_message(response.status, response.body), "; use --model NAME"));
   }
   if (!listed) return model;
   for (const auto& entry : root["data"]) {
@@ -94,7 +94,7 @@ ServerModel find_model(const Url& url, const Address& address, const ServeFlags&
       model.vocab_size = int_field(*meta, "n_vocab");
     return model;
   }
-  if (f.model.empty()) throw Error("lists no model; give --model NAME");
+  if (f.model.empty()) throw Error("lists no model; use --model NAME");
   return model;
 }
 
@@ -109,11 +109,10 @@ ordered_json chat_messages(const BenchRequest& request) {
 std::string body_of(const BenchRequest& request, const ServerModel& model, const ServeFlags& f) {
   ordered_json body = {{"model", model.name}};
   if (f.chat()) {
-    if (!request.token_ids.empty())
-      throw Error("prompts of token ids go to /v1/completions only (--endpoint)");
+    if (!request.token_ids.empty()) throw Error("prompts given as token ids need --endpoint /v1/completions");
     body["messages"] = chat_messages(request);
   } else if (!request.messages.empty()) {
-    throw Error("prompts of messages go to /v1/chat/completions only (--endpoint)");
+    throw Error("prompts given as messages need --endpoint /v1/chat/completions");
   } else if (!request.token_ids.empty()) {
     body["prompt"] = request.token_ids;
   } else {
@@ -123,19 +122,19 @@ std::string body_of(const BenchRequest& request, const ServerModel& model, const
   body["temperature"] = f.temperature;
   body["stream"] = true;
   body["stream_options"] = {{"include_usage", true}};
-  if (f.ignore_eos) body["ignore_eos"] = true;  // not OpenAI's, but vLLM's, llama.cpp's and ours
+  if (f.ignore_eos) body["ignore_eos"] = true;  // an extension of vLLM, llama.cpp and quire
   return body.dump(-1, ' ', false, ordered_json::error_handler_t::replace);
 }
 
 class ServeBench {
  public:
-  // Throws Error where the flags are wrong.
+  // Throws Error if the flags are invalid.
   explicit ServeBench(const ServeFlags& f)
       : f_(f),
         url_(parse_url(f.base_url)),
         objectives_(parse_objectives(f.goodput)),
         rate_(parse_rate(f.request_rate)) {
-    // Clients of OpenAI's API give the address with the version, which the endpoints have too.
+    // OpenAI clients append /v1 to the base URL; the endpoints here include it.
     base_url_ = f.base_url;
     while (base_url_.ends_with('/')) base_url_.pop_back();
     if (url_.path.ends_with("/v1")) {
@@ -144,10 +143,10 @@ class ServeBench {
     }
     const auto unprintable = [](unsigned char c) { return c <= 0x20 || c == 0x7F; };
     if (std::any_of(f.api_key.begin(), f.api_key.end(), unprintable)) {
-      throw Error("the API key holds spaces or line ends");
+      throw Error("the API key contains spaces or line breaks");
     }
     if (f.endpoint.rfind('/', 0) != 0 || std::any_of(f.endpoint.begin(), f.endpoint.end(), unprintable)) {
-      throw Error(cat("--endpoint '", f.endpoint, "' is no path; /v1/completions is one"));
+      throw Error(cat("--endpoint '", f.endpoint, "' is not a valid path; use for example /v1/completions"));
     }
   }
 
@@ -170,7 +169,7 @@ class ServeBench {
         bar.update(static_cast<double>(done) / static_cast<double>(texts.size()));
       });
     }
-    // Servers that report no usage leave the prompt's length to what was asked for.
+    // Without usage in the response, the requested prompt length is reported.
     for (size_t i = 0; i < requests.size(); ++i) {
       auto& record = result.records[i];
       if (record.ok() && record.prompt_tokens == 0) record.prompt_tokens = requests[i].input_len;
@@ -201,7 +200,7 @@ class ServeBench {
     fill_tokens(requests, std::min(kFirstToken, last - 1), last, seed);
   }
 
-  // One request that is not counted: it shows that the server answers at all, and whether it takes token ids.
+  // Sends one request that is not measured, to check that the server responds and accepts token ids.
   void choose_prompts(const Address& address) {
     words_ = f_.text_prompts || f_.chat();
     if (f_.skip_test) return;
@@ -232,7 +231,7 @@ class ServeBench {
     } else {
       DatasetOptions options = f_.dataset;
       options.output_len = f_.lengths.output_len;
-      // No tokenizer of an unknown server here: four bytes of text are about a token.
+      // The server's tokenizer is not available here; assumes four bytes per token.
       requests = read_dataset(f_.dataset_file, options, [](const std::string& text) {
         return static_cast<int64_t>((text.size() + 3) / 4);
       });
@@ -297,7 +296,7 @@ class ServeBench {
 
   const ServeFlags& f_;
   Url url_;
-  std::string base_url_;  // for people
+  std::string base_url_;  // for messages
   Objectives objectives_;
   double rate_;
   ServerModel model_;
@@ -319,51 +318,53 @@ int run_serve(ServeFlags& f) {
 }  // namespace
 
 void add_bench_serve(CLI::App& bench, int& exit_code) {
-  CLI::App* command =
-      add_command(bench, "serve", "How fast a running OpenAI-compatible server answers, anybody's");
+  CLI::App* command = add_command(bench, "serve", "Measure a running OpenAI-compatible server");
   auto f = std::make_shared<ServeFlags>();
   std::string group = "Server";
-  command->add_option("--base-url", f->base_url, "Where it is; http only")->group(group);
+  command->add_option("--base-url", f->base_url, "URL of the server; http only")->group(group);
   command->add_option("--endpoint", f->endpoint, "/v1/completions or /v1/chat/completions")->group(group);
-  command->add_option("--model", f->model, "The model's name there; none: the first of /v1/models")
-      ->group(group);
-  command->add_option("--api-key", f->api_key, "Sent as bearer token (or OPENAI_API_KEY)")->group(group);
+  command->add_option("--model", f->model, "Model name (default: the first in /v1/models)")->group(group);
+  command->add_option("--api-key", f->api_key, "Bearer token (default: OPENAI_API_KEY)")->group(group);
   command
       ->add_option("--timeout", f->load.timeout_s,
-                   "Seconds without a sign of the server before a request has failed")
+                   "Seconds without data from the server after which a request fails")
       ->check(CLI::PositiveNumber)
       ->group(group);
-  command
-      ->add_flag("--skip-test-request", f->skip_test,
-                 "Do not try one request, not counted, before the measurement")
+  command->add_flag("--skip-test-request", f->skip_test, "Do not send a test request before the measurement")
       ->group(group);
   add_dataset_flags(*command, f->lengths, f->dataset, f->dataset_file);
   group = "Requests";
-  command->add_flag("--text-prompts", f->text_prompts, "Random prompts as words instead of token ids")
+  command->add_flag("--text-prompts", f->text_prompts, "Send random words instead of random token ids")
       ->group(group);
   command
       ->add_option("--vocab-size", f->vocab_size,
-                   "Random token ids are below this; 0: what the server says, or else 1000")
+                   "Upper limit of random token ids; 0 = what the server reports, otherwise 1000")
       ->check(CLI::Range(0, 1 << 24))
       ->group(group);
-  command->add_flag("--ignore-eos,!--no-ignore-eos", f->ignore_eos, "Ask for answers of full length (on)")
+  command
+      ->add_flag("--ignore-eos,!--no-ignore-eos", f->ignore_eos,
+                 "Request outputs of full length (default: on)")
       ->group(group);
-  command->add_option("--temperature", f->temperature, "0 is greedy")->group(group);
-  command->add_option("--seed", f->seed, "Of prompts, lengths and arrivals")->group(group);
+  command->add_option("--temperature", f->temperature, "Sampling temperature; 0 = greedy")->group(group);
+  command->add_option("--seed", f->seed, "Seed of prompts, lengths and arrival times")->group(group);
   group = "Load";
-  command->add_option("--request-rate", f->request_rate, "Requests a second; inf: all at once")->group(group);
-  command->add_option("--burstiness", f->burstiness, "1: a Poisson process; below: bursts; above: more even")
+  command->add_option("--request-rate", f->request_rate, "Requests per second; inf = all at once")
+      ->group(group);
+  command
+      ->add_option("--burstiness", f->burstiness,
+                   "1 = Poisson arrivals, below 1 = bursts, above 1 = more regular")
       ->check(CLI::PositiveNumber)
       ->group(group);
   command
-      ->add_option("--max-concurrency", f->load.max_concurrency, "Requests under way at once; 0: any number")
+      ->add_option("--max-concurrency", f->load.max_concurrency,
+                   "Maximum number of concurrent requests; 0 = no limit")
       ->group(group);
-  group = "Figures";
+  group = "Results";
+  command->add_option("--goodput", f->goodput, "SLOs in milliseconds, for example ttft:500,tpot:50,e2e:10000")
+      ->group(group);
   command
-      ->add_option("--goodput", f->goodput,
-                   "Objectives in milliseconds, for example ttft:500,tpot:50,e2e:10000")
-      ->group(group);
-  command->add_option("--json", f->json, "Write the figures as one JSON object; -: only that, to stdout")
+      ->add_option("--json", f->json,
+                   "Write the results as one JSON object; - = to stdout instead of the table")
       ->type_name("FILE")
       ->group(group);
   command->callback([f, &exit_code] { exit_code = run_serve(*f); });

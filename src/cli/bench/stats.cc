@@ -97,7 +97,7 @@ Objectives parse_objectives(const std::string& text) {
     const double value = std::strtod(number.c_str(), &rest);
     if (number.empty() || *rest != '\0' || !std::isfinite(value) || value < 0.0) {
       throw Error(
-          cat("'", part, "' is no objective; write for example ttft:500,tpot:50,e2e:10000 (milliseconds)"));
+          cat("'", part, "' is not a valid SLO; use for example ttft:500,tpot:50,e2e:10000 (milliseconds)"));
     }
     if (name == "ttft") {
       objectives.ttft = value;
@@ -106,7 +106,7 @@ Objectives parse_objectives(const std::string& text) {
     } else if (name == "e2e" || name == "e2el") {
       objectives.e2e = value;
     } else {
-      throw Error(cat("'", name, "' is no objective; there are ttft, tpot and e2e"));
+      throw Error(cat("'", name, "' is not a valid SLO; use ttft, tpot or e2e"));
     }
   }
   return objectives;
@@ -228,13 +228,13 @@ void print_report(const std::string& table, const std::string& json_path, const 
   std::ofstream out(json_path);
   out << text << "\n";
   out.close();
-  if (!out) throw Error(cat(json_path, ": cannot be written"));
+  if (!out) throw Error(cat("cannot write ", json_path));
 }
 
 int64_t peak_memory_bytes() {
   rusage usage{};
   getrusage(RUSAGE_SELF, &usage);
-  return static_cast<int64_t>(usage.ru_maxrss) * 1024;  // Linux counts in KiB
+  return static_cast<int64_t>(usage.ru_maxrss) * 1024;  // ru_maxrss is in KiB on Linux
 }
 
 }  // namespace quire::cli

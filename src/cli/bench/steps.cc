@@ -19,7 +19,7 @@ namespace quire::cli {
 namespace {
 
 constexpr int32_t kAnswer = 16;    // tokens of each answer of a batch
-constexpr double kMixPart = 0.5;   // of the time, for requests of mixed lengths
+constexpr double kMixPart = 0.5;   // fraction of the time spent on requests of mixed lengths
 constexpr int64_t kMixFewest = 8;  // such requests
 constexpr int64_t kMixMost = 1000;
 // Parts of the rate at which the engine serves them all at once, at which they come.
@@ -94,7 +94,7 @@ class StepMeter {
   uint64_t seed_;
   bool cpu_time_;
   uint64_t num_runs_ = 0;
-  double cpu_seconds_ = 0.0;  // of the engine thread behind the last step
+  double cpu_seconds_ = 0.0;  // CPU time of the engine thread after the last step
   std::vector<sim::MeasuredStep> steps_;
 };
 
@@ -217,7 +217,7 @@ std::vector<sim::MeasuredStep> measure_steps(Engine& engine, const StepGrid& gri
   const double begin = monotonic_seconds();
   const double grid_seconds = (1.0 - kMixPart) * grid.max_seconds;
   size_t num_points = 0;
-  // Rounds over all kinds: what disturbs the machine for a while meets several of them.
+  // Each round runs all kinds of batches, so that a temporary disturbance does not fall on one kind only.
   for (int32_t round = 0; round < grid.num_rounds; ++round) {
     for (size_t p = 0; p < points.size() && monotonic_seconds() - begin < grid_seconds; ++p) {
       meter.run(points[p]);
@@ -236,20 +236,22 @@ std::vector<sim::MeasuredStep> measure_steps(Engine& engine, const StepGrid& gri
 
 void add_bench_steps(CLI::App& bench, int& exit_code) {
   CLI::App* command =
-      add_command(bench, "steps", "How long single steps take: the cost model of quire simulate");
+      add_command(bench, "steps", "Measure single engine steps and fit the cost model of quire simulate");
   auto f = std::make_shared<StepsFlags>();
   add_engine_flags(*command, f->config);
   const std::string group = "Measurement";
-  command->add_option("--num-rounds", f->grid.num_rounds, "Times each kind of batch is run, at the most")
+  command->add_option("--num-rounds", f->grid.num_rounds, "Maximum runs per kind of batch")
       ->check(CLI::Range(1, 1000))
       ->group(group);
   command
       ->add_option("--max-seconds", f->grid.max_seconds,
-                   "Half of it for batches of one kind, half for requests of mixed lengths")
+                   "Duration of the measurement: half for uniform batches, half for mixed requests")
       ->check(CLI::PositiveNumber)
       ->group(group);
   add_cpu_time_flag(*command, f->grid.cpu_time);
-  command->add_option("--json", f->json, "Write the figures as one JSON object; -: only that, to stdout")
+  command
+      ->add_option("--json", f->json,
+                   "Write the results as one JSON object; - = to stdout instead of the table")
       ->type_name("FILE")
       ->group(group);
   command->callback([f, &exit_code] { exit_code = run_steps(*f); });

@@ -1,4 +1,4 @@
-// How long steps of the engine take: what the simulator's cost model is fitted to.
+// Measures the duration of engine steps, to which the simulator's cost model is fitted.
 #pragma once
 
 #include <functional>
@@ -10,16 +10,15 @@
 namespace quire::cli {
 
 struct StepGrid {
-  int32_t num_rounds = 3;     // each kind of batch is run so often at the most
-  double max_seconds = 60.0;  // about as long as all may take
-  bool cpu_time =
-      false;  // count the engine thread's CPU time, see BatchOptions; no requests at their own times
-  int64_t max_tokens = 1 << 16;  // prompt tokens of a batch, at the most
+  int32_t num_rounds = 3;     // maximum runs per kind of batch
+  double max_seconds = 60.0;  // approximate duration of the measurement
+  bool cpu_time = false;      // use the engine thread's CPU clock (BatchOptions); submit all requests at once
+  int64_t max_tokens = 1 << 16;  // maximum prompt tokens per batch
 };
 
-// The steps of batches of several sizes and lengths, small ones first, and of requests of mixed lengths that
-// come at once and one by one, merged where they are alike. `progress` gets the part that is done. Throws
-// Error where a request is refused or fails.
+// Measures the steps of batches of several sizes and lengths, small ones first, and of mixed requests that
+// arrive at once and one by one. Similar steps are merged. `progress` receives the fraction done. Throws
+// Error if a request is rejected or fails.
 std::vector<sim::MeasuredStep> measure_steps(Engine& engine, const StepGrid& grid, uint64_t seed,
                                              const std::function<void(double done)>& progress);
 

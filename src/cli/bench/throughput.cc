@@ -130,15 +130,15 @@ int run_throughput(ThroughputFlags& f) {
 
 void add_bench_throughput(CLI::App& bench, int& exit_code) {
   CLI::App* command =
-      add_command(bench, "throughput", "How many requests and tokens a second, all handed over at once");
+      add_command(bench, "throughput", "Measure requests and tokens per second in this process");
   auto f = std::make_shared<ThroughputFlags>();
   add_engine_flags(*command, f->config);
   add_dataset_flags(*command, f->lengths, f->dataset, f->dataset_file);
   command
       ->add_flag("--trace-times", f->trace_times,
-                 "Hand each request over at its time in the dataset (a trace), not all at once")
+                 "Submit each request at its time in the trace instead of all at once")
       ->group("Requests");
-  command->add_option("--num-iters-warmup", f->num_iters_warmup, "Runs before, all at once, not measured")
+  command->add_option("--num-iters-warmup", f->num_iters_warmup, "Warm-up runs")
       ->check(CLI::Range(0, 1000))
       ->group("Measurement");
   add_cpu_time_flag(*command, f->cpu_time);

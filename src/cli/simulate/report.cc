@@ -1,4 +1,4 @@
-// The results of a simulation as JSON and as tables.
+// Formats the results of a simulation as JSON and tables.
 #include "base/strings.h"
 #include "cli/simulate/simulate.h"
 
@@ -48,7 +48,7 @@ std::string latency_row(const char* name, const LatencySummary& s) {
   return row + "\n";
 }
 
-// Where the pool is while a request waits for memory alone, as parts of the pool.
+// How the pool is used, as fractions, in steps where a request waits for memory only.
 ordered_json pressure_json(const sim::SimResult& result) {
   const sim::KvSums& sums = result.blocked_steps;
   if (sums.num_steps == 0) return nullptr;
@@ -60,8 +60,8 @@ ordered_json pressure_json(const sim::SimResult& result) {
           {"mean_running", sums.mean_running()}};
 }
 
-// How many times as many sequences the first manager (paged memory) runs while requests wait for memory; 0
-// where one of them never waits.
+// Ratio of running sequences, paged memory (the first run) to `run`, while requests wait for memory; 0 if
+// `run` never waits.
 double more_sequences(const std::vector<ManagerRun>& runs, const ManagerRun& run) {
   const double here = run.result.blocked_steps.mean_running();
   return here > 0.0 ? runs.front().result.blocked_steps.mean_running() / here : 0.0;
@@ -113,9 +113,9 @@ ordered_json result_json(const SimulateSetup& setup, const sim::SimResult& resul
       {"e2e_ms", summary_json(figures.latency.e2e)},
       {"num_good", has_goal ? ordered_json(figures.num_good) : ordered_json(nullptr)},
       {"goodput", has_goal ? ordered_json(rate(figures.num_good, result.elapsed)) : ordered_json(nullptr)},
-      {"goodput_part", has_goal
-                           ? ordered_json(static_cast<double>(figures.num_good) / static_cast<double>(all))
-                           : ordered_json(nullptr)},
+      {"goodput_fraction",
+       has_goal ? ordered_json(static_cast<double>(figures.num_good) / static_cast<double>(all))
+                : ordered_json(nullptr)},
       {"kv_waste", kv.waste()},
       {"kv_utilization", kv.part(kv.held)},
       {"kv_slots", result.pool_slots},
@@ -142,10 +142,10 @@ std::string result_table(const SimulateSetup& setup, const sim::SimResult& resul
   };
   line("Model", setup.model.name);
   line("Replicas", cat(setup.options.num_replicas));
-  line("KV pool of a replica (tokens)", cat(int64_t{replica.layout.num_blocks} * replica.layout.block_size));
+  line("KV pool per replica (tokens)", cat(int64_t{replica.layout.num_blocks} * replica.layout.block_size));
   line("Memory manager", sim::name_of(replica.memory));
-  line("Requests done", cat(result.num_done));
-  if (result.num_refused > 0) line("Requests refused", cat(result.num_refused));
+  line("Successful requests", cat(result.num_done));
+  if (result.num_refused > 0) line("Rejected requests", cat(result.num_refused));
   line("Time (s)", fixed(result.elapsed, 3));
   line("Prompt tokens", cat(result.prompt_tokens));
   line("Output tokens", cat(result.output_tokens));
@@ -161,7 +161,7 @@ std::string result_table(const SimulateSetup& setup, const sim::SimResult& resul
   if (result.all_steps.unshared > 0.0) line("KV blocks saved by sharing", percent(result.all_steps.saved()));
   if (setup.objectives.any()) {
     line("Goodput (requests/s)", fixed(rate(figures.num_good, result.elapsed), 2));
-    line("Requests that met the objectives",
+    line("Requests that met the SLOs",
          percent(rate(figures.num_good, static_cast<double>(result.outcomes.size()))));
   }
   out += "ms              mean         p50         p90         p99\n";
@@ -193,7 +193,7 @@ ordered_json managers_json(const SimulateSetup& setup, const std::vector<Manager
 
 std::string managers_table(const std::vector<ManagerRun>& runs) {
   std::string out =
-      "\n-- memory managers: parts of the pool while a request waits for memory; waste is over all steps --\n"
+      "\n-- memory managers: use of the pool while a request waits for memory; waste is over all steps --\n"
       "manager          filled   reserved   internal   external   sequences  paged fits      waste   "
       "tokens/s\n";
   const auto cell = [](const std::string& text, size_t width) {
@@ -217,18 +217,18 @@ std::string managers_table(const std::vector<ManagerRun>& runs) {
 ordered_json capacity_json(const sim::CapacityPlan& plan, double target) {
   ordered_json trials = ordered_json::array();
   for (const sim::CapacityTrial& trial : plan.trials)
-    trials.push_back({{"replicas", trial.replicas}, {"goodput_part", trial.good_part}});
+    trials.push_back({{"replicas", trial.replicas}, {"goodput_fraction", trial.good_fraction}});
   return {{"replicas_needed", plan.replicas > 0 ? ordered_json(plan.replicas) : ordered_json(nullptr)},
           {"goodput_target", target},
           {"trials", trials}};
 }
 
 std::string capacity_table(const sim::CapacityPlan& plan, double target) {
-  std::string out = "\n-- replicas and requests that meet the objectives --\n";
+  std::string out = "\n-- replicas and fraction of requests that meet the SLOs --\n";
   for (const sim::CapacityTrial& trial : plan.trials)
-    out += table_line(cat("  ", trial.replicas), percent(trial.good_part));
+    out += table_line(cat("  ", trial.replicas), percent(trial.good_fraction));
   out += table_line(cat("Replicas needed for ", percent(target)),
-                    plan.replicas > 0 ? cat(plan.replicas) : "more than were tried");
+                    plan.replicas > 0 ? cat(plan.replicas) : "more than --max-replicas");
   return out;
 }
 

@@ -1,4 +1,4 @@
-// What a simulation is made of: the model's shape, the pool, the trace, the cost of a step.
+// Builds the input of a simulation: model shape, KV pool, trace, cost model.
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
@@ -11,6 +11,7 @@
 #include "cli/bench/dataset.h"
 #include "cli/bench/offline.h"
 #include "cli/bench/steps.h"
+#include "cli/flags.h"
 #include "cli/progress.h"
 #include "cli/simulate/simulate.h"
 #include "engine/loader.h"
@@ -18,7 +19,7 @@
 namespace quire::cli {
 namespace {
 
-constexpr int64_t kDefaultDrawn = 1000;  // requests of a distribution
+constexpr int64_t kDefaultDrawn = 1000;  // synthetic requests
 constexpr double kMeasureSeconds = 20.0;
 constexpr int64_t kMaxBlocks = int64_t{1} << 24;
 
@@ -27,12 +28,12 @@ double parse_rate(const std::string& text) {
   char* rest = nullptr;
   const double rate = std::strtod(text.c_str(), &rest);
   if (text.empty() || *rest != '\0' || !(rate > 0.0) || !std::isfinite(rate))
-    throw Error(
-        cat("--request-rate '", text, "' is no rate; write requests a second, or inf for all at once"));
+    throw Error(cat("--request-rate '", text,
+                    "' is not a valid rate; use requests per second, or inf for all at once"));
   return rate;
 }
 
-// A trace of lengths has "input_length" in its first line; other JSON lines are prompts.
+// A trace of lengths has "input_length" in its first line; other JSON lines files contain prompts.
 bool is_length_trace(const std::string& path) {
   std::ifstream in(path);
   std::string line;
@@ -42,10 +43,10 @@ bool is_length_trace(const std::string& path) {
   return object.is_object() && object.contains("input_length");
 }
 
-// Texts (ShareGPT, prompts): their lengths in MODEL's tokens. Prompts of one file rarely share prefixes, and
-// here none do.
+// Reads texts (ShareGPT, prompts) and counts their tokens with MODEL's tokenizer. The simulated prompts share
+// no prefixes.
 sim::Trace read_texts(const SimulateFlags& flags, int64_t max_requests) {
-  const auto tokenizer = load_text(flags.config.model, "").tokenizer;
+  const auto tokenizer = load_text(flags.config.model, "", flags.config.revision).tokenizer;
   DatasetOptions options;
   options.num_prompts = max_requests;
   options.output_len = static_cast<int32_t>(flags.distribution.output_mean);
@@ -88,17 +89,18 @@ sim::Trace read_trace(const SimulateFlags& flags) {
   return trace;
 }
 
-// The longest sequence: as asked for, else what the trace needs, even where MODEL itself takes less.
+// Returns the maximum sequence length: --max-model-len, otherwise what the trace needs, even if that exceeds
+// MODEL's limit.
 int32_t choose_max_len(const SimulateFlags& flags, const ModelReport& model, const sim::Trace& trace) {
   if (flags.config.max_model_len > 0) return flags.config.max_model_len;
   const int32_t longest = trace.longest();
   if (longest <= model.max_model_len) return static_cast<int32_t>(model.max_model_len);
-  log_info("the trace's longest request has ", longest, " tokens, ", model.name, " takes ",
-           model.max_model_len, ": simulated as if it took them all (--max-model-len cuts requests)");
+  log_info("the longest request of the trace has ", longest, " tokens, more than the ", model.max_model_len,
+           " of ", model.name, "; simulating without that limit (--max-model-len truncates requests)");
   return longest;
 }
 
-// MODEL's own, or one of so many bytes a token.
+// Returns MODEL's KV layout, or one with --kv-bytes-per-token.
 KvLayout choose_layout(const SimulateFlags& flags, const ModelReport& model) {
   KvLayout layout = model.kv_layout;
   if (flags.kv_bytes_per_token > 0) {
@@ -108,15 +110,15 @@ KvLayout choose_layout(const SimulateFlags& flags, const ModelReport& model) {
   if (model.state_bytes > 0 && flags.kv_bytes_per_token == 0 &&
       (flags.memory != sim::MemoryManager::kPaged || flags.compare_memory)) {
     throw Error(
-        "the model carries states of fixed size, of which only --memory paged knows; give "
-        "--kv-bytes-per-token for a model that has keys and values alone");
+        "the model has recurrent state, which only --memory paged supports; use --kv-bytes-per-token to "
+        "simulate a model without it");
   }
   int64_t blocks = flags.num_kv_blocks;
   if (blocks == 0) blocks = model.kv_memory / layout.bytes_per_block;
   if (blocks < 1) {
-    throw Error(cat("the KV pool of ", format_bytes(model.kv_memory), " holds no block of ",
-                    layout.block_size, " tokens, which takes ", format_bytes(layout.bytes_per_block),
-                    "; give more --kv-cache-memory"));
+    throw Error(cat("a KV block of ", layout.block_size, " tokens needs ",
+                    format_bytes(layout.bytes_per_block), ", but the KV pool has ",
+                    format_bytes(model.kv_memory), "; increase --kv-cache-memory"));
   }
   layout.num_blocks = static_cast<int32_t>(std::min(blocks, kMaxBlocks));
   return layout;
@@ -125,8 +127,8 @@ KvLayout choose_layout(const SimulateFlags& flags, const ModelReport& model) {
 // Loads MODEL and measures its steps on this machine.
 sim::CostModel measure_cost_model(const SimulateFlags& flags) {
   const std::unique_ptr<Engine> engine = start_engine(flags.config);
-  log_info("measures how long steps of ", engine->model().name,
-           " take here; `quire bench steps --json FILE` does so once and --cost-model FILE uses it");
+  log_info("measuring steps of ", engine->model().name,
+           "; to measure only once, use `quire bench steps --json FILE` and --cost-model FILE");
   ProgressBar bar("Measuring");
   StepGrid grid;
   grid.max_seconds = kMeasureSeconds;
@@ -141,8 +143,9 @@ SimulateSetup make_setup(const SimulateFlags& flags) {
   setup.objectives = parse_objectives(flags.goodput);
   if (flags.ttft_slo_ms) setup.objectives.ttft = flags.ttft_slo_ms;
   if (flags.tpot_slo_ms) setup.objectives.tpot = flags.tpot_slo_ms;
+  fetch_with_progress(flags.config.model, flags.config.revision);
   setup.model = inspect_model(flags.config);
-  // What is given instead of MODEL's shape is not MODEL any more.
+  // With --num-params the report must not name MODEL.
   if (flags.num_params > 0.0) setup.model.name = cat(fixed(flags.num_params / 1e9, 1), "G parameters");
   setup.trace = read_trace(flags);
   setup.trace_name = flags.trace.empty() ? "distribution" : flags.trace.substr(flags.trace.rfind('/') + 1);
@@ -155,7 +158,7 @@ SimulateSetup make_setup(const SimulateFlags& flags) {
   scheduler.max_model_len = choose_max_len(flags, setup.model, setup.trace);
   scheduler.long_prefill_token_threshold = config.long_prefill_token_threshold;
   scheduler.max_num_queued_requests = config.max_num_queued_requests;
-  // All at once: all but those that run wait, and that is what was asked for.
+  // If all requests arrive at once, the queue limit must not reject them.
   if (setup.trace.duration() <= 0.0) scheduler.max_num_queued_requests = std::numeric_limits<int32_t>::max();
   scheduler.enable_prefix_caching = config.enable_prefix_caching;
   scheduler.policy = config.scheduling_policy;
@@ -172,8 +175,8 @@ SimulateSetup make_setup(const SimulateFlags& flags) {
   setup.options.routing = flags.routing;
   setup.num_cut = sim::cut_lengths(setup.trace, scheduler.max_model_len);
   if (setup.num_cut > 0) {
-    log_warning("cut to the ", scheduler.max_model_len, " tokens of --max-model-len: ", setup.num_cut, " of ",
-                setup.trace.requests.size(), " requests");
+    log_warning(setup.num_cut, " of ", setup.trace.requests.size(), " requests are truncated to ",
+                scheduler.max_model_len, " tokens (--max-model-len)");
   }
   return setup;
 }
@@ -185,7 +188,7 @@ sim::CostModel make_cost_model(const SimulateFlags& flags, const ModelReport& mo
   cost.flops = flags.flops;
   cost.bandwidth = flags.bandwidth;
   cost.overhead = flags.step_overhead_ms / 1e3;
-  // The embedding is looked up, not multiplied; where it is tied it is the output matrix too and counts.
+  // The input embedding is a lookup and costs no operations, unless it is also the output matrix.
   const double embedding =
       model.tied_embeddings ? 0.0 : static_cast<double>(model.vocab_size * model.hidden_size);
   const double params =

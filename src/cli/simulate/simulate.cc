@@ -12,7 +12,7 @@
 #include "cli/commands.h"
 #include "cli/flags.h"
 #include "cli/progress.h"
-#include "sim/pictures.h"
+#include "sim/plots.h"
 
 namespace quire::cli {
 namespace {
@@ -26,22 +26,26 @@ void add_load_flags(CLI::App& command, SimulateFlags& f) {
   };
   const auto positive = CLI::Range(1.0, 1e9);
   add("--trace", f.trace,
-      "Azure CSV, Mooncake JSON lines, ShareGPT JSON or JSON lines of prompts; none: drawn lengths")
+      "Azure CSV, Mooncake JSON lines, ShareGPT JSON or JSON lines of prompts (default: synthetic requests)")
       ->type_name("FILE");
-  add("--num-requests", f.num_requests, "Requests of the file at the most, or drawn; 0: all, or 1000 drawn")
+  add("--num-requests", f.num_requests,
+      "Maximum number of requests; 0 = the whole file, or 1000 synthetic ones")
       ->check(CLI::Range(int64_t{0}, int64_t{1} << 31));
-  add("--input-len", f.distribution.input_mean, "Mean tokens of a drawn prompt")->check(positive);
+  add("--input-len", f.distribution.input_mean, "Mean prompt length of synthetic requests, in tokens")
+      ->check(positive);
   add("--input-cv", f.distribution.input_cv,
-      "Their standard deviation over the mean, log-normal; 0: all alike")
+      "Coefficient of variation of the prompt lengths (log-normal); 0 = constant")
       ->check(CLI::Range(0.0, 100.0));
-  add("--output-len", f.distribution.output_mean, "Mean tokens of a drawn answer")->check(positive);
-  add("--output-cv", f.distribution.output_cv, "The same of answers")->check(CLI::Range(0.0, 100.0));
+  add("--output-len", f.distribution.output_mean, "Mean output length of synthetic requests, in tokens")
+      ->check(positive);
+  add("--output-cv", f.distribution.output_cv, "Coefficient of variation of the output lengths")
+      ->check(CLI::Range(0.0, 100.0));
   add("--request-rate", f.request_rate,
-      "Requests a second, or inf for all at once, instead of the file's times; without either: 1");
-  add("--burstiness", f.burstiness, "Of that rate: 1 is a Poisson process, below in bursts, above more even")
+      "Requests per second, or inf for all at once (default: the times in the file, otherwise 1)");
+  add("--burstiness", f.burstiness, "1 = Poisson arrivals, below 1 = bursts, above 1 = more regular")
       ->check(CLI::PositiveNumber);
-  add("--speed", f.speed, "The requests come so many times as fast")->check(CLI::PositiveNumber);
-  add("--n", f.num_samples, "Samples of each prompt")->check(CLI::Range(1, 1024));
+  add("--speed", f.speed, "Factor by which arrivals are sped up")->check(CLI::PositiveNumber);
+  add("--n", f.num_samples, "Number of outputs per prompt")->check(CLI::Range(1, 1024));
 }
 
 void add_cost_flags(CLI::App& command, SimulateFlags& f) {
@@ -50,17 +54,19 @@ void add_cost_flags(CLI::App& command, SimulateFlags& f) {
     return command.add_option(name, field, help)->group(group);
   };
   add("--cost-model", f.cost_model,
-      "What `quire bench steps --json FILE` measured; without it and --flops it is measured now")
+      "File written by `quire bench steps --json FILE` (default: measure now, unless --flops is given)")
       ->type_name("FILE");
-  add("--flops", f.flops, "Instead: operations a second (roofline)")->check(CLI::NonNegativeNumber);
-  add("--bandwidth", f.bandwidth, "And bytes a second")->check(CLI::NonNegativeNumber);
-  add("--step-overhead-ms", f.step_overhead_ms, "What every step takes besides")
+  add("--flops", f.flops, "Roofline model: operations per second")->check(CLI::NonNegativeNumber);
+  add("--bandwidth", f.bandwidth, "Roofline model: memory bandwidth in bytes per second")
       ->check(CLI::NonNegativeNumber);
-  add("--num-params", f.num_params, "Parameters a token meets; 0: MODEL's")->check(CLI::NonNegativeNumber);
-  add("--weight-bytes", f.weight_bytes, "Bytes of the weights; 0: MODEL's")->check(CLI::NonNegativeNumber);
-  add("--attention-width", f.attention_width, "Layers x heads x head size; 0: MODEL's")
+  add("--step-overhead-ms", f.step_overhead_ms, "Roofline model: fixed time per step")
       ->check(CLI::NonNegativeNumber);
-  add("--kv-bytes-per-token", f.kv_bytes_per_token, "Keys and values of a token; 0: MODEL's")
+  add("--num-params", f.num_params, "Active parameters per token; 0 = MODEL's")
+      ->check(CLI::NonNegativeNumber);
+  add("--weight-bytes", f.weight_bytes, "Bytes of the weights; 0 = MODEL's")->check(CLI::NonNegativeNumber);
+  add("--attention-width", f.attention_width, "Layers x heads x head size; 0 = MODEL's")
+      ->check(CLI::NonNegativeNumber);
+  add("--kv-bytes-per-token", f.kv_bytes_per_token, "KV cache bytes per token; 0 = MODEL's")
       ->check(CLI::NonNegativeNumber);
 }
 
@@ -78,56 +84,57 @@ void add_replica_flags(CLI::App& command, SimulateFlags& f) {
   const std::string group = "Memory and replicas";
   command
       .add_option("--num-kv-blocks", f.num_kv_blocks,
-                  "Blocks of the KV pool; 0: what --kv-cache-memory holds")
+                  "Number of KV cache blocks; 0 = as many as fit in --kv-cache-memory")
       ->check(CLI::Range(0, 1 << 24))
       ->group(group);
   add_choice(command, "--memory", f.memory, managers, "paged",
-             "How the KV pool is managed; all but paged reserve ranges at admission")
+             "KV memory manager; all except paged reserve a contiguous range at admission")
       ->group(group);
   add_choice(command, "--contiguous-allocator", f.allocator, allocators, "buddy",
-             "Where the others find a range")
+             "Allocator of contiguous ranges")
       ->group(group);
   command.add_flag("--compare-memory", f.compare_memory, "Run the trace with every memory manager")
       ->group(group);
-  command.add_option("--replicas", f.replicas, "Engines behind the router")
+  command.add_option("--replicas", f.replicas, "Number of replicas")
       ->check(CLI::Range(1, 4096))
       ->group(group);
-  add_choice(command, "--routing", f.routing, routings, "least-loaded", "Which replica gets a request")
+  add_choice(command, "--routing", f.routing, routings, "least-loaded",
+             "How requests are assigned to replicas")
       ->group(group);
-  command
-      .add_option("--goodput", f.goodput,
-                  "Objectives in ms a request must meet to count, for example ttft:500,tpot:50,e2e:10000")
+  command.add_option("--goodput", f.goodput, "SLOs in milliseconds, for example ttft:500,tpot:50,e2e:10000")
       ->group("Results");
-  command.add_option("--ttft-slo-ms", f.ttft_slo_ms, "The same as ttft of --goodput")
+  command.add_option("--ttft-slo-ms", f.ttft_slo_ms, "Same as ttft in --goodput")
       ->check(CLI::NonNegativeNumber)
       ->group("Results");
-  command.add_option("--tpot-slo-ms", f.tpot_slo_ms, "The same as tpot of --goodput")
+  command.add_option("--tpot-slo-ms", f.tpot_slo_ms, "Same as tpot in --goodput")
       ->check(CLI::NonNegativeNumber)
       ->group("Results");
   command
       .add_flag("--find-replicas", f.find_replicas,
-                "Find the fewest replicas with which enough requests meet the objectives")
+                "Find the smallest number of replicas that meets --goodput-target")
       ->group("Results");
-  command.add_option("--goodput-target", f.goodput_target, "Enough: this part of the requests")
+  command.add_option("--goodput-target", f.goodput_target, "Fraction of requests that must meet the SLOs")
       ->check(CLI::Range(0.0, 1.0))
       ->group("Results");
-  command.add_option("--max-replicas", f.max_replicas, "Replicas tried at the most")
+  command.add_option("--max-replicas", f.max_replicas, "Maximum number of replicas to try")
       ->check(CLI::Range(1, 4096))
       ->group("Results");
   command
       .add_flag("--compare-sharing", f.compare_sharing,
-                "Say what blocks shared by 2, 4 and 6 samples or beams of each prompt save")
+                "Report the blocks saved by sharing among 2, 4 and 6 samples or beams per prompt")
       ->group("Results");
-  command.add_option("--svg", f.svg, "Write pictures of the results into this directory")
+  command.add_option("--svg", f.svg, "Write plots of the results into this directory")
       ->type_name("DIR")
       ->group("Results");
-  command.add_option("--json", f.json, "Write the figures as one JSON object; -: only that, to stdout")
+  command
+      .add_option("--json", f.json,
+                  "Write the results as one JSON object; - = to stdout instead of the table")
       ->type_name("FILE")
       ->group("Results");
 }
 
 constexpr int32_t kSharingWidths[] = {2, 4, 6};
-constexpr size_t kSharingRequests = 1000;  // blocks saved are a mean: more requests do not change it
+constexpr size_t kSharingRequests = 1000;  // enough for a stable mean
 
 sim::SimResult run_one(const SimulateSetup& setup, const sim::CostModel& cost, sim::MemoryManager memory) {
   sim::SimOptions options = setup.options;
@@ -136,11 +143,11 @@ sim::SimResult run_one(const SimulateSetup& setup, const sim::CostModel& cost, s
   return sim::simulate(setup.trace, cost, options, [&](double done) { bar.update(done); });
 }
 
-// What a call makes: text for people, JSON, pictures by name.
+// The results of a run: tables, JSON, and plots with their file names.
 struct Output {
   std::string table;
   ordered_json object;
-  std::vector<std::pair<std::string, std::string>> pictures;
+  std::vector<std::pair<std::string, std::string>> plots;
   std::string subtitle;
 };
 
@@ -157,7 +164,7 @@ void find_replicas(const SimulateFlags& f, const sim::CostModel& cost, SimulateS
   result = run_one(setup, cost, f.memory);
   out.table = capacity_table(plan, f.goodput_target);
   out.object = capacity_json(plan, f.goodput_target);
-  out.pictures.emplace_back("replicas.svg", sim::capacity_picture(out.subtitle, plan, f.goodput_target));
+  out.plots.emplace_back("replicas.svg", sim::capacity_plot(out.subtitle, plan, f.goodput_target));
 }
 
 void compare_memory(const SimulateFlags& f, const sim::CostModel& cost, const SimulateSetup& setup,
@@ -171,7 +178,7 @@ void compare_memory(const SimulateFlags& f, const sim::CostModel& cost, const Si
   }
   out.table += managers_table(runs);
   out.object["memory_managers"] = managers_json(setup, runs);
-  out.pictures.emplace_back("managers.svg", sim::managers_picture(out.subtitle, bars));
+  out.plots.emplace_back("managers.svg", sim::managers_plot(out.subtitle, bars));
 }
 
 void compare_sharing(const SimulateFlags& f, const SimulateSetup& setup, Output& out) {
@@ -189,19 +196,19 @@ void compare_sharing(const SimulateFlags& f, const SimulateSetup& setup, Output&
   }
   out.table += sharing_table(points);
   out.object["sharing"] = sharing_json(points);
-  out.pictures.emplace_back("sharing.svg", sim::sharing_picture(out.subtitle, points));
+  out.plots.emplace_back("sharing.svg", sim::sharing_plot(out.subtitle, points));
 }
 
-void write_pictures(const std::string& directory, const Output& out) {
+void write_plots(const std::string& directory, const Output& out) {
   std::error_code error;
   std::filesystem::create_directories(directory, error);
-  if (error) throw Error(cat(directory, ": cannot be made: ", error.message()));
-  for (const auto& [name, svg] : out.pictures) {
+  if (error) throw Error(cat("cannot create ", directory, ": ", error.message()));
+  for (const auto& [name, svg] : out.plots) {
     const std::string path = (std::filesystem::path(directory) / name).string();
     std::ofstream file(path);
     file << svg;
     file.close();
-    if (!file) throw Error(cat(path, ": cannot be written"));
+    if (!file) throw Error(cat("cannot write ", path));
   }
 }
 
@@ -209,7 +216,7 @@ int run_simulate(const SimulateFlags& f) {
   if (f.find_replicas && f.goodput.empty() && !f.ttft_slo_ms && !f.tpot_slo_ms) {
     std::fprintf(
         stderr,
-        "quire simulate: --find-replicas needs objectives: --ttft-slo-ms, --tpot-slo-ms or --goodput\n");
+        "quire simulate: --find-replicas needs SLOs; use --ttft-slo-ms, --tpot-slo-ms or --goodput\n");
     return 2;
   }
   SimulateSetup setup = make_setup(f);
@@ -230,10 +237,10 @@ int run_simulate(const SimulateFlags& f) {
   if (f.compare_memory) compare_memory(f, cost, setup, result, out);
   if (f.compare_sharing) compare_sharing(f, setup, out);
   if (!f.svg.empty()) {
-    out.pictures.emplace_back("latency.svg",
-                              sim::latency_picture(out.subtitle, setup.trace, result, f.num_samples));
-    out.pictures.emplace_back("memory.svg", sim::memory_picture(out.subtitle, result));
-    write_pictures(f.svg, out);
+    out.plots.emplace_back("latency.svg",
+                           sim::latency_plot(out.subtitle, setup.trace, result, f.num_samples));
+    out.plots.emplace_back("memory.svg", sim::memory_plot(out.subtitle, result));
+    write_plots(f.svg, out);
   }
   print_report(out.table, f.json, out.object);
   return 0;
@@ -242,8 +249,7 @@ int run_simulate(const SimulateFlags& f) {
 }  // namespace
 
 void add_simulate(CLI::App& app, int& exit_code) {
-  CLI::App* command =
-      add_command(app, "simulate", "Run the scheduler and the KV manager on a trace, in virtual time");
+  CLI::App* command = add_command(app, "simulate", "Simulate the scheduler and KV cache manager on a trace");
   auto f = std::make_shared<SimulateFlags>();
   add_engine_flags(*command, f->config);
   add_load_flags(*command, *f);

@@ -1,4 +1,4 @@
-// The parts of `quire simulate`: its flags, what they make, and how results are told.
+// The parts of `quire simulate`: flags, setup, and reports.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -20,61 +20,62 @@ namespace quire::cli {
 
 struct SimulateFlags {
   EngineConfig config;
-  // The load.
-  std::string trace;         // empty: drawn
-  int64_t num_requests = 0;  // 0: the whole file, or 1000 drawn ones
+  // Load.
+  std::string trace;         // file; empty = synthetic requests
+  int64_t num_requests = 0;  // 0 = the whole file, or 1000 synthetic ones
   sim::Distribution distribution;
-  std::string request_rate;  // "inf" or requests a second; empty: the file's times, or 1
+  std::string request_rate;  // "inf" or requests per second; empty = the times in the file, otherwise 1
   double burstiness = 1.0;
   double speed = 1.0;
   int32_t num_samples = 1;
-  // The cost of a step.
+  // Cost of a step.
   std::string cost_model;
   double flops = 0.0;
   double bandwidth = 0.0;
   double step_overhead_ms = 0.0;
-  double num_params = 0.0;  // 0: MODEL's; so for the following
+  // 0 = MODEL's, for the following four.
+  double num_params = 0.0;
   double weight_bytes = 0.0;
   double attention_width = 0.0;
   int64_t kv_bytes_per_token = 0;
-  // The pool and the replicas.
-  int64_t num_kv_blocks = 0;  // 0: what the memory holds
+  // KV pool and replicas.
+  int64_t num_kv_blocks = 0;  // 0 = as many as fit in the memory
   sim::MemoryManager memory = sim::MemoryManager::kPaged;
   sim::RangeAllocator allocator = sim::RangeAllocator::kBuddy;
   bool compare_memory = false;
   int32_t replicas = 1;
   sim::Routing routing = sim::Routing::kLeastLoaded;
-  // Objectives.
+  // SLOs.
   std::string goodput;  // "ttft:500,tpot:50"
   std::optional<double> ttft_slo_ms, tpot_slo_ms;
   bool find_replicas = false;
   int32_t max_replicas = 64;
   double goodput_target = 0.9;
-  // What sharing saves.
+  // Block sharing.
   bool compare_sharing = false;
   // Results.
   std::string json;
   std::string svg;
 };
 
-// What a run needs, made of the flags.
+// The input of a simulation, built from the flags.
 struct SimulateSetup {
   ModelReport model;
   sim::Trace trace;
   sim::SimOptions options;
   Objectives objectives;
   std::string trace_name;
-  int64_t num_cut = 0;  // requests cut to max_model_len
+  int64_t num_cut = 0;  // requests truncated to max_model_len
 };
 
 // Reads the model's shape and the trace. Throws Error.
 SimulateSetup make_setup(const SimulateFlags& flags);
-// From the file, the roofline flags, or by measuring MODEL here. Throws Error.
+// Reads the cost model from the file, builds it from the roofline flags, or measures MODEL. Throws Error.
 sim::CostModel make_cost_model(const SimulateFlags& flags, const ModelReport& model);
 
-// Figures of one run.
+// Statistics of one run.
 struct SimulateFigures {
-  int64_t num_good = 0;  // requests that met the objectives
+  int64_t num_good = 0;  // requests that met the SLOs
   LatencyReport latency;
 };
 SimulateFigures figures_of(const SimulateSetup& setup, const sim::SimResult& result);
@@ -84,7 +85,7 @@ nlohmann::ordered_json result_json(const SimulateSetup& setup, const sim::SimRes
 std::string result_table(const SimulateSetup& setup, const sim::SimResult& result,
                          const SimulateFigures& figures);
 
-// One memory manager on the trace, beside others.
+// The result of one memory manager in a comparison.
 struct ManagerRun {
   sim::MemoryManager manager = sim::MemoryManager::kPaged;
   sim::SimResult result;

@@ -14,7 +14,7 @@ namespace quire {
 namespace {
 
 constexpr size_t kSuper = 256;
-constexpr size_t kMostGroups = 16;  // of a block
+constexpr size_t kMaxGroups = 16;  // maximum number of groups per block
 
 void put_half(float v, uint8_t* out) {
   const uint16_t half = f32_to_f16(v);
@@ -24,14 +24,14 @@ float stored_half(float v) {
   return f16_to_f32(f32_to_f16(v));
 }
 
-// Of an ascending table: so many of the middles between two numbers are below v.
+// The nearest index of an ascending table: the number of midpoints below v.
 uint8_t nearest_number(std::span<const float> table, float v) {
   int32_t below = 0;
   for (size_t i = 1; i < table.size(); ++i) below += v > 0.5F * (table[i - 1] + table[i]) ? 1 : 0;
   return static_cast<uint8_t>(below);
 }
 
-// n codes of four bits: the low halves of n / 2 bytes, then the high ones.
+// Packs n codes of four bits: the low halves of n / 2 bytes, then the high halves.
 void put_nibbles(const uint8_t* codes, size_t n, uint8_t* out) {
   for (size_t i = 0; i < n / 2; ++i)
     out[i] = static_cast<uint8_t>((codes[i] & 15) | (codes[n / 2 + i] & 15) << 4);
@@ -42,7 +42,7 @@ void put_fifth_bits(const uint8_t* codes, uint8_t* out) {
   std::memcpy(out, &mask, sizeof(mask));
 }
 
-// Codes of 32 numbers around the middle; the largest number becomes the lowest code.
+// Quantizes 32 values symmetrically; the value with the largest magnitude gets the lowest code.
 float symmetric(const float* x, int32_t middle, uint8_t* codes) {
   float extreme = 0.0F;
   for (size_t i = 0; i < 32; ++i) {
@@ -56,39 +56,39 @@ float symmetric(const float* x, int32_t middle, uint8_t* codes) {
   }
   return scale;
 }
-// Codes of 32 numbers from the smallest on.
-float with_minimum(const float* x, int32_t most, float& least, uint8_t* codes) {
+// Quantizes 32 values with the smallest value as offset.
+float with_minimum(const float* x, int32_t max_code, float& offset, uint8_t* codes) {
   const auto [low, high] = std::minmax_element(x, x + 32);
-  least = *low;
-  const float scale = (*high - least) / static_cast<float>(most);
+  offset = *low;
+  const float scale = (*high - offset) / static_cast<float>(max_code);
   const float inverse = scale == 0.0F ? 0.0F : 1.0F / scale;
   for (size_t i = 0; i < 32; ++i) {
-    const float v = std::trunc((x[i] - least) * inverse + 0.5F);
-    codes[i] = static_cast<uint8_t>(std::clamp(v, 0.0F, static_cast<float>(most)));
+    const float v = std::trunc((x[i] - offset) * inverse + 0.5F);
+    codes[i] = static_cast<uint8_t>(std::clamp(v, 0.0F, static_cast<float>(max_code)));
   }
   return scale;
 }
 
-// x = scale * code - minimum, with a minimum that is not negative.
+// x = scale * code - minimum, where minimum is not negative.
 struct Affine {
   float scale = 0.0F;
   float minimum = 0.0F;
 };
 
-// n numbers that are to become codes 0 .. most of such a line. importance: what the square of each error
-// counts, null: all the same.
+// Search for the parameters of n values with codes 0 to max_code. importance: weights of the squared errors;
+// null = equal weights.
 struct AffineSearch {
   const float* x;
   const float* importance;
   size_t n;
-  int32_t most;
+  int32_t max_code;
 
   double weight(size_t i) const { return importance == nullptr ? 1.0 : importance[i]; }
   float code(const Affine& line, float v) const {
-    // Behind the addition, numbers below 2^22 have no bits for fractions; a call of nearbyint takes longer
-    // than all else.
+    // Adding this constant rounds values below 2^22 to integers; calling nearbyint would dominate the run
+    // time.
     constexpr float kWhole = 12582912.0F;
-    return std::clamp((v + line.minimum) / line.scale, 0.0F, static_cast<float>(most)) + kWhole - kWhole;
+    return std::clamp((v + line.minimum) / line.scale, 0.0F, static_cast<float>(max_code)) + kWhole - kWhole;
   }
 
   double error(const Affine& line) const {
@@ -100,7 +100,7 @@ struct AffineSearch {
     return sum;
   }
 
-  // The best line for the codes that this one gives: least squares.
+  // The least-squares parameters for the codes that `line` gives.
   Affine fitted(const Affine& line) const {
     double count = 0.0;
     double q = 0.0;
@@ -124,8 +124,8 @@ struct AffineSearch {
     return qx > 0.0 ? Affine{static_cast<float>(qx / qq), 0.0F} : line;
   }
 
-  // Of lines from the smallest number to the largest, cut or not on both sides or on one, each fitted twice,
-  // the one with the smallest error.
+  // Tries the range of the values and clipped ranges, where clipping is on both sides or on one. Each is
+  // fitted twice; the one with the smallest error is used.
   Affine best() const {
     constexpr std::array<float, 9> kWidths = {1.0F, 1.04F, 0.97F, 0.94F, 0.91F, 0.88F, 0.85F, 0.81F, 0.76F};
     float low = 0.0F;
@@ -136,15 +136,15 @@ struct AffineSearch {
     }
     Affine found{0.0F, -low};
     if (!(high - low > 1e-36F)) return found;
-    double least = std::numeric_limits<double>::infinity();
-    const auto step = (high - low) / static_cast<float>(most);
+    double min_error = std::numeric_limits<double>::infinity();
+    const auto step = (high - low) / static_cast<float>(max_code);
     for (const float width : kWidths) {
-      for (const float cut : {0.0F, 0.5F, 1.0F}) {  // of what is cut, the part below
+      for (const float cut : {0.0F, 0.5F, 1.0F}) {  // fraction of the clipping that is at the lower end
         Affine line{step * width, std::max(0.0F, -low - (high - low) * (1.0F - width) * cut)};
         line = fitted(fitted(line));
         const double own = error(line);
-        if (own < least) {
-          least = own;
+        if (own < min_error) {
+          min_error = own;
           found = line;
         }
       }
@@ -153,52 +153,53 @@ struct AffineSearch {
   }
 };
 
-// The scale of n numbers around the middle of 2^bits codes. There is a code more on one side: the scale's
-// sign says on which.
+// The scale of n values for 2^bits codes around the middle. One side has one more code; the sign of the scale
+// selects it.
 float signed_scale(const IntRounding& rounding, const float* x, const float* importance, size_t n) {
-  std::array<float, 32> turned;
+  std::array<float, 32> flipped;
   std::span<const float> weights;
   if (importance != nullptr) weights = {importance, n};
   float scale = 0.0F;
-  double least = std::numeric_limits<double>::infinity();
+  double min_error = std::numeric_limits<double>::infinity();
   for (const float sign : {-1.0F, 1.0F}) {
-    for (size_t i = 0; i < n; ++i) turned[i] = sign * x[i];
-    const IntGroup group = choose_group(rounding, std::span(turned).first(n), weights);
+    for (size_t i = 0; i < n; ++i) flipped[i] = sign * x[i];
+    const IntGroup group = choose_group(rounding, std::span(flipped).first(n), weights);
     double error = 0.0;
     for (size_t i = 0; i < n; ++i) {
-      const double difference = group.value(code_of(rounding, group, turned[i])) - turned[i];
+      const double difference = group.value(code_of(rounding, group, flipped[i])) - flipped[i];
       error += (importance == nullptr ? 1.0 : importance[i]) * difference * difference;
     }
-    if (error < least) {
-      least = error;
+    if (error < min_error) {
+      min_error = error;
       scale = sign * group.scale;
     }
   }
   return scale;
 }
 
-uint8_t nearest_step(float v, float scale, int32_t middle, int32_t most) {
+uint8_t nearest_step(float v, float scale, int32_t middle, int32_t max_code) {
   const float steps = scale == 0.0F ? 0.0F : std::nearbyint(v / scale);
-  return static_cast<uint8_t>(std::clamp(steps + static_cast<float>(middle), 0.0F, static_cast<float>(most)));
+  return static_cast<uint8_t>(
+      std::clamp(steps + static_cast<float>(middle), 0.0F, static_cast<float>(max_code)));
 }
 
-// As above, with scales that are searched for.
+// Same, with a search for the scale.
 float symmetric(const float* x, const float* importance, int32_t bits, uint8_t* codes) {
   const int32_t middle = 1 << (bits - 1);
   const float scale = signed_scale({.bits = bits, .scales = DType::kF16}, x, importance, 32);
   for (size_t i = 0; i < 32; ++i) codes[i] = nearest_step(x[i], scale, middle, 2 * middle - 1);
   return scale;
 }
-float with_minimum(const float* x, const float* importance, int32_t most, float& least, uint8_t* codes) {
-  const Affine line = AffineSearch{x, importance, 32, most}.best();
+float with_minimum(const float* x, const float* importance, int32_t max_code, float& offset, uint8_t* codes) {
+  const Affine line = AffineSearch{x, importance, 32, max_code}.best();
   const float scale = stored_half(line.scale);
-  least = stored_half(-line.minimum);
-  for (size_t i = 0; i < 32; ++i) codes[i] = nearest_step(x[i] - least, scale, 0, most);
+  offset = stored_half(-line.minimum);
+  for (size_t i = 0; i < 32; ++i) codes[i] = nearest_step(x[i] - offset, scale, 0, max_code);
   return scale;
 }
 
-// Of a block: choose_... puts its header into `out` and its codes into `codes`, put_... the codes into `out`.
-// importance: of each number, or null.
+// Encoding of one block: choose_... writes the header to `out` and the codes to `codes`; put_... writes the
+// codes to `out`. importance: one value per element, or null.
 template <int32_t kBits>
 void choose_symmetric(const float* x, const float* importance, uint8_t* out, uint8_t* codes) {
   put_half(
@@ -207,12 +208,12 @@ void choose_symmetric(const float* x, const float* importance, uint8_t* out, uin
 }
 template <int32_t kBits>
 void choose_with_minimum(const float* x, const float* importance, uint8_t* out, uint8_t* codes) {
-  constexpr int32_t kMost = (1 << kBits) - 1;
-  float least = 0.0F;
-  put_half(importance == nullptr ? with_minimum(x, kMost, least, codes)
-                                 : with_minimum(x, importance, kMost, least, codes),
+  constexpr int32_t kMaxCode = (1 << kBits) - 1;
+  float offset = 0.0F;
+  put_half(importance == nullptr ? with_minimum(x, kMaxCode, offset, codes)
+                                 : with_minimum(x, importance, kMaxCode, offset, codes),
            out);
-  put_half(least, out + 2);
+  put_half(offset, out + 2);
 }
 void put_q4_0(const uint8_t* codes, uint8_t* out) {
   put_nibbles(codes, 32, out + 2);
@@ -230,62 +231,62 @@ void put_q5_1(const uint8_t* codes, uint8_t* out) {
 }
 void choose_q8_0(const float* x, const float* importance, uint8_t* out, uint8_t* codes) {
   if (importance != nullptr) return put_half(symmetric(x, importance, 8, codes), out);
-  float most = 0.0F;
-  for (size_t i = 0; i < 32; ++i) most = std::max(most, std::fabs(x[i]));
-  const float scale = most / 127.0F;
+  float largest = 0.0F;
+  for (size_t i = 0; i < 32; ++i) largest = std::max(largest, std::fabs(x[i]));
+  const float scale = largest / 127.0F;
   const float inverse = scale == 0.0F ? 0.0F : 1.0F / scale;
   put_half(scale, out);
-  // Halves away from zero.
+  // Halves are rounded away from zero.
   for (size_t i = 0; i < 32; ++i) codes[i] = static_cast<uint8_t>(std::round(x[i] * inverse) + 128.0F);
 }
 void put_q8_0(const uint8_t* codes, uint8_t* out) {
   for (size_t i = 0; i < 32; ++i) out[2 + i] = codes[i] ^ 0x80;
 }
 
-// Groups of n numbers of a block whose scales and minima are numbers 0 .. most_scale. header: the two float16
-// numbers that these are times of.
+// Groups of n values whose scales and mins are integers from 0 to max_scale. header: the two float16 factors
+// of scales and mins.
 struct AffineGroups {
   size_t n;
-  int32_t most;  // of a code
-  float most_scale;
-  std::array<uint8_t, kMostGroups> scales{};
-  std::array<uint8_t, kMostGroups> minima{};
+  int32_t max_code;  // maximum code
+  float max_scale;
+  std::array<uint8_t, kMaxGroups> scales{};
+  std::array<uint8_t, kMaxGroups> minima{};
 
   void choose(const float* x, const float* importance, uint8_t* header, uint8_t* codes) {
-    std::array<Affine, kMostGroups> groups;
+    std::array<Affine, kMaxGroups> groups;
     float scale = 0.0F;
     float minimum = 0.0F;
     for (size_t g = 0; g < kSuper / n; ++g) {
       groups[g] =
-          AffineSearch{x + n * g, importance == nullptr ? nullptr : importance + n * g, n, most}.best();
+          AffineSearch{x + n * g, importance == nullptr ? nullptr : importance + n * g, n, max_code}.best();
       scale = std::max(scale, groups[g].scale);
       minimum = std::max(minimum, groups[g].minimum);
     }
-    const float d = stored_half(scale / most_scale);
-    const float dmin = stored_half(minimum / most_scale);
+    const float d = stored_half(scale / max_scale);
+    const float dmin = stored_half(minimum / max_scale);
     put_half(d, header);
     put_half(dmin, header + 2);
     const auto times = [&](float v, float unit) {
-      return unit > 0.0F ? static_cast<uint8_t>(std::clamp(std::nearbyint(v / unit), 0.0F, most_scale))
+      return unit > 0.0F ? static_cast<uint8_t>(std::clamp(std::nearbyint(v / unit), 0.0F, max_scale))
                          : uint8_t{0};
     };
     for (size_t g = 0; g < kSuper / n; ++g) {
       scales[g] = times(groups[g].scale, d);
       minima[g] = times(groups[g].minimum, dmin);
       const float own = d * static_cast<float>(scales[g]);
-      const float least = dmin * static_cast<float>(minima[g]);
-      for (size_t i = n * g; i < n * g + n; ++i) codes[i] = nearest_step(x[i] + least, own, 0, most);
+      const float offset = dmin * static_cast<float>(minima[g]);
+      for (size_t i = n * g; i < n * g + n; ++i) codes[i] = nearest_step(x[i] + offset, own, 0, max_code);
     }
   }
 };
 
-// Sixteen groups of 16, scales and minima of four bits.
+// Sixteen groups of 16 with 4-bit scales and mins.
 void choose_q2_k(const float* x, const float* importance, uint8_t* out, uint8_t* codes) {
-  AffineGroups groups{.n = 16, .most = 3, .most_scale = 15.0F};
+  AffineGroups groups{.n = 16, .max_code = 3, .max_scale = 15.0F};
   groups.choose(x, importance, out + 80, codes);
   for (size_t g = 0; g < 16; ++g) out[g] = static_cast<uint8_t>(groups.scales[g] | groups.minima[g] << 4);
 }
-// The two lowest bits of 256 codes, four codes a byte: those 32 apart.
+// Packs the two lowest bits of 256 codes; the four codes of a byte are 32 apart.
 void put_pairs(const uint8_t* codes, uint8_t* out) {
   std::fill_n(out, 64, uint8_t{0});
   for (size_t i = 0; i < kSuper; ++i)
@@ -295,10 +296,10 @@ void put_q2_k(const uint8_t* codes, uint8_t* out) {
   put_pairs(codes, out + 16);
 }
 
-// Scales of groups as whole numbers -most .. most - 1 times a float16 number, which it returns: the largest
-// one is -most.
-float put_signed_scales(std::span<const float> scales, int32_t most, std::span<int32_t> numbers) {
-  const auto limit = static_cast<float>(most);
+// Stores the scales of groups as integers from -max_code to max_code - 1, times a float16 factor, which is
+// returned. The scale with the largest magnitude becomes -max_code.
+float put_signed_scales(std::span<const float> scales, int32_t max_code, std::span<int32_t> numbers) {
+  const auto limit = static_cast<float>(max_code);
   const float extreme = *std::ranges::max_element(scales, {}, [](float v) { return std::fabs(v); });
   const float d = stored_half(-extreme / limit);
   for (size_t g = 0; g < scales.size(); ++g) {
@@ -308,21 +309,21 @@ float put_signed_scales(std::span<const float> scales, int32_t most, std::span<i
   return d;
 }
 
-// Sixteen groups of 16 around a middle, with scales of that kind.
-float choose_signed_groups(const float* x, const float* importance, int32_t bits, int32_t most_scale,
+// Sixteen symmetric groups of 16, with scales of this kind.
+float choose_signed_groups(const float* x, const float* importance, int32_t bits, int32_t max_scale,
                            std::span<int32_t, 16> numbers, uint8_t* codes) {
   const IntRounding rounding{.bits = bits, .scales = DType::kF32};
   const int32_t middle = 1 << (bits - 1);
   std::array<float, 16> scales;
   for (size_t g = 0; g < 16; ++g)
     scales[g] = signed_scale(rounding, x + 16 * g, importance == nullptr ? nullptr : importance + 16 * g, 16);
-  const float d = put_signed_scales(scales, most_scale, numbers);
+  const float d = put_signed_scales(scales, max_scale, numbers);
   for (size_t i = 0; i < kSuper; ++i)
     codes[i] = nearest_step(x[i], d * static_cast<float>(numbers[i / 16]), middle, 2 * middle - 1);
   return d;
 }
 
-// Scales of six bits.
+// 6-bit scales.
 void choose_q3_k(const float* x, const float* importance, uint8_t* out, uint8_t* codes) {
   std::array<int32_t, 16> numbers;
   put_half(choose_signed_groups(x, importance, 3, 32, numbers, codes), out + 108);
@@ -339,9 +340,10 @@ void put_q3_k(const uint8_t* codes, uint8_t* out) {
   put_pairs(codes, out + 32);
 }
 
-// Eight groups of 32 whose scales and minima are numbers of six bits. Codes [256]; 16 bytes of header.
-void affine_groups(const float* x, const float* importance, int32_t most, uint8_t* header, uint8_t* codes) {
-  AffineGroups groups{.n = 32, .most = most, .most_scale = 63.0F};
+// Eight groups of 32 with 6-bit scales and mins. Codes [256]; 16 bytes of header.
+void affine_groups(const float* x, const float* importance, int32_t max_code, uint8_t* header,
+                   uint8_t* codes) {
+  AffineGroups groups{.n = 32, .max_code = max_code, .max_scale = 63.0F};
   groups.choose(x, importance, header, codes);
   uint8_t* packed = header + 4;
   std::fill_n(packed, 12, uint8_t{0});
@@ -375,7 +377,7 @@ void put_q5_k(const uint8_t* codes, uint8_t* out) {
   for (size_t i = 0; i < 4; ++i) put_nibbles(codes + 64 * i, 64, out + 48 + 32 * i);
 }
 
-// Sixteen groups of 16 whose scales are numbers of eight bits.
+// Sixteen groups of 16 with 8-bit scales.
 void choose_q6_k(const float* x, const float* importance, uint8_t* out, uint8_t* codes) {
   std::array<int32_t, 16> numbers;
   const float d = choose_signed_groups(x, importance, 6, 128, numbers, codes);
@@ -389,8 +391,8 @@ void put_q6_k(const uint8_t* codes, uint8_t* out) {
     out[128 + 32 * (i / 128) + i % 32] |= static_cast<uint8_t>((codes[i] >> 4 & 3) << (2 * (i / 32 % 4)));
 }
 
-// Codes of a table's numbers, of 32 weights: the scale that leaves the smallest squared error, of those that
-// put the largest weight near an end of the table, each corrected to be the best one for its codes.
+// The scale of 32 values for codes of a table: tries scales that map the largest value near an end of the
+// table, each refined by least squares, and returns the one with the smallest squared error.
 float table_scale(std::span<const float> table, const float* x, const float* importance) {
   float extreme = 0.0F;
   for (size_t i = 0; i < 32; ++i) {
@@ -398,7 +400,7 @@ float table_scale(std::span<const float> table, const float* x, const float* imp
   }
   if (extreme == 0.0F) return 0.0F;
   float best = 0.0F;
-  double least = std::numeric_limits<double>::infinity();
+  double min_error = std::numeric_limits<double>::infinity();
   for (const float end : {table.front(), table.back()}) {
     for (float width = 0.8F; width < 1.25F; width += 0.06F) {
       float scale = extreme / (end * width);
@@ -413,8 +415,8 @@ float table_scale(std::span<const float> table, const float* x, const float* imp
           squares += own * number * number;
           error += own * (scale * number - x[i]) * (scale * number - x[i]);
         }
-        if (error < least) {
-          least = error;
+        if (error < min_error) {
+          min_error = error;
           best = scale;
         }
         if (!(squares > 0.0) || products == 0.0) break;
@@ -425,7 +427,7 @@ float table_scale(std::span<const float> table, const float* x, const float* imp
   return best;
 }
 
-void choose_numbers(std::span<const float> table, const float* x, float scale, uint8_t* codes) {
+void choose_table_codes(std::span<const float> table, const float* x, float scale, uint8_t* codes) {
   for (size_t i = 0; i < 32; ++i) codes[i] = nearest_number(table, scale == 0.0F ? 0.0F : x[i] / scale);
 }
 
@@ -433,7 +435,7 @@ void choose_iq4_nl(const float* x, const float* importance, uint8_t* out, uint8_
   const std::span<const float> table = find_ggml_type("IQ4_NL")->format.table;
   const float scale = stored_half(table_scale(table, x, importance));
   put_half(scale, out);
-  choose_numbers(table, x, scale, codes);
+  choose_table_codes(table, x, scale, codes);
 }
 
 void choose_iq4_xs(const float* x, const float* importance, uint8_t* out, uint8_t* codes) {
@@ -449,7 +451,7 @@ void choose_iq4_xs(const float* x, const float* importance, uint8_t* out, uint8_
     const auto stored = static_cast<uint8_t>(numbers[g] + 32);
     out[2 + g / 4] |= static_cast<uint8_t>(stored >> 4 << (2 * (g % 4)));
     out[4 + g / 2] |= static_cast<uint8_t>((stored & 15) << (4 * (g % 2)));
-    choose_numbers(table, x + 32 * g, d * static_cast<float>(numbers[g]), codes + 32 * g);
+    choose_table_codes(table, x + 32 * g, d * static_cast<float>(numbers[g]), codes + 32 * g);
   }
 }
 void put_iq4_xs(const uint8_t* codes, uint8_t* out) {
@@ -513,11 +515,11 @@ void put_ggml_codes(const GgmlType& type, std::span<const uint8_t> codes, std::b
 }
 
 void ggml_lines(const GgmlType& type, const std::byte* blocks, std::span<GgmlLine> out) {
-  const CodedFormat& format = type.format;
+  const QuantFormat& format = type.format;
   const auto groups = static_cast<size_t>(type.elements / format.group_size);
   std::array<uint8_t, kSuper> codes;
-  std::array<int8_t, kMostGroups> scales;
-  std::array<uint8_t, kMostGroups> minima;
+  std::array<int8_t, kMaxGroups> scales;
+  std::array<uint8_t, kMaxGroups> minima;
   for (size_t begin = 0; begin < out.size(); begin += groups, blocks += type.bytes) {
     float scale = 0.0F;
     float minimum = 0.0F;
@@ -526,22 +528,22 @@ void ggml_lines(const GgmlType& type, const std::byte* blocks, std::span<GgmlLin
     for (size_t g = 0; g < groups; ++g) {
       const bool two = format.two_levels();
       const float step = two ? scale * static_cast<float>(scales[g]) : scale;
-      const float least = two && format.minima ? minimum * static_cast<float>(minima[g]) : minimum;
-      out[begin + g] = {step, -step * static_cast<float>(format.zero) - least, format.table};
+      const float offset = two && format.minima ? minimum * static_cast<float>(minima[g]) : minimum;
+      out[begin + g] = {step, -step * static_cast<float>(format.zero_point) - offset, format.table};
     }
   }
 }
 
 float GgmlLine::value(uint8_t code) const {
-  return (table.empty() ? static_cast<float>(code) : table[code]) * step + least;
+  return (table.empty() ? static_cast<float>(code) : table[code]) * step + offset;
 }
 
 uint8_t GgmlLine::nearest(float v, int32_t code_bits) const {
-  // Groups of one number alone have no step.
-  const float number = step == 0.0F ? 0.0F : (v - least) / step;
+  // Groups of equal values have a step of 0.
+  const float number = step == 0.0F ? 0.0F : (v - offset) / step;
   if (!table.empty()) return nearest_number(table, number);
-  const auto most = static_cast<float>((1 << code_bits) - 1);
-  return static_cast<uint8_t>(std::clamp(std::nearbyint(number), 0.0F, most));
+  const auto max_code = static_cast<float>((1 << code_bits) - 1);
+  return static_cast<uint8_t>(std::clamp(std::nearbyint(number), 0.0F, max_code));
 }
 
 }  // namespace quire

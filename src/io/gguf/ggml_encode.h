@@ -1,7 +1,7 @@
-// Floats into ggml's blocks. The types of one level whose codes are whole numbers have the bits of ggml's
-// reference encoders (as the PyPI package gguf has them); of those with two levels (Q2_K to Q6_K) and with a
-// table (IQ4_NL, IQ4_XS) the layout is ggml's and the search for scales our own. Format:
-// github.com/ggml-org/ggml, src/ggml-common.h. Free functions; any thread.
+// Encodes floats as ggml blocks. One-level integer types have the same bits as ggml's reference encoders (the
+// PyPI package gguf). Two-level types (Q2_K to Q6_K) and table types (IQ4_NL, IQ4_XS) have ggml's layout, but
+// search for scales with our own method. Format: github.com/ggml-org/ggml, src/ggml-common.h. Free functions;
+// thread-safe.
 #pragma once
 
 #include <cstddef>
@@ -13,32 +13,31 @@
 
 namespace quire {
 
-// Whether encode_ggml writes the type: F32, F16, BF16, Q4_0, Q4_1, Q5_0, Q5_1, Q8_0, Q2_K to Q6_K,
-// IQ4_NL, IQ4_XS.
+// Whether encode_ggml supports the type: F32, F16, BF16, Q4_0, Q4_1, Q5_0, Q5_1, Q8_0, Q2_K to Q6_K, IQ4_NL,
+// IQ4_XS.
 bool can_encode(const GgmlType& type);
-// x: whole blocks of finite numbers; out: type.bytes_of(x.size()). importance: [x.size()], not negative, or
-// empty; of coded types scales are then searched for that leave the smallest sum of importance * (error)^2,
-// those of one level too.
+// x: full blocks of finite values; out: type.bytes_of(x.size()). importance: [x.size()], not negative, or
+// empty. With importance, scales of quantized types, also of one-level types, are searched that minimize the
+// sum of importance * error^2.
 void encode_ggml(const GgmlType& type, std::span<const float> x, std::byte* out,
                  std::span<const float> importance = {});
 
-// For who chooses the codes of blocks in another way than to nearest. Of types that encode_ggml writes and
-// that are coded.
-//
-// What the codes of a group stand for: code * step + least, or with a table (of the type, ascending)
+// For other rounding methods than round-to-nearest. Only for quantized types that encode_ggml supports.
+// ¶ Parameters of a group: a code represents code * step + offset or, with a table (of the type, ascending),
+// table[code] * step + offset.
 // table[code] * step + least.
 struct GgmlLine {
   float step = 0.0F;
-  float least = 0.0F;
+  float offset = 0.0F;
   std::span<const float> table = {};
 
   float value(uint8_t code) const;
-  // The code nearest to v, of 2^code_bits.
+  // The nearest of 2^code_bits codes.
   uint8_t nearest(float v, int32_t code_bits) const;
 };
-// Of the groups of type.format.group_size numbers of whole blocks.
+// Parameters of each group of type.format.group_size elements in full blocks.
 void ggml_lines(const GgmlType& type, const std::byte* blocks, std::span<GgmlLine> out);
-// Gives blocks whose scales are there other codes (0 .. 2^code_bits - 1, a byte each).
+// Replaces the codes of blocks and keeps their scales. codes: 0 to 2^code_bits - 1, one per byte.
 void put_ggml_codes(const GgmlType& type, std::span<const uint8_t> codes, std::byte* out);
 
 }  // namespace quire

@@ -11,18 +11,18 @@
 namespace quire {
 namespace {
 
-constexpr int64_t kSuper = 256;  // elements of a block with two levels of scales
+constexpr int64_t kSuper = 256;  // elements of a super-block, which has two levels of scales
 
 constexpr std::array<float, 16> kIq4Values = {-127, -104, -83, -65, -49, -35, -22, -10,
                                               1,    13,   25,  38,  53,  69,  89,  113};
-// Twice the numbers of e2m1.
+// Twice the values of e2m1.
 constexpr std::array<float, 16> kE2m1Values = {0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12};
-// Magnitudes of the grids; the negative ones behind them.
+// Magnitudes of the codebooks, followed by their negatives.
 constexpr std::array<float, 8> kIq2Values = {8, 25, 43, 0, -8, -25, -43, 0};
 constexpr std::array<float, 16> kIq3XxsValues = {4,  12,  20,  28,  36,  44,  52,  62,
                                                  -4, -12, -20, -28, -36, -44, -52, -62};
 constexpr std::array<float, 16> kIq3SValues = {1, 3, 5, 7, 9, 11, 13, 15, -1, -3, -5, -7, -9, -11, -13, -15};
-// -1, 0, 1, and an eighth more, or (from the fourth on) less.
+// -1, 0 and 1 plus 1/8, then (from the fifth entry on) minus 1/8.
 constexpr std::array<float, 8> kIq1Values = {-0.875F, 0.125F, 1.125F, 0, -1.125F, -0.125F, 0.875F, 0};
 
 template <typename T>
@@ -72,7 +72,7 @@ void unpack_q8_0(const uint8_t* in, const GgmlBlock& out) {
   for (int i = 0; i < 32; ++i) out.codes[i] = in[2 + i] ^ 0x80;
 }
 
-// 64 bytes of four 2-bit codes each: by 32 bytes, the lowest pair of all of them first.
+// 64 bytes with four 2-bit codes each: per 32 bytes, the lowest pair of all of them first.
 void unpack_pairs(const uint8_t* in, uint8_t* codes) {
   for (int half = 0; half < 2; ++half) {
     for (int shift = 0; shift < 4; ++shift) {
@@ -103,7 +103,7 @@ void unpack_q3_k(const uint8_t* in, const GgmlBlock& out) {
   out.block_scales[0] = half(in + 108);
 }
 
-// Eight scales and eight minima of six bits in twelve bytes.
+// Eight 6-bit scales and eight 6-bit mins in twelve bytes.
 void unpack_six_bits(const uint8_t* in, const GgmlBlock& out) {
   for (int g = 0; g < 4; ++g) {
     out.group_scales[g] = static_cast<int8_t>(in[g] & 0x3F);
@@ -166,7 +166,7 @@ void unpack_nvfp4(const uint8_t* in, const GgmlBlock& out) {
   }
 }
 
-// A digit to the base of 3 of what is a fraction of 256.
+// A base-3 digit of a fraction of 256.
 uint8_t ternary(uint8_t byte, uint8_t power) {
   return static_cast<uint8_t>(static_cast<uint8_t>(byte * power) * 3 >> 8);
 }
@@ -188,14 +188,14 @@ void unpack_tq2_0(const uint8_t* in, const GgmlBlock& out) {
   out.block_scales[0] = half(in + 64);
 }
 
-// Eight codes of a grid's entry (`bits` each) with a sign each.
+// Eight codes of a codebook entry (`bits` each) with a sign each.
 void put_signed(uint32_t entry, uint32_t bits, int n, uint32_t signs, uint8_t* codes) {
   for (int i = 0; i < n; ++i) {
     const uint32_t magnitude = entry >> (bits * static_cast<uint32_t>(i)) & ((1U << bits) - 1);
     codes[i] = static_cast<uint8_t>(magnitude | (signs >> i & 1) << (bits == 2 ? 2 : 3));
   }
 }
-// Seven signs are stored; the eighth makes their number even.
+// Seven signs are stored; the eighth makes the number of negative signs even.
 uint32_t even_signs(uint32_t seven) {
   seven &= 0x7F;
   return seven | static_cast<uint32_t>(std::popcount(seven) & 1) << 7;
@@ -252,7 +252,7 @@ void unpack_iq3_s(const uint8_t* in, const GgmlBlock& out) {
     put_signed(kIq3SGrid[in[2 + j] | high << 8], 3, 4, signs, out.codes + 4 * j);
   }
 }
-// Eight codes of an entry of the ternary grid; shift: an eighth less instead of more.
+// Eight codes of an entry of the ternary codebook; shift: minus 1/8 instead of plus 1/8.
 void put_ternary(uint32_t entry, bool shift, uint8_t* codes) {
   for (int i = 0; i < 8; ++i) codes[i] = static_cast<uint8_t>((entry >> (2 * i) & 3) | (shift ? 4 : 0));
 }
@@ -281,15 +281,15 @@ void unpack_iq1_m(const uint8_t* in, const GgmlBlock& out) {
   }
 }
 
-constexpr CodedFormat linear(int32_t bits, int64_t group, int64_t block, int32_t zero, bool minima = false) {
+constexpr QuantFormat linear(int32_t bits, int64_t group, int64_t block, int32_t zero, bool minima = false) {
   return {.code_bits = bits,
           .group_size = group,
           .block_size = block,
-          .zero = zero,
+          .zero_point = zero,
           .minima = minima,
           .half_scales = true};
 }
-constexpr CodedFormat table(int32_t bits, int64_t group, int64_t block, std::span<const float> values,
+constexpr QuantFormat table(int32_t bits, int64_t group, int64_t block, std::span<const float> values,
                             bool half_scales = false) {
   return {.code_bits = bits,
           .group_size = group,
@@ -336,19 +336,19 @@ struct NamedId {
 constexpr std::array<NamedId, 7> kUnsupported = {
     {{9, "Q8_1"}, {15, "Q8_K"}, {24, "I8"}, {25, "I16"}, {26, "I32"}, {27, "I64"}, {41, "Q1_0"}}};
 
-class GgmlMatrix : public CodedMatrix {
+class GgmlMatrix : public QuantizedMatrix {
  public:
   GgmlMatrix(const GgmlType& type, std::span<const std::byte> data, int64_t rows, int64_t cols,
              std::span<const int32_t> order)
       : type_(type), data_(data), rows_(rows), cols_(cols), order_(order.begin(), order.end()) {}
 
-  const CodedFormat& format() const override { return type_.format; }
+  const QuantFormat& format() const override { return type_.format; }
   const GgmlType& type() const { return type_; }
   int64_t rows() const override { return rows_; }
   int64_t cols() const override { return cols_; }
 
-  void read_rows(int64_t first, std::span<const CodedRow> out) const override {
-    const CodedFormat& format = type_.format;
+  void read_rows(int64_t first, std::span<const QuantizedRow> out) const override {
+    const QuantFormat& format = type_.format;
     const int64_t groups = type_.elements / format.group_size;
     const int64_t blocks = type_.elements / format.block_size;
     const size_t row_bytes = type_.bytes_of(cols_);
@@ -401,13 +401,14 @@ std::string_view ggml_type_name(uint32_t id) {
   return "";
 }
 
-std::string_view ggml_type_name(const CodedMatrix& matrix) {
+std::string_view ggml_type_name(const QuantizedMatrix& matrix) {
   const auto* known = dynamic_cast<const GgmlMatrix*>(&matrix);
   return known == nullptr ? std::string_view() : known->type().name;
 }
 
-std::unique_ptr<CodedMatrix> make_ggml_matrix(const GgmlType& type, std::span<const std::byte> data,
-                                              int64_t rows, int64_t cols, std::span<const int32_t> order) {
+std::unique_ptr<QuantizedMatrix> make_ggml_matrix(const GgmlType& type, std::span<const std::byte> data,
+                                                  int64_t rows, int64_t cols,
+                                                  std::span<const int32_t> order) {
   return std::make_unique<GgmlMatrix>(type, data, rows, cols, order);
 }
 

@@ -1,4 +1,4 @@
-// What GGUF files call architectures, fields and tensors, and what Hugging Face's checkpoints call them.
+// Names of architectures, fields and tensors in GGUF files, and in Hugging Face checkpoints.
 #pragma once
 
 #include <functional>
@@ -14,76 +14,78 @@
 
 namespace quire {
 
-// A GGUF model's files looked at as one: its metadata are those of the first file.
+// All files of a GGUF model as one; the metadata are those of the first file.
 class GgufModel {
  public:
   virtual ~GgufModel() = default;
   virtual const GgufFile& file() const = 0;
-  virtual const GgufTensor* tensor(std::string_view name) const = 0;  // of all files; null: there is none
-  virtual std::span<const std::byte> data(std::string_view name) const = 0;  // of a tensor that is there
+  virtual const GgufTensor* tensor(
+      std::string_view name) const = 0;  // in any file; null if it does not exist
+  virtual std::span<const std::byte> data(std::string_view name) const = 0;  // the tensor must exist
 };
 
-// What a file does to the values or the shape of a tensor.
+// Transformation that a file applies to the values or the shape of a tensor.
 enum class GgufChange : uint8_t {
   kNone,
-  kRow,        // a matrix of one row, stored as a vector
-  kVector,     // a vector, stored in several dimensions
-  kMatrices,   // a matrix, stored as several that follow each other
-  kTaps,       // [channels, 1, taps], stored without the dimension of size one
-  kRate,       // logarithms, stored as -exp of them
-  kPlainNorm,  // stored without 1 added where other norms have it (GgufStyle::kNormsPlusOne)
+  kRow,         // a matrix with one row, stored as a vector
+  kVector,      // a vector, stored with several dimensions
+  kMatrices,    // a matrix, stored as several stacked matrices
+  kConvKernel,  // [channels, 1, conv_kernel], stored without the dimension of size 1
+  kALog,        // A_log, stored as -exp(A_log)
+  kPlainNorm,   // stored without adding 1, unlike other norms of the file (GgufStyle::kNormsPlusOne)
 };
 
-// A module of the file and what Hugging Face calls it, or a whole tensor of both ("blk.{}.ssm_a"). "{}" is
-// the layer's number, "{e}" the expert's: the tensor then holds the matrices of all experts.
+// A module in the GGUF file and in the Hugging Face checkpoint, or a full tensor name in both
+// ("blk.{}.ssm_a"). "{}" is the layer index, "{e}" the expert index; a tensor of the file then contains the
+// matrices of all experts.
 struct GgufName {
   std::string_view gguf;  // without ".weight" and ".bias"
   std::string_view name;
   GgufChange change = GgufChange::kNone;
 };
 
-// How a file's tensors differ from the original's throughout.
+// Differences to the original that apply to all tensors of a file.
 enum class GgufStyle : uint8_t {
   kPlain,
-  kPairs,  // rows of queries and keys are stored as pairs of neighbours turn; undone, halves of a head turn
+  kPairs,         // rows of Q and K are stored in interleaved RoPE order; converted to NeoX order
   kNormsPlusOne,  // weights of norms are stored with 1 added
 };
 
 struct GgufArch {
   std::string_view gguf;        // general.architecture
-  std::string_view name;        // as config.json's `architectures` has it
-  std::string_view model_type;  // as config.json has it
+  std::string_view name;        // as in `architectures` of config.json
+  std::string_view model_type;  // as in config.json
   std::span<const GgufName> names;
   // Writes the fields of config.json.
   void (*configure)(const GgufModel& model, nlohmann::json& config) = nullptr;
   GgufStyle style = GgufStyle::kPlain;
-  // Metadata with a number for each layer, and the tensors of one number that they are in the original.
+  // Metadata with one value per layer, and the one-element tensors that contain these values in the original.
   std::span<const GgufName> numbers = {};
 };
 
-// The row of a file's general.architecture. Throws Error naming those that are supported.
+// The entry for a file's general.architecture. Throws Error with the supported ones.
 const GgufArch& find_gguf_arch(const GgufModel& model);
-// The row of one of config.json's `architectures`; null: there is none.
+// Returns the entry for an element of `architectures` in config.json; null if there is none.
 const GgufArch* find_gguf_arch(std::string_view architecture);
-// Where the file has a module by its Hugging Face name without ".weight" or ".bias".
+// Location of a module in the file, by its Hugging Face name without ".weight" or ".bias".
 struct GgufModule {
-  std::string name;     // empty: the architecture has no such module
-  int64_t expert = -1;  // which of the matrices in its tensor; -1: it is all of it
+  std::string name;     // empty = the architecture has no such module
+  int64_t expert = -1;  // index of the matrix in the tensor; -1 = the whole tensor
 };
 GgufModule find_gguf_module(const GgufArch& arch, std::string_view module);
-// Row i of a matrix of `heads` heads in which pairs of neighbours turn is row [i] of this of the matrix in
-// which halves of a head turn.
+// Returns the permutation from interleaved RoPE order to NeoX order for a matrix with `heads` heads: row i of
+// the interleaved order is row [i] of the NeoX order.
 std::vector<int32_t> gguf_pair_rows(int64_t rows, int64_t heads);
 
-// config.json as the model's Hugging Face checkpoint would have it, and generation_config.json.
+// Reconstructs config.json of the Hugging Face checkpoint, and generation_config.json.
 nlohmann::json gguf_config(const GgufModel& model, const GgufArch& arch);
 nlohmann::json gguf_generation_config(const GgufModel& model);
-// What sentence-transformers would write beside it, by the files' names; empty where the model's vectors are
-// not pooled.
+// The files that sentence-transformers would write next to it, by name; empty if the model does not pool its
+// outputs.
 std::map<std::string, std::string, std::less<>> gguf_pooling_files(const GgufModel& model);
 
-// "<architecture>.<key>" of the metadata: one number, or one for each layer: the same, or 0 for a layer that
-// has no such thing.
+// "<architecture>.<key>" of the metadata: a single value, or one per layer, which must all be equal, except
+// that layers without the feature have 0.
 std::optional<int64_t> gguf_integer(const GgufModel& model, std::string_view key);
 int64_t gguf_require(const GgufModel& model, std::string_view key, int64_t low, int64_t high);
 

@@ -24,9 +24,9 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// "NAME-00002-of-00003.gguf" in its parts.
+// The parts of a file name "NAME-00002-of-00003.gguf".
 struct SplitName {
-  std::string stem;  // with the directory
+  std::string stem;  // including the directory
   int number = 0;    // from 1
   int count = 0;
 
@@ -62,20 +62,21 @@ class GgufShards : public GgufModel {
   void add_bytes(std::span<const std::byte> bytes, const std::string& name) {
     shards_.push_back({std::nullopt, GgufFile(bytes, name)});
   }
-  // After the last shard.
+  // Called after the last shard.
   void build_index() {
     for (size_t s = 0; s < shards_.size(); ++s) {
       const GgufFile& file = shards_[s].file;
       const auto number = file.integer("split.no");
       const auto count = file.integer("split.count");
       if (count && *count > 1 && *count != static_cast<int64_t>(shards_.size()))
-        file.fail(cat("is one of ", *count, " files; give the name of one that ends in -00001-of-", *count,
-                      ".gguf"));
+        file.fail(cat("is one of ", *count, " files of a split model; name them with the suffix -00001-of-",
+                      *count, ".gguf"));
       if (number && shards_.size() > 1 && *number != static_cast<int64_t>(s))
-        file.fail(cat("is part ", *number + 1, " of its model by its metadata, ", s + 1, " by its name"));
+        file.fail(cat("is part ", *number + 1, " of its model according to its metadata, but ", s + 1,
+                      " according to its name"));
       for (const GgufTensor& tensor : file.tensors()) {
         if (!where_.emplace(tensor.name, Place{s, &tensor}).second)
-          file.fail(cat("tensor '", tensor.name, "' is in another file of the model too"));
+          file.fail(cat("tensor '", tensor.name, "' is also in another file of the model"));
       }
     }
   }
@@ -114,25 +115,25 @@ class GgufShards : public GgufModel {
     GgufFile file;
   };
   std::vector<Shard> shards_;               // complete before where_ points into it
-  std::vector<FileIdentity> weight_files_;  // of those in memory
+  std::vector<FileIdentity> weight_files_;  // files of a model in memory
   std::map<std::string_view, Place> where_;
 };
 
-// A tensor under its Hugging Face name: a stretch of rows of one in the file.
+// A tensor under its Hugging Face name: a range of rows of a tensor in the file.
 struct Entry {
   TensorInfo info;
   size_t shard = 0;
   std::span<const std::byte> stored;
   const GgmlType* type = nullptr;
-  std::vector<int32_t> order;       // row i is row order[i] of those stored; empty: as they are
-  float (*value)(float) = nullptr;  // of a stored one; null: itself
-  std::unique_ptr<CodedMatrix> matrix;
-  mutable std::vector<std::byte> copy;  // where the tensor is not as it lies, once it was asked for
+  std::vector<int32_t> order;  // row i is row order[i] of the stored rows; empty if the order is unchanged
+  float (*value)(float) = nullptr;  // converts stored values; null if they are unchanged
+  std::unique_ptr<QuantizedMatrix> matrix;
+  mutable std::vector<std::byte> copy;  // for tensors that differ from the file, once they were requested
 
   bool as_it_lies() const { return order.empty() && value == nullptr; }
 };
 
-// Rows of heads whose halves turn, found where pairs of neighbours turn.
+// Permutation of rows from interleaved RoPE order to NeoX order.
 std::vector<int32_t> pair_order(int64_t rows, int64_t head_dim) {
   std::vector<int32_t> order(static_cast<size_t>(rows));
   for (int64_t r = 0; r < rows; ++r) {
@@ -159,16 +160,16 @@ std::string layer_pattern(std::string_view name, std::string& layer) {
   return cat("blk.{}", name.substr(end));
 }
 
-// The shape that the checkpoint has where the file has this one.
+// The shape in the checkpoint of a tensor that has this shape in the file.
 std::vector<int64_t> changed_shape(GgufChange change, std::vector<int64_t> shape) {
   if (change == GgufChange::kRow && shape.size() == 1) shape.insert(shape.begin(), 1);
-  if (change == GgufChange::kTaps && shape.size() == 2) shape.insert(shape.begin() + 1, 1);
-  if (change == GgufChange::kTaps && shape.size() == 4 && shape[0] == 1) shape.erase(shape.begin());
+  if (change == GgufChange::kConvKernel && shape.size() == 2) shape.insert(shape.begin() + 1, 1);
+  if (change == GgufChange::kConvKernel && shape.size() == 4 && shape[0] == 1) shape.erase(shape.begin());
   if (change == GgufChange::kMatrices && shape.size() == 3) shape = {shape[0] * shape[1], shape[2]};
-  // Rates are a matrix in the first Mamba, whose state has as many of them as channels have numbers.
+  // In Mamba 1, A is a matrix [channels, state size].
   const bool matrix =
-      change == GgufChange::kRate && std::ranges::count_if(shape, [](auto n) { return n > 1; }) > 1;
-  if ((change == GgufChange::kVector || change == GgufChange::kRate) && !matrix) {
+      change == GgufChange::kALog && std::ranges::count_if(shape, [](auto n) { return n > 1; }) > 1;
+  if ((change == GgufChange::kVector || change == GgufChange::kALog) && !matrix) {
     int64_t count = 1;
     for (const int64_t dim : shape) count *= dim;
     shape = {count};
@@ -219,16 +220,16 @@ class GgufCheckpoint : public Checkpoint {
     const auto it = entries_.find(name);
     if (it == entries_.end()) throw Error(cat(path_.string(), ": has no tensor '", name, "'"));
     const Entry& entry = it->second;
-    if (entry.info.coded || entry.as_it_lies()) return entry.stored;
+    if (entry.info.quantized || entry.as_it_lies()) return entry.stored;
     if (entry.copy.empty()) make_copy(entry);
     return entry.copy;
   }
-  const CodedMatrix* coded(std::string_view name) const override {
+  const QuantizedMatrix* quantized(std::string_view name) const override {
     const auto it = entries_.find(name);
     return it == entries_.end() ? nullptr : it->second.matrix.get();
   }
-  // As the program that these files are made for computes with them.
-  ActivationFormat usual_activations() const override { return ActivationFormat::kInt8; }
+  // llama.cpp quantizes activations to 8 bits in products with these weights.
+  ActivationFormat default_activations() const override { return ActivationFormat::kInt8; }
   int64_t total_bytes() const override {
     int64_t sum = 0;
     for (const auto& [name, entry] : entries_) sum += static_cast<int64_t>(entry.info.bytes);
@@ -250,11 +251,11 @@ class GgufCheckpoint : public Checkpoint {
 
   void add_tensor(const GgufShards::Place& place) {
     const GgufTensor& tensor = *place.tensor;
-    if (tensor.name.starts_with("rope_f")) return;  // stretched rotations: part of the configuration
+    if (tensor.name.starts_with("rope_f")) return;  // RoPE factors: part of the configuration
     std::string layer;
     const std::string pattern = layer_pattern(tensor.name, layer);
-    if (tensor.name.starts_with("dense_")) return;  // behind the pooling: part of the other files
-    if (!layer.empty() && std::atoll(layer.c_str()) >= layers_) return;  // drafts further tokens
+    if (tensor.name.starts_with("dense_")) return;  // layers after pooling: part of the other files
+    if (!layer.empty() && std::atoll(layer.c_str()) >= layers_) return;  // multi-token prediction
     if (const GgufName* row = find_name(pattern)) return add_named(place, *row, layer, "");
     const size_t dot = pattern.rfind('.');
     const std::string suffix = dot == std::string::npos ? "" : pattern.substr(dot);
@@ -267,7 +268,7 @@ class GgufCheckpoint : public Checkpoint {
     } else if (has_suffix && module == "blk.{}.attn_qkv" && find_name("blk.{}.attn_q") != nullptr) {
       add_split_qkv(place, layer, suffix);
     } else {
-      // The model has no such tensor; whoever compares them says so.
+      // The model has no such tensor; the check for unused tensors reports it.
       add_rows(place, tensor.name, 0, tensor.shape[0], tensor.shape);
     }
   }
@@ -288,7 +289,7 @@ class GgufCheckpoint : public Checkpoint {
     }
   }
 
-  // Old files have a tensor for each expert, "blk.0.ffn_gate.3.weight". False where this is none.
+  // Old files have one tensor per expert, "blk.0.ffn_gate.3.weight". Returns false for other tensors.
   bool add_single_expert(const GgufShards::Place& place, std::string_view module, std::string_view layer,
                          std::string_view suffix) {
     const size_t dot = module.rfind('.');
@@ -302,7 +303,7 @@ class GgufCheckpoint : public Checkpoint {
     return true;
   }
 
-  // Queries, keys and values one below the other, where Hugging Face's model has them apart.
+  // Stacked queries, keys and values, for models that have separate matrices in Hugging Face checkpoints.
   void add_split_qkv(const GgufShards::Place& place, std::string_view layer, std::string_view suffix) {
     const GgufTensor& tensor = *place.tensor;
     const int64_t head = config_.value("head_dim", int64_t{0});
@@ -323,7 +324,7 @@ class GgufCheckpoint : public Checkpoint {
     }
   }
 
-  // Rows of the outermost dimension as a tensor of their own.
+  // Adds rows of the outermost dimension as a separate tensor.
   void add_rows(const GgufShards::Place& place, const std::string& name, int64_t first, int64_t rows,
                 std::vector<int64_t> shape, GgufChange change = GgufChange::kNone) {
     const GgufTensor& tensor = *place.tensor;
@@ -339,14 +340,14 @@ class GgufCheckpoint : public Checkpoint {
     entry.info.shape = std::move(shape);
     entry.info.offset = tensor.offset + static_cast<size_t>(first) * row_bytes;
     entry.info.bytes = entry.stored.size();
-    entry.info.coded = tensor.type->coded();
+    entry.info.quantized = tensor.type->quantized();
     if (tensor.type->dtype) entry.info.dtype = *tensor.type->dtype;
     if (arch_->style == GgufStyle::kPairs) entry.order = order_of(file, entry.info);
     const bool plus_one = arch_->style == GgufStyle::kNormsPlusOne && name.ends_with("norm.weight");
     if (plus_one && change != GgufChange::kPlainNorm) entry.value = without_one;
-    if (change == GgufChange::kRate) entry.value = logarithm_of_rate;
+    if (change == GgufChange::kALog) entry.value = logarithm_of_rate;
     if (entry.value != nullptr) entry.info.dtype = DType::kF32;
-    if (entry.info.coded) {
+    if (entry.info.quantized) {
       if (entry.info.shape.size() != 2 || entry.value != nullptr) {
         file.fail(cat("tensor '", tensor.name, "' is quantized as ", tensor.type->name,
                       ", which is supported for matrices only"));
@@ -355,16 +356,16 @@ class GgufCheckpoint : public Checkpoint {
           make_ggml_matrix(*tensor.type, entry.stored, entry.info.shape[0], entry.info.shape[1], entry.order);
     }
     if (!entries_.emplace(name, std::move(entry)).second)
-      file.fail(cat("tensor '", tensor.name, "': there is a second one for '", name, "'"));
+      file.fail(cat("tensor '", tensor.name, "': duplicate of '", name, "'"));
   }
 
-  // A number of the metadata for each layer as tensors of one number.
+  // Adds metadata with one value per layer as one-element tensors.
   void add_numbers(const GgufName& row) {
     const GgufFile& file = shards_->file();
     const std::vector<double> values = file.numbers(row.gguf);
     if (static_cast<int64_t>(values.size()) < layers_)
       file.fail(cat("metadata '", row.gguf, "' has ", values.size(), " numbers, expected ", layers_,
-                    ", one for each layer"));
+                    ", one per layer"));
     for (int64_t layer = 0; layer < layers_; ++layer) {
       const float& value = numbers_.emplace_back(static_cast<float>(values[static_cast<size_t>(layer)]));
       Entry entry;
@@ -384,7 +385,7 @@ class GgufCheckpoint : public Checkpoint {
     const int64_t count = query ? heads : config_.value("num_key_value_heads", heads);
     const int64_t rows = info.shape[0];
     if (count <= 0 || rows % (2 * count) != 0)
-      file.fail(cat("tensor '", info.name, "' has ", rows, " rows, which do not make ", count,
+      file.fail(cat("tensor '", info.name, "' has ", rows, " rows, which cannot be divided into ", count,
                     " heads of even width"));
     return pair_order(rows, rows / count);
   }
@@ -417,8 +418,8 @@ class GgufCheckpoint : public Checkpoint {
   int64_t layers_ = 0;
   nlohmann::json config_;
   nlohmann::json generation_config_;
-  std::map<std::string, std::string, std::less<>> files_;  // that would lie beside config.json
-  std::deque<float> numbers_;  // what entries of metadata have stored: they stay where they are
+  std::map<std::string, std::string, std::less<>> files_;  // files next to config.json
+  std::deque<float> numbers_;  // values from metadata; a deque, because tensors point to them
   std::map<std::string, Entry, std::less<>> entries_;
 };
 
@@ -456,14 +457,14 @@ fs::path find_gguf(const fs::path& dir) {
   std::error_code error;
   for (const auto& entry : fs::directory_iterator(dir, error)) {
     const std::string name = entry.path().filename().string();
-    // Projectors of pictures lie beside some models; they are no model.
+    // Some models come with projectors for images (mmproj), which are not models.
     if (entry.path().extension() != ".gguf" || name.starts_with("mmproj")) continue;
     const auto split = split_name(name);
     files.insert(split ? split->file(1).string() : name);
   }
   if (files.empty()) return {};
   if (files.size() > 1) {
-    throw Error(cat(dir.string(), ": has several GGUF models, give the path of one: ",
+    throw Error(cat(dir.string(), ": contains several GGUF models; pass the path of one: ",
                     join(std::vector<std::string>(files.begin(), files.end()), ", ")));
   }
   return dir / *files.begin();

@@ -11,19 +11,19 @@
 
 namespace quire {
 
-// A file, or any of the files "NAME-00001-of-00003.gguf" of a split model. Throws Error that names the file
-// and the key or tensor at fault.
+// Opens a GGUF file, or any of the files "NAME-00001-of-00003.gguf" of a split model. Throws Error with the
+// file and the key or tensor.
 std::unique_ptr<Checkpoint> open_gguf(const std::filesystem::path& file);
-// A whole file in memory, which must outlive the Checkpoint. `name` stands in errors where the path would.
-// weight_files: what the Checkpoint says of them.
+// Opens a file in memory, which must outlive the Checkpoint. `name` is used in errors instead of a path.
+// weight_files: returned by Checkpoint::weight_files().
 std::unique_ptr<Checkpoint> gguf_from_memory(std::span<const std::byte> bytes, const std::string& name,
                                              std::vector<FileIdentity> weight_files = {});
 
-// The GGUF model of a directory: its only *.gguf file, or the first of those of its only split model. Empty
-// where there is none; throws Error where there are several.
+// The GGUF model of a directory: its only *.gguf file, or the first file of its only split model. Empty if
+// there is none; throws Error if there are several.
 std::filesystem::path find_gguf(const std::filesystem::path& dir);
 
-// The first of the files of a split model that this is one of; another file is itself.
+// The first file of the split model that `file` belongs to. Other files are returned unchanged.
 std::filesystem::path first_gguf_file(const std::filesystem::path& file);
 
 // "model-Q4_K_M" of ".../model-Q4_K_M-00001-of-00003.gguf".

@@ -16,8 +16,8 @@ namespace {
 
 using nlohmann::json;
 
-// What scores of Gemma 2 and 3 are divided by is not in their files but in those with `attention.scale`: the
-// largest of each takes the width of a head as if all of them made up the hidden size.
+// Files of Gemma 2 and 3 without `attention.scale` do not contain the scale of the scores. The largest model
+// of each series uses hidden_size / num_attention_heads, the others head_dim.
 void copy_gemma_scale(const GgufModel& model, json& config, int64_t largest_layers) {
   const int64_t layers = gguf_require(model, "block_count", 1, kMaxGgufLayers);
   if (const auto scale = gguf_number(model, "attention.scale"); scale && *scale > 0.0) {
@@ -30,7 +30,7 @@ void copy_gemma_scale(const GgufModel& model, json& config, int64_t largest_laye
   }
 }
 
-// Of the first layer that has some: where layers differ, their tensors say how.
+// KV heads of the first layer that has some. If layers differ, the shapes of their tensors are used.
 int64_t kv_heads(const GgufModel& model) {
   const std::string key = gguf_key(model, "attention.head_count_kv");
   const GgufValue* value = model.file().find(key);
@@ -70,7 +70,7 @@ void configure_windows(const GgufModel& model, json& config) {
     config["sliding_window_pattern"] = model.file().integer(key).value_or(1);
     return;
   }
-  // Layers that draft come last.
+  // Layers for multi-token prediction come last.
   std::vector<int64_t> slides = model.file().integers(key);
   slides.resize(std::min(slides.size(), static_cast<size_t>(gguf_layers(model))));
   json types = json::array();
@@ -135,7 +135,7 @@ void configure_gemma3(const GgufModel& model, json& config) {
   copy_number(model, "rope.freq_base_swa", config, "rope_local_base_freq");
   if (config["sliding_window"].is_null()) {
     config.erase("sliding_window");
-    config["sliding_window_pattern"] = 1;  // all layers see everything
+    config["sliding_window_pattern"] = 1;  // all layers use full attention
   }
 }
 
@@ -166,7 +166,7 @@ void configure_granite_swa(const GgufModel& model, json& config) {
   configure_windows(model, config);
 }
 
-// Granite in all but name. What the first files do not say is the same for all models of their time.
+// Equivalent to Granite. Defaults for old files are the values that all models of that time have.
 void configure_minicpm(const GgufModel& model, json& config) {
   config["embedding_multiplier"] = 12.0;
   config["residual_multiplier"] = 1.4 / std::sqrt(static_cast<double>(gguf_layers(model)));
@@ -197,7 +197,8 @@ void configure_gemma3n(const GgufModel& model, json& config) {
   const int64_t layers = gguf_layers(model);
   for (int64_t i = 0; i < layers; ++i) sizes.push_back(rows(cat("blk.", i, ".ffn_down.weight"), 1));
   config["intermediate_size"] = std::move(sizes);
-  // Files have by how many deviations a gate must be above the mean, not what share of them is.
+  // Files contain the number of standard deviations above the mean, not the fraction of values that are
+  // zeroed.
   const std::string key = gguf_key(model, "activation_sparsity_scale");
   json shares = json::array();
   for (const double deviations : model.file().numbers(key))
@@ -205,7 +206,7 @@ void configure_gemma3n(const GgufModel& model, json& config) {
   if (!shares.empty()) config["activation_sparsity_pattern"] = std::move(shares);
 }
 
-// By layers: windows, and heads and MLPs of other sizes.
+// Per layer: sliding windows, and different sizes of heads and MLPs.
 void configure_gemma4(const GgufModel& model, json& config) {
   configure_gemma3(model, config);
   constexpr std::array<GgufField, 7> kFields = {{
@@ -255,7 +256,7 @@ void configure_mpt(const GgufModel& model, json& config) {
   copy_sizes(model, config, "d_model", "n_layers", "n_heads", "max_seq_len");
   const int64_t hidden = config["d_model"].get<int64_t>();
   if (gguf_intermediate_size(model) % hidden != 0)
-    model.file().fail("has an MLP that is no multiple of the hidden size");
+    model.file().fail("the MLP size is not a multiple of the hidden size");
   config["expansion_ratio"] = gguf_intermediate_size(model) / hidden;
   json attention = json::object();
   const double bias = gguf_number(model, "attention.max_alibi_bias").value_or(0.0);
@@ -294,14 +295,15 @@ void configure_starcoder2(const GgufModel& model, json& config) {
 json gguf_config(const GgufModel& model, const GgufArch& arch) {
   const GgufTensor* embedding = model.tensor("token_embd.weight");
   if (embedding == nullptr || embedding->shape.size() != 2)
-    model.file().fail("has no tensor 'token_embd.weight': it is no whole model");
+    model.file().fail("not a complete model: tensor 'token_embd.weight' is missing");
   json config = {{"architectures", {arch.name}}, {"model_type", arch.model_type}};
   config["vocab_size"] = embedding->shape[0];
   config["tie_word_embeddings"] = !has_tensor(model, "output.weight");
   arch.configure(model, config);
-  // What is computed in where matrices are codes: norms and small tensors are float32 in every file.
+  // Computation type for quantized matrices: norms and small tensors are float32 in all files.
   const GgufTensor* down = model.tensor("blk.0.ffn_down.weight");
-  if (embedding->type->coded() || (down != nullptr && down->type->coded())) config["torch_dtype"] = "float16";
+  if (embedding->type->quantized() || (down != nullptr && down->type->quantized()))
+    config["torch_dtype"] = "float16";
   const auto id = [&](std::string_view key, const char* field) {
     if (const auto value = model.file().integer(key)) config[field] = *value;
   };
@@ -312,9 +314,9 @@ json gguf_config(const GgufModel& model, const GgufArch& arch) {
 
 namespace {
 
-// The tokens that end a text: those that the file names, and control symbols that end a turn in every
-// vocabulary that has them; many files do not name theirs.
-json ends_of_texts(const GgufFile& file) {
+// The tokens that end the output: those given in the file, and control tokens that end a turn in all
+// vocabularies that contain them; many files do not list theirs.
+json eos_token_ids(const GgufFile& file) {
   json ids = json::array();
   const auto add = [&](int64_t id) {
     if (std::find(ids.begin(), ids.end(), id) == ids.end()) ids.push_back(id);
@@ -338,7 +340,7 @@ json ends_of_texts(const GgufFile& file) {
     if (tokens[i] == "<|end|>") end = static_cast<int64_t>(i);
     returns = returns || tokens[i] == "<|return|>";
   }
-  // Where there is a symbol to return with, the other ends one message of several.
+  // If there is <|return|>, <|end|> ends one message of several.
   if (end && returns) ids.erase(std::find(ids.begin(), ids.end(), *end));
   return ids;
 }
@@ -347,7 +349,7 @@ json ends_of_texts(const GgufFile& file) {
 
 json gguf_generation_config(const GgufModel& model) {
   const GgufFile& file = model.file();
-  json ids = ends_of_texts(file);
+  json ids = eos_token_ids(file);
   json config = json::object();
   if (!ids.empty()) config["eos_token_id"] = std::move(ids);
   const auto setting = [&](std::string_view key, const char* field) {

@@ -5,13 +5,14 @@
 
 namespace quire {
 
-// Sizes, norms, positions and biases in Llama's words; the others start from it.
+// Sizes, norms, positions and biases in the fields of Llama; the other functions start from it.
 void configure_llama(const GgufModel& model, nlohmann::json& config);
-// And sliding windows: of all layers, by a pattern or by a list.
+// Also sliding windows: for all layers, by a pattern or by a list.
 void configure_windows(const GgufModel& model, nlohmann::json& config);
-// And a part of each head that turns.
+// Also sets partial_rotary_factor.
 void configure_partial(const GgufModel& model, nlohmann::json& config);
-// The one rotation becomes that of layers that see everything; layers with a window have one of their own.
+// Uses the existing RoPE parameters for layers with full attention, and separate ones for layers with a
+// sliding window.
 void set_window_rope(const GgufModel& model, nlohmann::json& config);
 
 void configure_bloom(const GgufModel& model, nlohmann::json& config);
@@ -34,8 +35,8 @@ void configure_phi3(const GgufModel& model, nlohmann::json& config);
 void configure_stablelm(const GgufModel& model, nlohmann::json& config);
 void configure_starcoder2(const GgufModel& model, nlohmann::json& config);
 
-// Those with experts.
-// Experts in the words of DeepSeek, beside attention as Llama has it.
+// Mixture-of-experts models.
+// DeepSeek's expert fields, with Llama's attention.
 void configure_deepseek_moe(const GgufModel& model, nlohmann::json& config);
 void configure_afmoe(const GgufModel& model, nlohmann::json& config);
 void configure_cohere2_moe(const GgufModel& model, nlohmann::json& config);
@@ -46,7 +47,7 @@ void configure_gpt_oss(const GgufModel& model, nlohmann::json& config);
 void configure_granite_moe(const GgufModel& model, nlohmann::json& config);
 void configure_hunyuan_moe(const GgufModel& model, nlohmann::json& config);
 void configure_hy_v3(const GgufModel& model, nlohmann::json& config);
-// DeepSeek-V3 whose layers choose the keys that queries attend to.
+// DeepSeek-V3 with sparse attention: an indexer selects the keys that queries attend to.
 void configure_indexed(const GgufModel& model, nlohmann::json& config);
 void configure_llama4(const GgufModel& model, nlohmann::json& config);
 void configure_mellum(const GgufModel& model, nlohmann::json& config);
@@ -57,7 +58,7 @@ void configure_mistral4(const GgufModel& model, nlohmann::json& config);
 void configure_mixtral(const GgufModel& model, nlohmann::json& config);
 void configure_qwen_moe(const GgufModel& model, nlohmann::json& config);
 
-// Those whose layers carry states.
+// Recurrent and hybrid models.
 void configure_bamba(const GgufModel& model, nlohmann::json& config);
 void configure_falcon_h1(const GgufModel& model, nlohmann::json& config);
 void configure_granite_hybrid(const GgufModel& model, nlohmann::json& config);
@@ -68,7 +69,7 @@ void configure_mamba2(const GgufModel& model, nlohmann::json& config);
 void configure_nemotron_h(const GgufModel& model, nlohmann::json& config);
 void configure_qwen3_next(const GgufModel& model, nlohmann::json& config);
 
-// Those that give vectors.
+// Embedding models.
 void configure_bert(const GgufModel& model, nlohmann::json& config);
 void configure_gemma_embedding(const GgufModel& model, nlohmann::json& config);
 void configure_modern_bert(const GgufModel& model, nlohmann::json& config);

@@ -1,4 +1,4 @@
-// config.json for models that give vectors, and the files that sentence-transformers would write beside it.
+// config.json for embedding models, and the files that sentence-transformers would write next to it.
 #include <array>
 #include <cstring>
 #include <functional>
@@ -14,14 +14,13 @@ namespace {
 
 using nlohmann::json;
 
-// Rows of a matrix, 0 where there is none.
+// Number of rows of a matrix; 0 if it does not exist.
 int64_t rows_of(const GgufModel& model, std::string_view name) {
   const GgufTensor* tensor = model.tensor(name);
   return tensor == nullptr ? 0 : tensor->shape[0];
 }
 
-// How vectors become one, in the numbers of `pooling_type`. Null: it is not said, or done by the model
-// itself.
+// The pooling method by its number in `pooling_type`. Null if it is not given or the model pools by itself.
 const char* pooling_name(const GgufModel& model, std::string_view key) {
   constexpr std::array<const char*, 4> kNames = {nullptr, "mean", "cls", "lasttoken"};
   const int64_t type = gguf_integer(model, key).value_or(0);
@@ -47,11 +46,11 @@ void configure_encoder(const GgufModel& model, json& config) {
   copy_labels(model, config);
 }
 
-// A safetensors file with the one tensor of a dense layer.
+// A safetensors file with the only tensor of a dense layer.
 std::string dense_file(const GgufModel& model, const std::string& name) {
   const GgufTensor& tensor = *model.tensor(name);
-  if (tensor.shape.size() != 2 || tensor.type->coded() || !tensor.type->dtype)
-    model.file().fail(cat("tensor '", name, "' is no matrix of floats, which is not supported"));
+  if (tensor.shape.size() != 2 || tensor.type->quantized() || !tensor.type->dtype)
+    model.file().fail(cat("tensor '", name, "' must be a float matrix"));
   const size_t count = static_cast<size_t>(tensor.shape[0]) * static_cast<size_t>(tensor.shape[1]);
   std::vector<float> values(count);
   decode_f32(*tensor.type->dtype, model.data(name).data(), values.data(), static_cast<int64_t>(count));
@@ -71,7 +70,7 @@ std::string dense_file(const GgufModel& model, const std::string& name) {
 
 void configure_bert(const GgufModel& model, json& config) {
   configure_encoder(model, config);
-  // Positions that no text has, before that of the first token, are not in the file.
+  // Positions before that of the first token, which are unused, are not in the file.
   if (const int64_t positions = rows_of(model, "position_embd.weight"); positions > 0)
     config["max_position_embeddings"] = positions;
 }
@@ -92,7 +91,7 @@ void configure_modern_bert(const GgufModel& model, json& config) {
       {"rope.freq_base_swa", "local_rope_theta"},
   }};
   copy_fields(model, config, kFields);
-  config.erase("rope_theta");  // there are two
+  config.erase("rope_theta");  // the model has two
   if (const auto activation = model.file().text(gguf_key(model, "hidden_activation")))
     config["hidden_activation"] = *activation;
   if (const char* pooling = pooling_name(model, "classifier.pooling_type"))
@@ -106,7 +105,7 @@ void configure_gemma_embedding(const GgufModel& model, json& config) {
 
 void configure_reranker(const GgufModel& model, json& config) {
   configure_llama(model, config);
-  // The two labels are the answers "yes" and "no" of a model that was asked: one score says which it is.
+  // The two labels are the logits of the answers "yes" and "no"; their difference is the score.
   config["num_labels"] = 1;
   config["score_difference"] = rows_of(model, "cls.output.weight") == 2;
 }
@@ -135,7 +134,7 @@ std::map<std::string, std::string, std::less<>> gguf_pooling_files(const GgufMod
                                              {"activation_function", "torch.nn.modules.linear.Identity"}}
                                             .dump();
   }
-  // Files do not say whether vectors have length one; those of the programs that they are made for have.
+  // Files do not state whether embeddings are normalized; the tools that they are made for normalize them.
   add("Normalize", "normalize");
   files["modules.json"] = modules.dump();
   return files;

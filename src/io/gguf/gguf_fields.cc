@@ -14,9 +14,9 @@ namespace {
 
 using nlohmann::json;
 
-// The settings of Llama 3's rotation that give these factors for the pairs of a head. They are not in the
-// file: of the many that give the same factors, those with the low factor 1 and the high factor 4 that all
-// models have.
+// The Llama 3 RoPE parameters that give these factors for the pairs of a head. The file does not contain the
+// parameters. Among the parameters with the same factors, those with low_freq_factor 1 and high_freq_factor 4
+// are returned, which all models use.
 json llama3_rope(const GgufModel& model, double theta) {
   constexpr std::string_view kTensor = "rope_freqs.weight";
   constexpr double kLow = 1.0;
@@ -30,7 +30,8 @@ json llama3_rope(const GgufModel& model, double theta) {
     const double smooth = std::clamp((original / wavelength(i) - kLow) / (kHigh - kLow), 0.0, 1.0);
     return 1.0 / ((1.0 - smooth) / factor + smooth);
   };
-  // A factor between the ends says the length; without one, it lies between the last 1 and the first other.
+  // An intermediate factor determines the original length. Without one, the length is between the last factor
+  // of 1 and the first larger one.
   double original = 0.0;
   double last_one = 0.0;
   for (size_t i = 0; i < factors.size() && original == 0.0; ++i) {
@@ -45,7 +46,9 @@ json llama3_rope(const GgufModel& model, double theta) {
   }
   for (size_t i = 0; i < factors.size(); ++i) {
     if (!(std::abs(expected(i, original) - factors[i]) <= 1e-3 * factors[i]))
-      model.file().fail(cat("tensor '", kTensor, "' stretches positions in a way that is not supported"));
+      model.file().fail(
+          cat("tensor '", kTensor,
+              "' has factors that do not match Llama 3 RoPE scaling; other scalings are not supported"));
   }
   return {{"rope_type", "llama3"},
           {"factor", factor},
@@ -125,7 +128,7 @@ bool some_layer_has(const GgufModel& model, std::string_view name) {
 std::vector<float> gguf_vector(const GgufModel& model, std::string_view name) {
   const GgufTensor& tensor = *model.tensor(name);
   if (tensor.shape.size() != 1 || tensor.type->dtype != DType::kF32)
-    model.file().fail(cat("tensor '", name, "' is no vector of float32 numbers"));
+    model.file().fail(cat("tensor '", name, "' is not a float32 vector"));
   std::vector<float> values(static_cast<size_t>(tensor.shape[0]));
   std::memcpy(values.data(), model.data(name).data(), tensor.bytes);
   return values;
@@ -194,11 +197,11 @@ void copy_rope(const GgufModel& model, json& config) {
   }
   if (has_tensor(model, "rope_freqs.weight")) {
     const std::vector<float> factors = gguf_vector(model, "rope_freqs.weight");
-    // Pairs that stand still are those behind the last one that turns.
-    constexpr float kStill = 1e20F;
-    const auto still = std::ranges::count_if(factors, [](float f) { return f > kStill; });
-    if (still > 0) {
-      const double part = 1.0 - static_cast<double>(still) / static_cast<double>(factors.size());
+    // Pairs that are not rotated come after the last rotated one.
+    constexpr float kNotRotated = 1e20F;
+    const auto not_rotated = std::ranges::count_if(factors, [](float f) { return f > kNotRotated; });
+    if (not_rotated > 0) {
+      const double part = 1.0 - static_cast<double>(not_rotated) / static_cast<double>(factors.size());
       config["rope_scaling"] = {{"rope_type", "proportional"}, {"partial_rotary_factor", part}};
     } else if (std::ranges::any_of(factors, [](float f) { return f != 1.0F; })) {
       config["rope_scaling"] = llama3_rope(model, gguf_number(model, "rope.freq_base").value_or(10000.0));
@@ -219,10 +222,11 @@ void copy_rope(const GgufModel& model, json& config) {
   config["rope_scaling"] = std::move(scaling);
 }
 
-// What part of a head turns, where that is not all of it.
+// Sets partial_rotary_factor if only a part of each head is rotated.
 void copy_rotated_part(const GgufModel& model, json& config, const char* field) {
-  const auto turned = gguf_integer(model, "rope.dimension_count");
-  if (turned) config[field] = static_cast<double>(*turned) / static_cast<double>(gguf_head_dim(model));
+  const auto rotary_dim = gguf_integer(model, "rope.dimension_count");
+  if (rotary_dim)
+    config[field] = static_cast<double>(*rotary_dim) / static_cast<double>(gguf_head_dim(model));
 }
 
 }  // namespace quire

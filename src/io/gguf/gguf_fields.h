@@ -13,45 +13,45 @@
 namespace quire {
 
 inline constexpr int64_t kMaxGgufSize = int64_t{1} << 24;
-// Layers, for each of which tensors are looked for.
+// Maximum number of layers: tensors of each layer are looked up.
 inline constexpr int64_t kMaxGgufLayers = 16384;
 
 // "<architecture>.<key>".
 std::string gguf_key(const GgufModel& model, std::string_view key);
-// A number as who wrote the file wrote it: float32 0.00001 is 1e-05, not 9.99999975e-06.
+// The shortest decimal that rounds to the stored value: float32 0.00001 is 1e-05, not 9.99999975e-06.
 std::optional<double> gguf_number(const GgufModel& model, std::string_view key);
 void copy_integer(const GgufModel& model, std::string_view key, nlohmann::json& config, const char* field);
 void copy_number(const GgufModel& model, std::string_view key, nlohmann::json& config, const char* field);
 bool gguf_flag(const GgufModel& model, std::string_view key, bool fallback);
 bool has_tensor(const GgufModel& model, std::string_view name);
-// Of layer i, by its name without "blk.{}.".
+// name: without "blk.{}."; i is the layer.
 bool has_tensor(const GgufModel& model, int64_t layer, std::string_view name);
-// Of any layer.
+// Whether any layer has the tensor.
 bool some_layer_has(const GgufModel& model, std::string_view name);
-// A tensor that must be a vector of float32 numbers.
+// Reads a tensor that must be a float32 vector.
 std::vector<float> gguf_vector(const GgufModel& model, std::string_view name);
 
-// A key without its architecture and the field of config.json that says the same.
+// A key without its architecture, and the corresponding field of config.json.
 struct GgufField {
   std::string_view key;
   const char* field;
 };
-// The fields whose keys the file has: whole numbers, other numbers, truth values, by their types.
+// Copies the fields whose keys the file has, as integers, floats or booleans according to their types.
 void copy_fields(const GgufModel& model, nlohmann::json& config, std::span<const GgufField> fields);
 
-// What stays of the layers when those that only draft further tokens are left out.
+// Returns the number of layers without those for multi-token prediction.
 int64_t gguf_layers(const GgufModel& model);
 int64_t gguf_head_dim(const GgufModel& model);
-// Input features of the first down projection there is, which files say more reliably than their metadata.
+// Input features of the first down projection, which are more reliable than the metadata.
 int64_t gguf_intermediate_size(const GgufModel& model);
-// Sizes under these names.
+// Copies sizes to the given field names.
 void copy_sizes(const GgufModel& model, nlohmann::json& config, const char* hidden, const char* layers,
                 const char* heads, const char* positions);
 // rope_theta and rope_scaling.
 void copy_rope(const GgufModel& model, nlohmann::json& config);
-// What part of a head turns, where that is not all of it.
+// Sets partial_rotary_factor if only a part of each head is rotated.
 void copy_rotated_part(const GgufModel& model, nlohmann::json& config, const char* field);
-// For each layer `attention` where it has queries, `other` where it has not.
+// For each layer `attention` if it has queries, otherwise `other`.
 nlohmann::json gguf_mixers(const GgufModel& model, const char* attention, const char* other);
 
 }  // namespace quire

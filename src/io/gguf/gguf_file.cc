@@ -21,7 +21,7 @@ constexpr size_t kMaxName = 1 << 16;
 constexpr uint32_t kMaxDims = 4;
 constexpr int kMaxArrayDepth = 4;
 
-// Bytes of a value; 0: not of one size.
+// Sizes of values in bytes; 0 = variable size.
 constexpr std::array<size_t, 13> kSizes = {1, 1, 2, 2, 4, 4, 4, 1, 0, 0, 8, 8, 8};
 
 template <typename T>
@@ -31,7 +31,7 @@ T load(const std::byte* at) {
   return value;
 }
 
-// Reads the file from its begin on; no length is believed before it is seen to fit.
+// Reads the file sequentially; every length is checked before it is used.
 class Cursor {
  public:
   Cursor(std::span<const std::byte> bytes, const GgufFile& file) : bytes_(bytes), file_(file) {}
@@ -41,8 +41,8 @@ class Cursor {
 
   std::span<const std::byte> take(uint64_t size, std::string_view what) {
     if (size > left())
-      file_.fail(cat("is cut off or damaged: ", what, " at byte ", at_, " needs ", size, " bytes, ", left(),
-                     " are left"));
+      file_.fail(cat("truncated or damaged: ", what, " at byte ", at_, " needs ", size, " bytes, but ",
+                     left(), " are left"));
     const auto taken = bytes_.subspan(at_, static_cast<size_t>(size));
     at_ += taken.size();
     return taken;
@@ -55,11 +55,11 @@ class Cursor {
     const auto bytes = take(number<uint64_t>(what), what);
     return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
   }
-  // Throws where there is no room for `count` things of at least `least` bytes.
-  uint64_t count(std::string_view what, size_t least) {
+  // Reads a count; throws if that many elements of at least `min_size` bytes do not fit.
+  uint64_t count(std::string_view what, size_t min_size) {
     const auto n = number<uint64_t>(what);
-    if (n > left() / least)
-      file_.fail(cat("is cut off or damaged: it claims ", n, " ", what, ", for which there is no room"));
+    if (n > left() / min_size)
+      file_.fail(cat("truncated or damaged: it declares ", n, " ", what, ", more than fit in the file"));
     return n;
   }
   GgufType type(std::string_view key) {
@@ -94,12 +94,12 @@ class Cursor {
     }
     const size_t size = kSizes[static_cast<size_t>(type)];
     if (count > left() / size)
-      file_.fail(cat("is cut off or damaged: metadata '", key, "' claims ", count, " elements"));
+      file_.fail(cat("truncated or damaged: metadata '", key, "' declares ", count, " elements"));
     take(count * size, key);
   }
   void skip_elements(GgufType type, uint64_t count, std::string_view key, int depth) {
     if (type != GgufType::kArray) return skip(type, count, key);
-    // Nobody uses arrays of arrays; they are passed over.
+    // Arrays of arrays are unused and skipped.
     if (depth == kMaxArrayDepth) file_.fail(cat("metadata '", key, "' is an array nested too deep"));
     for (uint64_t i = 0; i < count; ++i) {
       const GgufType inner = this->type(key);
@@ -113,7 +113,7 @@ class Cursor {
   size_t at_ = 0;
 };
 
-// The integer that element `at` of a value is; nothing for other types.
+// The integer value of element `at`; nullopt for other types.
 std::optional<int64_t> integer_at(GgufType type, const std::byte* at) {
   switch (type) {
     case GgufType::kU8:
@@ -147,7 +147,7 @@ std::optional<double> number_at(GgufType type, const std::byte* at) {
   return integer ? std::optional(static_cast<double>(*integer)) : std::nullopt;
 }
 
-// All elements by `read`, or nothing where one of them is not of the kind.
+// Reads all elements with `read`; nullopt if one of them has another type.
 template <typename T, typename Read>
 std::optional<std::vector<T>> elements(const GgufValue& value, Read read) {
   const size_t size = kSizes[static_cast<size_t>(value.type)];
@@ -165,36 +165,36 @@ std::optional<std::vector<T>> elements(const GgufValue& value, Read read) {
 GgufTensor read_tensor(Cursor& cursor, const GgufFile& file) {
   GgufTensor tensor;
   tensor.name = cursor.text("a tensor's name");
-  if (tensor.name.empty() || tensor.name.size() > kMaxName) file.fail("holds a tensor with an absurd name");
+  if (tensor.name.empty() || tensor.name.size() > kMaxName) file.fail("a tensor name is empty or too long");
   const auto dims = cursor.number<uint32_t>("a tensor's dimensions");
   if (dims == 0 || dims > kMaxDims)
     file.fail(cat("tensor '", tensor.name, "' has ", dims, " dimensions, expected 1 to ", kMaxDims));
   for (uint32_t i = 0; i < dims; ++i) {
     const auto dim = cursor.number<uint64_t>("a tensor's dimensions");
     if (dim == 0 || dim > static_cast<uint64_t>(std::numeric_limits<int32_t>::max()))
-      file.fail(cat("tensor '", tensor.name, "' has the dimension ", dim));
+      file.fail(cat("tensor '", tensor.name, "' has the invalid dimension ", dim));
     tensor.shape.insert(tensor.shape.begin(), static_cast<int64_t>(dim));
   }
-  // Trailing ones say nothing, but for a vector's own dimension and those of a matrix.
+  // Trailing dimensions of size 1 are removed, except for the only one of a vector and the two of a matrix.
   const auto id = cursor.number<uint32_t>("a tensor's type");
   tensor.type = find_ggml_type(id);
   if (tensor.type == nullptr) {
     const auto name = ggml_type_name(id);
     file.fail(cat("tensor '", tensor.name, "' has the type ",
-                  name.empty() ? "of number " + std::to_string(id) : std::string(name),
+                  name.empty() ? "number " + std::to_string(id) : std::string(name),
                   ", which is not supported"));
   }
   if (tensor.row_elements() % tensor.type->elements != 0) {
     file.fail(cat("tensor '", tensor.name, "' has rows of ", tensor.row_elements(),
-                  " elements, which are no blocks of ", tensor.type->elements, " as ", tensor.type->name,
-                  " has them"));
+                  " elements, which is not a multiple of the block size ", tensor.type->elements, " of ",
+                  tensor.type->name));
   }
-  // Dimensions are below 2^31, so that no product of two overflows; each further one is checked.
+  // Dimensions are below 2^31, so that the product of two cannot overflow; each further product is checked.
   auto bytes = static_cast<uint64_t>(tensor.row_bytes());
   for (size_t i = 0; i + 1 < tensor.shape.size(); ++i) {
     const auto dim = static_cast<uint64_t>(tensor.shape[i]);
     if (bytes > std::numeric_limits<uint64_t>::max() / 2 / dim)
-      file.fail(cat("tensor '", tensor.name, "' is absurdly large"));
+      file.fail(cat("tensor '", tensor.name, "' is too large: its size overflows"));
     bytes *= dim;
   }
   tensor.bytes = bytes;
@@ -244,12 +244,12 @@ GgufFile::GgufFile(std::span<const std::byte> bytes, std::string file)
     : bytes_(bytes), file_(std::move(file)) {
   Cursor cursor(bytes, *this);
   if (!is_gguf(bytes))
-    fail("is no GGUF file; a model is one, or a directory with config.json and *.safetensors");
+    fail("not a GGUF file; pass a .gguf file or a directory with config.json and *.safetensors");
   cursor.take(kMagic.size(), "the magic");
   const auto version = cursor.number<uint32_t>("the version");
   if (version != 2 && version != 3) {
-    fail(cat("is of GGUF version ", version,
-             version >> 24 <= 3 && (version & 0xFFFFFF) == 0 ? " of a machine of the other byte order" : "",
+    fail(cat("unsupported GGUF version ", version,
+             version >> 24 <= 3 && (version & 0xFFFFFF) == 0 ? " in big endian byte order" : "",
              "; versions 2 and 3 in little endian are supported"));
   }
   constexpr size_t kLeastTensor = 8 + 4 + 8 + 4 + 8;
@@ -258,10 +258,10 @@ GgufFile::GgufFile(std::span<const std::byte> bytes, std::string file)
   const auto num_entries = cursor.count("metadata entries", kLeastEntry);
   for (uint64_t i = 0; i < num_entries; ++i) {
     std::string key(cursor.text("a metadata key"));
-    if (key.empty() || key.size() > kMaxName) fail("holds a metadata entry with an absurd key");
+    if (key.empty() || key.size() > kMaxName) fail("a metadata key is empty or too long");
     const GgufValue value = cursor.value(key);
     const auto [at, added] = metadata_.emplace(std::move(key), value);
-    if (!added) fail(cat("metadata '", at->first, "' is there twice"));
+    if (!added) fail(cat("duplicate metadata '", at->first, "'"));
   }
   const int64_t alignment = integer("general.alignment").value_or(32);
   if (alignment <= 0 || alignment > (1 << 20) || !std::has_single_bit(static_cast<uint64_t>(alignment)))
@@ -273,12 +273,11 @@ GgufFile::GgufFile(std::span<const std::byte> bytes, std::string file)
   std::set<std::string_view> names;
   std::vector<const GgufTensor*> by_offset;
   for (GgufTensor& tensor : tensors_) {
-    if (!names.insert(tensor.name).second) fail(cat("tensor '", tensor.name, "' is there twice"));
+    if (!names.insert(tensor.name).second) fail(cat("duplicate tensor '", tensor.name, "'"));
     const size_t room = bytes.size() > begin ? bytes.size() - begin : 0;
-    if (tensor.offset % align != 0)
-      fail(cat("tensor '", tensor.name, "' does not lie at a multiple of ", align));
+    if (tensor.offset % align != 0) fail(cat("tensor '", tensor.name, "' is not aligned to ", align));
     if (tensor.offset > room || tensor.bytes > room - tensor.offset) {
-      fail(cat("is cut off or damaged: tensor '", tensor.name, "' of ", tensor.bytes,
+      fail(cat("truncated or damaged: tensor '", tensor.name, "' of ", tensor.bytes,
                " bytes reaches past the end"));
     }
     tensor.offset += begin;
@@ -299,7 +298,7 @@ const GgufValue* GgufFile::find(std::string_view key) const {
 
 namespace {
 
-// What `read` makes of a key's value; Error where the value is there and of another kind.
+// Reads the value of a key; throws Error if it exists and has another type.
 template <typename Read>
 auto entry(const GgufFile& file, std::string_view key, std::string_view kind, Read read)
     -> decltype(read(GgufValue())) {
@@ -313,7 +312,7 @@ auto entry(const GgufFile& file, std::string_view key, std::string_view kind, Re
 }  // namespace
 
 std::optional<int64_t> GgufFile::integer(std::string_view key) const {
-  return entry(*this, key, "a whole number", [](const GgufValue& v) { return v.integer(); });
+  return entry(*this, key, "an integer", [](const GgufValue& v) { return v.integer(); });
 }
 std::optional<double> GgufFile::number(std::string_view key) const {
   const auto value = entry(*this, key, "a number", [](const GgufValue& v) { return v.number(); });
@@ -324,12 +323,12 @@ std::optional<bool> GgufFile::boolean(std::string_view key) const {
   return entry(*this, key, "true or false", [](const GgufValue& v) { return v.boolean(); });
 }
 std::optional<std::string_view> GgufFile::text(std::string_view key) const {
-  const auto value = entry(*this, key, "a text", [](const GgufValue& v) { return v.text(); });
+  const auto value = entry(*this, key, "a string", [](const GgufValue& v) { return v.text(); });
   if (value && !is_valid_utf8(*value)) fail(cat("metadata '", key, "' is not UTF-8"));
   return value;
 }
 std::vector<std::string_view> GgufFile::texts(std::string_view key) const {
-  return entry(*this, key, "a list of texts", [](const GgufValue& v) { return v.texts(); })
+  return entry(*this, key, "a list of strings", [](const GgufValue& v) { return v.texts(); })
       .value_or(std::vector<std::string_view>());
 }
 std::vector<double> GgufFile::numbers(std::string_view key) const {
@@ -337,7 +336,7 @@ std::vector<double> GgufFile::numbers(std::string_view key) const {
       .value_or(std::vector<double>());
 }
 std::vector<int64_t> GgufFile::integers(std::string_view key) const {
-  return entry(*this, key, "a list of whole numbers", [](const GgufValue& v) { return v.integers(); })
+  return entry(*this, key, "a list of integers", [](const GgufValue& v) { return v.integers(); })
       .value_or(std::vector<int64_t>());
 }
 

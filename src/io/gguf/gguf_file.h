@@ -1,7 +1,7 @@
 // Reader of the GGUF container, versions 2 and 3, little endian: "GGUF", version, number of tensors, number
-// of metadata entries, the metadata, the tensors' names, dimensions, types and offsets, then their bytes.
-// Everything that the file claims is checked against its size before it is used. Format:
-// github.com/ggml-org/ggml, docs/gguf.md.
+// of metadata entries, the metadata, the tensors' names, dimensions, types and offsets, then their bytes. All
+// contents are checked against the size of the file before they are used. Format: github.com/ggml-org/ggml,
+// docs/gguf.md.
 #pragma once
 
 #include <cstddef>
@@ -18,7 +18,7 @@
 
 namespace quire {
 
-// The types of metadata by their numbers in the file.
+// Types of metadata, by their numbers in the file.
 enum class GgufType : uint32_t {
   kU8 = 0,
   kI8 = 1,
@@ -38,16 +38,16 @@ enum class GgufType : uint32_t {
 // One entry of the metadata, a view into the file.
 struct GgufValue {
   bool is_array = false;
-  GgufType type = GgufType::kU8;  // of the value, or of the array's elements
-  uint64_t count = 1;             // of elements
+  GgufType type = GgufType::kU8;  // type of the value, or of the array's elements
+  uint64_t count = 1;             // number of elements
   std::span<const std::byte> bytes;
 
-  // The value as such; nothing where it is an array, or of another kind, or does not fit.
+  // Returns the value; nullopt if it is an array, has another type, or does not fit.
   std::optional<int64_t> integer() const;
-  std::optional<double> number() const;  // an integer counts
+  std::optional<double> number() const;  // also accepts integers
   std::optional<bool> boolean() const;
   std::optional<std::string_view> text() const;
-  // The elements of an array; nothing where it is none, or of another kind.
+  // Returns the elements of an array; nullopt if it is not an array or has another type.
   std::optional<std::vector<int64_t>> integers() const;  // booleans count as 0 and 1
   std::optional<std::vector<double>> numbers() const;
   std::optional<std::vector<std::string_view>> texts() const;
@@ -57,35 +57,35 @@ struct GgufTensor {
   std::string name;
   const GgmlType* type = nullptr;
   std::vector<int64_t> shape;  // outermost dimension first: [out, in], the reverse of the file's
-  size_t offset = 0;           // from the file's begin
+  size_t offset = 0;           // from the start of the file
   size_t bytes = 0;
 
   int64_t row_elements() const { return shape.back(); }
   size_t row_bytes() const { return type->bytes_of(shape.back()); }
 };
 
-// Looks at bytes that somebody else owns. Immutable.
+// A parsed view of a file in memory, which must outlive it. Immutable.
 class GgufFile {
  public:
-  // `file` names the file in errors. Throws Error where the file is of another format or version, is cut off,
-  // or claims what it cannot hold; where a key or a tensor's name occurs twice; where tensors overlap, are of
-  // a type that quire does not read, or whose rows are no whole number of its blocks.
+  // `file` appears in errors. Throws Error if the file has another format or version, is truncated, or
+  // declares more than it can contain; if keys or tensor names are duplicated; if tensors overlap, have an
+  // unsupported type, or have rows that are not a multiple of its block.
   GgufFile(std::span<const std::byte> bytes, std::string file);
 
   const std::string& file() const { return file_; }
   const std::map<std::string, GgufValue, std::less<>>& metadata() const { return metadata_; }
-  const GgufValue* find(std::string_view key) const;                // null: no such key
+  const GgufValue* find(std::string_view key) const;                // null if the key does not exist
   std::span<const GgufTensor> tensors() const { return tensors_; }  // in the order of the file
   std::span<const std::byte> data(const GgufTensor& tensor) const {
     return bytes_.subspan(tensor.offset, tensor.bytes);
   }
 
-  // Entries of the metadata. Nothing: no such key; Error: it is of another kind.
+  // Entries of the metadata. nullopt if the key does not exist; throws Error if the value has another type.
   std::optional<int64_t> integer(std::string_view key) const;
   std::optional<double> number(std::string_view key) const;
   std::optional<bool> boolean(std::string_view key) const;
   std::optional<std::string_view> text(std::string_view key) const;
-  std::vector<std::string_view> texts(std::string_view key) const;  // empty: no such key
+  std::vector<std::string_view> texts(std::string_view key) const;  // empty if the key does not exist
   std::vector<double> numbers(std::string_view key) const;
   std::vector<int64_t> integers(std::string_view key) const;
 
@@ -98,7 +98,7 @@ class GgufFile {
   std::vector<GgufTensor> tensors_;
 };
 
-// Whether a file begins as GGUF files do.
+// Whether a file starts with the magic of GGUF.
 bool is_gguf(std::span<const std::byte> bytes);
 
 }  // namespace quire

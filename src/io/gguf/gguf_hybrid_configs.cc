@@ -1,4 +1,4 @@
-// config.json for architectures with layers that carry a state.
+// config.json for recurrent and hybrid models.
 #include <algorithm>
 #include <array>
 #include <nlohmann/json.hpp>
@@ -14,7 +14,7 @@ using nlohmann::json;
 
 constexpr int64_t kMaxStateSize = 1 << 20;
 
-// Sizes of Mamba 2 under the names that most have.
+// Sizes of Mamba 2 in the fields that most models use.
 void copy_mamba(const GgufModel& model, json& config) {
   constexpr std::array<GgufField, 5> kFields = {{
       {"ssm.conv_kernel", "mamba_d_conv"},
@@ -31,7 +31,7 @@ void copy_mamba(const GgufModel& model, json& config) {
   config["mamba_expand"] = std::max<int64_t>(1, inner / hidden);
 }
 
-// The first layer that has the tensor, and how many later the next one that has it comes.
+// Index of the first layer that has the tensor, and the distance to the next one.
 void copy_period(const GgufModel& model, std::string_view tensor, json& config, const char* offset,
                  const char* period) {
   const int64_t layers = gguf_layers(model);
@@ -66,7 +66,7 @@ void configure_bamba(const GgufModel& model, json& config) {
   config["mamba_conv_bias"] = some_layer_has(model, "ssm_conv1d.bias");
 }
 
-// Its factors are multiplied into the matrices.
+// The multipliers are folded into the matrices.
 void configure_falcon_h1(const GgufModel& model, json& config) {
   configure_llama(model, config);
   copy_mamba(model, config);
@@ -116,7 +116,7 @@ void configure_mamba2(const GgufModel& model, json& config) {
 
 void configure_nemotron_h(const GgufModel& model, json& config) {
   configure_deepseek_moe(model, config);
-  config.erase("partial_rotary_factor");  // nothing turns
+  config.erase("partial_rotary_factor");  // NoPE
   copy_mamba(model, config);
   constexpr std::array<GgufField, 6> kFields = {{
       {"ssm.conv_kernel", "conv_kernel"},
@@ -139,7 +139,7 @@ void configure_nemotron_h(const GgufModel& model, json& config) {
     if (has_tensor(model, layer, "ffn_up.weight")) kinds[i] = "mlp";
   }
   config["layers_block_type"] = std::move(kinds);
-  // Files of the first version of their converter say how many groups there are, not that all of them count.
+  // Files of the first converter version contain the number of groups, but not that all of them are used.
   if (!gguf_integer(model, "expert_group_used_count")) config["topk_group"] = config.value("n_group", 1);
 }
 
@@ -163,7 +163,7 @@ void configure_qwen3_next(const GgufModel& model, json& config) {
 void configure_kimi_linear(const GgufModel& model, json& config) {
   configure_deepseek(model, config);
   config["num_experts"] = config["n_routed_experts"];
-  json attend = json::array();  // counted from one
+  json attend = json::array();  // 1-based
   const GgufTensor* rates = nullptr;
   const int64_t layers = gguf_layers(model);
   for (int64_t i = 0; i < layers; ++i) {

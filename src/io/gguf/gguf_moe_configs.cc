@@ -1,4 +1,4 @@
-// config.json for architectures with experts.
+// config.json for mixture-of-experts models.
 #include <array>
 #include <cstdint>
 #include <iterator>
@@ -13,7 +13,7 @@ namespace {
 
 using nlohmann::json;
 
-// As DeepSeek's configurations call what the files say of experts.
+// The fields of DeepSeek for the experts.
 constexpr std::array<GgufField, 9> kDeepseekExperts = {{
     {"expert_count", "n_routed_experts"},
     {"expert_used_count", "num_experts_per_tok"},
@@ -25,14 +25,14 @@ constexpr std::array<GgufField, 9> kDeepseekExperts = {{
     {"expert_weights_norm", "norm_topk_prob"},
     {"leading_dense_block_count", "first_k_dense_replace"},
 }};
-// As Mixtral's do.
+// The fields of Mixtral.
 constexpr std::array<GgufField, 3> kLocalExperts = {{
     {"expert_count", "num_local_experts"},
     {"expert_used_count", "num_experts_per_tok"},
     {"expert_feed_forward_length", "intermediate_size"},
 }};
 
-// As those do that say how many of the experts every row goes through.
+// The fields of models with a number of shared experts.
 constexpr std::array<GgufField, 4> kExperts = {{
     {"expert_count", "num_experts"},
     {"expert_used_count", "num_experts_per_tok"},
@@ -74,7 +74,7 @@ void configure_qwen_moe(const GgufModel& model, json& config) {
 void configure_gpt_oss(const GgufModel& model, json& config) {
   configure_windows(model, config);
   copy_fields(model, config, kLocalExperts);
-  // The one thing about these rotations that files do not say.
+  // The only RoPE parameter that is not in the files.
   if (config.contains("rope_scaling")) config["rope_scaling"]["truncate"] = false;
 }
 
@@ -92,20 +92,19 @@ void configure_deepseek(const GgufModel& model, json& config) {
       {"attention.kv_lora_rank", "kv_lora_rank"},
       {"rope.dimension_count", "qk_rope_head_dim"},
       {"attention.value_length", "v_head_dim"},
-      {"attention.value_length_mla", "v_head_dim"},  // where the other is that of the short vector
+      {"attention.value_length_mla", "v_head_dim"},  // if the other key is the size of the compressed KV
   }};
   copy_fields(model, config, kFields);
   copy_fields(model, config, kDeepseekExperts);
   const int64_t query = gguf_integer(model, "attention.key_length_mla")
                             .value_or(gguf_require(model, "attention.key_length", 1, kMaxGgufSize));
   config["qk_nope_head_dim"] = query - gguf_require(model, "rope.dimension_count", 1, query);
-  // One head of short vectors is what is kept of all these.
+  // The KV cache has one compressed head for all of these.
   config["num_key_value_heads"] = config["num_attention_heads"];
   config.erase("head_dim");
   config["topk_method"] =
       gguf_integer(model, "expert_group_count").value_or(1) > 1 ? "group_limited_greedy" : "greedy";
-  // Files have a tenth of it, and take it for both of what the rotation and what the scores are multiplied
-  // by.
+  // Files contain a tenth of it, and use it for both mscale and mscale_all_dim.
   const auto logarithm = gguf_number(model, "rope.scaling.yarn_log_multiplier");
   if (!logarithm || !config.contains("rope_scaling")) return;
   json& rope = config["rope_scaling"];
@@ -195,7 +194,7 @@ void configure_llama4(const GgufModel& model, json& config) {
   config["intermediate_size_mlp"] = config["intermediate_size"];
   copy_fields(model, config, kLocalExperts);
   copy_integer(model, "interleave_moe_layer_step", config, "interleave_moe_layer_step");
-  // The largest of them, with 128 experts, has none.
+  // The largest model, with 128 experts, has no QK norm.
   config["use_qk_norm"] = config["num_local_experts"] != 128;
 }
 
@@ -262,7 +261,7 @@ void configure_mellum(const GgufModel& model, json& config) {
 
 void configure_minicpm3(const GgufModel& model, json& config) {
   configure_deepseek(model, config);
-  // What files do not say is the same for all models of their time.
+  // Values that are not in the files are the same in all models of that time.
   if (config.contains("rope_scaling") && !config.contains("original_max_position_embeddings"))
     config["original_max_position_embeddings"] = config["max_position_embeddings"];
 }

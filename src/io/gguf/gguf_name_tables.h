@@ -1,4 +1,4 @@
-// What GGUF files call the tensors of each architecture, and what Hugging Face's checkpoints call them.
+// Names of the tensors of each architecture in GGUF files, and in Hugging Face checkpoints.
 #pragma once
 
 #include <array>
@@ -99,7 +99,7 @@ inline constexpr std::array<GgufName, 2> kStarcoderMlp = {{
 }};
 inline constexpr auto kStarcoder2 = joined(kAttention, kFinalNorm, kStarcoderMlp, kMlpNorm);
 
-// Queries, keys and values stand one below the other in these files, whatever their order in the original.
+// Queries, keys and values are stacked in these files, regardless of their order in the original.
 inline constexpr std::array<GgufName, 10> kGpt2 = {{
     {"token_embd", "transformer.wte"},
     {"position_embd", "transformer.wpe"},
@@ -185,10 +185,10 @@ inline constexpr std::array<GgufName, 4> kMixtralExperts = {{
 }};
 inline constexpr auto kMixtral = joined(kAttention, kFinalNorm, kMlpNorm, kMixtralExperts);
 
-// Llama's body with other things in the place of the MLP, or beside attention.
+// Llama without the MLP, for models that replace it or add modules next to attention.
 inline constexpr auto kBody = joined(kAttention, kFinalNorm, kMlpNorm);
 
-// The norm before the MLP under another name.
+// The norm before the MLP, under another name.
 inline constexpr std::array<GgufName, 1> kPostMlpNorm = {
     {{"blk.{}.post_attention_norm", "model.layers.{}.post_attention_layernorm"}}};
 
@@ -204,7 +204,7 @@ inline constexpr std::array<GgufName, 1> kSinks = {
     {{"blk.{}.attn_sinks.weight", "model.layers.{}.self_attn.sinks"}}};
 inline constexpr auto kGraniteSwa = joined(kLlama, kSinks);
 
-// Experts as DeepSeek calls them, and the correction of their scores.
+// Experts with the names of DeepSeek, and e_score_correction_bias.
 inline constexpr std::array<GgufName, 4> kEachExpert = {{
     {"blk.{}.ffn_gate_up_exps", "model.layers.{}.mlp.experts.{e}.gate_up_proj"},
     {"blk.{}.ffn_gate_exps", "model.layers.{}.mlp.experts.{e}.gate_proj"},
@@ -221,7 +221,7 @@ inline constexpr std::array<GgufName, 2> kDeepseekRouter = {{
     {"blk.{}.exp_probs_b.bias", "model.layers.{}.mlp.gate.e_score_correction_bias", GgufChange::kVector},
 }};
 inline constexpr auto kDeepseekExperts = joined(kDeepseekRouter, kEachExpert, kSharedExperts);
-// The same with a router of its own module.
+// Same, with the router as a separate module.
 inline constexpr std::array<GgufName, 3> kOwnRouter = {{
     {"blk.{}.ffn_gate_inp", "model.layers.{}.mlp.router.gate"},
     {"blk.{}.exp_probs_b", "model.layers.{}.mlp.expert_bias", GgufChange::kVector},
@@ -236,7 +236,7 @@ inline constexpr std::array<GgufName, 4> kAfmoeOwn = {{
 }};
 inline constexpr auto kAfmoe =
     joined(kAttention, kFinalNorm, kMlp, kQkNorms, kAfmoeOwn, kOwnRouter, kEachExpert, kSharedExperts);
-// Of files from before latent attention was split by what it makes, attn_kv_b.
+// For files written before attn_kv_b was split into attn_k_b and attn_v_b.
 inline constexpr std::array<GgufName, 8> kLatentAttention = {{
     {"blk.{}.attn_q_a", "model.layers.{}.self_attn.q_a_proj"},
     {"blk.{}.attn_q_a_norm", "model.layers.{}.self_attn.q_a_layernorm"},
@@ -248,7 +248,7 @@ inline constexpr std::array<GgufName, 8> kLatentAttention = {{
     {"blk.{}.attn_v_b", "model.layers.{}.self_attn.v_b_proj", GgufChange::kMatrices},
 }};
 inline constexpr auto kDeepseek = joined(kLlama, kLatentAttention, kDeepseekExperts);
-// What chooses the keys that latent attention attends to.
+// The indexer of sparse attention.
 inline constexpr std::array<GgufName, 4> kIndexer = {{
     {"blk.{}.indexer.attn_q_b", "model.layers.{}.self_attn.indexer.wq_b"},
     {"blk.{}.indexer.attn_k", "model.layers.{}.self_attn.indexer.wk"},
@@ -257,18 +257,18 @@ inline constexpr std::array<GgufName, 4> kIndexer = {{
 }};
 inline constexpr auto kDeepseekIndexed = joined(kDeepseek, kIndexer);
 inline constexpr auto kMimo2 = joined(kLlama, kSinks, kDeepseekExperts);
-// Kimi delta attention beside latent attention, whose queries and keys have the same names.
+// Kimi Delta Attention; its queries and keys have the same names as those of MLA.
 inline constexpr std::array<GgufName, 12> kKimiDelta = {{
-    {"blk.{}.ssm_conv1d_q", "model.layers.{}.self_attn.q_conv1d", GgufChange::kTaps},
-    {"blk.{}.ssm_conv1d_k", "model.layers.{}.self_attn.k_conv1d", GgufChange::kTaps},
-    {"blk.{}.ssm_conv1d_v", "model.layers.{}.self_attn.v_conv1d", GgufChange::kTaps},
+    {"blk.{}.ssm_conv1d_q", "model.layers.{}.self_attn.q_conv1d", GgufChange::kConvKernel},
+    {"blk.{}.ssm_conv1d_k", "model.layers.{}.self_attn.k_conv1d", GgufChange::kConvKernel},
+    {"blk.{}.ssm_conv1d_v", "model.layers.{}.self_attn.v_conv1d", GgufChange::kConvKernel},
     {"blk.{}.ssm_f_a", "model.layers.{}.self_attn.f_a_proj"},
     {"blk.{}.ssm_f_b", "model.layers.{}.self_attn.f_b_proj"},
     {"blk.{}.ssm_g_a", "model.layers.{}.self_attn.g_a_proj"},
     {"blk.{}.ssm_g_b", "model.layers.{}.self_attn.g_b_proj"},
     {"blk.{}.ssm_beta", "model.layers.{}.self_attn.b_proj"},
     {"blk.{}.ssm_dt.bias", "model.layers.{}.self_attn.dt_bias"},
-    {"blk.{}.ssm_a", "model.layers.{}.self_attn.A_log", GgufChange::kRate},
+    {"blk.{}.ssm_a", "model.layers.{}.self_attn.A_log", GgufChange::kALog},
     {"blk.{}.ssm_norm", "model.layers.{}.self_attn.o_norm"},
     {"blk.{}.exp_probs_b.bias", "model.layers.{}.mlp.gate.e_score_correction_bias", GgufChange::kVector},
 }};
@@ -307,21 +307,21 @@ inline constexpr std::array<GgufName, 7> kGraniteExperts = {{
 }};
 inline constexpr auto kGraniteMoe = joined(kBody, kGraniteExperts);
 
-// Mamba 2 in a layer of Llama's, and where it is all of a layer.
+// Mamba 2 in addition to the modules of a Llama layer, and as a full layer.
 inline constexpr std::array<GgufName, 7> kMamba = {{
     {"blk.{}.ssm_in", "model.layers.{}.mamba.in_proj"},
-    {"blk.{}.ssm_conv1d", "model.layers.{}.mamba.conv1d", GgufChange::kTaps},
+    {"blk.{}.ssm_conv1d", "model.layers.{}.mamba.conv1d", GgufChange::kConvKernel},
     {"blk.{}.ssm_dt.bias", "model.layers.{}.mamba.dt_bias"},
-    {"blk.{}.ssm_a", "model.layers.{}.mamba.A_log", GgufChange::kRate},
+    {"blk.{}.ssm_a", "model.layers.{}.mamba.A_log", GgufChange::kALog},
     {"blk.{}.ssm_d", "model.layers.{}.mamba.D", GgufChange::kVector},
     {"blk.{}.ssm_norm", "model.layers.{}.mamba.norm", GgufChange::kVector},
     {"blk.{}.ssm_out", "model.layers.{}.mamba.out_proj"},
 }};
 inline constexpr std::array<GgufName, 7> kMambaMixer = {{
     {"blk.{}.ssm_in", "backbone.layers.{}.mixer.in_proj"},
-    {"blk.{}.ssm_conv1d", "backbone.layers.{}.mixer.conv1d", GgufChange::kTaps},
+    {"blk.{}.ssm_conv1d", "backbone.layers.{}.mixer.conv1d", GgufChange::kConvKernel},
     {"blk.{}.ssm_dt.bias", "backbone.layers.{}.mixer.dt_bias"},
-    {"blk.{}.ssm_a", "backbone.layers.{}.mixer.A_log", GgufChange::kRate},
+    {"blk.{}.ssm_a", "backbone.layers.{}.mixer.A_log", GgufChange::kALog},
     {"blk.{}.ssm_d", "backbone.layers.{}.mixer.D", GgufChange::kVector},
     {"blk.{}.ssm_norm", "backbone.layers.{}.mixer.norm", GgufChange::kVector},
     {"blk.{}.ssm_out", "backbone.layers.{}.mixer.out_proj"},
@@ -349,13 +349,13 @@ inline constexpr std::array<GgufName, 5> kFeedForward = {{
 inline constexpr auto kBamba = joined(kAttention, kFeedForward, kMamba);
 inline constexpr std::array<GgufName, 14> kJambaOwn = {{
     {"blk.{}.ssm_in", "model.layers.{}.mamba.in_proj"},
-    {"blk.{}.ssm_conv1d", "model.layers.{}.mamba.conv1d", GgufChange::kTaps},
+    {"blk.{}.ssm_conv1d", "model.layers.{}.mamba.conv1d", GgufChange::kConvKernel},
     {"blk.{}.ssm_x", "model.layers.{}.mamba.x_proj"},
     {"blk.{}.ssm_dt", "model.layers.{}.mamba.dt_proj"},
     {"blk.{}.ssm_dt_norm", "model.layers.{}.mamba.dt_layernorm"},
     {"blk.{}.ssm_b_norm", "model.layers.{}.mamba.b_layernorm"},
     {"blk.{}.ssm_c_norm", "model.layers.{}.mamba.c_layernorm"},
-    {"blk.{}.ssm_a", "model.layers.{}.mamba.A_log", GgufChange::kRate},
+    {"blk.{}.ssm_a", "model.layers.{}.mamba.A_log", GgufChange::kALog},
     {"blk.{}.ssm_d", "model.layers.{}.mamba.D", GgufChange::kVector},
     {"blk.{}.ssm_out", "model.layers.{}.mamba.out_proj"},
     {"blk.{}.ffn_gate_inp", "model.layers.{}.feed_forward.router"},
@@ -364,7 +364,7 @@ inline constexpr std::array<GgufName, 14> kJambaOwn = {{
     {"blk.{}.ffn_down_exps", "model.layers.{}.feed_forward.experts.{e}.down_proj"},
 }};
 inline constexpr auto kJamba = joined(kAttention, kFeedForward, kJambaOwn);
-// The one norm whose tensor's name has no ".weight".
+// The only norm whose tensor name has no ".weight".
 inline constexpr std::array<GgufName, 1> kFalconH1Norm = {
     {{"blk.{}.ffn_norm", "model.layers.{}.pre_ff_layernorm.weight"}}};
 inline constexpr auto kFalconH1 = joined(kFalconH1Norm, kBamba);
@@ -384,7 +384,7 @@ inline constexpr std::array<GgufName, 12> kNemotronMixers = {{
 }};
 inline constexpr auto kNemotronH = joined(kMamba2, kNemotronMixers);
 
-// ssm_in: what attn_qkv and attn_gate are together, as the first files have it.
+// ssm_in: attn_qkv and attn_gate combined, in the first files.
 inline constexpr std::array<GgufName, 11> kDeltaNet = {{
     {"blk.{}.attn_qkv", "model.layers.{}.linear_attn.in_proj_qkv"},
     {"blk.{}.attn_gate", "model.layers.{}.linear_attn.in_proj_z"},
@@ -392,17 +392,16 @@ inline constexpr std::array<GgufName, 11> kDeltaNet = {{
     {"blk.{}.ssm_ba", "model.layers.{}.linear_attn.in_proj_ba"},
     {"blk.{}.ssm_beta", "model.layers.{}.linear_attn.in_proj_b"},
     {"blk.{}.ssm_alpha", "model.layers.{}.linear_attn.in_proj_a"},
-    {"blk.{}.ssm_conv1d", "model.layers.{}.linear_attn.conv1d", GgufChange::kTaps},
+    {"blk.{}.ssm_conv1d", "model.layers.{}.linear_attn.conv1d", GgufChange::kConvKernel},
     {"blk.{}.ssm_dt.bias", "model.layers.{}.linear_attn.dt_bias"},
-    {"blk.{}.ssm_a", "model.layers.{}.linear_attn.A_log", GgufChange::kRate},
+    {"blk.{}.ssm_a", "model.layers.{}.linear_attn.A_log", GgufChange::kALog},
     {"blk.{}.ssm_norm", "model.layers.{}.linear_attn.norm", GgufChange::kPlainNorm},
     {"blk.{}.ssm_out", "model.layers.{}.linear_attn.out_proj"},
 }};
 inline constexpr auto kQwen3Next =
     joined(kAttention, kFinalNorm, kMlp, kPostMlpNorm, kQkNorms, kExperts, kDeltaNet);
 
-// What follows the last layer is called after what it stands before: the output's matrix, which is the
-// embedding.
+// The final norm is named after the matrix that follows it, the tied embedding.
 inline constexpr std::array<GgufName, 23> kLfm2 = {{
     {"token_embd", "model.embed_tokens"},
     {"token_embd_norm", "model.embedding_norm"},
@@ -416,7 +415,7 @@ inline constexpr std::array<GgufName, 23> kLfm2 = {{
     {"blk.{}.attn_q_norm", "model.layers.{}.self_attn.q_layernorm"},
     {"blk.{}.attn_k_norm", "model.layers.{}.self_attn.k_layernorm"},
     {"blk.{}.shortconv.in_proj", "model.layers.{}.conv.in_proj"},
-    {"blk.{}.shortconv.conv", "model.layers.{}.conv.conv", GgufChange::kTaps},
+    {"blk.{}.shortconv.conv", "model.layers.{}.conv.conv", GgufChange::kConvKernel},
     {"blk.{}.shortconv.out_proj", "model.layers.{}.conv.out_proj"},
     {"blk.{}.ffn_norm", "model.layers.{}.ffn_norm"},
     {"blk.{}.ffn_gate", "model.layers.{}.feed_forward.w1"},
@@ -480,7 +479,7 @@ inline constexpr std::array<GgufName, 1> kMinimaxCorrection = {
     {{"blk.{}.exp_probs_b.bias", "model.layers.{}.block_sparse_moe.e_score_correction_bias"}}};
 inline constexpr auto kMinimax = joined(kMixtral, kQkNorms, kMinimaxCorrection);
 
-// What stands behind an encoder is called after BERT's classifier, whatever it is of.
+// Heads of encoders are named after BERT's classifier, regardless of the architecture.
 inline constexpr std::array<GgufName, 14> kBert = {{
     {"token_embd", "embeddings.word_embeddings"},
     {"position_embd", "embeddings.position_embeddings"},

@@ -1,4 +1,4 @@
-// The table of architectures, and what their tensors are called.
+// The supported architectures and the names of their tensors.
 #include <algorithm>
 #include <array>
 #include <cstdlib>
@@ -15,7 +15,7 @@ namespace {
 
 using namespace gguf_names;
 
-// Of two rows with the same name the first whose `when` holds counts.
+// If two rows have the same name, the first one whose `when` is true is used.
 struct Row {
   GgufArch arch;
   bool (*when)(const GgufModel&) = nullptr;
@@ -154,7 +154,7 @@ const std::array<Row, 90> kRows = {{
 
 const GgufArch& find_gguf_arch(const GgufModel& model) {
   const auto name = model.file().text("general.architecture");
-  if (!name) model.file().fail("has no metadata 'general.architecture': it is no model");
+  if (!name) model.file().fail("not a model: metadata 'general.architecture' is missing");
   for (const Row& row : kRows) {
     if (row.arch.gguf == *name && (row.when == nullptr || row.when(model))) return row.arch;
   }
@@ -178,7 +178,7 @@ GgufModule find_gguf_module(const GgufArch& arch, std::string_view module) {
     std::string_view rest = module;
     std::string_view layer;
     std::string_view expert;
-    // Up to each place literally, then the number that stands there.
+    // Matches the text before a placeholder literally, then reads the number in its place.
     const auto take = [&](std::string_view place, std::string_view& number) {
       const size_t at = pattern.find(place);
       if (at == std::string_view::npos) return true;

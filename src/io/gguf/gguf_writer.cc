@@ -34,8 +34,7 @@ void GgufMetadata::append(const GgufMetadata& other) {
 }
 
 void GgufMetadata::add_key(std::string_view key) {
-  if (std::ranges::find(keys_, key) != keys_.end())
-    throw Error(cat("GGUF metadata '", key, "' is there twice"));
+  if (std::ranges::find(keys_, key) != keys_.end()) throw Error(cat("duplicate GGUF metadata '", key, "'"));
   keys_.emplace_back(key);
 }
 
@@ -102,7 +101,7 @@ GgufFileWriter::GgufFileWriter(const std::filesystem::path& path, const GgufMeta
     append_raw(head, tensor.type->id);
     append_raw<uint64_t>(head, static_cast<uint64_t>(offset));
     if (!places_.emplace(tensor.name, Place{offset, tensor.bytes()}).second)
-      throw Error(cat(path.string(), ": there are two tensors '", tensor.name, "'"));
+      throw Error(cat(path.string(), ": duplicate tensor '", tensor.name, "'"));
     total_bytes_ += static_cast<int64_t>(tensor.bytes());
     offset = aligned(offset + static_cast<int64_t>(tensor.bytes()));
   }
@@ -114,11 +113,11 @@ GgufFileWriter::GgufFileWriter(const std::filesystem::path& path, const GgufMeta
 
 void GgufFileWriter::write(std::string_view name, std::span<const std::byte> bytes) {
   const auto at = places_.find(name);
-  if (at == places_.end()) throw Error(cat("the tensor '", name, "' was not announced"));
+  if (at == places_.end()) throw Error(cat("the tensor '", name, "' was not declared"));
   Place& place = at->second;
   if (bytes.size() > place.bytes - place.written)
-    throw Error(cat("the tensor '", name, "' has ", place.written + bytes.size(), " bytes, announced were ",
-                    place.bytes));
+    throw Error(cat("the tensor '", name, "' has ", place.written + bytes.size(),
+                    " bytes, but was declared with ", place.bytes));
   file_.write(place.offset + static_cast<int64_t>(place.written), bytes);
   place.written += bytes.size();
 }
@@ -126,8 +125,8 @@ void GgufFileWriter::write(std::string_view name, std::span<const std::byte> byt
 void GgufFileWriter::finish() {
   for (const auto& [name, place] : places_) {
     if (place.written != place.bytes)
-      throw Error(cat("the tensor '", name, "' was not written whole: ", place.written, " of ", place.bytes,
-                      " bytes"));
+      throw Error(
+          cat("the tensor '", name, "' is incomplete: ", place.written, " of ", place.bytes, " bytes"));
   }
   file_.close();
 }

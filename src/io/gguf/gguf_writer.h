@@ -1,5 +1,5 @@
-// Writer of GGUF files, version 3: the metadata and the tensors are announced, then each tensor is written
-// when it is there, in any order. Owned by one thread. Format: github.com/ggml-org/ggml, docs/gguf.md.
+// Writer of GGUF files, version 3. Metadata and tensors are declared first, then each tensor is written, in
+// any order. Owned by one thread. Format: github.com/ggml-org/ggml, docs/gguf.md.
 #pragma once
 
 #include <cstddef>
@@ -19,7 +19,7 @@
 
 namespace quire {
 
-// Entries in the order in which they are added; each key once.
+// Entries in the order in which they are added; keys must be unique.
 class GgufMetadata {
  public:
   void text(std::string_view key, std::string_view value);
@@ -30,7 +30,7 @@ class GgufMetadata {
   void i32s(std::string_view key, std::span<const int32_t> values);
   void f32s(std::string_view key, std::span<const float> values);
 
-  // The other's entries behind these.
+  // Appends the entries of another object.
   void append(const GgufMetadata& other);
 
   size_t count() const { return keys_.size(); }
@@ -47,22 +47,22 @@ class GgufMetadata {
 struct GgufOutput {
   std::string name;
   const GgmlType* type = nullptr;
-  std::vector<int64_t> shape;  // outermost first
+  std::vector<int64_t> shape;  // outermost dimension first
 
   size_t bytes() const;
 };
 
 class GgufFileWriter {
  public:
-  // The space is taken at once. Throws Error where the disk has none or the file cannot be made.
+  // Allocates the disk space. Throws Error if there is not enough or the file cannot be created.
   GgufFileWriter(const std::filesystem::path& path, const GgufMetadata& metadata,
                  std::span<const GgufOutput> tensors);
-  // The next bytes of a tensor: all of it, or parts one behind the other. Throws Error where there is no such
-  // tensor, they are more than it has, or the disk fails.
+  // Writes the next bytes of a tensor: all of it, or consecutive parts. Throws Error if the tensor does not
+  // exist, gets too many bytes, or cannot be written.
   void write(std::string_view name, std::span<const std::byte> bytes);
-  // Throws Error where a tensor was not written whole.
+  // Throws Error if a tensor was not written completely.
   void finish();
-  int64_t total_bytes() const { return total_bytes_; }  // of the tensors
+  int64_t total_bytes() const { return total_bytes_; }  // size of all tensors
 
  private:
   struct Place {

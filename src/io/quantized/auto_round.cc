@@ -1,5 +1,5 @@
-// auto-round: modules as GPTQ or AWQ store them (packing_format), each with bits and groups of its own, which
-// its tensors tell.
+// auto-round: modules in GPTQ or AWQ format (packing_format), each with its own bits and group size, which
+// are derived from its tensors.
 #include <algorithm>
 #include <string>
 
@@ -10,8 +10,7 @@
 namespace quire {
 namespace {
 
-// What GPTQ's reader looks at in a configuration, for one module. extra_config, which may name every module,
-// has what is not as for the others.
+// The GPTQ configuration of one module. extra_config has the settings of modules that differ from the others.
 nlohmann::json gptq_config(const Checkpoint& files, const std::string& module, const nlohmann::json& config,
                            std::string_view version) {
   nlohmann::json own = {{"checkpoint_format", version}};
@@ -31,10 +30,11 @@ nlohmann::json gptq_config(const Checkpoint& files, const std::string& module, c
     return matrix ? std::vector<int64_t>(tensor->shape.begin(), tensor->shape.end()) : std::vector<int64_t>{};
   };
   const auto codes = shape(".qweight");
-  const auto zeros = shape(".qzeros");
+  const auto zero_points = shape(".qzeros");
   const auto scales = shape(".scales");
-  if (codes.empty() || zeros.empty() || scales.empty()) return own;  // GPTQ's reader says what is wrong
-  const int64_t bits = std::max<int64_t>(1, zeros[1] * 32 / scales[1]);
+  if (codes.empty() || zero_points.empty() || scales.empty())
+    return own;  // the GPTQ reader reports the error
+  const int64_t bits = std::max<int64_t>(1, zero_points[1] * 32 / scales[1]);
   own["bits"] = bits;
   own["group_size"] = (codes[0] * 32 / bits + scales[0] - 1) / scales[0];
   return own;
@@ -48,8 +48,8 @@ std::vector<QuantizedModule> read_auto_round(const Checkpoint& files, const nloh
   const bool less_one = packing == "auto_round:auto_gptq";
   if (!less_one && packing != "auto_round" && packing != "auto_round:gptqmodel") {
     throw Error(cat(files.path().string(), ": auto-round's packing_format '", packing,
-                    "' is not supported; auto_round:auto_gptq, auto_round:auto_awq, auto_round:gptqmodel and "
-                    "auto_round are"));
+                    "' is not supported; supported are auto_round:auto_gptq, auto_round:auto_awq, "
+                    "auto_round:gptqmodel and auto_round"));
   }
   std::vector<QuantizedModule> modules;
   read_each(files, ".qweight", modules, [&](ModuleReader& reader) {

@@ -1,5 +1,5 @@
-// AWQ: for each module qweight int32 [k, n / 8] and qzeros int32 [groups, n / 8], eight codes of 4 bits in a
-// word, along n and interleaved; scales [groups, n].
+// AWQ: each module has qweight int32 [k, n / 8] and qzeros int32 [groups, n / 8], with eight 4-bit values per
+// word, interleaved along n; scales [groups, n].
 #include <array>
 
 #include "base/error.h"
@@ -9,7 +9,7 @@
 namespace quire {
 namespace {
 
-// Where column 8 j + c is in word j: its 4 bits.
+// Index of the 4-bit field of column 8 j + c in word j.
 constexpr std::array<int64_t, 8> kPlace = {0, 4, 1, 5, 2, 6, 3, 7};
 
 }  // namespace
@@ -19,23 +19,23 @@ QuantizedModule read_packed_outputs(ModuleReader& reader, const PackedOutputs& a
   const int64_t k = weight.shape[0];
   const int64_t words = weight.shape[1];
   const int64_t n = words * 8;
-  CodedFormat format;
+  QuantFormat format;
   format.code_bits = 4;
   const ScaleGrid scales = reader.scales(at.scales, n, k, at.group_size, format, true);
   const int64_t group_size = format.group_size == 0 ? k : format.group_size;
-  format.group_zeros = at.group_zeros;
-  format.zero = 8;
-  std::span<const std::byte> zeros;
-  if (format.group_zeros) {
-    reader.need(at.zeros, {DType::kI32}, {(k + group_size - 1) / group_size, words});
-    zeros = reader.bytes(at.zeros);
+  format.group_zero_points = at.group_zero_points;
+  format.zero_point = 8;
+  std::span<const std::byte> zero_points;
+  if (format.group_zero_points) {
+    reader.need(at.zero_points, {DType::kI32}, {(k + group_size - 1) / group_size, words});
+    zero_points = reader.bytes(at.zero_points);
   } else {
-    reader.find(at.zeros);
+    reader.find(at.zero_points);
   }
   const auto codes = reader.bytes(at.codes);
   const bool interleaved = at.interleaved;
   const uint8_t sign = at.with_signs ? 8 : 0;
-  auto read = [=](int64_t row, const CodedRow& out) {
+  auto read = [=](int64_t row, const QuantizedRow& out) {
     const int64_t nibble = interleaved ? kPlace[static_cast<size_t>(row % 8)] : row % 8;
     const auto code = [&](std::span<const std::byte> from, size_t line) {
       const auto byte = (static_cast<int64_t>(line) * words + row / 8) * 4 + nibble / 2;
@@ -43,7 +43,7 @@ QuantizedModule read_packed_outputs(ModuleReader& reader, const PackedOutputs& a
       return static_cast<uint8_t>(((both >> (nibble % 2 * 4)) & 15) ^ sign);
     };
     for (size_t i = 0; i < out.codes.size(); ++i) out.codes[i] = code(codes, i);
-    for (size_t g = 0; g < out.group_zeros.size(); ++g) out.group_zeros[g] = code(zeros, g);
+    for (size_t g = 0; g < out.group_zero_points.size(); ++g) out.group_zero_points[g] = code(zero_points, g);
     scales.read(row, out.block_scales);
   };
   return reader.finish(format, n, k, std::move(read));
@@ -58,7 +58,7 @@ std::vector<QuantizedModule> read_awq(const Checkpoint& files, const nlohmann::j
   }
   std::vector<QuantizedModule> modules;
   const PackedOutputs at{.group_size = config_integer(config, "group_size", 128),
-                         .group_zeros = config_flag(config, "zero_point", true)};
+                         .group_zero_points = config_flag(config, "zero_point", true)};
   read_each(files, ".qweight", modules,
             [&](ModuleReader& reader) { return read_packed_outputs(reader, at); });
   return modules;

@@ -1,6 +1,6 @@
-// BitNet: weight uint8 [n / 4, k], -1, 0 or 1 as two bits: bits [2 i, 2 i + 2) of row r are row i n / 4 + r,
-// one added; weight_scale, one number, which divides (bitlinear) or multiplies (autobitlinear). With
-// quantization_mode "online" the layers' matrices are stored as floats and become such codes here.
+// BitNet: weight uint8 [n / 4, k] contains -1, 0 or 1 plus one in two bits each: bits [2 i, 2 i + 2) of row r
+// are row i n / 4 + r. weight_scale is a single value that divides (bitlinear) or multiplies (autobitlinear).
+// With quantization_mode "online", the checkpoint contains floats, which are quantized here.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -14,15 +14,15 @@ namespace quire {
 
 namespace {
 
-CodedFormat ternary() {
-  CodedFormat format;
+QuantFormat ternary() {
+  QuantFormat format;
   format.code_bits = 2;
-  format.zero = 1;
+  format.zero_point = 1;
   format.group_size = format.block_size = 0;
   return format;
 }
 
-// The whole matrix has one scale, the mean of its magnitudes, as the type of its numbers can say it.
+// One scale for the matrix: the mean magnitude, rounded to the type of the weights.
 QuantizedModule round_to_ternary(const Checkpoint& files, const std::string& module) {
   ModuleReader reader(files, module);
   const TensorInfo& weight = reader.need(".weight", {DType::kF32, DType::kBF16, DType::kF16}, {-1, -1});
@@ -39,7 +39,7 @@ QuantizedModule round_to_ternary(const Checkpoint& files, const std::string& mod
   alignas(4) std::array<std::byte, 4> stored{};
   store_f32(type, stored.data(), 0, 1.0F / by);
   const float scale = load_f32(type, stored.data(), 0);
-  return reader.finish(ternary(), weight.shape[0], k, [=](int64_t row, const CodedRow& out) {
+  return reader.finish(ternary(), weight.shape[0], k, [=](int64_t row, const QuantizedRow& out) {
     const std::byte* line = bytes.data() + static_cast<size_t>(row * k) * size;
     for (size_t i = 0; i < out.codes.size(); ++i) {
       const float code = std::nearbyint(load_number(type, line + i * size) * by);
@@ -49,7 +49,7 @@ QuantizedModule round_to_ternary(const Checkpoint& files, const std::string& mod
   });
 }
 
-// All matrices of the layers but those that the configuration leaves out.
+// Quantizes all matrices of the layers, except those excluded by the configuration.
 std::vector<QuantizedModule> read_online(const Checkpoint& files, const nlohmann::json& config) {
   const auto kept = config.find("modules_to_not_convert");
   const auto is_kept = [&](const std::string& name) {
@@ -83,7 +83,7 @@ std::vector<QuantizedModule> read_bitnet(const Checkpoint& files, const nlohmann
     const int64_t lines = weight.shape[0];
     const int64_t k = weight.shape[1];
     const auto bytes = reader.bytes(".weight");
-    return reader.finish(ternary(), 4 * lines, k, [=](int64_t row, const CodedRow& out) {
+    return reader.finish(ternary(), 4 * lines, k, [=](int64_t row, const QuantizedRow& out) {
       const auto* line = bytes.data() + row % lines * k;
       for (size_t i = 0; i < out.codes.size(); ++i)
         out.codes[i] = (static_cast<uint8_t>(line[i]) >> (2 * (row / lines))) & 3;

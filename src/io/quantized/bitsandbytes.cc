@@ -1,7 +1,7 @@
-// bitsandbytes. 4 bits: weight uint8 [n k / 2, 1], rows one behind the other, the first of two codes in the
-// high half; weight.absmax, a scale for each block of codes, float32 or itself quantized to 8 bits in blocks;
-// weight.quant_map, what codes stand for; weight.quant_state.bitsandbytes__nf4 (or __fp4), JSON in bytes.
-// 8 bits: weight int8 [n, k], SCB float32 [n]: weight = code * SCB / 127.
+// bitsandbytes. 4 bits: weight uint8 [n k / 2, 1], concatenated rows, the first of two codes in the high
+// half; weight.absmax, one scale per block, float32 or quantized to 8 bits in blocks; weight.quant_map, the
+// values of codes; weight.quant_state.bitsandbytes__nf4 (or __fp4), JSON in bytes.
+// 8 bits: weight int8 [n, k], SCB float32 [n]: weight = value * SCB / 127.
 #include <algorithm>
 #include <memory>
 #include <numeric>
@@ -29,7 +29,7 @@ State read_state(ModuleReader& reader, const std::string& suffix) {
       parse_json(std::string_view(reinterpret_cast<const char*>(bytes.data()), bytes.size()), suffix);
   const auto integer = [&](const nlohmann::json& value, const char* field) {
     if (!value.is_number_integer() || value.get<int64_t>() < 1 || value.get<int64_t>() > int64_t{1} << 40)
-      reader.fail(suffix, cat("has no positive whole number '", field, "'"));
+      reader.fail(suffix, cat("has no positive integer '", field, "'"));
     return value.get<int64_t>();
   };
   const auto shape = json.is_object() ? json.find("shape") : json.end();
@@ -42,7 +42,7 @@ State read_state(ModuleReader& reader, const std::string& suffix) {
   if (json.contains("nested_blocksize")) {
     state.nested_block = integer(json["nested_blocksize"], "nested_blocksize");
     const auto offset = json.find("nested_offset");
-    if (offset == json.end() || !offset->is_number()) reader.fail(suffix, "has no number 'nested_offset'");
+    if (offset == json.end() || !offset->is_number()) reader.fail(suffix, "has no numeric 'nested_offset'");
     state.nested_offset = offset->get<float>();
   }
   return state;
@@ -59,7 +59,7 @@ std::span<const float> table_of(ModuleReader& reader, std::span<const float> kno
   return known;
 }
 
-// The scale of each block.
+// The scale of each block, dequantized.
 std::vector<float> block_scales(ModuleReader& reader, const State& state, int64_t blocks) {
   reader.need(".weight.absmax", {DType::kF32, DType::kU8}, {blocks});
   const auto bytes = reader.bytes(".weight.absmax");
@@ -68,16 +68,17 @@ std::vector<float> block_scales(ModuleReader& reader, const State& state, int64_
     std::memcpy(scales.data(), bytes.data(), bytes.size());
     return scales;
   }
-  if (state.nested_block == 0) reader.fail(".weight.absmax", "is quantized, but its state does not say how");
+  if (state.nested_block == 0)
+    reader.fail(".weight.absmax", "is quantized, but its state has no 'nested_blocksize'");
   const int64_t outer = (blocks + state.nested_block - 1) / state.nested_block;
   reader.need(".weight.nested_absmax", {DType::kF32}, {outer});
   reader.need(".weight.nested_quant_map", {DType::kF32}, {256});
   const auto map = reader.bytes(".weight.nested_quant_map");
-  const auto most = reader.bytes(".weight.nested_absmax");
+  const auto absmax = reader.bytes(".weight.nested_absmax");
   for (size_t i = 0; i < scales.size(); ++i) {
     const float code = load_number(DType::kF32, map.data() + 4 * static_cast<size_t>(bytes[i]));
     const size_t block = i / static_cast<size_t>(state.nested_block);
-    scales[i] = code * load_number(DType::kF32, most.data() + 4 * block) + state.nested_offset;
+    scales[i] = code * load_number(DType::kF32, absmax.data() + 4 * block) + state.nested_offset;
   }
   return scales;
 }
@@ -87,21 +88,21 @@ QuantizedModule read_4bit(ModuleReader& reader, const std::string& suffix, std::
   const int64_t n = state.n;
   const int64_t k = state.k;
   if (n > (int64_t{1} << 62) / k || (n * k) % 2 != 0)
-    reader.fail(suffix, "has a shape that is too large or odd");
+    reader.fail(suffix, "has a shape that is too large or an odd number of weights");
   const TensorInfo& weight = reader.need(".weight", {DType::kU8});
   if (static_cast<int64_t>(weight.bytes) != n * k / 2)
     reader.fail(".weight", cat("has ", weight.bytes, " bytes, expected ", n * k / 2));
-  CodedFormat format;
+  QuantFormat format;
   format.code_bits = 4;
   format.values = CodeValues::kTable;
   format.table = table_of(reader, known);
-  // Blocks run on from row to row.
+  // Blocks continue across rows.
   format.group_size = format.block_size = std::gcd(k, state.block);
   const int64_t group = format.group_size;
   const auto scales = std::make_shared<const std::vector<float>>(
       block_scales(reader, state, (n * k + state.block - 1) / state.block));
   const auto bytes = reader.bytes(".weight");
-  return reader.finish(format, n, k, [=](int64_t row, const CodedRow& out) {
+  return reader.finish(format, n, k, [=](int64_t row, const QuantizedRow& out) {
     for (size_t i = 0; i < out.codes.size(); ++i) {
       const size_t at = static_cast<size_t>(row * k) + i;
       const auto byte = static_cast<uint8_t>(bytes[at / 2]);
@@ -119,17 +120,17 @@ QuantizedModule read_8bit(ModuleReader& reader) {
   const int64_t k = weight.shape[1];
   reader.need(".SCB", {DType::kF32}, {n});
   reader.find(".weight_format");
-  CodedFormat format;
+  QuantFormat format;
   format.code_bits = 8;
-  format.zero = 128;
+  format.zero_point = 128;
   format.group_size = format.block_size = 0;
-  const ScaleGrid most(DType::kF32, reader.bytes(".SCB"), 1, 0);
+  const ScaleGrid absmax(DType::kF32, reader.bytes(".SCB"), 1, 0);
   const auto bytes = reader.bytes(".weight");
-  return reader.finish(format, n, k, [=](int64_t row, const CodedRow& out) {
+  return reader.finish(format, n, k, [=](int64_t row, const QuantizedRow& out) {
     for (size_t i = 0; i < out.codes.size(); ++i)
       out.codes[i] =
           static_cast<uint8_t>(static_cast<uint8_t>(bytes[static_cast<size_t>(row * k) + i]) ^ 0x80);
-    out.block_scales[0] = most.at(row, 0) / 127.0F;
+    out.block_scales[0] = absmax.at(row, 0) / 127.0F;
   });
 }
 

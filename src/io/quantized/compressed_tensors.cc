@@ -1,10 +1,10 @@
-// compressed-tensors: what a module has says how it is stored.
+// compressed-tensors: the storage of a module follows from its tensors.
 //   weight_packed int32 [n, k bits / 32], weight_shape, weight_scale [n, groups], weight_zero_point int32
-//     [n bits / 32, groups] packed along n, weight_g_idx: whole numbers of 2 to 8 bits, 2^(bits - 1) added
+//     [n bits / 32, groups] packed along n, weight_g_idx: integers of 2 to 8 bits, stored plus 2^(bits - 1)
 //   weight_packed uint8 [n, k / 2]: 4-bit floats, with weight_global_scale, which divides (nvfp4), or without
-//     (mxfp4: scales are powers of two)
-//   weight int8, weight_scale [n, groups] or one, weight_zero_point int8
-//   weight fp8, weight_scale one, [n, 1] or of blocks
+//     (mxfp4: power-of-two scales)
+//   weight int8, weight_scale [n, groups] or a single value, weight_zero_point int8
+//   weight fp8, weight_scale: a single value, [n, 1] or per block
 #include <algorithm>
 #include <numeric>
 
@@ -15,7 +15,7 @@
 namespace quire {
 namespace {
 
-// The field of the first group of modules that has it.
+// The field of the first config group that has it.
 const nlohmann::json* weights_field(const nlohmann::json& config, const char* field) {
   const auto groups = config.find("config_groups");
   if (groups == config.end() || !groups->is_object()) return nullptr;
@@ -34,7 +34,7 @@ int64_t weights_integer(const nlohmann::json& config, const char* field) {
   return value != nullptr && value->is_number_integer() ? value->get<int64_t>() : 0;
 }
 
-// Columns by their groups, as for GPTQ; empty where they lie so.
+// Columns sorted by group, as for GPTQ; empty if they are in this order already.
 std::vector<int32_t> order_of(ModuleReader& reader, int64_t k, int64_t group_size) {
   if (reader.find(".weight_g_idx") == nullptr) return {};
   reader.need(".weight_g_idx", {DType::kI32}, {k});
@@ -45,7 +45,7 @@ std::vector<int32_t> order_of(ModuleReader& reader, int64_t k, int64_t group_siz
   std::ranges::stable_sort(order, {}, [&](int32_t i) { return group[static_cast<size_t>(i)]; });
   for (size_t i = 0; i < order.size(); ++i) {
     if (group[static_cast<size_t>(order[i])] != static_cast<int64_t>(i) / group_size)
-      reader.fail(".weight_g_idx", cat("has groups that are not of ", group_size, " features each"));
+      reader.fail(".weight_g_idx", cat("has groups that do not have ", group_size, " features each"));
   }
   if (std::ranges::is_sorted(order)) order.clear();
   return order;
@@ -59,36 +59,37 @@ QuantizedModule read_packed(ModuleReader& reader, const nlohmann::json& config) 
   int64_t k = 0;
   const auto shape_bytes = reader.bytes(".weight_shape");
   std::memcpy(&k, shape_bytes.data() + dtype_size(shape.dtype), dtype_size(shape.dtype));
-  if (k < 1 || k > words * 32) reader.fail(".weight_shape", cat("says ", k, " columns in ", words, " words"));
+  if (k < 1 || k > words * 32)
+    reader.fail(".weight_shape", cat("states ", k, " columns in ", words, " words"));
   const auto bits = static_cast<int32_t>(words * 32 / k);
   if (bits < 2 || bits > 8 || BitStreams::words_of(k, bits) != words)
     reader.fail(".weight_packed",
-                cat("is ", packed.shape_text(), ", which fits no width of codes of ", k, " columns"));
+                cat("is ", packed.shape_text(), ", which does not match any bit width for ", k, " columns"));
 
-  CodedFormat format;
+  QuantFormat format;
   format.code_bits = bits;
-  format.zero = 1 << (bits - 1);
+  format.zero_point = 1 << (bits - 1);
   const ScaleGrid scales =
       reader.scales(".weight_scale", n, k, weights_integer(config, "group_size"), format);
   const int64_t group_size = format.group_size == 0 ? k : format.group_size;
   const int64_t groups = (k + group_size - 1) / group_size;
   const std::vector<int32_t> order = order_of(reader, k, group_size);
-  BitStreams zeros;
+  BitStreams zero_points;
   if (reader.find(".weight_zero_point") != nullptr) {
     reader.need(".weight_zero_point", {DType::kI32}, {BitStreams::words_of(n, bits), groups});
-    zeros = BitStreams(reader.bytes(".weight_zero_point"), groups, bits);
-    format.group_zeros = true;
+    zero_points = BitStreams(reader.bytes(".weight_zero_point"), groups, bits);
+    format.group_zero_points = true;
   }
   const auto bytes = reader.bytes(".weight_packed");
   return reader.finish(
       format, n, k,
-      [=](int64_t row, const CodedRow& out) {
+      [=](int64_t row, const QuantizedRow& out) {
         const auto codes = BitStreams::row(bytes, row, words, bits);
         for (size_t i = 0; i < out.codes.size(); ++i)
           out.codes[i] = codes.code(0, order.empty() ? static_cast<int64_t>(i) : order[i]);
         scales.read(row, out.block_scales);
-        for (size_t g = 0; g < out.group_zeros.size(); ++g)
-          out.group_zeros[g] = zeros.code(static_cast<int64_t>(g), row);
+        for (size_t g = 0; g < out.group_zero_points.size(); ++g)
+          out.group_zero_points[g] = zero_points.code(static_cast<int64_t>(g), row);
       },
       order);
 }
@@ -99,7 +100,7 @@ QuantizedModule read_fp8_weight(ModuleReader& reader, const nlohmann::json& conf
     return read_float8(reader, ".weight_scale", {1, weights_integer(config, "group_size")});
   const nlohmann::json* sizes = weights_field(config, "block_structure");
   const auto block = sizes == nullptr ? std::nullopt : block_size_of(*sizes);
-  if (!block) reader.fail(".weight", "has scales of blocks, but 'block_structure' does not say of what size");
+  if (!block) reader.fail(".weight", "has block scales, but 'block_structure' has no block size");
   return read_float8(reader, ".weight_scale", *block);
 }
 

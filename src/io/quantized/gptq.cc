@@ -1,5 +1,5 @@
-// GPTQ: for each module qweight int32 [k bits / 32, n], words along k; scales [groups, n]; qzeros int32
-// [groups, n bits / 32], words along n; g_idx int32 [k], the group of each input feature.
+// GPTQ: each module has qweight int32 [k bits / 32, n], packed along K; scales [groups, n]; qzeros int32
+// [groups, n bits / 32], packed along n; g_idx int32 [k], the group of each input feature.
 #include <algorithm>
 #include <cstdint>
 #include <numeric>
@@ -10,25 +10,25 @@
 namespace quire {
 namespace {
 
-// Input features in the order of their groups, where they are not; empty where they are.
+// Input features sorted by group; empty if they are in this order already.
 std::vector<int32_t> order_of(ModuleReader& reader, int64_t k, int64_t group_size, int64_t groups) {
   if (reader.find(".g_idx") == nullptr) return {};
   reader.need(".g_idx", {DType::kI32}, {k});
   std::vector<int32_t> group(static_cast<size_t>(k));
   std::memcpy(group.data(), reader.bytes(".g_idx").data(), group.size() * sizeof(int32_t));
   for (const int32_t g : group) {
-    if (g < 0 || g >= groups) reader.fail(".g_idx", cat("names group ", g, " of ", groups));
+    if (g < 0 || g >= groups) reader.fail(".g_idx", cat("refers to group ", g, " of ", groups));
   }
   std::vector<int32_t> order(group.size());
   std::iota(order.begin(), order.end(), 0);
   if (groups == 1 || std::ranges::is_sorted(group)) {
-    // As they lie, as long as each group has its size: looked at below.
+    // Sorted already; the loop below checks the size of each group.
   } else {
     std::ranges::stable_sort(order, {}, [&](int32_t i) { return group[static_cast<size_t>(i)]; });
   }
   for (size_t i = 0; i < order.size(); ++i) {
     if (group[static_cast<size_t>(order[i])] != static_cast<int64_t>(i) / group_size)
-      reader.fail(".g_idx", cat("has groups that are not of ", group_size, " features each"));
+      reader.fail(".g_idx", cat("has groups that do not have ", group_size, " features each"));
   }
   if (std::ranges::is_sorted(order)) order.clear();
   return order;
@@ -41,16 +41,16 @@ QuantizedModule read_gptq_module(ModuleReader& reader, const nlohmann::json& con
   const int64_t n = weight.shape[1];
   auto bits = static_cast<int32_t>(config_integer(config, "bits", 4));
   int64_t k = weight.shape[0] * 32 / std::max(1, bits);
-  // Single modules may have other bits than the configuration says; the index of groups tells.
+  // Modules may have a different bit width than the configuration; g_idx determines the size of K.
   if (const TensorInfo* index = reader.find(".g_idx"); index != nullptr && index->shape.size() == 1) {
     k = std::max<int64_t>(1, index->shape[0]);
     bits = static_cast<int32_t>(weight.shape[0] * 32 / k);
   }
   if (bits != 2 && bits != 3 && bits != 4 && bits != 8)
-    reader.fail(".qweight", cat("has codes of ", bits, " bits; 2, 3, 4 and 8 are supported"));
+    reader.fail(".qweight", cat("has values of ", bits, " bits; 2, 3, 4 and 8 are supported"));
   reader.need(".qweight", {DType::kI32}, {BitStreams::words_of(k, bits), n});
 
-  CodedFormat format;
+  QuantFormat format;
   format.code_bits = bits;
   const ScaleGrid scales =
       reader.scales(".scales", n, k, config_integer(config, "group_size", 0), format, true);
@@ -58,12 +58,12 @@ QuantizedModule read_gptq_module(ModuleReader& reader, const nlohmann::json& con
   const int64_t groups = (k + group_size - 1) / group_size;
   std::vector<int32_t> order = order_of(reader, k, group_size, groups);
 
-  // Zeros of symmetric codes are in the middle, whatever is stored: some tools store them as the other
-  // version of the format would.
+  // Symmetric values have their zero point in the middle, regardless of what is stored: some tools store it
+  // in the format of the other version.
   const bool symmetric = config_flag(config, "sym", true);
-  format.zero = 1 << (bits - 1);
-  format.group_zeros = !symmetric;
-  BitStreams zeros;
+  format.zero_point = 1 << (bits - 1);
+  format.group_zero_points = !symmetric;
+  BitStreams zero_points;
   const int64_t zero_words = BitStreams::words_of(n, bits);
   if (symmetric) {
     reader.find(".qzeros");
@@ -71,18 +71,18 @@ QuantizedModule read_gptq_module(ModuleReader& reader, const nlohmann::json& con
     reader.need(".qzeros", {DType::kI32}, {groups, zero_words});
   }
   const auto zero_bytes = symmetric ? std::span<const std::byte>() : reader.bytes(".qzeros");
-  // The first version of the format stores zeros less one.
+  // The first version of the format stores zero points minus one.
   const int add = config_text(config, "checkpoint_format", "gptq") == "gptq_v2" ? 0 : 1;
   const int mask = (1 << bits) - 1;
 
   const BitStreams codes(reader.bytes(".qweight"), n, bits);
-  auto read = [=](int64_t row, const CodedRow& out) {
+  auto read = [=](int64_t row, const QuantizedRow& out) {
     for (size_t i = 0; i < out.codes.size(); ++i)
       out.codes[i] = codes.code(row, order.empty() ? static_cast<int64_t>(i) : order[i]);
     scales.read(row, out.block_scales);
-    for (size_t g = 0; g < out.group_zeros.size(); ++g) {
+    for (size_t g = 0; g < out.group_zero_points.size(); ++g) {
       const auto words = BitStreams::row(zero_bytes, static_cast<int64_t>(g), zero_words, bits);
-      out.group_zeros[g] = static_cast<uint8_t>((words.code(0, row) + add) & mask);
+      out.group_zero_points[g] = static_cast<uint8_t>((words.code(0, row) + add) & mask);
     }
   };
   return reader.finish(format, n, k, std::move(read), order);

@@ -1,5 +1,5 @@
-// One reader for each quant_method: which weights of the checkpoint are codes, and how these are stored.
-// Throw Error that names the tensor or the field at fault. Formats: docs/weight-formats.md.
+// One reader per quant_method: finds the quantized weights of a checkpoint and their storage. They throw
+// Error with the tensor or the field. Formats: docs/weight-formats.md.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -26,56 +26,57 @@ std::vector<QuantizedModule> read_squeezellm(const Checkpoint& files, const nloh
 std::vector<QuantizedModule> read_torchao(const Checkpoint& files, const nlohmann::json& config);
 std::vector<QuantizedModule> read_quark(const Checkpoint& files, const nlohmann::json& config);
 
-// One module of GPTQ's, which its configuration describes.
+// One GPTQ module with the given configuration.
 QuantizedModule read_gptq_module(ModuleReader& reader, const nlohmann::json& config);
 
-// Codes of 4 bits, eight in an int32, along the outputs: [k, n / 8], as AWQ packs them.
+// 4-bit values, eight per int32 along the outputs: [k, n / 8], as packed by AWQ.
 struct PackedOutputs {
   std::string_view codes = ".qweight";
-  std::string_view scales = ".scales";  // [groups, n]
-  std::string_view zeros = ".qzeros";   // [groups, n / 8], packed as the codes are
+  std::string_view scales = ".scales";       // [groups, n]
+  std::string_view zero_points = ".qzeros";  // [groups, n / 8], packed like the values
   int64_t group_size = 0;
-  bool group_zeros = true;  // false: in the middle, whatever is stored
-  bool interleaved = true;  // places 0 .. 7 of a word have the outputs 0, 2, 4, 6, 1, 3, 5, 7
-  bool with_signs = false;  // codes of -8 .. 7
+  bool group_zero_points = true;  // false = in the middle, regardless of what is stored
+  bool interleaved = true;        // fields 0 to 7 of a word are the outputs 0, 2, 4, 6, 1, 3, 5, 7
+  bool with_signs = false;        // signed values, -8 to 7
 };
 QuantizedModule read_packed_outputs(ModuleReader& reader, const PackedOutputs& at);
 
-// Whole numbers of 8 bits, with or without signs: [n, k].
+// 8-bit integers, signed or unsigned: [n, k].
 struct ByteCodes {
   std::string_view codes = ".weight";
-  std::string_view scales = ".weight_scale";      // one, [n], [n, groups]
-  std::string_view zeros = ".weight_zero_point";  // as the scales, of the codes' type; may be missing
+  std::string_view scales = ".weight_scale";  // one, [n], [n, groups]
+  std::string_view zero_points =
+      ".weight_zero_point";  // same shape as the scales, same type as the values; optional
   int64_t group_size = 0;
-  bool transposed = false;  // [k, n], scales and zeros [groups, n]
-  int32_t bits = 8;         // codes with signs use so many of them
+  bool transposed = false;  // [k, n], scales and zero points [groups, n]
+  int32_t bits = 8;         // number of bits used by signed values
 };
 QuantizedModule read_byte_codes(ModuleReader& reader, const ByteCodes& at);
 
-// A block of a matrix that has one scale; 0 columns: nobody says how many.
+// A block of a matrix that shares a scale. columns: 0 = unknown.
 struct BlockSize {
   int64_t rows = 1;
   int64_t columns = 0;
 };
 
-// Weights of 4-bit floats, two in a byte, the lower column in the low half: [n, k / 2].
+// 4-bit float weights, two per byte, the lower column in the low half: [n, k / 2].
 QuantizedModule read_float4(ModuleReader& reader, std::string_view codes, std::string_view group_scales,
                             float block_scale, int64_t group_size, std::span<const float> scale_table);
-// Those of 6 bits, in a stream of bits along k: [n, 3 k / 4], with powers of two for 32 columns.
+// 6-bit float weights in a bit stream along K: [n, 3 k / 4], with power-of-two scales per 32 columns.
 QuantizedModule read_float6(ModuleReader& reader, std::string_view codes, std::string_view group_scales,
                             std::span<const float> table);
-// Weights of fp8 e4m3 with a scale for all, for each row, or for blocks; or with powers of two for blocks
-// (uint8, e8m0).
+// fp8 e4m3 weights with one scale, or scales per row or per block; block scales may be powers of two (uint8,
+// e8m0).
 QuantizedModule read_float8(ModuleReader& reader, std::string_view scales, BlockSize block,
                             std::string_view codes = ".weight");
 
-// The field, or null where there is none, or nothing that has fields.
+// The field, or null if it does not exist or `config` is not an object.
 const nlohmann::json& config_field(const nlohmann::json& config, std::string_view field);
-// Fields of quantization_config; the fallback where there is none. Error where it is of another type.
+// Fields of quantization_config; `fallback` if they do not exist. Throws Error if they have another type.
 int64_t config_integer(const nlohmann::json& config, std::string_view field, int64_t fallback);
 bool config_flag(const nlohmann::json& config, std::string_view field, bool fallback);
 std::string config_text(const nlohmann::json& config, std::string_view field, std::string_view fallback);
-// Two positive whole numbers, rows and columns; none: it is anything else.
+// Two positive integers, rows and columns; nullopt for anything else.
 std::optional<BlockSize> block_size_of(const nlohmann::json& value);
 
 }  // namespace quire

@@ -7,14 +7,14 @@
 #include "base/error.h"
 #include "base/strings.h"
 #include "quant/codec.h"
-#include "quant/coded_layout.h"
+#include "quant/quant_layout.h"
 
 namespace quire {
 namespace {
 
-class RowMatrix : public CodedMatrix {
+class RowMatrix : public QuantizedMatrix {
  public:
-  RowMatrix(const CodedFormat& format, int64_t rows, int64_t cols, std::vector<int32_t> order, RowReader read,
+  RowMatrix(const QuantFormat& format, int64_t rows, int64_t cols, std::vector<int32_t> order, RowReader read,
             OutlierReader outliers)
       : format_(format),
         rows_(rows),
@@ -23,11 +23,11 @@ class RowMatrix : public CodedMatrix {
         read_(std::move(read)),
         outliers_(std::move(outliers)) {}
 
-  const CodedFormat& format() const override { return format_; }
+  const QuantFormat& format() const override { return format_; }
   int64_t rows() const override { return rows_; }
   int64_t cols() const override { return cols_; }
   std::span<const int32_t> column_order() const override { return order_; }
-  void read_rows(int64_t first, std::span<const CodedRow> out) const override {
+  void read_rows(int64_t first, std::span<const QuantizedRow> out) const override {
     for (size_t i = 0; i < out.size(); ++i) read_(first + static_cast<int64_t>(i), out[i]);
   }
   int64_t num_outliers() const override { return outliers_.count; }
@@ -36,7 +36,7 @@ class RowMatrix : public CodedMatrix {
   }
 
  private:
-  CodedFormat format_;
+  QuantFormat format_;
   int64_t rows_;
   int64_t cols_;
   std::vector<int32_t> order_;
@@ -92,7 +92,7 @@ const TensorInfo* ModuleReader::find(std::string_view suffix) {
 
 const TensorInfo& ModuleReader::need(std::string_view suffix, std::initializer_list<DType> types) {
   const TensorInfo* info = find(suffix);
-  if (info == nullptr) fail(suffix, "is missing: the module's weight is quantized");
+  if (info == nullptr) fail(suffix, "is missing, although the weight of the module is quantized");
   if (std::ranges::find(types, info->dtype) == types.end())
     fail(suffix, cat("is ", dtype_name(info->dtype), ", expected ", types_text(types)));
   return *info;
@@ -114,7 +114,7 @@ std::span<const std::byte> ModuleReader::bytes(std::string_view suffix) const {
 }
 
 ScaleGrid ModuleReader::scales(std::string_view suffix, int64_t n, int64_t k, int64_t group_size,
-                               CodedFormat& format, bool transposed, int64_t row_step) {
+                               QuantFormat& format, bool transposed, int64_t row_step) {
   const TensorInfo& info = need(suffix, {DType::kF32, DType::kF16, DType::kBF16});
   format.half_scales = info.dtype == DType::kF16;
   format.bfloat_scales = info.dtype == DType::kBF16;
@@ -151,12 +151,12 @@ void ModuleReader::fail(std::string_view suffix, std::string_view problem) const
   throw Error(cat(files_.path().string(), ": ", module_, suffix, " ", problem));
 }
 
-QuantizedModule ModuleReader::finish(const CodedFormat& format, int64_t n, int64_t k, RowReader read,
+QuantizedModule ModuleReader::finish(const QuantFormat& format, int64_t n, int64_t k, RowReader read,
                                      std::vector<int32_t> order, OutlierReader outliers) {
   try {
-    check_coded_format(format);
+    check_quant_format(format);
   } catch (const Error& error) {
-    fail("", cat("cannot be read: ", error.what()));
+    fail("", cat("is not supported: ", error.what()));
   }
   return {cat(module_, ".weight"),
           std::make_unique<RowMatrix>(format, n, k, std::move(order), std::move(read), std::move(outliers)),

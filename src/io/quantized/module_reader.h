@@ -1,6 +1,6 @@
-// What the readers of quantized checkpoints share: the tensors that one module's weight is made of, checked;
-// grids of scales; codes in streams of bits. Load time only; one thread, except that matrices may be read by
-// several.
+// Shared by the readers of quantized checkpoints: access to the tensors of a module, with checks; grids of
+// scales; bit streams of codes. Load time only; single-threaded, except that matrices may be read by several
+// threads.
 #pragma once
 
 #include <cstddef>
@@ -15,27 +15,28 @@
 #include <vector>
 
 #include "io/checkpoint.h"
-#include "quant/coded_matrix.h"
+#include "quant/quantized_matrix.h"
 
 namespace quire {
 
-// A weight that a checkpoint stores as codes, and the tensors that it is made of.
+// A quantized weight of a checkpoint, and the tensors that store it.
 struct QuantizedModule {
-  std::string name;  // the weight's: "model.layers.0.mlp.up_proj.weight"
-  std::unique_ptr<CodedMatrix> matrix;
+  std::string name;  // name of the weight, "model.layers.0.mlp.up_proj.weight"
+  std::unique_ptr<QuantizedMatrix> matrix;
   std::vector<std::string> tensors;
-  std::vector<int64_t> shape = {};  // the tensor's; empty: [rows, columns]
+  std::vector<int64_t> shape = {};  // shape of the tensor; empty = [rows, columns]
 };
 
-using RowReader = std::function<void(int64_t row, const CodedRow& out)>;
+using RowReader = std::function<void(int64_t row, const QuantizedRow& out)>;
 
-// CodedMatrix::read_outliers, and how many there are of all rows.
+// QuantizedMatrix::read_outliers, and the total number of outliers.
 struct OutlierReader {
   int64_t count = 0;
   std::function<void(int64_t row, std::vector<Outlier>& out)> read;
 };
 
-// Numbers [rows / row_step, groups] in the file: scales or zeros of groups. A stride of 0: all share one.
+// Values [rows / row_step, groups] in the file: scales or zero points of groups. A stride of 0 means that all
+// share one value.
 class ScaleGrid {
  public:
   ScaleGrid() = default;
@@ -65,15 +66,15 @@ class ScaleGrid {
   int64_t row_step_ = 1;
 };
 
-// Stream `lane` of codes in little-endian 32-bit words [words, lanes]: code i is bits [i bits, (i + 1) bits)
-// of it.
+// Stream `lane` of codes in little-endian 32-bit words [words, lanes]: code i is in bits [i * bits, (i + 1) *
+// bits).
 class BitStreams {
  public:
   BitStreams() = default;
   BitStreams(std::span<const std::byte> words, int64_t lanes, int32_t bits)
       : words_(words), lanes_(lanes), bits_(bits) {}
 
-  // Where words of one stream follow each other: stream `index` of `length` words.
+  // For contiguous streams: stream `index` of `length` words.
   static BitStreams row(std::span<const std::byte> words, int64_t index, int64_t length, int32_t bits) {
     const auto bytes = static_cast<size_t>(length) * 4;
     return {words.subspan(static_cast<size_t>(index) * bytes, bytes), 1, bits};
@@ -101,30 +102,30 @@ class BitStreams {
 
 class ModuleReader {
  public:
-  // `module`: "model.layers.0.mlp.up_proj". The checkpoint outlives what is made here.
+  // `module`: "model.layers.0.mlp.up_proj". The checkpoint must outlive the created matrices.
   ModuleReader(const Checkpoint& files, std::string module) : files_(files), module_(std::move(module)) {}
 
   const std::string& module() const { return module_; }
 
-  // The module's tensor, which is then one of those that the weight is made of; null: it has none.
+  // Finds a tensor of the module and records it as part of the weight; null if it does not exist.
   const TensorInfo* find(std::string_view suffix);
-  // The same; Error where there is none, or its type or shape is another. A dimension of -1 may have any
+  // Same, but throws Error if it does not exist or has another type or shape. A dimension of -1 matches any
   // size.
   const TensorInfo& need(std::string_view suffix, std::initializer_list<DType> types,
                          std::initializer_list<int64_t> shape);
-  const TensorInfo& need(std::string_view suffix, std::initializer_list<DType> types);  // of any shape
+  const TensorInfo& need(std::string_view suffix, std::initializer_list<DType> types);  // any shape
   std::span<const std::byte> bytes(std::string_view suffix) const;
-  // The tensor as a grid of scales of a matrix [n, k]: one number, [n, 1], [n], or [blocks of rows, groups]
-  // where it has so many of both; `transposed`: [groups, n]. Sets the format's group and block size and type
-  // of scales. `group_size`: what the configuration says, 0 where nothing.
-  ScaleGrid scales(std::string_view suffix, int64_t n, int64_t k, int64_t group_size, CodedFormat& format,
+  // The tensor as a grid of scales for a matrix [n, k]: one value, [n, 1], [n], or [blocks of rows, groups];
+  // `transposed`: [groups, n]. Sets the group size, block size and scale type of the format. `group_size`:
+  // from the configuration, 0 if not given.
+  ScaleGrid scales(std::string_view suffix, int64_t n, int64_t k, int64_t group_size, QuantFormat& format,
                    bool transposed = false, int64_t row_step = 1);
-  // A tensor of one float32.
+  // A tensor with one float.
   float number(std::string_view suffix);
 
   [[noreturn]] void fail(std::string_view suffix, std::string_view problem) const;
-  // Names the module in complaints about the format.
-  QuantizedModule finish(const CodedFormat& format, int64_t n, int64_t k, RowReader read,
+  // Errors about the format contain the module.
+  QuantizedModule finish(const QuantFormat& format, int64_t n, int64_t k, RowReader read,
                          std::vector<int32_t> order = {}, OutlierReader outliers = {});
 
  private:
@@ -133,13 +134,13 @@ class ModuleReader {
   std::vector<std::string> taken_;
 };
 
-// An element of the file, which may lie at any address.
+// Loads an element of the file at any alignment.
 float load_number(DType dtype, const std::byte* at);
 
-// The modules X for which there is a tensor X + suffix.
+// The modules X for which a tensor X + suffix exists.
 std::vector<std::string> modules_with(const Checkpoint& files, std::string_view suffix);
 
-// read(reader) of each of them, behind what `modules` has.
+// Calls read(reader) for each of them and appends the results to `modules`.
 template <typename Read>
 void read_each(const Checkpoint& files, std::string_view suffix, std::vector<QuantizedModule>& modules,
                Read read) {

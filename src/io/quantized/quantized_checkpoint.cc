@@ -36,15 +36,14 @@ constexpr std::array<Method, 13> kMethods = {{
     {"torchao", read_torchao},
 }};
 
-// Scales of activations: these are float32 here.
+// Scales of activations, which are unused here: activations are quantized dynamically.
 constexpr std::array<std::string_view, 8> kUnusedSuffixes = {
     ".input_scale",  ".input_scale_2", ".input_zero_point",  ".input_global_scale",
     ".output_scale", ".q_scale",       ".prob_output_scale", ".weight_shape"};
-// But for these, of keys and values, which hold in caches of 8-bit floats.
+// Exceptions: scales of keys and values, which are used with fp8 KV caches.
 constexpr std::array<std::string_view, 2> kKvScaleSuffixes = {".k_proj.output_scale", ".v_proj.output_scale"};
 
-// Whether the checkpoint was made for activations of 8 bits:
-// compressed-tensors, quark and torchao say so.
+// Whether the checkpoint was made for 8-bit activations, according to compressed-tensors, quark and torchao.
 bool made_for_int8(const nlohmann::json& quantization) {
   const nlohmann::json& groups = config_field(quantization, "config_groups");
   const bool grouped = std::ranges::any_of(groups, [](const nlohmann::json& group) {
@@ -68,14 +67,15 @@ class QuantizedCheckpoint : public Checkpoint {
       entry.info.name = module.name;
       entry.info.shape = module.shape;
       if (module.shape.empty()) entry.info.shape = {module.matrix->rows(), module.matrix->cols()};
-      entry.info.coded = true;
+      entry.info.quantized = true;
       for (const std::string& tensor : module.tensors) entry.info.bytes += files_->find(tensor)->bytes;
       hidden_.insert(module.tensors.begin(), module.tensors.end());
       entry.matrix = std::move(module.matrix);
       entry.tensors = std::move(module.tensors);
       std::string name = entry.info.name;
-      const auto [at, inserted] = coded_.emplace(std::move(name), std::move(entry));
-      if (!inserted) throw Error(cat(path().string(), ": ", at->first, " is stored quantized in two ways"));
+      const auto [at, inserted] = quantized_.emplace(std::move(name), std::move(entry));
+      if (!inserted)
+        throw Error(cat(path().string(), ": ", at->first, " is stored in two quantized formats"));
     }
     for (const auto& name : files_->names()) {
       const auto ends = [&](std::string_view suffix) { return name.ends_with(suffix); };
@@ -93,31 +93,31 @@ class QuantizedCheckpoint : public Checkpoint {
   std::vector<std::string> names() const override {
     std::vector<std::string> all;
     for (auto& name : files_->names()) {
-      if (!hidden_.contains(name) && !coded_.contains(name)) all.push_back(std::move(name));
+      if (!hidden_.contains(name) && !quantized_.contains(name)) all.push_back(std::move(name));
     }
-    for (const auto& [name, entry] : coded_) all.push_back(name);
+    for (const auto& [name, entry] : quantized_) all.push_back(name);
     std::ranges::sort(all);
     return all;
   }
   const TensorInfo* find(std::string_view name) const override {
-    const auto it = coded_.find(name);
-    if (it != coded_.end()) return &it->second.info;
+    const auto it = quantized_.find(name);
+    if (it != quantized_.end()) return &it->second.info;
     return hidden_.contains(name) ? nullptr : files_->find(name);
   }
   std::span<const std::byte> bytes(std::string_view name) const override {
-    if (coded_.contains(name))
-      throw Error(cat(path().string(), ": tensor '", name, "' is quantized: it has no bytes of its own"));
+    if (quantized_.contains(name))
+      throw Error(cat(path().string(), ": tensor '", name, "' is quantized and has no plain bytes"));
     return files_->bytes(name);
   }
-  const CodedMatrix* coded(std::string_view name) const override {
-    const auto it = coded_.find(name);
-    return it == coded_.end() ? files_->coded(name) : it->second.matrix.get();
+  const QuantizedMatrix* quantized(std::string_view name) const override {
+    const auto it = quantized_.find(name);
+    return it == quantized_.end() ? files_->quantized(name) : it->second.matrix.get();
   }
-  ActivationFormat usual_activations() const override {
+  ActivationFormat default_activations() const override {
     return made_for_int8(config_field(config(), "quantization_config")) ? ActivationFormat::kInt8
                                                                         : ActivationFormat::kInt16;
   }
-  // bitsandbytes leaves large features of int8 products as they are.
+  // bitsandbytes does not quantize outlier features in int8 products.
   float outlier_threshold() const override {
     const nlohmann::json& config = config_field(this->config(), "quantization_config");
     if (config_field(config, "quant_method") != "bitsandbytes") return 0.0F;
@@ -126,25 +126,25 @@ class QuantizedCheckpoint : public Checkpoint {
   }
   int64_t total_bytes() const override { return files_->total_bytes(); }
   void release(std::string_view name) override {
-    const auto it = coded_.find(name);
-    if (it == coded_.end()) return files_->release(name);
+    const auto it = quantized_.find(name);
+    if (it == quantized_.end()) return files_->release(name);
     for (const auto& tensor : it->second.tensors) files_->release(tensor);
   }
 
  private:
   struct Entry {
     TensorInfo info;
-    std::unique_ptr<CodedMatrix> matrix;
+    std::unique_ptr<QuantizedMatrix> matrix;
     std::vector<std::string> tensors;
   };
 
   std::unique_ptr<Checkpoint> files_;
-  std::map<std::string, Entry, std::less<>> coded_;
+  std::map<std::string, Entry, std::less<>> quantized_;
   std::set<std::string, std::less<>> hidden_;
 };
 
-[[noreturn]] void fail(const Checkpoint& files, std::string_view problem) {
-  throw Error(cat(files.path().string(), ": config.json: 'quantization_config' ", problem));
+[[noreturn]] void fail(const std::filesystem::path& model, std::string_view problem) {
+  throw Error(cat(model.string(), ": config.json: 'quantization_config' ", problem));
 }
 
 template <class T>
@@ -175,7 +175,7 @@ std::optional<BlockSize> block_size_of(const nlohmann::json& value) {
 
 int64_t config_integer(const nlohmann::json& config, std::string_view field, int64_t fallback) {
   return config_value<int64_t>(config, field, fallback, config_field(config, field).is_number_integer(),
-                               "a whole number");
+                               "an integer");
 }
 
 bool config_flag(const nlohmann::json& config, std::string_view field, bool fallback) {
@@ -185,29 +185,48 @@ bool config_flag(const nlohmann::json& config, std::string_view field, bool fall
 
 std::string config_text(const nlohmann::json& config, std::string_view field, std::string_view fallback) {
   return config_value<std::string>(config, field, std::string(fallback),
-                                   config_field(config, field).is_string(), "a text");
+                                   config_field(config, field).is_string(), "a string");
 }
 
-std::unique_ptr<Checkpoint> with_quantized(std::unique_ptr<Checkpoint> files) {
-  for (const auto* field : {"quantization_config", "compression_config"}) {
-    const nlohmann::json& config = config_field(files->config(), field);
-    if (!config.is_null()) return with_quantized(std::move(files), config);
-  }
-  return files;
-}
+namespace {
 
-std::unique_ptr<Checkpoint> with_quantized(std::unique_ptr<Checkpoint> files, const nlohmann::json& config) {
-  if (!config.is_object()) fail(*files, "is not an object");
+const Method& method_of(const nlohmann::json& config, const std::filesystem::path& model) {
+  if (!config.is_object()) fail(model, "is not an object");
   const std::string name = config_text(config, "quant_method", "unknown");
   const auto method = std::ranges::find(kMethods, std::string_view(name), &Method::name);
   if (method == kMethods.end()) {
     std::vector<std::string> names;
     for (const Method& known : kMethods) names.emplace_back(known.name);
-    fail(*files, cat("names quantization method '", name, "', which is not supported; supported are ",
-                     join(names, ", "), ", and float32, bfloat16 and float16 without quantization"));
+    fail(model, cat("has the quantization method '", name, "', which is not supported; supported are ",
+                    join(names, ", "), ", and float32, bfloat16 and float16 without quantization"));
   }
+  return *method;
+}
+
+// The quantization's configuration in config.json; null if there is none.
+const nlohmann::json& quantization_of(const nlohmann::json& config) {
+  const nlohmann::json& field = config_field(config, "quantization_config");
+  return field.is_null() ? config_field(config, "compression_config") : field;
+}
+
+}  // namespace
+
+bool require_known_quantization(const nlohmann::json& config, const std::filesystem::path& model) {
+  const nlohmann::json& quantization = quantization_of(config);
+  if (quantization.is_null()) return false;
+  method_of(quantization, model);
+  return true;
+}
+
+std::unique_ptr<Checkpoint> with_quantized(std::unique_ptr<Checkpoint> files) {
+  const nlohmann::json config = quantization_of(files->config());
+  return config.is_null() ? std::move(files) : with_quantized(std::move(files), config);
+}
+
+std::unique_ptr<Checkpoint> with_quantized(std::unique_ptr<Checkpoint> files, const nlohmann::json& config) {
+  const Method& method = method_of(config, files->path());
   files = with_sparse(std::move(files), config);
-  std::vector<QuantizedModule> modules = method->read(*files, config);
+  std::vector<QuantizedModule> modules = method.read(*files, config);
   return std::make_unique<QuantizedCheckpoint>(std::move(files), std::move(modules));
 }
 

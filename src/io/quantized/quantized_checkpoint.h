@@ -1,7 +1,8 @@
-// Checkpoints whose config.json has a quantization_config: their codes as matrices under the names that the
-// weights had before they were quantized.
+// Checkpoints whose config.json has a quantization_config. Their quantized matrices have the names that the
+// weights had before quantization.
 #pragma once
 
+#include <filesystem>
 #include <memory>
 #include <nlohmann/json.hpp>
 
@@ -9,10 +10,14 @@
 
 namespace quire {
 
-// The checkpoint itself where its configuration names no quantization. Throws Error that names the method
-// where there is no reader for it, or the tensor at fault.
+// Returns `files` unchanged if its configuration has no quantization. Throws Error with the unsupported
+// method or the tensor.
 std::unique_ptr<Checkpoint> with_quantized(std::unique_ptr<Checkpoint> files);
-// The same with a quantization_config from elsewhere (quantize_config.json of old GPTQ checkpoints).
+// Same, with a quantization_config from elsewhere (quantize_config.json of old GPTQ checkpoints).
 std::unique_ptr<Checkpoint> with_quantized(std::unique_ptr<Checkpoint> files, const nlohmann::json& config);
+
+// Whether the configuration (config.json) names a quantization method. Throws Error if the method is not
+// supported; `model` is the path in the message.
+bool require_known_quantization(const nlohmann::json& config, const std::filesystem::path& model);
 
 }  // namespace quire

@@ -1,12 +1,12 @@
-// quark (AMD): for each module weight and weight_scale. Codes of one size look alike, so what the
-// configuration says of the module's weight is needed too. Its `dtype`:
-//   fp8_e4m3            fp8 [n, k]; scales for all, [n], of blocks, or uint8 [n, k / 32], powers of two
+// quark (AMD): each module has weight and weight_scale. Formats of the same size cannot be distinguished by
+// their tensors, so the configuration of the module's weight is needed. Its `dtype`:
+//   fp8_e4m3            fp8 [n, k]; scales: one, [n], per block, or uint8 [n, k / 32], powers of two
 //   fp4                 uint8 [n, k / 2]; scales uint8 [n, k / 32] (mxfp4), or fp8 [n, k / 16] times
 //                       weight_scale_2 (nvfp4)
-//   fp6_e2m3, fp6_e3m2  uint8 [n, 3 k / 4], a stream of bits; scales uint8 [n, k / 32]
-//   int8, uint8         [n, k]; scales for all or [n]. Those of groups lie transposed: [k, n], [groups, n]
-//   int4, uint4         int32 [k, n / 8] with scales [groups, n], as AWQ's; int4 has signs
-// weight_zero_point is stored as the codes are.
+//   fp6_e2m3, fp6_e3m2  uint8 [n, 3 k / 4], a bit stream; scales uint8 [n, k / 32]
+//   int8, uint8         [n, k]; scales: one or [n]. With groups, transposed: [k, n], scales [groups, n]
+//   int4, uint4         int32 [k, n / 8] with scales [groups, n], like AWQ; int4 is signed
+// weight_zero_point is stored like the values.
 #include <fnmatch.h>
 
 #include <algorithm>
@@ -24,15 +24,14 @@ namespace {
 
 struct QuarkWeight {
   std::string type;
-  bool groups = false;  // of columns, with scales of their own
+  bool groups = false;  // groups of columns with separate scales
   int64_t group_size = 0;
-  std::optional<BlockSize> block;  // of scales of blocks
+  std::optional<BlockSize> block;  // block size of scales
   bool symmetric = false;
   bool interleaved = true;  // PackedOutputs
 };
 
-// The longest pattern of layer_quant_config that the module's name fits says it, or what holds for all linear
-// modules.
+// The settings of the longest matching pattern in layer_quant_config, or the settings for all linear modules.
 const nlohmann::json& layer_config(const nlohmann::json& config, const std::string& module) {
   const nlohmann::json* found = &config_field(config_field(config, "layer_type_quant_config"), "Linear");
   if (found->is_null()) found = &config_field(config, "global_quant_config");
@@ -48,11 +47,12 @@ const nlohmann::json& layer_config(const nlohmann::json& config, const std::stri
 QuarkWeight weight_of(const ModuleReader& reader, const nlohmann::json& config) {
   const nlohmann::json* field = &config_field(layer_config(config, reader.module()), "weight");
   QuarkWeight weight;
-  // One after the other: weights are rounded to the first, then their scales, or they once more, to the next.
+  // A list describes successive rounding steps of the weights, or of their scales.
   if (field->is_array() && !field->empty()) {
     weight.type = config_text(field->front(), "dtype", "");
     if (field->size() > 1 && weight.type != "fp4")
-      reader.fail(".weight", cat("is rounded twice, to '", weight.type, "' first, which is not supported"));
+      reader.fail(".weight",
+                  cat("is quantized in two steps, first to '", weight.type, "', which is not supported"));
     field = &field->front();
   }
   weight.type = config_text(*field, "dtype", "");
@@ -62,8 +62,7 @@ QuarkWeight weight_of(const ModuleReader& reader, const nlohmann::json& config) 
     weight.group_size = std::clamp<int64_t>(config_integer(*field, "group_size", 0), 0, INT32_MAX);
   if (scales == "per_block") {
     weight.block = block_size_of(config_field(*field, "block_size"));
-    if (!weight.block)
-      reader.fail(".weight", "has scales of blocks, but 'block_size' does not say of what size");
+    if (!weight.block) reader.fail(".weight", "has block scales, but 'block_size' is missing");
   }
   weight.symmetric = config_flag(*field, "symmetric", false);
   weight.interleaved = config_text(config_field(config, "export"), "pack_method", "reorder") == "reorder";
@@ -93,12 +92,12 @@ QuantizedModule read_int8(ModuleReader& reader, const QuarkWeight& weight) {
 QuantizedModule read_int4(ModuleReader& reader, const QuarkWeight& weight) {
   if (!weight.groups)
     reader.fail(".weight",
-                "has 4 bits without scales of groups ('qscheme' is not 'per_group'), which is not supported");
+                "has 4 bits without group scales ('qscheme' is not 'per_group'), which is not supported");
   return read_packed_outputs(reader, {.codes = ".weight",
                                       .scales = ".weight_scale",
-                                      .zeros = ".weight_zero_point",
+                                      .zero_points = ".weight_zero_point",
                                       .group_size = weight.group_size,
-                                      .group_zeros = !weight.symmetric,
+                                      .group_zero_points = !weight.symmetric,
                                       .interleaved = weight.interleaved,
                                       .with_signs = weight.type == "int4"});
 }

@@ -22,7 +22,7 @@ constexpr std::string_view kMask = ".bitmask";
 constexpr std::string_view kShape = ".shape";
 constexpr std::string_view kRows = ".row_offsets";
 
-// The weight of a module, checked.
+// Reads and checks the description of a module's weight.
 TensorInfo read_module(const Checkpoint& files, const std::string& module) {
   ModuleReader reader(files, module);
   const TensorInfo& kept = reader.need(kKept, {DType::kF32, DType::kF16, DType::kBF16});
@@ -46,7 +46,7 @@ TensorInfo read_module(const Checkpoint& files, const std::string& module) {
   }
   const size_t element = dtype_size(kept.dtype);
   if (kept.bytes != count * element)
-    reader.fail(kKept, cat("has ", kept.bytes / element, " numbers, but the mask ", count));
+    reader.fail(kKept, cat("has ", kept.bytes / element, " values, but the mask has ", count));
   return {.name = cat(module, ".weight"),
           .dtype = kept.dtype,
           .shape = {n, k},
@@ -59,7 +59,7 @@ class SparseCheckpoint : public Checkpoint {
     for (const std::string& module : modules_with(*files_, kMask)) {
       TensorInfo info = read_module(*files_, module);
       if (files_->find(info.name) != nullptr)
-        throw Error(cat(path().string(), ": ", info.name, " is stored both as it is and with a mask"));
+        throw Error(cat(path().string(), ": ", info.name, " is stored both dense and with a mask"));
       for (const std::string_view suffix : {kKept, kMask, kShape, kRows}) hidden_.insert(cat(module, suffix));
       std::string name = info.name;
       weights_.emplace(std::move(name), Weight{std::move(info), module, {}});
@@ -91,8 +91,8 @@ class SparseCheckpoint : public Checkpoint {
     if (it->second.dense.empty()) expand(it->second);
     return it->second.dense;
   }
-  const CodedMatrix* coded(std::string_view name) const override {
-    return weights_.contains(name) ? nullptr : files_->coded(name);
+  const QuantizedMatrix* quantized(std::string_view name) const override {
+    return weights_.contains(name) ? nullptr : files_->quantized(name);
   }
   int64_t total_bytes() const override { return files_->total_bytes(); }
   void release(std::string_view name) override {

@@ -1,7 +1,7 @@
-// Checkpoints of pruned models, as compressed-tensors packs them (sparse-bitmask, sparse-24-bitmask): for
-// each module `compressed`, the weights that were kept, one behind the other; `bitmask` uint8 [n, k / 8],
-// which they are, the lowest bit first; `shape` int64, two numbers; and `row_offsets`, which is not needed.
-// Load time only; one thread.
+// Pruned checkpoints in the formats of compressed-tensors (sparse-bitmask, sparse-24-bitmask). Tensors of
+// each module: `compressed`, the nonzero weights, concatenated; `bitmask` uint8 [n, k / 8], their positions,
+// lowest bit first; `shape` int64, two values; and `row_offsets`, which is unused. Load time only;
+// single-threaded.
 #pragma once
 
 #include <memory>
@@ -11,9 +11,9 @@
 
 namespace quire {
 
-// The same checkpoint with weights as they were before they were packed, zeros between those that were kept;
-// one is in memory from its bytes() to its release(). As it is where `config`, the quantization_config, has
-// no such `sparsity_config`. Throws Error that names the tensor at fault, or the format where it is another.
+// The same checkpoint with dense weights. A weight is in memory from its bytes() to its release(). Returns
+// `files` unchanged if `config`, the quantization_config, has no `sparsity_config`. Throws Error with the
+// tensor, or with the unsupported format.
 std::unique_ptr<Checkpoint> with_sparse(std::unique_ptr<Checkpoint> files, const nlohmann::json& config);
 
 }  // namespace quire

@@ -1,7 +1,7 @@
-// SqueezeLLM: for each module qweight int32 [k bits / 32, n], words along k; lookup_table [n, 2^bits], what
-// the codes of a row stand for. Dense-and-sparse ones have weights that are added to those: rows
-// int32 [n + 1], cols int32 and vals, compressed sparse rows; full_rows [k, count] and full_row_indices
-// int32 [count], rows that are added as a whole. startrows says how a GPU cuts the work.
+// SqueezeLLM: each module has qweight int32 [k bits / 32, n], packed along K; lookup_table [n, 2^bits], the
+// values of a row's codes. Dense-and-sparse modules also have weights that are added: rows int32 [n + 1],
+// cols int32 and vals, in CSR format; full_rows [k, count] and full_row_indices int32 [count], dense rows.
+// startrows describes the partitioning on a GPU and is unused.
 #include <cstring>
 
 #include "base/strings.h"
@@ -16,9 +16,9 @@ int32_t integer_at(std::span<const std::byte> bytes, int64_t i) {
   return v;
 }
 
-// Weights in compressed sparse rows.
+// Sparse weights in CSR format.
 struct SparseRows {
-  std::span<const std::byte> rows;  // empty: none
+  std::span<const std::byte> rows;  // empty if there are none
   std::span<const std::byte> columns;
   ScaleGrid values;
   int64_t count = 0;
@@ -47,21 +47,22 @@ SparseRows read_sparse(ModuleReader& reader, int64_t n, int64_t k) {
   if (ints(sparse.columns) != sparse.count)
     reader.fail(".cols", cat("has ", ints(sparse.columns), " columns for ", sparse.count, " values"));
   if (ints(sparse.rows) != n + 1)
-    reader.fail(".rows", cat("has ", ints(sparse.rows), " bounds for a weight of ", n, " rows"));
+    reader.fail(".rows", cat("has ", ints(sparse.rows), " row offsets for a weight of ", n, " rows"));
   for (int64_t row = 0; row <= n; ++row) {
     const int32_t bound = integer_at(sparse.rows, row);
-    const int32_t least = row == 0 ? 0 : integer_at(sparse.rows, row - 1);
-    if (bound < least || (row == 0 && bound != 0) || (row == n && bound != sparse.count))
-      reader.fail(".rows", cat("has the bound ", bound, " for row ", row, " of ", sparse.count, " values"));
+    const int32_t previous = row == 0 ? 0 : integer_at(sparse.rows, row - 1);
+    if (bound < previous || (row == 0 && bound != 0) || (row == n && bound != sparse.count))
+      reader.fail(".rows",
+                  cat("has the invalid offset ", bound, " for row ", row, " of ", sparse.count, " values"));
   }
   for (int64_t i = 0; i < sparse.count; ++i) {
     const int32_t column = integer_at(sparse.columns, i);
-    if (column < 0 || column >= k) reader.fail(".cols", cat("names column ", column, " of ", k));
+    if (column < 0 || column >= k) reader.fail(".cols", cat("refers to column ", column, " of ", k));
   }
   return sparse;
 }
 
-// Rows that are added as a whole.
+// Dense rows that are added.
 struct FullRows {
   std::span<const std::byte> indices;
   ScaleGrid values;
@@ -87,7 +88,7 @@ FullRows read_full(ModuleReader& reader, int64_t n, int64_t k) {
   full.values = ScaleGrid(rows.dtype, reader.bytes(".full_rows"), full.count, 1);
   for (int64_t i = 0; i < full.count; ++i) {
     const int32_t row = integer_at(full.indices, i);
-    if (row < 0 || row >= n) reader.fail(".full_row_indices", cat("names row ", row, " of ", n));
+    if (row < 0 || row >= n) reader.fail(".full_row_indices", cat("refers to row ", row, " of ", n));
   }
   return full;
 }
@@ -97,8 +98,8 @@ QuantizedModule read_module(ModuleReader& reader) {
   const int64_t n = table.shape[0];
   const int64_t entries = table.shape[1];
   if (entries != 8 && entries != 16)
-    reader.fail(".lookup_table", cat("has ", entries, " entries a row; 8 and 16 are supported"));
-  CodedFormat format;
+    reader.fail(".lookup_table", cat("has ", entries, " entries per row; 8 and 16 are supported"));
+  QuantFormat format;
   format.code_bits = entries == 8 ? 3 : 4;
   format.group_size = format.block_size = 0;
   format.values = CodeValues::kRowTable;
@@ -110,7 +111,7 @@ QuantizedModule read_module(ModuleReader& reader) {
   const ScaleGrid tables(table.dtype, reader.bytes(".lookup_table"), entries, 1);
   const SparseRows sparse = read_sparse(reader, n, k);
   const FullRows full = read_full(reader, n, k);
-  auto read = [=](int64_t row, const CodedRow& out) {
+  auto read = [=](int64_t row, const QuantizedRow& out) {
     for (size_t i = 0; i < out.codes.size(); ++i) out.codes[i] = codes.code(row, static_cast<int64_t>(i));
     tables.read(row, out.block_scales);
   };

@@ -1,6 +1,5 @@
-// AFMoE (Arcee's Trinity): Llama with norms before and behind attention and MLP, gates on what attention
-// gives, and experts chosen by corrected sigmoids. Layers with a window turn positions in, those that see
-// everything do not.
+// AFMoE (Arcee Trinity): Llama with norms before and after attention and MLP, attention output gates, and
+// experts selected by sigmoid scores with a correction bias. Only layers with a sliding window have RoPE.
 #include <cmath>
 
 #include "models/arch/arch.h"
@@ -9,29 +8,27 @@
 namespace quire {
 namespace {
 
-constexpr std::array<ModuleName, 10> kOwn = {{
-    {Role::kQueryGate, "layers.{}.self_attn.gate_proj"},
-    {Role::kInputNorm, "layers.{}.input_layernorm"},
-    {Role::kPostAttentionNorm, "layers.{}.post_attention_layernorm"},
-    {Role::kMlpNorm, "layers.{}.pre_mlp_layernorm"},
-    {Role::kPostMlpNorm, "layers.{}.post_mlp_layernorm"},
-    {Role::kRouter, "layers.{}.mlp.router.gate"},
-    {.role = Role::kRouterCorrection, .module = "layers.{}.mlp.expert_bias", .bare = true},
-    {Role::kSharedExpertGate, "layers.{}.mlp.shared_experts.gate_proj"},
-    {Role::kSharedExpertUp, "layers.{}.mlp.shared_experts.up_proj"},
-    {Role::kSharedExpertDown, "layers.{}.mlp.shared_experts.down_proj"},
+constexpr std::array<TensorName, 10> kOwn = {{
+    {attention::kOutputGate, "layers.{}.self_attn.gate_proj"},
+    {layer::kInputNorm, "layers.{}.input_layernorm"},
+    {layer::kPostAttentionNorm, "layers.{}.post_attention_layernorm"},
+    {layer::kMlpNorm, "layers.{}.pre_mlp_layernorm"},
+    {layer::kPostMlpNorm, "layers.{}.post_mlp_layernorm"},
+    {moe::kRouter, "layers.{}.mlp.router.gate"},
+    {.params = moe::kCorrectionBias, .module = "layers.{}.mlp.expert_bias", .bare = true},
+    {moe::kSharedGateProj, "layers.{}.mlp.shared_experts.gate_proj"},
+    {moe::kSharedUpProj, "layers.{}.mlp.shared_experts.up_proj"},
+    {moe::kSharedDownProj, "layers.{}.mlp.shared_experts.down_proj"},
 }};
 constexpr auto kModules = joined(kLlamaMatrices, kQkNorms, kExperts, kOwn);
 
-}  // namespace
-
-ArchSpec parse_afmoe(const ConfigReader& config) {
-  ArchSpec spec = parse_llama_family(config, {.head_dim = 128, .max_position_embeddings = 16384});
+ModelDraft parse_afmoe(const ConfigReader& config) {
+  ModelDraft spec = parse_llama_family(config, {.head_dim = 128, .max_position_embeddings = 16384});
   spec.norm_eps = static_cast<float>(config.number("rms_norm_eps", 0.0, 1.0, 1e-5));
   if (config.boolean("attention_bias", false)) config.fail("attention_bias", "true is not supported");
-  spec.post_norms = true;
-  spec.qk_norm = QkNorm::kHeads;
-  spec.attention_gate = spec.attention_gate_apart = true;
+  spec.branch_output_norms = true;
+  spec.attention.qk_norm = QkNorm::kHeads;
+  spec.attention_gate = true;
   if (config.boolean("mup_enabled", false))
     spec.embedding_multiplier = static_cast<float>(std::sqrt(static_cast<double>(spec.hidden_size)));
   const auto window = static_cast<int32_t>(config.integer("sliding_window", 1, kMaxPositions, 1024));
@@ -50,6 +47,15 @@ ArchSpec parse_afmoe(const ConfigReader& config) {
 
 WeightNames afmoe_weight_names() {
   return {kModelPrefixes, kModules, kSavedAngles};
+}
+
+}  // namespace
+
+std::span<const Architecture> afmoe_architectures() {
+  static constexpr std::array kRows = {
+      Architecture{"AfmoeForCausalLM", "afmoe", parse_afmoe, afmoe_weight_names},
+  };
+  return kRows;
 }
 
 }  // namespace quire

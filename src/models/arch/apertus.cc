@@ -1,5 +1,4 @@
-// Apertus: Llama with norms of queries and keys, and a plain MLP whose activation has two learned numbers in
-// each layer.
+// Apertus: Llama with QK norm, and an ungated MLP with the xIELU activation, which has learned parameters.
 #include "base/strings.h"
 #include "models/arch/arch.h"
 #include "models/arch/names.h"
@@ -7,35 +6,42 @@
 namespace quire {
 namespace {
 
-constexpr std::array<ModuleName, 6> kRest = {{
-    {Role::kInputNorm, "layers.{}.attention_layernorm"},
-    {Role::kMlpNorm, "layers.{}.feedforward_layernorm"},
-    {.role = Role::kXieluPositive, .module = "layers.{}.mlp.act_fn.alpha_p", .bare = true},
-    {.role = Role::kXieluNegative, .module = "layers.{}.mlp.act_fn.alpha_n", .bare = true},
-    {.role = Role::kXieluSlope, .module = "layers.{}.mlp.act_fn.beta", .bare = true},
-    {.role = Role::kXieluLimit, .module = "layers.{}.mlp.act_fn.eps", .bare = true},
+constexpr std::array<TensorName, 6> kRest = {{
+    {layer::kInputNorm, "layers.{}.attention_layernorm"},
+    {layer::kMlpNorm, "layers.{}.feedforward_layernorm"},
+    {.params = mlp::kAlphaP, .module = "layers.{}.mlp.act_fn.alpha_p", .bare = true},
+    {.params = mlp::kAlphaN, .module = "layers.{}.mlp.act_fn.alpha_n", .bare = true},
+    {.params = mlp::kBeta, .module = "layers.{}.mlp.act_fn.beta", .bare = true},
+    {.params = mlp::kEps, .module = "layers.{}.mlp.act_fn.eps", .bare = true},
 }};
 constexpr auto kModules = joined(kPlainLlama, kRest, kQkNorms);
 
-}  // namespace
-
-ArchSpec parse_apertus(const ConfigReader& config) {
+ModelDraft parse_apertus(const ConfigReader& config) {
   if (const std::string name = config.text("hidden_act", "xielu"); name != "xielu")
     config.fail("hidden_act", cat("is '", name, "'; xielu is what is supported for this architecture"));
-  ArchSpec spec = parse_llama_family(config, {.max_position_embeddings = 65536,
-                                              .rope = {.theta = 12e6},
-                                              .activation_field = "",
-                                              .activation = "silu"});
+  ModelDraft spec = parse_llama_family(config, {.max_position_embeddings = 65536,
+                                                .rope = {.theta = 12e6},
+                                                .activation_field = "",
+                                                .activation = "silu"});
   spec.norm_eps = static_cast<float>(config.number("rms_norm_eps", 0.0, 1.0, 1e-5));
-  spec.qkv_bias = spec.out_bias = config.boolean("attention_bias", false);
-  spec.qk_norm = QkNorm::kHeads;
-  spec.gated_mlp = false;
-  spec.xielu = true;
+  spec.attention.qkv_bias = spec.attention.o_bias = config.boolean("attention_bias", false);
+  spec.attention.qk_norm = QkNorm::kHeads;
+  spec.mlp.gated = false;
+  spec.mlp.xielu = true;
   return spec;
 }
 
 WeightNames apertus_weight_names() {
   return {kModelPrefixes, kModules, kSavedAngles};
+}
+
+}  // namespace
+
+std::span<const Architecture> apertus_architectures() {
+  static constexpr std::array kRows = {
+      Architecture{"ApertusForCausalLM", "apertus", parse_apertus, apertus_weight_names},
+  };
+  return kRows;
 }
 
 }  // namespace quire

@@ -1,46 +1,54 @@
-// The text part of Aria: Llama with experts chosen by their logits and a shared one, as large as several.
+// The language model of Aria: Llama with experts selected by their logits, and a shared expert.
 #include "models/arch/arch.h"
 #include "models/arch/names.h"
 
 namespace quire {
 namespace {
 
-// As the hub's files and as transformers call them.
-constexpr std::array<ModuleName, 8> kOwn = {{
-    {Role::kRouter, "layers.{}.mlp.router"},
-    {Role::kExpertGateUp, "layers.{}.mlp.experts.fc1"},
-    {Role::kExpertDown, "layers.{}.mlp.experts.fc2"},
-    {.role = Role::kExpertGateUp, .module = "layers.{}.mlp.experts.gate_up_proj", .bare = true},
-    {.role = Role::kExpertDown, .module = "layers.{}.mlp.experts.down_proj", .bare = true},
-    {Role::kSharedExpertGate, "layers.{}.mlp.shared_experts.gate_proj"},
-    {Role::kSharedExpertUp, "layers.{}.mlp.shared_experts.up_proj"},
-    {Role::kSharedExpertDown, "layers.{}.mlp.shared_experts.down_proj"},
+// Names in published checkpoints, and those that transformers writes.
+constexpr std::array<TensorName, 8> kOwn = {{
+    {moe::kRouter, "layers.{}.mlp.router"},
+    {kExpertGateUpParams, "layers.{}.mlp.experts.fc1"},
+    {moe::kExpertDownProj, "layers.{}.mlp.experts.fc2"},
+    {.params = kExpertGateUpParams, .module = "layers.{}.mlp.experts.gate_up_proj", .bare = true},
+    {.params = moe::kExpertDownProj, .module = "layers.{}.mlp.experts.down_proj", .bare = true},
+    {moe::kSharedGateProj, "layers.{}.mlp.shared_experts.gate_proj"},
+    {moe::kSharedUpProj, "layers.{}.mlp.shared_experts.up_proj"},
+    {moe::kSharedDownProj, "layers.{}.mlp.shared_experts.down_proj"},
 }};
 constexpr auto kModules = [] {
   auto rows = joined(kLlamaAttention, kFinalNorm, kLlamaNorms, kOwn);
-  for (ModuleName& row : rows) {
-    row.transposed = row.role == Role::kExpertGateUp || row.role == Role::kExpertDown;
+  for (TensorName& row : rows) {
+    row.transposed =
+        row.params == ParamIds(kExpertGateUpParams) || row.params == ParamIds(moe::kExpertDownProj);
   }
   return rows;
 }();
 
-}  // namespace
-
-ArchSpec parse_aria(const ConfigReader& config) {
-  ArchSpec spec = parse_llama(config);
+ModelDraft parse_aria(const ConfigReader& config) {
+  ModelDraft spec = parse_llama(config);
   MoeSpec& moe = read_experts(config, spec,
                               {.experts = "moe_num_experts",
                                .chosen = "moe_topk",
                                .intermediate = "intermediate_size",
                                .default_experts = 8,
                                .default_chosen = 2});
-  moe.router.scores = RouterScores::kChosenSoftmax;
+  moe.router.scoring_func = ScoringFunc::kChosenSoftmax;
   moe.shared_intermediate_size = config.integer("moe_num_shared_experts", 1, 1024, 2) * moe.intermediate_size;
   return spec;
 }
 
 WeightNames aria_weight_names() {
   return {kModelPrefixes, kModules, kSavedAngles};
+}
+
+}  // namespace
+
+std::span<const Architecture> aria_architectures() {
+  static constexpr std::array kRows = {
+      Architecture{"AriaTextForCausalLM", "aria_text", parse_aria, aria_weight_names},
+  };
+  return kRows;
 }
 
 }  // namespace quire

@@ -1,4 +1,4 @@
-// Bamba: Llama most of whose layers have Mamba 2 in place of attention.
+// Bamba: Llama with Mamba 2 instead of attention in most layers.
 #include <algorithm>
 
 #include "base/strings.h"
@@ -10,14 +10,12 @@ namespace {
 
 constexpr auto kModules = joined(kLlamaAttention, kFeedForward, kMambaInLayer);
 
-}  // namespace
-
-ArchSpec parse_bamba(const ConfigReader& config) {
-  ArchSpec spec =
+ModelDraft parse_bamba(const ConfigReader& config) {
+  ModelDraft spec =
       parse_llama_family(config, {.max_position_embeddings = 262144, .rope = {.partial = true, .part = 0.5}});
   spec.norm_eps = static_cast<float>(config.number("rms_norm_eps", 0.0, 1.0, 1e-5));
-  spec.qkv_bias = spec.out_bias = config.boolean("attention_bias", false);
-  spec.mlp_bias = config.boolean("mlp_bias", false);
+  spec.attention.qkv_bias = spec.attention.o_bias = config.boolean("attention_bias", false);
+  spec.mlp.bias = config.boolean("mlp_bias", false);
   read_mamba(config, spec, {});
   std::vector<std::string> kinds = config.texts("layers_block_type");
   if (kinds.empty()) kinds = config.texts("layer_types");
@@ -30,12 +28,12 @@ ArchSpec parse_bamba(const ConfigReader& config) {
   return spec;
 }
 
-// Falcon-H1: attention and Mamba 2 side by side in each layer, with factors on everything.
-ArchSpec parse_falcon_h1(const ConfigReader& config) {
-  ArchSpec spec = parse_llama_family(config, {.max_position_embeddings = 8192});
+// Falcon-H1: attention and Mamba 2 in parallel in each layer, with factors on all inputs and outputs.
+ModelDraft parse_falcon_h1(const ConfigReader& config) {
+  ModelDraft spec = parse_llama_family(config, {.max_position_embeddings = 8192});
   spec.norm_eps = static_cast<float>(config.number("rms_norm_eps", 0.0, 1.0, 1e-5));
-  spec.qkv_bias = spec.out_bias = config.boolean("attention_bias", false);
-  spec.mlp_bias = config.boolean("mlp_bias", false);
+  spec.attention.qkv_bias = spec.attention.o_bias = config.boolean("attention_bias", false);
+  spec.mlp.bias = config.boolean("mlp_bias", false);
   const auto factor = [&](std::string_view field) {
     return static_cast<float>(config.number(field, -1e9, 1e9, 1.0));
   };
@@ -50,24 +48,24 @@ ArchSpec parse_falcon_h1(const ConfigReader& config) {
   mamba.out_bias = config.boolean("projectors_bias", false);
   mamba.norm = config.boolean("mamba_rms_norm", false);
   mamba.norm_before_gate = config.boolean("mamba_norm_before_gate", true);
-  // A factor on what goes into projections without biases is one on what comes out.
+  // A factor on the input of a projection without biases is the same factor on its output.
   const float state_in = factor("ssm_in_multiplier");
   if (mamba.in_bias && state_in != 1.0F)
     config.fail("mamba_proj_bias", "with ssm_in_multiplier is not supported");
   mamba.multipliers = factors("ssm_multipliers", 5);
   for (float& m : mamba.multipliers) m *= state_in;
   const float attention_in = factor("attention_in_multiplier");
-  if (spec.qkv_bias && attention_in != 1.0F)
+  if (spec.attention.qkv_bias && attention_in != 1.0F)
     config.fail("attention_bias", "with attention_in_multiplier is not supported");
   spec.attention_multiplier = factor("attention_out_multiplier") * attention_in;
-  spec.recurrent_multiplier = factor("ssm_out_multiplier");
+  spec.mamba_multiplier = factor("ssm_out_multiplier");
   const float keys = factor("key_multiplier");
-  for (LayerSpec& layer : spec.layers) {
+  for (LayerDraft& layer : spec.layers) {
     layer.recurrence = Recurrence::kMamba;
     layer.attention_scale *= attention_in * attention_in * keys;
   }
   const auto of_mlp = factors("mlp_multipliers", 2);
-  spec.gate_multiplier = of_mlp[0];
+  spec.mlp.gate_multiplier = of_mlp[0];
   spec.mlp_multiplier = of_mlp[1];
   spec.embedding_multiplier = factor("embedding_multiplier");
   spec.logit_scale = factor("lm_head_multiplier");
@@ -76,6 +74,16 @@ ArchSpec parse_falcon_h1(const ConfigReader& config) {
 
 WeightNames bamba_weight_names() {
   return {kModelPrefixes, kModules, {}};
+}
+
+}  // namespace
+
+std::span<const Architecture> bamba_architectures() {
+  static constexpr std::array kRows = {
+      Architecture{"BambaForCausalLM", "bamba", parse_bamba, bamba_weight_names},
+      Architecture{"FalconH1ForCausalLM", "falcon_h1", parse_falcon_h1, bamba_weight_names},
+  };
+  return kRows;
 }
 
 }  // namespace quire

@@ -1,6 +1,5 @@
-// BERT and what grew out of it: encoders whose tokens see each other both ways, with norms behind the sums.
-// RoBERTa and XLM-RoBERTa count positions from behind the padding token; GTE, Nomic and Jina v3 turn queries
-// and keys in place of learned positions.
+// BERT and its successors: encoders with bidirectional attention and post-LN. In RoBERTa and XLM-RoBERTa
+// positions begin after the padding token; GTE, Nomic and Jina v3 have RoPE instead of learned positions.
 #include <cmath>
 
 #include "models/arch/arch.h"
@@ -11,86 +10,86 @@ namespace {
 
 constexpr std::array<std::string_view, 8> kBertPrefixes = {
     "bert.", "roberta.", "distilbert.", "electra.", "data2vec_text.", "ernie.", "model.", ""};
-constexpr std::array<ModuleName, 14> kBertModules = {{
-    {Role::kEmbedding, "embeddings.word_embeddings"},
-    {Role::kEmbeddingIn, "embeddings_project"},
-    {Role::kPositionEmbedding, "embeddings.position_embeddings"},
-    {Role::kTokenTypes, "embeddings.token_type_embeddings"},
-    {Role::kTaskTypes, "embeddings.task_type_embeddings"},
-    {Role::kEmbeddingNorm, "embeddings.LayerNorm"},
-    {Role::kQuery, "encoder.layer.{}.attention.self.query"},
-    {Role::kKey, "encoder.layer.{}.attention.self.key"},
-    {Role::kValue, "encoder.layer.{}.attention.self.value"},
-    {Role::kAttentionOut, "encoder.layer.{}.attention.output.dense"},
-    {Role::kPostAttentionNorm, "encoder.layer.{}.attention.output.LayerNorm"},
-    {Role::kUp, "encoder.layer.{}.intermediate.dense"},
-    {Role::kDown, "encoder.layer.{}.output.dense"},
-    {Role::kPostMlpNorm, "encoder.layer.{}.output.LayerNorm"},
+constexpr std::array<TensorName, 14> kBertModules = {{
+    {model::kEmbedTokens, "embeddings.word_embeddings"},
+    {model::kEmbedProjIn, "embeddings_project"},
+    {model::kPositionEmbeddings, "embeddings.position_embeddings"},
+    {model::kTokenTypeEmbeddings, "embeddings.token_type_embeddings"},
+    {model::kTaskTypeEmbeddings, "embeddings.task_type_embeddings"},
+    {model::kEmbedNorm, "embeddings.LayerNorm"},
+    {attention::kQProj, "encoder.layer.{}.attention.self.query"},
+    {attention::kKProj, "encoder.layer.{}.attention.self.key"},
+    {attention::kVProj, "encoder.layer.{}.attention.self.value"},
+    {attention::kOProj, "encoder.layer.{}.attention.output.dense"},
+    {layer::kPostAttentionNorm, "encoder.layer.{}.attention.output.LayerNorm"},
+    {mlp::kUpProj, "encoder.layer.{}.intermediate.dense"},
+    {mlp::kDownProj, "encoder.layer.{}.output.dense"},
+    {layer::kPostMlpNorm, "encoder.layer.{}.output.LayerNorm"},
 }};
-constexpr std::array<ModuleName, 11> kDistilBertModules = {{
-    {Role::kEmbedding, "embeddings.word_embeddings"},
-    {Role::kPositionEmbedding, "embeddings.position_embeddings"},
-    {Role::kEmbeddingNorm, "embeddings.LayerNorm"},
-    {Role::kQuery, "transformer.layer.{}.attention.q_lin"},
-    {Role::kKey, "transformer.layer.{}.attention.k_lin"},
-    {Role::kValue, "transformer.layer.{}.attention.v_lin"},
-    {Role::kAttentionOut, "transformer.layer.{}.attention.out_lin"},
-    {Role::kPostAttentionNorm, "transformer.layer.{}.sa_layer_norm"},
-    {Role::kUp, "transformer.layer.{}.ffn.lin1"},
-    {Role::kDown, "transformer.layer.{}.ffn.lin2"},
-    {Role::kPostMlpNorm, "transformer.layer.{}.output_layer_norm"},
+constexpr std::array<TensorName, 11> kDistilBertModules = {{
+    {model::kEmbedTokens, "embeddings.word_embeddings"},
+    {model::kPositionEmbeddings, "embeddings.position_embeddings"},
+    {model::kEmbedNorm, "embeddings.LayerNorm"},
+    {attention::kQProj, "transformer.layer.{}.attention.q_lin"},
+    {attention::kKProj, "transformer.layer.{}.attention.k_lin"},
+    {attention::kVProj, "transformer.layer.{}.attention.v_lin"},
+    {attention::kOProj, "transformer.layer.{}.attention.out_lin"},
+    {layer::kPostAttentionNorm, "transformer.layer.{}.sa_layer_norm"},
+    {mlp::kUpProj, "transformer.layer.{}.ffn.lin1"},
+    {mlp::kDownProj, "transformer.layer.{}.ffn.lin2"},
+    {layer::kPostMlpNorm, "transformer.layer.{}.output_layer_norm"},
 }};
 
-// As transformers writes those that turn, and as their first files call it.
+// Prefixes of the models with RoPE, as transformers writes them and in the first published checkpoints.
 constexpr std::array<std::string_view, 6> kTurningPrefixes = {"nomic_bert.", "gte.",   "new.",
                                                               "roberta.",    "model.", ""};
-constexpr std::array<ModuleName, 4> kTurningEmbeddings = {{
-    {Role::kEmbedding, "embeddings.word_embeddings"},
-    {Role::kTokenTypes, "embeddings.token_type_embeddings"},
-    {Role::kEmbeddingNorm, "embeddings.LayerNorm"},
-    {Role::kEmbeddingNorm, "emb_ln"},
+constexpr std::array<TensorName, 4> kTurningEmbeddings = {{
+    {model::kEmbedTokens, "embeddings.word_embeddings"},
+    {model::kTokenTypeEmbeddings, "embeddings.token_type_embeddings"},
+    {model::kEmbedNorm, "embeddings.LayerNorm"},
+    {model::kEmbedNorm, "emb_ln"},
 }};
-constexpr std::array<ModuleName, 6> kTurningLayers = {{
-    {Role::kQuery, "layers.{}.self_attn.q_proj"},
-    {Role::kKey, "layers.{}.self_attn.k_proj"},
-    {Role::kValue, "layers.{}.self_attn.v_proj"},
-    {Role::kAttentionOut, "layers.{}.self_attn.o_proj"},
-    {Role::kPostAttentionNorm, "layers.{}.post_attention_layernorm"},
-    {Role::kPostMlpNorm, "layers.{}.post_mlp_layernorm"},
+constexpr std::array<TensorName, 6> kTurningLayers = {{
+    {attention::kQProj, "layers.{}.self_attn.q_proj"},
+    {attention::kKProj, "layers.{}.self_attn.k_proj"},
+    {attention::kVProj, "layers.{}.self_attn.v_proj"},
+    {attention::kOProj, "layers.{}.self_attn.o_proj"},
+    {layer::kPostAttentionNorm, "layers.{}.post_attention_layernorm"},
+    {layer::kPostMlpNorm, "layers.{}.post_mlp_layernorm"},
 }};
-constexpr std::array<ModuleName, 3> kGatedMlp = {{
-    {Role::kGate, "layers.{}.mlp.gate_proj"},
-    {Role::kUp, "layers.{}.mlp.up_proj"},
-    {Role::kDown, "layers.{}.mlp.down_proj"},
+constexpr std::array<TensorName, 3> kGatedMlp = {{
+    {mlp::kGateProj, "layers.{}.mlp.gate_proj"},
+    {mlp::kUpProj, "layers.{}.mlp.up_proj"},
+    {mlp::kDownProj, "layers.{}.mlp.down_proj"},
 }};
-constexpr std::array<ModuleName, 7> kFirstNomic = {{
-    {Role::kQkv, "encoder.layers.{}.attn.Wqkv"},
-    {Role::kAttentionOut, "encoder.layers.{}.attn.out_proj"},
-    {Role::kPostAttentionNorm, "encoder.layers.{}.norm1"},
-    {Role::kUp, "encoder.layers.{}.mlp.fc11"},
-    {Role::kGate, "encoder.layers.{}.mlp.fc12"},
-    {Role::kDown, "encoder.layers.{}.mlp.fc2"},
-    {Role::kPostMlpNorm, "encoder.layers.{}.norm2"},
+constexpr std::array<TensorName, 7> kFirstNomic = {{
+    {kQkvParams, "encoder.layers.{}.attn.Wqkv"},
+    {attention::kOProj, "encoder.layers.{}.attn.out_proj"},
+    {layer::kPostAttentionNorm, "encoder.layers.{}.norm1"},
+    {mlp::kUpProj, "encoder.layers.{}.mlp.fc11"},
+    {mlp::kGateProj, "encoder.layers.{}.mlp.fc12"},
+    {mlp::kDownProj, "encoder.layers.{}.mlp.fc2"},
+    {layer::kPostMlpNorm, "encoder.layers.{}.norm2"},
 }};
-constexpr std::array<ModuleName, 6> kFirstJina = {{
-    {Role::kQkv, "encoder.layers.{}.mixer.Wqkv"},
-    {Role::kAttentionOut, "encoder.layers.{}.mixer.out_proj"},
-    {Role::kPostAttentionNorm, "encoder.layers.{}.norm1"},
-    {Role::kUp, "encoder.layers.{}.mlp.fc1"},
-    {Role::kDown, "encoder.layers.{}.mlp.fc2"},
-    {Role::kPostMlpNorm, "encoder.layers.{}.norm2"},
+constexpr std::array<TensorName, 6> kFirstJina = {{
+    {kQkvParams, "encoder.layers.{}.mixer.Wqkv"},
+    {attention::kOProj, "encoder.layers.{}.mixer.out_proj"},
+    {layer::kPostAttentionNorm, "encoder.layers.{}.norm1"},
+    {mlp::kUpProj, "encoder.layers.{}.mlp.fc1"},
+    {mlp::kDownProj, "encoder.layers.{}.mlp.fc2"},
+    {layer::kPostMlpNorm, "encoder.layers.{}.norm2"},
 }};
-constexpr std::array<ModuleName, 6> kFirstGte = {{
-    {Role::kQkv, "encoder.layer.{}.attention.qkv_proj"},
-    {Role::kAttentionOut, "encoder.layer.{}.attention.o_proj"},
-    {Role::kPostAttentionNorm, "encoder.layer.{}.attn_ln"},
-    {.role = Role::kGateUp, .module = "encoder.layer.{}.mlp.up_gate_proj", .order = RowOrder::kUpFirst},
-    {Role::kDown, "encoder.layer.{}.mlp.down_proj"},
-    {Role::kPostMlpNorm, "encoder.layer.{}.mlp_ln"},
+constexpr std::array<TensorName, 6> kFirstGte = {{
+    {kQkvParams, "encoder.layer.{}.attention.qkv_proj"},
+    {attention::kOProj, "encoder.layer.{}.attention.o_proj"},
+    {layer::kPostAttentionNorm, "encoder.layer.{}.attn_ln"},
+    {.params = kGateUpParams, .module = "encoder.layer.{}.mlp.up_gate_proj", .row_layout = up_before_gate},
+    {mlp::kDownProj, "encoder.layer.{}.mlp.down_proj"},
+    {layer::kPostMlpNorm, "encoder.layer.{}.mlp_ln"},
 }};
-constexpr std::array<ModuleName, 2> kPlainMlp = {{
-    {Role::kUp, "layers.{}.mlp.fc1"},
-    {Role::kDown, "layers.{}.mlp.fc2"},
+constexpr std::array<TensorName, 2> kPlainMlp = {{
+    {mlp::kUpProj, "layers.{}.mlp.fc1"},
+    {mlp::kDownProj, "layers.{}.mlp.fc2"},
 }};
 constexpr auto kNomicModules = joined(kTurningEmbeddings, kTurningLayers, kGatedMlp, kFirstNomic);
 constexpr auto kGteModules = joined(kTurningEmbeddings, kTurningLayers, kGatedMlp, kFirstGte);
@@ -99,16 +98,16 @@ constexpr auto kJinaModules = joined(kTurningEmbeddings, kTurningLayers, kPlainM
 constexpr std::array<std::string_view, 2> kSavedPositions = {"embeddings.position_ids",
                                                              "embeddings.token_type_ids"};
 
-// What all of them have.
-void make_encoder(const ConfigReader& config, ArchSpec& spec) {
+// Sets the common properties of all encoders.
+void make_encoder(const ConfigReader& config, ModelDraft& spec) {
   if (config.boolean("is_decoder", false)) config.fail("is_decoder", "true is not supported");
   spec.task = ModelTask::kEmbed;
   spec.bidirectional = true;
   spec.input_norm = spec.mlp_norm = spec.final_norm = false;
-  spec.sum_norms = true;
+  spec.norm_after_add = true;
   spec.embedding_norm = true;
-  spec.qkv_bias = spec.out_bias = spec.mlp_bias = true;
-  spec.gated_mlp = false;
+  spec.attention.qkv_bias = spec.attention.o_bias = spec.mlp.bias = true;
+  spec.mlp.gated = false;
   spec.norm_eps = static_cast<float>(config.number("layer_norm_eps", 0.0, 1.0, 1e-12));
   spec.pooling = {PoolKind::kFirst};
   spec.tie_word_embeddings = true;
@@ -118,26 +117,26 @@ ClassifierSpec pooled_classifier() {
   return {.name = "classifier", .dense = "pooler.dense", .tanh = true, .bias = true};
 }
 
-void read_token_types(const ConfigReader& config, ArchSpec& spec, int64_t fallback) {
+void read_token_types(const ConfigReader& config, ModelDraft& spec, int64_t fallback) {
   spec.token_types = static_cast<int32_t>(config.integer("type_vocab_size", 0, 1024, fallback));
 }
 
-// As GTE's first files stretch positions: a larger base, and all angles smaller by one factor.
-RopeSpec fixed_ntk(const ConfigReader& config, const ConfigReader& scaling, const ArchSpec& spec) {
+// RoPE scaling of the first GTE checkpoints: a larger base, and all angles divided by a factor.
+RopeSpec fixed_ntk(const ConfigReader& config, const ConfigReader& scaling, const ModelDraft& spec) {
   if (scaling.has("mixed_b")) scaling.fail("mixed_b", "is not supported");
   const double factor = scaling.number("factor", 1.0, 1e6);
   RopeSpec rope;
-  rope.rotary_dim = spec.head_dim;
+  rope.rotary_dim = spec.attention.head_dim;
   rope.theta = config.number("rope_theta", 1.0001, 1e15, 160000.0) * factor;
   rope.scaling = RopeScaling::kLinear;
-  rope.factor = std::pow(factor, 2.0 / spec.head_dim);
+  rope.factor = std::pow(factor, 2.0 / spec.attention.head_dim);
   return rope;
 }
 
 }  // namespace
 
-ArchSpec parse_bert(const ConfigReader& config) {
-  ArchSpec spec = read_sizes(config, {.default_positions = 512});
+ModelDraft parse_bert(const ConfigReader& config) {
+  ModelDraft spec = read_sizes(config, {.default_positions = 512});
   make_encoder(config, spec);
   const std::string positions = config.text("position_embedding_type", "absolute");
   if (positions != "absolute") config.fail("position_embedding_type", "other than absolute is not supported");
@@ -145,7 +144,7 @@ ArchSpec parse_bert(const ConfigReader& config) {
   spec.position = PositionKind::kLearned;
   read_token_types(config, spec, 2);
   spec.classifier = pooled_classifier();
-  // ERNIE's. No request names a task, and the first one is what is meant then.
+  // ERNIE. Requests do not name a task, so all tokens use the first one, the default.
   if (config.boolean("use_task_id", false)) {
     spec.task_types = static_cast<int32_t>(config.integer("task_type_vocab_size", 1, 1024, 3));
     if (spec.token_types == 0) config.fail("use_task_id", "without token types is not supported");
@@ -153,15 +152,17 @@ ArchSpec parse_bert(const ConfigReader& config) {
   return spec;
 }
 
-void read_narrow_embeddings(const ConfigReader& config, ArchSpec& spec) {
+void read_narrow_embeddings(const ConfigReader& config, ModelDraft& spec) {
   const int64_t size = config.integer("embedding_size", 1, kMaxSize, 128);
   if (size > spec.hidden_size) config.fail("embedding_size", "is more than hidden_size");
   spec.embedding_size = size;
   spec.narrow_embeddings = true;
 }
 
-ArchSpec parse_electra(const ConfigReader& config) {
-  ArchSpec spec = parse_bert(config);
+namespace {
+
+ModelDraft parse_electra(const ConfigReader& config) {
+  ModelDraft spec = parse_bert(config);
   if (config.integer("embedding_size", 1, kMaxSize, 128) != spec.hidden_size)
     read_narrow_embeddings(config, spec);
   spec.classifier = ClassifierSpec{.name = "classifier.out_proj",
@@ -171,8 +172,8 @@ ArchSpec parse_electra(const ConfigReader& config) {
   return spec;
 }
 
-ArchSpec parse_roberta(const ConfigReader& config) {
-  ArchSpec spec = parse_bert(config);
+ModelDraft parse_roberta(const ConfigReader& config) {
+  ModelDraft spec = parse_bert(config);
   const int64_t padding = config.integer("pad_token_id", 0, spec.vocab_size - 1, 1);
   spec.position_offset = static_cast<int32_t>(padding + 1);
   spec.max_position_embeddings -= spec.position_offset;
@@ -184,12 +185,12 @@ ArchSpec parse_roberta(const ConfigReader& config) {
   return spec;
 }
 
-ArchSpec parse_distilbert(const ConfigReader& config) {
-  ArchSpec spec = read_sizes(config, {.hidden = "dim",
-                                      .layers = "n_layers",
-                                      .heads = "n_heads",
-                                      .intermediate = "hidden_dim",
-                                      .default_positions = 512});
+ModelDraft parse_distilbert(const ConfigReader& config) {
+  ModelDraft spec = read_sizes(config, {.hidden = "dim",
+                                        .layers = "n_layers",
+                                        .heads = "n_heads",
+                                        .intermediate = "hidden_dim",
+                                        .default_positions = 512});
   make_encoder(config, spec);
   spec.activation = read_activation(config, "activation", "gelu");
   spec.position = PositionKind::kLearned;
@@ -198,18 +199,18 @@ ArchSpec parse_distilbert(const ConfigReader& config) {
   return spec;
 }
 
-ArchSpec parse_nomic_bert(const ConfigReader& config) {
-  // The first files are written in GPT-2's words.
+ModelDraft parse_nomic_bert(const ConfigReader& config) {
+  // The first configurations use GPT-2's field names.
   const bool first = config.has("n_embd");
-  ArchSpec spec = first ? read_sizes(config, {.hidden = "n_embd",
-                                              .layers = "n_layer",
-                                              .heads = "n_head",
-                                              .intermediate = "n_inner",
-                                              .positions = "n_positions"})
-                        : read_sizes(config, {});
+  ModelDraft spec = first ? read_sizes(config, {.hidden = "n_embd",
+                                                .layers = "n_layer",
+                                                .heads = "n_head",
+                                                .intermediate = "n_inner",
+                                                .positions = "n_positions"})
+                          : read_sizes(config, {});
   make_encoder(config, spec);
-  spec.qkv_bias = spec.out_bias = spec.mlp_bias = false;
-  spec.gated_mlp = true;
+  spec.attention.qkv_bias = spec.attention.o_bias = spec.mlp.bias = false;
+  spec.mlp.gated = true;
   if (first) {
     spec.norm_eps = static_cast<float>(config.number("layer_norm_epsilon", 0.0, 1.0, 1e-12));
     if (config.text("activation_function", "swiglu") != "swiglu")
@@ -232,18 +233,18 @@ ArchSpec parse_nomic_bert(const ConfigReader& config) {
   return spec;
 }
 
-ArchSpec parse_gte(const ConfigReader& config) {
-  ArchSpec spec = read_sizes(config, {.default_positions = 8192});
+ModelDraft parse_gte(const ConfigReader& config) {
+  ModelDraft spec = read_sizes(config, {.default_positions = 8192});
   make_encoder(config, spec);
-  // The first files say what was left open then.
+  // Options that only the first configurations have.
   if (config.text("position_embedding_type", "rope") != "rope")
     config.fail("position_embedding_type", "other than rope is not supported");
   if (config.text("layer_norm_type", "layer_norm") != "layer_norm")
     config.fail("layer_norm_type", "other than layer_norm is not supported");
   if (config.boolean("logn_attention_scale", false)) config.fail("logn_attention_scale", "is not supported");
-  spec.mlp_bias = false;
-  spec.down_bias = true;
-  spec.gated_mlp = true;
+  spec.mlp.bias = false;
+  spec.mlp.down_bias = true;
+  spec.mlp.gated = true;
   spec.activation = read_activation(config, "hidden_act", "gelu");
   const ConfigReader scaling = config.object("rope_scaling");
   if (scaling.text("type", "") == "ntk") {
@@ -256,8 +257,8 @@ ArchSpec parse_gte(const ConfigReader& config) {
   return spec;
 }
 
-ArchSpec parse_jina_embeddings_v3(const ConfigReader& config) {
-  ArchSpec spec = read_sizes(config, {.default_positions = 8194});
+ModelDraft parse_jina_embeddings_v3(const ConfigReader& config) {
+  ModelDraft spec = read_sizes(config, {.default_positions = 8194});
   make_encoder(config, spec);
   spec.norm_eps = static_cast<float>(config.number("layer_norm_eps", 0.0, 1.0, 1e-5));
   spec.activation = read_activation(config, "hidden_act", "gelu");
@@ -282,6 +283,27 @@ WeightNames gte_weight_names() {
 }
 WeightNames jina_embeddings_v3_weight_names() {
   return {kTurningPrefixes, kJinaModules, kSavedAngles};
+}
+
+}  // namespace
+
+std::span<const Architecture> bert_architectures() {
+  static constexpr std::array kRows = {
+      Architecture{"BertModel", "bert", parse_bert, bert_weight_names},
+      Architecture{"CamembertModel", "camembert", parse_roberta, bert_weight_names},
+      Architecture{"Data2VecTextModel", "data2vec-text", parse_roberta, bert_weight_names},
+      Architecture{"DistilBertModel", "distilbert", parse_distilbert, distilbert_weight_names},
+      Architecture{"ElectraModel", "electra", parse_electra, bert_weight_names},
+      Architecture{"ErnieModel", "ernie", parse_bert, bert_weight_names},
+      Architecture{"GteModel", "gte", parse_gte, gte_weight_names},
+      Architecture{"JinaEmbeddingsV3Model", "jina_embeddings_v3", parse_jina_embeddings_v3,
+                   jina_embeddings_v3_weight_names},
+      Architecture{"NewModel", "new", parse_gte, gte_weight_names},
+      Architecture{"NomicBertModel", "nomic_bert", parse_nomic_bert, nomic_bert_weight_names},
+      Architecture{"RobertaModel", "roberta", parse_roberta, bert_weight_names},
+      Architecture{"XLMRobertaModel", "xlm-roberta", parse_roberta, bert_weight_names},
+  };
+  return kRows;
 }
 
 }  // namespace quire

@@ -4,6 +4,7 @@
 
 #include "base/strings.h"
 #include "models/arch/arch.h"
+#include "models/arch/names.h"
 
 namespace quire {
 namespace {
@@ -38,8 +39,8 @@ constexpr std::array<NamedScaling, 10> kScalings = {{
     {"su", RopeScaling::kLongRope},
     {"dynamic", RopeScaling::kDynamic},
     {"proportional", RopeScaling::kProportional},
-    {"mrope", RopeScaling::kNone},      // of text all its sections have one position
-    {"xdrope", RopeScaling::kDynamic},  // the same with alpha
+    {"mrope", RopeScaling::kNone},      // all sections have the same position in text
+    {"xdrope", RopeScaling::kDynamic},  // likewise, with alpha
 }};
 
 template <typename Table>
@@ -58,7 +59,7 @@ RopeScaling read_scaling(const ConfigReader& rope) {
   rope.fail(field, cat("is '", name, "', which is not supported; supported: ", names_of(kScalings)));
 }
 
-// transformers, modeling_rope_utils: what YaRN's attention factor is where the configuration does not say it.
+// The default attention factor of YaRN (modeling_rope_utils of transformers).
 double yarn_attention_factor(const ConfigReader& rope, double factor) {
   const auto magnitude = [](double scale, double m) {
     return scale <= 1.0 ? 1.0 : 0.1 * m * std::log(scale) + 1.0;
@@ -83,29 +84,29 @@ void read_yarn(const ConfigReader& rope, RopeSpec& spec) {
                                                        : yarn_attention_factor(rope, spec.factor);
 }
 
-// Factors of wavelengths for short and for long sequences.
+// Reads the factors on wavelengths for short and for long sequences.
 void read_long_rope(const ConfigReader& rope, RopeSpec& spec) {
   const auto factors = [&](std::string_view field) {
     const auto values = rope.numbers(field, 1e-6, 1e6);
     if (values.size() != static_cast<size_t>(spec.rotary_dim / 2)) {
       rope.fail(field, cat("has ", values.size(), " numbers for ", spec.rotary_dim / 2,
-                           " pairs of dimensions that turn"));
+                           " pairs of rotary dimensions"));
     }
     return values;
   };
   spec.short_factors = factors("short_factor");
   spec.long_factors = factors("long_factor");
-  const double usual = spec.factor <= 1.0
-                           ? 1.0
-                           : std::sqrt(1.0 + std::log(spec.factor) / std::log(spec.original_max_position));
-  const double factor = rope.number("attention_factor", 1e-6, 1e6, usual);
+  const double default_factor =
+      spec.factor <= 1.0 ? 1.0
+                         : std::sqrt(1.0 + std::log(spec.factor) / std::log(spec.original_max_position));
+  const double factor = rope.number("attention_factor", 1e-6, 1e6, default_factor);
   spec.attention_factor = rope.number("short_mscale", 1e-6, 1e6, factor);
   spec.long_attention_factor = rope.number("long_mscale", 1e-6, 1e6, factor);
 }
 
-// Frequencies for the longest sequence allowed; with a field `alpha` they are one and the same for all.
+// Dynamic NTK scaling. With a field `alpha`, the frequencies do not depend on the length.
 void read_dynamic(const ConfigReader& rope, RopeSpec& spec) {
-  if (spec.rotary_dim <= 2) rope.fail("rope_type", "dynamic needs more than two dimensions that turn");
+  if (spec.rotary_dim <= 2) rope.fail("rope_type", "dynamic needs more than two rotary dimensions");
   const double alpha = rope.number("alpha", 0.0, 1e9, 0.0);
   if (alpha == 0.0) {
     spec.factor = rope.number("factor", 1.0, 1e6);
@@ -116,7 +117,7 @@ void read_dynamic(const ConfigReader& rope, RopeSpec& spec) {
   spec.theta *= std::pow(alpha, dim / (dim - 2.0));
 }
 
-RopeSpec read_rope_spec(const ConfigReader& config, const ConfigReader& rope, const ArchSpec& spec,
+RopeSpec read_rope_spec(const ConfigReader& config, const ConfigReader& rope, const ModelDraft& spec,
                         const RopeDefaults& defaults) {
   RopeSpec out;
   out.style = defaults.style;
@@ -127,10 +128,11 @@ RopeSpec read_rope_spec(const ConfigReader& config, const ConfigReader& rope, co
   if (part != 1.0 && !defaults.partial)
     config.fail("partial_rotary_factor", "other than 1 is not supported for this architecture");
   out.scaling = read_scaling(rope);
-  // Proportional: all pairs are in the table, of which only a part moves.
+  // Proportional: the table has all pairs, but only some have a frequency other than 0.
   const bool proportional = out.scaling == RopeScaling::kProportional;
-  if (proportional) out.turning = part;
-  out.rotary_dim = static_cast<int32_t>(proportional ? spec.head_dim : spec.head_dim * part);
+  if (proportional) out.partial_rotary_factor = part;
+  out.rotary_dim =
+      static_cast<int32_t>(proportional ? spec.attention.head_dim : spec.attention.head_dim * part);
   if (out.rotary_dim % 2 != 0 || out.rotary_dim == 0)
     config.fail("head_dim",
                 cat("gives rotary positions ", out.rotary_dim, " dimensions, they need an even number"));
@@ -171,13 +173,13 @@ RopeSpec read_rope_spec(const ConfigReader& config, const ConfigReader& rope, co
     case RopeScaling::kProportional:
       out.factor = rope.number("factor", 1e-3, 1e6, 1.0);
       break;
-    case RopeScaling::kStill:
+    case RopeScaling::kQueryScaleOnly:
       break;
   }
   return out;
 }
 
-// The length that a model of so many positions is made for once its rotation is stretched.
+// The longest sequence that the model supports with RoPE scaling.
 int64_t stretched_length(const RopeSpec& rope, int64_t max_position_embeddings) {
   double made_for = static_cast<double>(max_position_embeddings);
   if (rope.scaling == RopeScaling::kLinear || rope.scaling == RopeScaling::kDynamic) made_for *= rope.factor;
@@ -196,8 +198,8 @@ Activation read_activation(const ConfigReader& config, std::string_view field, s
   config.fail(field, cat("is '", name, "', which is not supported; supported: ", names_of(kActivations)));
 }
 
-void read_rope(const ConfigReader& config, ArchSpec& spec, const RopeDefaults& defaults) {
-  // Old configurations write rope_theta and rope_scaling, those of transformers 5 one object rope_parameters.
+void read_rope(const ConfigReader& config, ModelDraft& spec, const RopeDefaults& defaults) {
+  // Old configurations have rope_theta and rope_scaling, those of transformers 5 one object rope_parameters.
   const bool old_style = config.has("rope_scaling") && !config.find("rope_scaling")->empty();
   const ConfigReader rope = config.object(old_style ? "rope_scaling" : "rope_parameters");
   spec.position = PositionKind::kRope;
@@ -216,77 +218,83 @@ void read_rope(const ConfigReader& config, ArchSpec& spec, const RopeDefaults& d
   spec.max_model_len = stretched_length(spec.ropes.front(), spec.max_position_embeddings);
 }
 
-void read_token_ids(const ConfigReader& config, ArchSpec& spec) {
+float read_clip_qkv(const ConfigReader& config) {
+  return config.has("clip_qkv") ? static_cast<float>(config.number("clip_qkv", 1e-6, 1e9)) : 0.0F;
+}
+
+void read_token_ids(const ConfigReader& config, ModelDraft& spec) {
   spec.eos_token_ids = config.token_ids("eos_token_id", spec.vocab_size);
   const auto bos = config.token_ids("bos_token_id", spec.vocab_size);
   if (!bos.empty()) spec.bos_token_id = bos.front();
 }
 
-ArchSpec parse_llama_family(const ConfigReader& config, const LlamaDefaults& defaults) {
-  ArchSpec spec;
+ModelDraft parse_llama_family(const ConfigReader& config, const LlamaDefaults& defaults) {
+  ModelDraft spec;
   spec.vocab_size = config.integer("vocab_size", 1, kMaxSize);
   spec.hidden_size = config.integer("hidden_size", 1, kMaxSize);
-  const auto or_default = [&](std::string_view field, int64_t most, int64_t fallback) {
-    return fallback == 0 ? config.integer(field, 1, most) : config.integer(field, 1, most, fallback);
+  const auto or_default = [&](std::string_view field, int64_t high, int64_t fallback) {
+    return fallback == 0 ? config.integer(field, 1, high) : config.integer(field, 1, high, fallback);
   };
-  spec.intermediate_size = or_default(defaults.intermediate_field, kMaxSize, defaults.intermediate_size);
+  spec.mlp.intermediate_size = or_default(defaults.intermediate_field, kMaxSize, defaults.intermediate_size);
   spec.num_layers = static_cast<int32_t>(or_default(defaults.layers_field, kMaxLayers, defaults.num_layers));
-  spec.num_heads = static_cast<int32_t>(config.integer("num_attention_heads", 1, 1 << 16));
-  spec.num_kv_heads = static_cast<int32_t>(config.integer("num_key_value_heads", 1, 1 << 16, spec.num_heads));
-  if (spec.num_heads % spec.num_kv_heads != 0) {
-    config.fail(
-        "num_key_value_heads",
-        cat("is ", spec.num_kv_heads, ", which does not divide num_attention_heads (", spec.num_heads, ")"));
+  spec.attention.num_heads = static_cast<int32_t>(config.integer("num_attention_heads", 1, 1 << 16));
+  spec.attention.num_kv_heads =
+      static_cast<int32_t>(config.integer("num_key_value_heads", 1, 1 << 16, spec.attention.num_heads));
+  if (spec.attention.num_heads % spec.attention.num_kv_heads != 0) {
+    config.fail("num_key_value_heads",
+                cat("is ", spec.attention.num_kv_heads, ", which does not divide num_attention_heads (",
+                    spec.attention.num_heads, ")"));
   }
-  if (!config.has("head_dim") && defaults.head_dim == 0 && spec.hidden_size % spec.num_heads != 0) {
-    config.fail("num_attention_heads",
-                cat("is ", spec.num_heads, ", which does not divide hidden_size (", spec.hidden_size, ")"));
+  if (!config.has("head_dim") && defaults.head_dim == 0 && spec.hidden_size % spec.attention.num_heads != 0) {
+    config.fail("num_attention_heads", cat("is ", spec.attention.num_heads,
+                                           ", which does not divide hidden_size (", spec.hidden_size, ")"));
   }
-  const int64_t head_dim = defaults.head_dim != 0 ? defaults.head_dim : spec.hidden_size / spec.num_heads;
-  spec.head_dim = static_cast<int32_t>(config.integer("head_dim", 1, 1 << 13, head_dim));
+  const int64_t head_dim =
+      defaults.head_dim != 0 ? defaults.head_dim : spec.hidden_size / spec.attention.num_heads;
+  spec.attention.head_dim = static_cast<int32_t>(config.integer("head_dim", 1, 1 << 13, head_dim));
   spec.max_position_embeddings =
       config.integer("max_position_embeddings", 1, kMaxPositions, defaults.max_position_embeddings);
 
   spec.norm = NormKind::kRms;
   spec.norm_eps = static_cast<float>(config.number("rms_norm_eps", 0.0, 1.0, 1e-6));
   spec.activation = read_activation(config, defaults.activation_field, defaults.activation);
-  spec.gated_mlp = true;
+  spec.mlp.gated = true;
   read_rope(config, spec, defaults.rope);
-  assign_layers(spec, std::sqrt(static_cast<double>(spec.head_dim)));
+  assign_layers(spec, std::sqrt(static_cast<double>(spec.attention.head_dim)));
 
   spec.tie_word_embeddings = config.boolean("tie_word_embeddings", defaults.tie_word_embeddings);
   read_token_ids(config, spec);
   return spec;
 }
 
-void assign_layers(ArchSpec& spec, double scale_divisor) {
+void assign_layers(ModelDraft& spec, double scale_divisor) {
   spec.layers.assign(static_cast<size_t>(spec.num_layers),
-                     LayerSpec{.attention_scale = static_cast<float>(1.0 / scale_divisor)});
+                     LayerDraft{.attention_scale = static_cast<float>(1.0 / scale_divisor)});
 }
 
-ArchSpec read_sizes(const ConfigReader& config, const SizeFields& fields) {
-  ArchSpec spec;
+ModelDraft read_sizes(const ConfigReader& config, const SizeFields& fields) {
+  ModelDraft spec;
   spec.vocab_size = config.integer("vocab_size", 1, kMaxSize);
   spec.hidden_size = config.integer(fields.hidden, 1, kMaxSize);
-  spec.intermediate_size = config.integer(fields.intermediate, 1, kMaxSize, 4 * spec.hidden_size);
+  spec.mlp.intermediate_size = config.integer(fields.intermediate, 1, kMaxSize, 4 * spec.hidden_size);
   spec.num_layers = static_cast<int32_t>(config.integer(fields.layers, 1, kMaxLayers));
-  spec.num_heads = static_cast<int32_t>(config.integer(fields.heads, 1, 1 << 16));
-  spec.num_kv_heads = spec.num_heads;
-  if (spec.hidden_size % spec.num_heads != 0) {
-    config.fail(fields.heads, cat("is ", spec.num_heads, ", which does not divide ", fields.hidden, " (",
-                                  spec.hidden_size, ")"));
+  spec.attention.num_heads = static_cast<int32_t>(config.integer(fields.heads, 1, 1 << 16));
+  spec.attention.num_kv_heads = spec.attention.num_heads;
+  if (spec.hidden_size % spec.attention.num_heads != 0) {
+    config.fail(fields.heads, cat("is ", spec.attention.num_heads, ", which does not divide ", fields.hidden,
+                                  " (", spec.hidden_size, ")"));
   }
-  spec.head_dim = static_cast<int32_t>(spec.hidden_size / spec.num_heads);
+  spec.attention.head_dim = static_cast<int32_t>(spec.hidden_size / spec.attention.num_heads);
   spec.max_position_embeddings = config.integer(fields.positions, 1, kMaxPositions, fields.default_positions);
   spec.max_model_len = spec.max_position_embeddings;
   spec.norm = NormKind::kLayer;
   spec.norm_bias = true;
-  assign_layers(spec, std::sqrt(static_cast<double>(spec.head_dim)));
+  assign_layers(spec, std::sqrt(static_cast<double>(spec.attention.head_dim)));
   read_token_ids(config, spec);
   return spec;
 }
 
-std::vector<bool> sliding_layers(const ConfigReader& config, const ArchSpec& spec, int64_t pattern,
+std::vector<bool> sliding_layers(const ConfigReader& config, const ModelDraft& spec, int64_t pattern,
                                  int64_t full) {
   const auto types = config.texts("layer_types");
   if (!types.empty() && types.size() != spec.layers.size()) {
@@ -306,7 +314,7 @@ std::vector<bool> sliding_layers(const ConfigReader& config, const ArchSpec& spe
   return sliding;
 }
 
-void assign_windows(ArchSpec& spec, const std::vector<bool>& sliding, int32_t window, int32_t window_rope,
+void assign_windows(ModelDraft& spec, const std::vector<bool>& sliding, int32_t window, int32_t window_rope,
                     int32_t full_rope) {
   for (size_t i = 0; i < sliding.size(); ++i) {
     spec.layers[i].window = sliding[i] ? window : 0;
@@ -314,13 +322,13 @@ void assign_windows(ArchSpec& spec, const std::vector<bool>& sliding, int32_t wi
   }
 }
 
-void read_window(const ConfigReader& config, ArchSpec& spec, int64_t fallback) {
+void read_window(const ConfigReader& config, ModelDraft& spec, int64_t fallback) {
   const auto window = static_cast<int32_t>(
       config.integer("sliding_window", 1, kMaxPositions, config.mentions("sliding_window") ? 0 : fallback));
   assign_windows(spec, std::vector<bool>(spec.layers.size(), true), window, 0, 0);
 }
 
-void read_qwen_windows(const ConfigReader& config, ArchSpec& spec) {
+void read_qwen_windows(const ConfigReader& config, ModelDraft& spec) {
   if (!config.boolean("use_sliding_window", false)) return;
   const auto window = static_cast<int32_t>(config.integer("sliding_window", 1, kMaxPositions, 4096));
   const int64_t first = config.integer("max_window_layers", 0, kMaxLayers, 28);
@@ -339,47 +347,47 @@ std::string_view experts_field(const ConfigReader& config, std::string_view fiel
   return field;
 }
 
-MoeSpec& read_experts(const ConfigReader& config, ArchSpec& spec, const ExpertFields& fields) {
+MoeSpec& read_experts(const ConfigReader& config, ModelDraft& spec, const ExpertFields& fields) {
   const std::string_view experts = experts_field(config, fields.experts);
-  const auto count = [&](std::string_view field, int64_t most, int64_t fallback) {
-    return static_cast<int32_t>(fallback == 0 ? config.integer(field, 1, most)
-                                              : config.integer(field, 1, most, fallback));
+  const auto count = [&](std::string_view field, int64_t high, int64_t fallback) {
+    return static_cast<int32_t>(fallback == 0 ? config.integer(field, 1, high)
+                                              : config.integer(field, 1, high, fallback));
   };
   MoeSpec& moe = spec.moe.emplace();
   moe.num_experts = count(experts, kMaxExperts, fields.default_experts);
-  moe.router.num_chosen = count(fields.chosen, kMaxExperts, fields.default_chosen);
-  if (moe.router.num_chosen > moe.num_experts) {
-    config.fail(fields.chosen, cat("is ", moe.router.num_chosen, ", more than the ", moe.num_experts,
+  moe.router.num_experts_per_tok = count(fields.chosen, kMaxExperts, fields.default_chosen);
+  if (moe.router.num_experts_per_tok > moe.num_experts) {
+    config.fail(fields.chosen, cat("is ", moe.router.num_experts_per_tok, ", more than the ", moe.num_experts,
                                    " experts of ", experts));
   }
   moe.intermediate_size = config.integer(fields.intermediate, 1, kMaxSize);
-  for (LayerSpec& layer : spec.layers) layer.experts = true;
+  for (LayerDraft& layer : spec.layers) layer.experts = true;
   return moe;
 }
 
-MoeSpec& read_mixtral_experts(const ConfigReader& config, ArchSpec& spec) {
+MoeSpec& read_mixtral_experts(const ConfigReader& config, ModelDraft& spec) {
   MoeSpec& moe = read_experts(config, spec,
                               {.experts = "num_local_experts",
                                .intermediate = "intermediate_size",
                                .default_experts = 8,
                                .default_chosen = 2});
-  moe.router.normalize = true;
+  moe.router.norm_topk_prob = true;
   return moe;
 }
 
-MoeSpec& read_sigmoid_experts(const ConfigReader& config, ArchSpec& spec, const ExpertFields& fields,
+MoeSpec& read_sigmoid_experts(const ConfigReader& config, ModelDraft& spec, const ExpertFields& fields,
                               std::string_view scale, double default_scale, int64_t default_shared) {
   MoeSpec& moe = read_experts(config, spec, fields);
-  moe.router.scores = RouterScores::kSigmoid;
-  moe.router.normalize = config.boolean("route_norm", true);
-  moe.router.scale = static_cast<float>(config.number(scale, -1e6, 1e6, default_scale));
-  moe.correction = true;
+  moe.router.scoring_func = ScoringFunc::kSigmoid;
+  moe.router.norm_topk_prob = config.boolean("route_norm", true);
+  moe.router.routed_scaling_factor = static_cast<float>(config.number(scale, -1e6, 1e6, default_scale));
+  moe.e_score_correction_bias = true;
   moe.shared_intermediate_size =
       config.integer("num_shared_experts", 0, 1024, default_shared) * moe.intermediate_size;
   return moe;
 }
 
-void assign_experts(const ConfigReader& config, ArchSpec& spec, int64_t dense) {
+void assign_experts(const ConfigReader& config, ModelDraft& spec, int64_t dense) {
   const auto types = config.texts("mlp_layer_types");
   if (!types.empty() && types.size() != spec.layers.size())
     config.fail("mlp_layer_types", cat("has ", types.size(), " entries for ", spec.num_layers, " layers"));
@@ -390,23 +398,23 @@ void assign_experts(const ConfigReader& config, ArchSpec& spec, int64_t dense) {
   }
 }
 
-MoeSpec& read_deepseek_experts(const ConfigReader& config, ArchSpec& spec, const ExpertFields& fields,
+MoeSpec& read_deepseek_experts(const ConfigReader& config, ModelDraft& spec, const ExpertFields& fields,
                                std::string_view shared) {
   MoeSpec& moe = read_experts(config, spec, fields);
   RouterParams& router = moe.router;
-  router.scores = RouterScores::kSigmoid;
-  router.normalize = config.boolean(fields.normalize, true);
-  router.scale = static_cast<float>(config.number("routed_scaling_factor", -1e6, 1e6, 1.0));
+  router.scoring_func = ScoringFunc::kSigmoid;
+  router.norm_topk_prob = config.boolean(fields.normalize, true);
+  router.routed_scaling_factor = static_cast<float>(config.number("routed_scaling_factor", -1e6, 1e6, 1.0));
   router.num_groups =
       static_cast<int32_t>(config.integer(fields.groups, 1, kMaxExperts, fields.default_groups));
-  router.chosen_groups =
-      static_cast<int32_t>(config.integer("topk_group", 1, router.num_groups, fields.default_chosen_groups));
-  router.group_pairs = true;
+  router.topk_group =
+      static_cast<int32_t>(config.integer("topk_group", 1, router.num_groups, fields.default_topk_group));
+  router.group_score_top2 = true;
   if (moe.num_experts % router.num_groups != 0)
     config.fail(fields.groups, cat("does not divide ", fields.experts));
-  if (moe.num_experts / router.num_groups * router.chosen_groups < router.num_chosen)
+  if (moe.num_experts / router.num_groups * router.topk_group < router.num_experts_per_tok)
     config.fail("topk_group", "gives groups with fewer experts than num_experts_per_tok");
-  moe.correction = true;
+  moe.e_score_correction_bias = true;
   moe.shared_intermediate_size = config.integer(shared, 0, 1024, 1) * moe.intermediate_size;
   const int64_t dense = config.integer("first_k_dense_replace", 0, kMaxLayers, 0);
   for (size_t i = 0; i < spec.layers.size(); ++i) spec.layers[i].experts = static_cast<int64_t>(i) >= dense;

@@ -1,6 +1,6 @@
-// Encoders whose scores depend on how far apart two tokens are. MPNet: RoBERTa with a number for each head
-// and bucket of distances. DeBERTa 2 and 3: no positions but vectors for buckets, which queries and keys
-// meet.
+// Encoders with attention scores that depend on the distance of two tokens. MPNet: RoBERTa with a bias per
+// head and bucket of distances. DeBERTa 2 and 3: no position embeddings; each bucket has a vector, which is
+// multiplied by queries and keys.
 #include <algorithm>
 #include <cmath>
 
@@ -12,38 +12,39 @@ namespace quire {
 namespace {
 
 constexpr std::array<std::string_view, 3> kPrefixes = {"mpnet.", "deberta.", ""};
-constexpr std::array<ModuleName, 6> kShared = {{
-    {Role::kEmbedding, "embeddings.word_embeddings"},
-    {Role::kEmbeddingNorm, "embeddings.LayerNorm"},
-    {Role::kTokenTypes, "embeddings.token_type_embeddings"},
-    {Role::kUp, "encoder.layer.{}.intermediate.dense"},
-    {Role::kDown, "encoder.layer.{}.output.dense"},
-    {Role::kPostMlpNorm, "encoder.layer.{}.output.LayerNorm"},
+constexpr std::array<TensorName, 6> kShared = {{
+    {model::kEmbedTokens, "embeddings.word_embeddings"},
+    {model::kEmbedNorm, "embeddings.LayerNorm"},
+    {model::kTokenTypeEmbeddings, "embeddings.token_type_embeddings"},
+    {mlp::kUpProj, "encoder.layer.{}.intermediate.dense"},
+    {mlp::kDownProj, "encoder.layer.{}.output.dense"},
+    {layer::kPostMlpNorm, "encoder.layer.{}.output.LayerNorm"},
 }};
-constexpr std::array<ModuleName, 7> kMpnetRest = {{
-    {Role::kPositionEmbedding, "embeddings.position_embeddings"},
-    {Role::kRelativeTable, "encoder.relative_attention_bias"},
-    {Role::kQuery, "encoder.layer.{}.attention.attn.q"},
-    {Role::kKey, "encoder.layer.{}.attention.attn.k"},
-    {Role::kValue, "encoder.layer.{}.attention.attn.v"},
-    {Role::kAttentionOut, "encoder.layer.{}.attention.attn.o"},
-    {Role::kPostAttentionNorm, "encoder.layer.{}.attention.LayerNorm"},
+constexpr std::array<TensorName, 7> kMpnetRest = {{
+    {model::kPositionEmbeddings, "embeddings.position_embeddings"},
+    {model::kRelativeEmbeddings, "encoder.relative_attention_bias"},
+    {attention::kQProj, "encoder.layer.{}.attention.attn.q"},
+    {attention::kKProj, "encoder.layer.{}.attention.attn.k"},
+    {attention::kVProj, "encoder.layer.{}.attention.attn.v"},
+    {attention::kOProj, "encoder.layer.{}.attention.attn.o"},
+    {layer::kPostAttentionNorm, "encoder.layer.{}.attention.LayerNorm"},
 }};
-constexpr std::array<ModuleName, 7> kDebertaRest = {{
-    {Role::kRelativeTable, "encoder.rel_embeddings"},
-    {Role::kRelativeNorm, "encoder.LayerNorm"},
-    {Role::kQuery, "encoder.layer.{}.attention.self.query_proj"},
-    {Role::kKey, "encoder.layer.{}.attention.self.key_proj"},
-    {Role::kValue, "encoder.layer.{}.attention.self.value_proj"},
-    {Role::kAttentionOut, "encoder.layer.{}.attention.output.dense"},
-    {Role::kPostAttentionNorm, "encoder.layer.{}.attention.output.LayerNorm"},
+constexpr std::array<TensorName, 7> kDebertaRest = {{
+    {model::kRelativeEmbeddings, "encoder.rel_embeddings"},
+    {model::kRelativeNorm, "encoder.LayerNorm"},
+    {attention::kQProj, "encoder.layer.{}.attention.self.query_proj"},
+    {attention::kKProj, "encoder.layer.{}.attention.self.key_proj"},
+    {attention::kVProj, "encoder.layer.{}.attention.self.value_proj"},
+    {attention::kOProj, "encoder.layer.{}.attention.output.dense"},
+    {layer::kPostAttentionNorm, "encoder.layer.{}.attention.output.LayerNorm"},
 }};
 constexpr auto kMpnetModules = joined(kShared, kMpnetRest);
 constexpr auto kDebertaModules = joined(kShared, kDebertaRest);
 constexpr std::array<std::string_view, 4> kIgnored = {
     "embeddings.position_ids", "embeddings.position_embeddings.*", "lm_predictions.*", "mask_predictions.*"};
 
-// Buckets of T5: single distances up to a half of each side's, then ever wider ones up to 128.
+// Buckets as in T5, half of them per direction: one per distance for short distances, logarithmic up to 128
+// for long ones.
 int32_t mpnet_bucket(int64_t distance) {
   constexpr int32_t kSide = 16;
   constexpr int32_t kSingle = kSide / 2;
@@ -55,7 +56,8 @@ int32_t mpnet_bucket(int64_t distance) {
   return side + std::min(kSide - 1, kSingle + static_cast<int32_t>(wide));
 }
 
-// Single distances up to half of `buckets`, then ever wider ones up to `longest`; from the key to the query.
+// Bucket of the distance from key to query: one per distance up to half of `buckets`, logarithmic up to
+// `longest` after that.
 int64_t deberta_bucket(int64_t distance, int64_t buckets, int64_t longest) {
   const int64_t middle = buckets / 2;
   const int64_t size = std::abs(distance);
@@ -67,28 +69,26 @@ int64_t deberta_bucket(int64_t distance, int64_t buckets, int64_t longest) {
   return distance > 0 ? -bucket : bucket;
 }
 
-void make_encoder(const ConfigReader& config, ArchSpec& spec) {
+void make_encoder(const ConfigReader& config, ModelDraft& spec) {
   spec.task = ModelTask::kEmbed;
   spec.bidirectional = true;
   spec.input_norm = spec.mlp_norm = spec.final_norm = false;
-  spec.sum_norms = spec.embedding_norm = true;
-  spec.qkv_bias = spec.out_bias = spec.mlp_bias = true;
-  spec.gated_mlp = false;
+  spec.norm_after_add = spec.embedding_norm = true;
+  spec.attention.qkv_bias = spec.attention.o_bias = spec.mlp.bias = true;
+  spec.mlp.gated = false;
   spec.pooling = {PoolKind::kFirst};
   spec.tie_word_embeddings = true;
   spec.activation = read_activation(config, "hidden_act", "gelu");
-  if (spec.head_dim > kMaxRelativeHead)
+  if (spec.attention.head_dim > kMaxRelativeHead)
     config.fail("num_attention_heads", cat("gives heads of more than ", kMaxRelativeHead, " dimensions"));
 }
 
-}  // namespace
-
-ArchSpec parse_mpnet(const ConfigReader& config) {
-  ArchSpec spec = read_sizes(config, {.default_positions = 512});
+ModelDraft parse_mpnet(const ConfigReader& config) {
+  ModelDraft spec = read_sizes(config, {.default_positions = 512});
   make_encoder(config, spec);
   spec.norm_eps = static_cast<float>(config.number("layer_norm_eps", 0.0, 1.0, 1e-12));
   spec.position = PositionKind::kLearned;
-  spec.position_offset = 2;  // behind the padding token's
+  spec.position_offset = 2;  // after the padding token
   spec.max_position_embeddings -= spec.position_offset;
   if (spec.max_position_embeddings < 1)
     config.fail("max_position_embeddings", "leaves no position for a token");
@@ -98,15 +98,15 @@ ArchSpec parse_mpnet(const ConfigReader& config) {
     config.fail("relative_attention_num_buckets", cat("other than ", kBuckets, " is not supported"));
   RelativeSpec& relative = spec.relative.emplace();
   relative.num_buckets = kBuckets;
-  constexpr int64_t kReach = 256;  // where all distances have come to the last bucket
+  constexpr int64_t kReach = 256;  // all larger distances are in the last bucket
   for (int64_t d = -kReach; d <= kReach; ++d) relative.buckets.push_back(mpnet_bucket(d));
   spec.classifier =
       ClassifierSpec{.name = "classifier.out_proj", .dense = "classifier.dense", .tanh = true, .bias = true};
   return spec;
 }
 
-ArchSpec parse_deberta_v2(const ConfigReader& config) {
-  ArchSpec spec = read_sizes(config, {.default_positions = 512});
+ModelDraft parse_deberta_v2(const ConfigReader& config) {
+  ModelDraft spec = read_sizes(config, {.default_positions = 512});
   make_encoder(config, spec);
   spec.norm_eps = static_cast<float>(config.number("layer_norm_eps", 0.0, 1.0, 1e-7));
   spec.token_types = static_cast<int32_t>(config.integer("type_vocab_size", 0, 1024, 0));
@@ -121,12 +121,12 @@ ArchSpec parse_deberta_v2(const ConfigReader& config) {
     config.fail("conv_kernel_size", "is not supported: layers without convolutions are");
   if (config.integer("embedding_size", 1, kMaxSize, spec.hidden_size) != spec.hidden_size)
     config.fail("embedding_size", "other than hidden_size is not supported");
-  // A list, or its entries joined by bars.
+  // A list, or a string with its entries separated by "|".
   const nlohmann::json* types = config.find("pos_att_type");
   const std::string kinds = types == nullptr ? "" : types->dump();
   if (kinds.find("c2p") == std::string::npos || kinds.find("p2c") == std::string::npos)
     config.fail("pos_att_type", "other than c2p and p2c together is not supported");
-  assign_layers(spec, std::sqrt(3.0 * spec.head_dim));
+  assign_layers(spec, std::sqrt(3.0 * spec.attention.head_dim));
 
   const int64_t asked = config.integer("max_relative_positions", -1, kMaxPositions, -1);
   const int64_t longest = asked < 1 ? spec.max_position_embeddings : asked;
@@ -155,6 +155,16 @@ WeightNames mpnet_weight_names() {
 }
 WeightNames deberta_v2_weight_names() {
   return {kPrefixes, kDebertaModules, kIgnored};
+}
+
+}  // namespace
+
+std::span<const Architecture> deberta_v2_architectures() {
+  static constexpr std::array kRows = {
+      Architecture{"DebertaV2Model", "deberta-v2", parse_deberta_v2, deberta_v2_weight_names},
+      Architecture{"MPNetModel", "mpnet", parse_mpnet, mpnet_weight_names},
+  };
+  return kRows;
 }
 
 }  // namespace quire

@@ -1,5 +1,5 @@
-// DeepSeek-V4: attention to a window and to compressed keys (nn/compressed_attention.h), streams of hidden
-// states (nn/streams.h), experts in all layers, of which a table by token chooses in the first ones.
+// DeepSeek-V4: attention to a window and to compressed keys (nn/compressed_attention.h), hyper-connections
+// (nn/streams.h), experts in all layers, with hash routing in the first ones.
 #include <cmath>
 
 #include "base/strings.h"
@@ -9,85 +9,87 @@
 namespace quire {
 namespace {
 
-// Names of published files, and those under which transformers saves.
-constexpr std::array<ModuleName, 28> kPublished = {{
-    {Role::kEmbedding, "embed"},
-    {Role::kLmHead, "head"},
-    {.role = Role::kFinalMix, .module = "hc_head_fn", .bare = true},
-    {.role = Role::kFinalMixBase, .module = "hc_head_base", .bare = true},
-    {.role = Role::kFinalMixScale, .module = "hc_head_scale", .bare = true},
-    {Role::kInputNorm, "layers.{}.attn_norm"},
-    {Role::kMlpNorm, "layers.{}.ffn_norm"},
-    {Role::kQueryDown, "layers.{}.attn.wq_a"},
-    {Role::kQueryDownNorm, "layers.{}.attn.q_norm"},
-    {Role::kQuery, "layers.{}.attn.wq_b"},
-    {Role::kKey, "layers.{}.attn.wkv"},
-    {Role::kKeyNorm, "layers.{}.attn.kv_norm"},
-    {Role::kKeyNorm, "layers.{}.attn.norm"},
-    {Role::kOutDown, "layers.{}.attn.wo_a"},
-    {Role::kAttentionOut, "layers.{}.attn.wo_b"},
-    {.role = Role::kSinks, .module = "layers.{}.attn.attn_sink", .bare = true},
-    {Role::kCompressKey, "layers.{}.attn.compressor.wkv"},
-    {Role::kCompressGate, "layers.{}.attn.compressor.wgate"},
-    {.role = Role::kCompressBias, .module = "layers.{}.attn.compressor.ape", .bare = true},
-    {Role::kCompressNorm, "layers.{}.attn.compressor.norm"},
-    {Role::kIndexQuery, "layers.{}.attn.indexer.wq_b"},
-    {Role::kIndexWeights, "layers.{}.attn.indexer.weights_proj"},
-    {Role::kIndexKey, "layers.{}.attn.indexer.compressor.wkv"},
-    {Role::kIndexGate, "layers.{}.attn.indexer.compressor.wgate"},
-    {.role = Role::kIndexBias, .module = "layers.{}.attn.indexer.compressor.ape", .bare = true},
-    {Role::kIndexKeyNorm, "layers.{}.attn.indexer.compressor.norm"},
-    {.role = Role::kRouterTable, .module = "layers.{}.ffn.gate.tid2eid", .bare = true},
-    {.role = Role::kRouterCorrection, .module = "layers.{}.ffn.gate.bias", .bare = true},
+// Names in published checkpoints, and those that transformers writes.
+constexpr std::array<TensorName, 28> kPublished = {{
+    {model::kEmbedTokens, "embed"},
+    {model::kLmHead, "head"},
+    {.params = hyper_connection::kHeadFn, .module = "hc_head_fn", .bare = true},
+    {.params = hyper_connection::kHeadBase, .module = "hc_head_base", .bare = true},
+    {.params = hyper_connection::kHeadScale, .module = "hc_head_scale", .bare = true},
+    {layer::kInputNorm, "layers.{}.attn_norm"},
+    {layer::kMlpNorm, "layers.{}.ffn_norm"},
+    {mla::kQAProj, "layers.{}.attn.wq_a"},
+    {mla::kQANorm, "layers.{}.attn.q_norm"},
+    {attention::kQProj, "layers.{}.attn.wq_b"},
+    {attention::kKProj, "layers.{}.attn.wkv"},
+    {attention::kKNorm, "layers.{}.attn.kv_norm"},
+    {attention::kKNorm, "layers.{}.attn.norm"},
+    {compressed::kOAProj, "layers.{}.attn.wo_a"},
+    {attention::kOProj, "layers.{}.attn.wo_b"},
+    {.params = attention::kSinks, .module = "layers.{}.attn.attn_sink", .bare = true},
+    {compressed::kKvProj, "layers.{}.attn.compressor.wkv"},
+    {compressed::kGateProj, "layers.{}.attn.compressor.wgate"},
+    {.params = compressed::kPositionBias, .module = "layers.{}.attn.compressor.ape", .bare = true},
+    {compressed::kNorm, "layers.{}.attn.compressor.norm"},
+    {indexer::kQProj, "layers.{}.attn.indexer.wq_b"},
+    {indexer::kWeightsProj, "layers.{}.attn.indexer.weights_proj"},
+    {indexer::kKProj, "layers.{}.attn.indexer.compressor.wkv"},
+    {indexer::kKGate, "layers.{}.attn.indexer.compressor.wgate"},
+    {.params = indexer::kKPositionBias, .module = "layers.{}.attn.indexer.compressor.ape", .bare = true},
+    {indexer::kKNorm, "layers.{}.attn.indexer.compressor.norm"},
+    {.params = moe::kTokenExperts, .module = "layers.{}.ffn.gate.tid2eid", .bare = true},
+    {.params = moe::kCorrectionBias, .module = "layers.{}.ffn.gate.bias", .bare = true},
 }};
-constexpr std::array<ModuleName, 13> kPublishedParts = {{
-    {Role::kRouter, "layers.{}.ffn.gate"},
-    {Role::kExpertGate, "layers.{}.ffn.experts.{}.w1"},
-    {Role::kExpertUp, "layers.{}.ffn.experts.{}.w3"},
-    {Role::kExpertDown, "layers.{}.ffn.experts.{}.w2"},
-    {Role::kSharedExpertGate, "layers.{}.ffn.shared_experts.w1"},
-    {Role::kSharedExpertUp, "layers.{}.ffn.shared_experts.w3"},
-    {Role::kSharedExpertDown, "layers.{}.ffn.shared_experts.w2"},
-    {.role = Role::kAttentionMix, .module = "layers.{}.hc_attn_fn", .bare = true},
-    {.role = Role::kAttentionMixBase, .module = "layers.{}.hc_attn_base", .bare = true},
-    {.role = Role::kAttentionMixScale, .module = "layers.{}.hc_attn_scale", .bare = true},
-    {.role = Role::kMlpMix, .module = "layers.{}.hc_ffn_fn", .bare = true},
-    {.role = Role::kMlpMixBase, .module = "layers.{}.hc_ffn_base", .bare = true},
-    {.role = Role::kMlpMixScale, .module = "layers.{}.hc_ffn_scale", .bare = true},
+constexpr std::array<TensorName, 13> kPublishedParts = {{
+    {moe::kRouter, "layers.{}.ffn.gate"},
+    {moe::kExpertGateProj, "layers.{}.ffn.experts.{}.w1"},
+    {moe::kExpertUpProj, "layers.{}.ffn.experts.{}.w3"},
+    {moe::kExpertDownProj, "layers.{}.ffn.experts.{}.w2"},
+    {moe::kSharedGateProj, "layers.{}.ffn.shared_experts.w1"},
+    {moe::kSharedUpProj, "layers.{}.ffn.shared_experts.w3"},
+    {moe::kSharedDownProj, "layers.{}.ffn.shared_experts.w2"},
+    {.params = hyper_connection::kAttentionFn, .module = "layers.{}.hc_attn_fn", .bare = true},
+    {.params = hyper_connection::kAttentionBase, .module = "layers.{}.hc_attn_base", .bare = true},
+    {.params = hyper_connection::kAttentionScale, .module = "layers.{}.hc_attn_scale", .bare = true},
+    {.params = hyper_connection::kMlpFn, .module = "layers.{}.hc_ffn_fn", .bare = true},
+    {.params = hyper_connection::kMlpBase, .module = "layers.{}.hc_ffn_base", .bare = true},
+    {.params = hyper_connection::kMlpScale, .module = "layers.{}.hc_ffn_scale", .bare = true},
 }};
-constexpr std::array<ModuleName, 21> kSaved = {{
-    {.role = Role::kFinalMix, .module = "hc_head.hc_fn", .bare = true},
-    {.role = Role::kFinalMixBase, .module = "hc_head.hc_base", .bare = true},
-    {.role = Role::kFinalMixScale, .module = "hc_head.hc_scale", .bare = true},
-    {Role::kQueryDown, "layers.{}.self_attn.q_a_proj"},
-    {Role::kQueryDownNorm, "layers.{}.self_attn.q_a_norm"},
-    {Role::kQuery, "layers.{}.self_attn.q_b_proj"},
-    {Role::kKey, "layers.{}.self_attn.kv_proj"},
-    {Role::kKeyNorm, "layers.{}.self_attn.kv_norm"},
-    {Role::kOutDown, "layers.{}.self_attn.o_a_proj"},
-    {Role::kAttentionOut, "layers.{}.self_attn.o_b_proj"},
-    {.role = Role::kSinks, .module = "layers.{}.self_attn.sinks", .bare = true},
-    {Role::kCompressKey, "layers.{}.self_attn.compressor.kv_proj"},
-    {Role::kCompressGate, "layers.{}.self_attn.compressor.gate_proj"},
-    {.role = Role::kCompressBias, .module = "layers.{}.self_attn.compressor.position_bias", .bare = true},
-    {Role::kCompressNorm, "layers.{}.self_attn.compressor.kv_norm"},
-    {Role::kIndexQuery, "layers.{}.self_attn.compressor.indexer.q_b_proj"},
-    {Role::kIndexWeights, "layers.{}.self_attn.compressor.indexer.scorer.weights_proj"},
-    {Role::kIndexKey, "layers.{}.self_attn.compressor.indexer.kv_proj"},
-    {Role::kIndexGate, "layers.{}.self_attn.compressor.indexer.gate_proj"},
-    {.role = Role::kIndexBias,
+constexpr std::array<TensorName, 21> kSaved = {{
+    {.params = hyper_connection::kHeadFn, .module = "hc_head.hc_fn", .bare = true},
+    {.params = hyper_connection::kHeadBase, .module = "hc_head.hc_base", .bare = true},
+    {.params = hyper_connection::kHeadScale, .module = "hc_head.hc_scale", .bare = true},
+    {mla::kQAProj, "layers.{}.self_attn.q_a_proj"},
+    {mla::kQANorm, "layers.{}.self_attn.q_a_norm"},
+    {attention::kQProj, "layers.{}.self_attn.q_b_proj"},
+    {attention::kKProj, "layers.{}.self_attn.kv_proj"},
+    {attention::kKNorm, "layers.{}.self_attn.kv_norm"},
+    {compressed::kOAProj, "layers.{}.self_attn.o_a_proj"},
+    {attention::kOProj, "layers.{}.self_attn.o_b_proj"},
+    {.params = attention::kSinks, .module = "layers.{}.self_attn.sinks", .bare = true},
+    {compressed::kKvProj, "layers.{}.self_attn.compressor.kv_proj"},
+    {compressed::kGateProj, "layers.{}.self_attn.compressor.gate_proj"},
+    {.params = compressed::kPositionBias,
+     .module = "layers.{}.self_attn.compressor.position_bias",
+     .bare = true},
+    {compressed::kNorm, "layers.{}.self_attn.compressor.kv_norm"},
+    {indexer::kQProj, "layers.{}.self_attn.compressor.indexer.q_b_proj"},
+    {indexer::kWeightsProj, "layers.{}.self_attn.compressor.indexer.scorer.weights_proj"},
+    {indexer::kKProj, "layers.{}.self_attn.compressor.indexer.kv_proj"},
+    {indexer::kKGate, "layers.{}.self_attn.compressor.indexer.gate_proj"},
+    {.params = indexer::kKPositionBias,
      .module = "layers.{}.self_attn.compressor.indexer.position_bias",
      .bare = true},
-    {Role::kIndexKeyNorm, "layers.{}.self_attn.compressor.indexer.kv_norm"},
+    {indexer::kKNorm, "layers.{}.self_attn.compressor.indexer.kv_norm"},
 }};
-constexpr std::array<ModuleName, 7> kSavedParts = {{
-    {.role = Role::kRouterTable, .module = "layers.{}.mlp.gate.tid2eid", .bare = true},
-    {.role = Role::kAttentionMix, .module = "layers.{}.attn_hc.fn", .bare = true},
-    {.role = Role::kAttentionMixBase, .module = "layers.{}.attn_hc.base", .bare = true},
-    {.role = Role::kAttentionMixScale, .module = "layers.{}.attn_hc.scale", .bare = true},
-    {.role = Role::kMlpMix, .module = "layers.{}.ffn_hc.fn", .bare = true},
-    {.role = Role::kMlpMixBase, .module = "layers.{}.ffn_hc.base", .bare = true},
-    {.role = Role::kMlpMixScale, .module = "layers.{}.ffn_hc.scale", .bare = true},
+constexpr std::array<TensorName, 7> kSavedParts = {{
+    {.params = moe::kTokenExperts, .module = "layers.{}.mlp.gate.tid2eid", .bare = true},
+    {.params = hyper_connection::kAttentionFn, .module = "layers.{}.attn_hc.fn", .bare = true},
+    {.params = hyper_connection::kAttentionBase, .module = "layers.{}.attn_hc.base", .bare = true},
+    {.params = hyper_connection::kAttentionScale, .module = "layers.{}.attn_hc.scale", .bare = true},
+    {.params = hyper_connection::kMlpFn, .module = "layers.{}.ffn_hc.fn", .bare = true},
+    {.params = hyper_connection::kMlpBase, .module = "layers.{}.ffn_hc.base", .bare = true},
+    {.params = hyper_connection::kMlpScale, .module = "layers.{}.ffn_hc.scale", .bare = true},
 }};
 constexpr auto kModules = joined(kWords, kFinalNorm, kLlamaNorms, kExperts, kDeepseekShared, kSaved,
                                  kSavedParts, kPublished, kPublishedParts);
@@ -96,8 +98,8 @@ constexpr std::string_view kWindows = "sliding_attention";
 constexpr std::string_view kSparse = "compressed_sparse_attention";
 constexpr std::string_view kHeavy = "heavily_compressed_attention";
 
-// What each layer is, as transformers names it; published files count the tokens of a key, zero for none, in
-// a list that goes on with layers that draft.
+// The type of each layer, with the names of transformers. Published configurations have compress_ratios
+// instead, the tokens per compressed key (0 = none); the list also has the multi-token prediction layers.
 std::vector<std::string> layer_kinds(const ConfigReader& config, int32_t num_layers) {
   std::vector<std::string> kinds = config.texts("layer_types");
   std::string_view field = "layer_types";
@@ -124,18 +126,18 @@ std::vector<std::string> layer_kinds(const ConfigReader& config, int32_t num_lay
   return kinds;
 }
 
-void read_layers(const ConfigReader& config, ArchSpec& spec) {
+void read_layers(const ConfigReader& config, ModelDraft& spec) {
   const ConfigReader rates = config.object("compress_rates");
-  const auto rate = [&](std::string_view name, std::string_view old_field, int64_t usual) {
+  const auto rate = [&](std::string_view name, std::string_view old_field, int64_t default_value) {
     return static_cast<int32_t>(
-        config.integer(old_field, 1, 1 << 12, rates.integer(name, 1, 1 << 12, usual)));
+        config.integer(old_field, 1, 1 << 12, rates.integer(name, 1, 1 << 12, default_value)));
   };
   const int32_t sparse = rate(kSparse, "compress_rate_csa", 4);
   const int32_t heavy = rate(kHeavy, "compress_rate_hca", 128);
   const auto window = static_cast<int32_t>(config.integer("sliding_window", 1, kMaxPositions, 128));
   const auto kinds = layer_kinds(config, spec.num_layers);
   for (size_t i = 0; i < kinds.size(); ++i) {
-    LayerSpec& layer = spec.layers[i];
+    LayerDraft& layer = spec.layers[i];
     layer.window = window;
     layer.rope = kinds[i] == kWindows ? 0 : 1;
     layer.compressed_tokens = kinds[i] == kSparse ? sparse : kinds[i] == kHeavy ? heavy : 0;
@@ -143,25 +145,26 @@ void read_layers(const ConfigReader& config, ArchSpec& spec) {
   }
 }
 
-// The rotation that such fields give.
-RopeSpec read_rotation(const ArchSpec& spec, nlohmann::json fields, double theta, double part) {
-  // What stretches the other frequencies leaves these cosines as they are.
+// The rotary embedding of such a rope_parameters object.
+RopeSpec read_rotation(const ModelDraft& spec, nlohmann::json fields, double theta, double part) {
+  // YaRN changes the frequencies but not the magnitude of cosines and sines here.
   if (fields.value("rope_type", fields.value("type", "default")) == "yarn" &&
       !fields.contains("attention_factor"))
     fields["attention_factor"] = 1.0;
   if (theta > 0.0) fields["rope_theta"] = theta;
   if (!fields.contains("partial_rotary_factor")) fields["partial_rotary_factor"] = part;
   const nlohmann::json object = {{"rope_parameters", fields}};
-  ArchSpec made = spec;
+  ModelDraft made = spec;
   read_rope(ConfigReader(object), made, {.style = RopeStyle::kInterleaved, .partial = true});
   return made.ropes.front();
 }
 
-void read_rotations(const ConfigReader& config, ArchSpec& spec) {
-  const double usual = static_cast<double>(config.integer("qk_rope_head_dim", 2, spec.head_dim,
-                                                          std::max(2, spec.head_dim / 8))) /
-                       spec.head_dim;
-  const double part = config.number("partial_rotary_factor", 0.0, 1.0, usual);
+void read_rotations(const ConfigReader& config, ModelDraft& spec) {
+  const double default_value =
+      static_cast<double>(config.integer("qk_rope_head_dim", 2, spec.attention.head_dim,
+                                         std::max(2, spec.attention.head_dim / 8))) /
+      spec.attention.head_dim;
+  const double part = config.number("partial_rotary_factor", 0.0, 1.0, default_value);
   const double theta = config.number("rope_theta", 1.0001, 1e15, 10000.0);
   const double compressed = config.number("compress_rope_theta", 1.0001, 1e15, 160000.0);
   const bool old_style = config.has("rope_scaling") && !config.find("rope_scaling")->empty();
@@ -174,30 +177,31 @@ void read_rotations(const ConfigReader& config, ArchSpec& spec) {
     spec.ropes = {read_rotation(spec, nlohmann::json::object(), theta, part),
                   read_rotation(spec, fields, compressed, part)};
   }
-  spec.back_rope = static_cast<int32_t>(spec.ropes.size());
-  for (int32_t i = 0; i < spec.back_rope; ++i) {
+  spec.inverse_rope = static_cast<int32_t>(spec.ropes.size());
+  for (int32_t i = 0; i < spec.inverse_rope; ++i) {
     RopeSpec turned = spec.ropes[static_cast<size_t>(i)];
-    turned.backwards = true;
+    turned.inverse = true;
     spec.ropes.push_back(turned);
   }
-  // Which counts the stretching already.
+  // It includes the RoPE scaling.
   spec.max_model_len = spec.max_position_embeddings;
 }
 
-void read_experts_of_v4(const ConfigReader& config, ArchSpec& spec) {
+void read_experts_of_v4(const ConfigReader& config, ModelDraft& spec) {
   MoeSpec& moe = read_experts(config, spec,
                               {.experts = "n_routed_experts", .default_experts = 256, .default_chosen = 6});
   const std::string scores = config.text("scoring_func", "sqrtsoftplus");
   if (scores != "sqrtsoftplus" && scores != "sigmoid")
     config.fail("scoring_func", cat("is '", scores, "', which is neither sqrtsoftplus nor sigmoid"));
-  moe.router.scores = scores == "sigmoid" ? RouterScores::kSigmoid : RouterScores::kSqrtSoftplus;
-  moe.router.normalize = true;
-  moe.router.scale = static_cast<float>(config.number("routed_scaling_factor", -1e6, 1e6, 1.5));
-  moe.correction = true;
+  moe.router.scoring_func = scores == "sigmoid" ? ScoringFunc::kSigmoid : ScoringFunc::kSqrtSoftplus;
+  moe.router.norm_topk_prob = true;
+  moe.router.routed_scaling_factor =
+      static_cast<float>(config.number("routed_scaling_factor", -1e6, 1e6, 1.5));
+  moe.e_score_correction_bias = true;
   moe.shared_intermediate_size = moe.intermediate_size;
   moe.limit_first = true;
   const auto limit = static_cast<float>(config.number("swiglu_limit", 1e-6, 1e9, 10.0));
-  for (LayerSpec& layer : spec.layers) layer.mlp_limit = layer.expert_limit = limit;
+  for (LayerDraft& layer : spec.layers) layer.mlp_limit = layer.expert_limit = limit;
   if (config.integer("n_shared_experts", 0, 1024, 1) != 1)
     config.fail("n_shared_experts", "other than 1 is not supported for this architecture");
   const auto kinds = config.texts("mlp_layer_types");
@@ -207,42 +211,41 @@ void read_experts_of_v4(const ConfigReader& config, ArchSpec& spec) {
   for (size_t i = 0; i < spec.layers.size(); ++i) {
     if (!kinds.empty() && kinds[i] != "hash_moe" && kinds[i] != "moe")
       config.fail("mlp_layer_types", cat("holds '", kinds[i], "', which is neither hash_moe nor moe"));
-    spec.layers[i].hashed_experts = kinds.empty() ? static_cast<int64_t>(i) < hashed : kinds[i] == "hash_moe";
+    spec.layers[i].hash_routing = kinds.empty() ? static_cast<int64_t>(i) < hashed : kinds[i] == "hash_moe";
   }
 }
 
-void read_streams(const ConfigReader& config, ArchSpec& spec) {
+void read_streams(const ConfigReader& config, ModelDraft& spec) {
   StreamSpec& streams = spec.streams.emplace();
   streams.sizes.hidden = spec.hidden_size;
   streams.sizes.streams = static_cast<int32_t>(config.integer("hc_mult", 1, kMaxStreams, 4));
-  streams.params.rounds = static_cast<int32_t>(config.integer("hc_sinkhorn_iters", 1, 1 << 10, 20));
+  streams.params.sinkhorn_iters = static_cast<int32_t>(config.integer("hc_sinkhorn_iters", 1, 1 << 10, 20));
   streams.params.eps = static_cast<float>(config.number("hc_eps", 0.0, 1.0, 1e-6));
 }
 
-}  // namespace
-
-ArchSpec parse_deepseek_v4(const ConfigReader& config) {
-  ArchSpec spec = parse_llama_family(config, {.head_dim = 512,
-                                              .max_position_embeddings = 1048576,
-                                              .rope = {.style = RopeStyle::kInterleaved, .partial = true},
-                                              .intermediate_field = "moe_intermediate_size"});
-  if (spec.num_kv_heads != 1) config.fail("num_key_value_heads", "other than 1 is not supported");
+ModelDraft parse_deepseek_v4(const ConfigReader& config) {
+  ModelDraft spec = parse_llama_family(config, {.head_dim = 512,
+                                                .max_position_embeddings = 1048576,
+                                                .rope = {.style = RopeStyle::kInterleaved, .partial = true},
+                                                .intermediate_field = "moe_intermediate_size"});
+  if (spec.attention.num_kv_heads != 1) config.fail("num_key_value_heads", "other than 1 is not supported");
   for (const std::string_view field : {"attention_bias", "mlp_bias"}) {
     if (config.boolean(field, false)) config.fail(field, "is not supported for this architecture");
   }
-  spec.attention_sinks = true;
+  spec.attention.sinks = true;
   read_rotations(config, spec);
   read_layers(config, spec);
   CompressedSizes& sizes = spec.compressed.emplace();
   const auto size = [&](std::string_view field, int64_t low, int64_t high, int64_t fallback) {
     return static_cast<int32_t>(config.integer(field, low, high, fallback));
   };
-  sizes.query_rank = size("q_lora_rank", 1, 1 << 16, 1024);
-  sizes.heads = spec.num_heads;
-  sizes.head_dim = spec.head_dim;
-  sizes.groups = size("o_groups", 1, spec.num_heads, 8);
+  sizes.q_lora_rank = size("q_lora_rank", 1, 1 << 16, 1024);
+  sizes.heads = spec.attention.num_heads;
+  sizes.head_dim = spec.attention.head_dim;
+  sizes.groups = size("o_groups", 1, spec.attention.num_heads, 8);
   sizes.rank = config.integer("o_lora_rank", 1, 1 << 16, 1024);
-  if (spec.num_heads % sizes.groups != 0) config.fail("o_groups", "does not divide num_attention_heads");
+  if (spec.attention.num_heads % sizes.groups != 0)
+    config.fail("o_groups", "does not divide num_attention_heads");
   sizes.index.heads = size("index_n_heads", 1, 1 << 10, 64);
   sizes.index.dim = size("index_head_dim", spec.ropes[1].rotary_dim, kMaxChoosingHead, 128);
   sizes.index.count = size("index_topk", 1, kMaxPositions, 512);
@@ -253,6 +256,15 @@ ArchSpec parse_deepseek_v4(const ConfigReader& config) {
 
 WeightNames deepseek_v4_weight_names() {
   return {kModelPrefixes, kModules, kDrafts, true};
+}
+
+}  // namespace
+
+std::span<const Architecture> deepseek_v4_architectures() {
+  static constexpr std::array kRows = {
+      Architecture{"DeepseekV4ForCausalLM", "deepseek_v4", parse_deepseek_v4, deepseek_v4_weight_names},
+  };
+  return kRows;
 }
 
 }  // namespace quire

@@ -1,4 +1,4 @@
-// dots.llm1: Llama with norms on query and key heads, and experts as DeepSeek-V3 chooses them.
+// dots.llm1: Llama with QK norm per head, and experts as in DeepSeek-V3.
 #include "models/arch/arch.h"
 #include "models/arch/names.h"
 
@@ -7,12 +7,10 @@ namespace {
 
 constexpr auto kModules = joined(kLlamaMatrices, kLlamaNorms, kQkNorms, kExperts, kDeepseekShared);
 
-}  // namespace
-
-ArchSpec parse_dots1(const ConfigReader& config) {
-  ArchSpec spec = parse_llama_family(config, {});
-  spec.qkv_bias = spec.out_bias = config.boolean("attention_bias", false);
-  spec.qk_norm = QkNorm::kHeads;
+ModelDraft parse_dots1(const ConfigReader& config) {
+  ModelDraft spec = parse_llama_family(config, {});
+  spec.attention.qkv_bias = spec.attention.o_bias = config.boolean("attention_bias", false);
+  spec.attention.qk_norm = QkNorm::kHeads;
   const int64_t default_window = config.mentions("sliding_window") ? 0 : 4096;
   const auto window =
       static_cast<int32_t>(config.integer("sliding_window", 1, kMaxPositions, default_window));
@@ -23,12 +21,21 @@ ArchSpec parse_dots1(const ConfigReader& config) {
     if (sliding) spec.layers[i].window = window;
   }
   MoeSpec& moe = read_deepseek_experts(config, spec);
-  moe.router.normalize = config.boolean("norm_topk_prob", false);
+  moe.router.norm_topk_prob = config.boolean("norm_topk_prob", false);
   return spec;
 }
 
 WeightNames dots1_weight_names() {
   return {kModelPrefixes, kModules, {}};
+}
+
+}  // namespace
+
+std::span<const Architecture> dots1_architectures() {
+  static constexpr std::array kRows = {
+      Architecture{"Dots1ForCausalLM", "dots1", parse_dots1, dots1_weight_names},
+  };
+  return kRows;
 }
 
 }  // namespace quire

@@ -1,58 +1,58 @@
-// ERNIE 4.5: Llama whose heads turn in pairs of neighbours; the larger ones with experts. Those that also see
-// have further experts for that, which are not read.
+// ERNIE 4.5: Llama with interleaved RoPE; the larger models have experts. Multimodal models have additional
+// experts for other modalities, which are not read.
 #include "models/arch/arch.h"
 #include "models/arch/names.h"
 
 namespace quire {
 namespace {
 
-constexpr std::array<ModuleName, 2> kCorrection = {{
-    {.role = Role::kRouterCorrection,
+constexpr std::array<TensorName, 2> kCorrection = {{
+    {.params = moe::kCorrectionBias,
      .module = "layers.{}.mlp.moe_statics.e_score_correction_bias",
      .bare = true},
-    {.role = Role::kRouterCorrection,
+    {.params = moe::kCorrectionBias,
      .module = "layers.{}.mlp.gate.moe_statics.e_score_correction_bias",
      .bare = true},
 }};
-constexpr std::array<ModuleName, 3> kShared = {{
-    {Role::kSharedExpertGate, "layers.{}.mlp.shared_experts.gate_proj"},
-    {Role::kSharedExpertUp, "layers.{}.mlp.shared_experts.up_proj"},
-    {Role::kSharedExpertDown, "layers.{}.mlp.shared_experts.down_proj"},
+constexpr std::array<TensorName, 3> kShared = {{
+    {moe::kSharedGateProj, "layers.{}.mlp.shared_experts.gate_proj"},
+    {moe::kSharedUpProj, "layers.{}.mlp.shared_experts.up_proj"},
+    {moe::kSharedDownProj, "layers.{}.mlp.shared_experts.down_proj"},
 }};
 constexpr auto kMoeModules = joined(kLlamaMatrices, kLlamaNorms, kExperts, kCorrection, kShared);
-// As the hub's files and as transformers call those that also see.
-constexpr std::array<ModuleName, 9> kTextExperts = {{
-    {Role::kRouter, "layers.{}.mlp.gate", true},
-    {Role::kRouter, "layers.{}.mlp.text_moe.gate"},
-    {.role = Role::kRouterCorrection,
+// Names of multimodal models in published checkpoints, and those that transformers writes.
+constexpr std::array<TensorName, 9> kTextExperts = {{
+    {moe::kRouter, "layers.{}.mlp.gate", true},
+    {moe::kRouter, "layers.{}.mlp.text_moe.gate"},
+    {.params = moe::kCorrectionBias,
      .module = "layers.{}.mlp.text_moe.gate.moe_statics.e_score_correction_bias",
      .bare = true},
-    {.role = Role::kRouterCorrection,
+    {.params = moe::kCorrectionBias,
      .module = "layers.{}.mlp.moe_statics.e_score_correction_bias",
      .bare = true},
-    {Role::kExpertGate, "layers.{}.mlp.experts.{}.gate_proj"},
-    {Role::kExpertUp, "layers.{}.mlp.experts.{}.up_proj"},
-    {Role::kExpertDown, "layers.{}.mlp.experts.{}.down_proj"},
-    {.role = Role::kExpertGateUp, .module = "layers.{}.mlp.text_moe.experts.gate_up_proj", .bare = true},
-    {.role = Role::kExpertDown, .module = "layers.{}.mlp.text_moe.experts.down_proj", .bare = true},
+    {moe::kExpertGateProj, "layers.{}.mlp.experts.{}.gate_proj"},
+    {moe::kExpertUpProj, "layers.{}.mlp.experts.{}.up_proj"},
+    {moe::kExpertDownProj, "layers.{}.mlp.experts.{}.down_proj"},
+    {.params = kExpertGateUpParams, .module = "layers.{}.mlp.text_moe.experts.gate_up_proj", .bare = true},
+    {.params = moe::kExpertDownProj, .module = "layers.{}.mlp.text_moe.experts.down_proj", .bare = true},
 }};
 constexpr auto kVlModules = joined(kLlamaMatrices, kLlamaNorms, kTextExperts, kShared);
 constexpr std::array<std::string_view, 3> kVlIgnored = {"mtp_*", "layers.{}.mlp.gate.weight_1",
                                                         "layers.{}.mlp.vision_moe.*"};
-// Heads that draft further tokens.
+// Multi-token prediction.
 constexpr std::array<std::string_view, 1> kMoeIgnored = {"mtp_*"};
 
-ArchSpec parse_family(const ConfigReader& config, int32_t head_dim) {
-  ArchSpec spec = parse_llama_family(config, {.head_dim = head_dim,
-                                              .max_position_embeddings = 131072,
-                                              .rope = {.theta = 500000.0, .style = RopeStyle::kInterleaved},
-                                              .tie_word_embeddings = true});
+ModelDraft parse_family(const ConfigReader& config, int32_t head_dim) {
+  ModelDraft spec = parse_llama_family(config, {.head_dim = head_dim,
+                                                .max_position_embeddings = 131072,
+                                                .rope = {.theta = 500000.0, .style = RopeStyle::kInterleaved},
+                                                .tie_word_embeddings = true});
   spec.norm_eps = static_cast<float>(config.number("rms_norm_eps", 0.0, 1.0, 1e-5));
-  spec.qkv_bias = spec.out_bias = spec.mlp_bias = config.boolean("use_bias", false);
+  spec.attention.qkv_bias = spec.attention.o_bias = spec.mlp.bias = config.boolean("use_bias", false);
   return spec;
 }
 
-// A number, or the first of a list: that of the experts for text.
+// A number, or the first element of a list: the value for the experts of text.
 int64_t of_text(const ConfigReader& config, std::string_view field, int64_t low, int64_t fallback) {
   if (!config.has(field) || !config.find(field)->is_array())
     return config.integer(field, low, kMaxSize, fallback);
@@ -61,43 +61,41 @@ int64_t of_text(const ConfigReader& config, std::string_view field, int64_t low,
   return values.front();
 }
 
-}  // namespace
-
-ArchSpec parse_ernie4_5_vl_moe(const ConfigReader& config) {
-  ArchSpec spec = parse_family(config, 0);
-  spec.lm_head_bias = spec.mlp_bias;
+ModelDraft parse_ernie4_5_vl_moe(const ConfigReader& config) {
+  ModelDraft spec = parse_family(config, 0);
+  spec.lm_head_bias = spec.mlp.bias;
   MoeSpec& moe = spec.moe.emplace();
   const int64_t experts = of_text(config, "moe_num_experts", 1, 64);
   if (experts > kMaxExperts) config.fail("moe_num_experts", "is too large");
   moe.num_experts = static_cast<int32_t>(experts);
-  moe.router.num_chosen = static_cast<int32_t>(config.integer("moe_k", 1, experts, 6));
-  moe.router.normalize = true;
-  moe.correction = true;
+  moe.router.num_experts_per_tok = static_cast<int32_t>(config.integer("moe_k", 1, experts, 6));
+  moe.router.norm_topk_prob = true;
+  moe.e_score_correction_bias = true;
   moe.intermediate_size = of_text(config, "moe_intermediate_size", 1, 1536);
   moe.shared_intermediate_size = config.integer("moe_num_shared_experts", 0, 1024, 2) * moe.intermediate_size;
   assign_experts(config, spec, of_text(config, "moe_layer_start_index", 0, 1));
   return spec;
 }
 
-ArchSpec parse_ernie4_5(const ConfigReader& config) {
+ModelDraft parse_ernie4_5(const ConfigReader& config) {
   return parse_family(config, 128);
 }
 
-// The text part of PaddleOCR-VL: ERNIE 4.5 whose heads turn in halves.
-ArchSpec parse_paddleocr_vl(const ConfigReader& config) {
-  ArchSpec spec = parse_ernie4_5(config);
-  spec.ropes.front().style = RopeStyle::kHalves;
+// The language model of PaddleOCR-VL: ERNIE 4.5 with NeoX-style RoPE.
+ModelDraft parse_paddleocr_vl(const ConfigReader& config) {
+  ModelDraft spec = parse_ernie4_5(config);
+  spec.ropes.front().style = RopeStyle::kNeox;
   return spec;
 }
 
-ArchSpec parse_ernie4_5_moe(const ConfigReader& config) {
-  ArchSpec spec = parse_family(config, 0);
-  spec.lm_head_bias = spec.mlp_bias;
+ModelDraft parse_ernie4_5_moe(const ConfigReader& config) {
+  ModelDraft spec = parse_family(config, 0);
+  spec.lm_head_bias = spec.mlp.bias;
   MoeSpec& moe = read_experts(
       config, spec,
       {.experts = "moe_num_experts", .chosen = "moe_k", .default_experts = 64, .default_chosen = 6});
-  moe.router.normalize = true;
-  moe.correction = true;
+  moe.router.norm_topk_prob = true;
+  moe.e_score_correction_bias = true;
   moe.shared_intermediate_size = config.integer("moe_num_shared_experts", 0, 1024, 2) * moe.intermediate_size;
   const int64_t first = config.integer("moe_layer_start_index", 0, kMaxLayers, 1);
   const int64_t last = config.integer("moe_layer_end_index", -1, kMaxLayers, -1);
@@ -116,6 +114,19 @@ WeightNames ernie4_5_vl_moe_weight_names() {
 }
 WeightNames ernie4_5_moe_weight_names() {
   return {kModelPrefixes, kMoeModules, kMoeIgnored, true};
+}
+
+}  // namespace
+
+std::span<const Architecture> ernie4_5_architectures() {
+  static constexpr std::array kRows = {
+      Architecture{"Ernie4_5_MoeForCausalLM", "ernie4_5_moe", parse_ernie4_5_moe, ernie4_5_moe_weight_names},
+      Architecture{"Ernie4_5_VLMoeForCausalLM", "ernie4_5_vl_moe_text", parse_ernie4_5_vl_moe,
+                   ernie4_5_vl_moe_weight_names},
+      Architecture{"Ernie4_5ForCausalLM", "ernie4_5", parse_ernie4_5, llama_weight_names},
+      Architecture{"PaddleOCRVLForCausalLM", "paddleocr_vl_text", parse_paddleocr_vl, llama_weight_names},
+  };
+  return kRows;
 }
 
 }  // namespace quire

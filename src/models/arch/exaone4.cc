@@ -1,6 +1,9 @@
-// EXAONE 4: no norms before attention and MLP, but of what they give; norms on query and key heads. Where it
-// has windows, only the layers with them turn positions in. K-EXAONE (ExaoneMoe): norms before attention and
-// experts as DeepSeek-V3's.
+// EXAONE 4: norms after attention and MLP instead of before, QK norm per head. If some layers have a sliding
+// window, only those have RoPE. K-EXAONE (ExaoneMoe): norms before attention and MLP, and experts as in
+// DeepSeek-V3.
+#include <nlohmann/json.hpp>
+
+#include "base/strings.h"
 #include "models/arch/arch.h"
 #include "models/arch/names.h"
 
@@ -8,37 +11,52 @@ namespace quire {
 namespace {
 
 constexpr auto kModules = joined(kLlamaMatrices, kPostNorms, kQkNorms);
-constexpr std::array<ModuleName, 1> kCorrection = {
-    {{.role = Role::kRouterCorrection, .module = "layers.{}.mlp.e_score_correction_bias", .bare = true}}};
+constexpr std::array<TensorName, 1> kCorrection = {
+    {{.params = moe::kCorrectionBias, .module = "layers.{}.mlp.e_score_correction_bias", .bare = true}}};
 constexpr auto kMoeModules =
     joined(kLlamaMatrices, kLlamaNorms, kQkNorms, kExperts, kDeepseekShared, kCorrection);
 
-ArchSpec parse_family(const ConfigReader& config) {
-  ArchSpec spec = parse_llama_family(config, {});
+// Which layers have a sliding window. Published configurations have a pattern such as "LLLG" instead of a
+// number: L is a layer with a window, G one without. The last layer never has one.
+std::vector<bool> sliding_layers_of(const ConfigReader& config, const ModelDraft& spec) {
+  constexpr std::string_view kField = "sliding_window_pattern";
+  const nlohmann::json* field = config.find(kField);
+  if (field == nullptr || !field->is_string())
+    return sliding_layers(config, spec, config.integer(kField, 1, 1024, 4));
+  if (config.has("layer_types")) return sliding_layers(config, spec, 1);
+  const std::string pattern = config.text(kField, "");
+  if (pattern.empty() || pattern.find_first_not_of("LG") != std::string::npos)
+    config.fail(kField, cat("must consist of L and G, but is '", pattern, "'"));
+  std::vector<bool> sliding;
+  for (size_t i = 0; i < spec.layers.size(); ++i)
+    sliding.push_back(pattern[i % pattern.size()] == 'L' && i + 1 < spec.layers.size());
+  return sliding;
+}
+
+ModelDraft parse_family(const ConfigReader& config) {
+  ModelDraft spec = parse_llama_family(config, {});
   spec.norm_eps = static_cast<float>(config.number("rms_norm_eps", 0.0, 1.0, 1e-5));
-  spec.qk_norm = QkNorm::kHeads;
+  spec.attention.qk_norm = QkNorm::kHeads;
   const auto window = static_cast<int32_t>(
       config.integer("sliding_window", 1, kMaxPositions, config.mentions("sliding_window") ? 0 : 4096));
   if (window == 0) return spec;
-  const auto sliding = sliding_layers(config, spec, config.integer("sliding_window_pattern", 1, 1024, 4));
-  assign_windows(spec, sliding, window, 0, kNoRope);
+  assign_windows(spec, sliding_layers_of(config, spec), window, 0, kNoRope);
   return spec;
 }
 
-}  // namespace
-
-ArchSpec parse_exaone4(const ConfigReader& config) {
-  ArchSpec spec = parse_family(config);
+ModelDraft parse_exaone4(const ConfigReader& config) {
+  ModelDraft spec = parse_family(config);
   spec.input_norm = spec.mlp_norm = false;
-  spec.post_norms = true;
+  spec.branch_output_norms = true;
   return spec;
 }
 
-ArchSpec parse_exaone_moe(const ConfigReader& config) {
-  ArchSpec spec = parse_family(config);
+ModelDraft parse_exaone_moe(const ConfigReader& config) {
+  ModelDraft spec = parse_family(config);
   MoeSpec& moe =
       read_deepseek_experts(config, spec, {.default_experts = 64, .default_chosen = 8}, "num_shared_experts");
-  moe.router.scale = static_cast<float>(config.number("routed_scaling_factor", -1e6, 1e6, 2.5));
+  moe.router.routed_scaling_factor =
+      static_cast<float>(config.number("routed_scaling_factor", -1e6, 1e6, 2.5));
   assign_experts(config, spec, config.integer("first_k_dense_replace", 0, kMaxLayers, 1));
   return spec;
 }
@@ -48,6 +66,17 @@ WeightNames exaone4_weight_names() {
 }
 WeightNames exaone_moe_weight_names() {
   return {kModelPrefixes, kMoeModules, kDrafts, true};
+}
+
+}  // namespace
+
+std::span<const Architecture> exaone4_architectures() {
+  static constexpr std::array kRows = {
+      Architecture{"Exaone4ForCausalLM", "exaone4", parse_exaone4, exaone4_weight_names},
+      Architecture{"ExaoneMoEForCausalLM", "exaone_moe", parse_exaone_moe, exaone_moe_weight_names},
+      Architecture{"ExaoneMoeForCausalLM", "exaone_moe", parse_exaone_moe, exaone_moe_weight_names},
+  };
+  return kRows;
 }
 
 }  // namespace quire

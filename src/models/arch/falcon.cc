@@ -1,5 +1,5 @@
-// Falcon: attention and MLP side by side; queries, keys and values in one matrix, by key head. The later ones
-// (new_decoder_architecture) have several key heads and a norm for each side.
+// Falcon: attention and MLP in parallel; queries, keys and values interleaved by key head in one matrix.
+// Later models (new_decoder_architecture) have several key heads and separate norms for attention and MLP.
 #include <cmath>
 
 #include "models/arch/arch.h"
@@ -10,43 +10,42 @@ namespace {
 
 constexpr std::array<std::string_view, 2> kPrefixes = {"transformer.", ""};
 
-constexpr std::array<ModuleName, 12> kModules = {{
-    {Role::kEmbedding, "word_embeddings"},
-    {Role::kInputNorm, "h.{}.input_layernorm"},
-    {Role::kInputNorm, "h.{}.ln_attn"},
-    {.role = Role::kQkv, .module = "h.{}.self_attention.query_key_value", .order = RowOrder::kByKvHead},
-    {Role::kQkv, "h.{}.self_attention.qkv_rows"},  // GGUF files have the rows in order
-    {Role::kAttentionOut, "h.{}.self_attention.dense"},
-    {Role::kMlpNorm, "h.{}.post_attention_layernorm"},
-    {Role::kMlpNorm, "h.{}.ln_mlp"},
-    {Role::kUp, "h.{}.mlp.dense_h_to_4h"},
-    {Role::kDown, "h.{}.mlp.dense_4h_to_h"},
-    {Role::kFinalNorm, "ln_f"},
-    {Role::kLmHead, "lm_head"},
+constexpr std::array<TensorName, 12> kModules = {{
+    {model::kEmbedTokens, "word_embeddings"},
+    {layer::kInputNorm, "h.{}.input_layernorm"},
+    {layer::kInputNorm, "h.{}.ln_attn"},
+    {.params = kQkvParams, .module = "h.{}.self_attention.query_key_value", .row_layout = qkv_by_kv_head},
+    {kQkvParams, "h.{}.self_attention.qkv_rows"},  // GGUF files have the rows in order
+    {attention::kOProj, "h.{}.self_attention.dense"},
+    {layer::kMlpNorm, "h.{}.post_attention_layernorm"},
+    {layer::kMlpNorm, "h.{}.ln_mlp"},
+    {mlp::kUpProj, "h.{}.mlp.dense_h_to_4h"},
+    {mlp::kDownProj, "h.{}.mlp.dense_4h_to_h"},
+    {model::kFinalNorm, "ln_f"},
+    {model::kLmHead, "lm_head"},
 }};
 
-}  // namespace
-
-ArchSpec parse_falcon(const ConfigReader& config) {
-  ArchSpec spec = read_sizes(config, {.intermediate = "ffn_hidden_size"});
+ModelDraft parse_falcon(const ConfigReader& config) {
+  ModelDraft spec = read_sizes(config, {.intermediate = "ffn_hidden_size"});
   const bool later = config.boolean("new_decoder_architecture", false);
   const bool multi_query = config.boolean("multi_query", true);
-  spec.num_kv_heads = later ? static_cast<int32_t>(config.integer("num_kv_heads", 1, 1 << 16, spec.num_heads))
-                      : multi_query ? 1
-                                    : spec.num_heads;
-  if (spec.num_heads % spec.num_kv_heads != 0)
+  spec.attention.num_kv_heads =
+      later ? static_cast<int32_t>(config.integer("num_kv_heads", 1, 1 << 16, spec.attention.num_heads))
+      : multi_query ? 1
+                    : spec.attention.num_heads;
+  if (spec.attention.num_heads % spec.attention.num_kv_heads != 0)
     config.fail("num_kv_heads", "does not divide num_attention_heads");
   spec.norm_eps = static_cast<float>(config.number("layer_norm_epsilon", 0.0, 1.0, 1e-5));
   spec.activation = read_activation(config, "activation", "gelu");
-  spec.gated_mlp = false;
-  spec.qkv_bias = spec.out_bias = spec.mlp_bias = config.boolean("bias", false);
+  spec.mlp.gated = false;
+  spec.attention.qkv_bias = spec.attention.o_bias = spec.mlp.bias = config.boolean("bias", false);
   spec.parallel_residual = later || config.boolean("parallel_attn", true);
   spec.mlp_norm =
       !spec.parallel_residual || (later && config.integer("num_ln_in_parallel_attn", 1, 2, 2) == 2);
   if (config.boolean("alibi", false)) {
-    // Biases are added before scores are scaled.
+    // ALiBi is added before the scores are scaled.
     spec.position = PositionKind::kAlibi;
-    spec.alibi_scale = 1.0 / std::sqrt(static_cast<double>(spec.head_dim));
+    spec.alibi_scale = 1.0 / std::sqrt(static_cast<double>(spec.attention.head_dim));
   } else {
     read_rope(config, spec, {});
   }
@@ -56,6 +55,15 @@ ArchSpec parse_falcon(const ConfigReader& config) {
 
 WeightNames falcon_weight_names() {
   return {kPrefixes, kModules, {}};
+}
+
+}  // namespace
+
+std::span<const Architecture> falcon_architectures() {
+  static constexpr std::array kRows = {
+      Architecture{"FalconForCausalLM", "falcon", parse_falcon, falcon_weight_names},
+  };
+  return kRows;
 }
 
 }  // namespace quire

@@ -1,6 +1,5 @@
-// Gemma 3n (its text): streams of hidden states (nn/alt_up.h), windows in most layers, values normed, a
-// vector of the token for each layer, gates of which few count; the last layers read the keys and values of
-// earlier ones.
+// Gemma 3n (text): AltUp and Laurel (nn/alt_up.h), per-layer embeddings, sliding windows in most layers,
+// value norms, Gaussian top-k in the first MLPs. The last layers share the KV cache of earlier ones.
 #include <algorithm>
 #include <cmath>
 
@@ -10,23 +9,23 @@
 namespace quire {
 namespace {
 
-constexpr std::array<ModuleName, 12> kOwn = {{
-    {Role::kInputNorm, "layers.{}.input_layernorm"},
-    {Role::kMlpNorm, "layers.{}.pre_feedforward_layernorm"},
-    {Role::kStreamIn, "altup_projections.{}"},
-    {Role::kStreamOut, "altup_unembed_projections.{}"},
-    {Role::kStreamRouterNorm, "layers.{}.altup.router_norm"},
-    {Role::kStreamRouter, "layers.{}.altup.modality_router"},
-    {Role::kStreamPredict, "layers.{}.altup.prediction_coefs"},
-    {Role::kStreamCorrect, "layers.{}.altup.correction_coefs"},
-    {.role = Role::kStreamScale, .module = "layers.{}.altup.correct_output_scale", .bare = true},
-    {Role::kLaurelDown, "layers.{}.laurel.linear_left"},
-    {Role::kLaurelUp, "layers.{}.laurel.linear_right"},
-    {Role::kLaurelNorm, "layers.{}.laurel.post_laurel_norm"},
+constexpr std::array<TensorName, 12> kOwn = {{
+    {layer::kInputNorm, "layers.{}.input_layernorm"},
+    {layer::kMlpNorm, "layers.{}.pre_feedforward_layernorm"},
+    {alt_up::kProjection, "altup_projections.{}"},
+    {alt_up::kUnembedProjection, "altup_unembed_projections.{}"},
+    {alt_up::kRouterNorm, "layers.{}.altup.router_norm"},
+    {alt_up::kModalityRouter, "layers.{}.altup.modality_router"},
+    {alt_up::kPredictionCoefs, "layers.{}.altup.prediction_coefs"},
+    {alt_up::kCorrectionCoefs, "layers.{}.altup.correction_coefs"},
+    {.params = alt_up::kCorrectOutputScale, .module = "layers.{}.altup.correct_output_scale", .bare = true},
+    {alt_up::kLaurelLeft, "layers.{}.laurel.linear_left"},
+    {alt_up::kLaurelRight, "layers.{}.laurel.linear_right"},
+    {alt_up::kLaurelNorm, "layers.{}.laurel.post_laurel_norm"},
 }};
 constexpr auto kModules = joined(kLlamaMatrices, kPostNorms, kQkNorms, kLayerInputs, kOwn);
 
-// The scales are there where they are not used too.
+// Checkpoints have the scales even if altup_correct_scale is false.
 constexpr auto kUnread = [] {
   std::array<std::string_view, kBorrowedKeys.size() + 1> names{};
   std::ranges::copy(kBorrowedKeys, names.begin());
@@ -37,47 +36,48 @@ constexpr auto kUnread = [] {
 bool is_list(const ConfigReader& config, std::string_view field) {
   return config.has(field) && config.find(field)->is_array();
 }
-void expect_entries(const ConfigReader& config, std::string_view field, size_t count, const ArchSpec& spec) {
+void expect_entries(const ConfigReader& config, std::string_view field, size_t count,
+                    const ModelDraft& spec) {
   if (count != spec.layers.size()) config.fail(field, "has not as many entries as there are layers");
 }
 
-void read_mlp_sizes(const ConfigReader& config, ArchSpec& spec) {
+void read_mlp_sizes(const ConfigReader& config, ModelDraft& spec) {
   if (!is_list(config, "intermediate_size")) return;
   const auto sizes = config.integers("intermediate_size", 1, kMaxSize);
   expect_entries(config, "intermediate_size", sizes.size(), spec);
   for (size_t i = 0; i < sizes.size(); ++i) spec.layers[i].intermediate_size = sizes[i];
-  spec.intermediate_size = std::ranges::max(sizes);
+  spec.mlp.intermediate_size = std::ranges::max(sizes);
 }
 
-void read_sparse_gates(const ConfigReader& config, ArchSpec& spec) {
+void read_activation_sparsity(const ConfigReader& config, ModelDraft& spec) {
   constexpr std::string_view kField = "activation_sparsity_pattern";
   constexpr double kMost = 0.999999;
   if (is_list(config, kField)) {
     const auto shares = config.numbers(kField, 0.0, kMost);
     expect_entries(config, kField, shares.size(), spec);
-    for (size_t i = 0; i < shares.size(); ++i) spec.layers[i].sparse_gates = shares[i];
+    for (size_t i = 0; i < shares.size(); ++i) spec.layers[i].activation_sparsity = shares[i];
     return;
   }
-  constexpr size_t kSparse = 10;  // the first so many, of models that have more
-  for (size_t i = 0; spec.layers.size() > kSparse && i < kSparse; ++i) spec.layers[i].sparse_gates = 0.95;
+  constexpr size_t kSparse = 10;  // number of sparse layers, in models with more layers than that
+  for (size_t i = 0; spec.layers.size() > kSparse && i < kSparse; ++i)
+    spec.layers[i].activation_sparsity = 0.95;
 }
 
-}  // namespace
-
-ArchSpec parse_gemma3n(const ConfigReader& config) {
+ModelDraft parse_gemma3n(const ConfigReader& config) {
   const bool sizes_by_layer = is_list(config, "intermediate_size");
-  ArchSpec spec = parse_llama_family(config, {.head_dim = 256,
-                                              .max_position_embeddings = 32768,
-                                              .rope = {.theta = 1e6, .window_theta = 1e4},
-                                              .tie_word_embeddings = true,
-                                              .activation_field = "hidden_activation",
-                                              .activation = "gelu_pytorch_tanh",
-                                              .intermediate_field = sizes_by_layer ? "" : "intermediate_size",
-                                              .intermediate_size = 16384});
+  ModelDraft spec =
+      parse_llama_family(config, {.head_dim = 256,
+                                  .max_position_embeddings = 32768,
+                                  .rope = {.theta = 1e6, .window_theta = 1e4},
+                                  .tie_word_embeddings = true,
+                                  .activation_field = "hidden_activation",
+                                  .activation = "gelu_pytorch_tanh",
+                                  .intermediate_field = sizes_by_layer ? "" : "intermediate_size",
+                                  .intermediate_size = 16384});
   if (spec.ropes.size() == 1) {
     RopeSpec local;
     local.theta = config.number("rope_local_base_freq", 1.0001, 1e15, 1e4);
-    local.rotary_dim = spec.head_dim;
+    local.rotary_dim = spec.attention.head_dim;
     spec.ropes.push_back(local);
   }
   assign_layers(spec, 1.0);
@@ -85,7 +85,7 @@ ArchSpec parse_gemma3n(const ConfigReader& config) {
   assign_windows(spec, sliding_layers(config, spec, 5), window, 1, 0);
   read_shared_caches(config, spec, std::min(15, spec.num_layers - 1));
   read_mlp_sizes(config, spec);
-  read_sparse_gates(config, spec);
+  read_activation_sparsity(config, spec);
 
   AltUpSpec& streams = spec.alt_up.emplace();
   streams.sizes.streams = static_cast<int32_t>(config.integer("altup_num_inputs", 1, 64, 4));
@@ -95,20 +95,29 @@ ArchSpec parse_gemma3n(const ConfigReader& config) {
   if (config.integer("altup_active_idx", 0, 64, 0) != 0)
     config.fail("altup_active_idx", "other than 0 is not supported");
 
-  spec.qkv_bias = spec.out_bias = config.boolean("attention_bias", false);
+  spec.attention.qkv_bias = spec.attention.o_bias = config.boolean("attention_bias", false);
   spec.embedding_multiplier = static_cast<float>(std::sqrt(static_cast<double>(spec.hidden_size)));
-  spec.post_norms = true;
-  spec.qk_norm = QkNorm::kHeads;
+  spec.branch_output_norms = true;
+  spec.attention.qk_norm = QkNorm::kHeads;
   spec.value_norm = true;
   spec.logit_softcap = static_cast<float>(config.number("final_logit_softcapping", 0.0, 1e9, 30.0));
-  spec.layer_input_size = config.integer("hidden_size_per_layer_input", 1, kMaxSize, 256);
-  spec.layer_input_vocab = config.integer("vocab_size_per_layer_input", 1, kMaxSize, 262144);
+  spec.per_layer_input_size = config.integer("hidden_size_per_layer_input", 1, kMaxSize, 256);
+  spec.per_layer_input_vocab = config.integer("vocab_size_per_layer_input", 1, kMaxSize, 262144);
   spec.max_model_len = spec.max_position_embeddings;
   return spec;
 }
 
 WeightNames gemma3n_weight_names() {
   return {kModelPrefixes, kModules, kUnread};
+}
+
+}  // namespace
+
+std::span<const Architecture> gemma3n_architectures() {
+  static constexpr std::array kRows = {
+      Architecture{"Gemma3nForCausalLM", "gemma3n_text", parse_gemma3n, gemma3n_weight_names},
+  };
+  return kRows;
 }
 
 }  // namespace quire

@@ -1,5 +1,5 @@
-// GPT-Neo: GPT-2 with matrices of its own for queries, keys and values, scores that are not scaled, and
-// windows in every other layer. GPT-BigCode (StarCoder 1, SantaCoder): GPT-2 with one key head.
+// GPT-Neo: GPT-2 with separate matrices for queries, keys and values, unscaled attention scores, and sliding
+// windows in every other layer. GPT-BigCode (StarCoder 1, SantaCoder): GPT-2 with multi-query attention.
 #include <algorithm>
 #include <cmath>
 
@@ -11,25 +11,25 @@ namespace quire {
 namespace {
 
 constexpr std::array<std::string_view, 2> kPrefixes = {"transformer.", ""};
-constexpr std::array<ModuleName, 8> kRest = {{
-    {Role::kEmbedding, "wte"},
-    {Role::kPositionEmbedding, "wpe"},
-    {Role::kInputNorm, "h.{}.ln_1"},
-    {Role::kMlpNorm, "h.{}.ln_2"},
-    {Role::kUp, "h.{}.mlp.c_fc"},
-    {Role::kDown, "h.{}.mlp.c_proj"},
-    {Role::kFinalNorm, "ln_f"},
-    {Role::kLmHead, "lm_head"},
+constexpr std::array<TensorName, 8> kRest = {{
+    {model::kEmbedTokens, "wte"},
+    {model::kPositionEmbeddings, "wpe"},
+    {layer::kInputNorm, "h.{}.ln_1"},
+    {layer::kMlpNorm, "h.{}.ln_2"},
+    {mlp::kUpProj, "h.{}.mlp.c_fc"},
+    {mlp::kDownProj, "h.{}.mlp.c_proj"},
+    {model::kFinalNorm, "ln_f"},
+    {model::kLmHead, "lm_head"},
 }};
-constexpr std::array<ModuleName, 4> kNeoAttention = {{
-    {Role::kQuery, "h.{}.attn.attention.q_proj"},
-    {Role::kKey, "h.{}.attn.attention.k_proj"},
-    {Role::kValue, "h.{}.attn.attention.v_proj"},
-    {Role::kAttentionOut, "h.{}.attn.attention.out_proj"},
+constexpr std::array<TensorName, 4> kNeoAttention = {{
+    {attention::kQProj, "h.{}.attn.attention.q_proj"},
+    {attention::kKProj, "h.{}.attn.attention.k_proj"},
+    {attention::kVProj, "h.{}.attn.attention.v_proj"},
+    {attention::kOProj, "h.{}.attn.attention.out_proj"},
 }};
-constexpr std::array<ModuleName, 2> kBigCodeAttention = {{
-    {Role::kQkv, "h.{}.attn.c_attn"},
-    {Role::kAttentionOut, "h.{}.attn.c_proj"},
+constexpr std::array<TensorName, 2> kBigCodeAttention = {{
+    {kQkvParams, "h.{}.attn.c_attn"},
+    {attention::kOProj, "h.{}.attn.c_proj"},
 }};
 constexpr auto kNeoModules = joined(kRest, kNeoAttention);
 constexpr auto kBigCodeModules = joined(kRest, kBigCodeAttention);
@@ -38,8 +38,8 @@ constexpr auto kBigCodeModules = joined(kRest, kBigCodeAttention);
 constexpr std::array<std::string_view, 4> kMasks = {
     "h.{}.attn.attention.bias", "h.{}.attn.attention.masked_bias", "h.{}.attn.bias", "h.{}.attn.masked_bias"};
 
-// By layer, whether it is local: "attention_types" says [[[kinds of some layers], how many times] …].
-std::vector<bool> local_layers(const ConfigReader& config, const ArchSpec& spec) {
+// Whether each layer is local. attention_types is [[[types of some layers], repetitions], …].
+std::vector<bool> local_layers(const ConfigReader& config, const ModelDraft& spec) {
   std::vector<std::string> kinds = config.texts("attention_layers");
   if (const nlohmann::json* types = config.find("attention_types"); kinds.empty() && types != nullptr) {
     const auto bad = [&] { config.fail("attention_types", "must be a list of [[kinds of layers], times]"); };
@@ -62,18 +62,16 @@ std::vector<bool> local_layers(const ConfigReader& config, const ArchSpec& spec)
   return local;
 }
 
-void read_common(const ConfigReader& config, ArchSpec& spec) {
+void read_common(const ConfigReader& config, ModelDraft& spec) {
   spec.norm_eps = static_cast<float>(config.number("layer_norm_epsilon", 0.0, 1.0, 1e-5));
-  spec.gated_mlp = false;
-  spec.out_bias = spec.mlp_bias = true;
+  spec.mlp.gated = false;
+  spec.attention.o_bias = spec.mlp.bias = true;
   spec.position = PositionKind::kLearned;
   spec.tie_word_embeddings = config.boolean("tie_word_embeddings", true);
 }
 
-}  // namespace
-
-ArchSpec parse_gpt_neo(const ConfigReader& config) {
-  ArchSpec spec =
+ModelDraft parse_gpt_neo(const ConfigReader& config) {
+  ModelDraft spec =
       read_sizes(config, {.layers = "num_layers", .heads = "num_heads", .default_positions = 2048});
   read_common(config, spec);
   spec.activation = read_activation(config, "activation_function", "gelu_new");
@@ -84,12 +82,12 @@ ArchSpec parse_gpt_neo(const ConfigReader& config) {
   return spec;
 }
 
-ArchSpec parse_gpt_bigcode(const ConfigReader& config) {
-  ArchSpec spec = read_sizes(config, kGpt2Sizes);
+ModelDraft parse_gpt_bigcode(const ConfigReader& config) {
+  ModelDraft spec = read_sizes(config, kGpt2Sizes);
   if (!config.boolean("multi_query", true)) config.fail("multi_query", "false is not supported");
   read_common(config, spec);
-  spec.num_kv_heads = 1;
-  spec.qkv_bias = true;
+  spec.attention.num_kv_heads = 1;
+  spec.attention.qkv_bias = true;
   spec.activation = read_activation(config, "activation_function", "gelu_pytorch_tanh");
   if (!config.boolean("scale_attn_weights", true)) assign_layers(spec, 1.0);
   return spec;
@@ -100,6 +98,16 @@ WeightNames gpt_neo_weight_names() {
 }
 WeightNames gpt_bigcode_weight_names() {
   return {kPrefixes, kBigCodeModules, kMasks};
+}
+
+}  // namespace
+
+std::span<const Architecture> gpt_neo_architectures() {
+  static constexpr std::array kRows = {
+      Architecture{"GPTBigCodeForCausalLM", "gpt_bigcode", parse_gpt_bigcode, gpt_bigcode_weight_names},
+      Architecture{"GPTNeoForCausalLM", "gpt_neo", parse_gpt_neo, gpt_neo_weight_names},
+  };
+  return kRows;
 }
 
 }  // namespace quire

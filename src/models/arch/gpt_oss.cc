@@ -1,5 +1,5 @@
-// gpt-oss: attention with sinks, windows in every other layer, biases everywhere, experts with a clamped
-// swish whose gates and ups alternate in the file.
+// gpt-oss: attention sinks, sliding windows in every other layer, biases everywhere, experts with a clamped
+// swish, whose gate and up rows alternate in the checkpoint.
 #include <cmath>
 
 #include "models/arch/arch.h"
@@ -8,29 +8,29 @@
 namespace quire {
 namespace {
 
-constexpr std::array<ModuleName, 7> kOwn = {{
-    {.role = Role::kSinks, .module = "layers.{}.self_attn.sinks", .bare = true},
-    {Role::kRouter, "layers.{}.mlp.router"},
-    {.role = Role::kExpertGateUp,
+constexpr std::array<TensorName, 7> kOwn = {{
+    {.params = attention::kSinks, .module = "layers.{}.self_attn.sinks", .bare = true},
+    {moe::kRouter, "layers.{}.mlp.router"},
+    {.params = kExpertGateUpParams,
      .module = "layers.{}.mlp.experts.gate_up_proj",
      .transposed = true,
-     .order = RowOrder::kPairs,
+     .row_layout = gate_up_alternating,
      .bare = true},
-    {.role = Role::kExpertDown,
+    {.params = moe::kExpertDownProj,
      .module = "layers.{}.mlp.experts.down_proj",
      .transposed = true,
      .bare = true},
-    {Role::kExpertGate, "layers.{}.mlp.experts.{}.gate_proj"},
-    {Role::kExpertUp, "layers.{}.mlp.experts.{}.up_proj"},
-    {Role::kExpertDown, "layers.{}.mlp.experts.{}.down_proj"},
+    {moe::kExpertGateProj, "layers.{}.mlp.experts.{}.gate_proj"},
+    {moe::kExpertUpProj, "layers.{}.mlp.experts.{}.up_proj"},
+    {moe::kExpertDownProj, "layers.{}.mlp.experts.{}.down_proj"},
 }};
 constexpr auto kModules = joined(kLlamaMatrices, kLlamaNorms, kOwn);
 
-// What a configuration without any rotary fields means.
-RopeSpec usual_rope(const ArchSpec& spec) {
+// The rotary embedding of configurations without RoPE fields.
+RopeSpec default_rope(const ModelDraft& spec) {
   RopeSpec rope;
   rope.theta = 150000.0;
-  rope.rotary_dim = spec.head_dim;
+  rope.rotary_dim = spec.attention.head_dim;
   rope.scaling = RopeScaling::kYarn;
   rope.factor = 32.0;
   rope.original_max_position = 4096;
@@ -39,19 +39,17 @@ RopeSpec usual_rope(const ArchSpec& spec) {
   return rope;
 }
 
-}  // namespace
-
-ArchSpec parse_gpt_oss(const ConfigReader& config) {
-  ArchSpec spec = parse_llama_family(
+ModelDraft parse_gpt_oss(const ConfigReader& config) {
+  ModelDraft spec = parse_llama_family(
       config, {.head_dim = 64, .max_position_embeddings = 131072, .rope = {.theta = 150000.0}});
-  if (!config.has("rope_scaling") && !config.has("rope_parameters")) spec.ropes = {usual_rope(spec)};
-  spec.max_model_len = spec.max_position_embeddings;  // counts the stretching already
+  if (!config.has("rope_scaling") && !config.has("rope_parameters")) spec.ropes = {default_rope(spec)};
+  spec.max_model_len = spec.max_position_embeddings;  // includes the RoPE scaling
   spec.norm_eps = static_cast<float>(config.number("rms_norm_eps", 0.0, 1.0, 1e-5));
-  spec.qkv_bias = spec.out_bias = config.boolean("attention_bias", true);
-  spec.attention_sinks = true;
+  spec.attention.qkv_bias = spec.attention.o_bias = config.boolean("attention_bias", true);
+  spec.attention.sinks = true;
   const auto window = static_cast<int32_t>(config.integer("sliding_window", 1, kMaxPositions, 128));
   assign_windows(spec, sliding_layers(config, spec, 2), window, 0, 0);
-  // The activation has no other numbers.
+  // The clamped swish is implemented for this limit only.
   if (config.number("swiglu_limit", 0.0, 1e9, 7.0) != 7.0)
     config.fail("swiglu_limit", "other than 7 is not supported");
   if (config.number("swiglu_alpha", 0.0, 1e9, 1.702) != 1.702)
@@ -62,13 +60,22 @@ ArchSpec parse_gpt_oss(const ConfigReader& config) {
                                .intermediate = "intermediate_size",
                                .default_experts = 128,
                                .default_chosen = 4});
-  moe.router.scores = RouterScores::kChosenSoftmax;
+  moe.router.scoring_func = ScoringFunc::kChosenSoftmax;
   moe.router_bias = moe.expert_bias = true;
   return spec;
 }
 
 WeightNames gpt_oss_weight_names() {
   return {kModelPrefixes, kModules, {}};
+}
+
+}  // namespace
+
+std::span<const Architecture> gpt_oss_architectures() {
+  static constexpr std::array kRows = {
+      Architecture{"GptOssForCausalLM", "gpt_oss", parse_gpt_oss, gpt_oss_weight_names},
+  };
+  return kRows;
 }
 
 }  // namespace quire

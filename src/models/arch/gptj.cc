@@ -1,5 +1,5 @@
-// GPT-J: attention and MLP side by side behind one LayerNorm, pairs of neighbouring dimensions turn, biases
-// in the MLP and the output matrix alone. CodeGen is the same with queries, keys and values in one matrix.
+// GPT-J: attention and MLP in parallel after one LayerNorm, interleaved RoPE, biases in the MLP and the
+// output matrix only. CodeGen is the same with queries, keys and values in one matrix.
 #include "models/arch/arch.h"
 #include "models/arch/names.h"
 
@@ -8,54 +8,52 @@ namespace {
 
 constexpr std::array<std::string_view, 2> kPrefixes = {"transformer.", ""};
 
-constexpr std::array<ModuleName, 3> kApart = {{
-    {Role::kQuery, "h.{}.attn.q_proj"},
-    {Role::kKey, "h.{}.attn.k_proj"},
-    {Role::kValue, "h.{}.attn.v_proj"},
+constexpr std::array<TensorName, 3> kApart = {{
+    {attention::kQProj, "h.{}.attn.q_proj"},
+    {attention::kKProj, "h.{}.attn.k_proj"},
+    {attention::kVProj, "h.{}.attn.v_proj"},
 }};
-constexpr std::array<ModuleName, 1> kTogether = {
-    {{.role = Role::kQkv, .module = "h.{}.attn.qkv_proj", .order = RowOrder::kFourParts}}};
-constexpr std::array<ModuleName, 7> kRest = {{
-    {Role::kEmbedding, "wte"},
-    {Role::kInputNorm, "h.{}.ln_1"},
-    {Role::kAttentionOut, "h.{}.attn.out_proj"},
-    {Role::kUp, "h.{}.mlp.fc_in"},
-    {Role::kDown, "h.{}.mlp.fc_out"},
-    {Role::kFinalNorm, "ln_f"},
-    {Role::kLmHead, "lm_head"},
+constexpr std::array<TensorName, 1> kTogether = {
+    {{.params = kQkvParams, .module = "h.{}.attn.qkv_proj", .row_layout = qvk_by_fourth}}};
+constexpr std::array<TensorName, 7> kRest = {{
+    {model::kEmbedTokens, "wte"},
+    {layer::kInputNorm, "h.{}.ln_1"},
+    {attention::kOProj, "h.{}.attn.out_proj"},
+    {mlp::kUpProj, "h.{}.mlp.fc_in"},
+    {mlp::kDownProj, "h.{}.mlp.fc_out"},
+    {model::kFinalNorm, "ln_f"},
+    {model::kLmHead, "lm_head"},
 }};
 
 constexpr auto kModules = joined(kApart, kRest);
 constexpr auto kCodegenModules = joined(kTogether, kRest);
 
-// Masks and angle tables that old versions of transformers saved.
+// Masks and RoPE tables that old versions of transformers saved.
 constexpr std::array<std::string_view, 3> kIgnored = {"h.{}.attn.bias", "h.{}.attn.masked_bias",
                                                       "h.{}.attn.embed_positions"};
 
-}  // namespace
-
-ArchSpec parse_gptj(const ConfigReader& config) {
-  ArchSpec spec = read_sizes(config, {.hidden = "n_embd",
-                                      .layers = "n_layer",
-                                      .heads = "n_head",
-                                      .intermediate = "n_inner",
-                                      .positions = "n_positions"});
+ModelDraft parse_gptj(const ConfigReader& config) {
+  ModelDraft spec = read_sizes(config, {.hidden = "n_embd",
+                                        .layers = "n_layer",
+                                        .heads = "n_head",
+                                        .intermediate = "n_inner",
+                                        .positions = "n_positions"});
   spec.norm_eps = static_cast<float>(config.number("layer_norm_epsilon", 0.0, 1.0, 1e-5));
   spec.activation = read_activation(config, "activation_function", "gelu_new");
-  spec.gated_mlp = false;
-  spec.mlp_bias = spec.lm_head_bias = true;
+  spec.mlp.gated = false;
+  spec.mlp.bias = spec.lm_head_bias = true;
   spec.parallel_residual = true;
   spec.mlp_norm = false;
-  const auto rotary = static_cast<double>(config.integer("rotary_dim", 2, spec.head_dim, 64));
+  const auto rotary = static_cast<double>(config.integer("rotary_dim", 2, spec.attention.head_dim, 64));
   read_rope(config, spec,
-            {.style = RopeStyle::kInterleaved, .partial = true, .part = rotary / spec.head_dim});
+            {.style = RopeStyle::kInterleaved, .partial = true, .part = rotary / spec.attention.head_dim});
   spec.tie_word_embeddings = config.boolean("tie_word_embeddings", false);
   return spec;
 }
 
-ArchSpec parse_codegen(const ConfigReader& config) {
-  ArchSpec spec = parse_gptj(config);
-  if (spec.num_heads % 4 != 0) config.fail("n_head", "must be a multiple of 4");
+ModelDraft parse_codegen(const ConfigReader& config) {
+  ModelDraft spec = parse_gptj(config);
+  if (spec.attention.num_heads % 4 != 0) config.fail("n_head", "must be a multiple of 4");
   return spec;
 }
 
@@ -64,6 +62,16 @@ WeightNames codegen_weight_names() {
 }
 WeightNames gptj_weight_names() {
   return {kPrefixes, kModules, kIgnored};
+}
+
+}  // namespace
+
+std::span<const Architecture> gptj_architectures() {
+  static constexpr std::array kRows = {
+      Architecture{"CodeGenForCausalLM", "codegen", parse_codegen, codegen_weight_names},
+      Architecture{"GPTJForCausalLM", "gptj", parse_gptj, gptj_weight_names},
+  };
+  return kRows;
 }
 
 }  // namespace quire

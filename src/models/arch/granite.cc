@@ -1,8 +1,8 @@
-// Granite 3: Llama with factors on embeddings, attention scores, what is added to the hidden states, and
-// logits. GraniteMoe has experts, all of them in one tensor; GraniteMoeShared one more for every row. Granite
-// 4 (GraniteMoeHybrid) has Mamba 2 in place of attention in most layers, and mostly no positions. GraniteSWA
-// has windows and sinks, each layer a rotation of its own or none, GraniteMoeSWA experts too; HyperCLOVA X
-// norms what attention and MLP give.
+// Granite 3: Llama with factors on embeddings, attention scores, residual branches and logits. GraniteMoe has
+// experts in stacked tensors; GraniteMoeShared also has a shared expert. Granite 4 (GraniteMoeHybrid) has
+// Mamba 2 instead of attention in most layers, and usually no RoPE. GraniteSWA has sliding windows and
+// attention sinks, with a RoPE base per layer (0 = NoPE); GraniteMoeSWA has experts, too. HyperCLOVA X has
+// norms after attention and MLP.
 #include <algorithm>
 #include <cmath>
 #include <utility>
@@ -14,45 +14,47 @@
 namespace quire {
 namespace {
 
-constexpr std::array<ModuleName, 14> kGraniteExperts = {{
-    {Role::kRouter, "layers.{}.block_sparse_moe.router.layer"},
-    {Role::kRouter, "layers.{}.block_sparse_moe.router"},
-    {Role::kExpertGateUp, "layers.{}.block_sparse_moe.input_linear"},
-    {.role = Role::kExpertGateUp, .module = "layers.{}.block_sparse_moe.experts.gate_up_proj", .bare = true},
-    {Role::kExpertDown, "layers.{}.block_sparse_moe.output_linear"},
-    {.role = Role::kExpertDown, .module = "layers.{}.block_sparse_moe.experts.down_proj", .bare = true},
-    {Role::kExpertGate, "layers.{}.block_sparse_moe.experts.{}.gate_proj"},
-    {Role::kExpertUp, "layers.{}.block_sparse_moe.experts.{}.up_proj"},
-    {Role::kExpertDown, "layers.{}.block_sparse_moe.experts.{}.down_proj"},
-    {Role::kSharedExpertGateUp, "layers.{}.shared_mlp.input_linear"},
-    {Role::kSharedExpertGate, "layers.{}.shared_mlp.gate_proj"},
-    {Role::kSharedExpertUp, "layers.{}.shared_mlp.up_proj"},
-    {Role::kSharedExpertDown, "layers.{}.shared_mlp.output_linear"},
-    {Role::kSharedExpertDown, "layers.{}.shared_mlp.down_proj"},
+constexpr std::array<TensorName, 14> kGraniteExperts = {{
+    {moe::kRouter, "layers.{}.block_sparse_moe.router.layer"},
+    {moe::kRouter, "layers.{}.block_sparse_moe.router"},
+    {kExpertGateUpParams, "layers.{}.block_sparse_moe.input_linear"},
+    {.params = kExpertGateUpParams,
+     .module = "layers.{}.block_sparse_moe.experts.gate_up_proj",
+     .bare = true},
+    {moe::kExpertDownProj, "layers.{}.block_sparse_moe.output_linear"},
+    {.params = moe::kExpertDownProj, .module = "layers.{}.block_sparse_moe.experts.down_proj", .bare = true},
+    {moe::kExpertGateProj, "layers.{}.block_sparse_moe.experts.{}.gate_proj"},
+    {moe::kExpertUpProj, "layers.{}.block_sparse_moe.experts.{}.up_proj"},
+    {moe::kExpertDownProj, "layers.{}.block_sparse_moe.experts.{}.down_proj"},
+    {kSharedGateUpParams, "layers.{}.shared_mlp.input_linear"},
+    {moe::kSharedGateProj, "layers.{}.shared_mlp.gate_proj"},
+    {moe::kSharedUpProj, "layers.{}.shared_mlp.up_proj"},
+    {moe::kSharedDownProj, "layers.{}.shared_mlp.output_linear"},
+    {moe::kSharedDownProj, "layers.{}.shared_mlp.down_proj"},
 }};
-constexpr std::array<ModuleName, 1> kSinks = {
-    {{.role = Role::kSinks, .module = "layers.{}.self_attn.sinks", .bare = true}}};
+constexpr std::array<TensorName, 1> kSinks = {
+    {{.params = attention::kSinks, .module = "layers.{}.self_attn.sinks", .bare = true}}};
 constexpr auto kSinkModules = joined(kLlamaMatrices, kLlamaNorms, kSinks);
-constexpr std::array<ModuleName, 2> kTwoPostNorms = {{
-    {Role::kPostAttentionNorm, "layers.{}.post_norm1"},
-    {Role::kPostMlpNorm, "layers.{}.post_norm2"},
+constexpr std::array<TensorName, 2> kTwoPostNorms = {{
+    {layer::kPostAttentionNorm, "layers.{}.post_norm1"},
+    {layer::kPostMlpNorm, "layers.{}.post_norm2"},
 }};
 constexpr auto kPostNormModules = joined(kLlamaMatrices, kLlamaNorms, kTwoPostNorms);
 constexpr auto kModules = joined(kLlamaMatrices, kLlamaNorms, kGraniteExperts);
 constexpr auto kSinkMoeModules = joined(kLlamaMatrices, kLlamaNorms, kSinks, kGraniteExperts);
-// Without experts what every row goes through is the MLP.
-constexpr std::array<ModuleName, 5> kSharedAlone = {{
-    {Role::kGateUp, "layers.{}.shared_mlp.input_linear"},
-    {Role::kGate, "layers.{}.shared_mlp.gate_proj"},
-    {Role::kUp, "layers.{}.shared_mlp.up_proj"},
-    {Role::kDown, "layers.{}.shared_mlp.output_linear"},
-    {Role::kDown, "layers.{}.shared_mlp.down_proj"},
+// In models without experts, the shared expert is the MLP.
+constexpr std::array<TensorName, 5> kSharedAlone = {{
+    {kGateUpParams, "layers.{}.shared_mlp.input_linear"},
+    {mlp::kGateProj, "layers.{}.shared_mlp.gate_proj"},
+    {mlp::kUpProj, "layers.{}.shared_mlp.up_proj"},
+    {mlp::kDownProj, "layers.{}.shared_mlp.output_linear"},
+    {mlp::kDownProj, "layers.{}.shared_mlp.down_proj"},
 }};
 constexpr auto kHybridModules =
     joined(kLlamaAttention, kFinalNorm, kLlamaNorms, kGraniteExperts, kSharedAlone, kMambaInLayer);
 
-void read_swa(const ConfigReader& config, ArchSpec& spec) {
-  spec.attention_sinks = true;
+void read_swa(const ConfigReader& config, ModelDraft& spec) {
+  spec.attention.sinks = true;
   const auto window = static_cast<int32_t>(config.integer("sliding_window", 1, kMaxPositions, 128));
   assign_windows(spec, sliding_layers(config, spec, 4, 0), window, 0, 0);
   const auto thetas = config.numbers("layer_rope_theta", 0.0, 1e15);
@@ -68,12 +70,10 @@ void read_swa(const ConfigReader& config, ArchSpec& spec) {
   }
 }
 
-}  // namespace
-
-ArchSpec parse_granite(const ConfigReader& config) {
-  ArchSpec spec = parse_llama_family(config, {});
-  spec.qkv_bias = spec.out_bias = config.boolean("attention_bias", false);
-  spec.mlp_bias = config.boolean("mlp_bias", false);
+ModelDraft parse_granite(const ConfigReader& config) {
+  ModelDraft spec = parse_llama_family(config, {});
+  spec.attention.qkv_bias = spec.attention.o_bias = config.boolean("attention_bias", false);
+  spec.mlp.bias = config.boolean("mlp_bias", false);
   spec.embedding_multiplier = static_cast<float>(config.number("embedding_multiplier", -1e9, 1e9, 1.0));
   spec.residual_multiplier = static_cast<float>(config.number("residual_multiplier", -1e9, 1e9, 1.0));
   assign_layers(spec, 1.0 / config.number("attention_multiplier", 1e-9, 1e9, 1.0));
@@ -81,54 +81,55 @@ ArchSpec parse_granite(const ConfigReader& config) {
   return spec;
 }
 
-ArchSpec parse_granite_swa(const ConfigReader& config) {
-  ArchSpec spec = parse_granite(config);
+ModelDraft parse_granite_swa(const ConfigReader& config) {
+  ModelDraft spec = parse_granite(config);
   read_swa(config, spec);
   return spec;
 }
 
-ArchSpec parse_hyperclovax(const ConfigReader& config) {
-  ArchSpec spec = parse_granite(config);
-  const double scale = config.number("attention_multiplier", 1e-9, 1e9, 1.0 / std::sqrt(spec.head_dim));
+ModelDraft parse_hyperclovax(const ConfigReader& config) {
+  ModelDraft spec = parse_granite(config);
+  const double scale =
+      config.number("attention_multiplier", 1e-9, 1e9, 1.0 / std::sqrt(spec.attention.head_dim));
   assign_layers(spec, 1.0 / scale);
   spec.logit_scale = static_cast<float>(config.number("logits_scaling", 1e-9, 1e9, 1.0));
-  spec.post_norms = config.boolean("use_post_norm", true);
+  spec.branch_output_norms = config.boolean("use_post_norm", true);
   return spec;
 }
 
-ArchSpec parse_granitemoe(const ConfigReader& config) {
-  ArchSpec spec = parse_granite(config);
+ModelDraft parse_granitemoe(const ConfigReader& config) {
+  ModelDraft spec = parse_granite(config);
   MoeSpec& moe = read_experts(config, spec,
                               {.experts = "num_local_experts",
                                .intermediate = "intermediate_size",
                                .default_experts = 8,
                                .default_chosen = 2});
-  moe.router.scores = RouterScores::kChosenSoftmax;
+  moe.router.scoring_func = ScoringFunc::kChosenSoftmax;
   moe.shared_intermediate_size = config.integer("shared_intermediate_size", 0, kMaxSize, 0);
   return spec;
 }
 
-ArchSpec parse_granitemoe_swa(const ConfigReader& config) {
-  ArchSpec spec = parse_granitemoe(config);
+ModelDraft parse_granitemoe_swa(const ConfigReader& config) {
+  ModelDraft spec = parse_granitemoe(config);
   read_swa(config, spec);
   return spec;
 }
 
-ArchSpec parse_granitemoehybrid(const ConfigReader& config) {
-  ArchSpec spec;
+ModelDraft parse_granitemoehybrid(const ConfigReader& config) {
+  ModelDraft spec;
   if (config.integer("num_local_experts", 0, kMaxExperts, 8) > 0) {
     spec = parse_granitemoe(config);
     spec.moe->shared_intermediate_size = config.integer("shared_intermediate_size", 1, kMaxSize, 1024);
   } else {
     spec = parse_granite(config);
-    spec.intermediate_size = config.integer("shared_intermediate_size", 1, kMaxSize, 1024);
+    spec.mlp.intermediate_size = config.integer("shared_intermediate_size", 1, kMaxSize, 1024);
   }
-  spec.mlp_bias = false;
+  spec.mlp.bias = false;
   const std::string positions = config.text("position_embedding_type", "nope");
   if (positions != "nope" && positions != "rope")
     config.fail("position_embedding_type", "must be rope or nope");
   if (positions == "nope") {
-    for (LayerSpec& layer : spec.layers) layer.rope = kNoRope;
+    for (LayerDraft& layer : spec.layers) layer.rope = kNoRope;
     spec.ropes.clear();
     spec.max_model_len = spec.max_position_embeddings;
   }
@@ -158,6 +159,24 @@ WeightNames granitemoehybrid_weight_names() {
 
 WeightNames granitemoe_weight_names() {
   return {kModelPrefixes, kModules, kSavedAngles};
+}
+
+}  // namespace
+
+std::span<const Architecture> granite_architectures() {
+  static constexpr std::array kRows = {
+      Architecture{"GraniteForCausalLM", "granite", parse_granite, llama_weight_names},
+      Architecture{"GraniteMoeForCausalLM", "granitemoe", parse_granitemoe, granitemoe_weight_names},
+      Architecture{"GraniteMoeHybridForCausalLM", "granitemoehybrid", parse_granitemoehybrid,
+                   granitemoehybrid_weight_names},
+      Architecture{"GraniteMoeSharedForCausalLM", "granitemoeshared", parse_granitemoe,
+                   granitemoe_weight_names},
+      Architecture{"GraniteMoeSWAForCausalLM", "granitemoe_swa", parse_granitemoe_swa,
+                   granitemoe_swa_weight_names},
+      Architecture{"GraniteSWAForCausalLM", "granite_swa", parse_granite_swa, granite_swa_weight_names},
+      Architecture{"HyperCLOVAXForCausalLM", "hyperclovax", parse_hyperclovax, hyperclovax_weight_names},
+  };
+  return kRows;
 }
 
 }  // namespace quire

@@ -1,5 +1,5 @@
-// Laguna and Step-3.5: norms on query and key heads, a gate for each head, layers with a window that have
-// other rotations and other numbers of heads, experts chosen by corrected sigmoids.
+// Laguna and Step-3.5: QK norm per head, one output gate per head, sliding windows in layers with another
+// RoPE and another number of heads, experts selected by sigmoid scores with a correction bias.
 #include <algorithm>
 #include <cmath>
 #include <string>
@@ -12,58 +12,55 @@
 namespace quire {
 namespace {
 
-// Names of the hub's files, and those of transformers.
-constexpr std::array<ModuleName, 5> kLaguna = {{
-    {Role::kQueryGate, "layers.{}.self_attn.g_proj"},
-    {.role = Role::kRouterCorrection,
-     .module = "layers.{}.mlp.experts.e_score_correction_bias",
-     .bare = true},
-    {Role::kSharedExpertGate, "layers.{}.mlp.shared_expert.gate_proj"},
-    {Role::kSharedExpertUp, "layers.{}.mlp.shared_expert.up_proj"},
-    {Role::kSharedExpertDown, "layers.{}.mlp.shared_expert.down_proj"},
+// Names in published checkpoints, and those that transformers writes.
+constexpr std::array<TensorName, 5> kLaguna = {{
+    {attention::kOutputGate, "layers.{}.self_attn.g_proj"},
+    {.params = moe::kCorrectionBias, .module = "layers.{}.mlp.experts.e_score_correction_bias", .bare = true},
+    {moe::kSharedGateProj, "layers.{}.mlp.shared_expert.gate_proj"},
+    {moe::kSharedUpProj, "layers.{}.mlp.shared_expert.up_proj"},
+    {moe::kSharedDownProj, "layers.{}.mlp.shared_expert.down_proj"},
 }};
 constexpr auto kLagunaModules =
     joined(kLlamaMatrices, kLlamaNorms, kQkNorms, kExperts, kDeepseekShared, kLaguna);
 
-// By layer, how many heads of queries; the most of them become the model's.
-void assign_heads(const ConfigReader& config, ArchSpec& spec, std::string_view field,
+// Sets the number of query heads per layer; the maximum is that of the model.
+void assign_heads(const ConfigReader& config, ModelDraft& spec, std::string_view field,
                   const std::vector<int64_t>& heads) {
   if (heads.size() != spec.layers.size())
     config.fail(field, cat("has ", heads.size(), " entries for ", spec.num_layers, " layers"));
   for (size_t i = 0; i < heads.size(); ++i) {
-    if (heads[i] % spec.num_kv_heads != 0) {
-      config.fail(field, cat("holds ", heads[i], ", which num_key_value_heads (", spec.num_kv_heads,
+    if (heads[i] % spec.attention.num_kv_heads != 0) {
+      config.fail(field, cat("holds ", heads[i], ", which num_key_value_heads (", spec.attention.num_kv_heads,
                              ") does not divide"));
     }
     spec.layers[i].num_heads = static_cast<int32_t>(heads[i]);
   }
-  spec.num_heads = static_cast<int32_t>(std::ranges::max(heads));
+  spec.attention.num_heads = static_cast<int32_t>(std::ranges::max(heads));
 }
 
-}  // namespace
-
-ArchSpec parse_laguna(const ConfigReader& config) {
-  const bool usual_ropes = !config.has("rope_parameters");
-  ArchSpec spec = parse_llama_family(
-      config, {.head_dim = 128,
-               .max_position_embeddings = 131072,
-               .rope = {.theta = 5e5, .partial = true, .part = usual_ropes ? 0.5 : 1.0, .window_theta = 1e4},
-               .intermediate_size = 8192});
-  if (usual_ropes) {
+ModelDraft parse_laguna(const ConfigReader& config) {
+  const bool default_ropes = !config.has("rope_parameters");
+  ModelDraft spec = parse_llama_family(
+      config,
+      {.head_dim = 128,
+       .max_position_embeddings = 131072,
+       .rope = {.theta = 5e5, .partial = true, .part = default_ropes ? 0.5 : 1.0, .window_theta = 1e4},
+       .intermediate_size = 8192});
+  if (default_ropes) {
     RopeSpec local;
-    local.rotary_dim = spec.head_dim;
+    local.rotary_dim = spec.attention.head_dim;
     spec.ropes.push_back(local);
   }
-  spec.qkv_bias = spec.out_bias = config.boolean("attention_bias", false);
-  spec.qk_norm = QkNorm::kHeads;
+  spec.attention.qkv_bias = spec.attention.o_bias = config.boolean("attention_bias", false);
+  spec.attention.qk_norm = QkNorm::kHeads;
   spec.attention_gate = true;
   const nlohmann::json* gating = config.find("gating");
   const std::string kind = gating != nullptr && gating->is_string() ? gating->get<std::string>() : "per-head";
   if ((gating != nullptr && gating->is_boolean() && !gating->get<bool>()) ||
       (kind != "per-head" && kind != "per-element"))
     config.fail("gating", "other than true, per-head and per-element is not supported");
-  (kind == "per-head" ? spec.attention_gate_heads : spec.attention_gate_apart) = true;
-  spec.gate_activation = Activation::kSoftplus;
+  spec.gate_per_head = kind == "per-head";
+  spec.attention.gate_activation = Activation::kSoftplus;
 
   if (config.has("num_attention_heads_per_layer")) {
     assign_heads(config, spec, "num_attention_heads_per_layer",
@@ -86,6 +83,15 @@ ArchSpec parse_laguna(const ConfigReader& config) {
 
 WeightNames laguna_weight_names() {
   return {kModelPrefixes, kLagunaModules, kSavedAngles};
+}
+
+}  // namespace
+
+std::span<const Architecture> laguna_architectures() {
+  static constexpr std::array kRows = {
+      Architecture{"LagunaForCausalLM", "laguna", parse_laguna, laguna_weight_names},
+  };
+  return kRows;
 }
 
 }  // namespace quire

@@ -1,4 +1,4 @@
-// Llama 1 to 3.x, and what is built like it: TinyLlama, SmolLM2, Yi.
+// Llama 1 to 3.x, and models with the same structure: TinyLlama, SmolLM2, Yi.
 #include <vector>
 
 #include "models/arch/arch.h"
@@ -11,35 +11,37 @@ constexpr auto kModules = joined(kLlamaMatrices, kLlamaNorms);
 
 }  // namespace
 
-ArchSpec parse_llama(const ConfigReader& config) {
-  ArchSpec spec = parse_llama_family(config, {});
-  spec.qkv_bias = config.boolean("attention_bias", false);
-  spec.out_bias = spec.qkv_bias;
-  spec.mlp_bias = config.boolean("mlp_bias", false);
+ModelDraft parse_llama(const ConfigReader& config) {
+  ModelDraft spec = parse_llama_family(config, {});
+  spec.attention.qkv_bias = config.boolean("attention_bias", false);
+  spec.attention.o_bias = spec.attention.qkv_bias;
+  spec.mlp.bias = config.boolean("mlp_bias", false);
   return spec;
 }
 
-// The text part of Llama 3.2 Vision: some layers look at an image alone, and do nothing where there is none.
-ArchSpec parse_mllama(const ConfigReader& config) {
-  ArchSpec spec = parse_llama_family(config, {.max_position_embeddings = 131072,
-                                              .rope = {.theta = 500000.0},
-                                              .activation_field = "hidden_activation"});
+namespace {
+
+// The language model of Llama 3.2 Vision. Its cross-attention layers have no effect without an image.
+ModelDraft parse_mllama(const ConfigReader& config) {
+  ModelDraft spec = parse_llama_family(config, {.max_position_embeddings = 131072,
+                                                .rope = {.theta = 500000.0},
+                                                .activation_field = "hidden_activation"});
   spec.norm_eps = static_cast<float>(config.number("rms_norm_eps", 0.0, 1.0, 1e-5));
   std::vector<int64_t> crossed = config.integers("cross_attention_layers", 0, spec.num_layers - 1);
   if (!config.has("cross_attention_layers")) {
     for (int64_t i = 3; i < spec.num_layers; i += 5) crossed.push_back(i);
   }
   for (const int64_t i : crossed) {
-    LayerSpec& layer = spec.layers[static_cast<size_t>(i)];
+    LayerDraft& layer = spec.layers[static_cast<size_t>(i)];
     layer.attention = layer.mlp = false;
   }
   if (spec.tie_word_embeddings) config.fail("tie_word_embeddings", "true is not supported");
-  spec.embedding_rest = 8;  // for what stands in an image's place
+  spec.embedding_rest = 8;  // image placeholder tokens
   return spec;
 }
 
-ArchSpec parse_cwm(const ConfigReader& config) {
-  ArchSpec spec = parse_llama_family(
+ModelDraft parse_cwm(const ConfigReader& config) {
+  ModelDraft spec = parse_llama_family(
       config, {.head_dim = 128, .max_position_embeddings = 131072, .rope = {.theta = 1e6}});
   spec.norm_eps = static_cast<float>(config.number("rms_norm_eps", 0.0, 1.0, 1e-5));
   const auto window = static_cast<int32_t>(config.integer("sliding_window", 1, kMaxPositions, 8192));
@@ -47,18 +49,33 @@ ArchSpec parse_cwm(const ConfigReader& config) {
   return spec;
 }
 
-ArchSpec parse_helium(const ConfigReader& config) {
-  ArchSpec spec = parse_llama_family(config, {.head_dim = 128,
-                                              .max_position_embeddings = 4096,
-                                              .rope = {.theta = 1e5, .style = RopeStyle::kInterleaved}});
+ModelDraft parse_helium(const ConfigReader& config) {
+  ModelDraft spec = parse_llama_family(config, {.head_dim = 128,
+                                                .max_position_embeddings = 4096,
+                                                .rope = {.theta = 1e5, .style = RopeStyle::kInterleaved}});
   spec.norm_eps = static_cast<float>(config.number("rms_norm_eps", 0.0, 1.0, 1e-8));
-  spec.qkv_bias = config.boolean("attention_bias", false);
-  spec.mlp_bias = config.boolean("mlp_bias", false);
+  spec.attention.qkv_bias = config.boolean("attention_bias", false);
+  spec.mlp.bias = config.boolean("mlp_bias", false);
   return spec;
 }
 
+}  // namespace
+
 WeightNames llama_weight_names() {
   return {kModelPrefixes, kModules, kSavedAngles};
+}
+
+std::span<const Architecture> llama_architectures() {
+  static constexpr std::array kRows = {
+      Architecture{"CwmForCausalLM", "cwm", parse_cwm, llama_weight_names},
+      Architecture{"Emu3ForCausalLM", "emu3_text_model", parse_llama, llama_weight_names},
+      Architecture{"HeliumForCausalLM", "helium", parse_helium, llama_weight_names},
+      Architecture{"InternLM3ForCausalLM", "internlm3", parse_llama, llama_weight_names},
+      Architecture{"IQuestCoderForCausalLM", "iquestcoder", parse_llama, llama_weight_names},
+      Architecture{"LlamaForCausalLM", "llama", parse_llama, llama_weight_names},
+      Architecture{"MllamaForCausalLM", "mllama_text_model", parse_mllama, llama_weight_names},
+  };
+  return kRows;
 }
 
 }  // namespace quire

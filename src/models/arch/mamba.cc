@@ -1,5 +1,5 @@
-// Mamba and FalconMamba: nothing but layers that carry a state, each channel by itself; FalconMamba norms
-// what steps, writes and reads. Jamba: attention in some layers, experts in some.
+// Mamba and FalconMamba: recurrent layers only, with a state per channel; FalconMamba normalizes dt, B and C.
+// Jamba: attention in some layers, experts in some.
 #include <algorithm>
 
 #include "base/strings.h"
@@ -10,53 +10,53 @@ namespace quire {
 namespace {
 
 constexpr std::array<std::string_view, 2> kPrefixes = {"backbone.", ""};
-constexpr std::array<ModuleName, 11> kModules = {{
-    {Role::kEmbedding, "embeddings"},
-    {Role::kInputNorm, "layers.{}.norm"},
-    {Role::kStateIn, "layers.{}.mixer.in_proj"},
-    {Role::kStateConv, "layers.{}.mixer.conv1d"},
-    {Role::kStateSelect, "layers.{}.mixer.x_proj"},
-    {Role::kStateStep, "layers.{}.mixer.dt_proj"},
-    {.role = Role::kRate, .module = "layers.{}.mixer.A_log", .bare = true},
-    {.role = Role::kSkip, .module = "layers.{}.mixer.D", .bare = true},
-    {Role::kStateOut, "layers.{}.mixer.out_proj"},
-    {Role::kFinalNorm, "norm_f"},
-    {Role::kLmHead, "lm_head"},
+constexpr std::array<TensorName, 11> kModules = {{
+    {model::kEmbedTokens, "embeddings"},
+    {layer::kInputNorm, "layers.{}.norm"},
+    {recurrent::kInProj, "layers.{}.mixer.in_proj"},
+    {recurrent::kConv1d, "layers.{}.mixer.conv1d"},
+    {mamba1::kXProj, "layers.{}.mixer.x_proj"},
+    {mamba1::kDtProj, "layers.{}.mixer.dt_proj"},
+    {.params = recurrent::kALog, .module = "layers.{}.mixer.A_log", .bare = true},
+    {.params = recurrent::kD, .module = "layers.{}.mixer.D", .bare = true},
+    {recurrent::kOutProj, "layers.{}.mixer.out_proj"},
+    {model::kFinalNorm, "norm_f"},
+    {model::kLmHead, "lm_head"},
 }};
-constexpr std::array<ModuleName, 16> kJambaOwn = {{
-    {Role::kStateIn, "layers.{}.mamba.in_proj"},
-    {Role::kStateConv, "layers.{}.mamba.conv1d"},
-    {Role::kStateSelect, "layers.{}.mamba.x_proj"},
-    {Role::kStateStep, "layers.{}.mamba.dt_proj"},
-    {Role::kStepNorm, "layers.{}.mamba.dt_layernorm"},
-    {Role::kWriteNorm, "layers.{}.mamba.b_layernorm"},
-    {Role::kReadNorm, "layers.{}.mamba.c_layernorm"},
-    {.role = Role::kRate, .module = "layers.{}.mamba.A_log", .bare = true},
-    {.role = Role::kSkip, .module = "layers.{}.mamba.D", .bare = true},
-    {Role::kStateOut, "layers.{}.mamba.out_proj"},
-    {Role::kRouter, "layers.{}.feed_forward.router"},
-    {Role::kExpertGate, "layers.{}.feed_forward.experts.{}.gate_proj"},
-    {Role::kExpertUp, "layers.{}.feed_forward.experts.{}.up_proj"},
-    {Role::kExpertDown, "layers.{}.feed_forward.experts.{}.down_proj"},
-    {.role = Role::kExpertGateUp, .module = "layers.{}.feed_forward.experts.gate_up_proj", .bare = true},
-    {.role = Role::kExpertDown, .module = "layers.{}.feed_forward.experts.down_proj", .bare = true},
+constexpr std::array<TensorName, 16> kJambaOwn = {{
+    {recurrent::kInProj, "layers.{}.mamba.in_proj"},
+    {recurrent::kConv1d, "layers.{}.mamba.conv1d"},
+    {mamba1::kXProj, "layers.{}.mamba.x_proj"},
+    {mamba1::kDtProj, "layers.{}.mamba.dt_proj"},
+    {mamba1::kDtNorm, "layers.{}.mamba.dt_layernorm"},
+    {mamba1::kBNorm, "layers.{}.mamba.b_layernorm"},
+    {mamba1::kCNorm, "layers.{}.mamba.c_layernorm"},
+    {.params = recurrent::kALog, .module = "layers.{}.mamba.A_log", .bare = true},
+    {.params = recurrent::kD, .module = "layers.{}.mamba.D", .bare = true},
+    {recurrent::kOutProj, "layers.{}.mamba.out_proj"},
+    {moe::kRouter, "layers.{}.feed_forward.router"},
+    {moe::kExpertGateProj, "layers.{}.feed_forward.experts.{}.gate_proj"},
+    {moe::kExpertUpProj, "layers.{}.feed_forward.experts.{}.up_proj"},
+    {moe::kExpertDownProj, "layers.{}.feed_forward.experts.{}.down_proj"},
+    {.params = kExpertGateUpParams, .module = "layers.{}.feed_forward.experts.gate_up_proj", .bare = true},
+    {.params = moe::kExpertDownProj, .module = "layers.{}.feed_forward.experts.down_proj", .bare = true},
 }};
 constexpr auto kJamba = joined(kLlamaAttention, kFeedForward, kJambaOwn);
 
-// Sequences have no longest length; memory for bookkeeping has.
+// The models have no maximum length; this one limits the memory for bookkeeping.
 constexpr int64_t kDefaultPositions = int64_t{1} << 20;
 
 struct Fields {
-  std::string_view state, taps, rank, expand, inner, bias, conv_bias;
+  std::string_view state, conv_kernel, rank, expand, inner, bias, conv_bias;
 };
 
-Mamba1Spec& read_mamba1(const ConfigReader& config, ArchSpec& spec, const Fields& fields) {
+Mamba1Spec& read_mamba1(const ConfigReader& config, ModelDraft& spec, const Fields& fields) {
   Mamba1Spec& mamba = spec.mamba1.emplace();
   Mamba1Sizes& sizes = mamba.sizes;
   const int64_t expanded = config.integer(fields.expand, 1, 1024, 2) * spec.hidden_size;
   sizes.inner = fields.inner.empty() ? expanded : config.integer(fields.inner, 1, kMaxSize, expanded);
   sizes.state = static_cast<int32_t>(config.integer(fields.state, 1, 1 << 16, 16));
-  sizes.taps = static_cast<int32_t>(config.integer(fields.taps, 1, kMaxConvTaps, 4));
+  sizes.conv_kernel = static_cast<int32_t>(config.integer(fields.conv_kernel, 1, kMaxConvKernel, 4));
   const nlohmann::json* rank = config.find(fields.rank);
   const bool by_size = rank == nullptr || rank->is_string();  // "auto"
   sizes.rank =
@@ -67,14 +67,12 @@ Mamba1Spec& read_mamba1(const ConfigReader& config, ArchSpec& spec, const Fields
   return mamba;
 }
 
-}  // namespace
-
-ArchSpec parse_mamba(const ConfigReader& config) {
-  ArchSpec spec = read_state_model(config, Recurrence::kMamba1,
-                                   {.vocab_size = 50280, .hidden_size = 768, .num_layers = 32});
+ModelDraft parse_mamba(const ConfigReader& config) {
+  ModelDraft spec = read_state_model(config, Recurrence::kMamba1,
+                                     {.vocab_size = 50280, .hidden_size = 768, .num_layers = 32});
   read_mamba1(config, spec,
               {.state = "state_size",
-               .taps = "conv_kernel",
+               .conv_kernel = "conv_kernel",
                .rank = "time_step_rank",
                .expand = "expand",
                .inner = "intermediate_size",
@@ -84,21 +82,21 @@ ArchSpec parse_mamba(const ConfigReader& config) {
   return spec;
 }
 
-ArchSpec parse_falcon_mamba(const ConfigReader& config) {
-  ArchSpec spec = parse_mamba(config);
+ModelDraft parse_falcon_mamba(const ConfigReader& config) {
+  ModelDraft spec = parse_mamba(config);
   spec.mamba1->norms = true;
   spec.mamba1->norm_weights = false;
   spec.mamba1->norm_eps = static_cast<float>(config.number("mixer_rms_eps", 0.0, 1.0, 1e-6));
   return spec;
 }
 
-ArchSpec parse_jamba(const ConfigReader& config) {
-  ArchSpec spec = parse_llama_family(config, {.max_position_embeddings = 262144});
+ModelDraft parse_jamba(const ConfigReader& config) {
+  ModelDraft spec = parse_llama_family(config, {.max_position_embeddings = 262144});
   spec.ropes.clear();
   spec.max_model_len = spec.max_position_embeddings;
   Mamba1Spec& mamba = read_mamba1(config, spec,
                                   {.state = "mamba_d_state",
-                                   .taps = "mamba_d_conv",
+                                   .conv_kernel = "mamba_d_conv",
                                    .rank = "mamba_dt_rank",
                                    .expand = "mamba_expand",
                                    .inner = "",
@@ -118,7 +116,7 @@ ArchSpec parse_jamba(const ConfigReader& config) {
     read_experts(config, spec,
                  {.intermediate = "intermediate_size", .default_experts = 16, .default_chosen = 2});
   for (int64_t i = 0; i < spec.num_layers; ++i) {
-    LayerSpec& layer = spec.layers[static_cast<size_t>(i)];
+    LayerDraft& layer = spec.layers[static_cast<size_t>(i)];
     layer.rope = kNoRope;
     layer.attention = i % attention_every == attention_first;
     if (!layer.attention) layer.recurrence = Recurrence::kMamba1;
@@ -132,6 +130,17 @@ WeightNames mamba_weight_names() {
 }
 WeightNames jamba_weight_names() {
   return {kModelPrefixes, kJamba, {}};
+}
+
+}  // namespace
+
+std::span<const Architecture> mamba_architectures() {
+  static constexpr std::array kRows = {
+      Architecture{"FalconMambaForCausalLM", "falcon_mamba", parse_falcon_mamba, mamba_weight_names},
+      Architecture{"JambaForCausalLM", "jamba", parse_jamba, jamba_weight_names},
+      Architecture{"MambaForCausalLM", "mamba", parse_mamba, mamba_weight_names},
+  };
+  return kRows;
 }
 
 }  // namespace quire

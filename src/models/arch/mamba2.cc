@@ -1,4 +1,4 @@
-// Mamba 2: nothing but layers that carry a state. And what its layers have in common wherever they stand.
+// Mamba 2: recurrent layers only. Also reads the sizes of Mamba 2 layers in hybrid models.
 #include <algorithm>
 
 #include "base/strings.h"
@@ -9,24 +9,24 @@ namespace quire {
 namespace {
 
 constexpr std::array<std::string_view, 2> kPrefixes = {"backbone.", ""};
-constexpr std::array<ModuleName, 4> kRest = {{
-    {Role::kEmbedding, "embeddings"},
-    {Role::kInputNorm, "layers.{}.norm"},
-    {Role::kFinalNorm, "norm_f"},
-    {Role::kLmHead, "lm_head"},
+constexpr std::array<TensorName, 4> kRest = {{
+    {model::kEmbedTokens, "embeddings"},
+    {layer::kInputNorm, "layers.{}.norm"},
+    {model::kFinalNorm, "norm_f"},
+    {model::kLmHead, "lm_head"},
 }};
 constexpr auto kModules = joined(kRest, kMambaMixer);
 
-// Sequences have no longest length; memory for bookkeeping has.
+// The models have no maximum length; this one limits the memory for bookkeeping.
 constexpr int64_t kDefaultPositions = int64_t{1} << 20;
 
 }  // namespace
 
-MambaSpec& read_mamba(const ConfigReader& config, ArchSpec& spec, const MambaFields& fields) {
+MambaSpec& read_mamba(const ConfigReader& config, ModelDraft& spec, const MambaFields& fields) {
   MambaSpec& mamba = spec.mamba.emplace();
   MambaSizes& sizes = mamba.sizes;
-  const auto size = [&](std::string_view field, int64_t most, int64_t fallback) {
-    return static_cast<int32_t>(config.integer(field, 1, most, fallback));
+  const auto size = [&](std::string_view field, int64_t high, int64_t fallback) {
+    return static_cast<int32_t>(config.integer(field, 1, high, fallback));
   };
   sizes.heads = size(fields.heads, 1 << 16, fields.default_heads);
   const bool given = config.has(fields.head_dim) && !config.find(fields.head_dim)->is_string();
@@ -41,7 +41,7 @@ MambaSpec& read_mamba(const ConfigReader& config, ArchSpec& spec, const MambaFie
   sizes.head_dim = given ? size(fields.head_dim, 1 << 16, 1) : static_cast<int32_t>(inner / sizes.heads);
   sizes.groups = size(fields.groups, 1 << 16, fields.default_groups);
   sizes.state = size(fields.state, 1 << 16, fields.default_state);
-  sizes.taps = size(fields.taps, kMaxConvTaps, 4);
+  sizes.conv_kernel = size(fields.conv_kernel, kMaxConvKernel, 4);
   if (sizes.head_dim < 1 || sizes.inner() != inner) {
     config.fail(fields.heads, cat("gives ", sizes.heads, " heads of ", sizes.head_dim, ", which are not ",
                                   inner, " together"));
@@ -57,18 +57,18 @@ MambaSpec& read_mamba(const ConfigReader& config, ArchSpec& spec, const MambaFie
   if (!limits.empty()) {
     if (limits.size() != 2 || limits[0] > limits[1])
       config.fail("time_step_limit", "must be the least and the largest step");
-    mamba.min_step = static_cast<float>(limits[0]);
-    mamba.max_step = static_cast<float>(limits[1]);
+    mamba.min_dt = static_cast<float>(limits[0]);
+    mamba.max_dt = static_cast<float>(limits[1]);
   }
   return mamba;
 }
 
-void assign_mixers(const ConfigReader& config, ArchSpec& spec, std::string_view field, Recurrence recurrence,
-                   const std::vector<std::string>& kinds) {
+void assign_mixers(const ConfigReader& config, ModelDraft& spec, std::string_view field,
+                   Recurrence recurrence, const std::vector<std::string>& kinds) {
   if (kinds.size() != spec.layers.size())
     config.fail(field, cat("has ", kinds.size(), " entries for ", spec.num_layers, " layers"));
   for (size_t i = 0; i < kinds.size(); ++i) {
-    LayerSpec& layer = spec.layers[i];
+    LayerDraft& layer = spec.layers[i];
     layer.attention = kinds[i] == "attention" || kinds[i] == "full_attention";
     if (layer.attention) continue;
     constexpr std::array<std::string_view, 3> kRecurrent = {"linear_attention", "mamba", "conv"};
@@ -80,21 +80,21 @@ void assign_mixers(const ConfigReader& config, ArchSpec& spec, std::string_view 
   }
 }
 
-ArchSpec read_state_model(const ConfigReader& config, Recurrence recurrence,
-                          const StateModelDefaults& defaults) {
-  ArchSpec spec;
+ModelDraft read_state_model(const ConfigReader& config, Recurrence recurrence,
+                            const StateModelDefaults& defaults) {
+  ModelDraft spec;
   spec.vocab_size = config.integer("vocab_size", 1, kMaxSize, defaults.vocab_size);
   spec.hidden_size = config.integer("hidden_size", 1, kMaxSize, defaults.hidden_size);
   spec.num_layers =
       static_cast<int32_t>(config.integer("num_hidden_layers", 1, kMaxLayers, defaults.num_layers));
-  // No layer attends: what is there for attention's sizes is as small as can be.
-  spec.num_heads = spec.num_kv_heads = spec.head_dim = 1;
+  // There are no attention layers; their sizes must be valid, but are not used.
+  spec.attention.num_heads = spec.attention.num_kv_heads = spec.attention.head_dim = 1;
   spec.max_position_embeddings =
       config.integer("max_position_embeddings", 1, kMaxPositions, kDefaultPositions);
   spec.max_model_len = spec.max_position_embeddings;
   spec.norm_eps = static_cast<float>(config.number("layer_norm_epsilon", 0.0, 1.0, 1e-5));
   assign_layers(spec, 1.0);
-  for (LayerSpec& layer : spec.layers) {
+  for (LayerDraft& layer : spec.layers) {
     layer.attention = layer.mlp = false;
     layer.rope = kNoRope;
     layer.recurrence = recurrence;
@@ -103,15 +103,17 @@ ArchSpec read_state_model(const ConfigReader& config, Recurrence recurrence,
   return spec;
 }
 
-ArchSpec parse_mamba2(const ConfigReader& config) {
-  ArchSpec spec = read_state_model(config, Recurrence::kMamba,
-                                   {.vocab_size = 32768, .hidden_size = 4096, .num_layers = 64});
+namespace {
+
+ModelDraft parse_mamba2(const ConfigReader& config) {
+  ModelDraft spec = read_state_model(config, Recurrence::kMamba,
+                                     {.vocab_size = 32768, .hidden_size = 4096, .num_layers = 64});
   read_mamba(config, spec,
              {.heads = "num_heads",
               .head_dim = "head_dim",
               .groups = "n_groups",
               .state = "state_size",
-              .taps = "conv_kernel",
+              .conv_kernel = "conv_kernel",
               .expand = "expand",
               .conv_bias = "use_conv_bias",
               .bias = "use_bias",
@@ -123,6 +125,15 @@ ArchSpec parse_mamba2(const ConfigReader& config) {
 
 WeightNames mamba2_weight_names() {
   return {kPrefixes, kModules, {}};
+}
+
+}  // namespace
+
+std::span<const Architecture> mamba2_architectures() {
+  static constexpr std::array kRows = {
+      Architecture{"Mamba2ForCausalLM", "mamba2", parse_mamba2, mamba2_weight_names},
+  };
+  return kRows;
 }
 
 }  // namespace quire

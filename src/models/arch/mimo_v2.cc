@@ -1,5 +1,6 @@
-// MiMo-V2-Flash: most layers have a window, sinks and more key heads than the few that see everything; value
-// heads are smaller than key heads; experts as in DeepSeek-V3, without a shared one, behind a dense layer.
+// MiMo-V2-Flash: sliding windows, attention sinks and more KV heads in most layers, full attention in the
+// others; value heads are smaller than key heads; experts as in DeepSeek-V3 without a shared expert, after a
+// dense layer.
 #include <algorithm>
 
 #include "base/strings.h"
@@ -9,14 +10,14 @@
 namespace quire {
 namespace {
 
-constexpr std::array<ModuleName, 2> kSinks = {{
-    {.role = Role::kSinks, .module = "layers.{}.self_attn.attention_sink_bias", .bare = true},
-    {.role = Role::kSinks, .module = "layers.{}.self_attn.sinks", .bare = true},
+constexpr std::array<TensorName, 2> kSinks = {{
+    {.params = attention::kSinks, .module = "layers.{}.self_attn.attention_sink_bias", .bare = true},
+    {.params = attention::kSinks, .module = "layers.{}.self_attn.sinks", .bare = true},
 }};
 constexpr auto kModules = joined(kLlamaMatrices, kLlamaNorms, kExperts, kDeepseekShared, kSinks);
 
-// By layer, whether it has a window. The published configuration has ones for those.
-std::vector<bool> read_kinds(const ConfigReader& config, const ArchSpec& spec) {
+// Whether each layer has a sliding window. The published configuration has a list with 1 for those.
+std::vector<bool> read_kinds(const ConfigReader& config, const ModelDraft& spec) {
   if (config.has("layer_types")) return sliding_layers(config, spec, 1);
   std::vector<bool> sliding;
   const std::vector<int64_t> pattern = config.integers("hybrid_layer_pattern", 0, 1);
@@ -30,7 +31,8 @@ std::vector<bool> read_kinds(const ConfigReader& config, const ArchSpec& spec) {
   return sliding;
 }
 
-// The window's own sizes, where they are written, must be those of the other layers.
+// If the configuration has separate head sizes for layers with a window, they must be those of the other
+// layers.
 void check_window_sizes(const ConfigReader& config) {
   constexpr std::array<std::array<std::string_view, 2>, 3> kFields = {{
       {"swa_num_attention_heads", "num_attention_heads"},
@@ -44,7 +46,7 @@ void check_window_sizes(const ConfigReader& config) {
   }
 }
 
-void read_moe(const ConfigReader& config, ArchSpec& spec) {
+void read_moe(const ConfigReader& config, ModelDraft& spec) {
   MoeSpec& moe = read_deepseek_experts(
       config, spec, {.experts = "n_routed_experts", .default_experts = 256, .default_chosen = 8});
   moe.shared_intermediate_size = 0;
@@ -56,11 +58,9 @@ void read_moe(const ConfigReader& config, ArchSpec& spec) {
   for (size_t i = 0; i < sparse.size(); ++i) spec.layers[i].experts = sparse[i] == 1;
 }
 
-}  // namespace
-
-ArchSpec parse_mimo_v2_flash(const ConfigReader& config) {
+ModelDraft parse_mimo_v2_flash(const ConfigReader& config) {
   const double window_theta = config.number("swa_rope_theta", 1.0001, 1e15, 1e4);
-  ArchSpec spec = parse_llama_family(
+  ModelDraft spec = parse_llama_family(
       config, {.head_dim = 192,
                .max_position_embeddings = 131072,
                .rope = {.theta = 5e6, .partial = true, .part = 0.334, .window_theta = window_theta}});
@@ -70,8 +70,9 @@ ArchSpec parse_mimo_v2_flash(const ConfigReader& config) {
   }
   const double eps = config.number("layernorm_epsilon", 0.0, 1.0, 1e-5);
   spec.norm_eps = static_cast<float>(config.number("rms_norm_eps", 0.0, 1.0, eps));
-  spec.qkv_bias = config.boolean("attention_bias", false);
-  spec.value_dim = static_cast<int32_t>(config.integer("v_head_dim", 1, spec.head_dim, 128));
+  spec.attention.qkv_bias = config.boolean("attention_bias", false);
+  spec.attention.value_dim =
+      static_cast<int32_t>(config.integer("v_head_dim", 1, spec.attention.head_dim, 128));
   check_window_sizes(config);
 
   const auto before = config.integer("sliding_window_size", 0, kMaxPositions, -1);
@@ -79,26 +80,26 @@ ArchSpec parse_mimo_v2_flash(const ConfigReader& config) {
       before >= 0 ? before + 1 : config.integer("sliding_window", 1, kMaxPositions, 129));
   const std::vector<bool> sliding = read_kinds(config, spec);
   assign_windows(spec, sliding, window, 1, 0);
-  const int32_t full_heads = spec.num_kv_heads;
+  const int32_t full_heads = spec.attention.num_kv_heads;
   const auto window_heads =
       static_cast<int32_t>(config.integer("swa_num_key_value_heads", 1, 1 << 16, 2 * full_heads));
-  if (spec.num_heads % window_heads != 0) {
+  if (spec.attention.num_heads % window_heads != 0) {
     config.fail("num_key_value_heads",
                 cat("gives layers with a window ", window_heads,
-                    " key heads, which do not divide num_attention_heads (", spec.num_heads, ")"));
+                    " key heads, which do not divide num_attention_heads (", spec.attention.num_heads, ")"));
   }
-  spec.num_kv_heads = std::max(full_heads, window_heads);
-  spec.attention_sinks = true;
+  spec.attention.num_kv_heads = std::max(full_heads, window_heads);
+  spec.attention.sinks = true;
   const bool window_sinks = config.boolean("add_swa_attention_sink_bias", true);
   const bool full_sinks = config.boolean("add_full_attention_sink_bias", false);
   const bool unscaled =
-      config.mentions("attention_value_scale") && !config.has("attention_value_scale");  // null
+      config.mentions("attention_value_scale") && !config.has("attention_value_scale");  // the field is null
   const double scale = unscaled ? 1.0 : config.number("attention_value_scale", -1e6, 1e6, 0.707);
   for (size_t i = 0; i < sliding.size(); ++i) {
-    LayerSpec& layer = spec.layers[i];
+    LayerDraft& layer = spec.layers[i];
     layer.num_kv_heads = sliding[i] ? window_heads : full_heads;
     layer.sinks = sliding[i] ? window_sinks : full_sinks;
-    layer.mix_multiplier = static_cast<float>(scale);  // of values: what comes of them is as much larger
+    layer.mixer_multiplier = static_cast<float>(scale);  // a factor on values is a factor on the output
   }
   read_moe(config, spec);
   return spec;
@@ -106,6 +107,15 @@ ArchSpec parse_mimo_v2_flash(const ConfigReader& config) {
 
 WeightNames mimo_v2_weight_names() {
   return {kModelPrefixes, kModules, kDrafts};
+}
+
+}  // namespace
+
+std::span<const Architecture> mimo_v2_architectures() {
+  static constexpr std::array kRows = {
+      Architecture{"MiMoV2FlashForCausalLM", "mimo_v2_flash", parse_mimo_v2_flash, mimo_v2_weight_names},
+  };
+  return kRows;
 }
 
 }  // namespace quire

@@ -1,20 +1,21 @@
-// MiniCPM 1 and 2: Llama whose embeddings, residuals and logits are scaled so that sizes of models share
-// their settings (muP). MiniCPM 3: the same with latent attention.
+// MiniCPM 1 and 2: Llama with scaled embeddings, residual branches and logits (muP). MiniCPM 3: the same with
+// latent attention.
 #include <cmath>
 
 #include "models/arch/arch.h"
+#include "models/arch/names.h"
 
 namespace quire {
 namespace {
 
-// What absent fields mean.
+// Default values of absent fields.
 struct Scales {
   double embedding = 1.0;
   double depth = 1.0;
   double base = 1.0;
 };
 
-void read_scales(const ConfigReader& config, ArchSpec& spec, const Scales& defaults) {
+void read_scales(const ConfigReader& config, ModelDraft& spec, const Scales& defaults) {
   spec.embedding_multiplier = static_cast<float>(config.number("scale_emb", -1e9, 1e9, defaults.embedding));
   const double layers = std::sqrt(spec.num_layers);
   spec.residual_multiplier =
@@ -23,27 +24,35 @@ void read_scales(const ConfigReader& config, ArchSpec& spec, const Scales& defau
   spec.logit_scale = static_cast<float>(base / static_cast<double>(spec.hidden_size));
 }
 
-}  // namespace
-
-ArchSpec parse_minicpm(const ConfigReader& config) {
-  ArchSpec spec = parse_llama_family(config, {.tie_word_embeddings = true});
+ModelDraft parse_minicpm(const ConfigReader& config) {
+  ModelDraft spec = parse_llama_family(config, {.tie_word_embeddings = true});
   spec.norm_eps = static_cast<float>(config.number("rms_norm_eps", 0.0, 1.0, 1e-6));
-  spec.qkv_bias = spec.out_bias = config.boolean("attention_bias", false);
+  spec.attention.qkv_bias = spec.attention.o_bias = config.boolean("attention_bias", false);
   if (config.integer("num_experts", 0, kMaxExperts, 0) > 0) config.fail("num_experts", "is not supported");
   read_scales(config, spec, {});
   return spec;
 }
 
-ArchSpec parse_minicpm3(const ConfigReader& config) {
+ModelDraft parse_minicpm3(const ConfigReader& config) {
   const int64_t value =
       config.integer("hidden_size", 1, kMaxSize) / config.integer("num_attention_heads", 1, 1 << 16);
-  ArchSpec spec = parse_latent_family(config, {.max_position_embeddings = 32768,
-                                               .interleaved = false,
-                                               .value = static_cast<int32_t>(value),
-                                               .tie_word_embeddings = true});
+  ModelDraft spec = parse_latent_family(config, {.max_position_embeddings = 32768,
+                                                 .interleaved = false,
+                                                 .value = static_cast<int32_t>(value),
+                                                 .tie_word_embeddings = true});
   spec.norm_eps = static_cast<float>(config.number("rms_norm_eps", 0.0, 1.0, 1e-5));
   read_scales(config, spec, {.embedding = 12.0, .depth = 1.4, .base = 256.0});
   return spec;
+}
+
+}  // namespace
+
+std::span<const Architecture> minicpm_architectures() {
+  static constexpr std::array kRows = {
+      Architecture{"MiniCPM3ForCausalLM", "minicpm3", parse_minicpm3, deepseek_weight_names},
+      Architecture{"MiniCPMForCausalLM", "minicpm", parse_minicpm, llama_weight_names},
+  };
+  return kRows;
 }
 
 }  // namespace quire

@@ -1,25 +1,25 @@
-// MiniMax-Text-01 and M1: Mixtral's experts, lightning attention (nn/lightning.h) in most layers, and what
-// attention and experts give is added to the normed hidden states that they read.
+// MiniMax-Text-01 and M1: Mixtral's experts, lightning attention (nn/lightning.h) in most layers. Branches
+// are added to the normalized hidden states that they read (postnorm).
 #include "models/arch/arch.h"
 #include "models/arch/names.h"
 
 namespace quire {
 namespace {
 
-constexpr std::array<ModuleName, 4> kLightning = {{
-    {.role = Role::kStateIn, .module = "layers.{}.self_attn.qkv_proj", .order = RowOrder::kHeadParts},
-    {Role::kDeltaGate, "layers.{}.self_attn.output_gate"},
-    {Role::kStateNorm, "layers.{}.self_attn.norm"},
-    {Role::kStateOut, "layers.{}.self_attn.out_proj"},
+constexpr std::array<TensorName, 4> kLightning = {{
+    {.params = recurrent::kInProj, .module = "layers.{}.self_attn.qkv_proj", .row_layout = qkv_by_head},
+    {recurrent::kGProj, "layers.{}.self_attn.output_gate"},
+    {recurrent::kNorm, "layers.{}.self_attn.norm"},
+    {recurrent::kOutProj, "layers.{}.self_attn.out_proj"},
 }};
 constexpr auto kModules = joined(kLlamaMatrices, kLlamaNorms, kMixtralExperts, kLightning);
-// What follows from a layer's number.
+// Decays, which follow from the index of the layer.
 constexpr std::array<std::string_view, 5> kUnread = {
     "layers.{}.self_attn.slope_rate", "layers.{}.self_attn.query_decay", "layers.{}.self_attn.key_decay",
     "layers.{}.self_attn.diagonal_decay", "layers.{}.self_attn.rotary_emb.inv_freq"};
 
-// What each layer has. The first configurations write ones for ordinary attention.
-std::vector<std::string> read_mixers(const ConfigReader& config, const ArchSpec& spec) {
+// The type of each layer. The first configurations have a list with 1 for softmax attention.
+std::vector<std::string> read_mixers(const ConfigReader& config, const ModelDraft& spec) {
   const auto name = [](bool attends) { return attends ? "full_attention" : "linear_attention"; };
   std::vector<std::string> kinds = config.texts("layer_types");
   for (const int64_t attends : config.integers("attn_type_list", 0, 1))
@@ -29,45 +29,54 @@ std::vector<std::string> read_mixers(const ConfigReader& config, const ArchSpec&
   return kinds;
 }
 
-}  // namespace
-
-ArchSpec parse_minimax(const ConfigReader& config) {
-  ArchSpec spec = parse_llama_family(
+ModelDraft parse_minimax(const ConfigReader& config) {
+  ModelDraft spec = parse_llama_family(
       config, {.max_position_embeddings = 131072, .rope = {.theta = 1e6, .partial = true}});
   spec.norm_eps = static_cast<float>(config.number("rms_norm_eps", 0.0, 1.0, 1e-5));
   RopeSpec& rope = spec.ropes.front();
-  const int64_t turning = config.integer("rotary_dim", 2, spec.head_dim, rope.rotary_dim);
-  rope.rotary_dim = static_cast<int32_t>(turning / 2 * 2);
+  const int64_t rotary_dim = config.integer("rotary_dim", 2, spec.attention.head_dim, rope.rotary_dim);
+  rope.rotary_dim = static_cast<int32_t>(rotary_dim / 2 * 2);
   const auto window = static_cast<int32_t>(config.integer("sliding_window", 1, kMaxPositions, 0));
   assign_mixers(config, spec, config.has("attn_type_list") ? "attn_type_list" : "layer_types",
                 Recurrence::kLightning, read_mixers(config, spec));
-  spec.lightning = LightningSizes{spec.num_heads, spec.head_dim};
+  spec.lightning = LightningSizes{spec.attention.num_heads, spec.attention.head_dim};
 
-  const bool first = config.has("layernorm_mlp_alpha");  // the first configurations' names
+  const bool first = config.has("layernorm_mlp_alpha");  // field names of the first configurations
   if (first && !config.boolean("postnorm", false)) config.fail("postnorm", "false is not supported");
   if (config.integer("shared_intermediate_size", 0, kMaxSize, 0) != 0)
     config.fail("shared_intermediate_size", "other than 0 is not supported");
   const auto factor = [&](std::string_view name, std::string_view first_name) {
     return static_cast<float>(config.number(first ? first_name : name, -1e6, 1e6, 1.0));
   };
-  for (LayerSpec& layer : spec.layers) {
+  for (LayerDraft& layer : spec.layers) {
     layer.window = window;
-    layer.mix_residual = layer.attention
-                             ? factor("full_attn_alpha_factor", "layernorm_full_attention_alpha")
-                             : factor("linear_attn_alpha_factor", "layernorm_linear_attention_alpha");
-    layer.mix_multiplier = layer.attention
-                               ? factor("full_attn_beta_factor", "layernorm_full_attention_beta")
-                               : factor("linear_attn_beta_factor", "layernorm_linear_attention_beta");
+    layer.mixer_residual_multiplier =
+        layer.attention ? factor("full_attn_alpha_factor", "layernorm_full_attention_alpha")
+                        : factor("linear_attn_alpha_factor", "layernorm_linear_attention_alpha");
+    layer.mixer_multiplier = layer.attention
+                                 ? factor("full_attn_beta_factor", "layernorm_full_attention_beta")
+                                 : factor("linear_attn_beta_factor", "layernorm_linear_attention_beta");
   }
-  spec.mlp_residual = factor("mlp_alpha_factor", "layernorm_mlp_alpha");
+  spec.mlp_residual_multiplier = factor("mlp_alpha_factor", "layernorm_mlp_alpha");
   spec.mlp_multiplier = factor("mlp_beta_factor", "layernorm_mlp_beta");
-  spec.norm_residual = true;
+  spec.postnorm = true;
   read_mixtral_experts(config, spec);
   return spec;
 }
 
 WeightNames minimax_weight_names() {
   return {kModelPrefixes, kModules, kUnread};
+}
+
+}  // namespace
+
+std::span<const Architecture> minimax_architectures() {
+  static constexpr std::array kRows = {
+      Architecture{"MiniMaxForCausalLM", "minimax", parse_minimax, minimax_weight_names},
+      Architecture{"MiniMaxM1ForCausalLM", "minimax_m1", parse_minimax, minimax_weight_names},
+      Architecture{"MiniMaxText01ForCausalLM", "minimax_text_01", parse_minimax, minimax_weight_names},
+  };
+  return kRows;
 }
 
 }  // namespace quire

@@ -1,5 +1,5 @@
-// MiniMax-M3, the text part: MiniMax-M2's experts with a shared one, gates as gpt-oss has them, and in some
-// layers attention to chosen blocks of keys (nn/indexer.h).
+// The language model of MiniMax-M3: MiniMax-M2's experts and a shared one, gates as in gpt-oss, and in some
+// layers sparse attention to blocks of keys that an indexer selects (nn/indexer.h).
 #include <algorithm>
 
 #include "base/strings.h"
@@ -9,38 +9,38 @@
 namespace quire {
 namespace {
 
-// Published names, and those under which transformers saves: gates and ups in one matrix.
-constexpr std::array<ModuleName, 14> kRest = {{
-    {Role::kGateUp, "layers.{}.mlp.gate_up_proj"},
-    {.role = Role::kRouterCorrection,
+// Names in published checkpoints, and those that transformers writes (with gate and up in one matrix).
+constexpr std::array<TensorName, 14> kRest = {{
+    {kGateUpParams, "layers.{}.mlp.gate_up_proj"},
+    {.params = moe::kCorrectionBias,
      .module = "layers.{}.block_sparse_moe.e_score_correction_bias",
      .bare = true},
-    {Role::kSharedExpertGate, "layers.{}.block_sparse_moe.shared_experts.gate_proj"},
-    {Role::kSharedExpertUp, "layers.{}.block_sparse_moe.shared_experts.up_proj"},
-    {Role::kSharedExpertDown, "layers.{}.block_sparse_moe.shared_experts.down_proj"},
-    {Role::kSharedExpertGateUp, "layers.{}.mlp.shared_experts.gate_up_proj"},
-    {Role::kIndexQuery, "layers.{}.self_attn.index_q_proj"},
-    {Role::kIndexQuery, "layers.{}.self_attn.indexer.q_proj"},
-    {Role::kIndexKey, "layers.{}.self_attn.index_k_proj"},
-    {Role::kIndexKey, "layers.{}.self_attn.indexer.k_proj"},
-    {Role::kIndexQueryNorm, "layers.{}.self_attn.index_q_norm"},
-    {Role::kIndexQueryNorm, "layers.{}.self_attn.indexer.q_norm"},
-    {Role::kIndexKeyNorm, "layers.{}.self_attn.index_k_norm"},
-    {Role::kIndexKeyNorm, "layers.{}.self_attn.indexer.k_norm"},
+    {moe::kSharedGateProj, "layers.{}.block_sparse_moe.shared_experts.gate_proj"},
+    {moe::kSharedUpProj, "layers.{}.block_sparse_moe.shared_experts.up_proj"},
+    {moe::kSharedDownProj, "layers.{}.block_sparse_moe.shared_experts.down_proj"},
+    {kSharedGateUpParams, "layers.{}.mlp.shared_experts.gate_up_proj"},
+    {indexer::kQProj, "layers.{}.self_attn.index_q_proj"},
+    {indexer::kQProj, "layers.{}.self_attn.indexer.q_proj"},
+    {indexer::kKProj, "layers.{}.self_attn.index_k_proj"},
+    {indexer::kKProj, "layers.{}.self_attn.indexer.k_proj"},
+    {indexer::kQNorm, "layers.{}.self_attn.index_q_norm"},
+    {indexer::kQNorm, "layers.{}.self_attn.indexer.q_norm"},
+    {indexer::kKNorm, "layers.{}.self_attn.index_k_norm"},
+    {indexer::kKNorm, "layers.{}.self_attn.indexer.k_norm"},
 }};
 constexpr auto kModules =
     joined(kLlamaMatrices, kLlamaNorms, kQkNorms, kMixtralExperts, kDeepseekShared, kRest);
 
-RopeDefaults usual_rope(const ConfigReader& config) {
+RopeDefaults default_rope(const ConfigReader& config) {
   const int64_t head_dim = config.integer("head_dim", 1, kMaxSize, 128);
-  const int64_t turning = config.integer("rotary_dim", 2, kMaxSize, 64);
+  const int64_t rotary_dim = config.integer("rotary_dim", 2, kMaxSize, 64);
   const double part =
-      turning <= head_dim ? static_cast<double>(turning) / static_cast<double>(head_dim) : 1.0;
+      rotary_dim <= head_dim ? static_cast<double>(rotary_dim) / static_cast<double>(head_dim) : 1.0;
   return {.theta = 5e6, .partial = true, .part = part};
 }
 
-// Ones and zeros by layer of published files as the names that transformers writes; empty: there is no such
-// field.
+// Converts a published list of 0 and 1 by layer to the names that transformers writes; empty if the field is
+// absent.
 std::vector<std::string> kinds_of(const ConfigReader& config, std::string_view field, std::string_view one,
                                   std::string_view zero) {
   std::vector<std::string> kinds;
@@ -48,7 +48,7 @@ std::vector<std::string> kinds_of(const ConfigReader& config, std::string_view f
   return kinds;
 }
 
-void read_indexers(const ConfigReader& config, ArchSpec& spec) {
+void read_indexers(const ConfigReader& config, ModelDraft& spec) {
   const ConfigReader published =
       config.has("sparse_attention_config") ? config.object("sparse_attention_config") : config;
   std::vector<std::string> kinds = config.texts("layer_types");
@@ -64,7 +64,7 @@ void read_indexers(const ConfigReader& config, ArchSpec& spec) {
     }
     spec.layers[i].indexer = kinds[i] == "minimax_m3_sparse";
   }
-  if (std::ranges::none_of(spec.layers, &LayerSpec::indexer)) return;
+  if (std::ranges::none_of(spec.layers, &LayerDraft::indexer)) return;
   const auto size = [&](std::string_view field, std::string_view published_field, int64_t low, int64_t high,
                         int64_t fallback) {
     const int64_t own = config.integer(field, low, high, fallback);
@@ -78,26 +78,24 @@ void read_indexers(const ConfigReader& config, ArchSpec& spec) {
       .local = size("index_local_blocks", "sparse_local_block", 0, kMaxPositions, 1),
   };
   spec.index_rope = 0;
-  if (spec.indexer.heads != spec.num_kv_heads)
+  if (spec.indexer.heads != spec.attention.num_kv_heads)
     config.fail("index_n_heads", "other than num_key_value_heads is not supported");
   if (spec.indexer.dim < spec.ropes.front().rotary_dim)
-    config.fail("index_head_dim", "is less than the dimensions that turn");
+    config.fail("index_head_dim", "is less than rotary_dim");
   if (spec.indexer.block % 16 != 0) config.fail("index_block_size", "is supported in multiples of 16 only");
   if (spec.indexer.local > spec.indexer.count)
     config.fail("index_local_blocks", "is more than index_topk_blocks");
 }
 
-}  // namespace
-
-ArchSpec parse_minimax_m3(const ConfigReader& config) {
-  ArchSpec spec = parse_llama_family(config, {.head_dim = 128,
-                                              .max_position_embeddings = 524288,
-                                              .rope = usual_rope(config),
-                                              .activation_field = "",
-                                              .activation = "silu"});
+ModelDraft parse_minimax_m3(const ConfigReader& config) {
+  ModelDraft spec = parse_llama_family(config, {.head_dim = 128,
+                                                .max_position_embeddings = 524288,
+                                                .rope = default_rope(config),
+                                                .activation_field = "",
+                                                .activation = "silu"});
   spec.norm_weight_offset = 1.0F;
-  spec.qk_norm = QkNorm::kHeads;
-  // Whatever the field for it says; the activation has no other numbers.
+  spec.attention.qk_norm = QkNorm::kHeads;
+  // Regardless of hidden_act. The clamped swish is implemented with fixed parameters.
   spec.activation = Activation::kClampedSwish;
   if (config.number("swiglu_limit", 0.0, 1e9, 7.0) != 7.0)
     config.fail("swiglu_limit", "other than 7 is not supported");
@@ -108,12 +106,13 @@ ArchSpec parse_minimax_m3(const ConfigReader& config) {
                                .intermediate = "intermediate_size",
                                .default_experts = 128,
                                .default_chosen = 4});
-  moe.router.scores = RouterScores::kSigmoid;
-  moe.router.normalize = true;
-  moe.router.scale = static_cast<float>(config.number("routed_scaling_factor", -1e6, 1e6, 2.0));
-  moe.correction = true;
+  moe.router.scoring_func = ScoringFunc::kSigmoid;
+  moe.router.norm_topk_prob = true;
+  moe.router.routed_scaling_factor =
+      static_cast<float>(config.number("routed_scaling_factor", -1e6, 1e6, 2.0));
+  moe.e_score_correction_bias = true;
   moe.shared_intermediate_size = config.integer("shared_intermediate_size", 1, kMaxSize, 3072);
-  spec.intermediate_size = config.integer("dense_intermediate_size", 1, kMaxSize, 12288);
+  spec.mlp.intermediate_size = config.integer("dense_intermediate_size", 1, kMaxSize, 12288);
   assign_experts(config, spec, 0);
   const auto kinds = kinds_of(config, "moe_layer_freq", "sparse", "dense");
   if (!kinds.empty() && !config.has("mlp_layer_types")) {
@@ -127,6 +126,15 @@ ArchSpec parse_minimax_m3(const ConfigReader& config) {
 
 WeightNames minimax_m3_weight_names() {
   return {kModelPrefixes, kModules, {}, true};
+}
+
+}  // namespace
+
+std::span<const Architecture> minimax_m3_architectures() {
+  static constexpr std::array kRows = {
+      Architecture{"MiniMaxM3VLForCausalLM", "minimax_m3_vl_text", parse_minimax_m3, minimax_m3_weight_names},
+  };
+  return kRows;
 }
 
 }  // namespace quire

@@ -1,6 +1,5 @@
-// ModernBERT: an encoder with norms before its parts and rotary positions; most layers see a window on both
-// sides and turn by angles of their own. Its decoder sees one side. EuroBERT: Llama whose tokens see each
-// other both ways.
+// ModernBERT: an encoder with pre-norm and RoPE; most layers have a bidirectional sliding window and another
+// RoPE base. Its decoder has causal windows. EuroBERT: Llama with bidirectional attention.
 #include <algorithm>
 #include <array>
 #include <string>
@@ -13,48 +12,48 @@ namespace quire {
 namespace {
 
 constexpr std::array<std::string_view, 2> kPrefixes = {"model.", ""};
-constexpr std::array<ModuleName, 9> kModules = {{
-    {Role::kEmbedding, "embeddings.tok_embeddings"},
-    {Role::kEmbeddingNorm, "embeddings.norm"},
-    {Role::kInputNorm, "layers.{}.attn_norm"},
-    {Role::kQkv, "layers.{}.attn.Wqkv"},
-    {Role::kAttentionOut, "layers.{}.attn.Wo"},
-    {Role::kMlpNorm, "layers.{}.mlp_norm"},
-    {Role::kGateUp, "layers.{}.mlp.Wi"},
-    {Role::kDown, "layers.{}.mlp.Wo"},
-    {Role::kFinalNorm, "final_norm"},
+constexpr std::array<TensorName, 9> kModules = {{
+    {model::kEmbedTokens, "embeddings.tok_embeddings"},
+    {model::kEmbedNorm, "embeddings.norm"},
+    {layer::kInputNorm, "layers.{}.attn_norm"},
+    {kQkvParams, "layers.{}.attn.Wqkv"},
+    {attention::kOProj, "layers.{}.attn.Wo"},
+    {layer::kMlpNorm, "layers.{}.mlp_norm"},
+    {kGateUpParams, "layers.{}.mlp.Wi"},
+    {mlp::kDownProj, "layers.{}.mlp.Wo"},
+    {model::kFinalNorm, "final_norm"},
 }};
 
-constexpr std::array<ModuleName, 15> kDecoderModules = {{
-    {Role::kEmbedding, "embeddings.tok_embeddings"},
-    {Role::kEmbeddingNorm, "embeddings.norm"},
-    {Role::kInputNorm, "layers.{}.attn_norm"},
-    {Role::kQuery, "layers.{}.attn.q_proj"},
-    {Role::kKey, "layers.{}.attn.k_proj"},
-    {Role::kValue, "layers.{}.attn.v_proj"},
-    {Role::kAttentionOut, "layers.{}.attn.Wo"},
-    {Role::kMlpNorm, "layers.{}.mlp_norm"},
-    {Role::kGateUp, "layers.{}.mlp.Wi"},
-    {Role::kDown, "layers.{}.mlp.Wo"},
-    {Role::kFinalNorm, "final_norm"},
-    {Role::kHeadDense, "lm_head.dense"},
-    {Role::kHeadNorm, "lm_head.norm"},
-    {Role::kLmHead, "decoder"},
-    {.role = Role::kLmHeadBias, .module = "decoder.bias", .bare = true},
+constexpr std::array<TensorName, 15> kDecoderModules = {{
+    {model::kEmbedTokens, "embeddings.tok_embeddings"},
+    {model::kEmbedNorm, "embeddings.norm"},
+    {layer::kInputNorm, "layers.{}.attn_norm"},
+    {attention::kQProj, "layers.{}.attn.q_proj"},
+    {attention::kKProj, "layers.{}.attn.k_proj"},
+    {attention::kVProj, "layers.{}.attn.v_proj"},
+    {attention::kOProj, "layers.{}.attn.Wo"},
+    {layer::kMlpNorm, "layers.{}.mlp_norm"},
+    {kGateUpParams, "layers.{}.mlp.Wi"},
+    {mlp::kDownProj, "layers.{}.mlp.Wo"},
+    {model::kFinalNorm, "final_norm"},
+    {model::kHeadDense, "lm_head.dense"},
+    {model::kHeadNorm, "lm_head.norm"},
+    {model::kLmHead, "decoder"},
+    {.params = model::kLmHeadBias, .module = "decoder.bias", .bare = true},
 }};
-// Where it is the embedding once more.
+// A second copy of the tied embedding.
 constexpr std::array<std::string_view, 1> kTied = {"decoder.weight"};
 
-// What both have.
-ArchSpec parse_family(const ConfigReader& config) {
-  ArchSpec spec = read_sizes(config, {.default_positions = 8192});
+// The common part of encoder and decoder.
+ModelDraft parse_family(const ConfigReader& config) {
+  ModelDraft spec = read_sizes(config, {.default_positions = 8192});
   spec.norm_bias = config.boolean("norm_bias", false);
   spec.norm_eps = static_cast<float>(config.number("norm_eps", 0.0, 1.0, 1e-5));
   spec.embedding_norm = true;
   spec.layers.front().input_norm = false;
   spec.activation = read_activation(config, "hidden_activation", "gelu");
-  spec.qkv_bias = spec.out_bias = config.boolean("attention_bias", false);
-  spec.mlp_bias = config.boolean("mlp_bias", false);
+  spec.attention.qkv_bias = spec.attention.o_bias = config.boolean("attention_bias", false);
+  spec.mlp.bias = config.boolean("mlp_bias", false);
 
   const double global_theta = config.number("global_rope_theta", 1.0001, 1e15, 160000.0);
   const double local_theta = config.number("local_rope_theta", 1.0001, 1e15, 10000.0);
@@ -69,18 +68,16 @@ ArchSpec parse_family(const ConfigReader& config) {
   if (!config.has("layer_types")) {
     for (size_t i = 0; i < sliding.size(); ++i) sliding[i] = static_cast<int64_t>(i) % every != 0;
   }
-  // So many tokens on either side, and the token itself.
+  // Tokens on either side.
   const int64_t around = config.integer("local_attention", 1, kMaxPositions, 128) / 2;
   assign_windows(spec, sliding, static_cast<int32_t>(around + 1), 1, 0);
   return spec;
 }
 
-}  // namespace
-
-ArchSpec parse_modernbert_decoder(const ConfigReader& config) {
-  ArchSpec spec = parse_family(config);
-  // Half of it counts, with the token itself.
-  for (LayerSpec& layer : spec.layers) layer.window = std::max(0, layer.window - 1);
+ModelDraft parse_modernbert_decoder(const ConfigReader& config) {
+  ModelDraft spec = parse_family(config);
+  // The decoder's window has one token less: it includes the token itself.
+  for (LayerDraft& layer : spec.layers) layer.window = std::max(0, layer.window - 1);
   spec.output_head = {.bias = config.boolean("classifier_bias", false),
                       .activation = read_activation(config, "classifier_activation", "gelu")};
   spec.lm_head_bias = config.boolean("decoder_bias", true);
@@ -88,8 +85,8 @@ ArchSpec parse_modernbert_decoder(const ConfigReader& config) {
   return spec;
 }
 
-ArchSpec parse_modernbert(const ConfigReader& config) {
-  ArchSpec spec = parse_family(config);
+ModelDraft parse_modernbert(const ConfigReader& config) {
+  ModelDraft spec = parse_family(config);
   spec.task = ModelTask::kEmbed;
   spec.bidirectional = true;
   spec.tie_word_embeddings = true;
@@ -105,13 +102,13 @@ ArchSpec parse_modernbert(const ConfigReader& config) {
   return spec;
 }
 
-ArchSpec parse_eurobert(const ConfigReader& config) {
-  ArchSpec spec = parse_llama_family(config, {.max_position_embeddings = 8192});
+ModelDraft parse_eurobert(const ConfigReader& config) {
+  ModelDraft spec = parse_llama_family(config, {.max_position_embeddings = 8192});
   spec.norm_eps = static_cast<float>(config.number("rms_norm_eps", 0.0, 1.0, 1e-5));
   spec.task = ModelTask::kEmbed;
   spec.bidirectional = true;
-  spec.qkv_bias = spec.out_bias = config.boolean("attention_bias", false);
-  spec.mlp_bias = config.boolean("mlp_bias", false);
+  spec.attention.qkv_bias = spec.attention.o_bias = config.boolean("attention_bias", false);
+  spec.mlp.bias = config.boolean("mlp_bias", false);
   spec.pooling = {PoolKind::kMean};
   const std::string pooling = config.text("classifier_pooling", "late");
   if (pooling == "bos") spec.pooling = {PoolKind::kFirst};
@@ -127,6 +124,18 @@ WeightNames modernbert_decoder_weight_names() {
 }
 WeightNames modernbert_weight_names() {
   return {kPrefixes, kModules, {}};
+}
+
+}  // namespace
+
+std::span<const Architecture> modernbert_architectures() {
+  static constexpr std::array kRows = {
+      Architecture{"EuroBertModel", "eurobert", parse_eurobert, llama_weight_names},
+      Architecture{"ModernBertDecoderForCausalLM", "modernbert-decoder", parse_modernbert_decoder,
+                   modernbert_decoder_weight_names},
+      Architecture{"ModernBertModel", "modernbert", parse_modernbert, modernbert_weight_names},
+  };
+  return kRows;
 }
 
 }  // namespace quire

@@ -1,6 +1,6 @@
-// Muse Glimmer, the text part: Gemma's norms before and behind attention and MLP, one without weights of the
-// embeddings and of query and key heads, gates on what attention gives. Layers that see everything do not
-// turn.
+// The language model of Muse Glimmer: Gemma's norms before and after attention and MLP, norms without weights
+// of the embeddings and of query and key heads, attention output gates, no RoPE in layers with full
+// attention.
 #include "base/strings.h"
 #include "models/arch/arch.h"
 #include "models/arch/names.h"
@@ -8,26 +8,24 @@
 namespace quire {
 namespace {
 
-constexpr std::array<ModuleName, 3> kOwn = {{
-    {Role::kInputNorm, "layers.{}.input_layernorm"},
-    {Role::kMlpNorm, "layers.{}.pre_feedforward_layernorm"},
-    {Role::kQueryGate, "layers.{}.self_attn.gate_proj"},
+constexpr std::array<TensorName, 3> kOwn = {{
+    {layer::kInputNorm, "layers.{}.input_layernorm"},
+    {layer::kMlpNorm, "layers.{}.pre_feedforward_layernorm"},
+    {attention::kOutputGate, "layers.{}.self_attn.gate_proj"},
 }};
 constexpr auto kModules = joined(kLlamaMatrices, kPostNorms, kOwn);
 
-}  // namespace
-
-ArchSpec parse_muse_glimmer(const ConfigReader& config) {
-  ArchSpec spec = parse_llama_family(
+ModelDraft parse_muse_glimmer(const ConfigReader& config) {
+  ModelDraft spec = parse_llama_family(
       config, {.head_dim = 128, .max_position_embeddings = 131072, .activation_field = "hidden_activation"});
   spec.norm_eps = static_cast<float>(config.number("rms_norm_eps", 0.0, 1.0, 1e-5));
   spec.post_norm_eps = static_cast<float>(config.number("post_norm_eps", 0.0, 1.0, 1e-8));
   spec.norm_weight_offset = 1.0F;
   spec.final_norm_offset = -1.0F;
-  spec.post_norms = spec.embedding_norm = true;
-  spec.qk_norm = QkNorm::kHeads;
-  spec.qkv_bias = spec.out_bias = config.boolean("attention_bias", false);
-  spec.attention_gate = spec.attention_gate_apart = true;
+  spec.branch_output_norms = spec.embedding_norm = true;
+  spec.attention.qk_norm = QkNorm::kHeads;
+  spec.attention.qkv_bias = spec.attention.o_bias = config.boolean("attention_bias", false);
+  spec.attention_gate = true;
   spec.logit_scale = static_cast<float>(config.number("output_multiplier", -1e6, 1e6, 0.19611613513818404));
   spec.logit_softcap = static_cast<float>(config.number("final_logit_softcapping", 0.0, 1e9, 20.0));
 
@@ -40,7 +38,7 @@ ArchSpec parse_muse_glimmer(const ConfigReader& config) {
   }
   const auto scale = static_cast<float>(config.number("qk_scale_factor", -1e6, 1e6, 3.87));
   for (size_t i = 0; i < spec.layers.size(); ++i) {
-    // Other angles than the model's are not made of them.
+    // A theta of 0 means NoPE. All other layers have the model's RoPE, regardless of the value.
     const bool turns = thetas.empty() ? (last - static_cast<int64_t>(i)) % 4 != 0 : thetas[i] != 0.0;
     if (!turns) spec.layers[i].rope = kNoRope;
     spec.layers[i].attention_scale *= scale;
@@ -50,6 +48,16 @@ ArchSpec parse_muse_glimmer(const ConfigReader& config) {
 
 WeightNames muse_glimmer_weight_names() {
   return {kModelPrefixes, kModules, {}};
+}
+
+}  // namespace
+
+std::span<const Architecture> muse_glimmer_architectures() {
+  static constexpr std::array kRows = {
+      Architecture{"MuseGlimmerForCausalLM", "muse_glimmer_text", parse_muse_glimmer,
+                   muse_glimmer_weight_names},
+  };
+  return kRows;
 }
 
 }  // namespace quire

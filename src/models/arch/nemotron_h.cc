@@ -1,5 +1,5 @@
-// Nemotron-H: each layer is one thing alone, Mamba 2, attention without positions, a plain MLP of squared
-// ReLU or experts that are such.
+// Nemotron-H: each layer has a single part: Mamba 2, attention without RoPE, an ungated MLP with squared
+// ReLU, or experts of that kind.
 #include <algorithm>
 
 #include "base/strings.h"
@@ -10,29 +10,29 @@ namespace quire {
 namespace {
 
 constexpr std::array<std::string_view, 3> kPrefixes = {"backbone.", "model.", ""};
-constexpr std::array<ModuleName, 19> kRest = {{
-    {Role::kEmbedding, "embeddings"},
-    {Role::kInputNorm, "layers.{}.norm"},
-    {Role::kMlpNorm, "layers.{}.norm"},
-    {Role::kQuery, "layers.{}.mixer.q_proj"},
-    {Role::kKey, "layers.{}.mixer.k_proj"},
-    {Role::kValue, "layers.{}.mixer.v_proj"},
-    {Role::kAttentionOut, "layers.{}.mixer.o_proj"},
-    {Role::kUp, "layers.{}.mixer.up_proj"},
-    {Role::kDown, "layers.{}.mixer.down_proj"},
-    {Role::kRouter, "layers.{}.mixer.gate"},
-    {.role = Role::kRouterCorrection, .module = "layers.{}.mixer.gate.e_score_correction_bias", .bare = true},
-    {Role::kExpertUp, "layers.{}.mixer.experts.{}.up_proj"},
-    {Role::kExpertDown, "layers.{}.mixer.experts.{}.down_proj"},
-    {.role = Role::kExpertUp, .module = "layers.{}.mixer.experts.up_proj", .bare = true},
-    {.role = Role::kExpertDown, .module = "layers.{}.mixer.experts.down_proj", .bare = true},
-    {Role::kSharedExpertUp, "layers.{}.mixer.shared_experts.up_proj"},
-    {Role::kSharedExpertDown, "layers.{}.mixer.shared_experts.down_proj"},
-    {Role::kFinalNorm, "norm_f"},
-    {Role::kLmHead, "lm_head"},
+constexpr std::array<TensorName, 19> kRest = {{
+    {model::kEmbedTokens, "embeddings"},
+    {layer::kInputNorm, "layers.{}.norm"},
+    {layer::kMlpNorm, "layers.{}.norm"},
+    {attention::kQProj, "layers.{}.mixer.q_proj"},
+    {attention::kKProj, "layers.{}.mixer.k_proj"},
+    {attention::kVProj, "layers.{}.mixer.v_proj"},
+    {attention::kOProj, "layers.{}.mixer.o_proj"},
+    {mlp::kUpProj, "layers.{}.mixer.up_proj"},
+    {mlp::kDownProj, "layers.{}.mixer.down_proj"},
+    {moe::kRouter, "layers.{}.mixer.gate"},
+    {.params = moe::kCorrectionBias, .module = "layers.{}.mixer.gate.e_score_correction_bias", .bare = true},
+    {moe::kExpertUpProj, "layers.{}.mixer.experts.{}.up_proj"},
+    {moe::kExpertDownProj, "layers.{}.mixer.experts.{}.down_proj"},
+    {.params = moe::kExpertUpProj, .module = "layers.{}.mixer.experts.up_proj", .bare = true},
+    {.params = moe::kExpertDownProj, .module = "layers.{}.mixer.experts.down_proj", .bare = true},
+    {moe::kSharedUpProj, "layers.{}.mixer.shared_experts.up_proj"},
+    {moe::kSharedDownProj, "layers.{}.mixer.shared_experts.down_proj"},
+    {model::kFinalNorm, "norm_f"},
+    {model::kLmHead, "lm_head"},
 }};
 constexpr auto kModules = joined(kRest, kMambaMixer);
-// What each layer is, by the letters of the pattern.
+// The type of each layer, from the letters of hybrid_override_pattern.
 std::vector<std::string> layer_kinds(const ConfigReader& config) {
   for (const auto* field : {"layers_block_type", "layer_types"}) {
     if (config.has(field)) return config.texts(field);
@@ -60,19 +60,17 @@ std::vector<std::string> layer_kinds(const ConfigReader& config) {
   return kinds;
 }
 
-}  // namespace
-
-ArchSpec parse_nemotron_h(const ConfigReader& config) {
+ModelDraft parse_nemotron_h(const ConfigReader& config) {
   const auto kinds = layer_kinds(config);
-  ArchSpec spec = parse_llama_family(config, {.head_dim = 128,
-                                              .max_position_embeddings = 4096,
-                                              .activation_field = "mlp_hidden_act",
-                                              .activation = "relu2",
-                                              .intermediate_size = 21504,
-                                              .num_layers = static_cast<int64_t>(kinds.size())});
+  ModelDraft spec = parse_llama_family(config, {.head_dim = 128,
+                                                .max_position_embeddings = 4096,
+                                                .activation_field = "mlp_hidden_act",
+                                                .activation = "relu2",
+                                                .intermediate_size = 21504,
+                                                .num_layers = static_cast<int64_t>(kinds.size())});
   spec.norm_eps = static_cast<float>(config.number("layer_norm_epsilon", 0.0, 1.0, 1e-5));
-  spec.gated_mlp = false;
-  spec.mlp_bias = config.boolean("mlp_bias", false);
+  spec.mlp.gated = false;
+  spec.mlp.bias = config.boolean("mlp_bias", false);
   spec.ropes.clear();
   spec.max_model_len = spec.max_position_embeddings;
   read_mamba(config, spec,
@@ -80,7 +78,7 @@ ArchSpec parse_nemotron_h(const ConfigReader& config) {
               .head_dim = "mamba_head_dim",
               .groups = "n_groups",
               .state = "ssm_state_size",
-              .taps = "conv_kernel",
+              .conv_kernel = "conv_kernel",
               .expand = "",
               .conv_bias = "use_conv_bias",
               .bias = "use_bias",
@@ -100,7 +98,7 @@ ArchSpec parse_nemotron_h(const ConfigReader& config) {
     config.fail("num_hidden_layers",
                 cat("is ", spec.num_layers, ", but ", kinds.size(), " layers are named"));
   for (size_t i = 0; i < kinds.size(); ++i) {
-    LayerSpec& layer = spec.layers[i];
+    LayerDraft& layer = spec.layers[i];
     layer.rope = kNoRope;
     layer.attention = kinds[i] == "attention" || kinds[i] == "full_attention";
     const bool mamba = kinds[i] == "mamba" || kinds[i] == "linear_attention";
@@ -117,6 +115,15 @@ ArchSpec parse_nemotron_h(const ConfigReader& config) {
 
 WeightNames nemotron_h_weight_names() {
   return {kPrefixes, kModules, kDrafts};
+}
+
+}  // namespace
+
+std::span<const Architecture> nemotron_h_architectures() {
+  static constexpr std::array kRows = {
+      Architecture{"NemotronHForCausalLM", "nemotron_h", parse_nemotron_h, nemotron_h_weight_names},
+  };
+  return kRows;
 }
 
 }  // namespace quire

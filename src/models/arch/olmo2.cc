@@ -1,5 +1,5 @@
-// OLMo 2, 3 and FlexOlmo: no norms before attention and MLP, but of what they give; RMS norms over all
-// queries and all keys. OLMo 3 has windows in three layers of four; there positions turn unstretched.
+// OLMo 2, 3 and FlexOlmo: norms after attention and MLP instead of before, QK norm over the full projections.
+// OLMo 3 has sliding windows in three of four layers, which do not use RoPE scaling.
 #include "models/arch/arch.h"
 #include "models/arch/names.h"
 
@@ -9,28 +9,26 @@ namespace {
 constexpr auto kModules = joined(kLlamaMatrices, kPostNorms, kQkNorms);
 constexpr auto kFlexModules = joined(kLlamaMatrices, kPostNorms, kQkNorms, kExperts);
 
-ArchSpec parse_family(const ConfigReader& config, const RopeDefaults& rope) {
-  ArchSpec spec = parse_llama_family(config, {.rope = rope});
+ModelDraft parse_family(const ConfigReader& config, const RopeDefaults& rope) {
+  ModelDraft spec = parse_llama_family(config, {.rope = rope});
   spec.norm_eps = static_cast<float>(config.number("rms_norm_eps", 0.0, 1.0, 1e-5));
-  spec.qkv_bias = spec.out_bias = config.boolean("attention_bias", false);
+  spec.attention.qkv_bias = spec.attention.o_bias = config.boolean("attention_bias", false);
   spec.input_norm = spec.mlp_norm = false;
-  spec.post_norms = true;
-  spec.qk_norm = QkNorm::kWhole;
+  spec.branch_output_norms = true;
+  spec.attention.qk_norm = QkNorm::kFullProjection;
   return spec;
 }
 
-}  // namespace
-
-ArchSpec parse_olmo2(const ConfigReader& config) {
+ModelDraft parse_olmo2(const ConfigReader& config) {
   return parse_family(config, {});
 }
 
-ArchSpec parse_olmo3(const ConfigReader& config) {
-  ArchSpec spec = parse_family(config, {.theta = 500000.0, .window_theta = 500000.0});
+ModelDraft parse_olmo3(const ConfigReader& config) {
+  ModelDraft spec = parse_family(config, {.theta = 500000.0, .window_theta = 500000.0});
   if (spec.ropes.size() == 1) {
     RopeSpec unstretched;
     unstretched.theta = spec.ropes.front().theta;
-    unstretched.rotary_dim = spec.head_dim;
+    unstretched.rotary_dim = spec.attention.head_dim;
     spec.ropes.push_back(unstretched);
   }
   const auto window = static_cast<int32_t>(config.integer("sliding_window", 1, kMaxPositions, 4096));
@@ -38,12 +36,12 @@ ArchSpec parse_olmo3(const ConfigReader& config) {
   return spec;
 }
 
-ArchSpec parse_flex_olmo(const ConfigReader& config) {
-  ArchSpec spec = parse_family(config, {.theta = 500000.0});
+ModelDraft parse_flex_olmo(const ConfigReader& config) {
+  ModelDraft spec = parse_family(config, {.theta = 500000.0});
   spec.norm_eps = static_cast<float>(config.number("rms_norm_eps", 0.0, 1.0, 1e-6));
   MoeSpec& moe = read_experts(
       config, spec, {.intermediate = "intermediate_size", .default_experts = 7, .default_chosen = 5});
-  moe.router.normalize = config.boolean("norm_topk_prob", false);
+  moe.router.norm_topk_prob = config.boolean("norm_topk_prob", false);
   return spec;
 }
 
@@ -52,6 +50,17 @@ WeightNames flex_olmo_weight_names() {
 }
 WeightNames olmo2_weight_names() {
   return {kModelPrefixes, kModules, kSavedAngles};
+}
+
+}  // namespace
+
+std::span<const Architecture> olmo2_architectures() {
+  static constexpr std::array kRows = {
+      Architecture{"FlexOlmoForCausalLM", "flex_olmo", parse_flex_olmo, flex_olmo_weight_names},
+      Architecture{"Olmo2ForCausalLM", "olmo2", parse_olmo2, olmo2_weight_names},
+      Architecture{"Olmo3ForCausalLM", "olmo3", parse_olmo3, olmo2_weight_names},
+  };
+  return kRows;
 }
 
 }  // namespace quire

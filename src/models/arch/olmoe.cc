@@ -1,4 +1,4 @@
-// OLMoE: Llama with experts, and RMS norms over all queries and all keys.
+// OLMoE: Llama with experts, and QK norm over the full projections.
 #include "models/arch/arch.h"
 #include "models/arch/names.h"
 
@@ -7,22 +7,29 @@ namespace {
 
 constexpr auto kModules = joined(kLlamaMatrices, kLlamaNorms, kQkNorms, kExperts);
 
-}  // namespace
-
-ArchSpec parse_olmoe(const ConfigReader& config) {
-  ArchSpec spec = parse_llama_family(config, {.max_position_embeddings = 4096});
-  if (config.has("clip_qkv")) config.fail("clip_qkv", "is not supported");
+ModelDraft parse_olmoe(const ConfigReader& config) {
+  ModelDraft spec = parse_llama_family(config, {.max_position_embeddings = 4096});
+  spec.attention.clip_qkv = read_clip_qkv(config);
   spec.norm_eps = static_cast<float>(config.number("rms_norm_eps", 0.0, 1.0, 1e-5));
-  spec.qkv_bias = spec.out_bias = config.boolean("attention_bias", false);
-  spec.qk_norm = QkNorm::kWhole;
+  spec.attention.qkv_bias = spec.attention.o_bias = config.boolean("attention_bias", false);
+  spec.attention.qk_norm = QkNorm::kFullProjection;
   MoeSpec& moe = read_experts(
       config, spec, {.intermediate = "intermediate_size", .default_experts = 64, .default_chosen = 8});
-  moe.router.normalize = config.boolean("norm_topk_prob", false);
+  moe.router.norm_topk_prob = config.boolean("norm_topk_prob", false);
   return spec;
 }
 
 WeightNames olmoe_weight_names() {
   return {kModelPrefixes, kModules, kSavedAngles};
+}
+
+}  // namespace
+
+std::span<const Architecture> olmoe_architectures() {
+  static constexpr std::array kRows = {
+      Architecture{"OlmoeForCausalLM", "olmoe", parse_olmoe, olmoe_weight_names},
+  };
+  return kRows;
 }
 
 }  // namespace quire

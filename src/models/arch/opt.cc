@@ -7,38 +7,36 @@ namespace {
 
 constexpr std::array<std::string_view, 3> kPrefixes = {"model.decoder.", "decoder.", ""};
 
-constexpr std::array<ModuleName, 16> kModules = {{
-    {Role::kEmbedding, "embed_tokens"},
-    {Role::kPositionEmbedding, "embed_positions"},
-    {Role::kEmbeddingIn, "project_in"},
-    {Role::kEmbeddingOut, "project_out"},
-    {Role::kInputNorm, "layers.{}.self_attn_layer_norm"},
-    {Role::kPostAttentionNorm, "layers.{}.self_attn_layer_norm"},
-    {Role::kQuery, "layers.{}.self_attn.q_proj"},
-    {Role::kKey, "layers.{}.self_attn.k_proj"},
-    {Role::kValue, "layers.{}.self_attn.v_proj"},
-    {Role::kAttentionOut, "layers.{}.self_attn.out_proj"},
-    {Role::kMlpNorm, "layers.{}.final_layer_norm"},
-    {Role::kPostMlpNorm, "layers.{}.final_layer_norm"},
-    {Role::kUp, "layers.{}.fc1"},
-    {Role::kDown, "layers.{}.fc2"},
-    {Role::kFinalNorm, "final_layer_norm"},
-    {Role::kLmHead, "lm_head"},
+constexpr std::array<TensorName, 16> kModules = {{
+    {model::kEmbedTokens, "embed_tokens"},
+    {model::kPositionEmbeddings, "embed_positions"},
+    {model::kEmbedProjIn, "project_in"},
+    {model::kEmbedProjOut, "project_out"},
+    {layer::kInputNorm, "layers.{}.self_attn_layer_norm"},
+    {layer::kPostAttentionNorm, "layers.{}.self_attn_layer_norm"},
+    {attention::kQProj, "layers.{}.self_attn.q_proj"},
+    {attention::kKProj, "layers.{}.self_attn.k_proj"},
+    {attention::kVProj, "layers.{}.self_attn.v_proj"},
+    {attention::kOProj, "layers.{}.self_attn.out_proj"},
+    {layer::kMlpNorm, "layers.{}.final_layer_norm"},
+    {layer::kPostMlpNorm, "layers.{}.final_layer_norm"},
+    {mlp::kUpProj, "layers.{}.fc1"},
+    {mlp::kDownProj, "layers.{}.fc2"},
+    {model::kFinalNorm, "final_layer_norm"},
+    {model::kLmHead, "lm_head"},
 }};
 
-}  // namespace
-
-ArchSpec parse_opt(const ConfigReader& config) {
-  ArchSpec spec = read_sizes(config, {.intermediate = "ffn_dim"});
-  // OPT-350m has its norms behind the sums, and shorter vectors of the tokens.
-  spec.sum_norms = !config.boolean("do_layer_norm_before", true);
-  spec.input_norm = spec.mlp_norm = !spec.sum_norms;
-  spec.final_norm = !spec.sum_norms && !config.boolean("_remove_final_layer_norm", false);
+ModelDraft parse_opt(const ConfigReader& config) {
+  ModelDraft spec = read_sizes(config, {.intermediate = "ffn_dim"});
+  // OPT-350m has post-LN and a factorized embedding (word_embed_proj_dim).
+  spec.norm_after_add = !config.boolean("do_layer_norm_before", true);
+  spec.input_norm = spec.mlp_norm = !spec.norm_after_add;
+  spec.final_norm = !spec.norm_after_add && !config.boolean("_remove_final_layer_norm", false);
   const int64_t word = config.integer("word_embed_proj_dim", 1, spec.hidden_size, spec.hidden_size);
   if (word != spec.hidden_size) spec.embedding_size = word;
   spec.activation = read_activation(config, "activation_function", "relu");
-  spec.gated_mlp = false;
-  spec.qkv_bias = spec.out_bias = spec.mlp_bias = config.boolean("enable_bias", true);
+  spec.mlp.gated = false;
+  spec.attention.qkv_bias = spec.attention.o_bias = spec.mlp.bias = config.boolean("enable_bias", true);
   spec.norm_eps = 1e-5F;
   spec.position = PositionKind::kLearned;
   spec.position_offset = 2;
@@ -48,6 +46,15 @@ ArchSpec parse_opt(const ConfigReader& config) {
 
 WeightNames opt_weight_names() {
   return {kPrefixes, kModules, {}};
+}
+
+}  // namespace
+
+std::span<const Architecture> opt_architectures() {
+  static constexpr std::array kRows = {
+      Architecture{"OPTForCausalLM", "opt", parse_opt, opt_weight_names},
+  };
+  return kRows;
 }
 
 }  // namespace quire

@@ -1,25 +1,25 @@
-// Phi-3, Phi-3.5 mini and Phi-4: Llama with queries, keys and values in one matrix, gates and ups in another.
-// Phi-4 multimodal's files have adapters beside them, for what is no text.
+// Phi-3, Phi-3.5 mini and Phi-4: Llama with fused qkv_proj and gate_up_proj. Checkpoints of Phi-4 multimodal
+// also have adapters for other modalities.
 #include "models/arch/arch.h"
 #include "models/arch/names.h"
 
 namespace quire {
 namespace {
 
-constexpr std::array<ModuleName, 7> kMatrices = {{
-    {Role::kEmbedding, "embed_tokens"},
-    {Role::kQkv, "layers.{}.self_attn.qkv_proj"},
-    {Role::kAttentionOut, "layers.{}.self_attn.o_proj"},
-    {Role::kGateUp, "layers.{}.mlp.gate_up_proj"},
-    {Role::kDown, "layers.{}.mlp.down_proj"},
-    {Role::kFinalNorm, "norm"},
-    {Role::kLmHead, "lm_head"},
+constexpr std::array<TensorName, 7> kMatrices = {{
+    {model::kEmbedTokens, "embed_tokens"},
+    {kQkvParams, "layers.{}.self_attn.qkv_proj"},
+    {attention::kOProj, "layers.{}.self_attn.o_proj"},
+    {kGateUpParams, "layers.{}.mlp.gate_up_proj"},
+    {mlp::kDownProj, "layers.{}.mlp.down_proj"},
+    {model::kFinalNorm, "norm"},
+    {model::kLmHead, "lm_head"},
 }};
-constexpr std::array<ModuleName, 4> kAdapted = {{
-    {Role::kQkv, "layers.{}.self_attn.qkv_proj.base_layer"},
-    {Role::kAttentionOut, "layers.{}.self_attn.o_proj.base_layer"},
-    {Role::kGateUp, "layers.{}.mlp.gate_up_proj.base_layer"},
-    {Role::kDown, "layers.{}.mlp.down_proj.base_layer"},
+constexpr std::array<TensorName, 4> kAdapted = {{
+    {kQkvParams, "layers.{}.self_attn.qkv_proj.base_layer"},
+    {attention::kOProj, "layers.{}.self_attn.o_proj.base_layer"},
+    {kGateUpParams, "layers.{}.mlp.gate_up_proj.base_layer"},
+    {mlp::kDownProj, "layers.{}.mlp.down_proj.base_layer"},
 }};
 constexpr auto kModules = joined(kMatrices, kAdapted, kLlamaNorms);
 constexpr std::array<std::string_view, 6> kUnread = {
@@ -27,10 +27,8 @@ constexpr std::array<std::string_view, 6> kUnread = {
     "layers.{}.mlp.gate_up_proj.lora_*",   "layers.{}.mlp.down_proj.lora_*",
     "layers.{}.self_attn.rotary_emb.*",    "rotary_emb.inv_freq"};
 
-}  // namespace
-
-ArchSpec parse_phi3(const ConfigReader& config) {
-  ArchSpec spec = parse_llama_family(config, {.max_position_embeddings = 4096, .rope = {.partial = true}});
+ModelDraft parse_phi3(const ConfigReader& config) {
+  ModelDraft spec = parse_llama_family(config, {.max_position_embeddings = 4096, .rope = {.partial = true}});
   spec.norm_eps = static_cast<float>(config.number("rms_norm_eps", 0.0, 1.0, 1e-5));
   read_window(config, spec, 0);
   return spec;
@@ -38,6 +36,15 @@ ArchSpec parse_phi3(const ConfigReader& config) {
 
 WeightNames phi3_weight_names() {
   return {kModelPrefixes, kModules, kUnread};
+}
+
+}  // namespace
+
+std::span<const Architecture> phi3_architectures() {
+  static constexpr std::array kRows = {
+      Architecture{"Phi3ForCausalLM", "phi3", parse_phi3, phi3_weight_names},
+  };
+  return kRows;
 }
 
 }  // namespace quire

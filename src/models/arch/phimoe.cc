@@ -1,22 +1,20 @@
-// Phi-3.5-MoE: Llama with LayerNorm, biases in attention and output, and two experts of which each is weighed
-// against those that come near it.
+// Phi-3.5-MoE: Llama with LayerNorm, biases in attention and output, and two experts per token, selected by
+// sparsemixer: the weight of each is a softmax over the experts with similar scores.
 #include "models/arch/arch.h"
 #include "models/arch/names.h"
 
 namespace quire {
 namespace {
 
-constexpr std::array<ModuleName, 1> kRouter = {{{Role::kRouter, "layers.{}.mlp.router"}}};
+constexpr std::array<TensorName, 1> kRouter = {{{moe::kRouter, "layers.{}.mlp.router"}}};
 constexpr auto kModules = joined(kLlamaMatrices, kLlamaNorms, kMixtralExperts, kRouter);
 
-}  // namespace
-
-ArchSpec parse_phimoe(const ConfigReader& config) {
-  ArchSpec spec = parse_llama_family(config, {.max_position_embeddings = 131072, .rope = {.theta = 1e6}});
+ModelDraft parse_phimoe(const ConfigReader& config) {
+  ModelDraft spec = parse_llama_family(config, {.max_position_embeddings = 131072, .rope = {.theta = 1e6}});
   spec.norm = NormKind::kLayer;
   spec.norm_bias = true;
   spec.norm_eps = static_cast<float>(config.number("rms_norm_eps", 0.0, 1.0, 1e-5));
-  spec.qkv_bias = spec.out_bias = config.boolean("attention_bias", false);
+  spec.attention.qkv_bias = spec.attention.o_bias = config.boolean("attention_bias", false);
   spec.lm_head_bias = config.boolean("lm_head_bias", false);
   read_window(config, spec, 0);
   MoeSpec& moe = read_experts(config, spec,
@@ -24,14 +22,25 @@ ArchSpec parse_phimoe(const ConfigReader& config) {
                                .intermediate = "intermediate_size",
                                .default_experts = 16,
                                .default_chosen = 2});
-  moe.router.scores = RouterScores::kSparseMixer;
+  moe.router.scoring_func = ScoringFunc::kSparseMixer;
   moe.router.near = static_cast<float>(2.0 * config.number("router_jitter_noise", 0.0, 1e3, 0.01));
-  if (moe.router.num_chosen != 2) config.fail("num_experts_per_tok", "other than 2 is not supported");
+  if (moe.router.num_experts_per_tok != 2)
+    config.fail("num_experts_per_tok", "other than 2 is not supported");
   return spec;
 }
 
 WeightNames phimoe_weight_names() {
   return {kModelPrefixes, kModules, {}};
+}
+
+}  // namespace
+
+std::span<const Architecture> phimoe_architectures() {
+  static constexpr std::array kRows = {
+      Architecture{"PhimoeForCausalLM", "phimoe", parse_phimoe, phimoe_weight_names},
+      Architecture{"PhiMoEForCausalLM", "phimoe", parse_phimoe, phimoe_weight_names},
+  };
+  return kRows;
 }
 
 }  // namespace quire

@@ -1,13 +1,25 @@
 // Qwen2 and Qwen2.5: Llama with biases on queries, keys and values.
 #include "models/arch/arch.h"
+#include "models/arch/names.h"
 
 namespace quire {
 
-ArchSpec parse_qwen2(const ConfigReader& config) {
-  ArchSpec spec = parse_llama_family(config, {.head_dim = 0, .max_position_embeddings = 32768});
-  spec.qkv_bias = true;
+namespace {
+
+ModelDraft parse_qwen2(const ConfigReader& config) {
+  ModelDraft spec = parse_llama_family(config, {.head_dim = 0, .max_position_embeddings = 32768});
+  spec.attention.qkv_bias = true;
   read_qwen_windows(config, spec);
   return spec;
+}
+
+}  // namespace
+
+std::span<const Architecture> qwen2_architectures() {
+  static constexpr std::array kRows = {
+      Architecture{"Qwen2ForCausalLM", "qwen2", parse_qwen2, llama_weight_names},
+  };
+  return kRows;
 }
 
 }  // namespace quire

@@ -1,4 +1,4 @@
-// Qwen3: Llama with an RMS norm on each query and key head, and a head_dim of its own.
+// Qwen3: Llama with QK norm per head and a separate head_dim.
 #include "models/arch/arch.h"
 #include "models/arch/names.h"
 
@@ -7,19 +7,26 @@ namespace {
 
 constexpr auto kModules = joined(kLlamaMatrices, kLlamaNorms, kQkNorms);
 
-}  // namespace
-
-ArchSpec parse_qwen3(const ConfigReader& config) {
-  ArchSpec spec = parse_llama_family(config, {.head_dim = 128, .max_position_embeddings = 32768});
-  spec.qkv_bias = config.boolean("attention_bias", false);
-  spec.out_bias = spec.qkv_bias;
-  spec.qk_norm = QkNorm::kHeads;
+ModelDraft parse_qwen3(const ConfigReader& config) {
+  ModelDraft spec = parse_llama_family(config, {.head_dim = 128, .max_position_embeddings = 32768});
+  spec.attention.qkv_bias = config.boolean("attention_bias", false);
+  spec.attention.o_bias = spec.attention.qkv_bias;
+  spec.attention.qk_norm = QkNorm::kHeads;
   read_qwen_windows(config, spec);
   return spec;
 }
 
 WeightNames qwen3_weight_names() {
   return {kModelPrefixes, kModules, {}};
+}
+
+}  // namespace
+
+std::span<const Architecture> qwen3_architectures() {
+  static constexpr std::array kRows = {
+      Architecture{"Qwen3ForCausalLM", "qwen3", parse_qwen3, qwen3_weight_names},
+  };
+  return kRows;
 }
 
 }  // namespace quire

@@ -1,5 +1,5 @@
-// Qwen3-Next and Qwen3.5: three of four layers are gated delta nets, the fourth attends, with gates on what
-// it gives and a quarter of each head turning. Norms are stored less 1.
+// Qwen3-Next and Qwen3.5: gated delta nets in three of four layers, attention with output gates and RoPE on a
+// quarter of each head in the fourth. Norms multiply by 1 + weight.
 #include "base/strings.h"
 #include "models/arch/arch.h"
 #include "models/arch/names.h"
@@ -7,49 +7,49 @@
 namespace quire {
 namespace {
 
-// Llama's, but that queries come with their gates.
+// Llama's matrices, except that q_proj also has the output gates.
 constexpr auto kMatrices = [] {
   auto rows = kLlamaMatrices;
-  for (ModuleName& row : rows) {
-    if (row.role == Role::kQuery) row.order = RowOrder::kGatedHeads;
+  for (TensorName& row : rows) {
+    if (row.params != ParamIds(attention::kQProj)) continue;
+    row.params = {attention::kQProj, attention::kOutputGate};
+    row.row_layout = q_gate_by_head;
   }
   return rows;
 }();
-constexpr std::array<ModuleName, 5> kDeltaNet = {{
-    {Role::kStateConv, "layers.{}.linear_attn.conv1d"},
-    {.role = Role::kStepBias, .module = "layers.{}.linear_attn.dt_bias", .bare = true},
-    {.role = Role::kRate, .module = "layers.{}.linear_attn.A_log", .bare = true},
-    {Role::kStateNorm, "layers.{}.linear_attn.norm"},
-    {Role::kStateOut, "layers.{}.linear_attn.out_proj"},
+constexpr std::array<TensorName, 5> kDeltaNet = {{
+    {kDeltaConvParams, "layers.{}.linear_attn.conv1d"},
+    {.params = recurrent::kDtBias, .module = "layers.{}.linear_attn.dt_bias", .bare = true},
+    {.params = recurrent::kALog, .module = "layers.{}.linear_attn.A_log", .bare = true},
+    {recurrent::kNorm, "layers.{}.linear_attn.norm"},
+    {recurrent::kOutProj, "layers.{}.linear_attn.out_proj"},
 }};
-constexpr std::array<ModuleName, 2> kNext = {{
-    {.role = Role::kDeltaInGate,
+constexpr std::array<TensorName, 2> kNext = {{
+    {.params = kDeltaQkvzParams,
      .module = "layers.{}.linear_attn.in_proj_qkvz",
-     .order = RowOrder::kDeltaHeads},
-    {.role = Role::kDeltaShareStep,
-     .module = "layers.{}.linear_attn.in_proj_ba",
-     .order = RowOrder::kDeltaSteps},
+     .row_layout = qkvz_by_key_head},
+    {.params = kDeltaBaParams, .module = "layers.{}.linear_attn.in_proj_ba", .row_layout = ba_by_key_head},
 }};
-constexpr std::array<ModuleName, 4> kLater = {{
-    {Role::kDeltaIn, "layers.{}.linear_attn.in_proj_qkv"},
-    {Role::kDeltaGate, "layers.{}.linear_attn.in_proj_z"},
-    {Role::kDeltaShare, "layers.{}.linear_attn.in_proj_b"},
-    {Role::kDeltaStep, "layers.{}.linear_attn.in_proj_a"},
+constexpr std::array<TensorName, 4> kLater = {{
+    {kDeltaQkvParams, "layers.{}.linear_attn.in_proj_qkv"},
+    {recurrent::kGProj, "layers.{}.linear_attn.in_proj_z"},
+    {delta_net::kBProj, "layers.{}.linear_attn.in_proj_b"},
+    {delta_net::kAProj, "layers.{}.linear_attn.in_proj_a"},
 }};
 constexpr auto kNextModules =
     joined(kMatrices, kDeltaNet, kNext, kLater, kLlamaNorms, kQkNorms, kExperts, kQwenShared);
 constexpr auto kLaterModules =
     joined(kMatrices, kDeltaNet, kLater, kLlamaNorms, kQkNorms, kExperts, kQwenShared);
-// All but the MLPs.
-ArchSpec parse_hybrid(const ConfigReader& config, int64_t intermediate_size) {
-  ArchSpec spec = parse_llama_family(config, {.head_dim = 256,
-                                              .max_position_embeddings = 32768,
-                                              .rope = {.partial = true, .part = 0.25},
-                                              .intermediate_size = intermediate_size});
+// Everything except the feed-forward layers.
+ModelDraft parse_hybrid(const ConfigReader& config, int64_t intermediate_size) {
+  ModelDraft spec = parse_llama_family(config, {.head_dim = 256,
+                                                .max_position_embeddings = 32768,
+                                                .rope = {.partial = true, .part = 0.25},
+                                                .intermediate_size = intermediate_size});
   spec.norm_weight_offset = 1.0F;
-  spec.qk_norm = QkNorm::kHeads;
+  spec.attention.qk_norm = QkNorm::kHeads;
   spec.attention_gate = true;
-  spec.qkv_bias = spec.out_bias = config.boolean("attention_bias", false);
+  spec.attention.qkv_bias = spec.attention.o_bias = config.boolean("attention_bias", false);
   DeltaNetSizes& sizes =
       read_delta_net(config, spec, {.key_heads = 16, .value_heads = 32, .key_dim = 128, .value_dim = 128});
   sizes.in_turn = config.boolean("linear_value_heads_in_turn", false);
@@ -60,16 +60,16 @@ ArchSpec parse_hybrid(const ConfigReader& config, int64_t intermediate_size) {
 
 }  // namespace
 
-DeltaNetSizes& read_delta_net(const ConfigReader& config, ArchSpec& spec, const DeltaNetSizes& defaults) {
+DeltaNetSizes& read_delta_net(const ConfigReader& config, ModelDraft& spec, const DeltaNetSizes& defaults) {
   DeltaNetSizes& sizes = spec.delta_net.emplace().sizes;
-  const auto size = [&](std::string_view field, int64_t most, int64_t fallback) {
-    return static_cast<int32_t>(config.integer(field, 1, most, fallback));
+  const auto size = [&](std::string_view field, int64_t high, int64_t fallback) {
+    return static_cast<int32_t>(config.integer(field, 1, high, fallback));
   };
   sizes.key_heads = size("linear_num_key_heads", 1 << 16, defaults.key_heads);
   sizes.value_heads = size("linear_num_value_heads", 1 << 16, defaults.value_heads);
   sizes.key_dim = size("linear_key_head_dim", 1 << 13, defaults.key_dim);
   sizes.value_dim = size("linear_value_head_dim", 1 << 13, defaults.value_dim);
-  sizes.taps = size("linear_conv_kernel_dim", kMaxConvTaps, defaults.taps);
+  sizes.conv_kernel = size("linear_conv_kernel_dim", kMaxConvKernel, defaults.conv_kernel);
   if (sizes.value_heads % sizes.key_heads != 0) {
     config.fail("linear_num_key_heads", cat("is ", sizes.key_heads, ", which does not divide ",
                                             "linear_num_value_heads (", sizes.value_heads, ")"));
@@ -77,7 +77,7 @@ DeltaNetSizes& read_delta_net(const ConfigReader& config, ArchSpec& spec, const 
   return sizes;
 }
 
-std::vector<std::string> read_mixers(const ConfigReader& config, const ArchSpec& spec, int64_t interval) {
+std::vector<std::string> read_mixers(const ConfigReader& config, const ModelDraft& spec, int64_t interval) {
   std::vector<std::string> kinds = config.texts("layer_types");
   if (!kinds.empty()) return kinds;
   for (int64_t i = 0; i < spec.num_layers; ++i)
@@ -85,24 +85,26 @@ std::vector<std::string> read_mixers(const ConfigReader& config, const ArchSpec&
   return kinds;
 }
 
-ArchSpec parse_qwen3_next(const ConfigReader& config) {
-  ArchSpec spec = parse_hybrid(config, 5632);
+namespace {
+
+ModelDraft parse_qwen3_next(const ConfigReader& config) {
+  ModelDraft spec = parse_hybrid(config, 5632);
   if (config.integer(experts_field(config, "num_experts"), 0, kMaxExperts, 512) == 0) return spec;
   MoeSpec& moe = read_qwen_experts(config, spec, {.default_experts = 512, .default_chosen = 10});
-  moe.router.normalize = config.boolean("norm_topk_prob", true);
+  moe.router.norm_topk_prob = config.boolean("norm_topk_prob", true);
   moe.shared_intermediate_size = config.integer("shared_expert_intermediate_size", 1, kMaxSize, 512);
   moe.shared_gate = true;
   return spec;
 }
 
-ArchSpec parse_qwen3_5(const ConfigReader& config) {
+ModelDraft parse_qwen3_5(const ConfigReader& config) {
   return parse_hybrid(config, 12288);
 }
 
-ArchSpec parse_qwen3_5_moe(const ConfigReader& config) {
-  ArchSpec spec = parse_hybrid(config, 1);  // no layer has an MLP of its own
+ModelDraft parse_qwen3_5_moe(const ConfigReader& config) {
+  ModelDraft spec = parse_hybrid(config, 1);  // no layer has a dense MLP
   MoeSpec& moe = read_experts(config, spec, {.default_experts = 256, .default_chosen = 8});
-  moe.router.normalize = true;
+  moe.router.norm_topk_prob = true;
   moe.shared_intermediate_size = config.integer("shared_expert_intermediate_size", 1, kMaxSize, 512);
   moe.shared_gate = true;
   return spec;
@@ -113,6 +115,17 @@ WeightNames qwen3_next_weight_names() {
 }
 WeightNames qwen3_5_weight_names() {
   return {kModelPrefixes, kLaterModules, kDrafts};
+}
+
+}  // namespace
+
+std::span<const Architecture> qwen3_next_architectures() {
+  static constexpr std::array kRows = {
+      Architecture{"Qwen3_5ForCausalLM", "qwen3_5_text", parse_qwen3_5, qwen3_5_weight_names},
+      Architecture{"Qwen3_5MoeForCausalLM", "qwen3_5_moe_text", parse_qwen3_5_moe, qwen3_5_weight_names},
+      Architecture{"Qwen3NextForCausalLM", "qwen3_next", parse_qwen3_next, qwen3_next_weight_names},
+  };
+  return kRows;
 }
 
 }  // namespace quire

@@ -1,5 +1,5 @@
-// Qwen1.5-MoE and Qwen2-MoE: Qwen2 with experts, and one more that every row goes through. Qwen3-MoE: Qwen3
-// with experts. Mellum 2: the same with windows, in which positions turn otherwise.
+// Qwen1.5-MoE and Qwen2-MoE: Qwen2 with experts and a shared expert. Qwen3-MoE: Qwen3 with experts. Mellum 2:
+// the same with sliding windows in layers with another RoPE.
 #include <algorithm>
 
 #include "models/arch/arch.h"
@@ -13,9 +13,9 @@ constexpr auto kQwen3Modules = joined(kLlamaMatrices, kLlamaNorms, kQkNorms, kEx
 
 }  // namespace
 
-MoeSpec& read_qwen_experts(const ConfigReader& config, ArchSpec& spec, const ExpertFields& fields) {
+MoeSpec& read_qwen_experts(const ConfigReader& config, ModelDraft& spec, const ExpertFields& fields) {
   MoeSpec& moe = read_experts(config, spec, fields);
-  moe.router.normalize = config.boolean("norm_topk_prob", false);
+  moe.router.norm_topk_prob = config.boolean("norm_topk_prob", false);
   const int64_t step = config.integer("decoder_sparse_step", 1, kMaxLayers, 1);
   const auto dense = config.integers("mlp_only_layers", 0, kMaxLayers);
   for (int64_t i = 0; i < spec.num_layers; ++i) {
@@ -25,9 +25,11 @@ MoeSpec& read_qwen_experts(const ConfigReader& config, ArchSpec& spec, const Exp
   return moe;
 }
 
-ArchSpec parse_qwen2_moe(const ConfigReader& config) {
-  ArchSpec spec = parse_llama_family(config, {.max_position_embeddings = 32768});
-  spec.qkv_bias = config.boolean("qkv_bias", true);
+namespace {
+
+ModelDraft parse_qwen2_moe(const ConfigReader& config) {
+  ModelDraft spec = parse_llama_family(config, {.max_position_embeddings = 32768});
+  spec.attention.qkv_bias = config.boolean("qkv_bias", true);
   if (config.boolean("use_sliding_window", false)) config.fail("use_sliding_window", "is not supported");
   MoeSpec& moe = read_qwen_experts(config, spec, {.default_experts = 60, .default_chosen = 4});
   moe.shared_intermediate_size = config.integer("shared_expert_intermediate_size", 1, kMaxSize, 5632);
@@ -35,27 +37,27 @@ ArchSpec parse_qwen2_moe(const ConfigReader& config) {
   return spec;
 }
 
-ArchSpec parse_qwen3_moe(const ConfigReader& config) {
-  ArchSpec spec = parse_llama_family(config, {.max_position_embeddings = 32768});
-  spec.qkv_bias = spec.out_bias = config.boolean("attention_bias", false);
-  spec.qk_norm = QkNorm::kHeads;
+ModelDraft parse_qwen3_moe(const ConfigReader& config) {
+  ModelDraft spec = parse_llama_family(config, {.max_position_embeddings = 32768});
+  spec.attention.qkv_bias = spec.attention.o_bias = config.boolean("attention_bias", false);
+  spec.attention.qk_norm = QkNorm::kHeads;
   if (config.boolean("use_sliding_window", false)) read_window(config, spec, 4096);
   read_qwen_experts(config, spec, {.default_experts = 128, .default_chosen = 8});
   return spec;
 }
 
-ArchSpec parse_mellum(const ConfigReader& config) {
-  ArchSpec spec = parse_llama_family(config, {.head_dim = 128,
-                                              .max_position_embeddings = 131072,
-                                              .rope = {.theta = 500000.0, .window_theta = 10000.0}});
+ModelDraft parse_mellum(const ConfigReader& config) {
+  ModelDraft spec = parse_llama_family(config, {.head_dim = 128,
+                                                .max_position_embeddings = 131072,
+                                                .rope = {.theta = 500000.0, .window_theta = 10000.0}});
   if (spec.ropes.size() < 2)
     config.fail("rope_parameters", "must have sliding_attention and full_attention in it");
-  spec.qkv_bias = spec.out_bias = config.boolean("attention_bias", false);
-  spec.qk_norm = QkNorm::kHeads;
+  spec.attention.qkv_bias = spec.attention.o_bias = config.boolean("attention_bias", false);
+  spec.attention.qk_norm = QkNorm::kHeads;
   const auto window = static_cast<int32_t>(config.integer("sliding_window", 1, kMaxPositions, 1024));
   assign_windows(spec, sliding_layers(config, spec, 1), window, 1, 0);
   MoeSpec& moe = read_experts(config, spec, {.default_experts = 64, .default_chosen = 8});
-  moe.router.normalize = config.boolean("norm_topk_prob", true);
+  moe.router.norm_topk_prob = config.boolean("norm_topk_prob", true);
   assign_experts(config, spec, 0);
   return spec;
 }
@@ -65,6 +67,17 @@ WeightNames qwen2_moe_weight_names() {
 }
 WeightNames qwen3_moe_weight_names() {
   return {kModelPrefixes, kQwen3Modules, kDrafts};
+}
+
+}  // namespace
+
+std::span<const Architecture> qwen_moe_architectures() {
+  static constexpr std::array kRows = {
+      Architecture{"MellumForCausalLM", "mellum", parse_mellum, qwen3_moe_weight_names},
+      Architecture{"Qwen2MoeForCausalLM", "qwen2_moe", parse_qwen2_moe, qwen2_moe_weight_names},
+      Architecture{"Qwen3MoeForCausalLM", "qwen3_moe", parse_qwen3_moe, qwen3_moe_weight_names},
+  };
+  return kRows;
 }
 
 }  // namespace quire

@@ -1,14 +1,17 @@
-// SmolLM3: Llama of which every fourth layer does not know positions.
+// SmolLM3: Llama in which every fourth layer is a NoPE layer.
 #include "models/arch/arch.h"
+#include "models/arch/names.h"
 
 namespace quire {
 
-ArchSpec parse_smollm3(const ConfigReader& config) {
-  ArchSpec spec = parse_llama_family(
+namespace {
+
+ModelDraft parse_smollm3(const ConfigReader& config) {
+  ModelDraft spec = parse_llama_family(
       config, {.max_position_embeddings = 32768, .rope = {.theta = 2000000.0}, .tie_word_embeddings = true});
-  spec.qkv_bias = spec.out_bias = config.boolean("attention_bias", false);
-  spec.mlp_bias = config.boolean("mlp_bias", false);
-  // A list with 1 for each layer that knows positions, or every so-manyth layer without.
+  spec.attention.qkv_bias = spec.attention.o_bias = config.boolean("attention_bias", false);
+  spec.mlp.bias = config.boolean("mlp_bias", false);
+  // A list with 1 for each layer with RoPE, or the interval of NoPE layers.
   const auto knows = config.integers("no_rope_layers", 0, 1);
   if (!knows.empty() && knows.size() < spec.layers.size())
     config.fail("no_rope_layers", "has fewer entries than there are layers");
@@ -19,6 +22,15 @@ ArchSpec parse_smollm3(const ConfigReader& config) {
   }
   read_qwen_windows(config, spec);
   return spec;
+}
+
+}  // namespace
+
+std::span<const Architecture> smollm3_architectures() {
+  static constexpr std::array kRows = {
+      Architecture{"SmolLM3ForCausalLM", "smollm3", parse_smollm3, llama_weight_names},
+  };
+  return kRows;
 }
 
 }  // namespace quire

@@ -1,6 +1,6 @@
-// Step-3.5 and the text part of Step-3.7: norms on query and key heads, a gate for each head, layers with a
-// window that have more heads and another rotation, experts chosen by corrected sigmoids, MLPs with limits.
-// Norms are stored less 1.
+// Step-3.5 and the language model of Step-3.7: QK norm per head, one output gate per head, sliding windows in
+// layers with more heads and another RoPE, experts selected by sigmoid scores with a correction bias, limits
+// on MLP activations. Norms multiply by 1 + weight.
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
@@ -18,22 +18,22 @@
 namespace quire {
 namespace {
 
-// Names of the hub's files; those of transformers are the others'.
-constexpr std::array<ModuleName, 9> kOwn = {{
-    {Role::kQueryGate, "layers.{}.self_attn.g_proj"},
-    {Role::kRouter, "layers.{}.moe.gate"},
-    {.role = Role::kRouterCorrection, .module = "layers.{}.moe.router_bias", .bare = true},
-    {Role::kExpertGate, "layers.{}.moe.gate_proj"},
-    {Role::kExpertUp, "layers.{}.moe.up_proj"},
-    {Role::kExpertDown, "layers.{}.moe.down_proj"},
-    {Role::kSharedExpertGate, "layers.{}.share_expert.gate_proj"},
-    {Role::kSharedExpertUp, "layers.{}.share_expert.up_proj"},
-    {Role::kSharedExpertDown, "layers.{}.share_expert.down_proj"},
+// Names in published checkpoints. transformers writes the names of other architectures.
+constexpr std::array<TensorName, 9> kOwn = {{
+    {attention::kOutputGate, "layers.{}.self_attn.g_proj"},
+    {moe::kRouter, "layers.{}.moe.gate"},
+    {.params = moe::kCorrectionBias, .module = "layers.{}.moe.router_bias", .bare = true},
+    {moe::kExpertGateProj, "layers.{}.moe.gate_proj"},
+    {moe::kExpertUpProj, "layers.{}.moe.up_proj"},
+    {moe::kExpertDownProj, "layers.{}.moe.down_proj"},
+    {moe::kSharedGateProj, "layers.{}.share_expert.gate_proj"},
+    {moe::kSharedUpProj, "layers.{}.share_expert.up_proj"},
+    {moe::kSharedDownProj, "layers.{}.share_expert.down_proj"},
 }};
 constexpr auto kModules = joined(kLlamaMatrices, kLlamaNorms, kQkNorms, kExperts, kDeepseekShared, kOwn);
 
-// Numbers by layer, of which those behind the model's layers are of layers that draft; empty where there is
-// no such list.
+// A list of numbers by layer; empty if the field is absent. Elements after the last layer are for multi-token
+// prediction.
 std::vector<double> by_layer(const ConfigReader& config, std::string_view field, size_t layers) {
   const nlohmann::json* values = config.find(field);
   if (values == nullptr || !values->is_array()) return {};
@@ -44,15 +44,15 @@ std::vector<double> by_layer(const ConfigReader& config, std::string_view field,
   return out;
 }
 
-// The same of strings.
+// Same, for strings.
 std::vector<std::string> kinds_of(const ConfigReader& config, std::string_view field, size_t layers) {
   std::vector<std::string> kinds = config.texts(field);
   if (kinds.size() > layers) kinds.resize(layers);
   return kinds;
 }
 
-// What the published configuration says of the layers one by one is one of two things, by their kind: the
-// configuration as transformers writes it.
+// Converts the lists by layer of the published configuration, which have one of two values depending on the
+// type of the layer, to the configuration that transformers writes.
 nlohmann::json by_kind(const ConfigReader& config) {
   nlohmann::json out = config.json();
   const auto layers = static_cast<size_t>(config.integer("num_hidden_layers", 1, kMaxLayers));
@@ -83,8 +83,8 @@ nlohmann::json by_kind(const ConfigReader& config) {
   return out;
 }
 
-// Which layers have experts: as mlp_layer_types says, or the numbers in moe_layers_enum, or all but three.
-void assign_sparse(const ConfigReader& config, ArchSpec& spec) {
+// Which layers have experts: mlp_layer_types, or the numbers in moe_layers_enum, or all but the first three.
+void assign_sparse(const ConfigReader& config, ModelDraft& spec) {
   const auto kinds = kinds_of(config, "mlp_layer_types", spec.layers.size());
   std::set<int64_t> listed;
   const nlohmann::json* numbers = config.find("moe_layers_enum");
@@ -95,52 +95,51 @@ void assign_sparse(const ConfigReader& config, ArchSpec& spec) {
     for (const int64_t number : config.integers("moe_layers_enum", 0, kMaxLayers)) listed.insert(number);
   }
   for (size_t i = 0; i < spec.layers.size(); ++i) {
-    const bool usual = numbers == nullptr ? i >= 3 : listed.contains(static_cast<int64_t>(i));
-    spec.layers[i].experts = i < kinds.size() ? kinds[i] == "sparse" : usual;
+    const bool is_sparse = numbers == nullptr ? i >= 3 : listed.contains(static_cast<int64_t>(i));
+    spec.layers[i].experts = i < kinds.size() ? kinds[i] == "sparse" : is_sparse;
   }
 }
 
-}  // namespace
-
-ArchSpec parse_step3(const ConfigReader& published) {
+ModelDraft parse_step3(const ConfigReader& published) {
   const nlohmann::json json = by_kind(published);
   const ConfigReader config(json);
-  ArchSpec spec = parse_llama_family(
+  ModelDraft spec = parse_llama_family(
       config,
       {.head_dim = 128, .max_position_embeddings = 128000, .rope = {.partial = true, .window_theta = 1e4}});
   spec.norm_eps = static_cast<float>(config.number("rms_norm_eps", 0.0, 1.0, 1e-5));
   spec.norm_weight_offset = 1.0F;
   spec.activation = Activation::kSilu;
-  spec.qkv_bias = spec.out_bias = config.boolean("attention_bias", false);
-  spec.qk_norm = QkNorm::kHeads;
-  spec.attention_gate = spec.attention_gate_heads = true;
-  const double scalar = config.number("query_pre_attn_scalar", 1e-6, 1e9, spec.head_dim);
+  spec.attention.qkv_bias = spec.attention.o_bias = config.boolean("attention_bias", false);
+  spec.attention.qk_norm = QkNorm::kHeads;
+  spec.attention_gate = spec.gate_per_head = true;
+  const double scalar = config.number("query_pre_attn_scalar", 1e-6, 1e9, spec.attention.head_dim);
   assign_layers(spec, std::sqrt(scalar));
   const std::vector<bool> sliding = sliding_layers(config, spec, 1);
   const auto window = static_cast<int32_t>(config.integer("sliding_window", 1, kMaxPositions, 512));
   assign_windows(spec, sliding, window, static_cast<int32_t>(spec.ropes.size()) - 1, 0);
 
-  const int64_t usual_heads =
-      config.object("attention_other_setting").integer("num_attention_heads", 1, 1 << 16, spec.num_heads);
+  const int64_t default_heads = config.object("attention_other_setting")
+                                    .integer("num_attention_heads", 1, 1 << 16, spec.attention.num_heads);
   const auto window_heads =
-      static_cast<int32_t>(config.integer("num_sliding_attention_heads", 1, 1 << 16, usual_heads));
-  if (window_heads % spec.num_kv_heads != 0)
+      static_cast<int32_t>(config.integer("num_sliding_attention_heads", 1, 1 << 16, default_heads));
+  if (window_heads % spec.attention.num_kv_heads != 0)
     config.fail("num_sliding_attention_heads", "is not a multiple of num_key_value_heads");
-  const int32_t full_heads = spec.num_heads;
-  spec.num_heads = std::max(full_heads, window_heads);
+  const int32_t full_heads = spec.attention.num_heads;
+  spec.attention.num_heads = std::max(full_heads, window_heads);
 
   MoeSpec& moe = read_experts(config, spec,
                               {.experts = "n_routed_experts", .default_experts = 288, .default_chosen = 8});
-  moe.router.scores = RouterScores::kSigmoid;
-  moe.router.normalize = true;
-  moe.router.scale = static_cast<float>(config.number("moe_router_scaling_factor", -1e6, 1e6, 1.0));
-  moe.correction = true;
+  moe.router.scoring_func = ScoringFunc::kSigmoid;
+  moe.router.norm_topk_prob = true;
+  moe.router.routed_scaling_factor =
+      static_cast<float>(config.number("moe_router_scaling_factor", -1e6, 1e6, 1.0));
+  moe.e_score_correction_bias = true;
   moe.shared_intermediate_size = config.integer("share_expert_dim", 1, kMaxSize, 1280);
   assign_sparse(config, spec);
   const auto limits = by_layer(config, "swiglu_limits", spec.layers.size());
   const auto shared_limits = by_layer(config, "swiglu_limits_shared", spec.layers.size());
   for (size_t i = 0; i < spec.layers.size(); ++i) {
-    LayerSpec& layer = spec.layers[i];
+    LayerDraft& layer = spec.layers[i];
     layer.num_heads = sliding[i] ? window_heads : full_heads;
     if (!limits.empty()) layer.expert_limit = static_cast<float>(limits[i]);
     if (!shared_limits.empty()) layer.mlp_limit = static_cast<float>(shared_limits[i]);
@@ -150,6 +149,15 @@ ArchSpec parse_step3(const ConfigReader& published) {
 
 WeightNames step3_weight_names() {
   return {kModelPrefixes, kModules, {}, true};
+}
+
+}  // namespace
+
+std::span<const Architecture> step3_architectures() {
+  static constexpr std::array kRows = {
+      Architecture{"Step3p5ForCausalLM", "step3p5", parse_step3, step3_weight_names},
+  };
+  return kRows;
 }
 
 }  // namespace quire

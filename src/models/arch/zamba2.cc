@@ -1,4 +1,5 @@
-// Zamba 2: Mamba 2 in all layers; before some of them stands one of few transformer blocks, used in turn.
+// Zamba 2: Mamba 2 in all layers, and before some of them one of a few shared transformer blocks, in
+// alternation.
 #include <algorithm>
 #include <cmath>
 
@@ -9,46 +10,46 @@
 namespace quire {
 namespace {
 
-// The same behind a block.
-constexpr std::array<ModuleName, 8> kMambaBehindBlock = {{
-    {Role::kInputNorm, "layers.{}.mamba_decoder.input_layernorm"},
-    {Role::kStateIn, "layers.{}.mamba_decoder.mamba.in_proj"},
-    {Role::kStateConv, "layers.{}.mamba_decoder.mamba.conv1d"},
-    {.role = Role::kStepBias, .module = "layers.{}.mamba_decoder.mamba.dt_bias", .bare = true},
-    {.role = Role::kRate, .module = "layers.{}.mamba_decoder.mamba.A_log", .bare = true},
-    {.role = Role::kSkip, .module = "layers.{}.mamba_decoder.mamba.D", .bare = true},
-    {Role::kStateNorm, "layers.{}.mamba_decoder.mamba.norm"},
-    {Role::kStateOut, "layers.{}.mamba_decoder.mamba.out_proj"},
+// Mamba 2 in a layer with a shared block before it.
+constexpr std::array<TensorName, 8> kMambaBehindBlock = {{
+    {layer::kInputNorm, "layers.{}.mamba_decoder.input_layernorm"},
+    {recurrent::kInProj, "layers.{}.mamba_decoder.mamba.in_proj"},
+    {recurrent::kConv1d, "layers.{}.mamba_decoder.mamba.conv1d"},
+    {.params = recurrent::kDtBias, .module = "layers.{}.mamba_decoder.mamba.dt_bias", .bare = true},
+    {.params = recurrent::kALog, .module = "layers.{}.mamba_decoder.mamba.A_log", .bare = true},
+    {.params = recurrent::kD, .module = "layers.{}.mamba_decoder.mamba.D", .bare = true},
+    {recurrent::kNorm, "layers.{}.mamba_decoder.mamba.norm"},
+    {recurrent::kOutProj, "layers.{}.mamba_decoder.mamba.out_proj"},
 }};
-constexpr std::array<ModuleName, 21> kRest = {{
-    {Role::kEmbedding, "embed_tokens"},
-    {Role::kInputNorm, "layers.{}.input_layernorm"},
-    {Role::kBlockNorm, "layers.{}.shared_transformer.input_layernorm"},
-    {Role::kQuery, "layers.{}.shared_transformer.self_attn.q_proj"},
-    {Role::kKey, "layers.{}.shared_transformer.self_attn.k_proj"},
-    {Role::kValue, "layers.{}.shared_transformer.self_attn.v_proj"},
-    {Role::kAttentionOut, "layers.{}.shared_transformer.self_attn.o_proj"},
-    {Role::kQueryAdapterDown, "layers.{}.shared_transformer.self_attn.linear_q_adapter_list.{}.0"},
-    {Role::kQueryAdapterUp, "layers.{}.shared_transformer.self_attn.linear_q_adapter_list.{}.1"},
-    {Role::kKeyAdapterDown, "layers.{}.shared_transformer.self_attn.linear_k_adapter_list.{}.0"},
-    {Role::kKeyAdapterUp, "layers.{}.shared_transformer.self_attn.linear_k_adapter_list.{}.1"},
-    {Role::kValueAdapterDown, "layers.{}.shared_transformer.self_attn.linear_v_adapter_list.{}.0"},
-    {Role::kValueAdapterUp, "layers.{}.shared_transformer.self_attn.linear_v_adapter_list.{}.1"},
-    {Role::kMlpNorm, "layers.{}.shared_transformer.pre_ff_layernorm"},
-    {Role::kGateUp, "layers.{}.shared_transformer.feed_forward.gate_up_proj"},
-    {Role::kDown, "layers.{}.shared_transformer.feed_forward.down_proj"},
-    {Role::kGateUpAdapterDown, "layers.{}.shared_transformer.feed_forward.gate_up_proj_adapter_list.{}.0"},
-    {Role::kGateUpAdapterUp, "layers.{}.shared_transformer.feed_forward.gate_up_proj_adapter_list.{}.1"},
-    {Role::kBlockOut, "layers.{}.linear"},
-    {Role::kFinalNorm, "final_layernorm"},
-    {Role::kLmHead, "lm_head"},
+constexpr std::array<TensorName, 21> kRest = {{
+    {model::kEmbedTokens, "embed_tokens"},
+    {layer::kInputNorm, "layers.{}.input_layernorm"},
+    {shared_block::kInputNorm, "layers.{}.shared_transformer.input_layernorm"},
+    {attention::kQProj, "layers.{}.shared_transformer.self_attn.q_proj"},
+    {attention::kKProj, "layers.{}.shared_transformer.self_attn.k_proj"},
+    {attention::kVProj, "layers.{}.shared_transformer.self_attn.v_proj"},
+    {attention::kOProj, "layers.{}.shared_transformer.self_attn.o_proj"},
+    {shared_block::kQLoraA, "layers.{}.shared_transformer.self_attn.linear_q_adapter_list.{}.0"},
+    {shared_block::kQLoraB, "layers.{}.shared_transformer.self_attn.linear_q_adapter_list.{}.1"},
+    {shared_block::kKLoraA, "layers.{}.shared_transformer.self_attn.linear_k_adapter_list.{}.0"},
+    {shared_block::kKLoraB, "layers.{}.shared_transformer.self_attn.linear_k_adapter_list.{}.1"},
+    {shared_block::kVLoraA, "layers.{}.shared_transformer.self_attn.linear_v_adapter_list.{}.0"},
+    {shared_block::kVLoraB, "layers.{}.shared_transformer.self_attn.linear_v_adapter_list.{}.1"},
+    {layer::kMlpNorm, "layers.{}.shared_transformer.pre_ff_layernorm"},
+    {kGateUpParams, "layers.{}.shared_transformer.feed_forward.gate_up_proj"},
+    {mlp::kDownProj, "layers.{}.shared_transformer.feed_forward.down_proj"},
+    {shared_block::kGateUpLoraA, "layers.{}.shared_transformer.feed_forward.gate_up_proj_adapter_list.{}.0"},
+    {shared_block::kGateUpLoraB, "layers.{}.shared_transformer.feed_forward.gate_up_proj_adapter_list.{}.1"},
+    {shared_block::kLinear, "layers.{}.linear"},
+    {model::kFinalNorm, "final_layernorm"},
+    {model::kLmHead, "lm_head"},
 }};
 constexpr auto kModules = joined(kRest, kMambaInLayer, kMambaBehindBlock);
 
 constexpr int64_t kLongContext = 16384;
 
-// Which layers have a block before them, and whose it is.
-void assign_blocks(const ConfigReader& config, ArchSpec& spec) {
+// Sets which layers have a shared block, and which one.
+void assign_blocks(const ConfigReader& config, ModelDraft& spec) {
   const auto field = config.has("layers_block_type") ? "layers_block_type" : "layer_types";
   const auto kinds = config.texts(field);
   if (kinds.size() != spec.layers.size())
@@ -58,7 +59,7 @@ void assign_blocks(const ConfigReader& config, ArchSpec& spec) {
   std::vector<int32_t> owners;
   int32_t use = 0;
   for (size_t i = 0; i < kinds.size(); ++i) {
-    LayerSpec& layer = spec.layers[i];
+    LayerDraft& layer = spec.layers[i];
     layer.recurrence = Recurrence::kMamba;
     if (!turns) layer.rope = kNoRope;
     layer.attention = layer.mlp = kinds[i] == "hybrid";
@@ -67,18 +68,17 @@ void assign_blocks(const ConfigReader& config, ArchSpec& spec) {
                   cat("holds '", kinds[i], "', which is not one of mamba, linear_attention and hybrid"));
     if (!layer.attention) continue;
     if (owners.size() < num_blocks) owners.push_back(static_cast<int32_t>(i));
-    layer.block_use = use++;
-    layer.block_source = owners[static_cast<size_t>(layer.block_use) % num_blocks];
+    layer.shared_block_use = use++;
+    layer.shared_block_owner = owners[static_cast<size_t>(layer.shared_block_use) % num_blocks];
   }
   if (!turns) spec.ropes.clear();
 }
 
-}  // namespace
-
-ArchSpec parse_zamba2(const ConfigReader& config) {
+ModelDraft parse_zamba2(const ConfigReader& config) {
   const int64_t hidden = config.integer("hidden_size", 1, kMaxSize);
   const int64_t heads = config.integer("num_attention_heads", 1, 1 << 16);
-  // Attention reads the hidden states and the tokens' vectors side by side, and is as wide as both.
+  // The input of attention is the hidden states concatenated with the token embeddings; it has the same
+  // width.
   if (2 * hidden % heads != 0)
     config.fail("num_attention_heads",
                 cat("is ", heads, ", which does not divide twice hidden_size (", hidden, ")"));
@@ -86,22 +86,22 @@ ArchSpec parse_zamba2(const ConfigReader& config) {
   if (config.integer("attention_head_dim", 1, kMaxSize, head_dim) != head_dim)
     config.fail("attention_head_dim",
                 cat("other than twice hidden_size by num_attention_heads (", head_dim, ") is not supported"));
-  ArchSpec spec = parse_llama_family(config, {.head_dim = head_dim,
-                                              .max_position_embeddings = 4096,
-                                              .tie_word_embeddings = true,
-                                              .activation = "gelu",
-                                              .intermediate_size = 4 * hidden});
-  // transformers ties blocks as it ties the output to the embeddings: without this every use has its own.
+  ModelDraft spec = parse_llama_family(config, {.head_dim = head_dim,
+                                                .max_position_embeddings = 4096,
+                                                .tie_word_embeddings = true,
+                                                .activation = "gelu",
+                                                .intermediate_size = 4 * hidden});
+  // transformers ties the weights of the blocks together with the embeddings; otherwise each use has its own.
   if (!spec.tie_word_embeddings) config.fail("tie_word_embeddings", "must be true: blocks are shared");
   spec.norm_eps = static_cast<float>(config.number("rms_norm_eps", 0.0, 1.0, 1e-5));
-  spec.mlp_bias = config.boolean("add_bias_linear", false);
+  spec.mlp.bias = config.boolean("add_bias_linear", false);
   if (config.boolean("use_long_context", false)) {
     if (spec.ropes.front().scaling != RopeScaling::kNone)
       config.fail("use_long_context", "with scaled positions is not supported");
     spec.max_position_embeddings = spec.max_model_len = kLongContext;
   }
   const auto scale = static_cast<float>(1.0 / std::sqrt(static_cast<double>(head_dim) / 2.0));
-  for (LayerSpec& layer : spec.layers) layer.attention_scale = scale;
+  for (LayerDraft& layer : spec.layers) layer.attention_scale = scale;
 
   MambaSpec& mamba = read_mamba(config, spec,
                                 {.heads = "n_mamba_heads",
@@ -110,17 +110,17 @@ ArchSpec parse_zamba2(const ConfigReader& config) {
                                  .bias = "add_bias_linear",
                                  .default_heads = 8,
                                  .default_state = 64});
-  // Whatever the configuration says of the MLPs' activation, the convolution's bias and the norms.
+  // Regardless of hidden_act, use_conv_bias and rms_norm_eps, as in transformers.
   mamba.activation = Activation::kSilu;
   mamba.conv_bias = true;
   mamba.norm_eps = 1e-5F;
-  mamba.min_step = static_cast<float>(config.number("time_step_min", 0.0, 1e9, 1e-3));
-  mamba.max_step = std::numeric_limits<float>::infinity();
+  mamba.min_dt = static_cast<float>(config.number("time_step_min", 0.0, 1e9, 1e-3));
+  mamba.max_dt = std::numeric_limits<float>::infinity();
 
   SharedBlockSpec& block = spec.shared_block.emplace();
   block.rank = config.integer("adapter_rank", 1, kMaxSize, 128);
   block.attention_adapters = config.boolean("use_shared_attention_adapter", false);
-  if (block.attention_adapters && spec.num_kv_heads != spec.num_heads)
+  if (block.attention_adapters && spec.attention.num_kv_heads != spec.attention.num_heads)
     config.fail("num_key_value_heads",
                 "other than num_attention_heads with use_shared_attention_adapter is not supported");
   assign_blocks(config, spec);
@@ -129,6 +129,15 @@ ArchSpec parse_zamba2(const ConfigReader& config) {
 
 WeightNames zamba2_weight_names() {
   return {kModelPrefixes, kModules, kSavedAngles};
+}
+
+}  // namespace
+
+std::span<const Architecture> zamba2_architectures() {
+  static constexpr std::array kRows = {
+      Architecture{"Zamba2ForCausalLM", "zamba2", parse_zamba2, zamba2_weight_names},
+  };
+  return kRows;
 }
 
 }  // namespace quire

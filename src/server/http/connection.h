@@ -1,4 +1,4 @@
-// One client's connection (private to http/). All members run on the connection's strand.
+// One client's connection (private to http/). All members run on the strand of the connection.
 #pragma once
 
 #include <atomic>
@@ -12,20 +12,23 @@
 #include <string>
 
 #include "server/http/http_server.h"
+#include "server/http/output_queue.h"
 
 namespace quire {
 
-// What all connections of a server share. Outlives them.
+// State shared by all connections of a server. Outlives them.
 struct ConnectionShared {
   HttpServerOptions options;
   HttpApp app;
   std::atomic<int64_t> num_connections{0};
   std::atomic<int64_t> num_exchanges{0};
-  std::atomic<int64_t> body_bytes{0};  // held by bodies that are being read
+  // Bytes of all bodies that are being read, or were read and are not parsed yet.
+  std::atomic<int64_t> body_bytes{0};
   std::atomic<bool> stopping{false};
   boost::asio::io_context io;
 };
 
+class BodyCharge;
 class Exchange;
 
 class Connection : public std::enable_shared_from_this<Connection> {
@@ -37,13 +40,16 @@ class Connection : public std::enable_shared_from_this<Connection> {
   ~Connection();
 
   Strand strand() { return socket_.get_executor(); }
-  // Starts serving; the connection lives until its client or the server ends it.
+  // Starts serving; the connection lives until the client or the server ends it.
   void start();
-  // Ends it: at once when `force` or when it waits for a request, else behind the answer it is at.
+  // Ends the connection: at once if `force` or if it waits for a request, otherwise after the current
+  // response.
   void stop(bool force);
 
-  // For Exchange: `bytes` of the answer, sent as soon as the socket takes them.
-  void enqueue(std::string_view bytes);
+  // For Exchange: queues bytes of the response and sends what the socket takes.
+  void enqueue(std::string bytes);
+  // For Exchange: the response cannot be completed; the connection is closed.
+  void abandon();
   void wake();
 
  private:
@@ -51,32 +57,34 @@ class Connection : public std::enable_shared_from_this<Connection> {
 
   boost::asio::awaitable<void> run();
   boost::asio::awaitable<void> wait_event(Clock::time_point deadline);
-  // False when the connection has to end (nothing more is to be read from it).
+  // These return false if the connection has to end (nothing more is to be read from it).
   boost::asio::awaitable<bool> read_header(HttpRequestParser& parser);
+  boost::asio::awaitable<bool> check_header(HttpRequestParser& parser);
   boost::asio::awaitable<bool> read_body(HttpRequestParser& parser);
-  boost::asio::awaitable<bool> answer(HttpRequestParser& parser);
+  boost::asio::awaitable<bool> respond(HttpRequestParser& parser);
   boost::asio::awaitable<void> finish_exchange(Exchange& exchange);
-  // Sends an answer that ends the connection.
+  // Sends a response that ends the connection.
   boost::asio::awaitable<void> refuse(HttpRequestParser& parser, HttpResponse response);
+  boost::asio::awaitable<void> refuse(HttpRequestParser& parser, int status, const std::string& message);
   boost::asio::awaitable<void> linger();
+  void end_exchange();
 
   void arm_read();
   void pull();
   void arm_write();
   void flush();
   void probe_hangup();
-  void count_body(size_t bytes);
   void close();
 
   std::shared_ptr<ConnectionShared> shared_;
   Socket socket_;
   boost::asio::steady_timer wake_;
   std::shared_ptr<Exchange> exchange_;
-  std::string in_;   // received, not yet consumed
-  std::string out_;  // to be sent, from out_begin_ on
-  size_t out_begin_ = 0;
+  std::shared_ptr<BodyCharge> body_charge_;
+  std::string in_;  // received, not yet consumed
+  OutputQueue out_;
   Clock::time_point write_progress_{};
-  size_t counted_body_ = 0;
+  Clock::duration linger_total_;  // how long what the client still sends is read after the last response
   bool read_armed_ = false;
   bool write_armed_ = false;
   bool discard_input_ = false;

@@ -27,9 +27,10 @@ using boost::system::error_code;
 using Acceptor = asio::basic_socket_acceptor<tcp, Connection::Strand>;
 
 constexpr int kListenBacklog = 4096;
-constexpr double kForcedEndSeconds = 5.0;  // a handler may be at work on a long prompt
+constexpr double kForcedEndSeconds = 5.0;
 constexpr auto kAcceptPause = std::chrono::milliseconds(100);
-constexpr auto kAcceptComplaint = std::chrono::seconds(10);
+constexpr auto kAcceptRetry = std::chrono::milliseconds(10);
+constexpr auto kAcceptWarningInterval = std::chrono::seconds(10);
 
 // Thousands of connections need as many descriptors; the soft limit is usually 1024.
 void raise_descriptor_limit() {
@@ -48,18 +49,21 @@ struct HttpServer::Impl {
   std::optional<asio::executor_work_guard<asio::io_context::executor_type>> work;
   std::vector<std::thread> threads;
   uint16_t port = 0;
-  std::chrono::steady_clock::time_point last_complaint{};
+  bool is_loopback = false;
+  std::chrono::steady_clock::time_point last_warning{};
 
   std::mutex stop_mutex;  // one stop() at a time
 
-  // Connections that may have to be told to stop; dead entries are swept as the list grows.
+  // Connections that may have to be stopped. Expired entries are removed as the list grows.
   std::mutex mutex;
   std::vector<std::weak_ptr<Connection>> connections;
   size_t sweep_at = 64;
 
   void open();
-  void accept();
+  void accept() noexcept;
+  void start_accept();
   void on_accept(error_code ec, Connection::Socket socket);
+  void pause_accepting(std::string_view reason);
   void add(const std::shared_ptr<Connection>& connection);
   void tell_all(bool force);
   void close_listener();
@@ -69,16 +73,15 @@ struct HttpServer::Impl {
 void HttpServer::Impl::open() {
   const HttpServerOptions& o = shared->options;
   const auto fail = [&](const error_code& ec) {
-    throw Error(cat("cannot listen on ", o.host, ":", o.port, ": ", ec.message(),
-                    ec == asio::error::address_in_use
-                        ? " (another program has the port; choose another with --port)"
-                        : ""));
+    throw Error(cat(
+        "cannot listen on ", o.host, ":", o.port, ": ", ec.message(),
+        ec == asio::error::address_in_use ? " (the port is in use; choose another one with --port)" : ""));
   };
   error_code ec;
   tcp::resolver resolver(shared->io);
   const auto found = resolver.resolve(o.host, std::to_string(o.port), tcp::resolver::passive, ec);
   if (ec || found.empty()) fail(ec);
-  // An IPv4 address where the name has both kinds: what clients try first for "localhost".
+  // An IPv4 address if the name has both kinds: clients try it first for "localhost".
   auto chosen =
       std::find_if(found.begin(), found.end(), [](const auto& e) { return e.endpoint().address().is_v4(); });
   if (chosen == found.end()) chosen = found.begin();
@@ -92,13 +95,32 @@ void HttpServer::Impl::open() {
   acceptor->listen(kListenBacklog, ec);
   if (ec) fail(ec);
   port = acceptor->local_endpoint().port();
+  is_loopback = endpoint.address().is_loopback();
 }
 
-void HttpServer::Impl::accept() {
+// Accepts the next connection. Without memory even that can fail; the listener must survive it.
+void HttpServer::Impl::accept() noexcept {
+  while (true) {
+    try {
+      return start_accept();
+    } catch (...) {
+      if (shared->stopping.load()) return;
+      std::this_thread::sleep_for(kAcceptRetry);
+    }
+  }
+}
+
+void HttpServer::Impl::start_accept() {
   acceptor->async_accept(
       asio::make_strand(shared->io),
       asio::bind_executor(acceptor->get_executor(), [this](error_code ec, Connection::Socket socket) {
-        on_accept(ec, std::move(socket));
+        try {
+          on_accept(ec, std::move(socket));
+        } catch (const std::exception& e) {
+          // The new connection is lost, the listener is not.
+          log_warning("cannot serve a new connection: ", e.what());
+          accept();
+        }
       }));
 }
 
@@ -111,12 +133,16 @@ void HttpServer::Impl::on_accept(error_code ec, Connection::Socket socket) {
     return accept();
   }
   if (ec == asio::error::connection_aborted) return accept();
-  // Out of descriptors or memory: the waiting client stays in the queue, so trying again at once would only
-  // burn the CPU.
+  pause_accepting(ec.message());
+}
+
+// Out of descriptors or memory: the client stays in the backlog, so retrying at once would only use up the
+// CPU.
+void HttpServer::Impl::pause_accepting(std::string_view reason) {
   const auto now = std::chrono::steady_clock::now();
-  if (now - last_complaint > kAcceptComplaint) {
-    last_complaint = now;
-    log_warning("cannot accept connections for now: ", ec.message(), " (", shared->num_connections.load(),
+  if (now - last_warning > kAcceptWarningInterval) {
+    last_warning = now;
+    log_warning("cannot accept connections for now: ", reason, " (", shared->num_connections.load(),
                 " are open)");
   }
   accept_pause->expires_after(kAcceptPause);
@@ -185,6 +211,9 @@ void HttpServer::start() {
 
 uint16_t HttpServer::port() const {
   return impl_->port;
+}
+bool HttpServer::is_loopback() const {
+  return impl_->is_loopback;
 }
 int64_t HttpServer::num_connections() const {
   return impl_->shared->num_connections.load();

@@ -1,8 +1,8 @@
-// The HTTP server: a listener and its connections on a few threads. It knows bytes, time limits and orderly
-// ends; what a request means is the HttpApp's business.
+// The HTTP server: a listener and its connections on a few threads. It handles bytes, time limits and
+// shutdown; the meaning of a request belongs to the HttpApp.
 //
-// Each connection runs on a strand of one io_context that all threads serve, so a connection's code is never
-// run by two threads at once, and a handler that works for long holds up one thread and not the others.
+// Each connection runs on a strand of one io_context that all threads serve, so that its code is never run by
+// two threads at once. Handlers must return within a few milliseconds; longer work belongs on a WorkPool.
 #pragma once
 
 #include <cstdint>
@@ -18,28 +18,29 @@ namespace quire {
 
 struct HttpServerOptions {
   std::string host = "127.0.0.1";
-  uint16_t port = 8000;  // 0: a free one
+  uint16_t port = 8000;  // 0 = any free port
   int num_threads = 2;
   HttpLimits limits;
   double header_timeout_s = 30.0;  // for the whole header, from its first byte
-  double body_timeout_s = 60.0;    // without a byte of the body
-  double idle_timeout_s = 75.0;    // a kept-alive connection without a request
-  double write_timeout_s = 60.0;   // without a byte of the answer taken
-  size_t max_backlog_bytes =
-      4 << 20;  // of a stream's bytes not yet taken by the client; more: the client counts as gone
-  size_t max_total_body_bytes = size_t{1} << 30;  // of all bodies being read at one time; more: 503
+  double body_timeout_s = 60.0;    // between two pieces of the body
+  double idle_timeout_s = 75.0;    // between two requests of a connection
+  double write_timeout_s = 60.0;   // until the client reads more of the response
+  // Bytes of a stream that the client has not read. A client with more counts as disconnected.
+  size_t max_backlog_bytes = 4 << 20;
+  // Bytes of all bodies that are received or wait to be parsed. Further bodies are refused with 503.
+  size_t max_total_body_bytes = size_t{1} << 30;
 };
 
-// What the server asks of the program above it. All of it may be called on any of the server's threads,
-// several at once.
+// The application that the server calls. The functions may be called on any thread of the server, several at
+// once.
 struct HttpApp {
-  // Looks at a request whose body is not read yet; an answer here spares the body. Optional.
+  // Called before the body of a request is read. A response refuses the request without reading the body.
+  // Optional.
   std::function<std::optional<HttpResponse>(const HttpRequest&)> precheck;
   HttpHandler handle;
-  // The body of an error that the HTTP layer itself found.
+  // The response to an error that the HTTP layer found.
   std::function<HttpResponse(int status, const std::string& message)> error;
-  // Adds headers that every answer carries. The request may be incomplete (method and headers empty).
-  // Optional.
+  // Adds headers that every response has. The request may be incomplete (method and headers empty). Optional.
   std::function<void(const HttpRequest&, HttpHeaders&)> decorate;
 };
 
@@ -51,19 +52,21 @@ class HttpServer {
   HttpServer(const HttpServer&) = delete;
   HttpServer& operator=(const HttpServer&) = delete;
 
-  // Opens the port and starts the threads. Throws Error when the address cannot be used.
+  // Opens the port and starts the threads. Throws Error if the address cannot be used.
   void start();
   uint16_t port() const;
-  // Closes the listener and idle connections at once, and others behind the answer that they are at, or after
-  // `timeout_s` seconds whatever they are at. Returns when all threads have ended. No handler may post()
-  // afterwards.
+  // Whether the address is reachable from this machine only. Once started.
+  bool is_loopback() const;
+  // Closes the listener and idle connections at once, and each other connection after its current response,
+  // or `timeout_s` seconds from now. Returns when all threads have ended. No handler may
+  // post() afterwards.
   void stop(double timeout_s);
-  // Ends all connections at once, without waiting. May be called while stop() waits, and makes it return
+  // Closes all connections at once, without waiting. May be called while stop() waits, which then returns
   // soon.
   void cut();
 
   int64_t num_connections() const;
-  int64_t num_exchanges() const;  // requests being answered
+  int64_t num_exchanges() const;  // requests without a complete response
 
  private:
   struct Impl;

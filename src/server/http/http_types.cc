@@ -14,9 +14,10 @@ struct Reason {
   std::string_view text;
 };
 
-constexpr std::array<Reason, 23> kReasons = {{
+constexpr std::array<Reason, 25> kReasons = {{
     {200, "OK"},
     {204, "No Content"},
+    {304, "Not Modified"},
     {400, "Bad Request"},
     {401, "Unauthorized"},
     {403, "Forbidden"},
@@ -29,6 +30,7 @@ constexpr std::array<Reason, 23> kReasons = {{
     {414, "URI Too Long"},
     {415, "Unsupported Media Type"},
     {417, "Expectation Failed"},
+    {421, "Misdirected Request"},
     {422, "Unprocessable Content"},
     {429, "Too Many Requests"},
     {431, "Request Header Fields Too Large"},
@@ -86,9 +88,9 @@ std::string_view HttpHeaders::get(std::string_view name) const {
   return {};
 }
 
-bool HttpHeaders::contains(std::string_view name) const {
-  return std::any_of(fields_.begin(), fields_.end(),
-                     [&](const auto& f) { return equal_ignoring_case(f.first, name); });
+size_t HttpHeaders::count(std::string_view name) const {
+  return static_cast<size_t>(std::count_if(
+      fields_.begin(), fields_.end(), [&](const auto& f) { return equal_ignoring_case(f.first, name); }));
 }
 
 std::string_view http_reason(int status) {
@@ -96,6 +98,10 @@ std::string_view http_reason(int status) {
     if (r.status == status) return r.text;
   }
   return "Unknown";
+}
+
+bool has_no_body(int status) {
+  return status == 204 || status == 304;
 }
 
 bool percent_decode(std::string_view text, std::string& out) {
@@ -120,11 +126,11 @@ std::string response_head(const HttpResponse& response, int64_t content_length, 
   std::string out = cat("HTTP/1.1 ", response.status, " ", http_reason(response.status), "\r\n");
   append_field(out, "Server", "quire");
   append_field(out, "Date", http_date());
-  if (!response.content_type.empty() && response.status != 204)
+  if (!response.content_type.empty() && !has_no_body(response.status))
     append_field(out, "Content-Type", response.content_type);
   for (const auto& [name, value] : response.headers.fields()) append_field(out, name, value);
   if (content_length >= 0) {
-    if (response.status != 204) append_field(out, "Content-Length", std::to_string(content_length));
+    if (!has_no_body(response.status)) append_field(out, "Content-Length", std::to_string(content_length));
   } else if (version >= 11) {
     append_field(out, "Transfer-Encoding", "chunked");
   }

@@ -1,5 +1,5 @@
-// HTTP as plain values: what a handler reads and what it answers with. No socket is named here, so that
-// everything above this header is tested without one.
+// HTTP messages as plain values: what a handler reads and what it responds with. Nothing above this header
+// depends on sockets, so that it can be tested without one.
 #pragma once
 
 #include <cstdint>
@@ -18,9 +18,10 @@ class HttpHeaders {
   void add(std::string name, std::string value) { fields_.emplace_back(std::move(name), std::move(value)); }
   // Replaces all fields of that name.
   void set(std::string_view name, std::string value);
-  // The first value, or an empty text where there is none.
+  // The first value; empty if there is no such field.
   std::string_view get(std::string_view name) const;
-  bool contains(std::string_view name) const;
+  size_t count(std::string_view name) const;
+  bool contains(std::string_view name) const { return count(name) > 0; }
   const std::vector<std::pair<std::string, std::string>>& fields() const { return fields_; }
 
  private:
@@ -30,13 +31,15 @@ class HttpHeaders {
 struct HttpRequest {
   std::string method;  // "GET", as received
   std::string path;    // target up to '?', percent-decoded
-  std::string query;   // behind '?', as received
+  std::string query;   // after '?', as received
   int version = 11;    // 10 or 11
   bool keep_alive = true;
   HttpHeaders headers;
   std::string body;
-  std::string id;      // X-Request-Id, or one the server made; letters, digits and -_.: only
-  std::string client;  // who asks, where API keys tell clients apart: a name of the key, never the key itself
+  std::shared_ptr<void> body_charge;  // counts the body against a limit as long as it lives
+  std::string id;          // X-Request-Id, or one made by the server; letters, digits and -_.: only
+  std::string client;      // names the API key, if there are keys; never the key itself
+  std::string cache_salt;  // keeps the prefix cache entries of API keys apart; empty = shared by all
 };
 
 struct HttpResponse {
@@ -44,50 +47,68 @@ struct HttpResponse {
   std::string body;
   std::string content_type = "application/json";
   HttpHeaders headers;
-  bool close = false;  // end the connection behind this answer
+  bool close = false;  // close the connection after this response
 };
 
-// Where a handler puts the answer to one request. Exactly one of: send() once; or begin_stream(), write()...,
-// end().
+// Takes the response to one request. A handler calls either send() once, or begin_stream(), write() any
+// number of times and end().
 //
-// Threads: handlers are called on the connection's strand and every member but post() may be called there
-// only; post() may be called from any thread and runs its function on that strand. After the client has gone
-// all writes are ignored.
+// Threads: handlers are called on the strand of the connection, and all members except post() and
+// post_failure() may be called there only. post() may be called from any thread and runs its function on the
+// strand. After the client has disconnected, writes are ignored.
 class ResponseWriter {
  public:
   virtual ~ResponseWriter() = default;
 
   virtual void send(HttpResponse response) = 0;
-  // status, content type and headers of `head`; its body is ignored.
+  // Sends status, content type and headers of `head`; its body is ignored.
   virtual void begin_stream(HttpResponse head) = 0;
   virtual void write(std::string_view bytes) = 0;
   virtual void end() = 0;
 
-  // The client has closed the connection, stopped reading for too long, or the server is being stopped.
-  virtual bool gone() const = 0;
-  // Called at most once, when the client goes before the answer is complete; dropped when the answer is
-  // complete.
-  virtual void on_gone(std::function<void()> callback) = 0;
-  // Called at the first moment at which nothing was written to a stream for `interval_s` seconds, and again
-  // after each further interval. For signs of life.
+  // The client has closed the connection or has not read for too long, or the server is being stopped.
+  virtual bool disconnected() const = 0;
+  // `callback` is called at most once, if the client disconnects before the response is complete.
+  virtual void on_disconnect(std::function<void()> callback) = 0;
+  // `callback` is called when nothing has been written to the stream for `interval_s` seconds, and again
+  // after each further interval. It sends keep-alive comments.
   virtual void on_silence(double interval_s, std::function<void()> callback) = 0;
 
-  virtual void post(std::function<void()> work) = 0;
+  // If memory is too short to queue `work`, or if it throws, the request fails with status 500. A template,
+  // because a caller on the engine thread cannot handle the std::bad_alloc of making a std::function.
+  template <typename Work>
+  void post(Work work) noexcept {
+    std::function<void()> function;
+    try {
+      function = std::move(work);
+    } catch (...) {  // post_function() gets an empty function
+    }
+    post_function(std::move(function));
+  }
+  // Any thread. Fails the request with status 500, as far as it has no response yet.
+  void post_failure() noexcept { post_function({}); }
+
+ protected:
+  // Empty work stands for a failure.
+  virtual void post_function(std::function<void()> work) noexcept = 0;
 };
 
-// Must not keep references to `request` beyond the call; may answer later.
+// Must not keep references to `request` beyond the call, but may move it away and respond later.
 using HttpHandler = std::function<void(HttpRequest& request, const std::shared_ptr<ResponseWriter>& writer)>;
 
-// "Not Found"; "Unknown" for a number that has no name here.
+// "Not Found"; "Unknown" for a status without a name here.
 std::string_view http_reason(int status);
+
+// Whether responses of this status end after their header.
+bool has_no_body(int status);
 
 bool equal_ignoring_case(std::string_view a, std::string_view b);
 
-// %41 -> A. False where an escape is broken or stands for NUL.
+// %41 -> A. False if an escape is malformed or stands for NUL.
 bool percent_decode(std::string_view text, std::string& out);
 
-// The status line and header block, up to and including the empty line. content_length < 0 means chunked
-// (HTTP/1.1) or up to the end of the connection (HTTP/1.0).
+// The status line and the header fields, up to and including the empty line. content_length < 0 means a
+// stream: chunked with HTTP/1.1, ended by the end of the connection with HTTP/1.0.
 std::string response_head(const HttpResponse& response, int64_t content_length, int version, bool keep_alive);
 
 }  // namespace quire

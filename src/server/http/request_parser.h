@@ -1,5 +1,5 @@
-// Turns the bytes of a connection into one HttpRequest, in two halves: the header, at whose end the server
-// decides whether it wants the body at all, and the body. One parser for each request; one thread at a time.
+// Turns the bytes of a connection into one HttpRequest, in two parts: the header, after which the server
+// decides whether it wants the body at all, and the body. One parser per request; one thread at a time.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +17,7 @@ struct HttpLimits {
   size_t max_body_bytes = 32 << 20;
 };
 
-// Why a request cannot be read; the connection ends behind the answer.
+// Why a request cannot be read; the connection is closed after the response.
 struct HttpParseError {
   int status = 400;
   std::string message;
@@ -30,13 +30,13 @@ class HttpRequestParser {
   HttpRequestParser(const HttpRequestParser&) = delete;
   HttpRequestParser& operator=(const HttpRequestParser&) = delete;
 
-  // Takes bytes up to the end of the header (before header_done()) or of the body (after it), and returns how
-  // many it took. Bytes not taken are to be offered again, with more behind them. Sets error() when the bytes
-  // are no HTTP.
+  // Consumes bytes up to the end of the header (before header_done()) or of the body (after it) and returns
+  // how many. Bytes that were not consumed are to be passed again, followed by more. Sets error() if the
+  // bytes are not valid HTTP. Empty lines before the header are consumed too.
   size_t consume(std::string_view bytes);
 
   const std::optional<HttpParseError>& error() const { return error_; }
-  bool started() const;  // some byte of the request was seen
+  bool started() const;  // some byte of the request was consumed
   bool header_done() const;
   bool done() const;
 
@@ -44,7 +44,7 @@ class HttpRequestParser {
   HttpRequest& request();
   std::optional<uint64_t> content_length() const;
   bool expects_continue() const;
-  // True when the body's announced length is above the limit (a chunked body is found out while it is read).
+  // Whether the announced length of the body is above the limit (a chunked body is checked while it is read).
   bool body_too_large() const;
   HttpParseError too_large_error() const;
 

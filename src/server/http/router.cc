@@ -34,10 +34,9 @@ Router::Match Router::match(std::string_view method, std::string_view path) cons
   return found;
 }
 
-std::string_view wildcard_part(const Route& route, std::string_view path) {
+std::string_view wildcard_part(std::string_view pattern, std::string_view path) {
   path = without_slash(path);
-  return route.path.ends_with('*') ? path.substr(std::min(path.size(), route.path.size() - 1))
-                                   : std::string_view();
+  return pattern.ends_with('*') ? path.substr(std::min(path.size(), pattern.size() - 1)) : std::string_view();
 }
 
 }  // namespace quire

@@ -1,4 +1,4 @@
-// Which handler answers which path: a table, filled before the server starts and only read afterwards.
+// The table of paths and handlers, constant once the server has started.
 #pragma once
 
 #include <string>
@@ -11,7 +11,7 @@ namespace quire {
 
 struct Route {
   std::string_view method;
-  std::string_view path;  // a last "*" takes the rest of the path, which must not be empty
+  std::string_view path;  // "*" at the end stands for the rest of the path, which must not be empty
   HttpHandler handler;
   bool needs_key = true;
   bool is_work = false;  // refused while the server shuts down
@@ -22,17 +22,17 @@ class Router {
   explicit Router(std::vector<Route> routes) : routes_(std::move(routes)) {}
 
   struct Match {
-    const Route* route = nullptr;  // null: none for this method
-    std::string allow;             // the methods that the path has, for "Allow"; empty: no such path
+    const Route* route = nullptr;  // null = the path does not support the method
+    std::string allow;             // methods of the path, for "Allow"; empty = no such path
   };
-  // HEAD finds the route of GET. A slash at the end of the path is not looked at.
+  // HEAD matches the route of GET. A slash at the end of the path is ignored.
   Match match(std::string_view method, std::string_view path) const;
 
  private:
   std::vector<Route> routes_;
 };
 
-// What stood in the place of the route's "*".
-std::string_view wildcard_part(const Route& route, std::string_view path);
+// The part of the path that the "*" at the end of `pattern` stands for.
+std::string_view wildcard_part(std::string_view pattern, std::string_view path);
 
 }  // namespace quire

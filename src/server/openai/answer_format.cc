@@ -8,15 +8,15 @@
 namespace quire {
 namespace {
 
-// JSON has no minus infinity; the peers write this.
+// JSON has no minus infinity; vLLM writes this value.
 constexpr float kLowestLogprob = -9999.0F;
 
 float finite_logprob(float value) {
   return std::isfinite(value) ? std::max(value, kLowestLogprob) : kLowestLogprob;
 }
 
-// Characters that begin in `bytes`, so that a character cut in two counts once.
-int64_t count_characters(std::string_view bytes) {
+// Characters that begin in `bytes`, so that a character that is split between two tokens counts once.
+int64_t num_characters(std::string_view bytes) {
   return std::count_if(bytes.begin(), bytes.end(),
                        [](char c) { return (static_cast<uint8_t>(c) & 0xC0) != 0x80; });
 }
@@ -112,11 +112,11 @@ void write_completion_logprobs(JsonOut& out, const ServingEngine& engine,
   out.begin_object().key("text_offset").begin_array();
   for (const CompletionToken& t : tokens) {
     out.integer(offset);
-    offset += count_characters(bytes_of(engine, t.position.chosen.token));
+    offset += t.num_characters;
   }
   out.end_array().key("token_logprobs").begin_array();
   for (const CompletionToken& t : tokens) {
-    if (t.known) {
+    if (t.has_logprob) {
       out.number(finite_logprob(t.position.chosen.logprob));
     } else {
       out.null();
@@ -127,11 +127,11 @@ void write_completion_logprobs(JsonOut& out, const ServingEngine& engine,
     out.string(token_label(engine, t.position.chosen.token, spec.tokens_as_ids));
   out.end_array().key("top_logprobs").begin_array();
   for (const CompletionToken& t : tokens) {
-    if (!t.known) {
+    if (!t.has_logprob) {
       out.null();
       continue;
     }
-    // The chosen token is always named, so there may be one more than asked for.
+    // The chosen token is always included, so that there may be one more than requested.
     bool chosen_seen = false;
     out.begin_object();
     for (const TokenLogprob& alternative : first_alternatives(t.position, spec.logprobs.value_or(0))) {
@@ -169,20 +169,60 @@ void write_prompt_logprobs(JsonOut& out, const ServingEngine& engine,
   out.end_array();
 }
 
-std::vector<CompletionToken> echoed_tokens(std::span<const TokenId> prompt,
+int64_t count_characters(const ServingEngine& engine, TokenId token, bool skip_special_tokens) {
+  if (!engine.has_tokenizer() || (skip_special_tokens && engine.is_special(token))) return 0;
+  return num_characters(engine.token_bytes(token));
+}
+
+namespace {
+
+// Follows the tokens of a prompt through its text.
+class TextAligner {
+ public:
+  explicit TextAligner(std::string_view text) : text_(text) {}
+
+  // Number of characters of the text that begin in the token.
+  int64_t advance(std::string_view bytes, bool is_special) {
+    const std::string_view rest = text_.substr(position_);
+    if (rest.starts_with(bytes)) return take(bytes.size());
+    // SentencePiece puts a space before the text.
+    if (bytes.starts_with(' ') && rest.starts_with(bytes.substr(1))) return take(bytes.size() - 1);
+    // Not in the text at all, or the tokenizer has normalized the text.
+    return is_special ? 0 : take(std::min(bytes.size(), rest.size()));
+  }
+
+ private:
+  int64_t take(size_t num_bytes) {
+    const int64_t count = num_characters(text_.substr(position_, num_bytes));
+    position_ += num_bytes;
+    return count;
+  }
+
+  std::string_view text_;
+  size_t position_ = 0;
+};
+
+}  // namespace
+
+std::vector<CompletionToken> echoed_tokens(const ServingEngine& engine, const PromptInput& prompt,
                                            std::span<const PositionLogprobs> prompt_logprobs) {
   std::vector<CompletionToken> tokens;
-  for (size_t i = 0; i < prompt.size(); ++i) {
+  tokens.reserve(prompt.ids.size());
+  TextAligner aligner(prompt.text);
+  for (size_t i = 0; i < prompt.ids.size(); ++i) {
     CompletionToken t;
-    t.known = i > 0 && i - 1 < prompt_logprobs.size();
-    if (t.known) t.position = prompt_logprobs[i - 1];
-    t.position.chosen.token = prompt[i];
+    t.has_logprob = i > 0 && i - 1 < prompt_logprobs.size();
+    if (t.has_logprob) t.position = prompt_logprobs[i - 1];
+    t.position.chosen.token = prompt.ids[i];
+    if (engine.has_tokenizer())
+      t.num_characters = aligner.advance(engine.token_bytes(prompt.ids[i]), engine.is_special(prompt.ids[i]));
     tokens.push_back(std::move(t));
   }
   return tokens;
 }
 
-// Field names come from the client: only what a header may carry, and not more than anybody reads.
+// Field names come from the client: characters that a header may not contain are replaced, and the list is
+// bounded.
 std::string ignored_header(const std::vector<std::string>& names) {
   constexpr size_t kMaxIgnoredHeaderBytes = 1024;
   std::string out;

@@ -1,5 +1,5 @@
-// The pieces of which OpenAI's answers are made, as JSON text: the same for whole answers and for stream
-// chunks. Plain functions; any thread.
+// The parts of OpenAI responses as JSON text, shared by complete responses and stream chunks. Free functions;
+// any thread.
 #pragma once
 
 #include <cstdint>
@@ -24,7 +24,7 @@ struct Usage {
 
 void write_usage(JsonOut& out, const Usage& usage);
 
-// "stop_reason": the stop string or token id that ended a text, else null.
+// "stop_reason": the stop string or the id of the stop token that ended the output; null if there is none.
 void write_stop_reason(JsonOut& out, const std::variant<std::monostate, std::string, TokenId>& reason);
 
 // The value of X-Ignored-Params.
@@ -32,22 +32,26 @@ std::string ignored_header(const std::vector<std::string>& names);
 
 void write_token_ids(JsonOut& out, std::span<const TokenId> ids);
 
-// How logprobs name a token: its text, or "bytes:\xf0\x9f" where it is no whole characters (as OpenAI writes
-// it), or "token_id:N".
+// The token in logprobs: its text, or "bytes:\xf0\x9f" if it is part of a character (as in OpenAI's API), or
+// "token_id:N".
 std::string token_label(const ServingEngine& engine, TokenId id, bool as_id);
 
 // Chat: {"content": [{token, logprob, bytes, top_logprobs}, ...], "refusal": null}
 void write_chat_logprobs(JsonOut& out, const ServingEngine& engine,
                          std::span<const PositionLogprobs> positions, const GenerationSpec& spec);
 
-// One token of a completion's logprobs; echoed tokens are among them.
+// One token of a completion's logprobs, echoed tokens included.
 struct CompletionToken {
   PositionLogprobs position;
-  bool known = true;  // false for the first token of a prompt, which has no probability
+  bool has_logprob = true;     // false for the first token of a prompt
+  int64_t num_characters = 0;  // characters of the text that begin in this token
 };
 
+// Characters that begin in the token's bytes; 0 for a special token that is left out of the text.
+int64_t count_characters(const ServingEngine& engine, TokenId token, bool skip_special_tokens);
+
 // Completions: {tokens, token_logprobs, top_logprobs, text_offset}. `offset`: characters of the text before
-// these tokens; moved on.
+// these tokens; advanced.
 void write_completion_logprobs(JsonOut& out, const ServingEngine& engine,
                                std::span<const CompletionToken> tokens, const GenerationSpec& spec,
                                int64_t& offset);
@@ -56,11 +60,12 @@ void write_completion_logprobs(JsonOut& out, const ServingEngine& engine,
 void write_prompt_logprobs(JsonOut& out, const ServingEngine& engine,
                            std::span<const PositionLogprobs> positions, int32_t num_alternatives);
 
-// The tokens that are echoed in front of a completion, with what is known of them.
-std::vector<CompletionToken> echoed_tokens(std::span<const TokenId> prompt,
+// The tokens of an echoed prompt with their log-probabilities. Tokens that are not part of its text, such as
+// a BOS token that was added, have no characters.
+std::vector<CompletionToken> echoed_tokens(const ServingEngine& engine, const PromptInput& prompt,
                                            std::span<const PositionLogprobs> prompt_logprobs);
 
-// For answers that were cut short: OpenAI's names, and vLLM's for what OpenAI has none.
+// OpenAI's names, and vLLM's for reasons that OpenAI does not have.
 std::string_view finish_reason_name(FinishReason reason);
 
 }  // namespace quire

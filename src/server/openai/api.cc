@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "base/cancelled.h"
+#include "base/log.h"
 #include "base/strings.h"
 #include "server/openai/errors.h"
 #include "server/openai/field_reader.h"
@@ -13,7 +15,15 @@ namespace {
 using Writer = std::shared_ptr<ResponseWriter>;
 using State = std::shared_ptr<ApiState>;
 using Parse = Result<GenerationSpec> (*)(const Json&, const ServingEngine&, const ApiOptions&,
-                                         const std::string&);
+                                         const std::string&, const std::stop_token&);
+
+// A request on its way through the pool.
+struct Job {
+  State state;
+  HttpRequest request;
+  Writer writer;
+  std::stop_source client;  // requested when the client disconnects
+};
 
 HttpResponse json_response(std::string body) {
   HttpResponse response;
@@ -21,26 +31,60 @@ HttpResponse json_response(std::string body) {
   return response;
 }
 
-// Bodies compressed or in another form would otherwise be reported as broken JSON.
-Result<Json> read_body(HttpRequest& request) {
-  const std::string_view encoding = request.headers.get("Content-Encoding");
-  if (!encoding.empty() && !equal_ignoring_case(encoding, "identity")) {
-    return invalid_argument(
-        cat("Content-Encoding '", encoding.substr(0, 40), "' is not supported; send the body as it is"));
-  }
-  auto body = parse_json_object(request.body);
-  // The text is not needed beside its tree.
-  request.body = std::string();
-  return body;
+void reply(const Writer& writer, HttpResponse response) {
+  const auto shared = std::make_shared<HttpResponse>(std::move(response));
+  writer->post([writer, shared] { writer->send(std::move(*shared)); });
 }
 
-void generate(const State& state, HttpRequest& request, const Writer& writer, Parse parse) {
-  const auto body = read_body(request);
-  if (!body.ok()) return writer->send(error_response(body.failure()));
-  auto spec = parse(*body, state->engine, state->options, request.id);
-  if (!spec.ok()) return writer->send(error_response(spec.failure()));
-  if (!request.client.empty()) spec->client = request.client;
-  std::make_shared<Generation>(state->engine, std::move(spec).value(), writer, state->settings)->start();
+// Runs `work` and turns exceptions into responses.
+template <typename F>
+void run_job(Job& job, const std::stop_token& stop, const F& work) {
+  try {
+    try {
+      throw_if_cancelled(stop);
+      work(job, stop);
+    } catch (const Cancelled&) {
+      // The client has disconnected and ignores this, or the server stops.
+      reply(job.writer, error_response(503, "the server is shutting down"));
+    } catch (const Error& e) {
+      reply(job.writer, error_response(400, e.what()));
+    } catch (const std::exception& e) {
+      log_error("request ", job.request.id, ": ", e.what());
+      reply(job.writer, error_response(500, "an internal error occurred; the server's log has the details"));
+    }
+  } catch (...) {
+    job.writer->post_failure();
+  }
+}
+
+// Hands the request over to a thread of the pool. `work` is void(Job&, const std::stop_token&); the token is
+// stopped when the client disconnects or the server stops. `waiting`: the work waits for the engine.
+template <typename F>
+HttpHandler on_pool(const State& state, F work, bool waiting = false) {
+  return [state, work, waiting](HttpRequest& request, const Writer& writer) {
+    std::stop_source stop;
+    auto job = std::make_shared<Job>(Job{state, {}, writer, {}});
+    writer->on_disconnect([stop, client = job->client]() mutable {
+      client.request_stop();
+      stop.request_stop();
+    });
+    job->request = std::move(request);
+    const size_t size = job->request.body.size();
+    WorkPool::Task task = [job = std::move(job), work](const std::stop_token& token) {
+      run_job(*job, token, work);
+    };
+    WorkPool& pool = *state->pool;
+    const bool queued =
+        waiting ? pool.submit_waiting(stop, std::move(task)) : pool.submit(size, stop, std::move(task));
+    if (!queued) writer->send(error_response(503, "too many requests wait to be parsed; try again later"));
+  };
+}
+
+// Frees the text of the body, which may be large: its parsed form replaces it.
+Result<Json> read_body(HttpRequest& request) {
+  auto body = parse_json_object(request.body);
+  request.body = std::string();
+  return body;
 }
 
 void write_model_card(JsonOut& out, const ApiState& state, const std::string& name) {
@@ -65,7 +109,7 @@ void one_model(const ApiState& state, std::string_view name, const Writer& write
   const auto& names = state.options.model_names;
   if (std::find(names.begin(), names.end(), name) == names.end()) {
     return writer->send(error_response(
-        404, cat("the model '", name.substr(0, 200), "' does not exist here; available: ", join(names, ", ")),
+        404, cat("the model '", name.substr(0, 200), "' does not exist; available: ", join(names, ", ")),
         "model", "model_not_found"));
   }
   std::string body;
@@ -75,6 +119,8 @@ void one_model(const ApiState& state, std::string_view name, const Writer& write
 }
 
 void health(const ApiState& state, const Writer& writer) {
+  if (const auto reason = state.engine.failure())
+    return writer->send(error_response(503, cat("the engine failed: ", *reason)));
   if (state.draining.load()) return writer->send(error_response(503, "the server is shutting down"));
   HttpResponse response;
   response.content_type.clear();
@@ -89,40 +135,60 @@ void metrics(const ApiState& state, const Writer& writer) {
   writer->send(std::move(response));
 }
 
-// What runs keeps its blocks; they are forgotten too when it ends.
-void reset_prefix_cache(const ApiState& state, const Writer& writer) {
-  const bool at_once = state.engine.reset_prefix_cache();
+// Running requests keep their blocks, which are dropped from the cache when they end. Waits for the engine's
+// current step.
+void reset_prefix_cache(Job& job, const std::stop_token&) {
+  const bool at_once = job.state->engine.reset_prefix_cache();
   std::string body;
   JsonOut(body).begin_object().key("success").boolean(true).key("in_use").boolean(!at_once).end_object();
-  writer->send(json_response(std::move(body)));
+  reply(job.writer, json_response(std::move(body)));
 }
 
-using Answer = Result<std::string> (*)(const Json&, const ApiState&);
+using Convert = Result<std::string> (*)(const Json&, const ApiState&, const std::stop_token&);
 
-HttpHandler at_once(const State& state, Answer answer) {
-  return [state, answer](HttpRequest& request, const Writer& writer) {
-    const auto body = read_body(request);
-    if (!body.ok()) return writer->send(error_response(body.failure()));
-    auto text = answer(*body, *state);
-    writer->send(text.ok() ? json_response(std::move(text).value()) : error_response(text.failure()));
-  };
+HttpHandler converting(const State& state, Convert convert) {
+  return on_pool(state, [convert](Job& job, const std::stop_token& stop) {
+    const auto body = read_body(job.request);
+    if (!body.ok()) return reply(job.writer, error_response(body.failure()));
+    auto text = convert(*body, *job.state, stop);
+    reply(job.writer, text.ok() ? json_response(std::move(text).value()) : error_response(text.failure()));
+  });
+}
+
+// The client's own salt counts within the entries of its API key.
+std::string combined_salt(const HttpRequest& request, const std::string& salt) {
+  return request.cache_salt.empty() ? salt : cat(request.cache_salt, "/", salt);
 }
 
 HttpHandler generating(const State& state, Parse parse) {
-  return
-      [state, parse](HttpRequest& request, const Writer& writer) { generate(state, request, writer, parse); };
+  return on_pool(state, [parse](Job& job, const std::stop_token& stop) {
+    const auto body = read_body(job.request);
+    if (!body.ok()) return reply(job.writer, error_response(body.failure()));
+    const ApiState& s = *job.state;
+    auto spec = parse(*body, s.engine, s.options, job.request.id, stop);
+    if (!spec.ok()) return reply(job.writer, error_response(spec.failure()));
+    if (!job.request.client.empty()) spec->client = job.request.client;
+    spec->cache_salt = combined_salt(job.request, spec->cache_salt);
+    job.request.body_charge.reset();
+    std::make_shared<Generation>(s.engine, std::move(spec).value(), job.writer, s.settings, job.client)
+        ->start();
+  });
 }
 
 HttpHandler pooling(const State& state, ParsePooling parse) {
-  return [state, parse](HttpRequest& request, const Writer& writer) {
-    const auto body = read_body(request);
-    if (!body.ok()) return writer->send(error_response(body.failure()));
-    auto spec = parse(*body, state->engine, state->options, request.id);
-    if (!spec.ok()) return writer->send(error_response(spec.failure()));
-    if (!request.client.empty()) spec->client = request.client;
-    std::make_shared<Pooling>(state->engine, std::move(spec).value(), writer, state->settings.log_requests)
+  return on_pool(state, [parse](Job& job, const std::stop_token& stop) {
+    const auto body = read_body(job.request);
+    if (!body.ok()) return reply(job.writer, error_response(body.failure()));
+    const ApiState& s = *job.state;
+    auto spec = parse(*body, s.engine, s.options, job.request.id, stop);
+    if (!spec.ok()) return reply(job.writer, error_response(spec.failure()));
+    if (!job.request.client.empty()) spec->client = job.request.client;
+    spec->cache_salt = combined_salt(job.request, spec->cache_salt);
+    job.request.body_charge.reset();
+    std::make_shared<Pooling>(s.engine, std::move(spec).value(), job.writer, s.pool, s.settings.log_requests,
+                              job.client)
         ->start();
-  };
+  });
 }
 
 }  // namespace
@@ -137,8 +203,8 @@ std::vector<Route> api_routes(const State& state) {
     w->send(json_response(model_list(*state)));
   };
   const HttpHandler is_healthy = [state](HttpRequest&, const Writer& w) { health(*state, w); };
-  const HttpHandler tokenize = at_once(state, answer_tokenize);
-  const HttpHandler detokenize = at_once(state, answer_detokenize);
+  const HttpHandler tokenizing = converting(state, tokenize);
+  const HttpHandler detokenizing = converting(state, detokenize);
 
   std::vector<Route> routes = {
       {"POST", "/v1/chat/completions", chat, true, true},
@@ -156,12 +222,11 @@ std::vector<Route> api_routes(const State& state) {
       {"POST", "/pooling", pooling(state, parse_pooling), true, true},
       {"GET", "/v1/models", models},
       {"GET", "/models", models},
-      {"POST", "/tokenize", tokenize},
-      {"POST", "/v1/tokenize", tokenize},
-      {"POST", "/detokenize", detokenize},
-      {"POST", "/v1/detokenize", detokenize},
-      {"POST", "/reset_prefix_cache",
-       [state](HttpRequest&, const Writer& w) { reset_prefix_cache(*state, w); }},
+      {"POST", "/tokenize", tokenizing},
+      {"POST", "/v1/tokenize", tokenizing},
+      {"POST", "/detokenize", detokenizing},
+      {"POST", "/v1/detokenize", detokenizing},
+      {"POST", "/reset_prefix_cache", on_pool(state, reset_prefix_cache, true)},
       {"GET", "/health", is_healthy, false},
       {"GET", "/v1/health", is_healthy, false},
       {"GET", "/ping", is_healthy, false},
@@ -177,8 +242,7 @@ std::vector<Route> api_routes(const State& state) {
   routes.push_back({"GET", "/metrics", [state](HttpRequest&, const Writer& w) { metrics(*state, w); },
                     state->metrics_need_key});
   routes.push_back({"GET", "/v1/models/*", [state](HttpRequest& r, const Writer& w) {
-                      one_model(*state,
-                                std::string_view(r.path).substr(std::string_view("/v1/models/").size()), w);
+                      one_model(*state, wildcard_part("/v1/models/*", r.path), w);
                     }});
   return routes;
 }

@@ -1,4 +1,5 @@
-// The endpoints: from an HttpRequest to an answer. Everything here runs on the HTTP threads.
+// The endpoints: from an HttpRequest to its response. Handlers run on the HTTP threads; whatever depends on
+// the size of the request runs on the WorkPool.
 #pragma once
 
 #include <atomic>
@@ -8,13 +9,14 @@
 
 #include "server/http/http_types.h"
 #include "server/http/router.h"
+#include "server/http/work_pool.h"
 #include "server/openai/generation.h"
 #include "server/openai/generation_spec.h"
 #include "server/serving_engine.h"
 
 namespace quire {
 
-// Shared by all handlers; constant but for the flag.
+// Shared by all handlers; constant except for `draining`.
 struct ApiState {
   ServingEngine& engine;
   ApiOptions options;
@@ -22,14 +24,15 @@ struct ApiState {
   std::string version;
   bool metrics_need_key = true;
   int64_t started = 0;                        // seconds since 1970
-  std::function<std::string()> http_metrics;  // more lines for /metrics; may be empty
+  std::function<std::string()> http_metrics;  // further lines for /metrics; may be null
+  std::shared_ptr<WorkPool> pool = std::make_shared<WorkPool>();
   std::atomic<bool> draining{false};
 };
 
 std::vector<Route> api_routes(const std::shared_ptr<ApiState>& state);
 
-// Each takes a parsed body and answers at once.
-Result<std::string> answer_tokenize(const Json& body, const ApiState& state);
-Result<std::string> answer_detokenize(const Json& body, const ApiState& state);
+// The response to a parsed body. Both throw Cancelled soon after `stop` is requested.
+Result<std::string> tokenize(const Json& body, const ApiState& state, const std::stop_token& stop = {});
+Result<std::string> detokenize(const Json& body, const ApiState& state, const std::stop_token& stop = {});
 
 }  // namespace quire

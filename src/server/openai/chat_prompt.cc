@@ -1,4 +1,4 @@
-// Reading the messages of a chat request.
+// Reads the messages of a chat request.
 #include <algorithm>
 #include <array>
 
@@ -10,7 +10,7 @@ namespace {
 
 constexpr size_t kMaxMessages = 16384;
 
-// Variables that the server itself gives to a template.
+// Template variables that the server sets.
 constexpr std::array<std::string_view, 8> kReservedVariables = {
     "messages",      "tools",    "documents", "add_generation_prompt", "continue_final_message",
     "chat_template", "tokenize", "bos_token"};
@@ -19,8 +19,8 @@ Failure wrong(size_t i, std::string_view what) {
   return invalid_argument(cat("messages[", i, "]", what), "messages");
 }
 
-// The text of a content field: a string, null, or parts of type text (joined by line breaks, as templates
-// expect one text).
+// The text of a content field: a string, null, or parts of type text, joined by line breaks because templates
+// expect one string.
 Result<std::string> read_content(const Json& content, size_t i) {
   if (content.is_null()) return std::string();
   if (content.is_string()) return content.get<std::string>();
@@ -39,8 +39,7 @@ Result<std::string> read_content(const Json& content, size_t i) {
       return wrong(i, place + " must be an object with a type");
     }
     const auto& type = part["type"].get_ref<const std::string&>();
-    // A refusal is what the assistant said; thinking parts of other makers' clients carry text under the same
-    // name.
+    // A refusal is text of the assistant.
     const std::string_view key = type == "refusal" ? "refusal" : "text";
     if (type != "text" && type != "refusal" && type != "input_text" && type != "output_text") {
       return Failure{ErrorKind::kUnsupported,
@@ -56,8 +55,7 @@ Result<std::string> read_content(const Json& content, size_t i) {
   return text;
 }
 
-// Clients send the arguments of a call as a text of JSON, templates expect the object (and print it as JSON
-// themselves).
+// Clients send the arguments of a call as JSON text. Templates expect the object and print it as JSON.
 Status open_tool_calls(Json& calls, size_t i) {
   if (!calls.is_array()) return wrong(i, cat(".tool_calls must be an array, not ", json_type_name(calls)));
   for (Json& call : calls) {
@@ -121,21 +119,10 @@ void read_tools(FieldReader& fields, ChatPrompt& prompt) {
       }
     }
   }
+  // The templates of most models show the tools unless the model must not call any.
   const Json* choice = fields.any("tool_choice");
-  const std::string mode = choice == nullptr     ? "auto"
-                           : choice->is_string() ? choice->get<std::string>()
-                                                 : "named";
-  if (mode != "auto" && mode != "none") {
-    if (mode == "required" || choice->is_object()) {
-      return fields.fail(ErrorKind::kUnsupported,
-                         "tool_choice: forcing a tool call is not supported by this build; use auto or none",
-                         "tool_choice");
-    }
-    return fields.fail("tool_choice must be 'none', 'auto', 'required' or an object that names a function",
-                       "tool_choice");
-  }
-  // A model that must not call a tool is not shown any.
-  if (tools != nullptr && !tools->empty() && mode != "none") prompt.tools = *tools;
+  const bool none = choice != nullptr && *choice == "none";
+  if (tools != nullptr && !tools->empty() && !none) prompt.tools = *tools;
 }
 
 void read_kwargs(FieldReader& fields, ChatPrompt& prompt) {
@@ -163,8 +150,10 @@ Result<ChatPrompt> read_chat_prompt(FieldReader& fields, const ApiOptions& optio
   if (!fields.ok()) return fields.failure();
   if (messages == nullptr || messages->empty())
     return invalid_argument("messages must be an array of at least one message", "messages");
-  if (messages->size() > kMaxMessages)
-    return invalid_argument(cat("messages takes at most ", kMaxMessages, " messages"), "messages");
+  if (messages->size() > kMaxMessages) {
+    return invalid_argument(cat("messages has ", messages->size(), " messages; the limit is ", kMaxMessages),
+                            "messages");
+  }
   for (size_t i = 0; i < messages->size(); ++i) {
     auto message = read_message((*messages)[i], i);
     if (!message.ok()) return message.failure();
@@ -182,7 +171,7 @@ Result<ChatPrompt> read_chat_prompt(FieldReader& fields, const ApiOptions& optio
   }
   if (const auto text = fields.text("chat_template"); text && !options.trust_request_chat_template) {
     fields.fail(
-        "chat templates in requests are refused by this server (--trust-request-chat-template allows them)",
+        "this server does not accept chat templates in requests (--trust-request-chat-template allows them)",
         "chat_template");
   } else if (text) {
     prompt.chat_template = *text;

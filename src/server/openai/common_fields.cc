@@ -14,9 +14,10 @@ constexpr size_t kMaxStopStrings = 128;
 constexpr size_t kMaxStopBytes = 16 << 10;
 constexpr size_t kMaxCacheSaltBytes = 128;
 constexpr size_t kMaxIdBytes = 128;
-constexpr size_t kMaxClientBytes = 256;  // of `user` so many tell clients apart
+constexpr size_t kMaxClientBytes = 256;  // of `user`, for fair scheduling
+constexpr size_t kMaxStopTokenIds = 4096;
 
-// Labels and hints: their absence from the answer cannot be noticed.
+// Labels and hints: ignoring them does not change the response.
 constexpr std::array<std::string_view, 8> kHarmless = {"metadata",
                                                        "store",
                                                        "service_tier",
@@ -28,7 +29,7 @@ constexpr std::array<std::string_view, 8> kHarmless = {"metadata",
 
 struct Unsupported {
   std::string_view field;
-  std::string_view what;
+  std::string_view feature;
 };
 constexpr std::array<Unsupported, 19> kUnsupported = {{
     {"structured_outputs", "structured outputs"},
@@ -52,8 +53,8 @@ constexpr std::array<Unsupported, 19> kUnsupported = {{
     {"web_search_options", "web search"},
 }};
 
-// Says nothing: false, 0, "", [] and {}.
-bool neutral(const Json& value) {
+// false, 0, "", [] and {} ask for nothing.
+bool is_neutral(const Json& value) {
   if (value.is_boolean()) return !value.get<bool>();
   if (value.is_number()) return value.get<double>() == 0.0;
   if (value.is_string()) return value.get_ref<const std::string&>().empty();
@@ -69,7 +70,7 @@ void read_logit_bias(FieldReader& fields, int32_t vocab_size, SamplingParams& sa
                         std::all_of(key.begin(), key.end(), [](char c) { return c >= '0' && c <= '9'; });
     if (!digits || std::stol(key) >= vocab_size) {
       return fields.fail(cat("logit_bias: '", key.substr(0, 40),
-                             "' is no token id; the model's token ids are 0 to ", vocab_size - 1),
+                             "' is not a token id; the model's token ids are 0 to ", vocab_size - 1),
                          "logit_bias");
     }
     if (!item.value().is_number()) {
@@ -92,9 +93,9 @@ void read_stop(FieldReader& fields, SamplingParams& sampling) {
     bytes += s.size();
   }
   if (stop->size() > kMaxStopStrings || bytes > kMaxStopBytes) {
-    return fields.fail(
-        cat("stop takes at most ", kMaxStopStrings, " strings of ", kMaxStopBytes, " bytes together"),
-        "stop");
+    return fields.fail(cat("stop has ", stop->size(), " strings of ", bytes, " bytes in total; the limit is ",
+                           kMaxStopStrings, " strings of ", kMaxStopBytes, " bytes in total"),
+                       "stop");
   }
   sampling.stop = std::move(*stop);
 }
@@ -117,7 +118,7 @@ void read_early_stopping(FieldReader& fields, SamplingParams& s) {
   }
 }
 
-// best_of is the width of a beam search; sampling returns all samples that it makes.
+// best_of is the width of a beam search. Without beam search all samples are returned.
 void read_best_of(FieldReader& fields, SamplingParams& s) {
   const auto best_of = fields.integer32("best_of", 1);
   if (!best_of) return;
@@ -153,7 +154,13 @@ void read_sampling(FieldReader& fields, const ModelInfo& model, SamplingParams& 
   take(s.spaces_between_special_tokens, fields.boolean("spaces_between_special_tokens"));
   read_stop(fields, s);
   read_logit_bias(fields, model.vocab_size, s);
-  if (auto ids = fields.tokens("stop_token_ids", model.vocab_size)) s.stop_token_ids = std::move(*ids);
+  if (auto ids = fields.tokens("stop_token_ids", model.vocab_size)) {
+    if (ids->size() > kMaxStopTokenIds) {
+      fields.fail(cat("stop_token_ids has ", ids->size(), " token ids; the limit is ", kMaxStopTokenIds),
+                  "stop_token_ids");
+    }
+    s.stop_token_ids = std::move(*ids);
+  }
   if (auto ids = fields.tokens("allowed_token_ids", model.vocab_size)) {
     if (ids->empty()) fields.fail("allowed_token_ids must not be empty", "allowed_token_ids");
     s.allowed_token_ids = std::move(*ids);
@@ -167,7 +174,7 @@ void read_stream(FieldReader& fields, GenerationSpec& spec) {
   spec.stream = fields.boolean("stream").value_or(false);
   if (spec.stream && spec.sampling.use_beam_search) {
     fields.fail(
-        "stream is not available with use_beam_search: the texts are known only when the search is over",
+        "stream is not available with use_beam_search: the outputs are known only when the search has ended",
         "stream");
   }
   const Json* options = fields.object("stream_options");
@@ -203,7 +210,7 @@ std::string read_model(FieldReader& fields, const ApiOptions& options) {
   if (std::find(options.model_names.begin(), options.model_names.end(), *name) == options.model_names.end()) {
     fields.fail(ErrorKind::kNotFound,
                 cat("the model '", name->substr(0, 200),
-                    "' does not exist here; available: ", join(options.model_names, ", ")),
+                    "' does not exist; available: ", join(options.model_names, ", ")),
                 "model");
   }
   return *name;
@@ -220,29 +227,38 @@ void read_generation_fields(FieldReader& fields, const ServingEngine& engine, Ge
   spec.prompt_logprobs = fields.integer32("prompt_logprobs", -1);
   if (spec.prompt_logprobs && spec.stream)
     fields.fail("prompt_logprobs is not available with stream: true", "prompt_logprobs");
-  take(spec.priority, fields.integer32("priority"));
-  if (const auto salt = fields.text("cache_salt")) {
-    if (salt->empty() || salt->size() > kMaxCacheSaltBytes) {
+  RequestLabels labels = read_labels(fields);
+  spec.priority = labels.priority;
+  spec.client = std::move(labels.client);
+  spec.cache_salt = std::move(labels.cache_salt);
+  spec.id = std::move(labels.request_id);
+}
+
+RequestLabels read_labels(FieldReader& fields) {
+  RequestLabels labels;
+  take(labels.priority, fields.integer32("priority"));
+  if (auto salt = fields.text("cache_salt")) {
+    if (salt->empty() || salt->size() > kMaxCacheSaltBytes)
       fields.fail(cat("cache_salt must have 1 to ", kMaxCacheSaltBytes, " bytes"), "cache_salt");
-    }
-    spec.cache_salt = *salt;
+    labels.cache_salt = std::move(*salt);
   }
   if (const Json* user = fields.any("user"); user != nullptr && user->is_string()) {
-    spec.client =
+    labels.client =
         cat("user ", std::string_view(user->get_ref<const std::string&>()).substr(0, kMaxClientBytes));
   }
-  if (const auto id = fields.text("request_id")) {
+  if (auto id = fields.text("request_id")) {
     if (id->empty() || id->size() > kMaxIdBytes)
       fields.fail(cat("request_id must have 1 to ", kMaxIdBytes, " bytes"), "request_id");
-    spec.id = *id;
+    labels.request_id = std::move(*id);
   }
+  return labels;
 }
 
 void refuse_unsupported(FieldReader& fields) {
   for (const Unsupported& row : kUnsupported) {
     const Json* value = fields.any(row.field);
-    if (value == nullptr || neutral(*value)) continue;
-    fields.fail(ErrorKind::kUnsupported, cat(row.field, ": ", row.what, " is not supported by this build"),
+    if (value == nullptr || is_neutral(*value)) continue;
+    fields.fail(ErrorKind::kUnsupported, cat(row.field, ": ", row.feature, " is not supported by this build"),
                 row.field);
   }
   for (const std::string_view name : kHarmless) (void)fields.any(name);
@@ -252,7 +268,7 @@ void settle_unread(FieldReader& fields, const ApiOptions& options, GenerationSpe
   spec.ignored_params = fields.unread();
   if (options.strict_params && !spec.ignored_params.empty()) {
     fields.fail(cat("unknown field '", spec.ignored_params.front().substr(0, 80),
-                    "' (this server is strict about fields)"),
+                    "' (the server runs with --strict-params)"),
                 spec.ignored_params.front().substr(0, 80));
   }
 }
@@ -271,10 +287,10 @@ Truncation read_truncation(FieldReader& fields) {
 }
 
 Status fit_prompt(PromptInput& prompt, const Truncation& truncation, std::optional<int32_t> wanted,
-                  int32_t otherwise, const ModelInfo& model) {
+                  int32_t default_max_tokens, const ModelInfo& model) {
   const int64_t limit = model.max_model_len;
   // Scoring a prompt generates nothing, everything else at least one token.
-  const int64_t least = wanted ? std::min<int64_t>(*wanted, 1) : 1;
+  const int64_t min_new_tokens = wanted ? std::min<int64_t>(*wanted, 1) : 1;
   if (truncation.keep) {
     const int64_t keep =
         *truncation.keep >= 0 ? *truncation.keep : std::max<int64_t>(1, limit - wanted.value_or(1));
@@ -285,18 +301,19 @@ Status fit_prompt(PromptInput& prompt, const Truncation& truncation, std::option
   }
   const auto size = static_cast<int64_t>(prompt.ids.size());
   if (size == 0) return invalid_argument("the prompt has no tokens", "prompt");
-  if (size + least > limit) {
+  if (size + min_new_tokens > limit) {
     return invalid_argument(
-        cat("the prompt has ", size, " tokens, the model takes ", limit, " (--max-model-len)",
-            size <= limit ? " and at least one has to be generated" : ""),
+        cat("the prompt has ", size, " tokens; the limit is ", limit, " (--max-model-len)",
+            size <= limit ? ", and at least one token has to be generated" : ""),
         "prompt");
   }
   if (wanted && size + *wanted > limit) {
-    return invalid_argument(cat("the prompt has ", size, " tokens and max_tokens is ", *wanted, ", together ",
-                                size + *wanted, "; the model takes ", limit, " (--max-model-len)"),
+    return invalid_argument(cat("the prompt has ", size, " tokens and max_tokens is ", *wanted, ", in total ",
+                                size + *wanted, "; the limit is ", limit, " (--max-model-len)"),
                             "max_tokens");
   }
-  prompt.max_tokens = wanted ? *wanted : static_cast<int32_t>(std::min<int64_t>(otherwise, limit - size));
+  prompt.max_tokens =
+      wanted ? *wanted : static_cast<int32_t>(std::min<int64_t>(default_max_tokens, limit - size));
   return {};
 }
 

@@ -1,4 +1,4 @@
-// Fields that several endpoints share.
+// Fields that several endpoints have in common.
 #pragma once
 
 #include <array>
@@ -10,33 +10,44 @@
 
 namespace quire {
 
-// The `model` field: absent, empty or one of ours; else a not-found failure. Gives the name that answers use.
+// The `model` field. Absent and empty stand for the first model name; an unknown name is a not-found failure.
+// Returns the name for the response.
 std::string read_model(FieldReader& fields, const ApiOptions& options);
 
-// Sampling fields over the model's defaults, and what completions and chat have in common. max_tokens,
-// logprobs and prompts are left to the endpoint. Ranges are the engine's to check (sample/validate.h).
+// Fields that identify and order requests.
+struct RequestLabels {
+  int32_t priority = 0;
+  std::string client;      // "user NAME", from the field `user`
+  std::string cache_salt;  // empty = none
+  std::string request_id;  // empty = none
+};
+RequestLabels read_labels(FieldReader& fields);
+
+// Sampling fields, on top of the model's defaults, and the other fields of both completions and chat.
+// max_tokens, logprobs and prompts are left to the endpoint. The engine checks the ranges
+// (sample/validate.h).
 void read_generation_fields(FieldReader& fields, const ServingEngine& engine, GenerationSpec& spec);
 
-// Fails for fields that would constrain or change the output in a way this program cannot follow. They are
-// never dropped in silence.
+// Fails for fields that would constrain or change the output in a way that is not supported. They are never
+// ignored.
 void refuse_unsupported(FieldReader& fields);
 
-// Fields nobody read: into spec.ignored_params, or a failure when strict.
+// Unknown fields go into spec.ignored_params; with --strict-params they are a failure.
 void settle_unread(FieldReader& fields, const ApiOptions& options, GenerationSpec& spec);
 
-// How a prompt that is longer than asked for is cut.
+// How long prompts are truncated.
 struct Truncation {
-  std::optional<int32_t> keep;  // -1: what the model takes besides the tokens to be generated
+  std::optional<int32_t> keep;  // tokens; -1 = as many as fit next to max_tokens
   bool cut_left = true;
 };
 Truncation read_truncation(FieldReader& fields);
 
-// Cuts the prompt, checks its length and sets max_tokens. `wanted`: the request's own max_tokens;
-// `otherwise`: the most where it has none (the rest of the context is always a limit).
+// Truncates the prompt, checks its length and sets max_tokens: to `wanted`, or without it to
+// default_max_tokens, at most the rest of the context.
 Status fit_prompt(PromptInput& prompt, const Truncation& truncation, std::optional<int32_t> wanted,
-                  int32_t otherwise, const ModelInfo& model);
+                  int32_t default_max_tokens, const ModelInfo& model);
 
-// A chat template's input from messages, tools, documents, chat_template_kwargs and the flags beside them.
+// Reads the input of a chat template: messages, tools, documents, chat_template_kwargs and related flags.
 Result<ChatPrompt> read_chat_prompt(FieldReader& fields, const ApiOptions& options);
 
 }  // namespace quire

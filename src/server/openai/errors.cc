@@ -21,15 +21,16 @@ constexpr std::array<KindRow, 7> kKinds = {{
     {ErrorKind::kInternal, 500},
 }};
 
-// What a status is called in `type`, and in `code` where the place of the error gives none.
+// `type` of a status, and its `code` unless the error has its own.
 struct StatusRow {
   int status;
   std::string_view type;
   std::string_view code;
 };
-constexpr std::array<StatusRow, 13> kStatuses = {{
+constexpr std::array<StatusRow, 14> kStatuses = {{
     {400, "invalid_request_error", ""},
     {401, "invalid_request_error", "invalid_api_key"},
+    {403, "invalid_request_error", "forbidden"},
     {404, "invalid_request_error", "not_found"},
     {405, "invalid_request_error", "method_not_allowed"},
     {408, "invalid_request_error", "request_timeout"},

@@ -14,7 +14,7 @@ int http_status(ErrorKind kind);
 // {"error":{"message","type","param","code"}}
 std::string error_body(int status, std::string_view message, std::string_view param, std::string_view code);
 
-// With Retry-After where trying again helps.
+// Adds Retry-After if trying again may help.
 HttpResponse error_response(int status, std::string_view message, std::string_view param = {},
                             std::string_view code = {});
 HttpResponse error_response(const Failure& failure);

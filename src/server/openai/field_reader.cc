@@ -8,12 +8,22 @@ namespace quire {
 namespace {
 
 constexpr size_t kMaxDepth = 100;
-// Objects keep their fields in a list, so reading one of n fields takes n^2 / 2 comparisons. This is about
-// half a second.
+// Objects keep their fields in a list, so reading an object with n fields takes n^2 / 2 comparisons. This
+// limit is about half a second.
 constexpr uint64_t kMaxComparisons = 200'000'000;
 
-// What nlohmann's parser is not asked to do: bounded depth, bounded work. Counts brackets and commas outside
-// of strings; a text that is no JSON is left to the parser.
+// Bytes of the parsed form, in addition to the text of the body. An array grows by doubling, so that each
+// element counts for two.
+constexpr uint64_t kContainerBytes = 64;
+constexpr uint64_t kElementBytes = 2 * sizeof(Json);
+constexpr uint64_t kFieldBytes = 2 * sizeof(Json::object_t::value_type);
+constexpr uint64_t kStringBytes = 48;
+// A parsed body may take this, and in addition this multiple of the body's size.
+constexpr uint64_t kMaxParsedBytes = 16 << 20;
+constexpr uint64_t kMaxParsedPerByte = 8;
+
+// The parser limits neither depth nor time nor memory, so that they are checked before it runs. Counts
+// brackets, commas and strings; a body that is not valid JSON is left to the parser.
 Status check_shape(std::string_view body) {
   struct Level {
     bool object;
@@ -21,6 +31,8 @@ Status check_shape(std::string_view body) {
   };
   std::vector<Level> levels;
   uint64_t comparisons = 0;
+  uint64_t parsed_bytes = body.size();
+  const uint64_t max_parsed_bytes = kMaxParsedBytes + kMaxParsedPerByte * body.size();
   bool in_string = false;
   for (size_t i = 0; i < body.size(); ++i) {
     const char c = body[i];
@@ -34,16 +46,28 @@ Status check_shape(std::string_view body) {
     }
     if (c == '"') {
       in_string = true;
+      parsed_bytes += kStringBytes;
     } else if (c == '{' || c == '[') {
+      parsed_bytes += kContainerBytes + (c == '{' ? kFieldBytes : kElementBytes);
       if (levels.size() == kMaxDepth)
         return invalid_argument(cat("the JSON body is nested deeper than ", kMaxDepth, " levels"));
       levels.push_back({c == '{', 0});
     } else if ((c == '}' || c == ']') && !levels.empty()) {
       levels.pop_back();
     } else if (c == ',' && !levels.empty() && levels.back().object) {
+      parsed_bytes += kFieldBytes;
       comparisons += ++levels.back().commas;
       if (comparisons > kMaxComparisons)
-        return invalid_argument("the JSON body has too many fields in one object");
+        return invalid_argument("the JSON body has too many fields in one object; the limit is about 20000");
+    } else if (c == ',') {
+      parsed_bytes += kElementBytes;
+    }
+    if (parsed_bytes > max_parsed_bytes) {
+      return Failure{ErrorKind::kTooLarge,
+                     cat("the JSON body holds too many values for its size: parsed, it may take ",
+                         format_bytes(static_cast<int64_t>(kMaxParsedBytes)), " and ", kMaxParsedPerByte,
+                         " times its own ", format_bytes(static_cast<int64_t>(body.size()))),
+                     ""};
     }
   }
   return {};

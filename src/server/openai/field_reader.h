@@ -1,5 +1,5 @@
-// Reads the fields of a request's JSON object with their types, and knows which fields nobody asked for. One
-// for each request.
+// Reads the fields of a request's JSON object, checks their types and reports the fields that were not read.
+// One reader per request.
 #pragma once
 
 #include <cstdint>
@@ -16,12 +16,12 @@
 
 namespace quire {
 
-// The body as a JSON object. Refuses what is not JSON, not UTF-8, not an object, nested deeper than templates
-// go, or shaped so that reading it would take unreasonably long; the message says where.
+// The body as a JSON object. Fails if it is not JSON, not UTF-8 or not an object, if it is nested too deeply,
+// or if parsing it would take too much time or memory. The message contains the position or the limit.
 Result<Json> parse_json_object(std::string_view body);
 
-// A field that is absent or null reads as nullopt. A field of the wrong type reads as nullopt too and makes
-// the whole reading fail; the first failure is kept, so that a caller reads all fields and asks once.
+// A field that is absent or null reads as nullopt. A field of the wrong type reads as nullopt too, and ok()
+// becomes false; the first failure is kept, so that a caller can read all fields and check once.
 class FieldReader {
  public:
   // `object` must be a JSON object and outlive the reader.
@@ -36,7 +36,7 @@ class FieldReader {
   // A string, or an array of strings.
   std::optional<std::vector<std::string>> texts(std::string_view name);
   std::optional<std::vector<TokenId>> tokens(std::string_view name, int32_t vocab_size);
-  // The value itself, null where absent or null.
+  // The value itself; nullptr if it is absent or null.
   const Json* object(std::string_view name);
   const Json* array(std::string_view name);
   const Json* any(std::string_view name);

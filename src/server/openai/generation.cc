@@ -1,44 +1,99 @@
 #include "server/openai/generation.h"
 
 #include <algorithm>
+#include <map>
+#include <utility>
 
 #include "base/log.h"
 #include "base/strings.h"
 #include "server/openai/errors.h"
 
 namespace quire {
+namespace {
+
+// Tokens and log-probabilities that the strand may write in one go; this takes a few milliseconds.
+constexpr size_t kMaxEntriesOnStrand = 4096;
+
+size_t num_entries(const std::vector<PositionLogprobs>& positions) {
+  size_t num = 0;
+  for (const PositionLogprobs& position : positions) num += 1 + position.top.size();
+  return num;
+}
+
+size_t num_entries(const RequestOutput& output) {
+  size_t num = num_entries(output.prompt_logprobs);
+  for (const CompletionDelta& delta : output.outputs)
+    num += delta.token_ids.size() + num_entries(delta.logprobs);
+  return num;
+}
+
+Failure internal_error() {
+  return {ErrorKind::kInternal, "an internal error occurred; the server's log has the details", ""};
+}
+
+}  // namespace
+
 Generation::Generation(ServingEngine& engine, GenerationSpec spec, std::shared_ptr<ResponseWriter> writer,
-                       GenerationSettings settings)
-    : engine_(engine), spec_(std::move(spec)), writer_(std::move(writer)), settings_(std::move(settings)) {
+                       GenerationSettings settings, std::stop_source stop)
+    : engine_(engine),
+      spec_(std::move(spec)),
+      writer_(std::move(writer)),
+      settings_(std::move(settings)),
+      stop_(std::move(stop)) {
   prompts_.resize(spec_.prompts.size());
+  requests_.reserve(spec_.prompts.size());
   num_unfinished_ = prompts_.size();
+  // The engine checks n when the first prompt is submitted, but outputs may arrive before that returns.
+  choices_.resize(prompts_.size() * static_cast<size_t>(std::clamp(spec_.sampling.n, 1, kMaxChoices)));
 }
 
 void Generation::start() {
-  const auto self = shared_from_this();
+  on_stop_.emplace(stop_.get_token(), Abort{this});
+  std::optional<Failure> failure;
+  try {
+    failure = submit_all();
+  } catch (...) {
+    abort_all();
+    throw;
+  }
+  if (failure) abort_all();
+  writer_->post([self = shared_from_this(), failure = std::move(failure)] { self->begin_response(failure); });
+}
+
+std::optional<Failure> Generation::submit_all() {
+  // Prompts differ in max_tokens only if the context leaves room for fewer than the default (16), so that a
+  // few copies of the parameters serve thousands of prompts.
+  std::map<int32_t, SharedSamplingParams> sampling;
   for (size_t i = 0; i < prompts_.size(); ++i) {
+    const int32_t max_tokens = spec_.prompts[i].max_tokens;
+    const auto [params, added] = sampling.try_emplace(max_tokens, spec_.sampling);
+    if (added) params->second.edit().max_tokens = max_tokens;
     GenerateRequest request;
     request.prompt_token_ids = spec_.prompts[i].ids;
-    request.sampling = spec_.sampling;
-    request.sampling.max_tokens = spec_.prompts[i].max_tokens;
+    request.sampling = params->second;
     request.priority = spec_.priority;
     request.client = spec_.client;
     request.cache_salt = spec_.cache_salt;
-    auto id = engine_.submit(std::move(request),
-                             [self, i](RequestOutput&& output) { self->receive(i, std::move(output)); });
-    if (!id.ok()) {
-      std::string none;
-      return fail(id.failure(), none);
+    auto id = engine_.submit(std::move(request), [self = shared_from_this(), i](RequestOutput&& output) {
+      self->receive(i, std::move(output));
+    });
+    if (!id.ok()) return id.failure();
+    const std::lock_guard lock(mutex_);
+    requests_.push_back(*id);  // into reserved memory: does not throw
+    // abort_all() may have run before it could see this request.
+    if (closed_.load()) {
+      engine_.abort(*id);
+      return Failure{ErrorKind::kOverloaded, "the client has disconnected", ""};
     }
-    prompts_[i].request = id.value();
   }
-  // Only now is n known to be reasonable.
-  choices_.resize(prompts_.size() * static_cast<size_t>(std::max(1, spec_.sampling.n)));
-  writer_->on_gone([self] {
-    self->abort_all();
-    self->log_end("; the client went");
-  });
-  if (spec_.stream && !closed_) begin_stream();
+  return std::nullopt;
+}
+
+void Generation::begin_response(const std::optional<Failure>& failure) {
+  if (failure) return writer_->send(error_response(*failure));
+  if (closed_.load()) return;  // the client has disconnected
+  if (spec_.stream) begin_stream();
+  take_outputs();
 }
 
 void Generation::log_end(std::string_view how) const {
@@ -48,54 +103,124 @@ void Generation::log_end(std::string_view how) const {
            u.completion_tokens, " generated, ", fixed(monotonic_seconds() - begin_, 3), " s", how);
 }
 
-void Generation::abort_all() {
-  closed_ = true;
-  deaf_.store(true, std::memory_order_relaxed);
-  for (const Prompt& prompt : prompts_) {
-    if (prompt.request >= 0 && !prompt.finished) engine_.abort(prompt.request);
+// Any thread. The engine ignores requests that have ended.
+void Generation::abort_all() noexcept {
+  if (closed_.exchange(true)) return;
+  const auto request = [this](size_t i) -> std::optional<RequestId> {
+    const std::lock_guard lock(mutex_);
+    return i < requests_.size() ? std::optional(requests_[i]) : std::nullopt;
+  };
+  for (size_t i = 0; const auto id = request(i); ++i) {
+    try {
+      engine_.abort(*id);
+    } catch (...) {
+      // Without memory to abort the request, it runs to its end and its outputs are dropped.
+    }
   }
 }
 
-void Generation::receive(size_t prompt, RequestOutput&& output) {
-  if (deaf_.load(std::memory_order_relaxed)) return;
-  bool ring = false;
+void Generation::receive(size_t prompt, RequestOutput&& output) noexcept {
+  if (closed_.load(std::memory_order_relaxed)) return;
   {
     const std::lock_guard lock(mutex_);
-    mailbox_.push_back({prompt, std::move(output)});
-    ring = !awaited_;
-    awaited_ = true;
+    try {
+      outputs_.push_back({prompt, std::move(output)});
+    } catch (...) {
+      output_lost_.store(true);
+    }
+    if (std::exchange(processing_, true)) return;
   }
-  if (ring) writer_->post([self = shared_from_this()] { self->open_mailbox(); });
+  writer_->post([self = shared_from_this()] { self->take_outputs(); });
 }
 
-void Generation::open_mailbox() {
-  std::vector<Letter> letters;
+void Generation::take_outputs() {
+  std::vector<PromptOutput> outputs;
   {
     const std::lock_guard lock(mutex_);
-    letters.swap(mailbox_);
-    awaited_ = false;
+    if (outputs_.empty() && !output_lost_.load()) {
+      processing_ = false;
+      return;
+    }
+    outputs.swap(outputs_);
   }
-  std::string stream;
-  for (Letter& letter : letters) {
-    if (closed_) break;
-    take(letter.prompt, std::move(letter.output), stream);
+  size_t entries = 0;
+  bool finishing = false;
+  for (const PromptOutput& o : outputs) {
+    entries += num_entries(o.output);
+    finishing = finishing || o.output.finished;
   }
-  if (!closed_ && num_unfinished_ == 0) return finish(stream);
-  if (!closed_ && spec_.stream) writer_->write(stream);
+  num_entries_ += entries;
+  // A response that is not streamed is written when all outputs have arrived.
+  const size_t to_write = spec_.stream ? entries : finishing ? num_entries_ : 0;
+  if (to_write > kMaxEntriesOnStrand && settings_.pool != nullptr) {
+    const auto shared = std::make_shared<std::vector<PromptOutput>>(std::move(outputs));
+    // Not with stop_: a response that is complete is written while the server shuts down, too.
+    const bool queued = settings_.pool->submit(to_write * 64, std::stop_source(),
+                                               [self = shared_from_this(), shared](const std::stop_token&) {
+                                                 self->process_on_pool(std::move(*shared));
+                                               });
+    if (queued) return;
+    outputs = std::move(*shared);
+  }
+  Reply reply;
+  process(std::move(outputs), reply);
+  deliver(reply);
+  {
+    const std::lock_guard lock(mutex_);
+    if (outputs_.empty() && !output_lost_.load()) {
+      processing_ = false;
+      return;
+    }
+  }
+  // Other connections of this thread come first.
+  writer_->post([self = shared_from_this()] { self->take_outputs(); });
 }
 
-void Generation::take(size_t index, RequestOutput&& output, std::string& stream) {
+void Generation::process_on_pool(std::vector<PromptOutput> outputs) noexcept {
+  try {
+    const auto reply = std::make_shared<Reply>();
+    process(std::move(outputs), *reply);
+    writer_->post([self = shared_from_this(), reply] {
+      self->deliver(*reply);
+      self->take_outputs();
+    });
+  } catch (const std::exception& e) {
+    log_error("request ", spec_.id, ": ", e.what());
+    abort_all();
+    writer_->post_failure();
+  }
+}
+
+void Generation::process(std::vector<PromptOutput> outputs, Reply& reply) {
+  if (output_lost_.exchange(false)) {
+    log_error("request ", spec_.id, ": out of memory");
+    return fail(internal_error(), reply);
+  }
+  for (PromptOutput& o : outputs) {
+    if (closed_.load()) return;
+    take(o.prompt, std::move(o.output), reply);
+  }
+  if (!closed_.load() && num_unfinished_ == 0) finish(reply);
+}
+
+void Generation::deliver(Reply& reply) {
+  if (reply.response) return writer_->send(std::move(*reply.response));
+  if (!reply.stream.empty()) writer_->write(reply.stream);
+  if (reply.end_stream) writer_->end();
+}
+
+void Generation::take(size_t index, RequestOutput&& output, Reply& reply) {
   Prompt& prompt = prompts_[index];
   if (output.failure) {
     prompt.finished = true;
-    return fail(*output.failure, stream);
+    return fail(*output.failure, reply);
   }
   prompt.cached_tokens = std::max<int64_t>(prompt.cached_tokens, output.num_cached_tokens);
   if (!output.prompt_logprobs.empty()) prompt.logprobs = std::move(output.prompt_logprobs);
-  for (CompletionDelta& delta : output.outputs) take_delta(index, std::move(delta), stream);
+  for (CompletionDelta& delta : output.outputs) take_delta(index, std::move(delta), reply.stream);
   if (!output.finished || prompt.finished) return;
-  // A prompt that was only scored generates nothing, and its samples still have to end. A beam search may
-  // find fewer texts than n: the others are no choices.
+  // A prompt that was only scored generates nothing, but its samples still have to end. A beam search may
+  // find fewer hypotheses than n; the missing ones are not in the response.
   const int32_t n = spec_.sampling.use_beam_search ? 0 : std::max(1, spec_.sampling.n);
   for (int32_t i = 0; i < n; ++i) {
     if (choices_[index * static_cast<size_t>(n) + static_cast<size_t>(i)].finish_reason !=
@@ -104,7 +229,7 @@ void Generation::take(size_t index, RequestOutput&& output, std::string& stream)
     CompletionDelta end;
     end.index = i;
     end.finish_reason = spec_.prompts[index].max_tokens == 0 ? FinishReason::kLength : FinishReason::kAbort;
-    take_delta(index, std::move(end), stream);
+    take_delta(index, std::move(end), reply.stream);
   }
   prompt.finished = true;
   --num_unfinished_;
@@ -115,7 +240,7 @@ void Generation::echo_prompt(size_t prompt, Choice& choice) {
   if (!spec_.echo) return;
   choice.text += spec_.prompts[prompt].text;
   if (!spec_.logprobs) return;
-  choice.logprobs = echoed_tokens(spec_.prompts[prompt].ids, prompts_[prompt].logprobs);
+  choice.logprobs = echoed_tokens(engine_, spec_.prompts[prompt], prompts_[prompt].logprobs);
 }
 
 void Generation::take_delta(size_t prompt, CompletionDelta&& delta, std::string& stream) {
@@ -129,12 +254,16 @@ void Generation::take_delta(size_t prompt, CompletionDelta&& delta, std::string&
   choice.num_tokens += static_cast<int64_t>(delta.token_ids.size());
   choice.token_ids.insert(choice.token_ids.end(), delta.token_ids.begin(), delta.token_ids.end());
   if (spec_.logprobs) {
-    for (PositionLogprobs& p : delta.logprobs) choice.logprobs.push_back({std::move(p), true});
+    for (PositionLogprobs& p : delta.logprobs) {
+      const int64_t num_characters =
+          count_characters(engine_, p.chosen.token, spec_.sampling.skip_special_tokens);
+      choice.logprobs.push_back({std::move(p), true, num_characters});
+    }
   }
   choice.finish_reason = delta.finish_reason;
   choice.stop_reason = std::move(delta.stop_reason);
   if (!spec_.stream) return;
-  // Tokens whose text is held back wait for it, unless the client follows the tokens themselves.
+  // Tokens without text yet wait for it, unless the client asked for the tokens.
   const bool tokens_matter =
       (spec_.return_token_ids || !engine_.has_tokenizer()) && !choice.token_ids.empty();
   if (choice.text.empty() && choice.finish_reason == FinishReason::kNone && !tokens_matter) return;
@@ -143,30 +272,29 @@ void Generation::take_delta(size_t prompt, CompletionDelta&& delta, std::string&
   choice.token_ids.clear();
 }
 
-void Generation::fail(const Failure& failure, std::string& stream) {
-  if (closed_) return;
+void Generation::fail(const Failure& failure, Reply& reply) {
+  if (closed_.load()) return;
   abort_all();
-  if (!choices_.empty()) log_end(cat("; failed: ", failure.message));
-  // choices_ exist from the moment on at which a stream begins.
-  if (!spec_.stream || choices_.empty()) return writer_->send(error_response(failure));
-  stream += cat("data: ", error_body(failure), "\n\ndata: [DONE]\n\n");
-  writer_->write(stream);
-  writer_->end();
+  log_end(cat("; failed: ", failure.message));
+  if (!streaming_) {
+    reply.response = error_response(failure);
+    return;
+  }
+  reply.stream += cat("data: ", error_body(failure), "\n\ndata: [DONE]\n\n");
+  reply.end_stream = true;
 }
 
-void Generation::finish(std::string& stream) {
-  closed_ = true;
-  deaf_.store(true, std::memory_order_relaxed);
+void Generation::finish(Reply& reply) {
+  closed_.store(true);
   log_end("");
   if (!spec_.stream) {
-    HttpResponse response = head();
-    response.body = whole_answer();
-    return writer_->send(std::move(response));
+    reply.response = head();
+    reply.response->body = whole_response();
+    return;
   }
-  if (spec_.include_usage) write_usage_chunk(stream);
-  stream += "data: [DONE]\n\n";
-  writer_->write(stream);
-  writer_->end();
+  if (spec_.include_usage) write_usage_chunk(reply.stream);
+  reply.stream += "data: [DONE]\n\n";
+  reply.end_stream = true;
 }
 
 HttpResponse Generation::head() const {
@@ -182,8 +310,11 @@ void Generation::begin_stream() {
   response.headers.add("Cache-Control", "no-cache");
   response.headers.add("X-Accel-Buffering", "no");
   writer_->begin_stream(std::move(response));
-  writer_->on_silence(settings_.keep_alive_s,
-                      [self = shared_from_this()] { self->writer_->write(": keep-alive\n\n"); });
+  streaming_ = true;
+  if (settings_.keep_alive_s > 0.0) {
+    writer_->on_silence(settings_.keep_alive_s,
+                        [self = shared_from_this()] { self->writer_->write(": keep-alive\n\n"); });
+  }
   if (!spec_.chat) return;
   std::string stream;
   for (size_t i = 0; i < choices_.size(); ++i) write_chunk(stream, i, choices_[i], true, "", {});
@@ -306,7 +437,7 @@ void Generation::write_whole_choice(JsonOut& out, size_t index, Choice& choice) 
   out.end_object();
 }
 
-std::string Generation::whole_answer() {
+std::string Generation::whole_response() {
   std::string body;
   JsonOut out(body);
   out.begin_object();

@@ -1,18 +1,22 @@
-// One completions or chat request while it runs: hands its prompts to the engine, takes their outputs from
-// the engine thread and writes the answer on the connection's strand; ends everything when the client goes.
+// One completions or chat request: submits its prompts to the engine, takes their outputs from the engine
+// thread and writes the response; aborts everything if the client disconnects.
 //
-// Lives as long as the engine or the connection refers to it. The engine thread only touches the mailbox; all
-// else belongs to the strand on which start() was called.
+// Lives as long as the engine or the connection refers to it. Threads: start() runs on a thread of the
+// WorkPool, receive() on the engine thread. Outputs are processed by one thread at a time: the strand of the
+// connection, or a thread of the WorkPool if there is much to write.
 #pragma once
 
 #include <atomic>
 #include <memory>
 #include <mutex>
+#include <optional>
+#include <stop_token>
 #include <string>
 #include <vector>
 
 #include "base/clock.h"
 #include "server/http/http_types.h"
+#include "server/http/work_pool.h"
 #include "server/openai/answer_format.h"
 #include "server/openai/generation_spec.h"
 #include "server/serving_engine.h"
@@ -20,21 +24,24 @@
 namespace quire {
 
 struct GenerationSettings {
-  double keep_alive_s = 15.0;  // a comment line after so much silence on a stream
-  std::string fingerprint;     // system_fingerprint
-  bool log_requests = false;   // a line for each answer
+  double keep_alive_s = 15.0;      // between comments on a silent stream; 0 = no comments
+  std::string fingerprint;         // system_fingerprint
+  bool log_requests = false;       // one line per response
+  std::shared_ptr<WorkPool> pool;  // writes large responses; null = the strand writes all of them
 };
 
 class Generation : public std::enable_shared_from_this<Generation> {
  public:
+  // `stop` is requested when the client disconnects.
   Generation(ServingEngine& engine, GenerationSpec spec, std::shared_ptr<ResponseWriter> writer,
-             GenerationSettings settings);
+             GenerationSettings settings, std::stop_source stop = {});
 
-  // Submits all prompts, or answers with the reason why not.
+  // Submits all prompts. If one is refused, the others are aborted and the response is the error. If it
+  // throws, all are aborted and the caller has to respond.
   void start();
 
  private:
-  // One choice of the answer: sample `index % n` of prompt `index / n`.
+  // One choice of the response: sample `index % n` of prompt `index / n`.
   struct Choice {
     std::string text;
     std::vector<TokenId> token_ids;
@@ -42,29 +49,44 @@ class Generation : public std::enable_shared_from_this<Generation> {
     int64_t text_offset = 0;
     int64_t num_tokens = 0;
     bool echo_done = false;
-    bool begun = false;  // something of it was streamed
+    bool begun = false;  // part of it was streamed
     FinishReason finish_reason = FinishReason::kNone;
     std::variant<std::monostate, std::string, TokenId> stop_reason;
   };
   struct Prompt {
-    RequestId request = -1;
     bool finished = false;
     int64_t cached_tokens = 0;
     std::vector<PositionLogprobs> logprobs;
   };
-  struct Letter {
+  struct PromptOutput {
     size_t prompt;
     RequestOutput output;
   };
+  // The part of the response that a batch of outputs adds.
+  struct Reply {
+    std::string stream;
+    std::optional<HttpResponse> response;
+    bool end_stream = false;
+  };
+  struct Abort {
+    Generation* generation;
+    void operator()() const { generation->abort_all(); }
+  };
 
-  void receive(size_t prompt, RequestOutput&& output);  // engine thread
-  void open_mailbox();
-  void take(size_t prompt, RequestOutput&& output, std::string& stream);
+  std::optional<Failure> submit_all();
+  void begin_response(const std::optional<Failure>& failure);  // strand
+  void receive(size_t prompt, RequestOutput&& output) noexcept;
+  void take_outputs();  // strand
+  void process_on_pool(std::vector<PromptOutput> outputs) noexcept;
+  void process(std::vector<PromptOutput> outputs, Reply& reply);
+  void deliver(Reply& reply);  // strand
+  void abort_all() noexcept;
+
+  void take(size_t prompt, RequestOutput&& output, Reply& reply);
   void take_delta(size_t prompt, CompletionDelta&& delta, std::string& stream);
   void echo_prompt(size_t prompt, Choice& choice);
-  void fail(const Failure& failure, std::string& stream);
-  void finish(std::string& stream);
-  void abort_all();
+  void fail(const Failure& failure, Reply& reply);
+  void finish(Reply& reply);
   void begin_stream();
   void log_end(std::string_view how) const;
 
@@ -74,7 +96,7 @@ class Generation : public std::enable_shared_from_this<Generation> {
                    std::span<const TokenId> token_ids);
   void write_usage_chunk(std::string& stream) const;
   void write_chunk_logprobs(JsonOut& out, Choice& choice) const;
-  std::string whole_answer();
+  std::string whole_response();
   void write_whole_choice(JsonOut& out, size_t index, Choice& choice);
   HttpResponse head() const;
 
@@ -82,16 +104,24 @@ class Generation : public std::enable_shared_from_this<Generation> {
   const GenerationSpec spec_;
   const std::shared_ptr<ResponseWriter> writer_;
   const GenerationSettings settings_;
+  const std::stop_source stop_;
   std::vector<Prompt> prompts_;
   std::vector<Choice> choices_;
   size_t num_unfinished_ = 0;
+  size_t num_entries_ = 0;  // tokens and log-probabilities received so far
   const double begin_ = monotonic_seconds();
-  bool closed_ = false;  // the answer is complete, or nobody is there to take it
+  bool streaming_ = false;
+
+  std::atomic<bool> closed_{false};       // the response is complete, or the client has disconnected
+  std::atomic<bool> output_lost_{false};  // an output could not be queued for want of memory
 
   std::mutex mutex_;
-  std::vector<Letter> mailbox_;
-  bool awaited_ = false;           // open_mailbox() is on its way
-  std::atomic<bool> deaf_{false};  // closed_, for the engine thread
+  std::vector<PromptOutput> outputs_;
+  bool processing_ = true;           // take_outputs() is queued or runs; at first by begin_response()
+  std::vector<RequestId> requests_;  // submitted so far
+
+  // Last, so that it is destroyed before anything that its callback uses.
+  std::optional<std::stop_callback<Abort>> on_stop_;
 };
 
 }  // namespace quire

@@ -11,70 +11,74 @@ namespace {
 
 constexpr int32_t kDefaultCompletionTokens = 16;
 constexpr size_t kMaxPrompts = 4096;
-constexpr size_t kMaxChoices = 16384;
+// Log-probabilities of prompt tokens in a response. This is about 200 MB of JSON.
+constexpr int64_t kMaxPromptLogprobs = 4'000'000;
 
 Failure no_tokenizer(std::string_view param) {
   return invalid_argument("the model has no tokenizer: send the prompt as token ids", std::string(param));
 }
 
-// Refuses a text that cannot fit however it is cut into tokens: tokenizing megabytes only to say so would
-// hold up a thread.
+// Rejects a text that cannot fit no matter how it is tokenized, without tokenizing it.
 Status check_size(std::string_view text, const Truncation& truncation, const ServingEngine& engine,
                   std::string_view param) {
   const auto limit = static_cast<size_t>(std::max(1, engine.model().max_model_len));
-  // Short tokens are the rule, so this spares most prompts the question.
+  // max_token_bytes() is slow the first time, and most prompts are short.
   if (truncation.keep || text.size() / 4 <= limit || text.size() / engine.max_token_bytes() <= limit)
     return {};
   return invalid_argument(
-      cat("the prompt has ", text.size(), " bytes, that is more than ",
-          text.size() / engine.max_token_bytes(), " tokens; the model takes ", limit, " (--max-model-len)"),
+      cat("the prompt has ", text.size(), " bytes, which is more than ",
+          text.size() / engine.max_token_bytes(), " tokens; the limit is ", limit, " (--max-model-len)"),
       std::string(param));
 }
 
-Result<PromptInput> text_prompt(std::string text, bool add_special_tokens, const Truncation& truncation,
-                                const ServingEngine& engine) {
-  if (!engine.has_tokenizer()) return no_tokenizer("prompt");
-  if (const Status s = check_size(text, truncation, engine, "prompt"); !s.ok()) return s.failure();
-  auto ids = engine.encode(text, add_special_tokens);
-  return PromptInput{std::move(ids), std::move(text), 0};
-}
+// Reads `prompt`: a string, an array of strings, of token ids, or of arrays of token ids.
+struct PromptReader {
+  const ServingEngine& engine;
+  const Truncation& truncation;
+  bool add_special_tokens;
+  const std::stop_token& stop;
 
-Result<PromptInput> token_prompt(const Json& array, const std::string& name, const ServingEngine& engine) {
-  auto ids = read_token_ids(array, name, engine.model().vocab_size);
-  if (!ids.ok()) return Failure{ids.failure().kind, ids.failure().message, "prompt"};
-  return PromptInput{std::move(ids).value(), {}, 0};
-}
+  Result<PromptInput> text(std::string text) const {
+    if (!engine.has_tokenizer()) return no_tokenizer("prompt");
+    if (const Status s = check_size(text, truncation, engine, "prompt"); !s.ok()) return s.failure();
+    auto ids = engine.encode(text, add_special_tokens, stop);
+    return PromptInput{std::move(ids), std::move(text), 0};
+  }
 
-// prompt: a string, an array of strings, of token ids, or of arrays of token ids.
-Result<std::vector<PromptInput>> read_prompts(const Json* prompt, bool add_special_tokens,
-                                              const Truncation& truncation, const ServingEngine& engine) {
+  Result<PromptInput> tokens(const Json& array, const std::string& name) const {
+    auto ids = read_token_ids(array, name, engine.model().vocab_size);
+    if (!ids.ok()) return Failure{ids.failure().kind, ids.failure().message, "prompt"};
+    return PromptInput{std::move(ids).value(), {}, 0};
+  }
+
+  Result<std::vector<PromptInput>> read(const Json* prompt) const;
+};
+
+Result<std::vector<PromptInput>> PromptReader::read(const Json* prompt) const {
   const auto wrong = [] {
     return invalid_argument(
         "prompt must be a string, an array of strings, an array of token ids or an array of such arrays",
         "prompt");
   };
   if (prompt == nullptr) return invalid_argument("prompt is missing", "prompt");
+  const bool single =
+      prompt->is_string() || (prompt->is_array() && !prompt->empty() && (*prompt)[0].is_number());
   std::vector<PromptInput> prompts;
-  if (prompt->is_string()) {
-    auto one = text_prompt(prompt->get<std::string>(), add_special_tokens, truncation, engine);
+  if (single) {
+    auto one = prompt->is_string() ? text(prompt->get<std::string>()) : tokens(*prompt, "prompt");
     if (!one.ok()) return one.failure();
     prompts.push_back(std::move(one).value());
     return prompts;
   }
   if (!prompt->is_array() || prompt->empty()) return wrong();
-  if ((*prompt)[0].is_number()) {
-    auto one = token_prompt(*prompt, "prompt", engine);
-    if (!one.ok()) return one.failure();
-    prompts.push_back(std::move(one).value());
-    return prompts;
+  if (prompt->size() > kMaxPrompts) {
+    return invalid_argument(cat("prompt has ", prompt->size(), " prompts; the limit is ", kMaxPrompts),
+                            "prompt");
   }
-  if (prompt->size() > kMaxPrompts)
-    return invalid_argument(cat("one request takes at most ", kMaxPrompts, " prompts"), "prompt");
   for (const Json& element : *prompt) {
     if (!element.is_string() && !element.is_array()) return wrong();
-    auto one = element.is_string()
-                   ? text_prompt(element.get<std::string>(), add_special_tokens, truncation, engine)
-                   : token_prompt(element, cat("prompt[", prompts.size(), "]"), engine);
+    auto one = element.is_string() ? text(element.get<std::string>())
+                                   : tokens(element, cat("prompt[", prompts.size(), "]"));
     if (!one.ok()) return one.failure();
     prompts.push_back(std::move(one).value());
   }
@@ -85,7 +89,7 @@ void set_id(GenerationSpec& spec, std::string_view prefix, const std::string& re
   spec.id = cat(prefix, spec.id.empty() ? request_id : spec.id);
 }
 
-// What the engine has to compute so that the answer can be written.
+// The engine computes what the response needs.
 void set_engine_logprobs(GenerationSpec& spec) {
   spec.sampling.logprobs = spec.logprobs;
   spec.sampling.prompt_logprobs = spec.prompt_logprobs;
@@ -96,10 +100,39 @@ void set_engine_logprobs(GenerationSpec& spec) {
   }
 }
 
+// The prompts' log-probabilities are written once per choice, so that a small request could ask for
+// gigabytes.
+Status check_prompt_logprobs(const GenerationSpec& spec, const ModelInfo& model) {
+  if (!spec.sampling.prompt_logprobs) return {};
+  const int64_t top = *spec.sampling.prompt_logprobs;
+  const int64_t per_token = 1 + (top < 0 ? model.vocab_size : top);
+  const int64_t num_copies = spec.echo && spec.logprobs ? std::max(1, spec.sampling.n) : 1;
+  int64_t num_tokens = 0;
+  for (const PromptInput& prompt : spec.prompts) num_tokens += static_cast<int64_t>(prompt.ids.size());
+  if (num_tokens <= kMaxPromptLogprobs / per_token / num_copies) return {};
+  return invalid_argument(
+      cat("the response would hold more than ", kMaxPromptLogprobs, " log-probabilities of prompt tokens (",
+          num_tokens, " tokens, ", per_token, " per token, ", num_copies, " times)"),
+      "logprobs");
+}
+
+// Tool calls in the output are not parsed, so that a client would get them as text.
+void refuse_tools(FieldReader& fields) {
+  const Json* tools = fields.any("tools");
+  const Json* choice = fields.any("tool_choice");
+  const bool none = choice != nullptr && *choice == "none";
+  if (none || ((tools == nullptr || tools->empty()) && (choice == nullptr || *choice == "auto"))) return;
+  fields.fail(
+      "tools are not supported: this server does not parse tool calls. Remove tools, or send tool_choice: "
+      "\"none\"",
+      tools == nullptr ? "tool_choice" : "tools");
+}
+
 }  // namespace
 
 Result<GenerationSpec> parse_completion(const Json& body, const ServingEngine& engine,
-                                        const ApiOptions& options, const std::string& request_id) {
+                                        const ApiOptions& options, const std::string& request_id,
+                                        const std::stop_token& stop) {
   GenerationSpec spec;
   FieldReader fields(body);
   spec.model = read_model(fields, options);
@@ -112,35 +145,37 @@ Result<GenerationSpec> parse_completion(const Json& body, const ServingEngine& e
   const bool add_special_tokens = fields.boolean("add_special_tokens").value_or(true);
   const Json* prompt = fields.any("prompt");
   if (wanted == 0 && !spec.echo && !spec.prompt_logprobs) {
-    fields.fail("max_tokens must be at least 1 (0 only scores a prompt: with echo or prompt_logprobs)",
+    fields.fail("max_tokens must be at least 1; 0 is allowed with echo or prompt_logprobs, to score a prompt",
                 "max_tokens");
   }
   settle_unread(fields, options, spec);
   if (!fields.ok()) return fields.failure();
 
-  auto prompts = read_prompts(prompt, add_special_tokens, truncation, engine);
+  auto prompts = PromptReader{engine, truncation, add_special_tokens, stop}.read(prompt);
   if (!prompts.ok()) return prompts.failure();
   spec.prompts = std::move(prompts).value();
-  if (spec.sampling.n > 0 && spec.prompts.size() * static_cast<size_t>(spec.sampling.n) > kMaxChoices) {
-    return invalid_argument(cat(spec.prompts.size(), " prompts with n = ", spec.sampling.n,
-                                " are more than the ", kMaxChoices, " choices that one request may have"),
+  if (const auto num = static_cast<int64_t>(spec.prompts.size()); num * spec.sampling.n > kMaxChoices) {
+    return invalid_argument(cat(num, " prompts with n = ", spec.sampling.n, " are ", num * spec.sampling.n,
+                                " choices; the limit per request is ", kMaxChoices),
                             "n");
   }
   for (PromptInput& p : spec.prompts) {
     const size_t given = p.ids.size();
     if (const Status s = fit_prompt(p, truncation, wanted, kDefaultCompletionTokens, engine.model()); !s.ok())
       return s.failure();
-    // What is echoed is what the model saw.
+    // The echo is what the model was given.
     const bool cut = p.ids.size() != given;
     if (spec.echo && engine.has_tokenizer() && (p.text.empty() || cut)) p.text = engine.decode(p.ids, false);
   }
   set_engine_logprobs(spec);
+  if (const Status s = check_prompt_logprobs(spec, engine.model()); !s.ok()) return s.failure();
   set_id(spec, "cmpl-", request_id);
   return spec;
 }
 
 Result<GenerationSpec> parse_chat_completion(const Json& body, const ServingEngine& engine,
-                                             const ApiOptions& options, const std::string& request_id) {
+                                             const ApiOptions& options, const std::string& request_id,
+                                             const std::stop_token& stop) {
   GenerationSpec spec;
   spec.chat = true;
   FieldReader fields(body);
@@ -152,7 +187,7 @@ Result<GenerationSpec> parse_chat_completion(const Json& body, const ServingEngi
   const auto top = fields.integer32("top_logprobs", -1);
   if (top && *top != 0 && !logprobs) fields.fail("top_logprobs needs logprobs: true", "top_logprobs");
   if (logprobs) spec.logprobs = top.value_or(0);
-  // The newer name wins.
+  // The newer name takes precedence.
   const auto max_tokens = fields.integer32("max_tokens", 1);
   const auto max_completion_tokens = fields.integer32("max_completion_tokens", 1);
   const auto wanted = max_completion_tokens ? max_completion_tokens : max_tokens;
@@ -161,6 +196,7 @@ Result<GenerationSpec> parse_chat_completion(const Json& body, const ServingEngi
                 "echo is not supported for chat; continue_final_message continues a message", "echo");
   }
   const bool add_special_tokens = fields.boolean("add_special_tokens").value_or(false);
+  refuse_tools(fields);
   if (!fields.ok()) return fields.failure();
   auto chat = read_chat_prompt(fields, options);
   if (!chat.ok()) return chat.failure();
@@ -178,18 +214,19 @@ Result<GenerationSpec> parse_chat_completion(const Json& body, const ServingEngi
   if (!text.ok()) return text.failure();
   if (const Status s = check_size(*text, truncation, engine, "messages"); !s.ok()) return s.failure();
   PromptInput prompt;
-  prompt.ids = add_special_tokens ? engine.encode(*text, true) : engine.encode_rendered(*text);
+  prompt.ids = add_special_tokens ? engine.encode(*text, true, stop) : engine.encode_rendered(*text, stop);
   if (Status s = fit_prompt(prompt, truncation, wanted, std::numeric_limits<int32_t>::max(), engine.model());
       !s.ok()) {
     Failure failure = s.failure();
     if (failure.param == "prompt") failure.param = "messages";
     return failure;
   }
-  if (spec.sampling.n > static_cast<int32_t>(kMaxChoices)) {
+  if (spec.sampling.n > kMaxChoices) {
     return invalid_argument(cat("n must be between 1 and ", kMaxChoices, ", not ", spec.sampling.n), "n");
   }
   spec.prompts.push_back(std::move(prompt));
   set_engine_logprobs(spec);
+  if (const Status s = check_prompt_logprobs(spec, engine.model()); !s.ok()) return s.failure();
   set_id(spec, "chatcmpl-", request_id);
   return spec;
 }

@@ -1,9 +1,10 @@
-// A completions or chat request after parsing: what to ask of the engine and how to write the answer. Plain
-// data.
+// A completions or chat request after parsing: what the engine has to do and how the response is written.
+// Plain data.
 #pragma once
 
 #include <cstdint>
 #include <optional>
+#include <stop_token>
 #include <string>
 #include <vector>
 
@@ -13,28 +14,30 @@
 
 namespace quire {
 
-// What of the server's options the reading of requests needs.
+constexpr int32_t kMaxChoices = 16384;  // prompts multiplied by n, per request
+
+// The options of the server that parsing depends on.
 struct ApiOptions {
-  std::vector<std::string> model_names;      // the first is what answers call the model; never empty
+  std::vector<std::string> model_names;      // the first is the model name in responses; never empty
   bool strict_params = false;                // unknown fields are errors
-  bool trust_request_chat_template = false;  // a request may bring its own chat template
+  bool trust_request_chat_template = false;  // a request may contain its own chat template
 };
 
 struct PromptInput {
   std::vector<TokenId> ids;
-  std::string text;        // as given, or the tokens' text where echo needs it
-  int32_t max_tokens = 0;  // the request's, or what this prompt leaves
+  std::string text;        // as given; decoded from the tokens if echo needs it
+  int32_t max_tokens = 0;  // the request's, or what the context leaves for this prompt
 };
 
 struct GenerationSpec {
   bool chat = false;
   std::string id;     // "chatcmpl-...", "cmpl-..."
-  std::string model;  // as answers call it
+  std::string model;  // as named in the response
   int64_t created = 0;
   std::vector<PromptInput> prompts;
-  SamplingParams sampling;  // but for max_tokens, which is the prompt's
+  SamplingParams sampling;  // except for max_tokens, which each prompt has
   int32_t priority = 0;
-  std::string client;  // who asks: the request's `user`, unless an API key says it
+  std::string client;  // the API key, or the request's `user` if there are no keys
   std::string cache_salt;
 
   bool stream = false;
@@ -43,15 +46,18 @@ struct GenerationSpec {
   bool echo = false;
   bool return_token_ids = false;
   bool tokens_as_ids = false;              // logprobs name tokens "token_id:N"
-  std::optional<int32_t> logprobs;         // alternatives to write for each token
-  std::optional<int32_t> prompt_logprobs;  // asked for in its own field, written in vLLM's form
+  std::optional<int32_t> logprobs;         // alternatives in the response per token
+  std::optional<int32_t> prompt_logprobs;  // from the field of that name; written in vLLM's format
   std::vector<std::string> ignored_params;
 };
 
-// `request_id` names the request where the body's request_id does not.
+// `request_id` is used if the body has no request_id. Both tokenize, and throw Cancelled soon after `stop` is
+// requested.
 Result<GenerationSpec> parse_completion(const Json& body, const ServingEngine& engine,
-                                        const ApiOptions& options, const std::string& request_id);
+                                        const ApiOptions& options, const std::string& request_id,
+                                        const std::stop_token& stop = {});
 Result<GenerationSpec> parse_chat_completion(const Json& body, const ServingEngine& engine,
-                                             const ApiOptions& options, const std::string& request_id);
+                                             const ApiOptions& options, const std::string& request_id,
+                                             const std::stop_token& stop = {});
 
 }  // namespace quire

@@ -7,7 +7,7 @@
 namespace quire {
 namespace {
 
-// Bytes of the well-formed UTF-8 sequence that `text` begins with; 0 where there is none (Unicode 15, table
+// Length of the well-formed UTF-8 sequence at the beginning of `text`; 0 if there is none (Unicode 15, table
 // 3-7).
 size_t utf8_length(std::string_view text) {
   const auto at = [&](size_t i) { return static_cast<uint8_t>(text[i]); };

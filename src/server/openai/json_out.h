@@ -1,5 +1,5 @@
-// Writes JSON straight into a string, without a tree: answers and stream chunks are written once and never
-// looked at again. The caller keeps begin and end in balance and a key before each value of an object.
+// Writes JSON into a string, without building a tree first. The caller balances begin and end and writes a
+// key before each value of an object.
 #pragma once
 
 #include <concepts>
@@ -27,7 +27,7 @@ class JsonOut {
   JsonOut& integer(T value) {
     return raw(std::to_string(value));
   }
-  // The shortest form that reads back the same; what JSON has no number for becomes null.
+  // The shortest form that reads back as the same value; null for NaN and infinities.
   JsonOut& number(float value);
   JsonOut& number(double value);
   JsonOut& boolean(bool value) { return raw(value ? "true" : "false"); }

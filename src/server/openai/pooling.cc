@@ -32,82 +32,138 @@ std::string base64_of(std::string_view bytes) {
 }
 
 Pooling::Pooling(ServingEngine& engine, PoolingSpec spec, std::shared_ptr<ResponseWriter> writer,
-                 bool log_requests)
-    : engine_(engine), spec_(std::move(spec)), writer_(std::move(writer)), log_requests_(log_requests) {
+                 std::shared_ptr<WorkPool> pool, bool log_requests, std::stop_source stop)
+    : engine_(engine),
+      spec_(std::move(spec)),
+      writer_(std::move(writer)),
+      pool_(std::move(pool)),
+      log_requests_(log_requests),
+      stop_(std::move(stop)) {
   texts_.resize(spec_.texts.size());
+  requests_.reserve(spec_.texts.size());
   num_unfinished_ = texts_.size();
 }
 
 void Pooling::start() {
-  const auto self = shared_from_this();
+  on_stop_.emplace(stop_.get_token(), Abort{this});
+  try {
+    if (const auto failure = submit_all()) fail(*failure);
+  } catch (...) {
+    abort_all();
+    throw;
+  }
+}
+
+std::optional<Failure> Pooling::submit_all() {
+  SharedSamplingParams sampling;
+  sampling.edit().max_tokens = 0;
   for (size_t i = 0; i < spec_.texts.size(); ++i) {
     GenerateRequest request;
     request.prompt_token_ids = spec_.texts[i].ids;
-    request.sampling.max_tokens = 0;
+    request.sampling = sampling;
     request.pooling =
         PoolingRequest{spec_.params, spec_.texts[i].second_text, engine_.model().pools_all_tokens};
     request.priority = spec_.priority;
     request.client = spec_.client;
     request.cache_salt = spec_.cache_salt;
-    auto id = engine_.submit(std::move(request),
-                             [self, i](RequestOutput&& output) { self->receive(i, std::move(output)); });
-    if (!id.ok()) return fail(id.failure());
+    auto id = engine_.submit(std::move(request), [self = shared_from_this(), i](RequestOutput&& output) {
+      self->receive(i, std::move(output));
+    });
+    if (!id.ok()) return id.failure();
     const std::lock_guard lock(mutex_);
-    texts_[i].request = id.value();
+    requests_.push_back(*id);  // into reserved memory: does not throw
+    // abort_all() may have run before it could see this request.
+    if (closed_.load()) {
+      engine_.abort(*id);
+      return std::nullopt;
+    }
   }
-  writer_->on_gone([self] { self->abort_all(); });
+  return std::nullopt;
 }
 
-void Pooling::receive(size_t index, RequestOutput&& output) {
-  if (deaf_.load(std::memory_order_relaxed)) return;
-  if (output.failure) {
-    return writer_->post([self = shared_from_this(), failure = *output.failure] { self->fail(failure); });
-  }
+void Pooling::receive(size_t index, RequestOutput&& output) noexcept {
+  if (closed_.load(std::memory_order_relaxed)) return;
+  if (output.failure) return fail(*output.failure);
   if (!output.finished) return;
-  const bool whole = !output.pooled.empty();
+  if (output.pooled.empty()) {
+    return fail(ErrorKind::kOverloaded, "the request was aborted before its result was computed");
+  }
   {
     const std::lock_guard lock(mutex_);
     Text& text = texts_[index];
     text.finished = true;
     text.cached_tokens = output.num_cached_tokens;
     text.vector = std::move(output.pooled);
-    if (--num_unfinished_ > 0 && whole) return;
+    if (--num_unfinished_ > 0) return;
   }
-  if (!whole) {
-    const Failure failure{ErrorKind::kOverloaded, "the request was ended before its vector was computed", ""};
-    return writer_->post([self = shared_from_this(), failure] { self->fail(failure); });
+  size_t num_values = 0;
+  for (const Text& text : texts_) num_values += text.vector.size();
+  bool queued = false;
+  try {
+    // Not with stop_: a response that is complete is written while the server shuts down, too.
+    queued = pool_->submit(num_values * 16, std::stop_source(),
+                           [self = shared_from_this()](const std::stop_token&) { self->finish(); });
+  } catch (...) {
   }
-  writer_->post([self = shared_from_this()] { self->finish(); });
+  if (!queued) fail(ErrorKind::kOverloaded, "the server is overloaded; try again later");
 }
 
-void Pooling::abort_all() {
-  closed_ = true;
-  deaf_.store(true, std::memory_order_relaxed);
-  const std::lock_guard lock(mutex_);
-  for (const Text& text : texts_) {
-    if (text.request >= 0 && !text.finished) engine_.abort(text.request);
+// Any thread. The engine ignores requests that have ended.
+void Pooling::abort_all() noexcept {
+  if (closed_.exchange(true)) return;
+  const auto request = [this](size_t i) -> std::optional<RequestId> {
+    const std::lock_guard lock(mutex_);
+    return i < requests_.size() ? std::optional(requests_[i]) : std::nullopt;
+  };
+  for (size_t i = 0; const auto id = request(i); ++i) {
+    try {
+      engine_.abort(*id);
+    } catch (...) {
+      // Without memory to abort the request, it runs to its end and its outputs are dropped.
+    }
   }
 }
 
-void Pooling::fail(const Failure& failure) {
-  if (closed_) return;
+void Pooling::fail(const Failure& failure) noexcept {
+  if (closed_.load()) return;
   abort_all();
-  writer_->send(error_response(failure));
+  try {
+    reply(error_response(failure));
+  } catch (...) {
+    writer_->post_failure();
+  }
 }
 
-void Pooling::finish() {
-  if (closed_) return;
-  closed_ = true;
-  deaf_.store(true, std::memory_order_relaxed);
-  if (log_requests_) {
-    log_info(spec_.id, ": ", texts_.size(), " texts, ", usage().prompt_tokens, " tokens, ",
-             fixed(monotonic_seconds() - begin_, 3), " s");
+void Pooling::fail(ErrorKind kind, const char* message) noexcept {
+  if (closed_.load()) return;
+  try {
+    fail(Failure{kind, message, ""});
+  } catch (...) {
+    abort_all();
+    writer_->post_failure();
   }
-  HttpResponse response;
-  if (!spec_.ignored_params.empty())
-    response.headers.add("X-Ignored-Params", ignored_header(spec_.ignored_params));
-  response.body = answer();
-  writer_->send(std::move(response));
+}
+
+void Pooling::finish() noexcept {
+  if (closed_.exchange(true)) return;
+  try {
+    if (log_requests_) {
+      log_info(spec_.id, ": ", texts_.size(), " texts, ", usage().prompt_tokens, " tokens, ",
+               fixed(monotonic_seconds() - begin_, 3), " s");
+    }
+    HttpResponse response;
+    if (!spec_.ignored_params.empty())
+      response.headers.add("X-Ignored-Params", ignored_header(spec_.ignored_params));
+    response.body = response_body();
+    reply(std::move(response));
+  } catch (...) {
+    writer_->post_failure();
+  }
+}
+
+void Pooling::reply(HttpResponse response) {
+  const auto shared = std::make_shared<HttpResponse>(std::move(response));
+  writer_->post([self = shared_from_this(), shared] { self->writer_->send(std::move(*shared)); });
 }
 
 Usage Pooling::usage() const {
@@ -119,7 +175,7 @@ Usage Pooling::usage() const {
   return usage;
 }
 
-// Of each document.
+// One score per document.
 std::vector<double> Pooling::scores() const {
   std::vector<double> scores;
   for (size_t i = spec_.num_left; i < texts_.size(); ++i) {
@@ -141,7 +197,7 @@ void Pooling::write_vectors(JsonOut& out) const {
     out.begin_object().key("object").string(embeddings ? "embedding" : "pooling").key("index").integer(i);
     out.key(embeddings ? "embedding" : "data");
     if (spec_.base64) {
-      // This machine's numbers are little-endian, as clients expect them.
+      // Clients expect little-endian values, which is the byte order of every supported machine.
       out.string(base64_of({reinterpret_cast<const char*>(vector.data()), vector.size() * sizeof(float)}));
     } else {
       write_numbers(out, vector);
@@ -197,7 +253,7 @@ void Pooling::write_classes(JsonOut& out) const {
   out.end_array();
 }
 
-std::string Pooling::answer() const {
+std::string Pooling::response_body() const {
   std::string body;
   JsonOut out(body);
   out.begin_object().key("id").string(spec_.id);

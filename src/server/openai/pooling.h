@@ -1,15 +1,18 @@
-// Runs a request for vectors and writes its answer. Made for each request; lives until the answer is sent or
-// the client goes.
+// One pooling request: submits its texts to the engine, takes the vectors from the engine thread and writes
+// the response. Lives as long as the engine or the connection refers to it.
 #pragma once
 
 #include <atomic>
 #include <memory>
 #include <mutex>
+#include <optional>
+#include <stop_token>
 #include <string>
 #include <vector>
 
 #include "base/clock.h"
 #include "server/http/http_types.h"
+#include "server/http/work_pool.h"
 #include "server/openai/answer_format.h"
 #include "server/openai/pooling_spec.h"
 
@@ -17,41 +20,54 @@ namespace quire {
 
 class Pooling : public std::enable_shared_from_this<Pooling> {
  public:
-  Pooling(ServingEngine& engine, PoolingSpec spec, std::shared_ptr<ResponseWriter> writer, bool log_requests);
-  // On the connection's strand.
+  // `stop` is requested when the client disconnects. `pool` writes the response.
+  Pooling(ServingEngine& engine, PoolingSpec spec, std::shared_ptr<ResponseWriter> writer,
+          std::shared_ptr<WorkPool> pool, bool log_requests, std::stop_source stop);
+  // Submits all texts. Runs on a thread of the pool.
   void start();
 
  private:
   struct Text {
-    RequestId request = -1;
     bool finished = false;
     int64_t cached_tokens = 0;
     std::vector<float> vector;
   };
+  struct Abort {
+    Pooling* pooling;
+    void operator()() const { pooling->abort_all(); }
+  };
 
-  void receive(size_t index, RequestOutput&& output);  // engine thread
-  void fail(const Failure& failure);
-  void finish();
-  void abort_all();
+  std::optional<Failure> submit_all();
+  void receive(size_t index, RequestOutput&& output) noexcept;  // engine thread
+  void fail(const Failure& failure) noexcept;                   // any thread
+  void fail(ErrorKind kind, const char* message) noexcept;      // any thread
+  void finish() noexcept;                                       // pool
+  void reply(HttpResponse response);
+  void abort_all() noexcept;
   Usage usage() const;
   std::vector<double> scores() const;
   void write_vectors(JsonOut& out) const;
   void write_ranks(JsonOut& out) const;
   void write_scores(JsonOut& out) const;
   void write_classes(JsonOut& out) const;
-  std::string answer() const;
+  std::string response_body() const;
 
   ServingEngine& engine_;
   const PoolingSpec spec_;
   const std::shared_ptr<ResponseWriter> writer_;
+  const std::shared_ptr<WorkPool> pool_;
   const bool log_requests_;
+  const std::stop_source stop_;
   const double begin_ = monotonic_seconds();
-  bool closed_ = false;  // answered, or nobody is there to take the answer; the strand's
+  std::atomic<bool> closed_{false};  // the response is decided, or the client has disconnected
 
   std::mutex mutex_;
-  std::vector<Text> texts_;  // under the mutex until all have come
+  std::vector<Text> texts_;  // guarded by mutex_ until all are finished
   size_t num_unfinished_ = 0;
-  std::atomic<bool> deaf_{false};
+  std::vector<RequestId> requests_;  // submitted so far
+
+  // Last, so that it is destroyed before anything that its callback uses.
+  std::optional<std::stop_callback<Abort>> on_stop_;
 };
 
 // Standard base64, with padding.

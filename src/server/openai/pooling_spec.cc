@@ -10,21 +10,25 @@ namespace quire {
 namespace {
 
 constexpr size_t kMaxDocuments = 4096;
+// A reranker reads the query again with each document. Bytes of all these copies together.
+constexpr size_t kMaxRepeatedQueryBytes = 8 << 20;
 
-// What all of these requests have in common. `task`: what the model must give.
+// Parses one pooling request: the fields that all endpoints have, and helpers for the rest.
 struct Reading {
-  Reading(const Json& body, const ServingEngine& serving, const ApiOptions& api)
-      : fields(body), engine(serving), options(api) {}
+  Reading(const Json& body, const ServingEngine& serving, const ApiOptions& api,
+          const std::stop_token& stop_token)
+      : fields(body), engine(serving), options(api), stop(stop_token) {}
 
   void begin(std::string_view prefix, const std::string& request_id) {
     spec.model = read_model(fields, options);
-    spec.id = cat(prefix, fields.text("request_id").value_or(request_id));
+    RequestLabels labels = read_labels(fields);
+    spec.id = cat(prefix, labels.request_id.empty() ? request_id : labels.request_id);
     spec.created = unix_seconds();
-    spec.priority = fields.integer32("priority").value_or(0);
-    spec.client = fields.text("user").value_or("");
-    spec.cache_salt = fields.text("cache_salt").value_or("");
+    spec.priority = labels.priority;
+    spec.client = std::move(labels.client);
+    spec.cache_salt = std::move(labels.cache_salt);
     truncation = read_truncation(fields);
-    // Of an encoder the beginning of a text counts most.
+    // Encoders read the beginning of a text that is too long, decoders the end.
     if (fields.any("truncation_side") == nullptr) truncation.cut_left = !engine.model().bidirectional;
     if (const auto format = fields.text("encoding_format")) {
       if (*format != "float" && *format != "base64")
@@ -41,16 +45,16 @@ struct Reading {
   }
 
   Status require(ModelTask task) const {
-    const ModelTask given = engine.model().task;
-    if (given == task) return {};
-    const auto name = [](ModelTask t) {
-      return t == ModelTask::kGenerate ? "generates text"
-             : t == ModelTask::kEmbed  ? "gives embeddings"
-                                       : "gives scores";
+    const ModelTask actual = engine.model().task;
+    if (actual == task) return {};
+    const auto kind = [](ModelTask t) {
+      return t == ModelTask::kGenerate ? "a generation model"
+             : t == ModelTask::kEmbed  ? "an embedding model"
+                                       : "a classification or reranking model";
     };
     return invalid_argument(
-        cat("the model ", engine.model().name, " ", name(given), "; this needs one that ", name(task),
-            given == ModelTask::kGenerate ? " (--runner pooling makes embeddings of any)" : ""),
+        cat("this endpoint needs ", kind(task), "; ", engine.model().name, " is ", kind(actual),
+            actual == ModelTask::kGenerate ? " (--runner pooling makes it an embedding model)" : ""),
         "model");
   }
 
@@ -64,11 +68,11 @@ struct Reading {
     return {};
   }
 
-  // A text by itself. What is cut off is the text's, never the tokens around it.
+  // A single text. Truncation removes tokens of the text, never the special tokens around it.
   Status add_text(const std::string& text) {
-    PromptInput prompt{engine.encode(text, true), text, 0};
+    PromptInput prompt{engine.encode(text, true, stop), text, 0};
     if (truncation.keep) {
-      const auto plain = engine.encode(text, false);
+      const auto plain = engine.encode(text, false, stop);
       const size_t around = prompt.ids.size() - std::min(prompt.ids.size(), plain.size());
       const auto begin = std::search(prompt.ids.begin(), prompt.ids.end(), plain.begin(), plain.end());
       const int64_t keep = *truncation.keep < 0 ? engine.model().max_model_len : *truncation.keep;
@@ -98,30 +102,31 @@ struct Reading {
   FieldReader fields;
   const ServingEngine& engine;
   const ApiOptions& options;
+  const std::stop_token stop;
   Truncation truncation;
   PoolingSpec spec;
 };
 
 Status Reading::add_pair(const std::string& first, const std::string& second) {
-  auto pair = engine.encode_pair(first, second, fields.text("instruction").value_or(""));
+  auto pair = engine.encode_pair(first, second, fields.text("instruction").value_or(""), stop);
   if (!pair.ok()) return pair.failure();
   PooledText text = std::move(pair).value();
   const auto size = static_cast<int64_t>(text.ids.size());
   const int64_t limit = engine.model().max_model_len;
   const int64_t keep = !truncation.keep ? size : *truncation.keep < 0 ? limit : *truncation.keep;
-  // The end of the second text goes, the tokens behind it stay.
+  // Removes the end of the second text and keeps the special tokens after it.
   if (size > keep) text.ids.erase(text.ids.begin() + std::max<int64_t>(0, keep - 1), text.ids.end() - 1);
   if (static_cast<int64_t>(text.ids.size()) > limit) {
     return invalid_argument(
-        cat("query and document have ", text.ids.size(), " tokens together, the model takes ", limit,
-            " (--max-model-len; truncate_prompt_tokens: -1 cuts them)"),
+        cat("query and document have ", text.ids.size(), " tokens in total; the limit is ", limit,
+            " (--max-model-len; truncate_prompt_tokens: -1 truncates them)"),
         "documents");
   }
   spec.texts.push_back(std::move(text));
   return {};
 }
 
-// The name of a prompt that is put before each text; or of none.
+// The text that `prompt_name`, or the model's default, puts before each input; may be empty.
 Result<std::string> prompt_text(Reading& r) {
   const ModelInfo& model = r.engine.model();
   const std::string name = r.fields.text("prompt_name").value_or(model.default_prompt);
@@ -161,7 +166,8 @@ Status read_input(Reading& r) {
   if (!input->is_array() || input->empty()) return wrong();
   if ((*input)[0].is_number()) return tokens(*input);
   if (input->size() > kMaxDocuments)
-    return invalid_argument(cat("one request takes at most ", kMaxDocuments, " inputs"), "input");
+    return invalid_argument(cat("input has ", input->size(), " inputs; the limit is ", kMaxDocuments),
+                            "input");
   for (const Json& element : *input) {
     if (!element.is_string() && !element.is_array()) return wrong();
     if (const Status s = element.is_string() ? text(element) : tokens(element); !s.ok()) return s;
@@ -169,7 +175,7 @@ Status read_input(Reading& r) {
   return {};
 }
 
-// A conversation in the place of input, through the chat template.
+// A conversation instead of `input`, rendered by the chat template.
 Status read_messages(Reading& r) {
   auto prompt = read_chat_prompt(r.fields, r.options);
   if (!prompt.ok()) return prompt.failure();
@@ -178,7 +184,7 @@ Status read_messages(Reading& r) {
     return invalid_argument("the model has no chat template: send `input`", "messages");
   auto text = r.engine.render_chat(*prompt);
   if (!text.ok()) return text.failure();
-  return r.add({r.engine.encode_rendered(*text), {}, 0});
+  return r.add({r.engine.encode_rendered(*text, r.stop), {}, 0});
 }
 
 Result<PoolingSpec> parse_inputs(Reading& r) {
@@ -188,7 +194,7 @@ Result<PoolingSpec> parse_inputs(Reading& r) {
   return r.finish();
 }
 
-// Texts, or objects {"text": …}.
+// A string, or an array of strings and objects {"text": …}.
 Result<std::vector<std::string>> read_documents(Reading& r, std::string_view name) {
   const Json* value = r.fields.any(name);
   const auto wrong = [&] {
@@ -209,14 +215,15 @@ Result<std::vector<std::string>> read_documents(Reading& r, std::string_view nam
   };
   if (!value->is_array()) return add(*value) ? Result<std::vector<std::string>>(texts) : wrong();
   if (value->empty() || value->size() > kMaxDocuments)
-    return invalid_argument(cat(name, " must hold 1 to ", kMaxDocuments, " texts"), std::string(name));
+    return invalid_argument(cat(name, " has ", value->size(), " texts; it must have 1 to ", kMaxDocuments),
+                            std::string(name));
   for (const Json& item : *value) {
     if (!add(item)) return wrong();
   }
   return texts;
 }
 
-// Each right text with its left one.
+// Pairs each right text with its left text, or with the only left text.
 Status add_pairs(Reading& r, const std::vector<std::string>& left, const std::vector<std::string>& right) {
   const ModelInfo& model = r.engine.model();
   if (!r.engine.has_tokenizer()) return invalid_argument("the model has no tokenizer", "model");
@@ -232,8 +239,14 @@ Status add_pairs(Reading& r, const std::vector<std::string>& left, const std::ve
   }
   if (model.task == ModelTask::kGenerate) return r.require(ModelTask::kScore);
   if (model.labels.size() != 1)
+    return invalid_argument(cat("the model has ", model.labels.size(), " labels; a reranker has one"),
+                            "model");
+  if (left.size() == 1 && left[0].size() * right.size() > kMaxRepeatedQueryBytes) {
     return invalid_argument(
-        cat("the model gives scores for ", model.labels.size(), " labels; a reranker has one"), "model");
+        cat("the query has ", left[0].size(), " bytes and is combined with each of ", right.size(),
+            " documents; the limit is ", kMaxRepeatedQueryBytes, " bytes in total"),
+        "query");
+  }
   for (size_t i = 0; i < right.size(); ++i) {
     if (const Status s = r.add_pair(left.size() == 1 ? left[0] : left[i], right[i]); !s.ok()) return s;
   }
@@ -243,8 +256,8 @@ Status add_pairs(Reading& r, const std::vector<std::string>& left, const std::ve
 }  // namespace
 
 Result<PoolingSpec> parse_embeddings(const Json& body, const ServingEngine& engine, const ApiOptions& options,
-                                     const std::string& request_id) {
-  Reading r(body, engine, options);
+                                     const std::string& request_id, const std::stop_token& stop) {
+  Reading r(body, engine, options, stop);
   r.begin("embd-", request_id);
   r.spec.answer = PoolingAnswer::kEmbeddings;
   if (const auto dimensions = r.fields.integer32("dimensions", 1)) r.spec.params.dimensions = *dimensions;
@@ -254,8 +267,8 @@ Result<PoolingSpec> parse_embeddings(const Json& body, const ServingEngine& engi
 }
 
 Result<PoolingSpec> parse_classify(const Json& body, const ServingEngine& engine, const ApiOptions& options,
-                                   const std::string& request_id) {
-  Reading r(body, engine, options);
+                                   const std::string& request_id, const std::stop_token& stop) {
+  Reading r(body, engine, options, stop);
   r.begin("classify-", request_id);
   r.spec.answer = PoolingAnswer::kClasses;
   if (!r.fields.ok()) return r.fields.failure();
@@ -264,8 +277,8 @@ Result<PoolingSpec> parse_classify(const Json& body, const ServingEngine& engine
 }
 
 Result<PoolingSpec> parse_pooling(const Json& body, const ServingEngine& engine, const ApiOptions& options,
-                                  const std::string& request_id) {
-  Reading r(body, engine, options);
+                                  const std::string& request_id, const std::stop_token& stop) {
+  Reading r(body, engine, options, stop);
   r.begin("pool-", request_id);
   r.spec.answer = PoolingAnswer::kPooled;
   if (const auto dimensions = r.fields.integer32("dimensions", 1)) r.spec.params.dimensions = *dimensions;
@@ -275,8 +288,8 @@ Result<PoolingSpec> parse_pooling(const Json& body, const ServingEngine& engine,
 }
 
 Result<PoolingSpec> parse_rerank(const Json& body, const ServingEngine& engine, const ApiOptions& options,
-                                 const std::string& request_id) {
-  Reading r(body, engine, options);
+                                 const std::string& request_id, const std::stop_token& stop) {
+  Reading r(body, engine, options, stop);
   r.begin("rerank-", request_id);
   r.spec.answer = PoolingAnswer::kRerank;
   const auto query = r.fields.text("query");
@@ -293,8 +306,8 @@ Result<PoolingSpec> parse_rerank(const Json& body, const ServingEngine& engine, 
 }
 
 Result<PoolingSpec> parse_score(const Json& body, const ServingEngine& engine, const ApiOptions& options,
-                                const std::string& request_id) {
-  Reading r(body, engine, options);
+                                const std::string& request_id, const std::stop_token& stop) {
+  Reading r(body, engine, options, stop);
   r.begin("score-", request_id);
   r.spec.answer = PoolingAnswer::kScores;
   (void)r.fields.any("instruction");
@@ -306,7 +319,7 @@ Result<PoolingSpec> parse_score(const Json& body, const ServingEngine& engine, c
   if (!right.ok()) return right.failure();
   if (left->size() != 1 && left->size() != right->size()) {
     return invalid_argument(cat("there are ", left->size(), " queries and ", right->size(),
-                                " documents; there must be one query, or one for each document"),
+                                " documents; there must be one query, or one per document"),
                             old_names ? "text_1" : "queries");
   }
   if (const Status s = add_pairs(r, *left, *right); !s.ok()) return s.failure();

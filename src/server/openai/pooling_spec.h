@@ -1,7 +1,8 @@
-// Requests for vectors after parsing: /v1/embeddings, /rerank, /score, /classify, /pooling. Plain data.
+// Pooling requests after parsing: /v1/embeddings, /rerank, /score, /classify, /pooling. Plain data.
 #pragma once
 
 #include <cstdint>
+#include <stop_token>
 #include <string>
 #include <vector>
 
@@ -17,40 +18,42 @@ enum class PoolingAnswer : uint8_t { kEmbeddings, kRerank, kScores, kClasses, kP
 struct PoolingSpec {
   PoolingAnswer answer = PoolingAnswer::kEmbeddings;
   std::string id;
-  std::string model;  // as answers call it
+  std::string model;  // as named in the response
   int64_t created = 0;
   std::vector<PooledText> texts;
   PoolingParams params;
   int32_t priority = 0;
   std::string client;
   std::string cache_salt;
-  bool base64 = false;  // vectors as the bytes of their float32 numbers
-  // kRerank, kScores: a model of embeddings compares vectors. texts are then the left ones, and behind them
-  // the right ones: text i of the right with left i, or with the only left one.
+  bool base64 = false;  // embeddings as base64 of their float32 values
+  // kRerank and kScores with an embedding model: texts holds the left texts, followed by the right texts.
+  // Right text i is compared with left text i, or with the only left text.
   bool compare = false;
   size_t num_left = 0;
   std::vector<std::string> documents;  // kRerank: as given
-  size_t top_n = 0;                    // kRerank: the best so many; 0: all
+  size_t top_n = 0;                    // kRerank: number of results; 0 = all
   bool return_documents = true;
   std::vector<std::string> ignored_params;
 };
 
 using ParsePooling = Result<PoolingSpec> (*)(const Json&, const ServingEngine&, const ApiOptions&,
-                                             const std::string& request_id);
+                                             const std::string& request_id, const std::stop_token& stop);
 
-// OpenAI's, with vLLM's fields: {input | messages, encoding_format, dimensions, truncate_prompt_tokens, …}.
+// All of them tokenize, and throw Cancelled soon after `stop` is requested.
+// OpenAI's endpoint with vLLM's fields: {input | messages, encoding_format, dimensions,
+// truncate_prompt_tokens, …}.
 Result<PoolingSpec> parse_embeddings(const Json& body, const ServingEngine& engine, const ApiOptions& options,
-                                     const std::string& request_id);
+                                     const std::string& request_id, const std::stop_token& stop = {});
 // {query, documents, top_n, return_documents}
 Result<PoolingSpec> parse_rerank(const Json& body, const ServingEngine& engine, const ApiOptions& options,
-                                 const std::string& request_id);
+                                 const std::string& request_id, const std::stop_token& stop = {});
 // {text_1 | queries, text_2 | documents}
 Result<PoolingSpec> parse_score(const Json& body, const ServingEngine& engine, const ApiOptions& options,
-                                const std::string& request_id);
+                                const std::string& request_id, const std::stop_token& stop = {});
 // {input}
 Result<PoolingSpec> parse_classify(const Json& body, const ServingEngine& engine, const ApiOptions& options,
-                                   const std::string& request_id);
+                                   const std::string& request_id, const std::stop_token& stop = {});
 Result<PoolingSpec> parse_pooling(const Json& body, const ServingEngine& engine, const ApiOptions& options,
-                                  const std::string& request_id);
+                                  const std::string& request_id, const std::stop_token& stop = {});
 
 }  // namespace quire

@@ -1,4 +1,4 @@
-// /tokenize and /detokenize, in vLLM's form and in llama.cpp's (which has `content` where vLLM has `prompt`).
+// /tokenize and /detokenize, with the fields of vLLM and of llama.cpp (`content` instead of `prompt`).
 #include <algorithm>
 
 #include "base/strings.h"
@@ -22,7 +22,8 @@ void write_piece(JsonOut& out, const ServingEngine& engine, TokenId id) {
 }
 
 // llama.cpp: {content, add_special, with_pieces} -> {tokens}
-Result<std::string> tokenize_content(FieldReader& fields, const ServingEngine& engine) {
+Result<std::string> tokenize_content(FieldReader& fields, const ServingEngine& engine,
+                                     const std::stop_token& stop) {
   const auto content = fields.text("content");
   const bool add_special = fields.boolean("add_special").value_or(false);
   const bool with_pieces = fields.boolean("with_pieces").value_or(false);
@@ -30,7 +31,7 @@ Result<std::string> tokenize_content(FieldReader& fields, const ServingEngine& e
   std::string body;
   JsonOut out(body);
   out.begin_object().key("tokens");
-  const auto ids = engine.encode(content.value_or(""), add_special);
+  const auto ids = engine.encode(content.value_or(""), add_special, stop);
   if (with_pieces) {
     out.begin_array();
     for (const TokenId id : ids) write_piece(out, engine, id);
@@ -42,7 +43,8 @@ Result<std::string> tokenize_content(FieldReader& fields, const ServingEngine& e
   return body;
 }
 
-Result<std::vector<TokenId>> encode_chat(FieldReader& fields, const ApiState& state) {
+Result<std::vector<TokenId>> encode_chat(FieldReader& fields, const ApiState& state,
+                                         const std::stop_token& stop) {
   const bool add_special = fields.boolean("add_special_tokens").value_or(false);
   auto prompt = read_chat_prompt(fields, state.options);
   if (!prompt.ok()) return prompt.failure();
@@ -53,23 +55,23 @@ Result<std::vector<TokenId>> encode_chat(FieldReader& fields, const ApiState& st
   }
   auto text = state.engine.render_chat(*prompt);
   if (!text.ok()) return text.failure();
-  return add_special ? state.engine.encode(*text, true) : state.engine.encode_rendered(*text);
+  return add_special ? state.engine.encode(*text, true, stop) : state.engine.encode_rendered(*text, stop);
 }
 
 }  // namespace
 
-Result<std::string> answer_tokenize(const Json& body, const ApiState& state) {
+Result<std::string> tokenize(const Json& body, const ApiState& state, const std::stop_token& stop) {
   const ServingEngine& engine = state.engine;
   FieldReader fields(body);
   (void)read_model(fields, state.options);
   if (!fields.ok()) return fields.failure();
   if (!engine.has_tokenizer()) return invalid_argument("the model has no tokenizer");
-  if (fields.any("content") != nullptr) return tokenize_content(fields, engine);
+  if (fields.any("content") != nullptr) return tokenize_content(fields, engine, stop);
 
-  const bool names = fields.boolean("return_token_strs").value_or(false);
+  const bool token_strs = fields.boolean("return_token_strs").value_or(false);
   std::vector<TokenId> ids;
   if (fields.any("messages") != nullptr) {
-    auto chat = encode_chat(fields, state);
+    auto chat = encode_chat(fields, state, stop);
     if (!chat.ok()) return chat.failure();
     ids = std::move(chat).value();
   } else {
@@ -77,7 +79,7 @@ Result<std::string> answer_tokenize(const Json& body, const ApiState& state) {
     const bool add_special = fields.boolean("add_special_tokens").value_or(true);
     if (!fields.ok()) return fields.failure();
     if (!prompt) return invalid_argument("prompt, messages or content is missing", "prompt");
-    ids = engine.encode(*prompt, add_special);
+    ids = engine.encode(*prompt, add_special, stop);
   }
   if (!fields.ok()) return fields.failure();
   std::string text;
@@ -90,7 +92,7 @@ Result<std::string> answer_tokenize(const Json& body, const ApiState& state) {
       .key("tokens");
   write_token_ids(out, ids);
   out.key("token_strs");
-  if (names) {
+  if (token_strs) {
     out.begin_array();
     for (const TokenId id : ids) out.string(engine.token_name(id));
     out.end_array();
@@ -101,7 +103,7 @@ Result<std::string> answer_tokenize(const Json& body, const ApiState& state) {
   return text;
 }
 
-Result<std::string> answer_detokenize(const Json& body, const ApiState& state) {
+Result<std::string> detokenize(const Json& body, const ApiState& state, const std::stop_token&) {
   FieldReader fields(body);
   (void)read_model(fields, state.options);
   const auto ids = fields.tokens("tokens", state.engine.model().vocab_size);
@@ -109,9 +111,9 @@ Result<std::string> answer_detokenize(const Json& body, const ApiState& state) {
   if (!ids) return invalid_argument("tokens is missing", "tokens");
   if (!state.engine.has_tokenizer()) return invalid_argument("the model has no tokenizer");
   const std::string text = state.engine.decode(*ids, false);
-  std::string answer;
-  JsonOut(answer).begin_object().key("prompt").string(text).key("content").string(text).end_object();
-  return answer;
+  std::string response;
+  JsonOut(response).begin_object().key("prompt").string(text).key("content").string(text).end_object();
+  return response;
 }
 
 }  // namespace quire

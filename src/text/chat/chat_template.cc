@@ -13,7 +13,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// The value of one variable of the template; missing when it is not defined.
+// The value of a variable of the template; missing if it is not defined.
 jinja::Value variable(jinja::Heap& heap, const ChatRenderOptions& options, const Json& messages,
                       const std::string& name) {
   if (name == "messages") return jinja::from_json(heap, messages);
@@ -33,6 +33,8 @@ jinja::Value variable(jinja::Heap& heap, const ChatRenderOptions& options, const
 
 Failure to_failure(const jinja::RenderError& error, const std::string& origin, int line) {
   if (error.kind == jinja::ErrorClass::kRaised) return invalid_argument(error.message, "messages");
+  if (error.kind == jinja::ErrorClass::kCancelled)
+    return {ErrorKind::kOverloaded, "the rendering of the chat template was cancelled", ""};
   return invalid_argument(
       "the chat template failed: " + error.message + " (" + origin + ":" + std::to_string(line) + ")",
       "messages");
@@ -80,8 +82,9 @@ Result<std::string> ChatTemplate::render(const ChatRenderOptions& options,
   PreparedMessages prepared;
   if (auto status = prepare_messages(options, source_, prepared); !status.ok()) return status.failure();
 
-  // The limits of the template do not bound what the request brings; that the server has bounded already.
+  // The limits apply to the template, not to the values of the request, which the server has already limited.
   jinja::Heap heap(SIZE_MAX, UINT64_MAX);
+  heap.set_cancelled(options.cancelled);
   const LocalTime now = options.now ? *options.now : local_time_now();
   int line = 0;
   try {

@@ -1,7 +1,8 @@
-// Renders the messages of a chat into the prompt of a model, as transformers' apply_chat_template does: a
-// template of the Jinja language, run in a sandbox with limits on time and memory.
+// Renders the messages of a chat as the prompt of a model, like transformers' apply_chat_template: a Jinja
+// template that runs in a sandbox with limits on time and memory.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -17,43 +18,47 @@ namespace jinja {
 class Program;
 }
 
-// What one rendering reads. JSON of the request is taken as it is: the template decides what it means.
+// Inputs of one rendering. JSON of the request is passed on unchanged; the template interprets it.
 struct ChatRenderOptions {
   nlohmann::ordered_json messages;          // array of objects
-  nlohmann::ordered_json tools, documents;  // null when absent: the template sees none
+  nlohmann::ordered_json tools, documents;  // null if absent; the template sees none
   bool add_generation_prompt = true;
-  bool continue_final_message = false;  // the prompt ends inside of the last message, to be continued
-  std::optional<std::string> bos_token, eos_token;  // nullopt: not defined in the template
-  nlohmann::ordered_json kwargs;  // further variables, null or an object; they win over all but messages
-  std::optional<LocalTime> now;   // for strftime_now; nullopt: the clock of this machine
-  // transformers 5.20 and later also give a message's reasoning under the names `reasoning_content` and
+  bool continue_final_message =
+      false;  // the prompt ends within the last message, so that the model continues it
+  std::optional<std::string> bos_token, eos_token;  // nullopt: undefined in the template
+  nlohmann::ordered_json
+      kwargs;                    // additional variables, null or an object; they override all except messages
+  std::optional<LocalTime> now;  // for strftime_now; nullopt = the current time
+  // Rendering fails with kOverloaded soon after the flag is set; null = it cannot be cancelled.
+  const std::atomic<bool>* cancelled = nullptr;
+  // Like transformers 5.20 and later, also provides a message's reasoning as `reasoning_content` and
   // `thinking`.
   bool alias_reasoning_fields = false;
 };
 
-// What a template may use. The memory is in addition to a multiple of what the request itself needs.
+// Limits of a template. The memory limit is in addition to a multiple of the size of the request.
 struct ChatRenderLimits {
-  size_t max_bytes = size_t{24} << 20;  // of values that live and of text written
-  uint64_t max_steps = 4'000'000;       // about one for each node of the template executed
+  size_t max_bytes = size_t{24} << 20;  // of live values and of output
+  uint64_t max_steps = 4'000'000;       // about one per executed node of the template
 };
 
-// A parsed template: immutable, and any number of threads may render with it at once.
+// A parsed template. Immutable; any number of threads may render with it at once.
 class ChatTemplate {
  public:
-  // Throws Error "origin:line: what was expected". `origin` names the template in messages (a path).
+  // Throws Error "origin:line: problem". `origin` names the template in messages (a path).
   static ChatTemplate parse(std::string source, std::string origin);
 
   ChatTemplate(ChatTemplate&&) noexcept;
   ChatTemplate& operator=(ChatTemplate&&) noexcept;
   ~ChatTemplate();
 
-  // The prompt. Fails (kInvalidArgument) with the very words of raise_exception, or with what went wrong and
-  // where.
+  // Returns the prompt. Fails (kInvalidArgument) with the exact message of raise_exception, or with the error
+  // and its line.
   Result<std::string> render(const ChatRenderOptions& options) const;
   Result<std::string> render(const ChatRenderOptions& options, const ChatRenderLimits& limits) const;
 
   const std::string& source() const { return source_; }
-  // Whether the template reads the variable `name` anywhere ("tools", "enable_thinking").
+  // Whether the template refers to the variable `name` ("tools", "enable_thinking").
   bool uses(const std::string& name) const;
 
  private:

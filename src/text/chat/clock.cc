@@ -28,14 +28,14 @@ std::tm to_tm(const LocalTime& time) {
   out.tm_isdst = -1;
   out.tm_yday = time.day - 1;
   for (int month = 1; month < time.month; ++month) out.tm_yday += days_in_month(time.year, month);
-  // Days since 0001-01-01, a Monday, in the calendar that Python uses for all years.
+  // Days since 0001-01-01, a Monday, in the proleptic Gregorian calendar, as in Python.
   const int before = time.year - 1;
   const long days = 365L * before + before / 4 - before / 100 + before / 400 + out.tm_yday;
   out.tm_wday = static_cast<int>((days + 1) % 7);
   return out;
 }
 
-// Reads exactly `width` digits of `text` and drops them.
+// Reads exactly `width` digits of `text` and removes them.
 bool take_number(std::string_view& text, size_t width, int& out) {
   if (text.size() < width) return false;
   const auto result = std::from_chars(text.data(), text.data() + width, out);
@@ -88,7 +88,8 @@ Result<LocalTime> parse_now(std::string_view text) {
          time.day <= days_in_month(time.year, time.month) && time.hour < 24 && time.minute < 60 &&
          time.second < 60;
   if (!good)
-    return invalid_argument("'" + std::string(text) + "' is not a time, write it as 2026-01-15T12:00:00");
+    return invalid_argument("'" + std::string(text) +
+                            "' is not a valid time; use the format 2026-01-15T12:00:00");
   return time;
 }
 
@@ -100,7 +101,7 @@ Result<std::string> format_time(const LocalTime& time, std::string_view format) 
       out += format[i];
       continue;
     }
-    // One directive: flags, a width, a modifier, the letter.
+    // A directive: flags, a width, a modifier, a letter.
     size_t end = i + 1;
     while (end < format.size() && std::string_view("_-0^#+").find(format[end]) != std::string_view::npos)
       ++end;
@@ -119,7 +120,7 @@ Result<std::string> format_time(const LocalTime& time, std::string_view format) 
     } else if (letter == 's') {
       std::tm copy = parts;
       out += std::to_string(std::mktime(&copy));
-    } else if (letter != 'z' && letter != 'Z') {  // both empty: the time has no zone
+    } else if (letter != 'z' && letter != 'Z') {  // %z and %Z are empty, because the time has no zone
       std::array<char, 256> buffer;
       const std::string directive(format.substr(i, end + 1 - i));
       out.append(buffer.data(), std::strftime(buffer.data(), buffer.size(), directive.c_str(), &parts));

@@ -1,5 +1,5 @@
-// Local time as a template sees it. The caller decides what "now" is, so that a rendering depends on nothing
-// else.
+// Local time for templates. The caller provides the current time, so that a rendering depends only on its
+// inputs.
 #pragma once
 
 #include <string>
@@ -23,10 +23,10 @@ struct LocalTime {
 // The clock of this machine in its time zone.
 LocalTime local_time_now();
 
-// "2026-01-15T12:00:00", with a space instead of the T, without the time, or with a fraction of the second.
+// "2026-01-15T12:00:00"; also with a space instead of the T, without the time, or with fractional seconds.
 Result<LocalTime> parse_now(std::string_view text);
 
-// datetime.strftime, in the C locale. Fails for a directive that asks for an unreasonable width.
+// datetime.strftime in the C locale. Fails if a directive has a width of more than two digits.
 Result<std::string> format_time(const LocalTime& time, std::string_view format);
 
 }  // namespace quire

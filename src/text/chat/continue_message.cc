@@ -37,11 +37,11 @@ Status tag_content(Json& content, std::string& final_text) {
     return {};
   }
   if (!content.is_array())
-    return bad("continue_final_message is set but the content of the final message is no text");
+    return bad("continue_final_message is set but the content of the final message is not text");
   for (auto part = content.rbegin(); part != content.rend(); ++part) {
     if (!part->is_object() || !part->contains("text")) continue;
     if (!(*part)["text"].is_string())
-      return bad("continue_final_message is set but the last text part is no text");
+      return bad("continue_final_message is set but the last text part is not text");
     final_text = (*part)["text"].get<std::string>();
     (*part)["text"] = final_text + std::string(kTag);
     return {};
@@ -83,7 +83,8 @@ Result<std::string> cut_at_tag(std::string rendered, const PreparedMessages& pre
   }
   const bool exact = rendered.compare(tag, kTag.size(), kTag) == 0;
   rendered.resize(tag);
-  // Without the blank after the tag, the template trims the message, and so must the prompt be.
+  // The tag ends with a space. If it is missing, the template trims the message, so the prompt is trimmed,
+  // too.
   if (!exact) rendered.resize(jinja::strip(rendered, nullptr, false, true).size());
   return rendered;
 }

@@ -1,6 +1,6 @@
-// transformers' continue_final_message: the prompt is cut where the last message ends, so that the model goes
-// on writing it. A tag is put at the end of that message, the template is rendered, and the text is cut at
-// the tag.
+// transformers' continue_final_message: the prompt ends at the end of the last message, so that the model
+// continues it. A tag is appended to that message, the template is rendered, and the text is truncated at the
+// tag.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -12,20 +12,20 @@
 
 namespace quire {
 
-// The messages that the template is given: those of the request, or a copy that had to be changed.
+// The messages passed to the template: those of the request, or a modified copy.
 struct PreparedMessages {
   std::optional<nlohmann::ordered_json> changed;
-  std::string final_text;  // the text that is continued, without the tag
+  std::string final_text;  // the text to continue, without the tag
 
   const nlohmann::ordered_json& messages(const ChatRenderOptions& options) const {
     return changed ? *changed : options.messages;
   }
 };
 
-// Fails when the options ask to continue a message that has nothing to continue.
+// Fails if the options request to continue a message that has no text.
 Status prepare_messages(const ChatRenderOptions& options, const std::string& source, PreparedMessages& out);
 
-// The rendered text up to the tag. Fails when the template dropped the message.
+// Returns the rendered text up to the tag. Fails if the template dropped the message.
 Result<std::string> cut_at_tag(std::string rendered, const PreparedMessages& prepared);
 
 }  // namespace quire

@@ -30,7 +30,7 @@ void AddedTokenMatcher::build(const std::vector<const AddedToken*>& tokens,
     keys.emplace_back(spellings[i], static_cast<int32_t>(i));
     starts_[static_cast<uint8_t>(spellings[i][0])] = true;
   }
-  // Of two tokens that look the same the first one given counts.
+  // If two tokens have the same spelling, the first one is used.
   std::reverse(keys.begin(), keys.end());
   trie_.build(keys);
   if (std::count(starts_.begin(), starts_.end(), true) == 1) {

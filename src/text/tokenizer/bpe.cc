@@ -14,7 +14,8 @@ namespace {
 
 constexpr std::string_view kMetaSpace = "\xE2\x96\x81";
 
-// The characters of byte-level vocabularies: printable Latin-1 stands for itself, the rest for U+0100 and on.
+// Characters of byte-level vocabularies: printable Latin-1 characters represent themselves, other bytes use
+// U+0100 and following.
 constexpr std::array<uint16_t, 256> byte_characters() {
   std::array<uint16_t, 256> table{};
   uint16_t next = 256;
@@ -122,7 +123,7 @@ namespace {
 
 constexpr size_t kShortWord = 48;
 
-// Words up to kShortWord symbols: look for the best pair among all, every time.
+// For words of up to kShortWord symbols: searches all pairs for the best one in each step.
 void merge_short(const MergeTable& merges, std::vector<TokenId>& ids, std::vector<TokenId>& out) {
   constexpr uint32_t kNone = std::numeric_limits<uint32_t>::max();
   size_t n = ids.size();
@@ -153,7 +154,7 @@ void merge_short(const MergeTable& merges, std::vector<TokenId>& ids, std::vecto
   out.insert(out.end(), ids.begin(), ids.begin() + static_cast<std::ptrdiff_t>(n));
 }
 
-// Any length: a list of symbols and a heap of the pairs that may be merged. n log n.
+// For words of any length: a linked list of symbols and a heap of candidate pairs. O(n log n).
 void merge_long(const MergeTable& merges, Scratch& scratch, std::vector<TokenId>& out) {
   std::vector<Symbol>& symbols = scratch.symbols;
   std::vector<Candidate>& heap = scratch.candidates;
@@ -167,6 +168,7 @@ void merge_long(const MergeTable& merges, Scratch& scratch, std::vector<TokenId>
     symbols[static_cast<size_t>(i)] = {scratch.ids[static_cast<size_t>(i)], i - 1, i + 1 < n ? i + 1 : -1};
   }
   for (int32_t i = 0; i + 1 < n; ++i) {
+    scratch.check_cancelled();
     if (const auto* merge = candidate(i, i + 1)) heap.push_back({merge->rank, i, merge->merged});
   }
   std::make_heap(heap.begin(), heap.end(), std::greater<>());
@@ -177,11 +179,12 @@ void merge_long(const MergeTable& merges, Scratch& scratch, std::vector<TokenId>
     }
   };
   while (!heap.empty()) {
+    scratch.check_cancelled();
     std::pop_heap(heap.begin(), heap.end(), std::greater<>());
     const Candidate top = heap.back();
     heap.pop_back();
     Symbol& left = symbols[static_cast<size_t>(top.left)];
-    if (left.id == kNoToken || left.next < 0) continue;  // merged into another meanwhile
+    if (left.id == kNoToken || left.next < 0) continue;  // merged into another symbol meanwhile
     Symbol& right = symbols[static_cast<size_t>(left.next)];
     const MergeTable::Merge* merge = merges.find(left.id, right.id);
     if (merge == nullptr || merge->merged != top.merged || merge->rank != top.rank) continue;
@@ -197,7 +200,7 @@ void merge_long(const MergeTable& merges, Scratch& scratch, std::vector<TokenId>
   for (int32_t i = n > 0 ? 0 : -1; i >= 0; i = symbols[static_cast<size_t>(i)].next) {
     out.push_back(symbols[static_cast<size_t>(i)].id);
   }
-  // A text of one endless word must not keep its memory for good.
+  // Memory of a very long word is not kept.
   constexpr size_t kKeep = size_t{1} << 16;
   if (symbols.capacity() > kKeep) {
     std::vector<Symbol>().swap(symbols);
@@ -206,13 +209,13 @@ void merge_long(const MergeTable& merges, Scratch& scratch, std::vector<TokenId>
   }
 }
 
-// The symbols that the characters of a word start as, with unknown ones replaced.
+// The initial symbols of the characters of a word, with unknown ones replaced.
 class SymbolReader {
  public:
-  SymbolReader(const Bpe& bpe, const Vocabulary& vocabulary, std::vector<TokenId>& ids)
-      : bpe_(bpe), vocabulary_(vocabulary), ids_(ids) {}
+  SymbolReader(const Bpe& bpe, const Vocabulary& vocabulary, Scratch& scratch)
+      : bpe_(bpe), vocabulary_(vocabulary), scratch_(scratch), ids_(scratch.ids) {}
 
-  // One symbol, spelled `character` within the word.
+  // Adds a symbol with the spelling `character` in the word.
   void add(std::string_view character, TokenId known) {
     if (known != kNoToken) {
       flush();
@@ -222,7 +225,7 @@ class SymbolReader {
     if (bpe_.byte_fallback && std::all_of(character.begin(), character.end(), [this](char c) {
           return bpe_.fallback_bytes[static_cast<uint8_t>(c)] != kNoToken;
         })) {
-      // As the reference has it, a pending unknown token stays pending behind these bytes.
+      // As in the reference, a pending unknown token remains pending after these bytes.
       for (const char c : character) ids_.push_back(bpe_.fallback_bytes[static_cast<uint8_t>(c)]);
       return;
     }
@@ -237,6 +240,7 @@ class SymbolReader {
 
   void read_bytes(std::string_view word) {
     for (const char c : word) {
+      scratch_.check_cancelled();
       const TokenId id = bpe_.byte_symbols[static_cast<uint8_t>(c)];
       if (id != kNoToken) {
         flush();
@@ -254,6 +258,7 @@ class SymbolReader {
     const bool plain = bpe_.continuing_prefix.empty() && bpe_.word_suffix.empty();
     std::string spelling;
     for (size_t i = 0; i < word.size();) {
+      scratch_.check_cancelled();
       const auto lead = static_cast<uint8_t>(word[i]);
       const size_t length = unicode::sequence_length(lead);
       std::string_view character = word.substr(i, length);
@@ -278,8 +283,9 @@ class SymbolReader {
  private:
   const Bpe& bpe_;
   const Vocabulary& vocabulary_;
+  Scratch& scratch_;
   std::vector<TokenId>& ids_;
-  bool pending_ = false;  // an unknown token not written yet
+  bool pending_ = false;  // an unknown token is not written yet
 };
 
 void encode_uncached(const Bpe& bpe, const Vocabulary& vocabulary, std::string_view word, Scratch& scratch,
@@ -295,7 +301,7 @@ void encode_uncached(const Bpe& bpe, const Vocabulary& vocabulary, std::string_v
     }
   }
   scratch.ids.clear();
-  SymbolReader reader(bpe, vocabulary, scratch.ids);
+  SymbolReader reader(bpe, vocabulary, scratch);
   bpe.byte_level ? reader.read_bytes(word) : reader.read_characters(word);
   merge_symbols(bpe.merges, scratch, out);
 }
@@ -303,7 +309,7 @@ void encode_uncached(const Bpe& bpe, const Vocabulary& vocabulary, std::string_v
 void encode_cached(const Bpe& bpe, const Vocabulary& vocabulary, std::string_view word, Scratch& scratch,
                    std::vector<TokenId>& out) {
   if (!WordCache::cacheable(word)) {
-    // Positions within a word are 31 bits; a longer one is cut.
+    // Positions within a word have 31 bits; longer words are split.
     constexpr size_t kLongestWord = size_t{1} << 30;
     while (word.size() > kLongestWord) {
       size_t cut = kLongestWord;
@@ -336,7 +342,7 @@ void merge_symbols(const MergeTable& merges, Scratch& scratch, std::vector<Token
 void encode_word(const Bpe& bpe, const Vocabulary& vocabulary, std::string_view word, Scratch& scratch,
                  std::vector<TokenId>& out) {
   if (!bpe.cut_at_meta_space) return encode_cached(bpe, vocabulary, word, scratch, out);
-  // Before each meta space that does not follow another one.
+  // Splits before each meta space that does not follow another one.
   for (size_t begin = 0; begin < word.size();) {
     size_t end = begin;
     while (word.substr(end, kMetaSpace.size()) == kMetaSpace) end += kMetaSpace.size();

@@ -16,8 +16,8 @@ constexpr size_t kLongestToken = 4096;  // bytes
 
 constexpr std::string_view kCl100k =
     R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
-// Moonshot's: runs of Han characters by themselves. Their own files say it with an intersection of classes,
-// which means the same; sc: the script, not all that is written with it.
+// The expression of Moonshot (Kimi): runs of Han characters are separate. The original uses an intersection
+// of classes with the same meaning; sc: the script property, not script extensions.
 constexpr std::string_view kKimi =
     R"(\p{sc:Han}+)"
     R"(|[^\r\n\p{L}\p{N}]?(?:(?!\p{sc:Han})[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}])*(?:(?!\p{sc:Han})[\p{Ll}\p{Lm}\p{Lo}\p{M}])+)"
@@ -26,11 +26,11 @@ constexpr std::string_view kKimi =
     R"((?i:'s|'t|'re|'ve|'m|'ll|'d)?)"
     R"(|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
 constexpr std::string_view kKimiClass = "TikTokenTokenizer";
-constexpr int kKimiSpecials = 256;  // behind the ranks, named or not
+constexpr int kKimiSpecials = 256;  // after the ranks, named or not
 constexpr std::string_view kQwen =
     R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
 
-// The special tokens of a tekken.json that names none.
+// The special tokens of a tekken.json that does not list any.
 constexpr std::array<std::string_view, 20> kTekkenControls = {"<unk>",
                                                               "<s>",
                                                               "</s>",
@@ -59,7 +59,7 @@ int base64_digit(char c) {
   return c == '+' ? 62 : c == '/' ? 63 : -1;
 }
 
-// False where the text is no base64.
+// Returns false if the text is not base64.
 bool decode_base64(std::string_view text, std::string& out) {
   out.clear();
   while (!text.empty() && text.back() == '=') text.remove_suffix(1);
@@ -77,20 +77,20 @@ bool decode_base64(std::string_view text, std::string& out) {
   return !out.empty();
 }
 
-// Bytes as a byte-level vocabulary spells them.
+// Bytes in the spelling of a byte-level vocabulary.
 std::string spelling_of(std::string_view bytes) {
   std::string spelling;
   for (const char c : bytes) unicode::append(spelling, character_of_byte(static_cast<uint8_t>(c)));
   return spelling;
 }
 
-// Collects byte strings by rank, then makes the model of them.
+// Collects byte strings by rank, then builds the BPE model.
 class Ranks {
  public:
   explicit Ranks(std::string name) : name_(std::move(name)) {}
 
   void add(std::string bytes, size_t rank) {
-    if (rank != tokens_.size()) throw Error(cat(name_, ": rank ", rank, " stands at place ", tokens_.size()));
+    if (rank != tokens_.size()) throw Error(cat(name_, ": rank ", rank, " is at position ", tokens_.size()));
     if (bytes.size() > kLongestToken) throw Error(cat(name_, ": the token of rank ", rank, " is too long"));
     const auto [at, added] = places_.emplace(bytes, rank);
     if (!added) throw Error(cat(name_, ": ranks ", at->second, " and ", rank, " have the same bytes"));
@@ -98,7 +98,7 @@ class Ranks {
   }
   size_t size() const { return tokens_.size(); }
 
-  // Token ids are ranks + first_id. What has a spelling already keeps it.
+  // Token ids are ranks + first_id. Existing spellings are kept.
   void fill(TokenId first_id, Pipeline& pipeline) const {
     for (int byte = 0; byte < 256; ++byte) {
       if (!places_.contains(std::string(1, static_cast<char>(byte))))
@@ -115,7 +115,7 @@ class Ranks {
       if (pipeline.vocabulary.add(spelling, id) != Vocabulary::Added::kNew)
         pipeline.vocabulary.add_spelling(spelling, id);
       const std::string_view bytes = tokens_[rank];
-      // Every pair that makes the token has its rank.
+      // Every pair of tokens that forms this token gets its rank.
       for (size_t cut = 1; cut < bytes.size(); ++cut) {
         const auto left = places_.find(std::string(bytes.substr(0, cut)));
         const auto right = places_.find(std::string(bytes.substr(cut)));
@@ -139,25 +139,24 @@ class Ranks {
   std::unordered_map<std::string, size_t> places_;
 };
 
-// A text is cut into the matches of one expression, which are bytes to the model.
+// Splits text by one expression, into bytes for the model.
 PreTokenizer cut_by(std::string_view expression, const std::string& name) {
-  rapidjson::Document steps(rapidjson::kObjectType);
+  JsonDocument steps(rapidjson::kObjectType);
   auto& allocator = steps.GetAllocator();
-  rapidjson::Value pattern(rapidjson::kObjectType);
+  JsonValue pattern(rapidjson::kObjectType);
   pattern.AddMember(
-      "Regex",
-      rapidjson::Value(expression.data(), static_cast<rapidjson::SizeType>(expression.size()), allocator),
+      "Regex", JsonValue(expression.data(), static_cast<rapidjson::SizeType>(expression.size()), allocator),
       allocator);
-  rapidjson::Value split(rapidjson::kObjectType);
+  JsonValue split(rapidjson::kObjectType);
   split.AddMember("type", "Split", allocator);
   split.AddMember("pattern", pattern, allocator);
   split.AddMember("behavior", "Isolated", allocator);
   split.AddMember("invert", false, allocator);
-  rapidjson::Value bytes(rapidjson::kObjectType);
+  JsonValue bytes(rapidjson::kObjectType);
   bytes.AddMember("type", "ByteLevel", allocator);
   bytes.AddMember("add_prefix_space", false, allocator);
   bytes.AddMember("use_regex", false, allocator);
-  rapidjson::Value all(rapidjson::kArrayType);
+  JsonValue all(rapidjson::kArrayType);
   all.PushBack(split, allocator);
   all.PushBack(bytes, allocator);
   steps.AddMember("type", "Sequence", allocator);
@@ -172,19 +171,20 @@ std::vector<std::string> read_controls(const JsonPlace& root, size_t count) {
     list.expect_array();
     for (rapidjson::SizeType i = 0; i < list.value().Size(); ++i) {
       const JsonPlace entry = list.element(i);
-      if (entry.member("rank").integer(kHighestTokenId) != i) entry.fail("does not stand at its rank");
+      if (entry.member("rank").integer(kHighestTokenId) != i)
+        entry.fail("is not at the position of its rank");
       controls.emplace_back(entry.member("token_str").string());
     }
   } else {
     controls.assign(kTekkenControls.begin(), kTekkenControls.end());
   }
   if (controls.size() > count)
-    root.fail(cat("has ", controls.size(), " special tokens, config says ", count));
+    root.fail(cat("has ", controls.size(), " special tokens, but config states ", count));
   while (controls.size() < count) controls.push_back(cat("<SPECIAL_", controls.size(), ">"));
   return controls;
 }
 
-// Where the files beside it do not name it.
+// For tokens that the other files do not name.
 void name_token(std::optional<std::string>& role, std::string_view token, const Vocabulary& vocabulary) {
   if (!role && vocabulary.find(token)) role = token;
 }
@@ -220,12 +220,12 @@ void read_tekken(const JsonFile& file, Pipeline& pipeline, TokenizerConfig& conf
   const uint64_t num_controls = settings.member("default_num_special_tokens").integer(kHighestTokenId);
   const JsonPlace vocab = root.member("vocab");
   if (num_controls > size || vocab.value().Size() < size - num_controls)
-    settings.fail(cat("asks for ", size, " tokens, of which ", num_controls, " are special; vocab has ",
+    settings.fail(cat("states ", size, " tokens, of which ", num_controls, " are special, but vocab has ",
                       vocab.value().Size()));
   const auto controls = read_controls(root, num_controls);
   for (size_t i = 0; i < controls.size(); ++i) {
     if (pipeline.vocabulary.add(controls[i], static_cast<TokenId>(i)) != Vocabulary::Added::kNew)
-      root.fail("has the special token \"" + controls[i] + "\" twice");
+      root.fail("has the duplicate special token \"" + controls[i] + "\"");
     AddedToken& token = pipeline.controls.emplace_back();
     token.content = controls[i];
     token.id = static_cast<TokenId>(i);
@@ -236,7 +236,7 @@ void read_tekken(const JsonFile& file, Pipeline& pipeline, TokenizerConfig& conf
   std::string bytes;
   for (rapidjson::SizeType i = 0; i < size - num_controls; ++i) {
     const JsonPlace entry = vocab.element(i);
-    if (!decode_base64(entry.member("token_bytes").string(), bytes)) entry.fail("token_bytes is no base64");
+    if (!decode_base64(entry.member("token_bytes").string(), bytes)) entry.fail("token_bytes is not base64");
     ranks.add(bytes, entry.member("rank").integer(kHighestTokenId));
   }
   ranks.fill(static_cast<TokenId>(num_controls), pipeline);
@@ -278,7 +278,7 @@ void read_rank_file(std::string_view bytes, const std::string& name, Pipeline& p
     const char* line_end = line.data() + line.size();
     const bool right = space != std::string_view::npos && decode_base64(line.substr(0, space), token) &&
                        std::from_chars(digits, line_end, rank).ptr == line_end && digits != line_end;
-    if (!right) throw Error(cat(name, ":", number, ": is no token in base64 and its rank"));
+    if (!right) throw Error(cat(name, ":", number, ": is not a base64 token and its rank"));
     ranks.add(token, rank);
   }
   const bool says_tokens = !config.added_tokens.empty();

@@ -1,5 +1,5 @@
-// Vocabularies that are byte strings by rank, with one expression that cuts a text: Mistral's tekken.json,
-// and tiktoken's rank files. Of two neighbours the pair is merged whose bytes have the lowest rank.
+// Vocabularies of byte strings ordered by rank, with one expression that splits text: Mistral's tekken.json
+// and tiktoken's rank files. Neighbors whose concatenated bytes have the lowest rank are merged first.
 #pragma once
 
 #include <string>
@@ -10,17 +10,17 @@
 
 namespace quire::tokenizer {
 
-// Whether a file that stands where tokenizer.json would is a tekken.json.
+// Whether a file at the location of tokenizer.json is a tekken.json.
 bool is_tekken(const JsonFile& file);
-// Fills an empty pipeline but for what finish() does. Control tokens stand in Pipeline::controls: in plain
-// text they are text. Throws Error naming the place in the file.
+// Fills an empty pipeline, except for the work of finish(). Control tokens go to Pipeline::controls: in plain
+// text they are not recognized. Throws Error with the location in the file.
 void read_tekken(const JsonFile& file, Pipeline& pipeline, TokenizerConfig& config);
 
-// Whether a file that stands where tokenizer.model would has lines of base64 and ranks.
+// Whether a file at the location of tokenizer.model has lines of base64 and ranks.
 bool is_rank_file(std::string_view bytes);
-// The same of a rank file, which says nothing of its expression and its special tokens: with special tokens
-// in `config` cl100k's expression (Kimi's where its class is theirs), else expression and tokens of Qwen's
-// first models. `name` names it in errors.
+// Same, for a rank file, which contains neither its expression nor its special tokens. If `config` has
+// special tokens, the expression is that of cl100k, or that of Kimi for its tokenizer class; otherwise
+// expression and special tokens are those of the first Qwen models. `name` appears in errors.
 void read_rank_file(std::string_view bytes, const std::string& name, Pipeline& pipeline,
                     TokenizerConfig& config);
 

@@ -4,8 +4,8 @@
 
 namespace quire::tokenizer {
 
-// Finds a base where every label's cell is free. Looks at a bounded number of places, so that building stays
-// linear.
+// Finds a base for which the cells of all labels are free. Checks a bounded number of positions, so that
+// building is linear.
 uint32_t ByteTrie::place(const std::vector<uint8_t>& labels, uint32_t& first_free) {
   constexpr int kPlaces = 64;
   const auto is_free = [this](size_t cell) { return cell >= cells_.size() || cells_[cell].parent == kNone; };
@@ -18,7 +18,7 @@ uint32_t ByteTrie::place(const std::vector<uint8_t>& labels, uint32_t& first_fre
     if (std::all_of(labels.begin(), labels.end(), [&](uint8_t label) { return is_free(base + label); }))
       return base;
   }
-  // Crowded here: what is left of the holes so far is not looked at again.
+  // This region is crowded: its remaining holes are not checked again.
   first_free = std::max(first_free, cell > 4096 ? cell - 4096 : 0);
   return static_cast<uint32_t>(cells_.size());
 }

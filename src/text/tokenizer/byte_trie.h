@@ -15,10 +15,10 @@ class ByteTrie {
   static constexpr Node kRoot = 0;
   static constexpr int32_t kNoValue = -1;
 
-  // Keys with values >= 0; of equal keys the last one counts. Empty keys are left out. Sorts `keys`.
+  // Keys with values >= 0. If keys are equal, the last one is used. Empty keys are ignored. Sorts `keys`.
   void build(std::vector<std::pair<std::string_view, int32_t>>& keys);
 
-  // Follows one byte; false (and the node unchanged) where no key goes on.
+  // Follows one byte. Returns false, with the node unchanged, if no key continues with it.
   bool step(Node& node, uint8_t byte) const {
     const Node child = cells_[node].base + byte;
     if (cells_[child].parent != node) return false;
@@ -26,7 +26,7 @@ class ByteTrie {
     return true;
   }
   int32_t value(Node node) const { return cells_[node].value; }
-  // The node that a whole string leads to; false if there is none.
+  // Follows all bytes of a string; returns false if no key continues with them.
   bool walk(Node& node, std::string_view bytes) const {
     for (const char c : bytes) {
       if (!step(node, static_cast<uint8_t>(c))) return false;
@@ -37,8 +37,7 @@ class ByteTrie {
 
  private:
   static constexpr uint32_t kNone = ~uint32_t{0};
-  static constexpr size_t kMargin =
-      257;  // free cells behind the last base, so that step() needs no bounds check
+  static constexpr size_t kMargin = 257;  // free cells after the last base; step() needs no bounds check
   struct Cell {
     uint32_t base = 0;
     uint32_t parent = kNone;

@@ -11,7 +11,7 @@ namespace quire::tokenizer {
 
 namespace {
 
-// The parts of a Darts-clone unit.
+// Fields of a Darts-clone unit.
 constexpr bool has_leaf(uint32_t unit) {
   return (unit >> 8 & 1) != 0;
 }
@@ -31,12 +31,12 @@ void CharsMap::load(std::string_view blob, const std::string& where) {
   units_.clear();
   if (blob.empty()) return;
   uint32_t trie_bytes = 0;
-  if (blob.size() < sizeof trie_bytes) throw Error(where + ": the precompiled charsmap is cut off");
+  if (blob.size() < sizeof trie_bytes) throw Error(where + ": the precompiled charsmap is truncated");
   std::memcpy(&trie_bytes, blob.data(), sizeof trie_bytes);
   blob.remove_prefix(sizeof trie_bytes);
   if (trie_bytes > blob.size() || trie_bytes % 4 != 0 || trie_bytes == 0) {
-    throw Error(where + ": the precompiled charsmap gives its trie " + std::to_string(trie_bytes) +
-                " bytes of " + std::to_string(blob.size()));
+    throw Error(where + ": the precompiled charsmap states a trie of " + std::to_string(trie_bytes) +
+                " bytes, but has " + std::to_string(blob.size()));
   }
   units_.resize(trie_bytes / 4);
   std::memcpy(units_.data(), blob.data(), trie_bytes);
@@ -64,7 +64,7 @@ bool CharsMap::search(std::string_view text, bool first, std::string_view* repla
     node ^= offset_of(unit);
     if (!has_leaf(unit) || node >= units_.size()) continue;
     const uint32_t at = value_of(units_[node]);
-    // A replacement must start within the text and at a character.
+    // A replacement must start within the text, at a character boundary.
     if (at >= replacements_.size() || (static_cast<uint8_t>(replacements_[at]) & 0xC0) == 0x80) continue;
     *replacement = std::string_view(replacements_.data() + at);
     *length = i + 1;
@@ -82,13 +82,14 @@ bool CharsMap::longest(std::string_view text, std::string_view* replacement, siz
 }
 
 void normalize_by_graphemes(const CharsMap& map, std::string_view text, std::string& out) {
-  constexpr size_t kShortGrapheme = 6;  // bytes; the reference looks up clusters below that
+  constexpr size_t kShortGrapheme = 6;  // in bytes; the reference looks up shorter clusters as a whole
   const auto plain = [&](size_t i) {
     const auto c = static_cast<uint8_t>(text[i]);
     return c < 0x80 && !map.may_change(c);
   };
   for (size_t i = 0; i < text.size();) {
-    // ASCII before ASCII is a cluster of its own (but for CR LF, whose CR has a key wherever it matters).
+    // An ASCII character before an ASCII character is a cluster. The exception is CR LF; maps for which this
+    // matters have a key for CR.
     size_t run = i;
     while (run < text.size() && plain(run) && text[run] != '\r' &&
            (run + 1 == text.size() || static_cast<uint8_t>(text[run + 1]) < 0x80)) {

@@ -13,17 +13,17 @@ namespace quire::tokenizer {
 // Immutable after load().
 class CharsMap {
  public:
-  // The blob: size of the trie in bytes (u32, little endian), the trie, the replacements, each ended by a
-  // zero byte. Throws Error naming `where` when it is not one.
+  // The blob: size of the trie in bytes (u32, little endian), the trie, and the replacements, each terminated
+  // by a zero byte. Throws Error with `where` if it is invalid.
   void load(std::string_view blob, const std::string& where);
   bool empty() const { return units_.empty(); }
 
-  // The replacement of the shortest / longest key that begins `text`, and the key's length; false if none
-  // does.
+  // The replacement and the length of the shortest / longest key that is a prefix of `text`; returns false if
+  // there is none.
   bool shortest(std::string_view text, std::string_view* replacement, size_t* length) const;
   bool longest(std::string_view text, std::string_view* replacement, size_t* length) const;
 
-  // Whether some key begins with this ASCII character.
+  // Whether a key starts with this ASCII character.
   bool may_change(uint8_t ascii) const { return starts_key_[ascii]; }
 
  private:
@@ -34,8 +34,8 @@ class CharsMap {
   std::array<bool, 128> starts_key_{};
 };
 
-// Unicode's way with it in the reference: a grapheme cluster of less than six bytes at once, else one
-// character at a time. Appends the normal form of valid UTF-8.
+// Applies the map like the reference: to a grapheme cluster of less than six bytes at once, otherwise to each
+// character. Appends the normalized form of valid UTF-8.
 void normalize_by_graphemes(const CharsMap& map, std::string_view text, std::string& out);
 
 }  // namespace quire::tokenizer

@@ -18,7 +18,7 @@ std::string replaced(std::string_view text, std::string_view pattern, std::strin
   return out;
 }
 
-// Undoes the spaces that English tokenizers put before punctuation, in the reference's order.
+// Removes the spaces that English tokenizers insert before punctuation, in the order of the reference.
 std::string clean_up(std::string_view text) {
   static constexpr std::pair<std::string_view, std::string_view> kRules[] = {
       {" .", "."},   {" ?", "?"},           {" !", "!"},   {" ,", ","},     {" ' ", "'"},    {" n't", "n't"},
@@ -65,7 +65,7 @@ void DecodeStream::feed(size_t step, Chunk chunk, std::string& out) {
                            std::holds_alternative<FuseDecoder>(which) ||
                            std::holds_alternative<StripDecoder>(which);
   if (!takes_parts && !(chunk.begins && chunk.ends)) {
-    // The step looks at whole tokens: collect the parts.
+    // The step needs whole tokens: collect the parts.
     assembled_[step] += chunk.text;
     if (!chunk.ends) return;
     const std::string whole = std::exchange(assembled_[step], {});
@@ -83,8 +83,7 @@ void DecodeStream::finish(size_t step, std::string& out) {
   const DecoderStep& which = decoder_->steps[step];
   State& state = states_[step];
   if (std::holds_alternative<ByteLevelDecoder>(which)) {
-    if (!state.held.empty())
-      state.scratch = kReplacementCharacter;  // one character that never came to its end
+    if (!state.held.empty()) state.scratch = kReplacementCharacter;  // an incomplete character
     if (state.held.empty()) state.scratch.clear();
     state.held.clear();
     feed(step + 1, {state.scratch, state.first, true}, out);
@@ -132,7 +131,7 @@ void DecodeStream::run(const WordPieceDecoder& word_piece, size_t step, Chunk ch
   feed(step + 1, {text, true, true}, out);
 }
 
-// Passes on what has been held of a run of bytes, as far as it is certain.
+// Passes on the held bytes of a run, as far as they are certain.
 void DecodeStream::pass_bytes(size_t step, std::string& out) {
   State& state = states_[step];
   if (!eager_) return;
@@ -193,7 +192,7 @@ void DecodeStream::run(const StripDecoder& strip, size_t step, Chunk chunk, std:
     text.remove_prefix(size);
     --state.to_strip;
   }
-  // Up to `stop` characters at the end are held back: they go if nothing follows.
+  // Up to `stop` characters at the end are held back; they are removed if nothing follows.
   state.held += text;
   size_t keep = state.held.size();
   for (size_t n = 0;
@@ -212,7 +211,7 @@ void DecodeStream::run(const ReplaceDecoder& replace, size_t step, Chunk chunk, 
   feed(step + 1, {text, true, true}, out);
 }
 
-// Passes the held token on: its suffix is a space, or nothing in the last token.
+// Passes on the held token, replacing its suffix by a space, or by nothing in the last token.
 void DecodeStream::pass_suffixed(const BpeDecoder& bpe, size_t step, bool last, std::string& out) {
   const std::string text = replaced(states_[step].held, bpe.suffix, last ? "" : " ");
   feed(step + 1, {text, true, true}, out);
@@ -284,7 +283,7 @@ constexpr StepType kTypes[] = {
      }},
 };
 
-constexpr int kDeepest = 16;  // Sequences within Sequences
+constexpr int kDeepest = 16;  // maximum nesting of Sequences
 
 void read_steps(const JsonPlace& place, Decoder& decoder, int depth) {
   const std::string_view type = place.type();

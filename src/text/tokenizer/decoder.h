@@ -1,5 +1,5 @@
-// From tokens to text, one token at a time: a list of steps, each from one entry of "decoder", run as a chain
-// of small state machines, so that a stream and a whole decode are the same code.
+// Decodes tokens to text, one token at a time. Each entry of "decoder" is a step, and steps form a chain of
+// small state machines, so that streaming and decoding a whole sequence use the same code.
 #pragma once
 
 #include <string>
@@ -12,11 +12,11 @@
 
 namespace quire::tokenizer {
 
-struct JoinStep {};  // no decoder at all: tokens with spaces between them
+struct JoinStep {};  // no decoder: tokens joined by spaces
 struct ByteLevelDecoder {};
 struct MetaspaceDecoder {
   std::string replacement;
-  bool strip_first = true;  // the first token loses its meta spaces
+  bool strip_first = true;  // the first token loses its leading meta spaces
 };
 struct WordPieceDecoder {
   std::string prefix = "##";
@@ -49,33 +49,33 @@ struct Decoder {
 // Reads the "decoder" entry, which may be null.
 Decoder read_decoder(const JsonPlace& place);
 
-// The decoding of one sequence of tokens. Not thread safe.
+// Decodes one sequence of tokens. Not thread-safe.
 class DecodeStream {
  public:
-  // The decoder must outlive the stream. eager: bytes of <0xNN> tokens come out as soon as they are whole
-  // characters; otherwise a run of them is held until it ends, because one wrong byte makes all of the run
-  // U+FFFD.
+  // The decoder must outlive the stream. eager: bytes of <0xNN> tokens are returned as soon as they are
+  // complete characters. Otherwise a run of them is held until it ends, because one invalid byte turns the
+  // whole run into U+FFFD.
   DecodeStream(const Decoder& decoder, bool eager);
 
-  // Appends the text that is certain now.
+  // Appends the text that is certain so far.
   void push(std::string_view token, std::string& out);
   // Appends the rest, at the end of the sequence.
   void flush(std::string& out);
 
  private:
-  // A part of a token on its way through the chain.
+  // A part of a token in the chain of steps.
   struct Chunk {
     std::string_view text;
-    bool begins;  // the first part of its token
-    bool ends;    // the last part of it
+    bool begins;  // first part of its token
+    bool ends;    // last part of its token
   };
   struct State {
-    size_t index = 0;     // tokens seen so far
-    std::string held;     // what is not certain yet
-    std::string scratch;  // the step's output
-    bool broken = false;  // ByteFallback: the run of bytes cannot become text any more
-    bool first = true;    // Fuse, ByteLevel: nothing passed on yet
-    size_t to_strip = 0;  // Strip: how many characters may still go at the start
+    size_t index = 0;     // number of previous tokens
+    std::string held;     // text that is not certain yet
+    std::string scratch;  // output of the step
+    bool broken = false;  // ByteFallback: the run of bytes is invalid
+    bool first = true;    // Fuse, ByteLevel: no output yet
+    size_t to_strip = 0;  // Strip: number of characters that may still be removed at the start
   };
 
   void feed(size_t step, Chunk chunk, std::string& out);
@@ -97,12 +97,13 @@ class DecodeStream {
 
   const Decoder* decoder_;
   bool eager_;
-  std::vector<State> states_;           // [steps]
-  std::vector<std::string> assembled_;  // [steps] parts of a token that a step wants whole
+  std::vector<State> states_;  // [steps]
+  std::vector<std::string>
+      assembled_;  // [steps] collected parts of a token, for steps that need whole tokens
 };
 
-// Appends complete characters of `pending` to `out`, U+FFFD for what can never become one, and leaves what
-// may still do.
+// Appends complete characters of `pending` to `out`, with U+FFFD for invalid bytes, and keeps incomplete
+// ones.
 void take_characters(std::string& pending, std::string& out);
 
 inline constexpr std::string_view kReplacementCharacter = "\xEF\xBF\xBD";

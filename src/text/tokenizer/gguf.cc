@@ -16,7 +16,7 @@ namespace {
 
 constexpr std::string_view kMetaSpace = "\xE2\x96\x81";
 
-// tokenizer.ggml.token_type has SentencePiece's numbers.
+// tokenizer.ggml.token_type has the values of SentencePiece.
 constexpr int64_t kNormal = 1;
 
 constexpr std::string_view kCl100k =
@@ -35,7 +35,7 @@ constexpr std::string_view kDeepseekCoder =
     R"(["[\\r\\n]", "\\s?\\p{L}+", "\\s?\\p{P}+", "[一-龥ࠀ-一가-퟿]+", "\\p{N}"])";
 constexpr std::string_view kDeepseekV3 =
     R"(["\\p{N}{1,3}", "[一-龥぀-ゟ゠-ヿ]+", "[!\"#$%&'()*+,\\-./:;<=>?@\\[\\\\\\]^_`{|}~][A-Za-z]+|[^\\r\\n\\p{L}\\p{P}\\p{S}]?[\\p{L}\\p{M}]+| ?[\\p{P}\\p{S}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"])";
-// Moonshot's, as byte_ranks.cc has it.
+// The expression of Moonshot (Kimi), as in byte_ranks.cc.
 constexpr std::string_view kKimi =
     R"(["\\p{sc:Han}+)"
     R"(|[^\\r\\n\\p{L}\\p{N}]?(?:(?!\\p{sc:Han})[\\p{Lu}\\p{Lt}\\p{Lm}\\p{Lo}\\p{M}])*(?:(?!\\p{sc:Han})[\\p{Ll}\\p{Lm}\\p{Lo}\\p{M}])+)"
@@ -81,7 +81,7 @@ constexpr std::array<GgufRules, 23> kRules = {{
     {"bailingmoe bailingmoe2 llada-moe", kBailing},
     {"bloom poro-chat gpt3-finnish", kBloom},
     {"viking", kViking},
-    // Files of before the key was there say nothing of their rules, or this.
+    // Old files do not have the key, or have this value.
     {"default", kFalcon},
     {"minicpm5", kCl100k, false, false, true},
 }};
@@ -96,24 +96,24 @@ const GgufRules& find_rules(const GgufFile& file) {
   file.fail(cat("tokenizer.ggml.pre '", name, "' is not supported; supported: ", join(names, " ")));
 }
 
-// The steps of a pre-tokenizer, as tokenizer.json would have them.
+// The steps of a pre-tokenizer, in the format of tokenizer.json.
 PreTokenizer make_pre_tokenizer(const GgufRules& rules, const std::string& name) {
   JsonFile listed;
   listed.name = name;
   parse_json(cat("{\"steps\": ", rules.expressions, "}"), listed);
   std::string steps;
   const JsonValue& list = listed.document["steps"];
-  rapidjson::Document out(rapidjson::kObjectType);
+  JsonDocument out(rapidjson::kObjectType);
   auto& allocator = out.GetAllocator();
-  rapidjson::Value all(rapidjson::kArrayType);
+  JsonValue all(rapidjson::kArrayType);
   for (const auto& entry : list.GetArray()) {
-    rapidjson::Value step;
+    JsonValue step;
     if (entry.IsObject()) {
       step.CopyFrom(entry, allocator);
     } else {
       step.SetObject();
-      rapidjson::Value pattern(rapidjson::kObjectType);
-      pattern.AddMember("Regex", rapidjson::Value().CopyFrom(entry, allocator), allocator);
+      JsonValue pattern(rapidjson::kObjectType);
+      pattern.AddMember("Regex", JsonValue().CopyFrom(entry, allocator), allocator);
       step.AddMember("type", "Split", allocator);
       step.AddMember("pattern", pattern, allocator);
       step.AddMember("behavior", "Isolated", allocator);
@@ -121,11 +121,11 @@ PreTokenizer make_pre_tokenizer(const GgufRules& rules, const std::string& name)
     }
     all.PushBack(step, allocator);
   }
-  rapidjson::Value bytes(rapidjson::kObjectType);
+  JsonValue bytes(rapidjson::kObjectType);
   bytes.AddMember("type", "ByteLevel", allocator);
   bytes.AddMember("add_prefix_space", false, allocator);
   bytes.AddMember("use_regex", rules.byte_level_expression, allocator);
-  // Falcon's own list has the step already.
+  // Falcon's list already contains the step.
   const bool has_bytes =
       std::any_of(all.Begin(), all.End(), [](const auto& step) { return view(step["type"]) == "ByteLevel"; });
   if (!has_bytes) all.PushBack(bytes, allocator);
@@ -134,7 +134,7 @@ PreTokenizer make_pre_tokenizer(const GgufRules& rules, const std::string& name)
   return read_pre_tokenizer(JsonPlace(&out, name + ": "));
 }
 
-// Tokens and what is said of each.
+// Tokens and their attributes.
 struct Tokens {
   std::vector<std::string_view> spellings;
   std::vector<int64_t> types;
@@ -157,12 +157,12 @@ Tokens read_tokens(const GgufFile& file) {
   if (tokens.types.empty()) tokens.types.assign(count, kNormal);
   tokens.scores = file.numbers("tokenizer.ggml.scores");
   if (tokens.types.size() != count)
-    file.fail("metadata 'tokenizer.ggml.token_type' is not as long as the tokens");
+    file.fail("metadata 'tokenizer.ggml.token_type' has another length than the list of tokens");
   if (!tokens.scores.empty() && tokens.scores.size() != count)
-    file.fail("metadata 'tokenizer.ggml.scores' is not as long as the tokens");
+    file.fail("metadata 'tokenizer.ggml.scores' has another length than the list of tokens");
   for (const int64_t type : tokens.types) {
     if (type < 0 || type > static_cast<int64_t>(PieceType::kByte))
-      file.fail(cat("metadata 'tokenizer.ggml.token_type' holds the unknown type ", type));
+      file.fail(cat("metadata 'tokenizer.ggml.token_type' contains the unknown type ", type));
   }
   return tokens;
 }
@@ -176,7 +176,7 @@ std::optional<TokenId> token_id(const GgufFile& file, std::string_view role, siz
   return static_cast<TokenId>(*id);
 }
 
-// Control and user-defined tokens are found in texts as they came.
+// Control and user-defined tokens are matched in the original text.
 void add_tokens(const GgufFile& file, const Tokens& tokens, Pipeline& pipeline) {
   for (size_t i = 0; i < tokens.spellings.size(); ++i) {
     const PieceType type = tokens.type(i);
@@ -195,9 +195,9 @@ void fill_vocabulary(const GgufFile& file, const Tokens& tokens, Vocabulary& voc
   for (size_t i = 0; i < tokens.spellings.size(); ++i) {
     if (tokens.spellings[i].empty()) continue;
     if (vocabulary.add(tokens.spellings[i], static_cast<TokenId>(i)) == Vocabulary::Added::kNew) continue;
-    // Padding repeats itself in some files; the first of equal tokens counts.
+    // Some files repeat padding tokens; the first one of equal tokens is used.
     if (tokens.type(i) == PieceType::kNormal)
-      file.fail(cat("metadata 'tokenizer.ggml.tokens' has '", tokens.spellings[i], "' twice"));
+      file.fail(cat("metadata 'tokenizer.ggml.tokens' has the duplicate token '", tokens.spellings[i], "'"));
     vocabulary.add_spelling(tokens.spellings[i], static_cast<TokenId>(i));
   }
 }
@@ -210,14 +210,15 @@ void read_merges(const GgufFile& file, const Vocabulary& vocabulary, Bpe& bpe) {
   for (size_t i = 0; i < merges.size(); ++i) {
     const size_t space = merges[i].find(' ', 1);
     if (space == std::string_view::npos)
-      file.fail(cat("metadata 'tokenizer.ggml.merges': entry ", i, " is no pair"));
+      file.fail(cat("metadata 'tokenizer.ggml.merges': entry ", i, " is not a pair"));
     const std::string_view left = merges[i].substr(0, space), right = merges[i].substr(space + 1);
     merged.assign(left);
     merged += right;
     const auto a = vocabulary.find(left), b = vocabulary.find(right);
     const auto both = vocabulary.find(merged);
     if (!a || !b || !both)
-      file.fail(cat("metadata 'tokenizer.ggml.merges': entry ", i, " is of tokens that are not there"));
+      file.fail(
+          cat("metadata 'tokenizer.ggml.merges': entry ", i, " has tokens that are not in the vocabulary"));
     bpe.merges.add(*a, *b, static_cast<uint32_t>(i), *both, true);
   }
   prepare(bpe, vocabulary);
@@ -236,7 +237,8 @@ void read_bpe(const GgufFile& file, const Tokens& tokens, Pipeline& pipeline) {
   pipeline.model = std::move(bpe);
 }
 
-// Gemma 4's: merges of characters over the whole text, spaces as meta spaces, what is unknown as its bytes.
+// Gemma 4: merges of characters over the whole text, with spaces as meta spaces and bytes for unknown
+// characters.
 void read_character_bpe(const GgufFile& file, const Tokens& tokens, Pipeline& pipeline) {
   const std::string meta(kMetaSpace);
   fill_vocabulary(file, tokens, pipeline.vocabulary);
@@ -251,15 +253,14 @@ void read_character_bpe(const GgufFile& file, const Tokens& tokens, Pipeline& pi
   pipeline.model = std::move(bpe);
 }
 
-// SentencePiece's BPE ("llama") and Unigram ("t5").
+// SentencePiece BPE ("llama") and Unigram ("t5").
 void read_pieces(const GgufFile& file, const Tokens& tokens, bool unigram, Pipeline& pipeline) {
   if (tokens.scores.empty()) file.fail("has no metadata 'tokenizer.ggml.scores'");
   std::vector<Piece> pieces;
   const auto unknown = token_id(file, "unknown", tokens.spellings.size());
   for (size_t i = 0; i < tokens.spellings.size(); ++i) {
     PieceType type = tokens.type(i);
-    // Those that are found in the text beforehand stand for themselves; unused ones are there to fill a
-    // matrix.
+    // Tokens that are matched in the text beforehand are handled separately; unused tokens are padding.
     if (type == PieceType::kControl || type == PieceType::kUserDefined || type == PieceType::kUnused)
       type = PieceType::kNone;
     if (unknown && static_cast<TokenId>(i) == *unknown) type = PieceType::kUnknown;
@@ -281,7 +282,7 @@ void read_pieces(const GgufFile& file, const Tokens& tokens, bool unigram, Pipel
   build_sentencepiece(pieces, file.file(), model, pipeline.vocabulary);
 }
 
-// BERT's words: the file marks the beginnings of words instead of what continues them.
+// WordPiece: the file marks the first token of a word instead of the following ones.
 void read_word_piece(const GgufFile& file, const Tokens& tokens, Pipeline& pipeline) {
   std::vector<std::string> spellings;
   Tokens unmarked = tokens;
@@ -314,7 +315,7 @@ void read_word_piece(const GgufFile& file, const Tokens& tokens, Pipeline& pipel
   pipeline.model = std::move(model);
 }
 
-// Which tokens stand around a text where the file does not say.
+// Default special tokens around a text.
 struct Around {
   bool bos, eos;
 };
@@ -344,7 +345,7 @@ void read_special_tokens(const GgufFile& file, const Tokens& tokens, Around arou
   if (parts.size() > 1) pipeline.post_processor.templates.push_back(std::move(parts));
 }
 
-// How rerankers' files write a prompt, as a template of the two messages that a pair of texts makes.
+// Converts the prompt format in files of rerankers to a chat template with two messages, one per text.
 std::string pair_template(std::string text) {
   constexpr std::array<std::pair<std::string_view, std::string_view>, 2> kPlaces = {{
       {"{query}", "{{ messages[0].content }}"},
@@ -381,7 +382,7 @@ bool has_gguf_tokenizer(const GgufFile& file) {
 void read_gguf_tokenizer(const GgufFile& file, Pipeline& pipeline, TokenizerConfig& config) {
   const std::string_view model = file.text("tokenizer.ggml.model").value_or("");
   const Tokens tokens = read_tokens(file);
-  // The original's tokenizer.json, which few files have, says all of it.
+  // The original tokenizer.json, which few files contain, is complete.
   if (const auto original = file.text("tokenizer.huggingface.json")) {
     JsonFile json;
     json.name = cat(file.file(), ": tokenizer.huggingface.json");

@@ -29,7 +29,7 @@ const json& member(const json& object, const char* key) {
   return object.is_object() && at != object.end() ? *at : none;
 }
 
-// The steps that cut a text, one text each; empty: there is one that GGUF's rules do not know.
+// The steps that split text, one string each; empty if a step has no equivalent in GGUF.
 std::vector<std::string> steps_of(const json& pre_tokenizer) {
   std::vector<std::string> steps;
   const auto add = [&](const json& step) {
@@ -69,7 +69,7 @@ bool composes(const json& normalizer) {
                              [](const json& step) { return member(step, "type") == json("NFC"); });
 }
 
-// The name of the rules that cut as this tokenizer does; empty: none does.
+// The GGUF name of the pre-tokenizer with the same steps; empty if there is none.
 std::string rules_of(const json& file) {
   const auto steps = steps_of(member(file, "pre_tokenizer"));
   const bool nfc = composes(member(file, "normalizer"));
@@ -81,7 +81,7 @@ std::string rules_of(const json& file) {
   return {};
 }
 
-// "a b", whichever way the file has a pair.
+// A merge as "a b", for both formats of the file.
 std::string merge_text(const json& merge) {
   if (merge.is_string()) return merge.get<std::string>();
   return cat(merge.at(0).get<std::string>(), " ", merge.at(1).get<std::string>());
@@ -98,7 +98,8 @@ Tokens tokens_of(const json& file, int64_t vocab_size, bool pieces) {
   tokens.types.assign(tokens.spellings.size(), kUnused);
   const auto put = [&](const std::string& text, const json& id, int32_t type) {
     if (!id.is_number_integer() || id < 0 || id >= vocab_size)
-      throw Error(cat("tokenizer.json: token '", text, "' has no id below ", vocab_size));
+      throw Error(
+          cat("tokenizer.json: token '", text, "' has an invalid id; ids must be below ", vocab_size));
     tokens.spellings[id.get<size_t>()] = text;
     tokens.types[id.get<size_t>()] = type;
   };
@@ -120,12 +121,12 @@ Tokens tokens_of(const json& file, int64_t vocab_size, bool pieces) {
 std::string add_gguf_tokenizer(const TokenizerFiles& files, const Tokenizer& tokenizer, int64_t vocab_size,
                                GgufMetadata& out) {
   if (files.tokenizer_json.empty())
-    throw Error(cat(files.origin, ": has no tokenizer.json, which the GGUF file needs"));
+    throw Error(cat(files.origin, ": no tokenizer.json; it is required for GGUF files"));
   const json file = parse_json(files.tokenizer_json, cat(files.origin, "/tokenizer.json"));
   const json& model = member(file, "model");
   if (member(model, "type") != json("BPE") || !member(model, "vocab").is_object() ||
       !member(model, "merges").is_array())
-    throw Error(cat(files.origin, "/tokenizer.json: GGUF files are written for BPE tokenizers only"));
+    throw Error(cat(files.origin, "/tokenizer.json: only BPE tokenizers can be written as GGUF"));
   const bool pieces = member(model, "byte_fallback") == json(true);
   Tokens tokens = tokens_of(file, vocab_size, pieces);
   std::vector<std::string> merges;
@@ -137,7 +138,7 @@ std::string add_gguf_tokenizer(const TokenizerFiles& files, const Tokenizer& tok
   out.text("tokenizer.ggml.model", pieces ? "llama" : "gpt2");
   if (pieces) {
     out.text("tokenizer.ggml.pre", "default");
-    // Pieces are put together in the order of their scores: that of the merges.
+    // Pieces are merged in the order of their scores, which correspond to the order of merges.
     std::map<std::string, float, std::less<>> scores;
     for (size_t i = 0; i < merges.size(); ++i) {
       std::string both = merges[i];
@@ -154,7 +155,7 @@ std::string add_gguf_tokenizer(const TokenizerFiles& files, const Tokenizer& tok
     std::string rules = rules_of(file);
     if (rules.empty()) {
       rules = "gpt-2";
-      note = "GGUF has no name for the rules that the tokenizer cuts texts by: other programs take GPT-2's";
+      note = "GGUF has no name for the pre-tokenizer of this model: other programs use that of GPT-2";
     }
     out.text("tokenizer.ggml.pre", rules);
     out.texts("tokenizer.ggml.merges", merges);

@@ -10,10 +10,10 @@
 
 namespace quire {
 
-// Adds the keys tokenizer.* of a tokenizer.json with byte-level BPE ("gpt2") or SentencePiece's BPE
-// ("llama"), filled up to vocab_size tokens, and the tokenizer.json itself, which quire reads in place of
-// them. Returns a sentence for people where other programs may cut texts otherwise; empty: they do not.
-// Throws Error where there is no tokenizer.json or it is of another kind.
+// Adds the tokenizer.* keys for a tokenizer.json with byte-level BPE ("gpt2") or SentencePiece BPE ("llama"),
+// padded to vocab_size tokens, and the tokenizer.json itself, which quire prefers. Returns a note for the
+// user if other programs may split text differently, otherwise an empty string. Throws Error if there is no
+// tokenizer.json or it has another type.
 std::string add_gguf_tokenizer(const TokenizerFiles& files, const Tokenizer& tokenizer, int64_t vocab_size,
                                GgufMetadata& out);
 

@@ -10,11 +10,11 @@
 namespace quire::tokenizer {
 
 void parse_json(std::string_view text, JsonFile& file) {
-  if (text.size() > 1u << 30) throw Error(file.name + ": larger than 1 GiB, which no tokenizer is");
+  if (text.size() > 1u << 30) throw Error(file.name + ": larger than 1 GiB, the maximum for a tokenizer");
   if (text.substr(0, 3) == "\xEF\xBB\xBF") text.remove_prefix(3);
   if (!unicode::is_valid(text)) throw Error(file.name + ": is not UTF-8 text");
   file.text.assign(text);
-  // Iterative: deep nesting must not use up the stack.
+  // Iterative, so that deep nesting does not use the stack.
   file.document.ParseInsitu<rapidjson::kParseIterativeFlag | rapidjson::kParseFullPrecisionFlag>(
       file.text.data());
   if (file.document.HasParseError()) {
@@ -25,7 +25,7 @@ void parse_json(std::string_view text, JsonFile& file) {
     throw Error(file.name + ": line " + std::to_string(line) + ", column " + std::to_string(column) + ": " +
                 rapidjson::GetParseError_En(file.document.GetParseError()));
   }
-  if (!file.document.IsObject()) throw Error(file.name + ": the file does not hold a JSON object");
+  if (!file.document.IsObject()) throw Error(file.name + ": not a JSON object");
 }
 
 JsonPlace JsonPlace::member(const char* name) const {
@@ -67,7 +67,7 @@ bool JsonPlace::boolean_or(bool otherwise) const {
 uint64_t JsonPlace::integer(uint64_t highest) const {
   if (!present()) fail("is missing");
   if (!value_->IsUint64() || value_->GetUint64() > highest) {
-    fail("must be a whole number from 0 to " + std::to_string(highest));
+    fail("must be an integer from 0 to " + std::to_string(highest));
   }
   return value_->GetUint64();
 }

@@ -1,4 +1,4 @@
-// Reading big JSON files: RapidJSON with errors that name the file and the place in it.
+// Reading of large JSON files with RapidJSON; errors contain the file and the location in it.
 #pragma once
 
 #include <rapidjson/document.h>
@@ -9,23 +9,27 @@
 #include <string>
 #include <string_view>
 
+#include "io/json_allocator.h"
+
 namespace quire::tokenizer {
 
-using JsonValue = rapidjson::Value;
+using JsonDocument = rapidjson::GenericDocument<rapidjson::UTF8<>,
+                                                rapidjson::MemoryPoolAllocator<JsonAllocator>, JsonAllocator>;
+using JsonValue = JsonDocument::ValueType;
 
-// A parsed file. The document's strings lie in `text`.
+// A parsed file. The strings of the document point into `text`.
 struct JsonFile {
   std::string name;  // for messages
   std::string text;
-  rapidjson::Document document;
+  JsonDocument document;
 };
 
-// Throws Error with line and column when the text is not JSON, not UTF-8, or not an object.
+// Throws Error with line and column if the text is not JSON, not UTF-8, or not an object.
 void parse_json(std::string_view text, JsonFile& file);
 
-// A value of a parsed file together with where it is, e.g. "tokenizer.json: model.vocab". The value may be
-// null or absent; the readers say what was expected. Cheap to copy but for the path, so big arrays are walked
-// through value().
+// A value of a parsed file and its location, such as "tokenizer.json: model.vocab". The value may be null or
+// absent; readers report the expected type. Copying is cheap except for the path, so large arrays are
+// traversed with value().
 class JsonPlace {
  public:
   JsonPlace(const JsonValue* value, std::string path) : value_(value), path_(std::move(path)) {}
@@ -34,16 +38,16 @@ class JsonPlace {
   const std::string& path() const { return path_; }
   bool present() const { return value_ != nullptr && !value_->IsNull(); }
 
-  // The member, which may be absent. This place must be an object.
+  // The member, which may be absent. This value must be an object.
   JsonPlace member(const char* name) const;
   JsonPlace element(rapidjson::SizeType i) const;
 
   void expect_object() const;
   void expect_array() const;
   std::string_view string() const;
-  std::string_view string_or(std::string_view otherwise) const;  // absent or null gives `otherwise`
+  std::string_view string_or(std::string_view otherwise) const;  // `otherwise` if absent or null
   bool boolean_or(bool otherwise) const;
-  uint64_t integer(uint64_t highest) const;  // 0 .. highest
+  uint64_t integer(uint64_t highest) const;  // 0 to highest
   uint64_t integer_or(uint64_t otherwise, uint64_t highest) const;
   double number() const;
   // The "type" member of an object.

@@ -40,7 +40,7 @@ void apply(const StripAccents&, std::string_view text, std::string& out) {
   });
 }
 
-// The CJK blocks that BERT puts spaces around.
+// The CJK blocks that BERT surrounds with spaces.
 bool is_chinese(uint32_t cp) {
   return (cp >= 0x4E00 && cp <= 0x9FFF) || (cp >= 0x3400 && cp <= 0x4DBF) ||
          (cp >= 0x20000 && cp <= 0x2A6DF) || (cp >= 0x2A700 && cp <= 0x2B81F) ||
@@ -127,7 +127,7 @@ void apply(const StripSpace& step, std::string_view text, std::string& out) {
   out = stripped(step, text);
 }
 
-// Whether the step is seen to change nothing, cheaply.
+// A fast check whether the step leaves the text unchanged.
 bool leaves_alone(const NormalizerStep& step, std::string_view text) {
   if (text.empty()) return true;
   if (const auto* form = std::get_if<UnicodeForm>(&step)) return u::is_normalized(text, form->form);
@@ -204,7 +204,7 @@ constexpr StepType kTypes[] = {
     {"Precompiled", read_precompiled},
 };
 
-constexpr int kDeepest = 16;  // Sequences within Sequences
+constexpr int kDeepest = 16;  // maximum nesting of Sequences
 
 void read_steps(const JsonPlace& place, Normalizer& steps, int depth) {
   if (!place.present()) return;
@@ -235,7 +235,7 @@ Pattern read_pattern(const JsonPlace& place) {
     return pattern;
   }
   const JsonPlace literal = place.member("String"), regex = place.member("Regex");
-  if (literal.present() == regex.present()) place.fail("must hold either \"String\" or \"Regex\"");
+  if (literal.present() == regex.present()) place.fail("must have either \"String\" or \"Regex\"");
   pattern.is_regex = regex.present();
   (pattern.is_regex ? pattern.regex : pattern.literal) = (pattern.is_regex ? regex : literal).string();
   return pattern;

@@ -1,4 +1,4 @@
-// What happens to a text before it is split: a list of steps, each from one entry of "normalizer".
+// Normalization of a text before it is split: a list of steps, each for one entry of "normalizer".
 #pragma once
 
 #include <string>
@@ -35,29 +35,29 @@ struct Prepend {
   std::string text;
 };
 struct Nmt {};
-struct ByteCharacters {};  // each byte becomes its character of byte-level vocabularies
+struct ByteCharacters {};  // each byte becomes its character in byte-level vocabularies
 struct Precompiled {
   CharsMap map;
 };
 
 using NormalizerStep = std::variant<UnicodeForm, Lowercase, StripSpace, StripAccents, BertNormalizer,
                                     ReplaceString, ReplaceRegex, Prepend, Nmt, ByteCharacters, Precompiled>;
-// A Sequence's steps stand in the list one after the other.
+// The steps of a Sequence are inlined in the list.
 using Normalizer = std::vector<NormalizerStep>;
 
 // Reads the "normalizer" entry, which may be null.
 Normalizer read_normalizer(const JsonPlace& place);
 
-// The normalized text: `text` itself where nothing changes, else a view of one of the buffers.
+// Returns the normalized text: `text` itself if it is unchanged, otherwise a view of one of the buffers.
 std::string_view normalize(const Normalizer& normalizer, std::string_view text, std::string& buffer,
                            std::string& other);
 
-// Replaces every occurrence, from the left.
+// Replaces every occurrence, from left to right.
 void append_replaced(std::string& out, std::string_view text, std::string_view pattern,
                      std::string_view content);
 void append_replaced(std::string& out, std::string_view text, const Regex& pattern, std::string_view content);
 
-// A pattern entry: {"String": ".."} or {"Regex": ".."}; exactly one of the results is set.
+// A pattern: {"String": ".."} or {"Regex": ".."}; exactly one field is set.
 struct Pattern {
   std::string_view literal, regex;
   bool is_regex = false;

@@ -53,16 +53,16 @@ void encode_word(const WordPiece& model, std::string_view word, Scratch& scratch
 
 namespace {
 
-// The best way to reach a place of the word.
+// The best segmentation up to a position of the word.
 template <typename Score>
 struct Step {
   Score score = 0;
   TokenId id = kNoToken;
-  uint32_t length = 0;  // of the token that ends here; 0: not reached
+  uint32_t length = 0;  // length of the token that ends here; 0 = unreachable
 };
 
 template <typename Score>
-void viterbi(const Unigram& model, const Vocabulary& vocabulary, std::string_view word,
+void viterbi(const Unigram& model, const Vocabulary& vocabulary, std::string_view word, Scratch& scratch,
              std::vector<TokenId>& out) {
   std::vector<Step<Score>> steps(word.size() + 1);
   const auto reach = [&](size_t begin, size_t length, TokenId id, double score) {
@@ -73,6 +73,7 @@ void viterbi(const Unigram& model, const Vocabulary& vocabulary, std::string_vie
     }
   };
   for (size_t begin = 0; begin < word.size();) {
+    scratch.check_cancelled();
     const size_t character = unicode::sequence_length(static_cast<uint8_t>(word[begin]));
     bool has_character = false;
     ByteTrie::Node node = ByteTrie::kRoot;
@@ -86,7 +87,7 @@ void viterbi(const Unigram& model, const Vocabulary& vocabulary, std::string_vie
     if (!has_character) reach(begin, character, model.unknown, model.unknown_score);
     begin += character;
   }
-  // Back from the end; unknown characters next to each other are one token.
+  // Backtracks from the end; adjacent unknown characters become one token.
   const size_t first = out.size();
   for (size_t end = word.size(); end > 0;) {
     const Step<Score>& step = steps[end];
@@ -119,8 +120,8 @@ void viterbi(const Unigram& model, const Vocabulary& vocabulary, std::string_vie
 void encode_word(const Unigram& model, const Vocabulary& vocabulary, std::string_view word, Scratch& scratch,
                  std::vector<TokenId>& out) {
   through_cache(word, scratch, out, [&] {
-    model.single_precision ? viterbi<float>(model, vocabulary, word, out)
-                           : viterbi<double>(model, vocabulary, word, out);
+    model.single_precision ? viterbi<float>(model, vocabulary, word, scratch, out)
+                           : viterbi<double>(model, vocabulary, word, scratch, out);
   });
 }
 

@@ -1,4 +1,4 @@
-// The models that look words up: WordPiece, Unigram and WordLevel.
+// Models that look up words: WordPiece, Unigram and WordLevel.
 #pragma once
 
 #include <string_view>
@@ -11,32 +11,32 @@
 
 namespace quire::tokenizer {
 
-// Greedy: the longest token that starts the word, then the longest that continues it.
+// Greedy: the longest token that is a prefix of the word, then the longest one that continues it.
 struct WordPiece {
   ByteTrie trie;                  // all tokens
-  ByteTrie::Node continuing = 0;  // where those with the continuing prefix start
+  ByteTrie::Node continuing = 0;  // start of tokens with the continuing prefix
   bool has_continuing = false;
   TokenId unknown = kNoToken;
-  size_t max_characters = 100;  // a longer word is unknown
+  size_t max_characters = 100;  // longer words are unknown
 };
 void encode_word(const WordPiece& model, std::string_view word, Scratch& scratch, std::vector<TokenId>& out);
 
-// The split into tokens with the highest sum of scores (Viterbi).
+// The segmentation with the highest sum of scores (Viterbi).
 struct Unigram {
-  ByteTrie trie;               // the tokens that text may become
+  ByteTrie trie;               // tokens for segmentation
   std::vector<double> scores;  // [vocabulary size]
-  double unknown_score = 0;    // of one unknown character: lowest score - 10
-  TokenId unknown = kNoToken;  // kNoToken: unknown characters vanish
+  double unknown_score = 0;    // score of an unknown character: lowest score - 10
+  TokenId unknown = kNoToken;  // kNoToken: unknown characters are dropped
   bool byte_fallback = false;
   std::array<TokenId, 256> fallback_bytes{};
-  // SentencePiece keeps the sums in single precision; ties fall differently.
+  // SentencePiece sums in single precision, which affects ties.
   bool single_precision = false;
 };
 void encode_word(const Unigram& model, const Vocabulary& vocabulary, std::string_view word, Scratch& scratch,
                  std::vector<TokenId>& out);
 
 struct WordLevel {
-  TokenId unknown = kNoToken;  // kNoToken: unknown words vanish
+  TokenId unknown = kNoToken;  // kNoToken: unknown words are dropped
 };
 void encode_word(const WordLevel& model, const Vocabulary& vocabulary, std::string_view word,
                  std::vector<TokenId>& out);

@@ -1,5 +1,4 @@
-// Everything a tokenizer does, as data: the steps of tokenizer.json or tokenizer.model in the order they are
-// applied.
+// A tokenizer as plain data: the steps of tokenizer.json or tokenizer.model in order of their application.
 #pragma once
 
 #include <map>
@@ -28,24 +27,24 @@ using Model = std::variant<Bpe, WordPiece, Unigram, WordLevel, SentencePiece>;
 struct Pipeline {
   Vocabulary vocabulary;
   std::vector<AddedToken> added_tokens;
-  std::vector<AddedToken> controls;      // special tokens that count in rendered chat templates alone
-  AddedTokenMatcher raw_matcher;         // those looked for in the text as it came
-  AddedTokenMatcher normalized_matcher;  // those looked for in the normalized text
-  AddedTokenMatcher rendered_matcher;    // raw ones and control symbols (where there are some)
+  std::vector<AddedToken> controls;      // special tokens that are recognized only in rendered chat templates
+  AddedTokenMatcher raw_matcher;         // tokens that are matched in the original text
+  AddedTokenMatcher normalized_matcher;  // tokens that are matched in the normalized text
+  AddedTokenMatcher rendered_matcher;    // tokens for rendered chat templates: those of raw_matcher and
+                                         // controls, if there are controls
   std::vector<bool> special;             // [vocabulary size]
   std::vector<bool> added;               // [vocabulary size]
-  std::map<TokenId, std::string> normalized_spellings;  // of added tokens that the normalizer changes
+  std::map<TokenId, std::string> normalized_spellings;  // added tokens that the normalizer changes
   Normalizer normalizer;
   PreTokenizer pre_tokenizer;
   Model model;
   PostProcessor post_processor;
   Decoder decoder;
-  bool prefix_every_segment =
-      true;  // SentencePiece: also the text behind an added token gets the dummy prefix
+  bool prefix_every_segment = true;  // SentencePiece: text after an added token also gets the dummy prefix
 
   const SentencePiece* sentencepiece() const { return std::get_if<SentencePiece>(&model); }
-  // What a token is called when it is decoded: an added token that is looked for in normalized text by its
-  // normal form.
+  // The spelling of a token in decoding. Added tokens that are matched in normalized text have their
+  // normalized spelling.
   std::string_view spelling(TokenId id) const {
     if (!normalized_spellings.empty()) {
       const auto found = normalized_spellings.find(id);
@@ -58,14 +57,14 @@ struct Pipeline {
   }
 };
 
-// What tokenizer_config.json, special_tokens_map.json and added_tokens.json say.
+// Contents of tokenizer_config.json, special_tokens_map.json and added_tokens.json.
 struct TokenizerConfig {
   std::optional<std::string> bos_token, eos_token, unk_token, pad_token;
   std::optional<bool> add_bos_token, add_eos_token;
   bool legacy = true;
-  std::string tokenizer_class;  // as the configuration says it
+  std::string tokenizer_class;  // tokenizer_class of the configuration
   std::vector<AddedToken> added_tokens;
-  std::vector<std::string> special_tokens;  // additional_special_tokens and the named ones
+  std::vector<std::string> special_tokens;  // additional_special_tokens and the named special tokens
   std::map<std::string, std::string> chat_templates;
 };
 void read_tokenizer_config(const JsonFile& file, TokenizerConfig& config);
@@ -74,12 +73,12 @@ void read_added_tokens(const JsonFile& file, TokenizerConfig& config);
 
 // Reads tokenizer.json into an empty pipeline.
 void read_tokenizer_json(const JsonFile& file, Pipeline& pipeline);
-// One entry of "added_tokens" (or of the config's added_tokens_decoder) but its id.
+// Reads an entry of "added_tokens" (or of added_tokens_decoder) except its id.
 AddedToken read_added_token(const JsonPlace& place);
 
-// Adds a token to vocabulary and list. Throws Error naming `where` when its id belongs to another token.
+// Adds a token to the vocabulary and the list. Throws Error with `where` if its id belongs to another token.
 void add_token(Pipeline& pipeline, const AddedToken& token, const std::string& where);
-// Builds the matchers and the table of special tokens, when all tokens are there.
+// Builds the matchers and the table of special tokens, after all tokens were added.
 void finish(Pipeline& pipeline);
 
 }  // namespace quire::tokenizer

@@ -32,7 +32,7 @@ std::vector<Part> read_template(const JsonPlace& place) {
     if (!token.present()) part.fail("must be a Sequence or a SpecialToken");
     const std::string name(token.member("id").string());
     const JsonPlace entry = special.member(name.c_str());
-    if (!entry.present()) token.fail("\"" + name + "\" is not among the special_tokens");
+    if (!entry.present()) token.fail("\"" + name + "\" is not in special_tokens");
     const JsonPlace ids = entry.member("ids");
     ids.expect_array();
     for (rapidjson::SizeType k = 0; k < ids.value().Size(); ++k) {
@@ -40,12 +40,12 @@ std::vector<Part> read_template(const JsonPlace& place) {
     }
   }
   if (std::count_if(parts.begin(), parts.end(), [](const Part& p) { return p.is_text; }) != 1) {
-    single.fail("must hold the text exactly once");
+    single.fail("must contain the text exactly once");
   }
   return parts;
 }
 
-// "pair" of a template, which may be missing.
+// "pair" of a template, which is optional.
 std::vector<PostProcessor::PairPart> read_pair_template(const JsonPlace& place) {
   std::vector<PostProcessor::PairPart> parts;
   const JsonPlace pair = place.member("pair");
@@ -72,7 +72,7 @@ std::vector<PostProcessor::PairPart> read_pair_template(const JsonPlace& place) 
   return parts;
 }
 
-constexpr int kDeepest = 16;  // Sequences within Sequences
+constexpr int kDeepest = 16;  // maximum nesting of Sequences
 
 void read_processors(const JsonPlace& place, PostProcessor& processor, int depth) {
   if (!place.present()) return;
@@ -95,7 +95,7 @@ void read_processors(const JsonPlace& place, PostProcessor& processor, int depth
     } else {
       processor.pair = {{-1, cls, 0}, {0, -1, 0}, {-1, sep, 0}, {-1, sep, 0}, {1, -1, 0}, {-1, sep, 0}};
     }
-  } else if (type != "ByteLevel") {  // ByteLevel only moves offsets
+  } else if (type != "ByteLevel") {  // ByteLevel affects only offsets
     place.fail("the post-processor type \"" + std::string(type) + "\" is not supported");
   }
 }

@@ -1,4 +1,4 @@
-// The special tokens around a text: from "post_processor", or bos and eos of tokenizer_config.json.
+// Special tokens around a text: from "post_processor", or bos and eos of tokenizer_config.json.
 #pragma once
 
 #include <span>
@@ -9,19 +9,19 @@
 
 namespace quire::tokenizer {
 
-// Tokens before and after the text, the outermost first and last.
+// Tokens before and after the text, in order.
 struct PostProcessor {
   struct Part {
     bool is_text = false;
     TokenId id = -1;
   };
-  // What each processor makes of one text, in the order they are applied; each has the text exactly once.
+  // Result of each processor for one text, in order of application; each contains the text exactly once.
   std::vector<std::vector<Part>> templates;
-  // What is made of two texts; empty: they stand one behind the other.
+  // Result for a pair of texts; empty = the texts are concatenated.
   struct PairPart {
-    int text = -1;  // 0: the first, 1: the second; -1: the token `id`
+    int text = -1;  // 0 = the first text, 1 = the second text, -1 = the token `id`
     TokenId id = -1;
-    int type = 0;  // 1: belongs to the second text
+    int type = 0;  // 1 = belongs to the second text
   };
   std::vector<PairPart> pair;
 };
@@ -31,7 +31,7 @@ PostProcessor read_post_processor(const JsonPlace& place);
 
 // Adds the special tokens.
 void post_process(const PostProcessor& processor, std::vector<TokenId>& ids);
-// Both texts with their special tokens; returns where what belongs to the second begins.
+// Adds the special tokens for a pair of texts; returns the start of the part that belongs to the second text.
 size_t post_process_pair(const PostProcessor& processor, std::span<const TokenId> first,
                          std::span<const TokenId> second, std::vector<TokenId>& out);
 

@@ -14,17 +14,18 @@ namespace {
 
 namespace u = quire::unicode;
 
-// The text and its pieces on their way through the steps.
+// The text and its pieces between the steps.
 struct Work {
   std::string_view text;
   std::vector<Range>& pieces;
-  std::vector<Range>& next;  // what a step makes of the pieces
+  std::vector<Range>& next;  // output of the current step
   std::vector<Range> matches;
   bool at_start;
-  std::string* target;  // where a step writes a new text
+  std::string* target;  // buffer for a new text
   std::string* spare;
+  Scratch& scratch;
 
-  // Takes *target for the text.
+  // Makes *target the current text.
   void take_text() {
     text = *target;
     std::swap(target, spare);
@@ -39,7 +40,8 @@ void push(std::vector<Range>& pieces, size_t begin, size_t end) {
   if (begin < end) pieces.push_back({begin, end});
 }
 
-// Appends the pieces that `range` falls into at `matches` (in order, not overlapping, within it).
+// Appends the pieces of `range` that result from splitting at `matches` (sorted, not overlapping, within the
+// range).
 void cut(Range range, const std::vector<Range>& matches, Behavior behavior, bool invert,
          std::vector<Range>& pieces) {
   struct Part {
@@ -123,8 +125,10 @@ void apply(const SplitStep& step, Work& work) {
     } else if (step.regex) {
       Regex::Search search(*step.regex, work.text.substr(piece.begin, piece.size()));
       Range m;
-      while (search.next(&m.begin, &m.end))
+      while (search.next(&m.begin, &m.end)) {
+        work.scratch.check_cancelled();
         work.matches.push_back({piece.begin + m.begin, piece.begin + m.end});
+      }
     } else if (!step.literal.empty()) {
       const std::string_view text = work.text.substr(0, piece.end);
       for (size_t at = text.find(step.literal, piece.begin); at != std::string_view::npos;
@@ -174,7 +178,7 @@ void apply(const ClassStep& step, Work& work) {
 }
 
 void apply(const WordStep&, Work& work) {
-  // 0: white space, 1: word, 2: neither.
+  // 0 = white space, 1 = word, 2 = other.
   const auto kind_of = [](uint32_t cp) {
     if (u::is_word(cp)) return 1;
     return u::is_space(cp) ? 0 : 2;
@@ -247,7 +251,7 @@ void apply(const MetaspaceStep& step, Work& work) {
   work.take_pieces();
 }
 
-// Rewrites every piece with write(piece's text, out).
+// Replaces every piece by the output of write(text of the piece, out).
 template <typename Write>
 void rewrite(Work& work, const Write& write) {
   std::string& out = *work.target;
@@ -273,8 +277,8 @@ void apply(const ByteLevelStep& step, Work& work) {
   work.take_pieces();
 }
 
-// Bytes to the characters of byte-level vocabularies and back: steps behind a ByteLevel step see those
-// characters.
+// Converts bytes to characters of byte-level vocabularies and back: steps after a ByteLevel step operate on
+// these characters.
 void to_byte_characters(Work& work) {
   rewrite(work, [](std::string_view text, std::string& out) {
     for (const char c : text) u::append(out, character_of_byte(static_cast<uint8_t>(c)));
@@ -307,7 +311,7 @@ Behavior read_behavior(const JsonPlace& place, Behavior otherwise) {
     if (name == place.string()) return behavior;
   }
   place.fail("\"" + std::string(place.string()) +
-             "\" is none of Removed, Isolated, MergedWithPrevious, MergedWithNext, Contiguous");
+             "\" is not one of Removed, Isolated, MergedWithPrevious, MergedWithNext, Contiguous");
 }
 
 PreTokenizerStep read_split(const JsonPlace& place) {
@@ -366,7 +370,7 @@ constexpr StepType kTypes[] = {
      }},
 };
 
-constexpr int kDeepest = 16;  // Sequences within Sequences
+constexpr int kDeepest = 16;  // maximum nesting of Sequences
 
 void read_steps(const JsonPlace& place, PreTokenizer& pre_tokenizer, int depth) {
   if (!place.present()) return;
@@ -409,7 +413,7 @@ MetaspaceStep read_metaspace(const JsonPlace& place) {
   } else if (name != "always") {
     scheme.fail("must be always, first or never");
   }
-  // The older spelling.
+  // The older format.
   if (!place.member("add_prefix_space").boolean_or(true)) step.prepend = MetaspaceStep::Prepend::kNever;
   return step;
 }
@@ -425,14 +429,15 @@ std::string_view pre_tokenize(const PreTokenizer& pre_tokenizer, std::string_vie
   scratch.pieces.clear();
   scratch.matches.clear();
   push(scratch.pieces, 0, text.size());
-  Work work{text, scratch.pieces, scratch.matches, {}, at_start, &buffer, &other};
+  Work work{text, scratch.pieces, scratch.matches, {}, at_start, &buffer, &other, scratch};
   bool mapped = false;
   for (size_t i = 0; i < pre_tokenizer.steps.size(); ++i) {
     const PreTokenizerStep& step = pre_tokenizer.steps[i];
+    throw_if_cancelled(scratch.stop);
     std::visit([&](const auto& s) { apply(s, work); }, step);
     if (std::holds_alternative<ByteLevelStep>(step) && (mapped || i + 1 < pre_tokenizer.steps.size())) {
       if (mapped) {
-        // The reference maps what is mapped already once more; no tokenizer is known to want that.
+        // The reference would map the characters again; no known tokenizer depends on this.
         continue;
       }
       to_byte_characters(work);

@@ -1,5 +1,4 @@
-// How a text is cut into words before the model sees it: a list of steps, each from one entry of
-// "pre_tokenizer".
+// Splitting of a text into words for the model: a list of steps, each for one entry of "pre_tokenizer".
 #pragma once
 
 #include <optional>
@@ -15,7 +14,7 @@
 
 namespace quire::tokenizer {
 
-// What becomes of the matches that a text is split at.
+// Treatment of the matches at which a text is split.
 enum class Behavior { kRemoved, kIsolated, kMergedWithPrevious, kMergedWithNext, kContiguous };
 
 struct ByteLevelStep {
@@ -23,11 +22,11 @@ struct ByteLevelStep {
   bool use_regex = true;
 };
 struct SplitStep {
-  std::optional<Splitter> known;  // else the expression below
+  std::optional<Splitter> known;  // a known expression; otherwise the expression below
   std::optional<Regex> regex;
-  std::string literal;  // neither: this string
+  std::string literal;  // if there is neither: this string
   Behavior behavior = Behavior::kRemoved;
-  bool invert = false;  // what does not match is the match
+  bool invert = false;  // swaps matches and the text between them
 };
 // Splits at the characters of a class.
 struct ClassStep {
@@ -37,7 +36,7 @@ struct ClassStep {
 };
 struct WordStep {};  // \w+|[^\w\s]+
 struct FixedLengthStep {
-  size_t length = 1;  // characters
+  size_t length = 1;  // in characters
 };
 struct MetaspaceStep {
   enum class Prepend { kAlways, kFirst, kNever };
@@ -51,16 +50,17 @@ using PreTokenizerStep =
 
 struct PreTokenizer {
   std::vector<PreTokenizerStep> steps;
-  bool byte_level = false;  // the words are bytes, for a byte-level model
+  bool byte_level = false;  // words are bytes, for a byte-level model
 };
 
 // Reads the "pre_tokenizer" entry, which may be null.
 PreTokenizer read_pre_tokenizer(const JsonPlace& place);
-// Reads one Metaspace entry (a decoder may be one, too).
+// Reads a Metaspace entry, which may also be a decoder.
 MetaspaceStep read_metaspace(const JsonPlace& place);
 
-// Cuts a normalized text. The words stand in scratch.pieces, as ranges of the returned text, which is `text`
-// or one of the buffers. at_start: nothing stands before this text. The buffers must not hold `text`.
+// Splits a normalized text. The words are returned in scratch.pieces, as ranges of the returned text, which
+// is `text` or one of the buffers. at_start: the text is the start of the input. `text` must not be in the
+// buffers.
 std::string_view pre_tokenize(const PreTokenizer& pre_tokenizer, std::string_view text, bool at_start,
                               Scratch& scratch, std::string& buffer, std::string& other);
 

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/strings.h"
 #include "text/unicode/unicode.h"
 
 namespace quire::tokenizer {
@@ -20,7 +21,7 @@ constexpr std::string_view kSpaceRanges =
     "\\x{9}-\\x{d}\\x{20}\\x{85}\\x{a0}\\x{1680}\\x{2000}-\\x{200a}\\x{2028}\\x{2029}\\x{202f}\\x{205f}\\x{"
     "3000}";
 
-// Property names whose members differ between PCRE2's Unicode and ours, with our set.
+// Names of properties whose members differ between PCRE2's Unicode version and ours, with our sets.
 struct NamedSet {
   std::string_view name;
   u::CategorySet set;
@@ -42,8 +43,8 @@ constexpr std::array<NamedSet, 28> kSets = {{
     {"So", u::set_of(u::kSo)}, {"Z", u::set_of(u::kZl) | u::set_of(u::kZp) | u::set_of(u::kZs)},
 }};
 
-// The code points that PCRE2's library calls unassigned and our tables put into `set`, as ranges of a
-// character class. PCRE2's library is older than the tables, so adding is all that is needed.
+// Code points in `set` that are unassigned in PCRE2's library, as ranges of a character class. Its Unicode
+// version is older than our tables, so adding characters is sufficient.
 std::string newer_members(u::CategorySet set) {
   static constexpr std::string_view kUnassigned = "\\p{Cn}";
   int error = 0;
@@ -80,8 +81,8 @@ std::string newer_members(u::CategorySet set) {
   return ranges;
 }
 
-// The members of \w with the circled letters. Outside of a class Oniguruma counts the superscripts and
-// fractions of Latin-1, too.
+// The members of \w, with circled letters. Outside of a class, Oniguruma also includes the superscripts and
+// fractions of Latin-1.
 std::string word_members(bool in_class) {
   constexpr u::CategorySet kWord =
       u::kLetter | u::kMark | u::set_of(u::kNd) | u::set_of(u::kNl) | u::set_of(u::kPc);
@@ -90,7 +91,7 @@ std::string word_members(bool in_class) {
          std::string(in_class ? "" : "\\x{b2}\\x{b3}\\x{b9}\\x{bc}-\\x{be}") + newer_members(kWord);
 }
 
-// Reads \p{Name}, \p{^Name}, \P{Name} at pattern[i] (i at the backslash). False for anything else.
+// Reads \p{Name}, \p{^Name} or \P{Name} at pattern[i], the backslash. Returns false for anything else.
 bool read_property(std::string_view pattern, size_t i, std::string_view* name, bool* negated, size_t* end) {
   if (i + 3 >= pattern.size() || (pattern[i + 1] != 'p' && pattern[i + 1] != 'P') || pattern[i + 2] != '{')
     return false;
@@ -118,7 +119,7 @@ class Translator {
       } else {
         if (c == '[') ++depth_;
         if (c == ']' && depth_ > 0) --depth_;
-        // A class inside a class is a union in Ruby; PCRE2 has none, and a union's brackets may simply go.
+        // Nested classes are unions in Ruby. PCRE2 does not support them, and their brackets can be omitted.
         if (!(c == '[' && depth_ > 1 && !posix_class()) && !(c == ']' && depth_ > 0 && !posix_)) out_ += c;
         if (c == ']') posix_ = false;
         ++i_;
@@ -177,8 +178,8 @@ class Translator {
   std::string_view pattern_;
   std::string out_;
   size_t i_ = 0;
-  int depth_ = 0;       // of character classes
-  bool posix_ = false;  // inside [:name:]
+  int depth_ = 0;       // nesting of character classes
+  bool posix_ = false;  // within [:name:]
 };
 
 }  // namespace
@@ -213,7 +214,7 @@ Regex Regex::compile(std::string_view pattern, const std::string& where) {
   PCRE2_SIZE offset = 0;
   pcre2_compile_context* context = pcre2_compile_context_create(nullptr);
   pcre2_set_parens_nest_limit(context, 200);
-  // Ruby's ^ and $ always mean lines.
+  // In Ruby, ^ and $ always match at lines.
   code->code = pcre2_compile(reinterpret_cast<PCRE2_SPTR>(translated.data()), translated.size(),
                              PCRE2_UTF | PCRE2_UCP | PCRE2_MULTILINE, &error, &offset, context);
   pcre2_compile_context_free(context);
@@ -221,9 +222,9 @@ Regex Regex::compile(std::string_view pattern, const std::string& where) {
     PCRE2_UCHAR message[256] = {};
     pcre2_get_error_message(error, message, sizeof message);
     throw Error(where + ": the regular expression \"" + std::string(pattern.substr(0, 200)) +
-                "\" cannot be used: " + reinterpret_cast<const char*>(message));
+                "\" is not valid: " + reinterpret_cast<const char*>(message));
   }
-  pcre2_jit_compile(code->code, PCRE2_JIT_COMPLETE);  // Where there is no JIT the interpreter serves.
+  pcre2_jit_compile(code->code, PCRE2_JIT_COMPLETE);  // without JIT support, the interpreter is used
   Regex regex;
   regex.code_ = std::move(code);
   return regex;
@@ -263,15 +264,22 @@ Regex::Search::~Search() = default;
 bool Regex::Search::next(size_t* begin, size_t* end) {
   State& s = *state_;
   while (s.position <= s.text.size()) {
-    // After an empty match the next one must not be empty at the same place.
+    // After an empty match, the next one must not be empty at the same position.
     const uint32_t options = PCRE2_NO_UTF_CHECK | (s.last_was_empty ? PCRE2_NOTEMPTY_ATSTART : 0);
     static constexpr char kNothing[1] = {};
     const char* data = s.text.empty() ? kNothing : s.text.data();
     const int rc = pcre2_match(s.code->code, reinterpret_cast<PCRE2_SPTR>(data), s.text.size(), s.position,
                                options, s.match, s.context);
-    if (rc < 0) return false;
+    if (rc == PCRE2_ERROR_NOMATCH) return false;
+    if (rc < 0) {
+      std::array<PCRE2_UCHAR, 120> reason{};
+      pcre2_get_error_message(rc, reason.data(), reason.size());
+      throw Error(
+          cat("the text cannot be tokenized: a regular expression of the tokenizer failed after byte ",
+              s.position, ": ", reinterpret_cast<const char*>(reason.data())));
+    }
     const PCRE2_SIZE* found = pcre2_get_ovector_pointer(s.match);
-    // \K in a lookahead can make a match end before it begins; such a match is not one.
+    // With \K in a lookahead, a match can end before it begins; such matches are ignored.
     if (found[1] < found[0] || found[0] < s.position) return false;
     *begin = found[0];
     *end = found[1];

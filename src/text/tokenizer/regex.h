@@ -1,5 +1,5 @@
-// A compiled regular expression with the meaning that the reference's engine (Oniguruma, Ruby syntax, Unicode
-// 16) gives it, run by PCRE2's JIT.
+// A compiled regular expression with the semantics of the reference's engine (Oniguruma, Ruby syntax, Unicode
+// 16), executed by PCRE2's JIT.
 #pragma once
 
 #include <memory>
@@ -8,21 +8,21 @@
 
 namespace quire::tokenizer {
 
-// Immutable after compile(); any thread may search with it.
+// Immutable after compile(); thread-safe.
 class Regex {
  public:
-  // Throws Error naming `where` when the pattern is not a regular expression.
+  // Throws Error with `where` if the pattern is not a valid regular expression.
   static Regex compile(std::string_view pattern, const std::string& where);
 
-  // One search over a text. Not thread safe; make one for each use.
+  // A search over a text. Not thread-safe; create one per use.
   class Search {
    public:
     Search(const Regex& regex, std::string_view text);  // text: valid UTF-8
     ~Search();
     Search(const Search&) = delete;
     Search& operator=(const Search&) = delete;
-    // Finds the next match, not overlapping the last. False at the end, and when a pattern that backtracks
-    // without end has used up its step limit: the rest of the text then counts as not matching.
+    // Finds the next match after the last one. Returns false at the end, or if a pattern with excessive
+    // backtracking exceeds its step limit; the rest of the text is then treated as not matching.
     bool next(size_t* begin, size_t* end);
 
    private:
@@ -35,11 +35,11 @@ class Regex {
   std::shared_ptr<const Code> code_;
 };
 
-// The pattern in PCRE2's syntax: \s, \d, \w and \p{..} take the members that Unicode 16 gives them, \h is a
-// hexadecimal digit.
+// Translates the pattern to PCRE2 syntax: \s, \d, \w and \p{..} match the characters of Unicode 16, and \h
+// matches a hexadecimal digit.
 std::string translate_regex(std::string_view pattern);
 
-// The text with everything that has a meaning in a regular expression escaped.
+// Escapes all characters that have a special meaning in regular expressions.
 std::string escape_regex(std::string_view literal);
 
 }  // namespace quire::tokenizer

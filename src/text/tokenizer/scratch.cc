@@ -6,7 +6,7 @@ namespace quire::tokenizer {
 
 namespace {
 
-// A few multiplications over the word, eight bytes at a time.
+// A few multiplications, for eight bytes of the word at a time.
 uint64_t word_hash(std::string_view word) {
   constexpr uint64_t kFactor = 0x9E3779B97F4A7C15ull;
   uint64_t hash = word.size() * kFactor, part = 0;
@@ -33,7 +33,7 @@ WordCache::Entry& WordCache::slot(std::string_view word) {
 }
 
 void WordCache::fill(Entry& entry, std::string_view word, const TokenId* tokens, size_t num_tokens) {
-  if (num_tokens == 0 || num_tokens > kMostTokens) return;
+  if (num_tokens == 0 || num_tokens > kMaxTokens) return;
   std::copy(word.begin(), word.end(), entry.word.begin());
   entry.word_size = static_cast<uint8_t>(word.size());
   entry.num_tokens = static_cast<uint8_t>(num_tokens);

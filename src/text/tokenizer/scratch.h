@@ -1,33 +1,35 @@
-// What one encode() works with: reused buffers and a cache of the words seen last. Owned by the tokenizer's
-// pool, used by one thread at a time.
+// Working memory of encode(): reused buffers and a cache of recent words. Owned by the tokenizer's pool, used
+// by one thread at a time.
 #pragma once
 
 #include <array>
 #include <cstdint>
 #include <cstring>
+#include <stop_token>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "base/cancelled.h"
 #include "contract/ids.h"
 #include "text/tokenizer/splitters.h"
 
 namespace quire::tokenizer {
 
-// Words and their tokens, one word for each slot: a new word replaces the one in its slot, so the size is
-// fixed. An entry is one cache line.
+// Words and their tokens, one word per slot. A new word replaces the one in its slot, so the size is fixed.
+// An entry is one cache line.
 class WordCache {
  public:
   static constexpr size_t kLongestWord = 28;
-  static constexpr size_t kMostTokens = 8;
+  static constexpr size_t kMaxTokens = 8;
 
   static bool cacheable(std::string_view word) { return word.size() <= kLongestWord; }
 
   struct Entry {
     std::array<char, kLongestWord> word{};
     uint8_t word_size = 0;
-    uint8_t num_tokens = 0;  // 0: free
-    std::array<TokenId, kMostTokens> tokens{};
+    uint8_t num_tokens = 0;  // 0 = free
+    std::array<TokenId, kMaxTokens> tokens{};
 
     bool holds(std::string_view other) const {
       return num_tokens != 0 && word_size == other.size() &&
@@ -35,10 +37,10 @@ class WordCache {
     }
   };
 
-  // The slot of a word, which may hold another word or none.
+  // The slot of a word. It may be free or contain another word.
   Entry& slot(std::string_view word);
 
-  // Remembers the word's tokens, if they fit.
+  // Stores the tokens of the word if they fit.
   static void fill(Entry& entry, std::string_view word, const TokenId* tokens, size_t num_tokens);
 
  private:
@@ -46,14 +48,14 @@ class WordCache {
   std::vector<Entry> entries_;
 };
 
-// A symbol of a word that is being merged; a list through prev/next.
+// A symbol of a word during merging; prev and next form a linked list.
 struct Symbol {
   TokenId id;
   int32_t prev;
   int32_t next;
 };
 
-// A merge that may be done: the lower rank goes first, then the one further left.
+// A possible merge. Lower ranks come first, then positions further left.
 struct Candidate {
   uint32_t rank;
   int32_t left;
@@ -62,15 +64,22 @@ struct Candidate {
 };
 
 struct Scratch {
+  // Called in every loop whose length depends on the text. Checks the token only every 1024 calls.
+  void check_cancelled() {
+    if ((++num_checks & 1023U) == 0) throw_if_cancelled(stop);
+  }
+
+  std::stop_token stop;
+  uint32_t num_checks = 0;
   WordCache cache;
-  std::vector<TokenId> ids;            // the symbols of a word before they are merged
-  std::vector<Symbol> symbols;         // long words
-  std::vector<Candidate> candidates;   // long words, a heap
+  std::vector<TokenId> ids;            // symbols of a word before merging
+  std::vector<Symbol> symbols;         // for long words
+  std::vector<Candidate> candidates;   // for long words, a heap
   std::vector<Range> pieces, matches;  // pre-tokenizer
   std::string text, other;             // normalized text
-  std::string words, other_words;      // what the pre-tokenizer made of it
+  std::string words, other_words;      // output of the pre-tokenizer
 
-  // Lets go of what only an unusually long text needed.
+  // Releases memory that only unusually long texts need.
   void trim();
 };
 

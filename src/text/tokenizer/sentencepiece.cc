@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::string_view kMetaSpace = "\xE2\x96\x81";
 
-// The longest user-defined piece that begins `text`; 0 if none does.
+// The length of the longest user-defined piece that is a prefix of `text`; 0 if there is none.
 size_t match_user_defined(const SentencePiece& model, std::string_view text, TokenId* id) {
   if (model.user_defined.empty()) return 0;
   ByteTrie::Node node = ByteTrie::kRoot;
@@ -25,7 +25,7 @@ size_t match_user_defined(const SentencePiece& model, std::string_view text, Tok
   return longest;
 }
 
-// The normal form of what `text` begins with, and how much of it that takes.
+// The normalized form of a prefix of `text`, and the length of that prefix.
 std::string_view normal_prefix(const SentencePiece& model, std::string_view text, size_t* length) {
   TokenId ignored = kNoToken;
   if ((*length = match_user_defined(model, text, &ignored)) != 0) return text.substr(0, *length);
@@ -37,7 +37,8 @@ std::string_view normal_prefix(const SentencePiece& model, std::string_view text
   return text.substr(0, *length);
 }
 
-void normalize(const SentencePiece& model, std::string_view text, bool dummy_prefix, std::string& out) {
+void normalize(const SentencePiece& model, std::string_view text, bool dummy_prefix, Scratch& scratch) {
+  std::string& out = scratch.text;
   const std::string_view space = model.escape_whitespaces ? kMetaSpace : std::string_view(" ");
   size_t length = 0;
   out.clear();
@@ -50,6 +51,7 @@ void normalize(const SentencePiece& model, std::string_view text, bool dummy_pre
   if (add_space && !model.whitespace_as_suffix) out += space;
   bool after_space = model.remove_extra_whitespaces;
   for (; !text.empty(); text.remove_prefix(length)) {
+    scratch.check_cancelled();
     std::string_view part = normal_prefix(model, text, &length);
     while (after_space && !part.empty() && part.front() == ' ') part.remove_prefix(1);
     if (part.empty()) continue;
@@ -67,12 +69,13 @@ void normalize(const SentencePiece& model, std::string_view text, bool dummy_pre
   if (add_space && model.whitespace_as_suffix) out += space;
 }
 
-// One stretch of normalized text without user-defined pieces.
+// Encodes a range of normalized text without user-defined pieces.
 void encode_bpe(const SentencePiece& model, const Vocabulary& vocabulary, std::string_view word,
                 Scratch& scratch, std::vector<TokenId>& out) {
   const auto pieces = static_cast<TokenId>(model.types.size());
   scratch.ids.clear();
   for (size_t i = 0; i < word.size();) {
+    scratch.check_cancelled();
     const auto lead = static_cast<uint8_t>(word[i]);
     if (lead < 0x80) {
       scratch.ids.push_back(model.ascii[lead]);
@@ -93,7 +96,7 @@ void encode_bpe(const SentencePiece& model, const Vocabulary& vocabulary, std::s
   if (std::none_of(out.begin() + static_cast<std::ptrdiff_t>(first), out.end(),
                    [&](TokenId id) { return id >= pieces; }))
     return;
-  // Characters that are no piece: their bytes, or one unknown piece for a run of them.
+  // Characters without a piece become bytes, or one unknown piece per run.
   const std::vector<TokenId> symbols(out.begin() + static_cast<std::ptrdiff_t>(first), out.end());
   out.resize(first);
   bool after_unknown = false;
@@ -144,7 +147,7 @@ void encode_stretch(const SentencePiece& model, const Vocabulary& vocabulary, st
 
 void encode_sentencepiece(const SentencePiece& model, const Vocabulary& vocabulary, std::string_view text,
                           bool dummy_prefix, Scratch& scratch, std::vector<TokenId>& out) {
-  normalize(model, text, dummy_prefix, scratch.text);
+  normalize(model, text, dummy_prefix, scratch);
   const std::string_view normal = scratch.text;
   if (model.unigram) {
     if (!normal.empty()) encode_word(model.unigram_model, vocabulary, normal, scratch, out);
@@ -152,6 +155,7 @@ void encode_sentencepiece(const SentencePiece& model, const Vocabulary& vocabula
   }
   size_t begin = 0;
   for (size_t i = 0; !model.user_defined.empty() && i < normal.size();) {
+    scratch.check_cancelled();
     TokenId id = kNoToken;
     const size_t length = match_user_defined(model, normal.substr(i), &id);
     if (length == 0) {
@@ -165,7 +169,7 @@ void encode_sentencepiece(const SentencePiece& model, const Vocabulary& vocabula
   encode_stretch(model, vocabulary, normal.substr(begin), scratch, out);
 }
 
-// Bytes that have become characters; all: what has not is U+FFFD, one for each byte.
+// Appends the complete characters of the held bytes. all: other bytes become one U+FFFD each.
 void SentencePieceStream::take_bytes(bool all, std::string& out) {
   size_t done = 0, length = 0;
   while (done < bytes_.size()) {
@@ -195,10 +199,10 @@ void SentencePieceStream::push(TokenId id, std::string& out) {
   if (type == PieceType::kUnknown) {
     out += model_->unknown_surface;
   } else if (type == PieceType::kNone) {
-    out += spelling;  // added to the model: stands for itself
+    out += spelling;  // added to the model: the spelling is the text
   } else if (type != PieceType::kControl) {
     std::string_view text = spelling;
-    // The space that encoding put in front is not part of the text.
+    // The dummy prefix is not part of the text.
     const bool strips = model_->add_dummy_prefix || model_->remove_extra_whitespaces;
     if (strips && !text_seen_ && !prefix_taken_ && text.starts_with(kMetaSpace)) {
       text.remove_prefix(kMetaSpace.size());

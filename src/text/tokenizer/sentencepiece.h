@@ -1,5 +1,5 @@
-// SentencePiece models (tokenizer.model): reading the protobuf file, encoding and decoding as the
-// sentencepiece library does.
+// SentencePiece models (tokenizer.model): reading the protobuf file, encoding and decoding, like the
+// sentencepiece library.
 #pragma once
 
 #include <cstdint>
@@ -25,27 +25,27 @@ enum class PieceType : uint8_t {
   kByte = 6
 };
 
-// Immutable after loading. The pieces' spellings stand in the Vocabulary that it is used with.
+// Immutable after loading. The spellings of the pieces are in the corresponding Vocabulary.
 struct SentencePiece {
   std::vector<PieceType> types;  // [number of pieces]
-  bool unigram = false;          // else BPE
+  bool unigram = false;          // otherwise BPE
   // Normalization.
   CharsMap charsmap;
   bool add_dummy_prefix = true;
   bool remove_extra_whitespaces = true;
   bool escape_whitespaces = true;
   bool whitespace_as_suffix = false;
-  // Names in the training settings.
+  // Names in the trainer settings.
   std::string bos_piece = "<s>", eos_piece = "</s>", pad_piece = "<pad>";
   std::string unknown_surface = " \xE2\x81\x87 ";
   TokenId unknown = kNoToken;
   bool byte_fallback = false;
   std::array<TokenId, 256> bytes{};  // <0x00> .. <0xFF>, or kNoToken
-  ByteTrie user_defined;             // pieces that are found before anything else
-  // BPE. Characters that are no piece take part in merges under the ids [number of pieces + code point].
+  ByteTrie user_defined;             // pieces that are matched before anything else
+  // BPE. Characters without a piece are merged under the ids [number of pieces + code point].
   MergeTable merges;
   std::array<TokenId, 128> ascii{};
-  bool cut_at_meta_space = false;  // no merge crosses from a character to a following meta space
+  bool cut_at_meta_space = false;  // no merge joins a character with a following meta space
   Unigram unigram_model;
 
   PieceType type(TokenId id) const {
@@ -54,27 +54,27 @@ struct SentencePiece {
   }
 };
 
-// Reads a model file into `model` and `vocabulary` (both empty before). Throws Error naming `file`.
+// Reads a model file into `model` and `vocabulary`, which must be empty. Throws Error with `file`.
 void read_sentencepiece(std::string_view bytes, const std::string& file, SentencePiece& model,
                         Vocabulary& vocabulary);
 
-// One piece of a model's vocabulary.
+// A piece of a model's vocabulary.
 struct Piece {
   std::string_view spelling;
   float score = 0;
   PieceType type = PieceType::kNormal;
 };
-// The tables of a model of these pieces, whose settings are there; `vocabulary` is empty before. Throws Error
-// naming `file`.
+// Builds the tables of a model from its pieces. The settings of the model must be set; `vocabulary` must be
+// empty. Throws Error with `file`.
 void build_sentencepiece(const std::vector<Piece>& pieces, const std::string& file, SentencePiece& model,
                          Vocabulary& vocabulary);
 
-// Appends the tokens of a text (valid UTF-8). dummy_prefix: whether a space is put in front, where the model
-// asks for one.
+// Appends the tokens of a text (valid UTF-8). dummy_prefix: whether a space is prepended, if the model uses
+// one.
 void encode_sentencepiece(const SentencePiece& model, const Vocabulary& vocabulary, std::string_view text,
                           bool dummy_prefix, Scratch& scratch, std::vector<TokenId>& out);
 
-// The decoding of one sequence. Not thread safe.
+// Decodes one sequence. Not thread-safe.
 class SentencePieceStream {
  public:
   SentencePieceStream(const SentencePiece& model, const Vocabulary& vocabulary)
@@ -87,9 +87,9 @@ class SentencePieceStream {
 
   const SentencePiece* model_;
   const Vocabulary* vocabulary_;
-  std::string bytes_;          // of byte pieces, not yet a character
-  bool text_seen_ = false;     // some text has come out
-  bool prefix_taken_ = false;  // the dummy prefix has been left out
+  std::string bytes_;          // byte pieces of an incomplete character
+  bool text_seen_ = false;     // some text has been returned
+  bool prefix_taken_ = false;  // the dummy prefix has been removed
 };
 
 }  // namespace quire::tokenizer

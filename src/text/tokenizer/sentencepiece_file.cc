@@ -1,5 +1,5 @@
-// Reading a SentencePiece model file: a protobuf message (sentencepiece_model.proto), of which a few fields
-// matter.
+// Reading of a SentencePiece model file: a protobuf message (sentencepiece_model.proto), of which only some
+// fields are used.
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -17,13 +17,13 @@ namespace {
 
 constexpr std::string_view kMetaSpace = "\xE2\x96\x81";
 
-// A protobuf message, read field by field. Every length is checked against what is left.
+// A protobuf message, read field by field. Every length is checked against the remaining bytes.
 class Message {
  public:
   Message(std::string_view bytes, const std::string& file, size_t offset)
       : bytes_(bytes), file_(file), offset_(offset) {}
 
-  // Goes to the next field; false at the end.
+  // Advances to the next field; returns false at the end.
   bool next() {
     if (at_ == bytes_.size()) return false;
     start_ = at_;
@@ -41,7 +41,7 @@ class Message {
     } else if (type_ == kFixed32) {
       content_ = take(4);
     } else {
-      fail("a field of the unknown wire type " + std::to_string(type_));
+      fail("unknown wire type " + std::to_string(type_));
     }
     return true;
   }
@@ -60,29 +60,29 @@ class Message {
   }
 
   [[noreturn]] void fail(const std::string& what) const {
-    throw Error(file_ + ": not a SentencePiece model, or a damaged one: at byte " +
-                std::to_string(offset_ + start_) + ": " + what);
+    throw Error(file_ + ": not a valid SentencePiece model: at byte " + std::to_string(offset_ + start_) +
+                ": " + what);
   }
 
  private:
   enum { kVarint = 0, kFixed64 = 1, kLengthDelimited = 2, kFixed32 = 5 };
 
   void expect(int type) const {
-    if (type_ != type) fail("field " + std::to_string(field_) + " has another type than it should");
+    if (type_ != type) fail("field " + std::to_string(field_) + " has the wrong type");
   }
   uint64_t varint() {
     uint64_t value = 0;
     for (int shift = 0; shift < 64; shift += 7) {
-      if (at_ == bytes_.size()) fail("the file ends within a number");
+      if (at_ == bytes_.size()) fail("truncated number");
       const auto byte = static_cast<uint8_t>(bytes_[at_++]);
       value |= static_cast<uint64_t>(byte & 0x7F) << shift;
       if (byte < 0x80) return value;
     }
-    fail("a number of more than ten bytes");
+    fail("number of more than ten bytes");
   }
   std::string_view take(uint64_t size) {
     if (size > bytes_.size() - at_)
-      fail("a field of " + std::to_string(size) + " bytes where " + std::to_string(bytes_.size() - at_) +
+      fail("field of " + std::to_string(size) + " bytes, but only " + std::to_string(bytes_.size() - at_) +
            " are left");
     const std::string_view taken = bytes_.substr(at_, size);
     at_ += size;
@@ -91,7 +91,7 @@ class Message {
 
   std::string_view bytes_;
   const std::string& file_;
-  size_t offset_;  // of the message in the file
+  size_t offset_;  // offset of the message in the file
   size_t at_ = 0, start_ = 0;
   uint64_t field_ = 0, number_ = 0;
   int type_ = 0;
@@ -105,13 +105,13 @@ Piece read_piece(Message message) {
     if (message.field() == 2) piece.score = message.real();
     if (message.field() == 3) {
       if (message.number() < 1 || message.number() > 6)
-        message.fail("a piece of the unknown type " + std::to_string(message.number()));
+        message.fail("piece of the unknown type " + std::to_string(message.number()));
       piece.type = static_cast<PieceType>(message.number());
     }
   }
-  if (piece.spelling.empty()) message.fail("a piece without spelling");
-  if (!unicode::is_valid(piece.spelling)) message.fail("a piece that is not UTF-8");
-  if (!std::isfinite(piece.score)) message.fail("a piece whose score is no number");
+  if (piece.spelling.empty()) message.fail("piece without spelling");
+  if (!unicode::is_valid(piece.spelling)) message.fail("piece that is not UTF-8");
+  if (!std::isfinite(piece.score)) message.fail("piece whose score is not a number");
   return piece;
 }
 
@@ -171,7 +171,7 @@ void read_normalizer_spec(Message message, const std::string& file, SentencePiec
   }
 }
 
-// Whether a piece takes part in encoding by its spelling.
+// Whether the spelling of a piece is used in encoding.
 bool is_text(PieceType type) {
   return type == PieceType::kNormal || type == PieceType::kUserDefined || type == PieceType::kUnused;
 }
@@ -193,7 +193,7 @@ void build_unigram(const std::vector<Piece>& pieces, SentencePiece& model) {
   std::vector<std::pair<std::string_view, int32_t>> keys;
   for (size_t i = 0; i < pieces.size(); ++i) {
     const bool user_defined = pieces[i].type == PieceType::kUserDefined;
-    // A user-defined piece always wins.
+    // User-defined pieces take precedence.
     unigram.scores.push_back(user_defined ? static_cast<float>(pieces[i].spelling.size()) * highest - 0.1
                                           : static_cast<double>(pieces[i].score));
     if (is_text(pieces[i].type) && pieces[i].type != PieceType::kUnused) {
@@ -203,8 +203,7 @@ void build_unigram(const std::vector<Piece>& pieces, SentencePiece& model) {
   unigram.trie.build(keys);
 }
 
-// Two neighbours merge when together they are a piece, the better score first: written down as a table of
-// pairs.
+// Two neighbors are merged if they form a piece; higher scores come first. Stored as a table of pairs.
 void build_bpe(const std::vector<Piece>& pieces, const Vocabulary& vocabulary, SentencePiece& model) {
   std::vector<float> scores;
   for (const Piece& piece : pieces) {
@@ -247,14 +246,14 @@ void read_sentencepiece(std::string_view bytes, const std::string& file, Sentenc
                         Vocabulary& vocabulary) {
   std::vector<Piece> pieces;
   Message message(bytes, file, 0);
-  model.unigram = true;  // the proto's default
+  model.unigram = true;  // default of the protobuf definition
   while (message.next()) {
     if (message.field() == 1) pieces.push_back(read_piece(message.message()));
     if (message.field() == 2) read_trainer(message.message(), model);
     if (message.field() == 3) read_normalizer_spec(message.message(), file, model);
-    if (pieces.size() > kHighestTokenId) message.fail("more pieces than any tokenizer has");
+    if (pieces.size() > kHighestTokenId) message.fail("too many pieces");
   }
-  if (pieces.empty()) message.fail("it holds no pieces");
+  if (pieces.empty()) message.fail("no pieces");
   build_sentencepiece(pieces, file, model, vocabulary);
 }
 

@@ -38,7 +38,7 @@ constexpr std::array<CategorySet, 128> ascii_sets() {
     } else if (c == '^' || c == '`') {
       s = u::set_of(u::kSk);
     } else {
-      s = u::set_of(u::kPo);  // which kind of punctuation does not matter to any splitter
+      s = u::set_of(u::kPo);  // no splitter distinguishes types of punctuation
     }
     sets[c] = s;
   }
@@ -51,7 +51,7 @@ struct Reader {
   const char* text;
   size_t end;
 
-  // The sets of the character at i and its length; 0 at the end.
+  // The sets of the character at i, and its length; 0 at the end.
   CategorySet at(size_t i, size_t* length) const {
     if (i >= end) return *length = 0, 0;
     const auto c = static_cast<uint8_t>(text[i]);
@@ -64,7 +64,7 @@ struct Reader {
     while (at(i, &length) & set) i += length;
     return i;
   }
-  // The end of the run of characters outside of `set`.
+  // The end of the run of characters not in `set`.
   size_t run_outside(size_t i, CategorySet set) const {
     size_t length = 0;
     for (;;) {
@@ -77,7 +77,7 @@ struct Reader {
   bool is_newline(size_t i) const { return i < end && (text[i] == '\n' || text[i] == '\r'); }
 };
 
-// 's 't 're 've 'm 'll 'd at the apostrophe at i, or 0. Without case, the long s counts as an s.
+// The end of 's 't 're 've 'm 'll 'd at the apostrophe at i, or 0. If case-insensitive, the long s matches s.
 size_t contraction(const Reader& r, size_t i, bool any_case) {
   if (!r.is(i, '\'')) return 0;
   const auto letter = [&](size_t j) -> char {
@@ -94,7 +94,7 @@ size_t contraction(const Reader& r, size_t i, bool any_case) {
   return 0;
 }
 
-// `\s*[\r\n]+|\s+(?!\S)|\s+` (or without its first part) at the white space at i.
+// The end of `\s*[\r\n]+|\s+(?!\S)|\s+` (or without its first alternative) at i.
 size_t white_space(const Reader& r, size_t i, bool newlines_first) {
   size_t length = 0, last = i, after_newline = 0, j = i;
   while (r.at(j, &length) & u::kSpace) {
@@ -104,7 +104,7 @@ size_t white_space(const Reader& r, size_t i, bool newlines_first) {
   }
   if (newlines_first && after_newline != 0) return after_newline;
   if (j == r.end || last == i) return j;
-  return last;  // all but the one that belongs to the next word
+  return last;  // all except the last one, which belongs to the next word
 }
 
 // 's|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+

@@ -1,10 +1,10 @@
 #include "text/tokenizer/tokenizer.h"
 
 #include <algorithm>
-#include <fstream>
 #include <utility>
 
 #include "base/error.h"
+#include "io/open_file.h"
 #include "text/tokenizer/byte_ranks.h"
 #include "text/tokenizer/gguf.h"
 #include "text/tokenizer/pipeline.h"
@@ -21,19 +21,11 @@ using tokenizer::TokenizerConfig;
 
 namespace {
 
-// A file's bytes, "" if it is not there.
+// The contents of a file; empty if it does not exist.
 std::string read_file(const std::filesystem::path& path) {
-  constexpr uintmax_t kLargest = uintmax_t{1} << 30;
+  constexpr int64_t kMaxBytes = int64_t{1} << 30;
   std::error_code error;
-  if (!std::filesystem::is_regular_file(path, error)) return {};
-  const uintmax_t size = std::filesystem::file_size(path, error);
-  if (error) throw Error(path.string() + ": " + error.message());
-  if (size > kLargest) throw Error(path.string() + ": larger than 1 GiB, which no tokenizer is");
-  std::string bytes(size, '\0');
-  std::ifstream file(path, std::ios::binary);
-  if (!file.read(bytes.data(), static_cast<std::streamsize>(size)))
-    throw Error(path.string() + ": cannot be read");
-  return bytes;
+  return std::filesystem::exists(path, error) ? read_regular_file(path, kMaxBytes) : std::string();
 }
 
 std::string place_of(const TokenizerFiles& files, std::string_view name) {
@@ -56,8 +48,7 @@ TokenizerConfig read_config(const TokenizerFiles& files) {
   return config;
 }
 
-// bos and eos of a tokenizer.model, as LlamaTokenizer has them: bos unless told otherwise, eos only when
-// asked for.
+// bos and eos of a tokenizer.model, as in LlamaTokenizer: bos unless disabled, eos only if enabled.
 void add_bos_and_eos(const TokenizerConfig& config, const std::string& bos, const std::string& eos,
                      Pipeline& pipeline) {
   std::vector<tokenizer::PostProcessor::Part> parts;
@@ -68,7 +59,7 @@ void add_bos_and_eos(const TokenizerConfig& config, const std::string& bos, cons
   pipeline.post_processor.templates.push_back(std::move(parts));
 }
 
-// Tokens that only the files beside it add: what the vocabulary has already keeps its own settings.
+// Adds tokens that are only in the other files. Existing tokens keep their settings.
 void add_configured_tokens(const TokenizerConfig& config, const std::string& where, Pipeline& pipeline) {
   for (const AddedToken& token : config.added_tokens) {
     const auto known = [&](const AddedToken& other) { return other.content == token.content; };
@@ -98,12 +89,12 @@ std::unique_ptr<Tokenizer> Tokenizer::load(const std::filesystem::path& model_di
       json.empty() ? first_of({"tokenizer.model", "tiktoken.model", "qwen.tiktoken"}) : std::string();
   if (json.empty() && model.empty()) {
     throw Error(model_dir.string() +
-                ": neither tokenizer.json nor tokenizer.model is there (or it is empty); the directory of a "
-                "Hugging Face model holds one of them");
+                ": tokenizer.json or tokenizer.model is missing or empty; pass the directory of a Hugging "
+                "Face model");
   }
   const std::string config = read_file(model_dir / "tokenizer_config.json");
   const std::string special = read_file(model_dir / "special_tokens_map.json");
-  // tokenizer.json holds the added tokens itself.
+  // tokenizer.json contains the added tokens.
   const std::string added = json.empty() ? read_file(model_dir / "added_tokens.json") : std::string();
   const std::string chat_template = read_file(model_dir / "chat_template.jinja");
   auto tokenizer = from_memory({json, model, config, special, added, chat_template, model_dir.string()});
@@ -144,7 +135,7 @@ std::unique_ptr<Tokenizer> Tokenizer::from_memory(const TokenizerFiles& files) {
     if (!config.pad_token) config.pad_token = piece(model.pad_piece);
     add_bos_and_eos(config, *config.bos_token, *config.eos_token, *pipeline);
   } else {
-    throw Error(place_of(files, "tokenizer") + ": neither tokenizer.json nor tokenizer.model is given");
+    throw Error(place_of(files, "tokenizer") + ": tokenizer.json or tokenizer.model is required");
   }
   add_configured_tokens(config, place_of(files, "tokenizer_config.json") + ": added_tokens_decoder",
                         *pipeline);
@@ -190,7 +181,7 @@ std::unique_ptr<Scratch> Tokenizer::take_scratch() const {
 
 namespace {
 
-// One encode: hands stretches of text from step to step.
+// One call of encode(): passes ranges of text from step to step.
 class Encoder {
  public:
   Encoder(const Pipeline& pipeline, bool rendered, Scratch& scratch, std::vector<TokenId>& out)
@@ -206,6 +197,7 @@ class Encoder {
 
  private:
   void run_part(std::string_view part, bool at_start) {
+    scratch_.check_cancelled();
     const std::string_view normal =
         tokenizer::normalize(pipeline_.normalizer, part, scratch_.text, scratch_.other);
     if (const SentencePiece* model = pipeline_.sentencepiece()) {
@@ -230,6 +222,7 @@ class Encoder {
   }
 
   void encode(std::string_view word) {
+    scratch_.check_cancelled();
     if (const auto* bpe = std::get_if<tokenizer::Bpe>(&pipeline_.model)) {
       encode_word(*bpe, pipeline_.vocabulary, word, scratch_, out_);
     } else if (const auto* word_piece = std::get_if<tokenizer::WordPiece>(&pipeline_.model)) {
@@ -249,8 +242,8 @@ class Encoder {
 
 }  // namespace
 
-std::vector<TokenId> Tokenizer::encode_with(std::string_view text, bool add_special_tokens,
-                                            bool rendered) const {
+std::vector<TokenId> Tokenizer::encode_with(std::string_view text, bool add_special_tokens, bool rendered,
+                                            const std::stop_token& stop) const {
   std::string repaired;
   if (!unicode::is_valid(text)) {
     repaired = unicode::to_valid(text);
@@ -258,9 +251,11 @@ std::vector<TokenId> Tokenizer::encode_with(std::string_view text, bool add_spec
   }
   std::vector<TokenId> ids;
   ids.reserve(text.size() / 3 + 8);
-  auto scratch = take_scratch();
+  auto scratch = take_scratch();  // released if the work is cancelled
+  scratch->stop = stop;
   Encoder(*pipeline_, rendered, *scratch, ids).run(text);
   {
+    scratch->stop = {};
     scratch->trim();
     const std::lock_guard lock(scratch_mutex_);
     scratch_.push_back(std::move(scratch));
@@ -269,17 +264,19 @@ std::vector<TokenId> Tokenizer::encode_with(std::string_view text, bool add_spec
   return ids;
 }
 
-std::vector<TokenId> Tokenizer::encode(std::string_view text, bool add_special_tokens) const {
-  return encode_with(text, add_special_tokens, false);
+std::vector<TokenId> Tokenizer::encode(std::string_view text, bool add_special_tokens,
+                                       const std::stop_token& stop) const {
+  return encode_with(text, add_special_tokens, false, stop);
 }
-Tokenizer::Pair Tokenizer::encode_pair(std::string_view first, std::string_view second) const {
+Tokenizer::Pair Tokenizer::encode_pair(std::string_view first, std::string_view second,
+                                       const std::stop_token& stop) const {
   Pair pair;
-  pair.second = tokenizer::post_process_pair(pipeline_->post_processor, encode(first, false),
-                                             encode(second, false), pair.ids);
+  pair.second = tokenizer::post_process_pair(pipeline_->post_processor, encode(first, false, stop),
+                                             encode(second, false, stop), pair.ids);
   return pair;
 }
-std::vector<TokenId> Tokenizer::encode_rendered(std::string_view text) const {
-  return encode_with(text, false, true);
+std::vector<TokenId> Tokenizer::encode_rendered(std::string_view text, const std::stop_token& stop) const {
+  return encode_with(text, false, true, stop);
 }
 
 std::string Tokenizer::decode(std::span<const TokenId> ids, bool skip_special_tokens) const {
@@ -318,10 +315,10 @@ namespace {
 
 constexpr std::string_view kMetaSpace = "\xE2\x96\x81";
 
-// What a decoder step does to one token wherever it stands.
+// The effect of a decoder step on one token, independent of its position.
 struct TokenBytes {
   std::string bytes;
-  bool done = false;  // `bytes` are bytes, not text that later steps read
+  bool done = false;  // `bytes` are bytes, which later steps do not change
 
   void operator()(const tokenizer::ByteLevelDecoder&) { bytes = tokenizer::byte_level_bytes(bytes); }
   void operator()(const tokenizer::MetaspaceDecoder& step) { replace(step.replacement, " "); }
@@ -345,7 +342,7 @@ struct TokenBytes {
     bytes = std::move(out);
   }
   void operator()(const tokenizer::BpeDecoder& step) { replace(step.suffix, " "); }
-  // The others look at more than one token.
+  // The other steps depend on more than one token.
   template <typename Other>
   void operator()(const Other&) {}
 

@@ -1,4 +1,4 @@
-// Reading the small files beside a tokenizer: which tokens have a role, which are added, the chat templates.
+// Reading of the small files next to a tokenizer: roles of tokens, added tokens, chat templates.
 #include <charconv>
 
 #include "text/tokenizer/pipeline.h"
@@ -7,7 +7,7 @@ namespace quire::tokenizer {
 
 namespace {
 
-// A token written as its spelling or as an object with "content". Absent, null and anything else: none.
+// A token, written as its spelling or as an object with "content"; nullopt for anything else.
 std::optional<std::string> read_token(const JsonPlace& place) {
   if (!place.present()) return std::nullopt;
   if (place.value().IsString()) return std::string(place.string());
@@ -73,7 +73,7 @@ void read_tokenizer_config(const JsonFile& file, TokenizerConfig& config) {
     uint64_t id = 0;
     const auto [end, error] = std::from_chars(key.data(), key.data() + key.size(), id);
     if (error != std::errc() || end != key.data() + key.size() || id > kHighestTokenId)
-      entry.fail("its name must be a token id");
+      entry.fail("the key must be a token id");
     AddedToken token = read_added_token(entry);
     token.id = static_cast<TokenId>(id);
     config.added_tokens.push_back(token);

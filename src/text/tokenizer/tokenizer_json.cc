@@ -1,4 +1,4 @@
-// Reading tokenizer.json: the models and the added tokens. The steps read themselves.
+// Reading of tokenizer.json: models and added tokens. The steps have their own readers.
 #include <algorithm>
 #include <limits>
 
@@ -22,8 +22,7 @@ void read_vocabulary(const JsonPlace& place, Vocabulary& vocabulary) {
     const std::string_view token = view(member.name);
     const auto entry = [&] { return "\"" + std::string(token.substr(0, 100)) + "\""; };
     if (!member.value.IsUint() || member.value.GetUint() > kHighestTokenId) {
-      place.fail("the id of " + entry() + " must be a whole number from 0 to " +
-                 std::to_string(kHighestTokenId));
+      place.fail("the id of " + entry() + " must be an integer from 0 to " + std::to_string(kHighestTokenId));
     }
     const auto id = static_cast<TokenId>(member.value.GetUint());
     switch (vocabulary.add(token, id)) {
@@ -33,12 +32,12 @@ void read_vocabulary(const JsonPlace& place, Vocabulary& vocabulary) {
         place.fail(entry() + " and \"" + std::string(vocabulary.token(id)) + "\" have the same id " +
                    std::to_string(id));
       default:
-        place.fail(entry() + " stands in it twice");
+        place.fail(entry() + " is a duplicate");
     }
   }
 }
 
-// The two halves of a merge, written "a b" or ["a", "b"].
+// The two parts of a merge, written as "a b" or ["a", "b"].
 std::pair<std::string_view, std::string_view> read_merge(const JsonPlace& merges, rapidjson::SizeType i) {
   const JsonValue& value = merges.value()[i];
   if (value.IsString()) {
@@ -58,7 +57,7 @@ std::pair<std::string_view, std::string_view> read_merge(const JsonPlace& merges
 void read_merges(const JsonPlace& place, const Vocabulary& vocabulary, bool ignore_merges, Bpe& bpe) {
   place.expect_array();
   const size_t count = place.value().Size();
-  if (count > std::numeric_limits<uint32_t>::max() / 4) place.fail("holds too many merges");
+  if (count > std::numeric_limits<uint32_t>::max() / 4) place.fail("has too many merges");
   bpe.merges.reserve(count);
   const bool plain = bpe.continuing_prefix.empty() && bpe.word_suffix.empty() && !ignore_merges;
   bpe.cut_at_meta_space = plain && !bpe.byte_level && vocabulary.find(kMetaSpace).has_value();
@@ -83,7 +82,7 @@ void read_merges(const JsonPlace& place, const Vocabulary& vocabulary, bool igno
   }
 }
 
-// The id of a token that a model names, which must be there.
+// The id of a token that a model refers to, which must exist.
 TokenId find_named(const JsonPlace& place, const Vocabulary& vocabulary) {
   if (!place.present()) return kNoToken;
   const auto id = vocabulary.find(place.string());
@@ -138,7 +137,7 @@ Model read_unigram(const JsonPlace& model, Pipeline& pipeline) {
   const JsonPlace list = model.member("vocab");
   list.expect_array();
   if (list.value().Empty()) list.fail("is empty");
-  if (list.value().Size() > kHighestTokenId) list.fail("holds more tokens than any tokenizer has");
+  if (list.value().Size() > kHighestTokenId) list.fail("has too many tokens");
   pipeline.vocabulary.reserve(list.value().Size(), list.value().Size() * 16);
   double lowest = std::numeric_limits<double>::infinity();
   for (rapidjson::SizeType i = 0; i < list.value().Size(); ++i) {
@@ -149,7 +148,7 @@ Model read_unigram(const JsonPlace& model, Pipeline& pipeline) {
     const auto id = static_cast<TokenId>(i);
     unigram.scores.push_back(entry[1].GetDouble());
     lowest = std::min(lowest, unigram.scores.back());
-    // Of two equal tokens the later one counts, as in the reference.
+    // As in the reference, the later one of two equal tokens is used.
     if (pipeline.vocabulary.add(view(entry[0]), id) != Vocabulary::Added::kNew)
       pipeline.vocabulary.set_id(view(entry[0]), id);
   }
@@ -181,7 +180,7 @@ constexpr ModelType kModels[] = {{"BPE", read_bpe},
                                  {"Unigram", read_unigram},
                                  {"WordLevel", read_word_level}};
 
-// Old files do not name the type.
+// Old files do not contain the type.
 std::string_view guess_type(const JsonPlace& model) {
   if (model.member("merges").present()) return "BPE";
   if (model.member("vocab").present() && model.member("vocab").value().IsArray()) return "Unigram";
@@ -215,7 +214,8 @@ AddedToken read_added_token(const JsonPlace& place) {
 }
 
 void add_token(Pipeline& pipeline, const AddedToken& token, const std::string& where) {
-  constexpr size_t kLongest = 1024;  // bytes; looking for a token costs its length at every place of a text
+  constexpr size_t kLongest =
+      1024;  // in bytes; the cost of matching is proportional to the length of the longest token
   if (token.content.empty()) return;
   if (token.content.size() > kLongest) throw Error(where + ": the added token is longer than 1024 bytes");
   switch (pipeline.vocabulary.add(token.content, token.id)) {
@@ -234,7 +234,8 @@ void add_token(Pipeline& pipeline, const AddedToken& token, const std::string& w
 
 void finish(Pipeline& pipeline) {
   std::vector<const AddedToken*> raw, normalized, rendered;
-  // Special tokens come first, as the reference has it: of two that look the same the first one counts.
+  // As in the reference, special tokens come first: if two tokens have the same spelling, the first one is
+  // used.
   for (const bool special : {true, false}) {
     for (const AddedToken& token : pipeline.added_tokens) {
       if (token.special == special) (token.normalized ? normalized : raw).push_back(&token);

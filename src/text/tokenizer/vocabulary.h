@@ -1,4 +1,4 @@
-// The two-way table of a tokenizer's tokens.
+// The mapping between tokens and ids of a tokenizer.
 #pragma once
 
 #include <cstdint>
@@ -12,22 +12,22 @@
 
 namespace quire::tokenizer {
 
-// Ids above this are taken for damage: the tables are as long as the highest id.
+// Larger ids are considered invalid, because tables are as long as the highest id.
 inline constexpr uint64_t kHighestTokenId = (1u << 24) - 1;
 
-// Spelling <-> id. Filled while loading, immutable afterwards.
+// Mapping between spellings and ids. Filled during loading, immutable afterwards.
 class Vocabulary {
  public:
-  // Room for `tokens` tokens of `bytes` bytes in all; more may follow.
+  // Reserves memory for `tokens` tokens with a total of `bytes` bytes; more may follow.
   void reserve(size_t tokens, size_t bytes);
 
   enum class Added { kNew, kSame, kIdTaken, kTokenTaken };
-  // Adds a pair. kIdTaken: the id has another spelling; kTokenTaken: the spelling has another id; nothing is
-  // changed then.
+  // Adds a pair. kIdTaken: the id has another spelling. kTokenTaken: the spelling has another id. In both
+  // cases nothing is changed.
   Added add(std::string_view token, TokenId id);
-  // Gives an id a spelling whose reverse is not wanted, or has another id already.
+  // Adds a spelling for an id without the reverse mapping, which may belong to another id.
   void add_spelling(std::string_view token, TokenId id);
-  // Makes `id` the id of a spelling that may have had another one.
+  // Sets the id of a spelling, which may have another id.
   void set_id(std::string_view token, TokenId id);
 
   std::optional<TokenId> find(std::string_view token) const;
@@ -41,14 +41,14 @@ class Vocabulary {
            tokens_[static_cast<size_t>(id)].data() != nullptr;
   }
   size_t size() const { return tokens_.size(); }  // highest id + 1
-  size_t count() const { return count_; }         // spellings
+  size_t count() const { return count_; }         // number of spellings
 
  private:
   std::string_view store(std::string_view token);
   void grow_slots(size_t tokens);
   size_t slot_of(std::string_view token) const;
 
-  std::deque<std::string> arenas_;        // never reallocated, the views point into them
+  std::deque<std::string> arenas_;        // never reallocated, because views point into them
   std::vector<std::string_view> tokens_;  // [highest id + 1]
   std::vector<uint64_t> slots_;           // open addressing: upper half of the hash << 32 | id + 1, 0 = free
   size_t count_ = 0;

@@ -15,7 +15,7 @@ extern const uint8_t kClassBlocks[];
 extern const uint16_t kFlagIndex[8704];
 extern const uint8_t kFlagBlocks[];
 
-// Every step-th code point of first..last has its lower case at a distance of delta.
+// Every step-th code point of first to last has its lowercase at a distance of delta.
 struct LowerRun {
   uint32_t first, last, step;
   int32_t delta;

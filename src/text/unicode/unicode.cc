@@ -13,7 +13,7 @@ namespace quire::unicode {
 bool is_word(uint32_t cp) {
   constexpr CategorySet kWord = kLetter | kMark | set_of(kNd) | set_of(kNl) | set_of(kPc);
   if (sets_of(cp) & kWord) return true;
-  // Other_Alphabetic outside the letters and marks, and Join_Control.
+  // Other_Alphabetic other than letters and marks, and Join_Control.
   return (cp >= 0x24B6 && cp <= 0x24E9) || (cp >= 0x1F130 && cp <= 0x1F149) ||
          (cp >= 0x1F150 && cp <= 0x1F169) || (cp >= 0x1F170 && cp <= 0x1F189) || cp == 0x200C || cp == 0x200D;
 }
@@ -48,7 +48,8 @@ Utf8State scan(std::string_view bytes, size_t* length) {
   if (lead < 0x80) return *length = 1, Utf8State::kComplete;
   if (lead < 0xC2 || lead > 0xF4) return *length = 1, Utf8State::kInvalid;
   const size_t need = sequence_length(lead);
-  // The second byte's range depends on the lead: no overlong forms, no surrogates, nothing above U+10FFFF.
+  // The range of the second byte depends on the first: no overlong forms, no surrogates, nothing above
+  // U+10FFFF.
   const uint8_t low = lead == 0xE0 ? 0xA0 : lead == 0xF0 ? 0x90 : 0x80;
   const uint8_t high = lead == 0xED ? 0x9F : lead == 0xF4 ? 0x8F : 0xBF;
   for (size_t i = 1; i < need; ++i) {
@@ -111,7 +112,7 @@ void append_lower(std::string& out, uint32_t cp) {
     out.push_back(static_cast<char>(cp >= 'A' && cp <= 'Z' ? cp + 32 : cp));
     return;
   }
-  if (cp == 0x130) {  // the one character whose lower case is two: i and a dot above
+  if (cp == 0x130) {  // the only character whose lowercase has two characters: i and a dot above
     out += "i\xCC\x87";
     return;
   }
@@ -135,8 +136,8 @@ bool is_normalized(std::string_view text, NormalForm form) {
 
 namespace {
 
-// Appends the normal form of text that holds no inert character. Marks are put in order here, by a stable
-// sort of each run: utf8proc's own ordering takes quadratic time on a long run of marks.
+// Appends the normal form of text without inert characters. Marks are sorted here, with a stable sort per
+// run, because utf8proc takes quadratic time for long runs of marks.
 void append_normalized(std::string& out, std::string_view text, utf8proc_option_t options,
                        std::vector<utf8proc_int32_t>& buffer) {
   constexpr size_t kLongestDecomposition = 32;
@@ -182,9 +183,9 @@ std::string normalize(std::string_view text, NormalForm form) {
   std::string out;
   out.reserve(text.size() + 16);
   std::vector<utf8proc_int32_t> buffer;
-  // Only stretches around characters that can change go through utf8proc. A stretch starts at the last
-  // starter before the first such character (it may compose with it) and ends before the next character that
-  // no rule touches.
+  // Only ranges around characters that can change are passed to utf8proc. A range starts at the last starter
+  // before the first such character, because they may compose. It ends before the next character that no rule
+  // affects.
   size_t done = 0;     // text[..done) is written
   size_t starter = 0;  // the last character before i
   size_t length = 0;
@@ -197,7 +198,7 @@ std::string normalize(std::string_view text, NormalForm form) {
       continue;
     }
     size_t begin = starter;
-    // An inert starter composes with nothing.
+    // An inert starter does not compose.
     if (begin < i) {
       size_t n = 0;
       if (flags_of(decode(text.data() + begin, &n)) & kInert) begin = i;

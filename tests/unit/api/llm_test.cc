@@ -1,4 +1,4 @@
-// The C++ library as its users see it, with the embedded model.
+// The public C++ library, with the embedded model.
 #include "quire/llm.h"
 
 #include <gtest/gtest.h>
@@ -29,7 +29,7 @@ TEST(Llm, GeneratesInTheOrderOfThePrompts) {
   EXPECT_EQ(alone[0].outputs[0].token_ids, outputs[2].outputs[0].token_ids);
 }
 
-TEST(Llm, AStreamGivesTheTextOfGenerate) {
+TEST(Llm, StreamsTheTextOfGenerate) {
   LLM llm(small());
   const SamplingParams params{.max_tokens = 20, .temperature = 0};
   const std::string whole = llm.generate({"Once upon a time"}, params)[0].outputs[0].text;
@@ -46,7 +46,7 @@ TEST(Llm, AStreamGivesTheTextOfGenerate) {
   EXPECT_FALSE(stream.next().has_value());
 }
 
-TEST(Llm, ChatStreamsThroughTheTemplate) {
+TEST(Llm, StreamsChatWithTheTemplate) {
   LLM llm(small());
   const std::vector<ChatMessage> messages = {{"user", "Hello"}};
   const SamplingParams params{.max_tokens = 10, .temperature = 0};
@@ -58,7 +58,7 @@ TEST(Llm, ChatStreamsThroughTheTemplate) {
   EXPECT_EQ(text, whole.outputs[0].text);
 }
 
-TEST(Llm, AStreamThatIsDroppedOrCancelledEndsItsRequest) {
+TEST(Llm, EndsTheRequestOfADestroyedOrCancelledStream) {
   LLM llm(small());
   SamplingParams params{.max_tokens = 900, .temperature = 0};
   params.ignore_eos = true;
@@ -73,7 +73,7 @@ TEST(Llm, AStreamThatIsDroppedOrCancelledEndsItsRequest) {
   EXPECT_EQ(llm.statistics().num_free_blocks, llm.statistics().num_blocks);
 }
 
-TEST(Llm, TakesIdsAndParametersForEachPrompt) {
+TEST(Llm, AcceptsTokenIdsAndParametersPerPrompt) {
   LLM llm(small());
   std::vector<SamplingParams> params = {{.max_tokens = 3, .temperature = 0}, {.n = 2, .max_tokens = 5}};
   params[1].seed = 5;
@@ -88,7 +88,7 @@ TEST(Llm, TakesIdsAndParametersForEachPrompt) {
   EXPECT_EQ(sample.logprobs[0][0].token, sample.token_ids[0]);
 }
 
-TEST(Llm, WhatIsWrongIsThrownWithWords) {
+TEST(Llm, ThrowsErrorsWithAMessage) {
   LLM llm(small());
   const auto message = [&](const std::vector<Prompt>& prompts, const SamplingParams& params) -> std::string {
     try {
@@ -105,7 +105,7 @@ TEST(Llm, WhatIsWrongIsThrownWithWords) {
   EXPECT_EQ(llm.generate({"still works"}, {.max_tokens = 1}).size(), 1U);
 }
 
-TEST(Llm, CallsOfSeveralThreadsRunTogether) {
+TEST(Llm, BatchesCallsOfSeveralThreads) {
   LLM llm(small());
   const SamplingParams params{.max_tokens = 16, .temperature = 0};
   const auto expected = llm.generate({"The dog"}, params)[0].outputs[0].text;
@@ -117,12 +117,12 @@ TEST(Llm, CallsOfSeveralThreadsRunTogether) {
   for (auto& text : texts) EXPECT_EQ(text.get(), expected);
 }
 
-TEST(Llm, NoPromptsGiveNoAnswers) {
+TEST(Llm, ReturnsNothingWithoutPrompts) {
   LLM llm(small());
   EXPECT_TRUE(llm.generate({}).empty());
 }
 
-TEST(Llm, TokensGoBothWays) {
+TEST(Llm, TokenizesAndDetokenizes) {
   LLM llm(small());
   const std::string text = "Tom said: \"I like 3 apples.\"";
   EXPECT_EQ(llm.detokenize(llm.tokenize(text)), text);

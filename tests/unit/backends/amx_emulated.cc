@@ -1,5 +1,5 @@
-// The tile kernels with the tile instructions done one number at a time, as their manual says: so that they
-// are tested on machines without them. Compiled for AVX512-BF16; nothing here is shared with other units.
+// The AMX tile kernels with emulated tile instructions, one element at a time as in Intel's manual, to test
+// them on machines without AMX. Compiled for AVX512-BF16; nothing here is shared with other files.
 #include "amx_emulated.h"
 
 #include <immintrin.h>
@@ -31,7 +31,7 @@ struct Tiles {
       zero(t);
     }
   }
-  // Whether the tile has any memory: else the processor would stop the program.
+  // Checks that the tile is configured. On hardware, using an unconfigured tile raises an exception.
   Tile& used(int t) {
     if (tile[t].rows == 0 || tile[t].row_bytes == 0) used_badly = true;
     return tile[t];
@@ -104,7 +104,7 @@ thread_local Tiles tiles;
 
 #include "backends/cpu/kernels/linear_amx.inc.h"
 
-// What a misused tile gives.
+// Sets the outputs to NaN if a tile was misused.
 void linear_or_nan(const LinearArgs& args, int64_t row_begin, int64_t row_end, int64_t panel_begin,
                    int64_t panel_end) {
   tiles.used_badly = false;

@@ -4,7 +4,7 @@
 
 namespace quire::cpu {
 
-// The kernels of AMX-BF16 on emulated tiles, on top of those of AVX512-BF16. A misused tile gives NaN.
+// AMX-BF16 kernels on emulated tiles, on top of those of AVX512-BF16. A misused tile gives NaN.
 void fill_amx_emulated(CpuKernels& kernels);
 
 }  // namespace quire::cpu

@@ -1,4 +1,4 @@
-// The tile kernels on any machine with AVX512-BF16; where there are tiles, linear_test has them too.
+// The AMX kernels, emulated, on any machine with AVX512-BF16. linear_test covers them on machines with AMX.
 #include "amx_emulated.h"
 #include "backends/cpu/cpu_features.h"
 #include "backends/cpu/drivers.h"
@@ -21,7 +21,7 @@ cpu::CpuKernels emulated_kernels() {
   return kernels;
 }
 
-TEST(AmxLinear, IsTheSumOfProductsWithinRoundingAndARowIsTheSameAlone) {
+TEST(AmxLinear, MatchesFloat64WithinRoundingForAnyBatch) {
   if (!cpu_features().avx512_bf16) GTEST_SKIP() << "this machine has no AVX512-BF16";
   const cpu::CpuKernels kernels = emulated_kernels();
   struct Case {
@@ -42,7 +42,7 @@ TEST(AmxLinear, IsTheSumOfProductsWithinRoundingAndARowIsTheSameAlone) {
     const std::vector<TensorView> parts = {w};
     const PackedLinear packed = cpu::pack_linear(kernels, ctx, parts, WeightFormat{DType::kBF16});
     const TestTensor out(DType::kF32, {c.m, c.n}, 2);
-    cpu::linear(kernels, ctx, out, x, packed, residual);
+    cpu::run(kernels, ctx, ops::Linear{.out = out, .x = x, .w = packed, .residual = residual});
     for (int64_t r = 0; r < c.m; ++r) {
       for (int64_t j = 0; j < c.n; ++j) {
         double sum = double{residual.get(r, j)};
@@ -64,7 +64,7 @@ TEST(AmxLinear, IsTheSumOfProductsWithinRoundingAndARowIsTheSameAlone) {
         return view;
       };
       const TestTensor alone(DType::kF32, {1, c.n});
-      cpu::linear(kernels, ctx, alone, row(x), packed, row(residual));
+      cpu::run(kernels, ctx, ops::Linear{.out = alone, .x = row(x), .w = packed, .residual = row(residual)});
       ASSERT_TRUE(same_row(alone, 0, out, r)) << "row " << r;
     }
   }

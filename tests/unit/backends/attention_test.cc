@@ -65,7 +65,7 @@ std::vector<CacheSetup> setups() {
   return all;
 }
 
-TEST(PagedAttention, AgreesWithTheReference) {
+TEST(PagedAttention, MatchesTheReference) {
   for (const CacheSetup& setup : setups()) {
     const std::vector<int32_t> lengths = {1, 40, 17, 65, 130};
     const Sequences plain(reference_ops(), setup, lengths);
@@ -73,19 +73,19 @@ TEST(PagedAttention, AgreesWithTheReference) {
     for (const CpuIsa& isa : fast_isas()) {
       SCOPED_TRACE(std::string(isa.name) + ", " + describe(setup));
       const Sequences sequences(*isa.table, setup, lengths);
-      EXPECT_EQ(sequences.pool(), plain.pool()) << "the cache holds other bytes";
+      EXPECT_EQ(sequences.pool(), plain.pool()) << "the cache contents differ";
       if (multiplies_pairs(isa, setup.dtype)) continue;
-      // A score is off by up to head_dim roundings, a weight by as much in proportion.
+      // A score is off by at most head_dim roundings; the relative error of a weight is as large.
       expect_near(sequences.run_all(TestContext(*isa.table, 2, 256, 512, 56)), want, 8e-6F, 4e-6F,
                   "against the reference");
     }
   }
 }
 
-TEST(PagedAttention, ProductsOfPairsAgreeWithTheReference) {
+TEST(PagedAttention, Bfloat16PairsMatchTheReference) {
   const std::vector<CpuIsa> isas = fast_isas();
   if (!multiplies_pairs(isas.empty() ? cpu_isas()[0] : isas.back(), DType::kBF16))
-    GTEST_SKIP() << "this machine has no products of bfloat16";
+    GTEST_SKIP() << "this machine has no bfloat16 dot products";
   const CpuIsa& isa = isas.back();
   const std::vector<int32_t> lengths = {1, 40, 17, 65, 130};
   for (const CacheSetup& setup : setups()) {
@@ -95,20 +95,20 @@ TEST(PagedAttention, ProductsOfPairsAgreeWithTheReference) {
     Sequences pairs(*isa.table, setup, lengths);
     const TestContext ctx(*isa.table, 2, 256, 512, 56);
     plain.round_queries();
-    // A weight is rounded by up to 2^-9 of itself, and values are at most 4.5.
+    // The relative rounding error of a weight is at most 2^-9, and values are at most 4.5.
     expect_near(pairs.run_all(ctx), plain.run_all(TestContext(reference_ops())), 4.5F / 512, 0.0F,
-                "of rounded queries");
-    const bool token_scales = setup.dtype == DType::kI8;  // weights are multiplied by them
+                "with rounded queries");
+    const bool token_scales = setup.dtype == DType::kI8;  // the weights are multiplied by token scales
     if (token_scales || setup.params.alibi_slopes != nullptr || setup.params.sinks != nullptr) continue;
     plain.clear_queries();
     pairs.clear_queries();
     expect_near(pairs.run_all(ctx), plain.run_all(TestContext(reference_ops())), 4e-6F, 4e-6F,
-                "where all weights are 1");
+                "with all weights equal to 1");
   }
 }
 
-TEST(PagedAttention, ReferenceIsSoftmaxOfTheScores) {
-  // Against sums in float64 over the very keys and values.
+TEST(PagedAttention, ReferenceMatchesSoftmaxInFloat64) {
+  // Compared with float64 sums over the same keys and values.
   const AttentionParams plain = {.scale = 0.2F};
   const AttentionParams biased = {.scale = 0.2F, .alibi_slopes = kSlopes, .sinks = kSinks};
   const AttentionParams both_ways = {.scale = 0.2F, .bidirectional = true};
@@ -141,7 +141,7 @@ TEST(PagedAttention, ReferenceIsSoftmaxOfTheScores) {
   }
 }
 
-TEST(PagedAttention, AQueryIsTheSameInAnyChunking) {
+TEST(PagedAttention, ResultsDoNotDependOnChunking) {
   for (const CacheSetup& setup :
        {CacheSetup{}, CacheSetup{.block_size = 7, .dtype = DType::kBF16},
         CacheSetup{.heads = 9, .kv_heads = 3, .dtype = DType::kF16, .params = {.scale = 0.3F, .window = 90}},
@@ -152,7 +152,7 @@ TEST(PagedAttention, AQueryIsTheSameInAnyChunking) {
         .params = {.scale = 0.3F, .alibi_slopes = kSlopes, .sinks = kSinks}}}) {
     for (const CpuIsa& isa : usable_isas()) {
       SCOPED_TRACE(std::string(isa.name) + ", " + describe(setup));
-      const int32_t length = 600;  // two segments
+      const int32_t length = 600;  // two KV splits
       const Sequences sequences(*isa.table, setup, {length});
       const TestContext ctx(*isa.table, 2);
       const TestTensor whole = sequences.run_all(ctx);
@@ -169,7 +169,7 @@ TEST(PagedAttention, AQueryIsTheSameInAnyChunking) {
   }
 }
 
-TEST(PagedAttention, AQueryIsTheSameAloneAndInABatch) {
+TEST(PagedAttention, ResultsDoNotDependOnTheBatch) {
   const std::vector<int32_t> lengths = {70, 3, 700, 1, 129, 64};
   for (const CpuIsa& isa : usable_isas()) {
     const TestContext ctx(*isa.table, 2);
@@ -179,7 +179,7 @@ TEST(PagedAttention, AQueryIsTheSameAloneAndInABatch) {
       int64_t row = 0;
       const std::vector<int32_t> from = {60, 0, 699, 0, 128, 10};
       for (size_t s = 0; s < lengths.size(); ++s) {
-        // The others have no rows in this step.
+        // The other sequences have no rows in this step.
         std::vector<int32_t> own_from = lengths;
         own_from[s] = from[s];
         const TestTensor alone = sequences.run(own_from, lengths, ctx);
@@ -191,7 +191,7 @@ TEST(PagedAttention, AQueryIsTheSameAloneAndInABatch) {
   }
 }
 
-TEST(PagedAttention, BothDirectionsAreTheSameAloneInABatchAndWithAnyNumberOfThreads) {
+TEST(PagedAttention, BidirectionalResultsDoNotDependOnBatchOrThreads) {
   const std::vector<int32_t> lengths = {70, 3, 1300, 1, 129, 64};
   for (const CpuIsa& isa : usable_isas()) {
     for (const int32_t window : {0, 90}) {
@@ -215,8 +215,8 @@ TEST(PagedAttention, BothDirectionsAreTheSameAloneInABatchAndWithAnyNumberOfThre
   }
 }
 
-TEST(PagedAttention, TheNumberOfThreadsChangesNothing) {
-  // One long row: on several threads its segments are computed apart.
+TEST(PagedAttention, ResultsDoNotDependOnTheNumberOfThreads) {
+  // One long row: with several threads, its KV splits are computed separately.
   const std::vector<int32_t> lengths = {2100, 30, 900};
   const std::vector<int32_t> from = {2098, 29, 897};
   const AttentionParams window = {.scale = 0.2F, .window = 700};
@@ -231,15 +231,15 @@ TEST(PagedAttention, TheNumberOfThreadsChangesNothing) {
         const TestTensor many = sequences.run(from, lengths, TestContext(*isa.table, threads));
         EXPECT_TRUE(same_rows(one, many)) << isa.name << ", " << threads << " threads, " << describe(setup);
         if (isa.name == "generic") continue;
-        // With too little room for the states of segments, these stay together.
+        // If the workspace is too small for partial states, KV splits are not computed separately.
         const TestTensor tight = sequences.run(from, lengths, TestContext(*isa.table, threads, 8, 1, 4, 32));
-        EXPECT_TRUE(same_rows(one, tight)) << isa.name << ", " << threads << " threads, little workspace";
+        EXPECT_TRUE(same_rows(one, tight)) << isa.name << ", " << threads << " threads, small workspace";
       }
     }
   }
 }
 
-TEST(PagedAttention, GarbageInUnusedSlotsChangesNothing) {
+TEST(PagedAttention, ResultsDoNotDependOnUnusedSlots) {
   for (const int32_t block_size : {16, 7}) {
     for (const DType dtype : kFormats) {
       for (const CpuIsa& isa : usable_isas()) {
@@ -258,7 +258,7 @@ TEST(PagedAttention, GarbageInUnusedSlotsChangesNothing) {
   }
 }
 
-TEST(PagedAttention, LaterTokensOfTheSameStepDoNotReachEarlierOnes) {
+TEST(PagedAttention, LaterTokensOfAStepDoNotAffectEarlierOnes) {
   for (const CpuIsa& isa : usable_isas()) {
     for (const DType dtype : kFormats) {
       Sequences sequences(*isa.table, {.dtype = dtype}, {100});
@@ -268,15 +268,14 @@ TEST(PagedAttention, LaterTokensOfTheSameStepDoNotReachEarlierOnes) {
       sequences.hide(0, 70);
       const TestTensor after = sequences.run_all(ctx);
       for (int64_t r = 0; r < 70; ++r) ASSERT_TRUE(same_row(before, r, after, r)) << "row " << r;
-      EXPECT_TRUE(std::isnan(after.get(70, 0))) << "a NaN among keys and values must show";
+      EXPECT_TRUE(std::isnan(after.get(70, 0))) << "NaN keys and values must give NaN";
     }
   }
 }
 
-TEST(PagedAttention, InstructionSetsAgreeBitwise) {
+TEST(PagedAttention, InstructionSetsGiveTheSameBits) {
   const std::vector<CpuIsa> isas = fast_isas();
-  if (isas.size() < 2)
-    GTEST_SKIP() << "this machine runs fewer than two instruction sets above the plain one";
+  if (isas.size() < 2) GTEST_SKIP() << "this machine supports fewer than two levels above generic";
   for (const CacheSetup& setup : setups()) {
     const std::vector<int32_t> lengths = {5, 90, 530};
     const TestTensor first =
@@ -290,15 +289,15 @@ TEST(PagedAttention, InstructionSetsAgreeBitwise) {
   }
 }
 
-TEST(PagedAttention, RefusesTooSmallAWorkspace) {
+TEST(PagedAttention, RejectsATooSmallWorkspace) {
   for (const CpuIsa& isa : usable_isas()) {
     const Sequences sequences(*isa.table, {}, {20});
     EXPECT_THROW(sequences.run_all(OpContext{}), Error) << isa.name;
   }
 }
 
-// Every code of the 8-bit formats, read by attention: with one position its weight is 1, and the result is
-// the position's value.
+// Reads every code of the 8-bit formats. With a single position the weight is 1, so the result is the value
+// of that position.
 TEST(PagedAttention, ReadsEveryCodeOfAValue) {
   constexpr int32_t kHeadDim = 256;
   for (const DType dtype : {DType::kF8E4M3, DType::kF8E5M2, DType::kI8}) {
@@ -312,7 +311,10 @@ TEST(PagedAttention, ReadsEveryCodeOfAValue) {
     const std::vector<int32_t> cu = {0, 1}, lens = {1}, indptr = {0, 1}, ids = {0};
     for (const CpuIsa& isa : usable_isas()) {
       TestTensor out(DType::kF32, {1, 1, kHeadDim});
-      isa.table->paged_attention(TestContext(*isa.table), out, q, cache, {1, cu, lens, indptr, ids}, {});
+      isa.table->run(
+          TestContext(*isa.table),
+          ops::PagedAttention{
+              .out = out, .q = q, .cache = cache, .batch = {1, cu, lens, indptr, ids}, .params = {}});
       for (int i = 0; i < kHeadDim; ++i) {
         const float want = load_f32(dtype, values, i) * (kv_has_scales(dtype) ? scale : 1.0F);
         if (std::isnan(want)) {

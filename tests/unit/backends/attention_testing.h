@@ -1,4 +1,4 @@
-// Sequences in a paged cache, as the attention tests use them.
+// Sequences in a paged cache, for the attention tests.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -11,7 +11,6 @@
 #include <vector>
 
 #include "op_testing.h"
-#include "ops/checks.h"
 #include "ops/shared_prefix.h"
 
 namespace quire::testing {
@@ -19,7 +18,7 @@ namespace quire::testing {
 inline constexpr DType kFormats[] = {DType::kF32,    DType::kBF16,   DType::kF16,
                                      DType::kF8E4M3, DType::kF8E5M2, DType::kI8};
 
-// Of at most six heads.
+// For at most six heads.
 inline constexpr float kSlopes[] = {0.5F, 0.25F, 0.125F, 0.0625F, 0.7F, 0.011F};
 inline constexpr float kSinks[] = {0.3F, -1.0F, 4.0F, -20.0F, 2.5F, 40.0F};
 
@@ -30,9 +29,9 @@ struct CacheSetup {
   int32_t block_size = 16;
   DType dtype = DType::kF32;
   AttentionParams params = {.scale = 0.2F};
-  int32_t value_dim = 0;         // 0: head_dim
+  int32_t value_dim = 0;         // 0 = head_dim
   bool values_in_keys = false;   // KvCacheView::values_in_keys
-  bool values_are_keys = false;  // a token's value is its key, and the cache holds both
+  bool values_are_keys = false;  // a token's value is its key, and the cache stores both
 
   int32_t value_size() const { return value_dim > 0 ? value_dim : head_dim; }
 };
@@ -47,21 +46,21 @@ inline std::string describe(const CacheSetup& s) {
          (s.values_in_keys ? ", values in keys" : "");
 }
 
-// Whether attention multiplies pairs of bfloat16 numbers there, rounding queries and softmax weights.
+// Whether attention uses dot products of bfloat16 pairs and rounds queries and softmax weights.
 inline bool multiplies_pairs(const CpuIsa& isa, DType format) {
   return multiplies_bf16(isa) && format != DType::kF32 && format != DType::kF16;
 }
 
-// The first `tokens` tokens, a multiple of the block size, are those of an earlier sequence.
+// The first `tokens` tokens, a multiple of the block size, are shared with an earlier sequence.
 struct Prefix {
   size_t of = 0;
   int32_t tokens = 0;
 };
 
-// Sequences with random keys and values in a pool whose unused bytes are NaN, the blocks in shuffled order.
+// Sequences with random keys and values in a pool with shuffled blocks whose unused bytes are NaN.
 class Sequences {
  public:
-  // prefixes: one for each sequence, or none at all.
+  // prefixes: one per sequence, or empty.
   Sequences(const OpTable& table, const CacheSetup& setup, std::vector<int32_t> lengths,
             const std::vector<Prefix>& prefixes = {}, uint32_t seed = 1)
       : table_(table), setup_(setup), lengths_(std::move(lengths)) {
@@ -107,20 +106,20 @@ class Sequences {
   Sequences(const Sequences&) = delete;
   Sequences& operator=(const Sequences&) = delete;
 
-  // One step: the queries at positions [from[s], to[s]) of each sequence, in one batch. The cache is what it
-  // is: positions past to[s] are filled, as if by a later step, unless `hide` has made them NaN.
-  // `sharing`: the batch says which blocks several sequences read.
+  // Runs one step: the queries at positions [from[s], to[s]) of each sequence, in one batch. The cache is not
+  // modified: positions past to[s] are filled, as if by a later step, unless `hide` has set them to NaN.
+  // `sharing`: the batch states which blocks several sequences share.
   TestTensor run(const std::vector<int32_t>& from, const std::vector<int32_t>& to, const OpContext& ctx,
                  bool sharing = false) const {
     std::vector<uint64_t> words;
     AttentionParams params = setup_.params;
-    if (!chosen_.empty()) {
+    if (!selected_.empty()) {
       for (size_t s = 0; s < lengths_.size(); ++s) {
         for (int32_t p = from[s]; p < to[s]; ++p)
-          words.insert(words.end(), chosen_[s].begin() + p * chosen_heads_ * chosen_words_,
-                       chosen_[s].begin() + (p + 1) * chosen_heads_ * chosen_words_);
+          words.insert(words.end(), selected_[s].begin() + p * selected_heads_ * selected_words_,
+                       selected_[s].begin() + (p + 1) * selected_heads_ * selected_words_);
       }
-      params.chosen = {words.data(), chosen_words_, chosen_heads_};
+      params.chosen = {words.data(), selected_words_, selected_heads_};
     }
     std::vector<int32_t> cu = {0};
     std::vector<int32_t> seq_lens;
@@ -143,50 +142,50 @@ class Sequences {
       batch.shared_order = shared.order();
       batch.shared_blocks = shared.blocks();
     }
-    check_paged_attention(out, q, cache_, batch);
-    table_.paged_attention(ctx, out, q, cache_, batch, params);
+    table_.run(ctx,
+               ops::PagedAttention{.out = out, .q = q, .cache = cache_, .batch = batch, .params = params});
     return out;
   }
   TestTensor run_all(const OpContext& ctx) const {
     return run(std::vector<int32_t>(lengths_.size(), 0), lengths_, ctx);
   }
 
-  // Each query attends to the positions p for which choose(sequence, its own position, p).
+  // Each query attends to the positions p for which choose(sequence, query position, p) is true.
   template <class F>
-  void choose_keys(F choose) {
-    choose_keys_of_heads(1, [&](size_t s, int32_t row, int64_t, int32_t p) { return choose(s, row, p); });
+  void select_keys(F choose) {
+    select_keys_per_head(1, [&](size_t s, int32_t row, int64_t, int32_t p) { return choose(s, row, p); });
   }
-  // The same for each key head by itself, choose(sequence, position, key head, p), where heads is not 1.
+  // Same, separately for each KV head: choose(sequence, position, KV head, p); heads may be 1.
   template <class F>
-  void choose_keys_of_heads(int64_t heads, F choose) {
-    chosen_heads_ = heads;
-    chosen_words_ = (*std::max_element(lengths_.begin(), lengths_.end()) + 63) / 64;
-    chosen_.clear();
+  void select_keys_per_head(int64_t heads, F choose) {
+    selected_heads_ = heads;
+    selected_words_ = (*std::max_element(lengths_.begin(), lengths_.end()) + 63) / 64;
+    selected_.clear();
     for (size_t s = 0; s < lengths_.size(); ++s) {
-      std::vector<uint64_t>& words = chosen_.emplace_back();
-      words.assign(static_cast<size_t>(lengths_[s] * heads * chosen_words_), 0);
+      std::vector<uint64_t>& words = selected_.emplace_back();
+      words.assign(static_cast<size_t>(lengths_[s] * heads * selected_words_), 0);
       for (int32_t row = 0; row < lengths_[s]; ++row) {
         for (int64_t head = 0; head < heads; ++head) {
           for (int32_t p = 0; p <= row; ++p) {
             if (choose(s, row, head, p))
-              words[static_cast<size_t>((row * heads + head) * chosen_words_ + p / 64)] |= uint64_t{1}
-                                                                                           << (p % 64);
+              words[static_cast<size_t>((row * heads + head) * selected_words_ + p / 64)] |= uint64_t{1}
+                                                                                             << (p % 64);
           }
         }
       }
     }
   }
 
-  // Queries of zeros: every position that is seen weighs the same.
+  // Sets queries to zero, so that all visible positions have the same weight.
   void clear_queries() {
     for_each_query([](float) { return 0.0F; });
   }
-  // Queries that bfloat16 holds.
+  // Rounds queries to bfloat16.
   void round_queries() {
     for_each_query([](float x) { return bf16_to_f32(f32_to_bf16(x)); });
   }
 
-  // Makes every element of positions from `from` on of sequence s NaN, as a recycled block may be.
+  // Sets every element of positions from `from` on of sequence s to NaN, as in a recycled block.
   void hide(size_t s, int32_t from) {
     const int32_t n = lengths_[s] - from;
     const TestTensor keys(DType::kF32, {n, setup_.kv_heads, setup_.head_dim});
@@ -204,8 +203,7 @@ class Sequences {
  private:
   void write(const TestTensor& k, const TestTensor& v, std::span<const int64_t> slots) const {
     const TensorView values = setup_.values_in_keys ? TensorView{} : v.view();
-    check_kv_write(cache_, k, values, slots);
-    table_.kv_write(OpContext{}, cache_, k, values, slots);
+    table_.run(OpContext{}, ops::KvWrite{.cache = cache_, .k = k, .v = values, .slot_mapping = slots});
   }
   template <class F>
   void for_each_query(F f) {
@@ -224,9 +222,10 @@ class Sequences {
   std::vector<int32_t> indptr_;
   std::vector<int32_t> table_ids_;
   std::vector<TestTensor> queries_;
-  int64_t chosen_words_ = 0;
-  int64_t chosen_heads_ = 1;
-  std::vector<std::vector<uint64_t>> chosen_;  // [sequences][length, chosen_heads_, chosen_words_], or empty
+  int64_t selected_words_ = 0;
+  int64_t selected_heads_ = 1;
+  std::vector<std::vector<uint64_t>>
+      selected_;  // [sequences][length, selected_heads_, selected_words_], or empty
 };
 
 }  // namespace quire::testing

@@ -27,12 +27,13 @@ TEST(KvWrite, SkipsRowsWithoutASlot) {
     const std::vector<std::byte> before = sequences.pool();
     const TestTensor k = random_tensor(DType::kF32, {2, 2, 10}, 50);
     const std::vector<int64_t> slots = {-1, -1};
-    isa.table->kv_write(TestContext(*isa.table), sequences.cache(), k, k, slots);
+    isa.table->run(TestContext(*isa.table),
+                   ops::KvWrite{.cache = sequences.cache(), .k = k, .v = k, .slot_mapping = slots});
     EXPECT_EQ(before, sequences.pool()) << isa.name;
   }
 }
 
-// A pool of three blocks in which `written` tokens were stored by kv_write, `step` of them at a time.
+// Returns a pool of three blocks after `written` tokens were stored by kv_write, `step` at a time.
 std::vector<std::byte> pool_after_steps(const OpTable& table, DType dtype, const TestTensor& k,
                                         const TestTensor& v, int64_t step) {
   const int32_t block_size = 5;
@@ -46,12 +47,15 @@ std::vector<std::byte> pool_after_steps(const OpTable& table, DType dtype, const
     const int64_t end = std::min(k.view().rows(), begin + step);
     std::vector<int64_t> slots(static_cast<size_t>(end - begin));
     std::iota(slots.begin(), slots.end(), begin);
-    table.kv_write(ctx, cache, row_slice(k, begin, end), row_slice(v, begin, end), slots);
+    table.run(ctx, ops::KvWrite{.cache = cache,
+                                .k = row_slice(k, begin, end),
+                                .v = row_slice(v, begin, end),
+                                .slot_mapping = slots});
   }
   return pool;
 }
 
-TEST(KvWrite, AnyChunkingGivesTheSameBytes) {
+TEST(KvWrite, BytesDoNotDependOnChunking) {
   for (const DType dtype : kFormats) {
     const TestTensor k = random_tensor(DType::kF32, {13, 3, 21}, 60, 1);
     const TestTensor v = random_tensor(DType::kF32, {13, 3, 21}, 61, 2);
@@ -65,8 +69,8 @@ TEST(KvWrite, AnyChunkingGivesTheSameBytes) {
   }
 }
 
-// Values at the edges of the formats: halfway points, largest and smallest numbers, zeros of both signs, what
-// is not finite.
+// Values at the edges of the formats: halfway points, the largest and smallest values, zeros of both signs,
+// infinities and NaN.
 std::vector<float> edge_values() {
   const float inf = std::numeric_limits<float>::infinity();
   std::vector<float> all = {0.0F,     0x1p-149F, 0x1p-126F, 0x1p-17F, 0x1p-16F,     0x1p-10F,
@@ -87,9 +91,9 @@ std::vector<float> edge_values() {
   return all;
 }
 
-TEST(KvWrite, EdgesAreRoundedLikeTheReference) {
+TEST(KvWrite, EdgeValuesAreRoundedLikeTheReference) {
   const std::vector<float> edges = edge_values();
-  // Beside one edge in a head stand ordinary numbers, so that a scale is made of both.
+  // A head also has ordinary values next to an edge value, so that its scale depends on both.
   constexpr int64_t kHeadDim = 17;
   const auto rows = static_cast<int64_t>(edges.size());
   const TestTensor ordinary = random_tensor(DType::kF32, {rows, 1, kHeadDim}, 70);
@@ -107,7 +111,8 @@ TEST(KvWrite, EdgesAreRoundedLikeTheReference) {
     const auto written = [&](const OpTable& table) {
       std::vector<std::byte> pool(static_cast<size_t>(blocks * stride));
       const KvCacheView cache = {pool.data(), stride, 0, dtype, 16, 1, kHeadDim};
-      table.kv_write(TestContext(table), cache, alone, mixed, slots);
+      table.run(TestContext(table),
+                ops::KvWrite{.cache = cache, .k = alone, .v = mixed, .slot_mapping = slots});
       return pool;
     };
     const std::vector<std::byte> want = written(reference_ops());

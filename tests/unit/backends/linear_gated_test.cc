@@ -1,5 +1,5 @@
-// Products with gates above ups do the activation themselves, and give the bits of one that comes behind
-// them.
+// Gated products (gates stacked on ups) apply the activation themselves and give the same bits as a separate
+// activation op.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -9,9 +9,8 @@
 #include <vector>
 
 #include "op_testing.h"
-#include "ops/checks.h"
 #include "quant/code_tables.h"
-#include "unit/coded_testing.h"
+#include "unit/quantized_testing.h"
 
 namespace quire {
 namespace {
@@ -26,16 +25,16 @@ using testing::usable_isas;
 constexpr int64_t kIntermediate = 160;
 constexpr int64_t kInputs = 264;
 
-WeightFormat int_format(int32_t bits, int32_t group, ActivationFormat activations, bool zeros = false) {
+WeightFormat int_format(int32_t bits, int32_t group, ActivationFormat activations, bool zero_points = false) {
   return {.dtype = DType::kI8,
           .code_bits = bits,
           .group_size = group,
-          .zero_points = zeros,
+          .zero_points = zero_points,
           .activations = activations,
           .activation_group = activations == ActivationFormat::kInt8 ? 64 : 0};
 }
 
-// One matrix for each way that products take.
+// One matrix for each kind of product.
 std::vector<std::pair<std::string, PackedLinear>> matrices(const OpTable& table) {
   std::vector<std::pair<std::string, PackedLinear>> all;
   const TestTensor w = random_tensor(DType::kBF16, {2 * kIntermediate, kInputs}, 5);
@@ -44,34 +43,36 @@ std::vector<std::pair<std::string, PackedLinear>> matrices(const OpTable& table)
   for (const DType dtype : {DType::kF32, DType::kBF16, DType::kF16})
     all.emplace_back(dtype_name(dtype), table.pack_linear({}, parts, WeightFormat{dtype}));
   for (const auto activations : {ActivationFormat::kInt8, ActivationFormat::kFloat}) {
-    const std::string meets = activations == ActivationFormat::kInt8 ? " by int8" : " by floats";
+    const std::string with =
+        activations == ActivationFormat::kInt8 ? " with int8 activations" : " with float activations";
     const auto add = [&](const std::string& name, const WeightFormat& format) {
-      all.emplace_back(name + meets, table.pack_linear({}, parts, format));
+      all.emplace_back(name + with, table.pack_linear({}, parts, format));
     };
     add("int8", int_format(8, 0, activations));
-    add("int8 in groups", int_format(8, 32, activations));
+    add("int8 with groups", int_format(8, 32, activations));
     add("int4", int_format(4, 32, activations));
-    add("int4 with zeros", int_format(4, 64, activations, true));
-    RandomCodes codes({.code_bits = 4, .group_size = 32, .block_size = 256, .zero = 8, .minima = true},
+    add("int4 with zero points", int_format(4, 64, activations, true));
+    RandomCodes codes({.code_bits = 4, .group_size = 32, .block_size = 256, .zero_point = 8, .minima = true},
                       2 * kIntermediate, kInputs, 7);
-    const std::array<const CodedMatrix*, 1> coded = {&codes};
-    all.emplace_back("codes" + meets, table.pack_coded({}, coded)).second.format.activations = activations;
+    const std::array<const QuantizedMatrix*, 1> quantized = {&codes};
+    all.emplace_back("codes" + with, table.pack_quantized({}, quantized)).second.format.activations =
+        activations;
   }
-  WeightFormat factors = int_format(4, 64, ActivationFormat::kInt8);
-  factors.factor_group = 32;
-  all.emplace_back("int4 with factors", table.pack_linear({}, parts, factors));
+  WeightFormat two_level = int_format(4, 64, ActivationFormat::kInt8);
+  two_level.second_level_group = 32;
+  all.emplace_back("int4 with second-level scales", table.pack_linear({}, parts, two_level));
   RandomCodes floats({.code_bits = 8,
                       .group_size = 128,
                       .block_size = 128,
                       .values = CodeValues::kTable,
                       .table = e4m3_values()},
                      2 * kIntermediate, kInputs, 8);
-  const std::array<const CodedMatrix*, 1> coded = {&floats};
-  all.emplace_back("codes of floats", table.pack_coded({}, coded));
+  const std::array<const QuantizedMatrix*, 1> quantized = {&floats};
+  all.emplace_back("8-bit floats", table.pack_quantized({}, quantized));
   return all;
 }
 
-TEST(LinearGated, HasTheBitsOfAnActivationBehindTheProduct) {
+TEST(LinearGated, HasTheBitsOfASeparateActivation) {
   const TestTensor bias = random_tensor(DType::kF32, {1, 2 * kIntermediate}, 4);
   for (const CpuIsa& isa : usable_isas()) {
     for (auto& [name, packed] : matrices(*isa.table)) {
@@ -87,12 +88,11 @@ TEST(LinearGated, HasTheBitsOfAnActivationBehindTheProduct) {
           const TestTensor sums(DType::kF32, {m, 2 * kIntermediate});
           const TestTensor want(DType::kF32, {m, kIntermediate});
           packed.gate = std::nullopt;
-          isa.table->linear(ctx, sums, x, packed, {});
-          isa.table->gated_activation(ctx, want, sums, act);
+          isa.table->run(ctx, ops::Linear{.out = sums, .x = x, .w = packed});
+          isa.table->run(ctx, ops::GatedActivation{.out = want, .gate_up = sums, .activation = act});
           const TestTensor out(DType::kF32, {m, kIntermediate}, 2);
           packed.gate = act;
-          check_linear(out, x, packed, {});
-          isa.table->linear(ctx, out, x, packed, {});
+          isa.table->run(ctx, ops::Linear{.out = out, .x = x, .w = packed});
           ASSERT_TRUE(same_rows(out, want));
         }
       }

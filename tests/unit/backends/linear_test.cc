@@ -32,20 +32,20 @@ PackedLinear pack(const OpTable& table, const OpContext& ctx, const TensorView& 
   return table.pack_linear(ctx, parts, WeightFormat{format});
 }
 
-// Weight element [row, i] as the format stores it.
+// Weight element [row, i] as stored in the format.
 float stored(const TestTensor& w, DType format, int64_t row, int64_t i) {
   float cell = 0;
   store_f32(format, &cell, 0, w.get(row, i));
   return load_f32(format, &cell, 0);
 }
 
-// Whether products on that level take activations rounded to bfloat16.
+// Whether this level rounds activations to bfloat16.
 bool rounds_activations(const CpuIsa& isa, DType format) {
   return testing::multiplies_bf16(isa) && format == DType::kBF16;
 }
 
-// x as the level's products take it.
-TestTensor as_taken(const CpuIsa& isa, DType format, const TestTensor& x) {
+// x as rounded by this level.
+TestTensor as_rounded(const CpuIsa& isa, DType format, const TestTensor& x) {
   TestTensor taken = x;
   if (!rounds_activations(isa, format)) return taken;
   for (int64_t r = 0; r < x.view().rows(); ++r) {
@@ -54,7 +54,7 @@ TestTensor as_taken(const CpuIsa& isa, DType format, const TestTensor& x) {
   return taken;
 }
 
-TEST(Linear, IsTheSumOfProductsWithinRounding) {
+TEST(Linear, MatchesFloat64WithinRounding) {
   struct Case {
     int64_t m, n, k;
   };
@@ -73,11 +73,13 @@ TEST(Linear, IsTheSumOfProductsWithinRounding) {
           const TestTensor x = random_tensor(DType::kF32, {c.m, c.k}, 1, 3);
           const TestTensor w = random_tensor(DType::kF32, {c.n, c.k}, 2, 5);
           const TestTensor residual = random_tensor(DType::kF32, {c.m, c.n}, 3, 1);
-          const TestTensor taken = as_taken(isa, format, x);
+          const TestTensor taken = as_rounded(isa, format, x);
           const TestTensor out(DType::kF32, {c.m, c.n}, 2);
           PackedLinear packed = pack(*isa.table, ctx, w, format);
           if (extras) packed.bias = make_bias(c.n);
-          isa.table->linear(ctx, out, x, packed, extras ? residual.view() : TensorView{});
+          isa.table->run(
+              ctx, ops::Linear{
+                       .out = out, .x = x, .w = packed, .residual = extras ? residual.view() : TensorView{}});
           for (int64_t r = 0; r < c.m; ++r) {
             for (int64_t j = 0; j < c.n; ++j) {
               double sum = 0;
@@ -88,11 +90,11 @@ TEST(Linear, IsTheSumOfProductsWithinRounding) {
                 size += std::fabs(term);
               }
               if (extras) sum += double{packed.bias.as<float>()[j]} + double{residual.get(r, j)};
-              // Each addition rounds by at most half a unit of a partial sum.
+              // Each addition has a rounding error of at most half an ulp of a partial sum.
               const double bound = (size + 4.0) * static_cast<double>(c.k + 2) * 6e-8;
               ASSERT_NEAR(out.get(r, j), sum, bound) << "row " << r << ", column " << j;
             }
-            // Between the rows nothing is written.
+            // Memory between rows is not written.
             for (int64_t i = c.n; i < out.view().row_stride; ++i) ASSERT_TRUE(std::isnan(out.get(r, i)));
           }
         }
@@ -101,7 +103,7 @@ TEST(Linear, IsTheSumOfProductsWithinRounding) {
   }
 }
 
-TEST(Linear, ARowIsTheSameAloneAndInAnyBatch) {
+TEST(Linear, ResultsDoNotDependOnTheBatch) {
   for (const CpuIsa& isa : usable_isas()) {
     const TestContext ctx(*isa.table);
     for (const DType format : kStored) {
@@ -112,11 +114,12 @@ TEST(Linear, ARowIsTheSameAloneAndInAnyBatch) {
       const PackedLinear packed = pack(*isa.table, ctx, w, format);
       const TestTensor alone(DType::kF32, {70, n});
       for (int64_t r = 0; r < 70; ++r) {
-        isa.table->linear(ctx, row_slice(alone, r, r + 1), row_slice(x, r, r + 1), packed, {});
+        isa.table->run(
+            ctx, ops::Linear{.out = row_slice(alone, r, r + 1), .x = row_slice(x, r, r + 1), .w = packed});
       }
       for (int64_t m = 2; m <= 70; ++m) {
         const TestTensor out(DType::kF32, {m, n});
-        isa.table->linear(ctx, out, row_slice(x, 70 - m, 70), packed, {});
+        isa.table->run(ctx, ops::Linear{.out = out, .x = row_slice(x, 70 - m, 70), .w = packed});
         for (int64_t r = 0; r < m; ++r) {
           ASSERT_TRUE(same_row(out, r, alone, 70 - m + r)) << isa.name << ", row " << r << " of " << m;
         }
@@ -125,7 +128,7 @@ TEST(Linear, ARowIsTheSameAloneAndInAnyBatch) {
   }
 }
 
-TEST(Linear, TheNumberOfThreadsChangesNothing) {
+TEST(Linear, ResultsDoNotDependOnTheNumberOfThreads) {
   for (const CpuIsa& isa : usable_isas()) {
     for (const int64_t m : {1, 5, 9, 400}) {
       const TestTensor x = random_tensor(DType::kF32, {m, 256}, 6);
@@ -134,7 +137,8 @@ TEST(Linear, TheNumberOfThreadsChangesNothing) {
       for (const int threads : {1, 2, 3}) {
         const TestContext ctx(*isa.table, threads);
         outs.emplace_back(DType::kF32, Shape{m, 320});
-        isa.table->linear(ctx, outs.back(), x, pack(*isa.table, ctx, w, DType::kBF16), {});
+        isa.table->run(ctx,
+                       ops::Linear{.out = outs.back(), .x = x, .w = pack(*isa.table, ctx, w, DType::kBF16)});
       }
       EXPECT_TRUE(same_rows(outs[0], outs[1])) << isa.name << ", m " << m;
       EXPECT_TRUE(same_rows(outs[0], outs[2])) << isa.name << ", m " << m;
@@ -142,8 +146,8 @@ TEST(Linear, TheNumberOfThreadsChangesNothing) {
   }
 }
 
-// More rows than the scratch for rounded activations holds.
-TEST(Linear, RowsBeyondTheScratchAreTheSame) {
+// More rows than the workspace for rounded activations can hold.
+TEST(Linear, ResultsDoNotDependOnTheWorkspace) {
   const int64_t m = 70;
   const int64_t k = 70001;
   const TestTensor x = random_tensor(DType::kF32, {m, k}, 20);
@@ -153,16 +157,19 @@ TEST(Linear, RowsBeyondTheScratchAreTheSame) {
     const TestContext ctx(*isa.table, 2);
     const PackedLinear packed = pack(*isa.table, ctx, w, DType::kBF16);
     const TestTensor all(DType::kF32, {m, 3});
-    isa.table->linear(ctx, all, x, packed, residual);
+    isa.table->run(ctx, ops::Linear{.out = all, .x = x, .w = packed, .residual = residual});
     for (int64_t r = 0; r < m; ++r) {
       const TestTensor alone(DType::kF32, {1, 3});
-      isa.table->linear(ctx, alone, row_slice(x, r, r + 1), packed, row_slice(residual, r, r + 1));
+      isa.table->run(ctx, ops::Linear{.out = alone,
+                                      .x = row_slice(x, r, r + 1),
+                                      .w = packed,
+                                      .residual = row_slice(residual, r, r + 1)});
       ASSERT_TRUE(same_row(alone, 0, all, r)) << isa.name << ", row " << r;
     }
   }
 }
 
-TEST(Linear, InfinityAndNanPassThrough) {
+TEST(Linear, PropagatesInfinityAndNan) {
   constexpr float kInfinity = std::numeric_limits<float>::infinity();
   for (const CpuIsa& isa : usable_isas()) {
     const TestContext ctx(*isa.table);
@@ -177,7 +184,7 @@ TEST(Linear, InfinityAndNanPassThrough) {
         x.set(1, k - 1, -kInfinity);
         x.set(2, k - 1, testing::kNaN);
         const TestTensor out(DType::kF32, {3, 40});
-        isa.table->linear(ctx, out, x, pack(*isa.table, ctx, w, format), {});
+        isa.table->run(ctx, ops::Linear{.out = out, .x = x, .w = pack(*isa.table, ctx, w, format)});
         for (int64_t j = 0; j < 40; ++j) {
           ASSERT_EQ(out.get(0, j), kInfinity) << isa.name << " " << dtype_name(format) << ", k " << k;
           ASSERT_EQ(out.get(1, j), -kInfinity) << isa.name << " " << dtype_name(format) << ", k " << k;
@@ -188,10 +195,9 @@ TEST(Linear, InfinityAndNanPassThrough) {
   }
 }
 
-TEST(Linear, InstructionSetsAgreeBitwise) {
+TEST(Linear, InstructionSetsGiveTheSameBits) {
   const std::vector<CpuIsa> isas = fast_isas();
-  if (isas.size() < 2)
-    GTEST_SKIP() << "this machine runs fewer than two instruction sets above the plain one";
+  if (isas.size() < 2) GTEST_SKIP() << "this machine supports fewer than two levels above generic";
   for (const DType format : kStored) {
     for (const int64_t m : {1, 3, 17, 250}) {
       const TestTensor x = random_tensor(DType::kF32, {m, 300}, 8);
@@ -201,7 +207,7 @@ TEST(Linear, InstructionSetsAgreeBitwise) {
         if (rounds_activations(isa, format)) continue;
         const TestContext ctx(*isa.table);
         outs.emplace_back(DType::kF32, Shape{m, 75});
-        isa.table->linear(ctx, outs.back(), x, pack(*isa.table, ctx, w, format), {});
+        isa.table->run(ctx, ops::Linear{.out = outs.back(), .x = x, .w = pack(*isa.table, ctx, w, format)});
       }
       for (size_t i = 1; i < outs.size(); ++i)
         EXPECT_TRUE(same_rows(outs[0], outs[i])) << isas[i].name << ", m " << m;
@@ -209,7 +215,7 @@ TEST(Linear, InstructionSetsAgreeBitwise) {
   }
 }
 
-TEST(Linear, TheResidualMayBeTheOutput) {
+TEST(Linear, ResidualMayAliasTheOutput) {
   for (const CpuIsa& isa : usable_isas()) {
     for (const int64_t m : {1, 30}) {
       const TestContext ctx(*isa.table, 2);
@@ -218,9 +224,9 @@ TEST(Linear, TheResidualMayBeTheOutput) {
       const PackedLinear packed = pack(*isa.table, ctx, w, DType::kF32);
       const TestTensor residual = random_tensor(DType::kF32, {m, 70}, 12);
       const TestTensor apart(DType::kF32, {m, 70});
-      isa.table->linear(ctx, apart, x, packed, residual);
+      isa.table->run(ctx, ops::Linear{.out = apart, .x = x, .w = packed, .residual = residual});
       const TestTensor in_place = residual;
-      isa.table->linear(ctx, in_place, x, packed, in_place);
+      isa.table->run(ctx, ops::Linear{.out = in_place, .x = x, .w = packed, .residual = in_place});
       EXPECT_TRUE(same_rows(apart, in_place)) << isa.name;
     }
   }
@@ -239,18 +245,18 @@ TEST(PackLinear, StacksPartsOfDifferentTypes) {
     EXPECT_EQ(whole.k, k);
     const TestTensor x = random_tensor(DType::kF32, {4, k}, 16);
     const TestTensor out(DType::kF32, {4, 81});
-    isa.table->linear(ctx, out, x, whole, {});
+    isa.table->run(ctx, ops::Linear{.out = out, .x = x, .w = whole});
     int64_t column = 0;
     for (const TensorView& part : parts) {
       const TestTensor own(DType::kF32, {4, part.rows()});
-      isa.table->linear(ctx, own, x, pack(*isa.table, ctx, part, DType::kF32), {});
+      isa.table->run(ctx, ops::Linear{.out = own, .x = x, .w = pack(*isa.table, ctx, part, DType::kF32)});
       EXPECT_TRUE(same_rows(column_slice(out, column, column + part.rows()), own)) << isa.name;
       column += part.rows();
     }
   }
 }
 
-TEST(PackLinear, RefusesPartsThatDoNotFit) {
+TEST(PackLinear, RejectsMismatchedParts) {
   const OpTable& table = reference_ops();
   const TestTensor a(DType::kF32, {4, 8});
   const TestTensor b(DType::kF32, {4, 9});
@@ -274,8 +280,9 @@ TEST(Embedding, ReturnsTheRowsExactly) {
         const auto count = static_cast<int64_t>(ids.size());
         const TestTensor out(DType::kF32, {count, d}, 1);
         const TestTensor packed_out(DType::kF32, {count, d}, 1);
-        isa.table->embedding(ctx, out, table, ids);
-        isa.table->embedding_packed(ctx, packed_out, pack(*isa.table, ctx, table, dtype), ids);
+        isa.table->run(ctx, ops::Embedding{.out = out, .table = table, .ids = ids});
+        isa.table->run(ctx, ops::PackedEmbedding{
+                                .out = packed_out, .table = pack(*isa.table, ctx, table, dtype), .ids = ids});
         for (int64_t r = 0; r < count; ++r) {
           for (int64_t i = 0; i < d; ++i) {
             ASSERT_EQ(out.get(r, i), table.get(ids[static_cast<size_t>(r)], i))

@@ -1,5 +1,5 @@
-// What the kernel tests share: random tensors in guarded, strided memory, contexts with a pool and workspace,
-// paged caches.
+// Shared by the kernel tests: random tensors in guarded, strided memory, contexts with a pool and a
+// workspace, and paged caches.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -23,7 +23,7 @@ namespace quire::testing {
 
 constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
 
-// The levels above the plain one that this machine can run.
+// The levels above generic that this machine supports.
 inline std::vector<CpuIsa> fast_isas() {
   std::vector<CpuIsa> found;
   for (const CpuIsa& isa : cpu_isas()) {
@@ -40,12 +40,13 @@ inline std::vector<CpuIsa> usable_isas() {
   return found;
 }
 
-// Whether the level multiplies bfloat16 numbers with each other, rounding what meets them.
+// Whether the level rounds activations to bfloat16 for products with bfloat16 weights.
 inline bool multiplies_bf16(const CpuIsa& isa) {
   return isa.name.ends_with("_bf16");
 }
 
-// Owns a view's memory. Elements between rows and behind the last are NaN, so that reading them shows.
+// A tensor with its own memory. Elements between rows and after the last one are NaN, so that reading them
+// changes results.
 class TestTensor {
  public:
   TestTensor(DType dtype, Shape shape, int64_t padding = 0) {
@@ -86,7 +87,7 @@ inline TestTensor random_tensor(DType dtype, Shape shape, uint32_t seed, int64_t
   return t;
 }
 
-// The same bits, NaN included.
+// Compares bits, including those of NaN.
 inline bool same_row(const TensorView& a, int64_t row_a, const TensorView& b, int64_t row_b) {
   return std::memcmp(a.row<float>(row_a), b.row<float>(row_b),
                      static_cast<size_t>(a.row_size()) * sizeof(float)) == 0;
@@ -110,7 +111,7 @@ inline void expect_near(const TensorView& got, const TensorView& want, float abs
   }
 }
 
-// A context over `threads` threads with room for the ops of a step.
+// A context with `threads` threads and a workspace for the ops of a step.
 class TestContext {
  public:
   explicit TestContext(const OpTable& table, int threads = 1, int64_t max_tokens = 4096,
@@ -123,9 +124,10 @@ class TestContext {
   operator const OpContext&() const { return ctx_; }  // NOLINT: tests pass it as the context
 
  private:
-  // One for all contexts, whatever the last op left in it: to fill a new one would take longer than the ops.
+  // Shared by all contexts, with the contents left by the last op. Initializing a new one would take longer
+  // than the ops.
   static std::span<std::byte> workspace(size_t size) {
-    // Smaller ones stay: contexts that were made before may still look at them.
+    // Smaller ones are kept: existing contexts may still use them.
     static std::list<std::vector<std::byte>> junk;
     if (junk.empty() || junk.back().size() < size) junk.emplace_back(size, std::byte{0xff});
     return {junk.back().data(), size};

@@ -1,4 +1,4 @@
-// Sequences that read the same blocks: attention reads them once, and nothing else changes.
+// Sequences that share blocks: attention reads these once, with the same results.
 #include <gtest/gtest.h>
 
 #include <map>
@@ -24,14 +24,14 @@ using testing::TestContext;
 using testing::TestTensor;
 using testing::usable_isas;
 
-// A tree: three segments, two and one in common, less than one, and nothing; with one and several new rows;
-// the last two have the same blocks and end in the last one of them.
+// A tree of prefixes: three, two and one shared KV splits, less than one, and none; with one and with several
+// new rows. The last two sequences have the same blocks and end in the last of them.
 const std::vector<int32_t> kLengths = {1700, 1600, 1540, 1090, 600, 700, 40, 1800, 1536, 1530};
 const std::vector<Prefix> kPrefixes = {{},       {0, 1536}, {0, 1536}, {1, 1024}, {0, 512},
                                        {0, 256}, {},        {0, 1696}, {0, 1536}, {0, 1536}};
 const std::vector<int32_t> kFrom = {1699, 1599, 1530, 1089, 599, 699, 39, 1793, 1535, 1528};
 
-TEST(SharedPrefixAttention, ChangesNoBit) {
+TEST(SharedPrefixAttention, GivesTheSameBits) {
   for (const DType dtype : kFormats) {
     for (const CacheSetup& setup :
          {CacheSetup{.dtype = dtype}, CacheSetup{.heads = 6, .kv_heads = 6, .block_size = 32, .dtype = dtype},
@@ -52,7 +52,7 @@ TEST(SharedPrefixAttention, ChangesNoBit) {
         EXPECT_TRUE(same_rows(apart, sequences.run(kFrom, kLengths, several, true))) << "three threads";
         int64_t row = 0;
         for (size_t s = 0; s < kLengths.size(); ++s) {
-          std::vector<int32_t> own_from = kLengths;  // the others have no rows
+          std::vector<int32_t> own_from = kLengths;  // the other sequences have no rows
           own_from[s] = kFrom[s];
           const TestTensor alone = sequences.run(own_from, kLengths, one);
           for (int64_t r = 0; r < alone.view().rows(); ++r)
@@ -63,8 +63,8 @@ TEST(SharedPrefixAttention, ChangesNoBit) {
   }
 }
 
-TEST(SharedPrefixAttention, APromptBesideSharingSequencesChangesNoBit) {
-  // The prompt's many lines are read by themselves; so is everything where there is no room for states.
+TEST(SharedPrefixAttention, GivesTheSameBitsWithAPromptInTheBatch) {
+  // The many query rows of a prompt are computed separately. So is everything if there is no room for states.
   const std::vector<int32_t> lengths = {1100, 1200, 1150};
   const std::vector<Prefix> prefixes = {{}, {0, 1024}, {0, 1024}};
   const std::vector<int32_t> from = {1099, 1030, 1149};
@@ -79,7 +79,7 @@ TEST(SharedPrefixAttention, APromptBesideSharingSequencesChangesNoBit) {
   }
 }
 
-// A batch of sequences by their block tables, blocks of 16 tokens, one new row each.
+// A batch of sequences given by their block tables, with blocks of 16 tokens and one new row each.
 struct Batch {
   std::vector<int32_t> cu = {0}, lens, indptr = {0}, ids;
   SharedPrefixes shared;
@@ -106,8 +106,8 @@ std::vector<int32_t> blocks_from(int32_t first, int32_t count) {
   return blocks;
 }
 
-// How often the plan reads each segment of a block table, by its first block; each sequence must meet each of
-// its segments once.
+// Returns how often the plan reads each KV split of a block table, by its first block. Checks that each
+// sequence reads each of its KV splits once.
 std::map<std::pair<int32_t, int64_t>, int> reads(const cpu::AttentionShape& shape, int threads,
                                                  int64_t max_states) {
   std::vector<std::byte> memory(cpu::AttentionPlan::bytes(shape.batch.num_seqs));
@@ -119,27 +119,27 @@ std::map<std::pair<int32_t, int64_t>, int> reads(const cpu::AttentionShape& shap
     const cpu::AttentionNode& node = plan.node_of(piece);
     if (&node == before) continue;
     before = &node;
-    for (int64_t segment = node.first_segment; segment < node.end_segment; ++segment) {
+    for (int64_t split = node.first_split; split < node.end_split; ++split) {
       const auto s = static_cast<size_t>(plan.member(node.first_member));
       const auto at =
-          static_cast<size_t>(shape.batch.block_table_indptr[s] + segment * cpu::kSegment / shape.block_size);
-      ++by_block[{shape.batch.block_table[at], segment}];
+          static_cast<size_t>(shape.batch.block_table_indptr[s] + split * cpu::kKvSplit / shape.block_size);
+      ++by_block[{shape.batch.block_table[at], split}];
       for (int32_t i = node.first_member; i < node.first_member + node.num_members; ++i)
-        ++by_sequence[{plan.member(i), segment}];
+        ++by_sequence[{plan.member(i), split}];
     }
   }
   int64_t expected = 0;
-  for (int32_t s = 0; s < shape.batch.num_seqs; ++s) expected += shape.num_segments(s);
+  for (int32_t s = 0; s < shape.batch.num_seqs; ++s) expected += shape.num_splits(s);
   EXPECT_EQ(static_cast<int64_t>(by_sequence.size()), expected);
   for (const auto& [key, count] : by_sequence)
-    EXPECT_EQ(count, 1) << "sequence " << key.first << ", segment " << key.second;
+    EXPECT_EQ(count, 1) << "sequence " << key.first << ", split " << key.second;
   return by_block;
 }
 
-TEST(AttentionPlan, ReadsASharedSegmentOnce) {
+TEST(AttentionPlan, ReadsASharedKvSplitOnce) {
   Batch b;
   for (int32_t i = 0; i < 5; ++i) {
-    std::vector<int32_t> blocks = blocks_from(0, 64);  // two segments
+    std::vector<int32_t> blocks = blocks_from(0, 64);  // two splits
     const std::vector<int32_t> own = blocks_from(100 + 10 * i, 3);
     blocks.insert(blocks.end(), own.begin(), own.end());
     b.add(blocks, 1024 + 40);
@@ -150,11 +150,11 @@ TEST(AttentionPlan, ReadsASharedSegmentOnce) {
     const auto once = reads(shape, threads, 1 << 20);
     EXPECT_EQ(once.size(), 2 + 5 + 2U);
     for (const auto& [key, count] : once) EXPECT_EQ(count, 1) << "block " << key.first;
-    EXPECT_EQ(reads(shape, threads, 10).at({0, 0}), 5) << "without room for states nothing is shared";
+    EXPECT_EQ(reads(shape, threads, 10).at({0, 0}), 5) << "nothing is shared without room for states";
   }
 }
 
-TEST(AttentionPlan, BranchesShareWhatTheyHaveInCommon) {
+TEST(AttentionPlan, BranchesShareTheirCommonPrefix) {
   Batch b;
   const auto branch = [&b](std::vector<int32_t> blocks, int32_t from, int32_t length) {
     const std::vector<int32_t> own =
@@ -173,29 +173,29 @@ TEST(AttentionPlan, BranchesShareWhatTheyHaveInCommon) {
   EXPECT_EQ(once.size(), 3 + 2 + 1 + 1 + 1U);
 }
 
-TEST(AttentionPlan, AWindowKeepsWhatItCutsApart) {
+TEST(AttentionPlan, DoesNotSharePartlyVisibleKvSplits) {
   Batch b;
   for (int32_t i = 0; i < 3; ++i) {
-    std::vector<int32_t> blocks = blocks_from(0, 96);  // three segments
+    std::vector<int32_t> blocks = blocks_from(0, 96);  // three splits
     const std::vector<int32_t> own = blocks_from(100 + 20 * i, 10);
     blocks.insert(blocks.end(), own.begin(), own.end());
     b.add(blocks, 1536 + 10 + 50 * i);
   }
-  // The window begins in the second segment: only the third is seen whole.
+  // The window begins in the second KV split, so only the third is fully visible.
   const auto seen = reads({b.done(), 700, 2, 4, 16}, 1, 1 << 20);
   EXPECT_EQ(seen.count({0, 0}), 0U);
   EXPECT_EQ(seen.at({32, 1}), 3);
   EXPECT_EQ(seen.at({64, 2}), 1);
 }
 
-TEST(AttentionPlan, ManyRowsAreReadByThemselves) {
+TEST(AttentionPlan, DoesNotShareSequencesWithManyRows) {
   Batch b;
   b.add(blocks_from(0, 40), 600, 1);
-  b.add(blocks_from(0, 40), 600, cpu::kMaxLines / 4 + 1);
+  b.add(blocks_from(0, 40), 600, cpu::kMaxQueryRows / 4 + 1);
   EXPECT_EQ(reads({b.done(), 0, 2, 4, 16}, 1, 1 << 20).at({0, 0}), 2);
 }
 
-TEST(AttentionPlan, APromptIsCutFinerWhereThreadsAreMany) {
+TEST(AttentionPlan, DividesAPromptIntoMorePiecesForMoreThreads) {
   Batch b;
   b.add(blocks_from(0, 24), 384, 384);
   const cpu::AttentionShape shape = {b.done(), 0, 2, 2, 16};
@@ -203,9 +203,9 @@ TEST(AttentionPlan, APromptIsCutFinerWhereThreadsAreMany) {
   const auto pieces = [&](int threads) {
     return cpu::AttentionPlan(memory.data(), shape, threads, 1 << 20).num_pieces();
   };
-  EXPECT_EQ(pieces(2), 2 * 4) << "two key heads of 768 lines";
+  EXPECT_EQ(pieces(2), 2 * 4) << "two KV heads with 768 query rows each";
   EXPECT_EQ(pieces(4), 2 * 8);
-  EXPECT_EQ(pieces(64), 2 * 16) << "no finer than calls are worth";
+  EXPECT_EQ(pieces(64), 2 * 16) << "pieces have a minimum size";
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// Ops of layers that carry states along a sequence: against the reference, in any chunking, beside others.
+// Ops of recurrent layers, compared with the reference, for any chunking and batch.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "op_testing.h"
-#include "ops/checks.h"
 #include "ops/reference.h"
 
 namespace quire {
@@ -20,8 +19,8 @@ using testing::TestContext;
 using testing::TestTensor;
 using testing::usable_isas;
 
-// The states of three sequences in a pool that is NaN at first: two blocks each, in no order, the parts in
-// both of them.
+// The states of three sequences in a pool that initially contains NaN: two scattered blocks per sequence,
+// with parts of the state in both.
 class States {
  public:
   States(int64_t parts, int64_t part_floats) {
@@ -40,7 +39,7 @@ class States {
   std::vector<StatePlace> places_;
 };
 
-// Rows [from, to) of some sequences as a step sees them.
+// Rows [from, to) of a sequence in one step.
 struct Part {
   int32_t seq;
   int32_t from;
@@ -67,13 +66,13 @@ struct Step {
 
 constexpr int32_t kLengths[3] = {19, 1, 8};
 
-// What a call reads and writes: its rows out of those of all sequences.
+// Runs one call of an op on some rows of the inputs.
 using Call = std::function<void(const OpTable&, const OpContext&, const TensorView& out,
                                 const std::vector<TensorView>& inputs, const StateBatch&, const StateView&)>;
 
 struct Op {
   std::string name;
-  Shape out;  // of all sequences' rows
+  Shape out;  // for the rows of all sequences
   std::vector<TestTensor> inputs;
   int64_t parts;
   int64_t part_floats;
@@ -86,7 +85,7 @@ int32_t first_row(int32_t seq) {
   return row;
 }
 
-// out's rows of these parts, by one step.
+// Runs one step that computes these parts of `out`.
 void run_step(const Op& op, const OpTable& table, const OpContext& ctx, const TestTensor& out,
               const std::vector<Part>& parts, States& states) {
   const Step step(parts);
@@ -145,7 +144,7 @@ void check(const Op& op, float absolute, float relative) {
 
 constexpr int64_t kRows = 28;
 
-// Numbers between low and high.
+// Random values between low and high.
 TestTensor between(float low, float high, Shape shape, uint32_t seed) {
   TestTensor t(DType::kF32, shape);
   std::mt19937 rng(seed);
@@ -156,26 +155,28 @@ TestTensor between(float low, float high, Shape shape, uint32_t seed) {
   return t;
 }
 
-TEST(CausalConv, AgreesWithTheReferenceInAnyChunking) {
-  for (const int64_t taps : {1, 2, 3, 4, 5, 6, 7, 8}) {
+TEST(CausalConv, MatchesTheReferenceForAnyChunking) {
+  for (const int64_t conv_kernel : {1, 2, 3, 4, 5, 6, 7, 8}) {
     for (const int64_t d : {1, 16, 40, 300}) {
       for (const bool with_bias : {false, true}) {
-        const TestTensor weight = random_tensor(DType::kF32, {taps, d}, 31);
+        const TestTensor weight = random_tensor(DType::kF32, {conv_kernel, d}, 31);
         const TestTensor bias = random_tensor(DType::kF32, {1, d}, 32);
         const TensorView b = with_bias ? make_view(bias.view().data, DType::kF32, {d}) : TensorView{};
         const Activation act = with_bias ? Activation::kSilu : Activation::kNone;
-        Op op{"taps " + std::to_string(taps) + ", columns " + std::to_string(d),
+        Op op{"conv_kernel " + std::to_string(conv_kernel) + ", columns " + std::to_string(d),
               {kRows, d},
               {},
               1,
-              std::max<int64_t>(1, (taps - 1) * d),
+              std::max<int64_t>(1, (conv_kernel - 1) * d),
               {}};
         op.inputs.push_back(random_tensor(DType::kF32, {kRows, d}, 33));
         op.call = [&](const OpTable& table, const OpContext& ctx, const TensorView& out,
                       const std::vector<TensorView>& in, const StateBatch& batch, const StateView& state) {
           for (int64_t r = 0; r < out.rows(); ++r) std::copy_n(in[0].row<float>(r), d, out.row<float>(r));
-          check_causal_conv(out, weight, b, batch, state);
-          table.causal_conv(ctx, out, weight, b, act, batch, state);
+          table.run(
+              ctx,
+              ops::CausalConv{
+                  .x = out, .weight = weight, .bias = b, .activation = act, .batch = batch, .state = state});
         };
         check(op, 2e-6F, 3e-6F);
       }
@@ -183,7 +184,7 @@ TEST(CausalConv, AgreesWithTheReferenceInAnyChunking) {
   }
 }
 
-TEST(SsmScan, AgreesWithTheReferenceInAnyChunking) {
+TEST(SsmScan, MatchesTheReferenceForAnyChunking) {
   struct Size {
     int64_t heads, p, groups, n;
   };
@@ -203,14 +204,21 @@ TEST(SsmScan, AgreesWithTheReferenceInAnyChunking) {
     op.inputs.push_back(between(0.0F, 1.0F, {kRows, s.heads}, 46));
     op.call = [&](const OpTable& table, const OpContext& ctx, const TensorView& out,
                   const std::vector<TensorView>& in, const StateBatch& batch, const StateView& state) {
-      check_ssm_scan(out, in[0], in[1], in[2], in[3], in[4], d, batch, state);
-      table.ssm_scan(ctx, out, in[0], in[1], in[2], in[3], in[4], d, batch, state);
+      table.run(ctx, ops::SsmScan{.out = out,
+                                  .x = in[0],
+                                  .B = in[1],
+                                  .C = in[2],
+                                  .decay = in[3],
+                                  .dt = in[4],
+                                  .D = d,
+                                  .batch = batch,
+                                  .state = state});
     };
     check(op, 4e-5F, 1e-5F);
   }
 }
 
-TEST(SelectiveScan, AgreesWithTheReferenceInAnyChunking) {
+TEST(SelectiveScan, MatchesTheReferenceForAnyChunking) {
   struct Size {
     int64_t channels, n;
   };
@@ -226,14 +234,21 @@ TEST(SelectiveScan, AgreesWithTheReferenceInAnyChunking) {
     op.inputs.push_back(random_tensor(DType::kF32, {kRows, s.n}, 52));
     op.call = [&](const OpTable& table, const OpContext& ctx, const TensorView& out,
                   const std::vector<TensorView>& in, const StateBatch& batch, const StateView& state) {
-      check_selective_scan(out, in[0], in[1], in[2], in[3], rate, d, batch, state);
-      table.selective_scan(ctx, out, in[0], in[1], in[2], in[3], rate, d, batch, state);
+      table.run(ctx, ops::SelectiveScan{.out = out,
+                                        .x = in[0],
+                                        .dt = in[1],
+                                        .B = in[2],
+                                        .C = in[3],
+                                        .A = rate,
+                                        .D = d,
+                                        .batch = batch,
+                                        .state = state});
     };
     check(op, 4e-5F, 1e-5F);
   }
 }
 
-TEST(DeltaRule, AgreesWithTheReferenceInAnyChunking) {
+TEST(DeltaRule, MatchesTheReferenceForAnyChunking) {
   struct Size {
     int64_t heads, v, key_heads, k;
     bool by_key = false;
@@ -246,7 +261,7 @@ TEST(DeltaRule, AgreesWithTheReferenceInAnyChunking) {
           s.heads,
           s.k * s.v,
           {}};
-    // Keys of about length 1, or the state would grow without bound.
+    // Keys have a norm of about 1; otherwise the state would diverge.
     const float length = 0.8F / std::sqrt(static_cast<float>(s.k));
     op.inputs.push_back(random_tensor(DType::kF32, {kRows, s.key_heads, s.k}, 51));
     op.inputs.push_back(random_tensor(DType::kF32, {kRows, s.key_heads, s.k}, 52, 0, length));
@@ -255,14 +270,20 @@ TEST(DeltaRule, AgreesWithTheReferenceInAnyChunking) {
     op.inputs.push_back(between(0.0F, 1.0F, {kRows, s.heads}, 55));
     op.call = [&](const OpTable& table, const OpContext& ctx, const TensorView& out,
                   const std::vector<TensorView>& in, const StateBatch& batch, const StateView& state) {
-      check_delta_rule(out, in[0], in[1], in[2], in[3], in[4], batch, state);
-      table.delta_rule(ctx, out, in[0], in[1], in[2], in[3], in[4], batch, state);
+      table.run(ctx, ops::DeltaRule{.out = out,
+                                    .q = in[0],
+                                    .k = in[1],
+                                    .v = in[2],
+                                    .decay = in[3],
+                                    .beta = in[4],
+                                    .batch = batch,
+                                    .state = state});
     };
     check(op, 4e-5F, 1e-5F);
   }
 }
 
-TEST(Compress, AgreesWithTheReferenceInAnyChunking) {
+TEST(Compress, MatchesTheReferenceForAnyChunking) {
   for (const int64_t tokens : {1, 3, 4, 16}) {
     for (const bool overlap : {false, true}) {
       constexpr int64_t kColumns = 10;
@@ -278,16 +299,18 @@ TEST(Compress, AgreesWithTheReferenceInAnyChunking) {
       op.inputs.push_back(random_tensor(DType::kF32, {kRows, wide}, 58));
       op.call = [&](const OpTable& table, const OpContext& ctx, const TensorView& out,
                     const std::vector<TensorView>& in, const StateBatch& batch, const StateView& state) {
-        check_compress(out, in[0], in[1], bias, batch, state);
-        table.compress(ctx, out, in[0], in[1], bias, batch, state);
+        table.run(
+            ctx,
+            ops::CompressKeys{
+                .out = out, .values = in[0], .gates = in[1], .bias = bias, .batch = batch, .state = state});
       };
       check(op, 4e-5F, 1e-5F);
     }
   }
 }
 
-// The definition: a softmax over the tokens of a window, and those before it where windows overlap.
-TEST(Compress, IsTheWeighedMeanOfAWindow) {
+// By definition: a softmax over the tokens of a window and, if windows overlap, of the previous window.
+TEST(Compress, ComputesTheSoftmaxMeanOfAWindow) {
   constexpr int64_t kTokens = 3;
   for (const CpuIsa& isa : usable_isas()) {
     for (const bool overlap : {false, true}) {
@@ -298,7 +321,12 @@ TEST(Compress, IsTheWeighedMeanOfAWindow) {
       States states(1, compress_state(1, overlap));
       const Step step({{0, 0, 8}});
       const TestTensor out(DType::kF32, {8, 1});
-      isa.table->compress(TestContext(*isa.table), out, values, gates, bias, step.batch, states.view());
+      isa.table->run(TestContext(*isa.table), ops::CompressKeys{.out = out,
+                                                                .values = values,
+                                                                .gates = gates,
+                                                                .bias = bias,
+                                                                .batch = step.batch,
+                                                                .state = states.view()});
       for (int64_t end = 0; end < 8; ++end) {
         if ((end + 1) % kTokens != 0) {
           EXPECT_EQ(out.get(end, 0), 0.0F);
@@ -320,35 +348,47 @@ TEST(Compress, IsTheWeighedMeanOfAWindow) {
   }
 }
 
-// The definition, on paper: two tokens of one head.
-TEST(SsmScan, IsTheRecurrence) {
+// Computed by hand for two tokens of one head.
+TEST(SsmScan, MatchesTheRecurrence) {
   for (const CpuIsa& isa : usable_isas()) {
     States states(1, 2);
     const Step step({{0, 0, 2}});
     std::vector<float> x = {3, 5}, b = {2, 7, 11, 13}, c = {1, 10, 100, 1000}, decay = {0.9F, 0.5F},
                        dt = {2, 0.5F}, d = {4}, out(2);
     const auto view = [](std::vector<float>& v, Shape s) { return make_view(v.data(), DType::kF32, s); };
-    isa.table->ssm_scan(TestContext(*isa.table), view(out, {2, 1, 1}), view(x, {2, 1, 1}), view(b, {2, 1, 2}),
-                        view(c, {2, 1, 2}), view(decay, {2, 1}), view(dt, {2, 1}), view(d, {1}), step.batch,
-                        states.view());
+    isa.table->run(TestContext(*isa.table), ops::SsmScan{.out = view(out, {2, 1, 1}),
+                                                         .x = view(x, {2, 1, 1}),
+                                                         .B = view(b, {2, 1, 2}),
+                                                         .C = view(c, {2, 1, 2}),
+                                                         .decay = view(decay, {2, 1}),
+                                                         .dt = view(dt, {2, 1}),
+                                                         .D = view(d, {1}),
+                                                         .batch = step.batch,
+                                                         .state = states.view()});
     // S1 = (12, 42); S2 = (6, 21) + 2.5 (11, 13).
     EXPECT_EQ(out[0], 4 * 3 + 12 + 420) << isa.name;
     EXPECT_EQ(out[1], 4 * 5 + 100 * 33.5F + 1000 * 53.5F) << isa.name;
   }
 }
 
-TEST(SelectiveScan, IsTheRecurrence) {
+TEST(SelectiveScan, MatchesTheRecurrence) {
   for (const CpuIsa& isa : usable_isas()) {
     States states(1, 2 * kScanPanel);
     const Step step({{0, 0, 2}});
-    // Steps whose softplus is 1 and 2; numbers that fade by e^-1 and e^-2 a unit of it.
+    // Values of dt whose softplus is 1 and 2; A = -1 and -2.
     const float one = std::log(std::exp(1.0F) - 1.0F), two = std::log(std::exp(2.0F) - 1.0F);
     std::vector<float> x = {3, 5}, dt = {one, two}, b = {2, 7, 11, 13}, c = {1, 10, 100, 1000},
                        rate = {-1, -2}, d = {4}, out(2);
     const auto view = [](std::vector<float>& v, Shape s) { return make_view(v.data(), DType::kF32, s); };
-    isa.table->selective_scan(TestContext(*isa.table), view(out, {2, 1}), view(x, {2, 1}), view(dt, {2, 1}),
-                              view(b, {2, 2}), view(c, {2, 2}), view(rate, {2, 1}), view(d, {1}), step.batch,
-                              states.view());
+    isa.table->run(TestContext(*isa.table), ops::SelectiveScan{.out = view(out, {2, 1}),
+                                                               .x = view(x, {2, 1}),
+                                                               .dt = view(dt, {2, 1}),
+                                                               .B = view(b, {2, 2}),
+                                                               .C = view(c, {2, 2}),
+                                                               .A = view(rate, {2, 1}),
+                                                               .D = view(d, {1}),
+                                                               .batch = step.batch,
+                                                               .state = states.view()});
     // S1 = (6, 21); S2 = (6 e^-2, 21 e^-4) + 10 (11, 13).
     EXPECT_NEAR(out[0], 4 * 3 + 6 + 210, 1e-3) << isa.name;
     EXPECT_NEAR(out[1], 20 + 100 * (6 * std::exp(-2.0F) + 110) + 1000 * (21 * std::exp(-4.0F) + 130), 0.1)
@@ -356,39 +396,49 @@ TEST(SelectiveScan, IsTheRecurrence) {
   }
 }
 
-TEST(DeltaRule, IsTheRecurrence) {
+TEST(DeltaRule, MatchesTheRecurrence) {
   for (const CpuIsa& isa : usable_isas()) {
     States states(1, 2);
     const Step step({{0, 0, 2}});
     std::vector<float> q = {1, 2, 3, 4}, k = {1, 0, 0.5F, 2}, v = {8, 6}, decay = {0.25F, 0.5F},
                        beta = {0.5F, 0.5F}, out(2);
     const auto view = [](std::vector<float>& w, Shape s) { return make_view(w.data(), DType::kF32, s); };
-    isa.table->delta_rule(TestContext(*isa.table), view(out, {2, 1, 1}), view(q, {2, 1, 2}),
-                          view(k, {2, 1, 2}), view(v, {2, 1, 1}), view(decay, {2, 1}), view(beta, {2, 1}),
-                          step.batch, states.view());
+    isa.table->run(TestContext(*isa.table), ops::DeltaRule{.out = view(out, {2, 1, 1}),
+                                                           .q = view(q, {2, 1, 2}),
+                                                           .k = view(k, {2, 1, 2}),
+                                                           .v = view(v, {2, 1, 1}),
+                                                           .decay = view(decay, {2, 1}),
+                                                           .beta = view(beta, {2, 1}),
+                                                           .batch = step.batch,
+                                                           .state = states.view()});
     // d1 = 4, S1 = (4, 0); d2 = (6 - 0.5 * 2) / 2 = 2.5, S2 = (2, 0) + 2.5 (0.5, 2).
     EXPECT_EQ(out[0], 4) << isa.name;
     EXPECT_EQ(out[1], 3 * 3.25F + 4 * 5) << isa.name;
   }
 }
 
-TEST(DeltaRule, EachKeyFadesByItself) {
+TEST(DeltaRule, DecaysEachKeySeparately) {
   for (const CpuIsa& isa : usable_isas()) {
     States states(1, 2);
     const Step step({{0, 0, 2}});
     std::vector<float> q = {1, 2, 3, 4}, k = {1, 0.5F, 0.5F, 2}, v = {8, 6}, decay = {1, 1, 0.5F, 0.25F},
                        beta = {0.5F, 0.5F}, out(2);
     const auto view = [](std::vector<float>& w, Shape s) { return make_view(w.data(), DType::kF32, s); };
-    isa.table->delta_rule(TestContext(*isa.table), view(out, {2, 1, 1}), view(q, {2, 1, 2}),
-                          view(k, {2, 1, 2}), view(v, {2, 1, 1}), view(decay, {2, 2}), view(beta, {2, 1}),
-                          step.batch, states.view());
-    // d1 = 4, S1 = (4, 2), which fades to (2, 0.5); d2 = (6 - (1 + 1)) / 2 = 2, S2 = (3, 4.5).
+    isa.table->run(TestContext(*isa.table), ops::DeltaRule{.out = view(out, {2, 1, 1}),
+                                                           .q = view(q, {2, 1, 2}),
+                                                           .k = view(k, {2, 1, 2}),
+                                                           .v = view(v, {2, 1, 1}),
+                                                           .decay = view(decay, {2, 2}),
+                                                           .beta = view(beta, {2, 1}),
+                                                           .batch = step.batch,
+                                                           .state = states.view()});
+    // d1 = 4, S1 = (4, 2), which decays to (2, 0.5); d2 = (6 - (1 + 1)) / 2 = 2, S2 = (3, 4.5).
     EXPECT_EQ(out[0], 4 + 4) << isa.name;
     EXPECT_EQ(out[1], 3 * 3 + 4 * 4.5F) << isa.name;
   }
 }
 
-TEST(DecayGates, AgreeWithTheDefinitionBelowABound) {
+TEST(DecayGates, MatchTheDefinitionWithALowerBound) {
   for (const CpuIsa& isa : usable_isas()) {
     for (const int64_t heads : {1, 5, 40}) {
       const TestTensor raw = random_tensor(DType::kF32, {9, heads}, 64, 3, 12.0F);
@@ -396,9 +446,12 @@ TEST(DecayGates, AgreeWithTheDefinitionBelowABound) {
       const TestTensor decay(DType::kF32, {9, heads}, 2);
       const TestTensor bias = random_tensor(DType::kF32, {1, heads}, 65);
       const TestTensor rate = between(-3.0F, -0.01F, {1, heads}, 66);
-      isa.table->decay_gates(TestContext(*isa.table, 2), decay, step,
-                             make_view(bias.view().data, DType::kF32, {heads}),
-                             make_view(rate.view().data, DType::kF32, {heads}), {.bound = -5.0F});
+      isa.table->run(TestContext(*isa.table, 2),
+                     ops::DecayGates{.decay = decay,
+                                     .dt = step,
+                                     .dt_bias = make_view(bias.view().data, DType::kF32, {heads}),
+                                     .A = make_view(rate.view().data, DType::kF32, {heads}),
+                                     .params = {.bound = -5.0F}});
       for (int64_t r = 0; r < 9; ++r) {
         for (int64_t h = 0; h < heads; ++h) {
           const double x = double{raw.get(r, h)} + double{bias.get(0, h)};
@@ -410,7 +463,7 @@ TEST(DecayGates, AgreeWithTheDefinitionBelowABound) {
   }
 }
 
-TEST(DecayGates, AgreeWithTheDefinition) {
+TEST(DecayGates, MatchTheDefinition) {
   for (const CpuIsa& isa : usable_isas()) {
     for (const int64_t heads : {1, 5, 16, 40}) {
       const TestTensor raw = random_tensor(DType::kF32, {9, heads}, 61, 3, 12.0F);
@@ -418,9 +471,12 @@ TEST(DecayGates, AgreeWithTheDefinition) {
       const TestTensor decay(DType::kF32, {9, heads}, 2);
       const TestTensor bias = random_tensor(DType::kF32, {1, heads}, 62);
       const TestTensor rate = between(-3.0F, -0.01F, {1, heads}, 63);
-      isa.table->decay_gates(
-          TestContext(*isa.table, 2), decay, step, make_view(bias.view().data, DType::kF32, {heads}),
-          make_view(rate.view().data, DType::kF32, {heads}), {.low = 1e-3F, .high = 20.0F});
+      isa.table->run(TestContext(*isa.table, 2),
+                     ops::DecayGates{.decay = decay,
+                                     .dt = step,
+                                     .dt_bias = make_view(bias.view().data, DType::kF32, {heads}),
+                                     .A = make_view(rate.view().data, DType::kF32, {heads}),
+                                     .params = {.low = 1e-3F, .high = 20.0F}});
       for (int64_t r = 0; r < 9; ++r) {
         for (int64_t h = 0; h < heads; ++h) {
           const double x = double{raw.get(r, h)} + double{bias.get(0, h)};
@@ -434,38 +490,42 @@ TEST(DecayGates, AgreeWithTheDefinition) {
   }
 }
 
-TEST(Gate, MultipliesWithTheActivationInPlaceToo) {
+TEST(Gate, AppliesTheActivationInPlace) {
   for (const CpuIsa& isa : usable_isas()) {
     for (const Activation act :
          {Activation::kSilu, Activation::kSigmoid, Activation::kSoftplus, Activation::kNone}) {
       const TestTensor x = random_tensor(DType::kF32, {7, 35}, 71, 3);
       const TestTensor gate = random_tensor(DType::kF32, {7, 35}, 72, 1);
       const TestTensor out(DType::kF32, {7, 35}, 2);
-      isa.table->gate(TestContext(*isa.table, 2), out, x, gate, act);
+      isa.table->run(TestContext(*isa.table, 2),
+                     ops::Gate{.out = out, .x = x, .gate = gate, .activation = act});
       for (int64_t r = 0; r < 7; ++r) {
         for (int64_t i = 0; i < 35; ++i)
           ASSERT_NEAR(out.get(r, i), reference::activate(gate.get(r, i), act) * x.get(r, i), 1e-6)
               << isa.name;
       }
-      isa.table->gate(TestContext(*isa.table, 2), x, x, gate, act);
+      isa.table->run(TestContext(*isa.table, 2),
+                     ops::Gate{.out = x, .x = x, .gate = gate, .activation = act});
       EXPECT_TRUE(same_rows(x, out)) << isa.name;
     }
   }
 }
 
-TEST(Gate, CountsForAllColumnsOfAHead) {
+TEST(Gate, AppliesToAllColumnsOfAHead) {
   for (const CpuIsa& isa : usable_isas()) {
     const TestTensor x = random_tensor(DType::kF32, {7, 100}, 73, 3);
     const TestTensor gate = random_tensor(DType::kF32, {7, 5}, 74, 1);
     const TestTensor out(DType::kF32, {7, 100}, 2);
-    isa.table->gate(TestContext(*isa.table, 2), out, x, gate, Activation::kSigmoid);
+    isa.table->run(TestContext(*isa.table, 2),
+                   ops::Gate{.out = out, .x = x, .gate = gate, .activation = Activation::kSigmoid});
     for (int64_t r = 0; r < 7; ++r) {
       for (int64_t i = 0; i < 100; ++i) {
         const float share = reference::activate(gate.get(r, i / 20), Activation::kSigmoid);
         ASSERT_NEAR(out.get(r, i), share * x.get(r, i), 1e-6) << isa.name;
       }
     }
-    isa.table->gate(TestContext(*isa.table, 2), x, x, gate, Activation::kSigmoid);
+    isa.table->run(TestContext(*isa.table, 2),
+                   ops::Gate{.out = x, .x = x, .gate = gate, .activation = Activation::kSigmoid});
     EXPECT_TRUE(same_rows(x, out)) << isa.name;
   }
 }

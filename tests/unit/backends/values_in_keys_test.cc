@@ -1,5 +1,5 @@
-// Caches whose values are the last dimensions of their keys: attention gives what it gives where each token's
-// key is stored as its value too, bit for bit, out of half of the bytes.
+// Caches whose values are the last dimensions of their keys (MLA). Attention gives the same bits as with a
+// separate copy of each key as its value.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -25,8 +25,8 @@ using testing::TestContext;
 using testing::TestTensor;
 using testing::usable_isas;
 
-// Few lines and as many as are copied for, whole vectors and parts of them, blocks of whole groups and
-// others.
+// Few query rows, and enough of them for tiles to be copied; vector sizes that are and are not multiples of
+// 16; block sizes that are and are not multiples of 16.
 std::vector<CacheSetup> setups() {
   std::vector<CacheSetup> all;
   for (const DType dtype : kFormats) {
@@ -79,7 +79,7 @@ TestTensor ends_of(const TestTensor& whole, const CacheSetup& setup) {
   return ends;
 }
 
-TEST(ValuesInKeys, AreReadAsIfStoredTwice) {
+TEST(ValuesInKeys, GiveTheResultsOfASeparateCopy) {
   const std::vector<int32_t> lengths = {1, 40, 130};
   for (const CacheSetup& setup : setups()) {
     for (const CpuIsa& isa : usable_isas()) {
@@ -89,10 +89,10 @@ TEST(ValuesInKeys, AreReadAsIfStoredTwice) {
       Sequences twice(*isa.table, stored_twice(setup), lengths);
       EXPECT_EQ(2 * once.pool().size(), twice.pool().size());
       EXPECT_TRUE(same_rows(once.run_all(ctx), ends_of(twice.run_all(ctx), setup)));
-      // The last rows alone, and some of a prompt.
+      // Only the last rows, and some rows of a prompt.
       const std::vector<int32_t> from = {0, 39, 100};
       EXPECT_TRUE(same_rows(once.run(from, lengths, ctx), ends_of(twice.run(from, lengths, ctx), setup)));
-      // Beside positions that hold anything.
+      // With unused positions next to them that contain anything.
       const std::vector<int32_t> to = {1, 38, 101};
       const TestTensor want = ends_of(twice.run({0, 3, 60}, to, ctx), setup);
       for (size_t s = 1; s < lengths.size(); ++s) once.hide(s, to[s]);
@@ -101,7 +101,7 @@ TEST(ValuesInKeys, AreReadAsIfStoredTwice) {
   }
 }
 
-TEST(ValuesInKeys, OfChosenKeysAreReadAsIfStoredTwice) {
+TEST(ValuesInKeys, MatchAStoredCopyWithASparseMask) {
   const std::vector<int32_t> lengths = {1, 40, 700};
   const auto some = [](size_t s, int32_t row, int32_t p) {
     return p == row || (p * 7 + int32_t(s)) % 200 < 3;
@@ -112,14 +112,14 @@ TEST(ValuesInKeys, OfChosenKeysAreReadAsIfStoredTwice) {
       const TestContext ctx(*isa.table, 2, 1024, 1024, 40, 80);
       Sequences once(*isa.table, setup, lengths);
       Sequences twice(*isa.table, stored_twice(setup), lengths);
-      once.choose_keys(some);
-      twice.choose_keys(some);
+      once.select_keys(some);
+      twice.select_keys(some);
       EXPECT_TRUE(same_rows(once.run_all(ctx), ends_of(twice.run_all(ctx), setup)));
     }
   }
 }
 
-TEST(ValuesInKeys, OfSharedPrefixesAreReadAsIfStoredTwice) {
+TEST(ValuesInKeys, MatchAStoredCopyWithSharedPrefixes) {
   const std::vector<int32_t> lengths = {1240, 1150, 1200};
   const std::vector<Prefix> prefixes = {{}, {0, 1120}, {0, 1120}};
   const std::vector<int32_t> from = {1239, 1146, 1199};
@@ -136,7 +136,7 @@ TEST(ValuesInKeys, OfSharedPrefixesAreReadAsIfStoredTwice) {
   }
 }
 
-TEST(ValuesInKeys, HaveNoPlaceOfTheirOwn) {
+TEST(ValuesInKeys, UseNoMemoryOfTheirOwn) {
   alignas(64) float storage[256] = {};
   const KvCacheView cache = {.base = reinterpret_cast<std::byte*>(storage),
                              .block_stride = 1024,
@@ -147,11 +147,12 @@ TEST(ValuesInKeys, HaveNoPlaceOfTheirOwn) {
                              .values_in_keys = true};
   const TestTensor k(DType::kF32, {2, 1, 8});
   const std::vector<int64_t> slots = {0, 1};
-  EXPECT_NO_THROW(check_kv_write(cache, k, {}, slots));
-  EXPECT_THROW(check_kv_write(cache, k, k, slots), Error);
+  EXPECT_NO_THROW(ops::check(ops::KvWrite{.cache = cache, .k = k, .v = TensorView{}, .slot_mapping = slots}));
+  EXPECT_THROW(ops::check(ops::KvWrite{.cache = cache, .k = k, .v = k, .slot_mapping = slots}), Error);
   KvCacheView too_wide = cache;
   too_wide.value_dim = 9;
-  EXPECT_THROW(check_kv_write(too_wide, k, {}, slots), Error);
+  EXPECT_THROW(ops::check(ops::KvWrite{.cache = too_wide, .k = k, .v = TensorView{}, .slot_mapping = slots}),
+               Error);
 }
 
 }  // namespace

@@ -15,20 +15,20 @@ std::string of(const std::vector<std::string_view>& parts) {
   return all.text();
 }
 
-TEST(Fingerprint, IsThatOfTheParts) {
+TEST(Fingerprint, DependsOnTheParts) {
   EXPECT_EQ(of({"a", "bc"}), of({"a", "bc"}));
   EXPECT_EQ(of({}).size(), Fingerprint::kDigits);
   EXPECT_EQ(of({}).find_first_not_of("0123456789abcdef"), std::string::npos);
 }
 
-TEST(Fingerprint, PartsDoNotRunIntoEachOther) {
+TEST(Fingerprint, SeparatesParts) {
   EXPECT_NE(of({"a", "bc"}), of({"ab", "c"}));
   EXPECT_NE(of({"a", ""}), of({"", "a"}));
   EXPECT_NE(of({""}), of({}));
   EXPECT_NE(of({"a", "b"}), of({"b", "a"}));
 }
 
-TEST(Fingerprint, GoesOnAfterItsTextWasTaken) {
+TEST(Fingerprint, ContinuesAfterText) {
   Fingerprint all;
   all.add(int64_t{1});
   const std::string one = all.text();

@@ -8,7 +8,7 @@
 namespace quire {
 namespace {
 
-TEST(Metrics, CountersEndInTotalAndStandUnderEachPrefix) {
+TEST(Metrics, WritesCountersWithTotalUnderEachPrefix) {
   MetricsRegistry registry({{"model_name", "m"}}, {"quire:", "vllm:"});
   registry.counter("prompt_tokens", "Prompt tokens.").add(3);
   EXPECT_EQ(registry.render(),
@@ -18,7 +18,7 @@ TEST(Metrics, CountersEndInTotalAndStandUnderEachPrefix) {
             "vllm:prompt_tokens_total{model_name=\"m\"} 3\n");
 }
 
-TEST(Metrics, SeriesOfOneNameFormOneFamily) {
+TEST(Metrics, GroupsSeriesOfOneNameIntoAFamily) {
   MetricsRegistry registry({}, {""});
   registry.counter("request_success", "By reason.", {{"reason", "stop"}}).add();
   registry.counter("request_success", "", {{"reason", "length"}}).add(2);
@@ -27,7 +27,7 @@ TEST(Metrics, SeriesOfOneNameFormOneFamily) {
             "request_success_total{reason=\"stop\"} 1\nrequest_success_total{reason=\"length\"} 2\n");
 }
 
-TEST(Metrics, HistogramBucketsAreCumulative) {
+TEST(Metrics, WritesCumulativeHistogramBuckets) {
   MetricsRegistry registry({}, {""});
   constexpr std::array<double, 2> kBounds = {1.0, 2.5};
   Histogram& h = registry.histogram("seconds", "Time.", kBounds);
@@ -38,13 +38,13 @@ TEST(Metrics, HistogramBucketsAreCumulative) {
             "seconds_sum 12.5\nseconds_count 4\n");
 }
 
-TEST(Metrics, LabelValuesAreEscaped) {
+TEST(Metrics, EscapesLabelValues) {
   MetricsRegistry registry({{"model_name", "a\"b\\c\nd"}}, {""});
   registry.gauge("g", "G.").set(1);
   EXPECT_NE(registry.render().find("g{model_name=\"a\\\"b\\\\c\\nd\"} 1\n"), std::string::npos);
 }
 
-TEST(Metrics, UpdatesOfManyThreadsAllCount) {
+TEST(Metrics, CountsUpdatesOfManyThreads) {
   MetricsRegistry registry({}, {""});
   Counter& counter = registry.counter("c", "C.");
   std::vector<std::thread> threads;

@@ -6,18 +6,18 @@
 namespace quire {
 namespace {
 
-TEST(Numa, ListsOfTheKernelAreRead) {
+TEST(Numa, ParsesLists) {
   EXPECT_EQ(parse_number_list("0"), std::vector<int>({0}));
   EXPECT_EQ(parse_number_list("0-2,5"), std::vector<int>({0, 1, 2, 5}));
   EXPECT_EQ(parse_number_list("1,3,8-9"), std::vector<int>({1, 3, 8, 9}));
 }
 
-TEST(Numa, WhatIsNoListIsNone) {
+TEST(Numa, RejectsInvalidLists) {
   for (const char* text : {"", "x", "1,", "2-1", "-1", "1-", "0-4096", "0 1", "99999999999"})
     EXPECT_FALSE(parse_number_list(text)) << text;
 }
 
-TEST(Numa, InterleavedPagesCanBeUsed) {
+TEST(Numa, InterleavesUsablePages) {
   constexpr size_t kBytes = 1 << 20;
   void* p = mmap(nullptr, kBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   ASSERT_NE(p, MAP_FAILED);

@@ -13,7 +13,7 @@ namespace {
 using Words = std::array<uint32_t, 4>;
 
 // The philox4x32-10 lines of the Random123 distribution's known answers (kat_vectors).
-TEST(Philox, GivesThePublishedKnownAnswers) {
+TEST(Philox, MatchesThePublishedTestVectors) {
   EXPECT_EQ(philox4x32({0, 0, 0, 0}, {0, 0}), (Words{0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8}));
   EXPECT_EQ(philox4x32({0xffffffff, 0xffffffff, 0xffffffff, 0xffffffff}, {0xffffffff, 0xffffffff}),
             (Words{0x408f276d, 0x41c83b0e, 0xa20bc7c6, 0x6d5451fd}));
@@ -36,7 +36,7 @@ TEST(UniformOpen, StaysInsideTheOpenInterval) {
   EXPECT_NEAR(sum / (2 * kDraws), 0.5, 0.005);
 }
 
-TEST(UniformOpen, FillsItsRangeEvenly) {
+TEST(UniformOpen, IsUniform) {
   constexpr int kDraws = 64000;
   constexpr int kBins = 64;
   std::vector<int> bins(kBins);
@@ -62,13 +62,13 @@ TEST(UniformOpen, DependsOnEachOfItsArguments) {
 }
 
 // The first two outputs of SplitMix64 from state 0.
-TEST(Mix64, IsTheFinaliserOfSplitMix64) {
+TEST(Mix64, MatchesSplitMix64) {
   constexpr uint64_t kGamma = 0x9E3779B97F4A7C15U;
   EXPECT_EQ(mix64(kGamma), 0xE220A8397B1DCDAFU);
   EXPECT_EQ(mix64(2 * kGamma), 0x6E789E6AA1B965F4U);
 }
 
-TEST(DeriveSeed, GivesEveryRequestOfEveryEngineItsOwn) {
+TEST(DeriveSeed, DiffersBetweenRequestsAndEngines) {
   std::set<uint64_t> seen;
   for (uint64_t base = 0; base < 40; ++base) {
     for (uint64_t index = 0; index < 40; ++index) {

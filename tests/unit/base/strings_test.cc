@@ -5,14 +5,14 @@
 namespace quire {
 namespace {
 
-TEST(Strings, CatWritesEachKindAsAPersonWould) {
+TEST(Strings, CatFormatsEachType) {
   EXPECT_EQ(cat("the prompt has ", 5003, " tokens, ", 0.5, ' ', true),
             "the prompt has 5003 tokens, 0.5 true");
   EXPECT_EQ(cat(std::string("a"), std::string_view("b"), int64_t{-7}, uint64_t{18446744073709551615U}),
             "ab-718446744073709551615");
 }
 
-TEST(Strings, DurationsAreReadWithTheirUnits) {
+TEST(Strings, ParsesDurations) {
   EXPECT_DOUBLE_EQ(parse_seconds("0"), 0.0);
   EXPECT_DOUBLE_EQ(parse_seconds("30"), 30.0);
   EXPECT_DOUBLE_EQ(parse_seconds("250ms"), 0.25);
@@ -23,7 +23,7 @@ TEST(Strings, DurationsAreReadWithTheirUnits) {
   }
 }
 
-TEST(Strings, SizesAreReadWithBinaryAndDecimalUnits) {
+TEST(Strings, ParsesSizesWithBinaryAndDecimalUnits) {
   EXPECT_EQ(parse_bytes("0"), 0);
   EXPECT_EQ(parse_bytes("1024"), 1024);
   EXPECT_EQ(parse_bytes("4GiB"), int64_t{4} << 30);
@@ -33,18 +33,18 @@ TEST(Strings, SizesAreReadWithBinaryAndDecimalUnits) {
   EXPECT_EQ(parse_bytes("7B"), 7);
 }
 
-TEST(Strings, WhatIsNoSizeIsRefused) {
+TEST(Strings, RejectsInvalidSizes) {
   for (const char* text : {"", "GiB", "-1", "4XB", "4GiBs", "nan", "1e30T", "four"})
     EXPECT_EQ(parse_bytes(text), -1) << text;
 }
 
-TEST(Strings, BytesAreWrittenWithAUnit) {
+TEST(Strings, FormatsBytesWithAUnit) {
   EXPECT_EQ(format_bytes(512), "512 B");
   EXPECT_EQ(format_bytes(1536), "1.5 KiB");
   EXPECT_EQ(format_bytes(int64_t{4} << 30), "4.0 GiB");
 }
 
-TEST(Strings, Utf8IsCheckedByTheStandard) {
+TEST(Strings, ValidatesUtf8) {
   EXPECT_TRUE(is_valid_utf8(""));
   EXPECT_TRUE(is_valid_utf8("aé€😀"));
   EXPECT_FALSE(is_valid_utf8("\xff"));
@@ -52,11 +52,11 @@ TEST(Strings, Utf8IsCheckedByTheStandard) {
   EXPECT_FALSE(is_valid_utf8("\xe0\x80\xaf")) << "overlong";
   EXPECT_FALSE(is_valid_utf8("\xed\xa0\x80")) << "surrogate";
   EXPECT_FALSE(is_valid_utf8("\xf4\x90\x80\x80")) << "above U+10FFFF";
-  EXPECT_FALSE(is_valid_utf8("\xe2\x82")) << "cut off";
+  EXPECT_FALSE(is_valid_utf8("\xe2\x82")) << "truncated";
   EXPECT_FALSE(is_valid_utf8("a\x80")) << "alone";
 }
 
-TEST(Strings, SecretsCompareByContent) {
+TEST(Strings, ComparesSecretsByContent) {
   EXPECT_TRUE(equal_constant_time("secret", "secret"));
   EXPECT_FALSE(equal_constant_time("secret", "secreT"));
   EXPECT_FALSE(equal_constant_time("secret", "secret "));

@@ -8,7 +8,9 @@
 #include <atomic>
 #include <chrono>
 #include <mutex>
+#include <new>
 #include <set>
+#include <string>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -62,7 +64,7 @@ std::vector<std::pair<int64_t, int64_t>> ranges_of(int64_t n, int64_t grain, Ran
   return {seen.begin(), seen.end()};
 }
 
-TEST(ThreadPool, EvenRangesAreAGrainLongButTheLast) {
+TEST(ThreadPool, UsesRangesOfTheGrain) {
   int64_t at = 0;
   for (const auto& [begin, end] : ranges_of(100, 8, Ranges::kEven)) {
     EXPECT_EQ(begin, at);
@@ -72,7 +74,7 @@ TEST(ThreadPool, EvenRangesAreAGrainLongButTheLast) {
   EXPECT_EQ(at, 100);
 }
 
-TEST(ThreadPool, LongRangesComeFirstAndShrinkToTheGrain) {
+TEST(ThreadPool, StartsWithLongRangesThatShrinkToTheGrain) {
   const auto ranges = ranges_of(600, 8, Ranges::kLongFirst);
   ASSERT_FALSE(ranges.empty());
   EXPECT_EQ(ranges.front(), (std::pair<int64_t, int64_t>(0, 100)));  // half of a third
@@ -89,7 +91,7 @@ TEST(ThreadPool, LongRangesComeFirstAndShrinkToTheGrain) {
   EXPECT_LE(longest, 8);
 }
 
-TEST(ThreadPool, AnEmptyLoopCallsNothing) {
+TEST(ThreadPool, CallsNothingForAnEmptyLoop) {
   ThreadPool pool(2);
   pool.parallel_for(0, 1, [](int64_t, int64_t, int) { FAIL(); });
 }
@@ -106,7 +108,7 @@ TEST(ThreadPool, TakesTemporaryAndNamedBodies) {
   EXPECT_EQ(sum.load(), 90);
 }
 
-TEST(ThreadPool, ManySmallLoopsSeeEachOthersWrites) {
+TEST(ThreadPool, MakesWritesVisibleToTheNextLoop) {
   ThreadPool pool(4);
   std::vector<int64_t> values(64, 0);
   for (int round = 0; round < 5000; ++round) {
@@ -118,7 +120,7 @@ TEST(ThreadPool, ManySmallLoopsSeeEachOthersWrites) {
   for (const int64_t v : values) EXPECT_EQ(v, 5000);
 }
 
-TEST(ThreadPool, AThreadIndexIsNeverUsedTwiceAtOnce) {
+TEST(ThreadPool, NeverUsesAThreadIndexTwiceAtOnce) {
   ThreadPool pool(4);
   std::vector<std::atomic<int>> inside(4);
   for (int round = 0; round < 200; ++round) {
@@ -129,7 +131,7 @@ TEST(ThreadPool, AThreadIndexIsNeverUsedTwiceAtOnce) {
   }
 }
 
-TEST(ThreadPool, WorksAfterItsThreadsParked) {
+TEST(ThreadPool, WorksAfterItsThreadsHaveParked) {
   ThreadPool pool(3);
   for (int round = 0; round < 5; ++round) {
     std::atomic<int> calls{0};
@@ -140,10 +142,10 @@ TEST(ThreadPool, WorksAfterItsThreadsParked) {
   }
 }
 
-TEST(ThreadPool, AParkedThreadWakesForALongLoop) {
+TEST(ThreadPool, WakesAParkedThreadForALongLoop) {
   ThreadPool pool(2);
   std::this_thread::sleep_for(std::chrono::milliseconds(5));
-  // Each range waits for the other one, so the loop ends only when a second thread has come.
+  // Each range waits for the other one, so the loop ends only when a second thread has joined it.
   std::atomic<int> entered{0};
   pool.parallel_for(2, 1, [&](int64_t, int64_t, int) {
     ++entered;
@@ -152,7 +154,7 @@ TEST(ThreadPool, AParkedThreadWakesForALongLoop) {
   EXPECT_EQ(entered.load(), 2);
 }
 
-TEST(ThreadPool, AnIdlePoolUsesNoProcessorTime) {
+TEST(ThreadPool, UsesNoCpuTimeWhileIdle) {
   ThreadPool pool(4);
   std::atomic<int> calls{0};
   pool.parallel_for(16, 1, [&](int64_t, int64_t, int) { ++calls; });
@@ -162,14 +164,62 @@ TEST(ThreadPool, AnIdlePoolUsesNoProcessorTime) {
   EXPECT_LT(cpu_seconds() - before, 0.005);
 }
 
-TEST(ThreadPool, PinnedThreadsWork) {
+TEST(ThreadPool, RethrowsAnExceptionAfterEveryThreadHasLeft) {
+  ThreadPool pool(4);
+  for (int round = 0; round < 300; ++round) {
+    std::atomic<int> inside{0};
+    const auto body = [&](int64_t begin, int64_t end, int) {
+      ++inside;
+      if (begin <= round % 64 && round % 64 < end) {
+        --inside;
+        throw Error("range " + std::to_string(round));
+      }
+      for (volatile int spin = 0; spin < 2000; spin = spin + 1) {
+      }
+      --inside;
+    };
+    try {
+      pool.parallel_for(64, 1, body, round % 2 == 0 ? Ranges::kEven : Ranges::kLongFirst);
+      ADD_FAILURE() << "no exception in round " << round;
+    } catch (const Error& error) {
+      EXPECT_EQ(error.what(), "range " + std::to_string(round));
+      EXPECT_EQ(inside.load(), 0) << "a thread is still inside the body";
+    }
+  }
+}
+
+TEST(ThreadPool, WorksAfterAnException) {
+  ThreadPool pool(3);
+  for (int round = 0; round < 50; ++round) {
+    EXPECT_THROW(pool.parallel_for(16, 1, [](int64_t, int64_t, int) { throw std::bad_alloc(); }),
+                 std::bad_alloc);
+    std::atomic<int> calls{0};
+    pool.parallel_for(16, 1,
+                      [&](int64_t begin, int64_t end, int) { calls += static_cast<int>(end - begin); });
+    EXPECT_EQ(calls.load(), 16);
+  }
+}
+
+TEST(ThreadPool, SkipsTheRemainingRangesAfterAnException) {
+  ThreadPool pool(2);
+  std::atomic<int64_t> calls{0};
+  EXPECT_THROW(pool.parallel_for(1 << 20, 1,
+                                 [&](int64_t, int64_t, int) {
+                                   ++calls;
+                                   throw Error("stop");
+                                 }),
+               Error);
+  EXPECT_LE(calls.load(), 2);
+}
+
+TEST(ThreadPool, WorksWithPinnedThreads) {
   ThreadPool pool(2, true);
   std::atomic<int> calls{0};
   pool.parallel_for(16, 1, [&](int64_t, int64_t, int) { ++calls; });
   EXPECT_EQ(calls.load(), 16);
 }
 
-TEST(ThreadPool, RefusesImpossibleSizes) {
+TEST(ThreadPool, RejectsInvalidSizes) {
   EXPECT_THROW(ThreadPool(0), Error);
   EXPECT_THROW(ThreadPool(-3), Error);
   EXPECT_THROW(ThreadPool(5000), Error);

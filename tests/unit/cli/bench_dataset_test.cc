@@ -49,7 +49,7 @@ std::string failure(const TempFile& file) {
   return "";
 }
 
-TEST(BenchDataset, RandomLengthsAreAsAskedOrInTheRange) {
+TEST(BenchDataset, DrawsLengthsInTheRequestedRange) {
   for (const auto& request : random_requests(5, {32, 8, 0.0}, 1)) {
     EXPECT_EQ(request.input_len, 32);
     EXPECT_EQ(request.output_len, 8);
@@ -66,7 +66,7 @@ TEST(BenchDataset, RandomLengthsAreAsAskedOrInTheRange) {
   for (const auto& request : random_requests(100, {1, 1, 1.0}, 1)) EXPECT_GE(request.input_len, 1);
 }
 
-TEST(BenchDataset, SeedDecidesTheTokens) {
+TEST(BenchDataset, DependsOnTheSeed) {
   const auto make = [](uint64_t seed) {
     auto requests = random_requests(2, {16, 4, 0.0}, 0);
     fill_tokens(requests, 0, 1000, seed);
@@ -77,7 +77,7 @@ TEST(BenchDataset, SeedDecidesTheTokens) {
   EXPECT_NE(make(1)[0].token_ids, make(1)[1].token_ids);
 }
 
-TEST(BenchDataset, RandomTokensAreOfTheRangeAndAllowed) {
+TEST(BenchDataset, DrawsAllowedTokensInTheRange) {
   auto requests = random_requests(4, {64, 4, 0.0}, 0);
   fill_tokens(requests, 5, 20, 3, [](TokenId id) { return id != 7; });
   for (const auto& request : requests) {
@@ -92,7 +92,7 @@ TEST(BenchDataset, RandomTokensAreOfTheRangeAndAllowed) {
   EXPECT_THROW(fill_tokens(more, 5, 5, 3), Error);
 }
 
-TEST(BenchDataset, WordsAreOneATokenAndTextsStay) {
+TEST(BenchDataset, WritesOneWordPerTokenAndKeepsTexts) {
   auto requests = random_requests(2, {12, 4, 0.0}, 0);
   requests[1].text = "given";
   fill_words(requests, 1);
@@ -100,7 +100,7 @@ TEST(BenchDataset, WordsAreOneATokenAndTextsStay) {
   EXPECT_EQ(requests[1].text, "given");
 }
 
-TEST(BenchDataset, ShareGptTakesThePromptAndTheLengthOfTheAnswer) {
+TEST(BenchDataset, ReadsPromptsAndOutputLengthsOfShareGpt) {
   const TempFile file(".json", R"([
     {"id": "a", "conversations": [{"from": "human", "value": "one two three four"}, {"from": "gpt", "value": "1 2 3 4 5 6"}]},
     {"id": "single", "conversations": [{"from": "human", "value": "one two three four"}]},
@@ -122,7 +122,7 @@ TEST(BenchDataset, ShareGptTakesThePromptAndTheLengthOfTheAnswer) {
   EXPECT_EQ(forced[0].output_len, 99);
 }
 
-TEST(BenchDataset, JsonLinesTakePromptsIdsMessagesTurnsAndTraces) {
+TEST(BenchDataset, ReadsJsonLines) {
   const TempFile file(
       ".jsonl",
       "{\"prompt\": \"hello\", \"max_tokens\": 5}\n"
@@ -146,7 +146,7 @@ TEST(BenchDataset, JsonLinesTakePromptsIdsMessagesTurnsAndTraces) {
   EXPECT_EQ(requests[4].output_len, 500);
 }
 
-TEST(BenchDataset, TraceGivesLengths) {
+TEST(BenchDataset, ReadsTheLengthsOfATrace) {
   const TempFile file(
       ".csv",
       "TIMESTAMP,ContextTokens,GeneratedTokens\r\n2023-11-16 18:15:46.6805900,374,44\r\n2023-11-16 "
@@ -158,14 +158,14 @@ TEST(BenchDataset, TraceGivesLengths) {
   EXPECT_EQ(requests[1].output_len, 1);
 }
 
-TEST(BenchDataset, BrokenFilesAreErrorsThatNameThePlace) {
+TEST(BenchDataset, ReportsThePositionOfErrors) {
   EXPECT_THAT(failure(TempFile(".csv", "a,b\n1,2\n")), HasSubstr(".csv:1: no column 'ContextTokens'"));
   EXPECT_THAT(failure(TempFile(".csv", "ContextTokens,GeneratedTokens\n5,x\n")), HasSubstr(".csv:2"));
   EXPECT_THAT(failure(TempFile(".csv", "ContextTokens,GeneratedTokens\n5\n")), HasSubstr(".csv:2"));
   EXPECT_THAT(failure(TempFile(".csv", "ContextTokens,GeneratedTokens\n5,1e300\n")),
-              HasSubstr("no number of tokens"));
+              HasSubstr("not a valid number of tokens"));
   EXPECT_THAT(failure(TempFile(".csv", "ContextTokens,GeneratedTokens\n")), HasSubstr("no usable request"));
-  EXPECT_THAT(failure(TempFile(".json", "{")), HasSubstr("is not JSON"));
+  EXPECT_THAT(failure(TempFile(".json", "{")), HasSubstr("not valid JSON"));
   EXPECT_THAT(failure(TempFile(".json", "{}")), HasSubstr("must be a list"));
   EXPECT_THAT(failure(TempFile(".jsonl", "{\"prompt\": \"a\"}\nnonsense\n")), HasSubstr(".jsonl:2"));
   EXPECT_THAT(failure(TempFile(".jsonl", "{\"input_length\": -5, \"output_length\": 1}\n")),
@@ -173,7 +173,7 @@ TEST(BenchDataset, BrokenFilesAreErrorsThatNameThePlace) {
   EXPECT_THROW(read_dataset("/nonexistent.jsonl", {}, count_words), Error);
 }
 
-TEST(BenchDataset, LengthsAreCutToTheModelPromptFirst) {
+TEST(BenchDataset, LimitsLengthsToTheModel) {
   auto requests = random_requests(3, {100, 20, 0.0}, 0);
   requests[1].output_len = 500;
   requests[2].text = "left as it is";
@@ -190,7 +190,7 @@ TEST(BenchDataset, LengthsAreCutToTheModelPromptFirst) {
   EXPECT_EQ(ids[0].token_ids.size(), 4U);
 }
 
-TEST(BenchDataset, MeansAreRounded) {
+TEST(BenchDataset, RoundsMeans) {
   auto requests = random_requests(2, {10, 4, 0.0}, 0);
   requests[1].input_len = 13;
   EXPECT_EQ(mean_input_len(requests), 12);
@@ -198,12 +198,12 @@ TEST(BenchDataset, MeansAreRounded) {
   EXPECT_EQ(mean_input_len({}), 0);
 }
 
-TEST(BenchDataset, TheAzureTraceIsRead) {
+TEST(BenchDataset, ReadsTheAzureTrace) {
   const char* shared = std::getenv("QUIRE_SHARED");
   const std::filesystem::path root =
       shared != nullptr ? shared : std::string(QUIRE_SOURCE_DIR) + "/../shared";
   const auto path = root / "data/workloads/azure-llm-2023/AzureLLMInferenceTrace_conv.csv";
-  if (!std::filesystem::exists(path)) GTEST_SKIP() << path << " is missing: the real trace was not read";
+  if (!std::filesystem::exists(path)) GTEST_SKIP() << path << " is missing, the recorded trace was not read";
   DatasetOptions options;
   options.num_prompts = 1'000'000;
   const auto requests = read_dataset(path.string(), options, count_words);

@@ -13,14 +13,14 @@ namespace {
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-// The body of a response that comes in pieces of `step` bytes and may end with the connection.
+// The body of a response that arrives in pieces of `step` bytes and may end with the connection.
 std::string parse(const std::string& bytes, size_t step, ResponseParser& parser) {
   std::string body;
   for (size_t i = 0; i < bytes.size(); i += step) parser.feed(std::string_view(bytes).substr(i, step), body);
   return body;
 }
 
-TEST(BenchUrl, PartsAreTaken) {
+TEST(BenchUrl, ParsesTheParts) {
   EXPECT_EQ(parse_url("http://127.0.0.1:8000").port, "8000");
   EXPECT_EQ(parse_url("http://example.org/").host, "example.org");
   EXPECT_EQ(parse_url("http://example.org/").port, "80");
@@ -31,7 +31,7 @@ TEST(BenchUrl, PartsAreTaken) {
   EXPECT_EQ(parse_url("http://[::1]").port, "80");
 }
 
-TEST(BenchUrl, WrongOnesAreErrorsAndHttpsSaysWhy) {
+TEST(BenchUrl, RejectsInvalidUrlsAndHttps) {
   for (const char* wrong : {"", "localhost:8000", "ftp://x", "http://", "http://:80", "http://h:0",
                             "http://h:99999", "http://h:x", "http://[::1", "http://a b/"}) {
     EXPECT_THROW(parse_url(wrong), Error) << wrong;
@@ -44,14 +44,14 @@ TEST(BenchUrl, WrongOnesAreErrorsAndHttpsSaysWhy) {
   }
 }
 
-TEST(BenchRequestText, NamesHostLengthAndHeaders) {
+TEST(BenchRequestText, ContainsHostLengthAndHeaders) {
   const std::string text = request_text(parse_url("http://[::1]:9/api"), "POST", "/v1/x", {{"A", "b"}}, "{}");
   EXPECT_THAT(text, testing::StartsWith("POST /api/v1/x HTTP/1.1\r\nHost: [::1]:9\r\n"));
   EXPECT_THAT(text, HasSubstr("A: b\r\n"));
   EXPECT_THAT(text, testing::EndsWith("Content-Length: 2\r\n\r\n{}"));
 }
 
-TEST(BenchResponse, BodiesByLengthInChunksAndUntilTheEndAreReadInAnyPieces) {
+TEST(BenchResponse, ReadsBodiesInAnyPieces) {
   const std::string length = "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello";
   const std::string chunked =
       "HTTP/1.1 200 OK\r\ntransfer-encoding: Chunked\r\n\r\n3;x=y\r\nhel\r\nA\r\nlo, world!\r\n0\r\nTrailer: "
@@ -72,7 +72,7 @@ TEST(BenchResponse, BodiesByLengthInChunksAndUntilTheEndAreReadInAnyPieces) {
   }
 }
 
-TEST(BenchResponse, InterimResponsesArePassedOver) {
+TEST(BenchResponse, SkipsInterimResponses) {
   ResponseParser parser;
   EXPECT_EQ(parse("HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 201 Created\r\nConnection: close\r\nContent-Length: "
                   "1\r\n\r\nx",
@@ -82,7 +82,7 @@ TEST(BenchResponse, InterimResponsesArePassedOver) {
   EXPECT_FALSE(parser.keep_alive());
 }
 
-TEST(BenchResponse, BrokenOnesAreErrors) {
+TEST(BenchResponse, RejectsInvalidResponses) {
   for (const char* wrong : {"SSH-2.0-x\r\n", "HTTP/1.1 2xx OK\r\n", "HTTP/1.1 200 OK\r\nnonsense\r\n",
                             "HTTP/1.1 200 OK\r\nContent-Length: -1\r\n",
                             "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n",
@@ -98,7 +98,7 @@ TEST(BenchResponse, BrokenOnesAreErrors) {
   EXPECT_THROW(cut.finish(), Error);
 }
 
-TEST(BenchSse, EventsAreReadWhateverTheLineEndsAndPieces) {
+TEST(BenchSse, ReadsEventsWithAnyLineEndsAndPieces) {
   const std::string bytes =
       ": comment\r\ndata: one\r\n\r\nevent: x\ndata:two\ndata: lines\nid: 7\n\n\n\rdata: three\r\rdata: "
       "never ended";
@@ -113,7 +113,7 @@ TEST(BenchSse, EventsAreReadWhateverTheLineEndsAndPieces) {
   }
 }
 
-TEST(BenchHttp, ARequestIsAnswered) {
+TEST(BenchHttp, SendsARequest) {
   TestServer server([](const std::string& request, int) -> TestServer::Answer {
     EXPECT_THAT(request, testing::StartsWith("GET /v1/models HTTP/1.1\r\n"));
     return {{"HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\n", "bo", "dy"}, false};
@@ -125,16 +125,16 @@ TEST(BenchHttp, ARequestIsAnswered) {
   EXPECT_EQ(response.body, "body");
 }
 
-TEST(BenchHttp, NobodyListeningASilentServerAndACutAnswerAreErrors) {
+TEST(BenchHttp, ReportsConnectionErrorsTimeoutsAndTruncatedResponses) {
   std::string gone;
   {
     TestServer server([](const std::string&, int) -> TestServer::Answer { return {}; });
     gone = server.base_url();
   }
-  const Url nobody = parse_url(gone);
+  const Url closed = parse_url(gone);
   try {
-    http_request(Address(nobody), request_text(nobody, "GET", "/", {}, ""), 5.0);
-    ADD_FAILURE() << "nobody answered, yet there is an answer";
+    http_request(Address(closed), request_text(closed, "GET", "/", {}, ""), 5.0);
+    ADD_FAILURE() << "got a response from a closed port";
   } catch (const Error& error) {
     EXPECT_THAT(error.what(), HasSubstr("refused"));
   }

@@ -49,12 +49,12 @@ LoadResult run(const TestServer& server, size_t count, const LoadOptions& option
   return run_load(Address(url), requests, arrival_times(count, rate, 1.0, 1), options);
 }
 
-TEST(BenchArrivals, InfiniteRateSendsAllAtOnce) {
+TEST(BenchArrivals, SendsAllAtOnceWithAnInfiniteRate) {
   EXPECT_THAT(arrival_times(3, kAtOnce, 1.0, 0), testing::Each(0.0));
   EXPECT_TRUE(arrival_times(0, 5.0, 1.0, 0).empty());
 }
 
-TEST(BenchArrivals, RateIsMetExactlyAndTimesAscend) {
+TEST(BenchArrivals, MatchesTheRateWithAscendingTimes) {
   const auto times = arrival_times(1000, 50.0, 1.0, 3);
   EXPECT_NEAR(times.back(), 20.0, 1e-9);
   EXPECT_TRUE(std::is_sorted(times.begin(), times.end()));
@@ -62,7 +62,7 @@ TEST(BenchArrivals, RateIsMetExactlyAndTimesAscend) {
   EXPECT_NE(times, arrival_times(1000, 50.0, 1.0, 4));
 }
 
-TEST(BenchArrivals, BurstinessIsTheShapeOfTheGaps) {
+TEST(BenchArrivals, UsesBurstinessAsTheShapeOfTheGaps) {
   // The squared coefficient of variation of a gamma distribution is 1 / shape.
   for (const double burstiness : {0.25, 1.0, 4.0}) {
     const auto times = arrival_times(20000, 1.0, burstiness, 5);
@@ -78,7 +78,7 @@ TEST(BenchArrivals, BurstinessIsTheShapeOfTheGaps) {
   }
 }
 
-TEST(BenchStream, ChatChunksOfRoleAndEndCarryNoToken) {
+TEST(BenchStream, CountsNoTokenForRoleAndEndChunks) {
   RequestRecord record;
   StreamRecorder recorder(record);
   const auto feed = [&](const std::string& json, double now) {
@@ -96,7 +96,7 @@ TEST(BenchStream, ChatChunksOfRoleAndEndCarryNoToken) {
   EXPECT_EQ(record.output_tokens, 2);
 }
 
-TEST(BenchStream, CompletionChunksWithoutTextCountUnlessTheyEnd) {
+TEST(BenchStream, CountsEmptyChunksExceptTheLast) {
   RequestRecord record;
   StreamRecorder recorder(record);
   recorder.feed("data: {\"choices\":[{\"text\":\"\",\"finish_reason\":null}]}\n\n", 1.0);
@@ -106,7 +106,7 @@ TEST(BenchStream, CompletionChunksWithoutTextCountUnlessTheyEnd) {
   EXPECT_THAT(record.chunk_times, testing::ElementsAre(1.0, 2.0));
 }
 
-TEST(BenchStream, ErrorsAreNamed) {
+TEST(BenchStream, ReportsErrors) {
   const auto outcome = [](int status, const std::string& bytes) {
     RequestRecord record;
     StreamRecorder recorder(record);
@@ -119,15 +119,15 @@ TEST(BenchStream, ErrorsAreNamed) {
   EXPECT_EQ(outcome(404, R"({"message":"no such thing"})"), "HTTP 404: no such thing");
   EXPECT_EQ(outcome(500, R"({"error":"plain"})"), "HTTP 500: plain");
   EXPECT_EQ(outcome(502, "<html>"), "HTTP 502: <html>");
-  EXPECT_THAT(outcome(200, R"({"choices":[{"text":"whole"}]})"), HasSubstr("no streamed answer"));
-  EXPECT_THAT(outcome(200, "data: 7\n\n"), HasSubstr("no JSON object"));
+  EXPECT_THAT(outcome(200, R"({"choices":[{"text":"whole"}]})"), HasSubstr("expected an event stream"));
+  EXPECT_THAT(outcome(200, "data: 7\n\n"), HasSubstr("not a JSON object"));
   for (const char* odd :
        {R"({"choices":7})", R"({"choices":[7]})", R"({"choices":[{"delta":7}]})", R"({"usage":[1]})"}) {
     EXPECT_NE(outcome(200, std::string("data: ") + odd + "\n\n"), "") << odd;
   }
 }
 
-TEST(BenchLoad, StreamedAnswersAreTimedAndCounted) {
+TEST(BenchLoad, MeasuresStreamedResponses) {
   TestServer server([](const std::string&, int) { return three_tokens(); });
   const LoadResult result = run(server, 4);
   ASSERT_EQ(result.records.size(), 4U);
@@ -144,7 +144,7 @@ TEST(BenchLoad, StreamedAnswersAreTimedAndCounted) {
   EXPECT_GE(result.elapsed_s, result.records[3].e2e());
 }
 
-TEST(BenchLoad, ConcurrencyIsLimitedAndConnectionsAreUsedAgain) {
+TEST(BenchLoad, LimitsConcurrencyAndReusesConnections) {
   TestServer server([](const std::string&, int) { return three_tokens(); });
   LoadOptions options;
   options.max_concurrency = 1;
@@ -159,8 +159,8 @@ TEST(BenchLoad, ConcurrencyIsLimitedAndConnectionsAreUsedAgain) {
   for (const auto& record : result.records) EXPECT_EQ(record.error, "");
 }
 
-TEST(BenchLoad, AConnectionClosedBetweenRequestsIsMadeAnew) {
-  // The answer does not say that the connection ends, yet it does.
+TEST(BenchLoad, ReconnectsAfterTheServerClosedTheConnection) {
+  // The server closes the connection without announcing it in the response.
   TestServer server([](const std::string&, int) {
     TestServer::Answer answer = three_tokens();
     answer.keep_open = false;
@@ -173,14 +173,14 @@ TEST(BenchLoad, AConnectionClosedBetweenRequestsIsMadeAnew) {
   EXPECT_EQ(server.num_connections(), 3);
 }
 
-TEST(BenchLoad, ArrivalsAreKept) {
+TEST(BenchLoad, FollowsTheArrivalTimes) {
   TestServer server([](const std::string&, int) { return three_tokens(); });
   const LoadResult result = run(server, 10, {}, 50.0);
   EXPECT_GE(result.records.back().begin - result.records.front().begin, 0.1);
   EXPECT_GE(result.elapsed_s, 0.2);
 }
 
-TEST(BenchLoad, OneFailureHarmsNoOther) {
+TEST(BenchLoad, ContinuesAfterAFailure) {
   TestServer server([](const std::string&, int number) -> TestServer::Answer {
     if (number == 1)
       return {{"HTTP/1.1 503 Service Unavailable\r\nContent-Length: "
@@ -201,15 +201,15 @@ TEST(BenchLoad, OneFailureHarmsNoOther) {
   EXPECT_EQ(result.records[4].error, "");
 }
 
-TEST(BenchLoad, ASilentServerTimesOut) {
+TEST(BenchLoad, TimesOutOnASilentServer) {
   TestServer server([](const std::string&, int) -> TestServer::Answer { return {{}, true}; });
   LoadOptions options;
   options.timeout_s = 0.05;
   const LoadResult result = run(server, 2, options);
-  for (const auto& record : result.records) EXPECT_THAT(record.error, HasSubstr("nothing came"));
+  for (const auto& record : result.records) EXPECT_THAT(record.error, HasSubstr("no data for"));
 }
 
-TEST(BenchLoad, NobodyListeningFailsEachRequest) {
+TEST(BenchLoad, FailsEachRequestWithoutAServer) {
   Url url;
   {
     TestServer server([](const std::string&, int) -> TestServer::Answer { return {}; });

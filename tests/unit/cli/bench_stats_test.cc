@@ -24,7 +24,7 @@ RequestRecord record(double begin, std::vector<double> times, int64_t prompt_tok
   return r;
 }
 
-TEST(BenchStats, PercentilesLieBetweenNeighboursAsNumpys) {
+TEST(BenchStats, InterpolatesPercentilesLikeNumpy) {
   const std::vector<double> values = {1, 2, 3, 4};
   EXPECT_DOUBLE_EQ(percentile(values, 0), 1.0);
   EXPECT_DOUBLE_EQ(percentile(values, 50), 2.5);
@@ -35,30 +35,30 @@ TEST(BenchStats, PercentilesLieBetweenNeighboursAsNumpys) {
   EXPECT_DOUBLE_EQ(percentile({}, 50), 0.0);
 }
 
-TEST(BenchStats, SummaryIsInMillisecondsAndSortsItsInput) {
+TEST(BenchStats, SummarizesInMillisecondsAndSortsItsInput) {
   const LatencySummary s = summarize({0.004, 0.001, 0.003, 0.002});
   EXPECT_DOUBLE_EQ(s.mean, 2.5);
   EXPECT_DOUBLE_EQ(s.p50, 2.5);
   EXPECT_DOUBLE_EQ(s.p90, 3.7);
 }
 
-TEST(BenchStats, LatenciesOfARequestFollowTheDefinitionsOfVllm) {
+TEST(BenchStats, ComputesLatenciesLikeVllm) {
   const RequestRecord r = record(10.0, {10.5, 10.6, 10.9});
   EXPECT_DOUBLE_EQ(r.ttft(), 0.5);
   EXPECT_NEAR(r.e2e(), 0.9, 1e-12);
   EXPECT_NEAR(r.tpot(), 0.2, 1e-12);  // (0.9 - 0.5) / 2
   const LatencyReport report = latencies({r});
-  EXPECT_NEAR(report.itl.mean, 200.0, 1e-9);  // of 100 and 300
+  EXPECT_NEAR(report.itl.mean, 200.0, 1e-9);  // mean of 100 and 300
   EXPECT_NEAR(report.itl.p50, 200.0, 1e-9);
 }
 
-TEST(BenchStats, TimePerTokenCountsTokensAndNotPieces) {
+TEST(BenchStats, CountsTokensInsteadOfPieces) {
   RequestRecord r = record(0.0, {1.0, 2.0});
   r.output_tokens = 5;
   EXPECT_DOUBLE_EQ(r.tpot(), 0.25);
 }
 
-TEST(BenchStats, SingleTokensHaveNoTimePerTokenAndFailuresNoLatency) {
+TEST(BenchStats, OmitsTpotOfSingleTokensAndLatenciesOfFailures) {
   RequestRecord failed = record(0.0, {100.0, 200.0});
   failed.error = "HTTP 500";
   const LatencyReport report = latencies({record(0.0, {0.25}), failed});
@@ -67,7 +67,7 @@ TEST(BenchStats, SingleTokensHaveNoTimePerTokenAndFailuresNoLatency) {
   EXPECT_DOUBLE_EQ(report.e2e.p99, 250.0);
 }
 
-TEST(BenchStats, PhasesPartAtTheLastFirstToken) {
+TEST(BenchStats, SeparatesPhasesAtTheLastFirstToken) {
   RequestRecord cached = record(0.0, {2.0, 3.0, 4.0}, 30);
   cached.cached_tokens = 10;
   const Phases phases = phases_of({record(0.0, {1.0, 2.5, 3.0}), cached});
@@ -79,7 +79,7 @@ TEST(BenchStats, PhasesPartAtTheLastFirstToken) {
   EXPECT_DOUBLE_EQ(phases.decode_tokens_per_s(), 2.0);
 }
 
-TEST(BenchStats, ObjectivesAreReadAndChecked) {
+TEST(BenchStats, ParsesGoodputObjectives) {
   const Objectives o = parse_objectives("ttft:600,tpot:50.5");
   EXPECT_EQ(o.ttft, 600.0);
   EXPECT_EQ(o.tpot, 50.5);
@@ -91,7 +91,7 @@ TEST(BenchStats, ObjectivesAreReadAndChecked) {
   }
 }
 
-TEST(BenchStats, ARequestIsGoodWhenItMeetsEveryObjective) {
+TEST(BenchStats, CountsRequestsThatMeetEveryObjective) {
   const RequestRecord r = record(0.0, {0.5, 0.6, 0.9});
   EXPECT_TRUE(meets(r, parse_objectives("ttft:500,tpot:201,e2e:901")));
   EXPECT_FALSE(meets(r, parse_objectives("ttft:499")));
@@ -102,7 +102,7 @@ TEST(BenchStats, ARequestIsGoodWhenItMeetsEveryObjective) {
   EXPECT_FALSE(meets(failed, {}));
 }
 
-TEST(BenchStats, JsonHasTheFieldsOfTheInterface) {
+TEST(BenchStats, WritesTheDocumentedJsonFields) {
   BenchReport report;
   report.model = "m";
   report.elapsed_s = 2.0;
@@ -126,7 +126,7 @@ TEST(BenchStats, JsonHasTheFieldsOfTheInterface) {
   EXPECT_TRUE(object["dtype"].is_null());
 }
 
-TEST(BenchStats, TableShowsTheFigures) {
+TEST(BenchStats, WritesATable) {
   BenchReport report;
   report.model = "m";
   report.elapsed_s = 1.0;
@@ -137,13 +137,13 @@ TEST(BenchStats, TableShowsTheFigures) {
   EXPECT_THAT(table, HasSubstr("125.00"));
 }
 
-TEST(BenchStats, ReportThatCannotBeWrittenIsAnError) {
+TEST(BenchStats, RejectsAReportPathThatIsNotWritable) {
   testing::internal::CaptureStdout();
   EXPECT_THROW(print_report("table\n", "/nonexistent/f.json", {}), Error);
   EXPECT_EQ(testing::internal::GetCapturedStdout(), "table\n");
 }
 
-TEST(BenchStats, PeakMemoryIsInBytes) {
+TEST(BenchStats, ReportsPeakMemoryInBytes) {
   EXPECT_GT(peak_memory_bytes(), int64_t{1} << 20);
 }
 

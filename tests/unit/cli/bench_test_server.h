@@ -1,5 +1,5 @@
-// A little HTTP server for the tests of the benchmark's client: one thread, one connection at a time, answers
-// as bytes.
+// A small HTTP server for tests of the benchmark client: one thread, one connection at a time, responses as
+// raw bytes.
 #pragma once
 
 #include <arpa/inet.h>
@@ -21,9 +21,9 @@ class TestServer {
  public:
   struct Answer {
     std::vector<std::string> pieces;  // sent one after the other, a millisecond apart
-    bool keep_open = false;           // the connection waits for the next request
+    bool keep_open = false;           // keep the connection open for the next request
   };
-  // Gets the bytes of a request (headers and body) and its number, from 0.
+  // Receives the bytes of a request (header and body) and its number, starting at 0.
   using Handler = std::function<Answer(const std::string& request, int number)>;
 
   explicit TestServer(Handler handler) : handler_(std::move(handler)) {
@@ -70,7 +70,7 @@ class TestServer {
     }
   }
 
-  // False when the connection is to be closed.
+  // Returns false if the connection is to be closed.
   bool serve(Connection& connection) {
     char buffer[4096];
     const ssize_t count = recv(connection.fd, buffer, sizeof(buffer), 0);

@@ -31,32 +31,32 @@ class ConfigFile : public testing::Test {
           .string();
 };
 
-TEST_F(ConfigFile, GivesWhatTheCommandLineDoesNot) {
+TEST_F(ConfigFile, AddsFlagsThatTheCommandLineDoesNotHave) {
   EXPECT_EQ(with("max-num-seqs: 64\nport: 9000\n", {"serve", "--port", "8001"}),
             (std::vector<std::string>{"serve", "--port", "8001", "--max-num-seqs=64"}));
 }
 
-TEST_F(ConfigFile, KnowsSwitchesListsAndUnderscores) {
+TEST_F(ConfigFile, SupportsSwitchesListsAndUnderscores) {
   EXPECT_EQ(with("enable_prefix_caching: false\nignore_eos: true\nstop: [a, b]\nstrict-params: false\n",
                  {"generate"}),
             (std::vector<std::string>{"generate", "--no-enable-prefix-caching", "--ignore-eos", "--stop=a",
                                       "--stop=b"}));
 }
 
-TEST_F(ConfigFile, NamesTheModelUnlessTheCommandLineDoes) {
+TEST_F(ConfigFile, SetsTheModelUnlessTheCommandLineDoes) {
   EXPECT_EQ(with("model: dir/a\n", {"serve"}), (std::vector<std::string>{"serve", "dir/a"}));
   EXPECT_EQ(with("model: dir/a\n", {"serve", "dir/b"}), (std::vector<std::string>{"serve", "dir/b"}));
   EXPECT_EQ(with("model: dir/a\n", {"bench", "latency"}),
             (std::vector<std::string>{"bench", "latency", "dir/a"}));
 }
 
-TEST_F(ConfigFile, BrokenFilesAreErrorsThatNameThem) {
+TEST_F(ConfigFile, RejectsInvalidFiles) {
   EXPECT_THROW(with("a: [1\n", {"serve"}), Error);
   EXPECT_THROW(with("just text", {"serve"}), Error);
   EXPECT_THROW(with_config_file({"serve", "--config", "/nowhere.yaml"}), Error);
 }
 
-TEST(EngineFlags, PolicyPreemptionTiersAndTargets) {
+TEST(EngineFlags, SetPolicyPreemptionTiersAndTargets) {
   CLI::App app;
   EngineConfig config;
   CLI::App* command = add_command(app, "run", "");
@@ -76,7 +76,7 @@ TEST(EngineFlags, PolicyPreemptionTiersAndTargets) {
   EXPECT_EQ(config.max_num_partial_prefills, 2);
 }
 
-TEST(EngineFlags, TheHelpNamesTheChoicesInPlainText) {
+TEST(EngineFlags, ListTheirChoicesInTheHelp) {
   CLI::App app;
   EngineConfig config;
   CLI::App* command = add_command(app, "run", "");
@@ -87,7 +87,7 @@ TEST(EngineFlags, TheHelpNamesTheChoicesInPlainText) {
   EXPECT_TRUE(std::all_of(help.begin(), help.end(), [](char c) { return c == '\n' || c >= ' '; }));
 }
 
-TEST(EngineFlags, WrongPolicyAndWrongTimeAreRefused) {
+TEST(EngineFlags, RejectInvalidPoliciesAndDurations) {
   for (const char* line : {"run --scheduling-policy lifo", "run --ttft-slo soon", "run --tpot-slo -1s"}) {
     CLI::App app;
     EngineConfig config;
@@ -105,7 +105,7 @@ SamplingParams sampling_of(const std::string& line, SamplingParams params = {}) 
   return params;
 }
 
-TEST(SamplingFlags, BeamSearch) {
+TEST(SamplingFlags, SetBeamSearch) {
   SamplingParams model;
   model.temperature = 0.6F;
   model.top_p = 0.9F;
@@ -126,7 +126,7 @@ TEST(SamplingFlags, BeamSearch) {
   EXPECT_THROW(sampling_of("--early-stopping=soon"), CLI::ParseError);
 }
 
-TEST(Prompts, JsonLinesWithBeamSearch) {
+TEST(Prompts, ReadsBeamSearchFromJsonLines) {
   std::istringstream in(
       R"({"prompt": "a", "use_beam_search": true, "best_of": 4, "n": 2, "early_stopping": true})"
       "\n"
@@ -148,7 +148,7 @@ TEST(Prompts, JsonLinesWithBeamSearch) {
   EXPECT_THROW(read_json_prompts(wrong, "f", {}), Error);
 }
 
-TEST(Prompts, LinesOfText) {
+TEST(Prompts, ReadsLinesOfText) {
   std::istringstream in("one\r\n\ntwo words\n");
   const auto entries = read_text_prompts(in, {.max_tokens = 5});
   ASSERT_EQ(entries.size(), 2U);
@@ -157,7 +157,7 @@ TEST(Prompts, LinesOfText) {
   EXPECT_EQ(entries[1].params.max_tokens, 5);
 }
 
-TEST(Prompts, JsonLinesWithSamplingFields) {
+TEST(Prompts, ReadsSamplingFieldsFromJsonLines) {
   std::istringstream in(R"({"prompt": "a", "temperature": 0, "stop": "x", "logit_bias": {"7": -3}})"
                         "\n\n"
                         R"({"prompt_token_ids": [1, 2], "n": 3, "seed": 9, "stop": ["y", "z"]})"
@@ -175,7 +175,7 @@ TEST(Prompts, JsonLinesWithSamplingFields) {
   EXPECT_EQ(entries[2].messages[0].content, "hi");
 }
 
-TEST(Prompts, BrokenLinesAreNamed) {
+TEST(Prompts, ReportsInvalidLines) {
   const auto message = [](const std::string& text) -> std::string {
     std::istringstream in("{\"prompt\": \"fine\"}\n" + text);
     try {
@@ -185,7 +185,7 @@ TEST(Prompts, BrokenLinesAreNamed) {
     }
     return "";
   };
-  EXPECT_EQ(message("{"), "p.jsonl:2: is not JSON");
+  EXPECT_EQ(message("{"), "p.jsonl:2: not valid JSON");
   EXPECT_NE(message("[1]").find("p.jsonl:2: must be"), std::string::npos);
   EXPECT_NE(message("{\"temperature\": 1}").find("needs 'prompt'"), std::string::npos);
   EXPECT_NE(message("{\"prompt\": 5}").find("'prompt' has the wrong type"), std::string::npos);

@@ -1,4 +1,4 @@
-// Beam search through the whole engine: the texts of transformers, and the same bits whatever else happens.
+// Beam search through the engine: compared with transformers, and bitwise independent of other requests.
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <thread>
@@ -32,14 +32,14 @@ EngineConfig config_of(const std::string& model, const Setting& setting) {
   return config;
 }
 
-// Beam searches of many kinds, and a sampled request here and there.
+// Beam searches with various parameters, mixed with sampled requests.
 GenerateRequest make_request(int i, const ModelInfo& model) {
   GenerateRequest request;
   const int longest = model.max_model_len / 2;
   const int length =
       1 + static_cast<int>(mix64(static_cast<uint64_t>(i) + 99) % static_cast<uint64_t>(longest));
   request.prompt_token_ids = test::random_prompt(static_cast<uint64_t>(i) + 7, length, model.vocab_size);
-  SamplingParams& s = request.sampling;
+  SamplingParams& s = request.sampling.edit();
   s.max_tokens = 6 + 3 * (i % 9);
   s.seed = 50 + i;
   if (i % 5 == 4) {
@@ -64,7 +64,7 @@ std::vector<Answer> answers_alone(const std::string& model) {
   for (int i = 0; i < kNumRequests; ++i) {
     SCOPED_TRACE("request " + std::to_string(i));
     answers.push_back(test::ask(*engine, make_request(i, engine->model())));
-    const SamplingParams s = make_request(i, engine->model()).sampling;
+    const SamplingParams s = *make_request(i, engine->model()).sampling;
     EXPECT_EQ(answers.back().samples.size(), static_cast<size_t>(s.n));
     for (const auto& sample : answers.back().samples) {
       EXPECT_FALSE(sample.tokens.empty());
@@ -91,7 +91,7 @@ class BeamInvariance : public testing::TestWithParam<std::string> {
   std::vector<Answer> expected_ = answers_alone(GetParam());
 };
 
-TEST_P(BeamInvariance, AmongOthersInAnyChunkingAndThreads) {
+TEST_P(BeamInvariance, IsIndependentOfBatchChunkingAndThreads) {
   for (const Setting& setting :
        {Setting{}, Setting{.chunk = 1}, Setting{.chunk = 7, .threads = 2}, Setting{.chunk = 16}}) {
     SCOPED_TRACE("chunk " + std::to_string(setting.chunk));
@@ -99,15 +99,15 @@ TEST_P(BeamInvariance, AmongOthersInAnyChunkingAndThreads) {
   }
 }
 
-TEST_P(BeamInvariance, AfterPrefixHits) {
+TEST_P(BeamInvariance, IsUnchangedAfterPrefixHits) {
   const auto engine = Engine::start(config_of(GetParam(), {.prefix_caching = true}));
   expect_together(*engine, expected_);
   expect_together(*engine, expected_);
 }
 
-TEST_P(BeamInvariance, AfterPreemption) {
+TEST_P(BeamInvariance, IsUnchangedAfterPreemption) {
   const ModelInfo model = Engine::start(config_of(GetParam(), {}))->model();
-  // Room for the widest search at its longest and not much more.
+  // Blocks for little more than the widest search at its full length.
   const int64_t memory = model.kv_bytes_per_token * (2 * model.max_model_len + 12 * model.block_size);
   for (const bool prefix_caching : {false, true}) {
     const auto engine = Engine::start(
@@ -120,19 +120,19 @@ TEST_P(BeamInvariance, AfterPreemption) {
 INSTANTIATE_TEST_SUITE_P(Models, BeamInvariance, testing::Values("llama", "gpt2", "qwen3"),
                          [](const auto& test) { return test.param; });
 
-TEST(BeamEngine, TextsAreThoseOfTransformers) {
+TEST(BeamEngine, MatchesTransformers) {
   std::ifstream in(std::string(QUIRE_SOURCE_DIR) + "/tests/golden/beam.json");
   const auto golden = nlohmann::json::parse(in);
   std::map<std::string, std::unique_ptr<Engine>> engines;
   for (const auto& item : golden["cases"]) {
     const std::string name = item["model"];
-    // With min_tokens the engine masks the model's own end tokens too, which these cases have replaced.
+    // With min_tokens the engine also masks the model's end tokens, which these cases replace.
     if (item.contains("min_tokens") && name != "quire-tiny") continue;
     auto& engine = engines[name];
     if (engine == nullptr) engine = Engine::start(config_of(name, {.prefix_caching = true}));
     GenerateRequest request;
     request.prompt_token_ids = item["prompt"].get<std::vector<TokenId>>();
-    SamplingParams& p = request.sampling;
+    SamplingParams& p = request.sampling.edit();
     p.use_beam_search = p.ignore_eos = true;
     p.beam_width = item["width"];
     p.n = item["n"];
@@ -158,42 +158,42 @@ TEST(BeamEngine, TextsAreThoseOfTransformers) {
   for (const auto& [name, engine] : engines) engine->check_integrity();
 }
 
-TEST(BeamEngine, RefusesMoreBeamsThanSequencesThatRun) {
+TEST(BeamEngine, RejectsMoreBeamsThanMaxNumSeqs) {
   EngineConfig config = config_of("llama", {});
   config.max_num_seqs = 3;
   const auto engine = Engine::start(config);
   GenerateRequest request;
   request.prompt_token_ids = {5, 6};
-  request.sampling.use_beam_search = true;
-  request.sampling.beam_width = 4;
+  request.sampling.edit().use_beam_search = true;
+  request.sampling.edit().beam_width = 4;
   Pending pending;
   const auto refused = engine->submit(request, pending.sink());
   ASSERT_FALSE(refused.ok());
   EXPECT_EQ(refused.failure().param, "best_of");
-  request.sampling.beam_width = 3;
+  request.sampling.edit().beam_width = 3;
   EXPECT_EQ(test::ask(*engine, request).samples.size(), 1U);
 }
 
-TEST(BeamEngine, FewerTextsThanAskedForAreAnAnswer) {
+TEST(BeamEngine, MayReturnFewerHypothesesThanRequested) {
   const auto engine = Engine::start(config_of("llama", {}));
   GenerateRequest request;
   request.prompt_token_ids = {5, 6};
-  request.sampling.use_beam_search = true;
-  request.sampling.n = 3;
-  request.sampling.allowed_token_ids = {7};
-  request.sampling.max_tokens = 4;
+  request.sampling.edit().use_beam_search = true;
+  request.sampling.edit().n = 3;
+  request.sampling.edit().allowed_token_ids = {7};
+  request.sampling.edit().max_tokens = 4;
   const Answer answer = test::ask(*engine, request);
   ASSERT_EQ(answer.samples.size(), 1U);
   EXPECT_EQ(answer.samples[0].tokens, (std::vector<TokenId>{7, 7, 7, 7}));
   engine->check_integrity();
 }
 
-// Eight copies of the prompt would not fit by far: its full blocks are there once.
-TEST(BeamEngine, BeamsShareThePromptsBlocks) {
+// Eight copies of the prompt would not fit; its full blocks exist once.
+TEST(BeamEngine, SharesThePromptsBlocksBetweenBeams) {
   GenerateRequest request;
-  request.sampling.use_beam_search = request.sampling.ignore_eos = true;
-  request.sampling.n = 8;
-  request.sampling.max_tokens = 20;
+  request.sampling.edit().use_beam_search = request.sampling.edit().ignore_eos = true;
+  request.sampling.edit().n = 8;
+  request.sampling.edit().max_tokens = 20;
   EngineConfig config = config_of("quire-tiny", {});
   const auto roomy = Engine::start(config);
   const ModelInfo model = roomy->model();
@@ -206,13 +206,13 @@ TEST(BeamEngine, BeamsShareThePromptsBlocks) {
   tight->check_integrity();
 }
 
-TEST(BeamEngine, AnAbortFreesAllBeams) {
+TEST(BeamEngine, FreesAllBeamsOnAbort) {
   const auto engine = Engine::start(config_of("quire-tiny", {}));
   GenerateRequest request;
   request.prompt_token_ids = {5, 6, 7};
-  request.sampling.use_beam_search = request.sampling.ignore_eos = true;
-  request.sampling.n = 8;
-  request.sampling.max_tokens = 900;
+  request.sampling.edit().use_beam_search = request.sampling.edit().ignore_eos = true;
+  request.sampling.edit().n = 8;
+  request.sampling.edit().max_tokens = 900;
   Pending pending;
   const auto id = engine->submit(request, pending.sink());
   ASSERT_TRUE(id.ok());

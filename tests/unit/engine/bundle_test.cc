@@ -40,7 +40,7 @@ class BundleTest : public testing::Test {
   fs::path dir_;
 };
 
-TEST_F(BundleTest, GivesBackItsFilesBehindAnExecutable) {
+TEST_F(BundleTest, ReadsFilesAppendedToAnExecutable) {
   const std::string image = make("#!executable");
   const auto bundle = find_bundle(image, "test");
   ASSERT_TRUE(bundle.has_value());
@@ -52,7 +52,7 @@ TEST_F(BundleTest, GivesBackItsFilesBehindAnExecutable) {
   for (const auto& file : bundle->files) EXPECT_EQ((file.bytes.data() - image.data()) % 64, 0) << file.name;
 }
 
-TEST_F(BundleTest, CarriesWhatStandsBehindTheModelOfAnEmbedding) {
+TEST_F(BundleTest, ContainsThePoolingModulesOfAnEmbeddingModel) {
   write("model/modules.json",
         R"([{"path": ""}, {"path": "1_Pooling"}, {"path": "2_Dense"}, {"path": "../x"}])");
   fs::create_directories(dir_ / "model/1_Pooling");
@@ -72,7 +72,7 @@ TEST_F(BundleTest, CarriesWhatStandsBehindTheModelOfAnEmbedding) {
   EXPECT_EQ(bundle->files.size(), 7U);
 }
 
-TEST_F(BundleTest, IsCutOffToMakeAnother) {
+TEST_F(BundleTest, FindsTheSizeWithoutTheBundle) {
   const std::string executable(10000, 'x');
   const std::string image = make(executable);
   const std::string_view without = std::string_view(image).substr(0, size_without_bundle(image, "test"));
@@ -81,7 +81,7 @@ TEST_F(BundleTest, IsCutOffToMakeAnother) {
   EXPECT_EQ(size_without_bundle(executable, "test"), executable.size());
 }
 
-TEST_F(BundleTest, DamageIsAnErrorAndNeverACrash) {
+TEST_F(BundleTest, RejectsDamagedBundles) {
   const std::string image = make("exe");
   for (size_t cut = 1; cut < 64; ++cut) {
     std::string damaged = image;
@@ -96,22 +96,22 @@ TEST_F(BundleTest, DamageIsAnErrorAndNeverACrash) {
   EXPECT_THROW((void)find_bundle(sizes, "test"), Error);
 }
 
-TEST_F(BundleTest, OfSeveralShardsTakesThoseOfTheIndex) {
+TEST_F(BundleTest, ContainsOnlyTheShardsOfTheIndex) {
   const fs::path model = fs::path(QUIRE_SOURCE_DIR) / "tests/golden/models/llama-sharded";
   fs::copy(model, dir_ / "sharded");
-  std::ofstream(dir_ / "sharded/consolidated.safetensors") << "the same weights once more";
+  std::ofstream(dir_ / "sharded/consolidated.safetensors") << "a copy of the weights";
   const auto files = bundle_files(dir_ / "sharded");
   const auto shards = std::count_if(files.begin(), files.end(),
                                     [](const fs::path& f) { return f.extension() == ".safetensors"; });
   EXPECT_EQ(shards, 3);
 }
 
-TEST_F(BundleTest, NeedsWeights) {
+TEST_F(BundleTest, RejectsAModelWithoutWeights) {
   fs::remove(dir_ / "model/model.safetensors");
   EXPECT_THROW((void)bundle_files(dir_ / "model"), Error);
 }
 
-TEST_F(BundleTest, LeavesNothingBehindWhenAFileIsMissing) {
+TEST_F(BundleTest, WritesNothingIfAFileIsMissing) {
   EXPECT_THROW(write_bundle(dir_ / "out2", "", "m", {dir_ / "model/absent"}), Error);
   EXPECT_FALSE(fs::exists(dir_ / "out2"));
   EXPECT_FALSE(fs::exists(dir_ / "out2.partial"));

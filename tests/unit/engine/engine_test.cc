@@ -1,4 +1,4 @@
-// The engine as its owners see it: refusals, ends, aborts, samples, statistics, shutting down.
+// The interface of Engine: rejected requests, finish reasons, aborts, samples, statistics, shutdown.
 #include <future>
 #include <thread>
 
@@ -23,8 +23,8 @@ EngineConfig small_config(const std::string& model = "quire-tiny") {
 GenerateRequest greedy(const Engine& engine, const std::string& text, int max_tokens) {
   GenerateRequest request;
   request.prompt_token_ids = engine.tokenizer()->encode(text, true);
-  request.sampling.temperature = 0.0F;
-  request.sampling.max_tokens = max_tokens;
+  request.sampling.edit().temperature = 0.0F;
+  request.sampling.edit().max_tokens = max_tokens;
   return request;
 }
 
@@ -41,7 +41,7 @@ class EngineTest : public testing::Test {
   std::unique_ptr<Engine> engine_ = Engine::start(small_config());
 };
 
-TEST_F(EngineTest, RefusesWhatItCannotRun) {
+TEST_F(EngineTest, RejectsRequestsThatCannotRun) {
   refuse({}, "prompt", "empty");
   GenerateRequest request;
   request.prompt_token_ids.assign(static_cast<size_t>(engine_->model().max_model_len), 5);
@@ -51,14 +51,14 @@ TEST_F(EngineTest, RefusesWhatItCannotRun) {
   request.prompt_token_ids = {-1};
   refuse(request, "prompt", "vocabulary");
   request.prompt_token_ids = {1};
-  request.sampling.temperature = 3.0F;
+  request.sampling.edit().temperature = 3.0F;
   refuse(request, "temperature", "3");
   request.sampling = {};
-  request.sampling.n = 100000;
+  request.sampling.edit().n = 100000;
   refuse(request, "n", "100000");
 }
 
-TEST_F(EngineTest, GreedyTextIsTheDecodedTokens) {
+TEST_F(EngineTest, ReturnsTheDecodedGreedyTokens) {
   const Answer answer = test::ask(*engine_, greedy(*engine_, "Once upon a time", 30));
   ASSERT_EQ(answer.samples.size(), 1U);
   EXPECT_EQ(answer.samples[0].tokens.size(), 30U);
@@ -66,7 +66,7 @@ TEST_F(EngineTest, GreedyTextIsTheDecodedTokens) {
   EXPECT_EQ(answer.samples[0].text, engine_->tokenizer()->decode(answer.samples[0].tokens, true));
 }
 
-TEST_F(EngineTest, AnObserverSeesEachStepWithItsTime) {
+TEST_F(EngineTest, ReportsEachStepWithItsTimeToTheObserver) {
   struct Seen {
     int32_t num_tokens;
     StepTimes times;
@@ -83,11 +83,11 @@ TEST_F(EngineTest, AnObserverSeesEachStepWithItsTime) {
   engine_->observe_steps({});
   const double after = monotonic_seconds();
   test::ask(*engine_, request);
-  ASSERT_EQ(seen.size(), 6U) << "five steps, one step, and none once nobody looks";
+  ASSERT_EQ(seen.size(), 6U) << "five steps, one step, and none after the observer is removed";
   EXPECT_EQ(seen[0].num_tokens, num_prompt);
   EXPECT_EQ(seen[1].num_tokens, 1);
   for (size_t i = 0; i < seen.size(); ++i) {
-    // A request may come before the engine has gone to rest after the last one.
+    // A request may arrive before the engine is idle.
     const bool follows = i > 0 && i < 5;
     if (follows) {
       EXPECT_FALSE(seen[i].times.after_pause) << i;
@@ -99,8 +99,8 @@ TEST_F(EngineTest, AnObserverSeesEachStepWithItsTime) {
   EXPECT_LT(seen.back().times.end, after);
 }
 
-TEST_F(EngineTest, AnObserverSeesThatAStepCameAfterAPause) {
-  // The engine goes to rest some time after it has answered.
+TEST_F(EngineTest, ReportsTheFirstStepAfterAPauseToTheObserver) {
+  // The engine becomes idle shortly after the last output.
   bool after_pause = false;
   for (int attempt = 0; attempt < 500 && !after_pause; ++attempt) {
     engine_->observe_steps([&](const StepPlan&, const StepTimes& times) { after_pause = times.after_pause; });
@@ -111,26 +111,26 @@ TEST_F(EngineTest, AnObserverSeesThatAStepCameAfterAPause) {
   EXPECT_TRUE(after_pause);
 }
 
-TEST_F(EngineTest, StopStringEndsTheTextAndIsCutOff) {
+TEST_F(EngineTest, RemovesTheStopStringFromTheText) {
   const std::string whole = test::ask(*engine_, greedy(*engine_, "Once upon a time", 40)).samples[0].text;
   const std::string stop = whole.substr(whole.size() / 2, 5);
   const std::string before = whole.substr(0, whole.find(stop));
   GenerateRequest request = greedy(*engine_, "Once upon a time", 40);
-  request.sampling.stop = {"never in the text", stop};
+  request.sampling.edit().stop = {"never in the text", stop};
   const Answer cut = test::ask(*engine_, request);
   EXPECT_EQ(cut.samples[0].text, before);
   EXPECT_EQ(cut.samples[0].reason, FinishReason::kStop);
   EXPECT_EQ(std::get<std::string>(cut.samples[0].stop_reason), stop);
-  request.sampling.include_stop_str_in_output = true;
+  request.sampling.edit().include_stop_str_in_output = true;
   EXPECT_EQ(test::ask(*engine_, request).samples[0].text, before + stop);
   engine_->check_integrity();
 }
 
-TEST_F(EngineTest, StopTokenEndsTheTextAndIsNamed) {
+TEST_F(EngineTest, ReportsTheStopToken) {
   const Answer whole = test::ask(*engine_, greedy(*engine_, "Once upon a time", 20));
   const TokenId stop = whole.samples[0].tokens[10];
   GenerateRequest request = greedy(*engine_, "Once upon a time", 20);
-  request.sampling.stop_token_ids = {stop};
+  request.sampling.edit().stop_token_ids = {stop};
   const Answer cut = test::ask(*engine_, request);
   EXPECT_EQ(cut.samples[0].tokens.back(), stop);
   EXPECT_LE(cut.samples[0].tokens.size(), 11U);
@@ -138,23 +138,23 @@ TEST_F(EngineTest, StopTokenEndsTheTextAndIsNamed) {
   EXPECT_EQ(whole.samples[0].text.rfind(cut.samples[0].text, 0), 0U) << "the cut text begins the whole one";
 }
 
-TEST_F(EngineTest, SeveralSamplesShareThePromptAndDiffer) {
+TEST_F(EngineTest, SharesThePromptBetweenDifferentSamples) {
   GenerateRequest request = greedy(*engine_, "The dog", 24);
-  request.sampling.temperature = 1.0F;
-  request.sampling.seed = 7;
-  request.sampling.n = 4;
+  request.sampling.edit().temperature = 1.0F;
+  request.sampling.edit().seed = 7;
+  request.sampling.edit().n = 4;
   const Answer answer = test::ask(*engine_, request);
   ASSERT_EQ(answer.samples.size(), 4U);
   for (size_t i = 1; i < 4; ++i) EXPECT_NE(answer.samples[i].tokens, answer.samples[0].tokens);
-  // Sample 0 is what the request gives without company.
-  request.sampling.n = 1;
+  // Sample 0 is the output of the request with n = 1.
+  request.sampling.edit().n = 1;
   EXPECT_EQ(test::ask(*engine_, request).samples[0].tokens, answer.samples[0].tokens);
   engine_->check_integrity();
 }
 
 TEST_F(EngineTest, ScoresAPromptWithoutGenerating) {
   GenerateRequest request = greedy(*engine_, "The cat sat on the mat.", 0);
-  request.sampling.prompt_logprobs = 1;
+  request.sampling.edit().prompt_logprobs = 1;
   const size_t length = request.prompt_token_ids.size();
   const Answer answer = test::ask(*engine_, request);
   ASSERT_EQ(answer.samples.size(), 1U);
@@ -167,9 +167,9 @@ TEST_F(EngineTest, ScoresAPromptWithoutGenerating) {
   }
 }
 
-TEST_F(EngineTest, AbortEndsWithinAStepAndFreesTheBlocks) {
+TEST_F(EngineTest, AbortsWithinAStepAndFreesTheBlocks) {
   GenerateRequest request = greedy(*engine_, "Once upon a time", 1000);
-  request.sampling.ignore_eos = true;
+  request.sampling.edit().ignore_eos = true;
   Pending pending;
   const auto id = engine_->submit(request, pending.sink());
   ASSERT_TRUE(id.ok());
@@ -179,11 +179,11 @@ TEST_F(EngineTest, AbortEndsWithinAStepAndFreesTheBlocks) {
   EXPECT_EQ(answer.samples[0].reason, FinishReason::kAbort);
   EXPECT_LT(answer.samples[0].tokens.size(), 1000U);
   engine_->check_integrity();
-  engine_->abort(*id);  // once more is no harm
+  engine_->abort(*id);  // a second abort has no effect
   engine_->abort(123456);
 }
 
-TEST_F(EngineTest, SecondEqualPromptComesFromTheCache) {
+TEST_F(EngineTest, ReusesTheCachedPrefixOfAnEqualPrompt) {
   GenerateRequest request =
       greedy(*engine_, "Once upon a time there was a little girl who lived in a small house by the sea.", 4);
   const Answer first = test::ask(*engine_, request);
@@ -195,16 +195,16 @@ TEST_F(EngineTest, SecondEqualPromptComesFromTheCache) {
   EXPECT_EQ(test::ask(*engine_, request).num_cached_tokens, 0);
 }
 
-TEST_F(EngineTest, TextOfAnEndTokenIsLeftOut) {
+TEST_F(EngineTest, OmitsTheTextOfAnEndToken) {
   GenerateRequest request = greedy(*engine_, "Once upon a time", 600);
-  request.sampling.temperature = 0.8F;
-  request.sampling.seed = 3;
+  request.sampling.edit().temperature = 0.8F;
+  request.sampling.edit().seed = 3;
   const Answer answer = test::ask(*engine_, request);
   ASSERT_EQ(answer.samples[0].reason, FinishReason::kStop) << "the model did not end its text";
   EXPECT_EQ(answer.samples[0].text.find("<|"), std::string::npos);
 }
 
-TEST_F(EngineTest, StatisticsCountWhatHappened) {
+TEST_F(EngineTest, CountsRequestsStepsAndTokens) {
   test::ask(*engine_, greedy(*engine_, "Once upon a time", 10));
   const EngineStats stats = engine_->stats();
   EXPECT_EQ(stats.num_finished, 1);
@@ -220,7 +220,7 @@ TEST_F(EngineTest, StatisticsCountWhatHappened) {
             std::string::npos);
 }
 
-TEST_F(EngineTest, DrainWaitsForWhatRunsAndRefusesTheRest) {
+TEST_F(EngineTest, FinishesRunningRequestsOnDrainAndRejectsNewOnes) {
   Pending running;
   GenerateRequest request = greedy(*engine_, "Once upon a time", 50);
   ASSERT_TRUE(engine_->submit(request, running.sink()).ok());
@@ -232,10 +232,10 @@ TEST_F(EngineTest, DrainWaitsForWhatRunsAndRefusesTheRest) {
   EXPECT_EQ(refused.failure().kind, ErrorKind::kOverloaded);
 }
 
-TEST_F(EngineTest, DrainCutsShortWhatTakesTooLong) {
+TEST_F(EngineTest, AbortsSlowRequestsOnDrain) {
   Pending running;
   GenerateRequest request = greedy(*engine_, "Once upon a time", 1000);
-  request.sampling.ignore_eos = true;
+  request.sampling.edit().ignore_eos = true;
   ASSERT_TRUE(engine_->submit(request, running.sink()).ok());
   running.wait_for_outputs(1);
   EXPECT_FALSE(engine_->drain(std::chrono::milliseconds(1)));
@@ -243,7 +243,7 @@ TEST_F(EngineTest, DrainCutsShortWhatTakesTooLong) {
   engine_->check_integrity();
 }
 
-TEST(EngineStart, FullQueueRefusesWithOverload) {
+TEST(EngineStart, RejectsRequestsIfTheQueueIsFull) {
   EngineConfig config = small_config();
   config.max_num_seqs = 1;
   config.max_num_queued_requests = 2;
@@ -252,9 +252,9 @@ TEST(EngineStart, FullQueueRefusesWithOverload) {
   std::vector<RequestId> accepted;
   int refused = 0;
   for (auto& p : pending) {
-    // Long enough that none ends before the last one asks.
+    // Long enough that all are running when the last one is submitted.
     GenerateRequest request = greedy(*engine, "Once upon a time", 1000);
-    request.sampling.ignore_eos = true;
+    request.sampling.edit().ignore_eos = true;
     const auto id = engine->submit(request, p.sink());
     if (id.ok()) {
       accepted.push_back(*id);
@@ -268,17 +268,17 @@ TEST(EngineStart, FullQueueRefusesWithOverload) {
   engine->check_integrity();
 }
 
-TEST(EngineStart, EndingAnEngineEndsItsRequests) {
+TEST(EngineStart, EndsItsRequestsWhenItIsDestroyed) {
   auto engine = Engine::start(small_config());
   Pending pending;
   GenerateRequest request = greedy(*engine, "Once upon a time", 1000);
-  request.sampling.ignore_eos = true;
+  request.sampling.edit().ignore_eos = true;
   ASSERT_TRUE(engine->submit(request, pending.sink()).ok());
   engine.reset();
   EXPECT_TRUE(pending.wait().failure.has_value());
 }
 
-TEST(EngineStart, PoolSmallerThanTheModelCutsItsLengthOrSaysSo) {
+TEST(EngineStart, RejectsAModelThatDoesNotFitIntoThePool) {
   EngineConfig config = small_config("llama");
   config.kv_cache_memory = 1;
   EXPECT_THROW(Engine::start(config), Error);
@@ -287,7 +287,7 @@ TEST(EngineStart, PoolSmallerThanTheModelCutsItsLengthOrSaysSo) {
   EXPECT_THROW(Engine::start(config), Error);
 }
 
-TEST(EngineStart, NamesWhatIsWrong) {
+TEST(EngineStart, ReportsInvalidOptions) {
   const auto message = [](EngineConfig config) -> std::string {
     try {
       Engine::start(config);
@@ -312,15 +312,15 @@ TEST(EngineStart, RunsWithoutTokenizer) {
   EXPECT_EQ(engine->tokenizer(), nullptr);
   GenerateRequest request;
   request.prompt_token_ids = {1, 5, 9};
-  request.sampling.temperature = 0.0F;
-  request.sampling.ignore_eos = true;
+  request.sampling.edit().temperature = 0.0F;
+  request.sampling.edit().ignore_eos = true;
   const Answer answer = test::ask(*engine, request);
   EXPECT_EQ(answer.samples[0].tokens.size(), 16U);
   EXPECT_TRUE(answer.samples[0].text.empty());
 }
 
-// "Idle means idle."
-TEST(EngineStart, UsesNoProcessorTimeWhileIdle) {
+// Checks the CPU time of the whole process.
+TEST(EngineStart, UsesNoCpuTimeWhileIdle) {
   EngineConfig config = small_config();
   config.threads = 2;
   const auto engine = Engine::start(config);
@@ -332,7 +332,7 @@ TEST(EngineStart, UsesNoProcessorTimeWhileIdle) {
   EXPECT_LT(used, 0.005) << "1 % of half a second";
 }
 
-TEST(EngineStart, SameSeedOfTheEngineGivesTheSameTexts) {
+TEST(EngineStart, ReproducesOutputsWithTheSameEngineSeed) {
   std::vector<std::vector<TokenId>> first;
   for (int run = 0; run < 2; ++run) {
     EngineConfig config = small_config();
@@ -340,7 +340,7 @@ TEST(EngineStart, SameSeedOfTheEngineGivesTheSameTexts) {
     const auto engine = Engine::start(config);
     for (size_t i = 0; i < 3; ++i) {
       GenerateRequest request = greedy(*engine, "One day", 12);
-      request.sampling.temperature = 1.0F;
+      request.sampling.edit().temperature = 1.0F;
       const auto tokens = test::ask(*engine, request).samples[0].tokens;
       if (run == 0) {
         first.push_back(tokens);

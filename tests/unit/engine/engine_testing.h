@@ -1,4 +1,4 @@
-// Asking a real engine and gathering what it answers.
+// Helpers that submit requests to an engine and collect the outputs.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -22,7 +22,7 @@ inline std::string model_path(const std::string& name) {
   return (name == "quire-tiny" ? root / "models" / name : root / "tests/golden/models" / name).string();
 }
 
-// All that came of one request.
+// The collected outputs of one request.
 struct Answer {
   struct Sample {
     std::string text;
@@ -38,7 +38,7 @@ struct Answer {
   int num_outputs = 0;
 };
 
-// A request in flight: its sink fills the answer, wait() returns it.
+// A request in flight: its sink collects the outputs, wait() returns them.
 class Pending {
  public:
   OutputSink sink() {
@@ -70,7 +70,7 @@ class Pending {
     state_->changed.wait(lock, [this] { return state_->finished; });
     return state_->answer;
   }
-  // Until so many outputs came.
+  // Waits for this number of outputs.
   void wait_for_outputs(int count) {
     std::unique_lock lock(state_->mutex);
     state_->changed.wait(lock, [&] { return state_->finished || state_->answer.num_outputs >= count; });

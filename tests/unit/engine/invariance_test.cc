@@ -1,5 +1,6 @@
-// A request's tokens and log-probabilities are bitwise the same whatever else happens: alone, in company, in
-// any chunking, after a prefix hit, after preemption, with any number of threads, on every instruction set.
+// Batch invariance: tokens and log-probabilities of a request are bitwise the same alone, in any batch, with
+// any chunking, after a prefix cache hit, after preemption, with any number of threads, on every instruction
+// set.
 #include <algorithm>
 #include <chrono>
 #include <thread>
@@ -19,7 +20,8 @@ struct Case {
   std::string model;
   std::string kv_cache_dtype = "auto";
   std::string quantization = "auto";
-  int32_t block_size = 16;  // few tokens: checkpoints of states stand every 16 blocks
+  int32_t block_size =
+      16;  // small for models whose windows free blocks or whose states have checkpoints every 16 blocks
 };
 
 std::string test_name(const Case& c) {
@@ -31,9 +33,9 @@ std::string test_name(const Case& c) {
 
 struct Setting {
   const char* name;
-  int32_t chunk = 0;  // tokens of one sequence in a step; 0: no limit
+  int32_t chunk = 0;  // maximum tokens per sequence and step; 0 = no limit
   int32_t threads = 1;
-  int64_t kv_memory = 0;  // small: forces preemption
+  int64_t kv_memory = 0;  // a small value forces preemption
   bool prefix_caching = false;
 };
 
@@ -52,15 +54,14 @@ EngineConfig config_of(const Case& tested, const Setting& setting) {
   return config;
 }
 
-// A mix: greedy and sampled, short and long, with penalties, with several samples, with log-probabilities of
-// the prompt.
+// Greedy and sampled, short and long requests, with penalties, several samples, and prompt log-probabilities.
 GenerateRequest make_request(int i, const ModelInfo& model) {
   GenerateRequest request;
   const int longest = model.max_model_len / 2;
   const int length =
       1 + static_cast<int>(mix64(static_cast<uint64_t>(i) + 17) % static_cast<uint64_t>(longest));
   request.prompt_token_ids = test::random_prompt(static_cast<uint64_t>(i), length, model.vocab_size);
-  SamplingParams& s = request.sampling;
+  SamplingParams& s = request.sampling.edit();
   s.max_tokens = 8 + i % 13;
   s.ignore_eos = true;
   s.logprobs = i % 4;
@@ -83,12 +84,12 @@ std::vector<Answer> answers_alone(const Case& tested) {
   return answers;
 }
 
-// All requests in one engine, arriving at odd moments or at once.
+// Runs all requests in one engine, arriving at various times or at once.
 std::vector<Answer> answers_together(Engine& engine, uint64_t seed, bool at_once = false) {
   std::vector<Pending> pending(kNumRequests);
   for (int k = 0; k < kNumRequests; ++k) {
-    const int i = static_cast<int>((static_cast<uint64_t>(k) * 7 + seed) %
-                                   kNumRequests);  // 7 and 32 have no common factor
+    const int i =
+        static_cast<int>((static_cast<uint64_t>(k) * 7 + seed) % kNumRequests);  // 7 and 32 are coprime
     const auto id = engine.submit(make_request(i, engine.model()), pending[static_cast<size_t>(i)].sink());
     EXPECT_TRUE(id.ok());
     if (!at_once)
@@ -113,7 +114,7 @@ class Invariance : public testing::TestWithParam<Case> {
   std::vector<Answer> expected_ = answers_alone(GetParam());
 };
 
-TEST_P(Invariance, AmongOthersInAnyChunkingAndThreads) {
+TEST_P(Invariance, IsIndependentOfBatchChunkingAndThreads) {
   for (const Setting& setting :
        {Setting{.name = "unchunked"}, Setting{.name = "1", .chunk = 1},
         Setting{.name = "7", .chunk = 7, .threads = 2}, Setting{.name = "16", .chunk = 16},
@@ -124,7 +125,7 @@ TEST_P(Invariance, AmongOthersInAnyChunkingAndThreads) {
   }
 }
 
-TEST_P(Invariance, AfterPrefixHits) {
+TEST_P(Invariance, IsUnchangedAfterPrefixHits) {
   const auto engine = Engine::start(config_of(GetParam(), {.name = "prefix", .prefix_caching = true}));
   expect_all_same(expected_, answers_together(*engine, 1));
   const std::vector<Answer> again = answers_together(*engine, 2);
@@ -134,9 +135,9 @@ TEST_P(Invariance, AfterPrefixHits) {
   EXPECT_GT(cached, 0) << "no prompt was found in the cache, the test shows nothing";
 }
 
-TEST_P(Invariance, AfterPreemption) {
+TEST_P(Invariance, IsUnchangedAfterPreemption) {
   const auto probe = Engine::start(config_of(GetParam(), {.name = "probe"}));
-  // Room for one sequence of full length: of thirty-two, most must give way at some time.
+  // Blocks for one sequence of full length, so that most of the thirty-two are preempted.
   const ModelInfo& model = probe->model();
   const int64_t memory = model.kv_bytes_per_sequence + model.kv_bytes_per_token * model.block_size;
   struct Way {
@@ -165,13 +166,20 @@ INSTANTIATE_TEST_SUITE_P(
                     Case{"qwen3_5-bfloat16", "int8", "auto", 2}, Case{"nemotron_h", "auto", "int8", 1},
                     Case{"falcon_h1", "auto", "auto", 2}, Case{"lfm2", "auto", "auto", 2},
                     Case{"deepseek_v32"}, Case{"glm_moe_dsa", "int8"}, Case{"minimax_m3"},
-                    Case{"zamba2", "auto", "auto", 2}, Case{"mimo_v2_flash", "int8"},
+                    Case{"zamba2", "auto", "auto", 2}, Case{"mimo_v2_flash", "int8", "auto", 4},
+                    Case{"gemma2", "auto", "auto", 4}, Case{"gemma3", "auto", "auto", 4},
+                    Case{"gemma3n", "auto", "auto", 4}, Case{"gemma4", "auto", "auto", 4},
+                    Case{"gpt_oss", "int8", "auto", 4}, Case{"llama4", "auto", "auto", 4},
+                    Case{"mistral", "auto", "auto", 4}, Case{"phi3", "fp8_e4m3", "auto", 4},
+                    Case{"cohere2", "bfloat16", "auto", 4}, Case{"exaone4", "auto", "auto", 4},
+                    Case{"olmo3", "auto", "auto", 4}, Case{"modernbert-decoder", "auto", "auto", 4},
+                    Case{"lfm3", "auto", "auto", 2}, Case{"gemma3", "float16", "auto", 16},
                     Case{"kimi_linear", "auto", "auto", 2}, Case{"deepseek_v4", "auto", "auto", 2},
                     Case{"deepseek_v4-saved", "int8", "auto", 2}),
     [](const auto& test) { return test_name(test.param); });
 
-// The whole machine's list of levels, in one process each time: the level is chosen when an engine starts.
-TEST(InvarianceOfInstructionSets, EachOneAgreesWithItself) {
+// All instruction sets in one process: the instruction set is selected when an engine starts.
+TEST(InvarianceOfInstructionSets, EachProcessReproducesItsOutputs) {
   for (const auto& isa : build_info().isas) {
     SCOPED_TRACE(isa);
     setenv("QUIRE_CPU_ISA", isa.c_str(), 1);

@@ -1,4 +1,4 @@
-// The number formats of the KV cache in a whole engine: what they take in memory, what they cost in quality.
+// KV cache formats in an engine: memory and quality.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -22,10 +22,10 @@ EngineConfig config_for(const std::string& kv_cache_dtype) {
   return config;
 }
 
-TEST(KvMemory, IsThatOfTheFormat) {
+TEST(KvMemory, MatchesTheFormat) {
   struct Row {
     const char* name;
-    int64_t bytes_per_head_extra;  // of a token's key or value
+    int64_t bytes_per_head_extra;  // scales of a token's key or value
     int64_t bytes_per_element;
   };
   for (const Row& row : {Row{"float32", 0, 4}, Row{"bfloat16", 0, 2}, Row{"float16", 0, 2},
@@ -48,7 +48,7 @@ TEST(KvMemory, IsThatOfTheFormat) {
   }
 }
 
-TEST(KvMemory, UnknownFormatsAreRefusedWithThoseThereAre) {
+TEST(KvMemory, RejectsUnknownFormatsWithTheSupportedOnes) {
   for (const char* name : {"int4", "uint8", "float64", "FP8"}) {
     SCOPED_TRACE(name);
     try {
@@ -61,13 +61,13 @@ TEST(KvMemory, UnknownFormatsAreRefusedWithThoseThereAre) {
   }
 }
 
-// Mean log-probability of the model's own validation text, at most so far from that of a float32 cache, and
-// not the same. The bounds are about four times what docs/kv-formats.md measured over the whole text.
-TEST(KvQuality, EachFormatCostsWhatItMay) {
+// The log-probabilities of the model's validation text differ from those with a float32 cache, within a
+// bound. The bounds are about four times the values for the whole text in docs/kv-formats.md.
+TEST(KvQuality, IsWithinTheBoundOfEachFormat) {
   struct Row {
     const char* name;
-    double mean_difference;  // of a token's log-probability, absolute
-    double perplexity;       // difference in parts of float32's
+    double mean_difference;  // mean absolute difference of log-probabilities
+    double perplexity;       // difference relative to float32
   };
   std::ifstream file(std::filesystem::path(test::model_path("quire-tiny")) / "validation.txt");
   const std::string text{std::istreambuf_iterator<char>(file), {}};
@@ -82,8 +82,8 @@ TEST(KvQuality, EachFormatCostsWhatItMay) {
     GenerateRequest request;
     request.prompt_token_ids = engine->tokenizer()->encode(text.substr(0, 3000), true);
     ASSERT_GT(request.prompt_token_ids.size(), 500U);
-    request.sampling.prompt_logprobs = 0;
-    request.sampling.max_tokens = 1;
+    request.sampling.edit().prompt_logprobs = 0;
+    request.sampling.edit().max_tokens = 1;
     const Answer answer = test::ask(*engine, request);
     ASSERT_EQ(answer.prompt_logprobs.size(), request.prompt_token_ids.size() - 1);
     std::vector<float> logprobs;

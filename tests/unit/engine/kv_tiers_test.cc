@@ -1,4 +1,4 @@
-// The tiers below the KV pool in a real engine: what comes back is bitwise what was computed.
+// Host and disk tiers of the KV cache in an engine: loaded blocks are bitwise those that were computed.
 #include <filesystem>
 #include <fstream>
 
@@ -32,10 +32,10 @@ class KvTiersTest : public testing::Test {
     GenerateRequest request;
     for (int32_t i = 0; i < num_tokens; ++i)
       request.prompt_token_ids.push_back((family * 131 + i * 7) % 900 + 5);
-    request.sampling.max_tokens = 12;
-    request.sampling.temperature = 0.0F;
-    request.sampling.ignore_eos = true;
-    request.sampling.logprobs = 2;
+    request.sampling.edit().max_tokens = 12;
+    request.sampling.edit().temperature = 0.0F;
+    request.sampling.edit().ignore_eos = true;
+    request.sampling.edit().logprobs = 2;
     return request;
   }
   static Answer ask(Engine& engine, const GenerateRequest& request) {
@@ -60,7 +60,7 @@ class KvTiersTest : public testing::Test {
   fs::path directory_;
 };
 
-TEST_F(KvTiersTest, ARestartedEngineIsWarmAndAnswersBitwiseTheSame) {
+TEST_F(KvTiersTest, ReusesTheDiskCacheAfterARestartWithTheSameBits) {
   const GenerateRequest prompt = request(1, 400);
   const Answer expected = cold(prompt);
   {
@@ -75,8 +75,8 @@ TEST_F(KvTiersTest, ARestartedEngineIsWarmAndAnswersBitwiseTheSame) {
   engine->check_integrity();
 }
 
-// The states behind a checkpoint come back with the keys and values before it.
-TEST_F(KvTiersTest, StatesOutliveTheProcessToo) {
+// Recurrent states at a checkpoint are loaded together with the keys and values before it.
+TEST_F(KvTiersTest, RestoresRecurrentStatesAfterARestart) {
   for (const char* model : {"mamba2", "qwen3_next", "lfm2"}) {
     SCOPED_TRACE(model);
     EngineConfig with_states = config();
@@ -97,7 +97,29 @@ TEST_F(KvTiersTest, StatesOutliveTheProcessToo) {
   }
 }
 
-TEST_F(KvTiersTest, AnotherFormatFindsNothing) {
+// A hit on the disk needs the whole prefix in full attention layers, and only the window in others.
+TEST_F(KvTiersTest, RestoresWindowsFromTheDisk) {
+  for (const char* model : {"gemma3", "gemma4", "gpt_oss", "llama4", "mistral", "lfm3"}) {
+    SCOPED_TRACE(model);
+    EngineConfig with_windows = config();
+    with_windows.model = model_path(model);
+    with_windows.max_model_len = 128;
+    with_windows.block_size = 2;
+    GenerateRequest prompt = request(1, 110);
+    for (TokenId& id : prompt.prompt_token_ids) id %= 90;
+    EngineConfig without = with_windows;
+    without.kv_disk_cache.clear();
+    const Answer expected = ask(*Engine::start(without), prompt);
+    expect_same(ask(*Engine::start(with_windows), prompt), expected);
+    const auto engine = Engine::start(with_windows);
+    const Answer warm = ask(*engine, prompt);
+    expect_same(warm, expected);
+    EXPECT_GE(warm.num_cached_tokens, 96);
+    engine->check_integrity();
+  }
+}
+
+TEST_F(KvTiersTest, DoesNotReuseBlocksOfAnotherFormat) {
   const GenerateRequest prompt = request(1, 200);
   ask(*Engine::start(config()), prompt);
   EngineConfig other = config();
@@ -108,7 +130,7 @@ TEST_F(KvTiersTest, AnotherFormatFindsNothing) {
   EXPECT_EQ(ask(*Engine::start(other), prompt).num_cached_tokens, 0);
 }
 
-TEST_F(KvTiersTest, DamagedBlocksAreComputedAgain) {
+TEST_F(KvTiersTest, RecomputesDamagedBlocks) {
   const GenerateRequest prompt = request(2, 300);
   const Answer expected = cold(prompt);
   ask(*Engine::start(config()), prompt);
@@ -127,7 +149,7 @@ TEST_F(KvTiersTest, DamagedBlocksAreComputedAgain) {
   engine->check_integrity();
 }
 
-TEST_F(KvTiersTest, ATenantsPrefixIsFoundByItsSaltOnly) {
+TEST_F(KvTiersTest, FindsPrefixesOnlyWithTheirCacheSalt) {
   GenerateRequest prompt = request(3, 200);
   prompt.cache_salt = "tenant";
   ask(*Engine::start(config()), prompt);
@@ -137,7 +159,7 @@ TEST_F(KvTiersTest, ATenantsPrefixIsFoundByItsSaltOnly) {
   EXPECT_EQ(ask(*engine, prompt).num_cached_tokens, 0);
 }
 
-TEST_F(KvTiersTest, AResetEmptiesTheDisk) {
+TEST_F(KvTiersTest, EmptiesTheDiskOnReset) {
   const GenerateRequest prompt = request(4, 200);
   {
     const auto engine = Engine::start(config());
@@ -150,7 +172,7 @@ TEST_F(KvTiersTest, AResetEmptiesTheDisk) {
   EXPECT_GT(ask(*engine, request(5, 100)).num_cached_tokens, 0);
 }
 
-TEST_F(KvTiersTest, PrefixesThatLeaveThePoolComeBackFromTheHost) {
+TEST_F(KvTiersTest, LoadsEvictedPrefixesFromTheHost) {
   EngineConfig small = config();
   small.kv_disk_cache.clear();
   small.max_model_len = 512;
@@ -170,7 +192,7 @@ TEST_F(KvTiersTest, PrefixesThatLeaveThePoolComeBackFromTheHost) {
   engine->check_integrity();
 }
 
-TEST_F(KvTiersTest, ManyRequestsWithAllTiersAnswerAsAlone) {
+TEST_F(KvTiersTest, KeepsOutputsWithAllTiersUnderLoad) {
   EngineConfig small = config();
   small.max_model_len = 512;
   {
@@ -199,7 +221,7 @@ TEST_F(KvTiersTest, ManyRequestsWithAllTiersAnswerAsAlone) {
   }
 }
 
-TEST_F(KvTiersTest, RefusesMoreSwapSpaceThanThereIsMemory) {
+TEST_F(KvTiersTest, RejectsMoreSwapSpaceThanMemory) {
   EngineConfig greedy = config();
   greedy.swap_space = int64_t{1} << 50;
   greedy.kv_disk_cache.clear();

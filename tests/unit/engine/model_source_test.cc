@@ -29,7 +29,7 @@ std::string tiny_gguf(bool with_tokenizer) {
   return w.file();
 }
 
-TEST(ModelSource, AGgufFileIsAModelNamedAfterIt) {
+TEST(ModelSource, NamesAModelAfterItsGgufFile) {
   const test::TempDir dir;
   const auto file = dir.write("nice-Q8_0.gguf", tiny_gguf(true));
   const ModelSource source = ModelSource::resolve(file.string());
@@ -40,29 +40,29 @@ TEST(ModelSource, AGgufFileIsAModelNamedAfterIt) {
   EXPECT_EQ(source.open_tokenizer()->vocab_size(), 2U);
 }
 
-TEST(ModelSource, ADirectoryWithOneGgufFileIsThatModel) {
+TEST(ModelSource, LoadsADirectoryWithOneGgufFile) {
   const test::TempDir dir;
   dir.write("some.gguf", tiny_gguf(false));
-  dir.write("mmproj-some.gguf", "of pictures");
+  dir.write("mmproj-some.gguf", "vision");
   const ModelSource source = ModelSource::resolve(dir.path().string());
   EXPECT_EQ(source.name(), dir.path().filename().string());
   EXPECT_EQ(source.open_checkpoint()->config()["vocab_size"], 2);
   EXPECT_EQ(source.open_tokenizer(), nullptr);
-  // A tokenizer beside the file wins.
+  // tokenizer.json next to the file takes precedence.
   dir.write("tokenizer.json", R"({"model": {"type": "WordLevel", "vocab": {"a": 0, "b": 1, "c": 2}}})");
   EXPECT_EQ(source.open_tokenizer()->vocab_size(), 3U);
 }
 
-TEST(ModelSource, WhatIsNoModelSaysWhatOneIs) {
+TEST(ModelSource, RejectsPathsThatAreNotModels) {
   const test::TempDir dir;
   EXPECT_THAT(test::error_of([&] { ModelSource::resolve((dir.path() / "none").string()); }),
               HasSubstr("no such directory or file"));
   const auto file = dir.write("notes.txt", "no model");
   EXPECT_THAT(test::error_of([&] { ModelSource::resolve(file.string()).open_checkpoint(); }),
-              HasSubstr("is no GGUF file; a model is one, or a directory"));
+              HasSubstr("not a GGUF file; pass a .gguf file or a directory"));
 }
 
-TEST(ModelSource, ABundleMayCarryAGgufFile) {
+TEST(ModelSource, LoadsAGgufFileFromABundle) {
   const test::TempDir dir;
   const auto file = dir.write("some.gguf", tiny_gguf(true));
   EXPECT_THAT(bundle_files(file), testing::ElementsAre(file));

@@ -1,4 +1,4 @@
-// What a request's owner is told of a beam search.
+// Outputs of a beam search.
 #include "engine/output_processor.h"
 
 #include <gtest/gtest.h>
@@ -34,11 +34,11 @@ class BeamOutputs : public testing::Test {
     return hypothesis;
   }
   bool apply(const BeamResult* beam, int32_t index = 0) {
-    SequenceProgress progress;
-    progress.request = 7;
-    progress.index = index;
-    progress.beam = beam;
-    return outputs_.apply(progress, 2.0);
+    SequenceUpdate update;
+    update.request = 7;
+    update.index = index;
+    update.beam = beam;
+    return outputs_.apply(update, 2.0);
   }
 
   std::unique_ptr<Tokenizer> tokenizer_ =
@@ -53,7 +53,7 @@ class BeamOutputs : public testing::Test {
   std::vector<RequestOutput> received_;
 };
 
-TEST_F(BeamOutputs, AllTextsComeAtOnceBestFirst) {
+TEST_F(BeamOutputs, SendsAllHypothesesAtOnceBestFirst) {
   add(2);
   const BeamResult result{100, {text(" there was a dog.", 2), text(" there was")}};
   EXPECT_FALSE(apply(&result));
@@ -78,7 +78,7 @@ TEST_F(BeamOutputs, AllTextsComeAtOnceBestFirst) {
   EXPECT_EQ(metrics_.success_length.value(), 1.0);
 }
 
-TEST_F(BeamOutputs, BeamsOnTheWayAreNoNews) {
+TEST_F(BeamOutputs, SendsNoOutputForActiveBeams) {
   add(1);
   for (int32_t beam = 0; beam < 4; ++beam) EXPECT_FALSE(apply(nullptr, beam));
   outputs_.deliver();
@@ -86,7 +86,7 @@ TEST_F(BeamOutputs, BeamsOnTheWayAreNoNews) {
   EXPECT_EQ(outputs_.num_requests(), 1U);
 }
 
-TEST_F(BeamOutputs, FewerTextsThanAskedForEndTheRequestToo) {
+TEST_F(BeamOutputs, EndsTheRequestWithFewerHypothesesThanRequested) {
   add(3);
   const BeamResult result{100, {text(" yes", 0)}};
   apply(&result);
@@ -97,7 +97,7 @@ TEST_F(BeamOutputs, FewerTextsThanAskedForEndTheRequestToo) {
   EXPECT_EQ(outputs_.num_requests(), 0U);
 }
 
-TEST_F(BeamOutputs, AStopTokenIsNamedAndAnEndTokenIsNot) {
+TEST_F(BeamOutputs, ReportsStopTokensButNotEndTokens) {
   params_.stop_token_ids = {2, 50};
   params_.logprobs = 0;
   add(2);
@@ -111,7 +111,7 @@ TEST_F(BeamOutputs, AStopTokenIsNamedAndAnEndTokenIsNot) {
   EXPECT_TRUE(std::holds_alternative<std::monostate>(received_[0].outputs[1].stop_reason));
 }
 
-TEST_F(BeamOutputs, AnAbortEndsEveryText) {
+TEST_F(BeamOutputs, EndsEveryHypothesisOnAbort) {
   add(2);
   outputs_.end(7, FinishReason::kAbort, std::nullopt, 3.0);
   ASSERT_EQ(received_.size(), 1U);

@@ -1,5 +1,5 @@
-// Models that give a vector for a text: against what transformers computes, with any company, chunking and
-// instruction set; what they are refused.
+// Pooling models: compared with transformers, in any batch and chunking and on any instruction set; rejected
+// requests.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -56,7 +56,7 @@ struct Text {
 GenerateRequest request_of(const Engine& engine, const Text& text, const PoolingParams& params = {}) {
   GenerateRequest request;
   request.prompt_token_ids = text.ids;
-  request.sampling.max_tokens = 0;
+  request.sampling.edit().max_tokens = 0;
   request.pooling = PoolingRequest{params, text.second_text, engine.model().pools_all_tokens};
   return request;
 }
@@ -89,12 +89,12 @@ std::vector<Case> golden_cases(const std::string& model) {
 }
 
 double largest(const std::vector<float>& values) {
-  double most = 0.0;
-  for (const float v : values) most = std::max(most, std::abs(static_cast<double>(v)));
-  return most;
+  double maximum = 0.0;
+  for (const float v : values) maximum = std::max(maximum, std::abs(static_cast<double>(v)));
+  return maximum;
 }
 
-// A test's name may hold letters, digits and underscores only.
+// Test names may contain only letters, digits and underscores.
 std::string test_name(std::string name) {
   std::replace_if(
       name.begin(), name.end(), [](char c) { return std::isalnum(c) == 0; }, '_');
@@ -103,11 +103,11 @@ std::string test_name(std::string name) {
 
 class PoolingGolden : public testing::TestWithParam<std::tuple<std::string, std::string>> {};
 
-TEST_P(PoolingGolden, EqualsTransformers) {
+TEST_P(PoolingGolden, MatchesTransformers) {
   const auto& [isa, model] = GetParam();
   const ForcedIsa forced(isa);
   const auto engine = start(model);
-  // Where products take activations rounded to bfloat16, they are off by as much.
+  // Larger on instruction sets that round activations to bfloat16.
   const double tolerance = model.ends_with("-bfloat16") ? (isa.ends_with("_bf16") ? 3e-2 : 2e-2) : 1e-5;
   for (const Case& item : golden_cases(model)) {
     const auto vector = submit(*engine, request_of(*engine, item.text)).get();
@@ -125,7 +125,7 @@ INSTANTIATE_TEST_SUITE_P(All, PoolingGolden,
                            return test_name(std::get<0>(test.param) + "_" + std::get<1>(test.param));
                          });
 
-TEST(PoolingWeightCache, GivesTheSameVectors) {
+TEST(PoolingWeightCache, ReturnsTheSameVectors) {
   const test::TempDir dir;
   for (const std::string& model : model_names()) {
     const auto vectors = [&](const EngineConfig& config) {
@@ -141,7 +141,7 @@ TEST(PoolingWeightCache, GivesTheSameVectors) {
   }
 }
 
-// Files of other programs that give vectors have them of length one.
+// Embeddings of other programs are normalized.
 void normalize(std::vector<float>& values) {
   double sum = 0.0;
   for (const float v : values) sum += static_cast<double>(v) * v;
@@ -150,7 +150,7 @@ void normalize(std::vector<float>& values) {
 
 class GgufPooling : public testing::TestWithParam<std::string> {};
 
-TEST_P(GgufPooling, EqualsTransformers) {
+TEST_P(GgufPooling, MatchesTransformers) {
   const nlohmann::json model = test::gguf_goldens("pooling")[GetParam()];
   const test::TempDir dir;
   dir.write("model.gguf", test::make_gguf(model, pooling_dir() / GetParam()));
@@ -158,7 +158,7 @@ TEST_P(GgufPooling, EqualsTransformers) {
   config.runner = "pooling";
   config.activation_dtype = "float32";
   const auto engine = start((dir.path() / "model.gguf").string(), config);
-  constexpr int kRank = 4;  // a reranker's
+  constexpr int kRank = 4;  // pooling type of rerankers
   const bool pooled = std::ranges::any_of(model["metadata"], [](const nlohmann::json& entry) {
     return entry[0].get<std::string>().ends_with(".pooling_type") &&
            !entry[0].get<std::string>().ends_with("classifier.pooling_type") && entry[2] != kRank;
@@ -176,7 +176,7 @@ TEST_P(GgufPooling, EqualsTransformers) {
 INSTANTIATE_TEST_SUITE_P(All, GgufPooling, testing::ValuesIn(test::gguf_golden_names("pooling")),
                          [](const auto& test) { return test_name(test.param); });
 
-TEST(PoolingMetrics, RequestsForVectorsHaveTheirLatencies) {
+TEST(PoolingMetrics, RecordsLatenciesOfPoolingRequests) {
   const auto engine = start("bert");
   for (const Case& item : golden_cases("bert")) submit(*engine, request_of(*engine, item.text)).get();
   const std::string count = std::to_string(golden_cases("bert").size());
@@ -189,13 +189,13 @@ TEST(PoolingMetrics, RequestsForVectorsHaveTheirLatencies) {
   };
   has("e2e_request_latency_seconds", count);
   has("request_prompt_tokens", count);
-  has("time_to_first_token_seconds", "0");  // there are none
+  has("time_to_first_token_seconds", "0");  // pooling requests generate no token
 }
 
-// A few models of each kind: encoders, decoders that pool their last token or all of them.
+// Encoders, and decoders that pool the last token or all tokens.
 class PoolingInvariance : public testing::TestWithParam<std::string> {};
 
-TEST_P(PoolingInvariance, BitsAreTheSameInAnyCompanyAndChunking) {
+TEST_P(PoolingInvariance, IsIndependentOfBatchAndChunking) {
   const auto alone = start(GetParam());
   std::vector<Text> texts;
   const int longest = std::min(60, alone->model().max_model_len);
@@ -216,7 +216,7 @@ TEST_P(PoolingInvariance, BitsAreTheSameInAnyCompanyAndChunking) {
   configs[3].scheduling_policy = SchedulingPolicy::kMlfq;
   for (const EngineConfig& config : configs) {
     const auto engine = start(GetParam(), config);
-    for (int round = 0; round < 2; ++round) {  // the second finds its prefixes cached, where there are some
+    for (int round = 0; round < 2; ++round) {  // the second round may hit the prefix cache
       std::vector<std::future<std::vector<float>>> answers;
       for (const Text& text : texts) answers.push_back(submit(*engine, request_of(*engine, text)));
       for (size_t i = 0; i < texts.size(); ++i)
@@ -235,7 +235,7 @@ INSTANTIATE_TEST_SUITE_P(Some, PoolingInvariance,
                            return name;
                          });
 
-TEST(Pooling, LastTokenUsesThePrefixCacheAndAllTokensDoNot) {
+TEST(Pooling, UsesThePrefixCacheForLastTokenPoolingOnly) {
   const auto prompt = test::random_prompt(3, 60, 96);
   for (const bool last : {true, false}) {
     const auto engine = start(last ? "qwen3-embedding" : "qwen3-mean");
@@ -246,7 +246,7 @@ TEST(Pooling, LastTokenUsesThePrefixCacheAndAllTokensDoNot) {
   }
 }
 
-TEST(Pooling, DimensionsAndNormAreTheRequests) {
+TEST(Pooling, AppliesDimensionsAndNormalization) {
   const auto engine = start("bert");
   const auto text = golden_cases("bert").back().text;
   const auto whole = submit(*engine, request_of(*engine, text)).get();
@@ -262,13 +262,13 @@ TEST(Pooling, DimensionsAndNormAreTheRequests) {
   EXPECT_GT(std::abs(raw[0] / whole[0]), 1.001);
 }
 
-TEST(Pooling, ScoresComeWithoutTheirActivation) {
+TEST(Pooling, ReturnsScoresWithoutActivation) {
   const auto engine = start("bert-reranker");
   const auto text = golden_cases("bert-reranker").back().text;
   const float score = submit(*engine, request_of(*engine, text)).get()[0];
   const float logit = submit(*engine, request_of(*engine, text, {.activation = false})).get()[0];
   EXPECT_NEAR(score, 1.0 / (1.0 + std::exp(-logit)), 1e-6);
-  // The second text of a pair counts as such.
+  // The second text of a pair has its own token type.
   const float joined = submit(*engine, request_of(*engine, {text.ids})).get()[0];
   EXPECT_NE(joined, score);
 }
@@ -278,15 +278,15 @@ std::string refusal(Engine& engine, GenerateRequest request) {
   return id.ok() ? "" : id.failure().message;
 }
 
-TEST(Pooling, WhatAModelDoesNotGiveIsRefused) {
+TEST(Pooling, RejectsTasksOfOtherModels) {
   const auto embedder = start("bert");
   GenerateRequest generate;
   generate.prompt_token_ids = {5, 6};
-  EXPECT_THAT(refusal(*embedder, generate), HasSubstr("gives embeddings and generates no text"));
+  EXPECT_THAT(refusal(*embedder, generate), HasSubstr("returns embeddings and does not generate text"));
   EXPECT_THAT(refusal(*embedder, request_of(*embedder, {std::vector<TokenId>(65, 7)})),
-              HasSubstr("the prompt has 65 tokens, the model takes 64 (--max-model-len)"));
+              HasSubstr("the prompt has 65 tokens, the model supports at most 64 (--max-model-len)"));
   EXPECT_THAT(refusal(*embedder, request_of(*embedder, {{5, 6}}, {.dimensions = 25})),
-              HasSubstr("dimensions is 25, the model's vectors have 24 numbers"));
+              HasSubstr("dimensions is 25, the model's embeddings have 24"));
 
   EngineConfig config;
   config.model = test::model_path("llama");
@@ -295,7 +295,7 @@ TEST(Pooling, WhatAModelDoesNotGiveIsRefused) {
   EXPECT_THAT(refusal(*generator, request_of(*generator, {{5, 6}})), HasSubstr("--runner pooling"));
 }
 
-TEST(Pooling, AnyDecoderGivesEmbeddingsWhereItIsAskedTo) {
+TEST(Pooling, EmbedsWithAnyDecoderIfRequested) {
   EngineConfig config;
   config.model = test::model_path("llama");
   config.runner = "pooling";
@@ -315,7 +315,7 @@ TEST(Pooling, AnyDecoderGivesEmbeddingsWhereItIsAskedTo) {
   EXPECT_EQ(Engine::start(config)->model().task, ModelTask::kGenerate);
 }
 
-TEST(Pooling, PromptsAndLengthAreTheFiles) {
+TEST(Pooling, ReadsPromptsAndMaximumLengthFromTheFiles) {
   const auto query = start("qwen3-embedding");
   EXPECT_EQ(query->model().prompts.at("query"), "Instruct: find it\nQuery:");
   EXPECT_EQ(start("bert-old-flags")->model().max_model_len, 32);

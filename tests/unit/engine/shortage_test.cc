@@ -1,5 +1,5 @@
-// Memory for a tenth of the offered load: every request is answered, and its answer is the one it has alone,
-// for every scheduling policy and for both ways of giving way.
+// KV memory for a tenth of the load: every request finishes with the output that it gets alone, for every
+// scheduling policy and both preemption modes.
 #include <cstdlib>
 #include <map>
 
@@ -30,8 +30,8 @@ std::string name_of(const Setting& setting) {
   return policies.at(setting.policy) + modes.at(setting.mode);
 }
 
-// Short and long, sampled and greedy, alone and in samples, of three clients and five priorities, half of
-// them behind one of two common beginnings.
+// Short and long, sampled and greedy requests, with one or several samples, of three clients and five
+// priorities. Half of them start with one of two common prefixes.
 GenerateRequest make_request(int i, const ModelInfo& model, SchedulingPolicy policy) {
   GenerateRequest request;
   const auto number = static_cast<uint64_t>(i);
@@ -39,7 +39,7 @@ GenerateRequest make_request(int i, const ModelInfo& model, SchedulingPolicy pol
   if (i % 2 == 0) request.prompt_token_ids = test::random_prompt(1000 + number % 4, 24, model.vocab_size);
   for (const TokenId id : test::random_prompt(number, length, model.vocab_size))
     request.prompt_token_ids.push_back(id);
-  SamplingParams& s = request.sampling;
+  SamplingParams& s = request.sampling.edit();
   s.max_tokens = 5 + static_cast<int>(mix64(number) % 40);
   s.ignore_eos = true;
   s.logprobs = 1;
@@ -53,7 +53,7 @@ GenerateRequest make_request(int i, const ModelInfo& model, SchedulingPolicy pol
 }
 
 int64_t tokens_of(const GenerateRequest& request) {
-  const SamplingParams& s = request.sampling;
+  const SamplingParams& s = *request.sampling;
   return static_cast<int64_t>(request.prompt_token_ids.size()) + int64_t{s.n} * s.max_tokens;
 }
 
@@ -72,7 +72,7 @@ EngineConfig config_of(const Setting& setting, int64_t kv_memory) {
 
 class Shortage : public testing::TestWithParam<Setting> {};
 
-TEST_P(Shortage, EveryAnswerIsTheOneItHasAlone) {
+TEST_P(Shortage, KeepsEveryOutput) {
   const Setting setting = GetParam();
   std::vector<Answer> alone;
   int64_t offered_tokens = 0;
@@ -99,14 +99,14 @@ TEST_P(Shortage, EveryAnswerIsTheOneItHasAlone) {
   }
   engine->check_integrity();
   const EngineStats stats = engine->stats();
-  EXPECT_GT(stats.num_preemptions, 0) << "nothing had to give way, the test shows nothing";
+  EXPECT_GT(stats.num_preemptions, 0) << "no request was preempted, so the test is not meaningful";
   if (setting.mode == PreemptionMode::kRecompute) {
     EXPECT_EQ(stats.num_swapped_out_blocks, 0);
   }
   if (setting.mode == PreemptionMode::kSwap) {
     EXPECT_GT(stats.num_swapped_out_blocks, 0);
   }
-  // An ended request may leave what it had moved out behind; nothing comes in that did not go out.
+  // A finished request may leave swapped-out blocks; no block is swapped in that was not swapped out.
   EXPECT_LE(stats.num_swapped_in_blocks, stats.num_swapped_out_blocks);
 }
 

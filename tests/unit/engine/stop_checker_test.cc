@@ -20,7 +20,7 @@ std::string run(StopChecker& checker, const std::vector<std::string>& pieces,
 }
 
 TEST(StopChecker, PassesTextThroughWithoutStops) {
-  StopChecker checker({}, false);
+  StopChecker checker(std::vector<std::string>{}, false);
   EXPECT_EQ(checker.append("abc", true).text, "abc");
   EXPECT_EQ(checker.flush(), "");
 }
@@ -39,40 +39,40 @@ TEST(StopChecker, HoldsBackOnlyWhatMayBecomeAStop) {
   EXPECT_EQ(checker.append("a", true).text, "xya");
 }
 
-TEST(StopChecker, GivesBackWhatWasHeldAtTheEnd) {
+TEST(StopChecker, ReleasesHeldTextAtTheEnd) {
   StopChecker checker({"xyz"}, false);
   std::optional<std::string> match;
   EXPECT_EQ(run(checker, {"ab", "xy"}, match), "abxy");
   EXPECT_FALSE(match.has_value());
 }
 
-TEST(StopChecker, TheStopCompletedFirstWins) {
+TEST(StopChecker, PrefersTheStopThatCompletesFirst) {
   StopChecker checker({"cde", "bc"}, false);
   std::optional<std::string> match;
   EXPECT_EQ(run(checker, {"abcdef"}, match), "a");
   EXPECT_EQ(match, "bc");
 }
 
-TEST(StopChecker, OfThoseCompletedTogetherTheLongestWins) {
+TEST(StopChecker, PrefersTheLongestStopThatCompletesAtTheSameTime) {
   StopChecker checker({"c", "abc"}, false);
   std::optional<std::string> match;
   EXPECT_EQ(run(checker, {"xab", "c"}, match), "x");
   EXPECT_EQ(match, "abc");
 }
 
-TEST(StopChecker, KeepsTheStopWhereAsked) {
+TEST(StopChecker, KeepsTheStopIfRequested) {
   StopChecker checker({"END"}, true);
   std::optional<std::string> match;
   EXPECT_EQ(run(checker, {"one END two"}, match), "one END");
 }
 
-TEST(StopChecker, DoesNotLookWhileTold) {
+TEST(StopChecker, IgnoresStopsWhileDisabled) {
   StopChecker checker({"END"}, false);
   EXPECT_EQ(checker.append("END", false).text, "END");
   EXPECT_FALSE(checker.append("EN", false).match.has_value());
 }
 
-TEST(StopChecker, RepeatedBeginningsAreNotLost) {
+TEST(StopChecker, FindsStopsWithRepeatedPrefixes) {
   StopChecker checker({"aab"}, false);
   std::optional<std::string> match;
   EXPECT_EQ(run(checker, {"a", "a", "a", "b", "c"}, match), "a");

@@ -1,4 +1,4 @@
-// Queries and documents as rerankers read them: through a chat template, or as the tokenizer joins two texts.
+// Prompts of rerankers for a query and a document: from a chat template, or from the tokenizer's pair format.
 #include "engine/text_pairs.h"
 
 #include <gtest/gtest.h>
@@ -41,7 +41,7 @@ constexpr const char* kTemplate =
     "{{ instruction | default('find') }}: {% for m in messages %}{{ m.role }} {{ m.content }}, {% endfor %}"
     "{% if add_generation_prompt %}good?{% endif %}";
 
-TEST_F(TextPairs, OfADecoderGoThroughItsChatTemplate) {
+TEST_F(TextPairs, UseTheChatTemplateOfADecoder) {
   const auto engine = start("qwen3-reranker", kTemplate);
   const auto plain = encode_pair(*engine, "the cat", "rain");
   ASSERT_TRUE(plain.ok());
@@ -53,21 +53,21 @@ TEST_F(TextPairs, OfADecoderGoThroughItsChatTemplate) {
             engine->tokenizer()->encode_rendered("query: query the cat, document rain, good?"));
 }
 
-TEST_F(TextPairs, TemplatesThatRefuseSaySo) {
+TEST_F(TextPairs, ReportErrorsOfTheTemplate) {
   const auto engine = start("qwen3-reranker", "{{ raise_exception('no such roles') }}");
   const auto pair = encode_pair(*engine, "the cat", "rain");
   ASSERT_FALSE(pair.ok());
   EXPECT_NE(pair.failure().message.find("no such roles"), std::string::npos);
 }
 
-TEST_F(TextPairs, WithoutATemplateTheTokenizerJoinsThem) {
+TEST_F(TextPairs, AreJoinedByTheTokenizerWithoutATemplate) {
   const auto engine = start("qwen3-reranker", "");
   const auto pair = encode_pair(*engine, "the cat", "rain");
   ASSERT_TRUE(pair.ok());
   EXPECT_EQ(pair->ids, engine->tokenizer()->encode_pair("the cat", "rain").ids);
 }
 
-TEST_F(TextPairs, EncodersDoNotReadTemplates) {
+TEST_F(TextPairs, IgnoreTemplatesOfEncoders) {
   const auto engine = start("bert-reranker", kTemplate);
   const auto pair = encode_pair(*engine, "the cat", "rain");
   ASSERT_TRUE(pair.ok());

@@ -34,7 +34,7 @@ class BatchBuilderTest : public testing::Test {
   BatchBuilder builder_{layout_};
 };
 
-TEST_F(BatchBuilderTest, LaysSequencesOneBehindTheOther) {
+TEST_F(BatchBuilderTest, ConcatenatesSequences) {
   learn(1, {10, 11, 12, 13, 14, 15}, {7, 3});
   learn(2, {20, 21}, {5});
   StepPlan plan;
@@ -51,7 +51,7 @@ TEST_F(BatchBuilderTest, LaysSequencesOneBehindTheOther) {
   EXPECT_EQ(list(batch.attention.block_table), (std::vector<int32_t>{7, 3, 5}));
 }
 
-TEST_F(BatchBuilderTest, TellsWhichSequencesReadTheSameBlocks) {
+TEST_F(BatchBuilderTest, FindsSequencesThatReadTheSameBlocks) {
   learn(1, {10, 11, 12, 13, 14, 15}, {7, 3});
   learn(2, {20, 21}, {5});
   learn(3, {10, 11, 12, 13, 16}, {7, 4});
@@ -62,7 +62,7 @@ TEST_F(BatchBuilderTest, TellsWhichSequencesReadTheSameBlocks) {
   EXPECT_EQ(list(builder_.batch().attention.shared_blocks), (std::vector<int32_t>{0, 1, 0}));
 }
 
-TEST_F(BatchBuilderTest, OnlyTheEndOfAChunkThatSamplesWantsLogits) {
+TEST_F(BatchBuilderTest, RequestsLogitsOnlyAtTheEndOfASamplingChunk) {
   learn(1, {10, 11, 12}, {0});
   learn(2, {20, 21, 22}, {1});
   StepPlan plan;
@@ -73,7 +73,7 @@ TEST_F(BatchBuilderTest, OnlyTheEndOfAChunkThatSamplesWantsLogits) {
   EXPECT_TRUE(builder_.logit_rows()[0].sample);
 }
 
-TEST_F(BatchBuilderTest, PromptLogprobsWantEveryRowWhoseNextTokenIsThePrompts) {
+TEST_F(BatchBuilderTest, RequestsLogitsOfPromptRowsForPromptLogprobs) {
   SamplingParams params;
   params.prompt_logprobs = 0;
   learn(1, {10, 11, 12}, {0}, params);
@@ -86,7 +86,7 @@ TEST_F(BatchBuilderTest, PromptLogprobsWantEveryRowWhoseNextTokenIsThePrompts) {
   EXPECT_TRUE(!rows[0].sample && !rows[1].sample && rows[2].sample);
 }
 
-TEST_F(BatchBuilderTest, APlanPastTheTokensOrTheBlocksIsAnError) {
+TEST_F(BatchBuilderTest, RejectsPlansBeyondTheTokensOrBlocks) {
   learn(1, {10, 11, 12, 13, 14}, {0});
   StepPlan plan;
   plan.scheduled = {{1, 0, 5, false}};
@@ -97,7 +97,37 @@ TEST_F(BatchBuilderTest, APlanPastTheTokensOrTheBlocksIsAnError) {
   EXPECT_THROW(builder_.build(plan, sequences_, {}), Error);
 }
 
-TEST_F(BatchBuilderTest, TableUpdatesCutAndAppend) {
+TEST_F(BatchBuilderTest, KeepsBlockTablesPerGroup) {
+  KvLayout layout = layout_;
+  layout.groups = {{KvGroupKind::kFull, 0, {1}}, {KvGroupKind::kSlidingWindow, 4, {0, 2}}};
+  SequenceStore sequences(2, 100);
+  BatchBuilder builder(layout);
+  StepPlan plan;
+  plan.inits.emplace_back().seq = 1;
+  plan.inits.back().prompt_token_ids = {10, 11, 12, 13, 14, 15, 16, 17, 18, 19};
+  plan.block_ids = {7, 3, 5, -1, 2, 9};
+  plan.block_table_updates = {{1, 0, 0, 0, 3}, {1, 1, 0, 3, 3}};
+  sequences.apply(plan);
+  plan = {};
+  plan.scheduled = {{1, 7, 3, true}};
+  const std::vector<KvCacheView> kv(3);
+  builder.build(plan, sequences, kv);
+  const ForwardBatch& batch = builder.batch();
+  EXPECT_EQ(list(builder.kv_groups().group_of_layer), (std::vector<int32_t>{1, 0, 1}));
+  for (const size_t layer : {0, 1, 2}) {
+    SCOPED_TRACE(layer);
+    const ForwardBatch own = builder.kv_groups().select(batch, layer);
+    const bool full = layer == 1;
+    EXPECT_EQ(std::vector<int64_t>(own.slot_mapping.begin(), own.slot_mapping.end()),
+              full ? (std::vector<int64_t>{15, 20, 21}) : (std::vector<int64_t>{11, 36, 37}));
+    EXPECT_EQ(list(own.attention.block_table),
+              full ? (std::vector<int32_t>{7, 3, 5}) : (std::vector<int32_t>{-1, 2, 9}));
+    EXPECT_EQ(list(own.attention.seq_lens), (std::vector<int32_t>{10}));
+    EXPECT_EQ(own.kv.size(), 3U);
+  }
+}
+
+TEST_F(BatchBuilderTest, TruncatesAndAppendsTables) {
   learn(1, {1, 2, 3, 4, 5, 6, 7, 8}, {4, 5});
   StepPlan plan;
   plan.block_ids = {9, 8};
@@ -106,7 +136,7 @@ TEST_F(BatchBuilderTest, TableUpdatesCutAndAppend) {
   EXPECT_EQ(sequences_.at(1).block_tables[0], (std::vector<BlockId>{4, 9, 8}));
 }
 
-TEST_F(BatchBuilderTest, AForkSharesTheParentsPast) {
+TEST_F(BatchBuilderTest, SharesTheParentsTokensAfterAFork) {
   learn(1, {1, 2, 3}, {4});
   sequences_.fork(1, 2, 1);
   EXPECT_EQ(sequences_.at(2).tokens, sequences_.at(1).tokens);

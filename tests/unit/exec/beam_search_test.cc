@@ -1,4 +1,4 @@
-// Beam search through a real executor: the texts of transformers, and the plan's side of the bargain.
+// Beam search through an executor, compared with transformers.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -11,6 +11,7 @@
 #include "base/error.h"
 #include "base/rng.h"
 #include "base/thread_pool.h"
+#include "exec/kv_groups.h"
 #include "exec/local_executor.h"
 #include "unit/models/golden_models.h"
 
@@ -26,8 +27,8 @@ struct Request {
   std::vector<TokenId> end_token_ids;
 };
 
-// The least that a scheduler must do: every step computes every open sequence from its first token, each in
-// blocks of its own.
+// A minimal scheduler: every step computes all active sequences from their first token, each in blocks of its
+// own.
 class Driver {
  public:
   explicit Driver(const std::string& name, int threads = 1, const ModelOptions& model_options = {})
@@ -40,7 +41,8 @@ class Driver {
     options.layout = make_kv_layout(loaded_.model->spec(), DType::kF32, kBlockSize);
     options.max_model_len = static_cast<int32_t>(loaded_.model->max_model_len());
     blocks_per_seq_ = (std::min(options.max_model_len, 128) + kBlockSize - 1) / kBlockSize;
-    options.layout.num_blocks = kMaxSlots * blocks_per_seq_;
+    num_groups_ = static_cast<int32_t>(options.layout.groups.size());
+    options.layout.num_blocks = kMaxSlots * blocks_per_seq_ * num_groups_;
     options.max_num_batched_tokens = kMaxSlots * 64;
     executor_.emplace(*loaded_.model, ops, pool_, options);
   }
@@ -48,7 +50,7 @@ class Driver {
   int32_t max_model_len() const { return static_cast<int32_t>(loaded_.model->max_model_len()); }
   size_t num_known() const { return executor_->num_sequences(); }
 
-  // All requests in the same steps; their slots follow one behind the other.
+  // Runs all requests in the same steps, with consecutive ids.
   std::vector<BeamResult> run(const std::vector<Request>& requests) {
     std::vector<BeamResult> results(requests.size());
     std::vector<SeqId> firsts;
@@ -86,10 +88,12 @@ class Driver {
   const StepResult& step(SeqId begin) {
     ++plan_.step;
     for (const auto& [seq, tokens] : texts_) {
-      plan_.block_table_updates.push_back(
-          {seq, 0, 0, static_cast<int32_t>(plan_.block_ids.size()), blocks_per_seq_});
-      for (int32_t i = 0; i < blocks_per_seq_; ++i)
-        plan_.block_ids.push_back(static_cast<int32_t>(seq - begin) * blocks_per_seq_ + i);
+      for (int32_t g = 0; g < num_groups_; ++g) {
+        plan_.block_table_updates.push_back(
+            {seq, g, 0, static_cast<int32_t>(plan_.block_ids.size()), blocks_per_seq_});
+        const int32_t first = (static_cast<int32_t>(seq - begin) * num_groups_ + g) * blocks_per_seq_;
+        for (int32_t i = 0; i < blocks_per_seq_; ++i) plan_.block_ids.push_back(first + i);
+      }
       plan_.scheduled.push_back({seq, 0, static_cast<int32_t>(tokens.size()), true});
     }
     executor_->begin(plan_);
@@ -108,6 +112,7 @@ class Driver {
   ThreadPool pool_;
   test::LoadedModel loaded_;
   std::optional<LocalExecutor> executor_;
+  int32_t num_groups_ = 1;
   int32_t blocks_per_seq_ = 0;
   SeqId next_seq_ = 1000;
   StepPlan plan_;
@@ -162,8 +167,9 @@ void expect_same(const BeamResult& a, const BeamResult& b) {
 
 class BeamGolden : public testing::TestWithParam<std::string> {};
 
-// Goldens are made with float32 activations, which bfloat16 weights do not have on every level.
-TEST_P(BeamGolden, TextsAndScoresAreThoseOfTransformers) {
+// The goldens were computed with float32 activations, which bfloat16 weights do not use on every instruction
+// set.
+TEST_P(BeamGolden, MatchesTextsAndScoresOfTransformers) {
   ModelOptions options;
   options.dtype = DType::kF32;
   Driver driver(GetParam(), 1, options);
@@ -183,8 +189,8 @@ TEST_P(BeamGolden, TextsAndScoresAreThoseOfTransformers) {
   EXPECT_EQ(driver.num_known(), 0U);
 }
 
-// Sixty-four rows of logits are made at a time: the rows of one search come in several of these runs.
-TEST_P(BeamGolden, AllInOneBatchGiveTheSameBits) {
+// Logits are computed for 64 rows at a time, so the rows of one search are in several batches.
+TEST_P(BeamGolden, GivesTheSameBitsInOneBatch) {
   Driver driver(GetParam(), 2);
   std::vector<Request> requests;
   const auto cases = golden_cases()[GetParam()];
@@ -199,7 +205,7 @@ TEST_P(BeamGolden, AllInOneBatchGiveTheSameBits) {
 INSTANTIATE_TEST_SUITE_P(Models, BeamGolden, testing::ValuesIn(golden_models()),
                          [](const auto& test) { return test::test_name(test.param); });
 
-TEST(BeamExecutor, ASearchWiderThanARunOfRowsIsOneSearch) {
+TEST(BeamExecutor, SupportsASearchWiderThanABatchOfLogits) {
   Driver driver("llama");
   Request request;
   request.prompt = {5, 6, 7};
@@ -214,7 +220,7 @@ TEST(BeamExecutor, ASearchWiderThanARunOfRowsIsOneSearch) {
   }
 }
 
-TEST(BeamExecutor, AWidthOfOneIsGreedy) {
+TEST(BeamExecutor, IsGreedyWithAWidthOfOne) {
   const auto golden = read_json_file(test::golden_dir() / "llama/golden.json");
   Driver driver("llama");
   for (const auto& item : golden["cases"]) {
@@ -227,7 +233,7 @@ TEST(BeamExecutor, AWidthOfOneIsGreedy) {
   }
 }
 
-TEST(BeamExecutor, TheModelsLengthEndsTheTexts) {
+TEST(BeamExecutor, EndsAtMaxModelLen) {
   Driver driver("gpt2");
   Request request;
   for (int32_t i = 0; i < driver.max_model_len() - 5; ++i)
@@ -243,7 +249,7 @@ TEST(BeamExecutor, TheModelsLengthEndsTheTexts) {
   }
 }
 
-TEST(BeamExecutor, AlternativesAreThoseOfTheRawLogits) {
+TEST(BeamExecutor, ReportsLogprobsOfTheRawLogits) {
   Driver driver("llama");
   Request request;
   request.prompt = {5, 6, 7};

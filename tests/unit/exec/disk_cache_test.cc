@@ -1,4 +1,4 @@
-// What is on the disk is served whole or not at all, whatever happened to it.
+// The disk cache returns intact blocks or none, after any damage.
 #include "exec/disk_cache.h"
 
 #include <gtest/gtest.h>
@@ -38,7 +38,7 @@ class DiskCacheTest : public testing::Test {
   }
   fs::path folder(const std::string& fingerprint = "a") const { return directory_ / ("kv-" + fingerprint); }
 
-  static CachedBlockName name_of(int32_t content) {
+  static CachedBlockHash key_of(int32_t content) {
     const auto n = static_cast<uint64_t>(content);
     return {n, n + 1, n + 2, n + 3, 0, std::vector<TokenId>(kTokens, content)};
   }
@@ -56,13 +56,13 @@ class DiskCacheTest : public testing::Test {
     return all;
   }
   static bool write(DiskCache& cache, int32_t slot, int32_t content) {
-    cache.write(slot, name_of(content), block_of(content));
+    cache.write(slot, key_of(content), block_of(content));
     const DiskOutcome outcome = outcomes(cache, 1)[0];
     EXPECT_TRUE(outcome.write);
     EXPECT_EQ(outcome.slot, slot);
     return outcome.ok;
   }
-  // The block in the slot; empty where there is none.
+  // The block in the slot; empty if it holds none.
   static std::vector<std::byte> read(DiskCache& cache, int32_t slot) {
     std::vector<std::byte> block(kBlockBytes);
     cache.read(slot, 7, block);
@@ -71,7 +71,7 @@ class DiskCacheTest : public testing::Test {
     EXPECT_EQ(outcome.host_block, 7);
     return outcome.ok ? block : std::vector<std::byte>{};
   }
-  // Three blocks on the disk, and nobody has it open.
+  // Leaves three blocks on disk, in a cache that no process has open.
   void leave_three_blocks() {
     const auto cache = open();
     for (int32_t i = 0; i < 3; ++i) ASSERT_TRUE(write(*cache, i, i + 100));
@@ -81,15 +81,15 @@ class DiskCacheTest : public testing::Test {
     file.seekp(offset);
     file.write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
   }
-  // All that is found is what was written.
+  // Checks that every block that is found was written.
   void expect_nothing_false(size_t at_most) {
     const auto cache = open();
     ASSERT_NE(cache, nullptr);
     const auto entries = cache->take_entries();
     EXPECT_LE(entries.size(), at_most);
     for (const auto& entry : entries) {
-      const int32_t content = entry.name.token_ids[0];
-      EXPECT_EQ(entry.name.hash_low, static_cast<uint64_t>(content));
+      const int32_t content = entry.key.token_ids[0];
+      EXPECT_EQ(entry.key.hash_low, static_cast<uint64_t>(content));
       const auto block = read(*cache, entry.slot);
       if (!block.empty()) {
         EXPECT_EQ(block, block_of(content));
@@ -105,7 +105,7 @@ class DiskCacheTest : public testing::Test {
   fs::path directory_;
 };
 
-TEST_F(DiskCacheTest, GivesBackWhatWasWritten) {
+TEST_F(DiskCacheTest, ReadsWrittenBlocks) {
   const auto cache = open();
   ASSERT_NE(cache, nullptr);
   EXPECT_EQ(cache->num_slots(), 20);
@@ -118,7 +118,7 @@ TEST_F(DiskCacheTest, GivesBackWhatWasWritten) {
   EXPECT_TRUE(read(*cache, 6).empty()) << "never written";
 }
 
-TEST_F(DiskCacheTest, ALaterProcessFindsItLeastRecentlyWrittenFirst) {
+TEST_F(DiskCacheTest, ListsBlocksForALaterProcessLeastRecentlyWrittenFirst) {
   uint64_t seed = 0;
   {
     const auto cache = open();
@@ -133,38 +133,38 @@ TEST_F(DiskCacheTest, ALaterProcessFindsItLeastRecentlyWrittenFirst) {
   EXPECT_EQ(entries[0].slot, 2);
   EXPECT_EQ(entries[1].slot, 9);
   EXPECT_EQ(entries[2].slot, 4);
-  EXPECT_EQ(entries[2].name.token_ids, name_of(40).token_ids);
-  EXPECT_EQ(entries[2].name.hash_high, name_of(40).hash_high);
-  EXPECT_EQ(entries[2].name.parent_low, name_of(40).parent_low);
+  EXPECT_EQ(entries[2].key.token_ids, key_of(40).token_ids);
+  EXPECT_EQ(entries[2].key.hash_high, key_of(40).hash_high);
+  EXPECT_EQ(entries[2].key.parent_low, key_of(40).parent_low);
   EXPECT_EQ(read(*cache, 4), block_of(40));
 }
 
-TEST_F(DiskCacheTest, CompletesItsWritesAtTheEnd) {
+TEST_F(DiskCacheTest, CompletesWritesWhenItIsDestroyed) {
   {
     const auto cache = open();
-    for (int32_t slot = 0; slot < 10; ++slot) cache->write(slot, name_of(slot), block_of(slot));
+    for (int32_t slot = 0; slot < 10; ++slot) cache->write(slot, key_of(slot), block_of(slot));
   }
   EXPECT_EQ(open()->take_entries().size(), 10U);
 }
 
-TEST_F(DiskCacheTest, RefusesWritesBeyondItsQueue) {
+TEST_F(DiskCacheTest, RejectsWritesIfItsQueueIsFull) {
   const auto cache = open("a", 100);
   std::vector<DiskOutcome> refused;
-  for (int32_t i = 0; i < 3 * DiskCache::kMaxWrites; ++i) cache->write(i, name_of(i), block_of(i));
+  for (int32_t i = 0; i < 3 * DiskCache::kMaxWrites; ++i) cache->write(i, key_of(i), block_of(i));
   const auto all = outcomes(*cache, 3 * DiskCache::kMaxWrites);
   const auto written = std::count_if(all.begin(), all.end(), [](const DiskOutcome& o) { return o.ok; });
   EXPECT_GE(written, DiskCache::kMaxWrites);
   for (const DiskOutcome& outcome : all) EXPECT_EQ(read(*cache, outcome.slot).empty(), !outcome.ok);
 }
 
-TEST_F(DiskCacheTest, AnotherModelFindsNothing) {
+TEST_F(DiskCacheTest, SeparatesModels) {
   leave_three_blocks();
   const auto other = open("b");
   EXPECT_TRUE(other->take_entries().empty());
   EXPECT_NE(other->hash_seed(), open()->hash_seed());
 }
 
-TEST_F(DiskCacheTest, ASecondProcessGoesWithout) {
+TEST_F(DiskCacheTest, IsDisabledInASecondProcess) {
   const auto first = open();
   EXPECT_EQ(open(), nullptr);
   EXPECT_NE(open("b"), nullptr) << "another model has a folder of its own";
@@ -181,7 +181,7 @@ TEST_F(DiskCacheTest, IsReadableByItsOwnerOnly) {
   EXPECT_EQ(info.st_mode & 0777, 0700U);
 }
 
-TEST_F(DiskCacheTest, RunsWithoutADirectoryItCannotUse) {
+TEST_F(DiskCacheTest, IsDisabledIfTheDirectoryIsNotUsable) {
   std::ofstream(directory_ / "file") << "not a directory";
   DiskCacheOptions wrong = options();
   wrong.directory = directory_ / "file";
@@ -191,7 +191,7 @@ TEST_F(DiskCacheTest, RunsWithoutADirectoryItCannotUse) {
   EXPECT_EQ(DiskCache::open(wrong), nullptr) << "not one block fits";
 }
 
-TEST_F(DiskCacheTest, SurvivesACutAtAnyPlace) {
+TEST_F(DiskCacheTest, SurvivesTruncationAtAnyOffset) {
   const SlotSizes sizes = slot_sizes(kTokens, kBlockBytes);
   const auto cut = [&](const char* file, int64_t size) {
     SCOPED_TRACE(testing::Message() << file << " cut at " << size);
@@ -208,12 +208,12 @@ TEST_F(DiskCacheTest, SurvivesACutAtAnyPlace) {
   cut("blocks", 0);
 }
 
-TEST_F(DiskCacheTest, ATornWriteIsNoBlock) {
-  // The head of a new block and the bytes of the old one, and the other way round.
+TEST_F(DiskCacheTest, DetectsATornWrite) {
+  // The head of a new block with the bytes of the old one, and vice versa.
   const SlotSizes sizes = slot_sizes(kTokens, kBlockBytes);
   const auto block = block_of(300);
   std::vector<std::byte> head(static_cast<size_t>(sizes.head));
-  encode_head(name_of(300), 0, 99, block.size(), block_checksum(block), head);
+  encode_head(key_of(300), 0, 99, block.size(), block_checksum(block), head);
   leave_three_blocks();
   damage("heads", 0, {reinterpret_cast<const char*>(head.data()), head.size()});
   damage("blocks", sizes.block, {reinterpret_cast<const char*>(block.data()), block.size()});
@@ -224,17 +224,17 @@ TEST_F(DiskCacheTest, ATornWriteIsNoBlock) {
   EXPECT_EQ(read(*cache, 2), block_of(102));
 }
 
-TEST_F(DiskCacheTest, AHeadInAnotherSlotIsNone) {
+TEST_F(DiskCacheTest, DetectsAHeadInAnotherSlot) {
   const SlotSizes sizes = slot_sizes(kTokens, kBlockBytes);
   const auto block = block_of(100);
   std::vector<std::byte> head(static_cast<size_t>(sizes.head));
-  encode_head(name_of(100), 0, 99, block.size(), block_checksum(block), head);
+  encode_head(key_of(100), 0, 99, block.size(), block_checksum(block), head);
   EXPECT_TRUE(decode_head(head, 0, kBlockBytes).has_value());
   EXPECT_FALSE(decode_head(head, 1, kBlockBytes).has_value());
   EXPECT_FALSE(decode_head(head, 0, kBlockBytes + 1).has_value());
 }
 
-TEST_F(DiskCacheTest, OneFlippedBitIsEnough) {
+TEST_F(DiskCacheTest, DetectsAFlippedBit) {
   const SlotSizes sizes = slot_sizes(kTokens, kBlockBytes);
   std::mt19937 random(3);
   for (int i = 0; i < 60; ++i) {
@@ -256,7 +256,7 @@ TEST_F(DiskCacheTest, OneFlippedBitIsEnough) {
   }
 }
 
-TEST_F(DiskCacheTest, DamageWhileItIsOpenIsFound) {
+TEST_F(DiskCacheTest, DetectsDamageWhileItIsOpen) {
   const auto cache = open();
   ASSERT_TRUE(write(*cache, 0, 1));
   ASSERT_TRUE(write(*cache, 1, 2));
@@ -266,7 +266,7 @@ TEST_F(DiskCacheTest, DamageWhileItIsOpenIsFound) {
   EXPECT_EQ(read(*cache, 1), block_of(2));
 }
 
-TEST_F(DiskCacheTest, ServesNothingOutOfGarbage) {
+TEST_F(DiskCacheTest, FindsNothingInRandomBytes) {
   std::mt19937 random(5);
   for (int i = 0; i < 80; ++i) {
     SCOPED_TRACE(i);
@@ -282,7 +282,7 @@ TEST_F(DiskCacheTest, ServesNothingOutOfGarbage) {
   }
 }
 
-TEST_F(DiskCacheTest, ALostSeedEmptiesTheSlots) {
+TEST_F(DiskCacheTest, IsEmptyIfTheSeedIsLost) {
   leave_three_blocks();
   const uint64_t before = open()->hash_seed();
   std::ofstream(folder() / "seed", std::ios::trunc) << "short";
@@ -292,7 +292,7 @@ TEST_F(DiskCacheTest, ALostSeedEmptiesTheSlots) {
   EXPECT_TRUE(cache->take_entries().empty());
 }
 
-TEST_F(DiskCacheTest, AFullDiskEndsWritingAndNothingElse) {
+TEST_F(DiskCacheTest, OnlyStopsWritingIfTheDiskIsFull) {
   const SlotSizes sizes = slot_sizes(kTokens, kBlockBytes);
   const auto cache = open();
   ASSERT_TRUE(write(*cache, 0, 1));
@@ -309,10 +309,10 @@ TEST_F(DiskCacheTest, AFullDiskEndsWritingAndNothingElse) {
   ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &before), 0);
   EXPECT_EQ(std::count(log.begin(), log.end(), '\n'), 1) << log;
   EXPECT_TRUE(read(*cache, 1).empty());
-  EXPECT_TRUE(read(*cache, 0).empty()) << "what a slot held gives way to a write, even a failed one";
+  EXPECT_TRUE(read(*cache, 0).empty()) << "a write replaces the content of a slot, even if it fails";
 }
 
-TEST_F(DiskCacheTest, OtherModelsGiveWayWhenTheLimitIsReached) {
+TEST_F(DiskCacheTest, RemovesOtherModelsAtTheLimit) {
   {
     const auto old = open("old", 4);
     for (int32_t slot = 0; slot < 4; ++slot) ASSERT_TRUE(write(*old, slot, slot));
@@ -327,7 +327,7 @@ TEST_F(DiskCacheTest, OtherModelsGiveWayWhenTheLimitIsReached) {
   for (int32_t slot = 0; slot < 6; ++slot) EXPECT_EQ(read(*cache, slot), block_of(slot + 1));
 }
 
-TEST_F(DiskCacheTest, AnotherModelInUseIsNotRemoved) {
+TEST_F(DiskCacheTest, KeepsAnotherModelThatIsInUse) {
   const auto held = open("held", 4);
   for (int32_t slot = 0; slot < 4; ++slot) ASSERT_TRUE(write(*held, slot, slot));
   const auto cache = open("a", 6);
@@ -338,10 +338,10 @@ TEST_F(DiskCacheTest, AnotherModelInUseIsNotRemoved) {
   EXPECT_EQ(read(*cache, 1), block_of(1));
 }
 
-TEST_F(DiskCacheTest, ClearEmptiesWhatWasWrittenBefore) {
+TEST_F(DiskCacheTest, ClearRemovesEarlierBlocks) {
   {
     const auto cache = open();
-    for (int32_t slot = 0; slot < 5; ++slot) cache->write(slot, name_of(slot), block_of(slot));
+    for (int32_t slot = 0; slot < 5; ++slot) cache->write(slot, key_of(slot), block_of(slot));
     cache->clear();
     outcomes(*cache, 5);
     ASSERT_TRUE(write(*cache, 3, 30));
@@ -351,7 +351,7 @@ TEST_F(DiskCacheTest, ClearEmptiesWhatWasWrittenBefore) {
   EXPECT_EQ(open()->take_entries().size(), 1U);
 }
 
-TEST_F(DiskCacheTest, ASmallerLimitKeepsTheFirstSlots) {
+TEST_F(DiskCacheTest, KeepsTheFirstSlotsWithASmallerLimit) {
   leave_three_blocks();
   const auto cache = open("a", 2);
   EXPECT_EQ(cache->take_entries().size(), 2U);

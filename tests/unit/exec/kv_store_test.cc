@@ -12,6 +12,7 @@
 
 #include "backends/cpu/cpu_backend.h"
 #include "base/thread_pool.h"
+#include "exec/kv_groups.h"
 #include "exec/local_executor.h"
 #include "unit/models/golden_models.h"
 
@@ -23,14 +24,16 @@ constexpr int32_t kHeads = 2;
 constexpr int32_t kHeadDim = 20;
 constexpr int32_t kBlock = 4;
 
-ArchSpec small_spec() {
-  ArchSpec spec;
-  spec.num_layers = kLayers;
-  spec.num_heads = kHeads;
-  spec.num_kv_heads = kHeads;
-  spec.head_dim = kHeadDim;
-  spec.layers.resize(kLayers);
+ModelSpec small_spec() {
+  const AttentionSpec attention{
+      .num_heads = kHeads, .num_kv_heads = kHeads, .head_dim = kHeadDim, .value_dim = kHeadDim};
+  ModelSpec spec;
+  spec.layers.assign(kLayers, LayerSpec{.mixer = attention});
   return spec;
+}
+
+AttentionSpec& attention(ModelSpec& spec, size_t layer) {
+  return std::get<AttentionSpec>(spec.layers.at(layer).mixer);
 }
 
 // The attention of one query over the four tokens of `block`.
@@ -43,14 +46,16 @@ std::vector<float> attend(const OpTable& ops, const KvCacheView& cache, int32_t 
   const std::array<int32_t, 1> lens = {kBlock};
   const std::array<int32_t, 1> ids = {block};
   const Shape shape = {1, kHeads, kHeadDim};
-  ops.paged_attention({nullptr, workspace}, make_view(out.data(), DType::kF32, shape),
-                      make_view(q.data(), DType::kF32, shape), cache, {1, cu, lens, cu, ids},
-                      {.scale = 0.01F});
+  ops.run({nullptr, workspace}, ops::PagedAttention{.out = make_view(out.data(), DType::kF32, shape),
+                                                    .q = make_view(q.data(), DType::kF32, shape),
+                                                    .cache = cache,
+                                                    .batch = {1, cu, lens, cu, ids},
+                                                    .params = {.scale = 0.01F}});
   return out;
 }
 
-// A copied block is whole, whatever the format: elements of all layers, and their scales.
-TEST(KvStore, ACopyOfABlockReadsTheSame) {
+// A copied block is complete in every format: elements of all layers, and their scales.
+TEST(KvStore, CopiesBlocksWithAllElementsAndScales) {
   const OpTable& ops = *select_cpu_isa().table;
   for (const DType dtype :
        {DType::kF32, DType::kBF16, DType::kF16, DType::kF8E4M3, DType::kF8E5M2, DType::kI8}) {
@@ -69,7 +74,7 @@ TEST(KvStore, ACopyOfABlockReadsTheSame) {
       std::vector<int64_t> slots(kBlock);
       std::iota(slots.begin(), slots.end(), 1 * kBlock);
       const TensorView view = make_view(k.data(), DType::kF32, shape);
-      ops.kv_write({}, cache, view, view, slots);
+      ops.run({}, ops::KvWrite{.cache = cache, .k = view, .v = view, .slot_mapping = slots});
       before.push_back(attend(ops, cache, 1));
     }
     const std::vector<BlockCopy> copies = {BlockCopy{.src = 1, .dst = 2}};
@@ -81,14 +86,13 @@ TEST(KvStore, ACopyOfABlockReadsTheSame) {
   }
 }
 
-// Layers with other heads take what these need, and one that reads an earlier layer's keys and values
-// nothing.
-TEST(KvStore, EachLayerTakesWhatItsOwnHeadsNeed) {
+// A layer's bytes depend on its own heads; a layer that reads an earlier layer's keys and values stores none.
+TEST(KvStore, SizesEachLayerByItsHeads) {
   static_assert(kLayers >= 3);
-  ArchSpec spec = small_spec();
-  spec.layers[1].num_kv_heads = 1;
-  spec.layers[1].head_dim = kHeadDim / 2;
-  spec.layers[2].kv_source = 1;
+  ModelSpec spec = small_spec();
+  attention(spec, 1).num_kv_heads = 1;
+  attention(spec, 1).head_dim = attention(spec, 1).value_dim = kHeadDim / 2;
+  attention(spec, 2).kv_sharing_layer = 1;
   const int64_t large = kv_bytes_per_block(DType::kF16, kBlock, kHeads, kHeadDim);
   const int64_t small = kv_bytes_per_block(DType::kF16, kBlock, 1, kHeadDim / 2);
   KvLayout layout = make_kv_layout(spec, DType::kF16, kBlock);
@@ -98,22 +102,38 @@ TEST(KvStore, EachLayerTakesWhatItsOwnHeadsNeed) {
   EXPECT_EQ(store.layers()[1].layer_offset, large);
   EXPECT_EQ(store.layers()[1].num_kv_heads, 1);
   EXPECT_EQ(store.layers()[1].head_dim, kHeadDim / 2);
-  EXPECT_EQ(store.layers()[2].layer_offset, large + small);
+  EXPECT_EQ(store.layers()[2].base, nullptr) << "it reads the view of its source";
 }
 
-// Layer 1 attends, 0 and 2 carry states of 4 heads.
-ArchSpec hybrid_spec(int32_t head_state) {
-  ArchSpec spec = small_spec();
-  spec.mamba = MambaSpec{.sizes = {.heads = 4, .head_dim = 8, .groups = 1, .state = head_state, .taps = 4}};
-  for (const size_t i : {0, 2}) {
-    spec.layers[i].attention = false;
-    spec.layers[i].recurrence = Recurrence::kMamba;
+TEST(KvStore, SharesThePoolBetweenGroups) {
+  ModelSpec spec = small_spec();
+  spec.max_model_len = 1000;
+  attention(spec, 0).params.window = 8;
+  attention(spec, 2).params.window = 8;
+  KvLayout layout = make_kv_layout(spec, DType::kF32, kBlock);
+  const int64_t layer_bytes = kv_bytes_per_block(DType::kF32, kBlock, kHeads, kHeadDim);
+  ASSERT_EQ(layout.groups.size(), 3U);
+  EXPECT_EQ(layout.groups[0].layers, (std::vector<int32_t>{1}));
+  layout.num_blocks = 2;
+  const KvStore store(spec, DType::kF32, layout);
+  for (const KvCacheView& view : store.layers()) {
+    EXPECT_EQ(view.base, store.layers()[0].base);
+    EXPECT_EQ(view.block_stride, layer_bytes);
+    EXPECT_EQ(view.layer_offset, 0);
   }
+}
+
+// Layer 1 has attention, layers 0 and 2 have recurrent states of 4 heads.
+ModelSpec hybrid_spec(int32_t head_state) {
+  ModelSpec spec = small_spec();
+  const MambaSpec mamba{
+      .sizes = {.heads = 4, .head_dim = 8, .groups = 1, .state = head_state, .conv_kernel = 4}};
+  for (const size_t i : {0, 2}) spec.layers[i].mixer = mamba;
   return spec;
 }
 
-TEST(KvStore, StatesFillBlocksOfTheirOwn) {
-  const ArchSpec spec = hybrid_spec(16);
+TEST(KvStore, StoresStatesInBlocksOfTheirOwn) {
+  const ModelSpec spec = hybrid_spec(16);
   KvLayout layout = make_kv_layout(spec, DType::kF32, kBlock);
   const int64_t token = 2 * kHeads * kHeadDim * 4;
   EXPECT_EQ(layout.block_size, kBlock);
@@ -127,15 +147,13 @@ TEST(KvStore, StatesFillBlocksOfTheirOwn) {
   for (size_t g = 1; g < layout.groups.size(); ++g) EXPECT_EQ(layout.groups[g].kind, KvGroupKind::kState);
   EXPECT_EQ(layout.groups[3].layers, (std::vector<int32_t>{0, 2}));
   EXPECT_EQ(state_bytes(spec), 2 * (768 + 4 * 512));
-  EXPECT_EQ(sequence_blocks(layout, 9), 3 + 2 * 5);
-  EXPECT_EQ(sequence_tokens(layout, 13), 3 * kBlock);
-  EXPECT_EQ(sequence_tokens(layout, 9), 0);
+  EXPECT_EQ(max_sequence_blocks(layout, 9, 64), 3 + 2 * 5);
 
   layout.num_blocks = 7;
   KvStore store(spec, DType::kF32, layout);
   EXPECT_EQ(store.layers()[0].base, nullptr);
   EXPECT_NE(store.layers()[1].base, nullptr);
-  // Every part of every layer is a piece of the pool that no other part has.
+  // The parts of all layers do not overlap.
   const std::array<int32_t, 5> blocks = {6, 1, 3, 0, 4};
   const StateBatch batch = {1, {}, {}, blocks, 5};
   std::vector<std::pair<float*, int64_t>> pieces;
@@ -152,40 +170,40 @@ TEST(KvStore, StatesFillBlocksOfTheirOwn) {
 }
 
 // Blocks grow until a sequence's states fill few of them; checkpoints stay as far apart.
-TEST(KvStore, LargeStatesMakeLargeBlocks) {
-  const ArchSpec spec = hybrid_spec(4000);
+TEST(KvStore, EnlargesBlocksForLargeStates) {
+  const ModelSpec spec = hybrid_spec(4000);
   const KvLayout layout = make_kv_layout(spec, DType::kF32, kBlock);
   EXPECT_GT(layout.block_size, kBlock);
   EXPECT_EQ(layout.block_size % kBlock, 0);
   EXPECT_GE(layout.bytes_per_block * kMaxStateBlocks, state_bytes(spec));
   EXPECT_LE(layout.checkpoint_blocks * layout.block_size, std::max(layout.block_size, 16 * kBlock));
-  ArchSpec alone = spec;
+  ModelSpec alone = spec;
   alone.layers[1] = alone.layers[0];
   const KvLayout states = make_kv_layout(alone, DType::kF32, kBlock);
   EXPECT_EQ(states.groups.size(), 1U);
   EXPECT_EQ(states.bytes_per_block, state_bytes(alone));
   EXPECT_EQ(kv_bytes_per_token(states), 0);
-  EXPECT_EQ(sequence_blocks(states, 1000000), 2);
+  EXPECT_EQ(max_sequence_blocks(states, 1000000, 64), 2);
 }
 
-// Models whose layers' heads differ in number or size, or that read earlier layers' keys: the executor, whose
-// cache each layer has its own part of, finds the tokens that transformers finds.
+// Models whose layers have different numbers or sizes of heads, or share keys and values: the executor gets
+// the tokens of transformers.
 class MixedHeads : public testing::TestWithParam<std::string> {};
 
-TEST_P(MixedHeads, GiveTheTokensOfTransformers) {
+TEST_P(MixedHeads, MatchTransformers) {
   const auto dir = test::golden_dir() / GetParam();
   const OpTable& ops = *select_cpu_isa().table;
   const test::LoadedModel loaded = test::load_model(dir, ops);
-  const ArchSpec& spec = loaded.model->spec();
+  const ModelSpec& spec = loaded.model->spec();
   ThreadPool pool(1);
   LocalExecutorOptions options;
   options.layout = make_kv_layout(spec, DType::kF32, 16);
   EXPECT_LT(options.layout.bytes_per_block,
-            spec.num_layers *
-                kv_bytes_per_block(DType::kF32, 16, spec.num_kv_heads, spec.head_dim, spec.value_dim));
+            spec.num_layers() * kv_bytes_of(spec.layers.front(), DType::kF32, 16));
   options.max_model_len = 128;
   constexpr int32_t kBlocks = 8;
-  options.layout.num_blocks = kBlocks;
+  const auto num_groups = static_cast<int32_t>(options.layout.groups.size());
+  options.layout.num_blocks = kBlocks * num_groups;
   options.max_num_batched_tokens = 128;
   LocalExecutor executor(*loaded.model, ops, pool, options);
   const auto golden = read_json_file(dir / "golden.json")["cases"].back();
@@ -195,10 +213,11 @@ TEST_P(MixedHeads, GiveTheTokensOfTransformers) {
   SequenceInit& init = plan.inits.emplace_back();
   init.seq = 1;
   init.prompt_token_ids = tokens;
-  init.sampling.temperature = 0.0F;
-  init.sampling.ignore_eos = true;
-  plan.block_table_updates.push_back({1, 0, 0, 0, kBlocks});
-  for (int32_t i = 0; i < kBlocks; ++i) plan.block_ids.push_back(kBlocks - 1 - i);
+  init.sampling.edit().temperature = 0.0F;
+  init.sampling.edit().ignore_eos = true;
+  for (int32_t g = 0; g < num_groups; ++g)
+    plan.block_table_updates.push_back({1, g, 0, g * kBlocks, kBlocks});
+  for (int32_t i = options.layout.num_blocks; i-- > 0;) plan.block_ids.push_back(i);
   int32_t computed = 0;
   const size_t count = golden["greedy"].size();
   while (found.size() < count) {

@@ -27,7 +27,7 @@ using IsaAndModel = std::tuple<std::string, std::string>;
 
 class ModelIsa : public testing::TestWithParam<IsaAndModel> {};
 
-TEST_P(ModelIsa, EqualsTransformersInAnyChunking) {
+TEST_P(ModelIsa, MatchesTransformersInAnyChunking) {
   const auto& [isa, model] = GetParam();
   test::expect_golden(model, *select_cpu_isa(isa).table);
 }
@@ -41,15 +41,15 @@ INSTANTIATE_TEST_SUITE_P(All, ModelIsa,
 
 class QuantizedIsa : public testing::TestWithParam<IsaAndModel> {};
 
-TEST_P(QuantizedIsa, EqualsTheDequantizedModelInAnyChunking) {
+TEST_P(QuantizedIsa, MatchesTheDequantizedModelInAnyChunking) {
   const auto& [isa, model] = GetParam();
   test::expect_golden(model, *select_cpu_isa(isa).table, {}, test::quantized_dir());
 }
 
-TEST_P(QuantizedIsa, IsNearTheDequantizedModelByActivationsOf16Bits) {
+TEST_P(QuantizedIsa, IsCloseToTheDequantizedModelWithInt16Activations) {
   const auto& [isa, model] = GetParam();
   test::expect_golden(model, *select_cpu_isa(isa).table, {}, test::quantized_dir(),
-                      {.coded_activations = ActivationFormat::kInt16});
+                      {.quantized_activations = ActivationFormat::kInt16});
 }
 
 INSTANTIATE_TEST_SUITE_P(All, QuantizedIsa,
@@ -59,24 +59,25 @@ INSTANTIATE_TEST_SUITE_P(All, QuantizedIsa,
                            return std::get<0>(test.param) + "_" + test::test_name(std::get<1>(test.param));
                          });
 
-// Plain products of rounded activations.
-void linear_rounded(const OpContext& ctx, const TensorView& out, const TensorView& x, const PackedLinear& w,
-                    const TensorView& residual) {
+// Reference matrix products with quantized activations.
+void linear_rounded(const OpContext& ctx, const ops::Linear& op) {
   std::vector<float> rounded;
-  for (int64_t r = 0; r < x.rows(); ++r) {
-    for (int64_t i = 0; i < x.row_size(); ++i)
-      rounded.push_back(bf16_to_f32(f32_to_bf16(x.row<float>(r)[i])));
+  for (int64_t r = 0; r < op.x.rows(); ++r) {
+    for (int64_t i = 0; i < op.x.row_size(); ++i)
+      rounded.push_back(bf16_to_f32(f32_to_bf16(op.x.row<float>(r)[i])));
   }
-  reference_ops().linear(ctx, out, make_view(rounded.data(), DType::kF32, x.shape), w, residual);
+  ops::Linear with_rounded = op;
+  with_rounded.x = make_view(rounded.data(), DType::kF32, op.x.shape);
+  reference_ops().run(ctx, with_rounded);
 }
 
-// Which sums come out a little different decides now and then to which side an activation is rounded.
-TEST(RoundedActivations, GiveWhatThePlainOpsGiveWithThem) {
+// Small differences in sums can change the rounding of an activation.
+TEST(RoundedActivations, MatchTheReferenceOps) {
   const auto is_level = [](const CpuIsa& isa) { return isa.name == "avx512_bf16" && isa.supported; };
   if (std::ranges::none_of(cpu_isas(), is_level)) GTEST_SKIP() << "this machine has no AVX512-BF16";
   const OpTable& ops = *select_cpu_isa("avx512_bf16").table;
   OpTable plain = reference_ops();
-  plain.linear = linear_rounded;
+  plain.set<ops::Linear>(linear_rounded);
   for (const std::string name : {"llama-bfloat16", "mistral-bfloat16", "qwen2-bfloat16"}) {
     ASSERT_TRUE(test::rounds_activations(name, ops));
     const auto fast_model = test::load_model(test::golden_dir() / name, ops);
@@ -94,12 +95,12 @@ TEST(RoundedActivations, GiveWhatThePlainOpsGiveWithThem) {
 
 class StoriesIsa : public testing::TestWithParam<std::string> {};
 
-TEST_P(StoriesIsa, GreedyTokensAreExact) {
+TEST_P(StoriesIsa, MatchesGreedyTokens) {
   test::expect_stories(*select_cpu_isa(GetParam()).table);
 }
 
-// The same bits with one thread and with three, for steps of many rows and of one.
-TEST_P(StoriesIsa, ThreadsDoNotChangeABit) {
+// One and three threads, for steps with many rows and with one row.
+TEST_P(StoriesIsa, DoesNotDependOnThreads) {
   const auto dir = test::golden_dir() / "llama";
   const OpTable& ops = *select_cpu_isa(GetParam()).table;
   const auto loaded = test::load_model(dir, ops);

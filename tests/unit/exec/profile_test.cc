@@ -1,4 +1,4 @@
-// Steps with a profile compute the same and note what was done; the file and the table say it.
+// Profiling records every op without changing results, and writes a file and a table.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -22,7 +22,7 @@ using testing::HasSubstr;
 constexpr MachineLimits kLimits = {
     .read_bytes_per_s = 1e9, .f32_flop_per_s = 4e9, .bf16_flop_per_s = 8e9, .int8_flop_per_s = 16e9};
 
-TEST(OpProfile, CallsComputeTheSameAndAreAllNoted) {
+TEST(OpProfile, RecordsAllCallsWithoutChangingResults) {
   const auto dir = test::golden_dir() / "llama";
   const auto plain = test::load_model(dir, reference_ops());
   test::PagedRunner without(*plain.model, reference_ops(), nullptr, {});
@@ -47,7 +47,7 @@ TEST(OpProfile, CallsComputeTheSameAndAreAllNoted) {
                                         "attention out", "mlp up", "activation", "mlp down", "lm_head"}));
 }
 
-TEST(OpProfile, ExpertsAndWhatChoosesThemAreNoted) {
+TEST(OpProfile, RecordsExpertsAndRouters) {
   const auto dir = test::golden_dir() / "qwen2_moe";
   const auto plain = test::load_model(dir, reference_ops());
   test::PagedRunner without(*plain.model, reference_ops(), nullptr, {});
@@ -65,7 +65,7 @@ TEST(OpProfile, ExpertsAndWhatChoosesThemAreNoted) {
     EXPECT_TRUE(names.contains(name)) << name;
 }
 
-TEST(OpProfile, AMatrixCountsItsWeightsOnceAndTwoOperationsForEachWeightAndRow) {
+TEST(OpProfile, CountsWeightsOnceAndTwoOperationsPerWeightAndRow) {
   OpProfile profile(reference_ops(), kLimits, 10);
   const OpContext ctx{nullptr, {}, &profile};
   std::vector<float> weights(32 * 8, 0.5F);
@@ -73,8 +73,9 @@ TEST(OpProfile, AMatrixCountsItsWeightsOnceAndTwoOperationsForEachWeightAndRow) 
   const PackedLinear packed = profile.table().pack_linear(ctx, parts, WeightFormat{DType::kF32});
   std::vector<float> x(3 * 8, 1.0F);
   std::vector<float> out(3 * 32);
-  profile.table().linear(ctx, make_view(out.data(), DType::kF32, Shape{3, 32}),
-                         make_view(x.data(), DType::kF32, Shape{3, 8}), packed, {});
+  profile.table().run(ctx, ops::Linear{.out = make_view(out.data(), DType::kF32, Shape{3, 32}),
+                                       .x = make_view(x.data(), DType::kF32, Shape{3, 8}),
+                                       .w = packed});
   EXPECT_EQ(out[0], 4.0F);
   ASSERT_EQ(profile.events().size(), 1U);
   const ProfileEvent& event = profile.events().front();
@@ -85,20 +86,20 @@ TEST(OpProfile, AMatrixCountsItsWeightsOnceAndTwoOperationsForEachWeightAndRow) 
   EXPECT_DOUBLE_EQ(profile.least_seconds(event), event.bytes / 1e9);
 }
 
-TEST(OpProfile, TheLimitIsTheSlowerOfReadingAndComputing) {
+TEST(OpProfile, LimitsByMemoryOrArithmetic) {
   const OpProfile profile(reference_ops(), kLimits, 1);
   EXPECT_DOUBLE_EQ(profile.least_seconds({.bytes = 1e9, .flop = 8e9, .peak_flop_per_s = 4e9}), 2.0);
   EXPECT_DOUBLE_EQ(profile.least_seconds({.bytes = 3e9, .flop = 8e9, .peak_flop_per_s = 4e9}), 3.0);
 }
 
-TEST(OpProfile, WhatComesWhenItIsFullIsCounted) {
+TEST(OpProfile, CountsEventsThatDoNotFit) {
   OpProfile profile(reference_ops(), kLimits, 2);
   for (int i = 0; i < 5; ++i) profile.add({.name = "norm"});
   EXPECT_EQ(profile.events().size(), 2U);
   EXPECT_EQ(profile.num_dropped(), 3);
 }
 
-TEST(ProfileFile, IsATraceAndATable) {
+TEST(ProfileFile, ContainsATraceAndATable) {
   OpProfile profile(reference_ops(), kLimits, 10);
   profile.add({.name = "qkv",
                .begin_s = 10,
@@ -124,11 +125,11 @@ TEST(ProfileFile, IsATraceAndATable) {
 
   const std::string table = profile_table(profile);
   EXPECT_THAT(table, HasSubstr("qkv 96x64"));
-  EXPECT_THAT(table, HasSubstr("50.0%"));  // of the step
+  EXPECT_THAT(table, HasSubstr("50.0%"));  // fraction of the step
   EXPECT_THAT(table, HasSubstr("1.0 GB/s read"));
 }
 
-TEST(ProfileFile, APathThatCannotBeWrittenIsAnErrorAtOnce) {
+TEST(ProfileFile, RejectsAPathThatIsNotWritableAtTheStart) {
   EXPECT_THROW(ProfileFile("/no/such/folder/profile.json"), Error);
 }
 

@@ -1,5 +1,5 @@
-// Pruned models: matrices with two of four weights are kept without the others where that is faster, and the
-// model says what it says with its zeros.
+// Models with 2:4 structured sparsity: matrices are stored without the zeros if that is faster, and the
+// outputs are those of the dense model.
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -20,7 +20,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// A golden model whose layers' matrices have two of each four weights left along their inputs.
+// A golden model whose matrices have two non-zero weights in each group of four columns.
 class PrunedModel {
  public:
   explicit PrunedModel(const std::string& name)
@@ -47,7 +47,7 @@ class PrunedModel {
  private:
   static void prune(std::span<std::byte> elements, size_t size) {
     for (size_t i = 0; i < elements.size() / size; ++i) {
-      const size_t turn = i / 4 % 3;  // which two go
+      const size_t turn = i / 4 % 3;  // which two are removed
       if (i % 4 == turn || i % 4 == turn + 1) std::memset(elements.data() + i * size, 0, size);
     }
   }
@@ -81,18 +81,18 @@ Answers ask(const fs::path& dir, const OpTable& ops, const fs::path& cache = {})
 
 class Pruned : public ::testing::TestWithParam<const char*> {};
 
-TEST_P(Pruned, SaysWhatItSaysWithItsZerosAndTakesLess) {
+TEST_P(Pruned, MatchesTheDenseModelWithLessMemory) {
   const PrunedModel model(GetParam());
   for (const CpuIsa& isa : cpu_isas()) {
     if (!isa.supported) continue;
     SCOPED_TRACE(isa.name);
     OpTable with_zeros = *isa.table;
-    with_zeros.keeps_two_of_four = [](DType, int64_t) { return false; };
+    with_zeros.keeps_sparse_24 = [](DType, int64_t) { return false; };
     const Answers want = ask(model.dir(), with_zeros);
     const Answers got = ask(model.dir(), *isa.table);
     EXPECT_TRUE(got == want);
     EXPECT_EQ(got.logits[0], got.logits[2]);
-    const bool kept = isa.table->keeps_two_of_four(DType::kBF16, 64);
+    const bool kept = isa.table->keeps_sparse_24(DType::kBF16, 64);
     EXPECT_EQ(got.weight_bytes < want.weight_bytes, kept);
     if (!kept) continue;
     const fs::path cache = model.dir() / ("cache-" + std::string(isa.name));

@@ -22,7 +22,7 @@ using testing::HasSubstr;
 constexpr const char* kA = R"({"a":{"dtype":"F32","shape":[2,2],"data_offsets":[0,16]}})";
 constexpr const char* kB = R"({"b":{"dtype":"F16","shape":[3],"data_offsets":[0,6]}})";
 
-TEST(MappedFile, ShowsTheFilesBytes) {
+TEST(MappedFile, ContainsTheBytesOfTheFile) {
   const TempDir dir;
   const MappedFile file(dir.write("x", "abc"));
   ASSERT_EQ(file.bytes().size(), 3U);
@@ -47,8 +47,7 @@ TEST(MappedFile, ReleasedPagesCanBeReadAgain) {
 
 TEST(MappedFile, ErrorsNameThePath) {
   const TempDir dir;
-  EXPECT_THAT(error_of([&] { MappedFile(dir.path() / "none"); }),
-              HasSubstr("none: cannot be opened: No such file"));
+  EXPECT_THAT(error_of([&] { MappedFile(dir.path() / "none"); }), HasSubstr("none: No such file"));
   EXPECT_THAT(error_of([&] { MappedFile file(dir.path()); }), HasSubstr("not a regular file"));
 }
 
@@ -70,7 +69,7 @@ TEST(Checkpoint, ReadsASingleFile) {
   EXPECT_EQ(std::to_integer<int>(checkpoint->bytes("a")[5]), 5);
 }
 
-TEST(Checkpoint, ReadsAFileOfAnotherNameWhereItIsTheOnlyOne) {
+TEST(Checkpoint, ReadsTheOnlySafetensorsFileOfAnyName) {
   const TempDir dir;
   dir.write("config.json", "{}");
   dir.write("weights.safetensors", safetensors_file(kA, 16));
@@ -91,7 +90,7 @@ TEST(Checkpoint, ReadsShardsThroughTheirIndex) {
   EXPECT_EQ((*checkpoint->generation_config())["eos_token_id"].size(), 2U);
 }
 
-TEST(Checkpoint, TheIndexChoosesWhereTwoShardsHaveATensor) {
+TEST(Checkpoint, IndexSelectsTheShardOfADuplicateTensor) {
   const TempDir dir;
   dir.write("config.json", "{}");
   dir.write("m-1.safetensors", safetensors_file(R"({"a":{"dtype":"U8","shape":[2],"data_offsets":[0,2]},)"
@@ -103,14 +102,14 @@ TEST(Checkpoint, TheIndexChoosesWhereTwoShardsHaveATensor) {
   const std::string others = R"("x":"m-1.safetensors","y":"m-2.safetensors"}})";
   dir.write("model.safetensors.index.json", R"({"weight_map":{"a":"m-2.safetensors",)" + others);
   EXPECT_EQ(Checkpoint::open(dir.path())->find("a")->shape_text(), "[1]");
-  // Not named: nothing says which one counts.
+  // Without an entry in the index, the shard is ambiguous.
   dir.write("model.safetensors.index.json", R"({"weight_map":{)" + others);
   EXPECT_THAT(error_of([&] { Checkpoint::open(dir.path()); }),
-              AllOf(HasSubstr("m-2.safetensors: tensor 'a' is in "), HasSubstr("m-1.safetensors too")));
+              AllOf(HasSubstr("m-2.safetensors: tensor 'a' is in "), HasSubstr("m-1.safetensors as well")));
 }
 
-TEST(Checkpoint, UnalignedTensorsAreToldAndReadAsBytes) {
-  // The header's length is odd, so no tensor lies at a multiple of two.
+TEST(Checkpoint, ReportsUnalignedTensorsAndReadsTheirBytes) {
+  // The header has an odd length, so no tensor is aligned to two bytes.
   std::string header = kA;
   while (header.size() % 2 == 0) header += ' ';
   const std::string file = safetensors_file(header, 16);
@@ -121,7 +120,7 @@ TEST(Checkpoint, UnalignedTensorsAreToldAndReadAsBytes) {
   EXPECT_THAT(error_of([&] { checkpoint->view("a"); }), HasSubstr("tensor 'a'"));
 }
 
-TEST(Checkpoint, AViewShowsTheTensorWhereItLies) {
+TEST(Checkpoint, ViewsDoNotCopy) {
   std::string header = kA;
   while (header.size() % 8 != 0) header += ' ';
   const std::string file = safetensors_file(header, 16);
@@ -138,7 +137,7 @@ TEST(Checkpoint, AViewShowsTheTensorWhereItLies) {
 
 struct BadDirectory {
   const char* what;
-  const char* file;  // written over a good checkpoint; empty content: removed
+  const char* file;  // replaces a file of a valid checkpoint; removed if the content is empty
   const char* content;
   const char* message;
 };
@@ -148,22 +147,22 @@ const BadDirectory kBadDirectories[] = {
     {"missing_index", "model.safetensors.index.json", "",
      "no model.safetensors.index.json: m-1.safetensors, m-2.safetensors"},
     {"missing_config", "config.json", "", "has no config.json"},
-    {"config_is_no_JSON", "config.json", "{\n\n,}", "config.json:3: "},
-    {"config_is_no_object", "config.json", "[]", "config.json: not a JSON object"},
+    {"config_is_not_JSON", "config.json", "{\n\n,}", "config.json:3: "},
+    {"config_is_not_an_object", "config.json", "[]", "config.json: not a JSON object"},
     {"generation_config_is_broken", "generation_config.json", "{", "generation_config.json:1: "},
     {"index_is_broken", "model.safetensors.index.json", "{\"weight_map\":", "index.json:1: "},
-    {"index_is_a_list", "model.safetensors.index.json", "[]", "has no object 'weight_map'"},
-    {"index_without_a_map", "model.safetensors.index.json", "{}", "has no object 'weight_map'"},
+    {"index_is_a_list", "model.safetensors.index.json", "[]", "'weight_map' is missing or not an object"},
+    {"index_without_a_map", "model.safetensors.index.json", "{}", "'weight_map' is missing or not an object"},
     {"index_with_an_empty_map", "model.safetensors.index.json", R"({"weight_map":{}})",
      "'weight_map' is empty"},
     {"index_names_no_file", "model.safetensors.index.json", R"({"weight_map":{"a":1}})",
-     "names no file for tensor 'a'"},
+     "has no file name for tensor 'a'"},
     {"index_leads_upwards", "model.safetensors.index.json", R"({"weight_map":{"a":"../m-1.safetensors"}})",
      "names '../m-1.safetensors' for tensor 'a'"},
     {"index_leads_to_the_root", "model.safetensors.index.json", R"({"weight_map":{"a":"/etc/passwd"}})",
-     "no file name within the directory"},
+     "not a file name in the directory"},
     {"index_names_the_directory", "model.safetensors.index.json", R"({"weight_map":{"a":".."}})",
-     "no file name within the directory"},
+     "not a file name in the directory"},
     {"index_names_an_absent_tensor", "model.safetensors.index.json",
      R"({"weight_map":{"a":"m-1.safetensors","b":"m-2.safetensors","c":"m-2.safetensors"}})",
      "'c' in m-2.safetensors"},
@@ -172,7 +171,7 @@ const BadDirectory kBadDirectories[] = {
 
 class CheckpointDirectory : public testing::TestWithParam<BadDirectory> {};
 
-TEST_P(CheckpointDirectory, IsRefusedWithItsReason) {
+TEST_P(CheckpointDirectory, ReportsTheProblem) {
   const TempDir dir;
   dir.write("config.json", "{}");
   dir.write("m-1.safetensors", safetensors_file(kA, 16));
@@ -192,26 +191,27 @@ TEST_P(CheckpointDirectory, IsRefusedWithItsReason) {
 INSTANTIATE_TEST_SUITE_P(Bad, CheckpointDirectory, testing::ValuesIn(kBadDirectories),
                          [](const auto& test) { return std::string(test.param.what); });
 
-TEST(Checkpoint, ADirectoryWithoutSafetensorsSaysSo) {
+TEST(Checkpoint, RejectsADirectoryWithoutSafetensors) {
   const TempDir dir;
   dir.write("config.json", "{}");
   dir.write("weights.bin", "x");
   EXPECT_THAT(error_of([&] { Checkpoint::open(dir.path()); }),
               HasSubstr("has neither model.safetensors nor"));
   EXPECT_THAT(error_of([&] { Checkpoint::open(dir.path() / "none"); }), HasSubstr("no such directory"));
-  EXPECT_THAT(error_of([&] { Checkpoint::open(dir.path() / "config.json"); }), HasSubstr("is no GGUF file"));
+  EXPECT_THAT(error_of([&] { Checkpoint::open(dir.path() / "config.json"); }), HasSubstr("not a GGUF file"));
 }
 
-TEST(Checkpoint, APickleIsNotReadAndTheErrorSaysWhatToDo) {
+TEST(Checkpoint, RejectsPicklesWithInstructions) {
   const TempDir dir;
   dir.write("config.json", R"({"quantization_config":{"quant_method":"torchao"}})");
   dir.write("pytorch_model-00002-of-00002.bin", "x");
   dir.write("pytorch_model-00001-of-00002.bin", "x");
-  EXPECT_THAT(error_of([&] { Checkpoint::open(dir.path()); }),
-              AllOf(HasSubstr("pickle (pytorch_model-00001-of-00002.bin)"), HasSubstr("save_pretrained()")));
+  EXPECT_THAT(
+      error_of([&] { Checkpoint::open(dir.path()); }),
+      AllOf(HasSubstr("pickle file (pytorch_model-00001-of-00002.bin)"), HasSubstr("save_pretrained()")));
 }
 
-TEST(Checkpoint, HasTheMetadataOfAllItsFiles) {
+TEST(Checkpoint, ReadsTheMetadataOfAllFiles) {
   const std::string a = safetensors_file(
       R"({"__metadata__":{"x":"1"},"a":{"dtype":"F32","shape":[2,2],"data_offsets":[0,16]}})", 16);
   const std::string b = safetensors_file(

@@ -1,4 +1,4 @@
-// Floats into ggml's blocks, against the PyPI package gguf (tools/make_ggml_goldens.py).
+// Encoding floats as ggml blocks, compared with the PyPI package gguf (tools/make_ggml_goldens.py).
 #include "io/gguf/ggml_encode.h"
 
 #include <gtest/gtest.h>
@@ -29,29 +29,29 @@ std::vector<std::byte> encoded(const GgmlType& type, std::span<const float> w) {
   return bytes;
 }
 
-// What a row of blocks stands for.
+// The decoded values of a row of blocks.
 std::vector<float> decoded(const GgmlType& type, std::span<const std::byte> bytes, size_t n) {
   const auto matrix = make_ggml_matrix(type, bytes, 1, static_cast<int64_t>(n), {});
-  const CodedFormat& f = type.format;
+  const QuantFormat& f = type.format;
   const auto group = static_cast<size_t>(f.group_size);
   const auto block = static_cast<size_t>(f.block_size);
   std::vector<uint8_t> codes(n);
   std::vector<uint8_t> group_minima(codes.size() / group);
   std::vector<float> scales(n / block), minima(n / block);
   std::vector<int8_t> group_scales(n / group);
-  const CodedRow out = {codes, scales, group_scales, minima, group_minima, {}};
+  const QuantizedRow out = {codes, scales, group_scales, minima, group_minima, {}};
   matrix->read_rows(0, std::span(&out, 1));
   std::vector<float> w(n);
   for (size_t i = 0; i < n; ++i) {
     const float two = f.two_levels() ? static_cast<float>(group_scales[i / group]) : 1.0F;
     const float low = f.two_levels() ? static_cast<float>(group_minima[i / group]) : 1.0F;
-    const float number = f.table.empty() ? static_cast<float>(codes[i] - f.zero) : f.table[codes[i]];
+    const float number = f.table.empty() ? static_cast<float>(codes[i] - f.zero_point) : f.table[codes[i]];
     w[i] = scales[i / block] * two * number - (f.minima ? minima[i / block] * low : 0.0F);
   }
   return w;
 }
 
-TEST(GgmlEncode, OneLevelHasTheReferencesBytes) {
+TEST(GgmlEncode, OneLevelTypesMatchTheReference) {
   const auto golden =
       read_json_file(std::filesystem::path(QUIRE_SOURCE_DIR) / "tests/golden/gguf/encoded.json");
   const std::vector<float> values = golden["values"];
@@ -66,7 +66,7 @@ TEST(GgmlEncode, OneLevelHasTheReferencesBytes) {
   }
 }
 
-TEST(GgmlEncode, EveryTypeStaysNear) {
+TEST(GgmlEncode, AllTypesAreAccurate) {
   const auto w = some_weights(1024);
   const std::vector<std::pair<std::string, double>> limits = {
       {"Q8_0", 0.006}, {"Q6_K", 0.02}, {"Q5_K", 0.04}, {"Q5_1", 0.04}, {"Q5_0", 0.045},  {"Q4_K", 0.08},
@@ -86,8 +86,8 @@ TEST(GgmlEncode, EveryTypeStaysNear) {
   EXPECT_FALSE(can_encode(*find_ggml_type("IQ2_XXS")));
 }
 
-// Some columns count a hundred times as much as others.
-TEST(GgmlEncode, ErrorsCountAsMuchAsTheyAreImportant) {
+// Some columns are a hundred times as important as others.
+TEST(GgmlEncode, ImportanceReducesTheWeightedError) {
   const auto w = some_weights(2048, 3);
   std::vector<float> importance(w.size());
   std::mt19937 rng(4);
@@ -105,7 +105,7 @@ TEST(GgmlEncode, ErrorsCountAsMuchAsTheyAreImportant) {
       return sum;
     };
     EXPECT_LT(error(importance), 0.97 * error({})) << name;
-    // The same for all: nothing else is searched for.
+    // Equal importance gives the same result as none.
     const std::vector<float> same(w.size(), 2.0F);
     if (type.format.two_levels()) {
       EXPECT_EQ(error(same), error({})) << name;
@@ -113,7 +113,7 @@ TEST(GgmlEncode, ErrorsCountAsMuchAsTheyAreImportant) {
   }
 }
 
-TEST(GgmlEncode, WhatIsAllEqualOrZeroIsKept) {
+TEST(GgmlEncode, PreservesConstantBlocks) {
   for (const float value : {0.0F, 0.5F, -0.5F}) {
     const std::vector<float> w(256, value);
     for (const char* name : {"Q4_0", "Q4_1", "Q5_0", "Q5_1", "Q8_0", "Q2_K", "Q3_K", "Q4_K", "Q5_K", "Q6_K",
@@ -125,8 +125,8 @@ TEST(GgmlEncode, WhatIsAllEqualOrZeroIsKept) {
   }
 }
 
-TEST(GgmlEncode, LinesTellTheNearestCode) {
-  const GgmlLine even{.step = 0.5F, .least = -1.0F};
+TEST(GgmlEncode, LinesFindTheNearestCode) {
+  const GgmlLine even{.step = 0.5F, .offset = -1.0F};
   EXPECT_EQ(even.nearest(0.2F, 2), 2);
   EXPECT_EQ(even.nearest(-9.0F, 2), 0);
   EXPECT_EQ(even.nearest(9.0F, 2), 3);
@@ -139,7 +139,7 @@ TEST(GgmlEncode, LinesTellTheNearestCode) {
   EXPECT_EQ(table.value(3), -4.5F);
 }
 
-TEST(GgmlEncode, OtherCodesStandOnTheSameLines) {
+TEST(GgmlEncode, ReplacingCodesKeepsTheScales) {
   const auto w = some_weights(512);
   std::mt19937 rng(5);
   for (const char* name :
@@ -160,7 +160,7 @@ TEST(GgmlEncode, OtherCodesStandOnTheSameLines) {
   }
 }
 
-TEST(GgufFileWriter, WritesWhatTheReaderReads) {
+TEST(GgufFileWriter, WritesFilesThatTheReaderAccepts) {
   const test::TempDir dir;
   GgufMetadata metadata;
   metadata.text("general.architecture", "llama");
@@ -170,18 +170,18 @@ TEST(GgufFileWriter, WritesWhatTheReaderReads) {
   metadata.texts("texts", std::vector<std::string>{"a", "", "c"});
   metadata.i32s("numbers", std::vector<int32_t>{-1, 2});
   metadata.f32s("floats", std::vector<float>{0.5F});
-  EXPECT_NE(test::error_of([&] { metadata.boolean("flag", false); }).find("twice"), std::string::npos);
+  EXPECT_NE(test::error_of([&] { metadata.boolean("flag", false); }).find("duplicate"), std::string::npos);
   const auto w = some_weights(64);
   const std::vector<GgufOutput> tensors = {{"one", find_ggml_type("F32"), {5}},
                                            {"two", find_ggml_type("Q8_0"), {2, 32}}};
   GgufFileWriter writer(dir.path() / "m.gguf", metadata, tensors);
   EXPECT_EQ(writer.total_bytes(), 20 + 68);
   writer.write("two", encoded(*find_ggml_type("Q8_0"), w));
-  EXPECT_NE(test::error_of([&] { writer.finish(); }).find("'one' was not written"), std::string::npos);
+  EXPECT_NE(test::error_of([&] { writer.finish(); }).find("'one' is incomplete"), std::string::npos);
   const auto parts = std::as_bytes(std::span(w).first(6));
   writer.write("one", parts.first(12));
   EXPECT_NE(test::error_of([&] { writer.finish(); }).find("12 of 20 bytes"), std::string::npos);
-  EXPECT_NE(test::error_of([&] { writer.write("one", parts.subspan(12)); }).find("announced were 20"),
+  EXPECT_NE(test::error_of([&] { writer.write("one", parts.subspan(12)); }).find("declared with 20"),
             std::string::npos);
   writer.write("one", parts.subspan(12, 8));
   writer.finish();

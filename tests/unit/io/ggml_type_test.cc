@@ -1,4 +1,4 @@
-// Every ggml block type decoded bit for bit as the reference decodes it.
+// Every ggml block type decodes to the same bits as the reference.
 #include <gtest/gtest.h>
 
 #include <vector>
@@ -10,9 +10,9 @@
 namespace quire {
 namespace {
 
-// A row's weights by the rule of CodedFormat.
-std::vector<float> decode_row(const CodedMatrix& matrix, int64_t row) {
-  const CodedFormat& f = matrix.format();
+// A row's weights, computed according to QuantFormat.
+std::vector<float> decode_row(const QuantizedMatrix& matrix, int64_t row) {
+  const QuantFormat& f = matrix.format();
   const auto k = static_cast<size_t>(matrix.cols());
   const auto group = static_cast<size_t>(f.group_size);
   const auto block = static_cast<size_t>(f.block_size);
@@ -20,16 +20,16 @@ std::vector<float> decode_row(const CodedMatrix& matrix, int64_t row) {
   std::vector<float> scales(k / block), minima(k / block);
   std::vector<int8_t> group_scales(k / group);
   std::vector<uint8_t> group_minima(k / group);
-  const CodedRow out = {codes, scales, group_scales, minima, group_minima, {}};
+  const QuantizedRow out = {codes, scales, group_scales, minima, group_minima, {}};
   matrix.read_rows(row, std::span(&out, 1));
   std::vector<float> weights(k);
   for (size_t i = 0; i < k; ++i) {
     EXPECT_LT(codes[i], 1 << f.code_bits);
     const float value =
-        f.values == CodeValues::kTable ? f.table[codes[i]] : static_cast<float>(codes[i] - f.zero);
+        f.values == CodeValues::kTable ? f.table[codes[i]] : static_cast<float>(codes[i] - f.zero_point);
     float scale = scales[i / block];
     if (f.two_levels()) scale *= static_cast<float>(group_scales[i / group]);
-    volatile float product = scale * value;  // rounded on its own
+    volatile float product = scale * value;  // rounded separately
     if (f.minima) {
       float minimum = minima[i / block];
       if (f.two_levels()) minimum *= static_cast<float>(group_minima[i / group]);
@@ -58,7 +58,7 @@ std::string from_hex(const std::string& hex) {
 
 class GgmlBlocks : public testing::TestWithParam<const GgmlType*> {};
 
-TEST_P(GgmlBlocks, DecodeToTheReferencesBits) {
+TEST_P(GgmlBlocks, DecodeToTheBitsOfTheReference) {
   const GgmlType& type = *GetParam();
   const auto goldens =
       read_json_file(std::filesystem::path(QUIRE_SOURCE_DIR) / "tests/golden/gguf/blocks.json");
@@ -80,21 +80,21 @@ TEST_P(GgmlBlocks, DecodeToTheReferencesBits) {
   all.insert(all.end(), second.begin(), second.end());
   EXPECT_EQ(crc32(std::as_bytes(std::span(all))), golden["crc"].get<uint32_t>());
 
-  // Rows in another order, both at once.
+  // Rows in another order, both in one call.
   const std::vector<int32_t> order = {1, 0};
   const auto turned = make_ggml_matrix(type, test::as_bytes(blocks), 2, cols, order);
   EXPECT_EQ(decode_row(*turned, 0), second);
 }
 
-std::vector<const GgmlType*> coded_types() {
+std::vector<const GgmlType*> quantized_types() {
   std::vector<const GgmlType*> types;
   for (const GgmlType& type : ggml_types()) {
-    if (type.coded()) types.push_back(&type);
+    if (type.quantized()) types.push_back(&type);
   }
   return types;
 }
 
-INSTANTIATE_TEST_SUITE_P(All, GgmlBlocks, testing::ValuesIn(coded_types()),
+INSTANTIATE_TEST_SUITE_P(All, GgmlBlocks, testing::ValuesIn(quantized_types()),
                          [](const auto& test) { return std::string(test.param->name); });
 
 }  // namespace

@@ -1,4 +1,4 @@
-// The GGUF reader: what files say, and what happens where they are wrong.
+// The GGUF reader: contents of valid files, and errors for invalid ones.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -23,7 +23,7 @@ std::string error_of(const std::string& file) {
   return test::error_of([&] { read(file); });
 }
 
-// A file with a bit of everything.
+// A file with several kinds of metadata and tensors.
 GgufWriter small() {
   GgufWriter w;
   w.text("general.architecture", "llama");
@@ -84,45 +84,45 @@ TEST(Gguf, EveryMetadataTypeIsRead) {
   EXPECT_EQ(file.integer("u64"), 1LL << 40);
   EXPECT_EQ(file.integer("i64"), -(1LL << 40));
   EXPECT_EQ(file.number("f64"), 0.1);
-  EXPECT_THAT(test::error_of([&] { file.integer("huge"); }), HasSubstr("'huge' is not a whole number"));
-  EXPECT_THAT(test::error_of([&] { file.text("u8"); }), HasSubstr("'u8' is not a text"));
-  EXPECT_THAT(test::error_of([&] { file.texts("nested"); }), HasSubstr("list of texts"));
+  EXPECT_THAT(test::error_of([&] { file.integer("huge"); }), HasSubstr("'huge' is not an integer"));
+  EXPECT_THAT(test::error_of([&] { file.text("u8"); }), HasSubstr("'u8' is not a string"));
+  EXPECT_THAT(test::error_of([&] { file.texts("nested"); }), HasSubstr("list of strings"));
 }
 
-TEST(Gguf, EveryCutIsAnError) {
+TEST(Gguf, EveryTruncationIsAnError) {
   const std::string whole = small().file();
   for (size_t size = 0; size + 1 < whole.size(); ++size) {
     EXPECT_NE(error_of(whole.substr(0, size)), "") << size;
   }
 }
 
-TEST(Gguf, OtherFilesAndVersionsAreRefused) {
-  EXPECT_THAT(error_of("not a model at all, this one"), HasSubstr("is no GGUF file"));
+TEST(Gguf, RejectsOtherFilesAndVersions) {
+  EXPECT_THAT(error_of("not a model at all, this one"), HasSubstr("not a GGUF file"));
   GgufWriter w = small();
   w.version = 1;
-  EXPECT_THAT(error_of(w.file()), HasSubstr("is of GGUF version 1"));
+  EXPECT_THAT(error_of(w.file()), HasSubstr("unsupported GGUF version 1"));
   w.version = 3U << 24;
-  EXPECT_THAT(error_of(w.file()), HasSubstr("other byte order"));
+  EXPECT_THAT(error_of(w.file()), HasSubstr("big endian"));
 }
 
-TEST(Gguf, AbsurdCountsAllocateNothing) {
+TEST(Gguf, HugeCountsAllocateNothing) {
   const std::string head = "GGUF" + GgufWriter::raw<uint32_t>(3);
   EXPECT_THAT(error_of(head + GgufWriter::raw(~uint64_t{0}) + GgufWriter::raw<uint64_t>(0)),
-              HasSubstr("tensors, for which there is no room"));
+              HasSubstr("tensors, more than fit in the file"));
   EXPECT_THAT(error_of(head + GgufWriter::raw<uint64_t>(0) + GgufWriter::raw(~uint64_t{0} / 2)),
-              HasSubstr("metadata entries, for which there is no room"));
+              HasSubstr("metadata entries, more than fit in the file"));
   for (const GgufType type : {GgufType::kU64, GgufType::kString, GgufType::kArray, GgufType::kU8}) {
     GgufWriter w;
     w.array("list", type, ~uint64_t{0} / 8 + 2, "");
-    EXPECT_THAT(error_of(w.file()), HasSubstr("cut off or damaged")) << static_cast<int>(type);
+    EXPECT_THAT(error_of(w.file()), HasSubstr("truncated or damaged")) << static_cast<int>(type);
   }
 }
 
-TEST(Gguf, WrongMetadataIsNamed) {
+TEST(Gguf, ErrorsNameTheInvalidMetadata) {
   GgufWriter twice;
   twice.u32("a", 1);
   twice.u32("a", 2);
-  EXPECT_THAT(error_of(twice.file()), HasSubstr("metadata 'a' is there twice"));
+  EXPECT_THAT(error_of(twice.file()), HasSubstr("duplicate metadata 'a'"));
   GgufWriter unknown;
   unknown.entry("odd", static_cast<GgufType>(13), "");
   EXPECT_THAT(error_of(unknown.file()), HasSubstr("'odd' has the unknown type 13"));
@@ -131,16 +131,17 @@ TEST(Gguf, WrongMetadataIsNamed) {
   EXPECT_THAT(error_of(alignment.file()), HasSubstr("general.alignment is 24"));
 }
 
-TEST(Gguf, WrongTensorsAreNamed) {
+TEST(Gguf, ErrorsNameTheInvalidTensor) {
   const auto with = [](const std::function<void(GgufWriter&)>& change) {
     GgufWriter w = small();
     change(w);
     return error_of(w.file());
   };
   const std::vector<uint64_t> two = {2};
-  EXPECT_THAT(with([&](auto& w) { w.f32_tensor("a", two, {0, 0}); }), HasSubstr("tensor 'a' is there twice"));
+  EXPECT_THAT(with([&](auto& w) { w.f32_tensor("a", two, {0, 0}); }), HasSubstr("duplicate tensor 'a'"));
   EXPECT_THAT(with([&](auto& w) { w.tensor_at("x", two, kF32, 64); }), HasSubstr("reaches past the end"));
-  EXPECT_THAT(with([&](auto& w) { w.tensor_at("x", two, kF32, 4); }), HasSubstr("multiple of 32"));
+  EXPECT_THAT(with([&](auto& w) { w.tensor_at("x", two, kF32, 4); }),
+              HasSubstr("tensor 'x' is not aligned to 32"));
   EXPECT_THAT(with([&](auto& w) { w.tensor_at("x", two, kF32, 32); }), HasSubstr("overlap"));
   EXPECT_THAT(with([&](auto& w) { w.tensor_at("x", two, kF32, ~uint64_t{31}); }),
               HasSubstr("reaches past the end"));
@@ -151,17 +152,17 @@ TEST(Gguf, WrongTensorsAreNamed) {
               }),
               HasSubstr("dimension 0"));
   EXPECT_THAT(with([&](auto& w) { w.tensor_at("x", std::vector<uint64_t>(4, 1U << 30), kF32, 0); }),
-              HasSubstr("absurdly large"));
+              HasSubstr("too large"));
   EXPECT_THAT(with([&](auto& w) { w.tensor_at("x", two, 9, 0); }),
               HasSubstr("tensor 'x' has the type Q8_1, which is not supported"));
-  EXPECT_THAT(with([&](auto& w) { w.tensor_at("x", two, 77, 0); }), HasSubstr("type of number 77"));
+  EXPECT_THAT(with([&](auto& w) { w.tensor_at("x", two, 77, 0); }), HasSubstr("type number 77"));
   EXPECT_THAT(with([&](auto& w) {
                 w.tensor_at("x", std::vector<uint64_t>{33, 1}, 2, 0);
               }),
-              HasSubstr("blocks of 32 as Q4_0"));
+              HasSubstr("the block size 32 of Q4_0"));
 }
 
-// A llama of one layer: 2 heads of 4, one key head.
+// A Llama model with one layer, two heads of size 4 and one KV head.
 GgufWriter tiny_llama(const std::string& architecture = "llama") {
   GgufWriter w;
   w.text("general.architecture", architecture);
@@ -175,8 +176,8 @@ GgufWriter tiny_llama(const std::string& architecture = "llama") {
   w.f32(architecture + ".attention.layer_norm_rms_epsilon", 1e-5F);
   return w;
 }
-// Tensors are looked for in each layer: a file of a kilobyte must not make that take a minute.
-TEST(GgufCheckpoint, RefusesMoreLayersThanAnyModelHas) {
+// Tensors are looked up in each layer. A file of one kilobyte must not cause a long loop.
+TEST(GgufCheckpoint, RejectsTooManyLayers) {
   GgufWriter w;
   w.text("general.architecture", "llama");
   w.u32("llama.block_count", 1U << 24);
@@ -204,7 +205,7 @@ TEST(GgufCheckpoint, HasTheConfigurationAndNamesOfHuggingFace) {
   EXPECT_EQ(checkpoint->config()["tie_word_embeddings"], true);
   EXPECT_THAT(checkpoint->names(), ElementsAre("model.embed_tokens.weight",
                                                "model.layers.0.self_attn.q_proj.weight", "odd.weight"));
-  // Of each head of four rows the file has 0, 2, 1, 3.
+  // For each head of four rows, the file contains rows 0, 2, 1, 3.
   const auto query = checkpoint->view("model.layers.0.self_attn.q_proj.weight");
   const auto* values = static_cast<const float*>(query.data);
   for (const auto& [row, stored] : {std::pair(0, 0), {1, 2}, {2, 1}, {3, 3}, {4, 4}, {5, 6}}) {
@@ -212,7 +213,7 @@ TEST(GgufCheckpoint, HasTheConfigurationAndNamesOfHuggingFace) {
   }
 }
 
-TEST(GgufCheckpoint, SplitsMatricesThatAreOneInTheFile) {
+TEST(GgufCheckpoint, SplitsStackedMatrices) {
   GgufWriter w = tiny_llama();
   w.f32_tensor("token_embd.weight", {8, 5}, counting(40));
   w.f32_tensor("blk.0.attn_qkv.weight", {8, 16}, counting(128));
@@ -224,7 +225,7 @@ TEST(GgufCheckpoint, SplitsMatricesThatAreOneInTheFile) {
   EXPECT_EQ(static_cast<const float*>(value.data)[0], 12.0F * 8);
 }
 
-TEST(GgufCheckpoint, ExpertsAreMatricesOfTheirOwn) {
+TEST(GgufCheckpoint, SplitsExperts) {
   GgufWriter w = tiny_llama();
   w.u32("llama.expert_count", 3);
   w.u32("llama.expert_used_count", 2);
@@ -239,32 +240,32 @@ TEST(GgufCheckpoint, ExpertsAreMatricesOfTheirOwn) {
   EXPECT_EQ(static_cast<const float*>(checkpoint->view(name).data)[0], 96.0F);
 }
 
-TEST(GgufCheckpoint, ErrorsNameWhatIsMissingOrNotSupported) {
+TEST(GgufCheckpoint, ErrorsNameMissingOrUnsupportedParts) {
   const auto error = [](const GgufWriter& w) {
     const std::string bytes = w.file();
     return test::error_of([&] { gguf_from_memory(test::as_bytes(bytes), "tiny.gguf"); });
   };
   GgufWriter none;
-  EXPECT_THAT(error(none), HasSubstr("no metadata 'general.architecture'"));
+  EXPECT_THAT(error(none), HasSubstr("metadata 'general.architecture' is missing"));
   GgufWriter other;
   other.text("general.architecture", "t5");
   EXPECT_THAT(error(other),
               HasSubstr("the architecture 't5' is not supported; supported: afmoe, apertus, arcee, bert, "));
   GgufWriter empty;
   empty.text("general.architecture", "llama");
-  EXPECT_THAT(error(empty), HasSubstr("no tensor 'token_embd.weight'"));
+  EXPECT_THAT(error(empty), HasSubstr("tensor 'token_embd.weight' is missing"));
   empty.f32_tensor("token_embd.weight", {8, 5}, counting(40));
   EXPECT_THAT(error(empty), HasSubstr("no metadata 'llama.embedding_length'"));
   GgufWriter rows = tiny_llama();
   rows.f32_tensor("token_embd.weight", {8, 5}, counting(40));
   rows.f32_tensor("blk.0.attn_q.weight", {8, 7}, counting(56));
-  EXPECT_THAT(error(rows), HasSubstr("7 rows, which do not make 2 heads"));
+  EXPECT_THAT(error(rows), HasSubstr("7 rows, which cannot be divided into 2 heads"));
   GgufWriter numbers = tiny_llama("apertus");
   numbers.f32_tensor("token_embd.weight", {8, 5}, counting(40));
   EXPECT_THAT(error(numbers), HasSubstr("metadata 'xielu.alpha_p' has 0 numbers, expected 1"));
 }
 
-TEST(GgufCheckpoint, ControlSymbolsThatEndATurnEndTheText) {
+TEST(GgufCheckpoint, ControlTokensThatEndATurnEndTheOutput) {
   const auto ends = [](const std::vector<std::string>& tokens, int32_t type) {
     GgufWriter w = tiny_llama();
     w.f32_tensor("token_embd.weight", {8, 5}, counting(40));
@@ -279,11 +280,11 @@ TEST(GgufCheckpoint, ControlSymbolsThatEndATurnEndTheText) {
   constexpr int32_t kNormal = 1, kControl = 3;
   EXPECT_EQ(ends({"a", "<|end|>", "<turn|>", "b", "<eos>"}, kControl), (std::vector<int>{4, 1, 2}));
   EXPECT_EQ(ends({"a", "<|end|>", "<turn|>", "b", "<eos>"}, kNormal), (std::vector<int>{4}));
-  // A message's end is not the answer's where answers have several.
+  // With several messages per response, the end of a message does not end the response.
   EXPECT_EQ(ends({"a", "<|end|>", "<|call|>", "<|return|>", "<eos>"}, kControl), (std::vector<int>{4, 2, 3}));
 }
 
-TEST(GgufCheckpoint, SplitModelsAreReadFromAnyOfTheirFiles) {
+TEST(GgufCheckpoint, ReadsSplitModelsFromAnyOfTheirFiles) {
   const test::TempDir dir;
   GgufWriter first = tiny_llama();
   first.entry("split.no", GgufType::kU16, GgufWriter::raw<uint16_t>(0));
@@ -308,7 +309,7 @@ TEST(GgufCheckpoint, SplitModelsAreReadFromAnyOfTheirFiles) {
   EXPECT_THAT(test::error_of([&] { Checkpoint::open(dir.path() / "alone.gguf"); }),
               HasSubstr("one of 2 files"));
   EXPECT_THAT(test::error_of([&] { Checkpoint::open(dir.path()); }),
-              HasSubstr("several GGUF models, give the path of one: alone.gguf, m-00001-of-00002.gguf"));
+              HasSubstr("several GGUF models; pass the path of one: alone.gguf, m-00001-of-00002.gguf"));
 }
 
 }  // namespace

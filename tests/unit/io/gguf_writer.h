@@ -1,4 +1,4 @@
-// Writes GGUF files for tests, right and wrong ones.
+// Writes valid and invalid GGUF files for tests.
 #pragma once
 
 #include <cstddef>
@@ -51,7 +51,8 @@ class GgufWriter {
   void array(std::string_view key, GgufType type, uint64_t count, const std::string& bytes) {
     entry(key, GgufType::kArray, raw(static_cast<uint32_t>(type)) + raw(count) + bytes);
   }
-  // A value as JSON with the type's name as the PyPI package has it: "UINT32", or "ARRAY" and its elements'.
+  // A value as JSON, with the type names of the PyPI package: "UINT32", or "ARRAY" and the type of its
+  // elements.
   void json(std::string_view key, const std::vector<std::string>& types, const nlohmann::json& value) {
     const std::string& type = types.back();
     std::string bytes;
@@ -72,7 +73,7 @@ class GgufWriter {
       } else if (type == "UINT32") {
         bytes += raw(v.get<uint32_t>());
       } else {
-        throw std::runtime_error("a metadata type that the tests' writer does not know: " + type);
+        throw std::runtime_error("the test writer does not support the metadata type " + type);
       }
     };
     if (types.size() == 1) {
@@ -83,7 +84,7 @@ class GgufWriter {
     array(key, id, value.size(), bytes);
   }
 
-  // Dimensions as the file has them: the innermost first.
+  // Dimensions in the order of the file: innermost first.
   void tensor(std::string_view name, std::span<const uint64_t> dims, uint32_t type, std::string_view data) {
     data_.resize((data_.size() + alignment - 1) / alignment * alignment, '\0');
     tensor_at(name, dims, type, data_.size());

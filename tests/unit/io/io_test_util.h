@@ -1,4 +1,4 @@
-// Builders of small files, right and wrong ones.
+// Builders of small valid and invalid files.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -17,7 +17,7 @@
 
 namespace quire::test {
 
-// A directory of its own, removed at the end.
+// A temporary directory, removed by the destructor.
 class TempDir {
  public:
   TempDir() {
@@ -43,7 +43,7 @@ inline std::string little_endian(uint64_t n) {
   return text;
 }
 
-// A safetensors file with this header and `data_bytes` bytes of data 0, 1, 2, ...
+// A safetensors file with this header and `data_bytes` bytes of data: 0, 1, 2, ...
 inline std::string safetensors_file(std::string_view header, size_t data_bytes) {
   std::string file = little_endian(header.size());
   file += header;
@@ -55,7 +55,7 @@ inline std::span<const std::byte> as_bytes(std::string_view text) {
   return {reinterpret_cast<const std::byte*>(text.data()), text.size()};
 }
 
-// what() of the Error that f throws; empty (and a failed test) where it throws none.
+// The message of the Error that f throws; if f does not throw, the test fails and the result is empty.
 inline std::string error_of(const std::function<void()>& f) {
   try {
     f();

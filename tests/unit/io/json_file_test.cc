@@ -13,7 +13,7 @@ namespace {
 
 using testing::HasSubstr;
 
-TEST(Json, ReadsEveryKindOfValue) {
+TEST(Json, ReadsAllTypesOfValues) {
   const auto v = parse_json(
       R"({"a": [1, -2, 2.5, true, null, "x\u00e9\ud83d\ude00"], "b": {}, "c": 18446744073709551615})", "f");
   EXPECT_EQ(v["a"][0].get<int>(), 1);
@@ -43,7 +43,7 @@ TEST(Json, ErrorsNameFileAndLine) {
               HasSubstr("config.json:3: "));
 }
 
-TEST(Json, RejectsBrokenTexts) {
+TEST(Json, RejectsInvalidText) {
   for (const char* text : {"",         " ",   "{",   "}",   "[1,]",  "{\"a\":1,}", "{\"a\" 1}",
                            "{a:1}",    "\"x", "tru", "1 2", "{} {}", "[1e999]",    "\"\\ud800\"",
                            "\"\xff\"", "'x'", "01",  "+1",  ".5",    "nan",        "// c\n1"}) {
@@ -59,18 +59,18 @@ TEST(Json, LimitsNesting) {
   EXPECT_THROW(parse_json(std::string(10'000'000, '['), "f"), Error);
 }
 
-TEST(Json, RepeatedKeys) {
+TEST(Json, HandlesDuplicateKeys) {
   EXPECT_EQ(parse_json(R"({"a":1,"a":2})", "f")["a"].get<int>(), 2);
   EXPECT_THAT(test::error_of([] { parse_json(R"({"a":1,"a":2})", "f", {.unique_keys = true}); }),
-              HasSubstr("'a' occurs twice"));
+              HasSubstr("duplicate key 'a'"));
 }
 
-TEST(TextFile, ReadsAllBytesAndNamesWhatIsWrong) {
+TEST(TextFile, ReadsAllBytesAndReportsErrors) {
   const test::TempDir dir;
   const std::string text("a\0b\n", 4);
   EXPECT_EQ(read_text_file(dir.write("x", text)), text);
   EXPECT_EQ(read_text_file(dir.write("empty", "")), "");
-  EXPECT_THAT(test::error_of([&] { read_text_file(dir.path() / "none"); }), HasSubstr("none: no such file"));
+  EXPECT_THAT(test::error_of([&] { read_text_file(dir.path() / "none"); }), HasSubstr("none: No such file"));
   EXPECT_THAT(test::error_of([&] { read_text_file(dir.path()); }), HasSubstr("not a regular file"));
   EXPECT_THAT(test::error_of([&] { read_text_file(dir.path() / "x", 3); }), HasSubstr("has 4 bytes"));
 }

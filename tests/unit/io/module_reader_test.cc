@@ -13,7 +13,7 @@ namespace {
 using testing::AllOf;
 using testing::HasSubstr;
 
-TEST(ModuleReader, ScalesOfBlocksThatAreOneNumberAreAnErrorThatNamesThem) {
+TEST(ModuleReader, RejectsBlockScalesWithASingleValue) {
   const std::string file =
       test::safetensors_file(R"({"m.weight":{"dtype":"F8_E4M3","shape":[2,8],"data_offsets":[0,16]},)"
                              R"("m.weight_scale_inv":{"dtype":"F32","shape":[],"data_offsets":[16,20]}})",
@@ -25,8 +25,8 @@ TEST(ModuleReader, ScalesOfBlocksThatAreOneNumberAreAnErrorThatNamesThem) {
               AllOf(HasSubstr("m.weight_scale_inv"), HasSubstr("does not fit a weight of 1 blocks of rows")));
 }
 
-TEST(ModuleReader, SparseRowsWhoseBoundsAreWrongAreAnErrorThatNamesThem) {
-  // Any bytes: not two values of two rows.
+TEST(ModuleReader, RejectsSparseRowsWithInvalidOffsets) {
+  // Arbitrary bytes, which are not the row offsets of two values.
   const std::string file =
       test::safetensors_file(R"({"m.qweight":{"dtype":"I32","shape":[1,2],"data_offsets":[0,8]},)"
                              R"("m.lookup_table":{"dtype":"F16","shape":[2,16],"data_offsets":[8,72]},)"

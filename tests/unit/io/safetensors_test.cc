@@ -46,7 +46,7 @@ TEST(Safetensors, AcceptsAFileWithoutTensors) {
   EXPECT_TRUE(Safetensors(as_bytes(file), "f").tensors().empty());
 }
 
-TEST(Safetensors, AcceptsPaddingBehindTheHeader) {
+TEST(Safetensors, AcceptsPaddingAfterTheHeader) {
   const std::string file = safetensors_file(std::string(kGood) + "     ", 32);
   EXPECT_EQ(Safetensors(as_bytes(file), "f").tensors().size(), 4U);
 }
@@ -54,7 +54,7 @@ TEST(Safetensors, AcceptsPaddingBehindTheHeader) {
 TEST(Safetensors, EveryTruncationIsAnError) {
   const std::string file = safetensors_file(kGood, 32);
   for (size_t size = 0; size < file.size(); ++size) {
-    // A copy of exactly this size: reading beyond it would be seen by the sanitizer.
+    // A copy of exactly this size, so that the sanitizer detects reads past the end.
     const std::vector<char> cut(file.begin(), file.begin() + static_cast<std::ptrdiff_t>(size));
     EXPECT_THAT(error_of([&] {
                   Safetensors(as_bytes({cut.data(), cut.size()}), "f.safetensors");
@@ -79,7 +79,7 @@ TEST(Safetensors, SurvivesEveryChangedByte) {
   }
 }
 
-TEST(Safetensors, HeaderLengthsThatLie) {
+TEST(Safetensors, RejectsWrongHeaderLengths) {
   for (const uint64_t length :
        {uint64_t{3}, uint64_t{1000}, uint64_t{100'000'001}, uint64_t{1} << 40, UINT64_MAX, UINT64_MAX - 7}) {
     std::string file = safetensors_file(kGood, 32);
@@ -97,19 +97,20 @@ struct BadHeader {
 };
 
 const BadHeader kBadHeaders[] = {
-    {"no JSON", "x", 0, "header:1: "},
+    {"not JSON", "x", 0, "header:1: "},
     {"a list", "[]", 0, "not a JSON object"},
     {"a number", "1", 0, "not a JSON object"},
     {"nothing", "", 0, "header:1: "},
-    {"entry is no object", R"({"a":1})", 0, "tensor 'a': its header entry is not an object"},
+    {"entry is not an object", R"({"a":1})", 0, "tensor 'a': its header entry is not an object"},
     {"no dtype", R"({"a":{"shape":[],"data_offsets":[0,4]}})", 4, "tensor 'a': has no 'dtype'"},
     {"no shape", R"({"a":{"dtype":"F32","data_offsets":[0,4]}})", 4, "tensor 'a': has no 'shape'"},
     {"no offsets", R"({"a":{"dtype":"F32","shape":[1]}})", 4, "tensor 'a': has no 'data_offsets'"},
     {"unknown dtype", R"({"a":{"dtype":"F9_E9M0","shape":[4],"data_offsets":[0,4]}})", 4,
      "dtype 'F9_E9M0' is not supported"},
-    {"dtype is no string", R"({"a":{"dtype":4,"shape":[1],"data_offsets":[0,4]}})", 4,
+    {"dtype is not a string", R"({"a":{"dtype":4,"shape":[1],"data_offsets":[0,4]}})", 4,
      "dtype is not a string"},
-    {"shape is no list", R"({"a":{"dtype":"F32","shape":1,"data_offsets":[0,4]}})", 4, "shape is not a list"},
+    {"shape is not a list", R"({"a":{"dtype":"F32","shape":1,"data_offsets":[0,4]}})", 4,
+     "shape is not a list"},
     {"negative dimension", R"({"a":{"dtype":"F32","shape":[-1],"data_offsets":[0,4]}})", 4,
      "a dimension of the shape must be"},
     {"fractional dimension", R"({"a":{"dtype":"F32","shape":[1.5],"data_offsets":[0,6]}})", 6,
@@ -131,7 +132,7 @@ const BadHeader kBadHeaders[] = {
     {"negative offset", R"({"a":{"dtype":"F32","shape":[1],"data_offsets":[-4,0]}})", 4,
      "data_offsets must be"},
     {"end before begin", R"({"a":{"dtype":"F32","shape":[1],"data_offsets":[4,0]}})", 4,
-     "end before they begin"},
+     "end before they start"},
     {"fewer bytes than the shape", R"({"a":{"dtype":"F32","shape":[2],"data_offsets":[0,4]}})", 4, "takes 8"},
     {"more bytes than the shape", R"({"a":{"dtype":"F32","shape":[1],"data_offsets":[0,8]}})", 8, "takes 4"},
     {"beyond the end", R"({"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}})", 4, "truncated?"},
@@ -141,23 +142,23 @@ const BadHeader kBadHeaders[] = {
     {"overlap",
      R"({"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]},"b":{"dtype":"F32","shape":[2],"data_offsets":[4,12]}})",
      12, "tensor 'b': overlaps another tensor"},
-    {"same place",
+    {"same offset",
      R"({"a":{"dtype":"F32","shape":[1],"data_offsets":[0,4]},"b":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}})",
      4, "overlaps another tensor"},
-    {"hole",
+    {"gap",
      R"({"a":{"dtype":"F32","shape":[1],"data_offsets":[0,4]},"b":{"dtype":"F32","shape":[1],"data_offsets":[8,12]}})",
-     12, "tensor 'b': leaves a hole of 4 bytes before it"},
+     12, "tensor 'b': leaves a gap of 4 bytes before it"},
     {"bytes at the end", R"({"a":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}})", 6,
      "2 bytes follow the last tensor"},
-    {"a name twice",
+    {"duplicate name",
      R"({"a":{"dtype":"F32","shape":[1],"data_offsets":[0,4]},"a":{"dtype":"F32","shape":[1],"data_offsets":[4,8]}})",
-     8, "'a' occurs twice"},
+     8, "duplicate key 'a'"},
     {"deep", R"({"__metadata__":[[[[[[[[[[[[]]]]]]]]]]]]})", 0, "nested deeper"},
 };
 
 class SafetensorsHeader : public testing::TestWithParam<BadHeader> {};
 
-TEST_P(SafetensorsHeader, IsRefusedWithItsReason) {
+TEST_P(SafetensorsHeader, ReportsTheProblem) {
   const std::string file = safetensors_file(GetParam().header, GetParam().data_bytes);
   EXPECT_THAT(error_of([&] { Safetensors(as_bytes(file), "f.safetensors"); }),
               AllOf(HasSubstr("f.safetensors: "), HasSubstr(GetParam().message)));
@@ -170,7 +171,7 @@ INSTANTIATE_TEST_SUITE_P(Bad, SafetensorsHeader, testing::ValuesIn(kBadHeaders),
   return name;
 });
 
-TEST(Safetensors, MillionsOfBracketsAreRefused) {
+TEST(Safetensors, RejectsMillionsOfBrackets) {
   const std::string file = safetensors_file("{\"a\":" + std::string(5'000'000, '['), 0);
   EXPECT_THAT(error_of([&] { Safetensors(as_bytes(file), "f"); }), HasSubstr("nested deeper"));
 }

@@ -1,4 +1,4 @@
-// Files that are written are those that are read.
+// Written safetensors files, read back.
 #include "io/safetensors_writer.h"
 
 #include <gtest/gtest.h>
@@ -20,7 +20,7 @@ std::vector<TensorInfo> some_tensors() {
 }
 
 void write_all(SafetensorsWriter& writer) {
-  // In another order than announced.
+  // In another order than declared.
   writer.write("c", test::as_bytes("wxyz"));
   writer.write("b", test::as_bytes("0123456789AB"));
   writer.write("a", test::as_bytes("abcde"));
@@ -43,7 +43,7 @@ void expect_all(const Checkpoint& checkpoint) {
   EXPECT_EQ(checkpoint.find("none")->bytes, 0U);
 }
 
-TEST(SafetensorsWriter, OneFile) {
+TEST(SafetensorsWriter, WritesOneFile) {
   const TempDir dir;
   dir.write("config.json", "{}");
   SafetensorsWriter writer(dir.path(), some_tensors());
@@ -53,7 +53,7 @@ TEST(SafetensorsWriter, OneFile) {
   expect_all(*Checkpoint::open(dir.path()));
 }
 
-TEST(SafetensorsWriter, SeveralFilesWithAnIndex) {
+TEST(SafetensorsWriter, WritesSeveralFilesWithAnIndex) {
   const TempDir dir;
   dir.write("config.json", "{}");
   SafetensorsWriter writer(dir.path(), some_tensors(), 14);
@@ -62,27 +62,29 @@ TEST(SafetensorsWriter, SeveralFilesWithAnIndex) {
   expect_all(*Checkpoint::open(dir.path()));
 }
 
-TEST(SafetensorsWriter, SaysWhatIsWrong) {
+TEST(SafetensorsWriter, ReportsErrors) {
   const TempDir dir;
   SafetensorsWriter writer(dir.path(), some_tensors());
-  EXPECT_NE(error_of([&] { writer.write("d", {}); }).find("'d' was not announced"), std::string::npos);
-  EXPECT_NE(error_of([&] { writer.write("a", test::as_bytes("abc")); }).find("3 bytes, announced were 5"),
-            std::string::npos);
+  EXPECT_NE(error_of([&] { writer.write("d", {}); }).find("'d' was not declared"), std::string::npos);
+  EXPECT_NE(
+      error_of([&] { writer.write("a", test::as_bytes("abc")); }).find("3 bytes, but was declared with 5"),
+      std::string::npos);
   EXPECT_NE(error_of([&] { writer.finish(); }).find("was not written"), std::string::npos);
-  // The file is there already.
-  EXPECT_NE(error_of([&] { SafetensorsWriter again(dir.path(), some_tensors()); }).find("cannot be made"),
-            std::string::npos);
+  // The file already exists.
+  EXPECT_NE(
+      error_of([&] { SafetensorsWriter again(dir.path(), some_tensors()); }).find("cannot create the file"),
+      std::string::npos);
   auto twice = some_tensors();
   twice.push_back(twice.front());
   const TempDir other;
-  EXPECT_NE(error_of([&] { SafetensorsWriter bad(other.path(), twice); }).find("two tensors 'b'"),
+  EXPECT_NE(error_of([&] { SafetensorsWriter bad(other.path(), twice); }).find("duplicate tensor 'b'"),
             std::string::npos);
 }
 
-TEST(SafetensorsWriter, NoRoomIsSaidBeforeAnythingIsWritten) {
+TEST(SafetensorsWriter, ReportsAFullDiskBeforeWriting) {
   const TempDir dir;
   const std::vector<TensorInfo> huge = {{.name = "x", .dtype = DType::kU8, .shape = {int64_t{1} << 55}}};
-  EXPECT_NE(error_of([&] { SafetensorsWriter writer(dir.path(), huge); }).find("no room for"),
+  EXPECT_NE(error_of([&] { SafetensorsWriter writer(dir.path(), huge); }).find("no space left for"),
             std::string::npos);
 }
 

@@ -1,4 +1,4 @@
-// Weights of pruned modules, packed by compressed-tensors (tests/golden/sparse).
+// Pruned weights packed by compressed-tensors (tests/golden/sparse).
 #include "io/quantized/sparse_checkpoint.h"
 
 #include <gmock/gmock.h>
@@ -34,7 +34,7 @@ std::string golden(const std::string& format) {
 
 class Sparse : public ::testing::TestWithParam<const char*> {};
 
-TEST_P(Sparse, WeightsAreThoseThatWerePacked) {
+TEST_P(Sparse, UnpacksTheOriginalWeights) {
   const std::string file = golden(GetParam());
   const std::string config = config_of(GetParam());
   const auto checkpoint = Checkpoint::from_memory({"pruned", config, "", as_bytes(file)});
@@ -55,7 +55,7 @@ TEST_P(Sparse, WeightsAreThoseThatWerePacked) {
                                                         "want.wide", "wide.weight"));
 }
 
-// What opening a file says whose header was changed.
+// The error message when the header of a file is changed.
 std::string error_after(const std::string& format, const std::function<void(nlohmann::json&)>& change) {
   const std::string file = golden(format);
   uint64_t size = 0;
@@ -67,7 +67,7 @@ std::string error_after(const std::string& format, const std::function<void(nloh
   return error_of([&] { Checkpoint::from_memory({"pruned", config_of(format), "", as_bytes(changed)}); });
 }
 
-TEST_P(Sparse, WhatDoesNotFitIsAnErrorThatNamesIt) {
+TEST_P(Sparse, ErrorsNameTheInvalidTensor) {
   const auto shape_of = [](nlohmann::json& header, const char* name) -> nlohmann::json& {
     return header.at(name).at("shape");
   };
@@ -95,7 +95,7 @@ INSTANTIATE_TEST_SUITE_P(Formats, Sparse, ::testing::Values("sparse-24-bitmask",
                            return name;
                          });
 
-TEST(SparseFormats, AnotherOneIsRefusedWithItsName) {
+TEST(SparseFormats, RejectsOtherFormats) {
   const std::string file = golden("sparse-bitmask");
   EXPECT_THAT(error_of([&] {
                 Checkpoint::from_memory({"pruned", config_of("marlin-24"), "", as_bytes(file)});

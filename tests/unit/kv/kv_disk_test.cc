@@ -1,4 +1,4 @@
-// The disk tier as bookkeeping: what is written, what comes back, and what is kept while bytes move.
+// Bookkeeping of the disk tier: writes, reads, and blocks that are in use meanwhile.
 #include <gtest/gtest.h>
 
 #include "base/error.h"
@@ -14,7 +14,7 @@ using test::Tokens;
 
 class KvDisk : public test::KvTierTest {
  protected:
-  // Hands the writes out; what they are called.
+  // Takes the plan's disk writes.
   std::vector<DiskWrite> taken(KvManager& kv) {
     std::vector<DiskWrite> writes;
     kv.take_disk_writes(writes);
@@ -28,23 +28,23 @@ class KvDisk : public test::KvTierTest {
   void write_all(KvManager& kv) {
     while (kv.has_disk_writes()) end_writes(kv, taken(kv));
   }
-  // What a process leaves that computed these tokens.
+  // The disk slots of a process that has computed these tokens.
   std::vector<StoredBlock> left_by(const Tokens& tokens) {
     KvManager kv(layout_of(64, 8, 64), {});
     kv.close(computed(kv, tokens));
     std::vector<StoredBlock> stored;
-    for (const DiskWrite& write : taken(kv)) stored.push_back({write.slot, write.name});
+    for (const DiskWrite& write : taken(kv)) stored.push_back({write.slot, write.key});
     return stored;
   }
 
   std::vector<DiskRead> reads_;
 };
 
-TEST_F(KvDisk, NeedsHostBlocksToReadInto) {
+TEST_F(KvDisk, RequiresHostBlocks) {
   EXPECT_THROW(KvManager(layout_of(8, 0, 8), {}), Error);
 }
 
-TEST_F(KvDisk, WritesABlockOnceWhenItsLastReferenceGoes) {
+TEST_F(KvDisk, WritesABlockOnceAfterItsLastReference) {
   KvManager kv(layout_of(16, 4, 16), {});
   const TableId first = computed(kv, count_to(10));
   const TableId second = computed(kv, count_to(10));
@@ -54,7 +54,7 @@ TEST_F(KvDisk, WritesABlockOnceWhenItsLastReferenceGoes) {
   ASSERT_TRUE(kv.has_disk_writes());
   const auto writes = taken(kv);
   EXPECT_EQ(writes.size(), 2U) << "full blocks only";
-  EXPECT_EQ(writes[1].name.token_ids, count_to(4)) << "released from the end";
+  EXPECT_EQ(writes[1].key.token_ids, count_to(4)) << "released from the end";
   EXPECT_FALSE(kv.has_disk_writes());
   end_writes(kv, writes);
   kv.close(computed(kv, count_to(10)));
@@ -63,7 +63,7 @@ TEST_F(KvDisk, WritesABlockOnceWhenItsLastReferenceGoes) {
   EXPECT_EQ(kv.stats().disk.num_cached, 2);
 }
 
-TEST_F(KvDisk, WritesNoMoreAtATimeThanAllowed) {
+TEST_F(KvDisk, LimitsTheWritesInFlight) {
   KvOptions options;
   options.max_disk_writes = 3;
   KvManager kv(layout_of(16, 4, 16), options);
@@ -76,7 +76,7 @@ TEST_F(KvDisk, WritesNoMoreAtATimeThanAllowed) {
   EXPECT_EQ(taken(kv).size(), 3U);
 }
 
-TEST_F(KvDisk, ABlockThatIsReusedIsWrittenAtOnceOrDropped) {
+TEST_F(KvDisk, WritesOrDropsABlockBeforeItIsReused) {
   KvOptions options;
   options.max_disk_writes = 3;
   KvManager kv(layout_of(4, 4, 16), options);
@@ -87,7 +87,7 @@ TEST_F(KvDisk, ABlockThatIsReusedIsWrittenAtOnceOrDropped) {
   EXPECT_FALSE(kv.has_disk_writes());
 }
 
-TEST_F(KvDisk, ALaterProcessBringsThePrefixUp) {
+TEST_F(KvDisk, LoadsThePrefixInALaterProcess) {
   const auto stored = left_by(count_to(20));
   KvManager kv(layout_of(16, 8, 64), {});
   kv.restore_disk(stored);
@@ -113,7 +113,7 @@ TEST_F(KvDisk, ALaterProcessBringsThePrefixUp) {
   kv.check_integrity();
 }
 
-TEST_F(KvDisk, SequencesThatWaitForTheSameBlockShareTheRead) {
+TEST_F(KvDisk, SharesAReadBetweenWaitingSequences) {
   KvManager kv(layout_of(16, 8, 64), {});
   kv.restore_disk(left_by(count_to(20)));
   const TableId first = kv.open(0, "");
@@ -135,7 +135,7 @@ TEST_F(KvDisk, SequencesThatWaitForTheSameBlockShareTheRead) {
   EXPECT_EQ(kv.stats().host.num_used, 0);
 }
 
-TEST_F(KvDisk, ADamagedBlockIsForgottenAndEndsThePrefix) {
+TEST_F(KvDisk, RemovesADamagedBlockAndShortensThePrefix) {
   KvManager kv(layout_of(16, 8, 64), {});
   kv.restore_disk(left_by(count_to(20)));
   const TableId table = kv.open(0, "");
@@ -150,7 +150,7 @@ TEST_F(KvDisk, ADamagedBlockIsForgottenAndEndsThePrefix) {
   kv.check_integrity();
 }
 
-TEST_F(KvDisk, LoadsWhatTheHostHasRoomForAndOnlyOnce) {
+TEST_F(KvDisk, LoadsOnceUpToTheFreeHostBlocks) {
   KvManager kv(layout_of(16, 3, 64), {});
   kv.restore_disk(left_by(count_to(24)));
   const TableId table = kv.open(0, "");
@@ -170,7 +170,7 @@ TEST_F(KvDisk, LoadsWhatTheHostHasRoomForAndOnlyOnce) {
   kv.check_integrity();
 }
 
-TEST_F(KvDisk, AFailedWriteIsNotFound) {
+TEST_F(KvDisk, DoesNotFindAFailedWrite) {
   KvManager kv(layout_of(4, 4, 16), {});
   kv.close(computed(kv, count_to(12)));
   end_writes(kv, taken(kv), false);
@@ -178,7 +178,7 @@ TEST_F(KvDisk, AFailedWriteIsNotFound) {
   EXPECT_EQ(kv.stats().num_disk_writes_dropped, 3);
 }
 
-TEST_F(KvDisk, TheLeastRecentlyUsedSlotGivesWay) {
+TEST_F(KvDisk, EvictsTheLeastRecentlyUsedSlot) {
   KvManager kv(layout_of(32, 8, 4), {});
   kv.close(computed(kv, count_to(8)));
   write_all(kv);
@@ -191,10 +191,10 @@ TEST_F(KvDisk, TheLeastRecentlyUsedSlotGivesWay) {
   kv.close(computed(kv, count_to(8)));
   EXPECT_FALSE(kv.has_disk_writes()) << "it is still there";
   kv.close(computed(kv, Tokens(8, 7)));
-  EXPECT_TRUE(kv.has_disk_writes()) << "it gave way";
+  EXPECT_TRUE(kv.has_disk_writes()) << "it was evicted";
 }
 
-TEST_F(KvDisk, AResetForgetsTheDiskWhileBytesMove) {
+TEST_F(KvDisk, ResetsTheDiskDuringReadsAndWrites) {
   KvManager kv(layout_of(16, 8, 64), {});
   kv.restore_disk(left_by(count_to(20)));
   const TableId table = kv.open(0, "");
@@ -214,11 +214,11 @@ TEST_F(KvDisk, AResetForgetsTheDiskWhileBytesMove) {
   kv.check_integrity();
 }
 
-TEST_F(KvDisk, RestoringIgnoresWhatDoesNotFit) {
+TEST_F(KvDisk, IgnoresRestoredSlotsThatDoNotFit) {
   auto stored = left_by(count_to(20));
   stored.push_back(stored[0]);
-  stored.push_back({99, stored[1].name});
-  stored.push_back({7, stored[1].name});
+  stored.push_back({99, stored[1].key});
+  stored.push_back({7, stored[1].key});
   stored.push_back({8, {1, 2, 3, 4, 5, Tokens(4, 1)}});
   stored.push_back({9, {1, 2, 3, 4, 0, Tokens(5, 1)}});
   KvManager kv(layout_of(16, 8, 64), {});

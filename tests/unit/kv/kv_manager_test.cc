@@ -28,7 +28,7 @@ Tokens count_to(int32_t size) {
   return tokens;
 }
 
-// Opens a table and computes the tokens, taking from the cache what it has.
+// Opens a table and computes the tokens that are not in the prefix cache.
 TableId computed(KvManager& kv, const Tokens& tokens, PrefixMatch& match) {
   const TableId table = kv.open(0, "");
   kv.find_prefix(table, tokens, match);
@@ -72,7 +72,7 @@ TEST(KvManager, ChangesNothingWhenBlocksRunOut) {
   kv.check_integrity();
 }
 
-TEST(KvManager, ServesFullBlocksAndAtMostAllButOneToken) {
+TEST(KvManager, ReusesFullBlocksUpToTheSecondToLastToken) {
   KvManager kv(layout_of(16, 4), {});
   PrefixMatch match;
   const TableId first = computed(kv, count_to(12), match);
@@ -87,7 +87,7 @@ TEST(KvManager, ServesFullBlocksAndAtMostAllButOneToken) {
   kv.check_integrity();
 }
 
-TEST(KvManager, FindsNothingThatIsNotCommitted) {
+TEST(KvManager, FindsOnlyCommittedBlocks) {
   KvManager kv(layout_of(16, 4), {});
   PrefixMatch match;
   const TableId first = kv.open(0, "");
@@ -154,7 +154,7 @@ TEST(KvManager, CopiesASharedBlockBeforeItIsWritten) {
   kv.check_integrity();
 }
 
-TEST(KvManager, SaysOnlyWhatChangedInATable) {
+TEST(KvManager, SendsOnlyTheChangesOfATable) {
   KvManager kv(layout_of(16, 4), {});
   PrefixMatch match;
   const TableId table = computed(kv, count_to(9), match);
@@ -174,7 +174,7 @@ TEST(KvManager, SaysOnlyWhatChangedInATable) {
   EXPECT_THAT(plan.block_ids, ElementsAre(kv.block_table(table, 0)[3]));
 }
 
-TEST(KvManager, AWindowGivesBackWhatNobodySeesAnyMore) {
+TEST(KvManager, FreesBlocksThatLeaveTheWindow) {
   KvManager kv(layout_of(16, 4, {{KvGroupKind::kSlidingWindow, 5, {}}}), {});
   const TableId table = kv.open(0, "");
   PrefixMatch match;
@@ -187,14 +187,48 @@ TEST(KvManager, AWindowGivesBackWhatNobodySeesAnyMore) {
     ASSERT_TRUE(kv.allocate_slots(table, position + 1, copies));
     kv.check_integrity();
     EXPECT_LE(kv.stats().num_used, 3);
-    // The token at `position` sees back to position - 4.
+    // The token at `position` attends to positions from position - 4 on.
     EXPECT_GE(kv.block_table(table, 0)[static_cast<size_t>((position - 4) / 4)], 0);
   }
   EXPECT_EQ(kv.block_table(table, 0)[0], -1);
 }
 
-TEST(KvManager, AWindowNeedsOnlyItsOwnBlocksForAHit) {
-  // Only the last block stands in front of the window of the token to be computed.
+TEST(KvManager, FreesTheBlocksOfFinishedChunks) {
+  KvManager kv(layout_of(16, 4, {{KvGroupKind::kChunked, 6, {}}}), {});
+  const TableId table = kv.open(0, "");
+  PrefixMatch match;
+  const Tokens tokens = count_to(40);
+  kv.find_prefix(table, count_to(4), match);  // too short for a hit
+  std::vector<BlockCopy> copies;
+  ASSERT_TRUE(kv.start(table, match, 8, copies));
+  for (int32_t position = 8; position < 40; ++position) {
+    kv.commit(table, tokens, position);
+    ASSERT_TRUE(kv.allocate_slots(table, position + 1, copies));
+    kv.check_integrity();
+    EXPECT_LE(kv.num_held(table), 3);
+    const int32_t chunk_begin = position - position % 6;
+    EXPECT_GE(kv.block_table(table, 0)[static_cast<size_t>(chunk_begin / 4)], 0);
+  }
+  EXPECT_EQ(kv.block_table(table, 0)[8], -1);
+}
+
+TEST(KvManager, NeedsNoBlockForAHitThatEndsAtAChunk) {
+  KvManager kv(layout_of(12, 4, {{KvGroupKind::kChunked, 8, {}}}), {});
+  PrefixMatch match;
+  const Tokens tokens = count_to(33);
+  kv.close(computed(kv, tokens, match));
+  const TableId again = kv.open(0, "");
+  kv.find_prefix(again, tokens, match);
+  EXPECT_EQ(match.num_tokens, 32);
+  for (const CachedBlock& cached : match.blocks[0]) EXPECT_EQ(cached.block, -1);
+  std::vector<BlockCopy> copies;
+  ASSERT_TRUE(kv.start(again, match, 33, copies));
+  EXPECT_EQ(kv.num_held(again), 1);
+  kv.check_integrity();
+}
+
+TEST(KvManager, NeedsOnlyTheBlocksOfTheWindowForAHit) {
+  // Only the last block is inside the window of the next token.
   KvManager kv(layout_of(12, 4, {{KvGroupKind::kSlidingWindow, 5, {}}}), {});
   PrefixMatch match;
   const Tokens tokens = count_to(33);
@@ -211,7 +245,7 @@ TEST(KvManager, AWindowNeedsOnlyItsOwnBlocksForAHit) {
   kv.check_integrity();
 }
 
-TEST(KvManager, AllGroupsMustHaveAPrefix) {
+TEST(KvManager, NeedsThePrefixInAllGroups) {
   KvManager kv(layout_of(40, 4, {{KvGroupKind::kSlidingWindow, 5, {}}, {KvGroupKind::kFull, 0, {}}}), {});
   PrefixMatch match;
   const Tokens tokens = count_to(33);
@@ -227,12 +261,13 @@ TEST(KvManager, AllGroupsMustHaveAPrefix) {
   EXPECT_EQ(match.num_tokens, 16) << "the window's older blocks were given back and are still findable";
 }
 
-TEST(KvManager, RefusesLayoutsItCannotKeep) {
+TEST(KvManager, RejectsInvalidLayouts) {
   EXPECT_THROW(KvManager(layout_of(8, 4, {}), {}), Error);
   EXPECT_THROW(KvManager(layout_of(8, 4, {{KvGroupKind::kSlidingWindow, 0, {}}}), {}), Error);
+  EXPECT_THROW(KvManager(layout_of(8, 4, {{KvGroupKind::kChunked, 0, {}}}), {}), Error);
 }
 
-TEST(KvManager, CountsTheBlocksThatALongSequenceNeeds) {
+TEST(KvManager, CountsTheBlocksOfALongSequence) {
   KvManager full(layout_of(8, 16), {});
   EXPECT_EQ(full.max_blocks(0, 64), 0);
   EXPECT_EQ(full.max_blocks(1, 64), 1);

@@ -66,8 +66,10 @@ void KvSimulator::compute(const SimSequence& sequence) {
       slot(KvTier::kDevice, blocks[static_cast<size_t>(p / layout.block_size)], p % layout.block_size) =
           expected(sequence, g, p);
     }
-    const bool window = group.kind == KvGroupKind::kSlidingWindow;
-    for (int32_t p = window ? std::max(0, begin - group.window + 1) : 0; p < begin; ++p, ++num_checked) {
+    int32_t first = 0;
+    if (group.kind == KvGroupKind::kSlidingWindow) first = std::max(0, begin - group.window + 1);
+    if (group.kind == KvGroupKind::kChunked) first = begin - begin % group.window;
+    for (int32_t p = first; p < begin; ++p, ++num_checked) {
       ASSERT_EQ(
           slot(KvTier::kDevice, blocks[static_cast<size_t>(p / layout.block_size)], p % layout.block_size),
           expected(sequence, g, p))
@@ -84,7 +86,7 @@ bool KvSimulator::end_disk_io(uint32_t choice, bool fails) {
     Write write = std::move(writes_in_flight_[chosen]);
     writes_in_flight_.erase(writes_in_flight_.begin() + static_cast<ptrdiff_t>(chosen));
     Slot& slot = disk_[static_cast<size_t>(write.plan.slot)];
-    slot = fails ? Slot{} : Slot{write.plan.name, std::move(write.bytes)};
+    slot = fails ? Slot{} : Slot{write.plan.key, std::move(write.bytes)};
     kv.finish_disk_io({write.plan.slot, -1, true, !fails});
     return true;
   }
@@ -104,7 +106,7 @@ bool KvSimulator::end_disk_io(uint32_t choice, bool fails) {
 std::vector<StoredBlock> KvSimulator::stored() const {
   std::vector<StoredBlock> all;
   for (size_t i = 0; i < disk_.size(); ++i) {
-    if (!disk_[i].bytes.empty()) all.push_back({static_cast<int32_t>(i), disk_[i].name});
+    if (!disk_[i].bytes.empty()) all.push_back({static_cast<int32_t>(i), disk_[i].key});
   }
   return all;
 }
@@ -124,7 +126,7 @@ void KvSimulator::perform(std::vector<SimSequence>& sequences) {
   for (const BlockCopy& each : copies) copy(each);
   copies.clear();
   for (const DiskRead& read : disk_reads) {
-    // Nobody may rely on the block before the read has ended.
+    // The block must not be used before the read has ended.
     for (int32_t i = 0; i < layout.block_size; ++i) slot(KvTier::kHost, read.host_block, i) = 0;
     reads_in_flight_.push_back(read);
   }

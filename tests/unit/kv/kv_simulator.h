@@ -1,6 +1,6 @@
-// The bytes behind a KvManager, simulated: each slot of a block holds a number that stands for the whole
-// history of its token. Plans are performed as an executor performs them, and what a table reads is compared
-// with what was written for that history, which is computed without any cache.
+// Simulates the contents of KV blocks: each slot has a hash of the whole history of its token. Plans are
+// executed as by an executor, and the slots that a table reads are compared with hashes that are computed
+// without a cache.
 #pragma once
 
 #include <cstdint>
@@ -11,11 +11,11 @@
 
 namespace quire::testing {
 
-// A sequence as its owner sees it: tokens, and where it is in its life.
+// A sequence: its tokens and its progress.
 struct SimSequence {
   TableId table = -1;
   int32_t request = -1;  // sequences of one request swap together
-  uint64_t root = 0;     // of its history
+  uint64_t root = 0;     // root hash of its history
   std::vector<TokenId> token_ids;
   bool running = false;
   bool loading = false;
@@ -27,24 +27,24 @@ class KvSimulator {
  public:
   KvSimulator(const KvLayout& layout, const KvOptions& options);
 
-  // What slot `position` of a sequence must hold in a group.
+  // The expected content of slot `position` of a sequence in a group.
   static uint64_t expected(const SimSequence& sequence, int32_t group, int32_t position);
 
   // Performs disk writes, copies and disk reads in order, lets every planned sequence write its new tokens
   // and read its past, and commits.
   void perform(std::vector<SimSequence>& sequences);
 
-  // Ends one of the disk's reads and writes, chosen by `choice`: it fails when `fails`, and then what was in
-  // the slot is lost. False when there is none.
+  // Ends the disk read or write number `choice`. If `fails`, it fails, and the content of the slot is lost.
+  // Returns false if none is in flight.
   bool end_disk_io(uint32_t choice, bool fails);
-  // What a later process finds on the disk. Nothing may be in flight.
+  // The slots that a later process finds on disk. No read or write may be in flight.
   std::vector<StoredBlock> stored() const;
   void restore(const KvSimulator& before);
 
   KvLayout layout;
   KvManager kv;
-  std::vector<BlockCopy> copies;     // of the plan being made
-  std::vector<DiskRead> disk_reads;  // of the plan being made
+  std::vector<BlockCopy> copies;     // in the current plan
+  std::vector<DiskRead> disk_reads;  // in the current plan
   int64_t num_checked = 0;           // slots compared
 
  private:
@@ -52,9 +52,9 @@ class KvSimulator {
   void copy(const BlockCopy& copy);
   void compute(const SimSequence& sequence);
 
-  // A slot of the disk; one never written has no name.
+  // A slot of the disk; without bytes if it was never written.
   struct Slot {
-    CachedBlockName name;
+    CachedBlockHash key;
     std::vector<uint64_t> bytes;
   };
   struct Write {

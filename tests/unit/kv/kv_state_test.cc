@@ -1,4 +1,4 @@
-// Groups that keep one state of fixed size: its checkpoints are found, its live block is nobody else's.
+// State groups: checkpoints are found, and the live state is in a block of its own.
 #include <gtest/gtest.h>
 
 #include <numeric>
@@ -18,7 +18,7 @@ KvLayout layout_of(std::vector<KvGroupSpec> groups) {
   return layout;
 }
 
-// A checkpoint border every 8 tokens.
+// A checkpoint every 8 tokens.
 KvOptions every_second_block() {
   KvOptions options;
   options.checkpoint_blocks = 2;
@@ -54,7 +54,7 @@ class KvState : public ::testing::Test {
   std::vector<BlockCopy> copies_;
 };
 
-TEST_F(KvState, HoldsOneBlockHoweverLongTheSequence) {
+TEST_F(KvState, UsesOneBlockForAnyLength) {
   KvManager kv(layout_of({kState}), every_second_block());
   const Tokens tokens = count_to(100);
   const TableId table = started(kv, tokens, 5);
@@ -63,13 +63,13 @@ TEST_F(KvState, HoldsOneBlockHoweverLongTheSequence) {
     EXPECT_EQ(kv.stats().num_used, 1);
     EXPECT_EQ(kv.block_table(table, 0).size(), 1U);
   }
-  EXPECT_TRUE(copies_.empty()) << "no chunk ended at a border";
+  EXPECT_TRUE(copies_.empty()) << "no chunk ended at a checkpoint";
   kv.close(table);
   EXPECT_EQ(kv.stats().num_cached, 0);
   EXPECT_LE(kv.max_blocks(1'000'000, 64), 2);
 }
 
-TEST_F(KvState, TheStepBehindABorderGoesOnInACopy) {
+TEST_F(KvState, ContinuesInACopyAfterACheckpoint) {
   KvManager kv(layout_of({kState}), every_second_block());
   const Tokens tokens = count_to(20);
   const TableId table = started(kv, tokens, 8);
@@ -85,11 +85,11 @@ TEST_F(KvState, TheStepBehindABorderGoesOnInACopy) {
   ASSERT_EQ(plan.block_table_updates.size(), 1U);
   EXPECT_EQ(plan.block_table_updates[0].first_index, 0);
   advance(kv, table, tokens, 12);
-  EXPECT_EQ(copies_.size(), 1U) << "12 is no border";
+  EXPECT_EQ(copies_.size(), 1U) << "there is no checkpoint at 12";
   EXPECT_EQ(kv.stats().num_cached, 1);
 }
 
-TEST_F(KvState, AMatchEndsAtTheLastCheckpoint) {
+TEST_F(KvState, MatchesUpToTheLastCheckpoint) {
   KvManager kv(layout_of({kState, kFull}), every_second_block());
   const Tokens tokens = count_to(40);
   const TableId table = started(kv, tokens, 8);
@@ -97,7 +97,7 @@ TEST_F(KvState, AMatchEndsAtTheLastCheckpoint) {
   advance(kv, table, tokens, 37);
   const TableId other = kv.open(0, "");
   kv.find_prefix(other, tokens, match_);
-  EXPECT_EQ(match_.num_tokens, 24) << "the blocks of the full group go on to 36";
+  EXPECT_EQ(match_.num_tokens, 24) << "the blocks of the full group reach to 36";
   EXPECT_EQ(match_.blocks[0].size(), 6U);
   EXPECT_EQ(match_.blocks[0][1].block, -1) << "only the checkpoint at the end is needed";
   EXPECT_GE(match_.blocks[0][5].block, 0);
@@ -120,7 +120,7 @@ TEST_F(KvState, StartsFromACopyOfTheCheckpoint) {
   EXPECT_EQ(kv.block_table(table, 0)[0], checkpoint);
 }
 
-TEST_F(KvState, AForkedStateIsCopiedBeforeItIsRewritten) {
+TEST_F(KvState, CopiesAForkedStateBeforeItIsOverwritten) {
   KvManager kv(layout_of({kState}), every_second_block());
   const Tokens tokens = count_to(20);
   const TableId parent = started(kv, tokens, 5);
@@ -133,7 +133,7 @@ TEST_F(KvState, AForkedStateIsCopiedBeforeItIsRewritten) {
   EXPECT_NE(kv.block_table(parent, 0)[0], kv.block_table(child, 0)[0]);
 }
 
-TEST_F(KvState, TellsHowFarItIsToTheNextBorder) {
+TEST_F(KvState, ReportsTheDistanceToTheNextBlockBoundary) {
   KvManager kv(layout_of({kState}), every_second_block());
   const Tokens tokens = count_to(20);
   const TableId table = started(kv, tokens, 5);

@@ -1,4 +1,4 @@
-// What goes down to the host pool and comes back: evicted prefixes and swapped sequences.
+// The host pool: evicted prefixes and swapped sequences.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -16,7 +16,7 @@ using test::Tokens;
 
 class KvSwap : public test::KvTierTest {};
 
-TEST_F(KvSwap, AnEvictedPrefixGoesDownAndComesBack) {
+TEST_F(KvSwap, OffloadsAndLoadsAnEvictedPrefix) {
   KvManager kv(layout_of(4, 8), {});
   kv.close(computed(kv, count_to(12)));
   kv.close(computed(kv, Tokens(16, 7)));
@@ -38,7 +38,7 @@ TEST_F(KvSwap, AnEvictedPrefixGoesDownAndComesBack) {
   kv.check_integrity();
 }
 
-TEST_F(KvSwap, WithoutAHostPoolEvictedPrefixesAreGone) {
+TEST_F(KvSwap, LosesEvictedPrefixesWithoutAHostPool) {
   KvManager kv(layout_of(4, 0), {});
   kv.close(computed(kv, count_to(12)));
   kv.close(computed(kv, Tokens(16, 7)));
@@ -48,7 +48,7 @@ TEST_F(KvSwap, WithoutAHostPoolEvictedPrefixesAreGone) {
   EXPECT_FALSE(kv.swap_out({&table, 1}, copies_));
 }
 
-TEST_F(KvSwap, ASequenceIsSwappedOutAndInWithAllItComputed) {
+TEST_F(KvSwap, SwapsASequenceOutAndIn) {
   KvManager kv(layout_of(8, 8), {});
   const TableId table = computed(kv, count_to(10));
   ASSERT_TRUE(kv.swap_out({&table, 1}, copies_));
@@ -72,7 +72,7 @@ TEST_F(KvSwap, ASequenceIsSwappedOutAndInWithAllItComputed) {
   EXPECT_EQ(plan.block_table_updates[0].first_index, 0) << "the executor gets the whole table again";
 }
 
-TEST_F(KvSwap, SamplesOfARequestStaySharedOnTheHost) {
+TEST_F(KvSwap, KeepsBlocksSharedOnTheHost) {
   KvManager kv(layout_of(16, 16), {});
   const TableId first = computed(kv, count_to(10));
   const TableId second = kv.fork(first);
@@ -115,7 +115,7 @@ TEST_F(KvSwap, ChangesNothingWhenTheDeviceIsTooSmall) {
   kv.check_integrity();
 }
 
-TEST_F(KvSwap, SwappingDropsCachedHostBlocksWhereItMust) {
+TEST_F(KvSwap, EvictsCachedHostBlocksIfNeeded) {
   KvManager kv(layout_of(4, 3), {});
   kv.close(computed(kv, count_to(12)));
   const TableId table = computed(kv, Tokens(16, 7));
@@ -131,7 +131,7 @@ TEST_F(KvSwap, SwappingDropsCachedHostBlocksWhereItMust) {
   kv.check_integrity();
 }
 
-TEST_F(KvSwap, AnEndedSequenceGivesItsHostBlocksBack) {
+TEST_F(KvSwap, FreesTheHostBlocksOfAFinishedSequence) {
   KvManager kv(layout_of(8, 8), {});
   const TableId table = computed(kv, count_to(10));
   const TableId other = computed(kv, Tokens(6, 7));
@@ -145,7 +145,7 @@ TEST_F(KvSwap, AnEndedSequenceGivesItsHostBlocksBack) {
   kv.check_integrity();
 }
 
-TEST_F(KvSwap, OthersFindTheFullBlocksOfASwappedSequence) {
+TEST_F(KvSwap, LetsOthersFindTheFullBlocksOfASwappedSequence) {
   KvManager kv(layout_of(3, 8), {});
   const TableId table = computed(kv, count_to(10));
   ASSERT_TRUE(kv.swap_out({&table, 1}, copies_));
@@ -158,7 +158,7 @@ TEST_F(KvSwap, OthersFindTheFullBlocksOfASwappedSequence) {
   kv.check_integrity();
 }
 
-TEST_F(KvSwap, AResetForgetsTheHostToo) {
+TEST_F(KvSwap, ResetsTheHostCache) {
   KvManager kv(layout_of(4, 8), {});
   kv.close(computed(kv, count_to(12)));
   kv.close(computed(kv, Tokens(16, 7)));

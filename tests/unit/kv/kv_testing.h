@@ -1,4 +1,4 @@
-// What the tests of KvManager's tiers share: small layouts, prompts, and tables that are computed at once.
+// Helpers for tests of KvManager's tiers: small layouts, prompts, and fully computed tables.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -29,7 +29,7 @@ inline Tokens count_to(int32_t size) {
 
 class KvTierTest : public ::testing::Test {
  protected:
-  // A table with all of `tokens` computed, what is cached of them taken from the cache.
+  // A table with all of `tokens` computed, except those found in the prefix cache.
   TableId computed(KvManager& kv, const Tokens& tokens) {
     const TableId table = kv.open(0, "");
     kv.find_prefix(table, tokens, match_);

@@ -27,7 +27,7 @@ TEST(BlockHash, DependsOnParentTokensSeedAndRoot) {
   EXPECT_FALSE(first == BlockHasher(2).block(root, tokens));
 }
 
-TEST(BlockHash, LongBlocksAreHashedWhole) {
+TEST(BlockHash, HashesAllTokensOfLongBlocks) {
   const BlockHasher hasher(1);
   Tokens tokens(300, 7);
   const BlockHash before = hasher.block({}, tokens);
@@ -35,7 +35,7 @@ TEST(BlockHash, LongBlocksAreHashedWhole) {
   EXPECT_FALSE(before == hasher.block({}, tokens));
 }
 
-TEST(BlockHash, KeepsAsManyBitsAsAsked) {
+TEST(BlockHash, KeepsTheRequestedNumberOfBits) {
   const BlockHasher hasher(1, 4);
   for (TokenId token = 0; token < 100; ++token) {
     const BlockHash hash = hasher.block({}, Tokens{token});
@@ -44,30 +44,30 @@ TEST(BlockHash, KeepsAsManyBitsAsAsked) {
   }
 }
 
-TEST(PrefixIndex, FindsWhatWasPublishedUntilItIsRemoved) {
+TEST(PrefixIndex, FindsInsertedBlocksUntilTheyAreRemoved) {
   PrefixIndex index(8, 2);
   const Tokens tokens = {5, 6};
   const PrefixIndex::Key key{{1, 2}, {3, 4}, 0, tokens};
   EXPECT_EQ(index.find(key), -1);
-  EXPECT_TRUE(index.publish(3, key));
-  EXPECT_TRUE(index.published(3));
+  EXPECT_TRUE(index.insert(3, key));
+  EXPECT_TRUE(index.contains(3));
   EXPECT_EQ(index.find(key), 3);
   index.remove(3);
   EXPECT_EQ(index.find(key), -1);
-  EXPECT_FALSE(index.published(3));
+  EXPECT_FALSE(index.contains(3));
   index.check_integrity();
 }
 
-TEST(PrefixIndex, ANameAloneFindsNothing) {
+TEST(PrefixIndex, ComparesTokensParentAndGroupOfEqualHashes) {
   PrefixIndex index(8, 2);
   const Tokens tokens = {5, 6};
   const Tokens others = {5, 7};
-  ASSERT_TRUE(index.publish(3, {{1, 2}, {3, 4}, 0, tokens}));
+  ASSERT_TRUE(index.insert(3, {{1, 2}, {3, 4}, 0, tokens}));
   EXPECT_EQ(index.find({{1, 2}, {3, 4}, 0, others}), -1) << "other tokens";
   EXPECT_EQ(index.find({{1, 2}, {3, 5}, 0, tokens}), -1) << "another parent";
   EXPECT_EQ(index.find({{1, 2}, {3, 4}, 1, tokens}), -1) << "another group";
-  EXPECT_FALSE(index.publish(4, {{1, 2}, {3, 4}, 0, others})) << "the name is taken";
-  EXPECT_FALSE(index.published(4));
+  EXPECT_FALSE(index.insert(4, {{1, 2}, {3, 4}, 0, others})) << "other content has this hash";
+  EXPECT_FALSE(index.contains(4));
   EXPECT_EQ(index.find({{1, 2}, {3, 4}, 0, tokens}), 3);
   index.check_integrity();
 }
@@ -76,8 +76,8 @@ TEST(PrefixIndex, KeepsBlocksOfTheSameContentApart) {
   PrefixIndex index(8, 1);
   const Tokens tokens = {5};
   const PrefixIndex::Key key{{1, 2}, {3, 4}, 0, tokens};
-  for (const BlockId block : {1, 2, 3}) EXPECT_TRUE(index.publish(block, key));
-  EXPECT_EQ(index.num_published(), 3);
+  for (const BlockId block : {1, 2, 3}) EXPECT_TRUE(index.insert(block, key));
+  EXPECT_EQ(index.num_inserted(), 3);
   for (const BlockId gone : {2, 1}) {
     index.remove(gone);
     index.check_integrity();
@@ -92,28 +92,29 @@ TEST(PrefixIndex, AgreesWithAMapUnderRandomUse) {
   constexpr int32_t kBlocks = 64;
   PrefixIndex index(kBlocks, 1);
   std::mt19937 random(5);
-  std::vector<int32_t> name_of(kBlocks, -1);  // what each block is published under
-  const auto key_of = [](int32_t name, const Tokens& tokens) {
-    // Names that share their home slots.
+  std::vector<int32_t> number_of(kBlocks,
+                                 -1);  // what each inserted block's hash is made from; -1 = not inserted
+  const auto key_of = [](int32_t number, const Tokens& tokens) {
+    // Many keys share a home slot.
     return PrefixIndex::Key{
-        {static_cast<uint64_t>(name % 7), static_cast<uint64_t>(name)}, {}, name % 2, tokens};
+        {static_cast<uint64_t>(number % 7), static_cast<uint64_t>(number)}, {}, number % 2, tokens};
   };
   for (int i = 0; i < 20000; ++i) {
     const BlockId block = static_cast<BlockId>(random() % kBlocks);
-    const int32_t name = static_cast<int32_t>(random() % 40);
-    if (name_of[static_cast<size_t>(block)] >= 0) {
+    const int32_t number = static_cast<int32_t>(random() % 40);
+    if (number_of[static_cast<size_t>(block)] >= 0) {
       index.remove(block);
-      name_of[static_cast<size_t>(block)] = -1;
+      number_of[static_cast<size_t>(block)] = -1;
     } else {
-      ASSERT_TRUE(index.publish(block, key_of(name, {name})));
-      name_of[static_cast<size_t>(block)] = name;
+      ASSERT_TRUE(index.insert(block, key_of(number, {number})));
+      number_of[static_cast<size_t>(block)] = number;
     }
-    const int32_t asked = static_cast<int32_t>(random() % 40);
-    const BlockId found = index.find(key_of(asked, {asked}));
-    const bool known = std::find(name_of.begin(), name_of.end(), asked) != name_of.end();
-    ASSERT_EQ(found >= 0, known);
-    if (known) {
-      ASSERT_EQ(name_of[static_cast<size_t>(found)], asked);
+    const int32_t wanted = static_cast<int32_t>(random() % 40);
+    const BlockId found = index.find(key_of(wanted, {wanted}));
+    const bool inserted = std::find(number_of.begin(), number_of.end(), wanted) != number_of.end();
+    ASSERT_EQ(found >= 0, inserted);
+    if (inserted) {
+      ASSERT_EQ(number_of[static_cast<size_t>(found)], wanted);
     }
     if (i % 100 == 0) index.check_integrity();
   }

@@ -10,7 +10,7 @@ std::atomic<int64_t> allocations{0};
 
 }  // namespace
 
-// These replace the standard ones in the whole test program.
+// Replace the standard operators in the whole test program.
 void* operator new(size_t size) {
   allocations.fetch_add(1, std::memory_order_relaxed);
   if (void* p = std::malloc(size == 0 ? 1 : size)) return p;

@@ -1,5 +1,4 @@
-// The text part of models that also see or hear: read under each of the names it goes by, the rest left
-// alone.
+// Multimodal models: the language model is read with each of the known prefixes, and the rest is ignored.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -21,7 +20,8 @@ namespace {
 
 using testing::HasSubstr;
 
-// A golden text model inside another one's configuration, its tensors under `prefix` in place of "model.".
+// A golden model as the language model of a multimodal one: its configuration inside another one, its tensors
+// with `prefix` instead of "model.".
 test::EditedCheckpoint inside(const char* name, const char* architecture, const std::string& prefix,
                               const std::string& head) {
   test::EditedCheckpoint edited(test::golden_dir() / name);
@@ -64,7 +64,7 @@ TEST(Composite, TextIsReadUnderEachPrefix) {
   expect_logits(moe, "qwen3_5_moe");
 }
 
-// Those whose text is no Llama have its names behind the prefix.
+// Other language models than Llama have their own names after the prefix.
 TEST(Composite, TextOfOtherKinds) {
   auto opt = inside("opt", "Blip2ForConditionalGeneration", "language_model.model.", "language_model.");
   opt.tensors.emplace("qformer.layernorm.weight", test::zeros({3}));
@@ -89,7 +89,7 @@ TEST(Composite, TextOfOtherKinds) {
   expect_logits(ocr, "deepseek_ocr2");
 }
 
-// Phi-4 multimodal's matrices have adapters for what is no text, which are not read.
+// Phi-4 multimodal has adapters for other modalities, which are not read.
 TEST(Composite, AdaptersForOtherInputsAreLeftAlone) {
   test::EditedCheckpoint edited(test::golden_dir() / "phi3");
   edited.config["architectures"] = {"Phi4MMForCausalLM"};
@@ -110,7 +110,7 @@ TEST(Composite, AdaptersForOtherInputsAreLeftAlone) {
   expect_logits(edited, "phi3");
 }
 
-// One of so many pieces of a tensor, which follow each other.
+// Piece `index` of `count` equal pieces of a tensor along its first dimension.
 test::EditedTensor piece(const test::EditedTensor& whole, size_t index, size_t count,
                          std::vector<int64_t> shape) {
   const size_t size = whole.bytes.size() / count;
@@ -120,7 +120,8 @@ test::EditedTensor piece(const test::EditedTensor& whole, size_t index, size_t c
   return out;
 }
 
-// Experts apart, gates and ups apart, other names; in the configuration ones and zeros in place of names.
+// Published checkpoints have separate experts, separate gate and up matrices and other names, and lists of 0
+// and 1 instead of layer types.
 TEST(Composite, PublishedFilesOfMiniMaxM3) {
   auto edited = inside("minimax_m3", "MiniMaxM3SparseForConditionalGeneration", "language_model.model.",
                        "language_model.");
@@ -179,7 +180,7 @@ TEST(Composite, PublishedFilesOfMiniMaxM3) {
   expect_logits(edited, "minimax_m3");
 }
 
-// Experts of Qwen3-VL's files are stored [experts, in, out].
+// Qwen3-VL's experts are stored as [experts, in, out].
 TEST(Composite, ExpertsMayBeTransposed) {
   auto edited = inside("mixtral-stacked", "Qwen3VLMoeForConditionalGeneration", "model.language_model.", "");
   int turned = 0;
@@ -192,7 +193,7 @@ TEST(Composite, ExpertsMayBeTransposed) {
   expect_logits(edited, "mixtral-stacked");
 }
 
-// One model thinks, another one speaks what it thought.
+// Qwen Omni: the thinker generates text, the talker generates speech.
 TEST(Composite, TheThinkersTextIsRead) {
   auto edited = inside("qwen3_moe", "Qwen3OmniMoeForConditionalGeneration", "thinker.model.", "thinker.");
   edited.config["thinker_config"] = {{"text_config", edited.config["text_config"]}};
@@ -202,8 +203,8 @@ TEST(Composite, TheThinkersTextIsRead) {
   expect_logits(edited, "qwen3_moe");
 }
 
-// As Qwen2.5-VL's first checkpoints are: one configuration for all, text beside the vision tower, positions
-// of three kinds that are one in text.
+// The first checkpoints of Qwen2.5-VL have one flat configuration, the language model next to the vision
+// tower, and M-RoPE, whose three positions are the same in text.
 TEST(Composite, ConfigurationAndNamesMayBeFlat) {
   test::EditedCheckpoint edited(test::golden_dir() / "qwen2");
   edited.config["architectures"] = {"Qwen2_5_VLForConditionalGeneration"};

@@ -1,5 +1,4 @@
-// A checkpoint taken from the golden models and changed: tensors renamed, dropped, added, misshapen, moved by
-// a byte.
+// A golden checkpoint with changes: tensors renamed, dropped, added, misshapen, or moved by a byte.
 #pragma once
 
 #include <array>
@@ -20,7 +19,7 @@
 namespace quire::test {
 
 struct EditedTensor {
-  std::string dtype;  // safetensors' name
+  std::string dtype;  // name in safetensors
   std::vector<int64_t> shape;
   std::vector<std::byte> bytes;
 };
@@ -67,7 +66,7 @@ class EditedCheckpoint {
   nlohmann::json config;
   std::map<std::string, EditedTensor> tensors;
 
-  // Every tensor lies `shift` bytes beyond a multiple of eight. The result looks into this object.
+  // Every tensor begins `shift` bytes after a multiple of eight. The result refers to this object.
   std::unique_ptr<Checkpoint> open(size_t shift = 0) {
     nlohmann::json header = nlohmann::json::object();
     size_t at = 0;

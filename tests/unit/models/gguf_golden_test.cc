@@ -1,5 +1,5 @@
-// GGUF files as llama.cpp's converter writes them give what transformers computes with the models they were
-// made of. tests/golden/gguf/models.json says what the converter makes of tests/golden/models.
+// GGUF files as llama.cpp's converter writes them, against the results of transformers with the original
+// models. tests/golden/gguf/models.json describes the conversion of tests/golden/models.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -41,8 +41,8 @@ TEST_P(GgufGolden, EqualsTransformers) {
 INSTANTIATE_TEST_SUITE_P(All, GgufGolden, testing::ValuesIn(test::gguf_golden_names("models")),
                          [](const auto& test) { return test::test_name(test.param); });
 
-// A file's lists count the layers that only draft further tokens.
-TEST(GgufLayers, ThoseThatDraftArePassedOver) {
+// Lists by layer in a file include the layers for multi-token prediction.
+TEST(GgufLayers, MultiTokenPredictionLayersAreIgnored) {
   json model = all_models()["mimo_v2_flash"];
   for (json& entry : model["metadata"]) {
     const auto key = entry[0].get<std::string>();
@@ -57,7 +57,7 @@ TEST(GgufLayers, ThoseThatDraftArePassedOver) {
   });
 }
 
-// GLM-5.2's files say which layers choose keys; of others, those whose tensors are there.
+// GLM-5.2's files list the layers with an indexer. In other files these are the layers with its tensors.
 TEST(GgufIndexer, LayersThatChooseAreSeenFromTheirTensors) {
   json model = all_models()["glm_moe_dsa"];
   std::erase_if(model["metadata"].get_ref<json::array_t&>(),
@@ -68,7 +68,7 @@ TEST(GgufIndexer, LayersThatChooseAreSeenFromTheirTensors) {
   });
 }
 
-// Files of models that differ from another architecture's in what they see, or by name alone.
+// GGUF architectures that are another architecture with a vision part, or with another name.
 TEST(GgufNames, OtherNamesOfTheSameText) {
   struct Renamed {
     const char* model;
@@ -97,12 +97,12 @@ TEST(GgufExperts, MayHaveATensorEach) {
   });
 }
 
-// A model of other sizes than those of the goldens, with random numbers that Q8_0 holds exactly.
+// A golden model with other sizes and random values that Q8_0 represents exactly.
 struct Resized {
   const char* model;
-  std::map<std::string, uint32_t> metadata;             // by their keys without the architecture
-  std::map<std::string, std::vector<uint64_t>> shapes;  // of modules without their layer
-  std::set<std::string> coded;                          // whose weights are Q8_0
+  std::map<std::string, uint32_t> metadata;             // by key without the architecture
+  std::map<std::string, std::vector<uint64_t>> shapes;  // by module name without the layer
+  std::set<std::string> quantized;                      // modules with Q8_0 weights
 };
 
 // "blk.0.attn_q.weight" -> "attn_q".
@@ -130,7 +130,7 @@ std::string make_resized(const Resized& resized) {
     if (other != resized.shapes.end())
       shape.assign(other->second.begin() + (name.ends_with(".bias") ? 1 : 0), other->second.end());
     const uint64_t count = std::accumulate(shape.begin(), shape.end(), uint64_t{1}, std::multiplies<>());
-    const bool codes = name.ends_with(".weight") && resized.coded.contains(module_of(name));
+    const bool codes = name.ends_with(".weight") && resized.quantized.contains(module_of(name));
     std::string bytes;
     for (uint64_t i = 0; i < count; ++i) {
       const int number = numbers(random);
@@ -143,7 +143,7 @@ std::string make_resized(const Resized& resized) {
   return writer.file();
 }
 
-// What the codes of these modules give is what their values as floats give.
+// Expects the same results from the quantized weights and from their values as floats.
 void expect_the_same_as_codes(Resized resized) {
   const auto logits = [&] {
     const std::string file = make_resized(resized);
@@ -154,7 +154,7 @@ void expect_the_same_as_codes(Resized resized) {
     return runner.append(prompt, 5).back();
   };
   const auto from_codes = logits();
-  resized.coded.clear();
+  resized.quantized.clear();
   const auto from_floats = logits();
   ASSERT_EQ(from_codes.size(), from_floats.size());
   for (size_t i = 0; i < from_codes.size(); ++i)
@@ -174,7 +174,7 @@ TEST(GgufCodes, HeadsOfLatentAttention) {
                                        {"attn_v_b", {32, 32, 4}},
                                        {"attn_output", {128, 24}},
                                        {"attn_q", {24, 144}}},
-                            .coded = {"attn_k_b", "attn_v_b"}});
+                            .quantized = {"attn_k_b", "attn_v_b"}});
 }
 
 TEST(GgufCodes, ExpertsWithBiases) {
@@ -189,12 +189,12 @@ TEST(GgufCodes, ExpertsWithBiases) {
                                          {"feed_forward_length", 64},
                                          {"expert_feed_forward_length", 64}},
                             .shapes = std::move(shapes),
-                            .coded = {"ffn_gate_exps", "ffn_up_exps", "ffn_down_exps"}});
+                            .quantized = {"ffn_gate_exps", "ffn_up_exps", "ffn_down_exps"}});
 }
 
 TEST(GgufStories260K, GreedyTokensAreExact) {
   const auto file = test::shared_dir() / "data/models/stories260K.gguf";
-  if (!std::filesystem::exists(file)) GTEST_SKIP() << file << " is not there: stories260K.gguf was not run";
+  if (!std::filesystem::exists(file)) GTEST_SKIP() << file << " does not exist: stories260K.gguf was not run";
   test::expect_stories(reference_ops(), file);
 }
 

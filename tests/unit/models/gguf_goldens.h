@@ -1,5 +1,5 @@
-// GGUF files as llama.cpp's converter makes them of the golden models. tests/golden/gguf says where the
-// values of their tensors stand in the models' own.
+// GGUF files as llama.cpp's converter makes them from the golden models. tests/golden/gguf describes which
+// tensors of the models have the values of each tensor.
 #pragma once
 
 #include <array>
@@ -17,7 +17,7 @@
 
 namespace quire::test {
 
-// Those of "models" or "pooling", by their names.
+// The descriptions of "models" or "pooling", by model name.
 inline nlohmann::json gguf_goldens(const std::string& set) {
   return read_json_file(std::filesystem::path(QUIRE_SOURCE_DIR) / "tests/golden/gguf" /
                         (set + ".json"))["models"];
@@ -73,8 +73,7 @@ inline Rows chosen_rows(const nlohmann::json& tensor, const Rows& rows) {
   return out;
 }
 
-// A tensor's values as float32: those of its source in the order and with the shift that the converter gave
-// them.
+// The values of a tensor as float32: those of its source in the order of the converter, plus its offset.
 inline std::vector<float> values_of(const nlohmann::json& tensor, const Checkpoint& source) {
   if (tensor.contains("parts")) {
     std::vector<float> all;
@@ -108,7 +107,7 @@ inline std::string name_of_expert(std::string name, size_t expert) {
   return name.replace(name.find(kStacked), kStacked.size(), "." + std::to_string(expert));
 }
 
-// experts_apart: as the first files have them, a tensor for each.
+// experts_apart: one tensor per expert, as in old files.
 inline std::string make_gguf(const nlohmann::json& model, const std::filesystem::path& dir,
                              bool experts_apart = false) {
   const auto source = Checkpoint::open(dir);

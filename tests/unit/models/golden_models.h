@@ -48,7 +48,7 @@ inline std::filesystem::path shared_dir() {
                         : std::filesystem::path(QUIRE_SOURCE_DIR).parent_path() / "shared";
 }
 
-// A test's name may hold letters, digits and underscores only.
+// Names of tests may have letters, digits and underscores only.
 inline std::string test_name(std::string name) {
   for (char& c : name) {
     if (std::isalnum(static_cast<unsigned char>(c)) == 0) c = '_';
@@ -83,22 +83,24 @@ inline double logprob(const std::vector<float>& logits, int32_t token) {
   return logits[static_cast<size_t>(token)] - top - std::log(sum);
 }
 
-// Whether products of that table take activations rounded to bfloat16 where the model's weights are bfloat16.
+// Whether matrix products of the table round activations to bfloat16 for this model, because its weights are
+// bfloat16.
 inline bool rounds_activations(const std::string& name, const OpTable& ops) {
   return std::string_view(ops.name).ends_with("_bf16") && name.ends_with("-bfloat16");
 }
 
-// Logits within 1e-4 of the largest, logprobs, greedy tokens; the same bits whatever the chunks. Goldens are
-// made with float32 activations: where they are rounded to bfloat16, each is off by up to 2^-9 of itself,
-// where codes meet 16 bits by up to 2^-15.9 of a group's largest. `open` gives the model in another file
-// format.
+// Expects logits and log-probabilities within 1e-4 of the largest, the greedy tokens, and the same bits in
+// any chunking. Goldens have float32 activations, so the tolerance is larger if activations are rounded: to
+// bfloat16 (relative error 2^-9), or to 16 bits with quantized weights (2^-15.9 of the maximum of a group).
+// open: opens the model in another file format.
 inline void expect_golden(const std::string& name, const OpTable& ops,
                           const std::function<std::unique_ptr<Checkpoint>()>& open = {},
                           const std::filesystem::path& dir = golden_dir(), const ModelOptions& options = {}) {
-  const double tolerance = rounds_activations(name, ops)                           ? 5e-2
-                           : options.coded_activations == ActivationFormat::kInt16 ? 1e-3
-                                                                                   : 1e-4;
-  const LoadedModel loaded = load_model(open ? open() : Checkpoint::open(dir / name), ops, options);
+  const double tolerance = rounds_activations(name, ops)                               ? 5e-2
+                           : options.quantized_activations == ActivationFormat::kInt16 ? 1e-3
+                                                                                       : 1e-4;
+  const OpTable checking = checked(ops);
+  const LoadedModel loaded = load_model(open ? open() : Checkpoint::open(dir / name), checking, options);
   const nlohmann::json golden = read_json_file(dir / name / "golden.json");
   ASSERT_FALSE(golden["cases"].empty());
   for (const auto& item : golden["cases"]) {
@@ -132,8 +134,9 @@ inline void expect_golden(const std::string& name, const OpTable& ops,
 // The 200 tokens of shared/data/models/stories260K, exactly. `file`: the same model in another format.
 inline void expect_stories(const OpTable& ops, const std::filesystem::path& file = {}) {
   const auto dir = shared_dir() / "data/models/stories260K";
-  if (!std::filesystem::exists(dir)) GTEST_SKIP() << dir << " is not there: stories260K was not run";
-  const LoadedModel loaded = load_model(file.empty() ? dir : file, ops);
+  if (!std::filesystem::exists(dir)) GTEST_SKIP() << dir << " does not exist: stories260K was not run";
+  const OpTable checking = checked(ops);
+  const LoadedModel loaded = load_model(file.empty() ? dir : file, checking);
   const nlohmann::json expected = read_json_file(dir / "expected.json");
   const auto prompt = expected["prompt_token_ids"].get<std::vector<int32_t>>();
   const auto tokens = expected["token_ids"].get<std::vector<int32_t>>();

@@ -1,4 +1,4 @@
-// Every supported architecture against what transformers computes, with the plain ops.
+// Every supported architecture against transformers, with the reference ops.
 #include <gtest/gtest.h>
 
 #include "ops/reference.h"

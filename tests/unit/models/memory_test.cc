@@ -1,4 +1,4 @@
-// What a model costs: no allocation in a step, and the weights in memory once.
+// Memory: a step allocates nothing, and weights are in memory once.
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -17,22 +17,19 @@ namespace quire {
 namespace {
 
 TEST(Memory, AStepAllocatesNothing) {
-  for (const char* name :
-       {"llama",          "qwen3",         "gpt2",         "qwen2_moe",  "granitemoeshared", "gpt_oss",
-        "llama4",         "deepseek_v3",   "deepseek_v32", "gemma4",     "mamba2",           "qwen3_next",
-        "nemotron_h",     "falcon_h1",     "lfm2",         "zamba2",     "mimo_v2_flash",    "kimi_linear",
-        "bailing_hybrid", "longcat_flash", "minimax_m3",   "deepseek_v4"}) {
+  for (const std::string& name : test::golden_names()) {
     const auto loaded = test::load_model(test::golden_dir() / name, reference_ops());
-    const ArchSpec& spec = loaded.model->spec();
+    const ModelSpec& spec = loaded.model->spec();
     ActivationBuffers buffers = loaded.model->make_buffers(8);
     int64_t layer_bytes = 0;
     for (const LayerSpec& layer : spec.layers)
-      layer_bytes = std::max(layer_bytes, kv_bytes_of(spec, layer, DType::kF32, 4));
-    Buffer pool(static_cast<size_t>(layer_bytes * spec.num_layers * 2));
+      layer_bytes = std::max(layer_bytes, kv_bytes_of(layer, DType::kF32, 4));
+    Buffer pool(static_cast<size_t>(layer_bytes * spec.num_layers() * 2));
     std::vector<KvCacheView> kv;
-    for (int32_t l = 0; l < spec.num_layers; ++l) {
-      kv.push_back({pool.data(), layer_bytes * spec.num_layers, l * layer_bytes, DType::kF32, 4,
-                    spec.num_kv_heads, spec.head_dim, spec.value_dim});
+    for (int32_t l = 0; l < spec.num_layers(); ++l) {
+      const KvShape shape = kv_shape(spec.layers[static_cast<size_t>(l)]);
+      kv.push_back({pool.data(), layer_bytes * spec.num_layers(), l * layer_bytes, DType::kF32, 4,
+                    shape.num_kv_heads, shape.head_dim, shape.value_dim});
     }
     const std::vector<int32_t> tokens = {5, 6, 7, 8, 9};
     const std::vector<int32_t> positions = {0, 1, 2, 3, 4};
@@ -53,11 +50,12 @@ TEST(Memory, AStepAllocatesNothing) {
     const StateLayout layout = place_states(spec, state_bytes(spec));
     Buffer states(static_cast<size_t>(2 * state_bytes(spec) + 1));
     std::vector<LayerState> layer_states;
-    for (int32_t l = 0; l < spec.num_layers; ++l)
+    for (int32_t l = 0; l < spec.num_layers(); ++l)
       layer_states.push_back(layout.view(l, states.data(), state_bytes(spec)));
     batch.states = {1, cu, first, state_block, 1};
     batch.layer_states = layer_states;
-    Buffer workspace(reference_ops().workspace_bytes(8, 8, spec.num_heads, spec.head_dim, 1));
+    const AttentionLimits limits = attention_limits(spec, 8);
+    Buffer workspace(reference_ops().workspace_bytes(8, limits.slots, limits.num_heads, limits.head_dim, 1));
     const OpContext ctx{nullptr, {workspace.data(), workspace.size()}};
     std::vector<float> logits(static_cast<size_t>(2 * spec.vocab_size));
     const int64_t before = test::allocation_count();
@@ -68,7 +66,7 @@ TEST(Memory, AStepAllocatesNothing) {
   }
 }
 
-// A wide step goes through an MLP in several parts; the scratch for it does not grow with the step.
+// Many rows go through an MLP in several parts, so its scratch does not grow with the step.
 TEST(Memory, AWideStepIsTheSameAsManyNarrowOnes) {
   const auto loaded =
       test::load_model(test::golden_dir() / "llama", reference_ops(), {.max_model_len = 1300});
@@ -79,11 +77,11 @@ TEST(Memory, AWideStepIsTheSameAsManyNarrowOnes) {
   test::PagedRunner narrow(*loaded.model, reference_ops(), nullptr, options);
   EXPECT_EQ(wide.append(tokens, 1300), narrow.append(tokens, 100));
 
-  const ArchSpec& spec = loaded.model->spec();
-  const int64_t heads =
-      int64_t{2} * spec.num_heads + 2 * spec.num_kv_heads;  // q, k, v and what they attend to
+  const ModelSpec& spec = loaded.model->spec();
+  const AttentionSpec& attention = *attention_of(spec.layers.front());
+  const int64_t heads = int64_t{2} * attention.num_heads + 2 * attention.num_kv_heads;  // q, k, v and output
   EXPECT_EQ(loaded.model->activation_bytes(4096) - loaded.model->activation_bytes(2048),
-            2048 * 4 * (2 * spec.hidden_size + heads * spec.head_dim));
+            2048 * 4 * (2 * spec.hidden_size + heads * attention.head_dim));
 }
 
 int64_t resident_bytes() {
@@ -144,7 +142,7 @@ TEST(Memory, WeightsAreResidentOnce) {
   const auto model = Model::load(*checkpoint, reference_ops(), {}, {.dtype = {}, .max_model_len = 64},
                                  [&](int64_t, int64_t) { highest = std::max(highest, resident_bytes()); });
   const int64_t after = resident_bytes();
-  // The embedding stays on disk until its rows are read. One fused matrix may be there twice while it is
+  // The embedding stays on disk until its rows are read. One fused matrix is in memory twice while it is
   // packed.
   EXPECT_LT(after - before, total * 11 / 10);
   EXPECT_LT(highest - before, total * 13 / 10);

@@ -1,4 +1,4 @@
-// Quantized checkpoints: the weights that their codes stand for, bit by bit, and what is said of broken ones.
+// Quantized checkpoints: the bits of the dequantized weights, and errors of invalid checkpoints.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -12,10 +12,10 @@
 
 #include "base/error.h"
 #include "ops/reference.h"
-#include "quant/coded_layout.h"
-#include "unit/coded_testing.h"
+#include "quant/quant_layout.h"
 #include "unit/io/io_test_util.h"
 #include "unit/models/golden_models.h"
+#include "unit/quantized_testing.h"
 
 namespace quire {
 namespace {
@@ -24,7 +24,7 @@ namespace fs = std::filesystem;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 
-// CRC-32 of ISO-HDLC, as zlib has it.
+// CRC-32 (ISO-HDLC), as in zlib.
 uint32_t crc32(std::span<const std::byte> bytes) {
   uint32_t crc = 0xffffffffU;
   for (const std::byte b : bytes) {
@@ -42,14 +42,14 @@ TEST_P(Quantized, WeightsHaveTheBitsOfTheDequantizedOnes) {
   const nlohmann::json golden = read_json_file(dir / "golden.json");
   ASSERT_GE(golden["crc32"].size(), 4U);
   for (const auto& [name, expected] : golden["crc32"].items()) {
-    const CodedMatrix* matrix = checkpoint->coded(name);
+    const QuantizedMatrix* matrix = checkpoint->quantized(name);
     ASSERT_NE(matrix, nullptr) << name;
-    EXPECT_TRUE(checkpoint->find(name)->coded);
+    EXPECT_TRUE(checkpoint->find(name)->quantized);
     const std::vector<float> weights = quire::testing::decode(*matrix);
     EXPECT_EQ(crc32(std::as_bytes(std::span(weights))), expected.get<uint32_t>()) << name;
   }
-  // What the weights are made of is not there by itself; scales of keys and values and of how streams are
-  // mixed are something else.
+  // The stored parts of quantized weights are not tensors of the checkpoint. Scales of the KV cache and of
+  // hyper-connections are.
   for (const auto& name : checkpoint->names()) {
     const bool part = name.ends_with("scale") || name.ends_with("scales") || name.ends_with("_blocks") ||
                       name.ends_with("zero_point") || name.ends_with("_qdata");
@@ -58,23 +58,23 @@ TEST_P(Quantized, WeightsHaveTheBitsOfTheDequantizedOnes) {
   }
 }
 
-TEST_P(Quantized, TakesTheBytesThatWerePlanned) {
+TEST_P(Quantized, KeepsThePlannedBytes) {
   const fs::path dir = test::quantized_dir() / GetParam();
   const test::LoadedModel loaded = test::load_model(dir, reference_ops());
   EXPECT_EQ(loaded.model->weight_bytes(), Model::planned_weight_bytes(*loaded.checkpoint, {}));
 }
 
 TEST(QuantizedActivations, AreInt8WhereTheCheckpointWasMadeForThem) {
-  const auto usual = [](const char* name) {
-    return Checkpoint::open(test::quantized_dir() / name)->usual_activations();
+  const auto activations_of = [](const char* name) {
+    return Checkpoint::open(test::quantized_dir() / name)->default_activations();
   };
-  EXPECT_EQ(usual("compressed-w8a8"), ActivationFormat::kInt8);
-  EXPECT_EQ(usual("quark-int8"), ActivationFormat::kInt8);
-  EXPECT_EQ(usual("quark-int8-groups"), ActivationFormat::kInt16);
-  EXPECT_EQ(usual("torchao-int8-dynamic"), ActivationFormat::kInt8);
-  EXPECT_EQ(usual("torchao-int8"), ActivationFormat::kInt16);
-  EXPECT_EQ(usual("compressed-w4a16"), ActivationFormat::kInt16);
-  EXPECT_EQ(usual("gptq-4bit"), ActivationFormat::kInt16);
+  EXPECT_EQ(activations_of("compressed-w8a8"), ActivationFormat::kInt8);
+  EXPECT_EQ(activations_of("quark-int8"), ActivationFormat::kInt8);
+  EXPECT_EQ(activations_of("quark-int8-groups"), ActivationFormat::kInt16);
+  EXPECT_EQ(activations_of("torchao-int8-dynamic"), ActivationFormat::kInt8);
+  EXPECT_EQ(activations_of("torchao-int8"), ActivationFormat::kInt16);
+  EXPECT_EQ(activations_of("compressed-w4a16"), ActivationFormat::kInt16);
+  EXPECT_EQ(activations_of("gptq-4bit"), ActivationFormat::kInt16);
 }
 
 TEST(QuantizedActivations, LargeOnesAreLeftAsTheyAreWhereTheCheckpointSaysSo) {
@@ -85,24 +85,25 @@ TEST(QuantizedActivations, LargeOnesAreLeftAsTheyAreWhereTheCheckpointSaysSo) {
   EXPECT_EQ(threshold("gptq-8bit"), 0.0F);
 }
 
-// Activations of 8 bits are off by up to 1/254 of the largest of their group each, those of 16 by 1/64262.
+// The rounding error of an activation is at most 1/254 of the maximum of its group with 8 bits, 1/64262
+// with 16.
 TEST_P(Quantized, RoundedActivationsMoveTheLogitsALittleAndTheSameInAnyChunks) {
   const fs::path dir = test::quantized_dir() / GetParam();
   const OpTable& ops = reference_ops();
   const test::LoadedModel exact = test::load_model(dir, ops);
-  bool whole_numbers = false;
+  bool integers = false;
   for (const auto& name : exact.checkpoint->names()) {
-    const CodedMatrix* matrix = exact.checkpoint->coded(name);
-    whole_numbers = whole_numbers || (matrix != nullptr && coded_numbers(matrix->format()));
+    const QuantizedMatrix* matrix = exact.checkpoint->quantized(name);
+    integers = integers || (matrix != nullptr && integer_values(matrix->format()));
   }
   const std::vector<int32_t> prompt = {3, 14, 15, 9, 26, 5, 35, 8, 9, 7, 9, 32, 38};
   const auto want = test::PagedRunner(*exact.model, ops, nullptr, {}).append(prompt, 13);
-  for (const auto& [activations, most] :
+  for (const auto& [activations, max_error] :
        {std::pair(ActivationFormat::kInt8, 0.05), std::pair(ActivationFormat::kInt16, 0.0002)}) {
-    const test::LoadedModel rounded = test::load_model(dir, ops, {.coded_activations = activations});
+    const test::LoadedModel rounded = test::load_model(dir, ops, {.quantized_activations = activations});
     const auto got = test::PagedRunner(*rounded.model, ops, nullptr, {}).append(prompt, 13);
     EXPECT_EQ(test::PagedRunner(*rounded.model, ops, nullptr, {}).append(prompt, 1), got);
-    EXPECT_EQ(got != want, whole_numbers) << "floats where the codes stand for no whole numbers";
+    EXPECT_EQ(got != want, integers) << "float activations if the quantized values are not integers";
     double error = 0.0;
     double size = 0.0;
     for (size_t i = 0; i < prompt.size(); ++i) {
@@ -111,14 +112,14 @@ TEST_P(Quantized, RoundedActivationsMoveTheLogitsALittleAndTheSameInAnyChunks) {
         size += std::pow(double{want[i][j]}, 2);
       }
     }
-    EXPECT_LT(std::sqrt(error / size), most);
+    EXPECT_LT(std::sqrt(error / size), max_error);
   }
 }
 
 INSTANTIATE_TEST_SUITE_P(All, Quantized, ::testing::ValuesIn(test::golden_names(test::quantized_dir())),
                          [](const auto& test) { return test::test_name(test.param); });
 
-// Powers of two for blocks of two rows and 32 columns, the last of which are fewer.
+// Power-of-two scales for blocks of two rows and 32 columns; the last block is smaller.
 TEST(QuantizedFloats, ScalesOfFp8MayBePowersOfTwo) {
   std::string file =
       test::safetensors_file(R"({"m.weight":{"dtype":"F8_E4M3","shape":[3,40],"data_offsets":[0,120]},)"
@@ -130,7 +131,7 @@ TEST(QuantizedFloats, ScalesOfFp8MayBePowersOfTwo) {
       R"({"quantization_config":{"quant_method":"quark","global_quant_config":{"weight":)"
       R"({"dtype":"fp8_e4m3","qscheme":"per_block","block_size":[2,32]}}}})";
   const auto checkpoint = Checkpoint::from_memory({"x", config, "", test::as_bytes(file)});
-  const std::vector<float> weights = quire::testing::decode(*checkpoint->coded("m.weight"));
+  const std::vector<float> weights = quire::testing::decode(*checkpoint->quantized("m.weight"));
   ASSERT_EQ(weights.size(), 120U);
   for (size_t i = 0; i < weights.size(); ++i) {
     const float scale = i < 80 ? (i % 40 < 32 ? 0.5F : 1.0F) : (i % 40 < 32 ? 2.0F : 4.0F);
@@ -153,7 +154,7 @@ class BrokenCheckpoint {
     change(config);
     std::ofstream(dir_ / "config.json") << config;
   }
-  // The directory, with the header as it is after the change.
+  // Writes the changed header. Returns the directory.
   const fs::path& write(const std::function<void(nlohmann::json&)>& change_header) const {
     std::ifstream in(from_ / "model.safetensors", std::ios::binary);
     std::string file((std::istreambuf_iterator<char>(in)), {});
@@ -167,7 +168,7 @@ class BrokenCheckpoint {
         << std::string(reinterpret_cast<const char*>(&length), 8) << text << file.substr(8 + size);
     return dir_;
   }
-  // What opening it says, empty where it is content.
+  // The error of opening it; empty if there is none.
   std::string error(const std::function<void(nlohmann::json&)>& change_header) const {
     try {
       Checkpoint::open(write(change_header));
@@ -256,7 +257,7 @@ TEST(QuantizedErrors, NameACompanionOfAnotherShape) {
   }
 }
 
-// quark has them as scales of what the projections give.
+// quark stores them as output scales of the projections.
 TEST(QuantizedKvScales, AreReadUnderTheNameOfProjectionsOutputs) {
   const BrokenCheckpoint checkpoint("quark-fp8");
   const std::vector<int32_t> prompt = {3, 14, 15, 9, 26, 5, 35, 8, 9, 7, 9, 32, 38};
@@ -282,7 +283,7 @@ TEST(QuantizedKvScales, AreReadUnderTheNameOfProjectionsOutputs) {
   EXPECT_NE(logits(".input_scale_2", ".input_scale_2"), stored);
 }
 
-TEST(QuantizedErrors, AMethodWithoutAReaderNamesThoseThereAre) {
+TEST(QuantizedErrors, AnUnsupportedMethodListsTheSupportedOnes) {
   const BrokenCheckpoint broken("awq");
   broken.change_config(
       [](nlohmann::json& config) { config["quantization_config"]["quant_method"] = "aqlm"; });
@@ -307,7 +308,7 @@ TEST(QuantizedErrors, NameWhatQuarkStoresInAWayThatIsNotRead) {
   EXPECT_EQ(message("dtype", "int4"), "");
   EXPECT_THAT(message("dtype", "mx9"),
               AllOf(HasSubstr(".weight is quantized to 'mx9'"), HasSubstr("fp8_e4m3, fp4")));
-  EXPECT_THAT(message("qscheme", "per_channel"), HasSubstr("without scales of groups"));
+  EXPECT_THAT(message("qscheme", "per_channel"), HasSubstr("without group scales"));
   EXPECT_THAT(message("dtype", 4), HasSubstr("quantization_config.dtype"));
   broken.change_config([](nlohmann::json& config) {
     nlohmann::json& weight = config["quantization_config"]["global_quant_config"]["weight"];
@@ -315,10 +316,11 @@ TEST(QuantizedErrors, NameWhatQuarkStoresInAWayThatIsNotRead) {
     first["dtype"] = "fp8_e4m3";
     weight = {first, weight};
   });
-  EXPECT_THAT(broken.error([](nlohmann::json&) {}), HasSubstr("is rounded twice, to 'fp8_e4m3' first"));
+  EXPECT_THAT(broken.error([](nlohmann::json&) {}),
+              HasSubstr("is quantized in two steps, first to 'fp8_e4m3'"));
 }
 
-// The longest pattern says what the module is.
+// The longest matching pattern applies.
 TEST(QuantizedErrors, QuarksLayersAreFoundByTheirPatterns) {
   const BrokenCheckpoint broken("quark-int4");
   const auto message = [&](const std::vector<std::string>& patterns) {
@@ -354,15 +356,15 @@ TEST(QuantizedErrors, NameWhatTorchaosMetadataLacks) {
   EXPECT_THAT(message([](nlohmann::json& description) { description["_data"].erase("block_size"); }),
               HasSubstr("without a 'block_size'"));
   EXPECT_THAT(broken.error([&](nlohmann::json& header) { header["__metadata__"].erase(name); }),
-              HasSubstr("metadata does not describe: no '" + name + "'"));
+              HasSubstr("has no description '" + name + "'"));
   EXPECT_THAT(broken.error([&](nlohmann::json& header) {
     header[std::string(kModule) + "._weight_act_pre_scale"] = header["model.norm.weight"];
     header.erase("model.norm.weight");
   }),
-              HasSubstr("_weight_act_pre_scale multiplies activations"));
+              HasSubstr("_weight_act_pre_scale scales activations"));
 }
 
-TEST(QuantizedErrors, AnUnknownPackingOfAutoRoundNamesThoseThereAre) {
+TEST(QuantizedErrors, AnUnknownPackingOfAutoRoundListsTheSupportedOnes) {
   const BrokenCheckpoint broken("auto-round-4bit");
   const auto same = [](nlohmann::json&) {};
   broken.change_config([](nlohmann::json& config) {

@@ -1,5 +1,5 @@
-// Weights out of a cache of an earlier start: the same bits, none of them packed or read again; whatever is
-// wrong with the cache costs time and nothing else.
+// The weight cache: later starts have the same bits without packing or reading weights. A problem with the
+// cache is a warning.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/resource.h>
@@ -35,10 +35,10 @@ using testing::Not;
 
 const std::vector<int32_t> kPrompt = {3, 50, 17, 81, 9, 22, 64, 5, 40};
 
-// What is known of a model that was loaded, and of its loading.
+// A loaded model, and how it was loaded.
 struct Loaded {
   std::vector<std::pair<std::string, std::vector<std::byte>>> matrices;  // in the order of packing
-  std::vector<std::vector<float>> logits;                                // of models that generate
+  std::vector<std::vector<float>> logits;                                // if the model generates
   int64_t weight_bytes = 0;
   int64_t mapped_bytes = 0;
   std::pair<int64_t, int64_t> progress;  // at the end
@@ -169,7 +169,7 @@ TEST(WeightCache, HoldsGgufModels) {
 TEST(WeightCache, OneFileServesFloatAndIntegerActivations) {
   const test::TempDir dir;
   const fs::path model = test::quantized_dir() / "gptq-4bit";
-  const ModelOptions int8 = {.coded_activations = ActivationFormat::kInt8};
+  const ModelOptions int8 = {.quantized_activations = ActivationFormat::kInt8};
   const Loaded expected = load(model, {}, int8);
   load(model, dir.path());
   const Loaded mapped = load(model, dir.path(), int8);
@@ -177,7 +177,7 @@ TEST(WeightCache, OneFileServesFloatAndIntegerActivations) {
   expect_same(mapped, expected);
 }
 
-// Everything goes on to the other checkpoint; notes which matrices were read.
+// Forwards to another checkpoint and records which tensors are read.
 class Watched : public Checkpoint {
  public:
   explicit Watched(Checkpoint& below) : below_(below) {}
@@ -211,7 +211,7 @@ TEST(WeightCache, MatricesThatItHasAreNotReadFromTheCheckpoint) {
     EXPECT_GT(checkpoint.read.size(), 5U) << name;
     checkpoint.read.clear();
     expect_mapped(load(checkpoint, dir.path()));
-    // What is only looked up in stays in the checkpoint.
+    // Embeddings that are only looked up stay in the checkpoint.
     for (const std::string& tensor : checkpoint.read)
       EXPECT_TRUE(tensor.find("embed") != std::string::npos || tensor.find("wpe") != std::string::npos)
           << name << ": " << tensor;
@@ -258,7 +258,7 @@ TEST(WeightCache, AChangedCheckpointIsPackedAnewAndTheOldFileGoes) {
   expect_packed(changed);
   expect_same(changed, load(copy.model, {}));
   expect_mapped(load(copy.model, copy.cache));
-  cache_file(copy.cache);  // is one
+  cache_file(copy.cache);  // there is exactly one
 
   // The same bytes in another file, and the same file at another time.
   fs::copy_file(weights, copy.model / "other");
@@ -287,7 +287,8 @@ TEST(WeightCache, AnotherProgramPacksAnew) {
   EXPECT_TRUE(mapped("0.1 b"));
 }
 
-// The file as `change` makes it: a warning that names it, the right weights, and the next start maps again.
+// Applies `change` to the file. Expects a warning with its name, the right weights, and that the next start
+// maps the file again.
 void expect_repaired(Copy& copy, const std::string& whole, const std::function<void(std::string&)>& change,
                      bool warns = true) {
   const fs::path file = cache_file(copy.cache);
@@ -316,7 +317,7 @@ TEST(WeightCache, DamagedFilesAreReplaced) {
   std::memcpy(&num_pieces, whole.data() + 12, 4);
   for (size_t at = 0; at < 64 + num_pieces * 24; at += at < 64 ? 1 : 5) {
     SCOPED_TRACE("another byte " + std::to_string(at));
-    // Another version or fingerprint is another file, and no reason to warn.
+    // A file with another version or fingerprint is replaced without a warning.
     const bool other = (at >= 8 && at < 12) || (at >= 24 && at < 56);
     expect_repaired(
         copy, whole, [&](std::string& bytes) { bytes[at] = static_cast<char>(bytes[at] ^ 0x41); }, !other);
@@ -333,7 +334,7 @@ TEST(WeightCache, DirectoriesThatRefuseCostAWarning) {
   expect_same(no_directory, expected);
 }
 
-// Files of a certain size at the most, while it lives: what a full disk is to a writer.
+// Limits the size of files while it exists, to simulate a full disk.
 class SmallFiles {
  public:
   explicit SmallFiles(rlim_t bytes) : handler_(std::signal(SIGXFSZ, SIG_IGN)) {
@@ -357,7 +358,7 @@ TEST(WeightCache, AFullDiskCostsAWarningAndKeepsNoPart) {
   {
     const SmallFiles small(16384);
     const Loaded loaded = load(copy.model, copy.cache);
-    EXPECT_THAT(loaded.log, AllOf(HasSubstr("--weight-cache: "), HasSubstr("there is no room for"),
+    EXPECT_THAT(loaded.log, AllOf(HasSubstr("--weight-cache: "), HasSubstr("no space left for"),
                                   HasSubstr("the next start packs the weights again")));
     expect_same(loaded, expected);
   }
@@ -372,7 +373,7 @@ TEST(WeightCache, ModelsWithoutAFileAreNotKept) {
   const auto checkpoint =
       Checkpoint::from_memory({"in memory", config, "", std::as_bytes(std::span(weights))});
   const Loaded loaded = load(*checkpoint, dir.path());
-  EXPECT_THAT(loaded.log, HasSubstr("--weight-cache: in memory lies in no file"));
+  EXPECT_THAT(loaded.log, HasSubstr("--weight-cache: in memory is not in a file"));
   EXPECT_TRUE(fs::is_empty(dir.path()));
 }
 

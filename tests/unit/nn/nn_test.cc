@@ -1,14 +1,16 @@
-// The decoder's parts, each against its equation written out.
+// Mechanisms of the decoder, each against its equation in plain loops.
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <random>
 #include <vector>
 
 #include "base/error.h"
 #include "nn/layers.h"
 #include "nn/moe.h"
+#include "nn/rope_table.h"
 #include "nn/shared_block.h"
 #include "ops/reference.h"
 #include "unit/nn/nn_testing.h"
@@ -16,9 +18,11 @@
 namespace quire {
 namespace {
 
+using test::checked_ops;
 using test::dot;
 using test::Matrix;
 using test::pack;
+using test::runner;
 using test::silu;
 using test::vector_of;
 
@@ -29,7 +33,7 @@ TEST(Linear, AddsBiasAndResidual) {
   const Matrix before = out;
   Linear linear = pack({&w});
   linear.weight.bias = vector_of({0.5F, -1.0F, 2.0F});
-  apply(reference_ops(), {}, linear, out.view, x.view, out.view);
+  apply(runner(), linear, out.view, x.view, out.view);
   for (int64_t r = 0; r < 2; ++r) {
     for (int64_t n = 0; n < 3; ++n) {
       const double expected =
@@ -49,8 +53,8 @@ TEST(Embedding, ReadsTableAndPackedMatrixAlike) {
   plain.table = table.view;
   Embedding tied;
   tied.packed = &packed.weight;
-  apply(reference_ops(), {}, plain, a.view, ids);
-  apply(reference_ops(), {}, tied, b.view, ids);
+  apply(runner(), plain, a.view, ids);
+  apply(runner(), tied, b.view, ids);
   for (int64_t i = 0; i < 8; ++i) EXPECT_EQ(a.at(0, i), table.at(4, i));
   EXPECT_EQ(a.values, b.values);
 }
@@ -71,13 +75,13 @@ TEST(Norm, KindsAreRmsNormAndLayerNorm) {
   norm.weight = vector_of(weight);
   norm.weight_offset = 1.0F;
   Matrix out(1, 6, 2);
-  apply(reference_ops(), {}, norm, out.view, x.view);
+  apply(runner(), norm, out.view, x.view);
   for (size_t i = 0; i < 6; ++i) {
     EXPECT_NEAR(out.values[i], x.values[i] / std::sqrt(square + 1e-3) * (weight[i] + 1.0), 1e-5);
   }
   norm.kind = NormKind::kLayer;
   norm.bias = vector_of(bias);
-  apply(reference_ops(), {}, norm, out.view, x.view);
+  apply(runner(), norm, out.view, x.view);
   for (size_t i = 0; i < 6; ++i) {
     EXPECT_NEAR(out.values[i],
                 (x.values[i] - mean) / std::sqrt(square - mean * mean + 1e-3) * weight[i] + bias[i], 1e-4);
@@ -96,7 +100,7 @@ TEST(Mlp, GatedIsDownOfActivatedGateTimesUp) {
   mlp.down = pack({&down});
   Matrix scratch(2, 10, 6);
   Matrix act(2, 5, 7);
-  apply(reference_ops(), {}, mlp, hidden.view, x.view, hidden.view, scratch.view, act.view);
+  apply(runner(), mlp, hidden.view, x.view, hidden.view, scratch.view, act.view);
   for (int64_t r = 0; r < 2; ++r) {
     for (int64_t n = 0; n < 4; ++n) {
       double expected = before.values[static_cast<size_t>(r * 4 + n)];
@@ -118,7 +122,7 @@ TEST(Mlp, PlainIsDownOfActivatedUp) {
   mlp.up = pack({&up});
   mlp.down = pack({&down});
   Matrix scratch(2, 5, 6);
-  apply(reference_ops(), {}, mlp, hidden.view, x.view, hidden.view, scratch.view, {});
+  apply(runner(), mlp, hidden.view, x.view, hidden.view, scratch.view, {});
   for (int64_t r = 0; r < 2; ++r) {
     for (int64_t n = 0; n < 4; ++n) {
       double expected = before.values[static_cast<size_t>(r * 4 + n)];
@@ -128,8 +132,7 @@ TEST(Mlp, PlainIsDownOfActivatedUp) {
   }
 }
 
-// Three experts of which each row takes two, and one for all rows behind a gate; weights on what experts
-// give, or on what they read.
+// Three experts, two per row, and a shared expert with a gate. Weights apply to the output or to the input.
 TEST(Moe, IsTheWeightedSumOfTheChosenExperts) {
   constexpr int64_t kHidden = 5;
   constexpr int64_t kInner = 4;
@@ -158,23 +161,26 @@ TEST(Moe, IsTheWeightedSumOfTheChosenExperts) {
     }
     return sum;
   };
-  for (const bool weigh_input : {false, true}) {
+  for (const bool apply_router_weight_on_input : {false, true}) {
     Moe moe;
     moe.router = pack({&router});
-    moe.params = {.scores = RouterScores::kSigmoid, .num_chosen = 2, .scale = 1.5F};
+    moe.params = {
+        .scoring_func = ScoringFunc::kSigmoid, .num_experts_per_tok = 2, .routed_scaling_factor = 1.5F};
     for (size_t e = 0; e < 3; ++e) moe.experts.push_back(mlp(e));
     moe.shared = mlp(3);
     moe.shared_gate = pack({&gate});
-    moe.weigh_input = weigh_input;
-    const MoeSizes sizes = {3, 2, true, weigh_input, kHidden};
-    std::vector<float> memory(static_cast<size_t>(moe_scratch_size(sizes, kRows)), NAN);
-    const MoeScratch scratch = make_moe_scratch(sizes, kRows, memory.data());
+    moe.apply_router_weight_on_input = apply_router_weight_on_input;
+    ScratchLayout count(kRows, nullptr);
+    make_scratch(moe, kHidden, count);
+    std::vector<float> memory(static_cast<size_t>(count.size()), NAN);
+    ScratchLayout layout(kRows, memory.data());
+    const MoeScratch scratch = make_scratch(moe, kHidden, layout);
     const Matrix x(kRows, kHidden, 3);
     Matrix hidden(kRows, kHidden, 4);
     const Matrix before = hidden;
     Matrix up(kRows, 2 * kInner, 5);
     Matrix act(kRows, kInner, 6);
-    apply(reference_ops(), {}, moe, hidden.view, x.view, hidden.view, scratch, up.view, act.view);
+    apply(runner(), moe, hidden.view, x.view, hidden.view, scratch, up.view, act.view);
     const auto sigmoid = [](double v) { return 1 / (1 + std::exp(-v)); };
     for (int64_t r = 0; r < kRows; ++r) {
       std::vector<double> row;
@@ -190,10 +196,11 @@ TEST(Moe, IsTheWeightedSumOfTheChosenExperts) {
           if (e == worst) continue;
           const double weight = 1.5 * sigmoid(dot(x, r, router, static_cast<int64_t>(e)));
           std::vector<double> read = row;
-          for (double& v : read) v *= weigh_input ? weight : 1.0;
-          expected += (weigh_input ? 1.0 : weight) * value(e, read, n);
+          for (double& v : read) v *= apply_router_weight_on_input ? weight : 1.0;
+          expected += (apply_router_weight_on_input ? 1.0 : weight) * value(e, read, n);
         }
-        EXPECT_NEAR(hidden.at(r, n), expected, 1e-4) << "row " << r << ", weigh input " << weigh_input;
+        EXPECT_NEAR(hidden.at(r, n), expected, 1e-4)
+            << "row " << r << ", weigh input " << apply_router_weight_on_input;
       }
     }
   }
@@ -202,10 +209,10 @@ TEST(Moe, IsTheWeightedSumOfTheChosenExperts) {
 TEST(Rope, QueriesGrowWithThePositionAndStillKeysAreLeftAlone) {
   RopeSpec spec;
   spec.rotary_dim = 4;
-  spec.scaling = RopeScaling::kStill;
-  spec.query_beta = 0.5;
-  spec.query_length = 3;
-  spec.query_offset = 1;
+  spec.scaling = RopeScaling::kQueryScaleOnly;
+  spec.query_scale_beta = 0.5;
+  spec.query_scale_floor = 3;
+  spec.query_scale_offset = 1;
   const Rope rope = make_rope({}, spec, 9);
   Matrix q(9, 4, 1);
   Matrix k(9, 4, 2);
@@ -217,7 +224,7 @@ TEST(Rope, QueriesGrowWithThePositionAndStillKeysAreLeftAlone) {
     return view;
   };
   const std::vector<int32_t> positions = {0, 1, 2, 3, 4, 5, 6, 7, 8};
-  apply(reference_ops(), {}, rope, heads(q), heads(k), positions);
+  apply(runner(), rope, heads(q), heads(k), positions);
   for (int64_t p = 0; p < 9; ++p) {
     const double scale = 1 + 0.5 * std::log(1 + std::floor((static_cast<double>(p) + 1) / 3));
     for (int64_t i = 0; i < 4; ++i) EXPECT_NEAR(q.at(p, i), scale * before.at(p, i), 1e-5) << p;
@@ -243,6 +250,26 @@ TEST(Rope, LengthsAllowedChooseTheFactors) {
   EXPECT_FLOAT_EQ(rope_inverse_frequencies(spec, 50)[1], 0.01F);
   // The base times (2 * 200 / 100 - 1)^(4 / 2).
   EXPECT_FLOAT_EQ(rope_inverse_frequencies(spec, 200)[1], 0.01F / 3.0F);
+}
+
+TEST(Rope, HasTheSameBitsInAShorterTable) {
+  for (const RopeScaling scaling : {RopeScaling::kNone, RopeScaling::kDynamic, RopeScaling::kLongRope}) {
+    RopeSpec spec;
+    spec.rotary_dim = 4;
+    spec.scaling = scaling;
+    spec.factor = 3;
+    spec.original_max_position = 50;
+    spec.short_factors = {1, 2};
+    spec.long_factors = {3, 4};
+    spec.query_scale_beta = 0.1;
+    spec.query_scale_floor = 8;
+    const Rope whole = make_rope({}, spec, 1000);
+    const Rope part = make_rope({}, spec, 1000, 70);
+    EXPECT_EQ(part.cos_sin.shape, (Shape{70, 4}));
+    const size_t bytes = 70 * 4 * sizeof(float);
+    EXPECT_EQ(std::memcmp(part.data.data(), whole.data.data(), bytes), 0);
+    EXPECT_EQ(std::memcmp(part.query_data.data(), whole.query_data.data(), bytes), 0);
+  }
 }
 
 TEST(Rope, TheTableHoldsCosinesThenSinesTimesTheAttentionFactor) {
@@ -271,7 +298,7 @@ TEST(Rope, LinearScalingDividesThePosition) {
   for (size_t i = 0; i < 4; ++i) EXPECT_FLOAT_EQ(scaled[i], plain[i] / 4.0F);
 }
 
-// Two query heads share one key head; one sequence of three tokens; no rotation.
+// Two query heads with one KV head; one sequence of three tokens; no RoPE.
 TEST(Attention, IsSoftmaxOverEarlierTokensProjected) {
   constexpr int64_t kHidden = 6;
   constexpr int32_t kDim = 4;
@@ -309,8 +336,8 @@ TEST(Attention, IsSoftmaxOverEarlierTokensProjected) {
   const OpContext ctx{nullptr, {workspace.data(), workspace.size()}};
   Matrix qkv(3, 4 * kDim, 7);
   Matrix heads(3, 2 * kDim, 8);
-  apply(reference_ops(), ctx, attention, nullptr, hidden.view, x.view, hidden.view, batch, cache, qkv.view,
-        heads.view);
+  apply(OpRunner{checked_ops(), ctx}, attention, nullptr, hidden.view, x.view, hidden.view, batch, cache,
+        qkv.view, heads.view);
 
   for (int64_t r = 0; r < 3; ++r) {
     std::vector<double> mixed;
@@ -363,7 +390,7 @@ TEST(SharedBlock, AnAdapterAddsToEachPartAProductOfItsOwn) {
   adapter.up.push_back(pack({&up_a}));
   adapter.up.push_back(pack({&up_b}));
   Matrix low(5, 7, 7);  // larger than it needs
-  add(reference_ops(), {}, adapter, out.view, x.view, low.view);
+  add(runner(), adapter, out.view, x.view, low.view);
   const Matrix first = low_rank(x, down_a, up_a);
   const Matrix second = low_rank(x, down_b, up_b);
   for (int64_t r = 0; r < 3; ++r) {

@@ -1,4 +1,4 @@
-// Small matrices for tests that write an equation out.
+// Small matrices for tests that compute an equation in plain loops.
 #pragma once
 
 #include <algorithm>
@@ -27,6 +27,16 @@ struct Matrix {
   TensorView view;
   float at(int64_t r, int64_t c) const { return view.row<float>(r)[c]; }
 };
+
+// The reference ops, with shape checks.
+inline const OpTable& checked_ops() {
+  static const OpTable table = checked(reference_ops());
+  return table;
+}
+inline OpRunner runner() {
+  static const OpContext context;
+  return {checked_ops(), context};
+}
 
 inline Linear pack(std::initializer_list<const Matrix*> parts) {
   std::vector<TensorView> views;

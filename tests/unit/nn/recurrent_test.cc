@@ -1,5 +1,5 @@
-// Layers that carry a state, each against its equation written out: one sequence of four tokens, of which the
-// first came in an earlier step.
+// Recurrent layers, each against its equation in plain loops: one sequence of four tokens, the first of which
+// is in an earlier step.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -18,6 +18,7 @@ namespace {
 using test::dot;
 using test::Matrix;
 using test::pack;
+using test::runner;
 using test::silu;
 using test::vector_of;
 
@@ -39,7 +40,7 @@ Buffer vector_of(const Matrix& m) {
 
 CausalConv make_conv(const Matrix& weight, const Matrix* bias, Activation activation) {
   CausalConv conv;
-  conv.taps = weight.view.shape[0];
+  conv.conv_kernel = weight.view.shape[0];
   conv.channels = weight.view.shape[1];
   conv.weight = vector_of(weight);
   if (bias != nullptr) conv.bias = vector_of(*bias);
@@ -47,7 +48,7 @@ CausalConv make_conv(const Matrix& weight, const Matrix* bias, Activation activa
   return conv;
 }
 
-// Two steps through the layer: the tokens' rows of x, then what came out, with the residual added.
+// Runs two steps through the layer. Returns its output for each row of x, with the residual added.
 template <typename Layer>
 Matrix run(const Layer& layer, const Matrix& x) {
   const RecurrentSizes sizes = layer.sizes.recurrent();
@@ -57,8 +58,9 @@ Matrix run(const Layer& layer, const Matrix& x) {
   std::vector<float> pool(static_cast<size_t>(part * (sizes.heads + 1)), std::nanf(""));
   auto* base = reinterpret_cast<std::byte*>(pool.data());
   const LayerState state = {{base, 0, std::span(places).first(1)}, {base, 0, std::span(places).subspan(1)}};
-  std::vector<float> memory(static_cast<size_t>(recurrent_scratch_size(sizes, kTokens)));
-  const RecurrentScratch scratch = make_recurrent_scratch(sizes, kTokens, memory.data());
+  ScratchLayout count(kTokens, nullptr);
+  make_scratch(sizes, count);
+  std::vector<float> memory(static_cast<size_t>(count.size()));
   Matrix out = x;
   for (const auto& [from, to] : {std::pair<int32_t, int32_t>{0, 1}, {1, static_cast<int32_t>(kTokens)}}) {
     const std::vector<int32_t> cu = {0, to - from};
@@ -67,7 +69,15 @@ Matrix run(const Layer& layer, const Matrix& x) {
     ForwardBatch batch;
     batch.states = {1, cu, first, block, 1};
     const TensorView rows = row_slice(out.view, from, to);
-    apply(reference_ops(), {}, layer, rows, row_slice(x.view, from, to), rows, batch, state, scratch);
+    const KvCacheView no_cache;
+    apply(runner(), layer,
+          {.out = rows,
+           .x = row_slice(x.view, from, to),
+           .residual = rows,
+           .batch = batch,
+           .kv = no_cache,
+           .state = state,
+           .work = memory.data()});
   }
   return out;
 }
@@ -83,10 +93,11 @@ Rows project(const Matrix& x, const Matrix& w) {
 // Column `c` of the inputs at token t, with the tokens before it.
 double convolve(const Rows& inputs, const Matrix& weight, size_t t, size_t c, size_t column) {
   double sum = 0.0;
-  const auto taps = static_cast<size_t>(weight.view.shape[0]);
-  for (size_t j = 0; j < taps; ++j) {
-    if (t + j + 1 >= taps)
-      sum += weight.at(static_cast<int64_t>(j), static_cast<int64_t>(c)) * inputs[t + j + 1 - taps][column];
+  const auto conv_kernel = static_cast<size_t>(weight.view.shape[0]);
+  for (size_t j = 0; j < conv_kernel; ++j) {
+    if (t + j + 1 >= conv_kernel)
+      sum += weight.at(static_cast<int64_t>(j), static_cast<int64_t>(c)) *
+             inputs[t + j + 1 - conv_kernel][column];
   }
   return sum;
 }
@@ -111,9 +122,9 @@ TEST(ShortConv, GatesBeforeAndBehindTheConvolution) {
   const Matrix x(kTokens, kHidden, 5);
   ShortConv layer;
   layer.sizes = {kChannels, 3};
-  layer.in = pack({&in});
+  layer.in_proj = pack({&in});
   layer.conv = make_conv(weight, &bias, Activation::kNone);
-  layer.out = pack({&out});
+  layer.out_proj = pack({&out});
   const Rows projected = project(x, in);
   Rows inputs = projected;
   Rows mixed(kTokens);
@@ -125,7 +136,7 @@ TEST(ShortConv, GatesBeforeAndBehindTheConvolution) {
   expect_rows(run(layer, x), x, mixed, out);
 }
 
-// Two heads of three that share what writes and what reads.
+// Two heads of three dimensions that share B and C.
 TEST(Mamba, FadesAndTakesUp) {
   constexpr size_t kHeads = 2;
   constexpr size_t kDim = 3;
@@ -138,13 +149,13 @@ TEST(Mamba, FadesAndTakesUp) {
   const Matrix bias(1, layer.sizes.channels(), 3);
   const Matrix out(kHidden, kInner, 4);
   const Matrix x(kTokens, kHidden, 5);
-  layer.in = pack({&in});
+  layer.in_proj = pack({&in});
   layer.conv = make_conv(weight, &bias, Activation::kSilu);
-  layer.step_bias = vector_of({0.3F, -0.2F});
-  layer.rate = vector_of({-0.5F, -0.9F});
-  layer.skip = vector_of({0.7F, 1.1F});
-  layer.max_step = std::numeric_limits<float>::infinity();
-  layer.out = pack({&out});
+  layer.dt_bias = vector_of({0.3F, -0.2F});
+  layer.A = vector_of({-0.5F, -0.9F});
+  layer.D = vector_of({0.7F, 1.1F});
+  layer.max_dt = std::numeric_limits<float>::infinity();
+  layer.out_proj = pack({&out});
   const Rows projected = project(x, in);
   Rows mixed(kTokens, std::vector<double>(kInner));
   double state[kHeads][kState][kDim] = {};
@@ -153,12 +164,11 @@ TEST(Mamba, FadesAndTakesUp) {
       return silu(bias.values[c] + convolve(projected, weight, t, c, kInner + c));
     };
     for (size_t h = 0; h < kHeads; ++h) {
-      const double step =
-          softplus(projected[t][2 * kInner + 2 * kState + h] + layer.step_bias.as<float>()[h]);
-      const double decay = std::exp(step * layer.rate.as<float>()[h]);
+      const double step = softplus(projected[t][2 * kInner + 2 * kState + h] + layer.dt_bias.as<float>()[h]);
+      const double decay = std::exp(step * layer.A.as<float>()[h]);
       for (size_t p = 0; p < kDim; ++p) {
         const double value = conv(h * kDim + p);
-        double sum = layer.skip.as<float>()[h] * value;
+        double sum = layer.D.as<float>()[h] * value;
         for (size_t n = 0; n < kState; ++n) {
           double& s = state[h][n][p];
           s = decay * s + step * value * conv(kInner + n);
@@ -170,7 +180,7 @@ TEST(Mamba, FadesAndTakesUp) {
   }
   expect_rows(run(layer, x), x, mixed, out);
 
-  // With a norm behind the gates.
+  // With a norm after the gate.
   const Matrix norm(1, kInner, 6);
   layer.norm.emplace();
   layer.norm->size = kInner;
@@ -197,16 +207,16 @@ TEST(DeltaNet, CorrectsWhatItForesees) {
   const Matrix norm(1, kValue, 4);
   const Matrix out(kHidden, kValues, 5);
   const Matrix x(kTokens, kHidden, 6);
-  layer.in = pack({&in});
-  layer.steps = pack({&steps});
+  layer.in_proj = pack({&in});
+  layer.ba_proj = pack({&steps});
   layer.conv = make_conv(weight, nullptr, Activation::kSilu);
   layer.query_norm = length_norm(kKey, static_cast<float>(1.0 / std::sqrt(3.0)));
   layer.key_norm = length_norm(kKey, 1.0F);
-  layer.step_bias = vector_of({0.3F, -0.2F});
-  layer.rate = vector_of({-0.5F, -0.9F});
+  layer.dt_bias = vector_of({0.3F, -0.2F});
+  layer.A = vector_of({-0.5F, -0.9F});
   layer.norm.size = kValue;
   layer.norm.weight = vector_of(norm);
-  layer.out = pack({&out});
+  layer.out_proj = pack({&out});
   const Rows projected = project(x, in);
   const Rows small = project(x, steps);
   Rows mixed(kTokens, std::vector<double>(kValues));
@@ -220,12 +230,12 @@ TEST(DeltaNet, CorrectsWhatItForesees) {
       for (size_t i = 0; i < kKey; ++i) squares += conv[begin + i] * conv[begin + i];
       return std::sqrt(squares);
     };
-    const double query_length = length(0) * std::sqrt(double{kKey});
+    const double query_scale_floor = length(0) * std::sqrt(double{kKey});
     const double key_length = length(kKey);
     for (size_t h = 0; h < 2; ++h) {
       const double share = sigmoid(small[t][h]);
       const double decay =
-          std::exp(layer.rate.as<float>()[h] * softplus(small[t][2 + h] + layer.step_bias.as<float>()[h]));
+          std::exp(layer.A.as<float>()[h] * softplus(small[t][2 + h] + layer.dt_bias.as<float>()[h]));
       std::vector<double> result(kValue);
       double squares = 0.0;
       for (size_t v = 0; v < kValue; ++v) {
@@ -234,10 +244,10 @@ TEST(DeltaNet, CorrectsWhatItForesees) {
           state[h][k][v] *= decay;
           known += conv[kKey + k] / key_length * state[h][k][v];
         }
-        const double news = share * (conv[2 * kKey + h * kValue + v] - known);
+        const double error = share * (conv[2 * kKey + h * kValue + v] - known);
         for (size_t k = 0; k < kKey; ++k) {
-          state[h][k][v] += conv[kKey + k] / key_length * news;
-          result[v] += conv[k] / query_length * state[h][k][v];
+          state[h][k][v] += conv[kKey + k] / key_length * error;
+          result[v] += conv[k] / query_scale_floor * state[h][k][v];
         }
         squares += result[v] * result[v];
       }

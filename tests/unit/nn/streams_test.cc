@@ -1,4 +1,4 @@
-// Streams of hidden states against the equation written out.
+// Hyper-connections against their equation in plain loops.
 #include "nn/streams.h"
 
 #include <gtest/gtest.h>
@@ -15,6 +15,7 @@ namespace {
 using test::dot;
 using test::Matrix;
 using test::pack;
+using test::runner;
 using test::vector_of;
 
 constexpr int64_t kStreams = 3;
@@ -33,7 +34,7 @@ struct Mixed {
   std::vector<std::vector<double>> mix;  // [from][to]
 };
 
-// As the paper has it, with rows and columns divided in turn.
+// The equation of the paper, with rows and columns normalized alternately.
 Mixed mix_of(const std::vector<double>& scores, const std::vector<float>& base,
              const std::vector<float>& scale, int rounds) {
   Mixed out;
@@ -68,22 +69,24 @@ TEST(Streams, AreMixedAsTheyThemselvesSay) {
   const Matrix numbers(2, kScores, 2);
   const std::vector<float> base(numbers.values.begin(), numbers.values.begin() + kScores);
   const std::vector<float> scale = {0.7F, 1.3F, -0.9F};
-  StreamMix mix;
+  HyperConnections mix;
   mix.norm.size = kStreams * kHidden;
   mix.norm.eps = 1e-6F;
   mix.norm.weight = vector_of(std::vector<float>(kStreams * kHidden, 1.0F));
   mix.scores = pack({&weights});
   mix.base = vector_of(base);
   mix.scale = vector_of(scale);
-  mix.params = {.rounds = kRounds, .eps = static_cast<float>(kEps)};
+  mix.params = {.sinkhorn_iters = kRounds, .eps = static_cast<float>(kEps)};
   const StreamSizes sizes = {kStreams, kHidden};
-  std::vector<float> memory(static_cast<size_t>(stream_scratch_size(sizes, kRows + 2)), NAN);
-  const StreamScratch at = make_stream_scratch(sizes, kRows + 2, memory.data());
+  ScratchLayout count(kRows + 2, nullptr);
+  make_scratch(sizes, count);
+  std::vector<float> memory(static_cast<size_t>(count.size()), NAN);
+  ScratchLayout layout(kRows + 2, memory.data());
+  const StreamScratch at = make_scratch(sizes, layout);
 
   const Matrix first(kRows, kHidden, 3);
   for (int64_t r = 0; r < kRows; ++r) std::copy_n(first.view.row<float>(r), kHidden, at.hidden.row<float>(r));
-  const OpTable& ops = reference_ops();
-  begin_streams(ops, {}, at, kRows);
+  begin_streams(runner(), at, kRows);
   std::vector<std::vector<double>> streams;  // [rows * streams][hidden]
   for (int64_t i = 0; i < kRows * kStreams; ++i) {
     for (int64_t d = 0; d < kHidden; ++d) EXPECT_EQ(at.first.row<float>(i)[d], first.at(i / kStreams, d));
@@ -91,7 +94,7 @@ TEST(Streams, AreMixedAsTheyThemselvesSay) {
   }
   // There and back.
   for (const bool second : {false, true}) {
-    enter_streams(ops, {}, mix, at, second, kRows);
+    hc_pre_mapping(runner(), mix, at, second, kRows);
     std::vector<Mixed> of_rows;
     for (int64_t r = 0; r < kRows; ++r) {
       std::vector<double> all;
@@ -121,7 +124,7 @@ TEST(Streams, AreMixedAsTheyThemselvesSay) {
     const Matrix given(kRows, kHidden, second ? 5 : 4);
     for (int64_t r = 0; r < kRows; ++r)
       std::copy_n(given.view.row<float>(r), kHidden, at.hidden.row<float>(r));
-    leave_streams(ops, {}, at, second, kRows);
+    hc_post_mapping(runner(), at, second, kRows);
     const auto before = streams;
     for (int64_t r = 0; r < kRows; ++r) {
       const Mixed& own = of_rows[static_cast<size_t>(r)];

@@ -5,6 +5,8 @@
 #include <set>
 #include <vector>
 
+#include "ops/reference.h"
+
 namespace quire {
 namespace {
 
@@ -29,7 +31,7 @@ TEST(CompressedKeys, EachHasAPlaceInTheBlockOfItsLastToken) {
         const int64_t place = keys.place_of_key(i);
         const int64_t last = (i + 1) * tokens - 1;
         EXPECT_EQ(place / keys.block_places(), last / block);
-        EXPECT_LT(place, keys.place_of_token(last)) << "a key lies behind the tokens that see it";
+        EXPECT_LT(place, keys.place_of_token(last)) << "a key is stored after the tokens that see it";
         EXPECT_TRUE(places.insert(place).second) << i;
         EXPECT_EQ(keys.seen(last), i + 1);
         EXPECT_EQ(keys.seen(last - 1), i);
@@ -49,8 +51,13 @@ TEST(CompressedKeys, ARowSeesItsWindowAndTheKeysThatArePicked) {
   std::vector<uint64_t> picked = {0b1010110, 0b1110111, 0b1};
   for (const bool picks : {false, true}) {
     std::vector<uint64_t> words(3 * kWords, ~uint64_t{0});
-    const KeyMask chosen = {words.data(), kWords};
-    mark_compressed({}, chosen, batch, keys, kWindow, picks ? KeyMask{picked.data(), 1} : KeyMask{});
+    const SparseMask chosen = {words.data(), kWords};
+    reference_ops().run({},
+                        ops::MarkCompressed{.mask = chosen,
+                                            .batch = batch,
+                                            .keys = keys,
+                                            .window = kWindow,
+                                            .selected = picks ? SparseMask{picked.data(), 1} : SparseMask{}});
     const std::vector<int64_t> positions = {29, 30, 0};
     for (size_t r = 0; r < 3; ++r) {
       const int64_t p = positions[r];

@@ -40,7 +40,7 @@ TEST(SharedPrefixes, StandSideBySideWithWhatTheyHaveInCommon) {
   EXPECT_EQ(order[3] + order[4], 4) << "sequences 0 and 4 have the same blocks";
 }
 
-TEST(SharedPrefixes, OfABatchLeaveNothingToTheNext) {
+TEST(SharedPrefixes, ForgetTheBatchBefore) {
   SharedPrefixes shared;
   shared.find(Tables({{1, 2}, {1, 3}}).batch());
   EXPECT_EQ(list(shared.blocks()), (std::vector<int32_t>{1, 0}));

@@ -28,19 +28,19 @@ TEST(Codec, KvTypesAreFloatsAndInt8) {
     EXPECT_FALSE(is_kv_dtype(dtype)) << dtype_name(dtype);
 }
 
-TEST(Codec, EveryInt8IsItsNumber) {
+TEST(Codec, EveryInt8CodeIsItsValue) {
   for (int code = -127; code <= 127; ++code) {
     int8_t cell = 0;
     store_f32(DType::kI8, &cell, 0, static_cast<float>(code));
     EXPECT_EQ(cell, code);
     EXPECT_EQ(load_f32(DType::kI8, &cell, 0), static_cast<float>(code));
-    // With a scale that is a power of two the middle between two codes is exact: it goes to the even one.
+    // With a power-of-two scale the midpoint between two codes is exact; it is rounded to the even code.
     EXPECT_EQ(int8_code((static_cast<float>(code) + 0.5F) * 0.25F, 0.25F),
               code == 127 ? 127 : code + (code & 1));
   }
 }
 
-TEST(Codec, Int8ScaleReachesTheLargestElement) {
+TEST(Codec, Int8ScaleMapsTheLargestElementTo127) {
   const float x[] = {0.5F, -12.7F, 3.0F, 0.0F};
   const float scale = int8_scale(x, 4);
   EXPECT_FLOAT_EQ(scale, 0.1F);
@@ -49,7 +49,7 @@ TEST(Codec, Int8ScaleReachesTheLargestElement) {
   for (const float v : x) EXPECT_NEAR(scale * static_cast<float>(int8_code(v, scale)), v, scale * 0.5001F);
 }
 
-TEST(Codec, Int8OfZerosAndOfWhatIsNotFinite) {
+TEST(Codec, Int8ScaleOfZerosAndNonFiniteValues) {
   const float zeros[] = {0.0F, -0.0F};
   EXPECT_EQ(int8_scale(zeros, 2), 0.0F);
   EXPECT_EQ(int8_code(0.0F, 0.0F), 0);
@@ -58,14 +58,14 @@ TEST(Codec, Int8OfZerosAndOfWhatIsNotFinite) {
   EXPECT_TRUE(std::isnan(int8_scale(infinite, 2)));
   EXPECT_TRUE(std::isnan(int8_scale(nan, 2)));
   EXPECT_EQ(int8_code(1.0F, int8_scale(nan, 2)), 0);
-  // A scale below the normal numbers is coarse; the code stays in its range.
+  // A denormal scale is imprecise; the code stays in its range.
   const float tiny[] = {0x1p-146F};
   EXPECT_EQ(int8_code(tiny[0], int8_scale(tiny, 1)), 0);
   const float small[] = {0x1.7p-141F};
   EXPECT_LE(int8_code(small[0], int8_scale(small, 1)), 127);
 }
 
-TEST(Codec, EveryHalfSurvivesTheRoundTrip) {
+TEST(Codec, All16BitValuesSurviveTheRoundTrip) {
   for (const DType dtype : {DType::kBF16, DType::kF16}) {
     std::vector<uint16_t> all(65536);
     for (size_t i = 0; i < all.size(); ++i) all[i] = static_cast<uint16_t>(i);
@@ -91,9 +91,9 @@ TEST(Codec, RoundsToNearestEven) {
   };
   const float inf = std::numeric_limits<float>::infinity();
   const Case cases[] = {
-      {DType::kBF16, 1.0F + 0x1p-8F, 1.0F},  // halfway, the lower neighbour is even
+      {DType::kBF16, 1.0F + 0x1p-8F, 1.0F},  // halfway, the lower neighbor is even
       {DType::kBF16, 1.0F + 0x1p-8F + 0x1p-20F, 1.0F + 0x1p-7F},
-      {DType::kBF16, 1.0F + 0x1.8p-7F, 1.0F + 0x1p-6F},  // halfway, the upper neighbour is even
+      {DType::kBF16, 1.0F + 0x1.8p-7F, 1.0F + 0x1p-6F},  // halfway, the upper neighbor is even
       {DType::kF16, 1.0F + 0x1p-11F, 1.0F},
       {DType::kF16, 1.0F + 0x1.8p-10F, 1.0F + 0x1p-9F},
       {DType::kF16, 65519.0F, 65504.0F},

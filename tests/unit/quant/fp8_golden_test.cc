@@ -1,4 +1,4 @@
-// The 8-bit floats against conversions that tools/make_kv_goldens.py took from torch.
+// The 8-bit floats, compared with conversions of torch (tools/make_kv_goldens.py).
 #include <gtest/gtest.h>
 
 #include <bit>
@@ -22,7 +22,7 @@ class Fp8Golden : public testing::TestWithParam<DType> {
   }();
 };
 
-TEST_P(Fp8Golden, EveryCodeHasItsValue) {
+TEST_P(Fp8Golden, DecodesEveryCode) {
   ASSERT_EQ(golden_["decoded"].size(), 256U);
   for (int code = 0; code < 256; ++code) {
     const auto byte = static_cast<uint8_t>(code);
@@ -36,7 +36,7 @@ TEST_P(Fp8Golden, EveryCodeHasItsValue) {
   }
 }
 
-TEST_P(Fp8Golden, NumbersAreRoundedToTheirCode) {
+TEST_P(Fp8Golden, RoundsToTheExpectedCode) {
   ASSERT_GT(golden_["encoded"].size(), 1000U);
   for (const json& pair : golden_["encoded"]) {
     const float value = std::bit_cast<float>(pair[0].get<uint32_t>());

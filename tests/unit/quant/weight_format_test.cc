@@ -1,4 +1,4 @@
-// Weights as whole numbers: what a format allows, where codes lie, and how far rounding takes them.
+// Integer weights: supported formats, memory layout, and rounding errors.
 #include "quant/weight_format.h"
 
 #include <gmock/gmock.h>
@@ -20,14 +20,14 @@ using testing::HasSubstr;
 
 constexpr int64_t kPanel = IntLayout::kPanel;
 
-WeightFormat int_format(int32_t bits, int32_t group, bool zeros = false) {
-  return {.dtype = DType::kI8, .code_bits = bits, .group_size = group, .zero_points = zeros};
+WeightFormat int_format(int32_t bits, int32_t group, bool zero_points = false) {
+  return {.dtype = DType::kI8, .code_bits = bits, .group_size = group, .zero_points = zero_points};
 }
 
-// 4 bits with factors, for activations of int8.
-WeightFormat factor_format(int32_t group, int32_t factor_group) {
+// int4 with second-level scales, for int8 activations.
+WeightFormat two_level_format(int32_t group, int32_t second_level_group) {
   WeightFormat format = int_format(4, group);
-  format.factor_group = factor_group;
+  format.second_level_group = second_level_group;
   format.activations = ActivationFormat::kInt8;
   format.activation_group = group;
   return format;
@@ -42,7 +42,7 @@ std::string format_error(const WeightFormat& format) {
   return "";
 }
 
-// [k][32], as quantize_panel takes it.
+// [k][32], the input of quantize_panel.
 std::vector<float> random_panel(int64_t k, uint32_t seed) {
   std::mt19937 rng(seed);
   std::normal_distribution<float> normal(0.0F, 0.02F);
@@ -75,40 +75,40 @@ double squared_error(const Packed& packed, const std::vector<float>& panel) {
   return sum;
 }
 
-TEST(WeightFormat, NamesTheFieldThatNoKernelTakes) {
+TEST(WeightFormat, ErrorsNameTheUnsupportedField) {
   EXPECT_EQ(format_error(int_format(8, 0)), "");
   EXPECT_EQ(format_error(int_format(4, 64, true)), "");
   EXPECT_EQ(format_error({DType::kBF16}), "");
-  EXPECT_THAT(format_error({DType::kI32}), HasSubstr("not as int32"));
-  EXPECT_THAT(format_error(int_format(5, 0)), HasSubstr("8 or 4 bits, not 5"));
+  EXPECT_THAT(format_error({DType::kI32}), HasSubstr("instead of int32"));
+  EXPECT_THAT(format_error(int_format(5, 0)), HasSubstr("code_bits must be 8 or 4, not 5"));
   EXPECT_THAT(format_error(int_format(4, 12)), HasSubstr("group_size must be 0 or a multiple of 8"));
-  EXPECT_THAT(format_error(int_format(8, 64, true)), HasSubstr("zero points are for codes of 4 bits"));
+  EXPECT_THAT(format_error(int_format(8, 64, true)), HasSubstr("zero points need 4-bit weights"));
   EXPECT_THAT(format_error(int_format(4, 512, true)), HasSubstr("group_size of 8 to 256, not 512"));
   WeightFormat uneven = int_format(4, 64);
   uneven.activation_group = 96;
   EXPECT_THAT(format_error(uneven), HasSubstr("one must be a multiple of the other"));
 }
 
-TEST(WeightFormat, FactorsFitTheirGroups) {
-  EXPECT_EQ(format_error(factor_format(128, 32)), "");
-  EXPECT_EQ(format_error(factor_format(128, 128)), "");
-  for (const int32_t factor_group : {-32, 12, 48, 8, 256})
-    EXPECT_THAT(format_error(factor_format(128, factor_group)),
-                HasSubstr("factor_group must be a multiple of 8"));
-  EXPECT_THAT(format_error(factor_format(0, 32)), HasSubstr("factor_group must be"));
-  WeightFormat wrong = factor_format(128, 32);
+TEST(WeightFormat, SecondLevelScalesFitTheirGroups) {
+  EXPECT_EQ(format_error(two_level_format(128, 32)), "");
+  EXPECT_EQ(format_error(two_level_format(128, 128)), "");
+  for (const int32_t second_level_group : {-32, 12, 48, 8, 256})
+    EXPECT_THAT(format_error(two_level_format(128, second_level_group)),
+                HasSubstr("second_level_group must be a multiple of 8"));
+  EXPECT_THAT(format_error(two_level_format(0, 32)), HasSubstr("second_level_group must be"));
+  WeightFormat wrong = two_level_format(128, 32);
   wrong.activation_group = 64;
   EXPECT_THAT(format_error(wrong),
               HasSubstr("activation_group must be 0 or a multiple of group_size, not 64"));
-  wrong = factor_format(128, 32);
+  wrong = two_level_format(128, 32);
   wrong.code_bits = 8;
-  EXPECT_THAT(format_error(wrong), HasSubstr("factors are for codes of 4 bits"));
-  wrong = factor_format(128, 32);
+  EXPECT_THAT(format_error(wrong), HasSubstr("second-level scales need 4-bit weights"));
+  wrong = two_level_format(128, 32);
   wrong.activations = ActivationFormat::kFloat;
-  EXPECT_THAT(format_error(wrong), HasSubstr("factors are for activations of int8"));
+  EXPECT_THAT(format_error(wrong), HasSubstr("second-level scales need int8 activations"));
 }
 
-TEST(WeightFormat, AnUnknownQuantizationIsToldWhichThereAre) {
+TEST(WeightFormat, ErrorsListTheKnownQuantizations) {
   EXPECT_FALSE(quantization_from_name("auto").has_value());
   for (const auto* name : {"int8", "int4", "int4-g64", "int4-g128", "w8a8", "w8a16", "w4a16"}) {
     const auto found = quantization_from_name(name);
@@ -126,17 +126,17 @@ TEST(WeightFormat, AnUnknownQuantizationIsToldWhichThereAre) {
   }
 }
 
-TEST(WeightFormat, BytesAreCodesAndScales) {
+TEST(WeightFormat, BitsPerWeightIncludeScales) {
   EXPECT_DOUBLE_EQ(bits_per_weight({DType::kBF16}, 100), 16.0);
   EXPECT_DOUBLE_EQ(bits_per_weight(int_format(8, 0), 2048), 8.0 + 32.0 / 2048);
   EXPECT_DOUBLE_EQ(bits_per_weight(int_format(4, 64), 2048), 4.25);
   EXPECT_DOUBLE_EQ(bits_per_weight(int_format(4, 32), 2048), 4.5);
   EXPECT_DOUBLE_EQ(bits_per_weight(int_format(4, 128), 2048), 4.125);
-  EXPECT_DOUBLE_EQ(bits_per_weight(factor_format(128, 32), 2048), 4.375);
+  EXPECT_DOUBLE_EQ(bits_per_weight(two_level_format(128, 32), 2048), 4.375);
 }
 
-TEST(WeightFormat, WholeNumbersComeBackAsTheyWere) {
-  // Weights that are codes already: the extremes are there, so the scale is found exactly.
+TEST(WeightFormat, RepresentableWeightsAreExact) {
+  // Weights that are representable, including the extremes, so that the exact scale is found.
   struct Case {
     WeightFormat format;
     int low, high;
@@ -164,7 +164,7 @@ TEST(WeightFormat, WholeNumbersComeBackAsTheyWere) {
   }
 }
 
-TEST(WeightFormat, RoundingErrorIsWithinWhatTheStepAllows) {
+TEST(WeightFormat, RoundingErrorMatchesTheStepWidth) {
   const int64_t k = 512;
   const std::vector<float> panel = random_panel(k, 4);
   for (const auto& [format, relative] :
@@ -175,11 +175,11 @@ TEST(WeightFormat, RoundingErrorIsWithinWhatTheStepAllows) {
     for (const float v : panel) size += double{v} * double{v};
     const double error = squared_error(Packed(format, k, panel), panel) / size;
     EXPECT_LT(error, relative) << format.code_bits << " bits, groups of " << format.group_size;
-    EXPECT_GT(error, relative / 4) << "the bound shows nothing";
+    EXPECT_GT(error, relative / 4) << "the bound is too loose to be meaningful";
   }
 }
 
-TEST(WeightFormat, TheScaleIsBetterThanThatOfTheLargestWeight) {
+TEST(WeightFormat, ScaleIsBetterThanFittingTheLargestWeight) {
   const int64_t k = 256;
   const std::vector<float> panel = random_panel(k, 5);
   for (const int32_t group : {32, 64, 128}) {
@@ -202,8 +202,8 @@ TEST(WeightFormat, TheScaleIsBetterThanThatOfTheLargestWeight) {
   }
 }
 
-// Groups that differ in size as layers' do: outliers make some of them several times as large.
-TEST(WeightFormat, FactorsAreNearlyAsGoodAsScalesOfTheirOwn) {
+// Groups of different magnitudes as in real layers: outliers make some of them several times as large.
+TEST(WeightFormat, SecondLevelScalesAreNearlyAsGoodAsFloatScales) {
   const int64_t k = 1024;
   std::vector<float> panel = random_panel(k, 6);
   for (int64_t i = 0; i < k; i += 32) {
@@ -211,23 +211,23 @@ TEST(WeightFormat, FactorsAreNearlyAsGoodAsScalesOfTheirOwn) {
       panel[static_cast<size_t>((i + (i / 32 + j) % 32) * kPanel + j)] *=
           static_cast<float>(1 + (i / 32 + j) % 5);
   }
-  const double factors = squared_error(Packed(factor_format(128, 32), k, panel), panel);
+  const double factors = squared_error(Packed(two_level_format(128, 32), k, panel), panel);
   EXPECT_LT(factors, 1.06 * squared_error(Packed(int_format(4, 32), k, panel), panel));
   EXPECT_LT(factors, 0.75 * squared_error(Packed(int_format(4, 128), k, panel), panel));
 }
 
-TEST(WeightFormat, ProductsOfCodesAndFactorsAreWholeNumbersOf8Bits) {
-  const Packed packed(factor_format(128, 32), 200, random_panel(200, 7));
-  int32_t most = 0;
+TEST(WeightFormat, ProductsWithSecondLevelScalesFitInt8) {
+  const Packed packed(two_level_format(128, 32), 200, random_panel(200, 7));
+  int32_t largest = 0;
   for (int64_t i = 0; i < 200; ++i) {
     for (int64_t j = 0; j < kPanel; ++j)
-      most = std::max(most, std::abs(int_code(packed.at, packed.bytes.data(), j, i)));
+      largest = std::max(largest, std::abs(int_code(packed.at, packed.bytes.data(), j, i)));
   }
-  EXPECT_LE(most, 120);
-  EXPECT_GE(most, 105) << "the largest group has the largest factor";
+  EXPECT_LE(largest, 120);
+  EXPECT_GE(largest, 105) << "the largest group has the largest second-level scale";
 }
 
-TEST(WeightFormat, ActivationsAreRoundedToTheLargestOfTheirGroup) {
+TEST(WeightFormat, ActivationScaleFitsTheLargestOfTheGroup) {
   const std::vector<float> x = {0.5F, -1.27F, 0.005F, 0.015F, 1.0F};
   std::vector<int8_t> codes(x.size());
   EXPECT_FLOAT_EQ(quantize_activations(x.data(), 5, codes.data()), 0.01F);

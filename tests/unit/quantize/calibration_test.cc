@@ -1,4 +1,4 @@
-// What calibration text is for: layers run one by one, inputs are watched, scaled and made use of.
+// Calibration: running layers one by one, observing inputs, scaling and rounding.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -13,6 +13,7 @@
 #include "quantize/quantize_model.h"
 #include "quantize/scaling.h"
 #include "unit/io/io_test_util.h"
+#include "unit/models/edited_checkpoint.h"
 #include "unit/models/paged_runner.h"
 #include "unit/quantize/small_llama.h"
 
@@ -56,7 +57,7 @@ std::set<std::string> matrices_of(const Checkpoint& checkpoint, int32_t layer) {
   return names;
 }
 
-TEST(LayerRunner, WatchesWhatTheMatricesAreGiven) {
+TEST(LayerRunner, ObservesTheInputsOfTheMatrices) {
   const TempDir dir;
   test::write_small_llama(dir.path() / "in");
   const auto checkpoint = Checkpoint::open(dir.path() / "in");
@@ -66,7 +67,7 @@ TEST(LayerRunner, WatchesWhatTheMatricesAreGiven) {
   for (const auto& ids : windows) tokens += static_cast<int64_t>(ids.size());
   LayerRunner runner(*checkpoint, pool, windows);
   const auto inputs = runner.observe(0, matrices_of(*checkpoint, 0));
-  ASSERT_EQ(inputs.size(), 4U);  // queries, keys and values; output; gates and ups; down
+  ASSERT_EQ(inputs.size(), 4U);  // q, k and v; output; gate and up; down
   for (const InputStats& stats : inputs) {
     EXPECT_EQ(stats.rows, tokens);
     for (int64_t i = 0; i < stats.k; ++i) {
@@ -77,7 +78,7 @@ TEST(LayerRunner, WatchesWhatTheMatricesAreGiven) {
                 square * static_cast<float>(tokens) * 1.001F);
     }
   }
-  // What attention is given is the normed embedding.
+  // The input of attention is the normalized embedding.
   const auto qkv = std::ranges::find_if(inputs, [](const auto& s) { return s.tensors.size() == 3; });
   ASSERT_NE(qkv, inputs.end());
   const auto table = read_matrix(*checkpoint, "model.embed_tokens.weight");
@@ -94,10 +95,28 @@ TEST(LayerRunner, WatchesWhatTheMatricesAreGiven) {
   for (size_t i = 0; i < 64; ++i) EXPECT_NEAR(qkv->h[i * 64 + i], expected[i], 2e-2 * expected[i]);
 }
 
-TEST(Scaling, LeavesTheModelWhatItIs) {
-  for (const char* name :
-       {"llama-bfloat16", "gemma2", "olmo2", "phi3", "stablelm", "mixtral", "bitnet", "mamba", "mamba2",
-        "jamba", "nemotron_h", "bamba", "falcon_h1", "qwen3_5", "qwen3_next", "olmo_hybrid", "lfm2"}) {
+// Keys and values are distinguished if values are smaller than keys and if keys of an indexer follow.
+TEST(LayerRunner, KeysDoNotCountAsValues) {
+  for (const char* name : {"llama", "mimo_v2_flash", "minimax_m3"}) {
+    test::EditedCheckpoint edited(fs::path(QUIRE_SOURCE_DIR) / "tests/golden/models" / name);
+    for (auto& [tensor, data] : edited.tensors) {
+      if (tensor.find(".v_proj.") != std::string::npos) std::ranges::fill(data.bytes, std::byte{0});
+    }
+    const auto checkpoint = edited.open();
+    ThreadPool pool(1);
+    LayerRunner runner(*checkpoint, pool, {{3, 1, 4, 1, 5, 9, 2, 6}});
+    for (int32_t layer = 0; layer < runner.spec().num_layers(); ++layer) {
+      const KvLimits limits = runner.advance(layer);
+      EXPECT_GT(limits.keys, 0.0F) << name;
+      EXPECT_EQ(limits.values, 0.0F) << name;
+    }
+  }
+}
+
+TEST(Scaling, DoesNotChangeTheModel) {
+  for (const char* name : {"llama-bfloat16", "gemma2", "olmo2", "phi3", "stablelm", "mixtral", "bitnet",
+                           "mamba", "mamba2", "jamba", "nemotron_h", "bamba", "falcon_h1", "qwen3_5",
+                           "qwen3_next", "olmo_hybrid", "lfm2", "kimi_linear", "bailing_hybrid"}) {
     const auto checkpoint = Checkpoint::open(fs::path(QUIRE_SOURCE_DIR) / "tests/golden/models" / name);
     OverlayCheckpoint overlay(*checkpoint);
     ThreadPool pool(1);
@@ -105,7 +124,7 @@ TEST(Scaling, LeavesTheModelWhatItIs) {
     const std::vector<float> before = logits_of(*checkpoint, ids);
     LayerRunner runner(overlay, pool, {ids});
     size_t scaled = 0;
-    for (int32_t layer = 0; layer < runner.spec().num_layers; ++layer) {
+    for (int32_t layer = 0; layer < runner.spec().num_layers(); ++layer) {
       auto inputs = runner.observe(layer, matrices_of(*checkpoint, layer));
       for (const ScalableInput& input : scalable_inputs(*checkpoint, layer)) {
         const auto stats = std::ranges::find_if(
@@ -127,7 +146,7 @@ TEST(Scaling, LeavesTheModelWhatItIs) {
 
 class Methods : public ::testing::TestWithParam<Method> {};
 
-TEST_P(Methods, AreNearerToTheModelThanTheNearestCodes) {
+TEST_P(Methods, AreMoreAccurateThanRoundToNearest) {
   const TempDir dir;
   test::write_small_llama(dir.path() / "in");
   const auto source = Checkpoint::open(dir.path() / "in");
@@ -147,14 +166,15 @@ TEST_P(Methods, AreNearerToTheModelThanTheNearestCodes) {
   const TargetOptions how{.bits = GetParam() == Method::kSmoothQuant ? 8 : 3, .group_size = 32};
   const char* format = GetParam() == Method::kSmoothQuant ? "w8a16" : "gptq";
   const double nearest = error(Method::kNearest, format, how);
-  // SmoothQuant makes weights no easier to round: it may not make them much harder.
+  // SmoothQuant makes activations easier to round, not weights. It must not make weights much harder to
+  // round.
   EXPECT_LT(error(GetParam(), format, how), (GetParam() == Method::kSmoothQuant ? 1.5 : 1.0) * nearest);
 }
 
 INSTANTIATE_TEST_SUITE_P(All, Methods, ::testing::Values(Method::kGptq, Method::kAwq, Method::kSmoothQuant),
                          [](const auto& with) { return "M" + std::to_string(static_cast<int>(with.param)); });
 
-TEST(GgufMethods, CalibratedFilesAreNearerToTheModelThanTheNearestCodes) {
+TEST(GgufMethods, CalibrationIsMoreAccurateThanRoundToNearest) {
   for (const int experts : {0, 4}) {
     const TempDir dir;
     test::write_small_llama(dir.path() / "in", 7, experts);
@@ -178,7 +198,7 @@ TEST(GgufMethods, CalibratedFilesAreNearerToTheModelThanTheNearestCodes) {
   }
 }
 
-// How many bytes were read and not released again.
+// Counts the bytes that were read and not yet released.
 class WatchedCheckpoint : public OverlayCheckpoint {
  public:
   using OverlayCheckpoint::OverlayCheckpoint;
@@ -187,21 +207,21 @@ class WatchedCheckpoint : public OverlayCheckpoint {
     held_[std::string(name)] = bytes.size();
     size_t sum = 0;
     for (const auto& [tensor, size] : held_) sum += size;
-    most_ = std::max(most_, sum);
+    max_bytes_ = std::max(max_bytes_, sum);
     return bytes;
   }
   void release(std::string_view name) override {
     held_.erase(std::string(name));
     OverlayCheckpoint::release(name);
   }
-  size_t most() const { return most_; }
+  size_t max_bytes() const { return max_bytes_; }
 
  private:
   mutable std::map<std::string, size_t> held_;
-  mutable size_t most_ = 0;
+  mutable size_t max_bytes_ = 0;
 };
 
-TEST(QuantizeModel, OneLayerOfTheFileIsInMemory) {
+TEST(QuantizeModel, KeepsOneLayerInMemory) {
   const TempDir dir;
   test::write_small_llama(dir.path() / "in");
   const auto source = Checkpoint::open(dir.path() / "in");
@@ -211,8 +231,8 @@ TEST(QuantizeModel, OneLayerOfTheFileIsInMemory) {
   }
   ThreadPool pool(2);
   const auto expect_little = [&](const WatchedCheckpoint& watched) {
-    EXPECT_GT(watched.most(), 0U);
-    EXPECT_LT(static_cast<double>(watched.most()), 1.3 * static_cast<double>(layer));
+    EXPECT_GT(watched.max_bytes(), 0U);
+    EXPECT_LT(static_cast<double>(watched.max_bytes()), 1.3 * static_cast<double>(layer));
   };
   for (const Method method : {Method::kNearest, Method::kGptq, Method::kAwq}) {
     WatchedCheckpoint watched(*source);
@@ -230,8 +250,8 @@ TEST(QuantizeModel, OneLayerOfTheFileIsInMemory) {
   expect_little(watched);
 }
 
-// Keys so large that 8-bit floats end before them, in a model that is the same as one with small keys.
-TEST(KvScales, BringKeysAndValuesIntoTheRangeOfTheCache) {
+// Keys that exceed the range of 8-bit floats, in a model that is equivalent to one with small keys.
+TEST(KvScales, ScaleKeysAndValuesToTheRangeOfTheCache) {
   const TempDir dir;
   test::write_small_llama(dir.path() / "in");
   const auto checkpoint = Checkpoint::open(dir.path() / "in");
@@ -259,14 +279,14 @@ TEST(KvScales, BringKeysAndValuesIntoTheRangeOfTheCache) {
   const auto without = quantized("w8a16", false);
   EXPECT_EQ(with->config()["quantization_config"]["kv_cache_scheme"]["type"], "float");
   const std::vector<float> exact = logits_of(*with, ids);
-  EXPECT_EQ(exact, logits_of(*without, ids));  // other caches know of no scales
+  EXPECT_EQ(exact, logits_of(*without, ids));  // other cache formats do not use the scales
   const double near = distance(exact, logits_of(*with, ids, DType::kF8E4M3));
   const double far = distance(exact, logits_of(*without, ids, DType::kF8E4M3));
   EXPECT_LT(near, 0.25 * far);
   EXPECT_THAT(test::error_of([&] { quantized("gptq", true); }), ::testing::HasSubstr("--kv-scales"));
 }
 
-TEST(Smoothing, MakesActivationsThatStickOutEasierToRound) {
+TEST(Smoothing, ReducesOutlierActivations) {
   const TempDir dir;
   test::write_small_llama(dir.path() / "in");
   const auto checkpoint = Checkpoint::open(dir.path() / "in");
@@ -274,15 +294,15 @@ TEST(Smoothing, MakesActivationsThatStickOutEasierToRound) {
   InputStats stats;
   stats.k = 64;
   stats.largest.assign(64, 1.0F);
-  stats.largest[7] = 100.0F;  // an input that sticks out
+  stats.largest[7] = 100.0F;  // an outlier
   const std::vector<float> factors = smooth_factors(*checkpoint, {name}, stats, 0.5F);
   const auto [least, most] = std::ranges::minmax(factors);
   EXPECT_EQ(most, factors[7]);
-  // What is left of it: 100 against 1 become about 10 against 1.
+  // The ratio of the outlier decreases from 100 to about 10.
   EXPECT_LT(100.0F / factors[7] / (1.0F / least), 25.0F);
 }
 
-TEST(QuantizeModel, MethodsNeedWholeNumbers) {
+TEST(QuantizeModel, CalibrationNeedsAnIntegerFormat) {
   const TempDir dir;
   test::write_small_llama(dir.path() / "in");
   const auto checkpoint = Checkpoint::open(dir.path() / "in");
@@ -290,10 +310,10 @@ TEST(QuantizeModel, MethodsNeedWholeNumbers) {
   QuantizeOptions options{.target = make_target("fp8", {}), .method = Method::kGptq};
   options.output = dir.path() / "out";
   EXPECT_THAT(test::error_of([&] { quantize_model(*checkpoint, options, pool, {}); }),
-              ::testing::HasSubstr("stores no whole numbers"));
+              ::testing::HasSubstr("stores floats"));
   options.target = make_target("gptq", {});
   EXPECT_THAT(test::error_of([&] { quantize_model(*checkpoint, options, pool, {}); }),
-              ::testing::HasSubstr("no text to calibrate with"));
+              ::testing::HasSubstr("the calibration text is empty"));
 }
 
 }  // namespace

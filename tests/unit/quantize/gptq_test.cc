@@ -1,4 +1,4 @@
-// GPTQ against numpy in float64 (tools/gptq_reference.py), and what it is for.
+// GPTQ, compared with numpy in float64 (tools/gptq_reference.py) and with rounding to nearest.
 #include "quantize/gptq.h"
 
 #include <gmock/gmock.h>
@@ -36,7 +36,7 @@ IntMatrix gptq_of(ThreadPool& pool, const IntRounding& how, const std::vector<fl
 
 const IntRounding kPlain{.bits = 4, .scales = DType::kF32, .largest_fits = true};
 
-// The sum over the inputs of (what the rounded matrix gives - what the matrix gives)^2.
+// Squared error of the products over the inputs.
 double error_of(const IntMatrix& codes, const Golden& g) {
   double sum = 0.0;
   std::vector<float> row(static_cast<size_t>(g.k));
@@ -52,19 +52,19 @@ double error_of(const IntMatrix& codes, const Golden& g) {
   return sum;
 }
 
-TEST(Gptq, FactorIsNumpys) {
+TEST(Gptq, FactorMatchesNumpy) {
   const Golden g = golden();
   ThreadPool pool(2);
   std::vector<int32_t> order(static_cast<size_t>(g.k));
   std::iota(order.begin(), order.end(), 0);
   const std::vector<float> u = inverse_factor(pool, g.h, order, g.damp);
   const std::vector<double> expected = g.json["factor"];
-  double most = 0.0;
-  for (const double v : expected) most = std::max(most, std::fabs(v));
-  for (size_t i = 0; i < u.size(); ++i) ASSERT_NEAR(u[i], expected[i], 1e-6 * most) << i;
+  double largest = 0.0;
+  for (const double v : expected) largest = std::max(largest, std::fabs(v));
+  for (size_t i = 0; i < u.size(); ++i) ASSERT_NEAR(u[i], expected[i], 1e-6 * largest) << i;
 }
 
-TEST(Gptq, CodesAreThoseOfTheReference) {
+TEST(Gptq, CodesMatchTheReference) {
   const Golden g = golden();
   ThreadPool pool(2);
   const IntMatrix rows = gptq_of(pool, kPlain, g.w, g.n, g.k, 0, g.h, {g.damp, false});
@@ -73,7 +73,7 @@ TEST(Gptq, CodesAreThoseOfTheReference) {
   EXPECT_EQ(by_size.codes, g.json["codes_of_16_by_size"].get<std::vector<uint8_t>>());
 }
 
-TEST(Gptq, LosesLessThanTheNearest) {
+TEST(Gptq, IsMoreAccurateThanRoundToNearest) {
   const Golden g = golden();
   ThreadPool pool(2);
   for (const int32_t bits : {2, 3, 4}) {
@@ -86,7 +86,7 @@ TEST(Gptq, LosesLessThanTheNearest) {
   }
 }
 
-TEST(Gptq, AnyNumberOfThreadsGivesTheSame) {
+TEST(Gptq, ResultsDoNotDependOnTheNumberOfThreads) {
   std::mt19937 rng(3);
   std::normal_distribution<float> normal;
   const int64_t n = 37;
@@ -103,12 +103,12 @@ TEST(Gptq, AnyNumberOfThreadsGivesTheSame) {
   }
   ThreadPool one(1);
   ThreadPool three(3);
-  const IntRounding how{.bits = 4, .zeros = true};
+  const IntRounding how{.bits = 4, .zero_points = true};
   const IntMatrix a = gptq_of(one, how, w, n, k, 64, h, {});
   EXPECT_EQ(a.codes, gptq_of(three, how, w, n, k, 64, h, {}).codes);
 }
 
-TEST(Gptq, InputsThatAreAlwaysZeroDoNoHarm) {
+TEST(Gptq, SupportsInputsThatAreAlwaysZero) {
   Golden g = golden();
   for (int64_t i = 0; i < g.k; ++i)
     g.h[static_cast<size_t>(5 * g.k + i)] = g.h[static_cast<size_t>(i * g.k + 5)] = 0.0F;
@@ -121,7 +121,7 @@ TEST(Gptq, InputsThatAreAlwaysZeroDoNoHarm) {
   }
 }
 
-TEST(Gptq, InputsThatAreNotFiniteAreSaid) {
+TEST(Gptq, RejectsNonFiniteInputs) {
   Golden g = golden();
   g.h[0] = std::numeric_limits<float>::quiet_NaN();
   ThreadPool pool(1);

@@ -1,4 +1,4 @@
-// GGUF files that are written, read back as a checkpoint.
+// GGUF files, written and read back as checkpoints.
 #include "quantize/quantize_gguf.h"
 
 #include <gmock/gmock.h>
@@ -8,7 +8,8 @@
 
 #include "io/gguf/gguf_checkpoint.h"
 #include "io/json_file.h"
-#include "models/arch_spec.h"
+#include "models/model_spec.h"
+#include "nn/rope.h"
 #include "quantize/float_matrix.h"
 #include "quantize/overlay_checkpoint.h"
 #include "unit/io/io_test_util.h"
@@ -32,7 +33,7 @@ fs::path write(Checkpoint& checkpoint, const fs::path& out, const char* format) 
   return find_gguf(out);
 }
 
-TEST(QuantizeGguf, FloatsComeBackAsTheyWere) {
+TEST(QuantizeGguf, PreservesFloats) {
   for (const char* name : {"llama", "llama-head-dim", "llama-rope-llama3", "llama-rope-linear", "mistral",
                            "qwen2", "qwen3", "smollm2", "gemma", "gemma2", "gemma3", "granite", "olmo2",
                            "phi4-mini", "mixtral", "qwen2_moe", "qwen3_moe", "olmoe"}) {
@@ -41,37 +42,39 @@ TEST(QuantizeGguf, FloatsComeBackAsTheyWere) {
     const fs::path file = write(*source, dir.path() / "out", "gguf-f16");
     EXPECT_EQ(file.filename(), "small-F16.gguf");
     const auto back = open_gguf(file);
-    const ArchSpec a = parse_arch(source->config());
-    const ArchSpec b = parse_arch(back->config());
+    const ModelSpec a = parse_model(source->config());
+    const ModelSpec b = parse_model(back->config());
     EXPECT_EQ(a.architecture, b.architecture) << name;
-    EXPECT_EQ(a.head_dim, b.head_dim);
-    EXPECT_EQ(a.num_kv_heads, b.num_kv_heads);
     EXPECT_EQ(a.max_position_embeddings, b.max_position_embeddings);
-    EXPECT_FLOAT_EQ(a.norm_eps, b.norm_eps);
+    EXPECT_FLOAT_EQ(a.norm.eps, b.norm.eps);
     const auto want = rope_inverse_frequencies(a.ropes.front());
     const auto have = rope_inverse_frequencies(b.ropes.front());
     ASSERT_EQ(want.size(), have.size());
     ASSERT_EQ(a.layers.size(), b.layers.size());
     for (size_t i = 0; i < a.layers.size(); ++i) {
-      EXPECT_EQ(a.layers[i].window, b.layers[i].window) << name;
+      const AttentionSpec& own = *attention_of(a.layers[i]);
+      const AttentionSpec& read = *attention_of(b.layers[i]);
+      EXPECT_EQ(own.head_dim, read.head_dim) << name;
+      EXPECT_EQ(own.num_kv_heads, read.num_kv_heads) << name;
+      EXPECT_EQ(own.params.window, read.params.window) << name;
+      EXPECT_FLOAT_EQ(own.params.scale, read.params.scale) << name;
+      EXPECT_FLOAT_EQ(own.params.logit_softcap, read.params.logit_softcap) << name;
       EXPECT_EQ(a.layers[i].rope, b.layers[i].rope) << name;
-      EXPECT_EQ(a.layers[i].experts, b.layers[i].experts) << name;
-      EXPECT_FLOAT_EQ(a.layers[i].attention_scale, b.layers[i].attention_scale) << name;
+      EXPECT_FLOAT_EQ(a.layers[i].mixer_branch.multiplier, b.layers[i].mixer_branch.multiplier) << name;
+      const MoeSpec* moe = moe_of(a.layers[i]);
+      const MoeSpec* read_moe = moe_of(b.layers[i]);
+      ASSERT_EQ(moe == nullptr, read_moe == nullptr) << name;
+      if (moe == nullptr) continue;
+      EXPECT_EQ(moe->num_experts, read_moe->num_experts) << name;
+      EXPECT_EQ(moe->router.num_experts_per_tok, read_moe->router.num_experts_per_tok) << name;
+      EXPECT_EQ(moe->router.norm_topk_prob, read_moe->router.norm_topk_prob) << name;
+      EXPECT_EQ(moe->intermediate_size, read_moe->intermediate_size) << name;
     }
     EXPECT_EQ(a.ropes.size(), b.ropes.size()) << name;
     EXPECT_EQ(a.ropes.back().theta, b.ropes.back().theta) << name;
-    EXPECT_FLOAT_EQ(a.attention_softcap, b.attention_softcap) << name;
     EXPECT_FLOAT_EQ(a.logit_softcap, b.logit_softcap) << name;
     EXPECT_FLOAT_EQ(a.logit_scale, b.logit_scale) << name;
     EXPECT_FLOAT_EQ(a.embedding_multiplier, b.embedding_multiplier) << name;
-    EXPECT_FLOAT_EQ(a.residual_multiplier, b.residual_multiplier) << name;
-    EXPECT_EQ(a.moe.has_value(), b.moe.has_value()) << name;
-    if (a.moe && b.moe) {
-      EXPECT_EQ(a.moe->num_experts, b.moe->num_experts) << name;
-      EXPECT_EQ(a.moe->router.num_chosen, b.moe->router.num_chosen) << name;
-      EXPECT_EQ(a.moe->router.normalize, b.moe->router.normalize) << name;
-      EXPECT_EQ(a.moe->intermediate_size, b.moe->intermediate_size) << name;
-    }
     for (size_t i = 0; i < want.size(); ++i) EXPECT_NEAR(want[i], have[i], 1e-4 * want[i]) << name;
     for (const auto& tensor : source->names()) {
       if (tensor == "lm_head.weight" && a.tie_word_embeddings) continue;
@@ -86,7 +89,7 @@ TEST(QuantizeGguf, FloatsComeBackAsTheyWere) {
   }
 }
 
-TEST(QuantizeGguf, MatricesAreOfTheTypeOrOfOneThatFits) {
+TEST(QuantizeGguf, FallsBackToATypeThatFits) {
   const TempDir dir;
   test::write_small_llama(dir.path() / "in");
   const auto source = Checkpoint::open(dir.path() / "in");
@@ -101,7 +104,7 @@ TEST(QuantizeGguf, MatricesAreOfTheTypeOrOfOneThatFits) {
   EXPECT_EQ(q8.at("blk.1.ffn_down.weight"), "Q8_0");
   EXPECT_EQ(q8.at("token_embd.weight"), "Q8_0");
   EXPECT_EQ(q8.at("output_norm.weight"), "F32");
-  // Rows of 64 and 96 are no blocks of 256.
+  // 64 and 96 are not multiples of 256.
   const auto q4 = types("gguf-q4_k");
   EXPECT_EQ(q4.at("blk.0.attn_q.weight"), "Q5_0");
   EXPECT_EQ(q4.at("output.weight"), "Q8_0");
@@ -112,7 +115,7 @@ TEST(QuantizeGguf, MatricesAreOfTheTypeOrOfOneThatFits) {
   }
 }
 
-TEST(QuantizeGguf, WhatCannotBeWrittenIsSaid) {
+TEST(QuantizeGguf, RejectsUnsupportedFormatsAndArchitectures) {
   EXPECT_EQ(gguf_target("gguf-q9_9"), nullptr);
   EXPECT_EQ(gguf_target("gptq"), nullptr);
   EXPECT_THAT(gguf_formats(), ::testing::Contains("gguf-q4_k"));
@@ -125,13 +128,12 @@ TEST(QuantizeGguf, WhatCannotBeWrittenIsSaid) {
     options.method = method;
     return test::error_of([&] { quantize_gguf(*llama, options, pool, {}); });
   };
-  EXPECT_THAT(with("gguf-q4_0", Method::kAwq),
-              HasSubstr("GGUF files of Q4_0 are made by rtn, imatrix or gptq"));
-  EXPECT_THAT(with("gguf-f16", Method::kGptq), HasSubstr("GGUF files of F16 are made by rtn only"));
-  EXPECT_THAT(with("gguf-q4_0", Method::kGptq), HasSubstr("no text to calibrate with"));
+  EXPECT_THAT(with("gguf-q4_0", Method::kAwq), HasSubstr("GGUF type Q4_0 supports rtn, imatrix or gptq"));
+  EXPECT_THAT(with("gguf-f16", Method::kGptq), HasSubstr("GGUF type F16 supports rtn only"));
+  EXPECT_THAT(with("gguf-q4_0", Method::kGptq), HasSubstr("the calibration text is empty"));
   const auto gpt2 = Checkpoint::open(model_dir("gpt2"));
   EXPECT_THAT(test::error_of([&] { write(*gpt2, dir.path() / "out", "gguf-q8_0"); }),
-              HasSubstr("no GGUF files are written of GPT2LMHeadModel"));
+              HasSubstr("architecture GPT2LMHeadModel cannot be written as GGUF"));
   EXPECT_FALSE(fs::exists(dir.path() / "out"));
   test::write_small_llama(dir.path() / "in");
   const auto source = Checkpoint::open(dir.path() / "in");

@@ -1,4 +1,4 @@
-// Checkpoints that are written, read back by the readers of quantized checkpoints.
+// Quantized checkpoints, written and read back with the readers of quantized checkpoints.
 #include "quantize/quantize_model.h"
 
 #include <gmock/gmock.h>
@@ -10,9 +10,9 @@
 #include "io/json_file.h"
 #include "ops/reference.h"
 #include "quantize/float_matrix.h"
-#include "unit/coded_testing.h"
 #include "unit/io/io_test_util.h"
 #include "unit/quantize/small_llama.h"
+#include "unit/quantized_testing.h"
 
 namespace quire {
 namespace {
@@ -36,12 +36,12 @@ QuantizeResult quantize(const fs::path& from, const fs::path& to, const Target& 
 struct Case {
   const char* format;
   TargetOptions options;
-  double limit;  // of the relative error
+  double limit;  // maximum relative error
 };
 
 class Formats : public ::testing::TestWithParam<Case> {};
 
-TEST_P(Formats, WhatIsReadBackIsWhatWasWritten) {
+TEST_P(Formats, AreReadBackAsWritten) {
   const Case& c = GetParam();
   const Target target = make_target(c.format, c.options);
   const TempDir dir;
@@ -58,7 +58,7 @@ TEST_P(Formats, WhatIsReadBackIsWhatWasWritten) {
   int64_t quantized = 0;
   ThreadPool pool(1);
   for (const auto& name : source->names()) {
-    const CodedMatrix* matrix = checkpoint->coded(name);
+    const QuantizedMatrix* matrix = checkpoint->quantized(name);
     if (name.find("_proj.weight") == std::string::npos) {
       ASSERT_EQ(matrix, nullptr) << name;
       EXPECT_EQ(read_floats(*checkpoint, name), read_floats(*source, name));
@@ -75,7 +75,7 @@ TEST_P(Formats, WhatIsReadBackIsWhatWasWritten) {
       size += std::pow(w.values[i], 2);
     }
     EXPECT_LT(std::sqrt(error / size), c.limit) << name;
-    if (!target.whole_numbers()) continue;
+    if (!target.is_integer()) continue;
     Target with_floats = target;
     with_floats.float_type = DType::kBF16;
     const IntMatrix codes =
@@ -96,10 +96,10 @@ INSTANTIATE_TEST_SUITE_P(
     ::testing::Values(Case{"gptq", {.group_size = 32}, 0.12}, Case{"gptq", {.bits = 8}, 0.01},
                       Case{"gptq", {.bits = 3, .group_size = 32}, 0.24},
                       Case{"gptq", {.bits = 2, .group_size = 16}, 0.5},
-                      Case{"gptq", {.group_size = 32, .zeros = true}, 0.12},
+                      Case{"gptq", {.group_size = 32, .zero_points = true}, 0.12},
                       Case{"awq", {.group_size = 16}, 0.12}, Case{"w4a16", {.group_size = 32}, 0.12},
-                      Case{"w4a16", {.group_size = 16, .zeros = true}, 0.12}, Case{"w8a16", {}, 0.01},
-                      Case{"w8a16", {.group_size = 32, .zeros = true}, 0.01}, Case{"w8a8", {}, 0.01},
+                      Case{"w4a16", {.group_size = 16, .zero_points = true}, 0.12}, Case{"w8a16", {}, 0.01},
+                      Case{"w8a16", {.group_size = 32, .zero_points = true}, 0.01}, Case{"w8a8", {}, 0.01},
                       Case{"fp8", {}, 0.04}, Case{"fp8-block", {}, 0.04}, Case{"bnb-nf4", {}, 0.12},
                       Case{"bnb-nf4", {.nested_scales = false}, 0.12}, Case{"bnb-fp4", {}, 0.16},
                       Case{"nvfp4", {}, 0.12}, Case{"mxfp4", {}, 0.16}),
@@ -109,53 +109,55 @@ INSTANTIATE_TEST_SUITE_P(
       const TargetOptions& o = with.param.options;
       if (o.bits) name += "_" + std::to_string(*o.bits);
       if (o.group_size) name += "_g" + std::to_string(*o.group_size);
-      if (o.zeros) name += "_zeros";
+      if (o.zero_points) name += "_zeros";
       if (!o.nested_scales) name += "_plain";
       return name;
     });
 
-TEST(QuantizeModel, ExpertsAreQuantizedAndTheirRouterIsNot) {
+TEST(QuantizeModel, QuantizesExpertsButNotTheirRouter) {
   const TempDir dir;
   const fs::path out = dir.path() / "out";
   quantize(model_dir("mixtral"), out, make_target("w4a16", {.group_size = 0}));
   const auto checkpoint = Checkpoint::open(out);
-  EXPECT_NE(checkpoint->coded("model.layers.0.block_sparse_moe.experts.1.w2.weight"), nullptr);
-  EXPECT_EQ(checkpoint->coded("model.layers.0.block_sparse_moe.gate.weight"), nullptr);
+  EXPECT_NE(checkpoint->quantized("model.layers.0.block_sparse_moe.experts.1.w2.weight"), nullptr);
+  EXPECT_EQ(checkpoint->quantized("model.layers.0.block_sparse_moe.gate.weight"), nullptr);
   const auto ignored = checkpoint->config()["quantization_config"]["ignore"];
   EXPECT_THAT(ignored.get<std::vector<std::string>>(),
               ::testing::IsSupersetOf({"lm_head", "model.layers.0.block_sparse_moe.gate"}));
 }
 
-TEST(QuantizeModel, LeavesNothingBehindWhereItFails) {
+TEST(QuantizeModel, RemovesFilesOnErrors) {
   const TempDir dir;
   const Target target = make_target("gptq", {});
   dir.write("file", "x");
   EXPECT_THAT(error_of([&] { quantize(model_dir("llama"), dir.path(), target); }),
-              HasSubstr("exists already"));
+              HasSubstr("already exists"));
   const fs::path once = dir.path() / "once";
   quantize(model_dir("llama"), once, target);
   EXPECT_THAT(error_of([&] { quantize(once, dir.path() / "twice", target); }),
-              HasSubstr("is quantized already"));
+              HasSubstr("is already quantized"));
   EXPECT_THAT(error_of([&] { quantize(model_dir("gpt2"), dir.path() / "twice", target); }),
-              HasSubstr("has no matrices that this format can store"));
+              HasSubstr("no matrix can be stored in this format"));
   EXPECT_FALSE(fs::exists(dir.path() / "twice"));
   EXPECT_FALSE(fs::exists(dir.path() / "twice.partial"));
 }
 
-TEST(QuantizeModel, RowsThatBlocksOfAFormatDoNotFitAreRefused) {
+TEST(QuantizeModel, RejectsRowsThatAreNotAMultipleOfTheBlock) {
   const TempDir dir;
   const fs::path out = dir.path() / "out";
-  EXPECT_THAT(error_of([&] { quantize(model_dir("deepseek_v3"), out, make_target("bnb-nf4", {})); }),
-              HasSubstr("down_proj.weight: the format bnb-nf4 needs a multiple of 8 columns, there are"));
+  EXPECT_THAT(
+      error_of([&] { quantize(model_dir("deepseek_v3"), out, make_target("bnb-nf4", {})); }),
+      HasSubstr("down_proj.weight: the format bnb-nf4 needs a multiple of 8 columns, but the matrix has"));
   EXPECT_FALSE(fs::exists(out));
 }
 
-TEST(QuantizeModel, OptionsThatAFormatDoesNotHaveAreRefused) {
+TEST(QuantizeModel, RejectsOptionsThatTheFormatDoesNotSupport) {
   EXPECT_THAT(error_of([] { make_target("nf4", {}); }), HasSubstr("'nf4' is not known; use gptq"));
-  EXPECT_THAT(error_of([] { make_target("awq", {.bits = 8}); }), HasSubstr("no codes of 8 bits"));
-  EXPECT_THAT(error_of([] { make_target("w8a8", {.group_size = 64}); }), HasSubstr("has a size of its own"));
-  EXPECT_THAT(error_of([] { make_target("gptq", {.group_size = 20}); }), HasSubstr("multiples of 16"));
-  EXPECT_THAT(error_of([] { make_target("fp8", {.zeros = true}); }), HasSubstr("has no zeros"));
+  EXPECT_THAT(error_of([] { make_target("awq", {.bits = 8}); }), HasSubstr("does not support 8 bits"));
+  EXPECT_THAT(error_of([] { make_target("w8a8", {.group_size = 64}); }), HasSubstr("has a fixed group size"));
+  EXPECT_THAT(error_of([] { make_target("gptq", {.group_size = 20}); }), HasSubstr("a multiple of 16"));
+  EXPECT_THAT(error_of([] { make_target("fp8", {.zero_points = true}); }),
+              HasSubstr("the format fp8 has no zero points"));
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
-// A Llama of random weights whose matrices are wide enough for groups: hidden 64, intermediate 96. Some of
-// what its norms give sticks out, as in trained models. With experts it is a Mixtral.
+// A Llama model with random weights whose matrices are wide enough for groups: hidden size 64, intermediate
+// size 96. Like in trained models, some outputs of its norms are outliers. With experts it is a Mixtral
+// model.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +16,8 @@
 
 namespace quire::test {
 
-// Writes a model directory with bfloat16 weights. experts: two are chosen for a token; 0: one MLP.
+// Writes a model directory with bfloat16 weights. experts: number of experts, of which two are used per
+// token; 0 = one MLP.
 inline void write_small_llama(const std::filesystem::path& dir, uint32_t seed = 7, int experts = 0) {
   constexpr int64_t kHidden = 64;
   constexpr int64_t kInner = 96;

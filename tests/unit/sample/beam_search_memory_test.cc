@@ -1,4 +1,4 @@
-// A step of a beam search allocates nothing: its memory is taken when the search begins.
+// Steps of a beam search do not allocate memory; it is allocated when the search begins.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -13,7 +13,7 @@
 namespace quire {
 namespace {
 
-TEST(BeamSearchMemory, AStepAllocatesNothing) {
+TEST(BeamSearchMemory, StepsDoNotAllocate) {
   constexpr size_t kVocab = 1000;
   constexpr int32_t kSteps = 100;
   SamplingParams params;
@@ -30,7 +30,7 @@ TEST(BeamSearchMemory, AStepAllocatesNothing) {
   open.reserve(6);
   int64_t before = 0;
   for (int32_t step = 0; step < kSteps; ++step) {
-    if (step == 1) before = test::allocation_count();  // the sampler's scratch grows with the first edits
+    if (step == 1) before = test::allocation_count();  // the first edits enlarge the sampler's workspace
     for (const int32_t slot : open) {
       for (size_t i = 0; i < kVocab; ++i) {
         const uint64_t bits =

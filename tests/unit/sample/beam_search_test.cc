@@ -21,7 +21,7 @@ using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 
 using Text = std::vector<TokenId>;
-// Log-probabilities of what follows a text, by token.
+// Log-probabilities of the next token after a text.
 using LanguageModel = std::function<std::vector<float>(const Text&)>;
 
 SamplingParams beam_params(int32_t width, int32_t n = 1) {
@@ -44,13 +44,13 @@ BeamRow row_of(const std::vector<float>& logprobs, size_t count) {
   return row;
 }
 
-// Carries out what the search says, as an executor and a scheduler do, and checks that it can be.
+// Applies the results of the search, like executor and scheduler, and checks that they are valid.
 class Beams {
  public:
   Beams(const SamplingParams& params, const Text& end_tokens, int32_t max_new_tokens)
       : search_(params, end_tokens, max_new_tokens), texts_{{0, {}}} {}
 
-  // Until the end; returns the number of steps.
+  // Runs until the end; returns the number of steps.
   int run(const LanguageModel& model) {
     for (int steps = 1;; ++steps) {
       if (step(model).done) return steps;
@@ -67,7 +67,7 @@ class Beams {
     std::set<int32_t> children;
     for (const auto& [parent, child] : step.forks) {
       parents.insert(parent);
-      EXPECT_TRUE(children.insert(child).second) << "slot " << child << " is forked onto twice";
+      EXPECT_TRUE(children.insert(child).second) << "slot " << child << " is the target of two forks";
       EXPECT_TRUE(texts_.contains(parent));
       texts_[child] = texts_[parent];
     }
@@ -88,7 +88,7 @@ class Beams {
 
  private:
   BeamSearch search_;
-  std::map<int32_t, Text> texts_;  // of the open beams, by slot
+  std::map<int32_t, Text> texts_;  // texts of the active beams, by slot
 };
 
 struct Scored {
@@ -96,7 +96,7 @@ struct Scored {
   double score = 0.0;
 };
 
-// The rules written down once more, with whole lists that are sorted, no slots and no tree.
+// A simple implementation of the same rules, with fully sorted lists and without slots and tree.
 std::vector<Scored> plain_search(const SamplingParams& params, const Text& end_tokens, int32_t max_new_tokens,
                                  const LanguageModel& model) {
   const auto width = static_cast<size_t>(params.num_sequences());
@@ -142,8 +142,8 @@ std::vector<Scored> plain_search(const SamplingParams& params, const Text& end_t
   return finished;
 }
 
-// Made-up log-probabilities. coarse: many are equal. holes: many are impossible.
-LanguageModel made_up_model(uint64_t seed, size_t vocab_size, bool coarse, bool holes) {
+// Synthetic log-probabilities. coarse: many are equal. holes: many are impossible.
+LanguageModel synthetic_model(uint64_t seed, size_t vocab_size, bool coarse, bool holes) {
   return [=](const Text& text) {
     uint64_t state = mix64(seed);
     for (const TokenId token : text) state = mix64(state ^ static_cast<uint64_t>(token + 1));
@@ -161,7 +161,7 @@ LanguageModel made_up_model(uint64_t seed, size_t vocab_size, bool coarse, bool 
   };
 }
 
-TEST(BeamSearch, FindsWhatSortingAllCandidatesFinds) {
+TEST(BeamSearch, MatchesSortingAllCandidates) {
   for (uint64_t seed = 0; seed < 600; ++seed) {
     const auto draw = [&](uint64_t what, uint64_t count) { return mix64(seed * 31 + what) % count; };
     SamplingParams params = beam_params(1 + static_cast<int32_t>(draw(1, 7)));
@@ -173,7 +173,7 @@ TEST(BeamSearch, FindsWhatSortingAllCandidatesFinds) {
     const auto max_new_tokens = static_cast<int32_t>(1 + draw(6, 12));
     Text end_tokens;
     for (uint64_t i = draw(7, 4); i > 0; --i) end_tokens.push_back(static_cast<TokenId>(draw(7 + i, vocab)));
-    const LanguageModel model = made_up_model(seed, vocab, draw(11, 3) == 0, draw(12, 3) == 0);
+    const LanguageModel model = synthetic_model(seed, vocab, draw(11, 3) == 0, draw(12, 3) == 0);
 
     Beams beams(params, end_tokens, max_new_tokens);
     beams.run(model);
@@ -193,8 +193,8 @@ TEST(BeamSearch, FindsWhatSortingAllCandidatesFinds) {
   }
 }
 
-TEST(BeamSearch, AWideEnoughSearchFindsTheBestText) {
-  const LanguageModel model = made_up_model(5, 4, false, false);
+TEST(BeamSearch, AWideSearchFindsTheBestText) {
+  const LanguageModel model = synthetic_model(5, 4, false, false);
   double best = -1e9;
   Text best_text;
   for (TokenId a = 0; a < 4; ++a) {
@@ -213,7 +213,7 @@ TEST(BeamSearch, AWideEnoughSearchFindsTheBestText) {
   EXPECT_NEAR(beams.search().hypotheses()[0].score, best / 3, 1e-12);
 }
 
-TEST(BeamSearch, OfEqualCandidatesTheBetterBeamAndTheLowerTokenComeFirst) {
+TEST(BeamSearch, TiesGoToTheBetterBeamAndTheLowerToken) {
   Beams beams(beam_params(3, 3), {}, 2);
   const LanguageModel flat = [](const Text&) { return std::vector<float>(5, -1.0F); };
   const BeamSearch::Step& first = beams.step(flat);
@@ -226,9 +226,9 @@ TEST(BeamSearch, OfEqualCandidatesTheBetterBeamAndTheLowerTokenComeFirst) {
   EXPECT_THAT(found[2].token_ids, ElementsAre(0, 2));
 }
 
-TEST(BeamSearch, AFirstChildStaysAndTheOthersTakeSlotsWithoutOne) {
+TEST(BeamSearch, TheFirstChildKeepsItsSlotAndOthersUseFreeSlots) {
   Beams beams(beam_params(4), {}, 9);
-  // Token 0 is by far the best to follow a text that ends with 2; all else is poor.
+  // After a text that ends with 2, token 0 is by far the most probable one. All other texts are improbable.
   const LanguageModel model = [](const Text& text) {
     std::vector<float> logprobs = {-1.0F, -1.1F, -0.9F, -1.2F, -9.0F};
     if (!text.empty() && text.back() != 2) {
@@ -249,7 +249,7 @@ TEST(BeamSearch, AFirstChildStaysAndTheOthersTakeSlotsWithoutOne) {
   EXPECT_THAT(step.dropped, IsEmpty());
 }
 
-TEST(BeamSearch, BeamsThatNothingCanFollowAreDroppedAndTheirSlotsUsedAgain) {
+TEST(BeamSearch, BeamsWithoutContinuationsAreDroppedAndTheirSlotsReused) {
   constexpr float kNever = -std::numeric_limits<float>::infinity();
   Beams beams(beam_params(3, 3), {}, 9);
   const LanguageModel model = [&](const Text& text) -> std::vector<float> {
@@ -267,7 +267,7 @@ TEST(BeamSearch, BeamsThatNothingCanFollowAreDroppedAndTheirSlotsUsedAgain) {
   EXPECT_EQ(beams.search().num_open(), 3U);
 }
 
-TEST(BeamSearch, EndsWithFewerTextsWhereNoMoreArePossible) {
+TEST(BeamSearch, EndsWithFewerTextsIfNoMoreArePossible) {
   constexpr float kNever = -std::numeric_limits<float>::infinity();
   Beams beams(beam_params(3, 3), {1}, 9);
   const LanguageModel model = [&](const Text& text) -> std::vector<float> {
@@ -287,18 +287,18 @@ int steps_with(EarlyStopping early, float end, float best) {
   return beams.run([=](const Text&) { return std::vector<float>{end, best, best - 0.3F}; });
 }
 
-TEST(BeamSearch, EarlyStoppingDecidesWhenItIsOver) {
-  // Two texts are finished after two tokens. The best open beam is better than they are, and stays so.
+TEST(BeamSearch, EarlyStoppingDeterminesTheEnd) {
+  // Two texts are finished after two tokens. The best active beam has a higher score, and keeps it.
   EXPECT_EQ(steps_with(EarlyStopping::kYes, -0.8F, -0.6F), 2);
   EXPECT_EQ(steps_with(EarlyStopping::kNo, -0.8F, -0.6F), 20);
-  // It is worse than they are, and would not be if it cost nothing from there on to length 20: up to 14
-  // tokens.
+  // It has a lower score. With a cost of zero for all further tokens, up to length 20, it would exceed
+  // theirs: up to 14 tokens.
   EXPECT_EQ(steps_with(EarlyStopping::kYes, -0.5F, -1.2F), 2);
   EXPECT_EQ(steps_with(EarlyStopping::kNo, -0.5F, -1.2F), 2);
   EXPECT_EQ(steps_with(EarlyStopping::kNever, -0.5F, -1.2F), 15);
 }
 
-TEST(BeamSearch, KeepsTheAlternativesOfEachTokenOfATextWhereAsked) {
+TEST(BeamSearch, ReturnsAlternativesOfEachTokenOnRequest) {
   SamplingParams params = beam_params(2, 2);
   params.logprobs = 1;
   BeamSearch search(params, {}, 2);
@@ -321,7 +321,7 @@ TEST(BeamSearch, KeepsTheAlternativesOfEachTokenOfATextWhereAsked) {
   EXPECT_EQ(found[0].positions[1].chosen.logprob, -0.25F);
   EXPECT_EQ(found[0].positions[1].top[0].token, 8);
   EXPECT_EQ(found[1].positions[0].rank, 2);
-  EXPECT_EQ(found[1].positions[0].top[0].token, 3) << "both tokens stand in one row";
+  EXPECT_EQ(found[1].positions[0].top[0].token, 3) << "both tokens are from one row";
   EXPECT_EQ(found[1].positions[1].top[0].token, 9);
 }
 

@@ -1,4 +1,4 @@
-// The sampler against distributions that tools/make_sampling_goldens.py computed.
+// The sampler, compared with distributions computed by tools/make_sampling_goldens.py.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -51,7 +51,7 @@ SamplingParams params_of(const json& fields) {
   return params;
 }
 
-TEST(SamplingGoldens, KeepTheSameTokensWithTheSameProbabilities) {
+TEST(SamplingGoldens, MatchTokensAndProbabilities) {
   ASSERT_GT(goldens()["cases"].size(), 250U);
   for (const json& entry : goldens()["cases"]) {
     SCOPED_TRACE(entry["params"].dump() + " row " + entry["row"].dump());
@@ -81,7 +81,7 @@ TEST(SamplingGoldens, KeepTheSameTokensWithTheSameProbabilities) {
       const auto expected = entry["probabilities"][i].get<float>();
       EXPECT_NEAR(probabilities[i], expected, 1e-5F * std::max(expected, 1e-2F)) << "token " << tokens[i];
     }
-    // What is drawn is one of the kept tokens.
+    // The sampled token is one of the kept tokens.
     const std::set<TokenId> kept(tokens.begin(), tokens.end());
     for (int64_t position = 0; position < 20; ++position) {
       auto outcome = sample_token(logits, state, position, workspace);
@@ -91,7 +91,7 @@ TEST(SamplingGoldens, KeepTheSameTokensWithTheSameProbabilities) {
   }
 }
 
-TEST(SamplingGoldens, RawLogprobsRanksAndAlternativesAgree) {
+TEST(SamplingGoldens, MatchLogprobsRanksAndAlternatives) {
   for (const json& entry : goldens()["logprobs"]) {
     SCOPED_TRACE(entry.dump());
     const std::vector<float> logits = row_of(entry);

@@ -22,10 +22,10 @@ std::vector<float> random_row(size_t size, float spread, uint32_t seed) {
   return row;
 }
 
-// Lengths around the group of 16 and the block of 256, where the tails are.
+// Lengths around the group of 16 and the block of 256, to test partial groups and blocks.
 const std::vector<size_t> kSizes = {1, 15, 16, 17, 255, 256, 257, 1000, 4096, 70001};
 
-TEST(RowMath, BlockMaximaAndFindMaxAgreeWithAScan) {
+TEST(RowMath, BlockMaximaAndFindMaxMatchAScan) {
   for (const size_t size : kSizes) {
     const std::vector<float> row = random_row(size, 3.0F, static_cast<uint32_t>(size));
     std::vector<float> maxima(num_blocks(size));
@@ -42,7 +42,7 @@ TEST(RowMath, BlockMaximaAndFindMaxAgreeWithAScan) {
   }
 }
 
-TEST(RowMath, EveryPlaceOfANanOrInfinityIsSeen) {
+TEST(RowMath, DetectsNanAndInfinityAtEveryPosition) {
   for (const size_t size : {size_t{1}, size_t{17}, size_t{300}}) {
     std::vector<float> maxima(num_blocks(size));
     for (size_t i = 0; i < size; ++i) {
@@ -75,7 +75,7 @@ TEST(RowMath, SumOfExponentialsIsAccurate) {
         const double distance = double{(max - row[i]) * scale};
         const double exact = std::exp(-distance);
         const double error = exact * (3e-7 + 2e-7 * distance);
-        EXPECT_NEAR(double{weights[i]}, exact, error + 1.2e-38);  // subnormal results are 0
+        EXPECT_NEAR(double{weights[i]}, exact, error + 1.2e-38);  // denormal results are 0
       }
     }
   }
@@ -93,7 +93,7 @@ TEST(RowMath, ExponentialIsOneAtTheMaximumAndZeroFarBelow) {
   EXPECT_EQ(weights[4], 0.0F);
 }
 
-TEST(RowMath, GatherKeepsWhatReachesTheBoundInOrder) {
+TEST(RowMath, GatherKeepsEntriesAtOrAboveTheBoundInOrder) {
   for (const size_t size : kSizes) {
     const std::vector<float> row = random_row(size, 2.0F, 5);
     std::vector<float> maxima(num_blocks(size));
@@ -113,7 +113,7 @@ TEST(RowMath, GatherKeepsWhatReachesTheBoundInOrder) {
   }
 }
 
-TEST(RowMath, CountBeforeGivesEqualEntriesToTheLowerIndex) {
+TEST(RowMath, CountBeforeOrdersEqualEntriesByIndex) {
   const std::vector<float> row = {1.0F, 3.0F, 2.0F, 3.0F, 2.0F};
   EXPECT_EQ(count_before(row, 3.0F, 1), 0U);
   EXPECT_EQ(count_before(row, 3.0F, 3), 1U);

@@ -62,7 +62,7 @@ std::vector<TokenId> kept(std::vector<float> logits, const SamplingState& state,
   return tokens;
 }
 
-TEST(Sampler, GreedyTakesTheLowerIdOfEqualLogits) {
+TEST(Sampler, GreedySelectsTheLowestIdAmongEqualLogits) {
   std::vector<float> logits(700, -1.0F);
   logits[300] = logits[301] = logits[650] = 2.0F;
   EXPECT_EQ(sample(logits, make_state(greedy_params(), logits.size())).token, 300);
@@ -100,9 +100,9 @@ TEST(Sampler, MinPOfOneKeepsTheMostLikelyOnly) {
   EXPECT_THAT(kept({0.0F, 2.0F, 1.0F, 2.0F}, make_state(params, 4)), ElementsAre(1, 3));
 }
 
-// Partial selection against sorting everything, where the row is long, flat, peaked, or full of equal
+// Compares partial selection with full sorting, for long rows that are flat, peaked, or have many equal
 // entries.
-TEST(Sampler, PartialSelectionKeepsWhatSortingWouldKeep) {
+TEST(Sampler, PartialSelectionMatchesSorting) {
   constexpr size_t kVocab = 30011;
   for (const float spread : {0.001F, 1.0F, 6.0F, -1.0F}) {
     std::vector<float> logits = random_row(kVocab, std::abs(spread), 77);
@@ -137,7 +137,7 @@ TEST(Sampler, PartialSelectionKeepsWhatSortingWouldKeep) {
         ++count;
       }
       const std::vector<TokenId> tokens = kept(logits, make_state(params, kVocab));
-      // A flat row has many entries within a rounding error of the cut.
+      // A flat row has many entries within a rounding error of the cutoff.
       EXPECT_NEAR(static_cast<double>(tokens.size()), static_cast<double>(count), 1.0 + 1e-4 * kVocab)
           << spread << " top_p " << top_p;
       std::vector<TokenId> expected(order.begin(), order.begin() + static_cast<ptrdiff_t>(tokens.size()));
@@ -157,7 +157,7 @@ double chi_square(const SamplingParams& params, const std::vector<float>& row, i
     ++counts[static_cast<size_t>(sample_token(logits, state, position, workspace)->token)];
   }
   double sum = 0.0;
-  int rare_count = 0;  // cells too rare for the statistic are pooled
+  int rare_count = 0;  // cells that are too rare for the statistic are pooled
   double rare_expected = 0.0;
   *cells = 0;
   for (const TokenProbability& entry : distribution) {
@@ -178,7 +178,8 @@ double chi_square(const SamplingParams& params, const std::vector<float>& row, i
   return sum;
 }
 
-// Far in the tail of the chi-square distribution (mean = degrees of freedom, variance twice that).
+// A quantile far in the tail of the chi-square distribution (mean = degrees of freedom, variance = twice the
+// mean).
 double chi_square_limit(size_t cells) {
   const auto freedom = static_cast<double>(cells - 1);
   return freedom + 4.0 * std::sqrt(2.0 * freedom);
@@ -197,18 +198,19 @@ TEST(Sampler, DrawsFollowTheDistribution) {
     const double statistic = chi_square(params, random_row(600, 1.5F, 3), 60000, &cells);
     ASSERT_GT(cells, 10U);
     EXPECT_LT(statistic, chi_square_limit(cells)) << cells;
-    EXPECT_GT(statistic, static_cast<double>(cells - 1) * 0.3) << cells;  // too good is wrong too
+    EXPECT_GT(statistic, static_cast<double>(cells - 1) * 0.3)
+        << cells;  // a fit that is too good is an error, too
   }
 }
 
-TEST(Sampler, ADrawDependsOnSeedSampleAndPositionAlone) {
+TEST(Sampler, DrawsDependOnlyOnSeedSampleAndPosition) {
   const std::vector<float> logits = random_row(5000, 1.0F, 8);
   const SamplingParams params;
   const auto tokens = [&](uint64_t seed, int32_t sample_index, size_t workspace_use) {
     SamplerWorkspace workspace(5000);
     std::vector<TokenId> drawn;
     for (int64_t position = 10; position < 40; ++position) {
-      for (size_t i = 0; i < workspace_use; ++i) {  // other sequences of a batch in between
+      for (size_t i = 0; i < workspace_use; ++i) {  // other sequences of the batch are sampled in between
         std::vector<float> other = random_row(5000, 3.0F, static_cast<uint32_t>(i));
         SamplingParams truncated;
         truncated.top_p = 0.9F;
@@ -227,7 +229,7 @@ TEST(Sampler, ADrawDependsOnSeedSampleAndPositionAlone) {
   EXPECT_GT(std::set<TokenId>(alone.begin(), alone.end()).size(), 20U);
 }
 
-TEST(Sampler, ThreadsWithWorkspacesOfTheirOwnAgreeBitForBit) {
+TEST(Sampler, ThreadsWithSeparateWorkspacesGiveTheSameBits) {
   const std::vector<float> logits = random_row(4321, 2.0F, 8);
   SamplingParams params;
   params.top_p = 0.97F;
@@ -250,7 +252,7 @@ TEST(Sampler, ThreadsWithWorkspacesOfTheirOwnAgreeBitForBit) {
   EXPECT_EQ(first, second);
 }
 
-TEST(Sampler, LogprobsAreOfTheRawLogits) {
+TEST(Sampler, LogprobsUseTheRawLogits) {
   SamplingParams params = greedy_params();
   params.logit_bias = {{1, -100.0F}, {3, 5.0F}};
   params.repetition_penalty = 2.0F;
@@ -270,7 +272,7 @@ TEST(Sampler, LogprobsAreOfTheRawLogits) {
   EXPECT_EQ(outcome.logprobs->top[1].token, 3);
 }
 
-TEST(Sampler, LogprobsComeOnlyWhenAskedForAndNoneForZero) {
+TEST(Sampler, LogprobsAreReturnedOnlyOnRequest) {
   SamplingParams params = greedy_params();
   EXPECT_FALSE(sample({0.0F, 1.0F}, make_state(params, 2)).logprobs.has_value());
   params.logprobs = 0;
@@ -280,7 +282,7 @@ TEST(Sampler, LogprobsComeOnlyWhenAskedForAndNoneForZero) {
   EXPECT_EQ(outcome.logprobs->rank, 1);
 }
 
-TEST(Sampler, MinusOneLogprobsGivesTheWholeVocabularyInOrder) {
+TEST(Sampler, MinusOneLogprobsReturnsTheWholeVocabularyInOrder) {
   SamplingParams params = greedy_params();
   params.logprobs = -1;
   const SampleOutcome outcome = sample({1.0F, 2.0F, 1.0F}, make_state(params, 3));
@@ -306,13 +308,13 @@ TEST(Sampler, MinTokensMasksEndAndStopTokensUntilReached) {
   }
 }
 
-TEST(Sampler, IgnoreEosLeavesTheEndTokenSamplable) {
+TEST(Sampler, IgnoreEosKeepsTheEndTokenSamplable) {
   SamplingParams params = greedy_params();
   params.ignore_eos = true;
   EXPECT_EQ(sample({1.0F, 0.0F, 9.0F}, make_state(params, 3, 1, 0, {2})).token, 2);
 }
 
-TEST(Sampler, PenaltiesFollowTheOutputAndOnlyRepetitionThePrompt) {
+TEST(Sampler, PenaltiesApplyToTheOutputAndOnlyRepetitionToThePrompt) {
   SamplingParams params = greedy_params();
   params.presence_penalty = 2.0F;
   const std::vector<float> logits = {3.0F, 2.5F, 2.0F};
@@ -332,7 +334,7 @@ TEST(Sampler, AllowedTokensAndGrammarMaskBothApply) {
   for (const uint32_t token : {0U, 31U, 32U, 63U, 69U}) {
     grammar[token / 32] |= 1U << (token % 32);
   }
-  grammar[2] |= 0xFFFFFFC0U;  // bits behind the vocabulary mean nothing
+  grammar[2] |= 0xFFFFFFC0U;  // bits past the end of the vocabulary are ignored
   EXPECT_THAT(kept(logits, make_state(params, 70), grammar), ElementsAre(0, 31, 32, 63, 69));
   params.allowed_token_ids = {63, 5, 31, 63};
   EXPECT_THAT(kept(logits, make_state(params, 70)), ElementsAre(5, 31, 63));
@@ -341,7 +343,7 @@ TEST(Sampler, AllowedTokensAndGrammarMaskBothApply) {
             sample(logits, make_state(params, 70), 0, grammar).logprob);
 }
 
-TEST(Sampler, NamesTheMasksThatLeaveNothing) {
+TEST(Sampler, ErrorsNameTheMasksThatAllowNoToken) {
   SamplingParams params;
   params.allowed_token_ids = {2};
   params.min_tokens = 1;
@@ -358,7 +360,7 @@ TEST(Sampler, NamesTheMasksThatLeaveNothing) {
   EXPECT_FALSE(sample_token(logits, make_state({}, 3), 0, workspace, nothing).ok());
 }
 
-TEST(Sampler, LogitsThatAreNotNumbersFailAndLeaveTheWorkspaceUsable) {
+TEST(Sampler, NanLogitsFailAndKeepTheWorkspaceUsable) {
   SamplerWorkspace workspace(3);
   for (const std::vector<float>& bad : {std::vector<float>{kNan, kNan, kNan},
                                         {0.0F, kNan, 1.0F},
@@ -395,7 +397,7 @@ TEST(Sampler, ExtremePenaltiesAndTemperaturesStayFinite) {
   }
 }
 
-TEST(Sampler, AMismatchOfSizesIsAFailure) {
+TEST(Sampler, RejectsMismatchedSizes) {
   SamplerWorkspace workspace(4);
   std::vector<float> logits(3, 0.0F);
   EXPECT_FALSE(sample_token(logits, make_state({}, 3), 0, workspace).ok());
@@ -410,11 +412,11 @@ BeamRow beam_row(std::vector<float> logits, const SamplingState& state, size_t c
   SamplerWorkspace workspace(static_cast<int32_t>(logits.size()));
   BeamRow row;
   EXPECT_TRUE(fill_beam_row(logits, state, count, workspace, row).ok());
-  EXPECT_EQ(logits, raw) << "the row is raw again";
+  EXPECT_EQ(logits, raw) << "the row is restored";
   return row;
 }
 
-TEST(Sampler, ABeamsCandidatesAreTheLikeliestTokensWithTheirLogprobs) {
+TEST(Sampler, BeamCandidatesAreTheMostProbableTokensWithTheirLogprobs) {
   const std::vector<float> logits = random_row(3000, 3.0F, 5);
   double sum = 0.0;
   for (const float logit : logits) sum += std::exp(double{logit});
@@ -423,7 +425,7 @@ TEST(Sampler, ABeamsCandidatesAreTheLikeliestTokensWithTheirLogprobs) {
   std::sort(order.begin(), order.end(), [&](TokenId a, TokenId b) {
     return logits[static_cast<size_t>(a)] > logits[static_cast<size_t>(b)];
   });
-  SamplingParams params;  // neither temperature nor anything else that is for sampling counts
+  SamplingParams params;  // temperature and other sampling parameters have no effect
   params.use_beam_search = true;
   params.temperature = 0.3F;
   params.logprobs = 2;
@@ -441,7 +443,7 @@ TEST(Sampler, ABeamsCandidatesAreTheLikeliestTokensWithTheirLogprobs) {
   EXPECT_EQ(row.top[1].logprob, row.candidates[1].logprob);
 }
 
-TEST(Sampler, ABeamsCandidatesFollowMasksAndBiasWithoutNewNormalisation) {
+TEST(Sampler, BeamCandidatesUseMasksAndBiasWithoutRenormalization) {
   const std::vector<float> logits = {3.0F, 2.0F, 1.0F, 0.0F, -1.0F};
   SamplingParams params;
   params.use_beam_search = true;
@@ -451,7 +453,8 @@ TEST(Sampler, ABeamsCandidatesFollowMasksAndBiasWithoutNewNormalisation) {
   params.logprobs = 0;
   const SamplingState state = make_state(params, logits.size(), 1, 0, {0});
   const BeamRow row = beam_row(logits, state, 4);
-  ASSERT_EQ(row.candidates.size(), 3U) << "token 2 is not allowed, token 0 would end too early";
+  ASSERT_EQ(row.candidates.size(), 3U)
+      << "token 2 is not allowed, and token 0 would end the text before min_tokens";
   const double norm = std::log(std::exp(3.0) + std::exp(2.0) + std::exp(1.0) + 1.0 + std::exp(-1.0));
   const std::vector<TokenId> tokens = {1, 4, 3};
   const std::vector<double> gains = {2.0 - norm, 1.5 - norm, 0.0 - norm};
@@ -465,7 +468,7 @@ TEST(Sampler, ABeamsCandidatesFollowMasksAndBiasWithoutNewNormalisation) {
   EXPECT_TRUE(row.top.empty());
 }
 
-TEST(Sampler, ABeamsRowThatIsNoNumberIsAFailure) {
+TEST(Sampler, RejectsBeamRowsWithNan) {
   std::vector<float> logits = {0.0F, kNan, 1.0F};
   SamplerWorkspace workspace(3);
   BeamRow row;

@@ -13,7 +13,7 @@ namespace {
 
 using ::testing::ElementsAre;
 
-TEST(TokenCounts, CountsWhatAMapWouldCount) {
+TEST(TokenCounts, MatchesCountingWithAMap) {
   TokenCounts counts;
   std::map<TokenId, int32_t> expected;
   std::mt19937 generator(1);
@@ -33,14 +33,14 @@ TEST(TokenCounts, CountsWhatAMapWouldCount) {
   }
 }
 
-TEST(SamplingState, RemembersNothingOfTheTokensWithoutPenalties) {
+TEST(SamplingState, StoresNoTokensWithoutPenalties) {
   SamplingState state({}, std::vector<TokenId>{1, 2, 3}, {}, 1, 0, 10);
   state.append(4);
   EXPECT_EQ(state.num_generated(), 1);
   EXPECT_TRUE(state.counts().entries().empty());
 }
 
-TEST(SamplingState, ForkSharesThePastAndNothingAfter) {
+TEST(SamplingState, ForksShareOnlyThePast) {
   SamplingParams params;
   params.frequency_penalty = 1.0F;
   SamplingState parent(params, {}, {}, 77, 0, 10);
@@ -55,7 +55,7 @@ TEST(SamplingState, ForkSharesThePastAndNothingAfter) {
   EXPECT_EQ(parent.counts().entries()[0].in_output, 1);
 }
 
-TEST(SamplingState, PassesOverIdsOutsideOfTheVocabulary) {
+TEST(SamplingState, IgnoresIdsOutsideOfTheVocabulary) {
   SamplingParams params;
   params.repetition_penalty = 1.5F;
   params.min_tokens = 1;

@@ -17,7 +17,7 @@ constexpr int32_t kVocab = 100;
 constexpr int32_t kMaxLogprobs = 20;
 
 struct Case {
-  std::string param;  // the field at fault; empty: accepted
+  std::string param;  // the invalid field; empty if the parameters are accepted
   std::function<void(SamplingParams&)> change;
 };
 
@@ -36,7 +36,7 @@ void check(const std::vector<Case>& cases) {
   }
 }
 
-TEST(Validate, AcceptsTheDefaultsAndTheEndsOfEveryRange) {
+TEST(Validate, AcceptsDefaultsAndBoundsOfEveryRange) {
   check({
       {"", [](SamplingParams&) {}},
       {"", [](SamplingParams& p) { p.temperature = 0.0F; }},
@@ -64,7 +64,7 @@ TEST(Validate, AcceptsTheDefaultsAndTheEndsOfEveryRange) {
   });
 }
 
-TEST(Validate, BeamSearchTakesWhatItCanFollow) {
+TEST(Validate, BeamSearchAcceptsSupportedParameters) {
   check({
       {"", [](SamplingParams& p) { p.use_beam_search = true, p.n = 4, p.temperature = 0.0F; }},
       {"", [](SamplingParams& p) { p.use_beam_search = true, p.n = 4, p.temperature = 0.7F; }},
@@ -82,7 +82,7 @@ TEST(Validate, BeamSearchTakesWhatItCanFollow) {
   });
 }
 
-TEST(Validate, BeamSearchRefusesWhatItCannotFollow) {
+TEST(Validate, BeamSearchRejectsUnsupportedParameters) {
   check({
       {"best_of", [](SamplingParams& p) { p.use_beam_search = true, p.n = 4, p.beam_width = 3; }},
       {"best_of", [](SamplingParams& p) { p.use_beam_search = true, p.beam_width = 1025; }},
@@ -104,7 +104,7 @@ TEST(Validate, BeamSearchRefusesWhatItCannotFollow) {
   });
 }
 
-TEST(Validate, RefusesWhatIsOutsideAndNamesTheField) {
+TEST(Validate, RejectsValuesOutOfRangeAndNamesTheField) {
   check({
       {"n", [](SamplingParams& p) { p.n = 0; }},
       {"n", [](SamplingParams& p) { p.n = 16385; }},
@@ -146,7 +146,7 @@ TEST(Validate, RefusesWhatIsOutsideAndNamesTheField) {
   });
 }
 
-TEST(Validate, TheWholeVocabularyMayBeAskedForWhereTheServerAllowsIt) {
+TEST(Validate, AcceptsLogprobsOfTheWholeVocabularyIfTheServerAllowsIt) {
   SamplingParams params;
   params.logprobs = -1;
   EXPECT_TRUE(validate(params, kVocab, -1).ok());
@@ -155,7 +155,7 @@ TEST(Validate, TheWholeVocabularyMayBeAskedForWhereTheServerAllowsIt) {
   EXPECT_FALSE(validate(params, kVocab, -1).ok());
 }
 
-TEST(Validate, MessagesGiveTheRangeAndTheValue) {
+TEST(Validate, MessagesContainTheRangeAndTheValue) {
   SamplingParams params;
   params.temperature = 2.1F;
   EXPECT_EQ(validate(params, kVocab, kMaxLogprobs).failure().message,
@@ -166,7 +166,7 @@ TEST(Validate, MessagesGiveTheRangeAndTheValue) {
             "repetition_penalty must be greater than 0 and finite, but is -0.5.");
 }
 
-TEST(EffectiveSeed, IsTheRequestsOwnUnlessItHasNone) {
+TEST(EffectiveSeed, IsTheSeedOfTheRequestIfItHasOne) {
   SamplingParams params;
   const uint64_t drawn = effective_seed(params, 1, 2);
   EXPECT_NE(drawn, effective_seed(params, 1, 3));

@@ -20,7 +20,7 @@ bool contains(const std::vector<TokenId>& ids, TokenId id) {
   return std::find(ids.begin(), ids.end(), id) != ids.end();
 }
 
-SequenceInit init_of(const SchedulerRequest& request) {
+SequenceInit init_of(const Request& request) {
   SequenceInit init;
   init.prompt_token_ids = request.prompt_token_ids;
   init.sampling = request.sampling;
@@ -43,17 +43,17 @@ uint64_t history_hash(uint64_t before, TokenId token) {
 TokenId draw(const SequenceInit& init, int32_t sample_index, uint64_t history, int32_t num_generated) {
   const uint64_t random = mix(history ^ mix(init.seed * 1000 + static_cast<uint64_t>(sample_index)));
   TokenId token = static_cast<TokenId>(random % kVocabulary);
-  if (num_generated < init.sampling.min_tokens) {
-    while (contains(init.sampling.stop_token_ids, token) || contains(init.end_token_ids, token)) {
+  if (num_generated < init.sampling->min_tokens) {
+    while (contains(init.sampling->stop_token_ids, token) || contains(init.end_token_ids, token)) {
       token = (token + 1) % kVocabulary;
     }
   }
   return token;
 }
 
-Expected expected_sample(const SchedulerRequest& request, int32_t index, int32_t max_model_len) {
+Expected expected_sample(const Request& request, int32_t index, int32_t max_model_len) {
   const SequenceInit init = init_of(request);
-  const SamplingParams& sampling = request.sampling;
+  const SamplingParams& sampling = *request.sampling;
   Expected expected;
   uint64_t history = history_root(request.adapter);
   for (const TokenId token : request.prompt_token_ids) history = history_hash(history, token);
@@ -80,9 +80,9 @@ Expected expected_sample(const SchedulerRequest& request, int32_t index, int32_t
 
 FakeBeamSearch::FakeBeamSearch(const SequenceInit& init, int32_t max_model_len)
     : init_(init),
-      max_new_tokens_(std::min(init.sampling.max_tokens,
+      max_new_tokens_(std::min(init.sampling->max_tokens,
                                max_model_len - static_cast<int32_t>(init.prompt_token_ids.size()))),
-      beams_(static_cast<size_t>(init.sampling.num_sequences())) {
+      beams_(static_cast<size_t>(init.sampling->num_sequences())) {
   uint64_t history = history_root(init.adapter);
   for (const TokenId token : init.prompt_token_ids) history = history_hash(history, token);
   beams_[0] = Beam{{}, history};
@@ -130,7 +130,7 @@ FakeBeamSearch::Step FakeBeamSearch::advance() {
 std::vector<BeamHypothesis> FakeBeamSearch::hypotheses() const {
   std::vector<BeamHypothesis> texts;
   for (const auto& beam : beams_) {
-    if (!beam || static_cast<int32_t>(texts.size()) == init_.sampling.n) continue;
+    if (!beam || static_cast<int32_t>(texts.size()) == init_.sampling->n) continue;
     BeamHypothesis& text = texts.emplace_back();
     text.token_ids = beam->token_ids;
     text.token_ids.push_back(draw(init_, 0, beam->history, num_generated_));
@@ -139,7 +139,7 @@ std::vector<BeamHypothesis> FakeBeamSearch::hypotheses() const {
   return texts;
 }
 
-std::vector<BeamHypothesis> expected_beams(const SchedulerRequest& request, int32_t max_model_len) {
+std::vector<BeamHypothesis> expected_beams(const Request& request, int32_t max_model_len) {
   FakeBeamSearch search(init_of(request), max_model_len);
   while (!search.advance().done) {
   }
@@ -179,8 +179,8 @@ void FakeExecutor::learn(const StepPlan& plan) {
     State& state = sequences_[init.seq];
     EXPECT_TRUE(state.token_ids.empty()) << "sequence " << init.seq << " is described twice";
     state.init = init;
-    state.forked = init.sampling.n == 1;
-    if (init.sampling.use_beam_search)
+    state.forked = init.sampling->n == 1;
+    if (init.sampling->use_beam_search)
       searches_.emplace(init.seq, Search{FakeBeamSearch(init, max_model_len_), {}});
     state.tables.resize(layout_.groups.size());
     for (const TokenId token : init.prompt_token_ids) append(state, token);
@@ -209,33 +209,44 @@ void FakeExecutor::begin_disk_io(const DiskWrite& write) {
   const bool ok = static_cast<int>(disk_random_ % 10) >= disk_failures;
   disk_io_.push_back({static_cast<int>(disk_random_ / 16 % 4),
                       {write.slot, -1, true, ok},
-                      {begin, begin + layout_.block_size}});
+                      {begin, begin + layout_.block_size},
+                      write.key});
 }
 
 void FakeExecutor::begin_disk_io(const DiskRead& read) {
   disk_random_ = mix(disk_random_ + 1);
   const bool ok = static_cast<int>(disk_random_ % 10) >= disk_failures;
-  disk_io_.push_back({static_cast<int>(disk_random_ / 16 % 4), {read.slot, read.host_block, false, ok}, {}});
+  disk_io_.push_back(
+      {static_cast<int>(disk_random_ / 16 % 4), {read.slot, read.host_block, false, ok}, {}, {}});
 }
 
 void FakeExecutor::end_disk_io(StepResult& result) {
-  std::vector<DiskIo> going_on;
+  std::vector<DiskIo> in_flight;
   for (DiskIo& io : disk_io_) {
     if (--io.num_steps > 0) {
-      going_on.push_back(std::move(io));
-      continue;
-    }
-    result.disk_outcomes.push_back(io.outcome);
-    if (io.outcome.write) {
-      if (io.outcome.ok) disk_[io.outcome.slot] = io.bytes;
+      in_flight.push_back(std::move(io));
       continue;
     }
     std::vector<uint64_t> bytes(static_cast<size_t>(layout_.block_size), 1);
-    if (io.outcome.ok) bytes = disk_.at(io.outcome.slot);
+    if (disk != nullptr) {
+      if (io.outcome.write) {
+        io.outcome.ok = io.outcome.ok && disk->write(io.outcome.slot, io.key, io.bytes);
+      } else if (auto read = io.outcome.ok ? disk->read(io.outcome.slot) : std::nullopt) {
+        bytes = std::move(*read);
+      } else {
+        io.outcome.ok = false;
+      }
+    } else if (io.outcome.write) {
+      if (io.outcome.ok) disk_[io.outcome.slot] = io.bytes;
+    } else if (io.outcome.ok) {
+      bytes = disk_.at(io.outcome.slot);
+    }
+    result.disk_outcomes.push_back(io.outcome);
+    if (io.outcome.write) continue;
     std::copy(bytes.begin(), bytes.end(),
               host_.begin() + static_cast<ptrdiff_t>(io.outcome.host_block) * layout_.block_size);
   }
-  disk_io_ = std::move(going_on);
+  disk_io_ = std::move(in_flight);
 }
 
 void FakeExecutor::perform(const BlockCopy& copy) {
@@ -258,7 +269,7 @@ void FakeExecutor::write(const ScheduledSequence& scheduled, std::map<BlockId, S
       ASSERT_EQ(state.tables[g].size(), 1U) << "sequence " << scheduled.seq << " has one live state";
       if (scheduled.num_computed_tokens > 0) {
         ASSERT_EQ(slot(g, state, 0), state.hashes[static_cast<size_t>(scheduled.num_computed_tokens - 1)] + g)
-            << "sequence " << scheduled.seq << " goes on from another state";
+            << "sequence " << scheduled.seq << " continues from another state";
       }
       slot(g, state, 0) = state.hashes[static_cast<size_t>(end - 1)] + g;
       const auto [writer, first] = writers.emplace(state.tables[g][0], scheduled.seq);
@@ -283,6 +294,8 @@ void FakeExecutor::read(const ScheduledSequence& scheduled) {
     int32_t begin = 0;
     if (group.kind == KvGroupKind::kSlidingWindow)
       begin = std::max(0, scheduled.num_computed_tokens - group.window + 1);
+    if (group.kind == KvGroupKind::kChunked)
+      begin = scheduled.num_computed_tokens - scheduled.num_computed_tokens % group.window;
     for (int32_t p = begin; p < end; ++p) {
       ASSERT_EQ(slot(g, state, p), state.hashes[static_cast<size_t>(p)] + g)
           << "sequence " << scheduled.seq << " reads another history at position " << p << " of group " << g;
@@ -294,7 +307,7 @@ void FakeExecutor::sample(const ScheduledSequence& scheduled, StepResult& result
   const SeqId seq = scheduled.seq;
   State& state = sequences_[seq];
   const int32_t end = scheduled.num_computed_tokens + scheduled.num_new_tokens;
-  if (state.init.sampling.prompt_logprobs &&
+  if (state.init.sampling->prompt_logprobs &&
       scheduled.num_computed_tokens < static_cast<int32_t>(state.init.prompt_token_ids.size())) {
     PromptLogprobs logprobs{seq, std::max(1, scheduled.num_computed_tokens), {}};
     logprobs.positions.resize(static_cast<size_t>(end - logprobs.first_position));
@@ -314,7 +327,7 @@ void FakeExecutor::sample(const ScheduledSequence& scheduled, StepResult& result
   if (!state.forked) {
     EXPECT_EQ(end, num_prompt);
     state.forked = true;
-    for (int32_t i = 1; i < state.init.sampling.n; ++i) {
+    for (int32_t i = 1; i < state.init.sampling->n; ++i) {
       EXPECT_FALSE(sequences_.contains(seq + i));
       fork(seq, seq + i, i, result);
       drawing.push_back(seq + i);
@@ -373,7 +386,7 @@ StepResult FakeExecutor::execute(const StepPlan& plan) {
     EXPECT_TRUE(seen.insert(scheduled.seq).second) << "sequence " << scheduled.seq << " is scheduled twice";
     EXPECT_GT(scheduled.num_new_tokens, 0);
     EXPECT_LE(end, state.token_ids.size());
-    EXPECT_EQ(scheduled.sample, end == state.token_ids.size() && state.init.sampling.max_tokens > 0);
+    EXPECT_EQ(scheduled.sample, end == state.token_ids.size() && state.init.sampling->max_tokens > 0);
     num_tokens += scheduled.num_new_tokens;
     write(scheduled, writers);
   }
@@ -382,7 +395,7 @@ StepResult FakeExecutor::execute(const StepPlan& plan) {
   for (const ScheduledSequence& scheduled : plan.scheduled) read(scheduled);
   for (const ScheduledSequence& scheduled : plan.scheduled) {
     if (fail_next.erase(scheduled.seq) > 0) {
-      // What a failed computation leaves behind is not a history.
+      // A failed computation leaves no valid history.
       State& state = sequences_[scheduled.seq];
       for (int32_t i = 0; i < scheduled.num_new_tokens; ++i)
         slot(0, state, is_state(0) ? 0 : scheduled.num_computed_tokens + i) = 1;
@@ -406,10 +419,10 @@ Harness::Harness(const SchedulerConfig& scheduler_config, const KvLayout& layout
       scheduler(scheduler_config, layout),
       executor(layout, scheduler_config.max_model_len) {}
 
-Status Harness::add(SchedulerRequest request) {
-  Request record;
+Status Harness::add(Request request) {
+  Record record;
   record.request = request;
-  record.samples.resize(static_cast<size_t>(std::max(0, request.sampling.n)));
+  record.samples.resize(static_cast<size_t>(std::max(0, request.sampling->n)));
   const RequestId id = request.id;
   Status status = scheduler.add_request(std::move(request));
   if (status.ok()) requests[id] = std::move(record);
@@ -438,37 +451,37 @@ void Harness::compute() {
 }
 
 void Harness::take(const CommitResult& result) {
-  for (const SequenceProgress& progress : result.progress) {
-    ASSERT_TRUE(requests.contains(progress.request));
-    Request& request = requests[progress.request];
-    EXPECT_FALSE(request.aborted) << "news of aborted request " << progress.request;
-    EXPECT_FALSE(request.finished) << "news of finished request " << progress.request;
-    EXPECT_FALSE(request.finished_outside.contains(progress.index));
-    if (request.request.sampling.use_beam_search) {
-      EXPECT_EQ(progress.index, 0);
-      EXPECT_TRUE(progress.sampled.empty()) << "beams are told at the end";
-      if (progress.beam != nullptr) request.beams = progress.beam->hypotheses;
-      EXPECT_EQ(progress.request_finished, progress.finish_reason != FinishReason::kNone);
+  for (const SequenceUpdate& update : result.updates) {
+    ASSERT_TRUE(requests.contains(update.request));
+    Record& request = requests[update.request];
+    EXPECT_FALSE(request.aborted) << "output of aborted request " << update.request;
+    EXPECT_FALSE(request.finished) << "output of finished request " << update.request;
+    EXPECT_FALSE(request.finished_outside.contains(update.index));
+    if (request.request.sampling->use_beam_search) {
+      EXPECT_EQ(update.index, 0);
+      EXPECT_TRUE(update.sampled.empty()) << "beams are told at the end";
+      if (update.beam != nullptr) request.beams = update.beam->hypotheses;
+      EXPECT_EQ(update.request_finished, update.finish_reason != FinishReason::kNone);
     }
-    Sample& sample = request.samples[static_cast<size_t>(progress.index)];
-    EXPECT_EQ(sample.finish_reason, FinishReason::kNone) << "news of a finished sample";
-    for (const SampledToken& token : progress.sampled) {
-      EXPECT_EQ(token.seq, progress.seq);
+    Sample& sample = request.samples[static_cast<size_t>(update.index)];
+    EXPECT_EQ(sample.finish_reason, FinishReason::kNone) << "output of a finished sample";
+    for (const SampledToken& token : update.sampled) {
+      EXPECT_EQ(token.seq, update.seq);
       sample.token_ids.push_back(token.token);
     }
-    sample.finish_reason = progress.finish_reason;
-    sample.stop_token = progress.stop_token;
-    sample.error = progress.error;
-    request.finished = request.finished || progress.request_finished;
-    if (progress.prompt_logprobs != nullptr) {
-      request.num_prompt_logprobs += static_cast<int32_t>(progress.prompt_logprobs->positions.size());
+    sample.finish_reason = update.finish_reason;
+    sample.stop_token = update.stop_token;
+    sample.error = update.error;
+    request.finished = request.finished || update.request_finished;
+    if (update.prompt_logprobs != nullptr) {
+      request.num_prompt_logprobs += static_cast<int32_t>(update.prompt_logprobs->positions.size());
     }
   }
 }
 
 void Harness::drain(int max_steps) {
   for (int i = 0; scheduler.has_work(); ++i) {
-    ASSERT_LT(i, max_steps) << "the scheduler does not come to an end";
+    ASSERT_LT(i, max_steps) << "the scheduler does not finish";
     now += seconds_step + seconds_token * last_plan.num_tokens;
     const bool disk_was_busy = executor.disk_busy();
     step();
@@ -491,8 +504,8 @@ void Harness::expect_idle() const {
 }
 
 void Harness::expect_as_alone(RequestId id) const {
-  const Request& request = requests.at(id);
-  if (request.request.sampling.use_beam_search) {
+  const Record& request = requests.at(id);
+  if (request.request.sampling->use_beam_search) {
     const std::vector<BeamHypothesis> expected = expected_beams(request.request, config.max_model_len);
     ASSERT_EQ(request.beams.size(), expected.size()) << "request " << id;
     for (size_t i = 0; i < expected.size(); ++i)
@@ -513,12 +526,12 @@ void Harness::expect_as_alone(RequestId id) const {
   }
 }
 
-SchedulerRequest make_request(RequestId id, std::vector<TokenId> prompt, int32_t max_tokens, int32_t n) {
-  SchedulerRequest request;
+Request make_request(RequestId id, std::vector<TokenId> prompt, int32_t max_tokens, int32_t n) {
+  Request request;
   request.id = id;
   request.prompt_token_ids = std::move(prompt);
-  request.sampling.max_tokens = max_tokens;
-  request.sampling.n = n;
+  request.sampling.edit().max_tokens = max_tokens;
+  request.sampling.edit().n = n;
   request.seed = static_cast<uint64_t>(id) + 100;
   return request;
 }

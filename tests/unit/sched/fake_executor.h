@@ -1,6 +1,6 @@
 // An executor without a model, for tests of the scheduler. Its KV cache holds, for each slot, a hash of the
 // whole history up to that token, so that every step can check that a sequence reads exactly its own history;
-// its sampler draws a token that is a function of the request, the sample and the history alone.
+// its sampler returns a token that depends only on the request, the sample and the history.
 #pragma once
 
 #include <cstdint>
@@ -21,20 +21,21 @@ namespace quire::testing {
 
 inline constexpr int32_t kVocabulary = 64;
 
-// What sample `index` of a request must look like whatever else runs.
+// The expected tokens of sample `index` of a request, independent of other requests.
 struct Expected {
   std::vector<TokenId> token_ids;
   FinishReason finish_reason = FinishReason::kNone;
   std::optional<TokenId> stop_token;
 };
 
-// The token drawn after `history_hash`, with end and stop tokens masked as the sampling parameters say.
+// The token sampled after `history_hash`, with end and stop tokens masked according to the sampling
+// parameters.
 TokenId draw(const SequenceInit& init, int32_t sample_index, uint64_t history_hash, int32_t num_generated);
 uint64_t history_hash(uint64_t before, TokenId token);
 uint64_t history_root(int32_t adapter);
 
 // The request computed by a plain loop, without scheduler, blocks or batches.
-Expected expected_sample(const SchedulerRequest& request, int32_t index, int32_t max_model_len);
+Expected expected_sample(const Request& request, int32_t index, int32_t max_model_len);
 
 // A search that keeps, forks, drops and revives beams at random, as a function of the request and the beams'
 // histories alone.
@@ -51,7 +52,7 @@ class FakeBeamSearch {
   };
   FakeBeamSearch(const SequenceInit& init, int32_t max_model_len);
   Step advance();
-  // By slot; empty where none is open.
+  // By slot; empty if the beam is not active.
   const std::vector<std::optional<Beam>>& beams() const { return beams_; }
   std::vector<BeamHypothesis> hypotheses() const;
 
@@ -63,22 +64,34 @@ class FakeBeamSearch {
 };
 
 // A request with beam search, computed by a plain loop.
-std::vector<BeamHypothesis> expected_beams(const SchedulerRequest& request, int32_t max_model_len);
+std::vector<BeamHypothesis> expected_beams(const Request& request, int32_t max_model_len);
+
+// The bytes of a disk cache, for tests that simulate them. Called when an operation ends.
+class FakeDisk {
+ public:
+  virtual ~FakeDisk() = default;
+  // Returns whether the write succeeded. content: [block_size]
+  virtual bool write(int32_t slot, const CachedBlockHash& name, const std::vector<uint64_t>& content) = 0;
+  // Returns the content of the slot; nullopt if it has no intact block.
+  virtual std::optional<std::vector<uint64_t>> read(int32_t slot) = 0;
+};
 
 class FakeExecutor {
  public:
   explicit FakeExecutor(const KvLayout& layout, int32_t max_model_len = 1 << 20);
 
-  // Carries a plan out; test failures (GoogleTest) where the plan is wrong.
+  // Executes a plan; reports GoogleTest failures if the plan is wrong.
   StepResult execute(const StepPlan& plan);
 
-  // Sequences that fail when they are computed next.
+  // Sequences that fail the next time they are computed.
   std::set<SeqId> fail_next;
-  // Sequences for which no token comes back, as a broken executor would do.
+  // Sequences for which no token is returned, as in a broken executor.
   std::set<SeqId> silent;
 
-  // How many of ten disk reads and writes fail.
+  // Number of failures per ten disk reads and writes.
   int disk_failures = 0;
+  // Stores the blocks of the disk tier; null = this executor does, until it is destroyed.
+  FakeDisk* disk = nullptr;
   bool disk_busy() const { return !disk_io_.empty(); }
 
   size_t num_sequences() const { return sequences_.size(); }
@@ -90,7 +103,7 @@ class FakeExecutor {
     int32_t index = 0;
     bool forked = false;
     std::vector<TokenId> token_ids;
-    std::vector<uint64_t> hashes;  // of the history up to each token
+    std::vector<uint64_t> hashes;  // hash of the history up to each token
     std::vector<std::vector<BlockId>> tables;
   };
 
@@ -100,7 +113,7 @@ class FakeExecutor {
   void read(const ScheduledSequence& scheduled);
   void sample(const ScheduledSequence& scheduled, StepResult& result);
   void fork(SeqId parent, SeqId child, int32_t index, StepResult& result);
-  // Draws for all beams of the search when the last of them stands in the plan.
+  // Samples for all beams of a search once the last of them is computed.
   void sample_beam(SeqId first, StepResult& result);
   void perform(const BlockCopy& copy);
   void begin_disk_io(const DiskWrite& write);
@@ -108,7 +121,7 @@ class FakeExecutor {
   void end_disk_io(StepResult& result);
   void append(State& state, TokenId token);
   uint64_t& slot(size_t group, const State& state, int32_t position);
-  // A state group's one block: the state after all tokens so far, in the place of a token's.
+  // The block of a state group: its first slot holds the state after all tokens so far.
   bool is_state(size_t group) const { return layout_.groups[group].kind == KvGroupKind::kState; }
 
   struct Search {
@@ -120,11 +133,12 @@ class FakeExecutor {
   int32_t max_model_len_;
   std::vector<uint64_t> content_;  // [num_blocks, block_size]
   std::vector<uint64_t> host_;     // [num_host_blocks, block_size]
-  // What goes to or comes from the disk, for some steps.
+  // A disk read or write that takes several steps.
   struct DiskIo {
     int num_steps = 0;
     DiskOutcome outcome;
-    std::vector<uint64_t> bytes;  // of a write
+    std::vector<uint64_t> bytes;  // for a write
+    CachedBlockHash key;          // for a write
   };
   std::vector<DiskIo> disk_io_;
   std::map<int32_t, std::vector<uint64_t>> disk_;  // by slot
@@ -134,7 +148,7 @@ class FakeExecutor {
   std::map<SeqId, Search> searches_;  // by the request's first sequence
 };
 
-// A scheduler with its executor and what came out, by request.
+// A scheduler, its executor, and the outputs by request.
 class Harness {
  public:
   struct Sample {
@@ -143,8 +157,8 @@ class Harness {
     std::optional<TokenId> stop_token;
     std::string error;
   };
-  struct Request {
-    SchedulerRequest request;
+  struct Record {
+    Request request;
     std::vector<Sample> samples;
     bool finished = false;
     bool aborted = false;
@@ -155,7 +169,7 @@ class Harness {
 
   Harness(const SchedulerConfig& config, const KvLayout& layout);
 
-  Status add(SchedulerRequest request);
+  Status add(Request request);
   void abort(RequestId request);
   void finish(RequestId request, int32_t index);
   const StepPlan& plan();  // schedule only, at `now`
@@ -163,25 +177,25 @@ class Harness {
   void step() { plan(), compute(); }
   // Steps until nothing is left; fails the test after max_steps.
   void drain(int max_steps = 100000);
-  // Nothing is left: no block, no sequence, here or in the executor.
+  // Checks that the scheduler and the executor have no blocks and no sequences.
   void expect_idle() const;
-  // The finished request is what it is alone.
+  // Checks that the finished request has the output that it gets alone.
   void expect_as_alone(RequestId request) const;
 
-  double now = 0.0;            // what schedule() is given
-  double seconds_step = 0.0;   // how much a drained step adds to it
-  double seconds_token = 0.0;  // and each token of the step before
+  double now = 0.0;            // time passed to schedule()
+  double seconds_step = 0.0;   // duration of a step in drain()
+  double seconds_token = 0.0;  // additional duration per token
   SchedulerConfig config;
   Scheduler scheduler;
   FakeExecutor executor;
-  std::map<RequestId, Request> requests;
+  std::map<RequestId, Record> requests;
   StepPlan last_plan;
 
  private:
   void take(const CommitResult& result);
 };
 
-SchedulerRequest make_request(RequestId id, std::vector<TokenId> prompt, int32_t max_tokens, int32_t n = 1);
+Request make_request(RequestId id, std::vector<TokenId> prompt, int32_t max_tokens, int32_t n = 1);
 // A prompt of `size` tokens that no other `salt` shares.
 std::vector<TokenId> make_prompt(int32_t size, uint64_t salt);
 KvLayout make_layout(int32_t num_blocks, int32_t block_size);

@@ -1,4 +1,4 @@
-// How many KV slots are held without a token in them, on the lengths of a recorded conversation service.
+// Fraction of allocated KV slots without a token, with the lengths of a recorded conversation trace.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -40,7 +40,7 @@ std::vector<Lengths> read_trace(const std::filesystem::path& path) {
   return trace;
 }
 
-// Lengths as mixed as those of a service, where the recorded ones are missing.
+// Synthetic lengths for machines without the trace.
 std::vector<Lengths> made_up_trace() {
   std::vector<Lengths> trace;
   uint32_t state = 1;
@@ -52,7 +52,8 @@ std::vector<Lengths> made_up_trace() {
   return trace;
 }
 
-// Runs the lengths through a scheduler, all requests waiting from the start; an executor that draws token 7.
+// Runs requests of these lengths through a scheduler, all waiting from the start. The executor always
+// samples 7.
 SchedulerStats run(const std::vector<Lengths>& trace, int32_t num_blocks) {
   KvLayout layout;
   layout.block_size = 16;
@@ -62,14 +63,14 @@ SchedulerStats run(const std::vector<Lengths>& trace, int32_t num_blocks) {
   config.max_num_queued_requests = 100000;
   Scheduler scheduler(config, layout);
   for (size_t i = 0; i < trace.size(); ++i) {
-    SchedulerRequest request;
+    Request request;
     request.id = static_cast<RequestId>(i);
     request.prompt_token_ids.resize(static_cast<size_t>(std::max(1, trace[i].prompt)));
     // No two prompts share a block.
     for (size_t t = 0; t < request.prompt_token_ids.size(); ++t) {
       request.prompt_token_ids[t] = static_cast<TokenId>(i * 131 + t * 7);
     }
-    request.sampling.max_tokens = std::max(1, trace[i].output);
+    request.sampling.edit().max_tokens = std::max(1, trace[i].output);
     EXPECT_TRUE(scheduler.add_request(std::move(request)).ok());
   }
   StepResult result;

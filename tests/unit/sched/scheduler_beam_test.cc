@@ -1,4 +1,4 @@
-// Beam searches: sequences that draw together, are forked onto each other, dropped and revived.
+// Beam searches: sequences that are sampled together, forked, dropped and reused.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -17,26 +17,24 @@ SchedulerConfig beam_config() {
   return config;
 }
 
-SchedulerRequest beam_request(RequestId id, int32_t prompt_size, int32_t max_tokens, int32_t n,
-                              int32_t width) {
-  SchedulerRequest request =
-      make_request(id, make_prompt(prompt_size, static_cast<uint64_t>(id)), max_tokens, n);
-  request.sampling.use_beam_search = true;
-  request.sampling.beam_width = width;
+Request beam_request(RequestId id, int32_t prompt_size, int32_t max_tokens, int32_t n, int32_t width) {
+  Request request = make_request(id, make_prompt(prompt_size, static_cast<uint64_t>(id)), max_tokens, n);
+  request.sampling.edit().use_beam_search = true;
+  request.sampling.edit().beam_width = width;
   return request;
 }
 
-// A seed with which the search of the request goes on for at least so many steps.
-void make_long(SchedulerRequest& request, size_t num_tokens) {
+// A seed with which the search of the request takes at least num_steps steps.
+void make_long(Request& request, size_t num_tokens) {
   for (request.seed = 0;; ++request.seed) {
     const std::vector<BeamHypothesis> texts = expected_beams(request, 200);
     if (texts.front().token_ids.size() >= num_tokens) return;
   }
 }
 
-TEST(SchedulerBeams, AnswerOnceWithAllTexts) {
+TEST(SchedulerBeams, ReturnAllHypothesesOnce) {
   Harness harness(beam_config(), make_layout(128, 4));
-  SchedulerRequest request = beam_request(0, 10, 20, 2, 4);
+  Request request = beam_request(0, 10, 20, 2, 4);
   make_long(request, 10);
   ASSERT_TRUE(harness.add(request).ok());
   harness.step();
@@ -48,13 +46,13 @@ TEST(SchedulerBeams, AnswerOnceWithAllTexts) {
   harness.expect_idle();
 }
 
-TEST(SchedulerBeams, DrawTogetherOrNotAtAll) {
+TEST(SchedulerBeams, AreSampledTogetherOrNotAtAll) {
   SchedulerConfig config = beam_config();
   config.max_num_batched_tokens = 6;
   Harness harness(config, make_layout(128, 4));
-  SchedulerRequest request = beam_request(1, 10, 30, 2, 4);
+  Request request = beam_request(1, 10, 30, 2, 4);
   make_long(request, 12);
-  // Three that decode before it leave three tokens a step for four beams, while they last.
+  // Three sequences that decode before it leave three tokens per step for four beams.
   for (const RequestId id : {10, 11, 12})
     ASSERT_TRUE(harness.add(make_request(id, make_prompt(2, static_cast<uint64_t>(id)), 40)).ok());
   harness.step();
@@ -65,10 +63,10 @@ TEST(SchedulerBeams, DrawTogetherOrNotAtAll) {
 }
 
 TEST(SchedulerBeams, ArePreemptedAndResumedTogether) {
-  // One request that came before takes the blocks away.
+  // An earlier request takes the blocks.
   Harness harness(beam_config(), make_layout(37, 4));
   ASSERT_TRUE(harness.add(make_request(0, make_prompt(60, 0), 80)).ok());
-  SchedulerRequest request = beam_request(1, 22, 30, 2, 4);
+  Request request = beam_request(1, 22, 30, 2, 4);
   make_long(request, 25);
   ASSERT_TRUE(harness.add(request).ok());
   bool waited = false;
@@ -92,12 +90,12 @@ TEST(SchedulerBeams, ShareTheirPromptAgainAfterAPreemption) {
   config.policy = SchedulingPolicy::kPriority;
   config.max_num_batched_tokens = 256;
   Harness harness(config, make_layout(200, 4));
-  SchedulerRequest request = beam_request(0, 100, 30, 2, 4);
+  Request request = beam_request(0, 100, 30, 2, 4);
   request.priority = 1;
   make_long(request, 20);
   ASSERT_TRUE(harness.add(request).ok());
   for (int i = 0; i < 4; ++i) harness.step();
-  SchedulerRequest urgent = make_request(1, make_prompt(8, 1), 1, 8);
+  Request urgent = make_request(1, make_prompt(8, 1), 1, 8);
   ASSERT_TRUE(harness.add(urgent).ok());
   harness.step();
   EXPECT_EQ(harness.scheduler.stats().num_preemptions, 1);
@@ -111,14 +109,14 @@ TEST(SchedulerBeams, ShareTheirPromptAgainAfterAPreemption) {
 
 TEST(SchedulerBeams, MustFitTogether) {
   // 10 tokens share 2 blocks; 4 beams of 29 computed tokens hold 6 more each.
-  const SchedulerRequest request = beam_request(0, 10, 20, 2, 4);
+  const Request request = beam_request(0, 10, 20, 2, 4);
   Harness small(beam_config(), make_layout(25, 4));
   const Status status = small.add(request);
   ASSERT_FALSE(status.ok());
   EXPECT_THAT(status.failure().message, HasSubstr("4 beams that run together needs 26 blocks"));
   EXPECT_EQ(status.failure().param, "max_tokens");
   Harness fitting(beam_config(), make_layout(26, 4));
-  SchedulerRequest longest = request;
+  Request longest = request;
   make_long(longest, 20);
   ASSERT_TRUE(fitting.add(longest).ok());
   fitting.drain();
@@ -132,7 +130,7 @@ TEST(SchedulerBeams, MustFitTogether) {
 TEST(SchedulerBeams, EndTogetherWhenOneFailsOrTheRequestIsAborted) {
   for (const bool aborted : {false, true}) {
     Harness harness(beam_config(), make_layout(128, 4));
-    SchedulerRequest request = beam_request(0, 10, 30, 2, 4);
+    Request request = beam_request(0, 10, 30, 2, 4);
     make_long(request, 20);
     ASSERT_TRUE(harness.add(request).ok());
     for (int i = 0; i < 5; ++i) harness.step();
@@ -151,7 +149,7 @@ TEST(SchedulerBeams, EndTogetherWhenOneFailsOrTheRequestIsAborted) {
   }
 }
 
-TEST(SchedulerBeams, AnExecutorThatDoesNotEndOrDropsAllEndsTheRequest) {
+TEST(SchedulerBeams, EndIfTheExecutorReportsNoResultOrDropsAll) {
   const auto run = [](auto answer) {
     Harness harness(beam_config(), make_layout(128, 4));
     EXPECT_TRUE(harness.add(beam_request(0, 4, 5, 1, 1)).ok());
@@ -161,8 +159,7 @@ TEST(SchedulerBeams, AnExecutorThatDoesNotEndOrDropsAllEndsTheRequest) {
       StepResult result;
       result.step = plan.step;
       answer(plan.scheduled.front().seq, result);
-      for (const SequenceProgress& progress : harness.scheduler.commit(result).progress)
-        error = progress.error;
+      for (const SequenceUpdate& update : harness.scheduler.commit(result).updates) error = update.error;
       harness.scheduler.check_integrity();
     }
     return error;
@@ -171,7 +168,7 @@ TEST(SchedulerBeams, AnExecutorThatDoesNotEndOrDropsAllEndsTheRequest) {
                 result.sampled = {{seq, 7, -1.0F, {}}};
               }),
               HasSubstr("did not end"));
-  EXPECT_THAT(run([](SeqId, StepResult&) {}), HasSubstr("drew no token"));
+  EXPECT_THAT(run([](SeqId, StepResult&) {}), HasSubstr("sampled no token"));
   EXPECT_THAT(run([](SeqId seq, StepResult& result) { result.dropped = {seq}; }), HasSubstr("dropped all"));
 }
 

@@ -1,4 +1,4 @@
-// A step of sequences that only decode takes no memory from the heap.
+// A step of sequences that only decode allocates no heap memory.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -43,15 +43,15 @@ TEST_P(SchedulerCost, SteadyDecodeAllocatesNothing) {
   layout.num_host_blocks = 64;
   Scheduler scheduler(config, layout);
   for (RequestId id = 0; id < 32; ++id) {
-    SchedulerRequest request =
+    Request request =
         make_request(id, make_prompt(60 + static_cast<int32_t>(id), static_cast<uint64_t>(id)), 900, 2);
-    request.client = id % 3;
+    request.client_id = id % 3;
     ASSERT_TRUE(scheduler.add_request(std::move(request)).ok());
   }
   FakeExecutor executor(layout);
   StepResult result;
   double now = 0.0;
-  // The forks and a few steps, in which the plan's vectors find their size.
+  // The forks and a few steps, after which the plan's vectors no longer grow.
   for (int i = 0; i < 60; ++i) {
     result = executor.execute(scheduler.schedule(now += 0.01));
     scheduler.commit(result);

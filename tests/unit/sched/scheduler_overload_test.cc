@@ -1,5 +1,5 @@
-// Memory for a tenth of what is asked for at once: nothing fails, nothing is lost, every answer is what it is
-// alone, for every policy and every way to preempt.
+// KV memory for a tenth of the load: every request finishes with the output that it gets alone, for every
+// policy and preemption mode.
 #include <gtest/gtest.h>
 
 #include <tuple>
@@ -13,30 +13,30 @@ using Case = std::tuple<SchedulingPolicy, PreemptionMode>;
 
 class Overload : public ::testing::TestWithParam<Case> {};
 
-SchedulerRequest overload_request(RequestId id) {
+Request overload_request(RequestId id) {
   const auto number = static_cast<int32_t>(id);
-  SchedulerRequest request = make_request(id, make_prompt(20 + number % 17, static_cast<uint64_t>(id)),
-                                          20 + number % 23, 1 + number % 3);
+  Request request = make_request(id, make_prompt(20 + number % 17, static_cast<uint64_t>(id)),
+                                 20 + number % 23, 1 + number % 3);
   if (number % 5 == 4) {
-    request.sampling.use_beam_search = true;
-    request.sampling.beam_width = request.sampling.n + 1;
+    request.sampling.edit().use_beam_search = true;
+    request.sampling.edit().beam_width = request.sampling->n + 1;
   }
-  request.client = number % 3;
+  request.client_id = number % 3;
   return request;
 }
 
-TEST_P(Overload, ATenthOfTheMemoryIsEnough) {
+TEST_P(Overload, KeepsOutputsWithATenthOfTheMemory) {
   const auto [policy, mode] = GetParam();
   constexpr int32_t kNumRequests = 60;
   constexpr int32_t kBlockSize = 4;
   int32_t num_blocks_asked = 0;
-  std::vector<SchedulerRequest> requests;
+  std::vector<Request> requests;
   for (RequestId id = 0; id < kNumRequests; ++id) {
-    SchedulerRequest& request = requests.emplace_back(overload_request(id));
+    Request& request = requests.emplace_back(overload_request(id));
     if (policy == SchedulingPolicy::kPriority) request.priority = static_cast<int32_t>(id % 7) - 3;
     const auto num_tokens =
-        static_cast<int32_t>(request.prompt_token_ids.size()) + request.sampling.max_tokens;
-    num_blocks_asked += request.sampling.num_sequences() * ((num_tokens + kBlockSize - 1) / kBlockSize);
+        static_cast<int32_t>(request.prompt_token_ids.size()) + request.sampling->max_tokens;
+    num_blocks_asked += request.sampling->num_sequences() * ((num_tokens + kBlockSize - 1) / kBlockSize);
   }
   SchedulerConfig config;
   config.policy = policy;
@@ -51,7 +51,7 @@ TEST_P(Overload, ATenthOfTheMemoryIsEnough) {
   Harness harness(config, layout);
   harness.seconds_step = 0.005;
   harness.seconds_token = 0.0005;
-  // Half of them at once, the others while those run.
+  // Half of them at once, the others during the run.
   for (RequestId id = 0; id < kNumRequests / 2; ++id)
     ASSERT_TRUE(harness.add(requests[static_cast<size_t>(id)]).ok());
   for (RequestId id = kNumRequests / 2; id < kNumRequests; ++id) {

@@ -1,4 +1,4 @@
-// Who is served first, policy by policy; how many prompts are computed at once; targets for times.
+// The order of requests under each policy, the number of partial prefills, and latency targets.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -34,13 +34,13 @@ std::vector<RequestId> drain_started(Harness& harness) {
   return started;
 }
 
-SchedulerRequest prioritized(RequestId id, int32_t priority, int32_t size, int32_t max_tokens) {
-  SchedulerRequest request = make_request(id, make_prompt(size, static_cast<uint64_t>(id)), max_tokens);
+Request prioritized(RequestId id, int32_t priority, int32_t size, int32_t max_tokens) {
+  Request request = make_request(id, make_prompt(size, static_cast<uint64_t>(id)), max_tokens);
   request.priority = priority;
   return request;
 }
 
-TEST(PriorityPolicy, ServesTheLowerFirstAndEqualsByArrival) {
+TEST(PriorityPolicy, OrdersByPriorityThenArrival) {
   SchedulerConfig config = policy_config(SchedulingPolicy::kPriority);
   config.max_num_seqs = 1;
   Harness harness(config, make_layout(64, 4));
@@ -49,14 +49,14 @@ TEST(PriorityPolicy, ServesTheLowerFirstAndEqualsByArrival) {
   EXPECT_THAT(drain_started(harness), ElementsAre(1, 3, 4, 0, 2));
 }
 
-TEST(PriorityPolicy, TakesASeatFromALessImportantRequest) {
+TEST(PriorityPolicy, PreemptsALessImportantRequestForASlot) {
   Harness harness(policy_config(SchedulingPolicy::kPriority), make_layout(64, 4));
   ASSERT_TRUE(harness.add(prioritized(0, 1, 8, 30)).ok());
   ASSERT_TRUE(harness.add(prioritized(1, 2, 8, 30)).ok());
   harness.step();
   ASSERT_TRUE(harness.add(prioritized(2, 0, 8, 5)).ok());
   harness.plan();
-  // The urgent prompt first, then the one that could stay.
+  // The urgent prompt runs first, then the request that was not preempted.
   ASSERT_EQ(harness.last_plan.scheduled.size(), 2U);
   EXPECT_EQ(harness.last_plan.scheduled[0].num_new_tokens, 8);
   EXPECT_EQ(harness.last_plan.scheduled[1].num_new_tokens, 1);
@@ -67,7 +67,7 @@ TEST(PriorityPolicy, TakesASeatFromALessImportantRequest) {
   harness.expect_idle();
 }
 
-TEST(PriorityPolicy, TakesBlocksFromLessImportantRequests) {
+TEST(PriorityPolicy, PreemptsLessImportantRequestsForBlocks) {
   SchedulerConfig config = policy_config(SchedulingPolicy::kPriority);
   config.max_num_seqs = 8;
   Harness harness(config, make_layout(20, 4));
@@ -83,7 +83,7 @@ TEST(PriorityPolicy, TakesBlocksFromLessImportantRequests) {
   harness.expect_idle();
 }
 
-TEST(PriorityPolicy, LeavesEqualsAndMoreImportantOnesWhereTheyAre) {
+TEST(PriorityPolicy, DoesNotPreemptEquallyOrMoreImportantRequests) {
   Harness harness(policy_config(SchedulingPolicy::kPriority), make_layout(64, 4));
   ASSERT_TRUE(harness.add(prioritized(0, 1, 8, 10)).ok());
   ASSERT_TRUE(harness.add(prioritized(1, 1, 8, 10)).ok());
@@ -93,7 +93,7 @@ TEST(PriorityPolicy, LeavesEqualsAndMoreImportantOnesWhereTheyAre) {
   EXPECT_EQ(harness.scheduler.stats().num_preemptions, 0);
 }
 
-TEST(PriorityPolicy, TakesNothingWhereItWouldNotBeEnough) {
+TEST(PriorityPolicy, DoesNotPreemptIfItWouldNotSuffice) {
   SchedulerConfig config = policy_config(SchedulingPolicy::kPriority);
   config.max_num_seqs = 8;
   Harness harness(config, make_layout(20, 4));
@@ -108,7 +108,7 @@ TEST(PriorityPolicy, TakesNothingWhereItWouldNotBeEnough) {
   for (RequestId id = 0; id < 3; ++id) harness.expect_as_alone(id);
 }
 
-TEST(MlfqPolicy, JoinsAtTheLevelThatCoversThePrompt) {
+TEST(MlfqPolicy, StartsAtTheLevelThatCoversThePrompt) {
   EXPECT_EQ(FeedbackLevels::first_level(1), 0);
   EXPECT_EQ(FeedbackLevels::first_level(256), 0);
   EXPECT_EQ(FeedbackLevels::first_level(257), 1);
@@ -116,7 +116,7 @@ TEST(MlfqPolicy, JoinsAtTheLevelThatCoversThePrompt) {
   EXPECT_EQ(FeedbackLevels::first_level(1 << 30), FeedbackLevels::kNumLevels - 1);
 }
 
-TEST(MlfqPolicy, ShortRequestsTakeThePlaceOfThoseThatHadMuch) {
+TEST(MlfqPolicy, PreemptsRequestsThatReceivedMuchWorkForShortOnes) {
   SchedulerConfig config = policy_config(SchedulingPolicy::kMlfq);
   config.max_num_seqs = 1;
   Harness harness(config, make_layout(512, 4));
@@ -135,8 +135,8 @@ TEST(MlfqPolicy, ShortRequestsTakeThePlaceOfThoseThatHadMuch) {
   harness.expect_idle();
 }
 
-// A stream of short requests that fills the only seat for as long as it lasts.
-TEST(MlfqPolicy, NobodyWaitsMuchLongerThanTheBound) {
+// A stream of short requests that occupies the only slot of max_num_seqs.
+TEST(MlfqPolicy, BoundsTheWaitingTime) {
   for (const double bound : {0.5, 1e9}) {
     SchedulerConfig config = policy_config(SchedulingPolicy::kMlfq);
     config.max_num_seqs = 1;
@@ -164,46 +164,45 @@ TEST(MlfqPolicy, NobodyWaitsMuchLongerThanTheBound) {
 }
 
 // Clients with requests of one size: which client each admission belongs to.
-TEST(FairPolicy, AlternatesBetweenClientsWhateverTheyQueue) {
+TEST(FairPolicy, AlternatesBetweenClientsRegardlessOfTheirQueues) {
   SchedulerConfig config = policy_config(SchedulingPolicy::kFair);
   config.max_num_seqs = 1;
   Harness harness(config, make_layout(64, 4));
   for (RequestId id = 0; id < 9; ++id) {
-    SchedulerRequest request = make_request(id, make_prompt(8, static_cast<uint64_t>(id)), 4);
-    request.client = id < 6 ? 1 : 2;
+    Request request = make_request(id, make_prompt(8, static_cast<uint64_t>(id)), 4);
+    request.client_id = id < 6 ? 1 : 2;
     ASSERT_TRUE(harness.add(request).ok());
   }
   EXPECT_THAT(drain_started(harness), ElementsAre(0, 6, 1, 7, 2, 8, 3, 4, 5));
 }
 
-TEST(FairPolicy, CountsWhatWasGeneratedTwice) {
+TEST(FairPolicy, CountsGeneratedTokensTwice) {
   SchedulerConfig config = policy_config(SchedulingPolicy::kFair);
   config.max_num_seqs = 1;
   Harness harness(config, make_layout(64, 4));
   // 10 + 2 * 10 for a request of client 1, 10 + 2 * 1 for one of client 2: two and a half to one.
   for (RequestId id = 0; id < 12; ++id) {
     const bool talkative = id < 4;
-    SchedulerRequest request =
-        make_request(id, make_prompt(10, static_cast<uint64_t>(id)), talkative ? 10 : 1);
-    request.client = talkative ? 1 : 2;
+    Request request = make_request(id, make_prompt(10, static_cast<uint64_t>(id)), talkative ? 10 : 1);
+    request.client_id = talkative ? 1 : 2;
     ASSERT_TRUE(harness.add(request).ok());
   }
   EXPECT_THAT(drain_started(harness), ElementsAre(0, 4, 5, 6, 1, 7, 8, 2, 9, 10, 11, 3));
 }
 
-TEST(FairPolicy, HavingBeenAwayEarnsNothing) {
+TEST(FairPolicy, GivesNoCreditForIdleTime) {
   SchedulerConfig config = policy_config(SchedulingPolicy::kFair);
   config.max_num_seqs = 1;
   Harness harness(config, make_layout(64, 4));
   const auto add = [&](RequestId id, int64_t client) {
-    SchedulerRequest request = make_request(id, make_prompt(8, static_cast<uint64_t>(id)), 4);
-    request.client = client;
+    Request request = make_request(id, make_prompt(8, static_cast<uint64_t>(id)), 4);
+    request.client_id = client;
     ASSERT_TRUE(harness.add(request).ok());
   };
   for (RequestId id = 0; id < 8; ++id) add(id, 1);
   harness.step();
   while (harness.scheduler.stats().num_waiting > 4) harness.step();
-  // Client 2 was never here: it takes its turns from now on, and no more.
+  // Client 2 is new: from now on it alternates with the other, without credit.
   for (RequestId id = 8; id < 12; ++id) add(id, 2);
   const std::vector<RequestId> started = drain_started(harness);
   ASSERT_EQ(started.size(), 8U);
@@ -214,7 +213,7 @@ TEST(FairPolicy, HavingBeenAwayEarnsNothing) {
   }
 }
 
-TEST(FairPolicy, ForgetsClientsThatCouldNotGainByIt) {
+TEST(FairPolicy, DropsCountersOfIdleClientsThatGainNothing) {
   ClientTable clients;
   const auto serve = [&](int64_t client, int64_t tokens) {
     SequenceGroup group;
@@ -228,7 +227,7 @@ TEST(FairPolicy, ForgetsClientsThatCouldNotGainByIt) {
   };
   for (int64_t client = 0; client < 100000; ++client) serve(client, client % 10);
   EXPECT_LE(clients.num_clients(), 2U);
-  // One that waits with a low counter: those far above it are kept, up to the bound.
+  // A client waits with a low counter: clients with higher counters are kept, up to the limit.
   SequenceGroup waiting;
   clients.enter(waiting, -1);
   clients.push(waiting);
@@ -243,7 +242,7 @@ TEST(FairPolicy, ForgetsClientsThatCouldNotGainByIt) {
   clients.check_integrity();
 }
 
-TEST(PartialPrefills, AreNoMoreAtOnceThanAllowed) {
+TEST(PartialPrefills, AreLimitedToTheMaximum) {
   SchedulerConfig config = policy_config(SchedulingPolicy::kFcfs);
   config.max_num_seqs = 8;
   config.long_prefill_token_threshold = 8;
@@ -251,28 +250,28 @@ TEST(PartialPrefills, AreNoMoreAtOnceThanAllowed) {
   Harness harness(config, make_layout(256, 4));
   for (RequestId id = 0; id < 5; ++id)
     ASSERT_TRUE(harness.add(make_request(id, make_prompt(30, static_cast<uint64_t>(id)), 3)).ok());
-  // A prompt of one chunk is no partial one, but waits behind those before it.
+  // A prompt of one chunk is not a partial prefill, but waits for those before it.
   ASSERT_TRUE(harness.add(make_request(5, make_prompt(8, 5), 3)).ok());
-  size_t most = 0;
+  size_t max_partial = 0;
   while (harness.scheduler.has_work()) {
     const StepPlan& plan = harness.plan();
     size_t partial = 0;
     for (const ScheduledSequence& scheduled : plan.scheduled)
       partial += scheduled.num_computed_tokens < 30 && scheduled.num_new_tokens > 1 ? 1 : 0;
     EXPECT_LE(partial, 3U);
-    most = std::max(most, partial);
+    max_partial = std::max(max_partial, partial);
     harness.compute();
   }
-  EXPECT_GE(most, 2U);
+  EXPECT_GE(max_partial, 2U);
   for (RequestId id = 0; id < 6; ++id) harness.expect_as_alone(id);
 }
 
-// A machine in virtual time: a step takes 4 ms and 0.2 ms a token.
+// Virtual time: a step takes 4 ms plus 0.2 ms per token.
 double seconds_of(const StepPlan& plan) {
   return 0.004 + 0.0002 * plan.num_tokens;
 }
 
-TEST(TimeTargets, TpotKeepsStepsShortWhileSomeoneDecodes) {
+TEST(TimeTargets, TpotKeepsStepsShortDuringDecode) {
   for (const double target : {0.0, 0.02}) {
     SchedulerConfig config = policy_config(SchedulingPolicy::kFcfs);
     config.max_num_seqs = 8;
@@ -303,7 +302,7 @@ TEST(TimeTargets, TpotKeepsStepsShortWhileSomeoneDecodes) {
   }
 }
 
-TEST(TimeTargets, TtftWidensTheChunkOfAPromptThatWouldBeLate) {
+TEST(TimeTargets, TtftEnlargesTheChunkOfALatePrompt) {
   double first_token[2] = {};
   int32_t first_chunk[2] = {};
   for (const int urgent : {0, 1}) {
@@ -315,7 +314,7 @@ TEST(TimeTargets, TtftWidensTheChunkOfAPromptThatWouldBeLate) {
     ASSERT_TRUE(harness.add(make_request(0, make_prompt(64, 0), 3)).ok());
     while (harness.scheduler.has_work()) harness.step(), harness.now += seconds_of(harness.last_plan);
     const double arrival = harness.now;
-    SchedulerRequest request = make_request(1, make_prompt(2000, 1), 3);
+    Request request = make_request(1, make_prompt(2000, 1), 3);
     request.arrival = arrival;
     ASSERT_TRUE(harness.add(request).ok());
     while (harness.requests[1].samples[0].token_ids.empty()) {
@@ -332,7 +331,7 @@ TEST(TimeTargets, TtftWidensTheChunkOfAPromptThatWouldBeLate) {
   EXPECT_LE(first_token[1], 0.5);
 }
 
-TEST(StepClock, LearnsBaseAndSlopeAndForgivesOutliers) {
+TEST(StepClock, LearnsBaseAndSlopeDespiteOutliers) {
   StepClock clock;
   EXPECT_FALSE(clock.ready());
   EXPECT_GT(clock.tokens_within(0.001), 1 << 20) << "nothing is known: nothing is limited";
@@ -344,7 +343,7 @@ TEST(StepClock, LearnsBaseAndSlopeAndForgivesOutliers) {
   }
   EXPECT_NEAR(clock.seconds_for(200), 0.21, 0.03);
   EXPECT_NEAR(static_cast<double>(clock.tokens_within(0.11)), 100.0, 20.0);
-  // Steps of one size leave the slope as it is.
+  // Steps of one size do not change the slope.
   for (int i = 0; i < 1000; ++i) clock.observe(8, 0.018);
   EXPECT_NEAR(clock.seconds_for(8), 0.018, 0.001);
   EXPECT_GT(clock.seconds_for(200), 0.1);
@@ -366,11 +365,11 @@ Completion simulate_mix(SchedulingPolicy policy) {
   config.starvation_bound = 5.0;
   Harness harness(config, make_layout(2000, 16));
   std::mt19937 random(7);
-  std::vector<SchedulerRequest> requests;
+  std::vector<Request> requests;
   double arrival = 0.0;
   for (RequestId id = 0; id < 200; ++id) {
     const bool is_short = id % 5 != 4;
-    SchedulerRequest request =
+    Request request =
         make_request(id, make_prompt(is_short ? 24 : 200, static_cast<uint64_t>(id)), is_short ? 12 : 400);
     arrival += -std::log(1.0 - static_cast<double>(random() % 10000) / 10000.0) * 0.075;
     request.arrival = arrival;
@@ -399,7 +398,7 @@ Completion simulate_mix(SchedulingPolicy policy) {
   return completion;
 }
 
-TEST(MlfqPolicy, ShortRequestsEndSoonerThanFirstComeFirstServedAndLongOnesDoNotStarve) {
+TEST(MlfqPolicy, FinishesShortRequestsSoonerThanFcfsWithoutStarvingLongOnes) {
   const Completion fcfs = simulate_mix(SchedulingPolicy::kFcfs);
   const Completion mlfq = simulate_mix(SchedulingPolicy::kMlfq);
   std::printf("short, mean completion: fcfs %.2f s, mlfq %.2f s, factor %.1f\n", fcfs.mean_short,

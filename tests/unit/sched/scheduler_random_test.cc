@@ -1,5 +1,5 @@
-// Random histories of a scheduler: whatever the pool, the batch, the chunks, the hits, the preemptions and
-// the aborts of others, every request gives the tokens it gives alone, and the bookkeeping agrees with itself
+// Random histories of a scheduler: for any pool, batch, chunking, prefix hits, preemptions and aborts of
+// other requests, every request produces the tokens that it produces alone, and the records are consistent
 // after each operation.
 #include <gtest/gtest.h>
 
@@ -20,10 +20,10 @@ struct World {
   int32_t threshold;
   bool caching;
   int32_t hash_bits;
-  bool preempts;  // the pool is too small for what runs at once
+  bool preempts;  // the pool is too small for the running sequences
   std::vector<KvGroupSpec> groups;
   SchedulingPolicy policy = SchedulingPolicy::kFcfs;
-  bool times = false;  // targets for times, and few prompts in chunks
+  bool times = false;  // latency targets, and few partial prefills
   PreemptionMode mode = PreemptionMode::kAuto;
   int32_t num_host_blocks = 0;
   int32_t num_disk_blocks = 0;
@@ -39,28 +39,31 @@ KvGroupSpec window(int32_t tokens) {
   return {KvGroupKind::kSlidingWindow, tokens, {}};
 }
 
+KvGroupSpec chunked(int32_t tokens) {
+  return {KvGroupKind::kChunked, tokens, {}};
+}
+
 class RandomHistory : public ::testing::TestWithParam<World> {
  protected:
   int32_t below(int32_t limit) { return static_cast<int32_t>(random_() % static_cast<uint32_t>(limit)); }
   bool one_in(int32_t count) { return below(count) == 0; }
 
-  SchedulerRequest random_request(RequestId id) {
+  Request random_request(RequestId id) {
     // Few prompt families, so that prefixes are shared; the tail differs.
     std::vector<TokenId> prompt = make_prompt(1 + below(40), static_cast<uint64_t>(below(3)));
     const std::vector<TokenId> tail = make_prompt(below(6), static_cast<uint64_t>(below(4)) + 50);
     prompt.insert(prompt.end(), tail.begin(), tail.end());
-    SchedulerRequest request =
-        make_request(id, prompt, one_in(12) ? 0 : 1 + below(30), one_in(3) ? 1 + below(4) : 1);
+    Request request = make_request(id, prompt, one_in(12) ? 0 : 1 + below(30), one_in(3) ? 1 + below(4) : 1);
     request.seed = random_() % 5;
     request.end_token_ids = {1, 2};
-    if (one_in(4)) request.sampling.stop_token_ids = {3, 4, 5};
-    if (one_in(5)) request.sampling.ignore_eos = true;
-    if (one_in(5)) request.sampling.min_tokens = below(request.sampling.max_tokens + 1);
-    if (one_in(8)) request.sampling.prompt_logprobs = 1;
+    if (one_in(4)) request.sampling.edit().stop_token_ids = {3, 4, 5};
+    if (one_in(5)) request.sampling.edit().ignore_eos = true;
+    if (one_in(5)) request.sampling.edit().min_tokens = below(request.sampling->max_tokens + 1);
+    if (one_in(8)) request.sampling.edit().prompt_logprobs = 1;
     if (one_in(6)) request.adapter = 1;
     if (one_in(6)) request.cache_salt = "tenant";
     if (one_in(6)) {
-      SamplingParams& sampling = request.sampling;
+      SamplingParams& sampling = request.sampling.edit();
       sampling.use_beam_search = true;
       sampling.beam_width = sampling.n + below(3);
       sampling.max_tokens = 1 + below(14);
@@ -68,7 +71,7 @@ class RandomHistory : public ::testing::TestWithParam<World> {
       sampling.stop_token_ids.clear();
     }
     if (GetParam().policy == SchedulingPolicy::kPriority) request.priority = below(5) - 2;
-    request.client = below(4);
+    request.client_id = below(4);
     return request;
   }
 
@@ -80,7 +83,7 @@ class RandomHistory : public ::testing::TestWithParam<World> {
     if (one_in(8) && next_id > 0) {
       const RequestId id = below(static_cast<int32_t>(next_id));
       if (harness.requests.contains(id) && !harness.requests[id].finished &&
-          !harness.requests[id].request.sampling.use_beam_search) {
+          !harness.requests[id].request.sampling->use_beam_search) {
         harness.finish(id, below(static_cast<int32_t>(harness.requests[id].samples.size())));
       }
     }
@@ -91,13 +94,13 @@ class RandomHistory : public ::testing::TestWithParam<World> {
   std::mt19937 random_;
 };
 
-TEST_P(RandomHistory, EveryRequestGivesWhatItGivesAlone) {
+TEST_P(RandomHistory, KeepsEveryOutput) {
   const World& world = GetParam();
   KvLayout layout = make_layout(world.num_blocks, world.block_size);
   layout.groups = world.groups;
   layout.num_host_blocks = world.num_host_blocks;
   layout.num_disk_blocks = world.num_disk_blocks;
-  // There and back a block of 4 tokens takes about as long as computing them.
+  // Swapping a block of 4 tokens out and in takes about as long as computing it.
   layout.bytes_per_block = 3'000'000;
   SchedulerConfig config;
   config.max_num_seqs = world.max_num_seqs;
@@ -131,12 +134,12 @@ TEST_P(RandomHistory, EveryRequestGivesWhatItGivesAlone) {
     for (int i = 0; i < 400; ++i) {
       if (one_in(3)) {
         const RequestId id = next_id++;
-        SchedulerRequest request = random_request(id);
+        Request request = random_request(id);
         request.arrival = harness.now;
         if (harness.add(std::move(request)).ok()) ++accepted;
       }
       outside_events(harness, next_id);
-      // Mostly as long as the step is large, sometimes much longer.
+      // Mostly proportional to the number of tokens, sometimes much longer.
       harness.now += one_in(30) ? 0.2 : 0.001 + 0.0005 * harness.last_plan.num_tokens;
       harness.plan();
       if (one_in(60) && !harness.last_plan.scheduled.empty()) {
@@ -193,13 +196,17 @@ INSTANTIATE_TEST_SUITE_P(
         World{"one_token_a_step", 40, 4, 8, 1, 0, true, 128, false, {kFull}},
         World{"blocks_of_one_token", 70, 1, 8, 16, 0, true, 128, true, {kFull}},
         World{"blocks_of_sixteen", 12, 16, 8, 64, 0, true, 128, true, {kFull}},
-        World{"few_seats", 64, 4, 4, 64, 0, true, 128, false, {kFull}},
+        World{"few_slots", 64, 4, 4, 64, 0, true, 128, false, {kFull}},
         World{"no_cache", 24, 4, 8, 16, 0, false, 128, true, {kFull}},
-        World{"colliding_names", 40, 4, 8, 32, 0, true, 3, true, {kFull}},
-        World{"all_names_equal", 40, 4, 8, 32, 0, true, 1, true, {kFull}},
+        World{"colliding_hashes", 40, 4, 8, 32, 0, true, 3, true, {kFull}},
+        World{"all_hashes_equal", 40, 4, 8, 32, 0, true, 1, true, {kFull}},
         World{"window", 40, 4, 8, 16, 0, true, 128, false, {window(9)}},
         World{"full_and_window", 48, 4, 8, 16, 0, true, 128, true, {kFull, window(10)}},
         World{"full_and_two_windows", 70, 4, 8, 8, 0, true, 128, true, {window(5), kFull, window(17)}},
+        World{"full_and_window_tight", 26, 4, 8, 16, 0, true, 128, true, {kFull, window(10)}},
+        World{"window_groups_of_one_kind", 60, 4, 8, 16, 0, true, 128, true, {kFull, window(6), window(6)}},
+        World{"chunked", 40, 4, 8, 16, 0, true, 128, false, {chunked(8)}},
+        World{"full_and_chunked", 48, 4, 8, 16, 0, true, 128, true, {kFull, chunked(10)}},
         World{"states", 24, 1, 8, 32, 0, true, 128, false, {kState}},
         World{"full_and_states", 120, 1, 8, 32, 0, true, 128, true, {kFull, kState}}),
     [](const auto& param) { return std::string(param.param.name); });
@@ -213,14 +220,14 @@ std::vector<World> worlds_of_policies() {
   };
   const World tight = {"", 24, 4, 8, 16, 0, true, 128, true, {kFull}};
   const World one_sequence = {"", 15, 4, 8, 32, 0, false, 128, true, {kFull}};
-  const World few_seats = {"", 64, 4, 4, 8, 3, true, 128, true, {kFull, window(10)}};
+  const World few_slots = {"", 64, 4, 4, 8, 3, true, 128, true, {kFull, window(10)}};
   const World roomy = {"", 300, 4, 64, 64, 4, true, 128, false, {kFull}, SchedulingPolicy::kFcfs, true};
   add("priority_tight", SchedulingPolicy::kPriority, tight);
   add("priority_one_sequence", SchedulingPolicy::kPriority, one_sequence);
-  add("priority_few_seats", SchedulingPolicy::kPriority, few_seats);
+  add("priority_few_slots", SchedulingPolicy::kPriority, few_slots);
   add("mlfq_tight", SchedulingPolicy::kMlfq, tight);
   add("mlfq_one_sequence", SchedulingPolicy::kMlfq, one_sequence);
-  add("mlfq_few_seats", SchedulingPolicy::kMlfq, few_seats);
+  add("mlfq_few_slots", SchedulingPolicy::kMlfq, few_slots);
   add("fair_tight", SchedulingPolicy::kFair, tight);
   add("fair_one_sequence", SchedulingPolicy::kFair, one_sequence);
   add("fcfs_times", SchedulingPolicy::kFcfs, roomy);
@@ -245,6 +252,7 @@ std::vector<World> worlds_of_tiers() {
   const World tight = {"", 24, 4, 8, 16, 0, true, 128, true, {kFull}};
   const World uncached = {"", 24, 4, 8, 16, 0, false, 128, true, {kFull}};
   const World windows = {"", 70, 4, 8, 8, 0, true, 128, true, {window(5), kFull, window(17)}};
+  const World chunks = {"", 70, 4, 8, 8, 0, true, 128, true, {kFull, chunked(6), chunked(16)}};
   using Policy = SchedulingPolicy;
   using Mode = PreemptionMode;
   add("swap_fcfs", Policy::kFcfs, Mode::kSwap, 200, 0, tight);
@@ -260,6 +268,8 @@ std::vector<World> worlds_of_tiers() {
   add("disk_fcfs", Policy::kFcfs, Mode::kAuto, 40, 200, tight);
   add("disk_small", Policy::kMlfq, Mode::kSwap, 20, 30, tight);
   add("disk_windows", Policy::kFair, Mode::kAuto, 60, 400, windows);
+  add("swap_chunks", Policy::kMlfq, Mode::kSwap, 60, 0, chunks);
+  add("disk_chunks", Policy::kFcfs, Mode::kAuto, 60, 400, chunks);
   return worlds;
 }
 

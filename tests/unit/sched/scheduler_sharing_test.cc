@@ -1,4 +1,4 @@
-// Samples that share a prompt, prefixes that share blocks, blocks that run out, requests that are taken back.
+// Samples that share a prompt, prefixes that share blocks, preemption, and aborts.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -23,7 +23,7 @@ TEST(SchedulerSamples, ShareTheirPromptAndCopyItsLastBlockOnWriting) {
   EXPECT_EQ(harness.scheduler.stats().kv.num_used, 3) << "three samples hold the same blocks";
   EXPECT_EQ(harness.scheduler.stats().num_running, 3);
   harness.plan();
-  // Two of three copy; the last one to write has the block for itself.
+  // Two of three copy the block; the last one to write is its only owner.
   ASSERT_EQ(harness.last_plan.copies.size(), 2U);
   EXPECT_EQ(harness.last_plan.copies[0].src, harness.last_plan.copies[1].src);
   EXPECT_EQ(harness.last_plan.scheduled.size(), 3U);
@@ -45,7 +45,7 @@ TEST(SchedulerSamples, CopyNothingWhenThePromptFillsItsBlocks) {
   harness.expect_as_alone(0);
 }
 
-TEST(SchedulerSamples, TakeTheirSeatsBeforeTheyExist) {
+TEST(SchedulerSamples, ReserveTheirSlotsBeforeTheFork) {
   SchedulerConfig config = sharing_config();
   config.max_num_seqs = 4;
   config.max_num_batched_tokens = 8;
@@ -62,7 +62,7 @@ TEST(SchedulerSamples, TakeTheirSeatsBeforeTheyExist) {
   harness.expect_as_alone(1);
 }
 
-TEST(SchedulerSamples, TakeTurnsWhenThePoolHoldsOneOnly) {
+TEST(SchedulerSamples, RunOneByOneIfThePoolFitsOnlyOne) {
   Harness harness(sharing_config(), make_layout(10, 4));
   ASSERT_TRUE(harness.add(make_request(0, make_prompt(22, 0), 19, 4)).ok());
   harness.drain(1000);
@@ -71,7 +71,7 @@ TEST(SchedulerSamples, TakeTurnsWhenThePoolHoldsOneOnly) {
   harness.expect_idle();
 }
 
-TEST(SchedulerSamples, OneEndsWithoutTheOthers) {
+TEST(SchedulerSamples, EndIndependently) {
   Harness harness(sharing_config(), make_layout(64, 4));
   ASSERT_TRUE(harness.add(make_request(0, make_prompt(10, 0), 12, 3)).ok());
   harness.step();
@@ -87,7 +87,7 @@ TEST(SchedulerSamples, OneEndsWithoutTheOthers) {
   harness.expect_idle();
 }
 
-TEST(SchedulerSamples, TheFirstMayEndBeforeTheOthersAreForked) {
+TEST(SchedulerSamples, AreForkedAfterTheFirstHasEnded) {
   SchedulerConfig config = sharing_config();
   config.max_num_batched_tokens = 4;
   Harness harness(config, make_layout(64, 4));
@@ -101,7 +101,7 @@ TEST(SchedulerSamples, TheFirstMayEndBeforeTheOthersAreForked) {
   harness.expect_idle();
 }
 
-TEST(SchedulerSamples, AreForgottenWhenTheyWereMadeForAnAbortedRequest) {
+TEST(SchedulerSamples, AreRemovedIfTheRequestIsAbortedDuringTheFork) {
   Harness harness(sharing_config(), make_layout(64, 4));
   ASSERT_TRUE(harness.add(make_request(0, make_prompt(10, 0), 12, 3)).ok());
   harness.plan();
@@ -114,7 +114,7 @@ TEST(SchedulerSamples, AreForgottenWhenTheyWereMadeForAnAbortedRequest) {
   harness.expect_idle();
 }
 
-TEST(SchedulerPrefix, ServesFullBlocksOfAnEarlierPrompt) {
+TEST(SchedulerPrefix, ReusesFullBlocksOfAnEarlierPrompt) {
   Harness harness(sharing_config(), make_layout(64, 4));
   ASSERT_TRUE(harness.add(make_request(0, make_prompt(19, 0), 3)).ok());
   harness.drain();
@@ -153,7 +153,7 @@ TEST(SchedulerPrefix, AlwaysComputesTheLastToken) {
   harness.expect_as_alone(1);
 }
 
-TEST(SchedulerPrefix, AlsoServesWhatWasGenerated) {
+TEST(SchedulerPrefix, IncludesGeneratedTokens) {
   Harness harness(sharing_config(), make_layout(64, 4));
   ASSERT_TRUE(harness.add(make_request(0, make_prompt(8, 0), 13)).ok());
   harness.drain();
@@ -162,12 +162,12 @@ TEST(SchedulerPrefix, AlsoServesWhatWasGenerated) {
   second.insert(second.end(), generated.begin(), generated.end());
   ASSERT_TRUE(harness.add(make_request(1, second, 3)).ok());
   harness.drain();
-  // 21 tokens, of which the last one drawn was never computed: five blocks.
+  // 21 tokens, of which the last was sampled but not computed: five blocks.
   EXPECT_EQ(harness.scheduler.stats().prefix_hit_tokens, 20);
   harness.expect_as_alone(1);
 }
 
-TEST(SchedulerPrefix, IsNotServedWhileItIsOnlyPlanned) {
+TEST(SchedulerPrefix, IsNotUsedBeforeItIsComputed) {
   Harness harness(sharing_config(), make_layout(64, 4));
   ASSERT_TRUE(harness.add(make_request(0, make_prompt(16, 0), 3)).ok());
   ASSERT_TRUE(harness.add(make_request(1, make_prompt(16, 0), 3)).ok());
@@ -181,7 +181,7 @@ TEST(SchedulerPrefix, IsNotServedWhileItIsOnlyPlanned) {
 TEST(SchedulerPrefix, IsNotSharedAcrossAdaptersOrSalts) {
   Harness harness(sharing_config(), make_layout(64, 4));
   for (RequestId id = 0; id < 4; ++id) {
-    SchedulerRequest request = make_request(id, make_prompt(16, 0), 3);
+    Request request = make_request(id, make_prompt(16, 0), 3);
     request.adapter = static_cast<int32_t>(id % 2);
     request.cache_salt = id < 2 ? "" : "tenant";
     ASSERT_TRUE(harness.add(request).ok());
@@ -190,11 +190,11 @@ TEST(SchedulerPrefix, IsNotSharedAcrossAdaptersOrSalts) {
   EXPECT_EQ(harness.scheduler.stats().prefix_hit_tokens, 0);
 }
 
-TEST(SchedulerPrefix, IsNotReadForPromptLogprobsNorWhenSwitchedOff) {
+TEST(SchedulerPrefix, IsNotUsedForPromptLogprobsOrIfDisabled) {
   Harness harness(sharing_config(), make_layout(64, 4));
   for (RequestId id = 0; id < 2; ++id) {
-    SchedulerRequest request = make_request(id, make_prompt(16, 0), 3);
-    request.sampling.prompt_logprobs = 0;
+    Request request = make_request(id, make_prompt(16, 0), 3);
+    request.sampling.edit().prompt_logprobs = 0;
     ASSERT_TRUE(harness.add(request).ok());
     harness.drain();
     EXPECT_EQ(harness.requests[id].num_prompt_logprobs, 15);
@@ -213,7 +213,7 @@ TEST(SchedulerPrefix, IsNotReadForPromptLogprobsNorWhenSwitchedOff) {
   EXPECT_EQ(uncached.scheduler.stats().kv.num_cached, 0);
 }
 
-TEST(SchedulerPrefix, IsForgottenOnReset) {
+TEST(SchedulerPrefix, IsRemovedOnReset) {
   Harness harness(sharing_config(), make_layout(64, 4));
   ASSERT_TRUE(harness.add(make_request(0, make_prompt(16, 0), 30)).ok());
   harness.step();
@@ -226,8 +226,8 @@ TEST(SchedulerPrefix, IsForgottenOnReset) {
   EXPECT_TRUE(harness.scheduler.reset_prefix_cache());
 }
 
-TEST(SchedulerPreemption, TakesFromTheLastAndTheOldestGoesOn) {
-  // Each needs 8 blocks in the end; 12 are there.
+TEST(SchedulerPreemption, PreemptsTheLastRequestAndContinuesTheOldest) {
+  // Each needs 8 blocks in the end; the pool has 12.
   Harness harness(sharing_config(), make_layout(12, 4));
   ASSERT_TRUE(harness.add(make_request(0, make_prompt(16, 0), 17)).ok());
   ASSERT_TRUE(harness.add(make_request(1, make_prompt(16, 1), 17)).ok());
@@ -261,7 +261,7 @@ TEST(SchedulerPreemption, KeepsTheExecutorsStateAndRewritesTheTable) {
   harness.expect_as_alone(1);
 }
 
-TEST(SchedulerPreemption, NeverLivelocksInAPoolThatHoldsOneSequence) {
+TEST(SchedulerPreemption, NeverLivelocksInAPoolForOneSequence) {
   SchedulerConfig config = sharing_config();
   config.max_num_batched_tokens = 7;
   Harness harness(config, make_layout(9, 4));
@@ -274,7 +274,7 @@ TEST(SchedulerPreemption, NeverLivelocksInAPoolThatHoldsOneSequence) {
   harness.expect_idle();
 }
 
-TEST(SchedulerAbort, FreesAtOnceWhatIsNotInFlight) {
+TEST(SchedulerAbort, FreesBlocksThatAreNotInFlightImmediately) {
   Harness harness(sharing_config(), make_layout(64, 4));
   ASSERT_TRUE(harness.add(make_request(0, make_prompt(16, 0), 17)).ok());
   ASSERT_TRUE(harness.add(make_request(1, make_prompt(16, 1), 17)).ok());
@@ -287,7 +287,7 @@ TEST(SchedulerAbort, FreesAtOnceWhatIsNotInFlight) {
   harness.expect_idle();
 }
 
-TEST(SchedulerAbort, IgnoresTheResultsOfWhatIsInFlight) {
+TEST(SchedulerAbort, IgnoresResultsInFlight) {
   Harness harness(sharing_config(), make_layout(64, 4));
   ASSERT_TRUE(harness.add(make_request(0, make_prompt(16, 0), 17)).ok());
   ASSERT_TRUE(harness.add(make_request(1, make_prompt(16, 1), 17)).ok());
@@ -301,7 +301,7 @@ TEST(SchedulerAbort, IgnoresTheResultsOfWhatIsInFlight) {
   harness.expect_idle();
 }
 
-TEST(SchedulerAbort, OfAWaitingOrUnknownRequestLeavesNothing) {
+TEST(SchedulerAbort, RemovesAWaitingRequestAndIgnoresAnUnknownOne) {
   SchedulerConfig config = sharing_config();
   config.max_num_seqs = 1;
   Harness harness(config, make_layout(64, 4));

@@ -1,4 +1,4 @@
-// What stands in a plan, and how a sequence goes from its prompt to its end.
+// Contents of plans, and a sequence from its prompt to its end.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -15,7 +15,7 @@ SchedulerConfig small_config() {
   return config;
 }
 
-TEST(SchedulerStep, CutsALongPromptToTheBudget) {
+TEST(SchedulerStep, SplitsALongPromptByTheTokenBudget) {
   Harness harness(small_config(), make_layout(64, 4));
   ASSERT_TRUE(harness.add(make_request(0, make_prompt(40, 0), 2)).ok());
   for (const int32_t expected : {16, 16, 8, 1}) {
@@ -30,7 +30,7 @@ TEST(SchedulerStep, CutsALongPromptToTheBudget) {
   harness.expect_as_alone(0);
 }
 
-TEST(SchedulerStep, CutsAPromptWhereItsStatesCanBeFoundAgain) {
+TEST(SchedulerStep, SplitsAPromptAtCheckpoints) {
   KvLayout layout = make_layout(64, 1);
   layout.groups = {{KvGroupKind::kState, 0, {}}};
   SchedulerConfig config = small_config();
@@ -38,7 +38,7 @@ TEST(SchedulerStep, CutsAPromptWhereItsStatesCanBeFoundAgain) {
   config.enable_prefix_caching = true;
   Harness harness(config, layout);
   ASSERT_TRUE(harness.add(make_request(0, make_prompt(40, 0), 2)).ok());
-  for (const int32_t expected : {16, 16, 8}) {  // a border every 16 blocks
+  for (const int32_t expected : {16, 16, 8}) {  // a checkpoint every 16 blocks
     const StepPlan& plan = harness.plan();
     ASSERT_EQ(plan.scheduled.size(), 1U);
     EXPECT_EQ(plan.scheduled[0].num_new_tokens, expected);
@@ -48,7 +48,7 @@ TEST(SchedulerStep, CutsAPromptWhereItsStatesCanBeFoundAgain) {
   ASSERT_TRUE(harness.add(make_request(1, make_prompt(40, 0), 2)).ok());
   const StepPlan& plan = harness.plan();
   ASSERT_EQ(plan.scheduled.size(), 1U);
-  EXPECT_EQ(plan.scheduled[0].num_computed_tokens, 32) << "the state at the last border is found";
+  EXPECT_EQ(plan.scheduled[0].num_computed_tokens, 32) << "the state at the last checkpoint is found";
   harness.compute();
   harness.drain();
   harness.expect_idle();
@@ -56,7 +56,7 @@ TEST(SchedulerStep, CutsAPromptWhereItsStatesCanBeFoundAgain) {
   harness.expect_as_alone(1);
 }
 
-TEST(SchedulerStep, CapsTheShareOfOnePrompt) {
+TEST(SchedulerStep, LimitsTheTokensOfOnePrompt) {
   SchedulerConfig config = small_config();
   config.long_prefill_token_threshold = 6;
   Harness harness(config, make_layout(64, 4));
@@ -73,7 +73,7 @@ TEST(SchedulerStep, CapsTheShareOfOnePrompt) {
   harness.expect_idle();
 }
 
-TEST(SchedulerStep, JoinsNewRequestsToThoseThatRun) {
+TEST(SchedulerStep, BatchesNewRequestsWithRunningOnes) {
   Harness harness(small_config(), make_layout(64, 4));
   ASSERT_TRUE(harness.add(make_request(0, make_prompt(8, 0), 20)).ok());
   harness.step();
@@ -88,7 +88,7 @@ TEST(SchedulerStep, JoinsNewRequestsToThoseThatRun) {
   harness.expect_as_alone(1);
 }
 
-TEST(SchedulerStep, ServesInTheOrderOfArrival) {
+TEST(SchedulerStep, SchedulesInOrderOfArrival) {
   SchedulerConfig config = small_config();
   config.max_num_seqs = 2;
   Harness harness(config, make_layout(64, 4));
@@ -127,14 +127,14 @@ TEST(SchedulerStep, DescribesASequenceOnceAndThenByDifferences) {
   harness.expect_idle();
 }
 
-TEST(SchedulerStep, ThePlanSurvivesAResultWithoutAnythingScheduled) {
+TEST(SchedulerStep, NeedsNoCommitForAnEmptyPlan) {
   Harness harness(small_config(), make_layout(64, 4));
   EXPECT_FALSE(harness.scheduler.has_work());
   EXPECT_TRUE(harness.scheduler.schedule().empty());
   EXPECT_TRUE(harness.scheduler.schedule().empty()) << "an empty plan needs no commit";
 }
 
-TEST(SchedulerStep, TellsTheExecutorToForgetWhatEnded) {
+TEST(SchedulerStep, ListsFinishedSequencesInThePlan) {
   Harness harness(small_config(), make_layout(64, 4));
   ASSERT_TRUE(harness.add(make_request(0, make_prompt(4, 0), 1)).ok());
   harness.step();
@@ -148,16 +148,16 @@ TEST(SchedulerStep, TellsTheExecutorToForgetWhatEnded) {
 
 class EndOfText : public ::testing::Test {
  protected:
-  // The tokens a request draws when nothing stops it.
-  static std::vector<TokenId> free_run(SchedulerRequest request, int32_t count) {
-    request.sampling.max_tokens = count;
+  // The tokens of a request without stop tokens.
+  static std::vector<TokenId> free_run(Request request, int32_t count) {
+    request.sampling.edit().max_tokens = count;
     return expected_sample(request, 0, 1000).token_ids;
   }
   Harness harness_{small_config(), make_layout(64, 4)};
 };
 
-TEST_F(EndOfText, EndTokenStopsWithoutAStopToken) {
-  SchedulerRequest request = make_request(0, make_prompt(5, 0), 50);
+TEST_F(EndOfText, ReportsNoStopTokenForAnEndToken) {
+  Request request = make_request(0, make_prompt(5, 0), 50);
   const std::vector<TokenId> run = free_run(request, 50);
   request.end_token_ids = {run[3]};
   ASSERT_TRUE(harness_.add(request).ok());
@@ -168,12 +168,12 @@ TEST_F(EndOfText, EndTokenStopsWithoutAStopToken) {
   EXPECT_EQ(sample.token_ids.back(), run[3]);
 }
 
-TEST_F(EndOfText, StopTokenStopsAndIsNamedEvenWhenEndTokensAreIgnored) {
-  SchedulerRequest request = make_request(0, make_prompt(5, 0), 50);
+TEST_F(EndOfText, ReportsTheStopTokenEvenWithIgnoreEos) {
+  Request request = make_request(0, make_prompt(5, 0), 50);
   const std::vector<TokenId> run = free_run(request, 50);
   request.end_token_ids = {run[2]};
-  request.sampling.stop_token_ids = {run[6]};
-  request.sampling.ignore_eos = true;
+  request.sampling.edit().stop_token_ids = {run[6]};
+  request.sampling.edit().ignore_eos = true;
   ASSERT_TRUE(harness_.add(request).ok());
   harness_.drain();
   const Harness::Sample& sample = harness_.requests[0].samples[0];
@@ -181,24 +181,24 @@ TEST_F(EndOfText, StopTokenStopsAndIsNamedEvenWhenEndTokensAreIgnored) {
   EXPECT_EQ(sample.stop_token, run[6]);
 }
 
-TEST_F(EndOfText, MaxTokensEndsWithLength) {
+TEST_F(EndOfText, ReportsLengthAtMaxTokens) {
   ASSERT_TRUE(harness_.add(make_request(0, make_prompt(5, 0), 7)).ok());
   harness_.drain();
   EXPECT_EQ(harness_.requests[0].samples[0].finish_reason, FinishReason::kLength);
   EXPECT_EQ(harness_.requests[0].samples[0].token_ids.size(), 7U);
 }
 
-TEST_F(EndOfText, MaxModelLenEndsWithLength) {
+TEST_F(EndOfText, ReportsLengthAtMaxModelLen) {
   ASSERT_TRUE(harness_.add(make_request(0, make_prompt(190, 0), 50)).ok());
   harness_.drain();
   EXPECT_EQ(harness_.requests[0].samples[0].finish_reason, FinishReason::kLength);
   EXPECT_EQ(harness_.requests[0].samples[0].token_ids.size(), 10U);
 }
 
-TEST_F(EndOfText, MinTokensHoldsStopTokensBack) {
-  SchedulerRequest request = make_request(0, make_prompt(5, 0), 40);
+TEST_F(EndOfText, MasksStopTokensBeforeMinTokens) {
+  Request request = make_request(0, make_prompt(5, 0), 40);
   for (TokenId token = 0; token < kVocabulary / 2; ++token) request.end_token_ids.push_back(token);
-  request.sampling.min_tokens = 12;
+  request.sampling.edit().min_tokens = 12;
   ASSERT_TRUE(harness_.add(request).ok());
   harness_.drain();
   EXPECT_GT(harness_.requests[0].samples[0].token_ids.size(), 12U);
@@ -206,12 +206,12 @@ TEST_F(EndOfText, MinTokensHoldsStopTokensBack) {
   harness_.expect_as_alone(0);
 }
 
-TEST_F(EndOfText, NoTokensAreDrawnWhenOnlyThePromptIsScored) {
-  SchedulerRequest request = make_request(0, make_prompt(37, 0), 0, 2);
-  request.sampling.prompt_logprobs = 1;
+TEST_F(EndOfText, SamplesNothingIfOnlyThePromptIsScored) {
+  Request request = make_request(0, make_prompt(37, 0), 0, 2);
+  request.sampling.edit().prompt_logprobs = 1;
   ASSERT_TRUE(harness_.add(request).ok());
   harness_.drain();
-  const Harness::Request& done = harness_.requests[0];
+  const Harness::Record& done = harness_.requests[0];
   EXPECT_TRUE(done.finished);
   for (const Harness::Sample& sample : done.samples) {
     EXPECT_TRUE(sample.token_ids.empty());
@@ -221,7 +221,7 @@ TEST_F(EndOfText, NoTokensAreDrawnWhenOnlyThePromptIsScored) {
   harness_.expect_idle();
 }
 
-TEST(SchedulerFailure, EndsItsRequestAndNoOther) {
+TEST(SchedulerFailure, EndsOnlyItsRequest) {
   Harness harness(small_config(), make_layout(64, 4));
   ASSERT_TRUE(harness.add(make_request(0, make_prompt(6, 0), 10)).ok());
   ASSERT_TRUE(harness.add(make_request(1, make_prompt(6, 1), 10, 2)).ok());
@@ -239,7 +239,7 @@ TEST(SchedulerFailure, EndsItsRequestAndNoOther) {
   harness.expect_idle();
 }
 
-TEST(SchedulerFailure, WhatAFailedStepComputedIsNeverServed) {
+TEST(SchedulerFailure, CachesNothingOfAFailedStep) {
   Harness harness(small_config(), make_layout(64, 4));
   ASSERT_TRUE(harness.add(make_request(0, make_prompt(16, 0), 10)).ok());
   harness.plan();
@@ -251,7 +251,7 @@ TEST(SchedulerFailure, WhatAFailedStepComputedIsNeverServed) {
   harness.expect_as_alone(1);
 }
 
-TEST(SchedulerFailure, AMissingTokenEndsTheRequest) {
+TEST(SchedulerFailure, EndsARequestWithAMissingToken) {
   Harness harness(small_config(), make_layout(64, 4));
   ASSERT_TRUE(harness.add(make_request(0, make_prompt(6, 0), 10)).ok());
   ASSERT_TRUE(harness.add(make_request(1, make_prompt(6, 1), 10)).ok());
@@ -264,7 +264,7 @@ TEST(SchedulerFailure, AMissingTokenEndsTheRequest) {
   harness.expect_idle();
 }
 
-TEST(SchedulerFailure, MissingSamplesEndWithTheirRequest) {
+TEST(SchedulerFailure, EndsSamplesThatWereNotForked) {
   Harness harness(small_config(), make_layout(64, 4));
   ASSERT_TRUE(harness.add(make_request(0, make_prompt(6, 0), 10, 3)).ok());
   harness.plan();

@@ -1,4 +1,4 @@
-// Requests whose blocks leave the device: swapped to the host pool and back, or brought up from the disk.
+// Requests that are swapped to the host pool and back, or load a prefix from the disk.
 #include <gtest/gtest.h>
 
 #include "unit/sched/fake_executor.h"
@@ -22,7 +22,7 @@ KvLayout tier_layout(int32_t num_blocks, int32_t num_host_blocks) {
   return layout;
 }
 
-// Two requests of which the second must give way; tokens computed until both are done.
+// Two requests, of which the second is preempted; returns the tokens computed until both are done.
 int64_t tokens_of_two(Harness& harness, int32_t n) {
   EXPECT_TRUE(harness.add(make_request(0, make_prompt(16, 0), 17)).ok());
   EXPECT_TRUE(harness.add(make_request(1, make_prompt(16, 1), 17, n)).ok());
@@ -33,7 +33,7 @@ int64_t tokens_of_two(Harness& harness, int32_t n) {
   return harness.scheduler.stats().num_computed_tokens;
 }
 
-TEST(SchedulerSwap, ComputesNothingAgain) {
+TEST(SchedulerSwap, RecomputesNothing) {
   Harness swaps(tier_config(PreemptionMode::kSwap), tier_layout(12, 20));
   EXPECT_EQ(tokens_of_two(swaps, 1), 2 * 32);
   EXPECT_EQ(swaps.scheduler.stats().num_preemptions, 1);
@@ -50,15 +50,15 @@ TEST(SchedulerSwap, MovesAllSamplesOfARequest) {
   EXPECT_EQ(harness.scheduler.stats().num_swap_outs, 1);
 }
 
-TEST(SchedulerSwap, ComputesAgainWhenTheHostPoolIsFull) {
+TEST(SchedulerSwap, RecomputesIfTheHostPoolIsFull) {
   Harness harness(tier_config(PreemptionMode::kSwap), tier_layout(12, 2));
   EXPECT_GT(tokens_of_two(harness, 1), 2 * 32);
   EXPECT_EQ(harness.scheduler.stats().num_preemptions, 1);
   EXPECT_EQ(harness.scheduler.stats().num_swap_outs, 0);
 }
 
-TEST(SchedulerSwap, AutoTakesWhatCostsLess) {
-  // Computing takes 1 ms a token. A block there and back: 2 * bytes at 4 GB/s, for its 4 tokens.
+TEST(SchedulerSwap, AutoSelectsTheCheaperMode) {
+  // Recomputing takes 1 ms per token. Swapping a block of 4 tokens copies 2 * bytes at 4 GB/s.
   for (const int64_t bytes : {1'000'000, 100'000'000}) {
     KvLayout layout = tier_layout(12, 20);
     layout.bytes_per_block = bytes;
@@ -71,7 +71,7 @@ TEST(SchedulerSwap, AutoTakesWhatCostsLess) {
   }
 }
 
-TEST(SchedulerSwap, GivesHostBlocksBackWhenARequestIsAborted) {
+TEST(SchedulerSwap, FreesHostBlocksOfAnAbortedRequest) {
   Harness harness(tier_config(PreemptionMode::kSwap), tier_layout(12, 20));
   ASSERT_TRUE(harness.add(make_request(0, make_prompt(16, 0), 17)).ok());
   ASSERT_TRUE(harness.add(make_request(1, make_prompt(16, 1), 17)).ok());
@@ -107,7 +107,7 @@ class SchedulerDisk : public ::testing::Test {
   KvLayout layout_;
 };
 
-TEST_F(SchedulerDisk, OthersPassWhoWaitsForIt) {
+TEST_F(SchedulerDisk, RunsOtherRequestsDuringAReadFromDisk) {
   Harness harness(config_, layout_);
   fill_disk(harness);
   ASSERT_TRUE(harness.add(make_request(10, make_prompt(40, 0), 3)).ok());
@@ -125,7 +125,7 @@ TEST_F(SchedulerDisk, OthersPassWhoWaitsForIt) {
   harness.expect_idle();
 }
 
-TEST_F(SchedulerDisk, AFailedReadIsAShorterPrefix) {
+TEST_F(SchedulerDisk, UsesAShorterPrefixAfterAFailedRead) {
   Harness harness(config_, layout_);
   fill_disk(harness);
   harness.executor.disk_failures = 10;
@@ -139,7 +139,7 @@ TEST_F(SchedulerDisk, AFailedReadIsAShorterPrefix) {
   harness.expect_idle();
 }
 
-TEST_F(SchedulerDisk, AnAbortWhileItReadsLeavesNothing) {
+TEST_F(SchedulerDisk, FreesTheBlocksOfARequestAbortedDuringARead) {
   Harness harness(config_, layout_);
   fill_disk(harness);
   ASSERT_TRUE(harness.add(make_request(10, make_prompt(40, 0), 3)).ok());

@@ -2,15 +2,10 @@
 
 #include <algorithm>
 
+#include "base/cancelled.h"
 #include "base/strings.h"
 
 namespace quire {
-namespace {
-
-constexpr TokenId kBos = 256;
-
-}  // namespace
-
 FakeEngine::FakeEngine() {
   info.name = "fake";
   info.path = "/models/fake";
@@ -28,7 +23,15 @@ FakeEngine::~FakeEngine() {
   thread_.join();
 }
 
-std::vector<TokenId> FakeEngine::encode(std::string_view text, bool add_special_tokens) const {
+std::vector<TokenId> FakeEngine::encode(std::string_view text, bool add_special_tokens,
+                                        const std::stop_token& stop) const {
+  if (tokenizer_blocked.load()) {
+    ++num_encoding;
+    while (!stop.stop_requested()) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    std::this_thread::sleep_for(cancel_time);
+    --num_encoding;
+  }
+  throw_if_cancelled(stop);
   std::vector<TokenId> ids;
   if (add_special_tokens) ids.push_back(kBos);
   for (const char c : text) ids.push_back(static_cast<uint8_t>(c));
@@ -66,8 +69,9 @@ std::string FakeEngine::continuation(std::string_view prompt, int index, int max
 
 Result<RequestId> FakeEngine::submit(GenerateRequest request, OutputSink sink) {
   const std::lock_guard lock(mutex_);
+  if (throw_at_submit && num_submits_++ == *throw_at_submit) throw std::bad_alloc();
   last_request_ = request;
-  if (request.sampling.temperature < 0.0F || request.sampling.temperature > 2.0F) {
+  if (request.sampling->temperature < 0.0F || request.sampling->temperature > 2.0F) {
     return invalid_argument("temperature must be between 0 and 2", "temperature");
   }
   if (draining_ || static_cast<int>(active_.size()) >= max_queued)
@@ -75,8 +79,8 @@ Result<RequestId> FakeEngine::submit(GenerateRequest request, OutputSink sink) {
   Active active;
   std::string prompt = decode(request.prompt_token_ids, false);
   if (prompt.empty()) prompt = "?";
-  for (int i = 0; i < request.sampling.n; ++i) {
-    active.texts.push_back(continuation(prompt, i, request.sampling.max_tokens) + extra_byte_pieces);
+  for (int i = 0; i < request.sampling->n; ++i) {
+    active.texts.push_back(continuation(prompt, i, request.sampling->max_tokens) + extra_byte_pieces);
   }
   active.request = std::move(request);
   active.sink = std::move(sink);
@@ -126,12 +130,19 @@ GenerateRequest FakeEngine::last_request() const {
   return last_request_;
 }
 
+std::vector<SharedSamplingParams> FakeEngine::active_sampling() const {
+  const std::lock_guard lock(mutex_);
+  std::vector<SharedSamplingParams> all;
+  for (const auto& [id, active] : active_) all.push_back(active.request.sampling);
+  return all;
+}
+
 ChatPrompt FakeEngine::last_chat() const {
   const std::lock_guard lock(mutex_);
   return last_chat_;
 }
 
-PositionLogprobs FakeEngine::made_up_logprobs(TokenId token, int top) {
+PositionLogprobs FakeEngine::fake_logprobs(TokenId token, int top) {
   PositionLogprobs p;
   p.chosen = {token, -0.5F};
   p.rank = 1;
@@ -151,11 +162,11 @@ bool FakeEngine::step(RequestId id, Active& active) {
   output.request = id;
   output.num_prompt_tokens = static_cast<int32_t>(active.request.prompt_token_ids.size());
   output.num_cached_tokens = 1;
-  const SamplingParams& s = active.request.sampling;
+  const SamplingParams& s = *active.request.sampling;
   if (active.first && s.prompt_logprobs) {
     const auto& ids = active.request.prompt_token_ids;
     for (size_t i = 1; i < ids.size(); ++i)
-      output.prompt_logprobs.push_back(made_up_logprobs(ids[i], *s.prompt_logprobs));
+      output.prompt_logprobs.push_back(fake_logprobs(ids[i], *s.prompt_logprobs));
   }
   active.first = false;
   if (active.request.pooling && !active.aborted) {
@@ -178,7 +189,7 @@ bool FakeEngine::step(RequestId id, Active& active) {
     if (!active.aborted) {
       d.text = c;
       d.token_ids = {static_cast<uint8_t>(c)};
-      if (s.logprobs) d.logprobs = {made_up_logprobs(static_cast<uint8_t>(c), *s.logprobs)};
+      if (s.logprobs) d.logprobs = {fake_logprobs(static_cast<uint8_t>(c), *s.logprobs)};
     }
     if (active.done + 1 == total) d.finish_reason = FinishReason::kLength;
     if (active.aborted) d.finish_reason = FinishReason::kAbort;
@@ -204,7 +215,7 @@ void FakeEngine::work() {
       it = may_step && step(it->first, it->second) ? active_.erase(it) : std::next(it);
     }
     changed_.notify_all();
-    // Also without a step time: whoever wants to abort must get a turn.
+    // Also without a step time, so that callers of abort() get the lock.
     lock.unlock();
     std::this_thread::sleep_for(std::max(step_time, std::chrono::microseconds(1)));
     lock.lock();

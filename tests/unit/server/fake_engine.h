@@ -1,5 +1,5 @@
-// An engine without a model: bytes are tokens, and what it generates is a function of the prompt. It works on
-// a thread of its own, as the real one does, and can be held still between steps.
+// An engine without a model: bytes are tokens, and the output is a function of the prompt. It runs on its own
+// thread, as the real one does, and can be held between steps.
 #pragma once
 
 #include <atomic>
@@ -23,34 +23,46 @@ class FakeEngine final : public ServingEngine {
   const SamplingParams& default_sampling() const override { return defaults; }
   bool has_tokenizer() const override { return tokenizer; }
   bool has_chat_template() const override { return chat_template; }
-  std::vector<TokenId> encode(std::string_view text, bool add_special_tokens) const override;  // BOS is 256
-  Result<PooledText> encode_pair(std::string_view query, std::string_view document,
-                                 std::string_view) const override {
+  // BOS is 256. Throws Cancelled if `stop` is requested while the engine is held by hold_tokenizer().
+  std::vector<TokenId> encode(std::string_view text, bool add_special_tokens,
+                              const std::stop_token& stop = {}) const override;
+  Result<PooledText> encode_pair(std::string_view query, std::string_view document, std::string_view,
+                                 const std::stop_token&) const override {
     PooledText pair{encode(query, true), 0};
     pair.second_text = static_cast<int32_t>(pair.ids.size());
     for (const TokenId id : encode(document, false)) pair.ids.push_back(id);
     return pair;
   }
-  std::vector<TokenId> encode_rendered(std::string_view text) const override { return encode(text, false); }
+  std::vector<TokenId> encode_rendered(std::string_view text, const std::stop_token& stop) const override {
+    return encode(text, false, stop);
+  }
   std::string decode(std::span<const TokenId> ids, bool skip_special_tokens) const override;
   std::string token_bytes(TokenId id) const override { return decode(std::span(&id, 1), false); }
+  bool is_special(TokenId id) const override { return id >= kBos; }
   size_t max_token_bytes() const override { return 1; }
   std::string token_name(TokenId id) const override { return "<" + std::to_string(id) + ">"; }
   Result<std::string> render_chat(const ChatPrompt& prompt) const override;
   Result<RequestId> submit(GenerateRequest request, OutputSink sink) override;
   void abort(RequestId request) override;
   bool drain(std::chrono::milliseconds timeout) override;
+  std::optional<std::string> failure() const override { return failure_reason; }
+  void on_failure(std::function<void()>) override {}
   bool reset_prefix_cache() override {
     ++num_resets;
     return true;
   }
+  std::shared_ptr<const EngineView> view() override {
+    ++num_views;
+    return std::make_shared<const EngineView>(next_view);
+  }
   std::string metrics_page() override { return "# TYPE quire:fake gauge\nquire:fake 1\n"; }
 
-  // What sample `index` of a prompt becomes: the prompt's bytes backwards, from the index-th on, around and
-  // around.
+  // The output of sample `index` for a prompt: the bytes of the prompt in reverse order, starting with the
+  // index-th from the end, repeated.
   static std::string continuation(std::string_view prompt, int index, int max_tokens);
 
   // Settings, before the first request.
+  std::optional<std::string> failure_reason;
   ModelInfo info;
   SamplingParams defaults;
   bool tokenizer = true;
@@ -59,14 +71,22 @@ class FakeEngine final : public ServingEngine {
   std::chrono::microseconds step_time{0};
   std::string extra_byte_pieces;  // appended to every continuation
   std::optional<int> fail_after;  // tokens, then a failure
-  int max_texts = 1 << 20;        // more samples than that are not found, as with a beam search
+  int max_texts = 1 << 20;        // limits the number of samples, as if a beam search found no more
   std::atomic<int> num_resets{0};
+  EngineView next_view;
+  std::atomic<int> num_views{0};
+  std::optional<int> throw_at_submit;          // the number of the submit() that throws
+  std::atomic<bool> tokenizer_blocked{false};  // encode() returns only when it is cancelled
+  mutable std::atomic<int> num_encoding{0};    // calls of encode() that are blocked
+  std::chrono::milliseconds cancel_time{0};    // time that a blocked encode() takes to notice the stop
+  static constexpr TokenId kBos = 256;
 
   void hold();
   void release();
   int num_active() const;
   int64_t num_aborted() const { return num_aborted_.load(); }
   GenerateRequest last_request() const;
+  std::vector<SharedSamplingParams> active_sampling() const;
   ChatPrompt last_chat() const;
 
  private:
@@ -80,9 +100,9 @@ class FakeEngine final : public ServingEngine {
   };
   void work();
   bool step(RequestId id, Active& active);
-  // How many tokens, the last one, where the second text begins.
+  // {number of tokens, last token, start of the second text}
   static std::vector<float> pooled_vector(const GenerateRequest& request);
-  static PositionLogprobs made_up_logprobs(TokenId token, int top);
+  static PositionLogprobs fake_logprobs(TokenId token, int top);
 
   mutable std::mutex mutex_;
   std::condition_variable changed_;
@@ -90,6 +110,7 @@ class FakeEngine final : public ServingEngine {
   GenerateRequest last_request_;
   mutable ChatPrompt last_chat_;
   RequestId next_ = 1;
+  int num_submits_ = 0;
   bool held_ = false;
   bool stopping_ = false;
   bool draining_ = false;

@@ -1,5 +1,4 @@
-// Completions and chat over real sockets: the shapes of answers and streams, and what happens when a client
-// goes.
+// Completions and chat over real sockets: responses, streams, errors and disconnecting clients.
 #include <gtest/gtest.h>
 
 #include "base/strings.h"
@@ -10,7 +9,7 @@ namespace {
 
 using GenerationTest = ServerTest;
 
-TEST_F(GenerationTest, AnswersACompletion) {
+TEST_F(GenerationTest, RespondsToACompletion) {
   RawClient client(start());
   const RawResponse r = client.post("/v1/completions", R"({"model":"fake","prompt":"abcd","max_tokens":3})",
                                     "X-Request-Id: r1\r\n");
@@ -31,13 +30,13 @@ TEST_F(GenerationTest, AnswersACompletion) {
   EXPECT_FALSE(r.headers.contains("x-ignored-params"));
 }
 
-TEST_F(GenerationTest, CompletionsGenerate16TokensWhereNothingIsSaid) {
+TEST_F(GenerationTest, GeneratesSixteenTokensByDefault) {
   RawClient client(start());
   EXPECT_EQ(client.post("/v1/completions", R"({"prompt":"ab"})").json()["usage"]["completion_tokens"], 16);
   EXPECT_EQ(client.post("/completions", R"({"prompt":"ab"})").status, 200);
 }
 
-TEST_F(GenerationTest, NumbersChoicesOverPromptsAndSamples) {
+TEST_F(GenerationTest, NumbersChoicesByPromptAndSample) {
   RawClient client(start());
   const Json j = client.post("/v1/completions", R"({"prompt":["ab","xyz"],"max_tokens":2,"n":2})").json();
   const std::vector<std::string> expected = {"ba", "ab", "zy", "yx"};
@@ -50,7 +49,7 @@ TEST_F(GenerationTest, NumbersChoicesOverPromptsAndSamples) {
   EXPECT_EQ(j["usage"]["completion_tokens"], 8);
 }
 
-TEST_F(GenerationTest, ABeamSearchGivesTheTextsItFound) {
+TEST_F(GenerationTest, ReturnsTheHypothesesOfABeamSearch) {
   engine.max_texts = 2;
   RawClient client(start());
   const Json j =
@@ -62,7 +61,7 @@ TEST_F(GenerationTest, ABeamSearchGivesTheTextsItFound) {
   EXPECT_EQ(j["choices"][2]["text"], "zy");
 }
 
-TEST_F(GenerationTest, ABeamSearchIsNotStreamed) {
+TEST_F(GenerationTest, RejectsStreamingABeamSearch) {
   RawClient client(start());
   for (const char* path : {"/v1/completions", "/v1/chat/completions"}) {
     const RawResponse r = client.post(
@@ -74,7 +73,7 @@ TEST_F(GenerationTest, ABeamSearchIsNotStreamed) {
   }
 }
 
-TEST_F(GenerationTest, TakesTokenIds) {
+TEST_F(GenerationTest, AcceptsTokenIds) {
   RawClient client(start());
   EXPECT_EQ(
       client.post("/v1/completions", R"({"prompt":[97,98],"max_tokens":2})").json()["choices"][0]["text"],
@@ -125,7 +124,7 @@ TEST_F(GenerationTest, StreamsSeveralChoicesCompletely) {
   }
 }
 
-TEST_F(GenerationTest, AnswersAChat) {
+TEST_F(GenerationTest, RespondsToAChat) {
   RawClient client(start());
   const Json j =
       client.post("/v1/chat/completions", R"({"messages":[{"role":"user","content":"hi"}],"max_tokens":4})")
@@ -142,7 +141,7 @@ TEST_F(GenerationTest, AnswersAChat) {
       200);
 }
 
-TEST_F(GenerationTest, AChatMayUseTheRestOfTheContext) {
+TEST_F(GenerationTest, GeneratesUpToTheContextLengthInAChat) {
   engine.info.max_model_len = 50;
   RawClient client(start());
   const Json j =
@@ -150,7 +149,7 @@ TEST_F(GenerationTest, AChatMayUseTheRestOfTheContext) {
   EXPECT_EQ(j["usage"]["total_tokens"], 50);
 }
 
-TEST_F(GenerationTest, MaxCompletionTokensWins) {
+TEST_F(GenerationTest, PrefersMaxCompletionTokens) {
   RawClient client(start());
   const Json j =
       client
@@ -218,7 +217,7 @@ TEST_F(GenerationTest, ScoresAPromptWithoutGenerating) {
   EXPECT_EQ(client.post("/v1/completions", R"({"prompt":"a","max_tokens":0})").status, 400);
 }
 
-TEST_F(GenerationTest, StreamedLogprobsAreThoseOfTheWholeAnswer) {
+TEST_F(GenerationTest, StreamsTheLogprobsOfTheWholeResponse) {
   RawClient client(start());
   const std::string body = R"({"prompt":"abc","max_tokens":6,"echo":true,"logprobs":1,"stream":)";
   const Json whole = client.post("/v1/completions", body + "false}").json()["choices"][0]["logprobs"];
@@ -258,7 +257,7 @@ TEST_F(GenerationTest, WritesChatLogprobs) {
   EXPECT_TRUE(none["choices"][0]["logprobs"]["content"][0]["top_logprobs"].empty());
 }
 
-TEST_F(GenerationTest, GivesTokenIdsAndPromptLogprobsWhenAsked) {
+TEST_F(GenerationTest, ReturnsTokenIdsAndPromptLogprobs) {
   RawClient client(start());
   const Json j = client
                      .post("/v1/completions",
@@ -270,7 +269,7 @@ TEST_F(GenerationTest, GivesTokenIdsAndPromptLogprobsWhenAsked) {
   EXPECT_EQ(j["choices"][0]["prompt_logprobs"][1]["98"]["decoded_token"], "b");
 }
 
-TEST_F(GenerationTest, AModelWithoutTokenizerStreamsTokenIds) {
+TEST_F(GenerationTest, StreamsTokenIdsWithoutATokenizer) {
   engine.tokenizer = false;
   RawClient client(start());
   EXPECT_EQ(client.post("/v1/completions", R"({"prompt":"a"})").status, 400);
@@ -286,7 +285,7 @@ TEST_F(GenerationTest, NamesIgnoredParams) {
   EXPECT_EQ(r.headers.at("x-ignored-params"), "mirostat, frobnicate");
 }
 
-TEST_F(GenerationTest, StrictParamsRefusesUnknownFields) {
+TEST_F(GenerationTest, RejectsUnknownFieldsWithStrictParams) {
   options.strict_params = true;
   RawClient client(start());
   const RawResponse r = client.post("/v1/completions", R"({"prompt":"a","frobnicate":1})");
@@ -294,7 +293,7 @@ TEST_F(GenerationTest, StrictParamsRefusesUnknownFields) {
   EXPECT_EQ(r.json()["error"]["param"], "frobnicate");
 }
 
-TEST_F(GenerationTest, AFailureOfTheEngineIsAnErrorInEitherForm) {
+TEST_F(GenerationTest, ReportsEngineFailures) {
   engine.fail_after = 2;
   RawClient client(start());
   const RawResponse whole = client.post("/v1/completions", R"({"prompt":"abc"})");
@@ -308,7 +307,7 @@ TEST_F(GenerationTest, AFailureOfTheEngineIsAnErrorInEitherForm) {
   EXPECT_EQ(client.get("/health").status, 200);
 }
 
-TEST_F(GenerationTest, AFullQueueIs503AndWhatWasTakenOfTheRequestIsAborted) {
+TEST_F(GenerationTest, AbortsAcceptedPromptsIfTheQueueIsFull) {
   engine.max_queued = 2;
   engine.hold();
   RawClient client(start());
@@ -319,7 +318,53 @@ TEST_F(GenerationTest, AFullQueueIs503AndWhatWasTakenOfTheRequestIsAborted) {
   EXPECT_EQ(engine.num_aborted(), 2);
 }
 
-TEST_F(GenerationTest, AClientThatGoesIsAborted) {
+TEST_F(GenerationTest, RespondsWith500IfSubmittingThrows) {
+  engine.throw_at_submit = 2;
+  engine.hold();
+  const std::string_view body = R"({"prompt":["ab","cd","ef"],"max_tokens":3})";
+  {
+    RawClient client(start());
+    EXPECT_EQ(client.post("/v1/completions", body).status, 500);
+  }
+  engine.release();
+  EXPECT_TRUE(soon([&] { return engine.num_active() == 0; }));
+  EXPECT_EQ(engine.num_aborted(), 2);
+  RawClient client(server->port());
+  EXPECT_EQ(client.post("/v1/completions", body).status, 200);
+}
+
+TEST_F(GenerationTest, SharesTheParametersOfAllPrompts) {
+  engine.hold();
+  RawClient client(start());
+  client.send(post_text("/v1/completions", R"({"prompt":["a","b","c"],"max_tokens":3,"stop":["x","y"]})"));
+  ASSERT_TRUE(soon([&] { return engine.num_active() == 3; }));
+  const auto all = engine.active_sampling();
+  ASSERT_EQ(all.size(), 3U);
+  EXPECT_TRUE(all[0].same_as(all[1]) && all[1].same_as(all[2]));
+  engine.release();
+  EXPECT_EQ(client.response().status, 200);
+}
+
+TEST_F(GenerationTest, SendsNoKeepAliveCommentsWithAnIntervalOfZero) {
+  options.keep_alive_s = 0.0;
+  engine.hold();
+  RawClient client(start());
+  client.send(post_text("/v1/completions", R"({"prompt":"ab","max_tokens":2,"stream":true})"));
+  ASSERT_TRUE(soon([&] { return engine.num_active() == 1; }));
+  std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  engine.release();
+  EXPECT_EQ(client.response().body.find("keep-alive"), std::string::npos);
+}
+
+TEST_F(GenerationTest, CountsNoCharactersForAnAddedBosToken) {
+  RawClient client(start());
+  const RawResponse r =
+      client.post("/v1/completions", R"({"prompt":"abc","max_tokens":1,"echo":true,"logprobs":0})");
+  const Json logprobs = r.json()["choices"][0]["logprobs"];
+  EXPECT_EQ(logprobs["text_offset"], Json({0, 0, 1, 2, 3}));  // BOS, a, b, c, the generated token
+}
+
+TEST_F(GenerationTest, AbortsWhenTheClientDisconnects) {
   engine.hold();
   const uint16_t port = start();
   for (const std::string_view stream : {"true", "false"}) {
@@ -334,7 +379,7 @@ TEST_F(GenerationTest, AClientThatGoesIsAborted) {
   }
 }
 
-TEST_F(GenerationTest, AClientThatGoesAfterSendingAheadIsAborted) {
+TEST_F(GenerationTest, AbortsWhenAPipeliningClientDisconnects) {
   engine.hold();
   RawClient client(start());
   client.send(post_text("/v1/completions", R"({"prompt":"a","max_tokens":1000,"stream":true})") +
@@ -344,7 +389,7 @@ TEST_F(GenerationTest, AClientThatGoesAfterSendingAheadIsAborted) {
   EXPECT_TRUE(soon([&] { return engine.num_active() == 0; }));
 }
 
-TEST_F(GenerationTest, AClientThatGoesInTheMiddleOfAStreamIsAborted) {
+TEST_F(GenerationTest, AbortsWhenTheClientDisconnectsFromAStream) {
   engine.step_time = std::chrono::microseconds(1000);
   RawClient client(start());
   client.send(post_text("/v1/completions", R"({"prompt":"a","max_tokens":4000,"stream":true})"));
@@ -355,7 +400,7 @@ TEST_F(GenerationTest, AClientThatGoesInTheMiddleOfAStreamIsAborted) {
   EXPECT_EQ(engine.num_aborted(), 1);
 }
 
-TEST_F(GenerationTest, AClientThatStopsReadingIsAborted) {
+TEST_F(GenerationTest, AbortsWhenTheClientStopsReading) {
   options.http.max_backlog_bytes = 100000;
   engine.info.max_model_len = 1 << 30;
   RawClient client(start());
@@ -366,19 +411,19 @@ TEST_F(GenerationTest, AClientThatStopsReadingIsAborted) {
   EXPECT_EQ(RawClient(server->port()).get("/health").status, 200);
 }
 
-TEST_F(GenerationTest, ASilentStreamShowsLife) {
+TEST_F(GenerationTest, SendsKeepAliveCommentsOnASilentStream) {
   options.keep_alive_s = 0.1;
   engine.hold();
   RawClient client(start());
   client.send(post_text("/v1/completions", R"({"prompt":"ab","max_tokens":2,"stream":true})"));
-  std::this_thread::sleep_for(std::chrono::milliseconds(350));
+  std::this_thread::sleep_for(std::chrono::seconds(1));
   engine.release();
   const RawResponse r = client.response();
   EXPECT_NE(r.body.find(": keep-alive\n\n: keep-alive\n\n"), std::string::npos) << r.body;
   EXPECT_EQ(events(r.body).size(), 2U);
 }
 
-TEST_F(GenerationTest, ManyStreamsAtOnceAreEachWhole) {
+TEST_F(GenerationTest, ServesManyStreamsAtOnce) {
   engine.step_time = std::chrono::microseconds(50);
   const uint16_t port = start();
   std::vector<std::thread> threads;
@@ -403,7 +448,7 @@ TEST_F(GenerationTest, ManyStreamsAtOnceAreEachWhole) {
   EXPECT_EQ(engine.num_active(), 0);
 }
 
-TEST_F(GenerationTest, ShutdownFinishesWhatRunsAndRefusesTheRest) {
+TEST_F(GenerationTest, FinishesRunningRequestsOnShutdown) {
   engine.hold();
   const uint16_t port = start();
   RawClient running(port);
@@ -427,7 +472,7 @@ TEST_F(GenerationTest, ShutdownFinishesWhatRunsAndRefusesTheRest) {
   EXPECT_TRUE(other.at_end());
 }
 
-TEST_F(GenerationTest, ShutdownEndsWhatDoesNotFinish) {
+TEST_F(GenerationTest, AbortsSlowRequestsOnShutdown) {
   options.shutdown_timeout_s = 0.2;
   engine.hold();
   const uint16_t port = start();
@@ -438,7 +483,7 @@ TEST_F(GenerationTest, ShutdownEndsWhatDoesNotFinish) {
   EXPECT_EQ(running.response().json()["choices"][0]["finish_reason"], "abort");
 }
 
-TEST_F(GenerationTest, StopEndsAShutdownThatWaits) {
+TEST_F(GenerationTest, StopEndsAWaitingShutdown) {
   engine.hold();
   const uint16_t port = start();
   RawClient running(port);

@@ -7,7 +7,7 @@
 namespace quire {
 namespace {
 
-// Offers `bytes` in pieces of `piece`, as a connection does.
+// Passes `bytes` to the parser in pieces of `piece` bytes.
 void feed(HttpRequestParser& parser, std::string bytes, size_t piece) {
   std::string pending;
   for (size_t i = 0; i < bytes.size() && !parser.error() && !parser.done(); i += piece) {
@@ -45,7 +45,7 @@ TEST(HttpRequestParser, ReadsAChunkedBody) {
   }
 }
 
-TEST(HttpRequestParser, LeavesTheNextRequestAlone) {
+TEST(HttpRequestParser, DoesNotConsumeTheNextRequest) {
   HttpRequestParser parser{HttpLimits{}};
   std::string text = "GET /1 HTTP/1.1\r\nHost: h\r\n\r\nGET /2 HTTP/1.1\r\n";
   text.erase(0, parser.consume(text));
@@ -53,7 +53,7 @@ TEST(HttpRequestParser, LeavesTheNextRequestAlone) {
   EXPECT_EQ(text, "GET /2 HTTP/1.1\r\n");
 }
 
-TEST(HttpRequestParser, ClosesAfterHttp10UnlessAskedToStay) {
+TEST(HttpRequestParser, ClosesAfterHttp10UnlessKeepAliveIsRequested) {
   HttpRequestParser old{HttpLimits{}};
   old.consume("GET / HTTP/1.0\r\n\r\n");
   EXPECT_FALSE(old.request().keep_alive);
@@ -62,7 +62,7 @@ TEST(HttpRequestParser, ClosesAfterHttp10UnlessAskedToStay) {
   EXPECT_TRUE(kept.request().keep_alive);
 }
 
-TEST(HttpRequestParser, RefusesAHeaderAboveTheLimit) {
+TEST(HttpRequestParser, RejectsAHeaderAboveTheLimit) {
   HttpLimits limits;
   limits.max_header_bytes = 1000;
   for (const size_t piece : {size_t{7}, size_t{100000}}) {
@@ -73,7 +73,7 @@ TEST(HttpRequestParser, RefusesAHeaderAboveTheLimit) {
   }
 }
 
-TEST(HttpRequestParser, CountsAHeaderToItsLastByteHoweverItArrives) {
+TEST(HttpRequestParser, CountsTheHeaderSizeIndependentlyOfPieces) {
   const std::string text = "GET / HTTP/1.1\r\nHost: h\r\nX: " + std::string(100, 'x') + "\r\n\r\n";
   for (const size_t piece : {size_t{1}, size_t{7}, text.size()}) {
     HttpLimits limits;
@@ -89,7 +89,7 @@ TEST(HttpRequestParser, CountsAHeaderToItsLastByteHoweverItArrives) {
   }
 }
 
-TEST(HttpRequestParser, SaysThatAnAnnouncedBodyIsTooLarge) {
+TEST(HttpRequestParser, RejectsAContentLengthAboveTheLimit) {
   HttpLimits limits;
   limits.max_body_bytes = 10;
   HttpRequestParser parser{limits};
@@ -98,7 +98,7 @@ TEST(HttpRequestParser, SaysThatAnAnnouncedBodyIsTooLarge) {
   EXPECT_TRUE(parser.body_too_large());
 }
 
-TEST(HttpRequestParser, RefusesAChunkedBodyAboveTheLimit) {
+TEST(HttpRequestParser, RejectsAChunkedBodyAboveTheLimit) {
   HttpLimits limits;
   limits.max_body_bytes = 10;
   HttpRequestParser parser{limits};
@@ -110,7 +110,7 @@ TEST(HttpRequestParser, RefusesAChunkedBodyAboveTheLimit) {
   EXPECT_EQ(parser.error()->status, 413);
 }
 
-TEST(HttpRequestParser, RefusesWhatIsNoHttp) {
+TEST(HttpRequestParser, RejectsInvalidHttp) {
   const std::string_view texts[] = {
       "hello world\r\n\r\n",
       "GET /\r\n\r\n",
@@ -131,21 +131,21 @@ TEST(HttpRequestParser, RefusesWhatIsNoHttp) {
   }
 }
 
-TEST(HttpRequestParser, RefusesChunkSizesThatAreNoNumbers) {
+TEST(HttpRequestParser, RejectsInvalidChunkSizes) {
   HttpRequestParser parser{HttpLimits{}};
   feed(parser, "POST / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\nabc\r\n", 1000);
   ASSERT_TRUE(parser.error());
   EXPECT_EQ(parser.error()->status, 400);
 }
 
-TEST(HttpRequestParser, RefusesBodiesInACodingItCannotRead) {
+TEST(HttpRequestParser, RejectsUnknownTransferCodings) {
   HttpRequestParser parser{HttpLimits{}};
   parser.consume("POST / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: gzip\r\n\r\nGET /hidden HTTP/1.1\r\n\r\n");
   ASSERT_TRUE(parser.error());
   EXPECT_EQ(parser.error()->status, 501);
 }
 
-TEST(HttpRequestParser, TakesAnAbsoluteTarget) {
+TEST(HttpRequestParser, AcceptsAnAbsoluteTarget) {
   HttpRequestParser parser{HttpLimits{}};
   parser.consume("GET http://h:80/v1/models HTTP/1.1\r\nHost: h\r\n\r\n");
   EXPECT_EQ(parser.request().path, "/v1/models");
@@ -158,7 +158,7 @@ TEST(ResponseHead, CannotBeSplitByAValue) {
   EXPECT_EQ(head.find("\r\nX-Evil"), std::string::npos);
 }
 
-TEST(Router, FindsRoutesAndSaysWhatAPathAllows) {
+TEST(Router, FindsRoutesAndAllowedMethods) {
   const HttpHandler none;
   const Router router(
       {{"GET", "/a", none}, {"POST", "/b", none}, {"GET", "/a/*", none}, {"POST", "/a", none}});
@@ -170,6 +170,62 @@ TEST(Router, FindsRoutesAndSaysWhatAPathAllows) {
   EXPECT_EQ(router.match("GET", "/b").allow, "POST, OPTIONS");
   EXPECT_EQ(router.match("DELETE", "/a").allow, "GET, HEAD, POST, OPTIONS");
   EXPECT_TRUE(router.match("GET", "/c").allow.empty());
+}
+
+// The status of a request's header; 200 if it is accepted. Fed whole and byte by byte.
+int header_status(std::string_view text) {
+  HttpRequestParser whole({});
+  feed(whole, std::string(text), 1 << 20);
+  HttpRequestParser bytes({});
+  feed(bytes, std::string(text), 1);
+  const int status = whole.error() ? whole.error()->status : 200;
+  EXPECT_EQ(status, bytes.error() ? bytes.error()->status : 200) << text;
+  return status;
+}
+
+TEST(HttpRequestParser, RejectsUnsupportedTransferEncodings) {
+  const auto status = [](std::string_view fields) {
+    return header_status(cat("POST / HTTP/1.1\r\nHost: h\r\n", fields, "\r\n"));
+  };
+  EXPECT_EQ(status("Transfer-Encoding: gzip, chunked\r\n"), 501);
+  EXPECT_EQ(status("Transfer-Encoding: gzip\r\nTransfer-Encoding: chunked\r\n"), 501);
+  EXPECT_EQ(status("Transfer-Encoding: chunked, identity\r\n"), 501);
+  EXPECT_EQ(status("Transfer-Encoding: chunked\r\nContent-Length: 5\r\n"), 400);
+  EXPECT_EQ(status("Content-Length: 5\r\nContent-Length: 6\r\n"), 400);
+  EXPECT_EQ(status("Content-Length: +5\r\n"), 400);
+}
+
+TEST(HttpRequestParser, RejectsFoldedHeaders) {
+  EXPECT_EQ(header_status("GET / HTTP/1.1\r\nHost: h\r\nX: a\r\n b\r\n\r\n"), 400);
+  EXPECT_EQ(header_status("GET / HTTP/1.1\r\nHost: h\r\nX: a\r\n\tb\r\n\r\n"), 400);
+  EXPECT_EQ(header_status("GET / HTTP/1.1\r\n Host: h\r\n\r\n"), 400);
+}
+
+TEST(HttpRequestParser, RequiresOneValidHost) {
+  EXPECT_EQ(header_status("GET / HTTP/1.1\r\n\r\n"), 400);
+  EXPECT_EQ(header_status("GET / HTTP/1.0\r\n\r\n"), 200);
+  EXPECT_EQ(header_status("GET / HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n"), 400);
+  EXPECT_EQ(header_status("GET / HTTP/1.1\r\nHost: a b\r\n\r\n"), 400);
+  EXPECT_EQ(header_status("GET / HTTP/1.1\r\nHost: a/b\r\n\r\n"), 400);
+  EXPECT_EQ(header_status("GET / HTTP/1.1\r\nHost: [::1]:8000\r\n\r\n"), 200);
+}
+
+TEST(HttpRequestParser, RejectsUnknownExpectations) {
+  EXPECT_EQ(header_status("POST / HTTP/1.1\r\nHost: h\r\nExpect: 200-ok\r\nContent-Length: 1\r\n\r\nx"), 417);
+  EXPECT_EQ(header_status("POST / HTTP/1.1\r\nHost: h\r\nExpect: 100-Continue\r\nContent-Length: 1\r\n\r\nx"),
+            200);
+}
+
+TEST(HttpRequestParser, SkipsEmptyLinesBeforeARequestUpToTheHeaderLimit) {
+  std::string lines;
+  for (int i = 0; i < 1000; ++i) lines += "\r\n";
+  EXPECT_EQ(header_status(lines + "GET / HTTP/1.1\r\nHost: h\r\n\r\n"), 200);
+  HttpLimits limits;
+  limits.max_header_bytes = 1000;
+  HttpRequestParser parser(limits);
+  feed(parser, lines, 1 << 20);
+  ASSERT_TRUE(parser.error());
+  EXPECT_EQ(parser.error()->status, 431);
 }
 
 }  // namespace

@@ -14,7 +14,7 @@ std::string as_json_string(std::string_view text) {
   return out;
 }
 
-TEST(JsonOut, EscapesStringsAsJsonAsks) {
+TEST(JsonOut, EscapesStrings) {
   std::string every_byte;
   for (int c = 0; c < 128; ++c) every_byte += static_cast<char>(c);
   EXPECT_EQ(Json::parse(as_json_string(every_byte)).get<std::string>(), every_byte);
@@ -50,7 +50,7 @@ TEST(JsonOut, PutsCommasBetweenValues) {
   EXPECT_EQ(text, R"({"a":[1,null,{}],"b":0.5,"c":true})");
 }
 
-TEST(JsonOut, WritesNoNumberThatJsonDoesNotHave) {
+TEST(JsonOut, WritesNullForNonFiniteNumbers) {
   std::string text;
   JsonOut(text)
       .begin_array()
@@ -61,7 +61,7 @@ TEST(JsonOut, WritesNoNumberThatJsonDoesNotHave) {
   EXPECT_EQ(text, "[null,null,1e-07]");
 }
 
-TEST(ParseJsonObject, RefusesWhatIsNoJsonObjectAndSaysWhy) {
+TEST(ParseJsonObject, RejectsInvalidObjectsWithTheReason) {
   const std::pair<std::string, std::string> cases[] = {
       {"", "no body"},
       {"{", "not valid JSON"},
@@ -85,7 +85,7 @@ TEST(ParseJsonObject, RefusesWhatIsNoJsonObjectAndSaysWhy) {
   }
 }
 
-TEST(ParseJsonObject, RefusesAnObjectWithTooManyFieldsInsteadOfReadingItForMinutes) {
+TEST(ParseJsonObject, RejectsTooManyFieldsQuickly) {
   std::string body = "{";
   for (int i = 0; i < 200000; ++i) body += cat("\"", i, "\":0,");
   body += "\"x\":0}";
@@ -98,7 +98,7 @@ TEST(ParseJsonObject, KeepsTheOrderOfFields) {
   EXPECT_EQ(parse_json_object(R"({"z":1,"a":{"y":1,"b":2}})")->dump(), R"({"z":1,"a":{"y":1,"b":2}})");
 }
 
-TEST(FieldReader, ReadsTypesAndNamesTheFieldAtFault) {
+TEST(FieldReader, ReadsTypesAndReportsTheInvalidField) {
   const Json body = Json::parse(
       R"({"i": 3, "f": 2.0, "g": 2.5, "s": "x", "b": true, "a": ["p", "q"], "n": null, "huge": 99999999999999999999})");
   FieldReader fields(body);
@@ -120,7 +120,7 @@ TEST(FieldReader, ReadsTypesAndNamesTheFieldAtFault) {
   }
 }
 
-TEST(FieldReader, KnowsWhatNobodyRead) {
+TEST(FieldReader, ListsUnreadFields) {
   const Json body = Json::parse(R"({"a": 1, "b": null, "c": 3})");
   FieldReader fields(body);
   (void)fields.any("b");
@@ -140,7 +140,7 @@ TEST(FieldReader, ChecksTokenIdsAgainstTheVocabulary) {
   }
 }
 
-TEST(ErrorResponse, IsTheOpenAiErrorObject) {
+TEST(ErrorResponse, WritesTheOpenAiErrorObject) {
   const HttpResponse response = error_response(invalid_argument("top_p is wrong", "top_p"));
   EXPECT_EQ(response.status, 400);
   const Json error = Json::parse(response.body)["error"];
@@ -150,13 +150,33 @@ TEST(ErrorResponse, IsTheOpenAiErrorObject) {
   EXPECT_TRUE(error["code"].is_null());
 }
 
-TEST(ErrorResponse, EachKindHasItsStatus) {
+TEST(ErrorResponse, HasAStatusPerKind) {
   const std::pair<ErrorKind, int> kinds[] = {
       {ErrorKind::kInvalidArgument, 400}, {ErrorKind::kNotFound, 404},    {ErrorKind::kUnauthorized, 401},
       {ErrorKind::kTooLarge, 413},        {ErrorKind::kUnsupported, 501}, {ErrorKind::kOverloaded, 503},
       {ErrorKind::kInternal, 500}};
   for (const auto& [kind, status] : kinds) EXPECT_EQ(error_response(Failure{kind, "x", ""}).status, status);
   EXPECT_EQ(error_response(Failure{ErrorKind::kOverloaded, "x", ""}).headers.get("retry-after"), "1");
+}
+
+TEST(ParseJsonObject, LimitsTheMemoryOfTheParsedForm) {
+  const auto repeat = [](std::string_view text, size_t count) {
+    std::string all;
+    for (size_t i = 0; i < count; ++i) all += text;
+    return all;
+  };
+  const auto kind = [](const std::string& body) {
+    const auto parsed = parse_json_object(body);
+    return parsed.ok() ? std::nullopt : std::optional(parsed.failure().kind);
+  };
+  // 5 MB of empty strings in arrays would take about 200 MB.
+  EXPECT_EQ(kind("{\"x\":[" + repeat("[\"\"],", 1'000'000) + "1]}"), ErrorKind::kTooLarge);
+  EXPECT_EQ(kind("{\"x\":[" + repeat("1,", 4'000'000) + "1]}"), ErrorKind::kTooLarge);
+  // Token ids of a long prompt, and thousands of short messages.
+  EXPECT_EQ(kind("{\"x\":[" + repeat("12345,", 1'000'000) + "1]}"), std::nullopt);
+  EXPECT_EQ(kind("{\"x\":[" + repeat(R"({"role":"user","content":"a"},)", 10'000) + "1]}"), std::nullopt);
+  // Brackets and commas inside a string do not count.
+  EXPECT_EQ(kind("{\"x\":\"" + repeat("[1,{", 4'000'000) + "\"}"), std::nullopt);
 }
 
 }  // namespace

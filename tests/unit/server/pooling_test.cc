@@ -1,5 +1,5 @@
-// Requests for vectors over real sockets: which texts the engine is given, and the shapes of answers. A
-// vector of the fake engine is the number of tokens, the last of them, and where the second text begins.
+// Pooling requests over real sockets: the prompts that the engine receives, and the responses. The fake
+// engine returns {number of tokens, last token, start of the second text}.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -30,7 +30,7 @@ class PoolingRoutes : public ServerTest {
   }
 };
 
-TEST_F(PoolingRoutes, EmbeddingsHaveTheOrderOfTheirTexts) {
+TEST_F(PoolingRoutes, ReturnsEmbeddingsInOrder) {
   engine.info.task = ModelTask::kEmbed;
   for (const char* path : {"/v1/embeddings", "/embeddings"}) {
     const Json j = ask(path, R"({"model":"fake","input":["abc","z"]})");
@@ -47,17 +47,17 @@ TEST_F(PoolingRoutes, EmbeddingsHaveTheOrderOfTheirTexts) {
   EXPECT_EQ(ask("/pooling", R"({"input":"ab"})")["data"][0]["data"], Json({3, 'b', 0}));
 }
 
-TEST_F(PoolingRoutes, Base64HoldsTheBytesOfTheNumbers) {
+TEST_F(PoolingRoutes, EncodesFloatsAsBase64) {
   engine.info.task = ModelTask::kEmbed;
   // 2.0F, 97.0F, 0.0F.
   EXPECT_EQ(ask("/v1/embeddings", R"({"input":"a","encoding_format":"base64"})")["data"][0]["embedding"],
             "AAAAQAAAwkIAAAAA");
 }
 
-TEST_F(PoolingRoutes, MessagesGoThroughTheChatTemplate) {
+TEST_F(PoolingRoutes, AppliesTheChatTemplateToMessages) {
   engine.info.task = ModelTask::kEmbed;
   const Json j = ask("/v1/embeddings", R"({"messages":[{"role":"user","content":"hi"}]})");
-  // "user:hi;", nothing before it and no turn of the assistant's.
+  // "user:hi;", without a prefix and without an assistant turn.
   EXPECT_EQ(j["data"][0]["embedding"], Json({8, ';', 0}));
   EXPECT_FALSE(engine.last_chat().add_generation_prompt);
   const Json asked =
@@ -67,14 +67,14 @@ TEST_F(PoolingRoutes, MessagesGoThroughTheChatTemplate) {
               HasSubstr("refused by the template"));
 }
 
-TEST_F(PoolingRoutes, MessagesNeedAChatTemplate) {
+TEST_F(PoolingRoutes, RejectsMessagesWithoutAChatTemplate) {
   engine.info.task = ModelTask::kEmbed;
   engine.chat_template = false;
   EXPECT_THAT(refused("/v1/embeddings", R"({"messages":[{"role":"user","content":"hi"}]})"),
               HasSubstr("send `input`"));
 }
 
-TEST_F(PoolingRoutes, RerankingSortsPairsByTheirScores) {
+TEST_F(PoolingRoutes, SortsRerankedDocumentsByScore) {
   make_scorer({"LABEL_0"});
   const char* body = R"({"query":"q","documents":["a","abc","ab"]})";
   for (const char* path : {"/rerank", "/v1/rerank", "/v2/rerank"}) {
@@ -92,7 +92,7 @@ TEST_F(PoolingRoutes, RerankingSortsPairsByTheirScores) {
   EXPECT_FALSE(best[0].contains("document"));
 }
 
-TEST_F(PoolingRoutes, ScoresAreOfPairsInTheirOrder) {
+TEST_F(PoolingRoutes, ReturnsScoresOfPairsInOrder) {
   make_scorer({"LABEL_0"});
   const Json data = ask("/score", R"({"text_1":"q","text_2":["abc","a"]})")["data"];
   ASSERT_EQ(data.size(), 2U);
@@ -100,14 +100,14 @@ TEST_F(PoolingRoutes, ScoresAreOfPairsInTheirOrder) {
   EXPECT_EQ(data[1]["score"], 3);
 }
 
-TEST_F(PoolingRoutes, EmbeddingsAreComparedWhereThereAreNoScores) {
+TEST_F(PoolingRoutes, ComparesEmbeddingsIfTheModelHasNoScores) {
   engine.info.task = ModelTask::kEmbed;
   const Json data = ask("/score", R"({"text_1":"ab","text_2":["ab","zzzzzzzz"]})")["data"];
   EXPECT_NEAR(data[0]["score"].get<double>(), 1.0, 1e-6);
   EXPECT_LT(data[1]["score"].get<double>(), 0.9999);
 }
 
-TEST_F(PoolingRoutes, ClassesHaveTheNamesOfTheLabels) {
+TEST_F(PoolingRoutes, ReturnsLabelNames) {
   make_scorer({"long", "letter", "second"});
   const Json data = ask("/classify", R"({"input":["abc"]})")["data"];
   EXPECT_EQ(data[0]["label"], "letter");
@@ -115,13 +115,13 @@ TEST_F(PoolingRoutes, ClassesHaveTheNamesOfTheLabels) {
   EXPECT_EQ(data[0]["num_classes"], 3);
 }
 
-TEST_F(PoolingRoutes, ModelsOfOtherTasksAreRefused) {
+TEST_F(PoolingRoutes, RejectsModelsOfOtherTasks) {
   EXPECT_THAT(refused("/v1/embeddings", R"({"input":"a"})"), HasSubstr("fake"));
   EXPECT_THAT(refused("/rerank", R"({"query":"q","documents":["a"]})"), HasSubstr("fake"));
   EXPECT_THAT(refused("/classify", R"({"input":"a"})"), HasSubstr("fake"));
 }
 
-TEST_F(PoolingRoutes, AClientThatLeavesEndsItsTexts) {
+TEST_F(PoolingRoutes, AbortsWhenTheClientDisconnects) {
   engine.info.task = ModelTask::kEmbed;
   engine.hold();
   start();

@@ -117,12 +117,12 @@ RawResponse RawClient::response(bool head_only) {
 
 std::string post_text(std::string_view path, std::string_view body, std::string_view headers) {
   return cat("POST ", path,
-             " HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: ", body.size(),
-             "\r\n", headers, "\r\n", body);
+             " HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: ",
+             body.size(), "\r\n", headers, "\r\n", body);
 }
 
 RawResponse RawClient::get(std::string_view path, std::string_view headers) {
-  send(cat("GET ", path, " HTTP/1.1\r\nHost: x\r\n", headers, "\r\n"));
+  send(cat("GET ", path, " HTTP/1.1\r\nHost: localhost\r\n", headers, "\r\n"));
   return response();
 }
 

@@ -1,4 +1,4 @@
-// A client that sends any bytes and understands just enough HTTP to read the answers.
+// A client that sends any bytes and parses just enough HTTP to read responses.
 #pragma once
 
 #include <cstdint>
@@ -11,9 +11,9 @@
 namespace quire {
 
 struct RawResponse {
-  int status = 0;                              // 0: the connection ended, or nothing came in time
+  int status = 0;                              // 0 = the connection ended or timed out
   std::map<std::string, std::string> headers;  // names in lower case
-  std::string body;                            // chunks put together
+  std::string body;                            // concatenated chunks
 
   nlohmann::ordered_json json() const { return nlohmann::ordered_json::parse(body); }
 };
@@ -25,14 +25,13 @@ class RawClient {
   RawClient(const RawClient&) = delete;
   RawClient& operator=(const RawClient&) = delete;
 
-  bool send(std::string_view bytes);  // false when the server has closed
+  bool send(std::string_view bytes);  // false if the server has closed the connection
   RawResponse response(bool head_only = false);
-  std::string some(int timeout_ms = 5000);  // what has arrived, at least a byte; empty at the end
-  bool at_end(
-      int timeout_ms = 5000);  // the server closes, after at most so long; what came before is dropped
+  std::string some(int timeout_ms = 5000);  // the bytes that have arrived, at least one; empty at the end
+  bool at_end(int timeout_ms = 5000);       // waits for the server to close; discards data before that
   void close();
 
-  // A whole request with its answer, on this connection.
+  // Sends a request and returns its response, on this connection.
   RawResponse get(std::string_view path, std::string_view headers = "");
   RawResponse post(std::string_view path, std::string_view body, std::string_view headers = "");
 

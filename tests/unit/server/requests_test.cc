@@ -1,7 +1,8 @@
-// What requests may say, and what they are told when they say something else.
+// Parsing of requests: accepted fields, and the errors for all others.
 #include <gtest/gtest.h>
 
 #include "base/strings.h"
+#include "server/openai/common_fields.h"
 #include "server/openai/generation_spec.h"
 #include "unit/server/server_fixture.h"
 
@@ -28,7 +29,7 @@ class RequestsTest : public testing::Test {
   ApiOptions options = kOptions;
 };
 
-TEST_F(RequestsTest, SamplingFieldsOverrideTheModelsDefaults) {
+TEST_F(RequestsTest, OverridesTheModelsDefaults) {
   engine.defaults.temperature = 0.6F;
   engine.defaults.top_p = 0.9F;
   const auto spec = completion(
@@ -62,7 +63,7 @@ TEST_F(RequestsTest, SamplingFieldsOverrideTheModelsDefaults) {
   EXPECT_TRUE(spec->ignored_params.empty());
 }
 
-TEST_F(RequestsTest, WrongFieldsAreRefusedByName) {
+TEST_F(RequestsTest, RejectsInvalidFieldsByName) {
   struct Case {
     const char* fields;
     const char* param;
@@ -117,7 +118,7 @@ TEST_F(RequestsTest, WrongFieldsAreRefusedByName) {
   }
 }
 
-TEST_F(RequestsTest, PromptsOfTheWrongShapeAreRefused) {
+TEST_F(RequestsTest, RejectsInvalidPrompts) {
   for (const char* prompt : {"5", "{}", "[]", "null", "[true]", "[[]]", "[\"a\", 5]", "[1, \"a\"]", "[-1]",
                              "[999]", "[[1],[999]]", "true", "[[\"a\"]]", "[1.5]"}) {
     const auto spec = completion(cat(R"({"add_special_tokens":false,"prompt":)", prompt, "}"));
@@ -126,20 +127,17 @@ TEST_F(RequestsTest, PromptsOfTheWrongShapeAreRefused) {
   }
 }
 
-TEST_F(RequestsTest, ConstraintsAreRefusedAndNeverDropped) {
-  const char* fields[] = {
-      R"("response_format":{"type":"json_object"})",
-      R"("response_format":{"type":"json_schema","json_schema":{}})",
-      R"("guided_json":{"type":"object"})",
-      R"("guided_regex":"a+")",
-      R"("guided_choice":["a"])",
-      R"("guided_grammar":"x")",
-      R"("structured_outputs":{"json":{}})",
-      R"("grammar":"root ::= x")",
-      R"("json_schema":{"type":"object"})",
-      R"("bad_words":["x"])",
-      R"("tools":[{"type":"function","function":{"name":"f"}}],"tool_choice":"required")",
-      R"("tools":[{"type":"function","function":{"name":"f"}}],"tool_choice":{"type":"function","function":{"name":"f"}})"};
+TEST_F(RequestsTest, RejectsUnsupportedConstraints) {
+  const char* fields[] = {R"("response_format":{"type":"json_object"})",
+                          R"("response_format":{"type":"json_schema","json_schema":{}})",
+                          R"("guided_json":{"type":"object"})",
+                          R"("guided_regex":"a+")",
+                          R"("guided_choice":["a"])",
+                          R"("guided_grammar":"x")",
+                          R"("structured_outputs":{"json":{}})",
+                          R"("grammar":"root ::= x")",
+                          R"("json_schema":{"type":"object"})",
+                          R"("bad_words":["x"])"};
   for (const char* f : fields) {
     const auto spec = chat_with(f);
     ASSERT_FALSE(spec.ok()) << f;
@@ -151,7 +149,7 @@ TEST_F(RequestsTest, ConstraintsAreRefusedAndNeverDropped) {
           .ok());
 }
 
-TEST_F(RequestsTest, BeamSearchTakesItsFieldsAndNoDefaultsOfSampling) {
+TEST_F(RequestsTest, IgnoresSamplingDefaultsInBeamSearch) {
   engine.defaults.temperature = 0.6F;
   engine.defaults.top_p = 0.9F;
   engine.defaults.top_k = 40;
@@ -175,11 +173,11 @@ TEST_F(RequestsTest, BeamSearchTakesItsFieldsAndNoDefaultsOfSampling) {
             EarlyStopping::kYes);
   EXPECT_EQ(chat_with(R"("use_beam_search":true,"early_stopping":false)")->sampling.early_stopping,
             EarlyStopping::kNo);
-  // What the request itself says of sampling is kept, for the engine to refuse.
+  // Sampling fields of the request itself are kept, so that the engine rejects them.
   EXPECT_FLOAT_EQ(completion(R"({"prompt":"a","use_beam_search":true,"top_p":0.5})")->sampling.top_p, 0.5F);
 }
 
-TEST_F(RequestsTest, AnUnknownModelIsNotFound) {
+TEST_F(RequestsTest, ReportsUnknownModelsAsNotFound) {
   const auto spec = completion(R"({"prompt":"a","model":"other"})");
   ASSERT_FALSE(spec.ok());
   EXPECT_EQ(spec.failure().kind, ErrorKind::kNotFound);
@@ -187,13 +185,13 @@ TEST_F(RequestsTest, AnUnknownModelIsNotFound) {
   EXPECT_EQ(completion(R"({"prompt":"a","model":""})")->model, "fake");
 }
 
-TEST_F(RequestsTest, APromptThatIsTooLongIsToldTheNumbers) {
+TEST_F(RequestsTest, ReportsTheLengthOfALongPrompt) {
   const auto spec = completion(cat(R"({"prompt":")", std::string(5002, 'x'), "\"}"));
   ASSERT_FALSE(spec.ok());
-  EXPECT_EQ(spec.failure().message, "the prompt has 5003 tokens, the model takes 4096 (--max-model-len)");
+  EXPECT_EQ(spec.failure().message, "the prompt has 5003 tokens; the limit is 4096 (--max-model-len)");
 }
 
-TEST_F(RequestsTest, AHopelesslyLongTextIsRefusedUnread) {
+TEST_F(RequestsTest, RejectsAVeryLongTextBeforeTokenization) {
   const auto spec = completion(cat(R"({"prompt":")", std::string(100000, 'x'), "\"}"));
   ASSERT_FALSE(spec.ok());
   EXPECT_NE(spec.failure().message.find("100000 bytes"), std::string::npos) << spec.failure().message;
@@ -203,7 +201,7 @@ TEST_F(RequestsTest, AHopelesslyLongTextIsRefusedUnread) {
   EXPECT_EQ(cut->prompts[0].ids.size(), 5U);
 }
 
-TEST_F(RequestsTest, APromptIsCutWhereAsked) {
+TEST_F(RequestsTest, TruncatesThePromptIfRequested) {
   const auto left = completion(R"({"prompt":[1,2,3,4],"truncate_prompt_tokens":2})");
   EXPECT_EQ(left->prompts[0].ids, (std::vector<TokenId>{3, 4}));
   const auto right =
@@ -214,14 +212,14 @@ TEST_F(RequestsTest, APromptIsCutWhereAsked) {
   EXPECT_EQ(fit->prompts[0].ids.size(), 4090U);
 }
 
-TEST_F(RequestsTest, TheDefaultNumberOfTokensFitsIntoTheContext) {
+TEST_F(RequestsTest, LimitsTheDefaultMaxTokensToTheContext) {
   const auto spec =
       completion(cat(R"({"add_special_tokens":false,"prompt":")", std::string(4090, 'x'), "\"}"));
   ASSERT_TRUE(spec.ok());
   EXPECT_EQ(spec->prompts[0].max_tokens, 6);
 }
 
-TEST_F(RequestsTest, ChatMessagesOfTheWrongShapeAreRefused) {
+TEST_F(RequestsTest, RejectsInvalidChatMessages) {
   const char* bodies[] = {
       R"({})",
       R"({"messages":[]})",
@@ -248,12 +246,11 @@ TEST_F(RequestsTest, ChatMessagesOfTheWrongShapeAreRefused) {
   EXPECT_EQ(image.failure().kind, ErrorKind::kUnsupported);
 }
 
-TEST_F(RequestsTest, MessagesReachTheTemplateInItsForm) {
+TEST_F(RequestsTest, ConvertsMessagesForTheTemplate) {
   const auto spec = chat(R"({"messages":[
     {"role":"system","content":[{"type":"text","text":"one"},{"type":"text","text":"two"}]},
     {"role":"assistant","content":null,"tool_calls":[{"id":"c1","type":"function","function":{"name":"f","arguments":"{\"z\":1,\"a\":2}"}}]},
     {"role":"tool","tool_call_id":"c1","content":"42"}],
-    "tools":[{"type":"function","function":{"name":"f","parameters":{"z":1,"a":2}}}],
     "chat_template_kwargs":{"enable_thinking":false},"reasoning_effort":"low","documents":[{"text":"d"}]})");
   ASSERT_TRUE(spec.ok()) << spec.failure().message;
   const ChatPrompt prompt = engine.last_chat();
@@ -261,29 +258,47 @@ TEST_F(RequestsTest, MessagesReachTheTemplateInItsForm) {
   EXPECT_EQ(prompt.messages[1]["content"], "");
   EXPECT_EQ(prompt.messages[1]["tool_calls"][0]["function"]["arguments"].dump(), R"({"z":1,"a":2})");
   EXPECT_EQ(prompt.messages[2]["tool_call_id"], "c1");
-  EXPECT_EQ(prompt.tools[0]["function"]["parameters"].dump(), R"({"z":1,"a":2})");
   EXPECT_EQ(prompt.kwargs["enable_thinking"], false);
   EXPECT_EQ(prompt.kwargs["reasoning_effort"], "low");
   EXPECT_EQ(prompt.documents[0]["text"], "d");
   EXPECT_TRUE(prompt.add_generation_prompt);
 }
 
-TEST_F(RequestsTest, ToolsAreHiddenWhenNoneMayBeCalled) {
+TEST_F(RequestsTest, RejectsToolsUnlessNoneMayBeCalled) {
+  for (const char* choice : {"", R"(,"tool_choice":"auto")", R"(,"tool_choice":"required")",
+                             R"(,"tool_choice":{"type":"function","function":{"name":"f"}})"}) {
+    const auto spec = chat_with(cat(R"("tools":[{"type":"function","function":{"name":"f"}}])", choice));
+    ASSERT_FALSE(spec.ok()) << choice;
+    EXPECT_EQ(spec.failure().kind, ErrorKind::kInvalidArgument) << choice;
+    EXPECT_EQ(spec.failure().param, "tools") << choice;
+  }
+  EXPECT_TRUE(chat_with(R"("tools":[])").ok());
+  EXPECT_FALSE(chat_with(R"("tool_choice":"required")").ok());
+  EXPECT_FALSE(chat_with(R"("tool_choice":"other")").ok());
+}
+
+TEST_F(RequestsTest, PassesToolsToTheTemplateUnlessNoneMayBeCalled) {
+  const Json body = Json::parse(R"({"messages":[{"role":"user","content":"a"}],
+    "tools":[{"type":"function","function":{"name":"f","parameters":{"z":1,"a":2}}}]})");
+  FieldReader fields(body);
+  const auto prompt = read_chat_prompt(fields, {});
+  ASSERT_TRUE(prompt.ok());
+  EXPECT_EQ(prompt->tools[0]["function"]["parameters"].dump(), R"({"z":1,"a":2})");
   ASSERT_TRUE(
       chat_with(R"("tools":[{"type":"function","function":{"name":"f"}}],"tool_choice":"none")").ok());
   EXPECT_TRUE(engine.last_chat().tools.is_null());
-  EXPECT_FALSE(chat_with(R"("tools":[{"type":"function"}])").ok());
-  EXPECT_FALSE(chat_with(R"("tools":"f")").ok());
+  EXPECT_FALSE(chat_with(R"("tool_choice":"none","tools":[{"type":"function"}])").ok());
+  EXPECT_FALSE(chat_with(R"("tool_choice":"none","tools":"f")").ok());
 }
 
-TEST_F(RequestsTest, AMessageCanBeContinued) {
+TEST_F(RequestsTest, ContinuesTheFinalMessage) {
   ASSERT_TRUE(chat_with(R"("continue_final_message":true)").ok());
   EXPECT_TRUE(engine.last_chat().continue_final_message);
   EXPECT_FALSE(engine.last_chat().add_generation_prompt);
   EXPECT_FALSE(chat_with(R"("continue_final_message":true,"add_generation_prompt":true)").ok());
 }
 
-TEST_F(RequestsTest, TemplatesInRequestsNeedTrust) {
+TEST_F(RequestsTest, RejectsTemplatesInRequestsUnlessTrusted) {
   const auto refused = chat_with(R"("chat_template":"x")");
   ASSERT_FALSE(refused.ok());
   EXPECT_EQ(refused.failure().param, "chat_template");
@@ -293,14 +308,14 @@ TEST_F(RequestsTest, TemplatesInRequestsNeedTrust) {
   EXPECT_FALSE(chat_with(R"("chat_template_kwargs":{"messages":[]})").ok());
 }
 
-TEST_F(RequestsTest, AModelWithoutTemplateSaysWhatToDo) {
+TEST_F(RequestsTest, ReportsAMissingChatTemplate) {
   engine.chat_template = false;
   const auto spec = chat_with("");
   ASSERT_FALSE(spec.ok());
   EXPECT_NE(spec.failure().message.find("--chat-template"), std::string::npos);
 }
 
-TEST_F(RequestsTest, TopLogprobsNeedLogprobs) {
+TEST_F(RequestsTest, RejectsTopLogprobsWithoutLogprobs) {
   EXPECT_EQ(chat_with(R"("top_logprobs":3)").failure().param, "top_logprobs");
   EXPECT_TRUE(chat_with(R"("top_logprobs":0)").ok());
   EXPECT_EQ(chat_with(R"("top_logprobs":3,"logprobs":true)")->sampling.logprobs, 3);
@@ -357,7 +372,7 @@ TEST_F(EndpointsTest, ModelsAndVersion) {
   EXPECT_EQ(client.get("/version").json()["version"], "1.2.3");
 }
 
-TEST_F(EndpointsTest, BadBodiesAreErrorsAndTheNextRequestIsServed) {
+TEST_F(EndpointsTest, RejectsInvalidBodiesAndServesTheNextRequest) {
   RawClient client(start());
   for (const std::string& body :
        {std::string("{"), std::string("[]"), std::string("\xff\xfe"), std::string(1000, '['),
@@ -369,7 +384,7 @@ TEST_F(EndpointsTest, BadBodiesAreErrorsAndTheNextRequestIsServed) {
         client.post("/v1/completions", R"({"prompt":"ab","max_tokens":2})").json()["choices"][0]["text"],
         "ba");
   }
-  EXPECT_EQ(client.post("/v1/completions", "x", "Content-Encoding: gzip\r\n").status, 400);
+  EXPECT_EQ(client.post("/v1/completions", "x", "Content-Encoding: gzip\r\n").status, 415);
 }
 
 }  // namespace

@@ -18,7 +18,7 @@ TEST(Capacity, FindsTheFewestReplicasWithFewTrials) {
   }
 }
 
-TEST(Capacity, SaysWhereNoneIsEnough) {
+TEST(Capacity, ReportsIfTheMaximumIsNotEnough) {
   std::vector<int32_t> tried;
   const CapacityPlan plan = find_replicas(0.9, 12, [&](int32_t replicas) {
     tried.push_back(replicas);

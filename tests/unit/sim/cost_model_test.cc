@@ -39,17 +39,17 @@ std::vector<MeasuredStep> steps_of(const LinearCost& cost) {
   return steps;
 }
 
-TEST(StepLoad, CountsWhatAttentionReads) {
+TEST(StepLoad, CountsAttendedPositions) {
   StepLoad step;
   step.add(0, 4);   // 1 + 2 + 3 + 4 pairs
-  step.add(10, 1);  // sees itself and 10
+  step.add(10, 1);  // attends to itself and 10 others
   EXPECT_EQ(step.tokens, 5);
   EXPECT_EQ(step.sequences, 2);
   EXPECT_EQ(step.context, 15);
   EXPECT_EQ(step.pairs, 21);
 }
 
-TEST(CostModel, AFitFindsTheCoefficientsThatMadeTheTimes) {
+TEST(CostModel, RecoversTheCoefficients) {
   const LinearCost truth{1e-3, 2e-5, 3e-6, 4e-8, 5e-9};
   const auto steps = steps_of(truth);
   const LinearCost fit = fit_linear(steps);
@@ -61,7 +61,7 @@ TEST(CostModel, AFitFindsTheCoefficientsThatMadeTheTimes) {
   EXPECT_LT(fit_error(CostModel(fit), steps).worst, 1e-3);
 }
 
-TEST(CostModel, WhatManySequencesAndMuchContextCostMoreIsFound) {
+TEST(CostModel, FitsHigherCostsBeyondTheKnots) {
   LinearCost truth{1e-3, 2e-5, 3e-6, 4e-8, 5e-9};
   truth.per_sequence_beyond_8 = 1e-5;
   truth.per_context_beyond_4096 = 2e-7;
@@ -73,9 +73,9 @@ TEST(CostModel, WhatManySequencesAndMuchContextCostMoreIsFound) {
   EXPECT_NEAR(model.seconds(load(1, 1, 5001, 1)) - step, 5000 * 4e-8 + 905 * 2e-7, 1e-12);
 }
 
-TEST(CostModel, AFitMeetsTheMeanOfTimesThatScatter) {
-  // Three of four steps take half of the time and one 2.5 times of it. Relative to the measured times the
-  // short ones would fit best, and a thousand steps would seem to take half of what they did.
+TEST(CostModel, FitsTheMeanOfScatteredTimes) {
+  // Three of four steps take half of the mean and one takes 2.5 times the mean. A fit of relative errors
+  // would follow the short steps and underestimate the sum of many steps by half.
   const LinearCost truth{1e-3, 2e-5, 3e-6, 4e-8, 5e-9};
   const CostModel model(truth);
   std::vector<MeasuredStep> steps;
@@ -93,7 +93,7 @@ TEST(CostModel, AFitMeetsTheMeanOfTimesThatScatter) {
   }
 }
 
-TEST(CostModel, TheFirstStepAfterAPauseCostsMore) {
+TEST(CostModel, AddsTheCostOfTheFirstStepAfterAPause) {
   LinearCost truth{1e-3, 2e-5, 3e-6, 4e-8, 5e-9};
   auto steps = steps_of(truth);
   for (size_t i = 0; i < 12; ++i) {
@@ -104,7 +104,7 @@ TEST(CostModel, TheFirstStepAfterAPauseCostsMore) {
   EXPECT_NEAR(fit_linear(steps).per_pause, 5e-4, 1e-6);
 }
 
-TEST(CostModel, StepsThatAreMuchAlikeBecomeOne) {
+TEST(CostModel, MergesSimilarSteps) {
   StepLoad pause = load(64, 64, 6400, 6400);
   pause.pauses = 1;
   const std::vector<MeasuredStep> steps = {{load(64, 64, 6400, 6400), 2e-3},
@@ -120,8 +120,8 @@ TEST(CostModel, StepsThatAreMuchAlikeBecomeOne) {
   EXPECT_EQ(merged[2].load.pauses, 1);
 }
 
-TEST(CostModel, AFitIsNeverNegative) {
-  // Times that fall with the context: the least squares fit alone would have a negative coefficient.
+TEST(CostModel, FitsNonNegativeCoefficients) {
+  // Times that decrease with the context: unconstrained least squares has a negative coefficient.
   std::vector<MeasuredStep> steps;
   for (int64_t context = 1; context <= 10; ++context)
     steps.push_back({load(1, 1, 100 * context, 100 * context), 1e-3 - 1e-5 * static_cast<double>(context)});
@@ -134,7 +134,7 @@ TEST(CostModel, AFitIsNeverNegative) {
   EXPECT_THROW(fit_linear(steps), Error);
 }
 
-TEST(CostModel, NonNegativeLeastSquaresMeetsTheConditionsOfTheOptimum) {
+TEST(CostModel, SatisfiesTheOptimalityConditionsOfNonNegativeLeastSquares) {
   // min |A x - b| with x >= 0: where x > 0 the gradient is 0, elsewhere it does not point inwards.
   const std::vector<double> rows = {1, 2, 0, 0, 1, 1, 2, 0, 1, 1, 1, 1, 3, 1, 2};
   const std::vector<double> targets = {1, -2, 3, 0, 1};
@@ -155,7 +155,7 @@ TEST(CostModel, NonNegativeLeastSquaresMeetsTheConditionsOfTheOptimum) {
   }
 }
 
-TEST(CostModel, ARooflineTakesTheLongerOfComputeAndMemory) {
+TEST(CostModel, RooflineUsesTheLongerOfComputeAndMemory) {
   RooflineCost cost;
   cost.flops = 100.0;
   cost.bandwidth = 10.0;
@@ -175,7 +175,7 @@ TEST(CostModel, ARooflineTakesTheLongerOfComputeAndMemory) {
   EXPECT_THROW(CostModel(LinearCost{}), Error) << "steps that take no time";
 }
 
-// Writes a file and says how reading it fails; empty where it does not.
+// Writes a file and returns the error from reading it, or an empty string.
 std::string read_failure(const std::string& content, double* seconds = nullptr) {
   const auto path =
       std::filesystem::temp_directory_path() / ("quire-cost-" + std::to_string(getpid()) + ".json");
@@ -191,7 +191,7 @@ std::string read_failure(const std::string& content, double* seconds = nullptr) 
   return failure;
 }
 
-TEST(CostModel, FilesAreReadOrSayWhatIsWrong) {
+TEST(CostModel, ReadsFilesAndReportsErrors) {
   double seconds = 0.0;
   EXPECT_EQ(read_failure(R"({"cost_model": {"base_s": 1, "per_token_s": 0.1, "per_sequence_s": 0.01,
                               "per_context_token_s": 0.001, "per_pair_s": 0.0001}})",
@@ -208,7 +208,7 @@ TEST(CostModel, FilesAreReadOrSayWhatIsWrong) {
   }
   EXPECT_EQ(read_failure("{\"steps\": [" + steps + "]}", &seconds), "");
   EXPECT_NEAR(seconds, 1.04e-3, 2e-5);
-  EXPECT_THAT(read_failure("["), HasSubstr("is not a JSON object"));
+  EXPECT_THAT(read_failure("["), HasSubstr("not a JSON object"));
   EXPECT_THAT(read_failure("{}"), HasSubstr("neither 'cost_model' nor 'steps'"));
   EXPECT_THAT(read_failure(R"({"cost_model": {"base_s": 1}})"), HasSubstr("'per_token_s'"));
   EXPECT_THAT(read_failure(R"({"steps": [{"tokens": 1}]})"),

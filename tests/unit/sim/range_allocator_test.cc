@@ -9,7 +9,8 @@
 namespace quire::sim {
 namespace {
 
-// Takes and gives back at random; ranges never overlap, and what is given back can be had again as a whole.
+// Allocates and frees at random. Ranges never overlap, and all freed memory can be allocated again as one
+// range.
 void check_random(RangePool& pool, int64_t num_slots, int64_t longest) {
   std::mt19937 engine(5);
   std::vector<Range> held;
@@ -39,13 +40,13 @@ void check_random(RangePool& pool, int64_t num_slots, int64_t longest) {
   EXPECT_EQ(pool.num_free(), all_free);
 }
 
-TEST(FirstFit, RangesDoNotOverlapAndGrowTogetherAgain) {
+TEST(FirstFit, KeepsRangesDisjointAndMergesFreeRanges) {
   FirstFitPool pool(1000);
   check_random(pool, 1000, 200);
   EXPECT_EQ(pool.take(1000).begin, 0) << "all of it is one range again";
 }
 
-TEST(FirstFit, TakesTheLowestThatIsLongEnough) {
+TEST(FirstFit, AllocatesTheFirstFreeRangeThatFits) {
   FirstFitPool pool(100);
   const Range a = pool.take(10);
   const Range b = pool.take(30);
@@ -57,7 +58,7 @@ TEST(FirstFit, TakesTheLowestThatIsLongEnough) {
   EXPECT_EQ(pool.take(31).begin, -1) << "30 are left, in one piece";
 }
 
-TEST(Buddy, RangesDoNotOverlapAndHalvesBecomeOneAgain) {
+TEST(Buddy, KeepsRangesDisjointAndMergesBuddies) {
   BuddyPool pool(1024 + 256);
   check_random(pool, 1024 + 256, 200);
   EXPECT_EQ(pool.take(1024).begin, 0);
@@ -70,7 +71,7 @@ TEST(Buddy, RoundsUpToPowersOfTwo) {
   EXPECT_EQ(pool.take(129).size, 256);
   EXPECT_EQ(pool.take(512).size, 512);
   EXPECT_EQ(pool.take(512).begin, -1);
-  EXPECT_EQ(BuddyPool(100).num_free(), 64 + 32) << "what is no power of two is not dealt out";
+  EXPECT_EQ(BuddyPool(100).num_free(), 64 + 32) << "sizes are powers of two";
 }
 
 }  // namespace

@@ -20,8 +20,8 @@ ReplicaOptions options() {
   return options;
 }
 
-// Tables of one prompt that share its full blocks alone, counted by hand: the step of the prompt, and one for
-// each token but the last. The block that the prompt fills in part is shared until it is written.
+// Block tables of one prompt that share only its full blocks, counted by hand: the step of the prompt, and
+// one step per token except the last. The partially filled block of the prompt is shared until it is written.
 double expected_parallel(int32_t input_len, int32_t output_len, int32_t n) {
   const auto blocks = [](int32_t tokens) { return (tokens + 15) / 16; };
   double entries = blocks(input_len), used = blocks(input_len);
@@ -44,8 +44,8 @@ TEST(Sharing, ParallelSamplesShareTheFullBlocksOfThePrompt) {
   }
 }
 
-TEST(Sharing, PromptsShareNothingWithEachOther) {
-  // The same hash ids in all prompts would be found in a prefix cache.
+TEST(Sharing, PromptsDoNotShareBlocks) {
+  // Equal hash ids in all prompts would be prefix cache hits.
   Trace trace = requests_of(1024, 20, 8);
   trace.hash_ids = {1, 2};
   for (TraceRequest& request : trace.requests) request.num_hashes = 2;

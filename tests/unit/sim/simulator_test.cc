@@ -10,7 +10,7 @@
 namespace quire::sim {
 namespace {
 
-// A step takes a second and a millisecond for each token.
+// A step takes a second plus a millisecond per token.
 CostModel a_second_a_step() {
   return CostModel(LinearCost{1.0, 1e-3, 0.0, 0.0, 0.0});
 }
@@ -42,7 +42,7 @@ int64_t output_tokens(const Trace& trace) {
   return sum;
 }
 
-TEST(Simulator, TimesOfOneRequestAreTheSumOfItsSteps) {
+TEST(Simulator, SumsTheStepsOfARequest) {
   Trace trace;
   trace.requests = {{5.0, 600, 3, 0, 0}};
   const SimResult result = simulate(trace, a_second_a_step(), options_of(100));
@@ -56,7 +56,7 @@ TEST(Simulator, TimesOfOneRequestAreTheSumOfItsSteps) {
   EXPECT_NEAR(result.itl.percentile(50), 1.001, 0.003);
 }
 
-TEST(Simulator, OnlyTheFirstStepAfterAPauseCostsMore) {
+TEST(Simulator, AddsThePauseCostToTheFirstStepOnly) {
   LinearCost cost{1.0, 1e-3, 0.0, 0.0, 0.0};
   cost.per_pause = 0.25;
   Trace trace;
@@ -67,8 +67,8 @@ TEST(Simulator, OnlyTheFirstStepAfterAPauseCostsMore) {
   EXPECT_NEAR(ttft(trace.requests[1], result.outcomes[1]), 1.35, 1e-9);
 }
 
-// Layers with states take blocks of each sequence, whatever its length, beside those of its tokens.
-TEST(Simulator, StatesTakeBlocksToo) {
+// Recurrent layers need state blocks per sequence in addition to the blocks of its tokens.
+TEST(Simulator, CountsStateBlocks) {
   Trace trace;
   trace.requests = {{0.0, 100, 5, 0, 0}, {0.0, 100, 5, 0, 0}};
   SimOptions options = options_of(16);
@@ -87,7 +87,7 @@ TEST(Simulator, StatesTakeBlocksToo) {
   EXPECT_EQ(with_groups({states}).num_refused, 0) << "nothing is kept of single tokens";
 }
 
-TEST(Simulator, ARequestThatComesDuringAStepIsSeenAtItsEnd) {
+TEST(Simulator, AdmitsArrivalsAtTheEndOfAStep) {
   Trace trace;
   trace.requests = {{0.0, 10, 1, 0, 0}, {0.5, 10, 1, 0, 0}};
   const SimResult result = simulate(trace, a_second_a_step(), options_of(100));
@@ -95,21 +95,21 @@ TEST(Simulator, ARequestThatComesDuringAStepIsSeenAtItsEnd) {
   EXPECT_NEAR(result.outcomes[1].first_token, 2.020, 1e-9);
 }
 
-TEST(Simulator, WasteIsWhatTheSchedulerCountsAndEveryTokenComes) {
+TEST(Simulator, MatchesTheSchedulersWasteAndGeneratesEveryToken) {
   const Trace trace = azure_like(300);
   const SimOptions options = options_of(200);
   const SimResult result = simulate(trace, a_second_a_step(), options);
   EXPECT_EQ(result.num_done, 300);
   EXPECT_EQ(result.output_tokens, output_tokens(trace));
   EXPECT_GT(result.totals.num_preemptions, 0) << "the pool is meant to be tight";
-  // The same requests through a scheduler alone.
+  // The same requests through a scheduler without the simulator.
   Scheduler scheduler(options.replica.scheduler, options.replica.layout);
   for (size_t i = 0; i < trace.requests.size(); ++i) {
-    SchedulerRequest request;
+    Request request;
     request.id = static_cast<RequestId>(i);
     fill_prompt(trace, static_cast<int64_t>(i), request.prompt_token_ids);
-    request.sampling.max_tokens = trace.requests[i].output_len;
-    request.sampling.ignore_eos = true;
+    request.sampling.edit().max_tokens = trace.requests[i].output_len;
+    request.sampling.edit().ignore_eos = true;
     ASSERT_TRUE(scheduler.add_request(std::move(request)).ok());
   }
   while (scheduler.has_work()) {
@@ -126,7 +126,7 @@ TEST(Simulator, WasteIsWhatTheSchedulerCountsAndEveryTokenComes) {
   EXPECT_NEAR(result.all_steps.waste(), stats.mean_kv_waste, 1e-12);
 }
 
-TEST(Simulator, PrefixesOfTheTraceAreFoundInTheCache) {
+TEST(Simulator, FindsThePrefixesOfTheTrace) {
   Trace trace;
   trace.hash_ids = {1, 2, 1, 3};
   trace.requests = {{0.0, 1024, 2, 0, 2}, {100.0, 1024, 2, 2, 2}};
@@ -136,7 +136,7 @@ TEST(Simulator, PrefixesOfTheTraceAreFoundInTheCache) {
   EXPECT_LT(ttft(trace.requests[1], result.outcomes[1]), ttft(trace.requests[0], result.outcomes[0]));
 }
 
-TEST(Simulator, WhatCanNeverRunAndWhatFindsTheQueueFullIsRefused) {
+TEST(Simulator, RejectsOversizedRequestsAndAFullQueue) {
   Trace trace;
   trace.requests = {{0.0, 1000, 5, 0, 0}, {0.1, 10, 5, 0, 0}, {1.5, 10, 5, 0, 0}, {1.6, 10, 5, 0, 0}};
   SimOptions options = options_of(20);
@@ -150,7 +150,7 @@ TEST(Simulator, WhatCanNeverRunAndWhatFindsTheQueueFullIsRefused) {
   EXPECT_EQ(result.num_done, 2);
 }
 
-TEST(Simulator, SamplesShareThePromptsBlocks) {
+TEST(Simulator, SharesThePromptsBlocksBetweenSamples) {
   Trace trace;
   trace.requests = {{0.0, 160, 17, 0, 0}};
   SimOptions options = options_of(200);
@@ -163,7 +163,7 @@ TEST(Simulator, SamplesShareThePromptsBlocks) {
   EXPECT_NEAR(result.all_steps.saved(), 1.0 - (10.0 + 16 * 14.0) / (10.0 + 16 * 44.0), 1e-9);
 }
 
-TEST(Simulator, ContiguousManagersWasteWhatTheyReserve) {
+TEST(Simulator, CountsReservedSlotsOfContiguousManagersAsWaste) {
   Trace trace;
   trace.requests = {{0.0, 100, 5, 0, 0}};
   SimOptions options = options_of(256);
@@ -183,8 +183,8 @@ TEST(Simulator, ContiguousManagersWasteWhatTheyReserve) {
   EXPECT_EQ(held_and_unused(MemoryManager::kOracle), std::pair(128.0, 0.0)) << "rounding is counted apart";
 }
 
-TEST(Simulator, ContiguousManagersDrawTheSameTokensInTheSameBatches) {
-  // With memory for all, the manager makes no difference to the steps.
+TEST(Simulator, KeepsTheBatchesWithContiguousManagers) {
+  // With enough memory, the manager does not affect the steps.
   const Trace trace = azure_like(100);
   SimOptions options = options_of(100'000);
   options.replica.scheduler.enable_prefix_caching = false;
@@ -213,7 +213,7 @@ TEST(Simulator, PagingFitsMoreSequencesIntoATightPool) {
   EXPECT_GT(oracle, max_length);
 }
 
-TEST(Simulator, MoreReplicasShareTheLoad) {
+TEST(Simulator, DistributesTheLoadOverReplicas) {
   const Trace trace = azure_like(200, 2.0);
   SimOptions options = options_of(400);
   const double alone = simulate(trace, a_second_a_step(), options).elapsed;
@@ -231,7 +231,7 @@ TEST(Simulator, MoreReplicasShareTheLoad) {
 }
 
 TEST(Simulator, PrefixAwareRoutingKeepsConversationsTogether) {
-  // 8 conversations whose prompts begin alike, in turn.
+  // 8 interleaved conversations; the prompts of each share a prefix.
   Trace trace;
   for (int i = 0; i < 64; ++i) {
     const uint32_t first = static_cast<uint32_t>(trace.hash_ids.size());
@@ -248,7 +248,7 @@ TEST(Simulator, PrefixAwareRoutingKeepsConversationsTogether) {
   EXPECT_LT(hits(Routing::kRoundRobin), 56 * 512);
 }
 
-TEST(TimeSeries, HalvesItsResolutionWhenTimeGrowsAndLosesNothing) {
+TEST(TimeSeries, HalvesItsResolutionWithoutLosingSamples) {
   TimeSeries series(1.0);
   KvUse kv;
   kv.held = 10;

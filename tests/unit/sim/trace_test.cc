@@ -53,7 +53,7 @@ std::string jsonl_failure(const std::string& content) {
   return "";
 }
 
-TEST(TraceCsv, AzureTimesAndLengthsAreRead) {
+TEST(TraceCsv, ReadsAzureTimesAndLengths) {
   const TempFile file(".csv",
                       "\xEF\xBB\xBFTIMESTAMP,ContextTokens,GeneratedTokens\r\n"
                       "2023-11-16 23:59:59.7500000,374,44\r\n\r\n"
@@ -69,7 +69,7 @@ TEST(TraceCsv, AzureTimesAndLengthsAreRead) {
   EXPECT_EQ(read_csv_trace(file.path(), 1, true).requests.size(), 1U);
 }
 
-TEST(TraceCsv, ColumnsMayStandInAnyOrderAndInQuotes) {
+TEST(TraceCsv, AcceptsColumnsInAnyOrderAndQuotes) {
   const TempFile file(".csv",
                       "\"note\",GeneratedTokens,ContextTokens,TIMESTAMP\n"
                       "\"a, \"\"b\"\"\",5,7,2024-05-10T00:00:02.5+00:00\n"
@@ -81,34 +81,34 @@ TEST(TraceCsv, ColumnsMayStandInAnyOrderAndInQuotes) {
   EXPECT_EQ(trace.requests[1].output_len, 5);
 }
 
-TEST(TraceCsv, SecondsAreTimesAndTimesMayBeMissingWhereNotNeeded) {
+TEST(TraceCsv, AcceptsSecondsAndOptionalTimes) {
   const TempFile seconds(".csv", "TIMESTAMP,ContextTokens,GeneratedTokens\n10.5,1,1\n12,1,1\n");
   EXPECT_NEAR(read_csv_trace(seconds.path(), kAllRequests, true).requests[1].arrival, 1.5, 1e-12);
   const TempFile without(".csv", "ContextTokens,GeneratedTokens\n3,4\n");
   EXPECT_FALSE(read_csv_trace(without.path(), kAllRequests, false).has_times);
 }
 
-TEST(TraceCsv, ErrorsNameFileLineAndCell) {
+TEST(TraceCsv, ReportsFileLineAndCell) {
   const std::string header = "TIMESTAMP,ContextTokens,GeneratedTokens\n";
-  EXPECT_THAT(csv_failure(""), HasSubstr("is empty"));
+  EXPECT_THAT(csv_failure(""), HasSubstr("empty file"));
   EXPECT_THAT(csv_failure("TIMESTAMP,ContextTokens\n"), HasSubstr(".csv:1: no column 'GeneratedTokens'"));
   EXPECT_THAT(csv_failure("ContextTokens,GeneratedTokens\n1,1\n"), HasSubstr("no column 'TIMESTAMP'"));
-  EXPECT_THAT(csv_failure(header), HasSubstr("has no usable request"));
-  EXPECT_THAT(csv_failure(header + "1,2\n"), HasSubstr(".csv:2: has 2 cells, the header 3"));
+  EXPECT_THAT(csv_failure(header), HasSubstr("contains no usable request"));
+  EXPECT_THAT(csv_failure(header + "1,2\n"), HasSubstr(".csv:2: expected 3 cells as in the header, found 2"));
   EXPECT_THAT(csv_failure(header + "1,2,3\n1,x,3\n"),
-              HasSubstr(".csv:3: 'ContextTokens' must be a number, is 'x'"));
-  EXPECT_THAT(csv_failure(header + "1,-4,3\n"), HasSubstr("no number of tokens"));
+              HasSubstr(".csv:3: 'ContextTokens' must be a number, not 'x'"));
+  EXPECT_THAT(csv_failure(header + "1,-4,3\n"), HasSubstr("not a valid number of tokens"));
   EXPECT_THAT(csv_failure(header + "1,nan,3\n"), HasSubstr("must be a number"));
-  EXPECT_THAT(csv_failure(header + "1,1e300,3\n"), HasSubstr("no number of tokens"));
-  EXPECT_THAT(csv_failure(header + "yesterday,4,3\n"), HasSubstr("'yesterday' is no time"));
-  EXPECT_THAT(csv_failure(header + "2023-02-30 10:00:00,4,3\n"), HasSubstr("is no time"));
-  EXPECT_THAT(csv_failure(header + "2023-02-03 10:00:00+02:00,4,3\n"), HasSubstr("is no time"));
-  EXPECT_THAT(csv_failure(header + "2023-02-03 10:00:00.,4,3\n"), HasSubstr("is no time"));
-  EXPECT_THAT(csv_failure(header + "\"1,4,3\n"), HasSubstr("quoted cell does not end"));
+  EXPECT_THAT(csv_failure(header + "1,1e300,3\n"), HasSubstr("not a valid number of tokens"));
+  EXPECT_THAT(csv_failure(header + "yesterday,4,3\n"), HasSubstr("'yesterday' is not a valid time"));
+  EXPECT_THAT(csv_failure(header + "2023-02-30 10:00:00,4,3\n"), HasSubstr("is not a valid time"));
+  EXPECT_THAT(csv_failure(header + "2023-02-03 10:00:00+02:00,4,3\n"), HasSubstr("is not a valid time"));
+  EXPECT_THAT(csv_failure(header + "2023-02-03 10:00:00.,4,3\n"), HasSubstr("is not a valid time"));
+  EXPECT_THAT(csv_failure(header + "\"1,4,3\n"), HasSubstr("unterminated quoted cell"));
   EXPECT_THROW(read_csv_trace("/nonexistent.csv", kAllRequests, true), Error);
 }
 
-TEST(TraceJsonl, MooncakeTimesLengthsAndHashesAreRead) {
+TEST(TraceJsonl, ReadsMooncakeTimesLengthsAndHashes) {
   const TempFile file(
       ".jsonl",
       "{\"timestamp\": 0, \"input_length\": 513, \"output_length\": 5, \"hash_ids\": [7, 8]}\n\n"
@@ -121,7 +121,7 @@ TEST(TraceJsonl, MooncakeTimesLengthsAndHashesAreRead) {
   EXPECT_EQ(trace.requests[1].num_hashes, 1U);
 }
 
-TEST(TraceJsonl, ErrorsNameFileAndLine) {
+TEST(TraceJsonl, ReportsFileAndLine) {
   const std::string good =
       "{\"timestamp\": 0, \"input_length\": 5, \"output_length\": 5, \"hash_ids\": [1]}\n";
   EXPECT_THAT(jsonl_failure("[]\n"), HasSubstr(".jsonl:1: must be a JSON object"));
@@ -133,10 +133,10 @@ TEST(TraceJsonl, ErrorsNameFileAndLine) {
   EXPECT_THAT(jsonl_failure("{\"input_length\": 5, \"output_length\": 5, \"hash_ids\": [-1]}\n"),
               HasSubstr("integers from 0"));
   EXPECT_THAT(jsonl_failure(good + "{\"input_length\": 5, \"output_length\": 5}\n"),
-              HasSubstr(".jsonl:2: 'timestamp' must be in all lines or in none"));
+              HasSubstr(".jsonl:2: 'timestamp' must be present in all lines or in none"));
 }
 
-TEST(TracePrompts, TokensAreEqualExactlyWhereTheTraceSaysSo) {
+TEST(TracePrompts, SharesTokensExactlyForEqualHashes) {
   const TempFile file(
       ".jsonl",
       "{\"input_length\": 600, \"output_length\": 5, \"hash_ids\": [7, 8]}\n"
@@ -152,7 +152,7 @@ TEST(TracePrompts, TokensAreEqualExactlyWhereTheTraceSaysSo) {
   EXPECT_NE(prompts[2][0], prompts[3][0]) << "prompts without hashes share nothing";
 }
 
-TEST(TraceLengths, AreCutToLeaveRoomForAPrompt) {
+TEST(TraceLengths, AreLimitedToLeaveRoomForAPrompt) {
   Trace trace;
   trace.requests = {{0.0, 100, 20, 0, 0}, {0.0, 100, 500, 0, 1}, {0.0, 10, 10, 0, 0}};
   EXPECT_EQ(cut_lengths(trace, 64), 2);
@@ -164,7 +164,7 @@ TEST(TraceLengths, AreCutToLeaveRoomForAPrompt) {
   EXPECT_THROW(cut_lengths(trace, 1), Error);
 }
 
-TEST(TraceDrawn, HasTheMeanAndSpreadAskedForAndIsTheSameForASeed) {
+TEST(TraceDrawn, HasTheRequestedDistributionAndIsReproducible) {
   Distribution distribution;
   distribution.num_requests = 200'000;
   distribution.input_mean = 1000.0;
@@ -185,7 +185,7 @@ TEST(TraceDrawn, HasTheMeanAndSpreadAskedForAndIsTheSameForASeed) {
   EXPECT_NE(draw_trace(distribution, 4).requests[7].input_len, trace.requests[7].input_len);
 }
 
-TEST(TraceArrivals, HaveTheRateAskedForAndSpeedDividesTimes) {
+TEST(TraceArrivals, HaveTheRequestedRateAndSpeed) {
   Distribution distribution;
   distribution.num_requests = 100'000;
   Trace trace = draw_trace(distribution, 1);
@@ -199,7 +199,7 @@ TEST(TraceArrivals, HaveTheRateAskedForAndSpeedDividesTimes) {
   EXPECT_THROW(set_arrivals(trace, 0.0, 1.0, 1), Error);
 }
 
-TEST(TraceShared, TheRealTracesAreRead) {
+TEST(TraceShared, ReadsTheRecordedTraces) {
   const char* shared = std::getenv("QUIRE_SHARED");
   const std::filesystem::path root =
       (shared != nullptr ? shared : std::string(QUIRE_SOURCE_DIR) + "/../shared") + "/data/workloads";

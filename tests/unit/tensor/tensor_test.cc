@@ -20,7 +20,7 @@
 namespace quire {
 namespace {
 
-TEST(DType, NamesGoBothWays) {
+TEST(DType, NamesRoundTrip) {
   for (const DType t : {DType::kF64, DType::kF32, DType::kBF16, DType::kF16, DType::kF8E4M3, DType::kF8E5M2,
                         DType::kI64, DType::kI32, DType::kI16, DType::kI8, DType::kU8, DType::kBool}) {
     EXPECT_EQ(dtype_from_name(dtype_name(t)), t);
@@ -31,7 +31,7 @@ TEST(DType, NamesGoBothWays) {
   EXPECT_FALSE(dtype_from_name("F4").has_value());
 }
 
-TEST(DType, EveryHalfFloatSurvivesTheWayThroughFloat32) {
+TEST(DType, EveryFloat16SurvivesTheRoundTrip) {
   for (uint32_t bits = 0; bits < 65536; ++bits) {
     const auto half = static_cast<uint16_t>(bits);
     const float value = f16_to_f32(half);
@@ -47,23 +47,23 @@ TEST(DType, EveryHalfFloatSurvivesTheWayThroughFloat32) {
   }
 }
 
-TEST(DType, HalfRoundsToNearestEven) {
+TEST(DType, Float16RoundsToNearestEven) {
   EXPECT_EQ(f16_to_f32(f32_to_f16(2049.0F)), 2048.0F);
   EXPECT_EQ(f16_to_f32(f32_to_f16(2051.0F)), 2052.0F);
   EXPECT_EQ(f32_to_f16(65519.9F), 0x7bff);
   EXPECT_EQ(f32_to_f16(65520.0F), 0x7c00) << "rounds to infinity";
-  EXPECT_EQ(f32_to_f16(0x1p-25F), 0) << "half of the smallest subnormal goes to even";
+  EXPECT_EQ(f32_to_f16(0x1p-25F), 0) << "half of the smallest denormal number rounds to even";
   EXPECT_EQ(f32_to_f16(0x1.8p-25F), 1);
 }
 
-TEST(DType, BrainFloatRoundsToNearestEvenAndKeepsNan) {
+TEST(DType, Bfloat16RoundsToNearestEvenAndKeepsNan) {
   EXPECT_EQ(f32_to_bf16(std::bit_cast<float>(0x3f808000U)), 0x3f80);
   EXPECT_EQ(f32_to_bf16(std::bit_cast<float>(0x3f818000U)), 0x3f82);
   EXPECT_TRUE(std::isnan(bf16_to_f32(f32_to_bf16(std::numeric_limits<float>::quiet_NaN()))));
   EXPECT_TRUE(std::isnan(bf16_to_f32(f32_to_bf16(std::bit_cast<float>(0x7f800001U)))));
 }
 
-TEST(DType, EveryByteFloatSurvivesTheWayThroughFloat32) {
+TEST(DType, Every8BitFloatSurvivesTheRoundTrip) {
   for (int code = 0; code < 256; ++code) {
     const auto byte = static_cast<uint8_t>(code);
     const float e4m3 = f8e4m3_to_f32(byte);
@@ -77,8 +77,8 @@ TEST(DType, EveryByteFloatSurvivesTheWayThroughFloat32) {
   }
 }
 
-TEST(DType, ByteFloatsRoundToTheNearestAndStopAtTheLargest) {
-  // Both neighbours of every interval: what is nearer wins, the middle goes to the even code.
+TEST(DType, Float8RoundsToNearestEvenAndSaturates) {
+  // Both neighbors of every interval: values are rounded to the nearest, midpoints to the even code.
   for (int code = 0; code < 0x7e; ++code) {
     const float low = f8e4m3_to_f32(static_cast<uint8_t>(code));
     const float high = f8e4m3_to_f32(static_cast<uint8_t>(code + 1));
@@ -95,7 +95,7 @@ TEST(DType, ByteFloatsRoundToTheNearestAndStopAtTheLargest) {
   EXPECT_EQ(f32_to_f8e4m3(std::numeric_limits<float>::quiet_NaN()), 0x7f);
 }
 
-TEST(Tensor, SlicesLookAtTheSameMemory) {
+TEST(Tensor, SlicesShareMemory) {
   std::vector<float> data(12);
   std::iota(data.begin(), data.end(), 0.0F);
   const TensorView view = make_view(data.data(), DType::kF32, Shape{3, 4});
@@ -115,7 +115,7 @@ TEST(Tensor, BuffersAreZeroAndAligned) {
   EXPECT_EQ(Buffer().data(), nullptr);
 }
 
-// Sizes around those at which memory comes from elsewhere.
+// Sizes around those at which the allocation method changes.
 TEST(Tensor, BuffersDoNotOverlapAndNewOnesAreZero) {
   const std::vector<size_t> sizes = {1,       4096,    65535,   65536,    65537,    300001,
                                      2097152, 3000000, 9000000, 16777216, 16777217, 40000000};
@@ -129,7 +129,7 @@ TEST(Tensor, BuffersDoNotOverlapAndNewOnesAreZero) {
         ASSERT_EQ(buffer.data()[size - 1], std::byte{0}) << size;
         std::memset(buffer.data(), static_cast<int>(buffers.size()), size);
       }
-      // Every third goes before the next ones come.
+      // Every third buffer is freed before the next ones are allocated.
       if (copy == 1) {
         for (size_t i = 0; i < buffers.size(); i += 3) buffers[i] = Buffer();
       }
@@ -142,7 +142,7 @@ TEST(Tensor, BuffersDoNotOverlapAndNewOnesAreZero) {
   }
 }
 
-TEST(Tensor, WhatABufferLeavesIsTakenByTheNextOneThatFits) {
+TEST(Tensor, ReusesTheMemoryOfFreedBuffers) {
   constexpr size_t kSize = 200000;
   Buffer before(kSize);
   auto between = std::make_unique<Buffer>(kSize);
@@ -155,7 +155,7 @@ TEST(Tensor, WhatABufferLeavesIsTakenByTheNextOneThatFits) {
   EXPECT_TRUE(std::all_of(again.data(), again.data() + kSize, [](std::byte b) { return b == std::byte{0}; }));
 }
 
-TEST(Tensor, WholeHugePagesThatABufferLeavesGoBackToTheSystem) {
+TEST(Tensor, ReturnsFullHugePagesOfFreedBuffersToTheSystem) {
   constexpr size_t kHugePage = size_t{2} << 20;
   const Buffer before(100000);
   auto between = std::make_unique<Buffer>(3 * kHugePage);
@@ -173,7 +173,7 @@ TEST(Tensor, WholeHugePagesThatABufferLeavesGoBackToTheSystem) {
   EXPECT_FALSE(resident());
 }
 
-TEST(Tensor, BorrowedBytesAreKeptAndLeftAlone) {
+TEST(Tensor, BorrowedMemoryStaysAliveAndUnchanged) {
   auto owner = std::make_shared<const std::vector<int>>(100, 7);
   Buffer borrowed = Buffer::borrowed(std::as_bytes(std::span(*owner)).subspan(4), owner);
   EXPECT_EQ(borrowed.size(), 99 * sizeof(int));
@@ -189,7 +189,7 @@ TEST(Tensor, BorrowedBytesAreKeptAndLeftAlone) {
   EXPECT_EQ(moved.as<int>(), owner->data());
 }
 
-TEST(Tensor, ImpossibleSizesAreErrors) {
+TEST(Tensor, RejectsImpossibleSizes) {
   EXPECT_THROW(Buffer(size_t{1} << 60), Error);
   EXPECT_THROW((Shape{1, 2, 3, 4, 5}), Error);
 }

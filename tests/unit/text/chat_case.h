@@ -1,4 +1,4 @@
-// A case of a golden file: the input of one rendering and what the reference made of it.
+// A case of a golden file: the input of a rendering and the expected result of the reference.
 #pragma once
 
 #include <cstdlib>
@@ -42,7 +42,7 @@ inline ChatRenderOptions case_options(const Json& entry, const std::string& now)
   return options;
 }
 
-// Empty when the rendering agrees with the case, else what differs.
+// Empty if the rendering matches the case, otherwise a description of the difference.
 inline std::string disagreement(const ChatTemplate& tmpl, const Json& entry, const std::string& now) {
   const auto got = tmpl.render(case_options(entry, now));
   if (entry.contains("expected")) {
@@ -52,7 +52,7 @@ inline std::string disagreement(const ChatTemplate& tmpl, const Json& entry, con
   }
   if (got.ok())
     return "rendered\n" + *got + "\nbut the reference raised " + entry.at("error").get<std::string>();
-  // The words of raise_exception are the template's own; those of other errors may differ.
+  // Messages of raise_exception come from the template; messages of other errors may differ.
   if (entry.contains("error_type")) return "";
   const auto& message = got.failure().message;
   return message == entry.at("error").get<std::string>() ? "" : "failed with: " + message;

@@ -1,4 +1,4 @@
-// What jinja2 makes of small templates, a group for each part of the language
+// Small templates, compared with the output of jinja2; one group per language feature
 // (tools/make_template_fixtures.py).
 #include <gtest/gtest.h>
 
@@ -9,7 +9,7 @@ namespace {
 
 class ChatFixture : public testing::TestWithParam<const char*> {};
 
-TEST_P(ChatFixture, AgreesWithJinja2) {
+TEST_P(ChatFixture, MatchesJinja2) {
   const auto path = std::filesystem::path(QUIRE_SOURCE_DIR) / "tests/fixtures/templates" /
                     (std::string(GetParam()) + ".json");
   const Json fixture = Json::parse(read_file(path));
@@ -23,7 +23,7 @@ TEST_P(ChatFixture, AgreesWithJinja2) {
       const auto tmpl = ChatTemplate::parse(source, "fixture");
       EXPECT_EQ(disagreement(tmpl, entry, fixture.at("now").get<std::string>()), "");
     } catch (const Error& error) {
-      EXPECT_TRUE(item.contains("error_type")) << "refused by the parser: " << error.what();
+      EXPECT_TRUE(item.contains("error_type")) << "rejected by the parser: " << error.what();
     }
   }
 }

@@ -1,4 +1,4 @@
-// Every chat template of the shared data against what transformers rendered with it.
+// All chat templates of the shared data, compared with the output of transformers.
 #include <gtest/gtest.h>
 
 #include "unit/text/chat_case.h"
@@ -6,7 +6,7 @@
 namespace quire::test {
 namespace {
 
-TEST(ChatGolden, RendersAsTransformersDoes) {
+TEST(ChatGolden, MatchesTransformers) {
   const auto dir = shared_dir() / "data" / "templates";
   if (!std::filesystem::exists(dir / "golden")) {
     GTEST_SKIP() << "the shared chat templates are missing: " << dir << " (set QUIRE_SHARED)";

@@ -1,4 +1,4 @@
-// Templates that try to hang or exhaust the server, and requests that are nested too deeply.
+// Templates that try to block the server or exhaust its memory, and deeply nested requests.
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 
@@ -94,7 +94,7 @@ std::vector<Hostile> hostile_templates() {
   };
 }
 
-// Of this thread: a loaded machine does not make a template slower.
+// CPU time of this thread, which does not depend on the load of the machine.
 double cpu_seconds() {
   timespec now{};
   clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
@@ -117,17 +117,18 @@ TEST_P(ChatHostile, FailsFastAndSmall) {
 #if !defined(__SANITIZE_ADDRESS__)
   EXPECT_LT(after.ru_maxrss - before.ru_maxrss, 100 * 1024) << "KiB";
 #endif
-  // The steps that end these take well below a second of an idle core; the bound leaves room for sanitizers
-  // and for machines shared by many.
-  constexpr double kMostSeconds = 20;
-  EXPECT_LT(seconds, kMostSeconds);
+  // The steps of these templates take much less than a second on an idle core. The bound has reserves for
+  // sanitizers and shared machines.
+  constexpr double kMaxSeconds = 20;
+  EXPECT_LT(seconds, kMaxSeconds);
   RecordProperty("cpu_ms", static_cast<int>(seconds * 1000));
 }
 
 INSTANTIATE_TEST_SUITE_P(Templates, ChatHostile, testing::ValuesIn(hostile_templates()),
                          [](const auto& hostile) { return std::string(hostile.param.name); });
 
-// Rendering, parsing and freeing stay within a small stack: no template can overflow that of a server thread.
+// Rendering, parsing and freeing use little stack, so that no template can overflow the stack of a server
+// thread.
 class ChatStack : public testing::TestWithParam<Hostile> {};
 
 void run_with_stack(size_t bytes, void* (*body)(void*), void* argument) {
@@ -140,7 +141,7 @@ void run_with_stack(size_t bytes, void* (*body)(void*), void* argument) {
   pthread_attr_destroy(&attributes);
 }
 
-TEST_P(ChatStack, StaysSmall) {
+TEST_P(ChatStack, UsesLittleStack) {
 #if defined(__SANITIZE_ADDRESS__)
   constexpr size_t kStack = size_t{8} << 20;
 #else
@@ -152,7 +153,7 @@ TEST_P(ChatStack, StaysSmall) {
       ChatRenderOptions options;
       options.messages = Json::array();
       static_cast<void>(tmpl.render(options));
-    } catch (const Error&) {  // refused while parsing: as good
+    } catch (const Error&) {  // rejecting the template is fine, too
     }
     return nullptr;
   };
@@ -199,7 +200,7 @@ std::vector<Hostile> deep_templates() {
 INSTANTIATE_TEST_SUITE_P(Templates, ChatStack, testing::ValuesIn(deep_templates()),
                          [](const auto& hostile) { return std::string(hostile.param.name); });
 
-TEST(ChatLimits, RefusesDeepJsonInARequest) {
+TEST(ChatLimits, RejectsDeeplyNestedJsonInARequest) {
   const auto tmpl = ChatTemplate::parse("{{ messages|tojson }}", "t");
   ChatRenderOptions options;
   options.messages = Json::array();
@@ -211,7 +212,7 @@ TEST(ChatLimits, RefusesDeepJsonInARequest) {
   EXPECT_NE(result.failure().message.find("nested too deeply"), std::string::npos);
 }
 
-TEST(ChatLimits, AdmitsALargeRequest) {
+TEST(ChatLimits, AcceptsALargeRequest) {
   const auto tmpl = ChatTemplate::parse("{% for m in messages %}{{ m.content|trim }}\n{% endfor %}", "t");
   ChatRenderOptions options;
   options.messages = Json::array();
@@ -222,7 +223,7 @@ TEST(ChatLimits, AdmitsALargeRequest) {
   EXPECT_EQ(result->size(), 2000U * 20001U);
 }
 
-TEST(ChatLimits, TwoThreadsRenderWithOneTemplate) {
+TEST(ChatLimits, TwoThreadsCanUseOneTemplate) {
   const auto tmpl = ChatTemplate::parse(
       "{% macro m(x) %}[{{ x|upper }}]{% endmacro %}{% for m2 in messages %}{{ m(m2.content) }}{{ 'é'|length "
       "}}{% endfor %}",

@@ -1,4 +1,4 @@
-// ChatTemplate: errors with their places, options of a rendering, continue_final_message, the clock.
+// ChatTemplate: locations of errors, rendering options, continue_final_message, the clock.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -37,7 +37,7 @@ struct BadTemplate {
   const char* says;
 };
 
-TEST(ChatTemplateParse, NamesTemplateLineAndWhatWasExpected) {
+TEST(ChatTemplateParse, ErrorsContainTemplateLineAndExpectedToken) {
   const BadTemplate cases[] = {
       {"a\nb\n{{ x", "dir/chat.jinja:3: ", "expected 'end of print statement', got 'end of template'"},
       {"{% if x %}\n\n", "dir/chat.jinja:2: ", "expected the tag 'elif' or 'else' or 'endif'"},
@@ -60,17 +60,17 @@ TEST(ChatTemplateParse, NamesTemplateLineAndWhatWasExpected) {
   }
 }
 
-TEST(ChatTemplateRender, GivesTheWordsOfRaiseExceptionAlone) {
+TEST(ChatTemplateRender, ReturnsTheExactMessageOfRaiseException) {
   EXPECT_EQ(rendered("{{ raise_exception('Only user and assistant!') }}", chat("[]")),
             "failed: Only user and assistant!");
 }
 
-TEST(ChatTemplateRender, NamesTheLineOfOtherErrors) {
+TEST(ChatTemplateRender, OtherErrorsContainTheLine) {
   EXPECT_EQ(rendered("a\n\n{{ nosuch.x }}", chat("[]")),
             "failed: the chat template failed: 'nosuch' is undefined (t:3)");
 }
 
-TEST(ChatTemplateRender, DefinesTokensOnlyWhenGiven) {
+TEST(ChatTemplateRender, DefinesTokensOnlyIfGiven) {
   auto options = chat("[]");
   const std::string source = "{{ bos_token is defined }}{{ eos_token }}";
   EXPECT_EQ(rendered(source, options), "False");
@@ -79,12 +79,12 @@ TEST(ChatTemplateRender, DefinesTokensOnlyWhenGiven) {
   EXPECT_EQ(rendered(source, options), "True</s>");
 }
 
-TEST(ChatTemplateRender, ToolsAndDocumentsAreNoneWhenAbsent) {
+TEST(ChatTemplateRender, ToolsAndDocumentsAreNoneIfAbsent) {
   EXPECT_EQ(rendered("{{ tools is none }}{{ documents is none }}{{ add_generation_prompt }}", chat("[]")),
             "TrueTrueTrue");
 }
 
-TEST(ChatTemplateRender, FurtherVariablesWin) {
+TEST(ChatTemplateRender, KwargsOverrideOtherVariables) {
   auto options = chat("[]");
   options.bos_token = "<s>";
   options.kwargs = {{"bos_token", "<mine>"}, {"enable_thinking", false}, {"add_generation_prompt", false}};
@@ -92,13 +92,13 @@ TEST(ChatTemplateRender, FurtherVariablesWin) {
             "<mine>FalseFalse");
 }
 
-TEST(ChatTemplateRender, FurtherVariablesCannotReplaceTheMessages) {
+TEST(ChatTemplateRender, KwargsCannotReplaceMessages) {
   auto options = chat("[]");
   options.kwargs = {{"messages", Json::array()}};
   EXPECT_THAT(rendered("x", options), HasSubstr("may not set 'messages'"));
 }
 
-TEST(ChatTemplateRender, RefusesMessagesThatAreNoArray) {
+TEST(ChatTemplateRender, RejectsMessagesThatAreNotAnArray) {
   auto options = chat("[]");
   options.messages = Json::object();
   EXPECT_THAT(rendered("x", options), HasSubstr("messages must be an array"));
@@ -109,7 +109,7 @@ TEST(ChatTemplateRender, KeepsIntegersBeyond64Bits) {
             R"({"id": 18446744073709551615})");
 }
 
-TEST(ChatTemplateUses, TellsWhichVariablesATemplateReads) {
+TEST(ChatTemplateUses, ReportsVariablesOfTheTemplate) {
   const auto tmpl =
       ChatTemplate::parse("{% if tools %}{{ tools|tojson }}{% endif %}{% set x = 1 %}{{ x }}", "t");
   EXPECT_TRUE(tmpl.uses("tools"));
@@ -122,13 +122,13 @@ constexpr const char* kPlain =
 constexpr const char* kTrims =
     "{% for m in messages %}<{{ m.role }}>{{ m.content|trim }}</{{ m.role }}>{% endfor %}";
 
-TEST(ChatContinue, EndsInsideOfTheLastMessage) {
+TEST(ChatContinue, EndsWithinTheLastMessage) {
   auto options = chat(R"([{"role": "user", "content": "hi"}, {"role": "assistant", "content": "Well, "}])");
   options.continue_final_message = true;
   EXPECT_EQ(rendered(kPlain, options), "<user>hi</user><assistant>Well, ");
 }
 
-TEST(ChatContinue, TrimsWhatTheTemplateTrims) {
+TEST(ChatContinue, TrimsTheTextIfTheTemplateDoes) {
   auto options = chat(R"([{"role": "assistant", "content": "Well,  "}])");
   options.continue_final_message = true;
   EXPECT_EQ(rendered(kTrims, options), "<assistant>Well,");
@@ -143,7 +143,7 @@ TEST(ChatContinue, ContinuesTheLastTextPart) {
             "a");
 }
 
-TEST(ChatContinue, FailsWhenTheTemplateDropsTheMessage) {
+TEST(ChatContinue, FailsIfTheTemplateDropsTheMessage) {
   auto options = chat(R"([{"role": "assistant", "content": "x"}])");
   options.continue_final_message = true;
   EXPECT_THAT(rendered("no content", options), HasSubstr("does not appear in the chat"));
@@ -158,7 +158,7 @@ TEST(ChatContinue, FailsWithoutAMessageToContinue) {
   EXPECT_THAT(rendered(kPlain, options), HasSubstr("has no \"content\" to continue"));
 }
 
-TEST(ChatReasoning, IsGivenUnderAllNamesWhenAsked) {
+TEST(ChatReasoning, IsAvailableUnderAllNamesIfEnabled) {
   auto options = chat(R"([{"role": "assistant", "content": "x", "reasoning": "r"}])");
   const std::string source = "{{ messages[0].reasoning_content }}|{{ messages[0].thinking }}";
   EXPECT_EQ(rendered(source, options), "|");
@@ -166,14 +166,14 @@ TEST(ChatReasoning, IsGivenUnderAllNamesWhenAsked) {
   EXPECT_EQ(rendered(source, options), "r|r");
 }
 
-TEST(ChatClock, ReadsTimes) {
+TEST(ChatClock, ParsesTimes) {
   const auto time = parse_now("2024-02-29 23:59:58.25");
   ASSERT_TRUE(time.ok());
   EXPECT_EQ(format_time(*time, "%Y-%m-%dT%H:%M:%S.%f %a %j").value(), "2024-02-29T23:59:58.250000 Thu 060");
   EXPECT_EQ(format_time(parse_now("2026-01-15").value(), "%c").value(), "Thu Jan 15 00:00:00 2026");
 }
 
-TEST(ChatClock, RefusesWhatIsNoTime) {
+TEST(ChatClock, RejectsInvalidTimes) {
   for (const char* text : {"", "2026", "2026-13-01", "2026-02-30", "2026-01-15T25:00:00",
                            "2026-01-15T12:00:00Z", "-026-01-15"}) {
     EXPECT_FALSE(parse_now(text).ok()) << text;

@@ -1,5 +1,5 @@
-// Tokenizers out of GGUF metadata: the same ids as the original's. The files are made of other tokenizers as
-// llama.cpp's converter makes them: tokens, types, scores and merges.
+// Tokenizers from GGUF metadata give the same ids as the original. The files are derived from other
+// tokenizers like in llama.cpp's converter: tokens, types, scores and merges.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -54,7 +54,7 @@ struct Made {
   }
 };
 
-// A tokenizer.json with merges. rules: "" where the model is none of bytes.
+// From a tokenizer.json with merges. rules: "" for a model that is not byte-level.
 std::string from_merges(const json& original, const std::string& model, const std::string& rules) {
   GgufWriter w;
   Made made;
@@ -77,8 +77,8 @@ std::string from_merges(const json& original, const std::string& model, const st
   return w.file();
 }
 
-// Ranks of byte strings, as llama.cpp's converter has them: of each token the two parts that the ranks before
-// it make of its bytes.
+// From ranks of byte strings, like in llama.cpp's converter: the merge of a token has the two parts into
+// which the previous ranks encode its bytes.
 std::string from_ranks(const std::filesystem::path& dir, size_t count, const std::string& rules) {
   const auto original = Tokenizer::load(dir);
   std::map<std::string, size_t> ranks;
@@ -122,19 +122,19 @@ std::string from_ranks(const std::filesystem::path& dir, size_t count, const std
                      rules);
 }
 
-// A tokenizer.model, by what the reader of these makes of it.
+// From a tokenizer.model, by way of its reader.
 std::string from_sentencepiece(const std::filesystem::path& dir) {
   const auto original = Tokenizer::load(dir);
   const tokenizer::SentencePiece& model = *original->pipeline().sentencepiece();
   const std::string bytes = test::read_text(dir / "tokenizer.model");
-  // The scores are in the file alone: field 2 of each piece, behind its spelling.
+  // Only the file contains the scores: field 2 of each piece, after its spelling.
   Made made;
   size_t at = 0;
   for (size_t i = 0; i < model.types.size(); ++i) {
     const auto id = static_cast<TokenId>(i);
     const std::string token(original->id_to_token(id));
     at = bytes.find("\x0A" + std::string(1, static_cast<char>(token.size())) + token + "\x15", at);
-    if (at == std::string::npos) throw Error("the test does not find the score of " + token);
+    if (at == std::string::npos) throw Error("no score found for " + token);
     at += token.size() + 3;
     float score = 0;
     std::memcpy(&score, bytes.data() + at, sizeof(score));
@@ -149,7 +149,8 @@ std::string from_sentencepiece(const std::filesystem::path& dir) {
   return w.file();
 }
 
-// Ids of all texts that hold no control symbol, and that their tokens give back what the original gives back.
+// Checks the ids of all texts without control tokens, and that decoding them gives the same text as the
+// original.
 void expect_goldens(const Tokenizer& tokenizer, const std::filesystem::path& goldens, bool decode = true,
                     const std::vector<std::string>& but = {}) {
   int seen = 0;
@@ -169,23 +170,24 @@ void expect_goldens(const Tokenizer& tokenizer, const std::filesystem::path& gol
   EXPECT_GT(seen, 10);
 }
 
-TEST(GgufTokenizer, ByteLevelBpeGivesTheOriginalsIds) {
+TEST(GgufTokenizer, ByteLevelBpeMatchesTheOriginal) {
   const auto dir = test::fixture_dir() / "byte-level";
   const auto tokenizer = open(from_merges(test::read_json(dir / "tokenizer.json"), "gpt2", "llama-bpe"));
   expect_goldens(*tokenizer, dir / "goldens.json");
 }
 
-TEST(GgufTokenizer, RanksOfBytesGiveTheOriginalsIds) {
+TEST(GgufTokenizer, ByteRanksMatchTheOriginal) {
   const auto dir = test::fixture_dir() / "kimi-tiktoken";
   constexpr size_t kRanks = 442;
-  // Files have one pair that makes a token where ranks have all: that shows in texts made for it.
+  // GGUF files have one pair per token, rank files have all pairs; the results differ for texts constructed
+  // for it.
   expect_goldens(*open(from_ranks(dir, kRanks, "kimi-k2")), dir / "goldens.json", true, {"aaaa"});
 }
 
-TEST(GgufTokenizer, BpeOfCharactersGivesTheOriginalsIds) {
+TEST(GgufTokenizer, CharacterBpeMatchesTheOriginal) {
   const auto dir = test::fixture_dir() / "llama2";
   json original = test::read_json(dir / "tokenizer.json");
-  // Gemma 4's has neither a space before the text nor one less behind it.
+  // Gemma 4 neither adds a space before the text nor removes one after it.
   original["normalizer"] = original["normalizer"]["normalizers"][1];
   original["decoder"]["decoders"].erase(3);
   const std::string text = original.dump();
@@ -202,19 +204,19 @@ TEST(GgufTokenizer, BpeOfCharactersGivesTheOriginalsIds) {
   EXPECT_GT(seen, 10);
 }
 
-TEST(GgufTokenizer, SentencePieceBpeGivesTheOriginalsIds) {
-  // User-defined pieces are added tokens here, each of which begins a new text.
+TEST(GgufTokenizer, SentencePieceBpeMatchesTheOriginal) {
+  // Here, user-defined pieces are added tokens, and each of them starts a new text.
   const auto dir = test::fixture_dir() / "sp-bpe";
   expect_goldens(*open(from_sentencepiece(dir)), dir / "goldens.json", true,
                  {"<s>", "</s>", "<unk>", "<user>", " k"});
 }
 
-TEST(GgufTokenizer, UnigramGivesTheOriginalsIds) {
+TEST(GgufTokenizer, UnigramMatchesTheOriginal) {
   const auto dir = test::fixture_dir() / "sp-unigram-bytes";
   expect_goldens(*open(from_sentencepiece(dir)), dir / "goldens.json", true, {"<s>", "</s>", "<unk>"});
 }
 
-TEST(GgufTokenizer, KnownVocabulariesGiveTheOriginalsIds) {
+TEST(GgufTokenizer, KnownVocabulariesMatchTheOriginal) {
   const auto dir = test::shared_dir() / "data/tokenizers";
   QUIRE_NEEDS_SHARED(dir);
   const std::vector<std::pair<std::string, std::string>> byte_level = {
@@ -229,8 +231,8 @@ TEST(GgufTokenizer, KnownVocabulariesGiveTheOriginalsIds) {
                  {"<s>", "</s>", "<unk>", "[INST]", "[/INST]"});
 }
 
-// Files that others made.
-TEST(GgufTokenizer, FilesOfVocabulariesGiveTheOriginalsIds) {
+// GGUF files created by other tools.
+TEST(GgufTokenizer, PublishedFilesMatchTheOriginal) {
   const auto dir = test::shared_dir() / "data/tokenizers";
   QUIRE_NEEDS_SHARED(dir);
   const std::vector<std::pair<std::string, std::string>> files = {
@@ -241,7 +243,7 @@ TEST(GgufTokenizer, FilesOfVocabulariesGiveTheOriginalsIds) {
     const auto tokenizer = Tokenizer::from_gguf(GgufFile(mapping.bytes(), file));
     ASSERT_NE(tokenizer, nullptr);
     expect_goldens(*tokenizer, dir / name / "goldens.json", false,
-                   {"<|placeholder"});  // these take white space, which the file cannot say
+                   {"<|placeholder"});  // these strip white space, which GGUF cannot express
   }
 }
 
@@ -266,7 +268,7 @@ GgufWriter tiny() {
   return w;
 }
 
-TEST(GgufTokenizer, RolesTemplatesAndTokensAroundATextAreRead) {
+TEST(GgufTokenizer, ReadsRolesTemplatesAndSpecialTokens) {
   GgufWriter w = tiny();
   w.boolean("tokenizer.ggml.add_eos_token", true);
   w.text("tokenizer.chat_template", "{{ messages }}");
@@ -284,7 +286,7 @@ TEST(GgufTokenizer, RolesTemplatesAndTokensAroundATextAreRead) {
   EXPECT_FALSE(tokenizer->is_special(6));
 }
 
-TEST(GgufTokenizer, PromptsOfRerankersAreTemplatesOfPairs) {
+TEST(GgufTokenizer, ReadsRerankerPromptsAsPairTemplates) {
   GgufWriter w = tiny();
   w.text("tokenizer.chat_template", "{{ messages }}");
   w.texts("tokenizer.chat_templates", {"rerank"});
@@ -293,7 +295,7 @@ TEST(GgufTokenizer, PromptsOfRerankersAreTemplatesOfPairs) {
             "does {{ messages[1].content }} answer {{ messages[0].content }}?");
 }
 
-TEST(GgufTokenizer, WithoutADummyPrefixTextsStandForThemselves) {
+TEST(GgufTokenizer, SupportsModelsWithoutADummyPrefix) {
   GgufWriter w = tiny();
   w.boolean("tokenizer.ggml.add_space_prefix", false);
   const auto tokenizer = open(w.file());
@@ -329,7 +331,7 @@ TEST(GgufTokenizer, ErrorsNameTheKey) {
   merges.text("tokenizer.ggml.pre", "gpt-2");
   made.write(merges, false);
   merges.texts("tokenizer.ggml.merges", {"a b"});
-  EXPECT_THAT(error(merges), testing::HasSubstr("entry 0 is of tokens that are not there"));
+  EXPECT_THAT(error(merges), testing::HasSubstr("entry 0 has tokens that are not in the vocabulary"));
   GgufWriter role = tiny();
   role.u32("tokenizer.ggml.padding_token_id", 77);
   EXPECT_THAT(error(role),
@@ -338,11 +340,11 @@ TEST(GgufTokenizer, ErrorsNameTheKey) {
   types.text("tokenizer.ggml.model", "llama");
   types.texts("tokenizer.ggml.tokens", {"a", "b"});
   types.numbers<int32_t>("tokenizer.ggml.token_type", GgufType::kI32, {1});
-  EXPECT_THAT(error(types), testing::HasSubstr("not as long as the tokens"));
+  EXPECT_THAT(error(types), testing::HasSubstr("has another length than the list of tokens"));
 }
 
-// Every name of rules makes a pre-tokenizer that cuts a text and loses nothing of it.
-TEST(GgufTokenizer, AllNamesOfRulesCutTexts) {
+// Every pre-tokenizer name gives a pre-tokenizer whose pieces cover the whole text.
+TEST(GgufTokenizer, AllPreTokenizersSplitTexts) {
   json original = test::read_json(test::fixture_dir() / "byte-level/tokenizer.json");
   const std::string text =
       "It's 12345 words\n\n  of \xE4\xB8\xAD\xE6\x96\x87, \xD0\x9F\xD1\x80!! \xF0\x9F\x98\x80 they'LL ";

@@ -1,4 +1,4 @@
-// The tiny tokenizers and single steps of tests/fixtures/tokenizers against what the reference made of them.
+// The tiny tokenizers and single steps of tests/fixtures/tokenizers, compared with the reference.
 #include <gtest/gtest.h>
 
 #include <memory>
@@ -30,7 +30,7 @@ std::string stream(const Tokenizer& tokenizer, const Ids& ids, bool skip_special
 
 class FixtureTest : public ::testing::TestWithParam<const char*> {};
 
-TEST_P(FixtureTest, EqualsTheReference) {
+TEST_P(FixtureTest, MatchesTheReference) {
   const auto dir = test::fixture_dir() / GetParam();
   const auto tokenizer = Tokenizer::load(dir);
   const json goldens = test::read_json(dir / "goldens.json");
@@ -64,7 +64,7 @@ INSTANTIATE_TEST_SUITE_P(Tiny, FixtureTest,
                            return name;
                          });
 
-TEST(Tekken, ControlTokensCountInRenderedTemplatesAlone) {
+TEST(Tekken, RecognizesControlTokensOnlyInRenderedTemplates) {
   const auto tokenizer = Tokenizer::load(test::fixture_dir() / "tekken");
   const Ids rendered = tokenizer->encode_rendered("<s>[INST]hi[/INST]");
   EXPECT_EQ(rendered.front(), 1);
@@ -76,7 +76,7 @@ TEST(Tekken, ControlTokensCountInRenderedTemplatesAlone) {
   EXPECT_EQ(tokenizer->eos_id(), 2);
 }
 
-TEST(RankFile, WhatIsWrongIsNamed) {
+TEST(RankFile, ErrorsDescribeTheProblem) {
   const auto message = [](const std::string& bytes) -> std::string {
     try {
       TokenizerFiles files;
@@ -87,16 +87,16 @@ TEST(RankFile, WhatIsWrongIsNamed) {
     }
     return "";
   };
-  EXPECT_NE(message("IQ== 0\nIg== 2\n").find("rank 2 stands at place 1"), std::string::npos);
+  EXPECT_NE(message("IQ== 0\nIg== 2\n").find("rank 2 is at position 1"), std::string::npos);
   EXPECT_NE(message("IQ== 0\nIQ== 1\n").find("ranks 0 and 1 have the same bytes"), std::string::npos);
-  EXPECT_NE(message("IQ== 0\n? 1\n").find(":2: is no token in base64 and its rank"), std::string::npos);
+  EXPECT_NE(message("IQ== 0\n? 1\n").find(":2: is not a base64 token and its rank"), std::string::npos);
   EXPECT_NE(message("IQ== 0\n").find("has no token for the byte 0"), std::string::npos);
 }
 
-// One entry of steps.json, read as tokenizer.json's reader would.
+// Reads entries of steps.json like the reader of tokenizer.json.
 class StepsTest : public ::testing::Test {
  protected:
-  // Calls check(config's place, cases) for each entry of a kind.
+  // Calls check(location of the config, cases) for each entry of a kind.
   template <typename Check>
   void for_each_entry(const std::string& kind, const Check& check) {
     const json all = test::read_json(test::fixture_dir() / "steps.json");
@@ -114,7 +114,7 @@ class StepsTest : public ::testing::Test {
   }
 };
 
-TEST_F(StepsTest, PreTokenizersCutAsTheReferenceDoes) {
+TEST_F(StepsTest, PreTokenizersMatchTheReference) {
   for_each_entry("pre_tokenizer", [](const tokenizer::JsonPlace& config, const json& cases) {
     const tokenizer::PreTokenizer pre_tokenizer = tokenizer::read_pre_tokenizer(config);
     tokenizer::Scratch scratch;
@@ -136,7 +136,7 @@ TEST_F(StepsTest, PreTokenizersCutAsTheReferenceDoes) {
   });
 }
 
-TEST_F(StepsTest, NormalizersChangeTextAsTheReferenceDoes) {
+TEST_F(StepsTest, NormalizersMatchTheReference) {
   for_each_entry("normalizer", [](const tokenizer::JsonPlace& config, const json& cases) {
     const tokenizer::Normalizer normalizer = tokenizer::read_normalizer(config);
     for (const json& golden : cases) {
@@ -149,7 +149,7 @@ TEST_F(StepsTest, NormalizersChangeTextAsTheReferenceDoes) {
   });
 }
 
-TEST_F(StepsTest, DecodersPutTokensTogetherAsTheReferenceDoes) {
+TEST_F(StepsTest, DecodersMatchTheReference) {
   for_each_entry("decoder", [](const tokenizer::JsonPlace& config, const json& cases) {
     const tokenizer::Decoder decoder = tokenizer::read_decoder(config);
     for (const json& golden : cases) {

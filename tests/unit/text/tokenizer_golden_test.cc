@@ -1,4 +1,4 @@
-// Every golden of the reference implementations: ids, text, streaming.
+// All goldens of the reference implementations: ids, decoded text, streaming.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -46,7 +46,7 @@ TEST_P(GoldenTest, EncodesEveryText) {
     if (!golden.contains("tokens")) continue;
     std::vector<std::string> tokens;
     for (const TokenId id : ids) tokens.emplace_back(tokenizer_->id_to_token(id));
-    // The reference's token of an unknown word is the word itself; here it is the vocabulary's spelling.
+    // The reference reports an unknown word itself; here the token has the spelling of the vocabulary.
     const auto expected = golden["tokens"].get<std::vector<std::string>>();
     ASSERT_EQ(tokens.size(), expected.size());
     for (size_t i = 0; i < tokens.size(); ++i) {
@@ -57,7 +57,7 @@ TEST_P(GoldenTest, EncodesEveryText) {
   }
 }
 
-TEST_P(GoldenTest, DecodesEveryTextAtOnceAndAsAStream) {
+TEST_P(GoldenTest, DecodesEveryTextAtOnceAndIncrementally) {
   for (const json& golden : test::read_json(dir_ / "goldens.json")) {
     SCOPED_TRACE(golden["name"]);
     const auto ids = golden["ids"].get<Ids>();
@@ -68,7 +68,7 @@ TEST_P(GoldenTest, DecodesEveryTextAtOnceAndAsAStream) {
   }
 }
 
-TEST_P(GoldenTest, DecodesIdsWithoutAText) {
+TEST_P(GoldenTest, DecodesArbitraryIds) {
   for (const json& golden : test::read_json(dir_ / "decode.json")) {
     SCOPED_TRACE(golden["ids"].dump());
     const auto ids = golden["ids"].get<Ids>();

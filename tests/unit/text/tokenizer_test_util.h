@@ -1,4 +1,4 @@
-// Where the tokenizer tests find their data.
+// Locations of the data of the tokenizer tests.
 #pragma once
 
 #include <cstdlib>
@@ -28,7 +28,7 @@ inline nlohmann::json read_json(const std::filesystem::path& path) {
 
 }  // namespace quire::test
 
-// Skips the test, saying so, where the shared reference data is not there.
+// Skips the test with a message if the shared reference data is not available.
 #define QUIRE_NEEDS_SHARED(path)                                                         \
   do {                                                                                   \
     if (!std::filesystem::exists(path)) {                                                \

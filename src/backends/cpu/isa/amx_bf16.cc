@@ -1,5 +1,5 @@
-// Kernels that AMX's tiles make better than AVX512-BF16. Everything here has internal linkage: what the
-// linker might share with other units must not be compiled for this instruction set.
+// Kernels that AMX tiles improve over AVX512-BF16. Everything here has internal linkage, because the linker
+// must not share code compiled for this instruction set with other files.
 #include <immintrin.h>
 
 #include "backends/cpu/kernels.h"
@@ -25,7 +25,7 @@ namespace {
 
 void fill_amx_bf16(CpuKernels& kernels) {
   kernels.linear[kStorageBF16] = linear_amx;
-  kernels.linear_two_of_four[kStorageBF16] = nullptr;  // which tiles are faster than
+  kernels.linear_sparse_24[kStorageBF16] = nullptr;  // tiles are faster than 2:4 sparsity
   kernels.probe_bf16 = probe_amx_bf16;
 }
 

@@ -1,9 +1,9 @@
-// Kernels for AVX2, FMA and F16C. Everything here has internal linkage: what the linker might share with
-// other units must not be compiled for this instruction set.
+// Kernels for AVX2, FMA and F16C. Everything here has internal linkage, because the linker must not share
+// code compiled for this instruction set with other files.
 #include <immintrin.h>
 
 #include "backends/cpu/kernels.h"
-#include "quant/two_of_four.h"
+#include "quant/sparse_24.h"
 
 namespace quire::cpu {
 namespace {
@@ -14,7 +14,7 @@ namespace {
 
 #include "backends/cpu/kernels/all.inc.h"
 
-#include "backends/cpu/kernels/vec_picked_avx2.inc.h"
+#include "backends/cpu/kernels/vec_gathered_avx2.inc.h"
 
 #include "backends/cpu/kernels/vec_int_avx2.inc.h"
 
@@ -24,7 +24,7 @@ namespace {
 
 void fill_avx2(CpuKernels& kernels) {
   fill<Avx2>(kernels);
-  fill_two_of_four<PickedAvx2>(kernels);
+  fill_sparse_24<GatheredAvx2>(kernels);
   fill_int<IntAvx2>(kernels);
 }
 

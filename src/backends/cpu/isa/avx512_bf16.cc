@@ -1,9 +1,9 @@
-// Kernels that AVX512-BF16 makes better than plain AVX-512. Everything here has internal linkage: what the
-// linker might share with other units must not be compiled for this instruction set.
+// Kernels that AVX512-BF16 improves over plain AVX-512. Everything here has internal linkage, because the
+// linker must not share code compiled for this instruction set with other files.
 #include <immintrin.h>
 
 #include "backends/cpu/kernels.h"
-#include "quant/two_of_four.h"
+#include "quant/sparse_24.h"
 
 namespace quire::cpu {
 namespace {
@@ -24,11 +24,11 @@ namespace {
 
 #include "backends/cpu/kernels/linear_bf16.inc.h"
 
-#include "backends/cpu/kernels/linear_two_of_four.inc.h"
+#include "backends/cpu/kernels/linear_sparse_24.inc.h"
 
-#include "backends/cpu/kernels/linear_two_of_four_bf16.inc.h"
+#include "backends/cpu/kernels/linear_sparse_24_bf16.inc.h"
 
-#include "backends/cpu/kernels/vec_picked_avx512.inc.h"
+#include "backends/cpu/kernels/vec_gathered_avx512.inc.h"
 
 #include "backends/cpu/kernels/kv.inc.h"
 
@@ -51,7 +51,7 @@ void round_row(void* dst, const float* x, int64_t k) {
   }
 }
 
-// Independent sums of products of bfloat16 numbers in registers. Returns the operations done.
+// Independent sums of bfloat16 products in registers. Returns the number of operations.
 double probe_bf16(int64_t rounds, float* sink) {
   constexpr int kChains = 12;
   __m512 sum[kChains];
@@ -71,11 +71,11 @@ double probe_bf16(int64_t rounds, float* sink) {
 void fill_avx512_bf16(CpuKernels& kernels) {
   kernels.prepare_x[kStorageBF16] = round_row;
   kernels.linear[kStorageBF16] = linear<Avx512, RoundedBF16>;
-  kernels.linear_two_of_four[kStorageBF16] = linear_two_of_four<PickedAvx512, PickedPairs>;
-  kernels.attend_pairs[kKvBF16] = attend_segment<Avx512, KvBF16, Pairs>;
-  kernels.attend_pairs[kKvE4M3] = attend_segment<Avx512, KvE4M3, Pairs>;
-  kernels.attend_pairs[kKvE5M2] = attend_segment<Avx512, KvE5M2, Pairs>;
-  kernels.attend_pairs[kKvI8] = attend_segment<Avx512, KvI8, Pairs>;
+  kernels.linear_sparse_24[kStorageBF16] = linear_sparse_24<GatheredAvx512, GatheredPairs>;
+  kernels.attend_pairs[kKvBF16] = attend_split<Avx512, KvBF16, Pairs>;
+  kernels.attend_pairs[kKvE4M3] = attend_split<Avx512, KvE4M3, Pairs>;
+  kernels.attend_pairs[kKvE5M2] = attend_split<Avx512, KvE5M2, Pairs>;
+  kernels.attend_pairs[kKvI8] = attend_split<Avx512, KvI8, Pairs>;
   kernels.probe_bf16 = probe_bf16;
 }
 

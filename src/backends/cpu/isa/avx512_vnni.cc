@@ -1,5 +1,5 @@
-// Kernels that AVX512-VNNI makes better than plain AVX-512. Everything here has internal linkage: what the
-// linker might share with other units must not be compiled for this instruction set.
+// Kernels that AVX512-VNNI improves over plain AVX-512. Everything here has internal linkage, because the
+// linker must not share code compiled for this instruction set with other files.
 #include <immintrin.h>
 
 #include "backends/cpu/kernels.h"
@@ -19,7 +19,7 @@ namespace {
 
 #include "backends/cpu/kernels/all_int.inc.h"
 
-// Independent sums of products of 8-bit numbers in registers. Returns the operations done.
+// Independent sums of 8-bit integer products in registers. Returns the number of operations.
 double probe_int8(int64_t rounds, float* sink) {
   constexpr int kChains = 12;
   __m512i sum[kChains];
@@ -38,7 +38,7 @@ double probe_int8(int64_t rounds, float* sink) {
 
 void fill_avx512_vnni(CpuKernels& kernels) {
   fill_int<IntVnni>(kernels);
-  kernels.spread_factors = spread_factors<IntVnni>;
+  kernels.fold_group_scales = fold_group_scales<IntVnni>;
   kernels.probe_int8 = probe_int8;
 }
 

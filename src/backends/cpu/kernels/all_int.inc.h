@@ -1,4 +1,4 @@
-// The kernels of whole numbers and their entries of the table, for one type of dot products.
+// Kernels of integer weights, and their entries of the kernel table for one type of dot products.
 
 // clang-format off
 #include "backends/cpu/kernels/quantize_rows.inc.h"
@@ -6,7 +6,7 @@
 #include "backends/cpu/kernels/linear_int.inc.h"
 #include "backends/cpu/kernels/linear_int_float.inc.h"
 #include "backends/cpu/kernels/pack_int.inc.h"
-#include "backends/cpu/kernels/spread_factors.inc.h"
+#include "backends/cpu/kernels/fold_group_scales.inc.h"
 // clang-format on
 
 template <class D, int kKind>
@@ -25,6 +25,6 @@ void fill_int(CpuKernels& t) {
   fill_int_kind<D, kInt8Rows>(t);
   fill_int_kind<D, kInt8Groups>(t);
   fill_int_kind<D, kInt4>(t);
-  fill_int_kind<D, kInt4Zeros>(t);
-  t.linear_int[kInt4Factors] = linear_int<D, kInt4Factors>;
+  fill_int_kind<D, kInt4ZeroPoints>(t);
+  t.linear_int[kInt4TwoLevel] = linear_int<D, kInt4TwoLevel>;
 }

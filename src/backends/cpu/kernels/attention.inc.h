@@ -1,13 +1,13 @@
-// Attention of a chunk of query lines over positions of one sequence, tile by tile.
+// Attention of a chunk of query rows over positions of one sequence, one tile at a time.
 //
-// Order of every sum: a score runs over head_dim from first to last; a tile's weights are added lane by lane
-// (16 lanes, tiles' four groups of 16 positions in pairs), then across lanes; a line's output runs over the
-// positions from first to last, in the steps of its terms. Tiles, segments and steps begin at fixed
-// positions. So a line's state depends on its query, the cache, low and high alone.
+// Order of every sum: a score accumulates over head_dim from first to last. The weights of a tile are added
+// lane by lane (16 lanes; the four groups of 16 positions in pairs), then across lanes. The output of a query
+// row accumulates over positions from first to last, in the reader's steps. Tiles, KV splits and steps start
+// at fixed positions, so the state of a query row depends only on its query, the cache, kv_begin and kv_end.
 
-constexpr int kLineBlock = 6;
+constexpr int kQueryRowBlock = 6;
 
-// scores[r][16 g + i] = q[r] . key of position 16 g + i, for kCount groups from `first` on.
+// scores[r][16 g + i] = q[r] . key of position 16 g + i, for kCount groups starting at `first`.
 template <class V, class E, int kRows, int kCount>
 void score_block(const typename E::Query* const* q, const E& tile, int first, int64_t head_dim, float* scores,
                  const char* const* ahead) {
@@ -37,7 +37,8 @@ void score_block(const typename E::Query* const* q, const E& tile, int first, in
   }
 }
 
-// Groups (or vectors of 16 dimensions) that go with a block of `rows` lines.
+// Number of groups of positions, or vectors of 16 dimensions, computed together for a block of `rows` query
+// rows.
 template <class V>
 constexpr int columns_for(int rows) {
   return rows * 4 <= V::kMaxAccumulators ? 4 : rows * 2 <= V::kMaxAccumulators ? 2 : 1;
@@ -50,8 +51,8 @@ void score_rows(int rows, const typename E::Query* const* q, const E& tile, int 
     if (rows < kRows) return score_rows<V, E, kRows - 1>(rows, q, tile, first, last, head_dim, scores, ahead);
   }
   constexpr int kCount = columns_for<V>(kRows);
-  // Sums of one or two lines wait for each other: all groups take no longer than one. Those that are not
-  // there are chosen away later.
+  // With one or two query rows, the latency of an accumulation chain dominates: all groups take no longer
+  // than one. Scores of positions outside the range are masked later.
   if constexpr (kRows <= 2 && kCount == kGroups) {
     return score_block<V, E, kRows, kCount>(q, tile, 0, head_dim, scores, ahead);
   }
@@ -117,8 +118,7 @@ void weigh_rows(int rows, const E& tile, int64_t begin, int64_t end, int64_t val
   }
 }
 
-// exp() of x <= 0, with the same bits: there is nothing to clamp, since what falls below the range is chosen
-// away, whatever was computed for it.
+// exp() for x <= 0, with the same bits. No clamping is needed: results below the range are replaced by 0.
 template <class V>
 typename V::F exp_down(typename V::F x) {
   const auto [p, n] = exp_parts<V>(x);
@@ -127,24 +127,25 @@ typename V::F exp_down(typename V::F x) {
 
 constexpr uint64_t kAllBits = ~uint64_t{0};
 static_assert(kTile == 64);
-// Of a tile's positions those that a line has chosen.
-inline uint64_t chosen_bits(const AttentionLine& line, int64_t origin) {
-  return line.chosen == nullptr ? kAllBits : line.chosen[origin / kTile];
+// Bits of a tile's positions that the query row attends to.
+inline uint64_t selected_bits(const QueryRow& query_row, int64_t origin) {
+  return query_row.selected == nullptr ? kAllBits : query_row.selected[origin / kTile];
 }
-// Below all scores, and yet a number: the highest score of a line that has chosen nothing so far.
+// A finite value below all scores: the maximum score of a query row that has no selected position so far.
 constexpr float kNoScore = -3.4028234e38F;
 
 constexpr float kLaneNumbers[16] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
 
-// Turns a line's products of one tile, of which those of [low, high) count whose bits are set, into scores,
-// in place; returns the highest one. `scales` of formats that have some.
+// Converts the products of a query row with one tile to scores, in place, and masks positions outside of
+// [kv_begin, kv_end) or whose bit is 0. Returns the highest score. `scales` is used if the format has scales
+// per token.
 template <class V, class S>
 float finish_scores(const AttentionArgs& args, const TileScales& scales, float slope, float* scores,
-                    int64_t low, int64_t high, uint64_t bits) {
+                    int64_t kv_begin, int64_t kv_end, uint64_t bits) {
   using F = typename V::F;
   const F none = V::set1(-__builtin_inff());
   const F factor = V::set1(args.scale * S::kFactor);
-  const bool whole = low <= 0 && high >= kTile;
+  const bool whole = kv_begin <= 0 && kv_end >= kTile;
   F score[kGroups];
   QUIRE_UNROLL
   for (int g = 0; g < kGroups; ++g) {
@@ -153,11 +154,11 @@ float finish_scores(const AttentionArgs& args, const TileScales& scales, float s
     s = V::mul(s, factor);
     if (args.softcap > 0.0F) s = V::mul(V::set1(args.softcap), tanh<V>(V::div(s, V::set1(args.softcap))));
     if (args.alibi) {
-      const F distance = V::add(V::load(kLaneNumbers), V::set1(static_cast<float>(16 * g + 1 - high)));
+      const F distance = V::add(V::load(kLaneNumbers), V::set1(static_cast<float>(16 * g + 1 - kv_end)));
       s = V::fma(V::set1(slope), distance, s);
     }
-    // The lanes outside are chosen away, whatever the memory under them holds.
-    if (!whole) s = V::select(V::lanes(low - 16 * g, high - 16 * g), s, none);
+    // Masks lanes outside of the range, whose memory may contain anything.
+    if (!whole) s = V::select(V::lanes(kv_begin - 16 * g, kv_end - 16 * g), s, none);
     if (bits != kAllBits) s = V::select(V::lanes_of(static_cast<uint16_t>(bits >> (16 * g))), s, none);
     score[g] = s;
     V::store(scores + 16 * g, score[g]);
@@ -166,9 +167,9 @@ float finish_scores(const AttentionArgs& args, const TileScales& scales, float s
   return V::reduce_max(V::max(V::max(score[0], score[1]), V::max(score[2], score[3])));
 }
 
-// Turns a line's scores of one tile into softmax weights below `highest`, no less than any of them, and its
-// state with them. The weights that are left in `scores`, as E reads them, carry what the values are to be
-// multiplied by.
+// Converts the scores of a query row with one tile to softmax weights relative to `highest`, which is at
+// least as large as each of them, and updates its state. The weights stored in `scores`, in the form that E
+// reads, include the scales of the values.
 template <class V, class S, class E>
 void softmax_tile(const AttentionArgs& args, const TileScales& scales, float highest, float* scores,
                   bool fresh, float* line_max, float* line_sum, float* acc) {
@@ -199,121 +200,123 @@ void softmax_tile(const AttentionArgs& args, const TileScales& scales, float hig
   *line_max = highest;
 }
 
-// The weighted values of lines [first, last) of the chunk. Lines that see all the positions go together; what
-// only some of them see goes line by line, before and after, so that each line's order is that of the
-// positions.
+// Accumulates the weighted values of query rows [first, last) of the chunk. Positions that all rows see are
+// processed for all rows together; positions that only some rows see are processed row by row before and
+// after them. So each row accumulates in order of position.
 template <class V, class E>
-void weigh_lines(const AttentionArgs& args, const E& tile, int64_t origin, int first, int last,
-                 const AttentionState& state, const char* const* ahead) {
-  int64_t low[kLineBlock];
-  int64_t high[kLineBlock];
-  int64_t common_low = 0;
-  int64_t common_high = kTile;
+void weighted_values_of_rows(const AttentionArgs& args, const E& tile, int64_t origin, int first, int last,
+                             const AttentionState& state, const char* const* ahead) {
+  int64_t kv_begin[kQueryRowBlock];
+  int64_t kv_end[kQueryRowBlock];
+  int64_t common_begin = 0;
+  int64_t common_end = kTile;
   for (int l = first; l < last; ++l) {
-    const AttentionLine& line = args.lines[l];
-    low[l - first] = line.low > origin ? line.low - origin : 0;
-    high[l - first] = line.high - origin < kTile ? line.high - origin : kTile;
-    if (low[l - first] > common_low) common_low = low[l - first];
-    if (high[l - first] < common_high) common_high = high[l - first];
+    const QueryRow& query_row = args.query_rows[l];
+    kv_begin[l - first] = query_row.kv_begin > origin ? query_row.kv_begin - origin : 0;
+    kv_end[l - first] = query_row.kv_end - origin < kTile ? query_row.kv_end - origin : kTile;
+    if (kv_begin[l - first] > common_begin) common_begin = kv_begin[l - first];
+    if (kv_end[l - first] < common_end) common_end = kv_end[l - first];
   }
-  // Whole steps alone: where a line sees a part of a step, the others must not be added to it.
-  common_low = (common_low + E::kDepth - 1) / E::kDepth * E::kDepth;
-  common_high = common_high / E::kDepth * E::kDepth;
+  // Only full steps are shared: if a query row sees only part of a step, the rest must not be added to it.
+  common_begin = (common_begin + E::kDepth - 1) / E::kDepth * E::kDepth;
+  common_end = common_end / E::kDepth * E::kDepth;
   const auto one = [&](int l, int64_t begin, int64_t end) {
     weigh_rows<V, E, 1>(1, tile, begin, end, args.value_dim, args.scores + l * kTile,
                         state.acc + l * args.acc_stride, args.acc_stride, nullptr);
   };
-  if (common_low >= common_high) {
-    for (int l = first; l < last; ++l) one(l, low[l - first], high[l - first]);
+  if (common_begin >= common_end) {
+    for (int l = first; l < last; ++l) one(l, kv_begin[l - first], kv_end[l - first]);
     return;
   }
-  for (int l = first; l < last; ++l) one(l, low[l - first], common_low);
-  weigh_rows<V, E, kLineBlock>(last - first, tile, common_low, common_high, args.value_dim,
-                               args.scores + first * kTile, state.acc + first * args.acc_stride,
-                               args.acc_stride, ahead);
-  for (int l = first; l < last; ++l) one(l, common_high, high[l - first]);
+  for (int l = first; l < last; ++l) one(l, kv_begin[l - first], common_begin);
+  weigh_rows<V, E, kQueryRowBlock>(last - first, tile, common_begin, common_end, args.value_dim,
+                                   args.scores + first * kTile, state.acc + first * args.acc_stride,
+                                   args.acc_stride, ahead);
+  for (int l = first; l < last; ++l) one(l, common_end, kv_end[l - first]);
 }
 
-// Lines of a tile in blocks of nearly one size.
-struct LineBlocks {
+// Divides the query rows of a tile into blocks of nearly equal size.
+struct QueryRowBlocks {
   int first;
-  int lines;
+  int query_rows;
   int count;
 
-  explicit LineBlocks(const TileView& view)
+  explicit QueryRowBlocks(const TileView& view)
       : first(view.first),
-        lines(view.last - view.first),
-        count((view.last - view.first + kLineBlock - 1) / kLineBlock) {}
-  int begin(int b) const { return first + lines * b / count; }
+        query_rows(view.last - view.first),
+        count((view.last - view.first + kQueryRowBlock - 1) / kQueryRowBlock) {}
+  int begin(int b) const { return first + query_rows * b / count; }
 };
 
-// Lines of a tile: scores of all blocks of lines, then softmax weights. S is the cache's format, E how the
-// products read it. ahead: what to ask for during the first block.
+// Computes scores, then softmax weights, for all query rows of a tile. S is the format of the cache, E the
+// reader of the products. ahead: memory to prefetch during the first block.
 template <class V, class S, class E>
-void find_weights(const AttentionArgs& args, const AttentionState& state, int64_t segment, int64_t origin,
+void find_weights(const AttentionArgs& args, const AttentionState& state, int64_t split, int64_t origin,
                   const TileView& view, const E& tile, const TileScales& scales, const char* const* ahead) {
   const int first_group = static_cast<int>((view.begin - origin) / 16);
   const int last_group = static_cast<int>((view.end - origin + 15) / 16);
-  const LineBlocks blocks(view);
+  const QueryRowBlocks blocks(view);
   for (int b = 0; b < blocks.count; ++b) {
     const int from = blocks.begin(b);
     const int to = blocks.begin(b + 1);
-    const typename E::Query* q[kLineBlock];
-    for (int l = from; l < to; ++l) q[l - from] = E::query_of(args.lines[l]);
-    score_rows<V, E, kLineBlock>(to - from, q, tile, first_group, last_group, args.head_dim,
-                                 args.scores + from * kTile, b == 0 ? ahead : nullptr);
+    const typename E::Query* q[kQueryRowBlock];
+    for (int l = from; l < to; ++l) q[l - from] = E::query_of(args.query_rows[l]);
+    score_rows<V, E, kQueryRowBlock>(to - from, q, tile, first_group, last_group, args.head_dim,
+                                     args.scores + from * kTile, b == 0 ? ahead : nullptr);
   }
-  // Line by line, but apart: what waits for one line's highest score lets the next lines' arithmetic pass.
-  float highest[kMaxLines];
+  // Two separate loops: while one query row waits for its maximum score, arithmetic of the next rows can
+  // proceed.
+  float highest[kMaxQueryRows];
   for (int l = view.first; l < view.last; ++l) {
-    const AttentionLine& line = args.lines[l];
-    highest[l] = finish_scores<V, S>(args, scales, line.slope, args.scores + l * kTile, line.low - origin,
-                                     line.high - origin, chosen_bits(line, origin));
-    if (line.chosen != nullptr && highest[l] < kNoScore) highest[l] = kNoScore;
+    const QueryRow& query_row = args.query_rows[l];
+    highest[l] = finish_scores<V, S>(args, scales, query_row.slope, args.scores + l * kTile,
+                                     query_row.kv_begin - origin, query_row.kv_end - origin,
+                                     selected_bits(query_row, origin));
+    if (query_row.selected != nullptr && highest[l] < kNoScore) highest[l] = kNoScore;
   }
   for (int l = view.first; l < view.last; ++l) {
-    const int64_t low = args.lines[l].low;
-    const bool fresh = (low > segment ? low : segment) >= origin;
+    const int64_t kv_begin = args.query_rows[l].kv_begin;
+    const bool fresh = (kv_begin > split ? kv_begin : split) >= origin;
     if (!fresh && state.max[l] > highest[l]) highest[l] = state.max[l];
     softmax_tile<V, S, E>(args, scales, highest[l], args.scores + l * kTile, fresh, state.max + l,
                           state.sum + l, state.acc + l * args.acc_stride);
   }
 }
 
-// The weighted values of all of them.
+// Accumulates the weighted values of all query rows of a tile.
 template <class V, class E>
 void weigh_values(const AttentionArgs& args, const AttentionState& state, int64_t origin,
                   const TileView& view, const E& tile, const char* const* ahead) {
-  const LineBlocks blocks(view);
+  const QueryRowBlocks blocks(view);
   for (int b = 0; b < blocks.count; ++b)
-    weigh_lines<V, E>(args, tile, origin, blocks.begin(b), blocks.begin(b + 1), state,
-                      b == 0 ? ahead : nullptr);
+    weighted_values_of_rows<V, E>(args, tile, origin, blocks.begin(b), blocks.begin(b + 1), state,
+                                  b == 0 ? ahead : nullptr);
 }
 
-// Both: so the first-level cache holds keys, then values, and not both.
+// Scores first, then values, so that L1 holds the keys or the values, but not both.
 template <class V, class S, class E>
-void attend_lines(const AttentionArgs& args, const AttentionState& state, int64_t segment, int64_t origin,
-                  const TileView& view, const E& tile, const TileScales& scales,
-                  const char* const* own_values, const char* const* next_keys) {
-  find_weights<V, S>(args, state, segment, origin, view, tile, scales, own_values);
+void attend_query_rows(const AttentionArgs& args, const AttentionState& state, int64_t split, int64_t origin,
+                       const TileView& view, const E& tile, const TileScales& scales,
+                       const char* const* own_values, const char* const* next_keys) {
+  find_weights<V, S>(args, state, split, origin, view, tile, scales, own_values);
   weigh_values<V>(args, state, origin, view, tile, next_keys);
 }
 
-// From this many lines on, tiles are copied into the form that is read fastest: for fewer the copy costs more
-// than it saves.
-constexpr int kWidenLines = 2 * kLineBlock + 1;
+// Minimum number of query rows for which tiles are copied to the form that is fastest to read. For fewer rows
+// the copy costs more than it saves.
+constexpr int kWidenQueryRows = 2 * kQueryRowBlock + 1;
 
-// A tile of which no line has chosen anything: begins the states of those that see nothing before it. What
-// weighs nothing adds zeros, so a line may as well be among others that have chosen something.
+// Skips a tile of which no query row has selected a position, and initializes the states of rows that see
+// nothing before it. Unselected positions add zeros, so a row with no selection may share a tile with others.
 template <class V>
-bool skip_tile(const AttentionArgs& args, const AttentionState& state, int64_t segment, int64_t origin,
+bool skip_tile(const AttentionArgs& args, const AttentionState& state, int64_t split, int64_t origin,
                const TileView& view) {
   for (int l = view.first; l < view.last; ++l) {
-    if (chosen_bits(args.lines[l], origin) != 0) return false;
+    if (selected_bits(args.query_rows[l], origin) != 0) return false;
   }
   for (int l = view.first; l < view.last; ++l) {
-    const int64_t low = args.lines[l].low;
-    if ((low > segment ? low : segment) < origin) continue;
+    const int64_t kv_begin = args.query_rows[l].kv_begin;
+    if ((kv_begin > split ? kv_begin : split) < origin) continue;
     state.max[l] = kNoScore;
     state.sum[l] = 0.0F;
     for (int64_t i = 0; i < args.acc_stride; i += 16)
@@ -322,65 +325,65 @@ bool skip_tile(const AttentionArgs& args, const AttentionState& state, int64_t s
   return true;
 }
 
-// A tile whose values lie in its keys. They are turned some dimensions at a time, which stay in the
-// first-level cache while all lines read them.
+// A tile whose values are the last dimensions of its keys (MLA). Values are transposed a few dimensions at a
+// time, and stay in L1 while all query rows read them.
 template <class V, class S, class E>
-void attend_keys_alone(const AttentionArgs& args, const AttentionState& state, int64_t segment,
-                       int64_t origin, const TileView& view, const E& tile, const TileScales& scales,
+void attend_keys_alone(const AttentionArgs& args, const AttentionState& state, int64_t split, int64_t origin,
+                       const TileView& view, const E& tile, const TileScales& scales,
                        const char* const* next_keys) {
   bool widened = false;
   if constexpr (E::kWidens) {
-    widened = view.last - view.first >= kWidenLines;
+    widened = view.last - view.first >= kWidenQueryRows;
     if (widened) {
       typename E::Wide wide;
       widen_keys(args, origin, view, tile, next_keys, &wide);
-      find_weights<V, S>(args, state, segment, origin, view, wide, scales, nullptr);
+      find_weights<V, S>(args, state, split, origin, view, wide, scales, nullptr);
     }
   }
-  if (!widened) find_weights<V, S>(args, state, segment, origin, view, tile, scales, next_keys);
-  auto values = E::Turned::at(args.turned);
-  for (int64_t dim = 0; dim < args.value_dim; dim += kTurnedDims) {
+  if (!widened) find_weights<V, S>(args, state, split, origin, view, tile, scales, next_keys);
+  auto values = E::Transposed::at(args.transposed);
+  for (int64_t dim = 0; dim < args.value_dim; dim += kTransposedDims) {
     AttentionArgs part = args;
-    part.value_dim = args.value_dim - dim < kTurnedDims ? args.value_dim - dim : kTurnedDims;
-    turn_values<V>(origin, view, tile, args.head_dim - args.value_dim + dim, part.value_dim, &values);
+    part.value_dim = args.value_dim - dim < kTransposedDims ? args.value_dim - dim : kTransposedDims;
+    transpose_values<V>(origin, view, tile, args.head_dim - args.value_dim + dim, part.value_dim, &values);
     weigh_values<V>(part, {state.max, state.sum, state.acc + dim}, origin, view, values, nullptr);
   }
 }
 
-// next_keys: where the keys begin that are read after this tile, or null.
+// next_keys: address of the keys that are read after this tile, or null.
 template <class V, class S, template <class, class> class Reader>
-void attend_tile(const AttentionArgs& args, const AttentionState& state, int64_t segment, int64_t origin,
+void attend_tile(const AttentionArgs& args, const AttentionState& state, int64_t split, int64_t origin,
                  const char* const* next_keys) {
   using E = Reader<V, S>;
   const TileView view(args, origin);
-  if (view.first == view.last || skip_tile<V>(args, state, segment, origin, view)) return;
+  if (view.first == view.last || skip_tile<V>(args, state, split, origin, view)) return;
   E tile;
   find_keys<S>(args, origin, view.begin, view.end, &tile);
   TileScales scales;
   if constexpr (S::kTokenScales) find_scales<S>(args, origin, view.begin, view.end, &scales);
   if (args.values_in_keys)
-    return attend_keys_alone<V, S>(args, state, segment, origin, view, tile, scales, next_keys);
+    return attend_keys_alone<V, S>(args, state, split, origin, view, tile, scales, next_keys);
   find_values<S>(args, origin, view, &tile);
   NextRuns runs;
   const char* const* own_values =
       find_runs<S, false>(args, origin, view.begin, view.end, runs) ? runs : nullptr;
   if constexpr (E::kWidens) {
-    if (view.last - view.first >= kWidenLines) {
+    if (view.last - view.first >= kWidenQueryRows) {
       typename E::Wide wide;
       widen_keys(args, origin, view, tile, own_values, &wide);
       widen_values(args, origin, view, tile, next_keys, &wide);
-      return attend_lines<V, S>(args, state, segment, origin, view, wide, scales, nullptr, nullptr);
+      return attend_query_rows<V, S>(args, state, split, origin, view, wide, scales, nullptr, nullptr);
     }
   }
-  attend_lines<V, S>(args, state, segment, origin, view, tile, scales, own_values, next_keys);
+  attend_query_rows<V, S>(args, state, split, origin, view, tile, scales, own_values, next_keys);
 }
 
-// Tile by tile, and in a tile key head by key head.
+// For each tile, all KV heads.
 template <class V, class S, template <class, class> class Reader>
-void attend_segment(const AttentionArgs& args, AttentionState state, int64_t begin, int64_t end) {
+void attend_split(const AttentionArgs& args, AttentionState state, int64_t begin, int64_t end) {
   const auto of_head = [&args](int head) {
     AttentionArgs own = args;
-    own.lines += head * args.line_stride;
+    own.query_rows += head * args.query_row_stride;
     own.kv_head += head;
     return own;
   };
@@ -393,7 +396,7 @@ void attend_segment(const AttentionArgs& args, AttentionState state, int64_t beg
       NextRuns runs;
       const char* const* next_keys =
           find_runs<S, true>(coming, next_origin, next_origin, next_end, runs) ? runs : nullptr;
-      const int64_t at = int64_t{h} * args.line_stride;
+      const int64_t at = int64_t{h} * args.query_row_stride;
       const AttentionState own = {state.max + at, state.sum + at, state.acc + at * args.acc_stride};
       attend_tile<V, S, Reader>(of_head(h), own, begin, origin, next_keys);
     }
@@ -430,7 +433,7 @@ void attention_finish(float* out, const float* acc, float max, float sum, const 
     share = exp<V>(V::sub(V::set1(max), highest));
     total = V::fma(total, share, exp<V>(V::sub(V::set1(*sink), highest)));
   }
-  // A sum of zeros has whatever sign it met on its way: it leaves without one.
+  // A sum of zeros may be -0; adding 0 makes it +0.
   for (int64_t i = 0; i < value_dim; i += 16) {
     const F result = V::div(V::mul(V::load(acc + i), share), total);
     store_up_to_16<V>(out + i, V::add(result, V::zero()), value_dim - i);

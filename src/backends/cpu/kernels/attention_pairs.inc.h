@@ -1,14 +1,14 @@
-// Attention with products of pairs of bfloat16 numbers: queries and softmax weights are rounded to bfloat16;
-// products are exact, sums float32 as the processor adds pairs. For caches of bfloat16 and of 8 bits, whose
-// elements bfloat16 holds exactly, and head sizes that are even. Lanes are 32 bits: a step's first term in
-// the low half, its second in the high half.
+// Attention with dot products of bfloat16 pairs. Queries and softmax weights are rounded to bfloat16;
+// products are exact, and sums are float32 in the processor's order of pairs. For bfloat16 and 8-bit caches,
+// whose elements bfloat16 represents exactly, and even head sizes. Lanes are 32 bits: the first term of a
+// step is in the low half, the second in the high half.
 
 struct PairTerms {
   using F = __m512;
   using Query = uint32_t;
   static constexpr int kDepth = 2;
 
-  static const Query* query_of(const AttentionLine& line) { return line.q_pairs; }
+  static const Query* query_of(const QueryRow& query_row) { return query_row.q_pairs; }
   static F query(const Query* q, int64_t d) { return set1(q[d / 2]); }
   static F weight(const float* weights, int64_t p) {
     return set1(reinterpret_cast<const uint32_t*>(weights)[p / 2]);
@@ -35,10 +35,10 @@ struct WidePairs : PairTerms, WidePlaces<2> {
   }
   static void store(uint16_t* to, F v) { _mm512_storeu_ps(to, v); }
   static WidePairs at(float* scratch) {
-    WidePairs turned;
-    turned.values = reinterpret_cast<uint16_t*>(scratch);
-    turned.values_stride = kTurnedDims;
-    return turned;
+    WidePairs transposed;
+    transposed.values = reinterpret_cast<uint16_t*>(scratch);
+    transposed.values_stride = kTransposedDims;
+    return transposed;
   }
 };
 
@@ -46,10 +46,10 @@ template <class V, class S>
 struct Pairs : PairTerms {
   using T = typename S::T;
   using Wide = WidePairs;
-  using Turned = WidePairs;
+  using Transposed = WidePairs;
   static constexpr bool kWidens = true;
 
-  const T* keys[kGroups];  // element (d, i) of a group of 16 positions at keys[group][d * stride + i]
+  const T* keys[kGroups];  // element (d, i) of a group of 16 positions is keys[group][d * stride + i]
   int64_t stride;
   const T* values[kTile];
 

@@ -1,17 +1,17 @@
-// How the products of attention read a tile of the cache: an E of attention.inc.h.
+// Readers of a tile of the cache for the products of attention: the E of attention.inc.h.
 //
-// A step adds kDepth terms at once: dimensions of a score, positions of a weighted value. Steps begin at
-// fixed places, multiples of kDepth. What a reader must have: T, an element of the cache; Query, what a query
-// is made of; query_of() of a line; key() and value(), a step of 16 positions or dimensions; query() and
-// weight(), what meets it; multiply(); store_weights(). Of the cache itself also: steps(), 16 steps of
-// positions from a group on in one dimension of keys.
+// A step adds kDepth terms at once: dimensions of a score, or positions of a weighted value. Steps start at
+// multiples of kDepth. A reader defines T, an element of the cache; Query, an element of a query; query_of(),
+// the query of a query row; key() and value(), a step of 16 positions or dimensions; query() and weight(),
+// the operands that they are multiplied by; multiply(); and store_weights(). Readers of the cache itself also
+// define steps(): 16 steps of positions, starting at a group, in one dimension of the keys.
 
 constexpr int kGroups = static_cast<int>(kTile / 16);  // groups of 16 positions in a tile
 
-// Which terms of a step count: at the ends of what a line sees, not all.
+// The terms of a step that count. At the ends of the visible range a step may be partial.
 enum Terms { kAllTerms, kFirstTerm, kSecondTerm };
 
-// f(position, terms) for the steps that hold positions [begin, end).
+// Calls f(position, terms) for the steps that contain positions [begin, end).
 template <int kDepth, class F>
 void for_each_step(int64_t begin, int64_t end, F f) {
   if constexpr (kDepth == 1) {
@@ -25,36 +25,36 @@ void for_each_step(int64_t begin, int64_t end, F f) {
   }
 }
 
-// A tile copied into bfloat16, which holds each 8-bit element exactly.
+// A tile copied to bfloat16, which represents 8-bit elements exactly.
 template <class V>
 struct WideSingles;
 template <class V>
-struct TurnedSingles;
+struct TransposedSingles;
 
-// One fused multiply-add for each term.
+// One fused multiply-add per term.
 template <class V>
 struct SingleTerms {
   using F = typename V::F;
   using Query = float;
   static constexpr int kDepth = 1;
 
-  static const Query* query_of(const AttentionLine& line) { return line.q; }
+  static const Query* query_of(const QueryRow& query_row) { return query_row.q; }
   static F query(const Query* q, int64_t d) { return V::set1(q[d]); }
   static F weight(const float* weights, int64_t p) { return V::set1(weights[p]); }
   static F multiply(F x, F y, F sum) { return V::fma(x, y, sum); }
   static void store_weights(float* weights, int group, F w) { V::store(weights + 16 * group, w); }
 };
 
-// The cache itself. 8-bit elements are widened once for all where many lines read them.
+// Reads the cache itself. 8-bit elements are widened once if many query rows read them.
 template <class V, class S>
 struct Singles : SingleTerms<V> {
   using F = typename V::F;
   using T = typename S::T;
   using Wide = WideSingles<V>;
-  using Turned = TurnedSingles<V>;
+  using Transposed = TransposedSingles<V>;
   static constexpr bool kWidens = sizeof(T) == 1;
 
-  const T* keys[kGroups];  // element (d, i) of a group of 16 positions at keys[group][d * stride + i]
+  const T* keys[kGroups];  // element (d, i) of a group of 16 positions is keys[group][d * stride + i]
   int64_t stride;
   const T* values[kTile];
 
@@ -66,26 +66,25 @@ struct Singles : SingleTerms<V> {
   }
 };
 
-// Some dimensions of values that were turned out of keys.
+// Some value dimensions, transposed out of keys.
 template <class V>
-struct TurnedSingles : SingleTerms<V> {
+struct TransposedSingles : SingleTerms<V> {
   using F = typename V::F;
   using T = float;
 
-  float* values;  // [kTile, kTurnedDims]
+  float* values;  // [kTile, kTransposedDims]
 
   F value(int64_t p, Terms, int64_t dim, int64_t) const { return V::load(value_at(p, dim)); }
-  float* value_at(int64_t p, int64_t dim) const { return values + p * kTurnedDims + dim; }
+  float* value_at(int64_t p, int64_t dim) const { return values + p * kTransposedDims + dim; }
   static void store(float* to, F v) { V::store(to, v); }
-  static TurnedSingles at(float* scratch) {
-    TurnedSingles turned;
-    turned.values = scratch;
-    return turned;
+  static TransposedSingles at(float* scratch) {
+    TransposedSingles transposed;
+    transposed.values = scratch;
+    return transposed;
   }
 };
 
-// Where a copied tile keeps a step: keys [head_dim / depth, kTile, depth], values [kTile / depth, stride,
-// depth].
+// Layout of a copied tile: keys [head_dim / depth, kTile, depth], values [kTile / depth, stride, depth].
 template <int kDepth>
 struct WidePlaces {
   using T = uint16_t;

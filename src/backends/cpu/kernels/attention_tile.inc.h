@@ -1,12 +1,13 @@
-// A tile of positions in the cache: where it lies, what of it lines see, copies of it that many lines read.
+// A tile of positions in the cache: its addresses, the part of it that query rows see, and copies of it for
+// many query rows.
 
-// What is read next: for each group of 16 positions a run of 16 times as many elements as a head has. The
-// memory of a head is such a run in a block, keys and values alike, and blocks lie anywhere, so that the
-// processor cannot guess the next one. It is asked for piece by piece between the multiplications over what
-// is there. Null: nothing to ask for.
+// Memory that is read next: for each group of 16 positions, a run of 16 * head_dim elements. In a block, the
+// keys and the values of a head are such runs. Blocks have arbitrary addresses, so the hardware prefetcher
+// cannot predict the next one; kernels prefetch it piece by piece between the multiplications of the current
+// tile. Null if there is nothing to prefetch.
 using NextRuns = const char* [kGroups];
 
-// The kCount pieces of 64 elements from `offset` of the runs from `first` on.
+// Prefetches kCount pieces of 64 elements, at `offset` of the runs from `first` on.
 template <int kBytes, int kCount>
 void prefetch_groups(const char* const* ahead, int first, int64_t offset) {
   QUIRE_UNROLL
@@ -16,13 +17,13 @@ void prefetch_groups(const char* const* ahead, int first, int64_t offset) {
   }
 }
 
-// The scales of a tile's positions; those that nobody sees are 0.
+// The scales of a tile's positions; 0 for positions that no query row sees.
 struct TileScales {
   float key[kTile];
   float value[kTile];
 };
 
-// The memory of a sequence's positions.
+// Addresses of a sequence's positions.
 template <class S>
 struct PagedRows {
   using T = typename S::T;
@@ -35,8 +36,8 @@ struct PagedRows {
     return at(position, args.values_offset) +
            (args.kv_head * args.block_size + position % args.block_size) * args.value_dim;
   }
-  // The run of 16 dimensions' elements that belongs to the group of 16 positions at `position`: of whole
-  // blocks and of several groups in a block together it is the head's memory, whatever the order inside.
+  // The part of a head's memory, 16 elements per dimension, that corresponds to the group of 16 positions at
+  // `position`. The runs of all groups of a block cover the memory of the head.
   const char* key_run(int64_t position) const { return run(position, 0, args.head_dim); }
   const char* value_run(int64_t position) const { return run(position, args.values_offset, args.value_dim); }
   const float* key_scales(int64_t position) const { return scales(position, args.key_scales); }
@@ -61,7 +62,7 @@ struct PagedRows {
   }
 };
 
-// The scales of positions [begin, end) of the tile at `origin`.
+// Copies the scales of positions [begin, end) of the tile at `origin`.
 template <class S>
 void find_scales(const AttentionArgs& args, int64_t origin, int64_t begin, int64_t end, TileScales* tile) {
   const PagedRows<S> rows{args};
@@ -78,8 +79,8 @@ void find_scales(const AttentionArgs& args, int64_t origin, int64_t begin, int64
   }
 }
 
-// Finds the keys of positions [begin, end) of the tile at `origin`; where blocks are not made of whole groups
-// they are gathered first.
+// Sets the addresses of the keys of positions [begin, end) of the tile at `origin`. If the block size is not
+// a multiple of 16, keys are gathered first.
 template <class S, class E>
 void find_keys(const AttentionArgs& args, int64_t origin, int64_t begin, int64_t end, E* tile) {
   using T = typename S::T;
@@ -88,7 +89,7 @@ void find_keys(const AttentionArgs& args, int64_t origin, int64_t begin, int64_t
   const int last = static_cast<int>((end - origin + 15) / 16);
   if (args.block_size % 16 == 0) {
     tile->stride = args.block_size;
-    // A group that is not there stands for itself as another one.
+    // Groups outside of the range use the address of a valid group.
     for (int g = 0; g < kGroups; ++g)
       tile->keys[g] = rows.keys(g >= first && g < last ? origin + 16 * g : origin + 16 * first);
     return;
@@ -108,14 +109,14 @@ void find_keys(const AttentionArgs& args, int64_t origin, int64_t begin, int64_t
   }
 }
 
-// Where a head's keys, or its values, of positions [begin, end) of the tile at `origin` lie; false where
-// blocks are not made of whole groups, which nobody asks ahead for.
+// Sets the runs of a head's keys, or values, of positions [begin, end) of the tile at `origin`. Returns false
+// if the block size is not a multiple of 16; such blocks are not prefetched.
 template <class S, bool kKeys>
 bool find_runs(const AttentionArgs& args, int64_t origin, int64_t begin, int64_t end, NextRuns runs) {
   if (args.block_size % 16 != 0 || begin >= end) return false;
   const PagedRows<S> rows{args};
   for (int g = 0; g < kGroups; ++g) {
-    // A group that is not there stands for itself once more: asking for it again does nothing.
+    // Groups outside of the range repeat a valid one; prefetching it again has no effect.
     int64_t p = origin + 16 * g;
     if (p + 16 <= begin || p >= end) p = begin / 16 * 16;
     runs[g] = kKeys ? rows.key_run(p) : rows.value_run(p);
@@ -127,20 +128,21 @@ bool find_runs(const AttentionArgs& args, int64_t origin, int64_t begin, int64_t
   return true;
 }
 
-// Which lines see some of a tile, and which positions of it any of them sees.
+// The query rows that see part of a tile, and the range of positions that at least one of them sees.
 struct TileView {
   int first;
   int last;
   int64_t begin;
   int64_t end;
 
-  // Both ends of what lines see ascend, so those that see any of the tile stand together.
-  TileView(const AttentionArgs& args, int64_t origin) : first(0), last(args.num_lines) {
-    while (first < args.num_lines && args.lines[first].high <= origin) ++first;
-    while (last > first && args.lines[last - 1].low >= origin + kTile) --last;
+  // kv_begin and kv_end both ascend, so the rows that see part of the tile are consecutive.
+  TileView(const AttentionArgs& args, int64_t origin) : first(0), last(args.num_query_rows) {
+    while (first < args.num_query_rows && args.query_rows[first].kv_end <= origin) ++first;
+    while (last > first && args.query_rows[last - 1].kv_begin >= origin + kTile) --last;
     if (first == last) return;
-    begin = args.lines[first].low > origin ? args.lines[first].low : origin;
-    end = args.lines[last - 1].high < origin + kTile ? args.lines[last - 1].high : origin + kTile;
+    begin = args.query_rows[first].kv_begin > origin ? args.query_rows[first].kv_begin : origin;
+    end =
+        args.query_rows[last - 1].kv_end < origin + kTile ? args.query_rows[last - 1].kv_end : origin + kTile;
   }
 };
 
@@ -155,7 +157,7 @@ void find_values(const AttentionArgs& args, int64_t origin, const TileView& view
   }
 }
 
-// Copies a tile's keys into the form that many lines read. ahead: what to ask for meanwhile.
+// Copies a tile's keys to the form that many query rows read. ahead: memory to prefetch meanwhile.
 template <class E, class W>
 void widen_keys(const AttentionArgs& args, int64_t origin, const TileView& view, const E& narrow,
                 const char* const* ahead, W* wide) {
@@ -171,7 +173,7 @@ void widen_keys(const AttentionArgs& args, int64_t origin, const TileView& view,
   }
 }
 
-// The same of its values.
+// Same, for its values.
 template <class E, class W>
 void widen_values(const AttentionArgs& args, int64_t origin, const TileView& view, const E& narrow,
                   const char* const* ahead, W* wide) {
@@ -187,10 +189,12 @@ void widen_values(const AttentionArgs& args, int64_t origin, const TileView& vie
   });
 }
 
-// Copies dimensions [first, first + count) of keys, which values are made of, to where `to` reads values: the
-// tokens of a dimension lie side by side, so 16 dimensions of 16 steps are turned at a time.
+// Transposes dimensions [first, first + count) of the keys, which are also the values, to the memory in which
+// `to` reads values. The tokens of a dimension are contiguous, so 16 dimensions of 16 steps are transposed at
+// a time.
 template <class V, class E, class W>
-void turn_values(int64_t origin, const TileView& view, const E& keys, int64_t first, int64_t count, W* to) {
+void transpose_values(int64_t origin, const TileView& view, const E& keys, int64_t first, int64_t count,
+                      W* to) {
   const int first_group = static_cast<int>((view.begin - origin) / 16) / E::kDepth * E::kDepth;
   const int last_group = static_cast<int>((view.end - origin + 15) / 16);
   for (int g = first_group; g < last_group; g += E::kDepth) {
@@ -198,7 +202,7 @@ void turn_values(int64_t origin, const TileView& view, const E& keys, int64_t fi
       typename V::F steps[16];
       QUIRE_UNROLL
       for (int i = 0; i < 16; ++i) {
-        // Behind the last dimension is room that nobody looks at.
+        // Lanes after the last dimension are padding that is never read.
         const int64_t d = dim + i < count ? dim + i : count - 1;
         steps[i] = keys.steps(g, first + d);
       }

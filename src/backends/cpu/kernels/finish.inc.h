@@ -1,7 +1,7 @@
-// The last step of a product. Args: LinearArgs or IntLinearArgs.
+// Writes the outputs of a product. Args: LinearArgs or IntLinearArgs.
 
-// One register: bias, then residual, each rounded. Whole registers go without a mask: stores with one are
-// slow on some processors.
+// One register: adds the bias, then the residual, each rounded. Full registers are stored without a mask:
+// masked stores are slow on some processors.
 template <class V, class Args>
 void finish_columns(const Args& args, int64_t row, int64_t column, typename V::Narrow value) {
   const int64_t n = args.n - column < V::kNarrowLanes ? args.n - column : V::kNarrowLanes;
@@ -20,8 +20,8 @@ void finish_columns(const Args& args, int64_t row, int64_t column, typename V::N
   }
 }
 
-// The same of ups, two registers from `column` on: they meet their gates, which wait in `out`. Not inlined,
-// so that nothing of it stands in the way of other products.
+// Same, for two registers of ups starting at `column`. They are multiplied by the activated gates, which are
+// in `out`. Not inlined, to keep its code out of ungated products.
 template <class V, class Args>
 __attribute__((noinline)) void finish_ups(const Args& args, int64_t row, int64_t column,
                                           typename V::Narrow first, typename V::Narrow second) {
@@ -37,7 +37,7 @@ __attribute__((noinline)) void finish_ups(const Args& args, int64_t row, int64_t
   args.gate.apply(out, out, ups, 2 * kLanes, args.gate.act);
 }
 
-// Two registers that follow each other, the first from `column` on.
+// Two consecutive registers, starting at `column`.
 template <class V, class Args>
 void finish_pair(const Args& args, int64_t row, int64_t column, typename V::Narrow first,
                  typename V::Narrow second) {

@@ -1,8 +1,8 @@
-// The number formats of the KV cache, and how a token is written into a block.
+// Number formats of the KV cache, and writing tokens to a block.
 //
-// A format says how 16 elements become lanes and back. An element is its lane times kFactor, and where
-// kTokenScales times its token's scale: attention multiplies scores and weights by them, once for a position
-// instead of once for an element. kFactor is a power of two, so that nothing is rounded.
+// A format converts 16 elements to lanes and back. An element is its lane times kFactor and, if kTokenScales,
+// times the scale of its token. Attention multiplies scores and weights by them, once per position instead of
+// once per element. kFactor is a power of two, so multiplying by it is exact.
 
 struct KvF32 : StoredF32 {
   static constexpr float kFactor = 1.0F;
@@ -91,7 +91,7 @@ template <class V>
 float token_scale(const float* x, int64_t n) {
   using F = typename V::F;
   F largest = V::zero();
-  F flaws = V::zero();  // stays 0 as long as all are finite, else NaN
+  F flaws = V::zero();  // stays 0 while all elements are finite, otherwise NaN
   for (int64_t i = 0; i < n; i += 16) {
     const F v = load_up_to_16<V>(x + i, n - i);
     largest = V::max(V::abs(v), largest);
@@ -101,7 +101,7 @@ float token_scale(const float* x, int64_t n) {
   return V::reduce_max(largest) / 127.0F;
 }
 
-// Makes lanes of one head of one token ready to be stored.
+// Prepares lanes of one head of one token for storing.
 template <class V, class S>
 struct TokenEncoder {
   using F = typename V::F;
@@ -121,7 +121,7 @@ struct TokenEncoder {
   }
 };
 
-// Values of a run, each token's side by side.
+// Writes the values of consecutive tokens; a token's values are contiguous.
 template <class V, class S>
 void write_values(const KvWriteArgs& args, int64_t head) {
   using T = typename S::T;
@@ -142,8 +142,9 @@ void write_values(const KvWriteArgs& args, int64_t head) {
   }
 }
 
-// Keys of a run. A block has the tokens of one dimension side by side, so sixteen dimensions of all tokens
-// are made ready and then turned: a line of the block is written once and not once for each token.
+// Writes the keys of consecutive tokens. In a block, the tokens of one dimension are contiguous, so 16
+// dimensions of all tokens are converted and then transposed. Each cache line of the block is written once
+// instead of once per token.
 template <class V, class S>
 void write_keys(const KvWriteArgs& args, int64_t head) {
   using T = typename S::T;

@@ -1,43 +1,43 @@
 // out = x w^T over packed panels.
 //
-// A column unit is what one pair of registers holds: a whole panel where a register has 16 lanes, half of one
-// where it has 8. A block of rows x units stays in registers while k runs; each output has one accumulator,
-// to which the steps of k (storage.inc.h) are added one by one from first to last, so its value does not
-// depend on how blocks are cut.
+// A column unit is the columns of two registers: a full panel with 16 lanes per register, half a panel with
+// 8. A block of rows x units stays in registers while the loop runs along K. Each output has one accumulator,
+// to which the steps along K (storage.inc.h) are added from first to last, so its value does not depend on
+// the blocking.
 
-// Weights of a unit group that stay in the first-level cache while blocks of rows pass over them.
+// Weights of a group of units that stay in L1 while blocks of rows iterate over them.
 constexpr int64_t kWeightSliceBytes = 32768;
-// Rows that pass over a slice before the next one is fetched.
+// Rows that are multiplied by a slice before the next slice is loaded.
 constexpr int64_t kRowChunk = 192;
-// Rows of a block among many: more of them lie in the same set of the first-level cache than it has ways,
-// where their distance is a power of two.
+// Rows per block in products of many rows. With a power-of-two row stride, more rows would map to the same L1
+// set than it has ways.
 constexpr int kManyRows = 6;
-// Stored rows between two requests for lines of the next slice.
+// Stored rows between two prefetches of cache lines of the next slice.
 constexpr int64_t kAheadRows = 8;
 
 template <class V>
 constexpr int kUnitsPerPanel = 16 / V::kNarrowLanes;
 
-// Registers of `Narrow` width that a block's accumulators may take.
+// Registers of type `Narrow` available for the accumulators of a block.
 template <class V>
 constexpr int kBlockRegisters = V::kMaxAccumulators*(16 / V::kNarrowLanes);
 
-// Columns of a unit.
+// Columns per unit.
 template <class V>
 constexpr int64_t kUnitColumns = 2 * V::kNarrowLanes;
 
-// Bytes ahead of a single pass of many rows that its weights are asked for. Fewer rows need no asking: the
-// processor looks far enough ahead by itself, as its buffers hold the few instructions from one load to the
-// next.
+// Prefetch distance, in bytes, for a single pass over the weights with many rows. With few rows none is
+// needed: there are few instructions between two loads, so out-of-order execution reaches far enough ahead.
 constexpr int64_t kStreamAhead = 4096;
 
-// Lines that a pass of a block over its slice asks for on the way: those of the next slice.
+// Cache lines of the next slice that a block prefetches while it multiplies its slice.
 struct Ahead {
-  int64_t offset;  // of the first from each unit's weights, in bytes
-  int64_t lines;   // of each unit, for each kAheadRows stored rows
+  int64_t offset;  // bytes from a unit's weights to the first line
+  int64_t lines;   // per unit, every kAheadRows stored rows
 };
 
-// One step of k for all sums. w: the units' stored rows; in[r][i]: what meets them.
+// One step along K for all sums. w: stored rows of the units; in[r][i]: the activations that they are
+// multiplied by.
 template <class V, class S, int kRows, int kUnits>
 __attribute__((always_inline)) inline void multiply_step(const typename S::T* const (&w)[kUnits], int64_t row,
                                                          int step, const typename S::X* const (&in)[kRows],
@@ -62,8 +62,8 @@ __attribute__((always_inline)) inline void multiply_step(const typename S::T* co
   }
 }
 
-// acc: [kRows][kUnits][2][lanes]. weights[u]: unit u at this slice's first stored row. depth: steps of k.
-// kOnlyBlock: nothing is asked for ahead; the processor sees by itself what a single pass will read next.
+// acc: [kRows][kUnits][2][lanes]. weights[u]: first stored row of unit u in this slice. depth: steps along K.
+// kOnlyBlock: without prefetching; the hardware prefetcher recognizes a single pass.
 template <class V, class S, int kRows, int kUnits, bool kOnlyBlock>
 void multiply_block(const typename S::T* const* weights, const typename S::X* const* x, int64_t depth,
                     float* acc, int64_t acc_row_stride, bool first, Ahead ahead) {
@@ -113,7 +113,7 @@ void multiply_block(const typename S::T* const* weights, const typename S::X* co
         multiply_step<V, S, kRows, kUnits>(w, row, step, in, row * S::kSteps + step, sum);
     }
   }
-  // The half of the last stored row that an odd k leaves.
+  // The first half of the last stored row, if K is odd.
   if constexpr (S::kSteps > 1) {
     if (rows * S::kSteps < depth) multiply_step<V, S, kRows, kUnits>(w, rows, 0, in, depth - 1, sum);
   }
@@ -139,7 +139,7 @@ void multiply_rows(int rows, const typename S::T* const* weights, const typename
   multiply_block<V, S, kRows, kUnits, kOnlyBlock>(weights, x, depth, acc, acc_row_stride, first, ahead);
 }
 
-// Unit `unit` of packed weights with `stored_rows` rows in a panel.
+// Address of unit `unit` in packed weights with `stored_rows` rows per panel.
 template <class V, class S>
 const typename S::T* unit_begin(const LinearArgs& args, int64_t unit, int64_t stored_rows) {
   const int64_t panel = unit / kUnitsPerPanel<V>;
@@ -148,7 +148,7 @@ const typename S::T* unit_begin(const LinearArgs& args, int64_t unit, int64_t st
          (panel * stored_rows * kPanel + lane) * int64_t{S::kDepth};
 }
 
-// Bias, residual and the store of `units` units. acc: [rows][units][2][lanes].
+// Adds bias and residual and stores `units` units. acc: [rows][units][2][lanes].
 template <class V>
 void finish_units(const LinearArgs& args, int64_t row_begin, int64_t rows, int64_t unit, int units,
                   const float* acc) {
@@ -161,8 +161,8 @@ void finish_units(const LinearArgs& args, int64_t row_begin, int64_t rows, int64
   }
 }
 
-// At most kRows rows by kUnits units from `unit` on: one block, and each panel from its begin to its end, so
-// that weights that come from memory come as one long stream.
+// At most kRows rows and kUnits units starting at `unit`, as one block. Each panel is read from start to end,
+// so that weights come from memory as one long stream.
 template <class V, class S, int kRows, int kUnits>
 void multiply_few(const LinearArgs& args, int64_t row_begin, int64_t row_end, int64_t unit) {
   constexpr int64_t kAccStride = 2 * kUnits * V::kNarrowLanes;
@@ -181,7 +181,7 @@ void multiply_few(const LinearArgs& args, int64_t row_begin, int64_t row_end, in
   finish_units<V>(args, row_begin, rows, unit, kUnits, acc);
 }
 
-// Rows [row_begin, row_end), at most kRowChunk of them, by kUnits units, in blocks of at most kRows rows.
+// Rows [row_begin, row_end), at most kRowChunk, and kUnits units, in blocks of at most kRows rows.
 template <class V, class S, int kRows, int kUnits>
 void multiply_many(const LinearArgs& args, int64_t row_begin, int64_t row_end, int64_t unit) {
   using T = typename S::T;
@@ -195,12 +195,12 @@ void multiply_many(const LinearArgs& args, int64_t row_begin, int64_t row_end, i
   QUIRE_UNROLL
   for (int u = 0; u < kUnits; ++u) base[u] = unit_begin<V, S>(args, unit + u, stored_rows);
   const int64_t rows = row_end - row_begin;
-  // Blocks of nearly one size: 8 rows are 4 + 4 and not 6 + 2. So are slices.
+  // Blocks have nearly equal size: 8 rows are 4 + 4, not 6 + 2. So have slices.
   const int64_t blocks = (rows + kRows - 1) / kRows;
   constexpr int64_t kMaxSlice = kWeightSliceBytes / (kUnits * kStoredBytes);
   const int64_t slices = (stored_rows + kMaxSlice - 1) / kMaxSlice;
   const int64_t slice = (stored_rows + slices - 1) / slices;
-  // Each block asks for its part of the next slice.
+  // Each block prefetches its part of the next slice.
   const int64_t requests = slice / kAheadRows * blocks;
   const int64_t lines =
       requests == 0 || kUnitsPerPanel<V> > 1 ? 0 : (slice * (kStoredBytes / 64) + requests - 1) / requests;
@@ -211,7 +211,7 @@ void multiply_many(const LinearArgs& args, int64_t row_begin, int64_t row_end, i
     const T* weights[kUnits];
     QUIRE_UNROLL
     for (int u = 0; u < kUnits; ++u) weights[u] = base[u] + begin * kStoredRow;
-    // After the last slice come the first ones of the units behind these.
+    // The last slice is followed by the first slices of the next units.
     const int64_t next = (begin + slice < stored_rows ? slice : kUnits * stored_rows - begin) * kStoredBytes;
     for (int64_t b = 0; b < blocks; ++b) {
       const int64_t first = rows * b / blocks;
@@ -227,7 +227,7 @@ void multiply_many(const LinearArgs& args, int64_t row_begin, int64_t row_end, i
   finish_units<V>(args, row_begin, rows, unit, kUnits, acc);
 }
 
-// Units of rows that fit one block of kRows x kUnits.
+// Rows that fit into one block of kRows x kUnits.
 template <class V, class S, int kRows, int kUnits>
 void linear_few(const LinearArgs& args, int64_t row_begin, int64_t row_end, int64_t unit, int64_t end) {
   for (; unit + kUnits <= end; unit += kUnits)
@@ -243,8 +243,8 @@ void linear(const LinearArgs& args, int64_t row_begin, int64_t row_end, int64_t 
   const int64_t rows = row_end - row_begin;
   const int64_t unit = panel_begin * kUnitsPerPanel<V>;
   const int64_t end = panel_end * kUnitsPerPanel<V>;
-  // One row: whole panels one by one, a single stream. More rows: as many units as registers hold sums for,
-  // since the activations, which may not fit the first-level cache, are read again for each group of units.
+  // One row: panels one by one, as a single stream. More rows: as many units as the registers can hold sums
+  // for, because the activations, which may not fit into L1, are read again for each group of units.
   if (rows == 1) return linear_few<V, S, 1, kUnitsPerPanel<V>>(args, row_begin, row_end, unit, end);
   if (rows <= kRegisters / 8) return linear_few<V, S, kRegisters / 8, 4>(args, row_begin, row_end, unit, end);
   if (rows <= kRegisters / 4) return linear_few<V, S, kRegisters / 4, 2>(args, row_begin, row_end, unit, end);

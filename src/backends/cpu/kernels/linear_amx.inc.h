@@ -1,16 +1,16 @@
 // out = x w^T over packed panels of bfloat16, on the tile registers of AMX. Activations are rounded to
-// bfloat16 (prepare_x), and a panel's pairs of k are just what a tile of weights holds. A row of a tile is
-// computed by itself, so an output does not depend on how rows are cut into tiles: steps of 32 k one after
-// the other, as the processor adds their pairs, then pair by pair what is left of k.
+// bfloat16 (prepare_x), and the pairs of a panel have the layout of a tile of weights. Each row of a tile is
+// computed independently, so an output does not depend on how rows are divided into tiles. Terms are added in
+// steps of 32 elements along K, in the processor's order of pairs, then pair by pair for the rest.
 
 constexpr int kTileRows = 16;
-// Pairs of k in a step: the rows of a tile of weights.
+// Pairs along K per step: the rows of a tile of weights.
 constexpr int64_t kTilePairs = 16;
 constexpr int64_t kTileRowBytes = 64;
-// Rows that two tiles of activations hold.
+// Rows in two tiles of activations.
 constexpr int64_t kTileBlock = 2 * kTileRows;
 
-// What LDTILECFG reads.
+// Memory layout of the operand of LDTILECFG.
 struct alignas(64) TileConfig {
   uint8_t palette = 1;
   uint8_t start_row = 0;
@@ -19,8 +19,8 @@ struct alignas(64) TileConfig {
   uint8_t rows[16] = {};
 };
 
-// Tiles 0, 1: sums of the first 16 rows; 2, 3: of the others; 4, 5: their activations; 6, 7: weights of the
-// two halves of a panel's columns.
+// Tiles 0, 1: sums of the first 16 rows. Tiles 2, 3: sums of the other rows. Tiles 4, 5: their activations.
+// Tiles 6, 7: weights of the two halves of a panel's columns.
 inline void configure_tiles(int64_t rows) {
   TileConfig config;
   const auto first = static_cast<uint8_t>(rows < kTileRows ? rows : kTileRows);
@@ -30,12 +30,12 @@ inline void configure_tiles(int64_t rows) {
     config.rows[t] = of_tile[t];
     config.row_bytes[t] = of_tile[t] == 0 ? 0 : kTileRowBytes;
   }
-  // The intrinsic tells the compiler of the first bytes alone.
+  // The intrinsic declares only the first bytes of its operand.
   asm volatile("" ::"r"(&config) : "memory");
   _tile_loadconfig(&config);
 }
 
-// acc [rows, kPanel] = steps of x times a panel, with tiles configured for so many rows.
+// acc [rows, kPanel] = `steps` steps of x times a panel. Tiles are configured for this number of rows.
 inline void multiply_tiles(const char* x, int64_t x_bytes, const char* weights, int64_t steps, bool two,
                            float* acc) {
   constexpr int64_t kStoredRow = 2 * kTileRowBytes;
@@ -64,7 +64,7 @@ inline void multiply_tiles(const char* x, int64_t x_bytes, const char* weights, 
   _tile_stored(3, acc + kTileRows * kPanel + kPanel / 2, kAccBytes);
 }
 
-// The pairs of k from `pair` on, which fill no tile.
+// The pairs along K starting at `pair`, which do not fill a tile.
 inline void multiply_rest(const LinearArgs& args, int64_t row, int64_t rows, const uint16_t* weights,
                           int64_t pair, int64_t pairs, float* acc) {
   for (int64_t r = 0; r < rows; ++r, acc += kPanel) {
@@ -99,11 +99,11 @@ inline void linear_amx(const LinearArgs& args, int64_t row_begin, int64_t row_en
       finish_units<Avx512>(args, row, rows, panel, 1, acc);
     }
   }
-  // A thread that rests with tiles in use keeps the processor from sleeping deeply.
+  // An idle thread with tiles in use keeps its core from entering deep sleep states.
   _tile_release();
 }
 
-// Independent sums of products on tiles. Returns the operations done.
+// Independent sums of tile products. Returns the number of operations.
 inline double probe_amx_bf16(int64_t rounds, float* sink) {
   constexpr int64_t kSums = 4;
   alignas(64) float acc[kTileBlock * kPanel];

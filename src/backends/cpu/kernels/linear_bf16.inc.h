@@ -1,8 +1,8 @@
-// bfloat16 weights with activations rounded to bfloat16: an instruction adds the products of two k. Products
-// are exact, sums are float32 rounded to nearest even; denormal numbers count as zero.
+// bfloat16 weights with activations rounded to bfloat16: an instruction adds the products of two elements
+// along K. Products are exact, sums are float32 rounded to nearest even, and denormal numbers count as zero.
 struct RoundedBF16 {
   using T = uint16_t;
-  using X = uint32_t;  // activations of two k
+  using X = uint32_t;  // a pair of activations along K
   static constexpr int kDepth = 2;
   static constexpr int kSteps = 1;
   template <class V>

@@ -1,16 +1,17 @@
-// out = x w^T over packed panels of whole numbers.
+// out = x w^T over packed panels of integer weights.
 //
-// A run is some rows of a block by two registers of columns. The products of a unit of k are summed as int32,
-// which is exact in any order; then the sums, as float32 times the unit's scale, are added to the run's
-// results. So a result does not depend on how rows are cut, nor on the instruction set. Sums and results stay
-// in registers: stored and read back for each unit, results cost as much as a third of the products.
+// A run is some rows of a block and two registers of columns. The products of an exact-accumulation block are
+// summed as int32, which is exact in any order. The sums, converted to float32 and multiplied by the scales
+// of the block, are then added to the results of the run. So a result depends neither on how rows are divided
+// nor on the instruction set. Sums and results stay in registers: storing and reloading results after every
+// block would cost up to a third of the time of the products.
 
-// How far ahead of use weights are asked for where one run passes over them, in bytes.
+// Prefetch distance, in bytes, if a single run reads the weights.
 constexpr int64_t kIntPrefetchBytes = 12288;
 
 template <int kKind>
 constexpr bool kIsInt8 = kKind == kInt8Rows || kKind == kInt8Groups;
-// k's in a line of codes.
+// Elements along K per line of weights.
 template <int kKind>
 constexpr int kIntStep = kIsInt8<kKind> ? 4 : 8;
 
@@ -20,7 +21,7 @@ void clear_sums(typename D::I (&sum)[kRows][2]) {
   for (int r = 0; r < kRows; ++r) sum[r][0] = sum[r][1] = D::zero();
 }
 
-// One step of k: kRows rows by two registers of columns. x: [rows].
+// One step along K: kRows rows by two registers of columns. x: [rows].
 template <class D, int kRows, class W>
 void multiply_step(W w0, W w1, const int32_t* x, typename D::I (&sum)[kRows][2]) {
   QUIRE_UNROLL
@@ -31,78 +32,78 @@ void multiply_step(W w0, W w1, const int32_t* x, typename D::I (&sum)[kRows][2])
   }
 }
 
-// What a run asks memory for while it multiplies. One that alone passes over a panel asks for codes a little
-// ahead of its own. Of several, all but the first find the panel in a cache, so the first block's meanwhile
-// ask for the next panel, each for a part.
-enum IntAsks : int { kAskNothing, kAskOwn, kAskNext };
+// Memory that a run prefetches while it multiplies. If it is the only one that reads a panel, it prefetches
+// weights of the same panel, a little ahead. If there are several, all but the first find the panel in a
+// cache, so the runs of the first block prefetch the next panel, a part each.
+enum IntPrefetch : int { kPrefetchNothing, kPrefetchOwn, kPrefetchNext };
 
-// kAskNext: a little with each line of codes and each group's header.
+// kPrefetchNext: bytes prefetched per line of weights and per group header.
 struct IntAhead {
   const uint8_t* at;
-  int64_t of_line;  // bytes
+  int64_t of_line;  // in bytes
   int64_t of_header;
 
-  void ask(int64_t bytes) {
-    // The processor fetches the second line of a pair by itself, if it has nothing else to do.
+  void prefetch(int64_t bytes) {
+    // The adjacent-line prefetcher fetches the second line of a pair if the memory system is otherwise idle.
     _mm_prefetch(reinterpret_cast<const char*>(at), _MM_HINT_T1);
     at += bytes;
   }
 };
 
 inline IntAhead int_ahead(const IntLinearArgs& a, int64_t panel, int64_t run, int64_t runs) {
-  // Of codes that were spread, which take twice the bytes.
+  // a.next is an int4 panel. a.panel_bytes is the size of a panel after conversion to int8, twice as large.
   if (a.next != nullptr)
     return {reinterpret_cast<const uint8_t*>(a.next) + run * (a.panel_bytes / 2 / runs), 64 / runs, 0};
   const auto* next = reinterpret_cast<const uint8_t*>(a.weights + (panel + 1) * a.panel_bytes);
   return {next + run * (a.panel_bytes / runs), 128 / runs, a.header_bytes / runs};
 }
 
-// kAskOwn: into the nearest cache, each line by itself. Inlined at once: GCC takes a function that does
-// nothing else for one without effects and drops its calls.
-__attribute__((always_inline)) inline void ask_own(const void* begin, int64_t bytes) {
+// kPrefetchOwn: prefetches each line into L1. Always inlined: GCC considers a function that only prefetches
+// to have no effect and removes its calls.
+__attribute__((always_inline)) inline void prefetch_own(const void* begin, int64_t bytes) {
   for (int64_t i = 0; i < bytes; i += 64)
     _mm_prefetch(static_cast<const char*>(begin) + kIntPrefetchBytes + i, _MM_HINT_T0);
 }
 
-template <IntAsks kAsks>
-__attribute__((always_inline)) inline void ask_with_header(const IntLinearArgs& a, const std::byte* group,
+template <IntPrefetch kPrefetch>
+__attribute__((always_inline)) inline void prefetch_header(const IntLinearArgs& a, const std::byte* group,
                                                            IntAhead& ahead) {
-  if constexpr (kAsks == kAskOwn) ask_own(group, a.header_bytes);
-  if constexpr (kAsks == kAskNext) ahead.ask(ahead.of_header);
+  if constexpr (kPrefetch == kPrefetchOwn) prefetch_own(group, a.header_bytes);
+  if constexpr (kPrefetch == kPrefetchNext) ahead.prefetch(ahead.of_header);
 }
 
-// The products of one unit. codes: its first line, for these columns. x: a step's activations, the next
-// step's `stride` behind them. Inlined, so that the sums stay in registers before and behind it.
-template <class D, int kKind, int kRows, IntAsks kAsks>
+// The products of one exact-accumulation block. codes: its first line, for these columns. x: activations of a
+// step; those of the next step are at x + stride. Inlined, so that the sums stay in registers.
+template <class D, int kKind, int kRows, IntPrefetch kPrefetch>
 __attribute__((always_inline)) inline void multiply_unit(const uint8_t* codes, int64_t steps,
                                                          const int32_t* x, int64_t stride,
                                                          typename D::I (&sum)[kRows][2], IntAhead& ahead) {
   using I = typename D::I;
   constexpr int kNext = D::kLanes * 4;
-  const auto ask = [&](const uint8_t* line) __attribute__((always_inline)) {
-    if constexpr (kAsks == kAskOwn) ask_own(line, 2 * kNext);
-    if constexpr (kAsks == kAskNext) ahead.ask(ahead.of_line);
+  const auto prefetch_line = [&](const uint8_t* line) __attribute__((always_inline)) {
+    if constexpr (kPrefetch == kPrefetchOwn) prefetch_own(line, 2 * kNext);
+    if constexpr (kPrefetch == kPrefetchNext) ahead.prefetch(ahead.of_line);
   };
-  // Few rows: two sums for each result, so that one product need not wait for the other.
+  // With few rows, two sums per result, so that consecutive products do not wait for each other.
   constexpr bool kFew = kRows <= D::kFewRows;
   I odd[kRows][2];
   if constexpr (kFew) clear_sums<D, kRows>(odd);
   if constexpr (kIsInt8<kKind>) {
     if constexpr (kFew) {
       for (; steps >= 2; steps -= 2, codes += 256, x += 2 * stride) {
-        ask(codes);
-        ask(codes + 128);
+        prefetch_line(codes);
+        prefetch_line(codes + 128);
         multiply_step<D, kRows>(D::weights8(codes), D::weights8(codes + kNext), x, sum);
         multiply_step<D, kRows>(D::weights8(codes + 128), D::weights8(codes + 128 + kNext), x + stride, odd);
       }
     }
     for (; steps > 0; --steps, codes += 128, x += stride) {
-      ask(codes);
+      prefetch_line(codes);
       multiply_step<D, kRows>(D::weights8(codes), D::weights8(codes + kNext), x, sum);
     }
   } else {
     for (; steps > 0; --steps, codes += 128, x += 2 * stride) {
-      ask(codes);
+      prefetch_line(codes);
       typename D::W4 low[2];
       typename D::W4 high[2];
       D::weights4(codes, &low[0], &high[0]);
@@ -124,7 +125,7 @@ __attribute__((always_inline)) inline void multiply_unit(const uint8_t* codes, i
   }
 }
 
-// Scales of two registers of columns. header: the group's, at these columns.
+// Scales of two registers of columns. header: of the group, at these columns.
 template <class D, int kKind>
 void load_scales(const std::byte* header, int64_t lane, typename D::V::Narrow (&scales)[2]) {
   using V = typename D::V;
@@ -138,8 +139,8 @@ void load_scales(const std::byte* header, int64_t lane, typename D::V::Narrow (&
   }
 }
 
-// Rows first .. first + kRows of a block by the columns lane .. lane + 2 kLanes of a panel.
-template <class D, int kKind, int kRows, IntAsks kAsks>
+// Rows [first, first + kRows) of a block and columns [lane, lane + 2 kLanes) of a panel.
+template <class D, int kKind, int kRows, IntPrefetch kPrefetch>
 void multiply_int(const IntLinearArgs& a, const IntBlock& at, int64_t first, int64_t panel, int64_t lane,
                   IntAhead ahead) {
   using V = typename D::V;
@@ -154,11 +155,11 @@ void multiply_int(const IntLinearArgs& a, const IntBlock& at, int64_t first, int
   const float* x_scales = a.in.scales + at.row * a.in.num_units + first;
   const int32_t* x_sums = a.in.sums + at.row * a.in.num_units + first;
   for (int64_t left = a.in.k; left > 0;) {
-    ask_with_header<kAsks>(a, group, ahead);
-    I zeros[2];
-    if constexpr (kKind == kInt4Zeros) {
-      zeros[0] = D::load_u8(reinterpret_cast<const uint8_t*>(group) + 64 + lane);
-      zeros[1] = D::load_u8(reinterpret_cast<const uint8_t*>(group) + 64 + lane + D::kLanes);
+    prefetch_header<kPrefetch>(a, group, ahead);
+    I zero_points[2];
+    if constexpr (kKind == kInt4ZeroPoints) {
+      zero_points[0] = D::load_u8(reinterpret_cast<const uint8_t*>(group) + 64 + lane);
+      zero_points[1] = D::load_u8(reinterpret_cast<const uint8_t*>(group) + 64 + lane + D::kLanes);
     }
     const auto* codes = reinterpret_cast<const uint8_t*>(group + a.header_bytes) + 4 * lane;
     for (int64_t in_group = left < a.group ? left : a.group; in_group > 0;) {
@@ -170,15 +171,15 @@ void multiply_int(const IntLinearArgs& a, const IntBlock& at, int64_t first, int
         const I begin = D::set1(x_sums[r]);
         QUIRE_UNROLL
         for (int h = 0; h < 2; ++h) {
-          if constexpr (kKind == kInt4Zeros) {
-            sum[r][h] = D::mul16(zeros[h], begin);
+          if constexpr (kKind == kInt4ZeroPoints) {
+            sum[r][h] = D::mul16(zero_points[h], begin);
           } else {
             sum[r][h] = begin;
           }
         }
       }
-      multiply_unit<D, kKind, kRows, kAsks>(codes, steps, x, at.rows, sum, ahead);
-      // Read for each unit: products need all registers but two or three.
+      multiply_unit<D, kKind, kRows, kPrefetch>(codes, steps, x, at.rows, sum, ahead);
+      // Loaded for each exact-accumulation block: products need all but two or three of the registers.
       N scales[2];
       if constexpr (kKind != kInt8Rows) load_scales<D, kKind>(group, lane, scales);
       QUIRE_UNROLL
@@ -211,11 +212,12 @@ void multiply_int(const IntLinearArgs& a, const IntBlock& at, int64_t first, int
   }
 }
 
-// The same with 4-bit codes whose groups have factors. Sums of the k's that share one, times it, are whole
-// numbers below 2^24: in float32 they are exact too. Results stay in memory, where they are met once a group.
-template <class D, int kRows, IntAsks kAsks>
-void multiply_factors(const IntLinearArgs& a, const IntBlock& at, int64_t first, int64_t panel, int64_t lane,
-                      IntAhead ahead) {
+// Same, for int4 weights with second-level scales. The sum of the elements that share a second-level scale,
+// multiplied by it, is an integer below 2^24, so it is exact in float32, too. Results stay in memory, which
+// is accessed once per group.
+template <class D, int kRows, IntPrefetch kPrefetch>
+void multiply_two_level(const IntLinearArgs& a, const IntBlock& at, int64_t first, int64_t panel,
+                        int64_t lane, IntAhead ahead) {
   using V = typename D::V;
   using I = typename D::I;
   using N = typename V::Narrow;
@@ -225,10 +227,10 @@ void multiply_factors(const IntLinearArgs& a, const IntBlock& at, int64_t first,
   const float* x_scales = a.in.scales + at.row * a.in.num_units + first;
   const int32_t* x_sums = a.in.sums + at.row * a.in.num_units + first;
   for (int64_t left = a.in.k; left > 0; left -= a.group, group += a.group_bytes) {
-    ask_with_header<kAsks>(a, group, ahead);
-    const auto* factors = reinterpret_cast<const uint8_t*>(group + a.factors_at) + lane;
+    prefetch_header<kPrefetch>(a, group, ahead);
+    const auto* second_level_scales = reinterpret_cast<const uint8_t*>(group + a.second_level_at) + lane;
     const auto* codes = reinterpret_cast<const uint8_t*>(group + a.header_bytes) + 4 * lane;
-    const float* unit_scales = x_scales;  // all of a group are the same
+    const float* unit_scales = x_scales;  // the same for the whole group
     N whole[kRows][2];
     QUIRE_UNROLL
     for (int r = 0; r < kRows; ++r) whole[r][0] = whole[r][1] = V::narrow_zero();
@@ -237,22 +239,23 @@ void multiply_factors(const IntLinearArgs& a, const IntBlock& at, int64_t first,
       I sum[kRows][2];
       QUIRE_UNROLL
       for (int r = 0; r < kRows; ++r) sum[r][0] = sum[r][1] = D::set1(x_sums[r]);
-      multiply_unit<D, kInt4, kRows, kAsks>(codes, steps, x, at.rows, sum, ahead);
-      const N factor[2] = {D::to_float(D::load_i8(factors)), D::to_float(D::load_i8(factors + D::kLanes))};
+      multiply_unit<D, kInt4, kRows, kPrefetch>(codes, steps, x, at.rows, sum, ahead);
+      const N factor[2] = {D::to_float(D::load_i8(second_level_scales)),
+                           D::to_float(D::load_i8(second_level_scales + D::kLanes))};
       QUIRE_UNROLL
       for (int r = 0; r < kRows; ++r) {
         QUIRE_UNROLL
         for (int h = 0; h < 2; ++h)
           whole[r][h] = V::narrow_fma(D::to_float(sum[r][h]), factor[h], whole[r][h]);
       }
-      factors += kPanel;
+      second_level_scales += kPanel;
       codes += steps * 128;
       x += steps * 2 * at.rows;
       x_scales += at.rows;
       x_sums += at.rows;
     }
     N scales[2];
-    load_scales<D, kInt4Factors>(group, lane, scales);
+    load_scales<D, kInt4TwoLevel>(group, lane, scales);
     QUIRE_UNROLL
     for (int r = 0; r < kRows; ++r) {
       const N unit_scale = V::narrow_set1(unit_scales[r]);
@@ -268,35 +271,35 @@ void multiply_factors(const IntLinearArgs& a, const IntBlock& at, int64_t first,
                    V::narrow_load(acc[r][1]));
 }
 
-template <class D, int kKind, int kRows, IntAsks kAsks>
+template <class D, int kKind, int kRows, IntPrefetch kPrefetch>
 void multiply_columns(const IntLinearArgs& a, const IntBlock& at, int64_t first, int64_t panel, int64_t lane,
                       IntAhead ahead) {
-  if constexpr (kKind == kInt4Factors) {
-    multiply_factors<D, kRows, kAsks>(a, at, first, panel, lane, ahead);
+  if constexpr (kKind == kInt4TwoLevel) {
+    multiply_two_level<D, kRows, kPrefetch>(a, at, first, panel, lane, ahead);
   } else {
-    multiply_int<D, kKind, kRows, kAsks>(a, at, first, panel, lane, ahead);
+    multiply_int<D, kKind, kRows, kPrefetch>(a, at, first, panel, lane, ahead);
   }
 }
 
-// Rows first .. first + rows of a block, at most kRows, by a panel.
+// Rows [first, first + rows) of a block, at most kRows, and a panel.
 template <class D, int kKind, int kRows>
 void multiply_run(const IntLinearArgs& a, const IntBlock& at, int64_t first, int64_t rows, int64_t panel,
-                  IntAsks asks, IntAhead ahead) {
+                  IntPrefetch prefetch, IntAhead ahead) {
   if constexpr (kRows > 1) {
-    if (rows < kRows) return multiply_run<D, kKind, kRows - 1>(a, at, first, rows, panel, asks, ahead);
+    if (rows < kRows) return multiply_run<D, kKind, kRows - 1>(a, at, first, rows, panel, prefetch, ahead);
   }
   for (int64_t lane = 0; lane < kPanel; lane += 2 * D::kLanes) {
-    // Runs of many blocks are large: rows are cut evenly.
+    // Runs of many blocks are large, because rows are divided evenly.
     if constexpr (2 * kRows >= D::kIntRows) {
-      if (asks == kAskNothing) {
-        multiply_columns<D, kKind, kRows, kAskNothing>(a, at, first, panel, lane, ahead);
+      if (prefetch == kPrefetchNothing) {
+        multiply_columns<D, kKind, kRows, kPrefetchNothing>(a, at, first, panel, lane, ahead);
         continue;
       }
     }
-    if (asks == kAskOwn) {
-      multiply_columns<D, kKind, kRows, kAskOwn>(a, at, first, panel, lane, ahead);
+    if (prefetch == kPrefetchOwn) {
+      multiply_columns<D, kKind, kRows, kPrefetchOwn>(a, at, first, panel, lane, ahead);
     } else {
-      multiply_columns<D, kKind, kRows, kAskNext>(a, at, first, panel, lane, ahead);
+      multiply_columns<D, kKind, kRows, kPrefetchNext>(a, at, first, panel, lane, ahead);
     }
   }
 }
@@ -304,11 +307,14 @@ void multiply_run(const IntLinearArgs& a, const IntBlock& at, int64_t first, int
 template <class D, int kKind>
 void linear_int(const IntLinearArgs& a, const IntBlock& at, int64_t panel) {
   const int64_t runs = (at.rows + D::kIntRows - 1) / D::kIntRows;
-  const IntAsks asks = at.index > 0 ? kAskNothing : runs == 1 && at.count == 1 ? kAskOwn : kAskNext;
+  const IntPrefetch prefetch = at.index > 0                 ? kPrefetchNothing
+                               : runs == 1 && at.count == 1 ? kPrefetchOwn
+                                                            : kPrefetchNext;
   for (int64_t i = 0; i < runs; ++i) {
     const int64_t first = at.rows * i / runs;
-    // Its divisions take as long as some products.
-    const IntAhead ahead = asks == kAskNext ? int_ahead(a, panel, i, runs) : IntAhead{};
-    multiply_run<D, kKind, D::kIntRows>(a, at, first, at.rows * (i + 1) / runs - first, panel, asks, ahead);
+    // Computed only if needed: its divisions take as long as several products.
+    const IntAhead ahead = prefetch == kPrefetchNext ? int_ahead(a, panel, i, runs) : IntAhead{};
+    multiply_run<D, kKind, D::kIntRows>(a, at, first, at.rows * (i + 1) / runs - first, panel, prefetch,
+                                        ahead);
   }
 }

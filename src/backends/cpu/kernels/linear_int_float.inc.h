@@ -1,16 +1,16 @@
-// out = x w^T over packed panels of whole numbers with float activations: codes become float32 in registers.
-// The products of a unit of k are summed with one fused multiply-add each, first to last; then the sum times
-// the scale is added to the result.
+// out = x w^T over packed panels of integer weights with float activations. Weights are converted to float32
+// in registers. The products of an exact-accumulation block are summed with one fused multiply-add each,
+// first to last; then the sum times the scale is added to the result.
 
-// Column registers of k's byte kByte of a line: codes less zero.
+// Byte kByte of the lanes of a line, as float32, minus the zero point.
 template <class D, int kKind, int kByte>
 typename D::V::Narrow code_lanes(typename D::I line, typename D::V::Narrow zero) {
   return D::sub(D::to_float(D::template byte_of<kByte>(line)), zero);
 }
 
-// Adds the products of up to four k's of a line: x[r][0, count).
+// Adds the products of up to four elements along K of a line: x[r][0, count).
 template <class D, int kKind, int kRows>
-void multiply_line(const typename D::I (&line)[2], const typename D::V::Narrow (&zeros)[2],
+void multiply_line(const typename D::I (&line)[2], const typename D::V::Narrow (&zero_points)[2],
                    const float* const* x, int64_t count, typename D::V::Narrow (&part)[kRows][2]) {
   using V = typename D::V;
   using N = typename V::Narrow;
@@ -22,13 +22,16 @@ void multiply_line(const typename D::I (&line)[2], const typename D::V::Narrow (
       part[r][1] = V::narrow_fma(v, w1, part[r][1]);
     }
   };
-  add(code_lanes<D, kKind, 0>(line[0], zeros[0]), code_lanes<D, kKind, 0>(line[1], zeros[1]), 0);
+  add(code_lanes<D, kKind, 0>(line[0], zero_points[0]), code_lanes<D, kKind, 0>(line[1], zero_points[1]), 0);
   if (count > 1)
-    add(code_lanes<D, kKind, 1>(line[0], zeros[0]), code_lanes<D, kKind, 1>(line[1], zeros[1]), 1);
+    add(code_lanes<D, kKind, 1>(line[0], zero_points[0]), code_lanes<D, kKind, 1>(line[1], zero_points[1]),
+        1);
   if (count > 2)
-    add(code_lanes<D, kKind, 2>(line[0], zeros[0]), code_lanes<D, kKind, 2>(line[1], zeros[1]), 2);
+    add(code_lanes<D, kKind, 2>(line[0], zero_points[0]), code_lanes<D, kKind, 2>(line[1], zero_points[1]),
+        2);
   if (count > 3)
-    add(code_lanes<D, kKind, 3>(line[0], zeros[0]), code_lanes<D, kKind, 3>(line[1], zeros[1]), 3);
+    add(code_lanes<D, kKind, 3>(line[0], zero_points[0]), code_lanes<D, kKind, 3>(line[1], zero_points[1]),
+        3);
 }
 
 template <class D, int kKind, int kRows>
@@ -49,13 +52,13 @@ void multiply_int_float(const IntLinearArgs& a, int64_t row, int64_t panel, int6
   N scales[2];
   for (int64_t left = a.in.k; left > 0;) {
     load_scales<D, kKind>(group, lane, scales);
-    N zeros[2];
-    if constexpr (kKind == kInt4Zeros) {
+    N zero_points[2];
+    if constexpr (kKind == kInt4ZeroPoints) {
       const auto* at = reinterpret_cast<const uint8_t*>(group) + 64 + lane;
-      zeros[0] = D::to_float(D::load_u8(at));
-      zeros[1] = D::to_float(D::load_u8(at + D::kLanes));
+      zero_points[0] = D::to_float(D::load_u8(at));
+      zero_points[1] = D::to_float(D::load_u8(at + D::kLanes));
     } else {
-      zeros[0] = zeros[1] = V::narrow_set1(kIsInt8<kKind> ? 128.0F : 8.0F);
+      zero_points[0] = zero_points[1] = V::narrow_set1(kIsInt8<kKind> ? 128.0F : 8.0F);
     }
     const auto* codes = reinterpret_cast<const uint8_t*>(group + a.header_bytes) + 4 * lane;
     for (int64_t in_group = left < a.group ? left : a.group; in_group > 0;) {
@@ -68,19 +71,19 @@ void multiply_int_float(const IntLinearArgs& a, int64_t row, int64_t panel, int6
         _mm_prefetch(reinterpret_cast<const char*>(codes + kIntPrefetchBytes + 64), _MM_HINT_T0);
         if constexpr (kIsInt8<kKind>) {
           const I line[2] = {D::load(codes), D::load(codes + kNext)};
-          multiply_line<D, kKind, kRows>(line, zeros, x, depth - i, part);
+          multiply_line<D, kKind, kRows>(line, zero_points, x, depth - i, part);
         } else {
           typename D::W4 halves[4];
           D::weights4(codes, &halves[0], &halves[1]);
           D::weights4(codes + kNext, &halves[2], &halves[3]);
           const I low[2] = {halves[0].v, halves[2].v};
           const I high[2] = {halves[1].v, halves[3].v};
-          multiply_line<D, kKind, kRows>(low, zeros, x, depth - i, part);
+          multiply_line<D, kKind, kRows>(low, zero_points, x, depth - i, part);
           if (depth - i > 4) {
             const float* next[kRows];
             QUIRE_UNROLL
             for (int r = 0; r < kRows; ++r) next[r] = x[r] + 4;
-            multiply_line<D, kKind, kRows>(high, zeros, next, depth - i - 4, part);
+            multiply_line<D, kKind, kRows>(high, zero_points, next, depth - i - 4, part);
           }
         }
         codes += 128;
@@ -111,7 +114,7 @@ void multiply_int_float(const IntLinearArgs& a, int64_t row, int64_t panel, int6
   }
 }
 
-// Blocks of four rows at most, whatever a block of whole numbers has.
+// Blocks of at most four rows, regardless of the size of a block of integer products.
 template <class D, int kKind>
 void linear_int_float(const IntLinearArgs& a, const IntBlock& at, int64_t panel) {
   const int64_t end = at.row + at.rows;

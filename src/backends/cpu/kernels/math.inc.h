@@ -1,5 +1,5 @@
-// Elementary functions on 16 lanes. Each lane depends on its own input alone; all instruction sets give the
-// same bits.
+// Elementary functions on 16 lanes. Each lane depends only on its input; all instruction sets give the same
+// bits.
 
 // e^x = e^r 2^n: Cody-Waite reduction x = n ln 2 + r, then e^r = 1 + r + r^2 q(r), q a minimax polynomial on
 // |r| <= ln 2 / 2.
@@ -22,18 +22,17 @@ Power<V> exp_parts(typename V::F x) {
   return {V::add(V::fma(V::mul(r, r), q, r), V::set1(1.0F)), n};
 }
 
-// e^x within 1.1 units in the last place; below e^-86.6 the result is 0, above the largest float it is
-// infinite; NaN stays NaN.
+// e^x within 1.1 ulp. Below -86.6 the result is 0; on overflow it is infinite; NaN stays NaN.
 template <class V>
 typename V::F exp(typename V::F x) {
   using F = typename V::F;
   const auto [p, n] = exp_parts<V>(V::min(V::set1(89.0F), V::max(V::set1(-90.0F), x)));
-  // Two factors, since 2^128 alone would overflow where the result does not.
+  // Two factors, because 2^128 alone would overflow even if the result does not.
   const F scaled = V::mul(V::add(p, p), V::pow2(V::max(V::set1(-126.0F), V::sub(n, V::set1(1.0F)))));
   return V::select(V::less(x, V::set1(-86.6F)), V::zero(), scaled);
 }
 
-// Within 2 units in the last place. Below 0.625 an odd minimax polynomial, above 1 - 2 / (e^2|x| + 1).
+// Within 2 ulp. An odd minimax polynomial below 0.625, 1 - 2 / (e^2|x| + 1) above.
 template <class V>
 typename V::F tanh(typename V::F x) {
   using F = typename V::F;
@@ -56,8 +55,8 @@ typename V::F sigmoid(typename V::F x) {
   return V::div(V::set1(1.0F), V::add(V::set1(1.0F), exp<V>(V::sub(V::zero(), x))));
 }
 
-// ln(1 + e^x) = max(x, 0) + 2 artanh(t / (t + 2)) with t = e^-|x|; the series of artanh, whose argument is at
-// most 1/3.
+// ln(1 + e^x) = max(x, 0) + 2 artanh(t / (t + 2)) with t = e^-|x|, as a power series of artanh, whose
+// argument is at most 1/3.
 template <class V>
 typename V::F softplus(typename V::F x) {
   using F = typename V::F;
@@ -75,8 +74,8 @@ typename V::F softplus(typename V::F x) {
   return V::add(V::max(x, V::zero()), V::add(half, half));
 }
 
-// Phi(x), the normal distribution: erfc(z) / 2 = e^(-z^2) t q(t) / 2 with z = |x| / sqrt 2, t = 1 / (1 + 0.35
-// z), q a minimax polynomial on [0, 10]; 1 - that for x >= 0. Absolute error below 1e-7.
+// Phi(x), the normal distribution function. erfc(z) / 2 = e^(-z^2) t q(t) / 2 with z = |x| / sqrt 2, t = 1 /
+// (1 + 0.35 z) and q a minimax polynomial on [0, 10]; 1 minus that for x >= 0. Absolute error below 1e-7.
 template <class V>
 typename V::F normal_cdf(typename V::F x) {
   using F = typename V::F;

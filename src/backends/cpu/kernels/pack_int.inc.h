@@ -1,20 +1,21 @@
-// Weights become whole numbers: quantize_panel of quant/int_layout.h with the same bits, 16 columns at once.
+// Quantization of weights to integers: quantize_panel of quant/int_layout.h with the same bits, 16 columns at
+// once.
 
 template <class V>
 struct IntColumns {
-  typename V::F size;   // 0: all weights are zeros
-  typename V::F scale;  // where a weight is not finite 0
-  typename V::F zero;
-  typename V::F flaws;  // NaN where a weight is not finite
+  typename V::F size;   // 0 if all weights are zero
+  typename V::F scale;  // 0 if a weight is not finite
+  typename V::F zero_point;
+  typename V::F flaws;  // NaN if a weight is not finite
 };
 
-// w: [n][32], 16 columns of it, which are divided by their sizes.
+// w: [n][32]; 16 of its columns are read and divided by their sizes.
 template <class V>
 IntColumns<V> best_columns(const IntPackArgs& a, float* w, int64_t n) {
   using F = typename V::F;
   F low = V::zero();
   F high = V::zero();
-  F flaws = V::zero();  // NaN where a weight is not finite
+  F flaws = V::zero();  // NaN if a weight is not finite
   for (int64_t i = 0; i < n; ++i) {
     const F v = V::load(w + i * kPanel);
     low = V::min(v, low);
@@ -23,7 +24,7 @@ IntColumns<V> best_columns(const IntPackArgs& a, float* w, int64_t n) {
   }
   const F minus_low = V::sub(V::zero(), low);
   const F size = a.zero_points ? V::sub(high, low) : V::select(V::less(high, minus_low), low, high);
-  // Comparisons with NaN fail.
+  // Comparisons with NaN are false.
   const auto finite = V::less(V::abs(flaws), V::set1(1.0F));
   const F usable = V::select(
       finite, V::select(V::less(V::abs(size), V::set1(1e-36F)), V::zero(), V::set1(1.0F)), V::zero());
@@ -43,13 +44,13 @@ IntColumns<V> best_columns(const IntPackArgs& a, float* w, int64_t n) {
       zero = V::min(V::max(V::round(V::mul(V::mul(minus_low, inverse), step)), V::zero()), V::set1(15.0F));
       zero = V::select(is_usable, zero, V::zero());
     }
-    const F least = V::sub(V::set1(a.low), zero);
-    const F most = V::sub(V::set1(a.high), zero);
+    const F min_value = V::sub(V::set1(a.low), zero);
+    const F max_value = V::sub(V::set1(a.high), zero);
     F product = V::zero();
     F square = V::zero();
     for (int64_t i = 0; i < n; ++i) {
       const F v = V::load(w + i * kPanel);
-      const F d = V::min(V::max(V::round(V::mul(v, step)), least), most);
+      const F d = V::min(V::max(V::round(V::mul(v, step)), min_value), max_value);
       product = V::fma(v, d, product);
       square = V::fma(d, d, square);
     }
@@ -64,7 +65,7 @@ IntColumns<V> best_columns(const IntPackArgs& a, float* w, int64_t n) {
           best_zero, flaws};
 }
 
-// What float16 scales become as they are stored.
+// Rounds scales to float16.
 template <class V>
 typename V::F stored_halves(typename V::F scale) {
   uint16_t halves[16];
@@ -72,45 +73,47 @@ typename V::F stored_halves(typename V::F scale) {
   return V::load_f16(halves);
 }
 
-// a / b, 0 where b is 0.
+// a / b, or 0 if b is 0.
 template <class V>
 typename V::F quotient(typename V::F a, typename V::F b) {
   const auto is_some = V::less(V::zero(), V::abs(b));
   return V::select(is_some, V::div(a, V::select(is_some, b, V::set1(1.0F))), V::zero());
 }
 
-// w as best_columns leaves it; becomes codes less zero, for weights that are those times `scale`.
+// w as written by best_columns is replaced by the quantized values minus the zero point, for weights that are
+// those times `scale`.
 template <class V>
 void round_columns(const IntPackArgs& a, float* w, int64_t n, const IntColumns<V>& columns,
                    typename V::F scale) {
   using F = typename V::F;
   const F step = quotient<V>(columns.size, scale);
-  const F least = V::sub(V::set1(a.low), columns.zero);
-  const F most = V::sub(V::set1(a.high), columns.zero);
+  const F min_value = V::sub(V::set1(a.low), columns.zero_point);
+  const F max_value = V::sub(V::set1(a.high), columns.zero_point);
   for (int64_t i = 0; i < n; ++i) {
     const F v = V::load(w + i * kPanel);
-    V::store(w + i * kPanel, V::min(V::max(V::round(V::mul(v, step)), least), most));
+    V::store(w + i * kPanel, V::min(V::max(V::round(V::mul(v, step)), min_value), max_value));
   }
 }
 
-// Scales where weights are finite, NaN elsewhere.
+// The scale if all weights are finite, otherwise NaN.
 template <class V>
 typename V::F scale_or_nan(typename V::F scale, typename V::F flaws) {
   return V::select(V::less(V::abs(flaws), V::set1(1.0F)), scale, V::set1(__builtin_nanf("")));
 }
 
-// A group with factors. factors: the first ones, at these 16 columns. Returns the scales.
+// A group with second-level scales, whose first ones at these 16 columns are stored at second_level_scales.
+// Returns the first-level scales.
 template <class D>
-typename D::V::F round_with_factors(const IntPackArgs& a, float* w, int64_t n, uint8_t* factors) {
+typename D::V::F round_two_level(const IntPackArgs& a, float* w, int64_t n, uint8_t* second_level_scales) {
   using V = typename D::V;
   using F = typename V::F;
-  IntColumns<V> parts[kMaxIntFactors];
+  IntColumns<V> parts[kMaxSecondLevelScales];
   F largest = V::zero();
   F flaws = V::zero();
   const auto each = [&](auto&& f) {
-    for (int64_t begin = 0; begin < n; begin += a.factor_group) {
-      const int64_t count = n - begin < a.factor_group ? n - begin : a.factor_group;
-      f(begin / a.factor_group, w + begin * kPanel, count);
+    for (int64_t begin = 0; begin < n; begin += a.second_level_group) {
+      const int64_t count = n - begin < a.second_level_group ? n - begin : a.second_level_group;
+      f(begin / a.second_level_group, w + begin * kPanel, count);
     }
   };
   each([&](int64_t part, float* own, int64_t count) {
@@ -118,23 +121,23 @@ typename D::V::F round_with_factors(const IntPackArgs& a, float* w, int64_t n, u
     largest = V::max(V::abs(parts[part].scale), largest);
     flaws = V::add(flaws, parts[part].flaws);
   });
-  const F most = V::set1(a.largest_factor);
-  const F scale = stored_halves<V>(V::mul(largest, V::set1(1.0F / a.largest_factor)));
+  const F max_scale = V::set1(a.max_second_level_scale);
+  const F scale = stored_halves<V>(V::mul(largest, V::set1(1.0F / a.max_second_level_scale)));
   const F inverse = quotient<V>(V::set1(1.0F), scale);
   each([&](int64_t part, float* own, int64_t count) {
     const IntColumns<V>& of = parts[part];
-    F factor = V::min(V::max(V::round(V::mul(of.scale, inverse)), V::sub(V::zero(), most)), most);
-    // No weight is lost to a factor of 0.
-    const F least = V::select(V::less(of.scale, V::zero()), V::set1(-1.0F), V::set1(1.0F));
-    factor = V::select(V::less(V::abs(factor), V::set1(1.0F)), least, factor);
+    F factor = V::min(V::max(V::round(V::mul(of.scale, inverse)), V::sub(V::zero(), max_scale)), max_scale);
+    // Scales of 0 would lose weights.
+    const F unit_scale = V::select(V::less(of.scale, V::zero()), V::set1(-1.0F), V::set1(1.0F));
+    factor = V::select(V::less(V::abs(factor), V::set1(1.0F)), unit_scale, factor);
     factor = V::select(V::less(V::zero(), V::abs(of.size)), factor, V::zero());
-    D::store_u8(factors + part * kPanel, factor);
+    D::store_u8(second_level_scales + part * kPanel, factor);
     round_columns<V>(a, own, count, of, V::mul(factor, scale));
   });
   return scale_or_nan<V>(scale, flaws);
 }
 
-// Codes of n k's, `zero` added to them. dst: the group's first line, at these 16 columns.
+// Stores n quantized values along K with `zero` added. dst: first line of the group, at these 16 columns.
 template <class D>
 void store_int_codes(const IntPackArgs& a, const float* w, int64_t n, typename D::V::F zero, uint8_t* dst) {
   using V = typename D::V;
@@ -159,14 +162,14 @@ void pack_int(const IntPackArgs& a) {
   std::byte* group = a.dst;
   for (int64_t begin = 0; begin < a.k; begin += a.group, group += a.group_bytes) {
     const int64_t n = a.k - begin < a.group ? a.k - begin : a.group;
-    if (a.factor_group > 0)
-      __builtin_memset(group + a.factors_at, 0, static_cast<size_t>(a.header_bytes - a.factors_at));
+    if (a.second_level_group > 0)
+      __builtin_memset(group + a.second_level_at, 0, static_cast<size_t>(a.header_bytes - a.second_level_at));
     for (int64_t lane = 0; lane < kPanel; lane += 16) {
       float* w = a.weights + begin * kPanel + lane;
       auto* bytes = reinterpret_cast<uint8_t*>(group);
       IntColumns<V> columns = {V::zero(), V::zero(), V::zero(), V::zero()};
-      if (a.factor_group > 0) {
-        columns.scale = round_with_factors<D>(a, w, n, bytes + a.factors_at + lane);
+      if (a.second_level_group > 0) {
+        columns.scale = round_two_level<D>(a, w, n, bytes + a.second_level_at + lane);
       } else {
         columns = best_columns<V>(a, w, n);
         if (!a.row_scale) columns.scale = stored_halves<V>(columns.scale);
@@ -178,8 +181,8 @@ void pack_int(const IntPackArgs& a) {
       } else {
         V::store_f16(reinterpret_cast<uint16_t*>(group) + lane, columns.scale);
       }
-      if (a.zero_points) D::store_u8(bytes + 64 + lane, columns.zero);
-      const auto zero = a.step == 4 ? V::set1(128.0F) : a.zero_points ? columns.zero : V::set1(8.0F);
+      if (a.zero_points) D::store_u8(bytes + 64 + lane, columns.zero_point);
+      const auto zero = a.step == 4 ? V::set1(128.0F) : a.zero_points ? columns.zero_point : V::set1(8.0F);
       store_int_codes<D>(a, w, n, zero, bytes + a.header_bytes + 4 * lane);
     }
   }

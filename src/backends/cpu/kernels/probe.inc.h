@@ -1,8 +1,8 @@
-// What the instructions themselves can do, for the limits that ops are held against.
+// Peak throughput of the instructions, as limits that profiles compare ops with.
 
-constexpr int kProbeChains = 12;  // more than latency times units of any core so far
+constexpr int kProbeChains = 12;  // more than latency times execution units of all current cores
 
-// rounds x kProbeChains independent fused multiply-adds in registers. Returns the operations done.
+// rounds x kProbeChains independent fused multiply-adds in registers. Returns the number of operations.
 template <class V>
 double probe_fma(int64_t rounds, float* sink) {
   using N = typename V::Narrow;
@@ -19,7 +19,7 @@ double probe_fma(int64_t rounds, float* sink) {
   return 2.0 * V::kNarrowLanes * kProbeChains * static_cast<double>(rounds);
 }
 
-// Adds up p[0, n), n a multiple of 128.
+// Sums p[0, n); n is a multiple of 128.
 template <class V>
 void probe_read(const float* p, int64_t n, float* sink) {
   using N = typename V::Narrow;

@@ -1,12 +1,12 @@
-// Rows of activations as int8, up to four at a time: a group's scales come out of one reduction, and codes
-// are stored as they lie in a block, four k's of four rows side by side.
+// Quantization of activations to int8, up to four rows at a time. The scales of a group come from one
+// reduction, and values are stored in the order of a block: four elements along K of four rows.
 
 template <class V>
 typename V::F load_at_most_16(const float* p, int64_t n) {
   return n >= 16 ? V::load(p) : V::load_part(p, n);
 }
 
-// Four registers of four lanes as columns instead of rows.
+// Transposes four registers of four lanes.
 inline void transpose_lanes(__m128i (&v)[4]) {
   const __m128i low01 = _mm_unpacklo_epi32(v[0], v[1]);
   const __m128i low23 = _mm_unpacklo_epi32(v[2], v[3]);
@@ -24,8 +24,8 @@ struct RowScales {
   alignas(16) float inverse[4];
 };
 
-// The bits of the largest magnitude of x[r][0, n) in lane r. What is not finite has larger bits than any
-// number.
+// The bits of the largest magnitude of x[r][0, n), in lane r. Infinities and NaN have larger bits than any
+// finite value.
 template <class V, int kRows>
 __m128i largest_bits(const float* const (&x)[4], int64_t n) {
   using F = typename V::F;
@@ -42,23 +42,23 @@ __m128i largest_bits(const float* const (&x)[4], int64_t n) {
 }
 constexpr int32_t kLargestFinite = 0x7f7fffff;
 
-// The scales of x[r][0, n) as quantize_activations in quant/int_layout.h has them. Inverses are 0 where the
-// codes are 0.
+// The scales of x[r][0, n), as in quantize_activations of quant/int_layout.h. Inverses are 0 if the quantized
+// values are 0.
 template <class V, int kRows>
 RowScales row_scales(const float* const (&x)[4], int64_t n) {
   const __m128i bits = largest_bits<V, kRows>(x, n);
-  const __m128 most = _mm_castsi128_ps(bits);
+  const __m128 largest = _mm_castsi128_ps(bits);
   const __m128 flawed = _mm_castsi128_ps(_mm_cmpgt_epi32(bits, _mm_set1_epi32(kLargestFinite)));
-  const __m128 none = _mm_or_ps(flawed, _mm_cmplt_ps(most, _mm_set1_ps(1e-36F)));
+  const __m128 none = _mm_or_ps(flawed, _mm_cmplt_ps(largest, _mm_set1_ps(1e-36F)));
   const __m128 full = _mm_set1_ps(127.0F);
   RowScales out;
-  out.scale = _mm_or_ps(_mm_andnot_ps(none, _mm_div_ps(most, full)),
+  out.scale = _mm_or_ps(_mm_andnot_ps(none, _mm_div_ps(largest, full)),
                         _mm_and_ps(flawed, _mm_set1_ps(__builtin_nanf(""))));
-  _mm_store_ps(out.inverse, _mm_andnot_ps(none, _mm_div_ps(full, most)));
+  _mm_store_ps(out.inverse, _mm_andnot_ps(none, _mm_div_ps(full, largest)));
   return out;
 }
 
-// The low kRows lanes.
+// Stores the low kRows lanes.
 template <int kRows>
 void store_rows(void* p, __m128i v) {
   if constexpr (kRows == 4) {
@@ -68,18 +68,18 @@ void store_rows(void* p, __m128i v) {
   }
 }
 
-// Codes of x[r][0, n) into a block of so many rows: element i of row r at codes[i / 4 * 4 * rows + 4 * r + i
-// % 4]. Returns the sums of the rows' codes.
+// Stores the quantized values of x[r][0, n) in a block of `rows` rows: element i of row r at codes[i / 4 * 4
+// * rows + 4 * r + i % 4]. Returns the sum of the quantized values of each row.
 template <class V, int kRows>
 __m128i store_codes(const float* const (&x)[4], int64_t n, const RowScales& by, int64_t rows, int8_t* codes) {
   const __m128i ones = _mm_set1_epi8(1);
   const __m128i pairs = _mm_set1_epi16(1);
   __m128i sums = _mm_setzero_si128();
   for (int64_t i = 0; i < n; i += 16) {
-    __m128i row[4] = {};  // after the transposition: four k's of each row
+    __m128i row[4] = {};  // after transposing: four elements along K of each row
     QUIRE_UNROLL
     for (int r = 0; r < kRows; ++r) {
-      // Where the inverse is 0 the element may be anything but a number.
+      // If the inverse is 0, the element may be infinite or NaN.
       if (by.inverse[r] == 0.0F) continue;
       row[r] = V::to_i8(V::mul(load_at_most_16<V>(x[r] + i, n - i), V::set1(by.inverse[r])));
     }
@@ -93,7 +93,7 @@ __m128i store_codes(const float* const (&x)[4], int64_t n, const RowScales& by, 
   return sums;
 }
 
-// Rows first .. first + kRows of a block.
+// Rows [first, first + kRows) of a block.
 template <class V, int kRows>
 void quantize_some(const IntActivations& a, int64_t block, int64_t rows, int64_t first) {
   int8_t* codes = a.codes + block * a.depth + 4 * first;
@@ -102,7 +102,7 @@ void quantize_some(const IntActivations& a, int64_t block, int64_t rows, int64_t
   int32_t* sums = a.sums + block * a.num_units + first;
   const float* x[4] = {};
   for (int r = 0; r < kRows; ++r) x[r] = a.x + (block + first + r) * a.x_stride;
-  const __m128i zero = _mm_set1_epi32(-a.zero);
+  const __m128i zero = _mm_set1_epi32(-a.zero_point);
   RowScales by;
   int64_t group_end = 0;
   for (int64_t u = 0; u < a.num_units; ++u) {
@@ -118,7 +118,7 @@ void quantize_some(const IntActivations& a, int64_t block, int64_t rows, int64_t
     store_rows<kRows>(sums + u * rows, sum);
     for (int r = 0; r < kRows; ++r) x[r] += n;
   }
-  // The last step of 4-bit codes reads up to depth.
+  // The last step of 4-bit weights reads up to depth.
   for (int64_t i = (a.k + 3) / 4 * 4; i < a.depth; i += 4)
     store_rows<kRows>(codes + i * rows, _mm_setzero_si128());
 }

@@ -1,7 +1,8 @@
 // Ops on one row: norms, rotary embedding, activations, conversions, packing.
 
-// Sums of a row run in four accumulators of 16 lanes: element i goes to lane i % 16 of accumulator (i / 16) %
-// 4; then the four are added, then the lanes (reduce_add). The order depends on the row's length alone.
+// The terms of a row are summed in four accumulators of 16 lanes: element i in lane i % 16 of accumulator (i
+// / 16) % 4. Then the accumulators are added, then the lanes (reduce_add). The order depends only on the
+// length of the row.
 template <class V, class Term>
 float sum_row(int64_t d, Term term) {
   using F = typename V::F;
@@ -54,7 +55,7 @@ void layer_norm(float* out, const float* x, const float* weight, const float* bi
       sum_row<V>(d, [x](F sum, int64_t i, int64_t n) { return V::add(sum, load_up_to_16<V>(x + i, n)); });
   const F mean = V::set1(total / static_cast<float>(d));
   const float squares = sum_row<V>(d, [x, mean](F sum, int64_t i, int64_t n) {
-    // Lanes past the end must not count: they would add mean^2.
+    // Lanes past the end are excluded: they would add mean^2.
     const F v = V::select(V::lanes(0, n), V::sub(load_up_to_16<V>(x + i, n), mean), V::zero());
     return V::fma(v, v, sum);
   });
@@ -68,8 +69,8 @@ void layer_norm(float* out, const float* x, const float* weight, const float* bi
 }
 
 template <class V>
-void rope_halves(float* x, int64_t heads, int64_t head_dim, const float* cosine, const float* sine,
-                 int64_t half) {
+void rope_neox(float* x, int64_t heads, int64_t head_dim, const float* cosine, const float* sine,
+               int64_t half) {
   using F = typename V::F;
   for (int64_t i = 0; i < half; i += 16) {
     const F c = load_up_to_16<V>(cosine + i, half - i);
@@ -95,21 +96,22 @@ void rope_interleaved(float* x, int64_t heads, int64_t head_dim, const float* co
     const int64_t elements = 2 * (half - i);
     for (int64_t h = 0; h < heads; ++h) {
       float* pairs = x + h * head_dim + 2 * i;
-      // Of a short row the second load may begin past its end; then nothing is read there.
+      // In a short row, the second load may begin past the end; it is skipped.
       const F first = load_up_to_16<V>(pairs, elements);
       const F second = elements > 16 ? load_up_to_16<V>(pairs + 16, elements - 16) : V::zero();
       F a, b;
       V::split_pairs(first, second, &a, &b);
-      F turned_first, turned_second;
-      V::join_pairs(V::fms(a, c, V::mul(b, s)), V::fma(b, c, V::mul(a, s)), &turned_first, &turned_second);
-      store_up_to_16<V>(pairs, turned_first, elements);
-      if (elements > 16) store_up_to_16<V>(pairs + 16, turned_second, elements - 16);
+      F transposed_first, transposed_second;
+      V::join_pairs(V::fms(a, c, V::mul(b, s)), V::fma(b, c, V::mul(a, s)), &transposed_first,
+                    &transposed_second);
+      store_up_to_16<V>(pairs, transposed_first, elements);
+      if (elements > 16) store_up_to_16<V>(pairs + 16, transposed_second, elements - 16);
     }
   }
 }
 
-// Kernels differ from the reference formulas by rounding alone: gelu_tanh uses (1 + tanh u) / 2 = sigmoid(2
-// u), which does not cancel for negative u.
+// Results differ from the reference formulas only by rounding: gelu_tanh uses (1 + tanh u) / 2 = sigmoid(2
+// u), which avoids cancellation for negative u.
 template <class V, int kAct>
 typename V::F activate_lanes(typename V::F x) {
   using F = typename V::F;
@@ -135,14 +137,14 @@ typename V::F activate_lanes(typename V::F x) {
   }
 }
 
-// What a gate's activation is multiplied with.
+// The factor of an activated gate.
 template <class V, int kAct>
 typename V::F up_lanes(typename V::F up) {
   if constexpr (kAct != kActClampedSwish) return up;
   const auto limit = V::set1(7.0F);
-  const auto least = V::set1(-7.0F);
+  const auto min_value = V::set1(-7.0F);
   up = V::select(V::less(limit, up), limit, up);
-  return V::add(V::select(V::less(up, least), least, up), V::set1(1.0F));
+  return V::add(V::select(V::less(up, min_value), min_value, up), V::set1(1.0F));
 }
 
 template <class V, int kAct>
@@ -197,12 +199,12 @@ void scale_softcap(float* x, int64_t n, float scale, float cap) {
 }
 
 template <class V>
-void combine(float* out, const float* residual, const float* y, int64_t y_stride, const int32_t* places,
-             const float* weights, int64_t count, int64_t d) {
+void combine(float* out, const float* residual, const float* y, int64_t y_stride,
+             const int32_t* permuted_rows, const float* weights, int64_t count, int64_t d) {
   for (int64_t i = 0; i < d; i += 16) {
     auto sum = residual == nullptr ? V::zero() : load_up_to_16<V>(residual + i, d - i);
     for (int64_t j = 0; j < count; ++j)
-      sum = V::fma(V::set1(weights[j]), load_up_to_16<V>(y + places[j] * y_stride + i, d - i), sum);
+      sum = V::fma(V::set1(weights[j]), load_up_to_16<V>(y + permuted_rows[j] * y_stride + i, d - i), sum);
     store_up_to_16<V>(out + i, sum, d - i);
   }
 }
@@ -213,7 +215,7 @@ void decode(float* dst, const void* src, Storage storage, int64_t n) {
     store_up_to_16<V>(dst + i, load_stored<V>(src, storage, i, n - i), n - i);
 }
 
-// A panel is turned in squares of 16 x 16: read along the rows, written across them.
+// Transposes a panel in blocks of 16 x 16, which are read along the rows and written across them.
 template <class V>
 void pack_panel(void* dst, Storage dst_storage, const void* const* rows, const Storage* row_storage,
                 int64_t k) {
@@ -230,7 +232,7 @@ void pack_panel(void* dst, Storage dst_storage, const void* const* rows, const S
     V::transpose(low);
     V::transpose(high);
     if (dst_storage == kStorageBF16) {
-      // An odd k has zeros behind it: load_stored leaves them.
+      // For an odd k, load_stored sets the missing element to zero.
       for (int64_t i = 0; i < depth; i += 2) {
         auto* at = static_cast<uint16_t*>(dst) + (begin + i) * kPanel;
         V::store_bf16_pairs(at, low[i], low[i + 1]);
@@ -249,4 +251,18 @@ void pack_panel(void* dst, Storage dst_storage, const void* const* rows, const S
       }
     }
   }
+}
+
+template <class V>
+void fill_rows(CpuKernels& t) {
+  t.pack_panel = pack_panel<V>;
+  t.decode = decode<V>;
+  t.rms_norm = rms_norm<V>;
+  t.layer_norm = layer_norm<V>;
+  t.rope_neox = rope_neox<V>;
+  t.rope_interleaved = rope_interleaved<V>;
+  t.activate = activate<V>;
+  t.add = add<V>;
+  t.scale_softcap = scale_softcap<V>;
+  t.combine = combine<V>;
 }

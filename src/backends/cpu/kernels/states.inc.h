@@ -1,52 +1,53 @@
-// Layers that carry states along a sequence. Lanes are columns of a state, so no sum runs across lanes, and
-// each row is taken in turn: a value does not depend on where a step cut the sequence.
+// Recurrent layers. Lanes are columns of a state, so no sum crosses lanes, and rows are processed one after
+// another. Values do not depend on how a sequence is divided into steps.
 
 template <class V>
-void decay_gates(float* decay, float* step, const float* bias, const float* rate, int64_t heads, float low,
+void decay_gates(float* decay, float* dt, const float* dt_bias, const float* a, int64_t heads, float low,
                  float high, float bound) {
   for (int64_t i = 0; i < heads; i += 16) {
     const int64_t n = heads - i;
-    const auto x = V::add(load_up_to_16<V>(step + i, n), load_up_to_16<V>(bias + i, n));
-    const auto by = load_up_to_16<V>(rate + i, n);
+    const auto x = V::add(load_up_to_16<V>(dt + i, n), load_up_to_16<V>(dt_bias + i, n));
+    const auto by = load_up_to_16<V>(a + i, n);
     if (bound < 0.0F) {
-      const auto share = V::div(V::set1(1.0F), V::add(V::set1(1.0F), exp<V>(V::mul(by, x))));
-      store_up_to_16<V>(step + i, share, n);
-      store_up_to_16<V>(decay + i, exp<V>(V::mul(V::set1(bound), share)), n);
+      const auto gate = V::div(V::set1(1.0F), V::add(V::set1(1.0F), exp<V>(V::mul(by, x))));
+      store_up_to_16<V>(dt + i, gate, n);
+      store_up_to_16<V>(decay + i, exp<V>(V::mul(V::set1(bound), gate)), n);
       continue;
     }
     const auto limited = V::min(V::set1(high), V::max(V::set1(low), softplus<V>(x)));
-    store_up_to_16<V>(step + i, limited, n);
+    store_up_to_16<V>(dt + i, limited, n);
     store_up_to_16<V>(decay + i, exp<V>(V::mul(by, limited)), n);
   }
 }
 
 // Sixteen columns, with the last inputs in registers.
-template <class V, int kTaps>
+template <class V, int kConvKernel>
 void conv_columns(const ConvArgs& a, int64_t column) {
   using F = typename V::F;
   const int64_t n = a.columns - column;
-  F weight[kTaps];
-  F inputs[kTaps];
-  for (int j = 0; j < kTaps; ++j) weight[j] = load_up_to_16<V>(a.weight + j * a.weight_stride + column, n);
-  for (int j = 0; j + 1 < kTaps; ++j)
+  F weight[kConvKernel];
+  F inputs[kConvKernel];
+  for (int j = 0; j < kConvKernel; ++j)
+    weight[j] = load_up_to_16<V>(a.weight + j * a.weight_stride + column, n);
+  for (int j = 0; j + 1 < kConvKernel; ++j)
     inputs[j] = load_up_to_16<V>(a.inputs + j * a.inputs_stride + column, n);
   const F bias = a.bias == nullptr ? V::zero() : load_up_to_16<V>(a.bias + column, n);
   for (int64_t r = 0; r < a.rows; ++r) {
     float* x = a.x + r * a.x_stride + column;
-    inputs[kTaps - 1] = load_up_to_16<V>(x, n);
+    inputs[kConvKernel - 1] = load_up_to_16<V>(x, n);
     F sum = bias;
-    for (int j = 0; j < kTaps; ++j) sum = V::fma(weight[j], inputs[j], sum);
+    for (int j = 0; j < kConvKernel; ++j) sum = V::fma(weight[j], inputs[j], sum);
     store_up_to_16<V>(x, sum, n);
-    for (int j = 0; j + 1 < kTaps; ++j) inputs[j] = inputs[j + 1];
+    for (int j = 0; j + 1 < kConvKernel; ++j) inputs[j] = inputs[j + 1];
   }
-  for (int j = 0; j + 1 < kTaps; ++j)
+  for (int j = 0; j + 1 < kConvKernel; ++j)
     store_up_to_16<V>(a.inputs + j * a.inputs_stride + column, inputs[j], n);
 }
 
 template <class V>
 void causal_conv(const ConvArgs& a) {
   for (int64_t column = 0; column < a.columns; column += 16) {
-    switch (a.taps) {
+    switch (a.conv_kernel) {
       case 1:
         conv_columns<V, 1>(a, column);
         break;
@@ -75,8 +76,8 @@ void causal_conv(const ConvArgs& a) {
   }
 }
 
-// kTile lines of the state, sixteen columns each, stay in registers along all rows; the sums they add to wait
-// in `out`. Where the tile lies in a line makes no difference to a sum.
+// kTile rows of the state, sixteen columns each, stay in registers for all rows of the step; their
+// contributions accumulate in `out`. The order of a sum does not depend on the tiling.
 template <class V, int kTile>
 void ssm_tile(const SsmArgs& a, int64_t column, int64_t line) {
   using F = typename V::F;
@@ -84,17 +85,17 @@ void ssm_tile(const SsmArgs& a, int64_t column, int64_t line) {
   float* at = a.state + line * a.p + column;
   F state[kTile];
   for (int j = 0; j < kTile; ++j) state[j] = load_up_to_16<V>(at + j * a.p, n);
-  const F skip = V::set1(a.skip);
+  const F d = V::set1(a.d);
   for (int64_t r = 0; r < a.rows; ++r) {
     const F x = load_up_to_16<V>(a.x + r * a.x_stride + column, n);
     const F decay = V::set1(a.decay[r * a.decay_stride]);
-    const F dx = V::mul(V::set1(a.step[r * a.step_stride]), x);
+    const F dt_x = V::mul(V::set1(a.dt[r * a.dt_stride]), x);
     const float* b = a.b + r * a.b_stride + line;
     const float* c = a.c + r * a.c_stride + line;
     float* out = a.out + r * a.out_stride + column;
-    F sum = line == 0 ? V::mul(skip, x) : load_up_to_16<V>(out, n);
+    F sum = line == 0 ? V::mul(d, x) : load_up_to_16<V>(out, n);
     for (int j = 0; j < kTile; ++j) {
-      state[j] = V::fma(state[j], decay, V::mul(V::set1(b[j]), dx));
+      state[j] = V::fma(state[j], decay, V::mul(V::set1(b[j]), dt_x));
       sum = V::fma(V::set1(c[j]), state[j], sum);
     }
     store_up_to_16<V>(out, sum, n);
@@ -112,12 +113,11 @@ void ssm_scan(const SsmArgs& a) {
   }
 }
 
-// Columns of a state that stand together, [k][kDeltaPanel]: a panel is one piece of memory, which stays in
-// the first-level cache while a row goes over it twice.
+// Columns of a state that are contiguous, [k][kDeltaPanel]. A panel stays in L1 while a row reads it twice.
 constexpr int64_t kDeltaPanel = 64;
 
-// kColumns vectors of columns at once; `state` has its lines `stride` apart. kByKey: DeltaArgs::by_key, where
-// what is foreseen is read through keys that have faded already.
+// Processes kColumns vectors of columns; rows of `state` are `stride` apart. kByKey: DeltaArgs::by_key, where
+// decay is applied to the keys before the prediction.
 template <class V, int kColumns, bool kByKey>
 void delta_columns(const DeltaArgs& a, int64_t column, float* state, int64_t stride) {
   using F = typename V::F;
@@ -126,45 +126,47 @@ void delta_columns(const DeltaArgs& a, int64_t column, float* state, int64_t str
     const float* q = a.q + r * a.q_stride;
     const float* k = a.k + r * a.k_stride;
     const float* by = a.decay + r * a.decay_stride;
-    F known[kColumns][4];
-    for (auto& sums : known) {
+    F prediction[kColumns][4];
+    for (auto& sums : prediction) {
       for (F& sum : sums) sum = V::zero();
     }
-    const auto look = [&](int64_t j, int place) {
+    const auto predict = [&](int64_t j, int place) {
       const F key = V::set1(kByKey ? k[j] * by[j] : k[j]);
       const float* line = state + j * stride;
       for (int i = 0; i < kColumns; ++i)
-        known[i][place] = V::fma(key, load_up_to_16<V>(line + 16 * i, left - 16 * i), known[i][place]);
+        prediction[i][place] =
+            V::fma(key, load_up_to_16<V>(line + 16 * i, left - 16 * i), prediction[i][place]);
     };
     int64_t j = 0;
     for (; j + 4 <= a.k_dim; j += 4) {
-      look(j, 0);
-      look(j + 1, 1);
-      look(j + 2, 2);
-      look(j + 3, 3);
+      predict(j, 0);
+      predict(j + 1, 1);
+      predict(j + 2, 2);
+      predict(j + 3, 3);
     }
-    if (j < a.k_dim) look(j, 0);
-    if (j + 1 < a.k_dim) look(j + 1, 1);
-    if (j + 2 < a.k_dim) look(j + 2, 2);
+    if (j < a.k_dim) predict(j, 0);
+    if (j + 1 < a.k_dim) predict(j + 1, 1);
+    if (j + 2 < a.k_dim) predict(j + 2, 2);
 
     const F decay = V::set1(by[0]);
     const F beta = V::set1(a.beta[r * a.beta_stride]);
-    F news[kColumns];
+    F error[kColumns];
     F sum[kColumns];
     for (int i = 0; i < kColumns; ++i) {
-      const F all = V::add(V::add(known[i][0], known[i][1]), V::add(known[i][2], known[i][3]));
+      const F predicted =
+          V::add(V::add(prediction[i][0], prediction[i][1]), V::add(prediction[i][2], prediction[i][3]));
       const F value = load_up_to_16<V>(a.v + r * a.v_stride + column + 16 * i, left - 16 * i);
-      news[i] = V::mul(beta, kByKey ? V::sub(value, all) : V::fnma(decay, all, value));
+      error[i] = V::mul(beta, kByKey ? V::sub(value, predicted) : V::fnma(decay, predicted, value));
       sum[i] = V::zero();
     }
     for (j = 0; j < a.k_dim; ++j) {
       const F key = V::set1(k[j]);
       const F query = V::set1(q[j]);
-      const F fades = kByKey ? V::set1(by[j]) : decay;
+      const F row_decay = kByKey ? V::set1(by[j]) : decay;
       float* line = state + j * stride;
       for (int i = 0; i < kColumns; ++i) {
         const F old = load_up_to_16<V>(line + 16 * i, left - 16 * i);
-        const F next = V::fma(old, fades, V::mul(key, news[i]));
+        const F next = V::fma(old, row_decay, V::mul(key, error[i]));
         store_up_to_16<V>(line + 16 * i, next, left - 16 * i);
         sum[i] = V::fma(query, next, sum[i]);
       }
@@ -190,4 +192,12 @@ void delta_panels(const DeltaArgs& a) {
 template <class V>
 void delta_rule(const DeltaArgs& a) {
   a.by_key ? delta_panels<V, true>(a) : delta_panels<V, false>(a);
+}
+
+template <class V>
+void fill_states(CpuKernels& t) {
+  t.decay_gates = decay_gates<V>;
+  t.causal_conv = causal_conv<V>;
+  t.ssm_scan = ssm_scan<V>;
+  t.delta_rule = delta_rule<V>;
 }

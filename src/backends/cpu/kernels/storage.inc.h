@@ -1,8 +1,8 @@
-// How elements of each storage format are read into lanes, and how a product reads packed weights of it.
+// Conversion of elements of each storage format to lanes, and products with packed weights of each format.
 //
-// A stored row of a panel holds kDepth consecutive k of all its columns, those of one column side by side. A
-// product walks over it in kSteps steps, each with one X of the activations (as much of x as meets one
-// register of weights in one instruction).
+// A stored row of a panel contains kDepth consecutive elements along K of all columns; those of one column
+// are contiguous. A product processes it in kSteps steps, each with one X of the activations: the elements
+// that one instruction multiplies by a register of weights.
 
 struct StoredF32 {
   using T = float;
@@ -17,7 +17,7 @@ struct StoredF32 {
   static typename V::F load_part(const T* p, int64_t n) {
     return V::load_part(p, n);
   }
-  // One step of as many columns as a register holds.
+  // One step, for the columns of one register.
   template <class V>
   static typename V::Narrow weights(const T* p, int) {
     return V::narrow_load(p);

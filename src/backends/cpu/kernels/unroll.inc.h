@@ -1,4 +1,4 @@
-// QUIRE_UNROLL stands before loops over the registers of a block, which must not stay loops.
+// QUIRE_UNROLL precedes loops over the registers of a block, which must be fully unrolled.
 #if defined(__clang__)
 #define QUIRE_UNROLL _Pragma("clang loop unroll(full)")
 #else

@@ -1,12 +1,12 @@
-// 16 float32 lanes in two ymm registers, with the interface of vec_avx512.inc.h and the same results lane by
-// lane. Included inside a namespace of its own by units compiled for AVX2, FMA, F16C.
+// 16 float32 lanes in two ymm registers, with the interface of vec_avx512.inc.h and the same results in each
+// lane. Included in a separate namespace by files compiled for AVX2, FMA and F16C.
 
 struct Avx2 {
   struct F {
     __m256 a;  // lanes 0..7
     __m256 b;  // lanes 8..15
   };
-  using M = F;  // all bits of a lane, or none
+  using M = F;  // all bits of a lane are set, or none
 
   using Narrow = __m256;
   static constexpr int kNarrowLanes = 8;
@@ -50,7 +50,7 @@ struct Avx2 {
             _mm256_round_ps(x.b, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC)};
   }
   static F pow2(F n) { return {narrow_pow2(n.a), narrow_pow2(n.b)}; }
-  // a 2^n, of which nothing may be too small or too large; n as above.
+  // a * 2^n. Neither operands nor result may underflow or overflow; n as above.
   static F times_pow2(F a, F n) { return mul(a, pow2(n)); }
 
   static M less(F x, F y) {
@@ -159,7 +159,7 @@ struct Avx2 {
   }
 
   static void transpose(F* t) {
-    // Quarters of 8 x 8: the off-diagonal ones change places.
+    // Swaps the off-diagonal 8 x 8 quarters.
     __m256 quarter[2][2][8];
     for (int i = 0; i < 8; ++i) {
       quarter[0][0][i] = t[i].a;
@@ -219,7 +219,7 @@ struct Avx2 {
     return {_mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(v)),
             _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(_mm_srli_si128(v, 8)))};
   }
-  // Codes of 8-bit floats, one in each lane of 32 bits.
+  // Codes of 8-bit floats, one per 32-bit lane.
   template <int kMantissa, int kMinExponent>
   static __m256i narrow_f8(__m256 v, float largest) {
     constexpr int kDropped = 23 - kMantissa;
@@ -257,7 +257,7 @@ struct Avx2 {
     const __m256i below_low = _mm256_cmpgt_epi32(_mm256_set1_epi32(clamp_lane(low)), lane);
     return _mm256_andnot_si256(below_low, below_high);
   }
-  // bfloat16 in the high half of each lane; the low half is of no use.
+  // bfloat16 in the high half of each lane; the low half is undefined.
   static __m256i round_bf16(__m256 v) {
     const __m256i bits = _mm256_castps_si256(v);
     const __m256i odd = _mm256_and_si256(_mm256_srli_epi32(bits, 16), _mm256_set1_epi32(1));
@@ -295,7 +295,7 @@ struct Avx2 {
       w[i + 2] = unpack_pairs(u[i + 1], u[i + 3], false);
       w[i + 3] = unpack_pairs(u[i + 1], u[i + 3], true);
     }
-    // Row 4 g + c holds, in its half q, column 4 q + c of rows 4 g .. 4 g + 3.
+    // Row 4 g + c now contains, in half q, column 4 q + c of rows 4 g to 4 g + 3.
     QUIRE_UNROLL
     for (int c = 0; c < 4; ++c) {
       t[c] = _mm256_permute2f128_ps(w[c], w[4 + c], 0x20);
@@ -304,7 +304,7 @@ struct Avx2 {
   }
   static __m256 evens(__m256 x, __m256 y) { return in_order(_mm256_shuffle_ps(x, y, 0x88)); }
   static __m256 odds(__m256 x, __m256 y) { return in_order(_mm256_shuffle_ps(x, y, 0xdd)); }
-  // shuffle_ps works on each half by itself: x0 y0 x1 y1 (in pairs) to x0 x1 y0 y1.
+  // shuffle_ps works on each half separately. Reorders pairs x0 y0 x1 y1 to x0 x1 y0 y1.
   static __m256 in_order(__m256 v) {
     return _mm256_castpd_ps(_mm256_permute4x64_pd(_mm256_castps_pd(v), 0xd8));
   }

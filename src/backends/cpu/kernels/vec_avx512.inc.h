@@ -1,22 +1,22 @@
-// 16 float32 lanes in one zmm register. Same interface, and lane by lane the same results, as the pair of ymm
-// registers in vec_avx2.inc.h. Included inside a namespace of its own by units compiled for AVX-512 F, BW,
-// DQ, VL.
+// 16 float32 lanes in one zmm register. Has the same interface as the pair of ymm registers in
+// vec_avx2.inc.h, and the same results in each lane. Included in a separate namespace by files compiled for
+// AVX-512 F, BW, DQ and VL.
 
 struct Avx512 {
   using F = __m512;
   using M = __mmask16;
 
-  // What linear uses: `Narrow` is one register, kNarrowLanes wide.
+  // For products: `Narrow` is one register of kNarrowLanes lanes.
   using Narrow = __m512;
   static constexpr int kNarrowLanes = 16;
-  // Accumulators of 16 lanes that fit the registers beside the operands.
+  // Accumulators of 16 lanes that fit into the registers in addition to the operands.
   static constexpr int kMaxAccumulators = 24;
 
   static F zero() { return _mm512_setzero_ps(); }
   static F set1(float v) { return _mm512_set1_ps(v); }
   static F load(const float* p) { return _mm512_loadu_ps(p); }
   static void store(float* p, F v) { _mm512_storeu_ps(p, v); }
-  // The first n lanes, n in [0, 16]; the others are zero / not stored.
+  // The first n lanes, n in [0, 16]; other lanes are zero, or not stored.
   static F load_part(const float* p, int64_t n) { return _mm512_maskz_loadu_ps(first(n), p); }
   static void store_part(float* p, F v, int64_t n) { _mm512_mask_storeu_ps(p, first(n), v); }
 
@@ -27,7 +27,7 @@ struct Avx512 {
   static F fma(F a, F b, F c) { return _mm512_fmadd_ps(a, b, c); }    // a b + c
   static F fnma(F a, F b, F c) { return _mm512_fnmadd_ps(a, b, c); }  // c - a b
   static F fms(F a, F b, F c) { return _mm512_fmsub_ps(a, b, c); }    // a b - c
-  static F max(F a, F b) { return _mm512_max_ps(a, b); }              // b where either is NaN
+  static F max(F a, F b) { return _mm512_max_ps(a, b); }              // b if either is NaN
   static F min(F a, F b) { return _mm512_min_ps(a, b); }
   static F abs(F a) { return _mm512_abs_ps(a); }
   // The magnitude of a with the sign of s.
@@ -36,12 +36,12 @@ struct Avx512 {
     return _mm512_or_ps(_mm512_andnot_ps(sign, a), _mm512_and_ps(sign, s));
   }
   static F round(F a) { return _mm512_roundscale_ps(a, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC); }
-  // 2^n for whole n in [-126, 127].
+  // 2^n for an integer n in [-126, 127].
   static F pow2(F n) {
     const __m512i biased = _mm512_add_epi32(_mm512_cvtps_epi32(n), _mm512_set1_epi32(127));
     return _mm512_castsi512_ps(_mm512_slli_epi32(biased, 23));
   }
-  // a 2^n, of which nothing may be too small or too large.
+  // a * 2^n. Neither operands nor result may underflow or overflow.
   static F times_pow2(F a, F n) { return _mm512_scalef_ps(a, n); }
 
   static M less(F a, F b) { return _mm512_cmp_ps_mask(a, b, _CMP_LT_OQ); }
@@ -51,7 +51,7 @@ struct Avx512 {
     return static_cast<M>(first(high) & ~static_cast<unsigned>(first(low)));
   }
 
-  // Those whose bits are set.
+  // Lanes whose bits are set.
   static M lanes_of(uint16_t bits) { return bits; }
 
   // (lane i + lane i + 8), then + 4, + 2, + 1.
@@ -68,11 +68,11 @@ struct Avx512 {
     return _mm_cvtss_f32(_mm_max_ss(c, _mm_shuffle_ps(c, c, 1)));
   }
 
-  // The larger one by its bits, of what has no sign: NaN is larger than infinity, and that than any number.
+  // The larger one by its bits, for values without sign: NaN > infinity > finite values.
   static F max_bits(F a, F b) {
     return _mm512_castsi512_ps(_mm512_max_epi32(_mm512_castps_si512(a), _mm512_castps_si512(b)));
   }
-  // Of lanes i, i + 4, i + 8, i + 12 the largest one's bits in lane i.
+  // Lane i of the result is the maximum, by its bits, of lanes i, i + 4, i + 8 and i + 12.
   static __m128i quarter_max_bits(F v) {
     const __m512i bits = _mm512_castps_si512(v);
     const __m256i half = _mm256_max_epi32(_mm512_castsi512_si256(bits), _mm512_extracti32x8_epi32(bits, 1));
@@ -103,7 +103,7 @@ struct Avx512 {
     const __m512i halves = _mm512_srli_epi32(round_bf16(v), 16);
     _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), _mm512_cvtepi32_epi16(halves));
   }
-  // Of numbers that are exact in it; all 16 lanes.
+  // For values that are exact in bfloat16; all 16 lanes.
   static void store_bf16_exact(uint16_t* p, F v) {
     const __m512i halves = _mm512_srli_epi32(_mm512_castps_si512(v), 16);
     _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), _mm512_cvtepi32_epi16(halves));
@@ -118,8 +118,8 @@ struct Avx512 {
                         _mm512_cvtps_ph(v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
   }
 
-  // 8-bit floats with kMantissa bits of mantissa whose smallest normal number is 2^kMinExponent; numbers past
-  // `largest` become that one. The arithmetic is that of tensor/dtype.cc.
+  // 8-bit floats with kMantissa bits of mantissa whose smallest normal number is 2^kMinExponent; values
+  // larger than `largest` saturate. The arithmetic is that of tensor/dtype.cc.
   template <int kMantissa, int kMinExponent>
   static void store_f8(uint8_t* p, F v, float largest) {
     constexpr int kDropped = 23 - kMantissa;
@@ -139,7 +139,7 @@ struct Avx512 {
         _mm512_and_si512(_mm512_srli_epi32(_mm512_castps_si512(v), 24), _mm512_set1_epi32(0x80));
     _mm_storeu_si128(reinterpret_cast<__m128i*>(p), _mm512_cvtepi32_epi8(_mm512_or_si512(code, sign)));
   }
-  // To nearest even; what does not fit becomes the nearest that does.
+  // To nearest even; values out of range saturate.
   static __m128i to_i8(F v) { return _mm512_cvtsepi32_epi8(_mm512_cvtps_epi32(v)); }
   static void store_i8(int8_t* p, F v) { _mm_storeu_si128(reinterpret_cast<__m128i*>(p), to_i8(v)); }
 
@@ -170,7 +170,7 @@ struct Avx512 {
       t[i + 2] = unpack_pairs(u[i + 1], u[i + 3], false);
       t[i + 3] = unpack_pairs(u[i + 1], u[i + 3], true);
     }
-    // Now row 4 g + c holds, in its quarter q, column 4 q + c of rows 4 g .. 4 g + 3.
+    // Row 4 g + c now contains, in quarter q, column 4 q + c of rows 4 g to 4 g + 3.
     QUIRE_UNROLL
     for (int c = 0; c < 4; ++c) {
       const F even_low = _mm512_shuffle_f32x4(t[c], t[4 + c], 0x88);  // quarters 0, 2
@@ -205,7 +205,7 @@ struct Avx512 {
 
  private:
   static M first(int64_t n) { return static_cast<M>(n >= 16 ? 0xffffU : n <= 0 ? 0U : (1U << n) - 1U); }
-  // bfloat16 in the high half of each lane; the low half is of no use.
+  // bfloat16 in the high half of each lane; the low half is undefined.
   static __m512i round_bf16(F v) {
     const __m512i bits = _mm512_castps_si512(v);
     const __m512i odd = _mm512_and_si512(_mm512_srli_epi32(bits, 16), _mm512_set1_epi32(1));
@@ -220,9 +220,9 @@ struct Avx512 {
   }
   static __m128i load_128(const void* p) { return _mm_loadu_si128(static_cast<const __m128i*>(p)); }
   static __m128i load_128_part(const void* p, int64_t n) { return _mm_maskz_loadu_epi8(first(n), p); }
-  // e4m3 in the bits of a float16: its exponent and mantissa one below the other, the sign over them. Only
-  // for NaN, whose seven bits are all set, does adding one reach the sign: then the exponent's highest bit is
-  // set too, which makes a NaN of the float16.
+  // e4m3 in the bits of a float16: exponent and mantissa are shifted to their place, with the sign above.
+  // Adding one reaches the sign only for NaN, whose seven bits are all set; then the highest bit of the
+  // exponent is set, too, which gives a float16 NaN.
   static F widen_e4m3(__m128i v) {
     const __m256i shifted = _mm256_slli_epi16(_mm256_cvtepi8_epi16(v), 7);
     const __m256i next = _mm256_add_epi16(shifted, _mm256_set1_epi16(0x80));

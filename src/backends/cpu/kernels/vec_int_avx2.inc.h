@@ -1,5 +1,5 @@
-// Dot products of 8-bit numbers in ymm registers: 8 columns, four k's in each lane. Behind vec_avx2.inc.h;
-// the interface is that of vec_int_avx512.inc.h.
+// Dot products of 8-bit integers in ymm registers: 8 columns, four elements along K per lane. Included after
+// vec_avx2.inc.h; the interface is that of vec_int_avx512.inc.h.
 
 struct IntAvx2 {
   using V = Avx2;
@@ -7,7 +7,7 @@ struct IntAvx2 {
   static constexpr int kLanes = 8;
   static constexpr int kFewRows = 1;
   static constexpr int kBlockRows = 4;
-  // Rows whose sums and results fit the registers together.
+  // Rows whose sums and results fit into the registers together.
   static constexpr int kRunRows = 2;
   static constexpr int kIntRows = 4;
   static constexpr int32_t kInt8Zero = 0;
@@ -21,11 +21,11 @@ struct IntAvx2 {
     return {_mm256_abs_epi8(w), w};
   }
   static W8 weights8(const uint8_t* p) { return weights8(load(p)); }
-  // Two products of at most 128 x 127 fit 16 bits; the weight's sign goes over to x.
+  // Two products of at most 128 x 127 fit into 16 bits; the sign of the weight is applied to x.
   static I dot(I sum, W8 w, I x) {
     return add_pairs(sum, _mm256_maddubs_epi16(w.size, _mm256_sign_epi8(x, w.sign)));
   }
-  // Codes of 4 bits, each in a byte.
+  // 4-bit weights, one per byte.
   struct W4 {
     __m256i v;
   };

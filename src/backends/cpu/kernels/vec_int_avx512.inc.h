@@ -1,21 +1,22 @@
-// Dot products of 8-bit numbers in zmm registers: 16 columns, four k's in each lane. Behind vec_avx512.inc.h.
+// Dot products of 8-bit integers in zmm registers: 16 columns, four elements along K per lane. Included after
+// vec_avx512.inc.h.
 
 struct IntAvx512 {
   using V = Avx512;
   using I = __m512i;
   static constexpr int kLanes = 16;
-  // Rows of a block that leave registers free for more than a sum for each result.
+  // Maximum number of rows per block for which the registers can hold two sums per result.
   static constexpr int kFewRows = 3;
-  // Rows of activations that lie together.
+  // Rows of activations that are interleaved.
   static constexpr int kBlockRows = 12;
-  // Rows whose sums and results fit the registers together, two registers of each.
+  // Rows whose sums and results fit into the registers together, two registers each.
   static constexpr int kRunRows = 6;
-  // Rows that are multiplied in one pass over a panel of whole numbers.
+  // Rows that are multiplied by a panel of integer weights at once.
   static constexpr int kIntRows = kRunRows;
-  // What stored codes of 8 bits are too large by for dot.
+  // Offset of stored 8-bit weights in dot.
   static constexpr int32_t kInt8Zero = 0;
 
-  // Codes of 8 bits in the form that dot takes.
+  // 8-bit weights in the form that dot takes.
   struct W8 {
     __m512i size;
     __mmask64 negative;
@@ -25,12 +26,12 @@ struct IntAvx512 {
     return {_mm512_abs_epi8(w), _mm512_movepi8_mask(w)};
   }
   static W8 weights8(const uint8_t* p) { return weights8(_mm512_loadu_si512(p)); }
-  // Two products of at most 128 x 127 fit 16 bits; the weight's sign goes over to x.
+  // Two products of at most 128 x 127 fit into 16 bits; the sign of the weight is applied to x.
   static I dot(I sum, W8 w, I x) {
-    const __m512i turned = _mm512_mask_sub_epi8(x, w.negative, _mm512_setzero_si512(), x);
-    return add_pairs(sum, _mm512_maddubs_epi16(w.size, turned));
+    const __m512i signed_x = _mm512_mask_sub_epi8(x, w.negative, _mm512_setzero_si512(), x);
+    return add_pairs(sum, _mm512_maddubs_epi16(w.size, signed_x));
   }
-  // Codes of 4 bits, each in a byte.
+  // 4-bit weights, one per byte.
   struct W4 {
     __m512i v;
   };
@@ -45,7 +46,7 @@ struct IntAvx512 {
   static I zero() { return _mm512_setzero_si512(); }
   static I set1(int32_t v) { return _mm512_set1_epi32(v); }
   static I add(I a, I b) { return _mm512_add_epi32(a, b); }
-  // Lanes of 16 bits in 32.
+  // Products of the 16-bit values in 32-bit lanes.
   static I mul16(I a, I b) { return _mm512_madd_epi16(a, b); }
   static I load_u8(const uint8_t* p) {
     return _mm512_cvtepu8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)));
@@ -56,7 +57,7 @@ struct IntAvx512 {
   static V::Narrow to_float(I v) { return _mm512_cvtepi32_ps(v); }
   static V::Narrow sub(V::Narrow a, V::Narrow b) { return _mm512_sub_ps(a, b); }
   static V::Narrow mul(V::Narrow a, V::Narrow b) { return _mm512_mul_ps(a, b); }
-  // Bytes kByte of the lanes.
+  // Byte kByte of each lane.
   template <int kByte>
   static I byte_of(I v) {
     return _mm512_and_si512(_mm512_srli_epi32(v, 8 * kByte), _mm512_set1_epi32(255));
@@ -64,7 +65,7 @@ struct IntAvx512 {
   static I load(const uint8_t* p) { return _mm512_loadu_si512(p); }
   static void store(uint8_t* p, I v) { _mm512_storeu_si512(p, v); }
 
-  // 16 lanes of four small whole numbers each: their bytes side by side.
+  // Packs 16 lanes of four small integers to bytes.
   static void store_bytes(uint8_t* p, V::F a, V::F b, V::F c, V::F d) {
     _mm512_storeu_si512(p, join_bytes(a, b, c, d));
   }

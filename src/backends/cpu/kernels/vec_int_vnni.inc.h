@@ -1,5 +1,5 @@
-// The same with the instruction that multiplies unsigned by signed bytes and adds four products to a lane,
-// without any limit in between.
+// Same, with the VNNI instruction that multiplies unsigned by signed bytes and adds four products to a lane
+// without intermediate saturation.
 
 struct IntVnni : IntAvx512 {
   static constexpr int32_t kInt8Zero = 128;
@@ -12,7 +12,7 @@ struct IntVnni : IntAvx512 {
   static I dot(I sum, W8 w, I x) { return add_products(sum, w.v, x); }
   static I dot(I sum, W4 w, I x) { return add_products(sum, w.v, x); }
 
-  // The lowest 16 bits of a lane in both of its halves, and arithmetic on these.
+  // The lowest 16 bits of a lane in both of its halves, and arithmetic on 16-bit halves.
   static I both_halves(I v) {
     return _mm512_or_si512(_mm512_slli_epi32(v, 16), _mm512_and_si512(v, set1(0xffff)));
   }
@@ -21,7 +21,7 @@ struct IntVnni : IntAvx512 {
   static I left16(I v) {
     return _mm512_slli_epi16(v, kCount);
   }
-  // Each byte times the factor of its lane, plus the bias, which must be 0 .. 255.
+  // Each byte times the scale of its lane plus the bias; results must be 0 to 255.
   static I scale_bytes(I codes, I factor, I bias) {
     const I even =
         _mm512_add_epi16(_mm512_mullo_epi16(_mm512_and_si512(codes, _mm512_set1_epi16(255)), factor), bias);
@@ -30,8 +30,8 @@ struct IntVnni : IntAvx512 {
   }
 
  private:
-  // By name and not by its intrinsic: for that GCC 12 keeps a copy of every sum of a block, and moves more
-  // registers than it multiplies.
+  // Inline assembly instead of the intrinsic: with the intrinsic, GCC 12 copies every sum of a block and
+  // spends more instructions on moves than on products.
   static I add_products(I sum, __m512i w, I x) {
     asm("vpdpbusd %2, %1, %0" : "+v"(sum) : "v"(w), "v"(x));
     return sum;

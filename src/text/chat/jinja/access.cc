@@ -16,8 +16,9 @@ Value unsafe_attribute(Heap& heap, const Value& object, std::string_view name) {
   auto* info = heap.create<UndefinedInfo>();
   const Value result = Value::of(info);
   info->error = ErrorClass::kSecurity;
-  info->hint = "access to attribute '" + std::string(name) + "' of '" + std::string(type_name(object)) +
-               "' object is unsafe.";
+  constexpr size_t kShown = 200;  // templates can create names of any length
+  info->hint = "access to attribute '" + std::string(name.substr(0, kShown)) + "' of '" +
+               std::string(type_name(object)) + "' object is unsafe.";
   return result;
 }
 
@@ -86,7 +87,7 @@ Value plain_attribute(Heap& heap, const Value& object, std::string_view name) {
   }
 }
 
-// Python's slice.indices: clamps the bounds to a sequence of `length` items.
+// Python's slice.indices: limits the bounds to a sequence of `length` items.
 struct Bounds {
   int64_t start, step, count;
 };
@@ -152,11 +153,11 @@ Value get_index(Heap& heap, const Value& object, int64_t index) {
   return result;
 }
 
-bool hashable(const Value& key) {
+bool hashable(Heap& heap, const Value& key) {
   if (key.is(Kind::kList) || key.is(Kind::kDict)) return false;
   if (!key.is(Kind::kTuple)) return true;
   try {
-    hash_value(key);
+    hash_value(heap, key);
     return true;
   } catch (const RenderError& error) {
     if (error.kind != ErrorClass::kType) throw;
@@ -234,19 +235,19 @@ int64_t to_index(const Value& value) {
   fail_type("'" + std::string(type_name(value)) + "' object cannot be interpreted as an integer");
 }
 
-bool contains(const Value& container, const Value& item) {
+bool contains(Heap& heap, const Value& container, const Value& item) {
   switch (container.kind()) {
     case Kind::kString:
       if (!item.is_string()) {
         fail_type("'in <string>' requires string as left operand, not " + std::string(type_name(item)));
       }
-      if (container.object()->heap != nullptr) container.object()->heap->step_bytes(container.str().size());
+      heap.step_bytes(container.str().size());
       return find_text(container.str(), item.str(), 0) != std::string_view::npos;
     case Kind::kList:
     case Kind::kTuple:
       for (const auto& own : container.items()) {
-        if (container.object()->heap != nullptr) container.object()->heap->step();
-        if (equal(own, item)) return true;
+        heap.step();
+        if (equal(heap, own, item)) return true;
       }
       return false;
     case Kind::kDict:
@@ -256,10 +257,10 @@ bool contains(const Value& container, const Value& item) {
     case Kind::kRange:
     case Kind::kDictView:
     case Kind::kIterator: {
-      Cursor cursor(*container.object()->heap, container);
+      Cursor cursor(heap, container);
       Value own;
       while (cursor.next(own)) {
-        if (equal(own, item)) return true;
+        if (equal(heap, own, item)) return true;
       }
       return false;
     }
@@ -306,7 +307,7 @@ Value get_attribute(Heap& heap, const Value& object, const Value& name) {
 Value get_item(Heap& heap, const Value& object, const Value& key) {
   if (object.is_undefined()) fail_undefined(object);
   if (object.is(Kind::kDict)) {
-    if (hashable(key)) {
+    if (hashable(heap, key)) {
       if (const Value* found = object.get<Dict>().find(key)) return *found;
     }
   } else if (key.is_integral() &&

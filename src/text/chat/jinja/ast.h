@@ -1,5 +1,5 @@
-// The parsed template: plain nodes owned by a Program, immutable once parsed and shared by every thread that
-// renders. Variables are resolved while parsing: a name is a slot in a frame some hops outward (see scope.h).
+// The parsed template: plain nodes owned by a Program, immutable after parsing and shared by all rendering
+// threads. Variables are resolved during parsing: a name is a slot in an enclosing frame (see scope.h).
 #pragma once
 
 #include <cstdint>
@@ -26,14 +26,14 @@ enum class ExprKind : uint8_t {
   kNamespaceRef,  // target of an assignment: name.attribute
   kAttribute,
   kSubscript,
-  kSlice,  // a[lower:upper:step]: first is a; items are the three bounds, null where absent
+  kSlice,  // a[lower:upper:step]: first is a; items are the three bounds, null if absent
   kCall,
-  kFilter,  // first is null in {% filter %} and {% set x | filter %}: the captured text
+  kFilter,  // first is null in {% filter %} and {% set x | filter %}, which use the captured text
   kTest,
   kNot,
   kAnd,
   kOr,
-  kConditional,  // first if second else third (third null: undefined)
+  kConditional,  // first if second else third; if third is null, undefined
   kCompare,      // items joined by ops
   kBinary,
   kNegate,
@@ -47,7 +47,8 @@ enum class ExprKind : uint8_t {
 enum class Operator : uint8_t { kAdd, kSub, kMul, kDiv, kFloorDiv, kMod, kPow };
 enum class Comparison : uint8_t { kEq, kNe, kLt, kLe, kGt, kGe, kIn, kNotIn };
 
-// Where a variable lives: `hops` frames outward, then `slot`. slot < 0: a name nobody refers to.
+// Location of a variable: the frame `hops` levels outward, and its slot. The slot is negative if the name is
+// unused.
 struct VariableRef {
   int hops = 0;
   int slot = -1;
@@ -63,11 +64,11 @@ struct CallArguments {
 struct Expr {
   ExprKind kind;
   Operator op = Operator::kAdd;
-  bool negated = false;  // of a test
+  bool negated = false;  // of tests: `is not`
   int line = 0;
-  int depth = 1;    // of the tree below, which bounds the recursion of an evaluation
-  Value value;      // the constant, or the name (of a variable, attribute, filter, test) as a string
-  Value attribute;  // of a kNamespaceRef
+  int depth = 1;    // depth of this subtree, which limits the recursion of an evaluation
+  Value value;      // the constant, or the name of a variable, attribute, filter or test as a string
+  Value attribute;  // name of the attribute in a kNamespaceRef
   VariableRef ref;
   Expr* first = nullptr;
   Expr* second = nullptr;
@@ -75,29 +76,30 @@ struct Expr {
   std::vector<Expr*> items;
   std::vector<Comparison> comparisons;
   CallArguments arguments;
-  FilterFunction filter = nullptr;  // null: no filter has this name, which matters only when it is used
+  FilterFunction filter =
+      nullptr;  // null if no filter has this name, which is an error only when it is executed
   TestFunction test = nullptr;
 };
 
-// The slots of a frame and how each is filled on entry.
+// The slots of a frame, and their initialization on entry.
 struct FrameLayout {
   enum class Action : uint8_t { kParameter, kContext, kAlias, kUndefined };
   struct Load {
     int slot;
     Action action;
     int context = 0;     // kContext: index into Program::context_names
-    VariableRef source;  // kAlias, seen from the frame itself
+    VariableRef source;  // kAlias, relative to the frame itself
   };
   int num_slots = 0;
-  std::vector<Load> loads;  // those that need something done: no parameters
+  std::vector<Load> loads;  // slots that need initialization; excludes parameters
 };
 
 struct MacroDefinition {
-  Value name;  // none for a call block
+  Value name;  // missing for a call block
   std::vector<Value> names;
-  std::vector<int> slots;       // of the parameters
+  std::vector<int> slots;       // slots of the parameters
   std::vector<Expr*> params;    // kName nodes, as parsed
-  std::vector<Expr*> defaults;  // of the last parameters
+  std::vector<Expr*> defaults;  // defaults of the last parameters
   std::vector<Stmt*> body;
   FrameLayout layout;
   int caller_slot = -1, kwargs_slot = -1, varargs_slot = -1;
@@ -121,7 +123,7 @@ enum class StmtKind : uint8_t {
 };
 
 struct Branch {
-  Expr* test;  // null: else
+  Expr* test;  // null for else
   std::vector<Stmt*> body;
 };
 
@@ -133,19 +135,19 @@ struct Stmt {
   int loop_slot = -1;
   std::string data;
   Expr* target = nullptr;
-  Expr* value = nullptr;       // what is set, iterated, called; the filter of a block
-  Expr* test = nullptr;        // of a for loop
+  Expr* value = nullptr;       // value that is set, iterated or called; filter of a block
+  Expr* test = nullptr;        // condition of a for loop
   std::vector<Expr*> outputs;  // kOutput; kWith: the values
   std::vector<Expr*> targets;  // kWith
   std::vector<Stmt*> body;
-  std::vector<Stmt*> otherwise;  // else of a for loop
+  std::vector<Stmt*> otherwise;  // else branch of a for loop
   std::vector<Branch> branches;  // kIf
   FrameLayout layout, else_layout, test_layout;
   MacroDefinition* macro = nullptr;
 };
 
 class Program {
-  // Declared before all that refers to them, so they outlive it.
+  // Declared before all references to them, so they outlive these.
   std::deque<Str> strings_;
   std::deque<BigInt> big_integers_;
 
@@ -168,7 +170,7 @@ class Program {
     return &stmts_.back();
   }
   MacroDefinition* macro() { return &macros_.emplace_back(); }
-  // A constant string; equal texts are one object, so names compare by address.
+  // A constant string. Equal strings are one object, so names are compared by address.
   Value intern(const std::string& text) {
     const auto found = interned_.find(text);
     if (found != interned_.end()) return Value::of(found->second);

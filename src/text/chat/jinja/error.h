@@ -1,4 +1,5 @@
-// What stops a rendering. Thrown inside the engine only; ChatTemplate::render turns it into a Failure.
+// The exception that ends a rendering. It does not leave the template engine: ChatTemplate::render converts
+// it to a Failure.
 #pragma once
 
 #include <string>
@@ -10,16 +11,22 @@ enum class ErrorClass {
   kRaised,     // the template called raise_exception
   kUndefined,  // an undefined value was used
   kType,
-  kValue,     // a value of the right type that does not fit (Python's ValueError, LookupError, ...)
-  kSecurity,  // what the sandbox forbids
+  kValue,     // the type is right but the value is not (Python's ValueError, LookupError, ...)
+  kSecurity,  // an operation that the sandbox forbids
   kRuntime,
-  kLimit,  // the template asks for too much time, memory or depth
+  kLimit,      // the template exceeds a limit on time, memory or depth
+  kCancelled,  // the caller cancelled the rendering
 };
+
+// Errors that always end the rendering, even if the template could ignore an error.
+inline bool ends_rendering(ErrorClass kind) {
+  return kind == ErrorClass::kLimit || kind == ErrorClass::kCancelled;
+}
 
 struct RenderError {
   ErrorClass kind = ErrorClass::kRuntime;
   std::string message;
-  int line = 0;  // of the template, 0: not yet known
+  int line = 0;  // line of the template; 0 = not known yet
 };
 
 [[noreturn]] inline void fail(ErrorClass kind, std::string message) {

@@ -1,5 +1,5 @@
-// The expressions of the interpreter. What eval() calls is kept out of line so that its own stack frame,
-// which each level of an expression costs, stays small.
+// Evaluation of expressions. Functions called by eval() are not inlined, so that its stack frame, which is
+// needed per level of an expression, stays small.
 #include "text/chat/jinja/interpreter.h"
 
 namespace quire::jinja {
@@ -87,6 +87,8 @@ QUIRE_OUT_OF_LINE Value Interpreter::eval_slice(const Expr& expr, Frame& frame) 
 }
 
 void Interpreter::eval_arguments(const CallArguments& from, Frame& frame, Arguments& to) {
+  // Constants are evaluated without counting a step.
+  heap_.step_items(from.positional.size() + from.keywords.size());
   to.positional.reserve(to.positional.size() + from.positional.size());
   for (const Expr* item : from.positional) to.positional.push_back(eval(*item, frame));
   if (from.star != nullptr) {
@@ -99,8 +101,9 @@ void Interpreter::eval_arguments(const CallArguments& from, Frame& frame, Argume
   if (!rest.is(Kind::kDict))
     fail_type("argument after ** must be a mapping, not " + std::string(type_name(rest)));
   for (const auto& [key, value] : rest.get<Dict>().entries) {
-    heap_.step(to.keywords.size() / 8 + 1);
     if (!key.is_string()) fail_type("keywords must be strings");
+    // The key is compared with all previous keywords.
+    heap_.step(to.keywords.size() / 8 * (key.str().size() / 64 + 1) + 1);
     for (const auto& given : to.keywords) {
       if (given.first.str() == key.str())
         fail_type("got multiple values for keyword argument '" + key.str() + "'");
@@ -109,13 +112,13 @@ void Interpreter::eval_arguments(const CallArguments& from, Frame& frame, Argume
   }
 }
 
-// `caller`: of a call block, else missing.
+// `caller`: of a call block, otherwise missing.
 QUIRE_OUT_OF_LINE Value Interpreter::eval_call(const Expr& expr, Frame& frame, const Value& caller) {
   const Expr& target = *expr.first;
   Value self, callee;
   const MethodDefinition* method = nullptr;
   if (target.kind == ExprKind::kAttribute) {
-    // The common case of a built-in method needs no object for the bound method.
+    // The common case of a built-in method needs no bound method object.
     self = eval(*target.first, frame);
     if (self.is_undefined()) fail_undefined(self);
     method = find_method(self, target.value.str());
@@ -159,23 +162,24 @@ QUIRE_OUT_OF_LINE Value Interpreter::eval_test(const Expr& expr, Frame& frame) {
 QUIRE_OUT_OF_LINE Value Interpreter::eval_compare(const Expr& expr, Frame& frame) {
   Value left = eval(*expr.items[0], frame);
   for (size_t i = 0; i < expr.comparisons.size(); ++i) {
+    heap_.step();
     Value right = eval(*expr.items[i + 1], frame);
     bool holds = false;
     switch (expr.comparisons[i]) {
       case Comparison::kEq:
-        holds = equal(left, right);
+        holds = equal(heap_, left, right);
         break;
       case Comparison::kNe:
-        holds = !equal(left, right);
+        holds = !equal(heap_, left, right);
         break;
       case Comparison::kIn:
-        holds = contains(right, left);
+        holds = contains(heap_, right, left);
         break;
       case Comparison::kNotIn:
-        holds = !contains(right, left);
+        holds = !contains(heap_, right, left);
         break;
       default:
-        holds = ordered(left, right, expr.comparisons[i]);
+        holds = ordered(heap_, left, right, expr.comparisons[i]);
     }
     if (!holds) return Value::boolean(false);
     left = std::move(right);

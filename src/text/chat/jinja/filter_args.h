@@ -1,4 +1,4 @@
-// Small helpers that filters, tests and methods share.
+// Helper functions for filters, tests and methods.
 #pragma once
 
 #include <string>
@@ -7,6 +7,9 @@
 
 namespace quire::jinja {
 
+// Looking up the class of a character costs as much as copying this many bytes.
+inline constexpr size_t kClassCost = 8;
+
 inline int64_t integer_or(const Value& value, int64_t fallback) {
   return value.is_missing() ? fallback : to_index(value);
 }
@@ -14,7 +17,7 @@ inline bool truth_or(const Value& value, bool fallback) {
   return value.is_missing() ? fallback : truthy(value);
 }
 
-// Text that the template asked to be `count` characters long: fails instead of allocating too much.
+// Checks the length of text requested by a template; fails instead of allocating too much.
 inline size_t checked_size(Heap& heap, int64_t count) {
   const auto size = static_cast<size_t>(count < 0 ? 0 : count);
   heap.require(size);
@@ -22,7 +25,7 @@ inline size_t checked_size(Heap& heap, int64_t count) {
   return size;
 }
 
-// The value as text, as jinja2's soft_str: a string stays the one it is.
+// The value as text, like jinja2's soft_str; strings are returned unchanged.
 inline Value soft_string(Interpreter& interpreter, const Value& value) {
   return value.is_string() ? value : interpreter.heap().string(str_of(interpreter.heap(), value));
 }
@@ -34,7 +37,7 @@ inline Value string_like(Heap& heap, const Value& like, std::string text) {
   return result;
 }
 
-// The text of a value that must be a string.
+// The text of a value, which must be a string.
 inline const std::string& need_string(const Value& value, std::string_view what) {
   if (value.is_undefined()) fail_undefined(value);
   if (!value.is_string()) fail_type(std::string(what) + " must be str, not " + std::string(type_name(value)));

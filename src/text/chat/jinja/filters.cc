@@ -1,4 +1,4 @@
-// The table of filters, and those that are neither about text nor about sequences.
+// The table of filters, and the filters for values other than text and sequences.
 #include "text/chat/jinja/filters.h"
 
 #include <algorithm>
@@ -48,7 +48,7 @@ Value filter_default(Interpreter& interpreter, Arguments& args) {
   return a[0];
 }
 
-Value filter_float(Interpreter&, Arguments& args) {
+Value filter_float(Interpreter& interpreter, Arguments& args) {
   static constexpr std::string_view kNames[] = {"value", "default"};
   Value a[2];
   bind_values("float", args, kNames, 1, a);
@@ -58,6 +58,7 @@ Value filter_float(Interpreter&, Arguments& args) {
   if (a[0].is(Kind::kBigInt)) return Value::real(std::strtod(a[0].get<BigInt>().digits.c_str(), nullptr));
   if (a[0].is_undefined()) fail_undefined(a[0]);
   if (!a[0].is_string()) return fallback;
+  interpreter.heap().step_bytes(a[0].str().size() * kClassCost);
   const auto parsed = parse_float(a[0].str());
   return parsed ? Value::real(*parsed) : fallback;
 }
@@ -82,6 +83,7 @@ Value filter_int(Interpreter& interpreter, Arguments& args) {
     return std::isnan(a[0].as_float()) ? fallback : truncate_float(interpreter.heap(), a[0].as_float());
   }
   if (!a[0].is_string()) return fallback;
+  interpreter.heap().step_bytes(a[0].str().size() * kClassCost * 2);
   const int64_t base = integer_or(a[2], 10);
   if (const Value parsed = parse_integer(interpreter.heap(), a[0].str(), base); !parsed.is_missing())
     return parsed;
@@ -90,7 +92,7 @@ Value filter_int(Interpreter& interpreter, Arguments& args) {
   return truncate_float(interpreter.heap(), *real);
 }
 
-// round(x, digits) of Python: the decimal expansion is exact, halves go to even.
+// Python's round(x, digits): uses the exact decimal expansion and rounds halves to even.
 double round_to(double value, int64_t digits) {
   if (!std::isfinite(value) || digits > 300) return value;
   if (digits < -300) return 0 * value;
@@ -148,7 +150,8 @@ Value filter_filesizeformat(Interpreter& interpreter, Arguments& args) {
   } else if (a[0].is_integral()) {
     bytes = static_cast<double>(a[0].as_int());
   } else {
-    const auto parsed = parse_float(need_string(a[0], "the size"));
+    interpreter.heap().step_bytes(need_string(a[0], "the size").size() * kClassCost);
+    const auto parsed = parse_float(a[0].str());
     if (!parsed) fail_value("could not convert string to float");
     bytes = *parsed;
   }
@@ -169,7 +172,7 @@ Value filter_filesizeformat(Interpreter& interpreter, Arguments& args) {
   return heap.string(std::string(buffer.data(), static_cast<size_t>(n)) + prefix);
 }
 
-// transformers' own tojson: json.dumps, without escaping for HTML.
+// tojson of transformers: json.dumps without HTML escaping.
 Value filter_tojson(Interpreter& interpreter, Arguments& args) {
   static constexpr std::string_view kNames[] = {"x", "ensure_ascii", "indent", "separators", "sort_keys"};
   Value a[5];

@@ -13,15 +13,15 @@ struct FilterDefinition {
   FilterFunction function;
 };
 
-// Null when there is none.
+// Null if there is none.
 FilterFunction find_filter(std::string_view name);
 
-// The parts of the table: of strings, of sequences, of numbers and the rest.
+// The parts of the table: filters of strings, of sequences, and of numbers and other values.
 std::span<const FilterDefinition> string_filters();
 std::span<const FilterDefinition> sequence_filters();
 std::span<const FilterDefinition> value_filters();
 
-// item.attribute by a dotted path, as the `attribute` argument of filters gives it.
+// item.attribute for a dotted path, like the `attribute` argument of filters.
 Value get_path(Interpreter& interpreter, Value item, const Value& path);
 
 }  // namespace quire::jinja

@@ -19,7 +19,7 @@ std::string pad(Heap& heap, std::string_view text, const FormatSpec& spec, char 
   const size_t length = utf8_length(text);
   const size_t width = static_cast<size_t>(spec.width);
   if (spec.width <= 0 || length >= width) return std::string(text);
-  if (spec.width > kMostWidth) fail_value("Too many decimal digits in format string");
+  if (spec.width > kMaxWidth) fail_value("Too many decimal digits in format string");
   const size_t missing = width - length;
   heap.require(missing * 4 + text.size());
   heap.step_bytes(missing);
@@ -41,19 +41,20 @@ std::string group_digits(std::string_view digits, char separator, size_t size) {
   return out;
 }
 
-// Zeros that fill the width count among the digits that are grouped.
-std::string grouped(const FormatSpec& spec, std::string digits, size_t others, size_t size) {
+// Zeros that fill the width are grouped like other digits.
+std::string grouped(Heap& heap, const FormatSpec& spec, std::string digits, size_t others, size_t size) {
   if (spec.grouping == '\0') return digits;
+  heap.step_bytes(digits.size() + static_cast<size_t>(std::max<int64_t>(spec.width, 0)));
   std::string out = group_digits(digits, spec.grouping, size);
-  if (spec.fill != U'0' || spec.align != '=' || spec.width > kMostWidth) return out;
+  if (spec.fill != U'0' || spec.align != '=' || spec.width > kMaxWidth) return out;
   const size_t wanted =
       spec.width > static_cast<int64_t>(others) ? static_cast<size_t>(spec.width) - others : 0;
-  while (out.size() < wanted) {
-    digits.insert(0, "0");
-    out = digits.size() < wanted / 2 ? digits : group_digits(digits, spec.grouping, size);
-    if (digits.size() < wanted / 2) digits.insert(0, wanted / 2 - digits.size(), '0');
-  }
-  return out;
+  // The smallest number of digits that fills the width together with their separators.
+  size_t count = wanted / (size + 1) * size;
+  while (count + (count == 0 ? 0 : (count - 1) / size) < wanted) ++count;
+  if (count <= digits.size()) return out;
+  digits.insert(0, count - digits.size(), '0');
+  return group_digits(digits, spec.grouping, size);
 }
 
 std::string sign_of(bool minus, char sign) {
@@ -92,13 +93,13 @@ std::string format_integer(Heap& heap, const Value& value, const FormatSpec& spe
   }
   bool minus = false;
   std::string digits = integer_digits(value, type, minus);
-  if (spec.least_digits > kMostWidth) fail_value("precision too big");
-  if (static_cast<int64_t>(digits.size()) < spec.least_digits) {
-    digits.insert(0, static_cast<size_t>(spec.least_digits) - digits.size(), '0');
+  if (spec.min_digits > kMaxWidth) fail_value("precision too big");
+  if (static_cast<int64_t>(digits.size()) < spec.min_digits) {
+    digits.insert(0, static_cast<size_t>(spec.min_digits) - digits.size(), '0');
   }
   std::string head = sign_of(minus, spec.sign);
   if (spec.alternate && type != 'd') head += std::string("0") + type;
-  const std::string text = head + grouped(spec, digits, head.size(), type == 'd' ? 3 : 4);
+  const std::string text = head + grouped(heap, spec, digits, head.size(), type == 'd' ? 3 : 4);
   return pad(heap, text, spec, spec.align == '\0' ? '>' : spec.align, head.size());
 }
 
@@ -107,7 +108,7 @@ std::string printf_double(char type, bool alternate, int precision, double value
       '%', alternate ? '#' : '.', alternate ? '.' : '*', alternate ? '*' : type, alternate ? type : '\0',
       '\0'};
   std::vector<char> buffer(static_cast<size_t>(precision) + 400);
-  // The format is one of a few made here from a checked letter.
+  // The format is built from a checked letter.
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wformat-nonliteral"
   const int n = std::snprintf(buffer.data(), buffer.size(), format, precision, value);
@@ -115,14 +116,14 @@ std::string printf_double(char type, bool alternate, int precision, double value
   return {buffer.data(), static_cast<size_t>(n)};
 }
 
-// Digits of a positive, finite number without sign.
+// The digits of a positive, finite number without sign.
 std::string float_digits(double value, const FormatSpec& spec) {
-  if (spec.precision > kMostPrecision) fail_value("precision too big");
+  if (spec.precision > kMaxPrecision) fail_value("precision too big");
   const int precision = spec.precision < 0 ? 6 : static_cast<int>(spec.precision);
   switch (spec.type) {
     case '\0': {
       if (spec.precision < 0) return repr_float(value);
-      // Like g, but with a digit after the point, and scientific already where no digit is left for it.
+      // Like g, but with at least one digit after the point, and scientific notation earlier.
       const int digits = precision == 0 ? 1 : precision;
       const std::string scientific = printf_double('e', false, digits - 1, value);
       const size_t e = scientific.find('e');
@@ -163,7 +164,7 @@ std::string format_real(Heap& heap, double value, const FormatSpec& spec) {
     text = float_digits(std::fabs(value), spec);
     const size_t whole = std::min(text.find_first_not_of("0123456789"), text.size());
     const std::string tail = text.substr(whole);
-    text = grouped(spec, text.substr(0, whole), head.size() + tail.size(), 3) + tail;
+    text = grouped(heap, spec, text.substr(0, whole), head.size() + tail.size(), 3) + tail;
   }
   return pad(heap, head + text, spec, spec.align == '\0' ? '>' : spec.align, head.size());
 }
@@ -199,15 +200,15 @@ FormatSpec parse_format_spec(std::string_view text, bool of_string) {
     if (spec.align == '\0' && !of_string) spec.align = '=';
     ++at;
   }
-  const auto number = [&](int64_t most) {
+  const auto number = [&](int64_t max_value) {
     int64_t value = 0;
     for (; peek() >= '0' && peek() <= '9'; ++at) {
       value = value * 10 + static_cast<int64_t>(peek() - '0');
-      if (value > most) fail_value("Too many decimal digits in format string");
+      if (value > max_value) fail_value("Too many decimal digits in format string");
     }
     return value;
   };
-  spec.width = number(kMostWidth);
+  spec.width = number(kMaxWidth);
   if (peek() == ',' || peek() == '_') {
     spec.grouping = static_cast<char>(points[at++]);
     if (of_string) fail_value(std::string("Cannot specify '") + spec.grouping + "' with 's'.");
@@ -215,7 +216,7 @@ FormatSpec parse_format_spec(std::string_view text, bool of_string) {
   if (peek() == '.') {
     ++at;
     if (peek() < '0' || peek() > '9') fail_value("Format specifier missing precision");
-    spec.precision = number(kMostWidth);
+    spec.precision = number(kMaxWidth);
   }
   if (at + 1 < points.size()) fail_value("Invalid format specifier");
   if (at < points.size()) {
@@ -247,7 +248,11 @@ std::string format_number(Heap& heap, const Value& value, const FormatSpec& spec
 
 std::string ascii_of(Heap& heap, const Value& value) {
   std::string out;
-  for (const char32_t c : to_code_points(repr_of(heap, value))) {
+  const std::string repr = repr_of(heap, value);
+  constexpr size_t kLongestEscape = 10;
+  heap.require(repr.size() * kLongestEscape);
+  heap.step_bytes(repr.size() * kLongestEscape);
+  for (const char32_t c : to_code_points(repr)) {
     if (c < 128) {
       out += static_cast<char>(c);
       continue;

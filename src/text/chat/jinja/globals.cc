@@ -6,7 +6,7 @@
 namespace quire::jinja {
 namespace {
 
-constexpr int64_t kMaxRange = 100000;  // jinja2's sandbox allows no longer one
+constexpr int64_t kMaxRange = 100000;  // limit of jinja2's sandbox
 
 Value call_range(Interpreter& interpreter, Arguments& args) {
   static constexpr std::string_view kNames[] = {"start", "stop", "step"};
@@ -106,7 +106,7 @@ Value call_strftime_now(Interpreter& interpreter, Arguments& args) {
   bind_values("strftime_now", args, kNames, 1, a);
   const auto& format = need_string(a[0], "the format");
   Heap& heap = interpreter.heap();
-  // A directive of two characters may become about fifty.
+  // A directive of two characters can expand to about fifty.
   heap.require(format.size() * 32);
   heap.step_bytes(format.size() * 64);
   auto text = format_time(interpreter.now(), format);

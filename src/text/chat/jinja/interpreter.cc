@@ -16,7 +16,7 @@ struct Interpreter::Depth {
   Interpreter& interpreter;
 };
 
-// Collects what is written while it lives.
+// Captures the output during its lifetime.
 struct Interpreter::Capture {
   explicit Capture(Interpreter& i) : interpreter(i), outer(i.out_) { interpreter.out_ = &text; }
   ~Capture() {
@@ -63,6 +63,7 @@ Value Interpreter::new_frame(const FrameLayout& layout, Frame* parent) {
   frame->parent = parent;
   if (parent != nullptr) frame->parent_reference = Value::of(parent);
   heap_.grow(*frame, static_cast<size_t>(layout.num_slots) * sizeof(Value));
+  heap_.step_items(static_cast<size_t>(layout.num_slots));
   frame->slots.resize(static_cast<size_t>(layout.num_slots));
   enter(layout, *frame);
   return reference;
@@ -70,6 +71,7 @@ Value Interpreter::new_frame(const FrameLayout& layout, Frame* parent) {
 
 void Interpreter::enter(const FrameLayout& layout, Frame& frame) {
   using Action = FrameLayout::Action;
+  heap_.step_items(layout.loads.size());
   for (const auto& load : layout.loads) {
     Value& slot = frame.slots[static_cast<size_t>(load.slot)];
     if (load.action == Action::kContext) {
@@ -185,6 +187,7 @@ Interpreter::Flow Interpreter::exec(const Stmt& stmt, Frame& frame) {
 
 Interpreter::Flow Interpreter::exec_if(const Stmt& stmt, Frame& frame) {
   for (const auto& branch : stmt.branches) {
+    heap_.step();
     if (branch.test == nullptr || truthy(eval(*branch.test, frame))) return exec(branch.body, frame);
   }
   return Flow::kNormal;
@@ -256,7 +259,7 @@ void Interpreter::run_loop(const Stmt& stmt, const Value& items, const Value& ou
   Frame& inner = frame.get<Frame>();
   const bool completed = stmt.uses_loop || stmt.test != nullptr ? run_stateful_loop(stmt, items, inner, depth)
                                                                 : run_plain_loop(stmt, items, inner);
-  // A macro that outlives the loop finds its variables gone.
+  // Macros that outlive the loop do not keep its variables.
   if (!stmt.recursive || !stmt.otherwise.empty()) {
     for (auto& slot : inner.slots) slot = Value();
   }
@@ -266,7 +269,7 @@ void Interpreter::run_loop(const Stmt& stmt, const Value& items, const Value& ou
   }
 }
 
-// Both return whether some iteration reached the end of the body: that is what decides about `else`.
+// Both return whether an iteration reached the end of the body, which determines whether `else` is executed.
 bool Interpreter::run_plain_loop(const Stmt& stmt, const Value& items, Frame& inner) {
   bool completed = false;
   Cursor cursor(heap_, items);

@@ -1,4 +1,4 @@
-// Executes a Program. One Interpreter serves one rendering on one thread; the Program is shared and not
+// Executes a Program. An Interpreter is used for one rendering on one thread; the Program is shared and not
 // changed.
 #pragma once
 
@@ -10,17 +10,17 @@
 
 namespace quire::jinja {
 
-// The deepest nesting of statements, expressions and macro calls while rendering, chosen so that the C++
-// stack it needs stays below 1 MiB (measured by a test).
+// Maximum nesting of statements, expressions and macro calls during rendering. With this limit the C++ stack
+// usage stays below 1 MiB (measured by a test).
 inline constexpr int kMaxDepth = 900;
 
 class Interpreter {
  public:
-  // `context` has the value of each of program.context_names, missing where it is not defined.
+  // `context` contains the value of each of program.context_names; missing if it is not defined.
   Interpreter(const Program& program, Heap& heap, const LocalTime& now, std::vector<Value> context)
       : program_(program), heap_(heap), now_(now), context_(std::move(context)) {}
 
-  // The rendered text. Throws RenderError.
+  // Returns the rendered text. Throws RenderError.
   std::string run();
 
   Heap& heap() { return heap_; }
@@ -28,17 +28,17 @@ class Interpreter {
   int line() const { return line_; }
 
   Value call(const Value& callee, Arguments& args);
-  // By name, as map and select do; `name` need not be a string.
+  // Calls a filter or test by name, like map and select; `name` need not be a string.
   Value apply_filter(const Value& name, Arguments& args);
   bool apply_test(const Value& name, Arguments& args);
-  // loop(items) inside of a recursive loop.
+  // loop(items) in a recursive loop.
   Value recurse(LoopState& loop, Arguments& args);
-  // Whether an item passes the condition of the loop.
+  // Whether an item satisfies the condition of the loop.
   bool passes(const LoopState& loop, const Value& item);
 
  private:
   enum class Flow { kNormal, kBreak, kContinue };
-  struct Depth;  // counts one level while it lives, and throws when there are too many
+  struct Depth;  // counts one level during its lifetime, and throws at the limit
   struct Capture;
 
   Flow exec(const std::vector<Stmt*>& body, Frame& frame);
@@ -49,7 +49,7 @@ class Interpreter {
   Flow exec_capture(const Stmt& stmt, Frame& frame);
   void exec_set(const Stmt& stmt, Frame& frame);
   void exec_call_block(const Stmt& stmt, Frame& frame);
-  // Runs a loop over `items`; the break or continue in it ends there.
+  // Runs a loop over `items`; break and continue end here.
   void run_loop(const Stmt& stmt, const Value& items, const Value& outer, int64_t depth);
   bool run_plain_loop(const Stmt& stmt, const Value& items, Frame& inner);
   bool run_stateful_loop(const Stmt& stmt, const Value& items, Frame& inner, int64_t depth);
@@ -89,7 +89,7 @@ class Interpreter {
   LocalTime now_;
   std::vector<Value> context_;
   std::string* out_ = nullptr;
-  Value captured_;  // the text of a filter or set block, until its first filter takes it
+  Value captured_;  // captured text of a filter or set block, until its first filter takes it
   int depth_ = 0;
   int line_ = 0;
 };

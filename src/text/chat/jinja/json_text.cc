@@ -182,11 +182,13 @@ class JsonWriter {
 
   void write_dict(const Dict& dict, int depth) {
     std::vector<const Dict::Entry*> entries;
+    heap_.step_items(dict.entries.size());
     entries.reserve(dict.entries.size());
     for (const auto& entry : dict.entries) entries.push_back(&entry);
     if (style_.sort_keys) {
-      std::stable_sort(entries.begin(), entries.end(), [](const Dict::Entry* a, const Dict::Entry* b) {
-        return ordered(a->first, b->first, Comparison::kLt);
+      std::stable_sort(entries.begin(), entries.end(), [this](const Dict::Entry* a, const Dict::Entry* b) {
+        heap_.step();
+        return ordered(heap_, a->first, b->first, Comparison::kLt);
       });
     }
     out += '{';

@@ -1,4 +1,4 @@
-// JSON in and out of a template: the values of a request become Values, and tojson is Python's json.dumps.
+// JSON input and output: conversion of request values to Values, and tojson, which is Python's json.dumps.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -8,19 +8,19 @@
 
 namespace quire::jinja {
 
-// Throws a limit error when the JSON is nested too deeply.
+// Throws a limit error if the JSON is nested too deeply.
 Value from_json(Heap& heap, const nlohmann::ordered_json& json);
 
 struct JsonStyle {
   bool ensure_ascii = false;
   bool sort_keys = false;
   bool indented = false;
-  std::string indent;  // of one level, when indented
+  std::string indent;  // indentation per level, if indented
   std::string item_separator = ", ";
   std::string key_separator = ": ";
 };
 
-// Type error for what JSON cannot hold.
+// Throws a type error for values that JSON cannot represent.
 std::string to_json(Heap& heap, const Value& value, const JsonStyle& style);
 
 }  // namespace quire::jinja

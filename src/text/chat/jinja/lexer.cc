@@ -15,7 +15,7 @@ constexpr std::string_view kOperators[] = {"//", "**", "==", "!=", ">=", "<=", "
                                            "*",  "%",  "~",  "[",  "]",  "(",  ")", "{", "}",
                                            ">",  "<",  "=",  ".",  ":",  "|",  ",", ";"};
 
-// jinja2 knows \n, \r\n and \r as ends of lines, and drops one at the very end.
+// Like jinja2, accepts \n, \r\n and \r as line ends, and removes one at the end of the template.
 std::string normalize_newlines(std::string_view source) {
   std::string out;
   out.reserve(source.size());
@@ -55,7 +55,7 @@ class Lexer {
     return token;
   }
 
-  // Moves to `end`, counting lines.
+  // Advances to `end` and counts lines.
   void advance(size_t end) {
     line_ += static_cast<int>(std::count(text_.begin() + static_cast<ptrdiff_t>(at_),
                                          text_.begin() + static_cast<ptrdiff_t>(end), '\n'));
@@ -72,8 +72,8 @@ class Lexer {
     return at;
   }
 
-  // The end of "%}" with what it swallows (a newline, or all white space after "-%}"), or 0 when there is
-  // none here.
+  // The end of "%}" including the white space that it removes (a newline, or all white space for "-%}"); 0 if
+  // there is none at this position.
   size_t block_end(size_t at) const {
     if (looking_at("-%}", at)) return skip_space(at + 3);
     if (looking_at("+%}", at)) return at + 3;
@@ -81,8 +81,8 @@ class Lexer {
     return peek(at + 2) == '\n' ? at + 3 : at + 2;
   }
 
-  // The text from at_ to `end`, before a tag whose sign is `sign`; `lstrip`: lstrip_blocks applies to the
-  // tag.
+  // Adds the text from at_ to `end`, which precedes a tag with the given sign. lstrip: lstrip_blocks applies
+  // to the tag.
   void data_before(size_t end, char sign, bool lstrip) {
     std::string_view data = text_.substr(at_, end - at_);
     if (sign == '-') {
@@ -98,7 +98,7 @@ class Lexer {
     advance(end);
   }
 
-  // Position after "raw ... %}" when the tag whose "{%" is at `at` is a raw tag, else 0.
+  // If the tag at `at` is a raw tag, the position after "raw ... %}", otherwise 0.
   size_t raw_begin(size_t at) const {
     size_t p = at + 2;
     if (peek(p) == '-' || peek(p) == '+') ++p;
@@ -176,7 +176,7 @@ class Lexer {
     throw SyntaxError{"expected '{% endraw %}', the end of the raw block that starts here", line};
   }
 
-  // Tokens up to the end of a {{ or {% tag, or to the end of the template.
+  // Reads tokens up to the end of a {{ or {% tag, or of the template.
   void expression_tokens(bool variable) {
     std::vector<char> brackets;
     while (at_ < text_.size()) {
@@ -229,7 +229,7 @@ class Lexer {
     advance(end);
   }
 
-  // Digits with single underscores between them; returns the end.
+  // The end of digits with single underscores between them.
   template <typename Accept>
   size_t digits(size_t at, Accept accept) const {
     while (accept(peek(at)) || (peek(at) == '_' && accept(peek(at + 1)))) ++at;
@@ -246,7 +246,7 @@ class Lexer {
       const size_t sign = peek(end + 1) == '+' || peek(end + 1) == '-' ? 1 : 0;
       if (decimal(peek(end + 1 + sign))) end = digits(end + 1 + sign, decimal);
     }
-    // ".5.1": what follows a dot is an index, not a fraction.
+    // ".5.1": the text after a dot is an index, not a fraction.
     const bool after_dot = at_ > 0 && text_[at_ - 1] == '.';
     if (end > whole && !after_dot) return real(end);
     integer(whole);
@@ -303,7 +303,7 @@ class Lexer {
     advance(end + 1);
   }
 
-  // Python's "unicode-escape".
+  // Python's "unicode-escape" codec.
   std::string unescape(std::string_view body) const {
     std::string out;
     for (size_t i = 0; i < body.size();) {
@@ -338,8 +338,8 @@ class Lexer {
     return out;
   }
 
-  // The reference escapes characters outside of ASCII before it looks at backslashes, so one after a
-  // backslash stays as the text of its own escape.
+  // The reference escapes non-ASCII characters before it processes backslashes, so such a character after a
+  // backslash becomes the text of its own escape.
   static void append_unknown(std::string& out, char32_t c) {
     if (c < 128) {
       out += static_cast<char>(c);
@@ -361,7 +361,7 @@ class Lexer {
                         line_};
     }
     if (code > 0x10FFFF || (code >= 0xD800 && code < 0xE000)) {
-      throw SyntaxError{"an escape of a string names no character", line_};
+      throw SyntaxError{"an escape in a string is not a valid character", line_};
     }
     return code;
   }

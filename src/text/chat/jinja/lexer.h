@@ -1,5 +1,5 @@
-// Cuts a template into tokens the way jinja2 does with trim_blocks and lstrip_blocks on: white space control
-// is applied here, comments and raw blocks are resolved here. Template text comes out as kData tokens.
+// Splits a template into tokens like jinja2 with trim_blocks and lstrip_blocks. White space control, comments
+// and raw blocks are handled here. Template text is returned as kData tokens.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@
 
 namespace quire::jinja {
 
-// A template that cannot be parsed. ChatTemplate::parse adds the origin and throws quire::Error.
+// A syntax error in a template. ChatTemplate::parse adds the origin and throws quire::Error.
 struct SyntaxError {
   std::string message;
   int line;
@@ -34,17 +34,16 @@ enum class TokenKind : uint8_t {
 struct Token {
   TokenKind kind = TokenKind::kEnd;
   int line = 1;
-  std::string
-      text;  // data, the name, the string's value, the operator, the digits of an integer (decimal or 0x...)
+  std::string text;  // data, name, value of a string, operator, or digits of an integer (decimal or 0x...)
   double real = 0;
   int64_t integer = 0;
-  bool big = false;  // the integer has more than 63 bits; `text` has its decimal digits
+  bool big = false;  // the integer has more than 63 bits; `text` contains its decimal digits
 };
 
 // Throws SyntaxError.
 std::vector<Token> tokenize(std::string_view source);
 
-// How messages name a token or a kind of token.
+// Descriptions of tokens and token kinds for messages.
 std::string describe(const Token& token);
 std::string describe(TokenKind kind);
 

@@ -1,4 +1,4 @@
-// The methods of everything but str, and their lookup.
+// Methods of all types except str, and method lookup.
 #include "text/chat/jinja/methods.h"
 
 #include <algorithm>
@@ -50,7 +50,7 @@ Value list_count(Interpreter& interpreter, const Value& self, Arguments& args) {
   int64_t count = 0;
   Cursor cursor(interpreter.heap(), self);
   Value item;
-  while (cursor.next(item)) count += equal(item, a[0]) ? 1 : 0;
+  while (cursor.next(item)) count += equal(interpreter.heap(), item, a[0]) ? 1 : 0;
   return Value::integer(count);
 }
 
@@ -67,7 +67,7 @@ Value list_index(Interpreter& interpreter, const Value& self, Arguments& args) {
   Cursor cursor(interpreter.heap(), self);
   Value item;
   for (int64_t i = 0; cursor.next(item); ++i) {
-    if (i >= start && i < stop && equal(item, a[0])) return Value::integer(i);
+    if (i >= start && i < stop && equal(interpreter.heap(), item, a[0])) return Value::integer(i);
   }
   fail_value(repr_of(interpreter.heap(), a[0]) + " is not in list");
 }
@@ -100,7 +100,8 @@ Value loop_changed(Interpreter& interpreter, const Value& self, Arguments& args)
   if (!args.keywords.empty()) fail_type("changed() takes no keyword arguments");
   auto& loop = self.get<LoopState>();
   const Value now = interpreter.heap().list(args.positional, Kind::kTuple);
-  if (!loop.last_changed.is_missing() && equal(loop.last_changed, now)) return Value::boolean(false);
+  if (!loop.last_changed.is_missing() && equal(interpreter.heap(), loop.last_changed, now))
+    return Value::boolean(false);
   loop.last_changed = now;
   return Value::boolean(true);
 }
@@ -117,7 +118,7 @@ Value cycler_reset(Interpreter&, const Value& self, Arguments&) {
   return Value::none();
 }
 
-// Those without a function change their object: the sandbox forbids them.
+// Methods without a function would modify their object, which the sandbox forbids.
 constexpr MethodDefinition kDictMethods[] = {
     {"clear", nullptr},
     {"copy", dict_copy},

@@ -1,4 +1,4 @@
-// The parts of the table of methods.
+// The method tables of the types.
 #pragma once
 
 #include <span>

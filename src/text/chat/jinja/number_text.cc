@@ -16,7 +16,7 @@ bool digit(char c) {
   return c >= '0' && c <= '9';
 }
 
-// Drops underscores that stand between digits (`is_digit`); false when one stands elsewhere.
+// Removes underscores between digits (`is_digit`); returns false if there are others.
 template <typename IsDigit>
 bool drop_underscores(std::string& text, IsDigit is_digit) {
   for (size_t i = 0; i < text.size(); ++i) {
@@ -28,14 +28,14 @@ bool drop_underscores(std::string& text, IsDigit is_digit) {
   return true;
 }
 
-// Digits of other scripts count as theirs in ASCII.
+// Converts digits of other scripts to ASCII.
 std::string ascii_digits(std::string_view text) {
   std::string out;
   for (size_t at = 0; at < text.size();) {
     const auto c = decode_at(text, at);
     at += c.bytes;
     if (c.value >= 128 && is_decimal(c.value)) {
-      // Decimal digits come in runs of ten that start at a multiple of 16 or at 6 above one.
+      // Decimal digits come in runs of ten that start at a multiple of 16, or 6 above one.
       char32_t zero = c.value;
       while (c.value - zero < 9 && is_decimal(zero - 1)) --zero;
       out += static_cast<char>('0' + (c.value - zero));
@@ -97,9 +97,9 @@ Value parse_integer(Heap& heap, std::string_view raw, int64_t base) {
     return Value::integer(minus ? -static_cast<int64_t>(magnitude) : static_cast<int64_t>(magnitude));
   }
   if (base != 10) fail(ErrorClass::kLimit, "an integer does not fit in 64 bits");
-  constexpr size_t kMostDigits = 4300;  // Python's own limit
+  constexpr size_t kMaxDigits = 4300;  // the limit of Python
   text.erase(0, text.find_first_not_of('0'));
-  if (text.size() > kMostDigits) return {};
+  if (text.size() > kMaxDigits) return {};
   return Value::of(heap.create<BigInt>((minus ? "-" : "") + text));
 }
 

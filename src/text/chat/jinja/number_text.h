@@ -1,4 +1,4 @@
-// Numbers read from text by Python's rules.
+// Parsing of numbers according to Python's rules.
 #pragma once
 
 #include <optional>
@@ -8,9 +8,9 @@
 
 namespace quire::jinja {
 
-// float(text); nothing when it raises.
+// float(text); nullopt if it raises an error.
 std::optional<double> parse_float(std::string_view text);
-// int(text, base); missing when it raises. More than 63 bits make a BigInt (decimal digits only).
+// int(text, base); missing if it raises an error. More than 63 bits give a BigInt (decimal digits only).
 Value parse_integer(Heap& heap, std::string_view text, int64_t base);
 
 }  // namespace quire::jinja

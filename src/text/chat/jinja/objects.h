@@ -1,4 +1,4 @@
-// The callable and stateful objects of a rendering, and the tables of built-in functions and methods.
+// Callable and stateful objects of a rendering, and the tables of built-in functions and methods.
 #pragma once
 
 #include <string>
@@ -12,13 +12,13 @@ namespace quire::jinja {
 
 class Interpreter;
 
-// The arguments of a call, evaluated. For a filter or test the first positional one is the value it is
-// applied to.
+// The evaluated arguments of a call. For a filter or test, the first positional argument is the value that it
+// is applied to.
 struct Arguments {
   std::vector<Value> positional;
   std::vector<std::pair<Value, Value>> keywords;  // name (a string), value
 
-  // Removes and returns a keyword argument; missing when it was not given.
+  // Removes and returns a keyword argument; missing if it was not given.
   Value take(std::string_view name);
 };
 
@@ -29,7 +29,7 @@ struct FunctionDefinition {
 
 struct MethodDefinition {
   std::string_view name;
-  Value (*call)(Interpreter&, const Value& self, Arguments&);  // null: the sandbox forbids it
+  Value (*call)(Interpreter&, const Value& self, Arguments&);  // null if the sandbox forbids it
 };
 
 struct Function : Object {
@@ -44,7 +44,7 @@ struct BoundMethod : Object {
       : Object(Kind::kMethod), self(std::move(s)), definition(d) {}
 };
 
-// The variables of one running block. Macros keep the frame they were defined in.
+// The variables of a running block. Macros keep the frame in which they were defined.
 struct Frame : Container {
   Frame* parent = nullptr;
   Value parent_reference;
@@ -58,32 +58,32 @@ struct Frame : Container {
 
 struct Macro : Container {
   const MacroDefinition* definition = nullptr;
-  Value frame;  // where it was defined
+  Value frame;  // frame of the definition
   Macro() : Container(Kind::kMacro) {}
   void clear() override { frame = Value(); }
 };
 
-// `loop` inside of a for loop.
+// `loop` in a for loop.
 struct LoopState : Container {
   Interpreter* interpreter = nullptr;
   const Stmt* stmt = nullptr;
-  Value outer_frame;  // where the loop stands
-  Value test_frame;   // of the loop's condition, missing without one
+  Value outer_frame;  // frame that contains the loop
+  Value test_frame;   // frame of the loop's condition; missing if there is no condition
   std::optional<Cursor> cursor;
   Value current, before, peeked, last_changed;
   bool has_peeked = false;
   int64_t index0 = -1;
   int64_t depth0 = 0;
   int64_t length = -1;
-  std::vector<Value> drained;  // items read ahead by `length`, in order
+  std::vector<Value> drained;  // items that `length` has read ahead, in order
   size_t drained_at = 0;
   bool exhausted = false;
 
   LoopState() : Container(Kind::kLoop) {}
   void clear() override;
-  bool advance(Value& out);  // the next item that passes the condition
+  bool advance(Value& out);  // next item that satisfies the condition
   bool has_next();           // reads one item ahead
-  int64_t count();           // reads all items when their number is not known
+  int64_t count();           // reads all items if their number is not known
 
  private:
   bool pull(Value& out);
@@ -102,12 +102,12 @@ struct Joiner : Object {
   Joiner() : Object(Kind::kJoiner) {}
 };
 
-// Null when there is none.
+// Null if there is none.
 const FunctionDefinition* find_global(std::string_view name);
 const MethodDefinition* find_method(const Value& self, std::string_view name);
 
-// Distributes `args` over parameters as Python does; those not given stay missing. The first `required` must
-// be given. Throws a type error that names `function`.
+// Assigns `args` to parameters like Python; parameters that are not given remain missing. The first
+// `required` parameters must be given. Throws a type error with the name `function`.
 void bind_arguments(std::string_view function, Arguments& args, const std::string_view* names, size_t count,
                     size_t required, Value* out);
 template <size_t N>

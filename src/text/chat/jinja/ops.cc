@@ -17,10 +17,6 @@ namespace {
   fail(ErrorClass::kLimit, "an integer does not fit in 64 bits");
 }
 
-void step(const Value& value) {
-  if (Heap* heap = value.object()->heap) heap->step();
-}
-
 bool numeric(const Value& v) {
   return v.is_integral() || v.is(Kind::kFloat);
 }
@@ -29,7 +25,7 @@ double to_real(const Value& v) {
   return v.is(Kind::kFloat) ? v.as_float() : static_cast<double>(v.as_int());
 }
 
-// -1, 0, 1; 2: unordered. long double holds every int64 and every double exactly.
+// -1, 0 or 1; 2 = unordered. long double represents every int64 and every double exactly.
 int order_numbers(const Value& a, const Value& b) {
   if (a.is_integral() && b.is_integral())
     return a.as_int() < b.as_int() ? -1 : a.as_int() > b.as_int() ? 1 : 0;
@@ -41,36 +37,39 @@ int order_numbers(const Value& a, const Value& b) {
   return x < y ? -1 : x > y ? 1 : 0;
 }
 
-bool equal_at(const Value& a, const Value& b, int depth);
+bool equal_at(Heap& heap, const Value& a, const Value& b, int depth);
 
-bool equal_lists(const std::vector<Value>& a, const std::vector<Value>& b, int depth) {
+bool equal_lists(Heap& heap, const std::vector<Value>& a, const std::vector<Value>& b, int depth) {
   if (a.size() != b.size()) return false;
+  heap.step_items(a.size());
   for (size_t i = 0; i < a.size(); ++i) {
-    if (!equal_at(a[i], b[i], depth)) return false;
+    if (!equal_at(heap, a[i], b[i], depth)) return false;
   }
   return true;
 }
 
-bool equal_dicts(const Dict& a, const Dict& b, int depth) {
+bool equal_dicts(Heap& heap, const Dict& a, const Dict& b, int depth) {
   if (a.entries.size() != b.entries.size()) return false;
+  heap.step(a.entries.size() + 1);
   for (const auto& [key, value] : a.entries) {
     const Value* other = b.find(key);
-    if (other == nullptr || !equal_at(value, *other, depth)) return false;
+    if (other == nullptr || !equal_at(heap, value, *other, depth)) return false;
   }
   return true;
 }
 
-// Views of keys and of items compare as sets; views of values are only equal to themselves.
-bool equal_views(const DictView& a, const DictView& b, int depth) {
+// Views of keys and of items are compared as sets; views of values are equal only to themselves.
+bool equal_views(Heap& heap, const DictView& a, const DictView& b, int depth) {
   if (a.part != b.part || a.part == DictView::kValues) return &a == &b;
   const auto &x = a.dict.get<Dict>(), &y = b.dict.get<Dict>();
-  if (a.part == DictView::kItems) return equal_dicts(x, y, depth);
+  if (a.part == DictView::kItems) return equal_dicts(heap, x, y, depth);
   if (x.entries.size() != y.entries.size()) return false;
+  heap.step(x.entries.size() + 1);
   return std::all_of(x.entries.begin(), x.entries.end(),
                      [&](const auto& entry) { return y.find(entry.first) != nullptr; });
 }
 
-bool equal_at(const Value& a, const Value& b, int depth) {
+bool equal_at(Heap& heap, const Value& a, const Value& b, int depth) {
   if (numeric(a) && numeric(b)) return order_numbers(a, b) == 0;
   if (a.kind() != b.kind()) return false;
   switch (a.kind()) {
@@ -79,7 +78,8 @@ bool equal_at(const Value& a, const Value& b, int depth) {
     case Kind::kMissing:
       return true;
     case Kind::kString:
-      if (a.object()->heap != nullptr) a.object()->heap->step_bytes(a.str().size());
+      if (a.str().size() != b.str().size()) return false;
+      heap.step_bytes(a.str().size());
       return a.str() == b.str();
     case Kind::kBigInt:
       return a.get<BigInt>().digits == b.get<BigInt>().digits;
@@ -88,13 +88,12 @@ bool equal_at(const Value& a, const Value& b, int depth) {
     case Kind::kDict:
       if (a.object() == b.object()) return true;
       if (depth >= kMaxValueDepth) fail_deep();
-      step(a);
-      return a.is(Kind::kDict) ? equal_dicts(a.get<Dict>(), b.get<Dict>(), depth + 1)
-                               : equal_lists(a.items(), b.items(), depth + 1);
+      return a.is(Kind::kDict) ? equal_dicts(heap, a.get<Dict>(), b.get<Dict>(), depth + 1)
+                               : equal_lists(heap, a.items(), b.items(), depth + 1);
     case Kind::kDictView:
       if (depth >= kMaxValueDepth) fail_deep();
-      step(a);
-      return equal_views(a.get<DictView>(), b.get<DictView>(), depth + 1);
+      heap.step();
+      return equal_views(heap, a.get<DictView>(), b.get<DictView>(), depth + 1);
     case Kind::kRange: {
       const auto &x = a.get<Range>(), &y = b.get<Range>();
       const int64_t n = x.size();
@@ -109,9 +108,10 @@ size_t mix(size_t seed, size_t value) {
   return (seed ^ value) * 0x9E3779B97F4A7C15ULL + (seed >> 7);
 }
 
-size_t hash_at(const Value& value, int depth) {
+size_t hash_at(Heap& heap, const Value& value, int depth) {
   switch (value.kind()) {
     case Kind::kString:
+      heap.step_bytes(value.str().size());
       return hash_string(value.str());
     case Kind::kBool:
     case Kind::kInt:
@@ -127,9 +127,9 @@ size_t hash_at(const Value& value, int depth) {
       return hash_string(value.get<BigInt>().digits);
     case Kind::kTuple: {
       if (depth >= kMaxValueDepth) fail_deep();
-      step(value);
+      heap.step_items(value.items().size());
       size_t seed = 3;
-      for (const auto& item : value.items()) seed = mix(seed, hash_at(item, depth + 1));
+      for (const auto& item : value.items()) seed = mix(seed, hash_at(heap, item, depth + 1));
       return seed;
     }
     case Kind::kList:
@@ -183,7 +183,7 @@ int order_big(const Value& a, const Value& b) {
   return minus ? -magnitude : magnitude;
 }
 
-bool ordered_at(const Value& a, const Value& b, Comparison op, int depth) {
+bool ordered_at(Heap& heap, const Value& a, const Value& b, Comparison op, int depth) {
   if (numeric(a) && numeric(b)) return decide(order_numbers(a, b), op);
   if (a.is_undefined()) fail_undefined(a);
   if (b.is_undefined()) fail_undefined(b);
@@ -191,16 +191,16 @@ bool ordered_at(const Value& a, const Value& b, Comparison op, int depth) {
   if (whole(a) && whole(b)) return decide(order_big(a, b), op);
   if (a.kind() != b.kind()) fail_order(a, b, op);
   if (a.is_string()) {
-    if (a.object()->heap != nullptr) a.object()->heap->step_bytes(a.str().size());
+    heap.step_bytes(std::min(a.str().size(), b.str().size()));
     const int order = a.str().compare(b.str());
     return decide(order < 0 ? -1 : order > 0 ? 1 : 0, op);
   }
   if (!a.is_sequence_object()) fail_order(a, b, op);
   if (depth >= kMaxValueDepth) fail_deep();
-  step(a);
   const auto &x = a.items(), &y = b.items();
+  heap.step_items(std::min(x.size(), y.size()));
   for (size_t i = 0; i < x.size() && i < y.size(); ++i) {
-    if (!equal_at(x[i], y[i], depth + 1)) return ordered_at(x[i], y[i], op, depth + 1);
+    if (!equal_at(heap, x[i], y[i], depth + 1)) return ordered_at(heap, x[i], y[i], op, depth + 1);
   }
   return decide(x.size() < y.size() ? -1 : x.size() > y.size() ? 1 : 0, op);
 }
@@ -332,7 +332,8 @@ Value join_strings(Heap& heap, const Value& a, const Value& b) {
   const auto text = [&](const Value& v) {
     return markup && !v.get<Str>().markup ? escape_html(v.str()) : v.str();
   };
-  heap.require(a.str().size() + b.str().size());
+  constexpr size_t kLongestEntity = 5;
+  heap.require((a.str().size() + b.str().size()) * (markup ? kLongestEntity : 1));
   heap.step_bytes(a.str().size() + b.str().size());
   std::string out;
   if (!markup) {
@@ -377,17 +378,17 @@ bool truthy(const Value& value) {
   }
 }
 
-bool equal(const Value& a, const Value& b) {
-  return equal_at(a, b, 0);
+bool equal(Heap& heap, const Value& a, const Value& b) {
+  return equal_at(heap, a, b, 0);
 }
 size_t hash_string(std::string_view text) {
   return std::hash<std::string_view>()(text);
 }
-size_t hash_value(const Value& value) {
-  return hash_at(value, 0);
+size_t hash_value(Heap& heap, const Value& value) {
+  return hash_at(heap, value, 0);
 }
-bool ordered(const Value& a, const Value& b, Comparison op) {
-  return ordered_at(a, b, op, 0);
+bool ordered(Heap& heap, const Value& a, const Value& b, Comparison op) {
+  return ordered_at(heap, a, b, op, 0);
 }
 
 int64_t floor_mod(int64_t a, int64_t b) {

@@ -1,5 +1,5 @@
-// Python's operations on values. All throw RenderError; the words of an error are Python's or jinja2's where
-// a person may know them. Work and memory are counted on the heap.
+// Python's operations on values. All functions throw RenderError. Messages are those of Python or jinja2 if
+// users may know them. Work and memory are counted on the heap.
 #pragma once
 
 #include <optional>
@@ -12,49 +12,49 @@
 
 namespace quire::jinja {
 
-// The deepest nesting of lists and dictionaries that is compared, printed or taken from a request.
+// Maximum nesting of lists and dictionaries that are compared, printed or read from a request.
 inline constexpr int kMaxValueDepth = 400;
 
 std::string_view type_name(const Value& value);
-// "'x' is undefined" and its relatives.
+// The message "'x' is undefined" or similar.
 std::string undefined_message(const UndefinedInfo& info);
 [[noreturn]] void fail_undefined(const Value& value);
 
 // --- ops.cc ---
 bool truthy(const Value& value);
-bool equal(const Value& a, const Value& b);
+bool equal(Heap& heap, const Value& a, const Value& b);
 size_t hash_string(std::string_view text);
-size_t hash_value(const Value& value);  // type error for what Python cannot hash
-// a < b, a <= b, ... `op` is one of kLt, kLe, kGt, kGe.
-bool ordered(const Value& a, const Value& b, Comparison op);
+size_t hash_value(Heap& heap, const Value& value);  // throws a type error if Python cannot hash the value
+// Evaluates a < b, a <= b, ...; `op` is one of kLt, kLe, kGt, kGe.
+bool ordered(Heap& heap, const Value& a, const Value& b, Comparison op);
 Value arithmetic(Heap& heap, Operator op, const Value& a, const Value& b);
 Value negate(Heap& heap, const Value& value);
 Value identity_plus(const Value& value);
-int64_t floor_mod(int64_t a, int64_t b);  // b != 0; Python's sign
+int64_t floor_mod(int64_t a, int64_t b);  // b != 0; the result has the sign of b, as in Python
 
 // --- access.cc ---
 std::optional<int64_t> try_length(const Value& value);
 int64_t length_of(const Value& value);
-bool contains(const Value& container, const Value& item);
+bool contains(Heap& heap, const Value& container, const Value& item);
 Value get_item(Heap& heap, const Value& object, const Value& key);
 Value get_attribute(Heap& heap, const Value& object, const Value& name);
-// The attribute alone, without falling back to an item; missing when there is none.
+// The attribute only, without falling back to an item; missing if there is none.
 Value find_attribute(Heap& heap, const Value& object, std::string_view name);
-// Bounds are missing or none where absent.
+// Bounds are missing or none if they are absent.
 Value slice(Heap& heap, const Value& object, const Value& lower, const Value& upper, const Value& step);
 Value undefined_attribute(Heap& heap, const Value& object, const Value& name);
 Value undefined_hint(Heap& heap, std::string hint);
 bool iterable(const Value& value);
-// An index or size given by a template; type error when it is not an integer.
+// An index or size given by a template; throws a type error if it is not an integer.
 int64_t to_index(const Value& value);
 
-// Reads the items of an iterable one after the other.
+// Reads the items of an iterable one after another.
 class Cursor {
  public:
-  // Type error when `source` cannot be iterated.
+  // Throws a type error if `source` is not iterable.
   Cursor(Heap& heap, Value source);
   bool next(Value& out);
-  // How many items are left, where that is known without reading them.
+  // The number of remaining items, if it is known without reading them.
   std::optional<int64_t> left() const;
 
  private:

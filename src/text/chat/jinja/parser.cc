@@ -98,8 +98,8 @@ std::vector<Stmt*> Parser::parse_body(EndTags end_tags) {
   return body;
 }
 
-// The rest of an opening tag and what follows, up to one of `end_tags`, whose name is then current (or
-// dropped).
+// Parses the rest of an opening tag and the following text, up to one of `end_tags`. The name of the end tag
+// is then the current token, or is dropped.
 std::vector<Stmt*> Parser::parse_block(EndTags end_tags, bool drop_end) {
   skip_op(":");
   expect(TokenKind::kBlockEnd);
@@ -267,7 +267,7 @@ Stmt* Parser::parse_print() {
   return stmt;
 }
 
-// transformers' tag around what an assistant wrote: it prints its body, and is a scope of its own.
+// transformers' tag around the output of the assistant: it prints its body and has its own scope.
 Stmt* Parser::parse_generation() {
   static constexpr std::string_view kEnds[] = {"endgeneration"};
   Stmt* stmt = program_.stmt(StmtKind::kScope, next().line);

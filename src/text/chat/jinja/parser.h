@@ -1,4 +1,4 @@
-// Parses a template into a Program: the syntax tree with its variables resolved.
+// Parses a template to a Program: the syntax tree with resolved variables.
 #pragma once
 
 #include <string_view>
@@ -8,12 +8,12 @@
 
 namespace quire::jinja {
 
-// The deepest nesting of brackets, operators and blocks that a template may have.
+// Maximum nesting of brackets, operators and blocks in a template.
 inline constexpr int kMaxNesting = 100;
-// The deepest expression tree; `a + b + c + ...` is one level for each operator.
+// Maximum depth of an expression tree; `a + b + c + ...` has one level per operator.
 inline constexpr int kMaxExprDepth = 400;
 
-// Throws SyntaxError: what was expected, what was met, and the line.
+// Throws SyntaxError with the expected and the actual token, and the line.
 void parse_program(std::string_view source, Program& program);
 
 }  // namespace quire::jinja

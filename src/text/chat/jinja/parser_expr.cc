@@ -169,7 +169,7 @@ Expr* Parser::parse_product() {
   return expr;
 }
 
-// jinja2 takes ** from left to right and binds it less tightly than a sign, unlike Python.
+// In jinja2, ** is left-associative and has lower precedence than a sign, unlike in Python.
 Expr* Parser::parse_power() {
   Expr* expr = parse_unary();
   while (at_op("**")) {
@@ -274,7 +274,8 @@ Expr* Parser::parse_assign_target(bool name_only, std::string_view end_name, boo
   } else {
     target = parse_tuple(true, true, end_name, false, with_namespace);
   }
-  // A primary may hold any expression in brackets: what is nested is checked with a list, not by recursion.
+  // A primary may contain any expression in brackets, so nested expressions are checked with a list instead
+  // of recursion.
   std::vector<const Expr*> pending{target};
   while (!pending.empty()) {
     const Expr* expr = pending.back();
@@ -377,7 +378,7 @@ Expr* Parser::parse_subscript(Expr* object) {
   return seal(expr);
 }
 
-// A slice comes back as the whole expression object[a:b:c]; anything else is the subscript alone.
+// For a slice, returns the whole expression object[a:b:c], otherwise only the subscript.
 Expr* Parser::parse_subscribed(Expr* object) {
   const int line = current().line;
   Expr* lower = nullptr;

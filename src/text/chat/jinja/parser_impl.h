@@ -1,5 +1,5 @@
-// The recursive descent parser; parser.cc has the statements, parser_expr.cc the expressions. The grammar and
-// the precedence of operators are jinja2's.
+// The recursive descent parser: statements in parser.cc, expressions in parser_expr.cc. Grammar and operator
+// precedence are those of jinja2.
 #pragma once
 
 #include <span>
@@ -19,7 +19,7 @@ class Parser {
  private:
   using EndTags = std::span<const std::string_view>;
 
-  // Counts one level of nesting while it lives.
+  // Counts one level of nesting during its lifetime.
   struct Nest {
     explicit Nest(Parser& p);
     ~Nest() { --parser.nesting_; }
@@ -69,7 +69,7 @@ class Parser {
 
   // parser_expr.cc
   Expr* make(ExprKind kind, int line) { return program_.expr(kind, line); }
-  Expr* seal(Expr* expr) const;  // computes the depth, and checks it
+  Expr* seal(Expr* expr) const;  // computes and checks the depth
   Expr* binary(Operator op, Expr* left, Expr* right, int line);
   Expr* parse_expression(bool with_condition = true);
   Expr* parse_condition();
@@ -103,7 +103,7 @@ class Parser {
   Program& program_;
   size_t at_ = 0;
   int nesting_ = 0;
-  int loops_ = 0;  // loops around the statement, in the same macro
+  int loops_ = 0;  // number of loops around the statement, in the same macro
   std::vector<EndTags> end_tags_;
   std::vector<std::string> open_tags_;
 };

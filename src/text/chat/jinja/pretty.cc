@@ -10,7 +10,7 @@ namespace {
 
 constexpr size_t kWidth = 80;
 
-// Dictionaries print in the order of their keys where those can be ordered.
+// Dictionaries are printed in order of their keys if these can be ordered.
 Value sorted_copy(Heap& heap, const Value& value, int depth) {
   if (depth > kMaxValueDepth) fail(ErrorClass::kLimit, "a value is nested too deeply");
   heap.step();
@@ -20,13 +20,15 @@ Value sorted_copy(Heap& heap, const Value& value, int depth) {
     return heap.list(std::move(items), value.kind());
   }
   if (!value.is(Kind::kDict)) return value;
+  heap.step_items(value.get<Dict>().entries.size());
   auto entries = value.get<Dict>().entries;
-  std::stable_sort(entries.begin(), entries.end(), [](const Dict::Entry& a, const Dict::Entry& b) {
+  std::stable_sort(entries.begin(), entries.end(), [&heap](const Dict::Entry& a, const Dict::Entry& b) {
+    heap.step();
     if (a.first.is_string() != b.first.is_string()) return type_name(a.first) < type_name(b.first);
     try {
-      return ordered(a.first, b.first, Comparison::kLt);
+      return ordered(heap, a.first, b.first, Comparison::kLt);
     } catch (const RenderError& error) {
-      if (error.kind == ErrorClass::kLimit) throw;
+      if (ends_rendering(error.kind)) throw;
       return type_name(a.first) < type_name(b.first);
     }
   });
@@ -35,7 +37,7 @@ Value sorted_copy(Heap& heap, const Value& value, int depth) {
   return copy;
 }
 
-// `indent`: the column where the value starts; `after`: what must still fit behind it on the line.
+// indent: column in which the value starts. after: number of characters that must fit after it on the line.
 void append_pretty(Heap& heap, std::string& out, const Value& value, size_t indent, size_t after, int depth) {
   if (depth > kMaxValueDepth) fail(ErrorClass::kLimit, "a value is nested too deeply");
   const std::string flat = repr_of(heap, value);

@@ -25,7 +25,8 @@ class PrintfFormatter {
       at = directive(percent + 1);
       heap_.require(out_.size() + format_.size());
     }
-    // A mapping (and anything but a tuple or string, in Python: what can be subscripted) need not be used up.
+    // Not all values of a mapping need be used. In Python, this applies to all subscriptable values except
+    // tuples and strings.
     const bool lenient = values_.is(Kind::kDict) || values_.is(Kind::kList) || values_.is(Kind::kRange) ||
                          values_.is_undefined();
     if (tuple_ ? next_ < values_.items().size() : next_ == 0 && !lenient) {
@@ -60,12 +61,12 @@ class PrintfFormatter {
     int64_t result = 0;
     for (; peek(at) >= '0' && peek(at) <= '9'; ++at) {
       result = result * 10 + (peek(at) - '0');
-      if (result > kMostWidth) fail_value("width too big");
+      if (result > kMaxWidth) fail_value("width too big");
     }
     return result;
   }
 
-  // Formats the directive that starts after its percent sign; returns where it ends.
+  // Formats the directive after a percent sign; returns its end.
   size_t directive(size_t at) {
     Value value;
     if (peek(at) == '(') {
@@ -200,7 +201,7 @@ class PrintfFormatter {
                 " is required, not " + std::string(type_name(value)));
     }
     spec.type = decimal ? 'd' : type;
-    spec.least_digits = spec.precision;
+    spec.min_digits = spec.precision;
     spec.precision = -1;
     if (zero) pad_zeros(spec);
     out_ += format_number(heap_, number, spec);
@@ -249,7 +250,7 @@ class BraceFormatter {
   static size_t field_end(std::string_view format, size_t open) {
     int level = 0;
     for (size_t at = open; at < format.size(); ++at) {
-      // Inside of [...] braces are part of the key.
+      // Within [...] braces are part of the key.
       if (level == 1 && format[at] == '[') {
         const size_t close = format.find(']', at);
         if (close == std::string_view::npos) break;

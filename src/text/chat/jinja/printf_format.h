@@ -1,4 +1,4 @@
-// Python's two ways of formatting: the % operator and str.format.
+// Python's two kinds of formatting: the % operator and str.format.
 #pragma once
 
 #include <string>
@@ -8,13 +8,13 @@
 
 namespace quire::jinja {
 
-// format % values; a tuple gives several values, a dictionary those of %(name)s.
+// format % values; a tuple contains several values, a dictionary those of %(name)s.
 std::string printf_format(Heap& heap, std::string_view format, const Value& values);
 
 // format.format(*args, **kwargs).
 std::string brace_format(Heap& heap, std::string_view format, const Arguments& args);
 
-// format(value, spec) for strings and numbers, and "" for anything.
+// format(value, spec) for strings and numbers; for other types, spec must be "".
 std::string format_value(Heap& heap, const Value& value, std::string_view spec);
 
 }  // namespace quire::jinja

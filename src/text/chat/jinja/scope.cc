@@ -11,15 +11,15 @@ namespace {
 using Action = FrameLayout::Action;
 
 struct Entry {
-  const Object* name;  // an interned string: equal names are one object
+  const Object* name;  // an interned string, so that names can be compared by address
   Value text;
   bool referenced = false;
   bool stored = false;
-  bool loaded = false;  // `load` holds
+  bool loaded = false;  // `load` is valid
   FrameLayout::Load load{};
 };
 
-// The names of one frame while it is analysed.
+// The names of a frame during analysis.
 struct Scope {
   Scope* parent;
   std::vector<Entry> entries;
@@ -35,7 +35,7 @@ struct Scope {
     entries.push_back(std::move(entry));
     return static_cast<int>(entries.size()) - 1;
   }
-  // Where the name is found from here, slot -1 when nowhere.
+  // The location of the name as seen from this scope; slot -1 if it is not found.
   VariableRef find(const Object* name) const {
     int hops = 0;
     for (const Scope* scope = this; scope != nullptr; scope = scope->parent, ++hops) {
@@ -57,13 +57,13 @@ class Resolver {
 
   void run() {
     Scope root{nullptr, {}};
-    analyse(program_.body, root);
+    analyze(program_.body, root);
     finish(root, program_.root);
     resolve(program_.body, root, false);
   }
 
  private:
-  // --- which names a frame refers to (its own statements; not those of the frames inside) ---
+  // --- names that a frame refers to in its own statements, excluding inner frames ---
 
   void load(const Value& name, Scope& scope) {
     if (scope.find(name.object()).slot >= 0) return;
@@ -104,7 +104,7 @@ class Resolver {
     return static_cast<int>(names.size()) - 1;
   }
 
-  // Calls visit(child) for each direct part of an expression.
+  // Calls visit(child) for each direct subexpression.
   template <typename Visit>
   static void children(const Expr& expr, Visit visit) {
     const auto call = [&](Expr* child) {
@@ -120,17 +120,17 @@ class Resolver {
     call(expr.arguments.star_star);
   }
 
-  void analyse(const Expr* expr, Scope& scope) {
+  void analyze(const Expr* expr, Scope& scope) {
     if (expr == nullptr) return;
     if (expr->kind == ExprKind::kName) load(expr->value, scope);
-    children(*expr, [&](const Expr& child) { analyse(&child, scope); });
+    children(*expr, [&](const Expr& child) { analyze(&child, scope); });
   }
 
-  void analyse_target(const Expr& target, Scope& scope, bool parameter) {
+  void analyze_target(const Expr& target, Scope& scope, bool parameter) {
     if (target.kind == ExprKind::kNamespaceRef) {
       load(target.value, scope);
     } else if (target.kind == ExprKind::kTuple) {
-      for (const Expr* item : target.items) analyse_target(*item, scope, parameter);
+      for (const Expr* item : target.items) analyze_target(*item, scope, parameter);
     } else if (parameter) {
       declare(target.value, scope);
     } else {
@@ -138,31 +138,31 @@ class Resolver {
     }
   }
 
-  void analyse(const std::vector<Stmt*>& body, Scope& scope) {
-    for (const Stmt* stmt : body) analyse(*stmt, scope);
+  void analyze(const std::vector<Stmt*>& body, Scope& scope) {
+    for (const Stmt* stmt : body) analyze(*stmt, scope);
   }
 
-  void analyse(const Stmt& stmt, Scope& scope) {
+  void analyze(const Stmt& stmt, Scope& scope) {
     switch (stmt.kind) {
       case StmtKind::kOutput:
       case StmtKind::kWith:
-        for (const Expr* expr : stmt.outputs) analyse(expr, scope);
+        for (const Expr* expr : stmt.outputs) analyze(expr, scope);
         break;
       case StmtKind::kIf:
-        analyse_if(stmt, 0, scope);
+        analyze_if(stmt, 0, scope);
         break;
       case StmtKind::kFor:
       case StmtKind::kCallBlock:
       case StmtKind::kFilterBlock:
-        analyse(stmt.value, scope);
+        analyze(stmt.value, scope);
         break;
       case StmtKind::kSet:
-        analyse(stmt.value, scope);
-        analyse_target(*stmt.target, scope, false);
+        analyze(stmt.value, scope);
+        analyze_target(*stmt.target, scope, false);
         break;
       case StmtKind::kSetBlock:
       case StmtKind::kMacro:
-        analyse_target(*stmt.target, scope, false);
+        analyze_target(*stmt.target, scope, false);
         break;
       case StmtKind::kData:
       case StmtKind::kScope:
@@ -172,29 +172,28 @@ class Resolver {
     }
   }
 
-  // The branches are analysed from one state and then joined: what only some of them store is looked up on
-  // entry.
-  void analyse_if(const Stmt& stmt, size_t from, Scope& scope) {
+  // Branches are analyzed from the same state and then merged: variables that only some of them store are
+  // looked up on entry.
+  void analyze_if(const Stmt& stmt, size_t from, Scope& scope) {
     const auto& branches = stmt.branches;
-    analyse(branches[from].test, scope);
+    analyze(branches[from].test, scope);
     Scope body = scope;
-    analyse(branches[from].body, body);
+    analyze(branches[from].body, body);
     Scope elifs = continued(scope, body);
     for (size_t i = from + 1; i < branches.size() && branches[i].test != nullptr; ++i) {
-      // Each elif is an if of its own in the same branch state.
-      analyse(branches[i].test, elifs);
+      // Each elif is an if in the same branch state.
+      analyze(branches[i].test, elifs);
       Scope inner = elifs;
-      analyse(branches[i].body, inner);
+      analyze(branches[i].body, inner);
       Scope rest = continued(elifs, inner);
       join(elifs, {&inner, &rest, &rest});
     }
     Scope otherwise = continued(scope, elifs);
-    if (branches.back().test == nullptr) analyse(branches.back().body, otherwise);
+    if (branches.back().test == nullptr) analyze(branches.back().body, otherwise);
     join(scope, {&body, &elifs, &otherwise});
   }
 
-  // The state `scope` with the slots that a sibling branch gave out, so that one name has one slot in all of
-  // them.
+  // `scope` with the slots that a sibling branch allocated, so that a name has the same slot in all branches.
   static Scope continued(const Scope& scope, const Scope& sibling) {
     Scope copy = scope;
     for (size_t i = copy.entries.size(); i < sibling.entries.size(); ++i) {
@@ -291,7 +290,7 @@ class Resolver {
     return found;
   }
 
-  // --- the second pass: every name gets its slot ---
+  // --- second pass: assign slots to names ---
 
   void resolve(Expr* expr, const Scope& scope, bool soft) {
     if (expr == nullptr) return;
@@ -345,8 +344,8 @@ class Resolver {
       case StmtKind::kWith: {
         for (Expr* expr : stmt.outputs) resolve(expr, scope, soft);
         Scope inner{&scope, {}};
-        for (const Expr* target : stmt.targets) analyse_target(*target, inner, true);
-        analyse(stmt.body, inner);
+        for (const Expr* target : stmt.targets) analyze_target(*target, inner, true);
+        analyze(stmt.body, inner);
         finish(inner, stmt.layout);
         for (Expr* target : stmt.targets) resolve(target, inner, false);
         resolve(stmt.body, inner, false);
@@ -362,8 +361,8 @@ class Resolver {
   void resolve_block(Stmt& stmt, Scope& scope, bool soft) {
     if (stmt.target != nullptr) resolve(stmt.target, scope, soft);
     Scope inner{&scope, {}};
-    analyse(stmt.body, inner);
-    analyse(stmt.value, inner);
+    analyze(stmt.body, inner);
+    analyze(stmt.value, inner);
     finish(inner, stmt.layout);
     resolve(stmt.body, inner, false);
     resolve(stmt.value, inner, false);
@@ -379,16 +378,15 @@ class Resolver {
     stmt.uses_loop = stmt.recursive || !undeclared(stmt.body, {"loop"}).empty();
     Scope inner{&scope, {}};
     if (stmt.uses_loop) stmt.loop_slot = declare(program_.intern("loop"), inner);
-    analyse_target(*stmt.target, inner, true);
-    analyse(stmt.body, inner);
+    analyze_target(*stmt.target, inner, true);
+    analyze(stmt.body, inner);
     finish(inner, stmt.layout);
     if (stmt.test != nullptr) {
       Scope test{&scope, {}};
-      analyse_target(*stmt.target, test, true);
-      analyse(stmt.test, test);
+      analyze_target(*stmt.target, test, true);
+      analyze(stmt.test, test);
       finish(test, stmt.test_layout);
-      // The items are unpacked by the loop's target; in the test's frame they are found through its own
-      // slots.
+      // Items are unpacked by the target of the loop; in the frame of the condition they have separate slots.
       resolve(stmt.test, test, false);
       target_slots(*stmt.target, test, stmt);
     }
@@ -396,13 +394,13 @@ class Resolver {
     resolve(stmt.body, inner, false);
     if (!stmt.otherwise.empty()) {
       Scope other{&scope, {}};
-      analyse(stmt.otherwise, other);
+      analyze(stmt.otherwise, other);
       finish(other, stmt.else_layout);
       resolve(stmt.otherwise, other, false);
     }
   }
 
-  // A copy of the loop's target with the slots of the test's frame.
+  // A copy of the loop's target with the slots of the frame of the condition.
   void target_slots(const Expr& target, const Scope& test, Stmt& stmt) {
     Expr* copy = copy_target(target);
     resolve(copy, test, false);
@@ -419,8 +417,8 @@ class Resolver {
   void resolve_macro(MacroDefinition& macro, Scope& scope, int line) {
     Scope inner{&scope, {}};
     for (const Expr* param : macro.params) declare(param->value, inner);
-    for (const Expr* expr : macro.defaults) analyse(expr, inner);
-    analyse(macro.body, inner);
+    for (const Expr* expr : macro.defaults) analyze(expr, inner);
+    analyze(macro.body, inner);
     for (const Expr* param : macro.params) macro.slots.push_back(declare(param->value, inner));
     const auto has_param = [&](std::string_view name) {
       return std::any_of(macro.names.begin(), macro.names.end(),

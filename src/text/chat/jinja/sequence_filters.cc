@@ -7,15 +7,15 @@
 namespace quire::jinja {
 namespace {
 
-// Strings lose their case, as the filters' case_sensitive=false asks.
+// Converts strings to lowercase if case_sensitive is false.
 Value fold(Interpreter& interpreter, Value value, bool case_sensitive) {
   if (case_sensitive || !value.is_string()) return value;
   interpreter.heap().step_bytes(value.str().size());
   return interpreter.heap().string(to_lower(value.str()));
 }
 
-// Runs `fill`, which appends to the items of a new generator. What it throws is thrown by the reader of the
-// generator, except that the limits hold at once.
+// Runs `fill`, which appends to the items of a new generator. Errors are rethrown when the generator is read,
+// except that limits take effect immediately.
 template <typename Fill>
 Value generate(Interpreter& interpreter, Fill fill) {
   auto* generator = interpreter.heap().create<IteratorObject>("generator");
@@ -23,7 +23,7 @@ Value generate(Interpreter& interpreter, Fill fill) {
   try {
     fill(generator->items);
   } catch (const RenderError& error) {
-    if (error.kind == ErrorClass::kLimit) throw;
+    if (ends_rendering(error.kind)) throw;
     generator->error = error;
   }
   interpreter.heap().grow(*generator, generator->items.size() * sizeof(Value));
@@ -39,9 +39,11 @@ struct Keyed {
   Value key, item;
 };
 
-void sort_keyed(std::vector<Keyed>& items, bool reverse) {
-  std::stable_sort(items.begin(), items.end(), [reverse](const Keyed& a, const Keyed& b) {
-    return reverse ? ordered(b.key, a.key, Comparison::kLt) : ordered(a.key, b.key, Comparison::kLt);
+void sort_keyed(Heap& heap, std::vector<Keyed>& items, bool reverse) {
+  std::stable_sort(items.begin(), items.end(), [&heap, reverse](const Keyed& a, const Keyed& b) {
+    heap.step();
+    return reverse ? ordered(heap, b.key, a.key, Comparison::kLt)
+                   : ordered(heap, a.key, b.key, Comparison::kLt);
   });
 }
 
@@ -107,7 +109,7 @@ Value filter_dictsort(Interpreter& interpreter, Arguments& args) {
     items.push_back({fold(interpreter, by == "key" ? key : value, truth_or(a[1], false)),
                      interpreter.heap().list({key, value}, Kind::kTuple)});
   }
-  sort_keyed(items, truth_or(a[3], false));
+  sort_keyed(interpreter.heap(), items, truth_or(a[3], false));
   std::vector<Value> out;
   for (auto& keyed : items) out.push_back(std::move(keyed.item));
   return interpreter.heap().list(std::move(out));
@@ -153,14 +155,14 @@ Value filter_groupby(Interpreter& interpreter, Arguments& args) {
     Value key = fold(interpreter, grouper(item), truth_or(a[3], false));
     items.push_back({std::move(key), std::move(item)});
   }
-  sort_keyed(items, false);
+  sort_keyed(heap, items, false);
   std::vector<Value> groups;
   for (size_t i = 0; i < items.size();) {
     std::vector<Value> members;
     const Value key = items[i].key;
     const Value shown = truth_or(a[3], false) ? key : grouper(items[i].item);
-    for (; i < items.size() && equal(items[i].key, key); ++i) members.push_back(items[i].item);
-    // A key that does not equal itself (nan) still takes its item along.
+    for (; i < items.size() && equal(heap, items[i].key, key); ++i) members.push_back(items[i].item);
+    // A key that does not equal itself (NaN) still contains its item.
     if (members.empty()) members.push_back(items[i++].item);
     const Value group = heap.list({shown, heap.list(std::move(members))}, Kind::kTuple);
     group.get<List>().grouped = true;
@@ -195,6 +197,7 @@ Value filter_join(Interpreter& interpreter, Arguments& args) {
   while (cursor.next(item)) {
     if (!first) {
       heap.require(out.size() + separator.size());
+      heap.step_bytes(separator.size());
       out += separator;
     }
     first = false;
@@ -217,7 +220,7 @@ Value filter_list(Interpreter& interpreter, Arguments& args) {
   return interpreter.heap().list(collect(interpreter.heap(), a[0]));
 }
 
-// The first argument taken off; missing when there is none.
+// Removes and returns the first argument; missing if there is none.
 Value take_first(Arguments& args, size_t at) {
   if (args.positional.size() <= at) return {};
   Value value = std::move(args.positional[at]);
@@ -243,6 +246,7 @@ Value filter_map(Interpreter& interpreter, Arguments& args) {
     Value item;
     while (cursor.next(item)) {
       if (!name.is_missing()) {
+        interpreter.heap().step_items(args.positional.size() + args.keywords.size());
         Arguments call = args;
         call.positional.insert(call.positional.begin(), item);
         append(interpreter.heap(), out, interpreter.apply_filter(name, call));
@@ -273,6 +277,7 @@ Value pick(Interpreter& interpreter, Arguments& args, bool wanted, bool by_attri
       if (test.is_missing()) {
         holds = truthy(tested);
       } else {
+        interpreter.heap().step_items(args.positional.size() + args.keywords.size());
         Arguments call = args;
         call.positional.insert(call.positional.begin(), std::move(tested));
         holds = interpreter.apply_test(test, call);
@@ -303,7 +308,7 @@ Value extreme(Interpreter& interpreter, Arguments& args, Comparison better) {
   Value best, best_key, item;
   while (cursor.next(item)) {
     Value key = fold(interpreter, get_path(interpreter, item, a[2]), truth_or(a[1], false));
-    if (!best_key.is_missing() && !ordered(key, best_key, better)) continue;
+    if (!best_key.is_missing() && !ordered(interpreter.heap(), key, best_key, better)) continue;
     best = std::move(item);
     best_key = std::move(key);
   }
@@ -324,9 +329,10 @@ Value filter_reverse(Interpreter& interpreter, Arguments& args) {
   bind_values("reverse", args, kNames, 1, a);
   Heap& heap = interpreter.heap();
   if (a[0].is_string()) {
+    heap.step_bytes(a[0].str().size() * kClassCost);
+    heap.require(a[0].str().size() * sizeof(char32_t));
     auto points = to_code_points(a[0].str());
     std::reverse(points.begin(), points.end());
-    heap.step_bytes(a[0].str().size());
     return string_like(heap, a[0], to_utf8(points));
   }
   if (!iterable(a[0])) fail_value("argument must be iterable");
@@ -366,7 +372,7 @@ Value filter_sort(Interpreter& interpreter, Arguments& args) {
       key.push_back(fold(interpreter, get_path(interpreter, item, path), truth_or(a[2], false)));
     items.push_back({heap.list(std::move(key)), std::move(item)});
   }
-  sort_keyed(items, truth_or(a[1], false));
+  sort_keyed(heap, items, truth_or(a[1], false));
   std::vector<Value> out;
   for (auto& keyed : items) out.push_back(std::move(keyed.item));
   return heap.list(std::move(out));

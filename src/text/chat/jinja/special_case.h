@@ -1,4 +1,4 @@
-// Characters whose upper or title case is more than one character (Unicode's SpecialCasing, unconditional
+// Characters whose uppercase or titlecase has more than one character (Unicode's SpecialCasing, unconditional
 // entries).
 #pragma once
 
@@ -8,7 +8,7 @@ namespace quire::jinja {
 
 struct SpecialCase {
   char32_t from;
-  std::array<char32_t, 3> upper;  // ends at the first zero
+  std::array<char32_t, 3> upper;  // terminated by zero
   std::array<char32_t, 3> title;
 };
 

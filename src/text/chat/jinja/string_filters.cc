@@ -10,7 +10,7 @@
 namespace quire::jinja {
 namespace {
 
-// The one argument of a filter that takes text alone.
+// The argument of a filter that accepts only text.
 Value only_text(Interpreter& interpreter, Arguments& args, std::string_view filter) {
   static constexpr std::string_view kNames[] = {"s"};
   Value a[1];
@@ -39,7 +39,7 @@ Value filter_string(Interpreter& interpreter, Arguments& args) {
   return only_text(interpreter, args, "string");
 }
 
-// jinja2's own title case: words start after white space, hyphens and opening brackets.
+// jinja2's title case: words start after white space, hyphens and opening brackets.
 Value filter_title(Interpreter& interpreter, Arguments& args) {
   const Value s = only_text(interpreter, args, "title");
   const auto separates = [](char32_t c) {
@@ -77,6 +77,7 @@ Value escaped(Interpreter& interpreter, const Value& value, bool force) {
   if (!force && s.get<Str>().markup) return s;
   constexpr size_t kLongestEntity = 5;
   heap.require(s.str().size() * kLongestEntity);
+  heap.step_bytes(s.str().size());
   Value result = heap.string(escape_html(s.str()));
   result.get<Str>().markup = true;
   return result;
@@ -126,7 +127,8 @@ Value filter_indent(Interpreter& interpreter, Arguments& args) {
   Value a[4];
   bind_values("indent", args, kNames, 1, a);
   Heap& heap = interpreter.heap();
-  const std::string text = need_string(a[0], "the value to indent") + "\n";
+  heap.step_bytes(need_string(a[0], "the value to indent").size());
+  const std::string text = a[0].str() + "\n";
   const bool blank = truth_or(a[3], false);
   std::string indent;
   if (a[1].is_string()) {
@@ -181,6 +183,7 @@ Value filter_truncate(Interpreter& interpreter, Arguments& args) {
   const int64_t length = integer_or(a[1], 255);
   const int64_t leeway = a[4].is_missing() || a[4].is_none() ? 5 : to_index(a[4]);
   const std::string end = a[3].is_missing() ? "..." : need_string(a[3], "end");
+  interpreter.heap().step_bytes(end.size());
   const auto end_length = static_cast<int64_t>(utf8_length(end));
   if (length < end_length)
     fail_value("expected length >= " + std::to_string(end_length) + ", got " + std::to_string(length));
@@ -247,15 +250,21 @@ Value filter_wordwrap(Interpreter& interpreter, Arguments& args) {
   const std::string separator = a[3].is_missing() || a[3].is_none() ? "\n" : need_string(a[3], "wrapstring");
   std::string out;
   bool first = true;
-  for (const auto line : split_lines(need_string(a[0], "the value to wrap"), false)) {
-    if (!first) out += separator;
+  const auto add_separator = [&] {
+    interpreter.heap().require(out.size() + separator.size());
+    interpreter.heap().step_bytes(separator.size());
+    out += separator;
+  };
+  interpreter.heap().step_bytes(need_string(a[0], "the value to wrap").size());
+  for (const auto line : split_lines(a[0].str(), false)) {
+    if (!first) add_separator();
     first = false;
     bool first_part = true;
     for (const auto& part : wrap_line(interpreter.heap(), line, options)) {
-      if (!first_part) out += separator;
+      if (!first_part) add_separator();
       first_part = false;
+      interpreter.heap().require(out.size() + part.size());
       out += part;
-      interpreter.heap().require(out.size() + separator.size());
     }
   }
   return interpreter.heap().string(std::move(out));
@@ -276,6 +285,7 @@ Value filter_xmlattr(Interpreter& interpreter, Arguments& args) {
       fail_value("Invalid character in attribute name: " + repr_of(heap, key));
     }
     if (!out.empty() || truth_or(a[1], true)) out += ' ';
+    heap.step_bytes(name.size());
     out += escape_html(name) + "=\"" + escaped(interpreter, value, false).str() + "\"";
     heap.require(out.size());
   }

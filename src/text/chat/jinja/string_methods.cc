@@ -24,11 +24,11 @@ Value convert(Interpreter& interpreter, const Value& self, Arguments& args) {
   return string_like(interpreter.heap(), self, kConvert(self.str()));
 }
 
-// All characters are of a class, and there is one.
+// Whether there is at least one character and all are of a class.
 template <bool (*kClass)(char32_t)>
 Value all_of_class(Interpreter& interpreter, const Value& self, Arguments& args) {
   no_arguments(args, "str method");
-  interpreter.heap().step_bytes(self.str().size());
+  interpreter.heap().step_bytes(self.str().size() * kClassCost);
   const auto points = to_code_points(self.str());
   return Value::boolean(!points.empty() && std::all_of(points.begin(), points.end(), kClass));
 }
@@ -40,14 +40,14 @@ Value is_ascii(Interpreter&, const Value& self, Arguments& args) {
 
 Value is_printable_text(Interpreter& interpreter, const Value& self, Arguments& args) {
   no_arguments(args, "isprintable");
-  interpreter.heap().step_bytes(self.str().size());
+  interpreter.heap().step_bytes(self.str().size() * kClassCost);
   const auto points = to_code_points(self.str());
   return Value::boolean(std::all_of(points.begin(), points.end(), is_printable));
 }
 
 Value is_identifier(Interpreter& interpreter, const Value& self, Arguments& args) {
   no_arguments(args, "isidentifier");
-  interpreter.heap().step_bytes(self.str().size());
+  interpreter.heap().step_bytes(self.str().size() * kClassCost);
   const auto points = to_code_points(self.str());
   return Value::boolean(!points.empty() && is_identifier_start(points[0]) &&
                         std::all_of(points.begin(), points.end(), is_identifier_part));
@@ -56,7 +56,7 @@ Value is_identifier(Interpreter& interpreter, const Value& self, Arguments& args
 template <bool kUpper>
 Value is_case(Interpreter& interpreter, const Value& self, Arguments& args) {
   no_arguments(args, "str method");
-  interpreter.heap().step_bytes(self.str().size());
+  interpreter.heap().step_bytes(self.str().size() * kClassCost);
   bool found = false;
   for (const char32_t c : to_code_points(self.str())) {
     if (is_title(c) || (kUpper ? is_lower(c) : is_upper(c))) return Value::boolean(false);
@@ -67,7 +67,7 @@ Value is_case(Interpreter& interpreter, const Value& self, Arguments& args) {
 
 Value is_title_case(Interpreter& interpreter, const Value& self, Arguments& args) {
   no_arguments(args, "istitle");
-  interpreter.heap().step_bytes(self.str().size());
+  interpreter.heap().step_bytes(self.str().size() * kClassCost);
   bool found = false, inside = false;
   for (const char32_t c : to_code_points(self.str())) {
     const bool starts = is_upper(c) || is_title(c);
@@ -89,9 +89,14 @@ Value strip_method(Interpreter& interpreter, const Value& self, Arguments& args)
                      std::string(strip_counted(interpreter.heap(), self.str(), chars, kLeft, kRight)));
 }
 
-// The part of `self` between the optional positions a[from] and a[from + 1], and where it starts in code
-// points.
-std::string_view window(const Value& self, const Value* bounds, int64_t& start) {
+// The part of `self` between the optional positions a[from] and a[from + 1], and its start in code points.
+std::string_view window(Heap& heap, const Value& self, const Value* bounds, int64_t& start) {
+  const auto given = [](const Value& v) { return !v.is_missing() && !v.is_none(); };
+  if (!given(bounds[0]) && !given(bounds[1])) {
+    start = 0;
+    return self.str();
+  }
+  heap.step_bytes(self.str().size());
   const auto length = static_cast<int64_t>(self.get<Str>().length());
   const auto clamp = [&](const Value& v, int64_t fallback) {
     if (v.is_missing() || v.is_none()) return fallback;
@@ -115,7 +120,7 @@ int64_t find_position(Interpreter& interpreter, const Value& self, Arguments& ar
   bind_values("find", args, kNames, 1, a);
   const auto& needle = need_string(a[0], "sub");
   int64_t start = 0;
-  const auto part = window(self, a + 1, start);
+  const auto part = window(interpreter.heap(), self, a + 1, start);
   interpreter.heap().step_bytes(self.str().size() * 2);
   if (start < 0) return -1;
   const size_t at = last ? rfind_text(part, needle) : find_text(part, needle, 0);
@@ -135,7 +140,7 @@ Value count_method(Interpreter& interpreter, const Value& self, Arguments& args)
   bind_values("count", args, kNames, 1, a);
   const auto& needle = need_string(a[0], "sub");
   int64_t start = 0;
-  const auto part = window(self, a + 1, start);
+  const auto part = window(interpreter.heap(), self, a + 1, start);
   interpreter.heap().step_bytes(self.str().size());
   if (start < 0) return Value::integer(0);
   if (needle.empty()) return Value::integer(static_cast<int64_t>(utf8_length(part)) + 1);
@@ -153,7 +158,7 @@ Value affix_method(Interpreter& interpreter, const Value& self, Arguments& args)
   Value a[3];
   bind_values(kStart ? "startswith" : "endswith", args, kNames, 1, a);
   int64_t start = 0;
-  const auto part = window(self, a + 1, start);
+  const auto part = window(interpreter.heap(), self, a + 1, start);
   const auto matches = [&](const Value& affix) {
     interpreter.heap().step();
     if (!affix.is_string()) {
@@ -163,13 +168,14 @@ Value affix_method(Interpreter& interpreter, const Value& self, Arguments& args)
     }
     const auto& text = affix.str();
     if (start < 0 || text.size() > part.size()) return false;
+    interpreter.heap().step_bytes(text.size());
     return (kStart ? part.substr(0, text.size()) : part.substr(part.size() - text.size())) == text;
   };
   if (!a[0].is(Kind::kTuple)) return Value::boolean(matches(a[0]));
   return Value::boolean(std::any_of(a[0].items().begin(), a[0].items().end(), matches));
 }
 
-Value split_on_space(Interpreter& interpreter, const Value& self, int64_t most, bool from_right) {
+Value split_on_space(Interpreter& interpreter, const Value& self, int64_t max_split, bool from_right) {
   Heap& heap = interpreter.heap();
   std::vector<Value> parts;
   std::string_view rest = strip(self.str(), nullptr, !from_right, from_right);
@@ -181,8 +187,8 @@ Value split_on_space(Interpreter& interpreter, const Value& self, int64_t most, 
     while (start > 0 && end - start < 4 && (static_cast<unsigned char>(rest[start]) & 0xC0) == 0x80) --start;
     return start;
   };
-  while (!rest.empty() && most != 0) {
-    --most;
+  while (!rest.empty() && max_split != 0) {
+    --max_split;
     if (!from_right) {
       size_t end = 0;
       while (end < rest.size() && !is_space(decode_at(rest, end).value)) end += decode_at(rest, end).bytes;
@@ -196,7 +202,7 @@ Value split_on_space(Interpreter& interpreter, const Value& self, int64_t most, 
     }
   }
   if (const auto left = strip(rest, nullptr, from_right, !from_right); !rest.empty()) {
-    // What remains after the last allowed split keeps its white space on the far side only.
+    // The rest after the last allowed split keeps its white space on the far side only.
     add(from_right ? strip(rest, nullptr, false, true) : rest);
     static_cast<void>(left);
   }
@@ -210,9 +216,9 @@ Value split_method(Interpreter& interpreter, const Value& self, Arguments& args)
   Value a[2];
   bind_values("split", args, kNames, 0, a);
   Heap& heap = interpreter.heap();
-  int64_t most = integer_or(a[1], -1);
+  int64_t max_split = integer_or(a[1], -1);
   heap.step_bytes(self.str().size());
-  if (a[0].is_missing() || a[0].is_none()) return split_on_space(interpreter, self, most, kFromRight);
+  if (a[0].is_missing() || a[0].is_none()) return split_on_space(interpreter, self, max_split, kFromRight);
   const auto& separator = need_string(a[0], "the separator");
   if (separator.empty()) fail_value("empty separator");
   std::vector<Value> parts;
@@ -221,13 +227,14 @@ Value split_method(Interpreter& interpreter, const Value& self, Arguments& args)
     parts.push_back(string_like(heap, self, std::string(piece)));
   };
   if (!kFromRight) {
-    for (size_t at; most != 0 && (at = find_text(rest, separator, 0)) != std::string_view::npos; --most) {
+    for (size_t at; max_split != 0 && (at = find_text(rest, separator, 0)) != std::string_view::npos;
+         --max_split) {
       add(rest.substr(0, at));
       rest.remove_prefix(at + separator.size());
     }
     add(rest);
   } else {
-    for (; most != 0; --most) {
+    for (; max_split != 0; --max_split) {
       const size_t at = rest.rfind(separator);
       if (at == std::string_view::npos) break;
       heap.step_bytes((rest.size() - at) * separator.size() / 16);
@@ -245,6 +252,7 @@ Value splitlines_method(Interpreter& interpreter, const Value& self, Arguments& 
   Value a[1];
   bind_values("splitlines", args, kNames, 0, a);
   std::vector<Value> lines;
+  interpreter.heap().step_bytes(self.str().size());
   for (const auto line : split_lines(self.str(), truth_or(a[0], false))) {
     lines.push_back(string_like(interpreter.heap(), self, std::string(line)));
   }
@@ -313,6 +321,7 @@ Value format_map_method(Interpreter& interpreter, const Value& self, Arguments& 
     fail_type("format_map() takes exactly one mapping");
   }
   Arguments named;
+  interpreter.heap().step(args.positional[0].get<Dict>().entries.size());
   for (const auto& [key, value] : args.positional[0].get<Dict>().entries) {
     if (key.is_string()) named.keywords.emplace_back(key, value);
   }
@@ -365,6 +374,7 @@ Value expandtabs_method(Interpreter& interpreter, const Value& self, Arguments& 
   const int64_t size = integer_or(a[0], 8);
   std::string out;
   int64_t column = 0;
+  interpreter.heap().step_bytes(self.str().size() * kClassCost);
   for (const char32_t c : to_code_points(self.str())) {
     if (c == '\t') {
       const int64_t spaces = size > 0 ? size - column % size : 0;
@@ -387,6 +397,7 @@ Value remove_affix(Interpreter& interpreter, const Value& self, Arguments& args)
   bind_values(kPrefix ? "removeprefix" : "removesuffix", args, kNames, 1, a);
   std::string_view text = self.str();
   const auto& affix = need_string(a[0], "the argument");
+  if (affix.size() <= text.size()) interpreter.heap().step_bytes(affix.size());
   if (affix.size() <= text.size() && !affix.empty()) {
     if (kPrefix && text.substr(0, affix.size()) == affix) text.remove_prefix(affix.size());
     if (!kPrefix && text.substr(text.size() - affix.size()) == affix) text.remove_suffix(affix.size());
@@ -395,7 +406,7 @@ Value remove_affix(Interpreter& interpreter, const Value& self, Arguments& args)
 }
 
 constexpr MethodDefinition kMethods[] = {
-    // Ascending, for the binary search.
+    // Sorted, for binary search.
     {"capitalize", convert<capitalize>},
     {"casefold", convert<case_fold>},
     {"center", justify_method<Side::kCenter>},

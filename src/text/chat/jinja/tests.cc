@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "text/chat/jinja/filter_args.h"
 #include "text/chat/jinja/filters.h"
 #include "text/chat/jinja/interpreter.h"
 #include "text/chat/jinja/unicode_text.h"
@@ -9,13 +10,13 @@
 namespace quire::jinja {
 namespace {
 
-// The value alone: a test that takes no argument.
+// The value of a test without arguments.
 const Value& only(Arguments& args) {
   if (args.positional.size() != 1 || !args.keywords.empty()) fail_type("the test takes no arguments");
   return args.positional[0];
 }
 
-// The value and the one argument.
+// The value and the argument of a test.
 std::pair<Value, Value> both(Arguments& args, std::string_view name) {
   const std::string_view names[] = {"value", name};
   Value out[2];
@@ -29,14 +30,14 @@ bool is_kind(Interpreter&, Arguments& args) {
 }
 
 template <Comparison kOp>
-bool compares(Interpreter&, Arguments& args) {
+bool compares(Interpreter& interpreter, Arguments& args) {
   const auto [a, b] = both(args, "other");
-  return ordered(a, b, kOp);
+  return ordered(interpreter.heap(), a, b, kOp);
 }
 
-bool is_equal(Interpreter&, Arguments& args) {
+bool is_equal(Interpreter& interpreter, Arguments& args) {
   const auto [a, b] = both(args, "other");
-  return equal(a, b);
+  return equal(interpreter.heap(), a, b);
 }
 
 bool is_unequal(Interpreter& interpreter, Arguments& args) {
@@ -44,7 +45,8 @@ bool is_unequal(Interpreter& interpreter, Arguments& args) {
 }
 
 bool remainder_is(Interpreter& interpreter, const Value& value, const Value& divisor, int64_t wanted) {
-  return equal(arithmetic(interpreter.heap(), Operator::kMod, value, divisor), Value::integer(wanted));
+  return equal(interpreter.heap(), arithmetic(interpreter.heap(), Operator::kMod, value, divisor),
+               Value::integer(wanted));
 }
 
 bool is_odd(Interpreter& i, Arguments& args) {
@@ -78,10 +80,12 @@ bool is_escaped(Interpreter&, Arguments& args) {
   return only(args).is_string() && args.positional[0].get<Str>().markup;
 }
 
-// Whether all cased characters are of one case, and there is one.
+// Whether there is at least one cased character and all have the given case.
 bool has_case(Interpreter& interpreter, const Value& value, bool upper) {
   bool found = false;
-  for (const char32_t c : to_code_points(str_of(interpreter.heap(), value))) {
+  const std::string text = str_of(interpreter.heap(), value);
+  interpreter.heap().step_bytes(text.size() * kClassCost);
+  for (const char32_t c : to_code_points(text)) {
     if (is_title(c) || (upper ? is_lower(c) : is_upper(c))) return false;
     found = found || (upper ? is_upper(c) : is_lower(c));
   }
@@ -109,16 +113,16 @@ bool is_callable(Interpreter&, Arguments& args) {
     case Kind::kMacro:
     case Kind::kLoop:
     case Kind::kJoiner:
-    case Kind::kUndefined:  // the class of undefined values defines a call, which fails
+    case Kind::kUndefined:  // undefined values are callable in jinja2; the call fails
       return true;
     default:
       return false;
   }
 }
 
-bool is_in(Interpreter&, Arguments& args) {
+bool is_in(Interpreter& interpreter, Arguments& args) {
   const auto [value, sequence] = both(args, "seq");
-  return contains(sequence, value);
+  return contains(interpreter.heap(), sequence, value);
 }
 
 bool is_same(Interpreter&, Arguments& args) {
@@ -130,7 +134,7 @@ bool is_same(Interpreter&, Arguments& args) {
     case Kind::kBool:
       return a.as_bool() == b.as_bool();
     case Kind::kInt:
-      // Python keeps one object for each small integer; which others are shared is not defined.
+      // Python has one object per small integer; whether other integers are shared is not defined.
       return a.as_int() == b.as_int();
     case Kind::kFloat:
       return a.as_float() == b.as_float();
@@ -152,7 +156,7 @@ struct TestDefinition {
 };
 
 constexpr TestDefinition kTests[] = {
-    // Ascending, for the binary search.
+    // Sorted, for binary search.
     {"!=", is_unequal},
     {"<", compares<Comparison::kLt>},
     {"<=", compares<Comparison::kLe>},

@@ -7,7 +7,7 @@
 
 namespace quire::jinja {
 
-// Null when there is none.
+// Null if there is none.
 TestFunction find_test(std::string_view name);
 
 }  // namespace quire::jinja

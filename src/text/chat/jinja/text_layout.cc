@@ -48,11 +48,11 @@ std::string unescape_entities(std::string_view text) {
   return out;
 }
 
-// The pieces between which textwrap may break: runs of white space, words, and parts of words up to a hyphen.
-std::vector<std::u32string> wrap_chunks(const std::u32string& line, bool hyphens) {
+// Pieces between which textwrap may break: runs of white space, words, and parts of words up to a hyphen.
+std::vector<std::u32string_view> wrap_chunks(std::u32string_view line, bool hyphens) {
   const auto space = [](char32_t c) { return c == ' ' || (c >= 9 && c <= 13); };
   const auto letter = [](char32_t c) { return is_alpha(c) || c == '_'; };
-  std::vector<std::u32string> chunks;
+  std::vector<std::u32string_view> chunks;
   for (size_t at = 0; at < line.size();) {
     size_t end = at + 1;
     if (space(line[at])) {
@@ -81,7 +81,7 @@ std::string replace_text(Heap& heap, std::string_view text, std::string_view fro
   std::string out;
   size_t at = 0;
   if (from.empty()) {
-    // Before every character and at the end.
+    // Inserts before every character and at the end.
     while (count != 0) {
       heap.require(out.size() + to.size() + text.size() - at);
       heap.step_bytes(to.size());
@@ -157,7 +157,7 @@ std::string strip_tags(Heap& heap, std::string_view text) {
   heap.step_bytes(text.size() * 4);
   std::string bare;
   size_t at = 0;
-  bool comments = true, tags = true;  // some may still close
+  bool comments = true, tags = true;  // a comment or tag may still be closed
   while (at < text.size()) {
     if (comments && text.substr(at, 4) == "<!--") {
       const size_t end = find_text(text, "-->", at + 4);
@@ -196,20 +196,21 @@ std::string strip_tags(Heap& heap, std::string_view text) {
 std::vector<std::string> wrap_line(Heap& heap, std::string_view text, const WrapOptions& options) {
   heap.step_bytes(text.size() * 64);  // each character is copied several times
   const auto width = static_cast<size_t>(options.width);
-  auto chunks = wrap_chunks(to_code_points(text), options.break_on_hyphens);
+  const std::u32string points = to_code_points(text);
+  auto chunks = wrap_chunks(points, options.break_on_hyphens);
   std::reverse(chunks.begin(), chunks.end());
-  const auto blank = [](const std::u32string& chunk) {
+  const auto blank = [](std::u32string_view chunk) {
     return std::all_of(chunk.begin(), chunk.end(), is_space);
   };
   std::vector<std::string> lines;
   while (!chunks.empty()) {
     heap.step();
-    std::vector<std::u32string> line;
+    std::vector<std::u32string_view> line;
     size_t length = 0;
     if (!lines.empty() && blank(chunks.back())) chunks.pop_back();
     while (!chunks.empty() && length + chunks.back().size() <= width) {
       length += chunks.back().size();
-      line.push_back(std::move(chunks.back()));
+      line.push_back(chunks.back());
       chunks.pop_back();
     }
     if (!chunks.empty() && chunks.back().size() > width) {
@@ -218,21 +219,22 @@ std::vector<std::string> wrap_line(Heap& heap, std::string_view text, const Wrap
         size_t end = room;
         if (options.break_on_hyphens && chunks.back().size() > room) {
           const size_t hyphen = chunks.back().rfind(U'-', room - 1);
-          const bool word = hyphen != std::u32string::npos && hyphen > 0 &&
-                            chunks.back().substr(0, hyphen).find_first_not_of(U'-') != std::u32string::npos;
+          const bool word =
+              hyphen != std::u32string_view::npos && hyphen > 0 &&
+              chunks.back().substr(0, hyphen).find_first_not_of(U'-') != std::u32string_view::npos;
           if (word) end = hyphen + 1;
         }
         line.push_back(chunks.back().substr(0, end));
-        chunks.back().erase(0, end);
+        chunks.back().remove_prefix(end);
       } else if (line.empty() && !options.break_long_words) {
-        line.push_back(std::move(chunks.back()));
+        line.push_back(chunks.back());
         chunks.pop_back();
       }
     }
     if (!line.empty() && blank(line.back())) line.pop_back();
     if (line.empty()) continue;
     std::string out;
-    for (const auto& chunk : line) out += to_utf8(chunk);
+    for (const auto chunk : line) out += to_utf8(chunk);
     lines.push_back(std::move(out));
   }
   return lines;

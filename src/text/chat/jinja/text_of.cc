@@ -190,7 +190,7 @@ std::string_view type_name(const Value& value) {
 std::string undefined_message(const UndefinedInfo& info) {
   if (!info.hint.empty()) return info.hint;
   std::string name;
-  // A name that a template made up may be long; the message shows its beginning.
+  // Templates can create long names; the message contains the beginning.
   constexpr size_t kShown = 200;
   Heap heap(1 << 20, 1 << 16);
   try {
@@ -213,7 +213,7 @@ void fail_undefined(const Value& value) {
 std::string repr_float(double value) {
   if (std::isnan(value)) return "nan";
   if (std::isinf(value)) return value < 0 ? "-inf" : "inf";
-  // The shortest digits that read back as the same number, with Python's choice of notation.
+  // The shortest digits that give the same number when parsed, in Python's notation.
   std::array<char, 40> buffer;
   const auto end =
       std::to_chars(buffer.data(), buffer.data() + buffer.size(), value, std::chars_format::scientific).ptr;

@@ -53,7 +53,7 @@ void append_title(std::string& out, char32_t c) {
   }
 }
 
-// Unicode's Cased and Case_Ignorable, as far as the rule of the final sigma needs them.
+// Unicode's Cased and Case_Ignorable, as needed for the final sigma rule.
 bool cased(char32_t c) {
   return is_lower(c) || is_upper(c) || is_title(c);
 }
@@ -272,7 +272,7 @@ std::string to_title(std::string_view text) {
   const auto points = to_code_points(text);
   std::string out;
   out.reserve(text.size());
-  bool inside = false;  // the character before is cased
+  bool inside = false;  // the previous character is cased
   for (size_t i = 0; i < points.size(); ++i) {
     if (inside) {
       append_lower(out, points, i);
@@ -371,7 +371,7 @@ std::vector<std::string_view> split_lines(std::string_view text, bool keep_ends)
 size_t find_text(std::string_view text, std::string_view needle, size_t from) {
   if (from > text.size()) return std::string_view::npos;
   if (needle.empty()) return from;
-  // memmem is linear even for needles that nearly match everywhere; std::string_view::find is not.
+  // memmem takes linear time even with many partial matches; std::string_view::find does not.
   const void* hit = memmem(text.data() + from, text.size() - from, needle.data(), needle.size());
   return hit == nullptr ? std::string_view::npos
                         : static_cast<size_t>(static_cast<const char*>(hit) - text.data());

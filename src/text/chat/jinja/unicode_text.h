@@ -1,6 +1,5 @@
-// Text as Python sees it: UTF-8 strings addressed by code point, with Python's classes of characters and its
-// case mappings. A byte that is not UTF-8 counts as one code point of its own value; nothing here reads past
-// the end.
+// Text as in Python: UTF-8 strings indexed by code point, with Python's character classes and case mappings.
+// A byte that is not UTF-8 counts as a code point of its value. No function reads past the end.
 #pragma once
 
 #include <cstddef>
@@ -16,11 +15,11 @@ struct CodePoint {
   size_t bytes;
 };
 
-// The code point that starts at text[at]; at < text.size().
+// The code point at text[at]; at < text.size().
 CodePoint decode_at(std::string_view text, size_t at);
 void append_utf8(std::string& out, char32_t c);
 size_t utf8_length(std::string_view text);
-// The byte offset of code point number `index` (at most the length of the text).
+// The byte offset of code point `index` (at most the length of the text).
 size_t byte_offset(std::string_view text, size_t index);
 std::u32string to_code_points(std::string_view text);
 std::string to_utf8(std::u32string_view text);
@@ -46,12 +45,12 @@ std::string capitalize(std::string_view text);
 std::string swap_case(std::string_view text);
 std::string case_fold(std::string_view text);
 
-// What str.strip does: `chars` null means white space. Views of `text`.
+// str.strip; `chars` null = white space. Returns a view of `text`.
 std::string_view strip(std::string_view text, const std::string* chars, bool left, bool right);
-// Lines as str.splitlines.
+// str.splitlines.
 std::vector<std::string_view> split_lines(std::string_view text, bool keep_ends);
 
-// Positions in bytes, npos when absent; linear in the sizes of both.
+// Positions in bytes, npos if not found; linear in the sizes of both.
 size_t find_text(std::string_view text, std::string_view needle, size_t from);
 size_t rfind_text(std::string_view text, std::string_view needle);
 

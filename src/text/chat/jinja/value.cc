@@ -1,5 +1,6 @@
 #include "text/chat/jinja/value.h"
 
+#include <algorithm>
 #include <functional>
 
 #include "text/chat/jinja/ops.h"
@@ -8,7 +9,7 @@
 namespace quire::jinja {
 namespace {
 
-constexpr size_t kLinearSearch = 8;  // dictionaries up to this size are searched entry by entry
+constexpr size_t kLinearSearch = 8;  // dictionaries up to this size are searched linearly
 
 }  // namespace
 
@@ -40,28 +41,30 @@ const Value* Dict::find(const Value& key) const {
 }
 
 const Value* Dict::find(std::string_view key) const {
-  const size_t at = position(key, buckets_.empty() ? 0 : hash_string(key));
+  const size_t at = position(key);
   return at == SIZE_MAX ? nullptr : &entries[at].second;
 }
 
 size_t Dict::position(const Value& key) const {
-  if (key.is_string())
-    return position(std::string_view(key.str()), buckets_.empty() ? 0 : hash_string(key.str()));
-  const size_t hash = hash_value(key);
+  if (key.is_string()) return position(std::string_view(key.str()));
+  const size_t hash = hash_value(*heap, key);
   if (buckets_.empty()) {
     for (size_t i = 0; i < entries.size(); ++i) {
-      if (equal(entries[i].first, key)) return i;
+      if (equal(*heap, entries[i].first, key)) return i;
     }
     return SIZE_MAX;
   }
   const size_t mask = buckets_.size() - 1;
   for (size_t b = hash & mask; buckets_[b] != 0; b = (b + 1) & mask) {
-    if (equal(entries[buckets_[b] - 1].first, key)) return buckets_[b] - 1;
+    if (equal(*heap, entries[buckets_[b] - 1].first, key)) return buckets_[b] - 1;
   }
   return SIZE_MAX;
 }
 
-size_t Dict::position(std::string_view key, size_t hash) const {
+size_t Dict::position(std::string_view key) const {
+  // Reads the key once to hash it, or compares it with up to kLinearSearch entries of the same length.
+  constexpr size_t kShortKey = 64;
+  if (key.size() > kShortKey) heap->step_bytes(key.size() * (buckets_.empty() ? entries.size() : 2));
   if (buckets_.empty()) {
     for (size_t i = 0; i < entries.size(); ++i) {
       const Value& own = entries[i].first;
@@ -70,7 +73,7 @@ size_t Dict::position(std::string_view key, size_t hash) const {
     return SIZE_MAX;
   }
   const size_t mask = buckets_.size() - 1;
-  for (size_t b = hash & mask; buckets_[b] != 0; b = (b + 1) & mask) {
+  for (size_t b = hash_string(key) & mask; buckets_[b] != 0; b = (b + 1) & mask) {
     const Value& own = entries[buckets_[b] - 1].first;
     if (own.is_string() && own.str() == key) return buckets_[b] - 1;
   }
@@ -78,12 +81,13 @@ size_t Dict::position(std::string_view key, size_t hash) const {
 }
 
 void Dict::set(const Value& key, Value value) {
+  heap->step();
   const size_t at = position(key);
   if (at != SIZE_MAX) {
     entries[at].second = std::move(value);
     return;
   }
-  if (heap != nullptr) heap->grow(*this, sizeof(Entry) + sizeof(uint32_t) * 2);
+  heap->grow(*this, sizeof(Entry) + sizeof(uint32_t) * 2);
   entries.emplace_back(key, std::move(value));
   if (entries.size() > kLinearSearch) index_last();
 }
@@ -91,7 +95,7 @@ void Dict::set(const Value& key, Value value) {
 void Dict::index_last() {
   const auto insert = [this](size_t entry) {
     const size_t mask = buckets_.size() - 1;
-    size_t b = hash_value(entries[entry].first) & mask;
+    size_t b = hash_value(*heap, entries[entry].first) & mask;
     while (buckets_[b] != 0) b = (b + 1) & mask;
     buckets_[b] = static_cast<uint32_t>(entry + 1);
   };
@@ -108,7 +112,7 @@ Container::~Container() {
 }
 
 Heap::~Heap() {
-  // Emptying one container may free others, so the list is read from its head each time.
+  // Emptying a container may free others, so the list is read from its head each time.
   while (containers_ != nullptr) {
     Container* first = containers_;
     untrack(first);
@@ -135,12 +139,17 @@ void Heap::throw_full() {
   fail(ErrorClass::kLimit, "the template needs too much memory");
 }
 
-void Heap::throw_slow() {
-  fail(ErrorClass::kLimit, "the template takes too many steps");
+void Heap::check_steps() {
+  constexpr uint64_t kInterval = 4096;  // some hundred microseconds between two checks of the flag
+  if (steps_ > max_steps_) fail(ErrorClass::kLimit, "the template takes too many steps");
+  if (cancelled_ != nullptr && cancelled_->load(std::memory_order_relaxed))
+    fail(ErrorClass::kCancelled, "the rendering was cancelled");
+  next_check_ = std::min(max_steps_, steps_ + kInterval - 1) + 1;
 }
 
 Value Heap::string(std::string text) {
   require(sizeof(Str) + text.size());
+  step_bytes(text.size());
   auto* object = create<Str>(std::move(text));
   object->charge += object->text.size();
   live_ += object->text.size();
@@ -149,6 +158,7 @@ Value Heap::string(std::string text) {
 
 Value Heap::list(std::vector<Value> items, Kind kind) {
   require(sizeof(List) + items.size() * sizeof(Value));
+  step_items(items.size());
   auto* object = create<List>(kind);
   object->items = std::move(items);
   object->charge += object->items.size() * sizeof(Value);

@@ -1,10 +1,10 @@
-// The values a template computes with: Python's model, reduced to what a template can reach. A Value is 16
-// bytes: a kind and either a number or a counted reference to an Object on a Heap. A Heap belongs to one
-// rendering and one thread; it counts what lives on it and throws when that is too much. Objects of a parsed
-// template (its constants) are immortal: their count is never written, so any number of threads may use them
-// at once.
+// The values of templates: Python's data model, reduced to what templates can access. A Value has 16 bytes: a
+// kind and either a number or a counted reference to an Object on a Heap. A Heap belongs to one rendering and
+// one thread; it counts memory and throws at the limit. Objects of a parsed template (its constants) are
+// immortal: their reference count is never written, so any number of threads may use them.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -18,13 +18,13 @@
 namespace quire::jinja {
 
 enum class Kind : uint8_t {
-  kMissing,  // no value at all: an unset slot, an argument not given. Templates never see it.
+  kMissing,  // no value: an unset slot, or an argument that was not given; not visible to templates
   kUndefined,
   kNone,
   kBool,
   kInt,
   kFloat,
-  kBigInt,  // a JSON integer beyond 64 signed bits: printed and compared, no arithmetic
+  kBigInt,  // a JSON integer beyond 64 signed bits; supports printing and comparison, but no arithmetic
   kString,
   kList,
   kTuple,
@@ -39,7 +39,7 @@ enum class Kind : uint8_t {
   kLoop,
   kCycler,
   kJoiner,
-  kFrame,  // the variables of a running block; templates never see it
+  kFrame,  // the variables of a running block; not visible to templates
 };
 
 class Heap;
@@ -96,7 +96,7 @@ class Value {
     v.data_.d = d;
     return v;
   }
-  // Takes one more reference to `object`.
+  // Adds a reference to `object`.
   static Value of(Object* object) {
     Value v(object->kind);
     v.data_.o = object;
@@ -114,15 +114,15 @@ class Value {
   bool is_sequence_object() const { return kind_ == Kind::kList || kind_ == Kind::kTuple; }
 
   bool as_bool() const { return data_.i != 0; }
-  int64_t as_int() const { return data_.i; }  // also of a bool
+  int64_t as_int() const { return data_.i; }  // also for a bool
   double as_float() const { return data_.d; }
   Object* object() const { return data_.o; }
   template <typename T>
   T& get() const {
     return *static_cast<T*>(data_.o);
   }
-  const std::string& str() const;     // of a string
-  std::vector<Value>& items() const;  // of a list or tuple
+  const std::string& str() const;     // the value must be a string
+  std::vector<Value>& items() const;  // the value must be a list or tuple
   void swap(Value& other) noexcept {
     std::swap(kind_, other.kind_);
     std::swap(data_, other.data_);
@@ -149,10 +149,10 @@ class Value {
 
 struct Str : Object {
   std::string text;
-  bool markup = false;  // the result of |safe or |escape: `+` escapes what is joined to it
+  bool markup = false;  // result of |safe or |escape: `+` escapes the other operand
 
   explicit Str(std::string t) : Object(Kind::kString), text(std::move(t)) {}
-  // The length in code points, counted once. (Of a constant it is counted while parsing.)
+  // The length in code points, counted once; for a constant, during parsing.
   size_t length() const;
   bool ascii() const { return length() == text.size(); }
 
@@ -165,30 +165,31 @@ struct BigInt : Object {
   explicit BigInt(std::string d) : Object(Kind::kBigInt), digits(std::move(d)) {}
 };
 
-// A list or a tuple. `grouped`: a group of the groupby filter, whose items are also .grouper and .list.
+// A list or a tuple. `grouped`: a group of the groupby filter, whose items are also accessible as .grouper
+// and .list.
 struct List : Object {
   std::vector<Value> items;
   bool grouped = false;
   explicit List(Kind k) : Object(k) {}
 };
 
-// A dictionary in order of insertion. Keys are hashable values; equal numbers are one key, as in Python.
+// A dictionary in insertion order. Keys are hashable values; equal numbers are the same key, as in Python.
 struct Dict : Object {
   using Entry = std::pair<Value, Value>;
   std::vector<Entry> entries;
 
   Dict() : Object(Kind::kDict) {}
-  // Throws a type error when `key` cannot be hashed.
+  // Throws a type error if `key` is not hashable.
   const Value* find(const Value& key) const;
   const Value* find(std::string_view key) const;
   void set(const Value& key, Value value);
 
  private:
   size_t position(const Value& key) const;
-  size_t position(std::string_view key, size_t hash) const;
+  size_t position(std::string_view key) const;
   void index_last();
 
-  std::vector<uint32_t> buckets_;  // open addressing, entry number + 1; empty while the dictionary is small
+  std::vector<uint32_t> buckets_;  // open addressing, entry index + 1; empty while the dictionary is small
 };
 
 struct DictView : Object {
@@ -204,8 +205,8 @@ struct Range : Object {
   int64_t size() const;
 };
 
-// What Python returns as a generator or iterator: it is consumed once. The items are computed at once; an
-// error met on the way is kept and thrown when a reader gets there, which is when Python would meet it.
+// A generator or iterator in Python: it is consumed once. The items are computed immediately; an error is
+// stored and thrown when the reader reaches it, as in Python.
 struct IteratorObject : Object {
   std::vector<Value> items;
   size_t next = 0;
@@ -214,18 +215,18 @@ struct IteratorObject : Object {
   explicit IteratorObject(const char* name) : Object(Kind::kIterator), type_name(name) {}
 };
 
-// Why a value is undefined; the sentence is made only when it is needed.
+// The reason why a value is undefined. The message is built only when it is needed.
 struct UndefinedInfo : Object {
   ErrorClass error = ErrorClass::kUndefined;
-  std::string hint;             // the whole message, or empty
-  const char* owner = nullptr;  // type of the object that lacks the name, null: a variable
-  Value name;                   // what was asked for
+  std::string hint;             // the full message, or empty
+  const char* owner = nullptr;  // type of the object without this attribute; null = a variable
+  Value name;                   // the requested name
   UndefinedInfo() : Object(Kind::kUndefined) {}
 };
 
-// An object that can hold itself (through a namespace, or a macro that sees the variable it is kept in). The
-// heap knows all of them and empties them when the rendering ends, so that counting references suffices for
-// the rest.
+// An object that can contain itself (through a namespace, or a macro that can access the variable that
+// contains it). The heap tracks all of them and empties them at the end of the rendering; reference counting
+// suffices for the rest.
 struct Container : Object {
   Container* before = nullptr;
   Container* after = nullptr;
@@ -240,7 +241,7 @@ struct Namespace : Container {
   void clear() override { attributes = Value(); }
 };
 
-// Owns the objects of one rendering and counts what it uses: bytes that live, and steps of work done.
+// Owns the objects of a rendering, and counts live bytes and executed steps.
 class Heap {
  public:
   Heap(size_t limit, uint64_t max_steps) : limit_(limit), max_steps_(max_steps) {}
@@ -250,9 +251,17 @@ class Heap {
 
   size_t live() const { return live_; }
   void set_limit(size_t limit) { limit_ = limit; }
-  void set_max_steps(uint64_t steps) { max_steps_ = steps; }
-  // Throws when `bytes` more would pass the limit: ask before allocating something whose size the template
-  // chose.
+  void set_max_steps(uint64_t steps) {
+    max_steps_ = steps;
+    next_check_ = 0;
+  }
+  // The rendering ends soon after the flag is set. The flag must outlive the heap; null = no flag.
+  void set_cancelled(const std::atomic<bool>* cancelled) {
+    cancelled_ = cancelled;
+    next_check_ = 0;
+  }
+  // Throws if `bytes` more would exceed the limit. To be called before allocating memory of a size that the
+  // template chooses.
   void require(size_t bytes) const {
     if (bytes > limit_ || live_ > limit_ - bytes) throw_full();
   }
@@ -266,13 +275,15 @@ class Heap {
     live_ += bytes;
   }
   void discharge(size_t bytes) { live_ -= bytes; }
-  // Counts work. One step is about one node of the syntax tree, or one element or 64 bytes handled by a
-  // built-in.
+  // Counts work. A step corresponds to about one node of the syntax tree, or to one element or 64 bytes
+  // processed by a built-in. string(), list() and Dict::set() count what they store, so a built-in must count
+  // only what it reads in addition.
   void step(uint64_t count = 1) {
     steps_ += count;
-    if (steps_ > max_steps_) throw_slow();
+    if (steps_ >= next_check_) check_steps();
   }
   void step_bytes(size_t bytes) { step(bytes / 64 + 1); }
+  void step_items(size_t items) { step(items / 8 + 1); }
   uint64_t steps() const { return steps_; }
 
   template <typename T, typename... Args>
@@ -294,13 +305,15 @@ class Heap {
  private:
   void track(Container* object);
   [[noreturn]] static void throw_full();
-  [[noreturn]] static void throw_slow();
+  void check_steps();
 
   size_t limit_;
   uint64_t max_steps_;
   uint64_t steps_ = 0;
+  uint64_t next_check_ = 0;  // value of steps_ at which check_steps() runs next
+  const std::atomic<bool>* cancelled_ = nullptr;
   size_t live_ = 0;
-  std::vector<Object*> dead_;  // waiting to be freed: freeing is a loop, never a recursion
+  std::vector<Object*> dead_;  // objects to be freed: freeing is a loop, never a recursion
   bool draining_ = false;
   Container* containers_ = nullptr;
 };

@@ -1,0 +1,34 @@
+// A request, from its submission to its last output. The record is moved from the caller to the engine thread
+// and into the scheduler. It contains token ids and numbers only: the caller tokenizes the prompt and
+// detokenizes the output.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "contract/ids.h"
+#include "contract/pooling.h"
+#include "contract/sampling_params.h"
+
+namespace quire {
+
+struct Request {
+  std::vector<TokenId> prompt_token_ids;
+  SharedSamplingParams sampling;
+  std::optional<PoolingRequest> pooling;  // an embedding or scores instead of tokens; max_tokens is 0
+  int32_t priority = 0;                   // lower is scheduled first, with SchedulingPolicy::kPriority
+  std::string client;                     // name of an API key, or the `user` field
+  std::string cache_salt;                 // requests share cached prefixes only within one salt
+  int32_t adapter = 0;                    // 0 = none
+
+  // Set by the engine.
+  RequestId id = -1;
+  int64_t client_id = 0;               // identifies `client`, for SchedulingPolicy::kFair
+  uint64_t seed = 0;                   // seed of the samples
+  double arrival = 0.0;                // seconds on the clock that Scheduler::schedule() is given
+  std::vector<TokenId> end_token_ids;  // end-of-sequence tokens of the model
+};
+
+}  // namespace quire

@@ -1,0 +1,243 @@
+#include "models/decoder/decoder.h"
+
+#include <algorithm>
+#include <numbers>
+
+#include "models/decoder/feed_forward.h"
+#include "models/decoder/layer.h"
+#include "models/decoder/mixers.h"
+
+namespace quire {
+namespace {
+
+// One layer in one step.
+struct LayerStep {
+  const OpRunner& run;
+  const Decoder& decoder;
+  const DecoderLayer& layer;
+  const ForwardBatch& batch;
+  const KvCacheView& kv;
+  const LayerState& state;
+  const DecoderScratch& at;
+
+  MixerArgs mixer_args(const TensorView& out, const TensorView& x, const TensorView& residual) const {
+    return {.out = out,
+            .x = x,
+            .residual = residual,
+            .rope = layer.rope,
+            .batch = batch,
+            .kv = kv,
+            .state = state,
+            .chosen = at.chosen,
+            .picked = at.picked,
+            .work = at.work};
+  }
+};
+
+// hidden += mixer(x), with the norms and factors of the branch. Overwrites x.
+void add_mixer(const LayerStep& step, const TensorView& x) {
+  const DecoderScratch& at = step.at;
+  const ResidualAdd& join = step.layer.mixer_join;
+  if (std::holds_alternative<std::monostate>(step.layer.mixer)) return;
+  if (std::holds_alternative<ParallelMixer>(step.layer.mixer)) {
+    run_mixer(step.run, step.layer, step.mixer_args(at.branch, x, {}));
+    apply(step.run, join, at.hidden, at.branch);
+  } else if (join.plain()) {
+    run_mixer(step.run, step.layer, step.mixer_args(at.hidden, x, at.hidden));
+    finish(step.run, join, at.hidden);
+  } else {
+    run_mixer(step.run, step.layer, step.mixer_args(at.normed, x, {}));
+    apply(step.run, join, at.hidden, at.normed);
+  }
+}
+
+// hidden += feed_forward(x), kMlpRows rows at a time; with hyper-connections hidden = feed_forward(x).
+void add_feed_forward(const LayerStep& step, const TensorView& x) {
+  const ResidualAdd& join = step.layer.feed_forward_join;
+  for (int64_t begin = 0; begin < x.rows(); begin += kMlpRows) {
+    const int64_t end = std::min(x.rows(), begin + kMlpRows);
+    const TensorView hidden = row_slice(step.at.hidden, begin, end);
+    FeedForwardArgs args{
+        .out = hidden,
+        .x = row_slice(x, begin, end),
+        .hidden = hidden,
+        .shortcut = step.at.branch.data == nullptr ? TensorView{} : row_slice(step.at.branch, begin, end),
+        .tokens = step.batch.token_ids.subspan(static_cast<size_t>(begin), static_cast<size_t>(end - begin)),
+        .work = step.at.work};
+    if (step.layer.feed_forward_streams) {
+      run_feed_forward(step.run, step.layer, args);
+    } else if (join.plain()) {
+      args.residual = hidden;
+      run_feed_forward(step.run, step.layer, args);
+      finish(step.run, join, hidden);
+    } else {
+      args.out = row_slice(step.at.normed, begin, end);
+      run_feed_forward(step.run, step.layer, args);
+      apply(step.run, join, hidden, args.out);
+    }
+  }
+}
+
+// branch = hidden + shared_block([hidden, token embeddings]).
+void run_shared_block(const LayerStep& step) {
+  const DecoderScratch& at = step.at;
+  const SharedBlockLayer& own = *step.layer.shared_block;
+  ScratchLayout layout(at.hidden.rows(), at.work);
+  const BlockScratch scratch =
+      make_scratch(*own.block, own.use, std::min(at.hidden.rows(), kMlpRows), layout);
+  TensorView both = at.hidden;  // the token embeddings follow in the same rows
+  both.shape = Shape{both.rows(), 2 * at.hidden.row_size()};
+  apply(step.run, *own.block, own.use, step.layer.rope, at.branch, both, at.hidden, step.batch, step.kv,
+        at.normed, scratch);
+}
+
+void run_sequential(const LayerStep& step) {
+  const DecoderScratch& at = step.at;
+  const DecoderLayer& layer = step.layer;
+  const TensorView& normed = step.decoder.spec.postnorm ? at.hidden : at.normed;
+  if (layer.shared_block) run_shared_block(step);
+  const TensorView& read = layer.shared_block ? at.branch : at.hidden;
+  if (layer.mixer_norm) apply(step.run, *layer.mixer_norm, normed, read);
+  const TensorView& x = layer.mixer_norm ? normed : read;
+  if (layer.laurel) apply(step.run, *layer.laurel, at.hidden, x, at.branch, at.alt_up);
+  add_mixer(step, x);
+  if (layer.laurel)
+    step.run(ops::ScaleSoftcap{.x = at.hidden, .scale = static_cast<float>(1.0 / std::numbers::sqrt2)});
+  if (std::holds_alternative<std::monostate>(layer.feed_forward)) return;
+  if (layer.feed_forward_norm) apply(step.run, *layer.feed_forward_norm, normed, at.hidden);
+  add_feed_forward(step, layer.feed_forward_norm ? normed : at.hidden);
+}
+
+// The output of the mixer is added after the feed-forward layer has read the hidden states.
+void run_parallel(const LayerStep& step) {
+  const DecoderScratch& at = step.at;
+  const DecoderLayer& layer = step.layer;
+  apply(step.run, *layer.mixer_norm, at.normed, at.hidden);
+  run_mixer(step.run, layer, step.mixer_args(at.branch, at.normed, {}));
+  if (layer.feed_forward_norm) apply(step.run, *layer.feed_forward_norm, at.normed, at.hidden);
+  add_feed_forward(step, at.normed);
+  apply(step.run, layer.mixer_join, at.hidden, at.branch);
+}
+
+// Hyper-connections: mixer and feed-forward each read a mixture of the streams and are added to all of them.
+void run_streams(const LayerStep& step) {
+  const DecoderScratch& at = step.at;
+  const DecoderLayer& layer = step.layer;
+  const int64_t n = step.batch.num_tokens();
+  hc_pre_mapping(step.run, *layer.mixer_streams, at.streams, false, n);
+  apply(step.run, *layer.mixer_norm, at.normed, at.hidden);
+  run_mixer(step.run, layer, step.mixer_args(at.hidden, at.normed, {}));
+  hc_post_mapping(step.run, at.streams, false, n);
+  hc_pre_mapping(step.run, *layer.feed_forward_streams, at.streams, true, n);
+  apply(step.run, *layer.feed_forward_norm, at.normed, at.hidden);
+  add_feed_forward(step, at.normed);
+  hc_post_mapping(step.run, at.streams, true, n);
+}
+
+// Adds the bottleneck of the per-layer embeddings (nn/per_layer_input.h).
+void add_layer_input(const LayerStep& step, size_t index) {
+  const DecoderScratch& at = step.at;
+  const int64_t size = step.decoder.spec.per_layer_input->size;
+  const auto begin = static_cast<int64_t>(index) * 2 * size;
+  apply(step.run, *step.layer.input, at.normed, at.hidden,
+        column_slice(at.layer_inputs, begin, begin + 2 * size), column_slice(at.layer_input, 0, size));
+  if (step.layer.alt_up) {
+    add_to_others(step.run, at.normed, at.alt_up);
+  } else {
+    step.run(ops::Add{.x = at.hidden, .y = at.normed});
+  }
+}
+
+void embed_layer_inputs(const OpRunner& run, const Decoder& decoder, std::span<const int32_t> ids,
+                        const DecoderScratch& at) {
+  if (!at.per_layer_input_ids.empty()) {
+    const int64_t vocab_size = decoder.spec.per_layer_input->vocab_size;
+    std::ranges::transform(ids, at.per_layer_input_ids.begin(),
+                           [&](int32_t id) { return id < vocab_size ? id : 0; });
+    ids = at.per_layer_input_ids.first(ids.size());
+  }
+  apply(run, *decoder.layer_inputs, at.layer_inputs, at.hidden, ids, at.layer_input);
+}
+
+}  // namespace
+
+Decoder::Decoder() = default;
+Decoder::~Decoder() = default;
+
+void embed(const OpRunner& run, const Decoder& decoder, const ForwardBatch& batch, const DecoderScratch& at) {
+  const ModelSpec& spec = decoder.spec;
+  const bool narrow = spec.narrow_embeddings;
+  const int64_t size = embedding_size_of(spec);
+  const TensorView sum = narrow ? column_slice(at.normed, 0, size) : at.hidden;
+  const TensorView added = narrow ? column_slice(at.hidden, 0, size) : at.normed;
+  if (decoder.embedding_in && !narrow) {
+    const TensorView words = column_slice(at.normed, 0, size);
+    apply(run, decoder.embedding, words, batch.token_ids);
+    apply(run, *decoder.embedding_in, at.hidden, words);
+  } else {
+    apply(run, decoder.embedding, sum, batch.token_ids);
+  }
+  if (spec.embedding_multiplier != 1.0F) run(ops::ScaleSoftcap{.x = sum, .scale = spec.embedding_multiplier});
+  if (decoder.token_types) {
+    apply(run, *decoder.token_types, added, batch.token_types);
+    run(ops::Add{.x = sum, .y = added});
+  }
+  if (decoder.position_embedding) {
+    apply(run, *decoder.position_embedding, added, batch.positions);
+    run(ops::Add{.x = sum, .y = added});
+  }
+  if (decoder.layer_inputs) embed_layer_inputs(run, decoder, batch.token_ids, at);
+  if (decoder.embedding_norm) apply(run, *decoder.embedding_norm, sum, sum);
+  if (narrow) apply(run, *decoder.embedding_in, at.hidden, sum);
+  if (at.words.data != nullptr) apply(run, decoder.embedding, at.words, batch.token_ids);
+  if (decoder.alt_up_ends) begin_streams(run, *decoder.alt_up_ends, at.hidden, at.alt_up);
+  if (spec.streams) begin_streams(run, at.streams, batch.num_tokens());
+}
+
+void run_layer(const OpRunner& run, const Decoder& decoder, size_t index, const ForwardBatch& batch,
+               const KvGroupBatches& groups, const DecoderScratch& at) {
+  const LayerSpec& own = decoder.spec.layers[index];
+  const size_t weights = own.weight_sharing_layer < 0 ? index : static_cast<size_t>(own.weight_sharing_layer);
+  const int32_t sharing = kv_sharing_layer(own);
+  const size_t cache = sharing < 0 ? index : static_cast<size_t>(sharing);
+  const DecoderLayer& layer = decoder.layers[weights];
+  const LayerState state = batch.layer_states.empty() ? LayerState{} : batch.layer_states[index];
+  const ForwardBatch of_group = groups.select(batch, cache);
+  const LayerStep step{run, decoder, layer, of_group, batch.kv[cache], state, at};
+  if (layer.alt_up) predict(run, *layer.alt_up, at.hidden, at.normed, at.alt_up);
+  if (decoder.spec.streams) {
+    run_streams(step);
+  } else if (decoder.spec.parallel_residual) {
+    run_parallel(step);
+  } else {
+    run_sequential(step);
+  }
+  if (index > 0 && std::holds_alternative<ShortcutMoeSpec>(decoder.spec.layers[index - 1].feed_forward))
+    run(ops::Add{.x = at.hidden, .y = at.branch});
+  if (layer.alt_up) correct(run, *layer.alt_up, at.hidden, at.normed, at.alt_up);
+  if (layer.input) add_layer_input(step, index);
+  if (layer.scalar != 1.0F) run(ops::ScaleSoftcap{.x = at.hidden, .scale = layer.scalar});
+}
+
+TensorView finish(const OpRunner& run, const Decoder& decoder, const DecoderScratch& at) {
+  if (decoder.alt_up_ends) join_streams(run, *decoder.alt_up_ends, at.hidden, at.normed, at.alt_up);
+  if (decoder.final_streams) hc_pre_mapping(run, *decoder.final_streams, at.streams, false, at.hidden.rows());
+  TensorView out = at.hidden;
+  if (decoder.final_norm) {
+    apply(run, *decoder.final_norm, at.normed, at.hidden);
+    out = at.normed;
+  }
+  if (decoder.output_head) {
+    const OutputHead& head = *decoder.output_head;
+    apply(run, head.dense, at.hidden, at.normed);
+    run(ops::Activate{.x = at.hidden, .activation = head.activation});
+    apply(run, head.norm, at.normed, at.hidden);
+  }
+  if (!decoder.embedding_out) return out;
+  const TensorView words =
+      column_slice(decoder.final_norm ? at.hidden : at.normed, 0, decoder.spec.embedding_size);
+  apply(run, *decoder.embedding_out, words, out);
+  return words;
+}
+
+}  // namespace quire

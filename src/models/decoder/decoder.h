@@ -1,0 +1,95 @@
+// The weights of a model, and its forward pass as free functions: the residual structure of the layers. The
+// equations of the mechanisms are in nn/.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "models/model_spec.h"
+#include "nn/alt_up.h"
+#include "nn/forward_batch.h"
+#include "nn/kv_groups.h"
+#include "nn/layers.h"
+#include "nn/per_layer_input.h"
+#include "nn/pooler.h"
+#include "nn/rope.h"
+#include "nn/scratch.h"
+#include "nn/shared_block.h"
+#include "nn/streams.h"
+
+namespace quire {
+
+struct DecoderLayer;  // decoder/layer.h
+
+// The weights of an OutputHeadSpec.
+struct OutputHead {
+  Linear dense;
+  Activation activation = Activation::kGelu;
+  Norm norm;
+};
+
+// Immutable after load. Parts that were not loaded (ModelPart) are empty.
+struct Decoder {
+  ModelSpec spec;
+  int64_t max_model_len = 0;
+  Embedding embedding;
+  std::optional<Embedding> position_embedding;
+  std::optional<Embedding> token_types;
+  std::optional<Norm> embedding_norm;
+  std::optional<Linear> embedding_in;   // [hidden_size, embedding_size]
+  std::optional<Linear> embedding_out;  // [embedding_size, hidden_size]
+  std::optional<PerLayerInputs> layer_inputs;
+  std::optional<AltUpEnds> alt_up_ends;
+  std::optional<HyperConnections> final_streams;
+  std::vector<float> alibi_slopes;                   // [num_heads] or empty; layers point into it
+  Buffer relative_bias;                              // [num_heads, buckets] or empty; layers point into it
+  std::vector<Rope> ropes;                           // as ModelSpec::ropes; layers point into it
+  std::vector<std::unique_ptr<SharedBlock>> blocks;  // layers point to them
+  std::vector<DecoderLayer> layers;
+  std::optional<Norm> final_norm;
+  std::optional<OutputHead> output_head;
+  Linear lm_head;  // also the embedding if they are tied
+  std::optional<Pooler> pooler;
+
+  Decoder();
+  ~Decoder();
+  Decoder(const Decoder&) = delete;  // layers and the embedding point into it
+  Decoder& operator=(const Decoder&) = delete;
+};
+
+// Activations of one step, float32. Used by one thread at a time.
+struct DecoderScratch {
+  TensorView hidden;                       // [rows, hidden_size]
+  TensorView words;                        // [rows, hidden_size]: token embeddings, for shared blocks
+  TensorView normed;                       // [rows, hidden_size]
+  TensorView branch;                       // [rows, hidden_size]; if two branches exist at once
+  TensorView layer_inputs;                 // [rows, num_layers * 2 * size]; per-layer inputs
+  TensorView layer_input;                  // [rows, num_layers * size]
+  std::span<int32_t> per_layer_input_ids;  // [rows]; if not all tokens have an input of their own
+  AltUpScratch alt_up;
+  StreamScratch streams;  // hidden is part of it
+  // Keys that sparse attention selected, and compressed keys that an indexer picked; kept from layer to
+  // layer.
+  SparseMask chosen;
+  SparseMask picked;
+  float* work = nullptr;  // scratch of mixers and feed-forward layers, which use it in turn
+
+  // Views of the first `rows` rows. Parts that get the number of rows as an argument do not change.
+  DecoderScratch first(int64_t rows) const;
+};
+// Lays out everything for steps of layout.rows() tokens.
+DecoderScratch make_scratch(const Decoder& decoder, ScratchLayout& layout);
+
+// scratch.hidden = embeddings of the batch's tokens.
+void embed(const OpRunner& run, const Decoder& decoder, const ForwardBatch& batch, const DecoderScratch& at);
+// scratch.hidden = layer `index` of scratch.hidden.
+void run_layer(const OpRunner& run, const Decoder& decoder, size_t index, const ForwardBatch& batch,
+               const KvGroupBatches& groups, const DecoderScratch& at);
+// The input of the language modeling head or the pooler, after the last layer: a view into the scratch,
+// [rows, embedding_size] if embeddings are projected back, otherwise [rows, hidden_size].
+TensorView finish(const OpRunner& run, const Decoder& decoder, const DecoderScratch& at);
+
+}  // namespace quire

@@ -1,0 +1,277 @@
+#include "models/model_description.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "models/model_param_ids.h"
+#include "nn/alibi.h"
+#include "nn/alt_up_spec.h"
+#include "nn/hyper_connection_spec.h"
+
+namespace quire {
+namespace {
+
+ParamSpec head_scope(ParamSpec spec) {
+  spec.scope = ParamScope::kHead;
+  return spec;
+}
+
+}  // namespace
+
+void describe_model(const ModelToDescribe& model, ParamVisitor& visitor) {
+  Decoder unused;
+  ModelDescription(model, visitor, unused).visit();
+}
+
+void ModelDescription::norm(ParamId id, int64_t size, Norm& out) {
+  visit_norm(visitor_, id, spec_.norm, size, out);
+}
+
+ParamSpec ModelDescription::embedding_spec() const {
+  ParamSpec spec =
+      replicated(model::kEmbedTokens, spec_.vocab_size + spec_.embedding_rest, embedding_size_of(spec_));
+  spec.split = {ShardKind::kVocab};
+  return spec;
+}
+
+ParamSpec ModelDescription::lm_head_spec() const {
+  ParamSpec spec =
+      with_bias(replicated(model::kLmHead, spec_.vocab_size, embedding_size_of(spec_)), spec_.lm_head_bias);
+  spec.split = {ShardKind::kVocab};
+  return head_scope(spec);
+}
+
+void ModelDescription::visit() {
+  Decoder& m = model_;
+  if (source_.part.ends != ModelEnds::kNone) embeddings();
+  if (source_.part.ends == ModelEnds::kAll) output();
+  if (spec_.relative && !spec_.relative->vectors) {
+    // Stored [buckets, heads], read by head.
+    const int64_t buckets = spec_.relative->num_buckets;
+    const int64_t heads = attention_of(spec_.layers.front())->num_heads;
+    ParamSpec table = replicated(model::kRelativeEmbeddings, buckets, heads);
+    visit_vector(visitor_, table, m.relative_bias, [buckets, heads](Buffer stored) {
+      Buffer by_head(stored.size());
+      for (int64_t b = 0; b < buckets; ++b) {
+        for (int64_t h = 0; h < heads; ++h)
+          by_head.as<float>()[h * buckets + b] = stored.as<float>()[b * heads + h];
+      }
+      return by_head;
+    });
+  }
+  if (spec_.position == PositionKind::kAlibi) {
+    m.alibi_slopes =
+        alibi_slopes(attention_of(spec_.layers.front())->num_heads, spec_.alibi_max_bias, spec_.alibi_scale);
+  }
+  layers();
+}
+
+void ModelDescription::embeddings() {
+  Decoder& m = model_;
+  const bool is_output = spec_.task == ModelTask::kGenerate && spec_.tie_word_embeddings;
+  if (is_output && source_.part.ends == ModelEnds::kAll) {
+    visit_matrix(visitor_, "lm_head", embedding_spec(), m.lm_head, Precision::kLmHead);
+    if (spec_.lm_head_bias) {
+      ParamSpec bias = head_scope(replicated(model::kLmHeadBias, spec_.vocab_size));
+      visit_vector(visitor_, bias, m.lm_head.weight.bias);
+    }
+    m.embedding.packed = &m.lm_head.weight;
+  } else {
+    visitor_.embedding(embedding_spec(), m.embedding);
+  }
+  const int64_t summed = spec_.narrow_embeddings ? spec_.embedding_size : spec_.hidden_size;
+  if (spec_.embedding_norm) norm(model::kEmbedNorm, summed, m.embedding_norm.emplace());
+  if (spec_.token_types > 0) token_types();
+  if (spec_.embedding_size > 0) {
+    const ParamSpec in = replicated(model::kEmbedProjIn, spec_.hidden_size, spec_.embedding_size);
+    visit_matrix(visitor_, "linear", with_bias(in, spec_.narrow_embeddings), m.embedding_in.emplace());
+  }
+  if (spec_.position == PositionKind::kLearned) position_embeddings();
+  if (spec_.per_layer_input) {
+    PerLayerInputs& inputs = m.layer_inputs.emplace();
+    inputs.size = spec_.per_layer_input->size;
+    inputs.num_layers = spec_.num_layers();
+    quire::visit(spec_.per_layer_input->vocab_size, spec_.hidden_size, spec_.norm, visitor_, inputs);
+  }
+  if (spec_.alt_up) quire::visit(spec_.alt_up->sizes, visitor_, m.alt_up_ends.emplace());
+}
+
+// All tokens use the first task, so its embedding is added to those of the token types.
+void ModelDescription::token_types() {
+  Embedding& out = model_.token_types.emplace();
+  const int64_t size = spec_.narrow_embeddings ? spec_.embedding_size : spec_.hidden_size;
+  ParamSpec types = replicated(model::kTokenTypeEmbeddings, spec_.token_types, size);
+  if (spec_.task_types == 0) return visitor_.embedding(types, out);
+  ParamSpec tasks = replicated(model::kTaskTypeEmbeddings, spec_.task_types, size);
+  types.quantizable = tasks.quantizable = false;
+  visitor_.derived({.sources = {types, tasks},
+                    .count = spec_.token_types * size,
+                    .compute =
+                        [=](ParamReader& reader, std::span<float> sum) {
+                          const auto rows = reader.read(types);
+                          const auto first = reader.read(tasks);
+                          for (size_t i = 0; i < sum.size(); ++i)
+                            sum[i] = rows[i] + first[i % static_cast<size_t>(size)];
+                        }},
+                   out.owned);
+  out.table = make_view(out.owned.as<float>(), DType::kF32, Shape{spec_.token_types, size});
+}
+
+void ModelDescription::position_embeddings() {
+  Embedding& out = model_.position_embedding.emplace();
+  const int64_t rows = spec_.max_position_embeddings + spec_.position_offset;
+  const int64_t size = spec_.narrow_embeddings ? spec_.embedding_size : spec_.hidden_size;
+  if (spec_.sinusoid_steps == 0) {
+    ParamSpec table = replicated(model::kPositionEmbeddings, rows, size);
+    table.quantizable = false;
+    visitor_.embedding(table, out);
+  } else {
+    const int64_t half = size / 2;
+    const double step = -std::log(10000.0) / spec_.sinusoid_steps;
+    // With the float32 operations of transformers.
+    visitor_.derived({.count = rows * size,
+                      .compute =
+                          [=](ParamReader&, std::span<float> all) {
+                            for (int64_t p = 0; p < rows; ++p) {
+                              float* row = all.data() + p * size;
+                              for (int64_t i = 0; i < half; ++i) {
+                                const float angle =
+                                    static_cast<float>(p) *
+                                    static_cast<float>(std::exp(static_cast<double>(i) * step));
+                                row[i] = std::sin(angle);
+                                row[half + i] = std::cos(angle);
+                              }
+                            }
+                          }},
+                     out.owned);
+    out.table = make_view(out.owned.as<float>(), DType::kF32, Shape{rows, size});
+  }
+  if (out.table.data != nullptr) out.table = row_slice(out.table, spec_.position_offset, out.table.rows());
+}
+
+// Everything after the last layer, except for a tied language modeling head.
+void ModelDescription::output() {
+  Decoder& m = model_;
+  const bool generates = spec_.task == ModelTask::kGenerate;
+  if (generates && !spec_.tie_word_embeddings)
+    visit_matrix(visitor_, "lm_head", lm_head_spec(), m.lm_head, Precision::kLmHead);
+  if (spec_.embedding_size > 0 && !spec_.narrow_embeddings) {
+    const ParamSpec out = replicated(model::kEmbedProjOut, spec_.embedding_size, spec_.hidden_size);
+    visit_matrix(visitor_, "linear", out, m.embedding_out.emplace());
+  }
+  if (spec_.final_norm) {
+    Norm& final_norm = m.final_norm.emplace(make_norm(*spec_.final_norm, spec_.hidden_size));
+    visit_norm(visitor_, with_bias(replicated(model::kFinalNorm, final_norm.size), spec_.norm.bias),
+               final_norm);
+  }
+  if (generates && spec_.output_head) {
+    OutputHead& head = m.output_head.emplace();
+    const ParamSpec dense = replicated(model::kHeadDense, spec_.hidden_size, spec_.hidden_size);
+    visit_matrix(visitor_, "linear", head_scope(with_bias(dense, spec_.output_head->bias)), head.dense);
+    head.activation = spec_.output_head->activation;
+    head.norm = make_norm(spec_.norm, spec_.hidden_size);
+    const ParamSpec scale = replicated(model::kHeadNorm, spec_.hidden_size);
+    visit_norm(visitor_, head_scope(with_bias(scale, spec_.norm.bias)), head.norm);
+  }
+  if (spec_.streams) {
+    const StreamSizes& sizes = spec_.streams->sizes;
+    quire::visit(*spec_.streams,
+                 {hyper_connection::kHeadFn, hyper_connection::kHeadBase, hyper_connection::kHeadScale,
+                  sizes.streams, 1},
+                 spec_.norm.eps, visitor_, m.final_streams.emplace());
+  }
+  if (!generates) pooler();
+}
+
+void ModelDescription::pooler() {
+  Pooler& out = model_.pooler.emplace();
+  out.kinds = spec_.pooling;
+  out.hidden_size = spec_.narrow_embeddings ? spec_.hidden_size : embedding_size_of(spec_);
+  out.scores = spec_.task == ModelTask::kScore;
+  out.activation = spec_.score_activation;
+  out.normalize = spec_.normalize && !out.scores;
+  if (!out.scores) return pooler_files(out);
+  if (!spec_.classifier) return token_scores(out);
+  const ClassifierSpec& own = *spec_.classifier;
+  const int64_t pooled = static_cast<int64_t>(spec_.pooling.size()) * spec_.hidden_size;
+  const auto of_classifier = [](ParamSpec spec) {
+    spec.scope = ParamScope::kClassifier;
+    return spec;
+  };
+  if (!own.dense.empty()) {
+    PoolerLayer& layer = out.layers.emplace_back();
+    const ParamSpec dense =
+        with_bias(replicated(model::kClassifierDense, spec_.hidden_size, pooled), own.dense_bias);
+    visit_matrix(visitor_, "linear", of_classifier(dense), layer.linear.emplace());
+    layer.activation = own.activation;
+    layer.tanh = own.tanh;
+    if (!own.norm.empty()) {
+      layer.norm = make_norm(spec_.norm, spec_.hidden_size);
+      const ParamSpec scale =
+          with_bias(replicated(model::kClassifierNorm, spec_.hidden_size), spec_.norm.bias);
+      visit_norm(visitor_, of_classifier(scale), *layer.norm);
+    }
+  }
+  if (own.difference) return label_difference(out);
+  const ParamSpec labels =
+      replicated(model::kClassifier, own.num_labels, own.dense.empty() ? pooled : spec_.hidden_size);
+  visit_matrix(visitor_, "linear", of_classifier(with_bias(labels, own.bias)),
+               out.layers.emplace_back().linear.emplace());
+}
+
+// A single label, whose weights are the difference of two rows.
+void ModelDescription::label_difference(Pooler& pooler) {
+  const ClassifierSpec& own = *spec_.classifier;
+  const int64_t pooled = static_cast<int64_t>(spec_.pooling.size()) * spec_.hidden_size;
+  const int64_t size = own.dense.empty() ? pooled : spec_.hidden_size;
+  ParamSpec labels = replicated(model::kClassifier, 2, size);
+  labels.scope = ParamScope::kClassifier;
+  Linear& out = pooler.layers.emplace_back().linear.emplace();
+  visitor_.derived({.label = "pooler",
+                    .sources = {{labels}},
+                    .matrices = {{"", 1, size}},
+                    .float32 = true,
+                    .compute =
+                        [=](ParamReader& reader, size_t /*index*/, std::span<float> row) {
+                          const auto rows = reader.read(labels);
+                          for (size_t i = 0; i < row.size(); ++i) row[i] = rows[i] - rows[row.size() + i];
+                        }},
+                   std::span(&out, 1));
+}
+
+// The difference of the logits of two tokens.
+void ModelDescription::token_scores(Pooler& pooler) {
+  const ParamSpec logits = spec_.tie_word_embeddings ? embedding_spec() : lm_head_spec();
+  Linear& out = pooler.layers.emplace_back().linear.emplace();
+  visitor_.derived({.label = "pooler",
+                    .sources = {{logits}},
+                    .matrices = {{"", 1, logits.in}},
+                    .float32 = true,
+                    .compute =
+                        [logits, tokens = spec_.score_tokens](ParamReader& reader, size_t /*index*/,
+                                                              std::span<float> row) {
+                          const auto yes = reader.read_row(logits, tokens[0]);
+                          std::ranges::copy(yes, row.begin());
+                          if (tokens[1] < 0) return;
+                          const auto no = reader.read_row(logits, tokens[1]);
+                          for (size_t i = 0; i < row.size(); ++i) row[i] = yes[i] - no[i];
+                        }},
+                   std::span(&out, 1));
+}
+
+bool ModelDescription::is_wanted(int32_t layer) const {
+  if (spec_.layers[static_cast<size_t>(layer)].weight_sharing_layer >= 0) return false;
+  const auto has_weights = [&](int32_t i) {
+    const LayerSpec& own = spec_.layers[static_cast<size_t>(i)];
+    return (own.weight_sharing_layer < 0 ? i : own.weight_sharing_layer) == layer ||
+           (own.shared_block && own.shared_block->owner == layer);
+  };
+  const int32_t end = std::min(source_.part.end_layer, spec_.num_layers());
+  for (int32_t i = source_.part.first_layer; i < end; ++i) {
+    if (has_weights(i)) return true;
+  }
+  return false;
+}
+
+}  // namespace quire

@@ -1,0 +1,59 @@
+// The tensors that a model reads from its checkpoint, and the check that the checkpoint has exactly those.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "io/checkpoint.h"
+#include "models/model_spec.h"
+#include "models/tensor_resolver.h"
+
+namespace quire {
+
+// A pass over the description (describe_model) that reads nothing. Used by one thread.
+class ExpectedTensors : public ResolvingVisitor {
+ public:
+  ExpectedTensors(const ModelSpec& spec, const TensorResolver& resolver, const Checkpoint& checkpoint);
+
+  void matrix(const MatrixSpec& spec, Linear& result) override;
+  void vector(const VectorSpec& spec, Buffer& result, Buffer* bias) override;
+  void scalar(const ParamSpec& spec, float& result) override;
+  void integers(const ParamSpec& spec, int64_t limit, Buffer& result) override;
+  void embedding(const ParamSpec& spec, Embedding& result) override;
+  void derived(const DerivedSpec& spec, std::span<Linear> results) override;
+  void derived(const DerivedTable& spec, Buffer& result) override;
+  void kv_scales(int32_t layer, std::optional<KvScales>& result) override;
+
+  // Throws one Error that lists the missing, misshapen and surplus tensors, the first twenty of them.
+  void check() const;
+
+  int64_t num_parameters() const;  // each tensor counts once
+  int64_t stored_bytes() const;    // bytes of these tensors in the checkpoint; after check()
+  // Number of times that a pass reads the tensor.
+  int32_t num_uses(const std::string& name) const;
+
+ private:
+  enum class Content : uint8_t { kFloats, kFloatsOrQuantized, kIntegers };
+  struct Expected {
+    StoredTensor tensor;
+    Content content = Content::kFloats;
+    int32_t uses = 0;
+  };
+  void expect(const std::vector<StoredParam>& params, Content content);
+  void expect(const StoredTensor& tensor, Content content);
+  // Describes what is wrong with a tensor; empty = nothing.
+  std::string problem_of(const Expected& expected) const;
+  bool is_ignored(const std::string& name) const;
+  bool is_of_decoder(std::string_view name) const;
+  bool is_of_head(std::string_view name) const;
+
+  const ModelSpec& spec_;
+  std::map<std::string, Expected, std::less<>> expected_;
+  std::vector<const Expected*> order_;
+};
+
+}  // namespace quire

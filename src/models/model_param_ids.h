@@ -1,0 +1,36 @@
+// Names of the parameters that belong to the decoder itself: embeddings, norms, output. Plain data.
+#pragma once
+
+#include "nn/param_id.h"
+
+namespace quire {
+
+namespace model {
+inline constexpr ParamId kEmbedTokens{"embed_tokens"};
+inline constexpr ParamId kEmbedNorm{"embed_norm"};
+inline constexpr ParamId kTokenTypeEmbeddings{"token_type_embeddings"};
+inline constexpr ParamId kTaskTypeEmbeddings{"task_type_embeddings"};
+inline constexpr ParamId kEmbedProjIn{"embed_project_in"};
+inline constexpr ParamId kEmbedProjOut{"embed_project_out"};
+inline constexpr ParamId kPositionEmbeddings{"position_embeddings"};
+inline constexpr ParamId kRelativeEmbeddings{"relative_embeddings"};
+inline constexpr ParamId kRelativeNorm{"relative_norm"};
+inline constexpr ParamId kFinalNorm{"norm"};
+inline constexpr ParamId kLmHead{"lm_head"};
+inline constexpr ParamId kLmHeadBias{"lm_head_bias"};
+inline constexpr ParamId kHeadDense{"head_dense"};
+inline constexpr ParamId kHeadNorm{"head_norm"};
+inline constexpr ParamId kClassifierDense{"classifier_dense"};
+inline constexpr ParamId kClassifierNorm{"classifier_norm"};
+inline constexpr ParamId kClassifier{"classifier"};
+}  // namespace model
+
+namespace layer {
+inline constexpr ParamId kInputNorm{"layer.input_layernorm"};
+inline constexpr ParamId kPostAttentionNorm{"layer.post_attention_layernorm"};
+inline constexpr ParamId kMlpNorm{"layer.pre_feedforward_layernorm"};
+inline constexpr ParamId kPostMlpNorm{"layer.post_feedforward_layernorm"};
+inline constexpr ParamId kScalar{"layer.layer_scalar"};
+}  // namespace layer
+
+}  // namespace quire

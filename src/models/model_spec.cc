@@ -1,0 +1,103 @@
+#include "models/model_spec.h"
+
+#include <algorithm>
+#include <numeric>
+#include <type_traits>
+
+namespace quire {
+namespace {
+
+// Returns f(spec) for the attention of the layer, or of its shared block; a value-initialized result if it
+// has none.
+template <class F>
+auto visit_attention(const LayerSpec& layer, F&& f) {
+  using Result = decltype(f(AttentionSpec{}));
+  if (const AttentionSpec* attention = attention_of(layer)) return f(*attention);
+  return std::visit(
+      [&](const auto& spec) -> Result {
+        if constexpr (requires { kv_shape(spec); }) return f(spec);
+        return Result{};
+      },
+      layer.mixer);
+}
+
+}  // namespace
+
+const AttentionSpec* attention_of(const LayerSpec& layer) {
+  if (layer.shared_block) return &layer.shared_block->attention;
+  if (const auto* parallel = std::get_if<ParallelMixerSpec>(&layer.mixer)) return &parallel->attention;
+  return std::get_if<AttentionSpec>(&layer.mixer);
+}
+
+const MlpSpec* mlp_of(const LayerSpec& layer) {
+  if (const auto* parallel = std::get_if<ParallelMoeSpec>(&layer.feed_forward)) return &parallel->mlp;
+  if (const auto* shortcut = std::get_if<ShortcutMoeSpec>(&layer.feed_forward)) return &shortcut->mlp;
+  return std::get_if<MlpSpec>(&layer.feed_forward);
+}
+
+const MoeSpec* moe_of(const LayerSpec& layer) {
+  if (const auto* parallel = std::get_if<ParallelMoeSpec>(&layer.feed_forward)) return &parallel->moe;
+  if (const auto* shortcut = std::get_if<ShortcutMoeSpec>(&layer.feed_forward)) return &shortcut->moe;
+  return std::get_if<MoeSpec>(&layer.feed_forward);
+}
+
+KvShape kv_shape(const LayerSpec& layer) {
+  return visit_attention(layer, [](const auto& spec) { return kv_shape(spec); });
+}
+
+int32_t kv_sharing_layer(const LayerSpec& layer) {
+  const AttentionSpec* attention = attention_of(layer);
+  return attention == nullptr ? -1 : attention->kv_sharing_layer;
+}
+
+bool has_kv_cache(const LayerSpec& layer) {
+  return kv_shape(layer).num_kv_heads > 0 && kv_sharing_layer(layer) < 0;
+}
+
+int64_t kv_bytes_of(const LayerSpec& layer, DType dtype, int32_t block_size) {
+  return visit_attention(layer, [&](const auto& spec) { return kv_bytes(spec, dtype, block_size); });
+}
+
+RecurrentSizes recurrent_sizes(const LayerSpec& layer) {
+  return std::visit(
+      [](const auto& spec) -> RecurrentSizes {
+        using Spec = std::remove_cvref_t<decltype(spec)>;
+        if constexpr (std::is_same_v<Spec, ParallelMixerSpec>) {
+          return spec.mamba.sizes.recurrent();
+        } else if constexpr (requires { recurrent_sizes(spec); }) {
+          return recurrent_sizes(spec);
+        } else if constexpr (requires { spec.sizes.recurrent(); }) {
+          return spec.sizes.recurrent();
+        } else {
+          return {};
+        }
+      },
+      layer.mixer);
+}
+
+AttentionLimits attention_limits(const ModelSpec& spec, int64_t max_model_len) {
+  AttentionLimits limits{.slots = max_model_len};
+  for (const LayerSpec& layer : spec.layers) {
+    const KvShape shape = kv_shape(layer);
+    limits.num_heads = std::max(limits.num_heads, shape.num_heads);
+    limits.head_dim = std::max(limits.head_dim, shape.head_dim);
+    if (std::holds_alternative<CompressedAttentionSpec>(layer.mixer))
+      limits.slots = compressed_places(max_model_len);
+  }
+  return limits;
+}
+
+// In layers with an indexer, a block has an integer number of compressed keys, and a multiple of the number
+// of keys that kernels read at once.
+int32_t block_unit(const ModelSpec& spec, int32_t block_size) {
+  const int32_t keys = block_size % 16 == 0 ? 16 : 1;
+  int32_t unit = 1;
+  for (const LayerSpec& layer : spec.layers) {
+    const auto* compressed = std::get_if<CompressedAttentionSpec>(&layer.mixer);
+    if (compressed != nullptr && compressed->compressed_tokens > 0 && compressed->indexer)
+      unit = std::lcm(unit, keys * compressed->compressed_tokens);
+  }
+  return unit;
+}
+
+}  // namespace quire

@@ -1,0 +1,58 @@
+// Grouped-query attention: parameter names and what differs between models. Plain data.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include "nn/indexer_spec.h"
+#include "nn/kv_shape.h"
+#include "nn/norm_spec.h"
+#include "nn/param_id.h"
+#include "ops/op_table.h"
+
+namespace quire {
+
+namespace attention {
+inline constexpr ParamId kQProj{"attention.q_proj"};
+inline constexpr ParamId kOutputGate{
+    "attention.output_gate"};  // gates of the result, one per feature or one per head
+inline constexpr ParamId kKProj{"attention.k_proj"};
+inline constexpr ParamId kVProj{"attention.v_proj"};
+inline constexpr ParamId kOProj{"attention.o_proj"};
+inline constexpr ParamId kQNorm{"attention.q_norm"};
+inline constexpr ParamId kKNorm{"attention.k_norm"};
+inline constexpr ParamId kSinks{"attention.sinks"};
+inline constexpr ParamId kSubNorm{"attention.attn_sub_norm"};  // before o_proj (BitNet)
+}  // namespace attention
+
+// One attention layer.
+struct AttentionSpec {
+  int32_t num_heads = 0;
+  int32_t num_kv_heads = 0;
+  int32_t head_dim = 0;
+  int32_t value_dim = 0;          // size of a value head; at most head_dim
+  int32_t kv_sharing_layer = -1;  // the earlier layer whose keys and values are read; -1 = its own
+  bool k_eq_v = false;            // attention_k_eq_v: values are the output of k_proj too
+  bool qkv_bias = false;
+  bool o_bias = false;
+  int64_t num_gates = 0;  // output gates: num_heads, or num_heads * head_dim; 0 = none
+  Activation gate_activation = Activation::kSigmoid;
+  QkNorm qk_norm = QkNorm::kNone;
+  NormSpec qk_norm_spec = {};
+  bool qk_norm_weights = true;  // otherwise it only divides
+  bool qk_norm_after_rope = false;
+  std::optional<float> v_norm_eps;   // RMS norm without weights over each value head
+  std::optional<NormSpec> sub_norm;  // before o_proj
+  float clip_qkv = 0.0F;             // queries, keys and values are clamped to [-clip_qkv, clip_qkv]; 0 = not
+  bool sinks = false;
+  AttentionParams params = {};          // without pointers
+  std::optional<IndexerSizes> indexer;  // selects blocks of keys (MiniMax-M3)
+  int32_t index_rope = -1;              // index of the rotary embedding of the indexer
+
+  int64_t q_size() const { return int64_t{num_heads} * head_dim; }
+};
+
+KvShape kv_shape(const AttentionSpec& spec);
+int64_t kv_bytes(const AttentionSpec& spec, DType dtype, int32_t block_size);
+
+}  // namespace quire

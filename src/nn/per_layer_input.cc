@@ -1,0 +1,59 @@
+#include "nn/per_layer_input.h"
+
+#include <cmath>
+#include <numbers>
+
+namespace quire {
+namespace {
+
+// A view of x [rows, n * step] with n rows per row of x: columns [first, first + size) of each group of
+// `step`.
+TensorView pieces(const TensorView& x, int64_t size, int64_t step, int64_t first) {
+  TensorView view = x;
+  view.shape = Shape{x.rows() * (x.row_size() / step), size};
+  view.row_stride = step;
+  view.data = x.as<float>() + first;
+  return view;
+}
+
+}  // namespace
+
+void apply(const OpRunner& run, const PerLayerInputs& all, const TensorView& inputs, const TensorView& hidden,
+           std::span<const int32_t> ids, const TensorView& scratch) {
+  const TensorView vectors = pieces(inputs, all.size, 2 * all.size, all.size);
+  const TensorView flat = pieces(scratch, all.size, all.size, 0);
+  apply(run, all.project, scratch, hidden);
+  run(ops::ScaleSoftcap{.x = flat, .scale = all.project_scale});
+  apply(run, all.norm, vectors, flat);
+  apply(run, all.table, scratch, ids);
+  run(ops::ScaleSoftcap{.x = flat, .scale = all.table_scale});
+  run(ops::Add{.x = vectors, .y = flat});
+  run(ops::ScaleSoftcap{.x = vectors, .scale = static_cast<float>(1.0 / std::numbers::sqrt2)});
+}
+
+void apply(const OpRunner& run, const PerLayerInput& layer, const TensorView& out, const TensorView& x,
+           const TensorView& input, const TensorView& act) {
+  apply(run, layer.gate, column_slice(input, 0, act.row_size()), x);
+  run(ops::GatedActivation{.out = act, .gate_up = input, .activation = layer.activation});
+  apply(run, layer.project, out, act);
+  apply(run, layer.norm, out, out);
+}
+
+void visit(int64_t vocab, int64_t hidden_size, const NormSpec& norm, ParamVisitor& visitor,
+           PerLayerInputs& inputs) {
+  const int64_t all = inputs.num_layers * inputs.size;
+  visitor.embedding(replicated(per_layer::kEmbedTokens, vocab, all), inputs.table);
+  visit_matrix(visitor, "linear", replicated(per_layer::kModelProjection, all, hidden_size), inputs.project);
+  visit_norm(visitor, per_layer::kProjectionNorm, norm, inputs.size, inputs.norm);
+  inputs.table_scale = std::sqrt(static_cast<float>(inputs.size));
+  inputs.project_scale = static_cast<float>(1.0 / std::sqrt(static_cast<double>(hidden_size)));
+}
+
+void visit(int64_t size, int64_t hidden_size, const NormSpec& norm, ParamVisitor& visitor,
+           PerLayerInput& input) {
+  visit_matrix(visitor, "linear", replicated(per_layer::kInputGate, size, hidden_size), input.gate);
+  visit_matrix(visitor, "linear", replicated(per_layer::kProjection, hidden_size, size), input.project);
+  visit_norm(visitor, per_layer::kNorm, norm, hidden_size, input.norm);
+}
+
+}  // namespace quire

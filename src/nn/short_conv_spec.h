@@ -1,0 +1,23 @@
+// Short convolutions (LFM2): what differs between models. Plain data.
+#pragma once
+
+#include <cstdint>
+
+#include "nn/param_id.h"
+#include "nn/recurrent_spec.h"
+
+namespace quire {
+
+struct ShortConvSizes {
+  int64_t channels = 0;
+  int32_t conv_kernel = 3;
+
+  RecurrentSizes recurrent() const { return {channels, conv_kernel, 0, 0, 3 * channels, channels}; }
+};
+
+struct ShortConvSpec {
+  ShortConvSizes sizes;
+  bool bias = false;  // the projections and the convolution have biases
+};
+
+}  // namespace quire

@@ -1,0 +1,116 @@
+#include "server/http/work_pool.h"
+
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <array>
+#include <limits>
+#include <utility>
+
+namespace quire {
+namespace {
+
+constexpr size_t kMaxWaitingTasks = 4096;  // per lane
+
+// A task of 64 KiB takes some milliseconds, one of 1 MiB about a second in the worst case.
+constexpr std::array<WorkPool::LaneOptions, 3> kServerLanes = {{
+    {64 << 10, 2, 0},
+    {1 << 20, 1, 5},
+    {std::numeric_limits<size_t>::max(), 1, 10},
+}};
+
+}  // namespace
+
+WorkPool::WorkPool() : WorkPool(kServerLanes) {}
+
+WorkPool::WorkPool(std::span<const LaneOptions> lanes) {
+  try {
+    for (const LaneOptions& options : lanes) add_lane(options);
+    add_lane({0, 1, 0});
+  } catch (...) {
+    // Threads that were started before the failure would otherwise end the process.
+    close();
+    throw;
+  }
+}
+
+WorkPool::~WorkPool() {
+  close();
+}
+
+void WorkPool::close() {
+  cancel_all();
+  for (const auto& lane : lanes_) {
+    const std::lock_guard lock(lane->mutex);
+    lane->stopping = true;
+    lane->changed.notify_all();
+  }
+  for (std::thread& thread : threads_) thread.join();
+  threads_.clear();
+}
+
+void WorkPool::add_lane(const LaneOptions& options) {
+  auto lane = std::make_unique<Lane>();
+  lane->max_bytes = options.max_bytes;
+  lane->running.assign(static_cast<size_t>(options.num_threads), std::stop_source(std::nostopstate));
+  lanes_.push_back(std::move(lane));
+  for (size_t i = 0; i < lanes_.back()->running.size(); ++i) {
+    threads_.emplace_back([lane = lanes_.back().get(), i, nice = options.nice] { run(*lane, i, nice); });
+  }
+}
+
+bool WorkPool::submit(size_t bytes, const std::stop_source& stop, Task task) {
+  size_t i = 0;
+  while (i + 2 < lanes_.size() && bytes > lanes_[i]->max_bytes) ++i;
+  return submit_to(*lanes_[i], stop, std::move(task));
+}
+
+bool WorkPool::submit_waiting(const std::stop_source& stop, Task task) {
+  return submit_to(*lanes_.back(), stop, std::move(task));
+}
+
+bool WorkPool::submit_to(Lane& lane, const std::stop_source& stop, Task task) {
+  const std::lock_guard lock(lane.mutex);
+  if (lane.stopping || lane.waiting.size() >= kMaxWaitingTasks) return false;
+  lane.waiting.push_back({stop, std::move(task)});
+  lane.changed.notify_one();
+  return true;
+}
+
+void WorkPool::cancel_all() {
+  for (const auto& lane : lanes_) {
+    // Callbacks of the tokens run here and may take locks, so they run outside of the lane's.
+    std::vector<std::stop_source> stops;
+    {
+      const std::lock_guard lock(lane->mutex);
+      stops = lane->running;
+      for (const Entry& entry : lane->waiting) stops.push_back(entry.stop);
+    }
+    for (std::stop_source& stop : stops) stop.request_stop();
+  }
+}
+
+void WorkPool::run(Lane& lane, size_t thread, int nice) {
+  // Linux has one niceness per thread. Without the permission the thread keeps the one of the process.
+  if (nice != 0) {
+    const auto id = static_cast<id_t>(::syscall(SYS_gettid));
+    (void)::setpriority(PRIO_PROCESS, id, ::getpriority(PRIO_PROCESS, id) + nice);
+  }
+  std::unique_lock lock(lane.mutex);
+  while (true) {
+    lane.changed.wait(lock, [&] { return lane.stopping || !lane.waiting.empty(); });
+    if (lane.waiting.empty()) return;
+    Entry entry = std::move(lane.waiting.front());
+    lane.waiting.pop_front();
+    lane.running[thread] = entry.stop;
+    lock.unlock();
+    entry.task(entry.stop.get_token());
+    // The task may own large objects, so that they are freed outside of the lock.
+    entry.task = nullptr;
+    lock.lock();
+    lane.running[thread] = std::stop_source(std::nostopstate);
+  }
+}
+
+}  // namespace quire

@@ -1,0 +1,76 @@
+// Threads for the work of a request that may take longer than a few milliseconds: parsing JSON, rendering
+// chat templates, tokenization, writing large responses. HTTP threads only move bytes, so that /health and
+// /metrics respond regardless of what other requests do.
+//
+// Tasks are sorted into lanes by the size of what they work on. Each lane has its own threads and serves its
+// tasks in order of arrival: a large request never delays a small one. Threads of the lanes for large
+// requests run at a lower priority, because they compete with the engine for the processor.
+#pragma once
+
+#include <condition_variable>
+#include <cstddef>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <stop_token>
+#include <thread>
+#include <vector>
+
+namespace quire {
+
+class WorkPool {
+ public:
+  struct LaneOptions {
+    size_t max_bytes;  // largest task of the lane
+    int num_threads;
+    int nice;  // added to the niceness of the threads
+  };
+  // Must not throw. The token is stopped when the client disconnects or the server stops; the task then
+  // returns early, but still has to reply.
+  using Task = std::function<void(const std::stop_token&)>;
+
+  // The last lane of `lanes` takes every task that is too large for the others.
+  explicit WorkPool(std::span<const LaneOptions> lanes);
+  // The lanes that a server has.
+  WorkPool();
+  // Closes the pool. A pool that its own tasks own must be closed before.
+  ~WorkPool();
+  WorkPool(const WorkPool&) = delete;
+  WorkPool& operator=(const WorkPool&) = delete;
+
+  // Runs the task once, on a thread of the lane for `bytes`. False if the queue of the lane is full or the
+  // pool is closed; the task is then never run. Throws std::bad_alloc. Any thread.
+  bool submit(size_t bytes, const std::stop_source& stop, Task task);
+  // For tasks that wait for the engine instead of computing. They have a lane of their own.
+  bool submit_waiting(const std::stop_source& stop, Task task);
+  // Stops the tokens of all tasks that wait or run now.
+  void cancel_all();
+  // Cancels all tasks, waits for them and ends the threads; further tasks are refused. Not on a thread of the
+  // pool. Calls after the first one do nothing.
+  void close();
+
+ private:
+  struct Entry {
+    std::stop_source stop;
+    Task task;
+  };
+  struct Lane {
+    size_t max_bytes = 0;
+    std::mutex mutex;
+    std::condition_variable changed;
+    std::deque<Entry> waiting;
+    std::vector<std::stop_source> running;  // one per thread; without a state if the thread is idle
+    bool stopping = false;
+  };
+
+  void add_lane(const LaneOptions& options);
+  static bool submit_to(Lane& lane, const std::stop_source& stop, Task task);
+  static void run(Lane& lane, size_t thread, int nice);
+
+  std::vector<std::unique_ptr<Lane>> lanes_;  // ascending by max_bytes; the last one is for waiting tasks
+  std::vector<std::thread> threads_;
+};
+
+}  // namespace quire

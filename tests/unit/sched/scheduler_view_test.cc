@@ -1,0 +1,92 @@
+// The snapshot of requests and blocks that displays show.
+#include <gtest/gtest.h>
+
+#include <numeric>
+
+#include "sched/scheduler.h"
+#include "unit/sched/fake_executor.h"
+
+namespace quire {
+namespace {
+
+Request make_request(RequestId id, int32_t num_prompt_tokens, int32_t max_tokens) {
+  Request request;
+  request.id = id;
+  request.prompt_token_ids.resize(static_cast<size_t>(num_prompt_tokens));
+  std::iota(request.prompt_token_ids.begin(), request.prompt_token_ids.end(), 1);
+  SamplingParams sampling;
+  sampling.max_tokens = max_tokens;
+  sampling.ignore_eos = true;
+  request.sampling = sampling;
+  return request;
+}
+
+KvLayout layout_of(int32_t num_blocks) {
+  KvLayout layout;
+  layout.block_size = 4;
+  layout.num_blocks = num_blocks;
+  layout.bytes_per_block = 64;
+  return layout;
+}
+
+// Computes one step: every sequence that samples gets the token 1.
+void step(Scheduler& scheduler) {
+  const StepPlan& plan = scheduler.schedule();
+  StepResult result;
+  result.step = plan.step;
+  for (const ScheduledSequence& sequence : plan.scheduled) {
+    if (sequence.sample) result.sampled.push_back({sequence.seq, 1});
+  }
+  scheduler.commit(result);
+}
+
+TEST(SchedulerView, ShowsQueuedAndRunningRequests) {
+  Scheduler scheduler({.max_num_seqs = 1, .max_num_batched_tokens = 8}, layout_of(16));
+  ASSERT_TRUE(scheduler.add_request(make_request(0, 12, 8)).ok());
+  ASSERT_TRUE(scheduler.add_request(make_request(1, 12, 8)).ok());
+  step(scheduler);
+  SchedulerView view = scheduler.view({});
+  ASSERT_EQ(view.requests.size(), 2U);
+  EXPECT_EQ(view.requests[0].id, 0);
+  EXPECT_EQ(view.requests[0].phase, RequestPhase::kPrefill);
+  EXPECT_EQ(view.requests[0].num_computed_tokens, 8);
+  EXPECT_EQ(view.requests[1].phase, RequestPhase::kQueued);
+  step(scheduler);
+  view = scheduler.view({});
+  EXPECT_EQ(view.requests[0].phase, RequestPhase::kDecode);
+  EXPECT_EQ(view.requests[0].num_blocks, 3);
+  EXPECT_EQ(view.device.num_used, 3);
+}
+
+TEST(SchedulerView, CountsSharedAndCachedBlocks) {
+  Scheduler scheduler({.max_num_seqs = 4, .max_num_batched_tokens = 64}, layout_of(32));
+  ASSERT_TRUE(scheduler.add_request(make_request(0, 13, 2)).ok());
+  for (int i = 0; i < 3; ++i) step(scheduler);
+  EXPECT_EQ(scheduler.view({}).device.num_cached, 3);
+  ASSERT_TRUE(scheduler.add_request(make_request(1, 13, 8)).ok());
+  ASSERT_TRUE(scheduler.add_request(make_request(2, 13, 8)).ok());
+  step(scheduler);
+  const SchedulerView view = scheduler.view({});
+  EXPECT_EQ(view.device.num_shared, 3);
+  EXPECT_EQ(view.device.num_used, 5);
+  int32_t max_refs = 0;
+  for (const BlockCell& cell : view.device.cells) max_refs = std::max(max_refs, cell.max_refs);
+  EXPECT_EQ(max_refs, 2);
+}
+
+TEST(SchedulerView, StaysWithinItsLimits) {
+  Scheduler scheduler({.max_num_seqs = 8, .max_num_batched_tokens = 64}, layout_of(100));
+  for (RequestId id = 0; id < 8; ++id) ASSERT_TRUE(scheduler.add_request(make_request(id, 5, 4)).ok());
+  step(scheduler);
+  const SchedulerView view = scheduler.view({.max_requests = 3, .max_cells = 7});
+  EXPECT_EQ(view.num_requests, 8);
+  EXPECT_EQ(view.requests.size(), 3U);
+  EXPECT_EQ(view.device.blocks_per_cell, 15);
+  EXPECT_EQ(view.device.cells.size(), 7U);
+  int32_t used = 0;
+  for (const BlockCell& cell : view.device.cells) used += cell.num_used;
+  EXPECT_EQ(used, view.device.num_used);
+}
+
+}  // namespace
+}  // namespace quire

@@ -1,0 +1,89 @@
+#include "server/http/work_pool.h"
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <latch>
+#include <limits>
+
+namespace quire {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr std::array<WorkPool::LaneOptions, 2> kLanes = {{
+    {100, 1, 0},
+    {std::numeric_limits<size_t>::max(), 1, 0},
+}};
+
+void wait_for(const std::stop_token& stop) {
+  while (!stop.stop_requested()) std::this_thread::sleep_for(1ms);
+}
+
+TEST(WorkPool, RunsSmallTasksWhileLargeOnesRun) {
+  WorkPool pool(kLanes);
+  const std::stop_source stop;
+  std::atomic<bool> large_done{false};
+  pool.submit(1000, stop, [&](const std::stop_token& token) {
+    wait_for(token);
+    large_done = true;
+  });
+  std::latch small_done(1);
+  pool.submit(10, std::stop_source(), [&](const std::stop_token&) { small_done.count_down(); });
+  small_done.wait();
+  EXPECT_FALSE(large_done.load());
+  std::stop_source(stop).request_stop();
+}
+
+TEST(WorkPool, CancelsRunningAndWaitingTasks) {
+  std::atomic<int> num_cancelled{0};
+  {
+    WorkPool pool(kLanes);
+    const auto task = [&](const std::stop_token& token) {
+      wait_for(token);
+      ++num_cancelled;
+    };
+    for (int i = 0; i < 5; ++i) ASSERT_TRUE(pool.submit(10, std::stop_source(), task));
+    pool.cancel_all();
+  }
+  EXPECT_EQ(num_cancelled.load(), 5);
+}
+
+TEST(WorkPool, RunsEveryTaskBeforeItIsDestroyed) {
+  std::atomic<int> num_run{0};
+  {
+    WorkPool pool(kLanes);
+    for (int i = 0; i < 100; ++i)
+      pool.submit(10, std::stop_source(), [&](const std::stop_token&) { ++num_run; });
+  }
+  EXPECT_EQ(num_run.load(), 100);
+}
+
+// A task may own a reference to the pool, which must not be the last one: a thread cannot join itself.
+TEST(WorkPool, CloseWaitsForTasksAndRejectsFurtherOnes) {
+  auto pool = std::make_shared<WorkPool>(kLanes);
+  std::atomic<bool> done{false};
+  pool->submit(10, std::stop_source(), [pool, &done](const std::stop_token& token) {
+    wait_for(token);
+    done = true;
+  });
+  pool->close();
+  EXPECT_TRUE(done.load());
+  EXPECT_EQ(pool.use_count(), 1);
+  EXPECT_FALSE(pool->submit(10, std::stop_source(), [](const std::stop_token&) {}));
+}
+
+TEST(WorkPool, RejectsTasksIfItsQueueIsFull) {
+  WorkPool pool(kLanes);
+  const auto task = [](const std::stop_token& token) { wait_for(token); };
+  bool refused = false;
+  for (int i = 0; i < 10000 && !refused; ++i) refused = !pool.submit(10, std::stop_source(), task);
+  EXPECT_TRUE(refused);
+  EXPECT_TRUE(pool.submit(1000, std::stop_source(), task));
+  EXPECT_TRUE(pool.submit_waiting(std::stop_source(), task));
+}
+
+}  // namespace
+}  // namespace quire
