@@ -1,120 +1,8 @@
-"""The real program, driven as its users drive it. QUIRE_BINARY names the executable (default build/release/quire),
-QUIRE_MODEL a model directory (default: the embedded model)."""
+"""Fixtures of the end-to-end tests."""
 
-import os
-import pathlib
-import re
-import signal
-import socket
-import subprocess
-import threading
-import time
-
-import httpx
-import openai
 import pytest
-
-ROOT = pathlib.Path(__file__).resolve().parents[2]
-BINARY = pathlib.Path(os.environ.get("QUIRE_BINARY", ROOT / "build" / "release" / "quire"))
-LISTENING = re.compile(r"Listening on (http://\S+)")
-# A small pool, so that a leak of blocks shows and a test machine need not be large.
-DEFAULT_FLAGS = ["--kv-cache-memory", "64MiB"]
-
-
-class ServerProcess:
-    """`quire serve` on a free port. slow: with the plain kernels, a hundredth as fast on any machine, so that what a test sends
-    while a request runs comes while it runs."""
-
-    def __init__(self, *flags, slow=False):
-        if not BINARY.exists():
-            pytest.fail(f"{BINARY} does not exist: build it first or set QUIRE_BINARY")
-        model = os.environ.get("QUIRE_MODEL")
-        command = [str(BINARY), "serve", *([model] if model else []), "--port", "0", *flags]
-        if DEFAULT_FLAGS[0] not in flags:
-            command += DEFAULT_FLAGS
-        begin = time.monotonic()
-        environment = {**os.environ, "QUIRE_CPU_ISA": "generic"} if slow else None
-        self.process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=environment)
-        self.log = []
-        self.url = None
-        listening = threading.Event()
-
-        def read():
-            for line in self.process.stderr:
-                self.log.append(line)
-                found = LISTENING.search(line)
-                if found:
-                    self.url = found.group(1)
-                    self.startup_s = time.monotonic() - begin
-                    listening.set()
-            listening.set()
-
-        self.reader = threading.Thread(target=read, daemon=True)
-        self.reader.start()
-        listening.wait(60)
-        if self.url is None:
-            self.process.kill()
-            pytest.fail("the server did not start:\n" + "".join(self.log))
-        self.host, port = self.url.removeprefix("http://").rsplit(":", 1)
-        self.port = int(port)
-
-    def client(self, **options):
-        options = {"api_key": "none", "max_retries": 0, "timeout": 120, **options}
-        return openai.OpenAI(base_url=self.url + "/v1", **options)
-
-    def async_client(self, **options):
-        options = {"api_key": "none", "max_retries": 0, "timeout": 300, **options}
-        return openai.AsyncOpenAI(base_url=self.url + "/v1", **options)
-
-    def http(self, **options):
-        return httpx.Client(base_url=self.url, timeout=60, **options)
-
-    def connect(self):
-        return socket.create_connection((self.host, self.port), timeout=30)
-
-    def metric(self, name):
-        """The sum of a metric over its labels."""
-        text = httpx.get(self.url + "/metrics", timeout=30).text
-        values = [float(line.rsplit(" ", 1)[1]) for line in text.splitlines() if re.match(re.escape(name) + r"[{ ]", line)]
-        assert values, f"/metrics has no {name}"
-        return sum(values)
-
-    def becomes_idle(self, seconds):
-        """Whether nothing runs, waits or holds memory within so many seconds."""
-        end = time.monotonic() + seconds
-        names = ["quire:num_requests_running", "quire:num_requests_waiting", "quire:kv_cache_usage_perc"]
-        while True:
-            state = [self.metric(name) for name in names]
-            if not any(state):
-                return True
-            if time.monotonic() > end:
-                print("still busy:", dict(zip(names, state)))
-                return False
-            time.sleep(0.01)
-
-    def cpu_seconds(self):
-        fields = pathlib.Path(f"/proc/{self.process.pid}/stat").read_text().rsplit(")", 1)[1].split()
-        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
-
-    def rss_bytes(self):
-        fields = pathlib.Path(f"/proc/{self.process.pid}/statm").read_text().split()
-        return int(fields[1]) * os.sysconf("SC_PAGE_SIZE")
-
-    def terminate(self, sig=signal.SIGTERM):
-        self.process.send_signal(sig)
-
-    def wait(self, seconds=60):
-        return self.process.wait(seconds)
-
-    def stop(self):
-        if self.process.poll() is None:
-            self.terminate()
-            try:
-                self.wait(20)
-            except subprocess.TimeoutExpired:
-                self.process.kill()
-                self.wait()
-        self.reader.join(5)
+from server_fixtures import start_server  # noqa: F401
+from server_process import ServerProcess
 
 
 @pytest.fixture(scope="session")
@@ -126,20 +14,6 @@ def server():
     process.stop()
     assert alive, "the server died:\n" + "".join(process.log)
     assert process.process.returncode == 0, "".join(process.log)
-
-
-@pytest.fixture
-def start_server():
-    """Starts servers with flags of their own."""
-    started = []
-
-    def start(*flags, **options):
-        started.append(ServerProcess(*flags, **options))
-        return started[-1]
-
-    yield start
-    for process in started:
-        process.stop()
 
 
 @pytest.fixture

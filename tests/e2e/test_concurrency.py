@@ -57,7 +57,7 @@ def test_streams_and_whole_answers_and_goners_do_not_disturb_each_other(server, 
         answer = await client.completions.create(model=model, **options)
         return answer.choices[0].text, answer.choices[0].token_ids
 
-    async def goner(client, options):
+    async def disconnecting(client, options):
         stream = await client.completions.create(model=model, stream=True, **{**options, "max_tokens": limit // 2})
         async for _ in stream:
             break
@@ -66,8 +66,8 @@ def test_streams_and_whole_answers_and_goners_do_not_disturb_each_other(server, 
     async def run():
         async with server.async_client() as client:
             jobs = [streamed(client, model, r) if i % 2 else whole(client, r) for i, r in enumerate(requests)]
-            goners = [goner(client, r) for r in requests]
-            results = (await asyncio.gather(*jobs, *goners))[:len(jobs)]
+            disconnected = [disconnecting(client, r) for r in requests]
+            results = (await asyncio.gather(*jobs, *disconnected))[:len(jobs)]
             alone = [await streamed(client, model, r) for r in requests]
         return results, alone
 
@@ -135,7 +135,7 @@ def test_a_client_that_stops_reading_is_ended_and_memory_stays_bounded(server, m
     body = json.dumps({"model": model, "prompt": "Once", "max_tokens": limit - 50, "ignore_eos": True, "n": 64, "logprobs": 20, "stream": True,
                        "temperature": 1}).encode()
     with server.connect() as connection:
-        connection.sendall(b"POST /v1/completions HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n%s" % (len(body), body))
+        connection.sendall(b"POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n%s" % (len(body), body))
         connection.recv(100)
         assert server.becomes_idle(60)  # either all of it fitted into the buffers, or it was given up
     assert server.rss_bytes() - before < 256 << 20

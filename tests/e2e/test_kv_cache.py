@@ -93,14 +93,14 @@ def test_answers_do_not_change_under_any_policy(server, client, model, start_ser
 
     for u, answer in enumerate(asyncio.run(ask_all())):
         assert [choice.text for choice in answer.choices] == alone[u::3]
-    assert tight.metric("quire:num_preemptions_total") > 0, "nothing had to give way, the test shows nothing"
+    assert tight.metric("quire:num_preemptions_total") > 0, "no request was preempted, so the test proves nothing"
     if mode == "swap":
         assert tight.metric("quire:kv_blocks_swapped_total") > 0
     assert tight.becomes_idle(5)
 
 
 def test_priority_overtakes(start_server):
-    """One seat: the important request that came last is answered before those that waited."""
+    """With one slot, the request with the highest priority runs before those that arrived earlier."""
     server = start_server("--scheduling-policy", "priority", "--max-num-seqs", "1", slow=True)
     ends = []
 

@@ -9,7 +9,7 @@ import time
 
 import httpx
 
-from conftest import BINARY
+from server_process import BINARY
 
 LONG = {"prompt": "Once upon a time", "max_tokens": 600, "ignore_eos": True, "temperature": 1, "seed": 1}
 

@@ -5,7 +5,7 @@ import math
 import subprocess
 
 import pytest
-from conftest import BINARY
+from server_process import BINARY
 
 TEXT = "Once upon a time there was a cat. The cat liked to sleep in the sun. One day it met a dog.\n" * 20
 
@@ -50,7 +50,7 @@ def test_standard_input_is_a_text_too(text):
 def test_what_cannot_be_read_is_said(tmp_path, text):
     (tmp_path / "empty.txt").write_text("")
     empty = quire("perplexity", "--text", tmp_path / "empty.txt")
-    assert empty.returncode == 1 and "there is no text" in empty.stderr
+    assert empty.returncode == 1 and "fewer than two tokens" in empty.stderr
     assert quire("perplexity", "--text", tmp_path / "none.txt").returncode == 1
     long = quire("perplexity", "--text", text, "--window", 5000)
     assert long.returncode == 1 and "1024" in long.stderr

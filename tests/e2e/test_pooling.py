@@ -8,7 +8,7 @@ import struct
 import httpx
 import openai
 import pytest
-from conftest import ROOT, ServerProcess
+from server_process import ROOT, ServerProcess
 
 GOLDEN = ROOT / "tests" / "golden" / "pooling"
 
@@ -84,7 +84,7 @@ def test_dimensions_prompts_and_truncation(embedder):
     query = client.embeddings.create(model="bert", input="rain", extra_body={"prompt_name": "query"}).data[0].embedding
     assert query == client.embeddings.create(model="bert", input="query: rain").data[0].embedding
     long = "rain " * 200
-    with pytest.raises(openai.BadRequestError, match="tokens, the model takes 64"):
+    with pytest.raises(openai.BadRequestError, match="tokens; the limit is 64"):
         client.embeddings.create(model="bert", input=long)
     cut = client.embeddings.create(model="bert", input=long, extra_body={"truncate_prompt_tokens": -1})
     assert cut.usage.prompt_tokens == 64
@@ -100,10 +100,10 @@ def test_wrong_requests_say_so(embedder, classifier):
                         ({"input": [5, 99999]}, "input"), ({"input": "a", "prompt_name": "poem"}, "document, query")]:
         answer = httpx.post(embedder.url + "/v1/embeddings", json={"model": "bert"} | body)
         assert answer.status_code == 400 and words in answer.json()["error"]["message"], (body, answer.text)
-    with pytest.raises(openai.BadRequestError, match="gives embeddings and generates no text"):
+    with pytest.raises(openai.BadRequestError, match="returns embeddings and does not generate text"):
         client.completions.create(model="bert", prompt="a", max_tokens=4)
     answer = httpx.post(classifier.url + "/v1/embeddings", json={"input": "a"})
-    assert answer.status_code == 400 and "gives scores" in answer.json()["error"]["message"]
+    assert answer.status_code == 400 and "is a classification or reranking model" in answer.json()["error"]["message"]
 
 
 def test_rerank(reranker):

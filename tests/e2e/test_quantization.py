@@ -5,7 +5,7 @@ import json
 import subprocess
 
 import pytest
-from conftest import BINARY
+from server_process import BINARY
 
 PROMPTS = ["Once upon a time", "The little fox", "One day, a boy named Tom found"]
 

@@ -5,7 +5,7 @@ import pathlib
 import subprocess
 
 import pytest
-from conftest import BINARY, ROOT
+from server_process import BINARY, ROOT
 
 MODEL = ROOT / "models" / "quire-tiny"
 
@@ -36,17 +36,17 @@ def test_what_is_written_is_loaded_and_says_nearly_the_same(tmp_path, text, name
     said = quire("generate", out, "--prompt", "Once upon a time", "--max-tokens", 16, "--temperature", 0)
     assert said.returncode == 0 and len(said.stdout.split()) > 5, said.stderr
     report = json.loads(quire("inspect", out, "--json").stdout)
-    coded = [t for t in report["tensors"] if t["name"].endswith("_proj.weight")]
+    quantized = [t for t in report["tensors"] if t["name"].endswith("_proj.weight")]
     # Groups are shorter where bitsandbytes' blocks of 64 run over the ends of rows.
-    kinds = {t["dtype"].split(" in groups")[0] for t in coded}
-    assert len(coded) == 28 and len(kinds) == 1 and kinds != {"bfloat16"}
+    kinds = {t["dtype"].split(" in groups")[0] for t in quantized}
+    assert len(quantized) == 28 and len(kinds) == 1 and kinds != {"bfloat16"}
     assert report["weight_bytes"] == sum(t["bytes"] for t in report["tensors"]) < 5.5e6
     of_codes = [f for f in report["formats"] if f["name"].split(" in groups")[0] in kinds]
     assert sum(f["tensors"] for f in of_codes) == 28
     told = quire("inspect", out).stdout
     for f in of_codes:
         assert 2 < f["bits_per_weight"] < 9
-        assert f"{f['tensors']} of {f['name']}, {f['bits_per_weight']:.2f} bits a weight" in told
+        assert f"{f['tensors']} of {f['name']}, {f['bits_per_weight']:.2f} bits per weight" in told
 
 
 @pytest.mark.parametrize("name", ["gguf-f16", "gguf-q8_0", "gguf-q4_0", "gguf-q4_k", "gguf-q6_k", "gguf-iq4_xs"])
@@ -101,24 +101,24 @@ def test_what_cannot_be_done_is_said_and_leaves_nothing(tmp_path):
 
     assert "'int5' is not known; use gptq, awq" in refused("-o", out, "--format", "int5")
     assert "'gguf-q9' is not known" in refused("-o", out, "--format", "gguf-q9")
-    assert "has no --kv-scales, --bits" in refused("-o", out, "--format", "gguf-q8_0", "--bits", 4)
-    assert "needs a text to calibrate with" in refused("-o", out, "--format", "gguf-q4_0", "--method", "gptq")
-    assert "has no codes of 5 bits" in refused("-o", out, "--format", "gptq", "--bits", 5)
+    assert "--bits, --group-size and --asymmetric cannot be combined with --format gguf-q8_0" in refused("-o", out, "--format", "gguf-q8_0", "--bits", 4)
+    assert "needs a calibration text" in refused("-o", out, "--format", "gguf-q4_0", "--method", "gptq")
+    assert "does not support 5 bits" in refused("-o", out, "--format", "gptq", "--bits", 5)
     assert "--format is required" in refused("-o", out, code=2)
     assert "no such directory" in refused(tmp_path / "none", "-o", out, "--format", "awq")
-    assert "needs a text to calibrate with" in refused("-o", out, "--format", "awq", "--method", "gptq")
+    assert "needs a calibration text" in refused("-o", out, "--format", "awq", "--method", "gptq")
     text = tmp_path / "short.txt"
     text.write_text("A cat.")
-    assert "are made by rtn, imatrix or gptq" in refused("-o", out, "--format", "gguf-q4_0", "--method", "awq", "--text", text)
-    assert "imatrix is for GGUF files" in refused("-o", out, "--format", "gptq", "--method", "imatrix", "--text", text)
-    assert "stores no whole numbers" in refused("-o", out, "--format", "fp8", "--method", "gptq", "--text", text)
+    assert "supports rtn, imatrix or gptq" in refused("-o", out, "--format", "gguf-q4_0", "--method", "awq", "--text", text)
+    assert "imatrix is supported for GGUF only" in refused("-o", out, "--format", "gptq", "--method", "imatrix", "--text", text)
+    assert "stores floats" in refused("-o", out, "--format", "fp8", "--method", "gptq", "--text", text)
     text.write_text("")
-    assert "no text to calibrate with" in refused("-o", out, "--format", "gptq", "--method", "gptq", "--text", text)
+    assert "the calibration text is empty" in refused("-o", out, "--format", "gptq", "--method", "gptq", "--text", text)
     assert "none.txt" in refused("-o", out, "--format", "awq", "--eval-text", tmp_path / "none.txt")
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "file").write_text("x")
-    assert "exists already" in refused("-o", tmp_path / "full", "--format", "awq")
-    assert "cannot be made" in refused("-o", "/proc/none/out", "--format", "awq")
+    assert "already exists" in refused("-o", tmp_path / "full", "--format", "awq")
+    assert "cannot create" in refused("-o", "/proc/none/out", "--format", "awq")
     quantized = tmp_path / "quantized"
     assert quire("quantize", "-o", quantized, "--format", "fp8").returncode == 0
-    assert "is quantized already" in refused(quantized, "-o", out, "--format", "awq")
+    assert "is already quantized" in refused(quantized, "-o", out, "--format", "awq")

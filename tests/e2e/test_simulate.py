@@ -5,7 +5,7 @@ import os
 import subprocess
 
 import pytest
-from conftest import BINARY
+from server_process import BINARY
 
 COST = {"base_s": 0.01, "per_token_s": 1e-4, "per_sequence_s": 1e-5, "per_context_token_s": 1e-8, "per_pair_s": 0.0}
 TRACE = "TIMESTAMP,ContextTokens,GeneratedTokens\r\n" + "".join(
@@ -58,7 +58,7 @@ def test_models_with_states_have_them_in_the_pool(files):
     assert json.loads(run.stdout)["mean_running"] < json.loads(alone.stdout)["mean_running"]
     oracle = simulate(files, os.path.join(models, "lfm2"), *flags, "--memory", "oracle")
     assert oracle.returncode == 1
-    assert "only --memory paged knows" in oracle.stderr
+    assert "only --memory paged supports" in oracle.stderr
 
 
 def test_conversations_have_their_lengths_in_the_models_tokens(files):
@@ -75,7 +75,7 @@ def test_conversations_have_their_lengths_in_the_models_tokens(files):
     assert result["output_tokens"] == 12 * len(json.loads(tokens.stdout)["ids"])
 
 
-def test_comparisons_and_pictures(files):
+def test_comparisons_and_plots(files):
     run = simulate(files, "--request-rate", "inf", "--compare-memory", "--compare-sharing", "--find-replicas",
                    "--ttft-slo-ms", "800", "--goodput-target", "0.8", "--svg", str(files / "svg"),
                    "--json", str(files / "out.json"))
@@ -85,9 +85,9 @@ def test_comparisons_and_pictures(files):
     assert [m["memory"] for m in result["memory_managers"]] == ["paged", "oracle", "power-of-two", "max-length"]
     assert len(result["sharing"]) == 6
     assert result["replicas_needed"] == result["replicas"] > 1
-    assert result["goodput_part"] >= 0.8
-    pictures = sorted(path.name for path in (files / "svg").iterdir())
-    assert pictures == ["latency.svg", "managers.svg", "memory.svg", "replicas.svg", "sharing.svg"]
+    assert result["goodput_fraction"] >= 0.8
+    plots = sorted(path.name for path in (files / "svg").iterdir())
+    assert plots == ["latency.svg", "managers.svg", "memory.svg", "replicas.svg", "sharing.svg"]
 
 
 def test_exit_codes(files):
@@ -95,7 +95,7 @@ def test_exit_codes(files):
     run = simulate(files)
     assert run.returncode == 1
     assert run.stdout == ""
-    assert "trace.csv:2: 'noon' is no time" in run.stderr
+    assert "trace.csv:2: 'noon' is not a valid time" in run.stderr
     assert simulate(files, "--memory", "none").returncode == 2
     assert simulate(files, "--find-replicas").returncode == 2  # without objectives
     assert subprocess.run([str(BINARY), "simulate", "--help"], capture_output=True).returncode == 0

@@ -1,5 +1,5 @@
-"""Requests of every kind, good and bad, all at once, of clients that stay and that leave, on a pool that is too small for them: nothing
-breaks, who asks something decent in between gets what he gets alone, and afterwards nothing is left over."""
+"""Good and bad requests of all kinds at once, from clients that stay and clients that disconnect, on a pool that is too small for
+them. Every valid request gets the response that it gets alone, and no resource leaks."""
 
 import asyncio
 import json
@@ -15,8 +15,8 @@ REQUESTS_OF_A_CLIENT = 25
 EXPECTED_STATUS = {200, 400, 404, 501, 503}
 
 
-def some_text(rng, most):
-    return " ".join(rng.choice(WORDS) for _ in range(rng.randint(0, most)))
+def some_text(rng, max_words):
+    return " ".join(rng.choice(WORDS) for _ in range(rng.randint(0, max_words)))
 
 
 def some_prompt(rng):
@@ -98,7 +98,7 @@ def decent_request(i):
 
 
 async def ask(http, rng):
-    """The answer's status, 0 where the client leaves before there is one."""
+    """The status of the response; 0 if the client disconnects before there is one."""
     path, body, streams = some_request(rng)
     leaves_after = rng.choice([None, None, None, 0, 1, 5])  # pieces of the answer
     try:

@@ -5,7 +5,7 @@ import subprocess
 import time
 
 import pytest
-from conftest import BINARY
+from server_process import BINARY
 
 GENERATE = ["generate", "--prompt", "Once upon a time", "--prompt", "The little fox", "--max-tokens", "24", "--temperature", "0"]
 WRITTEN, MAPPED = "weight cache written: ", "weights from cache, "

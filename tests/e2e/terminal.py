@@ -1,0 +1,71 @@
+"""A program in a pseudo-terminal, and the screen that a person would see."""
+
+import os
+import time
+
+import pexpect
+import pyte
+
+
+class Terminal:
+    """Runs a command in a terminal of `columns` x `rows`. The screen is updated while a test waits."""
+
+    def __init__(self, command, columns=80, rows=24, environment=None, cwd=None):
+        inherited = {name: value for name, value in os.environ.items() if name not in ("NO_COLOR", "XDG_STATE_HOME")}
+        self.screen = pyte.Screen(columns, rows)
+        self.stream = pyte.ByteStream(self.screen)
+        self.output = b""  # everything that was received
+        self.process = pexpect.spawn(command[0], [str(argument) for argument in command[1:]], dimensions=(rows, columns),
+                                     env={**inherited, "TERM": "xterm-256color", **(environment or {})}, cwd=cwd)
+        self.process.delaybeforesend = None
+
+    def send(self, text):
+        self.process.send(text)
+
+    def resize(self, columns, rows):
+        self.process.setwinsize(rows, columns)
+        self.screen.resize(rows, columns)
+
+    def update(self, seconds=0.02):
+        """Reads what has arrived; returns False at the end of the output."""
+        try:
+            received = self.process.read_nonblocking(65536, timeout=seconds)
+        except pexpect.TIMEOUT:
+            return True
+        except pexpect.EOF:
+            return False
+        self.output += received
+        self.stream.feed(received)
+        return True
+
+    def lines(self):
+        return [line.rstrip() for line in self.screen.display]
+
+    def text(self):
+        return "\n".join(self.lines()).rstrip()
+
+    def wait_until(self, condition, what, seconds=30):
+        end = time.monotonic() + seconds
+        while not condition():
+            more = self.update()
+            assert more or condition(), f"the program ended before {what}:\n{self.text()}"
+            assert time.monotonic() < end, f"no {what} within {seconds} s:\n{self.text()}"
+
+    def wait_for(self, text, seconds=30):
+        self.wait_until(lambda: text in self.text(), f"{text!r} on the screen", seconds)
+
+    def wait_for_line(self, line, seconds=30):
+        """Waits until the line of the cursor, without trailing spaces, is `line`."""
+        self.wait_until(lambda: self.lines()[self.screen.cursor.y] == line, f"{line!r} at the cursor", seconds)
+
+    def wait_for_end(self, seconds=30):
+        """Waits until the program ends and returns its exit code, or the negated number of the signal."""
+        end = time.monotonic() + seconds
+        while self.update():
+            assert time.monotonic() < end, f"the program still runs:\n{self.text()}"
+        self.process.close()
+        return self.process.exitstatus if self.process.exitstatus is not None else -self.process.signalstatus
+
+    def close(self):
+        if self.process.isalive():
+            self.process.close(force=True)

@@ -1,0 +1,182 @@
+"""The real program while single calls fail: memory, files, threads, connections.
+
+Each round makes the k-th call of one kind fail on one thread while a scripted session runs. What is allowed: the right answer, a
+clean error, or a clean exit with a non-zero status. What is not: a hang, a signal, a wrong answer, or a server that says it is
+healthy and then does not answer. QUIRE_FAULT_SECONDS (default 60) bounds the rounds; some hours try every k."""
+
+import os
+import random
+import subprocess
+import time
+
+import httpx
+import pytest
+from server_process import BINARY, ServerProcess
+from faults.control import FaultControl, build_library
+
+SECONDS = float(os.environ.get("QUIRE_FAULT_SECONDS", "60"))
+# A request that is answered at all is answered within this time, on a busy machine too.
+PATIENCE = 30
+PROMPT = "Once upon a time there was a little girl who lived in a small house by the sea. " * 3
+
+
+@pytest.fixture(scope="module")
+def library(tmp_path_factory):
+    return build_library(tmp_path_factory.mktemp("interpose"))
+
+
+class FaultyServer:
+    def __init__(self, library, directory):
+        self.faults = FaultControl(directory)
+        os.environ.update(self.faults.environment(library))
+        try:
+            self.server = ServerProcess(
+                "--threads", "2", "--kv-cache-memory", "8MiB", "--kv-disk-cache", str(directory / "kv"),
+                "--kv-disk-cache-size", "64MiB", "--shutdown-timeout", "5",
+            )
+        finally:
+            for name in ("LD_PRELOAD", "QUIRE_FAULTS"):
+                del os.environ[name]
+
+    def complete(self, text, max_tokens, timeout=PATIENCE):
+        """The text, or None for a clean error."""
+        body = {"model": "quire-tiny", "prompt": text, "max_tokens": max_tokens, "temperature": 0, "ignore_eos": True}
+        try:
+            answer = httpx.post(self.server.url + "/v1/completions", json=body, timeout=timeout)
+        except httpx.TimeoutException:
+            raise AssertionError("a request hangs")
+        except httpx.HTTPError:
+            return None  # the connection was refused or closed
+        return answer.json()["choices"][0]["text"] if answer.status_code == 200 else None
+
+    def stream(self, text, max_tokens):
+        body = {"model": "quire-tiny", "prompt": text, "max_tokens": max_tokens, "temperature": 0, "ignore_eos": True, "stream": True}
+        try:
+            with httpx.stream("POST", self.server.url + "/v1/completions", json=body, timeout=PATIENCE) as answer:
+                lines = [line for line in answer.iter_lines() if line.startswith("data: ")]
+        except httpx.TimeoutException:
+            raise AssertionError("a stream hangs")
+        except httpx.HTTPError:
+            return None
+        return lines
+
+    def session(self):
+        """Requests of several kinds. Returns the completions."""
+        texts = [self.complete(PROMPT, 24), self.complete("The dog", 8)]
+        self.stream("One day", 8)
+        for path in ("/metrics", "/v1/models", "/health"):
+            try:
+                httpx.get(self.server.url + path, timeout=PATIENCE)
+            except httpx.TimeoutException:
+                raise AssertionError(f"{path} hangs")
+            except httpx.HTTPError:
+                pass
+        return texts
+
+    def healthy(self):
+        try:
+            return httpx.get(self.server.url + "/health", timeout=PATIENCE).status_code == 200
+        except httpx.TimeoutException:
+            raise AssertionError("/health hangs")
+        except httpx.HTTPError:
+            return False
+
+    def log(self):
+        return "".join(self.server.log[-20:])
+
+
+def check_outcome(faulty, texts, expected, what):
+    """Raises AssertionError unless the server is well or has ended cleanly. Returns whether it still runs."""
+    for text, right in zip(texts, expected):
+        assert text is None or text == right, f"{what}: a wrong answer"
+    process = faulty.server.process
+    if process.poll() is None and not faulty.healthy():
+        try:
+            process.wait(3)
+        except subprocess.TimeoutExpired:
+            raise AssertionError(f"{what}: unhealthy, and still running after three seconds\n{faulty.log()}")
+    if process.poll() is not None:
+        assert process.returncode > 0, f"{what}: exit status {process.returncode}\n{faulty.log()}"
+        return False
+    assert faulty.complete("The dog", 8) == expected[1], f"{what}: healthy, but a request fails\n{faulty.log()}"
+    return True
+
+
+# The calls of each thread that a session makes.
+TARGETS = [
+    ("malloc", "quire-engine"),
+    ("malloc", "quire-worker"),
+    ("malloc", "quire-kv-disk"),
+    ("pread", "quire-kv-disk"),
+    ("pwrite", "quire-kv-disk"),
+    ("mmap", "quire-engine"),
+    ("write", ""),
+    ("accept", ""),
+]
+
+
+@pytest.mark.parametrize("call,thread", TARGETS, ids=[f"{call}-{thread or 'any'}" for call, thread in TARGETS])
+def test_a_failing_call_is_an_error_and_nothing_worse(library, tmp_path, call, thread):
+    end = time.monotonic() + SECONDS / len(TARGETS)
+    faulty = FaultyServer(library, tmp_path)
+    expected = faulty.session()
+    assert None not in expected
+    faulty.faults.arm(call, thread, 0)
+    faulty.session()
+    num_calls, _ = faulty.faults.disarm()
+    # Early calls one by one, then a random sample; with enough time, all of them.
+    rng = random.Random(f"{call} {thread}")
+    order = list(range(1, min(num_calls, 4) + 1))
+    order += rng.sample(range(5, num_calls + 1), max(0, num_calls - 4)) if num_calls > 4 else []
+    rounds, hits, exits = 0, 0, 0
+    try:
+        for failing in order:
+            if rounds > 0 and time.monotonic() > end:
+                break
+            faulty.faults.arm(call, thread, failing)
+            texts = faulty.session()
+            _, fired = faulty.faults.disarm()
+            rounds += 1
+            hits += fired
+            if not check_outcome(faulty, texts, expected, f"{call} number {failing} on {thread or 'any thread'}"):
+                exits += 1
+                faulty = FaultyServer(library, tmp_path)
+        print(f"{call} on {thread or 'any thread'}: {num_calls} calls, {rounds} rounds, {hits} failures, {exits} clean exits")
+        assert hits > 0 or num_calls == 0, "no round hit anything"
+    finally:
+        faulty.server.stop()
+
+
+@pytest.mark.parametrize("call", ["malloc", "mmap", "thread", "pread", "write"])
+def test_a_start_that_fails_says_why(library, tmp_path, call):
+    """`quire generate` with the k-th call of the whole process failing: the right text, or an error and status 1."""
+    command = [str(BINARY), "generate", "--prompt", "The dog", "--max-tokens", "4", "--temperature", "0", "--threads", "2",
+               "--kv-cache-memory", "8MiB"]
+    right = subprocess.run(command, capture_output=True, timeout=120).stdout
+    faults = FaultControl(tmp_path)
+    environment = {**os.environ, **faults.environment(library)}
+
+    def run(failing):
+        faults.arm(call, "", failing)
+        done = subprocess.run(command, capture_output=True, timeout=120, env=environment)
+        return done, *faults.disarm()
+
+    _, num_calls, _ = run(0)
+    # CLI11 has objects with static storage duration that allocate before main(), where nothing can be caught.
+    first = 500 if call == "malloc" else 1
+    rng = random.Random(call)
+    order = rng.sample(range(first, num_calls + 1), num_calls + 1 - first)
+    end = time.monotonic() + SECONDS / 10
+    hits = 0
+    for rounds, failing in enumerate(order):
+        if rounds > 0 and time.monotonic() > end:
+            break
+        done, _, fired = run(failing)
+        hits += fired
+        what = f"{call} number {failing} of {num_calls}: status {done.returncode}\n{done.stderr.decode()[-2000:]}"
+        assert done.returncode >= 0, what
+        if done.returncode == 0:
+            assert done.stdout == right or call == "write", what
+        else:
+            assert done.stderr.strip(), what
+    assert hits > 0 or num_calls == 0, "no round hit anything"

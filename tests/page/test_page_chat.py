@@ -1,0 +1,190 @@
+"""The chat of the web page, with the embedded model."""
+
+import re
+
+import httpx
+import pytest
+from chat_page import PHONE, ChatPage
+from playwright.sync_api import expect
+
+STORY = "Tell me a story about a cat."
+
+
+@pytest.fixture
+def chat(server, visit):
+    return ChatPage(visit(server.url))
+
+
+def test_shows_a_response_with_its_statistics(chat):
+    answer = chat.ask("Hello!")
+    assert answer.strip()
+    expect(chat.answers.first.locator(".stats")).to_contain_text(re.compile(r"\d+ tokens? · .*first after"))
+    expect(chat.page.locator(".meter-text")).to_contain_text("/ 1,024")
+
+
+def test_same_seed_gives_the_response_of_the_api(chat, server):
+    chat.set_parameters(Seed=7, Max_tokens=40)
+    shown = chat.ask(STORY)
+    body = {"model": "quire-tiny", "messages": [{"role": "user", "content": STORY}], "seed": 7, "max_tokens": 40}
+    expected = httpx.post(server.url + "/v1/chat/completions", json=body).json()["choices"][0]["message"]["content"]
+    assert "".join(shown.split()) == "".join(expected.split())
+
+
+def test_sends_the_system_prompt_and_the_history(chat):
+    bodies = []
+    chat.page.on("request", lambda r: r.url.endswith("/chat/completions") and bodies.append(r.post_data_json))
+    chat.set_parameters(System_prompt="Speak like a pirate.", Temperature=0)
+    first = chat.ask("Hello!")
+    chat.ask("How are you?")
+    roles = [(m["role"], m["content"]) for m in bodies[1]["messages"]]
+    assert roles[0] == ("system", "Speak like a pirate.")
+    assert [role for role, _ in roles] == ["system", "user", "assistant", "user"]
+    assert "".join(roles[2][1].split()) == "".join(first.split())
+    assert bodies[1]["temperature"] == 0
+
+
+def test_stop_keeps_the_text_and_ends_the_request(slow_server, visit):
+    chat = ChatPage(visit(slow_server.url))
+    chat.ignore_end_of_text()
+    chat.send(STORY)
+    expect(chat.answers.first.locator(".markdown").last).not_to_be_empty(timeout=20000)
+    chat.page.get_by_role("button", name="Stop").click()
+    expect(chat.answers.first.get_by_text("Stopped.")).to_be_visible()
+    assert chat.wait_for_answer().strip()
+    assert slow_server.becomes_idle(5)
+
+
+def test_escape_stops(slow_server, visit):
+    chat = ChatPage(visit(slow_server.url))
+    chat.ignore_end_of_text()
+    chat.send(STORY)
+    expect(chat.page.get_by_role("button", name="Stop")).to_be_visible()
+    chat.page.keyboard.press("Escape")
+    expect(chat.answers.first.get_by_text("Stopped.")).to_be_visible()
+    assert slow_server.becomes_idle(5)
+
+
+def test_regenerating_keeps_both_versions(chat):
+    first = chat.ask(STORY)
+    chat.answers.first.hover()
+    chat.answers.first.get_by_role("button", name="Regenerate").click()
+    expect(chat.page.locator(".branches")).to_contain_text("2/2")
+    second = chat.wait_for_answer()
+    assert second != first
+    chat.page.get_by_role("button", name="Previous version").click()
+    assert chat.wait_for_answer() == first
+
+
+def test_editing_starts_a_branch(chat):
+    chat.ask("Hello!")
+    chat.ask("How are you?")
+    chat.questions.first.hover()
+    chat.questions.first.get_by_role("button", name="Edit message").click()
+    chat.page.locator(".edit-field").fill("Goodbye!")
+    chat.page.locator(".edit-form").get_by_role("button", name="Send").click()
+    expect(chat.questions).to_have_count(1)
+    expect(chat.questions.first).to_contain_text("Goodbye!")
+    chat.wait_for_answer()
+    chat.questions.first.get_by_role("button", name="Previous version").click()
+    expect(chat.questions).to_have_count(2)
+    expect(chat.questions.first).to_contain_text("Hello!")
+
+
+def test_reload_finds_the_conversation(chat):
+    answer = chat.ask("Hello!")
+    chat.page.reload()
+    assert chat.wait_for_answer() == answer
+    expect(chat.page.locator(".conversation-list a")).to_have_text(["Hello!"])
+    chat.page.goto(chat.page.url.split("#")[0])
+    chat.page.locator(".conversation-list a").click()
+    assert chat.wait_for_answer() == answer
+
+
+def test_conversations_are_searched_renamed_and_deleted(chat):
+    for text in ("Hello!", "Good morning!"):
+        chat.ask(text)
+        chat.page.get_by_role("button", name="New conversation").click()
+    links = chat.page.locator(".conversation-list a")
+    expect(links).to_have_text(["Good morning!", "Hello!"])
+    chat.page.get_by_label("Search conversations").fill("morn")
+    expect(links).to_have_text(["Good morning!"])
+    chat.page.get_by_label("Search conversations").fill("")
+    row = chat.page.locator(".conversation-list li").first
+    row.hover()
+    row.locator("summary").click()
+    row.get_by_role("button", name="Rename").click()
+    chat.page.get_by_label("Title").fill("Morning")
+    chat.page.get_by_role("button", name="Save").click()
+    expect(links).to_have_text(["Morning", "Hello!"])
+    row.hover()
+    row.locator("summary").click()
+    row.get_by_role("button", name="Delete").click()
+    chat.page.get_by_role("dialog").get_by_role("button", name="Delete").click()
+    expect(links).to_have_text(["Hello!"])
+
+
+def test_exported_conversations_can_be_imported(chat, server, visit, tmp_path):
+    answer = chat.ask("Hello!")
+    with chat.page.expect_download() as download:
+        chat.page.get_by_role("button", name="Export all conversations").click()
+    path = tmp_path / "conversations.json"
+    download.value.save_as(path)
+    other = ChatPage(visit(server.url))
+    other.page.get_by_label("Import conversations").last.set_input_files(path)
+    other.page.locator(".conversation-list a").click()
+    assert other.wait_for_answer() == answer
+
+
+def test_continues_a_response_that_reached_the_limit(chat):
+    chat.set_parameters(Max_tokens=5, Temperature=0)
+    first = chat.ask(STORY)
+    chat.page.get_by_role("button", name="Continue").click()
+    longer = chat.wait_for_answer()
+    assert longer.startswith(first.strip()) and len(longer) > len(first)
+
+
+def test_phone_has_a_drawer_and_no_horizontal_scrolling(server, visit):
+    chat = ChatPage(visit(server.url, **PHONE))
+    chat.input.fill("Hello!")
+    chat.page.get_by_role("button", name="Send").click()
+    chat.wait_for_answer()
+    expect(chat.page.locator(".sidebar")).not_to_be_visible()
+    chat.page.get_by_role("button", name="Conversations").click()
+    expect(chat.page.locator(".conversation-list a")).to_be_visible()
+    assert chat.page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+
+
+def test_theme_can_be_chosen_and_is_kept(chat):
+    background = "getComputedStyle(document.body).backgroundColor"
+    light = chat.page.evaluate(background)
+    theme = chat.page.get_by_role("button", name=re.compile("^Theme"))
+    theme.click()
+    theme.click()
+    assert chat.page.evaluate(background) != light
+    dark = chat.page.evaluate(background)
+    chat.page.reload()
+    assert chat.page.evaluate(background) == dark
+
+
+def test_models_without_a_chat_template_continue_a_text(start_server, visit, tmp_path, monkeypatch):
+    import json
+    import shutil
+
+    from server_process import ROOT
+
+    model = tmp_path / "base-model"
+    shutil.copytree(ROOT / "models" / "quire-tiny", model)
+    (model / "chat_template.jinja").unlink(missing_ok=True)
+    config = json.loads((model / "tokenizer_config.json").read_text())
+    config.pop("chat_template", None)
+    (model / "tokenizer_config.json").write_text(json.dumps(config))
+    monkeypatch.setenv("QUIRE_MODEL", str(model))
+    page = visit(start_server().url).page
+    text = page.get_by_label("Text", exact=True)
+    text.fill("Once upon a time")
+    page.get_by_role("button", name="Continue").click()
+    expect(page.locator(".completion .stats")).to_contain_text("tokens")
+    longer = text.input_value()
+    assert longer.startswith("Once upon a time") and len(longer) > 20
+    page.get_by_role("button", name="Remove the last completion").click()
+    assert text.input_value() == "Once upon a time"

@@ -1,0 +1,29 @@
+"""Fixtures of the tests of the Python package. QUIRE_BINARY is the program; PYTHONPATH has the package."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+from quire import LLM
+
+
+@pytest.fixture(scope="session")
+def llm():
+    return LLM(kv_cache_memory_bytes=32 << 20, threads=1)
+
+
+@pytest.fixture(scope="session")
+def embedder():
+    return LLM(runner="pooling", kv_cache_memory_bytes=32 << 20, threads=1)
+
+
+@pytest.fixture
+def run_script():
+    """Runs Python source in a process of its own and returns the finished process."""
+
+    def run(source, timeout=60, **options):
+        return subprocess.run([sys.executable, "-c", source], capture_output=True, text=True, timeout=timeout,
+                              env={**os.environ, "PYTHONFAULTHANDLER": "1"}, **options)
+
+    return run
