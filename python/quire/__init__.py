@@ -1,0 +1,71 @@
+"""quire: LLM inference with vLLM's Python interface."""
+
+from __future__ import annotations
+
+import os
+
+from quire import _core
+from quire.async_llm import AsyncLLM, AsyncLLMEngine
+from quire.engine.arg_utils import AsyncEngineArgs, EngineArgs
+from quire.exceptions import EngineDeadError, QueueOverflowError, QuireError, UnsupportedError, ValidationError
+from quire.inputs import PromptType, TextPrompt, TokensPrompt
+from quire.llm import LLM
+from quire.logprobs import FlatLogprobs, Logprob
+from quire.outputs import (
+    BeamSearchOutput,
+    BeamSearchSequence,
+    ClassificationOutput,
+    ClassificationRequestOutput,
+    CompletionOutput,
+    EmbeddingOutput,
+    EmbeddingRequestOutput,
+    PoolingOutput,
+    PoolingRequestOutput,
+    RequestOutput,
+    ScoringOutput,
+    ScoringRequestOutput,
+)
+from quire.pooling_params import PoolingParams
+from quire.sampling_params import BeamSearchParams, RequestOutputKind, SamplingParams, StructuredOutputsParams
+from quire.tokenizer import Tokenizer
+
+__version__: str = _core.version
+
+_core.set_log_level(os.environ.get("QUIRE_LOGGING_LEVEL", "warning").lower())
+
+__all__ = [
+    "AsyncEngineArgs",
+    "AsyncLLM",
+    "AsyncLLMEngine",
+    "BeamSearchOutput",
+    "BeamSearchParams",
+    "BeamSearchSequence",
+    "ClassificationOutput",
+    "ClassificationRequestOutput",
+    "CompletionOutput",
+    "EmbeddingOutput",
+    "EmbeddingRequestOutput",
+    "EngineArgs",
+    "EngineDeadError",
+    "FlatLogprobs",
+    "LLM",
+    "Logprob",
+    "PoolingOutput",
+    "PoolingParams",
+    "PoolingRequestOutput",
+    "PromptType",
+    "QueueOverflowError",
+    "QuireError",
+    "RequestOutput",
+    "RequestOutputKind",
+    "SamplingParams",
+    "ScoringOutput",
+    "ScoringRequestOutput",
+    "StructuredOutputsParams",
+    "TextPrompt",
+    "Tokenizer",
+    "TokensPrompt",
+    "UnsupportedError",
+    "ValidationError",
+    "__version__",
+]

@@ -1,0 +1,311 @@
+"""Online inference under asyncio."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import weakref
+from collections.abc import AsyncGenerator, Iterable
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from quire import _core, _engine
+from quire.engine.arg_utils import EngineArgs, make_engine_args
+from quire.exceptions import EngineDeadError, ValidationError
+from quire.inputs import PromptType
+from quire.logprobs import _extend, _prompt_logprobs, _sample_logprobs
+from quire.outputs import CompletionOutput, PoolingOutput, PoolingRequestOutput, RequestOutput
+from quire.pooling_params import PoolingParams
+from quire.sampling_params import RequestOutputKind, SamplingParams
+from quire.tokenizer import Tokenizer
+
+# Longer prompts are tokenized on another thread, so that the event loop keeps running.
+_LONG_PROMPT = 1 << 16
+
+
+class _Request:
+    """The state of one request between the loop's reader and the task that waits for outputs."""
+
+    def __init__(self, params: SamplingParams) -> None:
+        self.params = params
+        self.engine_id = -1
+        self.outputs: dict[int, CompletionOutput] = {}
+        self.prompt_logprobs: Any = None
+        self.pooled: npt.NDArray[np.float32] | None = None
+        self.num_cached_tokens = 0
+        self.num_new_tokens = 0
+        self.num_tokens = 0
+        self.times: _core._Times = (0.0, 0.0, 0.0, 0.0)
+        self.finished = False
+        self.failure: str | None = None
+        self.changed = asyncio.Event()
+
+    def add(self, item: Any) -> None:
+        _, outputs, prompt_logprobs, pooled, self.num_cached_tokens, self.finished, self.failure, self.times = item
+        flat = self.params.flat_logprobs
+        if prompt_logprobs is not None:
+            self.prompt_logprobs = _prompt_logprobs(prompt_logprobs, flat)
+        if pooled is not None:
+            self.pooled = pooled
+        for index, text, token_ids, cumulative, logprobs, finish_reason, stop_reason in outputs:
+            known = self.outputs.get(index)
+            if known is None:
+                found = None if self.params.logprobs is None else _sample_logprobs((), flat)
+                known = self.outputs[index] = CompletionOutput(index, "", [], None, found)
+            if self.params.detokenize:
+                known.text += text
+            assert isinstance(known.token_ids, list)
+            known.token_ids += token_ids
+            if logprobs is not None and known.logprobs is not None:
+                _extend(known.logprobs, logprobs)
+            known.cumulative_logprob = cumulative
+            known.finish_reason, known.stop_reason = finish_reason, stop_reason
+            self.num_new_tokens += len(token_ids)
+            self.num_tokens += len(token_ids)
+        first = self.num_tokens == self.num_new_tokens
+        interval = self.params.stream_interval or 1
+        final_only = self.params.output_kind is RequestOutputKind.FINAL_ONLY
+        if self.finished or (not final_only and (first or self.num_new_tokens >= interval)):
+            self.changed.set()
+
+    def take_outputs(self) -> list[CompletionOutput]:
+        self.num_new_tokens = 0
+        made = [self.outputs[index] for index in sorted(self.outputs)]
+        if self.params.output_kind is RequestOutputKind.DELTA:
+            self.outputs = {}
+            return made
+        if self.finished:
+            return made
+        copies = []
+        for one in made:
+            logprobs = None if one.logprobs is None else one.logprobs[:]
+            copies.append(CompletionOutput(one.index, one.text, list(one.token_ids), one.cumulative_logprob, logprobs,
+                                           None, one.finish_reason, one.stop_reason))
+        return copies
+
+
+class _Channel:
+    """The running requests of one event loop. Reads their outputs whenever the engine has written some."""
+
+    def __init__(self, core: _core.Engine, loop: asyncio.AbstractEventLoop) -> None:
+        self._core = core
+        self._loop = loop
+        self._keys = itertools.count()
+        self.outbox = _core.Outbox()
+        self.requests: dict[int, _Request] = {}
+
+    def open(self, request: _Request) -> int:
+        if not self.requests:
+            self._loop.add_reader(self.outbox.fd, self._read)
+        key = next(self._keys)
+        self.requests[key] = request
+        return key
+
+    def close(self, key: int) -> None:
+        if self.requests.pop(key, None) is not None and not self.requests:
+            self._loop.remove_reader(self.outbox.fd)
+
+    def _read(self) -> None:
+        try:
+            items = self._core.take(self.outbox)
+        except Exception as error:
+            for request in self.requests.values():
+                request.finished, request.failure = True, str(error)
+                request.changed.set()
+            return
+        for item in items:
+            request_or_none = self.requests.get(item[0])
+            if request_or_none is not None:
+                request_or_none.add(item)
+
+
+class AsyncLLM:
+    """A loaded model for asyncio programs. Names and semantics are those of vLLM's `AsyncLLM`.
+
+    Requests of all tasks run in one batch. Cancelling the task that iterates, or closing the generator, aborts the
+    request in the engine.
+
+    Args:
+        model: Model directory or GGUF file; None = the embedded model.
+        kwargs: See `EngineArgs`.
+    """
+
+    def __init__(self, model: Any = None, **kwargs: Any) -> None:
+        self._start(make_engine_args(model=model, **kwargs))
+
+    @classmethod
+    def from_engine_args(cls, engine_args: EngineArgs, start_engine_loop: bool = True, usage_context: Any = None,
+                         stat_loggers: Any = None) -> AsyncLLM:
+        """Loads a model with prepared arguments."""
+        llm = cls.__new__(cls)
+        llm._start(engine_args)
+        return llm
+
+    def _start(self, args: EngineArgs) -> None:
+        self._engine = _engine.LoadedEngine(args)
+        self._channels: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, _Channel] = weakref.WeakKeyDictionary()
+        self._running: dict[str, set[int]] = {}  # request id to ids in the engine
+
+    def _channel(self) -> _Channel:
+        loop = asyncio.get_running_loop()
+        channel = self._channels.get(loop)
+        if channel is None:
+            channel = self._channels[loop] = _Channel(self._engine.core, loop)
+        return channel
+
+    async def _updates(self, request: _Request, prompt: PromptType, sampling: _core.SamplingParams | None,
+                       pooling: Any, request_id: str, priority: int,
+                       tokenization_kwargs: dict[str, Any] | None) -> AsyncGenerator[list[int], None]:
+        """Submits a request and yields its prompt tokens each time that there is new output."""
+        add, keep, keep_last = _engine.tokenize_options(tokenization_kwargs)
+        channel = self._channel()
+        key = channel.open(request)
+        try:
+            arguments = (channel.outbox, key, prompt, sampling, pooling, priority, add is not False, keep, keep_last)
+            text = _engine.prompt_text(prompt)
+            if text is not None and len(text) > _LONG_PROMPT:
+                # Waited for also if the task is cancelled, because the request has to be aborted then.
+                submission = asyncio.get_running_loop().run_in_executor(
+                    None, lambda: self._engine.core.submit_stream(*arguments))
+                try:
+                    engine_id, prompt_ids = await asyncio.shield(submission)
+                except asyncio.CancelledError:
+                    submission.add_done_callback(self._abort_submitted)
+                    raise
+            else:
+                engine_id, prompt_ids = self._engine.core.submit_stream(*arguments)
+            request.engine_id = engine_id
+            self._running.setdefault(request_id, set()).add(engine_id)
+            while not request.finished:
+                await request.changed.wait()
+                request.changed.clear()
+                if request.failure is not None:
+                    raise EngineDeadError(request.failure)
+                yield prompt_ids
+        finally:
+            channel.close(key)
+            if request.engine_id >= 0:
+                ids = self._running.get(request_id, set())
+                ids.discard(request.engine_id)
+                if not ids:
+                    self._running.pop(request_id, None)
+                if not request.finished:
+                    self._engine.core.abort(request.engine_id)
+
+    def _abort_submitted(self, submission: asyncio.Future[tuple[int, list[int]]]) -> None:
+        if not submission.cancelled() and submission.exception() is None:
+            self._engine.core.abort(submission.result()[0])
+
+    async def generate(
+        self,
+        prompt: PromptType,
+        sampling_params: SamplingParams,
+        request_id: str,
+        *,
+        prompt_text: str | None = None,
+        lora_request: None = None,
+        tokenization_kwargs: dict[str, Any] | None = None,
+        trace_headers: Any = None,
+        priority: int = 0,
+        data_parallel_rank: int | None = None,
+    ) -> AsyncGenerator[RequestOutput, None]:
+        """Generates outputs for one prompt and yields them while they grow.
+
+        `sampling_params.output_kind` chooses what each `RequestOutput` contains: everything so far, what is new, or
+        only the final output.
+        """
+        self._engine.require("generate", "AsyncLLM.generate")
+        _engine.refuse_lora(lora_request)
+        params = sampling_params
+        request = _Request(params)
+        sampling = params._to_core(self._engine.max_model_len)
+        text = prompt_text if prompt_text is not None else _engine.prompt_text(prompt)
+        updates = self._updates(request, prompt, sampling, None, request_id, priority, tokenization_kwargs)
+        try:
+            async for prompt_ids in updates:
+                yield RequestOutput(request_id, text, prompt_ids, request.prompt_logprobs, request.take_outputs(),
+                                    request.finished, _engine.request_stats(request.times, request.num_tokens), None,
+                                    None, None, request.num_cached_tokens)
+        finally:
+            await updates.aclose()
+
+    async def encode(
+        self,
+        prompt: PromptType,
+        pooling_params: PoolingParams,
+        request_id: str,
+        lora_request: None = None,
+        trace_headers: Any = None,
+        priority: int = 0,
+        tokenization_kwargs: dict[str, Any] | None = None,
+    ) -> AsyncGenerator[PoolingRequestOutput[PoolingOutput], None]:
+        """Computes an embedding or scores of one prompt and yields one output."""
+        if self._engine.task == "generate":
+            raise ValidationError("AsyncLLM.encode needs a pooling model; runner='pooling' makes embeddings with any "
+                                  "text model")
+        _engine.refuse_lora(lora_request)
+        request = _Request(SamplingParams(output_kind=RequestOutputKind.FINAL_ONLY))
+        updates = self._updates(request, prompt, None, pooling_params._to_core(), request_id, priority,
+                                tokenization_kwargs)
+        try:
+            async for prompt_ids in updates:
+                if request.pooled is None:
+                    raise EngineDeadError(f"request {request_id} was aborted")
+                yield PoolingRequestOutput(request_id, PoolingOutput(request.pooled), prompt_ids,
+                                           request.num_cached_tokens, True)
+        finally:
+            await updates.aclose()
+
+    async def abort(self, request_id: str | Iterable[str], internal: bool = False) -> None:
+        """Ends requests. Their generators yield a last output with the finish reason "abort"."""
+        for one in [request_id] if isinstance(request_id, str) else request_id:
+            for engine_id in self._running.get(one, ()):
+                self._engine.core.abort(engine_id)
+
+    async def get_tokenizer(self) -> Tokenizer:
+        """Returns the model's tokenizer."""
+        return self._engine.get_tokenizer()
+
+    @property
+    def tokenizer(self) -> Tokenizer | None:
+        return self._engine.tokenizer
+
+    def get_default_sampling_params(self) -> SamplingParams:
+        """Returns the sampling parameters of the model's generation_config.json."""
+        return self._engine.default_sampling_params()
+
+    def get_num_unfinished_requests(self) -> int:
+        return sum(len(ids) for ids in self._running.values())
+
+    def get_stats(self) -> dict[str, Any]:
+        """Returns the engine's counters: requests, steps, tokens and blocks."""
+        return self._engine.core.stats()
+
+    async def check_health(self) -> None:
+        """Raises EngineDeadError if the engine has failed."""
+        if (reason := self._engine.core.failure()) is not None:
+            raise EngineDeadError(reason)
+
+    @property
+    def errored(self) -> bool:
+        return self._engine.core.failure() is not None
+
+    @property
+    def is_running(self) -> bool:
+        return not self.errored
+
+    async def reset_prefix_cache(self, reset_running_requests: bool = False, reset_connector: bool = False) -> bool:
+        """Removes all cached prefixes. Returns False while requests use some of them."""
+        return await asyncio.get_running_loop().run_in_executor(None, self._engine.core.reset_prefix_cache)
+
+    async def do_log_stats(self) -> None:
+        """Does nothing: the engine logs its statistics itself."""
+
+    def shutdown(self, timeout: float | None = None) -> None:
+        """Ends all requests and frees the model."""
+        self._engine.core.close()
+
+
+AsyncLLMEngine = AsyncLLM

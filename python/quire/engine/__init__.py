@@ -1,0 +1,1 @@
+"""Arguments and engines under vLLM's module names."""

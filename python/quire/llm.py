@@ -1,0 +1,444 @@
+"""Offline inference."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar, Union, cast
+
+import numpy as np
+from tqdm.auto import tqdm
+
+from quire import _core, _engine
+from quire.engine.arg_utils import EngineArgs, make_engine_args
+from quire.exceptions import UnsupportedError, ValidationError
+from quire.inputs import PromptType, prompt_to_seq
+from quire.outputs import (
+    BeamSearchOutput,
+    BeamSearchSequence,
+    ClassificationRequestOutput,
+    EmbeddingRequestOutput,
+    PoolingOutput,
+    PoolingRequestOutput,
+    RequestOutput,
+    ScoringRequestOutput,
+)
+from quire.pooling_params import PoolingParams
+from quire.sampling_params import BeamSearchParams, SamplingParams
+from quire.tokenizer import Tokenizer
+
+_UseTqdm = Union[bool, Callable[..., Any]]
+_Messages = Union[Sequence[dict[str, Any]], Sequence[Sequence[dict[str, Any]]]]
+_P = TypeVar("_P")
+
+
+class _Bar:
+    """A tqdm bar with token rates, advanced by the totals of a batch."""
+
+    def __init__(self, use_tqdm: _UseTqdm, total: int) -> None:
+        make = use_tqdm if callable(use_tqdm) else tqdm
+        self._bar = make(total=total, desc="Processed prompts", dynamic_ncols=True,
+                         postfix="est. speed input: 0.00 toks/s, output: 0.00 toks/s")
+        self._done = 0
+
+    def __call__(self, num_finished: int, num_prompt_tokens: int, num_output_tokens: int) -> None:
+        if num_finished == self._done:
+            return
+        elapsed = max(self._bar.format_dict["elapsed"], 1e-9)
+        self._bar.postfix = (f"est. speed input: {num_prompt_tokens / elapsed:.2f} toks/s, "
+                             f"output: {num_output_tokens / elapsed:.2f} toks/s")
+        self._bar.update(num_finished - self._done)
+        self._done = num_finished
+
+    def close(self) -> None:
+        self._bar.close()
+
+
+def _wait(batch: _core.Batch, use_tqdm: _UseTqdm) -> None:
+    if not use_tqdm:
+        _engine.wait(batch, None)
+        return
+    bar = _Bar(use_tqdm, len(batch))
+    try:
+        _engine.wait(batch, bar)
+    finally:
+        bar.close()
+
+
+def _priorities(priority: int | Sequence[int] | None, count: int) -> list[int]:
+    if priority is None:
+        return []
+    if isinstance(priority, int):
+        return [priority]
+    if len(priority) != count:
+        raise ValidationError(f"{count} prompts, but priorities for {len(priority)}")
+    return list(priority)
+
+
+def _per_prompt(params: _P | Sequence[_P], count: int) -> Sequence[_P]:
+    return params if isinstance(params, (list, tuple)) else [cast(_P, params)] * count
+
+
+class LLM:
+    """A loaded model for offline inference. Names, defaults and semantics are those of vLLM's `LLM`.
+
+    All prompts of a call, and the calls of all threads, run in one batch. The GIL is released meanwhile. Ctrl-C
+    aborts the requests of the call, and the object stays usable.
+
+    Args:
+        model: Model directory or GGUF file; None = the embedded model.
+        kwargs: See `EngineArgs`. Arguments of vLLM without an effect here, such as `enforce_eager`, are accepted.
+    """
+
+    def __init__(self, model: Any = None, **kwargs: Any) -> None:
+        self._start(make_engine_args(model=model, **kwargs))
+
+    @classmethod
+    def from_engine_args(cls, engine_args: EngineArgs) -> LLM:
+        """Loads a model with prepared arguments."""
+        llm = cls.__new__(cls)
+        llm._start(engine_args)
+        return llm
+
+    def _start(self, args: EngineArgs) -> None:
+        self._engine = _engine.LoadedEngine(args)
+        self._ids = itertools.count()
+        self._queued: list[tuple[_core.Batch, list[PromptType], Sequence[SamplingParams]]] = []
+
+    def __repr__(self) -> str:
+        return f"LLM(model={self._engine.info['path'] or self._engine.info['name']!r})"
+
+    def get_tokenizer(self) -> Tokenizer:
+        """Returns the model's tokenizer."""
+        return self._engine.get_tokenizer()
+
+    def get_default_sampling_params(self) -> SamplingParams:
+        """Returns the sampling parameters of the model's generation_config.json."""
+        return self._engine.default_sampling_params()
+
+    def get_model_info(self) -> dict[str, Any]:
+        """Returns the model's properties: name, architecture, types, sizes, limits and KV cache."""
+        return dict(self._engine.info)
+
+    def get_metrics(self) -> str:
+        """Returns the metrics in Prometheus's text format."""
+        return self._engine.core.metrics()
+
+    def get_stats(self) -> dict[str, Any]:
+        """Returns the engine's counters: requests, steps, tokens and blocks."""
+        return self._engine.core.stats()
+
+    def reset_prefix_cache(self, reset_running_requests: bool = False, reset_connector: bool = False) -> bool:
+        """Removes all cached prefixes. Returns False while requests use some of them."""
+        return self._engine.core.reset_prefix_cache()
+
+    def shutdown(self) -> None:
+        """Ends all requests and frees the model."""
+        self._engine.core.close()
+
+    def generate(
+        self,
+        prompts: PromptType | Sequence[PromptType],
+        sampling_params: SamplingParams | Sequence[SamplingParams] | None = None,
+        *,
+        use_tqdm: _UseTqdm = True,
+        lora_request: None = None,
+        priority: int | Sequence[int] | None = None,
+        tokenization_kwargs: dict[str, Any] | None = None,
+        mm_processor_kwargs: dict[str, Any] | None = None,
+    ) -> list[RequestOutput]:
+        """Generates outputs for prompts.
+
+        Args:
+            prompts: One prompt or a sequence of them: strings, lists of token ids, `TextPrompt` or `TokensPrompt`.
+            sampling_params: One for all prompts, or one per prompt; None = the model's defaults.
+            use_tqdm: Show a progress bar; a callable creates it.
+            priority: Lower values are scheduled first (scheduling_policy="priority").
+            tokenization_kwargs: `add_special_tokens`, `truncate_prompt_tokens`, `truncation_side`.
+
+        Returns:
+            One `RequestOutput` per prompt, in the same order.
+        """
+        submitted = self._submit(prompts, sampling_params, priority, tokenization_kwargs, lora_request)
+        _wait(submitted[0], use_tqdm)
+        return self._outputs(*submitted)
+
+    def _submit(
+        self,
+        prompts: PromptType | Sequence[PromptType],
+        sampling_params: SamplingParams | Sequence[SamplingParams] | None,
+        priority: int | Sequence[int] | None,
+        tokenization_kwargs: dict[str, Any] | None,
+        lora_request: object,
+    ) -> tuple[_core.Batch, list[PromptType], Sequence[SamplingParams]]:
+        self._engine.require("generate", "LLM.generate")
+        _engine.refuse_lora(lora_request)
+        seq = list(prompt_to_seq(prompts))
+        params = self.get_default_sampling_params() if sampling_params is None else sampling_params
+        add, keep, keep_last = _engine.tokenize_options(tokenization_kwargs)
+        core_params = self._engine.sampling(params, len(seq))
+        batch = self._engine.core.submit(_salted(seq, params), core_params, _priorities(priority, len(seq)),
+                                         add is not False, keep, keep_last)
+        return batch, seq, _per_prompt(params, len(seq))
+
+    def _outputs(self, batch: _core.Batch, prompts: list[PromptType],
+                 params: Sequence[SamplingParams]) -> list[RequestOutput]:
+        raw = self._engine.core.results(batch)
+        return [_engine.request_output(str(next(self._ids)), _engine.prompt_text(p), r, s)
+                for p, r, s in zip(prompts, raw, params)]
+
+    def enqueue(
+        self,
+        prompts: PromptType | Sequence[PromptType],
+        sampling_params: SamplingParams | Sequence[SamplingParams] | None = None,
+        lora_request: None = None,
+        priority: int | Sequence[int] | None = None,
+        use_tqdm: _UseTqdm = True,
+        tokenization_kwargs: dict[str, Any] | None = None,
+    ) -> list[str]:
+        """Submits prompts without waiting. `wait_for_completion` returns their outputs, in the order of the calls.
+
+        Returns:
+            A label per prompt.
+        """
+        submitted = self._submit(prompts, sampling_params, priority, tokenization_kwargs, lora_request)
+        self._queued.append(submitted)
+        first = sum(len(batch) for batch, _, _ in self._queued[:-1])
+        return [str(first + i) for i in range(len(submitted[0]))]
+
+    def wait_for_completion(self, output_type: Any = None, *, use_tqdm: _UseTqdm = True) -> list[RequestOutput]:
+        """Waits for the prompts of all `enqueue` calls and returns their outputs."""
+        queued, self._queued = self._queued, []
+        outputs: list[RequestOutput] = []
+        for submitted in queued:
+            _wait(submitted[0], use_tqdm)
+            outputs += self._outputs(*submitted)
+        return outputs
+
+    def chat(
+        self,
+        messages: _Messages,
+        sampling_params: SamplingParams | Sequence[SamplingParams] | None = None,
+        use_tqdm: _UseTqdm = True,
+        lora_request: None = None,
+        priority: int | Sequence[int] | None = None,
+        chat_template: str | None = None,
+        chat_template_content_format: str = "auto",
+        add_generation_prompt: bool = True,
+        continue_final_message: bool = False,
+        tools: list[dict[str, Any]] | None = None,
+        chat_template_kwargs: dict[str, Any] | None = None,
+        tokenization_kwargs: dict[str, Any] | None = None,
+        mm_processor_kwargs: dict[str, Any] | None = None,
+    ) -> list[RequestOutput]:
+        """Generates responses to conversations, using the chat template.
+
+        Args:
+            messages: One conversation (a list of dictionaries with "role" and "content") or a list of them.
+            sampling_params: One for all conversations, or one per conversation; None = the model's defaults.
+            chat_template: Template, or file of one, in place of the model's.
+            chat_template_content_format: "openai" passes content parts to the template; otherwise the texts of
+                parts are joined.
+            add_generation_prompt: Begin the assistant's message.
+            continue_final_message: Continue the last message.
+            tools: Tools, given to the template.
+            chat_template_kwargs: Further variables of the template.
+
+        Returns:
+            One `RequestOutput` per conversation, in the same order.
+        """
+        conversations = [messages] if messages and isinstance(messages[0], dict) else messages
+        rendered = [
+            _engine.render(self._engine, cast(Sequence[dict[str, Any]], conversation), chat_template=chat_template,
+                           content_format=chat_template_content_format,
+                           add_generation_prompt=add_generation_prompt,
+                           continue_final_message=continue_final_message, tools=tools, kwargs=chat_template_kwargs)
+            for conversation in conversations
+        ]
+        options = dict(tokenization_kwargs or {})
+        core = self._engine.core
+        with_special = bool(options.pop("add_special_tokens", False))
+        prompts: list[PromptType] = [
+            {"prompt": text, "prompt_token_ids": core.encode(text, True) if with_special else core.encode_rendered(text)}
+            for text in rendered
+        ]
+        return self.generate(prompts, sampling_params, use_tqdm=use_tqdm, lora_request=lora_request,
+                             priority=priority, tokenization_kwargs=options)
+
+    def beam_search(
+        self,
+        prompts: Sequence[PromptType],
+        params: BeamSearchParams,
+        lora_request: None = None,
+        use_tqdm: bool = False,
+        concurrency_limit: int | None = None,
+        priority: int | Sequence[int] | None = None,
+    ) -> list[BeamSearchOutput]:
+        """Runs a beam search for each prompt.
+
+        Returns:
+            One `BeamSearchOutput` per prompt with up to `beam_width` sequences, best first. Their tokens and texts
+            include the prompt.
+        """
+        self._engine.require("generate", "LLM.beam_search")
+        _engine.refuse_lora(lora_request)
+        seq = list(prompt_to_seq(prompts))
+        core_params = [params._to_core()]
+        priorities = _priorities(priority, len(seq))
+        step = concurrency_limit or max(1, len(seq))
+        outputs = []
+        for begin in range(0, len(seq), step):
+            part = seq[begin : begin + step]
+            part_priorities = priorities[begin : begin + step] if len(priorities) > 1 else priorities
+            batch = self._engine.core.submit(part, core_params, part_priorities, True, -1, True)
+            _wait(batch, use_tqdm)
+            for prompt, raw in zip(part, self._engine.core.results(batch)):
+                outputs.append(BeamSearchOutput([self._sequence(prompt, raw[0], one, params) for one in raw[2]]))
+        return outputs
+
+    def _sequence(self, prompt: PromptType, prompt_ids: list[int], raw: Any,
+                  params: BeamSearchParams) -> BeamSearchSequence:
+        made = _engine.completion_output(raw, SamplingParams(logprobs=0))
+        tokens = prompt_ids + list(made.token_ids)
+        tokenizer = self._engine.tokenizer
+        text = tokenizer.decode(tokens, params.skip_special_tokens) if tokenizer else made.text
+        assert made.logprobs is not None
+        return BeamSearchSequence(prompt, tokens, made.logprobs, None, made.cumulative_logprob or 0.0, text,
+                                  made.finish_reason, made.stop_reason)
+
+    def encode(
+        self,
+        prompts: PromptType | Sequence[PromptType],
+        pooling_params: PoolingParams | Sequence[PoolingParams] | None = None,
+        *,
+        use_tqdm: _UseTqdm = True,
+        lora_request: None = None,
+        pooling_task: str | None = None,
+        tokenization_kwargs: dict[str, Any] | None = None,
+    ) -> list[PoolingRequestOutput[PoolingOutput]]:
+        """Computes embeddings or scores of prompts.
+
+        Args:
+            prompts: One prompt or a sequence of them.
+            pooling_params: One for all prompts, or one per prompt.
+            pooling_task: "embed", "classify" or None = the model's task.
+
+        Returns:
+            One output per prompt with a float32 array, [embedding_size] or [num_labels].
+        """
+        if self._engine.task == "generate":
+            raise ValidationError("LLM.encode needs a pooling model; runner='pooling' makes embeddings with any "
+                                  "text model")
+        if pooling_task not in (None, self._engine.task):
+            raise UnsupportedError(f"pooling_task={pooling_task!r} is not supported by this model; its task is "
+                                   f"'{self._engine.task}'")
+        _engine.refuse_lora(lora_request)
+        seq = list(prompt_to_seq(prompts))
+        params = _per_prompt(pooling_params or PoolingParams(), len(seq))
+        if len(params) != len(seq):
+            raise ValidationError(f"{len(seq)} prompts, but pooling parameters for {len(params)}")
+        add, keep, keep_last = _engine.tokenize_options(tokenization_kwargs)
+        batch = self._engine.core.submit_pooling(seq, [one._to_core() for one in params], add is not False, keep,
+                                                 keep_last)
+        return self._pooled(batch, use_tqdm)
+
+    def _pooled(self, batch: _core.Batch, use_tqdm: _UseTqdm) -> list[PoolingRequestOutput[PoolingOutput]]:
+        _wait(batch, use_tqdm)
+        return [PoolingRequestOutput(str(next(self._ids)), PoolingOutput(values), ids, num_cached, True)
+                for ids, values, num_cached in self._engine.core.pooled(batch)]
+
+    def embed(
+        self,
+        prompts: PromptType | Sequence[PromptType],
+        *,
+        use_tqdm: _UseTqdm = True,
+        pooling_params: PoolingParams | Sequence[PoolingParams] | None = None,
+        lora_request: None = None,
+        tokenization_kwargs: dict[str, Any] | None = None,
+    ) -> list[EmbeddingRequestOutput]:
+        """Computes embeddings, each a list of floats, [embedding_size]."""
+        self._engine.require("embed", "LLM.embed")
+        items = self.encode(prompts, pooling_params, use_tqdm=use_tqdm, lora_request=lora_request,
+                            tokenization_kwargs=tokenization_kwargs)
+        return [EmbeddingRequestOutput.from_base(item) for item in items]
+
+    def classify(
+        self,
+        prompts: PromptType | Sequence[PromptType],
+        *,
+        pooling_params: PoolingParams | Sequence[PoolingParams] | None = None,
+        use_tqdm: _UseTqdm = True,
+        lora_request: None = None,
+        tokenization_kwargs: dict[str, Any] | None = None,
+    ) -> list[ClassificationRequestOutput]:
+        """Computes the probability of each label, [num_labels]."""
+        self._engine.require("classify", "LLM.classify")
+        items = self.encode(prompts, pooling_params, use_tqdm=use_tqdm, lora_request=lora_request,
+                            tokenization_kwargs=tokenization_kwargs)
+        return [ClassificationRequestOutput.from_base(item) for item in items]
+
+    def score(
+        self,
+        data_1: str | Sequence[str],
+        data_2: str | Sequence[str],
+        /,
+        *,
+        use_tqdm: _UseTqdm = True,
+        pooling_params: PoolingParams | None = None,
+        lora_request: None = None,
+        tokenization_kwargs: dict[str, Any] | None = None,
+        chat_template: str | None = None,
+    ) -> list[ScoringRequestOutput]:
+        """Scores pairs of texts: 1 to 1, 1 to N or N to N.
+
+        A reranker reads both texts together. With an embedding model the score is the cosine similarity of the two
+        embeddings.
+
+        Returns:
+            One `ScoringRequestOutput` per text of `data_2`.
+        """
+        left = [data_1] if isinstance(data_1, str) else list(data_1)
+        right = [data_2] if isinstance(data_2, str) else list(data_2)
+        if len(left) not in (1, len(right)):
+            raise ValidationError(f"{len(left)} and {len(right)} texts cannot be paired: the first argument must have "
+                                  "one text, or as many as the second")
+        _engine.refuse_lora(lora_request)
+        if chat_template is not None or tokenization_kwargs:
+            raise UnsupportedError("LLM.score: chat_template and tokenization_kwargs are not supported")
+        params = pooling_params or PoolingParams()
+        if self._engine.task == "embed":
+            return self._cosine(left, right, params, use_tqdm)
+        self._engine.require("classify", "LLM.score")
+        batch = self._engine.core.submit_pairs(left, right, [params._to_core()])
+        return [ScoringRequestOutput.from_base(item) for item in self._pooled(batch, use_tqdm)]
+
+    def _cosine(self, left: list[str], right: list[str], params: PoolingParams,
+                use_tqdm: _UseTqdm) -> list[ScoringRequestOutput]:
+        items = self.encode(left + right, params, use_tqdm=use_tqdm)
+        queries, documents = items[: len(left)], items[len(left) :]
+        scores = []
+        for i, document in enumerate(documents):
+            query = queries[0 if len(left) == 1 else i]
+            a, b = query.outputs.data, document.outputs.data
+            norm = float(np.linalg.norm(a) * np.linalg.norm(b))
+            value = np.array([float(a @ b) / norm if norm > 0 else 0.0], dtype=np.float32)
+            scores.append(ScoringRequestOutput.from_base(PoolingRequestOutput(
+                document.request_id, PoolingOutput(value), query.prompt_token_ids + document.prompt_token_ids,
+                query.num_cached_tokens + document.num_cached_tokens, True)))
+        return scores
+
+
+def _salted(prompts: list[PromptType], params: SamplingParams | Sequence[SamplingParams]) -> list[PromptType]:
+    """Gives prompts that must not read the prefix cache a salt of their own."""
+    each = _per_prompt(params, len(prompts))
+    if not any(one.skip_reading_prefix_cache for one in ({id(p): p for p in each}).values()):
+        return prompts
+    from quire.utils import random_uuid
+
+    def salted(prompt: PromptType) -> PromptType:
+        if isinstance(prompt, dict):
+            return cast(PromptType, {**prompt, "cache_salt": random_uuid()})
+        key = "prompt" if isinstance(prompt, str) else "prompt_token_ids"
+        return cast(PromptType, {key: prompt, "cache_salt": random_uuid()})
+
+    return [salted(p) if one.skip_reading_prefix_cache else p for p, one in zip(prompts, each)]

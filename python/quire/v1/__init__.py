@@ -1,0 +1,1 @@
+"""Classes under vLLM's module names."""
