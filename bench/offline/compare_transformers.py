@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""quire against transformers' generate on the same random weights, in turn, medians of several runs.
+"""Compares quire with transformers' generate on the same random weights: medians of several interleaved runs.
 
     compare_transformers.py [--quire build/release/quire] [--runs 5] [--threads N] [--json FILE]
 
-Makes a model in SmolLM2-135M's shape (bfloat16 for both; transformers also in float32, its faster format on processors without
-bfloat16 arithmetic) and measures, tokens a second: a prompt of 512 tokens, decoding of 64 tokens alone and for 8 and 32 sequences
+Creates a model in SmolLM2-135M's shape (bfloat16 for both; transformers also in float32, which is faster on processors without
+bfloat16 arithmetic) and measures tokens per second for a prompt of 512 tokens and for decoding of 64 tokens with 1, 8 and 32 sequences
 (prompts of 32 tokens). Needs torch and transformers.
 """
 

@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
-"""Time to first token of a prompt whose first tokens are cached: on the device, on the host, and on the disk after a restart.
+"""Measures the time to first token of a prompt with a cached prefix: on the device, on the host, and on disk after a restart.
 
     bench/offline/prefix_ttft.py [--quire build/release/quire] [--prefix 2000] [--runs 3] [--layers 30] [--kill] [MODEL]
 
-Without MODEL it makes one in SmolLM2-135M's shape with random weights (needs torch and transformers). For each of --runs prefixes
-of --prefix random tokens it asks `quire serve` for one token behind the prefix and 8 tokens of its own: cold, again, again once
-other prompts have pushed the prefix out of the pool, and again after a restart (--kill: after SIGKILL, a second after the answer).
-Times are those of the whole HTTP request; the prompt tokens taken from the cache stand beside them. Other prompts go first, so that
-no time contains the first touch of weights or pool.
+Without MODEL it creates one in SmolLM2-135M's shape with random weights (needs torch and transformers). For each of --runs prefixes
+of --prefix random tokens, it requests one token after the prefix and 8 other tokens from `quire serve`: with an empty cache, again,
+again after other prompts have evicted the prefix from the device, and again after a restart (--kill: with SIGKILL, a second after the
+response). It prints the time of the whole HTTP request and the number of cached prompt tokens. Other prompts run first, so that no
+time includes the first touch of weights or of the KV pool.
 """
 import argparse
 import json
@@ -64,7 +64,7 @@ class Server:
         with urllib.request.urlopen(self.url + "/v1/models") as answer:
             self.model = json.load(answer)["data"][0]["id"]
 
-    # Milliseconds to the answer of one token, and the prompt tokens that came from the cache.
+    # Milliseconds to the response with one token, and the number of cached prompt tokens.
     def ask(self, prompt):
         body = json.dumps({"model": self.model, "prompt": prompt, "max_tokens": 1, "temperature": 0, "ignore_eos": True}).encode()
         request = urllib.request.Request(self.url + "/v1/completions", body, {"Content-Type": "application/json"})
@@ -89,10 +89,10 @@ def main():
     parser.add_argument("--quire", default=str(ROOT / "build/release/quire"))
     parser.add_argument("--prefix", type=int, default=2000)
     parser.add_argument("--runs", type=int, default=3)
-    parser.add_argument("--layers", type=int, default=SHAPE["num_hidden_layers"], help="of the model it makes")
+    parser.add_argument("--layers", type=int, default=SHAPE["num_hidden_layers"], help="number of layers of the created model")
     parser.add_argument("--kill", action="store_true")
-    parser.add_argument("--cache", help="parent of the cache directory, to measure another disk; default: the temporary directory")
-    parser.add_argument("--flags", nargs=argparse.REMAINDER, default=[], help="the rest goes to quire serve as it is")
+    parser.add_argument("--cache", help="parent of the cache directory, to measure another disk (default: the temporary directory)")
+    parser.add_argument("--flags", nargs=argparse.REMAINDER, default=[], help="further flags of quire serve")
     options = parser.parse_args()
     rng = random.Random(1)
 
@@ -104,11 +104,11 @@ def main():
         config = json.loads((pathlib.Path(model) / "config.json").read_text())
         heads = config.get("num_key_value_heads", config["num_attention_heads"])
         head_dim = config.get("head_dim") or config["hidden_size"] // config["num_attention_heads"]
-        # For two bytes an element; other formats only make the pool hold more or fewer prompts.
+        # For two bytes per element. With other formats the pool holds more or fewer prompts.
         options.bytes_per_token = 2 * 2 * config["num_hidden_layers"] * heads * head_dim
         tokens = lambda count: random_tokens(rng, count, config["vocab_size"])
 
-        print(f"load average {os.getloadavg()[0]:.2f} on {os.cpu_count()} cores at the begin")
+        print(f"load average {os.getloadavg()[0]:.2f} on {os.cpu_count()} cores at the start")
         prefixes = [tokens(options.prefix) for _ in range(options.runs)]
         times = {"cold": [], "device": [], "host": [], "disk": []}
 

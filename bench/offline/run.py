@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Latency and throughput of a model in this process, as one table.
+"""Measures latency and throughput of a model without a server, and prints one table.
 
     bench/offline/run.py [--quire build/release/quire] [MODEL] [-- flags for quire bench]
 
@@ -31,18 +31,18 @@ def row(name, figures):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("model", nargs="?", help="model directory; none: the embedded model")
+    parser.add_argument("model", nargs="?", help="model directory (default: the embedded model)")
     parser.add_argument("--quire", default=str(ROOT / "build/release/quire"))
     parser.add_argument("--batch-sizes", default="1,8,32")
     parser.add_argument("--input-len", default="128")
     parser.add_argument("--output-len", default="128")
     parser.add_argument("--num-prompts", default="100")
-    parser.add_argument("flags", nargs="*", help="behind --: given to quire bench as they are")
+    parser.add_argument("flags", nargs="*", help="after --: further flags of quire bench")
     options = parser.parse_args()
     model = [options.model] if options.model else []
     lengths = ["--input-len", options.input_len, "--output-len", options.output_len]
 
-    print(f"load average {os.getloadavg()[0]:.2f} on {os.cpu_count()} cores at the begin")
+    print(f"load average {os.getloadavg()[0]:.2f} on {os.cpu_count()} cores at the start")
     print(f"{'':<22}{'prefill':>12}{'decode':>12}{'output':>12}{'TTFT':>10}{'TPOT':>10}{'ITL':>10}{'E2E':>10}")
     print(f"{'':<22}{'tokens/s':>12}{'tokens/s':>12}{'tokens/s':>12}{'p50 ms':>10}{'p50 ms':>10}{'p99 ms':>10}{'p50 ms':>10}")
     for size in options.batch_sizes.split(","):

@@ -1,10 +1,9 @@
-"""What each engine is told to do for a measurement, with the settings its own documentation calls best.
+"""Runs a measurement in each engine, with the settings that the engine's documentation recommends.
 
-An engine turns a Task into a Figure or throws measure.Failed; one process for each, with a warm-up inside.
+Engine.measure() turns a Task into a Figure or raises measure.Failed. Each measurement is one process that includes a warm-up.
 """
 from __future__ import annotations
 
-import dataclasses
 import functools
 import json
 import pathlib
@@ -14,52 +13,13 @@ import measure
 import models
 import peers
 import serving
-
-SEED = 11
-
-
-@dataclasses.dataclass(frozen=True)
-class Task:
-    model: str
-    format: str      # one of models.FORMATS
-    workload: str    # prefill, decode, offline, load, memory, serve
-    batch: int = 1
-    prompt: int = 32
-    output: int = 1
-    rate: str = ""   # of serve: requests a second, or inf
-    trace: str = ""  # of offline and serve: a CSV file of the requests' lengths
-    requests: tuple[tuple[int, int], ...] = ()
-
-
-@dataclasses.dataclass
-class Figure:
-    value: float
-    settings: str
-    wall_s: float
-    extra: dict = dataclasses.field(default_factory=dict)
-
-
-@dataclasses.dataclass
-class Setup:
-    """Where everything is, and what holds for all engines."""
-    quire: pathlib.Path
-    peers_dir: pathlib.Path
-    store: models.Store
-    threads: int
-    limit_s: float     # of one measurement
-    max_seqs: int = 32
-
+from tasks import SEED, Figure, Setup, Task, expect_all
 
 VALUE_OF = {"prefill": "prefill_tokens_per_s", "decode": "decode_tokens_per_s", "offline": "total_tokens_per_s"}
 
 
-def expect_all(got: float, asked: float) -> None:
-    if got != asked:
-        raise measure.Failed(f"generated {got} tokens instead of {asked}")
-
-
 class Engine:
-    """Base of all: `variants` names the ways an engine knows for a format; the faster one counts in the table."""
+    """Base class. `variants` returns the names of the engine's variants of a format; the table shows the fastest one."""
     name = ""
 
     def __init__(self, setup: Setup) -> None:
@@ -75,7 +35,7 @@ class Engine:
         raise NotImplementedError
 
     def prepare(self, task: Task, variant: str) -> pathlib.Path:
-        """Makes the model's files where they are missing; returns what a measurement reads."""
+        """Creates missing model files; returns the path that a measurement reads."""
         raise NotImplementedError
 
     def measure(self, task: Task, variant: str) -> Figure:
@@ -87,7 +47,7 @@ class Quire(Engine):
     ARGUMENTS = {"float32": ["--dtype", "float32"], "bfloat16": ["--dtype", "bfloat16"], "int8": ["--quantization", "int8"],
                  "w8a8": ["--quantization", "w8a8"], "int4": ["--quantization", "int4"], "int4-g128": ["--quantization", "int4-g128"]}
     VARIANTS = {"f32": ["float32"], "bf16": ["bfloat16"], "int8": ["int8", "w8a8"], "int4": ["int4"], "int4-g128": ["int4-g128"]}
-    KEPT = " kept"  # behind a variant: its weights, as an earlier start has packed them, are mapped
+    KEPT = " kept"  # suffix of a variant that maps the packed weights of an earlier start (--weight-cache)
     POOL = 2 << 30
 
     def __init__(self, setup: Setup) -> None:
@@ -131,7 +91,7 @@ class Quire(Engine):
         return [*self.ARGUMENTS[variant.removesuffix(self.KEPT)], *(["--weight-cache", str(cache)] if cache else [])]
 
     def arguments(self, task: Task, variant: str) -> list[str]:
-        """Behind the command; the model and settings of the engine."""
+        """Arguments after the command: the model and the engine flags."""
         longest = max([task.prompt + task.output, *(p + o for p, o in task.requests)])
         return [str(self.model(task)), *self.flags(task, variant), "--threads", str(self.setup.threads),
                 "--no-enable-prefix-caching", "--kv-cache-memory", str(self.POOL),

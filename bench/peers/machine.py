@@ -1,4 +1,4 @@
-"""What the machine itself can do, measured by quire's bench_ops in the same run as everything else."""
+"""The limits of the machine, measured by bench_ops in the same run as the engines."""
 from __future__ import annotations
 
 import ctypes
@@ -10,7 +10,7 @@ import platform
 
 import measure
 
-# What bench_ops calls the arithmetic of a format, best fitting first: a machine may have no unit for it.
+# Names in bench_ops of the peak for a format, best match first. A machine may have no instructions for the first one.
 PEAK_NAMES = {"f32": ("float32",), "bf16": ("bfloat16", "float32"), "int8": ("int8",), "int4": ("int8",), "int4-g128": ("int8",)}
 
 
@@ -24,17 +24,17 @@ def describe() -> dict:
 
 
 def touch_free_memory(share: float = 0.9) -> None:
-    """Touches most of the memory that nobody uses, once, and gives it back.
+    """Touches most of the free memory once and frees it.
 
-    A virtual machine is given its memory page by page as it touches it for the first time, at a tenth of the speed of later times. Without
-    this, whoever happens to get such pages would pay for all who come after.
+    A virtual machine gets its memory page by page on first touch, at a tenth of the speed of later accesses. Without this, the first engine
+    to use such pages would appear slower than the engines measured after it.
     """
     with open("/proc/meminfo", encoding="ascii") as file:
         free = next(int(line.split()[1]) * 1024 for line in file if line.startswith("MemFree:"))
     size = int(free * share) // (2 << 20) * (2 << 20)
     if size == 0:
         return
-    # In a process of its own: what this one has touched would count as the peak of every program that it starts.
+    # In a child process: otherwise the memory would count towards the peak memory of every program that this process starts.
     child = os.fork()
     if child != 0:
         os.waitpid(child, 0)
@@ -43,12 +43,12 @@ def touch_free_memory(share: float = 0.9) -> None:
         memory.madvise(mmap.MADV_HUGEPAGE)
         start = ctypes.c_char.from_buffer(memory)
         ctypes.memset(ctypes.addressof(start), 1, size)
-        del start  # the mapping cannot be closed while something points into it
+        del start  # the mapping cannot be closed while a pointer refers to it
     os._exit(0)
 
 
 def limits(bench_ops: pathlib.Path, counts: set[int], seconds: float = 1.0) -> dict[str, dict[str, float]]:
-    """{"threads": {"read": B/s, "float32": FLOP/s, …}} for each number of threads; 0 where there is no such unit."""
+    """{"threads": {"read": B/s, "float32": FLOP/s, …}} for each number of threads; 0 = no such instructions."""
     if not bench_ops.exists():
         raise measure.Failed(f"{bench_ops} is not built: configure with -DQUIRE_BUILD_BENCH=ON and build bench_ops")
     found: dict[str, dict[str, float]] = {}
@@ -61,7 +61,7 @@ def limits(bench_ops: pathlib.Path, counts: set[int], seconds: float = 1.0) -> d
 
 
 def best_of(samples: list[dict[str, dict[str, float]]]) -> dict[str, dict[str, float]]:
-    """The largest figure of several measurements: a limit is what the machine reached at its best."""
+    """The maximum of several measurements, because a limit is the best that the machine reached."""
     best: dict[str, dict[str, float]] = {}
     for sample in samples:
         for threads, figures in sample.items():
@@ -72,11 +72,11 @@ def best_of(samples: list[dict[str, dict[str, float]]]) -> dict[str, dict[str, f
 
 
 def bandwidth(best: dict[str, dict[str, float]], threads: int) -> float | None:
-    """Bytes/s read from memory beyond any cache."""
+    """Read bandwidth of memory, in bytes/s, with data that does not fit in a cache."""
     return best.get(str(threads), {}).get("read")
 
 
 def peak(best: dict[str, dict[str, float]], threads: int, number_format: str) -> float | None:
-    """Operations/s of the widest unit for a format, or None where none was measured."""
+    """Operations/s of the fastest instructions for a format, or None if they were not measured."""
     row = best.get(str(threads), {})
     return next((row[name] for name in PEAK_NAMES[number_format] if row.get(name)), None)

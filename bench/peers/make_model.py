@@ -15,7 +15,7 @@ SEED = 20240607
 
 
 def byte_letters() -> list[str]:
-    """The letter that stands for each byte in byte-level tokenizers."""
+    """The character that represents each byte in byte-level tokenizers."""
     shown = [*range(ord("!"), ord("~") + 1), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
     others = iter(range(0x100, 0x200))
     return [chr(b) if b in shown else chr(next(others)) for b in range(256)]
@@ -26,7 +26,7 @@ def write_tokenizer(directory: pathlib.Path, vocab_size: int) -> None:
     space = letters[ord(" ")]
     special = ["<|begin|>", "<|end|>", "<|pad|>"]
     words = [*special, *letters, space + "w"]
-    # No text leads to these: they fill the vocabulary and print as a word.
+    # Tokens that no text is encoded to. They fill the vocabulary and are decoded to a word.
     words += [f"{space}w{i:06}" for i in range(len(words), vocab_size)]
     added = [{"id": i, "content": word, "single_word": False, "lstrip": False, "rstrip": False, "normalized": False, "special": True}
              for i, word in enumerate(special)]

@@ -1,4 +1,4 @@
-"""Runs one process for one measurement: its time limit, its peak memory, what it printed."""
+"""Runs one process per measurement, with a time limit; returns its peak memory and its output."""
 from __future__ import annotations
 
 import contextlib
@@ -19,7 +19,7 @@ from collections.abc import Iterator
 
 
 class Failed(Exception):
-    """A measurement without a figure, and why."""
+    """A failed measurement, with the reason."""
 
 
 @dataclasses.dataclass
@@ -28,7 +28,7 @@ class Done:
     stderr: str
     wall_s: float
     peak_rss: int  # bytes
-    cpu_s: float   # of all threads: below threads times wall_s where others use the machine too
+    cpu_s: float   # of all threads; less than threads * wall_s if other programs use the machine
 
     def last_json(self) -> dict:
         for line in reversed(self.stdout.splitlines()):
@@ -60,7 +60,7 @@ def _reap(process: subprocess.Popen, limit_s: float) -> tuple[int, resource.stru
 
 
 def run(command: list[str], limit_s: float, env: dict[str, str] | None = None) -> Done:
-    """Throws Failed where the process fails, prints nothing, or is not done after `limit_s`."""
+    """Raises Failed if the process fails, prints nothing, or takes longer than `limit_s`."""
     with tempfile.TemporaryFile("w+") as out, tempfile.TemporaryFile("w+") as err:
         begin = time.perf_counter()
         process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=out, stderr=err, env={**os.environ, **(env or {})},
@@ -94,7 +94,7 @@ def _healthy(url: str) -> bool:
 
 @contextlib.contextmanager
 def server(command: list[str], url: str, start_limit_s: float, env: dict[str, str] | None = None) -> Iterator[subprocess.Popen]:
-    """A server that answers /health; ended when the block is left. Its group of processes ends with it."""
+    """Starts a server and waits until /health responds. Its process group is terminated at the end of the block."""
     with tempfile.TemporaryFile("w+") as log:
         process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env={**os.environ, **(env or {})},
                                    start_new_session=True)
@@ -120,7 +120,7 @@ def server(command: list[str], url: str, start_limit_s: float, env: dict[str, st
 
 
 def into_page_cache(path: pathlib.Path) -> None:
-    """Reads files once, so that what loads them next finds them in memory."""
+    """Reads files once, so that the next process that loads them finds them in the page cache."""
     for file in [path] if path.is_file() else sorted(path.rglob("*")):
         if file.is_file():
             with open(file, "rb", buffering=0) as data:

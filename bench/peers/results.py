@@ -1,17 +1,14 @@
-"""All raw values of a run, in one JSON file that is whole after every measurement."""
+"""All raw values of a run, in one JSON file that is complete after every measurement."""
 from __future__ import annotations
 
 import json
 import os
 import pathlib
 import time
-from typing import TYPE_CHECKING
 
 import machine
 import measure
-
-if TYPE_CHECKING:
-    import run
+import tasks
 
 KEY = ("model", "workload", "case", "format", "engine", "variant")
 
@@ -20,7 +17,7 @@ class Results:
     """Owner of DIR/results.json."""
 
     def __init__(self, out: pathlib.Path, resume: bool) -> None:
-        """`resume` keeps what is there."""
+        """`resume`: keep the existing results."""
         self.path = out / "results.json"
         there = json.loads(self.path.read_text(encoding="utf-8")) if resume and self.path.exists() else {}
         self.about: dict = there.get("about", {})
@@ -43,10 +40,10 @@ class Results:
         self.save()
 
     def forget_failures(self) -> None:
-        """What failed is tried again."""
+        """Removes failed measurements, so that they are repeated."""
         self.measurements = [m for m in self.measurements if "error" not in m]
 
-    def has(self, cell: run.Cell) -> bool:
+    def has(self, cell: tasks.Cell) -> bool:
         return any(m["run"] == cell.run and self.key(m) == cell.key for m in self.measurements)
 
     def failed(self, key: tuple[str, ...]) -> bool:
@@ -56,7 +53,7 @@ class Results:
     def key(m: dict) -> tuple[str, ...]:
         return tuple(m[name] for name in KEY)
 
-    def add(self, cell: run.Cell, **figures) -> None:
+    def add(self, cell: tasks.Cell, **figures) -> None:
         self.measurements.append({**dict(zip(KEY, cell.key, strict=True)), "run": cell.run, "time": time.strftime("%Y-%m-%dT%H:%M:%S"),
                                   "batch": cell.task.batch, "prompt": cell.task.prompt, "output": cell.task.output, **figures})
         self.save()

@@ -1,4 +1,4 @@
-"""Medians and ratios: what the table and the picture show, computed from the raw values."""
+"""Computes the medians and ratios of the table and the plot from the raw values."""
 from __future__ import annotations
 
 import dataclasses
@@ -9,12 +9,12 @@ import models
 from results import Results
 
 LOWER_IS_BETTER = ("load", "memory")
-# What quire is held to: at least this many times the fastest peer, and this part of the machine's limit.
+# Targets: minimum ratio to the fastest peer, and minimum fraction of the machine's limit.
 BATCH_1, BATCHES, QUANTIZED_PREFILL, OFFLINE, LOAD, SERVED = 1.10, 1.30, 1.20, 1.50, 1.00, 1.50
 OVER_TRANSFORMERS = 24.0
 OF_BANDWIDTH, OF_PEAK = 0.90, 0.80
 OUT_OF_TIME = "not measured: the time limit was near"
-LARGE_BYTES = 500e6           # weights in bfloat16; smaller models sit in part in the caches
+LARGE_BYTES = 500e6           # size of bfloat16 weights; smaller models partly fit in the caches
 MEMORY_BYTES = 150e6
 
 
@@ -26,10 +26,10 @@ class Entry:
     settings: str = ""
     runs: int = 0
     spread: float = 0.0  # (largest - smallest) / median
-    why: str = ""        # where there is no value
-    skipped: bool = False  # by plan: the engine has no such format or no server
+    why: str = ""        # reason if there is no value
+    skipped: bool = False  # not planned: the engine does not have the format or a server
     done: list[dict] = dataclasses.field(default_factory=list)  # its measurements
-    medians: dict[str, float] = dataclasses.field(default_factory=dict)  # of all variants
+    medians: dict[str, float] = dataclasses.field(default_factory=dict)  # by variant
 
 
 @dataclasses.dataclass
@@ -51,7 +51,7 @@ class Row:
 
     @property
     def reached(self) -> bool:
-        """False where the time was up before any engine's turn."""
+        """False if the time limit was reached before any engine was measured."""
         return any(not e.skipped and e.why != OUT_OF_TIME for e in self.entries.values())
 
     @property
@@ -63,7 +63,7 @@ class Row:
 
     @property
     def ratio(self) -> float | None:
-        """Above 1: quire is the better one."""
+        """Above 1 if quire is better."""
         ours, peer = self.entries.get("quire"), self.best_peer
         if ours is None or not ours.value or peer is None or not self.entries[peer].value:
             return None
@@ -83,7 +83,7 @@ def value_of(m: dict) -> float:
 
 
 def entry_of(measurements: list[dict]) -> Entry:
-    """The faster variant of one engine in one row."""
+    """The fastest variant of one engine in one row."""
     best = Entry(None, why="; ".join(sorted({m["error"] for m in measurements if "error" in m})))
     medians: dict[str, float] = {}
     for variant in sorted({m["variant"] for m in measurements}):
@@ -101,7 +101,7 @@ def entry_of(measurements: list[dict]) -> Entry:
 
 
 def bytes_per_pass(model: str, number_format: str, weight_bytes: int | None) -> float:
-    """Weights that one decoding step reads: what quire says it keeps, without the rows of an untied embedding."""
+    """Bytes of weights that one decoding step reads: the size that quire reports, without an untied embedding."""
     nominal = {"f32": 4.0, "bf16": 2.0, "int8": 1.0, "int4": 0.5, "int4-g128": 0.5}
     if not weight_bytes:
         return models.linear_weights(model) * nominal[number_format]
@@ -111,7 +111,7 @@ def bytes_per_pass(model: str, number_format: str, weight_bytes: int | None) -> 
 
 
 def set_limit(row: Row, best: dict[str, dict[str, float]], threads: int) -> None:
-    """Each figure over what the machine gave beside it, or at its best in the run where nothing was measured beside it; the median."""
+    """Sets row.of_limit: the median of each figure divided by the limit measured next to it, or by the best limit of the run."""
     ours = row.entries.get("quire")
     if ours is None or ours.value is None:
         return
@@ -120,12 +120,12 @@ def set_limit(row: Row, best: dict[str, dict[str, float]], threads: int) -> None
         return
     parts = []
     for m in ours.done:
-        beside = m["extra"].get("limits", best)
+        limits = m["extra"].get("limits", best)
         if decode:
-            limit, per_token = machine.bandwidth(beside, threads), bytes_per_pass(row.model, row.format, m["extra"].get("weight_bytes"))
+            limit, per_token = machine.bandwidth(limits, threads), bytes_per_pass(row.model, row.format, m["extra"].get("weight_bytes"))
         else:
             tokens = int(row.case)
-            limit, per_token = machine.peak(beside, threads, row.format), models.flops_of_prompt(row.model, tokens) / tokens
+            limit, per_token = machine.peak(limits, threads, row.format), models.flops_of_prompt(row.model, tokens) / tokens
         if limit:
             parts.append(m["value"] * per_token / limit)
     if not parts:
@@ -164,7 +164,7 @@ def of(saved: Results) -> list[Row]:
 
 
 def over_transformers(rows: list[Row], row: Row) -> float | None:
-    """An offline row beside transformers' static batches in its fastest format."""
+    """Ratio of an offline row to transformers with static batches in its fastest format."""
     theirs = [r.entries["transformers"].value for r in rows if r.model == row.model and r.workload == "offline"
               and "transformers" in r.entries and r.entries["transformers"].value]
     ours = row.entries.get("quire")
@@ -173,7 +173,7 @@ def over_transformers(rows: list[Row], row: Row) -> float | None:
 
 @dataclasses.dataclass
 class Served:
-    """Throughput where the 99th percentile of the time per token is no worse than the peer's at its own best throughput."""
+    """Throughput at a TPOT p99 that is at most the peer's at the peer's best throughput."""
     model: str
     format: str
     peer: str

@@ -1,14 +1,13 @@
 #!/usr/bin/env python3
-"""quire beside other engines on this machine: the same shapes, lengths and threads, run in turn. See README.md.
+"""Compares quire with other engines on this machine: same shapes, lengths and threads, interleaved runs. See README.md.
 
-    bench/peers/run.py --install                     sets the peers up and makes the models
+    bench/peers/run.py --install                     installs the peers and creates the models
     bench/peers/run.py --quick                       the smallest model, one run
     bench/peers/run.py --out DIR [--resume]          everything; an interrupted run is continued
 """
 from __future__ import annotations
 
 import argparse
-import dataclasses
 import os
 import pathlib
 import sys
@@ -23,13 +22,14 @@ import report
 import requests_mix
 import results
 import rows
+import tasks
 
-DECODE_BATCHES = {1: (32, 48), 8: (32, 32), 32: (16, 16), 64: (16, 8)}  # batch: (prompt tokens, decoding steps): some seconds each
-MORE_STEPS = {"smollm2-135m": 3}  # times as many, where a step is short
-ONCE = ["transformers", "vllm"]   # never the fastest, and slow or slow to start
-# The mixed set: (requests, what the trace's lengths are divided by). The smaller the model, the more of the trace.
+DECODE_BATCHES = {1: (32, 48), 8: (32, 32), 32: (16, 16), 64: (16, 8)}  # batch: (prompt tokens, decoding steps); a few seconds each
+MORE_STEPS = {"smollm2-135m": 3}  # factor for models with short steps
+ONCE = ["transformers", "vllm"]   # never the fastest, and slow to run or to start
+# The mixed set: (number of requests, divisor of the trace's lengths). Smaller models get more of the trace.
 MIXES = {"smollm2-135m": (48, 4), "qwen3-0.6b": (32, 8), "tinyllama-1.1b": (24, 8)}
-# Requests a second of `serve`: from idle to more than two cores can do.
+# Requests per second of `serve`: from a low load to an overload of two cores.
 RATES = {"smollm2-135m": ("2", "4", "8"), "qwen3-0.6b": ("1", "2", "4"), "tinyllama-1.1b": ("0.5", "1", "2")}
 WORKLOADS = ("decode", "prefill", "offline", "load", "memory", "serve")
 TRACE = pathlib.Path("data/workloads/azure-llm-2023/AzureLLMInferenceTrace_conv.csv")
@@ -40,22 +40,8 @@ def log(text: str) -> None:
     print(text, file=sys.stderr, flush=True)
 
 
-@dataclasses.dataclass(frozen=True)
-class Cell:
-    """One figure to be measured once: a task, an engine, a variant, and which run it is."""
-    task: engines.Task
-    case: str      # "1", "512", "mix", …: within a workload
-    engine: str
-    variant: str
-    run: int
-
-    @property
-    def key(self) -> tuple[str, ...]:
-        return (self.task.model, self.task.workload, self.case, self.task.format, self.engine, self.variant)
-
-
 def shared_trace() -> pathlib.Path:
-    """The trace beside the project or one of the directories above it."""
+    """Path of the trace: in `shared` next to the project, or next to one of its parent directories."""
     for base in (peers.ROOT, *peers.ROOT.parents):
         for name in ("shared", "../shared"):
             if (base / name / TRACE).exists():
@@ -64,7 +50,7 @@ def shared_trace() -> pathlib.Path:
 
 
 class Plan:
-    """All cells, in the order of what matters most: rows one after another, in a row run by run, in a run engine by engine."""
+    """All measurements in order of importance: row by row, within a row run by run, within a run engine by engine."""
 
     def __init__(self, options: argparse.Namespace, ready: dict[str, engines.Engine]) -> None:
         self.options, self.ready = options, ready
@@ -78,9 +64,9 @@ class Plan:
             requests_mix.write_csv(self.mixes[model], path)
         return str(path), tuple((p, o) for p, o in self.mixes[model].requests)
 
-    def _cases(self, workload: str, model: str, number_format: str) -> list[tuple[str, engines.Task]]:
-        def task(**more) -> engines.Task:
-            return engines.Task(model, number_format, workload, **more)
+    def _cases(self, workload: str, model: str, number_format: str) -> list[tuple[str, tasks.Task]]:
+        def task(**more) -> tasks.Task:
+            return tasks.Task(model, number_format, workload, **more)
 
         if workload == "decode":
             steps = MORE_STEPS.get(model, 1)
@@ -107,8 +93,8 @@ class Plan:
             order.insert(order.index(("decode", "1")) + 1, ("prefill", None))
         return order
 
-    def cells(self) -> list[Cell]:
-        found: list[Cell] = []
+    def cells(self) -> list[tasks.Cell]:
+        found: list[tasks.Cell] = []
         for workload, wanted in self._tiers():
             for model in self.options.models:
                 for number_format in self.options.formats:
@@ -117,7 +103,7 @@ class Plan:
                             found += self._row(case, task)
         return found
 
-    def _row(self, case: str, task: engines.Task) -> list[Cell]:
+    def _row(self, case: str, task: tasks.Task) -> list[tasks.Cell]:
         entrants: list[tuple[str, str]] = []
         for name, engine in self.ready.items():
             variants = engine.variants(task)
@@ -128,27 +114,27 @@ class Plan:
                 self.skipped[(task.model, task.workload, case, task.format, name, "-")] = why
                 entrants = [e for e in entrants if e[0] != name]
         runs = self.options.runs if task.workload != "serve" else min(self.options.runs, 2)
-        return [Cell(task, case, name, variant, run) for run in range(1, runs + 1) for name, variant in entrants
+        return [tasks.Cell(task, case, name, variant, run) for run in range(1, runs + 1) for name, variant in entrants
                 if run == 1 or name not in self.options.once]
 
 
 class Clock:
-    """How long measurements take, by what similar ones took; and how much of the limit is left."""
+    """Estimates the duration of measurements from that of similar ones, and the time left until the limit."""
 
     def __init__(self, limit_s: float) -> None:
         self.begin, self.limit_s = time.monotonic(), limit_s
         self.seen: dict[tuple[str, ...], list[float]] = {}
 
     @staticmethod
-    def _kinds(cell: Cell) -> list[tuple[str, ...]]:
+    def _kinds(cell: tasks.Cell) -> list[tuple[str, ...]]:
         t = cell.task
         return [cell.key, (t.model, t.workload, cell.case, t.format), (t.model, t.workload, cell.case), (t.model, t.workload)]
 
-    def learn(self, cell: Cell, seconds: float) -> None:
+    def learn(self, cell: tasks.Cell, seconds: float) -> None:
         for kind in self._kinds(cell):
             self.seen.setdefault(kind, []).append(seconds)
 
-    def estimate(self, cell: Cell) -> float:
+    def estimate(self, cell: tasks.Cell) -> float:
         for kind in self._kinds(cell):
             if kind in self.seen:
                 return sum(self.seen[kind]) / len(self.seen[kind])
@@ -159,9 +145,9 @@ class Clock:
         return self.limit_s - (time.monotonic() - self.begin)
 
 
-def measure_beside(engine: engines.Engine, cell: Cell, options: argparse.Namespace) -> engines.Figure:
-    """A figure that is compared with the machine's limits has them measured before and after it: what memory and processors give changes
-    where others use them too."""
+def measure_with_limits(engine: engines.Engine, cell: tasks.Cell, options: argparse.Namespace) -> tasks.Figure:
+    """Measures a figure. If it is compared with the machine's limits, these are measured directly before and after it, because they change
+    when other programs or virtual machines use the same memory and processors."""
     compared = cell.engine == "quire" and (cell.task.workload == "prefill" or (cell.task.workload == "decode" and cell.task.batch == 1))
     if not (compared and options.limits):
         return engine.measure(cell.task, cell.variant)
@@ -172,8 +158,8 @@ def measure_beside(engine: engines.Engine, cell: Cell, options: argparse.Namespa
     return figure
 
 
-def measure_cell(engine: engines.Engine, cell: Cell, options: argparse.Namespace, saved: results.Results) -> float:
-    """Measures, saves, says it. Returns the seconds that it took, the model's making left out."""
+def measure_cell(engine: engines.Engine, cell: tasks.Cell, options: argparse.Namespace, saved: results.Results) -> float:
+    """Measures, saves and logs one figure. Returns the seconds that it took, without the creation of the model."""
     began = time.monotonic()
     load_before = os.getloadavg()[0]
     try:
@@ -181,7 +167,7 @@ def measure_cell(engine: engines.Engine, cell: Cell, options: argparse.Namespace
         began = time.monotonic()
         if cell.task.workload == "load":
             measure.into_page_cache(path)
-        figure = measure_beside(engine, cell, options)
+        figure = measure_with_limits(engine, cell, options)
         saved.add(cell, value=figure.value, settings=figure.settings, wall_s=figure.wall_s, load_average=load_before, extra=figure.extra)
         said = f"{figure.value:.4g}"
     except (measure.Failed, RuntimeError, OSError, ValueError, KeyError) as error:
@@ -205,7 +191,7 @@ def measure_all(options: argparse.Namespace, plan: Plan, saved: results.Results)
         if i % limits_every == 0 and options.limits and clock.left() > 60:
             saved.add_limits(options.bench_ops, options.threads)
         if (cell.key in given_up) or (saved.failed(cell.key) and cell.run > 1):
-            continue  # what failed once fails again: the time is for the others
+            continue  # a failed measurement would fail again
         estimate = clock.estimate(cell)
         if cell.run > 1 and estimate > options.repeat_limit:
             continue
@@ -222,12 +208,12 @@ def measure_all(options: argparse.Namespace, plan: Plan, saved: results.Results)
         clock.learn(cell, measure_cell(engine, cell, options, saved))
         try:
             report.write(saved, options.out)
-        except Exception as error:  # the raw values are saved: no table is worth the rest of the run
+        except Exception as error:  # the raw values are saved, and the run continues
             log(f"    table not written: {type(error).__name__}: {error}")
 
 
 def prepare_models(plan: Plan) -> None:
-    """Makes every model that the plan needs, and says which cannot be made."""
+    """Creates every model that the plan needs, and logs those that failed."""
     done: set[tuple[str, str, str]] = set()
     for cell in plan.cells():
         if (what := (cell.task.model, cell.engine, cell.variant)) in done:
@@ -251,24 +237,24 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
     p.add_argument("--models", type=words, default=["qwen3-0.6b", "tinyllama-1.1b", "smollm2-135m"])
     p.add_argument("--formats", type=words, default=list(models.FORMATS))
     p.add_argument("--workloads", type=words, default=list(WORKLOADS))
-    p.add_argument("--batches", type=numbers, default=list(DECODE_BATCHES), help="of decode: 1, 8, 32, 64")
-    p.add_argument("--prompts", type=numbers, default=[512, 2048], help="of prefill: tokens")
+    p.add_argument("--batches", type=numbers, default=list(DECODE_BATCHES), help="batch sizes of decode: 1, 8, 32, 64")
+    p.add_argument("--prompts", type=numbers, default=[512, 2048], help="prompt lengths of prefill, in tokens")
     p.add_argument("--runs", type=int, default=5)
     p.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
     p.add_argument("--out", type=pathlib.Path, default=peers.ROOT / "build/peers-results")
-    p.add_argument("--time-limit", type=float, default=0, help="seconds for all; 0: none")
-    p.add_argument("--limit", type=float, default=240, help="seconds for one measurement")
-    p.add_argument("--once", type=words, default=ONCE, help="engines of which each figure is measured once (default: transformers, vllm)")
-    p.add_argument("--repeat-limit", type=float, default=60, help="what takes longer than these seconds is measured once, not --runs times")
-    p.add_argument("--resume", action="store_true", help="keep what DIR has and measure the rest; what failed is tried again")
+    p.add_argument("--time-limit", type=float, default=0, help="time limit of the run in seconds; 0 = none")
+    p.add_argument("--limit", type=float, default=240, help="time limit of one measurement in seconds")
+    p.add_argument("--once", type=words, default=ONCE, help="engines that are measured once per figure (default: transformers, vllm)")
+    p.add_argument("--repeat-limit", type=float, default=60, help="measurements that take longer than this many seconds run once, not --runs times")
+    p.add_argument("--resume", action="store_true", help="keep the results in DIR, measure the rest, and repeat failed measurements")
     p.add_argument("--quick", action="store_true", help="one run, smollm2-135m only")
-    p.add_argument("--install", action="store_true", help="set the peers up, make the models, and end")
-    p.add_argument("--report", action="store_true", help="only write table and picture again from DIR")
+    p.add_argument("--install", action="store_true", help="install the peers, create the models, and exit")
+    p.add_argument("--report", action="store_true", help="only write the table and the plot again from the results in DIR")
     p.add_argument("--peers-dir", type=pathlib.Path, default=peers.DEFAULT_DIR)
     p.add_argument("--quire", type=pathlib.Path, default=peers.ROOT / "build/release/quire")
-    p.add_argument("--bench-ops", type=pathlib.Path, default=None, help="default: beside quire, bench/ops/bench_ops")
-    p.add_argument("--no-limits", dest="limits", action="store_false", help="do not measure the machine itself")
-    p.add_argument("--tokenizer", type=pathlib.Path, help="directory whose tokenizer replaces the made one, of the same vocabulary")
+    p.add_argument("--bench-ops", type=pathlib.Path, default=None, help="default: bench/ops/bench_ops in the directory of quire")
+    p.add_argument("--no-limits", dest="limits", action="store_false", help="do not measure the limits of the machine")
+    p.add_argument("--tokenizer", type=pathlib.Path, help="directory of a tokenizer that replaces the generated one; its vocabulary must have the same size")
     p.add_argument("--trace", type=pathlib.Path, default=shared_trace(), help="CSV with ContextTokens and GeneratedTokens")
     options = p.parse_args(arguments)
     if options.quick:
@@ -276,7 +262,7 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
     for name, allowed in (("engines", engines.ENGINES), ("models", models.SHAPES), ("formats", models.FORMATS), ("workloads", WORKLOADS),
                           ("batches", DECODE_BATCHES)):
         if unknown := [w for w in getattr(options, name) if w not in allowed]:
-            p.error(f"--{name}: unknown {unknown}, there are {', '.join(map(str, allowed))}")
+            p.error(f"--{name}: unknown {unknown}; choose from {', '.join(map(str, allowed))}")
     for name in ("peers_dir", "quire", "out", "trace"):
         setattr(options, name, getattr(options, name).resolve())
     options.bench_ops = (options.bench_ops or options.quire.parent / "bench/ops/bench_ops").resolve()
@@ -293,7 +279,7 @@ def main() -> int:
     if options.install:
         failed = peers.install(options.peers_dir, [*(e for e in options.engines if e in peers.PEERS), "convert"])
     store = models.Store(options.peers_dir, options.tokenizer)
-    setup = engines.Setup(options.quire, options.peers_dir, store, options.threads, options.limit)
+    setup = tasks.Setup(options.quire, options.peers_dir, store, options.threads, options.limit)
     made = {name: engines.ENGINES[name](setup) for name in options.engines}
     unavailable = {name: why for name, engine in made.items() if (why := engine.unavailable())}
     for name, why in unavailable.items():
@@ -308,11 +294,11 @@ def main() -> int:
     saved.describe({"machine": machine.describe(), "threads": options.threads, "unavailable": unavailable,
                     "versions": {name: engine.version() for name, engine in plan.ready.items()},
                     "mixes": {model: mix.source for model, mix in plan.mixes.items()}})
-    log(f"{len(cells)} measurements, {len(saved.measurements)} there already; results in {options.out}")
+    log(f"{len(cells)} measurements, {len(saved.measurements)} already done; results in {options.out}")
     try:
         measure_all(options, plan, saved)
     except KeyboardInterrupt:
-        log("interrupted: --resume goes on from here")
+        log("interrupted; use --resume to continue")
     report.write(saved, options.out)
     print((options.out / "table.md").read_text(encoding="utf-8"))
     return 0

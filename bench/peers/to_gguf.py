@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""llama.cpp's own converter on a checkpoint of make_model.py, whose tokenizer it cannot know by name.
+"""Runs llama.cpp's converter on a checkpoint of make_model.py, whose tokenizer is not in the converter's list.
 
     to_gguf.py LLAMA_CPP_SOURCE CHECKPOINT OUTFILE OUTTYPE
 """
@@ -12,6 +12,6 @@ sys.argv = ["convert_hf_to_gguf.py", checkpoint, "--outfile", outfile, "--outtyp
 import convert_hf_to_gguf  # noqa: E402
 import conversion.base  # noqa: E402
 
-# The splitter of text has no part in the measurements: prompts are token ids.
+# The pre-tokenizer does not affect the measurements, because prompts are token ids.
 conversion.base.TextModel.get_vocab_base_pre = lambda self, tokenizer: "gpt-2"
 convert_hf_to_gguf.main()

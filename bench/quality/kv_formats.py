@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
-"""What each number format of the KV cache costs in quality: perplexity against float32, on one build and one text.
+"""Measures the quality of each KV cache format: perplexity compared with float32, with the same build and text.
 
     bench/quality/kv_formats.py [MODEL] [--text FILE] [--quire build/release/quire] [-- flags of the engine]
 
-The text is cut into windows of --window tokens. For every format `quire generate --json` gives the log-probability of each token
-of each window, which attention computes out of a cache in that format. Printed are, for each format: bytes of a token, perplexity
-and its difference from float32, the mean and the largest difference of a token's log-probability, and how often the likeliest
-token is another one. Without MODEL: models/quire-tiny, and stories260K where it is at hand; of quire-tiny's validation text, whose
-documents end with <|endoftext|>, stories260K gets those that are no dialogue. Needs only the standard library.
+The text is split into windows of --window tokens. For every format, `quire generate --json` prints the log-probability of each token
+of each window, computed with a KV cache in that format. The table has, per format: bytes per token, perplexity and its difference from
+float32, the mean and maximum difference of the tokens' log-probabilities, and how often the most probable token changes. The default
+models are models/quire-tiny and, if it exists, stories260K. Documents of quire-tiny's validation text end with <|endoftext|>;
+stories260K gets those that are not dialogues. Needs only the standard library.
 """
 from scoring import run_all
 

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Perplexity before and after `quire quantize`, and how far log-probabilities move, by format and method, as the table of
+"""Measures perplexity and log-probabilities before and after `quire quantize`, by format and method: the table in
 docs/weight-formats.md.
 
-The model is quire-tiny; the first half of its validation.txt calibrates, on the second half it is measured. Errors of both signs
-cancel each other in the perplexity of a short text, and not in the mean difference of the tokens' log-probabilities.
+The model is quire-tiny. The first half of its validation.txt is the calibration text, the second half is measured. Errors of both
+signs cancel in the perplexity of a short text, but not in the mean absolute difference of the tokens' log-probabilities.
 
-Usage: quantize.py [--quire FILE] [NAME...]       NAME: formats of which rows are wanted; none: all
+Usage: quantize.py [--quire FILE] [NAME...]       NAME: formats to measure (default: all)
 """
 
 import argparse
@@ -46,7 +46,7 @@ def main():
         windows = windows_of(args.quire, str(MODEL), text[middle:], 1023)
         prompts.write_text("".join(json.dumps({"prompt_token_ids": window}) + "\n" for window in windows))
         reference = score(args.quire, str(MODEL), str(prompts), exact)
-        print(f"{'format':<12}{'options':<40}{'bits':>6}{HEADINGS}\n{'as it is':<52}{16:>6}{differences(reference, reference)}", flush=True)
+        print(f"{'format':<12}{'options':<40}{'bits':>6}{HEADINGS}\n{'original':<52}{16:>6}{differences(reference, reference)}", flush=True)
         for name, flags in ROWS:
             if args.names and name not in args.names:
                 continue

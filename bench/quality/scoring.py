@@ -1,5 +1,5 @@
-"""What the programs here share: a text's tokens in windows, their log-probabilities by `quire generate`, and how two such lists
-differ. Needs only the standard library."""
+"""Code shared by the programs in this folder: windows of a text's tokens, their log-probabilities from `quire generate`, and
+differences of two such lists. Needs only the standard library."""
 import argparse
 import json
 import math
@@ -25,12 +25,12 @@ def inspect(quire, model, *flags):
 
 
 def without_dialogues(text):
-    """The documents that are plain text."""
+    """The documents that are not dialogues."""
     return "\n\n".join(d.strip() for d in text.split("<|endoftext|>") if "<|im_start|>" not in d)
 
 
 def windows_of(quire, model, text, size):
-    """The text's tokens in runs of `size`; each begins with the token that the tokenizer puts before a text."""
+    """The text's tokens in windows of `size`, each after the token that the tokenizer adds at the start of a text."""
     with tempfile.NamedTemporaryFile("w", suffix=".txt") as file:
         file.write(text)
         file.flush()
@@ -40,13 +40,13 @@ def windows_of(quire, model, text, size):
 
 
 def score(quire, model, prompts_file, flags):
-    """[(log-probability, likeliest token)] of every token behind a window's first."""
+    """[(log-probability, most probable token)] of every token after the first of a window."""
     lines = run([quire, "generate", model, "--prompts-file", prompts_file, "--json", "--prompt-logprobs", "1", "--max-tokens", "1",
                  "--temperature", "0", "--no-enable-prefix-caching", "--log-level", "warning", *flags])
     tokens = []
     for line in lines.splitlines():
         for position in json.loads(line)["prompt_logprobs"]:
-            # The token itself comes first, the likeliest one follows where it is another.
+            # The token itself comes first. If it is not the most probable one, that one follows.
             tokens.append((position[0]["logprob"], position[-1]["token"]))
     return tokens
 
@@ -65,8 +65,8 @@ def differences(reference, tokens):
 
 
 def compare(quire, model, text, size, formats, column):
-    """A line for each of formats, [(name, flags of quire generate)], the first being the reference. column: (heading, function of
-    `quire inspect`'s report with these flags)."""
+    """Prints a line per format. formats: [(name, flags of quire generate)], the reference first. column: (heading, function of
+    the report of `quire inspect` with these flags)."""
     report = inspect(quire, model)
     size = min(size, report["max_model_len"] - 1)
     windows = windows_of(quire, model, text, size)
@@ -85,13 +85,13 @@ def compare(quire, model, text, size, formats, column):
 
 
 def run_all(description, formats, column):
-    """The command line that these programs share."""
+    """The command line of these programs."""
     parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("model", nargs="?", help="model directory")
     parser.add_argument("--quire", default=str(ROOT / "build/release/quire"))
     parser.add_argument("--text", default=str(ROOT / "models/quire-tiny/validation.txt"))
-    parser.add_argument("--window", type=int, default=1023, help="tokens; at most the model's context less one")
-    parser.add_argument("flags", nargs="*", help="behind --: given to quire as they are")
+    parser.add_argument("--window", type=int, default=1023, help="tokens; at most the model's context length minus one")
+    parser.add_argument("flags", nargs="*", help="after --: further flags of quire")
     options = parser.parse_args()
     text = pathlib.Path(options.text).read_text()
     runs = [(pathlib.Path(options.model), text)] if options.model else [(ROOT / "models/quire-tiny", text)]
@@ -103,4 +103,4 @@ def run_all(description, formats, column):
             compare(options.quire, str(model), model_text, options.window,
                     [(name, [*flags, *options.flags]) for name, flags in formats], column)
         else:
-            print(f"{model}: not there, left out", file=sys.stderr)
+            print(f"{model}: not found, skipped", file=sys.stderr)

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""What each format of the weights costs in quality: perplexity against the checkpoint's own, on one build and one text.
+"""Measures the quality of each weight format: perplexity compared with the checkpoint's format, with the same build and text.
 
     bench/quality/weight_formats.py [MODEL] [--text FILE] [--quire build/release/quire] [-- flags of the engine]
 
-As kv_formats.py does it, with `--quantization` in the place of the cache's format, which stays float32. The first column is what the
-weights take in memory for each parameter, the tables and norms that stay floats included.
+Works like kv_formats.py, with `--quantization` instead of the KV cache format, which is float32. The first column has the bits per
+parameter in memory, including embeddings and norms that stay in float.
 """
 from scoring import run_all
 

@@ -1,6 +1,6 @@
-// Time of one sampled token, by size of the vocabulary and by what the request asks for. Logits are normal
-// with the standard deviation of the second argument: 2 spreads the mass over thousands of tokens, 5 is as
-// peaked as a language model's.
+// Time per sampled token, by vocabulary size and sampling parameters. Logits are normally distributed with
+// the standard deviation of the second argument: 2 spreads the probability over thousands of tokens, 5 is as
+// peaked as in a language model.
 #include <benchmark/benchmark.h>
 
 #include <algorithm>

@@ -1,6 +1,6 @@
-// The cost of one step of the scheduler (schedule and commit) without an executor: what the engine thread
-// adds to every token. Sequences of 4,096 tokens in steady decode, in a pool that holds them all; and
-// requests that come and go while many wait.
+// Time of one scheduler step (schedule and commit) without an executor, that is, the engine thread's overhead
+// per token. Cases: sequences of 4,096 tokens in steady decode, in a pool that fits all of them, and requests
+// that start and finish while many wait.
 #include <benchmark/benchmark.h>
 
 #include <cstdint>
@@ -15,11 +15,11 @@ namespace {
 
 constexpr int32_t kBlockSize = 16;
 constexpr int32_t kPromptTokens = 4096;
-constexpr int32_t kNewTokens = 640;       // that each sequence has room for
-constexpr int32_t kMeasuredTokens = 512;  // after which new sequences are made
+constexpr int32_t kNewTokens = 640;       // maximum per sequence
+constexpr int32_t kMeasuredTokens = 512;  // after this many tokens, new sequences start
 constexpr int32_t kMaxModelLen = kPromptTokens + kNewTokens;
 
-// Draws the same token for every sequence that asks for one.
+// Samples the same token for every sequence.
 void answer(const StepPlan& plan, StepResult& result) {
   result.step = plan.step;
   result.sampled.clear();
@@ -44,21 +44,21 @@ std::unique_ptr<Scheduler> make_scheduler(int32_t num_sequences, int32_t num_blo
 
 void add_sequences(Scheduler& scheduler, int32_t num_sequences) {
   for (int32_t i = 0; i < num_sequences; ++i) {
-    SchedulerRequest request;
+    Request request;
     request.id = i;
-    // Of different lengths by up to a block, so that not all need a block in the same step.
+    // Lengths differ by up to a block, so that the sequences need new blocks in different steps.
     request.prompt_token_ids.resize(static_cast<size_t>(kPromptTokens - i % kBlockSize));
     for (size_t t = 0; t < request.prompt_token_ids.size(); ++t) {
       request.prompt_token_ids[t] = static_cast<TokenId>(static_cast<size_t>(i) * 7919 + t);
     }
     request.sampling.max_tokens = kNewTokens;
-    request.client = i % 64;
+    request.client_id = i % 64;
     request.sampling.ignore_eos = true;
     if (!scheduler.add_request(std::move(request)).ok()) std::abort();
   }
 }
 
-// One more token for each of N running sequences.
+// One token for each of N running sequences.
 void steady_decode(benchmark::State& state, SchedulingPolicy policy) {
   const int32_t num_sequences = static_cast<int32_t>(state.range(0));
   const int32_t num_blocks = num_sequences * (kMaxModelLen / kBlockSize) + num_sequences / 10 + 1;
@@ -104,7 +104,7 @@ BENCHMARK_CAPTURE(steady_decode, priority, SchedulingPolicy::kPriority)
 BENCHMARK_CAPTURE(steady_decode, mlfq, SchedulingPolicy::kMlfq)->Arg(1024)->Unit(benchmark::kMicrosecond);
 BENCHMARK_CAPTURE(steady_decode, fair, SchedulingPolicy::kFair)->Arg(1024)->Unit(benchmark::kMicrosecond);
 
-// A request comes and one goes while N others wait behind one that runs.
+// A request arrives and one finishes, while one runs and N wait.
 void queue(benchmark::State& state, SchedulingPolicy policy) {
   SchedulerConfig config;
   config.policy = policy;
@@ -118,10 +118,10 @@ void queue(benchmark::State& state, SchedulingPolicy policy) {
   RequestId next = 0;
   const auto add = [&] {
     random = random * 6364136223846793005 + 1442695040888963407;
-    SchedulerRequest request;
+    Request request;
     request.id = next++;
     request.prompt_token_ids.assign(8, 5);
-    request.client = static_cast<int64_t>((random >> 33) % 1000);
+    request.client_id = static_cast<int64_t>((random >> 33) % 1000);
     if (policy == SchedulingPolicy::kPriority) request.priority = static_cast<int32_t>(random >> 40);
     if (!scheduler.add_request(std::move(request)).ok()) std::abort();
   };
@@ -137,13 +137,13 @@ BENCHMARK_CAPTURE(queue, priority, SchedulingPolicy::kPriority)->Arg(1000)->Arg(
 BENCHMARK_CAPTURE(queue, mlfq, SchedulingPolicy::kMlfq)->Arg(1000)->Arg(100000);
 BENCHMARK_CAPTURE(queue, fair, SchedulingPolicy::kFair)->Arg(1000)->Arg(100000);
 
-// A prompt of 4,096 tokens that is wholly in the prefix cache: admission, one token, release.
+// A prompt of 4,096 tokens that is in the prefix cache: admission, one token, freeing its blocks.
 void cached_prompt(benchmark::State& state) {
   std::unique_ptr<Scheduler> scheduler = make_scheduler(4, 4 * kPromptTokens / kBlockSize);
   StepResult result;
   RequestId id = 0;
   for (auto _ : state) {
-    SchedulerRequest request;
+    Request request;
     request.id = id++;
     request.prompt_token_ids.assign(kPromptTokens, 5);
     request.sampling.max_tokens = 1;

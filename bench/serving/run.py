@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""How a server answers at several numbers of requests at once, as one table.
+"""Measures a server at several concurrencies, and prints one table.
 
     bench/serving/run.py [--quire build/release/quire] [MODEL]     starts `quire serve` itself
-    bench/serving/run.py --base-url http://HOST:PORT               measures a server that runs, anybody's
+    bench/serving/run.py --base-url http://HOST:PORT               measures a running OpenAI-compatible server
 
-Runs `quire bench serve` once for each concurrency; needs only the standard library.
+Runs `quire bench serve` once per concurrency; needs only the standard library.
 """
 import argparse
 import json
@@ -52,8 +52,8 @@ def bench(options, url, concurrency):
 
 
 def measure(options, url):
-    print(f"load average {os.getloadavg()[0]:.2f} on {os.cpu_count()} cores at the begin; goodput: {options.goodput}")
-    print(f"{'at once':>8}{'requests':>10}{'failed':>8}{'req/s':>9}{'output/s':>10}{'goodput':>9}"
+    print(f"load average {os.getloadavg()[0]:.2f} on {os.cpu_count()} cores at the start; goodput: {options.goodput}")
+    print(f"{'clients':>8}{'requests':>10}{'failed':>8}{'req/s':>9}{'output/s':>10}{'goodput':>9}"
           f"{'TTFT p50':>10}{'p99':>9}{'TPOT p50':>10}{'p99':>9}{'ITL p99':>9}{'E2E p50':>10}  (ms)")
     for concurrency in (int(part) for part in options.concurrency.split(",")):
         f = bench(options, url, concurrency)
@@ -65,9 +65,9 @@ def measure(options, url):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("model", nargs="?", help="model directory; none: the embedded model")
+    parser.add_argument("model", nargs="?", help="model directory (default: the embedded model)")
     parser.add_argument("--quire", default=str(ROOT / "build/release/quire"))
-    parser.add_argument("--base-url", help="a server that runs already")
+    parser.add_argument("--base-url", help="URL of a running server")
     parser.add_argument("--endpoint", default="/v1/completions")
     parser.add_argument("--concurrency", default="1,8,32")
     parser.add_argument("--num-prompts", type=int, default=50)

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 """Compares `quire simulate` with the real engine on the same trace.
 
-Makes a slice of a CSV trace whose lengths are scaled to what the model takes. Each round measures the cost of steps
-(`quire bench steps`), because a machine that others share changes its pace; then for each load it replays the slice
-through `quire bench throughput` and simulates the same. Prints medians of the rounds, and the median of each round's
-difference. Exits 1 where the mean time to the first token or the throughput differs by more than --tolerance.
+Takes a slice of a CSV trace and scales its lengths to the model's context. Each round first measures the cost of steps
+(`quire bench steps`), because the speed of a shared machine changes. Then, for each load, it replays the slice with
+`quire bench throughput` and simulates it. Prints the medians of the rounds and the median of the rounds' differences.
+Exits with 1 if the mean time to first token or the throughput differs by more than --tolerance.
 
     bench/simulate/validate.py --trace AzureLLMInferenceTrace_conv.csv [--quire build/release/quire] [MODEL]
 """
@@ -23,18 +23,18 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 
 def parse_args():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("model", nargs="?", help="model directory; none: the embedded model")
+    parser.add_argument("model", nargs="?", help="model directory (default: the embedded model)")
     parser.add_argument("--trace", required=True, help="CSV with TIMESTAMP, ContextTokens, GeneratedTokens")
     parser.add_argument("--quire", default=str(ROOT / "build/release/quire"))
     parser.add_argument("--num-requests", type=int, default=400)
     parser.add_argument("--max-len", type=int, default=1000, help="tokens of the longest request")
-    parser.add_argument("--divide", type=float, default=4.0, help="lengths are divided by this, then cut")
+    parser.add_argument("--divide", type=float, default=4.0, help="divisor of the lengths, which are then limited to --max-len")
     parser.add_argument("--loads", default="0.5,0.8,inf",
-                        help="parts of the simulated offline rate at which requests come; inf: all at once")
+                        help="request rates as fractions of the simulated offline rate; inf = all at once")
     parser.add_argument("--engine-flags", default="--kv-cache-memory 128MiB --threads 1",
-                        help="given to the engine and to the simulator")
+                        help="passed to the engine and to the simulator")
     parser.add_argument("--cost-model", help="use this file instead of measuring")
-    parser.add_argument("--rounds", type=int, default=3, help="times all is measured; medians count")
+    parser.add_argument("--rounds", type=int, default=3, help="number of rounds; medians are printed")
     parser.add_argument("--cpu-time", action="store_true",
                         help="count the engine thread's CPU time (a busy machine; loads must be inf)")
     parser.add_argument("--tolerance", type=float, default=0.15)
@@ -72,7 +72,7 @@ def seconds_of(timestamp):
 
 
 def write_slice(path, rows, rate):
-    """The rows with their gaps scaled so that they come at `rate` a second on the average (None: all at once)."""
+    """The rows with their gaps scaled to an average of `rate` requests per second; None = all at once."""
     first = seconds_of(rows[0][0])
     last = seconds_of(rows[-1][0])
     factor = 0.0 if rate is None else (len(rows) / rate) / (last - first)
@@ -92,7 +92,7 @@ def figure(report, name, part):
 
 
 def cost_of_steps(args, path):
-    """Measures the cost model into the file."""
+    """Measures the cost model and writes it to the file."""
     measured = run(args, ["bench", "steps"], *(["--cpu-time"] if args.cpu_time else []))
     path.write_text(json.dumps(measured))
     error = measured["fit_error"]
@@ -101,7 +101,7 @@ def cost_of_steps(args, path):
 
 def one_round(args, load, trace, cost_model):
     """[(real, simulated) for each of FIGURES]"""
-    # The pool has been used before, as it has when the steps are measured: the first use of memory takes its time.
+    # The pool is used once before, as it is when the steps are measured, because the first touch of memory is slow.
     flags = ["--dataset", trace, "--num-prompts", str(args.num_requests), "--num-iters-warmup", "1"]
     if args.cpu_time:
         flags.append("--cpu-time")
@@ -113,7 +113,7 @@ def one_round(args, load, trace, cost_model):
 
 
 def judge(args, load, rounds):
-    """Prints a load's figures; returns them, and whether one is off by more than is allowed."""
+    """Prints a load's figures; returns them, and whether one differs by more than the tolerance."""
     result, failed = {"load": load, "figures": {}}, False
     print(f"load {load}")
     for (name, part), pairs in zip(FIGURES, zip(*rounds)):

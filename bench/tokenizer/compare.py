@@ -1,10 +1,10 @@
-"""Encode and decode speed against the `tokenizers` package, one thread each, in turns.
+"""Compares encoding and decoding speed with the `tokenizers` package: one thread each, interleaved runs.
 
 usage: compare.py BENCH_TOKENIZER SHARED_DATA_DIR [--runs 7]      (BENCH_TOKENIZER: the executable bench_tokenizer)
 
-For each tokenizer and text, both read the same bytes, once as one text and once in parts of about 4 kB. Of the package the faster of
-encode() and encode_batch_fast() counts. Printed: medians of MB/s of processor time over the runs and their ratio (so other
-load on the machine does not count). The numbers of tokens must be equal.
+For each tokenizer and text, both encode the same bytes, once as a single text and once in parts of about 4 kB. For the package, the
+faster of encode() and encode_batch_fast() is used. The table has medians of MB/s of processor time, so other load on the machine does
+not count, and their ratio. The numbers of tokens must be equal.
 """
 import argparse
 import json
@@ -67,9 +67,9 @@ def main():
     parser.add_argument("bench")
     parser.add_argument("data", type=Path)
     parser.add_argument("--runs", type=int, default=7)
-    parser.add_argument("--bytes", type=int, default=1_000_000, help="how much of each text (the package takes minutes for all)")
+    parser.add_argument("--bytes", type=int, default=1_000_000, help="bytes of each text (the package takes minutes for whole texts)")
     args = parser.parse_args()
-    print(f"tokenizers {tokenizers.__version__}, {args.runs} runs in turns, medians, MB/s")
+    print(f"tokenizers {tokenizers.__version__}, {args.runs} interleaved runs, medians, MB/s")
     with tempfile.TemporaryDirectory() as folder:
         texts = {"war-and-peace": (args.data / "workloads/texts/war-and-peace.txt").read_text(), "mixed": mixed_text(args.data)}
         files = {}

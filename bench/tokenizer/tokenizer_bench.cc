@@ -1,12 +1,12 @@
 // Measures the tokenizer: encoding, decoding, streaming and loading. Reads commands from standard input, one
-// a line, and answers each with one line of JSON, so that compare.py can take turns with another tokenizer.
+// per line, and prints one line of JSON for each, so that compare.py can alternate with another tokenizer.
 //
 //   load DIR             reads the tokenizer of a directory
 //   encode FILE          encodes the file as one text
-//   encode_parts FILE    encodes it in parts of about 4 kB, cut at line ends
+//   encode_parts FILE    encodes it in parts of about 4 kB, split at line ends
 //   decode FILE          encodes it, then decodes the ids at once
 //   stream FILE          encodes it, then decodes one id after the other
-//   ids FILE             answers the ids of each text of a JSON list of strings
+//   ids FILE             prints the ids of each text of a JSON list of strings
 #include <ctime>
 #include <exception>
 #include <fstream>
@@ -27,7 +27,7 @@ namespace {
 
 using quire::TokenId;
 
-// The processor time of this process: other programs on the machine do not count.
+// Processor time of this process, so other programs on the machine do not count.
 double now() {
   timespec time{};
   clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time);

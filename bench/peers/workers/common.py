@@ -1,4 +1,4 @@
-"""What the workers share: the job on the command line, random prompts, and the shape of a result.
+"""Code shared by the workers: the job on the command line, random prompts, and the result.
 
 A worker runs in its engine's own environment, does one measurement after a warm-up of the same shape but fewer tokens, and prints
 one JSON object as its last line. Times are of the monotonic clock, in seconds.
@@ -39,12 +39,12 @@ class Job:
 
 @dataclasses.dataclass
 class Timeline:
-    """When each sequence got its tokens: enough for prefill and decode rates by the definitions of `quire bench latency`."""
+    """Times of each sequence's tokens, from which prefill and decode rates are computed as in `quire bench latency`."""
     begin: float = 0.0
     end: float = 0.0
     first: dict[int, float] = dataclasses.field(default_factory=dict)
     counts: dict[int, int] = dataclasses.field(default_factory=dict)
-    late_tokens: int = 0  # of all sequences after the last sequence's first token
+    late_tokens: int = 0  # tokens of all sequences after the first token of the last one
     last_first: float = 0.0
 
     def start(self) -> None:
@@ -79,17 +79,17 @@ def offline_result(job: Job, generated: int, seconds: float) -> dict:
 
 class Engine(Protocol):
     """One engine with the model loaded."""
-    settings: str  # what it was told, for the output
+    settings: str  # settings of the engine, printed with the results
 
     def run(self, prompts: list[list[int]], outputs: list[int], line: Timeline) -> None:
-        """One batch: prompt i gets outputs[i] tokens."""
+        """Runs one batch; prompt i gets outputs[i] tokens."""
 
     def offline(self, job: Job) -> dict:
-        """All requests of the job, as fast as the engine can; after a warm-up."""
+        """Runs all requests of the job at once, after a warm-up."""
 
 
 def offline_at_once(job: Job, engine: Engine) -> dict:
-    """Of an engine that batches by itself: all requests in one call."""
+    """For an engine with its own batching: all requests in one call."""
     lengths = [r[0] for r in job.requests]
     line = Timeline()
     engine.run(job.prompts(lengths[:4], 1), [WARMUP_OUTPUT] * min(4, len(lengths)), Timeline())

@@ -1,4 +1,4 @@
-"""CTranslate2: Generator.generate_batch; sequences leave their batch when they have their tokens."""
+"""CTranslate2: Generator.generate_batch; sequences leave their batch when they are finished."""
 from __future__ import annotations
 
 import time
@@ -26,7 +26,7 @@ class Engine:
                                       sampling_topk=1, beam_size=1, callback=token)
 
     def offline(self, job: common.Job) -> dict:
-        order = sorted(range(len(job.requests)), key=lambda i: job.requests[i][0])  # as the engine itself sorts for max_batch_size
+        order = sorted(range(len(job.requests)), key=lambda i: job.requests[i][0])  # the engine sorts in the same way for max_batch_size
         prompts = job.prompts([r[0] for r in job.requests], 2)
         self.run(job.prompts([r[0] for r in job.requests[:2]], 1), [common.WARMUP_OUTPUT] * 2, common.Timeline())
         generated = 0

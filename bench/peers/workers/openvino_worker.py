@@ -9,7 +9,7 @@ import openvino_genai as genai
 
 def properties(job: common.Job) -> dict:
     hints = {"INFERENCE_NUM_THREADS": job.threads, "NUM_STREAMS": 1, "PERFORMANCE_HINT": "LATENCY"}
-    if job.format in ("f32", "bf16"):  # of quantized weights the engine knows best: bf16 where the processor has it
+    if job.format in ("f32", "bf16"):  # for quantized weights the engine selects the type: bf16 if the processor has it
         hints["INFERENCE_PRECISION_HINT"] = job.format
     return {**hints, **job.options}
 

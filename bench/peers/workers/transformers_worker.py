@@ -17,7 +17,7 @@ class Engine:
         self.model = transformers.AutoModelForCausalLM.from_pretrained(job.model, dtype=DTYPES[job.format]).eval()
 
     def run(self, prompts: list[list[int]], outputs: list[int], line: common.Timeline) -> None:
-        """The whole batch gets as many tokens as its longest answer."""
+        """The whole batch gets as many tokens as its longest output."""
         output, longest = max(outputs), max(map(len, prompts))
         pad = [longest - len(p) for p in prompts]
         ids = torch.tensor([[2] * n + p for n, p in zip(pad, prompts, strict=True)])

@@ -1,4 +1,4 @@
-"""vLLM on processors: its engine in this process, driven step by step. What it compiles is kept from run to run."""
+"""vLLM for CPUs: its engine in this process, driven step by step. Compiled code is cached between runs."""
 from __future__ import annotations
 
 import common

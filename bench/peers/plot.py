@@ -1,4 +1,4 @@
-"""The picture of ratios: a bar for quire over the fastest peer, a diamond for its part of the limit, a line for what is wanted."""
+"""The plot of ratios: a bar for quire over the fastest peer, a diamond for the fraction of the limit, a dashed line for the target."""
 from __future__ import annotations
 
 import math
@@ -7,7 +7,7 @@ from html import escape
 import rows
 
 LEFT, PLOT, ROW, TOP = 330, 520, 22, 64
-LOWEST, HIGHEST = 0.125, 8.0  # beyond, a bar is cut
+LOWEST, HIGHEST = 0.125, 8.0  # longer bars are clipped
 INK, FAINT, GOOD, BAD, LIMIT = "#1f2933", "#d3dae3", "#2f855a", "#c05621", "#2b6cb0"
 
 
@@ -42,13 +42,19 @@ def row_shapes(row: rows.Row, y: float) -> list[str]:
     return shapes
 
 
+def headlines(found: list[rows.Row]) -> list[rows.Row]:
+    """The rows of the first model that the README shows."""
+    cases = {("decode", "1"), ("decode", "32"), ("prefill", "512"), ("offline", "mix")}
+    return [r for r in found if r.model == found[0].model and (r.workload, r.case) in cases and r.format in ("f32", "bf16", "int8", "int4")]
+
+
 def draw(found: list[rows.Row]) -> str:
     shown = [r for r in found if r.workload not in ("memory",) and (r.ratio is not None or r.of_limit is not None)]
     height, width = TOP + ROW * len(shown) + 24, LEFT + PLOT + 290
     parts = [f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" viewBox="0 0 {width} {height}" '
              'font-family="sans-serif">', f'<rect width="{width}" height="{height}" fill="#ffffff"/>',
-             text(LEFT, 20, "quire over the fastest peer (bars) and its part of the machine's limit (diamonds)", size=14),
-             text(LEFT, 38, "right of 1: quire is faster; dashed: the ratio that is wanted; logarithmic", color="#52606d")]
+             text(LEFT, 20, "quire relative to the fastest peer (bars) and to the machine's limit (diamonds)", size=14),
+             text(LEFT, 38, "right of 1: quire is faster; dashed: target; logarithmic scale", color="#52606d")]
     ratio = LOWEST
     while ratio <= HIGHEST:
         x = x_of(ratio)
