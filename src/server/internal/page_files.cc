@@ -2,28 +2,17 @@
 
 #include <algorithm>
 #include <array>
-#include <cstddef>
 #include <memory>
 #include <string>
 
 #include "base/fingerprint.h"
 #include "base/strings.h"
-
-// The table that cmake/QuirePage.cmake generates.
-extern "C" {
-struct QuirePageEntry {
-  const char* name;
-  size_t name_size;
-  const char* bytes;
-  size_t num_bytes;
-};
-extern const QuirePageEntry quire_page_begin[] __attribute__((visibility("hidden")));
-extern const QuirePageEntry quire_page_end[] __attribute__((visibility("hidden")));
-}
+#include "server/linked_files.h"
 
 namespace quire {
 namespace {
 
+constexpr std::string_view kFolder = "page/";
 constexpr std::string_view kIndex = "index.html";
 
 // Scripts and styles come from files of this server only, and scripts cannot turn text into markup
@@ -67,7 +56,7 @@ HttpResponse page_response(const Prepared& page, const HttpRequest& request) {
 const std::vector<std::string>& page_paths() {
   static const std::vector<std::string> kPaths = [] {
     std::vector<std::string> paths;
-    for (const PageFile& file : linked_page_files())
+    for (const PageFile& file : page_files())
       paths.push_back(file.name == kIndex ? "/" : cat("/ui/", file.name));
     return paths;
   }();
@@ -76,11 +65,12 @@ const std::vector<std::string>& page_paths() {
 
 }  // namespace
 
-std::span<const PageFile> linked_page_files() {
+std::span<const PageFile> page_files() {
   static const std::vector<PageFile> kFiles = [] {
     std::vector<PageFile> files;
-    for (const QuirePageEntry* entry = quire_page_begin; entry != quire_page_end; ++entry)
-      files.push_back({{entry->name, entry->name_size}, {entry->bytes, entry->num_bytes}});
+    for (const LinkedFile& file : linked_files()) {
+      if (file.name.starts_with(kFolder)) files.push_back({file.name.substr(kFolder.size()), file.bytes});
+    }
     return files;
   }();
   return kFiles;
@@ -104,7 +94,7 @@ std::string_view page_content_type(std::string_view name) {
 
 std::vector<Route> page_routes() {
   std::vector<Route> routes;
-  const auto files = linked_page_files();
+  const auto files = page_files();
   for (size_t i = 0; i < files.size(); ++i) {
     Fingerprint fingerprint;
     fingerprint.add(files[i].bytes);

@@ -16,7 +16,7 @@ struct PageFile {
   std::string_view bytes;
 };
 
-std::span<const PageFile> linked_page_files();
+std::span<const PageFile> page_files();
 
 // "text/html; charset=utf-8" for "index.html"; by the end of the name.
 std::string_view page_content_type(std::string_view name);

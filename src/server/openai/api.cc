@@ -5,6 +5,7 @@
 #include "base/cancelled.h"
 #include "base/log.h"
 #include "base/strings.h"
+#include "server/linked_files.h"
 #include "server/openai/errors.h"
 #include "server/openai/field_reader.h"
 #include "server/openai/pooling.h"
@@ -144,6 +145,15 @@ void reset_prefix_cache(Job& job, const std::stop_token&) {
   reply(job.writer, json_response(std::move(body)));
 }
 
+// src/server/openapi.json, which tools/make_openapi.py writes, with the version of this program.
+std::string openapi_description(const std::string& version) {
+  constexpr std::string_view kVersion = "@VERSION@";
+  std::string text(linked_file("openapi.json"));
+  if (const size_t at = text.find(kVersion); at != std::string::npos)
+    text.replace(at, kVersion.size(), version);
+  return text;
+}
+
 using Convert = Result<std::string> (*)(const Json&, const ApiState&, const std::stop_token&);
 
 HttpHandler converting(const State& state, Convert convert) {
@@ -237,6 +247,11 @@ std::vector<Route> api_routes(const State& state) {
                       std::string body;
                       JsonOut(body).begin_object().key("version").string(state->version).end_object();
                       w->send(json_response(std::move(body)));
+                    },
+                    false});
+  routes.push_back({"GET", "/openapi.json",
+                    [description = openapi_description(state->version)](HttpRequest&, const Writer& w) {
+                      w->send(json_response(description));
                     },
                     false});
   routes.push_back({"GET", "/metrics", [state](HttpRequest&, const Writer& w) { metrics(*state, w); },

@@ -15,7 +15,7 @@ using PageTest = ServerTest;
 TEST_F(PageTest, ServesEveryLinkedFile) {
   RawClient client(start());
   std::set<std::string_view> names;
-  for (const PageFile& file : linked_page_files()) {
+  for (const PageFile& file : page_files()) {
     names.insert(file.name);
     const std::string path = file.name == "index.html" ? "/" : "/ui/" + std::string(file.name);
     const RawResponse response = client.get(path);
