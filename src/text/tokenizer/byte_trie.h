@@ -43,7 +43,8 @@ class ByteTrie {
     uint32_t parent = kNone;
     int32_t value = kNoValue;
   };
-  uint32_t place(const std::vector<uint8_t>& labels, uint32_t& first_free);
+  class FreeCells;
+  uint32_t place(const std::vector<uint8_t>& labels, FreeCells& free) const;
 
   std::vector<Cell> cells_ = std::vector<Cell>(kMargin);
 };
