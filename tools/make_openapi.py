@@ -362,8 +362,16 @@ def type_of(schema):
     if "enum" in schema:
         return " or ".join(f"`{json.dumps(value)}`" for value in schema["enum"])
     if schema.get("type") == "array":
-        return f'list of {type_of(schema["items"])}s' if schema["items"] else "list"
+        return f'list of {plural(schema["items"])}' if schema["items"] else "list"
     return schema.get("type", schema.get("$ref", "").rpartition("/")[2].lower() or "any")
+
+
+def plural(schema):
+    if "anyOf" in schema:
+        return " or ".join(plural(each) for each in schema["anyOf"])
+    if schema.get("type") == "array":
+        return f'lists of {plural(schema["items"])}'
+    return type_of(schema) + "s"
 
 
 def range_of(schema):
@@ -378,10 +386,10 @@ def range_of(schema):
     return f"{'above ' if sign == '>' else ''}{name.get(low, low)} to {name.get(high, high)}"
 
 
-def table(fields):
+def table(fields, required=()):
     lines = ["| field | type | range | default | |", "|---|---|---|---|---|"]
     for name, schema in fields.items():
-        default = f'`{json.dumps(schema["default"])}`' if "default" in schema else ""
+        default = f'`{json.dumps(schema["default"])}`' if "default" in schema else "required" if name in required else ""
         lines.append(f'| `{name}` | {type_of(schema)} | {range_of(schema)} | {default} | {schema.get("description", "")} |')
     return "\n".join(lines)
 
@@ -404,15 +412,15 @@ def page():
     for title, _, fields in GROUPS:
         lines += ["", f"### {title}", "", table(fields)]
     for title, request in SECTIONS:
-        fields = REQUESTS[request][0]
+        fields, required = REQUESTS[request]
         shared = [name for name, _, group in GROUPS if all(fields.get(key) == value for key, value in group.items())]
         hidden = {key for name, _, group in GROUPS if name in shared for key in group}
         if "Pooling" in shared:
             shared = [name for name in shared if name in ("Pooling", "Chat template")]
         if hidden:
-            links = " and ".join(f"[{name.lower()}](#{name.lower().replace(' ', '-').replace(',', '')})" for name in shared)
-            note = f"Also the fields of {links}."
-        lines += ["", f"## {title}", "", *([note, ""] if hidden else []), table({k: v for k, v in fields.items() if k not in hidden})]
+            links = "; ".join(f"[{name.lower()}](#{name.lower().replace(' ', '-').replace(',', '')})" for name in shared)
+            note = f"Also the fields of: {links}."
+        lines += ["", f"## {title}", "", *([note, ""] if hidden else []), table({k: v for k, v in fields.items() if k not in hidden}, required)]
     lines += ["", "`dimensions` is a field of embeddings and pooling only.", ""]
     return "\n".join(lines)
 
