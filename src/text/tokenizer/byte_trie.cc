@@ -25,7 +25,7 @@ class ByteTrie::FreeCells {
 
  private:
   std::vector<uint32_t>
-      next_;  // of a free cell: itself; of a taken one: a cell at or before the next free one
+      next_;  // a free cell points to itself, a taken one to a later cell at or before the next free one
 };
 
 // Finds a base for which the cells of all labels are free. Checks a bounded number of positions, so that

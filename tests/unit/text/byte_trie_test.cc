@@ -46,7 +46,7 @@ TEST(ByteTrie, FindsTheKeysAndNoOthers) {
   }
 }
 
-TEST(ByteTrie, OfEqualKeysTheLastOneCounts) {
+TEST(ByteTrie, UsesTheLastOfEqualKeys) {
   Keys keys = {{"a", 1}, {"", 9}, {"a", 2}};
   ByteTrie trie;
   trie.build(keys);
