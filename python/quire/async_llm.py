@@ -128,7 +128,7 @@ class AsyncLLM:
     request in the engine.
 
     Args:
-        model: Model directory or GGUF file; None = the embedded model.
+        model: Model directory, GGUF file, or name on the Hugging Face hub; None = the embedded model.
         kwargs: See `EngineArgs`.
     """
 

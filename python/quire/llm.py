@@ -86,7 +86,7 @@ class LLM:
     aborts the requests of the call, and the object stays usable.
 
     Args:
-        model: Model directory or GGUF file; None = the embedded model.
+        model: Model directory, GGUF file, or name on the Hugging Face hub; None = the embedded model.
         kwargs: See `EngineArgs`. Arguments of vLLM without an effect here, such as `enforce_eager`, are accepted.
     """
 

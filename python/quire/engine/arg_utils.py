@@ -12,7 +12,8 @@ from quire.exceptions import UnsupportedError
 _DTYPES = {"half": "float16", "float": "float32"}
 # vLLM's arguments that concern GPUs, processes, logs or code from the Hub. They change nothing here.
 _IGNORED = frozenset((
-    "allowed_local_media_path", "allowed_media_domains", "async_scheduling", "attention_config", "compilation_config",
+    "allowed_local_media_path", "allowed_media_domains", "async_scheduling", "attention_config", "code_revision",
+    "compilation_config",
     "config_format", "cpu_offload_gb", "cuda_graph_sizes", "disable_custom_all_reduce", "disable_log_requests",
     "disable_log_stats", "distributed_executor_backend", "enable_chunked_prefill", "enable_log_requests",
     "enforce_eager", "gpu_memory_utilization", "limit_mm_per_prompt", "max_seq_len_to_capture",
@@ -24,12 +25,12 @@ _IGNORED = frozenset((
 _FIXED: dict[str, tuple[Any, ...]] = {
     "data_parallel_size": (1,), "decode_context_parallel_size": (1,), "enable_lora": (False,),
     "enable_prompt_embeds": (False,), "enable_return_routed_experts": (False,), "hf_config_path": (None,),
-    "hf_overrides": (None, {}), "hf_token": (None,), "kv_transfer_config": (None,), "load_format": ("auto",),
+    "hf_overrides": (None, {}), "kv_transfer_config": (None,), "load_format": ("auto",),
     "logits_processors": (None, []), "logprobs_mode": ("raw_logprobs",), "override_generation_config": (None, {}),
     "pipeline_parallel_size": (1,), "pooler_config": (None,), "quantization_config": (None,),
-    "return_sampling_mask": (False,), "revision": (None,), "rope_scaling": (None, {}), "rope_theta": (None,),
+    "return_sampling_mask": (False,), "rope_scaling": (None, {}), "rope_theta": (None,),
     "spec_method": (None,), "spec_model": (None,), "spec_tokens": (None,), "speculative_config": (None,),
-    "tensor_parallel_size": (1,), "tokenizer_mode": ("auto", "hf", "slow"), "tokenizer_revision": (None,),
+    "tensor_parallel_size": (1,), "tokenizer_mode": ("auto", "hf", "slow"),
 }
 # Quantization methods that are a property of the checkpoint.
 _CHECKPOINT_METHODS = frozenset((
@@ -43,7 +44,12 @@ class EngineArgs:
     """Arguments of `LLM` and `AsyncLLM`. Further arguments of vLLM are accepted by `LLM(...)` directly.
 
     Attributes:
-        model: Model directory or GGUF file; None = the embedded model.
+        model: Model directory, GGUF file, or name on the Hugging Face hub: "org/name", "org/name:Q4_K_M" or
+            "org/name/file.gguf"; None = the embedded model.
+        revision: Branch, tag or commit of a model given by name; None = "main".
+        hf_token: Token for private and gated models; None or True = the one of HF_TOKEN or `hf auth login`,
+            False = none.
+        download_dir: Directory for models given by name; None = the Hugging Face cache.
         runner: "auto" (from the model's files), "generate" or "pooling".
         convert: "auto", "none", "embed" or "classify"; "embed" is runner="pooling".
         dtype: "auto", "float32", "bfloat16" or "float16".
@@ -63,6 +69,10 @@ class EngineArgs:
     runner: str = "auto"
     convert: str = "auto"
     tokenizer: str | None = None
+    revision: str | None = None
+    tokenizer_revision: str | None = None
+    hf_token: Union[bool, str, None] = None
+    download_dir: Union[str, os.PathLike[str], None] = None
     dtype: str = "auto"
     quantization: str | None = None
     kv_cache_dtype: str = "auto"
@@ -92,6 +102,9 @@ class EngineArgs:
         model = "" if self.model is None else os.fspath(self.model)
         if self.tokenizer not in (None, model):
             raise UnsupportedError(f"tokenizer={self.tokenizer!r} is not supported: the model's own tokenizer is used")
+        if self.tokenizer_revision not in (None, self.revision):
+            raise UnsupportedError(f"tokenizer_revision={self.tokenizer_revision!r} is not supported: the tokenizer has "
+                                   "the revision of the model")
         runner = self.runner
         if self.convert == "embed":
             runner = "pooling"
@@ -102,6 +115,7 @@ class EngineArgs:
             quantization = "auto"
         options: dict[str, Any] = {
             "model": model,
+            "revision": self.revision or "",
             "runner": runner,
             "dtype": _DTYPES.get(self.dtype, self.dtype),
             "quantization": quantization,
