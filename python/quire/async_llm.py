@@ -133,7 +133,7 @@ class AsyncLLM:
     """
 
     def __init__(self, model: Any = None, **kwargs: Any) -> None:
-        self._start(make_engine_args(model=model, **kwargs))
+        self._start(make_engine_args(EngineArgs, model=model, **kwargs))
 
     @classmethod
     def from_engine_args(cls, engine_args: EngineArgs, start_engine_loop: bool = True, usage_context: Any = None,

@@ -91,7 +91,7 @@ class LLM:
     """
 
     def __init__(self, model: Any = None, **kwargs: Any) -> None:
-        self._start(make_engine_args(model=model, **kwargs))
+        self._start(make_engine_args(EngineArgs, model=model, **kwargs))
 
     @classmethod
     def from_engine_args(cls, engine_args: EngineArgs) -> LLM:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import argparse
 import dataclasses
 import os
 from dataclasses import dataclass
-from typing import Any, Union
+from typing import Any, TypeVar, Union
 
 from quire.exceptions import UnsupportedError
 
@@ -32,11 +33,20 @@ _FIXED: dict[str, tuple[Any, ...]] = {
     "spec_method": (None,), "spec_model": (None,), "spec_tokens": (None,), "speculative_config": (None,),
     "tensor_parallel_size": (1,), "tokenizer_mode": ("auto", "hf", "slow"),
 }
+# Flags of command lines besides the fields of EngineArgs, with their defaults.
+_OTHER_FLAGS: dict[str, tuple[str, Any]] = {
+    "enforce_eager": ("bool", False), "gpu_memory_utilization": ("float", 0.9), "load_format": ("str", "auto"),
+    "pipeline_parallel_size": ("int", 1), "tensor_parallel_size": ("int", 1), "tokenizer_mode": ("str", "auto"),
+    "trust_remote_code": ("bool", False),
+}
 # Quantization methods that are a property of the checkpoint.
 _CHECKPOINT_METHODS = frozenset((
     "awq", "awq_marlin", "bitnet", "bitsandbytes", "compressed-tensors", "fp8", "gguf", "gptq", "gptq_marlin", "mxfp4",
     "quark", "torchao",
 ))
+
+_Args = TypeVar("_Args", bound="EngineArgs")
+_Parser = TypeVar("_Parser", bound=argparse.ArgumentParser)
 
 
 @dataclass
@@ -98,6 +108,27 @@ class EngineArgs:
     kv_disk_cache_size: int | None = None
     profile: str | None = None
 
+    @staticmethod
+    def add_cli_args(parser: _Parser) -> _Parser:
+        """Adds a flag for each argument: `--max-model-len` for max_model_len."""
+        flags = {field.name: (str(field.type), field.default) for field in dataclasses.fields(EngineArgs)}
+        for name, (kind, default) in {**flags, **_OTHER_FLAGS}.items():
+            flag = "--" + name.replace("_", "-")
+            if name == "hf_token":
+                parser.add_argument(flag, nargs="?", const=True, default=default)
+            elif kind.startswith("bool"):
+                parser.add_argument(flag, action=argparse.BooleanOptionalAction, default=default)
+            else:
+                convert = int if kind.startswith("int") else float if kind.startswith("float") else str
+                parser.add_argument(flag, type=convert, default=default)
+        return parser
+
+    @classmethod
+    def from_cli_args(cls: type[_Args], args: argparse.Namespace) -> _Args:
+        """Creates arguments from parsed flags. Attributes that are not arguments of an engine are left out."""
+        names = {field.name for field in dataclasses.fields(cls)} | set(_FIXED)
+        return make_engine_args(cls, **{name: value for name, value in vars(args).items() if name in names})
+
     def _to_core(self) -> dict[str, Any]:
         model = "" if self.model is None else os.fspath(self.model)
         if self.tokenizer not in (None, model):
@@ -146,10 +177,10 @@ class AsyncEngineArgs(EngineArgs):
     enable_log_requests: bool = False  # accepted for vLLM's scripts; the engine does not log requests
 
 
-def make_engine_args(**kwargs: Any) -> EngineArgs:
+def make_engine_args(cls: type[_Args], /, **kwargs: Any) -> _Args:
     """Creates arguments from those of vLLM's constructor. Arguments without effect on the results are dropped;
     an argument that cannot be honored raises UnsupportedError, an unknown one TypeError."""
-    known = {field.name for field in dataclasses.fields(EngineArgs)}
+    known = {field.name for field in dataclasses.fields(cls)}
     fields = {}
     for name, value in kwargs.items():
         if name in known:
@@ -159,4 +190,4 @@ def make_engine_args(**kwargs: Any) -> EngineArgs:
                 raise UnsupportedError(f"{name}={value!r} is not supported; leave it at {_FIXED[name][0]!r}")
         elif name not in _IGNORED:
             raise TypeError(f"unexpected argument '{name}'; see quire.EngineArgs")
-    return EngineArgs(**fields)
+    return cls(**fields)
