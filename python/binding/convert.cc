@@ -189,6 +189,7 @@ using OptionField =
 const std::map<std::string, OptionField>& option_fields() {
   static const std::map<std::string, OptionField> fields = {
       {"model", &EngineOptions::model},
+      {"revision", &EngineOptions::revision},
       {"dtype", &EngineOptions::dtype},
       {"quantization", &EngineOptions::quantization},
       {"kv_cache_dtype", &EngineOptions::kv_cache_dtype},

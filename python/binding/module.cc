@@ -16,6 +16,7 @@
 #include "engine/chat_context.h"
 #include "engine/text_pairs.h"
 #include "gil.h"
+#include "models_by_name.h"
 
 namespace quire::python {
 namespace {
@@ -448,6 +449,8 @@ NB_MODULE(_core, m) {
     return self.outbox->fd();
   });
   bind_engine(m);
+  m.def("fetch", &fetch, nb::arg("model"), nb::arg("revision"), nb::arg("token").none(),
+        nb::arg("cache").none(), nb::arg("progress"));
   m.def("begin_exit", [] { ExitState::instance().begin(); });
   m.def("set_log_level", [](const std::string& name) { return quire::set_log_level(name); });
   m.attr("version") = quire::build_info().version;

@@ -10,6 +10,8 @@ import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, cast
 
+from tqdm.auto import tqdm
+
 from quire import _core
 from quire.engine.arg_utils import EngineArgs
 from quire.exceptions import UnsupportedError, ValidationError
@@ -32,12 +34,51 @@ def _close_all() -> None:
 atexit.register(_close_all)
 
 
+class _DownloadBar:
+    """A tqdm bar of bytes, which appears if a download takes longer than half a second."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._bar: Any = None
+
+    def __call__(self, done: int, total: int, file: str, waiting: bool) -> None:
+        if self._bar is None:
+            disable = os.environ.get("HF_HUB_DISABLE_PROGRESS_BARS", "").upper() in ("1", "ON", "YES", "TRUE")
+            self._bar = tqdm(total=total, desc=self._name, unit="B", unit_scale=True, dynamic_ncols=True, delay=0.5,
+                             disable=disable)
+        self._bar.total = total
+        self._bar.set_postfix_str("waiting for another process" if waiting else file, refresh=False)
+        self._bar.update(done - self._bar.n)
+
+    def close(self) -> None:
+        if self._bar is not None:
+            self._bar.close()
+
+
+def _fetch(args: EngineArgs, options: dict[str, Any]) -> None:
+    """Downloads a model given by name unless it is in the cache. A model in a directory of its own is then
+    loaded by path: the engine searches the Hugging Face cache only."""
+    if not options["model"]:
+        return
+    token = "" if args.hf_token is False else args.hf_token if isinstance(args.hf_token, str) else None
+    cache = None if args.download_dir is None else os.fspath(args.download_dir)
+    bar = _DownloadBar(options["model"])
+    try:
+        found = _core.fetch(options["model"], options["revision"], token, cache, bar)
+    finally:
+        bar.close()
+    if found is not None:
+        options["model"] = found[0] if cache is None else found[1]
+
+
 class LoadedEngine:
     """A loaded model with what is asked of it often."""
 
     def __init__(self, args: EngineArgs) -> None:
         self.args = args
-        self.core = _core.Engine(args._to_core(), None)
+        options = args._to_core()
+        _fetch(args, options)
+        self.core = _core.Engine(options, None)
         self.info = self.core.info()
         self.tokenizer = Tokenizer(self.core, self.info) if self.info["has_tokenizer"] else None
         _engines.add(self)

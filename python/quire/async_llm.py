@@ -128,12 +128,12 @@ class AsyncLLM:
     request in the engine.
 
     Args:
-        model: Model directory or GGUF file; None = the embedded model.
+        model: Model directory, GGUF file, or name on the Hugging Face hub; None = the embedded model.
         kwargs: See `EngineArgs`.
     """
 
     def __init__(self, model: Any = None, **kwargs: Any) -> None:
-        self._start(make_engine_args(model=model, **kwargs))
+        self._start(make_engine_args(EngineArgs, model=model, **kwargs))
 
     @classmethod
     def from_engine_args(cls, engine_args: EngineArgs, start_engine_loop: bool = True, usage_context: Any = None,

@@ -86,12 +86,12 @@ class LLM:
     aborts the requests of the call, and the object stays usable.
 
     Args:
-        model: Model directory or GGUF file; None = the embedded model.
+        model: Model directory, GGUF file, or name on the Hugging Face hub; None = the embedded model.
         kwargs: See `EngineArgs`. Arguments of vLLM without an effect here, such as `enforce_eager`, are accepted.
     """
 
     def __init__(self, model: Any = None, **kwargs: Any) -> None:
-        self._start(make_engine_args(model=model, **kwargs))
+        self._start(make_engine_args(EngineArgs, model=model, **kwargs))
 
     @classmethod
     def from_engine_args(cls, engine_args: EngineArgs) -> LLM:

@@ -25,7 +25,7 @@ class QuireLM(TemplateLM):
     """Evaluates a model with `quire.LLM`.
 
     Args:
-        pretrained: Model directory or GGUF file; None = the embedded model.
+        pretrained: Model directory, GGUF file, or name on the Hugging Face hub; None = the embedded model.
         max_gen_toks: Maximum number of generated tokens of a request without a limit of its own.
         add_bos_token: Add the special tokens of the tokenizer to contexts.
         kwargs: Arguments of `quire.LLM`, such as `max_model_len` and `dtype`.

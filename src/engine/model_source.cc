@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "base/strings.h"
 #include "engine/model_fetch.h"
+#include "hub/model_name.h"
 #include "io/gguf/gguf_checkpoint.h"
 #include "io/gguf/gguf_file.h"
 #include "io/json_file.h"
@@ -19,10 +20,20 @@ extern const char quire_linked_bundle_end[];
 namespace quire {
 namespace {
 
+// The name of a model directory. A snapshot in the Hugging Face cache, models--ORG--NAME/snapshots/COMMIT,
+// has the name ORG/NAME.
 std::string directory_name(const std::filesystem::path& dir) {
-  const auto absolute = std::filesystem::weakly_canonical(dir);
-  return absolute.filename().empty() ? absolute.parent_path().filename().string()
-                                     : absolute.filename().string();
+  auto absolute = std::filesystem::weakly_canonical(dir);
+  if (absolute.filename().empty()) absolute = absolute.parent_path();
+  constexpr std::string_view kPrefix = "models--";
+  std::string repo = absolute.parent_path().parent_path().filename().string();
+  if (absolute.parent_path().filename() == "snapshots" && repo.starts_with(kPrefix)) {
+    repo.erase(0, kPrefix.size());
+    if (const size_t separator = repo.find("--"); separator != std::string::npos)
+      repo.replace(separator, 2, "/");
+    if (hub::is_repo_id(repo)) return repo;
+  }
+  return absolute.filename().string();
 }
 
 std::string_view as_text(std::span<const std::byte> bytes) {

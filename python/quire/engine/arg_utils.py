@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import argparse
 import dataclasses
 import os
 from dataclasses import dataclass
-from typing import Any, Union
+from typing import Any, TypeVar, Union
 
 from quire.exceptions import UnsupportedError
 
 _DTYPES = {"half": "float16", "float": "float32"}
 # vLLM's arguments that concern GPUs, processes, logs or code from the Hub. They change nothing here.
 _IGNORED = frozenset((
-    "allowed_local_media_path", "allowed_media_domains", "async_scheduling", "attention_config", "compilation_config",
+    "allowed_local_media_path", "allowed_media_domains", "async_scheduling", "attention_config", "code_revision",
+    "compilation_config",
     "config_format", "cpu_offload_gb", "cuda_graph_sizes", "disable_custom_all_reduce", "disable_log_requests",
     "disable_log_stats", "distributed_executor_backend", "enable_chunked_prefill", "enable_log_requests",
     "enforce_eager", "gpu_memory_utilization", "limit_mm_per_prompt", "max_seq_len_to_capture",
@@ -24,12 +26,18 @@ _IGNORED = frozenset((
 _FIXED: dict[str, tuple[Any, ...]] = {
     "data_parallel_size": (1,), "decode_context_parallel_size": (1,), "enable_lora": (False,),
     "enable_prompt_embeds": (False,), "enable_return_routed_experts": (False,), "hf_config_path": (None,),
-    "hf_overrides": (None, {}), "hf_token": (None,), "kv_transfer_config": (None,), "load_format": ("auto",),
+    "hf_overrides": (None, {}), "kv_transfer_config": (None,), "load_format": ("auto",),
     "logits_processors": (None, []), "logprobs_mode": ("raw_logprobs",), "override_generation_config": (None, {}),
     "pipeline_parallel_size": (1,), "pooler_config": (None,), "quantization_config": (None,),
-    "return_sampling_mask": (False,), "revision": (None,), "rope_scaling": (None, {}), "rope_theta": (None,),
+    "return_sampling_mask": (False,), "rope_scaling": (None, {}), "rope_theta": (None,),
     "spec_method": (None,), "spec_model": (None,), "spec_tokens": (None,), "speculative_config": (None,),
-    "tensor_parallel_size": (1,), "tokenizer_mode": ("auto", "hf", "slow"), "tokenizer_revision": (None,),
+    "tensor_parallel_size": (1,), "tokenizer_mode": ("auto", "hf", "slow"),
+}
+# Flags of command lines besides the fields of EngineArgs, with their defaults.
+_OTHER_FLAGS: dict[str, tuple[str, Any]] = {
+    "enforce_eager": ("bool", False), "gpu_memory_utilization": ("float", 0.9), "load_format": ("str", "auto"),
+    "pipeline_parallel_size": ("int", 1), "tensor_parallel_size": ("int", 1), "tokenizer_mode": ("str", "auto"),
+    "trust_remote_code": ("bool", False),
 }
 # Quantization methods that are a property of the checkpoint.
 _CHECKPOINT_METHODS = frozenset((
@@ -37,13 +45,21 @@ _CHECKPOINT_METHODS = frozenset((
     "quark", "torchao",
 ))
 
+_Args = TypeVar("_Args", bound="EngineArgs")
+_Parser = TypeVar("_Parser", bound=argparse.ArgumentParser)
+
 
 @dataclass
 class EngineArgs:
     """Arguments of `LLM` and `AsyncLLM`. Further arguments of vLLM are accepted by `LLM(...)` directly.
 
     Attributes:
-        model: Model directory or GGUF file; None = the embedded model.
+        model: Model directory, GGUF file, or name on the Hugging Face hub: "org/name", "org/name:Q4_K_M" or
+            "org/name/file.gguf"; None = the embedded model.
+        revision: Branch, tag or commit of a model given by name; None = "main".
+        hf_token: Token for private and gated models; None or True = the one of HF_TOKEN or `hf auth login`,
+            False = none.
+        download_dir: Directory for models given by name; None = the Hugging Face cache.
         runner: "auto" (from the model's files), "generate" or "pooling".
         convert: "auto", "none", "embed" or "classify"; "embed" is runner="pooling".
         dtype: "auto", "float32", "bfloat16" or "float16".
@@ -63,6 +79,10 @@ class EngineArgs:
     runner: str = "auto"
     convert: str = "auto"
     tokenizer: str | None = None
+    revision: str | None = None
+    tokenizer_revision: str | None = None
+    hf_token: Union[bool, str, None] = None
+    download_dir: Union[str, os.PathLike[str], None] = None
     dtype: str = "auto"
     quantization: str | None = None
     kv_cache_dtype: str = "auto"
@@ -88,10 +108,34 @@ class EngineArgs:
     kv_disk_cache_size: int | None = None
     profile: str | None = None
 
+    @staticmethod
+    def add_cli_args(parser: _Parser) -> _Parser:
+        """Adds a flag for each argument: `--max-model-len` for max_model_len."""
+        flags = {field.name: (str(field.type), field.default) for field in dataclasses.fields(EngineArgs)}
+        for name, (kind, default) in {**flags, **_OTHER_FLAGS}.items():
+            flag = "--" + name.replace("_", "-")
+            if name == "hf_token":
+                parser.add_argument(flag, nargs="?", const=True, default=default)
+            elif kind.startswith("bool"):
+                parser.add_argument(flag, action=argparse.BooleanOptionalAction, default=default)
+            else:
+                convert = int if kind.startswith("int") else float if kind.startswith("float") else str
+                parser.add_argument(flag, type=convert, default=default)
+        return parser
+
+    @classmethod
+    def from_cli_args(cls: type[_Args], args: argparse.Namespace) -> _Args:
+        """Creates arguments from parsed flags. Attributes that are not arguments of an engine are left out."""
+        names = {field.name for field in dataclasses.fields(cls)} | set(_FIXED)
+        return make_engine_args(cls, **{name: value for name, value in vars(args).items() if name in names})
+
     def _to_core(self) -> dict[str, Any]:
         model = "" if self.model is None else os.fspath(self.model)
         if self.tokenizer not in (None, model):
             raise UnsupportedError(f"tokenizer={self.tokenizer!r} is not supported: the model's own tokenizer is used")
+        if self.tokenizer_revision not in (None, self.revision):
+            raise UnsupportedError(f"tokenizer_revision={self.tokenizer_revision!r} is not supported: the tokenizer has "
+                                   "the revision of the model")
         runner = self.runner
         if self.convert == "embed":
             runner = "pooling"
@@ -102,6 +146,7 @@ class EngineArgs:
             quantization = "auto"
         options: dict[str, Any] = {
             "model": model,
+            "revision": self.revision or "",
             "runner": runner,
             "dtype": _DTYPES.get(self.dtype, self.dtype),
             "quantization": quantization,
@@ -132,10 +177,10 @@ class AsyncEngineArgs(EngineArgs):
     enable_log_requests: bool = False  # accepted for vLLM's scripts; the engine does not log requests
 
 
-def make_engine_args(**kwargs: Any) -> EngineArgs:
+def make_engine_args(cls: type[_Args], /, **kwargs: Any) -> _Args:
     """Creates arguments from those of vLLM's constructor. Arguments without effect on the results are dropped;
     an argument that cannot be honored raises UnsupportedError, an unknown one TypeError."""
-    known = {field.name for field in dataclasses.fields(EngineArgs)}
+    known = {field.name for field in dataclasses.fields(cls)}
     fields = {}
     for name, value in kwargs.items():
         if name in known:
@@ -145,4 +190,4 @@ def make_engine_args(**kwargs: Any) -> EngineArgs:
                 raise UnsupportedError(f"{name}={value!r} is not supported; leave it at {_FIXED[name][0]!r}")
         elif name not in _IGNORED:
             raise TypeError(f"unexpected argument '{name}'; see quire.EngineArgs")
-    return EngineArgs(**fields)
+    return cls(**fields)

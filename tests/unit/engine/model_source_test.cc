@@ -53,6 +53,18 @@ TEST(ModelSource, LoadsADirectoryWithOneGgufFile) {
   EXPECT_EQ(source.open_tokenizer()->vocab_size(), 3U);
 }
 
+TEST(ModelSource, NamesASnapshotOfTheCacheAfterItsRepository) {
+  const test::TempDir dir;
+  const auto name_of = [&](const std::string& directory) {
+    std::filesystem::create_directories(dir.path() / directory);
+    dir.write(directory + "/some.gguf", tiny_gguf(false));
+    return ModelSource::resolve((dir.path() / directory).string()).name();
+  };
+  EXPECT_EQ(name_of("models--org--nice-1.5/snapshots/0123"), "org/nice-1.5");
+  EXPECT_EQ(name_of("models--org/snapshots/0123"), "0123");
+  EXPECT_EQ(name_of("models--org--nice/0123"), "0123");
+}
+
 TEST(ModelSource, RejectsPathsThatAreNotModels) {
   const test::TempDir dir;
   EXPECT_THAT(test::error_of([&] { ModelSource::resolve((dir.path() / "none").string()); }),
