@@ -50,12 +50,12 @@ add_custom_command(OUTPUT ${CMAKE_BINARY_DIR}/libquire.a
   COMMENT "Merging libquire.a")
 add_custom_target(quire_library ALL DEPENDS ${CMAKE_BINARY_DIR}/libquire.a)
 
-install(TARGETS quire RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
-install(FILES ${CMAKE_BINARY_DIR}/libquire.a DESTINATION ${CMAKE_INSTALL_LIBDIR})
-install(DIRECTORY include/quire DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
+install(TARGETS quire RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT program)
+install(FILES ${CMAKE_BINARY_DIR}/libquire.a DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT library)
+install(DIRECTORY include/quire DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} COMPONENT library)
 configure_package_config_file(cmake/quireConfig.cmake.in ${CMAKE_BINARY_DIR}/quireConfig.cmake
   PATH_VARS CMAKE_INSTALL_LIBDIR CMAKE_INSTALL_INCLUDEDIR
   INSTALL_DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/quire)
 write_basic_package_version_file(${CMAKE_BINARY_DIR}/quireConfigVersion.cmake COMPATIBILITY SameMinorVersion)
 install(FILES ${CMAKE_BINARY_DIR}/quireConfig.cmake ${CMAKE_BINARY_DIR}/quireConfigVersion.cmake
-  DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/quire)
+  DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/quire COMPONENT library)

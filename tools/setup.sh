@@ -23,7 +23,8 @@ packages() {
        "libcli11-dev libyaml-cpp-dev rapidjson-dev libxxhash-dev libedit-dev libssl-dev"
   # The web page is tested in a browser. Ubuntu's package only installs a snap; its tests use Google Chrome if there is one.
   case "$(distribution)" in debian-*) [ "$1" = test ] && echo "chromium" ;; esac
-  [ "$1" = test ] && echo "libgtest-dev libgmock-dev python3 python3-venv curl openssl clang clang-format clang-tidy $rt"
+  [ "$1" = test ] && echo "libgtest-dev libgmock-dev python3 python3-venv curl openssl clang clang-format clang-tidy $rt" \
+       "zsh fish groff-base rpm"
   return 0
 }
 

@@ -24,6 +24,8 @@ void add_pull(CLI::App& app, int& exit_code);
 void add_list(CLI::App& app, int& exit_code);
 void add_rm(CLI::App& app, int& exit_code);
 void add_run(CLI::App& app, int& exit_code);
+void add_completion(CLI::App& app, int& exit_code);
+void add_man(CLI::App& app, int& exit_code);
 void add_version(CLI::App& app, int& exit_code);
 
 }  // namespace quire::cli

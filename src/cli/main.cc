@@ -42,6 +42,8 @@ int run(int argc, char** argv) {
   add_run(app, exit_code);
   add_list(app, exit_code);
   add_rm(app, exit_code);
+  add_completion(app, exit_code);
+  add_man(app, exit_code);
   add_version(app, exit_code);
   try {
     auto arguments = with_config_file({argv + 1, argv + argc});

@@ -25,6 +25,8 @@ NOT_RUN = [
     (r"^curl .*:8000", "needs a running server; test_http.py sends such requests"),
     (r"^quire bench serve ", "needs a running server"),
     (r"^export PATH=", "the test sets PATH"),
+    (r"^(sudo|docker|man) ", "changes the system or needs Docker; tools/check_packages.py installs a package"),
+    (r"^(cpack|tools/check_packages\.py) ", "packs the program; ./test package does that"),
 ]
 
 
