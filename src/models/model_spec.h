@@ -169,6 +169,9 @@ struct ModelSpec {
   // output is not projected back (ALBERT, ELECTRA).
   bool narrow_embeddings = false;
   std::optional<PerLayerInputSpec> per_layer_input;
+  // Tokens of images, videos and audio, which use the embeddings of pad_token_id. Their logits are their own.
+  std::vector<int32_t> placeholder_ids;
+  int32_t pad_token_id = 0;
   PositionKind position = PositionKind::kRope;
   int32_t position_offset = 0;  // kLearned: the row of position 0
   // kLearned: number of wavelengths of computed sinusoidal embeddings, from 1 to 10000; 0 = a table.

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cctype>
+#include <limits>
 #include <numeric>
 #include <utility>
 
@@ -114,6 +115,20 @@ ConfigReader text_of(const ConfigReader& config) {
   return whole;
 }
 
+// The placeholder tokens of Gemma 4, with the defaults of transformers.
+void read_placeholders(const ConfigReader& config, const ConfigReader& text, ModelDraft& spec) {
+  struct Field {
+    std::string_view name;
+    int32_t id;
+  };
+  for (const auto& [name, id] :
+       {Field{"image_token_id", 258880}, Field{"video_token_id", 258884}, Field{"audio_token_id", 258881}}) {
+    const int64_t value = config.integer(name, 0, std::numeric_limits<int32_t>::max(), id);
+    if (value < spec.vocab_size) spec.placeholder_ids.push_back(static_cast<int32_t>(value));
+  }
+  spec.pad_token_id = static_cast<int32_t>(text.integer("pad_token_id", 0, spec.vocab_size - 1, 0));
+}
+
 std::string supported_names() {
   std::vector<std::string> names;
   for (const auto& row : architectures()) names.emplace_back(row.name);
@@ -203,6 +218,7 @@ ModelSpec parse_model(const nlohmann::json& json) {
       spec.tie_word_embeddings = config.boolean("tie_word_embeddings", false);
   }
   spec.model_type = architecture.model_type;
+  if (composite != nullptr && spec.model_type.starts_with("gemma4")) read_placeholders(config, text, spec);
   return compose(std::move(spec));
 }
 

@@ -24,6 +24,8 @@ enum class Activation : uint8_t {
   // For gates only (gpt-oss): with g = min(gate, 7) and u = up clamped to [-7, 7], g * sigmoid(1.702 g) *
   // (u + 1). Without an up, u = 0.
   kClampedSwish,
+  // The same without the clamps, which the caller applies.
+  kUnclampedSwish,
 };
 
 // A weight matrix W [n, k] in the layout that the `linear` of one op table reads. Created by

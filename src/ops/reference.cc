@@ -26,6 +26,8 @@ float activate(float x, Activation act) {
       return softplus(x);
     case Activation::kNone:
       return x;
+    case Activation::kUnclampedSwish:
+      return x / (1.0F + std::exp(-1.702F * x));
     case Activation::kClampedSwish: {
       const float gate = x > 7.0F ? 7.0F : x;
       return gate / (1.0F + std::exp(-1.702F * gate));
@@ -35,6 +37,7 @@ float activate(float x, Activation act) {
 }
 
 float activate_gate(float gate, float up, Activation act) {
+  if (act == Activation::kUnclampedSwish) return activate(gate, act) * (up + 1.0F);
   if (act != Activation::kClampedSwish) return activate(gate, act) * up;
   return activate(gate, act) * ((up > 7.0F ? 7.0F : up < -7.0F ? -7.0F : up) + 1.0F);
 }

@@ -177,8 +177,8 @@ void run_reference(const OpContext& ctx, const Gate& op) {
   parallel_ranges(ctx, op.out.rows(), row_grain(8 * d), [&](int64_t begin, int64_t end, int) {
     for (int64_t r = begin; r < end; ++r) {
       for (int64_t i = 0; i < d; ++i)
-        op.out.row<float>(r)[i] =
-            reference::activate(op.gate.row<float>(r)[i / columns], op.activation) * op.x.row<float>(r)[i];
+        op.out.row<float>(r)[i] = reference::activate_gate(op.gate.row<float>(r)[i / columns],
+                                                           op.x.row<float>(r)[i], op.activation);
     }
   });
 }

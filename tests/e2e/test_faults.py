@@ -2,7 +2,7 @@
 
 Each round makes the k-th call of one kind fail on one thread while a scripted session runs. What is allowed: the right answer, a
 clean error, or a clean exit with a non-zero status. What is not: a hang, a signal, a wrong answer, or a server that says it is
-healthy and then does not answer. QUIRE_FAULT_SECONDS (default 60) bounds the rounds; some hours try every k."""
+healthy and then does not answer. QUIRE_FAULT_SECONDS (default 25) bounds the rounds; some hours try every k."""
 
 import os
 import random
@@ -14,7 +14,7 @@ import pytest
 from server_process import BINARY, ServerProcess
 from faults.control import FaultControl, build_library
 
-SECONDS = float(os.environ.get("QUIRE_FAULT_SECONDS", "60"))
+SECONDS = float(os.environ.get("QUIRE_FAULT_SECONDS", "25"))
 # A request that is answered at all is answered within this time, on a busy machine too.
 PATIENCE = 30
 PROMPT = "Once upon a time there was a little girl who lived in a small house by the sea. " * 3
@@ -107,6 +107,8 @@ TARGETS = [
     ("malloc", "quire-engine"),
     ("malloc", "quire-worker"),
     ("malloc", "quire-kv-disk"),
+    ("malloc", "quire-http"),
+    ("malloc", "quire-work"),
     ("pread", "quire-kv-disk"),
     ("pwrite", "quire-kv-disk"),
     ("mmap", "quire-engine"),

@@ -54,6 +54,7 @@ MODELS = {
     "minimax_m2": (MOE | dict(model_type="minimax_m2", architectures=["MiniMaxM2ForCausalLM"], intermediate_size=12, head_dim=8,
                               rotary_dim=4, num_local_experts=5, num_experts_per_tok=2), "float32", "published"),
     "minimax_m3": (MINIMAX_M3, "float32", ""),
+    "minimax_m3-limit": (MINIMAX_M3 | dict(swiglu_limit=0.1), "float32", ""),
     "ernie4_5_moe": (MOE | dict(
         model_type="ernie4_5_moe", architectures=["Ernie4_5_MoeForCausalLM"], num_hidden_layers=3, moe_intermediate_size=12,
         moe_num_experts=5, moe_k=2, moe_num_shared_experts=1, moe_layer_start_index=1, use_bias=True, pad_token_id=0, tie_word_embeddings=False), "float32", "published"),
@@ -68,6 +69,9 @@ MODELS = {
         num_experts_per_tok=2, sliding_window=8, tie_word_embeddings=False, rope_theta=150000.0, rope_scaling=dict(
             rope_type="yarn", factor=4.0, beta_fast=32.0, beta_slow=1.0, truncate=False, original_max_position_embeddings=32)),
                 "float32", ""),
+    "gpt_oss-limit": (MOE | dict(
+        model_type="gpt_oss", architectures=["GptOssForCausalLM"], head_dim=8, intermediate_size=12, num_local_experts=4,
+        num_experts_per_tok=2, sliding_window=8, swiglu_limit=0.1), "float32", ""),
     "gpt_oss-float16": (MOE | dict(
         model_type="gpt_oss", architectures=["GptOssForCausalLM"], head_dim=8, intermediate_size=12, num_local_experts=4,
         num_experts_per_tok=2, sliding_window=8, layer_types=["full_attention", "sliding_attention"]), "float16", ""),

@@ -1,6 +1,7 @@
 """Golden models: the language models of multimodal models."""
 
 from model_goldens.common import DENSE, LLAMA, MOE, SIGMOID_MOE, SMALL
+from model_goldens.dense import GEMMA4
 
 VISION = dict(hidden_size=16, intermediate_size=16, num_hidden_layers=1, depth=1, num_heads=2, num_attention_heads=2, out_hidden_size=24)
 
@@ -36,6 +37,12 @@ MODELS = {
         model_type="ernie4_5_vl_moe_text", num_hidden_layers=3, moe_intermediate_size=[12, 8], moe_num_experts=5, moe_k=2,
         moe_num_shared_experts=1, head_dim=8, rope_parameters=dict(rope_type="default", rope_theta=5e5, mrope_section=[1, 1, 2])), VISION | dict(
             temporal_merge_size=2, in_channels=3, patch_size=4)), "float32", "text published"),
+    "gemma4-placeholders": (inside("gemma4", "Gemma4", GEMMA4 | dict(
+        num_hidden_layers=2, hidden_size_per_layer_input=6, pad_token_id=3, layer_types=["sliding_attention", "full_attention"]), None) | dict(
+            image_token_id=81, video_token_id=86, audio_token_id=91, audio_config=None), "float32", "text"),
+    "gemma4_unified-placeholders": (inside("gemma4_unified", "Gemma4Unified", GEMMA4 | dict(
+        model_type="gemma4_unified_text", num_hidden_layers=2, pad_token_id=3, layer_types=["sliding_attention", "full_attention"]), None) | dict(
+            image_token_id=81, video_token_id=86, audio_token_id=91, audio_config=None), "float32", "text"),
     "step3": (inside("step3p7", "Step3p7", MOE | dict(
         model_type="step3p5", num_hidden_layers=4, head_dim=8, num_sliding_attention_heads=6, sliding_window=8, moe_intermediate_size=12,
         n_routed_experts=5, num_experts_per_tok=2, share_expert_dim=20, moe_router_scaling_factor=1.5, tie_word_embeddings=False,

@@ -25,6 +25,7 @@ enum Act : int {
   kActRelu,
   kActReluSquared,
   kActClampedSwish,
+  kActUnclampedSwish,
   kActSigmoid,
   kActSoftplus,
   kActNone

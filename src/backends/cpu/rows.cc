@@ -19,6 +19,8 @@ Act act_of(Activation act) {
       return kActReluSquared;
     case Activation::kClampedSwish:
       return kActClampedSwish;
+    case Activation::kUnclampedSwish:
+      return kActUnclampedSwish;
     case Activation::kSigmoid:
       return kActSigmoid;
     case Activation::kSoftplus:

@@ -81,6 +81,8 @@ std::string_view experts_field(const ConfigReader& config, std::string_view fiel
 MoeSpec& read_experts(const ConfigReader& config, ModelDraft& spec, const ExpertFields& fields);
 // Same, with Mixtral's field names, and normalized weights.
 MoeSpec& read_mixtral_experts(const ConfigReader& config, ModelDraft& spec);
+// The activation of gpt-oss in all layers (`swiglu_alpha`, `swiglu_limit`). After the layers were assigned.
+void read_clamped_swish(const ConfigReader& config, ModelDraft& spec);
 // Experts selected by sigmoid scores with a correction bias, and shared experts (`route_norm`,
 // `num_shared_experts`). scale: name of the field with the factor on their weights.
 MoeSpec& read_sigmoid_experts(const ConfigReader& config, ModelDraft& spec, const ExpertFields& fields,

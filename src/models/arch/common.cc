@@ -347,6 +347,19 @@ std::string_view experts_field(const ConfigReader& config, std::string_view fiel
   return field;
 }
 
+void read_clamped_swish(const ConfigReader& config, ModelDraft& spec) {
+  if (config.number("swiglu_alpha", 0.0, 1e9, 1.702) != 1.702)
+    config.fail("swiglu_alpha", "other than 1.702 is not supported");
+  const double limit = config.number("swiglu_limit", 1e-6, 1e9, 7.0);
+  if (limit == 7.0) {
+    spec.activation = Activation::kClampedSwish;
+    return;
+  }
+  spec.activation = Activation::kUnclampedSwish;
+  spec.mlp.limit_first = spec.moe->limit_first = true;
+  for (LayerDraft& layer : spec.layers) layer.mlp_limit = layer.expert_limit = static_cast<float>(limit);
+}
+
 MoeSpec& read_experts(const ConfigReader& config, ModelDraft& spec, const ExpertFields& fields) {
   const std::string_view experts = experts_field(config, fields.experts);
   const auto count = [&](std::string_view field, int64_t high, int64_t fallback) {

@@ -49,12 +49,6 @@ ModelDraft parse_gpt_oss(const ConfigReader& config) {
   spec.attention.sinks = true;
   const auto window = static_cast<int32_t>(config.integer("sliding_window", 1, kMaxPositions, 128));
   assign_windows(spec, sliding_layers(config, spec, 2), window, 0, 0);
-  // The clamped swish is implemented for this limit only.
-  if (config.number("swiglu_limit", 0.0, 1e9, 7.0) != 7.0)
-    config.fail("swiglu_limit", "other than 7 is not supported");
-  if (config.number("swiglu_alpha", 0.0, 1e9, 1.702) != 1.702)
-    config.fail("swiglu_alpha", "other than 1.702 is not supported");
-  spec.activation = Activation::kClampedSwish;
   MoeSpec& moe = read_experts(config, spec,
                               {.experts = "num_local_experts",
                                .intermediate = "intermediate_size",
@@ -62,6 +56,7 @@ ModelDraft parse_gpt_oss(const ConfigReader& config) {
                                .default_chosen = 4});
   moe.router.scoring_func = ScoringFunc::kChosenSoftmax;
   moe.router_bias = moe.expert_bias = true;
+  read_clamped_swish(config, spec);
   return spec;
 }
 

@@ -95,12 +95,6 @@ ModelDraft parse_minimax_m3(const ConfigReader& config) {
                                                 .activation = "silu"});
   spec.norm_weight_offset = 1.0F;
   spec.attention.qk_norm = QkNorm::kHeads;
-  // Regardless of hidden_act. The clamped swish is implemented with fixed parameters.
-  spec.activation = Activation::kClampedSwish;
-  if (config.number("swiglu_limit", 0.0, 1e9, 7.0) != 7.0)
-    config.fail("swiglu_limit", "other than 7 is not supported");
-  if (config.number("swiglu_alpha", 0.0, 1e9, 1.702) != 1.702)
-    config.fail("swiglu_alpha", "other than 1.702 is not supported");
   MoeSpec& moe = read_experts(config, spec,
                               {.experts = "num_local_experts",
                                .intermediate = "intermediate_size",
@@ -121,6 +115,7 @@ ModelDraft parse_minimax_m3(const ConfigReader& config) {
     for (size_t i = 0; i < kinds.size(); ++i) spec.layers[i].experts = kinds[i] == "sparse";
   }
   read_indexers(config, spec);
+  read_clamped_swish(config, spec);  // regardless of hidden_act
   return spec;
 }
 

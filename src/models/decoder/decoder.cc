@@ -159,6 +159,16 @@ void embed_layer_inputs(const OpRunner& run, const Decoder& decoder, std::span<c
   apply(run, *decoder.layer_inputs, at.layer_inputs, at.hidden, ids, at.layer_input);
 }
 
+// The tokens whose embeddings are used.
+std::span<const int32_t> embedded_ids(const ModelSpec& spec, std::span<const int32_t> ids,
+                                      const DecoderScratch& at) {
+  if (at.embedded_ids.empty()) return ids;
+  std::ranges::transform(ids, at.embedded_ids.begin(), [&](int32_t id) {
+    return std::ranges::find(spec.placeholder_ids, id) == spec.placeholder_ids.end() ? id : spec.pad_token_id;
+  });
+  return at.embedded_ids.first(ids.size());
+}
+
 }  // namespace
 
 Decoder::Decoder() = default;
@@ -167,15 +177,16 @@ Decoder::~Decoder() = default;
 void embed(const OpRunner& run, const Decoder& decoder, const ForwardBatch& batch, const DecoderScratch& at) {
   const ModelSpec& spec = decoder.spec;
   const bool narrow = spec.narrow_embeddings;
+  const std::span<const int32_t> token_ids = embedded_ids(spec, batch.token_ids, at);
   const int64_t size = embedding_size_of(spec);
   const TensorView sum = narrow ? column_slice(at.normed, 0, size) : at.hidden;
   const TensorView added = narrow ? column_slice(at.hidden, 0, size) : at.normed;
   if (decoder.embedding_in && !narrow) {
     const TensorView words = column_slice(at.normed, 0, size);
-    apply(run, decoder.embedding, words, batch.token_ids);
+    apply(run, decoder.embedding, words, token_ids);
     apply(run, *decoder.embedding_in, at.hidden, words);
   } else {
-    apply(run, decoder.embedding, sum, batch.token_ids);
+    apply(run, decoder.embedding, sum, token_ids);
   }
   if (spec.embedding_multiplier != 1.0F) run(ops::ScaleSoftcap{.x = sum, .scale = spec.embedding_multiplier});
   if (decoder.token_types) {
@@ -186,7 +197,7 @@ void embed(const OpRunner& run, const Decoder& decoder, const ForwardBatch& batc
     apply(run, *decoder.position_embedding, added, batch.positions);
     run(ops::Add{.x = sum, .y = added});
   }
-  if (decoder.layer_inputs) embed_layer_inputs(run, decoder, batch.token_ids, at);
+  if (decoder.layer_inputs) embed_layer_inputs(run, decoder, token_ids, at);
   if (decoder.embedding_norm) apply(run, *decoder.embedding_norm, sum, sum);
   if (narrow) apply(run, *decoder.embedding_in, at.hidden, sum);
   if (at.words.data != nullptr) apply(run, decoder.embedding, at.words, batch.token_ids);

@@ -69,6 +69,7 @@ struct DecoderScratch {
   TensorView layer_inputs;                 // [rows, num_layers * 2 * size]; per-layer inputs
   TensorView layer_input;                  // [rows, num_layers * size]
   std::span<int32_t> per_layer_input_ids;  // [rows]; if not all tokens have an input of their own
+  std::span<int32_t> embedded_ids;         // [rows]; if the model has placeholder tokens
   AltUpScratch alt_up;
   StreamScratch streams;  // hidden is part of it
   // Keys that sparse attention selected, and compressed keys that an indexer picked; kept from layer to

@@ -86,6 +86,7 @@ DecoderScratch make_scratch(const Decoder& decoder, ScratchLayout& layout) {
     out.layer_input = layout.matrix(inputs);
   }
   if (has_common_inputs(spec)) out.per_layer_input_ids = layout.integers<int32_t>(layout.rows());
+  if (!spec.placeholder_ids.empty()) out.embedded_ids = layout.integers<int32_t>(layout.rows());
   if (spec.alt_up) out.alt_up = make_scratch(spec.alt_up->sizes, layout);
   add_masks(decoder, layout, out);
   const ScratchLayout rest = layout.rest(layout.rows());

@@ -24,6 +24,10 @@ using boost::system::error_code;
 using Clock = std::chrono::steady_clock;
 
 constexpr size_t kReadBytes = 64 << 10;
+// A body that is larger is received by the thread for large bodies, in turns of this size. Copying it would
+// otherwise keep the HTTP threads from the streams of other clients.
+constexpr size_t kLargeBodyBytes = 64 << 10;
+constexpr size_t kReceiveBytes = 1 << 20;
 // Input that a client may send ahead while its request is served.
 constexpr size_t kMaxReadAhead = 256 << 10;
 // A client that reads as fast as the server writes must not keep the thread to itself.
@@ -179,9 +183,17 @@ asio::awaitable<bool> Connection::read_body(HttpRequestParser& parser) {
   const HttpRequest& request = parser.request();
   body_charge_ = std::make_shared<BodyCharge>(shared_);
   auto deadline = Clock::now() + seconds(shared_->options.body_timeout_s);
+  background_ = false;
   while (!parser.done()) {
-    const size_t taken = parser.consume(in_);
-    in_.erase(0, taken);
+    size_t taken = 0;
+    if (background_ && readable_) {
+      const size_t before = request.body.size();
+      co_await receive_in_background(&parser);
+      taken = request.body.size() - before;
+    } else {
+      taken = parser.consume(in_);
+      in_.erase(0, taken);
+    }
     if (taken > 0) deadline = Clock::now() + seconds(shared_->options.body_timeout_s);
     body_charge_->set(request.body.size());
     if (parser.error()) {
@@ -199,10 +211,36 @@ asio::awaitable<bool> Connection::read_body(HttpRequestParser& parser) {
       co_await refuse(parser, 408, "the request's body stopped arriving");
       co_return false;
     }
+    background_ =
+        std::max<size_t>(request.body.size(), parser.content_length().value_or(0)) > kLargeBodyBytes;
+    if (readable_) continue;
     arm_read();
     co_await wait_event(deadline);
   }
+  background_ = readable_ = false;
   co_return true;
+}
+
+asio::awaitable<void> Connection::receive_in_background(HttpRequestParser* parser) {
+  readable_ = false;
+  // This coroutine waits meanwhile, so that nothing else uses the socket, the parser or the input.
+  co_await asio::co_spawn(
+      shared_->body_io,
+      [this, parser]() -> asio::awaitable<void> {
+        receive(parser);
+        co_return;
+      },
+      asio::use_awaitable);
+}
+
+void Connection::receive(HttpRequestParser* parser) {
+  for (size_t received = 0; received < kReceiveBytes && !eof_; received += kReadBytes) {
+    if (!pull()) return;
+    if (parser == nullptr) continue;
+    in_.erase(0, parser->consume(in_));
+    if (parser->done() || parser->error()) return;
+  }
+  readable_ = !eof_;  // there may be more
 }
 
 asio::awaitable<bool> Connection::respond(HttpRequestParser& parser) {
@@ -297,9 +335,14 @@ asio::awaitable<void> Connection::linger() {
   socket_.shutdown(asio::ip::tcp::socket::shutdown_send, ec);
   discard_input_ = true;
   in_ = std::string();
+  background_ = true;
   const auto end = Clock::now() + linger_total_;
   while (!ec && !eof_ && !forced_ && !stop_soon_ && Clock::now() < end) {
     const auto idle_end = Clock::now() + kLingerIdle;
+    if (readable_) {
+      co_await receive_in_background(nullptr);
+      continue;
+    }
     arm_read();
     co_await wait_event(std::min(end, idle_end));
     if (Clock::now() >= idle_end) break;
@@ -311,29 +354,35 @@ void Connection::arm_read() {
   socket_.async_wait(Socket::wait_read, [self = shared_from_this()](error_code ec) {
     self->read_armed_ = false;
     if (ec == asio::error::operation_aborted) return;
-    self->pull();
+    if (self->background_) {
+      self->readable_ = true;
+    } else {
+      self->pull();
+    }
     self->wake();
   });
   read_armed_ = true;
 }
 
-void Connection::pull() {
+bool Connection::pull() {
   std::array<char, kReadBytes> buffer;
   error_code ec;
   const size_t n = socket_.read_some(asio::buffer(buffer), ec);
   if (ec == asio::error::would_block || ec == asio::error::try_again || ec == asio::error::interrupted)
-    return;
+    return false;
   if (ec) {
     eof_ = true;
     if (ec != asio::error::eof) broken_ = true;
-    return;
+    return false;
   }
-  if (discard_input_) return;
+  if (discard_input_) return true;
   try {
     in_.append(buffer.data(), n);
   } catch (const std::bad_alloc&) {
     eof_ = broken_ = true;  // bytes are missing from here on
+    return false;
   }
+  return true;
 }
 
 void Connection::probe_hangup() {

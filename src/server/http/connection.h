@@ -26,6 +26,8 @@ struct ConnectionShared {
   std::atomic<int64_t> body_bytes{0};
   std::atomic<bool> stopping{false};
   boost::asio::io_context io;
+  // Receives large bodies, on a thread of low priority.
+  boost::asio::io_context body_io;
 };
 
 class BodyCharge;
@@ -70,7 +72,12 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void end_exchange();
 
   void arm_read();
-  void pull();
+  // Reads once. False if nothing was read.
+  bool pull();
+  // Receives what has arrived, up to a limit, on the thread for large bodies. Without a parser it is
+  // discarded.
+  boost::asio::awaitable<void> receive_in_background(HttpRequestParser* parser);
+  void receive(HttpRequestParser* parser);
   void arm_write();
   void flush();
   void probe_hangup();
@@ -86,6 +93,8 @@ class Connection : public std::enable_shared_from_this<Connection> {
   Clock::time_point write_progress_{};
   Clock::duration linger_total_;  // how long what the client still sends is read after the last response
   bool read_armed_ = false;
+  bool background_ = false;  // input is received by receive_in_background() only
+  bool readable_ = false;    // background_: input has arrived
   bool write_armed_ = false;
   bool discard_input_ = false;
   bool eof_ = false;     // the client has closed its side, or the connection broke

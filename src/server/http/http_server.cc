@@ -15,6 +15,8 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/strings.h"
+#include "base/thread_name.h"
+#include "base/thread_priority.h"
 #include "server/http/connection.h"
 
 namespace quire {
@@ -28,6 +30,7 @@ using Acceptor = asio::basic_socket_acceptor<tcp, Connection::Strand>;
 
 constexpr int kListenBacklog = 4096;
 constexpr double kForcedEndSeconds = 5.0;
+constexpr int kBodyThreadNice = 10;
 constexpr auto kAcceptPause = std::chrono::milliseconds(100);
 constexpr auto kAcceptRetry = std::chrono::milliseconds(10);
 constexpr auto kAcceptWarningInterval = std::chrono::seconds(10);
@@ -40,6 +43,17 @@ void raise_descriptor_limit() {
   setrlimit(RLIMIT_NOFILE, &limit);
 }
 
+void run(asio::io_context& io) {
+  while (true) {
+    try {
+      io.run();
+      return;
+    } catch (const std::exception& e) {
+      log_error("internal error in the server: ", e.what());
+    }
+  }
+}
+
 }  // namespace
 
 struct HttpServer::Impl {
@@ -47,6 +61,7 @@ struct HttpServer::Impl {
   std::optional<Acceptor> acceptor;  // with its timer on one strand
   std::optional<asio::steady_timer> accept_pause;
   std::optional<asio::executor_work_guard<asio::io_context::executor_type>> work;
+  std::optional<asio::executor_work_guard<asio::io_context::executor_type>> body_work;
   std::vector<std::thread> threads;
   uint16_t port = 0;
   bool is_loopback = false;
@@ -194,19 +209,19 @@ void HttpServer::start() {
   impl_->open();
   impl_->accept_pause.emplace(impl_->acceptor->get_executor());
   impl_->work.emplace(impl_->shared->io.get_executor());
+  impl_->body_work.emplace(impl_->shared->body_io.get_executor());
   asio::post(impl_->acceptor->get_executor(), [impl = impl_.get()] { impl->accept(); });
   for (int i = 0; i < std::max(1, impl_->shared->options.num_threads); ++i) {
     impl_->threads.emplace_back([shared = impl_->shared.get()] {
-      while (true) {
-        try {
-          shared->io.run();
-          return;
-        } catch (const std::exception& e) {
-          log_error("internal error in the server: ", e.what());
-        }
-      }
+      name_this_thread("quire-http");
+      run(shared->io);
     });
   }
+  impl_->threads.emplace_back([shared = impl_->shared.get()] {
+    name_this_thread("quire-receive");
+    lower_thread_priority(kBodyThreadNice);
+    run(shared->body_io);
+  });
 }
 
 uint16_t HttpServer::port() const {
@@ -247,7 +262,9 @@ void HttpServer::stop(double timeout_s) {
     impl_->wait_for_end(kForcedEndSeconds);
   }
   impl_->work.reset();
+  impl_->body_work.reset();
   impl_->shared->io.stop();
+  impl_->shared->body_io.stop();
   for (auto& t : impl_->threads) t.join();
   impl_->threads.clear();
 }

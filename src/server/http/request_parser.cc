@@ -19,6 +19,8 @@ using boost::beast::string_view;
 // that arrives.
 constexpr size_t kMaxUnparsedBytes = 128 << 10;
 
+constexpr size_t kReserveBytes = 1 << 20;
+
 class Parser final : public http::basic_parser<true> {
  public:
   HttpRequest request;
@@ -61,6 +63,12 @@ class Parser final : public http::basic_parser<true> {
       body_overflow = true;
       ec = http::error::body_limit;
       return 0;
+    }
+    // Growing by doubling would copy a large body several times. A client that announces a size has to send a
+    // part of it first.
+    const auto announced = content_length();
+    if (announced && *announced <= max_body_bytes && request.body.size() >= kReserveBytes) {
+      request.body.reserve(static_cast<size_t>(*announced));
     }
     request.body.append(body.data(), body.size());
     return body.size();

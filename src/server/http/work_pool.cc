@@ -1,12 +1,11 @@
 #include "server/http/work_pool.h"
 
-#include <sys/resource.h>
-#include <sys/syscall.h>
-#include <unistd.h>
-
 #include <array>
 #include <limits>
 #include <utility>
+
+#include "base/thread_name.h"
+#include "base/thread_priority.h"
 
 namespace quire {
 namespace {
@@ -92,11 +91,8 @@ void WorkPool::cancel_all() {
 }
 
 void WorkPool::run(Lane& lane, size_t thread, int nice) {
-  // Linux has one niceness per thread. Without the permission the thread keeps the one of the process.
-  if (nice != 0) {
-    const auto id = static_cast<id_t>(::syscall(SYS_gettid));
-    (void)::setpriority(PRIO_PROCESS, id, ::getpriority(PRIO_PROCESS, id) + nice);
-  }
+  name_this_thread("quire-work");
+  if (nice != 0) lower_thread_priority(nice);
   std::unique_lock lock(lane.mutex);
   while (true) {
     lane.changed.wait(lock, [&] { return lane.stopping || !lane.waiting.empty(); });

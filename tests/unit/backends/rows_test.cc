@@ -21,9 +21,9 @@ using testing::TestTensor;
 using testing::usable_isas;
 
 constexpr Activation kActivations[] = {
-    Activation::kSilu,    Activation::kGelu,        Activation::kGeluTanh,
-    Activation::kRelu,    Activation::kReluSquared, Activation::kClampedSwish,
-    Activation::kSigmoid, Activation::kSoftplus,    Activation::kNone};
+    Activation::kSilu,           Activation::kGelu,         Activation::kGeluTanh, Activation::kRelu,
+    Activation::kReluSquared,    Activation::kClampedSwish, Activation::kSigmoid,  Activation::kSoftplus,
+    Activation::kUnclampedSwish, Activation::kNone};
 constexpr int64_t kSizes[] = {1, 7, 16, 33, 64, 100, 500, 2048};
 
 // Each op on rows must give the same bits for a row alone and in a batch, for any number of threads and,
@@ -211,6 +211,8 @@ TEST(ActivationOp, IsAccurateOverTheWholeRange) {
         return x < 0 ? 0 : x * x;
       case Activation::kClampedSwish:
         return std::min(x, 7.0) / (1.0 + std::exp(-1.702 * std::min(x, 7.0)));
+      case Activation::kUnclampedSwish:
+        return x / (1.0 + std::exp(-1.702 * x));
       case Activation::kSigmoid:
         return 1.0 / (1.0 + std::exp(-x));
       case Activation::kSoftplus:

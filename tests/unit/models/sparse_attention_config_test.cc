@@ -125,7 +125,8 @@ TEST(IndexedAttention, BlocksAreChosenByEachHead) {
            {"index_head_dim", 4},
            {"index_block_size", 24},
            {"index_local_blocks", 4},
-           {"swiglu_limit", 5.0},
+           {"swiglu_limit", 0.0},
+           {"swiglu_alpha", 1.0},
            {"layer_types", {"full_attention"}},
            {"layer_types", {"full_attention", "sliding_attention"}}})
     EXPECT_THROW(parse_model(minimax_m3({{field, value}})), Error) << field;

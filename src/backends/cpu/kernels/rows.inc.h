@@ -131,6 +131,8 @@ typename V::F activate_lanes(typename V::F x) {
   } else if constexpr (kAct == kActClampedSwish) {
     const F gate = V::select(V::less(V::set1(7.0F), x), V::set1(7.0F), x);
     return V::mul(gate, sigmoid<V>(V::mul(V::set1(1.702F), gate)));
+  } else if constexpr (kAct == kActUnclampedSwish) {
+    return V::mul(x, sigmoid<V>(V::mul(V::set1(1.702F), x)));
   } else {
     const F positive = V::select(V::less(x, V::zero()), V::zero(), x);
     return kAct == kActRelu ? positive : V::mul(positive, positive);
@@ -140,6 +142,7 @@ typename V::F activate_lanes(typename V::F x) {
 // The factor of an activated gate.
 template <class V, int kAct>
 typename V::F up_lanes(typename V::F up) {
+  if constexpr (kAct == kActUnclampedSwish) return V::add(up, V::set1(1.0F));
   if constexpr (kAct != kActClampedSwish) return up;
   const auto limit = V::set1(7.0F);
   const auto min_value = V::set1(-7.0F);
@@ -171,6 +174,8 @@ void activate(float* out, const float* gate, const float* up, int64_t n, Act act
       return activate_row<V, kActReluSquared>(out, gate, up, n);
     case kActClampedSwish:
       return activate_row<V, kActClampedSwish>(out, gate, up, n);
+    case kActUnclampedSwish:
+      return activate_row<V, kActUnclampedSwish>(out, gate, up, n);
     case kActSigmoid:
       return activate_row<V, kActSigmoid>(out, gate, up, n);
     case kActSoftplus:
