@@ -130,7 +130,7 @@ export class EngineView {
     this.memory.replaceChildren(...[bar("Paged", used, ""), bar("Contiguous", contiguous, "plain")].flat());
     this.status.classList.remove("stale");
     this.status.textContent = stats.running === 0 ? "With contiguous allocation, each sequence would reserve memory for its longest length."
-      : `${formatCount(stats.running)} sequences; contiguous allocation would reserve ${formatCount(model.max_model_len)} tokens for each` +
+      : `${formatCount(stats.running)} ${stats.running === 1 ? "sequence" : "sequences"}; contiguous allocation would reserve ${formatCount(model.max_model_len)} tokens for each` +
         (stats.slots_used > 0 ? ` · waste ${percent(stats.slots_used - stats.slots_filled, stats.slots_used)}` : "");
   }
 }
