@@ -25,14 +25,14 @@ def in_background(server, count, **fields):
     return threads
 
 
-def test_shows_the_blocks_that_32_requests_share(server, visit):
-    complete(server, 0, max_tokens=1)
-    page = visit(server.url + "/#/engine").page
-    threads = in_background(server, 32)
+def test_shows_the_blocks_that_32_requests_share(slow_server, visit):
+    complete(slow_server, 0, max_tokens=1)
+    page = visit(slow_server.url + "/#/engine").page
+    threads = in_background(slow_server, 32, max_tokens=80)
     summary = page.locator(".pool-summary")
     expect(summary).to_contain_text("shared by up to 32 sequences", timeout=15000)
     assert int(re.search(r"(\d+) shared", summary.inner_text()).group(1)) >= 10
-    view = httpx.get(server.url + "/internal/engine").json()
+    view = httpx.get(slow_server.url + "/internal/engine").json()
     assert len(view["requests"]) == 32 and all(r["arrival"] <= r["scheduled"] for r in view["requests"])
     for thread in threads:
         thread.join()
