@@ -12,6 +12,7 @@
 #include <filesystem>
 #include <mutex>
 
+#include "base/base64.h"
 #include "base/strings.h"
 
 namespace quire::hub {

@@ -141,19 +141,6 @@ std::string percent_decode(std::string_view text) {
   return out;
 }
 
-std::string base64(std::string_view bytes) {
-  constexpr std::string_view kAlphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-  std::string out;
-  for (size_t i = 0; i < bytes.size(); i += 3) {
-    const size_t count = std::min<size_t>(3, bytes.size() - i);
-    uint32_t group = 0;
-    for (size_t k = 0; k < 3; ++k)
-      group = group << 8 | (k < count ? static_cast<unsigned char>(bytes[i + k]) : 0U);
-    for (size_t k = 0; k < 4; ++k) out += k <= count ? kAlphabet[group >> (18 - 6 * k) & 63] : '=';
-  }
-  return out;
-}
-
 std::string proxy_of(const Url& url, const ProxySettings& settings) {
   const std::string& own = url.secure() ? settings.https : settings.http;
   const std::string& proxy = own.empty() ? settings.all : own;

@@ -30,8 +30,6 @@ std::optional<Url> resolve_location(const Url& base, std::string_view location);
 std::string percent_encode(std::string_view text, bool keep_slashes);
 std::string percent_decode(std::string_view text);
 
-std::string base64(std::string_view bytes);
-
 // Values of HTTP_PROXY, HTTPS_PROXY, ALL_PROXY and NO_PROXY; empty = not set.
 struct ProxySettings {
   std::string http;

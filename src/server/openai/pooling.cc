@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "base/base64.h"
 #include "base/log.h"
 #include "base/strings.h"
 #include "server/openai/errors.h"
@@ -17,19 +18,6 @@ void write_numbers(JsonOut& out, const std::vector<float>& values) {
 }
 
 }  // namespace
-
-std::string base64_of(std::string_view bytes) {
-  constexpr std::string_view kLetters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-  std::string out;
-  out.reserve((bytes.size() + 2) / 3 * 4);
-  for (size_t i = 0; i < bytes.size(); i += 3) {
-    uint32_t word = 0;
-    const size_t count = std::min<size_t>(3, bytes.size() - i);
-    for (size_t k = 0; k < 3; ++k) word = (word << 8) | (k < count ? static_cast<uint8_t>(bytes[i + k]) : 0U);
-    for (size_t k = 0; k < 4; ++k) out += k <= count ? kLetters[(word >> (18 - 6 * k)) & 63U] : '=';
-  }
-  return out;
-}
 
 Pooling::Pooling(ServingEngine& engine, PoolingSpec spec, std::shared_ptr<ResponseWriter> writer,
                  std::shared_ptr<WorkPool> pool, bool log_requests, std::stop_source stop)
@@ -198,7 +186,7 @@ void Pooling::write_vectors(JsonOut& out) const {
     out.key(embeddings ? "embedding" : "data");
     if (spec_.base64) {
       // Clients expect little-endian values, which is the byte order of every supported machine.
-      out.string(base64_of({reinterpret_cast<const char*>(vector.data()), vector.size() * sizeof(float)}));
+      out.string(base64({reinterpret_cast<const char*>(vector.data()), vector.size() * sizeof(float)}));
     } else {
       write_numbers(out, vector);
     }

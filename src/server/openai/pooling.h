@@ -70,7 +70,4 @@ class Pooling : public std::enable_shared_from_this<Pooling> {
   std::optional<std::stop_callback<Abort>> on_stop_;
 };
 
-// Standard base64, with padding.
-std::string base64_of(std::string_view bytes);
-
 }  // namespace quire

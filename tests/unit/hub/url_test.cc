@@ -68,13 +68,6 @@ TEST(PercentEncoding, KeepsUnreservedCharacters) {
   EXPECT_EQ(percent_decode("%zz%4"), "%zz%4");
 }
 
-TEST(Base64, Pads) {
-  EXPECT_EQ(base64(""), "");
-  EXPECT_EQ(base64("a"), "YQ==");
-  EXPECT_EQ(base64("ab"), "YWI=");
-  EXPECT_EQ(base64("user:password"), "dXNlcjpwYXNzd29yZA==");
-}
-
 TEST(Proxy, IsChosenByScheme) {
   const ProxySettings settings{"http://p1:1", "http://p2:2", "", ""};
   EXPECT_EQ(proxy_of(*parse_url("http://h/"), settings), "http://p1:1");
