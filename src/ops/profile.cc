@@ -27,17 +27,17 @@ void run_timed(const OpContext& ctx, const Args& args) {
   if constexpr (std::is_same_v<Args, ops::Linear>) {
     if (const auto& listener = profile.input_listener()) listener(args.x, args.w);
   }
-  const OpCost least = cost(args);
-  ProfileEvent event = {.name = least.label,
+  const OpCost op_cost = cost(args);
+  ProfileEvent event = {.name = op_cost.label,
                         .begin_s = monotonic_seconds(),
-                        .bytes = least.bytes,
-                        .flop = least.flop,
-                        .peak_flop_per_s = least.weights != nullptr
-                                               ? peak_of(profile.limits(), *least.weights)
+                        .bytes = op_cost.bytes,
+                        .flop = op_cost.flop,
+                        .peak_flop_per_s = op_cost.weights != nullptr
+                                               ? peak_of(profile.limits(), *op_cost.weights)
                                                : profile.limits().f32_flop_per_s,
-                        .rows = least.rows,
-                        .columns = least.columns,
-                        .depth = least.depth};
+                        .rows = op_cost.rows,
+                        .columns = op_cost.columns,
+                        .depth = op_cost.depth};
   profile.inner().run(ctx, args);
   event.seconds = monotonic_seconds() - event.begin_s;
   profile.add(event);

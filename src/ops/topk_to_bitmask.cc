@@ -39,20 +39,20 @@ Threshold find_threshold(const float* scores, int64_t n, int64_t count) {
 }
 
 // Called for each score once, in order: ties go to the first.
-bool is_chosen(Threshold& least, float score) {
+bool is_chosen(Threshold& threshold, float score) {
   const uint32_t rank = rank_of(score);
-  return rank > least.rank || (rank == least.rank && least.equal-- > 0);
+  return rank > threshold.rank || (rank == threshold.rank && threshold.equal-- > 0);
 }
 
 }  // namespace
 
 void topk_to_bitmask(const float* scores, int64_t n, int64_t count, uint64_t* words) {
   if (n <= count) return mark_all(n, words);
-  Threshold least = find_threshold(scores, n, count);
+  Threshold threshold = find_threshold(scores, n, count);
   for (int64_t begin = 0; begin < n; begin += 64) {
     uint64_t word = 0;
     for (int64_t p = begin; p < std::min(n, begin + 64); ++p)
-      word |= static_cast<uint64_t>(is_chosen(least, scores[p])) << (p - begin);
+      word |= static_cast<uint64_t>(is_chosen(threshold, scores[p])) << (p - begin);
     words[begin / 64] = word;
   }
 }
@@ -61,10 +61,10 @@ void topk_blocks_to_bitmask(float* scores, int64_t n, const KeyBlocks& blocks, u
   const int64_t num = (n + blocks.size - 1) / blocks.size;
   if (num <= blocks.count) return mark_all(n, words);
   std::fill_n(scores + num - blocks.local, blocks.local, std::numeric_limits<float>::infinity());
-  Threshold least = find_threshold(scores, num, blocks.count);
+  Threshold threshold = find_threshold(scores, num, blocks.count);
   std::fill_n(words, (n + 63) / 64, uint64_t{0});
   for (int64_t b = 0; b < num; ++b) {
-    if (!is_chosen(least, scores[b])) continue;
+    if (!is_chosen(threshold, scores[b])) continue;
     // Sixteen positions never cross a word.
     for (int64_t p = b * blocks.size; p < std::min(n, (b + 1) * blocks.size); p += 16)
       words[p / 64] |= uint64_t{0xffff} << (p % 64);

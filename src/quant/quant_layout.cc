@@ -220,7 +220,7 @@ void QuantizedPacker::store_header(int64_t index, std::byte* block) const {
 
 void QuantizedPacker::store_codes(int64_t index, std::byte* codes) const {
   const int64_t depth = at_.depth_of(index);
-  const uint8_t most = static_cast<uint8_t>((1 << at_.format.code_bits) - 1);
+  const uint8_t max_code = static_cast<uint8_t>((1 << at_.format.code_bits) - 1);
   const int64_t unit_bytes = at_.unit * kPanel * at_.bits / 8;
   const auto planes = planes_of(at_.bits);
   for (int64_t j = 0; j < kPanel; ++j) {
@@ -228,7 +228,7 @@ void QuantizedPacker::store_codes(int64_t index, std::byte* codes) const {
     for (int64_t i = 0; i < depth; i += 4) {
       uint32_t quad = 0;
       for (int64_t l = 0; l < std::min<int64_t>(4, depth - i); ++l)
-        quad |= static_cast<uint32_t>(row[i + l] & most) << (8 * l);
+        quad |= static_cast<uint32_t>(row[i + l] & max_code) << (8 * l);
       std::byte* plane_at = codes + i / at_.unit * unit_bytes;
       const int64_t in_unit = i % at_.unit / 4;
       for (const Plane& plane : planes) {

@@ -227,21 +227,21 @@ TEST(CombineRows, MatchesTheReferenceForAnyBatch) {
     const TestTensor y = random_tensor(DType::kF32, {50, d}, 1, 2);
     const TestTensor weights = random_tensor(DType::kF32, {21, 3}, 2, 1);
     const TestTensor residual = random_tensor(DType::kF32, {21, d}, 3, 5);
-    std::vector<int32_t> places(21 * 3);
+    std::vector<int32_t> rows(21 * 3);
     std::mt19937 rng(4);
-    for (int32_t& p : places) p = static_cast<int32_t>(rng() % 50);
+    for (int32_t& p : rows) p = static_cast<int32_t>(rng() % 50);
     for (const bool with_residual : {false, true}) {
       const TensorView base = with_residual ? residual.view() : TensorView{};
       const TestTensor want(DType::kF32, {21, d});
       reference_ops().run(
           TestContext(reference_ops()),
-          ops::CombineRows{.out = want, .y = y, .rows = places, .weights = weights, .residual = base});
+          ops::CombineRows{.out = want, .y = y, .rows = rows, .weights = weights, .residual = base});
       std::vector<TestTensor> results;
       for (const CpuIsa& isa : usable_isas()) {
         const TestTensor out(DType::kF32, {21, d}, 1);
         isa.table->run(
             TestContext(*isa.table, 3),
-            ops::CombineRows{.out = out, .y = y, .rows = places, .weights = weights, .residual = base});
+            ops::CombineRows{.out = out, .y = y, .rows = rows, .weights = weights, .residual = base});
         expect_near(out, want, 1e-6F, 1e-6F, "against the reference");
         for (int64_t r = 0; r < 21; ++r) {
           const TestTensor alone(DType::kF32, {1, d});
@@ -249,7 +249,7 @@ TEST(CombineRows, MatchesTheReferenceForAnyBatch) {
               TestContext(*isa.table),
               ops::CombineRows{.out = alone,
                                .y = y,
-                               .rows = std::span(places).subspan(static_cast<size_t>(r * 3), 3),
+                               .rows = std::span(rows).subspan(static_cast<size_t>(r * 3), 3),
                                .weights = row_slice(weights, r, r + 1),
                                .residual = with_residual ? row_slice(residual, r, r + 1) : TensorView{}});
           EXPECT_TRUE(same_row(alone, 0, out, r)) << isa.name << ", row " << r;
@@ -264,16 +264,16 @@ TEST(CombineRows, MatchesTheReferenceForAnyBatch) {
 TEST(CombineRows, ResidualMayAliasTheOutput) {
   const TestTensor y = random_tensor(DType::kF32, {4, 20}, 1);
   const TestTensor weights = random_tensor(DType::kF32, {2, 2}, 2);
-  const std::vector<int32_t> places = {3, 0, 1, 1};
+  const std::vector<int32_t> rows = {3, 0, 1, 1};
   for (const CpuIsa& isa : usable_isas()) {
     const TestTensor residual = random_tensor(DType::kF32, {2, 20}, 3);
     const TestTensor out(DType::kF32, {2, 20});
     isa.table->run(
         TestContext(*isa.table),
-        ops::CombineRows{.out = out, .y = y, .rows = places, .weights = weights, .residual = residual});
+        ops::CombineRows{.out = out, .y = y, .rows = rows, .weights = weights, .residual = residual});
     isa.table->run(
         TestContext(*isa.table),
-        ops::CombineRows{.out = residual, .y = y, .rows = places, .weights = weights, .residual = residual});
+        ops::CombineRows{.out = residual, .y = y, .rows = rows, .weights = weights, .residual = residual});
     EXPECT_TRUE(same_rows(out, residual)) << isa.name;
   }
 }

@@ -344,15 +344,15 @@ TEST(LinearQuantized, ReordersActivationsLikeTheColumns) {
   std::shuffle(order.begin(), order.end(), std::mt19937(3));
   const QuantFormat format = {.code_bits = 4, .group_size = 32, .block_size = 32, .zero_point = 8};
   const RandomCodes sorted(format, 50, k, 5);
-  const RandomCodes turned(format, 50, k, 5, order);
+  const RandomCodes permuted(format, 50, k, 5, order);
   const TestTensor x = random_tensor(DType::kF32, {17, k}, 6);
   TestTensor gathered(DType::kF32, {17, k});
   for (int64_t r = 0; r < 17; ++r) {
-    for (int64_t i = 0; i < k; ++i) gathered.set(r, i, x.get(r, turned.feature(i)));
+    for (int64_t i = 0; i < k; ++i) gathered.set(r, i, x.get(r, permuted.feature(i)));
   }
   const std::vector<int32_t> ids = {49, 3};
   for (const auto& [isa, activations] : isas_and_activations()) {
-    const PackedLinear packed = pack(*isa.table, turned, activations);
+    const PackedLinear packed = pack(*isa.table, permuted, activations);
     const TestTensor want(DType::kF32, {17, 50});
     isa.table->run(TestContext(*isa.table),
                    ops::Linear{.out = want, .x = gathered, .w = pack(*isa.table, sorted, activations)});
@@ -366,7 +366,8 @@ TEST(LinearQuantized, ReordersActivationsLikeTheColumns) {
     isa.table->run(TestContext(*isa.table), ops::PackedEmbedding{.out = rows, .table = packed, .ids = ids});
     for (int64_t r = 0; r < 2; ++r) {
       for (int64_t i = 0; i < k; ++i)
-        EXPECT_EQ(rows.get(r, turned.feature(i)), turned.weight(ids[static_cast<size_t>(r)], i)) << isa.name;
+        EXPECT_EQ(rows.get(r, permuted.feature(i)), permuted.weight(ids[static_cast<size_t>(r)], i))
+            << isa.name;
     }
   }
 }

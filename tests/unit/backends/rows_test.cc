@@ -138,10 +138,10 @@ TEST(Rope, MatchesTheReference) {
           size, size, 2e-6F, 2e-6F,
           [&](const auto& table, const auto& ctx, const auto& out, const auto& x, int64_t first) {
             copy_rows(out, x);
-            TensorView turned = make_view(out.data, DType::kF32, {out.rows(), c.heads, c.head_dim});
-            turned.row_stride = out.row_stride;
+            TensorView heads = make_view(out.data, DType::kF32, {out.rows(), c.heads, c.head_dim});
+            heads.row_stride = out.row_stride;
             const std::span<const int32_t> own(positions.data() + first, static_cast<size_t>(out.rows()));
-            table.run(ctx, ops::Rope{.x = turned, .positions = own, .cos_sin = cos_sin, .style = style});
+            table.run(ctx, ops::Rope{.x = heads, .positions = own, .cos_sin = cos_sin, .style = style});
           });
     }
   }

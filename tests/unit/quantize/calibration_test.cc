@@ -296,10 +296,10 @@ TEST(Smoothing, ReducesOutlierActivations) {
   stats.largest.assign(64, 1.0F);
   stats.largest[7] = 100.0F;  // an outlier
   const std::vector<float> factors = smooth_factors(*checkpoint, {name}, stats, 0.5F);
-  const auto [least, most] = std::ranges::minmax(factors);
-  EXPECT_EQ(most, factors[7]);
+  const auto [smallest, largest] = std::ranges::minmax(factors);
+  EXPECT_EQ(largest, factors[7]);
   // The ratio of the outlier decreases from 100 to about 10.
-  EXPECT_LT(100.0F / factors[7] / (1.0F / least), 25.0F);
+  EXPECT_LT(100.0F / factors[7] / (1.0F / smallest), 25.0F);
 }
 
 TEST(QuantizeModel, CalibrationNeedsAnIntegerFormat) {

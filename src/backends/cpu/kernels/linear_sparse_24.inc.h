@@ -29,17 +29,17 @@ void multiply_sparse_24(const std::byte* weights, int64_t column, const typename
   };
   int64_t i = 0;
   for (int64_t b = 0; b < blocks; ++b) {
-    typename P::Places places[2];
+    typename P::Indices indices[2];
     QUIRE_UNROLL
     for (int h = 0; h < 2; ++h)
-      places[h] = P::load_places(reinterpret_cast<const uint32_t*>(weights) + column + h * kLanes);
+      indices[h] = P::load_indices(reinterpret_cast<const uint32_t*>(weights) + column + h * kLanes);
     prefetch(Sparse24::kCodeBytes);
     weights += Sparse24::kCodeBytes;
     for (int64_t f = 0; f < Sparse24::kQuads; ++f, weights += kFourBytes, i += S::kFour) {
       prefetch(kFourBytes);
       if constexpr (P::kBothHalves) {
-        const S low(places[0], weights, column);
-        const S high(places[1], weights, column + kLanes);
+        const S low(indices[0], weights, column);
+        const S high(indices[1], weights, column + kLanes);
         QUIRE_UNROLL
         for (int r = 0; r < kRows; ++r) {
           const auto four = S::four(in[r] + i);
@@ -49,13 +49,13 @@ void multiply_sparse_24(const std::byte* weights, int64_t column, const typename
       } else {
         QUIRE_UNROLL
         for (int h = 0; h < 2; ++h) {
-          const S kept(places[h], weights, column + h * kLanes);
+          const S kept(indices[h], weights, column + h * kLanes);
           QUIRE_UNROLL
           for (int r = 0; r < kRows; ++r) sum[r][h] = kept.multiply(S::four(in[r] + i), sum[r][h]);
         }
       }
       QUIRE_UNROLL
-      for (int h = 0; h < 2; ++h) places[h] = P::template skip<4>(places[h]);
+      for (int h = 0; h < 2; ++h) indices[h] = P::template skip<4>(indices[h]);
     }
   }
   QUIRE_UNROLL
@@ -127,19 +127,19 @@ class GatheredFloats {
   static constexpr int kFour = 4;  // activations per group
   static constexpr int64_t kSize = sizeof(T);
 
-  GatheredFloats(typename P::Places places, const std::byte* weights, int64_t column) : places_(places) {
+  GatheredFloats(typename P::Indices indices, const std::byte* weights, int64_t column) : indices_(indices) {
     const T* at = reinterpret_cast<const T*>(weights) + column * Stored::kDepth;
     second_ = Stored::template weights<V>(at, 0);
     first_ = Stored::template weights<V>(Stored::kDepth > 1 ? at : at + kPanel, Stored::kDepth - 1);
   }
   static typename V::Narrow four(const X* x) { return P::four(x); }
   typename V::Narrow multiply(typename V::Narrow four, typename V::Narrow sum) const {
-    sum = V::narrow_fma(P::pick(four, places_), first_, sum);
-    return V::narrow_fma(P::pick(four, P::template skip<2>(places_)), second_, sum);
+    sum = V::narrow_fma(P::pick(four, indices_), first_, sum);
+    return V::narrow_fma(P::pick(four, P::template skip<2>(indices_)), second_, sum);
   }
 
  private:
-  typename P::Places places_;
+  typename P::Indices indices_;
   typename V::Narrow first_;
   typename V::Narrow second_;
 };
