@@ -21,9 +21,8 @@ NOT_RUN = [
     (r"^tools/build\.sh ", "builds the repository"),
     (r"path/to/", "needs a model that is not part of the repository"),
     (r"^quire run Qwen/", "needs the Hugging Face hub; test_hub.py runs such commands"),
-    (r"^(\./run|quire) (serve|chat)\b", "interactive; test_http.py and test_lifecycle.py run the server"),
-    (r"^curl .*:8000", "needs a running server; test_http.py sends such requests"),
-    (r"^quire bench serve ", "needs a running server"),
+    (r"^(\./run|quire) (serve|chat)\b", "interactive; test_documented_pages.py starts the servers"),
+    (r"^(curl .*:8000|quire (bench serve|top)\b)", "needs a running server; test_documented_pages.py runs these commands"),
     (r"^export PATH=", "the test sets PATH"),
     (r"^(sudo|docker|man) ", "changes the system or needs Docker; tools/check_packages.py installs a package"),
     (r"^(cpack|tools/check_packages\.py) ", "packs the program; ./test package does that"),
@@ -171,6 +170,7 @@ def test_documented_metrics_exist():
     sources = "".join(path.read_text() for path in (ROOT / "src").rglob("*.cc"))
     registered = re.findall(r'\b(counter|gauge|histogram)\(\s*"(\w+)"', sources)
     names = {name + ("_total" if kind == "counter" else "") for kind, name in registered}
+    names |= set(re.findall(r'"quire:(\w+)"', sources))
     unknown = []
     for page in PAGES:
         for name, wildcard in re.findall(r"`(?:quire|vllm):(\w+)(\*?)(?:\{[^}`]*\})?`", page.read_text()):
