@@ -116,6 +116,15 @@ def test_pages_fit_a_phone(site, visit, path):
     assert page.evaluate("document.documentElement.scrollWidth") <= PHONE["viewport"]["width"]
 
 
+def test_copying_a_block_takes_the_commands(site, visit):
+    view = visit(site + "docs/offline.html", permissions=["clipboard-read", "clipboard-write"])
+    block = view.page.locator(".highlight", has_text="quire tokenize").first
+    block.hover()
+    block.locator(".md-code__button[title='Copy to clipboard'], .md-clipboard").first.click()
+    copied = view.page.evaluate("navigator.clipboard.readText()")
+    assert copied.startswith('quire tokenize --text "Hello world" --json\nquire detokenize')
+
+
 def test_search_finds_pages(site, visit):
     page = visit(site + "index.html").page
     page.locator(".md-search__input").click()

@@ -14,7 +14,8 @@ import shutil
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-ICON = ROOT / "src" / "server" / "page" / "icon.svg"
+# Files of the site that no page links to.
+EXTRA_FILES = (ROOT / "src" / "server" / "page" / "icon.svg", ROOT / "tools" / "docs_site" / "site.css")
 
 
 def first_pages():
@@ -35,7 +36,7 @@ def linked_files(page):
 def main():
     target = pathlib.Path(sys.argv[1])
     shutil.rmtree(target, ignore_errors=True)
-    waiting, copied = [ICON, *first_pages()], set()
+    waiting, copied = [*EXTRA_FILES, *first_pages()], set()
     while waiting:
         path = waiting.pop()
         if path in copied:
