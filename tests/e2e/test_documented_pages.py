@@ -146,7 +146,7 @@ def test_ignored_fields_are_named(server):
         assert response.status_code == 200 and name in response.headers["X-Ignored-Params"], name
 
 
-@pytest.mark.parametrize("path", ["/completion", "/infill", "/apply-template", "/embedding", "/lora-adapters", "/api/chat", "/api/generate",
+@pytest.mark.parametrize("path", ["/completion", "/infill", "/apply-template", "/embedding", "/reranking", "/lora-adapters", "/api/chat", "/api/generate",
                                   "/v1/responses", "/v1/messages", "/v1/load_lora_adapter", "/v1/chat/completions/batch"])
 def test_paths_that_the_pages_say_are_missing(server, path):
     assert httpx.post(server.url + path, json={}, timeout=30).status_code == 404
