@@ -203,6 +203,29 @@ def tree_bytes(path):
     return path.stat().st_size
 
 
+def end_group(process):
+    """Ends a process that leads a session, and its children."""
+    for number in (signal.SIGTERM, signal.SIGKILL):
+        try:
+            os.killpg(process.pid, number)
+            process.wait(30)
+        except ProcessLookupError:
+            return
+        except subprocess.TimeoutExpired:
+            pass
+
+
+def run_command(command, seconds, **options):
+    process = subprocess.Popen(["bash", "-c", command], start_new_session=True, **options)
+    try:
+        if (status := process.wait(max(1, seconds))) != 0:
+            raise RuntimeError(f"'{command}' ended with status {status}")
+    except subprocess.TimeoutExpired:
+        raise RuntimeError(f"'{command}' had not ended after {seconds:.0f} s") from None
+    finally:
+        end_group(process)
+
+
 def measure(name, files, directory, limit, say):
     engine = ENGINES[name]
     place = directory / name
@@ -222,8 +245,8 @@ def measure(name, files, directory, limit, say):
     try:
         for command in engine.install:
             say(f"{name}: {command.format(**names)}")
-            subprocess.run(["bash", "-c", command.format(**names)], cwd=place, env=environment, stdout=log, stderr=log,
-                           stdin=subprocess.DEVNULL, check=True, timeout=max(1, limit - (time.monotonic() - begin)))
+            run_command(command.format(**names), limit - (time.monotonic() - begin), cwd=place, env=environment, stdout=log, stderr=log,
+                        stdin=subprocess.DEVNULL)
         result["install_s"] = round(time.monotonic() - begin, 2)
         result["install_cpu_s"] = round(cpu_seconds() - cpu_begin, 2)
         say(f"{name}: {engine.serve.format(**names)}")
@@ -238,20 +261,15 @@ def measure(name, files, directory, limit, say):
                 raise RuntimeError(f"the server was not ready after {limit} s")
             time.sleep(0.02)
         result["first_token_s"] = round(first_token(port, model) - begin, 2)
-    except (subprocess.SubprocessError, RuntimeError, OSError) as error:
+    except (RuntimeError, OSError) as error:
         result["error"] = f"{type(error).__name__}: {error}"[:300]
         result["elapsed_s"] = round(time.monotonic() - begin, 2)
     finally:
         if sampler is not None:
             sampler.stop()
             result["peak_memory_bytes"] = sampler.peak
-        if server is not None and server.poll() is None:
-            os.killpg(server.pid, signal.SIGTERM)
-            try:
-                server.wait(30)
-            except subprocess.TimeoutExpired:
-                os.killpg(server.pid, signal.SIGKILL)
-                server.wait()
+        if server is not None:
+            end_group(server)
         log.close()
     result["cpu_s"] = round(cpu_seconds() - cpu_begin, 2)
     copied = tree_bytes(files[engine.copied]) if engine.copied else 0

@@ -5,11 +5,21 @@ import importlib.util
 import json
 import subprocess
 import sys
+import time
 import urllib.parse
 
+import pytest
 from server_process import BINARY, ROOT, ServerProcess
 
 SCRIPT = ROOT / "bench" / "first_five_minutes.py"
+
+
+def load_script():
+    spec = importlib.util.spec_from_file_location("first_five_minutes", SCRIPT)
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    spec.loader.exec_module(module)
+    return module
 
 
 def test_one_file_is_copied_and_serves(tmp_path):
@@ -31,11 +41,17 @@ def test_a_server_that_does_not_start_is_an_error(tmp_path):
     assert "first_token_s" not in result and "not measured" in run.stdout
 
 
+def test_a_command_that_takes_too_long_ends_with_its_children(tmp_path):
+    module = load_script()
+    begin = time.monotonic()
+    with pytest.raises(RuntimeError, match="had not ended after 1 s"):
+        module.run_command(f"(sleep 60; touch {tmp_path}/survived) & sleep 61", 1)
+    assert time.monotonic() - begin < 30
+    assert not [line for line in subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True).stdout.splitlines() if str(tmp_path) in line]
+
+
 def test_the_proxy_counts_what_it_receives():
-    spec = importlib.util.spec_from_file_location("first_five_minutes", SCRIPT)
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
+    module = load_script()
     server = ServerProcess()
     try:
         proxy = module.CountingProxy()
