@@ -1,10 +1,12 @@
 #include "base/strings.h"
 
+#include <algorithm>
 #include <array>
 #include <cctype>
 #include <charconv>
 #include <cmath>
 #include <cstdio>
+#include <numeric>
 
 namespace quire {
 
@@ -12,6 +14,23 @@ std::string to_text(double value) {
   std::array<char, 40> buffer;
   const auto result = std::to_chars(buffer.data(), buffer.data() + buffer.size(), value);
   return std::string(buffer.data(), result.ptr);
+}
+
+size_t edit_distance(std::string_view first, std::string_view second) {
+  const std::string a = lowercase(first);
+  const std::string b = lowercase(second);
+  std::vector<size_t> row(b.size() + 1);
+  std::iota(row.begin(), row.end(), size_t{0});
+  for (size_t i = 1; i <= a.size(); ++i) {
+    size_t diagonal = row[0];
+    row[0] = i;
+    for (size_t j = 1; j <= b.size(); ++j) {
+      const size_t substitution = diagonal + (a[i - 1] == b[j - 1] ? 0 : 1);
+      diagonal = row[j];
+      row[j] = std::min({row[j] + 1, row[j - 1] + 1, substitution});
+    }
+  }
+  return row.back();
 }
 
 std::string join(const std::vector<std::string>& parts, std::string_view separator) {

@@ -1,6 +1,7 @@
 // Small helpers for the text of messages.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -37,6 +38,9 @@ std::string cat(const Parts&... parts) {
 }
 
 std::string lowercase(std::string_view text);  // ASCII letters only
+
+// Number of insertions, deletions and substitutions that turn one text into the other, ignoring case.
+size_t edit_distance(std::string_view a, std::string_view b);
 
 std::string join(const std::vector<std::string>& parts, std::string_view separator);
 

@@ -1,7 +1,6 @@
 #include "hub/model_name.h"
 
 #include <algorithm>
-#include <numeric>
 
 #include "base/strings.h"
 
@@ -90,23 +89,6 @@ bool is_revision(std::string_view text) {
 bool is_commit(std::string_view text) {
   return text.size() == 40 &&
          std::ranges::all_of(text, [](char c) { return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f'); });
-}
-
-size_t edit_distance(std::string_view first, std::string_view second) {
-  const std::string a = lowercase(first);
-  const std::string b = lowercase(second);
-  std::vector<size_t> row(b.size() + 1);
-  std::iota(row.begin(), row.end(), size_t{0});
-  for (size_t i = 1; i <= a.size(); ++i) {
-    size_t diagonal = row[0];
-    row[0] = i;
-    for (size_t j = 1; j <= b.size(); ++j) {
-      const size_t substitution = diagonal + (a[i - 1] == b[j - 1] ? 0 : 1);
-      diagonal = row[j];
-      row[j] = std::min({row[j] + 1, row[j - 1] + 1, substitution});
-    }
-  }
-  return row.back();
 }
 
 std::vector<std::string> similar_names(std::string_view name, const std::vector<std::string>& candidates,

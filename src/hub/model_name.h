@@ -34,9 +34,6 @@ bool is_revision(std::string_view text);
 
 bool is_commit(std::string_view text);  // 40 lowercase hexadecimal digits
 
-// Number of insertions, deletions and substitutions that turn one text into the other, ignoring case.
-size_t edit_distance(std::string_view a, std::string_view b);
-
 // At most `limit` of the candidates, the most similar one first. Candidates that differ in more than half of
 // their characters are left out.
 std::vector<std::string> similar_names(std::string_view name, const std::vector<std::string>& candidates,

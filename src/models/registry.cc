@@ -4,7 +4,6 @@
 #include <array>
 #include <cctype>
 #include <limits>
-#include <numeric>
 #include <utility>
 
 #include "base/error.h"
@@ -134,21 +133,6 @@ std::string supported_names() {
   for (const auto& row : architectures()) names.emplace_back(row.name);
   for (const auto& row : composites()) names.emplace_back(row.name);
   return join(names, ", ");
-}
-
-// Levenshtein distance.
-size_t edit_distance(std::string_view a, std::string_view b) {
-  std::vector<size_t> row(b.size() + 1);
-  std::iota(row.begin(), row.end(), size_t{0});
-  for (size_t i = 0; i < a.size(); ++i) {
-    size_t diagonal = std::exchange(row[0], i + 1);
-    for (size_t j = 0; j < b.size(); ++j) {
-      const size_t change = diagonal + (a[i] == b[j] ? 0 : 1);
-      diagonal = row[j + 1];
-      row[j + 1] = std::min({change, row[j] + 1, row[j + 1] + 1});
-    }
-  }
-  return row.back();
 }
 
 // `member`: Architecture::name or Architecture::model_type.

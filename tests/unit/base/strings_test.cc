@@ -5,6 +5,12 @@
 namespace quire {
 namespace {
 
+TEST(EditDistance, CountsEdits) {
+  EXPECT_EQ(edit_distance("", "abc"), 3U);
+  EXPECT_EQ(edit_distance("kitten", "sitting"), 3U);
+  EXPECT_EQ(edit_distance("Llama", "lLAMA"), 0U);
+}
+
 TEST(Strings, CatFormatsEachType) {
   EXPECT_EQ(cat("the prompt has ", 5003, " tokens, ", 0.5, ' ', true),
             "the prompt has 5003 tokens, 0.5 true");

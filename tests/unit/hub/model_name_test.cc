@@ -99,12 +99,6 @@ TEST(Commit, IsAHash) {
   EXPECT_FALSE(is_commit("main"));
 }
 
-TEST(EditDistance, CountsEdits) {
-  EXPECT_EQ(edit_distance("", "abc"), 3U);
-  EXPECT_EQ(edit_distance("kitten", "sitting"), 3U);
-  EXPECT_EQ(edit_distance("Llama", "lLAMA"), 0U);
-}
-
 TEST(SimilarNames, RanksByDistanceAndDropsOthers) {
   EXPECT_THAT(similar_names(
                   "Qwen/Qwen2.5-0.5B",
