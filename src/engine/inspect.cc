@@ -50,8 +50,8 @@ int64_t intermediate_size_of(const ModelSpec& spec) {
   int64_t dense = 0;
   int64_t expert = 0;
   for (const LayerSpec& layer : spec.layers) {
-    if (const MlpSpec* mlp = mlp_of(layer)) dense = std::max(dense, mlp->intermediate_size);
-    if (const MoeSpec* moe = moe_of(layer)) expert = std::max(expert, moe->intermediate_size);
+    if (const auto& mlp = layer.feed_forward.mlp) dense = std::max(dense, mlp->intermediate_size);
+    if (const auto& moe = layer.feed_forward.moe) expert = std::max(expert, moe->intermediate_size);
   }
   return dense > 0 ? dense : expert;
 }
@@ -66,7 +66,7 @@ void describe_attention(const ModelSpec& spec, ModelReport& report) {
     report.head_dim = shape.head_dim;
     if (const auto* mla = std::get_if<MlaSpec>(&layer.mixer)) {
       report.num_kv_heads = mla->num_heads;
-      report.head_dim = mla->sizes.query_dim();
+      report.head_dim = mla->query_dim();
     }
     return;
   }

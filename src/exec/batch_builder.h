@@ -9,7 +9,7 @@
 #include "contract/kv_layout.h"
 #include "contract/step_plan.h"
 #include "exec/sequence_store.h"
-#include "nn/kv_groups.h"
+#include "nn/forward_batch.h"
 #include "ops/shared_prefix.h"
 
 namespace quire {

@@ -5,8 +5,8 @@
 #include <utility>
 
 #include "models/model_param_ids.h"
-#include "nn/alibi.h"
 #include "nn/alt_up_spec.h"
+#include "nn/attention.h"
 #include "nn/hyper_connection_spec.h"
 
 namespace quire {
@@ -46,24 +46,11 @@ void ModelDescription::visit() {
   Decoder& m = model_;
   if (source_.part.ends != ModelEnds::kNone) embeddings();
   if (source_.part.ends == ModelEnds::kAll) output();
-  if (spec_.relative && !spec_.relative->vectors) {
-    // Stored [buckets, heads], read by head.
-    const int64_t buckets = spec_.relative->num_buckets;
-    const int64_t heads = attention_of(spec_.layers.front())->num_heads;
-    ParamSpec table = replicated(model::kRelativeEmbeddings, buckets, heads);
-    visit_vector(visitor_, table, m.relative_bias, [buckets, heads](Buffer stored) {
-      Buffer by_head(stored.size());
-      for (int64_t b = 0; b < buckets; ++b) {
-        for (int64_t h = 0; h < heads; ++h)
-          by_head.as<float>()[h * buckets + b] = stored.as<float>()[b * heads + h];
-      }
-      return by_head;
-    });
-  }
-  if (spec_.position == PositionKind::kAlibi) {
-    m.alibi_slopes =
-        alibi_slopes(attention_of(spec_.layers.front())->num_heads, spec_.alibi_max_bias, spec_.alibi_scale);
-  }
+  const AttentionSpec* attention = attention_of(spec_.layers.front());
+  if (spec_.relative && !spec_.relative->vectors)
+    visit_relative_bias(*spec_.relative, attention->num_heads, visitor_, m.tables.relative_bias);
+  if (spec_.position == PositionKind::kAlibi)
+    m.tables.alibi_slopes = alibi_slopes(attention->num_heads, spec_.alibi_max_bias, spec_.alibi_scale);
   layers();
 }
 
@@ -94,7 +81,7 @@ void ModelDescription::embeddings() {
     inputs.num_layers = spec_.num_layers();
     quire::visit(spec_.per_layer_input->vocab_size, spec_.hidden_size, spec_.norm, visitor_, inputs);
   }
-  if (spec_.alt_up) quire::visit(spec_.alt_up->sizes, visitor_, m.alt_up_ends.emplace());
+  if (spec_.alt_up) quire::visit(*spec_.alt_up, visitor_, m.alt_up_ends.emplace());
 }
 
 // All tokens use the first task, so its embedding is added to those of the token types.
@@ -175,10 +162,9 @@ void ModelDescription::output() {
     visit_norm(visitor_, head_scope(with_bias(scale, spec_.norm.bias)), head.norm);
   }
   if (spec_.streams) {
-    const StreamSizes& sizes = spec_.streams->sizes;
     quire::visit(*spec_.streams,
                  {hyper_connection::kHeadFn, hyper_connection::kHeadBase, hyper_connection::kHeadScale,
-                  sizes.streams, 1},
+                  spec_.streams->streams, 1},
                  spec_.norm.eps, visitor_, m.final_streams.emplace());
   }
   if (!generates) pooler();

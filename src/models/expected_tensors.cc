@@ -112,12 +112,11 @@ bool ExpectedTensors::is_ignored(const std::string& name) const {
   if (layer >= spec_.num_layers() && names.later_layers) return true;
   if (layer >= 0 && layer < spec_.num_layers()) {
     const LayerSpec& own = spec_.layers[static_cast<size_t>(layer)];
-    if (own.mixer.index() == 0 && own.feed_forward.index() == 0)
-      return true;  // a layer that computes nothing
+    if (own.mixer.index() == 0 && own.feed_forward.empty()) return true;  // a layer that computes nothing
   }
   int32_t num_experts = 0;
   for (const LayerSpec& own : spec_.layers) {
-    if (const MoeSpec* moe = moe_of(own)) num_experts = moe->num_experts;
+    if (const auto& moe = own.feed_forward.moe) num_experts = moe->num_experts;
   }
   if (names.other_experts && number_after(rest, ".experts.") >= num_experts) return true;
   return std::ranges::any_of(names.ignored, [&](std::string_view pattern) {

@@ -136,7 +136,7 @@ std::unique_ptr<Model> Model::load(Checkpoint& checkpoint, const OpTable& ops, c
   model->ops_ = &ops;
   model->weight_cache_ = open_weight_cache(checkpoint, ops, options);
   decoder.max_model_len = max_len;
-  decoder.ropes.resize(spec.ropes.size());  // layers point into it
+  decoder.tables.ropes.resize(spec.ropes.size());
 
   WeightLoader loader(source.resolver, source.expected, checkpoint, ops, ctx, options, progress,
                       model->weight_cache_.get());

@@ -6,7 +6,6 @@
 #include "base/error.h"
 #include "base/strings.h"
 #include "models/decoder/decoder.h"
-#include "nn/rope_table.h"
 #include "nn/scratch.h"
 
 namespace quire {
@@ -47,8 +46,9 @@ bool Model::pools_all_tokens() const {
 }
 
 void Model::make_rope_tables(const OpContext& ctx, int64_t max_len) {
-  for (size_t i = 0; i < decoder_->ropes.size(); ++i) {
-    decoder_->ropes[i] = make_rope(ctx, spec().ropes[i], max_model_len(), std::min(max_len, max_model_len()));
+  for (size_t i = 0; i < decoder_->tables.ropes.size(); ++i) {
+    decoder_->tables.ropes[i] =
+        make_rope(ctx, spec().ropes[i], max_model_len(), std::min(max_len, max_model_len()));
   }
 }
 

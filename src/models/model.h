@@ -17,7 +17,6 @@
 #include "models/pooling_files.h"
 #include "models/weight_cache.h"
 #include "nn/forward_batch.h"
-#include "nn/kv_groups.h"
 #include "ops/op_table.h"
 #include "tensor/tensor.h"
 

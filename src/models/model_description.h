@@ -9,9 +9,6 @@
 
 namespace quire {
 
-struct Indexer;
-struct ParallelMoe;
-
 // The traversal of describe_model(), which also fills the weights of a decoder. Used by Model::load.
 class ModelDescription {
  public:
@@ -31,20 +28,11 @@ class ModelDescription {
   bool is_wanted(int32_t layer) const;
   void layers();
   void layer(int32_t index, DecoderLayer& out);
-  void mixer(int32_t index, DecoderLayer& out);
-  void attention(const AttentionSpec& spec, const InputSpec& x, Attention& out);
-  void relative_attention(const AttentionSpec& spec, Attention& attention);
-  void indexer(const IndexerSizes& sizes, int32_t rope, const InputSpec& x, const InputSpec& queries,
-               Indexer& out);
   void shared_block(int32_t index, DecoderLayer& out);
-  void feed_forward(int32_t index, DecoderLayer& out);
-  void parallel_moe_norms(ParallelMoe& out);
   void streams(DecoderLayer& out);
-  const Rope* rope(int32_t index) const;  // null = none
 
   // A norm with the settings of the model.
   void norm(ParamId id, int64_t size, Norm& out);
-  void branch_norm(const BranchSpec& spec, ParamId id, std::optional<Norm>& out);
   ResidualAdd join(const BranchSpec& spec, ParamId norm_id);
   ParamSpec embedding_spec() const;
   ParamSpec lm_head_spec() const;

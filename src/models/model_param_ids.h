@@ -13,8 +13,6 @@ inline constexpr ParamId kTaskTypeEmbeddings{"task_type_embeddings"};
 inline constexpr ParamId kEmbedProjIn{"embed_project_in"};
 inline constexpr ParamId kEmbedProjOut{"embed_project_out"};
 inline constexpr ParamId kPositionEmbeddings{"position_embeddings"};
-inline constexpr ParamId kRelativeEmbeddings{"relative_embeddings"};
-inline constexpr ParamId kRelativeNorm{"relative_norm"};
 inline constexpr ParamId kFinalNorm{"norm"};
 inline constexpr ParamId kLmHead{"lm_head"};
 inline constexpr ParamId kLmHeadBias{"lm_head_bias"};

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <numeric>
-#include <type_traits>
 
 namespace quire {
 namespace {
@@ -29,18 +28,6 @@ const AttentionSpec* attention_of(const LayerSpec& layer) {
   return std::get_if<AttentionSpec>(&layer.mixer);
 }
 
-const MlpSpec* mlp_of(const LayerSpec& layer) {
-  if (const auto* parallel = std::get_if<ParallelMoeSpec>(&layer.feed_forward)) return &parallel->mlp;
-  if (const auto* shortcut = std::get_if<ShortcutMoeSpec>(&layer.feed_forward)) return &shortcut->mlp;
-  return std::get_if<MlpSpec>(&layer.feed_forward);
-}
-
-const MoeSpec* moe_of(const LayerSpec& layer) {
-  if (const auto* parallel = std::get_if<ParallelMoeSpec>(&layer.feed_forward)) return &parallel->moe;
-  if (const auto* shortcut = std::get_if<ShortcutMoeSpec>(&layer.feed_forward)) return &shortcut->moe;
-  return std::get_if<MoeSpec>(&layer.feed_forward);
-}
-
 KvShape kv_shape(const LayerSpec& layer) {
   return visit_attention(layer, [](const auto& spec) { return kv_shape(spec); });
 }
@@ -60,17 +47,9 @@ int64_t kv_bytes_of(const LayerSpec& layer, DType dtype, int32_t block_size) {
 
 RecurrentSizes recurrent_sizes(const LayerSpec& layer) {
   return std::visit(
-      [](const auto& spec) -> RecurrentSizes {
-        using Spec = std::remove_cvref_t<decltype(spec)>;
-        if constexpr (std::is_same_v<Spec, ParallelMixerSpec>) {
-          return spec.mamba.sizes.recurrent();
-        } else if constexpr (requires { recurrent_sizes(spec); }) {
-          return recurrent_sizes(spec);
-        } else if constexpr (requires { spec.sizes.recurrent(); }) {
-          return spec.sizes.recurrent();
-        } else {
-          return {};
-        }
+      [](const auto& spec) {
+        if constexpr (requires { spec.recurrent(); }) return spec.recurrent();
+        return RecurrentSizes{};
       },
       layer.mixer);
 }

@@ -17,7 +17,6 @@
 #include "nn/compressed_attention_spec.h"
 #include "nn/delta_net_spec.h"
 #include "nn/hyper_connection_spec.h"
-#include "nn/kimi_delta_spec.h"
 #include "nn/lightning_spec.h"
 #include "nn/mamba1_spec.h"
 #include "nn/mamba_spec.h"
@@ -26,6 +25,7 @@
 #include "nn/moa_spec.h"
 #include "nn/moe_spec.h"
 #include "nn/norm_spec.h"
+#include "nn/parallel_mixer_spec.h"
 #include "nn/per_layer_input_spec.h"
 #include "nn/pooler_spec.h"
 #include "nn/rope_spec.h"
@@ -34,33 +34,26 @@
 
 namespace quire {
 
-// Attention and Mamba 2 on the same input (Falcon-H1). The output is the sum of both, each multiplied by its
-// factor.
-struct ParallelMixerSpec {
-  AttentionSpec attention;
-  MambaSpec mamba;
-  float attention_multiplier = 1.0F;
-  float mamba_multiplier = 1.0F;
-};
-
 // The part of a layer that mixes tokens. monostate = none (the cross-attention layers of Llama 3.2 Vision
 // without an image, the MLP layers of Nemotron-H).
 using MixerSpec =
     std::variant<std::monostate, AttentionSpec, MlaSpec, CompressedAttentionSpec, MoaSpec, MambaSpec,
                  Mamba1Spec, DeltaNetSpec, KimiDeltaSpec, ShortConvSpec, LightningSpec, ParallelMixerSpec>;
 
-// An MLP and experts that read the same hidden states; their normalized outputs are added (Gemma 4).
-struct ParallelMoeSpec {
-  MlpSpec mlp;
-  MoeSpec moe;
+// The feed-forward part of a layer: an MLP, experts, both, or neither.
+struct FeedForwardSpec {
+  // The experts of a layer that also has an MLP.
+  enum class Experts : uint8_t {
+    kParallel,  // read the same hidden states; the normalized outputs are added (Gemma 4)
+    kShortcut,  // read the same input; their output is added at the end of the next layer (LongCat-Flash)
+  };
+  std::optional<MlpSpec> mlp;
+  std::optional<MoeSpec> moe;
+  Experts experts = Experts::kParallel;
+
+  bool empty() const { return !mlp && !moe; }
+  bool shortcut() const { return mlp && moe && experts == Experts::kShortcut; }
 };
-// An MLP, and experts that read the same input but whose output is added at the end of the next layer
-// (LongCat-Flash).
-struct ShortcutMoeSpec {
-  MlpSpec mlp;
-  MoeSpec moe;
-};
-using FeedForwardSpec = std::variant<std::monostate, MlpSpec, MoeSpec, ParallelMoeSpec, ShortcutMoeSpec>;
 
 // A mixer or a feed-forward layer between its norms:
 //   hidden = residual_multiplier * hidden + multiplier * post_norm(f(pre_norm(hidden))), or, with norm_sum,
@@ -71,16 +64,6 @@ struct BranchSpec {
   bool norm_sum = false;
   float multiplier = 1.0F;
   float residual_multiplier = 1.0F;
-};
-
-// A transformer block before the layer's own mixer, whose weights several layers share (Zamba 2). Each use
-// has adapters, keys and values of its own.
-struct SharedBlockUseSpec {
-  SharedBlockSpec adapters;
-  int32_t owner = 0;  // the first layer that uses the block
-  int32_t use = 0;    // number of this use among the uses of all blocks
-  AttentionSpec attention;
-  MlpSpec mlp;
 };
 
 inline constexpr int32_t kNoRope = -1;
@@ -115,16 +98,6 @@ struct ClassifierSpec {
 struct OutputHeadSpec {
   bool bias = false;  // the dense layer has one
   Activation activation = Activation::kGelu;
-};
-
-// Attention scores of encoders that depend on the distance between two tokens.
-struct RelativeSpec {
-  int32_t num_buckets = 0;
-  std::vector<int32_t> buckets;  // bucket by distance (RelativeParams::buckets)
-  // Each bucket has a vector of the hidden size, which goes through the projections of queries and keys
-  // (DeBERTa); otherwise one number per head (MPNet).
-  bool vectors = false;
-  bool norm = false;  // the vectors are normalized
 };
 
 struct ModelSpec {
@@ -176,9 +149,9 @@ struct ModelSpec {
   int32_t position_offset = 0;  // kLearned: the row of position 0
   // kLearned: number of wavelengths of computed sinusoidal embeddings, from 1 to 10000; 0 = a table.
   int32_t sinusoid_steps = 0;
-  std::optional<RelativeSpec> relative;
-  double alibi_max_bias = 8.0;  // kAlibi (nn/alibi.h)
-  double alibi_scale = 1.0;     // factor on the slopes
+  std::optional<RelativeSpec> relative;  // the same in the attention of all layers
+  double alibi_max_bias = 8.0;           // kAlibi (nn/attention.h)
+  double alibi_scale = 1.0;              // factor on the slopes
 
   // Output.
   bool tie_word_embeddings = false;
@@ -198,9 +171,6 @@ inline int64_t embedding_size_of(const ModelSpec& spec) {
 
 // The layer's multi-head or grouped-query attention, wherever it has one; null = none.
 const AttentionSpec* attention_of(const LayerSpec& layer);
-// The parts of the feed-forward layer; null = none.
-const MlpSpec* mlp_of(const LayerSpec& layer);
-const MoeSpec* moe_of(const LayerSpec& layer);
 
 // The attention heads of a layer, or of its shared block; num_kv_heads 0 = none.
 KvShape kv_shape(const LayerSpec& layer);

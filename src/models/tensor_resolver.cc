@@ -93,8 +93,8 @@ bool TensorResolver::is_present_anywhere(const TensorName& row) const {
 }
 
 bool TensorResolver::stacks_experts() const {
-  const auto first =
-      std::ranges::find_if(spec_.layers, [](const LayerSpec& layer) { return moe_of(layer) != nullptr; });
+  const auto first = std::ranges::find_if(
+      spec_.layers, [](const LayerSpec& layer) { return layer.feed_forward.moe.has_value(); });
   if (first == spec_.layers.end()) return false;
   const auto layer = static_cast<int32_t>(first - spec_.layers.begin());
   bool only_stacked = true;  // the name table has no other rows for experts

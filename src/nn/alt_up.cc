@@ -1,6 +1,5 @@
 #include "nn/alt_up.h"
 
-#include <algorithm>
 #include <numeric>
 
 #include "nn/scratch.h"
@@ -30,14 +29,14 @@ void score(const OpRunner& run, const AltUp& alt_up, const TensorView& x, const 
 
 }  // namespace
 
-AltUpScratch make_scratch(const AltUpSizes& sizes, ScratchLayout& layout) {
+AltUpScratch make_scratch(const AltUpSpec& spec, ScratchLayout& layout) {
   AltUpScratch out;
-  out.streams = layout.matrix(sizes.streams * sizes.hidden);
-  out.predicted = layout.matrix(sizes.streams * sizes.hidden);
-  out.scores = layout.matrix(sizes.streams);
-  out.shares = layout.matrix(int64_t{sizes.streams} * sizes.streams);
-  out.narrow = layout.matrix(sizes.rank);
-  out.places = layout.integers<int32_t>(layout.rows() * sizes.streams);
+  out.streams = layout.matrix(spec.streams * spec.hidden);
+  out.predicted = layout.matrix(spec.streams * spec.hidden);
+  out.scores = layout.matrix(spec.streams);
+  out.shares = layout.matrix(int64_t{spec.streams} * spec.streams);
+  out.narrow = layout.matrix(spec.rank);
+  out.places = layout.integers<int32_t>(layout.rows() * spec.streams);
   std::iota(out.places.begin(), out.places.end(), 0);
   return out;
 }
@@ -132,48 +131,40 @@ void apply(const OpRunner& run, const Laurel& laurel, const TensorView& hidden, 
   run(ops::Add{.x = hidden, .y = branch});
 }
 
-void visit(const AltUpSizes& sizes, ParamVisitor& visitor, AltUpEnds& ends) {
-  const auto count = static_cast<size_t>(sizes.streams - 1);
+void visit(const AltUpSpec& spec, ParamVisitor& visitor, AltUpEnds& ends) {
+  const auto count = static_cast<size_t>(spec.streams - 1);
   ends.in.resize(count);
   ends.out.resize(count);
-  visitor.for_each(Axis::kStreams, sizes.streams - 1, [&](int64_t stream) {
+  visitor.for_each(Axis::kStreams, spec.streams - 1, [&](int64_t stream) {
     const auto i = static_cast<size_t>(stream);
-    visit_matrix(visitor, "linear", replicated(alt_up::kProjection, sizes.hidden, sizes.hidden), ends.in[i]);
-    visit_matrix(visitor, "linear", replicated(alt_up::kUnembedProjection, sizes.hidden, sizes.hidden),
+    visit_matrix(visitor, "linear", replicated(alt_up::kProjection, spec.hidden, spec.hidden), ends.in[i]);
+    visit_matrix(visitor, "linear", replicated(alt_up::kUnembedProjection, spec.hidden, spec.hidden),
                  ends.out[i]);
   });
 }
 
 void visit(const AltUpSpec& spec, const NormSpec& router_norm, ParamVisitor& visitor, AltUp& alt_up) {
-  const AltUpSizes& sizes = spec.sizes;
-  const int64_t streams = sizes.streams;
+  const int64_t streams = spec.streams;
   const auto visit_small = [&](ParamId id, int64_t out, int64_t in, Linear& result) {
     visit_matrix(visitor, "linear", replicated(id, out, in), result, Precision::kFloat32);
   };
   Norm& norm = alt_up.router_norm;
-  norm = make_norm(router_norm, sizes.hidden);
+  norm = make_norm(router_norm, spec.hidden);
   // The router's input is divided by the hidden size (transformers: router_input_scale).
-  visitor.vector(
-      {.fused = {{.id = alt_up::kRouterNorm, .out = sizes.hidden, .fill = 1.0F - norm.weight_offset}},
-       .transform =
-           [hidden = sizes.hidden](Buffer stored) {
-             for (int64_t i = 0; i < hidden; ++i) stored.as<float>()[i] /= static_cast<float>(hidden);
-             return stored;
-           }},
-      norm.weight, nullptr);
-  visit_small(alt_up::kModalityRouter, streams, sizes.hidden, alt_up.router);
+  visit_vector(visitor, {.id = alt_up::kRouterNorm, .out = spec.hidden, .fill = 1.0F - norm.weight_offset},
+               norm.weight,
+               each([hidden = static_cast<float>(spec.hidden)](float weight) { return weight / hidden; }));
+  visit_small(alt_up::kModalityRouter, streams, spec.hidden, alt_up.router);
   visit_small(alt_up::kPredictionCoefs, streams * streams, streams, alt_up.predict);
   visit_small(alt_up::kCorrectionCoefs, streams, streams, alt_up.correct);
-  Buffer& ones = alt_up.correct.weight.bias;
-  ones = Buffer(static_cast<size_t>(streams) * sizeof(float));
-  std::fill_n(ones.as<float>(), streams, 1.0F);
-  if (spec.scaled) visit_vector(visitor, replicated(alt_up::kCorrectOutputScale, sizes.hidden), alt_up.scale);
+  alt_up.correct.weight.bias = filled(streams, 1.0F);
+  if (spec.scaled) visit_vector(visitor, replicated(alt_up::kCorrectOutputScale, spec.hidden), alt_up.scale);
 }
 
-void visit(const AltUpSizes& sizes, const NormSpec& norm, ParamVisitor& visitor, Laurel& laurel) {
-  visit_matrix(visitor, "linear", replicated(alt_up::kLaurelLeft, sizes.rank, sizes.hidden), laurel.down);
-  visit_matrix(visitor, "linear", replicated(alt_up::kLaurelRight, sizes.hidden, sizes.rank), laurel.up);
-  visit_norm(visitor, alt_up::kLaurelNorm, norm, sizes.hidden, laurel.norm);
+void visit(const AltUpSpec& spec, const NormSpec& norm, ParamVisitor& visitor, Laurel& laurel) {
+  visit_matrix(visitor, "linear", replicated(alt_up::kLaurelLeft, spec.rank, spec.hidden), laurel.down);
+  visit_matrix(visitor, "linear", replicated(alt_up::kLaurelRight, spec.hidden, spec.rank), laurel.up);
+  visit_norm(visitor, alt_up::kLaurelNorm, norm, spec.hidden, laurel.norm);
 }
 
 }  // namespace quire

@@ -43,7 +43,7 @@ struct AltUpScratch {
   TensorView narrow;          // [rows, rank]
   std::span<int32_t> places;  // [rows * streams] 0, 1, 2, …
 };
-AltUpScratch make_scratch(const AltUpSizes& sizes, ScratchLayout& layout);
+AltUpScratch make_scratch(const AltUpSpec& spec, ScratchLayout& layout);
 // The first `rows` rows.
 AltUpScratch part_of(const AltUpScratch& scratch, int64_t rows);
 
@@ -70,8 +70,8 @@ void add_to_others(const OpRunner& run, const TensorView& x, const AltUpScratch&
 void apply(const OpRunner& run, const Laurel& laurel, const TensorView& hidden, const TensorView& x,
            const TensorView& branch, const AltUpScratch& at);
 
-void visit(const AltUpSizes& sizes, ParamVisitor& visitor, AltUpEnds& ends);
+void visit(const AltUpSpec& spec, ParamVisitor& visitor, AltUpEnds& ends);
 void visit(const AltUpSpec& spec, const NormSpec& router_norm, ParamVisitor& visitor, AltUp& alt_up);
-void visit(const AltUpSizes& sizes, const NormSpec& norm, ParamVisitor& visitor, Laurel& laurel);
+void visit(const AltUpSpec& spec, const NormSpec& norm, ParamVisitor& visitor, Laurel& laurel);
 
 }  // namespace quire

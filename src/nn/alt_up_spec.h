@@ -20,15 +20,11 @@ inline constexpr ParamId kLaurelRight{"alt_up.laurel.linear_right"};
 inline constexpr ParamId kLaurelNorm{"alt_up.laurel.post_laurel_norm"};
 }  // namespace alt_up
 
-struct AltUpSizes {
-  int32_t streams = 0;
-  int64_t hidden = 0;
-  int64_t rank = 0;  // rank of Laurel
-};
-
 // AltUp (nn/alt_up.h).
 struct AltUpSpec {
-  AltUpSizes sizes;
+  int32_t streams = 0;
+  int64_t hidden = 0;
+  int64_t rank = 0;    // rank of Laurel
   bool scaled = true;  // the layer has correct_output_scale
 };
 

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <vector>
 
 #include "nn/indexer_spec.h"
 #include "nn/kv_shape.h"
@@ -23,7 +24,19 @@ inline constexpr ParamId kQNorm{"attention.q_norm"};
 inline constexpr ParamId kKNorm{"attention.k_norm"};
 inline constexpr ParamId kSinks{"attention.sinks"};
 inline constexpr ParamId kSubNorm{"attention.attn_sub_norm"};  // before o_proj (BitNet)
+inline constexpr ParamId kRelativeEmbeddings{"relative_embeddings"};
+inline constexpr ParamId kRelativeNorm{"relative_norm"};
 }  // namespace attention
+
+// Attention scores of encoders that depend on the distance between two tokens.
+struct RelativeSpec {
+  int32_t num_buckets = 0;
+  std::vector<int32_t> buckets;  // bucket by distance (RelativeParams::buckets)
+  // Each bucket has a vector of the hidden size, which goes through the projections of queries and keys
+  // (DeBERTa); otherwise one number per head (MPNet), in a table that all layers share.
+  bool vectors = false;
+  std::optional<NormSpec> norm;  // of the vectors
+};
 
 // One attention layer.
 struct AttentionSpec {
@@ -45,14 +58,26 @@ struct AttentionSpec {
   std::optional<NormSpec> sub_norm;  // before o_proj
   float clip_qkv = 0.0F;             // queries, keys and values are clamped to [-clip_qkv, clip_qkv]; 0 = not
   bool sinks = false;
-  AttentionParams params = {};          // without pointers
-  std::optional<IndexerSizes> indexer;  // selects blocks of keys (MiniMax-M3)
-  int32_t index_rope = -1;              // index of the rotary embedding of the indexer
+  AttentionParams params = {};           // without pointers
+  std::optional<IndexerSizes> indexer;   // selects blocks of keys (MiniMax-M3)
+  int32_t index_rope = -1;               // index of the rotary embedding of the indexer
+  std::optional<RelativeSpec> relative;  // the KV cache is not used then
 
+  bool shares_cache() const { return kv_sharing_layer >= 0; }
   int64_t q_size() const { return int64_t{num_heads} * head_dim; }
+  int64_t kv_size() const { return int64_t{num_kv_heads} * head_dim; }
+  // Columns of the fused projection: queries, output gates, keys, values. Without keys and values if it
+  // shares the cache of another layer.
+  int64_t keys_begin() const { return q_size() + num_gates; }
+  int64_t values_begin() const { return keys_begin() + kv_size(); }
+  int64_t qkv_size() const {
+    return shares_cache() ? keys_begin() : values_begin() + int64_t{num_kv_heads} * value_dim;
+  }
+  int64_t result_size() const { return int64_t{num_heads} * value_dim; }
 };
 
 KvShape kv_shape(const AttentionSpec& spec);
 int64_t kv_bytes(const AttentionSpec& spec, DType dtype, int32_t block_size);
+std::unique_ptr<Mixer> make_mixer(const AttentionSpec& spec);
 
 }  // namespace quire

@@ -1,47 +1,86 @@
-#include "nn/compressed_attention.h"
+// Attention to a sliding window of tokens and to compressed keys, each a weighted mean over several tokens
+// (DeepSeek-V4). There is one key head, whose keys are also its values. In layers with an indexer, the
+// indexer selects the top-k compressed keys, by keys of its own that are compressed in the same way. The
+// tokens of an incomplete compression window are recurrent state of the sequence.
+#include "nn/compressed_attention_spec.h"
 
 #include <algorithm>
+#include <optional>
+#include <vector>
 
 #include "base/error.h"
 #include "base/strings.h"
 #include "nn/attention_spec.h"
+#include "nn/indexer.h"
+#include "nn/mixer.h"
 #include "nn/mla_spec.h"
+#include "ops/compressed_keys.h"
 
 namespace quire {
 namespace {
 
-struct CompressedScratch {
-  TensorView query_down;       // [rows, q_lora_rank]
-  TensorView query;            // [rows, heads head_dim]
-  TensorView key;              // [rows, head_dim]
-  TensorView heads;            // [rows, heads head_dim]
-  TensorView low;              // [rows, groups rank]
-  TensorView parts;            // [rows, 4 head_dim], or [rows, 4 dim] of the indexer
-  TensorView compressed;       // [rows, head_dim]
-  TensorView index_query;      // [rows, heads dim] of the indexer
-  TensorView index_key;        // [rows, dim]
-  TensorView index_weights;    // [rows, heads]
-  std::span<int64_t> slots;    // [rows]
-  std::span<int32_t> firsts;   // [rows] first token of the window that ends at a row
-  std::span<int32_t> lengths;  // [num_seqs] lengths of sequences, in cache slots
+// Compresses `tokens` tokens into one key.
+struct Compressor {
+  Linear parts;  // [2 width, hidden]: values, then gates
+  Buffer bias;   // float32 [tokens, width]: bias of the gates by position in the window
+  Norm norm;
+  int32_t tokens = 1;
+  bool overlap = false;  // consecutive windows overlap, so that each token contributes to two keys
+
+  int64_t width() const { return (overlap ? 2 : 1) * norm.size; }
 };
 
-CompressedScratch make_scratch(const CompressedSizes& sizes, ScratchLayout& at) {
-  CompressedScratch out;
-  out.query_down = at.matrix(sizes.q_lora_rank);
-  out.query = at.matrix(sizes.query());
-  out.key = at.matrix(sizes.head_dim);
-  out.heads = at.matrix(sizes.query());
-  out.low = at.matrix(sizes.groups * sizes.rank);
-  out.parts = at.matrix(4 * int64_t{std::max(sizes.head_dim, sizes.index.dim)});
-  out.compressed = at.matrix(sizes.head_dim);
-  out.index_query = at.matrix(int64_t{sizes.index.heads} * sizes.index.dim);
-  out.index_key = at.matrix(sizes.index.dim);
-  out.index_weights = at.matrix(sizes.index.heads);
-  out.slots = at.integers<int64_t>(at.rows());
-  out.firsts = at.integers<int32_t>(at.rows());
-  out.lengths = at.integers<int32_t>(at.rows());
-  return out;
+// The indexer of compressed keys.
+struct CompressedIndexer {
+  Linear q_proj;   // [heads dim, q_lora_rank]
+  Linear weights;  // [heads, hidden]
+  Compressor keys;
+};
+
+// The cache is the layer's own part of the pool. There is no residual.
+struct CompressedAttention final : Mixer {
+  CompressedAttentionSpec spec;
+  Linear q_a_proj;  // [q_lora_rank, hidden]
+  Norm q_a_norm;
+  Linear q_proj;   // [heads head_dim, q_lora_rank]
+  Norm head_norm;  // over each query head, without weights
+  Linear kv_proj;  // [head_dim, hidden]
+  Norm kv_norm;
+  std::optional<Compressor> compressor;
+  std::optional<CompressedIndexer> indexer;
+  Buffer zeros;                  // float32 [head_dim]: written to slots that have no key yet
+  std::vector<Linear> o_a_proj;  // [groups] of [rank, heads / groups * head_dim]
+  Linear o_b_proj;               // [hidden, groups rank]
+  Buffer sinks;                  // float32 [heads]
+
+  explicit CompressedAttention(const CompressedAttentionSpec& settings) : spec(settings) {}
+  void visit(const InputSpec& x, ParamVisitor& visitor) override;
+  void forward(const OpRunner& run, const MixerArgs& args) const override;
+  void count_scratch(ScratchLayout& layout) const override;
+};
+
+struct CompressedScratch {
+  const CompressedAttentionSpec& spec;
+  ScratchLayout layout;
+  TensorView query_down = layout.matrix(spec.q_lora_rank);
+  TensorView query = layout.matrix(spec.query());
+  TensorView key = layout.matrix(spec.head_dim);
+  TensorView heads = layout.matrix(spec.query());
+  TensorView low = layout.matrix(spec.groups * spec.rank);
+  TensorView parts = layout.matrix(4 * int64_t{std::max(spec.head_dim, spec.index.dim)});
+  TensorView compressed = layout.matrix(spec.head_dim);
+  TensorView index_query = layout.matrix(int64_t{spec.index.heads} * spec.index.dim);
+  TensorView index_key = layout.matrix(spec.index.dim);
+  TensorView index_weights = layout.matrix(spec.index.heads);
+  std::span<int64_t> slots = layout.integers<int64_t>(layout.rows());
+  // The first token of the window that ends at a row.
+  std::span<int32_t> firsts = layout.integers<int32_t>(layout.rows());
+  // [num_seqs] lengths of sequences, in cache slots
+  std::span<int32_t> lengths = layout.integers<int32_t>(layout.rows());
+};
+
+void CompressedAttention::count_scratch(ScratchLayout& layout) const {
+  layout = CompressedScratch{spec, layout}.layout;
 }
 
 // Rotates the last dimensions of each head, as views of the heads that begin there.
@@ -132,7 +171,7 @@ bool choose(const OpRunner& run, const CompressedAttention& attention, const Mix
             const KvCacheView& places, const CompressedKeys& keys, const CompressedScratch& at) {
   const ForwardBatch& batch = args.batch;
   const CompressedIndexer& indexer = *attention.indexer;
-  const IndexerSizes& sizes = attention.sizes.index;
+  const IndexerSizes& sizes = attention.spec.index;
   const KvCacheView cache = short_keys(places, keys, sizes);
   compress(run, indexer.keys, args, at.index_key, args.state.recurrence, at);
   const auto ends = [&](int32_t p) { return (p + 1) % keys.tokens == 0; };
@@ -175,69 +214,33 @@ AttentionBatch in_places(const AttentionBatch& batch, const CompressedKeys& keys
   return out;
 }
 
-}  // namespace
-
-KvShape kv_shape(const CompressedAttentionSpec& spec) {
-  return {1, spec.sizes.head_dim, spec.sizes.head_dim, spec.sizes.heads};
-}
-
-int64_t kv_bytes(const CompressedAttentionSpec& spec, DType dtype, int32_t block_size) {
-  const int32_t tokens = spec.compressed_tokens;
-  const int32_t slots = tokens > 0 ? compressed_slots(tokens, block_size) : 0;
-  const int64_t own = kv_part_bytes(dtype, block_size + slots, 1, spec.sizes.head_dim);
-  return spec.indexer ? own + kv_part_bytes(dtype, block_size / tokens, 1, spec.sizes.index.dim) : own;
-}
-
-RecurrentSizes recurrent_sizes(const CompressedAttentionSpec& spec) {
-  RecurrentSizes out;
-  if (spec.compressed_tokens == 0) return out;
-  // LayerState::inputs is the state of the compressor, LayerState::recurrence that of the indexer's
-  // compressor.
-  out.conv_kernel = 2;
-  out.channels = compress_state(spec.sizes.head_dim, spec.overlap);
-  out.heads = spec.indexer ? 1 : 0;
-  out.head_state = spec.indexer ? compress_state(spec.sizes.index.dim, spec.overlap) : 0;
-  return out;
-}
-
-// A block has at most as many slots for compressed keys as for tokens, and the last block may be incomplete.
-int64_t compressed_places(int64_t tokens) {
-  constexpr int64_t kMostSlots = 1024;
-  return 2 * tokens + kMostSlots;
-}
-
-void count_scratch(const CompressedAttention& attention, ScratchLayout& layout) {
-  make_scratch(attention.sizes, layout);
-}
-
-void apply(const OpRunner& run, const CompressedAttention& attention, const MixerArgs& args) {
-  ScratchLayout layout = args.layout();
-  const CompressedScratch at = make_scratch(attention.sizes, layout);
-  const CompressedSizes& sizes = attention.sizes;
+void CompressedAttention::forward(const OpRunner& run, const MixerArgs& args) const {
+  const CompressedScratch at{spec, args.layout()};
   const ForwardBatch& batch = args.batch;
   const Rope& rope = *args.rope;
-  const TensorView query = head_view(at.query, sizes.heads);
-  apply(run, attention.q_a_proj, at.query_down, args.x);
-  apply(run, attention.q_a_norm, at.query_down, at.query_down);
-  apply(run, attention.q_proj, at.query, at.query_down);
-  apply(run, attention.head_norm, query, query);
-  rope_trailing(run, rope, at.query, sizes.heads, batch.positions);
-  apply(run, attention.kv_proj, at.key, args.x);
-  apply(run, attention.kv_norm, at.key, at.key);
+  const TensorView query = head_view(at.query, spec.heads);
+  apply(run, q_a_proj, at.query_down, args.x);
+  apply(run, q_a_norm, at.query_down, at.query_down);
+  apply(run, q_proj, at.query, at.query_down);
+  apply(run, head_norm, query, query);
+  rope_trailing(run, rope, at.query, spec.heads, batch.positions);
+  apply(run, kv_proj, at.key, args.x);
+  apply(run, kv_norm, at.key, at.key);
   rope_trailing(run, rope, at.key, 1, batch.positions);
 
   CompressedKeys keys = {.block = args.kv.block_size};
-  if (attention.compressor) {
-    keys.tokens = attention.compressor->tokens;
+  if (compressor) {
+    keys.tokens = compressor->tokens;
     keys.slots = compressed_slots(keys.tokens, keys.block);
   }
   const KvCacheView places = both_kinds(args.kv, keys);
-  AttentionParams params = attention.params;
+  // The window applies to the uncompressed keys.
+  AttentionParams params{.scale = spec.scale, .window = spec.window, .sinks = sinks.as<float>()};
   AttentionBatch in_slots = batch.attention;
-  if (attention.compressor) {
-    compress(run, *attention.compressor, args, at.compressed, args.state.inputs, at);
-    write_keys(run, attention, batch, places, keys, at);
-    const bool selected = attention.indexer && choose(run, attention, args, places, keys, at);
+  if (compressor) {
+    compress(run, *compressor, args, at.compressed, args.state.inputs, at);
+    write_keys(run, *this, batch, places, keys, at);
+    const bool selected = indexer && choose(run, *this, args, places, keys, at);
     in_slots = in_places(batch.attention, keys, args.chosen, at.lengths);
     run(ops::MarkCompressed{.mask = args.chosen,
                             .batch = batch.attention,
@@ -249,24 +252,21 @@ void apply(const OpRunner& run, const CompressedAttention& attention, const Mixe
   } else {
     run(ops::KvWrite{.cache = places, .k = head_view(at.key, 1), .slot_mapping = batch.slot_mapping});
   }
-  run(ops::PagedAttention{.out = head_view(at.heads, sizes.heads),
+  run(ops::PagedAttention{.out = head_view(at.heads, spec.heads),
                           .q = query,
                           .cache = places,
                           .batch = in_slots,
                           .params = params});
-  rope_trailing(run, *attention.inverse_rope, at.heads, sizes.heads, batch.positions);
-  const int64_t wide = sizes.query() / sizes.groups;
-  for (int64_t g = 0; g < sizes.groups; ++g) {
-    apply(run, attention.o_a_proj[static_cast<size_t>(g)],
-          column_slice(at.low, g * sizes.rank, (g + 1) * sizes.rank),
+  rope_trailing(run, *args.tables.rope(spec.inverse_rope), at.heads, spec.heads, batch.positions);
+  const int64_t wide = spec.query() / spec.groups;
+  for (int64_t g = 0; g < spec.groups; ++g) {
+    apply(run, o_a_proj[static_cast<size_t>(g)], column_slice(at.low, g * spec.rank, (g + 1) * spec.rank),
           column_slice(at.heads, g * wide, (g + 1) * wide));
   }
-  apply(run, attention.o_b_proj, args.out, at.low);
+  apply(run, o_b_proj, args.out, at.low);
 }
 
-void visit(const CompressedAttentionSpec& spec, const InputSpec& x, ParamVisitor& visitor,
-           CompressedAttention& attention) {
-  const CompressedSizes& sizes = spec.sizes;
+void CompressedAttention::visit(const InputSpec& x, ParamVisitor& visitor) {
   const auto visit_one = [&](ParamId id, int64_t size, Norm& norm) {
     visit_norm(visitor, id, spec.norm, size, norm);
   };
@@ -281,45 +281,73 @@ void visit(const CompressedAttentionSpec& spec, const InputSpec& x, ParamVisitor
     visit_vector(visitor, replicated(bias, spec.compressed_tokens, width), result.bias);
     visit_one(norm, dim, result.norm);
   };
-  attention.sizes = sizes;
   visit_matrix(visitor, "linear",
-               with_bias(replicated(mla::kQAProj, sizes.q_lora_rank, x.size), spec.qkv_bias),
-               attention.q_a_proj);
-  visit_one(mla::kQANorm, sizes.q_lora_rank, attention.q_a_norm);
-  const ParamSpec q = column_parallel(attention::kQProj, sizes.query(), sizes.q_lora_rank, sizes.head_dim);
-  visit_matrix(visitor, "qkv", with_bias(q, spec.qkv_bias), attention.q_proj);
-  attention.head_norm = unit_norm(sizes.head_dim, spec.norm.eps);
+               with_bias(replicated(mla::kQAProj, spec.q_lora_rank, x.size), spec.qkv_bias), q_a_proj);
+  visit_one(mla::kQANorm, spec.q_lora_rank, q_a_norm);
+  const ParamSpec q = column_parallel(attention::kQProj, spec.query(), spec.q_lora_rank, spec.head_dim);
+  visit_matrix(visitor, "qkv", with_bias(q, spec.qkv_bias), q_proj);
+  head_norm = unit_norm(spec.head_dim, spec.norm.eps);
   visit_matrix(visitor, "linear",
-               with_bias(replicated(attention::kKProj, sizes.head_dim, x.size), spec.qkv_bias),
-               attention.kv_proj);
-  visit_one(attention::kKNorm, sizes.head_dim, attention.kv_norm);
+               with_bias(replicated(attention::kKProj, spec.head_dim, x.size), spec.qkv_bias), kv_proj);
+  visit_one(attention::kKNorm, spec.head_dim, kv_norm);
   if (spec.compressed_tokens > 0) {
     visit_compressor(compressed::kKvProj, compressed::kGateProj, compressed::kPositionBias, compressed::kNorm,
-                     sizes.head_dim, attention.compressor.emplace());
+                     spec.head_dim, compressor.emplace());
   }
   if (spec.indexer) {
-    CompressedIndexer& own = attention.indexer.emplace();
-    const int64_t heads = sizes.index.heads;
-    visit_matrix(visitor, "linear", replicated(indexer::kQProj, heads * sizes.index.dim, sizes.q_lora_rank),
+    CompressedIndexer& own = indexer.emplace();
+    const int64_t heads = spec.index.heads;
+    visit_matrix(visitor, "linear", replicated(indexer::kQProj, heads * spec.index.dim, spec.q_lora_rank),
                  own.q_proj);
     visit_matrix(visitor, "linear", not_quantizable(replicated(indexer::kWeightsProj, heads, x.size)),
                  own.weights, Precision::kFloat32);
     visit_compressor(indexer::kKProj, indexer::kKGate, indexer::kKPositionBias, indexer::kKNorm,
-                     sizes.index.dim, own.keys);
+                     spec.index.dim, own.keys);
   }
-  attention.zeros = Buffer(static_cast<size_t>(sizes.head_dim) * sizeof(float));
-  attention.o_a_proj.resize(static_cast<size_t>(sizes.groups));
-  visitor.for_each(Axis::kGroups, sizes.groups, [&](int64_t group) {
-    const ParamSpec o_a = replicated(compressed::kOAProj, sizes.rank, sizes.query() / sizes.groups);
-    visit_matrix(visitor, "linear", o_a, attention.o_a_proj[static_cast<size_t>(group)]);
+  zeros = filled(spec.head_dim, 0.0F);
+  o_a_proj.resize(static_cast<size_t>(spec.groups));
+  visitor.for_each(Axis::kGroups, spec.groups, [&](int64_t group) {
+    const ParamSpec o_a = replicated(compressed::kOAProj, spec.rank, spec.query() / spec.groups);
+    visit_matrix(visitor, "linear", o_a, o_a_proj[static_cast<size_t>(group)]);
   });
-  const ParamSpec o =
-      row_parallel(attention::kOProj, spec.hidden_size, sizes.groups * sizes.rank, sizes.rank);
-  visit_matrix(visitor, "attention out", with_bias(o, spec.o_bias), attention.o_b_proj);
-  visit_vector(visitor, replicated(attention::kSinks, sizes.heads), attention.sinks);
-  attention.params.scale = spec.scale;
-  attention.params.window = spec.window;
-  attention.params.sinks = attention.sinks.as<float>();
+  const ParamSpec o = row_parallel(attention::kOProj, spec.hidden_size, spec.groups * spec.rank, spec.rank);
+  visit_matrix(visitor, "attention out", with_bias(o, spec.o_bias), o_b_proj);
+  visit_vector(visitor, replicated(attention::kSinks, spec.heads), sinks);
+}
+
+}  // namespace
+
+KvShape kv_shape(const CompressedAttentionSpec& spec) {
+  return {1, spec.head_dim, spec.head_dim, spec.heads};
+}
+
+int64_t kv_bytes(const CompressedAttentionSpec& spec, DType dtype, int32_t block_size) {
+  const int32_t tokens = spec.compressed_tokens;
+  const int32_t slots = tokens > 0 ? compressed_slots(tokens, block_size) : 0;
+  const int64_t own = kv_part_bytes(dtype, block_size + slots, 1, spec.head_dim);
+  return spec.indexer ? own + kv_part_bytes(dtype, block_size / tokens, 1, spec.index.dim) : own;
+}
+
+RecurrentSizes CompressedAttentionSpec::recurrent() const {
+  RecurrentSizes out;
+  if (compressed_tokens == 0) return out;
+  // LayerState::inputs is the state of the compressor, LayerState::recurrence that of the indexer's
+  // compressor.
+  out.conv_kernel = 2;
+  out.channels = compress_state(head_dim, overlap);
+  out.heads = indexer ? 1 : 0;
+  out.head_state = indexer ? compress_state(index.dim, overlap) : 0;
+  return out;
+}
+
+// A block has at most as many slots for compressed keys as for tokens, and the last block may be incomplete.
+int64_t compressed_places(int64_t tokens) {
+  constexpr int64_t kMostSlots = 1024;
+  return 2 * tokens + kMostSlots;
+}
+
+std::unique_ptr<Mixer> make_mixer(const CompressedAttentionSpec& spec) {
+  return std::make_unique<CompressedAttention>(spec);
 }
 
 }  // namespace quire

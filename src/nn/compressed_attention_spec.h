@@ -19,36 +19,33 @@ inline constexpr ParamId kNorm{"compressed.compressor.norm"};
 inline constexpr ParamId kOAProj{"compressed.wo_a"};  // one matrix per group of heads
 }  // namespace compressed
 
-struct CompressedSizes {
+// One layer.
+struct CompressedAttentionSpec {
   int32_t q_lora_rank = 0;
   int32_t heads = 0;
   int32_t head_dim = 0;
   int32_t groups = 0;  // groups of heads, each with its own output projection (o_groups)
   int64_t rank = 0;    // o_lora_rank: outputs of one group
   IndexerSizes index;  // indexer of the layers that have one
-
-  int64_t query() const { return int64_t{heads} * head_dim; }
-};
-
-// One layer.
-struct CompressedAttentionSpec {
-  CompressedSizes sizes;
+  bool indexer = false;
   int64_t hidden_size = 0;
   NormSpec norm = {};
   int32_t compressed_tokens = 0;  // tokens per compressed key; 0 = the layer attends to its window only
   bool overlap = false;           // consecutive keys share tokens
-  bool indexer = false;
   bool qkv_bias = false;
   bool o_bias = false;
   float scale = 1.0F;
   int32_t window = 0;
   int32_t inverse_rope = -1;  // index of the rotary embedding that rotates the output back
+
+  int64_t query() const { return int64_t{heads} * head_dim; }
+  // State that a layer keeps per sequence, for its compressor and for the compressor of its indexer.
+  RecurrentSizes recurrent() const;
 };
 
 KvShape kv_shape(const CompressedAttentionSpec& spec);
 int64_t kv_bytes(const CompressedAttentionSpec& spec, DType dtype, int32_t block_size);
-// State that a layer keeps per sequence, for its compressor and for the compressor of its indexer.
-RecurrentSizes recurrent_sizes(const CompressedAttentionSpec& spec);
+std::unique_ptr<Mixer> make_mixer(const CompressedAttentionSpec& spec);
 
 // Maximum number of cache slots of a sequence with `tokens` tokens.
 int64_t compressed_places(int64_t tokens);

@@ -20,17 +20,13 @@ inline constexpr ParamId kHeadBase{"hyper_connection.hc_head_base"};
 inline constexpr ParamId kHeadScale{"hyper_connection.hc_head_scale"};
 }  // namespace hyper_connection
 
-struct StreamSizes {
-  int32_t streams = 0;
-  int64_t hidden = 0;
-
-  int64_t scores() const { return int64_t{streams} * (streams + 2); }
-};
-
 // Hyper-connections (nn/streams.h).
 struct StreamSpec {
-  StreamSizes sizes;
+  int32_t streams = 0;
+  int64_t hidden = 0;
   StreamParams params;
+
+  int64_t scores() const { return int64_t{streams} * (streams + 2); }
 };
 
 }  // namespace quire

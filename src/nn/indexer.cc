@@ -4,14 +4,6 @@
 
 namespace quire {
 
-IndexerScratch make_scratch(const IndexerSizes& sizes, ScratchLayout& at) {
-  IndexerScratch out;
-  out.query = at.matrix(int64_t{sizes.heads} * sizes.dim);
-  out.key = at.matrix(sizes.dim);
-  out.weights = at.matrix(sizes.heads);
-  return out;
-}
-
 KvCacheView index_cache(const KvCacheView& layer, int64_t offset, const IndexerSizes& sizes) {
   KvCacheView keys = layer;
   keys.layer_offset += offset;
@@ -27,20 +19,20 @@ bool has_choice(const IndexerSizes& sizes, const AttentionBatch& batch) {
          std::ranges::any_of(batch.seq_lens, [&](int32_t length) { return length > sizes.tokens(); });
 }
 
-void choose(const OpRunner& run, const Indexer& indexer, const TensorView& x, const TensorView& queries,
-            const ForwardBatch& batch, const KvCacheView& keys, const IndexerScratch& scratch) {
-  const int64_t n = x.rows();
+void choose(const OpRunner& run, const Indexer& indexer, const Rope& rope, const TensorView& x,
+            const TensorView& queries, const ForwardBatch& batch, const KvCacheView& keys,
+            const IndexerScratch& scratch) {
   const IndexerSizes& sizes = indexer.sizes;
-  const TensorView key = row_slice(scratch.key, 0, n);
+  const TensorView& key = scratch.key;
   apply(run, indexer.key, key, x);
   apply(run, indexer.key_norm, key, key);
-  apply_to_queries(run, *indexer.rope, head_view(key, 1), batch.positions);
+  apply_to_queries(run, rope, head_view(key, 1), batch.positions);
   run(ops::KvWrite{.cache = keys, .k = head_view(key, 1), .slot_mapping = batch.slot_mapping});
   if (!has_choice(sizes, batch.attention)) return;
-  const TensorView query = head_view(row_slice(scratch.query, 0, n), sizes.heads);
-  apply(run, indexer.query, row_slice(scratch.query, 0, n), queries);
+  const TensorView query = head_view(scratch.query, sizes.heads);
+  apply(run, indexer.query, scratch.query, queries);
   if (indexer.query_norm) apply(run, *indexer.query_norm, query, query);
-  apply_to_queries(run, *indexer.rope, query, batch.positions);
+  apply_to_queries(run, rope, query, batch.positions);
   if (sizes.block > 0) {
     run(ops::TopkBlocks{.mask = scratch.chosen,
                         .q = query,
@@ -49,11 +41,10 @@ void choose(const OpRunner& run, const Indexer& indexer, const TensorView& x, co
                         .blocks = {.size = sizes.block, .count = sizes.count, .local = sizes.local}});
     return;
   }
-  const TensorView weights = row_slice(scratch.weights, 0, n);
-  apply(run, *indexer.weights, weights, x);
+  apply(run, *indexer.weights, scratch.weights, x);
   run(ops::TopkKeys{.mask = scratch.chosen,
                     .q = query,
-                    .weights = weights,
+                    .weights = scratch.weights,
                     .keys = keys,
                     .batch = batch.attention,
                     .count = sizes.count,

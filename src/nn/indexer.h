@@ -9,9 +9,7 @@
 #include <optional>
 
 #include "nn/indexer_spec.h"
-#include "nn/layers.h"
-#include "nn/params.h"
-#include "nn/scratch.h"
+#include "nn/mixer.h"
 
 namespace quire {
 
@@ -23,18 +21,16 @@ struct Indexer {
   std::optional<Norm> query_norm;
   Norm key_norm;
   std::optional<Linear> weights;  // [heads, hidden]: head weights; set if single keys are selected
-  const Rope* rope = nullptr;
 };
 
-// Views of one piece of memory, for up to `rows` rows.
 struct IndexerScratch {
-  TensorView query;    // [rows, heads dim]
-  TensorView key;      // [rows, dim]
-  TensorView weights;  // [rows, heads]
-  SparseMask chosen;   // in memory of its own: later layers may use it too
+  IndexerSizes sizes;
+  ScratchLayout& layout;
+  TensorView query = layout.matrix(int64_t{sizes.heads} * sizes.dim);
+  TensorView key = layout.matrix(sizes.dim);
+  TensorView weights = layout.matrix(sizes.heads);
+  SparseMask chosen = {};  // in memory of its own: later layers may use it too
 };
-// Lays out everything except the mask.
-IndexerScratch make_scratch(const IndexerSizes& sizes, ScratchLayout& at);
 
 // The keys of the indexer, which are stored `offset` bytes after those of the layer.
 KvCacheView index_cache(const KvCacheView& layer, int64_t offset, const IndexerSizes& sizes);
@@ -44,10 +40,11 @@ bool has_choice(const IndexerSizes& sizes, const AttentionBatch& batch);
 
 // Stores the keys of x [rows, hidden]. If has_choice(), sets scratch.chosen to the selected keys. queries:
 // input of the query projection.
-void choose(const OpRunner& run, const Indexer& indexer, const TensorView& x, const TensorView& queries,
-            const ForwardBatch& batch, const KvCacheView& keys, const IndexerScratch& scratch);
+void choose(const OpRunner& run, const Indexer& indexer, const Rope& rope, const TensorView& x,
+            const TensorView& queries, const ForwardBatch& batch, const KvCacheView& keys,
+            const IndexerScratch& scratch);
 
-// norm: QK norm, if blocks are selected. queries: input of wq_b. Sets everything except the RoPE.
+// norm: QK norm, if blocks are selected. queries: input of wq_b.
 void visit(const IndexerSizes& sizes, const NormSpec& norm, const InputSpec& x, const InputSpec& queries,
            ParamVisitor& visitor, Indexer& indexer);
 

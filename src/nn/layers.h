@@ -8,9 +8,7 @@
 #include <span>
 #include <vector>
 
-#include "nn/forward_batch.h"
 #include "nn/norm_spec.h"
-#include "nn/rope.h"
 #include "ops/op_table.h"
 #include "tensor/tensor.h"
 
@@ -61,87 +59,14 @@ TensorView vector_view(const Buffer& buffer, int64_t size);
 
 // A float32 buffer as a read-only matrix [rows, size] whose rows are all that buffer.
 TensorView same_rows(const Buffer& buffer, int64_t rows, int64_t size);
+// A float32 buffer [count] with the same value everywhere.
+Buffer filled(int64_t count, float value);
 
 // Keys and values are divided by these scales before an FP8 cache stores them (largest value 448).
 struct KvScales {
   float keys = 1.0F;
   float values = 1.0F;
 };
-
-// Grouped-query attention with its projections.
-struct Attention {
-  // [(num_heads + num_kv_heads) head_dim + num_kv_heads value_dim + gates, hidden]: queries, output gates,
-  // keys, values
-  Linear qkv;
-  Linear out;                  // [hidden, num_heads value_dim]
-  std::optional<Norm> q_norm;  // as qk_norm says
-  std::optional<Norm> k_norm;
-  QkNorm qk_norm = QkNorm::kNone;
-  bool norm_after_rope = false;  // QK norm is applied after RoPE
-  std::optional<Norm> v_norm;    // over each value head
-  std::optional<Norm> sub_norm;  // over the concatenated heads, before the output projection
-  float clip_qkv = 0.0F;         // q, k and v are clamped to [-clip_qkv, clip_qkv] before RoPE; 0 = not
-  bool shares_cache = false;     // KV sharing: reads the cache of another layer; qkv has queries only
-  Activation gate_activation = Activation::kSigmoid;
-  int64_t gates = 0;  // output gates, which multiply the result: q_size(), num_heads, or 0
-  // Encoders: scores that depend on the distance between tokens. The cache is not used.
-  std::optional<RelativeParams> relative;
-  Buffer relative_data;  // tables of this layer that `relative` points to
-  std::optional<KvScales> kv_scales;
-  Buffer sinks;  // float32 [num_heads] or empty; params.sinks points to it
-  AttentionParams params;
-  int32_t num_heads = 0;
-  int32_t num_kv_heads = 0;
-  int32_t head_dim = 0;
-  int32_t value_dim = 0;  // at most head_dim
-
-  int64_t qkv_size() const {
-    return keys_begin() + (shares_cache ? 0 : int64_t{num_kv_heads} * (head_dim + value_dim));
-  }
-  int64_t result_size() const { return int64_t{num_heads} * value_dim; }
-  int64_t keys_begin() const { return q_size() + gates; }
-  int64_t q_size() const { return int64_t{num_heads} * head_dim; }
-};
-// out = W_out(attend(qkv(x))) (+ residual, which may be out). rope null = NoPE layer. out may be x. Scratch:
-// qkv [rows, qkv_size], heads [rows, result_size]. chosen: AttentionParams::chosen.
-void apply(const OpRunner& run, const Attention& attention, const Rope* rope, const TensorView& out,
-           const TensorView& x, const TensorView& residual, const ForwardBatch& batch,
-           const KvCacheView& cache, const TensorView& qkv, const TensorView& heads,
-           const SparseMask& chosen = {});
-// Same, if qkv already holds the output of the projection.
-void attend(const OpRunner& run, const Attention& attention, const Rope* rope, const TensorView& out,
-            const TensorView& residual, const ForwardBatch& batch, const KvCacheView& cache,
-            const TensorView& qkv, const TensorView& heads, const SparseMask& chosen = {});
-
-// Gated: down(act(gate(x)) * up(x)); plain: down(act(up(x))).
-struct Mlp {
-  Linear up;    // gated: [2 intermediate, hidden], gates first; plain: [intermediate, hidden]
-  Linear down;  // [hidden, intermediate]
-  Activation activation = Activation::kSilu;
-  bool gated = true;
-  int64_t intermediate = 0;
-  float gate_multiplier = 1.0F;                     // factor on gates before the activation
-  std::optional<Norm> sub_norm = std::nullopt;      // before the down projection
-  std::optional<XieluParams> xielu = std::nullopt;  // plain only; replaces the activation
-  // Gated only. Gaussian top-k: gates become max(0, gate - (mean + this * standard deviation)) over their
-  // row.
-  std::optional<float> activation_sparsity_std = std::nullopt;
-
-  // Gated only. The activation's output is at most `limit`, ups are clamped to [-limit, limit]. 0 = no limit.
-  float limit = 0.0F;
-  bool limit_first = false;  // gates are clamped before the activation instead of after it
-
-  int64_t up_size() const { return gated ? 2 * intermediate : intermediate; }
-};
-// Moves the activation into the epilogue of the product with `up`, if that is possible.
-void fuse_gate(Mlp& mlp);
-// out = mlp(x) (+ residual, which may be out). out may be x. Scratch: up [rows, up_size()], act [rows,
-// intermediate], not used if the MLP is plain.
-void apply(const OpRunner& run, const Mlp& mlp, const TensorView& out, const TensorView& x,
-           const TensorView& residual, const TensorView& up, const TensorView& act);
-// Same, if `up` already holds the product with mlp.up, or `act` that product with the activation applied.
-void finish(const OpRunner& run, const Mlp& mlp, const TensorView& out, const TensorView& residual,
-            const TensorView& up, const TensorView& act);
 
 // Adds the output of attention or MLP to the hidden states: hidden = residual * hidden + multiplier *
 // norm(branch), or with norm_sum: hidden = norm(residual * hidden + multiplier * branch).

@@ -1,11 +1,28 @@
-#include "nn/lightning.h"
+// Lightning attention (arXiv 2401.04658): linear attention. Each head has a [head_dim, head_dim] state that
+// is multiplied by a constant decay at every token; the product of the token's key and value is added to it.
+#include "nn/lightning_spec.h"
 
-#include <algorithm>
 #include <cmath>
 
-namespace quire {
+#include "nn/recurrent.h"
 
-float lightning_decay(int32_t head, int32_t heads, int32_t layer, int32_t layers) {
+namespace quire {
+namespace {
+
+struct Lightning final : RecurrentMixer<LightningSpec> {
+  // in_proj: [projected, hidden]. There is no convolution.
+  Buffer decay;  // float32 [heads]: factor on the state per token
+  Buffer dt;     // float32 [heads], ones: dt of SsmScan
+  Buffer D;      // float32 [heads], zeros: D of SsmScan
+  Norm norm;     // over all heads at once
+
+  using RecurrentMixer::RecurrentMixer;
+  void forward(const OpRunner& run, const MixerArgs& args) const override;
+  void visit(const InputSpec& x, ParamVisitor& visitor) override;
+};
+
+// The decay of a head's state per token, in layer `layer` of `layers`.
+float decay_of(int32_t head, int32_t heads, int32_t layer, int32_t layers) {
   // Later layers decay more slowly.
   constexpr double kLeast = 1e-5;
   const double slope = std::pow(2.0, -8.0 * (head + 1) / heads);
@@ -13,55 +30,54 @@ float lightning_decay(int32_t head, int32_t heads, int32_t layer, int32_t layers
   return static_cast<float>(std::exp(-slope * depth));
 }
 
-void apply(const OpRunner& run, const Lightning& lightning, const MixerArgs& args) {
-  const LightningSizes& sizes = lightning.sizes;
-  const RecurrentScratch at = make_scratch(sizes.recurrent(), args);
-  const int64_t inner = sizes.inner();
-  apply(run, lightning.in_proj, at.projected, args.x);
-  run(ops::Activate{.x = column_slice(at.projected, 0, 3 * inner), .activation = lightning.activation});
-  const auto part = [&](int64_t i) { return column_slice(at.projected, i * inner, (i + 1) * inner); };
-  const TensorView queries = head_view(part(0), sizes.heads);
-  const TensorView keys = head_view(part(1), sizes.heads);
-  const TensorView values = head_view(part(2), sizes.heads);
-  run(ops::SsmScan{.out = head_view(at.result, sizes.heads),
-                   .x = values,
-                   .B = keys,
-                   .C = queries,
-                   .decay = same_rows(lightning.decay, args.x.rows(), sizes.heads),
-                   .dt = same_rows(lightning.dt, args.x.rows(), sizes.heads),
-                   .D = vector_view(lightning.D, sizes.heads),
+void Lightning::forward(const OpRunner& run, const MixerArgs& args) const {
+  const RecurrentScratch at{spec.recurrent(), args.layout()};
+  const int64_t inner = spec.inner();
+  const int64_t n = args.x.rows();
+  apply(run, in_proj, at.projected, args.x);
+  run(ops::Activate{.x = column_slice(at.projected, 0, 3 * inner), .activation = spec.activation});
+  ColumnParts parts(at.projected);
+  const TensorView queries = parts.next(inner);
+  const TensorView keys = parts.next(inner);
+  const TensorView values = parts.next(inner);
+  const TensorView gate = parts.next(inner);
+  run(ops::SsmScan{.out = head_view(at.result, spec.heads),
+                   .x = head_view(values, spec.heads),
+                   .B = head_view(keys, spec.heads),
+                   .C = head_view(queries, spec.heads),
+                   .decay = same_rows(decay, n, spec.heads),
+                   .dt = same_rows(dt, n, spec.heads),
+                   .D = vector_view(D, spec.heads),
                    .batch = args.batch.states,
                    .state = args.state.recurrence});
-  apply(run, lightning.norm, at.result, at.result);
-  run(ops::Gate{.out = at.result, .x = at.result, .gate = part(3), .activation = Activation::kSigmoid});
-  apply(run, lightning.out_proj, args.out, at.result, args.residual);
+  apply(run, norm, at.result, at.result);
+  run(ops::Gate{.out = at.result, .x = at.result, .gate = gate, .activation = Activation::kSigmoid});
+  apply(run, out_proj, args.out, at.result, args.residual);
 }
 
-void visit(const LightningSpec& spec, const InputSpec& x, ParamVisitor& visitor, Lightning& lightning) {
-  const LightningSizes& sizes = spec.sizes;
-  const int64_t dim = sizes.head_dim;
-  lightning.activation = spec.activation;
-  lightning.norm = make_norm(spec.norm, sizes.inner());
-  lightning.sizes = sizes;
-  const ParamSpec qkv = column_parallel(recurrent::kInProj, 3 * sizes.inner(), x.size, 3 * dim);
-  const ParamSpec gate = column_parallel(recurrent::kGProj, sizes.inner(), x.size, dim);
-  visitor.matrix({.label = "state in", .fused = {after_norm(qkv, x.norm), after_norm(gate, x.norm)}},
-                 lightning.in_proj);
-  const int32_t heads = sizes.heads;
-  const size_t bytes = static_cast<size_t>(heads) * sizeof(float);
-  lightning.decay = Buffer(bytes);
-  lightning.dt = Buffer(bytes);
-  lightning.D = Buffer(bytes);
-  for (int32_t h = 0; h < heads; ++h)
-    lightning.decay.as<float>()[h] = lightning_decay(h, heads, x.layer, x.num_layers);
-  std::fill_n(lightning.dt.as<float>(), heads, 1.0F);
-  std::fill_n(lightning.D.as<float>(), heads, 0.0F);
+// The decays depend on x.layer.
+void Lightning::visit(const InputSpec& x, ParamVisitor& visitor) {
+  const int64_t dim = spec.head_dim;
+  visitor.matrix({.label = "state in",
+                  .fused = {in_proj_spec(x, 3 * spec.inner(), 3 * dim), g_proj_spec(x, spec.inner(), dim)}},
+                 in_proj);
+  dt = filled(spec.heads, 1.0F);
+  decay = filled(spec.heads, 1.0F);
+  D = filled(spec.heads, 0.0F);
+  for (int32_t h = 0; h < spec.heads; ++h)
+    decay.as<float>()[h] = decay_of(h, spec.heads, x.layer, x.num_layers);
   constexpr float kEps =
       1e-6F;  // as in transformers' MiniMaxLightningAttention, regardless of the model's eps
-  lightning.norm.eps = kEps;
-  visit_norm(visitor, column_parallel(recurrent::kNorm, sizes.inner(), 0, dim), lightning.norm);
-  visit_matrix(visitor, "state out", row_parallel(recurrent::kOutProj, x.size, sizes.inner(), dim),
-               lightning.out_proj);
+  norm = make_norm(spec.norm, spec.inner());
+  norm.eps = kEps;
+  visit_recurrent_norm(visitor, spec.inner(), dim, norm);
+  visit_out_proj(visitor, x, spec.inner(), dim, false, out_proj);
+}
+
+}  // namespace
+
+std::unique_ptr<Mixer> make_mixer(const LightningSpec& spec) {
+  return std::make_unique<Lightning>(spec);
 }
 
 }  // namespace quire

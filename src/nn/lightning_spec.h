@@ -10,9 +10,11 @@
 
 namespace quire {
 
-struct LightningSizes {
+struct LightningSpec {
   int32_t heads = 0;
   int32_t head_dim = 0;
+  Activation activation = Activation::kSilu;
+  NormSpec norm;  // norm of the output
 
   int64_t inner() const { return int64_t{heads} * head_dim; }
   int64_t projected() const { return 4 * inner(); }  // q, k, v, output gate
@@ -20,11 +22,6 @@ struct LightningSizes {
     return {0, 1, heads, int64_t{head_dim} * head_dim, projected(), inner()};
   }
 };
-
-struct LightningSpec {
-  LightningSizes sizes;
-  Activation activation = Activation::kSilu;
-  NormSpec norm;  // norm of the output
-};
+std::unique_ptr<Mixer> make_mixer(const LightningSpec& spec);
 
 }  // namespace quire

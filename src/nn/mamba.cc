@@ -1,73 +1,81 @@
-#include "nn/mamba.h"
+// Mamba 2 (arXiv 2405.21060): a causal convolution, then a state space model with one [d_state, head_dim]
+// state and one decay per head.
+#include "nn/mamba_spec.h"
+
+#include <optional>
+
+#include "nn/recurrent.h"
 
 namespace quire {
+namespace {
 
-void apply(const OpRunner& run, const Mamba& mamba, const MixerArgs& args) {
-  const MambaSizes& sizes = mamba.sizes;
-  const RecurrentScratch at = make_scratch(sizes.recurrent(), args);
-  const int64_t inner = sizes.inner();
-  const int64_t shared = int64_t{sizes.groups} * sizes.state;
-  apply(run, mamba.in_proj, at.projected, args.x);
-  int64_t end = 0;
-  const auto next = [&](int64_t columns) {
-    end += columns;
-    return column_slice(at.projected, end - columns, end);
-  };
-  const TensorView z = next(inner);
-  const TensorView x_part = next(inner);
-  const TensorView B = next(shared);
-  const TensorView C = next(shared);
-  const TensorView dt = next(sizes.heads);
-  if (!mamba.multipliers.empty()) {
+struct Mamba final : RecurrentMixer<MambaSpec> {
+  // in_proj: [projected, hidden]
+  Buffer dt_bias;            // float32 [heads]
+  Buffer A;                  // float32 [heads]: -exp(A_log)
+  Buffer D;                  // float32 [heads]
+  std::optional<Norm> norm;  // over each group; the weight is [groups, inner / groups]
+
+  using RecurrentMixer::RecurrentMixer;
+  void forward(const OpRunner& run, const MixerArgs& args) const override;
+  void visit(const InputSpec& x, ParamVisitor& visitor) override;
+};
+
+void Mamba::forward(const OpRunner& run, const MixerArgs& args) const {
+  const RecurrentScratch at{spec.recurrent(), args.layout()};
+  const int64_t inner = spec.inner();
+  const int64_t shared = int64_t{spec.groups} * spec.state;
+  apply(run, in_proj, at.projected, args.x);
+  ColumnParts parts(at.projected);
+  const TensorView z = parts.next(inner);
+  const TensorView x = parts.next(inner);
+  const TensorView B = parts.next(shared);
+  const TensorView C = parts.next(shared);
+  const TensorView dt = parts.next(spec.heads);
+  if (!spec.multipliers.empty()) {
     size_t i = 0;
-    for (const TensorView& part : {z, x_part, B, C, dt})
-      run(ops::ScaleSoftcap{.x = part, .scale = mamba.multipliers[i++]});
+    for (const TensorView& part : {z, x, B, C, dt})
+      run(ops::ScaleSoftcap{.x = part, .scale = spec.multipliers[i++]});
   }
-  apply(run, mamba.conv, column_slice(at.projected, inner, inner + sizes.channels()), args.batch, args.state);
+  apply(run, conv, column_slice(at.projected, inner, inner + spec.channels()), args.batch, args.state);
   run(ops::DecayGates{.decay = at.decay,
                       .dt = dt,
-                      .dt_bias = vector_view(mamba.dt_bias, sizes.heads),
-                      .A = vector_view(mamba.A, sizes.heads),
-                      .params = {.low = mamba.min_dt, .high = mamba.max_dt}});
-  run(ops::SsmScan{.out = head_view(at.result, sizes.heads),
-                   .x = head_view(x_part, sizes.heads),
-                   .B = head_view(B, sizes.groups),
-                   .C = head_view(C, sizes.groups),
+                      .dt_bias = vector_view(dt_bias, spec.heads),
+                      .A = vector_view(A, spec.heads),
+                      .params = {.low = spec.min_dt, .high = spec.max_dt}});
+  run(ops::SsmScan{.out = head_view(at.result, spec.heads),
+                   .x = head_view(x, spec.heads),
+                   .B = head_view(B, spec.groups),
+                   .C = head_view(C, spec.groups),
                    .decay = at.decay,
                    .dt = dt,
-                   .D = vector_view(mamba.D, sizes.heads),
+                   .D = vector_view(D, spec.heads),
                    .batch = args.batch.states,
                    .state = args.state.recurrence});
-  if (mamba.norm && mamba.norm_before_gate) apply_each(run, *mamba.norm, at.result);
+  if (norm && spec.norm_before_gate) apply_each(run, *norm, at.result);
   run(ops::Gate{.out = at.result, .x = at.result, .gate = z, .activation = Activation::kSilu});
-  if (mamba.norm && !mamba.norm_before_gate) apply_each(run, *mamba.norm, at.result);
-  apply(run, mamba.out_proj, args.out, at.result, args.residual);
+  if (norm && !spec.norm_before_gate) apply_each(run, *norm, at.result);
+  apply(run, out_proj, args.out, at.result, args.residual);
 }
 
-void visit(const MambaSpec& spec, const InputSpec& x, ParamVisitor& visitor, Mamba& mamba) {
-  const MambaSizes& sizes = spec.sizes;
-  const RecurrentSizes state = sizes.recurrent();
-  mamba.sizes = sizes;
-  mamba.multipliers = spec.multipliers;
+void Mamba::visit(const InputSpec& x, ParamVisitor& visitor) {
   // Heads are split over ranks, groups stay whole; the split of a fused in_proj follows its parts.
-  ParamSpec in = after_norm(column_parallel(recurrent::kInProj, sizes.projected(), x.size), x.norm);
-  visit_matrix(visitor, "state in", with_bias(in, spec.in_bias), mamba.in_proj);
-  const ParamSpec conv = column_parallel(recurrent::kConv1d, state.channels, state.conv_kernel);
-  visit_conv(visitor, {with_bias(conv, spec.conv_bias)}, state, spec.activation, mamba.conv);
-  visit_vector(visitor, column_parallel(recurrent::kDtBias, sizes.heads, 0), mamba.dt_bias);
-  visit_vector(visitor, column_parallel(recurrent::kALog, sizes.heads, 0), mamba.A, negative_exp);
-  visit_vector(visitor, column_parallel(recurrent::kD, sizes.heads, 0), mamba.D);
-  mamba.min_dt = spec.min_dt;
-  mamba.max_dt = spec.max_dt;
+  visit_matrix(visitor, "state in", with_bias(in_proj_spec(x, spec.projected()), spec.in_bias), in_proj);
+  visit_conv(visitor, spec.recurrent(), spec.conv_bias, spec.activation, conv);
+  visit_dt_bias(visitor, spec.heads, 1, dt_bias);
+  visit_A(visitor, spec.heads, 0, nullptr, A);
+  visit_D(visitor, spec.heads, D);
   if (spec.norm) {
-    Norm& norm = mamba.norm.emplace();
-    norm.eps = *spec.norm_eps;
-    norm.size = sizes.inner() / sizes.groups;
-    visit_vector(visitor, column_parallel(recurrent::kNorm, sizes.inner(), 0, norm.size), norm.weight);
+    norm = Norm{.eps = *spec.norm_eps, .size = spec.inner() / spec.groups};
+    visit_recurrent_norm(visitor, spec.inner(), norm->size, *norm);
   }
-  mamba.norm_before_gate = spec.norm_before_gate;
-  const ParamSpec out = row_parallel(recurrent::kOutProj, x.size, sizes.inner(), sizes.head_dim);
-  visit_matrix(visitor, "state out", with_bias(out, spec.out_bias), mamba.out_proj);
+  visit_out_proj(visitor, x, spec.inner(), spec.head_dim, spec.out_bias, out_proj);
+}
+
+}  // namespace
+
+std::unique_ptr<Mixer> make_mixer(const MambaSpec& spec) {
+  return std::make_unique<Mamba>(spec);
 }
 
 }  // namespace quire

@@ -1,83 +1,92 @@
-#include "nn/mamba1.h"
+// Mamba (arXiv 2312.00752): a causal convolution, then a selective state space model. Each channel has
+// d_state state elements; dt, B and C are computed from the token.
+#include "nn/mamba1_spec.h"
 
-#include <utility>
+#include <optional>
+
+#include "nn/recurrent.h"
 
 namespace quire {
+namespace {
 
-void apply(const OpRunner& run, const Mamba1& mamba, const MixerArgs& args) {
-  const Mamba1Sizes& sizes = mamba.sizes;
-  const RecurrentScratch at = make_scratch(sizes.recurrent(), args);
-  int64_t end = 0;
-  const auto next = [&](int64_t columns) {
-    end += columns;
-    return column_slice(at.projected, end - columns, end);
-  };
-  const TensorView values = next(sizes.inner);
-  const TensorView z = next(sizes.inner);
-  const TensorView selected = next(sizes.selected());
-  const TensorView dt = next(sizes.inner);
-  apply(run, mamba.in_proj, column_slice(at.projected, 0, 2 * sizes.inner), args.x);
-  apply(run, mamba.conv, values, args.batch, args.state);
-  apply(run, mamba.x_proj, selected, values);
-  const TensorView low_rank_dt = column_slice(selected, 0, sizes.rank);
-  const TensorView B = column_slice(selected, sizes.rank, sizes.rank + sizes.state);
-  const TensorView C = column_slice(selected, sizes.rank + sizes.state, sizes.selected());
-  if (mamba.dt_norm) apply(run, *mamba.dt_norm, low_rank_dt, low_rank_dt);
-  if (mamba.b_norm) apply(run, *mamba.b_norm, B, B);
-  if (mamba.c_norm) apply(run, *mamba.c_norm, C, C);
-  apply(run, mamba.dt_proj, dt, low_rank_dt);
-  const TensorView a =
-      make_view(const_cast<std::byte*>(mamba.A.data()), DType::kF32, Shape{sizes.state, sizes.inner});
-  run(ops::SelectiveScan{.out = at.result,
-                         .x = values,
-                         .dt = dt,
-                         .B = B,
-                         .C = C,
-                         .A = a,
-                         .D = vector_view(mamba.D, sizes.inner),
-                         .batch = args.batch.states,
-                         .state = args.state.recurrence});
+struct Mamba1 final : RecurrentMixer<Mamba1Spec> {
+  // in_proj: [2 inner, hidden]: x, z
+  Linear x_proj;                // [rank + 2 state, inner]: dt, B, C
+  std::optional<Norm> dt_norm;  // dt_layernorm
+  std::optional<Norm> b_norm;   // b_layernorm
+  std::optional<Norm> c_norm;   // c_layernorm
+  Linear dt_proj;               // [inner, rank]
+  Buffer A;                     // float32 [state, inner]: -exp(A_log)
+  Buffer D;                     // float32 [inner]
+
+  using RecurrentMixer::RecurrentMixer;
+  void forward(const OpRunner& run, const MixerArgs& args) const override;
+  void visit(const InputSpec& x, ParamVisitor& visitor) override;
+};
+
+void Mamba1::forward(const OpRunner& run, const MixerArgs& args) const {
+  const RecurrentScratch at{spec.recurrent(), args.layout()};
+  ColumnParts parts(at.projected);
+  const TensorView values = parts.next(spec.inner);
+  const TensorView z = parts.next(spec.inner);
+  const TensorView selected = parts.next(spec.selected());
+  const TensorView dt = parts.next(spec.inner);
+  apply(run, in_proj, column_slice(at.projected, 0, 2 * spec.inner), args.x);
+  apply(run, conv, values, args.batch, args.state);
+  apply(run, x_proj, selected, values);
+  ColumnParts of_selected(selected);
+  const TensorView low_rank_dt = of_selected.next(spec.rank);
+  const TensorView B = of_selected.next(spec.state);
+  const TensorView C = of_selected.next(spec.state);
+  if (dt_norm) apply(run, *dt_norm, low_rank_dt, low_rank_dt);
+  if (b_norm) apply(run, *b_norm, B, B);
+  if (c_norm) apply(run, *c_norm, C, C);
+  apply(run, dt_proj, dt, low_rank_dt);
+  run(ops::SelectiveScan{
+      .out = at.result,
+      .x = values,
+      .dt = dt,
+      .B = B,
+      .C = C,
+      .A = make_view(const_cast<std::byte*>(A.data()), DType::kF32, Shape{spec.state, spec.inner}),
+      .D = vector_view(D, spec.inner),
+      .batch = args.batch.states,
+      .state = args.state.recurrence});
   run(ops::Gate{.out = at.result, .x = at.result, .gate = z, .activation = Activation::kSilu});
-  apply(run, mamba.out_proj, args.out, at.result, args.residual);
+  apply(run, out_proj, args.out, at.result, args.residual);
 }
 
-void visit(const Mamba1Spec& spec, const InputSpec& x, ParamVisitor& visitor, Mamba1& mamba) {
-  const Mamba1Sizes& sizes = spec.sizes;
-  const RecurrentSizes state = sizes.recurrent();
-  mamba.sizes = sizes;
-  ParamSpec in = after_norm(column_parallel(recurrent::kInProj, 2 * sizes.inner, x.size), x.norm);
-  visit_matrix(visitor, "state in", with_bias(in, spec.bias), mamba.in_proj);
-  const ParamSpec conv = column_parallel(recurrent::kConv1d, sizes.inner, sizes.conv_kernel);
-  visit_conv(visitor, {with_bias(conv, spec.conv_bias)}, state, spec.activation, mamba.conv);
+void Mamba1::visit(const InputSpec& x, ParamVisitor& visitor) {
+  visit_matrix(visitor, "state in", with_bias(in_proj_spec(x, 2 * spec.inner), spec.bias), in_proj);
+  visit_conv(visitor, spec.recurrent(), spec.conv_bias, spec.activation, conv);
   // The decay depends exponentially on dt, so its projections stay float32.
   visit_matrix(visitor, "state steps",
-               not_quantizable(row_parallel(mamba1::kXProj, sizes.selected(), sizes.inner)), mamba.x_proj,
+               not_quantizable(row_parallel(mamba1::kXProj, spec.selected(), spec.inner)), x_proj,
                Precision::kFloat32);
   if (spec.norms) {
     const auto visit_one = [&](ParamId id, int64_t size, std::optional<Norm>& norm) {
       norm = unit_norm(size, spec.norm_eps);
       if (spec.norm_weights) visit_norm(visitor, replicated(id, size), *norm);
     };
-    visit_one(mamba1::kDtNorm, sizes.rank, mamba.dt_norm);
-    visit_one(mamba1::kBNorm, sizes.state, mamba.b_norm);
-    visit_one(mamba1::kCNorm, sizes.state, mamba.c_norm);
+    visit_one(mamba1::kDtNorm, spec.rank, dt_norm);
+    visit_one(mamba1::kBNorm, spec.state, b_norm);
+    visit_one(mamba1::kCNorm, spec.state, c_norm);
   }
   visit_matrix(visitor, "state steps",
-               with_bias(not_quantizable(column_parallel(mamba1::kDtProj, sizes.inner, sizes.rank)), true),
-               mamba.dt_proj, Precision::kFloat32);
-  const int64_t inner = sizes.inner;
-  const int64_t n = sizes.state;
-  visit_vector(visitor, column_parallel(recurrent::kALog, inner, n), mamba.A, [inner, n](Buffer stored) {
-    const Buffer a = negative_exp(std::move(stored));  // [d_inner, d_state]
-    Buffer transposed(a.size());
-    for (int64_t c = 0; c < inner; ++c) {
-      for (int64_t s = 0; s < n; ++s) transposed.as<float>()[s * inner + c] = a.as<float>()[c * n + s];
-    }
-    return transposed;
-  });
-  visit_vector(visitor, column_parallel(recurrent::kD, inner, 0), mamba.D);
-  const ParamSpec out = row_parallel(recurrent::kOutProj, x.size, inner);
-  visit_matrix(visitor, "state out", with_bias(out, spec.bias), mamba.out_proj);
+               with_bias(not_quantizable(column_parallel(mamba1::kDtProj, spec.inner, spec.rank)), true),
+               dt_proj, Precision::kFloat32);
+  const auto transpose = [inner = spec.inner, n = spec.state](const Buffer& a) {
+    return transposed(a, inner, n);
+  };
+  visit_A(visitor, spec.inner, spec.state, transpose, A);
+  visit_D(visitor, spec.inner, D);
+  visit_out_proj(visitor, x, spec.inner, 1, spec.bias, out_proj);
+}
+
+}  // namespace
+
+std::unique_ptr<Mixer> make_mixer(const Mamba1Spec& spec) {
+  return std::make_unique<Mamba1>(spec);
 }
 
 }  // namespace quire

@@ -17,11 +17,18 @@ inline constexpr ParamId kBNorm{"mamba1.b_layernorm"};
 inline constexpr ParamId kCNorm{"mamba1.c_layernorm"};
 }  // namespace mamba1
 
-struct Mamba1Sizes {
+// Mamba 1.
+struct Mamba1Spec {
   int64_t inner = 0;  // d_inner
   int32_t state = 0;  // d_state
   int32_t conv_kernel = 4;
-  int32_t rank = 0;  // dt_rank
+  int32_t rank = 0;   // dt_rank
+  bool bias = false;  // in_proj and out_proj have biases
+  bool conv_bias = true;
+  Activation activation = Activation::kSilu;  // after the convolution
+  bool norms = false;                         // RMS norms of dt, B and C (Jamba)
+  bool norm_weights = true;
+  float norm_eps = 1e-6F;
 
   int64_t selected() const { return rank + 2 * int64_t{state}; }
   RecurrentSizes recurrent() const {
@@ -30,16 +37,6 @@ struct Mamba1Sizes {
     return {inner, conv_kernel, panels, state * kScanPanel, 3 * inner + selected(), inner};
   }
 };
-
-// Mamba 1.
-struct Mamba1Spec {
-  Mamba1Sizes sizes;
-  bool bias = false;  // in_proj and out_proj have biases
-  bool conv_bias = true;
-  Activation activation = Activation::kSilu;  // after the convolution
-  bool norms = false;                         // RMS norms of dt, B and C (Jamba)
-  bool norm_weights = true;
-  float norm_eps = 1e-6F;
-};
+std::unique_ptr<Mixer> make_mixer(const Mamba1Spec& spec);
 
 }  // namespace quire

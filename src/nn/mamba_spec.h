@@ -12,25 +12,13 @@
 
 namespace quire {
 
-struct MambaSizes {
+// Mamba 2.
+struct MambaSpec {
   int32_t heads = 0;
   int32_t head_dim = 0;
   int32_t groups = 1;  // groups of heads that share B and C
   int32_t state = 0;   // d_state
   int32_t conv_kernel = 4;
-
-  int64_t inner() const { return int64_t{heads} * head_dim; }
-  int64_t channels() const { return inner() + 2 * int64_t{groups} * state; }
-  // z, x, B, C, dt.
-  int64_t projected() const { return inner() + channels() + heads; }
-  RecurrentSizes recurrent() const {
-    return {channels(), conv_kernel, heads, int64_t{state} * head_dim, projected(), inner()};
-  }
-};
-
-// Mamba 2.
-struct MambaSpec {
-  MambaSizes sizes;
   bool in_bias = false;
   bool out_bias = false;
   bool conv_bias = true;
@@ -41,6 +29,15 @@ struct MambaSpec {
   bool norm_before_gate = false;
   std::optional<float> norm_eps;   // nullopt = the model's
   std::vector<float> multipliers;  // factors on z, x, B, C and dt; or empty
+
+  int64_t inner() const { return int64_t{heads} * head_dim; }
+  int64_t channels() const { return inner() + 2 * int64_t{groups} * state; }
+  // z, x, B, C, dt.
+  int64_t projected() const { return inner() + channels() + heads; }
+  RecurrentSizes recurrent() const {
+    return {channels(), conv_kernel, heads, int64_t{state} * head_dim, projected(), inner()};
+  }
 };
+std::unique_ptr<Mixer> make_mixer(const MambaSpec& spec);
 
 }  // namespace quire

@@ -1,21 +1,33 @@
-// The interface of the parts of a layer that mix tokens: attention and recurrent layers. For each of them
-// there are two functions:
-//   void apply(const OpRunner& run, const Weights& weights, const MixerArgs& args);
-//   void count_scratch(const Weights& weights, ScratchLayout& layout);  // what apply needs in
-//   MixerArgs::work
+// The interface of the parts of a layer that mix tokens: attention and recurrent layers. A mechanism has a
+// spec, which is plain data (NAME_spec.h), and a Mixer with its weights and its equation (NAME.cc).
 #pragma once
 
+#include <memory>
+#include <vector>
+
 #include "nn/forward_batch.h"
-#include "nn/layers.h"
+#include "nn/params.h"
+#include "nn/rope.h"
 #include "nn/scratch.h"
 
 namespace quire {
+
+// Tables that all layers of a model share. Read-only after load.
+struct SharedTables {
+  std::vector<Rope> ropes;          // as ModelSpec::ropes
+  std::vector<float> alibi_slopes;  // [num_heads] or empty
+  Buffer relative_bias;             // float32 [num_heads, buckets] or empty
+
+  // Null if the index is negative: no rotary embedding.
+  const Rope* rope(int32_t index) const { return index < 0 ? nullptr : &ropes[static_cast<size_t>(index)]; }
+};
 
 // The arguments of a mixer in one step.
 struct MixerArgs {
   TensorView out;            // [rows, hidden_size]; may be x
   TensorView x;              // [rows, hidden_size]
   TensorView residual = {};  // [rows, hidden_size], added to the output; may be out; empty = nothing is added
+  const SharedTables& tables;
   const Rope* rope = nullptr;  // null = no rotary embedding
   const ForwardBatch& batch;
   const KvCacheView& kv;
@@ -28,6 +40,20 @@ struct MixerArgs {
 
   // Scratch memory for this step, from the beginning of `work`.
   ScratchLayout layout() const { return {x.rows(), work}; }
+};
+
+// The weights of one layer's mixer, made by make_mixer(spec). Read-only after load.
+class Mixer {
+ public:
+  virtual ~Mixer() = default;
+  // Names the parameters. x: the layer's input.
+  virtual void visit(const InputSpec& x, ParamVisitor& visitor) = 0;
+  // out = mixer(x) (+ residual).
+  virtual void forward(const OpRunner& run, const MixerArgs& args) const = 0;
+  // Whether forward() overwrites x and adds no residual; out must then not be x.
+  virtual bool overwrites_input() const { return false; }
+  // Lays out the scratch memory that forward() needs in MixerArgs::work.
+  virtual void count_scratch(ScratchLayout& layout) const = 0;
 };
 
 }  // namespace quire

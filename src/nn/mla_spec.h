@@ -1,4 +1,5 @@
-// Multi-head latent attention: names of the parameters that other attention does not have. Plain data.
+// Multi-head latent attention: names of the parameters that other attention does not have, and what differs
+// between models. Plain data.
 #pragma once
 
 #include <cstdint>
@@ -20,30 +21,20 @@ inline constexpr ParamId kKBProj{"mla.k_b_proj"};    // W_UK alone, each head tr
 inline constexpr ParamId kVBProj{"mla.v_b_proj"};    // W_UV alone
 }  // namespace mla
 
-struct MlaSizes {
+// One layer.
+struct MlaSpec {
+  int32_t num_heads = 0;
+  int64_t hidden_size = 0;
   int32_t q_lora_rank = 0;  // 0 = queries are projected directly
   int32_t kv_lora_rank = 0;
   int32_t qk_rope_head_dim = 0;
   int32_t qk_nope_head_dim = 0;
   int32_t v_head_dim = 0;
   bool gated = false;  // one output gate per head
-
-  // Elements in the cache per token: the rotary key, then the latent vector.
-  int32_t cache_dim() const { return qk_rope_head_dim + kv_lora_rank; }
-  // Size of a projected query head.
-  int32_t query_dim() const { return qk_nope_head_dim + qk_rope_head_dim; }
-};
-
-// One layer.
-struct MlaSpec {
-  MlaSizes sizes;
-  int32_t num_heads = 0;
-  int64_t hidden_size = 0;
   bool qkv_bias = false;
   bool o_bias = false;
-  float norm_eps = 1e-6F;
-  float latent_multiplier = 1.0F;  // factor on the normalized latent vector
   NormSpec norm = {};
+  float latent_multiplier = 1.0F;  // factor on the normalized latent vector
   float attention_scale = 1.0F;
   IndexerSizes index = {};   // heads 0 = every query attends to all keys
   bool has_indexer = false;  // otherwise the keys that an earlier layer selected
@@ -51,9 +42,15 @@ struct MlaSpec {
   // Index of a rotary embedding that scales whole queries with their position without rotating them; -1 =
   // none.
   int32_t query_scale_rope = -1;
+
+  // Elements in the cache per token: the rotary key, then the latent vector.
+  int32_t cache_dim() const { return qk_rope_head_dim + kv_lora_rank; }
+  // Size of a projected query head.
+  int32_t query_dim() const { return qk_nope_head_dim + qk_rope_head_dim; }
 };
 
 KvShape kv_shape(const MlaSpec& spec);
 int64_t kv_bytes(const MlaSpec& spec, DType dtype, int32_t block_size);
+std::unique_ptr<Mixer> make_mixer(const MlaSpec& spec);
 
 }  // namespace quire

@@ -3,7 +3,6 @@
 
 #include <cstdint>
 #include <optional>
-#include <string_view>
 #include "nn/norm_spec.h"
 #include "nn/param_id.h"
 #include "ops/op_table.h"
@@ -32,18 +31,11 @@ struct MlpSpec {
   float gate_multiplier = 1.0F;      // factor on gates before the activation
   std::optional<NormSpec> sub_norm;  // before down_proj
   double activation_sparsity = 0.0;  // fraction of the gates that become zero (Gemma 3n)
-  float limit = 0.0F;                // Mlp::limit; 0 = none
-  bool limit_first = false;          // Mlp::limit_first
-};
+  // Gated only. The activation's output is at most `limit`, ups are clamped to [-limit, limit]. 0 = no limit.
+  float limit = 0.0F;
+  bool limit_first = false;  // gates are clamped before the activation instead of after it
 
-// Names and labels of the matrices: a dense MLP, an expert and a shared expert differ in nothing else.
-struct MlpParams {
-  ParamId gate_proj = mlp::kGateProj;
-  ParamId up_proj = mlp::kUpProj;
-  ParamId down_proj = mlp::kDownProj;
-  std::string_view up_label = "mlp up";
-  std::string_view down_label = "mlp down";
-  bool move_scales = true;  // AWQ may move scales between up_proj and down_proj
+  int64_t up_size() const { return gated ? 2 * intermediate_size : intermediate_size; }
 };
 
 }  // namespace quire

@@ -30,5 +30,6 @@ struct MoaSpec {
 
 KvShape kv_shape(const MoaSpec& spec);
 int64_t kv_bytes(const MoaSpec& spec, DType dtype, int32_t block_size);
+std::unique_ptr<Mixer> make_mixer(const MoaSpec& spec);
 
 }  // namespace quire

@@ -40,7 +40,7 @@ struct MoeSpec {
   int64_t shared_intermediate_size = 0;  // intermediate size of the shared expert; 0 = none
   bool shared_gate = false;              // its output is multiplied by a sigmoid gate
   RouterParams router;
-  bool e_score_correction_bias = false;  // the router has one; `router` gets it when the model is loaded
+  bool e_score_correction_bias = false;  // the router has one
   bool router_bias = false;
   bool expert_bias = false;
   bool output_bias = false;  // a bias is added to the sum of all experts (JetMoE)
@@ -49,8 +49,8 @@ struct MoeSpec {
   bool expert_scale = false;  // per_expert_scale (Gemma 4)
   bool gated = true;          // experts are gated MLPs
   bool limit_first = false;   // clamp gates before the activation
-  float expert_limit = 0.0F;  // Mlp::limit of the experts
-  float shared_limit = 0.0F;  // Mlp::limit of the shared expert
+  float expert_limit = 0.0F;  // MlpSpec::limit of the experts
+  float shared_limit = 0.0F;  // MlpSpec::limit of the shared expert
   Activation activation = Activation::kSilu;
   bool shared_bias = false;
   // A table of this many rows has the experts of each token (DeepSeek-V4's first layers); 0 = the router
@@ -58,6 +58,10 @@ struct MoeSpec {
   int64_t hash_vocab_size = 0;
 
   int32_t routed() const { return num_experts + zero_expert_num; }  // outputs of the router
+  // Terms of the sum of one row: top-k, and the shared expert.
+  int64_t terms_per_row() const {
+    return router.num_experts_per_tok + (shared_intermediate_size > 0 ? 1 : 0);
+  }
 };
 
 }  // namespace quire

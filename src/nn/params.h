@@ -170,6 +170,11 @@ void visit_norm(ParamVisitor& visitor, ParamId id, const NormSpec& spec, int64_t
 // A norm whose weights are all one; no checkpoint has it.
 Norm unit_norm(int64_t size, float eps);
 
+// Applies f to each stored value.
+Transform each(std::function<float(float)> f);
+// A float32 matrix [rows, columns] as [columns, rows].
+Buffer transposed(const Buffer& matrix, int64_t rows, int64_t columns);
+
 // Specs of matrices: [out, in], split over ranks by output features in whole units, by input features, or not
 // at all.
 inline ParamSpec column_parallel(ParamId id, int64_t out, int64_t in, int64_t unit = 1) {

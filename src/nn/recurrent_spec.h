@@ -2,10 +2,13 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 
 #include "nn/param_id.h"
 
 namespace quire {
+
+class Mixer;  // nn/mixer.h
 
 namespace recurrent {
 inline constexpr ParamId kInProj{"recurrent.in_proj"};
@@ -18,7 +21,8 @@ inline constexpr ParamId kGProj{"recurrent.g_proj"};  // output gate: in_proj_z,
 inline constexpr ParamId kOutProj{"recurrent.out_proj"};
 }  // namespace recurrent
 
-// Sizes of one recurrent layer. Its state, scratch memory and parameters follow from them.
+// Sizes of one recurrent layer, from its spec's recurrent(). Its state, scratch memory and parameters follow
+// from them.
 struct RecurrentSizes {
   int64_t channels = 0;     // channels of the convolution
   int32_t conv_kernel = 1;  // kernel size of the convolution

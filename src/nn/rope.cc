@@ -5,7 +5,6 @@
 #include <functional>
 #include <numbers>
 
-#include "nn/rope_table.h"
 #include "ops/parallel.h"
 
 namespace quire {
@@ -148,15 +147,11 @@ void fill_angles(const OpContext& ctx, const TensorView& table, const std::vecto
 
 }  // namespace
 
-Rope make_rope(const OpContext& ctx, const RopeSpec& spec, int64_t max_positions) {
-  return make_rope(ctx, spec, max_positions, max_positions);
-}
-
 Rope make_rope(const OpContext& ctx, const RopeSpec& spec, int64_t max_positions, int64_t num_rows) {
   std::vector<float> inverse = rope_inverse_frequencies(spec, max_positions);
   if (spec.inverse) std::ranges::transform(inverse, inverse.begin(), std::negate<>());
   const double factor = rope_attention_factor(spec, max_positions);
-  const Shape shape{num_rows, 2 * static_cast<int64_t>(inverse.size())};
+  const Shape shape{num_rows > 0 ? num_rows : max_positions, 2 * static_cast<int64_t>(inverse.size())};
   const auto bytes = static_cast<size_t>(shape.numel()) * sizeof(float);
   Rope rope;
   rope.style = spec.style;

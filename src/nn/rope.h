@@ -28,8 +28,10 @@ struct Rope {
   TensorView query_cos_sin;  // likewise, for queries
 };
 
-// Computes positions in parallel on ctx's thread pool.
-Rope make_rope(const OpContext& ctx, const RopeSpec& spec, int64_t max_positions);
+// Computes positions in parallel on ctx's thread pool. max_positions is the longest sequence that the model
+// supports, on which some scalings depend. num_rows: the tables have rows for positions [0, num_rows) only,
+// whose values do not depend on it; 0 = max_positions.
+Rope make_rope(const OpContext& ctx, const RopeSpec& spec, int64_t max_positions, int64_t num_rows = 0);
 // Rotates queries q [rows, heads, head_dim] and keys k [rows, kv_heads, head_dim] in place.
 void apply(const OpRunner& run, const Rope& rope, const TensorView& q, const TensorView& k,
            std::span<const int32_t> positions);

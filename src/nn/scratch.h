@@ -14,8 +14,28 @@ inline TensorView part(const TensorView& view, int64_t rows, int64_t columns) {
   return column_slice(row_slice(view, 0, rows), 0, columns);
 }
 
+// The columns of a matrix, part by part.
+class ColumnParts {
+ public:
+  explicit ColumnParts(const TensorView& all) : all_(all) {}
+  TensorView next(int64_t columns) {
+    end_ += columns;
+    return column_slice(all_, end_ - columns, end_);
+  }
+
+ private:
+  TensorView all_;
+  int64_t end_ = 0;
+};
+
 // Hands out consecutive areas of a piece of memory, each aligned to a cache line. The same code lays out the
-// scratch of a mechanism in a step and, without memory, computes its size before the first step.
+// scratch of a mechanism in a step and, without memory, computes its size before the first step. That code is
+// a struct whose members are initialized in order:
+//   struct MlaScratch {
+//     const MlaSpec& spec;
+//     ScratchLayout layout;
+//     TensorView latent = layout.matrix(spec.cache_dim());
+//   };
 class ScratchLayout {
  public:
   // rows: tokens of the step, or the maximum of all steps. memory null = count only; views are empty.

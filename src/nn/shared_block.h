@@ -2,15 +2,13 @@
 // states concatenated with the token embeddings. Each use has low-rank adapters of its own.
 #pragma once
 
-#include <array>
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <vector>
 
-#include "nn/attention_params.h"
-#include "nn/layers.h"
-#include "nn/params.h"
-#include "nn/scratch.h"
+#include "nn/attention.h"
+#include "nn/mlp.h"
 #include "nn/shared_block_spec.h"
 
 namespace quire {
@@ -31,6 +29,8 @@ struct SharedBlock {
   Attention attention;
   Norm mlp_norm;
   Mlp mlp;
+
+  explicit SharedBlock(const AttentionSpec& spec) : attention(spec) {}
 };
 
 // The weights of one use, which also has keys and values of its own.
@@ -41,33 +41,31 @@ struct BlockUse {
 };
 
 struct BlockScratch {
-  TensorView qkv;    // [rows, qkv_size]
-  TensorView heads;  // [rows, 2 hidden]
-  TensorView up;     // [mlp rows, 2 intermediate], shares memory with qkv and heads
-  TensorView act;    // [mlp rows, intermediate], likewise
-  TensorView low;    // [rows, largest parts rank of the adapters]
+  const SharedBlock& block;
+  const BlockUse& use;
+  int64_t mlp_rows;  // number of rows that go through the MLP at once
+  ScratchLayout layout;
+  int64_t qkv_rank = use.qkv ? use.qkv->down.out_features() : 0;
+  TensorView low = layout.matrix(std::max(qkv_rank, use.up.down.out_features()));
+  // Attention and the MLP use the same memory.
+  ScratchLayout of_attention = layout.rest(layout.rows());
+  TensorView qkv = of_attention.matrix(block.attention.spec.qkv_size());
+  TensorView heads = of_attention.matrix(block.attention.spec.q_size());
+  ScratchLayout of_mlp = layout.rest(mlp_rows);
+  TensorView up = of_mlp.matrix(block.mlp.spec.up_size());
+  TensorView act = of_mlp.matrix(block.mlp.spec.intermediate_size);
+
+  int64_t size() const { return layout.size() + std::max(of_attention.size(), of_mlp.size()); }
 };
 
-// mlp_rows: number of rows that go through the MLP at once.
-BlockScratch make_scratch(const SharedBlock& block, const BlockUse& use, int64_t mlp_rows,
-                          ScratchLayout& layout);
+// out = W_out(mlp(norm(attend(norm(x))))) + residual, with x [rows, 2 hidden]. normed [rows, hidden] is
+// scratch.
+void apply(const OpRunner& run, const SharedBlock& block, const BlockUse& use, const MixerArgs& args,
+           const TensorView& normed, int64_t mlp_rows);
 
-// out = W_out(mlp(norm(attend(norm(x))))) + residual. x [rows, 2 hidden]; normed [rows, hidden] is scratch.
-void apply(const OpRunner& run, const SharedBlock& block, const BlockUse& use, const Rope* rope,
-           const TensorView& out, const TensorView& x, const TensorView& residual, const ForwardBatch& batch,
-           const KvCacheView& cache, const TensorView& normed, const BlockScratch& scratch);
-
-struct SharedBlockParts {
-  NormSpec norm;
-  AttentionSpec attention;
-  MlpSpec mlp;
-  ParamId mlp_norm;
-};
-// layer: the first layer that uses the block.
-void visit(const SharedBlockParts& parts, int64_t hidden_size, int32_t layer, ParamVisitor& visitor,
-           SharedBlock& block);
-// numbers: the number of the block and of this use, as in the names of the tensors.
-void visit(const SharedBlockSpec& spec, const AttentionSpec& attention, const MlpSpec& mlp,
-           std::array<int32_t, 2> numbers, int64_t hidden_size, ParamVisitor& visitor, BlockUse& use);
+// layer: the first layer that uses the block. mlp_norm: the norm between attention and MLP.
+void visit(const SharedBlockUseSpec& spec, const NormSpec& norm, ParamId mlp_norm, int64_t hidden_size,
+           int32_t layer, ParamVisitor& visitor, SharedBlock& block);
+void visit(const SharedBlockUseSpec& spec, int64_t hidden_size, ParamVisitor& visitor, BlockUse& use);
 
 }  // namespace quire

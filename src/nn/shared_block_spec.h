@@ -3,6 +3,8 @@
 
 #include <cstdint>
 
+#include "nn/attention_spec.h"
+#include "nn/mlp_spec.h"
 #include "nn/param_id.h"
 
 namespace quire {
@@ -21,10 +23,20 @@ inline constexpr ParamId kGateUpLoraA{"shared_block.gate_up_proj_adapter.0"};
 inline constexpr ParamId kGateUpLoraB{"shared_block.gate_up_proj_adapter.1"};
 }  // namespace shared_block
 
-// Shared transformer blocks (nn/shared_block.h). Their sizes are those of the model's attention and MLP.
+// The adapters of all uses.
 struct SharedBlockSpec {
   int64_t rank = 0;                 // rank of the adapters
   bool attention_adapters = false;  // adapters on q, k and v, in addition to those of the MLP
+};
+
+// A transformer block before the layer's own mixer, whose weights several layers share (Zamba 2). Each use
+// has adapters, keys and values of its own.
+struct SharedBlockUseSpec {
+  SharedBlockSpec adapters;
+  int32_t owner = 0;  // the first layer that uses the block
+  int32_t use = 0;    // number of this use among the uses of all blocks
+  AttentionSpec attention;
+  MlpSpec mlp;
 };
 
 }  // namespace quire

@@ -1,29 +1,40 @@
-#include "nn/short_conv.h"
+// A gated short convolution (LFM2). Its only state is the last inputs of the convolution.
+#include "nn/short_conv_spec.h"
+
+#include "nn/recurrent.h"
 
 namespace quire {
+namespace {
 
-void apply(const OpRunner& run, const ShortConv& conv, const MixerArgs& args) {
-  const int64_t d = conv.sizes.channels;
-  const RecurrentScratch at = make_scratch(conv.sizes.recurrent(), args);
-  apply(run, conv.in_proj, at.projected, args.x);
-  const TensorView b = column_slice(at.projected, 0, d);
-  const TensorView c = column_slice(at.projected, d, 2 * d);
-  const TensorView inputs = column_slice(at.projected, 2 * d, 3 * d);
-  run(ops::Gate{.out = inputs, .x = inputs, .gate = b, .activation = Activation::kNone});
-  apply(run, conv.conv, inputs, args.batch, args.state);
-  run(ops::Gate{.out = at.result, .x = inputs, .gate = c, .activation = Activation::kNone});
-  apply(run, conv.out_proj, args.out, at.result, args.residual);
-}
+// out = W_out(C * conv(B * x)) (+ residual). in_proj [3 channels, hidden]: B (gate of the input), C (gate of
+// the output), x.
+struct ShortConv final : RecurrentMixer<ShortConvSpec> {
+  using RecurrentMixer::RecurrentMixer;
 
-void visit(const ShortConvSpec& spec, const InputSpec& x, ParamVisitor& visitor, ShortConv& conv) {
-  const int64_t channels = spec.sizes.channels;
-  conv.sizes = spec.sizes;
-  const ParamSpec in = after_norm(column_parallel(recurrent::kInProj, 3 * channels, x.size), x.norm);
-  visit_matrix(visitor, "state in", with_bias(in, spec.bias), conv.in_proj);
-  const ParamSpec kernel = column_parallel(recurrent::kConv1d, channels, spec.sizes.conv_kernel);
-  visit_conv(visitor, {with_bias(kernel, spec.bias)}, spec.sizes.recurrent(), Activation::kNone, conv.conv);
-  const ParamSpec out = row_parallel(recurrent::kOutProj, x.size, channels);
-  visit_matrix(visitor, "state out", with_bias(out, spec.bias), conv.out_proj);
+  void forward(const OpRunner& run, const MixerArgs& args) const override {
+    const RecurrentScratch at{spec.recurrent(), args.layout()};
+    apply(run, in_proj, at.projected, args.x);
+    ColumnParts parts(at.projected);
+    const TensorView B = parts.next(spec.channels);
+    const TensorView C = parts.next(spec.channels);
+    const TensorView inputs = parts.next(spec.channels);
+    run(ops::Gate{.out = inputs, .x = inputs, .gate = B, .activation = Activation::kNone});
+    apply(run, conv, inputs, args.batch, args.state);
+    run(ops::Gate{.out = at.result, .x = inputs, .gate = C, .activation = Activation::kNone});
+    apply(run, out_proj, args.out, at.result, args.residual);
+  }
+
+  void visit(const InputSpec& x, ParamVisitor& visitor) override {
+    visit_matrix(visitor, "state in", with_bias(in_proj_spec(x, 3 * spec.channels), spec.bias), in_proj);
+    visit_conv(visitor, spec.recurrent(), spec.bias, Activation::kNone, conv);
+    visit_out_proj(visitor, x, spec.channels, 1, spec.bias, out_proj);
+  }
+};
+
+}  // namespace
+
+std::unique_ptr<Mixer> make_mixer(const ShortConvSpec& spec) {
+  return std::make_unique<ShortConv>(spec);
 }
 
 }  // namespace quire

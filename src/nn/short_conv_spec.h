@@ -8,16 +8,13 @@
 
 namespace quire {
 
-struct ShortConvSizes {
+struct ShortConvSpec {
   int64_t channels = 0;
   int32_t conv_kernel = 3;
+  bool bias = false;  // the projections and the convolution have biases
 
   RecurrentSizes recurrent() const { return {channels, conv_kernel, 0, 0, 3 * channels, channels}; }
 };
-
-struct ShortConvSpec {
-  ShortConvSizes sizes;
-  bool bias = false;  // the projections and the convolution have biases
-};
+std::unique_ptr<Mixer> make_mixer(const ShortConvSpec& spec);
 
 }  // namespace quire

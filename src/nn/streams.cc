@@ -34,13 +34,13 @@ std::span<const int32_t> first_of(std::span<int32_t> all, int64_t count) {
 
 }  // namespace
 
-StreamScratch make_scratch(const StreamSizes& sizes, ScratchLayout& layout) {
-  const int64_t s = sizes.streams;
+StreamScratch make_scratch(const StreamSpec& spec, ScratchLayout& layout) {
+  const int64_t s = spec.streams;
   const int64_t rows = layout.rows();
   StreamScratch out;
-  const TensorView all = layout.matrix((2 * s + 1) * sizes.hidden);
-  out.streams = sizes.streams;
-  out.scores = layout.matrix(sizes.scores());
+  const TensorView all = layout.matrix((2 * s + 1) * spec.hidden);
+  out.streams = spec.streams;
+  out.scores = layout.matrix(spec.scores());
   out.in = layout.matrix(s);
   out.out = layout.matrix(s * (s + 1));
   out.own = layout.integers<int32_t>(rows * s);
@@ -49,7 +49,7 @@ StreamScratch make_scratch(const StreamSizes& sizes, ScratchLayout& layout) {
   out.of_second = layout.integers<int32_t>(rows * s * (s + 1));
   if (all.data == nullptr) return out;
   const auto part = [&](int64_t first, int64_t count) {
-    return make_view(all.as<float>() + first * sizes.hidden, DType::kF32, Shape{count, sizes.hidden});
+    return make_view(all.as<float>() + first * spec.hidden, DType::kF32, Shape{count, spec.hidden});
   };
   out.first = part(0, rows * s);
   out.hidden = part(rows * s, rows);
@@ -99,7 +99,7 @@ void hc_post_mapping(const OpRunner& run, const StreamScratch& at, bool second, 
 
 void visit(const StreamSpec& spec, const HyperConnectionParams& params, float eps, ParamVisitor& visitor,
            HyperConnections& mix) {
-  const int64_t all = spec.sizes.streams * spec.sizes.hidden;
+  const int64_t all = spec.streams * spec.hidden;
   mix.norm = unit_norm(all, eps);
   visit_matrix(visitor, "linear", replicated(params.fn, params.scores, all), mix.scores, Precision::kFloat32);
   visit_vector(visitor, replicated(params.base, params.scores), mix.base);

@@ -41,7 +41,7 @@ struct StreamScratch {
   std::span<int32_t> of_first;
   std::span<int32_t> of_second;
 };
-StreamScratch make_scratch(const StreamSizes& sizes, ScratchLayout& layout);
+StreamScratch make_scratch(const StreamSpec& spec, ScratchLayout& layout);
 
 // n is the number of rows. Sets all streams to hidden.
 void begin_streams(const OpRunner& run, const StreamScratch& at, int64_t n);

@@ -1,4 +1,4 @@
-// Compressed keys, which stand for several tokens each (nn/compressed_attention.h): where they are stored,
+// Compressed keys, which stand for several tokens each (nn/compressed_attention.cc): where they are stored,
 // how they are pooled, and which ones a row sees. A compressed key is stored in the block of its last token,
 // before the tokens' own keys. It is therefore shared, swapped and freed with that block, and attention reads
 // both kinds of keys as positions ("places") of one cache with larger blocks.

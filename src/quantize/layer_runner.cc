@@ -49,7 +49,7 @@ bool reads_other_layers(const LayerSpec& layer) {
   const auto* mla = std::get_if<MlaSpec>(&layer.mixer);
   const bool uses_selection = mla != nullptr && mla->index.heads > 0 && !mla->has_indexer;
   return kv_sharing_layer(layer) >= 0 || uses_selection || layer.shared_block ||
-         std::holds_alternative<ShortcutMoeSpec>(layer.feed_forward);
+         layer.feed_forward.shortcut();
 }
 
 }  // namespace

@@ -187,7 +187,7 @@ GgufMetadata metadata_of(const Source& source, const GgufOptions& options) {
   add_windows(spec, written.windows, prefix, out);
   add_rope(spec.ropes.front(), prefix, out);
   if (spec.ropes.size() > 1) out.f32(prefix + "rope.freq_base_swa", static_cast<float>(spec.ropes[1].theta));
-  if (const MoeSpec* moe = moe_of(spec.layers.back())) add_experts(*moe, prefix, out);
+  if (const auto& moe = spec.layers.back().feed_forward.moe) add_experts(*moe, prefix, out);
   add_factors(spec, prefix, out);
   return out;
 }
@@ -303,7 +303,7 @@ std::vector<Planned> plan_tensors(const Source& source, const GgmlType& type, Qu
     const auto [known, first] = stacked.try_emplace(place.name, all.size());
     if (first) {
       std::vector<int64_t> shape = info.shape;
-      shape.insert(shape.begin(), moe_of(source.spec.layers.back())->num_experts);
+      shape.insert(shape.begin(), source.spec.layers.back().feed_forward.moe->num_experts);
       all.push_back({{place.name, own, std::move(shape)}, {}});
     }
     auto& sources = all[known->second].sources;

@@ -48,7 +48,7 @@ struct LlamaDefaults {
 };
 ModelDraft parse_llama_family(const ConfigReader& config, const LlamaDefaults& defaults);
 
-// Same, for models with latent attention (nn/mla.h).
+// Same, for models with latent attention (nn/mla.cc).
 struct LatentDefaults {
   int64_t max_position_embeddings = 2048;
   bool interleaved = true;     // RoPE style
@@ -130,7 +130,7 @@ struct MambaFields {
 MambaSpec& read_mamba(const ConfigReader& config, ModelDraft& spec, const MambaFields& fields);
 
 // Sets the sizes of spec.delta_net.
-DeltaNetSizes& read_delta_net(const ConfigReader& config, ModelDraft& spec, const DeltaNetSizes& defaults);
+DeltaNetSpec& read_delta_net(const ConfigReader& config, ModelDraft& spec, const DeltaNetSpec& defaults);
 // `layer_types`. If it is absent, every interval-th layer has attention.
 std::vector<std::string> read_mixers(const ConfigReader& config, const ModelDraft& spec, int64_t interval);
 

@@ -55,9 +55,9 @@ ModelDraft parse_bailing_hybrid(const ConfigReader& config) {
   const auto size = [&](std::string_view own, std::string_view field, int64_t high, int64_t fallback) {
     return static_cast<int32_t>(config.integer(own, 1, high, config.integer(field, 1, high, fallback)));
   };
-  nets.sizes.heads = size("linear_num_heads", "num_attention_heads", 1 << 16, 32);
-  nets.sizes.head_dim = size("linear_head_dim", "head_dim", 1 << 13, 128);
-  nets.sizes.conv_kernel = size("linear_conv_kernel_dim", "short_conv_kernel_size", kMaxConvKernel, 4);
+  nets.heads = size("linear_num_heads", "num_attention_heads", 1 << 16, 32);
+  nets.head_dim = size("linear_head_dim", "head_dim", 1 << 13, 128);
+  nets.conv_kernel = size("linear_conv_kernel_dim", "short_conv_kernel_size", kMaxConvKernel, 4);
   if (config.boolean("kda_safe_gate", true))
     nets.lower_bound = static_cast<float>(config.number("kda_lower_bound", -1e6, -1e-6, -5.0));
   assign_mixers(config, spec, "layer_types", Recurrence::kKimiDelta,

@@ -37,38 +37,40 @@ AttentionSpec attention_spec(const ModelDraft& draft, const LayerDraft& layer) {
   out.params.chunk = layer.chunk;
   out.params.bidirectional = draft.bidirectional;
   if (layer.indexer) out.indexer = draft.indexer;
+  out.relative = draft.relative;
+  if (out.relative && out.relative->norm) out.relative->norm = norm_spec(draft);
   out.index_rope = rope_of(draft, draft.index_rope);
   return out;
 }
 
 MlaSpec mla_spec(const ModelDraft& draft, const LayerDraft& layer) {
-  return {.sizes = *draft.mla,
-          .num_heads = draft.attention.num_heads,
-          .hidden_size = draft.hidden_size,
-          .qkv_bias = draft.attention.qkv_bias,
-          .o_bias = draft.attention.o_bias,
-          .norm_eps = draft.mla_norm_eps,
-          .latent_multiplier = draft.mla_latent_multiplier,
-          .norm = norm_spec(draft),
-          .attention_scale = layer.attention_scale,
-          .index = draft.indexer,
-          .has_indexer = layer.indexer,
-          .index_rope = rope_of(draft, draft.index_rope),
-          .query_scale_rope = rope_of(draft, draft.query_scale_rope)};
+  MlaSpec out = *draft.mla;
+  out.num_heads = draft.attention.num_heads;
+  out.hidden_size = draft.hidden_size;
+  out.qkv_bias = draft.attention.qkv_bias;
+  out.o_bias = draft.attention.o_bias;
+  out.norm = norm_spec(draft);
+  out.attention_scale = layer.attention_scale;
+  out.index = draft.indexer;
+  out.has_indexer = layer.indexer;
+  out.index_rope = rope_of(draft, draft.index_rope);
+  out.query_scale_rope = rope_of(draft, draft.query_scale_rope);
+  return out;
 }
 
 CompressedAttentionSpec compressed_spec(const ModelDraft& draft, const LayerDraft& layer) {
-  return {.sizes = *draft.compressed,
-          .hidden_size = draft.hidden_size,
-          .norm = norm_spec(draft),
-          .compressed_tokens = layer.compressed_tokens,
-          .overlap = layer.compressed_overlap,
-          .indexer = layer.indexer,
-          .qkv_bias = draft.attention.qkv_bias,
-          .o_bias = draft.attention.o_bias,
-          .scale = layer.attention_scale,
-          .window = layer.window,
-          .inverse_rope = rope_of(draft, draft.inverse_rope + layer.rope)};
+  CompressedAttentionSpec out = *draft.compressed;
+  out.indexer = layer.indexer;
+  out.hidden_size = draft.hidden_size;
+  out.norm = norm_spec(draft);
+  out.compressed_tokens = layer.compressed_tokens;
+  out.overlap = layer.compressed_overlap;
+  out.qkv_bias = draft.attention.qkv_bias;
+  out.o_bias = draft.attention.o_bias;
+  out.scale = layer.attention_scale;
+  out.window = layer.window;
+  out.inverse_rope = rope_of(draft, draft.inverse_rope + layer.rope);
+  return out;
 }
 
 MambaSpec mamba_spec(const ModelDraft& draft) {
@@ -99,9 +101,12 @@ MixerSpec mixer_spec(const ModelDraft& draft, const LayerDraft& layer) {
     }
     case Recurrence::kShortConv:
       return *draft.short_conv;
-    case Recurrence::kLightning:
-      return LightningSpec{
-          .sizes = *draft.lightning, .activation = draft.activation, .norm = norm_spec(draft)};
+    case Recurrence::kLightning: {
+      LightningSpec out = *draft.lightning;
+      out.activation = draft.activation;
+      out.norm = norm_spec(draft);
+      return out;
+    }
     case Recurrence::kKimiDelta: {
       KimiDeltaSpec out = *draft.kimi_delta;
       out.norm_eps = draft.norm_eps;
@@ -127,18 +132,18 @@ MlpSpec mlp_spec(const ModelDraft& draft, const LayerDraft& layer) {
 }
 
 FeedForwardSpec feed_forward_spec(const ModelDraft& draft, const LayerDraft& layer) {
-  if (layer.shared_block_owner >= 0) return {};
-  const MlpSpec mlp = mlp_spec(draft, layer);
-  if (!layer.experts) return layer.mlp ? FeedForwardSpec(mlp) : FeedForwardSpec();
-  MoeSpec moe = *draft.moe;
+  FeedForwardSpec out;
+  if (layer.shared_block_owner >= 0) return out;
+  if (layer.experts ? draft.parallel_moe || layer.shortcut : layer.mlp) out.mlp = mlp_spec(draft, layer);
+  if (!layer.experts) return out;
+  MoeSpec& moe = out.moe.emplace(*draft.moe);
   moe.activation = draft.activation;
   moe.shared_bias = draft.mlp.bias;
   moe.expert_limit = layer.expert_limit;
   moe.shared_limit = layer.mlp_limit;
   if (layer.hash_routing) moe.hash_vocab_size = draft.vocab_size;
-  if (draft.parallel_moe) return ParallelMoeSpec{mlp, moe};
-  if (layer.shortcut) return ShortcutMoeSpec{mlp, moe};
-  return moe;
+  if (!draft.parallel_moe) out.experts = FeedForwardSpec::Experts::kShortcut;
+  return out;
 }
 
 BranchSpec branch_spec(const ModelDraft& draft, const LayerDraft& layer, bool pre_norm) {

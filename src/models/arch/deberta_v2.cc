@@ -22,7 +22,7 @@ constexpr std::array<TensorName, 6> kShared = {{
 }};
 constexpr std::array<TensorName, 7> kMpnetRest = {{
     {model::kPositionEmbeddings, "embeddings.position_embeddings"},
-    {model::kRelativeEmbeddings, "encoder.relative_attention_bias"},
+    {attention::kRelativeEmbeddings, "encoder.relative_attention_bias"},
     {attention::kQProj, "encoder.layer.{}.attention.attn.q"},
     {attention::kKProj, "encoder.layer.{}.attention.attn.k"},
     {attention::kVProj, "encoder.layer.{}.attention.attn.v"},
@@ -30,8 +30,8 @@ constexpr std::array<TensorName, 7> kMpnetRest = {{
     {layer::kPostAttentionNorm, "encoder.layer.{}.attention.LayerNorm"},
 }};
 constexpr std::array<TensorName, 7> kDebertaRest = {{
-    {model::kRelativeEmbeddings, "encoder.rel_embeddings"},
-    {model::kRelativeNorm, "encoder.LayerNorm"},
+    {attention::kRelativeEmbeddings, "encoder.rel_embeddings"},
+    {attention::kRelativeNorm, "encoder.LayerNorm"},
     {attention::kQProj, "encoder.layer.{}.attention.self.query_proj"},
     {attention::kKProj, "encoder.layer.{}.attention.self.key_proj"},
     {attention::kVProj, "encoder.layer.{}.attention.self.value_proj"},
@@ -142,7 +142,7 @@ ModelDraft parse_deberta_v2(const ConfigReader& config) {
   }
   const std::string norm = config.text("norm_rel_ebd", "none");
   if (norm != "none" && norm != "layer_norm") config.fail("norm_rel_ebd", "is neither none nor layer_norm");
-  relative.norm = norm == "layer_norm";
+  if (norm == "layer_norm") relative.norm = NormSpec{};
   spec.classifier = ClassifierSpec{.name = "classifier",
                                    .dense = "pooler.dense",
                                    .activation = read_activation(config, "pooler_hidden_act", "gelu"),

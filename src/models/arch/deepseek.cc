@@ -1,4 +1,4 @@
-// DeepSeek-V2 and V3, Kimi-K2, GLM-4.7-Flash, Mistral 4: latent attention (nn/mla.h), experts in all but the
+// DeepSeek-V2 and V3, Kimi-K2, GLM-4.7-Flash, Mistral 4: latent attention (nn/mla.cc), experts in all but the
 // first layers. Youtu has no experts. DeepSeek-V3.2 and GLM-5 have sparse attention with an indexer
 // (nn/indexer.h).
 #include <cmath>
@@ -39,7 +39,7 @@ double yarn_score_factor(const ConfigReader& config) {
 }  // namespace
 
 ModelDraft parse_latent_family(const ConfigReader& config, const LatentDefaults& defaults) {
-  MlaSizes mla;
+  MlaSpec mla;
   const auto size = [&](std::string_view field, int64_t low) {
     return static_cast<int32_t>(config.integer(field, low, 1 << 16));
   };
@@ -112,7 +112,7 @@ ModelDraft parse_indexed(const ConfigReader& config, int64_t positions, int64_t 
                          RopeStyle style) {
   ModelDraft spec = parse_latent_family(
       config, {.max_position_embeddings = positions, .interleaved = config.boolean("rope_interleave", true)});
-  const MlaSizes& mla = *spec.mla;
+  const MlaSpec& mla = *spec.mla;
   if (mla.q_lora_rank == 0)
     config.fail("q_lora_rank", "is missing: the queries of indexers are projected from the low-rank queries");
   const auto size = [&](std::string_view field, int64_t low, int64_t high, int64_t fallback) {

@@ -1,4 +1,4 @@
-// DeepSeek-V4: attention to a window and to compressed keys (nn/compressed_attention.h), hyper-connections
+// DeepSeek-V4: attention to a window and to compressed keys (nn/compressed_attention.cc), hyper-connections
 // (nn/streams.h), experts in all layers, with hash routing in the first ones.
 #include <cmath>
 
@@ -217,8 +217,8 @@ void read_experts_of_v4(const ConfigReader& config, ModelDraft& spec) {
 
 void read_streams(const ConfigReader& config, ModelDraft& spec) {
   StreamSpec& streams = spec.streams.emplace();
-  streams.sizes.hidden = spec.hidden_size;
-  streams.sizes.streams = static_cast<int32_t>(config.integer("hc_mult", 1, kMaxStreams, 4));
+  streams.hidden = spec.hidden_size;
+  streams.streams = static_cast<int32_t>(config.integer("hc_mult", 1, kMaxStreams, 4));
   streams.params.sinkhorn_iters = static_cast<int32_t>(config.integer("hc_sinkhorn_iters", 1, 1 << 10, 20));
   streams.params.eps = static_cast<float>(config.number("hc_eps", 0.0, 1.0, 1e-6));
 }
@@ -235,7 +235,7 @@ ModelDraft parse_deepseek_v4(const ConfigReader& config) {
   spec.attention.sinks = true;
   read_rotations(config, spec);
   read_layers(config, spec);
-  CompressedSizes& sizes = spec.compressed.emplace();
+  CompressedAttentionSpec& sizes = spec.compressed.emplace();
   const auto size = [&](std::string_view field, int64_t low, int64_t high, int64_t fallback) {
     return static_cast<int32_t>(config.integer(field, low, high, fallback));
   };

@@ -19,7 +19,7 @@ struct LayerDraft {
   Recurrence recurrence = Recurrence::kNone;  // instead of attention, or in parallel with it (kMamba)
   bool mlp = true;
   bool experts = false;   // ModelDraft::moe instead of the MLP
-  bool shortcut = false;  // the experts next to the MLP: ShortcutMoeSpec
+  bool shortcut = false;  // the experts next to the MLP: FeedForwardSpec::Experts::kShortcut
   int32_t rope = 0;       // index into ModelSpec::ropes; kNoRope = no rotary embedding
 
   // Attention.
@@ -41,8 +41,8 @@ struct LayerDraft {
   // Feed-forward layer.
   int64_t intermediate_size = 0;     // 0 = as in the draft
   double activation_sparsity = 0.0;  // MlpSpec
-  float mlp_limit = 0.0F;            // Mlp::limit of the MLP or the shared expert
-  float expert_limit = 0.0F;         // Mlp::limit of the experts
+  float mlp_limit = 0.0F;            // MlpSpec::limit of the MLP or the shared expert
+  float expert_limit = 0.0F;         // MlpSpec::limit of the experts
   bool hash_routing = false;         // a table has the experts of each token
 
   // Residual branches.
@@ -94,13 +94,11 @@ struct ModelDraft : ModelSpec {
   IndexerSizes indexer;         // for layers with an indexer
   int32_t index_rope = kNoRope;
   std::optional<MixerSpec> mixer;  // instead of attention, in all layers that have it
-  // Latent attention instead of other attention. attention.head_dim is then MlaSizes::cache_dim().
-  std::optional<MlaSizes> mla;
-  float mla_norm_eps = 1e-6F;
-  float mla_latent_multiplier = 1.0F;
+  // Latent attention instead of other attention. attention.head_dim is then MlaSpec::cache_dim().
+  std::optional<MlaSpec> mla;
   int32_t query_scale_rope = kNoRope;
   // Compressed attention instead of other attention.
-  std::optional<CompressedSizes> compressed;
+  std::optional<CompressedAttentionSpec> compressed;
   int32_t inverse_rope = 0;  // for layers with rope 0; the next one is for layers with rope 1
 
   // Recurrent layers.
@@ -108,7 +106,7 @@ struct ModelDraft : ModelSpec {
   std::optional<Mamba1Spec> mamba1;
   std::optional<DeltaNetSpec> delta_net;
   std::optional<ShortConvSpec> short_conv;
-  std::optional<LightningSizes> lightning;
+  std::optional<LightningSpec> lightning;
   std::optional<KimiDeltaSpec> kimi_delta;
   // Factors on the outputs of parallel attention and Mamba 2.
   float attention_multiplier = 1.0F;
@@ -117,7 +115,7 @@ struct ModelDraft : ModelSpec {
   // Feed-forward layers.
   MlpSpec mlp;
   std::optional<MoeSpec> moe;
-  bool parallel_moe = false;  // ParallelMoeSpec
+  bool parallel_moe = false;  // the experts next to the MLP: FeedForwardSpec::Experts::kParallel
 
   int64_t per_layer_input_size = 0;
   int64_t per_layer_input_vocab = 0;

@@ -88,9 +88,9 @@ ModelDraft parse_gemma3n(const ConfigReader& config) {
   read_activation_sparsity(config, spec);
 
   AltUpSpec& streams = spec.alt_up.emplace();
-  streams.sizes.streams = static_cast<int32_t>(config.integer("altup_num_inputs", 1, 64, 4));
-  streams.sizes.hidden = spec.hidden_size;
-  streams.sizes.rank = config.integer("laurel_rank", 1, kMaxSize, 64);
+  streams.streams = static_cast<int32_t>(config.integer("altup_num_inputs", 1, 64, 4));
+  streams.hidden = spec.hidden_size;
+  streams.rank = config.integer("laurel_rank", 1, kMaxSize, 64);
   streams.scaled = config.boolean("altup_correct_scale", true);
   if (config.integer("altup_active_idx", 0, 64, 0) != 0)
     config.fail("altup_active_idx", "other than 0 is not supported");

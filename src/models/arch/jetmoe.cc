@@ -1,4 +1,4 @@
-// JetMoE: a mixture of attention heads (nn/moa.h), and experts selected by their logits, with one bias for
+// JetMoE: a mixture of attention heads (nn/moa.cc), and experts selected by their logits, with one bias for
 // the sum of all experts.
 #include "models/arch/arch.h"
 #include "models/arch/names.h"

@@ -1,4 +1,4 @@
-// Kimi Linear: Kimi delta attention (nn/kimi_delta.h) in three of four layers, latent attention without RoPE
+// Kimi Linear: Kimi delta attention (nn/delta_net.cc) in three of four layers, latent attention without RoPE
 // in the fourth; experts as in DeepSeek-V3 after a dense layer.
 #include "base/strings.h"
 #include "models/arch/arch.h"
@@ -86,7 +86,7 @@ ModelDraft parse_kimi_linear(const ConfigReader& config) {
   read_kimi_positions(config, spec, 1048576);
   spec.norm_eps = static_cast<float>(config.number("rms_norm_eps", 0.0, 1.0, 1e-5));
   const ConfigReader nets = config.object("linear_attn_config");
-  KimiDeltaSizes& sizes = spec.kimi_delta.emplace().sizes;
+  KimiDeltaSpec& sizes = spec.kimi_delta.emplace();
   const auto size = [&](std::string_view field, std::string_view other, int64_t high, int64_t fallback) {
     return static_cast<int32_t>(nets.integer(other, 1, high, config.integer(field, 1, high, fallback)));
   };

@@ -60,9 +60,8 @@ ModelDraft parse_family(const ConfigReader& config, const LlamaDefaults& default
   spec.norm_eps = static_cast<float>(config.number("norm_eps", 0.0, 1.0, 1e-5));
   spec.attention.qk_norm = QkNorm::kHeads;
   ShortConvSpec& conv = spec.short_conv.emplace();
-  conv.sizes.channels = spec.hidden_size;
-  conv.sizes.conv_kernel =
-      static_cast<int32_t>(config.integer("conv_L_cache", 1, kMaxConvKernel, conv_kernel));
+  conv.channels = spec.hidden_size;
+  conv.conv_kernel = static_cast<int32_t>(config.integer("conv_L_cache", 1, kMaxConvKernel, conv_kernel));
   conv.bias = config.boolean("conv_bias", false);
   return spec;
 }

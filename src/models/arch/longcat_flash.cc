@@ -40,11 +40,11 @@ ModelDraft parse_longcat_flash(const ConfigReader& config) {
                                                  .intermediate_field = "ffn_hidden_size",
                                                  .layers_field = "num_layers"});
   spec.norm_eps = static_cast<float>(config.number("rms_norm_eps", 0.0, 1.0, 1e-5));
-  const MlaSizes& mla = *spec.mla;
+  MlaSpec& mla = *spec.mla;
   if (mla.q_lora_rank == 0) config.fail("q_lora_rank", "is missing");
   // Low-rank projections are scaled by sqrt(hidden_size / rank).
   const auto hidden = static_cast<double>(spec.hidden_size);
-  spec.mla_latent_multiplier = static_cast<float>(std::sqrt(hidden / mla.kv_lora_rank));
+  mla.latent_multiplier = static_cast<float>(std::sqrt(hidden / mla.kv_lora_rank));
   LayerDraft layer = spec.layers.front();
   layer.attention_scale *= static_cast<float>(std::sqrt(hidden / mla.q_lora_rank));
   spec.num_layers *= 2;

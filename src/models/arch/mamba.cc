@@ -52,14 +52,13 @@ struct Fields {
 
 Mamba1Spec& read_mamba1(const ConfigReader& config, ModelDraft& spec, const Fields& fields) {
   Mamba1Spec& mamba = spec.mamba1.emplace();
-  Mamba1Sizes& sizes = mamba.sizes;
   const int64_t expanded = config.integer(fields.expand, 1, 1024, 2) * spec.hidden_size;
-  sizes.inner = fields.inner.empty() ? expanded : config.integer(fields.inner, 1, kMaxSize, expanded);
-  sizes.state = static_cast<int32_t>(config.integer(fields.state, 1, 1 << 16, 16));
-  sizes.conv_kernel = static_cast<int32_t>(config.integer(fields.conv_kernel, 1, kMaxConvKernel, 4));
+  mamba.inner = fields.inner.empty() ? expanded : config.integer(fields.inner, 1, kMaxSize, expanded);
+  mamba.state = static_cast<int32_t>(config.integer(fields.state, 1, 1 << 16, 16));
+  mamba.conv_kernel = static_cast<int32_t>(config.integer(fields.conv_kernel, 1, kMaxConvKernel, 4));
   const nlohmann::json* rank = config.find(fields.rank);
   const bool by_size = rank == nullptr || rank->is_string();  // "auto"
-  sizes.rank =
+  mamba.rank =
       static_cast<int32_t>(by_size ? (spec.hidden_size + 15) / 16 : config.integer(fields.rank, 1, 1 << 20));
   mamba.bias = config.boolean(fields.bias, false);
   mamba.conv_bias = config.boolean(fields.conv_bias, true);

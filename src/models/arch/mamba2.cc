@@ -24,11 +24,10 @@ constexpr int64_t kDefaultPositions = int64_t{1} << 20;
 
 MambaSpec& read_mamba(const ConfigReader& config, ModelDraft& spec, const MambaFields& fields) {
   MambaSpec& mamba = spec.mamba.emplace();
-  MambaSizes& sizes = mamba.sizes;
   const auto size = [&](std::string_view field, int64_t high, int64_t fallback) {
     return static_cast<int32_t>(config.integer(field, 1, high, fallback));
   };
-  sizes.heads = size(fields.heads, 1 << 16, fields.default_heads);
+  mamba.heads = size(fields.heads, 1 << 16, fields.default_heads);
   const bool given = config.has(fields.head_dim) && !config.find(fields.head_dim)->is_string();
   int64_t inner = 0;  // all heads together
   if (!fields.inner.empty() && config.has(fields.inner)) {
@@ -36,19 +35,19 @@ MambaSpec& read_mamba(const ConfigReader& config, ModelDraft& spec, const MambaF
   } else if (!fields.expand.empty()) {
     inner = config.integer(fields.expand, 1, 1024, 2) * spec.hidden_size;
   } else {
-    inner = sizes.heads * config.integer(fields.head_dim, 1, 1 << 16, 64);
+    inner = mamba.heads * config.integer(fields.head_dim, 1, 1 << 16, 64);
   }
-  sizes.head_dim = given ? size(fields.head_dim, 1 << 16, 1) : static_cast<int32_t>(inner / sizes.heads);
-  sizes.groups = size(fields.groups, 1 << 16, fields.default_groups);
-  sizes.state = size(fields.state, 1 << 16, fields.default_state);
-  sizes.conv_kernel = size(fields.conv_kernel, kMaxConvKernel, 4);
-  if (sizes.head_dim < 1 || sizes.inner() != inner) {
-    config.fail(fields.heads, cat("gives ", sizes.heads, " heads of ", sizes.head_dim, ", which are not ",
+  mamba.head_dim = given ? size(fields.head_dim, 1 << 16, 1) : static_cast<int32_t>(inner / mamba.heads);
+  mamba.groups = size(fields.groups, 1 << 16, fields.default_groups);
+  mamba.state = size(fields.state, 1 << 16, fields.default_state);
+  mamba.conv_kernel = size(fields.conv_kernel, kMaxConvKernel, 4);
+  if (mamba.head_dim < 1 || mamba.inner() != inner) {
+    config.fail(fields.heads, cat("gives ", mamba.heads, " heads of ", mamba.head_dim, ", which are not ",
                                   inner, " together"));
   }
-  if (sizes.heads % sizes.groups != 0) {
+  if (mamba.heads % mamba.groups != 0) {
     config.fail(fields.groups,
-                cat("is ", sizes.groups, ", which does not divide ", fields.heads, " (", sizes.heads, ")"));
+                cat("is ", mamba.groups, ", which does not divide ", fields.heads, " (", mamba.heads, ")"));
   }
   mamba.conv_bias = config.boolean(fields.conv_bias, true);
   mamba.in_bias = mamba.out_bias = config.boolean(fields.bias, false);

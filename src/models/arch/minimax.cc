@@ -1,4 +1,4 @@
-// MiniMax-Text-01 and M1: Mixtral's experts, lightning attention (nn/lightning.h) in most layers. Branches
+// MiniMax-Text-01 and M1: Mixtral's experts, lightning attention (nn/lightning.cc) in most layers. Branches
 // are added to the normalized hidden states that they read (postnorm).
 #include "models/arch/arch.h"
 #include "models/arch/names.h"
@@ -39,7 +39,7 @@ ModelDraft parse_minimax(const ConfigReader& config) {
   const auto window = static_cast<int32_t>(config.integer("sliding_window", 1, kMaxPositions, 0));
   assign_mixers(config, spec, config.has("attn_type_list") ? "attn_type_list" : "layer_types",
                 Recurrence::kLightning, read_mixers(config, spec));
-  spec.lightning = LightningSizes{spec.attention.num_heads, spec.attention.head_dim};
+  spec.lightning = LightningSpec{.heads = spec.attention.num_heads, .head_dim = spec.attention.head_dim};
 
   const bool first = config.has("layernorm_mlp_alpha");  // field names of the first configurations
   if (first && !config.boolean("postnorm", false)) config.fail("postnorm", "false is not supported");

@@ -76,7 +76,7 @@ inline constexpr std::array<TensorName, 2> kLlamaNorms = {{
 // Llama's names for a model with an ungated MLP.
 inline constexpr auto kPlainLlama = joined(kLlamaAttention, kUngatedMlp, kFinalNorm, kLlamaNorms);
 
-// Latent attention (nn/mla.h).
+// Latent attention (nn/mla.cc).
 inline constexpr std::array<TensorName, 10> kLatentAttention = {{
     {mla::kQAProj, "layers.{}.self_attn.q_a_proj"},
     {mla::kQANorm, "layers.{}.self_attn.q_a_layernorm"},

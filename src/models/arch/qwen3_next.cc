@@ -50,7 +50,7 @@ ModelDraft parse_hybrid(const ConfigReader& config, int64_t intermediate_size) {
   spec.attention.qk_norm = QkNorm::kHeads;
   spec.attention_gate = true;
   spec.attention.qkv_bias = spec.attention.o_bias = config.boolean("attention_bias", false);
-  DeltaNetSizes& sizes =
+  DeltaNetSpec& sizes =
       read_delta_net(config, spec, {.key_heads = 16, .value_heads = 32, .key_dim = 128, .value_dim = 128});
   sizes.in_turn = config.boolean("linear_value_heads_in_turn", false);
   assign_mixers(config, spec, "layer_types", Recurrence::kDeltaNet,
@@ -60,8 +60,8 @@ ModelDraft parse_hybrid(const ConfigReader& config, int64_t intermediate_size) {
 
 }  // namespace
 
-DeltaNetSizes& read_delta_net(const ConfigReader& config, ModelDraft& spec, const DeltaNetSizes& defaults) {
-  DeltaNetSizes& sizes = spec.delta_net.emplace().sizes;
+DeltaNetSpec& read_delta_net(const ConfigReader& config, ModelDraft& spec, const DeltaNetSpec& defaults) {
+  DeltaNetSpec& sizes = spec.delta_net.emplace();
   const auto size = [&](std::string_view field, int64_t high, int64_t fallback) {
     return static_cast<int32_t>(config.integer(field, 1, high, fallback));
   };

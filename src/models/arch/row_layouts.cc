@@ -26,7 +26,7 @@ RowLayout up_before_gate(const LayerSpec& /*layer*/, int64_t rows) {
 }
 
 RowLayout rope_after_latent(const LayerSpec& layer, int64_t rows) {
-  const int64_t latent = std::get<MlaSpec>(layer.mixer).sizes.kv_lora_rank;
+  const int64_t latent = std::get<MlaSpec>(layer.mixer).kv_lora_rank;
   return {1, {latent, rows - latent}, {1, 0}};
 }
 
@@ -36,18 +36,18 @@ RowLayout q_gate_by_head(const LayerSpec& layer, int64_t /*rows*/) {
 }
 
 RowLayout qkv_by_head(const LayerSpec& layer, int64_t /*rows*/) {
-  const LightningSizes& sizes = std::get<LightningSpec>(layer.mixer).sizes;
+  const LightningSpec& sizes = std::get<LightningSpec>(layer.mixer);
   return {sizes.heads, {sizes.head_dim, sizes.head_dim, sizes.head_dim}, {0, 1, 2}};
 }
 
 RowLayout qkvz_by_key_head(const LayerSpec& layer, int64_t /*rows*/) {
-  const DeltaNetSizes& sizes = std::get<DeltaNetSpec>(layer.mixer).sizes;
+  const DeltaNetSpec& sizes = std::get<DeltaNetSpec>(layer.mixer);
   const int64_t values = sizes.values() / sizes.key_heads;
   return {sizes.key_heads, {sizes.key_dim, sizes.key_dim, values, values}, {0, 1, 2, 3}};
 }
 
 RowLayout ba_by_key_head(const LayerSpec& layer, int64_t /*rows*/) {
-  const DeltaNetSizes& sizes = std::get<DeltaNetSpec>(layer.mixer).sizes;
+  const DeltaNetSpec& sizes = std::get<DeltaNetSpec>(layer.mixer);
   const int64_t each = sizes.value_heads / sizes.key_heads;
   return {sizes.key_heads, {each, each}, {0, 1}};
 }

@@ -5,7 +5,6 @@
 
 #include "models/decoder/feed_forward.h"
 #include "models/decoder/layer.h"
-#include "models/decoder/mixers.h"
 
 namespace quire {
 namespace {
@@ -15,6 +14,7 @@ struct LayerStep {
   const OpRunner& run;
   const Decoder& decoder;
   const DecoderLayer& layer;
+  const Rope* rope;  // null = no rotary embedding
   const ForwardBatch& batch;
   const KvCacheView& kv;
   const LayerState& state;
@@ -24,7 +24,8 @@ struct LayerStep {
     return {.out = out,
             .x = x,
             .residual = residual,
-            .rope = layer.rope,
+            .tables = decoder.tables,
+            .rope = rope,
             .batch = batch,
             .kv = kv,
             .state = state,
@@ -38,15 +39,15 @@ struct LayerStep {
 void add_mixer(const LayerStep& step, const TensorView& x) {
   const DecoderScratch& at = step.at;
   const ResidualAdd& join = step.layer.mixer_join;
-  if (std::holds_alternative<std::monostate>(step.layer.mixer)) return;
-  if (std::holds_alternative<ParallelMixer>(step.layer.mixer)) {
-    run_mixer(step.run, step.layer, step.mixer_args(at.branch, x, {}));
+  if (!step.layer.mixer) return;
+  if (step.layer.mixer->overwrites_input()) {
+    step.layer.mixer->forward(step.run, step.mixer_args(at.branch, x, {}));
     apply(step.run, join, at.hidden, at.branch);
   } else if (join.plain()) {
-    run_mixer(step.run, step.layer, step.mixer_args(at.hidden, x, at.hidden));
+    step.layer.mixer->forward(step.run, step.mixer_args(at.hidden, x, at.hidden));
     finish(step.run, join, at.hidden);
   } else {
-    run_mixer(step.run, step.layer, step.mixer_args(at.normed, x, {}));
+    step.layer.mixer->forward(step.run, step.mixer_args(at.normed, x, {}));
     apply(step.run, join, at.hidden, at.normed);
   }
 }
@@ -65,14 +66,14 @@ void add_feed_forward(const LayerStep& step, const TensorView& x) {
         .tokens = step.batch.token_ids.subspan(static_cast<size_t>(begin), static_cast<size_t>(end - begin)),
         .work = step.at.work};
     if (step.layer.feed_forward_streams) {
-      run_feed_forward(step.run, step.layer, args);
+      apply(step.run, step.layer.feed_forward, args);
     } else if (join.plain()) {
       args.residual = hidden;
-      run_feed_forward(step.run, step.layer, args);
+      apply(step.run, step.layer.feed_forward, args);
       finish(step.run, join, hidden);
     } else {
       args.out = row_slice(step.at.normed, begin, end);
-      run_feed_forward(step.run, step.layer, args);
+      apply(step.run, step.layer.feed_forward, args);
       apply(step.run, join, hidden, args.out);
     }
   }
@@ -82,13 +83,10 @@ void add_feed_forward(const LayerStep& step, const TensorView& x) {
 void run_shared_block(const LayerStep& step) {
   const DecoderScratch& at = step.at;
   const SharedBlockLayer& own = *step.layer.shared_block;
-  ScratchLayout layout(at.hidden.rows(), at.work);
-  const BlockScratch scratch =
-      make_scratch(*own.block, own.use, std::min(at.hidden.rows(), kMlpRows), layout);
   TensorView both = at.hidden;  // the token embeddings follow in the same rows
   both.shape = Shape{both.rows(), 2 * at.hidden.row_size()};
-  apply(step.run, *own.block, own.use, step.layer.rope, at.branch, both, at.hidden, step.batch, step.kv,
-        at.normed, scratch);
+  apply(step.run, *own.block, own.use, step.mixer_args(at.branch, both, at.hidden), at.normed,
+        std::min(at.hidden.rows(), kMlpRows));
 }
 
 void run_sequential(const LayerStep& step) {
@@ -103,7 +101,7 @@ void run_sequential(const LayerStep& step) {
   add_mixer(step, x);
   if (layer.laurel)
     step.run(ops::ScaleSoftcap{.x = at.hidden, .scale = static_cast<float>(1.0 / std::numbers::sqrt2)});
-  if (std::holds_alternative<std::monostate>(layer.feed_forward)) return;
+  if (layer.feed_forward.empty()) return;
   if (layer.feed_forward_norm) apply(step.run, *layer.feed_forward_norm, normed, at.hidden);
   add_feed_forward(step, layer.feed_forward_norm ? normed : at.hidden);
 }
@@ -113,7 +111,7 @@ void run_parallel(const LayerStep& step) {
   const DecoderScratch& at = step.at;
   const DecoderLayer& layer = step.layer;
   apply(step.run, *layer.mixer_norm, at.normed, at.hidden);
-  run_mixer(step.run, layer, step.mixer_args(at.branch, at.normed, {}));
+  layer.mixer->forward(step.run, step.mixer_args(at.branch, at.normed, {}));
   if (layer.feed_forward_norm) apply(step.run, *layer.feed_forward_norm, at.normed, at.hidden);
   add_feed_forward(step, at.normed);
   apply(step.run, layer.mixer_join, at.hidden, at.branch);
@@ -126,7 +124,7 @@ void run_streams(const LayerStep& step) {
   const int64_t n = step.batch.num_tokens();
   hc_pre_mapping(step.run, *layer.mixer_streams, at.streams, false, n);
   apply(step.run, *layer.mixer_norm, at.normed, at.hidden);
-  run_mixer(step.run, layer, step.mixer_args(at.hidden, at.normed, {}));
+  layer.mixer->forward(step.run, step.mixer_args(at.hidden, at.normed, {}));
   hc_post_mapping(step.run, at.streams, false, n);
   hc_pre_mapping(step.run, *layer.feed_forward_streams, at.streams, true, n);
   apply(step.run, *layer.feed_forward_norm, at.normed, at.hidden);
@@ -214,7 +212,8 @@ void run_layer(const OpRunner& run, const Decoder& decoder, size_t index, const 
   const DecoderLayer& layer = decoder.layers[weights];
   const LayerState state = batch.layer_states.empty() ? LayerState{} : batch.layer_states[index];
   const ForwardBatch of_group = groups.select(batch, cache);
-  const LayerStep step{run, decoder, layer, of_group, batch.kv[cache], state, at};
+  const Rope* rope = decoder.tables.rope(decoder.spec.layers[weights].rope);
+  const LayerStep step{run, decoder, layer, rope, of_group, batch.kv[cache], state, at};
   if (layer.alt_up) predict(run, *layer.alt_up, at.hidden, at.normed, at.alt_up);
   if (decoder.spec.streams) {
     run_streams(step);
@@ -223,7 +222,7 @@ void run_layer(const OpRunner& run, const Decoder& decoder, size_t index, const 
   } else {
     run_sequential(step);
   }
-  if (index > 0 && std::holds_alternative<ShortcutMoeSpec>(decoder.spec.layers[index - 1].feed_forward))
+  if (index > 0 && decoder.spec.layers[index - 1].feed_forward.shortcut())
     run(ops::Add{.x = at.hidden, .y = at.branch});
   if (layer.alt_up) correct(run, *layer.alt_up, at.hidden, at.normed, at.alt_up);
   if (layer.input) add_layer_input(step, index);

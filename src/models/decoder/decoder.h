@@ -11,12 +11,10 @@
 #include "models/model_spec.h"
 #include "nn/alt_up.h"
 #include "nn/forward_batch.h"
-#include "nn/kv_groups.h"
 #include "nn/layers.h"
+#include "nn/mixer.h"
 #include "nn/per_layer_input.h"
 #include "nn/pooler.h"
-#include "nn/rope.h"
-#include "nn/scratch.h"
 #include "nn/shared_block.h"
 #include "nn/streams.h"
 
@@ -44,9 +42,7 @@ struct Decoder {
   std::optional<PerLayerInputs> layer_inputs;
   std::optional<AltUpEnds> alt_up_ends;
   std::optional<HyperConnections> final_streams;
-  std::vector<float> alibi_slopes;                   // [num_heads] or empty; layers point into it
-  Buffer relative_bias;                              // [num_heads, buckets] or empty; layers point into it
-  std::vector<Rope> ropes;                           // as ModelSpec::ropes; layers point into it
+  SharedTables tables;
   std::vector<std::unique_ptr<SharedBlock>> blocks;  // layers point to them
   std::vector<DecoderLayer> layers;
   std::optional<Norm> final_norm;

@@ -1,118 +1,83 @@
 #include "models/decoder/feed_forward.h"
 
 #include <algorithm>
-#include <type_traits>
-
-#include "nn/scratch.h"
+#include <cmath>
+#include <utility>
 
 namespace quire {
 namespace {
 
-// Scratch of an MLP, or of the widest one of several.
-struct MlpScratch {
-  TensorView up;   // [rows, up_size]
-  TensorView act;  // [rows, intermediate]; empty if no MLP is gated
-};
-
-struct MlpWidth {
-  int64_t up = 0;
-  int64_t act = 0;
-
-  void include(const Mlp& mlp) {
-    up = std::max(up, mlp.up_size());
-    if (mlp.gated) act = std::max(act, mlp.intermediate);
-  }
-  void include(const Moe& moe) {
-    if (!moe.experts.empty()) include(moe.experts.front());
-    if (moe.shared) include(*moe.shared);
-  }
-};
+// The largest size of the layer's MLPs.
+template <class Size>
+int64_t widest(const FeedForward& layer, Size size) {
+  int64_t widest = layer.mlp ? size(layer.mlp->spec) : 0;
+  if (!layer.moe) return widest;
+  if (!layer.moe->experts.empty()) widest = std::max(widest, size(layer.moe->experts.front().spec));
+  return layer.moe->shared ? std::max(widest, size(layer.moe->shared->spec)) : widest;
+}
 
 struct FeedForwardScratch {
-  MlpScratch mlp;
-  MoeScratch moe;
-  TensorView router_x;   // [rows, hidden_size]; for a ParallelMoe
-  TensorView experts_x;  // [rows, hidden_size]; for a ParallelMoe
+  const FeedForward& layer;
+  int64_t hidden_size;
+  ScratchLayout layout;
+  TensorView up = layout.matrix(widest(layer, [](const MlpSpec& mlp) { return mlp.up_size(); }));
+  // Empty if no MLP is gated.
+  TensorView act =
+      layout.matrix(widest(layer, [](const MlpSpec& mlp) { return mlp.gated ? mlp.intermediate_size : 0; }));
+  TensorView router_x = layout.matrix(layer.norms ? hidden_size : 0);
+  TensorView experts_x = layout.matrix(layer.norms ? hidden_size : 0);
 };
 
-template <class Weights>
-FeedForwardScratch lay_out(const Weights& weights, int64_t hidden_size, ScratchLayout& layout) {
-  FeedForwardScratch out;
-  MlpWidth width;
-  const Moe* moe = nullptr;
-  if constexpr (std::is_same_v<Weights, Mlp>) {
-    width.include(weights);
-  } else if constexpr (std::is_same_v<Weights, Moe>) {
-    moe = &weights;
-  } else {
-    width.include(weights.mlp);
-    moe = &weights.moe;
-  }
-  if (moe != nullptr) width.include(*moe);
-  out.mlp = {layout.matrix(width.up), layout.matrix(width.act)};
-  if (moe != nullptr) out.moe = make_scratch(*moe, hidden_size, layout);
-  if constexpr (std::is_same_v<Weights, ParallelMoe>) {
-    out.router_x = layout.matrix(hidden_size);
-    out.experts_x = layout.matrix(hidden_size);
-  }
-  return out;
-}
-
-void run_mlp(const OpRunner& run, const Mlp& mlp, const TensorView& out, const TensorView& x,
-             const TensorView& residual, const MlpScratch& at) {
-  apply(run, mlp, out, x, residual, part(at.up, x.rows(), mlp.up_size()),
-        mlp.gated ? part(at.act, x.rows(), mlp.intermediate) : TensorView{});
-}
-
-void run_one(const OpRunner& run, const Mlp& mlp, const FeedForwardArgs& args, const FeedForwardScratch& at) {
-  run_mlp(run, mlp, args.out, args.x, args.residual, at.mlp);
-}
-
-void run_one(const OpRunner& run, const Moe& moe, const FeedForwardArgs& args, const FeedForwardScratch& at) {
-  apply(run, moe, args.out, args.x, args.residual, at.moe, at.mlp.up, at.mlp.act, args.tokens);
-}
-
-void run_one(const OpRunner& run, const ShortcutMoe& both, const FeedForwardArgs& args,
-             const FeedForwardScratch& at) {
-  apply(run, both.moe, args.shortcut, args.x, {}, at.moe, at.mlp.up, at.mlp.act, args.tokens);
-  run_mlp(run, both.mlp, args.out, args.x, args.residual, at.mlp);
-}
-
-void run_one(const OpRunner& run, const ParallelMoe& both, const FeedForwardArgs& args,
-             const FeedForwardScratch& at) {
-  apply(run, both.router_norm, at.router_x, args.hidden);
-  apply(run, both.experts_norm, at.experts_x, args.hidden);
-  run_mlp(run, both.mlp, args.out, args.x, {}, at.mlp);
-  apply(run, both.mlp_output_norm, args.out, args.out);
-  apply(run, both.moe, at.experts_x, at.experts_x, {}, at.moe, at.mlp.up, at.mlp.act, args.tokens,
-        at.router_x);
-  apply(run, both.experts_output_norm, at.experts_x, at.experts_x);
-  run(ops::Add{.x = args.out, .y = at.experts_x});
+void apply_mlp(const OpRunner& run, const FeedForwardScratch& at, const FeedForwardArgs& args,
+               const TensorView& residual) {
+  const Mlp& mlp = *at.layer.mlp;
+  apply(run, mlp, args.out, args.x, residual, part(at.up, args.x.rows(), mlp.spec.up_size()),
+        mlp.spec.gated ? part(at.act, args.x.rows(), mlp.spec.intermediate_size) : TensorView{});
 }
 
 }  // namespace
 
-void run_feed_forward(const OpRunner& run, const DecoderLayer& layer, const FeedForwardArgs& args) {
-  std::visit(
-      [&](const auto& weights) {
-        using Weights = std::remove_cvref_t<decltype(weights)>;
-        if constexpr (!std::is_same_v<Weights, std::monostate>) {
-          ScratchLayout layout(args.x.rows(), args.work);
-          run_one(run, weights, args, lay_out(weights, args.x.row_size(), layout));
-        }
-      },
-      layer.feed_forward);
+void apply(const OpRunner& run, const FeedForward& layer, const FeedForwardArgs& args) {
+  FeedForwardScratch at{layer, args.x.row_size(), ScratchLayout(args.x.rows(), args.work)};
+  if (!layer.moe) return apply_mlp(run, at, args, args.residual);
+  const MoeScratch moe{layer.moe->spec, args.x.row_size(), at.layout};
+  if (!layer.mlp)
+    return apply(run, *layer.moe, args.out, args.x, args.residual, moe, at.up, at.act, args.tokens);
+  if (!layer.norms) {
+    apply(run, *layer.moe, args.shortcut, args.x, {}, moe, at.up, at.act, args.tokens);
+    return apply_mlp(run, at, args, args.residual);
+  }
+  const FeedForward::ParallelNorms& norms = *layer.norms;
+  apply(run, norms.router, at.router_x, args.hidden);
+  apply(run, norms.experts, at.experts_x, args.hidden);
+  apply_mlp(run, at, args, {});
+  apply(run, norms.mlp_output, args.out, args.out);
+  apply(run, *layer.moe, at.experts_x, at.experts_x, {}, moe, at.up, at.act, args.tokens, at.router_x);
+  apply(run, norms.experts_output, at.experts_x, at.experts_x);
+  run(ops::Add{.x = args.out, .y = at.experts_x});
 }
 
-int64_t feed_forward_scratch_size(const DecoderLayer& layer, int64_t hidden_size, int64_t rows) {
-  ScratchLayout layout(rows, nullptr);
-  std::visit(
-      [&](const auto& weights) {
-        using Weights = std::remove_cvref_t<decltype(weights)>;
-        if constexpr (!std::is_same_v<Weights, std::monostate>) lay_out(weights, hidden_size, layout);
-      },
-      layer.feed_forward);
-  return layout.size();
+int64_t feed_forward_scratch_size(const FeedForward& layer, int64_t hidden_size, int64_t rows) {
+  FeedForwardScratch at{layer, hidden_size, ScratchLayout(rows, nullptr)};
+  if (layer.moe) MoeScratch{layer.moe->spec, hidden_size, at.layout};
+  return at.layout.size();
+}
+
+void visit(const FeedForwardSpec& spec, const NormSpec& norm, const InputSpec& x, ParamVisitor& visitor,
+           FeedForward& layer) {
+  if (spec.moe) visit(*spec.moe, x, visitor, layer.moe.emplace());
+  if (spec.mlp && spec.moe && !spec.shortcut()) {
+    FeedForward::ParallelNorms& norms = layer.norms.emplace();
+    // The router's input is divided by the square root of the hidden size.
+    norms.router = make_norm(norm, x.size);
+    const auto factor = static_cast<float>(1.0 / std::sqrt(static_cast<double>(x.size)));
+    visit_vector(visitor, replicated(moe::kRouterNorm, x.size), norms.router.weight,
+                 each([factor](float weight) { return weight * factor; }));
+    visit_norm(visitor, moe::kExpertsNorm, norm, x.size, norms.experts);
+    visit_norm(visitor, moe::kExpertsOutputNorm, norm, x.size, norms.experts_output);
+    visit_norm(visitor, moe::kMlpOutputNorm, norm, x.size, norms.mlp_output);
+  }
+  if (spec.mlp) visit(*spec.mlp, MlpParams{.move_scales = !spec.moe}, x, visitor, layer.mlp.emplace());
 }
 
 }  // namespace quire

@@ -3,7 +3,6 @@
 #include "models/decoder/decoder.h"
 #include "models/decoder/feed_forward.h"
 #include "models/decoder/layer.h"
-#include "models/decoder/mixers.h"
 
 namespace quire {
 namespace {
@@ -17,7 +16,7 @@ bool has_common_inputs(const ModelSpec& spec) {
 bool has_branches(const ModelSpec& spec) {
   return spec.parallel_residual || spec.alt_up ||
          std::ranges::any_of(spec.layers, [](const LayerSpec& layer) {
-           return layer.shared_block || std::holds_alternative<ShortcutMoeSpec>(layer.feed_forward) ||
+           return layer.shared_block || layer.feed_forward.shortcut() ||
                   std::holds_alternative<ParallelMixerSpec>(layer.mixer);
          });
 }
@@ -51,12 +50,13 @@ int64_t work_size(const Decoder& decoder, int64_t rows) {
   const int64_t mlp_rows = std::min(rows, kMlpRows);
   int64_t size = 0;
   for (const DecoderLayer& layer : decoder.layers) {
-    size = std::max({size, mixer_scratch_size(layer, rows),
-                     feed_forward_scratch_size(layer, decoder.spec.hidden_size, mlp_rows)});
+    ScratchLayout mixer(rows, nullptr);
+    if (layer.mixer) layer.mixer->count_scratch(mixer);
+    size = std::max({size, mixer.size(),
+                     feed_forward_scratch_size(layer.feed_forward, decoder.spec.hidden_size, mlp_rows)});
     if (!layer.shared_block) continue;
-    ScratchLayout block(rows, nullptr);
-    make_scratch(*layer.shared_block->block, layer.shared_block->use, mlp_rows, block);
-    size = std::max(size, block.size());
+    const SharedBlockLayer& own = *layer.shared_block;
+    size = std::max(size, BlockScratch{*own.block, own.use, mlp_rows, ScratchLayout(rows, nullptr)}.size());
   }
   return size;
 }
@@ -67,7 +67,7 @@ DecoderScratch make_scratch(const Decoder& decoder, ScratchLayout& layout) {
   const ModelSpec& spec = decoder.spec;
   DecoderScratch out;
   if (spec.streams) {
-    out.streams = make_scratch(spec.streams->sizes, layout);
+    out.streams = make_scratch(*spec.streams, layout);
     out.hidden = out.streams.hidden;
   } else if (decoder.blocks.empty()) {
     out.hidden = layout.matrix(spec.hidden_size);
@@ -87,7 +87,7 @@ DecoderScratch make_scratch(const Decoder& decoder, ScratchLayout& layout) {
   }
   if (has_common_inputs(spec)) out.per_layer_input_ids = layout.integers<int32_t>(layout.rows());
   if (!spec.placeholder_ids.empty()) out.embedded_ids = layout.integers<int32_t>(layout.rows());
-  if (spec.alt_up) out.alt_up = make_scratch(spec.alt_up->sizes, layout);
+  if (spec.alt_up) out.alt_up = make_scratch(*spec.alt_up, layout);
   add_masks(decoder, layout, out);
   const ScratchLayout rest = layout.rest(layout.rows());
   out.work = rest.memory();

@@ -22,7 +22,7 @@ bool reads_between_ops(const ModelSpec& spec) {
   const bool common_inputs = spec.per_layer_input && spec.per_layer_input->vocab_size < spec.vocab_size;
   return common_inputs || !spec.placeholder_ids.empty() ||
          std::ranges::any_of(spec.layers, [](const LayerSpec& layer) {
-           return moe_of(layer) != nullptr || std::holds_alternative<CompressedAttentionSpec>(layer.mixer);
+           return layer.feed_forward.moe || std::holds_alternative<CompressedAttentionSpec>(layer.mixer);
          });
 }
 

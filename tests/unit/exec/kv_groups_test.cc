@@ -166,7 +166,7 @@ TEST(KvGroups, GiveEncodersOneGroup) {
 
 TEST(KvGroups, EnlargeBlocksForStatesNextToWindows) {
   ModelSpec spec = window_spec(6, 3, 512);
-  const MambaSpec mamba{.sizes = {.heads = 64, .head_dim = 64, .groups = 1, .state = 128, .conv_kernel = 4}};
+  const MambaSpec mamba{.heads = 64, .head_dim = 64, .groups = 1, .state = 128, .conv_kernel = 4};
   for (const size_t i : {0, 3}) spec.layers[i].mixer = mamba;
   const KvLayout layout = layout_of(spec);
   EXPECT_GE(layout.bytes_per_block * kMaxStateBlocks, state_bytes(spec));

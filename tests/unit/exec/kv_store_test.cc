@@ -126,8 +126,7 @@ TEST(KvStore, SharesThePoolBetweenGroups) {
 // Layer 1 has attention, layers 0 and 2 have recurrent states of 4 heads.
 ModelSpec hybrid_spec(int32_t head_state) {
   ModelSpec spec = small_spec();
-  const MambaSpec mamba{
-      .sizes = {.heads = 4, .head_dim = 8, .groups = 1, .state = head_state, .conv_kernel = 4}};
+  const MambaSpec mamba{.heads = 4, .head_dim = 8, .groups = 1, .state = head_state, .conv_kernel = 4};
   for (const size_t i : {0, 2}) spec.layers[i].mixer = mamba;
   return spec;
 }

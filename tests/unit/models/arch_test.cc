@@ -207,7 +207,7 @@ TEST(Arch, CountsExpertsUnderAnyOfTheNames) {
   const json moe = {{"moe_intermediate_size", 16}, {"num_experts_per_tok", 2}};
   for (const char* field : {"num_experts", "num_local_experts", "n_routed_experts"}) {
     const ModelSpec spec = parse_model(with(of("Qwen3MoeForCausalLM", moe), {{field, 6}}));
-    EXPECT_EQ(moe_of(spec.layers[0])->num_experts, 6) << field;
+    EXPECT_EQ(spec.layers[0].feed_forward.moe->num_experts, 6) << field;
   }
 }
 

@@ -56,7 +56,7 @@ inline const AttentionSpec& attention_in(const ModelSpec& spec, size_t layer = 0
   return *attention_of(spec.layers.at(layer));
 }
 inline const MlpSpec& mlp_in(const ModelSpec& spec, size_t layer = 0) {
-  return *mlp_of(spec.layers.at(layer));
+  return *spec.layers.at(layer).feed_forward.mlp;
 }
 
 }  // namespace quire::test

@@ -111,10 +111,10 @@ TEST(IndexedAttention, BlocksAreChosenByEachHead) {
   EXPECT_EQ(attention_in(spec, 1).indexer->tokens(), 96);
   EXPECT_EQ(attention_in(spec, 1).indexer->local, 1);
   EXPECT_EQ(spec.ropes.front().rotary_dim, 8);
-  EXPECT_FALSE(moe_of(spec.layers[0]) != nullptr);
-  EXPECT_TRUE(moe_of(spec.layers[1]) != nullptr);
+  EXPECT_FALSE(spec.layers[0].feed_forward.moe.has_value());
+  EXPECT_TRUE(spec.layers[1].feed_forward.moe.has_value());
   EXPECT_EQ(mlp_in(spec).intermediate_size, 48);
-  EXPECT_EQ(moe_of(spec.layers[1])->shared_intermediate_size, 24);
+  EXPECT_EQ(spec.layers[1].feed_forward.moe->shared_intermediate_size, 24);
   // The keys of the indexer follow keys and values.
   const int64_t plain = kv_bytes_per_block(DType::kBF16, 16, 2, 16);
   EXPECT_EQ(kv_bytes_of(spec.layers[0], DType::kBF16, 16), plain);
@@ -180,7 +180,7 @@ TEST(CompressedAttention, LayersHaveKeysOfTheirOwnKinds) {
   EXPECT_THAT(of_layers(&CompressedAttentionSpec::overlap), ElementsAre(0, 1, 0, 1));
   for (size_t i = 0; i < spec.layers.size(); ++i) {
     EXPECT_EQ(spec.layers[i].rope, i == 0 ? 0 : 1);
-    EXPECT_EQ(moe_of(spec.layers[i])->hash_vocab_size, i == 0 ? spec.vocab_size : 0);
+    EXPECT_EQ(spec.layers[i].feed_forward.moe->hash_vocab_size, i == 0 ? spec.vocab_size : 0);
   }
   EXPECT_THAT(of_layers(&CompressedAttentionSpec::window), ElementsAre(128, 128, 128, 128));
   // YaRN applies to layers with compressed keys only, without its attention factor. Then the inverses of

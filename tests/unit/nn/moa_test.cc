@@ -1,5 +1,5 @@
 // Mixture of attention heads against its equation in plain loops.
-#include "nn/moa.h"
+#include "nn/moa_spec.h"
 
 #include <gtest/gtest.h>
 
@@ -7,6 +7,7 @@
 #include <cmath>
 #include <vector>
 
+#include "nn/attention_spec.h"
 #include "ops/reference.h"
 #include "unit/nn/nn_testing.h"
 
@@ -16,7 +17,6 @@ namespace {
 using test::checked_ops;
 using test::dot;
 using test::Matrix;
-using test::pack;
 
 constexpr int64_t kHidden = 6;
 constexpr int32_t kDim = 4;
@@ -57,19 +57,22 @@ TEST(Moa, IsTheWeightedSumOfTheAttentionOfTheSelectedExperts) {
   const Matrix bias(1, kHidden, 11);
   Matrix hidden(kTokens, kHidden, 12);
   const Matrix before = hidden;
-  Moa moa;
-  moa.spec = {.num_experts = kExperts,
-              .num_kv_heads = kKvHeads,
-              .head_dim = kDim,
-              .router = {.scoring_func = ScoringFunc::kChosenSoftmax, .num_experts_per_tok = 2},
-              .scale = 0.5F};
-  moa.router = pack({&router});
-  moa.kv_proj = pack({&wk, &wv});
-  for (size_t e = 0; e < wq.size(); ++e) moa.experts.push_back({pack({&wq[e]}), pack({&wo[e]})});
-  moa.bias = test::vector_of(bias.values);
+  const MoaSpec spec{.num_experts = kExperts,
+                     .num_kv_heads = kKvHeads,
+                     .head_dim = kDim,
+                     .router = {.scoring_func = ScoringFunc::kChosenSoftmax, .num_experts_per_tok = 2},
+                     .scale = 0.5F};
+  const auto moa = make_mixer(spec);
+  test::GivenWeights weights({{moa::kRouter.name, {router}},
+                              {attention::kKProj.name, {wk}},
+                              {attention::kVProj.name, {wv}},
+                              {moa::kExpertQProj.name, {wq.begin(), wq.end()}},
+                              {moa::kExpertOProj.name, {wo.begin(), wo.end()}},
+                              {moa::kBias.name, {bias}}});
+  moa->visit({kHidden}, weights);
 
   constexpr int32_t kBlock = 2;
-  const int64_t block_bytes = kv_bytes(moa.spec, DType::kF32, kBlock);
+  const int64_t block_bytes = kv_bytes(spec, DType::kF32, kBlock);
   Buffer pool(static_cast<size_t>(block_bytes * 3));
   const KvCacheView cache{pool.data(), block_bytes, 0, DType::kF32, kBlock, kKvHeads, kDim, kDim};
   const std::vector<int32_t> tokens(kTokens);
@@ -84,20 +87,9 @@ TEST(Moa, IsTheWeightedSumOfTheAttentionOfTheSelectedExperts) {
   batch.positions = positions;
   batch.slot_mapping = slots;
   batch.attention = {1, cu, lens, indptr, blocks};
-  Buffer workspace(reference_ops().workspace_bytes(kTokens, kTokens, moa.spec.num_heads(), kDim, 1));
+  Buffer workspace(reference_ops().workspace_bytes(kTokens, kTokens, spec.num_heads(), kDim, 1));
   const OpContext ctx{nullptr, {workspace.data(), workspace.size()}};
-  ScratchLayout count(kTokens, nullptr);
-  count_scratch(moa, count);
-  std::vector<float> work(static_cast<size_t>(count.size()));
-  const LayerState no_state;
-  apply(OpRunner{checked_ops(), ctx}, moa,
-        {.out = hidden.view,
-         .x = x.view,
-         .residual = hidden.view,
-         .batch = batch,
-         .kv = cache,
-         .state = no_state,
-         .work = work.data()});
+  test::forward(OpRunner{checked_ops(), ctx}, *moa, hidden.view, x.view, batch, cache);
 
   for (int64_t r = 0; r < kTokens; ++r) {
     std::array<double, kExperts> weight{};

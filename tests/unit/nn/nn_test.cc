@@ -8,9 +8,10 @@
 #include <vector>
 
 #include "base/error.h"
+#include "nn/attention.h"
 #include "nn/layers.h"
+#include "nn/mlp.h"
 #include "nn/moe.h"
-#include "nn/rope_table.h"
 #include "nn/shared_block.h"
 #include "ops/reference.h"
 #include "unit/nn/nn_testing.h"
@@ -95,7 +96,7 @@ TEST(Mlp, GatedIsDownOfActivatedGateTimesUp) {
   const Matrix x(2, 4, 4);
   Matrix hidden(2, 4, 5);
   const Matrix before = hidden;
-  Mlp mlp;
+  Mlp mlp{.spec = {.intermediate_size = 5}};
   mlp.up = pack({&gate, &up});
   mlp.down = pack({&down});
   Matrix scratch(2, 10, 6);
@@ -116,9 +117,7 @@ TEST(Mlp, PlainIsDownOfActivatedUp) {
   const Matrix x(2, 4, 4);
   Matrix hidden(2, 4, 5);
   const Matrix before = hidden;
-  Mlp mlp;
-  mlp.gated = false;
-  mlp.activation = Activation::kRelu;
+  Mlp mlp{.spec = {.intermediate_size = 5, .gated = false, .activation = Activation::kRelu}};
   mlp.up = pack({&up});
   mlp.down = pack({&down});
   Matrix scratch(2, 5, 6);
@@ -146,7 +145,7 @@ TEST(Moe, IsTheWeightedSumOfTheChosenExperts) {
     downs.emplace_back(kHidden, kInner, 20 + e);
   }
   const auto mlp = [&](size_t e) {
-    return Mlp{pack({&ups[e]}), pack({&downs[e]}), Activation::kSilu, true, kInner};
+    return Mlp{{.intermediate_size = kInner}, pack({&ups[e]}), pack({&downs[e]})};
   };
   const auto value = [&](size_t e, const std::vector<double>& x, int64_t n) {
     double sum = 0;
@@ -163,18 +162,21 @@ TEST(Moe, IsTheWeightedSumOfTheChosenExperts) {
   };
   for (const bool apply_router_weight_on_input : {false, true}) {
     Moe moe;
+    moe.spec = {.num_experts = 3,
+                .shared_intermediate_size = kInner,
+                .router = {.scoring_func = ScoringFunc::kSigmoid,
+                           .num_experts_per_tok = 2,
+                           .routed_scaling_factor = 1.5F},
+                .apply_router_weight_on_input = apply_router_weight_on_input};
     moe.router = pack({&router});
-    moe.params = {
-        .scoring_func = ScoringFunc::kSigmoid, .num_experts_per_tok = 2, .routed_scaling_factor = 1.5F};
     for (size_t e = 0; e < 3; ++e) moe.experts.push_back(mlp(e));
     moe.shared = mlp(3);
     moe.shared_gate = pack({&gate});
-    moe.apply_router_weight_on_input = apply_router_weight_on_input;
     ScratchLayout count(kRows, nullptr);
-    make_scratch(moe, kHidden, count);
+    MoeScratch{moe.spec, kHidden, count};
     std::vector<float> memory(static_cast<size_t>(count.size()), NAN);
     ScratchLayout layout(kRows, memory.data());
-    const MoeScratch scratch = make_scratch(moe, kHidden, layout);
+    const MoeScratch scratch{moe.spec, kHidden, layout};
     const Matrix x(kRows, kHidden, 3);
     Matrix hidden(kRows, kHidden, 4);
     const Matrix before = hidden;
@@ -309,13 +311,10 @@ TEST(Attention, IsSoftmaxOverEarlierTokensProjected) {
   const Matrix x(3, kHidden, 5);
   Matrix hidden(3, kHidden, 6);
   const Matrix before = hidden;
-  Attention attention;
-  attention.qkv = pack({&wq, &wk, &wv});
-  attention.out = pack({&wo});
-  attention.params.scale = 0.5F;
-  attention.num_heads = 2;
-  attention.num_kv_heads = 1;
-  attention.head_dim = attention.value_dim = kDim;
+  Attention attention(
+      {.num_heads = 2, .num_kv_heads = 1, .head_dim = kDim, .value_dim = kDim, .params = {.scale = 0.5F}});
+  attention.qkv_proj = pack({&wq, &wk, &wv});
+  attention.o_proj = pack({&wo});
 
   Buffer pool(static_cast<size_t>(kv_bytes_per_block(DType::kF32, 2, 1, kDim) * 3));
   const KvCacheView cache{pool.data(), kv_bytes_per_block(DType::kF32, 2, 1, kDim), 0, DType::kF32, 2, 1,
@@ -334,10 +333,7 @@ TEST(Attention, IsSoftmaxOverEarlierTokensProjected) {
   batch.attention = {1, cu, lens, indptr, blocks};
   Buffer workspace(reference_ops().workspace_bytes(3, 3, 2, kDim, 1));
   const OpContext ctx{nullptr, {workspace.data(), workspace.size()}};
-  Matrix qkv(3, 4 * kDim, 7);
-  Matrix heads(3, 2 * kDim, 8);
-  apply(OpRunner{checked_ops(), ctx}, attention, nullptr, hidden.view, x.view, hidden.view, batch, cache,
-        qkv.view, heads.view);
+  test::forward(OpRunner{checked_ops(), ctx}, attention, hidden.view, x.view, batch, cache);
 
   for (int64_t r = 0; r < 3; ++r) {
     std::vector<double> mixed;

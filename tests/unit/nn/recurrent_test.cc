@@ -4,23 +4,21 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 #include <vector>
 
-#include "nn/delta_net.h"
-#include "nn/mamba.h"
-#include "nn/short_conv.h"
+#include "nn/delta_net_spec.h"
+#include "nn/mamba_spec.h"
+#include "nn/short_conv_spec.h"
 #include "unit/nn/nn_testing.h"
 
 namespace quire {
 namespace {
 
 using test::dot;
+using test::GivenWeights;
 using test::Matrix;
-using test::pack;
 using test::runner;
 using test::silu;
-using test::vector_of;
 
 using Rows = std::vector<std::vector<double>>;
 
@@ -34,33 +32,33 @@ double sigmoid(double x) {
   return 1.0 / (1.0 + std::exp(-x));
 }
 
-Buffer vector_of(const Matrix& m) {
-  return vector_of(m.values);
+// A vector with these numbers.
+Matrix numbers(const std::vector<float>& values) {
+  Matrix out(1, static_cast<int64_t>(values.size()), 0);
+  std::copy(values.begin(), values.end(), out.values.begin());
+  return out;
 }
 
-CausalConv make_conv(const Matrix& weight, const Matrix* bias, Activation activation) {
-  CausalConv conv;
-  conv.conv_kernel = weight.view.shape[0];
-  conv.channels = weight.view.shape[1];
-  conv.weight = vector_of(weight);
-  if (bias != nullptr) conv.bias = vector_of(*bias);
-  conv.activation = activation;
-  return conv;
+// Rows [begin, end) of m.
+Matrix rows_of(const Matrix& m, int64_t begin, int64_t end) {
+  const int64_t columns = m.view.shape[1];
+  Matrix out(end - begin, columns, 0);
+  std::copy_n(m.values.begin() + begin * columns, out.values.size(), out.values.begin());
+  return out;
 }
 
 // Runs two steps through the layer. Returns its output for each row of x, with the residual added.
-template <typename Layer>
-Matrix run(const Layer& layer, const Matrix& x) {
-  const RecurrentSizes sizes = layer.sizes.recurrent();
+template <typename Spec>
+Matrix run(const Spec& spec, GivenWeights weights, const Matrix& x) {
+  const auto layer = make_mixer(spec);
+  layer->visit({kHidden}, weights);
+  const RecurrentSizes sizes = spec.recurrent();
   const int64_t part = (std::max(sizes.inputs(), sizes.head_state) + 15) / 16 * 16;
   std::vector<StatePlace> places;
   for (int32_t i = 0; i <= sizes.heads; ++i) places.push_back({0, i * part * 4});
   std::vector<float> pool(static_cast<size_t>(part * (sizes.heads + 1)), std::nanf(""));
   auto* base = reinterpret_cast<std::byte*>(pool.data());
   const LayerState state = {{base, 0, std::span(places).first(1)}, {base, 0, std::span(places).subspan(1)}};
-  ScratchLayout count(kTokens, nullptr);
-  make_scratch(sizes, count);
-  std::vector<float> memory(static_cast<size_t>(count.size()));
   Matrix out = x;
   for (const auto& [from, to] : {std::pair<int32_t, int32_t>{0, 1}, {1, static_cast<int32_t>(kTokens)}}) {
     const std::vector<int32_t> cu = {0, to - from};
@@ -69,15 +67,7 @@ Matrix run(const Layer& layer, const Matrix& x) {
     ForwardBatch batch;
     batch.states = {1, cu, first, block, 1};
     const TensorView rows = row_slice(out.view, from, to);
-    const KvCacheView no_cache;
-    apply(runner(), layer,
-          {.out = rows,
-           .x = row_slice(x.view, from, to),
-           .residual = rows,
-           .batch = batch,
-           .kv = no_cache,
-           .state = state,
-           .work = memory.data()});
+    test::forward(runner(), *layer, rows, row_slice(x.view, from, to), batch, {}, state);
   }
   return out;
 }
@@ -93,10 +83,10 @@ Rows project(const Matrix& x, const Matrix& w) {
 // Column `c` of the inputs at token t, with the tokens before it.
 double convolve(const Rows& inputs, const Matrix& weight, size_t t, size_t c, size_t column) {
   double sum = 0.0;
-  const auto conv_kernel = static_cast<size_t>(weight.view.shape[0]);
+  const auto conv_kernel = static_cast<size_t>(weight.view.shape[1]);
   for (size_t j = 0; j < conv_kernel; ++j) {
     if (t + j + 1 >= conv_kernel)
-      sum += weight.at(static_cast<int64_t>(j), static_cast<int64_t>(c)) *
+      sum += weight.at(static_cast<int64_t>(c), static_cast<int64_t>(j)) *
              inputs[t + j + 1 - conv_kernel][column];
   }
   return sum;
@@ -116,15 +106,10 @@ void expect_rows(const Matrix& got, const Matrix& x, const Rows& mixed, const Ma
 TEST(ShortConv, GatesBeforeAndBehindTheConvolution) {
   constexpr size_t kChannels = 5;
   const Matrix in(3 * kChannels, kHidden, 1);
-  const Matrix weight(3, kChannels, 2);
+  const Matrix weight(kChannels, 3, 2);
   const Matrix bias(1, kChannels, 3);
   const Matrix out(kHidden, kChannels, 4);
   const Matrix x(kTokens, kHidden, 5);
-  ShortConv layer;
-  layer.sizes = {kChannels, 3};
-  layer.in_proj = pack({&in});
-  layer.conv = make_conv(weight, &bias, Activation::kNone);
-  layer.out_proj = pack({&out});
   const Rows projected = project(x, in);
   Rows inputs = projected;
   Rows mixed(kTokens);
@@ -133,7 +118,12 @@ TEST(ShortConv, GatesBeforeAndBehindTheConvolution) {
     for (size_t c = 0; c < kChannels; ++c)
       mixed[t].push_back(projected[t][kChannels + c] * (bias.values[c] + convolve(inputs, weight, t, c, c)));
   }
-  expect_rows(run(layer, x), x, mixed, out);
+  const GivenWeights weights({{recurrent::kInProj.name, {in}},
+                              {recurrent::kConv1d.name, {weight}},
+                              {recurrent::kOutProj.name, {out}}},
+                             {{recurrent::kConv1d.name, {bias}}});
+  const ShortConvSpec spec{.channels = kChannels, .conv_kernel = 3, .bias = true};
+  expect_rows(run(spec, weights, x), x, mixed, out);
 }
 
 // Two heads of three dimensions that share B and C.
@@ -142,20 +132,30 @@ TEST(Mamba, FadesAndTakesUp) {
   constexpr size_t kDim = 3;
   constexpr size_t kInner = kHeads * kDim;
   constexpr size_t kState = 4;
-  Mamba layer;
-  layer.sizes = {kHeads, kDim, 1, kState, 3};
-  const Matrix in(layer.sizes.projected(), kHidden, 1);
-  const Matrix weight(3, layer.sizes.channels(), 2);
-  const Matrix bias(1, layer.sizes.channels(), 3);
+  MambaSpec spec{.heads = kHeads,
+                 .head_dim = kDim,
+                 .groups = 1,
+                 .state = kState,
+                 .conv_kernel = 3,
+                 .norm = false,
+                 .norm_eps = 1e-5F};
+  const Matrix in(spec.projected(), kHidden, 1);
+  const Matrix weight(spec.channels(), 3, 2);
+  const Matrix bias(1, spec.channels(), 3);
   const Matrix out(kHidden, kInner, 4);
+  const Matrix norm(1, kInner, 6);
   const Matrix x(kTokens, kHidden, 5);
-  layer.in_proj = pack({&in});
-  layer.conv = make_conv(weight, &bias, Activation::kSilu);
-  layer.dt_bias = vector_of({0.3F, -0.2F});
-  layer.A = vector_of({-0.5F, -0.9F});
-  layer.D = vector_of({0.7F, 1.1F});
-  layer.max_dt = std::numeric_limits<float>::infinity();
-  layer.out_proj = pack({&out});
+  const Matrix dt_bias = numbers({0.3F, -0.2F});
+  const Matrix A_log = numbers({-0.7F, 0.1F});
+  const Matrix D = numbers({0.7F, 1.1F});
+  const GivenWeights weights({{recurrent::kInProj.name, {in}},
+                              {recurrent::kConv1d.name, {weight}},
+                              {recurrent::kDtBias.name, {dt_bias}},
+                              {recurrent::kALog.name, {A_log}},
+                              {recurrent::kD.name, {D}},
+                              {recurrent::kNorm.name, {norm}},
+                              {recurrent::kOutProj.name, {out}}},
+                             {{recurrent::kConv1d.name, {bias}}});
   const Rows projected = project(x, in);
   Rows mixed(kTokens, std::vector<double>(kInner));
   double state[kHeads][kState][kDim] = {};
@@ -164,11 +164,11 @@ TEST(Mamba, FadesAndTakesUp) {
       return silu(bias.values[c] + convolve(projected, weight, t, c, kInner + c));
     };
     for (size_t h = 0; h < kHeads; ++h) {
-      const double step = softplus(projected[t][2 * kInner + 2 * kState + h] + layer.dt_bias.as<float>()[h]);
-      const double decay = std::exp(step * layer.A.as<float>()[h]);
+      const double step = softplus(projected[t][2 * kInner + 2 * kState + h] + dt_bias.values[h]);
+      const double decay = std::exp(-step * std::exp(A_log.values[h]));
       for (size_t p = 0; p < kDim; ++p) {
         const double value = conv(h * kDim + p);
-        double sum = layer.D.as<float>()[h] * value;
+        double sum = D.values[h] * value;
         for (size_t n = 0; n < kState; ++n) {
           double& s = state[h][n][p];
           s = decay * s + step * value * conv(kInner + n);
@@ -178,20 +178,16 @@ TEST(Mamba, FadesAndTakesUp) {
       }
     }
   }
-  expect_rows(run(layer, x), x, mixed, out);
+  expect_rows(run(spec, weights, x), x, mixed, out);
 
   // With a norm after the gate.
-  const Matrix norm(1, kInner, 6);
-  layer.norm.emplace();
-  layer.norm->size = kInner;
-  layer.norm->eps = 1e-5F;
-  layer.norm->weight = vector_of(norm);
+  spec.norm = true;
   for (auto& row : mixed) {
     double squares = 0.0;
     for (const double v : row) squares += v * v;
     for (size_t i = 0; i < kInner; ++i) row[i] *= norm.values[i] / std::sqrt(squares / double{kInner} + 1e-5);
   }
-  expect_rows(run(layer, x), x, mixed, out);
+  expect_rows(run(spec, weights, x), x, mixed, out);
 }
 
 // Two value heads that share a key head.
@@ -199,24 +195,34 @@ TEST(DeltaNet, CorrectsWhatItForesees) {
   constexpr size_t kKey = 3;
   constexpr size_t kValue = 4;
   constexpr size_t kValues = 2 * kValue;
-  DeltaNet layer;
-  layer.sizes = {1, 2, kKey, kValue, 2};
-  const Matrix in(layer.sizes.channels() + layer.sizes.values(), kHidden, 1);
+  const DeltaNetSpec spec{.key_heads = 1,
+                          .value_heads = 2,
+                          .key_dim = kKey,
+                          .value_dim = kValue,
+                          .conv_kernel = 2,
+                          .norm_eps = 1e-6F};
+  constexpr int64_t kChannels = 2 * kKey + kValues;
+  const Matrix in(kChannels + kValues, kHidden, 1);
   const Matrix steps(4, kHidden, 2);
-  const Matrix weight(2, layer.sizes.channels(), 3);
+  const Matrix weight(kChannels, 2, 3);
   const Matrix norm(1, kValue, 4);
   const Matrix out(kHidden, kValues, 5);
   const Matrix x(kTokens, kHidden, 6);
-  layer.in_proj = pack({&in});
-  layer.ba_proj = pack({&steps});
-  layer.conv = make_conv(weight, nullptr, Activation::kSilu);
-  layer.query_norm = length_norm(kKey, static_cast<float>(1.0 / std::sqrt(3.0)));
-  layer.key_norm = length_norm(kKey, 1.0F);
-  layer.dt_bias = vector_of({0.3F, -0.2F});
-  layer.A = vector_of({-0.5F, -0.9F});
-  layer.norm.size = kValue;
-  layer.norm.weight = vector_of(norm);
-  layer.out_proj = pack({&out});
+  const Matrix dt_bias = numbers({0.3F, -0.2F});
+  const Matrix A_log = numbers({-0.7F, 0.1F});
+  const GivenWeights weights({{delta_net::kQProj.name, {rows_of(in, 0, kKey)}},
+                              {delta_net::kKProj.name, {rows_of(in, kKey, 2 * kKey)}},
+                              {delta_net::kVProj.name, {rows_of(in, 2 * kKey, kChannels)}},
+                              {recurrent::kGProj.name, {rows_of(in, kChannels, kChannels + kValues)}},
+                              {delta_net::kBProj.name, {rows_of(steps, 0, 2)}},
+                              {delta_net::kAProj.name, {rows_of(steps, 2, 4)}},
+                              {delta_net::kQConv1d.name, {rows_of(weight, 0, kKey)}},
+                              {delta_net::kKConv1d.name, {rows_of(weight, kKey, 2 * kKey)}},
+                              {delta_net::kVConv1d.name, {rows_of(weight, 2 * kKey, kChannels)}},
+                              {recurrent::kDtBias.name, {dt_bias}},
+                              {recurrent::kALog.name, {A_log}},
+                              {recurrent::kNorm.name, {norm}},
+                              {recurrent::kOutProj.name, {out}}});
   const Rows projected = project(x, in);
   const Rows small = project(x, steps);
   Rows mixed(kTokens, std::vector<double>(kValues));
@@ -235,7 +241,7 @@ TEST(DeltaNet, CorrectsWhatItForesees) {
     for (size_t h = 0; h < 2; ++h) {
       const double share = sigmoid(small[t][h]);
       const double decay =
-          std::exp(layer.A.as<float>()[h] * softplus(small[t][2 + h] + layer.dt_bias.as<float>()[h]));
+          std::exp(-std::exp(A_log.values[h]) * softplus(small[t][2 + h] + dt_bias.values[h]));
       std::vector<double> result(kValue);
       double squares = 0.0;
       for (size_t v = 0; v < kValue; ++v) {
@@ -258,7 +264,7 @@ TEST(DeltaNet, CorrectsWhatItForesees) {
       }
     }
   }
-  expect_rows(run(layer, x), x, mixed, out);
+  expect_rows(run(spec, weights, x), x, mixed, out);
 }
 
 }  // namespace

@@ -77,12 +77,12 @@ TEST(Streams, AreMixedAsTheyThemselvesSay) {
   mix.base = vector_of(base);
   mix.scale = vector_of(scale);
   mix.params = {.sinkhorn_iters = kRounds, .eps = static_cast<float>(kEps)};
-  const StreamSizes sizes = {kStreams, kHidden};
+  const StreamSpec spec{.streams = kStreams, .hidden = kHidden};
   ScratchLayout count(kRows + 2, nullptr);
-  make_scratch(sizes, count);
+  make_scratch(spec, count);
   std::vector<float> memory(static_cast<size_t>(count.size()), NAN);
   ScratchLayout layout(kRows + 2, memory.data());
-  const StreamScratch at = make_scratch(sizes, layout);
+  const StreamScratch at = make_scratch(spec, layout);
 
   const Matrix first(kRows, kHidden, 3);
   for (int64_t r = 0; r < kRows; ++r) std::copy_n(first.view.row<float>(r), kHidden, at.hidden.row<float>(r));

@@ -61,10 +61,10 @@ TEST(QuantizeGguf, PreservesFloats) {
       EXPECT_FLOAT_EQ(own.params.logit_softcap, read.params.logit_softcap) << name;
       EXPECT_EQ(a.layers[i].rope, b.layers[i].rope) << name;
       EXPECT_FLOAT_EQ(a.layers[i].mixer_branch.multiplier, b.layers[i].mixer_branch.multiplier) << name;
-      const MoeSpec* moe = moe_of(a.layers[i]);
-      const MoeSpec* read_moe = moe_of(b.layers[i]);
-      ASSERT_EQ(moe == nullptr, read_moe == nullptr) << name;
-      if (moe == nullptr) continue;
+      const auto& moe = a.layers[i].feed_forward.moe;
+      const auto& read_moe = b.layers[i].feed_forward.moe;
+      ASSERT_EQ(moe.has_value(), read_moe.has_value()) << name;
+      if (!moe) continue;
       EXPECT_EQ(moe->num_experts, read_moe->num_experts) << name;
       EXPECT_EQ(moe->router.num_experts_per_tok, read_moe->router.num_experts_per_tok) << name;
       EXPECT_EQ(moe->router.norm_topk_prob, read_moe->router.norm_topk_prob) << name;

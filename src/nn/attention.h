@@ -1,0 +1,53 @@
+// Grouped-query attention with its projections. With an indexer, each query attends to the blocks of keys
+// that the indexer selects. Encoders may have scores that depend on the distance between tokens.
+#pragma once
+
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "nn/attention_spec.h"
+#include "nn/indexer.h"
+#include "nn/layers.h"
+#include "nn/mixer.h"
+
+namespace quire {
+
+// Weights are read-only after load.
+struct Attention final : Mixer {
+  AttentionSpec spec;
+  Linear qkv_proj;             // [qkv_size, hidden]: queries, output gates, keys, values
+  Linear o_proj;               // [hidden, num_heads value_dim]
+  std::optional<Norm> q_norm;  // as spec.qk_norm says
+  std::optional<Norm> k_norm;
+  std::optional<Norm> v_norm;    // over each value head
+  std::optional<Norm> sub_norm;  // over the concatenated heads, before the output projection
+  Buffer sinks;                  // float32 [num_heads] or empty
+  Buffer relative;  // float32 [2, num_buckets, hidden] or empty: keys and queries of the relative positions
+  std::optional<KvScales> kv_scales;
+  std::optional<Indexer> indexer;
+
+  explicit Attention(AttentionSpec settings) : spec(std::move(settings)) {}
+  void visit(const InputSpec& x, ParamVisitor& visitor) override;
+  void forward(const OpRunner& run, const MixerArgs& args) const override;
+  void count_scratch(ScratchLayout& layout) const override;
+
+  // The part after the projection, whose output is qkv [rows, qkv_size]. heads [rows, result_size] is
+  // scratch. chosen: AttentionParams::chosen.
+  void attend(const OpRunner& run, const MixerArgs& args, const TensorView& qkv, const TensorView& heads,
+              const SparseMask& chosen = {}) const;
+
+ private:
+  void visit_qk_norms(ParamVisitor& visitor);
+  void visit_relative(int64_t hidden_size, ParamVisitor& visitor);
+};
+
+// The table of relative scores that all layers share, SharedTables::relative_bias.
+void visit_relative_bias(const RelativeSpec& spec, int64_t num_heads, ParamVisitor& visitor, Buffer& bias);
+
+// Attention with linear biases (ALiBi, arXiv 2108.12409): one slope per head, multiplied by `scale`. With n
+// heads, n a power of two, head i = 1, 2, … has 2^(-max_bias * i / n). Otherwise the heads after the largest
+// power of two p <= n have every second slope of 2p heads.
+std::vector<float> alibi_slopes(int32_t num_heads, double max_bias, double scale);
+
+}  // namespace quire
