@@ -94,12 +94,17 @@ std::string ConfigReader::text(std::string_view field, std::string_view fallback
   return value->get<std::string>();
 }
 
-std::vector<std::string> ConfigReader::texts(std::string_view field) const {
+const nlohmann::json& ConfigReader::list(std::string_view field, std::string_view items) const {
+  static const nlohmann::json kEmpty = nlohmann::json::array();
   const nlohmann::json* value = find(field);
-  if (value == nullptr) return {};
+  if (value == nullptr) return kEmpty;
+  if (!value->is_array()) fail(field, cat("must be a list of ", items, ", but is ", shown(*value)));
+  return *value;
+}
+
+std::vector<std::string> ConfigReader::texts(std::string_view field) const {
   std::vector<std::string> all;
-  if (!value->is_array()) fail(field, cat("must be a list of strings, but is ", shown(*value)));
-  for (const auto& item : *value) {
+  for (const auto& item : list(field, "strings")) {
     if (!item.is_string()) fail(field, cat("must hold strings only, but holds ", shown(item)));
     all.push_back(item.get<std::string>());
   }
@@ -107,11 +112,8 @@ std::vector<std::string> ConfigReader::texts(std::string_view field) const {
 }
 
 std::vector<int64_t> ConfigReader::integers(std::string_view field, int64_t low, int64_t high) const {
-  const nlohmann::json* value = find(field);
-  if (value == nullptr) return {};
   std::vector<int64_t> all;
-  if (!value->is_array()) fail(field, cat("must be a list of numbers, but is ", shown(*value)));
-  for (const auto& item : *value) {
+  for (const auto& item : list(field, "numbers")) {
     const auto n = as_integer(item);
     if (!n || *n < low || *n > high)
       fail(field, cat("must hold integers from ", low, " to ", high, ", but holds ", shown(item)));
@@ -121,11 +123,8 @@ std::vector<int64_t> ConfigReader::integers(std::string_view field, int64_t low,
 }
 
 std::vector<double> ConfigReader::numbers(std::string_view field, double low, double high) const {
-  const nlohmann::json* value = find(field);
-  if (value == nullptr) return {};
   std::vector<double> all;
-  if (!value->is_array()) fail(field, cat("must be a list of numbers, but is ", shown(*value)));
-  for (const auto& item : *value) {
+  for (const auto& item : list(field, "numbers")) {
     const double n = as_number(item);
     if (!(n >= low && n <= high))
       fail(field, cat("must hold numbers from ", low, " to ", high, ", but holds ", shown(item)));

@@ -43,6 +43,9 @@ class ConfigReader {
   [[noreturn]] void fail(std::string_view field, std::string_view problem) const;
 
  private:
+  // The list of the field; an empty one if it is absent. items: what it holds, for errors.
+  const nlohmann::json& list(std::string_view field, std::string_view items) const;
+
   const nlohmann::json* object_;
   std::string path_;
   std::string file_;

@@ -2,7 +2,6 @@
 #include <memory>
 #include <type_traits>
 
-#include "models/decoder/layer.h"
 #include "models/model_description.h"
 #include "models/model_param_ids.h"
 
@@ -48,11 +47,8 @@ void ModelDescription::layer(int32_t index, DecoderLayer& out) {
   x.norm = into_mlp ? layer::kMlpNorm : ParamId{};
   quire::visit(own.feed_forward, spec_.norm, x, visitor_, out.feed_forward);
   out.feed_forward_join = join(own.feed_forward_branch, layer::kPostMlpNorm);
-  if (spec_.per_layer_input) {
-    PerLayerInput& input = out.input.emplace();
-    input.activation = spec_.per_layer_input->activation;
-    quire::visit(spec_.per_layer_input->size, spec_.hidden_size, spec_.norm, visitor_, input);
-  }
+  if (spec_.per_layer_input)
+    quire::visit(*spec_.per_layer_input, spec_.hidden_size, spec_.norm, visitor_, out.input.emplace());
   if (spec_.alt_up) {
     quire::visit(*spec_.alt_up, spec_.norm, visitor_, out.alt_up.emplace());
     quire::visit(*spec_.alt_up, spec_.norm, visitor_, out.laurel.emplace());

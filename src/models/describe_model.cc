@@ -10,20 +10,6 @@
 #include "nn/hyper_connection_spec.h"
 
 namespace quire {
-namespace {
-
-ParamSpec head_scope(ParamSpec spec) {
-  spec.scope = ParamScope::kHead;
-  return spec;
-}
-
-}  // namespace
-
-void describe_model(const ModelToDescribe& model, ParamVisitor& visitor) {
-  Decoder unused;
-  ModelDescription(model, visitor, unused).visit();
-}
-
 void ModelDescription::norm(ParamId id, int64_t size, Norm& out) {
   visit_norm(visitor_, id, spec_.norm, size, out);
 }
@@ -39,7 +25,7 @@ ParamSpec ModelDescription::lm_head_spec() const {
   ParamSpec spec =
       with_bias(replicated(model::kLmHead, spec_.vocab_size, embedding_size_of(spec_)), spec_.lm_head_bias);
   spec.split = {ShardKind::kVocab};
-  return head_scope(spec);
+  return with_scope(spec, ParamScope::kHead);
 }
 
 void ModelDescription::visit() {
@@ -60,8 +46,8 @@ void ModelDescription::embeddings() {
   if (is_output && source_.part.ends == ModelEnds::kAll) {
     visit_matrix(visitor_, "lm_head", embedding_spec(), m.lm_head, Precision::kLmHead);
     if (spec_.lm_head_bias) {
-      ParamSpec bias = head_scope(replicated(model::kLmHeadBias, spec_.vocab_size));
-      visit_vector(visitor_, bias, m.lm_head.weight.bias);
+      const ParamSpec bias = replicated(model::kLmHeadBias, spec_.vocab_size);
+      visit_vector(visitor_, with_scope(bias, ParamScope::kHead), m.lm_head.weight.bias);
     }
     m.embedding.packed = &m.lm_head.weight;
   } else {
@@ -76,10 +62,8 @@ void ModelDescription::embeddings() {
   }
   if (spec_.position == PositionKind::kLearned) position_embeddings();
   if (spec_.per_layer_input) {
-    PerLayerInputs& inputs = m.layer_inputs.emplace();
-    inputs.size = spec_.per_layer_input->size;
-    inputs.num_layers = spec_.num_layers();
-    quire::visit(spec_.per_layer_input->vocab_size, spec_.hidden_size, spec_.norm, visitor_, inputs);
+    quire::visit(*spec_.per_layer_input, spec_.num_layers(), spec_.hidden_size, spec_.norm, visitor_,
+                 m.layer_inputs.emplace());
   }
   if (spec_.alt_up) quire::visit(*spec_.alt_up, visitor_, m.alt_up_ends.emplace());
 }
@@ -155,11 +139,12 @@ void ModelDescription::output() {
   if (generates && spec_.output_head) {
     OutputHead& head = m.output_head.emplace();
     const ParamSpec dense = replicated(model::kHeadDense, spec_.hidden_size, spec_.hidden_size);
-    visit_matrix(visitor_, "linear", head_scope(with_bias(dense, spec_.output_head->bias)), head.dense);
+    visit_matrix(visitor_, "linear", with_scope(with_bias(dense, spec_.output_head->bias), ParamScope::kHead),
+                 head.dense);
     head.activation = spec_.output_head->activation;
     head.norm = make_norm(spec_.norm, spec_.hidden_size);
     const ParamSpec scale = replicated(model::kHeadNorm, spec_.hidden_size);
-    visit_norm(visitor_, head_scope(with_bias(scale, spec_.norm.bias)), head.norm);
+    visit_norm(visitor_, with_scope(with_bias(scale, spec_.norm.bias), ParamScope::kHead), head.norm);
   }
   if (spec_.streams) {
     quire::visit(*spec_.streams,
@@ -181,10 +166,7 @@ void ModelDescription::pooler() {
   if (!spec_.classifier) return token_scores(out);
   const ClassifierSpec& own = *spec_.classifier;
   const int64_t pooled = static_cast<int64_t>(spec_.pooling.size()) * spec_.hidden_size;
-  const auto of_classifier = [](ParamSpec spec) {
-    spec.scope = ParamScope::kClassifier;
-    return spec;
-  };
+  const auto of_classifier = [](const ParamSpec& spec) { return with_scope(spec, ParamScope::kClassifier); };
   if (!own.dense.empty()) {
     PoolerLayer& layer = out.layers.emplace_back();
     const ParamSpec dense =
@@ -211,8 +193,7 @@ void ModelDescription::label_difference(Pooler& pooler) {
   const ClassifierSpec& own = *spec_.classifier;
   const int64_t pooled = static_cast<int64_t>(spec_.pooling.size()) * spec_.hidden_size;
   const int64_t size = own.dense.empty() ? pooled : spec_.hidden_size;
-  ParamSpec labels = replicated(model::kClassifier, 2, size);
-  labels.scope = ParamScope::kClassifier;
+  const ParamSpec labels = with_scope(replicated(model::kClassifier, 2, size), ParamScope::kClassifier);
   Linear& out = pooler.layers.emplace_back().linear.emplace();
   visitor_.derived({.label = "pooler",
                     .sources = {{labels}},

@@ -36,45 +36,29 @@ int32_t number_after(std::string_view name, std::string_view label) {
 }  // namespace
 
 ExpectedTensors::ExpectedTensors(const ModelSpec& spec, const TensorResolver& resolver,
-                                 const Checkpoint& checkpoint)
-    : ResolvingVisitor(resolver, checkpoint), spec_(spec) {}
-
-void ExpectedTensors::expect(const StoredTensor& tensor, Content content) {
-  const auto [at, added] = expected_.try_emplace(tensor.name, Expected{tensor, content});
-  ++at->second.uses;
-  if (added) order_.push_back(&at->second);
-}
-
-void ExpectedTensors::expect(const std::vector<StoredParam>& params, Content content) {
-  for (const StoredParam& param : params) {
-    expect(param.weight, content);
-    if (param.bias) expect(*param.bias, Content::kFloats);
+                                 std::span<const ListedParam> params)
+    : spec_(spec), resolver_(resolver), checkpoint_(resolver.checkpoint()) {
+  for (const ListedParam& param : params) {
+    for (const StoredParam& stored : param.stored) {
+      const bool matrix = param.kind == ParamKind::kMatrix || param.kind == ParamKind::kDerivedMatrices;
+      const bool vector = param.kind == ParamKind::kVector || param.kind == ParamKind::kScalar;
+      Content content = Content::kFloats;
+      if (param.kind == ParamKind::kIntegers) {
+        content = Content::kIntegers;
+      } else if (matrix || (!vector && param.specs[stored.first].quantizable)) {
+        content = Content::kFloatsOrQuantized;
+      }
+      expect(stored.weight, content);
+      if (stored.bias) expect(*stored.bias, Content::kFloats);
+    }
   }
 }
 
-void ExpectedTensors::matrix(const MatrixSpec& spec, Linear& /*result*/) {
-  expect(matrices(spec.fused), Content::kFloatsOrQuantized);
+void ExpectedTensors::expect(const StoredTensor& tensor, Content content) {
+  const auto [at, added] = expected_.try_emplace(tensor.name, Expected{&tensor, content});
+  ++at->second.uses;
+  if (added) order_.push_back(&at->second);
 }
-void ExpectedTensors::vector(const VectorSpec& spec, Buffer& /*result*/, Buffer* /*bias*/) {
-  expect(vectors(spec.fused), Content::kFloats);
-}
-void ExpectedTensors::scalar(const ParamSpec& spec, float& /*result*/) {
-  expect(vectors(std::span(&spec, 1)), Content::kFloats);
-}
-void ExpectedTensors::integers(const ParamSpec& spec, int64_t /*limit*/, Buffer& /*result*/) {
-  expect(matrices(std::span(&spec, 1)), Content::kIntegers);
-}
-void ExpectedTensors::embedding(const ParamSpec& spec, Embedding& /*result*/) {
-  expect(matrices(std::span(&spec, 1)), spec.quantizable ? Content::kFloatsOrQuantized : Content::kFloats);
-}
-void ExpectedTensors::derived(const DerivedSpec& spec, std::span<Linear> /*results*/) {
-  for (const ParamSpec& param : stored_sources(spec)) expect(source(param), Content::kFloatsOrQuantized);
-}
-void ExpectedTensors::derived(const DerivedTable& spec, Buffer& /*result*/) {
-  for (const ParamSpec& param : spec.sources)
-    expect(source(param), param.quantizable ? Content::kFloatsOrQuantized : Content::kFloats);
-}
-void ExpectedTensors::kv_scales(int32_t /*layer*/, std::optional<KvScales>& /*result*/) {}
 
 int32_t ExpectedTensors::num_uses(const std::string& name) const {
   const auto at = expected_.find(name);
@@ -83,14 +67,14 @@ int32_t ExpectedTensors::num_uses(const std::string& name) const {
 
 int64_t ExpectedTensors::num_parameters() const {
   int64_t sum = 0;
-  for (const Expected* expected : order_) sum += numel(expected->tensor.shape);
+  for (const Expected* expected : order_) sum += numel(expected->tensor->shape);
   return sum;
 }
 
 int64_t ExpectedTensors::stored_bytes() const {
   int64_t sum = 0;
   for (const Expected* expected : order_)
-    sum += static_cast<int64_t>(checkpoint_->find(expected->tensor.name)->bytes);
+    sum += static_cast<int64_t>(checkpoint_.find(expected->tensor->name)->bytes);
   return sum;
 }
 
@@ -141,8 +125,8 @@ bool ExpectedTensors::is_of_decoder(std::string_view name) const {
 }
 
 std::string ExpectedTensors::problem_of(const Expected& expected) const {
-  const StoredTensor& tensor = expected.tensor;
-  const TensorInfo* found = checkpoint_->find(tensor.name);
+  const StoredTensor& tensor = *expected.tensor;
+  const TensorInfo* found = checkpoint_.find(tensor.name);
   const std::string wanted = shape_text(stored_shape(tensor, false));
   if (found == nullptr) return cat("missing: ", tensor.name, " ", wanted);
   if (found->shape != stored_shape(tensor, found->quantized))
@@ -168,13 +152,13 @@ void ExpectedTensors::check() const {
   for (const Expected* expected : order_) {
     if (std::string problem = problem_of(*expected); !problem.empty()) problems.push_back(std::move(problem));
   }
-  for (const auto& name : checkpoint_->names()) {
+  for (const auto& name : checkpoint_.names()) {
     if (expected_.contains(name) || is_ignored(name)) continue;
-    problems.push_back(cat("surplus: ", name, " ", checkpoint_->find(name)->shape_text()));
+    problems.push_back(cat("surplus: ", name, " ", checkpoint_.find(name)->shape_text()));
   }
   if (problems.empty()) return;
   constexpr size_t kShown = 20;
-  std::string text = cat(checkpoint_->path().string(), ": the tensors are not those of the ",
+  std::string text = cat(checkpoint_.path().string(), ": the tensors are not those of the ",
                          spec_.architecture, " that config.json describes:");
   for (size_t i = 0; i < std::min(kShown, problems.size()); ++i) text += cat("\n  ", problems[i]);
   if (problems.size() > kShown) text += cat("\n  and ", problems.size() - kShown, " more");

@@ -10,23 +10,15 @@
 
 #include "io/checkpoint.h"
 #include "models/model_spec.h"
+#include "models/param_list.h"
 #include "models/tensor_resolver.h"
 
 namespace quire {
 
-// A pass over the description (describe_model) that reads nothing. Used by one thread.
-class ExpectedTensors : public ResolvingVisitor {
+// Must not outlive its arguments. Any thread.
+class ExpectedTensors {
  public:
-  ExpectedTensors(const ModelSpec& spec, const TensorResolver& resolver, const Checkpoint& checkpoint);
-
-  void matrix(const MatrixSpec& spec, Linear& result) override;
-  void vector(const VectorSpec& spec, Buffer& result, Buffer* bias) override;
-  void scalar(const ParamSpec& spec, float& result) override;
-  void integers(const ParamSpec& spec, int64_t limit, Buffer& result) override;
-  void embedding(const ParamSpec& spec, Embedding& result) override;
-  void derived(const DerivedSpec& spec, std::span<Linear> results) override;
-  void derived(const DerivedTable& spec, Buffer& result) override;
-  void kv_scales(int32_t layer, std::optional<KvScales>& result) override;
+  ExpectedTensors(const ModelSpec& spec, const TensorResolver& resolver, std::span<const ListedParam> params);
 
   // Throws one Error that lists the missing, misshapen and surplus tensors, the first twenty of them.
   void check() const;
@@ -39,11 +31,10 @@ class ExpectedTensors : public ResolvingVisitor {
  private:
   enum class Content : uint8_t { kFloats, kFloatsOrQuantized, kIntegers };
   struct Expected {
-    StoredTensor tensor;
+    const StoredTensor* tensor;
     Content content = Content::kFloats;
     int32_t uses = 0;
   };
-  void expect(const std::vector<StoredParam>& params, Content content);
   void expect(const StoredTensor& tensor, Content content);
   // Describes what is wrong with a tensor; empty = nothing.
   std::string problem_of(const Expected& expected) const;
@@ -52,6 +43,8 @@ class ExpectedTensors : public ResolvingVisitor {
   bool is_of_head(std::string_view name) const;
 
   const ModelSpec& spec_;
+  const TensorResolver& resolver_;
+  const Checkpoint& checkpoint_;
   std::map<std::string, Expected, std::less<>> expected_;
   std::vector<const Expected*> order_;
 };

@@ -5,17 +5,18 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "base/error.h"
 #include "base/fingerprint.h"
 #include "base/log.h"
 #include "base/strings.h"
-#include "models/byte_plan.h"
 #include "models/decoder/decoder.h"
 #include "models/expected_tensors.h"
 #include "models/matrix_formats.h"
 #include "models/model.h"
 #include "models/model_description.h"
+#include "models/param_list.h"
 #include "models/state_layout.h"
 #include "models/tensor_resolver.h"
 #include "models/weight_loader.h"
@@ -31,18 +32,19 @@ struct CheckedSource {
   std::optional<PoolingFiles> files;
   ModelSpec spec;
   TensorResolver resolver;
+  std::vector<ListedParam> params;
   ExpectedTensors expected;
 
   CheckedSource(const Checkpoint& checkpoint, const ModelOptions& options)
       : files(read_pooling_files(checkpoint)),
         spec(read_spec(checkpoint, options.runner)),
         resolver(spec, checkpoint),
-        expected(spec, resolver, checkpoint) {
+        params(list_params({spec, files_or_null()}, resolver)),
+        expected(spec, resolver, params) {
     if (options.dtype && !is_storage_dtype(*options.dtype)) {
       throw Error(cat("weights cannot be kept as ", dtype_name(*options.dtype),
                       "; float32, bfloat16 and float16 are supported"));
     }
-    describe_model({spec, files_or_null()}, expected);
     expected.check();
   }
   CheckedSource(const CheckedSource&) = delete;  // the resolver refers to the spec
@@ -116,10 +118,10 @@ std::unique_ptr<WeightCache> open_weight_cache(const Checkpoint& checkpoint, con
 
 int64_t Model::planned_weight_bytes(Checkpoint& checkpoint, const ModelOptions& options) {
   const CheckedSource source(checkpoint, options);
-  const MatrixFormats formats(checkpoint, source.resolver, options);
-  BytePlan plan(source.resolver, checkpoint, formats);
-  describe_model({source.spec, source.files_or_null()}, plan);
-  return plan.bytes();
+  const MatrixFormats formats(source.resolver, options);
+  int64_t bytes = 0;
+  for (const ListedParam& param : source.params) bytes += formats.weight_bytes(param);
+  return bytes;
 }
 
 std::unique_ptr<Model> Model::load(Checkpoint& checkpoint, const OpTable& ops, const OpContext& ctx,

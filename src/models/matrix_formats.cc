@@ -19,12 +19,6 @@ std::optional<DType> named_dtype(const Checkpoint& checkpoint) {
   return std::nullopt;
 }
 
-int64_t outlier_bytes(int64_t num_outliers, int64_t n) {
-  if (num_outliers == 0) return 0;
-  return num_outliers * static_cast<int64_t>(sizeof(Outlier)) +
-         (n + 1) * static_cast<int64_t>(sizeof(int64_t));
-}
-
 size_t MatrixFormats::num_alike(std::span<const StoredTensor* const> tensors) const {
   const QuantizedMatrix* first = checkpoint_.quantized(tensors[0]->name);
   const auto same = [&](const StoredTensor* tensor) {
@@ -36,8 +30,7 @@ size_t MatrixFormats::num_alike(std::span<const StoredTensor* const> tensors) co
   return static_cast<size_t>(std::ranges::find_if_not(tensors, same) - tensors.begin());
 }
 
-PackedLinear MatrixFormats::outline(std::span<const StoredTensor* const> tensors,
-                                    const MatrixSpec& spec) const {
+PackedLinear MatrixFormats::outline(std::span<const StoredTensor* const> tensors, Precision precision) const {
   PackedLinear out;
   std::vector<DType> types;
   const QuantizedMatrix* quantized = nullptr;
@@ -53,14 +46,13 @@ PackedLinear MatrixFormats::outline(std::span<const StoredTensor* const> tensors
       out.k = dims[tensor->transposed ? 0 : 1];
     }
   }
-  out.label = spec.label;
   if (quantized == nullptr) {
-    if (spec.precision == Precision::kFloat32) {
+    if (precision == Precision::kFloat32) {
       out.format = {DType::kF32};
     } else if (!options_.quantization) {
       out.format = {float_type(types)};
     } else {
-      const bool head = spec.precision == Precision::kLmHead;
+      const bool head = precision == Precision::kLmHead;
       out.format = head ? options_.quantization->head : options_.quantization->layers;
     }
     return out;
@@ -98,8 +90,8 @@ DType MatrixFormats::float_type_of(const StoredTensor& tensor) const {
   return info.quantized ? activation_type() : info.dtype;
 }
 
-DType MatrixFormats::derived_type(const DerivedSpec& spec, std::span<const StoredParam> sources) const {
-  if (spec.float32 || sources.empty()) return DType::kF32;
+DType MatrixFormats::derived_type(bool float32, std::span<const StoredParam> sources) const {
+  if (float32 || sources.empty()) return DType::kF32;
   const DType dtype = float_type_of(sources[0].weight);
   return float_type(std::span(&dtype, 1));
 }
@@ -114,6 +106,61 @@ DType MatrixFormats::activation_type() const {
     if (const TensorInfo* info = checkpoint_.find(stored[0].weight.name)) return info->dtype;
   }
   return DType::kF32;
+}
+
+int64_t MatrixFormats::matrix_bytes(std::span<const StoredTensor* const> tensors, Precision precision) const {
+  int64_t bytes = 0;
+  for (std::span<const StoredTensor* const> rest = tensors; !rest.empty();) {
+    const auto alike = rest.first(num_alike(rest));
+    rest = rest.subspan(alike.size());
+    const PackedLinear matrix = outline(alike, precision);
+    bytes +=
+        packed_bytes(matrix.format, matrix.n, matrix.k) + static_cast<int64_t>(matrix.column_order.size());
+    const int64_t outliers = num_outliers(alike);
+    if (outliers == 0) continue;
+    bytes += outliers * static_cast<int64_t>(sizeof(Outlier)) +
+             (matrix.n + 1) * static_cast<int64_t>(sizeof(int64_t));
+  }
+  return bytes;
+}
+
+int64_t MatrixFormats::weight_bytes(const ListedParam& param) const {
+  constexpr auto kFloat = static_cast<int64_t>(sizeof(float));
+  std::vector<const StoredTensor*> tensors;
+  int64_t count = 0;  // elements of the tensors
+  int64_t out = 0;    // output features of matrices
+  int64_t biases = 0;
+  for (const StoredParam& stored : param.stored) {
+    tensors.push_back(&stored.weight);
+    count += elements(stored.weight);
+    if (stored.bias) biases += elements(*stored.bias);
+    if (param.kind == ParamKind::kMatrix) out += out_features(stored.weight);
+  }
+  switch (param.kind) {
+    case ParamKind::kMatrix:  // parts without a bias have zeros
+      return matrix_bytes(tensors, param.precision) + (biases > 0 ? out * kFloat : 0);
+    case ParamKind::kVector:
+      return (count + biases) * kFloat;
+    case ParamKind::kScalar:
+      return 0;
+    case ParamKind::kIntegers:
+      return count * static_cast<int64_t>(sizeof(int32_t));
+    case ParamKind::kEmbedding: {
+      const std::string& name = tensors.at(0)->name;
+      if (checkpoint_.quantized(name) != nullptr) return matrix_bytes(tensors, Precision::kLmHead);
+      return static_cast<int64_t>(checkpoint_.find(name)->bytes);  // left in the mapped file
+    }
+    case ParamKind::kDerivedMatrices: {
+      const WeightFormat format = {derived_type(param.float32, param.stored)};
+      int64_t bytes = 0;
+      for (const DerivedMatrix& matrix : param.matrices)
+        bytes += packed_bytes(format, matrix.out, matrix.in) + (matrix.bias ? matrix.out * kFloat : 0);
+      return bytes;
+    }
+    case ParamKind::kDerivedTable:
+      return param.count * kFloat;
+  }
+  return 0;
 }
 
 }  // namespace quire

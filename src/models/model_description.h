@@ -1,15 +1,17 @@
-// The description of a model as a class: the state of one traversal.
+// The description of a whole model: one traversal of all its parameters, by the functions visit() of its
+// mechanisms.
 #pragma once
 
 #include <cstdint>
 #include <optional>
 
 #include "models/decoder/decoder.h"
-#include "models/describe_model.h"
+#include "models/param_list.h"
 
 namespace quire {
 
-// The traversal of describe_model(), which also fills the weights of a decoder. Used by Model::load.
+// Visits every parameter of the given part of the model. The visitor fills the weights of the decoder, or
+// leaves them as they are.
 class ModelDescription {
  public:
   ModelDescription(const ModelToDescribe& source, ParamVisitor& visitor, Decoder& decoder)

@@ -8,7 +8,6 @@
 #include "models/model_param_ids.h"
 #include "models/registry.h"
 #include "nn/attention_spec.h"
-#include "nn/delta_net_spec.h"
 
 namespace quire {
 namespace {
@@ -243,15 +242,15 @@ std::vector<StoredParam> TensorResolver::resolve(std::span<const ParamSpec> fuse
     for (size_t j = begin; j < all.size(); ++j) all[j].first = i;
     i += row->params.size();
   }
-  // transformers saves the convolution of a gated delta net as three parts of equal size, regardless of what
-  // they hold.
-  if (all.size() == 3 && fused[0].id == delta_net::kQConv1d) {
+  if (all.size() > 1 && fused[0].equal_parts) {
+    const auto count = static_cast<int64_t>(all.size());
     int64_t channels = 0;
     for (const ParamSpec& spec : fused) channels += spec.out;
-    const int64_t third = (channels + 2) / 3;
+    const int64_t each = (channels + count - 1) / count;
     for (size_t i = 0; i < all.size(); ++i) {
       const TensorInfo* found = checkpoint_.find(all[i].weight.name);
-      const std::vector<int64_t> part = {i < 2 ? third : channels - 2 * third, 1, fused[0].in};
+      const bool last = i + 1 == all.size();
+      const std::vector<int64_t> part = {last ? channels - (count - 1) * each : each, 1, fused[0].in};
       if (found != nullptr && found->shape == part) all[i].weight.shape = part;
     }
   }
@@ -285,7 +284,18 @@ void ResolvingVisitor::for_each(Axis axis, int64_t count, const std::function<vo
 
 bool ResolvingVisitor::is_stored(const ParamSpec& spec) const {
   const auto stored = source(spec);
-  return !stored.empty() && checkpoint_->find(stored[0].weight.name) != nullptr;
+  return !stored.empty() && resolver_.checkpoint().find(stored[0].weight.name) != nullptr;
+}
+
+std::vector<StoredParam> ResolvingVisitor::sources(std::span<const ParamSpec> specs) const {
+  std::vector<StoredParam> all;
+  for (size_t i = 0; i < specs.size(); ++i) {
+    for (StoredParam& stored : source(specs[i])) {
+      stored.first = i;
+      all.push_back(std::move(stored));
+    }
+  }
+  return all;
 }
 
 std::vector<ParamSpec> ResolvingVisitor::stored_sources(const DerivedSpec& spec) const {

@@ -66,6 +66,7 @@ class TensorResolver {
   // The module of the layer's key projection, such as "model.layers.0.self_attn"; empty if there is none.
   std::string attention_module(int32_t layer) const;
 
+  const Checkpoint& checkpoint() const { return checkpoint_; }
   const WeightNames& names() const { return names_; }
   const std::string& prefix() const { return prefix_; }
   const std::string& head_prefix() const { return head_prefix_; }
@@ -95,8 +96,7 @@ class TensorResolver {
 // A visitor that keeps track of its position and resolves parameters there.
 class ResolvingVisitor : public ParamVisitor {
  public:
-  ResolvingVisitor(const TensorResolver& resolver, const Checkpoint& checkpoint)
-      : resolver_(resolver), checkpoint_(&checkpoint) {}
+  explicit ResolvingVisitor(const TensorResolver& resolver) : resolver_(resolver) {}
   void for_each(Axis axis, int64_t count, const std::function<void(int64_t)>& body) override;
 
  protected:
@@ -110,13 +110,14 @@ class ResolvingVisitor : public ParamVisitor {
   std::vector<StoredParam> source(const ParamSpec& spec) const {
     return resolver_.resolve(std::span(&spec, 1), place_, spec.in == 0);
   }
+  // The sources of a derived parameter; StoredParam::first is the index in specs.
+  std::vector<StoredParam> sources(std::span<const ParamSpec> specs) const;
   // The first way to store the sources that the checkpoint has, or the first one.
   std::vector<ParamSpec> stored_sources(const DerivedSpec& spec) const;
   bool is_stored(const ParamSpec& spec) const;
 
   const TensorResolver& resolver_;
   ParamPlace place_;
-  const Checkpoint* checkpoint_;
 };
 
 }  // namespace quire

@@ -66,18 +66,12 @@ class WeightLoader::Reader : public ParamReader {
   explicit Reader(const WeightLoader& loader) : loader_(loader) {}
 
   std::vector<float> read(const ParamSpec& of) override {
-    const auto params = loader_.source(of);
-    if (of.in > 0) return loader_.read_floats(params.at(0).weight);
-    std::vector<float> values(static_cast<size_t>(elements(params.at(0).weight)));
-    loader_.read_vector(params[0].weight, values.data());
-    return values;
+    const StoredTensor tensor = loader_.source(of).at(0).weight;
+    return of.in > 0 ? loader_.read_floats(tensor) : loader_.read_vector(tensor);
   }
   std::vector<float> read_bias(const ParamSpec& of) override {
     const auto params = loader_.source(of);
-    if (params.empty() || !params[0].bias) return {};
-    std::vector<float> values(static_cast<size_t>(elements(*params[0].bias)));
-    loader_.read_vector(*params[0].bias, values.data());
-    return values;
+    return params.empty() || !params[0].bias ? std::vector<float>() : loader_.read_vector(*params[0].bias);
   }
   std::vector<float> read_row(const ParamSpec& of, int64_t row) override {
     const StoredTensor tensor = loader_.source(of).at(0).weight;
@@ -101,8 +95,8 @@ class WeightLoader::Reader : public ParamReader {
 WeightLoader::WeightLoader(const TensorResolver& resolver, const ExpectedTensors& expected,
                            Checkpoint& checkpoint, const OpTable& ops, const OpContext& ctx,
                            const ModelOptions& options, const LoadProgress& progress, WeightCache* cache)
-    : ResolvingVisitor(resolver, checkpoint),
-      formats_(checkpoint, resolver, options),
+    : ResolvingVisitor(resolver),
+      formats_(resolver, options),
       source_(checkpoint),
       ops_(ops),
       ctx_(ctx),
@@ -171,6 +165,12 @@ void WeightLoader::read_vector(const StoredTensor& tensor, float* out) const {
   decode_f32(dtype, aligned.data(), out, elements(tensor));
 }
 
+std::vector<float> WeightLoader::read_vector(const StoredTensor& tensor) const {
+  std::vector<float> values(static_cast<size_t>(elements(tensor)));
+  read_vector(tensor, values.data());
+  return values;
+}
+
 std::vector<float> WeightLoader::read_floats(const StoredTensor& tensor) const {
   std::vector<float> all(static_cast<size_t>(numel(tensor.shape)));
   if (source_.quantized(tensor.name) != nullptr) {
@@ -204,12 +204,7 @@ void WeightLoader::finish_use(const StoredParam& param) {
 }
 
 Buffer WeightLoader::cached(const std::string& name, int64_t bytes, const std::function<Buffer()>& make) {
-  return cache_ != nullptr ? cache_->next(name, bytes, make) : make();
-}
-
-Buffer WeightLoader::cached(const std::string& name, const PackedLinear& matrix,
-                            const std::function<Buffer()>& make) {
-  return cached(name, ops_.packed_bytes(matrix.format, matrix.n, matrix.k), make);
+  return cache_ != nullptr && !name.empty() ? cache_->next(name, bytes, make) : make();
 }
 
 WeightLoader::FloatParts WeightLoader::float_parts(std::span<const StoredTensor* const> tensors) const {
@@ -266,7 +261,8 @@ PackedLinear WeightLoader::pack_quantized(std::span<const StoredTensor* const> t
 }
 
 PackedLinear WeightLoader::pack(std::span<const StoredTensor* const> tensors, const MatrixSpec& spec) {
-  PackedLinear packed = formats_.outline(tensors, spec);
+  PackedLinear packed = formats_.outline(tensors, spec.precision);
+  packed.label = spec.label;
   std::vector<std::string> names;
   for (const StoredTensor* tensor : tensors) names.push_back(tensor->name);
   std::string name = quire::join(names, "+");
@@ -286,7 +282,7 @@ PackedLinear WeightLoader::pack(std::span<const StoredTensor* const> tensors, co
       name = sparse_name;
     }
   }
-  packed.data = cached(name, packed, [&] {
+  packed.data = cached(name, ops_.packed_bytes(packed.format, packed.n, packed.k), [&] {
     if (is_quantized(packed.format)) return std::move(pack_quantized(tensors).data);
     if (parts.views.empty()) parts = float_parts(tensors);
     return std::move(ops_.pack_linear(ctx_, parts.views, packed.format).data);
@@ -349,8 +345,7 @@ void WeightLoader::vector(const VectorSpec& spec, Buffer& result, Buffer* bias) 
     // The name table of the architecture has no row for it.
     const ParamSpec& only = spec.fused.front();
     if (!only.fill) throw Error(cat("the architecture has no name for ", only.id.name));
-    result = Buffer(static_cast<size_t>(only.out) * sizeof(float));
-    std::fill_n(result.as<float>(), only.out, *only.fill);
+    result = filled(only.out, *only.fill);
   } else {
     int64_t count = 0;
     for (const StoredParam& param : params) count += elements(param.weight);
@@ -418,16 +413,9 @@ void WeightLoader::embedding(const ParamSpec& spec, Embedding& result) {
   finish_use(param.weight, result.owned.size() > 0);  // a table that is read in place keeps its pages
 }
 
-std::vector<StoredParam> WeightLoader::sources_of(const DerivedSpec& spec) const {
-  std::vector<StoredParam> sources;
-  for (const ParamSpec& param : stored_sources(spec))
-    std::ranges::copy(source(param), std::back_inserter(sources));
-  return sources;
-}
-
 void WeightLoader::derived(const DerivedSpec& spec, std::span<Linear> results) {
-  const std::vector<StoredParam> sources = sources_of(spec);
-  const WeightFormat format = {formats_.derived_type(spec, sources)};
+  const std::vector<StoredParam> stored = sources(stored_sources(spec));
+  const WeightFormat format = {formats_.derived_type(spec.float32, stored)};
   Reader reader(*this);
   for (size_t i = 0; i < spec.matrices.size(); ++i) {
     const DerivedMatrix& matrix = spec.matrices[i];
@@ -440,8 +428,8 @@ void WeightLoader::derived(const DerivedSpec& spec, std::span<Linear> results) {
           make_view(values.data(), DType::kF32, Shape{matrix.out, matrix.in})};
       return std::move(ops_.pack_linear(ctx_, parts, format).data);
     };
-    packed.data =
-        matrix.name.empty() ? make() : cached(cat("layers.", place_.layer, ".", matrix.name), packed, make);
+    packed.data = cached(matrix.name.empty() ? "" : cat("layers.", place_.layer, ".", matrix.name),
+                         ops_.packed_bytes(format, matrix.out, matrix.in), make);
     if (matrix.bias) {
       packed.bias = Buffer(static_cast<size_t>(matrix.out) * sizeof(float));
       spec.compute_bias(reader, i, {packed.bias.as<float>(), static_cast<size_t>(matrix.out)});
@@ -450,7 +438,7 @@ void WeightLoader::derived(const DerivedSpec& spec, std::span<Linear> results) {
     results[i].weight = std::move(packed);
   }
   num_parameters_ += spec.parameters;
-  for (const StoredParam& param : sources) finish_use(param);
+  for (const StoredParam& param : stored) finish_use(param);
 }
 
 void WeightLoader::derived(const DerivedTable& spec, Buffer& result) {
@@ -461,11 +449,9 @@ void WeightLoader::derived(const DerivedTable& spec, Buffer& result) {
     return made;
   };
   const int64_t bytes = spec.count * static_cast<int64_t>(sizeof(float));
-  result = spec.name.empty() ? make() : cached(cat("layers.", place_.layer, ".", spec.name), bytes, make);
+  result = cached(spec.name.empty() ? "" : cat("layers.", place_.layer, ".", spec.name), bytes, make);
   weight_bytes_ += bytes_of(result);
-  for (const ParamSpec& param : spec.sources) {
-    for (const StoredParam& stored : source(param)) finish_use(stored);
-  }
+  for (const StoredParam& param : sources(spec.sources)) finish_use(param);
 }
 
 void WeightLoader::kv_scales(int32_t layer, std::optional<KvScales>& result) {

@@ -52,9 +52,8 @@ class WeightLoader : public ResolvingVisitor {
   // One matrix of tensors with the same storage. The data is taken from the weight cache if it has it.
   PackedLinear pack(std::span<const StoredTensor* const> tensors, const MatrixSpec& spec);
   PackedLinear pack_quantized(std::span<const StoredTensor* const> tensors) const;
-  // The data of a matrix, from the weight cache or from `make`.
+  // The data of a matrix or table, from the weight cache or from `make`. name empty = it is not cached.
   Buffer cached(const std::string& name, int64_t bytes, const std::function<Buffer()>& make);
-  Buffer cached(const std::string& name, const PackedLinear& matrix, const std::function<Buffer()>& make);
   void read_biases(std::span<const StoredParam> params, Linear& linear);
   FloatParts float_parts(std::span<const StoredTensor* const> tensors) const;
   // Whether a matrix of this format would be compressed if it has 2:4 sparsity.
@@ -74,10 +73,10 @@ class WeightLoader : public ResolvingVisitor {
   TensorView float_matrix(const StoredTensor& tensor, Buffer& copy) const;
   std::vector<float> read_floats(const StoredTensor& tensor) const;  // dequantized if necessary
   void read_vector(const StoredTensor& tensor, float* out) const;
+  std::vector<float> read_vector(const StoredTensor& tensor) const;
   // Ends one use of the tensor. After the last use, its bytes count as loaded and its pages are released.
   void finish_use(const StoredTensor& tensor, bool release = true);
   void finish_use(const StoredParam& param);
-  std::vector<StoredParam> sources_of(const DerivedSpec& spec) const;
 
   MatrixFormats formats_;
   Checkpoint& source_;

@@ -35,7 +35,7 @@ struct RelativeSpec {
   // Each bucket has a vector of the hidden size, which goes through the projections of queries and keys
   // (DeBERTa); otherwise one number per head (MPNet), in a table that all layers share.
   bool vectors = false;
-  std::optional<NormSpec> norm;  // of the vectors
+  std::optional<NormSpec> norm;  // norm of the vectors
 };
 
 // One attention layer.

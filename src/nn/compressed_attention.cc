@@ -10,10 +10,8 @@
 
 #include "base/error.h"
 #include "base/strings.h"
-#include "nn/attention_spec.h"
 #include "nn/indexer.h"
 #include "nn/mixer.h"
-#include "nn/mla_spec.h"
 #include "ops/compressed_keys.h"
 
 namespace quire {
@@ -282,14 +280,14 @@ void CompressedAttention::visit(const InputSpec& x, ParamVisitor& visitor) {
     visit_one(norm, dim, result.norm);
   };
   visit_matrix(visitor, "linear",
-               with_bias(replicated(mla::kQAProj, spec.q_lora_rank, x.size), spec.qkv_bias), q_a_proj);
-  visit_one(mla::kQANorm, spec.q_lora_rank, q_a_norm);
-  const ParamSpec q = column_parallel(attention::kQProj, spec.query(), spec.q_lora_rank, spec.head_dim);
+               with_bias(replicated(compressed::kQAProj, spec.q_lora_rank, x.size), spec.qkv_bias), q_a_proj);
+  visit_one(compressed::kQANorm, spec.q_lora_rank, q_a_norm);
+  const ParamSpec q = column_parallel(compressed::kQProj, spec.query(), spec.q_lora_rank, spec.head_dim);
   visit_matrix(visitor, "qkv", with_bias(q, spec.qkv_bias), q_proj);
   head_norm = unit_norm(spec.head_dim, spec.norm.eps);
   visit_matrix(visitor, "linear",
-               with_bias(replicated(attention::kKProj, spec.head_dim, x.size), spec.qkv_bias), kv_proj);
-  visit_one(attention::kKNorm, spec.head_dim, kv_norm);
+               with_bias(replicated(compressed::kKProj, spec.head_dim, x.size), spec.qkv_bias), kv_proj);
+  visit_one(compressed::kKNorm, spec.head_dim, kv_norm);
   if (spec.compressed_tokens > 0) {
     visit_compressor(compressed::kKvProj, compressed::kGateProj, compressed::kPositionBias, compressed::kNorm,
                      spec.head_dim, compressor.emplace());
@@ -297,12 +295,12 @@ void CompressedAttention::visit(const InputSpec& x, ParamVisitor& visitor) {
   if (spec.indexer) {
     CompressedIndexer& own = indexer.emplace();
     const int64_t heads = spec.index.heads;
-    visit_matrix(visitor, "linear", replicated(indexer::kQProj, heads * spec.index.dim, spec.q_lora_rank),
-                 own.q_proj);
-    visit_matrix(visitor, "linear", not_quantizable(replicated(indexer::kWeightsProj, heads, x.size)),
+    visit_matrix(visitor, "linear",
+                 replicated(compressed::kIndexQProj, heads * spec.index.dim, spec.q_lora_rank), own.q_proj);
+    visit_matrix(visitor, "linear", not_quantizable(replicated(compressed::kIndexWeightsProj, heads, x.size)),
                  own.weights, Precision::kFloat32);
-    visit_compressor(indexer::kKProj, indexer::kKGate, indexer::kKPositionBias, indexer::kKNorm,
-                     spec.index.dim, own.keys);
+    visit_compressor(compressed::kIndexKProj, compressed::kIndexKGate, compressed::kIndexKPositionBias,
+                     compressed::kIndexKNorm, spec.index.dim, own.keys);
   }
   zeros = filled(spec.head_dim, 0.0F);
   o_a_proj.resize(static_cast<size_t>(spec.groups));
@@ -310,9 +308,9 @@ void CompressedAttention::visit(const InputSpec& x, ParamVisitor& visitor) {
     const ParamSpec o_a = replicated(compressed::kOAProj, spec.rank, spec.query() / spec.groups);
     visit_matrix(visitor, "linear", o_a, o_a_proj[static_cast<size_t>(group)]);
   });
-  const ParamSpec o = row_parallel(attention::kOProj, spec.hidden_size, spec.groups * spec.rank, spec.rank);
+  const ParamSpec o = row_parallel(compressed::kOBProj, spec.hidden_size, spec.groups * spec.rank, spec.rank);
   visit_matrix(visitor, "attention out", with_bias(o, spec.o_bias), o_b_proj);
-  visit_vector(visitor, replicated(attention::kSinks, spec.heads), sinks);
+  visit_vector(visitor, replicated(compressed::kSinks, spec.heads), sinks);
 }
 
 }  // namespace

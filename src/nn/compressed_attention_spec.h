@@ -12,11 +12,24 @@
 namespace quire {
 
 namespace compressed {
+inline constexpr ParamId kQAProj{"compressed.wq_a"};
+inline constexpr ParamId kQANorm{"compressed.q_norm"};
+inline constexpr ParamId kQProj{"compressed.wq_b"};
+inline constexpr ParamId kKProj{"compressed.wkv"};
+inline constexpr ParamId kKNorm{"compressed.kv_norm"};
 inline constexpr ParamId kKvProj{"compressed.compressor.wkv"};
 inline constexpr ParamId kGateProj{"compressed.compressor.wgate"};
 inline constexpr ParamId kPositionBias{"compressed.compressor.ape"};
 inline constexpr ParamId kNorm{"compressed.compressor.norm"};
+inline constexpr ParamId kIndexQProj{"compressed.indexer.wq_b"};
+inline constexpr ParamId kIndexWeightsProj{"compressed.indexer.weights_proj"};
+inline constexpr ParamId kIndexKProj{"compressed.indexer.compressor.wkv"};
+inline constexpr ParamId kIndexKGate{"compressed.indexer.compressor.wgate"};
+inline constexpr ParamId kIndexKPositionBias{"compressed.indexer.compressor.ape"};
+inline constexpr ParamId kIndexKNorm{"compressed.indexer.compressor.norm"};
 inline constexpr ParamId kOAProj{"compressed.wo_a"};  // one matrix per group of heads
+inline constexpr ParamId kOBProj{"compressed.wo_b"};
+inline constexpr ParamId kSinks{"compressed.attn_sink"};
 }  // namespace compressed
 
 // One layer.

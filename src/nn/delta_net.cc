@@ -39,9 +39,10 @@ template <class Spec>
 void DeltaMixer<Spec>::visit_common(int64_t key_dim, int64_t keys, int64_t value_dim, int64_t values,
                                     float norm_eps, ParamVisitor& visitor) {
   const RecurrentSizes sizes = this->spec.recurrent();
+  ParamSpec q = column_parallel(delta_net::kQConv1d, keys, sizes.conv_kernel, key_dim);
+  q.equal_parts = true;  // transformers saves the convolution of a gated delta net in thirds
   visit_conv(visitor,
-             {column_parallel(delta_net::kQConv1d, keys, sizes.conv_kernel, key_dim),
-              column_parallel(delta_net::kKConv1d, keys, sizes.conv_kernel, key_dim),
+             {q, column_parallel(delta_net::kKConv1d, keys, sizes.conv_kernel, key_dim),
               column_parallel(delta_net::kVConv1d, values, sizes.conv_kernel, value_dim)},
              sizes, this->spec.activation, this->conv);
   query_norm = length_norm(key_dim, 1.0 / std::sqrt(static_cast<double>(key_dim)));

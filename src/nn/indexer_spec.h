@@ -13,8 +13,6 @@ inline constexpr ParamId kQNorm{"indexer.q_norm"};
 inline constexpr ParamId kKProj{"indexer.wk"};
 inline constexpr ParamId kKNorm{"indexer.k_norm"};
 inline constexpr ParamId kWeightsProj{"indexer.weights_proj"};
-inline constexpr ParamId kKGate{"indexer.wgate"};        // gate of its key compressor
-inline constexpr ParamId kKPositionBias{"indexer.ape"};  // its bias by position
 }  // namespace indexer
 
 struct IndexerSizes {

@@ -17,7 +17,6 @@ inline constexpr ParamId kBNorm{"mamba1.b_layernorm"};
 inline constexpr ParamId kCNorm{"mamba1.c_layernorm"};
 }  // namespace mamba1
 
-// Mamba 1.
 struct Mamba1Spec {
   int64_t inner = 0;  // d_inner
   int32_t state = 0;  // d_state

@@ -12,7 +12,6 @@
 
 namespace quire {
 
-// Mamba 2.
 struct MambaSpec {
   int32_t heads = 0;
   int32_t head_dim = 0;

@@ -9,7 +9,6 @@
 #include <string>
 #include <vector>
 
-#include "nn/attention_spec.h"
 #include "nn/indexer.h"
 #include "nn/mixer.h"
 
@@ -204,8 +203,7 @@ void Mla::visit(const InputSpec& x, ParamVisitor& visitor) {
     visit_one(mla::kQANorm, spec.q_lora_rank, q_a_norm.emplace(), nullptr);
     queries = {spec.q_lora_rank, {}};
   }
-  const ParamSpec q =
-      column_parallel(attention::kQProj, heads * spec.query_dim(), queries.size, spec.query_dim());
+  const ParamSpec q = column_parallel(mla::kQProj, heads * spec.query_dim(), queries.size, spec.query_dim());
   visit_matrix(visitor, "qkv", with_bias(after_norm(q, queries.norm), spec.qkv_bias), q_proj);
   const ParamSpec kv_a = after_norm(replicated(mla::kKvAProj, spec.cache_dim(), x.size), x.norm);
   visit_matrix(visitor, "linear", with_bias(kv_a, spec.qkv_bias), kv_a_proj);
@@ -213,11 +211,10 @@ void Mla::visit(const InputSpec& x, ParamVisitor& visitor) {
             each([factor = spec.latent_multiplier](float weight) { return weight * factor; }));
   visit_heads(visitor);
   if (spec.gated) {
-    const ParamSpec head_gates = after_norm(column_parallel(attention::kOutputGate, heads, x.size), x.norm);
+    const ParamSpec head_gates = after_norm(column_parallel(mla::kOutputGate, heads, x.size), x.norm);
     visit_matrix(visitor, "linear", head_gates, gate.emplace());
   }
-  const ParamSpec o =
-      row_parallel(attention::kOProj, spec.hidden_size, heads * spec.v_head_dim, spec.v_head_dim);
+  const ParamSpec o = row_parallel(mla::kOProj, spec.hidden_size, heads * spec.v_head_dim, spec.v_head_dim);
   visit_matrix(visitor, "attention out", with_bias(o, spec.o_bias), o_proj);
   if (spec.has_indexer) quire::visit(spec.index, spec.norm, x, queries, visitor, indexer.emplace());
 }

@@ -1,5 +1,4 @@
-// Multi-head latent attention: names of the parameters that other attention does not have, and what differs
-// between models. Plain data.
+// Multi-head latent attention: parameter names and what differs between models. Plain data.
 #pragma once
 
 #include <cstdint>
@@ -14,11 +13,14 @@ namespace quire {
 namespace mla {
 inline constexpr ParamId kQAProj{"mla.q_a_proj"};
 inline constexpr ParamId kQANorm{"mla.q_a_layernorm"};
+inline constexpr ParamId kQProj{"mla.q_proj"};  // also q_b_proj
 inline constexpr ParamId kKvAProj{"mla.kv_a_proj_with_mqa"};
 inline constexpr ParamId kKvANorm{"mla.kv_a_layernorm"};
 inline constexpr ParamId kKvBProj{"mla.kv_b_proj"};  // W_UK and W_UV by head
 inline constexpr ParamId kKBProj{"mla.k_b_proj"};    // W_UK alone, each head transposed
 inline constexpr ParamId kVBProj{"mla.v_b_proj"};    // W_UV alone
+inline constexpr ParamId kOutputGate{"mla.output_gate"};
+inline constexpr ParamId kOProj{"mla.o_proj"};
 }  // namespace mla
 
 // One layer.

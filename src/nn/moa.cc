@@ -4,7 +4,6 @@
 
 #include <vector>
 
-#include "nn/attention_spec.h"
 #include "nn/mixer.h"
 
 namespace quire {
@@ -135,8 +134,7 @@ void Moa::visit(const InputSpec& x, ParamVisitor& visitor) {
   visit_matrix(visitor, "router", not_quantizable(replicated(moa::kRouter, spec.num_experts, x.size)), router,
                Precision::kFloat32);
   const auto project = [&](ParamId id) { return column_parallel(id, spec.kv_size(), x.size, spec.head_dim); };
-  visitor.matrix({.label = "qkv", .fused = {project(attention::kKProj), project(attention::kVProj)}},
-                 kv_proj);
+  visitor.matrix({.label = "qkv", .fused = {project(moa::kKProj), project(moa::kVProj)}}, kv_proj);
   experts.resize(static_cast<size_t>(spec.num_experts));
   visitor.for_each(Axis::kExperts, spec.num_experts, [&](int64_t i) {
     Expert& expert = experts[static_cast<size_t>(i)];

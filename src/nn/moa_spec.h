@@ -11,6 +11,8 @@ namespace quire {
 
 namespace moa {
 inline constexpr ParamId kRouter{"moa.router"};
+inline constexpr ParamId kKProj{"moa.k_proj"};
+inline constexpr ParamId kVProj{"moa.v_proj"};
 inline constexpr ParamId kExpertQProj{"moa.experts.q_proj"};  // one per expert
 inline constexpr ParamId kExpertOProj{"moa.experts.o_proj"};  // likewise
 inline constexpr ParamId kBias{"moa.bias"};                   // bias of the output

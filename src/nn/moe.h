@@ -43,9 +43,10 @@ struct MoeScratch {
   TensorView x = layout.matrix(hidden_size);         // input of one expert
   TensorView y = layout.matrix(terms, hidden_size);  // outputs sorted by expert, then the shared expert's
   std::span<int32_t> ids = layout.integers<int32_t>(rows_of_experts);
-  std::span<int32_t> rows = layout.integers<int32_t>(rows_of_experts);       // sorted by expert
-  std::span<int32_t> positions = layout.integers<int32_t>(terms);            // rows of y
-  std::span<int32_t> offsets = layout.integers<int32_t>(spec.routed() + 1);  // of each expert in `rows`
+  std::span<int32_t> rows = layout.integers<int32_t>(rows_of_experts);  // sorted by expert
+  std::span<int32_t> positions = layout.integers<int32_t>(terms);       // rows of y
+  std::span<int32_t> offsets =
+      layout.integers<int32_t>(spec.routed() + 1);  // offset of each expert in `rows`
 };
 
 // out = moe(x) (+ residual, which may be out). out may be x. router_x: input of the router; empty = x. Each

@@ -47,10 +47,12 @@ struct ParamSpec {
   // Shape of the whole parameter, over all ranks. in = 0: a vector [out].
   int64_t out = 0;
   int64_t in = 0;
-  bool bias = false;        // also has a bias [out]
-  bool optional = false;    // may be missing in the file
-  bool quantizable = true;  // `quire quantize` may quantize it
-  int64_t pieces = 1;       // vectors: stored as one tensor [pieces, out / pieces], or as `pieces` tensors
+  bool bias = false;         // also has a bias [out]
+  bool optional = false;     // may be missing in the file
+  bool quantizable = true;   // `quire quantize` may quantize it
+  bool equal_parts = false;  // the first of several vectors: a file may store them as parts of equal size,
+                             // regardless of their sizes
+  int64_t pieces = 1;        // vectors: stored as one tensor [pieces, out / pieces], or as `pieces` tensors
   std::optional<float>
       fill;  // vectors: the value of all elements if checkpoints of the model have no such tensor
   Split split = {};
@@ -113,7 +115,6 @@ struct DerivedSpec {
   std::vector<std::vector<ParamSpec>> sources;
   std::vector<DerivedMatrix> matrices;
   bool float32 = false;    // otherwise the type that the first source is stored in
-  bool is_module = true;   // the sources are linear modules of the checkpoint
   int64_t parameters = 0;  // number of parameters that the checkpoint's tensors do not count
   std::function<void(ParamReader&, size_t index, std::span<float> out)> compute;  // matrices[index]
   std::function<void(ParamReader&, size_t index, std::span<float> out)> compute_bias = nullptr;
@@ -192,6 +193,10 @@ inline ParamSpec with_bias(ParamSpec spec, bool bias) {
 }
 inline ParamSpec not_quantizable(ParamSpec spec) {
   spec.quantizable = false;
+  return spec;
+}
+inline ParamSpec with_scope(ParamSpec spec, ParamScope scope) {
+  spec.scope = scope;
   return spec;
 }
 inline ParamSpec after_norm(ParamSpec spec, ParamId norm) {

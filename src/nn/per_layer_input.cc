@@ -39,20 +39,22 @@ void apply(const OpRunner& run, const PerLayerInput& layer, const TensorView& ou
   apply(run, layer.norm, out, out);
 }
 
-void visit(int64_t vocab, int64_t hidden_size, const NormSpec& norm, ParamVisitor& visitor,
-           PerLayerInputs& inputs) {
-  const int64_t all = inputs.num_layers * inputs.size;
-  visitor.embedding(replicated(per_layer::kEmbedTokens, vocab, all), inputs.table);
+void visit(const PerLayerInputSpec& spec, int64_t num_layers, int64_t hidden_size, const NormSpec& norm,
+           ParamVisitor& visitor, PerLayerInputs& inputs) {
+  inputs.size = spec.size;
+  const int64_t all = num_layers * inputs.size;
+  visitor.embedding(replicated(per_layer::kEmbedTokens, spec.vocab_size, all), inputs.table);
   visit_matrix(visitor, "linear", replicated(per_layer::kModelProjection, all, hidden_size), inputs.project);
   visit_norm(visitor, per_layer::kProjectionNorm, norm, inputs.size, inputs.norm);
   inputs.table_scale = std::sqrt(static_cast<float>(inputs.size));
   inputs.project_scale = static_cast<float>(1.0 / std::sqrt(static_cast<double>(hidden_size)));
 }
 
-void visit(int64_t size, int64_t hidden_size, const NormSpec& norm, ParamVisitor& visitor,
+void visit(const PerLayerInputSpec& spec, int64_t hidden_size, const NormSpec& norm, ParamVisitor& visitor,
            PerLayerInput& input) {
-  visit_matrix(visitor, "linear", replicated(per_layer::kInputGate, size, hidden_size), input.gate);
-  visit_matrix(visitor, "linear", replicated(per_layer::kProjection, hidden_size, size), input.project);
+  input.activation = spec.activation;
+  visit_matrix(visitor, "linear", replicated(per_layer::kInputGate, spec.size, hidden_size), input.gate);
+  visit_matrix(visitor, "linear", replicated(per_layer::kProjection, hidden_size, spec.size), input.project);
   visit_norm(visitor, per_layer::kNorm, norm, hidden_size, input.norm);
 }
 

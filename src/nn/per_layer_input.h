@@ -17,7 +17,6 @@ struct PerLayerInputs {
   Linear project;   // [num_layers size, hidden]
   Norm norm;        // [size]
   int64_t size = 0;
-  int64_t num_layers = 0;
   float table_scale = 1.0F;
   float project_scale = 1.0F;
 };
@@ -37,10 +36,9 @@ struct PerLayerInput {
 void apply(const OpRunner& run, const PerLayerInput& layer, const TensorView& out, const TensorView& x,
            const TensorView& input, const TensorView& act);
 
-// vocab: number of rows of the table.
-void visit(int64_t vocab, int64_t hidden_size, const NormSpec& norm, ParamVisitor& visitor,
-           PerLayerInputs& inputs);
-void visit(int64_t size, int64_t hidden_size, const NormSpec& norm, ParamVisitor& visitor,
+void visit(const PerLayerInputSpec& spec, int64_t num_layers, int64_t hidden_size, const NormSpec& norm,
+           ParamVisitor& visitor, PerLayerInputs& inputs);
+void visit(const PerLayerInputSpec& spec, int64_t hidden_size, const NormSpec& norm, ParamVisitor& visitor,
            PerLayerInput& input);
 
 }  // namespace quire

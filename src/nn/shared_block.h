@@ -2,16 +2,18 @@
 // states concatenated with the token embeddings. Each use has low-rank adapters of its own.
 #pragma once
 
-#include <algorithm>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <vector>
 
-#include "nn/attention.h"
+#include "nn/mixer.h"
 #include "nn/mlp.h"
 #include "nn/shared_block_spec.h"
 
 namespace quire {
+
+struct Attention;  // nn/attention.h
 
 // A LoRA adapter of one use: adds W_up W_down x to each part of a product's columns. Weights are read-only
 // after load.
@@ -26,11 +28,12 @@ void add(const OpRunner& run, const Adapter& adapter, const TensorView& out, con
 // The weights that all uses share.
 struct SharedBlock {
   Norm input_norm;  // over [2 hidden]
-  Attention attention;
+  std::unique_ptr<Attention> attention;
   Norm mlp_norm;
   Mlp mlp;
 
-  explicit SharedBlock(const AttentionSpec& spec) : attention(spec) {}
+  explicit SharedBlock(const AttentionSpec& spec);
+  ~SharedBlock();
 };
 
 // The weights of one use, which also has keys and values of its own.
@@ -40,28 +43,12 @@ struct BlockUse {
   Linear out;  // [hidden, hidden]
 };
 
-struct BlockScratch {
-  const SharedBlock& block;
-  const BlockUse& use;
-  int64_t mlp_rows;  // number of rows that go through the MLP at once
-  ScratchLayout layout;
-  int64_t qkv_rank = use.qkv ? use.qkv->down.out_features() : 0;
-  TensorView low = layout.matrix(std::max(qkv_rank, use.up.down.out_features()));
-  // Attention and the MLP use the same memory.
-  ScratchLayout of_attention = layout.rest(layout.rows());
-  TensorView qkv = of_attention.matrix(block.attention.spec.qkv_size());
-  TensorView heads = of_attention.matrix(block.attention.spec.q_size());
-  ScratchLayout of_mlp = layout.rest(mlp_rows);
-  TensorView up = of_mlp.matrix(block.mlp.spec.up_size());
-  TensorView act = of_mlp.matrix(block.mlp.spec.intermediate_size);
-
-  int64_t size() const { return layout.size() + std::max(of_attention.size(), of_mlp.size()); }
-};
-
 // out = W_out(mlp(norm(attend(norm(x))))) + residual, with x [rows, 2 hidden]. normed [rows, hidden] is
-// scratch.
+// scratch. mlp_rows: number of rows that go through the MLP at once.
 void apply(const OpRunner& run, const SharedBlock& block, const BlockUse& use, const MixerArgs& args,
            const TensorView& normed, int64_t mlp_rows);
+// Scratch memory in MixerArgs::work.
+void count_scratch(const SharedBlock& block, const BlockUse& use, int64_t mlp_rows, ScratchLayout& layout);
 
 // layer: the first layer that uses the block. mlp_norm: the norm between attention and MLP.
 void visit(const SharedBlockUseSpec& spec, const NormSpec& norm, ParamId mlp_norm, int64_t hidden_size,

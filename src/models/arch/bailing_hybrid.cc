@@ -14,7 +14,7 @@ constexpr std::array<TensorName, 3> kNets = {{
     {delta_net::kAProj, "layers.{}.self_attn.forget_gate.f_proj"},
     {recurrent::kOutProj, "layers.{}.self_attn.o_proj"},
 }};
-constexpr std::array<TensorName, 1> kGate = {{{attention::kOutputGate, "layers.{}.self_attn.g_proj"}}};
+constexpr std::array<TensorName, 1> kGate = {{{mla::kOutputGate, "layers.{}.self_attn.g_proj"}}};
 constexpr std::array<TensorName, 14> kPublishedNets = {{
     {delta_net::kQProj, "layers.{}.attention.q_proj"},
     {delta_net::kKProj, "layers.{}.attention.k_proj"},
@@ -33,15 +33,15 @@ constexpr std::array<TensorName, 14> kPublishedNets = {{
 }};
 constexpr std::array<TensorName, 9> kPublishedAttention = {{
     {model::kEmbedTokens, "word_embeddings"},
-    {attention::kQProj, "layers.{}.attention.q_proj"},
+    {mla::kQProj, "layers.{}.attention.q_proj"},
     {.params = mla::kKvAProj,
      .module = "layers.{}.attention.kv_a_proj_with_mqa",
      .row_layout = rope_after_latent},
     {mla::kKvANorm, "layers.{}.attention.kv_a_layernorm"},
     {mla::kKvBProj, "layers.{}.attention.kv_b_proj"},
-    {attention::kOutputGate, "layers.{}.attention.g_proj"},
-    {attention::kOProj, "layers.{}.attention.o_proj"},
-    {attention::kOProj, "layers.{}.attention.dense"},
+    {mla::kOutputGate, "layers.{}.attention.g_proj"},
+    {mla::kOProj, "layers.{}.attention.o_proj"},
+    {mla::kOProj, "layers.{}.attention.dense"},
     {.params = moe::kCorrectionBias, .module = "layers.{}.mlp.gate.expert_bias", .bare = true},
 }};
 constexpr auto kModules = joined(kLatentModel, kGate, kKimiDelta, kNets, kExperts, kDeepseekShared,

@@ -17,9 +17,11 @@ constexpr std::array<TensorName, 4> kIndexers = {{
     {indexer::kWeightsProj, "layers.{}.self_attn.indexer.weights_proj"},
 }};
 // For models without latent attention.
-constexpr std::array<TensorName, 2> kPlainAttention = {{
+constexpr std::array<TensorName, 4> kPlainAttention = {{
+    {attention::kQProj, "layers.{}.self_attn.q_proj"},
     {attention::kKProj, "layers.{}.self_attn.k_proj"},
     {attention::kVProj, "layers.{}.self_attn.v_proj"},
+    {attention::kOProj, "layers.{}.self_attn.o_proj"},
 }};
 constexpr auto kModules = joined(kLatentModel, kPlainAttention, kExperts, kDeepseekShared);
 constexpr auto kModulesWithIndexers = joined(kModules, kIndexers);

@@ -6,7 +6,7 @@
 namespace quire {
 namespace {
 
-constexpr ParamIds kKvParams{attention::kKProj, attention::kVProj};
+constexpr ParamIds kKvParams{moa::kKProj, moa::kVProj};
 constexpr std::array<TensorName, 14> kModules = {{
     {model::kEmbedTokens, "embed_tokens"},
     {layer::kInputNorm, "layers.{}.input_layernorm"},

@@ -80,8 +80,8 @@ inline constexpr auto kPlainLlama = joined(kLlamaAttention, kUngatedMlp, kFinalN
 inline constexpr std::array<TensorName, 10> kLatentAttention = {{
     {mla::kQAProj, "layers.{}.self_attn.q_a_proj"},
     {mla::kQANorm, "layers.{}.self_attn.q_a_layernorm"},
-    {attention::kQProj, "layers.{}.self_attn.q_b_proj"},
-    {attention::kQProj, "layers.{}.self_attn.q_proj"},
+    {mla::kQProj, "layers.{}.self_attn.q_b_proj"},
+    {mla::kQProj, "layers.{}.self_attn.q_proj"},
     {.params = mla::kKvAProj,
      .module = "layers.{}.self_attn.kv_a_proj_with_mqa",
      .row_layout = rope_after_latent},
@@ -89,7 +89,7 @@ inline constexpr std::array<TensorName, 10> kLatentAttention = {{
     {mla::kKvBProj, "layers.{}.self_attn.kv_b_proj"},
     {mla::kKBProj, "layers.{}.self_attn.k_b_proj"},
     {mla::kVBProj, "layers.{}.self_attn.v_b_proj"},
-    {attention::kOProj, "layers.{}.self_attn.o_proj"},
+    {mla::kOProj, "layers.{}.self_attn.o_proj"},
 }};
 inline constexpr std::array<TensorName, 2> kWords = {{
     {model::kEmbedTokens, "embed_tokens"},

@@ -3,9 +3,6 @@
 #include <algorithm>
 #include <numbers>
 
-#include "models/decoder/feed_forward.h"
-#include "models/decoder/layer.h"
-
 namespace quire {
 namespace {
 
@@ -168,9 +165,6 @@ std::span<const int32_t> embedded_ids(const ModelSpec& spec, std::span<const int
 }
 
 }  // namespace
-
-Decoder::Decoder() = default;
-Decoder::~Decoder() = default;
 
 void embed(const OpRunner& run, const Decoder& decoder, const ForwardBatch& batch, const DecoderScratch& at) {
   const ModelSpec& spec = decoder.spec;

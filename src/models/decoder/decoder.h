@@ -8,6 +8,7 @@
 #include <span>
 #include <vector>
 
+#include "models/decoder/feed_forward.h"
 #include "models/model_spec.h"
 #include "nn/alt_up.h"
 #include "nn/forward_batch.h"
@@ -20,7 +21,29 @@
 
 namespace quire {
 
-struct DecoderLayer;  // decoder/layer.h
+// One use of a shared block, which runs before the layer's mixer.
+struct SharedBlockLayer {
+  const SharedBlock* block = nullptr;  // owned by the Decoder
+  BlockUse use;
+};
+
+// The weights of one layer, made from its LayerSpec.
+struct DecoderLayer {
+  std::unique_ptr<Mixer> mixer;  // null = none
+  FeedForward feed_forward;
+  std::optional<Norm> mixer_norm;
+  std::optional<Norm> feed_forward_norm;
+  ResidualAdd mixer_join;
+  ResidualAdd feed_forward_join;
+  std::optional<SharedBlockLayer> shared_block;
+  std::optional<PerLayerInput> input;
+  std::optional<AltUp> alt_up;
+  std::optional<Laurel> laurel;
+  std::optional<HyperConnections>
+      mixer_streams;  // hyper-connections around mixer and feed-forward: both or neither
+  std::optional<HyperConnections> feed_forward_streams;
+  float scalar = 1.0F;  // factor on the layer's output
+};
 
 // The weights of an OutputHeadSpec.
 struct OutputHead {
@@ -50,8 +73,7 @@ struct Decoder {
   Linear lm_head;  // also the embedding if they are tied
   std::optional<Pooler> pooler;
 
-  Decoder();
-  ~Decoder();
+  Decoder() = default;
   Decoder(const Decoder&) = delete;  // layers and the embedding point into it
   Decoder& operator=(const Decoder&) = delete;
 };

@@ -1,8 +1,6 @@
 #include <algorithm>
 
 #include "models/decoder/decoder.h"
-#include "models/decoder/feed_forward.h"
-#include "models/decoder/layer.h"
 
 namespace quire {
 namespace {
@@ -55,8 +53,9 @@ int64_t work_size(const Decoder& decoder, int64_t rows) {
     size = std::max({size, mixer.size(),
                      feed_forward_scratch_size(layer.feed_forward, decoder.spec.hidden_size, mlp_rows)});
     if (!layer.shared_block) continue;
-    const SharedBlockLayer& own = *layer.shared_block;
-    size = std::max(size, BlockScratch{*own.block, own.use, mlp_rows, ScratchLayout(rows, nullptr)}.size());
+    ScratchLayout block(rows, nullptr);
+    count_scratch(*layer.shared_block->block, layer.shared_block->use, mlp_rows, block);
+    size = std::max(size, block.size());
   }
   return size;
 }

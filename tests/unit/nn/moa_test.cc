@@ -7,7 +7,6 @@
 #include <cmath>
 #include <vector>
 
-#include "nn/attention_spec.h"
 #include "ops/reference.h"
 #include "unit/nn/nn_testing.h"
 
@@ -64,8 +63,8 @@ TEST(Moa, IsTheWeightedSumOfTheAttentionOfTheSelectedExperts) {
                      .scale = 0.5F};
   const auto moa = make_mixer(spec);
   test::GivenWeights weights({{moa::kRouter.name, {router}},
-                              {attention::kKProj.name, {wk}},
-                              {attention::kVProj.name, {wv}},
+                              {moa::kKProj.name, {wk}},
+                              {moa::kVProj.name, {wv}},
                               {moa::kExpertQProj.name, {wq.begin(), wq.end()}},
                               {moa::kExpertOProj.name, {wo.begin(), wo.end()}},
                               {moa::kBias.name, {bias}}});

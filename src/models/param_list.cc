@@ -1,0 +1,63 @@
+#include "models/param_list.h"
+
+#include <algorithm>
+#include <iterator>
+#include <utility>
+
+#include "models/model_description.h"
+
+namespace quire {
+namespace {
+
+class ParamLister : public ResolvingVisitor {
+ public:
+  using ResolvingVisitor::ResolvingVisitor;
+
+  void matrix(const MatrixSpec& spec, Linear& /*result*/) override {
+    ListedParam& own = add(ParamKind::kMatrix, spec.fused, matrices(spec.fused));
+    own.label = spec.label;
+    own.precision = spec.precision;
+  }
+  void vector(const VectorSpec& spec, Buffer& /*result*/, Buffer* /*bias*/) override {
+    add(ParamKind::kVector, spec.fused, vectors(spec.fused));
+  }
+  void scalar(const ParamSpec& spec, float& /*result*/) override {
+    add(ParamKind::kScalar, {spec}, vectors({&spec, 1}));
+  }
+  void integers(const ParamSpec& spec, int64_t /*limit*/, Buffer& /*result*/) override {
+    add(ParamKind::kIntegers, {spec}, matrices({&spec, 1}));
+  }
+  void embedding(const ParamSpec& spec, Embedding& /*result*/) override {
+    add(ParamKind::kEmbedding, {spec}, matrices({&spec, 1}));
+  }
+  void derived(const DerivedSpec& spec, std::span<Linear> /*results*/) override {
+    const std::vector<ParamSpec> specs = stored_sources(spec);
+    ListedParam& own = add(ParamKind::kDerivedMatrices, specs, sources(specs));
+    own.matrices = spec.matrices;
+    own.float32 = spec.float32;
+  }
+  void derived(const DerivedTable& spec, Buffer& /*result*/) override {
+    add(ParamKind::kDerivedTable, spec.sources, sources(spec.sources)).count = spec.count;
+  }
+  void kv_scales(int32_t /*layer*/, std::optional<KvScales>& /*result*/) override {}
+
+  std::vector<ListedParam> take() { return std::move(all_); }
+
+ private:
+  ListedParam& add(ParamKind kind, std::vector<ParamSpec> specs, std::vector<StoredParam> stored) {
+    return all_.emplace_back(ListedParam{kind, std::move(specs), std::move(stored), place_});
+  }
+
+  std::vector<ListedParam> all_;
+};
+
+}  // namespace
+
+std::vector<ListedParam> list_params(const ModelToDescribe& model, const TensorResolver& resolver) {
+  ParamLister lister(resolver);
+  Decoder unused;
+  ModelDescription(model, lister, unused).visit();
+  return lister.take();
+}
+
+}  // namespace quire

@@ -1,0 +1,49 @@
+// The description of a model as a list: its parameters in the order in which the model reads them, with the
+// tensors that store them. The check of a checkpoint, the memory plan and the list of linear modules read it.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+#include <vector>
+
+#include "models/model.h"
+#include "models/pooling_files.h"
+#include "models/tensor_resolver.h"
+
+namespace quire {
+
+// The model that a traversal describes. files: pooling files next to the checkpoint; null = none.
+struct ModelToDescribe {
+  const ModelSpec& spec;
+  const PoolingFiles* files = nullptr;
+  ModelPart part = {};
+};
+
+enum class ParamKind : uint8_t {
+  kMatrix,
+  kVector,
+  kScalar,
+  kIntegers,
+  kEmbedding,
+  kDerivedMatrices,
+  kDerivedTable,
+};
+
+// The parameters that one call of a ParamVisitor describes.
+struct ListedParam {
+  ParamKind kind;
+  std::vector<ParamSpec> specs;     // the fused parameters, or the sources of derived ones
+  std::vector<StoredParam> stored;  // their tensors
+  ParamPlace place;
+  std::string_view label = {};  // kMatrix, also for the next one
+  Precision precision = Precision::kDefault;
+  std::vector<DerivedMatrix> matrices = {};  // kDerivedMatrices, also for the next one
+  bool float32 = false;                      // DerivedSpec::float32
+  int64_t count = 0;                         // kDerivedTable: elements
+};
+
+// Uses only the names and shapes of the checkpoint. Throws Error if a pooling file does not match
+// modules.json.
+std::vector<ListedParam> list_params(const ModelToDescribe& model, const TensorResolver& resolver);
+
+}  // namespace quire
