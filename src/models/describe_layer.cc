@@ -45,7 +45,8 @@ void ModelDescription::layer(int32_t index, DecoderLayer& out) {
   if (own.feed_forward_branch.pre_norm)
     norm(layer::kMlpNorm, spec_.hidden_size, out.feed_forward_norm.emplace());
   x.norm = into_mlp ? layer::kMlpNorm : ParamId{};
-  quire::visit(own.feed_forward, spec_.norm, x, visitor_, out.feed_forward);
+  out.feed_forward = make_feed_forward(own.feed_forward);
+  if (out.feed_forward) out.feed_forward->visit(spec_.norm, x, visitor_);
   out.feed_forward_join = join(own.feed_forward_branch, layer::kPostMlpNorm);
   if (spec_.per_layer_input)
     quire::visit(*spec_.per_layer_input, spec_.hidden_size, spec_.norm, visitor_, out.input.emplace());
@@ -53,7 +54,12 @@ void ModelDescription::layer(int32_t index, DecoderLayer& out) {
     quire::visit(*spec_.alt_up, spec_.norm, visitor_, out.alt_up.emplace());
     quire::visit(*spec_.alt_up, spec_.norm, visitor_, out.laurel.emplace());
   }
-  if (spec_.streams) streams(out);
+  if (spec_.streams) {
+    quire::visit(*spec_.streams, hyper_connection::kAttention, spec_.norm.eps, visitor_,
+                 out.mixer_streams.emplace());
+    quire::visit(*spec_.streams, hyper_connection::kMlp, spec_.norm.eps, visitor_,
+                 out.feed_forward_streams.emplace());
+  }
   if (spec_.layer_scalars) visitor_.scalar(replicated(layer::kScalar, 1), out.scalar);
 }
 
@@ -61,26 +67,13 @@ void ModelDescription::shared_block(int32_t index, DecoderLayer& out) {
   const SharedBlockUseSpec& own = *spec_.layers[static_cast<size_t>(index)].shared_block;
   SharedBlockLayer& layer = out.shared_block.emplace();
   if (own.owner == index) {
-    SharedBlock& block = *model_.blocks.emplace_back(std::make_unique<SharedBlock>(own.attention));
-    quire::visit(own, spec_.norm, layer::kMlpNorm, spec_.hidden_size, index, visitor_, block);
-    layer.block = &block;
+    const auto block = make_shared_block(own.attention);
+    quire::visit(own, spec_.norm, layer::kMlpNorm, spec_.hidden_size, index, visitor_, *block);
+    layer.block = block;
   } else {
     layer.block = model_.layers[static_cast<size_t>(own.owner)].shared_block->block;
   }
   quire::visit(own, spec_.hidden_size, visitor_, layer.use);
-}
-
-void ModelDescription::streams(DecoderLayer& out) {
-  const int64_t scores = spec_.streams->scores();
-  constexpr int64_t kScales = 3;
-  quire::visit(*spec_.streams,
-               {hyper_connection::kAttentionFn, hyper_connection::kAttentionBase,
-                hyper_connection::kAttentionScale, scores, kScales},
-               spec_.norm.eps, visitor_, out.mixer_streams.emplace());
-  quire::visit(
-      *spec_.streams,
-      {hyper_connection::kMlpFn, hyper_connection::kMlpBase, hyper_connection::kMlpScale, scores, kScales},
-      spec_.norm.eps, visitor_, out.feed_forward_streams.emplace());
 }
 
 }  // namespace quire

@@ -2,14 +2,49 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <utility>
+#include <vector>
 
+#include "base/error.h"
+#include "base/strings.h"
+#include "io/safetensors.h"
 #include "models/model_param_ids.h"
-#include "nn/alt_up_spec.h"
-#include "nn/attention.h"
-#include "nn/hyper_connection_spec.h"
+#include "quant/codec.h"
 
 namespace quire {
+namespace {
+
+// A tensor of a small file as float32. Throws Error if it is missing or does not have the shape.
+std::vector<float> read_floats(const Safetensors& file, std::string_view name,
+                               const std::vector<int64_t>& shape) {
+  const auto tensors = file.tensors();
+  const auto info = std::ranges::find(tensors, name, &TensorInfo::name);
+  if (info == tensors.end()) throw Error(cat(file.file(), ": has no tensor '", name, "'"));
+  if (info->shape != shape) {
+    TensorInfo expected;
+    expected.shape = shape;
+    throw Error(
+        cat(file.file(), ": '", name, "' is ", info->shape_text(), ", expected ", expected.shape_text()));
+  }
+  if (!is_storage_dtype(info->dtype))
+    throw Error(cat(file.file(), ": '", name, "' is ", dtype_name(info->dtype),
+                    ", expected float32, bfloat16 or float16"));
+  const auto bytes = file.data(*info);
+  Buffer aligned(bytes.size());
+  std::memcpy(aligned.data(), bytes.data(), bytes.size());
+  std::vector<float> values(bytes.size() / dtype_size(info->dtype));
+  decode_f32(info->dtype, aligned.data(), values.data(), static_cast<int64_t>(values.size()));
+  return values;
+}
+
+}  // namespace
+
+void describe_model(const ModelToDescribe& model, ParamVisitor& visitor) {
+  Decoder unused;
+  ModelDescription(model, visitor, unused).visit();
+}
+
 void ModelDescription::norm(ParamId id, int64_t size, Norm& out) {
   visit_norm(visitor_, id, spec_.norm, size, out);
 }
@@ -147,10 +182,8 @@ void ModelDescription::output() {
     visit_norm(visitor_, with_scope(with_bias(scale, spec_.norm.bias), ParamScope::kHead), head.norm);
   }
   if (spec_.streams) {
-    quire::visit(*spec_.streams,
-                 {hyper_connection::kHeadFn, hyper_connection::kHeadBase, hyper_connection::kHeadScale,
-                  spec_.streams->streams, 1},
-                 spec_.norm.eps, visitor_, m.final_streams.emplace());
+    quire::visit(*spec_.streams, hyper_connection::kHead, spec_.norm.eps, visitor_,
+                 m.final_streams.emplace());
   }
   if (!generates) pooler();
 }
@@ -186,6 +219,38 @@ void ModelDescription::pooler() {
       replicated(model::kClassifier, own.num_labels, own.dense.empty() ? pooled : spec_.hidden_size);
   visit_matrix(visitor_, "linear", of_classifier(with_bias(labels, own.bias)),
                out.layers.emplace_back().linear.emplace());
+}
+
+// Dense layers of a pooling model that have files of their own (sentence-transformers).
+void ModelDescription::pooler_files(Pooler& pooler) {
+  if (source_.files == nullptr) return;
+  int64_t size = pooler.pooled_size();
+  for (const DenseModule& module : source_.files->dense) {
+    if (module.in != size) {
+      throw Error(cat(module.file, ": takes vectors of ", module.in,
+                      " numbers, but the previous module returns ", size));
+    }
+    PoolerLayer& layer = pooler.layers.emplace_back();
+    const auto read = [&module](std::string_view name, const std::vector<int64_t>& shape,
+                                std::span<float> out) {
+      const Safetensors file(std::as_bytes(std::span(module.weights)), module.file);
+      std::ranges::copy(read_floats(file, name, shape), out.begin());
+    };
+    visitor_.derived({.label = "pooler",
+                      .matrices = {{"", module.out, module.in, module.bias}},
+                      .float32 = true,
+                      .parameters = module.out * module.in + (module.bias ? module.out : 0),
+                      .compute =
+                          [&](ParamReader&, size_t /*index*/, std::span<float> out) {
+                            read("linear.weight", {module.out, module.in}, out);
+                          },
+                      .compute_bias = [&](ParamReader&, size_t /*index*/,
+                                          std::span<float> out) { read("linear.bias", {module.out}, out); }},
+                     std::span(&layer.linear.emplace(), 1));
+    layer.activation = module.activation;
+    layer.tanh = module.tanh;
+    size = module.out;
+  }
 }
 
 // A single label, whose weights are the difference of two rows.

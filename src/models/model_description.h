@@ -31,7 +31,6 @@ class ModelDescription {
   void layers();
   void layer(int32_t index, DecoderLayer& out);
   void shared_block(int32_t index, DecoderLayer& out);
-  void streams(DecoderLayer& out);
 
   // A norm with the settings of the model.
   void norm(ParamId id, int64_t size, Norm& out);

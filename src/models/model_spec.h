@@ -150,7 +150,7 @@ struct ModelSpec {
   // kLearned: number of wavelengths of computed sinusoidal embeddings, from 1 to 10000; 0 = a table.
   int32_t sinusoid_steps = 0;
   std::optional<RelativeSpec> relative;  // the same in the attention of all layers
-  double alibi_max_bias = 8.0;           // kAlibi (nn/attention.h)
+  double alibi_max_bias = 8.0;           // kAlibi (nn/attention_spec.h)
   double alibi_scale = 1.0;              // factor on the slopes
 
   // Output.

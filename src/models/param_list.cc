@@ -4,8 +4,6 @@
 #include <iterator>
 #include <utility>
 
-#include "models/model_description.h"
-
 namespace quire {
 namespace {
 
@@ -14,9 +12,7 @@ class ParamLister : public ResolvingVisitor {
   using ResolvingVisitor::ResolvingVisitor;
 
   void matrix(const MatrixSpec& spec, Linear& /*result*/) override {
-    ListedParam& own = add(ParamKind::kMatrix, spec.fused, matrices(spec.fused));
-    own.label = spec.label;
-    own.precision = spec.precision;
+    add(ParamKind::kMatrix, spec.fused, matrices(spec.fused)).precision = spec.precision;
   }
   void vector(const VectorSpec& spec, Buffer& /*result*/, Buffer* /*bias*/) override {
     add(ParamKind::kVector, spec.fused, vectors(spec.fused));
@@ -55,8 +51,7 @@ class ParamLister : public ResolvingVisitor {
 
 std::vector<ListedParam> list_params(const ModelToDescribe& model, const TensorResolver& resolver) {
   ParamLister lister(resolver);
-  Decoder unused;
-  ModelDescription(model, lister, unused).visit();
+  describe_model(model, lister);
   return lister.take();
 }
 

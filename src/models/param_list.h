@@ -3,7 +3,6 @@
 #pragma once
 
 #include <cstdint>
-#include <string_view>
 #include <vector>
 
 #include "models/model.h"
@@ -18,6 +17,10 @@ struct ModelToDescribe {
   const PoolingFiles* files = nullptr;
   ModelPart part = {};
 };
+
+// Visits every parameter of the given part of the model, for a pass that does not fill the weights. Throws
+// Error if a pooling file does not match modules.json.
+void describe_model(const ModelToDescribe& model, ParamVisitor& visitor);
 
 enum class ParamKind : uint8_t {
   kMatrix,
@@ -35,15 +38,13 @@ struct ListedParam {
   std::vector<ParamSpec> specs;     // the fused parameters, or the sources of derived ones
   std::vector<StoredParam> stored;  // their tensors
   ParamPlace place;
-  std::string_view label = {};  // kMatrix, also for the next one
-  Precision precision = Precision::kDefault;
-  std::vector<DerivedMatrix> matrices = {};  // kDerivedMatrices, also for the next one
-  bool float32 = false;                      // DerivedSpec::float32
-  int64_t count = 0;                         // kDerivedTable: elements
+  Precision precision = Precision::kDefault;  // kMatrix
+  std::vector<DerivedMatrix> matrices = {};   // kDerivedMatrices, also for the next one
+  bool float32 = false;                       // DerivedSpec::float32
+  int64_t count = 0;                          // kDerivedTable: elements
 };
 
-// Uses only the names and shapes of the checkpoint. Throws Error if a pooling file does not match
-// modules.json.
+// Uses only the names and shapes of the checkpoint. Throws Error as describe_model() does.
 std::vector<ListedParam> list_params(const ModelToDescribe& model, const TensorResolver& resolver);
 
 }  // namespace quire

@@ -4,7 +4,6 @@
 
 #include <optional>
 #include <utility>
-#include <vector>
 
 #include "nn/attention_spec.h"
 #include "nn/indexer.h"
@@ -41,13 +40,5 @@ struct Attention final : Mixer {
   void visit_qk_norms(ParamVisitor& visitor);
   void visit_relative(int64_t hidden_size, ParamVisitor& visitor);
 };
-
-// The table of relative scores that all layers share, SharedTables::relative_bias.
-void visit_relative_bias(const RelativeSpec& spec, int64_t num_heads, ParamVisitor& visitor, Buffer& bias);
-
-// Attention with linear biases (ALiBi, arXiv 2108.12409): one slope per head, multiplied by `scale`. With n
-// heads, n a power of two, head i = 1, 2, … has 2^(-max_bias * i / n). Otherwise the heads after the largest
-// power of two p <= n have every second slope of 2p heads.
-std::vector<float> alibi_slopes(int32_t num_heads, double max_bias, double scale);
 
 }  // namespace quire

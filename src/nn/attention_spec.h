@@ -13,6 +13,8 @@
 
 namespace quire {
 
+class ParamVisitor;  // nn/params.h
+
 namespace attention {
 inline constexpr ParamId kQProj{"attention.q_proj"};
 inline constexpr ParamId kOutputGate{
@@ -79,5 +81,13 @@ struct AttentionSpec {
 KvShape kv_shape(const AttentionSpec& spec);
 int64_t kv_bytes(const AttentionSpec& spec, DType dtype, int32_t block_size);
 std::unique_ptr<Mixer> make_mixer(const AttentionSpec& spec);
+
+// The table of relative scores that all layers share, SharedTables::relative_bias.
+void visit_relative_bias(const RelativeSpec& spec, int64_t num_heads, ParamVisitor& visitor, Buffer& bias);
+
+// Attention with linear biases (ALiBi, arXiv 2108.12409): one slope per head, multiplied by `scale`. With n
+// heads, n a power of two, head i = 1, 2, … has 2^(-max_bias * i / n). Otherwise the heads after the largest
+// power of two p <= n have every second slope of 2p heads.
+std::vector<float> alibi_slopes(int32_t num_heads, double max_bias, double scale);
 
 }  // namespace quire

@@ -297,8 +297,8 @@ void CompressedAttention::visit(const InputSpec& x, ParamVisitor& visitor) {
     const int64_t heads = spec.index.heads;
     visit_matrix(visitor, "linear",
                  replicated(compressed::kIndexQProj, heads * spec.index.dim, spec.q_lora_rank), own.q_proj);
-    visit_matrix(visitor, "linear", not_quantizable(replicated(compressed::kIndexWeightsProj, heads, x.size)),
-                 own.weights, Precision::kFloat32);
+    visit_matrix(visitor, "linear", replicated(compressed::kIndexWeightsProj, heads, x.size), own.weights,
+                 Precision::kFloat32);
     visit_compressor(compressed::kIndexKProj, compressed::kIndexKGate, compressed::kIndexKPositionBias,
                      compressed::kIndexKNorm, spec.index.dim, own.keys);
   }

@@ -124,8 +124,7 @@ void DeltaNet::visit(const InputSpec& x, ParamVisitor& visitor) {
   in.fused.push_back(g_proj_spec(x, spec.values(), spec.value_dim));
   visitor.matrix(in, in_proj);
   visitor.matrix({.label = "state steps",
-                  .fused = {not_quantizable(by_head(x, delta_net::kBProj, heads, 1)),
-                            not_quantizable(by_head(x, delta_net::kAProj, heads, 1))},
+                  .fused = {by_head(x, delta_net::kBProj, heads, 1), by_head(x, delta_net::kAProj, heads, 1)},
                   .precision = Precision::kFloat32},
                  ba_proj);
   visit_common(spec.key_dim, spec.keys(), spec.value_dim, spec.values(), *spec.norm_eps, visitor);
@@ -205,7 +204,7 @@ void KimiDelta::visit(const InputSpec& x, ParamVisitor& visitor) {
   }
   MatrixSpec narrow{.label = "state steps", .precision = Precision::kFloat32};
   const auto add_narrow = [&](ParamId id, int64_t out) {
-    narrow.fused.push_back(not_quantizable(after_norm(replicated(id, out, x.size), x.norm)));
+    narrow.fused.push_back(after_norm(replicated(id, out, x.size), x.norm));
   };
   add_narrow(delta_net::kBProj, heads);
   if (low_rank) add_narrow(delta_net::kGAProj, spec.rank);

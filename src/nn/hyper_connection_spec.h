@@ -8,16 +8,23 @@
 
 namespace quire {
 
+// The parameters of one mapping.
+struct HyperConnectionParams {
+  ParamId fn;  // scores
+  ParamId base;
+  ParamId scale;
+  bool head = false;  // after the last layer: there is no post-mapping
+};
+
 namespace hyper_connection {
-inline constexpr ParamId kAttentionFn{"hyper_connection.hc_attn_fn"};  // scores
-inline constexpr ParamId kAttentionBase{"hyper_connection.hc_attn_base"};
-inline constexpr ParamId kAttentionScale{"hyper_connection.hc_attn_scale"};
-inline constexpr ParamId kMlpFn{"hyper_connection.hc_ffn_fn"};
-inline constexpr ParamId kMlpBase{"hyper_connection.hc_ffn_base"};
-inline constexpr ParamId kMlpScale{"hyper_connection.hc_ffn_scale"};
-inline constexpr ParamId kHeadFn{"hyper_connection.hc_head_fn"};
-inline constexpr ParamId kHeadBase{"hyper_connection.hc_head_base"};
-inline constexpr ParamId kHeadScale{"hyper_connection.hc_head_scale"};
+inline constexpr HyperConnectionParams kAttention{
+    {"hyper_connection.hc_attn_fn"}, {"hyper_connection.hc_attn_base"}, {"hyper_connection.hc_attn_scale"}};
+inline constexpr HyperConnectionParams kMlp{
+    {"hyper_connection.hc_ffn_fn"}, {"hyper_connection.hc_ffn_base"}, {"hyper_connection.hc_ffn_scale"}};
+inline constexpr HyperConnectionParams kHead{{"hyper_connection.hc_head_fn"},
+                                             {"hyper_connection.hc_head_base"},
+                                             {"hyper_connection.hc_head_scale"},
+                                             true};
 }  // namespace hyper_connection
 
 // Hyper-connections (nn/streams.h).

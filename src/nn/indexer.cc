@@ -67,7 +67,7 @@ void visit(const IndexerSizes& sizes, const NormSpec& norm, const InputSpec& x, 
   constexpr NormSpec kLayerNorm = {.kind = NormKind::kLayer, .eps = 1e-6F, .bias = true};
   visit_norm(visitor, indexer::kKNorm, kLayerNorm, dim, indexer.key_norm);
   const ParamSpec weights = after_norm(replicated(indexer::kWeightsProj, sizes.heads, x.size), x.norm);
-  visit_matrix(visitor, "linear", not_quantizable(weights), indexer.weights.emplace(), Precision::kFloat32);
+  visit_matrix(visitor, "linear", weights, indexer.weights.emplace(), Precision::kFloat32);
 }
 
 }  // namespace quire

@@ -60,8 +60,7 @@ void Mamba1::visit(const InputSpec& x, ParamVisitor& visitor) {
   visit_matrix(visitor, "state in", with_bias(in_proj_spec(x, 2 * spec.inner), spec.bias), in_proj);
   visit_conv(visitor, spec.recurrent(), spec.conv_bias, spec.activation, conv);
   // The decay depends exponentially on dt, so its projections stay float32.
-  visit_matrix(visitor, "state steps",
-               not_quantizable(row_parallel(mamba1::kXProj, spec.selected(), spec.inner)), x_proj,
+  visit_matrix(visitor, "state steps", row_parallel(mamba1::kXProj, spec.selected(), spec.inner), x_proj,
                Precision::kFloat32);
   if (spec.norms) {
     const auto visit_one = [&](ParamId id, int64_t size, std::optional<Norm>& norm) {
@@ -73,8 +72,8 @@ void Mamba1::visit(const InputSpec& x, ParamVisitor& visitor) {
     visit_one(mamba1::kCNorm, spec.state, c_norm);
   }
   visit_matrix(visitor, "state steps",
-               with_bias(not_quantizable(column_parallel(mamba1::kDtProj, spec.inner, spec.rank)), true),
-               dt_proj, Precision::kFloat32);
+               with_bias(column_parallel(mamba1::kDtProj, spec.inner, spec.rank), true), dt_proj,
+               Precision::kFloat32);
   const auto transpose = [inner = spec.inner, n = spec.state](const Buffer& a) {
     return transposed(a, inner, n);
   };

@@ -131,7 +131,7 @@ void Moa::forward(const OpRunner& run, const MixerArgs& args) const {
 }
 
 void Moa::visit(const InputSpec& x, ParamVisitor& visitor) {
-  visit_matrix(visitor, "router", not_quantizable(replicated(moa::kRouter, spec.num_experts, x.size)), router,
+  visit_matrix(visitor, "router", replicated(moa::kRouter, spec.num_experts, x.size), router,
                Precision::kFloat32);
   const auto project = [&](ParamId id) { return column_parallel(id, spec.kv_size(), x.size, spec.head_dim); };
   visitor.matrix({.label = "qkv", .fused = {project(moa::kKProj), project(moa::kVProj)}}, kv_proj);

@@ -80,7 +80,7 @@ void apply(const OpRunner& run, const Moe& moe, const TensorView& out, const Ten
 void visit(const MoeSpec& spec, const InputSpec& x, ParamVisitor& visitor, Moe& moe) {
   moe.spec = spec;
   // The router is small, and rounding it would change which experts are selected.
-  const ParamSpec router = not_quantizable(replicated(moe::kRouter, spec.routed(), x.size));
+  const ParamSpec router = replicated(moe::kRouter, spec.routed(), x.size);
   visit_matrix(visitor, "router", with_bias(router, spec.router_bias), moe.router, Precision::kFloat32);
   if (spec.e_score_correction_bias && spec.hash_vocab_size == 0)
     visit_vector(visitor, replicated(moe::kCorrectionBias, spec.routed()), moe.e_score_correction_bias);
@@ -112,9 +112,8 @@ void visit(const MoeSpec& spec, const InputSpec& x, ParamVisitor& visitor, Moe& 
          "shared expert down", false},
         {x.size}, visitor, moe.shared.emplace());
   if (spec.shared_gate) {
-    visit_matrix(visitor, "shared expert gate",
-                 not_quantizable(replicated(moe::kSharedExpertGate, 1, x.size)), moe.shared_gate.emplace(),
-                 Precision::kFloat32);
+    visit_matrix(visitor, "shared expert gate", replicated(moe::kSharedExpertGate, 1, x.size),
+                 moe.shared_gate.emplace(), Precision::kFloat32);
   }
 }
 

@@ -49,7 +49,7 @@ struct ParamSpec {
   int64_t in = 0;
   bool bias = false;         // also has a bias [out]
   bool optional = false;     // may be missing in the file
-  bool quantizable = true;   // `quire quantize` may quantize it
+  bool quantizable = true;   // `quire quantize` may quantize it, unless the matrix is kept as float32
   bool equal_parts = false;  // the first of several vectors: a file may store them as parts of equal size,
                              // regardless of their sizes
   int64_t pieces = 1;        // vectors: stored as one tensor [pieces, out / pieces], or as `pieces` tensors

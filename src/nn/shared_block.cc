@@ -4,8 +4,19 @@
 #include <utility>
 
 #include "nn/attention.h"
+#include "nn/mlp.h"
 
 namespace quire {
+
+struct SharedBlock {
+  Norm input_norm;  // over [2 hidden]
+  Attention attention;
+  Norm mlp_norm;
+  Mlp mlp;
+
+  explicit SharedBlock(const AttentionSpec& spec) : attention(spec) {}
+};
+
 namespace {
 
 struct BlockScratch {
@@ -17,8 +28,8 @@ struct BlockScratch {
   TensorView low = layout.matrix(std::max(qkv_rank, use.up.down.out_features()));
   // Attention and the MLP use the same memory.
   ScratchLayout of_attention = layout.rest(layout.rows());
-  TensorView qkv = of_attention.matrix(block.attention->spec.qkv_size());
-  TensorView heads = of_attention.matrix(block.attention->spec.q_size());
+  TensorView qkv = of_attention.matrix(block.attention.spec.qkv_size());
+  TensorView heads = of_attention.matrix(block.attention.spec.q_size());
   ScratchLayout of_mlp = layout.rest(mlp_rows);
   TensorView up = of_mlp.matrix(block.mlp.spec.up_size());
   TensorView act = of_mlp.matrix(block.mlp.spec.intermediate_size);
@@ -26,8 +37,9 @@ struct BlockScratch {
 
 }  // namespace
 
-SharedBlock::SharedBlock(const AttentionSpec& spec) : attention(std::make_unique<Attention>(spec)) {}
-SharedBlock::~SharedBlock() = default;
+std::shared_ptr<SharedBlock> make_shared_block(const AttentionSpec& spec) {
+  return std::make_shared<SharedBlock>(spec);
+}
 
 void count_scratch(const SharedBlock& block, const BlockUse& use, int64_t mlp_rows, ScratchLayout& layout) {
   const BlockScratch at{block, use, mlp_rows, layout};
@@ -53,17 +65,17 @@ void add(const OpRunner& run, const Adapter& adapter, const TensorView& out, con
 void apply(const OpRunner& run, const SharedBlock& block, const BlockUse& use, const MixerArgs& args,
            const TensorView& normed, int64_t mlp_rows) {
   const BlockScratch at{block, use, mlp_rows, args.layout()};
-  const AttentionSpec& attention = block.attention->spec;
+  const AttentionSpec& attention = block.attention.spec;
   const int64_t n = args.x.rows();
   // The memory of `heads` is not used before attention.
   const TensorView both = column_slice(at.heads, 0, args.x.row_size());
   apply(run, block.input_norm, both, args.x);
-  apply(run, block.attention->qkv_proj, at.qkv, both);
+  apply(run, block.attention.qkv_proj, at.qkv, both);
   if (use.qkv) add(run, *use.qkv, at.qkv, both, at.low);
   MixerArgs of_attention = args;
   of_attention.out = normed;
   of_attention.residual = {};
-  block.attention->attend(run, of_attention, at.qkv, column_slice(at.heads, 0, attention.result_size()));
+  block.attention.attend(run, of_attention, at.qkv, column_slice(at.heads, 0, attention.result_size()));
 
   apply(run, block.mlp_norm, normed, normed);
   for (int64_t begin = 0; begin < n; begin += at.up.rows()) {
@@ -81,7 +93,7 @@ void apply(const OpRunner& run, const SharedBlock& block, const BlockUse& use, c
 void visit(const SharedBlockUseSpec& spec, const NormSpec& norm, ParamId mlp_norm, int64_t hidden_size,
            int32_t layer, ParamVisitor& visitor, SharedBlock& block) {
   visit_norm(visitor, shared_block::kInputNorm, norm, 2 * hidden_size, block.input_norm);
-  block.attention->visit({.size = 2 * hidden_size, .hidden_size = hidden_size, .layer = layer}, visitor);
+  block.attention.visit({.size = 2 * hidden_size, .hidden_size = hidden_size, .layer = layer}, visitor);
   visit_norm(visitor, mlp_norm, norm, hidden_size, block.mlp_norm);
   // The adapters add to the ups before the activation.
   visit(spec.mlp, MlpParams{.move_scales = false, .fuse_gate = false}, {hidden_size}, visitor, block.mlp);

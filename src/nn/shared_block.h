@@ -8,12 +8,9 @@
 #include <vector>
 
 #include "nn/mixer.h"
-#include "nn/mlp.h"
 #include "nn/shared_block_spec.h"
 
 namespace quire {
-
-struct Attention;  // nn/attention.h
 
 // A LoRA adapter of one use: adds W_up W_down x to each part of a product's columns. Weights are read-only
 // after load.
@@ -26,15 +23,8 @@ void add(const OpRunner& run, const Adapter& adapter, const TensorView& out, con
          const TensorView& low);
 
 // The weights that all uses share.
-struct SharedBlock {
-  Norm input_norm;  // over [2 hidden]
-  std::unique_ptr<Attention> attention;
-  Norm mlp_norm;
-  Mlp mlp;
-
-  explicit SharedBlock(const AttentionSpec& spec);
-  ~SharedBlock();
-};
+struct SharedBlock;
+std::shared_ptr<SharedBlock> make_shared_block(const AttentionSpec& spec);
 
 // The weights of one use, which also has keys and values of its own.
 struct BlockUse {

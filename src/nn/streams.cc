@@ -100,10 +100,11 @@ void hc_post_mapping(const OpRunner& run, const StreamScratch& at, bool second, 
 void visit(const StreamSpec& spec, const HyperConnectionParams& params, float eps, ParamVisitor& visitor,
            HyperConnections& mix) {
   const int64_t all = spec.streams * spec.hidden;
+  const int64_t scores = params.head ? spec.streams : spec.scores();
   mix.norm = unit_norm(all, eps);
-  visit_matrix(visitor, "linear", replicated(params.fn, params.scores, all), mix.scores, Precision::kFloat32);
-  visit_vector(visitor, replicated(params.base, params.scores), mix.base);
-  visit_vector(visitor, replicated(params.scale, params.scales), mix.scale);
+  visit_matrix(visitor, "linear", replicated(params.fn, scores, all), mix.scores, Precision::kFloat32);
+  visit_vector(visitor, replicated(params.base, scores), mix.base);
+  visit_vector(visitor, replicated(params.scale, params.head ? 1 : 3), mix.scale);
   mix.params = spec.params;
 }
 

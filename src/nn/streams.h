@@ -53,14 +53,7 @@ void hc_pre_mapping(const OpRunner& run, const HyperConnections& mix, const Stre
 // `second` or back.
 void hc_post_mapping(const OpRunner& run, const StreamScratch& at, bool second, int64_t n);
 
-// The parameters of one mapping: of attention, of the MLP, or after the last layer.
-struct HyperConnectionParams {
-  ParamId fn;
-  ParamId base;
-  ParamId scale;
-  int64_t scores = 0;  // number of outputs of fn
-  int64_t scales = 0;
-};
+// eps: eps of the norm before the scores.
 void visit(const StreamSpec& spec, const HyperConnectionParams& params, float eps, ParamVisitor& visitor,
            HyperConnections& mix);
 

@@ -23,14 +23,14 @@ namespace quire {
 
 // One use of a shared block, which runs before the layer's mixer.
 struct SharedBlockLayer {
-  const SharedBlock* block = nullptr;  // owned by the Decoder
+  std::shared_ptr<const SharedBlock> block;
   BlockUse use;
 };
 
 // The weights of one layer, made from its LayerSpec.
 struct DecoderLayer {
-  std::unique_ptr<Mixer> mixer;  // null = none
-  FeedForward feed_forward;
+  std::unique_ptr<Mixer> mixer;               // null = none
+  std::unique_ptr<FeedForward> feed_forward;  // null = none
   std::optional<Norm> mixer_norm;
   std::optional<Norm> feed_forward_norm;
   ResidualAdd mixer_join;
@@ -66,7 +66,6 @@ struct Decoder {
   std::optional<AltUpEnds> alt_up_ends;
   std::optional<HyperConnections> final_streams;
   SharedTables tables;
-  std::vector<std::unique_ptr<SharedBlock>> blocks;  // layers point to them
   std::vector<DecoderLayer> layers;
   std::optional<Norm> final_norm;
   std::optional<OutputHead> output_head;
@@ -74,7 +73,7 @@ struct Decoder {
   std::optional<Pooler> pooler;
 
   Decoder() = default;
-  Decoder(const Decoder&) = delete;  // layers and the embedding point into it
+  Decoder(const Decoder&) = delete;  // the embedding points into it
   Decoder& operator=(const Decoder&) = delete;
 };
 

@@ -2,34 +2,18 @@
 #pragma once
 
 #include <cstdint>
-#include <optional>
+#include <memory>
 #include <span>
 
 #include "models/model_spec.h"
-#include "nn/mlp.h"
-#include "nn/moe.h"
+#include "nn/params.h"
+#include "nn/scratch.h"
 
 namespace quire {
 
 // Number of rows that go through a feed-forward layer at once, which limits its scratch memory. With more
 // rows the scratch no longer fits the caches.
 inline constexpr int64_t kMlpRows = 512;
-
-// The weights of a FeedForwardSpec.
-struct FeedForward {
-  // Norms of an MLP and experts in parallel, all over [hidden_size].
-  struct ParallelNorms {
-    Norm router;          // input of the router
-    Norm experts;         // input of the experts
-    Norm experts_output;  // output of the experts
-    Norm mlp_output;      // output of the MLP
-  };
-  std::optional<Mlp> mlp;
-  std::optional<Moe> moe;
-  std::optional<ParallelNorms> norms;
-
-  bool empty() const { return !mlp && !moe; }
-};
 
 // The arguments for at most kMlpRows rows of a step.
 struct FeedForwardArgs {
@@ -39,16 +23,20 @@ struct FeedForwardArgs {
   TensorView hidden;                // [rows, hidden_size], before the norm
   TensorView shortcut;              // [rows, hidden_size], output of the experts of a shortcut
   std::span<const int32_t> tokens;  // [rows], for hash routing
-  float* work = nullptr;            // at least feed_forward_scratch_size() floats
+  float* work = nullptr;            // scratch memory
 };
-// out = feed_forward(x) (+ residual).
-void apply(const OpRunner& run, const FeedForward& layer, const FeedForwardArgs& args);
-
-// Scratch in floats, for at most `rows` rows at once.
-int64_t feed_forward_scratch_size(const FeedForward& layer, int64_t hidden_size, int64_t rows);
-
-// norm: of the norms of parallel experts.
-void visit(const FeedForwardSpec& spec, const NormSpec& norm, const InputSpec& x, ParamVisitor& visitor,
-           FeedForward& layer);
+// The weights of one layer's feed-forward part. Read-only after load.
+class FeedForward {
+ public:
+  virtual ~FeedForward() = default;
+  // Names the parameters. norm: settings of the norms of parallel experts.
+  virtual void visit(const NormSpec& norm, const InputSpec& x, ParamVisitor& visitor) = 0;
+  // out = feed_forward(x) (+ residual).
+  virtual void forward(const OpRunner& run, const FeedForwardArgs& args) const = 0;
+  // Lays out the scratch memory of forward().
+  virtual void count_scratch(int64_t hidden_size, ScratchLayout& layout) const = 0;
+};
+// Null if the layer has none.
+std::unique_ptr<FeedForward> make_feed_forward(const FeedForwardSpec& spec);
 
 }  // namespace quire
