@@ -15,15 +15,17 @@ namespace quire {
 namespace {
 
 constexpr std::array<std::string_view, 5> kNames = {"debug", "info", "warning", "error", "off"};
+constexpr std::string_view kRemoveLine = "\r\x1b[K";
 constexpr std::array<std::string_view, 5> kLabels = {"DEBUG", "INFO", "WARNING", "ERROR", ""};
 
 // State of the process's stderr, which all threads share: the one place where quire has process-wide state.
 struct LogState {
   std::atomic<LogLevel> level{LogLevel::kInfo};
   std::atomic<int64_t> num_dropped{0};
-  std::mutex mutex;          // guards what follows, and the order of lines
-  int64_t num_reported = 0;  // dropped lines that a line has reported
-  bool inside_line = false;  // the last line was only written in part
+  std::mutex mutex;             // guards what follows, and the order of lines
+  int64_t num_reported = 0;     // dropped lines that a line has reported
+  bool inside_line = false;     // the last line was only written in part
+  bool transient_line = false;  // there is a line that the next one replaces
 };
 
 LogState& state() {
@@ -63,6 +65,10 @@ bool write_line(LogState& log, std::string_view line) {
   if (log.inside_line) {
     if (write_without_waiting("\n") != 1) return false;
     log.inside_line = false;
+  }
+  if (log.transient_line) {
+    if (write_without_waiting(kRemoveLine) != kRemoveLine.size()) return false;
+    log.transient_line = false;
   }
   const size_t written = write_without_waiting(line);
   log.inside_line = written > 0 && written < line.size();
@@ -158,6 +164,19 @@ void log_line(LogLevel level, std::string_view message) noexcept {
   } catch (...) {  // out of memory: counted as well
   }
   log.num_dropped.fetch_add(1, std::memory_order_relaxed);
+}
+
+void show_transient_line(std::string_view text) noexcept {
+  LogState& log = state();
+  try {
+    const std::string line = cat("\r", text, "\x1b[K");
+    const std::lock_guard lock(log.mutex);
+    if (text.empty() && !log.transient_line) return;
+    // A part of a line is overwritten by the next one.
+    write_without_waiting(line);
+    log.transient_line = !text.empty();
+  } catch (...) {  // out of memory: no progress is shown
+  }
 }
 
 void log_lines(LogLevel level, std::string_view text) noexcept {

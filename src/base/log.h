@@ -26,6 +26,10 @@ void log_line(LogLevel level, std::string_view message) noexcept;
 // Writes each line of a text that has several, such as a table.
 void log_lines(LogLevel level, std::string_view text) noexcept;
 
+// Shows a line on stderr, which has to be a terminal, and replaces the last one. Log lines remove it first.
+// An empty text removes it.
+void show_transient_line(std::string_view text) noexcept;
+
 // Lines dropped since the start of the process.
 int64_t num_dropped_log_lines();
 

@@ -1,9 +1,9 @@
 // quire generate: offline batch generation.
 #include <algorithm>
 #include <cstdio>
-#include <future>
 #include <iostream>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "base/clock.h"
 #include "base/error.h"
@@ -119,6 +119,24 @@ std::vector<PromptEntry> collect_prompts(const GenerateFlags& flags, const Sampl
   return entries;
 }
 
+std::vector<Generation> generate_with_bar(LLM& llm, const std::vector<Prompt>& prompts,
+                                          const std::vector<SamplingParams>& params) {
+  const int64_t max_model_len = llm.model().max_model_len;
+  int64_t max_tokens = 0;
+  for (const auto& each : params) {
+    const int64_t tokens = each.max_tokens;
+    max_tokens += std::min(tokens, max_model_len) * each.n;
+  }
+  ProgressBar bar("Generating", {.items = "prompts", .rate = "tokens"});
+  return run_with_reports(
+      [&] { return llm.generate(prompts, params); },
+      [&] {
+        const RunStatistics now = llm.statistics();
+        bar.update(generation_progress(now.num_requests, static_cast<int64_t>(prompts.size()),
+                                       now.generation_tokens, max_tokens));
+      });
+}
+
 int run_generate(GenerateFlags flags) {
   if (flags.config.model == "-") {
     flags.config.model.clear();
@@ -152,15 +170,7 @@ int run_generate(GenerateFlags flags) {
     all_params.push_back(entry.params);
   }
   const double begin = monotonic_seconds();
-  auto work = std::async(std::launch::async, [&] { return llm.generate(prompts, all_params); });
-  {
-    ProgressBar bar("Generating");
-    while (work.wait_for(std::chrono::milliseconds(100)) != std::future_status::ready) {
-      bar.update(static_cast<double>(llm.statistics().num_requests) /
-                 static_cast<double>(std::max<size_t>(1, prompts.size())));
-    }
-  }
-  const std::vector<Generation> generations = work.get();
+  const std::vector<Generation> generations = generate_with_bar(llm, prompts, all_params);
   const double elapsed = monotonic_seconds() - begin;
   if (flags.json) {
     for (size_t i = 0; i < generations.size(); ++i) {

@@ -64,15 +64,26 @@ Score score(LLM& llm, const std::vector<Prompt>& windows) {
   params.max_tokens = 0;
   params.prompt_logprobs = 0;
   Score total;
-  ProgressBar bar("Reading");
+  std::vector<int64_t> tokens_until = {0};  // [num_windows + 1]
+  for (const Prompt& window : windows)
+    tokens_until.push_back(tokens_until.back() + static_cast<int64_t>(window.token_ids.size()));
+  ProgressBar bar("Reading", {.items = "windows", .rate = "tokens"});
+  const auto report = [&] {
+    const size_t done = std::min(windows.size(), static_cast<size_t>(llm.statistics().num_requests));
+    const auto part = static_cast<double>(tokens_until[done]);
+    bar.update({.fraction = part / static_cast<double>(tokens_until.back()),
+                .num_done = static_cast<int64_t>(done),
+                .num_items = static_cast<int64_t>(windows.size()),
+                .counted = part});
+  };
   for (size_t first = 0; first < windows.size(); first += kWindowsAtOnce) {
     const size_t last = std::min(windows.size(), first + kWindowsAtOnce);
     const std::vector<Prompt> some(windows.begin() + static_cast<ptrdiff_t>(first),
                                    windows.begin() + static_cast<ptrdiff_t>(last));
-    for (const Generation& generation : llm.generate(some, params)) {
+    for (const Generation& generation :
+         run_with_reports([&] { return llm.generate(some, params); }, report)) {
       for (const auto& position : generation.prompt_logprobs) total.add(position.front().logprob);
     }
-    bar.update(static_cast<double>(last) / static_cast<double>(windows.size()));
   }
   return total;
 }

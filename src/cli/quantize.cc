@@ -175,8 +175,9 @@ int run_quantize(const QuantizeFlags& flags) {
   QuantizeResult result;
   {
     ThreadPool pool(flags.threads > 0 ? flags.threads : available_cores());
-    ProgressBar bar("Quantizing");
-    const auto progress = [&](double done) { bar.update(done); };
+    ProgressBar bar("Quantizing", {.rate = "bytes"});
+    const auto bytes = static_cast<double>(checkpoint->total_bytes());
+    const auto progress = [&](double done) { bar.update({.fraction = done, .counted = done * bytes}); };
     result = gguf != nullptr ? run_gguf(flags, *gguf, source, *checkpoint, pool, progress)
                              : run_target(flags, source, *checkpoint, pool, progress);
   }

@@ -38,10 +38,9 @@ int run_serve(ServeFlags& f) {
   fetch_with_progress(f.config.model, f.config.revision);
   std::unique_ptr<Engine> engine;
   {
-    ProgressBar bar("Loading");
-    engine = Engine::start(f.config, [&](int64_t done, int64_t total) {
-      bar.update(total > 0 ? static_cast<double>(done) / static_cast<double>(total) : 1.0);
-    });
+    ProgressBar bar("Loading", {.rate = "bytes"});
+    engine =
+        Engine::start(f.config, [&](int64_t done, int64_t total) { bar.update(load_progress(done, total)); });
   }
   const ModelInfo& m = engine->model();
   log_info(m.name, ": ", m.architecture, ", ", fixed(static_cast<double>(m.num_parameters) / 1e6, 1),

@@ -250,6 +250,12 @@ void fill_words(std::vector<BenchRequest>& requests, uint64_t seed) {
 int64_t mean_input_len(const std::vector<BenchRequest>& requests) {
   return rounded_mean(requests, &BenchRequest::input_len);
 }
+int64_t total_output_len(const std::vector<BenchRequest>& requests) {
+  int64_t total = 0;
+  for (const auto& request : requests) total += request.output_len;
+  return total;
+}
+
 int64_t mean_output_len(const std::vector<BenchRequest>& requests) {
   return rounded_mean(requests, &BenchRequest::output_len);
 }

@@ -61,6 +61,7 @@ void fill_tokens(std::vector<BenchRequest>& requests, TokenId first, TokenId las
 // Gives random requests common English words, one per token.
 void fill_words(std::vector<BenchRequest>& requests, uint64_t seed);
 
+int64_t total_output_len(const std::vector<BenchRequest>& requests);
 // Mean lengths in tokens, rounded.
 int64_t mean_input_len(const std::vector<BenchRequest>& requests);
 int64_t mean_output_len(const std::vector<BenchRequest>& requests);

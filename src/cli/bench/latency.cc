@@ -1,14 +1,12 @@
 // quire bench latency: one batch, again and again.
 #include <cstdio>
 
-#include "base/clock.h"
 #include "base/error.h"
 #include "base/rng.h"
 #include "base/strings.h"
 #include "cli/bench/bench.h"
 #include "cli/bench/offline.h"
 #include "cli/flags.h"
-#include "cli/progress.h"
 
 namespace quire::cli {
 namespace {
@@ -38,19 +36,17 @@ int run_latency(const LatencyFlags& f) {
   std::vector<double> batch_seconds;
   BenchReport report = describe(*engine);
   {
-    ProgressBar bar("Measuring");
     const int32_t total = f.num_iters_warmup + f.num_iters;
+    const int64_t num_requests = int64_t{total} * f.batch_size;
+    BatchProgress progress(*engine, "Measuring", num_requests, num_requests * f.output_len);
     for (int32_t i = 0; i < total; ++i) {
       // Other prompts each time: else all but the first iteration would find theirs in the prefix cache.
       auto requests = random_requests(f.batch_size, {f.input_len, f.output_len, 0.0}, f.config.seed);
       tokenize_requests(requests, *engine, derive_seed(f.config.seed, static_cast<uint64_t>(i)));
-      const double begin = monotonic_seconds();
-      const auto records = run_batch(*engine, requests, f.sampling);
-      const double seconds = monotonic_seconds() - begin;
-      bar.update(static_cast<double>(i + 1) / static_cast<double>(total));
+      const auto records = progress.run(*engine, requests, f.sampling);
       if (i < f.num_iters_warmup) continue;
-      batch_seconds.push_back(seconds);
-      report.elapsed_s += seconds;
+      batch_seconds.push_back(progress.seconds());
+      report.elapsed_s += progress.seconds();
       phases += phases_of(records);
       all.insert(all.end(), records.begin(), records.end());
     }

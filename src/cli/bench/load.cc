@@ -60,14 +60,13 @@ class Load {
     result_.records.resize(requests.size());
   }
 
-  LoadResult run(const std::function<void(size_t)>& on_finished) {
+  LoadResult run(const std::function<void(const LoadProgress&)>& on_progress) {
     begin_ = monotonic_seconds();
     while (num_done_ < requests_.size()) {
-      const size_t before = num_done_;
       start_due();
       wait();
       advance_all();
-      if (on_finished && num_done_ != before) on_finished(num_done_);
+      if (on_progress) on_progress(progress());
     }
     result_.elapsed_s = monotonic_seconds() - begin_;
     return std::move(result_);
@@ -83,6 +82,13 @@ class Load {
     std::string error_body;
     double last_heard = 0.0;
   };
+
+  LoadProgress progress() const {
+    LoadProgress progress{num_done_, num_finished_tokens_};
+    for (const auto& flight : flights_)
+      progress.num_tokens += static_cast<int64_t>(result_.records[flight->index].chunk_times.size());
+    return progress;
+  }
 
   bool may_start() const {
     return next_ < requests_.size() &&
@@ -169,6 +175,7 @@ class Load {
     if (!flight.exchange.done()) return;
     flight.recorder.finish(flight.exchange.response().status(), flight.error_body);
     if (flight.exchange.response().keep_alive()) idle_.push_back(flight.exchange.take_socket());
+    num_finished_tokens_ += result_.records[flight.index].output_tokens;
     flights_[place] = nullptr;
     ++num_done_;
   }
@@ -187,6 +194,7 @@ class Load {
   double begin_ = 0.0;
   size_t next_ = 0;
   size_t num_done_ = 0;
+  int64_t num_finished_tokens_ = 0;
   std::vector<std::unique_ptr<Flight>> flights_;
   std::vector<pollfd> polls_;  // [flights]
   std::vector<Socket> idle_;   // open connections for reuse
@@ -282,10 +290,10 @@ std::string error_message(int status, const std::string& body) {
 
 LoadResult run_load(const Address& address, const std::vector<std::string>& requests,
                     const std::vector<double>& arrivals, const LoadOptions& options,
-                    const std::function<void(size_t done)>& on_finished) {
+                    const std::function<void(const LoadProgress&)>& on_progress) {
   allow_connections(options.max_concurrency == 0 ? requests.size()
                                                  : std::min(requests.size(), options.max_concurrency));
-  return Load(address, requests, arrivals, options).run(on_finished);
+  return Load(address, requests, arrivals, options).run(on_progress);
 }
 
 }  // namespace quire::cli

@@ -42,6 +42,11 @@ struct LoadOptions {
   double timeout_s = 600.0;    // a request fails after this long without data from the server
 };
 
+struct LoadProgress {
+  size_t num_done = 0;     // requests, failed ones included
+  int64_t num_tokens = 0;  // output tokens so far; a chunk counts as one until the response ends
+};
+
 struct LoadResult {
   std::vector<RequestRecord> records;  // [num_requests]
   double elapsed_s = 0.0;
@@ -50,9 +55,9 @@ struct LoadResult {
 
 // Sends complete HTTP requests (request_text) at the times `arrivals`, on one thread with non-blocking,
 // reused connections. A failed request has its error in its record; throws Error only if no request can be
-// sent at all.
+// sent at all. `on_progress` is called at least once per second, and after the last response.
 LoadResult run_load(const Address& address, const std::vector<std::string>& requests,
                     const std::vector<double>& arrivals, const LoadOptions& options,
-                    const std::function<void(size_t done)>& on_finished = {});
+                    const std::function<void(const LoadProgress&)>& on_progress = {});
 
 }  // namespace quire::cli

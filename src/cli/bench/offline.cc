@@ -1,7 +1,6 @@
 #include "cli/bench/offline.h"
 
 #include <condition_variable>
-#include <ctime>
 #include <future>
 #include <mutex>
 #include <thread>
@@ -10,7 +9,6 @@
 #include "base/error.h"
 #include "base/strings.h"
 #include "cli/flags.h"
-#include "cli/progress.h"
 #include "engine/chat_context.h"
 
 namespace quire::cli {
@@ -76,18 +74,10 @@ std::vector<TokenId> chat_tokens(const Engine& engine, const std::vector<ChatMes
 
 }  // namespace
 
-double thread_cpu_seconds() {
-  timespec time{};
-  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
-  return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
-}
-
 std::unique_ptr<Engine> start_engine(const EngineConfig& config) {
   fetch_with_progress(config.model, config.revision);
-  ProgressBar bar("Loading");
-  return Engine::start(config, [&](int64_t done, int64_t total) {
-    bar.update(total > 0 ? static_cast<double>(done) / static_cast<double>(total) : 1.0);
-  });
+  ProgressBar bar("Loading", {.rate = "bytes"});
+  return Engine::start(config, [&](int64_t done, int64_t total) { bar.update(load_progress(done, total)); });
 }
 
 void tokenize_requests(std::vector<BenchRequest>& requests, const Engine& engine, uint64_t seed) {
@@ -105,9 +95,7 @@ void tokenize_requests(std::vector<BenchRequest>& requests, const Engine& engine
 }
 
 std::vector<RequestRecord> run_batch(Engine& engine, const std::vector<BenchRequest>& requests,
-                                     const OfflineSampling& sampling,
-                                     const std::function<void(size_t done)>& on_finished,
-                                     const BatchOptions& options) {
+                                     const OfflineSampling& sampling, const BatchOptions& options) {
   const double cpu_begin = options.cpu_time ? idle_engine_cpu_seconds(engine) : 0.0;
   const auto batch = std::make_shared<Batch>();
   if (options.cpu_time) batch->clock = thread_cpu_seconds;
@@ -127,16 +115,14 @@ std::vector<RequestRecord> run_batch(Engine& engine, const std::vector<BenchRequ
       if (wait > 0.0) std::this_thread::sleep_for(std::chrono::duration<double>(wait));
     }
     batch->records[i].begin = options.cpu_time ? cpu_begin : monotonic_seconds();
-    const auto submitted = engine.submit(std::move(request), [batch, i, on_finished](RequestOutput&& output) {
+    const auto submitted = engine.submit(std::move(request), [batch, i](RequestOutput&& output) {
       take_output(batch->records[i], output, batch->clock());
       if (!output.finished) return;
-      size_t done = 0;
       {
         const std::lock_guard lock(batch->mutex);
-        done = ++batch->num_done;
+        ++batch->num_done;
       }
       batch->all_done.notify_all();
-      if (on_finished) on_finished(done);
     });
     if (!submitted) {
       refusal = submitted.failure().message;
@@ -153,6 +139,29 @@ std::vector<RequestRecord> run_batch(Engine& engine, const std::vector<BenchRequ
     if (!record.ok()) throw Error(cat("a request failed: ", record.error));
   }
   return std::move(batch->records);
+}
+
+BatchProgress::BatchProgress(const Engine& engine, std::string label, int64_t num_requests,
+                             int64_t max_tokens)
+    : num_requests_(num_requests),
+      max_tokens_(max_tokens),
+      begin_(engine.stats()),
+      bar_(std::move(label), {.items = "requests", .rate = "tokens"}) {}
+
+std::vector<RequestRecord> BatchProgress::run(Engine& engine, const std::vector<BenchRequest>& requests,
+                                              const OfflineSampling& sampling, const BatchOptions& options) {
+  return run_with_reports(
+      [&] {
+        const double begin = monotonic_seconds();
+        auto records = run_batch(engine, requests, sampling, options);
+        seconds_ = monotonic_seconds() - begin;
+        return records;
+      },
+      [&] {
+        const EngineStats now = engine.stats();
+        bar_.update(generation_progress(now.num_finished - begin_.num_finished, num_requests_,
+                                        now.generation_tokens - begin_.generation_tokens, max_tokens_));
+      });
 }
 
 void add_cpu_time_flag(CLI::App& command, bool& cpu_time) {

@@ -1,13 +1,14 @@
-// Shared by `bench latency` and `bench throughput`: starts an engine in this process and times a batch.
+// Shared by the benchmarks in this process: starts an engine and times batches.
 #pragma once
 
 #include <CLI/CLI.hpp>
-#include <functional>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "cli/bench/dataset.h"
 #include "cli/bench/stats.h"
+#include "cli/progress.h"
 #include "engine/engine.h"
 
 namespace quire::cli {
@@ -34,15 +35,27 @@ struct BatchOptions {
 };
 
 // Submits all requests and waits for the last. Returns one record per request, timed on the engine thread.
-// `on_finished` is called on that thread with the number of finished requests. Throws Error if a request is
-// rejected or fails.
+// Throws Error if a request is rejected or fails.
 std::vector<RequestRecord> run_batch(Engine& engine, const std::vector<BenchRequest>& requests,
-                                     const OfflineSampling& sampling,
-                                     const std::function<void(size_t done)>& on_finished = {},
-                                     const BatchOptions& options = {});
+                                     const OfflineSampling& sampling, const BatchOptions& options = {});
 
-// CPU time of the calling thread in seconds.
-double thread_cpu_seconds();
+// A progress bar for batches of an engine that runs nothing else.
+class BatchProgress {
+ public:
+  // num_requests: in all batches, with at most max_tokens tokens to generate.
+  BatchProgress(const Engine& engine, std::string label, int64_t num_requests, int64_t max_tokens);
+  // run_batch(), and updates the bar while it runs.
+  std::vector<RequestRecord> run(Engine& engine, const std::vector<BenchRequest>& requests,
+                                 const OfflineSampling& sampling, const BatchOptions& options = {});
+  // The elapsed time of the last run.
+  double seconds() const { return seconds_; }
+
+ private:
+  int64_t num_requests_, max_tokens_;
+  EngineStats begin_;
+  double seconds_ = 0.0;
+  ProgressBar bar_;
+};
 
 // Adds the flag for BatchOptions::cpu_time. check_cpu_time throws Error if the engine uses several compute
 // threads.

@@ -164,9 +164,12 @@ class ServeBench {
     const auto arrivals = arrival_times(texts.size(), rate_, f_.burstiness, derive_seed(f_.seed, 1));
     LoadResult result;
     {
-      ProgressBar bar("Asking");
-      result = run_load(address, texts, arrivals, f_.load, [&](size_t done) {
-        bar.update(static_cast<double>(done) / static_cast<double>(texts.size()));
+      const auto num_requests = static_cast<int64_t>(requests.size());
+      const int64_t max_tokens = total_output_len(requests);
+      ProgressBar bar("Measuring", {.items = "requests", .rate = "tokens"});
+      result = run_load(address, texts, arrivals, f_.load, [&](const LoadProgress& progress) {
+        bar.update(generation_progress(static_cast<int64_t>(progress.num_done), num_requests,
+                                       progress.num_tokens, max_tokens));
       });
     }
     // Without usage in the response, the requested prompt length is reported.

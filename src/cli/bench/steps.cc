@@ -66,7 +66,7 @@ class StepMeter {
     OfflineSampling sampling;
     sampling.temperature = 0.0F;
     const double begin = monotonic_seconds();
-    run_batch(engine_, requests, sampling, {}, {arrivals, false});
+    run_batch(engine_, requests, sampling, {arrivals, false});
     return monotonic_seconds() - begin;
   }
   double run(const Point& point) {

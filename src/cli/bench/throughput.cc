@@ -1,9 +1,6 @@
 // quire bench throughput: many requests at once.
 #include <algorithm>
-#include <atomic>
-#include <future>
 
-#include "base/clock.h"
 #include "base/error.h"
 #include "base/log.h"
 #include "base/rng.h"
@@ -11,7 +8,6 @@
 #include "cli/bench/bench.h"
 #include "cli/bench/offline.h"
 #include "cli/flags.h"
-#include "cli/progress.h"
 
 namespace quire::cli {
 namespace {
@@ -55,11 +51,11 @@ std::vector<BenchRequest> make_requests(const ThroughputFlags& f, const Engine& 
 // The same load all at once, and nothing of it is found by the runs that follow: what is first used takes
 // longer, memory above all.
 void warm_up(const ThroughputFlags& f, Engine& engine) {
-  ProgressBar bar("Warming up");
   for (int32_t i = 0; i < f.num_iters_warmup; ++i) {
-    bar.update(static_cast<double>(i) / static_cast<double>(f.num_iters_warmup));
-    run_batch(engine, make_requests(f, engine, derive_seed(f.config.seed, static_cast<uint64_t>(i) + 1)),
-              f.sampling);
+    const auto requests = make_requests(f, engine, derive_seed(f.config.seed, static_cast<uint64_t>(i) + 1));
+    BatchProgress progress(engine, f.num_iters_warmup == 1 ? "Warming up" : cat("Warming up, run ", i + 1),
+                           static_cast<int64_t>(requests.size()), total_output_len(requests));
+    progress.run(engine, requests, f.sampling);
     engine.check_integrity();  // waits until the engine is idle
     engine.reset_prefix_cache();
   }
@@ -89,21 +85,13 @@ int run_throughput(ThroughputFlags& f) {
     if (!std::is_sorted(options.arrivals.begin(), options.arrivals.end()))
       throw Error(cat(f.dataset_file, ": the times of its requests are not in order"));
   }
-  std::atomic<size_t> num_done = 0;
-  const double begin = monotonic_seconds();
-  auto work = std::async(std::launch::async, [&] {
-    auto records = run_batch(
-        *engine, requests, f.sampling, [&](size_t done) { num_done = done; }, options);
-    report.elapsed_s = f.cpu_time ? last_output(records) : monotonic_seconds() - begin;
-    return records;
-  });
+  std::vector<RequestRecord> records;
   {
-    ProgressBar bar("Generating");
-    while (work.wait_for(std::chrono::milliseconds(100)) != std::future_status::ready) {
-      bar.update(static_cast<double>(num_done.load()) / static_cast<double>(requests.size()));
-    }
+    BatchProgress progress(*engine, "Generating", static_cast<int64_t>(requests.size()),
+                           total_output_len(requests));
+    records = progress.run(*engine, requests, f.sampling, options);
+    report.elapsed_s = f.cpu_time ? last_output(records) : progress.seconds();
   }
-  const std::vector<RequestRecord> records = work.get();
   add_records(report, records);
   // Prompts and answers run in the same steps here: both rates are over the whole run.
   int64_t computed = 0;

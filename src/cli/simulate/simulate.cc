@@ -2,6 +2,7 @@
 #include "cli/simulate/simulate.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
@@ -139,8 +140,13 @@ constexpr size_t kSharingRequests = 1000;  // enough for a stable mean
 sim::SimResult run_one(const SimulateSetup& setup, const sim::CostModel& cost, sim::MemoryManager memory) {
   sim::SimOptions options = setup.options;
   options.replica.memory = memory;
-  ProgressBar bar(cat("Simulating ", sim::name_of(memory)));
-  return sim::simulate(setup.trace, cost, options, [&](double done) { bar.update(done); });
+  ProgressBar bar(cat("Simulating ", sim::name_of(memory)), {.items = "requests", .rate = "requests"});
+  const auto num_requests = static_cast<int64_t>(setup.trace.requests.size());
+  return sim::simulate(setup.trace, cost, options, [&](double done) {
+    const double count = done * static_cast<double>(num_requests);
+    bar.update(
+        {.fraction = done, .num_done = std::llround(count), .num_items = num_requests, .counted = count});
+  });
 }
 
 // The results of a run: tables, JSON, and plots with their file names.

@@ -56,6 +56,23 @@ TEST(Log, WritesLevelAndMessage) {
   EXPECT_NE(text.find(" number 7\n"), std::string::npos) << text;
 }
 
+TEST(Log, RemovesTheTransientLineBeforeALogLine) {
+  PipeAsStderr pipe;
+  show_transient_line("10 %");
+  show_transient_line("20 %");
+  EXPECT_EQ(pipe.read(), "\r10 %\x1b[K\r20 %\x1b[K");
+  log_info("first");
+  log_info("second");
+  const std::string text = pipe.read();
+  EXPECT_EQ(text.rfind("\r\x1b[KINFO ", 0), 0U) << text;
+  EXPECT_EQ(count(text, "\x1b[K"), 1U) << text;
+  show_transient_line("");
+  EXPECT_EQ(pipe.read(), "");
+  show_transient_line("30 %");
+  show_transient_line("");
+  EXPECT_EQ(pipe.read(), "\r30 %\x1b[K\r\x1b[K");
+}
+
 TEST(Log, EscapesLineBreaksAndControlCharacters) {
   EXPECT_EQ(escape_log_text("a\nERROR forged\r\tb"), "a\\nERROR forged\\r\\tb");
   EXPECT_EQ(escape_log_text("\x1b[2J\x7f"), "\\x1b[2J\\x7f");

@@ -148,14 +148,18 @@ TEST(BenchLoad, LimitsConcurrencyAndReusesConnections) {
   TestServer server([](const std::string&, int) { return three_tokens(); });
   LoadOptions options;
   options.max_concurrency = 1;
-  size_t done = 0;
+  LoadProgress last;
   const Url url = parse_url(server.base_url());
   const std::vector<std::string> requests(6, request_text(url, "POST", "/v1/completions", {}, "{}"));
   const LoadResult result = run_load(Address(url), requests, arrival_times(6, kAtOnce, 1.0, 1), options,
-                                     [&](size_t count) { done = count; });
+                                     [&](const LoadProgress& progress) {
+                                       EXPECT_GE(progress.num_tokens, last.num_tokens);
+                                       last = progress;
+                                     });
   EXPECT_EQ(result.peak_concurrency, 1);
   EXPECT_EQ(server.num_connections(), 1);
-  EXPECT_EQ(done, 6U);
+  EXPECT_EQ(last.num_done, 6U);
+  EXPECT_EQ(last.num_tokens, 18);
   for (const auto& record : result.records) EXPECT_EQ(record.error, "");
 }
 
