@@ -107,6 +107,7 @@ bool EngineCore::watched(double now) {
 
 EngineView EngineCore::view() {
   const double now = clock_();
+  const double cpu_begin = thread_cpu_seconds();
   watched(now);
   recorder_.watch(now);
   outputs_.record_ends(&ended_);
@@ -126,7 +127,7 @@ EngineView EngineCore::view() {
   view.ended = recorder_.ended(now);
   view.device = std::move(scheduled.device);
   view.host = std::move(scheduled.host);
-  view.make_seconds = clock_() - now;
+  view.make_seconds = thread_cpu_seconds() - cpu_begin;
   return view;
 }
 

@@ -53,7 +53,7 @@ struct EndedRequest {
 
 struct EngineView {
   double time = 0.0;          // seconds on the clock of RequestTimes
-  double make_seconds = 0.0;  // what the snapshot took on the engine thread
+  double make_seconds = 0.0;  // CPU time that the snapshot took on the engine thread
   EngineStats stats;
   int64_t slots_used = 0;    // token slots of used blocks
   int64_t slots_filled = 0;  // those that hold a computed token

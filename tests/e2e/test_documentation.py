@@ -165,6 +165,18 @@ def test_named_files_exist():
     assert not missing, missing
 
 
+def test_named_tests_exist():
+    """The table of the tests of the page and the terminal."""
+    text = (ROOT / "tests" / "page" / "README.md").read_text()
+    code = "\n".join(path.read_text() for path in (ROOT / "tests").rglob("test_*.py"))
+    code += "\n".join(path.read_text() for path in (ROOT / "tests" / "unit" / "cli").glob("*.cc"))
+    names = set(re.findall(r"`(test_\w+|[A-Z]\w+)`", text))
+    assert len(names) > 30
+    assert [name for name in names if f"def {name}(" not in code and f", {name})" not in code] == []
+    files = set(re.findall(r"`(\w[\w/]*/[\w.]+\.(?:py|cc))`", text))
+    assert files and [name for name in files if not (ROOT / name).exists()] == []
+
+
 def test_documented_metrics_exist():
     """Every metric `quire:NAME` or `vllm:NAME` of the pages is registered. A counter's exported name ends in _total."""
     sources = "".join(path.read_text() for path in (ROOT / "src").rglob("*.cc"))

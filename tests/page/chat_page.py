@@ -30,6 +30,14 @@ class ChatPage:
         self.send(text)
         return self.wait_for_answer()
 
+    def ask_on_a_phone(self, text):
+        """There, Enter begins a new line."""
+        count = self.answers.count()
+        self.input.fill(text)
+        self.page.get_by_role("button", name="Send").click()
+        expect(self.answers).to_have_count(count + 1)
+        return self.wait_for_answer()
+
     def set_parameters(self, **values):
         self.page.get_by_role("button", name="Conversation settings").click()
         for label, value in values.items():

@@ -5,7 +5,7 @@ import socket
 import httpx
 import pytest
 from axe_playwright_python.sync_playwright import Axe
-from chat_page import ChatPage
+from chat_page import PHONE, ChatPage
 from playwright.sync_api import expect
 
 
@@ -100,6 +100,59 @@ def test_chat_is_accessible(server, visit, scheme):
     assert serious(chat.page) == []
     chat.page.get_by_role("button", name="Conversation settings").click()
     assert serious(chat.page) == []
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_a_phone_and_its_dialogs_are_accessible(server, start_server, visit, scheme):
+    chat = ChatPage(visit(server.url, color_scheme=scheme, bypass_csp=True, **PHONE))
+    page = chat.page
+    chat.ask_on_a_phone("Hello!")
+    assert serious(page) == []
+    page.get_by_role("button", name="Conversations").click()
+    page.wait_for_timeout(300)  # the drawer moves
+    assert serious(page) == []
+    page.locator(".conversation-list summary").click()
+    page.get_by_role("button", name="Delete").click()
+    expect(page.get_by_role("dialog")).to_be_visible()
+    assert serious(page) == []
+    with_key = visit(start_server("--api-key", "secret-key").url, color_scheme=scheme, bypass_csp=True)
+    with_key.expect_errors("401")
+    expect(with_key.page.get_by_label("API key", exact=True)).to_be_visible()
+    assert serious(with_key.page) == []
+
+
+def test_the_listed_shortcuts_work(server, visit):
+    chat = ChatPage(visit(server.url))
+    page, keyboard = chat.page, chat.page.keyboard
+    chat.ask("Hello!")
+    page.locator("main").focus()
+    keyboard.press("?")
+    expect(page.get_by_role("dialog")).to_contain_text("Search conversations")
+    keyboard.press("Escape")
+    keyboard.press("Control+k")
+    expect(page.get_by_label("Search conversations")).to_be_focused()
+    chat.input.focus()
+    keyboard.press("ArrowUp")
+    keyboard.type(" Bye!")
+    keyboard.press("Control+Enter")
+    expect(chat.questions.first.locator(".bubble")).to_have_text("Hello! Bye!")
+    chat.wait_for_answer()
+    keyboard.press("Control+e")
+    expect(page.locator(".pool-summary")).to_be_visible()
+    keyboard.press("Control+e")
+    expect(chat.questions.first.locator(".bubble")).to_have_text("Hello! Bye!")
+
+
+def test_everything_can_be_reached_with_the_tab_key(server, visit):
+    chat = ChatPage(visit(server.url))
+    chat.ask("Hello!")
+    names = set()
+    for _ in range(60):
+        chat.page.keyboard.press("Tab")
+        names.add(chat.page.evaluate("document.activeElement.getAttribute('aria-label') ?? document.activeElement.textContent.trim()"))
+    wanted = {"New conversation", "Search conversations", "Export all conversations", "Keyboard shortcuts", "Conversation settings", "Message",
+              "Copy message", "Edit message", "Regenerate", "Chat", "Engine", "Actions for Hello!"}
+    assert wanted <= names, wanted - names
 
 
 def test_works_with_the_keyboard_alone(server, visit):

@@ -1,6 +1,10 @@
 """The live view of the engine."""
 
+import contextlib
+import json
+import pathlib
 import re
+import statistics
 import threading
 import time
 
@@ -15,11 +19,17 @@ PREFIX = "You are a careful assistant who answers in short sentences and never g
 
 def complete(server, number, **fields):
     body = {"model": "quire-tiny", "prompt": f"{PREFIX}Question {number}.", "max_tokens": 400, "ignore_eos": True, **fields}
+    body["prompt"] = body["prompt"].replace("NUMBER", str(number))
     return httpx.post(server.url + "/v1/completions", json=body, timeout=120)
 
 
-def in_background(server, count, **fields):
-    threads = [threading.Thread(target=complete, args=(server, i), kwargs=fields) for i in range(count)]
+def until_stopped(server, number, **fields):
+    with contextlib.suppress(httpx.HTTPError):
+        complete(server, number, **fields)
+
+
+def in_background(server, count, target=complete, **fields):
+    threads = [threading.Thread(target=target, args=(server, i), kwargs=fields) for i in range(count)]
     for thread in threads:
         thread.start()
     return threads
@@ -37,6 +47,86 @@ def test_shows_the_blocks_that_32_requests_share(slow_server, visit):
     for thread in threads:
         thread.join()
     expect(page.get_by_text("0 + 0 waiting")).to_be_visible(timeout=15000)
+
+
+def colors_in(canvas):
+    """The numbers of pixels by color, "r,g,b", of a canvas."""
+    return canvas.evaluate("""canvas => {
+        const data = canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height).data;
+        const counts = {};
+        for (let i = 0; i < data.length; i += 4) {
+            const name = `${data[i]},${data[i + 1]},${data[i + 2]}`;
+            counts[name] = (counts[name] ?? 0) + 1;
+        }
+        return counts;
+    }""")
+
+
+def color(page, name):
+    """A color of the theme as "r,g,b"."""
+    return page.evaluate("""async name => {
+        const colors = (await import('/ui/engine_canvas.js')).themeColors();
+        return colors[name].match(/\\d+/g).slice(0, 3).join();
+    }""", name)
+
+
+def owner_colors(page, ids):
+    return page.evaluate("""async ids => {
+        const { ownerColor } = await import('/ui/engine_canvas.js');
+        const context = document.createElement('canvas').getContext('2d');
+        return ids.map(id => {
+            context.fillStyle = ownerColor(id);
+            context.fillRect(0, 0, 1, 1);
+            return [...context.getImageData(0, 0, 1, 1).data].slice(0, 3).join();
+        });
+    }""", ids)
+
+
+def test_draws_the_states_of_requests_and_blocks(start_server, visit):
+    # The sequences do not fit: some wait, some are swapped out. Prompts take several chunks.
+    server = start_server("--kv-cache-memory", "2MiB", "--swap-space", "64MiB", "--preemption-mode", "swap", "--max-num-batched-tokens", "64",
+                          "--max-num-seqs", "8", slow=True)
+    page = visit(server.url + "/#/engine").page
+    expect(page.locator(".pool-summary")).to_contain_text("blocks of")
+    threads = in_background(server, 12, until_stopped, prompt="NUMBER long stories about a cat and a dog. " * 12, max_tokens=300)
+    expect(page.locator(".pool-summary")).to_contain_text(re.compile(r"[1-9]\d* of [\d,]+ host blocks used"), timeout=60000)
+    colors = {state: color(page, name) for state, name in {"queued": "line-strong", "prefill": "warn", "decode": "accent", "preempted": "danger"}.items()}
+    wanted = {*colors, "owners", "swapped", "chunks", "pauses"}
+    seen = set()
+    end = time.monotonic() + 60
+    while seen < wanted and time.monotonic() < end:
+        requests = httpx.get(server.url + "/internal/engine").json()["requests"]
+        timeline, pool, host = (colors_in(page.get_by_role("img", name=name)) for name in
+                                ("Timeline of requests", "Blocks of the KV cache", "Swapped blocks in host memory"))
+        seen |= {state for state, pixels in colors.items() if timeline.get(pixels, 0) > 20}
+        in_phase = lambda *phases: owner_colors(page, [r["id"] for r in requests if r["phase"] in phases])  # noqa: E731
+        if len([c for c in in_phase("prefill", "decode") if pool.get(c, 0) > 20]) >= 2:
+            seen.add("owners")  # blocks in the colors of at least two requests
+        if any(host.get(c, 0) > 20 for c in in_phase("swapped")):
+            seen.add("swapped")
+        if any(len(r["chunks"]) > 1 for r in requests):
+            seen.add("chunks")
+        if any(r["pauses"] for r in requests):
+            seen.add("pauses")
+        page.wait_for_timeout(100)
+    assert seen == wanted, f"not drawn: {wanted - seen}"
+    tiles = dict(zip(page.locator(".tile dt").all_inner_texts(), page.locator(".tile dd").all_inner_texts()))
+    assert int(tiles["Preemptions"]) > 0 and "–" not in "".join(tiles.values()), tiles
+    expect(page.get_by_text("contiguous allocation would reserve 1,024 tokens for each")).to_be_visible()
+    server.stop()
+    for thread in threads:
+        thread.join()
+
+
+def test_shows_cached_blocks_and_the_hit_rate(server, visit):
+    for number in range(2):
+        complete(server, number, max_tokens=2)
+    page = visit(server.url + "/#/engine").page
+    expect(page.locator(".pool-summary")).to_contain_text(re.compile(r"[1-9]\d* cached"))
+    page.wait_for_timeout(700)
+    assert colors_in(page.get_by_role("img", name="Blocks of the KV cache")).get(color(page, "line-strong"), 0) > 20
+    hits = page.locator(".tile", has_text="Prefix hit rate").locator("dd").inner_text()
+    assert float(hits.removesuffix(" %")) > 0
 
 
 def test_contains_no_text_of_prompts(server, visit):
@@ -77,7 +167,14 @@ def test_is_accessible_and_fits(server, visit, options):
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
 
 
-def test_draws_256_sequences_without_long_tasks(start_server, visit):
+def main_thread_tasks(trace):
+    """The CPU times of the tasks on the main thread of the page, in milliseconds."""
+    events = json.loads(trace)["traceEvents"]
+    main = {(e["pid"], e["tid"]) for e in events if e["name"] == "thread_name" and e["args"]["name"] == "CrRendererMain"}
+    return [e["tdur"] / 1000 for e in events if (e["pid"], e["tid"]) in main and e["name"].endswith("RunTask") and "tdur" in e]
+
+
+def test_draws_256_sequences_without_long_tasks(start_server, browser, visit):
     server = start_server("--kv-cache-memory", "512MiB")
     page = visit(server.url + "/#/engine").page
     expect(page.locator(".pool-summary")).to_contain_text("blocks of")
@@ -85,8 +182,52 @@ def test_draws_256_sequences_without_long_tasks(start_server, visit):
         window.longTasks = [];
         new PerformanceObserver(list => window.longTasks.push(...list.getEntries().map(e => e.duration))).observe({type: 'longtask'});
     }""")
-    threads = in_background(server, 4, n=64, max_tokens=300)
-    expect(page.get_by_text(re.compile(r"^256 \+ 0 waiting"))).to_be_visible(timeout=15000)
+    browser.start_tracing(page=page, categories=["toplevel", "devtools.timeline"])
+    threads = in_background(server, 256, max_tokens=500)
+    expect(page.get_by_text(re.compile(r"^256 \+ 0 waiting"))).to_be_visible(timeout=60000)
+    page.wait_for_timeout(2000)
     for thread in threads:
         thread.join()
-    assert max(page.evaluate("window.longTasks"), default=0) <= 100
+    tasks = main_thread_tasks(browser.stop_tracing())
+    wall = page.evaluate("window.longTasks")
+    print(f"{len(tasks)} main-thread tasks, at most {max(tasks):.1f} ms of CPU time; with waiting, {len(wall)} took over 50 ms: {wall}")
+    assert len(tasks) > 50
+    # Other processes lengthen tasks, so the limit applies to their CPU time.
+    assert max(tasks) <= 100
+
+
+def thread_seconds(server, names):
+    """The CPU time of the server's threads with these names, in seconds."""
+    total = 0
+    for task in pathlib.Path(f"/proc/{server.process.pid}/task").iterdir():
+        if (task / "comm").read_text().strip() in names:
+            total += int((task / "schedstat").read_text().split()[0])
+    return total / 1e9
+
+
+def test_snapshots_of_256_sequences_take_less_than_one_percent_of_a_core(start_server):
+    snapshots_per_second = 2  # of a page: INTERVAL in engine_view.js
+    # Slow kernels: hardly any response is sent meanwhile, so that the HTTP threads do nothing but send snapshots.
+    server = start_server("--kv-cache-memory", "512MiB", slow=True)
+    threads = in_background(server, 256, until_stopped, max_tokens=60, prompt="Once upon a time")
+    costs = []
+    with httpx.Client(timeout=60) as client:
+        while server.metric("quire:num_requests_running") < 256:
+            time.sleep(0.1)
+        while len(costs) < 6:
+            before = thread_seconds(server, {"quire-http", "quire-work"})
+            response = client.get(server.url + "/internal/engine")
+            if "server-timing" not in response.headers:
+                time.sleep(0.05)  # the last snapshot again
+                continue
+            engine = float(re.search(r"engine;dur=([\d.]+)", response.headers["server-timing"])[1]) / 1000
+            costs.append(engine + thread_seconds(server, {"quire-http", "quire-work"}) - before)
+            view = response.json()
+    server.stop()
+    for thread in threads:
+        thread.join()
+    assert view["num_requests"] == 256 and len(view["requests"]) == 256
+    cost = statistics.median(costs)
+    print(f"a snapshot of 256 sequences: {1e3 * cost:.2f} ms of CPU time, {len(response.content)} bytes; "
+          f"a page takes {100 * snapshots_per_second * cost:.2f} % of a core")
+    assert snapshots_per_second * cost < 0.01

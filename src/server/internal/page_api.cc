@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "base/clock.h"
+#include "base/strings.h"
 #include "server/internal/engine_view_json.h"
 #include "server/openai/errors.h"
 #include "server/openai/json_out.h"
@@ -41,14 +42,14 @@ class SharedView {
     const std::lock_guard lock(mutex_);
     return monotonic_seconds() < valid_until_ ? std::optional(body_) : std::nullopt;
   }
-  void store(std::string body, double seconds_to_make) {
+  void store(std::string body, double cpu_seconds) {
     const std::lock_guard lock(mutex_);
     body_ = std::move(body);
-    valid_until_ = monotonic_seconds() + std::clamp(seconds_to_make * kCostFactor, kMinAge, kMaxAge);
+    valid_until_ = monotonic_seconds() + std::clamp(cpu_seconds * kCostFactor, kMinAge, kMaxAge);
   }
 
  private:
-  static constexpr double kCostFactor = 200.0;  // a snapshot is valid for this many times its own cost
+  static constexpr double kCostFactor = 200.0;  // a snapshot is valid for this many times its own CPU time
   static constexpr double kMinAge = 0.2;        // seconds
   static constexpr double kMaxAge = 4.0;        // less than the recorder's watch
 
@@ -68,10 +69,15 @@ HttpResponse make_view(const ApiState& state, SharedView& shared) {
   if (auto body = shared.current()) return uncached_json(std::move(*body));
   const auto view = state.engine.view();
   if (view == nullptr) return error_response(503, "the engine is not running, or memory is short");
-  const double begin = monotonic_seconds();
+  const double begin = thread_cpu_seconds();
   std::string body = engine_view_json(*view, state.engine.model().block_size);
-  shared.store(body, view->make_seconds + monotonic_seconds() - begin);
-  return uncached_json(std::move(body));
+  const double json_seconds = thread_cpu_seconds() - begin;
+  shared.store(body, view->make_seconds + json_seconds);
+  HttpResponse response = uncached_json(std::move(body));
+  // CPU time, for the tests of the cost and for the network panel of a browser.
+  response.headers.add("Server-Timing", cat("engine;dur=", fixed(1e3 * view->make_seconds, 3),
+                                            ", json;dur=", fixed(1e3 * json_seconds, 3)));
+  return response;
 }
 
 // Waits for the engine's current step on a thread of the pool.

@@ -24,11 +24,13 @@ export class EngineView {
     this.poolText = el("p", { class: "summary pool-summary" });
     this.timeText = el("p", { class: "summary" });
     this.pool = el("canvas", { role: "img", "aria-label": "Blocks of the KV cache" });
+    this.hostPool = el("canvas", { role: "img", "aria-label": "Swapped blocks in host memory" });
+    this.hostPart = el("div", { class: "host-pool", hidden: true }, el("p", { class: "summary" }, "Swapped out to host memory"), this.hostPool);
     this.timeline = el("canvas", { role: "img", "aria-label": "Timeline of requests" });
     this.memory = el("div", { class: "bars" });
     const legend = (...entries) => el("ul", { class: "legend" }, entries.map(([kind, text]) => el("li", {}, el("span", { class: `swatch ${kind}` }), text)));
     this.node = el("div", { class: "engine" }, el("div", { class: "engine-inner" }, this.makeTiles(),
-      el("section", { class: "card" }, el("h2", {}, "KV cache"), this.poolText, el("div", { class: "pool-scroll", tabindex: "0", role: "region", "aria-label": "KV cache blocks" }, this.pool),
+      el("section", { class: "card" }, el("h2", {}, "KV cache"), this.poolText, el("div", { class: "pool-scroll", tabindex: "0", role: "region", "aria-label": "KV cache blocks" }, this.pool, this.hostPart),
         legend(["used", "used, one color per request"], ["shared", "shared by several sequences"], ["cached", "cached prefix, can be reused"], ["", "free"])),
       el("section", { class: "card" }, el("h2", {}, "Memory"), this.status, this.memory),
       el("section", { class: "card" }, el("h2", {}, "Requests"), this.timeText, el("div", { class: "timeline-scroll", tabindex: "0", role: "region", "aria-label": "Requests" }, this.timeline),
@@ -111,10 +113,12 @@ export class EngineView {
     const most = cells.reduce((a, c) => Math.max(a, c.refs), 0);
     const parts = [`${formatCount(device.num_blocks)} blocks of ${this.app.model.block_size} tokens`, `${formatCount(device.used)} used`,
       `${formatCount(device.shared)} shared${most > 1 ? ` by up to ${most} sequences` : ""}`, `${formatCount(device.cached)} cached`];
-    if (host.num_blocks > 0) parts.push(`${formatCount(host.used)} of ${formatCount(host.num_blocks)} host blocks swapped in use`, `${formatCount(stats.swapped_out)} swapped out so far`);
+    if (host.num_blocks > 0) parts.push(`${formatCount(host.used)} of ${formatCount(host.num_blocks)} host blocks used`, `${formatCount(stats.swapped_out)} swapped out so far`);
     if (device.blocks_per_cell > 1) parts.push(`one cell = ${device.blocks_per_cell} blocks`);
     this.poolText.textContent = parts.join(" · ");
     drawPool(this.pool, cells, requests, this.colors);
+    this.hostPart.hidden = host.num_blocks === 0;
+    if (host.num_blocks > 0) drawPool(this.hostPool, decodeCells(host.cells), requests, this.colors);
   }
   drawMemory() {
     const { stats, device } = this.view;
