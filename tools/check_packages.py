@@ -2,20 +2,24 @@
 """Packs quire with CPack and checks the packages, the systemd unit and the size of the executable.
 
     tools/check_packages.py                       checks that need no network; prints what is skipped
-    tools/check_packages.py --clean-root DIR      also makes a Debian 12 system in DIR with debootstrap (needs root and network),
-                                                  installs the package there, generates text and asks a server for /health
+    tools/check_packages.py --clean-root DIR      also makes a Debian 12 system in DIR with debootstrap (needs root and network).
+                                                  There it installs and uses the .deb and the .rpm, and starts quire.service under
+                                                  systemd (needs systemd-nspawn)
+    tools/check_packages.py --container TOOL      also builds packaging/Dockerfile with docker or buildah and runs the image
+                                                  (needs root and network). --own-base makes debian:12-slim with debootstrap
+                                                  instead of pulling it
 """
 
 import argparse
-import contextlib
 import ctypes
 import pathlib
 import re
 import shutil
 import subprocess
 import sys
-import time
-import urllib.request
+
+import package_roots
+from package_roots import output_of, proc_in
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 PACKAGES = "packages"  # folder in the build folder
@@ -25,20 +29,6 @@ PROGRAM_FILES = ["usr/bin/quire", "usr/share/man/man1/quire.1.gz", "usr/share/ba
                  "usr/share/zsh/vendor-completions/_quire", "usr/share/fish/vendor_completions.d/quire.fish",
                  "usr/lib/systemd/system/quire.service", "usr/share/doc/quire/copyright"]
 LIBRARY_FILES = ["usr/include/quire/llm.h", "libquire.a", "cmake/quire/quireConfig.cmake"]
-
-
-def output_of(*command, **options):
-    return subprocess.run([str(word) for word in command], check=True, capture_output=True, text=True, **options).stdout
-
-
-@contextlib.contextmanager
-def proc_in(directory):
-    """Mounts /proc in a directory: the program needs it, and containers have it."""
-    output_of("mount", "-t", "proc", "proc", directory / "proc")
-    try:
-        yield
-    finally:
-        output_of("umount", directory / "proc")
 
 
 def check_size(build):
@@ -119,48 +109,23 @@ def check_image(build):
     return f"{size / 1e6:.1f} MB{tried}"
 
 
-def check_clean_root(build, directory):
-    if not (directory / "etc").exists():
-        output_of("debootstrap", "--variant=minbase", "bookworm", directory)
-    shutil.copy(next((build / PACKAGES).glob("quire_*.deb")), directory / "tmp" / "quire.deb")
-    with proc_in(directory):
-        return use_package(["chroot", directory])
-
-
-def use_package(inside):
-    """Installs the package with the prefix `inside` of all commands, uses it, and removes it."""
-    output_of(*inside, "dpkg", "-i", "/tmp/quire.deb")
-    print(output_of(*inside, "quire", "--version"), end="")
-    print(output_of(*inside, "quire", "generate", "--prompt", "Once upon a time", "--max-tokens", "16"), end="")
-    port = 18231
-    server = subprocess.Popen([str(word) for word in [*inside, "quire", "serve", "--port", port, "--kv-cache-memory", "64MiB"]])
-    try:
-        for attempt in range(50):
-            try:
-                with urllib.request.urlopen(f"http://127.0.0.1:{port}/health", timeout=5) as response:
-                    assert response.status == 200
-                    break
-            except OSError:
-                assert attempt < 49 and server.poll() is None, "the server does not answer"
-                time.sleep(0.2)
-        output_of(*inside, "quire", "top", "--once", "--interval", "100ms", f"http://127.0.0.1:{port}")
-    finally:
-        server.terminate()
-        status = server.wait(60)
-    assert status == 0, f"the server ended with status {status}"
-    output_of(*inside, "dpkg", "-r", "quire")
-    return "installed, generated text, served /health, removed"
-
-
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build" / "release", help="the build folder")
-    parser.add_argument("--clean-root", type=pathlib.Path, help="directory for a Debian 12 system")
+    parser.add_argument("--clean-root", type=pathlib.Path, metavar="DIR", help="directory for a Debian 12 system")
+    parser.add_argument("--container", choices=["docker", "buildah"], help="the tool that builds the container")
+    parser.add_argument("--own-base", action="store_true", help="make the base image with debootstrap")
+    parser.add_argument("--ccache", type=pathlib.Path, metavar="DIR", help="a ccache for the build in the container, with buildah")
     args = parser.parse_args()
     build = args.build.resolve()
     checks = [("size", check_size), ("deb", check_deb), ("rpm", check_rpm), ("systemd unit", check_unit), ("image", check_image)]
     if args.clean_root:
-        checks.append(("clean root", lambda build: check_clean_root(build, args.clean_root)))
+        root = args.clean_root.resolve()
+        checks += [("deb in a clean root", lambda build: package_roots.check_deb(build, root)),
+                   ("rpm in a clean root", lambda build: package_roots.check_rpm(build, root)),
+                   ("systemd service", lambda build: package_roots.check_service(build, root))]
+    if args.container:
+        checks.append(("container", lambda build: package_roots.check_container(build, args.container, args.own_base, args.ccache)))
     failed = False
     for name, check in checks:
         try:
