@@ -357,6 +357,11 @@ std::span<const BlockId> KvManager::block_table(TableId table, int32_t group) co
   return at(table).groups[static_cast<size_t>(group)].blocks;
 }
 
+std::span<const BlockId> KvManager::swapped_blocks(TableId table, int32_t group) const {
+  if (!at(table).swapped) return {};
+  return at(table).groups[static_cast<size_t>(group)].blocks;
+}
+
 int32_t KvManager::tokens_to_checkpoint(TableId table) const {
   if (!has_states_) return 0;
   const int32_t distance = checkpoint_blocks_ * block_size();

@@ -182,6 +182,8 @@ class KvManager {
   int64_t num_held(TableId table) const;
   // The device blocks of one group, -1 before the window; empty while the tables are swapped out.
   std::span<const BlockId> block_table(TableId table, int32_t group) const;
+  // The host blocks of one group while the tables are swapped out, -1 before the window; otherwise empty.
+  std::span<const BlockId> swapped_blocks(TableId table, int32_t group) const;
 
   // The next append_updates() sends complete tables, which the executor does not have.
   void resend(TableId table);

@@ -49,7 +49,9 @@ void mark_blocks(const SchedulerState& state, const SequenceGroup& group, int32_
     PoolView& pool = swapped ? view.host : view.device;
     request.swapped = request.swapped || swapped;
     for (size_t g = 0; g < state.kv_groups.size(); ++g) {
-      for (const BlockId block : state.kv.block_table(sample.table, static_cast<int32_t>(g))) {
+      const auto group_index = static_cast<int32_t>(g);
+      for (const BlockId block : swapped ? state.kv.swapped_blocks(sample.table, group_index)
+                                         : state.kv.block_table(sample.table, group_index)) {
         if (block < 0) continue;
         ++request.num_blocks;
         mark_cell(pool, block, index);

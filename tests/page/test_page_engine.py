@@ -52,7 +52,13 @@ def test_shows_the_blocks_that_32_requests_share(slow_server, visit):
 def colors_in(canvas):
     """The numbers of pixels by color, "r,g,b", of a canvas."""
     return canvas.evaluate("""canvas => {
-        const data = canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height).data;
+        // A copy, because the browser warns about a canvas that is read again and again.
+        const copy = document.createElement('canvas');
+        copy.width = canvas.width;
+        copy.height = canvas.height;
+        const context = copy.getContext('2d', { willReadFrequently: true });
+        context.drawImage(canvas, 0, 0);
+        const data = context.getImageData(0, 0, copy.width, copy.height).data;
         const counts = {};
         for (let i = 0; i < data.length; i += 4) {
             const name = `${data[i]},${data[i + 1]},${data[i + 2]}`;
@@ -73,7 +79,7 @@ def color(page, name):
 def owner_colors(page, ids):
     return page.evaluate("""async ids => {
         const { ownerColor } = await import('/ui/engine_canvas.js');
-        const context = document.createElement('canvas').getContext('2d');
+        const context = document.createElement('canvas').getContext('2d', { willReadFrequently: true });
         return ids.map(id => {
             context.fillStyle = ownerColor(id);
             context.fillRect(0, 0, 1, 1);

@@ -74,6 +74,36 @@ TEST(SchedulerView, CountsSharedAndCachedBlocks) {
   EXPECT_EQ(max_refs, 2);
 }
 
+TEST(SchedulerView, ShowsTheHostBlocksOfSwappedRequests) {
+  SchedulerConfig config;
+  config.max_num_seqs = 2;
+  config.max_num_batched_tokens = 64;
+  config.preemption_mode = PreemptionMode::kSwap;
+  KvLayout layout = layout_of(8);
+  layout.num_host_blocks = 16;
+  Scheduler scheduler(config, layout);
+  // 4 blocks each at the start, up to 8 at the end: one of them is swapped out.
+  for (RequestId id = 0; id < 2; ++id) {
+    Request request = make_request(id, 15, 16);
+    request.prompt_token_ids.front() = 100 + id;  // shares no block
+    ASSERT_TRUE(scheduler.add_request(std::move(request)).ok());
+  }
+  SchedulerView view;
+  for (int i = 0; i < 8 && view.host.num_used == 0; ++i) {
+    step(scheduler);
+    view = scheduler.view({});
+  }
+  ASSERT_GT(view.host.num_used, 0);
+  ASSERT_EQ(view.requests.size(), 2U);
+  EXPECT_TRUE(view.requests[1].swapped);
+  EXPECT_EQ(view.requests[1].phase, RequestPhase::kPreempted);
+  EXPECT_EQ(view.requests[1].num_blocks, view.host.num_used);
+  int32_t owned = 0;
+  for (const BlockCell& cell : view.host.cells) owned += cell.owner == 1 ? 1 : 0;
+  EXPECT_EQ(owned, view.host.num_used);
+  for (const BlockCell& cell : view.device.cells) EXPECT_NE(cell.owner, 1);
+}
+
 TEST(SchedulerView, StaysWithinItsLimits) {
   Scheduler scheduler({.max_num_seqs = 8, .max_num_batched_tokens = 64}, layout_of(100));
   for (RequestId id = 0; id < 8; ++id) ASSERT_TRUE(scheduler.add_request(make_request(id, 5, 4)).ok());
