@@ -8,6 +8,17 @@ from playwright.sync_api import expect
 PHONE = {"viewport": {"width": 390, "height": 844}, "has_touch": True, "is_mobile": True}
 
 
+TRACED = ["toplevel", "devtools.timeline"]  # categories of Chromium's trace with the tasks of threads
+
+
+def main_thread_tasks(trace):
+    """The CPU times of the tasks on the main thread of the page, and of their parts, in milliseconds. Chromium leaves out some
+    tasks, but not their parts."""
+    events = json.loads(trace)["traceEvents"]
+    main = {(e["pid"], e["tid"]) for e in events if e["name"] == "thread_name" and e["args"]["name"] == "CrRendererMain"}
+    return [e["tdur"] / 1000 for e in events if (e["pid"], e["tid"]) in main and "tdur" in e]
+
+
 class ChatPage:
     def __init__(self, visit):
         self.visit = visit

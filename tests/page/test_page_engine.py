@@ -1,7 +1,6 @@
 """The live view of the engine."""
 
 import contextlib
-import json
 import pathlib
 import re
 import statistics
@@ -11,7 +10,7 @@ import time
 import httpx
 import pytest
 from axe_playwright_python.sync_playwright import Axe
-from chat_page import PHONE
+from chat_page import PHONE, TRACED, main_thread_tasks
 from playwright.sync_api import expect
 
 PREFIX = "You are a careful assistant who answers in short sentences and never guesses. " * 10
@@ -173,13 +172,6 @@ def test_is_accessible_and_fits(server, visit, options):
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
 
 
-def main_thread_tasks(trace):
-    """The CPU times of the tasks on the main thread of the page, in milliseconds."""
-    events = json.loads(trace)["traceEvents"]
-    main = {(e["pid"], e["tid"]) for e in events if e["name"] == "thread_name" and e["args"]["name"] == "CrRendererMain"}
-    return [e["tdur"] / 1000 for e in events if (e["pid"], e["tid"]) in main and e["name"].endswith("RunTask") and "tdur" in e]
-
-
 def test_draws_256_sequences_without_long_tasks(start_server, browser, visit):
     server = start_server("--kv-cache-memory", "512MiB")
     page = visit(server.url + "/#/engine").page
@@ -188,7 +180,7 @@ def test_draws_256_sequences_without_long_tasks(start_server, browser, visit):
         window.longTasks = [];
         new PerformanceObserver(list => window.longTasks.push(...list.getEntries().map(e => e.duration))).observe({type: 'longtask'});
     }""")
-    browser.start_tracing(page=page, categories=["toplevel", "devtools.timeline"])
+    browser.start_tracing(page=page, categories=TRACED)
     threads = in_background(server, 256, max_tokens=500)
     expect(page.get_by_text(re.compile(r"^256 \+ 0 waiting"))).to_be_visible(timeout=60000)
     page.wait_for_timeout(2000)
