@@ -4,6 +4,7 @@
 Each directory NAME has a checkpoint (config.json, model.safetensors) and golden.json:
   cases    as in make_model_goldens.py, for the model with the dequantized weights in float32
   crc32    of each quantized weight [out, in], dequantized, as float32 bytes
+  rounded  logits after prompts, with the inputs of quantized layers rounded to int8, one scale per token
 bitsandbytes, compressed-tensors, auto-round, quark and torchao pack with their own libraries; the other formats are packed here from their
 descriptions. Weights that this script reads back must equal those that the library reads.
 
@@ -29,6 +30,8 @@ from model_goldens.latent import DEEPSEEK_V4
 from safetensors.torch import load_file, save_file
 from transformers import AutoConfig, AutoModelForCausalLM
 
+# Multiplied by int8 activations with one scale per token. The input of down_proj is longer than a group of quire's activations.
+TOKEN_SCALES = {"compressed-w8a8": dict(intermediate_size=160)}
 CONFIG = LLAMA | dict(hidden_size=64, intermediate_size=96, tie_word_embeddings=True, dtype="float16", num_hidden_layers=2)
 GPT_OSS = CONFIG | dict(model_type="gpt_oss", architectures=["GptOssForCausalLM"], hidden_size=32, intermediate_size=32, head_dim=8,
                         num_local_experts=3, num_experts_per_tok=2, sliding_window=8, tie_word_embeddings=False)
@@ -649,6 +652,43 @@ TOOLS = {
 }
 
 
+def rounded_logits(model, prompt, shape):
+    """Logits after `prompt`, with the inputs of all layers but the head rounded to int8 as in vLLM, and the distance of the input nearest to
+    a tie, in steps. shape: reshapes an input to [groups with a scale, elements]."""
+    margins = []
+
+    def round_input(_, inputs):
+        x = shape(inputs[0])
+        steps = x / (x.abs().amax(-1, keepdim=True) / 127)
+        margins.append((0.5 - (steps - steps.round()).abs()).min().item())
+        return ((steps.round() * (x.abs().amax(-1, keepdim=True) / 127)).reshape(inputs[0].shape),)
+
+    layers = [m for m in model.modules() if isinstance(m, torch.nn.Linear) and m is not model.lm_head]
+    hooks = [layer.register_forward_pre_hook(round_input) for layer in layers]
+    with torch.no_grad():
+        logits = model(torch.tensor([prompt]), use_cache=False).logits[0, -1].float()
+    for hook in hooks:
+        hook.remove()
+    return logits, min(margins)
+
+
+def rounded_cases(model, vocab_size, generator):
+    """Prompts without an input that float32 errors could round to another integer, and for which other scales give clearly other logits."""
+    cases = []
+    for _ in range(1000):
+        prompt = torch.randint(0, vocab_size, (5,), generator=generator).tolist()
+        logits, margin = rounded_logits(model, prompt, lambda x: x.reshape(-1, x.shape[-1]))
+        if margin < 3e-4:
+            continue
+        others = [rounded_logits(model, prompt, shape)[0]
+                  for shape in (lambda x: x.reshape(1, -1), lambda x: x.reshape(-1, 32) if x.shape[-1] > 128 else x)]
+        if min((other - logits).abs().max() / logits.abs().max() for other in others) > 20e-4:
+            cases.append(dict(prompt=prompt, logits=[round(x, 6) for x in logits.tolist()]))
+        if len(cases) == 3:
+            return cases
+    raise SystemExit("no prompts without borderline activations")
+
+
 def is_quantized(name):
     return "_proj." in name
 
@@ -669,7 +709,7 @@ def pack_here(path, model, generator, pack, quantization):
 
 
 def make_model(path, name):
-    sizes = {"mxfp4-experts": GPT_OSS, "fp8-deepseek_v4": V4}.get(name, CONFIG)
+    sizes = {"mxfp4-experts": GPT_OSS, "fp8-deepseek_v4": V4}.get(name, CONFIG) | TOKEN_SCALES.get(name, {})
     for seed in range(1000):
         generator = torch.Generator().manual_seed(seed)
         torch.manual_seed(seed)
@@ -705,13 +745,14 @@ def make_model(path, name):
     for extra in path.iterdir():
         if extra.name not in ("config.json", "model.safetensors"):
             extra.unlink()
-    own = {"auto-round": ["auto-round"], "quark": ["amd-quark"], "torchao": ["torchao"]}
+    own = {"auto-round": ["auto-round"], "quark": ["amd-quark"], "torchao": ["torchao"], "compressed": ["compressed-tensors"]}
     tools = next((packages for start, packages in own.items() if name.startswith(start)), ["bitsandbytes", "compressed-tensors"])
     versions = {p: importlib.metadata.version(p) for p in ["torch", "transformers", *tools]}
     # Expert matrices are stored as [experts, out, in] and used as [experts, in, out].
     rows = {n: w.swapaxes(1, 2) if w.ndim == 3 else w for n, w in sorted(quantized_weights.items())}
     crc = {n: zlib.crc32(np.ascontiguousarray(w, np.float32).tobytes()) for n, w in rows.items()}
-    (path / "golden.json").write_text(json.dumps(dict(**versions, seed=seed, crc32=crc, cases=cases), separators=(",", ":")) + "\n")
+    rounded = dict(rounded=rounded_cases(model, sizes["vocab_size"], generator)) if name in TOKEN_SCALES else {}
+    (path / "golden.json").write_text(json.dumps(dict(**versions, seed=seed, crc32=crc, cases=cases, **rounded), separators=(",", ":")) + "\n")
     size = sum(f.stat().st_size for f in path.iterdir())
     print(f"{name}: seed {seed}, {size} bytes, {len(quantized_weights)} weights, largest logit {max(map(abs, cases[-1]['logits'])):.2f}", flush=True)
 

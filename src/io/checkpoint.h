@@ -66,6 +66,8 @@ class Checkpoint {
   virtual ActivationFormat default_activations() const { return ActivationFormat::kFloat; }
   // WeightFormat::outlier_threshold of the quantized weights.
   virtual float outlier_threshold() const { return 0.0F; }
+  // WeightFormat::token_scales of the quantized weights with int8 activations.
+  virtual bool token_activation_scales() const { return false; }
   virtual int64_t total_bytes() const = 0;  // sum over all tensors
   // Releases the pages of a tensor that has been read. It may still be read again.
   virtual void release(std::string_view name) = 0;

@@ -61,6 +61,8 @@ PackedLinear MatrixFormats::outline(std::span<const StoredTensor* const> tensors
   // Formats whose values are not integers are multiplied by float activations regardless of the option.
   if (integer_values(out.format.quantized)) out.format.activations = options_.quantized_activations;
   out.format.outlier_threshold = checkpoint_.outlier_threshold();
+  out.format.token_scales =
+      out.format.activations == ActivationFormat::kInt8 && checkpoint_.token_activation_scales();
   if (const auto order = quantized->column_order(); !order.empty()) {
     out.column_order = Buffer(order.size_bytes());
     std::memcpy(out.column_order.data(), order.data(), order.size_bytes());

@@ -49,8 +49,8 @@ struct WholeRow {
   std::vector<float> scales;   // [num_units]
 };
 
-WholeRow round_row(const QuantLayout& at, int num_slices, std::span<const float> in) {
-  const IntBlocking units(at);
+WholeRow round_row(const QuantLayout& at, const IntBlocking& units, int num_slices,
+                   std::span<const float> in) {
   WholeRow row{num_slices, std::vector<int8_t>(static_cast<size_t>(num_slices) * in.size()),
                std::vector<float>(static_cast<size_t>(units.num_units))};
   for (int64_t begin = 0; begin < at.k; begin += units.activation_group) {
@@ -67,8 +67,7 @@ WholeRow round_row(const QuantLayout& at, int num_slices, std::span<const float>
 
 // As defined at IntBlocking.
 float whole_product(const QuantLayout& at, const PackedLinear& w, int64_t column,
-                    const IntegerValues& numbers, const WholeRow& row) {
-  const IntBlocking units(at);
+                    const IntegerValues& numbers, const IntBlocking& units, const WholeRow& row) {
   const QuantFormat& format = at.format;
   float sum = 0;
   for (int64_t begin = 0; begin < at.k; begin += units.unit) {
@@ -113,6 +112,7 @@ PackedLinear pack_quantized(const OpContext& ctx, std::span<const QuantizedMatri
 void linear_quantized(const OpContext& ctx, const ops::Linear& op) {
   const QuantLayout at(op.w.format.quantized, op.w.k);
   const int32_t* order = op.w.column_order.size() > 0 ? op.w.column_order.as<int32_t>() : nullptr;
+  const IntBlocking units(at, op.w.format.token_scales);
   const auto whole = integer_values(at.format);
   const int num_slices = num_activation_slices(op.w.format.activations);
   const float threshold = whole && num_slices == 1 ? op.w.format.outlier_threshold : 0.0F;
@@ -123,10 +123,10 @@ void linear_quantized(const OpContext& ctx, const ops::Linear& op) {
         in[i] = op.x.row<float>(r)[order == nullptr ? static_cast<int64_t>(i) : order[i]];
       // Large activations are multiplied separately.
       for (float& v : in) v = is_large(v, threshold) ? 0.0F : v;
-      const WholeRow row = whole ? round_row(at, num_slices, in) : WholeRow{};
+      const WholeRow row = whole ? round_row(at, units, num_slices, in) : WholeRow{};
       for (int64_t column = begin; column < end; ++column) {
         float sum =
-            whole ? whole_product(at, op.w, column, *whole, row) : float_product(at, op.w, column, in);
+            whole ? whole_product(at, op.w, column, *whole, units, row) : float_product(at, op.w, column, in);
         if (op.w.bias.size() > 0) sum += op.w.bias.as<float>()[column];
         if (op.residual.data != nullptr) sum += op.residual.row<float>(r)[column];
         op.out.row<float>(r)[column] = sum;

@@ -290,7 +290,7 @@ int32_t quantized_value(const QuantLayout& at, const std::byte* weights, int64_t
   return load_code(at, block + at.header(at.depth_of(index)).codes, row, i % at.block);
 }
 
-IntBlocking::IntBlocking(const QuantLayout& at) {
+IntBlocking::IntBlocking(const QuantLayout& at, bool token_scales) {
   constexpr int64_t kLongest = 128;  // sums of activations fit into 16 bits
   constexpr int64_t kMinGroup = 32;
   unit = std::min(at.group, kLongest);
@@ -298,6 +298,7 @@ IntBlocking::IntBlocking(const QuantLayout& at) {
   while (at.group < at.k && at.group % unit != 0) unit /= 2;
   activation_group = (kMinGroup + unit - 1) / unit * unit;
   if (unit >= kMinGroup) activation_group = unit;
+  if (token_scales) activation_group = at.k;
   num_units = (at.k + unit - 1) / unit;
   depth = (at.k + 7) / 8 * 8;
 }

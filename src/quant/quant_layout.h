@@ -110,11 +110,13 @@ int32_t quantized_value(const QuantLayout& at, const std::byte* weights, int64_t
 // the integers, it is fma(scale, zero_point, min).
 struct IntBlocking {
   int64_t unit = 0;  // elements along K per exact-accumulation block, at most 128; groups are multiples of it
-  int64_t activation_group = 0;  // elements along K that share an activation scale, a multiple of unit
-  int64_t num_units = 0;         // exact-accumulation blocks per row
-  int64_t depth = 0;             // k rounded up to 8: elements per row of activations
+  // Elements along K that share an activation scale: a multiple of unit, or the full row.
+  int64_t activation_group = 0;
+  int64_t num_units = 0;  // exact-accumulation blocks per row
+  int64_t depth = 0;      // k rounded up to 8: elements per row of activations
 
-  explicit IntBlocking(const QuantLayout& at);
+  // token_scales: all activations of a row share a scale.
+  IntBlocking(const QuantLayout& at, bool token_scales);
 };
 
 // The integers that codes represent: linear codes themselves, or the entries of a table divided by `step`.

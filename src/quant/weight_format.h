@@ -45,6 +45,8 @@ struct WeightFormat {
   // kU8 with kInt8 activations: larger activations are not quantized with the others but multiplied as floats
   // (LLM.int8(), arXiv 2208.07339, per row). 0 = no outliers.
   float outlier_threshold = 0.0F;
+  // kU8 with kInt8 activations: one activation scale per token instead of one per group (IntBlocking)
+  bool token_scales = false;
 
   friend bool operator==(const WeightFormat&, const WeightFormat&) = default;
 };

@@ -125,7 +125,7 @@ void put_in_order(const OpContext& ctx, const PackedLinear& w, const TensorView&
 
 void linear_quantized(const CpuKernels& kernels, const OpContext& ctx, const ops::Linear& op) {
   const QuantLayout at(op.w.format.quantized, op.w.k);
-  const IntBlocking units(at);
+  const IntBlocking units(at, op.w.format.token_scales);
   const auto whole = integer_values(at.format);
   const int64_t slices = num_activation_slices(op.w.format.activations);
   Numbers numbers;

@@ -43,14 +43,19 @@ constexpr std::array<std::string_view, 8> kUnusedSuffixes = {
 // Exceptions: scales of keys and values, which are used with fp8 KV caches.
 constexpr std::array<std::string_view, 2> kKvScaleSuffixes = {".k_proj.output_scale", ".v_proj.output_scale"};
 
+// The `input_activations` of a group of compressed-tensors' `config_groups`; null if they are not int8.
+const nlohmann::json& int8_inputs(const nlohmann::json& group) {
+  static const nlohmann::json none;
+  const nlohmann::json& inputs = config_field(group, "input_activations");
+  const bool int8 = config_field(inputs, "num_bits") == 8 && config_field(inputs, "type") == "int";
+  return int8 ? inputs : none;
+}
+
 // Whether the checkpoint was made for 8-bit activations, according to compressed-tensors, quark and torchao.
 bool made_for_int8(const nlohmann::json& quantization) {
   const nlohmann::json& groups = config_field(quantization, "config_groups");
-  const bool grouped = std::ranges::any_of(groups, [](const nlohmann::json& group) {
-    const nlohmann::json& inputs = config_field(group, "input_activations");
-    return config_field(inputs, "num_bits") == 8 && config_field(inputs, "type") == "int";
-  });
-  if (grouped) return true;
+  if (std::ranges::any_of(groups, [](const auto& group) { return !int8_inputs(group).is_null(); }))
+    return true;
   const nlohmann::json& layers = config_field(quantization, "global_quant_config");
   if (config_field(config_field(layers, "input_tensors"), "dtype") == "int8") return true;
   const nlohmann::json& type =
@@ -123,6 +128,13 @@ class QuantizedCheckpoint : public Checkpoint {
     if (config_field(config, "quant_method") != "bitsandbytes") return 0.0F;
     const nlohmann::json& threshold = config_field(config, "llm_int8_threshold");
     return threshold.is_number() ? threshold.get<float>() : 6.0F;
+  }
+  bool token_activation_scales() const override {
+    const nlohmann::json& groups =
+        config_field(config_field(config(), "quantization_config"), "config_groups");
+    return std::ranges::any_of(groups, [](const nlohmann::json& group) {
+      return config_field(int8_inputs(group), "strategy") == "token";
+    });
   }
   int64_t total_bytes() const override { return files_->total_bytes(); }
   void release(std::string_view name) override {

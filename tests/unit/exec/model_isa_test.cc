@@ -59,6 +59,13 @@ INSTANTIATE_TEST_SUITE_P(All, QuantizedIsa,
                            return std::get<0>(test.param) + "_" + test::test_name(std::get<1>(test.param));
                          });
 
+TEST(QuantizedActivations, HaveOneScalePerTokenOnEveryInstructionSet) {
+  for (const std::string& isa : supported_isas()) {
+    SCOPED_TRACE(isa);
+    test::expect_token_scales(*select_cpu_isa(isa).table);
+  }
+}
+
 // Reference matrix products with quantized activations.
 void linear_rounded(const OpContext& ctx, const ops::Linear& op) {
   std::vector<float> rounded;

@@ -144,4 +144,25 @@ inline void expect_stories(const OpTable& ops, const std::filesystem::path& file
   EXPECT_EQ(runner.greedy(prompt, 16, tokens.size()), tokens);
 }
 
+// Expects the logits of the golden of W8A8 whose activations are rounded to int8 with one scale per token.
+// With one scale for all tokens, or with several per token, logits differ by more than 20 times the
+// tolerance.
+inline void expect_token_scales(const OpTable& ops) {
+  const std::filesystem::path dir = quantized_dir() / "compressed-w8a8";
+  const nlohmann::json cases = read_json_file(dir / "golden.json").at("rounded");
+  ASSERT_GE(cases.size(), 3U);
+  const LoadedModel loaded = load_model(dir, ops, {.quantized_activations = ActivationFormat::kInt8});
+  for (const auto& item : cases) {
+    const auto prompt = item["prompt"].get<std::vector<int32_t>>();
+    const auto expected = item["logits"].get<std::vector<float>>();
+    SCOPED_TRACE(item["prompt"].dump());
+    PagedRunner runner(*loaded.model, ops, nullptr, {});
+    const auto logits = runner.append(prompt, static_cast<int64_t>(prompt.size())).back();
+    ASSERT_EQ(logits.size(), expected.size());
+    float largest = 0.0F;
+    for (const float x : expected) largest = std::max(largest, std::abs(x));
+    for (size_t i = 0; i < expected.size(); ++i) ASSERT_NEAR(logits[i], expected[i], 1e-4 * largest) << i;
+  }
+}
+
 }  // namespace quire::test

@@ -77,6 +77,16 @@ TEST(QuantizedActivations, AreInt8WhereTheCheckpointWasMadeForThem) {
   EXPECT_EQ(activations_of("gptq-4bit"), ActivationFormat::kInt16);
 }
 
+TEST(QuantizedActivations, TokenScalesNeedAStrategyOfInt8Activations) {
+  const auto token_scales = [](const char* name) {
+    return Checkpoint::open(test::quantized_dir() / name)->token_activation_scales();
+  };
+  EXPECT_TRUE(token_scales("compressed-w8a8"));
+  EXPECT_FALSE(token_scales("compressed-w8a16"));
+  EXPECT_FALSE(token_scales("compressed-fp8"));
+  EXPECT_FALSE(token_scales("torchao-int8-dynamic"));
+}
+
 TEST(QuantizedActivations, LargeOnesAreLeftAsTheyAreWhereTheCheckpointSaysSo) {
   const auto threshold = [](const char* name) {
     return Checkpoint::open(test::quantized_dir() / name)->outlier_threshold();
@@ -182,6 +192,31 @@ class BrokenCheckpoint {
   fs::path from_;
   fs::path dir_;
 };
+
+TEST(QuantizedActivations, HaveOneScalePerTokenIfTheCheckpointSaysSo) {
+  test::expect_token_scales(reference_ops());
+  // Without the strategy, the inputs of down_proj have two scales per token, and the logits differ.
+  const BrokenCheckpoint grouped("compressed-w8a8");
+  grouped.change_config([](nlohmann::json& config) {
+    config["quantization_config"]["config_groups"]["group_0"]["input_activations"].erase("strategy");
+  });
+  const test::LoadedModel loaded = test::load_model(grouped.write([](nlohmann::json&) {}), reference_ops(),
+                                                    {.quantized_activations = ActivationFormat::kInt8});
+  const nlohmann::json golden = read_json_file(test::quantized_dir() / "compressed-w8a8" / "golden.json");
+  for (const auto& item : golden.at("rounded")) {
+    const auto prompt = item["prompt"].get<std::vector<int32_t>>();
+    const auto expected = item["logits"].get<std::vector<float>>();
+    test::PagedRunner runner(*loaded.model, reference_ops(), nullptr, {});
+    const auto logits = runner.append(prompt, static_cast<int64_t>(prompt.size())).back();
+    float largest = 0.0F;
+    float difference = 0.0F;
+    for (size_t i = 0; i < expected.size(); ++i) {
+      largest = std::max(largest, std::abs(expected[i]));
+      difference = std::max(difference, std::abs(logits[i] - expected[i]));
+    }
+    EXPECT_GT(difference, 1e-3 * largest);
+  }
+}
 
 constexpr const char* kModule = "model.layers.1.mlp.up_proj";
 
