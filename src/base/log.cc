@@ -33,6 +33,13 @@ LogState& state() {
   return state;
 }
 
+// At most `size` bytes of the text, without a part of a character at the end.
+std::string_view whole_characters(std::string_view text, size_t size) {
+  if (size >= text.size()) return text;
+  while (size > 0 && (static_cast<unsigned char>(text[size]) & 0xc0U) == 0x80U) --size;
+  return text.substr(0, size);
+}
+
 // Writes the text to stderr as far as that is possible without waiting; returns the number of bytes. A pipe
 // that poll() reports as writable takes PIPE_BUF bytes at once, and quire writes under one lock, so the
 // write cannot block. Other processes that share the pipe could take the space in between; quire starts none.
@@ -41,7 +48,7 @@ size_t write_without_waiting(std::string_view text) {
   while (written < text.size()) {
     pollfd ready{STDERR_FILENO, POLLOUT, 0};
     if (::poll(&ready, 1, 0) != 1 || (ready.revents & (POLLOUT | POLLERR)) != POLLOUT) return written;
-    const std::string_view part = text.substr(written, PIPE_BUF);
+    const std::string_view part = whole_characters(text.substr(written), PIPE_BUF);
     const ssize_t count = ::write(STDERR_FILENO, part.data(), part.size());
     if (count < 0 && errno == EINTR) continue;
     if (count <= 0) return written;

@@ -36,7 +36,8 @@ class ServerProcess:
             command += DEFAULT_FLAGS
         begin = time.monotonic()
         environment = {**os.environ, "QUIRE_CPU_ISA": "generic"} if slow else None
-        self.process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=environment)
+        # A line that stderr does not accept as a whole may end inside a character.
+        self.process = subprocess.Popen(command, stderr=subprocess.PIPE, encoding="utf-8", errors="backslashreplace", env=environment)
         self.log = []
         self.url = None
         listening = threading.Event()
@@ -121,3 +122,5 @@ class ServerProcess:
                 self.process.kill()
                 self.wait()
         self.reader.join(5)
+        if not self.reader.is_alive():
+            self.process.stderr.close()

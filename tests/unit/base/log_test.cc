@@ -8,6 +8,8 @@
 #include <string>
 #include <thread>
 
+#include "base/strings.h"
+
 namespace quire {
 namespace {
 
@@ -115,6 +117,19 @@ TEST(Log, DropsAndCountsLinesWhileTheReaderIsStalled) {
   EXPECT_NE(text.find("the reader is back\n"), std::string::npos) << text;
   log_info("again");
   EXPECT_EQ(pipe.read().find("dropped"), std::string::npos) << "reported twice";
+}
+
+TEST(Log, DoesNotCutALineInsideACharacter) {
+  PipeAsStderr pipe;
+  std::string text;
+  for (int i = 0; i < 100'000; ++i) text += "\xe2\x82\xac";
+  // The pipe takes only a part of the line. Other lengths of the text before it move the cut.
+  for (const char* before : {"", "a", "aa"}) {
+    log_info(before, text);
+    const std::string part = pipe.read();
+    EXPECT_LT(part.size(), text.size());
+    EXPECT_TRUE(is_valid_utf8(part));
+  }
 }
 
 TEST(Log, WritesLinesLongerThanThePipeTakesAtOnce) {
