@@ -2,12 +2,15 @@
 // processor run against a simulated clock, disk and executor with faults drawn from a seed. Steps are slow or
 // stall, sequences fail, disk operations are slow or fail, writes are torn, reordered or lost in crashes,
 // stored bits flip, requests are aborted, and exceptions end the engine at any phase of a step. After a crash
-// or an exception a new core starts with the contents of the disk.
+// or an exception a new core starts with the contents of the disk. Between bursts of requests the engine is
+// idle for seconds or hours; the disk changes and the process ends and restarts in idle hours, too. The
+// machine may be suspended for hours while requests run.
 //
 // Checked for every seed: each request ends exactly once, with the tokens that it gets alone unless the fault
 // affected it; the bookkeeping is consistent; no block leaks. A seed can be replayed:
 //   QUIRE_SIM_SEED=17 build/release/test_engine --gtest_filter='EngineSimulation.*'
-// QUIRE_SIM_SECONDS limits the time for new seeds (default 15).
+// New seeds are run for QUIRE_SIM_SECONDS (default 15) of CPU time and for 10,000 simulated hours, whichever
+// takes longer; if QUIRE_SIM_SECONDS is set, it alone decides.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -31,6 +34,8 @@ namespace {
 
 using testing::FakeDisk;
 using testing::FakeExecutor;
+
+constexpr double kHour = 3600.0;  // seconds
 
 double cpu_seconds() {
   timespec now{};
@@ -125,11 +130,11 @@ class SimulatedDisk final : public FakeDisk {
       file->seen = file->durable;
     }
   }
-  // Writes some dirty sectors back.
-  void write_back() {
+  // Writes dirty sectors back, each with a probability of 1 / n.
+  void write_back(int64_t n) {
     for (File* file : {&heads_, &blocks_}) {
       for (auto it = file->dirty.begin(); it != file->dirty.end();) {
-        if (!random_.one_in(3)) {
+        if (!random_.one_in(n)) {
           ++it;
           continue;
         }
@@ -201,11 +206,16 @@ class SimulatedExecutor final : public Executor {
     // Milliseconds per token of a large model on a small machine; some steps stall for up to a minute.
     now_ += 0.02 + 0.004 * plan_->num_tokens;
     if (random_.one_in(30)) now_ += 60.0 * random_.unit();
+    if (random_.one_in(1500)) {  // the machine is suspended
+      now_ += 8.0 * kHour * random_.unit();
+      ++num_suspended;
+    }
     return result_;
   }
   size_t num_sequences() const { return fake_.num_sequences(); }
 
   int num_failed = 0;
+  int num_suspended = 0;
 
  private:
   FakeExecutor fake_;
@@ -219,6 +229,8 @@ struct Totals {
   double simulated_seconds = 0.0;
   int64_t steps = 0, requests = 0, completed = 0, aborted = 0, failed = 0, rejected = 0, lost = 0;
   int64_t crashes = 0, exceptions = 0, preemptions = 0, disk_hits = 0, host_hits = 0, disk_failures = 0;
+  double busy_seconds = 0.0;  // with requests in progress
+  int64_t suspended = 0, stops = 0, idle_periods = 0, idle_events = 0;
 
   void add(const Totals& other) {
     simulated_seconds += other.simulated_seconds;
@@ -226,6 +238,8 @@ struct Totals {
     failed += other.failed, rejected += other.rejected, lost += other.lost;
     crashes += other.crashes, exceptions += other.exceptions, preemptions += other.preemptions;
     disk_hits += other.disk_hits, host_hits += other.host_hits, disk_failures += other.disk_failures;
+    busy_seconds += other.busy_seconds, suspended += other.suspended, stops += other.stops;
+    idle_periods += other.idle_periods, idle_events += other.idle_events;
   }
 };
 
@@ -242,11 +256,12 @@ class Simulation {
     for (int i = 0; i < num_steps && !::testing::Test::HasFailure(); ++i) {
       if (!core_->has_work()) {
         check_idle();
-        // A pause until the next burst: a second, or up to an hour.
         now_ = std::max(now_, next_arrival);
-        now_ += random_.one_in(4) ? 3600.0 * random_.unit() : random_.unit();
+        be_idle();
         next_arrival = now_;
       }
+      // While the machine is suspended, no requests arrive.
+      next_arrival = std::max(next_arrival, now_ - 60.0);
       for (; next_arrival <= now_; next_arrival += 4.0 * random_.unit() * random_.unit()) arrive();
       outside_events();
       step();
@@ -386,6 +401,46 @@ class Simulation {
     requests_.erase(id);
   }
 
+  // A pause until the next burst: a second, up to an hour, or up to a day in which the disk changes and the
+  // process may end.
+  void be_idle() {
+    if (!random_.one_in(4)) {
+      now_ += random_.unit();
+      return;
+    }
+    if (!random_.one_in(4)) {
+      now_ += kHour * random_.unit();
+      return;
+    }
+    ++totals.idle_periods;
+    const double end = now_ + 24.0 * kHour * random_.unit();
+    for (; now_ < end; now_ += 4.0 * kHour * random_.unit()) {
+      ++totals.idle_events;
+      // The operating system has written nearly everything back by now.
+      if (disk_ != nullptr && !random_.one_in(5)) disk_->write_back(1);
+      if (disk_ != nullptr && random_.one_in(10)) disk_->decay();
+      if (random_.one_in(20)) core_->reset_prefix_cache();
+      if (random_.one_in(4)) EXPECT_EQ(core_->view().time, now_);
+      if (random_.one_in(10)) {  // SIGTERM and a new process
+        armed_.reset();
+        core_->flush_disk();
+        ++totals.stops;
+        start();
+      } else if (random_.one_in(30)) {
+        crash();
+      }
+    }
+  }
+
+  void crash() {
+    ++totals.crashes;
+    if (disk_ != nullptr && random_.one_in(2)) disk_->lose_power();
+    totals.lost += static_cast<int64_t>(requests_.size());
+    requests_.clear();
+    armed_.reset();
+    start();
+  }
+
   void outside_events() {
     if (random_.one_in(10) && !requests_.empty()) {
       auto it = requests_.lower_bound(random_.below(next_id_));
@@ -394,22 +449,16 @@ class Simulation {
         core_->abort(it->first);
       }
     }
-    if (disk_ != nullptr && random_.one_in(5)) disk_->write_back();
+    if (disk_ != nullptr && random_.one_in(5)) disk_->write_back(3);
     if (disk_ != nullptr && random_.one_in(400)) disk_->decay();
     if (random_.one_in(500)) core_->reset_prefix_cache();
     if (random_.one_in(700)) armed_ = static_cast<StepPhase>(1 + random_.below(5));
-    if (random_.one_in(900)) {  // the process is killed, or the machine loses power
-      ++totals.crashes;
-      if (disk_ != nullptr && random_.one_in(2)) disk_->lose_power();
-      totals.lost += static_cast<int64_t>(requests_.size());
-      requests_.clear();
-      armed_.reset();
-      start();
-    }
+    if (random_.one_in(900)) crash();  // the process is killed, or the machine loses power
   }
 
   void step() {
     ++totals.steps;
+    const double begin = now_;
     try {
       if (core_->has_work()) core_->step();
       core_->deliver();
@@ -422,6 +471,7 @@ class Simulation {
       requests_.clear();
       start();
     }
+    totals.busy_seconds += now_ - begin;
   }
 
   void check_idle() {
@@ -438,6 +488,7 @@ class Simulation {
   void collect_statistics() {
     if (core_ == nullptr) return;
     totals.preemptions += core_->stats().num_preemptions;
+    totals.suspended += executor_->num_suspended;
     const std::string page = metrics_->render();
     totals.disk_hits += metric(page, "quire:kv_tier_hits_total{tier=\"disk\"} ");
     totals.host_hits += metric(page, "quire:kv_tier_hits_total{tier=\"host\"} ");
@@ -470,6 +521,7 @@ class Simulation {
 };
 
 constexpr int kSteps = 3000;
+constexpr double kMinHours = 10'000.0;
 
 double number_of(const char* name, double fallback) {
   const char* text = std::getenv(name);
@@ -478,6 +530,7 @@ double number_of(const char* name, double fallback) {
 
 TEST(EngineSimulation, EndsEveryRequestOnceWithItsOwnOutput) {
   const double limit = number_of("QUIRE_SIM_SECONDS", 15.0);
+  const bool limited = std::getenv("QUIRE_SIM_SECONDS") != nullptr;
   const double one_seed = number_of("QUIRE_SIM_SEED", -1.0);
   const double begin = cpu_seconds();
   Totals totals;
@@ -488,12 +541,19 @@ TEST(EngineSimulation, EndsEveryRequestOnceWithItsOwnOutput) {
     simulation.run(kSteps);
     totals.add(simulation.totals);
     ++seeds;
-    if (HasFailure() || one_seed >= 0 || cpu_seconds() - begin > limit) break;
+    if (HasFailure() || one_seed >= 0) break;
+    if (cpu_seconds() - begin > limit && (limited || totals.simulated_seconds >= kMinHours * kHour)) break;
   }
   const double minutes = (cpu_seconds() - begin) / 60.0;
-  const double hours = totals.simulated_seconds / 3600.0;
-  std::printf("%lld seeds, %lld steps, %.0f simulated hours, %.0f hours per CPU minute\n",
-              static_cast<long long>(seeds), static_cast<long long>(totals.steps), hours, hours / minutes);
+  const double hours = totals.simulated_seconds / kHour;
+  std::printf(
+      "%lld seeds, %lld steps, %.0f simulated hours (%.0f with requests in progress), %.0f hours per CPU "
+      "minute\n",
+      static_cast<long long>(seeds), static_cast<long long>(totals.steps), hours, totals.busy_seconds / kHour,
+      hours / minutes);
+  std::printf("%lld long idle periods with %lld events, %lld stops, %lld suspensions\n",
+              static_cast<long long>(totals.idle_periods), static_cast<long long>(totals.idle_events),
+              static_cast<long long>(totals.stops), static_cast<long long>(totals.suspended));
   std::printf(
       "%lld requests: %lld completed, %lld aborted, %lld failed, %lld rejected, %lld lost in %lld crashes; "
       "%lld exceptions, %lld preemptions, %lld host hits, %lld disk hits, %lld failed disk reads\n",
@@ -504,10 +564,11 @@ TEST(EngineSimulation, EndsEveryRequestOnceWithItsOwnOutput) {
       static_cast<long long>(totals.preemptions), static_cast<long long>(totals.host_hits),
       static_cast<long long>(totals.disk_hits), static_cast<long long>(totals.disk_failures));
   if (one_seed >= 0 || HasFailure()) return;
+  if (!limited) EXPECT_GE(hours, kMinHours);
   // Ensures that the faults have occurred.
-  for (const int64_t count :
-       {totals.completed, totals.aborted, totals.failed, totals.rejected, totals.crashes, totals.exceptions,
-        totals.preemptions, totals.host_hits, totals.disk_hits, totals.disk_failures})
+  for (const int64_t count : {totals.completed, totals.aborted, totals.failed, totals.rejected,
+                              totals.crashes, totals.exceptions, totals.preemptions, totals.host_hits,
+                              totals.disk_hits, totals.disk_failures, totals.stops, totals.suspended})
     EXPECT_GT(count, 0);
 }
 
