@@ -2,6 +2,7 @@
 #include <iostream>
 
 #include "base/error.h"
+#include "base/executable_path.h"
 #include "base/strings.h"
 #include "cli/commands.h"
 #include "cli/flags.h"
@@ -15,7 +16,10 @@ namespace {
 int run_bundle(const std::string& model, const std::string& revision, const std::string& output) {
   fetch_with_progress(model, revision);
   const ModelSource source = ModelSource::resolve(model, {.revision = revision});
-  const MappedFile self(std::filesystem::canonical("/proc/self/exe"));
+  const std::filesystem::path program = executable_path();
+  if (program.empty())
+    throw Error("the file of this program was not found; start it by its path or mount /proc");
+  const MappedFile self(program);
   const auto bytes = self.bytes();
   const std::string_view image(reinterpret_cast<const char*>(bytes.data()), bytes.size());
   const std::string& name = source.name();

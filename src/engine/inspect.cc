@@ -99,7 +99,7 @@ void describe_kv_cache(const ModelSpec& spec, DType stored, const EngineConfig& 
   report.state_bytes = state_bytes(spec);
   report.kv_memory = config.kv_cache_memory > 0
                          ? config.kv_cache_memory
-                         : default_kv_memory(available_memory() - report.weight_memory);
+                         : default_kv_memory(available_memory().bytes - report.weight_memory);
   const int32_t max_chunk = batched_tokens(config, spec, report.max_model_len);
   if (spec.bidirectional)
     report.kv_memory = std::min(report.kv_memory, encoder_kv_memory(config, layout, max_chunk));

@@ -1,9 +1,10 @@
 #include "engine/loader.h"
 
+#include <sys/sysinfo.h>
+
 #include <algorithm>
 #include <fstream>
 #include <future>
-#include <limits>
 #include <nlohmann/json.hpp>
 #include <sstream>
 
@@ -72,6 +73,13 @@ std::vector<TokenId> end_tokens(const LocalRuntime& runtime, const Tokenizer* to
   return ids;
 }
 
+// Without the page cache.
+int64_t free_memory() {
+  struct sysinfo info {};
+  if (::sysinfo(&info) != 0) return 0;
+  return static_cast<int64_t>((info.freeram + info.bufferram) * info.mem_unit);
+}
+
 int64_t read_number(const char* path) {
   std::ifstream in(path);
   int64_t value = -1;
@@ -100,12 +108,13 @@ void plan_memory(const EngineConfig& config, LoadedModel& model) {
   options.max_model_len = static_cast<int32_t>(model_len);
   const int64_t workspace = model.runtime->workspace_bytes(options);
   // The system counts mapped weights as available memory, but every step reads them.
-  const int64_t free_bytes = available_memory() - model.runtime->model().mapped_bytes();
+  const AvailableMemory available = available_memory();
+  const int64_t free_bytes = available.bytes - model.runtime->model().mapped_bytes();
   int64_t pool = config.kv_cache_memory;
   if (pool == 0) pool = default_kv_memory(free_bytes - workspace - config.swap_space);
   if (spec.bidirectional)
     pool = std::min(pool, encoder_kv_memory(config, options.layout, info.max_num_batched_tokens));
-  if (config.kv_cache_memory > 0 && pool + workspace > free_bytes) {
+  if (config.kv_cache_memory > 0 && pool + workspace > free_bytes && available.exact) {
     throw Error(cat("--kv-cache-memory ", format_bytes(pool), " and ", format_bytes(workspace),
                     " of working memory do not fit into ", format_bytes(free_bytes), " of free memory"));
   }
@@ -204,16 +213,22 @@ int64_t default_kv_memory(int64_t free_bytes) {
   return static_cast<int64_t>(kDefaultKvFraction * static_cast<double>(std::max<int64_t>(0, free_bytes)));
 }
 
-int64_t available_memory() {
-  int64_t available = std::numeric_limits<int64_t>::max();
+AvailableMemory available_memory() {
+  int64_t available = -1;
   std::ifstream meminfo("/proc/meminfo");
   std::string line;
   while (std::getline(meminfo, line)) {
     if (line.rfind("MemAvailable:", 0) == 0) available = std::stoll(line.substr(13)) * 1024;
   }
+  const bool exact = available >= 0;
+  if (!exact) {
+    available = free_memory();
+    log_warning("/proc/meminfo has no MemAvailable, so that the memory of the page cache counts as used; ",
+                format_bytes(available), " are free. --kv-cache-memory sets the memory of the KV cache");
+  }
   const int64_t limit = read_number("/sys/fs/cgroup/memory.max");
   const int64_t used = read_number("/sys/fs/cgroup/memory.current");
-  if (limit <= 0 || used < 0) return available;
+  if (limit <= 0 || used < 0) return {available, exact};
   // The page cache is counted as available, as in MemAvailable: it is freed when memory is needed.
   int64_t of_files = 0;
   std::ifstream stat("/sys/fs/cgroup/memory.stat");
@@ -222,7 +237,7 @@ int64_t available_memory() {
       if (line.starts_with(key)) of_files += std::stoll(line.substr(key.size()));
     }
   }
-  return std::min(available, std::max<int64_t>(0, limit - used + of_files));
+  return {std::min(available, std::max<int64_t>(0, limit - used + of_files)), exact};
 }
 
 std::unique_ptr<LoadedModel> load_model(const EngineConfig& config, const LoadProgressCallback& progress) {

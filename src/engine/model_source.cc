@@ -4,6 +4,8 @@
 #include <array>
 
 #include "base/error.h"
+#include "base/executable_path.h"
+#include "base/log.h"
 #include "base/strings.h"
 #include "engine/model_fetch.h"
 #include "hub/model_name.h"
@@ -107,10 +109,16 @@ ModelSource ModelSource::resolve(const std::string& model, const Options& option
     source.name_ = directory_name(model);
     return source;
   }
-  const std::filesystem::path self = "/proc/self/exe";
-  auto executable = std::make_shared<MappedFile>(std::filesystem::canonical(self));
-  source.program_ = executable->identity();
-  if (auto bundle = find_bundle(as_text(executable->bytes()), "this executable")) {
+  std::shared_ptr<MappedFile> executable;
+  if (const std::filesystem::path self = executable_path(); !self.empty()) {
+    executable = std::make_shared<MappedFile>(self);
+    source.program_ = executable->identity();
+  } else {
+    log_warning(
+        "the file of this program was not found, so that a model added by quire bundle cannot be read");
+  }
+  if (auto bundle =
+          executable ? find_bundle(as_text(executable->bytes()), "this executable") : std::nullopt) {
     source.bundle_ = std::move(*bundle);
     source.executable_ = std::move(executable);
   } else if (auto linked = find_bundle(linked_bundle(), "the embedded model")) {

@@ -5,6 +5,7 @@ import json
 import os
 import random
 import re
+import shlex
 import shutil
 import signal
 import subprocess
@@ -12,6 +13,7 @@ import time
 
 import httpx
 import pytest
+import server_process
 from server_process import BINARY, ROOT
 
 TINY = ROOT / "models" / "quire-tiny"
@@ -124,3 +126,20 @@ def test_ten_million_positions_cost_neither_time_nor_memory(start_server, tmp_pa
     assert server.peak_rss_bytes() - memory < 200 << 20
     response = httpx.post(server.url + "/v1/completions", json={"prompt": "Once", "max_tokens": 4}, timeout=30)
     assert response.status_code == 200
+
+
+def test_the_server_starts_without_proc(start_server, tmp_path, monkeypatch):
+    """Without /proc the path of the program and the free memory are unknown. The embedded model is used, and a warning is logged."""
+    without_proc = ["unshare", "--user", "--map-root-user", "--mount", "sh", "-c", 'mount -t tmpfs none /proc && exec "$@"', "sh"]
+    if shutil.which("unshare") is None or subprocess.run([*without_proc, "true"], capture_output=True).returncode != 0:
+        pytest.skip("mount namespaces are not permitted")
+    wrapper = tmp_path / "quire"
+    wrapper.write_text(f"#!/bin/sh\nexec {shlex.join(without_proc)} {shlex.quote(str(BINARY.resolve()))} \"$@\"\n")
+    wrapper.chmod(0o755)
+    monkeypatch.setattr(server_process, "BINARY", wrapper)
+    server = start_server()
+    response = httpx.post(server.url + "/v1/completions", json={"prompt": "The dog", "max_tokens": 4}, timeout=60)
+    assert response.status_code == 200, response.text
+    server.stop()
+    assert server.process.returncode == 0, "".join(server.log)
+    assert any("/proc/meminfo" in line for line in server.log), "".join(server.log)
