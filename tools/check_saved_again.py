@@ -11,12 +11,12 @@ import argparse
 import json
 import os
 import pathlib
-import shutil
 import subprocess
 import sys
 import tempfile
 
 os.environ.update(HF_HUB_OFFLINE="1", TRANSFORMERS_VERBOSITY="error")
+import golden_weights  # noqa: E402
 import transformers  # noqa: E402
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
@@ -24,13 +24,14 @@ ROOT = pathlib.Path(__file__).resolve().parents[1]
 
 def save_again(model: pathlib.Path, out: pathlib.Path) -> bool:
     """Returns whether transformers has the architecture; otherwise the model is copied unchanged."""
-    shutil.copytree(model, out)
+    golden_weights.write_checkpoint(model, out)
     architecture = getattr(transformers, json.loads((model / "config.json").read_text())["architectures"][0], None)
     if architecture is None:
         return False
+    loaded = architecture.from_pretrained(out, dtype="auto")
     for file in out.glob("*.safetensors*"):
         file.unlink()
-    architecture.from_pretrained(model, dtype="auto").save_pretrained(out)
+    loaded.save_pretrained(out)
     return True
 
 
@@ -39,11 +40,8 @@ def main() -> int:
     parser.add_argument("--tests", type=pathlib.Path, default=ROOT / "build" / "release" / "tests" / "test_models")
     tests = parser.parse_args().tests
     with tempfile.TemporaryDirectory() as folder:
-        golden, again = ROOT / "tests" / "golden", pathlib.Path(folder) / "models"
-        for other in golden.iterdir():
-            if other.name != again.name:
-                (again.parent / other.name).symlink_to(other)
-        for model in sorted(p for p in (golden / "models").iterdir() if p.is_dir()):
+        again = pathlib.Path(folder)
+        for model in sorted(p for p in (golden_weights.GOLDEN / "models").iterdir() if p.is_dir()):
             if not save_again(model, again / model.name):
                 print(f"transformers {transformers.__version__} does not have {model.name}", flush=True)
         environment = dict(os.environ, QUIRE_GOLDEN_MODELS=str(again))

@@ -14,7 +14,9 @@ import itertools
 import json
 import pathlib
 import sys
+import tempfile
 
+import golden_weights
 import torch
 import transformers
 from transformers import AutoModelForCausalLM
@@ -180,8 +182,9 @@ def main():
     generator = torch.Generator().manual_seed(11)
     cases = []
     for name in [*RANDOM_MODELS, "quire-tiny"]:
-        path = ROOT / "models" / name if name == "quire-tiny" else ROOT / "tests" / "golden" / "models" / name
-        model = AutoModelForCausalLM.from_pretrained(path, dtype=torch.float32, attn_implementation="eager").eval()
+        with tempfile.TemporaryDirectory() as folder:
+            golden_weights.write_checkpoint(ROOT / "models" / name if name == "quire-tiny" else golden_weights.GOLDEN / "models" / name, folder)
+            model = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32, attn_implementation="eager").eval()
         watch(model)
         if name == "quire-tiny":
             cases += tiny_cases(model, generator)

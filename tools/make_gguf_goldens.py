@@ -26,13 +26,13 @@ import re
 import sys
 import tempfile
 
+import golden_weights
 import numpy as np
 import torch
 import tqdm
 from safetensors.torch import load_file, save_file
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent
-GOLDEN = ROOT / "tests" / "golden"
+GOLDEN = golden_weights.GOLDEN
 SETS = ("models", "pooling")
 TYPES = {"float16": "MOSTLY_F16", "bfloat16": "MOSTLY_BF16"}
 # Names in the converter of architectures that it has under an earlier name.
@@ -295,10 +295,13 @@ def main():
         known = json.loads(out.read_text())["models"] if args.names and out.exists() else {}
         models, failed = {}, []
         for path in wanted:
-            try:
-                models[path.name] = describe(path, conversion)
-            except Exception as error:
-                failed.append(f"{path.name}: {type(error).__name__}: {error}")
+            with tempfile.TemporaryDirectory() as checkpoints:
+                checkpoint = pathlib.Path(checkpoints) / path.name
+                golden_weights.write_checkpoint(path, checkpoint)
+                try:
+                    models[path.name] = describe(checkpoint, conversion)
+                except Exception as error:
+                    failed.append(f"{path.name}: {type(error).__name__}: {error}")
         models = dict(sorted((known | models).items()))
         versions = json.dumps(dict(llama_cpp=args.llama_cpp.parent.parent.name, torch=torch.__version__))
         lines = ",\n".join(f" {json.dumps(name)}: {json.dumps(entry, separators=(',', ':'))}" for name, entry in models.items())

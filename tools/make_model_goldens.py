@@ -2,7 +2,7 @@
 """Writes tests/golden/models: tiny models with random weights, and the outputs of transformers for them. Their
 configurations are in tools/model_goldens.
 
-Each directory NAME has a checkpoint (config.json, model.safetensors or shards) and golden.json:
+Each directory NAME has config.json, weights.json, from which tools/golden_weights.py draws the weights, and golden.json:
   cases: [{prompt, greedy, logits, logprobs}], computed in float32 on the CPU from the files as they are read back
     greedy    the tokens of greedy decoding after the prompt
     logits    of the last position of the prompt, for the whole vocabulary
@@ -19,26 +19,32 @@ import pathlib
 import shutil
 import tempfile
 
+import golden_weights
 import torch
 import transformers
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load_file
 from transformers import AutoConfig, AutoModelForCausalLM, AutoModelForImageTextToText, MODEL_FOR_CAUSAL_LM_MAPPING
 from transformers.modeling_rope_utils import ROPE_INIT_FUNCTIONS
 
 from model_goldens import dense, experts, latent, llama, multimodal, recurrent
+from model_goldens.weights import describe
 
 NEW_TOKENS = 24
 PROMPT_LENGTHS = (1, 11, 41)
+PROMPTS = 20  # prompts of each length that are tried with the same weights
 # Greedy decoding must not depend on rounding: the best logit leads by this fraction of the largest magnitude.
 MIN_MARGIN = 1e-3
-CLEAR_MARGIN = 1e-2
+# Products of bfloat16 weights may round their inputs to bfloat16. Logits then differ by less than this fraction of the largest magnitude,
+# for several random roundings.
+MAX_ROUNDING = 4e-2
+ROUNDINGS = 8
 
 # Vision modules are not written: those whose names contain one of these.
 SEEING = ("vision", "visual", "vit", "resampler", "projector", "patch_merger", "view_separator")
 
 # name: (config.json as written, dtype of the weights, options: "shards", "bare_names", "published": tensor names of the checkpoints on the
 # hub, with separate experts; "text": without vision modules, also "text published"; "longest": RoPE of the longest sequence for all lengths;
-# "clear": greedy tokens lead by more than quantized activations change; "sdpa": not with eager attention, which adds Falcon's biases twice)
+# "sdpa": not with eager attention, which adds Falcon's biases twice)
 MODELS = {}
 for family in (llama, dense, experts, latent, recurrent, multimodal):
     MODELS |= family.MODELS
@@ -66,67 +72,45 @@ ROPES = {
 }
 
 
-def fill(model, generator):
-    """Initializes weights large enough that logits differ and attention is not uniform."""
-    # The factor of the embeddings must not make the outputs of the layers negligible.
-    config = model.config.get_text_config()
-    large = config.model_type.startswith("gemma") or getattr(config, "mup_enabled", False) or getattr(config, "scale_embedding", False)
-    multiplier = config.hidden_size**0.5 if large else getattr(config, "embedding_multiplier", getattr(config, "scale_emb", 1.0))
-    for name, parameter in model.named_parameters():
-        noise = torch.randn(parameter.shape, generator=generator)
-        if "correction" in name:
-            value = noise * 0.1
-        elif "A_log" in name:
-            value = noise * 0.7 - 1.5  # states that decay over several tokens
-        elif parameter.dim() >= 2:
-            scale = 0.7 / multiplier if "embed" in name or "wte" in name else 0.3 if "wpe" in name else 1.6 / parameter.shape[-1] ** 0.5
-            limited = config.model_type == "deepseek_v4" and any(part in name for part in ("gate_up_proj", "experts.gate_proj", "experts.up_proj"))
-            value = noise * scale * (4.0 if limited else 1.0)  # gates reach their limit
-        else:
-            value = noise * 0.2 + (0.0 if name.endswith("bias") else 1.0)
-        parameter.data.copy_(value)
-    for name, buffer in model.named_buffers():
-        if "correction" in name or "expert_bias" in name:
-            buffer.data.copy_(torch.randn(buffer.shape, generator=generator) * 0.1)
-        if "tid2eid" in name:
-            buffer.data.copy_(torch.stack([torch.randperm(config.n_routed_experts, generator=generator)[:buffer.shape[1]] for _ in buffer]))
-        if "layer_scalar" in name:
-            buffer.data.copy_(1.0 + torch.randn(buffer.shape, generator=generator) * 0.1)
-
-
-def write_checkpoint(path, config, model, dtype, kind):
-    shutil.rmtree(path, ignore_errors=True)
-    path.mkdir(parents=True)
-    (path / "config.json").write_text(json.dumps(config, indent=1) + "\n")
+def convert(model, kind):
+    """The tensors of a model, as in the checkpoint."""
+    config = model.config
     tensors = model.state_dict()
     if kind.endswith("published"):
         with tempfile.TemporaryDirectory() as folder:
             model.save_pretrained(folder)
             tensors = load_file(pathlib.Path(folder) / "model.safetensors")
-    tensors = {name: (v.to(getattr(torch, dtype)) if v.is_floating_point() else v).contiguous().clone() for name, v in tensors.items()}
-    if model.config.tie_word_embeddings:
+    if config.tie_word_embeddings:
         tensors.pop("lm_head.weight", None)
     if kind.startswith("text"):
         tensors = {name: value for name, value in tensors.items() if not any(part in name for part in SEEING)}
     if kind == "bare_names":
         tensors = {name.removeprefix("transformer."): value for name, value in tensors.items()}
-        for layer in range(config["n_layer"]):
+        for layer in range(config.n_layer):
             # Causal masks, which old versions of the library saved with the weights.
             tensors[f"h.{layer}.attn.bias"] = torch.ones(1, 1, 4, 4, dtype=torch.uint8).tril()
             tensors[f"h.{layer}.attn.masked_bias"] = torch.tensor(-1e4)
-    if kind != "shards":
-        save_file(tensors, path / "model.safetensors", metadata={"format": "pt"})
-        return
-    names = sorted(tensors)
-    shards = [names[i::3] for i in range(3)]
-    weight_map = {}
-    for i, shard in enumerate(shards):
-        file = f"model-{i + 1:05}-of-00003.safetensors"
-        save_file({name: tensors[name] for name in shard}, path / file, metadata={"format": "pt"})
-        weight_map |= {name: file for name in shard}
-    total = sum(t.numel() * t.element_size() for t in tensors.values())
+    return tensors
+
+
+def write_index(path, files):
+    """Writes model.safetensors.index.json of several files {name: tensors}."""
+    weight_map = {name: file for file, tensors in files.items() for pattern in tensors for name in golden_weights.expand(pattern)}
+    total = sum(golden_weights.size_of(*entry[:2]) * len(list(golden_weights.expand(pattern)))
+                for tensors in files.values() for pattern, entry in tensors.items())
     index = dict(metadata=dict(total_size=total), weight_map=dict(sorted(weight_map.items())))
     (path / "model.safetensors.index.json").write_text(json.dumps(index, indent=1) + "\n")
+
+
+def describe_files(model, dtype, kind):
+    """The tensors of each file of the checkpoint, as in weights.json."""
+    tensors = describe(model, lambda model: convert(model, kind), getattr(torch, dtype))
+    if kind != "shards":
+        return {"model.safetensors": tensors}
+    described = {name: entry for pattern, entry in tensors.items() for name in golden_weights.expand(pattern)}
+    names = sorted(described)
+    return {f"model-{i + 1:05}-of-00003.safetensors": golden_weights.collapse({name: described[name] for name in names[i::3]})
+            for i in range(3)}
 
 
 def turn_as_the_longest(model):
@@ -158,6 +142,51 @@ def make_case(model, prompt):
 
 
 @torch.no_grad()
+def may_be_rounded(model, rounded, case):
+    """Returns whether a model that rounds always gives the same greedy tokens, and similar logits and log-probabilities."""
+    tokens = torch.tensor([case["prompt"] + case["greedy"]])
+    last = len(case["prompt"]) - 1
+    logits = model(tokens, use_cache=False).logits[0]
+    limit = MAX_ROUNDING * max(map(abs, case["logits"]))
+    for _ in range(ROUNDINGS):
+        others = rounded(tokens, use_cache=False).logits[0]
+        chosen = others[:last].log_softmax(-1).gather(1, tokens[0, 1:last + 1, None])[:, 0]
+        changes = (chosen - torch.tensor(case["logprobs"])).abs().tolist()
+        if (others[last:-1].argmax(-1).tolist() != case["greedy"] or (logits[last] - others[last]).abs().max() > limit or
+                max(changes, default=0.0) > 2 * limit):
+            return False
+    return True
+
+
+def rounding(model):
+    """A copy of a model that changes the inputs of its linear layers at random by up to 2^-8, twice as much as rounding to bfloat16."""
+    other = copy.deepcopy(model)
+    for module in other.modules():
+        if isinstance(module, torch.nn.Linear):
+            module.register_forward_pre_hook(lambda _, inputs: (inputs[0] * (1.0 + (torch.rand_like(inputs[0]) - 0.5) / 128), *inputs[1:]))
+    return other
+
+
+def make_cases(model, vocab_size, generator, dtype="float32", placeholders=()):
+    """Returns a case for each length, or an empty list if no prompt of a length gives clear and different greedy tokens. All prompts but
+    the shortest contain the placeholders."""
+    cases = []
+    rounded = rounding(model) if dtype == "bfloat16" else None
+    for length in PROMPT_LENGTHS:
+        for _ in range(PROMPTS):
+            prompt = torch.randint(0, vocab_size, (length,), generator=generator).tolist()
+            if length > len(placeholders):
+                prompt[1:1 + len(placeholders)] = placeholders
+            case, margin = make_case(model, prompt)
+            if margin > MIN_MARGIN and len(set(case["greedy"])) >= 6 and (rounded is None or may_be_rounded(model, rounded, case)):
+                cases.append(case)
+                break
+        else:
+            return []
+    return cases
+
+
+@torch.no_grad()
 def chooses_clearly(model, cases, generator):
     """Returns whether slightly different weights give nearly the same logits, that is, whether no top-k selection is borderline."""
     if not hasattr(model.config, "index_topk") and not hasattr(model.config, "index_topk_blocks"):
@@ -177,28 +206,28 @@ def make_model(path, config, dtype, kind):
     # transformers lists Mistral 4 as multimodal, and Mllama as text-only.
     plain = "text_config" not in config and type(AutoConfig.for_model(**config)) in MODEL_FOR_CAUSAL_LM_MAPPING
     family = AutoModelForCausalLM if plain else AutoModelForImageTextToText
+    torch.manual_seed(0)
+    files = describe_files(family.from_config(AutoConfig.for_model(**config), dtype=torch.float32), dtype, kind)
+    shutil.rmtree(path, ignore_errors=True)
+    path.mkdir(parents=True)
+    (path / "config.json").write_text(json.dumps(config, indent=1) + "\n")
+    if len(files) > 1:
+        write_index(path, files)
     for seed in range(1000):
         generator = torch.Generator().manual_seed(seed)
-        torch.manual_seed(seed)
-        model = family.from_config(AutoConfig.for_model(**config), dtype=torch.float32)
-        fill(model, generator)
-        write_checkpoint(path, config, model, dtype, kind)
-        model = family.from_pretrained(path, dtype=torch.float32, attn_implementation="sdpa" if kind == "sdpa" else "eager").eval()
+        golden_weights.write_description(path, seed, files)
+        with tempfile.TemporaryDirectory() as folder:
+            golden_weights.write_checkpoint(path, pathlib.Path(folder))
+            model = family.from_pretrained(folder, dtype=torch.float32, attn_implementation="sdpa" if kind == "sdpa" else "eager").eval()
         if kind == "longest":
             turn_as_the_longest(model)
-        cases, good = [], True
-        for length in PROMPT_LENGTHS:
-            prompt = torch.randint(0, config.get("text_config", config)["vocab_size"], (length,), generator=generator).tolist()
-            case, margin = make_case(model, prompt)
-            cases.append(case)
-            good = margin > (CLEAR_MARGIN if kind == "clear" else MIN_MARGIN) and len(set(case["greedy"])) >= 6
-            if not good:
-                break
-        if good and chooses_clearly(model, cases, generator):
+        cases = make_cases(model, config.get("text_config", config)["vocab_size"], generator, dtype,
+                           [config[key] for key in ("image_token_id", "video_token_id", "audio_token_id") if key in config])
+        if cases and chooses_clearly(model, cases, generator):
             break
     else:
         raise SystemExit(f"{path.name}: no seed gives clear greedy tokens")
-    golden = dict(transformers=transformers.__version__, torch=torch.__version__, seed=seed, cases=cases)
+    golden = dict(transformers=transformers.__version__, torch=torch.__version__, cases=cases)
     (path / "golden.json").write_text(json.dumps(golden, separators=(",", ":")) + "\n")
     size = sum(f.stat().st_size for f in path.iterdir())
     print(f"{path.name}: seed {seed}, {size} bytes, largest logit {max(map(abs, cases[-1]['logits'])):.2f}")

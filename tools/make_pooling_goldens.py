@@ -2,7 +2,8 @@
 """Writes tests/golden/pooling: tiny pooling models (embeddings, classification) with random weights, and the outputs of transformers
 for them.
 
-Each directory NAME has a checkpoint, the files that sentence-transformers adds to it, and golden.json:
+Each directory NAME has config.json, the files that sentence-transformers adds to it, weights.json, from which tools/golden_weights.py
+draws the weights, and golden.json:
   cases: [{prompt, second_text, vector}], computed in float32 on the CPU from the files as they are read back
     second_text  index of the first token of a pair's second text; 0 = not a pair
     vector       the embedding, or the scores of the labels after the model's activation
@@ -13,16 +14,20 @@ Usage: make_pooling_goldens.py [--out DIR] [NAME...]       default: all
 import argparse
 import json
 import pathlib
+import shutil
+import tempfile
 
+import golden_weights
 import torch
 import transformers
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load_file
 from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, processors
 from transformers import AutoConfig, AutoModel, AutoModelForCausalLM, AutoModelForSequenceClassification
 
-from make_model_goldens import fill
+from model_goldens.weights import describe
 
 LENGTHS = (2, 7, 23, 61)
+SEED = 1
 
 BERT = dict(model_type="bert", architectures=["BertModel"], vocab_size=96, hidden_size=24, intermediate_size=28,
             num_hidden_layers=2, num_attention_heads=4, max_position_embeddings=64, type_vocab_size=2, pad_token_id=0)
@@ -127,9 +132,10 @@ def write_json(path, value):
     path.write_text(json.dumps(value, indent=1) + "\n")
 
 
-def write_modules(path, modules, extra, size, generator):
-    """Writes modules.json and its folders; returns the weights of the dense layers."""
-    entries, dense = [dict(idx=0, name="0", path="", type=f"{ST}.Transformer")], []
+def write_modules(path, modules, extra, size):
+    """Writes modules.json and its folders; returns the files of the dense layers {name: tensors}, and their activations."""
+    entries, files, activations = [dict(idx=0, name="0", path="", type=f"{ST}.Transformer")], {}, []
+    width = size * pooled_parts(modules[0])
     for i, module in enumerate(modules, 1):
         name, folder = str(i), ""
         if isinstance(module, (list, dict)):
@@ -144,26 +150,24 @@ def write_modules(path, modules, extra, size, generator):
         else:
             folder, kind = f"{i}_Dense", "Dense"
             _, out, activation, bias = module
-            width = dense[-1][0].shape[0] if dense else size * pooled_parts(modules[0])
-            weight = torch.randn(out, width, generator=generator) * 0.3
-            tensors = {"linear.weight": weight} | ({"linear.bias": torch.randn(out, generator=generator)} if bias else {})
-            (path / folder).mkdir(parents=True, exist_ok=True)
-            save_file(tensors, path / folder / "model.safetensors")
+            tensors = {"linear.weight": ["F32", [out, width], "normal", 0.0, 0.3]}
+            files[f"{folder}/model.safetensors"] = tensors | ({"linear.bias": ["F32", [out], "normal", 0.0, 1.0]} if bias else {})
             where = "linear" if activation == "Identity" else "activation"
             write_json(path / folder / "config.json", dict(in_features=width, out_features=out, bias=bias,
                                                            activation_function=f"torch.nn.modules.{where}.{activation}"))
-            dense.append((weight, tensors.get("linear.bias"), activation))
+            activations.append(activation)
+            width = out
         entries.append(dict(idx=i, name=name, path=folder, type=f"{ST}.{kind}"))
     write_json(path / "modules.json", entries)
     if "max_seq_length" in extra:
         write_json(path / "sentence_bert_config.json", dict(max_seq_length=extra["max_seq_length"], do_lower_case=False))
     if "prompts" in extra:
         write_json(path / "config_sentence_transformers.json", dict(prompts=extra["prompts"], default_prompt_name=None))
-    return dense
+    return files, activations
 
 
 def pooled_parts(module):
-    return len(module) if isinstance(module, list) else sum(v is True for v in module.values())
+    return len(module) if isinstance(module, list) else sum(v is True for v in module.values()) if isinstance(module, dict) else 1
 
 
 def modes_of(module):
@@ -235,9 +239,8 @@ def vector_of(model, config, modules, dense, prompt, second):
     return vector / vector.norm() if "normalize" in modules else vector
 
 
-def as_first_nomic(path, config):
-    """Tensor names and configuration of nomic-ai's first checkpoints."""
-    tensors = load_file(path / "model.safetensors")
+def as_first_nomic(tensors, layers):
+    """The tensors of nomic-ai's first checkpoints."""
     renamed = {}
     rules = [("layers.", "encoder.layers."), ("embeddings.LayerNorm", "emb_ln"), ("self_attn.o_proj", "attn.out_proj"),
              ("up_proj", "fc11"), ("gate_proj", "fc12"), ("down_proj", "fc2"), ("post_attention_layernorm", "norm1"),
@@ -247,24 +250,57 @@ def as_first_nomic(path, config):
         for old, new in rules:
             name = name.replace(old, new)
         renamed[name] = tensor
-    for i in range(config["num_hidden_layers"]):
+    for i in range(layers):
         parts = [renamed.pop(f"encoder.layers.{i}.self_attn.{p}_proj.weight", None) for p in "qkv"]
         if parts[0] is not None:
             renamed[f"encoder.layers.{i}.attn.Wqkv.weight"] = torch.cat(parts)
-    save_file(renamed, path / "model.safetensors", metadata={"format": "pt"})
-    write_json(path / "config.json", dict(
-        model_type="nomic_bert", architectures=["NomicBertModel"], activation_function="swiglu", n_embd=config["hidden_size"],
-        n_head=config["num_attention_heads"], n_inner=config["intermediate_size"], n_layer=config["num_hidden_layers"],
-        n_positions=config["max_position_embeddings"], vocab_size=config["vocab_size"], type_vocab_size=config["type_vocab_size"],
-        layer_norm_epsilon=1e-12, rotary_emb_base=1000, rotary_emb_fraction=1.0, qkv_proj_bias=False, prenorm=False))
+    return renamed
 
 
-def as_first_gte(path, config):
-    """Configuration and tensor prefix of Alibaba's first checkpoints; transformers writes the other names itself."""
-    tensors = {name.replace("gte.", "new.", 1): tensor for name, tensor in load_file(path / "model.safetensors").items()}
-    save_file(tensors, path / "model.safetensors", metadata={"format": "pt"})
-    write_json(path / "config.json", config | dict(model_type="new", architectures=["NewForSequenceClassification"], layer_norm_type="layer_norm",
-                                                   position_embedding_type="rope", pack_qkv=True, logn_attention_scale=False))
+def first_config(config, extra):
+    """The configuration of nomic-ai's or Alibaba's first checkpoints, or `config` for other models."""
+    if extra.get("first_nomic"):
+        return dict(
+            model_type="nomic_bert", architectures=["NomicBertModel"], activation_function="swiglu", n_embd=config["hidden_size"],
+            n_head=config["num_attention_heads"], n_inner=config["intermediate_size"], n_layer=config["num_hidden_layers"],
+            n_positions=config["max_position_embeddings"], vocab_size=config["vocab_size"], type_vocab_size=config["type_vocab_size"],
+            layer_norm_epsilon=1e-12, rotary_emb_base=1000, rotary_emb_fraction=1.0, qkv_proj_bias=False, prenorm=False)
+    if extra.get("first_gte"):
+        return config | dict(model_type="new", architectures=["NewForSequenceClassification"], layer_norm_type="layer_norm",
+                             position_embedding_type="rope", pack_qkv=True, logn_attention_scale=False)
+    return config
+
+
+def convert(model, extra):
+    """The tensors of a model, as in the checkpoint."""
+    if extra.get("own_names"):
+        return model.state_dict()
+    with tempfile.TemporaryDirectory() as folder:
+        model.save_pretrained(folder)
+        tensors = load_file(pathlib.Path(folder) / "model.safetensors")
+    if extra.get("first_nomic"):
+        return as_first_nomic(tensors, model.config.num_hidden_layers)
+    if extra.get("first_gte"):  # transformers writes the other names of these checkpoints itself
+        return {name.replace("gte.", "new.", 1): tensor for name, tensor in tensors.items()}
+    return tensors
+
+
+@torch.no_grad()
+def set_converted(model, extra, tensors):
+    """Gives a model the weights whose conversion is `tensors`. The conversion only moves elements, so that of a model with distinct
+    integers shows where each comes from."""
+    own = list(model.parameters())
+    count = 0
+    for parameter in own:
+        parameter.copy_(torch.arange(count, count + parameter.numel(), dtype=torch.float32).reshape(parameter.shape))
+        count += parameter.numel()
+    assert count < 2**24  # exact in float32
+    values = torch.full((count,), torch.nan)
+    for name, index in convert(model, extra).items():
+        values[index.flatten().long()] = tensors[name].float().flatten()
+    assert not values.isnan().any()
+    for parameter, part in zip(own, values.split([parameter.numel() for parameter in own])):
+        parameter.copy_(part.reshape(parameter.shape))
 
 
 def stretched_as_first_gte(config):
@@ -276,26 +312,30 @@ def stretched_as_first_gte(config):
 
 @torch.no_grad()
 def make_model(path, config, modules, extra):
-    generator = torch.Generator().manual_seed(1)
-    torch.manual_seed(1)
+    generator = torch.Generator().manual_seed(SEED)
+    torch.manual_seed(SEED)
     name = config["architectures"][0]
     auto = next((cls for suffix, cls in CLASSES if name.endswith(suffix)), AutoModel)
     embeds = name.endswith("ForCausalLM") and not scores_tokens(modules)
     full = transformers.__dict__.get(name) if name.endswith("ForMaskedLM") else None
-    dtype = getattr(torch, extra.get("dtype", "float32"))
     hf_config = AutoConfig.for_model(**(stretched_as_first_gte(config) if extra.get("first_gte") else config))
     model = full(hf_config) if full else auto.from_config(hf_config, dtype=torch.float32)
-    fill(model, generator)
-    model.to(dtype).save_pretrained(path)
-    if extra.get("own_names"):
-        save_file(model.state_dict(), path / "model.safetensors", metadata={"format": "pt"})
-    write_json(path / "config.json", hf_config.to_dict() if extra.get("first_gte") else config)
-    for file in ("generation_config.json",):
-        (path / file).unlink(missing_ok=True)
-    read = AutoModel if embeds or full else auto
-    model = read.from_pretrained(path, dtype=torch.float32, attn_implementation="eager").eval()
-    size = hf_config.hidden_size
-    dense = write_modules(path, modules, extra, size, generator) if modules else []
+    tensors = describe(model, lambda model: convert(model, extra), getattr(torch, extra.get("dtype", "float32")))
+    shutil.rmtree(path, ignore_errors=True)
+    write_json(path / "config.json", first_config(config, extra))
+    dense_files, activations = write_modules(path, modules, extra, hf_config.hidden_size) if modules else ({}, [])
+    golden_weights.write_description(path, SEED, {"model.safetensors": tensors} | dense_files)
+    with tempfile.TemporaryDirectory() as folder:
+        folder = pathlib.Path(folder)
+        golden_weights.write_checkpoint(path, folder)
+        if first_config(config, extra) is not config:
+            # The names of these checkpoints are not those of transformers.
+            set_converted(model, extra, load_file(folder / "model.safetensors"))
+            model.save_pretrained(folder)
+        read = AutoModel if embeds or full else auto
+        model = read.from_pretrained(folder, dtype=torch.float32, attn_implementation="eager").eval()
+        layers = [load_file(folder / file) for file in dense_files]
+    dense = [(layer["linear.weight"], layer.get("linear.bias"), activation) for layer, activation in zip(layers, activations)]
     cases = []
     for length in LENGTHS:
         if length > extra.get("max_seq_length", length):
@@ -304,10 +344,6 @@ def make_model(path, config, modules, extra):
         second = length // 2 if extra.get("pairs") and length > 2 else 0
         vector = vector_of(model, config, modules, dense, prompt, second)
         cases.append(dict(prompt=prompt, second_text=second, vector=[round(x, 8) for x in vector.tolist()]))
-    if extra.get("first_nomic"):
-        as_first_nomic(path, config)
-    if extra.get("first_gte"):
-        as_first_gte(path, config)
     golden = dict(transformers=transformers.__version__, torch=torch.__version__, cases=cases)
     if extra.get("tokenizer"):
         tokenizer = make_tokenizer()
@@ -335,7 +371,6 @@ def main():
     transformers.logging.set_verbosity_error()
     transformers.logging.disable_progress_bar()
     for name in args.names or MODELS:
-        (args.out / name).mkdir(parents=True, exist_ok=True)
         make_model(args.out / name, *MODELS[name])
 
 

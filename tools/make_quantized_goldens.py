@@ -24,9 +24,10 @@ import numpy as np
 import safetensors
 import torch
 import transformers
-from make_model_goldens import MIN_MARGIN, PROMPT_LENGTHS, fill, make_case
+from make_model_goldens import MIN_MARGIN, PROMPT_LENGTHS, make_case
 from model_goldens.common import LLAMA
 from model_goldens.latent import DEEPSEEK_V4
+from model_goldens.weights import fill
 from safetensors.torch import load_file, save_file
 from transformers import AutoConfig, AutoModelForCausalLM
 
@@ -714,7 +715,7 @@ def make_model(path, name):
         generator = torch.Generator().manual_seed(seed)
         torch.manual_seed(seed)
         model = AutoModelForCausalLM.from_config(AutoConfig.for_model(**sizes), dtype=torch.float32)
-        fill(model, generator)
+        fill(model, seed)
         shutil.rmtree(path, ignore_errors=True)
         path.mkdir(parents=True)
         if name in PACKED:

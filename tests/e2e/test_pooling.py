@@ -2,23 +2,21 @@
 
 import base64
 import json
-import pathlib
 import struct
 
 import httpx
 import openai
 import pytest
-from server_process import ROOT, ServerProcess
-
-GOLDEN = ROOT / "tests" / "golden" / "pooling"
+from golden_checkpoints import golden_checkpoint
+from server_process import ServerProcess
 
 
 def golden(name):
-    return json.loads((GOLDEN / name / "golden.json").read_text())
+    return json.loads((golden_checkpoint(f"pooling/{name}") / "golden.json").read_text())
 
 
 def serve(name):
-    server = ServerProcess(str(GOLDEN / name))
+    server = ServerProcess(str(golden_checkpoint(f"pooling/{name}")))
     try:
         yield server
     finally:

@@ -5,6 +5,7 @@ import os
 import subprocess
 
 import pytest
+from golden_checkpoints import golden_checkpoint
 from server_process import BINARY
 
 COST = {"base_s": 0.01, "per_token_s": 1e-4, "per_sequence_s": 1e-5, "per_context_token_s": 1e-8, "per_pair_s": 0.0}
@@ -48,15 +49,14 @@ def test_the_same_call_gives_the_same_result(files):
 
 
 def test_models_with_states_have_them_in_the_pool(files):
-    models = os.path.join(os.path.dirname(__file__), "..", "golden", "models")
     flags = ("--max-model-len", "120", "--request-rate", "inf", "--json", "-")
     for model in ("mamba2", "lfm2"):
-        run = simulate(files, os.path.join(models, model), *flags)
+        run = simulate(files, str(golden_checkpoint(f"models/{model}")), *flags)
         assert run.returncode == 0, run.stderr
         assert json.loads(run.stdout)["num_refused"] == 0
-    alone = simulate(files, os.path.join(models, "lfm2"), *flags, "--kv-bytes-per-token", "96")
+    alone = simulate(files, str(golden_checkpoint("models/lfm2")), *flags, "--kv-bytes-per-token", "96")
     assert json.loads(run.stdout)["mean_running"] < json.loads(alone.stdout)["mean_running"]
-    oracle = simulate(files, os.path.join(models, "lfm2"), *flags, "--memory", "oracle")
+    oracle = simulate(files, str(golden_checkpoint("models/lfm2")), *flags, "--memory", "oracle")
     assert oracle.returncode == 1
     assert "only --memory paged supports" in oracle.stderr
 

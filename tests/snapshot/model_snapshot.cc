@@ -50,16 +50,18 @@ std::string digits(const Fingerprint& fingerprint) {
 }
 
 std::vector<Source> all_sources() {
-  const fs::path golden = fs::path(QUIRE_SOURCE_DIR) / "tests/golden";
   std::vector<Source> sources;
   for (const std::string set : {"models", "quantized", "pooling"}) {
-    for (const std::string& name : test::golden_names(golden / set))
-      sources.push_back({cat(set, "/", name), [dir = golden / set / name] { return Checkpoint::open(dir); }});
+    for (const std::string& name : test::golden_names(set))
+      sources.push_back({cat(set, "/", name), [dir = test::golden_checkpoint(cat(set, "/", name))] {
+                           return Checkpoint::open(dir);
+                         }});
   }
   for (const std::string set : {"models", "pooling"}) {
     const nlohmann::json goldens = test::gguf_goldens(set);
     for (const auto& [name, golden_model] : goldens.items()) {
-      auto file = std::make_shared<std::string>(test::make_gguf(golden_model, golden / set / name));
+      auto file = std::make_shared<std::string>(
+          test::make_gguf(golden_model, test::golden_checkpoint(cat(set, "/", name))));
       sources.push_back({cat("gguf/", set, "/", name), [file, name = name] {
                            return gguf_from_memory(std::as_bytes(std::span(*file)), name + ".gguf");
                          }});

@@ -69,7 +69,7 @@ MODELS = {
         linear_conv_kernel_dim=3, rope_parameters=dict(
             rope_type="default", rope_theta=1e4, partial_rotary_factor=0.5, mrope_interleaved=True, mrope_section=[1, 1, 0])),
                 "float32", ""),
-    "qwen3_5-bfloat16": (DELTA | dict(model_type="qwen3_5_text", architectures=["Qwen3_5ForCausalLM"]), "bfloat16", "clear"),
+    "qwen3_5-bfloat16": (DELTA | dict(model_type="qwen3_5_text", architectures=["Qwen3_5ForCausalLM"]), "bfloat16", ""),
     "qwen3_5_moe": (DELTA | dict(
         model_type="qwen3_5_moe_text", architectures=["Qwen3_5MoeForCausalLM"], moe_intermediate_size=12, shared_expert_intermediate_size=20,
         num_experts=5, num_experts_per_tok=3), "float32", ""),

@@ -8,6 +8,7 @@
 #include <fstream>
 
 #include "base/error.h"
+#include "support/golden_checkpoint.h"
 
 namespace quire {
 namespace {
@@ -97,7 +98,7 @@ TEST_F(BundleTest, RejectsDamagedBundles) {
 }
 
 TEST_F(BundleTest, ContainsOnlyTheShardsOfTheIndex) {
-  const fs::path model = fs::path(QUIRE_SOURCE_DIR) / "tests/golden/models/llama-sharded";
+  const fs::path model = test::golden_checkpoint("models/llama-sharded");
   fs::copy(model, dir_ / "sharded");
   std::ofstream(dir_ / "sharded/consolidated.safetensors") << "a copy of the weights";
   const auto files = bundle_files(dir_ / "sharded");

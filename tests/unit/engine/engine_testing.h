@@ -14,12 +14,13 @@
 
 #include "base/rng.h"
 #include "engine/engine.h"
+#include "support/golden_checkpoint.h"
 
 namespace quire::test {
 
 inline std::string model_path(const std::string& name) {
-  const auto root = std::filesystem::path(QUIRE_SOURCE_DIR);
-  return (name == "quire-tiny" ? root / "models" / name : root / "tests/golden/models" / name).string();
+  if (name == "quire-tiny") return (std::filesystem::path(QUIRE_SOURCE_DIR) / "models" / name).string();
+  return golden_checkpoint("models/" + name).string();
 }
 
 // The collected outputs of one request.

@@ -23,16 +23,8 @@ namespace {
 
 using testing::HasSubstr;
 
-std::filesystem::path pooling_dir() {
-  return std::filesystem::path(QUIRE_SOURCE_DIR) / "tests/golden/pooling";
-}
-
-std::vector<std::string> model_names() {
-  std::vector<std::string> names;
-  for (const auto& entry : std::filesystem::directory_iterator(pooling_dir()))
-    names.push_back(entry.path().filename().string());
-  std::sort(names.begin(), names.end());
-  return names;
+std::filesystem::path pooling_model(const std::string& name) {
+  return test::golden_checkpoint("pooling/" + name);
 }
 
 class ForcedIsa {
@@ -41,8 +33,9 @@ class ForcedIsa {
   ~ForcedIsa() { unsetenv("QUIRE_CPU_ISA"); }
 };
 
+// model: the name of a golden model, or the absolute path of another one.
 std::unique_ptr<Engine> start(const std::string& model, EngineConfig config = {}) {
-  config.model = (pooling_dir() / model).string();
+  config.model = std::filesystem::path(model).is_absolute() ? model : pooling_model(model).string();
   config.threads = config.threads == 0 ? 1 : config.threads;
   config.kv_cache_memory = int64_t{4} << 20;
   return Engine::start(config);
@@ -80,7 +73,7 @@ struct Case {
 };
 std::vector<Case> golden_cases(const std::string& model) {
   std::vector<Case> cases;
-  const nlohmann::json golden = read_json_file(pooling_dir() / model / "golden.json");
+  const nlohmann::json golden = read_json_file(pooling_model(model) / "golden.json");
   for (const auto& item : golden["cases"]) {
     cases.push_back({{item["prompt"].get<std::vector<TokenId>>(), item["second_text"].get<int32_t>()},
                      item["vector"].get<std::vector<float>>()});
@@ -120,14 +113,15 @@ TEST_P(PoolingGolden, MatchesTransformers) {
 }
 
 INSTANTIATE_TEST_SUITE_P(All, PoolingGolden,
-                         testing::Combine(testing::ValuesIn(usable_isas()), testing::ValuesIn(model_names())),
+                         testing::Combine(testing::ValuesIn(usable_isas()),
+                                          testing::ValuesIn(test::golden_names("pooling"))),
                          [](const auto& test) {
                            return test_name(std::get<0>(test.param) + "_" + std::get<1>(test.param));
                          });
 
 TEST(PoolingWeightCache, ReturnsTheSameVectors) {
   const test::TempDir dir;
-  for (const std::string& model : model_names()) {
+  for (const std::string& model : test::golden_names("pooling")) {
     const auto vectors = [&](const EngineConfig& config) {
       const auto engine = start(model, config);
       std::vector<std::vector<float>> all;
@@ -153,7 +147,7 @@ class GgufPooling : public testing::TestWithParam<std::string> {};
 TEST_P(GgufPooling, MatchesTransformers) {
   const nlohmann::json model = test::gguf_goldens("pooling")[GetParam()];
   const test::TempDir dir;
-  dir.write("model.gguf", test::make_gguf(model, pooling_dir() / GetParam()));
+  dir.write("model.gguf", test::make_gguf(model, pooling_model(GetParam())));
   EngineConfig config;
   config.runner = "pooling";
   config.activation_dtype = "float32";
@@ -309,9 +303,9 @@ TEST(Pooling, EmbedsWithAnyDecoderIfRequested) {
   EXPECT_NEAR(sum, 1.0, 1e-6);
 
   config.runner = "generate";
-  config.model = (pooling_dir() / "bert").string();
+  config.model = pooling_model("bert").string();
   EXPECT_THROW(Engine::start(config), Error);
-  config.model = (pooling_dir() / "qwen3-embedding").string();  // has an output embedding
+  config.model = pooling_model("qwen3-embedding").string();  // has an output embedding
   EXPECT_EQ(Engine::start(config)->model().task, ModelTask::kGenerate);
 }
 

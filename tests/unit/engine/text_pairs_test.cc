@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "io/json_file.h"
+#include "support/golden_checkpoint.h"
 #include "unit/io/io_test_util.h"
 
 namespace quire {
@@ -16,7 +17,7 @@ namespace {
 namespace fs = std::filesystem;
 
 fs::path golden(const char* name) {
-  return fs::path(QUIRE_SOURCE_DIR) / "tests/golden/pooling" / name;
+  return test::golden_checkpoint(std::string("pooling/") + name);
 }
 
 // A golden reranker with a tokenizer, and with this chat template unless it is empty.

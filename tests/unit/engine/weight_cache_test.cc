@@ -56,7 +56,7 @@ TEST_P(WeightCacheOnIsa, KeepsOutputs) {
     for (const char* quantization : {"auto", "int8", "int4"}) {
       SCOPED_TRACE(std::string(model) + ", " + quantization);
       EngineConfig config;
-      config.model = (std::filesystem::path(QUIRE_SOURCE_DIR) / "tests/golden" / model).string();
+      config.model = golden_checkpoint(model).string();
       config.quantization = quantization;
       config.kv_cache_memory = int64_t{4} << 20;
       config.threads = 2;

@@ -34,7 +34,7 @@ class Driver {
   explicit Driver(const std::string& name, int threads = 1, const ModelOptions& model_options = {})
       : pool_(threads) {
     const auto dir = name == "quire-tiny" ? std::filesystem::path(QUIRE_SOURCE_DIR) / "models" / name
-                                          : test::golden_dir() / name;
+                                          : test::golden_model(name);
     const OpTable& ops = *select_cpu_isa().table;
     loaded_ = test::load_model(dir, ops, model_options);
     LocalExecutorOptions options;
@@ -221,7 +221,7 @@ TEST(BeamExecutor, SupportsASearchWiderThanABatchOfLogits) {
 }
 
 TEST(BeamExecutor, IsGreedyWithAWidthOfOne) {
-  const auto golden = read_json_file(test::golden_dir() / "llama/golden.json");
+  const auto golden = read_json_file(test::golden_model("llama") / "golden.json");
   Driver driver("llama");
   for (const auto& item : golden["cases"]) {
     Request request;

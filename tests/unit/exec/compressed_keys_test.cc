@@ -13,7 +13,7 @@ namespace {
 
 TEST(CompressedKeys, DoNotDependOnTheBlockSize) {
   for (const char* name : {"deepseek_v4", "deepseek_v4-saved"}) {
-    const nlohmann::json golden = read_json_file(test::golden_dir() / name / "golden.json")["cases"].back();
+    const nlohmann::json golden = read_json_file(test::golden_model(name) / "golden.json")["cases"].back();
     const auto prompt = golden["prompt"].get<std::vector<int32_t>>();
     const auto expected = golden["logits"].get<std::vector<float>>();
     const auto tokens = golden["greedy"].get<std::vector<int32_t>>();
@@ -22,7 +22,7 @@ TEST(CompressedKeys, DoNotDependOnTheBlockSize) {
     for (const CpuIsa& isa : cpu_isas()) {
       if (!isa.supported) continue;
       const OpTable table = checked(*isa.table);
-      const test::LoadedModel loaded = test::load_model(test::golden_dir() / name, table);
+      const test::LoadedModel loaded = test::load_model(test::golden_model(name), table);
       for (const int32_t block_size : {4, 12, 16, 64}) {
         SCOPED_TRACE(std::string(name) + ", " + std::string(isa.name) + ", blocks of " +
                      std::to_string(block_size));
@@ -42,11 +42,11 @@ TEST(CompressedKeys, DoNotDependOnTheBlockSize) {
 
 // Unwritten parts of a block must not be read, in any format.
 TEST(CompressedKeys, DoNotDependOnChunkingInAnyFormat) {
-  const auto golden = read_json_file(test::golden_dir() / "deepseek_v4" / "golden.json")["cases"].back();
+  const auto golden = read_json_file(test::golden_model("deepseek_v4") / "golden.json")["cases"].back();
   const auto prompt = golden["prompt"].get<std::vector<int32_t>>();
   for (const CpuIsa& isa : cpu_isas()) {
     if (!isa.supported) continue;
-    const test::LoadedModel loaded = test::load_model(test::golden_dir() / "deepseek_v4", *isa.table);
+    const test::LoadedModel loaded = test::load_model(test::golden_model("deepseek_v4"), *isa.table);
     for (const DType dtype : {DType::kBF16, DType::kF16, DType::kI8, DType::kF8E4M3, DType::kF8E5M2}) {
       SCOPED_TRACE(std::string(isa.name) + ", " + std::string(dtype_name(dtype)));
       const test::RunnerOptions options = {.block_size = 16, .kv_dtype = dtype, .nan = true};

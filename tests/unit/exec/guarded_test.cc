@@ -30,9 +30,9 @@ class GuardedModels : public testing::TestWithParam<std::string> {};
 
 TEST_P(GuardedModels, ComputeTheSameBitsWhenOnlyOpsTouchMemory) {
   const OpTable ops = test::guarded<cpu_ops>();
-  const auto loaded = test::load_model(test::golden_dir() / GetParam(), ops);
+  const auto loaded = test::load_model(test::golden_model(GetParam()), ops);
   if (reads_between_ops(loaded.model->spec())) GTEST_SKIP() << "reads activations between ops";
-  const nlohmann::json golden = read_json_file(test::golden_dir() / GetParam() / "golden.json");
+  const nlohmann::json golden = read_json_file(test::golden_model(GetParam()) / "golden.json");
   const auto prompt = golden["cases"][0]["prompt"].get<std::vector<int32_t>>();
   const auto run = [&](bool guarded, int64_t chunk) {
     return test::PagedRunner(*loaded.model, ops, nullptr, {.guarded = guarded}).append(prompt, chunk);
@@ -43,7 +43,7 @@ TEST_P(GuardedModels, ComputeTheSameBitsWhenOnlyOpsTouchMemory) {
   EXPECT_EQ(run(true, 3), expected);
 }
 
-INSTANTIATE_TEST_SUITE_P(All, GuardedModels, testing::ValuesIn(test::golden_names(test::golden_dir())),
+INSTANTIATE_TEST_SUITE_P(All, GuardedModels, testing::ValuesIn(test::golden_names("models")),
                          [](const auto& test) { return test::test_name(test.param); });
 
 // The test above can fail: reading guarded memory outside an op ends the program.

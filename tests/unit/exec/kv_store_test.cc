@@ -190,7 +190,7 @@ TEST(KvStore, EnlargesBlocksForLargeStates) {
 class MixedHeads : public testing::TestWithParam<std::string> {};
 
 TEST_P(MixedHeads, MatchTransformers) {
-  const auto dir = test::golden_dir() / GetParam();
+  const auto dir = test::golden_model(GetParam());
   const OpTable& ops = *select_cpu_isa().table;
   const test::LoadedModel loaded = test::load_model(dir, ops);
   const ModelSpec& spec = loaded.model->spec();

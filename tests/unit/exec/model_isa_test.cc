@@ -34,7 +34,7 @@ TEST_P(ModelIsa, MatchesTransformersInAnyChunking) {
 
 INSTANTIATE_TEST_SUITE_P(All, ModelIsa,
                          testing::Combine(testing::ValuesIn(supported_isas()),
-                                          testing::ValuesIn(test::golden_names())),
+                                          testing::ValuesIn(test::golden_names("models"))),
                          [](const auto& test) {
                            return std::get<0>(test.param) + "_" + test::test_name(std::get<1>(test.param));
                          });
@@ -43,18 +43,18 @@ class QuantizedIsa : public testing::TestWithParam<IsaAndModel> {};
 
 TEST_P(QuantizedIsa, MatchesTheDequantizedModelInAnyChunking) {
   const auto& [isa, model] = GetParam();
-  test::expect_golden(model, *select_cpu_isa(isa).table, {}, test::quantized_dir());
+  test::expect_golden(model, *select_cpu_isa(isa).table, {}, "quantized");
 }
 
 TEST_P(QuantizedIsa, IsCloseToTheDequantizedModelWithInt16Activations) {
   const auto& [isa, model] = GetParam();
-  test::expect_golden(model, *select_cpu_isa(isa).table, {}, test::quantized_dir(),
+  test::expect_golden(model, *select_cpu_isa(isa).table, {}, "quantized",
                       {.quantized_activations = ActivationFormat::kInt16});
 }
 
 INSTANTIATE_TEST_SUITE_P(All, QuantizedIsa,
                          testing::Combine(testing::ValuesIn(supported_isas()),
-                                          testing::ValuesIn(test::golden_names(test::quantized_dir()))),
+                                          testing::ValuesIn(test::golden_names("quantized"))),
                          [](const auto& test) {
                            return std::get<0>(test.param) + "_" + test::test_name(std::get<1>(test.param));
                          });
@@ -87,8 +87,8 @@ TEST(RoundedActivations, MatchTheReferenceOps) {
   plain.set<ops::Linear>(linear_rounded);
   for (const std::string name : {"llama-bfloat16", "mistral-bfloat16", "qwen2-bfloat16"}) {
     ASSERT_TRUE(test::rounds_activations(name, ops));
-    const auto fast_model = test::load_model(test::golden_dir() / name, ops);
-    const auto plain_model = test::load_model(test::golden_dir() / name, plain);
+    const auto fast_model = test::load_model(test::golden_model(name), ops);
+    const auto plain_model = test::load_model(test::golden_model(name), plain);
     const std::vector<int32_t> prompt = {5, 17, 3, 88, 41, 9, 2, 60, 33, 71};
     const auto got = test::PagedRunner(*fast_model.model, ops, nullptr, {}).append(prompt, 4);
     const auto want = test::PagedRunner(*plain_model.model, plain, nullptr, {}).append(prompt, 4);
@@ -108,7 +108,7 @@ TEST_P(StoriesIsa, MatchesGreedyTokens) {
 
 // One and three threads, for steps with many rows and with one row.
 TEST_P(StoriesIsa, DoesNotDependOnThreads) {
-  const auto dir = test::golden_dir() / "llama";
+  const auto dir = test::golden_model("llama");
   const OpTable& ops = *select_cpu_isa(GetParam()).table;
   const auto loaded = test::load_model(dir, ops);
   const std::vector<int32_t> prompt = {5,  17, 3,  88, 41, 9,  2, 60, 33, 71,

@@ -23,7 +23,7 @@ constexpr MachineLimits kLimits = {
     .read_bytes_per_s = 1e9, .f32_flop_per_s = 4e9, .bf16_flop_per_s = 8e9, .int8_flop_per_s = 16e9};
 
 TEST(OpProfile, RecordsAllCallsWithoutChangingResults) {
-  const auto dir = test::golden_dir() / "llama";
+  const auto dir = test::golden_model("llama");
   const auto plain = test::load_model(dir, reference_ops());
   test::PagedRunner without(*plain.model, reference_ops(), nullptr, {});
 
@@ -48,7 +48,7 @@ TEST(OpProfile, RecordsAllCallsWithoutChangingResults) {
 }
 
 TEST(OpProfile, RecordsExpertsAndRouters) {
-  const auto dir = test::golden_dir() / "qwen2_moe";
+  const auto dir = test::golden_model("qwen2_moe");
   const auto plain = test::load_model(dir, reference_ops());
   test::PagedRunner without(*plain.model, reference_ops(), nullptr, {});
   OpProfile profile(reference_ops(), kLimits, 1000);

@@ -25,7 +25,7 @@ class PrunedModel {
  public:
   explicit PrunedModel(const std::string& name)
       : dir_(fs::temp_directory_path() / ("quire-pruned-" + name + "-" + std::to_string(::getpid()))) {
-    const fs::path from = test::golden_dir() / name;
+    const fs::path from = test::golden_model(name);
     fs::create_directories(dir_);
     fs::copy_file(from / "config.json", dir_ / "config.json", fs::copy_options::overwrite_existing);
     const auto checkpoint = Checkpoint::open(from);

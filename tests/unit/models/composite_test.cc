@@ -24,7 +24,7 @@ using testing::HasSubstr;
 // with `prefix` instead of "model.".
 test::EditedCheckpoint inside(const char* name, const char* architecture, const std::string& prefix,
                               const std::string& head) {
-  test::EditedCheckpoint edited(test::golden_dir() / name);
+  test::EditedCheckpoint edited(test::golden_model(name));
   nlohmann::json text = edited.config;
   text.erase("architectures");
   edited.config = {{"architectures", {architecture}}, {"model_type", "composite"}, {"text_config", text}};
@@ -40,7 +40,7 @@ test::EditedCheckpoint inside(const char* name, const char* architecture, const 
 }
 
 void expect_logits(test::EditedCheckpoint& edited, const char* name) {
-  const auto golden = read_json_file(test::golden_dir() / name / "golden.json")["cases"].back();
+  const auto golden = read_json_file(test::golden_model(name) / "golden.json")["cases"].back();
   const auto prompt = golden["prompt"].get<std::vector<int32_t>>();
   const auto expected = golden["logits"].get<std::vector<float>>();
   const auto checkpoint = edited.open();
@@ -91,7 +91,7 @@ TEST(Composite, TextOfOtherKinds) {
 
 // Phi-4 multimodal has adapters for other modalities, which are not read.
 TEST(Composite, AdaptersForOtherInputsAreLeftAlone) {
-  test::EditedCheckpoint edited(test::golden_dir() / "phi3");
+  test::EditedCheckpoint edited(test::golden_model("phi3"));
   edited.config["architectures"] = {"Phi4MMForCausalLM"};
   std::map<std::string, test::EditedTensor> tensors;
   for (auto& [name, tensor] : edited.tensors) {
@@ -206,7 +206,7 @@ TEST(Composite, TheThinkersTextIsRead) {
 // The first checkpoints of Qwen2.5-VL have one flat configuration, the language model next to the vision
 // tower, and M-RoPE, whose three positions are the same in text.
 TEST(Composite, ConfigurationAndNamesMayBeFlat) {
-  test::EditedCheckpoint edited(test::golden_dir() / "qwen2");
+  test::EditedCheckpoint edited(test::golden_model("qwen2"));
   edited.config["architectures"] = {"Qwen2_5_VLForConditionalGeneration"};
   edited.config["rope_scaling"] = {{"type", "mrope"}, {"mrope_section", {1, 1, 2}}};
   edited.config["vision_config"] = {{"depth", 2}};

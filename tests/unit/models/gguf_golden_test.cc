@@ -26,7 +26,7 @@ const json& all_models() {
 }
 
 std::string make_gguf(const std::string& name, bool experts_apart = false) {
-  return test::make_gguf(all_models()[name], test::golden_dir() / name, experts_apart);
+  return test::make_gguf(all_models()[name], test::golden_model(name), experts_apart);
 }
 
 class GgufGolden : public testing::TestWithParam<std::string> {};
@@ -51,7 +51,7 @@ TEST(GgufLayers, MultiTokenPredictionLayersAreIgnored) {
     if (key == "mimo2.attention.sliding_window_pattern") entry[2] = {0, 1, 1, 1, 1, 1};
   }
   model["metadata"].push_back({"mimo2.nextn_predict_layers", {"UINT32"}, 2});
-  const std::string file = test::make_gguf(model, test::golden_dir() / "mimo_v2_flash");
+  const std::string file = test::make_gguf(model, test::golden_model("mimo_v2_flash"));
   test::expect_golden("mimo_v2_flash", reference_ops(), [&] {
     return gguf_from_memory(std::as_bytes(std::span(file.data(), file.size())), "mimo.gguf");
   });
@@ -62,7 +62,7 @@ TEST(GgufIndexer, LayersThatChooseAreSeenFromTheirTensors) {
   json model = all_models()["glm_moe_dsa"];
   std::erase_if(model["metadata"].get_ref<json::array_t&>(),
                 [](const json& entry) { return entry[0] == "glm-dsa.attention.indexer.types"; });
-  const std::string file = test::make_gguf(model, test::golden_dir() / "glm_moe_dsa");
+  const std::string file = test::make_gguf(model, test::golden_model("glm_moe_dsa"));
   test::expect_golden("glm_moe_dsa", reference_ops(), [&] {
     return gguf_from_memory(std::as_bytes(std::span(file.data(), file.size())), "glm.gguf");
   });
@@ -83,7 +83,7 @@ TEST(GgufNames, OtherNamesOfTheSameText) {
       if (key == "general.architecture") entry[2] = row.to;
       if (key.starts_with(row.from + ".")) entry[0] = row.to + key.substr(row.from.size());
     }
-    const std::string file = test::make_gguf(model, test::golden_dir() / row.model);
+    const std::string file = test::make_gguf(model, test::golden_model(row.model));
     test::expect_golden(row.model, reference_ops(), [&] {
       return gguf_from_memory(std::as_bytes(std::span(file.data(), file.size())), row.to + ".gguf");
     });

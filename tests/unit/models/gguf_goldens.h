@@ -13,14 +13,14 @@
 #include "io/gguf/ggml_type.h"
 #include "io/json_file.h"
 #include "quant/codec.h"
+#include "support/golden_checkpoint.h"
 #include "unit/io/gguf_writer.h"
 
 namespace quire::test {
 
 // The descriptions of "models" or "pooling", by model name.
 inline nlohmann::json gguf_goldens(const std::string& set) {
-  return read_json_file(std::filesystem::path(QUIRE_SOURCE_DIR) / "tests/golden/gguf" /
-                        (set + ".json"))["models"];
+  return read_json_file(golden_root() / "gguf" / (set + ".json"))["models"];
 }
 inline std::vector<std::string> gguf_golden_names(const std::string& set) {
   std::vector<std::string> names;

@@ -18,28 +18,20 @@
 #include "io/checkpoint.h"
 #include "io/json_file.h"
 #include "models/model.h"
+#include "support/golden_checkpoint.h"
 #include "unit/models/paged_runner.h"
 
 namespace quire::test {
 
-// QUIRE_GOLDEN_MODELS names another directory of the same models (tools/check_saved_again.py).
-inline std::filesystem::path golden_dir() {
-  if (const char* dir = std::getenv("QUIRE_GOLDEN_MODELS")) return dir;
-  return std::filesystem::path(QUIRE_SOURCE_DIR) / "tests/golden/models";
+// The checkpoint of a model. QUIRE_GOLDEN_MODELS names another directory of the same models
+// (tools/check_saved_again.py).
+inline std::filesystem::path golden_model(const std::string& name) {
+  if (const char* dir = std::getenv("QUIRE_GOLDEN_MODELS")) return std::filesystem::path(dir) / name;
+  return golden_checkpoint("models/" + name);
 }
 
-// Quantized models.
-inline std::filesystem::path quantized_dir() {
-  return std::filesystem::path(QUIRE_SOURCE_DIR) / "tests/golden/quantized";
-}
-
-inline std::vector<std::string> golden_names(const std::filesystem::path& dir = golden_dir()) {
-  std::vector<std::string> names;
-  for (const auto& entry : std::filesystem::directory_iterator(dir)) {
-    if (entry.is_directory()) names.push_back(entry.path().filename().string());
-  }
-  std::sort(names.begin(), names.end());
-  return names;
+inline std::filesystem::path quantized_model(const std::string& name) {
+  return golden_checkpoint("quantized/" + name);
 }
 
 inline std::filesystem::path shared_dir() {
@@ -92,16 +84,17 @@ inline bool rounds_activations(const std::string& name, const OpTable& ops) {
 // Expects logits and log-probabilities within 1e-4 of the largest, the greedy tokens, and the same bits in
 // any chunking. Goldens have float32 activations, so the tolerance is larger if activations are rounded: to
 // bfloat16 (relative error 2^-9), or to 16 bits with quantized weights (2^-15.9 of the maximum of a group).
-// open: opens the model in another file format.
+// open: opens the model in another file format. set: "models" or "quantized".
 inline void expect_golden(const std::string& name, const OpTable& ops,
                           const std::function<std::unique_ptr<Checkpoint>()>& open = {},
-                          const std::filesystem::path& dir = golden_dir(), const ModelOptions& options = {}) {
+                          const std::string& set = "models", const ModelOptions& options = {}) {
+  const std::filesystem::path dir = set == "models" ? golden_model(name) : quantized_model(name);
   const double tolerance = rounds_activations(name, ops)                               ? 5e-2
                            : options.quantized_activations == ActivationFormat::kInt16 ? 1e-3
                                                                                        : 1e-4;
   const OpTable checking = checked(ops);
-  const LoadedModel loaded = load_model(open ? open() : Checkpoint::open(dir / name), checking, options);
-  const nlohmann::json golden = read_json_file(dir / name / "golden.json");
+  const LoadedModel loaded = load_model(open ? open() : Checkpoint::open(dir), checking, options);
+  const nlohmann::json golden = read_json_file(dir / "golden.json");
   ASSERT_FALSE(golden["cases"].empty());
   for (const auto& item : golden["cases"]) {
     const auto prompt = item["prompt"].get<std::vector<int32_t>>();

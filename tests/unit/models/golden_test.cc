@@ -13,7 +13,7 @@ TEST_P(GoldenModel, EqualsTransformersInAnyChunking) {
   test::expect_golden(GetParam(), reference_ops());
 }
 
-INSTANTIATE_TEST_SUITE_P(All, GoldenModel, testing::ValuesIn(test::golden_names()),
+INSTANTIATE_TEST_SUITE_P(All, GoldenModel, testing::ValuesIn(test::golden_names("models")),
                          [](const auto& test) { return test::test_name(test.param); });
 
 TEST(Stories260K, GreedyTokensAreExact) {

@@ -52,11 +52,11 @@ Logits run(EditedCheckpoint& edited, size_t shift = 0, const ModelOptions& optio
 }
 
 Logits run_golden(const std::string& name) {
-  return run(*test::load_model(test::golden_dir() / name, reference_ops()).model);
+  return run(*test::load_model(test::golden_model(name), reference_ops()).model);
 }
 
 TEST(Loader, NamesEveryMissingSurplusAndMisshapenTensor) {
-  EditedCheckpoint edited(test::golden_dir() / "llama");
+  EditedCheckpoint edited(test::golden_model("llama"));
   edited.tensors.erase("model.layers.1.self_attn.q_proj.weight");
   edited.tensors.erase("model.norm.weight");
   edited.tensors["model.layers.0.mlp.up_proj.weight"] = zeros({28, 31});
@@ -81,7 +81,7 @@ TEST(Loader, NamesEveryMissingSurplusAndMisshapenTensor) {
 }
 
 TEST(Loader, AtMostTwentyProblemsAreListed) {
-  EditedCheckpoint edited(test::golden_dir() / "llama");
+  EditedCheckpoint edited(test::golden_model("llama"));
   edited.config["num_hidden_layers"] = 4;
   edited.config["tie_word_embeddings"] = false;
   // 9 tensors for each of two layers, the output embedding, and three too many.
@@ -92,24 +92,24 @@ TEST(Loader, AtMostTwentyProblemsAreListed) {
 }
 
 TEST(Loader, BiasesAreExpectedWhereTheConfigurationSaysSo) {
-  EditedCheckpoint edited(test::golden_dir() / "llama-bias");
+  EditedCheckpoint edited(test::golden_model("llama-bias"));
   edited.tensors.erase("model.layers.0.self_attn.o_proj.bias");
   EXPECT_THAT(load_error(edited), HasSubstr("missing: model.layers.0.self_attn.o_proj.bias [24]"));
-  EditedCheckpoint plain(test::golden_dir() / "llama-bias");
+  EditedCheckpoint plain(test::golden_model("llama-bias"));
   plain.config["attention_bias"] = false;
   EXPECT_THAT(load_error(plain),
               AllOf(HasSubstr("surplus: model.layers.0.self_attn.o_proj.bias [24]"), Not(HasSubstr("mlp"))));
 }
 
 TEST(Loader, TransposedMatricesAreExpectedAsStored) {
-  EditedCheckpoint edited(test::golden_dir() / "gpt2");
+  EditedCheckpoint edited(test::golden_model("gpt2"));
   edited.tensors["transformer.h.0.attn.c_attn.weight"] = zeros({72, 24});
   EXPECT_THAT(load_error(edited),
               HasSubstr("transformer.h.0.attn.c_attn.weight is [72, 24], expected [24, 72]"));
 }
 
 TEST(Loader, TensorsWithoutMeaningAreIgnored) {
-  EditedCheckpoint edited(test::golden_dir() / "llama");
+  EditedCheckpoint edited(test::golden_model("llama"));
   const Logits expected = run(edited);
   edited.tensors["model.layers.0.self_attn.rotary_emb.inv_freq"] = zeros({4});
   edited.tensors["model.rotary_emb.inv_freq"] = zeros({4});
@@ -118,7 +118,7 @@ TEST(Loader, TensorsWithoutMeaningAreIgnored) {
 }
 
 TEST(Loader, NamesWithoutThePrefixAreRead) {
-  EditedCheckpoint edited(test::golden_dir() / "llama-untied");
+  EditedCheckpoint edited(test::golden_model("llama-untied"));
   const Logits expected = run(edited);
   std::map<std::string, test::EditedTensor> bare;
   for (auto& [name, tensor] : edited.tensors) {
@@ -130,7 +130,7 @@ TEST(Loader, NamesWithoutThePrefixAreRead) {
 
 TEST(Loader, UnalignedTensorsAreRead) {
   for (const char* name : {"llama-untied", "llama-bfloat16", "gpt2"}) {
-    EditedCheckpoint edited(test::golden_dir() / name);
+    EditedCheckpoint edited(test::golden_model(name));
     const Logits expected = run(edited);
     EXPECT_EQ(run(edited, 1), expected) << name;
     EXPECT_EQ(run(edited, 7), expected) << name;
@@ -138,7 +138,7 @@ TEST(Loader, UnalignedTensorsAreRead) {
 }
 
 TEST(Loader, MixedTypesInOneFusedMatrixBecomeFloat32) {
-  EditedCheckpoint edited(test::golden_dir() / "llama");
+  EditedCheckpoint edited(test::golden_model("llama"));
   auto& tensor = edited.tensors["model.layers.0.self_attn.k_proj.weight"];
   // Rounded to bfloat16, and kept in either type: the same values.
   test::EditedTensor narrow = zeros(tensor.shape, DType::kBF16);
@@ -156,7 +156,7 @@ TEST(Loader, MixedTypesInOneFusedMatrixBecomeFloat32) {
 }
 
 TEST(Loader, DTypeConvertsMatricesWhilePacking) {
-  EditedCheckpoint edited(test::golden_dir() / "llama-bfloat16");
+  EditedCheckpoint edited(test::golden_model("llama-bfloat16"));
   const auto checkpoint = edited.open();
   const auto stored = load(*checkpoint);
   const auto wide = load(*checkpoint, {.dtype = DType::kF32});
@@ -170,7 +170,7 @@ TEST(Loader, DTypeConvertsMatricesWhilePacking) {
 }
 
 TEST(Loader, QuantizesMatricesWhilePacking) {
-  EditedCheckpoint edited(test::golden_dir() / "llama-bfloat16");
+  EditedCheckpoint edited(test::golden_model("llama-bfloat16"));
   const auto checkpoint = edited.open();
   const auto plain = load(*checkpoint);
   EXPECT_EQ(plain->quantization(), "");
@@ -198,9 +198,9 @@ TEST(Loader, QuantizesMatricesWhilePacking) {
 }
 
 TEST(Loader, PlansTheBytesThatItKeeps) {
-  for (const std::string& model : test::golden_names()) {
+  for (const std::string& model : test::golden_names("models")) {
     for (const auto* quantization : {"auto", "int8", "int4"}) {
-      const auto checkpoint = Checkpoint::open(test::golden_dir() / model);
+      const auto checkpoint = Checkpoint::open(test::golden_model(model));
       const ModelOptions options = {.quantization = quantization_from_name(quantization)};
       EXPECT_EQ(Model::planned_weight_bytes(*checkpoint, options), load(*checkpoint, options)->weight_bytes())
           << model << ", " << quantization;
@@ -211,7 +211,7 @@ TEST(Loader, PlansTheBytesThatItKeeps) {
 TEST(Loader, ProgressEndsWithTheBytesOfTheCheckpoint) {
   for (const char* name :
        {"qwen2_moe", "qwen2_moe-stacked", "gemma4-keys-as-values", "deepseek_v3", "gpt_oss"}) {
-    const auto checkpoint = Checkpoint::open(test::golden_dir() / name);
+    const auto checkpoint = Checkpoint::open(test::golden_model(name));
     std::pair<int64_t, int64_t> last;
     Model::load(*checkpoint, reference_ops(), {}, {}, [&](int64_t done, int64_t total) {
       last = {done, total};
@@ -221,7 +221,7 @@ TEST(Loader, ProgressEndsWithTheBytesOfTheCheckpoint) {
 }
 
 TEST(Loader, ProgressRisesToTheBytesOfTheCheckpoint) {
-  const auto checkpoint = Checkpoint::open(test::golden_dir() / "llama-untied");
+  const auto checkpoint = Checkpoint::open(test::golden_model("llama-untied"));
   std::vector<std::pair<int64_t, int64_t>> calls;
   Model::load(*checkpoint, reference_ops(), {}, {},
               [&](int64_t done, int64_t total) { calls.emplace_back(done, total); });
@@ -233,7 +233,7 @@ TEST(Loader, ProgressRisesToTheBytesOfTheCheckpoint) {
 }
 
 TEST(Loader, CountsParametersAndBytes) {
-  const auto tied = test::load_model(test::golden_dir() / "llama", reference_ops());
+  const auto tied = test::load_model(test::golden_model("llama"), reference_ops());
   EXPECT_EQ(tied.model->num_parameters() * 4, tied.checkpoint->total_bytes());
   EXPECT_GE(tied.model->weight_bytes(), tied.checkpoint->total_bytes());
   EXPECT_LE(tied.model->weight_bytes(),
@@ -242,10 +242,10 @@ TEST(Loader, CountsParametersAndBytes) {
 
 TEST(Loader, TiedEmbeddingsAreStoredOnce) {
   // The same tensors, once with the output embedding as a tensor of its own.
-  EditedCheckpoint edited(test::golden_dir() / "llama");
+  EditedCheckpoint edited(test::golden_model("llama"));
   auto checkpoint = edited.open();
   const auto tied = load(*checkpoint);
-  EditedCheckpoint untied(test::golden_dir() / "llama");
+  EditedCheckpoint untied(test::golden_model("llama"));
   untied.config["tie_word_embeddings"] = false;
   untied.tensors["lm_head.weight"] = untied.tensors["model.embed_tokens.weight"];
   auto other = untied.open();
@@ -255,14 +255,14 @@ TEST(Loader, TiedEmbeddingsAreStoredOnce) {
 }
 
 TEST(Loader, LearnedPositionsLimitTheLength) {
-  EditedCheckpoint edited(test::golden_dir() / "gpt2");
+  EditedCheckpoint edited(test::golden_model("gpt2"));
   EXPECT_THAT(load_error(edited, {.max_model_len = 97}), HasSubstr("positions for 96 tokens, not for 97"));
   const auto checkpoint = edited.open();
   EXPECT_EQ(load(*checkpoint, {.max_model_len = 50})->max_model_len(), 50);
 }
 
 TEST(Loader, RotaryPositionsReachAsFarAsAsked) {
-  EditedCheckpoint edited(test::golden_dir() / "llama");
+  EditedCheckpoint edited(test::golden_model("llama"));
   const auto checkpoint = edited.open();
   EXPECT_EQ(load(*checkpoint)->max_model_len(), 128);
   const auto model = load(*checkpoint, {.max_model_len = 9});
@@ -272,7 +272,7 @@ TEST(Loader, RotaryPositionsReachAsFarAsAsked) {
 
 TEST(Model, ActivationBytesAreWhatIsAllocated) {
   for (const char* name : {"llama", "gpt2"}) {
-    const auto loaded = test::load_model(test::golden_dir() / name, reference_ops());
+    const auto loaded = test::load_model(test::golden_model(name), reference_ops());
     for (const int64_t tokens : {1, 3, 64}) {
       const ActivationBuffers buffers = loaded.model->make_buffers(tokens);
       EXPECT_EQ(static_cast<int64_t>(buffers.data.size()), loaded.model->activation_bytes(tokens));
@@ -285,7 +285,7 @@ TEST(Model, ActivationBytesAreWhatIsAllocated) {
 }
 
 TEST(Model, LogitsOfChosenRowsInAnyOrder) {
-  const auto loaded = test::load_model(test::golden_dir() / "llama", reference_ops());
+  const auto loaded = test::load_model(test::golden_model("llama"), reference_ops());
   const Model& model = *loaded.model;
   const int64_t vocab = model.spec().vocab_size;
   ActivationBuffers buffers = model.make_buffers(6);
@@ -315,7 +315,7 @@ TEST(Model, LogitsOfChosenRowsInAnyOrder) {
 }
 
 TEST(Model, StepsThatDoNotFitAreRefused) {
-  const auto loaded = test::load_model(test::golden_dir() / "llama", reference_ops());
+  const auto loaded = test::load_model(test::golden_model("llama"), reference_ops());
   ActivationBuffers buffers = loaded.model->make_buffers(2);
   const std::vector<int32_t> three = {1, 2, 3};
   const std::vector<int64_t> slots = {0, 1, 2};

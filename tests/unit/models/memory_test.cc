@@ -17,8 +17,8 @@ namespace quire {
 namespace {
 
 TEST(Memory, AStepAllocatesNothing) {
-  for (const std::string& name : test::golden_names()) {
-    const auto loaded = test::load_model(test::golden_dir() / name, reference_ops());
+  for (const std::string& name : test::golden_names("models")) {
+    const auto loaded = test::load_model(test::golden_model(name), reference_ops());
     const ModelSpec& spec = loaded.model->spec();
     ActivationBuffers buffers = loaded.model->make_buffers(8);
     int64_t layer_bytes = 0;
@@ -68,8 +68,7 @@ TEST(Memory, AStepAllocatesNothing) {
 
 // Many rows go through an MLP in several parts, so its scratch does not grow with the step.
 TEST(Memory, AWideStepIsTheSameAsManyNarrowOnes) {
-  const auto loaded =
-      test::load_model(test::golden_dir() / "llama", reference_ops(), {.max_model_len = 1300});
+  const auto loaded = test::load_model(test::golden_model("llama"), reference_ops(), {.max_model_len = 1300});
   const test::RunnerOptions options{.max_tokens = 1300, .max_seq_len = 1300};
   std::vector<int32_t> tokens(1300);
   for (size_t i = 0; i < tokens.size(); ++i) tokens[i] = static_cast<int32_t>(i * 37 % 90);

@@ -24,20 +24,10 @@ namespace fs = std::filesystem;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 
-// CRC-32 (ISO-HDLC), as in zlib.
-uint32_t crc32(std::span<const std::byte> bytes) {
-  uint32_t crc = 0xffffffffU;
-  for (const std::byte b : bytes) {
-    crc ^= static_cast<uint32_t>(b);
-    for (int i = 0; i < 8; ++i) crc = (crc >> 1) ^ (0xedb88320U & (0U - (crc & 1U)));
-  }
-  return ~crc;
-}
-
 class Quantized : public ::testing::TestWithParam<std::string> {};
 
 TEST_P(Quantized, WeightsHaveTheBitsOfTheDequantizedOnes) {
-  const fs::path dir = test::quantized_dir() / GetParam();
+  const fs::path dir = test::quantized_model(GetParam());
   const auto checkpoint = Checkpoint::open(dir);
   const nlohmann::json golden = read_json_file(dir / "golden.json");
   ASSERT_GE(golden["crc32"].size(), 4U);
@@ -46,7 +36,7 @@ TEST_P(Quantized, WeightsHaveTheBitsOfTheDequantizedOnes) {
     ASSERT_NE(matrix, nullptr) << name;
     EXPECT_TRUE(checkpoint->find(name)->quantized);
     const std::vector<float> weights = quire::testing::decode(*matrix);
-    EXPECT_EQ(crc32(std::as_bytes(std::span(weights))), expected.get<uint32_t>()) << name;
+    EXPECT_EQ(test::crc32(std::as_bytes(std::span(weights))), expected.get<uint32_t>()) << name;
   }
   // The stored parts of quantized weights are not tensors of the checkpoint. Scales of the KV cache and of
   // hyper-connections are.
@@ -59,14 +49,14 @@ TEST_P(Quantized, WeightsHaveTheBitsOfTheDequantizedOnes) {
 }
 
 TEST_P(Quantized, KeepsThePlannedBytes) {
-  const fs::path dir = test::quantized_dir() / GetParam();
+  const fs::path dir = test::quantized_model(GetParam());
   const test::LoadedModel loaded = test::load_model(dir, reference_ops());
   EXPECT_EQ(loaded.model->weight_bytes(), Model::planned_weight_bytes(*loaded.checkpoint, {}));
 }
 
 TEST(QuantizedActivations, AreInt8WhereTheCheckpointWasMadeForThem) {
   const auto activations_of = [](const char* name) {
-    return Checkpoint::open(test::quantized_dir() / name)->default_activations();
+    return Checkpoint::open(test::quantized_model(name))->default_activations();
   };
   EXPECT_EQ(activations_of("compressed-w8a8"), ActivationFormat::kInt8);
   EXPECT_EQ(activations_of("quark-int8"), ActivationFormat::kInt8);
@@ -89,7 +79,7 @@ TEST(QuantizedActivations, TokenScalesNeedAStrategyOfInt8Activations) {
 
 TEST(QuantizedActivations, LargeOnesAreLeftAsTheyAreWhereTheCheckpointSaysSo) {
   const auto threshold = [](const char* name) {
-    return Checkpoint::open(test::quantized_dir() / name)->outlier_threshold();
+    return Checkpoint::open(test::quantized_model(name))->outlier_threshold();
   };
   EXPECT_EQ(threshold("bitsandbytes-int8"), 6.0F);
   EXPECT_EQ(threshold("gptq-8bit"), 0.0F);
@@ -98,7 +88,7 @@ TEST(QuantizedActivations, LargeOnesAreLeftAsTheyAreWhereTheCheckpointSaysSo) {
 // The rounding error of an activation is at most 1/254 of the maximum of its group with 8 bits, 1/64262
 // with 16.
 TEST_P(Quantized, RoundedActivationsMoveTheLogitsALittleAndTheSameInAnyChunks) {
-  const fs::path dir = test::quantized_dir() / GetParam();
+  const fs::path dir = test::quantized_model(GetParam());
   const OpTable& ops = reference_ops();
   const test::LoadedModel exact = test::load_model(dir, ops);
   bool integers = false;
@@ -126,7 +116,7 @@ TEST_P(Quantized, RoundedActivationsMoveTheLogitsALittleAndTheSameInAnyChunks) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(All, Quantized, ::testing::ValuesIn(test::golden_names(test::quantized_dir())),
+INSTANTIATE_TEST_SUITE_P(All, Quantized, ::testing::ValuesIn(test::golden_names("quantized")),
                          [](const auto& test) { return test::test_name(test.param); });
 
 // Power-of-two scales for blocks of two rows and 32 columns; the last block is smaller.
@@ -152,7 +142,7 @@ TEST(QuantizedFloats, ScalesOfFp8MayBePowersOfTwo) {
 // A copy of a golden checkpoint whose safetensors header was changed.
 class BrokenCheckpoint {
  public:
-  explicit BrokenCheckpoint(const std::string& name) : from_(test::quantized_dir() / name) {
+  explicit BrokenCheckpoint(const std::string& name) : from_(test::quantized_model(name)) {
     dir_ = fs::temp_directory_path() / ("quire-broken-" + name + "-" + std::to_string(::getpid()));
     fs::create_directories(dir_);
     fs::copy_file(from_ / "config.json", dir_ / "config.json", fs::copy_options::overwrite_existing);

@@ -179,10 +179,10 @@ class Sensitivity : public testing::TestWithParam<Change> {};
 
 TEST_P(Sensitivity, LogitsChangeWithTheField) {
   const Change& change = GetParam();
-  const auto golden = read_json_file(test::golden_dir() / change.model / "golden.json")["cases"].back();
+  const auto golden = read_json_file(test::golden_model(change.model) / "golden.json")["cases"].back();
   const auto prompt = golden["prompt"].get<std::vector<int32_t>>();
   const auto expected = golden["logits"].get<std::vector<float>>();
-  test::EditedCheckpoint edited(test::golden_dir() / change.model);
+  test::EditedCheckpoint edited(test::golden_model(change.model));
   // The largest difference from the golden logits, relative to the largest of them.
   const auto distance = [&] {
     const auto checkpoint = edited.open();

@@ -20,6 +20,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/strings.h"
 #include "ops/reference.h"
 #include "unit/io/io_test_util.h"
 #include "unit/models/gguf_goldens.h"
@@ -124,33 +125,31 @@ void expect_second_start_maps(const fs::path& model, const ModelOptions& options
   expect_same(second, expected);
 }
 
-class WeightCacheOf : public testing::TestWithParam<fs::path> {};
+class WeightCacheOf : public testing::TestWithParam<std::string> {};
 
 TEST_P(WeightCacheOf, ASecondStartMapsTheSameBits) {
-  expect_second_start_maps(GetParam());
+  expect_second_start_maps(test::golden_checkpoint(GetParam()));
 }
 
-std::vector<fs::path> all_goldens() {
-  std::vector<fs::path> all;
-  for (const fs::path& dir : {test::golden_dir(), test::golden_dir().parent_path() / "pooling",
-                              test::quantized_dir(), test::golden_dir().parent_path() / "sparse"}) {
-    for (const std::string& name : test::golden_names(dir)) all.push_back(dir / name);
+std::vector<std::string> all_goldens() {
+  std::vector<std::string> all;
+  for (const std::string set : {"models", "pooling", "quantized"}) {
+    for (const std::string& name : test::golden_names(set)) all.push_back(cat(set, "/", name));
   }
   return all;
 }
 
-INSTANTIATE_TEST_SUITE_P(All, WeightCacheOf, testing::ValuesIn(all_goldens()), [](const auto& test) {
-  return test::test_name(test.param.parent_path().filename().string() + "_" + test.param.filename().string());
-});
+INSTANTIATE_TEST_SUITE_P(All, WeightCacheOf, testing::ValuesIn(all_goldens()),
+                         [](const auto& test) { return test::test_name(test.param); });
 
 TEST(WeightCache, HoldsRoundedWeights) {
   for (const char* model : {"llama-bfloat16", "mixtral", "deepseek_v3", "qwen3_next"}) {
     for (const char* quantization : {"int8", "int4", "w4a16"}) {
       SCOPED_TRACE(std::string(model) + ", " + quantization);
-      expect_second_start_maps(test::golden_dir() / model,
+      expect_second_start_maps(test::golden_model(model),
                                {.quantization = quantization_from_name(quantization)});
     }
-    expect_second_start_maps(test::golden_dir() / model, {.dtype = DType::kF16});
+    expect_second_start_maps(test::golden_model(model), {.dtype = DType::kF16});
   }
 }
 
@@ -161,14 +160,14 @@ TEST(WeightCache, HoldsGgufModels) {
     if (!models.contains(name)) continue;
     SCOPED_TRACE(name);
     const auto file =
-        dir.write(std::string(name) + ".gguf", test::make_gguf(models[name], test::golden_dir() / name));
+        dir.write(std::string(name) + ".gguf", test::make_gguf(models[name], test::golden_model(name)));
     expect_second_start_maps(file);
   }
 }
 
 TEST(WeightCache, OneFileServesFloatAndIntegerActivations) {
   const test::TempDir dir;
-  const fs::path model = test::quantized_dir() / "gptq-4bit";
+  const fs::path model = test::quantized_model("gptq-4bit");
   const ModelOptions int8 = {.quantized_activations = ActivationFormat::kInt8};
   const Loaded expected = load(model, {}, int8);
   load(model, dir.path());
@@ -205,7 +204,7 @@ TEST(WeightCache, MatricesThatItHasAreNotReadFromTheCheckpoint) {
   for (const char* name : {"models/llama", "models/gpt2", "models/deepseek_v3", "models/qwen2_moe-stacked",
                            "models/llama-untied", "pooling/deberta_v2-classifier"}) {
     const test::TempDir dir;
-    const auto below = Checkpoint::open(test::golden_dir().parent_path() / name);
+    const auto below = Checkpoint::open(test::golden_checkpoint(name));
     Watched checkpoint(*below);
     load(checkpoint, dir.path());
     EXPECT_GT(checkpoint.read.size(), 5U) << name;
@@ -220,7 +219,7 @@ TEST(WeightCache, MatricesThatItHasAreNotReadFromTheCheckpoint) {
 
 TEST(WeightCache, APartOfAModelHasAFileOfItsOwn) {
   const test::TempDir dir;
-  const auto checkpoint = Checkpoint::open(test::golden_dir() / "llama");
+  const auto checkpoint = Checkpoint::open(test::golden_model("llama"));
   const auto packed_anew = [&](const ModelOptions& options) {
     ModelOptions own = options;
     own.weight_cache = {.directory = dir.path(), .build = "test"};
@@ -238,7 +237,7 @@ TEST(WeightCache, APartOfAModelHasAFileOfItsOwn) {
 
 // A copy of a golden model, whose files a test may change.
 struct Copy {
-  Copy() { fs::copy(test::golden_dir() / "llama", model, fs::copy_options::recursive); }
+  Copy() { fs::copy(test::golden_model("llama"), model, fs::copy_options::recursive); }
   test::TempDir dir;
   fs::path model = dir.path() / "model";
   fs::path cache = dir.path() / "cache";
@@ -368,8 +367,8 @@ TEST(WeightCache, AFullDiskCostsAWarningAndKeepsNoPart) {
 
 TEST(WeightCache, ModelsWithoutAFileAreNotKept) {
   const test::TempDir dir;
-  const std::string config = read_text_file(test::golden_dir() / "llama/config.json");
-  const std::string weights = read_bytes(test::golden_dir() / "llama/model.safetensors");
+  const std::string config = read_text_file(test::golden_model("llama") / "config.json");
+  const std::string weights = read_bytes(test::golden_model("llama") / "model.safetensors");
   const auto checkpoint =
       Checkpoint::from_memory({"in memory", config, "", std::as_bytes(std::span(weights))});
   const Loaded loaded = load(*checkpoint, dir.path());

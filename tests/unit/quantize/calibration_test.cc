@@ -12,6 +12,7 @@
 #include "quantize/quantize_gguf.h"
 #include "quantize/quantize_model.h"
 #include "quantize/scaling.h"
+#include "support/golden_checkpoint.h"
 #include "unit/io/io_test_util.h"
 #include "unit/models/edited_checkpoint.h"
 #include "unit/models/paged_runner.h"
@@ -98,7 +99,7 @@ TEST(LayerRunner, ObservesTheInputsOfTheMatrices) {
 // Keys and values are distinguished if values are smaller than keys and if keys of an indexer follow.
 TEST(LayerRunner, KeysDoNotCountAsValues) {
   for (const char* name : {"llama", "mimo_v2_flash", "minimax_m3"}) {
-    test::EditedCheckpoint edited(fs::path(QUIRE_SOURCE_DIR) / "tests/golden/models" / name);
+    test::EditedCheckpoint edited(test::golden_checkpoint(std::string("models/") + name));
     for (auto& [tensor, data] : edited.tensors) {
       if (tensor.find(".v_proj.") != std::string::npos) std::ranges::fill(data.bytes, std::byte{0});
     }
@@ -117,7 +118,7 @@ TEST(Scaling, DoesNotChangeTheModel) {
   for (const char* name : {"llama-bfloat16", "gemma2", "olmo2", "phi3", "stablelm", "mixtral", "bitnet",
                            "mamba", "mamba2", "jamba", "nemotron_h", "bamba", "falcon_h1", "qwen3_5",
                            "qwen3_next", "olmo_hybrid", "lfm2", "kimi_linear", "bailing_hybrid"}) {
-    const auto checkpoint = Checkpoint::open(fs::path(QUIRE_SOURCE_DIR) / "tests/golden/models" / name);
+    const auto checkpoint = Checkpoint::open(test::golden_checkpoint(std::string("models/") + name));
     OverlayCheckpoint overlay(*checkpoint);
     ThreadPool pool(1);
     const std::vector<int32_t> ids = {3, 1, 4, 1, 5, 9, 2, 6};

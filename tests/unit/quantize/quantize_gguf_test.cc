@@ -12,6 +12,7 @@
 #include "nn/rope.h"
 #include "quantize/float_matrix.h"
 #include "quantize/overlay_checkpoint.h"
+#include "support/golden_checkpoint.h"
 #include "unit/io/io_test_util.h"
 #include "unit/quantize/small_llama.h"
 
@@ -23,7 +24,7 @@ using test::TempDir;
 using ::testing::HasSubstr;
 
 fs::path model_dir(const std::string& name) {
-  return fs::path(QUIRE_SOURCE_DIR) / "tests/golden/models" / name;
+  return test::golden_checkpoint(std::string("models/") + name);
 }
 
 fs::path write(Checkpoint& checkpoint, const fs::path& out, const char* format) {

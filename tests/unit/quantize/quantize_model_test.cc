@@ -10,6 +10,7 @@
 #include "io/json_file.h"
 #include "ops/reference.h"
 #include "quantize/float_matrix.h"
+#include "support/golden_checkpoint.h"
 #include "unit/io/io_test_util.h"
 #include "unit/quantize/small_llama.h"
 #include "unit/quantized_testing.h"
@@ -23,7 +24,7 @@ using test::TempDir;
 using ::testing::HasSubstr;
 
 fs::path model_dir(const char* name) {
-  return fs::path(QUIRE_SOURCE_DIR) / "tests/golden/models" / name;
+  return test::golden_checkpoint(std::string("models/") + name);
 }
 
 QuantizeResult quantize(const fs::path& from, const fs::path& to, const Target& target) {
