@@ -5,6 +5,8 @@
 # matches QUIRE_O1_<layer> compile with -O1 in release builds: their code runs once per start, file or request, never per token.
 set(QUIRE_O1_cli ".")
 set(QUIRE_O1_hub ".")
+set(QUIRE_O1_io "(^|/)(checkpoint|json_file|safetensors[a-z_]*|gguf_[a-z_]*)\\.cc$")
+set(QUIRE_O1_models "^arch/")
 
 foreach(layer io text hub models exec quantize engine api server sim)
   set(QUIRE_PCH_OF_${layer} json)

@@ -25,10 +25,6 @@ if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_L
   # GCC 12 sees overlapping copies in std::string operator+ where there are none (GCC bug 105651).
   target_compile_options(quire_options INTERFACE -Wno-restrict)
 endif()
-# Newer compilers know newer warnings: those are shown and break nothing.
-if(QUIRE_WERROR AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
-  target_compile_options(quire_options INTERFACE -Werror)
-endif()
 if(QUIRE_SANITIZE)
   target_compile_options(quire_options INTERFACE
     -fsanitize=${QUIRE_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all)

@@ -1,11 +1,7 @@
 # Precompiled headers. Headers of the standard library and of third parties take a third of the time of compiling a source, so
-# all targets with the same flags share one precompiled set of them. Sources still include what they use: builds with clang and
-# with -DQUIRE_PRECOMPILE=OFF (clang-tidy) have no precompiled headers.
-set(precompile_default OFF)
-if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
-  set(precompile_default ON)
-endif()
-option(QUIRE_PRECOMPILE "Precompile the headers of libraries (GCC)" ${precompile_default})
+# all targets with the same flags share one precompiled set of them. Sources still include what they use: the build for clang-tidy
+# has no precompiled headers (-DQUIRE_PRECOMPILE=OFF).
+option(QUIRE_PRECOMPILE "Precompile the headers of libraries" ON)
 
 set(QUIRE_PCH_std
   <algorithm> <array> <atomic> <bit> <charconv> <chrono> <cmath> <condition_variable> <cstdint> <cstdio> <cstdlib> <cstring>

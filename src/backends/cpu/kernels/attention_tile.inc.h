@@ -7,7 +7,7 @@
 // tile. Null if there is nothing to prefetch.
 using NextRuns = const char* [kGroups];
 
-// Prefetches kCount pieces of 64 elements, at `offset` of the runs from `first` on.
+// Prefetches 64 elements of each of kCount runs, from run `first`, at element `offset` of each run.
 template <int kBytes, int kCount>
 void prefetch_groups(const char* const* ahead, int first, int64_t offset) {
   QUIRE_UNROLL
