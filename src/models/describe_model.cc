@@ -88,17 +88,17 @@ void ModelDescription::embeddings() {
   } else {
     visitor_.embedding(embedding_spec(), m.embedding);
   }
-  const int64_t summed = spec_.narrow_embeddings ? spec_.embedding_size : spec_.hidden_size;
+  const int64_t summed = spec_.project_embedding_sum ? spec_.embedding_size : spec_.hidden_size;
   if (spec_.embedding_norm) norm(model::kEmbedNorm, summed, m.embedding_norm.emplace());
   if (spec_.token_types > 0) token_types();
   if (spec_.embedding_size > 0) {
     const ParamSpec in = replicated(model::kEmbedProjIn, spec_.hidden_size, spec_.embedding_size);
-    visit_matrix(visitor_, "linear", with_bias(in, spec_.narrow_embeddings), m.embedding_in.emplace());
+    visit_matrix(visitor_, "linear", with_bias(in, spec_.project_embedding_sum), m.embedding_in.emplace());
   }
   if (spec_.position == PositionKind::kLearned) position_embeddings();
   if (spec_.per_layer_input) {
     quire::visit(*spec_.per_layer_input, spec_.num_layers(), spec_.hidden_size, spec_.norm, visitor_,
-                 m.layer_inputs.emplace());
+                 m.per_layer_inputs.emplace());
   }
   if (spec_.alt_up) quire::visit(*spec_.alt_up, visitor_, m.alt_up_ends.emplace());
 }
@@ -106,7 +106,7 @@ void ModelDescription::embeddings() {
 // All tokens use the first task, so its embedding is added to those of the token types.
 void ModelDescription::token_types() {
   Embedding& out = model_.token_types.emplace();
-  const int64_t size = spec_.narrow_embeddings ? spec_.embedding_size : spec_.hidden_size;
+  const int64_t size = spec_.project_embedding_sum ? spec_.embedding_size : spec_.hidden_size;
   ParamSpec types = replicated(model::kTokenTypeEmbeddings, spec_.token_types, size);
   if (spec_.task_types == 0) return visitor_.embedding(types, out);
   ParamSpec tasks = replicated(model::kTaskTypeEmbeddings, spec_.task_types, size);
@@ -127,7 +127,7 @@ void ModelDescription::token_types() {
 void ModelDescription::position_embeddings() {
   Embedding& out = model_.position_embedding.emplace();
   const int64_t rows = spec_.max_position_embeddings + spec_.position_offset;
-  const int64_t size = spec_.narrow_embeddings ? spec_.embedding_size : spec_.hidden_size;
+  const int64_t size = spec_.project_embedding_sum ? spec_.embedding_size : spec_.hidden_size;
   if (spec_.sinusoid_steps == 0) {
     ParamSpec table = replicated(model::kPositionEmbeddings, rows, size);
     table.quantizable = false;
@@ -162,7 +162,7 @@ void ModelDescription::output() {
   const bool generates = spec_.task == ModelTask::kGenerate;
   if (generates && !spec_.tie_word_embeddings)
     visit_matrix(visitor_, "lm_head", lm_head_spec(), m.lm_head, Precision::kLmHead);
-  if (spec_.embedding_size > 0 && !spec_.narrow_embeddings) {
+  if (spec_.embedding_size > 0 && !spec_.project_embedding_sum) {
     const ParamSpec out = replicated(model::kEmbedProjOut, spec_.embedding_size, spec_.hidden_size);
     visit_matrix(visitor_, "linear", out, m.embedding_out.emplace());
   }
@@ -191,7 +191,7 @@ void ModelDescription::output() {
 void ModelDescription::pooler() {
   Pooler& out = model_.pooler.emplace();
   out.kinds = spec_.pooling;
-  out.hidden_size = spec_.narrow_embeddings ? spec_.hidden_size : embedding_size_of(spec_);
+  out.hidden_size = spec_.project_embedding_sum ? spec_.hidden_size : embedding_size_of(spec_);
   out.scores = spec_.task == ModelTask::kScore;
   out.activation = spec_.score_activation;
   out.normalize = spec_.normalize && !out.scores;

@@ -140,7 +140,7 @@ struct ModelSpec {
   int64_t embedding_size = 0;  // if other than hidden_size: embeddings are projected to it and back
   // Token types, positions and the norm have embedding_size, their sum is projected to hidden_size, and the
   // output is not projected back (ALBERT, ELECTRA).
-  bool narrow_embeddings = false;
+  bool project_embedding_sum = false;
   std::optional<PerLayerInputSpec> per_layer_input;
   // Tokens of images, videos and audio, which use the embeddings of pad_token_id. Their logits are their own.
   std::vector<int32_t> placeholder_ids;

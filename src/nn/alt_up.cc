@@ -16,7 +16,7 @@ TensorView stream(const TensorView& all, int64_t index, int64_t hidden) {
   return column_slice(all, index * hidden, (index + 1) * hidden);
 }
 void copy(const OpRunner& run, const TensorView& out, const TensorView& x, const AltUpScratch& at) {
-  run(ops::GatherRows{.out = out, .x = x, .rows = at.places.first(static_cast<size_t>(x.rows()))});
+  run(ops::GatherRows{.out = out, .x = x, .rows = at.row_indices.first(static_cast<size_t>(x.rows()))});
 }
 
 // scores = tanh(router(norm(x))), from which the mixing coefficients follow. branch is scratch.
@@ -36,8 +36,8 @@ AltUpScratch make_scratch(const AltUpSpec& spec, ScratchLayout& layout) {
   out.scores = layout.matrix(spec.streams);
   out.shares = layout.matrix(int64_t{spec.streams} * spec.streams);
   out.narrow = layout.matrix(spec.rank);
-  out.places = layout.integers<int32_t>(layout.rows() * spec.streams);
-  std::iota(out.places.begin(), out.places.end(), 0);
+  out.row_indices = layout.integers<int32_t>(layout.rows() * spec.streams);
+  std::iota(out.row_indices.begin(), out.row_indices.end(), 0);
   return out;
 }
 
@@ -45,7 +45,7 @@ AltUpScratch part_of(const AltUpScratch& scratch, int64_t rows) {
   const auto part = [&](const TensorView& view) { return row_slice(view, 0, rows); };
   return {part(scratch.streams), part(scratch.predicted),
           part(scratch.scores),  part(scratch.shares),
-          part(scratch.narrow),  scratch.places.first(static_cast<size_t>(rows * num_streams(scratch)))};
+          part(scratch.narrow),  scratch.row_indices.first(static_cast<size_t>(rows * num_streams(scratch)))};
 }
 
 void begin_streams(const OpRunner& run, const AltUpEnds& ends, const TensorView& hidden,
@@ -85,7 +85,7 @@ void predict(const OpRunner& run, const AltUp& alt_up, const TensorView& hidden,
   for (int64_t i = 0; i < n; ++i) {
     run(ops::CombineRows{.out = stream(at.predicted, i, size),
                          .y = all,
-                         .rows = at.places,
+                         .rows = at.row_indices,
                          .weights = column_slice(at.shares, i * n, (i + 1) * n),
                          .residual = stream(at.streams, i, size)});
   }
@@ -101,7 +101,7 @@ void correct(const OpRunner& run, const AltUp& alt_up, const TensorView& hidden,
   copy(run, branch, stream(at.predicted, 0, size), at);
   run(ops::ScaleSoftcap{.x = branch, .scale = -1.0F});
   run(ops::Add{.x = branch, .y = hidden});
-  const auto rows = at.places.first(static_cast<size_t>(hidden.rows()));
+  const auto rows = at.row_indices.first(static_cast<size_t>(hidden.rows()));
   for (int64_t i = 0; i < num_streams(at); ++i) {
     run(ops::CombineRows{.out = stream(at.streams, i, size),
                          .y = branch,

@@ -36,12 +36,12 @@ struct Laurel {
 };
 
 struct AltUpScratch {
-  TensorView streams;         // [rows, streams * hidden], kept from layer to layer
-  TensorView predicted;       // [rows, streams * hidden]: predictions of the layer's output
-  TensorView scores;          // [rows, streams]
-  TensorView shares;          // [rows, streams * streams]
-  TensorView narrow;          // [rows, rank]
-  std::span<int32_t> places;  // [rows * streams] 0, 1, 2, …
+  TensorView streams;              // [rows, streams * hidden], kept from layer to layer
+  TensorView predicted;            // [rows, streams * hidden]: predictions of the layer's output
+  TensorView scores;               // [rows, streams]
+  TensorView shares;               // [rows, streams * streams]
+  TensorView narrow;               // [rows, rank]
+  std::span<int32_t> row_indices;  // [rows * streams] 0, 1, 2, …
 };
 AltUpScratch make_scratch(const AltUpSpec& spec, ScratchLayout& layout);
 // The first `rows` rows.

@@ -99,9 +99,9 @@ KvCacheView both_kinds(const KvCacheView& cache, const CompressedKeys& keys) {
 }
 
 // The keys of the indexer, which follow those of attention.
-KvCacheView short_keys(const KvCacheView& places, const CompressedKeys& keys, const IndexerSizes& sizes) {
+KvCacheView short_keys(const KvCacheView& all_keys, const CompressedKeys& keys, const IndexerSizes& sizes) {
   KvCacheView view =
-      index_cache(places, kv_part_bytes(places.dtype, places.block_size, 1, places.head_dim), sizes);
+      index_cache(all_keys, kv_part_bytes(all_keys.dtype, all_keys.block_size, 1, all_keys.head_dim), sizes);
   view.block_size = keys.block / keys.tokens;
   return view;
 }
@@ -142,18 +142,18 @@ std::span<const int64_t> fill_slots(const ForwardBatch& batch, int32_t block_siz
 // compressed keys in a new block are set to zero first, because attention also multiplies slots that it
 // masks.
 void write_keys(const OpRunner& run, const CompressedAttention& attention, const ForwardBatch& batch,
-                const KvCacheView& places, const CompressedKeys& keys, const CompressedScratch& at) {
+                const KvCacheView& all_keys, const CompressedKeys& keys, const CompressedScratch& at) {
   const int64_t all = keys.block_places();
   const auto write = [&](const TensorView& k, const auto& wanted, const auto& place) {
     const auto slot = [&](size_t r, int64_t block, int64_t token) { return block * all + place(r, token); };
-    run(ops::KvWrite{.cache = places,
+    run(ops::KvWrite{.cache = all_keys,
                      .k = head_view(k, 1),
                      .slot_mapping = fill_slots(batch, keys.block, at.slots, wanted, slot)});
   };
-  const auto begins = [&](int32_t p) { return p % keys.block == 0; };
-  const bool some_begin = std::ranges::any_of(batch.positions, begins);
-  for (int64_t i = 0; some_begin && i < keys.slots; ++i) {
-    write(same_rows(attention.zeros, at.key.rows(), at.key.row_size()), begins,
+  const auto starts_block = [&](int32_t p) { return p % keys.block == 0; };
+  const bool some_start = std::ranges::any_of(batch.positions, starts_block);
+  for (int64_t i = 0; some_start && i < keys.slots; ++i) {
+    write(same_rows(attention.zeros, at.key.rows(), at.key.row_size()), starts_block,
           [&](size_t, int64_t) { return i; });
   }
   write(
@@ -166,11 +166,11 @@ void write_keys(const OpRunner& run, const CompressedAttention& attention, const
 // Stores the keys of the indexer. Returns whether it has selected keys (args.picked); otherwise all are
 // visible.
 bool choose(const OpRunner& run, const CompressedAttention& attention, const MixerArgs& args,
-            const KvCacheView& places, const CompressedKeys& keys, const CompressedScratch& at) {
+            const KvCacheView& all_keys, const CompressedKeys& keys, const CompressedScratch& at) {
   const ForwardBatch& batch = args.batch;
   const CompressedIndexer& indexer = *attention.indexer;
   const IndexerSizes& sizes = attention.spec.index;
-  const KvCacheView cache = short_keys(places, keys, sizes);
+  const KvCacheView cache = short_keys(all_keys, keys, sizes);
   compress(run, indexer.keys, args, at.index_key, args.state.recurrence, at);
   const auto ends = [&](int32_t p) { return (p + 1) % keys.tokens == 0; };
   const auto slot = [&](size_t, int64_t block, int64_t token) {
@@ -204,7 +204,7 @@ AttentionBatch in_places(const AttentionBatch& batch, const CompressedKeys& keys
     const int64_t length = keys.place_of_token(batch.seq_lens[s] - 1) + 1;
     if (length > chosen.stride * 64) {
       throw Error(cat("internal error: ", batch.seq_lens[s], " tokens take ", length,
-                      " places of a cache, the scratch is made for ", chosen.stride * 64));
+                      " slots of a cache, the scratch is made for ", chosen.stride * 64));
     }
     own[s] = static_cast<int32_t>(length);
   }
@@ -231,14 +231,14 @@ void CompressedAttention::forward(const OpRunner& run, const MixerArgs& args) co
     keys.tokens = compressor->tokens;
     keys.slots = compressed_slots(keys.tokens, keys.block);
   }
-  const KvCacheView places = both_kinds(args.kv, keys);
+  const KvCacheView all_keys = both_kinds(args.kv, keys);
   // The window applies to the uncompressed keys.
   AttentionParams params{.scale = spec.scale, .window = spec.window, .sinks = sinks.as<float>()};
   AttentionBatch in_slots = batch.attention;
   if (compressor) {
     compress(run, *compressor, args, at.compressed, args.state.inputs, at);
-    write_keys(run, *this, batch, places, keys, at);
-    const bool selected = indexer && choose(run, *this, args, places, keys, at);
+    write_keys(run, *this, batch, all_keys, keys, at);
+    const bool selected = indexer && choose(run, *this, args, all_keys, keys, at);
     in_slots = in_places(batch.attention, keys, args.chosen, at.lengths);
     run(ops::MarkCompressed{.mask = args.chosen,
                             .batch = batch.attention,
@@ -248,11 +248,11 @@ void CompressedAttention::forward(const OpRunner& run, const MixerArgs& args) co
     params.chosen = args.chosen;
     params.window = 0;
   } else {
-    run(ops::KvWrite{.cache = places, .k = head_view(at.key, 1), .slot_mapping = batch.slot_mapping});
+    run(ops::KvWrite{.cache = all_keys, .k = head_view(at.key, 1), .slot_mapping = batch.slot_mapping});
   }
   run(ops::PagedAttention{.out = head_view(at.heads, spec.heads),
                           .q = query,
-                          .cache = places,
+                          .cache = all_keys,
                           .batch = in_slots,
                           .params = params});
   rope_trailing(run, *args.tables.rope(spec.inverse_rope), at.heads, spec.heads, batch.positions);

@@ -101,7 +101,7 @@ void DeltaNet::forward(const OpRunner& run, const MixerArgs& args) const {
       return column_slice(all, begin * size, (begin + heads) * size);
     };
     StateView states = args.state.recurrence;
-    states.places = states.places.subspan(static_cast<size_t>(begin), static_cast<size_t>(heads));
+    states.parts = states.parts.subspan(static_cast<size_t>(begin), static_cast<size_t>(heads));
     run(ops::DeltaRule{.out = head_view(part(at.result, spec.value_dim), heads),
                        .q = queries,
                        .k = keys,

@@ -23,9 +23,9 @@ struct StatePlace {
   int64_t offset = 0;  // bytes from the start of that block, a multiple of 64
 };
 struct StateView {
-  std::byte* base = nullptr;                // block 0 of the pool
-  int64_t block_stride = 0;                 // bytes from one block to the next
-  std::span<const StatePlace> places = {};  // one per part
+  std::byte* base = nullptr;               // block 0 of the pool
+  int64_t block_stride = 0;                // bytes from one block to the next
+  std::span<const StatePlace> parts = {};  // one per part
 };
 // The sequences of a step whose states advance. Built once per step, read by every recurrent layer. The state
 // of a sequence whose first row is at position 0 starts from zeros, for any contents of the memory.
@@ -39,7 +39,7 @@ struct StateBatch {
 
 // Part `part` of the state of sequence `seq`, float32.
 inline float* state_part(const StateView& view, const StateBatch& batch, int64_t seq, int64_t part) {
-  const StatePlace& place = view.places[static_cast<size_t>(part)];
+  const StatePlace& place = view.parts[static_cast<size_t>(part)];
   const int64_t block = batch.blocks[static_cast<size_t>(seq * batch.blocks_each + place.block)];
   return reinterpret_cast<float*>(view.base + block * view.block_stride + place.offset);
 }

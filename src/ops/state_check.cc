@@ -17,9 +17,9 @@ void require_states(const ShapeCheck& shapes, const StateBatch& batch, const Sta
   rule(batch.cu_rows.front() == 0 && batch.cu_rows.back() == rows &&
            std::is_sorted(batch.cu_rows.begin(), batch.cu_rows.end()),
        "the sequences' rows must be contiguous up to the last row");
-  shapes.require(state.base != nullptr && static_cast<int64_t>(state.places.size()) == parts,
-                 "the state has the wrong number of parts", state.places.size(), " of ", parts);
-  for (const StatePlace& place : state.places) {
+  shapes.require(state.base != nullptr && static_cast<int64_t>(state.parts.size()) == parts,
+                 "the state has the wrong number of parts", state.parts.size(), " of ", parts);
+  for (const StatePlace& place : state.parts) {
     shapes.require(
         place.block >= 0 && place.block < batch.blocks_each && place.offset >= 0 && place.offset % 64 == 0,
         "a part of the state must be aligned and in one of the sequence's blocks", "block ", place.block,

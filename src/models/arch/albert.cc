@@ -32,7 +32,7 @@ ModelDraft parse_albert(const ConfigReader& config) {
     if (config.integer(field, 1, kMaxLayers, 1) != 1) config.fail(field, "other than 1 is not supported");
   }
   for (size_t i = 1; i < spec.layers.size(); ++i) spec.layers[i].weight_sharing_layer = 0;
-  read_narrow_embeddings(config, spec);
+  read_projected_embeddings(config, spec);
   spec.classifier = ClassifierSpec{.name = "classifier", .dense = "pooler", .tanh = true, .bias = true};
   return spec;
 }

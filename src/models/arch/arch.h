@@ -195,7 +195,7 @@ void read_rope(const ConfigReader& config, ModelDraft& spec, const RopeDefaults&
 void read_shared_caches(const ConfigReader& config, ModelDraft& spec, int64_t fallback);
 
 // Reads embedding_size of encoders that sum all embeddings before they are projected to the hidden size.
-void read_narrow_embeddings(const ConfigReader& config, ModelDraft& spec);
+void read_projected_embeddings(const ConfigReader& config, ModelDraft& spec);
 // Attention temperature scaling (llama_4_scaling_beta in rope_parameters) of Ministral 3 and Mistral 4.
 void read_query_scale(const ConfigReader& config, RopeSpec& turned);
 // clip_qkv: queries, keys and values are clamped to [-clip_qkv, clip_qkv]; 0 = not.

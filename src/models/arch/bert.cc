@@ -152,11 +152,11 @@ ModelDraft parse_bert(const ConfigReader& config) {
   return spec;
 }
 
-void read_narrow_embeddings(const ConfigReader& config, ModelDraft& spec) {
+void read_projected_embeddings(const ConfigReader& config, ModelDraft& spec) {
   const int64_t size = config.integer("embedding_size", 1, kMaxSize, 128);
   if (size > spec.hidden_size) config.fail("embedding_size", "is more than hidden_size");
   spec.embedding_size = size;
-  spec.narrow_embeddings = true;
+  spec.project_embedding_sum = true;
 }
 
 namespace {
@@ -164,7 +164,7 @@ namespace {
 ModelDraft parse_electra(const ConfigReader& config) {
   ModelDraft spec = parse_bert(config);
   if (config.integer("embedding_size", 1, kMaxSize, 128) != spec.hidden_size)
-    read_narrow_embeddings(config, spec);
+    read_projected_embeddings(config, spec);
   spec.classifier = ClassifierSpec{.name = "classifier.out_proj",
                                    .dense = "classifier.dense",
                                    .activation = Activation::kGelu,

@@ -130,12 +130,13 @@ void run_streams(const LayerStep& step) {
 }
 
 // Adds the bottleneck of the per-layer embeddings (nn/per_layer_input.h).
-void add_layer_input(const LayerStep& step, size_t index) {
+void add_per_layer_input(const LayerStep& step, size_t index) {
   const DecoderScratch& at = step.at;
   const int64_t size = step.decoder.spec.per_layer_input->size;
   const auto begin = static_cast<int64_t>(index) * 2 * size;
   apply(step.run, *step.layer.input, at.normed, at.hidden,
-        column_slice(at.layer_inputs, begin, begin + 2 * size), column_slice(at.layer_input, 0, size));
+        column_slice(at.per_layer_inputs, begin, begin + 2 * size),
+        column_slice(at.per_layer_projection, 0, size));
   if (step.layer.alt_up) {
     add_to_others(step.run, at.normed, at.alt_up);
   } else {
@@ -143,15 +144,15 @@ void add_layer_input(const LayerStep& step, size_t index) {
   }
 }
 
-void embed_layer_inputs(const OpRunner& run, const Decoder& decoder, std::span<const int32_t> ids,
-                        const DecoderScratch& at) {
+void embed_per_layer_inputs(const OpRunner& run, const Decoder& decoder, std::span<const int32_t> ids,
+                            const DecoderScratch& at) {
   if (!at.per_layer_input_ids.empty()) {
     const int64_t vocab_size = decoder.spec.per_layer_input->vocab_size;
     std::ranges::transform(ids, at.per_layer_input_ids.begin(),
                            [&](int32_t id) { return id < vocab_size ? id : 0; });
     ids = at.per_layer_input_ids.first(ids.size());
   }
-  apply(run, *decoder.layer_inputs, at.layer_inputs, at.hidden, ids, at.layer_input);
+  apply(run, *decoder.per_layer_inputs, at.per_layer_inputs, at.hidden, ids, at.per_layer_projection);
 }
 
 // The tokens whose embeddings are used.
@@ -244,8 +245,8 @@ DecoderScratch make_scratch(const Decoder& decoder, ScratchLayout& layout) {
   if (has_branches(spec)) out.branch = layout.matrix(spec.hidden_size);
   if (spec.per_layer_input) {
     const int64_t inputs = spec.num_layers() * spec.per_layer_input->size;
-    out.layer_inputs = layout.matrix(2 * inputs);
-    out.layer_input = layout.matrix(inputs);
+    out.per_layer_inputs = layout.matrix(2 * inputs);
+    out.per_layer_projection = layout.matrix(inputs);
   }
   if (has_common_inputs(spec)) out.per_layer_input_ids = layout.integers<int32_t>(layout.rows());
   if (!spec.placeholder_ids.empty()) out.embedded_ids = layout.integers<int32_t>(layout.rows());
@@ -264,7 +265,7 @@ DecoderScratch DecoderScratch::first(int64_t rows) const {
   DecoderScratch out = *this;
   for (TensorView DecoderScratch::*view :
        {&DecoderScratch::hidden, &DecoderScratch::words, &DecoderScratch::normed, &DecoderScratch::branch,
-        &DecoderScratch::layer_inputs, &DecoderScratch::layer_input})
+        &DecoderScratch::per_layer_inputs, &DecoderScratch::per_layer_projection})
     out.*view = part(this->*view);
   if (alt_up.streams.data != nullptr) out.alt_up = part_of(alt_up, rows);
   return out;
@@ -272,7 +273,7 @@ DecoderScratch DecoderScratch::first(int64_t rows) const {
 
 void embed(const OpRunner& run, const Decoder& decoder, const ForwardBatch& batch, const DecoderScratch& at) {
   const ModelSpec& spec = decoder.spec;
-  const bool narrow = spec.narrow_embeddings;
+  const bool narrow = spec.project_embedding_sum;
   const std::span<const int32_t> token_ids = embedded_ids(spec, batch.token_ids, at);
   const int64_t size = embedding_size_of(spec);
   const TensorView sum = narrow ? column_slice(at.normed, 0, size) : at.hidden;
@@ -293,7 +294,7 @@ void embed(const OpRunner& run, const Decoder& decoder, const ForwardBatch& batc
     apply(run, *decoder.position_embedding, added, batch.positions);
     run(ops::Add{.x = sum, .y = added});
   }
-  if (decoder.layer_inputs) embed_layer_inputs(run, decoder, token_ids, at);
+  if (decoder.per_layer_inputs) embed_per_layer_inputs(run, decoder, token_ids, at);
   if (decoder.embedding_norm) apply(run, *decoder.embedding_norm, sum, sum);
   if (narrow) apply(run, *decoder.embedding_in, at.hidden, sum);
   if (at.words.data != nullptr) apply(run, decoder.embedding, at.words, batch.token_ids);
@@ -323,7 +324,7 @@ void run_layer(const OpRunner& run, const Decoder& decoder, size_t index, const 
   if (index > 0 && decoder.spec.layers[index - 1].feed_forward.shortcut())
     run(ops::Add{.x = at.hidden, .y = at.branch});
   if (layer.alt_up) correct(run, *layer.alt_up, at.hidden, at.normed, at.alt_up);
-  if (layer.input) add_layer_input(step, index);
+  if (layer.input) add_per_layer_input(step, index);
   if (layer.scalar != 1.0F) run(ops::ScaleSoftcap{.x = at.hidden, .scale = layer.scalar});
 }
 

@@ -62,7 +62,7 @@ struct Decoder {
   std::optional<Norm> embedding_norm;
   std::optional<Linear> embedding_in;   // [hidden_size, embedding_size]
   std::optional<Linear> embedding_out;  // [embedding_size, hidden_size]
-  std::optional<PerLayerInputs> layer_inputs;
+  std::optional<PerLayerInputs> per_layer_inputs;
   std::optional<AltUpEnds> alt_up_ends;
   std::optional<HyperConnections> final_streams;
   SharedTables tables;
@@ -83,8 +83,8 @@ struct DecoderScratch {
   TensorView words;                        // [rows, hidden_size]: token embeddings, for shared blocks
   TensorView normed;                       // [rows, hidden_size]
   TensorView branch;                       // [rows, hidden_size]; if two branches exist at once
-  TensorView layer_inputs;                 // [rows, num_layers * 2 * size]; per-layer inputs
-  TensorView layer_input;                  // [rows, num_layers * size]
+  TensorView per_layer_inputs;             // [rows, num_layers * 2 * size]; per-layer inputs
+  TensorView per_layer_projection;         // [rows, num_layers * size]
   std::span<int32_t> per_layer_input_ids;  // [rows]; if not all tokens have an input of their own
   std::span<int32_t> embedded_ids;         // [rows]; if the model has placeholder tokens
   AltUpScratch alt_up;

@@ -158,8 +158,8 @@ TEST(KvStore, StoresStatesInBlocksOfTheirOwn) {
   std::vector<std::pair<float*, int64_t>> pieces;
   for (const size_t layer : {0, 2}) {
     const LayerState& state = store.states()[layer];
-    ASSERT_EQ(state.inputs.places.size(), 1U);
-    ASSERT_EQ(state.recurrence.places.size(), 4U);
+    ASSERT_EQ(state.inputs.parts.size(), 1U);
+    ASSERT_EQ(state.recurrence.parts.size(), 4U);
     pieces.emplace_back(state_part(state.inputs, batch, 0, 0), 3 * 64);
     for (int64_t h = 0; h < 4; ++h) pieces.emplace_back(state_part(state.recurrence, batch, 0, h), 16 * 8);
   }

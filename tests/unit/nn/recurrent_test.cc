@@ -54,11 +54,11 @@ Matrix run(const Spec& spec, GivenWeights weights, const Matrix& x) {
   layer->visit({kHidden}, weights);
   const RecurrentSizes sizes = spec.recurrent();
   const int64_t part = (std::max(sizes.inputs(), sizes.head_state) + 15) / 16 * 16;
-  std::vector<StatePlace> places;
-  for (int32_t i = 0; i <= sizes.heads; ++i) places.push_back({0, i * part * 4});
+  std::vector<StatePlace> parts;
+  for (int32_t i = 0; i <= sizes.heads; ++i) parts.push_back({0, i * part * 4});
   std::vector<float> pool(static_cast<size_t>(part * (sizes.heads + 1)), std::nanf(""));
   auto* base = reinterpret_cast<std::byte*>(pool.data());
-  const LayerState state = {{base, 0, std::span(places).first(1)}, {base, 0, std::span(places).subspan(1)}};
+  const LayerState state = {{base, 0, std::span(parts).first(1)}, {base, 0, std::span(parts).subspan(1)}};
   Matrix out = x;
   for (const auto& [from, to] : {std::pair<int32_t, int32_t>{0, 1}, {1, static_cast<int32_t>(kTokens)}}) {
     const std::vector<int32_t> cu = {0, to - from};

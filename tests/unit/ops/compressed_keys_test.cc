@@ -21,18 +21,18 @@ TEST(CompressedKeys, EachHasAPlaceInTheBlockOfItsLastToken) {
       if (block % 16 == 0) {
         EXPECT_EQ(keys.slots % 16, 0);
       }
-      std::set<int64_t> places;
+      std::set<int64_t> slots;
       for (int64_t p = 0; p < 1000; ++p) {
         const int64_t place = keys.place_of_token(p);
         EXPECT_EQ(place / keys.block_places(), p / block);
-        EXPECT_TRUE(places.insert(place).second) << p;
+        EXPECT_TRUE(slots.insert(place).second) << p;
       }
       for (int64_t i = 0; i < 1000 / tokens; ++i) {
         const int64_t place = keys.place_of_key(i);
         const int64_t last = (i + 1) * tokens - 1;
         EXPECT_EQ(place / keys.block_places(), last / block);
         EXPECT_LT(place, keys.place_of_token(last)) << "a key is stored after the tokens that see it";
-        EXPECT_TRUE(places.insert(place).second) << i;
+        EXPECT_TRUE(slots.insert(place).second) << i;
         EXPECT_EQ(keys.seen(last), i + 1);
         EXPECT_EQ(keys.seen(last - 1), i);
       }

@@ -466,7 +466,7 @@ inline StateView state_of(size_t parts) {
   static const std::array<StatePlace, 4> kPlaces = {{{0, 64}, {1, 0}, {1, 64}, {0, 128}}};
   return {.base = reinterpret_cast<std::byte*>(floats({8192}).data),
           .block_stride = 1024,
-          .places = std::span(kPlaces).first(parts)};
+          .parts = std::span(kPlaces).first(parts)};
 }
 
 inline ops::DecayGates example(Type<ops::DecayGates> /*op*/) {
