@@ -130,6 +130,8 @@ TEST(Log, DoesNotCutALineInsideACharacter) {
     EXPECT_LT(part.size(), text.size());
     EXPECT_TRUE(is_valid_utf8(part));
   }
+  log_info("completes the line and reports the dropped ones");
+  pipe.read();
 }
 
 TEST(Log, WritesLinesLongerThanThePipeTakesAtOnce) {
