@@ -123,7 +123,6 @@ const std::map<std::string, std::string> kLongFiles = {
     {"src/engine/engine.cc", "the calls of the engine's interface"},
     {"src/text/unicode/tables.cc", "generated tables"},
     {"tests/unit/ops/op_examples.h", "one example of each op, side by side"},
-    {"tools/make_quantized_goldens.py", "one function per format"},
 };
 
 TEST(Size, FilesHaveAtMost600Lines) {
