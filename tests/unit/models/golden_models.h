@@ -141,7 +141,7 @@ inline void expect_stories(const OpTable& ops, const std::filesystem::path& file
 // With one scale for all tokens, or with several per token, logits differ by more than 20 times the
 // tolerance.
 inline void expect_token_scales(const OpTable& ops) {
-  const std::filesystem::path dir = quantized_dir() / "compressed-w8a8";
+  const std::filesystem::path dir = quantized_model("compressed-w8a8");
   const nlohmann::json cases = read_json_file(dir / "golden.json").at("rounded");
   ASSERT_GE(cases.size(), 3U);
   const LoadedModel loaded = load_model(dir, ops, {.quantized_activations = ActivationFormat::kInt8});

@@ -69,7 +69,7 @@ TEST(QuantizedActivations, AreInt8WhereTheCheckpointWasMadeForThem) {
 
 TEST(QuantizedActivations, TokenScalesNeedAStrategyOfInt8Activations) {
   const auto token_scales = [](const char* name) {
-    return Checkpoint::open(test::quantized_dir() / name)->token_activation_scales();
+    return Checkpoint::open(test::quantized_model(name))->token_activation_scales();
   };
   EXPECT_TRUE(token_scales("compressed-w8a8"));
   EXPECT_FALSE(token_scales("compressed-w8a16"));
@@ -192,7 +192,7 @@ TEST(QuantizedActivations, HaveOneScalePerTokenIfTheCheckpointSaysSo) {
   });
   const test::LoadedModel loaded = test::load_model(grouped.write([](nlohmann::json&) {}), reference_ops(),
                                                     {.quantized_activations = ActivationFormat::kInt8});
-  const nlohmann::json golden = read_json_file(test::quantized_dir() / "compressed-w8a8" / "golden.json");
+  const nlohmann::json golden = read_json_file(test::quantized_model("compressed-w8a8") / "golden.json");
   for (const auto& item : golden.at("rounded")) {
     const auto prompt = item["prompt"].get<std::vector<int32_t>>();
     const auto expected = item["logits"].get<std::vector<float>>();
