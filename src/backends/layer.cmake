@@ -29,7 +29,7 @@ if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
     set_property(SOURCE ${isa_units} APPEND PROPERTY COMPILE_OPTIONS -fno-sanitize=undefined -O1)
     if(QUIRE_SANITIZE MATCHES address)
       set_property(SOURCE ${isa_units} APPEND PROPERTY COMPILE_OPTIONS -fno-sanitize=fuzzer-no-link
-        "SHELL:-mllvm -asan-instrumentation-with-call-threshold=0")
+        -mllvm -asan-instrumentation-with-call-threshold=0)
     endif()
     set_property(SOURCE ${dir}/cpu/isa/quantized_avx2.cc ${dir}/cpu/isa/quantized_avx512.cc
       APPEND PROPERTY COMPILE_OPTIONS -fno-sanitize=all)

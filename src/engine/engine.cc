@@ -178,8 +178,8 @@ Engine::Impl::Impl(std::unique_ptr<LoadedModel> loaded, const EngineConfig& engi
   thread = std::thread([this] { run(); });
   // Text that was generated from damaged weights may have been delivered by then; no more follows.
   const auto on_damage = [this](const std::string& reason) {
-    post(CallMessage{[reason](EngineCore* core) {
-      if (core != nullptr) throw Error(reason);
+    post(CallMessage{[reason](EngineCore* running) {
+      if (running != nullptr) throw Error(reason);
     }});
   };
   try {
@@ -409,7 +409,7 @@ Status Engine::Impl::check(const GenerateRequest& request) {
   if (draining) return Failure{ErrorKind::kOverloaded, "the server is shutting down", ""};
   const auto num_prompt = static_cast<int64_t>(request.prompt_token_ids.size());
   if (num_prompt == 0) return invalid_argument("the prompt is empty", "prompt");
-  if (const Status status = check_task(request); !status.ok()) return status;
+  if (Status status = check_task(request); !status.ok()) return status;
   const int64_t longest = request.sampling->max_tokens == 0 ? info.max_model_len : info.max_model_len - 1;
   if (num_prompt > longest) {
     return invalid_argument(
@@ -439,7 +439,7 @@ Status Engine::Impl::check_sampling(const SharedSamplingParams& params) {
     const std::lock_guard lock(checked_mutex);
     if (checked && checked->same_as(params)) return {};
   }
-  const Status status = validate(*params, model->info.vocab_size, config.max_logprobs);
+  Status status = validate(*params, model->info.vocab_size, config.max_logprobs);
   const std::lock_guard lock(checked_mutex);
   checked = status.ok() ? std::optional(params) : std::nullopt;
   return status;

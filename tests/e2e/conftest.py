@@ -1,8 +1,13 @@
 """Fixtures of the end-to-end tests."""
 
+import signal
+
 import pytest
 from server_fixtures import start_server  # noqa: F401
 from server_process import ServerProcess
+
+# Programs that the tests start inherit an ignored SIGINT, which shells give to commands in the background.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(scope="session")

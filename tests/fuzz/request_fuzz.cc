@@ -10,10 +10,10 @@ namespace quire {
 namespace {
 
 using Parse = Result<GenerationSpec> (*)(const Json&, const ServingEngine&, const ApiOptions&,
-                                         const std::string&);
+                                         const std::string&, const std::stop_token&);
 
 void check_generation(const Json& body, FakeEngine& engine, const ApiOptions& options, Parse parse) {
-  const auto spec = parse(body, engine, options, "req-1");
+  const auto spec = parse(body, engine, options, "req-1", {});
   if (!spec.ok()) {
     fuzz::require(!spec.failure().message.empty(), "a refusal says why");
     // Written into the response.
@@ -38,7 +38,7 @@ void check_pooling(const Json& body, FakeEngine& engine, const ApiOptions& optio
     engine.info.task = task;
     for (const ParsePooling parse :
          {parse_embeddings, parse_rerank, parse_score, parse_classify, parse_pooling}) {
-      const auto spec = parse(body, engine, options, "req-1");
+      const auto spec = parse(body, engine, options, "req-1", {});
       if (!spec.ok()) {
         fuzz::require(!spec.failure().message.empty(), "a refusal says why");
         continue;
@@ -67,7 +67,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     quire::check_generation(*body, engine, *options, quire::parse_chat_completion);
     quire::check_pooling(*body, engine, *options);
   }
-  (void)quire::answer_tokenize(*body, state).ok();
-  (void)quire::answer_detokenize(*body, state).ok();
+  (void)quire::tokenize(*body, state).ok();
+  (void)quire::detokenize(*body, state).ok();
   return 0;
 }

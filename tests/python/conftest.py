@@ -1,11 +1,15 @@
 """Fixtures of the tests of the Python package. QUIRE_BINARY is the program; PYTHONPATH has the package."""
 
 import os
+import signal
 import subprocess
 import sys
 
 import pytest
 from quire import LLM
+
+# Scripts that the tests start inherit an ignored SIGINT, which shells give to commands in the background.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(scope="session")
