@@ -40,12 +40,11 @@ ExpectedTensors::ExpectedTensors(const ModelSpec& spec, const TensorResolver& re
     : spec_(spec), resolver_(resolver), checkpoint_(resolver.checkpoint()) {
   for (const ListedParam& param : params) {
     for (const StoredParam& stored : param.stored) {
-      const bool matrix = param.kind == ParamKind::kMatrix || param.kind == ParamKind::kDerivedMatrices;
       const bool vector = param.kind == ParamKind::kVector || param.kind == ParamKind::kScalar;
       Content content = Content::kFloats;
       if (param.kind == ParamKind::kIntegers) {
         content = Content::kIntegers;
-      } else if (matrix || (!vector && param.specs[stored.first].quantizable)) {
+      } else if (is_matrix(param.kind) || (!vector && param.specs[stored.first].quantizable)) {
         content = Content::kFloatsOrQuantized;
       }
       expect(stored.weight, content);

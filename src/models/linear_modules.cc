@@ -1,7 +1,7 @@
 #include "models/linear_modules.h"
 
 #include <algorithm>
-#include <ranges>
+#include <iterator>
 #include <set>
 
 #include "models/expected_tensors.h"
@@ -24,7 +24,7 @@ struct Matrix {
 std::vector<Matrix> matrices_of(const std::vector<ListedParam>& params) {
   std::vector<Matrix> all;
   for (const ListedParam& param : params) {
-    if (param.kind != ParamKind::kMatrix && param.kind != ParamKind::kDerivedMatrices) continue;
+    if (!is_matrix(param.kind)) continue;
     for (const StoredParam& stored : param.stored) all.push_back({&param, &stored});
   }
   return all;
@@ -104,12 +104,14 @@ std::vector<ScalableInput> scalable_inputs(const Checkpoint& checkpoint, int32_t
   };
   std::vector<ScalableInput> all;
   // From the last parameter to the first: a projection, or a norm, that produces the input of others.
-  for (const Matrix& source : matrices | std::views::reverse) {
+  for (auto at = matrices.rbegin(); at != matrices.rend(); ++at) {
+    const Matrix& source = *at;
     std::vector<std::string> names = readers(&ParamSpec::input_proj, source.spec().id);
     if (names.empty() || !is_plain(source) || source.stored->bias) continue;
     all.push_back({.matrices = std::move(names), .source = source.stored->weight.name});
   }
-  for (const ListedParam& norm : params | std::views::reverse) {
+  for (auto at = params.rbegin(); at != params.rend(); ++at) {
+    const ListedParam& norm = *at;
     if (norm.kind != ParamKind::kVector || norm.stored.empty()) continue;
     std::vector<std::string> names = readers(&ParamSpec::input_norm, norm.specs[0].id);
     if (names.empty()) continue;

@@ -31,6 +31,9 @@ enum class ParamKind : uint8_t {
   kDerivedMatrices,
   kDerivedTable,
 };
+inline bool is_matrix(ParamKind kind) {
+  return kind == ParamKind::kMatrix || kind == ParamKind::kDerivedMatrices;
+}
 
 // The parameters that one call of a ParamVisitor describes.
 struct ListedParam {

@@ -268,7 +268,7 @@ std::vector<MeasuredStep> merge_alike(std::span<const MeasuredStep> steps) {
   std::vector<MeasuredStep> merged;
   for (const auto& [key, sum] : sums) {
     const int64_t half = sum.count / 2;
-    const auto mean = [&](int64_t total) { return (total + half) / sum.count; };
+    const auto mean = [half, count = sum.count](int64_t total) { return (total + half) / count; };
     merged.push_back({{mean(sum.load.tokens), mean(sum.load.sequences), mean(sum.load.context),
                        mean(sum.load.pairs), mean(sum.load.pauses)},
                       sum.seconds / static_cast<double>(sum.count),
