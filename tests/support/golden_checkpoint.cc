@@ -1,15 +1,12 @@
 #include "support/golden_checkpoint.h"
 
-#include <unistd.h>
-
 #include <algorithm>
-#include <array>
 #include <cmath>
-#include <cstdlib>
 #include <fstream>
 #include <map>
 #include <mutex>
 #include <numeric>
+#include <span>
 #include <string_view>
 #include <utility>
 
@@ -18,6 +15,8 @@
 #include "base/strings.h"
 #include "io/json_file.h"
 #include "quant/codec.h"
+#include "support/crc32.h"
+#include "support/temp_dir.h"
 #include "tensor/dtype.h"
 
 namespace quire::test {
@@ -123,28 +122,6 @@ size_t element_size(const json& entry) {
   return type == "I64" ? 8 : type == "F32" ? 4 : type == "U8" ? 1 : 2;
 }
 
-// The directory of this process, removed by the destructor.
-class Directory {
- public:
-  Directory() {
-    std::string pattern = (fs::temp_directory_path() / "quire-golden-XXXXXX").string();
-    if (mkdtemp(pattern.data()) == nullptr) throw Error(cat("cannot create ", pattern));
-    path_ = pattern;
-  }
-  ~Directory() {
-    // A forked child that exits leaves the directory to its parent.
-    std::error_code ignored;
-    if (owner_ == getpid()) fs::remove_all(path_, ignored);
-  }
-  Directory(const Directory&) = delete;
-  Directory& operator=(const Directory&) = delete;
-  const fs::path& path() const { return path_; }
-
- private:
-  fs::path path_;
-  pid_t owner_ = getpid();
-};
-
 void write_checkpoint(const fs::path& source, const fs::path& out) {
   fs::create_directories(out);
   fs::copy(source, out, fs::copy_options::recursive | fs::copy_options::overwrite_existing);
@@ -170,7 +147,7 @@ fs::path golden_checkpoint(const std::string& name) {
   const fs::path source = golden_root() / name;
   if (!fs::exists(source / "weights.json")) return source;
   static std::mutex mutex;
-  static Directory directory;
+  static const TempDir directory;
   static std::map<std::string, fs::path> written;
   const std::lock_guard lock(mutex);
   fs::path& path = written[name];
@@ -224,21 +201,6 @@ std::string golden_weights_file(uint64_t seed, const json& tensors) {
   std::string file(8, '\0');
   for (size_t i = 0; i < 8; ++i) file[i] = static_cast<char>(text.size() >> (8 * i) & 0xff);
   return file + text + data;
-}
-
-uint32_t crc32(std::span<const std::byte> bytes) {
-  static const std::array<uint32_t, 256> table = [] {
-    std::array<uint32_t, 256> values{};
-    for (uint32_t i = 0; i < 256; ++i) {
-      values[i] = i;
-      for (int bit = 0; bit < 8; ++bit)
-        values[i] = (values[i] >> 1) ^ ((values[i] & 1) != 0 ? 0xEDB88320U : 0);
-    }
-    return values;
-  }();
-  uint32_t crc = ~0U;
-  for (const std::byte byte : bytes) crc = (crc >> 8) ^ table[(crc ^ static_cast<uint32_t>(byte)) & 0xff];
-  return ~crc;
 }
 
 }  // namespace quire::test

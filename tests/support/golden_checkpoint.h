@@ -2,11 +2,9 @@
 // weights.json of each describes. tools/golden_weights.py has the format and writes the same files.
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
 #include <filesystem>
 #include <nlohmann/json.hpp>
-#include <span>
 #include <string>
 #include <vector>
 
@@ -29,8 +27,5 @@ std::string golden_weights_file(uint64_t seed, const nlohmann::json& tensors);
 
 // The names that a name with ranges, {first..last}, stands for.
 std::vector<std::string> expand_ranges(const std::string& pattern);
-
-// CRC-32 as in zlib.
-uint32_t crc32(std::span<const std::byte> bytes);
 
 }  // namespace quire::test

@@ -3,6 +3,7 @@
 #include <fstream>
 
 #include "base/error.h"
+#include "support/temp_dir.h"
 #include "unit/engine/engine_testing.h"
 
 namespace quire::test {
@@ -12,13 +13,6 @@ namespace fs = std::filesystem;
 
 class KvTiersTest : public testing::Test {
  protected:
-  void SetUp() override {
-    std::string path = (fs::temp_directory_path() / "quire-tiers-XXXXXX").string();
-    ASSERT_NE(::mkdtemp(path.data()), nullptr);
-    directory_ = path;
-  }
-  void TearDown() override { fs::remove_all(directory_); }
-
   EngineConfig config() const {
     EngineConfig config;
     config.model = model_path("quire-tiny");
@@ -57,7 +51,8 @@ class KvTiersTest : public testing::Test {
     return ask(*Engine::start(without), request);
   }
 
-  fs::path directory_;
+  const test::TempDir temporary_;
+  const fs::path directory_ = temporary_.path();
 };
 
 TEST_F(KvTiersTest, ReusesTheDiskCacheAfterARestartWithTheSameBits) {

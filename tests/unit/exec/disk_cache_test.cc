@@ -9,6 +9,8 @@
 #include <fstream>
 #include <random>
 
+#include "support/temp_dir.h"
+
 namespace quire {
 namespace {
 
@@ -19,13 +21,6 @@ constexpr int64_t kBlockBytes = 10'000;
 
 class DiskCacheTest : public testing::Test {
  protected:
-  void SetUp() override {
-    std::string path = (fs::temp_directory_path() / "quire-disk-XXXXXX").string();
-    ASSERT_NE(::mkdtemp(path.data()), nullptr);
-    directory_ = path;
-  }
-  void TearDown() override { fs::remove_all(directory_); }
-
   DiskCacheOptions options(const std::string& fingerprint = "a", int64_t num_slots = 20) const {
     return {.directory = directory_,
             .max_bytes = num_slots * slot_sizes(kTokens, kBlockBytes).slot(),
@@ -102,7 +97,8 @@ class DiskCacheTest : public testing::Test {
     }
   }
 
-  fs::path directory_;
+  const test::TempDir temporary_;
+  const fs::path directory_ = temporary_.path();
 };
 
 TEST_F(DiskCacheTest, ReadsWrittenBlocks) {

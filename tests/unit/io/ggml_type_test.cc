@@ -5,6 +5,7 @@
 
 #include "io/gguf/ggml_type.h"
 #include "io/json_file.h"
+#include "support/crc32.h"
 #include "unit/io/io_test_util.h"
 
 namespace quire {
@@ -40,15 +41,6 @@ std::vector<float> decode_row(const QuantizedMatrix& matrix, int64_t row) {
   return weights;
 }
 
-uint32_t crc32(std::span<const std::byte> bytes) {
-  uint32_t crc = ~0U;
-  for (const std::byte b : bytes) {
-    crc ^= static_cast<uint32_t>(b);
-    for (int i = 0; i < 8; ++i) crc = crc >> 1 ^ (crc & 1 ? 0xEDB88320U : 0U);
-  }
-  return ~crc;
-}
-
 std::string from_hex(const std::string& hex) {
   std::string bytes;
   for (size_t i = 0; i < hex.size(); i += 2)
@@ -78,7 +70,7 @@ TEST_P(GgmlBlocks, DecodeToTheBitsOfTheReference) {
   for (size_t i = 0; i < first.size(); ++i) EXPECT_EQ(all[i], first[i]) << i;
   const std::vector<float> second = decode_row(*matrix, 1);
   all.insert(all.end(), second.begin(), second.end());
-  EXPECT_EQ(crc32(std::as_bytes(std::span(all))), golden["crc"].get<uint32_t>());
+  EXPECT_EQ(test::crc32(std::as_bytes(std::span(all))), golden["crc"].get<uint32_t>());
 
   // Rows in another order, both in one call.
   const std::vector<int32_t> order = {1, 0};

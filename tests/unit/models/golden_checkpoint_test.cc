@@ -20,6 +20,7 @@
 #include "io/checkpoint.h"
 #include "io/json_file.h"
 #include "quant/codec.h"
+#include "support/crc32.h"
 
 namespace quire::test {
 namespace {

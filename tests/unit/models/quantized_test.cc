@@ -13,6 +13,7 @@
 #include "base/error.h"
 #include "ops/reference.h"
 #include "quant/quant_layout.h"
+#include "support/crc32.h"
 #include "unit/io/io_test_util.h"
 #include "unit/models/golden_models.h"
 #include "unit/quantized_testing.h"
