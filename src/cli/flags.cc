@@ -10,6 +10,7 @@
 #include "base/strings.h"
 #include "cli/progress.h"
 #include "engine/beam_defaults.h"
+#include "engine/engine.h"
 #include "engine/model_fetch.h"
 
 namespace quire::cli {
@@ -109,6 +110,15 @@ void fetch_with_progress(const std::string& model, const std::string& revision, 
   DownloadProgress line(model);
   fetch_model(*name, {.revision = revision, .text_only = text_only}, [&](const hub::PullProgress& progress) {
     line.update(progress.bytes, progress.total, progress.file, progress.waiting);
+  });
+}
+
+std::unique_ptr<Engine> start_engine(const EngineConfig& config) {
+  fetch_with_progress(config.model, config.revision);
+  ProgressBar bar("Loading", {.rate = "bytes"});
+  return Engine::start(config, [&](int64_t done, int64_t total) {
+    const auto bytes = static_cast<double>(done);
+    bar.update({.fraction = total > 0 ? bytes / static_cast<double>(total) : 1.0, .counted = bytes});
   });
 }
 

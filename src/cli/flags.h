@@ -3,12 +3,17 @@
 
 #include <CLI/CLI.hpp>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "contract/engine_config.h"
 #include "quire/llm.h"
+
+namespace quire {
+class Engine;
+}
 
 namespace quire::cli {
 
@@ -22,6 +27,9 @@ void add_model_flag(CLI::App& command, std::string& model, std::string& revision
 // Downloads a model that is given by name and not in the cache, with a progress line. text_only: the
 // tokenizer and templates are enough. Does nothing for a path.
 void fetch_with_progress(const std::string& model, const std::string& revision, bool text_only = false);
+
+// Loads a model with a progress bar, after fetch_with_progress(). Throws Error.
+std::unique_ptr<Engine> start_engine(const EngineConfig& config);
 
 // Sampling parameters as flags. apply() sets only those given on the command line, so the model's defaults
 // remain in effect for the others.

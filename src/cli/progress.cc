@@ -18,7 +18,7 @@ constexpr int kMaxBarWidth = 40;
 constexpr int kMinBarWidth = 10;
 constexpr double kSmoothingSeconds = 3.0;
 
-// ", 12 s left" without the comma; empty if it is not known.
+// For example "12 s left"; empty if it is not known.
 std::string time_left_text(double seconds) {
   if (!std::isfinite(seconds) || seconds < 0.0) return {};
   if (seconds < 60.0) return cat(fixed(seconds, 0), " s left");
@@ -92,11 +92,6 @@ Progress generation_progress(int64_t num_finished, int64_t num_requests, int64_t
           .num_done = num_finished,
           .num_items = num_requests,
           .counted = static_cast<double>(num_tokens)};
-}
-
-Progress load_progress(int64_t bytes_done, int64_t bytes_total) {
-  const auto done = static_cast<double>(bytes_done);
-  return {.fraction = bytes_total > 0 ? done / static_cast<double>(bytes_total) : 1.0, .counted = done};
 }
 
 ProgressBar::ProgressBar(std::string label, ProgressUnits units, ProgressOutput output)

@@ -76,9 +76,6 @@ struct Progress {
 Progress generation_progress(int64_t num_finished, int64_t num_requests, int64_t num_tokens,
                              int64_t max_tokens);
 
-// The progress of loading a model.
-Progress load_progress(int64_t bytes_done, int64_t bytes_total);
-
 // A bar with counts, rate and time left, for work that takes more than a second. Not thread-safe.
 class ProgressBar {
  public:

@@ -5,7 +5,6 @@
 #include "base/strings.h"
 #include "cli/commands.h"
 #include "cli/flags.h"
-#include "cli/progress.h"
 #include "engine/build_info.h"
 #include "server/server.h"
 
@@ -35,13 +34,7 @@ int run_serve(ServeFlags& f) {
   f.server.serve_page = !f.no_page;
   f.server.version = build_info().version;
   f.server.http.limits.max_body_bytes = static_cast<size_t>(f.max_body_bytes);
-  fetch_with_progress(f.config.model, f.config.revision);
-  std::unique_ptr<Engine> engine;
-  {
-    ProgressBar bar("Loading", {.rate = "bytes"});
-    engine =
-        Engine::start(f.config, [&](int64_t done, int64_t total) { bar.update(load_progress(done, total)); });
-  }
+  const std::unique_ptr<Engine> engine = start_engine(f.config);
   const ModelInfo& m = engine->model();
   log_info(m.name, ": ", m.architecture, ", ", fixed(static_cast<double>(m.num_parameters) / 1e6, 1),
            " M parameters in ", m.quantization.empty() ? m.weight_dtype : m.quantization, " (",

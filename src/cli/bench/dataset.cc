@@ -163,11 +163,15 @@ std::vector<BenchRequest> read_lines(const std::string& path, const DatasetOptio
   return requests;
 }
 
-int64_t rounded_mean(const std::vector<BenchRequest>& requests, int32_t BenchRequest::*field) {
-  if (requests.empty()) return 0;
+int64_t total(const std::vector<BenchRequest>& requests, int32_t BenchRequest::*field) {
   int64_t sum = 0;
   for (const auto& request : requests) sum += request.*field;
-  return std::llround(static_cast<double>(sum) / static_cast<double>(requests.size()));
+  return sum;
+}
+
+int64_t rounded_mean(const std::vector<BenchRequest>& requests, int32_t BenchRequest::*field) {
+  if (requests.empty()) return 0;
+  return std::llround(static_cast<double>(total(requests, field)) / static_cast<double>(requests.size()));
 }
 
 }  // namespace
@@ -250,10 +254,9 @@ void fill_words(std::vector<BenchRequest>& requests, uint64_t seed) {
 int64_t mean_input_len(const std::vector<BenchRequest>& requests) {
   return rounded_mean(requests, &BenchRequest::input_len);
 }
+
 int64_t total_output_len(const std::vector<BenchRequest>& requests) {
-  int64_t total = 0;
-  for (const auto& request : requests) total += request.output_len;
-  return total;
+  return total(requests, &BenchRequest::output_len);
 }
 
 int64_t mean_output_len(const std::vector<BenchRequest>& requests) {

@@ -74,12 +74,6 @@ std::vector<TokenId> chat_tokens(const Engine& engine, const std::vector<ChatMes
 
 }  // namespace
 
-std::unique_ptr<Engine> start_engine(const EngineConfig& config) {
-  fetch_with_progress(config.model, config.revision);
-  ProgressBar bar("Loading", {.rate = "bytes"});
-  return Engine::start(config, [&](int64_t done, int64_t total) { bar.update(load_progress(done, total)); });
-}
-
 void tokenize_requests(std::vector<BenchRequest>& requests, const Engine& engine, uint64_t seed) {
   const Tokenizer* tokenizer = engine.tokenizer();
   fill_tokens(requests, 0, engine.model().vocab_size, seed,

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <CLI/CLI.hpp>
-#include <memory>
 #include <string>
 #include <vector>
 
@@ -12,9 +11,6 @@
 #include "engine/engine.h"
 
 namespace quire::cli {
-
-// Loads the model with a progress bar. Throws Error.
-std::unique_ptr<Engine> start_engine(const EngineConfig& config);
 
 // Gives random requests non-special token ids of the model's vocabulary, and tokenizes texts and messages.
 // Throws Error if the model has no tokenizer or chat template for them.
