@@ -5,13 +5,8 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-readonly requirements=tools/docs_site/requirements.txt venv=build/venv-docs
-stamp=$venv/.stamp-$(sha256sum "$requirements" | cut -c1-16)
-if [ ! -f "$stamp" ]; then
-  python3 -m venv "$venv"
-  "$venv/bin/pip" install -q --disable-pip-version-check -r "$requirements"
-  touch "$stamp"
-fi
+readonly venv=build/venv-docs
+tools/make_venv.sh tools/docs_site/requirements.txt "$venv"
 python3 tools/docs_site/stage.py build/site-pages
 NO_MKDOCS_2_WARNING=1 "$venv/bin/mkdocs" build --strict --quiet --clean -f tools/docs_site/mkdocs.yml
 echo "built build/site: $(find build/site -name '*.html' | wc -l) pages"

@@ -27,7 +27,7 @@ def output_of(*command, **options):
 
 @contextlib.contextmanager
 def proc_in(directory):
-    """Mounts /proc in a directory: the program needs it, and containers have it."""
+    """Mounts /proc in a directory, as in a container."""
     output_of("mount", "-t", "proc", "proc", directory / "proc")
     try:
         yield
@@ -79,6 +79,12 @@ def package(build, pattern):
     return next((build / "packages").glob(pattern))
 
 
+def copy_deb(build, directory):
+    """Copies the .deb to /tmp of a new system in a directory."""
+    make_root(directory)
+    shutil.copy(package(build, "quire_*.deb"), directory / "tmp" / "quire.deb")
+
+
 def use_program(inside):
     """Runs the program with the prefix `inside` of all commands: a completion, and a server with `quire top`."""
     assert output_of(*inside, "quire", "--version").startswith("quire ")
@@ -98,8 +104,7 @@ def use_program(inside):
 
 def check_deb(build, directory):
     """Installs the .deb with dpkg, uses it, and removes it."""
-    make_root(directory)
-    shutil.copy(package(build, "quire_*.deb"), directory / "tmp" / "quire.deb")
+    copy_deb(build, directory)
     inside = ["chroot", directory]
     with proc_in(directory):
         output_of(*inside, "dpkg", "-i", "/tmp/quire.deb")
@@ -161,8 +166,7 @@ def check_service(build, directory):
     """Starts quire.service under systemd with the installed .deb: sandbox, restart after a crash, and stop."""
     if not shutil.which("systemd-nspawn"):
         return None
-    make_root(directory)
-    shutil.copy(package(build, "quire_*.deb"), directory / "tmp" / "quire.deb")
+    copy_deb(build, directory)
     port = free_port()
     with proc_in(directory):
         output_of("chroot", directory, "dpkg", "-i", "/tmp/quire.deb")

@@ -1,5 +1,6 @@
 """The documentation agrees with the program: commands in it work, links lead somewhere, the list of flags is complete."""
 
+import functools
 import os
 import pathlib
 import re
@@ -81,16 +82,15 @@ def test_exceptions_are_few_and_needed():
         assert any(re.search(pattern, command) for command in commands), f"no command matches {pattern} ({reason})"
 
 
+@functools.cache
+def help_of(*words):
+    """The help of a command; None if there is no such command."""
+    run = subprocess.run([BINARY, *words, "--help"], capture_output=True, text=True)
+    return run.stdout if run.returncode == 0 else None
+
+
 def test_documented_flags_exist():
     """Every --flag of a quire command in code of the pages is one that the command has."""
-    helps = {}
-
-    def help_of(words):
-        if words not in helps:
-            run = subprocess.run([BINARY, *words, "--help"], capture_output=True, text=True)
-            helps[words] = run.stdout if run.returncode == 0 else None
-        return helps[words]
-
     wrong = []
     for page in PAGES:
         if page.name == "CHANGELOG.md":
@@ -99,11 +99,11 @@ def test_documented_flags_exist():
         snippets = re.findall(r"`([^`\n]*quire [^`\n]*)`", text) + re.findall(r"^(?:    |\$ )(.*quire .*)$", text, re.MULTILINE)
         for snippet in snippets:
             words = re.search(r"\bquire ([a-z]+)(?: (latency|throughput|serve|steps))?", snippet)
-            if not words or help_of((words[1],)) is None:
+            if not words or help_of(words[1]) is None:
                 continue
             command = tuple(word for word in words.groups() if word) if words[1] == "bench" else (words[1],)
             for flag in re.findall(r"(?<=[\s\[])(--[a-z][a-z0-9-]*)", snippet[words.start():].split(" | ")[0]):
-                if not re.search(re.escape(flag) + r"(?![a-z0-9-])", help_of(command) or help_of((words[1],))):
+                if not re.search(re.escape(flag) + r"(?![a-z0-9-])", help_of(*command) or help_of(words[1])):
                     wrong.append(f"{page.relative_to(ROOT)}: {' '.join(command)} has no {flag}: {snippet}")
     assert not wrong, "\n".join(wrong)
 

@@ -9,7 +9,7 @@ import subprocess
 import httpx
 import pytest
 from server_process import BINARY, ROOT, ServerProcess
-from test_documentation import console_commands
+from test_documentation import console_commands, help_of
 
 MOVING = sorted((ROOT / "docs").glob("moving-from-*.md"))
 # Commands with files that only the reader has.
@@ -28,11 +28,6 @@ def rows_of(page):
             heading = cells
         elif not all(set(cell) <= set("-:") for cell in cells):
             yield heading, cells
-
-
-@functools.cache
-def help_of(*words):
-    return subprocess.run([BINARY, *words, "--help"], capture_output=True, text=True, check=True).stdout
 
 
 @functools.cache
@@ -94,13 +89,6 @@ def client_commands():
     """Commands that talk to a server at the default address."""
     return [(page, command) for page, command in console_commands()
             if re.match(r"curl .*:8000|quire (bench serve|top)\b", command) and not NEEDS_DATA.search(command)]
-
-
-@pytest.fixture(scope="module")
-def server():
-    process = ServerProcess()
-    yield process
-    process.stop()
 
 
 @pytest.mark.parametrize("page, command", client_commands())

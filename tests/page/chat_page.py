@@ -41,6 +41,13 @@ class ChatPage:
         self.send(text)
         return self.wait_for_answer()
 
+    def regenerate(self):
+        """Replaces the first response by a second version of it, and returns that."""
+        self.answers.first.hover()
+        self.answers.first.get_by_role("button", name="Regenerate").click()
+        expect(self.page.locator(".branches")).to_contain_text("2/2")
+        return self.wait_for_answer()
+
     def ask_on_a_phone(self, text):
         """There, Enter begins a new line."""
         count = self.answers.count()

@@ -102,10 +102,7 @@ def test_escape_stops(slow_server, visit):
 
 def test_regenerating_keeps_both_versions(chat):
     first = chat.ask(STORY)
-    chat.answers.first.hover()
-    chat.answers.first.get_by_role("button", name="Regenerate").click()
-    expect(chat.page.locator(".branches")).to_contain_text("2/2")
-    second = chat.wait_for_answer()
+    second = chat.regenerate()
     assert second != first
     chat.page.get_by_role("button", name="Previous version").click()
     assert chat.wait_for_answer() == first
@@ -113,10 +110,7 @@ def test_regenerating_keeps_both_versions(chat):
 
 def test_versions_survive_a_reload(chat):
     first = chat.ask(STORY)
-    chat.answers.first.hover()
-    chat.answers.first.get_by_role("button", name="Regenerate").click()
-    expect(chat.page.locator(".branches")).to_contain_text("2/2")
-    second = chat.wait_for_answer()
+    second = chat.regenerate()
     chat.page.reload()
     assert chat.wait_for_answer() == second
     expect(chat.page.locator(".branches")).to_contain_text("2/2")
