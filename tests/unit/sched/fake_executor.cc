@@ -405,9 +405,9 @@ StepResult FakeExecutor::execute(const StepPlan& plan) {
     }
   }
   for (auto& [first, search] : searches_) {
-    const bool failed = std::any_of(result.failures.begin(), result.failures.end(), [&](const auto& failure) {
-      return failure.seq >= first && failure.seq < first + static_cast<SeqId>(search.beams.beams().size());
-    });
+    const SeqId begin = first, end = begin + static_cast<SeqId>(search.beams.beams().size());
+    const bool failed = std::ranges::any_of(
+        result.failures, [&](const auto& failure) { return failure.seq >= begin && failure.seq < end; });
     EXPECT_TRUE(failed || search.drawn.empty()) << "some beams of " << first << " draw, others do not";
     search.drawn.clear();
   }
