@@ -120,6 +120,7 @@ def test_draws_the_states_of_requests_and_blocks(start_server, visit):
     tiles = dict(zip(page.locator(".tile dt").all_inner_texts(), page.locator(".tile dd").all_inner_texts()))
     assert int(tiles["Preemptions"]) > 0, tiles
     expect(page.get_by_text("contiguous allocation would reserve 1,024 tokens for each")).to_be_visible()
+    page.close()  # it would log that it cannot reach the stopped server
     server.stop()
     for thread in threads:
         thread.join()

@@ -174,8 +174,8 @@ TEST(ThreadPool, RethrowsAnExceptionAfterEveryThreadHasLeft) {
         --inside;
         throw Error("range " + std::to_string(round));
       }
-      for (volatile int spin = 0; spin < 2000; spin = spin + 1) {
-      }
+      volatile int spin = 0;
+      while (spin < 2000) spin = spin + 1;
       --inside;
     };
     try {

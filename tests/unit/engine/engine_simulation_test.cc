@@ -420,7 +420,9 @@ class Simulation {
       if (disk_ != nullptr && !random_.one_in(5)) disk_->write_back(1);
       if (disk_ != nullptr && random_.one_in(10)) disk_->decay();
       if (random_.one_in(20)) core_->reset_prefix_cache();
-      if (random_.one_in(4)) EXPECT_EQ(core_->view().time, now_);
+      if (random_.one_in(4)) {
+        EXPECT_EQ(core_->view().time, now_);
+      }
       if (random_.one_in(10)) {  // SIGTERM and a new process
         armed_.reset();
         core_->flush_disk();
@@ -564,7 +566,9 @@ TEST(EngineSimulation, EndsEveryRequestOnceWithItsOwnOutput) {
       static_cast<long long>(totals.preemptions), static_cast<long long>(totals.host_hits),
       static_cast<long long>(totals.disk_hits), static_cast<long long>(totals.disk_failures));
   if (one_seed >= 0 || HasFailure()) return;
-  if (!limited) EXPECT_GE(hours, kMinHours);
+  if (!limited) {
+    EXPECT_GE(hours, kMinHours);
+  }
   // Ensures that the faults have occurred.
   for (const int64_t count : {totals.completed, totals.aborted, totals.failed, totals.rejected,
                               totals.crashes, totals.exceptions, totals.preemptions, totals.host_hits,

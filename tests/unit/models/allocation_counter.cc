@@ -22,10 +22,11 @@ void* operator new(size_t size, const std::nothrow_t&) noexcept {
   return std::malloc(size == 0 ? 1 : size);
 }
 
-void operator delete(void* p) noexcept {
+// Not inlined: GCC would warn that free is called on a pointer from operator new.
+[[gnu::noinline]] void operator delete(void* p) noexcept {
   std::free(p);
 }
-void operator delete(void* p, size_t) noexcept {
+[[gnu::noinline]] void operator delete(void* p, size_t) noexcept {
   std::free(p);
 }
 
