@@ -8,6 +8,7 @@ Usage: latency.py [--rounds N] [--seconds S] [--nice N] [ATTACK...]       defaul
 """
 
 import argparse
+import contextlib
 import json
 import os
 import pathlib
@@ -59,9 +60,16 @@ def receive_response(connection):
     return True
 
 
-def attack(name, port, nice):
-    """Runs in a process of its own until it is killed."""
+def lower_priority(nice):
+    """Where the kernel groups processes by session, niceness orders the threads of one session only, and the group has its own."""
     os.nice(nice)
+    with contextlib.suppress(OSError):  # other kernels have no groups
+        pathlib.Path("/proc/self/autogroup").write_text(str(nice))
+
+
+def attack(name, port, nice):
+    """Runs in a process and session of its own until it is killed."""
+    lower_priority(nice)
     path, make = ATTACKS[name]
     body = make()
     request = head(path, len(body)) + body
@@ -107,7 +115,8 @@ def sink():
             connection.close()
             continue
         listener.close()
-        os.nice(19)
+        os.setsid()
+        lower_priority(19)
         try:
             discard_requests(connection, buffer)
         finally:

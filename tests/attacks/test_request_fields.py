@@ -43,7 +43,7 @@ def each_number():
             yield pytest.param(number, route, id=f"{number.name}-{route}")
 
 
-@pytest.mark.parametrize("number,route", each_number())
+@pytest.mark.parametrize("number,route", list(each_number()))
 def test_numbers_are_checked(http, number, route):
     step = 1 if number.integer else 0.5
     bad = list(fields.NOT_A_NUMBER)
