@@ -53,10 +53,10 @@ std::string date_of(double seconds) {
   return text;
 }
 
-int run_list(bool json) {
+int run_list(bool as_json) {
   const hub::Settings settings = hub::read_settings();
   const auto repos = hub::cached_repos(settings.cache);
-  if (json) {
+  if (as_json) {
     auto list = nlohmann::ordered_json::array();
     for (const hub::CachedRepo& repo : repos) {
       list.push_back({{"name", repo.repo},
@@ -118,9 +118,9 @@ void add_pull(CLI::App& app, int& exit_code) {
 
 void add_list(CLI::App& app, int& exit_code) {
   CLI::App* command = add_command(app, "list", "List the models in the Hugging Face cache");
-  auto json = std::make_shared<bool>(false);
-  command->add_flag("--json", *json, "Print a JSON list");
-  command->callback([=, &exit_code] { exit_code = run_list(*json); });
+  auto as_json = std::make_shared<bool>(false);
+  command->add_flag("--json", *as_json, "Print a JSON list");
+  command->callback([=, &exit_code] { exit_code = run_list(*as_json); });
 }
 
 void add_rm(CLI::App& app, int& exit_code) {

@@ -10,6 +10,7 @@
 #include <boost/beast/http.hpp>
 #include <boost/beast/ssl/ssl_stream.hpp>
 #include <filesystem>
+#include <functional>
 #include <mutex>
 
 #include "base/base64.h"
@@ -24,6 +25,7 @@ namespace http = beast::http;
 using boost::system::error_code;
 using tcp = asio::ip::tcp;
 using TlsStream = beast::ssl_stream<beast::tcp_stream>;
+using ResponseParser = http::response_parser<http::buffer_body>;
 
 constexpr uint32_t kMaxHeaderBytes = 64 << 10;
 constexpr size_t kBodyBytes = 256 << 10;
@@ -93,6 +95,13 @@ struct HttpTransport::Impl {
 
 namespace {
 
+// The handler of every asynchronous operation. One type for all, so that each operation is compiled once per
+// kind of stream.
+struct StoreResult {
+  error_code* result;
+  void operator()(error_code error, const auto&...) const { *result = error; }
+};
+
 // One connection to a server, directly or through a proxy.
 class Connection {
  public:
@@ -102,26 +111,24 @@ class Connection {
   bool used() const { return used_; }
 
   // Sends a request and reads the head of its response.
-  template <typename Parser>
-  void exchange(const http::request<http::empty_body>& request, Parser& parser) {
+  void exchange(const http::request<http::empty_body>& request, ResponseParser& parser) {
     const bool repeated = used_;
     used_ = true;
     await(
-        [&](auto handler) {
-          visit([&](auto& stream) { http::async_write(stream, request, std::move(handler)); });
+        [&](StoreResult handler) {
+          visit([&](auto& stream) { http::async_write(stream, request, handler); });
         },
         repeated ? "the server closed the connection" : "cannot send the request");
     await(
-        [&](auto handler) {
-          visit([&](auto& stream) { http::async_read_header(stream, buffer_, parser, std::move(handler)); });
+        [&](StoreResult handler) {
+          visit([&](auto& stream) { http::async_read_header(stream, buffer_, parser, handler); });
         },
         "no response");
   }
   // Reads a piece of the body, at most what fits into the parser's buffer.
-  template <typename Parser>
-  void read_some(Parser& parser) {
-    error_code error = run([&](auto handler) {
-      visit([&](auto& stream) { http::async_read_some(stream, buffer_, parser, std::move(handler)); });
+  void read_some(ResponseParser& parser) {
+    error_code error = run([&](StoreResult handler) {
+      visit([&](auto& stream) { http::async_read_some(stream, buffer_, parser, handler); });
     });
     if (error == http::error::need_buffer) return;
     if (error) fail("the connection was interrupted", error);
@@ -131,17 +138,17 @@ class Connection {
   const std::string& proxy_authorization() const { return proxy_authorization_; }
 
  private:
-  template <typename Start>
-  error_code run(Start start) {
+  using Start = std::function<void(StoreResult)>;
+
+  error_code run(const Start& start) {
     error_code result = asio::error::operation_aborted;
     lowest().expires_after(transport_.timeout);
-    start([&result](error_code error, auto&&...) { result = error; });
+    start({&result});
     context_.restart();
     context_.run();
     return result;
   }
-  template <typename Start>
-  void await(Start start, std::string_view what) {
+  void await(const Start& start, std::string_view what) {
     if (const error_code error = run(start)) fail(what, error);
   }
   template <typename Use>
@@ -188,7 +195,7 @@ class Connection {
       throw HttpError(
           cat(proxied_ ? "the proxy " : "", server.host, ": cannot resolve the host name: ", error.message()),
           true);
-    await([&](auto handler) { plain_->async_connect(addresses, std::move(handler)); },
+    await([&](StoreResult handler) { plain_->async_connect(addresses, handler); },
           proxied_ ? "cannot connect to the proxy" : "cannot connect");
     plain_->socket().set_option(tcp::no_delay(true), error);
     if (!url_.secure()) return;
@@ -201,12 +208,12 @@ class Connection {
     request.set(http::field::host, url_.host + ":" + url_.port);
     request.set(http::field::user_agent, kUserAgent);
     if (!proxy_authorization_.empty()) request.set(http::field::proxy_authorization, proxy_authorization_);
-    await([&](auto handler) { http::async_write(*plain_, request, std::move(handler)); },
+    await([&](StoreResult handler) { http::async_write(*plain_, request, handler); },
           "cannot connect through the proxy");
-    http::response_parser<http::empty_body> parser;
+    ResponseParser parser;
     parser.skip(true);
     parser.header_limit(kMaxHeaderBytes);
-    await([&](auto handler) { http::async_read_header(*plain_, buffer_, parser, std::move(handler)); },
+    await([&](StoreResult handler) { http::async_read_header(*plain_, buffer_, parser, handler); },
           "cannot connect through the proxy");
     const unsigned status = parser.get().result_int();
     if (status != 200)
@@ -223,7 +230,7 @@ class Connection {
     asio::ip::make_address(url_.host, not_an_address);
     if (not_an_address) SSL_set_tlsext_host_name(tls_->native_handle(), url_.host.c_str());
     tls_->set_verify_callback(asio::ssl::host_name_verification(url_.host));
-    await([&](auto handler) { tls_->async_handshake(asio::ssl::stream_base::client, std::move(handler)); },
+    await([&](StoreResult handler) { tls_->async_handshake(asio::ssl::stream_base::client, handler); },
           "cannot open a TLS connection");
   }
 
@@ -239,8 +246,7 @@ class Connection {
   std::string proxy_authorization_;
 };
 
-template <typename Parser>
-HttpHead head_of(Parser& parser) {
+HttpHead head_of(ResponseParser& parser) {
   HttpHead head;
   head.status = static_cast<int>(parser.get().result_int());
   for (const auto& field : parser.get()) {
@@ -279,9 +285,8 @@ struct HttpClient::Impl {
   }
 
   // Sends the request and reads the head. A connection that the server has closed meanwhile is replaced.
-  template <typename Parser>
   Connection& exchange(http::verb verb, const Url& url, const HttpHeaders& headers,
-                       std::optional<Parser>& parser) {
+                       std::optional<ResponseParser>& parser) {
     while (true) {
       Connection& connection = connection_to(url);
       const bool reused = connection.used();
@@ -314,7 +319,7 @@ HttpClient::HttpClient(std::shared_ptr<const HttpTransport> transport) : impl_(s
 HttpClient::~HttpClient() = default;
 
 HttpHead HttpClient::head(const Url& url, const HttpHeaders& headers) {
-  std::optional<http::response_parser<http::empty_body>> parser;
+  std::optional<ResponseParser> parser;
   impl_->exchange(http::verb::head, url, headers, parser);
   HttpHead head = head_of(*parser);
   if (!parser->get().keep_alive()) impl_->connections.erase(url.origin());
@@ -323,7 +328,7 @@ HttpHead HttpClient::head(const Url& url, const HttpHeaders& headers) {
 
 HttpHead HttpClient::get(const Url& url, const HttpHeaders& headers, const AcceptHead& accept,
                          const BodySink& body) {
-  std::optional<http::response_parser<http::buffer_body>> parser;
+  std::optional<ResponseParser> parser;
   Connection& connection = impl_->exchange(http::verb::get, url, headers, parser);
   HttpHead head = head_of(*parser);
   try {

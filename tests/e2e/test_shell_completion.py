@@ -88,7 +88,8 @@ def zsh(place):
 @pytest.mark.parametrize("line, offered, others", CASES, ids=[case[0] for case in CASES])
 def test_zsh_offers_words(zsh, line, offered, others):
     zsh.send("clear; echo read''y-again\n")
-    zsh.wait_for("ready-again")
+    # Before the prompt, the terminal itself would take Ctrl-D for the end of the input.
+    zsh.wait_until(lambda: zsh.text().endswith("ready-again\n>"), "prompt")
     zsh.send(line)
     zsh.wait_for(line)
     if len(offered) == 1:

@@ -12,7 +12,7 @@ namespace {
 constexpr size_t kMaxHeld = 400;
 constexpr int kMaxDepth = 8;
 
-bool is_space(char c) {
+bool is_blank(char c) {
   return c == ' ' || c == '\t';
 }
 bool is_word(char c) {
@@ -38,7 +38,7 @@ struct Match {
   size_t length = 0;   // bytes of the construct; 0 = the text is not complete enough to decide
   bool found = false;  // otherwise the first `length` bytes are literal
 };
-constexpr Match kUndecided{};
+constexpr Match kUndecidedMatch{};
 
 class LineParser {
  public:
@@ -77,7 +77,7 @@ class LineParser {
 
   Match undecided_or_literal(size_t pos, size_t length) const {
     const bool may_follow = !complete_ && text_.size() - pos < kMaxHeld;
-    return may_follow ? kUndecided : Match{length, false};
+    return may_follow ? kUndecidedMatch : Match{length, false};
   }
 
   Match escape(size_t pos, Style style) {
@@ -145,7 +145,7 @@ class LineParser {
     const size_t run = run_length(text_, pos);
     if (pos + run == text_.size()) return undecided_or_literal(pos, run);  // the run may continue
     const char before = pos == 0 ? previous_ : text_[pos - 1];
-    const bool opens = !is_space(text_[pos + run]) && !(mark == '_' && is_word(before));
+    const bool opens = !is_blank(text_[pos + run]) && !(mark == '_' && is_word(before));
     const bool known = mark == '~' ? run == 2 : run <= 3;
     if (!opens || !known) return {run, false};
     const auto close = closing_run(pos + run, mark, run);
@@ -169,7 +169,7 @@ class LineParser {
         const bool inside_word = mark == '_' && next < text_.size() && is_word(text_[next]);
         // A longer run closes two spans, the inner one first: **a *b***
         const bool fits = length == run || (length == 3 && run < 3);
-        if (fits && !is_space(text_[at - 1]) && !inside_word) return next - run;
+        if (fits && !is_blank(text_[at - 1]) && !inside_word) return next - run;
         at = next;
       } else {
         ++at;

@@ -8,7 +8,7 @@
 namespace quire::cli {
 namespace {
 
-constexpr const char* kHead = R"(# bash completion for quire; written by: quire completion bash
+constexpr const char* kBashHead = R"(# bash completion for quire; written by: quire completion bash
 
 # Completes the value $2 of the kind $1. $3 is what precedes the value in the word.
 _quire_values() {
@@ -120,7 +120,7 @@ std::map<std::string, std::vector<std::string>> value_patterns(
 
 std::string bash_completion(const CommandReference& program) {
   const std::vector<CommandReference> commands = runnable_commands(program);
-  std::string out = kHead;
+  std::string out = kBashHead;
   out += "  if ((last == 1)); then\n";
   out += cat("    _quire_values '", names_of(program.subcommands), " ", flag_names(program),
              "' \"$cur\"\n    return\n  fi\n");

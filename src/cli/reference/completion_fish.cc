@@ -7,7 +7,7 @@
 namespace quire::cli {
 namespace {
 
-constexpr const char* kHead = R"(# fish completion for quire; written by: quire completion fish
+constexpr const char* kFishHead = R"(# fish completion for quire; written by: quire completion fish
 
 # Succeeds if the command on the command line is one of the arguments: serve, or bench-serve for `quire bench serve`.
 function __quire_at
@@ -109,7 +109,7 @@ std::string fish_completion(const CommandReference& program) {
     add_command_lines(lines, command);
   }
   for (const CommandReference& command : runnable_commands(program)) add_command_lines(lines, command);
-  std::string head = kHead;
+  std::string head = kFishHead;
   head.replace(head.find("GROUPS"), 6, groups);
   return head + lines.text();
 }

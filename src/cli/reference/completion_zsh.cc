@@ -7,7 +7,7 @@
 namespace quire::cli {
 namespace {
 
-constexpr const char* kHead = R"zsh(#compdef quire
+constexpr const char* kZshHead = R"zsh(#compdef quire
 # zsh completion for quire; written by: quire completion zsh
 
 _quire_models() {
@@ -115,7 +115,7 @@ std::string dispatcher(const CommandReference& command) {
 std::string zsh_completion(const CommandReference& program) {
   const std::vector<CommandReference> commands = runnable_commands(program);
   const std::vector<FlagGroup> shared = shared_groups(commands);
-  std::string out = kHead;
+  std::string out = kZshHead;
   for (const FlagGroup& group : shared) {
     out += cat("typeset -ga ", array_name(group), "\n", array_name(group), "=(\n");
     for (const FlagReference& flag : group.flags) out += flag_specs(flag, "  ");

@@ -139,7 +139,7 @@ ServerMetrics parse_metrics(std::string_view text, double time) {
   throw Error("/metrics has neither quire: nor vllm: metrics; the server must be quire or vLLM");
 }
 
-std::optional<LatencySummary> summarize(const MetricHistogram& earlier, const MetricHistogram& later) {
+std::optional<HistogramSummary> summarize(const MetricHistogram& earlier, const MetricHistogram& later) {
   const bool restarted = later.count < earlier.count;
   const MetricHistogram none;
   const MetricHistogram& base = restarted ? none : earlier;
@@ -150,8 +150,8 @@ std::optional<LatencySummary> summarize(const MetricHistogram& earlier, const Me
     const auto before = base.buckets.find(upper);
     counts[upper] = cumulative - (before == base.buckets.end() ? 0.0 : before->second);
   }
-  return LatencySummary{(later.sum - base.sum) / count, percentile(counts, count, 0.5),
-                        percentile(counts, count, 0.9), percentile(counts, count, 0.99)};
+  return HistogramSummary{(later.sum - base.sum) / count, percentile(counts, count, 0.5),
+                          percentile(counts, count, 0.9), percentile(counts, count, 0.99)};
 }
 
 ServerActivity activity_of(const ServerMetrics& base, const ServerMetrics& previous,
@@ -176,7 +176,7 @@ ServerActivity activity_of(const ServerMetrics& base, const ServerMetrics& previ
     const double found = increase(base.value("prefix_cache_hits").value_or(0.0), *hits);
     if (looked_up > 0.0) activity.prefix_hit_rate = found / looked_up;
   }
-  const auto latency = [&](std::initializer_list<const char*> names) -> std::optional<LatencySummary> {
+  const auto latency = [&](std::initializer_list<const char*> names) -> std::optional<HistogramSummary> {
     for (const char* name : names) {
       const auto later = now.histograms.find(name);
       if (later == now.histograms.end()) continue;

@@ -31,7 +31,7 @@ struct ServerMetrics {
 // ignored. Throws Error if the text has neither.
 ServerMetrics parse_metrics(std::string_view text, double time);
 
-struct LatencySummary {  // seconds
+struct HistogramSummary {  // seconds
   double mean = 0.0;
   double p50 = 0.0;
   double p90 = 0.0;
@@ -39,14 +39,14 @@ struct LatencySummary {  // seconds
 };
 
 // Percentiles are interpolated within the buckets. nullopt if `later` has no value that `earlier` lacks.
-std::optional<LatencySummary> summarize(const MetricHistogram& earlier, const MetricHistogram& later);
+std::optional<HistogramSummary> summarize(const MetricHistogram& earlier, const MetricHistogram& later);
 
 // The activity of a server, from two scrapes. Rates are over the time between them.
 struct ServerActivity {
   std::optional<double> running, waiting, kv_usage, preemptions, finished;
   std::optional<double> prompt_rate, generation_rate, request_rate;  // per second
   std::optional<double> prefix_hit_rate;                             // 0 to 1
-  std::optional<LatencySummary> ttft, tpot, itl, e2e, queue;
+  std::optional<HistogramSummary> ttft, tpot, itl, e2e, queue;
 };
 // `base` is the start of the period for latencies and the prefix hit rate; an empty record stands for the
 // start of the server.

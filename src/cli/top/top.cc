@@ -74,7 +74,7 @@ nlohmann::ordered_json json_or_null(const std::optional<double>& value) {
   return value ? nlohmann::ordered_json(*value) : nlohmann::ordered_json(nullptr);
 }
 
-nlohmann::ordered_json latency_json(const std::optional<LatencySummary>& latency) {
+nlohmann::ordered_json latency_json(const std::optional<HistogramSummary>& latency) {
   if (!latency) return nullptr;
   return {{"mean", 1e3 * latency->mean},
           {"p50", 1e3 * latency->p50},
@@ -110,7 +110,7 @@ std::string padded(const std::string& text, size_t width) {
   return text.size() < width ? std::string(width - text.size(), ' ') + text : text;
 }
 
-std::string latency_row(const std::string& name, const std::optional<LatencySummary>& latency) {
+std::string latency_row(const std::string& name, const std::optional<HistogramSummary>& latency) {
   std::string row = name + std::string(14 - name.size(), ' ');
   if (!latency) return row + "        -";
   for (const double seconds : {latency->mean, latency->p50, latency->p90, latency->p99})
