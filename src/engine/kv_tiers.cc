@@ -78,6 +78,13 @@ std::string kv_fingerprint(const LocalRuntime& runtime, const KvLayout& layout) 
   return fingerprint.text();
 }
 
+void check_swap_space(const EngineConfig& config, int64_t free_bytes) {
+  if (config.swap_space <= free_bytes) return;
+  throw Error(cat("--swap-space ", format_bytes(config.swap_space), " does not fit into the ",
+                  format_bytes(std::max<int64_t>(0, free_bytes)),
+                  " of memory that weights, KV pool and working memory leave"));
+}
+
 void open_kv_tiers(const EngineConfig& config, const LocalRuntime& runtime, int64_t free_bytes,
                    LocalExecutorOptions& options) {
   KvLayout& layout = options.layout;
@@ -87,10 +94,7 @@ void open_kv_tiers(const EngineConfig& config, const LocalRuntime& runtime, int6
     throw Error(cat("--swap-space ", format_bytes(config.swap_space), " is less than one block of ",
                     format_bytes(per_block)));
   }
-  if (config.swap_space > free_bytes) {
-    throw Error(cat("--swap-space ", format_bytes(config.swap_space), " does not fit into the ",
-                    format_bytes(free_bytes), " of memory that weights, KV pool and working memory leave"));
-  }
+  check_swap_space(config, free_bytes);
   if (!config.kv_disk_cache.empty() && !config.enable_prefix_caching) {
     log_warning("--kv-disk-cache keeps cached prefixes, and prefix caching is off; running without it");
   } else if (!config.kv_disk_cache.empty()) {

@@ -15,6 +15,10 @@ namespace quire {
 // layout, version and instruction set. Reads a few pages of each tensor.
 std::string kv_fingerprint(const LocalRuntime& runtime, const KvLayout& layout);
 
+// Throws Error if the host pool does not fit into `free_bytes`, the memory that weights and working memory
+// leave.
+void check_swap_space(const EngineConfig& config, int64_t free_bytes);
+
 // Sets num_host_blocks and num_disk_blocks of options.layout, whose num_blocks is set already, and opens the
 // disk cache. Throws Error if the host pool does not fit into the free bytes; an unusable disk is only a
 // warning.

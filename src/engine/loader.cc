@@ -111,7 +111,10 @@ void plan_memory(const EngineConfig& config, LoadedModel& model) {
   const AvailableMemory available = available_memory();
   const int64_t free_bytes = available.bytes - model.runtime->model().mapped_bytes();
   int64_t pool = config.kv_cache_memory;
-  if (pool == 0) pool = default_kv_memory(free_bytes - workspace - config.swap_space);
+  if (pool == 0) {
+    check_swap_space(config, free_bytes - workspace);
+    pool = default_kv_memory(free_bytes - workspace - config.swap_space);
+  }
   if (spec.bidirectional)
     pool = std::min(pool, encoder_kv_memory(config, options.layout, info.max_num_batched_tokens));
   if (config.kv_cache_memory > 0 && pool + workspace > free_bytes && available.exact) {

@@ -220,11 +220,16 @@ TEST_F(KvTiersTest, RejectsMoreSwapSpaceThanMemory) {
   EngineConfig greedy = config();
   greedy.swap_space = int64_t{1} << 50;
   greedy.kv_disk_cache.clear();
-  try {
-    Engine::start(greedy);
-    FAIL() << "started";
-  } catch (const Error& error) {
-    EXPECT_NE(std::string(error.what()).find("--swap-space 1024"), std::string::npos) << error.what();
+  for (const int64_t kv_cache_memory :
+       {greedy.kv_cache_memory, int64_t{0}}) {  // 0: a part of the free memory
+    SCOPED_TRACE(kv_cache_memory);
+    greedy.kv_cache_memory = kv_cache_memory;
+    try {
+      Engine::start(greedy);
+      FAIL() << "started";
+    } catch (const Error& error) {
+      EXPECT_NE(std::string(error.what()).find("--swap-space 1024"), std::string::npos) << error.what();
+    }
   }
 }
 
