@@ -329,7 +329,7 @@ def test_abort_storms_leave_nothing_behind(start_server):
 
     finished = []
 
-    # A third of the clients leaves within the body, a third after the first bytes of the response, a third before them.
+    # A third of the clients disconnects within the body, a third after the first bytes of the response, a third before them.
     def storm():
         for i in range(25):
             with server.connect() as connection:

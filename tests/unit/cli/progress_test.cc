@@ -164,7 +164,7 @@ TEST(DownloadProgress, ShowsBytesRateAndTimeLeft) {
                               "Pulling org/tiny: 1", ""}));
 }
 
-TEST(DownloadProgress, DividesByNothing) {
+TEST(DownloadProgress, HandlesTimesAndTotalsOfZero) {
   EXPECT_EQ(download_text("m", "f", 5, 10, 0.0, false), "Pulling m: 5 B of 10 B");
   EXPECT_EQ(download_text("m", "f", 20, 10, 5.0, false), "Pulling m: 20 B of 10 B, 5 B/s, 0 s left");
   EXPECT_EQ(download_text("m", "a\nb", 0, 0, 5.0, false), "Pulling m: reading a\\nb");

@@ -55,7 +55,7 @@ TEST(Arch, ReadsLlama) {
   EXPECT_FLOAT_EQ(attention_in(spec, 0).params.scale, 1.0F / std::sqrt(8.0F));
 }
 
-TEST(Arch, OldConfigurationsLackFields) {
+TEST(Arch, FieldsThatOldConfigurationsLackHaveDefaults) {
   json config = llama();
   for (const char* key : {"num_key_value_heads", "rope_theta", "tie_word_embeddings", "rms_norm_eps"})
     config.erase(key);
@@ -79,12 +79,12 @@ TEST(Arch, WholeNumbersMayBeWrittenAsFractions) {
   EXPECT_EQ(parse_model(with(llama(), {{"max_position_embeddings", 512.0}})).max_position_embeddings, 512);
 }
 
-TEST(Arch, ModelTypeServesWhereArchitecturesIsMissing) {
+TEST(Arch, UsesModelTypeIfArchitecturesIsMissing) {
   EXPECT_EQ(parse_model(with(without(llama(), "architectures"), {{"model_type", "qwen2"}})).architecture,
             "Qwen2ForCausalLM");
 }
 
-TEST(Arch, TokenIdsOutsideTheVocabularyAreLeftOut) {
+TEST(Arch, IgnoresTokenIdsOutsideTheVocabulary) {
   EXPECT_THAT(parse_model(with(llama(), {{"eos_token_id", {-1, 99, 100}}})).eos_token_ids, ElementsAre(99));
 }
 
@@ -98,7 +98,7 @@ TEST(Arch, RopeParametersOfTransformers5) {
   EXPECT_EQ(spec.max_model_len, 1536);
 }
 
-TEST(Arch, YarnLengthensTheModel) {
+TEST(Arch, YarnExtendsTheContextLength) {
   const json scaling = {{"type", "yarn"}, {"factor", 4.0}, {"original_max_position_embeddings", 512}};
   EXPECT_EQ(parse_model(with(llama(), {{"rope_scaling", scaling}})).max_model_len, 2048);
   // max_position_embeddings already includes the factor.
@@ -260,7 +260,7 @@ struct BadField {
   const char* message;
 };
 
-TEST(Arch, WrongAndAbsurdFieldsAreNamed) {
+TEST(Arch, ErrorsNameInvalidFields) {
   const double nan = std::nan("");
   const std::vector<BadField> cases = {
       {"vocab_size", 0, "'vocab_size' is 0, but must be between 1 and"},
@@ -345,7 +345,7 @@ json zamba2(const json& changes = json::object()) {
               changes);
 }
 
-TEST(Zamba2, BlocksAreUsedInTurn) {
+TEST(Zamba2, AlternatesBetweenItsSharedBlocks) {
   const json four =
       zamba2({{"num_hidden_layers", 5},
               {"layers_block_type", {"hybrid", "linear_attention", "hybrid", "hybrid", "hybrid"}},
@@ -368,7 +368,7 @@ TEST(Zamba2, BlocksAreUsedInTurn) {
   EXPECT_EQ(parse_model(zamba2({{"use_mem_rope", true}, {"use_long_context", true}})).max_model_len, 16384);
 }
 
-TEST(Zamba2, RefusesWhatItCannotDo) {
+TEST(Zamba2, RejectsUnsupportedFields) {
   EXPECT_THAT(error_of(zamba2({{"layers_block_type", {"mamba", "hybrid"}}})), HasSubstr("layers_block_type"));
   EXPECT_THAT(error_of(zamba2({{"layers_block_type", {"mamba", "attention", "hybrid"}}})),
               HasSubstr("'attention', which is not one of mamba"));

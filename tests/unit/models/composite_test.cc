@@ -49,7 +49,7 @@ void expect_logits(test::EditedCheckpoint& edited, const char* name) {
   for (size_t i = 0; i < logits.size(); ++i) ASSERT_NEAR(logits[i], expected[i], 2e-3) << i;
 }
 
-TEST(Composite, TextIsReadUnderEachPrefix) {
+TEST(Composite, ReadsTheLanguageModelUnderEachPrefix) {
   auto gemma = inside("gemma3", "Gemma3ForConditionalGeneration", "language_model.model.", "language_model.");
   expect_logits(gemma, "gemma3");
   auto llava =
@@ -65,7 +65,7 @@ TEST(Composite, TextIsReadUnderEachPrefix) {
 }
 
 // Other language models than Llama have their own names after the prefix.
-TEST(Composite, TextOfOtherKinds) {
+TEST(Composite, ReadsTheLanguageModelsOfOtherComposites) {
   auto opt = inside("opt", "Blip2ForConditionalGeneration", "language_model.model.", "language_model.");
   opt.tensors.emplace("qformer.layernorm.weight", test::zeros({3}));
   expect_logits(opt, "opt");
@@ -90,7 +90,7 @@ TEST(Composite, TextOfOtherKinds) {
 }
 
 // Phi-4 multimodal has adapters for other modalities, which are not read.
-TEST(Composite, AdaptersForOtherInputsAreLeftAlone) {
+TEST(Composite, IgnoresAdaptersForOtherModalities) {
   test::EditedCheckpoint edited(test::golden_model("phi3"));
   edited.config["architectures"] = {"Phi4MMForCausalLM"};
   std::map<std::string, test::EditedTensor> tensors;
@@ -194,7 +194,7 @@ TEST(Composite, ExpertsMayBeTransposed) {
 }
 
 // Qwen Omni: the thinker generates text, the talker generates speech.
-TEST(Composite, TheThinkersTextIsRead) {
+TEST(Composite, ReadsTheThinkerOfQwenOmni) {
   auto edited = inside("qwen3_moe", "Qwen3OmniMoeForConditionalGeneration", "thinker.model.", "thinker.");
   edited.config["thinker_config"] = {{"text_config", edited.config["text_config"]}};
   edited.config.erase("text_config");
@@ -205,7 +205,7 @@ TEST(Composite, TheThinkersTextIsRead) {
 
 // The first checkpoints of Qwen2.5-VL have one flat configuration, the language model next to the vision
 // tower, and M-RoPE, whose three positions are the same in text.
-TEST(Composite, ConfigurationAndNamesMayBeFlat) {
+TEST(Composite, AcceptsFlatConfigurationsAndNames) {
   test::EditedCheckpoint edited(test::golden_model("qwen2"));
   edited.config["architectures"] = {"Qwen2_5_VLForConditionalGeneration"};
   edited.config["rope_scaling"] = {{"type", "mrope"}, {"mrope_section", {1, 1, 2}}};
@@ -225,7 +225,7 @@ TEST(Composite, ConfigurationAndNamesMayBeFlat) {
       Error);
 }
 
-TEST(Composite, TheTextsOwnTypeSaysWhatItIs) {
+TEST(Composite, UsesTheModelTypeOfTheTextConfig) {
   auto edited = inside("qwen3", "LlavaForConditionalGeneration", "model.language_model.", "");
   expect_logits(edited, "qwen3");
 }

@@ -58,7 +58,7 @@ TEST(GgufLayers, MultiTokenPredictionLayersAreIgnored) {
 }
 
 // GLM-5.2's files list the layers with an indexer. In other files these are the layers with its tensors.
-TEST(GgufIndexer, LayersThatChooseAreSeenFromTheirTensors) {
+TEST(GgufIndexer, FindsLayersWithIndexersByTheirTensors) {
   json model = all_models()["glm_moe_dsa"];
   std::erase_if(model["metadata"].get_ref<json::array_t&>(),
                 [](const json& entry) { return entry[0] == "glm-dsa.attention.indexer.types"; });
@@ -69,7 +69,7 @@ TEST(GgufIndexer, LayersThatChooseAreSeenFromTheirTensors) {
 }
 
 // GGUF architectures that are another architecture with a vision part, or with another name.
-TEST(GgufNames, OtherNamesOfTheSameText) {
+TEST(GgufNames, AcceptsTheArchitecturesOfVisionModels) {
   struct Renamed {
     const char* model;
     std::string from, to;

@@ -91,7 +91,7 @@ TEST(Loader, AtMostTwentyProblemsAreListed) {
   EXPECT_EQ(std::count(error.begin(), error.end(), '\n'), 21);
 }
 
-TEST(Loader, BiasesAreExpectedWhereTheConfigurationSaysSo) {
+TEST(Loader, ExpectsBiasesIfTheConfigurationHasThem) {
   EditedCheckpoint edited(test::golden_model("llama-bias"));
   edited.tensors.erase("model.layers.0.self_attn.o_proj.bias");
   EXPECT_THAT(load_error(edited), HasSubstr("missing: model.layers.0.self_attn.o_proj.bias [24]"));
@@ -108,7 +108,7 @@ TEST(Loader, TransposedMatricesAreExpectedAsStored) {
               HasSubstr("transformer.h.0.attn.c_attn.weight is [72, 24], expected [24, 72]"));
 }
 
-TEST(Loader, TensorsWithoutMeaningAreIgnored) {
+TEST(Loader, IgnoresUnusedTensors) {
   EditedCheckpoint edited(test::golden_model("llama"));
   const Logits expected = run(edited);
   edited.tensors["model.layers.0.self_attn.rotary_emb.inv_freq"] = zeros({4});
@@ -261,7 +261,7 @@ TEST(Loader, LearnedPositionsLimitTheLength) {
   EXPECT_EQ(load(*checkpoint, {.max_model_len = 50})->max_model_len(), 50);
 }
 
-TEST(Loader, RotaryPositionsReachAsFarAsAsked) {
+TEST(Loader, MaxModelLenLimitsTheRopeTable) {
   EditedCheckpoint edited(test::golden_model("llama"));
   const auto checkpoint = edited.open();
   EXPECT_EQ(load(*checkpoint)->max_model_len(), 128);
@@ -284,7 +284,7 @@ TEST(Model, ActivationBytesAreWhatIsAllocated) {
   }
 }
 
-TEST(Model, LogitsOfChosenRowsInAnyOrder) {
+TEST(Model, ComputesLogitsOfSelectedRowsInAnyOrder) {
   const auto loaded = test::load_model(test::golden_model("llama"), reference_ops());
   const Model& model = *loaded.model;
   const int64_t vocab = model.spec().vocab_size;
@@ -314,7 +314,7 @@ TEST(Model, LogitsOfChosenRowsInAnyOrder) {
   EXPECT_TRUE(logits({}).empty());
 }
 
-TEST(Model, StepsThatDoNotFitAreRefused) {
+TEST(Model, RejectsStepsThatDoNotFitIntoTheBuffers) {
   const auto loaded = test::load_model(test::golden_model("llama"), reference_ops());
   ActivationBuffers buffers = loaded.model->make_buffers(2);
   const std::vector<int32_t> three = {1, 2, 3};

@@ -67,7 +67,7 @@ TEST(Memory, AStepAllocatesNothing) {
 }
 
 // Many rows go through an MLP in several parts, so its scratch does not grow with the step.
-TEST(Memory, AWideStepIsTheSameAsManyNarrowOnes) {
+TEST(Memory, LargeStepsComputeTheSameInPartsWithLessScratch) {
   const auto loaded = test::load_model(test::golden_model("llama"), reference_ops(), {.max_model_len = 1300});
   const test::RunnerOptions options{.max_tokens = 1300, .max_seq_len = 1300};
   std::vector<int32_t> tokens(1300);

@@ -55,7 +55,7 @@ TEST_P(Quantized, KeepsThePlannedBytes) {
   EXPECT_EQ(loaded.model->weight_bytes(), Model::planned_weight_bytes(*loaded.checkpoint, {}));
 }
 
-TEST(QuantizedActivations, AreInt8WhereTheCheckpointWasMadeForThem) {
+TEST(QuantizedActivations, AreInt8IfTheCheckpointSaysSo) {
   const auto activations_of = [](const char* name) {
     return Checkpoint::open(test::quantized_model(name))->default_activations();
   };
@@ -78,7 +78,7 @@ TEST(QuantizedActivations, TokenScalesNeedAStrategyOfInt8Activations) {
   EXPECT_FALSE(token_scales("torchao-int8-dynamic"));
 }
 
-TEST(QuantizedActivations, LargeOnesAreLeftAsTheyAreWhereTheCheckpointSaysSo) {
+TEST(QuantizedActivations, OutliersStayFloatIfTheCheckpointSaysSo) {
   const auto threshold = [](const char* name) {
     return Checkpoint::open(test::quantized_model(name))->outlier_threshold();
   };
@@ -88,7 +88,7 @@ TEST(QuantizedActivations, LargeOnesAreLeftAsTheyAreWhereTheCheckpointSaysSo) {
 
 // The rounding error of an activation is at most 1/254 of the maximum of its group with 8 bits, 1/64262
 // with 16.
-TEST_P(Quantized, RoundedActivationsMoveTheLogitsALittleAndTheSameInAnyChunks) {
+TEST_P(Quantized, QuantizedActivationsChangeLogitsSlightlyAndEquallyForAnyChunking) {
   const fs::path dir = test::quantized_model(GetParam());
   const OpTable& ops = reference_ops();
   const test::LoadedModel exact = test::load_model(dir, ops);
@@ -211,7 +211,7 @@ TEST(QuantizedActivations, HaveOneScalePerTokenIfTheCheckpointSaysSo) {
 
 constexpr const char* kModule = "model.layers.1.mlp.up_proj";
 
-TEST(QuantizedErrors, NameACompanionThatIsMissing) {
+TEST(QuantizedErrors, NameMissingScalesAndZeroPoints) {
   const std::vector<std::pair<std::string, std::vector<std::string>>> cases = {
       {"gptq-4bit", {".scales"}},
       {"gptq-4bit-zeros", {".scales", ".qzeros"}},
@@ -244,7 +244,7 @@ TEST(QuantizedErrors, NameACompanionThatIsMissing) {
   }
 }
 
-TEST(QuantizedErrors, NameACompanionOfAnotherShape) {
+TEST(QuantizedErrors, NameTensorsOfTheWrongShape) {
   const std::vector<std::pair<std::string, std::string>> cases = {
       {"gptq-4bit", ".qweight"},
       {"gptq-4bit", ".scales"},
@@ -284,7 +284,7 @@ TEST(QuantizedErrors, NameACompanionOfAnotherShape) {
 }
 
 // quark stores them as output scales of the projections.
-TEST(QuantizedKvScales, AreReadUnderTheNameOfProjectionsOutputs) {
+TEST(QuantizedKvScales, AreReadFromOutputScalesOfProjections) {
   const BrokenCheckpoint checkpoint("quark-fp8");
   const std::vector<int32_t> prompt = {3, 14, 15, 9, 26, 5, 35, 8, 9, 7, 9, 32, 38};
   const auto logits = [&](const std::string& keys, const std::string& values) {
@@ -323,7 +323,7 @@ TEST(QuantizedErrors, AnUnsupportedMethodListsTheSupportedOnes) {
   EXPECT_THAT(broken.error([](nlohmann::json&) {}), HasSubstr("quantization_config.zero_point"));
 }
 
-TEST(QuantizedErrors, NameWhatQuarkStoresInAWayThatIsNotRead) {
+TEST(QuantizedErrors, NameUnsupportedFieldsOfQuark) {
   const BrokenCheckpoint broken("quark-int4");
   const auto message = [&](const char* field, const nlohmann::json& value) {
     broken.change_config([&](nlohmann::json& config) {
@@ -347,7 +347,7 @@ TEST(QuantizedErrors, NameWhatQuarkStoresInAWayThatIsNotRead) {
 }
 
 // The longest matching pattern applies.
-TEST(QuantizedErrors, QuarksLayersAreFoundByTheirPatterns) {
+TEST(QuantizedErrors, MatchLayersByThePatternsOfQuark) {
   const BrokenCheckpoint broken("quark-int4");
   const auto message = [&](const std::vector<std::string>& patterns) {
     broken.change_config([&](nlohmann::json& config) {
@@ -363,7 +363,7 @@ TEST(QuantizedErrors, QuarksLayersAreFoundByTheirPatterns) {
               HasSubstr("layers.0.mlp.down_proj.weight is quantized to 'mx1'"));
 }
 
-TEST(QuantizedErrors, NameWhatTorchaosMetadataLacks) {
+TEST(QuantizedErrors, NameMissingFieldsInTheMetadataOfTorchao) {
   const BrokenCheckpoint broken("torchao-int8");
   const std::string name = std::string(kModule) + ".weight";
   const auto message = [&](const std::function<void(nlohmann::json&)>& change) {

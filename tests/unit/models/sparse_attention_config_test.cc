@@ -47,7 +47,7 @@ std::vector<bool> choosing(const ModelSpec& spec) {
   return out;
 }
 
-TEST(IndexedAttention, LayersChooseKeysOrShareAChoice) {
+TEST(IndexedAttention, LayersSelectKeysOrShareASelection) {
   const ModelSpec spec = parse_model(indexed("DeepseekV32ForCausalLM"));
   const auto& mla = std::get<MlaSpec>(spec.layers[0].mixer);
   EXPECT_EQ(mla.index.heads, 4);
@@ -104,7 +104,7 @@ nlohmann::json minimax_m3(nlohmann::json fields = nlohmann::json::object()) {
   return config;
 }
 
-TEST(IndexedAttention, BlocksAreChosenByEachHead) {
+TEST(IndexedAttention, EachHeadSelectsBlocks) {
   const ModelSpec spec = parse_model(minimax_m3());
   EXPECT_THAT(choosing(spec), ElementsAre(false, true));
   EXPECT_EQ(attention_in(spec, 1).indexer->masks(), 2);
@@ -132,7 +132,7 @@ TEST(IndexedAttention, BlocksAreChosenByEachHead) {
     EXPECT_THROW(parse_model(minimax_m3({{field, value}})), Error) << field;
 }
 
-TEST(IndexedAttention, RefusesWhatItCannotDo) {
+TEST(IndexedAttention, RejectsUnsupportedFields) {
   const std::string glm = "GlmMoeDsaForCausalLM";
   EXPECT_THAT(error_of(without(indexed("DeepseekV32ForCausalLM"), "q_lora_rank")), HasSubstr("q_lora_rank"));
   EXPECT_THAT(error_of(indexed(glm, {{"index_head_dim", 512}})), HasSubstr("index_head_dim"));
@@ -167,7 +167,7 @@ nlohmann::json deepseek_v4(nlohmann::json fields = nlohmann::json::object()) {
   return config;
 }
 
-TEST(CompressedAttention, LayersHaveKeysOfTheirOwnKinds) {
+TEST(CompressedAttention, ReadsTheCompressionRatioOfEachLayer) {
   const ModelSpec spec = parse_model(deepseek_v4());
   EXPECT_THAT(choosing(spec), ElementsAre(false, true, false, true));
   const auto of_layers = [&](auto field) {
@@ -205,7 +205,7 @@ TEST(CompressedAttention, LayersHaveKeysOfTheirOwnKinds) {
   EXPECT_EQ(kv_bytes_of(spec.layers[1], DType::kBF16, 64), (80 * 32 + 16 * 16) * 2);
 }
 
-TEST(CompressedAttention, RefusesWhatItCannotDo) {
+TEST(CompressedAttention, RejectsUnsupportedFields) {
   for (const auto& [field, value] :
        std::vector<std::pair<std::string, nlohmann::json>>{{"num_key_value_heads", 2},
                                                            {"attention_bias", true},

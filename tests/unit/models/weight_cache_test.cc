@@ -200,7 +200,7 @@ class Watched : public Checkpoint {
   Checkpoint& below_;
 };
 
-TEST(WeightCache, MatricesThatItHasAreNotReadFromTheCheckpoint) {
+TEST(WeightCache, DoesNotReadCachedMatricesFromTheCheckpoint) {
   for (const char* name : {"models/llama", "models/gpt2", "models/deepseek_v3", "models/qwen2_moe-stacked",
                            "models/llama-untied", "pooling/deberta_v2-classifier"}) {
     const test::TempDir dir;
@@ -217,7 +217,7 @@ TEST(WeightCache, MatricesThatItHasAreNotReadFromTheCheckpoint) {
   }
 }
 
-TEST(WeightCache, APartOfAModelHasAFileOfItsOwn) {
+TEST(WeightCache, PartsOfAModelHaveSeparateFiles) {
   const test::TempDir dir;
   const auto checkpoint = Checkpoint::open(test::golden_model("llama"));
   const auto packed_anew = [&](const ModelOptions& options) {
@@ -243,7 +243,7 @@ struct Copy {
   fs::path cache = dir.path() / "cache";
 };
 
-TEST(WeightCache, AChangedCheckpointIsPackedAnewAndTheOldFileGoes) {
+TEST(WeightCache, RepacksAChangedCheckpointAndRemovesTheOldFile) {
   Copy copy;
   expect_packed(load(copy.model, copy.cache));
   expect_mapped(load(copy.model, copy.cache));
@@ -273,7 +273,7 @@ TEST(WeightCache, AChangedCheckpointIsPackedAnewAndTheOldFileGoes) {
   expect_mapped(load(copy.model, copy.cache));
 }
 
-TEST(WeightCache, AnotherProgramPacksAnew) {
+TEST(WeightCache, IsNotUsedByAnotherBuild) {
   Copy copy;
   const auto checkpoint = Checkpoint::open(copy.model);
   const auto mapped = [&](const char* build) {
@@ -323,7 +323,7 @@ TEST(WeightCache, DamagedFilesAreReplaced) {
   }
 }
 
-TEST(WeightCache, DirectoriesThatRefuseCostAWarning) {
+TEST(WeightCache, UnusableDirectoriesAreOnlyAWarning) {
   Copy copy;
   const Loaded expected = load(copy.model, {});
   write_bytes(copy.dir.path() / "file", "no directory");
@@ -351,7 +351,7 @@ class SmallFiles {
   void (*handler_)(int);
 };
 
-TEST(WeightCache, AFullDiskCostsAWarningAndKeepsNoPart) {
+TEST(WeightCache, AFullDiskIsOnlyAWarningAndLeavesNoPartialFile) {
   Copy copy;
   const Loaded expected = load(copy.model, {});
   {
@@ -365,7 +365,7 @@ TEST(WeightCache, AFullDiskCostsAWarningAndKeepsNoPart) {
   expect_packed(load(copy.model, copy.cache));
 }
 
-TEST(WeightCache, ModelsWithoutAFileAreNotKept) {
+TEST(WeightCache, ModelsInMemoryAreNotCached) {
   const test::TempDir dir;
   const std::string config = read_text_file(test::golden_model("llama") / "config.json");
   const std::string weights = read_bytes(test::golden_model("llama") / "model.safetensors");

@@ -60,7 +60,7 @@ TEST(Embedding, ReadsTableAndPackedMatrixAlike) {
   EXPECT_EQ(a.values, b.values);
 }
 
-TEST(Norm, KindsAreRmsNormAndLayerNorm) {
+TEST(Norm, ComputesRmsNormAndLayerNorm) {
   const Matrix x(1, 6, 1);
   double mean = 0.0;
   double square = 0.0;
@@ -89,7 +89,7 @@ TEST(Norm, KindsAreRmsNormAndLayerNorm) {
   }
 }
 
-TEST(Mlp, GatedIsDownOfActivatedGateTimesUp) {
+TEST(Mlp, GatedMatchesTheFormula) {
   const Matrix gate(5, 4, 1);
   const Matrix up(5, 4, 2);
   const Matrix down(4, 5, 3);
@@ -111,7 +111,7 @@ TEST(Mlp, GatedIsDownOfActivatedGateTimesUp) {
   }
 }
 
-TEST(Mlp, PlainIsDownOfActivatedUp) {
+TEST(Mlp, UngatedMatchesTheFormula) {
   const Matrix up(5, 4, 2);
   const Matrix down(4, 5, 3);
   const Matrix x(2, 4, 4);
@@ -132,7 +132,7 @@ TEST(Mlp, PlainIsDownOfActivatedUp) {
 }
 
 // Three experts, two per row, and a shared expert with a gate. Weights apply to the output or to the input.
-TEST(Moe, IsTheWeightedSumOfTheChosenExperts) {
+TEST(Moe, IsTheWeightedSumOfTheSelectedExperts) {
   constexpr int64_t kHidden = 5;
   constexpr int64_t kInner = 4;
   constexpr int64_t kRows = 6;
@@ -208,7 +208,7 @@ TEST(Moe, IsTheWeightedSumOfTheChosenExperts) {
   }
 }
 
-TEST(Rope, QueriesGrowWithThePositionAndStillKeysAreLeftAlone) {
+TEST(Rope, QueryScalingLeavesKeysUnchanged) {
   RopeSpec spec;
   spec.rotary_dim = 4;
   spec.scaling = RopeScaling::kQueryScaleOnly;
@@ -234,7 +234,7 @@ TEST(Rope, QueriesGrowWithThePositionAndStillKeysAreLeftAlone) {
   EXPECT_EQ(k.values, keys.values);
 }
 
-TEST(Rope, LengthsAllowedChooseTheFactors) {
+TEST(Rope, LongRopeSelectsItsFactorsByTheModelLength) {
   RopeSpec spec;
   spec.rotary_dim = 4;
   spec.scaling = RopeScaling::kLongRope;
@@ -274,7 +274,7 @@ TEST(Rope, HasTheSameBitsInAShorterTable) {
   }
 }
 
-TEST(Rope, TheTableHoldsCosinesThenSinesTimesTheAttentionFactor) {
+TEST(Rope, TableContainsCosinesThenSinesTimesTheAttentionFactor) {
   RopeSpec spec;
   spec.rotary_dim = 6;
   spec.theta = 100.0;
@@ -301,7 +301,7 @@ TEST(Rope, LinearScalingDividesThePosition) {
 }
 
 // Two query heads with one KV head; one sequence of three tokens; no RoPE.
-TEST(Attention, IsSoftmaxOverEarlierTokensProjected) {
+TEST(Attention, MatchesSoftmaxOverEarlierTokens) {
   constexpr int64_t kHidden = 6;
   constexpr int32_t kDim = 4;
   const Matrix wq(2 * kDim, kHidden, 1);
@@ -373,7 +373,7 @@ Matrix low_rank(const Matrix& x, const Matrix& down, const Matrix& up) {
   return out;
 }
 
-TEST(SharedBlock, AnAdapterAddsToEachPartAProductOfItsOwn) {
+TEST(SharedBlock, AdaptersAddALowRankProductToEachPart) {
   const Matrix x(3, 6, 1);
   const Matrix down_a(2, 6, 2);
   const Matrix down_b(2, 6, 3);

@@ -103,7 +103,7 @@ void expect_rows(const Matrix& got, const Matrix& x, const Rows& mixed, const Ma
   }
 }
 
-TEST(ShortConv, GatesBeforeAndBehindTheConvolution) {
+TEST(ShortConv, GatesBeforeAndAfterTheConvolution) {
   constexpr size_t kChannels = 5;
   const Matrix in(3 * kChannels, kHidden, 1);
   const Matrix weight(kChannels, 3, 2);
@@ -127,7 +127,7 @@ TEST(ShortConv, GatesBeforeAndBehindTheConvolution) {
 }
 
 // Two heads of three dimensions that share B and C.
-TEST(Mamba, FadesAndTakesUp) {
+TEST(Mamba, MatchesTheRecurrence) {
   constexpr size_t kHeads = 2;
   constexpr size_t kDim = 3;
   constexpr size_t kInner = kHeads * kDim;
@@ -191,7 +191,7 @@ TEST(Mamba, FadesAndTakesUp) {
 }
 
 // Two value heads that share a key head.
-TEST(DeltaNet, CorrectsWhatItForesees) {
+TEST(DeltaNet, MatchesTheDeltaRule) {
   constexpr size_t kKey = 3;
   constexpr size_t kValue = 4;
   constexpr size_t kValues = 2 * kValue;

@@ -63,7 +63,7 @@ Mixed mix_of(const std::vector<double>& scores, const std::vector<float>& base,
   return out;
 }
 
-TEST(Streams, AreMixedAsTheyThemselvesSay) {
+TEST(Streams, MixWithWeightsComputedFromThem) {
   constexpr int kRounds = 4;
   const Matrix weights(kScores, kStreams * kHidden, 1);
   const Matrix numbers(2, kScores, 2);

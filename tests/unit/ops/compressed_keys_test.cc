@@ -14,7 +14,7 @@ bool is_set(const uint64_t* words, int64_t place) {
   return (words[place / 64] >> (place % 64) & 1U) != 0;
 }
 
-TEST(CompressedKeys, EachHasAPlaceInTheBlockOfItsLastToken) {
+TEST(CompressedKeys, AreStoredInTheBlockOfTheirLastToken) {
   for (const int32_t tokens : {1, 3, 4, 16, 100}) {
     for (const int32_t block : {4, 5, 16, 64}) {
       const CompressedKeys keys = {tokens, block, compressed_slots(tokens, block)};
@@ -40,7 +40,7 @@ TEST(CompressedKeys, EachHasAPlaceInTheBlockOfItsLastToken) {
   }
 }
 
-TEST(CompressedKeys, ARowSeesItsWindowAndTheKeysThatArePicked) {
+TEST(CompressedKeys, RowsAttendToTheWindowAndTheSelectedKeys) {
   constexpr int32_t kWindow = 6;
   constexpr int64_t kWords = 8;
   const CompressedKeys keys = {4, 16, compressed_slots(4, 16)};

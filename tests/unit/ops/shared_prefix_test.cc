@@ -24,14 +24,14 @@ std::vector<int32_t> list(std::span<const int32_t> values) {
   return {values.begin(), values.end()};
 }
 
-TEST(SharedPrefixes, AreNoneWhereFirstBlocksDiffer) {
+TEST(SharedPrefixes, NeedEqualFirstBlocks) {
   SharedPrefixes shared;
   shared.find(Tables({{1, 2}, {2, 2}, {}, {}, {3}}).batch());
   EXPECT_TRUE(shared.order().empty());
   EXPECT_TRUE(shared.blocks().empty());
 }
 
-TEST(SharedPrefixes, StandSideBySideWithWhatTheyHaveInCommon) {
+TEST(SharedPrefixes, SortSequencesByTheBlocksTheyShare) {
   SharedPrefixes shared;
   shared.find(Tables({{7, 8, 9}, {4}, {7, 1}, {7, 8, 5, 6}, {7, 8, 9}}).batch());
   EXPECT_EQ(list(shared.blocks()), (std::vector<int32_t>{0, 1, 2, 3, 0}));
@@ -40,7 +40,7 @@ TEST(SharedPrefixes, StandSideBySideWithWhatTheyHaveInCommon) {
   EXPECT_EQ(order[3] + order[4], 4) << "sequences 0 and 4 have the same blocks";
 }
 
-TEST(SharedPrefixes, ForgetTheBatchBefore) {
+TEST(SharedPrefixes, DoNotDependOnThePreviousBatch) {
   SharedPrefixes shared;
   shared.find(Tables({{1, 2}, {1, 3}}).batch());
   EXPECT_EQ(list(shared.blocks()), (std::vector<int32_t>{1, 0}));

@@ -97,7 +97,7 @@ TEST(LayerRunner, ObservesTheInputsOfTheMatrices) {
 }
 
 // Keys and values are distinguished if values are smaller than keys and if keys of an indexer follow.
-TEST(LayerRunner, KeysDoNotCountAsValues) {
+TEST(LayerRunner, MeasuresKeysAndValuesSeparately) {
   for (const char* name : {"llama", "mimo_v2_flash", "minimax_m3"}) {
     test::EditedCheckpoint edited(test::golden_checkpoint(std::string("models/") + name));
     for (auto& [tensor, data] : edited.tensors) {

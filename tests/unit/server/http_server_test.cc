@@ -406,7 +406,7 @@ TEST_F(HttpServerTest, HoldsAThousandConnections) {
 }
 
 // Posted work may run before the connection waits for its first event, when its wake-up has no effect.
-TEST(HttpServer, WaitsForASilenceThatPostedWorkAsksFor) {
+TEST(HttpServer, CallsOnSilenceSetByPostedWork) {
   HttpServerOptions options;
   options.port = 0;
   HttpApp app;
