@@ -8,6 +8,7 @@
 #include <cstring>
 #include <limits>
 #include <numeric>
+#include <span>
 
 #include "base/error.h"
 #include "ops/parallel.h"
@@ -36,14 +37,21 @@ struct Block {
     key_scales = scales_behind(keys, view.head_dim);
     value_scales = scales_behind(values, view.value_size());
   }
-  float key(int64_t head, int64_t dim, int64_t offset) const {
-    const float element = load_f32(cache.dtype, keys, key_index(head, dim, offset));
-    return kv_has_scales(cache.dtype) ? element * key_scales[head * cache.block_size + offset] : element;
+  // f(first dim, elements) for consecutive pieces of the key [head_dim] of one token, as float32.
+  template <typename F>
+  void for_key_pieces(int64_t head, int64_t offset, F f) const {
+    for_pieces(cache.head_dim, keys, key_index(head, 0, offset), cache.block_size,
+               key_scales + head * cache.block_size + offset, f);
   }
-  float value(int64_t head, int64_t dim, int64_t offset) const {
-    if (cache.values_in_keys) return key(head, cache.head_dim - cache.value_size() + dim, offset);
-    const float element = load_f32(cache.dtype, values, value_index(head, dim, offset));
-    return kv_has_scales(cache.dtype) ? element * value_scales[head * cache.block_size + offset] : element;
+  // The same for the value [value_dim].
+  template <typename F>
+  void for_value_pieces(int64_t head, int64_t offset, F f) const {
+    const int64_t dim = cache.value_size();
+    if (cache.values_in_keys)
+      return for_pieces(dim, keys, key_index(head, cache.head_dim - dim, offset), cache.block_size,
+                        key_scales + head * cache.block_size + offset, f);
+    for_pieces(dim, values, value_index(head, 0, offset), 1, value_scales + head * cache.block_size + offset,
+               f);
   }
   // Stores the key [head_dim] and value [value_dim] of one token and head. v may be null.
   void write(int64_t head, int64_t offset, const float* k, const float* v) const {
@@ -65,6 +73,19 @@ struct Block {
   }
 
  private:
+  template <typename F>
+  void for_pieces(int64_t size, const std::byte* elements, int64_t first, int64_t stride, const float* scale,
+                  F f) const {
+    std::array<float, 64> piece;
+    for (int64_t dim = 0; dim < size; dim += std::ssize(piece)) {
+      const int64_t n = std::min<int64_t>(size - dim, std::ssize(piece));
+      load_strided_f32(cache.dtype, elements, first + dim * stride, stride, n, piece.data());
+      if (kv_has_scales(cache.dtype)) {
+        for (int64_t i = 0; i < n; ++i) piece[static_cast<size_t>(i)] *= *scale;
+      }
+      f(dim, std::span(piece.data(), static_cast<size_t>(n)));
+    }
+  }
   int64_t key_index(int64_t head, int64_t dim, int64_t offset) const {
     return (head * cache.head_dim + dim) * cache.block_size + offset;
   }
@@ -72,6 +93,14 @@ struct Block {
     return (head * cache.block_size + offset) * cache.value_size() + dim;
   }
 };
+
+float dot_with_key(const float* query, const Block& block, int64_t head, int64_t offset) {
+  float dot = 0.0F;
+  block.for_key_pieces(head, offset, [&](int64_t dim, std::span<const float> key) {
+    for (const float k : key) dot += query[dim++] * k;
+  });
+  return dot;
+}
 
 // Bytes per token for the keys and values of one layer.
 double token_bytes(const KvCacheView& cache) {
@@ -285,11 +314,7 @@ void run_reference(const OpContext& ctx, const PagedAttention& op) {
       for (int64_t p = low; p <= last; ++p) {
         if (!sees(row, head / group, p)) continue;
         const Block block(op.cache, blocks[p / op.cache.block_size]);
-        float dot = 0;
-        for (int64_t i = 0; i < d; ++i) {
-          dot += query[i] * block.key(head / group, i, p % op.cache.block_size);
-        }
-        float score = dot * op.params.scale;
+        float score = dot_with_key(query, block, head / group, p % op.cache.block_size) * op.params.scale;
         if (op.params.logit_softcap > 0)
           score = op.params.logit_softcap * std::tanh(score / op.params.logit_softcap);
         if (op.params.alibi_slopes != nullptr)
@@ -305,9 +330,10 @@ void run_reference(const OpContext& ctx, const PagedAttention& op) {
         const Block block(op.cache, blocks[p / op.cache.block_size]);
         const float weight = std::exp(scores[p] - highest);
         total += weight;
-        for (int64_t i = 0; i < v_dim; ++i) {
-          result[i] += weight * block.value(head / group, i, p % op.cache.block_size);
-        }
+        block.for_value_pieces(head / group, p % op.cache.block_size,
+                               [&](int64_t dim, std::span<const float> value) {
+                                 for (const float v : value) result[dim++] += weight * v;
+                               });
       }
       for (int64_t i = 0; i < v_dim; ++i) result[i] /= total;
     }
@@ -332,10 +358,7 @@ void for_each_choice(const OpContext& ctx, const TensorView& q, const KvCacheVie
       const int32_t* blocks = batch.block_table.data() + batch.block_table_indptr[seq];
       const auto product = [&](int64_t head, int64_t p) {
         const Block block(keys, blocks[p / keys.block_size]);
-        float dot = 0.0F;
-        for (int64_t i = 0; i < d; ++i)
-          dot += q.row<float>(row)[head * d + i] * block.key(0, i, p % keys.block_size);
-        return dot;
+        return dot_with_key(q.row<float>(row) + head * d, block, 0, p % keys.block_size);
       };
       const int64_t position = batch.seq_lens[seq] - (batch.cu_seqlens_q[seq + 1] - row);
       f(row, (position + 1) / tokens, scores, product);

@@ -15,21 +15,37 @@ bool is_kv_dtype(DType t) {
   return is_storage_dtype(t) || t == DType::kF8E4M3 || t == DType::kF8E5M2 || t == DType::kI8;
 }
 
-float load_f32(DType t, const void* src, int64_t i) {
+namespace {
+
+// f(elements, function that converts one of them to float32).
+template <typename F>
+auto with_elements(DType t, const void* src, F f) {
   switch (t) {
     case DType::kF32:
-      return static_cast<const float*>(src)[i];
+      return f(static_cast<const float*>(src), [](float v) { return v; });
     case DType::kBF16:
-      return bf16_to_f32(static_cast<const uint16_t*>(src)[i]);
+      return f(static_cast<const uint16_t*>(src), bf16_to_f32);
     case DType::kF8E4M3:
-      return f8e4m3_to_f32(static_cast<const uint8_t*>(src)[i]);
+      return f(static_cast<const uint8_t*>(src), f8e4m3_to_f32);
     case DType::kF8E5M2:
-      return f8e5m2_to_f32(static_cast<const uint8_t*>(src)[i]);
+      return f(static_cast<const uint8_t*>(src), f8e5m2_to_f32);
     case DType::kI8:
-      return static_cast<float>(static_cast<const int8_t*>(src)[i]);
+      return f(static_cast<const int8_t*>(src), [](int8_t v) { return static_cast<float>(v); });
     default:
-      return f16_to_f32(static_cast<const uint16_t*>(src)[i]);
+      return f(static_cast<const uint16_t*>(src), f16_to_f32);
   }
+}
+
+}  // namespace
+
+float load_f32(DType t, const void* src, int64_t i) {
+  return with_elements(t, src, [&](const auto* elements, auto convert) { return convert(elements[i]); });
+}
+
+void load_strided_f32(DType t, const void* src, int64_t first, int64_t stride, int64_t n, float* dst) {
+  with_elements(t, src, [&](const auto* elements, auto convert) {
+    for (int64_t i = 0; i < n; ++i) dst[i] = convert(elements[first + i * stride]);
+  });
 }
 
 void store_f32(DType t, void* dst, int64_t i, float v) {

@@ -16,6 +16,9 @@ bool is_kv_dtype(DType t);
 
 // Element i of an array stored as `t` (is_kv_dtype). For int8, the integer without its scale. Exact.
 float load_f32(DType t, const void* src, int64_t i);
+// dst[i] = element first + i * stride of src as float32, for i in [0, n). Takes every type that load_f32
+// takes.
+void load_strided_f32(DType t, const void* src, int64_t first, int64_t stride, int64_t n, float* dst);
 // Stores v as element i, rounded to nearest even. 8-bit formats saturate.
 void store_f32(DType t, void* dst, int64_t i, float v);
 
