@@ -186,7 +186,7 @@ KvLimits LayerRunner::advance(int32_t layer) {
   const auto model = load({.ends = ModelEnds::kNone, .first_layer = layer, .end_layer = layer + 1});
   const OpContext ctx{&pool_, {workspace_.data(), workspace_.size()}};
   buffers_ = model->make_buffers(longest_);
-  std::memset(cache_.data(), 0, cache_.size());
+  std::fill_n(cache_.data(), cache_.size(), std::byte{0});
   KvLimits limits;
   for_windows(true, [&](const ForwardBatch& batch) {
     model->run_layer(ctx, layer, batch, buffers_);

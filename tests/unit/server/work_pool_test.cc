@@ -23,14 +23,14 @@ void wait_for(const std::stop_token& stop) {
 }
 
 TEST(WorkPool, RunsSmallTasksWhileLargeOnesRun) {
-  WorkPool pool(kLanes);
   const std::stop_source stop;
   std::atomic<bool> large_done{false};
+  std::latch small_done(1);
+  WorkPool pool(kLanes);
   pool.submit(1000, stop, [&](const std::stop_token& token) {
     wait_for(token);
     large_done = true;
   });
-  std::latch small_done(1);
   pool.submit(10, std::stop_source(), [&](const std::stop_token&) { small_done.count_down(); });
   small_done.wait();
   EXPECT_FALSE(large_done.load());

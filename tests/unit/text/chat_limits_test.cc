@@ -6,6 +6,7 @@
 #include <thread>
 #include <vector>
 
+#include "support/sanitizers.h"
 #include "unit/text/chat_case.h"
 
 namespace quire::test {
@@ -114,9 +115,9 @@ TEST_P(ChatHostile, FailsFastAndSmall) {
   const double seconds = cpu_seconds() - start;
   getrusage(RUSAGE_SELF, &after);
   EXPECT_FALSE(result.ok());
-#if !defined(__SANITIZE_ADDRESS__)
-  EXPECT_LT(after.ru_maxrss - before.ru_maxrss, 100 * 1024) << "KiB";
-#endif
+  if (!test::kAddressSanitizer) {
+    EXPECT_LT(after.ru_maxrss - before.ru_maxrss, 100 * 1024) << "KiB";
+  }
   // The steps of these templates take much less than a second on an idle core. The bound has reserves for
   // sanitizers and shared machines.
   constexpr double kMaxSeconds = 20;
@@ -142,11 +143,7 @@ void run_with_stack(size_t bytes, void* (*body)(void*), void* argument) {
 }
 
 TEST_P(ChatStack, UsesLittleStack) {
-#if defined(__SANITIZE_ADDRESS__)
-  constexpr size_t kStack = size_t{8} << 20;
-#else
-  constexpr size_t kStack = size_t{1} << 20;
-#endif
+  constexpr size_t kStack = size_t{test::kAddressSanitizer ? 8 : 1} << 20;
   auto body = [](void* argument) -> void* {
     try {
       const auto tmpl = ChatTemplate::parse(*static_cast<std::string*>(argument), "deep");
