@@ -18,24 +18,39 @@ namespace {
 // Weights decoded at a time.
 constexpr int64_t kRun = 256;
 
+// One column of the product, whose weights are decoded once for all rows of activations.
+struct Column {
+  int64_t index;
+  std::vector<uint8_t> codes;  // [k]
+  std::vector<float> numbers;  // [k]: the weights without their scales, if they are multiplied as float32
+};
+
+void load_column(const QuantLayout& at, const PackedLinear& w, bool whole, Column& column) {
+  const std::byte* weights = w.data.data();
+  column.codes.resize(static_cast<size_t>(at.k));
+  load_row_codes(at, weights, column.index, 0, at.k, column.codes.data());
+  if (whole) return;
+  column.numbers.resize(static_cast<size_t>(at.k));
+  if (at.format.values == CodeValues::kRowTable) {
+    decode_quantized(at, weights, column.index, 0, at.k, column.numbers.data());
+  } else {
+    std::ranges::transform(column.codes, column.numbers.begin(),
+                           [&](uint8_t code) { return at.format.table[code]; });
+  }
+}
+
 // Groups in order, the products of each in order. Weights with a table per row have no scale (1).
-float float_product(const QuantLayout& at, const PackedLinear& w, int64_t column, std::span<const float> in) {
+float float_product(const QuantLayout& at, const PackedLinear& w, const Column& column,
+                    std::span<const float> in) {
   const bool row_table = at.format.values == CodeValues::kRowTable;
   float sum = 0;
   for (int64_t begin = 0; begin < at.k;) {
     const int64_t block = begin / at.block * at.block;
     const int64_t end = std::min({at.k, block + at.block, begin + at.group});
     float part = 0;
-    for (int64_t i = begin; i < end; ++i) {
-      float number;
-      if (row_table) {
-        decode_quantized(at, w.data.data(), column, i, i + 1, &number);
-      } else {
-        number = at.format.table[static_cast<size_t>(quantized_value(at, w.data.data(), column, i))];
-      }
-      part = std::fma(in[static_cast<size_t>(i)], number, part);
-    }
-    const float scale = row_table ? 1.0F : quant_group(at, w.data.data(), column, begin).scale;
+    for (auto i = static_cast<size_t>(begin); i < static_cast<size_t>(end); ++i)
+      part = std::fma(in[i], column.numbers[i], part);
+    const float scale = row_table ? 1.0F : quant_group(at, w.data.data(), column.index, begin).scale;
     sum = std::fma(part, scale, sum);
     begin = end;
   }
@@ -66,24 +81,27 @@ WholeRow round_row(const QuantLayout& at, const IntBlocking& units, int num_slic
 }
 
 // As defined at IntBlocking.
-float whole_product(const QuantLayout& at, const PackedLinear& w, int64_t column,
+float whole_product(const QuantLayout& at, const PackedLinear& w, const Column& column,
                     const IntegerValues& numbers, const IntBlocking& units, const WholeRow& row) {
   const QuantFormat& format = at.format;
   float sum = 0;
   for (int64_t begin = 0; begin < at.k; begin += units.unit) {
     const int64_t end = std::min(at.k, begin + units.unit);
-    const QuantGroup group = quant_group(at, w.data.data(), column, begin);
+    const QuantGroup group = quant_group(at, w.data.data(), column.index, begin);
+    const int32_t zero_point = numbers.table || format.group_zero_points ? 0 : group.zero_point;
     std::array<int32_t, kFloatSlices> products = {};
     std::array<int32_t, kFloatSlices> minus_x = {};
-    for (int64_t i = begin; i < end; ++i) {
-      const int32_t code = quantized_value(at, w.data.data(), column, i);
-      const int32_t number = numbers.table ? numbers.numbers[static_cast<size_t>(code)]
-                                           : code - (format.group_zero_points ? 0 : group.zero_point);
-      for (int d = 0; d < row.num_slices; ++d) {
-        const int32_t x = row.slices[static_cast<size_t>(d * at.k + i)];
-        products[static_cast<size_t>(d)] += number * x;
-        minus_x[static_cast<size_t>(d)] -= x;
+    for (int d = 0; d < row.num_slices; ++d) {
+      const int8_t* slice = row.slices.data() + d * at.k;
+      int32_t product = 0;
+      int32_t minus = 0;
+      for (int64_t i = begin; i < end; ++i) {
+        const uint8_t code = column.codes[static_cast<size_t>(i)];
+        product += (numbers.table ? numbers.numbers[code] : code - zero_point) * slice[i];
+        minus -= slice[i];
       }
+      products[static_cast<size_t>(d)] = product;
+      minus_x[static_cast<size_t>(d)] = minus;
     }
     const float x_scale = row.scales[static_cast<size_t>(begin / units.unit)];
     sum = std::fma(join_slices(products.data(), row.num_slices), x_scale * (group.scale * numbers.step), sum);
@@ -117,19 +135,27 @@ void linear_quantized(const OpContext& ctx, const ops::Linear& op) {
   const int num_slices = num_activation_slices(op.w.format.activations);
   const float threshold = whole && num_slices == 1 ? op.w.format.outlier_threshold : 0.0F;
   parallel_ranges(ctx, op.w.n, row_grain(16 * op.w.k), [&](int64_t begin, int64_t end, int) {
-    for (int64_t r = 0; r < op.x.rows(); ++r) {
-      std::vector<float> in(static_cast<size_t>(op.w.k));
-      for (size_t i = 0; i < in.size(); ++i)
-        in[i] = op.x.row<float>(r)[order == nullptr ? static_cast<int64_t>(i) : order[i]];
-      // Large activations are multiplied separately.
-      for (float& v : in) v = is_large(v, threshold) ? 0.0F : v;
-      const WholeRow row = whole ? round_row(at, units, num_slices, in) : WholeRow{};
-      for (int64_t column = begin; column < end; ++column) {
-        float sum =
-            whole ? whole_product(at, op.w, column, *whole, units, row) : float_product(at, op.w, column, in);
-        if (op.w.bias.size() > 0) sum += op.w.bias.as<float>()[column];
-        if (op.residual.data != nullptr) sum += op.residual.row<float>(r)[column];
-        op.out.row<float>(r)[column] = sum;
+    std::vector<std::vector<float>> in(static_cast<size_t>(op.x.rows()));
+    std::vector<WholeRow> rows(in.size());
+    for (size_t r = 0; r < in.size(); ++r) {
+      in[r].resize(static_cast<size_t>(op.w.k));
+      for (size_t i = 0; i < in[r].size(); ++i) {
+        const float v =
+            op.x.row<float>(static_cast<int64_t>(r))[order == nullptr ? static_cast<int64_t>(i) : order[i]];
+        in[r][i] = is_large(v, threshold) ? 0.0F : v;  // large activations are multiplied separately
+      }
+      if (whole) rows[r] = round_row(at, units, num_slices, in[r]);
+    }
+    Column column{};
+    for (column.index = begin; column.index < end; ++column.index) {
+      load_column(at, op.w, whole.has_value(), column);
+      for (int64_t r = 0; r < op.x.rows(); ++r) {
+        const auto row = static_cast<size_t>(r);
+        float sum = whole ? whole_product(at, op.w, column, *whole, units, rows[row])
+                          : float_product(at, op.w, column, in[row]);
+        if (op.w.bias.size() > 0) sum += op.w.bias.as<float>()[column.index];
+        if (op.residual.data != nullptr) sum += op.residual.row<float>(r)[column.index];
+        op.out.row<float>(r)[column.index] = sum;
       }
     }
   });

@@ -52,18 +52,29 @@ void store_scale(const QuantFormat& format, std::byte* scales, int64_t i, float 
   }
 }
 
-int32_t load_code(const QuantLayout& at, const std::byte* codes, int64_t row, int64_t i) {
-  const auto* unit = reinterpret_cast<const uint8_t*>(codes) + i / at.unit * at.unit * kPanel * at.bits / 8;
-  const int64_t quad = i % at.unit / 4;
-  int32_t code = 0;
-  for (const Plane& plane : planes_of(at.bits)) {
-    const int32_t in_byte = 8 / plane.width;
-    const uint8_t byte = unit[quad / in_byte * kLine + row % kPanel * 4 + i % 4];
-    const auto bits = (byte >> (quad % in_byte * plane.width)) & ((1 << plane.width) - 1);
-    code |= bits << plane.first;
-    unit += at.unit / 4 / in_byte * kLine;
+// out[0, n) = the codes of elements [first, first + n) along K of a block's `row`.
+void load_codes(const QuantLayout& at, const std::byte* codes, int64_t row, int64_t first, int64_t n,
+                uint8_t* out) {
+  for (const int64_t end = first + n; first < end;) {
+    const int64_t begin = first % at.unit;  // within its unit
+    const int64_t count = std::min(at.unit - begin, end - first);
+    const auto* plane_at =
+        reinterpret_cast<const uint8_t*>(codes) + first / at.unit * at.unit * kPanel * at.bits / 8;
+    std::fill_n(out, count, uint8_t{0});
+    for (const auto [width, first_bit] : planes_of(at.bits)) {
+      const int64_t in_byte = 8 / width;
+      const int32_t mask = (1 << width) - 1;
+      const uint8_t* bytes = plane_at + row % kPanel * 4;
+      for (int64_t i = 0; i < count; ++i) {
+        const int64_t quad = (begin + i) / 4;
+        const int32_t bits = bytes[quad / in_byte * kLine + (begin + i) % 4] >> (quad % in_byte * width);
+        out[i] = static_cast<uint8_t>(out[i] | (bits & mask) << first_bit);
+      }
+      plane_at += at.unit / 4 / in_byte * kLine;
+    }
+    first += count;
+    out += count;
   }
-  return code;
 }
 
 }  // namespace
@@ -284,10 +295,16 @@ QuantGroup quant_group(const QuantLayout& at, const std::byte* weights, int64_t 
   return group_of(at, at.header(at.depth_of(index)), block, row % kPanel, i % at.block);
 }
 
-int32_t quantized_value(const QuantLayout& at, const std::byte* weights, int64_t row, int64_t i) {
-  const int64_t index = i / at.block;
-  const std::byte* block = weights + row / kPanel * at.panel_bytes + index * at.block_bytes;
-  return load_code(at, block + at.header(at.depth_of(index)).codes, row, i % at.block);
+void load_row_codes(const QuantLayout& at, const std::byte* weights, int64_t row, int64_t begin, int64_t end,
+                    uint8_t* out) {
+  while (begin < end) {
+    const int64_t index = begin / at.block;
+    const int64_t count = std::min(end, (index + 1) * at.block) - begin;
+    const std::byte* block = weights + row / kPanel * at.panel_bytes + index * at.block_bytes;
+    load_codes(at, block + at.header(at.depth_of(index)).codes, row, begin % at.block, count, out);
+    begin += count;
+    out += count;
+  }
 }
 
 IntBlocking::IntBlocking(const QuantLayout& at, bool token_scales) {
@@ -329,21 +346,29 @@ void decode_quantized_column(const QuantLayout& at, const std::byte* weights, in
   const std::byte* block = weights + panel * at.panel_bytes + index * at.block_bytes;
   const QuantLayout::Header header = at.header(at.depth_of(index));
   for (int64_t j = 0; j < kPanel; ++j) {
-    const int32_t code = load_code(at, block + header.codes, j, i % at.block);
+    uint8_t code;
+    load_codes(at, block + header.codes, j, i % at.block, 1, &code);
     out[j] = weight_of(at.format, group_of(at, header, block, j, i % at.block), code);
   }
 }
 
 void decode_quantized(const QuantLayout& at, const std::byte* weights, int64_t row, int64_t begin,
                       int64_t end, float* out) {
+  std::array<uint8_t, 256> codes;
   const std::byte* panel = weights + row / kPanel * at.panel_bytes;
-  for (int64_t i = begin; i < end; ++i) {
-    const int32_t code = quantized_value(at, weights, row, i);
+  while (begin < end) {
+    const int64_t group_end = std::min((begin / at.block + 1) * at.block, (begin / at.group + 1) * at.group);
+    const int64_t count = std::min({end - begin, group_end - begin, std::ssize(codes)});
+    load_row_codes(at, weights, row, begin, begin + count, codes.data());
+    const std::span found(codes.data(), static_cast<size_t>(count));
     if (at.format.values == CodeValues::kRowTable) {
-      out[i - begin] = load_scale(at.format, panel, row % kPanel * at.num_scales + code);
-      continue;
+      for (const uint8_t code : found)
+        *out++ = load_scale(at.format, panel, row % kPanel * at.num_scales + code);
+    } else {
+      const QuantGroup group = quant_group(at, weights, row, begin);
+      for (const uint8_t code : found) *out++ = weight_of(at.format, group, code);
     }
-    out[i - begin] = weight_of(at.format, quant_group(at, weights, row, i), code);
+    begin += count;
   }
 }
 

@@ -98,7 +98,9 @@ struct QuantGroup {
   int32_t zero_point = 0;  // for linear codes
 };
 QuantGroup quant_group(const QuantLayout& at, const std::byte* weights, int64_t row, int64_t i);
-int32_t quantized_value(const QuantLayout& at, const std::byte* weights, int64_t row, int64_t i);
+// out[0, end - begin) = the codes of packed columns [begin, end) of row `row` of W.
+void load_row_codes(const QuantLayout& at, const std::byte* weights, int64_t row, int64_t begin, int64_t end,
+                    uint8_t* out);
 
 // Order of accumulation of integer products: the products of an exact-accumulation block along K are summed
 // exactly as int32. Blocks are added in order; the weights of a block share a scale, and so do its
