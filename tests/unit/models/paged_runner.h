@@ -43,11 +43,8 @@ class PagedRunner {
     // Twice the required blocks, so that the ids have gaps.
     pool_ = Buffer(static_cast<size_t>(stride * num_blocks * 2));
     // Finite values of earlier sequences, far from any valid result.
-    for (size_t i = 0; i + 1 < pool_.size(); i += 2) {
-      const uint16_t number = f32_to_bf16(options.kv_dtype == DType::kF16 ? 3.0F : 3e4F);
-      const uint16_t junk = options.nan ? 0xffff : number;
-      std::memcpy(pool_.data() + i, &junk, 2);
-    }
+    const uint16_t number = f32_to_bf16(options.kv_dtype == DType::kF16 ? 3.0F : 3e4F);
+    std::fill_n(reinterpret_cast<uint16_t*>(pool_.data()), pool_.size() / 2, options.nan ? 0xffff : number);
     for (int32_t l = 0; l < spec.num_layers(); ++l) {
       const KvShape shape = kv_shape(spec.layers[static_cast<size_t>(l)]);
       kv_.push_back({pool_.data(), stride, l * layer_bytes, options.kv_dtype, options.block_size,
