@@ -2,7 +2,7 @@
 # A layer's own src/<layer>/layer.cmake may set properties of its files (kernels: flags of one instruction set).
 #
 # QUIRE_PCH_OF_<layer> names the layer's precompiled headers (cmake/QuirePrecompile.cmake). Sources whose path in the layer
-# matches QUIRE_O1_<layer> compile with -O1 in release builds: their code runs once per start, file or request, never per token.
+# matches QUIRE_O1_<layer> compile with -O1 in release builds: their code runs once per start, file or request, never per token. Layers that match as a whole are not optimized with sanitizers.
 set(QUIRE_O1_cli ".")
 set(QUIRE_O1_hub ".")
 set(QUIRE_O1_io "(^|/)(checkpoint|json_file|safetensors[a-z_]*|gguf_[a-z_]*)\\.cc$")
@@ -51,7 +51,12 @@ function(quire_add_layers file)
       quire_split_by_optimization("${sources}" "${dir}" "${QUIRE_O1_${layer}}")
       if(fast_sources)
         target_sources(quire_${layer} PRIVATE ${fast_sources})
-        quire_precompile(quire_${layer} ${pch} "")
+        set(optimization "")
+        if(QUIRE_SANITIZE AND "${QUIRE_O1_${layer}}" STREQUAL ".")
+          set(optimization -O0)
+          target_compile_options(quire_${layer} PRIVATE -O0)
+        endif()
+        quire_precompile(quire_${layer} ${pch} "${optimization}")
         quire_batch(quire_${layer} ${layer})
       endif()
       if(o1_sources)

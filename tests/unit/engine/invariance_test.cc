@@ -6,6 +6,7 @@
 #include <thread>
 
 #include "engine/build_info.h"
+#include "support/sanitizers.h"
 #include "unit/engine/engine_testing.h"
 
 namespace quire {
@@ -14,7 +15,7 @@ namespace {
 using test::Answer;
 using test::Pending;
 
-constexpr int kNumRequests = 32;
+constexpr int kNumRequests = test::repetitions(32, 16);  // a power of two
 
 struct Case {
   std::string model;
@@ -89,7 +90,7 @@ std::vector<Answer> answers_together(Engine& engine, uint64_t seed, bool at_once
   std::vector<Pending> pending(kNumRequests);
   for (int k = 0; k < kNumRequests; ++k) {
     const int i =
-        static_cast<int>((static_cast<uint64_t>(k) * 7 + seed) % kNumRequests);  // 7 and 32 are coprime
+        static_cast<int>((static_cast<uint64_t>(k) * 7 + seed) % kNumRequests);  // each of them once
     const auto id = engine.submit(make_request(i, engine.model()), pending[static_cast<size_t>(i)].sink());
     EXPECT_TRUE(id.ok());
     if (!at_once)
@@ -137,7 +138,7 @@ TEST_P(Invariance, IsUnchangedAfterPrefixHits) {
 
 TEST_P(Invariance, IsUnchangedAfterPreemption) {
   const auto probe = Engine::start(config_of(GetParam(), {.name = "probe"}));
-  // Blocks for one sequence of full length, so that most of the thirty-two are preempted.
+  // Blocks for one sequence of full length, so that most of the requests are preempted.
   const ModelInfo& model = probe->model();
   const int64_t memory = model.kv_bytes_per_sequence + model.kv_bytes_per_token * model.block_size;
   struct Way {

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <random>
 
+#include "support/sanitizers.h"
 #include "unit/sched/fake_executor.h"
 
 namespace quire::testing {
@@ -121,8 +122,8 @@ TEST_P(RandomHistory, KeepsEveryOutput) {
   SchedulerStats sums;
   int accepted = 0;
   const bool plain = world.policy == SchedulingPolicy::kFcfs && !world.times && world.num_host_blocks == 0;
-  const uint32_t num_seeds = plain ? 40 : 25;
-  for (uint32_t seed = 0; seed < num_seeds; ++seed) {
+  const int num_seeds = test::repetitions(plain ? 40 : 25, 6);
+  for (uint32_t seed = 0; seed < static_cast<uint32_t>(num_seeds); ++seed) {
     SCOPED_TRACE(seed);
     random_.seed(seed);
     Harness harness(config, layout);
