@@ -2,7 +2,8 @@
 # A layer's own src/<layer>/layer.cmake may set properties of its files (kernels: flags of one instruction set).
 #
 # QUIRE_PCH_OF_<layer> names the layer's precompiled headers (cmake/QuirePrecompile.cmake). Sources whose path in the layer
-# matches QUIRE_O1_<layer> compile with -O1 in release builds: their code runs once per start, file or request, never per token. Layers that match as a whole are not optimized with sanitizers.
+# matches QUIRE_O1_<layer> compile with -O1 in release builds: their code runs once per start, file or request, never per token.
+# Layers that match as a whole are not optimized in builds with a sanitizer.
 set(QUIRE_O1_cli ".")
 set(QUIRE_O1_hub ".")
 set(QUIRE_O1_io "(^|/)(checkpoint|json_file|safetensors[a-z_]*|gguf_[a-z_]*)\\.cc$")

@@ -9,9 +9,6 @@
 #if defined(__SANITIZE_ADDRESS__)
 #define QUIRE_ADDRESS_SANITIZER 1
 #endif
-#if defined(QUIRE_ADDRESS_SANITIZER) || defined(__SANITIZE_THREAD__)
-#define QUIRE_SANITIZER 1
-#endif
 
 namespace quire::test {
 
@@ -21,15 +18,15 @@ inline constexpr bool kAddressSanitizer = true;
 inline constexpr bool kAddressSanitizer = false;
 #endif
 
-#if defined(QUIRE_SANITIZER)
-inline constexpr bool kSanitizer = true;
+#if defined(__SANITIZE_THREAD__)
+inline constexpr bool kThreadSanitizer = true;
 #else
-inline constexpr bool kSanitizer = false;
+inline constexpr bool kThreadSanitizer = false;
 #endif
 
 // The number of repetitions of a random test: sanitizers slow it down by an order of magnitude.
 constexpr int repetitions(int without_sanitizer, int with_sanitizer) {
-  return kSanitizer ? with_sanitizer : without_sanitizer;
+  return kAddressSanitizer || kThreadSanitizer ? with_sanitizer : without_sanitizer;
 }
 
 }  // namespace quire::test

@@ -14,6 +14,7 @@
 #include "attention_testing.h"
 #include "ops/reference.h"
 #include "ops/topk_to_bitmask.h"
+#include "support/sanitizers.h"
 
 namespace quire {
 namespace {
@@ -106,7 +107,7 @@ bool some(size_t sequence, int32_t row, int32_t p) {
 }
 
 TEST(SelectedKeys, AttentionIgnoresOtherKeys) {
-  const std::vector<int32_t> lengths = {1, 40, 130, 600};
+  const std::vector<int32_t> lengths = {1, 40, 130, test::repetitions(600, 350)};
   for (const CacheSetup& setup : setups()) {
     Sequences plain(reference_ops(), setup, lengths);
     plain.select_keys(some);
@@ -123,7 +124,7 @@ TEST(SelectedKeys, AttentionIgnoresOtherKeys) {
 }
 
 TEST(SelectedKeys, SelectingAllKeysEqualsDenseAttention) {
-  const std::vector<int32_t> lengths = {1, 64, 65, 700};
+  const std::vector<int32_t> lengths = {1, 64, 65, test::repetitions(700, 350)};
   for (const CacheSetup& setup : setups()) {
     for (const CpuIsa& isa : usable_isas()) {
       SCOPED_TRACE(std::string(isa.name) + ", " + describe(setup));
@@ -137,7 +138,7 @@ TEST(SelectedKeys, SelectingAllKeysEqualsDenseAttention) {
 }
 
 TEST(SelectedKeys, KvHeadsHaveSeparateSelections) {
-  const std::vector<int32_t> lengths = {1, 130, 600};
+  const std::vector<int32_t> lengths = {1, 130, test::repetitions(600, 350)};
   const auto by_head = [](size_t s, int32_t row, int64_t head, int32_t p) {
     return p == row || some(s, row, (p + 17 * static_cast<int32_t>(head)) % 600);
   };
@@ -161,14 +162,15 @@ TEST(SelectedKeys, KvHeadsHaveSeparateSelections) {
 }
 
 TEST(SelectedKeys, ResultsDoNotDependOnTheBatch) {
-  const std::vector<int32_t> lengths = {40, 700, 701};
+  const int32_t length = test::repetitions(700, 350);
+  const std::vector<int32_t> lengths = {40, length, length + 1};
   for (const CacheSetup& setup : setups()) {
     for (const CpuIsa& isa : usable_isas()) {
       SCOPED_TRACE(std::string(isa.name) + ", " + describe(setup));
       Sequences sequences(*isa.table, setup, lengths);
       sequences.select_keys(some);
       const TestTensor together = sequences.run_all(TestContext(*isa.table, 2, 2048, 1024, 56));
-      for (const int32_t at : {699, 350, 64}) {
+      for (const int32_t at : {length - 1, length / 2, 64}) {
         const TestTensor alone =
             sequences.run({1, at, 1}, {1, at + 1, 1}, TestContext(*isa.table, 1, 2048, 1024, 56));
         EXPECT_TRUE(same_row(alone, 0, together, 40 + at)) << at;
