@@ -27,6 +27,12 @@ def until_stopped(server, number, **fields):
         complete(server, number, **fields)
 
 
+def repeat_until_stopped(server, number, **fields):
+    with contextlib.suppress(httpx.HTTPError):
+        while complete(server, number, **fields).status_code == 200:
+            pass
+
+
 def in_background(server, count, target=complete, **fields):
     threads = [threading.Thread(target=target, args=(server, i), kwargs=fields) for i in range(count)]
     for thread in threads:
@@ -93,7 +99,7 @@ def test_draws_the_states_of_requests_and_blocks(start_server, visit):
                           "--max-num-seqs", "8", slow=True)
     page = visit(server.url + "/#/engine").page
     expect(page.locator(".pool-summary")).to_contain_text("blocks of")
-    threads = in_background(server, 12, until_stopped, prompt="NUMBER long stories about a cat and a dog. " * 12, max_tokens=300)
+    threads = in_background(server, 12, repeat_until_stopped, prompt="NUMBER long stories about a cat and a dog. " * 12, max_tokens=300)
     expect(page.locator(".pool-summary")).to_contain_text(re.compile(r"[1-9]\d* of [\d,]+ host blocks used"), timeout=60000)
     colors = {state: color(page, name) for state, name in {"queued": "line-strong", "prefill": "warn", "decode": "accent", "preempted": "danger"}.items()}
     wanted = {*colors, "owners", "swapped", "chunks", "pauses"}
