@@ -58,9 +58,12 @@ std::optional<Failure> Pooling::submit_all() {
       self->receive(i, std::move(output));
     });
     if (!id.ok()) return id.failure();
-    const std::lock_guard lock(mutex_);
-    requests_.push_back(*id);  // into reserved memory: does not throw
-    // abort_all() may have run before it could see this request.
+    {
+      const std::lock_guard lock(mutex_);
+      requests_.push_back(*id);  // into reserved memory: does not throw
+    }
+    // abort_all() may have run before it could see this request. The lock is released: the engine has one of
+    // its own, and may hold it while it calls receive().
     if (closed_.load()) {
       engine_.abort(*id);
       return std::nullopt;
