@@ -15,7 +15,6 @@
 #include <vector>
 
 #include "backends/cpu/cpu_backend.h"
-#include "base/rng.h"
 #include "base/thread_pool.h"
 #include "ops/op_table.h"
 #include "quant/codec.h"
@@ -77,22 +76,13 @@ class TestTensor {
   std::vector<std::byte> bytes_;
 };
 
-// Nearly normally distributed values with standard deviation `scale`: the sum of four uniform numbers of 16
-// bits each. The tests need many millions of them, for which std::normal_distribution is too slow under
-// sanitizers.
 inline TestTensor random_tensor(DType dtype, Shape shape, uint32_t seed, int64_t padding = 0,
                                 float scale = 1.0F) {
   TestTensor t(dtype, shape, padding);
-  uint64_t state = seed;
-  const float step =
-      scale * std::sqrt(3.0F) / 65536.0F;  // four uniform numbers in [0, 1) have a variance of 1/3
+  std::mt19937 rng(seed);
+  std::normal_distribution<float> normal(0.0F, scale);
   for (int64_t r = 0; r < t.view().rows(); ++r) {
-    for (int64_t i = 0; i < t.view().row_size(); ++i) {
-      const uint64_t bits = mix64(state += 0x9E3779B97F4A7C15U);
-      const auto sum = static_cast<int64_t>((bits & 0xffffU) + (bits >> 16 & 0xffffU) +
-                                            (bits >> 32 & 0xffffU) + (bits >> 48));
-      t.set(r, i, static_cast<float>(sum - 131070) * step);
-    }
+    for (int64_t i = 0; i < t.view().row_size(); ++i) t.set(r, i, normal(rng));
   }
   return t;
 }
