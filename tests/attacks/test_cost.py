@@ -23,6 +23,7 @@ SEED = random.SystemRandom().randrange(10**9) if os.environ.get("QUIRE_COST_SEED
 MIB = 1 << 20
 # Sanitizers make everything slower and larger.
 SLOWNESS = float(os.environ.get("QUIRE_COST_SLOWNESS", "1"))
+pytestmark = pytest.mark.timeout(300 + SECONDS)
 
 
 # Requests.

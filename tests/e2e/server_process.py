@@ -13,6 +13,7 @@ import time
 import httpx
 import openai
 import pytest
+from slow_model import slow_model
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 BINARY = pathlib.Path(os.environ.get("QUIRE_BINARY", ROOT / "build" / "release" / "quire"))
@@ -22,14 +23,14 @@ DEFAULT_FLAGS = ["--kv-cache-memory", "64MiB"]
 
 
 class ServerProcess:
-    """`quire serve` on a free port. slow: use the generic kernels, which are a hundred times slower, so that requests
-    still run when a test sends the next ones."""
+    """`quire serve` on a free port. slow: a slow model and the generic kernels, so that requests still run when a test sends
+    the next ones."""
 
     def __init__(self, *flags, slow=False):
         if not BINARY.exists():
             pytest.fail(f"{BINARY} does not exist: build it first or set QUIRE_BINARY")
-        model = os.environ.get("QUIRE_MODEL")
-        command = [str(BINARY), "serve", *([model] if model else []), *flags]
+        model = slow_model() if slow else os.environ.get("QUIRE_MODEL")
+        command = [str(BINARY), "serve", *([str(model)] if model else []), *flags]
         if "--port" not in flags:
             command += ["--port", "0"]
         if DEFAULT_FLAGS[0] not in flags:

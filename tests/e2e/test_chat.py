@@ -7,6 +7,7 @@ import subprocess
 import pytest
 
 from server_process import BINARY, ROOT
+from slow_model import slow_model
 from terminal import Terminal
 
 FLAGS = ["--kv-cache-memory", "64MiB", "--temperature", "0"]
@@ -85,7 +86,7 @@ def test_a_pipe_gets_the_text_of_the_model(markdown_model, tmp_path):
 
 
 def test_ctrl_c_stops_the_response_and_not_the_program(chat):
-    terminal = chat("--ignore-eos", QUIRE_CPU_ISA="generic")
+    terminal = chat("--ignore-eos", model=slow_model(), QUIRE_CPU_ISA="generic")
     terminal.send("Tell me a story\r")
     terminal.wait_until(lambda: any(line and not line.startswith(">") and "ready" not in line for line in terminal.lines()),
                         "response")

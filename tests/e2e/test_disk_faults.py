@@ -21,6 +21,7 @@ import pytest
 from server_process import BINARY, ServerProcess
 
 KILL_ROUNDS = int(os.environ.get("QUIRE_KILL_ROUNDS", "25"))
+pytestmark = pytest.mark.timeout(300 + 10 * KILL_ROUNDS)
 WORDS = "the little fox went into a dark wood and looked for its old friend who lived under one tall tree by the river".split()
 # A pool of 32 blocks and prompts of about 300 blocks, so that most prefixes are on the disk.
 SMALL_POOL = ["--kv-cache-memory", "1MiB", "--max-model-len", "256"]

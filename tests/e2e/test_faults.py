@@ -17,6 +17,7 @@ from faults.control import FaultControl, build_library
 
 SECONDS = float(os.environ.get("QUIRE_FAULT_SECONDS", "25"))
 CALLS = os.environ.get("QUIRE_FAULT_CALLS")
+pytestmark = pytest.mark.timeout(0 if CALLS else 300 + SECONDS)
 # A request that is answered at all is answered within this time, on a busy machine too.
 PATIENCE = 30
 PROMPT = "Once upon a time there was a little girl who lived in a small house by the sea. " * 3

@@ -12,11 +12,16 @@ from hub_fixtures import hub, place  # noqa: F401
 from hub_place import big_files
 from hub_server import Fault
 from server_process import BINARY
+from slow_model import slow_model
 from terminal import Terminal
 
-SLOW = {"QUIRE_CPU_ISA": "generic"}  # kernels with which the embedded model takes seconds
+SLOW = {"QUIRE_CPU_ISA": "generic"}  # for a slow model, so that commands take seconds
 MEMORY = ["--kv-cache-memory", "64MiB"]
-GENERATE = ["generate", *MEMORY, "--max-tokens", 160, "--ignore-eos", "--temperature", 0, "--log-level", "warning", *["--prompt", "Once upon a time"] * 24]
+GENERATE = [*MEMORY, "--max-tokens", 60, "--ignore-eos", "--temperature", 0, "--log-level", "warning", *["--prompt", "Once upon a time"] * 24]
+
+
+def generate():
+    return ["generate", slow_model(), *GENERATE]
 
 
 @pytest.fixture
@@ -49,7 +54,7 @@ COUNTS = r"\[#*\.*\] +\d+ %, \d+ of \d+ {}, [\d.]+ {}/s, [\d.]+ (s|min|h) left"
 
 
 def test_generate_shows_counts_rate_and_time_left(run_in_terminal):
-    terminal = run_in_terminal(*GENERATE)
+    terminal = run_in_terminal(*generate())
     first = wait_for_line(terminal, "Generating " + COUNTS.format("prompts", "tokens"))
     done = int(re.search(r"(\d+) %", first)[1])
     terminal.wait_until(lambda: any(int(p) > done for p in re.findall(r"Generating .* (\d+) %", terminal.text())), "progress")
@@ -59,7 +64,7 @@ def test_generate_shows_counts_rate_and_time_left(run_in_terminal):
 
 
 def test_the_bar_fits_into_narrow_terminals(run_in_terminal):
-    terminal = run_in_terminal(*GENERATE, columns=32)
+    terminal = run_in_terminal(*generate(), columns=32)
     wait_for_line(terminal, r"Generating +\d+ %, [\d.]+ (s|min|h) left")
     terminal.resize(14, 24)
     wait_for_line(terminal, r"Generating +\d?")
@@ -72,12 +77,12 @@ def test_the_bar_fits_into_narrow_terminals(run_in_terminal):
 def test_without_a_terminal_there_is_no_bar(environment):
     begin = time.monotonic()
     if environment:
-        terminal = Terminal([str(BINARY), *map(str, GENERATE)], environment={**SLOW, **environment})
+        terminal = Terminal([str(BINARY), *map(str, generate())], environment={**SLOW, **environment})
         assert terminal.wait_for_end(120) == 0
         output = terminal.output.decode()
         assert "Generating" not in output and "\x1b" not in output
     else:
-        run = subprocess.run([str(BINARY), *map(str, GENERATE), "--json"], capture_output=True, text=True, env={**os.environ, **SLOW}, timeout=120)
+        run = subprocess.run([str(BINARY), *map(str, generate()), "--json"], capture_output=True, text=True, env={**os.environ, **SLOW}, timeout=120)
         assert run.returncode == 0
         assert run.stderr == ""
         assert len([json.loads(line) for line in run.stdout.splitlines()]) == 24
@@ -85,12 +90,12 @@ def test_without_a_terminal_there_is_no_bar(environment):
 
 
 @pytest.mark.parametrize("arguments, line", [
-    (["latency", "--batch-size", 4, "--output-len", 40, "--num-iters", 40], "Measuring " + COUNTS.format("requests", "tokens")),
-    (["throughput", "--num-prompts", 128, "--input-len", 8, "--output-len", 40, "--num-iters-warmup", 0], "Generating " + COUNTS.format("requests", "tokens")),
+    (["latency", "--batch-size", 4, "--output-len", 10, "--num-iters", 40], "Measuring " + COUNTS.format("requests", "tokens")),
+    (["throughput", "--num-prompts", 128, "--input-len", 8, "--output-len", 10, "--num-iters-warmup", 0], "Generating " + COUNTS.format("requests", "tokens")),
     (["steps", "--max-seconds", 20], r"Measuring \[#*\.*\] +\d+ %, [\d.]+ s left"),
 ], ids=["latency", "throughput", "steps"])
 def test_benchmarks_show_their_progress(run_in_terminal, arguments, line):
-    wait_for_line(run_in_terminal("bench", *arguments, *MEMORY), line)
+    wait_for_line(run_in_terminal("bench", arguments[0], slow_model(), *arguments[1:], *MEMORY), line)
 
 
 def test_bench_serve_shows_its_progress(server, run_in_terminal):
@@ -103,7 +108,7 @@ def test_bench_serve_shows_its_progress(server, run_in_terminal):
 
 def test_perplexity_shows_its_progress(run_in_terminal, tmp_path):
     (tmp_path / "text.txt").write_text("The cat sat on the mat and looked at the dog. " * 800)
-    terminal = run_in_terminal("perplexity", "--text", tmp_path / "text.txt", "--window", 64, *MEMORY)
+    terminal = run_in_terminal("perplexity", slow_model(), "--text", tmp_path / "text.txt", "--window", 64, *MEMORY)
     wait_for_line(terminal, "Reading " + COUNTS.format("windows", "tokens"))
 
 

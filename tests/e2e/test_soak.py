@@ -17,6 +17,7 @@ import random
 import time
 
 import httpx
+import pytest
 from server_process import ServerProcess
 
 SECONDS = float(os.environ.get("QUIRE_SOAK_SECONDS", "60"))
@@ -29,6 +30,7 @@ MIB = 1 << 20
 GROWTH_BYTES = int(os.environ.get("QUIRE_SOAK_GROWTH_MIB", "6")) * MIB
 NUM_CLIENTS = 16
 NUM_REQUESTS = 120
+pytestmark = pytest.mark.timeout(300 + SECONDS)
 MAX_MODEL_LEN = 256
 WORDS = "once upon a time there was a little dog who liked to run in the park with his friend and a red ball \U0001f600 é 中".split()
 
