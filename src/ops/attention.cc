@@ -286,10 +286,6 @@ void run_reference(const OpContext& ctx, const PagedAttention& op) {
     throw Error("attention over " + std::to_string(longest) + " positions needs more workspace than the " +
                 std::to_string(ctx.workspace.size()) + " bytes it got");
   }
-  const auto sees = [&](int64_t row, int64_t key_head, int64_t p) {
-    const uint64_t* chosen = op.params.chosen.row(row, key_head);
-    return chosen == nullptr || (chosen[p / 64] >> (p % 64) & 1U) != 0;
-  };
   parallel_ranges(ctx, rows * num_heads, 1, [&](int64_t begin, int64_t end, int thread) {
     auto* scores = reinterpret_cast<float*>(ctx.workspace.data() + static_cast<size_t>(thread) * score_bytes);
     for (int64_t item = begin; item < end; ++item) {
@@ -310,9 +306,14 @@ void run_reference(const OpContext& ctx, const PagedAttention& op) {
       const float* query = op.q.row<float>(row) + head * d;
       float* result = op.out.row<float>(row) + head * v_dim;
 
+      const uint64_t* chosen = op.params.chosen.row(row, head / group);
+      const auto sees = [chosen](int64_t p) {
+        return chosen == nullptr || (chosen[p / 64] >> (p % 64) & 1U) != 0;
+      };
+
       float highest = -std::numeric_limits<float>::infinity();
       for (int64_t p = low; p <= last; ++p) {
-        if (!sees(row, head / group, p)) continue;
+        if (!sees(p)) continue;
         const Block block(op.cache, blocks[p / op.cache.block_size]);
         float score = dot_with_key(query, block, head / group, p % op.cache.block_size) * op.params.scale;
         if (op.params.logit_softcap > 0)
@@ -326,7 +327,7 @@ void run_reference(const OpContext& ctx, const PagedAttention& op) {
       float total = op.params.sinks != nullptr ? std::exp(op.params.sinks[head] - highest) : 0.0F;
       std::fill_n(result, v_dim, 0.0F);
       for (int64_t p = low; p <= last; ++p) {
-        if (!sees(row, head / group, p)) continue;
+        if (!sees(p)) continue;
         const Block block(op.cache, blocks[p / op.cache.block_size]);
         const float weight = std::exp(scores[p] - highest);
         total += weight;

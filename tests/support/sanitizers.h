@@ -24,9 +24,11 @@ inline constexpr bool kThreadSanitizer = true;
 inline constexpr bool kThreadSanitizer = false;
 #endif
 
-// The number of repetitions of a random test: sanitizers slow it down by an order of magnitude.
+inline constexpr bool kSanitizer = kAddressSanitizer || kThreadSanitizer;
+
+// The number of repetitions of a random test, or the size of its input: sanitizers slow it down by an order of magnitude.
 constexpr int repetitions(int without_sanitizer, int with_sanitizer) {
-  return kAddressSanitizer || kThreadSanitizer ? with_sanitizer : without_sanitizer;
+  return kSanitizer ? with_sanitizer : without_sanitizer;
 }
 
 }  // namespace quire::test

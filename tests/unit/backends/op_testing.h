@@ -4,13 +4,11 @@
 
 #include <gtest/gtest.h>
 
-#include <cmath>
 #include <cstdint>
 #include <cstring>
 #include <limits>
 #include <list>
 #include <memory>
-#include <random>
 #include <span>
 #include <vector>
 
@@ -76,16 +74,8 @@ class TestTensor {
   std::vector<std::byte> bytes_;
 };
 
-inline TestTensor random_tensor(DType dtype, Shape shape, uint32_t seed, int64_t padding = 0,
-                                float scale = 1.0F) {
-  TestTensor t(dtype, shape, padding);
-  std::mt19937 rng(seed);
-  std::normal_distribution<float> normal(0.0F, scale);
-  for (int64_t r = 0; r < t.view().rows(); ++r) {
-    for (int64_t i = 0; i < t.view().row_size(); ++i) t.set(r, i, normal(rng));
-  }
-  return t;
-}
+// Elements of a normal distribution with mean 0 and the standard deviation `scale`.
+TestTensor random_tensor(DType dtype, Shape shape, uint32_t seed, int64_t padding = 0, float scale = 1.0F);
 
 // Compares bits, including those of NaN.
 inline bool same_row(const TensorView& a, int64_t row_a, const TensorView& b, int64_t row_b) {
@@ -100,16 +90,9 @@ inline bool same_rows(const TensorView& a, const TensorView& b) {
   return a.rows() == b.rows();
 }
 
-inline void expect_near(const TensorView& got, const TensorView& want, float absolute, float relative,
-                        const char* what) {
-  for (int64_t r = 0; r < want.rows(); ++r) {
-    for (int64_t i = 0; i < want.row_size(); ++i) {
-      const float g = got.row<float>(r)[i];
-      const float w = want.row<float>(r)[i];
-      ASSERT_NEAR(g, w, absolute + relative * std::fabs(w)) << what << ", row " << r << ", element " << i;
-    }
-  }
-}
+// Expects |got - want| <= absolute + relative * |want| for each element.
+void expect_near(const TensorView& got, const TensorView& want, float absolute, float relative,
+                 const char* what);
 
 // A context with `threads` threads and a workspace for the ops of a step.
 class TestContext {

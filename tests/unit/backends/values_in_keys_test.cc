@@ -8,6 +8,7 @@
 #include "attention_testing.h"
 #include "base/error.h"
 #include "ops/reference.h"
+#include "support/sanitizers.h"
 
 namespace quire {
 namespace {
@@ -80,7 +81,8 @@ TestTensor ends_of(const TestTensor& whole, const CacheSetup& setup) {
 }
 
 TEST(ValuesInKeys, GiveTheResultsOfASeparateCopy) {
-  const std::vector<int32_t> lengths = {1, 40, 130};
+  const int32_t length = test::repetitions(130, 70);
+  const std::vector<int32_t> lengths = {1, 40, length};
   for (const CacheSetup& setup : setups()) {
     for (const CpuIsa& isa : usable_isas()) {
       SCOPED_TRACE(std::string(isa.name) + ", " + describe(setup));
@@ -90,19 +92,19 @@ TEST(ValuesInKeys, GiveTheResultsOfASeparateCopy) {
       EXPECT_EQ(2 * once.pool().size(), twice.pool().size());
       EXPECT_TRUE(same_rows(once.run_all(ctx), ends_of(twice.run_all(ctx), setup)));
       // Only the last rows, and some rows of a prompt.
-      const std::vector<int32_t> from = {0, 39, 100};
+      const std::vector<int32_t> from = {0, 39, length - 30};
       EXPECT_TRUE(same_rows(once.run(from, lengths, ctx), ends_of(twice.run(from, lengths, ctx), setup)));
       // With unused positions next to them that contain anything.
-      const std::vector<int32_t> to = {1, 38, 101};
-      const TestTensor want = ends_of(twice.run({0, 3, 60}, to, ctx), setup);
+      const std::vector<int32_t> to = {1, 38, length - 29};
+      const TestTensor want = ends_of(twice.run({0, 3, length - 70}, to, ctx), setup);
       for (size_t s = 1; s < lengths.size(); ++s) once.hide(s, to[s]);
-      EXPECT_TRUE(same_rows(once.run({0, 3, 60}, to, ctx), want));
+      EXPECT_TRUE(same_rows(once.run({0, 3, length - 70}, to, ctx), want));
     }
   }
 }
 
 TEST(ValuesInKeys, MatchAStoredCopyWithASparseMask) {
-  const std::vector<int32_t> lengths = {1, 40, 700};
+  const std::vector<int32_t> lengths = {1, 40, test::repetitions(700, 200)};
   const auto some = [](size_t s, int32_t row, int32_t p) {
     return p == row || (p * 7 + int32_t(s)) % 200 < 3;
   };
