@@ -53,6 +53,7 @@ ParamSpec ModelDescription::embedding_spec() const {
   ParamSpec spec =
       replicated(model::kEmbedTokens, spec_.vocab_size + spec_.embedding_rest, embedding_size_of(spec_));
   spec.split = {ShardKind::kVocab};
+  spec.looked_up = true;
   return spec;
 }
 
@@ -203,20 +204,19 @@ void ModelDescription::pooler() {
   if (!own.dense.empty()) {
     PoolerLayer& layer = out.layers.emplace_back();
     const ParamSpec dense =
-        with_bias(replicated(model::kClassifierDense, spec_.hidden_size, pooled), own.dense_bias);
+        with_bias(replicated(classifier::kDense, spec_.hidden_size, pooled), own.dense_bias);
     visit_matrix(visitor_, "linear", of_classifier(dense), layer.linear.emplace());
     layer.activation = own.activation;
     layer.tanh = own.tanh;
     if (!own.norm.empty()) {
       layer.norm = make_norm(spec_.norm, spec_.hidden_size);
-      const ParamSpec scale =
-          with_bias(replicated(model::kClassifierNorm, spec_.hidden_size), spec_.norm.bias);
+      const ParamSpec scale = with_bias(replicated(classifier::kNorm, spec_.hidden_size), spec_.norm.bias);
       visit_norm(visitor_, of_classifier(scale), *layer.norm);
     }
   }
   if (own.difference) return label_difference(out);
   const ParamSpec labels =
-      replicated(model::kClassifier, own.num_labels, own.dense.empty() ? pooled : spec_.hidden_size);
+      replicated(classifier::kLabels, own.num_labels, own.dense.empty() ? pooled : spec_.hidden_size);
   visit_matrix(visitor_, "linear", of_classifier(with_bias(labels, own.bias)),
                out.layers.emplace_back().linear.emplace());
 }
@@ -258,7 +258,7 @@ void ModelDescription::label_difference(Pooler& pooler) {
   const ClassifierSpec& own = *spec_.classifier;
   const int64_t pooled = static_cast<int64_t>(spec_.pooling.size()) * spec_.hidden_size;
   const int64_t size = own.dense.empty() ? pooled : spec_.hidden_size;
-  const ParamSpec labels = with_scope(replicated(model::kClassifier, 2, size), ParamScope::kClassifier);
+  const ParamSpec labels = with_scope(replicated(classifier::kLabels, 2, size), ParamScope::kClassifier);
   Linear& out = pooler.layers.emplace_back().linear.emplace();
   visitor_.derived({.label = "pooler",
                     .sources = {{labels}},

@@ -5,7 +5,6 @@
 #include <set>
 
 #include "models/expected_tensors.h"
-#include "models/model_param_ids.h"
 #include "models/param_list.h"
 #include "models/pooling_files.h"
 #include "models/tensor_resolver.h"
@@ -58,7 +57,7 @@ std::vector<LinearModule> linear_modules(const Checkpoint& checkpoint) {
   for (const Matrix& matrix : matrices_of(params)) {
     const StoredTensor& tensor = matrix.stored->weight;
     const ParamPlace& place = matrix.param->place;
-    if (matrix.spec().id == model::kEmbedTokens) continue;  // tied: its rows are also looked up
+    if (matrix.spec().looked_up) continue;  // tied embeddings
     if (!seen.insert(tensor.name).second) continue;
     const bool float32 =
         matrix.param->kind == ParamKind::kMatrix && matrix.param->precision == Precision::kFloat32;

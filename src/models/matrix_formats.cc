@@ -101,7 +101,7 @@ DType MatrixFormats::derived_type(bool float32, std::span<const StoredParam> sou
 DType MatrixFormats::activation_type() const {
   if (options_.dtype) return *options_.dtype;
   if (const auto named = named_dtype(checkpoint_)) return *named;
-  for (const ParamId id : {model::kFinalNorm, model::kEmbedTokens}) {
+  for (const ParamId id : model::kTyped) {
     const ParamSpec spec{.id = id};
     const auto stored = resolver_.resolve(std::span(&spec, 1), {});
     if (stored.empty()) continue;

@@ -18,9 +18,11 @@ inline constexpr ParamId kLmHead{"lm_head"};
 inline constexpr ParamId kLmHeadBias{"lm_head_bias"};
 inline constexpr ParamId kHeadDense{"head_dense"};
 inline constexpr ParamId kHeadNorm{"head_norm"};
-inline constexpr ParamId kClassifierDense{"classifier_dense"};
-inline constexpr ParamId kClassifierNorm{"classifier_norm"};
-inline constexpr ParamId kClassifier{"classifier"};
+
+// A checkpoint has the prefix under which this parameter is found.
+inline constexpr ParamId kPrefixed = kEmbedTokens;
+// The first of these that a checkpoint has tells its number format, if config.json does not.
+inline constexpr ParamId kTyped[] = {kFinalNorm, kEmbedTokens};
 }  // namespace model
 
 namespace layer {

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "contract/pooling.h"
+#include "models/classifier_spec.h"
 #include "nn/alt_up_spec.h"
 #include "nn/attention_spec.h"
 #include "nn/compressed_attention_spec.h"
@@ -79,20 +80,6 @@ struct LayerSpec {
 };
 
 enum class PositionKind : uint8_t { kRope, kLearned, kAlibi };
-
-// The classification head of a sequence classifier: an optional dense layer, then the projection to the
-// labels.
-struct ClassifierSpec {
-  std::string_view name = "score";  // module name in the checkpoint, with or without the model's prefix
-  std::string_view dense = "";      // module name of the dense layer; empty = none
-  std::string_view norm = "";
-  bool dense_bias = true;
-  std::optional<Activation> activation;  // activation of the dense layer
-  bool tanh = false;
-  bool bias = false;        // the projection to the labels has biases
-  bool difference = false;  // the weights of the only label are the first of two rows minus the second
-  int64_t num_labels = 2;
-};
 
 // A dense layer, its activation and a norm between the final norm and the language modeling head.
 struct OutputHeadSpec {

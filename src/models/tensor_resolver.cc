@@ -18,7 +18,7 @@ bool is_of_expert(const TensorName& row) {
 
 std::string choose_prefix(const WeightNames& names, const Checkpoint& checkpoint) {
   for (const TensorName& row : names.tensors) {
-    if (row.params != ParamIds(model::kEmbedTokens)) continue;
+    if (row.params != ParamIds(model::kPrefixed)) continue;
     for (const auto prefix : names.prefixes) {
       if (checkpoint.find(cat(prefix, row.module, ".weight")) != nullptr) return std::string(prefix);
     }
@@ -67,10 +67,8 @@ TensorResolver::TensorResolver(const ModelSpec& spec, const Checkpoint& checkpoi
       rows_(names_.tensors.begin(), names_.tensors.end()),
       prefix_(choose_prefix(names_, checkpoint)) {
   if (spec.task == ModelTask::kScore && spec.classifier) {
-    const ClassifierSpec& own = *spec.classifier;
-    rows_.push_back({model::kClassifier, own.name});
-    if (!own.dense.empty()) rows_.push_back({model::kClassifierDense, own.dense});
-    if (!own.norm.empty()) rows_.push_back({model::kClassifierNorm, own.norm});
+    const std::vector<TensorName> own = spec.classifier->tensor_names();
+    rows_.insert(rows_.end(), own.begin(), own.end());
   }
   // The language model may be a complete model within a multimodal one, with a head of its own.
   for (const std::string_view inner : {"language_model.", "text_model.", "thinker."}) {
@@ -261,7 +259,7 @@ std::string TensorResolver::attention_module(int32_t layer) const {
   const ParamPlace place{.layer = layer};
   for (const TensorName& row : rows_) {
     const ParamSpec spec{.id = row.params[0]};
-    if (std::ranges::find(row.params, attention::kKProj) == row.params.end()) continue;
+    if (std::ranges::find(row.params, attention::kBesideKvScales) == row.params.end()) continue;
     const std::string name = weight_name(row, name_of(row, spec, place));
     if (checkpoint_.find(name) == nullptr) continue;
     return name.substr(0, name.rfind('.', name.rfind('.') - 1));  // without ".k_proj.weight"

@@ -24,6 +24,7 @@ inline constexpr ParamId kVProj{"attention.v_proj"};
 inline constexpr ParamId kOProj{"attention.o_proj"};
 inline constexpr ParamId kQNorm{"attention.q_norm"};
 inline constexpr ParamId kKNorm{"attention.k_norm"};
+inline constexpr ParamId kBesideKvScales = kKProj;  // checkpoints store the scales of a KV cache next to it
 inline constexpr ParamId kSinks{"attention.sinks"};
 inline constexpr ParamId kSubNorm{"attention.attn_sub_norm"};  // before o_proj (BitNet)
 inline constexpr ParamId kRelativeEmbeddings{"relative_embeddings"};

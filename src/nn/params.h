@@ -50,6 +50,7 @@ struct ParamSpec {
   bool bias = false;         // also has a bias [out]
   bool optional = false;     // may be missing in the file
   bool quantizable = true;   // `quire quantize` may quantize it, unless the matrix is kept as float32
+  bool looked_up = false;    // its rows are also embeddings, so the matrix is not a linear module
   bool equal_parts = false;  // the first of several vectors: a file may store them as parts of equal size,
                              // regardless of their sizes
   int64_t pieces = 1;        // vectors: stored as one tensor [pieces, out / pieces], or as `pieces` tensors
