@@ -53,17 +53,27 @@ void Model::make_rope_tables(const OpContext& ctx, int64_t max_len) {
 }
 
 int64_t Model::activation_bytes(int64_t max_tokens) const {
-  ScratchLayout layout(max_tokens, nullptr);
-  make_scratch(*decoder_, layout);
-  return layout.size() * static_cast<int64_t>(sizeof(float));
+  const auto [data, host] = buffer_sizes(max_tokens);
+  return data + host;
+}
+
+std::pair<int64_t, int64_t> Model::buffer_sizes(int64_t max_tokens) const {
+  ScratchLayout data(max_tokens, nullptr);
+  ScratchLayout host(max_tokens, nullptr);
+  make_scratch(*decoder_, data, host);
+  constexpr auto kFloat = static_cast<int64_t>(sizeof(float));
+  return {data.size() * kFloat, host.size() * kFloat};
 }
 
 ActivationBuffers Model::make_buffers(int64_t max_tokens) const {
   ActivationBuffers buffers;
-  buffers.data = Buffer(static_cast<size_t>(activation_bytes(max_tokens)));
+  const auto [data_bytes, host_bytes] = buffer_sizes(max_tokens);
+  buffers.data = Buffer(static_cast<size_t>(data_bytes));
+  buffers.host = Buffer(static_cast<size_t>(host_bytes));
   buffers.max_tokens = max_tokens;
-  ScratchLayout layout(max_tokens, buffers.data.as<float>());
-  buffers.scratch = std::make_unique<DecoderScratch>(make_scratch(*decoder_, layout));
+  ScratchLayout data(max_tokens, buffers.data.as<float>());
+  ScratchLayout host(max_tokens, buffers.host.as<float>());
+  buffers.scratch = std::make_unique<DecoderScratch>(make_scratch(*decoder_, data, host));
   buffers.hidden = buffers.scratch->hidden;
   return buffers;
 }

@@ -10,6 +10,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "io/checkpoint.h"
@@ -73,9 +74,10 @@ struct ActivationBuffers {
   ~ActivationBuffers();
 
   Buffer data;
+  Buffer host;  // token ids that the host changes before the first op of a step
   int64_t max_tokens = 0;
   TensorView hidden;  // [max_tokens, hidden_size] float32: the hidden states between layers
-  std::unique_ptr<DecoderScratch> scratch;  // views of data
+  std::unique_ptr<DecoderScratch> scratch;  // views of data and host
 };
 
 // The floating-point type that the configuration of the checkpoint names (of the model before quantization);
@@ -150,6 +152,7 @@ class Model {
   Model& operator=(const Model&) = delete;
 
   void check_batch(const ForwardBatch& batch, const ActivationBuffers& buffers) const;
+  std::pair<int64_t, int64_t> buffer_sizes(int64_t max_tokens) const;  // bytes of `data` and `host`
 
   const OpTable* ops_ = nullptr;
   std::unique_ptr<Decoder> decoder_;

@@ -144,17 +144,6 @@ void add_per_layer_input(const LayerStep& step, size_t index) {
   }
 }
 
-void embed_per_layer_inputs(const OpRunner& run, const Decoder& decoder, std::span<const int32_t> ids,
-                            const DecoderScratch& at) {
-  if (!at.per_layer_input_ids.empty()) {
-    const int64_t vocab_size = decoder.spec.per_layer_input->vocab_size;
-    std::ranges::transform(ids, at.per_layer_input_ids.begin(),
-                           [&](int32_t id) { return id < vocab_size ? id : 0; });
-    ids = at.per_layer_input_ids.first(ids.size());
-  }
-  apply(run, *decoder.per_layer_inputs, at.per_layer_inputs, at.hidden, ids, at.per_layer_projection);
-}
-
 // The tokens whose embeddings are used.
 std::span<const int32_t> embedded_ids(const ModelSpec& spec, std::span<const int32_t> ids,
                                       const DecoderScratch& at) {
@@ -163,6 +152,16 @@ std::span<const int32_t> embedded_ids(const ModelSpec& spec, std::span<const int
     return std::ranges::find(spec.placeholder_ids, id) == spec.placeholder_ids.end() ? id : spec.pad_token_id;
   });
   return at.embedded_ids.first(ids.size());
+}
+
+// The tokens whose per-layer embeddings are used.
+std::span<const int32_t> per_layer_ids(const ModelSpec& spec, std::span<const int32_t> ids,
+                                       const DecoderScratch& at) {
+  if (at.per_layer_input_ids.empty()) return ids;
+  const int64_t vocab_size = spec.per_layer_input->vocab_size;
+  std::ranges::transform(ids, at.per_layer_input_ids.begin(),
+                         [&](int32_t id) { return id < vocab_size ? id : 0; });
+  return at.per_layer_input_ids.first(ids.size());
 }
 
 // Whether some tokens use the per-layer embeddings of token 0.
@@ -226,7 +225,7 @@ int64_t work_size(const Decoder& decoder, int64_t rows) {
 
 }  // namespace
 
-DecoderScratch make_scratch(const Decoder& decoder, ScratchLayout& layout) {
+DecoderScratch make_scratch(const Decoder& decoder, ScratchLayout& layout, ScratchLayout& host) {
   const ModelSpec& spec = decoder.spec;
   DecoderScratch out;
   if (spec.streams) {
@@ -248,8 +247,8 @@ DecoderScratch make_scratch(const Decoder& decoder, ScratchLayout& layout) {
     out.per_layer_inputs = layout.matrix(2 * inputs);
     out.per_layer_projection = layout.matrix(inputs);
   }
-  if (has_common_inputs(spec)) out.per_layer_input_ids = layout.integers<int32_t>(layout.rows());
-  if (!spec.placeholder_ids.empty()) out.embedded_ids = layout.integers<int32_t>(layout.rows());
+  if (has_common_inputs(spec)) out.per_layer_input_ids = host.integers<int32_t>(layout.rows());
+  if (!spec.placeholder_ids.empty()) out.embedded_ids = host.integers<int32_t>(layout.rows());
   if (spec.alt_up) out.alt_up = make_scratch(*spec.alt_up, layout);
   add_masks(decoder, layout, out);
   const ScratchLayout rest = layout.rest(layout.rows());
@@ -275,6 +274,7 @@ void embed(const OpRunner& run, const Decoder& decoder, const ForwardBatch& batc
   const ModelSpec& spec = decoder.spec;
   const bool narrow = spec.project_embedding_sum;
   const std::span<const int32_t> token_ids = embedded_ids(spec, batch.token_ids, at);
+  const std::span<const int32_t> per_layer_token_ids = per_layer_ids(spec, token_ids, at);
   const int64_t size = embedding_size_of(spec);
   const TensorView sum = narrow ? column_slice(at.normed, 0, size) : at.hidden;
   const TensorView added = narrow ? column_slice(at.hidden, 0, size) : at.normed;
@@ -294,7 +294,10 @@ void embed(const OpRunner& run, const Decoder& decoder, const ForwardBatch& batc
     apply(run, *decoder.position_embedding, added, batch.positions);
     run(ops::Add{.x = sum, .y = added});
   }
-  if (decoder.per_layer_inputs) embed_per_layer_inputs(run, decoder, token_ids, at);
+  if (decoder.per_layer_inputs) {
+    apply(run, *decoder.per_layer_inputs, at.per_layer_inputs, at.hidden, per_layer_token_ids,
+          at.per_layer_projection);
+  }
   if (decoder.embedding_norm) apply(run, *decoder.embedding_norm, sum, sum);
   if (narrow) apply(run, *decoder.embedding_in, at.hidden, sum);
   if (at.words.data != nullptr) apply(run, decoder.embedding, at.words, batch.token_ids);

@@ -79,12 +79,13 @@ struct Decoder {
 
 // Activations of one step, float32. Used by one thread at a time.
 struct DecoderScratch {
-  TensorView hidden;                       // [rows, hidden_size]
-  TensorView words;                        // [rows, hidden_size]: token embeddings, for shared blocks
-  TensorView normed;                       // [rows, hidden_size]
-  TensorView branch;                       // [rows, hidden_size]; if two branches exist at once
-  TensorView per_layer_inputs;             // [rows, num_layers * 2 * size]; per-layer inputs
-  TensorView per_layer_projection;         // [rows, num_layers * size]
+  TensorView hidden;                // [rows, hidden_size]
+  TensorView words;                 // [rows, hidden_size]: token embeddings, for shared blocks
+  TensorView normed;                // [rows, hidden_size]
+  TensorView branch;                // [rows, hidden_size]; if two branches exist at once
+  TensorView per_layer_inputs;      // [rows, num_layers * 2 * size]; per-layer inputs
+  TensorView per_layer_projection;  // [rows, num_layers * size]
+  // Host memory, written before the first op of a step.
   std::span<int32_t> per_layer_input_ids;  // [rows]; if not all tokens have an input of their own
   std::span<int32_t> embedded_ids;         // [rows]; if the model has placeholder tokens
   AltUpScratch alt_up;
@@ -98,8 +99,9 @@ struct DecoderScratch {
   // Views of the first `rows` rows. Parts that get the number of rows as an argument do not change.
   DecoderScratch first(int64_t rows) const;
 };
-// Lays out everything for steps of layout.rows() tokens.
-DecoderScratch make_scratch(const Decoder& decoder, ScratchLayout& layout);
+// Lays out everything for steps of layout.rows() tokens: activations in `layout`, what the host writes in
+// `host`.
+DecoderScratch make_scratch(const Decoder& decoder, ScratchLayout& layout, ScratchLayout& host);
 
 // scratch.hidden = embeddings of the batch's tokens.
 void embed(const OpRunner& run, const Decoder& decoder, const ForwardBatch& batch, const DecoderScratch& at);
