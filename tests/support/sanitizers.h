@@ -26,7 +26,8 @@ inline constexpr bool kThreadSanitizer = false;
 
 inline constexpr bool kSanitizer = kAddressSanitizer || kThreadSanitizer;
 
-// The number of repetitions of a random test, or the size of its input: sanitizers slow it down by an order of magnitude.
+// The number of repetitions of a random test, or the size of its input: sanitizers slow it down by an order
+// of magnitude.
 constexpr int repetitions(int without_sanitizer, int with_sanitizer) {
   return kSanitizer ? with_sanitizer : without_sanitizer;
 }
