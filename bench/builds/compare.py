@@ -125,8 +125,9 @@ def write_model(name, directory):
 
 
 def rate(executable, model, arguments, field):
+    # The warm-up touches the memory of the KV cache and of recurrent states, which some builds do at start-up.
     output = subprocess.run(
-        [executable, "bench", "latency", model, *arguments, "--temperature", "0", "--num-iters", "3", "--num-iters-warmup", "1", "--json", "-",
+        [executable, "bench", "latency", model, *arguments, "--temperature", "0", "--num-iters", "4", "--num-iters-warmup", "4", "--json", "-",
          "--kv-cache-memory", "256MiB", "--log-level", "error"],
         check=True, capture_output=True, text=True).stdout
     return json.loads(output)[field]
