@@ -10,9 +10,9 @@ import subprocess
 import time
 
 import pytest
-from server_process import BINARY, ROOT
+from server_process import BINARY
+from slow_model import TINY
 
-TINY = ROOT / "models" / "quire-tiny"
 NEEDED = ["config.json", "generation_config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json"]
 CHUNK = 8 << 20  # bytes of one request
 

@@ -6,12 +6,11 @@ import subprocess
 
 import pytest
 
-from server_process import BINARY, ROOT
-from slow_model import slow_model
+from server_process import BINARY
+from slow_model import TINY, slow_model
 from terminal import Terminal
 
 FLAGS = ["--kv-cache-memory", "64MiB", "--temperature", "0"]
-TINY = ROOT / "models" / "quire-tiny"
 
 
 @pytest.fixture

@@ -143,7 +143,8 @@ def test_shows_cached_blocks_and_the_hit_rate(server, visit):
     assert float(hits.removesuffix(" %")) > 0
 
 
-def test_contains_no_text_of_prompts(slow_server):
+def test_contains_no_text_of_prompts(slow_server, visit):
+    visit(slow_server.url + "/#/engine")
     threads = in_background(slow_server, 4, max_tokens=80)
     end = time.monotonic() + 30
     text = ""

@@ -284,8 +284,8 @@ TEST(PagedAttention, InstructionSetsGiveTheSameBits) {
   const std::vector<CpuIsa> isas = fast_isas();
   if (isas.size() < 2) GTEST_SKIP() << "this machine supports fewer than two levels above generic";
   for (const CacheSetup& setup : setups()) {
-    // Two KV splits, and only the last rows of the longest sequence.
-    const std::vector<int32_t> from = {0, 0, 498};
+    // The longest sequence has two KV splits.
+    const std::vector<int32_t> from = {0, 0, test::repetitions(0, 498)};
     const std::vector<int32_t> lengths = {5, 90, 530};
     const auto run = [&](const OpTable& ops) {
       return Sequences(ops, setup, lengths).run(from, lengths, TestContext(ops, 1, 1024, 1024, 56));
