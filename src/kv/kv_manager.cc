@@ -122,6 +122,10 @@ TableId KvManager::fork(TableId parent_id) {
   Table& table = at(id);
   table = at(parent_id);
   table.loads.clear();
+  // find_prefix() may have hashed tokens that the parent had generated before it was preempted. Only computed
+  // tokens belong to both.
+  const auto num_computed_blocks = static_cast<size_t>(table.num_computed / block_size());
+  table.hashes.resize(std::min(table.hashes.size(), num_computed_blocks));
   BlockTier& tier = tier_of(table);
   for (const GroupTable& group : table.groups) {
     for (size_t i = static_cast<size_t>(group.first_held); i < group.blocks.size(); ++i)

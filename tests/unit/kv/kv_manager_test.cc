@@ -154,6 +154,32 @@ TEST(KvManager, CopiesASharedBlockBeforeItIsWritten) {
   kv.check_integrity();
 }
 
+// A preempted sample finds its prefix with the tokens that it has generated, and computes the prompt again for
+// samples that generated other tokens.
+TEST(KvManager, HashesTheOwnTokensOfAFork) {
+  const std::vector<KvGroupSpec> groups = {KvGroupSpec{}, {KvGroupKind::kSlidingWindow, 4, {}}};
+  KvManager kv(layout_of(32, 4, groups), {});
+  PrefixMatch match;
+  std::vector<BlockCopy> copies;
+  const Tokens parent_tokens = {1, 2, 3, 4, 5, 5, 5, 5, 7, 7, 7, 7, 9};
+  const Tokens child_tokens = {1, 2, 3, 4, 6, 6, 6, 6, 7, 7, 7, 7, 9};
+  const TableId parent = kv.open(0, "");
+  kv.find_prefix(parent, parent_tokens, match);
+  ASSERT_TRUE(kv.start(parent, match, 4, copies));
+  kv.commit(parent, parent_tokens, 4);
+  const TableId child = kv.fork(parent);
+  ASSERT_TRUE(kv.allocate_slots(child, 13, copies));
+  kv.commit(child, child_tokens, 13);
+  const TableId reader = kv.open(0, "");
+  kv.find_prefix(reader, child_tokens, match);
+  EXPECT_EQ(match.num_tokens, 12);
+  const TableId other = kv.open(0, "");
+  kv.find_prefix(other, parent_tokens, match);
+  EXPECT_EQ(match.num_tokens, 4) << "the last block follows other tokens, though its own are the same";
+  for (const TableId table : {parent, child, reader, other}) kv.close(table);
+  kv.check_integrity();
+}
+
 TEST(KvManager, SendsOnlyTheChangesOfATable) {
   KvManager kv(layout_of(16, 4), {});
   PrefixMatch match;
