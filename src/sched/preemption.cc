@@ -35,7 +35,8 @@ void Preemption::preempt_last_request(StepState& step) {
 // samples share counts once.
 bool Preemption::prefers_swap(const SequenceGroup& group) const {
   // Samples that await their prompt hold nothing yet, and are forked where they run.
-  if (state_.config.preemption_mode == PreemptionMode::kRecompute || group.num_awaiting_prompt > 0)
+  if (state_.config.preemption_mode == PreemptionMode::kRecompute || group.num_awaiting_prompt > 0 ||
+      group.must_share_prompt)
     return false;
   if (state_.config.preemption_mode == PreemptionMode::kSwap) return true;
   int64_t num_tokens = 0;
@@ -68,7 +69,8 @@ void Preemption::preempt_last_sample(StepState& step, bool swapped) {
   Sequence& sequence = *state_.queues.running().back();
   SequenceGroup& group = *sequence.group;
   state_.queues.pop_running();
-  if (!swapped) {
+  // A sample without computed tokens is not swapped out, but may have blocks that this step allocated for it.
+  if (!swapped || sequence.num_computed_tokens == 0) {
     state_.kv.clear(sequence.table);
     sequence.num_computed_tokens = 0;
   }

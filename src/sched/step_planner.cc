@@ -33,6 +33,8 @@ void StepPlanner::plan(StepState& step, double now) {
   state_.queues.promote_starving_waiting(step.now);
   admission_.preempt_for_priority(step);
   schedule_running(step);
+  // A beam search that preempted itself is admitted again immediately, or the plan would be empty.
+  if (state_.queues.running().empty()) step.preempted = false;
   if (!step.preempted) admit_waiting(step);
   finish(step);
 }
@@ -208,6 +210,11 @@ bool StepPlanner::allocate_slots(StepState& step, Sequence& sequence) {
       const bool preempts_itself = &victim == sequence.group;
       preemption_.preempt_last_request(step);
       if (preempts_itself) return false;
+    } else if (victim.uses_beam_search() && !victim.must_share_prompt) {
+      // check_request() counts the prompt's blocks once for all beams.
+      sequence.group->must_share_prompt = true;
+      preemption_.preempt_last_request(step);
+      return false;
     } else {
       // The first request continues with as many of its samples as fit.
       if (victim.num_running == 1 || victim.uses_beam_search())

@@ -289,8 +289,10 @@ class Simulation {
   void choose_world() {
     layout_ = testing::make_layout(static_cast<int32_t>(12 + random_.below(60)),
                                    static_cast<int32_t>(2 + random_.below(7)));
+    // Blocks that are larger than many prompts, and few of them.
+    if (random_.one_in(4)) layout_ = testing::make_layout(static_cast<int32_t>(4 + random_.below(5)), 32);
     layout_.bytes_per_block = int64_t{layout_.block_size} * 8;
-    if (!random_.one_in(4)) layout_.num_host_blocks = static_cast<int32_t>(8 + random_.below(40));
+    if (!random_.one_in(4)) layout_.num_host_blocks = static_cast<int32_t>(2 + random_.below(layout_.num_blocks));
     if (layout_.num_host_blocks > 0 && !random_.one_in(3))
       layout_.num_disk_blocks = static_cast<int32_t>(8 + random_.below(60));
     if (random_.one_in(4)) layout_.groups.push_back({KvGroupKind::kState, 0, {}});
@@ -343,7 +345,7 @@ class Simulation {
                                                     static_cast<uint64_t>(random_.below(3)));
     SamplingParams& sampling = request.sampling.edit();
     sampling.max_tokens = static_cast<int32_t>(random_.one_in(12) ? 0 : 1 + random_.below(30));
-    sampling.n = static_cast<int32_t>(random_.one_in(3) ? 1 + random_.below(3) : 1);
+    sampling.n = static_cast<int32_t>(random_.one_in(3) ? 1 + random_.below(4) : 1);
     if (random_.one_in(2)) sampling.seed = static_cast<uint64_t>(random_.below(5));
     if (random_.one_in(4)) sampling.stop_token_ids = {3, 4, 5};
     if (random_.one_in(5)) sampling.ignore_eos = true;

@@ -43,6 +43,8 @@ uint64_t history_hash(uint64_t before, TokenId token) {
 TokenId draw(const SequenceInit& init, int32_t sample_index, uint64_t history, int32_t num_generated) {
   const uint64_t random = mix(history ^ mix(init.seed * 1000 + static_cast<uint64_t>(sample_index)));
   TokenId token = static_cast<TokenId>(random % kVocabulary);
+  // With few tokens, sequences often continue alike after they differed.
+  if (init.sampling->top_k > 0) token = kVocabulary - 1 - token % init.sampling->top_k;
   if (num_generated < init.sampling->min_tokens) {
     while (contains(init.sampling->stop_token_ids, token) || contains(init.end_token_ids, token)) {
       token = (token + 1) % kVocabulary;

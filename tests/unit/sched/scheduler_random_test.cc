@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <random>
 
 #include "support/sanitizers.h"
@@ -61,6 +62,7 @@ class RandomHistory : public ::testing::TestWithParam<World> {
     if (one_in(5)) request.sampling.edit().ignore_eos = true;
     if (one_in(5)) request.sampling.edit().min_tokens = below(request.sampling->max_tokens + 1);
     if (one_in(8)) request.sampling.edit().prompt_logprobs = 1;
+    if (one_in(3)) request.sampling.edit().top_k = 2;
     if (one_in(6)) request.adapter = 1;
     if (one_in(6)) request.cache_salt = "tenant";
     if (one_in(6)) {
@@ -122,7 +124,9 @@ TEST_P(RandomHistory, KeepsEveryOutput) {
   SchedulerStats sums;
   int accepted = 0;
   const bool plain = world.policy == SchedulingPolicy::kFcfs && !world.times && world.num_host_blocks == 0;
-  const int num_seeds = test::repetitions(plain ? 40 : 25, 6);
+  // QUIRE_RANDOM_SEEDS=1000 searches longer, by hand.
+  const char* given = std::getenv("QUIRE_RANDOM_SEEDS");
+  const int num_seeds = given != nullptr ? std::atoi(given) : test::repetitions(plain ? 40 : 25, 6);
   for (uint32_t seed = 0; seed < static_cast<uint32_t>(num_seeds); ++seed) {
     SCOPED_TRACE(seed);
     random_.seed(seed);
@@ -254,6 +258,8 @@ std::vector<World> worlds_of_tiers() {
   const World uncached = {"", 24, 4, 8, 16, 0, false, 128, true, {kFull}};
   const World windows = {"", 70, 4, 8, 8, 0, true, 128, true, {window(5), kFull, window(17)}};
   const World chunks = {"", 70, 4, 8, 8, 0, true, 128, true, {kFull, chunked(6), chunked(16)}};
+  // Most prompts are shorter than a block, so that preempted samples compute them one by one.
+  const World large_blocks = {"", 6, 32, 8, 64, 0, true, 128, true, {kFull}};
   using Policy = SchedulingPolicy;
   using Mode = PreemptionMode;
   add("swap_fcfs", Policy::kFcfs, Mode::kSwap, 200, 0, tight);
@@ -269,6 +275,7 @@ std::vector<World> worlds_of_tiers() {
   add("disk_fcfs", Policy::kFcfs, Mode::kAuto, 40, 200, tight);
   add("disk_small", Policy::kMlfq, Mode::kSwap, 20, 30, tight);
   add("disk_windows", Policy::kFair, Mode::kAuto, 60, 400, windows);
+  add("swap_large_blocks", Policy::kMlfq, Mode::kSwap, 8, 0, large_blocks);
   add("swap_chunks", Policy::kMlfq, Mode::kSwap, 60, 0, chunks);
   add("disk_chunks", Policy::kFcfs, Mode::kAuto, 60, 400, chunks);
   return worlds;
