@@ -101,8 +101,9 @@ void open_kv_tiers(const EngineConfig& config, const LocalRuntime& runtime, int6
     num_host_blocks = std::max(num_host_blocks, staging_blocks(options));
     const int64_t bytes = num_host_blocks * per_block + DiskCache::staging_bytes(per_block);
     if (bytes > free_bytes) {
-      throw Error(cat("--kv-disk-cache needs ", format_bytes(bytes), " of memory for staging blocks, ",
-                      format_bytes(free_bytes), " are left; reduce --kv-cache-memory"));
+      throw Error(cat("--kv-disk-cache needs ", format_bytes(bytes),
+                      " of memory for staging blocks, but only ", format_bytes(free_bytes),
+                      " are left; reduce --kv-cache-memory"));
     }
     options.disk = DiskCache::open({.directory = config.kv_disk_cache,
                                     .max_bytes = config.kv_disk_cache_size,

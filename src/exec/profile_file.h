@@ -1,4 +1,5 @@
-// Output of a profile when the engine ends: a file for trace viewers and a table for the terminal.
+// Writes the profile when the engine stops: a trace file for viewers such as Perfetto, and a table for the
+// terminal.
 #pragma once
 
 #include <fstream>
@@ -8,7 +9,7 @@
 
 namespace quire {
 
-// Opened when the engine starts, so that an invalid path is reported at once.
+// Opened when the engine starts, so that an invalid path is an error immediately.
 class ProfileFile {
  public:
   explicit ProfileFile(const std::string& path);  // throws Error

@@ -1,4 +1,4 @@
-// Where the time of a step goes: an op table that times every call of another one.
+// The profiler of ops: an op table that measures each call and forwards it to the op table of a backend.
 #pragma once
 
 #include <cstdint>

@@ -1,6 +1,6 @@
-// Rounding with group clipping that minimizes the error of the products of a matrix with its inputs (Lin et
-// al., "AWQ: activation-aware weight quantization", arXiv 2306.00978, its search for clipping). Free
-// function; works with the pool.
+// Rounds the weights of a matrix with the clipping, per group, that minimizes the error of its output for
+// given inputs: the clipping search of AWQ (Lin et al., "AWQ: Activation-aware Weight Quantization",
+// arXiv 2306.00978).
 #pragma once
 
 #include <cstdint>

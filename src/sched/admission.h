@@ -37,7 +37,7 @@ class Admission {
   void start_from_cache(Sequence& sequence, StepState& step);
   void note_first_admission(SequenceGroup& group);
 
-  // Of the sequence's first num_tokens tokens.
+  // Looks up the cached prefix of the sequence's first num_tokens tokens. The result is in match_.
   void find_prefix(const Sequence& sequence, int32_t num_tokens);
   int32_t num_shared_prompt_tokens(const SequenceGroup& group) const;
   int64_t blocks_to_grow(const Sequence& sequence, int32_t num_tokens);

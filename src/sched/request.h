@@ -83,8 +83,8 @@ struct SequenceGroup {
   // A beam search that did not fit into the pool, because its beams had not all been forked from one prompt:
   // prefix-cache hits of different lengths, or none after a swap. From then on they are.
   bool must_share_prompt = false;
-  bool loading = false;           // waits for blocks from the disk, outside of the waiting queue
-  bool rank_changed = false;      // while it runs: the running list is to be sorted
+  bool loading = false;       // waits for blocks from the disk, outside of the waiting queue
+  bool rank_changed = false;  // while it runs: the running list is to be sorted
   int64_t arrival_order = 0;
   std::vector<Sequence> samples;  // [num_sequences], never resized: pointers to samples are kept
   Request request;                // without prompt_token_ids, which are in samples[0].token_ids

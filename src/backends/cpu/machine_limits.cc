@@ -26,6 +26,8 @@ double best_rate(F&& work) {
   return best;
 }
 
+// The peak rate of the probe's instructions with all threads, in operations per second. `probe` returns the
+// number of operations that it performed. 0 if there is no probe.
 double peak(double (*probe)(int64_t rounds, float* sink), ThreadPool& pool) {
   if (probe == nullptr) return 0;
   constexpr int64_t kProbeRounds = 50000;

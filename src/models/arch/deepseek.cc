@@ -138,7 +138,7 @@ ModelDraft parse_indexed(const ConfigReader& config, int64_t positions, int64_t 
 }
 
 // Which layers have an indexer. The other layers use the selection of the last indexer before them.
-std::vector<bool> choosing_layers(const ConfigReader& config, const ModelDraft& spec) {
+std::vector<bool> layers_with_indexer(const ConfigReader& config, const ModelDraft& spec) {
   std::vector<std::string> kinds = config.texts("indexer_types");
   std::string_view field = "indexer_types";
   if (kinds.empty() && config.has("index_topk_pattern")) {
@@ -155,15 +155,15 @@ std::vector<bool> choosing_layers(const ConfigReader& config, const ModelDraft& 
     config.fail(field, cat("has ", kinds.size(), " entries for ", spec.num_layers, " layers"));
   const int64_t every = config.integer("index_topk_freq", 1, kMaxLayers, 1);
   const int64_t first = config.integer("index_skip_topk_offset", 0, kMaxLayers, 2);
-  std::vector<bool> choose;
+  std::vector<bool> with_indexer;
   for (int64_t i = 0; i < spec.num_layers; ++i) {
     const std::string kind = named ? kinds[static_cast<size_t>(i)] : "full";
     if (kind != "full" && kind != "shared")
       config.fail(field, cat("holds '", kind, "', which is neither full nor shared"));
-    choose.push_back(named ? kind == "full" : std::max<int64_t>(i - first + 1, 0) % every == 0);
+    with_indexer.push_back(named ? kind == "full" : std::max<int64_t>(i - first + 1, 0) % every == 0);
   }
-  if (!choose.front()) config.fail(field, "has no layer before the first that it could share with");
-  return choose;
+  if (!with_indexer.front()) config.fail(field, "must give the first layer an indexer of its own");
+  return with_indexer;
 }
 
 ModelDraft parse_deepseek_v32(const ConfigReader& config) {
@@ -173,8 +173,8 @@ ModelDraft parse_deepseek_v32(const ConfigReader& config) {
 ModelDraft parse_glm_moe_dsa(const ConfigReader& config) {
   ModelDraft spec = parse_indexed(config, 202752, 32, RopeStyle::kInterleaved);
   spec.norm_eps = static_cast<float>(config.number("rms_norm_eps", 0.0, 1.0, 1e-5));
-  const std::vector<bool> choose = choosing_layers(config, spec);
-  for (size_t i = 0; i < choose.size(); ++i) spec.layers[i].indexer = choose[i];
+  const std::vector<bool> with_indexer = layers_with_indexer(config, spec);
+  for (size_t i = 0; i < with_indexer.size(); ++i) spec.layers[i].indexer = with_indexer[i];
   return spec;
 }
 

@@ -292,7 +292,8 @@ class Simulation {
     // Blocks that are larger than many prompts, and few of them.
     if (random_.one_in(4)) layout_ = testing::make_layout(static_cast<int32_t>(4 + random_.below(5)), 32);
     layout_.bytes_per_block = int64_t{layout_.block_size} * 8;
-    if (!random_.one_in(4)) layout_.num_host_blocks = static_cast<int32_t>(2 + random_.below(layout_.num_blocks));
+    if (!random_.one_in(4))
+      layout_.num_host_blocks = static_cast<int32_t>(2 + random_.below(layout_.num_blocks));
     if (layout_.num_host_blocks > 0 && !random_.one_in(3))
       layout_.num_disk_blocks = static_cast<int32_t>(8 + random_.below(60));
     if (random_.one_in(4)) layout_.groups.push_back({KvGroupKind::kState, 0, {}});

@@ -154,8 +154,8 @@ TEST(KvManager, CopiesASharedBlockBeforeItIsWritten) {
   kv.check_integrity();
 }
 
-// A preempted sample finds its prefix with the tokens that it has generated, and computes the prompt again for
-// samples that generated other tokens.
+// A preempted sample finds its prefix with the tokens that it has generated, and computes the prompt again
+// for samples that generated other tokens.
 TEST(KvManager, HashesTheOwnTokensOfAFork) {
   const std::vector<KvGroupSpec> groups = {KvGroupSpec{}, {KvGroupKind::kSlidingWindow, 4, {}}};
   KvManager kv(layout_of(32, 4, groups), {});
