@@ -58,11 +58,10 @@ int64_t Model::activation_bytes(int64_t max_tokens) const {
 }
 
 std::pair<int64_t, int64_t> Model::buffer_sizes(int64_t max_tokens) const {
-  ScratchLayout data(max_tokens, nullptr);
-  ScratchLayout host(max_tokens, nullptr);
-  make_scratch(*decoder_, data, host);
+  ScratchLayout layout(max_tokens);
+  make_scratch(*decoder_, layout);
   constexpr auto kFloat = static_cast<int64_t>(sizeof(float));
-  return {data.size() * kFloat, host.size() * kFloat};
+  return {layout.size().device * kFloat, layout.size().host * kFloat};
 }
 
 ActivationBuffers Model::make_buffers(int64_t max_tokens) const {
@@ -71,9 +70,8 @@ ActivationBuffers Model::make_buffers(int64_t max_tokens) const {
   buffers.data = Buffer(static_cast<size_t>(data_bytes));
   buffers.host = Buffer(static_cast<size_t>(host_bytes));
   buffers.max_tokens = max_tokens;
-  ScratchLayout data(max_tokens, buffers.data.as<float>());
-  ScratchLayout host(max_tokens, buffers.host.as<float>());
-  buffers.scratch = std::make_unique<DecoderScratch>(make_scratch(*decoder_, data, host));
+  ScratchLayout layout(max_tokens, {buffers.data.as<float>(), buffers.host.as<float>()});
+  buffers.scratch = std::make_unique<DecoderScratch>(make_scratch(*decoder_, layout));
   buffers.hidden = buffers.scratch->hidden;
   return buffers;
 }

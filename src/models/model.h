@@ -74,7 +74,7 @@ struct ActivationBuffers {
   ~ActivationBuffers();
 
   Buffer data;
-  Buffer host;  // token ids that the host changes before the first op of a step
+  Buffer host;  // what the host reads and writes between ops
   int64_t max_tokens = 0;
   TensorView hidden;  // [max_tokens, hidden_size] float32: the hidden states between layers
   std::unique_ptr<DecoderScratch> scratch;  // views of data and host

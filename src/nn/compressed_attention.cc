@@ -70,11 +70,12 @@ struct CompressedScratch {
   TensorView index_query = layout.matrix(int64_t{spec.index.heads} * spec.index.dim);
   TensorView index_key = layout.matrix(spec.index.dim);
   TensorView index_weights = layout.matrix(spec.index.heads);
-  std::span<int64_t> slots = layout.integers<int64_t>(layout.rows());
+  // Computed by the host.
+  std::span<int64_t> slots = layout.host_integers<int64_t>(layout.rows());
   // The first token of the window that ends at a row.
-  std::span<int32_t> firsts = layout.integers<int32_t>(layout.rows());
+  std::span<int32_t> firsts = layout.host_integers<int32_t>(layout.rows());
   // [num_seqs] lengths of sequences, in cache slots
-  std::span<int32_t> lengths = layout.integers<int32_t>(layout.rows());
+  std::span<int32_t> lengths = layout.host_integers<int32_t>(layout.rows());
 };
 
 void CompressedAttention::count_scratch(ScratchLayout& layout) const {

@@ -36,10 +36,10 @@ struct MixerArgs {
   // layer.
   SparseMask chosen = {};
   SparseMask picked = {};
-  float* work = nullptr;  // scratch memory
+  ScratchMemory work;
 
   // Scratch memory for this step, from the beginning of `work`.
-  ScratchLayout layout() const { return {x.rows(), work}; }
+  ScratchLayout layout() const { return ScratchLayout(x.rows(), work); }
 };
 
 // The weights of one layer's mixer, made by make_mixer(spec). Read-only after load.

@@ -50,9 +50,12 @@ struct MoaScratch {
   std::span<int32_t> rows = layout.integers<int32_t>(num_terms);       // the row of each term
   std::span<int32_t> positions = layout.integers<int32_t>(num_terms);  // the term of each row and expert
   std::span<int32_t> offsets = layout.integers<int32_t>(spec.num_experts + 1);  // first term of each expert
+  // Copies for the host.
+  std::span<int32_t> host_offsets = layout.host_integers<int32_t>(spec.num_experts + 1);
+  std::span<int32_t> host_positions = layout.host_integers<int32_t>(num_terms);
   // The head of `terms` that each head of `q` is, and the head of `heads` that each head of `terms` is.
-  std::span<int32_t> to_rows = layout.integers<int32_t>(layout.rows() * spec.num_heads());
-  std::span<int32_t> to_terms = layout.integers<int32_t>(layout.rows() * spec.num_heads());
+  std::span<int32_t> to_rows = layout.host_integers<int32_t>(layout.rows() * spec.num_heads());
+  std::span<int32_t> to_terms = layout.host_integers<int32_t>(layout.rows() * spec.num_heads());
 };
 
 // Query heads h * top_k to (h + 1) * top_k - 1 of a row belong to KV head h, one for each of the row's
@@ -60,12 +63,12 @@ struct MoaScratch {
 void order_heads(const MoaScratch& at) {
   const MoaSpec& spec = at.spec;
   const int32_t top_k = spec.router.num_experts_per_tok;
-  for (size_t i = 0; i < at.positions.size(); ++i) {
+  for (size_t i = 0; i < at.host_positions.size(); ++i) {
     const auto row = static_cast<int32_t>(i) / top_k;
     const auto expert = static_cast<int32_t>(i) % top_k;
     for (int32_t h = 0; h < spec.num_kv_heads; ++h) {
       const int32_t in_row = (row * spec.num_kv_heads + h) * top_k + expert;
-      const int32_t in_terms = at.positions[i] * spec.num_kv_heads + h;
+      const int32_t in_terms = at.host_positions[i] * spec.num_kv_heads + h;
       at.to_rows[static_cast<size_t>(in_row)] = in_terms;
       at.to_terms[static_cast<size_t>(in_terms)] = in_row;
     }
@@ -81,7 +84,9 @@ TensorView as_heads(const TensorView& view, int64_t head_dim) {
 template <class F>
 void for_experts(const MoaScratch& at, F&& f) {
   for (size_t e = 0; e < at.moa.experts.size(); ++e) {
-    if (at.offsets[e] < at.offsets[e + 1]) f(at.moa.experts[e], at.offsets[e], at.offsets[e + 1]);
+    const int32_t begin = at.host_offsets[e];
+    const int32_t end = at.host_offsets[e + 1];
+    if (begin < end) f(at.moa.experts[e], begin, end);
   }
 }
 
@@ -98,6 +103,8 @@ void Moa::forward(const OpRunner& run, const MixerArgs& args) const {
                            .offsets = at.offsets,
                            .permuted_rows = at.rows,
                            .positions = at.positions});
+  run(ops::CopyToHost{.to = at.host_offsets, .from = at.offsets});
+  run(ops::CopyToHost{.to = at.host_positions, .from = at.positions});
   order_heads(at);
   for_experts(at, [&](const Expert& expert, int32_t begin, int32_t end) {
     const TensorView in = row_slice(at.x, 0, end - begin);

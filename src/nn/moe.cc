@@ -47,14 +47,17 @@ void apply(const OpRunner& run, const Moe& moe, const TensorView& out, const Ten
                            .offsets = at.offsets,
                            .permuted_rows = at.rows,
                            .positions = at.positions});
+  run(ops::CopyToHost{.to = at.host_offsets, .from = at.offsets});
+  run(ops::CopyToHost{.to = at.host_rows, .from = at.rows});
   if (moe.shared) apply_shared(run, moe, x, at, up, act);
+  const std::span<const int32_t> offsets = at.host_offsets;
   const auto rows_between = [&](int64_t begin, int64_t end) {
     return std::span<const int32_t>(at.rows).subspan(static_cast<size_t>(begin),
                                                      static_cast<size_t>(end - begin));
   };
   for (size_t e = 0; e < moe.experts.size(); ++e) {
-    const int64_t begin = at.offsets[e];
-    const int64_t end = at.offsets[e + 1];
+    const int64_t begin = offsets[e];
+    const int64_t end = offsets[e + 1];
     if (begin == end) continue;
     const auto rows = rows_between(begin, end);
     TensorView in = row_slice(at.x, 0, end - begin);
@@ -62,14 +65,15 @@ void apply(const OpRunner& run, const Moe& moe, const TensorView& out, const Ten
       run(ops::CombineRows{
           .out = in, .y = x, .rows = rows, .weights = row_slice(at.input_weights, begin, end)});
     } else if (rows.size() == 1) {
-      in = row_slice(x, rows.front(), rows.front() + 1);
+      const int64_t row = at.host_rows[static_cast<size_t>(begin)];
+      in = row_slice(x, row, row + 1);
     } else {
       run(ops::GatherRows{.out = in, .x = x, .rows = rows});
     }
     apply_expert(run, moe.experts[e], row_slice(at.y, begin, end), in, up, act);
   }
-  const int64_t computed = at.offsets[moe.experts.size()];
-  if (const int64_t all = at.offsets.back(); computed < all)
+  const int64_t computed = offsets[moe.experts.size()];
+  if (const int64_t all = offsets.back(); computed < all)
     run(ops::GatherRows{.out = row_slice(at.y, computed, all), .x = x, .rows = rows_between(computed, all)});
   run(ops::CombineRows{
       .out = out, .y = at.y, .rows = at.positions, .weights = at.weights, .residual = residual});

@@ -47,6 +47,9 @@ struct MoeScratch {
   std::span<int32_t> positions = layout.integers<int32_t>(terms);       // rows of y
   std::span<int32_t> offsets =
       layout.integers<int32_t>(spec.routed() + 1);  // offset of each expert in `rows`
+  // Copies that tell the host which experts to run.
+  std::span<int32_t> host_rows = layout.host_integers<int32_t>(rows_of_experts);
+  std::span<int32_t> host_offsets = layout.host_integers<int32_t>(spec.routed() + 1);
 };
 
 // out = moe(x) (+ residual, which may be out). out may be x. router_x: input of the router; empty = x. Each

@@ -1,6 +1,7 @@
 // Scratch memory of the mechanisms of a layer. Used by one thread.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <span>
 
@@ -28,7 +29,23 @@ class ColumnParts {
   int64_t end_ = 0;
 };
 
-// Hands out consecutive areas of a piece of memory, each aligned to a cache line. The same code lays out the
+// Where scratch memory begins. Only ops read and write the device's; the host's is for what the host computes
+// for an op, and for copies of what an op has computed.
+struct ScratchMemory {
+  float* device = nullptr;
+  float* host = nullptr;
+};
+
+// Numbers of floats.
+struct ScratchSize {
+  int64_t device = 0;
+  int64_t host = 0;
+};
+inline ScratchSize larger(const ScratchSize& a, const ScratchSize& b) {
+  return {std::max(a.device, b.device), std::max(a.host, b.host)};
+}
+
+// Hands out consecutive areas of scratch memory, each aligned to a cache line. The same code lays out the
 // scratch of a mechanism in a step and, without memory, computes its size before the first step. That code is
 // a struct whose members are initialized in order:
 //   struct MlaScratch {
@@ -38,44 +55,60 @@ class ColumnParts {
 //   };
 class ScratchLayout {
  public:
-  // rows: tokens of the step, or the maximum of all steps. memory null = count only; views are empty.
-  ScratchLayout(int64_t rows, float* memory) : rows_(rows), memory_(memory) {}
+  // rows: tokens of the step, or the maximum of all steps. Without memory it counts only, and views are
+  // empty.
+  explicit ScratchLayout(int64_t rows, const ScratchMemory& memory = {}) : rows_(rows), memory_(memory) {}
 
   int64_t rows() const { return rows_; }
-  int64_t size() const { return size_; }  // floats so far
+  const ScratchSize& size() const { return size_; }  // so far
 
   // float32 [rows, columns]; an empty view if there are no columns.
   TensorView matrix(int64_t columns) { return matrix(rows_, columns); }
   TensorView matrix(int64_t rows, int64_t columns) {
-    float* begin = take(rows * columns);
+    float* begin = take(memory_.device, size_.device, rows * columns);
     return begin == nullptr || columns == 0 ? TensorView{}
                                             : make_view(begin, DType::kF32, Shape{rows, columns});
   }
   template <class Integer>
   std::span<Integer> integers(int64_t count) {
-    static_assert(sizeof(Integer) % sizeof(float) == 0);
-    auto* begin =
-        reinterpret_cast<Integer*>(take(count * static_cast<int64_t>(sizeof(Integer) / sizeof(float))));
-    return begin == nullptr ? std::span<Integer>() : std::span<Integer>(begin, static_cast<size_t>(count));
+    return span_of<Integer>(take(memory_.device, size_.device, count * kFloats<Integer>), count);
+  }
+  template <class Integer>
+  std::span<Integer> host_integers(int64_t count) {
+    return span_of<Integer>(take(memory_.host, size_.host, count * kFloats<Integer>), count);
   }
 
   // A layout with another number of rows that begins where this one ends. Mechanisms that never need their
   // scratch at the same time share memory this way; advance() past the largest one afterwards.
-  ScratchLayout rest(int64_t rows) const { return {rows, memory_ == nullptr ? nullptr : memory_ + size_}; }
-  void advance(int64_t floats) { take(floats); }
-  float* memory() const { return memory_; }  // where the layout begins; null = it only counts
+  ScratchLayout rest(int64_t rows) const { return ScratchLayout(rows, end()); }
+  void advance(const ScratchSize& size) {
+    take(memory_.device, size_.device, size.device);
+    take(memory_.host, size_.host, size.host);
+  }
+  ScratchMemory end() const {
+    if (memory_.device == nullptr) return {};
+    return {memory_.device + size_.device, memory_.host + size_.host};
+  }
 
  private:
-  float* take(int64_t floats) {
+  template <class Integer>
+  static constexpr int64_t kFloats = sizeof(Integer) / sizeof(float);
+
+  static float* take(float* memory, int64_t& size, int64_t floats) {
     constexpr int64_t kLine = 16;  // floats per cache line
-    float* begin = memory_ == nullptr ? nullptr : memory_ + size_;
-    size_ += (floats + kLine - 1) / kLine * kLine;
+    float* begin = memory == nullptr ? nullptr : memory + size;
+    size += (floats + kLine - 1) / kLine * kLine;
     return begin;
+  }
+  template <class Integer>
+  static std::span<Integer> span_of(float* begin, int64_t count) {
+    if (begin == nullptr) return {};
+    return {reinterpret_cast<Integer*>(begin), static_cast<size_t>(count)};
   }
 
   int64_t rows_;
-  float* memory_;
-  int64_t size_ = 0;
+  ScratchMemory memory_;
+  ScratchSize size_;
 };
 
 }  // namespace quire

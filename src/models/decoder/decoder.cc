@@ -207,25 +207,25 @@ void add_masks(const Decoder& decoder, ScratchLayout& layout, DecoderScratch& ou
   if (compressed) out.picked = make_mask(decoder.max_model_len, 1, layout);
 }
 
-int64_t work_size(const Decoder& decoder, int64_t rows) {
+ScratchSize work_size(const Decoder& decoder, int64_t rows) {
   const int64_t mlp_rows = std::min(rows, kMlpRows);
-  int64_t size = 0;
+  ScratchSize size;
   for (const DecoderLayer& layer : decoder.layers) {
-    ScratchLayout mixer(rows, nullptr);
-    ScratchLayout feed_forward(mlp_rows, nullptr);
-    ScratchLayout block(rows, nullptr);
+    ScratchLayout mixer(rows);
+    ScratchLayout feed_forward(mlp_rows);
+    ScratchLayout block(rows);
     if (layer.mixer) layer.mixer->count_scratch(mixer);
     if (layer.feed_forward) layer.feed_forward->count_scratch(decoder.spec.hidden_size, feed_forward);
     if (layer.shared_block)
       count_scratch(*layer.shared_block->block, layer.shared_block->use, mlp_rows, block);
-    size = std::max({size, mixer.size(), feed_forward.size(), block.size()});
+    size = larger(larger(size, mixer.size()), larger(feed_forward.size(), block.size()));
   }
   return size;
 }
 
 }  // namespace
 
-DecoderScratch make_scratch(const Decoder& decoder, ScratchLayout& layout, ScratchLayout& host) {
+DecoderScratch make_scratch(const Decoder& decoder, ScratchLayout& layout) {
   const ModelSpec& spec = decoder.spec;
   DecoderScratch out;
   if (spec.streams) {
@@ -247,12 +247,11 @@ DecoderScratch make_scratch(const Decoder& decoder, ScratchLayout& layout, Scrat
     out.per_layer_inputs = layout.matrix(2 * inputs);
     out.per_layer_projection = layout.matrix(inputs);
   }
-  if (has_common_inputs(spec)) out.per_layer_input_ids = host.integers<int32_t>(layout.rows());
-  if (!spec.placeholder_ids.empty()) out.embedded_ids = host.integers<int32_t>(layout.rows());
+  if (has_common_inputs(spec)) out.per_layer_input_ids = layout.host_integers<int32_t>(layout.rows());
+  if (!spec.placeholder_ids.empty()) out.embedded_ids = layout.host_integers<int32_t>(layout.rows());
   if (spec.alt_up) out.alt_up = make_scratch(*spec.alt_up, layout);
   add_masks(decoder, layout, out);
-  const ScratchLayout rest = layout.rest(layout.rows());
-  out.work = rest.memory();
+  out.work = layout.end();
   layout.advance(work_size(decoder, layout.rows()));
   return out;
 }

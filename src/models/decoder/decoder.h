@@ -94,14 +94,13 @@ struct DecoderScratch {
   // layer.
   SparseMask chosen;
   SparseMask picked;
-  float* work = nullptr;  // scratch of mixers and feed-forward layers, which use it in turn
+  ScratchMemory work;  // of mixers and feed-forward layers, which use it in turn
 
   // Views of the first `rows` rows. Parts that get the number of rows as an argument do not change.
   DecoderScratch first(int64_t rows) const;
 };
-// Lays out everything for steps of layout.rows() tokens: activations in `layout`, what the host writes in
-// `host`.
-DecoderScratch make_scratch(const Decoder& decoder, ScratchLayout& layout, ScratchLayout& host);
+// Lays out everything for steps of layout.rows() tokens.
+DecoderScratch make_scratch(const Decoder& decoder, ScratchLayout& layout);
 
 // scratch.hidden = embeddings of the batch's tokens.
 void embed(const OpRunner& run, const Decoder& decoder, const ForwardBatch& batch, const DecoderScratch& at);

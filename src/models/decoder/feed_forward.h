@@ -23,7 +23,7 @@ struct FeedForwardArgs {
   TensorView hidden;                // [rows, hidden_size], before the norm
   TensorView shortcut;              // [rows, hidden_size], output of the experts of a shortcut
   std::span<const int32_t> tokens;  // [rows], for hash routing
-  float* work = nullptr;            // scratch memory
+  ScratchMemory work;
 };
 // The weights of one layer's feed-forward part. Read-only after load.
 class FeedForward {

@@ -137,7 +137,8 @@ TEST(IndexedAttention, RejectsUnsupportedFields) {
   EXPECT_THAT(error_of(without(indexed("DeepseekV32ForCausalLM"), "q_lora_rank")), HasSubstr("q_lora_rank"));
   EXPECT_THAT(error_of(indexed(glm, {{"index_head_dim", 512}})), HasSubstr("index_head_dim"));
   EXPECT_THAT(error_of(indexed(glm, {{"layer_types", {"full_attention"}}})), HasSubstr("indexed_attention"));
-  EXPECT_THAT(error_of(indexed(glm, {{"index_topk_pattern", "SFFFF"}})), HasSubstr("share with"));
+  EXPECT_THAT(error_of(indexed(glm, {{"index_topk_pattern", "SFFFF"}})),
+              HasSubstr("must give the first layer an indexer"));
   EXPECT_THAT(error_of(indexed(glm, {{"index_topk_pattern", "FXFFF"}})), HasSubstr("neither F nor S"));
   EXPECT_THAT(error_of(indexed(glm, {{"indexer_types", {"full", "shared"}}})), HasSubstr("indexer_types"));
 }

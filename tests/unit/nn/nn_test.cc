@@ -22,6 +22,7 @@ namespace {
 using test::checked_ops;
 using test::dot;
 using test::Matrix;
+using test::OwnScratch;
 using test::pack;
 using test::runner;
 using test::silu;
@@ -172,10 +173,10 @@ TEST(Moe, IsTheWeightedSumOfTheSelectedExperts) {
     for (size_t e = 0; e < 3; ++e) moe.experts.push_back(mlp(e));
     moe.shared = mlp(3);
     moe.shared_gate = pack({&gate});
-    ScratchLayout count(kRows, nullptr);
+    ScratchLayout count(kRows);
     MoeScratch{moe.spec, kHidden, count};
-    std::vector<float> memory(static_cast<size_t>(count.size()), NAN);
-    ScratchLayout layout(kRows, memory.data());
+    OwnScratch memory(count.size());
+    ScratchLayout layout(kRows, memory.memory());
     const MoeScratch scratch{moe.spec, kHidden, layout};
     const Matrix x(kRows, kHidden, 3);
     Matrix hidden(kRows, kHidden, 4);

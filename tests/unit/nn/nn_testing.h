@@ -98,12 +98,21 @@ class GivenWeights : public ParamVisitor {
   size_t index_ = 0;
 };
 
+// Scratch memory of a given size, of NaN.
+struct OwnScratch {
+  explicit OwnScratch(const ScratchSize& size)
+      : device(static_cast<size_t>(size.device), NAN), host(static_cast<size_t>(size.host), NAN) {}
+  ScratchMemory memory() { return {device.data(), host.data()}; }
+  std::vector<float> device;
+  std::vector<float> host;
+};
+
 // Runs a mixer with scratch memory of its own; `out` is the residual too.
 inline void forward(const OpRunner& run, const Mixer& mixer, const TensorView& out, const TensorView& x,
                     const ForwardBatch& batch, const KvCacheView& kv = {}, const LayerState& state = {}) {
-  ScratchLayout count(x.rows(), nullptr);
+  ScratchLayout count(x.rows());
   mixer.count_scratch(count);
-  std::vector<float> work(static_cast<size_t>(count.size()));
+  OwnScratch scratch(count.size());
   const SharedTables no_tables;
   mixer.forward(run, {.out = out,
                       .x = x,
@@ -112,7 +121,7 @@ inline void forward(const OpRunner& run, const Mixer& mixer, const TensorView& o
                       .batch = batch,
                       .kv = kv,
                       .state = state,
-                      .work = work.data()});
+                      .work = scratch.memory()});
 }
 
 inline double dot(const Matrix& x, int64_t row, const Matrix& w, int64_t out) {

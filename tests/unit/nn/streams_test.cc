@@ -14,6 +14,7 @@ namespace {
 
 using test::dot;
 using test::Matrix;
+using test::OwnScratch;
 using test::pack;
 using test::runner;
 using test::vector_of;
@@ -78,10 +79,10 @@ TEST(Streams, MixWithWeightsComputedFromThem) {
   mix.scale = vector_of(scale);
   mix.params = {.sinkhorn_iters = kRounds, .eps = static_cast<float>(kEps)};
   const StreamSpec spec{.streams = kStreams, .hidden = kHidden};
-  ScratchLayout count(kRows + 2, nullptr);
+  ScratchLayout count(kRows + 2);
   make_scratch(spec, count);
-  std::vector<float> memory(static_cast<size_t>(count.size()), NAN);
-  ScratchLayout layout(kRows + 2, memory.data());
+  OwnScratch memory(count.size());
+  ScratchLayout layout(kRows + 2, memory.memory());
   const StreamScratch at = make_scratch(spec, layout);
 
   const Matrix first(kRows, kHidden, 3);

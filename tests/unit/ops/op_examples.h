@@ -256,6 +256,14 @@ inline std::vector<Fault<ops::GatherRows>> faults(Type<ops::GatherRows> /*op*/) 
            }}};
 }
 
+inline ops::CopyToHost example(Type<ops::CopyToHost> /*op*/) {
+  static std::vector<int32_t> to(3);
+  return {.to = to, .from = ids({1, 0, 1})};
+}
+inline std::vector<Fault<ops::CopyToHost>> faults(Type<ops::CopyToHost> /*op*/) {
+  return {{"from [2]", [](auto& op) { op.from = ids({1, 0}); }}};
+}
+
 // ----- attention.h
 
 inline KvCacheView cache_of(int32_t heads) {
