@@ -175,8 +175,8 @@ void check(const ScaleSoftcap& op);
 OpCost cost(const ScaleSoftcap& op);
 void run_reference(const OpContext& ctx, const ScaleSoftcap& op);
 
-// to[i] = from[i]: integers that an op has computed, for host code that runs between ops. The op returns when
-// they are there.
+// to[i] = from[i]: copies integers that an op has computed, for host code that runs between ops. The copy is
+// complete when the op returns.
 struct CopyToHost {
   static constexpr const char* kName = "copy_to_host";
   std::span<int32_t> to;  // in host memory
