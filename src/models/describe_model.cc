@@ -10,6 +10,7 @@
 #include "base/strings.h"
 #include "io/safetensors.h"
 #include "models/model_param_ids.h"
+#include "nn/pooler.h"
 #include "quant/codec.h"
 
 namespace quire {
@@ -190,7 +191,8 @@ void ModelDescription::output() {
 }
 
 void ModelDescription::pooler() {
-  Pooler& out = model_.pooler.emplace();
+  model_.pooler = std::make_unique<Pooler>();
+  Pooler& out = *model_.pooler;
   out.kinds = spec_.pooling;
   out.hidden_size = spec_.project_embedding_sum ? spec_.hidden_size : embedding_size_of(spec_);
   out.scores = spec_.task == ModelTask::kScore;

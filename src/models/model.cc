@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "base/strings.h"
 #include "models/decoder/decoder.h"
+#include "nn/pooler.h"
 #include "nn/scratch.h"
 
 namespace quire {
@@ -34,7 +35,7 @@ int64_t Model::max_model_len() const {
 }
 
 const Pooler* Model::pooler() const {
-  return decoder_->pooler ? &*decoder_->pooler : nullptr;
+  return decoder_->pooler.get();
 }
 
 int64_t Model::pooled_size() const {

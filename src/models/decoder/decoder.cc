@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <numbers>
 
+#include "nn/pooler.h"
+
 namespace quire {
 namespace {
 
@@ -224,6 +226,9 @@ ScratchSize work_size(const Decoder& decoder, int64_t rows) {
 }
 
 }  // namespace
+
+Decoder::Decoder() = default;
+Decoder::~Decoder() = default;
 
 DecoderScratch make_scratch(const Decoder& decoder, ScratchLayout& layout) {
   const ModelSpec& spec = decoder.spec;

@@ -15,11 +15,12 @@
 #include "nn/layers.h"
 #include "nn/mixer.h"
 #include "nn/per_layer_input.h"
-#include "nn/pooler.h"
 #include "nn/shared_block.h"
 #include "nn/streams.h"
 
 namespace quire {
+
+struct Pooler;
 
 // One use of a shared block, which runs before the layer's mixer.
 struct SharedBlockLayer {
@@ -69,10 +70,11 @@ struct Decoder {
   std::vector<DecoderLayer> layers;
   std::optional<Norm> final_norm;
   std::optional<OutputHead> output_head;
-  Linear lm_head;  // also the embedding if they are tied
-  std::optional<Pooler> pooler;
+  Linear lm_head;                  // also the embedding if they are tied
+  std::unique_ptr<Pooler> pooler;  // null if the model generates
 
-  Decoder() = default;
+  Decoder();
+  ~Decoder();
   Decoder(const Decoder&) = delete;  // the embedding points into it
   Decoder& operator=(const Decoder&) = delete;
 };
