@@ -75,7 +75,7 @@ bool Admission::preemption_would_suffice(const SequenceGroup& group, const StepS
   int64_t needed = state_.kv.num_blocks() / kReservedFraction + blocks_to_swap_in(group);
   for (const Sequence& sample : group.samples) {
     if (sample.state != SequenceState::kWaiting || !swapped_tables_.empty()) continue;
-    find_prefix(sample, sample.num_tokens());
+    find_prefix(sample);
     needed += state_.kv.blocks_to_start(match_, sample.num_tokens(), config.max_num_batched_tokens);
     break;
   }
@@ -84,10 +84,18 @@ bool Admission::preemption_would_suffice(const SequenceGroup& group, const StepS
   return num_slots <= config.max_num_seqs && needed <= num_blocks && prompt_may_start;
 }
 
-void Admission::find_prefix(const Sequence& sequence, int32_t num_tokens) {
-  const std::span<const TokenId> known(sequence.token_ids.data(), static_cast<size_t>(num_tokens));
-  const bool reads_cache = sequence.group->reads_prefix_cache();
-  state_.kv.find_prefix(sequence.table, reads_cache ? known : known.first(0), match_);
+void Admission::find_prefix(const Sequence& sequence) {
+  const SequenceGroup& group = *sequence.group;
+  int32_t num_tokens = group.reads_prefix_cache() ? sequence.num_tokens() : 0;
+  // Samples are forked at the end of the prompt.
+  if (group.must_share_prompt) num_tokens = std::min(num_tokens, group.num_prompt_tokens);
+  state_.kv.find_prefix(sequence.table, std::span(sequence.token_ids).first(static_cast<size_t>(num_tokens)),
+                        match_);
+}
+
+// Whether a sample that starts from match_ needs no other sample to compute the shared prompt.
+bool Admission::prompt_cached(const SequenceGroup& group) const {
+  return match_.num_tokens >= num_shared_prompt_tokens(group) && !group.must_share_prompt;
 }
 
 // Tokens of the prompt in full blocks, which the samples hold together.
@@ -141,12 +149,12 @@ size_t Admission::num_admissible(SequenceGroup& group, const StepState& step, in
   size_t count = swapped_tables_.size();
   for (; count < admission_batch_.size(); ++count) {
     const Sequence& sample = *admission_batch_[count];
-    find_prefix(sample, sample.num_tokens());
-    const bool prompt_cached = match_.num_tokens >= num_shared_prompt_tokens(group);
-    needed += shares_prompt && has_prompt_sample && !prompt_cached
+    find_prefix(sample);
+    const bool cached = prompt_cached(group);
+    needed += shares_prompt && has_prompt_sample && !cached
                   ? blocks_to_grow(sample, num_shared_prompt_tokens(group))
                   : kv.blocks_to_start(match_, sample.num_tokens(), config.max_num_batched_tokens);
-    has_prompt_sample = has_prompt_sample || !prompt_cached;
+    has_prompt_sample = has_prompt_sample || !cached;
     // The admission check of add_request() guarantees that one sample alone fits, or all beams of a search.
     const bool always_fits = nothing_runs && (count == 0 || group.uses_beam_search());
     if (needed > kv.num_free() && !always_fits) break;
@@ -181,16 +189,14 @@ void Admission::admit(SequenceGroup& group, size_t count, StepState& step) {
 void Admission::start_sample(Sequence& sequence, bool shares_prompt, StepState& step) {
   SequenceGroup& group = *sequence.group;
   if (sequence.num_computed_tokens == 0) {
-    // A prefix that ends within the prompt, if the samples are to be forked at its end.
-    find_prefix(sequence, group.must_share_prompt ? group.num_prompt_tokens : sequence.num_tokens());
-    const bool prompt_cached =
-        match_.num_tokens >= num_shared_prompt_tokens(group) && !group.must_share_prompt;
-    if (shares_prompt && !prompt_cached && group.prompt_sample != nullptr) {
+    find_prefix(sequence);
+    const bool shares = shares_prompt && !prompt_cached(group);
+    if (shares && group.prompt_sample != nullptr) {
       sequence.awaits_prompt = true;
       ++group.num_awaiting_prompt;
     } else {
       start_from_cache(sequence, step);
-      if (shares_prompt && !prompt_cached) group.prompt_sample = &sequence;
+      if (shares) group.prompt_sample = &sequence;
     }
   }
   sequence.state = SequenceState::kRunning;
@@ -228,7 +234,7 @@ bool Admission::begin_loading(SequenceGroup& group, StepState& step) {
     return sample.state == SequenceState::kWaiting;
   });
   if (first->num_computed_tokens > 0) return false;
-  find_prefix(*first, first->num_tokens());
+  find_prefix(*first);
   if (!state_.kv.load_from_disk(first->table, first->token_ids, match_, step.plan.disk_reads)) return false;
   state_.queues.begin_loading(group);
   ++state_.totals.num_loads;

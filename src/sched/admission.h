@@ -37,8 +37,8 @@ class Admission {
   void start_from_cache(Sequence& sequence, StepState& step);
   void note_first_admission(SequenceGroup& group);
 
-  // Looks up the cached prefix of the sequence's first num_tokens tokens. The result is in match_.
-  void find_prefix(const Sequence& sequence, int32_t num_tokens);
+  void find_prefix(const Sequence& sequence);
+  bool prompt_cached(const SequenceGroup& group) const;
   int32_t num_shared_prompt_tokens(const SequenceGroup& group) const;
   int64_t blocks_to_grow(const Sequence& sequence, int32_t num_tokens);
   int64_t blocks_to_swap_in(const SequenceGroup& group);

@@ -80,8 +80,8 @@ struct SequenceGroup {
   bool started = false;           // was admitted at least once
   bool failed = false;            // the executor could not compute one of its samples
   bool forked = false;            // all samples beyond the first exist, or there are none
-  // A beam search that did not fit into the pool, because its beams had not all been forked from one prompt:
-  // prefix-cache hits of different lengths, or none after a swap. From then on they are.
+  // Set when a beam search did not fit into the pool although nothing else ran: its beams did not share the
+  // blocks of the prompt. From then on they are forked from one sample that computes it.
   bool must_share_prompt = false;
   bool loading = false;       // waits for blocks from the disk, outside of the waiting queue
   bool rank_changed = false;  // while it runs: the running list is to be sorted
