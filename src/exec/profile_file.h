@@ -9,7 +9,7 @@
 
 namespace quire {
 
-// Opened when the engine starts, so that an invalid path is an error immediately.
+// Opened when the engine starts, so that an invalid path is an error at start-up.
 class ProfileFile {
  public:
   explicit ProfileFile(const std::string& path);  // throws Error

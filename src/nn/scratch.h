@@ -71,11 +71,11 @@ class ScratchLayout {
   }
   template <class Integer>
   std::span<Integer> integers(int64_t count) {
-    return span_of<Integer>(take(memory_.device, size_.device, count * kFloats<Integer>), count);
+    return take_integers<Integer>(memory_.device, size_.device, count);
   }
   template <class Integer>
   std::span<Integer> host_integers(int64_t count) {
-    return span_of<Integer>(take(memory_.host, size_.host, count * kFloats<Integer>), count);
+    return take_integers<Integer>(memory_.host, size_.host, count);
   }
 
   // A layout with another number of rows that begins where this one ends. Mechanisms that never need their
@@ -91,9 +91,6 @@ class ScratchLayout {
   }
 
  private:
-  template <class Integer>
-  static constexpr int64_t kFloats = sizeof(Integer) / sizeof(float);
-
   static float* take(float* memory, int64_t& size, int64_t floats) {
     constexpr int64_t kLine = 16;  // floats per cache line
     float* begin = memory == nullptr ? nullptr : memory + size;
@@ -101,7 +98,9 @@ class ScratchLayout {
     return begin;
   }
   template <class Integer>
-  static std::span<Integer> span_of(float* begin, int64_t count) {
+  static std::span<Integer> take_integers(float* memory, int64_t& size, int64_t count) {
+    static_assert(sizeof(Integer) % sizeof(float) == 0);
+    float* begin = take(memory, size, count * static_cast<int64_t>(sizeof(Integer) / sizeof(float)));
     if (begin == nullptr) return {};
     return {reinterpret_cast<Integer*>(begin), static_cast<size_t>(count)};
   }

@@ -27,6 +27,7 @@
 #include "engine/engine_core.h"
 #include "exec/disk_slot.h"
 #include "sample/validate.h"
+#include "support/environment.h"
 #include "unit/sched/fake_executor.h"
 
 namespace quire {
@@ -528,15 +529,10 @@ class Simulation {
 constexpr int kSteps = 3000;
 constexpr double kMinHours = 10'000.0;
 
-double number_of(const char* name, double fallback) {
-  const char* text = std::getenv(name);
-  return text == nullptr ? fallback : std::atof(text);
-}
-
 TEST(EngineSimulation, EndsEveryRequestOnceWithItsOwnOutput) {
-  const double limit = number_of("QUIRE_SIM_SECONDS", 15.0);
+  const double limit = test::number_of("QUIRE_SIM_SECONDS", 15.0);
   const bool limited = std::getenv("QUIRE_SIM_SECONDS") != nullptr;
-  const double one_seed = number_of("QUIRE_SIM_SEED", -1.0);
+  const double one_seed = test::number_of("QUIRE_SIM_SEED", -1.0);
   const double begin = cpu_seconds();
   Totals totals;
   int64_t seeds = 0;

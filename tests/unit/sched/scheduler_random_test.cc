@@ -4,9 +4,9 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <random>
 
+#include "support/environment.h"
 #include "support/sanitizers.h"
 #include "unit/sched/fake_executor.h"
 
@@ -125,8 +125,8 @@ TEST_P(RandomHistory, KeepsEveryOutput) {
   int accepted = 0;
   const bool plain = world.policy == SchedulingPolicy::kFcfs && !world.times && world.num_host_blocks == 0;
   // QUIRE_RANDOM_SEEDS=1000 searches longer, by hand.
-  const char* given = std::getenv("QUIRE_RANDOM_SEEDS");
-  const int num_seeds = given != nullptr ? std::atoi(given) : test::repetitions(plain ? 40 : 25, 6);
+  const auto num_seeds =
+      static_cast<int>(test::number_of("QUIRE_RANDOM_SEEDS", test::repetitions(plain ? 40 : 25, 6)));
   for (uint32_t seed = 0; seed < static_cast<uint32_t>(num_seeds); ++seed) {
     SCOPED_TRACE(seed);
     random_.seed(seed);
