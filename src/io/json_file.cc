@@ -11,6 +11,7 @@
 #include "base/error.h"
 #include "base/strings.h"
 #include "io/json_allocator.h"
+#include "io/json_number.h"
 #include "io/open_file.h"
 
 namespace quire {
@@ -31,8 +32,11 @@ class JsonBuilder {
   bool Int64(int64_t v) { return put(v) != nullptr; }
   bool Uint64(uint64_t v) { return put(v) != nullptr; }
   bool Double(double v) { return put(v) != nullptr; }
-  // Called only with kParseNumbersAsStringsFlag, which is not set.
-  bool RawNumber(const char*, rapidjson::SizeType, bool) { return false; }
+  bool RawNumber(const char* text, rapidjson::SizeType size, bool) {
+    if (put_number({text, size}, *this)) return true;
+    problem_ = kJsonNumberTooBig;
+    return false;
+  }
   bool String(const char* text, rapidjson::SizeType size, bool) {
     return put(std::string(text, size)) != nullptr;
   }
@@ -103,8 +107,8 @@ nlohmann::json parse_json(std::string_view text, std::string_view name, const Js
   JsonBuilder builder(options, root);
   rapidjson::MemoryStream stream(text.data(), text.size());
   rapidjson::GenericReader<rapidjson::UTF8<>, rapidjson::UTF8<>, JsonAllocator> reader;
-  // Iterative, so that nesting uses no stack. Full precision: the nearest double.
-  constexpr unsigned kFlags = rapidjson::kParseIterativeFlag | rapidjson::kParseFullPrecisionFlag |
+  // Iterative, so that nesting uses no stack.
+  constexpr unsigned kFlags = rapidjson::kParseIterativeFlag | rapidjson::kParseNumbersAsStringsFlag |
                               rapidjson::kParseValidateEncodingFlag | rapidjson::kParseNanAndInfFlag |
                               rapidjson::kParseStopWhenDoneFlag;
   const rapidjson::ParseResult result = reader.Parse<kFlags>(stream, builder);

@@ -1,13 +1,60 @@
 #include "text/tokenizer/json.h"
 
 #include <rapidjson/error/en.h>
+#include <rapidjson/reader.h>
 
 #include <algorithm>
 
 #include "base/error.h"
+#include "io/json_number.h"
 #include "text/unicode/unicode.h"
 
 namespace quire::tokenizer {
+namespace {
+
+// Passes the events of the reader on to the document, and converts the numbers.
+class DocumentBuilder {
+ public:
+  explicit DocumentBuilder(JsonDocument& document) : document_(document) {}
+
+  bool has_too_big_number() const { return has_too_big_number_; }
+
+  bool Null() { return document_.Null(); }
+  bool Bool(bool v) { return document_.Bool(v); }
+  bool Int(int v) { return document_.Int(v); }
+  bool Uint(unsigned v) { return document_.Uint(v); }
+  bool Int64(int64_t v) { return document_.Int64(v); }
+  bool Uint64(uint64_t v) { return document_.Uint64(v); }
+  bool Double(double v) { return document_.Double(v); }
+  bool RawNumber(const char* text, rapidjson::SizeType size, bool) {
+    has_too_big_number_ = !put_number({text, size}, document_);
+    return !has_too_big_number_;
+  }
+  bool String(const char* text, rapidjson::SizeType size, bool copy) {
+    return document_.String(text, size, copy);
+  }
+  bool Key(const char* text, rapidjson::SizeType size, bool copy) { return document_.Key(text, size, copy); }
+  bool StartObject() { return document_.StartObject(); }
+  bool StartArray() { return document_.StartArray(); }
+  bool EndObject(rapidjson::SizeType size) { return document_.EndObject(size); }
+  bool EndArray(rapidjson::SizeType size) { return document_.EndArray(size); }
+
+ private:
+  JsonDocument& document_;
+  bool has_too_big_number_ = false;
+};
+
+[[noreturn]] void fail(const std::string& name, std::string_view text, size_t offset,
+                       std::string_view problem) {
+  const size_t at = std::min(offset, text.size());
+  const auto line = 1 + std::count(text.begin(), text.begin() + static_cast<std::ptrdiff_t>(at), '\n');
+  const size_t start = at == 0 ? std::string_view::npos : text.rfind('\n', at - 1);
+  const size_t column = start == std::string_view::npos ? at + 1 : at - start;
+  throw Error(name + ": line " + std::to_string(line) + ", column " + std::to_string(column) + ": " +
+              std::string(problem));
+}
+
+}  // namespace
 
 void parse_json(std::string_view text, JsonFile& file) {
   if (text.size() > 1u << 30) throw Error(file.name + ": larger than 1 GiB, the maximum for a tokenizer");
@@ -15,16 +62,20 @@ void parse_json(std::string_view text, JsonFile& file) {
   if (!unicode::is_valid(text)) throw Error(file.name + ": is not UTF-8 text");
   file.text.assign(text);
   // Iterative, so that deep nesting does not use the stack.
-  file.document.ParseInsitu<rapidjson::kParseIterativeFlag | rapidjson::kParseFullPrecisionFlag>(
-      file.text.data());
-  if (file.document.HasParseError()) {
-    const size_t at = std::min(file.document.GetErrorOffset(), text.size());
-    const auto line = 1 + std::count(text.begin(), text.begin() + static_cast<std::ptrdiff_t>(at), '\n');
-    const size_t start = at == 0 ? std::string_view::npos : text.rfind('\n', at - 1);
-    const size_t column = start == std::string_view::npos ? at + 1 : at - start;
-    throw Error(file.name + ": line " + std::to_string(line) + ", column " + std::to_string(column) + ": " +
-                rapidjson::GetParseError_En(file.document.GetParseError()));
-  }
+  constexpr unsigned kFlags =
+      rapidjson::kParseIterativeFlag | rapidjson::kParseInsituFlag | rapidjson::kParseNumbersAsStringsFlag;
+  const auto parse = [&](JsonDocument& document) {
+    DocumentBuilder builder(document);
+    rapidjson::InsituStringStream stream(file.text.data());
+    rapidjson::GenericReader<rapidjson::UTF8<>, rapidjson::UTF8<>, JsonAllocator> reader;
+    const rapidjson::ParseResult result = reader.Parse<kFlags>(stream, builder);
+    if (result.IsError()) {
+      fail(file.name, text, result.Offset(),
+           builder.has_too_big_number() ? kJsonNumberTooBig : rapidjson::GetParseError_En(result.Code()));
+    }
+    return true;
+  };
+  file.document.Populate(parse);
   if (!file.document.IsObject()) throw Error(file.name + ": not a JSON object");
 }
 

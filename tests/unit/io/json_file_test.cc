@@ -4,7 +4,9 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <limits>
 #include <string>
+#include <vector>
 
 #include "unit/io/io_test_util.h"
 
@@ -36,6 +38,28 @@ TEST(Json, AcceptsBareNanAndInfinity) {
   EXPECT_TRUE(std::isnan(v["a"].get<double>()));
   EXPECT_EQ(v["b"].get<double>(), INFINITY);
   EXPECT_EQ(v["c"].get<double>(), -INFINITY);
+}
+
+TEST(Json, ReadsNumbersAsTheNearestDouble) {
+  const auto number = [](const std::string& text) { return parse_json(text, "f").get<double>(); };
+  EXPECT_EQ(number("0.1"), 0.1);
+  EXPECT_EQ(number("18446744073709551616"), 18446744073709551616.0);
+  EXPECT_EQ(number("18446744073709551615.5"), 18446744073709551616.0);
+  EXPECT_EQ(number("1.7976931348623157e308"), std::numeric_limits<double>::max());
+  EXPECT_EQ(number("4.9e-324"), std::numeric_limits<double>::denorm_min());
+  EXPECT_EQ(number("1e-400"), 0);
+  EXPECT_EQ(number("0." + std::string(400, '0') + "1e5"), 0);
+  EXPECT_EQ(number("0." + std::string(100, '0') + "1e101"), 1);
+  EXPECT_EQ(number(std::string(300, '1') + "e-299"), 1 / 0.9);
+}
+
+TEST(Json, RejectsNumbersThatAreTooBig) {
+  const std::vector<std::string> numbers = {"1e309", "-1.8e308", std::string(310, '9'),
+                                            std::string(70, '9') + ".5e303",
+                                            "0." + std::string(100, '0') + "9e409"};
+  for (const std::string& text : numbers) {
+    EXPECT_THAT(test::error_of([&] { parse_json(text, "f"); }), HasSubstr("too big")) << text;
+  }
 }
 
 TEST(Json, ErrorsNameFileAndLine) {

@@ -152,6 +152,7 @@ TEST(BrokenTokenizerJson, SyntaxErrorsContainLineAndColumn) {
   EXPECT_THAT(load_error("{\"model\": {\n  \"a\": ]"), HasSubstr("line 2, column 8"));
   EXPECT_THAT(load_error("[]"), HasSubstr("not a JSON object"));
   EXPECT_THAT(load_error("{\"a\": \"\xFF\"}"), HasSubstr("not UTF-8"));
+  EXPECT_THAT(load_error("{\"a\": 1e309}"), AllOf(HasSubstr("line 1, column 7"), HasSubstr("too big")));
 }
 
 TEST(BrokenTokenizerJson, DeepNestingIsAnError) {
