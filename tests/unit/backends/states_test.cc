@@ -189,7 +189,8 @@ TEST(SsmScan, MatchesTheReferenceForAnyChunking) {
   struct Size {
     int64_t heads, p, groups, n;
   };
-  for (const Size& s : {Size{1, 1, 1, 1}, Size{4, 8, 2, 10}, Size{6, 24, 3, 16}, Size{2, 64, 1, 37}}) {
+  for (const Size& s :
+       {Size{1, 1, 1, 1}, Size{4, 8, 2, 10}, Size{6, 24, 3, 16}, Size{2, 64, 1, 37}, Size{2, 136, 1, 9}}) {
     const TestTensor skip = random_tensor(DType::kF32, {1, s.heads}, 41);
     const TensorView d = make_view(skip.view().data, DType::kF32, {s.heads});
     Op op{"heads " + std::to_string(s.heads) + " of " + std::to_string(s.p),

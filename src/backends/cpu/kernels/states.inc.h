@@ -103,8 +103,42 @@ void ssm_tile(const SsmArgs& a, int64_t column, int64_t line) {
   for (int j = 0; j < kTile; ++j) store_up_to_16<V>(at + j * a.p, state[j], n);
 }
 
+// A single row. Reads and writes the state once, from its beginning to its end for p = 16 kColumns: a decode
+// step is limited by memory bandwidth. Computes the same bits as ssm_tile.
+template <class V, int kColumns>
+void ssm_row(const SsmArgs& a, int64_t column) {
+  using F = typename V::F;
+  const int64_t left = a.p - column;
+  const F decay = V::set1(a.decay[0]);
+  F dt_x[kColumns];
+  F sum[kColumns];
+  for (int i = 0; i < kColumns; ++i) {
+    const F x = load_up_to_16<V>(a.x + column + 16 * i, left - 16 * i);
+    dt_x[i] = V::mul(V::set1(a.dt[0]), x);
+    sum[i] = V::mul(V::set1(a.d), x);
+  }
+  for (int64_t j = 0; j < a.n; ++j) {
+    float* line = a.state + j * a.p + column;
+    const F b = V::set1(a.b[j]);
+    const F c = V::set1(a.c[j]);
+    for (int i = 0; i < kColumns; ++i) {
+      const F state = V::fma(load_up_to_16<V>(line + 16 * i, left - 16 * i), decay, V::mul(b, dt_x[i]));
+      store_up_to_16<V>(line + 16 * i, state, left - 16 * i);
+      sum[i] = V::fma(c, state, sum[i]);
+    }
+  }
+  for (int i = 0; i < kColumns; ++i) store_up_to_16<V>(a.out + column + 16 * i, sum[i], left - 16 * i);
+}
+
 template <class V>
 void ssm_scan(const SsmArgs& a) {
+  if (a.rows == 1) {
+    constexpr int kColumns = V::kMaxAccumulators >= 16 ? 4 : 2;
+    int64_t column = 0;
+    for (; column + 16 * (kColumns - 1) < a.p; column += 16 * kColumns) ssm_row<V, kColumns>(a, column);
+    for (; column < a.p; column += 16) ssm_row<V, 1>(a, column);
+    return;
+  }
   constexpr int kTile = V::kMaxAccumulators >= 16 ? 16 : 8;
   for (int64_t column = 0; column < a.p; column += 16) {
     int64_t line = 0;
