@@ -238,8 +238,8 @@ __attribute__((always_inline)) inline void multiply_quad(typename D::I first, ty
 }
 
 // Calls f(four, chunk) for `count` chunks starting at chunk `c` of `four`. The position of a chunk among four
-// determines how its codes are read; it is a constant for the common sizes.
-template <int kBits, class F>
+// determines how its codes are read; it is a constant for blocks of four chunks, and with kPairs for two.
+template <int kBits, bool kPairs, class F>
 __attribute__((always_inline)) inline void walk_chunks(const std::byte* four, int c, int count, F&& f) {
   if (c == 0) {
     for (; count >= 4; count -= 4, four += kChunksBytes<kBits>) {
@@ -248,12 +248,12 @@ __attribute__((always_inline)) inline void walk_chunks(const std::byte* four, in
       f(four, 2);
       f(four, 3);
     }
-    if (count == 2) {
+    if (kPairs && count == 2) {
       f(four, 0);
       f(four, 1);
       return;
     }
-  } else if (c == 2 && count == 2) {
+  } else if (kPairs && c == 2 && count == 2) {
     f(four, 2);
     f(four, 3);
     return;
@@ -294,7 +294,9 @@ __attribute__((always_inline)) inline void multiply_chunks(const std::byte* four
     }
     x += 2 * kRows;
   };
-  walk_chunks<kBits>(four, c, count, chunk);
+  // With more rows, reading codes is a small fraction of the work, and the copies would take long to compile.
+  constexpr bool kPairs = kRows <= 4;
+  walk_chunks<kBits, kPairs>(four, c, count, chunk);
 }
 
 // Joins the sums of slices before scaling (join_slices in quant/activation_slices.h).

@@ -45,7 +45,7 @@ __attribute__((noinline)) void unpack_run(const UnitRun<D>& run, int64_t lane, c
     to += 2 * kQuadBytes<D>;
   };
   for (int u = 0; u < run.count; ++u)
-    walk_chunks<kBits>(run.codes[u], run.chunk[u], run.num_chunks[u], chunk);
+    walk_chunks<kBits, true>(run.codes[u], run.chunk[u], run.num_chunks[u], chunk);
 }
 
 // Activations of some rows of a block, at the first exact-accumulation block of a run.
