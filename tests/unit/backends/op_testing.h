@@ -16,25 +16,28 @@
 #include "base/thread_pool.h"
 #include "ops/op_table.h"
 #include "quant/codec.h"
+#include "support/sanitizers.h"
 
 namespace quire::testing {
 
 constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
 
-// The levels above generic that this machine supports.
+// The levels above generic that this machine supports. All levels divide work among threads in the same way,
+// so the thread sanitizer checks only the best one.
 inline std::vector<CpuIsa> fast_isas() {
   std::vector<CpuIsa> found;
   for (const CpuIsa& isa : cpu_isas()) {
     if (isa.supported && isa.name != "generic") found.push_back(isa);
   }
+  if (test::kThreadSanitizer && found.size() > 1) found.erase(found.begin(), found.end() - 1);
   return found;
 }
 
+// The same and generic. With sanitizers, the loops of generic would take most of the time; tests that compare
+// levels with them run them anyway.
 inline std::vector<CpuIsa> usable_isas() {
-  std::vector<CpuIsa> found;
-  for (const CpuIsa& isa : cpu_isas()) {
-    if (isa.supported) found.push_back(isa);
-  }
+  std::vector<CpuIsa> found = fast_isas();
+  if (!test::kSanitizer || found.empty()) found.insert(found.begin(), cpu_isas()[0]);
   return found;
 }
 

@@ -224,7 +224,7 @@ TEST(FairPolicy, DropsCountersOfIdleClientsThatGainNothing) {
     clients.remove(group);
     ClientTable::charge(group, tokens);
     clients.leave(group);
-    if (client % test::repetitions(1, 16) == 0) clients.check_integrity();
+    if (client % 16 == 0) clients.check_integrity();
   };
   for (int64_t client = 0; client < test::repetitions(100000, 20000); ++client) serve(client, client % 10);
   EXPECT_LE(clients.num_clients(), 2U);
