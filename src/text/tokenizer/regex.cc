@@ -4,6 +4,8 @@
 
 #include <array>
 #include <cstdio>
+#include <memory>
+#include <new>
 #include <utility>
 #include <vector>
 
@@ -43,17 +45,29 @@ constexpr std::array<NamedSet, 28> kSets = {{
     {"So", u::set_of(u::kSo)}, {"Z", u::set_of(u::kZl) | u::set_of(u::kZp) | u::set_of(u::kZs)},
 }};
 
+struct Free {
+  void operator()(pcre2_code* code) const { pcre2_code_free(code); }
+  void operator()(pcre2_match_data* match) const { pcre2_match_data_free(match); }
+  void operator()(pcre2_compile_context* context) const { pcre2_compile_context_free(context); }
+};
+
+// Takes ownership of an object of PCRE2, which returns null if memory runs out.
+template <class T>
+std::unique_ptr<T, Free> own(T* object) {
+  if (object == nullptr) throw std::bad_alloc();
+  return std::unique_ptr<T, Free>(object);
+}
+
 // Code points in `set` that are unassigned in PCRE2's library, as ranges of a character class. Its Unicode
 // version is older than our tables, so adding characters is sufficient.
 std::string newer_members(u::CategorySet set) {
   static constexpr std::string_view kUnassigned = "\\p{Cn}";
   int error = 0;
   PCRE2_SIZE offset = 0;
-  pcre2_code* code = pcre2_compile(reinterpret_cast<PCRE2_SPTR>(kUnassigned.data()), kUnassigned.size(),
-                                   PCRE2_UTF | PCRE2_UCP, &error, &offset, nullptr);
-  if (code == nullptr) return {};
-  pcre2_jit_compile(code, PCRE2_JIT_COMPLETE);
-  pcre2_match_data* match = pcre2_match_data_create_from_pattern(code, nullptr);
+  const auto code = own(pcre2_compile(reinterpret_cast<PCRE2_SPTR>(kUnassigned.data()), kUnassigned.size(),
+                                      PCRE2_UTF | PCRE2_UCP, &error, &offset, nullptr));
+  pcre2_jit_compile(code.get(), PCRE2_JIT_COMPLETE);
+  const auto match = own(pcre2_match_data_create_from_pattern(code.get(), nullptr));
   std::string ranges;
   uint32_t first = 0;
   bool open = false;
@@ -69,15 +83,15 @@ std::string newer_members(u::CategorySet set) {
     if (member) {
       character.clear();
       u::append(character, cp);
-      member = pcre2_match(code, reinterpret_cast<PCRE2_SPTR>(character.data()), character.size(), 0,
-                           PCRE2_NO_UTF_CHECK, match, nullptr) > 0;
+      const int rc = pcre2_match(code.get(), reinterpret_cast<PCRE2_SPTR>(character.data()), character.size(),
+                                 0, PCRE2_NO_UTF_CHECK, match.get(), nullptr);
+      if (rc < 0 && rc != PCRE2_ERROR_NOMATCH) throw std::bad_alloc();
+      member = rc > 0;
     }
     if (member && !open) first = cp, open = true;
     if (!member && open) close(cp - 1);
   }
   if (open) close(0x10FFFF);
-  pcre2_match_data_free(match);
-  pcre2_code_free(code);
   return ranges;
 }
 
@@ -212,13 +226,13 @@ Regex Regex::compile(std::string_view pattern, const std::string& where) {
   auto code = std::make_shared<Code>();
   int error = 0;
   PCRE2_SIZE offset = 0;
-  pcre2_compile_context* context = pcre2_compile_context_create(nullptr);
-  pcre2_set_parens_nest_limit(context, 200);
+  const auto context = own(pcre2_compile_context_create(nullptr));
+  pcre2_set_parens_nest_limit(context.get(), 200);
   // In Ruby, ^ and $ always match at lines.
   code->code = pcre2_compile(reinterpret_cast<PCRE2_SPTR>(translated.data()), translated.size(),
-                             PCRE2_UTF | PCRE2_UCP | PCRE2_MULTILINE, &error, &offset, context);
-  pcre2_compile_context_free(context);
+                             PCRE2_UTF | PCRE2_UCP | PCRE2_MULTILINE, &error, &offset, context.get());
   if (code->code == nullptr) {
+    if (error == PCRE2_ERROR_HEAP_FAILED) throw std::bad_alloc();
     PCRE2_UCHAR message[256] = {};
     pcre2_get_error_message(error, message, sizeof message);
     throw Error(where + ": the regular expression \"" + std::string(pattern.substr(0, 200)) +
