@@ -1,4 +1,4 @@
-"""Random requests on servers with random flags and KV pools that are too small for them, for QUIRE_SOAK_SECONDS (default 60).
+"""Random requests on servers with random flags and KV pools that are too small for them, for QUIRE_SOAK_SECONDS (default 40).
 
 Each round (QUIRE_SOAK_ROUND_SECONDS) starts a server with its own flags and a second one, the reference, with the same number formats and nothing to do. Clients send
 requests with samples, beams, stop strings and log-probabilities, streamed or not; some disconnect. Every output must equal the output of the
@@ -22,7 +22,7 @@ import httpx
 import pytest
 from server_process import ServerProcess
 
-SECONDS = float(os.environ.get("QUIRE_SOAK_SECONDS", "60"))
+SECONDS = float(os.environ.get("QUIRE_SOAK_SECONDS", "40"))
 SEED = os.environ.get("QUIRE_SOAK_SEED")
 # Long runs have long rounds, in which slow leaks show.
 ROUND_SECONDS = float(os.environ.get("QUIRE_SOAK_ROUND_SECONDS", max(10.0, SECONDS / 24)))
