@@ -2,6 +2,8 @@
 // with.
 #pragma once
 
+#include <cstdint>
+
 #include <launch.cuh>
 
 namespace copy {

@@ -11,33 +11,41 @@
 
 #include <stdexcept>
 #include <string>
+#include <type_traits>
 
 #include "../programs/gemm_wgmma.h"
 
 namespace probe::wgmma {
 
-template <class T, int kTileTokens>
+template <class T, int kTileFeatures, int kTileTokens>
 struct Kernel {
+  // Two consumer warp groups share a tile of 128 features.
+  static constexpr bool kCooperative = kTileFeatures == 128;
+  using EpilogueSchedule = std::conditional_t<kCooperative, cutlass::epilogue::TmaWarpSpecializedCooperative,
+                                              cutlass::epilogue::TmaWarpSpecialized>;
+  using MainloopSchedule =
+      std::conditional_t<kCooperative, cutlass::gemm::KernelTmaWarpSpecializedCooperative,
+                         cutlass::gemm::KernelTmaWarpSpecialized>;
   // CUTLASS's rows are features and its columns are tokens, so yᵀ is stored by columns.
-  using TileShape = cute::Shape<cute::_128, cute::Int<kTileTokens>, cute::_64>;
+  using TileShape = cute::Shape<cute::Int<kTileFeatures>, cute::Int<kTileTokens>, cute::_64>;
   using ClusterShape = cute::Shape<cute::_1, cute::_1, cute::_1>;
   using Epilogue = typename cutlass::epilogue::collective::CollectiveBuilder<
       cutlass::arch::Sm90, cutlass::arch::OpClassTensorOp, TileShape, ClusterShape,
       cutlass::epilogue::collective::EpilogueTileAuto, float, float, void, cutlass::layout::ColumnMajor, 4,
-      float, cutlass::layout::ColumnMajor, 4, cutlass::epilogue::TmaWarpSpecializedCooperative>::CollectiveOp;
+      float, cutlass::layout::ColumnMajor, 4, EpilogueSchedule>::CollectiveOp;
   using Mainloop = typename cutlass::gemm::collective::CollectiveBuilder<
       cutlass::arch::Sm90, cutlass::arch::OpClassTensorOp, T, cutlass::layout::RowMajor, 8, T,
       cutlass::layout::ColumnMajor, 8, float, TileShape, ClusterShape,
       cutlass::gemm::collective::StageCountAutoCarveout<static_cast<int>(
           sizeof(typename Epilogue::SharedStorage))>,
-      cutlass::gemm::KernelTmaWarpSpecializedCooperative>::CollectiveOp;
+      MainloopSchedule>::CollectiveOp;
   using Gemm = cutlass::gemm::device::GemmUniversalAdapter<
       cutlass::gemm::kernel::GemmUniversal<cute::Shape<int, int, int, int>, Mainloop, Epilogue>>;
 };
 
-template <class T, int kTileTokens>
+template <class T, int kTileFeatures, int kTileTokens>
 void run(const WgmmaProblem& problem, cudaStream_t stream) {
-  using Gemm = typename Kernel<T, kTileTokens>::Gemm;
+  using Gemm = typename Kernel<T, kTileFeatures, kTileTokens>::Gemm;
   using Inner = typename Gemm::GemmKernel;
   const int m = problem.num_features, n = problem.num_tokens, k = problem.k;
   const auto stride = [](auto type, int rows, int columns) {

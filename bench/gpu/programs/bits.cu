@@ -113,10 +113,10 @@ void measure_bits(const probe::Device& device, const probe::Stream& stream, prob
       compare(
           problem, "mma.sync 128 x 128", [&](int n) { problem.multiply<gemm_tiles::Rows128>(y, n, stream); },
           stream, results);
-      for (const int tile : probe::kWgmmaTiles) {
+      for (const probe::WgmmaTile& tile : probe::kWgmmaTiles) {
         if (device.major != 9 || !probe::has_wgmma(type, tile)) continue;
         compare(
-            problem, "wgmma 128 x " + std::to_string(tile),
+            problem, name_of(tile),
             [&](int n) {
               probe::run_gemm_wgmma(
                   type, tile, {y, problem.x.as<void>(), problem.w.as<void>(), n, kFeatures, kDepth}, stream);
@@ -246,7 +246,7 @@ void compare_sums(OperandType type, const probe::Device& device, const probe::St
   report("mma.sync", problem.expected.as<float>());
   if (device.major != 9) return;
   probe::run_gemm_wgmma(
-      type, 64,
+      type, {128, 64},
       {problem.y.as<float>(), problem.x.as<void>(), problem.w.as<void>(), kTokens, kFeatures, kDepth},
       stream);
   stream.synchronize("running wgmma");

@@ -80,11 +80,12 @@ class Measurement {
     if (tokens <= 64) mma(gemm_tiles::Rows16<__nv_bfloat16>{}, "mma.sync 16 x 16");
     if (tokens >= 16 && tokens <= 512) mma(gemm_tiles::Rows64<__nv_bfloat16>{}, "mma.sync 64 x 32");
     if (tokens >= 64) mma(gemm_tiles::Rows128<__nv_bfloat16>{}, "mma.sync 128 x 128");
-    for (const int tile : probe::kWgmmaTiles) {
+    for (const probe::WgmmaTile& tile : probe::kWgmmaTiles) {
       // A tile at most four times as large as needed, and the largest three for many tokens.
-      if (device_.major != 9 || (tile > 16 && tile > 4 * tokens) || tile * 16 < std::min(tokens, 1024))
+      if (device_.major != 9 || (tile.tokens > 16 && tile.tokens > 4 * tokens) ||
+          tile.tokens * 16 < std::min(tokens, 1024))
         continue;
-      report(shape, tokens, ("wgmma 128 x " + std::to_string(tile)).c_str(), buffers, [&](const void* w) {
+      report(shape, tokens, name_of(tile).c_str(), buffers, [&](const void* w) {
         probe::run_gemm_wgmma(OperandType::kBf16, tile, {y, x, w, tokens, shape.num_features, shape.k},
                               stream_);
       });
