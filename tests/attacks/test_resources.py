@@ -84,7 +84,7 @@ def test_health_responds_while_large_texts_are_tokenized(start_server, liveness)
     letters = b'{"prompt":"' + b"a" * 30_000_000 + b'"}'
     truncated = b'{"max_tokens":1,"truncate_prompt_tokens":5,"prompt":"' + b"b" * 30_000_000 + b'"}'
     with liveness(server) as measured:
-        connections = [send_only(server, "/tokenize", letters) for _ in range(2)]
+        connections = [send_only(server, "/tokenize", letters) for _ in range(5)]
         connections.append(send_only(server, "/v1/completions", truncated))
         end = time.monotonic() + 5
         while time.monotonic() < end:
@@ -94,13 +94,17 @@ def test_health_responds_while_large_texts_are_tokenized(start_server, liveness)
     # The work is cancelled with its clients.
     for connection in connections:
         connection.close()
-    end = time.monotonic() + 20
+    end = time.monotonic() + 8
     while server.metric("quire:http_requests_in_flight") > 1:
         assert time.monotonic() < end
         time.sleep(0.05)
-    used = server.cpu_seconds()
-    time.sleep(1)
-    assert server.cpu_seconds() - used < 0.5
+    # A request in progress ends at its next check, which can take most of a second of CPU time.
+    used = 1.0
+    while used > 0.5:
+        assert time.monotonic() < end, "the server still works for clients that have disconnected"
+        before = server.cpu_seconds()
+        time.sleep(1)
+        used = server.cpu_seconds() - before
 
 
 def test_sigterm_is_obeyed_while_large_texts_are_tokenized(start_server):

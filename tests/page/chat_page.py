@@ -1,5 +1,6 @@
 """What a person does on the chat page, for the tests."""
 
+import contextlib
 import json
 
 from playwright.sync_api import expect
@@ -9,6 +10,17 @@ PHONE = {"viewport": {"width": 390, "height": 844}, "has_touch": True, "is_mobil
 
 
 TRACED = ["toplevel", "devtools.timeline"]  # categories of Chromium's trace with the tasks of threads
+
+
+@contextlib.contextmanager
+def traced_tasks(browser, page):
+    """Yields a list which has, when the block has ended, the CPU times of the tasks on the main thread of the page."""
+    tasks = []
+    browser.start_tracing(page=page, categories=TRACED)
+    try:
+        yield tasks
+    finally:  # only one trace can be recorded at a time
+        tasks += main_thread_tasks(browser.stop_tracing())
 
 
 def main_thread_tasks(trace):

@@ -1,7 +1,7 @@
 """Responses as Markdown, formulas, JSON and tool calls; the text of a model never becomes markup."""
 
 import pytest
-from chat_page import TRACED, ChatPage, main_thread_tasks
+from chat_page import ChatPage, traced_tasks
 from playwright.sync_api import expect
 
 ATTACKS = [
@@ -113,11 +113,10 @@ def test_json_and_tool_calls_are_trees(chat):
 
 
 def test_a_long_response_renders_without_long_tasks(chat, browser):
-    browser.start_tracing(page=chat.page, categories=TRACED)
     chat.answer_with("A paragraph with `code` and $x^2$ and **emphasis**.\n\n" * 300 + "[" * 3000 + "*" * 3000 + "_a" * 2000 + "`" * 1001)
-    chat.send("long")
-    chat.wait_for_answer()
-    tasks = main_thread_tasks(browser.stop_tracing())
+    with traced_tasks(browser, chat.page) as tasks:
+        chat.send("long")
+        chat.wait_for_answer()
     print(f"{len(tasks)} main-thread tasks, at most {max(tasks):.0f} ms of CPU time")
     # The whole response arrives at once here. The limit applies to CPU time, because other processes lengthen tasks.
     assert max(tasks) < 400

@@ -86,7 +86,7 @@ RawResponse RawClient::response(bool head_only) {
     r.headers[name] = line.substr(std::min(line.size(), line.find(':') + 2));
     at = next;
   }
-  if (head_only || r.status == 204 || r.status == 100) return r;
+  if (head_only || r.status == 304 || r.status == 204 || r.status == 100) return r;
   if (r.headers.contains("content-length")) {
     const size_t n = std::stoul(r.headers["content-length"]);
     while (buffer_.size() < n && fill()) {
