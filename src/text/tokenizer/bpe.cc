@@ -159,25 +159,22 @@ void merge_long(const MergeTable& merges, Scratch& scratch, std::vector<TokenId>
   std::vector<Symbol>& symbols = scratch.symbols;
   std::vector<Candidate>& heap = scratch.candidates;
   const auto n = static_cast<int32_t>(scratch.ids.size());
-  symbols.resize(scratch.ids.size());
+  symbols.clear();
   heap.clear();
-  const auto candidate = [&](int32_t left, int32_t right) -> const MergeTable::Merge* {
-    return merges.find(symbols[static_cast<size_t>(left)].id, symbols[static_cast<size_t>(right)].id);
+  symbols.reserve(scratch.ids.size());
+  heap.reserve(scratch.ids.size());
+  const auto push = [&](int32_t left, int32_t right) {
+    const MergeTable::Merge* merge =
+        merges.find(symbols[static_cast<size_t>(left)].id, symbols[static_cast<size_t>(right)].id);
+    if (merge == nullptr) return;
+    heap.push_back({merge->rank, left, merge->merged});
+    std::push_heap(heap.begin(), heap.end(), std::greater<>());
   };
   for (int32_t i = 0; i < n; ++i) {
-    symbols[static_cast<size_t>(i)] = {scratch.ids[static_cast<size_t>(i)], i - 1, i + 1 < n ? i + 1 : -1};
-  }
-  for (int32_t i = 0; i + 1 < n; ++i) {
     scratch.check_cancelled();
-    if (const auto* merge = candidate(i, i + 1)) heap.push_back({merge->rank, i, merge->merged});
+    symbols.push_back({scratch.ids[static_cast<size_t>(i)], i - 1, i + 1 < n ? i + 1 : -1});
+    if (i > 0) push(i - 1, i);
   }
-  std::make_heap(heap.begin(), heap.end(), std::greater<>());
-  const auto push = [&](int32_t left, int32_t right) {
-    if (const auto* merge = candidate(left, right)) {
-      heap.push_back({merge->rank, left, merge->merged});
-      std::push_heap(heap.begin(), heap.end(), std::greater<>());
-    }
-  };
   while (!heap.empty()) {
     scratch.check_cancelled();
     std::pop_heap(heap.begin(), heap.end(), std::greater<>());
