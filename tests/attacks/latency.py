@@ -4,7 +4,8 @@ Windows without and with an attack alternate, so that other programs on the mach
 send a prepared body over and over. In the control measurement they send it to a process that only reads and discards it: this is the part
 that the machine and the attackers themselves cause.
 
-Usage: latency.py [--rounds N] [--seconds S] [--nice N] [ATTACK...]       default: all attacks
+Usage: latency.py [--rounds N] [--seconds S] [--nice N] [--prompt-words N] [ATTACK...]       default: all attacks
+QUIRE_MODEL is the directory of another model than the embedded one.
 """
 
 import argparse
@@ -22,6 +23,7 @@ import time
 
 CONNECTIONS = 2
 PAUSE_S = 0.004  # mean pause between two completions
+WORDS = "once upon a time there was little dog who liked to run in the park with his friend and red ball".split()
 
 
 def head(path, size):
@@ -155,15 +157,22 @@ class Attackers:
 
 
 class Client:
-    def __init__(self, port):
+    """prompt_words: the length of the prompts, which are random then, so that no prefix of them is cached."""
+
+    def __init__(self, port, prompt_words=0):
         self.connection = socket.create_connection(("127.0.0.1", port))
         self.connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        body = json.dumps({"prompt": "Once upon a time", "max_tokens": 4, "temperature": 0, "ignore_eos": True, "stream": True}).encode()
-        self.request = head("/v1/completions", len(body)) + body
+        self.prompt_words = prompt_words
+
+    def request(self):
+        prompt = " ".join(random.choices(WORDS, k=self.prompt_words)) or "Once upon a time"
+        body = json.dumps({"prompt": prompt, "max_tokens": 4, "temperature": 0, "ignore_eos": True, "stream": True}).encode()
+        return head("/v1/completions", len(body)) + body
 
     def time_to_first_token(self):
+        request = self.request()
         begin = time.perf_counter()
-        self.connection.sendall(self.request)
+        self.connection.sendall(request)
         data = b""
         while b"data: " not in data:
             piece = self.connection.recv(65536)
@@ -217,9 +226,9 @@ class Comparison:
         return "; ".join(rows) + f"; ratio of p99 {self.ratio():.2f}"
 
 
-def compare(port, name, target_port, rounds, seconds, nice=0, pid=None):
+def compare(port, name, target_port, rounds, seconds, nice=0, pid=None, prompt_words=0):
     """Time to first token at `port` while the attack `name` is sent to `target_port`."""
-    client = Client(port)
+    client = Client(port, prompt_words)
     client.run(0.5)
     result = Comparison()
     attackers = Attackers(name, target_port, nice)
@@ -246,6 +255,7 @@ def main():
     parser.add_argument("--rounds", type=int, default=4)
     parser.add_argument("--seconds", type=float, default=2.0, help="length of a window")
     parser.add_argument("--nice", type=int, default=0, help="niceness of the attackers")
+    parser.add_argument("--prompt-words", type=int, default=0, help="length of the prompts; default: the same four words each time")
     parser.add_argument("--flags", default="", help="flags of the server")
     parser.add_argument("--no-control", action="store_true")
     parser.add_argument("--attack", help=argparse.SUPPRESS)
@@ -261,16 +271,17 @@ def main():
     from server_process import ServerProcess
 
     server = ServerProcess(*arguments.flags.split())
+    options = {name: getattr(arguments, name) for name in ("rounds", "seconds", "nice", "prompt_words")}
     try:
         for name in arguments.attacks or ATTACKS:
             if not arguments.no_control:
                 process, port = spawn("--sink")
                 try:
-                    control = compare(server.port, name, int(port), arguments.rounds, arguments.seconds, arguments.nice)
+                    control = compare(server.port, name, int(port), **options)
                 finally:
                     end(process)
                 print(f"{name}, control: {control}", flush=True)
-            result = compare(server.port, name, server.port, arguments.rounds, arguments.seconds, arguments.nice, server.process.pid)
+            result = compare(server.port, name, server.port, pid=server.process.pid, **options)
             print(f"{name}: {result}", flush=True)
             busy = sorted(((used, thread) for thread, used in result.threads.items() if used > 0.05), reverse=True)
             print("    " + ", ".join(f"{thread[1]} {used:.2f} s" for used, thread in busy), flush=True)
