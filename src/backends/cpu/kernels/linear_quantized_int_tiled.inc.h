@@ -5,11 +5,14 @@
 
 // Approximate number of elements along K per slice.
 constexpr int64_t kIntSlice = 512;
-// Maximum number of rows of a single block for which codes are multiplied as they are read.
+// Maximum number of rows of a single block for which codes are multiplied as they are read. The tiled kernels
+// give the same bits for any number of rows, so that a build may choose a smaller one.
+#ifndef QUIRE_MAX_DIRECT_ROWS
+#define QUIRE_MAX_DIRECT_ROWS 8
+#endif
 template <class D, int kSlices>
-constexpr int kDirectRows = kSlices > 1         ? D::kBlockRows / kSlices
-                            : D::kBlockRows < 8 ? D::kBlockRows
-                                                : 8;
+constexpr int kDirectRows =
+    D::kBlockRows / kSlices < QUIRE_MAX_DIRECT_ROWS ? D::kBlockRows / kSlices : QUIRE_MAX_DIRECT_ROWS;
 // Rows whose sums, and results if these stay in registers, fit into the registers.
 template <class D, int kSlices>
 constexpr int kRunRows = kSlices > 1 ? D::kBlockRows / kSlices : D::kRunRows;
