@@ -242,5 +242,6 @@ def test_snapshots_of_256_sequences_take_a_small_part_of_a_core(start_server):
     cost = min(costs)  # other programs on the machine slow down the rest
     print(f"a snapshot of 256 sequences: {1e3 * cost:.2f} ms of CPU time, {len(response.content)} bytes "
           f"(median {1e3 * statistics.median(costs):.2f} ms); a page takes {100 * snapshots_per_second * cost:.2f} % of a core")
-    # The snapshot itself takes 1 ms; the rest is mostly work of the same threads for the 256 responses of a step.
-    assert snapshots_per_second * cost < 0.03
+    # The snapshot itself takes 1 ms; the rest is mostly work of the same threads for the 256 responses of a step. The limit is for
+    # slow machines; copying the whole state of each sequence would exceed it.
+    assert snapshots_per_second * cost < 0.08
