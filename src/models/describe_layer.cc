@@ -1,20 +1,20 @@
-// The part of ModelDescription that describes layers.
+// The part of ModelTraversal that describes layers.
 #include <memory>
 #include <type_traits>
 
-#include "models/model_description.h"
 #include "models/model_param_ids.h"
+#include "models/model_traversal.h"
 
 namespace quire {
 
-ResidualAdd ModelDescription::join(const BranchSpec& spec, ParamId norm_id) {
+ResidualAdd ModelTraversal::join(const BranchSpec& spec, ParamId norm_id) {
   ResidualAdd out{
       .multiplier = spec.multiplier, .residual = spec.residual_multiplier, .norm_sum = spec.norm_sum};
   if (spec.post_norm) visit_norm(visitor_, norm_id, *spec.post_norm, spec_.hidden_size, out.norm.emplace());
   return out;
 }
 
-void ModelDescription::layers() {
+void ModelTraversal::layers() {
   model_.layers.resize(static_cast<size_t>(spec_.num_layers()));
   visitor_.for_each(Axis::kLayers, spec_.num_layers(), [&](int64_t i) {
     const auto index = static_cast<int32_t>(i);
@@ -22,7 +22,7 @@ void ModelDescription::layers() {
   });
 }
 
-void ModelDescription::layer(int32_t index, DecoderLayer& out) {
+void ModelTraversal::layer(int32_t index, DecoderLayer& out) {
   const LayerSpec& own = spec_.layers[static_cast<size_t>(index)];
   // Scales cannot be moved into a norm whose output a router, a parallel branch or the residual also reads.
   const bool compressed = std::holds_alternative<CompressedAttentionSpec>(own.mixer);
@@ -63,7 +63,7 @@ void ModelDescription::layer(int32_t index, DecoderLayer& out) {
   if (spec_.layer_scalars) visitor_.scalar(replicated(layer::kScalar, 1), out.scalar);
 }
 
-void ModelDescription::shared_block(int32_t index, DecoderLayer& out) {
+void ModelTraversal::shared_block(int32_t index, DecoderLayer& out) {
   const SharedBlockUseSpec& own = *spec_.layers[static_cast<size_t>(index)].shared_block;
   SharedBlockLayer& layer = out.shared_block.emplace();
   if (own.owner == index) {

@@ -1,4 +1,4 @@
-#include "models/model_description.h"
+#include "models/model_traversal.h"
 
 #include <algorithm>
 #include <cmath>
@@ -43,14 +43,14 @@ std::vector<float> read_floats(const Safetensors& file, std::string_view name,
 
 void describe_model(const ModelToDescribe& model, ParamVisitor& visitor) {
   Decoder unused;
-  ModelDescription(model, visitor, unused).visit();
+  ModelTraversal(model, visitor, unused).visit();
 }
 
-void ModelDescription::norm(ParamId id, int64_t size, Norm& out) {
+void ModelTraversal::norm(ParamId id, int64_t size, Norm& out) {
   visit_norm(visitor_, id, spec_.norm, size, out);
 }
 
-ParamSpec ModelDescription::embedding_spec() const {
+ParamSpec ModelTraversal::embedding_spec() const {
   ParamSpec spec =
       replicated(model::kEmbedTokens, spec_.vocab_size + spec_.embedding_rest, embedding_size_of(spec_));
   spec.split = {ShardKind::kVocab};
@@ -58,14 +58,14 @@ ParamSpec ModelDescription::embedding_spec() const {
   return spec;
 }
 
-ParamSpec ModelDescription::lm_head_spec() const {
+ParamSpec ModelTraversal::lm_head_spec() const {
   ParamSpec spec =
       with_bias(replicated(model::kLmHead, spec_.vocab_size, embedding_size_of(spec_)), spec_.lm_head_bias);
   spec.split = {ShardKind::kVocab};
   return with_scope(spec, ParamScope::kHead);
 }
 
-void ModelDescription::visit() {
+void ModelTraversal::visit() {
   Decoder& m = model_;
   if (source_.part.ends != ModelEnds::kNone) embeddings();
   if (source_.part.ends == ModelEnds::kAll) output();
@@ -77,7 +77,7 @@ void ModelDescription::visit() {
   layers();
 }
 
-void ModelDescription::embeddings() {
+void ModelTraversal::embeddings() {
   Decoder& m = model_;
   const bool is_output = spec_.task == ModelTask::kGenerate && spec_.tie_word_embeddings;
   if (is_output && source_.part.ends == ModelEnds::kAll) {
@@ -106,7 +106,7 @@ void ModelDescription::embeddings() {
 }
 
 // All tokens use the first task, so its embedding is added to those of the token types.
-void ModelDescription::token_types() {
+void ModelTraversal::token_types() {
   Embedding& out = model_.token_types.emplace();
   const int64_t size = spec_.project_embedding_sum ? spec_.embedding_size : spec_.hidden_size;
   ParamSpec types = replicated(model::kTokenTypeEmbeddings, spec_.token_types, size);
@@ -126,7 +126,7 @@ void ModelDescription::token_types() {
   out.table = make_view(out.owned.as<float>(), DType::kF32, Shape{spec_.token_types, size});
 }
 
-void ModelDescription::position_embeddings() {
+void ModelTraversal::position_embeddings() {
   Embedding& out = model_.position_embedding.emplace();
   const int64_t rows = spec_.max_position_embeddings + spec_.position_offset;
   const int64_t size = spec_.project_embedding_sum ? spec_.embedding_size : spec_.hidden_size;
@@ -159,7 +159,7 @@ void ModelDescription::position_embeddings() {
 }
 
 // Everything after the last layer, except for a tied language modeling head.
-void ModelDescription::output() {
+void ModelTraversal::output() {
   Decoder& m = model_;
   const bool generates = spec_.task == ModelTask::kGenerate;
   if (generates && !spec_.tie_word_embeddings)
@@ -190,7 +190,7 @@ void ModelDescription::output() {
   if (!generates) pooler();
 }
 
-void ModelDescription::pooler() {
+void ModelTraversal::pooler() {
   model_.pooler = std::make_unique<Pooler>();
   Pooler& out = *model_.pooler;
   out.kinds = spec_.pooling;
@@ -224,7 +224,7 @@ void ModelDescription::pooler() {
 }
 
 // Dense layers of a pooling model that have files of their own (sentence-transformers).
-void ModelDescription::pooler_files(Pooler& pooler) {
+void ModelTraversal::pooler_files(Pooler& pooler) {
   if (source_.files == nullptr) return;
   int64_t size = pooler.pooled_size();
   for (const DenseModule& module : source_.files->dense) {
@@ -256,7 +256,7 @@ void ModelDescription::pooler_files(Pooler& pooler) {
 }
 
 // A single label, whose weights are the difference of two rows.
-void ModelDescription::label_difference(Pooler& pooler) {
+void ModelTraversal::label_difference(Pooler& pooler) {
   const ClassifierSpec& own = *spec_.classifier;
   const int64_t pooled = static_cast<int64_t>(spec_.pooling.size()) * spec_.hidden_size;
   const int64_t size = own.dense.empty() ? pooled : spec_.hidden_size;
@@ -275,7 +275,7 @@ void ModelDescription::label_difference(Pooler& pooler) {
 }
 
 // The difference of the logits of two tokens.
-void ModelDescription::token_scores(Pooler& pooler) {
+void ModelTraversal::token_scores(Pooler& pooler) {
   const ParamSpec logits = spec_.tie_word_embeddings ? embedding_spec() : lm_head_spec();
   Linear& out = pooler.layers.emplace_back().linear.emplace();
   visitor_.derived({.label = "pooler",
@@ -294,7 +294,7 @@ void ModelDescription::token_scores(Pooler& pooler) {
                    std::span(&out, 1));
 }
 
-bool ModelDescription::is_wanted(int32_t layer) const {
+bool ModelTraversal::is_wanted(int32_t layer) const {
   if (spec_.layers[static_cast<size_t>(layer)].weight_sharing_layer >= 0) return false;
   const auto has_weights = [&](int32_t i) {
     const LayerSpec& own = spec_.layers[static_cast<size_t>(i)];

@@ -15,7 +15,7 @@
 #include "models/expected_tensors.h"
 #include "models/matrix_formats.h"
 #include "models/model.h"
-#include "models/model_description.h"
+#include "models/model_traversal.h"
 #include "models/param_list.h"
 #include "models/state_layout.h"
 #include "models/tensor_resolver.h"
@@ -143,7 +143,7 @@ std::unique_ptr<Model> Model::load(Checkpoint& checkpoint, const OpTable& ops, c
   WeightLoader loader(source.resolver, source.expected, checkpoint, ops, ctx, options, progress,
                       model->weight_cache_.get());
   const ModelToDescribe described{spec, source.files_or_null(), options.part};
-  ModelDescription(described, loader, decoder).visit();
+  ModelTraversal(described, loader, decoder).visit();
 
   model->weight_bytes_ = loader.weight_bytes();
   model->num_parameters_ = loader.num_parameters();

@@ -266,7 +266,7 @@ def soak_round(seed, seconds, directory):
         assert server.process.returncode == 0, "".join(server.log[-20:])
         return counts
     except (AssertionError, httpx.HTTPError) as error:
-        log = "".join(servers[0].log[-20:]) if servers else ""
+        log = "".join("".join(process.log[-40:]) for process in servers)
         raise AssertionError(f"QUIRE_SOAK_SEED={seed}, {' '.join(formats + flags)}: {error!r}\n{log}") from error
     finally:
         for process in servers:

@@ -180,7 +180,8 @@ HttpHandler generating(const State& state, Parse parse) {
     if (!job.request.client.empty()) spec->client = job.request.client;
     spec->cache_salt = combined_salt(job.request, spec->cache_salt);
     job.request.body_charge.reset();
-    std::make_shared<Generation>(s.engine, std::move(spec).value(), job.writer, s.settings, job.client)
+    std::make_shared<GenerationResponse>(s.engine, std::move(spec).value(), job.writer, s.settings,
+                                         job.client)
         ->start();
   });
 }

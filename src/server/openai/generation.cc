@@ -33,8 +33,9 @@ Failure internal_error() {
 
 }  // namespace
 
-Generation::Generation(ServingEngine& engine, GenerationSpec spec, std::shared_ptr<ResponseWriter> writer,
-                       GenerationSettings settings, std::stop_source stop)
+GenerationResponse::GenerationResponse(ServingEngine& engine, GenerationSpec spec,
+                                       std::shared_ptr<ResponseWriter> writer, GenerationSettings settings,
+                                       std::stop_source stop)
     : engine_(engine),
       spec_(std::move(spec)),
       writer_(std::move(writer)),
@@ -47,7 +48,7 @@ Generation::Generation(ServingEngine& engine, GenerationSpec spec, std::shared_p
   choices_.resize(prompts_.size() * static_cast<size_t>(std::clamp(spec_.sampling.n, 1, kMaxChoices)));
 }
 
-void Generation::start() {
+void GenerationResponse::start() {
   on_stop_.emplace(stop_.get_token(), Abort{this});
   std::optional<Failure> failure;
   try {
@@ -60,7 +61,7 @@ void Generation::start() {
   writer_->post([self = shared_from_this(), failure = std::move(failure)] { self->begin_response(failure); });
 }
 
-std::optional<Failure> Generation::submit_all() {
+std::optional<Failure> GenerationResponse::submit_all() {
   // Prompts differ in max_tokens only if the context leaves room for fewer than the default (16), so that a
   // few copies of the parameters serve thousands of prompts.
   std::map<int32_t, SharedSamplingParams> sampling;
@@ -92,14 +93,14 @@ std::optional<Failure> Generation::submit_all() {
   return std::nullopt;
 }
 
-void Generation::begin_response(const std::optional<Failure>& failure) {
+void GenerationResponse::begin_response(const std::optional<Failure>& failure) {
   if (failure) return writer_->send(error_response(*failure));
   if (closed_.load()) return;  // the client has disconnected
   if (spec_.stream) begin_stream();
   take_outputs();
 }
 
-void Generation::log_end(std::string_view how) const {
+void GenerationResponse::log_end(std::string_view how) const {
   if (!settings_.log_requests) return;
   const Usage u = usage();
   log_info(spec_.id, ": ", u.prompt_tokens, " prompt tokens (", u.cached_tokens, " cached), ",
@@ -107,7 +108,7 @@ void Generation::log_end(std::string_view how) const {
 }
 
 // Any thread. The engine ignores requests that have ended.
-void Generation::abort_all() noexcept {
+void GenerationResponse::abort_all() noexcept {
   if (closed_.exchange(true)) return;
   const auto request = [this](size_t i) -> std::optional<RequestId> {
     const std::lock_guard lock(mutex_);
@@ -122,7 +123,7 @@ void Generation::abort_all() noexcept {
   }
 }
 
-void Generation::receive(size_t prompt, RequestOutput&& output) noexcept {
+void GenerationResponse::receive(size_t prompt, RequestOutput&& output) noexcept {
   if (closed_.load(std::memory_order_relaxed)) return;
   {
     const std::lock_guard lock(mutex_);
@@ -136,7 +137,7 @@ void Generation::receive(size_t prompt, RequestOutput&& output) noexcept {
   writer_->post([self = shared_from_this()] { self->take_outputs(); });
 }
 
-void Generation::take_outputs() {
+void GenerationResponse::take_outputs() {
   std::vector<PromptOutput> outputs;
   {
     const std::lock_guard lock(mutex_);
@@ -179,7 +180,7 @@ void Generation::take_outputs() {
   writer_->post([self = shared_from_this()] { self->take_outputs(); });
 }
 
-void Generation::process_on_pool(std::vector<PromptOutput> outputs) noexcept {
+void GenerationResponse::process_on_pool(std::vector<PromptOutput> outputs) noexcept {
   try {
     const auto reply = std::make_shared<Reply>();
     process(std::move(outputs), *reply);
@@ -194,7 +195,7 @@ void Generation::process_on_pool(std::vector<PromptOutput> outputs) noexcept {
   }
 }
 
-void Generation::process(std::vector<PromptOutput> outputs, Reply& reply) {
+void GenerationResponse::process(std::vector<PromptOutput> outputs, Reply& reply) {
   if (output_lost_.exchange(false)) {
     log_error("request ", spec_.id, ": out of memory");
     return fail(internal_error(), reply);
@@ -206,13 +207,13 @@ void Generation::process(std::vector<PromptOutput> outputs, Reply& reply) {
   if (!closed_.load() && num_unfinished_ == 0) finish(reply);
 }
 
-void Generation::deliver(Reply& reply) {
+void GenerationResponse::deliver(Reply& reply) {
   if (reply.response) return writer_->send(std::move(*reply.response));
   if (!reply.stream.empty()) writer_->write(reply.stream);
   if (reply.end_stream) writer_->end();
 }
 
-void Generation::take(size_t index, RequestOutput&& output, Reply& reply) {
+void GenerationResponse::take(size_t index, RequestOutput&& output, Reply& reply) {
   Prompt& prompt = prompts_[index];
   if (output.failure) {
     prompt.finished = true;
@@ -238,7 +239,7 @@ void Generation::take(size_t index, RequestOutput&& output, Reply& reply) {
   --num_unfinished_;
 }
 
-void Generation::echo_prompt(size_t prompt, Choice& choice) {
+void GenerationResponse::echo_prompt(size_t prompt, Choice& choice) {
   choice.echo_done = true;
   if (!spec_.echo) return;
   choice.text += spec_.prompts[prompt].text;
@@ -246,7 +247,7 @@ void Generation::echo_prompt(size_t prompt, Choice& choice) {
   choice.logprobs = echoed_tokens(engine_, spec_.prompts[prompt], prompts_[prompt].logprobs);
 }
 
-void Generation::take_delta(size_t prompt, CompletionDelta&& delta, std::string& stream) {
+void GenerationResponse::take_delta(size_t prompt, CompletionDelta&& delta, std::string& stream) {
   const auto n = static_cast<size_t>(std::max(1, spec_.sampling.n));
   if (delta.index < 0 || static_cast<size_t>(delta.index) >= n) return;
   const size_t index = prompt * n + static_cast<size_t>(delta.index);
@@ -275,7 +276,7 @@ void Generation::take_delta(size_t prompt, CompletionDelta&& delta, std::string&
   choice.token_ids.clear();
 }
 
-void Generation::fail(const Failure& failure, Reply& reply) {
+void GenerationResponse::fail(const Failure& failure, Reply& reply) {
   if (closed_.load()) return;
   abort_all();
   log_end(cat("; failed: ", failure.message));
@@ -287,7 +288,7 @@ void Generation::fail(const Failure& failure, Reply& reply) {
   reply.end_stream = true;
 }
 
-void Generation::finish(Reply& reply) {
+void GenerationResponse::finish(Reply& reply) {
   closed_.store(true);
   log_end("");
   if (!spec_.stream) {
@@ -300,14 +301,14 @@ void Generation::finish(Reply& reply) {
   reply.end_stream = true;
 }
 
-HttpResponse Generation::head() const {
+HttpResponse GenerationResponse::head() const {
   HttpResponse response;
   if (!spec_.ignored_params.empty())
     response.headers.add("X-Ignored-Params", ignored_header(spec_.ignored_params));
   return response;
 }
 
-void Generation::begin_stream() {
+void GenerationResponse::begin_stream() {
   HttpResponse response = head();
   response.content_type = "text/event-stream; charset=utf-8";
   response.headers.add("Cache-Control", "no-cache");
@@ -324,7 +325,7 @@ void Generation::begin_stream() {
   writer_->write(stream);
 }
 
-Usage Generation::usage() const {
+Usage GenerationResponse::usage() const {
   Usage usage;
   for (size_t i = 0; i < prompts_.size(); ++i) {
     usage.prompt_tokens += static_cast<int64_t>(spec_.prompts[i].ids.size());
@@ -334,13 +335,13 @@ Usage Generation::usage() const {
   return usage;
 }
 
-void Generation::write_head(JsonOut& out, std::string_view object) const {
+void GenerationResponse::write_head(JsonOut& out, std::string_view object) const {
   out.key("id").string(spec_.id).key("object").string(object);
   out.key("created").integer(spec_.created).key("model").string(spec_.model);
   out.key("system_fingerprint").string(settings_.fingerprint);
 }
 
-void Generation::write_chunk_logprobs(JsonOut& out, Choice& choice) const {
+void GenerationResponse::write_chunk_logprobs(JsonOut& out, Choice& choice) const {
   out.key("logprobs");
   if (!spec_.logprobs || choice.logprobs.empty()) {
     out.null();
@@ -354,8 +355,8 @@ void Generation::write_chunk_logprobs(JsonOut& out, Choice& choice) const {
   choice.logprobs.clear();
 }
 
-void Generation::write_chunk(std::string& stream, size_t index, Choice& choice, bool role,
-                             std::string_view text, std::span<const TokenId> token_ids) {
+void GenerationResponse::write_chunk(std::string& stream, size_t index, Choice& choice, bool role,
+                                     std::string_view text, std::span<const TokenId> token_ids) {
   stream += "data: ";
   JsonOut out(stream);
   out.begin_object();
@@ -400,7 +401,7 @@ void Generation::write_chunk(std::string& stream, size_t index, Choice& choice, 
   stream += "\n\n";
 }
 
-void Generation::write_usage_chunk(std::string& stream) const {
+void GenerationResponse::write_usage_chunk(std::string& stream) const {
   stream += "data: ";
   JsonOut out(stream);
   out.begin_object();
@@ -411,7 +412,7 @@ void Generation::write_usage_chunk(std::string& stream) const {
   stream += "\n\n";
 }
 
-void Generation::write_whole_choice(JsonOut& out, size_t index, Choice& choice) {
+void GenerationResponse::write_whole_choice(JsonOut& out, size_t index, Choice& choice) {
   const size_t prompt = index / static_cast<size_t>(std::max(1, spec_.sampling.n));
   out.begin_object().key("index").integer(index);
   if (spec_.chat) {
@@ -440,7 +441,7 @@ void Generation::write_whole_choice(JsonOut& out, size_t index, Choice& choice) 
   out.end_object();
 }
 
-std::string Generation::whole_response() {
+std::string GenerationResponse::whole_response() {
   std::string body;
   JsonOut out(body);
   out.begin_object();

@@ -30,11 +30,11 @@ struct GenerationSettings {
   std::shared_ptr<WorkPool> pool;  // writes large responses; null = the strand writes all of them
 };
 
-class Generation : public std::enable_shared_from_this<Generation> {
+class GenerationResponse : public std::enable_shared_from_this<GenerationResponse> {
  public:
   // `stop` is requested when the client disconnects.
-  Generation(ServingEngine& engine, GenerationSpec spec, std::shared_ptr<ResponseWriter> writer,
-             GenerationSettings settings, std::stop_source stop = {});
+  GenerationResponse(ServingEngine& engine, GenerationSpec spec, std::shared_ptr<ResponseWriter> writer,
+                     GenerationSettings settings, std::stop_source stop = {});
 
   // Submits all prompts. If one is refused, the others are aborted and the response is the error. If it
   // throws, all are aborted and the caller has to respond.
@@ -69,7 +69,7 @@ class Generation : public std::enable_shared_from_this<Generation> {
     bool end_stream = false;
   };
   struct Abort {
-    Generation* generation;
+    GenerationResponse* generation;
     void operator()() const { generation->abort_all(); }
   };
 

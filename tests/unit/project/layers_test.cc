@@ -1,5 +1,5 @@
-// Rules of the source tree: which layer may include which, maximum sizes of files and functions, and
-// forbidden words.
+// Rules of the source tree: which layer may include which, maximum sizes of files and functions, one
+// definition of each type, and forbidden words.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -211,6 +211,37 @@ TEST(Layers, NoTwoFilesIncludeEachOther) {
       EXPECT_FALSE(back->second.contains(file)) << file << " and " << other << " include each other";
     }
   }
+}
+
+// The linker keeps one of two functions with the same name, such as the destructors of two types.
+TEST(Types, HaveOneDefinitionInTheProgram) {
+  const std::regex definition(
+      R"(^(?:struct|class|union|enum|enum class) (?:alignas\(\w+\) )?(\w+)(?: final)?(?: :| \{|$))");
+  std::map<std::string, std::set<std::string>> files;
+  for (const char* folder : {"src", "include"}) {
+    for (const auto& path : sources_below(kRoot / folder)) {
+      // Kernels are included into an unnamed namespace.
+      if (path.extension() == ".py" || path.string().ends_with(".inc.h")) continue;
+      std::vector<std::string> namespaces;
+      for (const auto& line : lines_of(path)) {
+        std::smatch match;
+        if (line.starts_with("namespace ") && line.ends_with("{")) {
+          namespaces.push_back(line.substr(10, line.size() - 11));
+        } else if (line.starts_with("}  // namespace") && !namespaces.empty()) {
+          namespaces.pop_back();
+        } else if (std::regex_search(line, match, definition) &&
+                   std::count(namespaces.begin(), namespaces.end(), "") == 0) {
+          std::string name;
+          for (const auto& outer : namespaces) name += outer;
+          files[name + match[1].str()].insert(in_tree(path));
+        }
+      }
+    }
+  }
+  EXPECT_GT(files.size(), 500u);
+  for (const auto& [name, places] : files)
+    EXPECT_EQ(places.size(), 1u) << name << " is defined in " << *places.begin() << " and "
+                                 << *places.rbegin();
 }
 
 TEST(Words, ContainNoUnfinishedWork) {

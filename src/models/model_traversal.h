@@ -1,5 +1,4 @@
-// The description of a whole model: one traversal of all its parameters, by the functions visit() of its
-// mechanisms.
+// One traversal of the description of a whole model: calls the functions visit() of its mechanisms.
 #pragma once
 
 #include <cstdint>
@@ -12,9 +11,9 @@ namespace quire {
 
 // Visits every parameter of the given part of the model. The visitor fills the weights of the decoder, or
 // leaves them as they are.
-class ModelDescription {
+class ModelTraversal {
  public:
-  ModelDescription(const ModelToDescribe& source, ParamVisitor& visitor, Decoder& decoder)
+  ModelTraversal(const ModelToDescribe& source, ParamVisitor& visitor, Decoder& decoder)
       : source_(source), spec_(source.spec), visitor_(visitor), model_(decoder) {}
   void visit();
 
