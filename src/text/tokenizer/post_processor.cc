@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "base/error.h"
+#include "base/strings.h"
 #include "text/tokenizer/vocabulary.h"
 
 namespace quire::tokenizer {
@@ -106,6 +108,18 @@ PostProcessor read_post_processor(const JsonPlace& place) {
   PostProcessor processor;
   read_processors(place, processor, 0);
   return processor;
+}
+
+void check_ids(const PostProcessor& processor, size_t vocab_size, const std::string& where) {
+  const auto check = [&](TokenId id) {
+    if (id >= 0 && static_cast<size_t>(id) >= vocab_size)
+      throw Error(cat(where, ": post_processor: the token id ", id, " is not in the vocabulary, which has ",
+                      vocab_size, " tokens"));
+  };
+  for (const auto& parts : processor.templates) {
+    for (const Part& part : parts) check(part.id);
+  }
+  for (const PostProcessor::PairPart& part : processor.pair) check(part.id);
 }
 
 size_t post_process_pair(const PostProcessor& processor, std::span<const TokenId> first,

@@ -1,7 +1,9 @@
 // Special tokens around a text: from "post_processor", or bos and eos of tokenizer_config.json.
 #pragma once
 
+#include <cstddef>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "contract/ids.h"
@@ -28,6 +30,9 @@ struct PostProcessor {
 
 // Reads the "post_processor" entry, which may be null.
 PostProcessor read_post_processor(const JsonPlace& place);
+
+// Throws Error if a special token is not in a vocabulary of this size. where: the file, for the message.
+void check_ids(const PostProcessor& processor, size_t vocab_size, const std::string& where);
 
 // Adds the special tokens.
 void post_process(const PostProcessor& processor, std::vector<TokenId>& ids);

@@ -139,6 +139,8 @@ std::unique_ptr<Tokenizer> Tokenizer::from_memory(const TokenizerFiles& files) {
   }
   add_configured_tokens(config, place_of(files, "tokenizer_config.json") + ": added_tokens_decoder",
                         *pipeline);
+  tokenizer::check_ids(pipeline->post_processor, pipeline->vocabulary.size(),
+                       place_of(files, "tokenizer.json"));
   return assemble(std::move(pipeline), config);
 }
 
@@ -147,6 +149,7 @@ std::unique_ptr<Tokenizer> Tokenizer::from_gguf(const GgufFile& file) {
   TokenizerConfig config;
   auto pipeline = std::make_unique<Pipeline>();
   tokenizer::read_gguf_tokenizer(file, *pipeline, config);
+  tokenizer::check_ids(pipeline->post_processor, pipeline->vocabulary.size(), file.file());
   return assemble(std::move(pipeline), config);
 }
 

@@ -104,6 +104,11 @@ TEST(BrokenTokenizerJson, ErrorsContainTheFileAndTheLocation) {
          j["post_processor"] = {{"type", "Magic"}};
        },
        "post_processor: the post-processor type"},
+      {"processor with an unknown token",
+       [](json& j) {
+         j["post_processor"] = {{"type", "BertProcessing"}, {"cls", {"[CLS]", 0}}, {"sep", {"[SEP]", 90000}}};
+       },
+       "post_processor: the token id 90000 is not in the vocabulary"},
       {"decoder unknown",
        [](json& j) {
          j["decoder"] = {{"type", "Magic"}};
