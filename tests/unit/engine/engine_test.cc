@@ -259,7 +259,9 @@ TEST(EngineStart, RejectsRequestsIfTheQueueIsFull) {
     request.sampling.edit().ignore_eos = true;
     const auto id = engine->submit(request, p.sink());
     ids.push_back(id.ok() ? std::optional(*id) : std::nullopt);
-    if (!id.ok()) EXPECT_EQ(id.failure().kind, ErrorKind::kOverloaded);
+    if (!id.ok()) {
+      EXPECT_EQ(id.failure().kind, ErrorKind::kOverloaded);
+    }
   }
   submitted.set_value();
   // A request is rejected when it is submitted, or by the scheduler if it arrives there before an earlier one
