@@ -546,6 +546,11 @@ bool Engine::draining() const {
   return impl_->draining;
 }
 
+bool Engine::busy() const {
+  const std::lock_guard lock(impl_->mutex);
+  return impl_->num_requests > 0;
+}
+
 EngineStats Engine::stats() const {
   const std::lock_guard lock(impl_->mutex);
   return impl_->snapshot;

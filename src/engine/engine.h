@@ -154,6 +154,8 @@ class Engine {
   // finish, then aborts the rest. Returns true if nothing had to be aborted.
   bool drain(std::chrono::milliseconds timeout);
   bool draining() const;
+  // Whether requests wait or run. Any thread.
+  bool busy() const;
 
   // Why the engine failed; nullopt while it works. A failed engine has ended all requests with an error and
   // rejects new ones (kInternal). It does not recover: the process should exit with an error.

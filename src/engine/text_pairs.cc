@@ -8,10 +8,10 @@
 namespace quire {
 
 Result<PooledText> encode_pair(const Engine& engine, std::string_view query, std::string_view document,
-                               std::string_view instruction, const std::stop_token& stop) {
+                               std::string_view instruction, const YieldPoint& yield_point) {
   PooledText text;
   if (engine.model().bidirectional || engine.chat_template() == nullptr) {
-    Tokenizer::Pair pair = engine.tokenizer()->encode_pair(query, document, stop);
+    Tokenizer::Pair pair = engine.tokenizer()->encode_pair(query, document, yield_point);
     text.ids = std::move(pair.ids);
     if (engine.model().has_token_types) text.second_text = static_cast<int32_t>(pair.second);
     return text;
@@ -25,7 +25,7 @@ Result<PooledText> encode_pair(const Engine& engine, std::string_view query, std
   add_chat_context(options, engine.tokenizer());
   const auto rendered = engine.chat_template()->render(options);
   if (!rendered.ok()) return rendered.failure();
-  text.ids = engine.tokenizer()->encode_rendered(*rendered, stop);
+  text.ids = engine.tokenizer()->encode_rendered(*rendered, yield_point);
   return text;
 }
 

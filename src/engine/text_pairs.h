@@ -3,12 +3,12 @@
 
 #include <cstdint>
 #include <span>
-#include <stop_token>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "base/error.h"
+#include "base/yield_point.h"
 #include "contract/ids.h"
 #include "engine/engine.h"
 
@@ -24,7 +24,7 @@ struct PooledText {
 // "document", and a variable `instruction` if it is not empty; other models use the tokenizer's pair
 // template. Requires an engine with a tokenizer.
 Result<PooledText> encode_pair(const Engine& engine, std::string_view query, std::string_view document,
-                               std::string_view instruction = {}, const std::stop_token& stop = {});
+                               std::string_view instruction = {}, const YieldPoint& yield_point = {});
 
 // Cosine similarity of two vectors of the same length; 0 if one of them is zero.
 double cosine(std::span<const float> a, std::span<const float> b);

@@ -19,15 +19,15 @@ class EngineAdapter final : public ServingEngine {
   bool has_chat_template() const override { return engine_.chat_template() != nullptr; }
 
   std::vector<TokenId> encode(std::string_view text, bool add_special_tokens,
-                              const std::stop_token& stop) const override {
-    return engine_.tokenizer()->encode(text, add_special_tokens, stop);
+                              const YieldPoint& yield_point) const override {
+    return engine_.tokenizer()->encode(text, add_special_tokens, yield_point);
   }
   Result<PooledText> encode_pair(std::string_view query, std::string_view document,
-                                 std::string_view instruction, const std::stop_token& stop) const override {
-    return quire::encode_pair(engine_, query, document, instruction, stop);
+                                 std::string_view instruction, const YieldPoint& yield_point) const override {
+    return quire::encode_pair(engine_, query, document, instruction, yield_point);
   }
-  std::vector<TokenId> encode_rendered(std::string_view text, const std::stop_token& stop) const override {
-    return engine_.tokenizer()->encode_rendered(text, stop);
+  std::vector<TokenId> encode_rendered(std::string_view text, const YieldPoint& yield_point) const override {
+    return engine_.tokenizer()->encode_rendered(text, yield_point);
   }
   std::string decode(std::span<const TokenId> ids, bool skip_special_tokens) const override {
     return engine_.tokenizer()->decode(ids, skip_special_tokens);
@@ -69,6 +69,7 @@ class EngineAdapter final : public ServingEngine {
   }
   void abort(RequestId request) override { engine_.abort(request); }
   bool drain(std::chrono::milliseconds timeout) override { return engine_.drain(timeout); }
+  bool busy() const override { return engine_.busy(); }
   std::optional<std::string> failure() const override { return engine_.failure(); }
   void on_failure(std::function<void()> callback) override { engine_.on_failure(std::move(callback)); }
   std::shared_ptr<const EngineView> view() override { return engine_.view(); }

@@ -146,6 +146,7 @@ Server::Server(ServingEngine& engine, ServerOptions options)
   app.handle = [impl = impl_.get()](HttpRequest& request, const std::shared_ptr<ResponseWriter>& writer) {
     impl->handle(request, writer);
   };
+  app.busy = [&engine] { return engine.busy(); };
   app.error = [](int status, const std::string& message) { return error_response(status, message); };
   app.decorate = [impl = impl_.get()](const HttpRequest& request, HttpHeaders& headers) {
     if (!request.id.empty()) headers.add("X-Request-Id", request.id);

@@ -8,12 +8,12 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <span>
-#include <stop_token>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "base/error.h"
+#include "base/yield_point.h"
 #include "contract/ids.h"
 #include "contract/sampling_params.h"
 #include "engine/engine.h"
@@ -45,16 +45,17 @@ class ServingEngine {
   virtual bool has_tokenizer() const = 0;
   virtual bool has_chat_template() const = 0;
 
-  // The following need a tokenizer. Those that take a stop token throw Cancelled when it is stopped.
+  // The following need a tokenizer. Those that take a yield point throw Cancelled soon after it is
+  // cancelled.
   virtual std::vector<TokenId> encode(std::string_view text, bool add_special_tokens,
-                                      const std::stop_token& stop = {}) const = 0;
+                                      const YieldPoint& yield_point = {}) const = 0;
   // A query and a document (engine/text_pairs.h).
   virtual Result<PooledText> encode_pair(std::string_view query, std::string_view document,
                                          std::string_view instruction,
-                                         const std::stop_token& stop = {}) const = 0;
+                                         const YieldPoint& yield_point = {}) const = 0;
   // The result of a chat template: no special tokens are added, those in the text are recognized.
   virtual std::vector<TokenId> encode_rendered(std::string_view text,
-                                               const std::stop_token& stop = {}) const = 0;
+                                               const YieldPoint& yield_point = {}) const = 0;
   virtual std::string decode(std::span<const TokenId> ids, bool skip_special_tokens) const = 0;
   // The bytes that a token adds to a text; may be part of a character.
   virtual std::string token_bytes(TokenId id) const = 0;
@@ -72,6 +73,7 @@ class ServingEngine {
   virtual Result<RequestId> submit(GenerateRequest request, OutputSink sink) = 0;
   virtual void abort(RequestId request) = 0;
   virtual bool drain(std::chrono::milliseconds timeout) = 0;
+  virtual bool busy() const = 0;
   virtual std::optional<std::string> failure() const = 0;
   virtual void on_failure(std::function<void()> callback) = 0;
   virtual std::shared_ptr<const EngineView> view() = 0;

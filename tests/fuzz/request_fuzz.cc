@@ -10,7 +10,7 @@ namespace quire {
 namespace {
 
 using Parse = Result<GenerationSpec> (*)(const Json&, const ServingEngine&, const ApiOptions&,
-                                         const std::string&, const std::stop_token&);
+                                         const std::string&, const YieldPoint&);
 
 void check_generation(const Json& body, FakeEngine& engine, const ApiOptions& options, Parse parse) {
   const auto spec = parse(body, engine, options, "req-1", {});

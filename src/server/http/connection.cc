@@ -227,6 +227,7 @@ asio::awaitable<void> Connection::receive_in_background(HttpRequestParser* parse
   co_await asio::co_spawn(
       shared_->body_io,
       [this, parser]() -> asio::awaitable<void> {
+        shared_->body_pacer.pace();
         receive(parser);
         co_return;
       },

@@ -11,6 +11,7 @@
 #include <memory>
 #include <string>
 
+#include "base/pacer.h"
 #include "server/http/http_server.h"
 #include "server/http/output_queue.h"
 
@@ -28,6 +29,7 @@ struct ConnectionShared {
   boost::asio::io_context io;
   // Receives large bodies, on a thread of low priority.
   boost::asio::io_context body_io;
+  Pacer body_pacer{[this] { return app.busy && app.busy(); }};  // of that thread
 };
 
 class BodyCharge;

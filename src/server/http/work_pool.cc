@@ -21,9 +21,10 @@ constexpr std::array<WorkPool::LaneOptions, 3> kServerLanes = {{
 
 }  // namespace
 
-WorkPool::WorkPool() : WorkPool(kServerLanes) {}
+WorkPool::WorkPool(EngineBusy engine_busy) : WorkPool(kServerLanes, std::move(engine_busy)) {}
 
-WorkPool::WorkPool(std::span<const LaneOptions> lanes) {
+WorkPool::WorkPool(std::span<const LaneOptions> lanes, EngineBusy engine_busy)
+    : engine_busy_(std::move(engine_busy)) {
   try {
     for (const LaneOptions& options : lanes) add_lane(options);
     add_lane({0, 1, 0});
@@ -55,7 +56,8 @@ void WorkPool::add_lane(const LaneOptions& options) {
   lane->running.assign(static_cast<size_t>(options.num_threads), std::stop_source(std::nostopstate));
   lanes_.push_back(std::move(lane));
   for (size_t i = 0; i < lanes_.back()->running.size(); ++i) {
-    threads_.emplace_back([lane = lanes_.back().get(), i, nice = options.nice] { run(*lane, i, nice); });
+    threads_.emplace_back(
+        [this, lane = lanes_.back().get(), i, nice = options.nice] { run(*lane, i, nice); });
   }
 }
 
@@ -90,9 +92,10 @@ void WorkPool::cancel_all() {
   }
 }
 
-void WorkPool::run(Lane& lane, size_t thread, int nice) {
+void WorkPool::run(Lane& lane, size_t thread, int nice) const {
   name_this_thread("quire-work");
   if (nice != 0) lower_thread_priority(nice);
+  Pacer pacer(engine_busy_);
   std::unique_lock lock(lane.mutex);
   while (true) {
     lane.changed.wait(lock, [&] { return lane.stopping || !lane.waiting.empty(); });
@@ -101,7 +104,7 @@ void WorkPool::run(Lane& lane, size_t thread, int nice) {
     lane.waiting.pop_front();
     lane.running[thread] = entry.stop;
     lock.unlock();
-    entry.task(entry.stop.get_token());
+    entry.task(YieldPoint(entry.stop.get_token(), nice != 0 ? &pacer : nullptr));
     // The task may own large objects, so that they are freed outside of the lock.
     entry.task = nullptr;
     lock.lock();

@@ -4,7 +4,8 @@
 //
 // Tasks are sorted into lanes by the size of what they work on. Each lane has its own threads and serves its
 // tasks in order of arrival: a large request never delays a small one. Threads of the lanes for large
-// requests run at a lower priority, because they compete with the engine for the processor.
+// requests run at a lower priority, and a tenth of the time while the engine is busy, because they compete
+// with it for the processor.
 #pragma once
 
 #include <condition_variable>
@@ -18,6 +19,8 @@
 #include <thread>
 #include <vector>
 
+#include "base/yield_point.h"
+
 namespace quire {
 
 class WorkPool {
@@ -25,16 +28,19 @@ class WorkPool {
   struct LaneOptions {
     size_t max_bytes;  // largest task of the lane
     int num_threads;
-    int nice;  // added to the niceness of the threads
+    int nice;  // added to the niceness of the threads; above 0, they also wait for the engine
   };
-  // Must not throw. The token is stopped when the client disconnects or the server stops; the task then
-  // returns early, but still has to reply.
-  using Task = std::function<void(const std::stop_token&)>;
+  // Must not throw. The yield point is cancelled when the client disconnects or the server stops; the task
+  // then returns early, but still has to reply.
+  using Task = std::function<void(const YieldPoint&)>;
+
+  // Whether the engine has requests. Any thread.
+  using EngineBusy = std::function<bool()>;
 
   // The last lane of `lanes` takes every task that is too large for the others.
-  explicit WorkPool(std::span<const LaneOptions> lanes);
+  WorkPool(std::span<const LaneOptions> lanes, EngineBusy engine_busy);
   // The lanes that a server has.
-  WorkPool();
+  explicit WorkPool(EngineBusy engine_busy);
   // Closes the pool. A pool that its own tasks own must be closed before.
   ~WorkPool();
   WorkPool(const WorkPool&) = delete;
@@ -45,7 +51,7 @@ class WorkPool {
   bool submit(size_t bytes, const std::stop_source& stop, Task task);
   // For tasks that wait for the engine instead of computing. They have a lane of their own.
   bool submit_waiting(const std::stop_source& stop, Task task);
-  // Stops the tokens of all tasks that wait or run now.
+  // Cancels the checkpoints of all tasks that wait or run now.
   void cancel_all();
   // Cancels all tasks, waits for them and ends the threads; further tasks are refused. Not on a thread of the
   // pool. Calls after the first one do nothing.
@@ -67,8 +73,9 @@ class WorkPool {
 
   void add_lane(const LaneOptions& options);
   static bool submit_to(Lane& lane, const std::stop_source& stop, Task task);
-  static void run(Lane& lane, size_t thread, int nice);
+  void run(Lane& lane, size_t thread, int nice) const;
 
+  const EngineBusy engine_busy_;
   std::vector<std::unique_ptr<Lane>> lanes_;  // ascending by max_bytes; the last one is for waiting tasks
   std::vector<std::thread> threads_;
 };

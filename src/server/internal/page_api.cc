@@ -85,7 +85,7 @@ HttpHandler engine_view_handler(const std::shared_ptr<ApiState>& state) {
   const auto shared = std::make_shared<SharedView>();
   return [state, shared](HttpRequest&, const std::shared_ptr<ResponseWriter>& writer) {
     if (auto body = shared->current()) return writer->send(uncached_json(std::move(*body)));
-    WorkPool::Task task = [state, shared, writer](const std::stop_token&) {
+    WorkPool::Task task = [state, shared, writer](const YieldPoint&) {
       try {
         const auto response = std::make_shared<HttpResponse>(make_view(*state, *shared));
         writer->post([writer, response] { writer->send(std::move(*response)); });

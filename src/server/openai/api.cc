@@ -2,9 +2,9 @@
 
 #include <algorithm>
 
-#include "base/cancelled.h"
 #include "base/log.h"
 #include "base/strings.h"
+#include "base/yield_point.h"
 #include "server/linked_files.h"
 #include "server/openai/errors.h"
 #include "server/openai/field_reader.h"
@@ -16,7 +16,7 @@ namespace {
 using Writer = std::shared_ptr<ResponseWriter>;
 using State = std::shared_ptr<ApiState>;
 using Parse = Result<GenerationSpec> (*)(const Json&, const ServingEngine&, const ApiOptions&,
-                                         const std::string&, const std::stop_token&);
+                                         const std::string&, const YieldPoint&);
 
 // A request on its way through the pool.
 struct Job {
@@ -39,11 +39,11 @@ void reply(const Writer& writer, HttpResponse response) {
 
 // Runs `work` and turns exceptions into responses.
 template <typename F>
-void run_job(Job& job, const std::stop_token& stop, const F& work) {
+void run_job(Job& job, const YieldPoint& yield_point, const F& work) {
   try {
     try {
-      throw_if_cancelled(stop);
-      work(job, stop);
+      yield_point.check();
+      work(job, yield_point);
     } catch (const Cancelled&) {
       // The client has disconnected and ignores this, or the server stops.
       reply(job.writer, error_response(503, "the server is shutting down"));
@@ -58,8 +58,9 @@ void run_job(Job& job, const std::stop_token& stop, const F& work) {
   }
 }
 
-// Hands the request over to a thread of the pool. `work` is void(Job&, const std::stop_token&); the token is
-// stopped when the client disconnects or the server stops. `waiting`: the work waits for the engine.
+// Hands the request over to a thread of the pool. `work` is void(Job&, const YieldPoint&); the
+// yield point is cancelled when the client disconnects or the server stops. `waiting`: the work waits for the
+// engine.
 template <typename F>
 HttpHandler on_pool(const State& state, F work, bool waiting = false) {
   return [state, work, waiting](HttpRequest& request, const Writer& writer) {
@@ -71,8 +72,8 @@ HttpHandler on_pool(const State& state, F work, bool waiting = false) {
     });
     job->request = std::move(request);
     const size_t size = job->request.body.size();
-    WorkPool::Task task = [job = std::move(job), work](const std::stop_token& token) {
-      run_job(*job, token, work);
+    WorkPool::Task task = [job = std::move(job), work](const YieldPoint& yield_point) {
+      run_job(*job, yield_point, work);
     };
     WorkPool& pool = *state->pool;
     const bool queued =
@@ -82,8 +83,8 @@ HttpHandler on_pool(const State& state, F work, bool waiting = false) {
 }
 
 // Frees the text of the body, which may be large: its parsed form replaces it.
-Result<Json> read_body(HttpRequest& request) {
-  auto body = parse_json_object(request.body);
+Result<Json> read_body(HttpRequest& request, const YieldPoint& yield_point) {
+  auto body = parse_json_object(request.body, yield_point);
   request.body = std::string();
   return body;
 }
@@ -138,7 +139,7 @@ void metrics(const ApiState& state, const Writer& writer) {
 
 // Running requests keep their blocks, which are dropped from the cache when they end. Waits for the engine's
 // current step.
-void reset_prefix_cache(Job& job, const std::stop_token&) {
+void reset_prefix_cache(Job& job, const YieldPoint&) {
   const bool at_once = job.state->engine.reset_prefix_cache();
   std::string body;
   JsonOut(body).begin_object().key("success").boolean(true).key("in_use").boolean(!at_once).end_object();
@@ -154,13 +155,13 @@ std::string openapi_description(const std::string& version) {
   return text;
 }
 
-using Convert = Result<std::string> (*)(const Json&, const ApiState&, const std::stop_token&);
+using Convert = Result<std::string> (*)(const Json&, const ApiState&, const YieldPoint&);
 
 HttpHandler converting(const State& state, Convert convert) {
-  return on_pool(state, [convert](Job& job, const std::stop_token& stop) {
-    const auto body = read_body(job.request);
+  return on_pool(state, [convert](Job& job, const YieldPoint& yield_point) {
+    const auto body = read_body(job.request, yield_point);
     if (!body.ok()) return reply(job.writer, error_response(body.failure()));
-    auto text = convert(*body, *job.state, stop);
+    auto text = convert(*body, *job.state, yield_point);
     reply(job.writer, text.ok() ? json_response(std::move(text).value()) : error_response(text.failure()));
   });
 }
@@ -171,11 +172,11 @@ std::string combined_salt(const HttpRequest& request, const std::string& salt) {
 }
 
 HttpHandler generating(const State& state, Parse parse) {
-  return on_pool(state, [parse](Job& job, const std::stop_token& stop) {
-    const auto body = read_body(job.request);
+  return on_pool(state, [parse](Job& job, const YieldPoint& yield_point) {
+    const auto body = read_body(job.request, yield_point);
     if (!body.ok()) return reply(job.writer, error_response(body.failure()));
     const ApiState& s = *job.state;
-    auto spec = parse(*body, s.engine, s.options, job.request.id, stop);
+    auto spec = parse(*body, s.engine, s.options, job.request.id, yield_point);
     if (!spec.ok()) return reply(job.writer, error_response(spec.failure()));
     if (!job.request.client.empty()) spec->client = job.request.client;
     spec->cache_salt = combined_salt(job.request, spec->cache_salt);
@@ -187,11 +188,11 @@ HttpHandler generating(const State& state, Parse parse) {
 }
 
 HttpHandler pooling(const State& state, ParsePooling parse) {
-  return on_pool(state, [parse](Job& job, const std::stop_token& stop) {
-    const auto body = read_body(job.request);
+  return on_pool(state, [parse](Job& job, const YieldPoint& yield_point) {
+    const auto body = read_body(job.request, yield_point);
     if (!body.ok()) return reply(job.writer, error_response(body.failure()));
     const ApiState& s = *job.state;
-    auto spec = parse(*body, s.engine, s.options, job.request.id, stop);
+    auto spec = parse(*body, s.engine, s.options, job.request.id, yield_point);
     if (!spec.ok()) return reply(job.writer, error_response(spec.failure()));
     if (!job.request.client.empty()) spec->client = job.request.client;
     spec->cache_salt = combined_salt(job.request, spec->cache_salt);

@@ -25,14 +25,14 @@ struct ApiState {
   bool metrics_need_key = true;
   int64_t started = 0;                        // seconds since 1970
   std::function<std::string()> http_metrics;  // further lines for /metrics; may be null
-  std::shared_ptr<WorkPool> pool = std::make_shared<WorkPool>();
+  std::shared_ptr<WorkPool> pool = std::make_shared<WorkPool>([&e = engine] { return e.busy(); });
   std::atomic<bool> draining{false};
 };
 
 std::vector<Route> api_routes(const std::shared_ptr<ApiState>& state);
 
-// The response to a parsed body. Both throw Cancelled soon after `stop` is requested.
-Result<std::string> tokenize(const Json& body, const ApiState& state, const std::stop_token& stop = {});
-Result<std::string> detokenize(const Json& body, const ApiState& state, const std::stop_token& stop = {});
+// The response to a parsed body. Both throw Cancelled soon after `yield_point` is cancelled.
+Result<std::string> tokenize(const Json& body, const ApiState& state, const YieldPoint& yield_point = {});
+Result<std::string> detokenize(const Json& body, const ApiState& state, const YieldPoint& yield_point = {});
 
 }  // namespace quire

@@ -56,7 +56,7 @@ Result<std::string> read_content(const Json& content, size_t i) {
 }
 
 // Clients send the arguments of a call as JSON text. Templates expect the object and print it as JSON.
-Status open_tool_calls(Json& calls, size_t i) {
+Status open_tool_calls(Json& calls, size_t i, const YieldPoint& yield_point) {
   if (!calls.is_array()) return wrong(i, cat(".tool_calls must be an array, not ", json_type_name(calls)));
   for (Json& call : calls) {
     if (!call.is_object() || !call.contains("function") || !call["function"].is_object()) {
@@ -72,14 +72,14 @@ Status open_tool_calls(Json& calls, size_t i) {
       *arguments = Json::object();
       continue;
     }
-    auto parsed = parse_json_object(arguments->get_ref<const std::string&>());
+    auto parsed = parse_json_object(arguments->get_ref<const std::string&>(), yield_point);
     if (!parsed.ok()) return wrong(i, cat(".tool_calls: function.arguments: ", parsed.failure().message));
     *arguments = std::move(parsed).value();
   }
   return {};
 }
 
-Result<Json> read_message(const Json& given, size_t i) {
+Result<Json> read_message(const Json& given, size_t i, const YieldPoint& yield_point) {
   if (!given.is_object()) return wrong(i, cat(" must be an object, not ", json_type_name(given)));
   const auto role = given.find("role");
   if (role == given.end() || !role->is_string() || role->get_ref<const std::string&>().empty()) {
@@ -96,7 +96,8 @@ Result<Json> read_message(const Json& given, size_t i) {
     } else if (item.key() == "tool_calls") {
       if (item.value().is_null() || item.value().empty()) continue;
       message["tool_calls"] = item.value();
-      if (const Status s = open_tool_calls(message["tool_calls"], i); !s.ok()) return s.failure();
+      if (const Status s = open_tool_calls(message["tool_calls"], i, yield_point); !s.ok())
+        return s.failure();
     } else if (!item.value().is_null()) {
       message[item.key()] = item.value();
     }
@@ -144,7 +145,8 @@ void read_kwargs(FieldReader& fields, ChatPrompt& prompt) {
 
 }  // namespace
 
-Result<ChatPrompt> read_chat_prompt(FieldReader& fields, const ApiOptions& options) {
+Result<ChatPrompt> read_chat_prompt(FieldReader& fields, const ApiOptions& options,
+                                    const YieldPoint& yield_point) {
   ChatPrompt prompt;
   const Json* messages = fields.array("messages");
   if (!fields.ok()) return fields.failure();
@@ -155,7 +157,7 @@ Result<ChatPrompt> read_chat_prompt(FieldReader& fields, const ApiOptions& optio
                             "messages");
   }
   for (size_t i = 0; i < messages->size(); ++i) {
-    auto message = read_message((*messages)[i], i);
+    auto message = read_message((*messages)[i], i, yield_point);
     if (!message.ok()) return message.failure();
     prompt.messages.push_back(std::move(message).value());
   }

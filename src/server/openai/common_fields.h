@@ -48,6 +48,8 @@ Status fit_prompt(PromptInput& prompt, const Truncation& truncation, std::option
                   int32_t default_max_tokens, const ModelInfo& model);
 
 // Reads the input of a chat template: messages, tools, documents, chat_template_kwargs and related flags.
-Result<ChatPrompt> read_chat_prompt(FieldReader& fields, const ApiOptions& options);
+// Throws Cancelled soon after `yield_point` is cancelled.
+Result<ChatPrompt> read_chat_prompt(FieldReader& fields, const ApiOptions& options,
+                                    const YieldPoint& yield_point = {});
 
 }  // namespace quire

@@ -1,8 +1,10 @@
 #include "server/openai/field_reader.h"
 
 #include <cmath>
+#include <iterator>
 
 #include "base/strings.h"
+#include "base/yield_point.h"
 
 namespace quire {
 namespace {
@@ -21,10 +23,12 @@ constexpr uint64_t kStringBytes = 48;
 // A parsed body may take this, and in addition this multiple of the body's size.
 constexpr uint64_t kMaxParsedBytes = 16 << 20;
 constexpr uint64_t kMaxParsedPerByte = 8;
+// Parsing passes its yield point once per this many bytes, about every millisecond. A power of two.
+constexpr size_t kBytesPerCheck = 1 << 16;
 
 // The parser limits neither depth nor time nor memory, so that they are checked before it runs. Counts
 // brackets, commas and strings; a body that is not valid JSON is left to the parser.
-Status check_shape(std::string_view body) {
+Status check_shape(std::string_view body, const YieldPoint& yield_point) {
   struct Level {
     bool object;
     uint64_t commas;
@@ -35,6 +39,7 @@ Status check_shape(std::string_view body) {
   const uint64_t max_parsed_bytes = kMaxParsedBytes + kMaxParsedPerByte * body.size();
   bool in_string = false;
   for (size_t i = 0; i < body.size(); ++i) {
+    if (i % kBytesPerCheck == 0) yield_point.check();
     const char c = body[i];
     if (in_string) {
       if (c == '\\') {
@@ -73,6 +78,29 @@ Status check_shape(std::string_view body) {
   return {};
 }
 
+// The bytes of a body, for the parser. Passes the yield point on the way.
+class CheckedBytes {
+ public:
+  using iterator_category = std::input_iterator_tag;
+  using value_type = char;
+  using difference_type = std::ptrdiff_t;
+  using pointer = const char*;
+  using reference = const char&;
+
+  CheckedBytes(const char* position, const YieldPoint& yield_point)
+      : position_(position), yield_point_(&yield_point) {}
+  reference operator*() const { return *position_; }
+  CheckedBytes& operator++() {
+    if (reinterpret_cast<uintptr_t>(++position_) % kBytesPerCheck == 0) yield_point_->check();
+    return *this;
+  }
+  bool operator==(const CheckedBytes& other) const { return position_ == other.position_; }
+
+ private:
+  const char* position_;
+  const YieldPoint* yield_point_;
+};
+
 // nlohmann's "[json.exception.parse_error.101] parse error at line 1, column 2: ..." without the part for
 // programmers.
 std::string readable(std::string_view what) {
@@ -99,11 +127,12 @@ std::string_view json_type_name(const Json& value) {
   }
 }
 
-Result<Json> parse_json_object(std::string_view body) {
+Result<Json> parse_json_object(std::string_view body, const YieldPoint& yield_point) {
   if (body.empty()) return invalid_argument("the request has no body; a JSON object is expected");
-  if (const Status shape = check_shape(body); !shape.ok()) return shape.failure();
+  if (const Status shape = check_shape(body, yield_point); !shape.ok()) return shape.failure();
   try {
-    Json value = Json::parse(body.begin(), body.end());
+    Json value = Json::parse(CheckedBytes(body.data(), yield_point),
+                             CheckedBytes(body.data() + body.size(), yield_point));
     if (!value.is_object())
       return invalid_argument(cat("the body must be a JSON object, not ", json_type_name(value)));
     return value;

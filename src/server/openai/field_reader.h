@@ -11,14 +11,16 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/yield_point.h"
 #include "contract/ids.h"
 #include "server/serving_engine.h"
 
 namespace quire {
 
 // The body as a JSON object. Fails if it is not JSON, not UTF-8 or not an object, if it is nested too deeply,
-// or if parsing it would take too much time or memory. The message contains the position or the limit.
-Result<Json> parse_json_object(std::string_view body);
+// or if parsing it would take too much time or memory. The message contains the position or the limit. Throws
+// Cancelled soon after `yield_point` is cancelled.
+Result<Json> parse_json_object(std::string_view body, const YieldPoint& yield_point = {});
 
 // A field that is absent or null reads as nullopt. A field of the wrong type reads as nullopt too, and ok()
 // becomes false; the first failure is kept, so that a caller can read all fields and check once.

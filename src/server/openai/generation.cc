@@ -160,7 +160,7 @@ void GenerationResponse::take_outputs() {
     const auto shared = std::make_shared<std::vector<PromptOutput>>(std::move(outputs));
     // Not with stop_: a response that is complete is written while the server shuts down, too.
     const bool queued = settings_.pool->submit(to_write * 64, std::stop_source(),
-                                               [self = shared_from_this(), shared](const std::stop_token&) {
+                                               [self = shared_from_this(), shared](const YieldPoint&) {
                                                  self->process_on_pool(std::move(*shared));
                                                });
     if (queued) return;

@@ -36,12 +36,12 @@ struct PromptReader {
   const ServingEngine& engine;
   const Truncation& truncation;
   bool add_special_tokens;
-  const std::stop_token& stop;
+  const YieldPoint& yield_point;
 
   Result<PromptInput> text(std::string text) const {
     if (!engine.has_tokenizer()) return no_tokenizer("prompt");
     if (const Status s = check_size(text, truncation, engine, "prompt"); !s.ok()) return s.failure();
-    auto ids = engine.encode(text, add_special_tokens, stop);
+    auto ids = engine.encode(text, add_special_tokens, yield_point);
     return PromptInput{std::move(ids), std::move(text), 0};
   }
 
@@ -132,7 +132,7 @@ void refuse_tools(FieldReader& fields) {
 
 Result<GenerationSpec> parse_completion(const Json& body, const ServingEngine& engine,
                                         const ApiOptions& options, const std::string& request_id,
-                                        const std::stop_token& stop) {
+                                        const YieldPoint& yield_point) {
   GenerationSpec spec;
   FieldReader fields(body);
   spec.model = read_model(fields, options);
@@ -151,7 +151,7 @@ Result<GenerationSpec> parse_completion(const Json& body, const ServingEngine& e
   settle_unread(fields, options, spec);
   if (!fields.ok()) return fields.failure();
 
-  auto prompts = PromptReader{engine, truncation, add_special_tokens, stop}.read(prompt);
+  auto prompts = PromptReader{engine, truncation, add_special_tokens, yield_point}.read(prompt);
   if (!prompts.ok()) return prompts.failure();
   spec.prompts = std::move(prompts).value();
   if (const auto num = static_cast<int64_t>(spec.prompts.size()); num * spec.sampling.n > kMaxChoices) {
@@ -175,7 +175,7 @@ Result<GenerationSpec> parse_completion(const Json& body, const ServingEngine& e
 
 Result<GenerationSpec> parse_chat_completion(const Json& body, const ServingEngine& engine,
                                              const ApiOptions& options, const std::string& request_id,
-                                             const std::stop_token& stop) {
+                                             const YieldPoint& yield_point) {
   GenerationSpec spec;
   spec.chat = true;
   FieldReader fields(body);
@@ -198,7 +198,7 @@ Result<GenerationSpec> parse_chat_completion(const Json& body, const ServingEngi
   const bool add_special_tokens = fields.boolean("add_special_tokens").value_or(false);
   refuse_tools(fields);
   if (!fields.ok()) return fields.failure();
-  auto chat = read_chat_prompt(fields, options);
+  auto chat = read_chat_prompt(fields, options, yield_point);
   if (!chat.ok()) return chat.failure();
   settle_unread(fields, options, spec);
   if (!fields.ok()) return fields.failure();
@@ -214,7 +214,8 @@ Result<GenerationSpec> parse_chat_completion(const Json& body, const ServingEngi
   if (!text.ok()) return text.failure();
   if (const Status s = check_size(*text, truncation, engine, "messages"); !s.ok()) return s.failure();
   PromptInput prompt;
-  prompt.ids = add_special_tokens ? engine.encode(*text, true, stop) : engine.encode_rendered(*text, stop);
+  prompt.ids = add_special_tokens ? engine.encode(*text, true, yield_point)
+                                  : engine.encode_rendered(*text, yield_point);
   if (Status s = fit_prompt(prompt, truncation, wanted, std::numeric_limits<int32_t>::max(), engine.model());
       !s.ok()) {
     Failure failure = s.failure();

@@ -4,11 +4,11 @@
 
 #include <cstdint>
 #include <optional>
-#include <stop_token>
 #include <string>
 #include <vector>
 
 #include "base/error.h"
+#include "base/yield_point.h"
 #include "contract/sampling_params.h"
 #include "server/serving_engine.h"
 
@@ -51,13 +51,13 @@ struct GenerationSpec {
   std::vector<std::string> ignored_params;
 };
 
-// `request_id` is used if the body has no request_id. Both tokenize, and throw Cancelled soon after `stop` is
-// requested.
+// `request_id` is used if the body has no request_id. Both tokenize, and throw Cancelled soon after
+// `yield_point` is cancelled.
 Result<GenerationSpec> parse_completion(const Json& body, const ServingEngine& engine,
                                         const ApiOptions& options, const std::string& request_id,
-                                        const std::stop_token& stop = {});
+                                        const YieldPoint& yield_point = {});
 Result<GenerationSpec> parse_chat_completion(const Json& body, const ServingEngine& engine,
                                              const ApiOptions& options, const std::string& request_id,
-                                             const std::stop_token& stop = {});
+                                             const YieldPoint& yield_point = {});
 
 }  // namespace quire

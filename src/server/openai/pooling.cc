@@ -93,7 +93,7 @@ void Pooling::receive(size_t index, RequestOutput&& output) noexcept {
   try {
     // Not with stop_: a response that is complete is written while the server shuts down, too.
     queued = pool_->submit(num_values * 16, std::stop_source(),
-                           [self = shared_from_this()](const std::stop_token&) { self->finish(); });
+                           [self = shared_from_this()](const YieldPoint&) { self->finish(); });
   } catch (...) {
   }
   if (!queued) fail(ErrorKind::kOverloaded, "the server is overloaded; try again later");

@@ -16,8 +16,8 @@ constexpr size_t kMaxRepeatedQueryBytes = 8 << 20;
 // Parses one pooling request: the fields that all endpoints have, and helpers for the rest.
 struct Reading {
   Reading(const Json& body, const ServingEngine& serving, const ApiOptions& api,
-          const std::stop_token& stop_token)
-      : fields(body), engine(serving), options(api), stop(stop_token) {}
+          const YieldPoint& yield_point_)
+      : fields(body), engine(serving), options(api), yield_point(yield_point_) {}
 
   void begin(std::string_view prefix, const std::string& request_id) {
     spec.model = read_model(fields, options);
@@ -70,9 +70,9 @@ struct Reading {
 
   // A single text. Truncation removes tokens of the text, never the special tokens around it.
   Status add_text(const std::string& text) {
-    PromptInput prompt{engine.encode(text, true, stop), text, 0};
+    PromptInput prompt{engine.encode(text, true, yield_point), text, 0};
     if (truncation.keep) {
-      const auto plain = engine.encode(text, false, stop);
+      const auto plain = engine.encode(text, false, yield_point);
       const size_t around = prompt.ids.size() - std::min(prompt.ids.size(), plain.size());
       const auto begin = std::search(prompt.ids.begin(), prompt.ids.end(), plain.begin(), plain.end());
       const int64_t keep = *truncation.keep < 0 ? engine.model().max_model_len : *truncation.keep;
@@ -102,13 +102,13 @@ struct Reading {
   FieldReader fields;
   const ServingEngine& engine;
   const ApiOptions& options;
-  const std::stop_token stop;
+  const YieldPoint yield_point;
   Truncation truncation;
   PoolingSpec spec;
 };
 
 Status Reading::add_pair(const std::string& first, const std::string& second) {
-  auto pair = engine.encode_pair(first, second, fields.text("instruction").value_or(""), stop);
+  auto pair = engine.encode_pair(first, second, fields.text("instruction").value_or(""), yield_point);
   if (!pair.ok()) return pair.failure();
   PooledText text = std::move(pair).value();
   const auto size = static_cast<int64_t>(text.ids.size());
@@ -177,14 +177,14 @@ Status read_input(Reading& r) {
 
 // A conversation instead of `input`, rendered by the chat template.
 Status read_messages(Reading& r) {
-  auto prompt = read_chat_prompt(r.fields, r.options);
+  auto prompt = read_chat_prompt(r.fields, r.options, r.yield_point);
   if (!prompt.ok()) return prompt.failure();
   prompt->add_generation_prompt = r.fields.boolean("add_generation_prompt").value_or(false);
   if (!r.engine.has_tokenizer() || (!r.engine.has_chat_template() && prompt->chat_template.empty()))
     return invalid_argument("the model has no chat template: send `input`", "messages");
   auto text = r.engine.render_chat(*prompt);
   if (!text.ok()) return text.failure();
-  return r.add({r.engine.encode_rendered(*text, r.stop), {}, 0});
+  return r.add({r.engine.encode_rendered(*text, r.yield_point), {}, 0});
 }
 
 Result<PoolingSpec> parse_inputs(Reading& r) {
@@ -256,8 +256,8 @@ Status add_pairs(Reading& r, const std::vector<std::string>& left, const std::ve
 }  // namespace
 
 Result<PoolingSpec> parse_embeddings(const Json& body, const ServingEngine& engine, const ApiOptions& options,
-                                     const std::string& request_id, const std::stop_token& stop) {
-  Reading r(body, engine, options, stop);
+                                     const std::string& request_id, const YieldPoint& yield_point) {
+  Reading r(body, engine, options, yield_point);
   r.begin("embd-", request_id);
   r.spec.answer = PoolingAnswer::kEmbeddings;
   if (const auto dimensions = r.fields.integer32("dimensions", 1)) r.spec.params.dimensions = *dimensions;
@@ -267,8 +267,8 @@ Result<PoolingSpec> parse_embeddings(const Json& body, const ServingEngine& engi
 }
 
 Result<PoolingSpec> parse_classify(const Json& body, const ServingEngine& engine, const ApiOptions& options,
-                                   const std::string& request_id, const std::stop_token& stop) {
-  Reading r(body, engine, options, stop);
+                                   const std::string& request_id, const YieldPoint& yield_point) {
+  Reading r(body, engine, options, yield_point);
   r.begin("classify-", request_id);
   r.spec.answer = PoolingAnswer::kClasses;
   if (!r.fields.ok()) return r.fields.failure();
@@ -277,8 +277,8 @@ Result<PoolingSpec> parse_classify(const Json& body, const ServingEngine& engine
 }
 
 Result<PoolingSpec> parse_pooling(const Json& body, const ServingEngine& engine, const ApiOptions& options,
-                                  const std::string& request_id, const std::stop_token& stop) {
-  Reading r(body, engine, options, stop);
+                                  const std::string& request_id, const YieldPoint& yield_point) {
+  Reading r(body, engine, options, yield_point);
   r.begin("pool-", request_id);
   r.spec.answer = PoolingAnswer::kPooled;
   if (const auto dimensions = r.fields.integer32("dimensions", 1)) r.spec.params.dimensions = *dimensions;
@@ -288,8 +288,8 @@ Result<PoolingSpec> parse_pooling(const Json& body, const ServingEngine& engine,
 }
 
 Result<PoolingSpec> parse_rerank(const Json& body, const ServingEngine& engine, const ApiOptions& options,
-                                 const std::string& request_id, const std::stop_token& stop) {
-  Reading r(body, engine, options, stop);
+                                 const std::string& request_id, const YieldPoint& yield_point) {
+  Reading r(body, engine, options, yield_point);
   r.begin("rerank-", request_id);
   r.spec.answer = PoolingAnswer::kRerank;
   const auto query = r.fields.text("query");
@@ -306,8 +306,8 @@ Result<PoolingSpec> parse_rerank(const Json& body, const ServingEngine& engine, 
 }
 
 Result<PoolingSpec> parse_score(const Json& body, const ServingEngine& engine, const ApiOptions& options,
-                                const std::string& request_id, const std::stop_token& stop) {
-  Reading r(body, engine, options, stop);
+                                const std::string& request_id, const YieldPoint& yield_point) {
+  Reading r(body, engine, options, yield_point);
   r.begin("score-", request_id);
   r.spec.answer = PoolingAnswer::kScores;
   (void)r.fields.any("instruction");

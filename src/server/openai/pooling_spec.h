@@ -2,11 +2,11 @@
 #pragma once
 
 #include <cstdint>
-#include <stop_token>
 #include <string>
 #include <vector>
 
 #include "base/error.h"
+#include "base/yield_point.h"
 #include "contract/pooling.h"
 #include "server/openai/generation_spec.h"
 #include "server/serving_engine.h"
@@ -37,23 +37,23 @@ struct PoolingSpec {
 };
 
 using ParsePooling = Result<PoolingSpec> (*)(const Json&, const ServingEngine&, const ApiOptions&,
-                                             const std::string& request_id, const std::stop_token& stop);
+                                             const std::string& request_id, const YieldPoint& yield_point);
 
-// All of them tokenize, and throw Cancelled soon after `stop` is requested.
+// All of them tokenize, and throw Cancelled soon after `yield_point` is cancelled.
 // OpenAI's endpoint with vLLM's fields: {input | messages, encoding_format, dimensions,
 // truncate_prompt_tokens, …}.
 Result<PoolingSpec> parse_embeddings(const Json& body, const ServingEngine& engine, const ApiOptions& options,
-                                     const std::string& request_id, const std::stop_token& stop = {});
+                                     const std::string& request_id, const YieldPoint& yield_point = {});
 // {query, documents, top_n, return_documents}
 Result<PoolingSpec> parse_rerank(const Json& body, const ServingEngine& engine, const ApiOptions& options,
-                                 const std::string& request_id, const std::stop_token& stop = {});
+                                 const std::string& request_id, const YieldPoint& yield_point = {});
 // {text_1 | queries, text_2 | documents}
 Result<PoolingSpec> parse_score(const Json& body, const ServingEngine& engine, const ApiOptions& options,
-                                const std::string& request_id, const std::stop_token& stop = {});
+                                const std::string& request_id, const YieldPoint& yield_point = {});
 // {input}
 Result<PoolingSpec> parse_classify(const Json& body, const ServingEngine& engine, const ApiOptions& options,
-                                   const std::string& request_id, const std::stop_token& stop = {});
+                                   const std::string& request_id, const YieldPoint& yield_point = {});
 Result<PoolingSpec> parse_pooling(const Json& body, const ServingEngine& engine, const ApiOptions& options,
-                                  const std::string& request_id, const std::stop_token& stop = {});
+                                  const std::string& request_id, const YieldPoint& yield_point = {});
 
 }  // namespace quire

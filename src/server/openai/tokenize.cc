@@ -23,7 +23,7 @@ void write_piece(JsonOut& out, const ServingEngine& engine, TokenId id) {
 
 // llama.cpp: {content, add_special, with_pieces} -> {tokens}
 Result<std::string> tokenize_content(FieldReader& fields, const ServingEngine& engine,
-                                     const std::stop_token& stop) {
+                                     const YieldPoint& yield_point) {
   const auto content = fields.text("content");
   const bool add_special = fields.boolean("add_special").value_or(false);
   const bool with_pieces = fields.boolean("with_pieces").value_or(false);
@@ -31,7 +31,7 @@ Result<std::string> tokenize_content(FieldReader& fields, const ServingEngine& e
   std::string body;
   JsonOut out(body);
   out.begin_object().key("tokens");
-  const auto ids = engine.encode(content.value_or(""), add_special, stop);
+  const auto ids = engine.encode(content.value_or(""), add_special, yield_point);
   if (with_pieces) {
     out.begin_array();
     for (const TokenId id : ids) write_piece(out, engine, id);
@@ -44,9 +44,9 @@ Result<std::string> tokenize_content(FieldReader& fields, const ServingEngine& e
 }
 
 Result<std::vector<TokenId>> encode_chat(FieldReader& fields, const ApiState& state,
-                                         const std::stop_token& stop) {
+                                         const YieldPoint& yield_point) {
   const bool add_special = fields.boolean("add_special_tokens").value_or(false);
-  auto prompt = read_chat_prompt(fields, state.options);
+  auto prompt = read_chat_prompt(fields, state.options, yield_point);
   if (!prompt.ok()) return prompt.failure();
   if (!state.engine.has_chat_template() && prompt->chat_template.empty()) {
     return invalid_argument(
@@ -55,23 +55,24 @@ Result<std::vector<TokenId>> encode_chat(FieldReader& fields, const ApiState& st
   }
   auto text = state.engine.render_chat(*prompt);
   if (!text.ok()) return text.failure();
-  return add_special ? state.engine.encode(*text, true, stop) : state.engine.encode_rendered(*text, stop);
+  return add_special ? state.engine.encode(*text, true, yield_point)
+                     : state.engine.encode_rendered(*text, yield_point);
 }
 
 }  // namespace
 
-Result<std::string> tokenize(const Json& body, const ApiState& state, const std::stop_token& stop) {
+Result<std::string> tokenize(const Json& body, const ApiState& state, const YieldPoint& yield_point) {
   const ServingEngine& engine = state.engine;
   FieldReader fields(body);
   (void)read_model(fields, state.options);
   if (!fields.ok()) return fields.failure();
   if (!engine.has_tokenizer()) return invalid_argument("the model has no tokenizer");
-  if (fields.any("content") != nullptr) return tokenize_content(fields, engine, stop);
+  if (fields.any("content") != nullptr) return tokenize_content(fields, engine, yield_point);
 
   const bool token_strs = fields.boolean("return_token_strs").value_or(false);
   std::vector<TokenId> ids;
   if (fields.any("messages") != nullptr) {
-    auto chat = encode_chat(fields, state, stop);
+    auto chat = encode_chat(fields, state, yield_point);
     if (!chat.ok()) return chat.failure();
     ids = std::move(chat).value();
   } else {
@@ -79,7 +80,7 @@ Result<std::string> tokenize(const Json& body, const ApiState& state, const std:
     const bool add_special = fields.boolean("add_special_tokens").value_or(true);
     if (!fields.ok()) return fields.failure();
     if (!prompt) return invalid_argument("prompt, messages or content is missing", "prompt");
-    ids = engine.encode(*prompt, add_special, stop);
+    ids = engine.encode(*prompt, add_special, yield_point);
   }
   if (!fields.ok()) return fields.failure();
   std::string text;
@@ -103,7 +104,7 @@ Result<std::string> tokenize(const Json& body, const ApiState& state, const std:
   return text;
 }
 
-Result<std::string> detokenize(const Json& body, const ApiState& state, const std::stop_token&) {
+Result<std::string> detokenize(const Json& body, const ApiState& state, const YieldPoint&) {
   FieldReader fields(body);
   (void)read_model(fields, state.options);
   const auto ids = fields.tokens("tokens", state.engine.model().vocab_size);

@@ -433,7 +433,7 @@ std::string_view pre_tokenize(const PreTokenizer& pre_tokenizer, std::string_vie
   bool mapped = false;
   for (size_t i = 0; i < pre_tokenizer.steps.size(); ++i) {
     const PreTokenizerStep& step = pre_tokenizer.steps[i];
-    throw_if_cancelled(scratch.stop);
+    scratch.yield_point.check();
     std::visit([&](const auto& s) { apply(s, work); }, step);
     if (std::holds_alternative<ByteLevelStep>(step) && (mapped || i + 1 < pre_tokenizer.steps.size())) {
       if (mapped) {

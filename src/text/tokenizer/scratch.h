@@ -5,12 +5,11 @@
 #include <array>
 #include <cstdint>
 #include <cstring>
-#include <stop_token>
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include "base/cancelled.h"
+#include "base/yield_point.h"
 #include "contract/ids.h"
 #include "text/tokenizer/splitters.h"
 
@@ -66,10 +65,10 @@ struct Candidate {
 struct Scratch {
   // Called in every loop whose length depends on the text. Checks the token only every 1024 calls.
   void check_cancelled() {
-    if ((++num_checks & 1023U) == 0) throw_if_cancelled(stop);
+    if ((++num_checks & 1023U) == 0) yield_point.check();
   }
 
-  std::stop_token stop;
+  YieldPoint yield_point;
   uint32_t num_checks = 0;
   WordCache cache;
   std::vector<TokenId> ids;            // symbols of a word before merging

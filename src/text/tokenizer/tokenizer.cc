@@ -246,7 +246,7 @@ class Encoder {
 }  // namespace
 
 std::vector<TokenId> Tokenizer::encode_with(std::string_view text, bool add_special_tokens, bool rendered,
-                                            const std::stop_token& stop) const {
+                                            const YieldPoint& yield_point) const {
   std::string repaired;
   if (!unicode::is_valid(text)) {
     repaired = unicode::to_valid(text);
@@ -255,10 +255,10 @@ std::vector<TokenId> Tokenizer::encode_with(std::string_view text, bool add_spec
   std::vector<TokenId> ids;
   ids.reserve(text.size() / 3 + 8);
   auto scratch = take_scratch();  // released if the work is cancelled
-  scratch->stop = stop;
+  scratch->yield_point = yield_point;
   Encoder(*pipeline_, rendered, *scratch, ids).run(text);
   {
-    scratch->stop = {};
+    scratch->yield_point = {};
     scratch->trim();
     const std::lock_guard lock(scratch_mutex_);
     scratch_.push_back(std::move(scratch));
@@ -268,18 +268,18 @@ std::vector<TokenId> Tokenizer::encode_with(std::string_view text, bool add_spec
 }
 
 std::vector<TokenId> Tokenizer::encode(std::string_view text, bool add_special_tokens,
-                                       const std::stop_token& stop) const {
-  return encode_with(text, add_special_tokens, false, stop);
+                                       const YieldPoint& yield_point) const {
+  return encode_with(text, add_special_tokens, false, yield_point);
 }
 Tokenizer::Pair Tokenizer::encode_pair(std::string_view first, std::string_view second,
-                                       const std::stop_token& stop) const {
+                                       const YieldPoint& yield_point) const {
   Pair pair;
-  pair.second = tokenizer::post_process_pair(pipeline_->post_processor, encode(first, false, stop),
-                                             encode(second, false, stop), pair.ids);
+  pair.second = tokenizer::post_process_pair(pipeline_->post_processor, encode(first, false, yield_point),
+                                             encode(second, false, yield_point), pair.ids);
   return pair;
 }
-std::vector<TokenId> Tokenizer::encode_rendered(std::string_view text, const std::stop_token& stop) const {
-  return encode_with(text, false, true, stop);
+std::vector<TokenId> Tokenizer::encode_rendered(std::string_view text, const YieldPoint& yield_point) const {
+  return encode_with(text, false, true, yield_point);
 }
 
 std::string Tokenizer::decode(std::span<const TokenId> ids, bool skip_special_tokens) const {

@@ -8,11 +8,11 @@
 #include <mutex>
 #include <optional>
 #include <span>
-#include <stop_token>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "base/yield_point.h"
 #include "contract/ids.h"
 
 namespace quire {
@@ -56,18 +56,18 @@ class Tokenizer {
   // Encodes a text. Added and special tokens in the text are recognized. For a tokenizer.model, this applies
   // only to tokens of tokenizer_config.json or added_tokens.json; its own control tokens are treated as plain
   // text. Invalid UTF-8 is replaced by one U+FFFD per maximal invalid part. The time is O(n log n).
-  // Throws Cancelled soon after `stop` is requested, like the other functions with a stop token.
+  // Throws Cancelled soon after `yield_point` is cancelled, like the other functions with a yield point.
   std::vector<TokenId> encode(std::string_view text, bool add_special_tokens,
-                              const std::stop_token& stop = {}) const;
+                              const YieldPoint& yield_point = {}) const;
   // A pair of texts with the special tokens around and between them, for models that compare texts.
   struct Pair {
     std::vector<TokenId> ids;
     size_t second = 0;  // start of the part that belongs to the second text
   };
-  Pair encode_pair(std::string_view first, std::string_view second, const std::stop_token& stop = {}) const;
+  Pair encode_pair(std::string_view first, std::string_view second, const YieldPoint& yield_point = {}) const;
   // encode() for a rendered chat template: no special tokens are added, and control tokens of a
   // tokenizer.model are recognized.
-  std::vector<TokenId> encode_rendered(std::string_view text, const std::stop_token& stop = {}) const;
+  std::vector<TokenId> encode_rendered(std::string_view text, const YieldPoint& yield_point = {}) const;
 
   // Decodes tokens. The result is always valid UTF-8: invalid bytes become U+FFFD. Ids out of range are
   // ignored.
@@ -108,7 +108,7 @@ class Tokenizer {
   static std::unique_ptr<Tokenizer> assemble(std::unique_ptr<tokenizer::Pipeline> pipeline,
                                              tokenizer::TokenizerConfig& config);
   std::vector<TokenId> encode_with(std::string_view text, bool add_special_tokens, bool rendered,
-                                   const std::stop_token& stop) const;
+                                   const YieldPoint& yield_point) const;
   std::unique_ptr<tokenizer::Scratch> take_scratch() const;
 
   struct SpecialTokens {

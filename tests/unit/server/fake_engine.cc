@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "base/cancelled.h"
 #include "base/strings.h"
+#include "base/yield_point.h"
 
 namespace quire {
 FakeEngine::FakeEngine() {
@@ -24,14 +24,14 @@ FakeEngine::~FakeEngine() {
 }
 
 std::vector<TokenId> FakeEngine::encode(std::string_view text, bool add_special_tokens,
-                                        const std::stop_token& stop) const {
+                                        const YieldPoint& yield_point) const {
   if (tokenizer_blocked.load()) {
     ++num_encoding;
-    while (!stop.stop_requested()) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    while (!yield_point.cancelled()) std::this_thread::sleep_for(std::chrono::milliseconds(1));
     std::this_thread::sleep_for(cancel_time);
     --num_encoding;
   }
-  throw_if_cancelled(stop);
+  yield_point.check();
   std::vector<TokenId> ids;
   if (add_special_tokens) ids.push_back(kBos);
   for (const char c : text) ids.push_back(static_cast<uint8_t>(c));

@@ -23,18 +23,18 @@ class FakeEngine final : public ServingEngine {
   const SamplingParams& default_sampling() const override { return defaults; }
   bool has_tokenizer() const override { return tokenizer; }
   bool has_chat_template() const override { return chat_template; }
-  // BOS is 256. Throws Cancelled if `stop` is requested while the engine is held by hold_tokenizer().
+  // BOS is 256. Throws Cancelled if `yield_point` is cancelled while the engine is held by hold_tokenizer().
   std::vector<TokenId> encode(std::string_view text, bool add_special_tokens,
-                              const std::stop_token& stop = {}) const override;
+                              const YieldPoint& yield_point = {}) const override;
   Result<PooledText> encode_pair(std::string_view query, std::string_view document, std::string_view,
-                                 const std::stop_token&) const override {
+                                 const YieldPoint&) const override {
     PooledText pair{encode(query, true), 0};
     pair.second_text = static_cast<int32_t>(pair.ids.size());
     for (const TokenId id : encode(document, false)) pair.ids.push_back(id);
     return pair;
   }
-  std::vector<TokenId> encode_rendered(std::string_view text, const std::stop_token& stop) const override {
-    return encode(text, false, stop);
+  std::vector<TokenId> encode_rendered(std::string_view text, const YieldPoint& yield_point) const override {
+    return encode(text, false, yield_point);
   }
   std::string decode(std::span<const TokenId> ids, bool skip_special_tokens) const override;
   std::string token_bytes(TokenId id) const override { return decode(std::span(&id, 1), false); }
@@ -45,6 +45,7 @@ class FakeEngine final : public ServingEngine {
   Result<RequestId> submit(GenerateRequest request, OutputSink sink) override;
   void abort(RequestId request) override;
   bool drain(std::chrono::milliseconds timeout) override;
+  bool busy() const override { return false; }
   std::optional<std::string> failure() const override { return failure_reason; }
   void on_failure(std::function<void()>) override {}
   bool reset_prefix_cache() override {

@@ -1,6 +1,7 @@
 #include <gtest/gtest.h>
 
 #include "base/strings.h"
+#include "base/yield_point.h"
 #include "server/openai/errors.h"
 #include "server/openai/field_reader.h"
 #include "server/openai/json_out.h"
@@ -96,6 +97,14 @@ TEST(ParseJsonObject, RejectsTooManyFieldsQuickly) {
 
 TEST(ParseJsonObject, KeepsTheOrderOfFields) {
   EXPECT_EQ(parse_json_object(R"({"z":1,"a":{"y":1,"b":2}})")->dump(), R"({"z":1,"a":{"y":1,"b":2}})");
+}
+
+TEST(ParseJsonObject, ThrowsIfItIsCancelled) {
+  const std::string body = "{\"x\":\"" + std::string(1'000'000, 'a') + "\"}";
+  std::stop_source stop;
+  EXPECT_TRUE(parse_json_object(body, stop.get_token()).ok());
+  stop.request_stop();
+  EXPECT_THROW((void)parse_json_object(body, stop.get_token()), Cancelled);
 }
 
 TEST(FieldReader, ReadsTypesAndReportsTheInvalidField) {

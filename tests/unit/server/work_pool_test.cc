@@ -18,20 +18,20 @@ constexpr std::array<WorkPool::LaneOptions, 2> kLanes = {{
     {std::numeric_limits<size_t>::max(), 1, 0},
 }};
 
-void wait_for(const std::stop_token& stop) {
-  while (!stop.stop_requested()) std::this_thread::sleep_for(1ms);
+void wait_for(const YieldPoint& yield_point) {
+  while (!yield_point.cancelled()) std::this_thread::sleep_for(1ms);
 }
 
 TEST(WorkPool, RunsSmallTasksWhileLargeOnesRun) {
   const std::stop_source stop;
   std::atomic<bool> large_done{false};
   std::latch small_done(1);
-  WorkPool pool(kLanes);
-  pool.submit(1000, stop, [&](const std::stop_token& token) {
-    wait_for(token);
+  WorkPool pool(kLanes, [] { return false; });
+  pool.submit(1000, stop, [&](const YieldPoint& yield_point) {
+    wait_for(yield_point);
     large_done = true;
   });
-  pool.submit(10, std::stop_source(), [&](const std::stop_token&) { small_done.count_down(); });
+  pool.submit(10, std::stop_source(), [&](const YieldPoint&) { small_done.count_down(); });
   small_done.wait();
   EXPECT_FALSE(large_done.load());
   std::stop_source(stop).request_stop();
@@ -40,9 +40,9 @@ TEST(WorkPool, RunsSmallTasksWhileLargeOnesRun) {
 TEST(WorkPool, CancelsRunningAndWaitingTasks) {
   std::atomic<int> num_cancelled{0};
   {
-    WorkPool pool(kLanes);
-    const auto task = [&](const std::stop_token& token) {
-      wait_for(token);
+    WorkPool pool(kLanes, [] { return false; });
+    const auto task = [&](const YieldPoint& yield_point) {
+      wait_for(yield_point);
       ++num_cancelled;
     };
     for (int i = 0; i < 5; ++i) ASSERT_TRUE(pool.submit(10, std::stop_source(), task));
@@ -54,30 +54,49 @@ TEST(WorkPool, CancelsRunningAndWaitingTasks) {
 TEST(WorkPool, RunsEveryTaskBeforeItIsDestroyed) {
   std::atomic<int> num_run{0};
   {
-    WorkPool pool(kLanes);
-    for (int i = 0; i < 100; ++i)
-      pool.submit(10, std::stop_source(), [&](const std::stop_token&) { ++num_run; });
+    WorkPool pool(kLanes, [] { return false; });
+    for (int i = 0; i < 100; ++i) pool.submit(10, std::stop_source(), [&](const YieldPoint&) { ++num_run; });
   }
   EXPECT_EQ(num_run.load(), 100);
 }
 
+TEST(WorkPool, SlowsLargeTasksWhileTheEngineIsBusy) {
+  constexpr std::array<WorkPool::LaneOptions, 2> lanes = {{{100, 1, 0}, {1000, 1, 1}}};
+  std::atomic<int> num_questions{0};
+  WorkPool pool(lanes, [&] {
+    ++num_questions;
+    return true;
+  });
+  std::latch done(1);
+  pool.submit(10, std::stop_source(), [](const YieldPoint& yield_point) { yield_point.check(); });
+  const auto begin = std::chrono::steady_clock::now();
+  pool.submit(1000, std::stop_source(), [&](const YieldPoint& yield_point) {
+    while (num_questions < 5) yield_point.check();
+    done.count_down();
+  });
+  done.wait();
+  EXPECT_GE(std::chrono::steady_clock::now() - begin, 5 * Pacer::kPause);
+  pool.close();
+  EXPECT_EQ(num_questions, 5);  // none for the small task
+}
+
 // A task may own a reference to the pool, which must not be the last one: a thread cannot join itself.
 TEST(WorkPool, CloseWaitsForTasksAndRejectsFurtherOnes) {
-  auto pool = std::make_shared<WorkPool>(kLanes);
+  auto pool = std::make_shared<WorkPool>(kLanes, [] { return false; });
   std::atomic<bool> done{false};
-  pool->submit(10, std::stop_source(), [pool, &done](const std::stop_token& token) {
-    wait_for(token);
+  pool->submit(10, std::stop_source(), [pool, &done](const YieldPoint& yield_point) {
+    wait_for(yield_point);
     done = true;
   });
   pool->close();
   EXPECT_TRUE(done.load());
   EXPECT_EQ(pool.use_count(), 1);
-  EXPECT_FALSE(pool->submit(10, std::stop_source(), [](const std::stop_token&) {}));
+  EXPECT_FALSE(pool->submit(10, std::stop_source(), [](const YieldPoint&) {}));
 }
 
 TEST(WorkPool, RejectsTasksIfItsQueueIsFull) {
-  WorkPool pool(kLanes);
-  const auto task = [](const std::stop_token& token) { wait_for(token); };
+  WorkPool pool(kLanes, [] { return false; });
+  const auto task = [](const YieldPoint& yield_point) { wait_for(yield_point); };
   bool refused = false;
   for (int i = 0; i < 10000 && !refused; ++i) refused = !pool.submit(10, std::stop_source(), task);
   EXPECT_TRUE(refused);
