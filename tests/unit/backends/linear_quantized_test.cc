@@ -271,6 +271,7 @@ TEST(LinearQuantized, ResultsDoNotDependOnTheBatch) {
   const int64_t k = 523;
   const int64_t n = 167;
   const TestTensor x = random_tensor(DType::kF32, {210, k}, 7);
+  const int64_t step = test::repetitions(1, 15);  // between the rows that are compared
   RandomCodes whole(
       {.code_bits = 4, .group_size = 32, .block_size = 32, .zero_point = 8, .half_scales = true}, n, k, 8);
   whole.add_outliers(9);
@@ -292,15 +293,17 @@ TEST(LinearQuantized, ResultsDoNotDependOnTheBatch) {
       const TestContext ctx(*isa.table);
       const TestContext threads(*isa.table, 3);
       const TestTensor alone(DType::kF32, {210, n});
-      for (int64_t r = 0; r < 210; ++r)
+      for (int64_t r = 0; r < 210; r += step)
         isa.table->run(
             ctx, ops::Linear{.out = row_slice(alone, r, r + 1), .x = row_slice(x, r, r + 1), .w = packed});
       for (const int64_t m : {2, 3, 4, 5, 7, 8, 9, 12, 13, 31, 64, 193, 210}) {
+        if (test::kSanitizer && m != 31 && m != 210) continue;
         const TestTensor out(DType::kF32, {m, n});
         isa.table->run(m % 2 == 0 ? ctx : threads,
                        ops::Linear{.out = out, .x = row_slice(x, 210 - m, 210), .w = packed});
-        for (int64_t r = 0; r < m; ++r)
-          ASSERT_TRUE(same_row(out, r, alone, 210 - m + r)) << isa.name << ", " << r << " of " << m;
+        for (int64_t row = (210 - m + step - 1) / step * step; row < 210; row += step)
+          ASSERT_TRUE(same_row(out, row - 210 + m, alone, row))
+              << isa.name << ", " << row - 210 + m << " of " << m;
       }
     }
   }
