@@ -51,7 +51,7 @@ class WorkPool {
   bool submit(size_t bytes, const std::stop_source& stop, Task task);
   // For tasks that wait for the engine instead of computing. They have a lane of their own.
   bool submit_waiting(const std::stop_source& stop, Task task);
-  // Cancels the checkpoints of all tasks that wait or run now.
+  // Cancels the yield points of all tasks that wait or run now.
   void cancel_all();
   // Cancels all tasks, waits for them and ends the threads; further tasks are refused. Not on a thread of the
   // pool. Calls after the first one do nothing.
