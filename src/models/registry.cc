@@ -135,9 +135,13 @@ std::string supported_names() {
   return join(names, ", ");
 }
 
+// The rest of a longer name is neither compared with the supported names nor part of a message.
+constexpr size_t kMaxNameBytes = 200;
+
 // `member`: Architecture::name or Architecture::model_type.
 [[noreturn]] void refuse(std::string_view what, std::string_view given,
                          std::string_view Architecture::*member) {
+  given = given.substr(0, kMaxNameBytes);
   const auto closest =
       std::min_element(architectures().begin(), architectures().end(), [&](const auto& a, const auto& b) {
         return edit_distance(given, a.*member) < edit_distance(given, b.*member);
