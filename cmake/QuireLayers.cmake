@@ -12,8 +12,14 @@ set(QUIRE_O1_models "^arch/")
 # Sources that are compiled together as one. The code of CLI11 is in its headers: a file that uses it takes 3.4 s of CPU time, and
 # eight of them together 8 s. clang-tidy reads them one by one.
 set(QUIRE_BATCH_SIZE_cli 8)
-# Sanitizer builds serve one run of the tests, where batches of these layers halve the time; development recompiles single files.
+# Builds that serve one run of the tests, with a sanitizer or in CI, take less time with batches of these layers; development
+# recompiles single files.
+set(batch OFF)
 if(QUIRE_SANITIZE)
+  set(batch ON)
+endif()
+option(QUIRE_BATCH "Compile the sources of a layer together" ${batch})
+if(QUIRE_BATCH)
   foreach(layer base contract engine exec hub io kv models nn ops quantize sample sched server sim text)
     set(QUIRE_BATCH_SIZE_${layer} 12)
   endforeach()

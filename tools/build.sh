@@ -46,7 +46,9 @@ progress() {
 
 if needs_configuring "$@"; then
   printf '[build] configuring build/%s\n' "$preset"
-  (cd "$root" && cmake --preset "$preset") >"$log" 2>&1 || { cat "$log" >&2; exit 1; }
+  options=()
+  [ "${CI:-}" != true ] || options+=(-DQUIRE_BATCH=ON)
+  (cd "$root" && cmake --preset "$preset" "${options[@]}") >"$log" 2>&1 || { cat "$log" >&2; exit 1; }
 fi
 begin=$(date +%s)
 ninja -C "$build" "$@" >"$log" 2>&1 &

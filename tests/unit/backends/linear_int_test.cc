@@ -95,23 +95,21 @@ TEST(LinearInt, AllLevelsGiveTheBitsOfTheReference) {
       const TestTensor w = random_tensor(DType::kBF16, {c.n, c.k}, 2, 5);
       const TestTensor residual = random_tensor(DType::kF32, {c.m, c.n}, 3, 1);
       const TestTensor bias = random_tensor(DType::kF32, {1, c.n}, 4);
-      const PackedLinear expected = pack(plain, w, format);
+      PackedLinear expected = pack(plain, w, format);
       const TestTensor want(DType::kF32, {c.m, c.n});
       const TestTensor want_more(DType::kF32, {c.m, c.n});
-      const auto with_bias = [&](PackedLinear packed) {
+      const auto add_bias = [&](PackedLinear& packed) {
         packed.bias = Buffer(static_cast<size_t>(c.n) * sizeof(float));
         std::memcpy(packed.bias.data(), bias.view().data, packed.bias.size());
-        return packed;
       };
       plain.run(plain_context, ops::Linear{.out = want, .x = x, .w = expected});
-      plain.run(plain_context,
-                ops::Linear{
-                    .out = want_more, .x = x, .w = with_bias(pack(plain, w, format)), .residual = residual});
+      add_bias(expected);
+      plain.run(plain_context, ops::Linear{.out = want_more, .x = x, .w = expected, .residual = residual});
       for (const CpuIsa& isa : fast_isas()) {
         SCOPED_TRACE(std::string(isa.name) + ", " + describe(format) + ", " + std::to_string(c.m) + " x " +
                      std::to_string(c.n) + " x " + std::to_string(c.k));
         const TestContext ctx(*isa.table, 2);
-        const PackedLinear packed = pack(*isa.table, w, format);
+        PackedLinear packed = pack(*isa.table, w, format);
         ASSERT_TRUE(same_bytes(packed.data, expected.data));
         const TestTensor out(DType::kF32, {c.m, c.n}, 2);
         isa.table->run(ctx, ops::Linear{.out = out, .x = x, .w = packed});
@@ -119,9 +117,8 @@ TEST(LinearInt, AllLevelsGiveTheBitsOfTheReference) {
         for (int64_t r = 0; r < c.m; ++r) {
           for (int64_t i = c.n; i < out.view().row_stride; ++i) ASSERT_TRUE(std::isnan(out.get(r, i)));
         }
-        isa.table->run(
-            ctx, ops::Linear{
-                     .out = out, .x = x, .w = with_bias(pack(*isa.table, w, format)), .residual = residual});
+        add_bias(packed);
+        isa.table->run(ctx, ops::Linear{.out = out, .x = x, .w = packed, .residual = residual});
         ASSERT_TRUE(same_rows(out, want_more));
       }
     }
