@@ -15,7 +15,7 @@ set(QUIRE_BATCH_SIZE_cli 8)
 # Builds that serve one run of the tests, with a sanitizer or in CI, take less time with batches of these layers; development
 # recompiles single files.
 set(batch OFF)
-if(QUIRE_SANITIZE)
+if(QUIRE_SANITIZE OR "$ENV{CI}" STREQUAL "true")
   set(batch ON)
 endif()
 option(QUIRE_BATCH "Compile the sources of a layer together" ${batch})
