@@ -22,7 +22,7 @@ class YieldPoint {
   YieldPoint() = default;
   // Is cancelled when the token is stopped. `pacer` may be null; otherwise it outlives the yield point, and
   // check() is only called on its thread.
-  YieldPoint(std::stop_token stop, Pacer* pacer = nullptr) : stop_(std::move(stop)), pacer_(pacer) {}
+  explicit YieldPoint(std::stop_token stop, Pacer* pacer = nullptr) : stop_(std::move(stop)), pacer_(pacer) {}
 
   bool cancelled() const { return stop_.stop_requested(); }
   // Throws Cancelled if the operation is cancelled. Otherwise lets the pacer sleep.

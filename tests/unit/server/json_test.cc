@@ -102,9 +102,9 @@ TEST(ParseJsonObject, KeepsTheOrderOfFields) {
 TEST(ParseJsonObject, ThrowsIfItIsCancelled) {
   const std::string body = "{\"x\":\"" + std::string(1'000'000, 'a') + "\"}";
   std::stop_source stop;
-  EXPECT_TRUE(parse_json_object(body, stop.get_token()).ok());
+  EXPECT_TRUE(parse_json_object(body, YieldPoint(stop.get_token())).ok());
   stop.request_stop();
-  EXPECT_THROW((void)parse_json_object(body, stop.get_token()), Cancelled);
+  EXPECT_THROW((void)parse_json_object(body, YieldPoint(stop.get_token())), Cancelled);
 }
 
 TEST(FieldReader, ReadsTypesAndReportsTheInvalidField) {
