@@ -15,9 +15,8 @@ constexpr size_t kMaxRepeatedQueryBytes = 8 << 20;
 
 // Parses one pooling request: the fields that all endpoints have, and helpers for the rest.
 struct Reading {
-  Reading(const Json& body, const ServingEngine& serving, const ApiOptions& api,
-          const YieldPoint& yield_point_)
-      : fields(body), engine(serving), options(api), yield_point(yield_point_) {}
+  Reading(const Json& body, const ServingEngine& serving, const ApiOptions& api, const YieldPoint& point)
+      : fields(body), engine(serving), options(api), yield_point(point) {}
 
   void begin(std::string_view prefix, const std::string& request_id) {
     spec.model = read_model(fields, options);
