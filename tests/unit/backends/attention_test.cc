@@ -82,8 +82,7 @@ TEST(PagedAttention, MatchesTheReference) {
       EXPECT_EQ(sequences.pool(), plain.pool()) << "the cache contents differ";
       if (multiplies_pairs(isa, setup.dtype)) continue;
       // A score is off by at most head_dim roundings; the relative error of a weight is as large.
-      const float absolute = std::max(8e-6F, static_cast<float>(setup.head_dim) * 0x1p-24F);
-      expect_near(sequences.run_all(TestContext(*isa.table, 2, 256, 512, 56)), want, absolute, 4e-6F,
+      expect_near(sequences.run_all(TestContext(*isa.table, 2, 256, 512, 56)), want, 8e-6F, 4e-6F,
                   "against the reference");
     }
   }

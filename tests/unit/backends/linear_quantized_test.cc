@@ -271,6 +271,7 @@ TEST(LinearQuantized, ResultsDoNotDependOnTheBatch) {
   const int64_t k = 523;
   const int64_t n = 167;
   const TestTensor x = random_tensor(DType::kF32, {210, k}, 7);
+  const int64_t step = test::repetitions(1, 15);  // between the rows that are compared
   RandomCodes whole(
       {.code_bits = 4, .group_size = 32, .block_size = 32, .zero_point = 8, .half_scales = true}, n, k, 8);
   whole.add_outliers(9);
@@ -284,9 +285,6 @@ TEST(LinearQuantized, ResultsDoNotDependOnTheBatch) {
                          n, k, 10);
   row_tables.add_outliers(11);
   for (const auto& [isa, activations] : isas_and_activations()) {
-    // The reference and sanitizers are slow: fewer batches and rows are compared.
-    const bool slow = test::kSanitizer || isa.table == &reference_ops();
-    const int64_t step = slow ? 15 : 1;
     // Tables of non-integers have no integer products.
     const bool floats = activations == ActivationFormat::kFloat;
     for (const RandomCodes* codes : floats ? std::vector<const RandomCodes*>{&whole, &table, &row_tables}
@@ -299,7 +297,7 @@ TEST(LinearQuantized, ResultsDoNotDependOnTheBatch) {
         isa.table->run(
             ctx, ops::Linear{.out = row_slice(alone, r, r + 1), .x = row_slice(x, r, r + 1), .w = packed});
       for (const int64_t m : {2, 3, 4, 5, 7, 8, 9, 12, 13, 31, 64, 193, 210}) {
-        if (slow && m != 31 && m != 210) continue;
+        if (test::kSanitizer && m != 31 && m != 210) continue;
         const TestTensor out(DType::kF32, {m, n});
         isa.table->run(m % 2 == 0 ? ctx : threads,
                        ops::Linear{.out = out, .x = row_slice(x, 210 - m, 210), .w = packed});

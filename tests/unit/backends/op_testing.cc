@@ -4,31 +4,48 @@
 
 #include <algorithm>
 #include <cmath>
-
-#include "base/rng.h"
+#include <random>
 
 namespace quire::testing {
 
 namespace {
 
-// About normally distributed: the sum of four uniform numbers, scaled to a variance of 1. Most of the time of
-// these tests would otherwise be spent on logarithms.
+// Marsaglia's polar method. std::normal_distribution gives the same numbers, but its templates computed a
+// logarithm of type long double for each, and a linker may choose copies of them that are not optimized: that
+// took most of the time of these tests.
 class NormalDistribution {
  public:
-  explicit NormalDistribution(uint32_t seed) : seed_(mix64(seed)) {}
+  explicit NormalDistribution(uint32_t seed) : rng_(seed) {}
 
   float next() {
-    const uint64_t bits = mix64(seed_ + ++count_);
-    const auto uniform = [&](int i) { return static_cast<int32_t>(bits >> 16 * i & 0xffff); };
-    const int32_t sum = uniform(0) + uniform(1) + uniform(2) + uniform(3) - 2 * 0xffff;
-    // The low bits of the sum's last digit, so that the significand has no zeros at its end.
-    const float fraction = static_cast<float>(bits * 0x9e3779b97f4a7c15 >> 40) * 0x1p-24F;
-    return (static_cast<float>(sum) + fraction) * (1.7320508F / 65536);
+    if (has_second_) {
+      has_second_ = false;
+      return second_;
+    }
+    float x = 0;
+    float y = 0;
+    float square = 0;
+    do {
+      x = 2 * uniform() - 1;
+      y = 2 * uniform() - 1;
+      square = x * x + y * y;
+    } while (square > 1 || square == 0);
+    const float factor = std::sqrt(-2 * std::log(square) / square);
+    second_ = x * factor;
+    has_second_ = true;
+    return y * factor;
   }
 
  private:
-  uint64_t seed_;
-  uint64_t count_ = 0;
+  // In [0, 1).
+  float uniform() { return std::min(static_cast<float>(rng_()) * 0x1p-32F, 0x1.fffffep-1F); }
+
+  // std::mt19937, which has elements of 64 bits.
+  std::mersenne_twister_engine<uint32_t, 32, 624, 397, 31, 0x9908b0df, 11, 0xffffffff, 7, 0x9d2c5680, 15,
+                               0xefc60000, 18, 1812433253>
+      rng_;
+  float second_ = 0;
+  bool has_second_ = false;
 };
 
 }  // namespace
