@@ -1,11 +1,13 @@
 """`quire serve` as a child process, for end-to-end tests. QUIRE_BINARY is the executable (default build/release/quire),
 QUIRE_MODEL a model directory (default: the embedded model)."""
 
+import functools
 import os
 import pathlib
 import re
 import signal
 import socket
+import ssl
 import subprocess
 import threading
 import time
@@ -20,6 +22,10 @@ BINARY = pathlib.Path(os.environ.get("QUIRE_BINARY", ROOT / "build" / "release" 
 LISTENING = re.compile(r"Listening on (http://\S+)")
 # A small pool, so that a leak of blocks shows and a test machine need not be large.
 DEFAULT_FLAGS = ["--kv-cache-memory", "64MiB"]
+
+# The servers speak plain HTTP, but httpx makes a TLS context for each client and each httpx.get(). That takes 30 ms, more than
+# most requests, so all share one.
+ssl.create_default_context = functools.cache(ssl.create_default_context)
 
 
 class ServerProcess:
@@ -76,19 +82,25 @@ class ServerProcess:
     def connect(self):
         return socket.create_connection((self.host, self.port), timeout=30)
 
-    def metric(self, name):
-        """The sum of a metric over its labels."""
+    def metrics(self, *names):
+        """The sum of each metric over its labels, all from one response."""
         text = httpx.get(self.url + "/metrics", timeout=30).text
-        values = [float(line.rsplit(" ", 1)[1]) for line in text.splitlines() if re.match(re.escape(name) + r"[{ ]", line)]
-        assert values, f"/metrics has no {name}"
-        return sum(values)
+        sums = []
+        for name in names:
+            values = [float(line.rsplit(" ", 1)[1]) for line in text.splitlines() if re.match(re.escape(name) + r"[{ ]", line)]
+            assert values, f"/metrics has no {name}"
+            sums.append(sum(values))
+        return sums
+
+    def metric(self, name):
+        return self.metrics(name)[0]
 
     def becomes_idle(self, seconds):
         """Whether, within `seconds`, no request runs, waits or holds KV blocks."""
         end = time.monotonic() + seconds
         names = ["quire:num_requests_running", "quire:num_requests_waiting", "quire:kv_cache_usage_perc"]
         while True:
-            state = [self.metric(name) for name in names]
+            state = self.metrics(*names)
             if not any(state):
                 return True
             if time.monotonic() > end:

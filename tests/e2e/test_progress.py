@@ -17,7 +17,7 @@ from terminal import Terminal
 
 SLOW = {"QUIRE_CPU_ISA": "generic"}  # for a slow model, so that commands take seconds
 MEMORY = ["--kv-cache-memory", "64MiB"]
-GENERATE = [*MEMORY, "--max-tokens", 60, "--ignore-eos", "--temperature", 0, "--log-level", "warning", *["--prompt", "Once upon a time"] * 24]
+GENERATE = [*MEMORY, "--max-tokens", 36, "--ignore-eos", "--temperature", 0, "--log-level", "warning", *["--prompt", "Once upon a time"] * 24]
 
 
 def generate():
