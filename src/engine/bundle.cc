@@ -210,7 +210,7 @@ void write_bundle(const std::filesystem::path& output, std::string_view executab
     out.write(reinterpret_cast<const char*>(numbers.data()), sizeof(numbers));
     out.write(kMagic.data(), static_cast<std::streamsize>(kMagic.size()));
     out.close();
-    if (!out) throw Error(cat(output.string(), ": could not be written whole (is the disk full?)"));
+    if (!out) throw Error(cat(output.string(), ": could not be written completely (is the disk full?)"));
     std::filesystem::rename(temporary, output);
   } catch (...) {
     std::error_code ignored;

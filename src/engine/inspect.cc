@@ -28,11 +28,10 @@ std::string type_of(const QuantizedMatrix& matrix) {
   const std::string_view name = ggml_type_name(matrix);
   if (!name.empty()) return std::string(name);
   const QuantFormat& format = matrix.format();
-  return cat(format.code_bits, "-bit codes",
-             format.group_size == 0 ? "" : cat(" in groups of ", format.group_size),
-             format.group_zero_points ? " with zeros" : "",
-             format.values == CodeValues::kRowTable ? " of tables of the rows" : "",
-             matrix.num_outliers() > 0 ? " and outliers" : "");
+  return cat(format.code_bits, "-bit", format.group_size == 0 ? "" : cat(", groups of ", format.group_size),
+             format.group_zero_points ? ", zero points" : "",
+             format.values == CodeValues::kRowTable ? ", one lookup table per row" : "",
+             matrix.num_outliers() > 0 ? ", outliers" : "");
 }
 
 // The number type in which a configuration says the weights are stored; float32 if it names none.

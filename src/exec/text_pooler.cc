@@ -132,7 +132,7 @@ void TextPooler::finish(const OpContext& ctx, const StepPlan& plan, std::span<co
     if (std::ranges::all_of(vector.values, [](float v) { return std::isfinite(v); })) {
       result.pooled.push_back(std::move(vector));
     } else {
-      result.failures.push_back({vector.seq, "the vector of the text holds a value that is not a number"});
+      result.failures.push_back({vector.seq, "the vector of the text contains a value that is not a number"});
     }
   }
 }

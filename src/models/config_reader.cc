@@ -105,7 +105,7 @@ const nlohmann::json& ConfigReader::list(std::string_view field, std::string_vie
 std::vector<std::string> ConfigReader::texts(std::string_view field) const {
   std::vector<std::string> all;
   for (const auto& item : list(field, "strings")) {
-    if (!item.is_string()) fail(field, cat("must hold strings only, but holds ", shown(item)));
+    if (!item.is_string()) fail(field, cat("must contain strings only, but contains ", shown(item)));
     all.push_back(item.get<std::string>());
   }
   return all;
@@ -116,7 +116,7 @@ std::vector<int64_t> ConfigReader::integers(std::string_view field, int64_t low,
   for (const auto& item : list(field, "numbers")) {
     const auto n = as_integer(item);
     if (!n || *n < low || *n > high)
-      fail(field, cat("must hold integers from ", low, " to ", high, ", but holds ", shown(item)));
+      fail(field, cat("must contain integers from ", low, " to ", high, ", but contains ", shown(item)));
     all.push_back(*n);
   }
   return all;
@@ -127,7 +127,7 @@ std::vector<double> ConfigReader::numbers(std::string_view field, double low, do
   for (const auto& item : list(field, "numbers")) {
     const double n = as_number(item);
     if (!(n >= low && n <= high))
-      fail(field, cat("must hold numbers from ", low, " to ", high, ", but holds ", shown(item)));
+      fail(field, cat("must contain numbers from ", low, " to ", high, ", but contains ", shown(item)));
     all.push_back(n);
   }
   return all;
@@ -137,7 +137,7 @@ std::vector<int32_t> ConfigReader::token_ids(std::string_view field, int64_t end
   std::vector<int32_t> ids;
   const auto add = [&](const nlohmann::json& item) {
     const auto n = as_integer(item);
-    if (!n) fail(field, cat("must be a token id or a list of them, but holds ", shown(item)));
+    if (!n) fail(field, cat("must be a token id or a list of them, not ", shown(item)));
     if (*n >= 0 && *n < end) ids.push_back(static_cast<int32_t>(*n));
   };
   const nlohmann::json* value = find(field);

@@ -82,7 +82,7 @@ void read_head(const ConfigReader& config, std::string_view name, ModelDraft& sp
     return;
   }
   if (!decoder && !spec.classifier)
-    config.fail("architectures", cat("holds ", name, ", which is not supported"));
+    config.fail("architectures", cat("contains ", name, ", which is not supported"));
   spec.task = ModelTask::kScore;
   if (decoder) spec.classifier = ClassifierSpec{};
   spec.labels = labels_of(config);

@@ -390,7 +390,7 @@ void WeightLoader::integers(const ParamSpec& spec, int64_t limit, Buffer& result
       value = narrow;
     }
     if (value < 0 || value >= limit)
-      throw Error(cat(tensor.name, ": holds ", value, ", must be in [0, ", limit, ")"));
+      throw Error(cat(tensor.name, ": contains ", value, ", which is not in [0, ", limit, ")"));
     result.as<int32_t>()[i] = static_cast<int32_t>(value);
   }
   weight_bytes_ += bytes_of(result);

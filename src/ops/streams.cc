@@ -62,7 +62,7 @@ void check(const HyperConnection& op) {
   shapes.require(s >= 1 && s <= kMaxStreams && op.scores.row_size() == (mixes ? s * (s + 2) : s) &&
                      op.base.shape.numel() == op.scores.row_size() &&
                      op.scale.shape.numel() == (mixes ? 3 : 1),
-                 "scores and base must have s (s + 2) columns and scale 3 elements, without post s and 1");
+                 "scores and base must have s (s + 2) columns and scale 3 elements, or s and 1 without post");
   shapes.require(op.scores.rows() == op.pre.rows() &&
                      (!mixes || (op.post.rows() == op.pre.rows() && op.post.row_size() == s * (s + 1))),
                  "scores must have pre's rows, and post must be [rows, s (s + 1)]");

@@ -65,7 +65,7 @@ ModelDraft parse_family(const ConfigReader& config, const SizeFields& fields) {
 }
 
 void read_sinusoids(const ConfigReader& config, std::string_view field, ModelDraft& spec, int64_t less) {
-  if (spec.hidden_size % 2 != 0 || spec.hidden_size < 4) config.fail(field, "must be even, and 4 at least");
+  if (spec.hidden_size % 2 != 0 || spec.hidden_size < 4) config.fail(field, "must be even and at least 4");
   spec.sinusoid_steps = static_cast<int32_t>(spec.hidden_size / 2 - less);
 }
 

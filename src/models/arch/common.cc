@@ -308,7 +308,7 @@ std::vector<bool> sliding_layers(const ConfigReader& config, const ModelDraft& s
       sliding.push_back(types[i] == "sliding_attention");
     } else {
       config.fail("layer_types",
-                  cat("holds '", types[i], "', which is neither full_attention nor sliding_attention"));
+                  cat("contains '", types[i], "', which is neither full_attention nor sliding_attention"));
     }
   }
   return sliding;
@@ -406,7 +406,7 @@ void assign_experts(const ConfigReader& config, ModelDraft& spec, int64_t dense)
     config.fail("mlp_layer_types", cat("has ", types.size(), " entries for ", spec.num_layers, " layers"));
   for (size_t i = 0; i < spec.layers.size(); ++i) {
     if (!types.empty() && types[i] != "sparse" && types[i] != "dense")
-      config.fail("mlp_layer_types", cat("holds '", types[i], "', which is neither sparse nor dense"));
+      config.fail("mlp_layer_types", cat("contains '", types[i], "', which is neither sparse nor dense"));
     spec.layers[i].experts = types.empty() ? static_cast<int64_t>(i) >= dense : types[i] == "sparse";
   }
 }

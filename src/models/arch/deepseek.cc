@@ -125,7 +125,7 @@ ModelDraft parse_indexed(const ConfigReader& config, int64_t positions, int64_t 
   spec.indexer.count = size("index_topk", 1, kMaxPositions, 2048);
   for (const std::string& kind : config.texts("layer_types")) {
     if (kind != "indexed_attention")
-      config.fail("layer_types", cat("holds '", kind, "', which is not indexed_attention"));
+      config.fail("layer_types", cat("contains '", kind, "', which is not indexed_attention"));
   }
   RopeSpec turned = spec.ropes.front();
   turned.style = style;
@@ -146,7 +146,7 @@ std::vector<bool> layers_with_indexer(const ConfigReader& config, const ModelDra
     if (!config.find(field)->is_string()) kinds = config.texts(field);
     for (const char letter : kinds.empty() ? config.text(field, "") : "") {
       if (letter != 'F' && letter != 'S')
-        config.fail(field, cat("holds '", letter, "', which is neither F nor S"));
+        config.fail(field, cat("contains '", letter, "', which is neither F nor S"));
       kinds.emplace_back(letter == 'F' ? "full" : "shared");
     }
   }
@@ -159,7 +159,7 @@ std::vector<bool> layers_with_indexer(const ConfigReader& config, const ModelDra
   for (int64_t i = 0; i < spec.num_layers; ++i) {
     const std::string kind = named ? kinds[static_cast<size_t>(i)] : "full";
     if (kind != "full" && kind != "shared")
-      config.fail(field, cat("holds '", kind, "', which is neither full nor shared"));
+      config.fail(field, cat("contains '", kind, "', which is neither full nor shared"));
     with_indexer.push_back(named ? kind == "full" : std::max<int64_t>(i - first + 1, 0) % every == 0);
   }
   if (!with_indexer.front()) config.fail(field, "must give the first layer an indexer of its own");

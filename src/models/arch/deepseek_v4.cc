@@ -110,7 +110,7 @@ std::vector<std::string> layer_kinds(const ConfigReader& config, int32_t num_lay
     field = "compress_ratios";
     for (const int64_t ratio : ratios) {
       if (ratio != 0 && ratio != 4 && ratio != 128)
-        config.fail(field, cat("holds ", ratio, ", which is neither 0, 4 nor 128"));
+        config.fail(field, cat("contains ", ratio, ", which is neither 0, 4 nor 128"));
       kinds.emplace_back(ratio == 0 ? kWindows : ratio == 4 ? kSparse : kHeavy);
     }
   }
@@ -123,7 +123,8 @@ std::vector<std::string> layer_kinds(const ConfigReader& config, int32_t num_lay
   kinds.resize(layers);
   for (const std::string& kind : kinds) {
     if (kind != kWindows && kind != kSparse && kind != kHeavy)
-      config.fail(field, cat("holds '", kind, "', which is none of ", kWindows, ", ", kSparse, ", ", kHeavy));
+      config.fail(field,
+                  cat("contains '", kind, "', which is none of ", kWindows, ", ", kSparse, ", ", kHeavy));
   }
   return kinds;
 }
@@ -212,7 +213,7 @@ void read_experts_of_v4(const ConfigReader& config, ModelDraft& spec) {
   const int64_t hashed = config.integer("num_hash_layers", 0, kMaxLayers, 3);
   for (size_t i = 0; i < spec.layers.size(); ++i) {
     if (!kinds.empty() && kinds[i] != "hash_moe" && kinds[i] != "moe")
-      config.fail("mlp_layer_types", cat("holds '", kinds[i], "', which is neither hash_moe nor moe"));
+      config.fail("mlp_layer_types", cat("contains '", kinds[i], "', which is neither hash_moe nor moe"));
     spec.layers[i].hash_routing = kinds.empty() ? static_cast<int64_t>(i) < hashed : kinds[i] == "hash_moe";
   }
 }

@@ -56,7 +56,7 @@ std::vector<bool> local_layers(const ConfigReader& config, const ModelDraft& spe
   std::vector<bool> local;
   for (const std::string& kind : kinds) {
     if (kind != "local" && kind != "global")
-      config.fail("attention_types", "holds other than local and global");
+      config.fail("attention_types", "contains a type other than local and global");
     local.push_back(kind == "local");
   }
   return local;

@@ -30,8 +30,8 @@ void assign_heads(const ConfigReader& config, ModelDraft& spec, std::string_view
     config.fail(field, cat("has ", heads.size(), " entries for ", spec.num_layers, " layers"));
   for (size_t i = 0; i < heads.size(); ++i) {
     if (heads[i] % spec.attention.num_kv_heads != 0) {
-      config.fail(field, cat("holds ", heads[i], ", which num_key_value_heads (", spec.attention.num_kv_heads,
-                             ") does not divide"));
+      config.fail(field, cat("contains ", heads[i], ", which num_key_value_heads (",
+                             spec.attention.num_kv_heads, ") does not divide"));
     }
     spec.layers[i].num_heads = static_cast<int32_t>(heads[i]);
   }

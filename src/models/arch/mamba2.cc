@@ -72,7 +72,7 @@ void assign_mixers(const ConfigReader& config, ModelDraft& spec, std::string_vie
     if (layer.attention) continue;
     constexpr std::array<std::string_view, 3> kRecurrent = {"linear_attention", "mamba", "conv"};
     if (std::ranges::find(kRecurrent, kinds[i]) == kRecurrent.end()) {
-      config.fail(field, cat("holds '", kinds[i], "', which is not one of full_attention, attention, ",
+      config.fail(field, cat("contains '", kinds[i], "', which is not one of full_attention, attention, ",
                              "linear_attention, mamba and conv"));
     }
     layer.recurrence = recurrence;

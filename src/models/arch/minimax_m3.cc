@@ -60,7 +60,7 @@ void read_indexers(const ConfigReader& config, ModelDraft& spec) {
   for (size_t i = 0; i < kinds.size(); ++i) {
     if (kinds[i] != "minimax_m3_sparse" && kinds[i] != "full_attention") {
       config.fail("layer_types",
-                  cat("holds '", kinds[i], "', which is neither minimax_m3_sparse nor full_attention"));
+                  cat("contains '", kinds[i], "', which is neither minimax_m3_sparse nor full_attention"));
     }
     spec.layers[i].indexer = kinds[i] == "minimax_m3_sparse";
   }

@@ -53,7 +53,8 @@ std::vector<std::string> layer_kinds(const ConfigReader& config) {
         kinds.emplace_back("moe");
         break;
       default:
-        config.fail("hybrid_override_pattern", cat("holds '", letter, "', which is none of M, *, - and E"));
+        config.fail("hybrid_override_pattern",
+                    cat("contains '", letter, "', which is none of M, *, - and E"));
     }
   }
   if (kinds.empty()) config.fail("hybrid_override_pattern", "is missing");
@@ -107,7 +108,7 @@ ModelDraft parse_nemotron_h(const ConfigReader& config) {
     layer.mlp = layer.experts || kinds[i] == "mlp";
     if (!layer.mixes() && !layer.mlp) {
       config.fail("layers_block_type",
-                  cat("holds '", kinds[i], "', which is not one of mamba, attention, mlp and moe"));
+                  cat("contains '", kinds[i], "', which is not one of mamba, attention, mlp and moe"));
     }
   }
   return spec;

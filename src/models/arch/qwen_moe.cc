@@ -51,7 +51,7 @@ ModelDraft parse_mellum(const ConfigReader& config) {
                                                 .max_position_embeddings = 131072,
                                                 .rope = {.theta = 500000.0, .window_theta = 10000.0}});
   if (spec.ropes.size() < 2)
-    config.fail("rope_parameters", "must have sliding_attention and full_attention in it");
+    config.fail("rope_parameters", "must contain sliding_attention and full_attention");
   spec.attention.qkv_bias = spec.attention.o_bias = config.boolean("attention_bias", false);
   spec.attention.qk_norm = QkNorm::kHeads;
   const auto window = static_cast<int32_t>(config.integer("sliding_window", 1, kMaxPositions, 1024));

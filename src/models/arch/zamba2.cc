@@ -65,7 +65,7 @@ void assign_blocks(const ConfigReader& config, ModelDraft& spec) {
     layer.attention = layer.mlp = kinds[i] == "hybrid";
     if (!layer.attention && kinds[i] != "mamba" && kinds[i] != "linear_attention")
       config.fail(field,
-                  cat("holds '", kinds[i], "', which is not one of mamba, linear_attention and hybrid"));
+                  cat("contains '", kinds[i], "', which is not one of mamba, linear_attention and hybrid"));
     if (!layer.attention) continue;
     if (owners.size() < num_blocks) owners.push_back(static_cast<int32_t>(i));
     layer.shared_block_use = use++;

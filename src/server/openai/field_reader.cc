@@ -69,7 +69,7 @@ Status check_shape(std::string_view body, const YieldPoint& yield_point) {
     }
     if (parsed_bytes > max_parsed_bytes) {
       return Failure{ErrorKind::kTooLarge,
-                     cat("the JSON body holds too many values for its size: parsed, it may take ",
+                     cat("the JSON body contains too many values for its size: parsed, it may take ",
                          format_bytes(static_cast<int64_t>(kMaxParsedBytes)), " and ", kMaxParsedPerByte,
                          " times its own ", format_bytes(static_cast<int64_t>(body.size()))),
                      ""};

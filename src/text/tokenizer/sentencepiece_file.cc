@@ -279,7 +279,7 @@ void build_sentencepiece(const std::vector<Piece>& pieces, const std::string& fi
       model.bytes[static_cast<size_t>(byte)] = id;
     }
   }
-  if (model.unknown == kNoToken) throw Error(file + ": no piece is of the type unknown");
+  if (model.unknown == kNoToken) throw Error(file + ": no piece has the type UNKNOWN");
   if (model.byte_fallback &&
       std::find(model.bytes.begin(), model.bytes.end(), kNoToken) != model.bytes.end()) {
     throw Error(file + ": byte_fallback is set, but not every byte has a piece");

@@ -290,7 +290,7 @@ TEST(Arch, ErrorsNameInvalidFields) {
       {"hidden_act", "mish", "'hidden_act' is 'mish', which is not supported; supported: silu"},
       {"hidden_act", 3, "'hidden_act' must be a string"},
       {"architectures", "LlamaForCausalLM", "'architectures' must be a list"},
-      {"architectures", {1}, "'architectures' must hold strings"},
+      {"architectures", {1}, "'architectures' must contain strings"},
       {"eos_token_id", "2", "'eos_token_id' must be a token id"},
       {"partial_rotary_factor", 0.5, "'partial_rotary_factor' other than 1"},
       {"rope_scaling", 3, "'rope_scaling' must be an object"},
@@ -304,7 +304,7 @@ TEST(Arch, ErrorsNameInvalidFields) {
        "'rope_scaling.short_factor' has 1 numbers for 4 pairs"},
       {"rope_scaling",
        {{"rope_type", "longrope"}, {"short_factor", {1.0, 1.0, 1.0, "x"}}},
-       "'rope_scaling.short_factor' must hold numbers"},
+       "'rope_scaling.short_factor' must contain numbers"},
       {"rope_scaling", {{"rope_type", "linear"}}, "'rope_scaling.factor' is missing"},
       {"rope_scaling", {{"rope_type", "linear"}, {"factor", 0}}, "'rope_scaling.factor' is 0"},
       {"rope_scaling",
@@ -333,7 +333,7 @@ TEST(Arch, ErrorsNameInvalidFields) {
       HasSubstr("'layer_types' has 1 entries for 3 layers"));
   EXPECT_THAT(
       error_of(of("Qwen2ForCausalLM", {{"use_sliding_window", true}, {"layer_types", {"a", "b", "c"}}})),
-      HasSubstr("'layer_types' holds 'a'"));
+      HasSubstr("'layer_types' contains 'a'"));
   EXPECT_THAT(error_of(with(gpt2(), {{"n_head", 5}})),
               HasSubstr("'n_head' is 5, which does not divide n_embd (48)"));
   EXPECT_THAT(error_of(with(gpt2(), {{"add_cross_attention", true}})),
