@@ -85,7 +85,7 @@ void Connection::start() {
   socket_.non_blocking(true, ignored);
   socket_.set_option(asio::ip::tcp::no_delay(true), ignored);
   asio::co_spawn(
-      strand(), [self = shared_from_this()] { return self->run(); }, asio::detached);
+      executor(), [self = shared_from_this()] { return self->run(); }, asio::detached);
 }
 
 void Connection::stop(bool force) {

@@ -1,4 +1,4 @@
-// One client's connection (private to http/). All members run on the strand of the connection.
+// One client's connection (private to http/). All members run on the connection's thread.
 #pragma once
 
 #include <atomic>
@@ -6,10 +6,10 @@
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/steady_timer.hpp>
-#include <boost/asio/strand.hpp>
 #include <chrono>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "base/pacer.h"
 #include "server/http/http_server.h"
@@ -26,7 +26,10 @@ struct ConnectionShared {
   // Bytes of all bodies that are being read, or were read and are not parsed yet.
   std::atomic<int64_t> body_bytes{0};
   std::atomic<bool> stopping{false};
-  boost::asio::io_context io;
+  // One per HTTP thread. Asio's strands would let the threads share connections, but do not survive a failed
+  // allocation: Boost 1.81 crashes if a strand cannot be created, and a strand that could not be scheduled
+  // never runs again.
+  std::vector<std::unique_ptr<boost::asio::io_context>> ios;
   // Receives large bodies, on a thread of low priority.
   boost::asio::io_context body_io;
   Pacer body_pacer{[this] { return app.busy && app.busy(); }};  // of that thread
@@ -37,13 +40,13 @@ class Exchange;
 
 class Connection : public std::enable_shared_from_this<Connection> {
  public:
-  using Strand = boost::asio::strand<boost::asio::io_context::executor_type>;
-  using Socket = boost::asio::basic_stream_socket<boost::asio::ip::tcp, Strand>;
+  using Executor = boost::asio::io_context::executor_type;  // runs on one HTTP thread
+  using Socket = boost::asio::basic_stream_socket<boost::asio::ip::tcp, Executor>;
 
   Connection(std::shared_ptr<ConnectionShared> shared, Socket socket);
   ~Connection();
 
-  Strand strand() { return socket_.get_executor(); }
+  Executor executor() { return socket_.get_executor(); }
   // Starts serving; the connection lives until the client or the server ends it.
   void start();
   // Ends the connection: at once if `force` or if it waits for a request, otherwise after the current

@@ -1,6 +1,5 @@
 #include "server/http/exchange.h"
 
-#include <boost/asio/bind_allocator.hpp>
 #include <boost/asio/post.hpp>
 #include <utility>
 
@@ -101,11 +100,10 @@ void Exchange::post_function(std::function<void()> work) noexcept {
     if (std::exchange(wake_pending_, true)) return;
   }
   try {
-    asio::post(connection->strand(),
-               asio::bind_allocator(PostAllocator<std::byte>(post_memory_), [self = shared_from_this()] {
-                 self->end_wake();
-                 self->run_posted();
-               }));
+    asio::post(connection->executor(), [self = shared_from_this()] {
+      self->end_wake();
+      self->run_posted();
+    });
   } catch (...) {
     // The connection looks for posted work at least once per second.
     end_wake();

@@ -10,7 +10,6 @@
 #include <vector>
 
 #include "server/http/connection.h"
-#include "server/http/post_memory.h"
 
 namespace quire {
 
@@ -89,10 +88,9 @@ class Exchange final : public ResponseWriter, public std::enable_shared_from_thi
 
   std::mutex posted_mutex_;
   std::vector<std::function<void()>> posted_;
-  bool wake_pending_ = false;  // run_posted() is queued on the strand; at most once, with post_memory_
+  bool wake_pending_ = false;  // run_posted() is queued on the connection's thread; at most once
   // post_failure() was called, or memory was too short for posted work.
   std::atomic<bool> post_failed_{false};
-  const std::shared_ptr<PostMemory> post_memory_ = std::make_shared<PostMemory>();
 };
 
 }  // namespace quire

@@ -3,7 +3,6 @@
 #include <sys/resource.h>
 
 #include <algorithm>
-#include <boost/asio/bind_executor.hpp>
 #include <boost/asio/executor_work_guard.hpp>
 #include <boost/asio/post.hpp>
 #include <chrono>
@@ -26,7 +25,7 @@ namespace asio = boost::asio;
 using asio::ip::tcp;
 using boost::system::error_code;
 
-using Acceptor = asio::basic_socket_acceptor<tcp, Connection::Strand>;
+using Acceptor = asio::basic_socket_acceptor<tcp, Connection::Executor>;
 
 constexpr int kListenBacklog = 4096;
 constexpr double kForcedEndSeconds = 5.0;
@@ -58,10 +57,10 @@ void run(asio::io_context& io) {
 
 struct HttpServer::Impl {
   std::shared_ptr<ConnectionShared> shared = std::make_shared<ConnectionShared>();
-  std::optional<Acceptor> acceptor;  // with its timer on one strand
+  std::optional<Acceptor> acceptor;  // with its timer on the first thread
   std::optional<asio::steady_timer> accept_pause;
-  std::optional<asio::executor_work_guard<asio::io_context::executor_type>> work;
-  std::optional<asio::executor_work_guard<asio::io_context::executor_type>> body_work;
+  size_t next_io = 0;  // index of the HTTP thread that gets the next connection
+  std::vector<asio::executor_work_guard<Connection::Executor>> work;
   std::vector<std::thread> threads;
   uint16_t port = 0;
   bool is_loopback = false;
@@ -93,7 +92,8 @@ void HttpServer::Impl::open() {
         ec == asio::error::address_in_use ? " (the port is in use; choose another one with --port)" : ""));
   };
   error_code ec;
-  tcp::resolver resolver(shared->io);
+  asio::io_context& io = *shared->ios.front();
+  tcp::resolver resolver(io);
   const auto found = resolver.resolve(o.host, std::to_string(o.port), tcp::resolver::passive, ec);
   if (ec || found.empty()) fail(ec);
   // An IPv4 address if the name has both kinds: clients try it first for "localhost".
@@ -101,7 +101,7 @@ void HttpServer::Impl::open() {
       std::find_if(found.begin(), found.end(), [](const auto& e) { return e.endpoint().address().is_v4(); });
   if (chosen == found.end()) chosen = found.begin();
   const tcp::endpoint endpoint = chosen->endpoint();
-  acceptor.emplace(asio::make_strand(shared->io));
+  acceptor.emplace(io);
   acceptor->open(endpoint.protocol(), ec);
   if (ec) fail(ec);
   acceptor->set_option(Acceptor::reuse_address(true), ec);
@@ -126,17 +126,16 @@ void HttpServer::Impl::accept() noexcept {
 }
 
 void HttpServer::Impl::start_accept() {
-  acceptor->async_accept(
-      asio::make_strand(shared->io),
-      asio::bind_executor(acceptor->get_executor(), [this](error_code ec, Connection::Socket socket) {
-        try {
-          on_accept(ec, std::move(socket));
-        } catch (const std::exception& e) {
-          // The new connection is lost, the listener is not.
-          log_warning("cannot serve a new connection: ", e.what());
-          accept();
-        }
-      }));
+  next_io = (next_io + 1) % shared->ios.size();
+  acceptor->async_accept(*shared->ios[next_io], [this](error_code ec, Connection::Socket socket) {
+    try {
+      on_accept(ec, std::move(socket));
+    } catch (const std::exception& e) {
+      // The new connection is lost, the listener is not.
+      log_warning("cannot serve a new connection: ", e.what());
+      accept();
+    }
+  });
 }
 
 void HttpServer::Impl::on_accept(error_code ec, Connection::Socket socket) {
@@ -182,7 +181,7 @@ void HttpServer::Impl::tell_all(bool force) {
     all = connections;
   }
   for (const auto& weak : all) {
-    if (const auto c = weak.lock()) asio::post(c->strand(), [c, force] { c->stop(force); });
+    if (const auto c = weak.lock()) asio::post(c->executor(), [c, force] { c->stop(force); });
   }
 }
 
@@ -198,6 +197,8 @@ bool HttpServer::Impl::wait_for_end(double timeout_s) const {
 HttpServer::HttpServer(HttpServerOptions options, HttpApp app) : impl_(std::make_shared<Impl>()) {
   impl_->shared->options = std::move(options);
   impl_->shared->app = std::move(app);
+  for (int i = 0; i < std::max(1, impl_->shared->options.num_threads); ++i)
+    impl_->shared->ios.push_back(std::make_unique<asio::io_context>(1));
 }
 
 HttpServer::~HttpServer() {
@@ -208,15 +209,15 @@ void HttpServer::start() {
   raise_descriptor_limit();
   impl_->open();
   impl_->accept_pause.emplace(impl_->acceptor->get_executor());
-  impl_->work.emplace(impl_->shared->io.get_executor());
-  impl_->body_work.emplace(impl_->shared->body_io.get_executor());
   asio::post(impl_->acceptor->get_executor(), [impl = impl_.get()] { impl->accept(); });
-  for (int i = 0; i < std::max(1, impl_->shared->options.num_threads); ++i) {
-    impl_->threads.emplace_back([shared = impl_->shared.get()] {
+  for (const auto& io : impl_->shared->ios) {
+    impl_->work.emplace_back(io->get_executor());
+    impl_->threads.emplace_back([io = io.get()] {
       name_this_thread("quire-http");
-      run(shared->io);
+      run(*io);
     });
   }
+  impl_->work.emplace_back(impl_->shared->body_io.get_executor());
   impl_->threads.emplace_back([shared = impl_->shared.get()] {
     name_this_thread("quire-receive");
     lower_thread_priority(kBodyThreadNice);
@@ -261,9 +262,8 @@ void HttpServer::stop(double timeout_s) {
     impl_->tell_all(true);
     impl_->wait_for_end(kForcedEndSeconds);
   }
-  impl_->work.reset();
-  impl_->body_work.reset();
-  impl_->shared->io.stop();
+  impl_->work.clear();
+  for (const auto& io : impl_->shared->ios) io->stop();
   impl_->shared->body_io.stop();
   for (auto& t : impl_->threads) t.join();
   impl_->threads.clear();

@@ -1,8 +1,8 @@
 // The HTTP server: a listener and its connections on a few threads. It handles bytes, time limits and
 // shutdown; the meaning of a request belongs to the HttpApp.
 //
-// Each connection runs on a strand of one io_context that all threads serve, so that its code is never run by
-// two threads at once. Handlers must return within a few milliseconds; longer work belongs on a WorkPool.
+// Each connection belongs to one of the threads, which runs all its code. Handlers must return within a few
+// milliseconds; longer work belongs on a WorkPool.
 #pragma once
 
 #include <cstdint>

@@ -53,9 +53,9 @@ struct HttpResponse {
 // Takes the response to one request. A handler calls either send() once, or begin_stream(), write() any
 // number of times and end().
 //
-// Threads: handlers are called on the strand of the connection, and all members except post() and
-// post_failure() may be called there only. post() may be called from any thread and runs its function on the
-// strand. After the client has disconnected, writes are ignored.
+// Threads: handlers are called on the connection's thread, and all members except post() and post_failure()
+// may be called there only. post() may be called from any thread and runs its function on the connection's
+// thread. After the client has disconnected, writes are ignored.
 class ResponseWriter {
  public:
   virtual ~ResponseWriter() = default;

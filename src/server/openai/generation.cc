@@ -11,8 +11,9 @@
 namespace quire {
 namespace {
 
-// Tokens and log-probabilities that the strand may write in one go; this takes a few milliseconds.
-constexpr size_t kMaxEntriesOnStrand = 4096;
+// Tokens and log-probabilities that the connection's thread may write in one go; this takes a few
+// milliseconds.
+constexpr size_t kMaxEntriesOnHttpThread = 4096;
 
 size_t num_entries(const std::vector<PositionLogprobs>& positions) {
   size_t num = 0;
@@ -156,7 +157,7 @@ void GenerationResponse::take_outputs() {
   num_entries_ += entries;
   // A response that is not streamed is written when all outputs have arrived.
   const size_t to_write = spec_.stream ? entries : finishing ? num_entries_ : 0;
-  if (to_write > kMaxEntriesOnStrand && settings_.pool != nullptr) {
+  if (to_write > kMaxEntriesOnHttpThread && settings_.pool != nullptr) {
     const auto shared = std::make_shared<std::vector<PromptOutput>>(std::move(outputs));
     // Not with stop_: a response that is complete is written while the server shuts down, too.
     const bool queued = settings_.pool->submit(to_write * 64, std::stop_source(),

@@ -2,8 +2,8 @@
 // thread and writes the response; aborts everything if the client disconnects.
 //
 // Lives as long as the engine or the connection refers to it. Threads: start() runs on a thread of the
-// WorkPool, receive() on the engine thread. Outputs are processed by one thread at a time: the strand of the
-// connection, or a thread of the WorkPool if there is much to write.
+// WorkPool, receive() on the engine thread. Outputs are processed by one thread at a time: the connection's
+// thread, or a thread of the WorkPool if there is much to write.
 #pragma once
 
 #include <atomic>
@@ -27,7 +27,7 @@ struct GenerationSettings {
   double keep_alive_s = 15.0;      // between comments on a silent stream; 0 = no comments
   std::string fingerprint;         // system_fingerprint
   bool log_requests = false;       // one line per response
-  std::shared_ptr<WorkPool> pool;  // writes large responses; null = the strand writes all of them
+  std::shared_ptr<WorkPool> pool;  // writes large responses; null = the connection's thread writes all
 };
 
 class GenerationResponse : public std::enable_shared_from_this<GenerationResponse> {
@@ -74,12 +74,12 @@ class GenerationResponse : public std::enable_shared_from_this<GenerationRespons
   };
 
   std::optional<Failure> submit_all();
-  void begin_response(const std::optional<Failure>& failure);  // strand
+  void begin_response(const std::optional<Failure>& failure);  // connection's thread
   void receive(size_t prompt, RequestOutput&& output) noexcept;
-  void take_outputs();  // strand
+  void take_outputs();  // connection's thread
   void process_on_pool(std::vector<PromptOutput> outputs) noexcept;
   void process(std::vector<PromptOutput> outputs, Reply& reply);
-  void deliver(Reply& reply);  // strand
+  void deliver(Reply& reply);  // connection's thread
   void abort_all() noexcept;
 
   void take(size_t prompt, RequestOutput&& output, Reply& reply);
