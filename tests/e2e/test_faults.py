@@ -67,9 +67,18 @@ class FaultyServer:
         """Requests of several kinds. Returns the completions."""
         texts = [self.complete(PROMPT, 24), self.complete("The dog", 8)]
         self.stream("One day", 8)
-        for path in ("/metrics", "/v1/models", "/health"):
+        messages = [{"role": "user", "content": "Tell me a story."}]
+        for path, body in (
+            ("/metrics", None),
+            ("/v1/models", None),
+            ("/health", None),
+            ("/v1/chat/completions", {"messages": messages, "max_tokens": 4, "logprobs": True, "top_logprobs": 2, "n": 2}),
+            ("/tokenize", {"messages": messages}),
+            ("/v1/completions", {"prompt": ["a", "b"], "max_tokens": 2, "logprobs": 1, "echo": True, "unknown": {"x": [1, 2]}}),
+        ):
+            method = "GET" if body is None else "POST"
             try:
-                httpx.get(self.server.url + path, timeout=PATIENCE)
+                httpx.request(method, self.server.url + path, json=body, timeout=PATIENCE)
             except httpx.TimeoutException:
                 raise AssertionError(f"{path} hangs")
             except httpx.HTTPError:
