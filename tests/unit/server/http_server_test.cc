@@ -1,6 +1,11 @@
 // The HTTP layer over real sockets: order, limits, timeouts, and faulty clients.
 #include <gtest/gtest.h>
 
+#include <sstream>
+#include <string>
+#include <thread>
+#include <vector>
+
 #include "base/strings.h"
 #include "unit/server/server_fixture.h"
 
@@ -403,6 +408,32 @@ TEST_F(HttpServerTest, HoldsAThousandConnections) {
   for (int i = 0; i < 1000; ++i) clients.push_back(std::make_unique<RawClient>(port));
   for (const auto& c : clients) ASSERT_TRUE(c->send("GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n"));
   for (const auto& c : clients) ASSERT_EQ(c->response().status, 200);
+}
+
+TEST(HttpServer, EachConnectionStaysOnOneThreadAndConnectionsAlternate) {
+  HttpApp app;
+  app.error = [](int, const std::string&) { return HttpResponse{}; };
+  app.handle = [](HttpRequest&, const std::shared_ptr<ResponseWriter>& writer) {
+    std::ostringstream id;
+    id << std::this_thread::get_id();
+    HttpResponse response;
+    response.body = id.str();
+    writer->send(std::move(response));
+  };
+  HttpServerOptions options;
+  options.port = 0;
+  options.num_threads = 2;
+  HttpServer http(options, std::move(app));
+  http.start();
+  std::vector<std::string> threads;
+  for (int i = 0; i < 4; ++i) {
+    RawClient client(http.port());
+    threads.push_back(client.get("/").body);
+    EXPECT_EQ(client.get("/").body, threads.back());
+  }
+  EXPECT_NE(threads[0], threads[1]);
+  EXPECT_EQ(threads[0], threads[2]);
+  EXPECT_EQ(threads[1], threads[3]);
 }
 
 // Posted work may run before the connection waits for its first event, when its wake-up has no effect.
