@@ -164,13 +164,18 @@ void log_line(LogLevel level, std::string_view message) noexcept {
     const int64_t unreported = log.num_dropped.load(std::memory_order_relaxed) - log.num_reported;
     if (unreported > 0) {
       const std::string report = format_line(
-          LogLevel::kWarning, cat(unreported, " log lines were dropped because stderr was not read"));
+          LogLevel::kWarning,
+          cat(unreported, " log lines were dropped because stderr was not read or memory ran out"));
       if (write_line(log, report)) log.num_reported += unreported;
     }
     if (write_line(log, line)) return;
   } catch (...) {  // out of memory: counted as well
   }
-  log.num_dropped.fetch_add(1, std::memory_order_relaxed);
+  drop_log_line();
+}
+
+void drop_log_line() noexcept {
+  state().num_dropped.fetch_add(1, std::memory_order_relaxed);
 }
 
 void show_transient_line(std::string_view text) noexcept {

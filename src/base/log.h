@@ -37,21 +37,35 @@ int64_t num_dropped_log_lines();
 // "\n", "\t", "\x1b", "\u2028". Backslashes stay as they are.
 std::string escape_log_text(std::string_view text);
 
+// Counts a line that could not even be composed.
+void drop_log_line() noexcept;
+
+// Composes and writes a line. Never throws: without memory the line is dropped, because many callers handle
+// an error already.
 template <typename... Parts>
-void log_debug(const Parts&... parts) {
-  if (log_level() <= LogLevel::kDebug) log_line(LogLevel::kDebug, cat(parts...));
+void log_parts(LogLevel level, const Parts&... parts) noexcept {
+  if (log_level() > level) return;
+  try {
+    log_line(level, cat(parts...));
+  } catch (...) {
+    drop_log_line();
+  }
 }
 template <typename... Parts>
-void log_info(const Parts&... parts) {
-  if (log_level() <= LogLevel::kInfo) log_line(LogLevel::kInfo, cat(parts...));
+void log_debug(const Parts&... parts) noexcept {
+  log_parts(LogLevel::kDebug, parts...);
 }
 template <typename... Parts>
-void log_warning(const Parts&... parts) {
-  if (log_level() <= LogLevel::kWarning) log_line(LogLevel::kWarning, cat(parts...));
+void log_info(const Parts&... parts) noexcept {
+  log_parts(LogLevel::kInfo, parts...);
 }
 template <typename... Parts>
-void log_error(const Parts&... parts) {
-  if (log_level() <= LogLevel::kError) log_line(LogLevel::kError, cat(parts...));
+void log_warning(const Parts&... parts) noexcept {
+  log_parts(LogLevel::kWarning, parts...);
+}
+template <typename... Parts>
+void log_error(const Parts&... parts) noexcept {
+  log_parts(LogLevel::kError, parts...);
 }
 
 }  // namespace quire

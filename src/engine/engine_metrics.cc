@@ -73,8 +73,8 @@ EngineMetrics::EngineMetrics(MetricsRegistry& r, const ModelInfo& model)
       success_length(r.counter("request_success", "", {{"finished_reason", "length"}})),
       success_abort(r.counter("request_success", "", {{"finished_reason", "abort"}})),
       success_error(r.counter("request_success", "", {{"finished_reason", "error"}})),
-      log_lines_dropped(
-          r.counter("log_lines_dropped", "Log lines dropped because stderr was not read in time.")),
+      log_lines_dropped(r.counter(
+          "log_lines_dropped", "Log lines dropped because stderr was not read in time or memory ran out.")),
       rejected_invalid(
           r.counter("admission_rejections", "Requests rejected at admission.", {{"reason", "invalid"}})),
       rejected_overloaded(r.counter("admission_rejections", "", {{"reason", "overloaded"}})),

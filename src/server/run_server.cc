@@ -84,6 +84,30 @@ class FailureWatch {
   ServingEngine& engine_;
 };
 
+// Stops the server at once when another signal arrives, while it lives.
+class SecondSignal {
+ public:
+  SecondSignal(const SignalWatch& signals, Server& server)
+      : signals_(signals), thread_([this, &server] {
+          signals_.wait();
+          if (ended_.load()) return;
+          log_info("Second signal: stopping now");
+          server.stop();
+        }) {}
+  ~SecondSignal() {
+    ended_.store(true);
+    signals_.wake();
+    thread_.join();
+  }
+  SecondSignal(const SecondSignal&) = delete;
+  SecondSignal& operator=(const SecondSignal&) = delete;
+
+ private:
+  const SignalWatch& signals_;
+  std::atomic<bool> ended_{false};
+  std::thread thread_;  // last: it uses the members above
+};
+
 // For this long a server whose engine has failed still answers: errors to its clients, 503 to health checks.
 constexpr auto kFailureNotice = std::chrono::milliseconds(400);
 
@@ -106,17 +130,10 @@ int run_server(ServingEngine& engine, const ServerOptions& options) {
   log_info("Shutting down: running requests have ", options.shutdown_timeout_s,
            " s to finish; a second signal stops the server at once");
 
-  std::atomic<bool> ended{false};
-  std::thread second([&] {
-    signals.wait();
-    if (ended.load()) return;
-    log_info("Second signal: stopping now");
-    server.stop();
-  });
-  const bool clean = server.shutdown();
-  ended.store(true);
-  signals.wake();
-  second.join();
+  const bool clean = [&] {
+    const SecondSignal second(signals, server);
+    return server.shutdown();
+  }();
   log_info(clean ? "Shut down" : "Shut down; requests that were still running were aborted");
   return engine.failure() ? 1 : 0;
 }

@@ -7,7 +7,9 @@ QUIRE_FAULT_CALLS=FIRST-LAST tries every k in a range instead, without a limit o
 
 import os
 import random
+import socket
 import subprocess
+import threading
 import time
 
 import httpx
@@ -199,4 +201,58 @@ def test_a_start_that_fails_says_why(library, tmp_path, call):
             assert done.stdout == right or call == "write", what
         else:
             assert done.stderr.strip(), what
+    assert hits > 0 or num_calls == 0, "no round hit anything"
+
+
+@pytest.mark.parametrize("call", ["malloc", "mmap", "thread"])
+def test_a_server_start_that_fails_says_why(library, tmp_path, call):
+    """`quire serve` with the k-th call of the whole process failing: a server that responds and stops, or an error and status 1."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
+    command = [str(BINARY), "serve", "--port", str(port), "--threads", "2", "--kv-cache-memory", "8MiB", "--shutdown-timeout", "5"]
+    faults = FaultControl(tmp_path)
+    environment = {**os.environ, **faults.environment(library)}
+
+    def responds(process):
+        """Whether the server responds twice before it ends. Its log may lack the line about listening."""
+        responses = 0
+        while responses < 2 and process.poll() is None:
+            try:
+                httpx.get(f"http://127.0.0.1:{port}/health", timeout=PATIENCE / 2)
+                responses += 1
+            except httpx.TimeoutException:
+                raise AssertionError("/health hangs")
+            except httpx.HTTPError:
+                time.sleep(0.01)  # it does not listen yet, or the failing call was that of this connection
+        return responses == 2
+
+    def run(failing):
+        faults.arm(call, "", failing)
+        with (tmp_path / "log").open("w+", encoding="utf-8", errors="backslashreplace") as log:
+            process = subprocess.Popen(command, stderr=log, env=environment)
+            watchdog = threading.Timer(PATIENCE, process.kill)
+            watchdog.start()
+            ready = responds(process)
+            if ready:
+                process.terminate()
+            process.wait()
+            watchdog.cancel()
+            log.seek(0)
+            text = log.read()
+        assert process.returncode >= 0, f"{call} number {failing}: status {process.returncode}\n{text}"
+        assert ready or (process.returncode > 0 and text.strip()), f"{call} number {failing}: status {process.returncode}, {text}"
+        return faults.disarm()
+
+    num_calls, _ = run(0)
+    first = 500 if call == "malloc" else 1  # as for `quire generate`
+    order = random.Random(call).sample(range(first, num_calls + 1), num_calls + 1 - first)
+    end = time.monotonic() + SECONDS / 10
+    if CALLS is not None:
+        first, last = map(int, CALLS.split("-"))
+        order, end = range(first, min(last, num_calls) + 1), float("inf")
+    hits = 0
+    for rounds, failing in enumerate(order):
+        if rounds > 0 and time.monotonic() > end:
+            break
+        hits += run(failing)[1]
     assert hits > 0 or num_calls == 0, "no round hit anything"

@@ -28,6 +28,7 @@ using boost::system::error_code;
 using Acceptor = asio::basic_socket_acceptor<tcp, Connection::Executor>;
 
 constexpr int kListenBacklog = 4096;
+constexpr int kMaxAccepted = 16;  // connections in one go
 constexpr double kForcedEndSeconds = 5.0;
 constexpr int kBodyThreadNice = 10;
 constexpr auto kAcceptPause = std::chrono::milliseconds(100);
@@ -75,12 +76,11 @@ struct HttpServer::Impl {
 
   void open();
   void accept() noexcept;
-  void start_accept();
-  void on_accept(error_code ec, Connection::Socket socket);
+  void on_acceptable(error_code ec);
   void pause_accepting(std::string_view reason);
   void add(const std::shared_ptr<Connection>& connection);
-  void tell_all(bool force);
-  void close_listener();
+  void tell_all(bool force) noexcept;
+  void close_listener() noexcept;
   bool wait_for_end(double timeout_s) const;
 };
 
@@ -109,15 +109,17 @@ void HttpServer::Impl::open() {
   if (ec) fail(ec);
   acceptor->listen(kListenBacklog, ec);
   if (ec) fail(ec);
+  acceptor->non_blocking(true, ec);
+  if (ec) fail(ec);
   port = acceptor->local_endpoint().port();
   is_loopback = endpoint.address().is_loopback();
 }
 
-// Accepts the next connection. Without memory even that can fail; the listener must survive it.
+// Waits for the next connection. Without memory even that can fail; the listener must survive it.
 void HttpServer::Impl::accept() noexcept {
   while (true) {
     try {
-      return start_accept();
+      return acceptor->async_wait(Acceptor::wait_read, [this](error_code ec) { on_acceptable(ec); });
     } catch (...) {
       if (shared->stopping.load()) return;
       std::this_thread::sleep_for(kAcceptRetry);
@@ -125,29 +127,28 @@ void HttpServer::Impl::accept() noexcept {
   }
 }
 
-void HttpServer::Impl::start_accept() {
-  next_io = (next_io + 1) % shared->ios.size();
-  acceptor->async_accept(*shared->ios[next_io], [this](error_code ec, Connection::Socket socket) {
-    try {
-      on_accept(ec, std::move(socket));
-    } catch (const std::exception& e) {
-      // The new connection is lost, the listener is not.
-      log_warning("cannot serve a new connection: ", e.what());
-      accept();
-    }
-  });
-}
-
-void HttpServer::Impl::on_accept(error_code ec, Connection::Socket socket) {
+// async_accept() would be shorter, but if it cannot register the new connection, it throws instead of calling
+// its handler, and the listener ends.
+void HttpServer::Impl::on_acceptable(error_code ec) {
   if (shared->stopping.load() || ec == asio::error::operation_aborted) return;
-  if (!ec) {
-    const auto connection = std::make_shared<Connection>(shared, std::move(socket));
-    add(connection);
-    connection->start();
-    return accept();
+  try {
+    for (int i = 0; i < kMaxAccepted && !ec; ++i) {
+      Connection::Socket socket(*shared->ios[next_io]);
+      acceptor->accept(socket, ec);
+      if (ec) break;
+      next_io = (next_io + 1) % shared->ios.size();
+      const auto connection = std::make_shared<Connection>(shared, std::move(socket));
+      add(connection);
+      connection->start();
+    }
+    const bool try_again = !ec || ec == asio::error::would_block || ec == asio::error::connection_aborted ||
+                           ec == asio::error::interrupted;
+    if (!try_again) return pause_accepting(ec.message());
+  } catch (const std::exception& e) {
+    // The new connection is lost, the listener is not.
+    log_warning("cannot serve a new connection: ", e.what());
   }
-  if (ec == asio::error::connection_aborted) return accept();
-  pause_accepting(ec.message());
+  accept();
 }
 
 // Out of descriptors or memory: the client stays in the backlog, so retrying at once would only use up the
@@ -174,14 +175,16 @@ void HttpServer::Impl::add(const std::shared_ptr<Connection>& connection) {
   }
 }
 
-void HttpServer::Impl::tell_all(bool force) {
-  std::vector<std::weak_ptr<Connection>> all;
-  {
-    const std::lock_guard lock(mutex);
-    all = connections;
-  }
-  for (const auto& weak : all) {
-    if (const auto c = weak.lock()) asio::post(c->executor(), [c, force] { c->stop(force); });
+// Without memory for a post, a connection ends when its thread does.
+void HttpServer::Impl::tell_all(bool force) noexcept {
+  const std::lock_guard lock(mutex);
+  for (const auto& weak : connections) {
+    const auto c = weak.lock();
+    if (!c) continue;
+    try {
+      asio::post(c->executor(), [c, force] { c->stop(force); });
+    } catch (...) {
+    }
   }
 }
 
@@ -238,13 +241,17 @@ int64_t HttpServer::num_exchanges() const {
   return impl_->shared->num_exchanges.load();
 }
 
-void HttpServer::Impl::close_listener() {
+// Without memory for the post, the listener accepts nothing more and is closed with the server.
+void HttpServer::Impl::close_listener() noexcept {
   shared->stopping.store(true);
-  asio::post(acceptor->get_executor(), [this] {
-    error_code ignored;
-    acceptor->close(ignored);
-    accept_pause->cancel();
-  });
+  try {
+    asio::post(acceptor->get_executor(), [this] {
+      error_code ignored;
+      acceptor->close(ignored);
+      accept_pause->cancel();
+    });
+  } catch (...) {
+  }
 }
 
 void HttpServer::cut() {

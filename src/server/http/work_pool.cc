@@ -1,5 +1,6 @@
 #include "server/http/work_pool.h"
 
+#include <algorithm>
 #include <array>
 #include <limits>
 #include <utility>
@@ -79,16 +80,24 @@ bool WorkPool::submit_to(Lane& lane, const std::stop_source& stop, Task task) {
   return true;
 }
 
-void WorkPool::cancel_all() {
+void WorkPool::cancel_all() noexcept {
   for (const auto& lane : lanes_) {
-    // Callbacks of the tokens run here and may take locks, so they run outside of the lane's.
-    std::vector<std::stop_source> stops;
-    {
-      const std::lock_guard lock(lane->mutex);
-      stops = lane->running;
-      for (const Entry& entry : lane->waiting) stops.push_back(entry.stop);
+    // One after the other, without a copy of the list, for which there may be no memory. Callbacks of the
+    // tokens run here and may take locks, so they run outside of the lane's.
+    while (true) {
+      std::stop_source stop(std::nostopstate);
+      const auto is_next = [&](const std::stop_source& source) {
+        if (source.stop_possible() && !source.stop_requested()) stop = source;
+        return stop.stop_possible();
+      };
+      {
+        const std::lock_guard lock(lane->mutex);
+        if (!std::ranges::any_of(lane->running, is_next) &&
+            !std::ranges::any_of(lane->waiting, is_next, &Entry::stop))
+          break;
+      }
+      stop.request_stop();
     }
-    for (std::stop_source& stop : stops) stop.request_stop();
   }
 }
 

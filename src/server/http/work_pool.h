@@ -52,7 +52,7 @@ class WorkPool {
   // For tasks that wait for the engine instead of computing. They have a lane of their own.
   bool submit_waiting(const std::stop_source& stop, Task task);
   // Cancels the yield points of all tasks that wait or run now.
-  void cancel_all();
+  void cancel_all() noexcept;
   // Cancels all tasks, waits for them and ends the threads; further tasks are refused. Not on a thread of the
   // pool. Calls after the first one do nothing.
   void close();
