@@ -38,10 +38,10 @@ def test_what_is_written_is_loaded_and_says_nearly_the_same(tmp_path, text, name
     report = json.loads(quire("inspect", out, "--json").stdout)
     quantized = [t for t in report["tensors"] if t["name"].endswith("_proj.weight")]
     # Groups are shorter where bitsandbytes' blocks of 64 run over the ends of rows.
-    kinds = {t["dtype"].split(" in groups")[0] for t in quantized}
+    kinds = {t["dtype"].split(", groups of")[0] for t in quantized}
     assert len(quantized) == 28 and len(kinds) == 1 and kinds != {"bfloat16"}
     assert report["weight_bytes"] == sum(t["bytes"] for t in report["tensors"]) < 5.5e6
-    of_codes = [f for f in report["formats"] if f["name"].split(" in groups")[0] in kinds]
+    of_codes = [f for f in report["formats"] if f["name"].split(", groups of")[0] in kinds]
     assert sum(f["tensors"] for f in of_codes) == 28
     told = quire("inspect", out).stdout
     for f in of_codes:
