@@ -76,6 +76,7 @@ class FaultyServer:
             ("/health", None),
             ("/v1/chat/completions", {"messages": messages, "max_tokens": 4, "logprobs": True, "top_logprobs": 2, "n": 2}),
             ("/tokenize", {"messages": messages}),
+            ("/tokenize", {"prompt": "a dog " * 20000}),  # received by the thread for large bodies
             ("/v1/completions", {"prompt": ["a", "b"], "max_tokens": 2, "logprobs": 1, "echo": True, "unknown": {"x": [1, 2]}}),
         ):
             method = "GET" if body is None else "POST"
@@ -122,6 +123,7 @@ TARGETS = [
     ("malloc", "quire-worker"),
     ("malloc", "quire-kv-disk"),
     ("malloc", "quire-http"),
+    ("malloc", "quire-receive"),
     ("malloc", "quire-work"),
     ("pread", "quire-kv-disk"),
     ("pwrite", "quire-kv-disk"),

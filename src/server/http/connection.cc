@@ -7,10 +7,13 @@
 #include <boost/asio/buffer.hpp>
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/detached.hpp>
+#include <boost/asio/post.hpp>
 #include <boost/asio/redirect_error.hpp>
 #include <boost/asio/use_awaitable.hpp>
 #include <chrono>
+#include <exception>
 #include <random>
+#include <utility>
 
 #include "base/log.h"
 #include "base/strings.h"
@@ -223,15 +226,23 @@ asio::awaitable<bool> Connection::read_body(HttpRequestParser& parser) {
 
 asio::awaitable<void> Connection::receive_in_background(HttpRequestParser* parser) {
   readable_ = false;
+  received_.store(false);
+  asio::post(shared_->body_io, [self = shared_from_this(), executor = executor(), parser]() mutable noexcept {
+    try {
+      self->shared_->body_pacer.pace();
+      self->receive(parser);
+    } catch (...) {
+      self->receive_error_ = std::current_exception();
+    }
+    self->received_.store(true);
+    try {
+      asio::post(executor, [self = std::move(self)] { self->wake(); });
+    } catch (...) {  // no memory: the connection looks once per second
+    }
+  });
   // This coroutine waits meanwhile, so that nothing else uses the socket, the parser or the input.
-  co_await asio::co_spawn(
-      shared_->body_io,
-      [this, parser]() -> asio::awaitable<void> {
-        shared_->body_pacer.pace();
-        receive(parser);
-        co_return;
-      },
-      asio::use_awaitable);
+  while (!received_.load()) co_await wait_event(Clock::now() + kPostedWorkCheck);
+  if (receive_error_) std::rethrow_exception(std::exchange(receive_error_, nullptr));
 }
 
 void Connection::receive(HttpRequestParser* parser) {

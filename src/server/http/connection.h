@@ -7,6 +7,7 @@
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <chrono>
+#include <exception>
 #include <memory>
 #include <string>
 #include <vector>
@@ -98,8 +99,10 @@ class Connection : public std::enable_shared_from_this<Connection> {
   Clock::time_point write_progress_{};
   Clock::duration linger_total_;  // how long what the client still sends is read after the last response
   bool read_armed_ = false;
-  bool background_ = false;  // input is received by receive_in_background() only
-  bool readable_ = false;    // background_: input has arrived
+  bool background_ = false;            // input is received by receive_in_background() only
+  bool readable_ = false;              // background_: input has arrived
+  std::atomic<bool> received_{false};  // receive_in_background() has finished on the other thread,
+  std::exception_ptr receive_error_;   // with this error
   bool write_armed_ = false;
   bool discard_input_ = false;
   bool eof_ = false;     // the client has closed its side, or the connection broke
