@@ -95,6 +95,13 @@ class ServerProcess:
     def metric(self, name):
         return self.metrics(name)[0]
 
+    def becomes_busy(self, num_requests, seconds=10):
+        """Waits until so many requests run or wait. The engine updates these metrics once per step."""
+        end = time.monotonic() + seconds
+        while sum(self.metrics("quire:num_requests_running", "quire:num_requests_waiting")) < num_requests:
+            assert time.monotonic() < end, f"less than {num_requests} requests run or wait"
+            time.sleep(0.01)
+
     def becomes_idle(self, seconds):
         """Whether, within `seconds`, no request runs, waits or holds KV blocks."""
         end = time.monotonic() + seconds

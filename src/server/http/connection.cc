@@ -13,6 +13,7 @@
 #include <chrono>
 #include <exception>
 #include <random>
+#include <thread>
 #include <utility>
 
 #include "base/log.h"
@@ -240,8 +241,17 @@ asio::awaitable<void> Connection::receive_in_background(HttpRequestParser* parse
     } catch (...) {  // no memory: the connection looks once per second
     }
   });
-  // This coroutine waits meanwhile, so that nothing else uses the socket, the parser or the input.
-  while (!received_.load()) co_await wait_event(Clock::now() + kPostedWorkCheck);
+  // This coroutine waits meanwhile, so that nothing else uses the socket, the parser or the input. It may not
+  // end before, not even if there is no memory to wait for an event.
+  while (!received_.load()) {
+    bool waited = false;
+    try {
+      co_await wait_event(Clock::now() + kPostedWorkCheck);
+      waited = true;
+    } catch (const std::exception&) {
+    }
+    if (!waited) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
   if (receive_error_) std::rethrow_exception(std::exchange(receive_error_, nullptr));
 }
 
