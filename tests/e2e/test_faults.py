@@ -168,6 +168,23 @@ def test_a_failing_call_is_an_error_and_nothing_worse(library, tmp_path, call, t
         faulty.server.stop()
 
 
+def fail_calls_of_a_start(call, num_calls, run):
+    """Calls run(k), which returns whether the k-th call failed, for a random sample of k or for those in QUIRE_FAULT_CALLS."""
+    # CLI11 has objects with static storage duration that allocate before main(), where nothing can be caught.
+    first = 500 if call == "malloc" else 1
+    order = random.Random(call).sample(range(first, num_calls + 1), num_calls + 1 - first)
+    end = time.monotonic() + SECONDS / 10
+    if CALLS is not None:
+        first, last = map(int, CALLS.split("-"))
+        order, end = range(first, min(last, num_calls) + 1), float("inf")
+    hits = 0
+    for rounds, failing in enumerate(order):
+        if rounds > 0 and time.monotonic() > end:
+            break
+        hits += run(failing)
+    assert hits > 0 or num_calls == 0, "no round hit anything"
+
+
 @pytest.mark.parametrize("call", ["malloc", "mmap", "thread", "pread", "write"])
 def test_a_start_that_fails_says_why(library, tmp_path, call):
     """`quire generate` with the k-th call of the whole process failing: the right text, or an error and status 1."""
@@ -183,27 +200,18 @@ def test_a_start_that_fails_says_why(library, tmp_path, call):
         return done, *faults.disarm()
 
     _, num_calls, _ = run(0)
-    # CLI11 has objects with static storage duration that allocate before main(), where nothing can be caught.
-    first = 500 if call == "malloc" else 1
-    rng = random.Random(call)
-    order = rng.sample(range(first, num_calls + 1), num_calls + 1 - first)
-    end = time.monotonic() + SECONDS / 10
-    if CALLS is not None:
-        first, last = map(int, CALLS.split("-"))
-        order, end = range(first, min(last, num_calls) + 1), float("inf")
-    hits = 0
-    for rounds, failing in enumerate(order):
-        if rounds > 0 and time.monotonic() > end:
-            break
+
+    def check(failing):
         done, _, fired = run(failing)
-        hits += fired
         what = f"{call} number {failing} of {num_calls}: status {done.returncode}\n{done.stderr.decode()[-2000:]}"
         assert done.returncode >= 0, what
         if done.returncode == 0:
             assert done.stdout == right or call == "write", what
         else:
             assert done.stderr.strip(), what
-    assert hits > 0 or num_calls == 0, "no round hit anything"
+        return fired
+
+    fail_calls_of_a_start(call, num_calls, check)
 
 
 @pytest.mark.parametrize("call", ["malloc", "mmap", "thread"])
@@ -246,15 +254,4 @@ def test_a_server_start_that_fails_says_why(library, tmp_path, call):
         return faults.disarm()
 
     num_calls, _ = run(0)
-    first = 500 if call == "malloc" else 1  # as for `quire generate`
-    order = random.Random(call).sample(range(first, num_calls + 1), num_calls + 1 - first)
-    end = time.monotonic() + SECONDS / 10
-    if CALLS is not None:
-        first, last = map(int, CALLS.split("-"))
-        order, end = range(first, min(last, num_calls) + 1), float("inf")
-    hits = 0
-    for rounds, failing in enumerate(order):
-        if rounds > 0 and time.monotonic() > end:
-            break
-        hits += run(failing)[1]
-    assert hits > 0 or num_calls == 0, "no round hit anything"
+    fail_calls_of_a_start(call, num_calls, lambda failing: run(failing)[1])
