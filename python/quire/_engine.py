@@ -10,8 +10,6 @@ import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, cast
 
-from tqdm.auto import tqdm
-
 from quire import _core
 from quire.engine.arg_utils import EngineArgs
 from quire.exceptions import UnsupportedError, ValidationError
@@ -43,6 +41,8 @@ class _DownloadBar:
 
     def __call__(self, done: int, total: int, file: str, waiting: bool) -> None:
         if self._bar is None:
+            from tqdm.auto import tqdm
+
             disable = os.environ.get("HF_HUB_DISABLE_PROGRESS_BARS", "").upper() in ("1", "ON", "YES", "TRUE")
             self._bar = tqdm(total=total, desc=self._name, unit="B", unit_scale=True, dynamic_ncols=True, delay=0.5,
                              disable=disable)

@@ -6,10 +6,7 @@ import asyncio
 import itertools
 import weakref
 from collections.abc import AsyncGenerator, Iterable
-from typing import Any
-
-import numpy as np
-import numpy.typing as npt
+from typing import TYPE_CHECKING, Any
 
 from quire import _core, _engine
 from quire.engine.arg_utils import EngineArgs, make_engine_args
@@ -20,6 +17,10 @@ from quire.outputs import CompletionOutput, PoolingOutput, PoolingRequestOutput,
 from quire.pooling_params import PoolingParams
 from quire.sampling_params import RequestOutputKind, SamplingParams
 from quire.tokenizer import Tokenizer
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
 
 # Longer prompts are tokenized on another thread, so that the event loop keeps running.
 _LONG_PROMPT = 1 << 16

@@ -6,9 +6,6 @@ import itertools
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar, Union, cast
 
-import numpy as np
-from tqdm.auto import tqdm
-
 from quire import _core, _engine
 from quire.engine.arg_utils import EngineArgs, make_engine_args
 from quire.exceptions import UnsupportedError, ValidationError
@@ -36,6 +33,8 @@ class _Bar:
     """A tqdm bar with token rates, advanced by the totals of a batch."""
 
     def __init__(self, use_tqdm: _UseTqdm, total: int) -> None:
+        from tqdm.auto import tqdm
+
         make = use_tqdm if callable(use_tqdm) else tqdm
         self._bar = make(total=total, desc="Processed prompts", dynamic_ncols=True,
                          postfix="est. speed input: 0.00 toks/s, output: 0.00 toks/s")
@@ -414,6 +413,8 @@ class LLM:
 
     def _cosine(self, left: list[str], right: list[str], params: PoolingParams,
                 use_tqdm: _UseTqdm) -> list[ScoringRequestOutput]:
+        import numpy as np
+
         items = self.encode(left + right, params, use_tqdm=use_tqdm)
         queries, documents = items[: len(left)], items[len(left) :]
         scores = []

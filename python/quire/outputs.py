@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Generic, TypeVar, Union
-
-import numpy as np
-import numpy.typing as npt
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, Union
 
 from quire.exceptions import ValidationError
 from quire.logprobs import FlatLogprobs, PromptLogprobs, SampleLogprobs
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
 
 
 @dataclass(slots=True)
@@ -137,6 +138,8 @@ class PoolingOutput:
     data: npt.NDArray[np.float32]
 
     def __eq__(self, other: object) -> bool:
+        import numpy as np
+
         return isinstance(other, PoolingOutput) and bool(np.array_equal(self.data, other.data))
 
 
