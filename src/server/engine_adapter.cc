@@ -29,8 +29,9 @@ class EngineAdapter final : public ServingEngine {
   std::vector<TokenId> encode_rendered(std::string_view text, const YieldPoint& yield_point) const override {
     return engine_.tokenizer()->encode_rendered(text, yield_point);
   }
-  std::string decode(std::span<const TokenId> ids, bool skip_special_tokens) const override {
-    return engine_.tokenizer()->decode(ids, skip_special_tokens);
+  std::string decode(std::span<const TokenId> ids, bool skip_special_tokens,
+                     const YieldPoint& yield_point) const override {
+    return engine_.tokenizer()->decode(ids, skip_special_tokens, yield_point);
   }
   std::string token_bytes(TokenId id) const override { return engine_.tokenizer()->token_bytes(id); }
   bool is_special(TokenId id) const override { return engine_.tokenizer()->is_special(id); }

@@ -56,7 +56,8 @@ class ServingEngine {
   // The result of a chat template: no special tokens are added, those in the text are recognized.
   virtual std::vector<TokenId> encode_rendered(std::string_view text,
                                                const YieldPoint& yield_point = {}) const = 0;
-  virtual std::string decode(std::span<const TokenId> ids, bool skip_special_tokens) const = 0;
+  virtual std::string decode(std::span<const TokenId> ids, bool skip_special_tokens,
+                             const YieldPoint& yield_point = {}) const = 0;
   // The bytes that a token adds to a text; may be part of a character.
   virtual std::string token_bytes(TokenId id) const = 0;
   // Whether decode() leaves the token out if skip_special_tokens is set.

@@ -67,9 +67,13 @@ void write_stop_reason(JsonOut& out, const std::variant<std::monostate, std::str
   }
 }
 
-void write_token_ids(JsonOut& out, std::span<const TokenId> ids) {
+void write_token_ids(JsonOut& out, std::span<const TokenId> ids, const YieldPoint& yield_point) {
+  constexpr size_t kIdsPerCheck = 1 << 15;
   out.begin_array();
-  for (const TokenId id : ids) out.integer(id);
+  for (size_t i = 0; i < ids.size(); ++i) {
+    if (i % kIdsPerCheck == 0) yield_point.check();
+    out.integer(ids[i]);
+  }
   out.end_array();
 }
 

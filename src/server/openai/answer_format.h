@@ -9,6 +9,7 @@
 #include <variant>
 #include <vector>
 
+#include "base/yield_point.h"
 #include "contract/request_output.h"
 #include "server/openai/generation_spec.h"
 #include "server/openai/json_out.h"
@@ -30,7 +31,8 @@ void write_stop_reason(JsonOut& out, const std::variant<std::monostate, std::str
 // The value of X-Ignored-Params.
 std::string ignored_header(const std::vector<std::string>& names);
 
-void write_token_ids(JsonOut& out, std::span<const TokenId> ids);
+// Passes `yield_point` about every millisecond.
+void write_token_ids(JsonOut& out, std::span<const TokenId> ids, const YieldPoint& yield_point = {});
 
 // The token in logprobs: its text, or "bytes:\xf0\x9f" if it is part of a character (as in OpenAI's API), or
 // "token_id:N".

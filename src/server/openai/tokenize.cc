@@ -8,6 +8,9 @@
 namespace quire {
 namespace {
 
+// The texts of this many tokens take about a millisecond to write.
+constexpr size_t kTokensPerCheck = 1 << 13;
+
 void write_piece(JsonOut& out, const ServingEngine& engine, TokenId id) {
   const std::string bytes = engine.token_bytes(id);
   out.begin_object().key("id").integer(id).key("piece");
@@ -34,10 +37,13 @@ Result<std::string> tokenize_content(FieldReader& fields, const ServingEngine& e
   const auto ids = engine.encode(content.value_or(""), add_special, yield_point);
   if (with_pieces) {
     out.begin_array();
-    for (const TokenId id : ids) write_piece(out, engine, id);
+    for (size_t i = 0; i < ids.size(); ++i) {
+      if (i % kTokensPerCheck == 0) yield_point.check();
+      write_piece(out, engine, ids[i]);
+    }
     out.end_array();
   } else {
-    write_token_ids(out, ids);
+    write_token_ids(out, ids, yield_point);
   }
   out.end_object();
   return body;
@@ -91,11 +97,14 @@ Result<std::string> tokenize(const Json& body, const ApiState& state, const Yiel
       .key("max_model_len")
       .integer(engine.model().max_model_len)
       .key("tokens");
-  write_token_ids(out, ids);
+  write_token_ids(out, ids, yield_point);
   out.key("token_strs");
   if (token_strs) {
     out.begin_array();
-    for (const TokenId id : ids) out.string(engine.token_name(id));
+    for (size_t i = 0; i < ids.size(); ++i) {
+      if (i % kTokensPerCheck == 0) yield_point.check();
+      out.string(engine.token_name(ids[i]));
+    }
     out.end_array();
   } else {
     out.null();
@@ -104,14 +113,14 @@ Result<std::string> tokenize(const Json& body, const ApiState& state, const Yiel
   return text;
 }
 
-Result<std::string> detokenize(const Json& body, const ApiState& state, const YieldPoint&) {
+Result<std::string> detokenize(const Json& body, const ApiState& state, const YieldPoint& yield_point) {
   FieldReader fields(body);
   (void)read_model(fields, state.options);
   const auto ids = fields.tokens("tokens", state.engine.model().vocab_size);
   if (!fields.ok()) return fields.failure();
   if (!ids) return invalid_argument("tokens is missing", "tokens");
   if (!state.engine.has_tokenizer()) return invalid_argument("the model has no tokenizer");
-  const std::string text = state.engine.decode(*ids, false);
+  const std::string text = state.engine.decode(*ids, false, yield_point);
   std::string response;
   JsonOut(response).begin_object().key("prompt").string(text).key("content").string(text).end_object();
   return response;

@@ -195,6 +195,7 @@ void merge_long(const MergeTable& merges, Scratch& scratch, std::vector<TokenId>
     if (left.prev >= 0) push(left.prev, top.left);
   }
   for (int32_t i = n > 0 ? 0 : -1; i >= 0; i = symbols[static_cast<size_t>(i)].next) {
+    scratch.check_cancelled();
     out.push_back(symbols[static_cast<size_t>(i)].id);
   }
   // Memory of a very long word is not kept.

@@ -90,6 +90,7 @@ void viterbi(const Unigram& model, const Vocabulary& vocabulary, std::string_vie
   // Backtracks from the end; adjacent unknown characters become one token.
   const size_t first = out.size();
   for (size_t end = word.size(); end > 0;) {
+    scratch.check_cancelled();
     const Step<Score>& step = steps[end];
     size_t begin = end - step.length;
     if (step.id != model.unknown) {

@@ -282,18 +282,24 @@ std::vector<TokenId> Tokenizer::encode_rendered(std::string_view text, const Yie
   return encode_with(text, false, true, yield_point);
 }
 
-std::string Tokenizer::decode(std::span<const TokenId> ids, bool skip_special_tokens) const {
+std::string Tokenizer::decode(std::span<const TokenId> ids, bool skip_special_tokens,
+                              const YieldPoint& yield_point) const {
+  // This many tokens take about a millisecond.
+  constexpr size_t kTokensPerCheck = 1 << 13;
   std::string text;
   if (const SentencePiece* model = pipeline_->sentencepiece()) {
     tokenizer::SentencePieceStream stream(*model, pipeline_->vocabulary);
-    for (const TokenId id : ids) {
-      if (!skip_special_tokens || !is_special(id)) stream.push(id, text);
+    for (size_t i = 0; i < ids.size(); ++i) {
+      if (i % kTokensPerCheck == 0) yield_point.check();
+      if (!skip_special_tokens || !is_special(ids[i])) stream.push(ids[i], text);
     }
     stream.flush(text);
     return text;
   }
   tokenizer::DecodeStream stream(pipeline_->decoder, false);
-  for (const TokenId id : ids) {
+  for (size_t i = 0; i < ids.size(); ++i) {
+    if (i % kTokensPerCheck == 0) yield_point.check();
+    const TokenId id = ids[i];
     if (pipeline_->vocabulary.has(id) && (!skip_special_tokens || !is_special(id)))
       stream.push(id_to_token(id), text);
   }

@@ -71,7 +71,8 @@ class Tokenizer {
 
   // Decodes tokens. The result is always valid UTF-8: invalid bytes become U+FFFD. Ids out of range are
   // ignored.
-  std::string decode(std::span<const TokenId> ids, bool skip_special_tokens) const;
+  std::string decode(std::span<const TokenId> ids, bool skip_special_tokens,
+                     const YieldPoint& yield_point = {}) const;
 
   // The spelling in the vocabulary; "" if there is no such token.
   std::string_view id_to_token(TokenId id) const;

@@ -38,7 +38,7 @@ std::vector<TokenId> FakeEngine::encode(std::string_view text, bool add_special_
   return ids;
 }
 
-std::string FakeEngine::decode(std::span<const TokenId> ids, bool) const {
+std::string FakeEngine::decode(std::span<const TokenId> ids, bool, const YieldPoint&) const {
   std::string text;
   for (const TokenId id : ids) {
     if (id < 256) text += static_cast<char>(id);

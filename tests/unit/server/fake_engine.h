@@ -36,7 +36,8 @@ class FakeEngine final : public ServingEngine {
   std::vector<TokenId> encode_rendered(std::string_view text, const YieldPoint& yield_point) const override {
     return encode(text, false, yield_point);
   }
-  std::string decode(std::span<const TokenId> ids, bool skip_special_tokens) const override;
+  std::string decode(std::span<const TokenId> ids, bool skip_special_tokens,
+                     const YieldPoint& yield_point = {}) const override;
   std::string token_bytes(TokenId id) const override { return decode(std::span(&id, 1), false); }
   bool is_special(TokenId id) const override { return id >= kBos; }
   size_t max_token_bytes() const override { return 1; }

@@ -2,6 +2,7 @@
 
 #include "base/strings.h"
 #include "base/yield_point.h"
+#include "server/openai/answer_format.h"
 #include "server/openai/errors.h"
 #include "server/openai/field_reader.h"
 #include "server/openai/json_out.h"
@@ -105,6 +106,17 @@ TEST(ParseJsonObject, ThrowsIfItIsCancelled) {
   EXPECT_TRUE(parse_json_object(body, YieldPoint(stop.get_token())).ok());
   stop.request_stop();
   EXPECT_THROW((void)parse_json_object(body, YieldPoint(stop.get_token())), Cancelled);
+}
+
+TEST(WriteTokenIds, ThrowsIfItIsCancelled) {
+  const std::vector<TokenId> ids{7, 8};
+  std::stop_source stop;
+  std::string text;
+  JsonOut out(text);
+  write_token_ids(out, ids, YieldPoint(stop.get_token()));
+  EXPECT_EQ(text, "[7,8]");
+  stop.request_stop();
+  EXPECT_THROW(write_token_ids(out, ids, YieldPoint(stop.get_token())), Cancelled);
 }
 
 TEST(FieldReader, ReadsTypesAndReportsTheInvalidField) {

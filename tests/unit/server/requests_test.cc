@@ -2,6 +2,8 @@
 #include <gtest/gtest.h>
 
 #include "base/strings.h"
+#include "base/yield_point.h"
+#include "server/openai/api.h"
 #include "server/openai/common_fields.h"
 #include "server/openai/generation_spec.h"
 #include "unit/server/server_fixture.h"
@@ -344,6 +346,16 @@ TEST_F(EndpointsTest, Tokenize) {
   EXPECT_EQ(pieces["tokens"][1], Json::parse(R"({"id":195,"piece":[195]})"));
   EXPECT_EQ(client.post("/tokenize", R"({"x":1})").status, 400);
   EXPECT_EQ(client.post("/tokenize", R"({"prompt":5})").json()["error"]["param"], "prompt");
+}
+
+TEST(Tokenize, ThrowsIfItIsCancelledWhenItWritesTheResponse) {
+  FakeEngine engine;
+  const ApiState state{.engine = engine, .options = kOptions};
+  std::stop_source stop;
+  stop.request_stop();
+  for (const char* body :
+       {R"({"prompt":"ab"})", R"({"content":"ab"})", R"({"content":"ab","with_pieces":true})"})
+    EXPECT_THROW((void)tokenize(Json::parse(body), state, YieldPoint(stop.get_token())), Cancelled) << body;
 }
 
 TEST_F(EndpointsTest, Detokenize) {

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/yield_point.h"
 #include "text/detokenizer.h"
 #include "text/tokenizer/regex.h"
 #include "text/tokenizer/splitters.h"
@@ -289,6 +290,18 @@ TEST(Detokenizer, ReturnsReplacementCharactersForIncompleteCharacters) {
   for (const TokenId id : ids) text += detokenizer.push(id);
   EXPECT_EQ(text, "x");
   EXPECT_EQ(detokenizer.flush(), "\xEF\xBF\xBD");
+}
+
+TEST(Decode, ThrowsIfItIsCancelled) {
+  for (const char* name : {"llama2", "byte-level"}) {
+    const auto tokenizer = tokenizer_from(fixture(name));
+    const Ids ids = tokenizer->encode("the baker", false);
+    std::stop_source stop;
+    EXPECT_EQ(tokenizer->decode(ids, true, YieldPoint(stop.get_token())), tokenizer->decode(ids, true))
+        << name;
+    stop.request_stop();
+    EXPECT_THROW((void)tokenizer->decode(ids, true, YieldPoint(stop.get_token())), Cancelled) << name;
+  }
 }
 
 TEST(Detokenizer, MatchesTheWholeDecodeAfterAPrompt) {
