@@ -79,6 +79,16 @@ def test_prompt_logprobs_are_not_repeated_without_limit(target):
     assert "log-probabilities" in response.json()["error"]["message"]
 
 
+@pytest.mark.parametrize("text", ["a", "1", "thequickbrownfox", "hello world "])
+def test_tokenizing_needs_at_most_24_bytes_per_byte_of_text(start_server, text):
+    server = start_server()
+    body = json.dumps({"prompt": text * (15_000_000 // len(text))})
+    before = server.peak_rss_bytes()
+    response = httpx.post(server.url + "/tokenize", content=body, headers={"Content-Type": "application/json"}, timeout=60)
+    assert response.json()["count"] > 1_000_000
+    assert server.peak_rss_bytes() - before < 24 * len(body)
+
+
 def test_health_responds_while_large_texts_are_tokenized(start_server, liveness):
     server = start_server()
     letters = b'{"prompt":"' + b"a" * 30_000_000 + b'"}'

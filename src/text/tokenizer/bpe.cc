@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <bit>
 #include <cstdio>
-#include <functional>
 #include <limits>
 
 #include "text/unicode/unicode.h"
@@ -154,57 +153,78 @@ void merge_short(const MergeTable& merges, std::vector<TokenId>& ids, std::vecto
   out.insert(out.end(), ids.begin(), ids.begin() + static_cast<std::ptrdiff_t>(n));
 }
 
-// For words of any length: a linked list of symbols and a heap of candidate pairs. O(n log n).
-void merge_long(const MergeTable& merges, Scratch& scratch, std::vector<TokenId>& out) {
-  std::vector<Symbol>& symbols = scratch.symbols;
-  std::vector<Candidate>& heap = scratch.candidates;
-  const auto n = static_cast<int32_t>(scratch.ids.size());
-  symbols.clear();
-  heap.clear();
-  symbols.reserve(scratch.ids.size());
-  heap.reserve(scratch.ids.size());
-  const auto push = [&](int32_t left, int32_t right) {
-    const MergeTable::Merge* merge =
-        merges.find(symbols[static_cast<size_t>(left)].id, symbols[static_cast<size_t>(right)].id);
-    if (merge == nullptr) return;
-    heap.push_back({merge->rank, left, merge->merged});
-    std::push_heap(heap.begin(), heap.end(), std::greater<>());
-  };
-  for (int32_t i = 0; i < n; ++i) {
-    scratch.check_cancelled();
-    symbols.push_back({scratch.ids[static_cast<size_t>(i)], i - 1, i + 1 < n ? i + 1 : -1});
-    if (i > 0) push(i - 1, i);
-  }
-  while (!heap.empty()) {
-    scratch.check_cancelled();
-    std::pop_heap(heap.begin(), heap.end(), std::greater<>());
-    const Candidate top = heap.back();
-    heap.pop_back();
-    Symbol& left = symbols[static_cast<size_t>(top.left)];
-    if (left.id == kNoToken || left.next < 0) continue;  // merged into another symbol meanwhile
-    Symbol& right = symbols[static_cast<size_t>(left.next)];
-    const MergeTable::Merge* merge = merges.find(left.id, right.id);
-    if (merge == nullptr || merge->merged != top.merged || merge->rank != top.rank) continue;
-    left.id = top.merged;
-    right.id = kNoToken;
-    left.next = right.next;
-    if (left.next >= 0) {
-      symbols[static_cast<size_t>(left.next)].prev = top.left;
-      push(top.left, left.next);
+// For words of any length, O(n log n). Symbols are merged in place: one that was merged of k > 1 occupies k
+// cells of scratch.ids. The first has its id; the second and the last have -k, so that both neighbors are
+// found; the others are negative. scratch.ranks has the rank of each symbol with the next one, at its first
+// cell. This needs 8.3 bytes per initial symbol.
+class LongWord {
+ public:
+  LongWord(const MergeTable& merges, Scratch& scratch)
+      : merges_(merges), scratch_(scratch), cells_(scratch.ids), ranks_(scratch.ranks) {}
+
+  void merge() {
+    ranks_.reset(cells_.size());
+    for (size_t i = 0; i + 1 < cells_.size(); ++i) {
+      scratch_.check_cancelled();
+      ranks_.leaf(i) = rank_of(i, i + 1);
     }
-    if (left.prev >= 0) push(left.prev, top.left);
+    ranks_.build();
+    while (true) {
+      scratch_.check_cancelled();
+      const auto [rank, position] = ranks_.first();
+      if (rank == MinTree::kNone) return;
+      merge_at(position);
+    }
   }
-  for (int32_t i = n > 0 ? 0 : -1; i >= 0; i = symbols[static_cast<size_t>(i)].next) {
-    scratch.check_cancelled();
-    out.push_back(symbols[static_cast<size_t>(i)].id);
+
+  void append_to(std::vector<TokenId>& out) {
+    size_t count = 0;
+    for (size_t i = 0; i < cells_.size();) {
+      scratch_.check_cancelled();
+      const size_t next = i + length(i);
+      cells_[count++] = cells_[i];
+      i = next;
+    }
+    out.insert(out.end(), cells_.begin(), cells_.begin() + static_cast<std::ptrdiff_t>(count));
   }
+
+ private:
+  size_t length(size_t i) const {
+    return i + 1 < cells_.size() && cells_[i + 1] < 0 ? static_cast<size_t>(-cells_[i + 1]) : 1;
+  }
+  uint32_t rank_of(size_t left, size_t right) const {
+    const MergeTable::Merge* merge = merges_.find(cells_[left], cells_[right]);
+    return merge != nullptr ? merge->rank : MinTree::kNone;
+  }
+
+  // Merges the symbol at `left` with the next one.
+  void merge_at(size_t left) {
+    const size_t right = left + length(left);
+    const size_t next = right + length(right);
+    cells_[left] = merges_.find(cells_[left], cells_[right])->merged;
+    cells_[right] = -1;
+    cells_[left + 1] = cells_[next - 1] = -static_cast<TokenId>(next - left);
+    ranks_.set(right, MinTree::kNone);
+    ranks_.set(left, next < cells_.size() ? rank_of(left, next) : MinTree::kNone);
+    if (left == 0) return;
+    const size_t previous = cells_[left - 1] < 0 ? left - static_cast<size_t>(-cells_[left - 1]) : left - 1;
+    ranks_.set(previous, rank_of(previous, left));
+  }
+
+  const MergeTable& merges_;
+  Scratch& scratch_;
+  std::vector<TokenId>& cells_;
+  MinTree& ranks_;
+};
+
+void merge_long(const MergeTable& merges, Scratch& scratch, std::vector<TokenId>& out) {
+  LongWord word(merges, scratch);
+  word.merge();
   // Memory of a very long word is not kept.
   constexpr size_t kKeep = size_t{1} << 16;
-  if (symbols.capacity() > kKeep) {
-    std::vector<Symbol>().swap(symbols);
-    std::vector<Candidate>().swap(heap);
-    std::vector<TokenId>().swap(scratch.ids);
-  }
+  scratch.ranks.trim(kKeep);
+  word.append_to(out);
+  if (scratch.ids.capacity() > kKeep) std::vector<TokenId>().swap(scratch.ids);
 }
 
 // The initial symbols of the characters of a word, with unknown ones replaced.
@@ -299,6 +319,7 @@ void encode_uncached(const Bpe& bpe, const Vocabulary& vocabulary, std::string_v
     }
   }
   scratch.ids.clear();
+  scratch.ids.reserve(word.size());
   SymbolReader reader(bpe, vocabulary, scratch);
   bpe.byte_level ? reader.read_bytes(word) : reader.read_characters(word);
   merge_symbols(bpe.merges, scratch, out);

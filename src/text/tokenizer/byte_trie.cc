@@ -45,6 +45,8 @@ uint32_t ByteTrie::place(const std::vector<uint8_t>& labels, FreeCells& free) co
 
 void ByteTrie::build(std::vector<std::pair<std::string_view, int32_t>>& keys) {
   std::stable_sort(keys.begin(), keys.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
+  longest_key_ = 0;
+  for (const auto& [key, value] : keys) longest_key_ = std::max(longest_key_, key.size());
   cells_.assign(kMargin, Cell{});
   cells_[kRoot].parent = kRoot;
   cells_[kRoot].base = 1;

@@ -33,6 +33,7 @@ class ByteTrie {
     }
     return true;
   }
+  size_t longest_key() const { return longest_key_; }  // in bytes
   bool empty() const { return cells_.size() <= kMargin; }
 
  private:
@@ -46,6 +47,7 @@ class ByteTrie {
   class FreeCells;
   uint32_t place(const std::vector<uint8_t>& labels, FreeCells& free) const;
 
+  size_t longest_key_ = 0;
   std::vector<Cell> cells_ = std::vector<Cell>(kMargin);
 };
 

@@ -1,6 +1,7 @@
 #include "text/tokenizer/pieces.h"
 
 #include <algorithm>
+#include <bit>
 
 #include "text/unicode/unicode.h"
 
@@ -53,23 +54,28 @@ void encode_word(const WordPiece& model, std::string_view word, Scratch& scratch
 
 namespace {
 
-// The best segmentation up to a position of the word.
-template <typename Score>
+constexpr size_t kLongestCharacter = 4;  // bytes
+
+// The last token of the best segmentation up to a position of the word.
 struct Step {
-  Score score = 0;
   TokenId id = kNoToken;
-  uint32_t length = 0;  // length of the token that ends here; 0 = unreachable
+  uint32_t length = 0;  // 0 = unreachable
 };
 
 template <typename Score>
 void viterbi(const Unigram& model, const Vocabulary& vocabulary, std::string_view word, Scratch& scratch,
              std::vector<TokenId>& out) {
-  std::vector<Step<Score>> steps(word.size() + 1);
+  std::vector<Step> steps(word.size() + 1);
+  // A ring of the scores of the positions that a token can reach, because a long word has too many positions.
+  std::vector<Score> scores(std::bit_ceil(std::max(model.trie.longest_key(), kLongestCharacter) + 1));
+  const size_t mask = scores.size() - 1;
   const auto reach = [&](size_t begin, size_t length, TokenId id, double score) {
-    Step<Score>& target = steps[begin + length];
-    const double total = score + static_cast<double>(steps[begin].score);
-    if (target.length == 0 || total > static_cast<double>(target.score)) {
-      target = {static_cast<Score>(total), id, static_cast<uint32_t>(length)};
+    Step& target = steps[begin + length];
+    Score& best = scores[(begin + length) & mask];
+    const double total = score + static_cast<double>(scores[begin & mask]);
+    if (target.length == 0 || total > static_cast<double>(best)) {
+      target = {id, static_cast<uint32_t>(length)};
+      best = static_cast<Score>(total);
     }
   };
   for (size_t begin = 0; begin < word.size();) {
@@ -91,7 +97,7 @@ void viterbi(const Unigram& model, const Vocabulary& vocabulary, std::string_vie
   const size_t first = out.size();
   for (size_t end = word.size(); end > 0;) {
     scratch.check_cancelled();
-    const Step<Score>& step = steps[end];
+    const Step& step = steps[end];
     size_t begin = end - step.length;
     if (step.id != model.unknown) {
       out.push_back(step.id);

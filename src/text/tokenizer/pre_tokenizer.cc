@@ -124,10 +124,10 @@ void apply(const SplitStep& step, Work& work) {
       split(*step.known, work.text, piece, work.matches);
     } else if (step.regex) {
       Regex::Search search(*step.regex, work.text.substr(piece.begin, piece.size()));
-      Range m;
-      while (search.next(&m.begin, &m.end)) {
+      size_t begin = 0, end = 0;
+      while (search.next(&begin, &end)) {
         work.scratch.check_cancelled();
-        work.matches.push_back({piece.begin + m.begin, piece.begin + m.end});
+        work.matches.push_back({piece.begin + begin, piece.begin + end});
       }
     } else if (!step.literal.empty()) {
       const std::string_view text = work.text.substr(0, piece.end);

@@ -11,6 +11,7 @@
 
 #include "base/yield_point.h"
 #include "contract/ids.h"
+#include "text/tokenizer/min_tree.h"
 #include "text/tokenizer/splitters.h"
 
 namespace quire::tokenizer {
@@ -47,21 +48,6 @@ class WordCache {
   std::vector<Entry> entries_;
 };
 
-// A symbol of a word during merging; prev and next form a linked list.
-struct Symbol {
-  TokenId id;
-  int32_t prev;
-  int32_t next;
-};
-
-// A possible merge. Lower ranks come first, then positions further left.
-struct Candidate {
-  uint32_t rank;
-  int32_t left;
-  TokenId merged;
-  bool operator>(const Candidate& o) const { return rank != o.rank ? rank > o.rank : left > o.left; }
-};
-
 struct Scratch {
   // Called in every loop whose length depends on the text. Checks the token only every 1024 calls.
   void check_cancelled() {
@@ -71,9 +57,8 @@ struct Scratch {
   YieldPoint yield_point;
   uint32_t num_checks = 0;
   WordCache cache;
-  std::vector<TokenId> ids;            // symbols of a word before merging
-  std::vector<Symbol> symbols;         // for long words
-  std::vector<Candidate> candidates;   // for long words, a heap
+  std::vector<TokenId> ids;            // symbols of a word
+  MinTree ranks;                       // for long words
   std::vector<Range> pieces, matches;  // pre-tokenizer
   std::string text, other;             // normalized text
   std::string words, other_words;      // output of the pre-tokenizer

@@ -74,6 +74,7 @@ void encode_bpe(const SentencePiece& model, const Vocabulary& vocabulary, std::s
                 Scratch& scratch, std::vector<TokenId>& out) {
   const auto pieces = static_cast<TokenId>(model.types.size());
   scratch.ids.clear();
+  scratch.ids.reserve(word.size());
   for (size_t i = 0; i < word.size();) {
     scratch.check_cancelled();
     const auto lead = static_cast<uint8_t>(word[i]);

@@ -3,16 +3,19 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <optional>
 #include <string_view>
 #include <vector>
 
 namespace quire::tokenizer {
 
-// A range of a text, in bytes.
+// A range of a text of less than 4 GiB, in bytes. Small, because a long text has many.
 struct Range {
-  size_t begin = 0;
-  size_t end = 0;
+  Range() = default;
+  Range(size_t first, size_t last) : begin(static_cast<uint32_t>(first)), end(static_cast<uint32_t>(last)) {}
+  uint32_t begin = 0;
+  uint32_t end = 0;
   size_t size() const { return end - begin; }
   bool operator==(const Range&) const = default;
 };

@@ -219,6 +219,14 @@ class Encoder {
 
   void run_words(std::string_view text, bool at_start) {
     if (pipeline_.pre_tokenizer.steps.empty()) return encode(text);
+    // Ranges of a text have 32 bits, and a step may make it three times as long; longer texts are split.
+    constexpr size_t kLongestText = size_t{1} << 30;
+    if (text.size() > kLongestText) {
+      size_t cut = kLongestText;
+      while ((static_cast<uint8_t>(text[cut]) & 0xC0) == 0x80) --cut;
+      run_words(text.substr(0, cut), at_start);
+      return run_words(text.substr(cut), false);
+    }
     const std::string_view words = tokenizer::pre_tokenize(pipeline_.pre_tokenizer, text, at_start, scratch_,
                                                            scratch_.words, scratch_.other_words);
     for (const tokenizer::Range& piece : scratch_.pieces) encode(words.substr(piece.begin, piece.size()));

@@ -415,8 +415,8 @@ TEST(Splitters, MatchTheirExpressions) {
       std::vector<tokenizer::Range> mine, theirs;
       tokenizer::split(*splitter, text, {0, text.size()}, mine);
       tokenizer::Regex::Search search(regex, text);
-      tokenizer::Range match;
-      while (search.next(&match.begin, &match.end)) theirs.push_back(match);
+      size_t begin = 0, end = 0;
+      while (search.next(&begin, &end)) theirs.push_back({begin, end});
       ASSERT_EQ(mine, theirs) << pattern << "\n" << json(text).dump();
     }
   }
