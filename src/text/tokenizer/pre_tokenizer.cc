@@ -115,13 +115,13 @@ void apply(const SplitStep& step, Work& work) {
   for (const Range& piece : work.pieces) {
     if (step.known && step.behavior == Behavior::kIsolated && !step.invert) {
       if (*step.known < Splitter::kThreeDigits) {  // its matches are the pieces
-        split(*step.known, work.text, piece, work.next);
+        split(*step.known, work.text, piece, work.scratch, work.next);
         continue;
       }
     }
     work.matches.clear();
     if (step.known) {
-      split(*step.known, work.text, piece, work.matches);
+      split(*step.known, work.text, piece, work.scratch, work.matches);
     } else if (step.regex) {
       Regex::Search search(*step.regex, work.text.substr(piece.begin, piece.size()));
       size_t begin = 0, end = 0;
@@ -147,6 +147,7 @@ void cut_at_members(Work& work, Behavior behavior, const IsMember& is_member) {
     size_t length = 0, start = piece.begin;
     if (behavior == Behavior::kRemoved || behavior == Behavior::kIsolated) {
       for (size_t i = piece.begin; i < piece.end; i += length) {
+        work.scratch.check_cancelled();
         if (!is_member(u::decode(work.text.data() + i, &length))) continue;
         push(work.next, start, i);
         if (behavior == Behavior::kIsolated) push(work.next, i, i + length);
@@ -157,6 +158,7 @@ void cut_at_members(Work& work, Behavior behavior, const IsMember& is_member) {
     }
     work.matches.clear();
     for (size_t i = piece.begin; i < piece.end; i += length) {
+      work.scratch.check_cancelled();
       if (is_member(u::decode(work.text.data() + i, &length))) work.matches.push_back({i, i + length});
     }
     cut(piece, work.matches, behavior, false, work.next);
@@ -187,6 +189,7 @@ void apply(const WordStep&, Work& work) {
     size_t length = 0, start = piece.begin;
     int kind = 0;
     for (size_t i = piece.begin; i < piece.end; i += length) {
+      work.scratch.check_cancelled();
       const int here = kind_of(u::decode(work.text.data() + i, &length));
       if (here == kind) continue;
       if (kind != 0) push(work.next, start, i);
@@ -201,6 +204,7 @@ void apply(const WordStep&, Work& work) {
 void apply(const FixedLengthStep& step, Work& work) {
   for (const Range& piece : work.pieces) {
     for (size_t i = piece.begin; i < piece.end;) {
+      work.scratch.check_cancelled();
       size_t end = i;
       for (size_t n = 0; n < step.length && end < piece.end; ++n) {
         end += u::sequence_length(static_cast<uint8_t>(work.text[end]));
@@ -225,6 +229,7 @@ void apply(const MetaspaceStep& step, Work& work) {
     size_t start = out.size();
     if (wanted && !has_prefix) out += step.replacement;
     for (size_t i = 0; i < text.size();) {
+      work.scratch.check_cancelled();
       const bool space = text[i] == ' ';
       const bool replacement = !space && text[i] == step.replacement[0] &&
                                text.substr(i, step.replacement.size()) == step.replacement;
@@ -257,6 +262,7 @@ void rewrite(Work& work, const Write& write) {
   std::string& out = *work.target;
   out.clear();
   for (Range& piece : work.pieces) {
+    work.scratch.check_cancelled();
     const size_t begin = out.size();
     write(work.text.substr(piece.begin, piece.size()), out);
     piece = {begin, out.size()};
@@ -273,7 +279,7 @@ void apply(const ByteLevelStep& step, Work& work) {
     });
   }
   if (!step.use_regex) return;
-  for (const Range& piece : work.pieces) split(Splitter::kGpt2, work.text, piece, work.next);
+  for (const Range& piece : work.pieces) split(Splitter::kGpt2, work.text, piece, work.scratch, work.next);
   work.take_pieces();
 }
 

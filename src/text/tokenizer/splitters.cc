@@ -3,6 +3,7 @@
 #include <array>
 #include <cstdint>
 
+#include "text/tokenizer/scratch.h"
 #include "text/unicode/unicode.h"
 
 namespace quire::tokenizer {
@@ -204,19 +205,21 @@ struct O200k {
 };
 
 template <typename Rules>
-void split_all(std::string_view text, Range range, std::vector<Range>& matches) {
+void split_all(std::string_view text, Range range, Scratch& scratch, std::vector<Range>& matches) {
   const Reader reader{text.data(), range.end};
   for (size_t i = range.begin; i < range.end;) {
+    scratch.check_cancelled();
     const size_t end = Rules::next(reader, i);
     matches.push_back({i, end});
     i = end;
   }
 }
 
-void split_three_digits(std::string_view text, Range range, std::vector<Range>& matches) {
+void split_three_digits(std::string_view text, Range range, Scratch& scratch, std::vector<Range>& matches) {
   const Reader reader{text.data(), range.end};
   size_t length = 0;
   for (size_t i = range.begin; i < range.end;) {
+    scratch.check_cancelled();
     size_t end = i;
     for (int n = 0; n < 3 && (reader.at(end, &length) & u::kNumber); ++n) end += length;
     if (end > i) {
@@ -228,9 +231,10 @@ void split_three_digits(std::string_view text, Range range, std::vector<Range>& 
   }
 }
 
-void split_ascii_triplets(std::string_view text, Range range, std::vector<Range>& matches) {
+void split_ascii_triplets(std::string_view text, Range range, Scratch& scratch, std::vector<Range>& matches) {
   const auto digit = [&](size_t i) { return text[i] >= '0' && text[i] <= '9'; };
   for (size_t i = range.begin; i + 3 <= range.end;) {
+    scratch.check_cancelled();
     if (!digit(i + 2)) {
       i += 3;
     } else if (!digit(i + 1)) {
@@ -271,22 +275,23 @@ std::optional<Splitter> find_splitter(std::string_view pattern) {
   return std::nullopt;
 }
 
-void split(Splitter splitter, std::string_view text, Range range, std::vector<Range>& matches) {
+void split(Splitter splitter, std::string_view text, Range range, Scratch& scratch,
+           std::vector<Range>& matches) {
   switch (splitter) {
     case Splitter::kGpt2:
-      return split_all<Gpt2>(text, range, matches);
+      return split_all<Gpt2>(text, range, scratch, matches);
     case Splitter::kCl100k:
-      return split_all<Cl100k<u::kLetter, 3>>(text, range, matches);
+      return split_all<Cl100k<u::kLetter, 3>>(text, range, scratch, matches);
     case Splitter::kQwen2:
-      return split_all<Cl100k<u::kLetter, 1>>(text, range, matches);
+      return split_all<Cl100k<u::kLetter, 1>>(text, range, scratch, matches);
     case Splitter::kQwen35:
-      return split_all<Cl100k<u::kLetter | u::kMark, 1>>(text, range, matches);
+      return split_all<Cl100k<u::kLetter | u::kMark, 1>>(text, range, scratch, matches);
     case Splitter::kO200k:
-      return split_all<O200k>(text, range, matches);
+      return split_all<O200k>(text, range, scratch, matches);
     case Splitter::kThreeDigits:
-      return split_three_digits(text, range, matches);
+      return split_three_digits(text, range, scratch, matches);
     case Splitter::kAsciiTriplets:
-      return split_ascii_triplets(text, range, matches);
+      return split_ascii_triplets(text, range, scratch, matches);
   }
 }
 

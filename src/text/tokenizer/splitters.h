@@ -20,6 +20,8 @@ struct Range {
   bool operator==(const Range&) const = default;
 };
 
+struct Scratch;
+
 enum class Splitter {
   kGpt2,           // GPT-2, and the expression of ByteLevel
   kCl100k,         // Llama 3, GPT-4: case-insensitive contractions, up to three digits
@@ -34,7 +36,9 @@ enum class Splitter {
 std::optional<Splitter> find_splitter(std::string_view pattern);
 
 // Appends the matches in text[range], which must be valid UTF-8; the text around it is ignored. Except for
-// the digit expressions, matches cover the whole text, so they are the pieces.
-void split(Splitter splitter, std::string_view text, Range range, std::vector<Range>& matches);
+// the digit expressions, matches cover the whole text, so they are the pieces. Throws Cancelled soon after
+// the yield point of `scratch` is cancelled.
+void split(Splitter splitter, std::string_view text, Range range, Scratch& scratch,
+           std::vector<Range>& matches);
 
 }  // namespace quire::tokenizer

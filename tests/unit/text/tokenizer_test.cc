@@ -16,6 +16,7 @@
 #include "base/yield_point.h"
 #include "text/detokenizer.h"
 #include "text/tokenizer/regex.h"
+#include "text/tokenizer/scratch.h"
 #include "text/tokenizer/splitters.h"
 #include "text/tokenizer/tokenizer.h"
 #include "text/unicode/unicode.h"
@@ -413,7 +414,8 @@ TEST(Splitters, MatchTheirExpressions) {
         unicode::append(text, cp);
       }
       std::vector<tokenizer::Range> mine, theirs;
-      tokenizer::split(*splitter, text, {0, text.size()}, mine);
+      tokenizer::Scratch scratch;
+      tokenizer::split(*splitter, text, {0, text.size()}, scratch, mine);
       tokenizer::Regex::Search search(regex, text);
       size_t begin = 0, end = 0;
       while (search.next(&begin, &end)) theirs.push_back({begin, end});
