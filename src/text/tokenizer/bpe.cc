@@ -331,8 +331,7 @@ void encode_cached(const Bpe& bpe, const Vocabulary& vocabulary, std::string_vie
     // Positions within a word have 31 bits; longer words are split.
     constexpr size_t kLongestWord = size_t{1} << 30;
     while (word.size() > kLongestWord) {
-      size_t cut = kLongestWord;
-      while ((static_cast<uint8_t>(word[cut]) & 0xC0) == 0x80) --cut;
+      const size_t cut = unicode::character_start(word, kLongestWord);
       encode_uncached(bpe, vocabulary, word.substr(0, cut), scratch, out);
       word.remove_prefix(cut);
     }

@@ -222,8 +222,7 @@ class Encoder {
     // Ranges of a text have 32 bits, and a step may make it three times as long; longer texts are split.
     constexpr size_t kLongestText = size_t{1} << 30;
     if (text.size() > kLongestText) {
-      size_t cut = kLongestText;
-      while ((static_cast<uint8_t>(text[cut]) & 0xC0) == 0x80) --cut;
+      const size_t cut = unicode::character_start(text, kLongestText);
       run_words(text.substr(0, cut), at_start);
       return run_words(text.substr(cut), false);
     }

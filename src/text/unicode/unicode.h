@@ -94,6 +94,12 @@ inline size_t sequence_length(uint8_t lead) {
   return lead < 0x80 ? 1 : lead < 0xE0 ? 2 : lead < 0xF0 ? 3 : 4;
 }
 
+// The start of the character that contains text[i], in valid text. i < text.size().
+inline size_t character_start(std::string_view text, size_t i) {
+  while ((static_cast<uint8_t>(text[i]) & 0xC0) == 0x80) --i;
+  return i;
+}
+
 // Decodes the character at p of *valid* UTF-8 and sets its length.
 inline uint32_t decode(const char* p, size_t* length) {
   const auto* u = reinterpret_cast<const uint8_t*>(p);

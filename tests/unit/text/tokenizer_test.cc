@@ -293,6 +293,12 @@ TEST(Detokenizer, ReturnsReplacementCharactersForIncompleteCharacters) {
   EXPECT_EQ(detokenizer.flush(), "\xEF\xBF\xBD");
 }
 
+TEST(Unicode, FindsTheStartOfACharacter) {
+  const std::string text = "a\u00e9\u4e2d\U0001f600";
+  const std::vector<size_t> starts{0, 1, 1, 3, 3, 3, 6, 6, 6, 6};
+  for (size_t i = 0; i < text.size(); ++i) EXPECT_EQ(unicode::character_start(text, i), starts[i]) << i;
+}
+
 TEST(Decode, ThrowsIfItIsCancelled) {
   for (const char* name : {"llama2", "byte-level"}) {
     const auto tokenizer = tokenizer_from(fixture(name));
