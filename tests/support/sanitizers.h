@@ -5,9 +5,15 @@
 #if __has_feature(address_sanitizer)
 #define QUIRE_ADDRESS_SANITIZER 1
 #endif
+#if __has_feature(thread_sanitizer)
+#define QUIRE_THREAD_SANITIZER 1
+#endif
 #endif
 #if defined(__SANITIZE_ADDRESS__)
 #define QUIRE_ADDRESS_SANITIZER 1
+#endif
+#if defined(__SANITIZE_THREAD__)
+#define QUIRE_THREAD_SANITIZER 1
 #endif
 
 namespace quire::test {
@@ -18,7 +24,7 @@ inline constexpr bool kAddressSanitizer = true;
 inline constexpr bool kAddressSanitizer = false;
 #endif
 
-#if defined(__SANITIZE_THREAD__)
+#if defined(QUIRE_THREAD_SANITIZER)
 inline constexpr bool kThreadSanitizer = true;
 #else
 inline constexpr bool kThreadSanitizer = false;

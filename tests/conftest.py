@@ -1,0 +1,6 @@
+"""Makes the helpers in tests/support importable for all tests in Python."""
+
+import pathlib
+import sys
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent / "support"))
