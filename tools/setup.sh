@@ -2,7 +2,8 @@
 # Installs the packages that building and testing need, if they are missing.
 #   tools/setup.sh build     the packages for ./run
 #   tools/setup.sh test      the packages for ./run and ./test
-#   tools/setup.sh --list [build|test]   prints the packages and installs nothing
+#   tools/setup.sh repeat    the packages for tools/repeat.sh
+#   tools/setup.sh --list [build|test|repeat]   prints the packages and installs nothing
 set -euo pipefail
 
 say() { printf '[setup] %s\n' "$*"; }
@@ -22,9 +23,10 @@ packages() {
   echo "g++ cmake ninja-build ccache mold git binutils $boost nlohmann-json3-dev libpcre2-dev libutf8proc-dev" \
        "libcli11-dev libyaml-cpp-dev rapidjson-dev libxxhash-dev libedit-dev libssl-dev"
   # The web page is tested in a browser. Ubuntu's package only installs a snap; its tests use Google Chrome if there is one.
-  case "$(distribution)" in debian-*) [ "$1" = test ] && echo "chromium" ;; esac
-  [ "$1" = test ] && echo "libgtest-dev libgmock-dev python3 python3-venv curl openssl clang clang-format clang-tidy $rt" \
-       "zsh fish groff-base rpm"
+  case "$(distribution)" in debian-*) [ "$1" != build ] && echo "chromium" ;; esac
+  [ "$1" = repeat ] && echo "stress-ng"
+  [ "$1" != build ] && echo "libgtest-dev libgmock-dev python3 python3-venv curl openssl clang clang-format clang-tidy $rt" \
+       "procps zsh fish groff-base rpm"
   return 0
 }
 

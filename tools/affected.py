@@ -1,0 +1,73 @@
+#!/usr/bin/env python3
+"""Prints the stages of `./test --all` that `./test` leaves out and that a change can affect, one per line, followed by the layers concerned.
+
+    tools/affected.py            the change since the commit in .ci/verified, for which ./test --all passed; includes uncommitted changes
+    tools/affected.py COMMIT     the change since COMMIT
+    tools/affected.py --all      everything
+
+A layer is affected if its sources or its unit tests differ. Threads of all layers use `base`, so a change of `base` affects all layers that
+start threads.
+"""
+import pathlib
+import re
+import subprocess
+import sys
+
+ROOT = pathlib.Path(__file__).resolve().parents[1]
+THREADED_LAYERS = ["base", "exec", "engine", "backends", "server"]
+# What the Python package and clients of the server depend on beyond the layers.
+CLIENT_FOLDERS = ("python/", "pyproject.toml", "packaging/", "src/server/", "tests/wheel/", "tests/frameworks/", "tools/build_wheel.sh")
+BUILD_FILES = ("CMakeLists.txt", "CMakePresets.json", "cmake/", "tests/CMakeLists.txt", "tools/build.sh")
+
+
+def tested_layers():
+    """The layers that have unit tests, in the order of tools/layers.txt. `project` is none: its tests read the sources."""
+    names = [line.split(":")[0] for line in (ROOT / "tools/layers.txt").read_text().splitlines() if re.match("[a-z]", line)]
+    return [name for name in names if any((ROOT / "tests/unit" / name).glob("*.cc"))]
+
+
+def affected(files, tested):
+    """{stage: layers} for the changed files. A stage without layers has an empty list."""
+    changed = {match[1] for file in files if not file.endswith(".md") and (match := re.match(r"(?:src|tests/unit)/([a-z_]+)/", file))}
+    sanitized = set(changed)
+    if any(file.startswith(BUILD_FILES) for file in files):
+        sanitized.add("base")  # the smallest layer shows whether the builds with sanitizers still work
+    stages = {"asan": [layer for layer in tested if layer in sanitized],
+              "tsan": [layer for layer in THREADED_LAYERS if layer in sanitized or "base" in changed]}
+    stages["tidy"] = sorted(layer for layer in changed if (ROOT / "src" / layer).is_dir())
+    stages = {stage: layers for stage, layers in stages.items() if layers}
+    if any(file.startswith("tests/fuzz/") for file in files):
+        stages["fuzz"] = []
+    if any(file.startswith(CLIENT_FOLDERS) for file in files):
+        stages |= {"wheel": [], "frameworks": []}
+    return stages
+
+
+def everything(tested):
+    layers = sorted(path.name for path in (ROOT / "src").iterdir() if path.is_dir())
+    return {"asan": tested, "tsan": tested, "tidy": layers, "fuzz": [], "wheel": [], "frameworks": []}
+
+
+def changed_files(commit):
+    """Paths that differ from the commit, or None if it is not in the repository, for example in a shallow clone."""
+    command = ["git", "-C", str(ROOT), "diff", "--name-only", "--no-renames", commit, "--"]
+    done = subprocess.run(command, capture_output=True, text=True)
+    return done.stdout.splitlines() if done.returncode == 0 else None
+
+
+def main():
+    tested = tested_layers()
+    if sys.argv[1:] == ["--all"]:
+        stages = everything(tested)
+    else:
+        commit = sys.argv[1] if len(sys.argv) > 1 else (ROOT / ".ci/verified").read_text().split()[0]
+        files = changed_files(commit)
+        if files is None:
+            print(f"commit {commit} is not in this clone, so everything counts as changed", file=sys.stderr)
+        stages = everything(tested) if files is None else affected(files, tested)
+    for stage, layers in stages.items():
+        print(stage, *layers)
+
+
+if __name__ == "__main__":
+    main()
