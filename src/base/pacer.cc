@@ -4,10 +4,13 @@
 
 namespace quire {
 
+const Pacer::Time Pacer::kSystemTime = {
+    Clock::now, [](Clock::duration duration) { std::this_thread::sleep_for(duration); }};
+
 void Pacer::pace() {
-  if (std::chrono::steady_clock::now() < slice_end_) return;
-  if (busy_()) std::this_thread::sleep_for(kPause);
-  slice_end_ = std::chrono::steady_clock::now() + kSlice;
+  if (time_.now() < slice_end_) return;
+  if (busy_()) time_.sleep(kPause);
+  slice_end_ = time_.now() + kSlice;
 }
 
 }  // namespace quire
