@@ -1,9 +1,13 @@
-// Waiting for something that another thread does. No test asserts how long something takes: machines are shared and slow down
-// without warning. This is the only file of the unit tests that reads a clock.
+// Waiting for something that another thread does. No test asserts how long something takes: machines are
+// shared and slow down without warning. This is the only file of the unit tests that reads a clock.
 #pragma once
 
+#include <atomic>
 #include <chrono>
+#include <cstdio>
+#include <cstdlib>
 #include <functional>
+#include <string>
 #include <thread>
 
 #include "support/sanitizers.h"
@@ -21,6 +25,20 @@ inline constexpr std::chrono::seconds kHang{kSanitizer ? 600 : 120};
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
   return true;
+}
+
+// Runs work that takes hours if it is quadratic. A thread cannot be stopped, so a hang ends the process.
+inline void expect_end(const std::string& what, const std::function<void()>& work) {
+  std::atomic<bool> done{false};
+  std::thread thread([&] {
+    work();
+    done = true;
+  });
+  if (!eventually([&] { return done.load(); })) {
+    std::fprintf(stderr, "%s does not end\n", what.c_str());
+    std::abort();
+  }
+  thread.join();
 }
 
 }  // namespace quire::test
