@@ -37,7 +37,6 @@ constexpr size_t kMaxReadAhead = 256 << 10;
 // A client that reads as fast as the server writes must not keep the thread to itself.
 constexpr size_t kMaxBytesPerFlush = 1 << 20;
 constexpr auto kHangupProbe = std::chrono::milliseconds(250);
-constexpr auto kPostedWorkCheck = std::chrono::seconds(1);
 constexpr auto kLingerIdle = std::chrono::seconds(2);
 constexpr auto kLingerTotal = std::chrono::seconds(20);
 // A client that was too slow for its request does not get much more time.
@@ -246,7 +245,7 @@ asio::awaitable<void> Connection::receive_in_background(HttpRequestParser* parse
   while (!received_.load()) {
     bool waited = false;
     try {
-      co_await wait_event(Clock::now() + kPostedWorkCheck);
+      co_await wait_event(Clock::now() + seconds(shared_->options.posted_work_check_s));
       waited = true;
     } catch (const std::exception&) {
     }
@@ -320,7 +319,7 @@ asio::awaitable<void> Connection::finish_exchange(Exchange& exchange) {
     if (now >= exchange.next_silence()) exchange.call_silence();
     deadline = std::min(deadline, exchange.next_silence());
     if (!exchange.complete()) {
-      deadline = std::min(deadline, now + kPostedWorkCheck);
+      deadline = std::min(deadline, now + seconds(shared_->options.posted_work_check_s));
       if (in_.size() < kMaxReadAhead) {
         arm_read();
       } else {

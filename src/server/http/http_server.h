@@ -25,6 +25,9 @@ struct HttpServerOptions {
   double body_timeout_s = 60.0;    // between two pieces of the body
   double idle_timeout_s = 75.0;    // between two requests of a connection
   double write_timeout_s = 60.0;   // until the client reads more of the response
+  // A connection that waits looks this often for posted work, in case its wake-up was lost for want of
+  // memory.
+  double posted_work_check_s = 1.0;
   // Bytes of a stream that the client has not read. A client with more counts as disconnected.
   size_t max_backlog_bytes = 4 << 20;
   // Bytes of all bodies that are received or wait to be parsed. Further bodies are refused with 503.

@@ -128,9 +128,9 @@ TEST_F(PoolingRoutes, AbortsWhenTheClientDisconnects) {
   {
     RawClient client(server->port());
     client.send(post_text("/v1/embeddings", R"({"input":["a","b"]})"));
-    ASSERT_TRUE(soon([&] { return engine.num_active() == 2; }));
+    ASSERT_TRUE(test::eventually([&] { return engine.num_active() == 2; }));
   }
-  EXPECT_TRUE(soon([&] { return engine.num_aborted() == 2; }));
+  EXPECT_TRUE(test::eventually([&] { return engine.num_aborted() == 2; }));
   engine.release();
 }
 

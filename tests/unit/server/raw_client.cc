@@ -9,13 +9,20 @@
 #include <algorithm>
 #include <array>
 #include <cctype>
+#include <chrono>
 
 #include "base/strings.h"
+#include "support/eventually.h"
 
 namespace quire {
 namespace {
 
-constexpr int kTimeoutMs = 10000;
+// False if nothing can be read after a time that only a hang takes.
+bool readable(int fd) {
+  pollfd p{fd, POLLIN, 0};
+  constexpr auto kTimeout = std::chrono::milliseconds(test::kHang).count();
+  return fd >= 0 && ::poll(&p, 1, static_cast<int>(kTimeout)) > 0;
+}
 
 }  // namespace
 
@@ -46,23 +53,21 @@ bool RawClient::send(std::string_view bytes) {
 }
 
 bool RawClient::fill() {
-  const std::string more = some(kTimeoutMs);
+  const std::string more = some();
   buffer_ += more;
   return !more.empty();
 }
 
-std::string RawClient::some(int timeout_ms) {
-  pollfd p{fd_, POLLIN, 0};
-  if (fd_ < 0 || ::poll(&p, 1, timeout_ms) <= 0) return {};
+std::string RawClient::some() {
+  if (!readable(fd_)) return {};
   std::array<char, 65536> bytes;
   const auto n = ::recv(fd_, bytes.data(), bytes.size(), 0);
   return n > 0 ? std::string(bytes.data(), static_cast<size_t>(n)) : std::string();
 }
 
-bool RawClient::at_end(int timeout_ms) {
+bool RawClient::at_end() {
   while (true) {
-    pollfd p{fd_, POLLIN, 0};
-    if (::poll(&p, 1, timeout_ms) <= 0) return false;
+    if (!readable(fd_)) return false;
     std::array<char, 65536> bytes;
     if (::recv(fd_, bytes.data(), bytes.size(), 0) <= 0) return true;
   }

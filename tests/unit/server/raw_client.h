@@ -13,7 +13,7 @@ namespace quire {
 struct RawResponse {
   int status = 0;                              // 0 = the connection ended or timed out
   std::map<std::string, std::string> headers;  // names in lower case
-  std::string body;                            // concatenated chunks
+  std::string body;  // concatenated chunks, in part if the connection ended or timed out
 
   nlohmann::ordered_json json() const { return nlohmann::ordered_json::parse(body); }
 };
@@ -27,8 +27,8 @@ class RawClient {
 
   bool send(std::string_view bytes);  // false if the server has closed the connection
   RawResponse response(bool head_only = false);
-  std::string some(int timeout_ms = 5000);  // the bytes that have arrived, at least one; empty at the end
-  bool at_end(int timeout_ms = 5000);       // waits for the server to close; discards data before that
+  std::string some();  // the bytes that have arrived, at least one; empty at the end
+  bool at_end();       // waits for the server to close; discards data before that
   void close();
 
   // Sends a request and returns its response, on this connection.

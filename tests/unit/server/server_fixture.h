@@ -3,12 +3,10 @@
 
 #include <gtest/gtest.h>
 
-#include <chrono>
-#include <functional>
 #include <memory>
-#include <thread>
 
 #include "server/server.h"
+#include "support/eventually.h"
 #include "unit/server/fake_engine.h"
 #include "unit/server/raw_client.h"
 
@@ -27,15 +25,6 @@ class ServerTest : public testing::Test {
     server = std::make_unique<Server>(engine, options);
     server->start();
     return server->port();
-  }
-  // Waits until `condition` holds, for at most twenty seconds.
-  static bool soon(const std::function<bool()>& condition) {
-    const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(20);
-    while (!condition()) {
-      if (std::chrono::steady_clock::now() > end) return false;
-      std::this_thread::sleep_for(std::chrono::milliseconds(1));
-    }
-    return true;
   }
 
   FakeEngine engine;
