@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 #include <thread>
 
+#include "support/eventually.h"
 #include "unit/engine/engine_testing.h"
 
 namespace quire {
@@ -216,7 +217,7 @@ TEST(BeamEngine, FreesAllBeamsOnAbort) {
   Pending pending;
   const auto id = engine->submit(request, pending.sink());
   ASSERT_TRUE(id.ok());
-  while (engine->stats().num_running < 8) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  ASSERT_TRUE(test::eventually([&] { return engine->stats().num_running == 8; }));
   engine->abort(*id);
   EXPECT_EQ(pending.wait().samples.size(), 8U);
   engine->check_integrity();

@@ -7,6 +7,7 @@
 
 #include "base/thread_pool.h"
 #include "exec/executor.h"
+#include "support/eventually.h"
 #include "unit/engine/engine_testing.h"
 
 namespace quire {
@@ -55,7 +56,7 @@ class PhaseFault {
 // Waits for the output with a timeout, so that a hang fails the test.
 std::optional<Answer> answer_of(Pending& pending) {
   auto result = std::async(std::launch::async, [pending]() mutable { return pending.wait(); });
-  if (result.wait_for(std::chrono::seconds(20)) == std::future_status::ready) return result.get();
+  if (result.wait_for(test::kHang) == std::future_status::ready) return result.get();
   ADD_FAILURE() << "a request was never answered";
   std::abort();
 }
@@ -96,12 +97,12 @@ TEST_P(EngineFailure, EndsEveryRequestWithAnError) {
       EXPECT_TRUE(answer_of(late[i])->failure.has_value());
     }
   }
-  EXPECT_EQ(told.get_future().wait_for(std::chrono::seconds(20)), std::future_status::ready);
+  EXPECT_EQ(told.get_future().wait_for(test::kHang), std::future_status::ready);
   EXPECT_EQ(engine->failure(), "injected");
   // No call waits for the engine thread any longer.
   Pending rejected;
   EXPECT_FALSE(engine->submit(request(1), rejected.sink()).ok());
-  EXPECT_TRUE(engine->drain(std::chrono::seconds(20)));
+  EXPECT_TRUE(engine->drain(test::kHang));
   EXPECT_FALSE(engine->reset_prefix_cache());
   engine->observe_steps({});
   EXPECT_THROW(engine->check_integrity(), Error);

@@ -3,6 +3,7 @@
 #include <thread>
 
 #include "base/clock.h"
+#include "support/switches.h"
 #include "unit/engine/engine_testing.h"
 
 namespace quire {
@@ -101,14 +102,14 @@ TEST_F(EngineTest, ReportsEachStepWithItsTimeToTheObserver) {
 
 TEST_F(EngineTest, ReportsTheFirstStepAfterAPauseToTheObserver) {
   // The engine becomes idle shortly after the last output.
-  bool after_pause = false;
-  for (int attempt = 0; attempt < 500 && !after_pause; ++attempt) {
+  EXPECT_TRUE(test::eventually([&] {
+    bool after_pause = false;
     engine_->observe_steps([&](const StepPlan&, const StepTimes& times) { after_pause = times.after_pause; });
     std::this_thread::sleep_for(std::chrono::milliseconds(10));
     test::ask(*engine_, greedy(*engine_, "The cat", 1));
     engine_->observe_steps({});
-  }
-  EXPECT_TRUE(after_pause);
+    return after_pause;
+  }));
 }
 
 TEST_F(EngineTest, RemovesTheStopStringFromTheText) {
@@ -333,17 +334,12 @@ TEST(EngineStart, RunsWithoutTokenizer) {
   EXPECT_TRUE(answer.samples[0].text.empty());
 }
 
-// Checks the CPU time of the whole process.
-TEST(EngineStart, UsesNoCpuTimeWhileIdle) {
+TEST(EngineStart, SleepsWhileIdle) {
   EngineConfig config = small_config();
   config.threads = 2;
   const auto engine = Engine::start(config);
   test::ask(*engine, greedy(*engine, "Once upon a time", 20));
-  std::this_thread::sleep_for(std::chrono::milliseconds(50));
-  const std::clock_t begin = std::clock();
-  std::this_thread::sleep_for(std::chrono::milliseconds(500));
-  const double used = static_cast<double>(std::clock() - begin) / CLOCKS_PER_SEC;
-  EXPECT_LT(used, 0.005) << "1 % of half a second";
+  EXPECT_TRUE(test::others_sleep(std::chrono::milliseconds(500)));
 }
 
 TEST(EngineStart, ReproducesOutputsWithTheSameEngineSeed) {
