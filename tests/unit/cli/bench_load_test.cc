@@ -180,8 +180,8 @@ TEST(BenchLoad, ReconnectsAfterTheServerClosedTheConnection) {
 TEST(BenchLoad, FollowsTheArrivalTimes) {
   TestServer server([](const std::string&, int) { return three_tokens(); });
   const LoadResult result = run(server, 10, {}, 50.0);
-  EXPECT_GE(result.records.back().begin - result.records.front().begin, 0.1);
-  EXPECT_GE(result.elapsed_s, 0.2);
+  // The last request starts at its time or, on a busy machine, after it.
+  EXPECT_GE(result.elapsed_s, arrival_times(10, 50.0, 1.0, 1).back() + result.records.back().e2e());
 }
 
 TEST(BenchLoad, ContinuesAfterAFailure) {

@@ -3,11 +3,13 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <atomic>
 #include <limits>
 #include <stdexcept>
 #include <string>
-#include <thread>
 #include <vector>
+
+#include "support/eventually.h"
 
 namespace quire::cli {
 namespace {
@@ -171,15 +173,14 @@ TEST(DownloadProgress, HandlesTimesAndTotalsOfZero) {
 }
 
 TEST(RunWithReports, ReportsUntilTheWorkEnds) {
-  int reports = 0;
+  std::atomic<int> reports = 0;
   const int result = run_with_reports(
-      [] {
-        std::this_thread::sleep_for(std::chrono::milliseconds(250));
+      [&] {
+        EXPECT_TRUE(test::eventually([&] { return reports >= 2; }));
         return 7;
       },
       [&] { ++reports; });
   EXPECT_EQ(result, 7);
-  EXPECT_GE(reports, 1);
   EXPECT_THROW(run_with_reports([]() -> int { throw std::runtime_error("failed"); }, [] {}),
                std::runtime_error);
 }
