@@ -27,7 +27,8 @@ inline constexpr std::chrono::seconds kHang{kSanitizer ? 600 : 120};
   return true;
 }
 
-// Runs work that takes hours if it is quadratic. A thread cannot be stopped, so a hang ends the process.
+// Runs work that hangs, or takes hours, if something is wrong. A thread cannot be stopped, so a hang ends the
+// process.
 inline void expect_end(const std::string& what, const std::function<void()>& work) {
   std::atomic<bool> done{false};
   std::thread thread([&] {

@@ -508,8 +508,8 @@ TEST_F(GenerationTest, StopEndsAWaitingShutdown) {
   ASSERT_EQ(other.get("/health").status, 200);
   std::thread stopping([&] { server->shutdown(); });
   EXPECT_TRUE(test::eventually([&] { return other.get("/health").status == 503; }));
-  server->stop();
-  stopping.join();
+  test::expect_end("stop", [&] { server->stop(); });
+  test::expect_end("shutdown", [&] { stopping.join(); });
   EXPECT_TRUE(running.at_end());
 }
 

@@ -229,35 +229,42 @@ int64_t steps_to_encode(const Tokenizer& tokenizer, const std::string& text) {
   return num_looks;
 }
 
-void expect_linear(const Tokenizer& tokenizer, char character) {
-  constexpr size_t kSize = 100'000;
-  const int64_t half = steps_to_encode(tokenizer, std::string(kSize, character));
-  const int64_t whole = steps_to_encode(tokenizer, std::string(2 * kSize, character));
-  EXPECT_GE(half, kSize >> 11) << int{character};
-  EXPECT_LE(whole, 2 * half + 10) << int{character};
+std::string repeated(std::string_view unit, size_t size) {
+  std::string text;
+  while (text.size() < size) text += unit;
+  return text;
 }
 
-TEST(HostileText, OneRepeatedCharacterTakesLinearTimeInAllModels) {
+void expect_linear(const Tokenizer& tokenizer, std::string_view unit) {
+  constexpr size_t kSize = 100'000;
+  const int64_t half = steps_to_encode(tokenizer, repeated(unit, kSize));
+  const int64_t whole = steps_to_encode(tokenizer, repeated(unit, 2 * kSize));
+  EXPECT_GE(half, kSize >> 11) << unit;
+  EXPECT_LE(whole, 2 * half + 10) << unit;
+}
+
+TEST(HostileText, RepeatedTextTakesLinearTimeInAllModels) {
   for (const char* name : {"byte-level", "llama2", "metaspace", "suffix-bpe", "unigram", "word-piece"}) {
     SCOPED_TRACE(name);
     const auto tokenizer = tokenizer_from(fixture(name));
-    for (const char character : {'a', ' ', '\'', '\n'}) {
-      const bool removed = std::string_view(name) == "unigram" && (character == ' ' || character == '\n');
-      if (!removed) expect_linear(*tokenizer, character);
+    for (const char* unit : {"a", " ", "'", "\n", "the"}) {
+      const bool removed = std::string_view(name) == "unigram" && (*unit == ' ' || *unit == '\n');
+      if (!removed) expect_linear(*tokenizer, unit);
     }
   }
   const auto sentencepiece = Tokenizer::load(test::fixture_dir() / "sp-bpe");
-  for (const char character : {'a', ' '}) expect_linear(*sentencepiece, character);
+  for (const char* unit : {"a", " ", "the"}) expect_linear(*sentencepiece, unit);
 }
 
 // Work that is not counted takes minutes to hours if it is quadratic.
-TEST(HostileText, TenMegabytesOfOneCharacterEnd) {
-  const auto encode = [](const char* name, char character) {
+TEST(HostileText, MegabytesOfRepeatedTextEnd) {
+  const auto encode = [](const char* name, const char* unit, size_t size) {
     const auto tokenizer = tokenizer_from(fixture(name));
-    test::expect_end(name, [&] { tokenizer->encode(std::string(10'000'000, character), false); });
+    test::expect_end(name, [&] { tokenizer->encode(repeated(unit, size), false); });
   };
-  encode("byte-level", 'a');
-  encode("unigram", ' ');  // removed before it is counted
+  encode("byte-level", "a", 10'000'000);
+  encode("byte-level", "the", 4'000'000);  // has merges
+  encode("unigram", " ", 10'000'000);      // removed before it is counted
 }
 
 TEST(HostileText, UnorderedMarksTakeLinearTime) {
