@@ -48,8 +48,8 @@ EngineConfig config_of(const Case& tested, const Setting& setting) {
   config.kv_cache_dtype = tested.kv_cache_dtype;
   config.quantization = tested.quantization;
   config.block_size = tested.block_size;
-  // Sanitizers would take minutes for the 1,024 tokens of quire-tiny. Quantized weights do not see how long a
-  // sequence is, only how many tokens a step has.
+  // Sanitizers would take minutes for the 1,024 tokens of quire-tiny. Quantized weights depend on the tokens
+  // of a step, not on the length of a sequence.
   const bool is_long = tested.model == "quire-tiny";
   if (is_long && tested.quantization != "auto") config.max_model_len = 256;
   if (tested.block_size < 16 || (is_long && test::kSanitizer)) config.max_model_len = 128;

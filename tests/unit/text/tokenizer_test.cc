@@ -217,14 +217,14 @@ TEST(InvalidText, CountsAsReplacementCharacters) {
 int64_t steps_to_encode(const Tokenizer& tokenizer, const std::string& text) {
   static int64_t num_looks;
   num_looks = 0;
-  constexpr Pacer::Time kStill = {
+  constexpr Pacer::Time kStoppedTime = {
       [] {
         ++num_looks;
         return Pacer::Clock::time_point(std::chrono::hours(1));
       },
       [](Pacer::Clock::duration) {},
   };
-  Pacer pacer([] { return false; }, kStill);
+  Pacer pacer([] { return false; }, kStoppedTime);
   tokenizer.encode(text, false, YieldPoint({}, &pacer));
   return num_looks;
 }
