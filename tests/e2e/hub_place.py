@@ -1,5 +1,6 @@
 """Models and caches for the tests of models by name."""
 
+import functools
 import hashlib
 import json
 import os
@@ -7,11 +8,10 @@ import pathlib
 import random
 import struct
 import subprocess
-import time
 
-import pytest
 from server_process import BINARY
 from slow_model import TINY
+from waiting import HANG_S, wait_until
 
 NEEDED = ["config.json", "generation_config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json"]
 CHUNK = 8 << 20  # bytes of one request
@@ -21,6 +21,7 @@ def tiny_files():
     return {name: (TINY / name).read_bytes() for name in NEEDED}
 
 
+@functools.cache
 def safetensors(size, dtype="F32", seed=1):
     """A safetensors file with one tensor of `size` bytes."""
     header = json.dumps({"a": {"dtype": dtype, "shape": [size // 4], "data_offsets": [0, size]}}).encode()
@@ -41,7 +42,7 @@ class Workplace:
         self.hub = hub
         clean = {k: v for k, v in os.environ.items() if not k.lower().endswith("_proxy") and not k.startswith(("HF_", "SSL_CERT"))}
         self.environment = {**clean, "HOME": str(path), "HF_HOME": str(path / "hf"), "HF_ENDPOINT": hub.url, "no_proxy": "",
-                            "HF_HUB_DOWNLOAD_TIMEOUT": "5"}
+                            "HF_HUB_DOWNLOAD_TIMEOUT": "60"}
 
     def start(self, *arguments, **environment):
         return subprocess.Popen([str(BINARY), *map(str, arguments)], env={**self.environment, **environment}, text=True,
@@ -49,7 +50,7 @@ class Workplace:
 
     def quire(self, *arguments, **environment):
         return subprocess.run([str(BINARY), *map(str, arguments)], env={**self.environment, **environment}, text=True,
-                              stdin=subprocess.DEVNULL, capture_output=True, timeout=120)
+                              stdin=subprocess.DEVNULL, capture_output=True, timeout=HANG_S)
 
     def pull(self, name="org/tiny", *flags, **environment):
         run = self.quire("pull", name, *flags, **environment)
@@ -78,20 +79,18 @@ def assert_complete(snapshot, files):
 def wait_for_download(place, content, process):
     """Waits until the download of a large file with this content has begun."""
     name = hashlib.sha256(content).hexdigest() + ".incomplete"
-    deadline = time.monotonic() + 30
-    while name not in place.incomplete():
+
+    def has_begun():
         assert process.poll() is None, process.stderr.read()
-        assert time.monotonic() < deadline, "the download did not begin"
-        time.sleep(0.02)
+        return name in place.incomplete()
+
+    wait_until(has_begun, "the download did not begin")
 
 
 def wait_for_bytes(place, number, process):
     """Waits until an unfinished download has `number` bytes."""
-    deadline = time.monotonic() + 30
-    while time.monotonic() < deadline:
-        sizes = [path.stat().st_size for path in place.incomplete().values() if path.exists()]
-        if sizes and max(sizes) >= number:
-            return
+    def has_bytes():
         assert process.poll() is None, process.stderr.read()
-        time.sleep(0.02)
-    pytest.fail("the download made no progress")
+        return any(path.stat().st_size >= number for path in place.incomplete().values() if path.exists())
+
+    wait_until(has_bytes, "the download made no progress")

@@ -1,6 +1,8 @@
 """A Hugging Face hub on the loopback interface, with a second server for the content of large files, as the hub has. Faults
 of both servers are set per file, so that tests can break downloads in every way."""
 
+import contextlib
+import functools
 import hashlib
 import http.server
 import json
@@ -13,6 +15,12 @@ import urllib.parse
 LFS_BYTES = 100_000  # files of at least this size are on the content server
 
 
+@functools.cache  # for every request, which would otherwise hash large files again
+def sha256(content):
+    return hashlib.sha256(content).hexdigest()
+
+
+@functools.cache
 def git_hash(content):
     return hashlib.sha1(b"blob %d\0" % len(content) + content).hexdigest()
 
@@ -120,6 +128,10 @@ class Handler(http.server.BaseHTTPRequestHandler):
         if self.command == "HEAD":
             return None
         limit = len(body) if not fault or fault.break_after is None else min(fault.break_after, len(body))
+        with self.hub.sending():
+            return self.send_body(body, limit, fault)
+
+    def send_body(self, body, limit, fault):
         for at in range(0, limit, 65536):
             if fault and fault.delay:
                 time.sleep(fault.delay)
@@ -129,9 +141,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
         if limit < len(body):
             if fault.stall:
                 self.wfile.flush()
-                self.hub.stalled.wait(30)
+                self.hub.stalled.wait()
             self.drop()
-        return None
 
 
 class HubHandler(Handler):
@@ -198,14 +209,14 @@ class HubHandler(Handler):
             for path, content in files.items():
                 entry = {"type": "file", "oid": git_hash(content), "size": len(content), "path": path}
                 if len(content) >= LFS_BYTES:
-                    entry["lfs"] = {"oid": hashlib.sha256(content).hexdigest(), "size": len(content), "pointerSize": 134}
+                    entry["lfs"] = {"oid": sha256(content), "size": len(content), "pointerSize": 134}
                 tree.append(entry)
             return self.answer_json(tree)
         siblings = []
         for path, content in files.items():
             entry = {"rfilename": path, "size": len(content), "blobId": git_hash(content)}
             if len(content) >= LFS_BYTES:
-                entry["lfs"] = {"sha256": hashlib.sha256(content).hexdigest(), "size": len(content), "pointerSize": 134}
+                entry["lfs"] = {"sha256": sha256(content), "size": len(content), "pointerSize": 134}
             siblings.append(entry)
         siblings += [{"rfilename": unsafe} for unsafe in self.hub.unsafe_names]
         return self.answer_json({"id": name, "modelId": name, "sha": commit, "private": False, "gated": False, "tags": [],
@@ -221,7 +232,7 @@ class HubHandler(Handler):
         content = files[path]
         headers = {"X-Repo-Commit": commit}
         if len(content) >= LFS_BYTES:
-            digest = hashlib.sha256(content).hexdigest()
+            digest = sha256(content)
             etag = self.hub.etags.get(path, f'"{digest}"')
             with self.hub.lock:
                 self.hub.signature += 1
@@ -250,7 +261,7 @@ class ContentHandler(Handler):
         for repo in self.hub.repos.values():
             for _, files in repo.revisions.values():
                 content = files.get(path)
-                if content is not None and hashlib.sha256(content).hexdigest() == digest:
+                if content is not None and sha256(content) == digest:
                     return self.answer_content(content, {"ETag": f'"{digest}"'}, self.hub.faults.get(path))
         return self.answer(404)
 
@@ -280,6 +291,7 @@ class Hub:
         self.used = {}
         self.signature = 0
         self.bytes_sent = 0
+        self.num_sending = 0  # bodies that are being sent
         self.lock = threading.Lock()
         self.stalled = threading.Event()  # set at the end, so that stalled responses end
         scheme = "https" if certificate else "http"
@@ -294,6 +306,16 @@ class Hub:
             threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True).start()
             self.servers.append(server)
         self.url, self.content_url = (f"{scheme}://127.0.0.1:{server.server_port}" for server in self.servers)
+
+    @contextlib.contextmanager
+    def sending(self):
+        with self.lock:
+            self.num_sending += 1
+        try:
+            yield
+        finally:
+            with self.lock:
+                self.num_sending -= 1
 
     def count_bytes(self, number):
         with self.lock:

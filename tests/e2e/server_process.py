@@ -1,14 +1,17 @@
 """`quire serve` as a child process, for end-to-end tests. QUIRE_BINARY is the executable (default build/release/quire),
 QUIRE_MODEL a model directory (default: the embedded model)."""
 
+import contextlib
 import functools
 import os
 import pathlib
+import random
 import re
 import signal
 import socket
 import ssl
 import subprocess
+import sys
 import threading
 import time
 
@@ -18,6 +21,10 @@ import pytest
 from slow_model import slow_model
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "tests" / "support"))  # for scripts; conftest.py does it for tests
+
+from waiting import HANG_S, attempts, wait_until  # noqa: E402
+
 BINARY = pathlib.Path(os.environ.get("QUIRE_BINARY", ROOT / "build" / "release" / "quire"))
 LISTENING = re.compile(r"Listening on (http://\S+)")
 # A small pool, so that a leak of blocks shows and a test machine need not be large.
@@ -26,6 +33,14 @@ DEFAULT_FLAGS = ["--kv-cache-memory", "64MiB"]
 # The servers speak plain HTTP, but httpx makes a TLS context for each client and each httpx.get(). That takes 30 ms, more than
 # most requests, so all share one.
 ssl.create_default_context = functools.cache(ssl.create_default_context)
+
+
+def free_port():
+    """A port on which nobody listens, and which no connection of another process gets: those take theirs from 32768 on."""
+    for port in random.sample(range(20000, 32768), 100):
+        with contextlib.suppress(OSError), socket.create_server(("127.0.0.1", port)):
+            return port
+    pytest.fail("no port is free")
 
 
 class ServerProcess:
@@ -41,7 +56,6 @@ class ServerProcess:
             command += ["--port", "0"]
         if DEFAULT_FLAGS[0] not in flags:
             command += DEFAULT_FLAGS
-        begin = time.monotonic()
         environment = {**os.environ, "QUIRE_CPU_ISA": "generic"} if slow else None
         # A line that stderr does not accept as a whole may end inside a character.
         self.process = subprocess.Popen(command, stderr=subprocess.PIPE, encoding="utf-8", errors="backslashreplace", env=environment)
@@ -55,13 +69,12 @@ class ServerProcess:
                 found = LISTENING.search(line)
                 if found:
                     self.url = found.group(1)
-                    self.startup_s = time.monotonic() - begin
                     listening.set()
             listening.set()
 
         self.reader = threading.Thread(target=read, daemon=True)
         self.reader.start()
-        listening.wait(60)
+        listening.wait(HANG_S)
         if self.url is None:
             self.process.kill()
             pytest.fail("the server did not start:\n" + "".join(self.log))
@@ -69,51 +82,71 @@ class ServerProcess:
         self.port = int(port)
 
     def client(self, **options):
-        options = {"api_key": "none", "max_retries": 0, "timeout": 120, **options}
+        options = {"api_key": "none", "max_retries": 0, "timeout": HANG_S, **options}
         return openai.OpenAI(base_url=self.url + "/v1", **options)
 
     def async_client(self, **options):
-        options = {"api_key": "none", "max_retries": 0, "timeout": 300, **options}
+        options = {"api_key": "none", "max_retries": 0, "timeout": 2 * HANG_S, **options}
         return openai.AsyncOpenAI(base_url=self.url + "/v1", **options)
 
     def http(self, **options):
-        return httpx.Client(base_url=self.url, timeout=60, **options)
+        return httpx.Client(base_url=self.url, timeout=HANG_S, **options)
+
+    def get(self, path):
+        return httpx.get(self.url + path, timeout=HANG_S)
+
+    def post(self, path, **options):
+        return httpx.post(self.url + path, timeout=HANG_S, **options)
 
     def connect(self):
-        return socket.create_connection((self.host, self.port), timeout=30)
+        return socket.create_connection((self.host, self.port), timeout=HANG_S)
 
-    def metrics(self, *names):
-        """The sum of each metric over its labels, all from one response."""
-        text = httpx.get(self.url + "/metrics", timeout=30).text
+    def metrics(self, *names, label=""):
+        """The sum of each metric over its labels, or over the series with one label, NAME="VALUE"; all from one response."""
+        text = httpx.get(self.url + "/metrics", timeout=HANG_S).text
         sums = []
         for name in names:
-            values = [float(line.rsplit(" ", 1)[1]) for line in text.splitlines() if re.match(re.escape(name) + r"[{ ]", line)]
-            assert values, f"/metrics has no {name}"
-            sums.append(sum(values))
+            lines = [line for line in text.splitlines() if re.match(re.escape(name) + r"[{ ]", line) and label in line]
+            assert lines, f"/metrics has no {name} {label}"
+            sums.append(sum(float(line.rsplit(" ", 1)[1]) for line in lines))
         return sums
 
-    def metric(self, name):
-        return self.metrics(name)[0]
+    def metric(self, name, label=""):
+        return self.metrics(name, label=label)[0]
 
-    def becomes_busy(self, num_requests, seconds=10):
+    def num_aborted(self):
+        """Samples that ended before they were complete, because their clients left."""
+        return self.metric("quire:request_success_total", 'finished_reason="abort"')
+
+    def becomes_busy(self, num_requests):
         """Waits until so many requests run or wait. The engine updates these metrics once per step."""
-        end = time.monotonic() + seconds
-        while sum(self.metrics("quire:num_requests_running", "quire:num_requests_waiting")) < num_requests:
-            assert time.monotonic() < end, f"less than {num_requests} requests run or wait"
-            time.sleep(0.01)
+        wait_until(lambda: sum(self.metrics("quire:num_requests_running", "quire:num_requests_waiting")) >= num_requests,
+                   f"less than {num_requests} requests run or wait")
 
-    def becomes_idle(self, seconds):
-        """Whether, within `seconds`, no request runs, waits or holds KV blocks."""
-        end = time.monotonic() + seconds
+    def becomes_idle(self):
+        """Waits until no request runs, waits or holds KV blocks. That alone does not show that a request was aborted: each ends in time."""
         names = ["quire:num_requests_running", "quire:num_requests_waiting", "quire:kv_cache_usage_perc"]
-        while True:
-            state = self.metrics(*names)
-            if not any(state):
-                return True
-            if time.monotonic() > end:
-                print("still busy:", dict(zip(names, state)))
-                return False
-            time.sleep(0.01)
+        wait_until(lambda: not any(self.metrics(*names)), lambda: f"still busy: {dict(zip(names, self.metrics(*names)))}")
+
+    def thread_states(self):
+        """For each thread, whether it sleeps (S), runs or wants to run (R), and how often it has left a CPU."""
+        states = {}
+        for task in pathlib.Path(f"/proc/{self.process.pid}/task").iterdir():
+            try:
+                status = (task / "status").read_text()
+            except (FileNotFoundError, ProcessLookupError):
+                continue  # the thread has ended
+            states[task.name] = (re.search(r"^State:\s+(\S)", status, re.MULTILINE)[1],
+                                 sum(map(int, re.findall(r"ctxt_switches:\s+(\d+)", status))))
+        return states
+
+    def becomes_quiet(self, pause_s=0.05):
+        """Waits for a pause in which all threads sleep and none wakes up. There is none if a thread spins, or polls more often than this."""
+        for _ in attempts(lambda: f"threads never rest: {self.thread_states()}"):
+            before = self.thread_states()
+            time.sleep(pause_s)
+            if self.thread_states() == before and all(state == "S" for state, _ in before.values()):
+                return
 
     def cpu_seconds(self):
         fields = pathlib.Path(f"/proc/{self.process.pid}/stat").read_text().rsplit(")", 1)[1].split()
@@ -130,17 +163,18 @@ class ServerProcess:
     def terminate(self, sig=signal.SIGTERM):
         self.process.send_signal(sig)
 
-    def wait(self, seconds=60):
+    def wait(self, seconds=HANG_S):
+        """The exit status."""
         return self.process.wait(seconds)
 
     def stop(self):
         if self.process.poll() is None:
             self.terminate()
             try:
-                self.wait(20)
+                self.wait()
             except subprocess.TimeoutExpired:
                 self.process.kill()
                 self.wait()
-        self.reader.join(5)
+        self.reader.join(HANG_S)
         if not self.reader.is_alive():
             self.process.stderr.close()

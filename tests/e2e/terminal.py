@@ -1,10 +1,10 @@
 """A program in a pseudo-terminal, and the screen that a person would see."""
 
 import os
-import time
 
 import pexpect
 import pyte
+from waiting import attempts
 
 
 class Terminal:
@@ -44,25 +44,25 @@ class Terminal:
     def text(self):
         return "\n".join(self.lines()).rstrip()
 
-    def wait_until(self, condition, what, seconds=30):
-        end = time.monotonic() + seconds
-        while not condition():
+    def wait_until(self, condition, what):
+        for _ in attempts(lambda: f"no {what}:\n{self.text()}", pause_s=0):  # update() waits
+            if condition():
+                return
             more = self.update()
             assert more or condition(), f"the program ended before {what}:\n{self.text()}"
-            assert time.monotonic() < end, f"no {what} within {seconds} s:\n{self.text()}"
 
-    def wait_for(self, text, seconds=30):
-        self.wait_until(lambda: text in self.text(), f"{text!r} on the screen", seconds)
+    def wait_for(self, text):
+        self.wait_until(lambda: text in self.text(), f"{text!r} on the screen")
 
-    def wait_for_line(self, line, seconds=30):
+    def wait_for_line(self, line):
         """Waits until the line of the cursor, without trailing spaces, is `line`."""
-        self.wait_until(lambda: self.lines()[self.screen.cursor.y] == line, f"{line!r} at the cursor", seconds)
+        self.wait_until(lambda: self.lines()[self.screen.cursor.y] == line, f"{line!r} at the cursor")
 
-    def wait_for_end(self, seconds=30):
+    def wait_for_end(self):
         """Waits until the program ends and returns its exit code, or the negated number of the signal."""
-        end = time.monotonic() + seconds
-        while self.update():
-            assert time.monotonic() < end, f"the program still runs:\n{self.text()}"
+        for _ in attempts(lambda: f"the program still runs:\n{self.text()}", pause_s=0):
+            if not self.update():
+                break
         self.process.close()
         return self.process.exitstatus if self.process.exitstatus is not None else -self.process.signalstatus
 

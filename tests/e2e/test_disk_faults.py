@@ -1,7 +1,7 @@
 """The KV disk cache and the weight cache on disks that fail: killed at any moment, full, read-only, vanishing, shared between processes, and
 corrupted while the program runs.
 
-Every output must be the one without caches. A test fails if its fault did not occur. QUIRE_KILL_ROUNDS (default 25) is the number of kills.
+Every output must be the one without caches. A test fails if its fault did not occur. QUIRE_KILL_ROUNDS (default 24) is the number of kills.
 Mounts need root."""
 
 import concurrent.futures
@@ -12,15 +12,17 @@ import pathlib
 import random
 import resource
 import shutil
+import signal
 import subprocess
 import threading
-import time
 
 import httpx
 import pytest
+from faults.control import FaultControl, build_library
 from server_process import BINARY, ServerProcess
+from waiting import HANG_S, wait_until
 
-KILL_ROUNDS = int(os.environ.get("QUIRE_KILL_ROUNDS", "25"))
+KILL_ROUNDS = int(os.environ.get("QUIRE_KILL_ROUNDS", "24"))
 pytestmark = pytest.mark.timeout(300 + 10 * KILL_ROUNDS)
 WORDS = "the little fox went into a dark wood and looked for its old friend who lived under one tall tree by the river".split()
 # A pool of 32 blocks and prompts of about 300 blocks, so that most prefixes are on the disk.
@@ -28,9 +30,9 @@ SMALL_POOL = ["--kv-cache-memory", "1MiB", "--max-model-len", "256"]
 PROMPTS = [" ".join(random.Random(i).choice(WORDS) for _ in range(170)) for i in range(24)]
 
 
-def complete(server, prompt, timeout=60):
+def complete(server, prompt):
     body = {"prompt": prompt, "max_tokens": 8, "temperature": 0, "ignore_eos": True}
-    response = httpx.post(server.url + "/v1/completions", json=body, timeout=timeout)
+    response = httpx.post(server.url + "/v1/completions", json=body, timeout=HANG_S)
     assert response.status_code == 200, response.text
     return response.json()["choices"][0]["text"]
 
@@ -59,16 +61,12 @@ def stop_cleanly(server):
 
 def disk_hits(server):
     """Blocks of cached prefixes that the disk cache had."""
-    lines = httpx.get(server.url + "/metrics", timeout=30).text.splitlines()
-    (value,) = [line.rsplit(" ", 1)[1] for line in lines if line.startswith("quire:kv_tier_hits_total") and 'tier="disk"' in line]
-    return float(value)
+    return server.metric("quire:kv_tier_hits_total", 'tier="disk"')
 
 
 def log_has(server, *texts):
-    end = time.monotonic() + 10
-    while not any(all(text in line for text in texts) for line in server.log):
-        assert time.monotonic() < end, f"{texts} is not in the log:\n" + "".join(server.log)
-        time.sleep(0.02)
+    wait_until(lambda: any(all(text in line for text in texts) for line in server.log),
+               lambda: f"{texts} is not in the log:\n" + "".join(server.log))
 
 
 @contextlib.contextmanager
@@ -113,7 +111,7 @@ def test_writes_that_start_to_fail_cost_nothing_but_writes(start_server, tmp_pat
     written = server.metric("quire:kv_disk_writes_total")
     assert written > 0
     resource.prlimit(server.process.pid, resource.RLIMIT_FSIZE, (4096, 4096))
-    assert httpx.post(server.url + "/reset_prefix_cache", timeout=30).json()["success"]
+    assert httpx.post(server.url + "/reset_prefix_cache", timeout=HANG_S).json()["success"]
     for _ in range(2):
         assert complete_all(server) == expected
     log_has(server, "File too large", "nothing more is written")
@@ -190,7 +188,7 @@ def test_a_kv_disk_cache_that_is_corrupted_while_it_is_used_changes_no_output(st
                 if size > 0:
                     os.pwrite(file.fileno(), rng.randbytes(rng.choice([1, 8, 5000])), rng.randrange(size))
                     writes += 1
-            time.sleep(0.001)
+            done.wait(0.001)
 
     thread = threading.Thread(target=corrupt)
     thread.start()
@@ -216,7 +214,7 @@ GENERATE = ["generate", "--prompt", PROMPTS[0][:60], "--prompt", "The little fox
 
 
 def generate(*flags):
-    done = subprocess.run([str(BINARY), *GENERATE, *flags], capture_output=True, text=True, timeout=120)
+    done = subprocess.run([str(BINARY), *GENERATE, *flags], capture_output=True, text=True, timeout=HANG_S)
     return done.returncode, done.stdout, done.stderr
 
 
@@ -282,7 +280,7 @@ def test_a_weight_cache_that_is_truncated_under_a_server_ends_it_with_an_error(s
             assert complete(server, prompt) == text
         except (AssertionError, httpx.HTTPError):
             break
-    assert server.wait(10) == 1, "".join(server.log)
+    assert server.wait() == 1, "".join(server.log)
     assert any(file.name in line for line in server.log), "".join(server.log)
     again = start_server("--weight-cache", str(tmp_path), *SMALL_POOL)
     assert complete_all(again) == expected
@@ -306,7 +304,7 @@ def test_a_damaged_weight_cache_is_an_error_or_is_replaced(start_server, tmp_pat
     server = start_server("--weight-cache", str(tmp_path), *SMALL_POOL)
     # Damage to a piece is found in the background, damage to the table and the size before the file is used.
     if damage in ("byte", "page"):
-        assert server.wait(20) == 1, "".join(server.log)
+        assert server.wait() == 1, "".join(server.log)
         assert any(file.name in line for line in server.log), "".join(server.log)
     else:
         assert complete_all(server) == expected
@@ -319,6 +317,11 @@ def test_a_damaged_weight_cache_is_an_error_or_is_replaced(start_server, tmp_pat
 
 # Kills.
 
+# Where the program is killed: at a random one of these calls, on threads of this name or on all.
+KILLED = [("malloc", ""), ("pwrite", "quire-kv-disk"), ("pwritev", ""), ("write", ""), ("malloc", "quire-engine"), ("malloc", "quire-kv-disk")]
+KILLS_OF_A_KIND = 4
+
+
 def test_kills_at_any_moment_cost_cached_data_and_nothing_else(tmp_path, expected):
     """Kills while the program starts, packs and writes weights, computes, writes blocks, and writes its queue at the end."""
     requests = tmp_path / "prompts.txt"
@@ -326,41 +329,47 @@ def test_kills_at_any_moment_cost_cached_data_and_nothing_else(tmp_path, expecte
     command = [str(BINARY), "generate", "--prompts-file", str(requests), "--max-tokens", "8", "--temperature", "0", "--ignore-eos", "--json",
                "--stats", *disk_flags(tmp_path / "kv"), "--weight-cache", str(tmp_path / "weights")]
     rng = random.Random(5)
+    faults = FaultControl(tmp_path)
+    environment = {**os.environ, **faults.environment(build_library(tmp_path))}
 
-    def texts(process):
-        out, err = process.communicate(timeout=120)
-        assert process.returncode == 0, err
+    def run():
+        process = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=HANG_S)
+        return process.returncode, process.stdout, process.stderr
+
+    def check(what):
+        """A run that is not killed. Returns its number of tokens from the cache, and whether it mapped its weights."""
+        status, out, err = run()
+        assert status == 0, err
         results = [json.loads(line) for line in out.splitlines()]
-        return [result["outputs"][0]["text"] for result in results], sum(result["metrics"]["num_cached_tokens"] for result in results), err
+        assert [result["outputs"][0]["text"] for result in results] == expected, what
+        return sum(result["metrics"]["num_cached_tokens"] for result in results), "weights from cache" in err
 
-    def start():
-        return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-
-    begin = time.monotonic()
-    got, _, _ = texts(start())
-    assert got == expected
-    duration = time.monotonic() - begin
     kills, checked, cached, mapped = 0, 0, 0, 0
-    while kills < KILL_ROUNDS:
-        # Sometimes everything starts from nothing, so that weights are packed and written.
-        if rng.random() < 0.2:
-            shutil.rmtree(tmp_path / rng.choice(["kv", "weights"]), ignore_errors=True)
-        process = start()
-        time.sleep(rng.uniform(0, duration))
-        if process.poll() is not None:
-            process.communicate()
-            duration = max(0.02, duration * 0.9)  # faster than thought: this round hit nothing
-            continue
-        process.kill()
-        process.communicate()
-        kills += 1
-        if kills % 5 == 0:
-            got, num_cached, log = texts(start())
-            assert got == expected, f"after {kills} kills"
-            checked += 1
-            cached += num_cached
-            mapped += "weights from cache" in log
+    for rounds in range(0, KILL_ROUNDS, KILLS_OF_A_KIND):
+        call, thread = KILLED[rounds // KILLS_OF_A_KIND % len(KILLED)]
+        weights_are_written = call == "pwritev"
+        if weights_are_written:
+            shutil.rmtree(tmp_path / "weights", ignore_errors=True)
+        faults.arm(call, thread, 0)
+        num_cached, is_mapped = check(f"after {kills} kills")
+        num_calls, _ = faults.disarm()
+        checked += 1
+        cached += num_cached
+        mapped += is_mapped
+        for _ in range(KILLS_OF_A_KIND):
+            # Sometimes everything starts from nothing, so that weights are packed and written.
+            if weights_are_written:
+                shutil.rmtree(tmp_path / "weights", ignore_errors=True)
+            elif rng.random() < 0.2:
+                shutil.rmtree(tmp_path / rng.choice(["kv", "weights"]), ignore_errors=True)
+            faults.arm(call, thread, rng.randint(1, max(1, num_calls)), kills=True)
+            status, _, err = run()
+            assert status in (0, -signal.SIGKILL), err
+            kills += status != 0
+            faults.disarm()
+    check(f"after {kills} kills")
     print(f"{kills} kills, {checked} runs checked, {cached} tokens from the cache, weights mapped {mapped} times")
+    assert kills > KILL_ROUNDS // 2, "many runs ended before they were killed"
     assert cached > 0 and mapped > 0, "no cache survived, so the kills proved nothing"
     assert not list(pathlib.Path(tmp_path / "weights").glob("*.part"))
 
@@ -389,14 +398,13 @@ def test_a_server_that_is_killed_while_it_answers_starts_again_with_its_cache(tm
         threads = [threading.Thread(target=client, args=(6 * k,)) for k in range(4)]
         for thread in threads:
             thread.start()
-        time.sleep(rng.uniform(0.3, 1.5))
-        with contextlib.suppress(httpx.HTTPError):
-            hits += disk_hits(server)
+        enough = rng.randint(10, 60)
+        wait_until(lambda: answered >= enough, "the server does not answer")
+        hits += disk_hits(server)
         server.process.kill()
         stop.set()
         for thread in threads:
             thread.join()
         server.stop()
         assert not wrong
-        assert answered > 0, "killed before it answered, so the round proved nothing"
     assert hits > 0

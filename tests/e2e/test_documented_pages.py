@@ -10,6 +10,7 @@ import httpx
 import pytest
 from server_process import BINARY, ROOT, ServerProcess
 from test_documentation import console_commands, help_of
+from waiting import HANG_S
 
 MOVING = sorted((ROOT / "docs").glob("moving-from-*.md"))
 # Commands with files that only the reader has.
@@ -63,23 +64,29 @@ def test_flags_of_the_server_are_flags_of_quire_serve(page):
     assert flags <= set(re.findall(r"--[a-z][a-z0-9-]*", help_of("serve")))
 
 
-def serve_commands():
-    return [(page, command) for page, command in console_commands() if re.match(r"(quire|\./run) serve\b", command)]
+def serve_flags():
+    """The different flags of the commands that start a server, without the model, and on a free port."""
+    found = []
+    for _, command in console_commands():
+        if re.match(r"(quire|\./run) serve\b", command):
+            words = shlex.split(command.split("  #")[0])[2:]
+            if words and not words[0].startswith("-"):
+                del words[0]
+            if "--port" in words:
+                words[words.index("--port") + 1] = "0"
+            if words not in found:
+                found.append(words)
+    return found
 
 
-@pytest.mark.parametrize("page, command", serve_commands())
-def test_a_documented_server_starts(page, command, tmp_path, monkeypatch):
-    """With the embedded model instead of the named one, and on a free port."""
-    words = shlex.split(command.split("  #")[0])[2:]
-    if words and not words[0].startswith("-"):
-        del words[0]
-    if "--port" in words:
-        words[words.index("--port") + 1] = "0"
+@pytest.mark.parametrize("words", serve_flags(), ids=" ".join)
+def test_a_documented_server_starts(words, tmp_path, monkeypatch):
+    """With the embedded model instead of the named one."""
     monkeypatch.chdir(tmp_path)
     pathlib.Path("keys.txt").write_text("secret\n")
     process = ServerProcess(*words)
     try:
-        assert httpx.get(process.url + "/health", timeout=30).status_code == 200
+        assert httpx.get(process.url + "/health", timeout=HANG_S).status_code == 200
     finally:
         process.stop()
     assert process.process.returncode == 0
@@ -100,14 +107,14 @@ def test_a_documented_request_succeeds(server, page, command):
         command = command.replace("quire top", f"quire top {server.url}", 1)
     command = re.sub(r"--request-rate \S+", "--request-rate inf", command.replace(DEFAULT_ADDRESS, address))
     command = re.sub(r"^quire ", f"{shlex.quote(str(BINARY.resolve()))} ", command)
-    run = subprocess.run(["bash", "-c", command], capture_output=True, text=True, timeout=120, stdin=subprocess.DEVNULL)
+    run = subprocess.run(["bash", "-c", command], capture_output=True, text=True, timeout=HANG_S, stdin=subprocess.DEVNULL)
     assert run.returncode == 0, f"{page}: {command}\n{run.stdout}{run.stderr}"
     assert run.stdout.strip(), f"{page}: {command} prints nothing"
 
 
 def test_list_of_metrics_is_complete(server):
     """docs/metrics.md has every metric of /metrics, with its type."""
-    text = httpx.get(server.url + "/metrics", timeout=30).text
+    text = httpx.get(server.url + "/metrics", timeout=HANG_S).text
     served = dict(re.findall(r"^# TYPE quire:(\w+) (\w+)$", text, re.MULTILINE))
     documented = {}
     for heading, cells in rows_of(ROOT / "docs" / "metrics.md"):
@@ -119,7 +126,7 @@ def test_list_of_metrics_is_complete(server):
 
 
 def test_metrics_in_queries_exist(server):
-    text = httpx.get(server.url + "/metrics", timeout=30).text
+    text = httpx.get(server.url + "/metrics", timeout=HANG_S).text
     for name in re.findall(r"quire:\w+", (ROOT / "docs" / "metrics.md").read_text().split("## Queries")[1]):
         assert re.search(rf"^{name}[{{ ]", text, re.MULTILINE), name
 
@@ -130,14 +137,14 @@ def test_ignored_fields_are_named(server):
     for name, value in {"n_predict": 3, "repeat_penalty": 1.1, "mirostat": 2, "dry_multiplier": 1, "xtc_probability": 0.1,
                         "typical_p": 0.9, "dynatemp_range": 1, "top_n_sigma": 1, "adaptive_target": 0.5, "cache_prompt": True,
                         "id_slot": 1, "keep_alive": "5m", "format": "json"}.items():
-        response = httpx.post(server.url + "/v1/chat/completions", json={**body, name: value}, timeout=60)
+        response = httpx.post(server.url + "/v1/chat/completions", json={**body, name: value}, timeout=HANG_S)
         assert response.status_code == 200 and name in response.headers["X-Ignored-Params"], name
 
 
 @pytest.mark.parametrize("path", ["/completion", "/infill", "/apply-template", "/embedding", "/reranking", "/lora-adapters", "/api/chat", "/api/generate",
                                   "/v1/responses", "/v1/messages", "/v1/load_lora_adapter", "/v1/chat/completions/batch"])
 def test_paths_that_the_pages_say_are_missing(server, path):
-    assert httpx.post(server.url + path, json={}, timeout=30).status_code == 404
+    assert httpx.post(server.url + path, json={}, timeout=HANG_S).status_code == 404
 
 
 @functools.cache

@@ -2,26 +2,22 @@
 
 Each round makes the k-th call of one kind fail on one thread while a scripted session runs. What is allowed: the right answer, a
 clean error, or a clean exit with a non-zero status. What is not: a hang, a signal, a wrong answer, or a server that says it is
-healthy and then does not answer. QUIRE_FAULT_SECONDS (default 25) bounds the rounds, which try a random sample of k.
-QUIRE_FAULT_CALLS=FIRST-LAST tries every k in a range instead, without a limit of time."""
+healthy and then does not answer. Each test tries a random sample of k, QUIRE_FAULT_ROUNDS of them (default 6).
+QUIRE_FAULT_CALLS=FIRST-LAST tries every k in a range instead."""
 
 import os
 import random
-import socket
 import subprocess
-import threading
-import time
 
 import httpx
 import pytest
-from server_process import BINARY, ServerProcess
+from server_process import BINARY, ServerProcess, free_port
 from faults.control import FaultControl, build_library
+from waiting import HANG_S, attempts
 
-SECONDS = float(os.environ.get("QUIRE_FAULT_SECONDS", "25"))
+ROUNDS = int(os.environ.get("QUIRE_FAULT_ROUNDS", "6"))
 CALLS = os.environ.get("QUIRE_FAULT_CALLS")
-pytestmark = pytest.mark.timeout(0 if CALLS else 300 + SECONDS)
-# A request that is answered at all is answered within this time, on a busy machine too.
-PATIENCE = 30
+pytestmark = pytest.mark.timeout(0 if CALLS else 300 + 10 * ROUNDS)
 PROMPT = "Once upon a time there was a little girl who lived in a small house by the sea. " * 3
 
 
@@ -43,11 +39,11 @@ class FaultyServer:
             for name in ("LD_PRELOAD", "QUIRE_FAULTS"):
                 del os.environ[name]
 
-    def complete(self, text, max_tokens, timeout=PATIENCE):
+    def complete(self, text, max_tokens):
         """The text, or None for a clean error."""
         body = {"model": "quire-tiny", "prompt": text, "max_tokens": max_tokens, "temperature": 0, "ignore_eos": True}
         try:
-            answer = httpx.post(self.server.url + "/v1/completions", json=body, timeout=timeout)
+            answer = httpx.post(self.server.url + "/v1/completions", json=body, timeout=HANG_S)
         except httpx.TimeoutException:
             raise AssertionError("a request hangs")
         except httpx.HTTPError:
@@ -57,7 +53,7 @@ class FaultyServer:
     def stream(self, text, max_tokens):
         body = {"model": "quire-tiny", "prompt": text, "max_tokens": max_tokens, "temperature": 0, "ignore_eos": True, "stream": True}
         try:
-            with httpx.stream("POST", self.server.url + "/v1/completions", json=body, timeout=PATIENCE) as answer:
+            with httpx.stream("POST", self.server.url + "/v1/completions", json=body, timeout=HANG_S) as answer:
                 lines = [line for line in answer.iter_lines() if line.startswith("data: ")]
         except httpx.TimeoutException:
             raise AssertionError("a stream hangs")
@@ -81,7 +77,7 @@ class FaultyServer:
         ):
             method = "GET" if body is None else "POST"
             try:
-                httpx.request(method, self.server.url + path, json=body, timeout=PATIENCE)
+                httpx.request(method, self.server.url + path, json=body, timeout=HANG_S)
             except httpx.TimeoutException:
                 raise AssertionError(f"{path} hangs")
             except httpx.HTTPError:
@@ -90,7 +86,7 @@ class FaultyServer:
 
     def healthy(self):
         try:
-            return httpx.get(self.server.url + "/health", timeout=PATIENCE).status_code == 200
+            return httpx.get(self.server.url + "/health", timeout=HANG_S).status_code == 200
         except httpx.TimeoutException:
             raise AssertionError("/health hangs")
         except httpx.HTTPError:
@@ -107,9 +103,9 @@ def check_outcome(faulty, texts, expected, what):
     process = faulty.server.process
     if process.poll() is None and not faulty.healthy():
         try:
-            process.wait(3)
+            faulty.server.wait()
         except subprocess.TimeoutExpired:
-            raise AssertionError(f"{what}: unhealthy, and still running after three seconds\n{faulty.log()}")
+            raise AssertionError(f"{what}: unhealthy, and still running\n{faulty.log()}")
     if process.poll() is not None:
         assert process.returncode > 0, f"{what}: exit status {process.returncode}\n{faulty.log()}"
         return False
@@ -133,27 +129,26 @@ TARGETS = [
 ]
 
 
+def failing_calls(seed, first, last):
+    """The numbers of the calls that fail: the first one and a random sample of the others, or those of QUIRE_FAULT_CALLS."""
+    if CALLS is not None:
+        begin, end = map(int, CALLS.split("-"))
+        return range(begin, min(end, last) + 1)
+    others = range(first + 1, last + 1)
+    return [first, *random.Random(seed).sample(others, min(ROUNDS - 1, len(others)))]
+
+
 @pytest.mark.parametrize("call,thread", TARGETS, ids=[f"{call}-{thread or 'any'}" for call, thread in TARGETS])
 def test_a_failing_call_is_an_error_and_nothing_worse(library, tmp_path, call, thread):
-    end = time.monotonic() + SECONDS / len(TARGETS) if CALLS is None else float("inf")
     faulty = FaultyServer(library, tmp_path)
     expected = faulty.session()
     assert None not in expected
     faulty.faults.arm(call, thread, 0)
     faulty.session()
     num_calls, _ = faulty.faults.disarm()
-    # Early calls one by one, then a random sample; with enough time, all of them.
-    rng = random.Random(f"{call} {thread}")
-    order = list(range(1, min(num_calls, 4) + 1))
-    order += rng.sample(range(5, num_calls + 1), max(0, num_calls - 4)) if num_calls > 4 else []
-    if CALLS is not None:
-        first, last = map(int, CALLS.split("-"))
-        order = range(first, min(last, num_calls) + 1)
     rounds, hits, exits = 0, 0, 0
     try:
-        for failing in order:
-            if rounds > 0 and time.monotonic() > end:
-                break
+        for failing in failing_calls(f"{call} {thread}", 1, num_calls):
             faulty.faults.arm(call, thread, failing)
             texts = faulty.session()
             _, fired = faulty.faults.disarm()
@@ -172,16 +167,7 @@ def fail_calls_of_a_start(call, num_calls, run):
     """Calls run(k), which returns whether the k-th call failed, for a random sample of k or for those in QUIRE_FAULT_CALLS."""
     # CLI11 has objects with static storage duration that allocate before main(), where nothing can be caught.
     first = 500 if call == "malloc" else 1
-    order = random.Random(call).sample(range(first, num_calls + 1), num_calls + 1 - first)
-    end = time.monotonic() + SECONDS / 10
-    if CALLS is not None:
-        first, last = map(int, CALLS.split("-"))
-        order, end = range(first, min(last, num_calls) + 1), float("inf")
-    hits = 0
-    for rounds, failing in enumerate(order):
-        if rounds > 0 and time.monotonic() > end:
-            break
-        hits += run(failing)
+    hits = sum(run(failing) for failing in failing_calls(call, first, num_calls))
     assert hits > 0 or num_calls == 0, "no round hit anything"
 
 
@@ -190,13 +176,13 @@ def test_a_start_that_fails_says_why(library, tmp_path, call):
     """`quire generate` with the k-th call of the whole process failing: the right text, or an error and status 1."""
     command = [str(BINARY), "generate", "--prompt", "The dog", "--max-tokens", "4", "--temperature", "0", "--threads", "2",
                "--kv-cache-memory", "8MiB"]
-    right = subprocess.run(command, capture_output=True, timeout=120).stdout
+    right = subprocess.run(command, capture_output=True, timeout=HANG_S).stdout
     faults = FaultControl(tmp_path)
     environment = {**os.environ, **faults.environment(library)}
 
     def run(failing):
         faults.arm(call, "", failing)
-        done = subprocess.run(command, capture_output=True, timeout=120, env=environment)
+        done = subprocess.run(command, capture_output=True, timeout=HANG_S, env=environment)
         return done, *faults.disarm()
 
     _, num_calls, _ = run(0)
@@ -217,8 +203,7 @@ def test_a_start_that_fails_says_why(library, tmp_path, call):
 @pytest.mark.parametrize("call", ["malloc", "mmap", "thread"])
 def test_a_server_start_that_fails_says_why(library, tmp_path, call):
     """`quire serve` with the k-th call of the whole process failing: a server that responds and stops, or an error and status 1."""
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        port = listener.getsockname()[1]
+    port = free_port()
     command = [str(BINARY), "serve", "--port", str(port), "--threads", "2", "--kv-cache-memory", "8MiB", "--shutdown-timeout", "5"]
     faults = FaultControl(tmp_path)
     environment = {**os.environ, **faults.environment(library)}
@@ -226,27 +211,28 @@ def test_a_server_start_that_fails_says_why(library, tmp_path, call):
     def responds(process):
         """Whether the server responds twice before it ends. Its log may lack the line about listening."""
         responses = 0
-        while responses < 2 and process.poll() is None:
+        for _ in attempts("the program neither listens nor ends"):
+            if responses == 2 or process.poll() is not None:
+                return responses == 2
             try:
-                httpx.get(f"http://127.0.0.1:{port}/health", timeout=PATIENCE / 2)
+                httpx.get(f"http://127.0.0.1:{port}/health", timeout=HANG_S)
                 responses += 1
             except httpx.TimeoutException:
                 raise AssertionError("/health hangs")
             except httpx.HTTPError:
-                time.sleep(0.01)  # it does not listen yet, or the failing call was that of this connection
-        return responses == 2
+                pass  # it does not listen yet, or the failing call was that of this connection
 
     def run(failing):
         faults.arm(call, "", failing)
         with (tmp_path / "log").open("w+", encoding="utf-8", errors="backslashreplace") as log:
             process = subprocess.Popen(command, stderr=log, env=environment)
-            watchdog = threading.Timer(PATIENCE, process.kill)
-            watchdog.start()
-            ready = responds(process)
-            if ready:
-                process.terminate()
-            process.wait()
-            watchdog.cancel()
+            try:
+                ready = responds(process)
+                if ready:
+                    process.terminate()
+                process.wait(HANG_S)
+            finally:
+                process.kill()
             log.seek(0)
             text = log.read()
         assert process.returncode >= 0, f"{call} number {failing}: status {process.returncode}\n{text}"

@@ -5,7 +5,6 @@ import importlib.util
 import json
 import subprocess
 import sys
-import time
 import urllib.parse
 
 import pytest
@@ -28,7 +27,7 @@ def test_one_file_is_copied_and_serves(tmp_path):
     assert run.returncode == 0, run.stdout + run.stderr
     [result] = json.loads((tmp_path / "results.json").read_text())
     assert result["fetched_bytes"] == result["copied_bytes"] == BINARY.stat().st_size
-    assert 0 < result["install_s"] < result["first_token_s"] < 60
+    assert 0 < result["install_s"] < result["first_token_s"]  # the latter includes the former
     assert 10e6 < result["peak_memory_bytes"] < 2e9
     assert len(result["commands"]) == 2 and "| quire-file | 2 |" in run.stdout
 
@@ -43,10 +42,8 @@ def test_a_server_that_does_not_start_is_an_error(tmp_path):
 
 def test_a_command_that_takes_too_long_ends_with_its_children(tmp_path):
     module = load_script()
-    begin = time.monotonic()
     with pytest.raises(RuntimeError, match="had not ended after 1 s"):
-        module.run_command(f"(sleep 60; touch {tmp_path}/survived) & sleep 61", 1)
-    assert time.monotonic() - begin < 30
+        module.run_command(f"(sleep 86400; touch {tmp_path}/survived) & sleep 86400", 1)
     assert not [line for line in subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True).stdout.splitlines() if str(tmp_path) in line]
 
 

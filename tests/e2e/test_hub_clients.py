@@ -16,12 +16,15 @@ import pytest
 from hub_fixtures import hub, place  # noqa: F401
 from hub_place import NEEDED, Workplace, assert_complete, big_files, tiny_files, wait_for_download
 from hub_server import Fault, Hub
+from server_process import BINARY
+from terminal import Terminal
+from waiting import HANG_S
 
 
 def python(place, code, **environment):
     """Runs Python code with huggingface_hub in the environment of the place and returns what it prints as JSON."""
     run = subprocess.run([sys.executable, "-c", code], env={**place.environment, "HF_HUB_DISABLE_XET": "1", **environment},
-                         capture_output=True, text=True, timeout=120)
+                         capture_output=True, text=True, timeout=HANG_S)
     assert run.returncode == 0, run.stderr
     return json.loads(run.stdout)
 
@@ -92,14 +95,12 @@ def test_quire_waits_for_the_lock_of_huggingface_hub(place, hub):
     with subprocess.Popen([sys.executable, "-c", code, str(lock)], env=place.environment, stdin=subprocess.PIPE,
                           stdout=subprocess.PIPE, text=True) as owner:
         assert owner.stdout.readline() == "locked\n"
-        process = place.start("pull", "org/tiny")
-        with pytest.raises(subprocess.TimeoutExpired):
-            process.wait(3)
+        terminal = Terminal([str(BINARY), "pull", "org/tiny"], columns=100, environment=place.environment)
+        terminal.wait_for("waiting for another process")
         assert hub.bytes_sent < 2 << 20  # small files and the header of the weights
         owner.stdin.close()
-    output, errors = process.communicate(timeout=60)
-    assert process.returncode == 0, errors
-    assert_complete(pathlib.Path(output.strip()), files)
+    assert terminal.wait_for_end() == 0
+    assert_complete(place.cache / "models--org--tiny" / "snapshots" / hub.repos["org/tiny"].commit, files)
 
 
 def test_huggingface_hub_waits_for_the_lock_of_quire(place, hub):
@@ -113,7 +114,7 @@ def test_huggingface_hub_waits_for_the_lock_of_quire(place, hub):
             "except filelock.Timeout: print('false')")
     assert python(place, code) is False
     slow.times = 0
-    output, errors = process.communicate(timeout=60)
+    output, errors = process.communicate(timeout=HANG_S)
     assert process.returncode == 0, errors
     assert python(place, code) is True
 

@@ -6,7 +6,6 @@ import re
 import subprocess
 import sys
 
-import httpx
 import jsonschema
 import openapi_spec_validator
 import pytest
@@ -57,7 +56,7 @@ def embedder():
 
 @pytest.fixture(scope="module")
 def description(strict):
-    response = httpx.get(strict.url + "/openapi.json")
+    response = strict.get("/openapi.json")
     assert response.status_code == 200 and response.headers["Content-Type"].startswith("application/json")
     return response.json()
 
@@ -96,7 +95,7 @@ def test_every_route_is_described_and_served(description, strict):
     routes = {(method.lower(), path.replace("*", "{model}")) for method, path in re.findall(r'\{"(GET|POST)", "(/[^"]*)"', table)}
     described = {(method, path) for path, operations in description["paths"].items() for method in operations}
     assert described == routes
-    with httpx.Client(base_url=strict.url) as http:
+    with strict.http() as http:
         for method, path in sorted(described):
             response = http.request(method, path.replace("{model}", "missing"), json={} if method == "post" else None)
             assert response.status_code in ((404,) if "{model}" in path else (200, 400)), (method, path)
@@ -115,7 +114,7 @@ def test_every_field_that_the_server_reads_is_described(description):
 def test_every_described_field_is_known_to_the_server(description, strict, embedder, path):
     generation = path.startswith(("/v1/c", "/tok", "/det"))
     minimal = dict(REQUESTS + POOLING_REQUESTS)[path]
-    with httpx.Client(base_url=(strict if generation else embedder).url) as http:
+    with (strict if generation else embedder).http() as http:
         for name in request_fields(description, path):
             body = {name: None, **minimal}
             if "input" in body and name in TEMPLATE_FIELDS:  # read only with a conversation
@@ -148,14 +147,14 @@ def test_requests_and_responses_of_generation_have_the_described_form(descriptio
     operation = description["paths"][path]["post"]
     if "requestBody" in operation:
         jsonschema.Draft202012Validator(schema_of(description, operation["requestBody"]["content"]["application/json"])).validate(body)
-    response = httpx.post(strict.url + path, json=body, timeout=60)
+    response = strict.post(path, json=body)
     assert response.status_code == 200, response.text
     check(description, path, response.json())
 
 
 @pytest.mark.parametrize("path, body", POOLING_REQUESTS)
 def test_responses_of_pooling_have_the_described_form(description, embedder, path, body):
-    response = httpx.post(embedder.url + path, json=body, timeout=60)
+    response = embedder.post(path, json=body)
     assert response.status_code == 200, response.text
     check(description, path, response.json())
 
@@ -163,7 +162,7 @@ def test_responses_of_pooling_have_the_described_form(description, embedder, pat
 @pytest.mark.parametrize("path, schema", [("/v1/chat/completions", "ChatCompletionChunk"), ("/v1/completions", "Completion")])
 def test_streamed_events_have_the_described_form(description, strict, path, schema):
     body = {**(CHAT if "chat" in path else COMPLETION), "stream": True, "stream_options": {"include_usage": True}}
-    lines = httpx.post(strict.url + path, json=body, timeout=60).text.split("\n\n")
+    lines = strict.post(path, json=body).text.split("\n\n")
     events = [line.removeprefix("data: ") for line in lines if line.startswith("data: ")]
     assert events[-1] == "[DONE]" and len(events) > 2
     validator = jsonschema.Draft202012Validator({"$ref": f"#/components/schemas/{schema}", "components": description["components"]})
@@ -173,17 +172,17 @@ def test_streamed_events_have_the_described_form(description, strict, path, sche
 
 @pytest.mark.parametrize("path", ["/v1/models", "/version"])
 def test_responses_to_get_have_the_described_form(description, strict, path):
-    check(description, path, httpx.get(strict.url + path).json(), "get")
+    check(description, path, strict.get(path).json(), "get")
 
 
 def test_one_model_has_the_described_form(description, strict):
-    name = httpx.get(strict.url + "/v1/models").json()["data"][0]["id"]
-    check(description, "/v1/models/{model}", httpx.get(f"{strict.url}/v1/models/{name}").json(), "get")
+    name = strict.get("/v1/models").json()["data"][0]["id"]
+    check(description, "/v1/models/{model}", strict.get(f"/v1/models/{name}").json(), "get")
 
 
 def test_errors_have_the_described_form(description, strict):
     validator = jsonschema.Draft202012Validator({"$ref": "#/components/schemas/Error", "components": description["components"]})
-    for response in (httpx.post(strict.url + "/v1/completions", json={}), httpx.get(strict.url + "/nothing"),
-                     httpx.post(strict.url + "/v1/chat/completions", json={**CHAT, "n": "two"})):
+    for response in (strict.post("/v1/completions", json={}), strict.get("/nothing"),
+                     strict.post("/v1/chat/completions", json={**CHAT, "n": "two"})):
         assert response.status_code >= 400
         validator.validate(response.json())

@@ -68,8 +68,8 @@ def test_embeddings_of_one_text_of_tokens_and_of_many_tokens(embedder):
 
 def test_base64_holds_the_same_numbers(embedder):
     body = {"model": "bert", "input": "rain", "encoding_format": "base64"}
-    packed = base64.b64decode(httpx.post(embedder.url + "/v1/embeddings", json=body).json()["data"][0]["embedding"])
-    numbers = httpx.post(embedder.url + "/v1/embeddings", json=body | {"encoding_format": "float"}).json()["data"][0]["embedding"]
+    packed = base64.b64decode(embedder.post("/v1/embeddings", json=body).json()["data"][0]["embedding"])
+    numbers = embedder.post("/v1/embeddings", json=body | {"encoding_format": "float"}).json()["data"][0]["embedding"]
     assert list(struct.unpack(f"<{len(packed) // 4}f", packed)) == pytest.approx(numbers, rel=1e-7)
 
 
@@ -96,11 +96,11 @@ def test_wrong_requests_say_so(embedder, classifier):
     for body, words in [({"input": []}, "input must be"), ({"input": "a", "dimensions": 1000}, "dimensions is 1000"),
                         ({"input": "a", "encoding_format": "int4"}, "encoding_format"), ({"input": [[1], "a", 3]}, "input must be"),
                         ({"input": [5, 99999]}, "input"), ({"input": "a", "prompt_name": "poem"}, "document, query")]:
-        answer = httpx.post(embedder.url + "/v1/embeddings", json={"model": "bert"} | body)
+        answer = embedder.post("/v1/embeddings", json={"model": "bert"} | body)
         assert answer.status_code == 400 and words in answer.json()["error"]["message"], (body, answer.text)
     with pytest.raises(openai.BadRequestError, match="returns embeddings and does not generate text"):
         client.completions.create(model="bert", prompt="a", max_tokens=4)
-    answer = httpx.post(classifier.url + "/v1/embeddings", json={"input": "a"})
+    answer = classifier.post("/v1/embeddings", json={"input": "a"})
     assert answer.status_code == 400 and "is a classification or reranking model" in answer.json()["error"]["message"]
 
 
@@ -110,35 +110,35 @@ def test_rerank(reranker):
     scores = [p["vector"][0] for p in pairs]
     body = {"model": "bert-reranker", "query": query, "documents": documents}
     for path in ("/rerank", "/v1/rerank", "/v2/rerank"):
-        answer = httpx.post(reranker.url + path, json=body).json()
+        answer = reranker.post(path, json=body).json()
         assert [r["index"] for r in answer["results"]] == sorted(range(3), key=lambda i: -scores[i])
         for result in answer["results"]:
             assert result["relevance_score"] == pytest.approx(scores[result["index"]], rel=1e-5)
             assert result["document"]["text"] == documents[result["index"]]
         assert answer["usage"]["total_tokens"] == sum(len(p["ids"]) for p in pairs)
-    best = httpx.post(reranker.url + "/rerank", json=body | {"top_n": 1, "return_documents": False}).json()["results"]
+    best = reranker.post("/rerank", json=body | {"top_n": 1, "return_documents": False}).json()["results"]
     assert len(best) == 1 and "document" not in best[0]
 
 
 def test_scores_of_pairs_and_of_embeddings(reranker, embedder):
     pairs = golden("bert-reranker")["texts"]
     body = {"text_1": pairs[0]["text"][0], "text_2": [p["text"][1] for p in pairs]}
-    data = httpx.post(reranker.url + "/score", json=body).json()["data"]
+    data = reranker.post("/score", json=body).json()["data"]
     assert [d["score"] for d in data] == pytest.approx([p["vector"][0] for p in pairs], rel=1e-5)
     texts = golden("bert")["texts"]
-    data = httpx.post(embedder.url + "/v1/score", json={"queries": texts[0]["text"], "documents": [t["text"] for t in texts]}).json()["data"]
+    data = embedder.post("/v1/score", json={"queries": texts[0]["text"], "documents": [t["text"] for t in texts]}).json()["data"]
     dots = [sum(a * b for a, b in zip(texts[0]["vector"], t["vector"])) for t in texts]
     assert [d["score"] for d in data] == pytest.approx(dots, rel=1e-4)
 
 
 def test_classify_and_pooling(classifier):
     texts = golden("bert-classifier")["texts"]
-    answer = httpx.post(classifier.url + "/classify", json={"input": [t["text"] for t in texts]}).json()
+    answer = classifier.post("/classify", json={"input": [t["text"] for t in texts]}).json()
     labels = ["good", "bad", "neither"]
     for data, text in zip(answer["data"], texts):
         assert data["probs"] == pytest.approx(text["vector"], abs=1e-5)
         assert data["label"] == labels[text["vector"].index(max(text["vector"]))] and data["num_classes"] == 3
-    pooled = httpx.post(classifier.url + "/pooling", json={"input": texts[0]["text"]}).json()
+    pooled = classifier.post("/pooling", json={"input": texts[0]["text"]}).json()
     assert pooled["data"][0]["data"] == pytest.approx(answer["data"][0]["probs"], abs=1e-7)
 
 

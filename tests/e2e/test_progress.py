@@ -5,7 +5,6 @@ import os
 import re
 import signal
 import subprocess
-import time
 
 import pytest
 from hub_fixtures import hub, place  # noqa: F401
@@ -14,6 +13,7 @@ from hub_server import Fault
 from server_process import BINARY
 from slow_model import slow_model
 from terminal import Terminal
+from waiting import HANG_S
 
 SLOW = {"QUIRE_CPU_ISA": "generic"}  # for a slow model, so that commands take seconds
 MEMORY = ["--kv-cache-memory", "64MiB"]
@@ -37,7 +37,7 @@ def run_in_terminal():
         terminal.close()
 
 
-def wait_for_line(terminal, pattern, seconds=60):
+def wait_for_line(terminal, pattern):
     """Waits until a line of the screen matches; returns it."""
     found = []
 
@@ -45,7 +45,7 @@ def wait_for_line(terminal, pattern, seconds=60):
         found[:] = [line for line in terminal.lines() if re.fullmatch(pattern, line)]
         return bool(found)
 
-    terminal.wait_until(matches, pattern, seconds)
+    terminal.wait_until(matches, pattern)
     return found[0]
 
 
@@ -58,7 +58,7 @@ def test_generate_shows_counts_rate_and_time_left(run_in_terminal):
     first = wait_for_line(terminal, "Generating " + COUNTS.format("prompts", "tokens"))
     done = int(re.search(r"(\d+) %", first)[1])
     terminal.wait_until(lambda: any(int(p) > done for p in re.findall(r"Generating .* (\d+) %", terminal.text())), "progress")
-    assert terminal.wait_for_end(120) == 0
+    assert terminal.wait_for_end() == 0
     assert "Generating" not in terminal.text() and not re.search(LEFT, terminal.text()), "the bar is not cleared"
     assert terminal.output.count(b"=== prompt") == 24
 
@@ -75,18 +75,17 @@ def test_the_bar_fits_into_narrow_terminals(run_in_terminal):
 
 @pytest.mark.parametrize("environment", [{"TERM": "dumb"}, {}], ids=["dumb", "pipe"])
 def test_without_a_terminal_there_is_no_bar(environment):
-    begin = time.monotonic()
+    """The command takes long enough for a bar: it is that of test_generate_shows_counts_rate_and_time_left."""
     if environment:
         terminal = Terminal([str(BINARY), *map(str, generate())], environment={**SLOW, **environment})
-        assert terminal.wait_for_end(120) == 0
+        assert terminal.wait_for_end() == 0
         output = terminal.output.decode()
         assert "Generating" not in output and "\x1b" not in output
     else:
-        run = subprocess.run([str(BINARY), *map(str, generate()), "--json"], capture_output=True, text=True, env={**os.environ, **SLOW}, timeout=120)
+        run = subprocess.run([str(BINARY), *map(str, generate()), "--json"], capture_output=True, text=True, env={**os.environ, **SLOW}, timeout=HANG_S)
         assert run.returncode == 0
         assert run.stderr == ""
         assert len([json.loads(line) for line in run.stdout.splitlines()]) == 24
-    assert time.monotonic() - begin > 1.5, "too short: a bar would not have appeared"
 
 
 @pytest.mark.parametrize("arguments, line", [
@@ -102,7 +101,7 @@ def test_bench_serve_shows_its_progress(server, run_in_terminal):
     terminal = run_in_terminal("bench", "serve", "--base-url", server.url, "--num-prompts", 20, "--request-rate", 8, "--input-len", 8,
                                "--output-len", 16)
     wait_for_line(terminal, "Measuring " + COUNTS.format("requests", "tokens"))
-    assert terminal.wait_for_end(60) == 0
+    assert terminal.wait_for_end() == 0
     assert "Measuring" not in terminal.text()
 
 
@@ -124,7 +123,7 @@ def test_pull_shows_bytes_rate_and_time_left(place, hub):
     terminal = Terminal([str(BINARY), "pull", "org/tiny"], columns=100, environment=place.environment)
     try:
         wait_for_line(terminal, r"Pulling org/tiny: [\d.]+ [KM]iB of 4\d\.\d MiB, [\d.]+ [KM]iB/s, \d+ (s|min) left")
-        assert terminal.wait_for_end(120) == 0
+        assert terminal.wait_for_end() == 0
         assert not re.search(LEFT, terminal.text())
     finally:
         terminal.close()

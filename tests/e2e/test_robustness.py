@@ -1,6 +1,7 @@
 """Files that change or cost too much, and a log without a reader, through the real program."""
 
 import array
+import fcntl
 import json
 import os
 import random
@@ -9,12 +10,12 @@ import shlex
 import shutil
 import signal
 import subprocess
-import time
 
 import httpx
 import pytest
 import server_process
 from server_process import BINARY, ROOT
+from waiting import HANG_S, attempts
 
 TINY = ROOT / "models" / "quire-tiny"
 
@@ -52,18 +53,18 @@ def test_a_safetensors_file_that_is_truncated_under_a_server_ends_it_with_an_err
     monkeypatch.setenv("QUIRE_MODEL", str(tmp_path))
     server = start_server()
     body = {"prompt": [100, 200, 300], "max_tokens": 4, "temperature": 0, "return_token_ids": True}
-    assert httpx.post(server.url + "/v1/completions", json=body, timeout=30).status_code == 200
+    assert httpx.post(server.url + "/v1/completions", json=body, timeout=HANG_S).status_code == 200
     file = tmp_path / "model.safetensors"
     os.truncate(file, file.stat().st_size - (1 << 20))
     # Rows of the embedding that are lost.
     body["prompt"] = [8000, 8001, 8002]
     try:
-        response = httpx.post(server.url + "/v1/completions", json=body, timeout=30)
+        response = httpx.post(server.url + "/v1/completions", json=body, timeout=HANG_S)
         assert response.status_code in (500, 503), response.text
     except httpx.TransportError:
         pass  # the connection was closed
-    assert server.wait(10) == 1
-    server.reader.join(5)
+    assert server.wait() == 1
+    server.reader.join(HANG_S)
     assert any("model.safetensors" in line and "truncated" in line for line in server.log), "".join(server.log)
 
 
@@ -74,14 +75,19 @@ def test_requests_are_answered_while_the_log_is_not_read():
         for line in process.stderr:
             if found := re.search(r"Listening on (http://\S+)", line):
                 break
-        with httpx.Client(base_url=found.group(1), timeout=30) as client:
+        fcntl.fcntl(process.stderr, fcntl.F_SETPIPE_SZ, 4096)
+        with httpx.Client(base_url=found.group(1), timeout=HANG_S) as client:
+            def num_dropped():
+                return float(re.search(r"^quire:log_lines_dropped_total(?:{.*})? (\S+)", client.get("/metrics").text, re.M)[1])
+
             body = {"prompt": "a", "max_tokens": 1}
-            for _ in range(5000):
-                assert client.post("/v1/completions", json=body).status_code == 200
-            dropped = re.search(r"^quire:log_lines_dropped_total(?:{.*})? (\S+)", client.get("/metrics").text, re.M)
-            assert float(dropped.group(1)) > 0
+            for _ in attempts("no line is dropped", pause_s=0):
+                for _ in range(20):
+                    assert client.post("/v1/completions", json=body).status_code == 200
+                if num_dropped() > 20:
+                    break
         process.send_signal(signal.SIGTERM)
-        assert process.wait(20) == 0
+        assert process.wait(HANG_S) == 0
     finally:
         process.kill()
         process.wait()
@@ -98,18 +104,16 @@ def test_a_match_limit_of_a_regular_expression_is_an_error(start_server, tmp_pat
     (model / "tokenizer.json").write_text(json.dumps(tokenizer))
     monkeypatch.setenv("QUIRE_MODEL", str(model))
     server = start_server()
-    assert httpx.post(server.url + "/tokenize", json={"prompt": "aab once"}, timeout=30).status_code == 200
-    begin = time.monotonic()
+    assert httpx.post(server.url + "/tokenize", json={"prompt": "aab once"}, timeout=HANG_S).status_code == 200
     for path, body in (("/tokenize", {}), ("/v1/completions", {"max_tokens": 1})):
-        response = httpx.post(server.url + path, json={"prompt": "a" * 100 + "cb", **body}, timeout=60)
+        response = httpx.post(server.url + path, json={"prompt": "a" * 100 + "cb", **body}, timeout=HANG_S)
         assert response.status_code == 400, response.text
         assert "limit" in response.json()["error"]["message"]
-    assert time.monotonic() - begin < 30
-    assert httpx.post(server.url + "/tokenize", json={"prompt": "aab once"}, timeout=30).status_code == 200
+    assert httpx.post(server.url + "/tokenize", json={"prompt": "aab once"}, timeout=HANG_S).status_code == 200
 
 
 @pytest.mark.parametrize("scaling", [None, {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 2_500_000}])
-def test_ten_million_positions_cost_neither_time_nor_memory(start_server, tmp_path, monkeypatch, scaling):
+def test_ten_million_positions_cost_no_memory(start_server, tmp_path, monkeypatch, scaling):
     server = start_server()
     memory = server.peak_rss_bytes()
     server.stop()
@@ -122,9 +126,8 @@ def test_ten_million_positions_cost_neither_time_nor_memory(start_server, tmp_pa
     (model / "config.json").write_text(json.dumps(config))
     monkeypatch.setenv("QUIRE_MODEL", str(model))
     server = start_server()
-    assert server.startup_s < 5
     assert server.peak_rss_bytes() - memory < 200 << 20
-    response = httpx.post(server.url + "/v1/completions", json={"prompt": "Once", "max_tokens": 4}, timeout=30)
+    response = httpx.post(server.url + "/v1/completions", json={"prompt": "Once", "max_tokens": 4}, timeout=HANG_S)
     assert response.status_code == 200
 
 
@@ -138,7 +141,7 @@ def test_the_server_starts_without_proc(start_server, tmp_path, monkeypatch):
     wrapper.chmod(0o755)
     monkeypatch.setattr(server_process, "BINARY", wrapper)
     server = start_server()
-    response = httpx.post(server.url + "/v1/completions", json={"prompt": "The dog", "max_tokens": 4}, timeout=60)
+    response = httpx.post(server.url + "/v1/completions", json={"prompt": "The dog", "max_tokens": 4}, timeout=HANG_S)
     assert response.status_code == 200, response.text
     server.stop()
     assert server.process.returncode == 0, "".join(server.log)

@@ -2,10 +2,10 @@
 
 import re
 import subprocess
-import time
 
 import pytest
 from server_process import BINARY
+from waiting import HANG_S, wait_until
 
 GENERATE = ["generate", "--prompt", "Once upon a time", "--prompt", "The little fox", "--max-tokens", "24", "--temperature", "0"]
 WRITTEN, MAPPED = "weight cache written: ", "weights from cache, "
@@ -17,7 +17,7 @@ def start(*arguments):
 
 def quire(*arguments):
     process = start(*arguments)
-    out, err = process.communicate(timeout=120)
+    out, err = process.communicate(timeout=HANG_S)
     assert process.returncode == 0, err
     return out, err
 
@@ -61,13 +61,12 @@ def test_a_server_may_lose_the_directory_while_it_runs(start_server, tmp_path):
 
 def test_two_starts_at_once_and_one_that_is_killed_leave_one_whole_file(tmp_path):
     plain, _ = quire(*GENERATE)
-    for delay in (0.02, 0.05, 0.1):
-        killed = start(*GENERATE, "--weight-cache", str(tmp_path))
-        time.sleep(delay)
-        killed.kill()
-        killed.communicate()
+    killed = start(*GENERATE, "--weight-cache", str(tmp_path))
+    wait_until(lambda: any(tmp_path.iterdir()), "nothing is written", pause_s=0)
+    killed.kill()
+    killed.communicate()
     both = [start(*GENERATE, "--weight-cache", str(tmp_path)) for _ in range(2)]
-    assert [p.communicate(timeout=120)[0] for p in both] == [plain, plain]
+    assert [p.communicate(timeout=HANG_S)[0] for p in both] == [plain, plain]
     out, said = quire(*GENERATE, "--weight-cache", str(tmp_path))
     assert out == plain
     assert MAPPED in said

@@ -84,10 +84,12 @@ def test_stop_keeps_the_text_and_ends_the_request(slow_server, visit):
     chat.ignore_end_of_text()
     chat.send(STORY)
     expect(chat.answers.first.locator(".markdown").last).not_to_be_empty(timeout=20000)
+    aborted = slow_server.num_aborted()
     chat.page.get_by_role("button", name="Stop").click()
     expect(chat.answers.first.get_by_text("Stopped.")).to_be_visible()
     assert chat.wait_for_answer().strip()
-    assert slow_server.becomes_idle(5)
+    slow_server.becomes_idle()
+    assert slow_server.num_aborted() == aborted + 1
 
 
 def test_escape_stops(slow_server, visit):
@@ -95,9 +97,11 @@ def test_escape_stops(slow_server, visit):
     chat.ignore_end_of_text()
     chat.send(STORY)
     expect(chat.page.get_by_role("button", name="Stop")).to_be_visible()
+    aborted = slow_server.num_aborted()
     chat.page.keyboard.press("Escape")
     expect(chat.answers.first.get_by_text("Stopped.")).to_be_visible()
-    assert slow_server.becomes_idle(5)
+    slow_server.becomes_idle()
+    assert slow_server.num_aborted() == aborted + 1
 
 
 def test_regenerating_keeps_both_versions(chat):

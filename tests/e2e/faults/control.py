@@ -6,8 +6,8 @@ import struct
 import subprocess
 
 HERE = pathlib.Path(__file__).resolve().parent
-CALLS = {"malloc": 1, "write": 2, "pread": 3, "mmap": 4, "accept": 5, "thread": 6, "pwrite": 7}
-LAYOUT = struct.Struct("=IIqqq16s")  # armed, call, failing, count, fired, thread
+CALLS = {"malloc": 1, "write": 2, "pread": 3, "mmap": 4, "accept": 5, "thread": 6, "pwrite": 7, "pwritev": 8}
+LAYOUT = struct.Struct("=IIqqq16sI4x")  # armed, call, failing, count, fired, thread, kills
 
 
 def build_library(directory):
@@ -27,13 +27,13 @@ class FaultControl:
     def environment(self, library):
         return {"LD_PRELOAD": str(library), "QUIRE_FAULTS": str(self.path)}
 
-    def arm(self, call, thread, failing):
-        """From now on, call number `failing` (from 1) on threads of this name fails, once."""
-        self.map[:] = LAYOUT.pack(0, CALLS[call], failing, 0, 0, thread.encode())
+    def arm(self, call, thread, failing, kills=False):
+        """From now on, call number `failing` (from 1) on threads of this name fails, once; or it kills the program."""
+        self.map[:] = LAYOUT.pack(0, CALLS[call], failing, 0, 0, thread.encode(), kills)
         self.map[0:4] = struct.pack("=I", 1)
 
     def disarm(self):
         """Returns (calls made since arming, failures since arming)."""
         self.map[0:4] = struct.pack("=I", 0)
-        _, _, _, count, fired, _ = LAYOUT.unpack(self.map[:])
+        _, _, _, count, fired, _, _ = LAYOUT.unpack(self.map[:])
         return count, fired

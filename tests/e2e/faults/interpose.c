@@ -1,4 +1,4 @@
-/* Makes one system or library call of a program fail. Loaded with LD_PRELOAD.
+/* Makes one system or library call of a program fail, or kills the program there. Loaded with LD_PRELOAD.
 
    QUIRE_FAULTS names a file of sizeof(struct control) bytes, which this library maps. The test that started the
    program maps it too: it chooses the call, the thread (by name) and the number of the call that fails, arms the
@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -19,7 +20,7 @@
 #include <unistd.h>
 
 /* tests/e2e/faults/control.py has the same layout and numbers. */
-enum call { CALL_MALLOC = 1, CALL_WRITE, CALL_PREAD, CALL_MMAP, CALL_ACCEPT, CALL_THREAD, CALL_PWRITE };
+enum call { CALL_MALLOC = 1, CALL_WRITE, CALL_PREAD, CALL_MMAP, CALL_ACCEPT, CALL_THREAD, CALL_PWRITE, CALL_PWRITEV };
 
 struct control {
   _Atomic uint32_t armed;
@@ -28,6 +29,7 @@ struct control {
   _Atomic int64_t count;  /* calls since arming */
   _Atomic int64_t fired;  /* failures since arming */
   char thread[16];        /* empty = any thread */
+  uint32_t kills;         /* the call ends the process with SIGKILL instead; a write has done half of its work */
 };
 
 extern void* __libc_malloc(size_t size);
@@ -55,6 +57,7 @@ static int fails(uint32_t call) {
   }
   if (atomic_fetch_add(&control->count, 1) + 1 != control->failing) return 0;
   atomic_fetch_add(&control->fired, 1);
+  if (control->kills && call != CALL_WRITE && call != CALL_PWRITE && call != CALL_PWRITEV) kill(getpid(), SIGKILL);
   return 1;
 }
 
@@ -89,6 +92,10 @@ void* aligned_alloc(size_t alignment, size_t size) {
 ssize_t write(int fd, const void* bytes, size_t size) {
   REAL(ssize_t, "write", int, const void*, size_t);
   if (fails(CALL_WRITE)) {
+    if (control->kills) {
+      real(fd, bytes, size / 2);
+      kill(getpid(), SIGKILL);
+    }
     errno = EIO;
     return -1;
   }
@@ -98,10 +105,27 @@ ssize_t write(int fd, const void* bytes, size_t size) {
 ssize_t pwrite(int fd, const void* bytes, size_t size, off_t offset) {
   REAL(ssize_t, "pwrite", int, const void*, size_t, off_t);
   if (fails(CALL_PWRITE)) {
+    if (control->kills) {
+      real(fd, bytes, size / 2, offset);
+      kill(getpid(), SIGKILL);
+    }
     errno = ENOSPC;
     return -1;
   }
   return real(fd, bytes, size, offset);
+}
+
+ssize_t pwritev(int fd, const struct iovec* parts, int count, off_t offset) {
+  REAL(ssize_t, "pwritev", int, const struct iovec*, int, off_t);
+  if (fails(CALL_PWRITEV)) {
+    if (control->kills) {
+      real(fd, parts, (count + 1) / 2, offset);
+      kill(getpid(), SIGKILL);
+    }
+    errno = ENOSPC;
+    return -1;
+  }
+  return real(fd, parts, count, offset);
 }
 
 ssize_t pread(int fd, void* bytes, size_t size, off_t offset) {
