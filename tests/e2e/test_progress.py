@@ -17,7 +17,10 @@ from waiting import HANG_S
 
 SLOW = {"QUIRE_CPU_ISA": "generic"}  # for a slow model, so that commands take seconds
 MEMORY = ["--kv-cache-memory", "64MiB"]
-GENERATE = [*MEMORY, "--max-tokens", 36, "--ignore-eos", "--temperature", 0, "--log-level", "warning", *["--prompt", "Once upon a time"] * 24]
+NUM_PROMPTS = 12
+# With one thread it takes long enough for a bar, and little CPU time.
+GENERATE = [*MEMORY, "--threads", 1, "--max-tokens", 36, "--ignore-eos", "--temperature", 0, "--log-level", "warning",
+            *["--prompt", "Once upon a time"] * NUM_PROMPTS]
 
 
 def generate():
@@ -60,7 +63,7 @@ def test_generate_shows_counts_rate_and_time_left(run_in_terminal):
     terminal.wait_until(lambda: any(int(p) > done for p in re.findall(r"Generating .* (\d+) %", terminal.text())), "progress")
     assert terminal.wait_for_end() == 0
     assert "Generating" not in terminal.text() and not re.search(LEFT, terminal.text()), "the bar is not cleared"
-    assert terminal.output.count(b"=== prompt") == 24
+    assert terminal.output.count(b"=== prompt") == NUM_PROMPTS
 
 
 def test_the_bar_fits_into_narrow_terminals(run_in_terminal):
@@ -85,12 +88,12 @@ def test_without_a_terminal_there_is_no_bar(environment):
         run = subprocess.run([str(BINARY), *map(str, generate()), "--json"], capture_output=True, text=True, env={**os.environ, **SLOW}, timeout=HANG_S)
         assert run.returncode == 0
         assert run.stderr == ""
-        assert len([json.loads(line) for line in run.stdout.splitlines()]) == 24
+        assert len([json.loads(line) for line in run.stdout.splitlines()]) == NUM_PROMPTS
 
 
 @pytest.mark.parametrize("arguments, line", [
     (["latency", "--batch-size", 4, "--output-len", 10, "--num-iters", 40], "Measuring " + COUNTS.format("requests", "tokens")),
-    (["throughput", "--num-prompts", 128, "--input-len", 8, "--output-len", 10, "--num-iters-warmup", 0], "Generating " + COUNTS.format("requests", "tokens")),
+    (["throughput", "--num-prompts", 24, "--input-len", 8, "--output-len", 40, "--num-iters-warmup", 0], "Generating " + COUNTS.format("requests", "tokens")),
     (["steps", "--max-seconds", 20], r"Measuring \[#*\.*\] +\d+ %, [\d.]+ s left"),
 ], ids=["latency", "throughput", "steps"])
 def test_benchmarks_show_their_progress(run_in_terminal, arguments, line):
@@ -107,7 +110,7 @@ def test_bench_serve_shows_its_progress(server, run_in_terminal):
 
 def test_perplexity_shows_its_progress(run_in_terminal, tmp_path):
     (tmp_path / "text.txt").write_text("The cat sat on the mat and looked at the dog. " * 800)
-    terminal = run_in_terminal("perplexity", slow_model(), "--text", tmp_path / "text.txt", "--window", 64, *MEMORY)
+    terminal = run_in_terminal("perplexity", slow_model(), "--text", tmp_path / "text.txt", "--window", 64, "--max-num-batched-tokens", 128, *MEMORY)
     wait_for_line(terminal, "Reading " + COUNTS.format("windows", "tokens"))
 
 

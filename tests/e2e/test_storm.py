@@ -11,7 +11,7 @@ from waiting import HANG_S
 
 WORDS = "once upon a time there was a little dog who liked to run in the park with his friend and a red ball \U0001f600 é 中".split()
 NUM_CLIENTS = 24
-REQUESTS_OF_A_CLIENT = 25
+REQUESTS_OF_A_CLIENT = 12
 # What an answer may be. Any other one is a failure of the server's.
 EXPECTED_STATUS = {200, 400, 404, 501, 503}
 
@@ -156,6 +156,6 @@ def test_a_storm_breaks_nothing(start_server, flags):
     alone, amid, statuses = asyncio.run(run())
     for i, (a, b) in enumerate(zip(alone, amid)):
         assert a == b, f"request {i} differs"
-    assert statuses.count(200) > 100 and statuses.count(400) > 100, "neither decent nor bad requests were many"
+    assert statuses.count(200) > 50 and statuses.count(400) > 50, "neither decent nor bad requests were many"
     server.becomes_idle()
     assert httpx.get(server.url + "/health", timeout=HANG_S).status_code == 200
