@@ -15,6 +15,7 @@ from waiting import HANG_S, wait_until
 
 NEEDED = ["config.json", "generation_config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json"]
 CHUNK = 8 << 20  # bytes of one request
+NUM_CHUNKS = 3  # whole ones of a large file
 
 
 def tiny_files():
@@ -28,7 +29,7 @@ def safetensors(size, dtype="F32", seed=1):
     return struct.pack("<Q", len(header)) + header + random.Random(seed).randbytes(size)
 
 
-def big_files(size=5 * CHUNK + 12345 * 4):
+def big_files(size=NUM_CHUNKS * CHUNK + 12345 * 4):
     """A model whose weights need several requests. It can be pulled, not run."""
     return {**tiny_files(), "model.safetensors": safetensors(size)}
 

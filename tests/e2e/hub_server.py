@@ -45,13 +45,14 @@ class Fault:
     """Misbehavior of the content server (or, for small files, of the hub) for one file."""
 
     def __init__(self, *, break_after=None, times=1, status=None, ignore_ranges=False, content=None, delay=0.0,
-                 stall=False, total=None, shift=0, retry_after=None):
+                 hold_from=None, stall=False, total=None, shift=0, retry_after=None):
         self.break_after = break_after  # closes the connection after this number of bytes of the body; 0 = after the head
         self.times = times  # number of requests that are affected
         self.status = status
         self.ignore_ranges = ignore_ranges
         self.content = content  # sent instead of the file
         self.delay = delay  # seconds before each 64 KiB
+        self.hold_from = hold_from  # what is at or after this offset of the file is not sent until this is None
         self.stall = stall  # sends nothing after break_after bytes
         self.total = total  # total size in Content-Range
         self.shift = shift  # added to the range
@@ -129,12 +130,14 @@ class Handler(http.server.BaseHTTPRequestHandler):
             return None
         limit = len(body) if not fault or fault.break_after is None else min(fault.break_after, len(body))
         with self.hub.sending():
-            return self.send_body(body, limit, fault)
+            return self.send_body(body, begin, limit, fault)
 
-    def send_body(self, body, limit, fault):
+    def send_body(self, body, begin, limit, fault):
         for at in range(0, limit, 65536):
             if fault and fault.delay:
                 time.sleep(fault.delay)
+            while fault and fault.hold_from is not None and begin + at >= fault.hold_from and not self.hub.stalled.is_set():
+                time.sleep(0.01)
             piece = body[at:min(at + 65536, limit)]
             self.wfile.write(piece)
             self.hub.count_bytes(len(piece))

@@ -29,10 +29,11 @@ def library(tmp_path_factory):
 class FaultyServer:
     def __init__(self, library, directory):
         self.faults = FaultControl(directory)
+        self.num_others = 0
         os.environ.update(self.faults.environment(library))
         try:
             self.server = ServerProcess(
-                "--threads", "2", "--kv-cache-memory", "8MiB", "--kv-disk-cache", str(directory / "kv"),
+                "--threads", "2", "--kv-cache-memory", "1MiB", "--max-model-len", "256", "--kv-disk-cache", str(directory / "kv"),
                 "--kv-disk-cache-size", "64MiB", "--shutdown-timeout", "5",
             )
         finally:
@@ -62,8 +63,11 @@ class FaultyServer:
         return lines
 
     def session(self):
-        """Requests of several kinds. Returns the completions."""
+        """Requests of several kinds. Returns the completions. The prompts of others evict the first one to the disk."""
         texts = [self.complete(PROMPT, 24), self.complete("The dog", 8)]
+        for _ in range(3):
+            self.num_others += 1
+            self.complete(f"{self.num_others} " + PROMPT * 2, 1)
         self.stream("One day", 8)
         messages = [{"role": "user", "content": "Tell me a story."}]
         for path, body in (
@@ -138,6 +142,10 @@ def failing_calls(seed, first, last):
     return [first, *random.Random(seed).sample(others, min(ROUNDS - 1, len(others)))]
 
 
+# Whether these threads make the call in a session depends on its timing.
+SOMETIMES = [("malloc", "quire-worker"), ("malloc", "quire-kv-disk"), ("pread", "quire-kv-disk"), ("mmap", "quire-engine")]
+
+
 @pytest.mark.parametrize("call,thread", TARGETS, ids=[f"{call}-{thread or 'any'}" for call, thread in TARGETS])
 def test_a_failing_call_is_an_error_and_nothing_worse(library, tmp_path, call, thread):
     faulty = FaultyServer(library, tmp_path)
@@ -158,7 +166,7 @@ def test_a_failing_call_is_an_error_and_nothing_worse(library, tmp_path, call, t
                 exits += 1
                 faulty = FaultyServer(library, tmp_path)
         print(f"{call} on {thread or 'any thread'}: {num_calls} calls, {rounds} rounds, {hits} failures, {exits} clean exits")
-        assert hits > 0 or num_calls == 0, "no round hit anything"
+        assert hits > 0 or (call, thread) in SOMETIMES, "no round hit anything"
     finally:
         faulty.server.stop()
 

@@ -14,7 +14,7 @@ import urllib.parse
 
 import pytest
 from hub_fixtures import hub, place  # noqa: F401
-from hub_place import NEEDED, Workplace, assert_complete, big_files, tiny_files, wait_for_download
+from hub_place import CHUNK, NEEDED, Workplace, assert_complete, big_files, tiny_files, wait_for_download
 from hub_server import Fault, Hub
 from server_process import BINARY
 from terminal import Terminal
@@ -106,14 +106,14 @@ def test_quire_waits_for_the_lock_of_huggingface_hub(place, hub):
 def test_huggingface_hub_waits_for_the_lock_of_quire(place, hub):
     files = big_files()
     hub.add("org/tiny", files)
-    hub.faults["model.safetensors"] = slow = Fault(delay=0.1, times=1000)
+    hub.faults["model.safetensors"] = held = Fault(hold_from=CHUNK, times=1000)
     process = place.start("pull", "org/tiny")
     wait_for_download(place, files["model.safetensors"], process)
     code = ("import filelock\nfrom huggingface_hub.utils import WeakFileLock\n"
             f"try:\n with WeakFileLock({str(lock_of(place, files['model.safetensors']))!r}, timeout=0.5): print('true')\n"
             "except filelock.Timeout: print('false')")
     assert python(place, code) is False
-    slow.times = slow.delay = 0
+    held.times, held.hold_from = 0, None
     output, errors = process.communicate(timeout=HANG_S)
     assert process.returncode == 0, errors
     assert python(place, code) is True

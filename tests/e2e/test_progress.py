@@ -125,7 +125,7 @@ def test_pull_shows_bytes_rate_and_time_left(place, hub):
     hub.faults["model.safetensors"] = Fault(delay=0.02, times=1000)
     terminal = Terminal([str(BINARY), "pull", "org/tiny"], columns=100, environment=place.environment)
     try:
-        wait_for_line(terminal, r"Pulling org/tiny: [\d.]+ [KM]iB of 4\d\.\d MiB, [\d.]+ [KM]iB/s, \d+ (s|min) left")
+        wait_for_line(terminal, r"Pulling org/tiny: [\d.]+ [KM]iB of 2\d\.\d MiB, [\d.]+ [KM]iB/s, \d+ (s|min) left")
         assert terminal.wait_for_end() == 0
         assert not re.search(LEFT, terminal.text())
     finally:
