@@ -36,7 +36,7 @@ ssl.create_default_context = functools.cache(ssl.create_default_context)
 
 
 def free_port():
-    """A port on which nobody listens, and which no connection of another process gets: those take theirs from 32768 on."""
+    """An unused port that connections of other processes do not take meanwhile: their own ports are 32768 and above."""
     for port in random.sample(range(20000, 32768), 100):
         with contextlib.suppress(OSError), socket.create_server(("127.0.0.1", port)):
             return port

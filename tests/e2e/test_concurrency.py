@@ -88,14 +88,14 @@ def test_a_client_that_goes_frees_its_blocks(start_server, model):
     server = start_server(slow=True)
     limit = server.client().models.retrieve(model).max_model_len
     body = {"prompt": [7] * 32, "max_tokens": limit // 2, "ignore_eos": True, "n": 8, "temperature": 1}
-    for goners, stream in enumerate([True, False]):
+    for num_before, stream in enumerate([True, False]):
         connection = send_request(server, {**body, "stream": stream})
         server.becomes_busy(1)
         if stream:
             assert connection.recv(100)
         connection.close()
         server.becomes_idle()
-        assert server.num_aborted() == 8 * (goners + 1), "the server generated what nobody reads"
+        assert server.num_aborted() == 8 * (num_before + 1), "the server went on without a client"
 
 
 def test_clients_that_go_while_they_wait_are_forgotten(start_server, model):

@@ -36,7 +36,7 @@ def stream_in_thread(server, body, result):
 
 
 def shuts_down(http, server):
-    """Waits until the server, on an open connection, says that it is not ready."""
+    """Waits until the server refuses requests of open connections."""
     wait_until(lambda: http.get(server.url + "/health").status_code != 200, "the signal was ignored")
 
 
