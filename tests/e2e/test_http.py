@@ -1,8 +1,6 @@
 """The endpoints for curl, bad bodies, bad clients, keys."""
 
-import concurrent.futures
 import json
-import socket
 
 import httpx
 import pytest

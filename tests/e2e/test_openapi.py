@@ -1,7 +1,6 @@
 """The description at /openapi.json and docs/api.md against the server: routes, fields, and the form of responses."""
 
 import json
-import pathlib
 import re
 import subprocess
 import sys

@@ -4,7 +4,6 @@ import base64
 import json
 import struct
 
-import httpx
 import openai
 import pytest
 from golden_checkpoints import golden_checkpoint

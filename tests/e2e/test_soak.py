@@ -1,8 +1,9 @@
 """Random requests on servers with random flags and KV pools that are too small for them.
 
 Each of QUIRE_SOAK_ROUNDS rounds starts a server with its own flags and a second one, the reference, with the same number formats and
-nothing to do. Clients send QUIRE_SOAK_REQUESTS requests in each of the four parts of a round, with samples, beams, stop strings and log-probabilities, streamed or not; some disconnect. Every output must equal the output of the
-same request on the reference. Between the parts of a round the server is idle: descriptors, threads and memory must not grow then.
+nothing to do. Clients send QUIRE_SOAK_REQUESTS requests in each of the four parts of a round, with samples, beams, stop strings and
+log-probabilities, streamed or not; some disconnect. Every output must equal the output of the same request on the reference. Between
+the parts of a round the server is idle: descriptors, threads and memory must not grow then.
 
 A failure names the seed. QUIRE_SOAK_SEED=N starts with that seed: the same flags and requests, though not the same timing. For hours, with
 long rounds, in which slow leaks show:
