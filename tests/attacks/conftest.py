@@ -25,5 +25,5 @@ def target():
 
 @pytest.fixture
 def liveness():
-    """liveness(server): a context in which /health has to respond within 100 ms (99th percentile)."""
+    """liveness(server): a context in which /health has to respond on each HTTP thread."""
     return Liveness

@@ -77,19 +77,19 @@ def some_template(rng, depth=0):
 
 
 class Search:
-    """Mutates the inputs that cost most per byte, in seconds or in memory."""
+    """Mutates the inputs that cost most per byte, in any of several costs."""
 
     def __init__(self, seeds, rng):
         self.rng, self.seeds = rng, seeds
-        self.best = {"seconds": [], "memory": []}
+        self.best = {}
 
     def parent(self):
-        kept = self.best[self.rng.choice(["seconds", "memory"])]
+        kept = self.best[self.rng.choice(list(self.best))] if self.best else []
         return self.rng.choice(kept)[1] if kept and self.rng.random() < 0.6 else self.rng.choice(self.seeds)
 
-    def report(self, value, size, seconds, memory):
-        for name, cost in (("seconds", seconds), ("memory", memory)):
-            kept = self.best[name]
+    def report(self, value, size, costs):
+        for name, cost in costs.items():
+            kept = self.best.setdefault(name, [])
             kept.append((cost / (size + 200), value))
             kept.sort(key=lambda entry: -entry[0])
             del kept[12:]

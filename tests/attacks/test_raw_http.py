@@ -69,6 +69,7 @@ TABLE = {
     "cr-in-value": (get(b"X: a\rb\r\n"), 400),
     "long-header": (get(b"X: " + b"a" * 70000 + b"\r\n"), 431),
     "many-headers": (get(b"X: y\r\n" * 20000), 431),
+    "many-empty-lines-first": (b"\r\n" * 6_000_000 + get(), 431),
     # Lengths of bodies.
     "gzip-chunked": (post(b"Transfer-Encoding: gzip, chunked\r\n", CHUNKS), 501),
     "gzip-then-chunked-fields": (post(b"Transfer-Encoding: gzip\r\n" + CHUNKED, CHUNKS), 501),

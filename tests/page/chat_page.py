@@ -1,5 +1,6 @@
 """What a person does on the chat page, for the tests."""
 
+import collections
 import contextlib
 import json
 
@@ -9,26 +10,25 @@ from playwright.sync_api import expect
 PHONE = {"viewport": {"width": 390, "height": 844}, "has_touch": True, "is_mobile": True}
 
 
-TRACED = ["toplevel", "devtools.timeline"]  # categories of Chromium's trace with the tasks of threads
-
-
 @contextlib.contextmanager
-def traced_tasks(browser, page):
-    """Yields a list which has, when the block has ended, the CPU times of the tasks on the main thread of the page."""
-    tasks = []
-    browser.start_tracing(page=page, categories=TRACED)
-    try:
-        yield tasks
-    finally:  # only one trace can be recorded at a time
-        tasks += main_thread_tasks(browser.stop_tracing())
+def executed_blocks(page):
+    """Yields a counter which has, when the block has ended, how often the scripts that were loaded inside of it executed their parts:
+    (script, function) for calls of a function, and script for all of its functions and branches. V8 counts exactly, on any machine."""
+    counts = collections.Counter()
+    session = page.context.new_cdp_session(page)
+    session.send("Profiler.enable")
+    session.send("Profiler.startPreciseCoverage", {"callCount": True, "detailed": True})
+    yield counts
+    for script in session.send("Profiler.takePreciseCoverage")["result"]:
+        name = script["url"].rsplit("/", 1)[-1]
+        for function in script["functions"]:
+            counts[name, function["functionName"]] += function["ranges"][0]["count"]
+            counts[name] += sum(each["count"] for each in function["ranges"])
+    session.detach()
 
 
-def main_thread_tasks(trace):
-    """The CPU times of the tasks on the main thread of the page, and of their parts, in milliseconds. Chromium leaves out some
-    tasks, but not their parts."""
-    events = json.loads(trace)["traceEvents"]
-    main = {(e["pid"], e["tid"]) for e in events if e["name"] == "thread_name" and e["args"]["name"] == "CrRendererMain"}
-    return [e["tdur"] / 1000 for e in events if (e["pid"], e["tid"]) in main and "tdur" in e]
+def wait_for_animations(page):
+    page.evaluate("Promise.all(document.getAnimations().map(animation => animation.finished))")
 
 
 class ChatPage:
@@ -46,7 +46,7 @@ class ChatPage:
     def wait_for_answer(self, index=-1):
         """The text of a response that is complete: it has its buttons then."""
         answer = self.answers.nth(index)
-        expect(answer.get_by_role("button", name="Regenerate")).to_be_attached(timeout=20000)
+        expect(answer.get_by_role("button", name="Regenerate")).to_be_attached()
         return answer.locator(".markdown").last.inner_text()
 
     def ask(self, text):

@@ -9,10 +9,14 @@ import pytest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "e2e"))
 
-from playwright.sync_api import sync_playwright  # noqa: E402
+from playwright.sync_api import expect, sync_playwright  # noqa: E402
 from server_fixtures import start_server  # noqa: E402, F401
 from server_process import ServerProcess  # noqa: E402
+from waiting import HANG_S  # noqa: E402
 
+# Playwright waits for what a test expects. The time limits are for pages that hang.
+TIMEOUT_MS = 1000 * HANG_S
+expect.set_options(timeout=TIMEOUT_MS)
 DESKTOP = {"viewport": {"width": 1280, "height": 800}}
 
 
@@ -47,6 +51,7 @@ class Visit:
     def __init__(self, browser, url, **options):
         self.host = urllib.parse.urlsplit(url).netloc
         self.context = browser.new_context(**{**DESKTOP, **options})
+        self.context.set_default_timeout(TIMEOUT_MS)
         self.page = self.context.new_page()
         self.errors = []
         self.foreign = []

@@ -130,6 +130,6 @@ def test_search_finds_pages(site, visit):
     page.locator(".md-search__input").click()
     page.locator(".md-search__input").press_sequentially("preemption")
     result = page.locator(".md-search-result__link").first
-    result.wait_for(timeout=20000)
+    result.wait_for()
     result.click()
     page.wait_for_url("**/*h=preemption*")

@@ -5,7 +5,7 @@ import socket
 import httpx
 import pytest
 from axe_playwright_python.sync_playwright import Axe
-from chat_page import PHONE, ChatPage
+from chat_page import PHONE, ChatPage, wait_for_animations
 from playwright.sync_api import expect
 
 
@@ -79,7 +79,7 @@ def test_a_server_that_ends_is_reported_and_found_again(start_server, visit):
     expect(chat.page.get_by_text("The server cannot be reached. Trying again…")).to_be_visible()
     expect(chat.answers.last.get_by_role("alert")).to_contain_text("Connection lost")
     start_server("--port", str(port))
-    expect(chat.page.locator(".banner")).to_have_count(0, timeout=10000)
+    expect(chat.page.locator(".banner")).to_have_count(0)
     chat.answers.last.get_by_role("button", name="Try again").click()
     assert chat.wait_for_answer().strip()
 
@@ -109,7 +109,7 @@ def test_a_phone_and_its_dialogs_are_accessible(server, start_server, visit, sch
     chat.ask_on_a_phone("Hello!")
     assert serious(page) == []
     page.get_by_role("button", name="Conversations").click()
-    page.wait_for_timeout(300)  # the drawer moves
+    wait_for_animations(page)  # the drawer moves
     assert serious(page) == []
     page.locator(".conversation-list summary").click()
     page.get_by_role("button", name="Delete").click()

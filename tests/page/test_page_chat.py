@@ -83,7 +83,7 @@ def test_stop_keeps_the_text_and_ends_the_request(slow_server, visit):
     chat = ChatPage(visit(slow_server.url))
     chat.ignore_end_of_text()
     chat.send(STORY)
-    expect(chat.answers.first.locator(".markdown").last).not_to_be_empty(timeout=20000)
+    expect(chat.answers.first.locator(".markdown").last).not_to_be_empty()
     aborted = slow_server.num_aborted()
     chat.page.get_by_role("button", name="Stop").click()
     expect(chat.answers.first.get_by_text("Stopped.")).to_be_visible()

@@ -7,6 +7,7 @@ import sys
 
 import pytest
 from quire import LLM
+from waiting import HANG_S
 
 # Scripts that the tests start inherit an ignored SIGINT, which shells give to commands in the background.
 signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -26,7 +27,7 @@ def embedder():
 def run_script():
     """Runs Python source in a process of its own and returns the finished process."""
 
-    def run(source, timeout=60, **options):
+    def run(source, timeout=HANG_S, **options):
         return subprocess.run([sys.executable, "-c", source], capture_output=True, text=True, timeout=timeout,
                               env={**os.environ, "PYTHONFAULTHANDLER": "1"}, **options)
 

@@ -3,10 +3,13 @@
 import asyncio
 import json
 import pathlib
+import signal
+import subprocess
 import sys
 
 import pytest
 from quire import LLM, AsyncEngineArgs, AsyncLLM, EngineArgs, QuireError, SamplingParams, UnsupportedError
+from waiting import HANG_S
 
 sys.path.append(str(pathlib.Path(__file__).parents[1] / "e2e"))
 from hub_server import Fault, Hub  # noqa: E402
@@ -98,20 +101,25 @@ def test_an_unsupported_model_is_reported_before_the_weights(hub):
         LLM("org/foo", **SMALL)
 
 
-def test_ctrl_c_ends_a_download_that_the_next_call_continues(hub, run_script):
+def test_ctrl_c_ends_a_download_that_the_next_call_continues(hub):
     hub.add("org/tiny", FILES)
     hub.faults["model.safetensors"] = slow = Fault(delay=0.2, times=1000)
     script = """
-import os, signal, sys, threading, time
 from quire import LLM
-threading.Timer(1.5, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
 try:
     LLM("org/tiny")
 except KeyboardInterrupt:
     print("interrupted")
 """
-    done = run_script(script)
-    assert done.stdout == "interrupted\n", done.stderr
-    assert "org/tiny:" in done.stderr and "B/s" in done.stderr
+    with subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        shown = b""
+        while b"B/s" not in shown:  # the download has begun
+            byte = process.stderr.read(1)
+            assert byte, shown
+            shown += byte
+        process.send_signal(signal.SIGINT)
+        output, errors = process.communicate(timeout=HANG_S)
+    assert output == b"interrupted\n", shown + errors
+    assert b"org/tiny:" in shown
     slow.times = 0
     assert LLM("org/tiny", **SMALL).get_model_info()["name"] == "org/tiny"

@@ -2,9 +2,10 @@
 
 Windows without and with an attack alternate, so that other programs on the machine affect both. The attackers are separate processes that
 send a prepared body over and over. In the control measurement they send it to a process that only reads and discards it: this is the part
-that the machine and the attackers themselves cause.
+that the machine and the attackers themselves cause. The bound is on the 90th percentile next to an attack, relative to the larger one of the
+control and of the windows without an attack. Exits with 1 if an attack exceeds it.
 
-Usage: latency.py [--rounds N] [--seconds S] [--nice N] [--prompt-words N] [ATTACK...]       default: all attacks
+Usage: first_token.py [--rounds N] [--seconds S] [--nice N] [--prompt-words N] [ATTACK...]       default: all attacks
 QUIRE_MODEL is the directory of another model than the embedded one.
 """
 
@@ -21,6 +22,7 @@ import subprocess
 import sys
 import time
 
+MAX_RATIO = 2.0
 CONNECTIONS = 2
 PAUSE_S = 0.004  # mean pause between two completions
 WORDS = "once upon a time there was little dog who liked to run in the park with his friend and red ball".split()
@@ -267,9 +269,11 @@ def main():
     if arguments.sink:
         return sink()
 
-    sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "e2e"))
+    tests = pathlib.Path(__file__).resolve().parents[2] / "tests"
+    sys.path[:0] = [str(tests / "e2e"), str(tests / "support")]
     from server_process import ServerProcess
 
+    exceeded = False
     server = ServerProcess(*arguments.flags.split())
     options = {name: getattr(arguments, name) for name in ("rounds", "seconds", "nice", "prompt_words")}
     try:
@@ -285,9 +289,15 @@ def main():
             print(f"{name}: {result}", flush=True)
             busy = sorted(((used, thread) for thread, used in result.threads.items() if used > 0.05), reverse=True)
             print("    " + ", ".join(f"{thread[1]} {used:.2f} s" for used, thread in busy), flush=True)
+            if not arguments.no_control:
+                baseline = max(quantile(control.alone + result.alone, 0.9), quantile(control.attacked, 0.9))
+                ratio = quantile(result.attacked, 0.9) / baseline
+                print(f"    90th percentile relative to the control: {ratio:.2f} (bound {MAX_RATIO})", flush=True)
+                exceeded = exceeded or ratio >= MAX_RATIO
     finally:
         server.stop()
+    return 1 if exceeded else 0
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -1,0 +1,61 @@
+"""Large bodies are received and parsed by threads of low priority, so that they delay the streams of other clients as little as possible.
+bench/attacks/first_token.py measures how much that is."""
+
+import os
+import threading
+
+import pytest
+from held_request import HeldRequest, Threads, request_head
+from waiting import wait_until
+
+MIB = 1 << 20
+ARRAYS = b'{"x":[' + b'[""],' * 6_000_000 + b'1],"prompt":"a","max_tokens":1}'
+LETTERS = b'{"prompt":"' + b"a" * 30_000_000 + b'"}'
+
+
+def pages(size):
+    return size // os.sysconf("SC_PAGE_SIZE")
+
+
+def test_large_bodies_are_received_and_parsed_at_a_low_priority(start_server):
+    """The HTTP threads, which serve the streams of all clients, only notice that a large body arrives."""
+    server = start_server()
+    threads = Threads(server)
+    request = HeldRequest(server, "/tokenize", LETTERS)
+    received = threads.pages_touched()
+    assert received["quire-receive"] > 0.9 * pages(len(LETTERS)), received
+    assert received["quire-http"] < 0.05 * received["quire-receive"], received
+    threads.start()
+    assert request.release().status() == 200
+    parsed = threads.pages_touched()
+    assert parsed["quire-work"] > 0.9 * pages(len(LETTERS)), parsed
+    assert parsed["quire-http"] < 0.05 * parsed["quire-work"], parsed
+
+    niceness = threads.niceness()
+    own = min(niceness["quire-http"])
+    assert min(niceness["quire-receive"]) >= min(19, own + 10)
+    assert max(niceness["quire-work"]) >= min(19, own + 10)
+
+
+def stream(server):
+    """An endless stream of tokens."""
+    body = b'{"prompt":"a","max_tokens":1000,"ignore_eos":true,"stream":true}'
+    connection = server.connect()
+    connection.sendall(request_head("/v1/completions", len(body)) + body)
+    assert connection.recv(65536).startswith(b"HTTP/1.1 200")
+    return connection
+
+
+@pytest.mark.parametrize("path,body", [("/tokenize", LETTERS), ("/v1/completions", ARRAYS)], ids=["letters", "arrays"])
+def test_threads_for_large_bodies_pause_again_and_again_while_the_engine_is_busy(start_server, path, body):
+    server = start_server(slow=True)
+    threads = Threads(server)
+    HeldRequest(server, path, body).release().status()
+    idle = threads.waits()
+    with stream(server):
+        threads.start()
+        request = HeldRequest(server, path, body)
+        request.release()
+        request.status()
+        busy = threads.waits()
+    print(idle, busy)
