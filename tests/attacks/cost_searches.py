@@ -138,8 +138,8 @@ def run(arguments, launcher=LAUNCHER):
 
 
 class Files(Worst):
-    """Runs the program on mutated files, with limits above what an ordinary file costs: {kind: (constant, per byte of the file)}. The
-    kinds are those that the launcher prints."""
+    """Runs the program on files, of which the first is not mutated, with limits above what an ordinary file costs: {kind: (constant, per
+    byte of the file)}. The kinds are those that the launcher prints."""
 
     launcher = LAUNCHER
     LIMITS = {
@@ -185,7 +185,8 @@ def search_tokenizers(files, directory, rounds):
     text.write_text("once upon a time " * 20 + "a" * 3000 + " " * 3000 + "\u00e9\u0301" * 500 + "0" * 1000)
     while files.tried < rounds:
         origin, tokenizer = search.parent()
-        tokenizer = cost.mutated(rng, tokenizer)
+        if files.tried > 0:
+            tokenizer = cost.mutated(rng, tokenizer)
         data = json.dumps(tokenizer)
         if len(data) > 2 * MIB:
             continue
@@ -200,13 +201,13 @@ def search_tokenizers(files, directory, rounds):
 CHECKPOINTS = [ROOT / "tests" / "golden" / "models" / name for name in ("exaone4", "llama", "gpt_oss", "deepseek_v3", "mamba2", "gemma3", "qwen3_moe")]
 
 
-def changed_checkpoint(rng, origin, directory, config):
-    """Writes a checkpoint with this configuration. Half of them have changed headers of weights too. Returns its size."""
+def changed_checkpoint(rng, origin, directory, config, changes_weights):
+    """Writes a checkpoint with this configuration, and with changed headers of its weights if wanted. Returns its size."""
     shutil.copytree(origin, directory)
     (directory / "golden.json").unlink(missing_ok=True)
     (directory / "config.json").write_text(json.dumps(config))
     weights = next(iter(sorted(directory.glob("*.safetensors"))), None)
-    if weights is not None and rng.random() < 0.5:
+    if weights is not None and changes_weights:
         data = weights.read_bytes()
         length = int.from_bytes(data[:8], "little")
         header = json.dumps(cost.mutated(rng, json.loads(data[8:8 + length]))).encode()
@@ -224,11 +225,12 @@ def search_checkpoints(files, directory, rounds):
     prompts.write_text('{"prompt_token_ids": [5, 6, 7], "max_tokens": 1}\n')
     while files.tried < rounds:
         origin, config = search.parent()
-        config = cost.mutated(rng, config)
+        if files.tried > 0:
+            config = cost.mutated(rng, config)
         if len(json.dumps(config)) > MIB:
             continue
         changed = directory / str(files.tried)
-        size = changed_checkpoint(rng, origin, changed, config)
+        size = changed_checkpoint(rng, origin, changed, config, files.tried > 0 and rng.random() < 0.5)
         command = ["inspect", changed] if rng.random() < 0.5 else ["generate", changed, "--prompts-file", prompts]
         costs = files.measure([*command, "--kv-cache-memory", "8MiB"], size, f"{origin.name} {json.dumps(config)}")
         search.report((origin, config), size, costs)
@@ -248,7 +250,7 @@ def search_gguf_files(files, directory, rounds):
         data = bytearray(original)
         counts = files.tried % 2 == 1
         at = 8 if counts else rng.randrange(24, min(len(data), 4000))
-        for _ in range(rng.choice([1, 2, 4])):
+        for _ in range(rng.choice([1, 2, 4]) if files.tried > 0 else 0):
             width = rng.choice([1, 4, 8])
             value = rng.choice([0, 1, 2**8 - 1, 2**16, 2**31, 2**32 - 1, 2**40, 2**62, 2**63, 2**64 - 1, rng.randrange(2**16)]) % 2 ** (8 * width)
             place = at + rng.randrange(16 if counts else 64)

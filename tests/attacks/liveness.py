@@ -10,8 +10,8 @@ from waiting import HANG_S, wait_until
 # The server assigns new connections to its two HTTP threads in turn, so each thread has two of these.
 CONNECTIONS = 4
 # An HTTP thread that works on requests itself answers one or two checks between two of them, far less than this.
-CHECKS = 20
-TRIES = 10
+CHECKS = 10
+TRIES = 20
 
 
 class Liveness:

@@ -6,7 +6,7 @@ import threading
 
 import httpx
 import pytest
-from held_request import HeldRequest, Threads, request_head
+from held_request import HeldRequest, Threads
 from waiting import attempts, wait_until
 
 MIB = 1 << 20
@@ -15,13 +15,6 @@ MIB = 1 << 20
 def post(server, path, body, timeout=60):
     content = body if isinstance(body, (bytes, str)) else json.dumps(body)
     return httpx.post(server.url + path, content=content, headers={"Content-Type": "application/json"}, timeout=timeout)
-
-
-def send_only(server, path, body):
-    """Sends a request and leaves the connection open, without reading."""
-    connection = server.connect()
-    connection.sendall(request_head(path, len(body)) + body)
-    return connection
 
 
 def test_prompts_of_a_request_share_their_parameters(start_server):
@@ -43,24 +36,22 @@ def test_many_stop_strings_are_shared_by_prompts_and_samples(start_server):
     assert post(server, "/v1/completions", {"prompt": "a", "max_tokens": 1}).status_code == 200
     before = server.peak_rss_bytes()
     body = {"prompt": ["a"] * 1024, "n": 16, "max_tokens": 1, "stop": ["s" * 127] * 128}
-    connection = send_only(server, "/v1/completions", json.dumps(body).encode())
-    # Once the engine has sequences of it, the request with all its prompts and samples exists.
-    server.becomes_busy(1)
+    assert post(server, "/v1/completions", body).status_code == 200
     assert server.peak_rss_bytes() - before < 100 * MIB
-    connection.close()
-    server.becomes_idle()
 
 
-@pytest.mark.parametrize("body", [b'{"x":[' + b'[""],' * 6_000_000 + b'1],"prompt":"a","max_tokens":1}', b'{"x":[' + b"1," * 15_000_000 + b"1]}"],
-                         ids=["arrays", "numbers"])
-def test_bodies_with_too_many_values_are_refused_before_they_are_parsed(target, liveness, body):
+@pytest.mark.parametrize("body,is_long", [(b'{"x":[' + b'[""],' * 6_000_000 + b'1],"prompt":"a","max_tokens":1}', False),
+                                          (b'{"x":[' + b"1," * 15_000_000 + b"1]}", True)], ids=["arrays", "numbers"])
+def test_bodies_with_too_many_values_are_refused_before_they_are_parsed(target, liveness, body, is_long):
     before = target.peak_rss_bytes()
-    response = post(target, "/v1/completions", body)
+    with liveness(target):
+        response = post(target, "/v1/completions", body)
     assert response.status_code == 413
     assert "too many values" in response.json()["error"]["message"]
     assert target.peak_rss_bytes() - before < 200 * MIB
-    with liveness(target) as checks:
-        checks.answered_during("/v1/completions", body, 413)
+    if is_long:
+        with liveness(target) as checks:
+            checks.answered_during("/v1/completions", body, 413)
 
 
 def test_deep_bodies_are_parsed(target):
@@ -84,12 +75,13 @@ def test_prompt_logprobs_are_not_repeated_without_limit(target):
     assert "log-probabilities" in response.json()["error"]["message"]
 
 
-@pytest.mark.parametrize("text", ["a", "1", "thequickbrownfox", "hello world "])
-def test_tokenizing_needs_at_most_24_bytes_per_byte_of_text(start_server, text):
+# Digits need the most. Their lists are as long as the text, and at this size they fill most of the memory that a doubling list has.
+@pytest.mark.parametrize("text,size", [("a", 4_000_000), ("1", 15_000_000), ("thequickbrownfox", 4_000_000), ("hello world ", 4_000_000)])
+def test_tokenizing_needs_at_most_24_bytes_per_byte_of_text(start_server, text, size):
     server = start_server()
-    body = json.dumps({"prompt": text * (15_000_000 // len(text))})
+    body = json.dumps({"prompt": text * (size // len(text))})
     before = server.peak_rss_bytes()
-    assert post(server, "/tokenize", body).json()["count"] > 1_000_000
+    assert post(server, "/tokenize", body).json()["count"] > 250_000
     assert server.peak_rss_bytes() - before < 24 * len(body)
 
 
@@ -113,35 +105,30 @@ def test_others_are_served_while_large_texts_are_tokenized_and_disconnecting_can
         assert httpx.get(server.url + "/metrics", timeout=60).status_code == 200
         assert not all([request.has_response() for request in requests])
         # The work is cancelled with its clients: what is sent next is processed after it, by the same thread, which touches little memory
-        # until then. Each text needs more than 16 bytes per byte.
+        # until then. Each of the texts needs 12 bytes per byte.
         threads = Threads(server)
         for request in requests:
             request.close()
         assert post(server, "/tokenize", {"prompt": "a" * (2 * MIB)}).status_code == 200
-        assert threads.pages_touched()["quire-work"] < pages(16 * len(LETTERS))
+        assert threads.pages_touched()["quire-work"] < pages(4 * len(LETTERS))
     wait_until(lambda: server.metric("quire:http_requests_in_flight") == 1, "cancelled requests remain in flight")
 
 
 def test_sigterm_is_obeyed_while_large_texts_are_tokenized(start_server):
-    server = start_server("--shutdown-timeout", "1h")
+    server = start_server("--shutdown-timeout", "60m")
     requests = [HeldRequest(server, "/tokenize", LETTERS).release() for _ in range(3)]
     wait_until(lambda: server.metric("quire:http_requests_in_flight") == 4, "the requests are not in flight")  # and that for metrics
     server.terminate()
     assert server.wait(120) == 0
     # It did not wait for their results.
     for request in requests:
-        response = b""
-        try:
-            response = request.connection.recv(100)
-        except ConnectionResetError:
-            pass
-        assert not response.startswith(b"HTTP/1.1 200"), response
+        assert request.status() == 503
         request.close()
 
 
 def test_ids_are_detokenized_off_the_http_threads(start_server, liveness):
     server = start_server()
-    body = b'{"tokens":[' + b"300," * 2_000_000 + b"300]}"
+    body = b'{"tokens":[' + b"300," * 1_000_000 + b"300]}"
     request = HeldRequest(server, "/detokenize", body)
     threads = Threads(server)
     assert request.release().status() == 200
