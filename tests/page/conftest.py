@@ -5,6 +5,7 @@ import shutil
 import sys
 import urllib.parse
 
+import httpx
 import pytest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "e2e"))
@@ -17,6 +18,8 @@ from waiting import HANG_S  # noqa: E402
 # Playwright waits for what a test expects. The time limits are for pages that hang.
 TIMEOUT_MS = 1000 * HANG_S
 expect.set_options(timeout=TIMEOUT_MS)
+# Functions of httpx that are called without a timeout would give up after 5 s.
+httpx._config.DEFAULT_TIMEOUT_CONFIG.read = HANG_S
 DESKTOP = {"viewport": {"width": 1280, "height": 800}}
 
 

@@ -1,5 +1,6 @@
 """The documentation as a site: tools/build_docs.sh reports broken links, and the pages work in a browser."""
 
+import fcntl
 import functools
 import http.server
 import os
@@ -23,9 +24,16 @@ class QuietHandler(http.server.SimpleHTTPRequestHandler):
 
 
 @pytest.fixture(scope="module")
-def built():
-    run = subprocess.run([ROOT / "tools" / "build_docs.sh"], capture_output=True, text=True, timeout=300)
-    assert run.returncode == 0, run.stdout + run.stderr
+def built(tmp_path_factory):
+    """The site in build/site. Where several processes run the tests, the first of them builds it for all."""
+    temporary = tmp_path_factory.getbasetemp()
+    common = temporary.parent if "PYTEST_XDIST_WORKER" in os.environ else temporary
+    with open(common / "site-is-built", "a+") as done:
+        fcntl.flock(done, fcntl.LOCK_EX)
+        if done.tell() == 0:
+            run = subprocess.run([ROOT / "tools" / "build_docs.sh"], capture_output=True, text=True, timeout=300)
+            assert run.returncode == 0, run.stdout + run.stderr
+            done.write("yes")
     return SITE
 
 
