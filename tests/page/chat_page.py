@@ -1,7 +1,6 @@
 """What a person does on the chat page, for the tests."""
 
 import collections
-import contextlib
 import json
 
 from playwright.sync_api import expect
@@ -10,21 +9,23 @@ from playwright.sync_api import expect
 PHONE = {"viewport": {"width": 390, "height": 844}, "has_touch": True, "is_mobile": True}
 
 
-@contextlib.contextmanager
-def executed_blocks(page):
-    """Yields a counter which has, when the block has ended, how often the scripts that were loaded inside of it executed their parts:
-    (script, function) for calls of a function, and script for all of its functions and branches. V8 counts exactly, on any machine."""
-    counts = collections.Counter()
-    session = page.context.new_cdp_session(page)
-    session.send("Profiler.enable")
-    session.send("Profiler.startPreciseCoverage", {"callCount": True, "detailed": True})
-    yield counts
-    for script in session.send("Profiler.takePreciseCoverage")["result"]:
-        name = script["url"].rsplit("/", 1)[-1]
-        for function in script["functions"]:
-            counts[name, function["functionName"]] += function["ranges"][0]["count"]
-            counts[name] += sum(each["count"] for each in function["ranges"])
-    session.detach()
+class ExecutedBlocks:
+    """Counts how often the scripts that a page loads from now on execute their parts. V8 counts exactly, on any machine."""
+
+    def __init__(self, page):
+        self.session = page.context.new_cdp_session(page)
+        self.session.send("Profiler.enable")
+        self.session.send("Profiler.startPreciseCoverage", {"callCount": True, "detailed": True})
+
+    def take(self):
+        """The counts since the last call: (script, function) for calls of a function, and script for all of its functions and branches."""
+        counts = collections.Counter()
+        for script in self.session.send("Profiler.takePreciseCoverage")["result"]:
+            name = script["url"].rsplit("/", 1)[-1]
+            for function in script["functions"]:
+                counts[name, function["functionName"]] += function["ranges"][0]["count"]
+                counts[name] += sum(each["count"] for each in function["ranges"])
+        return counts
 
 
 def wait_for_animations(page):

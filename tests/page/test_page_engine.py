@@ -9,7 +9,7 @@ import threading
 import httpx
 import pytest
 from axe_playwright_python.sync_playwright import Axe
-from chat_page import PHONE, executed_blocks
+from chat_page import PHONE, ExecutedBlocks
 from playwright.sync_api import expect
 from server_process import ServerProcess
 from waiting import attempts, wait_until
@@ -225,11 +225,12 @@ def test_draws_256_sequences_in_few_steps(server, crowded, visit):
         route.fulfill(json=view)
 
     page.route("**/internal/engine", fulfill)
-    with executed_blocks(page) as executed:
-        page.goto(server.url + "/#/engine")
-        page.reload()
-        expect(page.get_by_text("256 + 0 waiting")).to_be_visible()
-        expect(page.get_by_text("256 active")).to_be_visible()
+    blocks = ExecutedBlocks(page)
+    page.goto(server.url + "/#/engine")
+    page.reload()
+    expect(page.get_by_text("256 + 0 waiting")).to_be_visible()
+    expect(page.get_by_text("256 active")).to_be_visible()
+    executed = blocks.take()
     drawings = executed["engine_canvas.js", "drawTimeline"]
     assert drawings > 0
     assert executed["engine_canvas.js"] < 50_000 * drawings

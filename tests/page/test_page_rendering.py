@@ -1,7 +1,7 @@
 """Responses as Markdown, formulas, JSON and tool calls; the text of a model never becomes markup."""
 
 import pytest
-from chat_page import ChatPage, executed_blocks
+from chat_page import ChatPage, ExecutedBlocks
 from playwright.sync_api import expect
 
 ATTACKS = [
@@ -115,28 +115,34 @@ def test_json_and_tool_calls_are_trees(chat):
 def test_a_long_response_is_rendered_once_per_frame(chat, server):
     """Not once per chunk: a response that arrives at once is shown at once."""
     chat.answer_with("A paragraph with `code` and $x^2$ and **emphasis**.\n\n" * 300)
-    with executed_blocks(chat.page) as executed:
-        chat.page.reload()
-        chat.ask("long")
+    executed = ExecutedBlocks(chat.page)
+    chat.page.reload()
+    chat.ask("long")
     chunks = 300 * 53 // 50
-    assert 0 < executed["markdown.js", "update"] < chunks / 10
+    assert 0 < executed.take()["markdown.js", "update"] < chunks / 10
 
 
-# Texts that superlinear parsers and renderers need long for, to be repeated.
-REPEATED = ["A paragraph with `code` and $x^2$ and **emphasis**.\n\n", "[", "*", "_a", "`", "[a](", "- a\n", "> ", "| a ", "$x", "\\(", "**a*", "<", "1. a\n\n", "![", "***a_", "[*a"]
+# Repeated, these are texts that a parser can need quadratic time for.
+REPEATED = ["A paragraph with `code` and $x^2$ and **emphasis**.\n\n", "[", "*", "_a", "`", "[a](", "- a\n", "> ", "| a ", "$x", "\\(", "**a*", "<", "1. a\n\n", "![",
+            "***a_", "[*a"]
 
 
 def test_rendering_executes_a_linear_number_of_steps(server, visit):
     page = visit(server.url).page
-    steps = {}
-    for count in (1000, 2000):
-        with executed_blocks(page) as executed:
-            page.reload()
-            page.evaluate("""async texts => {
-                const { MarkdownView } = await import('/ui/markdown.js');
-                for (const text of texts) new MarkdownView(document.createElement('div')).update(text);
-            }""", [text * count for text in REPEATED])
-        steps[count] = {script: executed[script] for script in ("markdown.js", "inline.js", "math.js", "dom.js")}
-    print(steps)
-    for script, few in steps[1000].items():
-        assert steps[2000][script] < 2.5 * few, steps
+    executed = ExecutedBlocks(page)
+    page.reload()
+    expect(page.locator(".suggestion").first).to_be_visible()
+
+    def steps(text):
+        executed.take()
+        page.evaluate("""async text => {
+            const { MarkdownView } = await import('/ui/markdown.js');
+            new MarkdownView(document.createElement('div')).update(text);
+        }""", text)
+        counts = executed.take()
+        return sum(counts[script] for script in ("markdown.js", "inline.js", "math.js", "dom.js"))
+
+    for text in REPEATED:
+        # Both are longer than MAX_SPAN of inline.js, from where on the steps are linear. Quadratic ones would be four times as many.
+        few, many = (steps(text * (size // len(text))) for size in (5000, 10_000))
+        assert many < 3.2 * few + 1000, (text, few, many)
