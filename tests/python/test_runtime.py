@@ -2,6 +2,7 @@
 
 import asyncio
 import threading
+import time
 
 import pytest
 from quire import AsyncLLM, RequestOutputKind, SamplingParams, ValidationError
@@ -35,11 +36,12 @@ def test_calls_of_several_threads_run_together(llm):
 
 
 def test_the_gil_is_released_while_the_engine_works(llm):
-    thread = threading.Thread(target=lambda: llm.generate(["Once"] * 32, LONG, use_tqdm=False))
+    thread = threading.Thread(target=lambda: llm.generate(["Once"] * 4, LONG, use_tqdm=False))
     thread.start()
     steps = 0
     # Without the GIL this thread would do nothing between the first and the last step of the engine.
     while thread.is_alive():
+        time.sleep(0.001)
         steps += 0 < llm.get_stats()["num_running"]
     assert steps > 20
 
@@ -102,7 +104,7 @@ def test_an_exception_in_the_main_thread_ends_the_program(run_script):
     assert done.returncode == 3 and done.stderr == ""
 
 
-def test_hundreds_of_engines_do_not_grow_memory(run_script):
+def test_a_hundred_engines_do_not_grow_memory(run_script):
     done = run_script("""
 from quire import LLM, SamplingParams
 def resident():
@@ -113,16 +115,16 @@ def cycle(n):
         llm = LLM(kv_cache_memory_bytes=4 << 20, threads=1, max_model_len=64)
         llm.generate("Once", SamplingParams(max_tokens=1), use_tqdm=False)
         del llm
-cycle(50)
+cycle(20)
 before = resident()
-cycle(250)
-print((resident() - before) >> 20)
+cycle(80)
+print((resident() - before) >> 10)
 with open("/proc/self/status") as file:
     print([line.split()[1] for line in file if line.startswith("Threads:")][0])
 """, timeout=300)
     assert done.returncode == 0, done.stderr
     added, threads = map(int, done.stdout.split())
-    assert added < 5 and threads < 8
+    assert added < 1500 and threads < 8
 
 
 async def collect(llm, request_id, params, prompt="Once upon a time"):
@@ -175,7 +177,7 @@ def test_cancelling_a_task_aborts_its_request(async_llm):
             await task
 
     asyncio.run(main())
-    wait_until(lambda: idle(async_llm))
+    wait_until(lambda: idle(async_llm), "a request remains")
     assert async_llm.get_stats()["num_free_blocks"] == async_llm.get_stats()["num_blocks"]
 
 
@@ -192,7 +194,7 @@ def test_leaving_the_loop_and_abort_end_the_request(async_llm):
 
     outputs = asyncio.run(main())
     assert outputs[-1].outputs[0].finish_reason == "abort"
-    wait_until(lambda: idle(async_llm))
+    wait_until(lambda: idle(async_llm), "a request remains")
 
 
 def test_async_errors_and_embeddings(async_llm, embedder):
