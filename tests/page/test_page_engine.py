@@ -233,8 +233,8 @@ def test_draws_256_sequences_in_few_steps(server, crowded, visit):
     executed = blocks.take()
     drawings = executed["engine_canvas.js", "drawTimeline"]
     assert drawings > 0
-    assert executed["engine_canvas.js"] < 50_000 * drawings
-    assert executed["engine_view.js"] < 20_000 * drawings
+    assert executed["engine_canvas.js"] < 30_000 * drawings
+    assert executed["engine_view.js"] < 13_000 * drawings
     # Sequences and blocks are drawn, and are no nodes.
     assert page.evaluate("document.querySelectorAll('*').length") < 300
 
