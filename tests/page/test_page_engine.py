@@ -203,10 +203,10 @@ def test_is_accessible_and_fits(server, visit, options):
 @pytest.fixture(scope="module")
 def crowded():
     """A snapshot of an engine that runs 256 sequences."""
-    server = ServerProcess("--kv-cache-memory", "512MiB", "--shutdown-timeout", "0")
+    server = ServerProcess("--kv-cache-memory", "128MiB", "--shutdown-timeout", "0")
     try:
         for _ in attempts("256 requests never ran together"):
-            with open_streams(server, 256, prompt="Once upon a time", max_tokens=1000):
+            with open_streams(server, 256):
                 for _ in range(20):
                     text = httpx.get(server.url + "/internal/engine").text
                     if json.loads(text)["stats"]["running"] == 256:
