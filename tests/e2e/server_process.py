@@ -148,10 +148,6 @@ class ServerProcess:
             if self.thread_states() == before and all(state == "S" for state, _ in before.values()):
                 return
 
-    def cpu_seconds(self):
-        fields = pathlib.Path(f"/proc/{self.process.pid}/stat").read_text().rsplit(")", 1)[1].split()
-        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
-
     def peak_rss_bytes(self):
         status = pathlib.Path(f"/proc/{self.process.pid}/status").read_text()
         return int(re.search(r"VmHWM:\s+(\d+) kB", status).group(1)) * 1024
