@@ -42,7 +42,7 @@ void add_flags(CLI::App& command, TokenizeFlags& f) {
   command.add_flag("--json", f.json, "Print a JSON object");
 }
 
-std::unique_ptr<Tokenizer> open(TokenizeFlags& f) {
+std::unique_ptr<Tokenizer> open_tokenizer(TokenizeFlags& f) {
   if (f.model == "-") {
     f.model.clear();
     f.input = "-";
@@ -90,7 +90,7 @@ json tokens_json(const Tokenizer& tokenizer, const std::vector<TokenId>& ids) {
 }
 
 int run_tokenize(TokenizeFlags f) {
-  const auto tokenizer = open(f);
+  const auto tokenizer = open_tokenizer(f);
   if (!f.jsonl.empty()) {
     each_line(f.jsonl, [&](const json& object) {
       return tokens_json(*tokenizer,
@@ -142,7 +142,7 @@ std::vector<TokenId> parse_ids(const std::string& text) {
 }
 
 int run_detokenize(TokenizeFlags f) {
-  const auto tokenizer = open(f);
+  const auto tokenizer = open_tokenizer(f);
   if (!f.jsonl.empty()) {
     each_line(f.jsonl, [&](const json& object) -> json {
       return {{"text", tokenizer->decode(object.at("ids").get<std::vector<TokenId>>(), f.no_special_tokens)}};

@@ -16,26 +16,18 @@
 #include "io/open_file.h"
 
 namespace quire {
-namespace {
-
-[[noreturn]] void fail(std::string_view action, const std::filesystem::path& path, int code) {
-  throw Error(cat("cannot ", action, " ", path.string(), ": ", std::strerror(code)));
-}
-
-}  // namespace
-
 MappedFile::MappedFile(const std::filesystem::path& path) {
   const FileHandle file = open_regular_file(path);
   const int fd = file.fd();
   struct stat status = {};
-  if (fstat(fd, &status) != 0) fail("examine", path, errno);
+  if (fstat(fd, &status) != 0) fail_to("examine", path, errno);
   size_ = static_cast<size_t>(status.st_size);
   constexpr int64_t kSecond = 1'000'000'000;
   identity_ = {path.filename().string(), int64_t{status.st_size}, static_cast<int64_t>(status.st_ino),
                int64_t{status.st_mtim.tv_sec} * kSecond + int64_t{status.st_mtim.tv_nsec}};
   if (size_ > 0) {
     void* p = mmap(nullptr, size_, PROT_READ, MAP_PRIVATE, fd, 0);
-    if (p == MAP_FAILED) fail("map", path, errno);
+    if (p == MAP_FAILED) fail_to("map", path, errno);
     data_ = static_cast<const std::byte*>(p);
     try {
       register_mapping(bytes(), path.string());

@@ -12,7 +12,7 @@ namespace quire {
 namespace {
 
 constexpr float kLargestE4m3 = 448.0F;
-constexpr float kTiny = 1e-38F;
+constexpr float kSmallestScale = 1e-38F;
 
 float largest_of(std::span<const float> w) {
   float largest = 0.0F;
@@ -42,7 +42,7 @@ Float8Matrix round_to_e4m3(ThreadPool& pool, std::span<const float> w, int64_t n
         largest = std::max(
             largest, largest_of(w.subspan(static_cast<size_t>(r * k + column), static_cast<size_t>(width))));
       // A scale of 0 would give 0 / 0 for a block of zeros.
-      const float scale = largest > kTiny ? largest / kLargestE4m3 : 1.0F;
+      const float scale = largest > kSmallestScale ? largest / kLargestE4m3 : 1.0F;
       out.scales[static_cast<size_t>(block)] = scale;
       for (int64_t r = row; r < end; ++r) {
         for (int64_t c = column; c < column + width; ++c) {
@@ -74,12 +74,12 @@ TableBlocks round_to_table(ThreadPool& pool, std::span<const float> w, std::span
       const auto begin = static_cast<size_t>(b * block);
       const auto part = w.subspan(begin, static_cast<size_t>(std::min(block, size - b * block)));
       const float largest = largest_of(part);
-      out.scales[static_cast<size_t>(b)] = b < whole ? largest : std::max(largest, kTiny);
-      const float inverse = 1.0F / std::max(largest, kTiny);
+      out.scales[static_cast<size_t>(b)] = b < whole ? largest : std::max(largest, kSmallestScale);
+      const float inverse = 1.0F / std::max(largest, kSmallestScale);
       for (size_t i = 0; i < part.size(); ++i) {
         // bitsandbytes divides in a short last block, and multiplies by the inverse elsewhere.
-        const float v =
-            std::clamp(b < whole ? part[i] * inverse : part[i] / std::max(largest, kTiny), -1.0F, 1.0F);
+        const float v = std::clamp(
+            b < whole ? part[i] * inverse : part[i] / std::max(largest, kSmallestScale), -1.0F, 1.0F);
         const auto at = std::ranges::lower_bound(bounds, v) - bounds.begin();
         out.codes[begin + i] = order[static_cast<size_t>(at)];
       }

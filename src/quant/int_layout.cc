@@ -8,13 +8,13 @@
 namespace quire {
 namespace {
 
-constexpr int64_t kPanel = IntLayout::kPanel;
+constexpr int64_t kIntPanel = IntLayout::kPanel;
 // Smaller magnitudes are treated as 0: their inverse might not be finite.
-constexpr float kTiny = 1e-36F;
+constexpr float kSmallestSize = 1e-36F;
 constexpr float kLargestHalf = 65504.0F;
 
 const std::byte* group_of(const IntLayout& at, const std::byte* weights, int64_t row, int64_t i) {
-  return weights + row / kPanel * at.panel_bytes + i / at.group * at.group_bytes;
+  return weights + row / kIntPanel * at.panel_bytes + i / at.group * at.group_bytes;
 }
 
 float clamp(float v, float low, float high) {
@@ -34,20 +34,20 @@ Column best_column(float* w, int64_t n, const IntCandidates& candidates, bool ze
   float high = 0;
   float flaws = 0;  // NaN if one is not finite
   for (int64_t i = 0; i < n; ++i) {
-    const float v = w[i * kPanel];
+    const float v = w[i * kIntPanel];
     low = std::min(v, low);
     high = std::max(v, high);
     flaws += v - v;
   }
   const float extreme = -low > high ? low : high;
   const float size = zero_points ? high - low : extreme;
-  const bool usable = flaws == 0.0F && std::fabs(size) >= kTiny;
+  const bool usable = flaws == 0.0F && std::fabs(size) >= kSmallestSize;
   if (!usable) {
-    for (int64_t i = 0; i < n; ++i) w[i * kPanel] = 0.0F;
+    for (int64_t i = 0; i < n; ++i) w[i * kIntPanel] = 0.0F;
     return {.scale = flaws == 0.0F ? 0.0F : std::numeric_limits<float>::quiet_NaN()};
   }
   const float inverse = 1.0F / size;
-  for (int64_t i = 0; i < n; ++i) w[i * kPanel] *= inverse;
+  for (int64_t i = 0; i < n; ++i) w[i * kIntPanel] *= inverse;
   float best = -1.0F;
   float best_factor = 0.0F;
   Column column = {.size = size};
@@ -59,7 +59,7 @@ Column best_column(float* w, int64_t n, const IntCandidates& candidates, bool ze
     float product = 0;
     float square = 0;
     for (int64_t i = 0; i < n; ++i) {
-      const float v = w[i * kPanel];
+      const float v = w[i * kIntPanel];
       const float d = clamp(std::nearbyint(v * step), min_value, max_value);
       product = std::fma(v, d, product);
       square = std::fma(d, d, square);
@@ -89,7 +89,7 @@ void round_column(float* w, int64_t n, const IntCandidates& candidates, const Co
   const float min_value = candidates.low - column.zero_point;
   const float max_value = candidates.high - column.zero_point;
   for (int64_t i = 0; i < n; ++i) {
-    float& v = w[i * kPanel];
+    float& v = w[i * kIntPanel];
     v = clamp(std::nearbyint(v * step), min_value, max_value);
   }
 }
@@ -104,8 +104,8 @@ float round_two_level(const IntLayout& at, const IntCandidates& candidates, floa
   const auto each = [&](auto&& f) {
     for (int64_t begin = 0; begin < n; begin += at.second_level_group) {
       const int64_t part = begin / at.second_level_group;
-      f(parts[static_cast<size_t>(part)], w + begin * kPanel, std::min(at.second_level_group, n - begin),
-        second_level_scales[part * kPanel]);
+      f(parts[static_cast<size_t>(part)], w + begin * kIntPanel, std::min(at.second_level_group, n - begin),
+        second_level_scales[part * kIntPanel]);
     }
   };
   each([&](Column& part, float* own, int64_t count, int8_t&) {
@@ -127,14 +127,14 @@ float round_two_level(const IntLayout& at, const IntCandidates& candidates, floa
 }
 
 // Stores n quantized values along K of one group with `zeros` added.
-void store_codes(const IntLayout& at, const float* codes, int64_t n, const std::array<float, kPanel>& zeros,
-                 uint8_t* dst) {
+void store_codes(const IntLayout& at, const float* codes, int64_t n,
+                 const std::array<float, kIntPanel>& zeros, uint8_t* dst) {
   const int64_t steps = (n + at.step - 1) / at.step;
   for (int64_t i = 0; i < steps * at.step; ++i) {
-    for (int64_t j = 0; j < kPanel; ++j) {
-      const float d = i < n ? codes[i * kPanel + j] : 0.0F;
+    for (int64_t j = 0; j < kIntPanel; ++j) {
+      const float d = i < n ? codes[i * kIntPanel + j] : 0.0F;
       const auto code = static_cast<uint8_t>(static_cast<int>(d + zeros[static_cast<size_t>(j)]));
-      uint8_t& byte = dst[i / at.step * kPanel * 4 + j * 4 + i % 4];
+      uint8_t& byte = dst[i / at.step * kIntPanel * 4 + j * 4 + i % 4];
       byte = at.step == 4 || i % 8 < 4 ? code : static_cast<uint8_t>(byte | (code << 4));
     }
   }
@@ -156,8 +156,8 @@ IntLayout::IntLayout(const WeightFormat& format, int64_t row_size) {
   second_level_group = format.second_level_group;
   header_bytes = row_scale || zero_points ? 128 : 64;
   if (second_level_group > 0)
-    header_bytes = kSecondLevelAt + (group / second_level_group * kPanel + 63) / 64 * 64;
-  const auto bytes = [&](int64_t n) { return header_bytes + (n + step - 1) / step * kPanel * 4; };
+    header_bytes = kSecondLevelAt + (group / second_level_group * kIntPanel + 63) / 64 * 64;
+  const auto bytes = [&](int64_t n) { return header_bytes + (n + step - 1) / step * kIntPanel * 4; };
   group_bytes = bytes(group);
   const int64_t whole = k / group;
   panel_bytes = whole * group_bytes + (k % group > 0 ? bytes(k % group) : 0);
@@ -167,21 +167,21 @@ int32_t int_code(const IntLayout& at, const std::byte* weights, int64_t row, int
   const std::byte* begin = group_of(at, weights, row, i);
   const int64_t in_group = i % at.group;
   const auto byte = static_cast<int32_t>(
-      begin[at.header_bytes + in_group / at.step * kPanel * 4 + row % kPanel * 4 + in_group % 4]);
+      begin[at.header_bytes + in_group / at.step * kIntPanel * 4 + row % kIntPanel * 4 + in_group % 4]);
   if (at.step == 4) return byte - 128;
   const int32_t code = in_group % 8 < 4 ? byte & 15 : byte >> 4;
   if (at.second_level_group > 0) {
     const int64_t factor =
-        IntLayout::kSecondLevelAt + in_group / at.second_level_group * kPanel + row % kPanel;
+        IntLayout::kSecondLevelAt + in_group / at.second_level_group * kIntPanel + row % kIntPanel;
     return (code - 8) * static_cast<int8_t>(begin[factor]);
   }
-  return code - (at.zero_points ? static_cast<int32_t>(begin[64 + row % kPanel]) : 8);
+  return code - (at.zero_points ? static_cast<int32_t>(begin[64 + row % kIntPanel]) : 8);
 }
 
 float int_scale(const IntLayout& at, const std::byte* weights, int64_t row, int64_t i) {
   const std::byte* begin = group_of(at, weights, row, i);
-  if (at.row_scale) return reinterpret_cast<const float*>(begin)[row % kPanel];
-  return f16_to_f32(reinterpret_cast<const uint16_t*>(begin)[row % kPanel]);
+  if (at.row_scale) return reinterpret_cast<const float*>(begin)[row % kIntPanel];
+  return f16_to_f32(reinterpret_cast<const uint16_t*>(begin)[row % kIntPanel]);
 }
 
 void decode_int_row(const IntLayout& at, const std::byte* weights, int64_t row, float* out) {
@@ -199,7 +199,7 @@ float quantize_activations(const float* x, int64_t n, int8_t* codes) {
     largest = std::max(std::fabs(x[i]), largest);
     flaws += x[i] - x[i];
   }
-  if (flaws != 0.0F || largest < kTiny) {
+  if (flaws != 0.0F || largest < kSmallestSize) {
     std::fill(codes, codes + n, int8_t{0});
     return flaws != 0.0F ? std::numeric_limits<float>::quiet_NaN() : 0.0F;
   }
@@ -227,11 +227,11 @@ void quantize_panel(const IntLayout& at, float* weights, std::byte* dst) {
   for (int64_t begin = 0; begin < at.k; begin += at.group) {
     const int64_t n = std::min(at.group, at.k - begin);
     std::byte* group = dst + begin / at.group * at.group_bytes;
-    std::array<float, kPanel> zeros;
+    std::array<float, kIntPanel> zeros;
     if (at.second_level_group > 0)
       std::fill(group + IntLayout::kSecondLevelAt, group + at.header_bytes, std::byte{0});
-    for (int64_t j = 0; j < kPanel; ++j) {
-      float* w = weights + begin * kPanel + j;
+    for (int64_t j = 0; j < kIntPanel; ++j) {
+      float* w = weights + begin * kIntPanel + j;
       Column column;
       if (at.second_level_group > 0) {
         auto* second_level_scales = reinterpret_cast<int8_t*>(group + IntLayout::kSecondLevelAt) + j;
@@ -249,7 +249,8 @@ void quantize_panel(const IntLayout& at, float* weights, std::byte* dst) {
       if (at.zero_points) group[64 + j] = static_cast<std::byte>(column.zero_point);
       zeros[static_cast<size_t>(j)] = at.step == 4 ? 128.0F : at.zero_points ? column.zero_point : 8.0F;
     }
-    store_codes(at, weights + begin * kPanel, n, zeros, reinterpret_cast<uint8_t*>(group + at.header_bytes));
+    store_codes(at, weights + begin * kIntPanel, n, zeros,
+                reinterpret_cast<uint8_t*>(group + at.header_bytes));
   }
 }
 

@@ -17,7 +17,7 @@ constexpr std::array<float, 13> kWidths4 = {1.0F,  1.03F, 0.97F, 0.94F, 0.91F, 0
 constexpr std::array<float, 5> kWidths8 = {1.0F, 0.98F, 0.95F, 0.91F, 0.86F};
 constexpr std::array<float, 1> kWhole = {1.0F};
 // Minimum step whose inverse is finite.
-constexpr float kTiny = 1e-36F;
+constexpr float kNegligible = 1e-36F;
 
 std::span<const float> widths_of(const IntRounding& rounding) {
   if (rounding.largest_fits) return kWhole;
@@ -55,7 +55,7 @@ IntGroup choose_group(const IntRounding& rounding, std::span<const float> w,
                                             : std::max(high / (top - static_cast<float>(middle)),
                                                        -low / static_cast<float>(middle));
   IntGroup best{0.0F, rounding.zero_points ? 0 : middle};
-  if (!(widest > kTiny)) return best;
+  if (!(widest > kNegligible)) return best;
   double min_error = std::numeric_limits<double>::infinity();
   for (const float width : widths_of(rounding)) {
     const float step = widest * width;

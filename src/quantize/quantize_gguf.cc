@@ -331,7 +331,7 @@ std::vector<float> importance_of(const InputStats& stats) {
 }
 
 // State of one call.
-struct Work {
+struct GgufWork {
   Checkpoint& checkpoint;
   const GgufOptions& options;
   const Source& source;
@@ -463,7 +463,7 @@ QuantizeResult quantize_gguf(Checkpoint& checkpoint, const GgufOptions& options,
                         outputs);
   result.bytes_before = checkpoint.total_bytes();
   result.bytes_after = writer.total_bytes();
-  Work work{checkpoint, options, source, pool, writer, result, progress};
+  GgufWork work{checkpoint, options, source, pool, writer, result, progress};
   if (options.method == Method::kNearest) {
     for (const Planned& one : planned) work.write(one);
   } else {

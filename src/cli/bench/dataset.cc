@@ -46,7 +46,7 @@ int32_t length_field(const json& object, const char* key, const std::string& pla
   return checked_length(it->get<double>(), place);
 }
 
-std::ifstream open(const std::string& path) {
+std::ifstream open_dataset(const std::string& path) {
   std::ifstream in(path);
   if (!in) throw Error(cat("cannot read ", path));
   return in;
@@ -82,7 +82,7 @@ bool full(const std::vector<BenchRequest>& requests, const DatasetOptions& optio
 
 std::vector<BenchRequest> read_sharegpt(const std::string& path, const DatasetOptions& options,
                                         const TokenCounter& count_tokens) {
-  std::ifstream in = open(path);
+  std::ifstream in = open_dataset(path);
   const json root = json::parse(in, nullptr, false);
   if (root.is_discarded()) throw Error(cat(path, ": not valid JSON"));
   if (!root.is_array()) throw Error(cat(path, ": must be a list of objects with 'conversations' (ShareGPT)"));
@@ -106,7 +106,7 @@ BenchRequest from_entry(const PromptEntry& entry, const DatasetOptions& options)
 
 std::vector<BenchRequest> read_jsonl(const std::string& path, const DatasetOptions& options,
                                      const TokenCounter& count_tokens) {
-  std::ifstream in = open(path);
+  std::ifstream in = open_dataset(path);
   SamplingParams defaults;
   defaults.max_tokens = options.output_len;
   std::vector<BenchRequest> requests;
@@ -152,7 +152,7 @@ std::vector<BenchRequest> read_trace(const std::string& path, const DatasetOptio
 }
 
 std::vector<BenchRequest> read_lines(const std::string& path, const DatasetOptions& options) {
-  std::ifstream in = open(path);
+  std::ifstream in = open_dataset(path);
   SamplingParams defaults;
   defaults.max_tokens = options.output_len;
   std::vector<BenchRequest> requests;

@@ -28,7 +28,7 @@ constexpr TokenId kFirstToken = 10;          // many vocabularies start with spe
 constexpr int32_t kTestOutputLen = 8;
 constexpr size_t kMaxErrorsShown = 5;
 
-struct ServeFlags {
+struct ServeBenchFlags {
   std::string base_url = "http://127.0.0.1:8000";
   std::string model;
   std::string endpoint = "/v1/completions";
@@ -58,7 +58,7 @@ struct ServerModel {
   int32_t vocab_size = 0;
 };
 
-HttpHeaders headers(const ServeFlags& f) {
+HttpHeaders headers(const ServeBenchFlags& f) {
   HttpHeaders list = {{"Accept", "*/*"}};
   if (!f.api_key.empty()) list.emplace_back("Authorization", "Bearer " + f.api_key);
   return list;
@@ -72,7 +72,7 @@ int32_t int_field(const ordered_json& object, const char* key) {
 }
 
 // Looks up --model, or the server's first model. Servers without /v1/models need --model.
-ServerModel find_model(const Url& url, const Address& address, const ServeFlags& f) {
+ServerModel find_model(const Url& url, const Address& address, const ServeBenchFlags& f) {
   ServerModel model;
   model.name = f.model;
   const HttpResponse response =
@@ -106,7 +106,7 @@ ordered_json chat_messages(const BenchRequest& request) {
   return list;
 }
 
-std::string body_of(const BenchRequest& request, const ServerModel& model, const ServeFlags& f) {
+std::string body_of(const BenchRequest& request, const ServerModel& model, const ServeBenchFlags& f) {
   ordered_json body = {{"model", model.name}};
   if (f.chat()) {
     if (!request.token_ids.empty()) throw Error("prompts given as token ids need --endpoint /v1/completions");
@@ -129,7 +129,7 @@ std::string body_of(const BenchRequest& request, const ServerModel& model, const
 class ServeBench {
  public:
   // Throws Error if the flags are invalid.
-  explicit ServeBench(const ServeFlags& f)
+  explicit ServeBench(const ServeBenchFlags& f)
       : f_(f),
         url_(parse_url(f.base_url)),
         objectives_(parse_objectives(f.goodput)),
@@ -297,7 +297,7 @@ class ServeBench {
     return report.num_requests > 0 ? 0 : 1;
   }
 
-  const ServeFlags& f_;
+  const ServeBenchFlags& f_;
   Url url_;
   std::string base_url_;  // for messages
   Objectives objectives_;
@@ -306,7 +306,7 @@ class ServeBench {
   bool words_ = false;
 };
 
-int run_serve(ServeFlags& f) {
+int run_serve_bench(ServeBenchFlags& f) {
   if (const char* key = std::getenv("OPENAI_API_KEY"); key != nullptr && f.api_key.empty()) f.api_key = key;
   std::unique_ptr<ServeBench> bench;
   try {
@@ -322,7 +322,7 @@ int run_serve(ServeFlags& f) {
 
 void add_bench_serve(CLI::App& bench, int& exit_code) {
   CLI::App* command = add_command(bench, "serve", "Measure a running OpenAI-compatible server");
-  auto f = std::make_shared<ServeFlags>();
+  auto f = std::make_shared<ServeBenchFlags>();
   std::string group = "Server";
   command->add_option("--base-url", f->base_url, "URL of the server; http only")->group(group);
   command->add_option("--endpoint", f->endpoint, "/v1/completions or /v1/chat/completions")->group(group);
@@ -370,7 +370,7 @@ void add_bench_serve(CLI::App& bench, int& exit_code) {
                    "Write the results as one JSON object; - = to stdout instead of the table")
       ->type_name("FILE")
       ->group(group);
-  command->callback([f, &exit_code] { exit_code = run_serve(*f); });
+  command->callback([f, &exit_code] { exit_code = run_serve_bench(*f); });
 }
 
 }  // namespace quire::cli

@@ -19,10 +19,6 @@ using nlohmann::ordered_json;
 
 constexpr size_t kLabelWidth = 40;
 
-ordered_json summary_json(const LatencySummary& s) {
-  return {{"mean", s.mean}, {"p50", s.p50}, {"p90", s.p90}, {"p99", s.p99}};
-}
-
 template <typename T>
 ordered_json or_null(const std::optional<T>& value) {
   return value ? ordered_json(*value) : ordered_json(nullptr);
@@ -59,6 +55,10 @@ double percentile(const std::vector<double>& ascending, double q) {
   const auto below = static_cast<size_t>(place);
   const size_t above = std::min(below + 1, ascending.size() - 1);
   return ascending[below] + (ascending[above] - ascending[below]) * (place - static_cast<double>(below));
+}
+
+nlohmann::ordered_json summary_json(const LatencySummary& s) {
+  return {{"mean", s.mean}, {"p50", s.p50}, {"p90", s.p90}, {"p99", s.p99}};
 }
 
 LatencySummary summarize(std::vector<double> seconds) {

@@ -35,6 +35,7 @@ double percentile(const std::vector<double>& ascending, double q);
 
 // Summarizes durations in seconds, given in any order.
 LatencySummary summarize(std::vector<double> seconds);
+nlohmann::ordered_json summary_json(const LatencySummary& s);
 
 // Latencies of all successful requests. TPOT excludes requests with one token. ITL: the gaps between the
 // chunks of all requests.

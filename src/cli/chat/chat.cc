@@ -20,7 +20,7 @@
 namespace quire::cli {
 namespace {
 
-constexpr size_t kMaxHistory = 1000;
+constexpr size_t kMaxMessages = 1000;
 constexpr std::array kCommands{"/exit", "/file", "/help", "/quit", "/reset", "/system"};
 
 constexpr const char* kHelp =
@@ -174,7 +174,7 @@ class Input {
   explicit Input(const ChatFlags& flags) : history_(flags.no_history ? "" : state_file("chat_history")) {
     if (!is_terminal(STDIN_FILENO) || !has_escapes(STDOUT_FILENO)) return;
     editor_.emplace("> ", complete);
-    for (const std::string& message : history_.load(kMaxHistory)) editor_->add_to_history(message);
+    for (const std::string& message : history_.load(kMaxMessages)) editor_->add_to_history(message);
   }
   bool edits() const { return editor_.has_value(); }
 

@@ -7,10 +7,6 @@ namespace {
 
 using nlohmann::ordered_json;
 
-ordered_json summary_json(const LatencySummary& s) {
-  return {{"mean", s.mean}, {"p50", s.p50}, {"p90", s.p90}, {"p99", s.p99}};
-}
-
 LatencySummary summarize(const sim::LogHistogram& histogram) {
   return {1e3 * histogram.mean(), 1e3 * histogram.percentile(50), 1e3 * histogram.percentile(90),
           1e3 * histogram.percentile(99)};
@@ -38,7 +34,7 @@ std::string percent(double part) {
   return fixed(100.0 * part, 2) + " %";
 }
 
-std::string latency_row(const char* name, const LatencySummary& s) {
+std::string simulated_row(const char* name, const LatencySummary& s) {
   std::string row = name;
   row.resize(8, ' ');
   for (const double value : {s.mean, s.p50, s.p90, s.p99}) {
@@ -165,10 +161,10 @@ std::string result_table(const SimulateSetup& setup, const sim::SimResult& resul
          percent(rate(figures.num_good, static_cast<double>(result.outcomes.size()))));
   }
   out += "ms              mean         p50         p90         p99\n";
-  out += latency_row("TTFT", figures.latency.ttft);
-  out += latency_row("TPOT", figures.latency.tpot);
-  out += latency_row("ITL", figures.latency.itl);
-  out += latency_row("E2E", figures.latency.e2e);
+  out += simulated_row("TTFT", figures.latency.ttft);
+  out += simulated_row("TPOT", figures.latency.tpot);
+  out += simulated_row("ITL", figures.latency.itl);
+  out += simulated_row("E2E", figures.latency.e2e);
   return out;
 }
 

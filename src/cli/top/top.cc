@@ -28,7 +28,7 @@ namespace {
 constexpr double kTimeout = 5.0;  // seconds per scrape
 constexpr double kWindow = 60.0;  // latencies and hit rate are those of the last minute
 constexpr int kBarWidth = 30;
-constexpr size_t kMaxHistory = 200;
+constexpr size_t kMaxRates = 200;
 
 struct TopFlags {
   std::string url = "http://127.0.0.1:8000";
@@ -106,7 +106,7 @@ std::string text_of(const std::optional<double>& value, int decimals) {
   return value ? fixed(*value, decimals) : "-";
 }
 
-std::string padded(const std::string& text, size_t width) {
+std::string right_aligned(const std::string& text, size_t width) {
   return text.size() < width ? std::string(width - text.size(), ' ') + text : text;
 }
 
@@ -114,7 +114,7 @@ std::string latency_row(const std::string& name, const std::optional<HistogramSu
   std::string row = name + std::string(14 - name.size(), ' ');
   if (!latency) return row + "        -";
   for (const double seconds : {latency->mean, latency->p50, latency->p90, latency->p99})
-    row += padded(fixed(1e3 * seconds, 1), 9);
+    row += right_aligned(fixed(1e3 * seconds, 1), 9);
   return row;
 }
 
@@ -251,7 +251,7 @@ int run_live(const TopFlags& flags, const Scraper& scraper) {
     const bool recent = activity.ttft || activity.e2e;
     if (!recent) activity = activity_of({}, previous, now);
     if (activity.generation_rate) rates.push_back(*activity.generation_rate);
-    if (rates.size() > kMaxHistory) rates.pop_front();
+    if (rates.size() > kMaxRates) rates.pop_front();
     lines = view(now.model, activity, recent ? "last minute" : "since the start of the server");
     lines.insert(lines.begin() + 6, "              " + chart(rates, 60));
     lines.insert(lines.begin(), {cat("quire top  ", flags.url, "  ", clock_text()), ""});

@@ -13,7 +13,7 @@
 namespace quire {
 namespace {
 
-constexpr size_t kSuper = 256;
+constexpr size_t kSuperBlock = 256;
 constexpr size_t kMaxGroups = 16;  // maximum number of groups per block
 
 void put_half(float v, uint8_t* out) {
@@ -256,7 +256,7 @@ struct AffineGroups {
     std::array<Affine, kMaxGroups> groups;
     float scale = 0.0F;
     float minimum = 0.0F;
-    for (size_t g = 0; g < kSuper / n; ++g) {
+    for (size_t g = 0; g < kSuperBlock / n; ++g) {
       groups[g] =
           AffineSearch{x + n * g, importance == nullptr ? nullptr : importance + n * g, n, max_code}.best();
       scale = std::max(scale, groups[g].scale);
@@ -270,7 +270,7 @@ struct AffineGroups {
       return unit > 0.0F ? static_cast<uint8_t>(std::clamp(std::nearbyint(v / unit), 0.0F, max_scale))
                          : uint8_t{0};
     };
-    for (size_t g = 0; g < kSuper / n; ++g) {
+    for (size_t g = 0; g < kSuperBlock / n; ++g) {
       scales[g] = times(groups[g].scale, d);
       minima[g] = times(groups[g].minimum, dmin);
       const float own = d * static_cast<float>(scales[g]);
@@ -289,7 +289,7 @@ void choose_q2_k(const float* x, const float* importance, uint8_t* out, uint8_t*
 // Packs the two lowest bits of 256 codes; the four codes of a byte are 32 apart.
 void put_pairs(const uint8_t* codes, uint8_t* out) {
   std::fill_n(out, 64, uint8_t{0});
-  for (size_t i = 0; i < kSuper; ++i)
+  for (size_t i = 0; i < kSuperBlock; ++i)
     out[32 * (i / 128) + i % 32] |= static_cast<uint8_t>((codes[i] & 3) << (2 * (i / 32 % 4)));
 }
 void put_q2_k(const uint8_t* codes, uint8_t* out) {
@@ -318,7 +318,7 @@ float choose_signed_groups(const float* x, const float* importance, int32_t bits
   for (size_t g = 0; g < 16; ++g)
     scales[g] = signed_scale(rounding, x + 16 * g, importance == nullptr ? nullptr : importance + 16 * g, 16);
   const float d = put_signed_scales(scales, max_scale, numbers);
-  for (size_t i = 0; i < kSuper; ++i)
+  for (size_t i = 0; i < kSuperBlock; ++i)
     codes[i] = nearest_step(x[i], d * static_cast<float>(numbers[i / 16]), middle, 2 * middle - 1);
   return d;
 }
@@ -336,7 +336,8 @@ void choose_q3_k(const float* x, const float* importance, uint8_t* out, uint8_t*
 }
 void put_q3_k(const uint8_t* codes, uint8_t* out) {
   std::fill_n(out, 32, uint8_t{0});
-  for (size_t i = 0; i < kSuper; ++i) out[i % 32] |= static_cast<uint8_t>((codes[i] >> 2 & 1) << (i / 32));
+  for (size_t i = 0; i < kSuperBlock; ++i)
+    out[i % 32] |= static_cast<uint8_t>((codes[i] >> 2 & 1) << (i / 32));
   put_pairs(codes, out + 32);
 }
 
@@ -372,7 +373,7 @@ void choose_q5_k(const float* x, const float* importance, uint8_t* out, uint8_t*
 }
 void put_q5_k(const uint8_t* codes, uint8_t* out) {
   std::fill_n(out + 16, 32, uint8_t{0});
-  for (size_t i = 0; i < kSuper; ++i)
+  for (size_t i = 0; i < kSuperBlock; ++i)
     out[16 + i % 32] |= static_cast<uint8_t>((codes[i] >> 4 & 1) << (i / 32));
   for (size_t i = 0; i < 4; ++i) put_nibbles(codes + 64 * i, 64, out + 48 + 32 * i);
 }
@@ -387,7 +388,7 @@ void choose_q6_k(const float* x, const float* importance, uint8_t* out, uint8_t*
 void put_q6_k(const uint8_t* codes, uint8_t* out) {
   std::fill_n(out + 128, 64, uint8_t{0});
   for (size_t i = 0; i < 2; ++i) put_nibbles(codes + 128 * i, 128, out + 64 * i);
-  for (size_t i = 0; i < kSuper; ++i)
+  for (size_t i = 0; i < kSuperBlock; ++i)
     out[128 + 32 * (i / 128) + i % 32] |= static_cast<uint8_t>((codes[i] >> 4 & 3) << (2 * (i / 32 % 4)));
 }
 
@@ -498,7 +499,7 @@ void encode_ggml(const GgmlType& type, std::span<const float> x, std::byte* out,
     return;
   }
   const Encoder& encoder = *find_encoder(type);
-  std::array<uint8_t, kSuper> codes;
+  std::array<uint8_t, kSuperBlock> codes;
   const auto elements = static_cast<size_t>(type.elements);
   for (size_t i = 0; i < x.size(); i += elements, out += type.bytes) {
     auto* block = reinterpret_cast<uint8_t*>(out);
@@ -517,7 +518,7 @@ void put_ggml_codes(const GgmlType& type, std::span<const uint8_t> codes, std::b
 void ggml_lines(const GgmlType& type, const std::byte* blocks, std::span<GgmlLine> out) {
   const QuantFormat& format = type.format;
   const auto groups = static_cast<size_t>(type.elements / format.group_size);
-  std::array<uint8_t, kSuper> codes;
+  std::array<uint8_t, kSuperBlock> codes;
   std::array<int8_t, kMaxGroups> scales;
   std::array<uint8_t, kMaxGroups> minima;
   for (size_t begin = 0; begin < out.size(); begin += groups, blocks += type.bytes) {

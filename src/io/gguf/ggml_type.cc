@@ -299,7 +299,7 @@ constexpr QuantFormat table(int32_t bits, int64_t group, int64_t block, std::spa
           .half_scales = half_scales};
 }
 
-const std::array<GgmlType, 27> kTypes = {{
+const std::array<GgmlType, 27> kGgmlTypes = {{
     {0, "F32", 1, 4, DType::kF32},
     {1, "F16", 1, 2, DType::kF16},
     {30, "BF16", 1, 2, DType::kBF16},
@@ -381,16 +381,18 @@ class GgmlMatrix : public QuantizedMatrix {
 }  // namespace
 
 std::span<const GgmlType> ggml_types() {
-  return kTypes;
+  return kGgmlTypes;
 }
 
 const GgmlType* find_ggml_type(uint32_t id) {
-  const auto at = std::find_if(kTypes.begin(), kTypes.end(), [&](const auto& t) { return t.id == id; });
-  return at == kTypes.end() ? nullptr : &*at;
+  const auto at =
+      std::find_if(kGgmlTypes.begin(), kGgmlTypes.end(), [&](const auto& t) { return t.id == id; });
+  return at == kGgmlTypes.end() ? nullptr : &*at;
 }
 const GgmlType* find_ggml_type(std::string_view name) {
-  const auto at = std::find_if(kTypes.begin(), kTypes.end(), [&](const auto& t) { return t.name == name; });
-  return at == kTypes.end() ? nullptr : &*at;
+  const auto at =
+      std::find_if(kGgmlTypes.begin(), kGgmlTypes.end(), [&](const auto& t) { return t.name == name; });
+  return at == kGgmlTypes.end() ? nullptr : &*at;
 }
 
 std::string_view ggml_type_name(uint32_t id) {

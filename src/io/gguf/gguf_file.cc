@@ -16,7 +16,7 @@ namespace {
 
 static_assert(std::endian::native == std::endian::little);
 
-constexpr std::string_view kMagic = "GGUF";
+constexpr std::string_view kGgufMagic = "GGUF";
 constexpr size_t kMaxName = 1 << 16;
 constexpr uint32_t kMaxDims = 4;
 constexpr int kMaxArrayDepth = 4;
@@ -245,7 +245,7 @@ GgufFile::GgufFile(std::span<const std::byte> bytes, std::string file)
   Cursor cursor(bytes, *this);
   if (!is_gguf(bytes))
     fail("not a GGUF file; pass a .gguf file or a directory with config.json and *.safetensors");
-  cursor.take(kMagic.size(), "the magic");
+  cursor.take(kGgufMagic.size(), "the magic");
   const auto version = cursor.number<uint32_t>("the version");
   if (version != 2 && version != 3) {
     fail(cat("unsupported GGUF version ", version,
@@ -345,7 +345,8 @@ void GgufFile::fail(std::string_view what) const {
 }
 
 bool is_gguf(std::span<const std::byte> bytes) {
-  return bytes.size() >= kMagic.size() && std::memcmp(bytes.data(), kMagic.data(), kMagic.size()) == 0;
+  return bytes.size() >= kGgufMagic.size() &&
+         std::memcmp(bytes.data(), kGgufMagic.data(), kGgufMagic.size()) == 0;
 }
 
 }  // namespace quire

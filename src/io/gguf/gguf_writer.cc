@@ -10,7 +10,7 @@ namespace quire {
 namespace {
 
 constexpr int64_t kAlignment = 32;
-constexpr uint32_t kVersion = 3;
+constexpr uint32_t kGgufVersion = 3;
 
 template <typename T>
 void append_raw(std::string& out, T value) {
@@ -88,7 +88,7 @@ GgufFileWriter::GgufFileWriter(const std::filesystem::path& path, const GgufMeta
                                std::span<const GgufOutput> tensors)
     : file_(path) {
   std::string head = "GGUF";
-  append_raw(head, kVersion);
+  append_raw(head, kGgufVersion);
   append_raw<uint64_t>(head, tensors.size());
   append_raw<uint64_t>(head, metadata.count());
   head += metadata.bytes();

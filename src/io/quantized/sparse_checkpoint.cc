@@ -20,10 +20,10 @@ namespace {
 constexpr std::string_view kKept = ".compressed";
 constexpr std::string_view kMask = ".bitmask";
 constexpr std::string_view kShape = ".shape";
-constexpr std::string_view kRows = ".row_offsets";
+constexpr std::string_view kRowOffsets = ".row_offsets";
 
 // Reads and checks the description of a module's weight.
-TensorInfo read_module(const Checkpoint& files, const std::string& module) {
+TensorInfo read_info(const Checkpoint& files, const std::string& module) {
   ModuleReader reader(files, module);
   const TensorInfo& kept = reader.need(kKept, {DType::kF32, DType::kF16, DType::kBF16});
   const TensorInfo& shape = reader.need(kShape, {DType::kI64});
@@ -57,10 +57,11 @@ class SparseCheckpoint : public Checkpoint {
  public:
   explicit SparseCheckpoint(std::unique_ptr<Checkpoint> files) : files_(std::move(files)) {
     for (const std::string& module : modules_with(*files_, kMask)) {
-      TensorInfo info = read_module(*files_, module);
+      TensorInfo info = read_info(*files_, module);
       if (files_->find(info.name) != nullptr)
         throw Error(cat(path().string(), ": ", info.name, " is stored both dense and with a mask"));
-      for (const std::string_view suffix : {kKept, kMask, kShape, kRows}) hidden_.insert(cat(module, suffix));
+      for (const std::string_view suffix : {kKept, kMask, kShape, kRowOffsets})
+        hidden_.insert(cat(module, suffix));
       std::string name = info.name;
       weights_.emplace(std::move(name), Weight{std::move(info), module, {}});
     }

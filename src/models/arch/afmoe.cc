@@ -8,7 +8,7 @@
 namespace quire {
 namespace {
 
-constexpr std::array<TensorName, 10> kOwn = {{
+constexpr std::array<TensorName, 10> kAfmoeOwn = {{
     {attention::kOutputGate, "layers.{}.self_attn.gate_proj"},
     {layer::kInputNorm, "layers.{}.input_layernorm"},
     {layer::kPostAttentionNorm, "layers.{}.post_attention_layernorm"},
@@ -20,7 +20,7 @@ constexpr std::array<TensorName, 10> kOwn = {{
     {moe::kSharedUpProj, "layers.{}.mlp.shared_experts.up_proj"},
     {moe::kSharedDownProj, "layers.{}.mlp.shared_experts.down_proj"},
 }};
-constexpr auto kModules = joined(kLlamaMatrices, kQkNorms, kExperts, kOwn);
+constexpr auto kAfmoeModules = joined(kLlamaMatrices, kQkNorms, kExperts, kAfmoeOwn);
 
 ModelDraft parse_afmoe(const ConfigReader& config) {
   ModelDraft spec = parse_llama_family(config, {.head_dim = 128, .max_position_embeddings = 16384});
@@ -46,7 +46,7 @@ ModelDraft parse_afmoe(const ConfigReader& config) {
 }
 
 WeightNames afmoe_weight_names() {
-  return {kModelPrefixes, kModules, kSavedAngles};
+  return {kModelPrefixes, kAfmoeModules, kSavedAngles};
 }
 
 }  // namespace

@@ -5,8 +5,8 @@
 namespace quire {
 namespace {
 
-constexpr std::array<std::string_view, 3> kPrefixes = {"albert.", "model.", ""};
-constexpr std::array<TensorName, 13> kModules = {{
+constexpr std::array<std::string_view, 3> kAlbertPrefixes = {"albert.", "model.", ""};
+constexpr std::array<TensorName, 13> kAlbertModules = {{
     {model::kEmbedTokens, "embeddings.word_embeddings"},
     {model::kPositionEmbeddings, "embeddings.position_embeddings"},
     {model::kTokenTypeEmbeddings, "embeddings.token_type_embeddings"},
@@ -22,8 +22,8 @@ constexpr std::array<TensorName, 13> kModules = {{
     {layer::kPostMlpNorm, "encoder.albert_layer_groups.{}.albert_layers.0.full_layer_layer_norm"},
 }};
 // Heads of the pre-training tasks, and tensors that old versions of transformers saved.
-constexpr std::array<std::string_view, 4> kUnread = {"embeddings.position_ids", "embeddings.token_type_ids",
-                                                     "predictions.*", "sop_classifier.*"};
+constexpr std::array<std::string_view, 4> kAlbertUnread = {
+    "embeddings.position_ids", "embeddings.token_type_ids", "predictions.*", "sop_classifier.*"};
 
 ModelDraft parse_albert(const ConfigReader& config) {
   ModelDraft spec = parse_bert(config);
@@ -38,7 +38,7 @@ ModelDraft parse_albert(const ConfigReader& config) {
 }
 
 WeightNames albert_weight_names() {
-  return {kPrefixes, kModules, kUnread};
+  return {kAlbertPrefixes, kAlbertModules, kAlbertUnread};
 }
 
 }  // namespace

@@ -6,7 +6,7 @@
 namespace quire {
 namespace {
 
-constexpr std::array<TensorName, 6> kRest = {{
+constexpr std::array<TensorName, 6> kApertusRest = {{
     {layer::kInputNorm, "layers.{}.attention_layernorm"},
     {layer::kMlpNorm, "layers.{}.feedforward_layernorm"},
     {.params = mlp::kAlphaP, .module = "layers.{}.mlp.act_fn.alpha_p", .bare = true},
@@ -14,7 +14,7 @@ constexpr std::array<TensorName, 6> kRest = {{
     {.params = mlp::kBeta, .module = "layers.{}.mlp.act_fn.beta", .bare = true},
     {.params = mlp::kEps, .module = "layers.{}.mlp.act_fn.eps", .bare = true},
 }};
-constexpr auto kModules = joined(kPlainLlama, kRest, kQkNorms);
+constexpr auto kApertusModules = joined(kPlainLlama, kApertusRest, kQkNorms);
 
 ModelDraft parse_apertus(const ConfigReader& config) {
   if (const std::string name = config.text("hidden_act", "xielu"); name != "xielu")
@@ -32,7 +32,7 @@ ModelDraft parse_apertus(const ConfigReader& config) {
 }
 
 WeightNames apertus_weight_names() {
-  return {kModelPrefixes, kModules, kSavedAngles};
+  return {kModelPrefixes, kApertusModules, kSavedAngles};
 }
 
 }  // namespace

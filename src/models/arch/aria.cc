@@ -6,7 +6,7 @@ namespace quire {
 namespace {
 
 // Names in published checkpoints, and those that transformers writes.
-constexpr std::array<TensorName, 8> kOwn = {{
+constexpr std::array<TensorName, 8> kAriaOwn = {{
     {moe::kRouter, "layers.{}.mlp.router"},
     {kExpertGateUpParams, "layers.{}.mlp.experts.fc1"},
     {moe::kExpertDownProj, "layers.{}.mlp.experts.fc2"},
@@ -16,8 +16,8 @@ constexpr std::array<TensorName, 8> kOwn = {{
     {moe::kSharedUpProj, "layers.{}.mlp.shared_experts.up_proj"},
     {moe::kSharedDownProj, "layers.{}.mlp.shared_experts.down_proj"},
 }};
-constexpr auto kModules = [] {
-  auto rows = joined(kLlamaAttention, kFinalNorm, kLlamaNorms, kOwn);
+constexpr auto kAriaModules = [] {
+  auto rows = joined(kLlamaAttention, kFinalNorm, kLlamaNorms, kAriaOwn);
   for (TensorName& row : rows) {
     row.transposed =
         row.params == ParamIds(kExpertGateUpParams) || row.params == ParamIds(moe::kExpertDownProj);
@@ -39,7 +39,7 @@ ModelDraft parse_aria(const ConfigReader& config) {
 }
 
 WeightNames aria_weight_names() {
-  return {kModelPrefixes, kModules, kSavedAngles};
+  return {kModelPrefixes, kAriaModules, kSavedAngles};
 }
 
 }  // namespace

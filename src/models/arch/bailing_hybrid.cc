@@ -9,7 +9,7 @@ namespace {
 
 // Names of Kimi delta attention that transformers writes, in addition to kKimiDelta, and those of the
 // published checkpoint.
-constexpr std::array<TensorName, 3> kNets = {{
+constexpr std::array<TensorName, 3> kBailingHybridNets = {{
     {recurrent::kGProj, "layers.{}.self_attn.g_proj"},
     {delta_net::kAProj, "layers.{}.self_attn.forget_gate.f_proj"},
     {recurrent::kOutProj, "layers.{}.self_attn.o_proj"},
@@ -44,8 +44,8 @@ constexpr std::array<TensorName, 9> kPublishedAttention = {{
     {mla::kOProj, "layers.{}.attention.dense"},
     {.params = moe::kCorrectionBias, .module = "layers.{}.mlp.gate.expert_bias", .bare = true},
 }};
-constexpr auto kModules = joined(kLatentModel, kGate, kKimiDelta, kNets, kExperts, kDeepseekShared,
-                                 kPublishedAttention, kPublishedNets);
+constexpr auto kBailingHybridModules = joined(kLatentModel, kGate, kKimiDelta, kBailingHybridNets, kExperts,
+                                              kDeepseekShared, kPublishedAttention, kPublishedNets);
 
 ModelDraft parse_bailing_hybrid(const ConfigReader& config) {
   ModelDraft spec = parse_latent_family(config, {.max_position_embeddings = 262144, .theta = 6e6});
@@ -68,7 +68,7 @@ ModelDraft parse_bailing_hybrid(const ConfigReader& config) {
 }
 
 WeightNames bailing_hybrid_weight_names() {
-  return {kModelPrefixes, kModules, kSavedAngles, true};
+  return {kModelPrefixes, kBailingHybridModules, kSavedAngles, true};
 }
 
 }  // namespace

@@ -8,7 +8,7 @@
 namespace quire {
 namespace {
 
-constexpr auto kModules = joined(kLlamaAttention, kFeedForward, kMambaInLayer);
+constexpr auto kBambaModules = joined(kLlamaAttention, kFeedForward, kMambaInLayer);
 
 ModelDraft parse_bamba(const ConfigReader& config) {
   ModelDraft spec =
@@ -73,7 +73,7 @@ ModelDraft parse_falcon_h1(const ConfigReader& config) {
 }
 
 WeightNames bamba_weight_names() {
-  return {kModelPrefixes, kModules, {}};
+  return {kModelPrefixes, kBambaModules, {}};
 }
 
 }  // namespace

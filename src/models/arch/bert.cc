@@ -95,11 +95,11 @@ constexpr auto kNomicModules = joined(kTurningEmbeddings, kTurningLayers, kGated
 constexpr auto kGteModules = joined(kTurningEmbeddings, kTurningLayers, kGatedMlp, kFirstGte);
 constexpr auto kJinaModules = joined(kTurningEmbeddings, kTurningLayers, kPlainMlp, kFirstJina);
 
-constexpr std::array<std::string_view, 2> kSavedPositions = {"embeddings.position_ids",
-                                                             "embeddings.token_type_ids"};
+constexpr std::array<std::string_view, 2> kBertSavedPositions = {"embeddings.position_ids",
+                                                                 "embeddings.token_type_ids"};
 
 // Sets the common properties of all encoders.
-void make_encoder(const ConfigReader& config, ModelDraft& spec) {
+void bert_make_encoder(const ConfigReader& config, ModelDraft& spec) {
   if (config.boolean("is_decoder", false)) config.fail("is_decoder", "true is not supported");
   spec.task = ModelTask::kEmbed;
   spec.bidirectional = true;
@@ -137,7 +137,7 @@ RopeSpec fixed_ntk(const ConfigReader& config, const ConfigReader& scaling, cons
 
 ModelDraft parse_bert(const ConfigReader& config) {
   ModelDraft spec = read_sizes(config, {.default_positions = 512});
-  make_encoder(config, spec);
+  bert_make_encoder(config, spec);
   const std::string positions = config.text("position_embedding_type", "absolute");
   if (positions != "absolute") config.fail("position_embedding_type", "other than absolute is not supported");
   spec.activation = read_activation(config, "hidden_act", "gelu");
@@ -191,7 +191,7 @@ ModelDraft parse_distilbert(const ConfigReader& config) {
                                         .heads = "n_heads",
                                         .intermediate = "hidden_dim",
                                         .default_positions = 512});
-  make_encoder(config, spec);
+  bert_make_encoder(config, spec);
   spec.activation = read_activation(config, "activation", "gelu");
   spec.position = PositionKind::kLearned;
   spec.classifier = ClassifierSpec{
@@ -208,7 +208,7 @@ ModelDraft parse_nomic_bert(const ConfigReader& config) {
                                                 .intermediate = "n_inner",
                                                 .positions = "n_positions"})
                           : read_sizes(config, {});
-  make_encoder(config, spec);
+  bert_make_encoder(config, spec);
   spec.attention.qkv_bias = spec.attention.o_bias = spec.mlp.bias = false;
   spec.mlp.gated = true;
   if (first) {
@@ -235,7 +235,7 @@ ModelDraft parse_nomic_bert(const ConfigReader& config) {
 
 ModelDraft parse_gte(const ConfigReader& config) {
   ModelDraft spec = read_sizes(config, {.default_positions = 8192});
-  make_encoder(config, spec);
+  bert_make_encoder(config, spec);
   // Options that only the first configurations have.
   if (config.text("position_embedding_type", "rope") != "rope")
     config.fail("position_embedding_type", "other than rope is not supported");
@@ -259,7 +259,7 @@ ModelDraft parse_gte(const ConfigReader& config) {
 
 ModelDraft parse_jina_embeddings_v3(const ConfigReader& config) {
   ModelDraft spec = read_sizes(config, {.default_positions = 8194});
-  make_encoder(config, spec);
+  bert_make_encoder(config, spec);
   spec.norm_eps = static_cast<float>(config.number("layer_norm_eps", 0.0, 1.0, 1e-5));
   spec.activation = read_activation(config, "hidden_act", "gelu");
   read_rope(config, spec, {.theta = 20000.0});
@@ -270,10 +270,10 @@ ModelDraft parse_jina_embeddings_v3(const ConfigReader& config) {
 }
 
 WeightNames bert_weight_names() {
-  return {kBertPrefixes, kBertModules, kSavedPositions};
+  return {kBertPrefixes, kBertModules, kBertSavedPositions};
 }
 WeightNames distilbert_weight_names() {
-  return {kBertPrefixes, kDistilBertModules, kSavedPositions};
+  return {kBertPrefixes, kDistilBertModules, kBertSavedPositions};
 }
 WeightNames nomic_bert_weight_names() {
   return {kTurningPrefixes, kNomicModules, kSavedAngles};

@@ -8,9 +8,9 @@
 namespace quire {
 namespace {
 
-constexpr std::array<std::string_view, 2> kPrefixes = {"biogpt.", ""};
+constexpr std::array<std::string_view, 2> kBiogptPrefixes = {"biogpt.", ""};
 
-constexpr std::array<TensorName, 12> kModules = {{
+constexpr std::array<TensorName, 12> kBiogptModules = {{
     {model::kEmbedTokens, "embed_tokens"},
     {model::kPositionEmbeddings, "embed_positions"},
     {layer::kInputNorm, "layers.{}.self_attn_layer_norm"},
@@ -25,7 +25,7 @@ constexpr std::array<TensorName, 12> kModules = {{
     {model::kLmHead, "output_projection"},
 }};
 constexpr auto kXglmModules = [] {
-  auto rows = kModules;
+  auto rows = kBiogptModules;
   for (TensorName& row : rows) {
     if (row.params == ParamIds(model::kLmHead)) row.module = "lm_head";
   }
@@ -47,12 +47,12 @@ constexpr std::array<TensorName, 12> kCtrlModules = {{
     {.params = model::kLmHeadBias, .module = "lm_head.bias", .bare = true},
 }};
 // Position tables that old versions of transformers saved.
-constexpr std::array<std::string_view, 2> kSavedPositions = {"embed_positions.weights", "pos_encoding"};
+constexpr std::array<std::string_view, 2> kBiogptSavedPositions = {"embed_positions.weights", "pos_encoding"};
 // A second copy of the tied embedding.
-constexpr std::array<std::string_view, 1> kTied = {"output_projection.weight"};
+constexpr std::array<std::string_view, 1> kBiogptTied = {"output_projection.weight"};
 
 // The common part of the three models.
-ModelDraft parse_family(const ConfigReader& config, const SizeFields& fields) {
+ModelDraft parse_biogpt_family(const ConfigReader& config, const SizeFields& fields) {
   ModelDraft spec = read_sizes(config, fields);
   spec.mlp.gated = false;
   spec.attention.qkv_bias = spec.attention.o_bias = spec.mlp.bias = true;
@@ -70,18 +70,18 @@ void read_sinusoids(const ConfigReader& config, std::string_view field, ModelDra
 }
 
 ModelDraft parse_biogpt(const ConfigReader& config) {
-  ModelDraft spec = parse_family(config, {.default_positions = 1024});
+  ModelDraft spec = parse_biogpt_family(config, {.default_positions = 1024});
   spec.activation = read_activation(config, "hidden_act", "gelu");
   spec.position_offset = 2;
   return spec;
 }
 
 ModelDraft parse_xglm(const ConfigReader& config) {
-  ModelDraft spec = parse_family(config, {.hidden = "d_model",
-                                          .layers = "num_layers",
-                                          .heads = "attention_heads",
-                                          .intermediate = "ffn_dim",
-                                          .default_positions = 2048});
+  ModelDraft spec = parse_biogpt_family(config, {.hidden = "d_model",
+                                                 .layers = "num_layers",
+                                                 .heads = "attention_heads",
+                                                 .intermediate = "ffn_dim",
+                                                 .default_positions = 2048});
   if (config.boolean("add_cross_attention", false)) config.fail("add_cross_attention", "is not supported");
   spec.activation = read_activation(config, "activation_function", "gelu");
   spec.position_offset = 2;
@@ -90,12 +90,12 @@ ModelDraft parse_xglm(const ConfigReader& config) {
 }
 
 ModelDraft parse_ctrl(const ConfigReader& config) {
-  ModelDraft spec = parse_family(config, {.hidden = "n_embd",
-                                          .layers = "n_layer",
-                                          .heads = "n_head",
-                                          .intermediate = "dff",
-                                          .positions = "n_positions",
-                                          .default_positions = 256});
+  ModelDraft spec = parse_biogpt_family(config, {.hidden = "n_embd",
+                                                 .layers = "n_layer",
+                                                 .heads = "n_head",
+                                                 .intermediate = "dff",
+                                                 .positions = "n_positions",
+                                                 .default_positions = 256});
   spec.norm_eps = 1e-6F;
   if (config.number("layer_norm_epsilon", 0.0, 1.0, 1e-6) != 1e-6)
     config.fail("layer_norm_epsilon", "other than 1e-6 is not supported");
@@ -106,13 +106,13 @@ ModelDraft parse_ctrl(const ConfigReader& config) {
 }
 
 WeightNames ctrl_weight_names() {
-  return {kCtrlPrefixes, kCtrlModules, kSavedPositions};
+  return {kCtrlPrefixes, kCtrlModules, kBiogptSavedPositions};
 }
 WeightNames xglm_weight_names() {
-  return {kModelPrefixes, kXglmModules, kSavedPositions};
+  return {kModelPrefixes, kXglmModules, kBiogptSavedPositions};
 }
 WeightNames biogpt_weight_names() {
-  return {kPrefixes, kModules, kTied};
+  return {kBiogptPrefixes, kBiogptModules, kBiogptTied};
 }
 
 }  // namespace

@@ -9,7 +9,7 @@ constexpr std::array<TensorName, 2> kSubNorms = {{
     {attention::kSubNorm, "layers.{}.self_attn.attn_sub_norm"},
     {mlp::kSubNorm, "layers.{}.mlp.ffn_sub_norm"},
 }};
-constexpr auto kModules = joined(kLlamaMatrices, kLlamaNorms, kSubNorms);
+constexpr auto kBitnetModules = joined(kLlamaMatrices, kLlamaNorms, kSubNorms);
 
 ModelDraft parse_bitnet(const ConfigReader& config) {
   ModelDraft spec = parse_llama_family(config, {.rope = {.theta = 500000.0}, .activation = "relu2"});
@@ -20,7 +20,7 @@ ModelDraft parse_bitnet(const ConfigReader& config) {
 }
 
 WeightNames bitnet_weight_names() {
-  return {kModelPrefixes, kModules, kSavedAngles};
+  return {kModelPrefixes, kBitnetModules, kSavedAngles};
 }
 
 }  // namespace

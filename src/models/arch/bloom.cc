@@ -6,9 +6,9 @@
 namespace quire {
 namespace {
 
-constexpr std::array<std::string_view, 2> kPrefixes = {"transformer.", ""};
+constexpr std::array<std::string_view, 2> kBloomPrefixes = {"transformer.", ""};
 
-constexpr std::array<TensorName, 11> kModules = {{
+constexpr std::array<TensorName, 11> kBloomModules = {{
     {model::kEmbedTokens, "word_embeddings"},
     {model::kEmbedNorm, "word_embeddings_layernorm"},
     {layer::kInputNorm, "h.{}.input_layernorm"},
@@ -41,7 +41,7 @@ ModelDraft parse_bloom(const ConfigReader& config) {
 }
 
 WeightNames bloom_weight_names() {
-  return {kPrefixes, kModules, {}};
+  return {kBloomPrefixes, kBloomModules, {}};
 }
 
 }  // namespace

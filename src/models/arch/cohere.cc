@@ -9,14 +9,14 @@ namespace quire {
 namespace {
 
 constexpr std::array<TensorName, 1> kOneNorm = {{{layer::kInputNorm, "layers.{}.input_layernorm"}}};
-constexpr std::array<TensorName, 3> kShared = {{
+constexpr std::array<TensorName, 3> kCohereShared = {{
     {moe::kSharedGateProj, "layers.{}.mlp.shared_experts.gate_proj"},
     {moe::kSharedUpProj, "layers.{}.mlp.shared_experts.up_proj"},
     {moe::kSharedDownProj, "layers.{}.mlp.shared_experts.down_proj"},
 }};
-constexpr auto kModules = joined(kLlamaMatrices, kOneNorm, kQkNorms, kExperts, kShared);
+constexpr auto kCohereModules = joined(kLlamaMatrices, kOneNorm, kQkNorms, kExperts, kCohereShared);
 
-ModelDraft parse_family(const ConfigReader& config, const RopeDefaults& rope) {
+ModelDraft parse_cohere_family(const ConfigReader& config, const RopeDefaults& rope) {
   ModelDraft spec = parse_llama_family(
       config, {.max_position_embeddings = 8192, .rope = rope, .tie_word_embeddings = true});
   // Command R+: QK norm has separate weights per head.
@@ -32,11 +32,11 @@ ModelDraft parse_family(const ConfigReader& config, const RopeDefaults& rope) {
 }
 
 ModelDraft parse_cohere(const ConfigReader& config) {
-  return parse_family(config, {.theta = 500000.0, .style = RopeStyle::kInterleaved});
+  return parse_cohere_family(config, {.theta = 500000.0, .style = RopeStyle::kInterleaved});
 }
 
 ModelDraft parse_cohere2(const ConfigReader& config) {
-  ModelDraft spec = parse_family(config, {.style = RopeStyle::kInterleaved});
+  ModelDraft spec = parse_cohere_family(config, {.style = RopeStyle::kInterleaved});
   const auto window = static_cast<int32_t>(config.integer("sliding_window", 1, kMaxPositions, 4096));
   const auto sliding = sliding_layers(config, spec, config.integer("sliding_window_pattern", 1, 1024, 4));
   assign_windows(spec, sliding, window, 0, kNoRope);
@@ -44,7 +44,7 @@ ModelDraft parse_cohere2(const ConfigReader& config) {
 }
 
 ModelDraft parse_cohere_compass(const ConfigReader& config) {
-  ModelDraft spec = parse_family(config, {.window_theta = 10000.0});
+  ModelDraft spec = parse_cohere_family(config, {.window_theta = 10000.0});
   spec.logit_scale = static_cast<float>(config.number("logit_scale", -1e9, 1e9, 1.0));
   const ConfigReader ropes = config.object("rope_parameters");
   const auto rope_of = [&](std::string_view kind, int32_t number) {
@@ -58,7 +58,7 @@ ModelDraft parse_cohere_compass(const ConfigReader& config) {
 }
 
 ModelDraft parse_cohere2_moe(const ConfigReader& config) {
-  ModelDraft spec = parse_family(config, {.style = RopeStyle::kInterleaved});
+  ModelDraft spec = parse_cohere_family(config, {.style = RopeStyle::kInterleaved});
   if (config.has("rms_norm_eps")) {
     spec.norm = NormKind::kRms;
     spec.norm_eps = static_cast<float>(config.number("rms_norm_eps", 0.0, 1.0));
@@ -97,7 +97,7 @@ ModelDraft parse_cohere2_moe(const ConfigReader& config) {
 }
 
 WeightNames cohere_weight_names() {
-  return {kModelPrefixes, kModules, kSavedAngles, true};
+  return {kModelPrefixes, kCohereModules, kSavedAngles, true};
 }
 
 }  // namespace

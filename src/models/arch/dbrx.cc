@@ -7,9 +7,9 @@
 namespace quire {
 namespace {
 
-constexpr std::array<std::string_view, 2> kPrefixes = {"transformer.", ""};
+constexpr std::array<std::string_view, 2> kDbrxPrefixes = {"transformer.", ""};
 
-constexpr std::array<TensorName, 11> kModules = {{
+constexpr std::array<TensorName, 11> kDbrxModules = {{
     {model::kEmbedTokens, "wte"},
     {layer::kInputNorm, "blocks.{}.norm_attn_norm.norm_1"},
     {kQkvParams, "blocks.{}.norm_attn_norm.attn.Wqkv"},
@@ -57,7 +57,7 @@ ModelDraft parse_dbrx(const ConfigReader& config) {
 }
 
 WeightNames dbrx_weight_names() {
-  return {kPrefixes, kModules, {}};
+  return {kDbrxPrefixes, kDbrxModules, {}};
 }
 
 }  // namespace

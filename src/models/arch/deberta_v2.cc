@@ -11,8 +11,8 @@
 namespace quire {
 namespace {
 
-constexpr std::array<std::string_view, 3> kPrefixes = {"mpnet.", "deberta.", ""};
-constexpr std::array<TensorName, 6> kShared = {{
+constexpr std::array<std::string_view, 3> kDebertaV2Prefixes = {"mpnet.", "deberta.", ""};
+constexpr std::array<TensorName, 6> kDebertaV2Shared = {{
     {model::kEmbedTokens, "embeddings.word_embeddings"},
     {model::kEmbedNorm, "embeddings.LayerNorm"},
     {model::kTokenTypeEmbeddings, "embeddings.token_type_embeddings"},
@@ -38,9 +38,9 @@ constexpr std::array<TensorName, 7> kDebertaRest = {{
     {attention::kOProj, "encoder.layer.{}.attention.output.dense"},
     {layer::kPostAttentionNorm, "encoder.layer.{}.attention.output.LayerNorm"},
 }};
-constexpr auto kMpnetModules = joined(kShared, kMpnetRest);
-constexpr auto kDebertaModules = joined(kShared, kDebertaRest);
-constexpr std::array<std::string_view, 4> kIgnored = {
+constexpr auto kMpnetModules = joined(kDebertaV2Shared, kMpnetRest);
+constexpr auto kDebertaModules = joined(kDebertaV2Shared, kDebertaRest);
+constexpr std::array<std::string_view, 4> kDebertaV2Ignored = {
     "embeddings.position_ids", "embeddings.position_embeddings.*", "lm_predictions.*", "mask_predictions.*"};
 
 // Buckets as in T5, half of them per direction: one per distance for short distances, logarithmic up to 128
@@ -69,7 +69,7 @@ int64_t deberta_bucket(int64_t distance, int64_t buckets, int64_t longest) {
   return distance > 0 ? -bucket : bucket;
 }
 
-void make_encoder(const ConfigReader& config, ModelDraft& spec) {
+void deberta_v2_make_encoder(const ConfigReader& config, ModelDraft& spec) {
   spec.task = ModelTask::kEmbed;
   spec.bidirectional = true;
   spec.input_norm = spec.mlp_norm = spec.final_norm = false;
@@ -85,7 +85,7 @@ void make_encoder(const ConfigReader& config, ModelDraft& spec) {
 
 ModelDraft parse_mpnet(const ConfigReader& config) {
   ModelDraft spec = read_sizes(config, {.default_positions = 512});
-  make_encoder(config, spec);
+  deberta_v2_make_encoder(config, spec);
   spec.norm_eps = static_cast<float>(config.number("layer_norm_eps", 0.0, 1.0, 1e-12));
   spec.position = PositionKind::kLearned;
   spec.position_offset = 2;  // after the padding token
@@ -107,7 +107,7 @@ ModelDraft parse_mpnet(const ConfigReader& config) {
 
 ModelDraft parse_deberta_v2(const ConfigReader& config) {
   ModelDraft spec = read_sizes(config, {.default_positions = 512});
-  make_encoder(config, spec);
+  deberta_v2_make_encoder(config, spec);
   spec.norm_eps = static_cast<float>(config.number("layer_norm_eps", 0.0, 1.0, 1e-7));
   spec.token_types = static_cast<int32_t>(config.integer("type_vocab_size", 0, 1024, 0));
   const auto want = [&](std::string_view field, bool fallback, bool wanted) {
@@ -151,10 +151,10 @@ ModelDraft parse_deberta_v2(const ConfigReader& config) {
 }
 
 WeightNames mpnet_weight_names() {
-  return {kPrefixes, kMpnetModules, kIgnored};
+  return {kDebertaV2Prefixes, kMpnetModules, kDebertaV2Ignored};
 }
 WeightNames deberta_v2_weight_names() {
-  return {kPrefixes, kDebertaModules, kIgnored};
+  return {kDebertaV2Prefixes, kDebertaModules, kDebertaV2Ignored};
 }
 
 }  // namespace

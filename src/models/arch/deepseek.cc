@@ -23,8 +23,8 @@ constexpr std::array<TensorName, 4> kPlainAttention = {{
     {attention::kVProj, "layers.{}.self_attn.v_proj"},
     {attention::kOProj, "layers.{}.self_attn.o_proj"},
 }};
-constexpr auto kModules = joined(kLatentModel, kPlainAttention, kExperts, kDeepseekShared);
-constexpr auto kModulesWithIndexers = joined(kModules, kIndexers);
+constexpr auto kDeepseekModules = joined(kLatentModel, kPlainAttention, kExperts, kDeepseekShared);
+constexpr auto kModulesWithIndexers = joined(kDeepseekModules, kIndexers);
 
 // The factor of YaRN on attention scores.
 double yarn_score_factor(const ConfigReader& config) {
@@ -208,7 +208,7 @@ ModelDraft parse_mistral4(const ConfigReader& config) {
 }  // namespace
 
 WeightNames deepseek_weight_names() {
-  return {kModelPrefixes, kModules, kSavedAngles, true};
+  return {kModelPrefixes, kDeepseekModules, kSavedAngles, true};
 }
 
 namespace {

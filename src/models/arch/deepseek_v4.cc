@@ -93,8 +93,8 @@ constexpr std::array<TensorName, 7> kSavedParts = {{
     {.params = hyper_connection::kMlp.base, .module = "layers.{}.ffn_hc.base", .bare = true},
     {.params = hyper_connection::kMlp.scale, .module = "layers.{}.ffn_hc.scale", .bare = true},
 }};
-constexpr auto kModules = joined(kWords, kFinalNorm, kLlamaNorms, kExperts, kDeepseekShared, kSaved,
-                                 kSavedParts, kPublished, kPublishedParts);
+constexpr auto kDeepseekV4Modules = joined(kWords, kFinalNorm, kLlamaNorms, kExperts, kDeepseekShared, kSaved,
+                                           kSavedParts, kPublished, kPublishedParts);
 
 constexpr std::string_view kWindows = "sliding_attention";
 constexpr std::string_view kSparse = "compressed_sparse_attention";
@@ -102,7 +102,7 @@ constexpr std::string_view kHeavy = "heavily_compressed_attention";
 
 // The type of each layer, with the names of transformers. Published configurations have compress_ratios
 // instead, the tokens per compressed key (0 = none); the list also has the multi-token prediction layers.
-std::vector<std::string> layer_kinds(const ConfigReader& config, int32_t num_layers) {
+std::vector<std::string> deepseek_v4_layer_kinds(const ConfigReader& config, int32_t num_layers) {
   std::vector<std::string> kinds = config.texts("layer_types");
   std::string_view field = "layer_types";
   const auto ratios = config.integers("compress_ratios", 0, kMaxPositions);
@@ -138,7 +138,7 @@ void read_layers(const ConfigReader& config, ModelDraft& spec) {
   const int32_t sparse = rate(kSparse, "compress_rate_csa", 4);
   const int32_t heavy = rate(kHeavy, "compress_rate_hca", 128);
   const auto window = static_cast<int32_t>(config.integer("sliding_window", 1, kMaxPositions, 128));
-  const auto kinds = layer_kinds(config, spec.num_layers);
+  const auto kinds = deepseek_v4_layer_kinds(config, spec.num_layers);
   for (size_t i = 0; i < kinds.size(); ++i) {
     LayerDraft& layer = spec.layers[i];
     layer.window = window;
@@ -258,7 +258,7 @@ ModelDraft parse_deepseek_v4(const ConfigReader& config) {
 }
 
 WeightNames deepseek_v4_weight_names() {
-  return {kModelPrefixes, kModules, kDrafts, true};
+  return {kModelPrefixes, kDeepseekV4Modules, kDrafts, true};
 }
 
 }  // namespace

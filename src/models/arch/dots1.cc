@@ -5,7 +5,7 @@
 namespace quire {
 namespace {
 
-constexpr auto kModules = joined(kLlamaMatrices, kLlamaNorms, kQkNorms, kExperts, kDeepseekShared);
+constexpr auto kDots1Modules = joined(kLlamaMatrices, kLlamaNorms, kQkNorms, kExperts, kDeepseekShared);
 
 ModelDraft parse_dots1(const ConfigReader& config) {
   ModelDraft spec = parse_llama_family(config, {});
@@ -26,7 +26,7 @@ ModelDraft parse_dots1(const ConfigReader& config) {
 }
 
 WeightNames dots1_weight_names() {
-  return {kModelPrefixes, kModules, {}};
+  return {kModelPrefixes, kDots1Modules, {}};
 }
 
 }  // namespace

@@ -6,7 +6,7 @@
 namespace quire {
 namespace {
 
-constexpr std::array<TensorName, 2> kCorrection = {{
+constexpr std::array<TensorName, 2> kErnie45Correction = {{
     {.params = moe::kCorrectionBias,
      .module = "layers.{}.mlp.moe_statics.e_score_correction_bias",
      .bare = true},
@@ -14,12 +14,13 @@ constexpr std::array<TensorName, 2> kCorrection = {{
      .module = "layers.{}.mlp.gate.moe_statics.e_score_correction_bias",
      .bare = true},
 }};
-constexpr std::array<TensorName, 3> kShared = {{
+constexpr std::array<TensorName, 3> kErnie45Shared = {{
     {moe::kSharedGateProj, "layers.{}.mlp.shared_experts.gate_proj"},
     {moe::kSharedUpProj, "layers.{}.mlp.shared_experts.up_proj"},
     {moe::kSharedDownProj, "layers.{}.mlp.shared_experts.down_proj"},
 }};
-constexpr auto kMoeModules = joined(kLlamaMatrices, kLlamaNorms, kExperts, kCorrection, kShared);
+constexpr auto kErnie45MoeModules =
+    joined(kLlamaMatrices, kLlamaNorms, kExperts, kErnie45Correction, kErnie45Shared);
 // Names of multimodal models in published checkpoints, and those that transformers writes.
 constexpr std::array<TensorName, 9> kTextExperts = {{
     {moe::kRouter, "layers.{}.mlp.gate", true},
@@ -36,13 +37,13 @@ constexpr std::array<TensorName, 9> kTextExperts = {{
     {.params = kExpertGateUpParams, .module = "layers.{}.mlp.text_moe.experts.gate_up_proj", .bare = true},
     {.params = moe::kExpertDownProj, .module = "layers.{}.mlp.text_moe.experts.down_proj", .bare = true},
 }};
-constexpr auto kVlModules = joined(kLlamaMatrices, kLlamaNorms, kTextExperts, kShared);
+constexpr auto kVlModules = joined(kLlamaMatrices, kLlamaNorms, kTextExperts, kErnie45Shared);
 constexpr std::array<std::string_view, 3> kVlIgnored = {"mtp_*", "layers.{}.mlp.gate.weight_1",
                                                         "layers.{}.mlp.vision_moe.*"};
 // Multi-token prediction.
 constexpr std::array<std::string_view, 1> kMoeIgnored = {"mtp_*"};
 
-ModelDraft parse_family(const ConfigReader& config, int32_t head_dim) {
+ModelDraft parse_ernie4_5_family(const ConfigReader& config, int32_t head_dim) {
   ModelDraft spec = parse_llama_family(config, {.head_dim = head_dim,
                                                 .max_position_embeddings = 131072,
                                                 .rope = {.theta = 500000.0, .style = RopeStyle::kInterleaved},
@@ -62,7 +63,7 @@ int64_t of_text(const ConfigReader& config, std::string_view field, int64_t low,
 }
 
 ModelDraft parse_ernie4_5_vl_moe(const ConfigReader& config) {
-  ModelDraft spec = parse_family(config, 0);
+  ModelDraft spec = parse_ernie4_5_family(config, 0);
   spec.lm_head_bias = spec.mlp.bias;
   MoeSpec& moe = spec.moe.emplace();
   const int64_t experts = of_text(config, "moe_num_experts", 1, 64);
@@ -78,7 +79,7 @@ ModelDraft parse_ernie4_5_vl_moe(const ConfigReader& config) {
 }
 
 ModelDraft parse_ernie4_5(const ConfigReader& config) {
-  return parse_family(config, 128);
+  return parse_ernie4_5_family(config, 128);
 }
 
 // The language model of PaddleOCR-VL: ERNIE 4.5 with NeoX-style RoPE.
@@ -89,7 +90,7 @@ ModelDraft parse_paddleocr_vl(const ConfigReader& config) {
 }
 
 ModelDraft parse_ernie4_5_moe(const ConfigReader& config) {
-  ModelDraft spec = parse_family(config, 0);
+  ModelDraft spec = parse_ernie4_5_family(config, 0);
   spec.lm_head_bias = spec.mlp.bias;
   MoeSpec& moe = read_experts(
       config, spec,
@@ -113,7 +114,7 @@ WeightNames ernie4_5_vl_moe_weight_names() {
   return names;
 }
 WeightNames ernie4_5_moe_weight_names() {
-  return {kModelPrefixes, kMoeModules, kMoeIgnored, true};
+  return {kModelPrefixes, kErnie45MoeModules, kMoeIgnored, true};
 }
 
 }  // namespace

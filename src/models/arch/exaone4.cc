@@ -10,11 +10,11 @@
 namespace quire {
 namespace {
 
-constexpr auto kModules = joined(kLlamaMatrices, kPostNorms, kQkNorms);
-constexpr std::array<TensorName, 1> kCorrection = {
+constexpr auto kExaone4Modules = joined(kLlamaMatrices, kPostNorms, kQkNorms);
+constexpr std::array<TensorName, 1> kExaone4Correction = {
     {{.params = moe::kCorrectionBias, .module = "layers.{}.mlp.e_score_correction_bias", .bare = true}}};
-constexpr auto kMoeModules =
-    joined(kLlamaMatrices, kLlamaNorms, kQkNorms, kExperts, kDeepseekShared, kCorrection);
+constexpr auto kExaone4MoeModules =
+    joined(kLlamaMatrices, kLlamaNorms, kQkNorms, kExperts, kDeepseekShared, kExaone4Correction);
 
 // Which layers have a sliding window. Published configurations have a pattern such as "LLLG" instead of a
 // number: L is a layer with a window, G one without. The last layer never has one.
@@ -33,7 +33,7 @@ std::vector<bool> sliding_layers_of(const ConfigReader& config, const ModelDraft
   return sliding;
 }
 
-ModelDraft parse_family(const ConfigReader& config) {
+ModelDraft parse_exaone4_family(const ConfigReader& config) {
   ModelDraft spec = parse_llama_family(config, {});
   spec.norm_eps = static_cast<float>(config.number("rms_norm_eps", 0.0, 1.0, 1e-5));
   spec.attention.qk_norm = QkNorm::kHeads;
@@ -45,14 +45,14 @@ ModelDraft parse_family(const ConfigReader& config) {
 }
 
 ModelDraft parse_exaone4(const ConfigReader& config) {
-  ModelDraft spec = parse_family(config);
+  ModelDraft spec = parse_exaone4_family(config);
   spec.input_norm = spec.mlp_norm = false;
   spec.branch_output_norms = true;
   return spec;
 }
 
 ModelDraft parse_exaone_moe(const ConfigReader& config) {
-  ModelDraft spec = parse_family(config);
+  ModelDraft spec = parse_exaone4_family(config);
   MoeSpec& moe =
       read_deepseek_experts(config, spec, {.default_experts = 64, .default_chosen = 8}, "num_shared_experts");
   moe.router.routed_scaling_factor =
@@ -62,10 +62,10 @@ ModelDraft parse_exaone_moe(const ConfigReader& config) {
 }
 
 WeightNames exaone4_weight_names() {
-  return {kModelPrefixes, kModules, {}};
+  return {kModelPrefixes, kExaone4Modules, {}};
 }
 WeightNames exaone_moe_weight_names() {
-  return {kModelPrefixes, kMoeModules, kDrafts, true};
+  return {kModelPrefixes, kExaone4MoeModules, kDrafts, true};
 }
 
 }  // namespace

@@ -8,9 +8,9 @@
 namespace quire {
 namespace {
 
-constexpr std::array<std::string_view, 2> kPrefixes = {"transformer.", ""};
+constexpr std::array<std::string_view, 2> kFalconPrefixes = {"transformer.", ""};
 
-constexpr std::array<TensorName, 12> kModules = {{
+constexpr std::array<TensorName, 12> kFalconModules = {{
     {model::kEmbedTokens, "word_embeddings"},
     {layer::kInputNorm, "h.{}.input_layernorm"},
     {layer::kInputNorm, "h.{}.ln_attn"},
@@ -54,7 +54,7 @@ ModelDraft parse_falcon(const ConfigReader& config) {
 }
 
 WeightNames falcon_weight_names() {
-  return {kPrefixes, kModules, {}};
+  return {kFalconPrefixes, kFalconModules, {}};
 }
 
 }  // namespace

@@ -24,7 +24,7 @@ constexpr std::array<TensorName, 2> kTwoNorms = {{
 constexpr auto kTwoNormModules = joined(kLlamaMatrices, kTwoNorms);
 constexpr auto kGemma3Modules = joined(kLlamaMatrices, kFourNorms, kQkNorms);
 
-ModelDraft parse_family(const ConfigReader& config, int64_t positions, const RopeDefaults& rope) {
+ModelDraft parse_gemma_family(const ConfigReader& config, int64_t positions, const RopeDefaults& rope) {
   ModelDraft spec = parse_llama_family(config, {.head_dim = 256,
                                                 .max_position_embeddings = positions,
                                                 .rope = rope,
@@ -60,14 +60,14 @@ double cap_or(const ConfigReader& config, std::string_view field, double cap) {
 }
 
 ModelDraft parse_gemma(const ConfigReader& config) {
-  ModelDraft spec = parse_family(config, 8192, {});
+  ModelDraft spec = parse_gemma_family(config, 8192, {});
   // The first configurations have "gelu" in another field, which means the tanh approximation.
   if (!config.has("hidden_activation")) spec.activation = Activation::kGeluTanh;
   return spec;
 }
 
 ModelDraft parse_gemma2(const ConfigReader& config) {
-  ModelDraft spec = parse_family(config, 8192, {});
+  ModelDraft spec = parse_gemma_family(config, 8192, {});
   read_windows_and_caps(config, spec, 2, 0, cap_or(config, "attn_logit_softcapping", 50.0),
                         cap_or(config, "final_logit_softcapping", 30.0));
   return spec;
@@ -81,7 +81,7 @@ ModelDraft parse_vaultgemma(const ConfigReader& config) {
 }
 
 ModelDraft parse_gemma3(const ConfigReader& config) {
-  ModelDraft spec = parse_family(config, 131072, {.theta = 1e6, .window_theta = 1e4});
+  ModelDraft spec = parse_gemma_family(config, 131072, {.theta = 1e6, .window_theta = 1e4});
   if (spec.ropes.size() == 1) {
     RopeSpec local;
     local.theta = config.number("rope_local_base_freq", 1.0001, 1e15, 1e4);

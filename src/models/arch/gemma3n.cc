@@ -9,7 +9,7 @@
 namespace quire {
 namespace {
 
-constexpr std::array<TensorName, 12> kOwn = {{
+constexpr std::array<TensorName, 12> kGemma3nOwn = {{
     {layer::kInputNorm, "layers.{}.input_layernorm"},
     {layer::kMlpNorm, "layers.{}.pre_feedforward_layernorm"},
     {alt_up::kProjection, "altup_projections.{}"},
@@ -23,10 +23,10 @@ constexpr std::array<TensorName, 12> kOwn = {{
     {alt_up::kLaurelRight, "layers.{}.laurel.linear_right"},
     {alt_up::kLaurelNorm, "layers.{}.laurel.post_laurel_norm"},
 }};
-constexpr auto kModules = joined(kLlamaMatrices, kPostNorms, kQkNorms, kLayerInputs, kOwn);
+constexpr auto kGemma3nModules = joined(kLlamaMatrices, kPostNorms, kQkNorms, kLayerInputs, kGemma3nOwn);
 
 // Checkpoints have the scales even if altup_correct_scale is false.
-constexpr auto kUnread = [] {
+constexpr auto kGemma3nUnread = [] {
   std::array<std::string_view, kBorrowedKeys.size() + 1> names{};
   std::ranges::copy(kBorrowedKeys, names.begin());
   names.back() = "layers.{}.altup.correct_output_scale";
@@ -108,7 +108,7 @@ ModelDraft parse_gemma3n(const ConfigReader& config) {
 }
 
 WeightNames gemma3n_weight_names() {
-  return {kModelPrefixes, kModules, kUnread};
+  return {kModelPrefixes, kGemma3nModules, kGemma3nUnread};
 }
 
 }  // namespace

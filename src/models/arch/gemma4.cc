@@ -13,7 +13,7 @@
 namespace quire {
 namespace {
 
-constexpr std::array<TensorName, 15> kOwn = {{
+constexpr std::array<TensorName, 15> kGemma4Own = {{
     {layer::kInputNorm, "layers.{}.input_layernorm"},
     {layer::kMlpNorm, "layers.{}.pre_feedforward_layernorm"},
     {.params = layer::kScalar, .module = "layers.{}.layer_scalar", .bare = true},
@@ -30,7 +30,7 @@ constexpr std::array<TensorName, 15> kOwn = {{
     {moe::kExpertsNorm, "layers.{}.pre_feedforward_layernorm_2"},
     {moe::kExpertsOutputNorm, "layers.{}.post_feedforward_layernorm_2"},
 }};
-constexpr auto kModules = joined(kLlamaMatrices, kPostNorms, kQkNorms, kLayerInputs, kOwn);
+constexpr auto kGemma4Modules = joined(kLlamaMatrices, kPostNorms, kQkNorms, kLayerInputs, kGemma4Own);
 
 }  // namespace
 
@@ -161,7 +161,7 @@ ModelDraft parse_gemma4_unified(const ConfigReader& config) {
 }
 
 WeightNames gemma4_weight_names() {
-  return {kModelPrefixes, kModules, kBorrowedKeys};
+  return {kModelPrefixes, kGemma4Modules, kBorrowedKeys};
 }
 
 }  // namespace

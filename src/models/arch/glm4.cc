@@ -16,7 +16,7 @@ constexpr std::array<TensorName, 2> kGlmPostNorms = {{
     {layer::kPostAttentionNorm, "layers.{}.post_self_attn_layernorm"},
     {layer::kPostMlpNorm, "layers.{}.post_mlp_layernorm"},
 }};
-constexpr auto kModules = joined(kLlamaAttention, kFinalNorm, kGateUpMlp, kLlamaNorms, kGlmPostNorms);
+constexpr auto kGlm4Modules = joined(kLlamaAttention, kFinalNorm, kGateUpMlp, kLlamaNorms, kGlmPostNorms);
 // Names in published checkpoints that differ from those of transformers.
 constexpr std::array<TensorName, 3> kKolibri = {{
     {layer::kPostAttentionNorm, "layers.{}.post_attn_norm"},
@@ -25,7 +25,7 @@ constexpr std::array<TensorName, 3> kKolibri = {{
 }};
 constexpr auto kKolibriModules =
     joined(kLlamaMatrices, kLlamaNorms, kGlmPostNorms, kQkNorms, kExperts, kDeepseekShared, kKolibri);
-constexpr auto kMoeModules = joined(kLlamaMatrices, kLlamaNorms, kQkNorms, kExperts, kDeepseekShared);
+constexpr auto kGlm4MoeModules = joined(kLlamaMatrices, kLlamaNorms, kQkNorms, kExperts, kDeepseekShared);
 
 ModelDraft parse_glm(const ConfigReader& config) {
   ModelDraft spec =
@@ -85,16 +85,16 @@ ModelDraft parse_solar_open(const ConfigReader& config) {
 }
 
 WeightNames glm_weight_names() {
-  return {kModelPrefixes, kModules, kSavedAngles};
+  return {kModelPrefixes, kGlm4Modules, kSavedAngles};
 }
 WeightNames kolibri1_weight_names() {
   return {kModelPrefixes, kKolibriModules, kSavedAngles};
 }
 WeightNames glm_ocr_weight_names() {
-  return {kModelPrefixes, kModules, kSavedAngles, true};
+  return {kModelPrefixes, kGlm4Modules, kSavedAngles, true};
 }
 WeightNames glm4_moe_weight_names() {
-  return {kModelPrefixes, kMoeModules, {}, true};
+  return {kModelPrefixes, kGlm4MoeModules, {}, true};
 }
 
 }  // namespace

@@ -10,10 +10,10 @@
 namespace quire {
 namespace {
 
-constexpr std::array<std::string_view, 2> kPrefixes = {"transformer.", ""};
+constexpr std::array<std::string_view, 2> kGpt2Prefixes = {"transformer.", ""};
 
 // The second name of each matrix is for GGUF files, which store it as [out, in].
-constexpr std::array<TensorName, 14> kModules = {{
+constexpr std::array<TensorName, 14> kGpt2Modules = {{
     {model::kEmbedTokens, "wte"},
     {model::kPositionEmbeddings, "wpe"},
     {layer::kInputNorm, "h.{}.ln_1"},
@@ -31,7 +31,7 @@ constexpr std::array<TensorName, 14> kModules = {{
 }};
 
 // Causal masks that old versions of transformers saved.
-constexpr std::array<std::string_view, 2> kIgnored = {"h.{}.attn.bias", "h.{}.attn.masked_bias"};
+constexpr std::array<std::string_view, 2> kGpt2Ignored = {"h.{}.attn.bias", "h.{}.attn.masked_bias"};
 
 constexpr std::array<TensorName, 9> kFirstModules = {{
     {model::kEmbedTokens, "tokens_embed"},
@@ -46,7 +46,7 @@ constexpr std::array<TensorName, 9> kFirstModules = {{
 }};
 
 // The common part of both models.
-ModelDraft parse_family(const ConfigReader& config) {
+ModelDraft parse_gpt2_family(const ConfigReader& config) {
   ModelDraft spec = read_sizes(config, kGpt2Sizes);
   spec.norm_eps = static_cast<float>(config.number("layer_norm_epsilon", 0.0, 1.0, 1e-5));
   spec.mlp.gated = false;
@@ -57,7 +57,7 @@ ModelDraft parse_family(const ConfigReader& config) {
 }
 
 ModelDraft parse_openai_gpt(const ConfigReader& config) {
-  ModelDraft spec = parse_family(config);
+  ModelDraft spec = parse_gpt2_family(config);
   // Its "gelu" is the tanh approximation.
   spec.activation =
       config.text("afn", "gelu") == "gelu" ? Activation::kGeluTanh : read_activation(config, "afn", "gelu");
@@ -67,7 +67,7 @@ ModelDraft parse_openai_gpt(const ConfigReader& config) {
 }
 
 ModelDraft parse_gpt2(const ConfigReader& config) {
-  ModelDraft spec = parse_family(config);
+  ModelDraft spec = parse_gpt2_family(config);
   if (config.boolean("add_cross_attention", false)) config.fail("add_cross_attention", "is not supported");
   spec.activation = read_activation(config, "activation_function", "gelu_new");
 
@@ -82,10 +82,10 @@ ModelDraft parse_gpt2(const ConfigReader& config) {
 }
 
 WeightNames openai_gpt_weight_names() {
-  return {kPrefixes, kFirstModules, kIgnored};
+  return {kGpt2Prefixes, kFirstModules, kGpt2Ignored};
 }
 WeightNames gpt2_weight_names() {
-  return {kPrefixes, kModules, kIgnored};
+  return {kGpt2Prefixes, kGpt2Modules, kGpt2Ignored};
 }
 
 }  // namespace

@@ -10,8 +10,8 @@
 namespace quire {
 namespace {
 
-constexpr std::array<std::string_view, 2> kPrefixes = {"transformer.", ""};
-constexpr std::array<TensorName, 8> kRest = {{
+constexpr std::array<std::string_view, 2> kGptNeoPrefixes = {"transformer.", ""};
+constexpr std::array<TensorName, 8> kGptNeoRest = {{
     {model::kEmbedTokens, "wte"},
     {model::kPositionEmbeddings, "wpe"},
     {layer::kInputNorm, "h.{}.ln_1"},
@@ -31,8 +31,8 @@ constexpr std::array<TensorName, 2> kBigCodeAttention = {{
     {kQkvParams, "h.{}.attn.c_attn"},
     {attention::kOProj, "h.{}.attn.c_proj"},
 }};
-constexpr auto kNeoModules = joined(kRest, kNeoAttention);
-constexpr auto kBigCodeModules = joined(kRest, kBigCodeAttention);
+constexpr auto kNeoModules = joined(kGptNeoRest, kNeoAttention);
+constexpr auto kBigCodeModules = joined(kGptNeoRest, kBigCodeAttention);
 
 // Causal masks that old versions of transformers saved.
 constexpr std::array<std::string_view, 4> kMasks = {
@@ -94,10 +94,10 @@ ModelDraft parse_gpt_bigcode(const ConfigReader& config) {
 }
 
 WeightNames gpt_neo_weight_names() {
-  return {kPrefixes, kNeoModules, kMasks};
+  return {kGptNeoPrefixes, kNeoModules, kMasks};
 }
 WeightNames gpt_bigcode_weight_names() {
-  return {kPrefixes, kBigCodeModules, kMasks};
+  return {kGptNeoPrefixes, kBigCodeModules, kMasks};
 }
 
 }  // namespace

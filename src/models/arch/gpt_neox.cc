@@ -6,9 +6,9 @@
 namespace quire {
 namespace {
 
-constexpr std::array<std::string_view, 2> kPrefixes = {"gpt_neox.", ""};
+constexpr std::array<std::string_view, 2> kGptNeoxPrefixes = {"gpt_neox.", ""};
 
-constexpr std::array<TensorName, 11> kModules = {{
+constexpr std::array<TensorName, 11> kGptNeoxModules = {{
     {model::kEmbedTokens, "embed_in"},
     {layer::kInputNorm, "layers.{}.input_layernorm"},
     {.params = kQkvParams, .module = "layers.{}.attention.query_key_value", .row_layout = qkv_by_kv_head},
@@ -23,7 +23,7 @@ constexpr std::array<TensorName, 11> kModules = {{
 }};
 
 // Causal masks and RoPE tables that old versions of transformers saved.
-constexpr std::array<std::string_view, 3> kIgnored = {
+constexpr std::array<std::string_view, 3> kGptNeoxIgnored = {
     "layers.{}.attention.bias", "layers.{}.attention.masked_bias", "layers.{}.attention.rotary_emb.inv_freq"};
 
 ModelDraft parse_gpt_neox(const ConfigReader& config) {
@@ -42,7 +42,7 @@ ModelDraft parse_gpt_neox(const ConfigReader& config) {
 }
 
 WeightNames gpt_neox_weight_names() {
-  return {kPrefixes, kModules, kIgnored};
+  return {kGptNeoxPrefixes, kGptNeoxModules, kGptNeoxIgnored};
 }
 
 }  // namespace

@@ -8,7 +8,7 @@
 namespace quire {
 namespace {
 
-constexpr std::array<TensorName, 7> kOwn = {{
+constexpr std::array<TensorName, 7> kGptOssOwn = {{
     {.params = attention::kSinks, .module = "layers.{}.self_attn.sinks", .bare = true},
     {moe::kRouter, "layers.{}.mlp.router"},
     {.params = kExpertGateUpParams,
@@ -24,10 +24,10 @@ constexpr std::array<TensorName, 7> kOwn = {{
     {moe::kExpertUpProj, "layers.{}.mlp.experts.{}.up_proj"},
     {moe::kExpertDownProj, "layers.{}.mlp.experts.{}.down_proj"},
 }};
-constexpr auto kModules = joined(kLlamaMatrices, kLlamaNorms, kOwn);
+constexpr auto kGptOssModules = joined(kLlamaMatrices, kLlamaNorms, kGptOssOwn);
 
 // The rotary embedding of configurations without RoPE fields.
-RopeSpec default_rope(const ModelDraft& spec) {
+RopeSpec gpt_oss_default_rope(const ModelDraft& spec) {
   RopeSpec rope;
   rope.theta = 150000.0;
   rope.rotary_dim = spec.attention.head_dim;
@@ -42,7 +42,8 @@ RopeSpec default_rope(const ModelDraft& spec) {
 ModelDraft parse_gpt_oss(const ConfigReader& config) {
   ModelDraft spec = parse_llama_family(
       config, {.head_dim = 64, .max_position_embeddings = 131072, .rope = {.theta = 150000.0}});
-  if (!config.has("rope_scaling") && !config.has("rope_parameters")) spec.ropes = {default_rope(spec)};
+  if (!config.has("rope_scaling") && !config.has("rope_parameters"))
+    spec.ropes = {gpt_oss_default_rope(spec)};
   spec.max_model_len = spec.max_position_embeddings;  // includes the RoPE scaling
   spec.norm_eps = static_cast<float>(config.number("rms_norm_eps", 0.0, 1.0, 1e-5));
   spec.attention.qkv_bias = spec.attention.o_bias = config.boolean("attention_bias", true);
@@ -61,7 +62,7 @@ ModelDraft parse_gpt_oss(const ConfigReader& config) {
 }
 
 WeightNames gpt_oss_weight_names() {
-  return {kModelPrefixes, kModules, {}};
+  return {kModelPrefixes, kGptOssModules, {}};
 }
 
 }  // namespace

@@ -6,7 +6,7 @@
 namespace quire {
 namespace {
 
-constexpr std::array<std::string_view, 2> kPrefixes = {"transformer.", ""};
+constexpr std::array<std::string_view, 2> kGptjPrefixes = {"transformer.", ""};
 
 constexpr std::array<TensorName, 3> kApart = {{
     {attention::kQProj, "h.{}.attn.q_proj"},
@@ -15,7 +15,7 @@ constexpr std::array<TensorName, 3> kApart = {{
 }};
 constexpr std::array<TensorName, 1> kTogether = {
     {{.params = kQkvParams, .module = "h.{}.attn.qkv_proj", .row_layout = qvk_by_fourth}}};
-constexpr std::array<TensorName, 7> kRest = {{
+constexpr std::array<TensorName, 7> kGptjRest = {{
     {model::kEmbedTokens, "wte"},
     {layer::kInputNorm, "h.{}.ln_1"},
     {attention::kOProj, "h.{}.attn.out_proj"},
@@ -25,12 +25,12 @@ constexpr std::array<TensorName, 7> kRest = {{
     {model::kLmHead, "lm_head"},
 }};
 
-constexpr auto kModules = joined(kApart, kRest);
-constexpr auto kCodegenModules = joined(kTogether, kRest);
+constexpr auto kGptjModules = joined(kApart, kGptjRest);
+constexpr auto kCodegenModules = joined(kTogether, kGptjRest);
 
 // Masks and RoPE tables that old versions of transformers saved.
-constexpr std::array<std::string_view, 3> kIgnored = {"h.{}.attn.bias", "h.{}.attn.masked_bias",
-                                                      "h.{}.attn.embed_positions"};
+constexpr std::array<std::string_view, 3> kGptjIgnored = {"h.{}.attn.bias", "h.{}.attn.masked_bias",
+                                                          "h.{}.attn.embed_positions"};
 
 ModelDraft parse_gptj(const ConfigReader& config) {
   ModelDraft spec = read_sizes(config, {.hidden = "n_embd",
@@ -58,10 +58,10 @@ ModelDraft parse_codegen(const ConfigReader& config) {
 }
 
 WeightNames codegen_weight_names() {
-  return {kPrefixes, kCodegenModules, kIgnored};
+  return {kGptjPrefixes, kCodegenModules, kGptjIgnored};
 }
 WeightNames gptj_weight_names() {
-  return {kPrefixes, kModules, kIgnored};
+  return {kGptjPrefixes, kGptjModules, kGptjIgnored};
 }
 
 }  // namespace

@@ -32,16 +32,16 @@ constexpr std::array<TensorName, 14> kGraniteExperts = {{
     {moe::kSharedDownProj, "layers.{}.shared_mlp.output_linear"},
     {moe::kSharedDownProj, "layers.{}.shared_mlp.down_proj"},
 }};
-constexpr std::array<TensorName, 1> kSinks = {
+constexpr std::array<TensorName, 1> kGraniteSinks = {
     {{.params = attention::kSinks, .module = "layers.{}.self_attn.sinks", .bare = true}}};
-constexpr auto kSinkModules = joined(kLlamaMatrices, kLlamaNorms, kSinks);
+constexpr auto kSinkModules = joined(kLlamaMatrices, kLlamaNorms, kGraniteSinks);
 constexpr std::array<TensorName, 2> kTwoPostNorms = {{
     {layer::kPostAttentionNorm, "layers.{}.post_norm1"},
     {layer::kPostMlpNorm, "layers.{}.post_norm2"},
 }};
 constexpr auto kPostNormModules = joined(kLlamaMatrices, kLlamaNorms, kTwoPostNorms);
-constexpr auto kModules = joined(kLlamaMatrices, kLlamaNorms, kGraniteExperts);
-constexpr auto kSinkMoeModules = joined(kLlamaMatrices, kLlamaNorms, kSinks, kGraniteExperts);
+constexpr auto kGraniteModules = joined(kLlamaMatrices, kLlamaNorms, kGraniteExperts);
+constexpr auto kSinkMoeModules = joined(kLlamaMatrices, kLlamaNorms, kGraniteSinks, kGraniteExperts);
 // In models without experts, the shared expert is the MLP.
 constexpr std::array<TensorName, 5> kSharedAlone = {{
     {kGateUpParams, "layers.{}.shared_mlp.input_linear"},
@@ -158,7 +158,7 @@ WeightNames granitemoehybrid_weight_names() {
 }
 
 WeightNames granitemoe_weight_names() {
-  return {kModelPrefixes, kModules, kSavedAngles};
+  return {kModelPrefixes, kGraniteModules, kSavedAngles};
 }
 
 }  // namespace

@@ -10,14 +10,14 @@ constexpr std::array<TensorName, 2> kNorms = {{
     {attention::kQNorm, "layers.{}.self_attn.query_layernorm"},
     {attention::kKNorm, "layers.{}.self_attn.key_layernorm"},
 }};
-constexpr std::array<TensorName, 4> kOwn = {{
+constexpr std::array<TensorName, 4> kHunyuanOwn = {{
     {moe::kRouter, "layers.{}.mlp.gate.wg"},
     {moe::kSharedGateProj, "layers.{}.mlp.shared_mlp.gate_proj"},
     {moe::kSharedUpProj, "layers.{}.mlp.shared_mlp.up_proj"},
     {moe::kSharedDownProj, "layers.{}.mlp.shared_mlp.down_proj"},
 }};
 constexpr auto kDenseModules = joined(kLlamaMatrices, kLlamaNorms, kNorms);
-constexpr auto kMoeModules = joined(kLlamaMatrices, kLlamaNorms, kNorms, kExperts, kOwn);
+constexpr auto kHunyuanMoeModules = joined(kLlamaMatrices, kLlamaNorms, kNorms, kExperts, kHunyuanOwn);
 // Names in published checkpoints, and those that transformers writes, if they differ from other
 // architectures.
 constexpr std::array<TensorName, 9> kHy3Own = {{
@@ -84,7 +84,7 @@ WeightNames hunyuan_dense_weight_names() {
   return {kModelPrefixes, kDenseModules, kSavedAngles};
 }
 WeightNames hunyuan_moe_weight_names() {
-  return {kModelPrefixes, kMoeModules, kSavedAngles};
+  return {kModelPrefixes, kHunyuanMoeModules, kSavedAngles};
 }
 WeightNames hy_v3_weight_names() {
   return {kModelPrefixes, kHy3Modules, {}, true};

@@ -7,7 +7,7 @@ namespace quire {
 namespace {
 
 constexpr ParamIds kKvParams{moa::kKProj, moa::kVProj};
-constexpr std::array<TensorName, 14> kModules = {{
+constexpr std::array<TensorName, 14> kJetmoeModules = {{
     {model::kEmbedTokens, "embed_tokens"},
     {layer::kInputNorm, "layers.{}.input_layernorm"},
     {moa::kRouter, "layers.{}.self_attention.experts.router.layer"},
@@ -49,7 +49,7 @@ ModelDraft parse_jetmoe(const ConfigReader& config) {
 }
 
 WeightNames jetmoe_weight_names() {
-  return {kModelPrefixes, kModules, {}};
+  return {kModelPrefixes, kJetmoeModules, {}};
 }
 
 }  // namespace

@@ -8,7 +8,7 @@ namespace quire {
 namespace {
 
 // Names of the gates of Kimi delta attention in the published checkpoint, and those that transformers writes.
-constexpr std::array<TensorName, 8> kNets = {{
+constexpr std::array<TensorName, 8> kKimiLinearNets = {{
     {delta_net::kGAProj, "layers.{}.self_attn.g_a_proj"},
     {recurrent::kGProj, "layers.{}.self_attn.g_b_proj"},
     {delta_net::kFAProj, "layers.{}.self_attn.f_a_proj"},
@@ -31,12 +31,12 @@ constexpr std::array<TensorName, 7> kPublishedShared = {{
     {moe::kSharedUpProj, "layers.{}.block_sparse_moe.shared_experts.up_proj"},
     {moe::kSharedDownProj, "layers.{}.block_sparse_moe.shared_experts.down_proj"},
 }};
-constexpr auto kModules =
-    joined(kLatentModel, kNets, kKimiDelta, kNetOut, kMixtralExperts, kDeepseekShared, kPublishedShared);
+constexpr auto kKimiLinearModules = joined(kLatentModel, kKimiLinearNets, kKimiDelta, kNetOut,
+                                           kMixtralExperts, kDeepseekShared, kPublishedShared);
 
 // The type of each layer. The published configuration lists them with numbers from 1.
-std::vector<std::string> read_kinds(const ConfigReader& config, const ModelDraft& spec,
-                                    const ConfigReader& nets) {
+std::vector<std::string> kimi_linear_read_kinds(const ConfigReader& config, const ModelDraft& spec,
+                                                const ConfigReader& nets) {
   std::vector<std::string> kinds = config.texts("layer_types");
   if (!kinds.empty()) return kinds;
   const auto count = static_cast<size_t>(spec.num_layers);
@@ -94,7 +94,8 @@ ModelDraft parse_kimi_linear(const ConfigReader& config) {
   sizes.head_dim = size("linear_head_dim", "head_dim", 1 << 13, 128);
   sizes.conv_kernel = size("linear_conv_kernel_dim", "short_conv_kernel_size", kMaxConvKernel, 4);
   sizes.rank = sizes.head_dim;
-  assign_mixers(config, spec, "layer_types", Recurrence::kKimiDelta, read_kinds(config, spec, nets));
+  assign_mixers(config, spec, "layer_types", Recurrence::kKimiDelta,
+                kimi_linear_read_kinds(config, spec, nets));
   for (LayerDraft& layer : spec.layers) layer.rope = kNoRope;
   read_kimi_experts(config, spec, {.scale = 2.446});
   assign_experts(config, spec, config.integer("first_k_dense_replace", 0, kMaxLayers, 1));
@@ -102,7 +103,7 @@ ModelDraft parse_kimi_linear(const ConfigReader& config) {
 }
 
 WeightNames kimi_linear_weight_names() {
-  return {kModelPrefixes, kModules, kSavedAngles};
+  return {kModelPrefixes, kKimiLinearModules, kSavedAngles};
 }
 
 }  // namespace

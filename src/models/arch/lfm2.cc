@@ -15,7 +15,7 @@ constexpr std::array<TensorName, 3> kAttention = {{
     {attention::kQNorm, "layers.{}.self_attn.q_layernorm"},
     {attention::kKNorm, "layers.{}.self_attn.k_layernorm"},
 }};
-constexpr std::array<TensorName, 14> kRest = {{
+constexpr std::array<TensorName, 14> kLfm2Rest = {{
     {model::kEmbedTokens, "embed_tokens"},
     {layer::kInputNorm, "layers.{}.operator_norm"},
     {attention::kQProj, "layers.{}.self_attn.q_proj"},
@@ -31,7 +31,7 @@ constexpr std::array<TensorName, 14> kRest = {{
     {model::kFinalNorm, "embedding_norm"},
     {model::kLmHead, "lm_head"},
 }};
-constexpr auto kModules = joined(kAttention, kRest);
+constexpr auto kLfm2Modules = joined(kAttention, kLfm2Rest);
 // Names of the gate in published checkpoints, and those that transformers writes.
 constexpr std::array<TensorName, 5> kLfm3 = {{
     {attention::kOProj, "layers.{}.self_attn.o_proj"},
@@ -40,7 +40,7 @@ constexpr std::array<TensorName, 5> kLfm3 = {{
     {layer::kPostAttentionNorm, "layers.{}.post_operator_norm"},
     {layer::kPostMlpNorm, "layers.{}.post_ffn_norm"},
 }};
-constexpr auto kLfm3Modules = joined(kRest, kQkNorms, kLfm3);
+constexpr auto kLfm3Modules = joined(kLfm2Rest, kQkNorms, kLfm3);
 constexpr std::array<TensorName, 7> kLfmExperts = {{
     {moe::kRouter, "layers.{}.feed_forward.gate"},
     {.params = moe::kCorrectionBias, .module = "layers.{}.feed_forward.expert_bias", .bare = true},
@@ -50,10 +50,10 @@ constexpr std::array<TensorName, 7> kLfmExperts = {{
     {.params = kExpertGateUpParams, .module = "layers.{}.feed_forward.experts.gate_up_proj", .bare = true},
     {.params = moe::kExpertDownProj, .module = "layers.{}.feed_forward.experts.down_proj", .bare = true},
 }};
-constexpr auto kMoeModules = joined(kModules, kLfmExperts);
+constexpr auto kLfm2MoeModules = joined(kLfm2Modules, kLfmExperts);
 
 // The common part of all of them, without the types of layers.
-ModelDraft parse_family(const ConfigReader& config, const LlamaDefaults& defaults, int64_t conv_kernel) {
+ModelDraft parse_lfm2_family(const ConfigReader& config, const LlamaDefaults& defaults, int64_t conv_kernel) {
   const bool tied = config.boolean("tie_embedding", config.boolean("tie_word_embeddings", true));
   ModelDraft spec = parse_llama_family(config, defaults);
   spec.tie_word_embeddings = tied;
@@ -67,7 +67,7 @@ ModelDraft parse_family(const ConfigReader& config, const LlamaDefaults& default
 }
 
 ModelDraft parse_convolutions(const ConfigReader& config, int64_t intermediate_size) {
-  ModelDraft spec = parse_family(
+  ModelDraft spec = parse_lfm2_family(
       config,
       {.max_position_embeddings = 128000, .rope = {.theta = 1e6}, .intermediate_size = intermediate_size}, 3);
   std::vector<std::string> kinds = config.texts("layer_types");
@@ -111,12 +111,12 @@ ModelDraft parse_lfm2_moe(const ConfigReader& config) {
 }
 
 ModelDraft parse_lfm3(const ConfigReader& config) {
-  ModelDraft spec = parse_family(config,
-                                 {.head_dim = 128,
-                                  .max_position_embeddings = 128000,
-                                  .rope = {.theta = 1e6, .partial = true, .window_theta = 1e4},
-                                  .intermediate_size = 7680},
-                                 7);
+  ModelDraft spec = parse_lfm2_family(config,
+                                      {.head_dim = 128,
+                                       .max_position_embeddings = 128000,
+                                       .rope = {.theta = 1e6, .partial = true, .window_theta = 1e4},
+                                       .intermediate_size = 7680},
+                                      7);
   if (spec.ropes.size() != 2)
     config.fail("rope_parameters", "must have full_attention and sliding_attention");
   std::vector<std::string> kinds = config.texts("layer_types");
@@ -137,10 +137,10 @@ ModelDraft parse_lfm3(const ConfigReader& config) {
 }
 
 WeightNames lfm2_weight_names() {
-  return {kModelPrefixes, kModules, {}};
+  return {kModelPrefixes, kLfm2Modules, {}};
 }
 WeightNames lfm2_moe_weight_names() {
-  return {kModelPrefixes, kMoeModules, {}};
+  return {kModelPrefixes, kLfm2MoeModules, {}};
 }
 WeightNames lfm3_weight_names() {
   return {kModelPrefixes, kLfm3Modules, {}};

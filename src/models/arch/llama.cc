@@ -7,7 +7,7 @@
 namespace quire {
 namespace {
 
-constexpr auto kModules = joined(kLlamaMatrices, kLlamaNorms);
+constexpr auto kLlamaModules = joined(kLlamaMatrices, kLlamaNorms);
 
 }  // namespace
 
@@ -62,7 +62,7 @@ ModelDraft parse_helium(const ConfigReader& config) {
 }  // namespace
 
 WeightNames llama_weight_names() {
-  return {kModelPrefixes, kModules, kSavedAngles};
+  return {kModelPrefixes, kLlamaModules, kSavedAngles};
 }
 
 std::span<const Architecture> llama_architectures() {

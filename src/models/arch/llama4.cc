@@ -8,7 +8,7 @@
 namespace quire {
 namespace {
 
-constexpr std::array<TensorName, 20> kModules = {{
+constexpr std::array<TensorName, 20> kLlama4Modules = {{
     {model::kEmbedTokens, "embed_tokens"},
     {attention::kQProj, "layers.{}.self_attn.q_proj"},
     {attention::kKProj, "layers.{}.self_attn.k_proj"},
@@ -37,7 +37,7 @@ constexpr std::array<TensorName, 20> kModules = {{
     {model::kFinalNorm, "norm"},
 }};
 constexpr std::array<TensorName, 1> kHead = {{{model::kLmHead, "lm_head"}}};
-constexpr auto kAll = joined(kModules, kHead);
+constexpr auto kAll = joined(kLlama4Modules, kHead);
 
 // Attention temperature scaling of NoPE layers, the second entry of ModelSpec::ropes.
 RopeSpec query_scale(const ConfigReader& config, const ModelDraft& spec) {

@@ -30,9 +30,9 @@ constexpr std::array<TensorName, 17> kSublayers = {{
     {moe::kExpertUpProj, "layers.{}.mlp.experts.{}.up_proj"},
     {moe::kExpertDownProj, "layers.{}.mlp.experts.{}.down_proj"},
 }};
-constexpr auto kModules = joined(kWords, kFinalNorm, kSublayers);
+constexpr auto kLongcatFlashModules = joined(kWords, kFinalNorm, kSublayers);
 // Multi-token prediction, and matrices that transformers writes for zero-computation experts.
-constexpr std::array<std::string_view, 2> kUnread = {"mtp.*", "layers.{}.mlp.experts.*"};
+constexpr std::array<std::string_view, 2> kLongcatFlashUnread = {"mtp.*", "layers.{}.mlp.experts.*"};
 
 ModelDraft parse_longcat_flash(const ConfigReader& config) {
   ModelDraft spec = parse_latent_family(config, {.max_position_embeddings = 131072,
@@ -69,7 +69,10 @@ ModelDraft parse_longcat_flash(const ConfigReader& config) {
 }
 
 WeightNames longcat_flash_weight_names() {
-  return {.prefixes = kModelPrefixes, .tensors = kModules, .ignored = kUnread, .sublayers = 2};
+  return {.prefixes = kModelPrefixes,
+          .tensors = kLongcatFlashModules,
+          .ignored = kLongcatFlashUnread,
+          .sublayers = 2};
 }
 
 }  // namespace

@@ -9,8 +9,8 @@
 namespace quire {
 namespace {
 
-constexpr std::array<std::string_view, 2> kPrefixes = {"backbone.", ""};
-constexpr std::array<TensorName, 11> kModules = {{
+constexpr std::array<std::string_view, 2> kMambaPrefixes = {"backbone.", ""};
+constexpr std::array<TensorName, 11> kMambaModules = {{
     {model::kEmbedTokens, "embeddings"},
     {layer::kInputNorm, "layers.{}.norm"},
     {recurrent::kInProj, "layers.{}.mixer.in_proj"},
@@ -44,7 +44,7 @@ constexpr std::array<TensorName, 16> kJambaOwn = {{
 constexpr auto kJamba = joined(kLlamaAttention, kFeedForward, kJambaOwn);
 
 // The models have no maximum length; this one limits the memory for bookkeeping.
-constexpr int64_t kDefaultPositions = int64_t{1} << 20;
+constexpr int64_t kMambaDefaultPositions = int64_t{1} << 20;
 
 struct Fields {
   std::string_view state, conv_kernel, rank, expand, inner, bias, conv_bias;
@@ -125,7 +125,7 @@ ModelDraft parse_jamba(const ConfigReader& config) {
 }
 
 WeightNames mamba_weight_names() {
-  return {kPrefixes, kModules, {}};
+  return {kMambaPrefixes, kMambaModules, {}};
 }
 WeightNames jamba_weight_names() {
   return {kModelPrefixes, kJamba, {}};

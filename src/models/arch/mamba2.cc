@@ -8,17 +8,17 @@
 namespace quire {
 namespace {
 
-constexpr std::array<std::string_view, 2> kPrefixes = {"backbone.", ""};
-constexpr std::array<TensorName, 4> kRest = {{
+constexpr std::array<std::string_view, 2> kMamba2Prefixes = {"backbone.", ""};
+constexpr std::array<TensorName, 4> kMamba2Rest = {{
     {model::kEmbedTokens, "embeddings"},
     {layer::kInputNorm, "layers.{}.norm"},
     {model::kFinalNorm, "norm_f"},
     {model::kLmHead, "lm_head"},
 }};
-constexpr auto kModules = joined(kRest, kMambaMixer);
+constexpr auto kMamba2Modules = joined(kMamba2Rest, kMambaMixer);
 
 // The models have no maximum length; this one limits the memory for bookkeeping.
-constexpr int64_t kDefaultPositions = int64_t{1} << 20;
+constexpr int64_t kMamba2DefaultPositions = int64_t{1} << 20;
 
 }  // namespace
 
@@ -89,7 +89,7 @@ ModelDraft read_state_model(const ConfigReader& config, Recurrence recurrence,
   // There are no attention layers; their sizes must be valid, but are not used.
   spec.attention.num_heads = spec.attention.num_kv_heads = spec.attention.head_dim = 1;
   spec.max_position_embeddings =
-      config.integer("max_position_embeddings", 1, kMaxPositions, kDefaultPositions);
+      config.integer("max_position_embeddings", 1, kMaxPositions, kMamba2DefaultPositions);
   spec.max_model_len = spec.max_position_embeddings;
   spec.norm_eps = static_cast<float>(config.number("layer_norm_epsilon", 0.0, 1.0, 1e-5));
   assign_layers(spec, 1.0);
@@ -123,7 +123,7 @@ ModelDraft parse_mamba2(const ConfigReader& config) {
 }
 
 WeightNames mamba2_weight_names() {
-  return {kPrefixes, kModules, {}};
+  return {kMamba2Prefixes, kMamba2Modules, {}};
 }
 
 }  // namespace

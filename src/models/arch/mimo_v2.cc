@@ -10,14 +10,14 @@
 namespace quire {
 namespace {
 
-constexpr std::array<TensorName, 2> kSinks = {{
+constexpr std::array<TensorName, 2> kMimoV2Sinks = {{
     {.params = attention::kSinks, .module = "layers.{}.self_attn.attention_sink_bias", .bare = true},
     {.params = attention::kSinks, .module = "layers.{}.self_attn.sinks", .bare = true},
 }};
-constexpr auto kModules = joined(kLlamaMatrices, kLlamaNorms, kExperts, kDeepseekShared, kSinks);
+constexpr auto kMimoV2Modules = joined(kLlamaMatrices, kLlamaNorms, kExperts, kDeepseekShared, kMimoV2Sinks);
 
 // Whether each layer has a sliding window. The published configuration has a list with 1 for those.
-std::vector<bool> read_kinds(const ConfigReader& config, const ModelDraft& spec) {
+std::vector<bool> mimo_v2_read_kinds(const ConfigReader& config, const ModelDraft& spec) {
   if (config.has("layer_types")) return sliding_layers(config, spec, 1);
   std::vector<bool> sliding;
   const std::vector<int64_t> pattern = config.integers("hybrid_layer_pattern", 0, 1);
@@ -78,7 +78,7 @@ ModelDraft parse_mimo_v2_flash(const ConfigReader& config) {
   const auto before = config.integer("sliding_window_size", 0, kMaxPositions, -1);
   const auto window = static_cast<int32_t>(
       before >= 0 ? before + 1 : config.integer("sliding_window", 1, kMaxPositions, 129));
-  const std::vector<bool> sliding = read_kinds(config, spec);
+  const std::vector<bool> sliding = mimo_v2_read_kinds(config, spec);
   assign_windows(spec, sliding, window, 1, 0);
   const int32_t full_heads = spec.attention.num_kv_heads;
   const auto window_heads =
@@ -106,7 +106,7 @@ ModelDraft parse_mimo_v2_flash(const ConfigReader& config) {
 }
 
 WeightNames mimo_v2_weight_names() {
-  return {kModelPrefixes, kModules, kDrafts};
+  return {kModelPrefixes, kMimoV2Modules, kDrafts};
 }
 
 }  // namespace

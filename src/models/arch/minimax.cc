@@ -12,9 +12,9 @@ constexpr std::array<TensorName, 4> kLightning = {{
     {recurrent::kNorm, "layers.{}.self_attn.norm"},
     {recurrent::kOutProj, "layers.{}.self_attn.out_proj"},
 }};
-constexpr auto kModules = joined(kLlamaMatrices, kLlamaNorms, kMixtralExperts, kLightning);
+constexpr auto kMinimaxModules = joined(kLlamaMatrices, kLlamaNorms, kMixtralExperts, kLightning);
 // Decays, which follow from the index of the layer.
-constexpr std::array<std::string_view, 5> kUnread = {
+constexpr std::array<std::string_view, 5> kMinimaxUnread = {
     "layers.{}.self_attn.slope_rate", "layers.{}.self_attn.query_decay", "layers.{}.self_attn.key_decay",
     "layers.{}.self_attn.diagonal_decay", "layers.{}.self_attn.rotary_emb.inv_freq"};
 
@@ -65,7 +65,7 @@ ModelDraft parse_minimax(const ConfigReader& config) {
 }
 
 WeightNames minimax_weight_names() {
-  return {kModelPrefixes, kModules, kUnread};
+  return {kModelPrefixes, kMinimaxModules, kMinimaxUnread};
 }
 
 }  // namespace

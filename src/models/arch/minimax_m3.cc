@@ -10,7 +10,7 @@ namespace quire {
 namespace {
 
 // Names in published checkpoints, and those that transformers writes (with gate and up in one matrix).
-constexpr std::array<TensorName, 14> kRest = {{
+constexpr std::array<TensorName, 14> kMinimaxM3Rest = {{
     {kGateUpParams, "layers.{}.mlp.gate_up_proj"},
     {.params = moe::kCorrectionBias,
      .module = "layers.{}.block_sparse_moe.e_score_correction_bias",
@@ -28,10 +28,10 @@ constexpr std::array<TensorName, 14> kRest = {{
     {indexer::kKNorm, "layers.{}.self_attn.index_k_norm"},
     {indexer::kKNorm, "layers.{}.self_attn.indexer.k_norm"},
 }};
-constexpr auto kModules =
-    joined(kLlamaMatrices, kLlamaNorms, kQkNorms, kMixtralExperts, kDeepseekShared, kRest);
+constexpr auto kMinimaxM3Modules =
+    joined(kLlamaMatrices, kLlamaNorms, kQkNorms, kMixtralExperts, kDeepseekShared, kMinimaxM3Rest);
 
-RopeDefaults default_rope(const ConfigReader& config) {
+RopeDefaults minimax_m3_default_rope(const ConfigReader& config) {
   const int64_t head_dim = config.integer("head_dim", 1, kMaxSize, 128);
   const int64_t rotary_dim = config.integer("rotary_dim", 2, kMaxSize, 64);
   const double part =
@@ -41,8 +41,8 @@ RopeDefaults default_rope(const ConfigReader& config) {
 
 // Converts a published list of 0 and 1 by layer to the names that transformers writes; empty if the field is
 // absent.
-std::vector<std::string> kinds_of(const ConfigReader& config, std::string_view field, std::string_view one,
-                                  std::string_view zero) {
+std::vector<std::string> kMinimaxM3inds_of(const ConfigReader& config, std::string_view field,
+                                           std::string_view one, std::string_view zero) {
   std::vector<std::string> kinds;
   for (const int64_t value : config.integers(field, 0, 1)) kinds.emplace_back(value == 1 ? one : zero);
   return kinds;
@@ -53,7 +53,7 @@ void read_indexers(const ConfigReader& config, ModelDraft& spec) {
       config.has("sparse_attention_config") ? config.object("sparse_attention_config") : config;
   std::vector<std::string> kinds = config.texts("layer_types");
   if (kinds.empty())
-    kinds = kinds_of(published, "sparse_attention_freq", "minimax_m3_sparse", "full_attention");
+    kinds = kMinimaxM3inds_of(published, "sparse_attention_freq", "minimax_m3_sparse", "full_attention");
   if (kinds.empty()) return;
   if (kinds.size() != spec.layers.size())
     config.fail("layer_types", cat("has ", kinds.size(), " entries for ", spec.num_layers, " layers"));
@@ -90,7 +90,7 @@ void read_indexers(const ConfigReader& config, ModelDraft& spec) {
 ModelDraft parse_minimax_m3(const ConfigReader& config) {
   ModelDraft spec = parse_llama_family(config, {.head_dim = 128,
                                                 .max_position_embeddings = 524288,
-                                                .rope = default_rope(config),
+                                                .rope = minimax_m3_default_rope(config),
                                                 .activation_field = "",
                                                 .activation = "silu"});
   spec.norm_weight_offset = 1.0F;
@@ -108,7 +108,7 @@ ModelDraft parse_minimax_m3(const ConfigReader& config) {
   moe.shared_intermediate_size = config.integer("shared_intermediate_size", 1, kMaxSize, 3072);
   spec.mlp.intermediate_size = config.integer("dense_intermediate_size", 1, kMaxSize, 12288);
   assign_experts(config, spec, 0);
-  const auto kinds = kinds_of(config, "moe_layer_freq", "sparse", "dense");
+  const auto kinds = kMinimaxM3inds_of(config, "moe_layer_freq", "sparse", "dense");
   if (!kinds.empty() && !config.has("mlp_layer_types")) {
     if (kinds.size() != spec.layers.size())
       config.fail("moe_layer_freq", cat("has ", kinds.size(), " entries for ", spec.num_layers, " layers"));
@@ -120,7 +120,7 @@ ModelDraft parse_minimax_m3(const ConfigReader& config) {
 }
 
 WeightNames minimax_m3_weight_names() {
-  return {kModelPrefixes, kModules, {}, true};
+  return {kModelPrefixes, kMinimaxM3Modules, {}, true};
 }
 
 }  // namespace

@@ -7,13 +7,14 @@ namespace quire {
 namespace {
 
 constexpr auto kMixtralModules = joined(kLlamaMatrices, kLlamaNorms, kMixtralExperts);
-constexpr std::array<TensorName, 2> kCorrection = {{
+constexpr std::array<TensorName, 2> kMixtralCorrection = {{
     {.params = moe::kCorrectionBias,
      .module = "layers.{}.block_sparse_moe.e_score_correction_bias",
      .bare = true},
     {.params = moe::kCorrectionBias, .module = "layers.{}.mlp.e_score_correction_bias", .bare = true},
 }};
-constexpr auto kMinimaxModules = joined(kLlamaMatrices, kLlamaNorms, kQkNorms, kMixtralExperts, kCorrection);
+constexpr auto kMinimaxM2Modules =
+    joined(kLlamaMatrices, kLlamaNorms, kQkNorms, kMixtralExperts, kMixtralCorrection);
 
 ModelDraft parse_mixtral(const ConfigReader& config) {
   ModelDraft spec = parse_llama_family(config, {.max_position_embeddings = 131072, .rope = {.theta = 1e6}});
@@ -46,7 +47,7 @@ WeightNames mixtral_weight_names() {
   return {kModelPrefixes, kMixtralModules, kSavedAngles};
 }
 WeightNames minimax_m2_weight_names() {
-  return {kModelPrefixes, kMinimaxModules, {}, true};
+  return {kModelPrefixes, kMinimaxM2Modules, {}, true};
 }
 
 }  // namespace

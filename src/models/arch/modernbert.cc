@@ -11,8 +11,8 @@
 namespace quire {
 namespace {
 
-constexpr std::array<std::string_view, 2> kPrefixes = {"model.", ""};
-constexpr std::array<TensorName, 9> kModules = {{
+constexpr std::array<std::string_view, 2> kModernbertPrefixes = {"model.", ""};
+constexpr std::array<TensorName, 9> kModernbertModules = {{
     {model::kEmbedTokens, "embeddings.tok_embeddings"},
     {model::kEmbedNorm, "embeddings.norm"},
     {layer::kInputNorm, "layers.{}.attn_norm"},
@@ -42,10 +42,10 @@ constexpr std::array<TensorName, 15> kDecoderModules = {{
     {.params = model::kLmHeadBias, .module = "decoder.bias", .bare = true},
 }};
 // A second copy of the tied embedding.
-constexpr std::array<std::string_view, 1> kTied = {"decoder.weight"};
+constexpr std::array<std::string_view, 1> kModernbertTied = {"decoder.weight"};
 
 // The common part of encoder and decoder.
-ModelDraft parse_family(const ConfigReader& config) {
+ModelDraft parse_modernbert_family(const ConfigReader& config) {
   ModelDraft spec = read_sizes(config, {.default_positions = 8192});
   spec.norm_bias = config.boolean("norm_bias", false);
   spec.norm_eps = static_cast<float>(config.number("norm_eps", 0.0, 1.0, 1e-5));
@@ -75,7 +75,7 @@ ModelDraft parse_family(const ConfigReader& config) {
 }
 
 ModelDraft parse_modernbert_decoder(const ConfigReader& config) {
-  ModelDraft spec = parse_family(config);
+  ModelDraft spec = parse_modernbert_family(config);
   // The decoder's window has one token less: it includes the token itself.
   for (LayerDraft& layer : spec.layers) layer.window = std::max(0, layer.window - 1);
   spec.output_head = {.bias = config.boolean("classifier_bias", false),
@@ -86,7 +86,7 @@ ModelDraft parse_modernbert_decoder(const ConfigReader& config) {
 }
 
 ModelDraft parse_modernbert(const ConfigReader& config) {
-  ModelDraft spec = parse_family(config);
+  ModelDraft spec = parse_modernbert_family(config);
   spec.task = ModelTask::kEmbed;
   spec.bidirectional = true;
   spec.tie_word_embeddings = true;
@@ -120,10 +120,10 @@ ModelDraft parse_eurobert(const ConfigReader& config) {
 }
 
 WeightNames modernbert_decoder_weight_names() {
-  return {kPrefixes, kDecoderModules, kTied};
+  return {kModernbertPrefixes, kDecoderModules, kModernbertTied};
 }
 WeightNames modernbert_weight_names() {
-  return {kPrefixes, kModules, {}};
+  return {kModernbertPrefixes, kModernbertModules, {}};
 }
 
 }  // namespace

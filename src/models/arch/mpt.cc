@@ -5,9 +5,9 @@
 namespace quire {
 namespace {
 
-constexpr std::array<std::string_view, 2> kPrefixes = {"transformer.", ""};
+constexpr std::array<std::string_view, 2> kMptPrefixes = {"transformer.", ""};
 
-constexpr std::array<TensorName, 9> kModules = {{
+constexpr std::array<TensorName, 9> kMptModules = {{
     {model::kEmbedTokens, "wte"},
     {layer::kInputNorm, "blocks.{}.norm_1"},
     {kQkvParams, "blocks.{}.attn.Wqkv"},
@@ -39,7 +39,7 @@ ModelDraft parse_mpt(const ConfigReader& config) {
 }
 
 WeightNames mpt_weight_names() {
-  return {kPrefixes, kModules, {}};
+  return {kMptPrefixes, kMptModules, {}};
 }
 
 }  // namespace

@@ -8,12 +8,12 @@
 namespace quire {
 namespace {
 
-constexpr std::array<TensorName, 3> kOwn = {{
+constexpr std::array<TensorName, 3> kMuseGlimmerOwn = {{
     {layer::kInputNorm, "layers.{}.input_layernorm"},
     {layer::kMlpNorm, "layers.{}.pre_feedforward_layernorm"},
     {attention::kOutputGate, "layers.{}.self_attn.gate_proj"},
 }};
-constexpr auto kModules = joined(kLlamaMatrices, kPostNorms, kOwn);
+constexpr auto kMuseGlimmerModules = joined(kLlamaMatrices, kPostNorms, kMuseGlimmerOwn);
 
 ModelDraft parse_muse_glimmer(const ConfigReader& config) {
   ModelDraft spec = parse_llama_family(
@@ -47,7 +47,7 @@ ModelDraft parse_muse_glimmer(const ConfigReader& config) {
 }
 
 WeightNames muse_glimmer_weight_names() {
-  return {kModelPrefixes, kModules, {}};
+  return {kModelPrefixes, kMuseGlimmerModules, {}};
 }
 
 }  // namespace

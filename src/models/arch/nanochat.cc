@@ -10,7 +10,7 @@ constexpr std::array<TensorName, 2> kMlp = {{
     {mlp::kUpProj, "layers.{}.mlp.fc1"},
     {mlp::kDownProj, "layers.{}.mlp.fc2"},
 }};
-constexpr auto kModules = joined(kLlamaAttention, kMlp);
+constexpr auto kNanochatModules = joined(kLlamaAttention, kMlp);
 
 ModelDraft parse_nanochat(const ConfigReader& config) {
   ModelDraft spec = parse_llama_family(config, {.activation = "relu2"});
@@ -27,7 +27,7 @@ ModelDraft parse_nanochat(const ConfigReader& config) {
 }
 
 WeightNames nanochat_weight_names() {
-  return {kModelPrefixes, kModules, kSavedAngles};
+  return {kModelPrefixes, kNanochatModules, kSavedAngles};
 }
 
 }  // namespace

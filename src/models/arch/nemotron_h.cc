@@ -9,8 +9,8 @@
 namespace quire {
 namespace {
 
-constexpr std::array<std::string_view, 3> kPrefixes = {"backbone.", "model.", ""};
-constexpr std::array<TensorName, 19> kRest = {{
+constexpr std::array<std::string_view, 3> kNemotronHPrefixes = {"backbone.", "model.", ""};
+constexpr std::array<TensorName, 19> kNemotronHRest = {{
     {model::kEmbedTokens, "embeddings"},
     {layer::kInputNorm, "layers.{}.norm"},
     {layer::kMlpNorm, "layers.{}.norm"},
@@ -31,9 +31,9 @@ constexpr std::array<TensorName, 19> kRest = {{
     {model::kFinalNorm, "norm_f"},
     {model::kLmHead, "lm_head"},
 }};
-constexpr auto kModules = joined(kRest, kMambaMixer);
+constexpr auto kNemotronHModules = joined(kNemotronHRest, kMambaMixer);
 // The type of each layer, from the letters of hybrid_override_pattern.
-std::vector<std::string> layer_kinds(const ConfigReader& config) {
+std::vector<std::string> nemotron_h_layer_kinds(const ConfigReader& config) {
   for (const auto* field : {"layers_block_type", "layer_types"}) {
     if (config.has(field)) return config.texts(field);
   }
@@ -62,7 +62,7 @@ std::vector<std::string> layer_kinds(const ConfigReader& config) {
 }
 
 ModelDraft parse_nemotron_h(const ConfigReader& config) {
-  const auto kinds = layer_kinds(config);
+  const auto kinds = nemotron_h_layer_kinds(config);
   ModelDraft spec = parse_llama_family(config, {.head_dim = 128,
                                                 .max_position_embeddings = 4096,
                                                 .activation_field = "mlp_hidden_act",
@@ -115,7 +115,7 @@ ModelDraft parse_nemotron_h(const ConfigReader& config) {
 }
 
 WeightNames nemotron_h_weight_names() {
-  return {kPrefixes, kModules, kDrafts};
+  return {kNemotronHPrefixes, kNemotronHModules, kDrafts};
 }
 
 }  // namespace

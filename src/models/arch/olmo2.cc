@@ -6,10 +6,10 @@
 namespace quire {
 namespace {
 
-constexpr auto kModules = joined(kLlamaMatrices, kPostNorms, kQkNorms);
+constexpr auto kOlmo2Modules = joined(kLlamaMatrices, kPostNorms, kQkNorms);
 constexpr auto kFlexModules = joined(kLlamaMatrices, kPostNorms, kQkNorms, kExperts);
 
-ModelDraft parse_family(const ConfigReader& config, const RopeDefaults& rope) {
+ModelDraft parse_olmo2_family(const ConfigReader& config, const RopeDefaults& rope) {
   ModelDraft spec = parse_llama_family(config, {.rope = rope});
   spec.norm_eps = static_cast<float>(config.number("rms_norm_eps", 0.0, 1.0, 1e-5));
   spec.attention.qkv_bias = spec.attention.o_bias = config.boolean("attention_bias", false);
@@ -20,11 +20,11 @@ ModelDraft parse_family(const ConfigReader& config, const RopeDefaults& rope) {
 }
 
 ModelDraft parse_olmo2(const ConfigReader& config) {
-  return parse_family(config, {});
+  return parse_olmo2_family(config, {});
 }
 
 ModelDraft parse_olmo3(const ConfigReader& config) {
-  ModelDraft spec = parse_family(config, {.theta = 500000.0, .window_theta = 500000.0});
+  ModelDraft spec = parse_olmo2_family(config, {.theta = 500000.0, .window_theta = 500000.0});
   if (spec.ropes.size() == 1) {
     RopeSpec unstretched;
     unstretched.theta = spec.ropes.front().theta;
@@ -37,7 +37,7 @@ ModelDraft parse_olmo3(const ConfigReader& config) {
 }
 
 ModelDraft parse_flex_olmo(const ConfigReader& config) {
-  ModelDraft spec = parse_family(config, {.theta = 500000.0});
+  ModelDraft spec = parse_olmo2_family(config, {.theta = 500000.0});
   spec.norm_eps = static_cast<float>(config.number("rms_norm_eps", 0.0, 1.0, 1e-6));
   MoeSpec& moe = read_experts(
       config, spec, {.intermediate = "intermediate_size", .default_experts = 7, .default_chosen = 5});
@@ -49,7 +49,7 @@ WeightNames flex_olmo_weight_names() {
   return {kModelPrefixes, kFlexModules, kSavedAngles};
 }
 WeightNames olmo2_weight_names() {
-  return {kModelPrefixes, kModules, kSavedAngles};
+  return {kModelPrefixes, kOlmo2Modules, kSavedAngles};
 }
 
 }  // namespace

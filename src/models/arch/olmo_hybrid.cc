@@ -10,7 +10,7 @@ namespace quire {
 namespace {
 
 // The names of norms and convolutions in the published checkpoint differ from those that transformers writes.
-constexpr std::array<TensorName, 17> kNets = {{
+constexpr std::array<TensorName, 17> kOlmoHybridNets = {{
     {layer::kInputNorm, "layers.{}.attention_layer_norm"},
     {layer::kMlpNorm, "layers.{}.feedforward_layer_norm"},
     {layer::kPostAttentionNorm, "layers.{}.feedforward_layer_norm"},
@@ -29,7 +29,8 @@ constexpr std::array<TensorName, 17> kNets = {{
     {recurrent::kNorm, "layers.{}.linear_attn.o_norm"},
     {recurrent::kOutProj, "layers.{}.linear_attn.o_proj"},
 }};
-constexpr auto kModules = joined(kLlamaMatrices, kLlamaNorms, kPostNorms, kQkNorms, kNets);
+constexpr auto kOlmoHybridModules =
+    joined(kLlamaMatrices, kLlamaNorms, kPostNorms, kQkNorms, kOlmoHybridNets);
 
 ModelDraft parse_olmo_hybrid(const ConfigReader& config) {
   ModelDraft spec = parse_llama_family(config, {.max_position_embeddings = 65536});
@@ -60,7 +61,7 @@ ModelDraft parse_olmo_hybrid(const ConfigReader& config) {
 }
 
 WeightNames olmo_hybrid_weight_names() {
-  return {kModelPrefixes, kModules, kDrafts};
+  return {kModelPrefixes, kOlmoHybridModules, kDrafts};
 }
 
 }  // namespace

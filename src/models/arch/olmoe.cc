@@ -5,7 +5,7 @@
 namespace quire {
 namespace {
 
-constexpr auto kModules = joined(kLlamaMatrices, kLlamaNorms, kQkNorms, kExperts);
+constexpr auto kOlmoeModules = joined(kLlamaMatrices, kLlamaNorms, kQkNorms, kExperts);
 
 ModelDraft parse_olmoe(const ConfigReader& config) {
   ModelDraft spec = parse_llama_family(config, {.max_position_embeddings = 4096});
@@ -20,7 +20,7 @@ ModelDraft parse_olmoe(const ConfigReader& config) {
 }
 
 WeightNames olmoe_weight_names() {
-  return {kModelPrefixes, kModules, kSavedAngles};
+  return {kModelPrefixes, kOlmoeModules, kSavedAngles};
 }
 
 }  // namespace

@@ -5,9 +5,9 @@
 namespace quire {
 namespace {
 
-constexpr std::array<std::string_view, 3> kPrefixes = {"model.decoder.", "decoder.", ""};
+constexpr std::array<std::string_view, 3> kOptPrefixes = {"model.decoder.", "decoder.", ""};
 
-constexpr std::array<TensorName, 16> kModules = {{
+constexpr std::array<TensorName, 16> kOptModules = {{
     {model::kEmbedTokens, "embed_tokens"},
     {model::kPositionEmbeddings, "embed_positions"},
     {model::kEmbedProjIn, "project_in"},
@@ -45,7 +45,7 @@ ModelDraft parse_opt(const ConfigReader& config) {
 }
 
 WeightNames opt_weight_names() {
-  return {kPrefixes, kModules, {}};
+  return {kOptPrefixes, kOptModules, {}};
 }
 
 }  // namespace

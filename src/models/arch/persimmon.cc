@@ -17,7 +17,7 @@ constexpr std::array<TensorName, 8> kBlocks = {{
     {model::kLmHead, "lm_head"},
 }};
 constexpr std::array<TensorName, 1> kLastNorm = {{{model::kFinalNorm, "final_layernorm"}}};
-constexpr auto kModules = joined(kBlocks, kLlamaNorms, kLastNorm);
+constexpr auto kPersimmonModules = joined(kBlocks, kLlamaNorms, kLastNorm);
 
 ModelDraft parse_persimmon(const ConfigReader& config) {
   ModelDraft spec = read_sizes(config, {.default_positions = 16384});
@@ -36,7 +36,7 @@ ModelDraft parse_persimmon(const ConfigReader& config) {
 }
 
 WeightNames persimmon_weight_names() {
-  return {kModelPrefixes, kModules, kSavedAngles};
+  return {kModelPrefixes, kPersimmonModules, kSavedAngles};
 }
 
 }  // namespace

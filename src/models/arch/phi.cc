@@ -6,7 +6,7 @@
 namespace quire {
 namespace {
 
-constexpr std::array<TensorName, 12> kModules = {{
+constexpr std::array<TensorName, 12> kPhiModules = {{
     {model::kEmbedTokens, "embed_tokens"},
     {layer::kInputNorm, "layers.{}.input_layernorm"},
     {attention::kQProj, "layers.{}.self_attn.q_proj"},
@@ -40,7 +40,7 @@ ModelDraft parse_phi(const ConfigReader& config) {
 }
 
 WeightNames phi_weight_names() {
-  return {kModelPrefixes, kModules, kSavedAngles};
+  return {kModelPrefixes, kPhiModules, kSavedAngles};
 }
 
 }  // namespace

@@ -6,7 +6,7 @@
 namespace quire {
 namespace {
 
-constexpr std::array<TensorName, 7> kMatrices = {{
+constexpr std::array<TensorName, 7> kPhi3Matrices = {{
     {model::kEmbedTokens, "embed_tokens"},
     {kQkvParams, "layers.{}.self_attn.qkv_proj"},
     {attention::kOProj, "layers.{}.self_attn.o_proj"},
@@ -21,8 +21,8 @@ constexpr std::array<TensorName, 4> kAdapted = {{
     {kGateUpParams, "layers.{}.mlp.gate_up_proj.base_layer"},
     {mlp::kDownProj, "layers.{}.mlp.down_proj.base_layer"},
 }};
-constexpr auto kModules = joined(kMatrices, kAdapted, kLlamaNorms);
-constexpr std::array<std::string_view, 6> kUnread = {
+constexpr auto kPhi3Modules = joined(kPhi3Matrices, kAdapted, kLlamaNorms);
+constexpr std::array<std::string_view, 6> kPhi3Unread = {
     "layers.{}.self_attn.qkv_proj.lora_*", "layers.{}.self_attn.o_proj.lora_*",
     "layers.{}.mlp.gate_up_proj.lora_*",   "layers.{}.mlp.down_proj.lora_*",
     "layers.{}.self_attn.rotary_emb.*",    "rotary_emb.inv_freq"};
@@ -35,7 +35,7 @@ ModelDraft parse_phi3(const ConfigReader& config) {
 }
 
 WeightNames phi3_weight_names() {
-  return {kModelPrefixes, kModules, kUnread};
+  return {kModelPrefixes, kPhi3Modules, kPhi3Unread};
 }
 
 }  // namespace

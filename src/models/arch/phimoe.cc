@@ -7,7 +7,7 @@ namespace quire {
 namespace {
 
 constexpr std::array<TensorName, 1> kRouter = {{{moe::kRouter, "layers.{}.mlp.router"}}};
-constexpr auto kModules = joined(kLlamaMatrices, kLlamaNorms, kMixtralExperts, kRouter);
+constexpr auto kPhimoeModules = joined(kLlamaMatrices, kLlamaNorms, kMixtralExperts, kRouter);
 
 ModelDraft parse_phimoe(const ConfigReader& config) {
   ModelDraft spec = parse_llama_family(config, {.max_position_embeddings = 131072, .rope = {.theta = 1e6}});
@@ -30,7 +30,7 @@ ModelDraft parse_phimoe(const ConfigReader& config) {
 }
 
 WeightNames phimoe_weight_names() {
-  return {kModelPrefixes, kModules, {}};
+  return {kModelPrefixes, kPhimoeModules, {}};
 }
 
 }  // namespace

@@ -5,7 +5,7 @@
 namespace quire {
 namespace {
 
-constexpr auto kModules = joined(kLlamaMatrices, kLlamaNorms, kQkNorms);
+constexpr auto kQwen3Modules = joined(kLlamaMatrices, kLlamaNorms, kQkNorms);
 
 ModelDraft parse_qwen3(const ConfigReader& config) {
   ModelDraft spec = parse_llama_family(config, {.head_dim = 128, .max_position_embeddings = 32768});
@@ -17,7 +17,7 @@ ModelDraft parse_qwen3(const ConfigReader& config) {
 }
 
 WeightNames qwen3_weight_names() {
-  return {kModelPrefixes, kModules, {}};
+  return {kModelPrefixes, kQwen3Modules, {}};
 }
 
 }  // namespace

@@ -8,7 +8,7 @@ namespace quire {
 namespace {
 
 // Llama's matrices, except that q_proj also has the output gates.
-constexpr auto kMatrices = [] {
+constexpr auto kQwen3NextMatrices = [] {
   auto rows = kLlamaMatrices;
   for (TensorName& row : rows) {
     if (row.params != ParamIds(attention::kQProj)) continue;
@@ -37,9 +37,9 @@ constexpr std::array<TensorName, 4> kLater = {{
     {delta_net::kAProj, "layers.{}.linear_attn.in_proj_a"},
 }};
 constexpr auto kNextModules =
-    joined(kMatrices, kDeltaNet, kNext, kLater, kLlamaNorms, kQkNorms, kExperts, kQwenShared);
+    joined(kQwen3NextMatrices, kDeltaNet, kNext, kLater, kLlamaNorms, kQkNorms, kExperts, kQwenShared);
 constexpr auto kLaterModules =
-    joined(kMatrices, kDeltaNet, kLater, kLlamaNorms, kQkNorms, kExperts, kQwenShared);
+    joined(kQwen3NextMatrices, kDeltaNet, kLater, kLlamaNorms, kQkNorms, kExperts, kQwenShared);
 // Everything except the feed-forward layers.
 ModelDraft parse_hybrid(const ConfigReader& config, int64_t intermediate_size) {
   ModelDraft spec = parse_llama_family(config, {.head_dim = 256,

@@ -9,7 +9,7 @@ namespace quire {
 namespace {
 
 constexpr auto kQwen2Modules = joined(kLlamaMatrices, kLlamaNorms, kExperts, kQwenShared);
-constexpr auto kQwen3Modules = joined(kLlamaMatrices, kLlamaNorms, kQkNorms, kExperts);
+constexpr auto kQwen3MoeModules = joined(kLlamaMatrices, kLlamaNorms, kQkNorms, kExperts);
 
 }  // namespace
 
@@ -66,7 +66,7 @@ WeightNames qwen2_moe_weight_names() {
   return {kModelPrefixes, kQwen2Modules, {}};
 }
 WeightNames qwen3_moe_weight_names() {
-  return {kModelPrefixes, kQwen3Modules, kDrafts};
+  return {kModelPrefixes, kQwen3MoeModules, kDrafts};
 }
 
 }  // namespace

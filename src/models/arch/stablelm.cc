@@ -10,7 +10,7 @@ constexpr std::array<TensorName, 2> kHeadNorms = {{
     {attention::kQNorm, "layers.{}.self_attn.q_layernorm.norms.{}"},
     {attention::kKNorm, "layers.{}.self_attn.k_layernorm.norms.{}"},
 }};
-constexpr auto kModules = joined(kLlamaMatrices, kLlamaNorms, kHeadNorms);
+constexpr auto kStablelmModules = joined(kLlamaMatrices, kLlamaNorms, kHeadNorms);
 
 ModelDraft parse_stablelm(const ConfigReader& config) {
   ModelDraft spec =
@@ -27,7 +27,7 @@ ModelDraft parse_stablelm(const ConfigReader& config) {
 }
 
 WeightNames stablelm_weight_names() {
-  return {kModelPrefixes, kModules, kSavedAngles};
+  return {kModelPrefixes, kStablelmModules, kSavedAngles};
 }
 
 }  // namespace

@@ -5,11 +5,11 @@
 namespace quire {
 namespace {
 
-constexpr std::array<TensorName, 2> kOwn = {{
+constexpr std::array<TensorName, 2> kStarcoder2Own = {{
     {mlp::kUpProj, "layers.{}.mlp.c_fc"},
     {mlp::kDownProj, "layers.{}.mlp.c_proj"},
 }};
-constexpr auto kModules = joined(kLlamaAttention, kOwn, kFinalNorm, kLlamaNorms);
+constexpr auto kStarcoder2Modules = joined(kLlamaAttention, kStarcoder2Own, kFinalNorm, kLlamaNorms);
 
 ModelDraft parse_starcoder2(const ConfigReader& config) {
   ModelDraft spec = parse_llama_family(
@@ -25,7 +25,7 @@ ModelDraft parse_starcoder2(const ConfigReader& config) {
 }
 
 WeightNames starcoder2_weight_names() {
-  return {kModelPrefixes, kModules, {}};
+  return {kModelPrefixes, kStarcoder2Modules, {}};
 }
 
 }  // namespace

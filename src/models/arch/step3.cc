@@ -19,7 +19,7 @@ namespace quire {
 namespace {
 
 // Names in published checkpoints. transformers writes the names of other architectures.
-constexpr std::array<TensorName, 9> kOwn = {{
+constexpr std::array<TensorName, 9> kStep3Own = {{
     {attention::kOutputGate, "layers.{}.self_attn.g_proj"},
     {moe::kRouter, "layers.{}.moe.gate"},
     {.params = moe::kCorrectionBias, .module = "layers.{}.moe.router_bias", .bare = true},
@@ -30,7 +30,8 @@ constexpr std::array<TensorName, 9> kOwn = {{
     {moe::kSharedUpProj, "layers.{}.share_expert.up_proj"},
     {moe::kSharedDownProj, "layers.{}.share_expert.down_proj"},
 }};
-constexpr auto kModules = joined(kLlamaMatrices, kLlamaNorms, kQkNorms, kExperts, kDeepseekShared, kOwn);
+constexpr auto kStep3Modules =
+    joined(kLlamaMatrices, kLlamaNorms, kQkNorms, kExperts, kDeepseekShared, kStep3Own);
 
 // A list of numbers by layer; empty if the field is absent. Elements after the last layer are for multi-token
 // prediction.
@@ -45,7 +46,7 @@ std::vector<double> by_layer(const ConfigReader& config, std::string_view field,
 }
 
 // Same, for strings.
-std::vector<std::string> kinds_of(const ConfigReader& config, std::string_view field, size_t layers) {
+std::vector<std::string> kStep3inds_of(const ConfigReader& config, std::string_view field, size_t layers) {
   std::vector<std::string> kinds = config.texts(field);
   if (kinds.size() > layers) kinds.resize(layers);
   return kinds;
@@ -56,7 +57,7 @@ std::vector<std::string> kinds_of(const ConfigReader& config, std::string_view f
 nlohmann::json by_kind(const ConfigReader& config) {
   nlohmann::json out = config.json();
   const auto layers = static_cast<size_t>(config.integer("num_hidden_layers", 1, kMaxLayers));
-  auto kinds = kinds_of(config, "layer_types", layers);
+  auto kinds = kStep3inds_of(config, "layer_types", layers);
   kinds.resize(layers, "full_attention");
   out["layer_types"] = kinds;
   const auto rename = [&](const char* from, const char* to) {
@@ -85,7 +86,7 @@ nlohmann::json by_kind(const ConfigReader& config) {
 
 // Which layers have experts: mlp_layer_types, or the numbers in moe_layers_enum, or all but the first three.
 void assign_sparse(const ConfigReader& config, ModelDraft& spec) {
-  const auto kinds = kinds_of(config, "mlp_layer_types", spec.layers.size());
+  const auto kinds = kStep3inds_of(config, "mlp_layer_types", spec.layers.size());
   std::set<int64_t> listed;
   const nlohmann::json* numbers = config.find("moe_layers_enum");
   if (numbers != nullptr && numbers->is_string()) {
@@ -148,7 +149,7 @@ ModelDraft parse_step3(const ConfigReader& published) {
 }
 
 WeightNames step3_weight_names() {
-  return {kModelPrefixes, kModules, {}, true};
+  return {kModelPrefixes, kStep3Modules, {}, true};
 }
 
 }  // namespace

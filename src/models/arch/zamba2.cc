@@ -21,7 +21,7 @@ constexpr std::array<TensorName, 8> kMambaBehindBlock = {{
     {recurrent::kNorm, "layers.{}.mamba_decoder.mamba.norm"},
     {recurrent::kOutProj, "layers.{}.mamba_decoder.mamba.out_proj"},
 }};
-constexpr std::array<TensorName, 21> kRest = {{
+constexpr std::array<TensorName, 21> kZamba2Rest = {{
     {model::kEmbedTokens, "embed_tokens"},
     {layer::kInputNorm, "layers.{}.input_layernorm"},
     {shared_block::kInputNorm, "layers.{}.shared_transformer.input_layernorm"},
@@ -44,7 +44,7 @@ constexpr std::array<TensorName, 21> kRest = {{
     {model::kFinalNorm, "final_layernorm"},
     {model::kLmHead, "lm_head"},
 }};
-constexpr auto kModules = joined(kRest, kMambaInLayer, kMambaBehindBlock);
+constexpr auto kZamba2Modules = joined(kZamba2Rest, kMambaInLayer, kMambaBehindBlock);
 
 constexpr int64_t kLongContext = 16384;
 
@@ -128,7 +128,7 @@ ModelDraft parse_zamba2(const ConfigReader& config) {
 }
 
 WeightNames zamba2_weight_names() {
-  return {kModelPrefixes, kModules, kSavedAngles};
+  return {kModelPrefixes, kZamba2Modules, kSavedAngles};
 }
 
 }  // namespace

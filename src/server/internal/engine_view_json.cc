@@ -27,9 +27,9 @@ std::string_view phase_name(const RequestView& request) {
   }
 }
 
-class Writer {
+class ViewWriter {
  public:
-  Writer(std::string& body, double now) : out_(body), now_(now) {}
+  ViewWriter(std::string& body, double now) : out_(body), now_(now) {}
 
   JsonOut& out() { return out_; }
   void time(std::string_view key, double seconds) {
@@ -67,7 +67,7 @@ class Writer {
   double now_;
 };
 
-void write_live(Writer& writer, const LiveRequest& request) {
+void write_live(ViewWriter& writer, const LiveRequest& request) {
   const RequestView& view = request.scheduled;
   JsonOut& out = writer.out();
   out.begin_object().key("id").integer(view.id).key("phase").string(phase_name(view));
@@ -79,7 +79,7 @@ void write_live(Writer& writer, const LiveRequest& request) {
   out.end_object();
 }
 
-void write_ended(Writer& writer, const EndedRequest& request) {
+void write_ended(ViewWriter& writer, const EndedRequest& request) {
   JsonOut& out = writer.out();
   out.begin_object().key("id").integer(request.id).key("reason").string(to_string(request.reason));
   out.key("prompt").integer(request.progress.num_prompt_tokens);
@@ -133,7 +133,7 @@ void write_stats(JsonOut& out, const EngineView& view) {
 
 std::string engine_view_json(const EngineView& view, int32_t block_size) {
   std::string body;
-  Writer writer(body, view.time);
+  ViewWriter writer(body, view.time);
   JsonOut& out = writer.out();
   out.begin_object().key("time").number(view.time).key("stats");
   write_stats(out, view);

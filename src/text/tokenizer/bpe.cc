@@ -5,13 +5,12 @@
 #include <cstdio>
 #include <limits>
 
+#include "text/tokenizer/vocabulary.h"
 #include "text/unicode/unicode.h"
 
 namespace quire::tokenizer {
 
 namespace {
-
-constexpr std::string_view kMetaSpace = "\xE2\x96\x81";
 
 // Characters of byte-level vocabularies: printable Latin-1 characters represent themselves, other bytes use
 // U+0100 and following.

@@ -250,12 +250,12 @@ DecoderStep read_replace(const JsonPlace& place) {
   return ReplaceDecoder{ReplaceString{std::string(pattern.literal), content}};
 }
 
-using ReadStep = DecoderStep (*)(const JsonPlace&);
-struct StepType {
+using ReadDecoderStep = DecoderStep (*)(const JsonPlace&);
+struct DecoderStepType {
   std::string_view type;
-  ReadStep read;
+  ReadDecoderStep read;
 };
-constexpr StepType kTypes[] = {
+constexpr DecoderStepType kDecoderTypes[] = {
     {"ByteLevel", [](const JsonPlace&) -> DecoderStep { return ByteLevelDecoder{}; }},
     {"Metaspace",
      [](const JsonPlace& p) -> DecoderStep {
@@ -283,19 +283,17 @@ constexpr StepType kTypes[] = {
      }},
 };
 
-constexpr int kDeepest = 16;  // maximum nesting of Sequences
-
 void read_steps(const JsonPlace& place, Decoder& decoder, int depth) {
   const std::string_view type = place.type();
   if (type == "Sequence") {
-    if (depth == kDeepest) place.fail("Sequences are nested too deep");
+    if (depth == kDeepestSequence) place.fail("Sequences are nested too deep");
     const JsonPlace list = place.member("decoders");
     list.expect_array();
     for (rapidjson::SizeType i = 0; i < list.value().Size(); ++i)
       read_steps(list.element(i), decoder, depth + 1);
     return;
   }
-  for (const StepType& known : kTypes) {
+  for (const DecoderStepType& known : kDecoderTypes) {
     if (known.type != type) continue;
     decoder.steps.push_back(known.read(place));
     return;

@@ -9,17 +9,16 @@
 
 #include "base/log.h"
 #include "base/strings.h"
+#include "text/tokenizer/vocabulary.h"
 
 namespace quire::tokenizer {
 
 namespace {
 
-constexpr std::string_view kMetaSpace = "\xE2\x96\x81";
-
 // tokenizer.ggml.token_type has the values of SentencePiece.
 constexpr int64_t kNormal = 1;
 
-constexpr std::string_view kCl100k =
+constexpr std::string_view kCl100kList =
     R"(["(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}{1,3}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"])";
 constexpr std::string_view kQwen2 =
     R"(["(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"])";
@@ -36,7 +35,7 @@ constexpr std::string_view kDeepseekCoder =
 constexpr std::string_view kDeepseekV3 =
     R"(["\\p{N}{1,3}", "[一-龥぀-ゟ゠-ヿ]+", "[!\"#$%&'()*+,\\-./:;<=>?@\\[\\\\\\]^_`{|}~][A-Za-z]+|[^\\r\\n\\p{L}\\p{P}\\p{S}]?[\\p{L}\\p{M}]+| ?[\\p{P}\\p{S}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"])";
 // The expression of Moonshot (Kimi), as in byte_ranks.cc.
-constexpr std::string_view kKimi =
+constexpr std::string_view kKimiList =
     R"(["\\p{sc:Han}+)"
     R"(|[^\\r\\n\\p{L}\\p{N}]?(?:(?!\\p{sc:Han})[\\p{Lu}\\p{Lt}\\p{Lm}\\p{Lo}\\p{M}])*(?:(?!\\p{sc:Han})[\\p{Ll}\\p{Lm}\\p{Lo}\\p{M}])+)"
     R"((?i:'s|'t|'re|'ve|'m|'ll|'d)?)"
@@ -61,10 +60,10 @@ constexpr std::array<GgufRules, 23> kRules = {{
      "jina-v1-en jina-v2-code roberta-bpe modern-bert",
      "[]", true},
     {"olmo mpt", "[]", true, true},
-    {"llama-bpe llama3 llama-v3 falcon3 falcon-h1 pixtral midm-2.0 lfm2 jina-v5-nano", kCl100k, false, false,
-     true, true},
-    {"dbrx smaug-bpe chatglm-bpe", kCl100k},
-    {"glm4 glm5", kCl100k, false, false, true},
+    {"llama-bpe llama3 llama-v3 falcon3 falcon-h1 pixtral midm-2.0 lfm2 jina-v5-nano", kCl100kList, false,
+     false, true, true},
+    {"dbrx smaug-bpe chatglm-bpe", kCl100kList},
+    {"glm4 glm5", kCl100kList, false, false, true},
     {"qwen2 deepseek-r1-qwen megrez kormo f2llmv2", kQwen2, false, true},
     {"stablelm2 hunyuan grok-2 solar-open", kQwen2},
     {"qwen35", kQwen35, false, true},
@@ -76,14 +75,14 @@ constexpr std::array<GgufRules, 23> kRules = {{
     {"deepseek-llm", kDeepseekLlm},
     {"deepseek-coder", kDeepseekCoder},
     {"deepseek-v3 hunyuan-dense joyai-llm", kDeepseekV3},
-    {"kimi-k2", kKimi, false, false, true},
+    {"kimi-k2", kKimiList, false, false, true},
     {"seed-coder", kSeedCoder},
     {"bailingmoe bailingmoe2 llada-moe", kBailing},
     {"bloom poro-chat gpt3-finnish", kBloom},
     {"viking", kViking},
     // Old files do not have the key, or have this value.
     {"default", kFalcon},
-    {"minicpm5", kCl100k, false, false, true},
+    {"minicpm5", kCl100kList, false, false, true},
 }};
 
 const GgufRules& find_rules(const GgufFile& file) {

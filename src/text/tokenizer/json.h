@@ -27,6 +27,8 @@ struct JsonFile {
 // Throws Error with line and column if the text is not JSON, not UTF-8, or not an object.
 void parse_json(std::string_view text, JsonFile& file);
 
+inline constexpr int kDeepestSequence = 16;  // maximum nesting of the steps of type "Sequence"
+
 // A value of a parsed file and its location, such as "tokenizer.json: model.vocab". The value may be null or
 // absent; readers report the expected type. Copying is cheap except for the path, so large arrays are
 // traversed with value().

@@ -157,7 +157,7 @@ std::optional<std::string> decode_base64(std::string_view text) {
   return out;
 }
 
-NormalizerStep read_replace(const JsonPlace& place) {
+NormalizerStep read_replacement(const JsonPlace& place) {
   const Pattern pattern = read_pattern(place.member("pattern"));
   const std::string content(place.member("content").string());
   if (pattern.is_regex) return ReplaceRegex{Regex::compile(pattern.regex, place.path()), content};
@@ -179,12 +179,12 @@ NormalizerStep read_precompiled(const JsonPlace& place) {
   return step;
 }
 
-using ReadStep = NormalizerStep (*)(const JsonPlace&);
-struct StepType {
+using ReadNormalizerStep = NormalizerStep (*)(const JsonPlace&);
+struct NormalizerStepType {
   std::string_view type;
-  ReadStep read;
+  ReadNormalizerStep read;
 };
-constexpr StepType kTypes[] = {
+constexpr NormalizerStepType kNormalizerTypes[] = {
     {"NFC", [](const JsonPlace&) -> NormalizerStep { return UnicodeForm{u::NormalForm::kNfc}; }},
     {"NFD", [](const JsonPlace&) -> NormalizerStep { return UnicodeForm{u::NormalForm::kNfd}; }},
     {"NFKC", [](const JsonPlace&) -> NormalizerStep { return UnicodeForm{u::NormalForm::kNfkc}; }},
@@ -196,7 +196,7 @@ constexpr StepType kTypes[] = {
      }},
     {"StripAccents", [](const JsonPlace&) -> NormalizerStep { return StripAccents{}; }},
     {"BertNormalizer", read_bert},
-    {"Replace", read_replace},
+    {"Replace", read_replacement},
     {"Prepend",
      [](const JsonPlace& p) -> NormalizerStep { return Prepend{std::string(p.member("prepend").string())}; }},
     {"Nmt", [](const JsonPlace&) -> NormalizerStep { return Nmt{}; }},
@@ -204,20 +204,18 @@ constexpr StepType kTypes[] = {
     {"Precompiled", read_precompiled},
 };
 
-constexpr int kDeepest = 16;  // maximum nesting of Sequences
-
 void read_steps(const JsonPlace& place, Normalizer& steps, int depth) {
   if (!place.present()) return;
   const std::string_view type = place.type();
   if (type == "Sequence") {
-    if (depth == kDeepest) place.fail("Sequences are nested too deep");
+    if (depth == kDeepestSequence) place.fail("Sequences are nested too deep");
     const JsonPlace list = place.member("normalizers");
     list.expect_array();
     for (rapidjson::SizeType i = 0; i < list.value().Size(); ++i)
       read_steps(list.element(i), steps, depth + 1);
     return;
   }
-  for (const StepType& known : kTypes) {
+  for (const NormalizerStepType& known : kNormalizerTypes) {
     if (known.type == type) {
       steps.push_back(known.read(place));
       return;

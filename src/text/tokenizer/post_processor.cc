@@ -74,13 +74,11 @@ std::vector<PostProcessor::PairPart> read_pair_template(const JsonPlace& place) 
   return parts;
 }
 
-constexpr int kDeepest = 16;  // maximum nesting of Sequences
-
 void read_processors(const JsonPlace& place, PostProcessor& processor, int depth) {
   if (!place.present()) return;
   const std::string_view type = place.type();
   if (type == "Sequence") {
-    if (depth == kDeepest) place.fail("Sequences are nested too deep");
+    if (depth == kDeepestSequence) place.fail("Sequences are nested too deep");
     const JsonPlace list = place.member("processors");
     list.expect_array();
     for (rapidjson::SizeType i = 0; i < list.value().Size(); ++i)

@@ -341,13 +341,13 @@ PreTokenizerStep read_delimiter(const JsonPlace& place) {
   return step;
 }
 
-using ReadStep = PreTokenizerStep (*)(const JsonPlace&);
-struct StepType {
+using ReadPreTokenizerStep = PreTokenizerStep (*)(const JsonPlace&);
+struct PreTokenizerStepType {
   std::string_view type;
-  ReadStep read;
+  ReadPreTokenizerStep read;
 };
 using Class = ClassStep::Class;
-constexpr StepType kTypes[] = {
+constexpr PreTokenizerStepType kPreTokenizerTypes[] = {
     {"ByteLevel",
      [](const JsonPlace& p) -> PreTokenizerStep {
        return ByteLevelStep{p.member("add_prefix_space").boolean_or(true),
@@ -376,13 +376,11 @@ constexpr StepType kTypes[] = {
      }},
 };
 
-constexpr int kDeepest = 16;  // maximum nesting of Sequences
-
 void read_steps(const JsonPlace& place, PreTokenizer& pre_tokenizer, int depth) {
   if (!place.present()) return;
   const std::string_view type = place.type();
   if (type == "Sequence") {
-    if (depth == kDeepest) place.fail("Sequences are nested too deep");
+    if (depth == kDeepestSequence) place.fail("Sequences are nested too deep");
     const JsonPlace list = place.member("pretokenizers");
     list.expect_array();
     for (rapidjson::SizeType i = 0; i < list.value().Size(); ++i)
@@ -394,7 +392,7 @@ void read_steps(const JsonPlace& place, PreTokenizer& pre_tokenizer, int depth) 
     pre_tokenizer.steps.push_back(ClassStep{Class::kLegacyPunctuation, Behavior::kIsolated});
     return;
   }
-  for (const StepType& known : kTypes) {
+  for (const PreTokenizerStepType& known : kPreTokenizerTypes) {
     if (known.type != type) continue;
     pre_tokenizer.steps.push_back(known.read(place));
     pre_tokenizer.byte_level = pre_tokenizer.byte_level || type == "ByteLevel";

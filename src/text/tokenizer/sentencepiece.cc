@@ -4,13 +4,12 @@
 
 #include "text/tokenizer/decoder.h"
 #include "text/tokenizer/normalizer.h"
+#include "text/tokenizer/vocabulary.h"
 #include "text/unicode/unicode.h"
 
 namespace quire::tokenizer {
 
 namespace {
-
-constexpr std::string_view kMetaSpace = "\xE2\x96\x81";
 
 // The length of the longest user-defined piece that is a prefix of `text`; 0 if there is none.
 size_t match_user_defined(const SentencePiece& model, std::string_view text, TokenId* id) {

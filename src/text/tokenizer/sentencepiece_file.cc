@@ -9,13 +9,12 @@
 
 #include "base/error.h"
 #include "text/tokenizer/sentencepiece.h"
+#include "text/tokenizer/vocabulary.h"
 #include "text/unicode/unicode.h"
 
 namespace quire::tokenizer {
 
 namespace {
-
-constexpr std::string_view kMetaSpace = "\xE2\x96\x81";
 
 // A protobuf message, read field by field. Every length is checked against the remaining bytes.
 class Message {

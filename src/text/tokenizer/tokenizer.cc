@@ -8,6 +8,7 @@
 #include "text/tokenizer/byte_ranks.h"
 #include "text/tokenizer/gguf.h"
 #include "text/tokenizer/pipeline.h"
+#include "text/tokenizer/vocabulary.h"
 #include "text/unicode/unicode.h"
 
 namespace quire {
@@ -329,8 +330,6 @@ bool Tokenizer::is_special(TokenId id) const {
 
 namespace {
 
-constexpr std::string_view kMetaSpace = "\xE2\x96\x81";
-
 // The effect of a decoder step on one token, independent of its position.
 struct TokenBytes {
   std::string bytes;
@@ -377,7 +376,7 @@ std::string Tokenizer::token_bytes(TokenId id) const {
   if (const SentencePiece* model = pipeline_->sentencepiece()) {
     const int byte = tokenizer::byte_token_value(result.bytes);
     if (model->type(id) == tokenizer::PieceType::kByte) return std::string(1, static_cast<char>(byte));
-    result.replace(kMetaSpace, " ");
+    result.replace(tokenizer::kMetaSpace, " ");
     return result.bytes;
   }
   for (const tokenizer::DecoderStep& step : pipeline_->decoder.steps) {

@@ -4,13 +4,12 @@
 
 #include "base/error.h"
 #include "text/tokenizer/pipeline.h"
+#include "text/tokenizer/vocabulary.h"
 #include "text/unicode/unicode.h"
 
 namespace quire::tokenizer {
 
 namespace {
-
-constexpr std::string_view kMetaSpace = "\xE2\x96\x81";
 
 // The "vocab" object of BPE, WordPiece and WordLevel.
 void read_vocabulary(const JsonPlace& place, Vocabulary& vocabulary) {

@@ -15,6 +15,9 @@ namespace quire::tokenizer {
 // Larger ids are considered invalid, because tables are as long as the highest id.
 inline constexpr uint64_t kHighestTokenId = (1u << 24) - 1;
 
+// The character for a space in vocabularies of SentencePiece: U+2581.
+inline constexpr std::string_view kMetaSpace = "\xE2\x96\x81";
+
 // Mapping between spellings and ids. Filled during loading, immutable afterwards.
 class Vocabulary {
  public:
