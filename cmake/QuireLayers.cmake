@@ -1,65 +1,28 @@
 # quire_add_layers(FILE): one static library quire_<layer> for each line of FILE whose folder src/<layer> has sources.
-# A layer's own src/<layer>/layer.cmake may set properties of its files (kernels: flags of one instruction set).
 #
-# QUIRE_PCH_OF_<layer> names the layer's precompiled headers (cmake/QuirePrecompile.cmake). Sources whose path in the layer
-# matches QUIRE_O1_<layer> compile with -O1 in release builds: their code runs once per start, file or request, never per token.
-# Layers that match as a whole are not optimized in builds with a sanitizer.
-set(QUIRE_O1_cli ".")
-set(QUIRE_O1_hub ".")
-set(QUIRE_O1_io "(^|/)(checkpoint|json_file|safetensors[a-z_]*|gguf_[a-z_]*)\\.cc$")
-set(QUIRE_O1_models "^arch/")
+# One rule holds for all layers and all builds: the sources of a layer are compiled in batches of QUIRE_BATCH_SIZE
+# (cmake/QuirePrecompile.cmake), optimized as the build type says. What differs:
+#   sources with flags of their own     compiled alone; src/<layer>/layer.cmake sets them
+#   layers in QUIRE_COLD_LAYERS         optimized less
+#   layers in QUIRE_FUZZED_LAYERS       with the counters of fuzzers, in builds that have fuzzers
+#   libraries that a layer uses         QUIRE_LIBS_<layer> in cmake/QuireDependencies.cmake
 
-# Sources that are compiled together as one. The code of CLI11 is in its headers: a file that uses it takes 3.4 s of CPU time, and
-# eight of them together 8 s. clang-tidy reads them one by one.
-set(QUIRE_BATCH_SIZE_cli 8)
-# Builds that serve one run of the tests, with a sanitizer or in CI, take less time with batches of these layers; development
-# recompiles single files.
-set(batch OFF)
-if(QUIRE_SANITIZE OR "$ENV{CI}" STREQUAL "true")
-  set(batch ON)
-endif()
-option(QUIRE_BATCH "Compile the sources of a layer together" ${batch})
-if(QUIRE_BATCH)
-  foreach(layer base contract engine exec hub io kv models nn ops quantize sample sched server sim text)
-    set(QUIRE_BATCH_SIZE_${layer} 12)
-  endforeach()
-  # Sources that use the same names for other things than the rest of their layer.
-  set(QUIRE_UNBATCHED_io "^(gguf/ggml_type|open_file|packed_file|quantized/squeezellm)\\.cc$")
-  set(QUIRE_UNBATCHED_models "^arch/")
-  set(QUIRE_UNBATCHED_quantize "^quantize_model\\.cc$")
-  set(QUIRE_UNBATCHED_text "^tokenizer/(gguf|post_processor|pre_tokenizer|sentencepiece_file|tokenizer_json)\\.cc$")
-endif()
+# Code that runs once per command or download, never per token: -O1 in release builds, and not optimized with sanitizers.
+set(QUIRE_COLD_LAYERS cli hub)
 
-# The layers that the fuzz targets run. Fuzzers need counters in their code, and in no other, where these would take time.
+# Fuzzers need counters in the code that they run, and in no other, where these would take time.
 set(QUIRE_FUZZED_LAYERS base contract io quant sample server text)
 set(QUIRE_NO_COVERAGE "")
 if(QUIRE_BUILD_FUZZERS)
   set(QUIRE_NO_COVERAGE -fno-sanitize-coverage=inline-8bit-counters,indirect-calls,trace-cmp,pc-table,stack-depth)
 endif()
 
-function(quire_batch target layer)
-  if(QUIRE_BATCH_SIZE_${layer} AND QUIRE_PRECOMPILE)
-    set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE ${QUIRE_BATCH_SIZE_${layer}})
-    if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
-      # GCC takes the sources of a batch for headers, whose types must not use an anonymous namespace.
-      target_compile_options(${target} PRIVATE -Wno-subobject-linkage)
-    endif()
-    if(QUIRE_UNBATCHED_${layer})
-      get_target_property(sources ${target} SOURCES)
-      foreach(source IN LISTS sources)
-        file(RELATIVE_PATH name ${CMAKE_SOURCE_DIR}/src/${layer} ${source})
-        if(name MATCHES "${QUIRE_UNBATCHED_${layer}}")
-          set_property(SOURCE ${source} PROPERTY SKIP_UNITY_BUILD_INCLUSION ON)
-        endif()
-      endforeach()
-    endif()
-  endif()
-endfunction()
-
-foreach(layer io text hub models exec quantize engine api server sim)
-  set(QUIRE_PCH_OF_${layer} json)
-endforeach()
-set(QUIRE_PCH_OF_cli cli)
+set(QUIRE_COLD_OPTIMIZATION "")
+if(QUIRE_SANITIZE)
+  set(QUIRE_COLD_OPTIMIZATION -O0)
+elseif(CMAKE_BUILD_TYPE STREQUAL "Release")
+  set(QUIRE_COLD_OPTIMIZATION -O1)
+endif()
 
 function(quire_add_layers file)
   set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${file})
@@ -75,39 +38,23 @@ function(quire_add_layers file)
     file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${dir}/*.cc)
     # main.cc belongs to the executable; tests link the library.
     list(FILTER sources EXCLUDE REGEX "/main\\.cc$")
-    # Not configured at all while it is empty: a header-only layer needs no library of its own.
-    if(NOT sources)
+    if(sources)
+      add_library(quire_${layer} STATIC ${sources})
+      target_link_libraries(quire_${layer} PUBLIC ${uses})
+      if(layer IN_LIST QUIRE_COLD_LAYERS)
+        # Precompiled headers serve one optimization level: for the few batches of these layers, they cost what they save.
+        target_compile_options(quire_${layer} PRIVATE ${QUIRE_COLD_OPTIMIZATION})
+      else()
+        quire_precompile(quire_${layer} layer "")
+      endif()
+      if(NOT layer IN_LIST QUIRE_FUZZED_LAYERS)
+        target_compile_options(quire_${layer} PRIVATE ${QUIRE_NO_COVERAGE})
+      endif()
+      quire_batch(quire_${layer})
+    else()
+      # A layer of headers needs no library of its own.
       add_library(quire_${layer} INTERFACE)
       target_link_libraries(quire_${layer} INTERFACE ${uses})
-    else()
-      add_library(quire_${layer} STATIC)
-      target_link_libraries(quire_${layer} PUBLIC ${uses})
-      set(pch std)
-      if(QUIRE_PCH_OF_${layer})
-        set(pch ${QUIRE_PCH_OF_${layer}})
-      endif()
-      quire_split_by_optimization("${sources}" "${dir}" "${QUIRE_O1_${layer}}")
-      if(fast_sources)
-        target_sources(quire_${layer} PRIVATE ${fast_sources})
-        set(optimization "")
-        if(QUIRE_SANITIZE AND "${QUIRE_O1_${layer}}" STREQUAL ".")
-          set(optimization -O0)
-          target_compile_options(quire_${layer} PRIVATE -O0)
-        endif()
-        if(NOT layer IN_LIST QUIRE_FUZZED_LAYERS)
-          target_compile_options(quire_${layer} PRIVATE ${QUIRE_NO_COVERAGE})
-        endif()
-        quire_precompile(quire_${layer} ${pch} "${optimization}")
-        quire_batch(quire_${layer} ${layer})
-      endif()
-      if(o1_sources)
-        add_library(quire_${layer}_o1 OBJECT ${o1_sources})
-        target_link_libraries(quire_${layer}_o1 PRIVATE ${uses})
-        target_compile_options(quire_${layer}_o1 PRIVATE -O1)
-        quire_precompile(quire_${layer}_o1 ${pch} -O1)
-        quire_batch(quire_${layer}_o1 ${layer})
-        target_sources(quire_${layer} PRIVATE $<TARGET_OBJECTS:quire_${layer}_o1>)
-      endif()
     endif()
     if(EXISTS ${dir}/layer.cmake)
       include(${dir}/layer.cmake)
@@ -115,20 +62,4 @@ function(quire_add_layers file)
     list(APPEND layers ${layer})
   endforeach()
   set(QUIRE_LAYERS ${layers} PARENT_SCOPE)
-endfunction()
-
-# Sets fast_sources and o1_sources. Only release builds of complete layers are split.
-function(quire_split_by_optimization sources dir pattern)
-  set(fast "")
-  set(o1 "")
-  foreach(source IN LISTS sources)
-    file(RELATIVE_PATH name ${dir} ${source})
-    if(pattern AND CMAKE_BUILD_TYPE STREQUAL "Release" AND name MATCHES "${pattern}")
-      list(APPEND o1 ${source})
-    else()
-      list(APPEND fast ${source})
-    endif()
-  endforeach()
-  set(fast_sources ${fast} PARENT_SCOPE)
-  set(o1_sources ${o1} PARENT_SCOPE)
 endfunction()

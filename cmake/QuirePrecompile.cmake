@@ -7,11 +7,9 @@ set(QUIRE_PCH_std
   <algorithm> <array> <atomic> <bit> <charconv> <chrono> <cmath> <condition_variable> <cstdint> <cstdio> <cstdlib> <cstring>
   <deque> <filesystem> <fstream> <functional> <limits> <map> <memory> <mutex> <numeric> <optional> <set> <span> <sstream>
   <stop_token> <string> <string_view> <thread> <unordered_map> <utility> <variant> <vector>)
-set(QUIRE_PCH_json ${QUIRE_PCH_std} <nlohmann/json.hpp>)
-set(QUIRE_PCH_cli ${QUIRE_PCH_json} <CLI/CLI.hpp>)
-set(QUIRE_PCH_test ${QUIRE_PCH_json} <gmock/gmock.h> <gtest/gtest.h>)
-set(QUIRE_PCH_LIBS_json nlohmann_json::nlohmann_json)
-set(QUIRE_PCH_LIBS_cli nlohmann_json::nlohmann_json)
+set(QUIRE_PCH_layer ${QUIRE_PCH_std} <nlohmann/json.hpp>)
+set(QUIRE_PCH_test ${QUIRE_PCH_layer} <gmock/gmock.h> <gtest/gtest.h>)
+set(QUIRE_PCH_LIBS_layer nlohmann_json::nlohmann_json)
 set(QUIRE_PCH_LIBS_test nlohmann_json::nlohmann_json GTest::gtest GTest::gmock)
 
 # quire_precompile(TARGET SET OPTIONS): TARGET uses the headers QUIRE_PCH_<SET>, compiled once with OPTIONS for all targets that
@@ -37,4 +35,18 @@ function(quire_precompile target set options)
     target_precompile_headers(${owner} PRIVATE ${QUIRE_PCH_${set}})
   endif()
   target_precompile_headers(${target} REUSE_FROM ${owner})
+endfunction()
+
+# quire_batch(TARGET): TARGET's sources are compiled in batches, each as one. Names in anonymous namespaces are therefore distinct
+# within a layer. Sources with flags of their own are compiled alone.
+set(QUIRE_BATCH_SIZE 12)
+function(quire_batch target)
+  if(NOT QUIRE_PRECOMPILE)
+    return()
+  endif()
+  set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE ${QUIRE_BATCH_SIZE})
+  if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+    # GCC takes the sources of a batch for headers, whose types must not use an anonymous namespace.
+    target_compile_options(${target} PRIVATE -Wno-subobject-linkage)
+  endif()
 endfunction()

@@ -12,7 +12,7 @@
 namespace quire {
 namespace {
 
-constexpr int64_t kPanel = QuantLayout::kPanel;
+constexpr int64_t kQuantPanel = QuantLayout::kPanel;
 constexpr int64_t kLine = QuantLayout::kLine;
 
 // Bits [first, first + width) of a code.
@@ -59,12 +59,12 @@ void load_codes(const QuantLayout& at, const std::byte* codes, int64_t row, int6
     const int64_t begin = first % at.unit;  // within its unit
     const int64_t count = std::min(at.unit - begin, end - first);
     const auto* plane_at =
-        reinterpret_cast<const uint8_t*>(codes) + first / at.unit * at.unit * kPanel * at.bits / 8;
+        reinterpret_cast<const uint8_t*>(codes) + first / at.unit * at.unit * kQuantPanel * at.bits / 8;
     std::fill_n(out, count, uint8_t{0});
     for (const auto [width, first_bit] : planes_of(at.bits)) {
       const int64_t in_byte = 8 / width;
       const int32_t mask = (1 << width) - 1;
-      const uint8_t* bytes = plane_at + row % kPanel * 4;
+      const uint8_t* bytes = plane_at + row % kQuantPanel * 4;
       for (int64_t i = 0; i < count; ++i) {
         const int64_t quad = (begin + i) / 4;
         const int32_t bits = bytes[quad / in_byte * kLine + (begin + i) % 4] >> (quad % in_byte * width);
@@ -112,7 +112,7 @@ QuantLayout::QuantLayout(const QuantFormat& quantized, int64_t row_size) : forma
   scale_bytes = quantized.half_scales || quantized.bfloat_scales ? 2 : 4;
   num_scales = scales_of_block(quantized);
   const auto bytes = [&](int64_t depth) {
-    return header(depth).codes + (depth + unit - 1) / unit * unit * kPanel * bits / 8;
+    return header(depth).codes + (depth + unit - 1) / unit * unit * kQuantPanel * bits / 8;
   };
   block_bytes = bytes(block);
   const int64_t whole = k / block;
@@ -123,24 +123,24 @@ QuantLayout::Header QuantLayout::header(int64_t depth) const {
   const int64_t groups = groups_of(depth);
   const bool two = format.two_levels();
   Header at;
-  at.minima = kPanel * num_scales * scale_bytes;
-  at.group_scales = at.minima + (format.minima ? kPanel * scale_bytes : 0);
-  at.group_minima = at.group_scales + (two ? groups * kPanel : 0);
-  at.group_zero_points = at.group_minima + (two && format.minima ? groups * kPanel : 0);
-  at.codes = at.group_zero_points + (format.group_zero_points ? groups * kPanel : 0);
+  at.minima = kQuantPanel * num_scales * scale_bytes;
+  at.group_scales = at.minima + (format.minima ? kQuantPanel * scale_bytes : 0);
+  at.group_minima = at.group_scales + (two ? groups * kQuantPanel : 0);
+  at.group_zero_points = at.group_minima + (two && format.minima ? groups * kQuantPanel : 0);
+  at.codes = at.group_zero_points + (format.group_zero_points ? groups * kQuantPanel : 0);
   at.codes = (at.codes + 63) / 64 * 64;
   return at;
 }
 
 QuantizedPacker::QuantizedPacker(const QuantLayout& layout)
     : at_(layout),
-      codes_(static_cast<size_t>(kPanel * layout.k)),
-      block_scales_(static_cast<size_t>(kPanel * layout.num_blocks() * layout.num_scales)),
+      codes_(static_cast<size_t>(kQuantPanel * layout.k)),
+      block_scales_(static_cast<size_t>(kQuantPanel * layout.num_blocks() * layout.num_scales)),
       block_minima_(layout.format.minima ? block_scales_.size() : 0),
-      group_scales_(layout.format.two_levels() ? static_cast<size_t>(kPanel * layout.num_groups()) : 0),
+      group_scales_(layout.format.two_levels() ? static_cast<size_t>(kQuantPanel * layout.num_groups()) : 0),
       group_minima_(layout.format.minima ? group_scales_.size() : 0),
-      group_zero_points_(layout.format.group_zero_points ? static_cast<size_t>(kPanel * layout.num_groups())
-                                                         : 0) {}
+      group_zero_points_(
+          layout.format.group_zero_points ? static_cast<size_t>(kQuantPanel * layout.num_groups()) : 0) {}
 
 void QuantizedPacker::pack(std::span<const QuantizedMatrix* const> parts, int64_t first, std::byte* panel) {
   read(parts, first);
@@ -153,16 +153,16 @@ void QuantizedPacker::pack(std::span<const QuantizedMatrix* const> parts, int64_
 
 void QuantizedPacker::read(std::span<const QuantizedMatrix* const> parts, int64_t first) {
   const auto row_of = [](auto& all, int64_t row) {
-    const size_t size = all.size() / static_cast<size_t>(kPanel);
+    const size_t size = all.size() / static_cast<size_t>(kQuantPanel);
     return std::span(all).subspan(static_cast<size_t>(row) * size, size);
   };
-  std::array<QuantizedRow, kPanel> rows;
+  std::array<QuantizedRow, kQuantPanel> rows;
   int64_t begin = 0;  // first row of the part in the whole matrix
   int64_t filled = 0;
   for (const QuantizedMatrix* part : parts) {
     const int64_t end = begin + part->rows();
     const int64_t low = std::max(begin, first);
-    const int64_t high = std::min(end, first + kPanel);
+    const int64_t high = std::min(end, first + kQuantPanel);
     for (int64_t r = low; r < high; ++r) {
       const int64_t to = r - first;
       rows[static_cast<size_t>(r - low)] = {row_of(codes_, to),        row_of(block_scales_, to),
@@ -175,7 +175,7 @@ void QuantizedPacker::read(std::span<const QuantizedMatrix* const> parts, int64_
     }
     begin = end;
   }
-  for (int64_t r = filled; r < kPanel; ++r) {
+  for (int64_t r = filled; r < kQuantPanel; ++r) {
     std::ranges::fill(row_of(codes_, r), uint8_t{0});
     std::ranges::fill(row_of(block_scales_, r), 0.0F);
     std::ranges::fill(row_of(block_minima_, r), 0.0F);
@@ -192,7 +192,7 @@ void QuantizedPacker::store_header(int64_t index, std::byte* block) const {
   const int64_t blocks = at_.num_blocks();
   const int64_t groups = at_.num_groups();
   const int64_t first_group = at_.groups_of(index * at_.block);
-  for (int64_t j = 0; j < kPanel; ++j) {
+  for (int64_t j = 0; j < kQuantPanel; ++j) {
     if (format.values == CodeValues::kRowTable) {
       for (int64_t i = 0; i < at_.num_scales; ++i)
         store_scale(format, block, j * at_.num_scales + i,
@@ -218,7 +218,7 @@ void QuantizedPacker::store_header(int64_t index, std::byte* block) const {
       store_scale(format, block + header.minima, j, block_minima_[static_cast<size_t>(j * blocks + index)]);
     for (int64_t g = 0; g < at_.groups_of(depth); ++g) {
       const auto from = static_cast<size_t>(j * groups + first_group + g);
-      const int64_t to = g * kPanel + j;
+      const int64_t to = g * kQuantPanel + j;
       if (format.two_levels()) {
         block[header.group_scales + to] = static_cast<std::byte>(group_scales_[from]);
         if (format.minima) block[header.group_minima + to] = static_cast<std::byte>(group_minima_[from]);
@@ -232,9 +232,9 @@ void QuantizedPacker::store_header(int64_t index, std::byte* block) const {
 void QuantizedPacker::store_codes(int64_t index, std::byte* codes) const {
   const int64_t depth = at_.depth_of(index);
   const uint8_t max_code = static_cast<uint8_t>((1 << at_.format.code_bits) - 1);
-  const int64_t unit_bytes = at_.unit * kPanel * at_.bits / 8;
+  const int64_t unit_bytes = at_.unit * kQuantPanel * at_.bits / 8;
   const auto planes = planes_of(at_.bits);
-  for (int64_t j = 0; j < kPanel; ++j) {
+  for (int64_t j = 0; j < kQuantPanel; ++j) {
     const uint8_t* row = codes_.data() + j * at_.k + index * at_.block;
     for (int64_t i = 0; i < depth; i += 4) {
       uint32_t quad = 0;
@@ -264,7 +264,7 @@ QuantGroup group_of(const QuantLayout& at, const QuantLayout::Header& header, co
                     int64_t column, int64_t i) {
   const QuantFormat& format = at.format;
   const auto byte_of = [&](int64_t first) {
-    return static_cast<uint8_t>(block[first + i / at.group * kPanel + column]);
+    return static_cast<uint8_t>(block[first + i / at.group * kQuantPanel + column]);
   };
   QuantGroup group;
   group.scale = load_scale(format, block, column);
@@ -291,8 +291,8 @@ float weight_of(const QuantFormat& format, const QuantGroup& group, int32_t code
 
 QuantGroup quant_group(const QuantLayout& at, const std::byte* weights, int64_t row, int64_t i) {
   const int64_t index = i / at.block;
-  const std::byte* block = weights + row / kPanel * at.panel_bytes + index * at.block_bytes;
-  return group_of(at, at.header(at.depth_of(index)), block, row % kPanel, i % at.block);
+  const std::byte* block = weights + row / kQuantPanel * at.panel_bytes + index * at.block_bytes;
+  return group_of(at, at.header(at.depth_of(index)), block, row % kQuantPanel, i % at.block);
 }
 
 void load_row_codes(const QuantLayout& at, const std::byte* weights, int64_t row, int64_t begin, int64_t end,
@@ -300,7 +300,7 @@ void load_row_codes(const QuantLayout& at, const std::byte* weights, int64_t row
   while (begin < end) {
     const int64_t index = begin / at.block;
     const int64_t count = std::min(end, (index + 1) * at.block) - begin;
-    const std::byte* block = weights + row / kPanel * at.panel_bytes + index * at.block_bytes;
+    const std::byte* block = weights + row / kQuantPanel * at.panel_bytes + index * at.block_bytes;
     load_codes(at, block + at.header(at.depth_of(index)).codes, row, begin % at.block, count, out);
     begin += count;
     out += count;
@@ -345,7 +345,7 @@ void decode_quantized_column(const QuantLayout& at, const std::byte* weights, in
   const int64_t index = i / at.block;
   const std::byte* block = weights + panel * at.panel_bytes + index * at.block_bytes;
   const QuantLayout::Header header = at.header(at.depth_of(index));
-  for (int64_t j = 0; j < kPanel; ++j) {
+  for (int64_t j = 0; j < kQuantPanel; ++j) {
     uint8_t code;
     load_codes(at, block + header.codes, j, i % at.block, 1, &code);
     out[j] = weight_of(at.format, group_of(at, header, block, j, i % at.block), code);
@@ -355,7 +355,7 @@ void decode_quantized_column(const QuantLayout& at, const std::byte* weights, in
 void decode_quantized(const QuantLayout& at, const std::byte* weights, int64_t row, int64_t begin,
                       int64_t end, float* out) {
   std::array<uint8_t, 256> codes;
-  const std::byte* panel = weights + row / kPanel * at.panel_bytes;
+  const std::byte* panel = weights + row / kQuantPanel * at.panel_bytes;
   while (begin < end) {
     const int64_t group_end = std::min((begin / at.block + 1) * at.block, (begin / at.group + 1) * at.group);
     const int64_t count = std::min({end - begin, group_end - begin, std::ssize(codes)});
@@ -363,7 +363,7 @@ void decode_quantized(const QuantLayout& at, const std::byte* weights, int64_t r
     const std::span found(codes.data(), static_cast<size_t>(count));
     if (at.format.values == CodeValues::kRowTable) {
       for (const uint8_t code : found)
-        *out++ = load_scale(at.format, panel, row % kPanel * at.num_scales + code);
+        *out++ = load_scale(at.format, panel, row % kQuantPanel * at.num_scales + code);
     } else {
       const QuantGroup group = quant_group(at, weights, row, begin);
       for (const uint8_t code : found) *out++ = weight_of(at.format, group, code);
