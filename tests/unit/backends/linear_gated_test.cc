@@ -26,7 +26,8 @@ using testing::usable_isas;
 constexpr int64_t kIntermediate = 160;
 constexpr int64_t kInputs = 264;
 
-WeightFormat int_format(int32_t bits, int32_t group, ActivationFormat activations, bool zero_points = false) {
+WeightFormat gated_format(int32_t bits, int32_t group, ActivationFormat activations,
+                          bool zero_points = false) {
   return {.dtype = DType::kI8,
           .code_bits = bits,
           .group_size = group,
@@ -49,17 +50,17 @@ std::vector<std::pair<std::string, PackedLinear>> matrices(const OpTable& table)
     const auto add = [&](const std::string& name, const WeightFormat& format) {
       all.emplace_back(name + with, table.pack_linear({}, parts, format));
     };
-    add("int8", int_format(8, 0, activations));
-    add("int8 with groups", int_format(8, 32, activations));
-    add("int4", int_format(4, 32, activations));
-    add("int4 with zero points", int_format(4, 64, activations, true));
+    add("int8", gated_format(8, 0, activations));
+    add("int8 with groups", gated_format(8, 32, activations));
+    add("int4", gated_format(4, 32, activations));
+    add("int4 with zero points", gated_format(4, 64, activations, true));
     RandomCodes codes({.code_bits = 4, .group_size = 32, .block_size = 256, .zero_point = 8, .minima = true},
                       2 * kIntermediate, kInputs, 7);
     const std::array<const QuantizedMatrix*, 1> quantized = {&codes};
     all.emplace_back("codes" + with, table.pack_quantized({}, quantized)).second.format.activations =
         activations;
   }
-  WeightFormat two_level = int_format(4, 64, ActivationFormat::kInt8);
+  WeightFormat two_level = gated_format(4, 64, ActivationFormat::kInt8);
   two_level.second_level_group = 32;
   all.emplace_back("int4 with second-level scales", table.pack_linear({}, parts, two_level));
   RandomCodes floats({.code_bits = 8,

@@ -43,7 +43,7 @@ WeightFormat with_float_activations(WeightFormat format) {
   return format;
 }
 
-std::vector<WeightFormat> formats() {
+std::vector<WeightFormat> int_formats() {
   std::vector<WeightFormat> all = {
       int_format(8, 0, 128),      int_format(8, 0, 0),    int_format(8, 0, 32),   int_format(8, 32, 32),
       int_format(8, 128, 0),      int_format(4, 64, 64),  int_format(4, 32, 32),  int_format(4, 128, 128),
@@ -79,18 +79,18 @@ bool same_bytes(const Buffer& a, const Buffer& b) {
   return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size()) == 0;
 }
 
-struct Case {
+struct IntCase {
   int64_t m, n, k;
 };
-constexpr Case kCases[] = {{1, 1, 1},    {1, 33, 7},     {2, 32, 100},  {3, 100, 65},
-                           {5, 31, 128}, {13, 64, 64},   {7, 257, 33},  {12, 96, 300},
-                           {1, 40, 576}, {26, 130, 700}, {70, 33, 140}, {1, 31, 1000}};
+constexpr IntCase kIntCases[] = {{1, 1, 1},    {1, 33, 7},     {2, 32, 100},  {3, 100, 65},
+                                 {5, 31, 128}, {13, 64, 64},   {7, 257, 33},  {12, 96, 300},
+                                 {1, 40, 576}, {26, 130, 700}, {70, 33, 140}, {1, 31, 1000}};
 
 TEST(LinearInt, AllLevelsGiveTheBitsOfTheReference) {
   const OpTable& plain = reference_ops();
   const TestContext plain_context(plain);
-  for (const WeightFormat& format : formats()) {
-    for (const Case& c : kCases) {
+  for (const WeightFormat& format : int_formats()) {
+    for (const IntCase& c : kIntCases) {
       const TestTensor x = random_tensor(DType::kF32, {c.m, c.k}, 1, 3);
       const TestTensor w = random_tensor(DType::kBF16, {c.n, c.k}, 2, 5);
       const TestTensor residual = random_tensor(DType::kF32, {c.m, c.n}, 3, 1);
@@ -133,7 +133,7 @@ TEST(LinearInt, MultipliesRoundedWeightsAndActivations) {
   const TestTensor w = random_tensor(DType::kF32, {n, k}, 6);
   const OpTable& table = *select_cpu_isa().table;
   const TestContext ctx(table);
-  for (const WeightFormat& format : formats()) {
+  for (const WeightFormat& format : int_formats()) {
     SCOPED_TRACE(describe(format));
     const PackedLinear packed = pack(table, w, format);
     const IntLayout at(format, k);
@@ -247,7 +247,7 @@ TEST(LinearInt, AllLevelsPackExtremeWeightsToTheSameBytes) {
     w.set(5, i, i == 7 ? 1000.0F : w.get(5, i));
     w.set(6, i, 1e-40F);
   }
-  for (const WeightFormat& format : formats()) {
+  for (const WeightFormat& format : int_formats()) {
     const PackedLinear want = pack(reference_ops(), w, format);
     for (const CpuIsa& isa : fast_isas())
       EXPECT_TRUE(same_bytes(pack(*isa.table, w, format).data, want.data))
@@ -259,7 +259,7 @@ TEST(LinearInt, NonFiniteWeightsGiveNanInTheirColumnOnly) {
   TestTensor w = random_tensor(DType::kF32, {40, 128}, 14);
   const TestTensor x = random_tensor(DType::kF32, {2, 128}, 15);
   for (const CpuIsa& isa : usable_isas()) {
-    for (const WeightFormat& format : formats()) {
+    for (const WeightFormat& format : int_formats()) {
       TestTensor broken = w;
       broken.set(3, 70, kNaN);
       broken.set(35, 1, -std::numeric_limits<float>::infinity());
@@ -283,7 +283,7 @@ TEST(LinearInt, EmbeddingReturnsDecodedRows) {
   const TestTensor w = random_tensor(DType::kBF16, {70, 100}, 16);
   const std::vector<int32_t> ids = {69, 0, 31, 32, 5};
   for (const CpuIsa& isa : usable_isas()) {
-    for (const WeightFormat& format : formats()) {
+    for (const WeightFormat& format : int_formats()) {
       const PackedLinear packed = pack(*isa.table, w, format);
       const TestTensor out(DType::kF32, {5, 100});
       isa.table->run(TestContext(*isa.table, 2),

@@ -23,7 +23,7 @@ using testing::TestContext;
 using testing::TestTensor;
 using testing::usable_isas;
 
-constexpr DType kStored[] = {DType::kF32, DType::kBF16, DType::kF16};
+constexpr DType kSparseStored[] = {DType::kF32, DType::kBF16, DType::kF16};
 
 // Random 2:4 sparse weights. A few of the zeros are negative.
 TestTensor pruned(DType dtype, int64_t n, int64_t k, bool fewer, uint32_t seed) {
@@ -57,7 +57,7 @@ struct Kept {
 std::vector<Kept> all_kept() {
   std::vector<Kept> all;
   for (const CpuIsa& isa : usable_isas()) {
-    for (const DType format : kStored) {
+    for (const DType format : kSparseStored) {
       if (isa.table->keeps_sparse_24(format, 64)) all.push_back({isa, format});
     }
   }
@@ -81,7 +81,7 @@ TEST(LinearSparse24, HasTheBitsOfTheDenseProduct) {
                    std::to_string(c.m) + " x " + std::to_string(c.n) + " x " + std::to_string(c.k));
       // Two stacked parts of any types.
       const TestTensor first = pruned(kept.format, c.n, c.k, seed % 2 == 0, seed);
-      const TestTensor second = pruned(kStored[seed % 3], 5, c.k, seed % 2 == 0, seed + 1000);
+      const TestTensor second = pruned(kSparseStored[seed % 3], 5, c.k, seed % 2 == 0, seed + 1000);
       const std::vector<TensorView> parts = {first, second};
       const TestTensor x = random_tensor(DType::kF32, {c.m, c.k}, 1, 3);
       const TestTensor residual = random_tensor(DType::kF32, {c.m, c.n + 5}, 3, 1);

@@ -20,7 +20,7 @@ using testing::TestContext;
 using testing::TestTensor;
 using testing::usable_isas;
 
-constexpr Activation kActivations[] = {
+constexpr Activation kRowActivations[] = {
     Activation::kSilu,           Activation::kGelu,         Activation::kGeluTanh, Activation::kRelu,
     Activation::kReluSquared,    Activation::kClampedSwish, Activation::kSigmoid,  Activation::kSoftplus,
     Activation::kUnclampedSwish, Activation::kNone};
@@ -172,7 +172,7 @@ TEST(Rope, RotatesThePairsOfItsStyle) {
 }
 
 TEST(GatedActivation, MatchesTheReference) {
-  for (const Activation act : kActivations) {
+  for (const Activation act : kRowActivations) {
     for (const int64_t d : kSizes) {
       check_row_op(2 * d, d, 2e-6F, 1e-6F,
                    [&](const auto& table, const auto& ctx, const auto& out, const auto& x, int64_t) {
@@ -183,7 +183,7 @@ TEST(GatedActivation, MatchesTheReference) {
 }
 
 TEST(ActivationOp, MatchesTheReference) {
-  for (const Activation act : kActivations) {
+  for (const Activation act : kRowActivations) {
     for (const int64_t d : kSizes) {
       check_row_op(d, d, 1e-6F, 1e-6F,
                    [&](const auto& table, const auto& ctx, const auto& out, const auto& x, int64_t) {
@@ -226,7 +226,7 @@ TEST(ActivationOp, IsAccurateOverTheWholeRange) {
   for (float v = -100.0F; v <= 100.0F; v += 0.0107F) inputs.push_back(v);
   for (const float v : {0.0F, -0.0F, 1e-30F, -1e-30F, 1e30F, -1e30F}) inputs.push_back(v);
   for (const CpuIsa& isa : usable_isas()) {
-    for (const Activation act : kActivations) {
+    for (const Activation act : kRowActivations) {
       std::vector<float> values = inputs;
       const TensorView view = make_view(values.data(), DType::kF32, {1, static_cast<int64_t>(values.size())});
       isa.table->run(TestContext(*isa.table), ops::Activate{.x = view, .activation = act});
@@ -243,7 +243,7 @@ TEST(ActivationOp, IsAccurateOverTheWholeRange) {
 
 TEST(ActivationOp, KeepsNaN) {
   for (const CpuIsa& isa : usable_isas()) {
-    for (const Activation act : kActivations) {
+    for (const Activation act : kRowActivations) {
       std::vector<float> values(20, testing::kNaN);
       isa.table->run(TestContext(*isa.table),
                      ops::Activate{.x = make_view(values.data(), DType::kF32, {1, 20}), .activation = act});

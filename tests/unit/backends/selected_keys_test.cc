@@ -90,7 +90,7 @@ TEST(TopkBitmask, MatchesSorting) {
   }
 }
 
-std::vector<CacheSetup> setups() {
+std::vector<CacheSetup> selection_setups() {
   std::vector<CacheSetup> all;
   for (const DType dtype : kFormats) {
     all.push_back({.block_size = 7, .dtype = dtype});
@@ -108,7 +108,7 @@ bool some(size_t sequence, int32_t row, int32_t p) {
 
 TEST(SelectedKeys, AttentionIgnoresOtherKeys) {
   const std::vector<int32_t> lengths = {1, 40, 130, test::repetitions(600, 350)};
-  for (const CacheSetup& setup : setups()) {
+  for (const CacheSetup& setup : selection_setups()) {
     Sequences plain(reference_ops(), setup, lengths);
     plain.select_keys(some);
     const TestTensor want = plain.run_all(TestContext(reference_ops(), 2, 1024, 1024, 56));
@@ -125,7 +125,7 @@ TEST(SelectedKeys, AttentionIgnoresOtherKeys) {
 
 TEST(SelectedKeys, SelectingAllKeysEqualsDenseAttention) {
   const std::vector<int32_t> lengths = {1, 64, 65, test::repetitions(700, 200)};
-  for (const CacheSetup& setup : setups()) {
+  for (const CacheSetup& setup : selection_setups()) {
     for (const CpuIsa& isa : usable_isas()) {
       SCOPED_TRACE(std::string(isa.name) + ", " + describe(setup));
       Sequences sequences(*isa.table, setup, lengths);
@@ -142,7 +142,7 @@ TEST(SelectedKeys, KvHeadsHaveSeparateSelections) {
   const auto by_head = [](size_t s, int32_t row, int64_t head, int32_t p) {
     return p == row || some(s, row, (p + 17 * static_cast<int32_t>(head)) % 600);
   };
-  for (const CacheSetup& setup : setups()) {
+  for (const CacheSetup& setup : selection_setups()) {
     if (setup.kv_heads < 2) continue;
     Sequences plain(reference_ops(), setup, lengths);
     plain.select_keys_per_head(setup.kv_heads, by_head);
@@ -164,7 +164,7 @@ TEST(SelectedKeys, KvHeadsHaveSeparateSelections) {
 TEST(SelectedKeys, ResultsDoNotDependOnTheBatch) {
   const int32_t length = test::repetitions(700, 350);
   const std::vector<int32_t> lengths = {40, length, length + 1};
-  for (const CacheSetup& setup : setups()) {
+  for (const CacheSetup& setup : selection_setups()) {
     for (const CpuIsa& isa : usable_isas()) {
       SCOPED_TRACE(std::string(isa.name) + ", " + describe(setup));
       Sequences sequences(*isa.table, setup, lengths);

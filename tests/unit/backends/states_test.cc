@@ -65,7 +65,7 @@ struct Step {
   StateBatch batch;
 };
 
-constexpr int32_t kLengths[3] = {19, 1, 8};
+constexpr int32_t kStateLengths[3] = {19, 1, 8};
 
 // Runs one call of an op on some rows of the inputs.
 using Call = std::function<void(const OpTable&, const OpContext&, const TensorView& out,
@@ -82,7 +82,7 @@ struct Op {
 
 int32_t first_row(int32_t seq) {
   int32_t row = 0;
-  for (int32_t s = 0; s < seq; ++s) row += kLengths[s];
+  for (int32_t s = 0; s < seq; ++s) row += kStateLengths[s];
   return row;
 }
 

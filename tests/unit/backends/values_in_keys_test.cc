@@ -28,7 +28,7 @@ using testing::usable_isas;
 
 // Few query rows, and enough of them for tiles to be copied; vector sizes that are and are not multiples of
 // 16; block sizes that are and are not multiples of 16.
-std::vector<CacheSetup> setups() {
+std::vector<CacheSetup> shared_value_setups() {
   std::vector<CacheSetup> all;
   for (const DType dtype : kFormats) {
     all.push_back(
@@ -83,7 +83,7 @@ TestTensor ends_of(const TestTensor& whole, const CacheSetup& setup) {
 TEST(ValuesInKeys, GiveTheResultsOfASeparateCopy) {
   const int32_t length = test::repetitions(130, 70);
   const std::vector<int32_t> lengths = {1, 40, length};
-  for (const CacheSetup& setup : setups()) {
+  for (const CacheSetup& setup : shared_value_setups()) {
     for (const CpuIsa& isa : usable_isas()) {
       SCOPED_TRACE(std::string(isa.name) + ", " + describe(setup));
       const TestContext ctx(*isa.table, 2, 1024, 1024, 40, 80);
@@ -108,7 +108,7 @@ TEST(ValuesInKeys, MatchAStoredCopyWithASparseMask) {
   const auto some = [](size_t s, int32_t row, int32_t p) {
     return p == row || (p * 7 + int32_t(s)) % 200 < 3;
   };
-  for (const CacheSetup& setup : setups()) {
+  for (const CacheSetup& setup : shared_value_setups()) {
     for (const CpuIsa& isa : usable_isas()) {
       SCOPED_TRACE(std::string(isa.name) + ", " + describe(setup));
       const TestContext ctx(*isa.table, 2, 1024, 1024, 40, 80);
@@ -126,7 +126,7 @@ TEST(ValuesInKeys, MatchAStoredCopyWithSharedPrefixes) {
   const std::vector<Prefix> prefixes = {{}, {0, 1120}, {0, 1120}};
   const std::vector<int32_t> from = {1239, 1146, 1199};
   size_t count = 0;
-  for (const CacheSetup& setup : setups()) {
+  for (const CacheSetup& setup : shared_value_setups()) {
     if (test::kSanitizer && count++ % 3 != 0) continue;
     for (const CpuIsa& isa : fast_isas()) {
       SCOPED_TRACE(std::string(isa.name) + ", " + describe(setup));

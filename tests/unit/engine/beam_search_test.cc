@@ -12,16 +12,16 @@ namespace {
 using test::Answer;
 using test::Pending;
 
-constexpr int kNumRequests = 16;
+constexpr int kNumBeamRequests = 16;
 
-struct Setting {
+struct BeamSetting {
   int32_t chunk = 0;
   int32_t threads = 1;
   int64_t kv_memory = int64_t{64} << 20;
   bool prefix_caching = false;
 };
 
-EngineConfig config_of(const std::string& model, const Setting& setting) {
+EngineConfig config_of(const std::string& model, const BeamSetting& setting) {
   EngineConfig config;
   config.model = test::model_path(model);
   config.dtype = "float32";
@@ -59,10 +59,10 @@ GenerateRequest make_request(int i, const ModelInfo& model) {
   return request;
 }
 
-std::vector<Answer> answers_alone(const std::string& model) {
+std::vector<Answer> beam_answers_alone(const std::string& model) {
   const auto engine = Engine::start(config_of(model, {}));
   std::vector<Answer> answers;
-  for (int i = 0; i < kNumRequests; ++i) {
+  for (int i = 0; i < kNumBeamRequests; ++i) {
     SCOPED_TRACE("request " + std::to_string(i));
     answers.push_back(test::ask(*engine, make_request(i, engine->model())));
     const SamplingParams s = *make_request(i, engine->model()).sampling;
@@ -77,8 +77,8 @@ std::vector<Answer> answers_alone(const std::string& model) {
 }
 
 void expect_together(Engine& engine, const std::vector<Answer>& expected) {
-  std::vector<Pending> pending(kNumRequests);
-  for (int i = 0; i < kNumRequests; ++i)
+  std::vector<Pending> pending(kNumBeamRequests);
+  for (int i = 0; i < kNumBeamRequests; ++i)
     ASSERT_TRUE(engine.submit(make_request(i, engine.model()), pending[static_cast<size_t>(i)].sink()).ok());
   for (size_t i = 0; i < pending.size(); ++i) {
     SCOPED_TRACE("request " + std::to_string(i));
@@ -89,12 +89,12 @@ void expect_together(Engine& engine, const std::vector<Answer>& expected) {
 
 class BeamInvariance : public testing::TestWithParam<std::string> {
  protected:
-  std::vector<Answer> expected_ = answers_alone(GetParam());
+  std::vector<Answer> expected_ = beam_answers_alone(GetParam());
 };
 
 TEST_P(BeamInvariance, IsIndependentOfBatchChunkingAndThreads) {
-  for (const Setting& setting :
-       {Setting{}, Setting{.chunk = 1}, Setting{.chunk = 7, .threads = 2}, Setting{.chunk = 16}}) {
+  for (const BeamSetting& setting : {BeamSetting{}, BeamSetting{.chunk = 1},
+                                     BeamSetting{.chunk = 7, .threads = 2}, BeamSetting{.chunk = 16}}) {
     SCOPED_TRACE("chunk " + std::to_string(setting.chunk));
     expect_together(*Engine::start(config_of(GetParam(), setting)), expected_);
   }

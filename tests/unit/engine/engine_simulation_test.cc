@@ -32,8 +32,8 @@
 namespace quire {
 namespace {
 
-using testing::FakeDisk;
-using testing::FakeExecutor;
+using test::FakeDisk;
+using test::FakeExecutor;
 
 constexpr double kHour = 3600.0;  // seconds
 

@@ -27,10 +27,10 @@ std::filesystem::path pooling_model(const std::string& name) {
   return test::golden_checkpoint("pooling/" + name);
 }
 
-class ForcedIsa {
+class PoolingIsa {
  public:
-  explicit ForcedIsa(const std::string& name) { setenv("QUIRE_CPU_ISA", name.c_str(), 1); }
-  ~ForcedIsa() { unsetenv("QUIRE_CPU_ISA"); }
+  explicit PoolingIsa(const std::string& name) { setenv("QUIRE_CPU_ISA", name.c_str(), 1); }
+  ~PoolingIsa() { unsetenv("QUIRE_CPU_ISA"); }
 };
 
 // model: the name of a golden model, or the absolute path of another one.
@@ -67,12 +67,12 @@ std::future<std::vector<float>> submit(Engine& engine, GenerateRequest request) 
   return future;
 }
 
-struct Case {
+struct PoolingCase {
   Text text;
   std::vector<float> vector;
 };
-std::vector<Case> golden_cases(const std::string& model) {
-  std::vector<Case> cases;
+std::vector<PoolingCase> golden_cases(const std::string& model) {
+  std::vector<PoolingCase> cases;
   const nlohmann::json golden = read_json_file(pooling_model(model) / "golden.json");
   for (const auto& item : golden["cases"]) {
     cases.push_back({{item["prompt"].get<std::vector<TokenId>>(), item["second_text"].get<int32_t>()},
@@ -88,7 +88,7 @@ double largest(const std::vector<float>& values) {
 }
 
 // Test names may contain only letters, digits and underscores.
-std::string test_name(std::string name) {
+std::string pooling_test_name(std::string name) {
   std::replace_if(
       name.begin(), name.end(), [](char c) { return std::isalnum(c) == 0; }, '_');
   return name;
@@ -98,11 +98,11 @@ class PoolingGolden : public testing::TestWithParam<std::tuple<std::string, std:
 
 TEST_P(PoolingGolden, MatchesTransformers) {
   const auto& [isa, model] = GetParam();
-  const ForcedIsa forced(isa);
+  const PoolingIsa forced(isa);
   const auto engine = start(model);
   // Larger on instruction sets that round activations to bfloat16.
   const double tolerance = model.ends_with("-bfloat16") ? (isa.ends_with("_bf16") ? 3e-2 : 2e-2) : 1e-5;
-  for (const Case& item : golden_cases(model)) {
+  for (const PoolingCase& item : golden_cases(model)) {
     const auto vector = submit(*engine, request_of(*engine, item.text)).get();
     ASSERT_EQ(vector.size(), item.vector.size());
     for (size_t i = 0; i < vector.size(); ++i)
@@ -116,7 +116,7 @@ INSTANTIATE_TEST_SUITE_P(All, PoolingGolden,
                          testing::Combine(testing::ValuesIn(usable_isas()),
                                           testing::ValuesIn(test::golden_names("pooling"))),
                          [](const auto& test) {
-                           return test_name(std::get<0>(test.param) + "_" + std::get<1>(test.param));
+                           return pooling_test_name(std::get<0>(test.param) + "_" + std::get<1>(test.param));
                          });
 
 TEST(PoolingWeightCache, ReturnsTheSameVectors) {
@@ -125,7 +125,7 @@ TEST(PoolingWeightCache, ReturnsTheSameVectors) {
     const auto vectors = [&](const EngineConfig& config) {
       const auto engine = start(model, config);
       std::vector<std::vector<float>> all;
-      for (const Case& item : golden_cases(model))
+      for (const PoolingCase& item : golden_cases(model))
         all.push_back(submit(*engine, request_of(*engine, item.text)).get());
       return all;
     };
@@ -158,7 +158,7 @@ TEST_P(GgufPooling, MatchesTransformers) {
            !entry[0].get<std::string>().ends_with("classifier.pooling_type") && entry[2] != kRank;
   });
   const double tolerance = GetParam().ends_with("-bfloat16") ? 3e-2 : 1e-5;
-  for (Case item : golden_cases(GetParam())) {
+  for (PoolingCase item : golden_cases(GetParam())) {
     if (pooled) normalize(item.vector);
     const auto vector = submit(*engine, request_of(*engine, item.text)).get();
     ASSERT_EQ(vector.size(), item.vector.size());
@@ -168,11 +168,11 @@ TEST_P(GgufPooling, MatchesTransformers) {
 }
 
 INSTANTIATE_TEST_SUITE_P(All, GgufPooling, testing::ValuesIn(test::gguf_golden_names("pooling")),
-                         [](const auto& test) { return test_name(test.param); });
+                         [](const auto& test) { return pooling_test_name(test.param); });
 
 TEST(PoolingMetrics, RecordsLatenciesOfPoolingRequests) {
   const auto engine = start("bert");
-  for (const Case& item : golden_cases("bert")) submit(*engine, request_of(*engine, item.text)).get();
+  for (const PoolingCase& item : golden_cases("bert")) submit(*engine, request_of(*engine, item.text)).get();
   const std::string count = std::to_string(golden_cases("bert").size());
   const auto has = [&, page = engine->metrics().render()](const char* name, const std::string& value) {
     EXPECT_NE(

@@ -11,15 +11,15 @@ namespace {
 using test::Answer;
 using test::Pending;
 
-constexpr int kNumRequests = 60;
+constexpr int kNumShortRequests = 60;
 constexpr int kLoadOverMemory = 10;
 
-struct Setting {
+struct ShortageSetting {
   SchedulingPolicy policy = SchedulingPolicy::kFcfs;
   PreemptionMode mode = PreemptionMode::kRecompute;
 };
 
-std::string name_of(const Setting& setting) {
+std::string name_of(const ShortageSetting& setting) {
   static const std::map<SchedulingPolicy, std::string> policies = {{SchedulingPolicy::kFcfs, "Fcfs"},
                                                                    {SchedulingPolicy::kPriority, "Priority"},
                                                                    {SchedulingPolicy::kMlfq, "Mlfq"},
@@ -57,7 +57,7 @@ int64_t tokens_of(const GenerateRequest& request) {
   return static_cast<int64_t>(request.prompt_token_ids.size()) + int64_t{s.n} * s.max_tokens;
 }
 
-EngineConfig config_of(const Setting& setting, int64_t kv_memory) {
+EngineConfig config_of(const ShortageSetting& setting, int64_t kv_memory) {
   EngineConfig config;
   config.model = test::model_path("llama");
   config.kv_cache_memory = kv_memory;
@@ -70,30 +70,30 @@ EngineConfig config_of(const Setting& setting, int64_t kv_memory) {
   return config;
 }
 
-class Shortage : public testing::TestWithParam<Setting> {};
+class Shortage : public testing::TestWithParam<ShortageSetting> {};
 
 TEST_P(Shortage, KeepsEveryOutput) {
-  const Setting setting = GetParam();
+  const ShortageSetting setting = GetParam();
   std::vector<Answer> alone;
   int64_t offered_tokens = 0;
   int64_t bytes_per_token = 0;
   {
     const auto engine = Engine::start(config_of({}, int64_t{64} << 20));
     bytes_per_token = engine->model().kv_bytes_per_token;
-    for (int i = 0; i < kNumRequests; ++i) {
+    for (int i = 0; i < kNumShortRequests; ++i) {
       GenerateRequest request = make_request(i, engine->model(), SchedulingPolicy::kFcfs);
       offered_tokens += tokens_of(request);
       alone.push_back(test::ask(*engine, std::move(request)));
     }
   }
   const auto engine = Engine::start(config_of(setting, offered_tokens / kLoadOverMemory * bytes_per_token));
-  std::vector<Pending> pending(kNumRequests);
-  for (int i = 0; i < kNumRequests; ++i) {
+  std::vector<Pending> pending(kNumShortRequests);
+  for (int i = 0; i < kNumShortRequests; ++i) {
     const auto id = engine->submit(make_request(i, engine->model(), setting.policy),
                                    pending[static_cast<size_t>(i)].sink());
     ASSERT_TRUE(id.ok()) << id.failure().message;
   }
-  for (int i = 0; i < kNumRequests; ++i) {
+  for (int i = 0; i < kNumShortRequests; ++i) {
     SCOPED_TRACE("request " + std::to_string(i));
     test::expect_same(alone[static_cast<size_t>(i)], pending[static_cast<size_t>(i)].wait());
   }
@@ -110,8 +110,8 @@ TEST_P(Shortage, KeepsEveryOutput) {
   EXPECT_LE(stats.num_swapped_in_blocks, stats.num_swapped_out_blocks);
 }
 
-std::vector<Setting> settings() {
-  std::vector<Setting> all;
+std::vector<ShortageSetting> settings() {
+  std::vector<ShortageSetting> all;
   for (const auto policy : {SchedulingPolicy::kFcfs, SchedulingPolicy::kPriority, SchedulingPolicy::kMlfq,
                             SchedulingPolicy::kFair}) {
     for (const auto mode : {PreemptionMode::kRecompute, PreemptionMode::kSwap, PreemptionMode::kAuto})

@@ -21,31 +21,31 @@ namespace {
 
 constexpr int32_t kLayers = 3;
 constexpr int32_t kHeads = 2;
-constexpr int32_t kHeadDim = 20;
+constexpr int32_t kStoreHeadDim = 20;
 constexpr int32_t kBlock = 4;
 
 ModelSpec small_spec() {
-  const AttentionSpec attention{
-      .num_heads = kHeads, .num_kv_heads = kHeads, .head_dim = kHeadDim, .value_dim = kHeadDim};
+  const AttentionSpec attention_of{
+      .num_heads = kHeads, .num_kv_heads = kHeads, .head_dim = kStoreHeadDim, .value_dim = kStoreHeadDim};
   ModelSpec spec;
-  spec.layers.assign(kLayers, LayerSpec{.mixer = attention});
+  spec.layers.assign(kLayers, LayerSpec{.mixer = attention_of});
   return spec;
 }
 
-AttentionSpec& attention(ModelSpec& spec, size_t layer) {
+AttentionSpec& attention_of(ModelSpec& spec, size_t layer) {
   return std::get<AttentionSpec>(spec.layers.at(layer).mixer);
 }
 
-// The attention of one query over the four tokens of `block`.
+// The attention_of of one query over the four tokens of `block`.
 std::vector<float> attend(const OpTable& ops, const KvCacheView& cache, int32_t block) {
-  std::vector<float> q(kHeads * kHeadDim);
+  std::vector<float> q(kHeads * kStoreHeadDim);
   std::iota(q.begin(), q.end(), -20.0F);
   std::vector<float> out(q.size());
-  std::vector<std::byte> workspace(ops.workspace_bytes(1, kBlock, kHeads, kHeadDim, 1));
+  std::vector<std::byte> workspace(ops.workspace_bytes(1, kBlock, kHeads, kStoreHeadDim, 1));
   const std::array<int32_t, 2> cu = {0, 1};
   const std::array<int32_t, 1> lens = {kBlock};
   const std::array<int32_t, 1> ids = {block};
-  const Shape shape = {1, kHeads, kHeadDim};
+  const Shape shape = {1, kHeads, kStoreHeadDim};
   ops.run({nullptr, workspace}, ops::PagedAttention{.out = make_view(out.data(), DType::kF32, shape),
                                                     .q = make_view(q.data(), DType::kF32, shape),
                                                     .cache = cache,
@@ -61,15 +61,15 @@ TEST(KvStore, CopiesBlocksWithAllElementsAndScales) {
        {DType::kF32, DType::kBF16, DType::kF16, DType::kF8E4M3, DType::kF8E5M2, DType::kI8}) {
     SCOPED_TRACE(std::string(dtype_name(dtype)));
     KvLayout layout = make_kv_layout(small_spec(), dtype, kBlock);
-    EXPECT_EQ(layout.bytes_per_block, kLayers * kv_bytes_per_block(dtype, kBlock, kHeads, kHeadDim));
+    EXPECT_EQ(layout.bytes_per_block, kLayers * kv_bytes_per_block(dtype, kBlock, kHeads, kStoreHeadDim));
     layout.num_blocks = 3;
     KvStore store(small_spec(), dtype, layout);
     std::mt19937 rng(5);
     std::normal_distribution<float> normal;
-    const Shape shape = {kBlock, kHeads, kHeadDim};
+    const Shape shape = {kBlock, kHeads, kStoreHeadDim};
     std::vector<std::vector<float>> before;
     for (const KvCacheView& cache : store.layers()) {
-      std::vector<float> k(kBlock * kHeads * kHeadDim);
+      std::vector<float> k(kBlock * kHeads * kStoreHeadDim);
       for (float& x : k) x = normal(rng);
       std::vector<int64_t> slots(kBlock);
       std::iota(slots.begin(), slots.end(), 1 * kBlock);
@@ -90,28 +90,28 @@ TEST(KvStore, CopiesBlocksWithAllElementsAndScales) {
 TEST(KvStore, SizesEachLayerByItsHeads) {
   static_assert(kLayers >= 3);
   ModelSpec spec = small_spec();
-  attention(spec, 1).num_kv_heads = 1;
-  attention(spec, 1).head_dim = attention(spec, 1).value_dim = kHeadDim / 2;
-  attention(spec, 2).kv_sharing_layer = 1;
-  const int64_t large = kv_bytes_per_block(DType::kF16, kBlock, kHeads, kHeadDim);
-  const int64_t small = kv_bytes_per_block(DType::kF16, kBlock, 1, kHeadDim / 2);
+  attention_of(spec, 1).num_kv_heads = 1;
+  attention_of(spec, 1).head_dim = attention_of(spec, 1).value_dim = kStoreHeadDim / 2;
+  attention_of(spec, 2).kv_sharing_layer = 1;
+  const int64_t large = kv_bytes_per_block(DType::kF16, kBlock, kHeads, kStoreHeadDim);
+  const int64_t small = kv_bytes_per_block(DType::kF16, kBlock, 1, kStoreHeadDim / 2);
   KvLayout layout = make_kv_layout(spec, DType::kF16, kBlock);
   EXPECT_EQ(layout.bytes_per_block, (kLayers - 2) * large + small);
   layout.num_blocks = 2;
   const KvStore store(spec, DType::kF16, layout);
   EXPECT_EQ(store.layers()[1].layer_offset, large);
   EXPECT_EQ(store.layers()[1].num_kv_heads, 1);
-  EXPECT_EQ(store.layers()[1].head_dim, kHeadDim / 2);
+  EXPECT_EQ(store.layers()[1].head_dim, kStoreHeadDim / 2);
   EXPECT_EQ(store.layers()[2].base, nullptr) << "it reads the view of its source";
 }
 
 TEST(KvStore, SharesThePoolBetweenGroups) {
   ModelSpec spec = small_spec();
   spec.max_model_len = 1000;
-  attention(spec, 0).params.window = 8;
-  attention(spec, 2).params.window = 8;
+  attention_of(spec, 0).params.window = 8;
+  attention_of(spec, 2).params.window = 8;
   KvLayout layout = make_kv_layout(spec, DType::kF32, kBlock);
-  const int64_t layer_bytes = kv_bytes_per_block(DType::kF32, kBlock, kHeads, kHeadDim);
+  const int64_t layer_bytes = kv_bytes_per_block(DType::kF32, kBlock, kHeads, kStoreHeadDim);
   ASSERT_EQ(layout.groups.size(), 3U);
   EXPECT_EQ(layout.groups[0].layers, (std::vector<int32_t>{1}));
   layout.num_blocks = 2;
@@ -123,7 +123,7 @@ TEST(KvStore, SharesThePoolBetweenGroups) {
   }
 }
 
-// Layer 1 has attention, layers 0 and 2 have recurrent states of 4 heads.
+// Layer 1 has attention_of, layers 0 and 2 have recurrent states of 4 heads.
 ModelSpec hybrid_spec(int32_t head_state) {
   ModelSpec spec = small_spec();
   const MambaSpec mamba{.heads = 4, .head_dim = 8, .groups = 1, .state = head_state, .conv_kernel = 4};
@@ -134,7 +134,7 @@ ModelSpec hybrid_spec(int32_t head_state) {
 TEST(KvStore, StoresStatesInBlocksOfTheirOwn) {
   const ModelSpec spec = hybrid_spec(16);
   KvLayout layout = make_kv_layout(spec, DType::kF32, kBlock);
-  const int64_t token = 2 * kHeads * kHeadDim * 4;
+  const int64_t token = 2 * kHeads * kStoreHeadDim * 4;
   EXPECT_EQ(layout.block_size, kBlock);
   EXPECT_EQ(layout.checkpoint_blocks, 16);
   EXPECT_EQ(layout.bytes_per_block, kBlock * token);

@@ -23,8 +23,8 @@ std::ostream& operator<<(std::ostream& out, const World& world) {
   return out << world.name;
 }
 
-const KvGroupSpec kFull = {KvGroupKind::kFull, 0, {}};
-const KvGroupSpec kState = {KvGroupKind::kState, 0, {}};
+const KvGroupSpec kFullGroup = {KvGroupKind::kFull, 0, {}};
+const KvGroupSpec kStateGroup = {KvGroupKind::kState, 0, {}};
 KvGroupSpec window(int32_t tokens) {
   return {KvGroupKind::kSlidingWindow, tokens, {}};
 }
@@ -241,18 +241,19 @@ TEST_P(KvRandom, ReadsTheWrittenTokens) {
 INSTANTIATE_TEST_SUITE_P(
     Worlds, KvRandom,
     ::testing::Values(
-        World{"DeviceOnly", 40, 0, 0, 4, {kFull}}, World{"Host", 40, 30, 0, 4, {kFull}},
-        World{"SmallHost", 30, 6, 0, 4, {kFull}}, World{"LargeHost", 24, 200, 0, 4, {kFull}},
-        World{"BlocksOfOne", 120, 90, 0, 1, {kFull}}, World{"WindowHost", 40, 30, 0, 4, {window(9)}},
-        World{"FullAndWindowsHost", 70, 60, 0, 4, {window(6), kFull, window(17)}},
-        World{"Disk", 30, 12, 100, 4, {kFull}}, World{"SmallDisk", 30, 12, 9, 4, {kFull}},
-        World{"StagingOnly", 30, 3, 60, 4, {kFull}}, World{"DiskOfOne", 100, 30, 300, 1, {kFull}},
-        World{"WindowsDisk", 60, 20, 150, 4, {window(6), kFull, window(17)}},
+        World{"DeviceOnly", 40, 0, 0, 4, {kFullGroup}}, World{"Host", 40, 30, 0, 4, {kFullGroup}},
+        World{"SmallHost", 30, 6, 0, 4, {kFullGroup}}, World{"LargeHost", 24, 200, 0, 4, {kFullGroup}},
+        World{"BlocksOfOne", 120, 90, 0, 1, {kFullGroup}}, World{"WindowHost", 40, 30, 0, 4, {window(9)}},
+        World{"FullAndWindowsHost", 70, 60, 0, 4, {window(6), kFullGroup, window(17)}},
+        World{"Disk", 30, 12, 100, 4, {kFullGroup}}, World{"SmallDisk", 30, 12, 9, 4, {kFullGroup}},
+        World{"StagingOnly", 30, 3, 60, 4, {kFullGroup}}, World{"DiskOfOne", 100, 30, 300, 1, {kFullGroup}},
+        World{"WindowsDisk", 60, 20, 150, 4, {window(6), kFullGroup, window(17)}},
         World{"ChunkedHost", 40, 30, 0, 4, {chunked(8)}},
-        World{"FullAndChunkedDisk", 70, 30, 150, 4, {kFull, chunked(6), chunked(16)}},
-        World{"GroupsOfOneKind", 90, 40, 150, 4, {kFull, window(6), window(6), window(6)}},
-        World{"States", 30, 0, 0, 4, {kState}}, World{"StatesHost", 50, 40, 0, 4, {kState, kFull}},
-        World{"AllKindsDisk", 70, 30, 150, 4, {kState, window(9), kFull, kState}}),
+        World{"FullAndChunkedDisk", 70, 30, 150, 4, {kFullGroup, chunked(6), chunked(16)}},
+        World{"GroupsOfOneKind", 90, 40, 150, 4, {kFullGroup, window(6), window(6), window(6)}},
+        World{"States", 30, 0, 0, 4, {kStateGroup}},
+        World{"StatesHost", 50, 40, 0, 4, {kStateGroup, kFullGroup}},
+        World{"AllKindsDisk", 70, 30, 150, 4, {kStateGroup, window(9), kFullGroup, kStateGroup}}),
     [](const auto& test) { return test.param.name; });
 
 }  // namespace

@@ -25,7 +25,7 @@ KvOptions every_second_block() {
   return options;
 }
 
-Tokens count_to(int32_t size) {
+Tokens counted_tokens(int32_t size) {
   Tokens tokens(static_cast<size_t>(size));
   std::iota(tokens.begin(), tokens.end(), 0);
   return tokens;
@@ -56,7 +56,7 @@ class KvState : public ::testing::Test {
 
 TEST_F(KvState, UsesOneBlockForAnyLength) {
   KvManager kv(layout_of({kState}), every_second_block());
-  const Tokens tokens = count_to(100);
+  const Tokens tokens = counted_tokens(100);
   const TableId table = started(kv, tokens, 5);
   for (const int32_t end : {11, 30, 70, 99}) {
     advance(kv, table, tokens, end);
@@ -71,7 +71,7 @@ TEST_F(KvState, UsesOneBlockForAnyLength) {
 
 TEST_F(KvState, ContinuesInACopyAfterACheckpoint) {
   KvManager kv(layout_of({kState}), every_second_block());
-  const Tokens tokens = count_to(20);
+  const Tokens tokens = counted_tokens(20);
   const TableId table = started(kv, tokens, 8);
   const BlockId checkpoint = kv.block_table(table, 0)[0];
   StepPlan plan;
@@ -91,7 +91,7 @@ TEST_F(KvState, ContinuesInACopyAfterACheckpoint) {
 
 TEST_F(KvState, MatchesUpToTheLastCheckpoint) {
   KvManager kv(layout_of({kState, kFull}), every_second_block());
-  const Tokens tokens = count_to(40);
+  const Tokens tokens = counted_tokens(40);
   const TableId table = started(kv, tokens, 8);
   advance(kv, table, tokens, 24);
   advance(kv, table, tokens, 37);
@@ -101,15 +101,15 @@ TEST_F(KvState, MatchesUpToTheLastCheckpoint) {
   EXPECT_EQ(match_.blocks[0].size(), 6U);
   EXPECT_EQ(match_.blocks[0][1].block, -1) << "only the checkpoint at the end is needed";
   EXPECT_GE(match_.blocks[0][5].block, 0);
-  kv.find_prefix(other, count_to(24), match_);
+  kv.find_prefix(other, counted_tokens(24), match_);
   EXPECT_EQ(match_.num_tokens, 8) << "at most all but one token";
-  kv.find_prefix(other, count_to(8), match_);
+  kv.find_prefix(other, counted_tokens(8), match_);
   EXPECT_EQ(match_.num_tokens, 0);
 }
 
 TEST_F(KvState, StartsFromACopyOfTheCheckpoint) {
   KvManager kv(layout_of({kState, kFull}), every_second_block());
-  const Tokens tokens = count_to(20);
+  const Tokens tokens = counted_tokens(20);
   const TableId table = started(kv, tokens, 16);
   const BlockId checkpoint = kv.block_table(table, 0)[0];
   const TableId other = started(kv, tokens, 2);
@@ -122,7 +122,7 @@ TEST_F(KvState, StartsFromACopyOfTheCheckpoint) {
 
 TEST_F(KvState, CopiesAForkedStateBeforeItIsOverwritten) {
   KvManager kv(layout_of({kState}), every_second_block());
-  const Tokens tokens = count_to(20);
+  const Tokens tokens = counted_tokens(20);
   const TableId parent = started(kv, tokens, 5);
   const TableId child = kv.fork(parent);
   EXPECT_EQ(kv.stats().num_used, 1);
@@ -135,7 +135,7 @@ TEST_F(KvState, CopiesAForkedStateBeforeItIsOverwritten) {
 
 TEST_F(KvState, ReportsTheDistanceToTheNextBlockBoundary) {
   KvManager kv(layout_of({kState}), every_second_block());
-  const Tokens tokens = count_to(20);
+  const Tokens tokens = counted_tokens(20);
   const TableId table = started(kv, tokens, 5);
   EXPECT_EQ(kv.tokens_to_checkpoint(table), 3);
   advance(kv, table, tokens, 8);

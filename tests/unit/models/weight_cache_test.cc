@@ -34,7 +34,7 @@ using testing::AllOf;
 using testing::HasSubstr;
 using testing::Not;
 
-const std::vector<int32_t> kPrompt = {3, 50, 17, 81, 9, 22, 64, 5, 40};
+const std::vector<int32_t> kCachedPrompt = {3, 50, 17, 81, 9, 22, 64, 5, 40};
 
 // A loaded model, and how it was loaded.
 struct Loaded {
@@ -60,7 +60,7 @@ Loaded load(Checkpoint& checkpoint, const fs::path& cache, ModelOptions options 
       out.progress = {done, total};
     });
     if (model->pooler() == nullptr)
-      out.logits = test::PagedRunner(*model, ops, nullptr, {}).append(kPrompt, 4);
+      out.logits = test::PagedRunner(*model, ops, nullptr, {}).append(kCachedPrompt, 4);
     out.weight_bytes = model->weight_bytes();
     out.mapped_bytes = model->mapped_bytes();
   }
@@ -387,7 +387,7 @@ TEST(WeightCache, ManyStartsAtOnceLeaveOneFile) {
         const auto checkpoint = Checkpoint::open(copy.model);
         const auto model = Model::load(*checkpoint, reference_ops(), {},
                                        {.weight_cache = {.directory = copy.cache, .build = "test"}}, {});
-        EXPECT_EQ(test::PagedRunner(*model, reference_ops(), nullptr, {}).append(kPrompt, 4),
+        EXPECT_EQ(test::PagedRunner(*model, reference_ops(), nullptr, {}).append(kCachedPrompt, 4),
                   expected.logits);
       }
     });

@@ -17,11 +17,11 @@ using test::checked_ops;
 using test::dot;
 using test::Matrix;
 
-constexpr int64_t kHidden = 6;
+constexpr int64_t kMoaHidden = 6;
 constexpr int32_t kDim = 4;
 constexpr int32_t kKvHeads = 2;
 constexpr int64_t kSize = int64_t{kKvHeads} * kDim;
-constexpr int64_t kTokens = 3;
+constexpr int64_t kMoaTokens = 3;
 constexpr int32_t kExperts = 3;
 
 // One head of softmax attention of row r over rows 0 to r.
@@ -45,16 +45,16 @@ std::vector<double> attend(const Matrix& x, int64_t r, int64_t head, const Matri
 
 // Three experts, two per token, each with two query heads; one sequence of three tokens; no RoPE.
 TEST(Moa, IsTheWeightedSumOfTheAttentionOfTheSelectedExperts) {
-  const Matrix router(kExperts, kHidden, 1);
-  const Matrix wk(kSize, kHidden, 2);
-  const Matrix wv(kSize, kHidden, 3);
-  const std::array<Matrix, kExperts> wq = {Matrix(kSize, kHidden, 4), Matrix(kSize, kHidden, 5),
-                                           Matrix(kSize, kHidden, 6)};
-  const std::array<Matrix, kExperts> wo = {Matrix(kHidden, kSize, 7), Matrix(kHidden, kSize, 8),
-                                           Matrix(kHidden, kSize, 9)};
-  const Matrix x(kTokens, kHidden, 10);
-  const Matrix bias(1, kHidden, 11);
-  Matrix hidden(kTokens, kHidden, 12);
+  const Matrix router(kExperts, kMoaHidden, 1);
+  const Matrix wk(kSize, kMoaHidden, 2);
+  const Matrix wv(kSize, kMoaHidden, 3);
+  const std::array<Matrix, kExperts> wq = {Matrix(kSize, kMoaHidden, 4), Matrix(kSize, kMoaHidden, 5),
+                                           Matrix(kSize, kMoaHidden, 6)};
+  const std::array<Matrix, kExperts> wo = {Matrix(kMoaHidden, kSize, 7), Matrix(kMoaHidden, kSize, 8),
+                                           Matrix(kMoaHidden, kSize, 9)};
+  const Matrix x(kMoaTokens, kMoaHidden, 10);
+  const Matrix bias(1, kMoaHidden, 11);
+  Matrix hidden(kMoaTokens, kMoaHidden, 12);
   const Matrix before = hidden;
   const MoaSpec spec{.num_experts = kExperts,
                      .num_kv_heads = kKvHeads,
@@ -68,17 +68,17 @@ TEST(Moa, IsTheWeightedSumOfTheAttentionOfTheSelectedExperts) {
                               {moa::kExpertQProj.name, {wq.begin(), wq.end()}},
                               {moa::kExpertOProj.name, {wo.begin(), wo.end()}},
                               {moa::kBias.name, {bias}}});
-  moa->visit({kHidden}, weights);
+  moa->visit({kMoaHidden}, weights);
 
   constexpr int32_t kBlock = 2;
   const int64_t block_bytes = kv_bytes(spec, DType::kF32, kBlock);
   Buffer pool(static_cast<size_t>(block_bytes * 3));
   const KvCacheView cache{pool.data(), block_bytes, 0, DType::kF32, kBlock, kKvHeads, kDim, kDim};
-  const std::vector<int32_t> tokens(kTokens);
+  const std::vector<int32_t> tokens(kMoaTokens);
   const std::vector<int32_t> positions = {0, 1, 2};
   const std::vector<int64_t> slots = {4, 5, 0};
-  const std::vector<int32_t> cu = {0, kTokens};
-  const std::vector<int32_t> lens = {kTokens};
+  const std::vector<int32_t> cu = {0, kMoaTokens};
+  const std::vector<int32_t> lens = {kMoaTokens};
   const std::vector<int32_t> indptr = {0, 2};
   const std::vector<int32_t> blocks = {2, 0};
   ForwardBatch batch;
@@ -86,11 +86,11 @@ TEST(Moa, IsTheWeightedSumOfTheAttentionOfTheSelectedExperts) {
   batch.positions = positions;
   batch.slot_mapping = slots;
   batch.attention = {1, cu, lens, indptr, blocks};
-  Buffer workspace(reference_ops().workspace_bytes(kTokens, kTokens, spec.num_heads(), kDim, 1));
+  Buffer workspace(reference_ops().workspace_bytes(kMoaTokens, kMoaTokens, spec.num_heads(), kDim, 1));
   const OpContext ctx{nullptr, {workspace.data(), workspace.size()}};
   test::forward(OpRunner{checked_ops(), ctx}, *moa, hidden.view, x.view, batch, cache);
 
-  for (int64_t r = 0; r < kTokens; ++r) {
+  for (int64_t r = 0; r < kMoaTokens; ++r) {
     std::array<double, kExperts> weight{};
     double sum = 0.0;
     int64_t worst = 0;
@@ -101,7 +101,7 @@ TEST(Moa, IsTheWeightedSumOfTheAttentionOfTheSelectedExperts) {
       weight[static_cast<size_t>(e)] = e == worst ? 0.0 : std::exp(dot(x, r, router, e));
       sum += weight[static_cast<size_t>(e)];
     }
-    for (int64_t n = 0; n < kHidden; ++n) {
+    for (int64_t n = 0; n < kMoaHidden; ++n) {
       double expected = double{before.at(r, n)} + bias.at(0, n);
       for (size_t e = 0; e < wq.size(); ++e) {
         for (int64_t h = 0; h < kKvHeads; ++h) {

@@ -23,7 +23,7 @@ using test::silu;
 using Rows = std::vector<std::vector<double>>;
 
 constexpr int64_t kTokens = 4;
-constexpr int64_t kHidden = 6;
+constexpr int64_t kRecurrentHidden = 6;
 
 double softplus(double x) {
   return std::log1p(std::exp(x));
@@ -51,7 +51,7 @@ Matrix rows_of(const Matrix& m, int64_t begin, int64_t end) {
 template <typename Spec>
 Matrix run(const Spec& spec, GivenWeights weights, const Matrix& x) {
   const auto layer = make_mixer(spec);
-  layer->visit({kHidden}, weights);
+  layer->visit({kRecurrentHidden}, weights);
   const RecurrentSizes sizes = spec.recurrent();
   const int64_t part = (std::max(sizes.inputs(), sizes.head_state) + 15) / 16 * 16;
   std::vector<StatePlace> parts;
@@ -94,7 +94,7 @@ double convolve(const Rows& inputs, const Matrix& weight, size_t t, size_t c, si
 
 void expect_rows(const Matrix& got, const Matrix& x, const Rows& mixed, const Matrix& out) {
   for (int64_t t = 0; t < kTokens; ++t) {
-    for (int64_t n = 0; n < kHidden; ++n) {
+    for (int64_t n = 0; n < kRecurrentHidden; ++n) {
       double want = x.at(t, n);
       for (size_t i = 0; i < mixed[static_cast<size_t>(t)].size(); ++i)
         want += out.at(n, static_cast<int64_t>(i)) * mixed[static_cast<size_t>(t)][i];
@@ -105,11 +105,11 @@ void expect_rows(const Matrix& got, const Matrix& x, const Rows& mixed, const Ma
 
 TEST(ShortConv, GatesBeforeAndAfterTheConvolution) {
   constexpr size_t kChannels = 5;
-  const Matrix in(3 * kChannels, kHidden, 1);
+  const Matrix in(3 * kChannels, kRecurrentHidden, 1);
   const Matrix weight(kChannels, 3, 2);
   const Matrix bias(1, kChannels, 3);
-  const Matrix out(kHidden, kChannels, 4);
-  const Matrix x(kTokens, kHidden, 5);
+  const Matrix out(kRecurrentHidden, kChannels, 4);
+  const Matrix x(kTokens, kRecurrentHidden, 5);
   const Rows projected = project(x, in);
   Rows inputs = projected;
   Rows mixed(kTokens);
@@ -139,12 +139,12 @@ TEST(Mamba, MatchesTheRecurrence) {
                  .conv_kernel = 3,
                  .norm = false,
                  .norm_eps = 1e-5F};
-  const Matrix in(spec.projected(), kHidden, 1);
+  const Matrix in(spec.projected(), kRecurrentHidden, 1);
   const Matrix weight(spec.channels(), 3, 2);
   const Matrix bias(1, spec.channels(), 3);
-  const Matrix out(kHidden, kInner, 4);
+  const Matrix out(kRecurrentHidden, kInner, 4);
   const Matrix norm(1, kInner, 6);
-  const Matrix x(kTokens, kHidden, 5);
+  const Matrix x(kTokens, kRecurrentHidden, 5);
   const Matrix dt_bias = numbers({0.3F, -0.2F});
   const Matrix A_log = numbers({-0.7F, 0.1F});
   const Matrix D = numbers({0.7F, 1.1F});
@@ -202,12 +202,12 @@ TEST(DeltaNet, MatchesTheDeltaRule) {
                           .conv_kernel = 2,
                           .norm_eps = 1e-6F};
   constexpr int64_t kChannels = 2 * kKey + kValues;
-  const Matrix in(kChannels + kValues, kHidden, 1);
-  const Matrix steps(4, kHidden, 2);
+  const Matrix in(kChannels + kValues, kRecurrentHidden, 1);
+  const Matrix steps(4, kRecurrentHidden, 2);
   const Matrix weight(kChannels, 2, 3);
   const Matrix norm(1, kValue, 4);
-  const Matrix out(kHidden, kValues, 5);
-  const Matrix x(kTokens, kHidden, 6);
+  const Matrix out(kRecurrentHidden, kValues, 5);
+  const Matrix x(kTokens, kRecurrentHidden, 6);
   const Matrix dt_bias = numbers({0.3F, -0.2F});
   const Matrix A_log = numbers({-0.7F, 0.1F});
   const GivenWeights weights({{delta_net::kQProj.name, {rows_of(in, 0, kKey)}},

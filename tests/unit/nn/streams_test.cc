@@ -25,7 +25,7 @@ constexpr int64_t kRows = 4;
 constexpr int64_t kScores = kStreams * (kStreams + 2);
 constexpr double kEps = 1e-3;
 
-double sigmoid(double x) {
+double logistic(double x) {
   return 1 / (1 + std::exp(-x));
 }
 
@@ -42,8 +42,8 @@ Mixed mix_of(const std::vector<double>& scores, const std::vector<float>& base,
   const auto scaled = [&](int64_t i, size_t of) {
     return scores[static_cast<size_t>(i)] * scale[of] + base[static_cast<size_t>(i)];
   };
-  for (int64_t i = 0; i < kStreams; ++i) out.in.push_back(sigmoid(scaled(i, 0)) + kEps);
-  for (int64_t i = 0; i < kStreams; ++i) out.post.push_back(2 * sigmoid(scaled(kStreams + i, 1)));
+  for (int64_t i = 0; i < kStreams; ++i) out.in.push_back(logistic(scaled(i, 0)) + kEps);
+  for (int64_t i = 0; i < kStreams; ++i) out.post.push_back(2 * logistic(scaled(kStreams + i, 1)));
   for (int64_t j = 0; j < kStreams; ++j) {
     std::vector<double> row;
     double sum = 0;

@@ -23,7 +23,7 @@ namespace fs = std::filesystem;
 using test::TempDir;
 using ::testing::HasSubstr;
 
-fs::path model_dir(const std::string& name) {
+fs::path golden_dir(const std::string& name) {
   return test::golden_checkpoint(std::string("models/") + name);
 }
 
@@ -39,7 +39,7 @@ TEST(QuantizeGguf, PreservesFloats) {
                            "qwen2", "qwen3", "smollm2", "gemma", "gemma2", "gemma3", "granite", "olmo2",
                            "phi4-mini", "mixtral", "qwen2_moe", "qwen3_moe", "olmoe"}) {
     const TempDir dir;
-    const auto source = Checkpoint::open(model_dir(name));
+    const auto source = Checkpoint::open(golden_dir(name));
     const fs::path file = write(*source, dir.path() / "out", "gguf-f16");
     EXPECT_EQ(file.filename(), "small-F16.gguf");
     const auto back = open_gguf(file);
@@ -122,7 +122,7 @@ TEST(QuantizeGguf, RejectsUnsupportedFormatsAndArchitectures) {
   EXPECT_THAT(gguf_formats(), ::testing::Contains("gguf-q4_k"));
   for (const std::string& name : gguf_formats()) EXPECT_NE(gguf_target(name), nullptr) << name;
   const TempDir dir;
-  const auto llama = Checkpoint::open(model_dir("llama"));
+  const auto llama = Checkpoint::open(golden_dir("llama"));
   const auto with = [&](const char* format, Method method) {
     ThreadPool pool(1);
     GgufOptions options{.type = gguf_target(format), .output = dir.path() / "out", .name = "small"};
@@ -132,7 +132,7 @@ TEST(QuantizeGguf, RejectsUnsupportedFormatsAndArchitectures) {
   EXPECT_THAT(with("gguf-q4_0", Method::kAwq), HasSubstr("GGUF type Q4_0 supports rtn, imatrix or gptq"));
   EXPECT_THAT(with("gguf-f16", Method::kGptq), HasSubstr("GGUF type F16 supports rtn only"));
   EXPECT_THAT(with("gguf-q4_0", Method::kGptq), HasSubstr("the calibration text is empty"));
-  const auto gpt2 = Checkpoint::open(model_dir("gpt2"));
+  const auto gpt2 = Checkpoint::open(golden_dir("gpt2"));
   EXPECT_THAT(test::error_of([&] { write(*gpt2, dir.path() / "out", "gguf-q8_0"); }),
               HasSubstr("architecture GPT2LMHeadModel cannot be written as GGUF"));
   EXPECT_FALSE(fs::exists(dir.path() / "out"));

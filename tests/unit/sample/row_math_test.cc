@@ -11,10 +11,10 @@
 namespace quire {
 namespace {
 
-constexpr float kInfinity = std::numeric_limits<float>::infinity();
-constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
+constexpr float kInfinite = std::numeric_limits<float>::infinity();
+constexpr float kNotANumber = std::numeric_limits<float>::quiet_NaN();
 
-std::vector<float> random_row(size_t size, float spread, uint32_t seed) {
+std::vector<float> normal_row(size_t size, float spread, uint32_t seed) {
   std::mt19937 generator(seed);
   std::normal_distribution<float> normal(0.0F, spread);
   std::vector<float> row(size);
@@ -27,7 +27,7 @@ const std::vector<size_t> kSizes = {1, 15, 16, 17, 255, 256, 257, 1000, 4096, 70
 
 TEST(RowMath, BlockMaximaAndFindMaxMatchAScan) {
   for (const size_t size : kSizes) {
-    const std::vector<float> row = random_row(size, 3.0F, static_cast<uint32_t>(size));
+    const std::vector<float> row = normal_row(size, 3.0F, static_cast<uint32_t>(size));
     std::vector<float> maxima(num_blocks(size));
     const RowMax top = block_maxima(row, maxima.data());
     EXPECT_TRUE(top.is_numbers);
@@ -47,11 +47,11 @@ TEST(RowMath, DetectsNanAndInfinityAtEveryPosition) {
     std::vector<float> maxima(num_blocks(size));
     for (size_t i = 0; i < size; ++i) {
       std::vector<float> row(size, 1.0F);
-      row[i] = kNan;
+      row[i] = kNotANumber;
       EXPECT_FALSE(block_maxima(row, maxima.data()).is_numbers) << i;
-      row[i] = kInfinity;
+      row[i] = kInfinite;
       EXPECT_FALSE(block_maxima(row, maxima.data()).is_numbers) << i;
-      row[i] = -kInfinity;
+      row[i] = -kInfinite;
       EXPECT_TRUE(block_maxima(row, maxima.data()).is_numbers) << i;
     }
   }
@@ -60,7 +60,7 @@ TEST(RowMath, DetectsNanAndInfinityAtEveryPosition) {
 TEST(RowMath, SumOfExponentialsIsAccurate) {
   for (const size_t size : kSizes) {
     for (const float scale : {0.5F, 1.0F, 3.0F}) {
-      const std::vector<float> row = random_row(size, 4.0F, static_cast<uint32_t>(size));
+      const std::vector<float> row = normal_row(size, 4.0F, static_cast<uint32_t>(size));
       const float max = *std::max_element(row.begin(), row.end());
       double expected = 0.0;
       for (const float value : row) {
@@ -82,7 +82,7 @@ TEST(RowMath, SumOfExponentialsIsAccurate) {
 }
 
 TEST(RowMath, ExponentialIsOneAtTheMaximumAndZeroFarBelow) {
-  const std::vector<float> row = {5.0F, 5.0F - 87.0F, 5.0F - 88.0F, -1e30F, -kInfinity};
+  const std::vector<float> row = {5.0F, 5.0F - 87.0F, 5.0F - 88.0F, -1e30F, -kInfinite};
   std::vector<float> weights(row.size());
   double sum = 0.0;
   weigh(row, 5.0F, 1.0F, weights.data(), &sum);
@@ -95,7 +95,7 @@ TEST(RowMath, ExponentialIsOneAtTheMaximumAndZeroFarBelow) {
 
 TEST(RowMath, GatherKeepsEntriesAtOrAboveTheBoundInOrder) {
   for (const size_t size : kSizes) {
-    const std::vector<float> row = random_row(size, 2.0F, 5);
+    const std::vector<float> row = normal_row(size, 2.0F, 5);
     std::vector<float> maxima(num_blocks(size));
     const float max = block_maxima(row, maxima.data()).max;
     std::vector<float> values(size);

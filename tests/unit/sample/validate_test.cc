@@ -11,8 +11,8 @@
 namespace quire {
 namespace {
 
-constexpr float kInfinity = std::numeric_limits<float>::infinity();
-constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
+constexpr float kUnbounded = std::numeric_limits<float>::infinity();
+constexpr float kUndefined = std::numeric_limits<float>::quiet_NaN();
 constexpr int32_t kVocab = 100;
 constexpr int32_t kMaxLogprobs = 20;
 
@@ -98,7 +98,7 @@ TEST(Validate, BeamSearchRejectsUnsupportedParameters) {
       {"frequency_penalty", [](SamplingParams& p) { p.use_beam_search = true, p.frequency_penalty = 0.1F; }},
       {"stop", [](SamplingParams& p) { p.use_beam_search = true, p.stop = {"x"}; }},
       {"max_tokens", [](SamplingParams& p) { p.use_beam_search = true, p.max_tokens = 0; }},
-      {"length_penalty", [](SamplingParams& p) { p.use_beam_search = true, p.length_penalty = kNan; }},
+      {"length_penalty", [](SamplingParams& p) { p.use_beam_search = true, p.length_penalty = kUndefined; }},
       {"length_penalty", [](SamplingParams& p) { p.length_penalty = 20.5F; }},
       {"logprobs", [](SamplingParams& p) { p.use_beam_search = true, p.logprobs = kMaxLogprobs + 1; }},
   });
@@ -111,15 +111,15 @@ TEST(Validate, RejectsValuesOutOfRangeAndNamesTheField) {
       {"n", [](SamplingParams& p) { p.n = 2, p.temperature = 0.0F; }},
       {"temperature", [](SamplingParams& p) { p.temperature = -0.1F; }},
       {"temperature", [](SamplingParams& p) { p.temperature = 2.01F; }},
-      {"temperature", [](SamplingParams& p) { p.temperature = kNan; }},
+      {"temperature", [](SamplingParams& p) { p.temperature = kUndefined; }},
       {"top_p", [](SamplingParams& p) { p.top_p = 0.0F; }},
       {"top_p", [](SamplingParams& p) { p.top_p = 1.001F; }},
-      {"top_p", [](SamplingParams& p) { p.top_p = kNan; }},
+      {"top_p", [](SamplingParams& p) { p.top_p = kUndefined; }},
       {"top_k", [](SamplingParams& p) { p.top_k = -2; }},
       {"min_p", [](SamplingParams& p) { p.min_p = -0.01F; }},
       {"min_p", [](SamplingParams& p) { p.min_p = 1.01F; }},
       {"repetition_penalty", [](SamplingParams& p) { p.repetition_penalty = 0.0F; }},
-      {"repetition_penalty", [](SamplingParams& p) { p.repetition_penalty = kInfinity; }},
+      {"repetition_penalty", [](SamplingParams& p) { p.repetition_penalty = kUnbounded; }},
       {"presence_penalty", [](SamplingParams& p) { p.presence_penalty = 2.5F; }},
       {"frequency_penalty", [](SamplingParams& p) { p.frequency_penalty = -2.5F; }},
       {"max_tokens", [](SamplingParams& p) { p.max_tokens = -1; }},
@@ -141,7 +141,7 @@ TEST(Validate, RejectsValuesOutOfRangeAndNamesTheField) {
        }},
       {"logit_bias",
        [](SamplingParams& p) {
-         p.logit_bias = {{5, kNan}};
+         p.logit_bias = {{5, kUndefined}};
        }},
   });
 }

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-namespace quire::testing {
+namespace quire::test {
 
 namespace {
 
@@ -555,4 +555,4 @@ KvLayout make_layout(int32_t num_blocks, int32_t block_size) {
   return layout;
 }
 
-}  // namespace quire::testing
+}  // namespace quire::test

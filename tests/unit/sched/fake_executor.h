@@ -17,7 +17,7 @@
 #include "contract/step_result.h"
 #include "sched/scheduler.h"
 
-namespace quire::testing {
+namespace quire::test {
 
 inline constexpr int32_t kVocabulary = 64;
 
@@ -200,4 +200,4 @@ Request make_request(RequestId id, std::vector<TokenId> prompt, int32_t max_toke
 std::vector<TokenId> make_prompt(int32_t size, uint64_t salt);
 KvLayout make_layout(int32_t num_blocks, int32_t block_size);
 
-}  // namespace quire::testing
+}  // namespace quire::test

@@ -11,7 +11,7 @@
 
 #include "sched/scheduler.h"
 
-namespace quire::testing {
+namespace quire::test {
 namespace {
 
 struct Lengths {
@@ -110,4 +110,4 @@ TEST(KvWaste, StaysUnderFourPercentOnTheAzureConversations) {
 }
 
 }  // namespace
-}  // namespace quire::testing
+}  // namespace quire::test

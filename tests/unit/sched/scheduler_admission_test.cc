@@ -6,7 +6,7 @@
 
 #include "unit/sched/fake_executor.h"
 
-namespace quire::testing {
+namespace quire::test {
 namespace {
 
 using ::testing::HasSubstr;
@@ -146,4 +146,4 @@ TEST(SchedulerAdmission, ThrowsIfAStepIsNotCommitted) {
 }
 
 }  // namespace
-}  // namespace quire::testing
+}  // namespace quire::test

@@ -4,7 +4,7 @@
 
 #include "unit/sched/fake_executor.h"
 
-namespace quire::testing {
+namespace quire::test {
 namespace {
 
 using ::testing::HasSubstr;
@@ -173,4 +173,4 @@ TEST(SchedulerBeams, EndIfTheExecutorReportsNoResultOrDropsAll) {
 }
 
 }  // namespace
-}  // namespace quire::testing
+}  // namespace quire::test

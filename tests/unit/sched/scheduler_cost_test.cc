@@ -26,7 +26,7 @@ std::atomic<int64_t> num_allocations{0};
   std::free(memory);
 }
 
-namespace quire::testing {
+namespace quire::test {
 namespace {
 
 class SchedulerCost : public ::testing::TestWithParam<SchedulingPolicy> {};
@@ -79,4 +79,4 @@ INSTANTIATE_TEST_SUITE_P(Policies, SchedulerCost,
                                            SchedulingPolicy::kMlfq, SchedulingPolicy::kFair));
 
 }  // namespace
-}  // namespace quire::testing
+}  // namespace quire::test

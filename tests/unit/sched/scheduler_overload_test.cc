@@ -6,7 +6,7 @@
 
 #include "unit/sched/fake_executor.h"
 
-namespace quire::testing {
+namespace quire::test {
 namespace {
 
 using Case = std::tuple<SchedulingPolicy, PreemptionMode>;
@@ -88,4 +88,4 @@ INSTANTIATE_TEST_SUITE_P(
     name_of);
 
 }  // namespace
-}  // namespace quire::testing
+}  // namespace quire::test

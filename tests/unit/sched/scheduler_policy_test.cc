@@ -9,7 +9,7 @@
 #include "support/sanitizers.h"
 #include "unit/sched/fake_executor.h"
 
-namespace quire::testing {
+namespace quire::test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -411,4 +411,4 @@ TEST(MlfqPolicy, FinishesShortRequestsSoonerThanFcfsWithoutStarvingLongOnes) {
 }
 
 }  // namespace
-}  // namespace quire::testing
+}  // namespace quire::test

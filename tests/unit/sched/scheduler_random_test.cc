@@ -10,7 +10,7 @@
 #include "support/sanitizers.h"
 #include "unit/sched/fake_executor.h"
 
-namespace quire::testing {
+namespace quire::test {
 namespace {
 
 struct World {
@@ -288,4 +288,4 @@ INSTANTIATE_TEST_SUITE_P(Policies, RandomHistory, ::testing::ValuesIn(worlds_of_
                          [](const auto& param) { return std::string(param.param.name); });
 
 }  // namespace
-}  // namespace quire::testing
+}  // namespace quire::test

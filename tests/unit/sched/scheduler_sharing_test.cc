@@ -4,7 +4,7 @@
 
 #include "unit/sched/fake_executor.h"
 
-namespace quire::testing {
+namespace quire::test {
 namespace {
 
 SchedulerConfig sharing_config() {
@@ -319,4 +319,4 @@ TEST(SchedulerAbort, RemovesAWaitingRequestAndIgnoresAnUnknownOne) {
 }
 
 }  // namespace
-}  // namespace quire::testing
+}  // namespace quire::test

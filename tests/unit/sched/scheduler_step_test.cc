@@ -4,7 +4,7 @@
 
 #include "unit/sched/fake_executor.h"
 
-namespace quire::testing {
+namespace quire::test {
 namespace {
 
 SchedulerConfig small_config() {
@@ -279,4 +279,4 @@ TEST(SchedulerFailure, EndsSamplesThatWereNotForked) {
 }
 
 }  // namespace
-}  // namespace quire::testing
+}  // namespace quire::test

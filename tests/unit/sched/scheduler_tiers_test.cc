@@ -3,7 +3,7 @@
 
 #include "unit/sched/fake_executor.h"
 
-namespace quire::testing {
+namespace quire::test {
 namespace {
 
 SchedulerConfig tier_config(PreemptionMode mode) {
@@ -155,4 +155,4 @@ TEST_F(SchedulerDisk, FreesTheBlocksOfARequestAbortedDuringARead) {
 }
 
 }  // namespace
-}  // namespace quire::testing
+}  // namespace quire::test

@@ -9,7 +9,7 @@
 namespace quire {
 namespace {
 
-Request make_request(RequestId id, int32_t num_prompt_tokens, int32_t max_tokens) {
+Request make_viewed_request(RequestId id, int32_t num_prompt_tokens, int32_t max_tokens) {
   Request request;
   request.id = id;
   request.prompt_token_ids.resize(static_cast<size_t>(num_prompt_tokens));
@@ -42,8 +42,8 @@ void step(Scheduler& scheduler) {
 
 TEST(SchedulerView, ShowsQueuedAndRunningRequests) {
   Scheduler scheduler({.max_num_seqs = 1, .max_num_batched_tokens = 8}, layout_of(16));
-  ASSERT_TRUE(scheduler.add_request(make_request(0, 12, 8)).ok());
-  ASSERT_TRUE(scheduler.add_request(make_request(1, 12, 8)).ok());
+  ASSERT_TRUE(scheduler.add_request(make_viewed_request(0, 12, 8)).ok());
+  ASSERT_TRUE(scheduler.add_request(make_viewed_request(1, 12, 8)).ok());
   step(scheduler);
   SchedulerView view = scheduler.view({});
   ASSERT_EQ(view.requests.size(), 2U);
@@ -60,11 +60,11 @@ TEST(SchedulerView, ShowsQueuedAndRunningRequests) {
 
 TEST(SchedulerView, CountsSharedAndCachedBlocks) {
   Scheduler scheduler({.max_num_seqs = 4, .max_num_batched_tokens = 64}, layout_of(32));
-  ASSERT_TRUE(scheduler.add_request(make_request(0, 13, 2)).ok());
+  ASSERT_TRUE(scheduler.add_request(make_viewed_request(0, 13, 2)).ok());
   for (int i = 0; i < 3; ++i) step(scheduler);
   EXPECT_EQ(scheduler.view({}).device.num_cached, 3);
-  ASSERT_TRUE(scheduler.add_request(make_request(1, 13, 8)).ok());
-  ASSERT_TRUE(scheduler.add_request(make_request(2, 13, 8)).ok());
+  ASSERT_TRUE(scheduler.add_request(make_viewed_request(1, 13, 8)).ok());
+  ASSERT_TRUE(scheduler.add_request(make_viewed_request(2, 13, 8)).ok());
   step(scheduler);
   const SchedulerView view = scheduler.view({});
   EXPECT_EQ(view.device.num_shared, 3);
@@ -84,7 +84,7 @@ TEST(SchedulerView, ShowsTheHostBlocksOfSwappedRequests) {
   Scheduler scheduler(config, layout);
   // 4 blocks each at the start, up to 8 at the end: one of them is swapped out.
   for (RequestId id = 0; id < 2; ++id) {
-    Request request = make_request(id, 15, 16);
+    Request request = make_viewed_request(id, 15, 16);
     request.prompt_token_ids.front() = 100 + id;  // shares no block
     ASSERT_TRUE(scheduler.add_request(std::move(request)).ok());
   }
@@ -106,7 +106,7 @@ TEST(SchedulerView, ShowsTheHostBlocksOfSwappedRequests) {
 
 TEST(SchedulerView, StaysWithinItsLimits) {
   Scheduler scheduler({.max_num_seqs = 8, .max_num_batched_tokens = 64}, layout_of(100));
-  for (RequestId id = 0; id < 8; ++id) ASSERT_TRUE(scheduler.add_request(make_request(id, 5, 4)).ok());
+  for (RequestId id = 0; id < 8; ++id) ASSERT_TRUE(scheduler.add_request(make_viewed_request(id, 5, 4)).ok());
   step(scheduler);
   const SchedulerView view = scheduler.view({.max_requests = 3, .max_cells = 7});
   EXPECT_EQ(view.num_requests, 8);

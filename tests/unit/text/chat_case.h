@@ -1,7 +1,6 @@
 // A case of a golden file: the input of a rendering and the expected result of the reference.
 #pragma once
 
-#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
@@ -9,6 +8,7 @@
 #include <string>
 
 #include "text/chat/chat_template.h"
+#include "unit/text/tokenizer_test_util.h"
 
 namespace quire::test {
 
@@ -19,12 +19,6 @@ inline std::string read_file(const std::filesystem::path& path) {
   std::stringstream text;
   text << in.rdbuf();
   return text.str();
-}
-
-inline std::filesystem::path shared_dir() {
-  const char* given = std::getenv("QUIRE_SHARED");
-  return given != nullptr ? std::filesystem::path(given)
-                          : std::filesystem::path(QUIRE_SOURCE_DIR) / ".." / "shared";
 }
 
 inline ChatRenderOptions case_options(const Json& entry, const std::string& now) {

@@ -16,7 +16,7 @@ namespace {
 using nlohmann::json;
 using Ids = std::vector<TokenId>;
 
-std::string stream(const Tokenizer& tokenizer, const Ids& ids, bool skip_special) {
+std::string streamed(const Tokenizer& tokenizer, const Ids& ids, bool skip_special) {
   Detokenizer detokenizer(tokenizer, skip_special);
   std::string text;
   for (const TokenId id : ids) text += detokenizer.push(id);
@@ -63,8 +63,8 @@ TEST_P(GoldenTest, DecodesEveryTextAtOnceAndIncrementally) {
     const auto ids = golden["ids"].get<Ids>();
     EXPECT_EQ(tokenizer_->decode(ids, false), golden["decoded"].get<std::string>());
     EXPECT_EQ(tokenizer_->decode(ids, true), golden["decoded_skip_special"].get<std::string>());
-    EXPECT_EQ(stream(*tokenizer_, ids, false), golden["decoded"].get<std::string>());
-    EXPECT_EQ(stream(*tokenizer_, ids, true), golden["decoded_skip_special"].get<std::string>());
+    EXPECT_EQ(streamed(*tokenizer_, ids, false), golden["decoded"].get<std::string>());
+    EXPECT_EQ(streamed(*tokenizer_, ids, true), golden["decoded_skip_special"].get<std::string>());
   }
 }
 
@@ -75,8 +75,8 @@ TEST_P(GoldenTest, DecodesArbitraryIds) {
     EXPECT_EQ(tokenizer_->decode(ids, false), golden["decoded"].get<std::string>());
     EXPECT_EQ(tokenizer_->decode(ids, true), golden["decoded_skip_special"].get<std::string>());
     if (!golden.value("stream_exact", true)) continue;
-    EXPECT_EQ(stream(*tokenizer_, ids, false), golden["decoded"].get<std::string>());
-    EXPECT_EQ(stream(*tokenizer_, ids, true), golden["decoded_skip_special"].get<std::string>());
+    EXPECT_EQ(streamed(*tokenizer_, ids, false), golden["decoded"].get<std::string>());
+    EXPECT_EQ(streamed(*tokenizer_, ids, true), golden["decoded_skip_special"].get<std::string>());
   }
 }
 
