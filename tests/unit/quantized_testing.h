@@ -10,7 +10,7 @@
 #include "quant/quantized_matrix.h"
 #include "tensor/dtype.h"
 
-namespace quire::testing {
+namespace quire::test {
 
 class RandomCodes : public QuantizedMatrix {
  public:
@@ -152,4 +152,4 @@ inline std::vector<float> decode(const QuantizedMatrix& matrix) {
   return rows;
 }
 
-}  // namespace quire::testing
+}  // namespace quire::test

@@ -1,4 +1,6 @@
 // The AMX kernels, emulated, on any machine with AVX512-BF16. linear_test covers them on machines with AMX.
+#include <cmath>
+
 #include "amx_emulated.h"
 #include "backends/cpu/cpu_features.h"
 #include "backends/cpu/drivers.h"
@@ -7,10 +9,10 @@
 namespace quire {
 namespace {
 
-using testing::random_tensor;
-using testing::same_row;
-using testing::TestContext;
-using testing::TestTensor;
+using test::random_tensor;
+using test::same_row;
+using test::TestContext;
+using test::TestTensor;
 
 cpu::CpuKernels emulated_kernels() {
   cpu::CpuKernels kernels{};

@@ -16,21 +16,21 @@
 namespace quire {
 namespace {
 
-using testing::CacheSetup;
-using testing::describe;
-using testing::expect_near;
-using testing::fast_isas;
-using testing::kFormats;
-using testing::kSinks;
-using testing::kSlopes;
-using testing::multiplies_pairs;
-using testing::random_tensor;
-using testing::same_row;
-using testing::same_rows;
-using testing::Sequences;
-using testing::TestContext;
-using testing::TestTensor;
-using testing::usable_isas;
+using test::CacheSetup;
+using test::describe;
+using test::expect_near;
+using test::fast_isas;
+using test::kFormats;
+using test::kSinks;
+using test::kSlopes;
+using test::multiplies_pairs;
+using test::random_tensor;
+using test::same_row;
+using test::same_rows;
+using test::Sequences;
+using test::TestContext;
+using test::TestTensor;
+using test::usable_isas;
 
 std::vector<CacheSetup> setups() {
   std::vector<CacheSetup> all;

@@ -14,7 +14,7 @@
 #include "op_testing.h"
 #include "ops/shared_prefix.h"
 
-namespace quire::testing {
+namespace quire::test {
 
 inline constexpr DType kFormats[] = {DType::kF32,    DType::kBF16,   DType::kF16,
                                      DType::kF8E4M3, DType::kF8E5M2, DType::kI8};
@@ -229,4 +229,4 @@ class Sequences {
       selected_;  // [sequences][length, selected_heads_, selected_words_], or empty
 };
 
-}  // namespace quire::testing
+}  // namespace quire::test

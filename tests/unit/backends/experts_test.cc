@@ -13,13 +13,13 @@
 namespace quire {
 namespace {
 
-using testing::expect_near;
-using testing::random_tensor;
-using testing::same_row;
-using testing::same_rows;
-using testing::TestContext;
-using testing::TestTensor;
-using testing::usable_isas;
+using test::expect_near;
+using test::random_tensor;
+using test::same_row;
+using test::same_rows;
+using test::TestContext;
+using test::TestTensor;
+using test::usable_isas;
 
 struct Routed {
   std::vector<int32_t> ids;
@@ -193,7 +193,7 @@ TEST(RouteExperts, SparseMixerComparesWithNearbyScores) {
 }
 
 TEST(RouteExperts, NanLogitsGiveValidExperts) {
-  const Routed routed = route({testing::kNaN, testing::kNaN, testing::kNaN}, {.num_experts_per_tok = 2});
+  const Routed routed = route({test::kNaN, test::kNaN, test::kNaN}, {.num_experts_per_tok = 2});
   EXPECT_EQ(routed.ids, (std::vector<int32_t>{0, 1}));
 }
 

@@ -11,14 +11,14 @@
 namespace quire {
 namespace {
 
-using testing::CacheSetup;
-using testing::fast_isas;
-using testing::kFormats;
-using testing::random_tensor;
-using testing::Sequences;
-using testing::TestContext;
-using testing::TestTensor;
-using testing::usable_isas;
+using test::CacheSetup;
+using test::fast_isas;
+using test::kFormats;
+using test::random_tensor;
+using test::Sequences;
+using test::TestContext;
+using test::TestTensor;
+using test::usable_isas;
 
 TEST(KvWrite, SkipsRowsWithoutASlot) {
   for (const CpuIsa& isa : usable_isas()) {
@@ -73,9 +73,9 @@ TEST(KvWrite, BytesDoNotDependOnChunking) {
 // infinities and NaN.
 std::vector<float> edge_values() {
   const float inf = std::numeric_limits<float>::infinity();
-  std::vector<float> all = {0.0F,     0x1p-149F, 0x1p-126F, 0x1p-17F, 0x1p-16F,     0x1p-10F,
-                            447.0F,   464.0F,    465.0F,    480.0F,   57344.0F,     61440.0F,
-                            65504.0F, 1e30F,     3e38F,     inf,      testing::kNaN};
+  std::vector<float> all = {0.0F,     0x1p-149F, 0x1p-126F, 0x1p-17F, 0x1p-16F,  0x1p-10F,
+                            447.0F,   464.0F,    465.0F,    480.0F,   57344.0F,  61440.0F,
+                            65504.0F, 1e30F,     3e38F,     inf,      test::kNaN};
   for (int code = 0; code < 127; ++code) {
     for (const DType dtype : {DType::kF8E4M3, DType::kF8E5M2}) {
       const uint8_t pair[2] = {static_cast<uint8_t>(code), static_cast<uint8_t>(code + 1)};

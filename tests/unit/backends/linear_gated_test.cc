@@ -16,12 +16,12 @@
 namespace quire {
 namespace {
 
-using testing::random_tensor;
-using testing::RandomCodes;
-using testing::same_rows;
-using testing::TestContext;
-using testing::TestTensor;
-using testing::usable_isas;
+using test::random_tensor;
+using test::RandomCodes;
+using test::same_rows;
+using test::TestContext;
+using test::TestTensor;
+using test::usable_isas;
 
 constexpr int64_t kIntermediate = 160;
 constexpr int64_t kInputs = 264;

@@ -14,14 +14,14 @@
 namespace quire {
 namespace {
 
-using testing::fast_isas;
-using testing::kNaN;
-using testing::random_tensor;
-using testing::same_row;
-using testing::same_rows;
-using testing::TestContext;
-using testing::TestTensor;
-using testing::usable_isas;
+using test::fast_isas;
+using test::kNaN;
+using test::random_tensor;
+using test::same_row;
+using test::same_rows;
+using test::TestContext;
+using test::TestTensor;
+using test::usable_isas;
 
 WeightFormat int_format(int32_t bits, int32_t group, int32_t activation_group, bool zero_points = false) {
   return {.dtype = DType::kI8,

@@ -22,14 +22,14 @@
 namespace quire {
 namespace {
 
-using testing::fast_isas;
-using testing::random_tensor;
-using testing::RandomCodes;
-using testing::same_row;
-using testing::same_rows;
-using testing::TestContext;
-using testing::TestTensor;
-using testing::usable_isas;
+using test::fast_isas;
+using test::random_tensor;
+using test::RandomCodes;
+using test::same_row;
+using test::same_rows;
+using test::TestContext;
+using test::TestTensor;
+using test::usable_isas;
 
 // A table of values for codes of `bits` bits.
 std::span<const float> some_table(int32_t bits) {
@@ -152,11 +152,11 @@ std::vector<std::pair<CpuIsa, ActivationFormat>> isas_and_activations() {
   return all;
 }
 
-struct Case {
+struct QuantizedCase {
   int64_t m, n, k;
 };
-constexpr Case kCases[] = {{1, 1, 1},    {2, 33, 7},  {3, 40, 65},   {5, 31, 128},
-                           {8, 64, 300}, {9, 97, 33}, {13, 70, 256}, {26, 65, 530}};
+constexpr QuantizedCase kCases[] = {{1, 1, 1},    {2, 33, 7},  {3, 40, 65},   {5, 31, 128},
+                                    {8, 64, 300}, {9, 97, 33}, {13, 70, 256}, {26, 65, 530}};
 
 TEST(LinearQuantized, AllLevelsGiveTheBitsOfTheReference) {
   const OpTable& plain = reference_ops();
@@ -165,7 +165,7 @@ TEST(LinearQuantized, AllLevelsGiveTheBitsOfTheReference) {
   for (const QuantFormat& format : formats()) {
     // Sizes alternate: each format uses every second one.
     for (size_t i = ++turn % 2; i < std::size(kCases); i += 2) {
-      const Case& c = kCases[i];
+      const QuantizedCase& c = kCases[i];
       RandomCodes codes(format, c.n, c.k, ++seed);
       if (seed % 3 == 0) codes.add_outliers(seed);
       const TestTensor x = random_tensor(DType::kF32, {c.m, c.k}, 1, 3);

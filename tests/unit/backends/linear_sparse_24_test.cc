@@ -15,13 +15,13 @@
 namespace quire {
 namespace {
 
-using testing::fast_isas;
-using testing::random_tensor;
-using testing::same_row;
-using testing::same_rows;
-using testing::TestContext;
-using testing::TestTensor;
-using testing::usable_isas;
+using test::fast_isas;
+using test::random_tensor;
+using test::same_row;
+using test::same_rows;
+using test::TestContext;
+using test::TestTensor;
+using test::usable_isas;
 
 constexpr DType kSparseStored[] = {DType::kF32, DType::kBF16, DType::kF16};
 
@@ -131,7 +131,7 @@ TEST(LinearSparse24, InfinityAndNanAffectTheirRowOnly) {
     const TestTensor w = pruned(kept.format, 70, 96, false, 5);
     TestTensor x = random_tensor(DType::kF32, {3, 96}, 1);
     x.set(0, 17, std::numeric_limits<float>::infinity());
-    x.set(1, 18, testing::kNaN);
+    x.set(1, 18, test::kNaN);
     const TestTensor out(DType::kF32, {3, 70});
     table.run(ctx,
               ops::Linear{

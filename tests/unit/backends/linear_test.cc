@@ -10,13 +10,13 @@
 namespace quire {
 namespace {
 
-using testing::fast_isas;
-using testing::random_tensor;
-using testing::same_row;
-using testing::same_rows;
-using testing::TestContext;
-using testing::TestTensor;
-using testing::usable_isas;
+using test::fast_isas;
+using test::random_tensor;
+using test::same_row;
+using test::same_rows;
+using test::TestContext;
+using test::TestTensor;
+using test::usable_isas;
 
 constexpr DType kStored[] = {DType::kF32, DType::kBF16, DType::kF16};
 
@@ -41,7 +41,7 @@ float stored(const TestTensor& w, DType format, int64_t row, int64_t i) {
 
 // Whether this level rounds activations to bfloat16.
 bool rounds_activations(const CpuIsa& isa, DType format) {
-  return testing::multiplies_bf16(isa) && format == DType::kBF16;
+  return test::multiplies_bf16(isa) && format == DType::kBF16;
 }
 
 // x as rounded by this level.
@@ -182,7 +182,7 @@ TEST(Linear, PropagatesInfinityAndNan) {
         }
         x.set(0, k - 1, kInfinity);
         x.set(1, k - 1, -kInfinity);
-        x.set(2, k - 1, testing::kNaN);
+        x.set(2, k - 1, test::kNaN);
         const TestTensor out(DType::kF32, {3, 40});
         isa.table->run(ctx, ops::Linear{.out = out, .x = x, .w = pack(*isa.table, ctx, w, format)});
         for (int64_t j = 0; j < 40; ++j) {

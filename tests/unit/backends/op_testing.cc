@@ -6,7 +6,7 @@
 #include <cmath>
 #include <random>
 
-namespace quire::testing {
+namespace quire::test {
 
 namespace {
 
@@ -83,4 +83,4 @@ void expect_near(const TensorView& got, const TensorView& want, float absolute, 
   }
 }
 
-}  // namespace quire::testing
+}  // namespace quire::test

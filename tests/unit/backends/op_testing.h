@@ -18,7 +18,7 @@
 #include "quant/codec.h"
 #include "support/sanitizers.h"
 
-namespace quire::testing {
+namespace quire::test {
 
 constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
 
@@ -123,4 +123,4 @@ class TestContext {
   OpContext ctx_;
 };
 
-}  // namespace quire::testing
+}  // namespace quire::test

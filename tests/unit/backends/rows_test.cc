@@ -11,14 +11,14 @@
 namespace quire {
 namespace {
 
-using testing::expect_near;
-using testing::fast_isas;
-using testing::random_tensor;
-using testing::same_row;
-using testing::same_rows;
-using testing::TestContext;
-using testing::TestTensor;
-using testing::usable_isas;
+using test::expect_near;
+using test::fast_isas;
+using test::random_tensor;
+using test::same_row;
+using test::same_rows;
+using test::TestContext;
+using test::TestTensor;
+using test::usable_isas;
 
 constexpr Activation kRowActivations[] = {
     Activation::kSilu,           Activation::kGelu,         Activation::kGeluTanh, Activation::kRelu,
@@ -244,7 +244,7 @@ TEST(ActivationOp, IsAccurateOverTheWholeRange) {
 TEST(ActivationOp, KeepsNaN) {
   for (const CpuIsa& isa : usable_isas()) {
     for (const Activation act : kRowActivations) {
-      std::vector<float> values(20, testing::kNaN);
+      std::vector<float> values(20, test::kNaN);
       isa.table->run(TestContext(*isa.table),
                      ops::Activate{.x = make_view(values.data(), DType::kF32, {1, 20}), .activation = act});
       for (const float v : values) EXPECT_TRUE(std::isnan(v)) << isa.name;

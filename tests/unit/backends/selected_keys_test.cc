@@ -19,19 +19,19 @@
 namespace quire {
 namespace {
 
-using testing::CacheSetup;
-using testing::describe;
-using testing::expect_near;
-using testing::fast_isas;
-using testing::kFormats;
-using testing::multiplies_pairs;
-using testing::random_tensor;
-using testing::same_row;
-using testing::same_rows;
-using testing::Sequences;
-using testing::TestContext;
-using testing::TestTensor;
-using testing::usable_isas;
+using test::CacheSetup;
+using test::describe;
+using test::expect_near;
+using test::fast_isas;
+using test::kFormats;
+using test::multiplies_pairs;
+using test::random_tensor;
+using test::same_row;
+using test::same_rows;
+using test::Sequences;
+using test::TestContext;
+using test::TestTensor;
+using test::usable_isas;
 
 TEST(TopkBitmask, SetsAllPositionsOfSelectedBlocks) {
   const KeyBlocks blocks = {.size = 16, .count = 3, .local = 2};

@@ -12,18 +12,18 @@
 namespace quire {
 namespace {
 
-using testing::CacheSetup;
-using testing::describe;
-using testing::kFormats;
-using testing::kSinks;
-using testing::kSlopes;
-using testing::Prefix;
-using testing::same_row;
-using testing::same_rows;
-using testing::Sequences;
-using testing::TestContext;
-using testing::TestTensor;
-using testing::usable_isas;
+using test::CacheSetup;
+using test::describe;
+using test::kFormats;
+using test::kSinks;
+using test::kSlopes;
+using test::Prefix;
+using test::same_row;
+using test::same_rows;
+using test::Sequences;
+using test::TestContext;
+using test::TestTensor;
+using test::usable_isas;
 
 // A tree of prefixes: three, two and one shared KV splits, less than one, and none; with one and with several
 // new rows. The last two sequences have the same blocks and end in the last of them.

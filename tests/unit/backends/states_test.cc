@@ -13,12 +13,12 @@
 namespace quire {
 namespace {
 
-using testing::expect_near;
-using testing::random_tensor;
-using testing::same_rows;
-using testing::TestContext;
-using testing::TestTensor;
-using testing::usable_isas;
+using test::expect_near;
+using test::random_tensor;
+using test::same_rows;
+using test::TestContext;
+using test::TestTensor;
+using test::usable_isas;
 
 // The states of three sequences in a pool that initially contains NaN: two scattered blocks per sequence,
 // with parts of the state in both.

@@ -13,18 +13,18 @@
 namespace quire {
 namespace {
 
-using testing::CacheSetup;
-using testing::describe;
-using testing::fast_isas;
-using testing::kFormats;
-using testing::kSinks;
-using testing::kSlopes;
-using testing::Prefix;
-using testing::same_rows;
-using testing::Sequences;
-using testing::TestContext;
-using testing::TestTensor;
-using testing::usable_isas;
+using test::CacheSetup;
+using test::describe;
+using test::fast_isas;
+using test::kFormats;
+using test::kSinks;
+using test::kSlopes;
+using test::Prefix;
+using test::same_rows;
+using test::Sequences;
+using test::TestContext;
+using test::TestTensor;
+using test::usable_isas;
 
 // Few query rows, and enough of them for tiles to be copied; vector sizes that are and are not multiples of
 // 16; block sizes that are and are not multiples of 16.

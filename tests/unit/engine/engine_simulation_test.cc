@@ -281,10 +281,10 @@ class Simulation {
   };
 
   void choose_world() {
-    layout_ = testing::make_layout(static_cast<int32_t>(12 + random_.below(60)),
-                                   static_cast<int32_t>(2 + random_.below(7)));
+    layout_ = test::make_layout(static_cast<int32_t>(12 + random_.below(60)),
+                                static_cast<int32_t>(2 + random_.below(7)));
     // Blocks that are larger than many prompts, and few of them.
-    if (random_.one_in(4)) layout_ = testing::make_layout(static_cast<int32_t>(4 + random_.below(5)), 32);
+    if (random_.one_in(4)) layout_ = test::make_layout(static_cast<int32_t>(4 + random_.below(5)), 32);
     layout_.bytes_per_block = int64_t{layout_.block_size} * 8;
     if (!random_.one_in(4))
       layout_.num_host_blocks = static_cast<int32_t>(2 + random_.below(layout_.num_blocks));
@@ -336,8 +336,8 @@ class Simulation {
     GenerateRequest request;
     // Few families of prompts, so that prefixes are shared.
     const auto longest = config_.max_model_len - 2;
-    request.prompt_token_ids = testing::make_prompt(static_cast<int32_t>(1 + random_.below(longest)),
-                                                    static_cast<uint64_t>(random_.below(3)));
+    request.prompt_token_ids = test::make_prompt(static_cast<int32_t>(1 + random_.below(longest)),
+                                                 static_cast<uint64_t>(random_.below(3)));
     SamplingParams& sampling = request.sampling.edit();
     sampling.max_tokens = static_cast<int32_t>(random_.one_in(12) ? 0 : 1 + random_.below(30));
     sampling.n = static_cast<int32_t>(random_.one_in(3) ? 1 + random_.below(4) : 1);
@@ -390,7 +390,7 @@ class Simulation {
       ++totals.completed;
       for (size_t i = 0; i < request.tokens.size(); ++i) {
         const auto expected =
-            testing::expected_sample(request.scheduled, static_cast<int32_t>(i), config_.max_model_len);
+            test::expected_sample(request.scheduled, static_cast<int32_t>(i), config_.max_model_len);
         EXPECT_EQ(request.tokens[i], expected.token_ids) << "request " << id << ", sample " << i;
         EXPECT_EQ(request.reasons[i], expected.finish_reason) << "request " << id << ", sample " << i;
       }

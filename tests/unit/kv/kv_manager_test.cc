@@ -13,8 +13,8 @@ namespace {
 using ::testing::ElementsAre;
 using Tokens = std::vector<TokenId>;
 
-KvLayout layout_of(int32_t num_blocks, int32_t block_size,
-                   std::vector<KvGroupSpec> groups = {KvGroupSpec{}}) {
+KvLayout layout_with(int32_t num_blocks, int32_t block_size,
+                     std::vector<KvGroupSpec> groups = {KvGroupSpec{}}) {
   KvLayout layout;
   layout.num_blocks = num_blocks;
   layout.block_size = block_size;
@@ -22,7 +22,7 @@ KvLayout layout_of(int32_t num_blocks, int32_t block_size,
   return layout;
 }
 
-Tokens count_to(int32_t size) {
+Tokens count_up_to(int32_t size) {
   Tokens tokens(static_cast<size_t>(size));
   std::iota(tokens.begin(), tokens.end(), 0);
   return tokens;
@@ -40,9 +40,9 @@ TableId computed(KvManager& kv, const Tokens& tokens, PrefixMatch& match) {
 }
 
 TEST(KvManager, AllocatesOnDemandAndWastesOnlyTheLastBlock) {
-  KvManager kv(layout_of(16, 4), {});
+  KvManager kv(layout_with(16, 4), {});
   PrefixMatch match;
-  const Tokens tokens = count_to(9);
+  const Tokens tokens = count_up_to(9);
   const TableId table = computed(kv, tokens, match);
   EXPECT_EQ(kv.stats().num_used, 3);
   EXPECT_DOUBLE_EQ(kv.stats().waste(), 3.0 / 12.0);
@@ -59,9 +59,9 @@ TEST(KvManager, AllocatesOnDemandAndWastesOnlyTheLastBlock) {
 }
 
 TEST(KvManager, ChangesNothingWhenBlocksRunOut) {
-  KvManager kv(layout_of(4, 4), {});
+  KvManager kv(layout_with(4, 4), {});
   PrefixMatch match;
-  const TableId table = computed(kv, count_to(9), match);
+  const TableId table = computed(kv, count_up_to(9), match);
   const TableId other = kv.open(0, "");
   kv.find_prefix(other, Tokens(8, 1), match);
   std::vector<BlockCopy> copies;
@@ -73,64 +73,64 @@ TEST(KvManager, ChangesNothingWhenBlocksRunOut) {
 }
 
 TEST(KvManager, ReusesFullBlocksUpToTheSecondToLastToken) {
-  KvManager kv(layout_of(16, 4), {});
+  KvManager kv(layout_with(16, 4), {});
   PrefixMatch match;
-  const TableId first = computed(kv, count_to(12), match);
+  const TableId first = computed(kv, count_up_to(12), match);
   EXPECT_EQ(match.num_tokens, 0);
-  const TableId second = computed(kv, count_to(12), match);
+  const TableId second = computed(kv, count_up_to(12), match);
   EXPECT_EQ(match.num_tokens, 8);
   EXPECT_EQ(kv.block_table(first, 0)[1], kv.block_table(second, 0)[1]);
   EXPECT_NE(kv.block_table(first, 0)[2], kv.block_table(second, 0)[2]);
-  const TableId third = computed(kv, count_to(13), match);
+  const TableId third = computed(kv, count_up_to(13), match);
   EXPECT_EQ(match.num_tokens, 12);
   for (const TableId table : {second, first, third}) kv.close(table);
   kv.check_integrity();
 }
 
 TEST(KvManager, FindsOnlyCommittedBlocks) {
-  KvManager kv(layout_of(16, 4), {});
+  KvManager kv(layout_with(16, 4), {});
   PrefixMatch match;
   const TableId first = kv.open(0, "");
-  kv.find_prefix(first, count_to(12), match);
+  kv.find_prefix(first, count_up_to(12), match);
   std::vector<BlockCopy> copies;
   ASSERT_TRUE(kv.start(first, match, 12, copies));
   const TableId second = kv.open(0, "");
-  kv.find_prefix(second, count_to(12), match);
+  kv.find_prefix(second, count_up_to(12), match);
   EXPECT_EQ(match.num_tokens, 0);
-  kv.commit(first, count_to(12), 5);
-  kv.find_prefix(second, count_to(12), match);
+  kv.commit(first, count_up_to(12), 5);
+  kv.find_prefix(second, count_up_to(12), match);
   EXPECT_EQ(match.num_tokens, 4);
 }
 
 TEST(KvManager, SeparatesAdaptersAndSalts) {
-  KvManager kv(layout_of(16, 4), {});
+  KvManager kv(layout_with(16, 4), {});
   PrefixMatch match;
-  computed(kv, count_to(12), match);
-  kv.find_prefix(kv.open(1, ""), count_to(12), match);
+  computed(kv, count_up_to(12), match);
+  kv.find_prefix(kv.open(1, ""), count_up_to(12), match);
   EXPECT_EQ(match.num_tokens, 0);
-  kv.find_prefix(kv.open(0, "tenant"), count_to(12), match);
+  kv.find_prefix(kv.open(0, "tenant"), count_up_to(12), match);
   EXPECT_EQ(match.num_tokens, 0);
-  kv.find_prefix(kv.open(0, ""), count_to(12), match);
+  kv.find_prefix(kv.open(0, ""), count_up_to(12), match);
   EXPECT_EQ(match.num_tokens, 8);
 }
 
 TEST(KvManager, ReusesTheTailOfAFreedSequenceFirst) {
-  KvManager kv(layout_of(4, 4), {});
+  KvManager kv(layout_with(4, 4), {});
   PrefixMatch match;
-  const TableId first = computed(kv, count_to(16), match);
+  const TableId first = computed(kv, count_up_to(16), match);
   kv.close(first);
   EXPECT_EQ(kv.stats().num_cached, 4);
   const TableId other = computed(kv, Tokens(8, 1), match);
   const TableId again = kv.open(0, "");
-  kv.find_prefix(again, count_to(16), match);
+  kv.find_prefix(again, count_up_to(16), match);
   EXPECT_EQ(match.num_tokens, 8) << "the front of the prefix is still there";
   kv.close(other);
 }
 
 TEST(KvManager, CopiesASharedBlockBeforeItIsWritten) {
-  KvManager kv(layout_of(16, 4), {});
+  KvManager kv(layout_with(16, 4), {});
   PrefixMatch match;
-  const Tokens tokens = count_to(6);
+  const Tokens tokens = count_up_to(6);
   const TableId parent = computed(kv, tokens, match);
   const TableId child = kv.fork(parent);
   EXPECT_EQ(kv.stats().num_used, 2);
@@ -158,7 +158,7 @@ TEST(KvManager, CopiesASharedBlockBeforeItIsWritten) {
 // for samples that generated other tokens.
 TEST(KvManager, HashesTheOwnTokensOfAFork) {
   const std::vector<KvGroupSpec> groups = {KvGroupSpec{}, {KvGroupKind::kSlidingWindow, 4, {}}};
-  KvManager kv(layout_of(32, 4, groups), {});
+  KvManager kv(layout_with(32, 4, groups), {});
   PrefixMatch match;
   std::vector<BlockCopy> copies;
   const Tokens parent_tokens = {1, 2, 3, 4, 5, 5, 5, 5, 7, 7, 7, 7, 9};
@@ -181,9 +181,9 @@ TEST(KvManager, HashesTheOwnTokensOfAFork) {
 }
 
 TEST(KvManager, SendsOnlyTheChangesOfATable) {
-  KvManager kv(layout_of(16, 4), {});
+  KvManager kv(layout_with(16, 4), {});
   PrefixMatch match;
-  const TableId table = computed(kv, count_to(9), match);
+  const TableId table = computed(kv, count_up_to(9), match);
   StepPlan plan;
   kv.append_updates(table, 5, plan);
   ASSERT_EQ(plan.block_table_updates.size(), 1U);
@@ -201,10 +201,10 @@ TEST(KvManager, SendsOnlyTheChangesOfATable) {
 }
 
 TEST(KvManager, FreesBlocksThatLeaveTheWindow) {
-  KvManager kv(layout_of(16, 4, {{KvGroupKind::kSlidingWindow, 5, {}}}), {});
+  KvManager kv(layout_with(16, 4, {{KvGroupKind::kSlidingWindow, 5, {}}}), {});
   const TableId table = kv.open(0, "");
   PrefixMatch match;
-  const Tokens tokens = count_to(40);
+  const Tokens tokens = count_up_to(40);
   kv.find_prefix(table, tokens, match);
   std::vector<BlockCopy> copies;
   ASSERT_TRUE(kv.start(table, match, 8, copies));
@@ -220,11 +220,11 @@ TEST(KvManager, FreesBlocksThatLeaveTheWindow) {
 }
 
 TEST(KvManager, FreesTheBlocksOfFinishedChunks) {
-  KvManager kv(layout_of(16, 4, {{KvGroupKind::kChunked, 6, {}}}), {});
+  KvManager kv(layout_with(16, 4, {{KvGroupKind::kChunked, 6, {}}}), {});
   const TableId table = kv.open(0, "");
   PrefixMatch match;
-  const Tokens tokens = count_to(40);
-  kv.find_prefix(table, count_to(4), match);  // too short for a hit
+  const Tokens tokens = count_up_to(40);
+  kv.find_prefix(table, count_up_to(4), match);  // too short for a hit
   std::vector<BlockCopy> copies;
   ASSERT_TRUE(kv.start(table, match, 8, copies));
   for (int32_t position = 8; position < 40; ++position) {
@@ -239,9 +239,9 @@ TEST(KvManager, FreesTheBlocksOfFinishedChunks) {
 }
 
 TEST(KvManager, NeedsNoBlockForAHitThatEndsAtAChunk) {
-  KvManager kv(layout_of(12, 4, {{KvGroupKind::kChunked, 8, {}}}), {});
+  KvManager kv(layout_with(12, 4, {{KvGroupKind::kChunked, 8, {}}}), {});
   PrefixMatch match;
-  const Tokens tokens = count_to(33);
+  const Tokens tokens = count_up_to(33);
   kv.close(computed(kv, tokens, match));
   const TableId again = kv.open(0, "");
   kv.find_prefix(again, tokens, match);
@@ -255,9 +255,9 @@ TEST(KvManager, NeedsNoBlockForAHitThatEndsAtAChunk) {
 
 TEST(KvManager, NeedsOnlyTheBlocksOfTheWindowForAHit) {
   // Only the last block is inside the window of the next token.
-  KvManager kv(layout_of(12, 4, {{KvGroupKind::kSlidingWindow, 5, {}}}), {});
+  KvManager kv(layout_with(12, 4, {{KvGroupKind::kSlidingWindow, 5, {}}}), {});
   PrefixMatch match;
-  const Tokens tokens = count_to(33);
+  const Tokens tokens = count_up_to(33);
   const TableId table = computed(kv, tokens, match);
   kv.close(table);
   const TableId again = kv.open(0, "");
@@ -272,9 +272,9 @@ TEST(KvManager, NeedsOnlyTheBlocksOfTheWindowForAHit) {
 }
 
 TEST(KvManager, NeedsThePrefixInAllGroups) {
-  KvManager kv(layout_of(40, 4, {{KvGroupKind::kSlidingWindow, 5, {}}, {KvGroupKind::kFull, 0, {}}}), {});
+  KvManager kv(layout_with(40, 4, {{KvGroupKind::kSlidingWindow, 5, {}}, {KvGroupKind::kFull, 0, {}}}), {});
   PrefixMatch match;
-  const Tokens tokens = count_to(33);
+  const Tokens tokens = count_up_to(33);
   const TableId table = computed(kv, tokens, match);
   EXPECT_EQ(kv.stats().num_used, 9 + 2);
   kv.close(table);
@@ -288,18 +288,18 @@ TEST(KvManager, NeedsThePrefixInAllGroups) {
 }
 
 TEST(KvManager, RejectsInvalidLayouts) {
-  EXPECT_THROW(KvManager(layout_of(8, 4, {}), {}), Error);
-  EXPECT_THROW(KvManager(layout_of(8, 4, {{KvGroupKind::kSlidingWindow, 0, {}}}), {}), Error);
-  EXPECT_THROW(KvManager(layout_of(8, 4, {{KvGroupKind::kChunked, 0, {}}}), {}), Error);
+  EXPECT_THROW(KvManager(layout_with(8, 4, {}), {}), Error);
+  EXPECT_THROW(KvManager(layout_with(8, 4, {{KvGroupKind::kSlidingWindow, 0, {}}}), {}), Error);
+  EXPECT_THROW(KvManager(layout_with(8, 4, {{KvGroupKind::kChunked, 0, {}}}), {}), Error);
 }
 
 TEST(KvManager, CountsTheBlocksOfALongSequence) {
-  KvManager full(layout_of(8, 16), {});
+  KvManager full(layout_with(8, 16), {});
   EXPECT_EQ(full.max_blocks(0, 64), 0);
   EXPECT_EQ(full.max_blocks(1, 64), 1);
   EXPECT_EQ(full.max_blocks(33, 64), 3);
   EXPECT_EQ(full.max_blocks(4'000'000'000, 64), 250'000'000);
-  KvManager window(layout_of(8, 16, {{KvGroupKind::kSlidingWindow, 32, {}}}), {});
+  KvManager window(layout_with(8, 16, {{KvGroupKind::kSlidingWindow, 32, {}}}), {});
   EXPECT_EQ(window.max_blocks(20, 16), 2);
   EXPECT_EQ(window.max_blocks(100'000, 16), 4);
 }

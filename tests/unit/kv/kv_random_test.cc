@@ -7,7 +7,7 @@
 
 #include "unit/kv/kv_simulator.h"
 
-namespace quire::testing {
+namespace quire::test {
 namespace {
 
 struct World {
@@ -257,4 +257,4 @@ INSTANTIATE_TEST_SUITE_P(
     [](const auto& test) { return test.param.name; });
 
 }  // namespace
-}  // namespace quire::testing
+}  // namespace quire::test

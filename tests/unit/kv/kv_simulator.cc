@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-namespace quire::testing {
+namespace quire::test {
 
 namespace {
 
@@ -141,4 +141,4 @@ void KvSimulator::perform(std::vector<SimSequence>& sequences) {
   }
 }
 
-}  // namespace quire::testing
+}  // namespace quire::test

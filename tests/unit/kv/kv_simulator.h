@@ -9,7 +9,7 @@
 
 #include "kv/kv_manager.h"
 
-namespace quire::testing {
+namespace quire::test {
 
 // A sequence: its tokens and its progress.
 struct SimSequence {
@@ -70,4 +70,4 @@ class KvSimulator {
   std::vector<DiskWrite> taken_;
 };
 
-}  // namespace quire::testing
+}  // namespace quire::test

@@ -36,7 +36,7 @@ TEST_P(Quantized, WeightsHaveTheBitsOfTheDequantizedOnes) {
     const QuantizedMatrix* matrix = checkpoint->quantized(name);
     ASSERT_NE(matrix, nullptr) << name;
     EXPECT_TRUE(checkpoint->find(name)->quantized);
-    const std::vector<float> weights = quire::testing::decode(*matrix);
+    const std::vector<float> weights = quire::test::decode(*matrix);
     EXPECT_EQ(test::crc32(std::as_bytes(std::span(weights))), expected.get<uint32_t>()) << name;
   }
   // The stored parts of quantized weights are not tensors of the checkpoint. Scales of the KV cache and of
@@ -132,7 +132,7 @@ TEST(QuantizedFloats, ScalesOfFp8MayBePowersOfTwo) {
       R"({"quantization_config":{"quant_method":"quark","global_quant_config":{"weight":)"
       R"({"dtype":"fp8_e4m3","qscheme":"per_block","block_size":[2,32]}}}})";
   const auto checkpoint = Checkpoint::from_memory({"x", config, "", test::as_bytes(file)});
-  const std::vector<float> weights = quire::testing::decode(*checkpoint->quantized("m.weight"));
+  const std::vector<float> weights = quire::test::decode(*checkpoint->quantized("m.weight"));
   ASSERT_EQ(weights.size(), 120U);
   for (size_t i = 0; i < weights.size(); ++i) {
     const float scale = i < 80 ? (i % 40 < 32 ? 0.5F : 1.0F) : (i % 40 < 32 ? 2.0F : 4.0F);

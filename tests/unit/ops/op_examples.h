@@ -9,7 +9,7 @@
 
 #include "ops/op_table.h"
 
-namespace quire::testing {
+namespace quire::test {
 
 // A change that makes a valid call invalid, and a part of the error that must follow.
 template <class Args>
@@ -632,4 +632,4 @@ inline std::vector<Fault<ops::HyperConnection>> faults(Type<ops::HyperConnection
           {"scale [1]", [](auto& op) { op.scale = floats({1}); }}};
 }
 
-}  // namespace quire::testing
+}  // namespace quire::test

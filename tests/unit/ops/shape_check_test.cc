@@ -13,12 +13,12 @@
 namespace quire {
 namespace {
 
-using testing::example;
-using testing::faults;
-using testing::floats;
-using testing::ids;
-using testing::matrix;
-using testing::Type;
+using test::example;
+using test::faults;
+using test::floats;
+using test::ids;
+using test::matrix;
+using test::Type;
 
 template <class Args>
 std::string error_of(const Args& args) {
@@ -91,7 +91,7 @@ TEST(ShapeCheck, AttentionNeedsBlocksForAllItsTokens) {
     const AttentionBatch batch = {1, rows, ids({length}), ids({0, 3}), ids({0, 1, 2})};
     return error_of(ops::PagedAttention{.out = floats({2, 4, 8}),
                                         .q = floats({2, 4, 8}),
-                                        .cache = testing::cache_of(1),
+                                        .cache = test::cache_of(1),
                                         .batch = batch,
                                         .params = params});
   };
@@ -108,7 +108,7 @@ TEST(ShapeCheck, SharedPrefixesMustMatchTheBlockTables) {
                                   order, blocks};
     return error_of(ops::PagedAttention{.out = floats({2, 4, 8}),
                                         .q = floats({2, 4, 8}),
-                                        .cache = testing::cache_of(1),
+                                        .cache = test::cache_of(1),
                                         .batch = batch,
                                         .params = params});
   };
@@ -154,7 +154,7 @@ TEST(ShapeCheck, StatesMustBeInTheSequencesBlocks) {
                                  .dt = gates,
                                  .D = floats({4}),
                                  .batch = batch,
-                                 .state = testing::state_of(4)});
+                                 .state = test::state_of(4)});
   };
   EXPECT_EQ(with(ids({0, 1, 3}), ids({5, 6, 7, 8}), 2), "");
   EXPECT_THAT(with(ids({0, 1, 3}), ids({5, 6, 7, 8}), 1), ::testing::HasSubstr("4 blocks"));

@@ -67,7 +67,7 @@ TEST_P(Formats, AreReadBackAsWritten) {
     }
     ASSERT_NE(matrix, nullptr) << name;
     const FloatMatrix w = read_matrix(*source, name);
-    const std::vector<float> decoded = quire::testing::decode(*matrix);
+    const std::vector<float> decoded = quire::test::decode(*matrix);
     quantized += w.n * w.k;
     double error = 0.0;
     double size = 0.0;
