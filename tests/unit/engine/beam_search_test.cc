@@ -34,7 +34,7 @@ EngineConfig config_of(const std::string& model, const BeamSetting& setting) {
 }
 
 // Beam searches with various parameters, mixed with sampled requests.
-GenerateRequest make_request(int i, const ModelInfo& model) {
+GenerateRequest make_beam_request(int i, const ModelInfo& model) {
   GenerateRequest request;
   const int longest = model.max_model_len / 2;
   const int length =
@@ -64,8 +64,8 @@ std::vector<Answer> beam_answers_alone(const std::string& model) {
   std::vector<Answer> answers;
   for (int i = 0; i < kNumBeamRequests; ++i) {
     SCOPED_TRACE("request " + std::to_string(i));
-    answers.push_back(test::ask(*engine, make_request(i, engine->model())));
-    const SamplingParams s = *make_request(i, engine->model()).sampling;
+    answers.push_back(test::ask(*engine, make_beam_request(i, engine->model())));
+    const SamplingParams s = *make_beam_request(i, engine->model()).sampling;
     EXPECT_EQ(answers.back().samples.size(), static_cast<size_t>(s.n));
     for (const auto& sample : answers.back().samples) {
       EXPECT_FALSE(sample.tokens.empty());
@@ -79,7 +79,8 @@ std::vector<Answer> beam_answers_alone(const std::string& model) {
 void expect_together(Engine& engine, const std::vector<Answer>& expected) {
   std::vector<Pending> pending(kNumBeamRequests);
   for (int i = 0; i < kNumBeamRequests; ++i)
-    ASSERT_TRUE(engine.submit(make_request(i, engine.model()), pending[static_cast<size_t>(i)].sink()).ok());
+    ASSERT_TRUE(
+        engine.submit(make_beam_request(i, engine.model()), pending[static_cast<size_t>(i)].sink()).ok());
   for (size_t i = 0; i < pending.size(); ++i) {
     SCOPED_TRACE("request " + std::to_string(i));
     test::expect_same(expected[i], pending[i].wait());
