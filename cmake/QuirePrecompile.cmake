@@ -40,7 +40,7 @@ endfunction()
 
 # quire_batch(TARGET): TARGET's sources are compiled in batches, each as one. Templates and headers that they share are then compiled
 # once: in batches of 12, the 95 sources of src/models take 48 s instead of about 165 s, the 35 of src/io 35 s instead of 69 s. One
-# batch of 24 needs as much memory as the largest kernel source, 1.2 GB; whoever edits a large layer can choose smaller ones.
+# batch of 24 needs as much memory as the largest kernel source, 1.2 GB. Smaller ones suit those who edit a large layer.
 # Names in anonymous namespaces are therefore distinct within a layer, and within its tests. Sources with flags of their own are
 # compiled alone.
 set(QUIRE_BATCH_SIZE 24 CACHE STRING "Sources that are compiled as one")
