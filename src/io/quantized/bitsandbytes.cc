@@ -25,24 +25,25 @@ struct State {
 State read_state(ModuleReader& reader, const std::string& suffix) {
   reader.need(suffix, {DType::kU8}, {-1});
   const auto bytes = reader.bytes(suffix);
-  const nlohmann::json json =
+  const nlohmann::json document =
       parse_json(std::string_view(reinterpret_cast<const char*>(bytes.data()), bytes.size()), suffix);
   const auto integer = [&](const nlohmann::json& value, const char* field) {
     if (!value.is_number_integer() || value.get<int64_t>() < 1 || value.get<int64_t>() > int64_t{1} << 40)
       reader.fail(suffix, cat("has no positive integer '", field, "'"));
     return value.get<int64_t>();
   };
-  const auto shape = json.is_object() ? json.find("shape") : json.end();
-  if (shape == json.end() || !shape->is_array() || shape->size() != 2)
+  const auto shape = document.is_object() ? document.find("shape") : document.end();
+  if (shape == document.end() || !shape->is_array() || shape->size() != 2)
     reader.fail(suffix, "has no 'shape' of two dimensions");
   State state;
   state.n = integer((*shape)[0], "shape");
   state.k = integer((*shape)[1], "shape");
-  state.block = integer(json.value("blocksize", nlohmann::json()), "blocksize");
-  if (json.contains("nested_blocksize")) {
-    state.nested_block = integer(json["nested_blocksize"], "nested_blocksize");
-    const auto offset = json.find("nested_offset");
-    if (offset == json.end() || !offset->is_number()) reader.fail(suffix, "has no numeric 'nested_offset'");
+  state.block = integer(document.value("blocksize", nlohmann::json()), "blocksize");
+  if (document.contains("nested_blocksize")) {
+    state.nested_block = integer(document["nested_blocksize"], "nested_blocksize");
+    const auto offset = document.find("nested_offset");
+    if (offset == document.end() || !offset->is_number())
+      reader.fail(suffix, "has no numeric 'nested_offset'");
     state.nested_offset = offset->get<float>();
   }
   return state;

@@ -18,9 +18,9 @@ using test::dot;
 using test::Matrix;
 
 constexpr int64_t kMoaHidden = 6;
-constexpr int32_t kDim = 4;
+constexpr int32_t kMoaDim = 4;
 constexpr int32_t kKvHeads = 2;
-constexpr int64_t kSize = int64_t{kKvHeads} * kDim;
+constexpr int64_t kSize = int64_t{kKvHeads} * kMoaDim;
 constexpr int64_t kMoaTokens = 3;
 constexpr int32_t kExperts = 3;
 
@@ -31,14 +31,15 @@ std::vector<double> attend(const Matrix& x, int64_t r, int64_t head, const Matri
   double sum = 0.0;
   for (int64_t t = 0; t <= r; ++t) {
     double score = 0.0;
-    for (int64_t d = head * kDim; d < (head + 1) * kDim; ++d) score += dot(x, r, wq, d) * dot(x, t, wk, d);
+    for (int64_t d = head * kMoaDim; d < (head + 1) * kMoaDim; ++d)
+      score += dot(x, r, wq, d) * dot(x, t, wk, d);
     weight.push_back(std::exp(0.5 * score));
     sum += weight.back();
   }
-  std::vector<double> out(kDim);
+  std::vector<double> out(kMoaDim);
   for (int64_t t = 0; t <= r; ++t) {
-    for (int64_t d = 0; d < kDim; ++d)
-      out[static_cast<size_t>(d)] += weight[static_cast<size_t>(t)] / sum * dot(x, t, wv, head * kDim + d);
+    for (int64_t d = 0; d < kMoaDim; ++d)
+      out[static_cast<size_t>(d)] += weight[static_cast<size_t>(t)] / sum * dot(x, t, wv, head * kMoaDim + d);
   }
   return out;
 }
@@ -58,7 +59,7 @@ TEST(Moa, IsTheWeightedSumOfTheAttentionOfTheSelectedExperts) {
   const Matrix before = hidden;
   const MoaSpec spec{.num_experts = kExperts,
                      .num_kv_heads = kKvHeads,
-                     .head_dim = kDim,
+                     .head_dim = kMoaDim,
                      .router = {.scoring_func = ScoringFunc::kChosenSoftmax, .num_experts_per_tok = 2},
                      .scale = 0.5F};
   const auto moa = make_mixer(spec);
@@ -73,7 +74,7 @@ TEST(Moa, IsTheWeightedSumOfTheAttentionOfTheSelectedExperts) {
   constexpr int32_t kBlock = 2;
   const int64_t block_bytes = kv_bytes(spec, DType::kF32, kBlock);
   Buffer pool(static_cast<size_t>(block_bytes * 3));
-  const KvCacheView cache{pool.data(), block_bytes, 0, DType::kF32, kBlock, kKvHeads, kDim, kDim};
+  const KvCacheView cache{pool.data(), block_bytes, 0, DType::kF32, kBlock, kKvHeads, kMoaDim, kMoaDim};
   const std::vector<int32_t> tokens(kMoaTokens);
   const std::vector<int32_t> positions = {0, 1, 2};
   const std::vector<int64_t> slots = {4, 5, 0};
@@ -86,7 +87,7 @@ TEST(Moa, IsTheWeightedSumOfTheAttentionOfTheSelectedExperts) {
   batch.positions = positions;
   batch.slot_mapping = slots;
   batch.attention = {1, cu, lens, indptr, blocks};
-  Buffer workspace(reference_ops().workspace_bytes(kMoaTokens, kMoaTokens, spec.num_heads(), kDim, 1));
+  Buffer workspace(reference_ops().workspace_bytes(kMoaTokens, kMoaTokens, spec.num_heads(), kMoaDim, 1));
   const OpContext ctx{nullptr, {workspace.data(), workspace.size()}};
   test::forward(OpRunner{checked_ops(), ctx}, *moa, hidden.view, x.view, batch, cache);
 
@@ -106,8 +107,8 @@ TEST(Moa, IsTheWeightedSumOfTheAttentionOfTheSelectedExperts) {
       for (size_t e = 0; e < wq.size(); ++e) {
         for (int64_t h = 0; h < kKvHeads; ++h) {
           const std::vector<double> result = attend(x, r, h, wq[e], wk, wv);
-          for (int64_t d = 0; d < kDim; ++d)
-            expected += weight[e] / sum * wo[e].at(n, h * kDim + d) * result[static_cast<size_t>(d)];
+          for (int64_t d = 0; d < kMoaDim; ++d)
+            expected += weight[e] / sum * wo[e].at(n, h * kMoaDim + d) * result[static_cast<size_t>(d)];
         }
       }
       EXPECT_NEAR(hidden.at(r, n), expected, 1e-4);
