@@ -71,7 +71,7 @@ void note_short_groups(const Target& target, const Checkpoint& checkpoint, const
 // Measures the scales of keys and values for fp8 caches: the largest ones of the calibration text just fit.
 std::map<std::string, float> measure_kv_scales(Checkpoint& checkpoint, const QuantizeOptions& options,
                                                ThreadPool& pool) {
-  constexpr float kLargest = 448.0F;  // largest e4m3 value
+  constexpr float kLargestE4m3 = 448.0F;  // largest e4m3 value
   constexpr float kMinScale = 1e-6F;
   std::map<std::string, float> scales;
   const std::vector<std::string> modules = attention_modules(checkpoint);
@@ -80,8 +80,8 @@ std::map<std::string, float> measure_kv_scales(Checkpoint& checkpoint, const Qua
     const KvLimits limits = runner.advance(layer);
     const std::string& module = modules[static_cast<size_t>(layer)];
     if (module.empty()) continue;
-    scales[module + ".k_scale"] = std::max(limits.keys / kLargest, kMinScale);
-    scales[module + ".v_scale"] = std::max(limits.values / kLargest, kMinScale);
+    scales[module + ".k_scale"] = std::max(limits.keys / kLargestE4m3, kMinScale);
+    scales[module + ".v_scale"] = std::max(limits.values / kLargestE4m3, kMinScale);
   }
   return scales;
 }
