@@ -341,6 +341,7 @@ def main():
     parser.add_argument("--tree", type=pathlib.Path, default=ROOT, metavar="DIR", help="the checkout whose tests are checked")
     parser.add_argument("--timeout", type=float, default=300, metavar="SECONDS", help="for one test, which else hangs")
     options = parser.parse_args()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # ends what runs, too
     faults = load_table()
     if options.list:
         list_faults(select(faults, options.names))

@@ -131,7 +131,7 @@ TEST(Log, DoesNotCutALineInsideACharacter) {
     EXPECT_TRUE(is_valid_utf8(part));
   }
   log_info("completes the line and reports the dropped ones");
-  pipe.read();
+  EXPECT_EQ(pipe.read().front(), '\n') << "the line that was cut does not end";
 }
 
 TEST(Log, WritesLinesLongerThanThePipeTakesAtOnce) {
