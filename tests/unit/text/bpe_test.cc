@@ -81,5 +81,21 @@ TEST(MergeSymbols, MatchesTheDefinitionForWordsOfAnyLength) {
   }
 }
 
+// A long word takes seconds, in which its client may disconnect.
+TEST(MergeSymbols, ChecksForCancellationAtEveryMerge) {
+  MergeTable merges;
+  for (TokenId token = 0; token < 3; ++token)
+    merges.add(token, token, static_cast<uint32_t>(token), token + 1, false);
+  constexpr size_t kSize = 4096;
+  Scratch scratch;
+  scratch.ids.assign(kSize, 0);
+  Ids out;
+  merge_symbols(merges, scratch, out);
+  ASSERT_EQ(out.size(), kSize / 8);
+  const size_t num_merges = kSize - out.size();
+  // Once for each pair of symbols, each merge and each token.
+  EXPECT_GE(scratch.num_checks, kSize - 1 + num_merges + out.size());
+}
+
 }  // namespace
 }  // namespace quire::tokenizer
