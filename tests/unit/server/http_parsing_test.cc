@@ -110,6 +110,20 @@ TEST(HttpRequestParser, RejectsAChunkedBodyAboveTheLimit) {
   EXPECT_EQ(parser.error()->status, 413);
 }
 
+TEST(HttpRequestParser, CountsAllChunksOfABody) {
+  HttpLimits limits;
+  limits.max_body_bytes = 10;
+  for (const bool too_large : {false, true}) {
+    HttpRequestParser parser{limits};
+    feed(parser,
+         cat("POST / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n4\r\n0123\r\n4\r\n0123\r\n",
+             too_large ? "3\r\n012\r\n" : "2\r\n01\r\n", "0\r\n\r\n"),
+         1000);
+    ASSERT_EQ(parser.error().has_value(), too_large);
+    EXPECT_EQ(parser.error() ? parser.error()->status : 413, 413);
+  }
+}
+
 TEST(HttpRequestParser, RejectsInvalidHttp) {
   const std::string_view texts[] = {
       "hello world\r\n\r\n",
