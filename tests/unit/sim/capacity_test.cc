@@ -10,7 +10,7 @@ namespace {
 TEST(Capacity, FindsTheFewestReplicasWithFewTrials) {
   for (int32_t needed = 1; needed <= 40; ++needed) {
     const CapacityPlan plan =
-        find_replicas(0.9, 64, [&](int32_t replicas) { return replicas >= needed ? 0.95 : 0.5; });
+        find_replicas(0.9, 64, [&](int32_t replicas) { return replicas >= needed ? 0.9 : 0.5; });
     EXPECT_EQ(plan.replicas, needed);
     EXPECT_LE(plan.trials.size(), 13U);
     for (size_t i = 1; i < plan.trials.size(); ++i)
