@@ -136,7 +136,6 @@ TEST(Mlp, UngatedMatchesTheFormula) {
 TEST(Moe, IsTheWeightedSumOfTheSelectedExperts) {
   constexpr int64_t kHidden = 5;
   constexpr int64_t kInner = 4;
-  constexpr int64_t kRows = 6;
   const Matrix router(3, kHidden, 1);
   const Matrix gate(1, kHidden, 2);
   std::vector<Matrix> ups;
@@ -161,7 +160,7 @@ TEST(Moe, IsTheWeightedSumOfTheSelectedExperts) {
     }
     return sum;
   };
-  for (const bool apply_router_weight_on_input : {false, true}) {
+  const auto check = [&](int64_t rows, bool apply_router_weight_on_input) {
     Moe moe;
     moe.spec = {.num_experts = 3,
                 .shared_intermediate_size = kInner,
@@ -173,19 +172,19 @@ TEST(Moe, IsTheWeightedSumOfTheSelectedExperts) {
     for (size_t e = 0; e < 3; ++e) moe.experts.push_back(mlp(e));
     moe.shared = mlp(3);
     moe.shared_gate = pack({&gate});
-    ScratchLayout count(kRows);
+    ScratchLayout count(rows);
     MoeScratch{moe.spec, kHidden, count};
     OwnScratch memory(count.size());
-    ScratchLayout layout(kRows, memory.memory());
+    ScratchLayout layout(rows, memory.memory());
     const MoeScratch scratch{moe.spec, kHidden, layout};
-    const Matrix x(kRows, kHidden, 3);
-    Matrix hidden(kRows, kHidden, 4);
+    const Matrix x(rows, kHidden, 3);
+    Matrix hidden(rows, kHidden, 4);
     const Matrix before = hidden;
-    Matrix up(kRows, 2 * kInner, 5);
-    Matrix act(kRows, kInner, 6);
+    Matrix up(rows, 2 * kInner, 5);
+    Matrix act(rows, kInner, 6);
     apply(runner(), moe, hidden.view, x.view, hidden.view, scratch, up.view, act.view);
     const auto sigmoid = [](double v) { return 1 / (1 + std::exp(-v)); };
-    for (int64_t r = 0; r < kRows; ++r) {
+    for (int64_t r = 0; r < rows; ++r) {
       std::vector<double> row;
       for (int64_t j = 0; j < kHidden; ++j) row.push_back(x.at(r, j));
       size_t worst = 0;
@@ -206,6 +205,10 @@ TEST(Moe, IsTheWeightedSumOfTheSelectedExperts) {
             << "row " << r << ", weigh input " << apply_router_weight_on_input;
       }
     }
+  };
+  // With few rows, some are the only one of an expert.
+  for (const int64_t rows : {6, 3, 2}) {
+    for (const bool apply_router_weight_on_input : {false, true}) check(rows, apply_router_weight_on_input);
   }
 }
 
