@@ -86,26 +86,66 @@ TEST(Gptq, IsMoreAccurateThanRoundToNearest) {
   }
 }
 
-TEST(Gptq, ResultsDoNotDependOnTheNumberOfThreads) {
-  std::mt19937 rng(3);
-  std::normal_distribution<float> normal;
-  const int64_t n = 37;
-  const int64_t k = 200;
-  std::vector<float> w(static_cast<size_t>(n * k));
-  std::vector<float> h(static_cast<size_t>(k * k));
-  for (float& v : w) v = normal(rng);
-  for (int t = 0; t < 400; ++t) {
-    std::vector<float> x(static_cast<size_t>(k));
-    for (float& v : x) v = normal(rng);
-    for (size_t i = 0; i < x.size(); ++i) {
-      for (size_t j = 0; j < x.size(); ++j) h[i * x.size() + j] += x[i] * x[j];
+// More columns than the blocks in which errors are propagated.
+struct Wide {
+  static constexpr int64_t n = 37;
+  static constexpr int64_t k = 200;
+  std::vector<float> w = std::vector<float>(n * k);
+  std::vector<float> h = std::vector<float>(k * k);
+
+  Wide() {
+    std::mt19937 rng(3);
+    std::normal_distribution<float> normal;
+    for (float& v : w) v = normal(rng);
+    for (int t = 0; t < 400; ++t) {
+      std::vector<float> x(static_cast<size_t>(k));
+      for (float& v : x) v = normal(rng);
+      for (size_t i = 0; i < x.size(); ++i) {
+        for (size_t j = 0; j < x.size(); ++j) h[i * x.size() + j] += x[i] * x[j];
+      }
     }
   }
+};
+
+float to_quarters(float v) {
+  return std::nearbyint(4.0F * v) / 4.0F;
+}
+
+struct Quarters : RoundingGrid {
+  std::vector<float> values = std::vector<float>(Wide::n * Wide::k);
+
+  void begin_row(int64_t, std::span<const float>) override {}
+  float round(int64_t row, int64_t column, std::span<const float> rest) override {
+    return values[static_cast<size_t>(row * Wide::k + column)] = to_quarters(rest.front());
+  }
+};
+
+TEST(Gptq, CompensatesErrorsInAllLaterColumns) {
+  const Wide wide;
+  ThreadPool pool(2);
+  const GptqInputs inputs = prepare_gptq(pool, wide.h, Wide::k, {});
+  Quarters rounded;
+  round_gptq(pool, wide.w, Wide::n, inputs, rounded);
+  std::vector<float> row(static_cast<size_t>(Wide::k));
+  for (size_t r = 0; r < static_cast<size_t>(Wide::n); ++r) {
+    std::copy_n(wide.w.begin() + static_cast<std::ptrdiff_t>(r * row.size()), row.size(), row.begin());
+    for (size_t i = 0; i < row.size(); ++i) {
+      const float value = to_quarters(row[i]);
+      ASSERT_EQ(rounded.values[r * row.size() + i], value) << "row " << r << ", column " << i;
+      const float* u = inputs.u.data() + i * row.size();
+      const float error = (row[i] - value) / u[i];
+      for (size_t j = i + 1; j < row.size(); ++j) row[j] -= error * u[j];
+    }
+  }
+}
+
+TEST(Gptq, ResultsDoNotDependOnTheNumberOfThreads) {
+  const Wide wide;
   ThreadPool one(1);
   ThreadPool three(3);
   const IntRounding how{.bits = 4, .zero_points = true};
-  const IntMatrix a = gptq_of(one, how, w, n, k, 64, h, {});
-  EXPECT_EQ(a.codes, gptq_of(three, how, w, n, k, 64, h, {}).codes);
+  const IntMatrix a = gptq_of(one, how, wide.w, Wide::n, Wide::k, 64, wide.h, {});
+  EXPECT_EQ(a.codes, gptq_of(three, how, wide.w, Wide::n, Wide::k, 64, wide.h, {}).codes);
 }
 
 TEST(Gptq, SupportsInputsThatAreAlwaysZero) {
