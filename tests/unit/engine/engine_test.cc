@@ -127,6 +127,17 @@ TEST_F(EngineTest, RemovesTheStopStringFromTheText) {
   engine_->check_integrity();
 }
 
+TEST_F(EngineTest, IgnoresStopStringsThatMinTokensCompletes) {
+  GenerateRequest request = greedy(*engine_, "Once upon a time", 10);
+  request.sampling.edit().ignore_eos = true;
+  request.sampling.edit().stop = {test::ask(*engine_, request).samples[0].text};
+  request.sampling.edit().max_tokens = 20;
+  request.sampling.edit().min_tokens = 9;
+  EXPECT_EQ(test::ask(*engine_, request).samples[0].tokens.size(), 10U);
+  request.sampling.edit().min_tokens = 10;
+  EXPECT_EQ(test::ask(*engine_, request).samples[0].tokens.size(), 20U);
+}
+
 TEST_F(EngineTest, ReportsTheStopToken) {
   const Answer whole = test::ask(*engine_, greedy(*engine_, "Once upon a time", 20));
   const TokenId stop = whole.samples[0].tokens[10];
@@ -180,6 +191,7 @@ TEST_F(EngineTest, AbortsWithinAStepAndFreesTheBlocks) {
   EXPECT_EQ(answer.samples[0].reason, FinishReason::kAbort);
   EXPECT_LT(answer.samples[0].tokens.size(), 1000U);
   engine_->check_integrity();
+  EXPECT_LE(engine_->stats().num_steps, static_cast<int64_t>(answer.samples[0].tokens.size()) + 1);
   engine_->abort(*id);  // a second abort has no effect
   engine_->abort(123456);
 }
@@ -281,6 +293,8 @@ TEST(EngineStart, RejectsRequestsIfTheQueueIsFull) {
   EXPECT_LE(completed, 3) << "one that runs and two in the queue";
   engine->observe_steps({});
   engine->check_integrity();
+  Pending later;
+  EXPECT_TRUE(engine->submit(greedy(*engine, "Once upon a time", 1), later.sink()).ok());
 }
 
 TEST(EngineStart, EndsItsRequestsWhenItIsDestroyed) {
