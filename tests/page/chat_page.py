@@ -29,7 +29,8 @@ class ExecutedBlocks:
 
 
 def wait_for_animations(page):
-    page.evaluate("Promise.all(document.getAnimations().map(animation => animation.finished))")
+    # The promise of an animation whose element is removed is rejected.
+    page.evaluate("Promise.allSettled(document.getAnimations().map(animation => animation.finished)).then(() => null)")
 
 
 class ChatPage:

@@ -7,6 +7,7 @@ import httpx
 import pytest
 from chat_page import PHONE, ChatPage
 from playwright.sync_api import expect
+from waiting import wait_until
 
 STORY = "Tell me a story about a cat."
 
@@ -88,8 +89,7 @@ def test_stop_keeps_the_text_and_ends_the_request(slow_server, visit):
     chat.page.get_by_role("button", name="Stop").click()
     expect(chat.answers.first.get_by_text("Stopped.")).to_be_visible()
     assert chat.wait_for_answer().strip()
-    slow_server.becomes_idle()
-    assert slow_server.num_aborted() == aborted + 1
+    wait_until(lambda: slow_server.num_aborted() == aborted + 1, "the request is aborted")
 
 
 def test_escape_stops(slow_server, visit):
@@ -97,11 +97,11 @@ def test_escape_stops(slow_server, visit):
     chat.ignore_end_of_text()
     chat.send(STORY)
     expect(chat.page.get_by_role("button", name="Stop")).to_be_visible()
+    slow_server.becomes_busy(1)
     aborted = slow_server.num_aborted()
     chat.page.keyboard.press("Escape")
     expect(chat.answers.first.get_by_text("Stopped.")).to_be_visible()
-    slow_server.becomes_idle()
-    assert slow_server.num_aborted() == aborted + 1
+    wait_until(lambda: slow_server.num_aborted() == aborted + 1, "the request is aborted")
 
 
 def test_regenerating_keeps_both_versions(chat):

@@ -20,7 +20,7 @@ constexpr std::array<TensorName, 10> kAfmoeOwn = {{
     {moe::kSharedUpProj, "layers.{}.mlp.shared_experts.up_proj"},
     {moe::kSharedDownProj, "layers.{}.mlp.shared_experts.down_proj"},
 }};
-constexpr auto kAfmoeModules = joined(kLlamaMatrices, kQkNorms, kExperts, kAfmoeOwn);
+constexpr auto kAfmoeModules = joined(kLlamaMatrices, kQkNorms, kMoeExperts, kAfmoeOwn);
 
 ModelDraft parse_afmoe(const ConfigReader& config) {
   ModelDraft spec = parse_llama_family(config, {.head_dim = 128, .max_position_embeddings = 16384});

@@ -44,8 +44,9 @@ constexpr std::array<TensorName, 9> kPublishedAttention = {{
     {mla::kOProj, "layers.{}.attention.dense"},
     {.params = moe::kCorrectionBias, .module = "layers.{}.mlp.gate.expert_bias", .bare = true},
 }};
-constexpr auto kBailingHybridModules = joined(kLatentModel, kGate, kKimiDelta, kBailingHybridNets, kExperts,
-                                              kDeepseekShared, kPublishedAttention, kPublishedNets);
+constexpr auto kBailingHybridModules =
+    joined(kLatentModel, kGate, kKimiDelta, kBailingHybridNets, kMoeExperts, kDeepseekShared,
+           kPublishedAttention, kPublishedNets);
 
 ModelDraft parse_bailing_hybrid(const ConfigReader& config) {
   ModelDraft spec = parse_latent_family(config, {.max_position_embeddings = 262144, .theta = 6e6});

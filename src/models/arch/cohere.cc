@@ -14,7 +14,7 @@ constexpr std::array<TensorName, 3> kCohereShared = {{
     {moe::kSharedUpProj, "layers.{}.mlp.shared_experts.up_proj"},
     {moe::kSharedDownProj, "layers.{}.mlp.shared_experts.down_proj"},
 }};
-constexpr auto kCohereModules = joined(kLlamaMatrices, kOneNorm, kQkNorms, kExperts, kCohereShared);
+constexpr auto kCohereModules = joined(kLlamaMatrices, kOneNorm, kQkNorms, kMoeExperts, kCohereShared);
 
 ModelDraft parse_cohere_family(const ConfigReader& config, const RopeDefaults& rope) {
   ModelDraft spec = parse_llama_family(

@@ -23,7 +23,7 @@ constexpr std::array<TensorName, 4> kPlainAttention = {{
     {attention::kVProj, "layers.{}.self_attn.v_proj"},
     {attention::kOProj, "layers.{}.self_attn.o_proj"},
 }};
-constexpr auto kDeepseekModules = joined(kLatentModel, kPlainAttention, kExperts, kDeepseekShared);
+constexpr auto kDeepseekModules = joined(kLatentModel, kPlainAttention, kMoeExperts, kDeepseekShared);
 constexpr auto kModulesWithIndexers = joined(kDeepseekModules, kIndexers);
 
 // The factor of YaRN on attention scores.

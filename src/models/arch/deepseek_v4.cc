@@ -93,8 +93,8 @@ constexpr std::array<TensorName, 7> kSavedParts = {{
     {.params = hyper_connection::kMlp.base, .module = "layers.{}.ffn_hc.base", .bare = true},
     {.params = hyper_connection::kMlp.scale, .module = "layers.{}.ffn_hc.scale", .bare = true},
 }};
-constexpr auto kDeepseekV4Modules = joined(kWords, kFinalNorm, kLlamaNorms, kExperts, kDeepseekShared, kSaved,
-                                           kSavedParts, kPublished, kPublishedParts);
+constexpr auto kDeepseekV4Modules = joined(kWords, kFinalNorm, kLlamaNorms, kMoeExperts, kDeepseekShared,
+                                           kSaved, kSavedParts, kPublished, kPublishedParts);
 
 constexpr std::string_view kWindows = "sliding_attention";
 constexpr std::string_view kSparse = "compressed_sparse_attention";

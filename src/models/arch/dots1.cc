@@ -5,7 +5,7 @@
 namespace quire {
 namespace {
 
-constexpr auto kDots1Modules = joined(kLlamaMatrices, kLlamaNorms, kQkNorms, kExperts, kDeepseekShared);
+constexpr auto kDots1Modules = joined(kLlamaMatrices, kLlamaNorms, kQkNorms, kMoeExperts, kDeepseekShared);
 
 ModelDraft parse_dots1(const ConfigReader& config) {
   ModelDraft spec = parse_llama_family(config, {});

@@ -20,7 +20,7 @@ constexpr std::array<TensorName, 3> kErnie45Shared = {{
     {moe::kSharedDownProj, "layers.{}.mlp.shared_experts.down_proj"},
 }};
 constexpr auto kErnie45MoeModules =
-    joined(kLlamaMatrices, kLlamaNorms, kExperts, kErnie45Correction, kErnie45Shared);
+    joined(kLlamaMatrices, kLlamaNorms, kMoeExperts, kErnie45Correction, kErnie45Shared);
 // Names of multimodal models in published checkpoints, and those that transformers writes.
 constexpr std::array<TensorName, 9> kTextExperts = {{
     {moe::kRouter, "layers.{}.mlp.gate", true},

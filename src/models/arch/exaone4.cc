@@ -14,7 +14,7 @@ constexpr auto kExaone4Modules = joined(kLlamaMatrices, kPostNorms, kQkNorms);
 constexpr std::array<TensorName, 1> kExaone4Correction = {
     {{.params = moe::kCorrectionBias, .module = "layers.{}.mlp.e_score_correction_bias", .bare = true}}};
 constexpr auto kExaone4MoeModules =
-    joined(kLlamaMatrices, kLlamaNorms, kQkNorms, kExperts, kDeepseekShared, kExaone4Correction);
+    joined(kLlamaMatrices, kLlamaNorms, kQkNorms, kMoeExperts, kDeepseekShared, kExaone4Correction);
 
 // Which layers have a sliding window. Published configurations have a pattern such as "LLLG" instead of a
 // number: L is a layer with a window, G one without. The last layer never has one.

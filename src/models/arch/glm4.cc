@@ -24,8 +24,8 @@ constexpr std::array<TensorName, 3> kKolibri = {{
     {.params = moe::kCorrectionBias, .module = "layers.{}.moe.router.expert_bias", .bare = true},
 }};
 constexpr auto kKolibriModules =
-    joined(kLlamaMatrices, kLlamaNorms, kGlmPostNorms, kQkNorms, kExperts, kDeepseekShared, kKolibri);
-constexpr auto kGlm4MoeModules = joined(kLlamaMatrices, kLlamaNorms, kQkNorms, kExperts, kDeepseekShared);
+    joined(kLlamaMatrices, kLlamaNorms, kGlmPostNorms, kQkNorms, kMoeExperts, kDeepseekShared, kKolibri);
+constexpr auto kGlm4MoeModules = joined(kLlamaMatrices, kLlamaNorms, kQkNorms, kMoeExperts, kDeepseekShared);
 
 ModelDraft parse_glm(const ConfigReader& config) {
   ModelDraft spec =

@@ -17,7 +17,7 @@ constexpr std::array<TensorName, 4> kHunyuanOwn = {{
     {moe::kSharedDownProj, "layers.{}.mlp.shared_mlp.down_proj"},
 }};
 constexpr auto kDenseModules = joined(kLlamaMatrices, kLlamaNorms, kNorms);
-constexpr auto kHunyuanMoeModules = joined(kLlamaMatrices, kLlamaNorms, kNorms, kExperts, kHunyuanOwn);
+constexpr auto kHunyuanMoeModules = joined(kLlamaMatrices, kLlamaNorms, kNorms, kMoeExperts, kHunyuanOwn);
 // Names in published checkpoints, and those that transformers writes, if they differ from other
 // architectures.
 constexpr std::array<TensorName, 9> kHy3Own = {{
@@ -31,7 +31,7 @@ constexpr std::array<TensorName, 9> kHy3Own = {{
     {moe::kSharedUpProj, "layers.{}.mlp.shared_experts.up_proj"},
     {moe::kSharedDownProj, "layers.{}.mlp.shared_experts.down_proj"},
 }};
-constexpr auto kHy3Modules = joined(kLlamaMatrices, kLlamaNorms, kQkNorms, kExperts, kHy3Own);
+constexpr auto kHy3Modules = joined(kLlamaMatrices, kLlamaNorms, kQkNorms, kMoeExperts, kHy3Own);
 
 // A number, or a list with the same number for each layer.
 int64_t same_for_all(const ConfigReader& config, std::string_view field, int64_t fallback) {

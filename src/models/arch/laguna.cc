@@ -21,7 +21,7 @@ constexpr std::array<TensorName, 5> kLaguna = {{
     {moe::kSharedDownProj, "layers.{}.mlp.shared_expert.down_proj"},
 }};
 constexpr auto kLagunaModules =
-    joined(kLlamaMatrices, kLlamaNorms, kQkNorms, kExperts, kDeepseekShared, kLaguna);
+    joined(kLlamaMatrices, kLlamaNorms, kQkNorms, kMoeExperts, kDeepseekShared, kLaguna);
 
 // Sets the number of query heads per layer; the maximum is that of the model.
 void assign_heads(const ConfigReader& config, ModelDraft& spec, std::string_view field,

@@ -14,7 +14,8 @@ constexpr std::array<TensorName, 2> kMimoV2Sinks = {{
     {.params = attention::kSinks, .module = "layers.{}.self_attn.attention_sink_bias", .bare = true},
     {.params = attention::kSinks, .module = "layers.{}.self_attn.sinks", .bare = true},
 }};
-constexpr auto kMimoV2Modules = joined(kLlamaMatrices, kLlamaNorms, kExperts, kDeepseekShared, kMimoV2Sinks);
+constexpr auto kMimoV2Modules =
+    joined(kLlamaMatrices, kLlamaNorms, kMoeExperts, kDeepseekShared, kMimoV2Sinks);
 
 // Whether each layer has a sliding window. The published configuration has a list with 1 for those.
 std::vector<bool> mimo_v2_read_kinds(const ConfigReader& config, const ModelDraft& spec) {

@@ -126,7 +126,7 @@ inline constexpr std::array<std::string_view, 4> kBorrowedKeys = {
     "layers.{}.self_attn.k_norm.weight", "layers.{}.self_attn.v_norm.weight"};
 
 // Router and experts, stored separately or stacked.
-inline constexpr std::array<TensorName, 7> kExperts = {{
+inline constexpr std::array<TensorName, 7> kMoeExperts = {{
     {moe::kRouter, "layers.{}.mlp.gate"},
     {kExpertGateUpParams, "layers.{}.mlp.experts.{}.gate_up_proj"},
     {moe::kExpertGateProj, "layers.{}.mlp.experts.{}.gate_proj"},

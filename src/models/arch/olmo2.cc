@@ -7,7 +7,7 @@ namespace quire {
 namespace {
 
 constexpr auto kOlmo2Modules = joined(kLlamaMatrices, kPostNorms, kQkNorms);
-constexpr auto kFlexModules = joined(kLlamaMatrices, kPostNorms, kQkNorms, kExperts);
+constexpr auto kFlexModules = joined(kLlamaMatrices, kPostNorms, kQkNorms, kMoeExperts);
 
 ModelDraft parse_olmo2_family(const ConfigReader& config, const RopeDefaults& rope) {
   ModelDraft spec = parse_llama_family(config, {.rope = rope});

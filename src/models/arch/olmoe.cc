@@ -5,7 +5,7 @@
 namespace quire {
 namespace {
 
-constexpr auto kOlmoeModules = joined(kLlamaMatrices, kLlamaNorms, kQkNorms, kExperts);
+constexpr auto kOlmoeModules = joined(kLlamaMatrices, kLlamaNorms, kQkNorms, kMoeExperts);
 
 ModelDraft parse_olmoe(const ConfigReader& config) {
   ModelDraft spec = parse_llama_family(config, {.max_position_embeddings = 4096});

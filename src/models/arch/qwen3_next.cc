@@ -37,9 +37,9 @@ constexpr std::array<TensorName, 4> kLater = {{
     {delta_net::kAProj, "layers.{}.linear_attn.in_proj_a"},
 }};
 constexpr auto kNextModules =
-    joined(kQwen3NextMatrices, kDeltaNet, kNext, kLater, kLlamaNorms, kQkNorms, kExperts, kQwenShared);
+    joined(kQwen3NextMatrices, kDeltaNet, kNext, kLater, kLlamaNorms, kQkNorms, kMoeExperts, kQwenShared);
 constexpr auto kLaterModules =
-    joined(kQwen3NextMatrices, kDeltaNet, kLater, kLlamaNorms, kQkNorms, kExperts, kQwenShared);
+    joined(kQwen3NextMatrices, kDeltaNet, kLater, kLlamaNorms, kQkNorms, kMoeExperts, kQwenShared);
 // Everything except the feed-forward layers.
 ModelDraft parse_hybrid(const ConfigReader& config, int64_t intermediate_size) {
   ModelDraft spec = parse_llama_family(config, {.head_dim = 256,

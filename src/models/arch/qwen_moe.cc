@@ -8,8 +8,8 @@
 namespace quire {
 namespace {
 
-constexpr auto kQwen2Modules = joined(kLlamaMatrices, kLlamaNorms, kExperts, kQwenShared);
-constexpr auto kQwen3MoeModules = joined(kLlamaMatrices, kLlamaNorms, kQkNorms, kExperts);
+constexpr auto kQwen2Modules = joined(kLlamaMatrices, kLlamaNorms, kMoeExperts, kQwenShared);
+constexpr auto kQwen3MoeModules = joined(kLlamaMatrices, kLlamaNorms, kQkNorms, kMoeExperts);
 
 }  // namespace
 

@@ -31,7 +31,7 @@ constexpr std::array<TensorName, 9> kStep3Own = {{
     {moe::kSharedDownProj, "layers.{}.share_expert.down_proj"},
 }};
 constexpr auto kStep3Modules =
-    joined(kLlamaMatrices, kLlamaNorms, kQkNorms, kExperts, kDeepseekShared, kStep3Own);
+    joined(kLlamaMatrices, kLlamaNorms, kQkNorms, kMoeExperts, kDeepseekShared, kStep3Own);
 
 // A list of numbers by layer; empty if the field is absent. Elements after the last layer are for multi-token
 // prediction.

@@ -44,7 +44,7 @@ void push(std::vector<Range>& pieces, size_t begin, size_t end) {
 // range).
 void cut(Range range, const std::vector<Range>& matches, Behavior behavior, bool invert,
          std::vector<Range>& pieces) {
-  struct Part {
+  struct SplitPart {
     Range range;
     bool match;
   };
@@ -57,7 +57,7 @@ void cut(Range range, const std::vector<Range>& matches, Behavior behavior, bool
     }
     return push(pieces, done, range.end);
   }
-  std::vector<Part> parts;
+  std::vector<SplitPart> parts;
   size_t done = range.begin;
   for (const Range& m : matches) {
     if (done < m.begin) parts.push_back({{done, m.begin}, invert});
@@ -69,12 +69,12 @@ void cut(Range range, const std::vector<Range>& matches, Behavior behavior, bool
   bool last_match = false;
   switch (behavior) {
     case Behavior::kRemoved:
-      for (const Part& p : parts) {
+      for (const SplitPart& p : parts) {
         if (!p.match) push(pieces, p.range.begin, p.range.end);
       }
       break;
     case Behavior::kIsolated:
-      for (const Part& p : parts) push(pieces, p.range.begin, p.range.end);
+      for (const SplitPart& p : parts) push(pieces, p.range.begin, p.range.end);
       break;
     case Behavior::kContiguous:
       for (size_t i = 0; i < parts.size(); ++i) {
@@ -87,7 +87,7 @@ void cut(Range range, const std::vector<Range>& matches, Behavior behavior, bool
       }
       break;
     case Behavior::kMergedWithPrevious:
-      for (const Part& p : parts) {
+      for (const SplitPart& p : parts) {
         if (p.match && !last_match && pieces.size() > first) {
           pieces.back().end = p.range.end;
         } else {
@@ -98,7 +98,7 @@ void cut(Range range, const std::vector<Range>& matches, Behavior behavior, bool
       break;
     case Behavior::kMergedWithNext:
       for (size_t i = parts.size(); i > 0; --i) {
-        const Part& p = parts[i - 1];
+        const SplitPart& p = parts[i - 1];
         if (p.match && !last_match && pieces.size() > first) {
           pieces.back().begin = p.range.begin;
         } else {
