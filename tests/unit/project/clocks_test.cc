@@ -3,24 +3,25 @@
 #include <gtest/gtest.h>
 
 #include <filesystem>
-#include <fstream>
 #include <map>
 #include <regex>
 #include <set>
 #include <sstream>
 #include <string>
 
+#include "unit/project/source_tree.h"
+
 namespace {
 
+using quire::test::in_tree;
+using quire::test::kRoot;
+using quire::test::lines_of;
 namespace fs = std::filesystem;
-
-const fs::path kRoot = QUIRE_SOURCE_DIR;
 
 // Files that may read a clock, with the reason.
 std::map<std::string, std::string> listed_files() {
   std::map<std::string, std::string> files;
-  std::ifstream in(kRoot / "tests/clocks.txt");
-  for (std::string line; std::getline(in, line);) {
+  for (const std::string& line : lines_of(kRoot / "tests/clocks.txt")) {
     if (line.empty() || line[0] == '#') continue;
     std::istringstream words(line);
     std::string file, reason;
@@ -38,8 +39,7 @@ std::string reads_clock(const fs::path& path) {
       R"(\b(monotonic|perf_counter|process_time|thread_time)(_ns)?\(|\btime\.time(_ns)?\(|\b(steady|system|high_resolution)_clock\b|)"
       R"(\bclock_gettime\b|\bgettimeofday\b|\bstd::clock\b|\bgetrusage\b|\bru_[us]time\b|/schedstat\b|\bSC_CLK_TCK\b|)"
       R"(\bperformance\.now\b|\bDate\.now\b)");
-  std::ifstream in(path);
-  for (std::string line; std::getline(in, line);) {
+  for (const std::string& line : lines_of(path)) {
     if (std::regex_search(line, clock)) return line;
   }
   return "";
@@ -50,7 +50,7 @@ TEST(Clocks, AreReadByListedFilesOnly) {
   const std::map<std::string, std::string> listed = listed_files();
   std::set<std::string> found;
   for (const auto& entry : fs::recursive_directory_iterator(kRoot / "tests")) {
-    const std::string name = fs::relative(entry.path(), kRoot).string();
+    const std::string name = in_tree(entry.path());
     if (!endings.contains(entry.path().extension().string()) || name == "tests/unit/project/clocks_test.cc")
       continue;
     const std::string line = reads_clock(entry.path());

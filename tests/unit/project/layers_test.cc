@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <fstream>
 #include <map>
 #include <regex>
 #include <set>
@@ -12,18 +11,14 @@
 #include <string>
 #include <vector>
 
+#include "unit/project/source_tree.h"
+
 namespace {
 
+using quire::test::in_tree;
+using quire::test::kRoot;
+using quire::test::lines_of;
 namespace fs = std::filesystem;
-
-const fs::path kRoot = QUIRE_SOURCE_DIR;
-
-std::vector<std::string> lines_of(const fs::path& path) {
-  std::ifstream in(path);
-  std::vector<std::string> lines;
-  for (std::string line; std::getline(in, line);) lines.push_back(line);
-  return lines;
-}
 
 std::vector<fs::path> sources_below(const fs::path& dir) {
   const std::set<std::string> endings = {".h", ".cc", ".py", ".sh"};
@@ -53,10 +48,6 @@ Layers read_layers() {
     for (std::string used; rest >> used;) layers.may_use[name].insert(used);
   }
   return layers;
-}
-
-std::string in_tree(const fs::path& path) {
-  return fs::relative(path, kRoot).string();
 }
 
 TEST(Layers, UseOnlyEarlierOnes) {
