@@ -168,8 +168,11 @@ def idle(llm):
 
 
 def test_cancelling_a_task_aborts_its_request(async_llm):
+    samples = SamplingParams(n=64, temperature=1, seed=1, max_tokens=None, ignore_eos=True)
+    before = async_llm.get_stats()["generation_tokens"]
+
     async def main():
-        task = asyncio.create_task(collect(async_llm, "long", LONG))
+        task = asyncio.create_task(collect(async_llm, "long", samples))
         while async_llm.get_stats()["num_running"] == 0:
             await asyncio.sleep(0.005)
         task.cancel()
@@ -179,6 +182,8 @@ def test_cancelling_a_task_aborts_its_request(async_llm):
     asyncio.run(main())
     wait_until(lambda: idle(async_llm), "a request remains")
     assert async_llm.get_stats()["num_free_blocks"] == async_llm.get_stats()["num_blocks"]
+    # A request that is not aborted generates up to the length of the model, which is 1,024 tokens.
+    assert async_llm.get_stats()["generation_tokens"] - before < 64 * 500
 
 
 def test_leaving_the_loop_and_abort_end_the_request(async_llm):
