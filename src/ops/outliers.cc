@@ -60,7 +60,7 @@ void add_outliers(const OpContext& ctx, const TensorView& out, const TensorView&
 void add_large_activations(const OpContext& ctx, const TensorView& out, const TensorView& x,
                            const PackedLinear& w) {
   constexpr size_t kMaxFound = 64;
-  constexpr int64_t kPanel = QuantLayout::kPanel;
+  constexpr int64_t kPanelRows = QuantLayout::kPanel;
   const float threshold = w.format.outlier_threshold;
   if (threshold == 0.0F) return;
   const QuantLayout at(w.format.quantized, w.k);
@@ -71,7 +71,7 @@ void add_large_activations(const OpContext& ctx, const TensorView& out, const Te
   parallel_ranges(ctx, panels, grain, [&](int64_t begin, int64_t end, int) {
     std::array<int64_t, kMaxFound> found;
     std::array<float, kMaxFound> values;
-    std::array<float, kPanel> weights;
+    std::array<float, kPanelRows> weights;
     for (int64_t r = 0; r < x.rows(); ++r) {
       const float* in = x.row<float>(r);
       for (int64_t i = 0; i < w.k;) {
@@ -83,13 +83,13 @@ void add_large_activations(const OpContext& ctx, const TensorView& out, const Te
           values[count++] = v;
         }
         for (int64_t p = begin; p < end && count > 0; ++p) {
-          std::array<float, kPanel> sums = {};
+          std::array<float, kPanelRows> sums = {};
           for (size_t c = 0; c < count; ++c) {
             decode_quantized_column(at, w.data.data(), p, found[c], weights.data());
             for (size_t j = 0; j < weights.size(); ++j) sums[j] += values[c] * weights[j];
           }
-          float* row = out.row<float>(r) + p * kPanel;
-          for (int64_t j = 0; j < std::min(kPanel, w.n - p * kPanel); ++j)
+          float* row = out.row<float>(r) + p * kPanelRows;
+          for (int64_t j = 0; j < std::min(kPanelRows, w.n - p * kPanelRows); ++j)
             row[j] += sums[static_cast<size_t>(j)];
         }
       }

@@ -63,7 +63,6 @@ QuantizedModule read_gptq_module(ModuleReader& reader, const nlohmann::json& con
   const bool symmetric = config_flag(config, "sym", true);
   format.zero_point = 1 << (bits - 1);
   format.group_zero_points = !symmetric;
-  BitStreams zero_points;
   const int64_t zero_words = BitStreams::words_of(n, bits);
   if (symmetric) {
     reader.find(".qzeros");
