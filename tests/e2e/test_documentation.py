@@ -18,7 +18,7 @@ PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md"), *(ROOT / "src
 
 # Commands that are not run, as (pattern, reason). Every other line that starts with "$ " in a console block runs.
 NOT_RUN = [
-    (r"^\./(run|test)( *#.*| --quick.*)?$", "builds and tests the repository"),
+    (r"^(\./test\b|\./run *(#.*)?$)", "builds and tests the repository"),
     (r"^tools/build\.sh ", "builds the repository"),
     (r"path/to/", "needs a model that is not part of the repository"),
     (r"^quire run Qwen/", "needs the Hugging Face hub; test_hub.py runs such commands"),
