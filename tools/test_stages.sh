@@ -1,4 +1,4 @@
-# The stages of ./test, one function each, and what they share. ./test defines root, add, check, require and the table layers_of.
+# The stages of ./test, one function each, and what they share. ./test defines root, add, check, require and the table parts_of.
 # shellcheck shell=bash disable=SC2154
 
 # ---- Building --------------------------------------------------------------------------------------------------------
@@ -18,7 +18,7 @@ layers_with_tests() {
 sanitized_layers() {  # STAGE
   local layer
   for layer in $(layers_with_tests); do
-    [ "$layer" != project ] && [[ -z ${layers_of[$1]:-} || " ${layers_of[$1]} " == *" $layer "* ]] && printf '%s ' "$layer"
+    [ "$layer" != project ] && [[ -z ${parts_of[$1]:-} || " ${parts_of[$1]} " == *" $layer "* ]] && printf '%s ' "$layer"
   done
 }
 
@@ -271,15 +271,17 @@ tidy_one() {  # FILE
   fi
 }
 
-# clang-tidy reads the sources of all layers or of some.
+# clang-tidy reads all sources, those of some layers, or some sources.
 tidy() {
-  local output layer layers
+  local output part parts
   require clang-tidy || return 1
-  read -ra layers <<<"${layers_of[tidy]:-.}"
+  read -ra parts <<<"${parts_of[tidy]:-.}"
   # clang cannot read the headers that GCC has precompiled.
   cmake --preset release -B build/tidy -DQUIRE_PRECOMPILE=OFF >/dev/null || return 1
   export -f tidy_one
-  output=$(for layer in "${layers[@]}"; do git ls-files "src/$layer/*.cc"; done | xargs -r -P2 -I{} bash -c 'tidy_one {}')
+  output=$(for part in "${parts[@]}"; do
+    if [ -f "$part" ]; then echo "$part"; else git ls-files "src/$part/*.cc"; fi
+  done | xargs -r -P2 -I{} bash -c 'tidy_one {}')
   grep -v -e '^passed ' -e ' warnings\? generated' <<<"$output"
   add "$(grep -c '^passed ' <<<"$output")" "$(grep -c '^FAILED ' <<<"$output")"
 }

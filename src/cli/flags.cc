@@ -301,7 +301,7 @@ std::vector<std::string> with_config_file(std::vector<std::string> arguments) {
       // The model is the first argument after the command (two words for bench) unless that is a flag; it
       // takes precedence over the one in the file.
       const size_t place = std::min<size_t>(arguments.size(), arguments[0] == "bench" ? 2 : 1);
-      const bool has_model = arguments.size() > place && arguments[place].rfind("-", 0) != 0;
+      const bool has_model = arguments.size() > place && !arguments[place].starts_with('-');
       if (!has_model)
         arguments.insert(arguments.begin() + static_cast<int64_t>(place), entry.second.as<std::string>());
       continue;

@@ -17,17 +17,27 @@ TESTED = ["base", "kv", "text", "exec", "engine", "backends", "server"]
 @pytest.mark.parametrize("files, stages", [
     ([], {}),
     (["docs/usage.md", "src/text/README.md"], {}),
-    (["src/text/tokenizer/bpe.cc"], {"asan": ["text"], "tidy": ["text"]}),
-    (["tests/unit/engine/engine_test.cc", "src/kv/pool.h"], {"asan": ["kv", "engine"], "tsan": ["engine"], "tidy": ["engine", "kv"]}),
-    (["src/base/log.cc"], {"asan": ["base"], "tsan": affected.THREADED_LAYERS, "tidy": ["base"]}),
-    (["src/server/page/page.css"],
-     {"asan": ["server"], "tsan": ["server"], "tidy": ["server"], "wheel": [], "frameworks": []}),
+    (["src/text/tokenizer/bpe.cc"], {"asan": ["text"], "tidy": ["src/text/tokenizer/bpe.cc"]}),
+    (["tests/unit/engine/engine_test.cc", "src/text/tokenizer/bpe.h"],
+     {"asan": ["text", "engine"], "tsan": ["engine"], "tidy": ["src/text/tokenizer/bpe.cc"]}),
+    (["src/text/a_removed_file.cc"], {"asan": ["text"]}),
+    (["src/base/log.cc"], {"asan": ["base"], "tsan": affected.THREADED_LAYERS, "tidy": ["src/base/log.cc"]}),
+    (["src/server/page/page.css"], {"asan": ["server"], "tsan": ["server"], "wheel": [], "frameworks": []}),
     (["python/quire/llm.py"], {"wheel": [], "frameworks": []}),
     (["cmake/QuireOptions.cmake"], {"asan": ["base"], "tsan": ["base"]}),
     (["tests/fuzz/gguf.dict"], {"fuzz": []}),
 ])
 def test_a_change_affects_the_layers_whose_sources_or_tests_differ(files, stages):
     assert affected.affected(files, TESTED) == stages
+
+
+@pytest.mark.parametrize("header, source", [
+    ("src/text/tokenizer/bpe.h", "src/text/tokenizer/bpe.cc"),
+    ("src/base/thread_name.h", "src/base/thread_pool.cc"),  # the first of its layer
+    ("src/base/no_such_header.h", None),
+])
+def test_a_header_is_read_in_a_source_that_includes_it(header, source):
+    assert affected.including_source(header) == source
 
 
 def test_an_unknown_commit_affects_everything():

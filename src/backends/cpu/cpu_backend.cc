@@ -50,7 +50,7 @@ const CpuIsa& select_cpu_isa(std::string_view name) {
   }
   throw Error(std::string("QUIRE_CPU_ISA: ") +
               (known ? "this machine does not support \"" : "unknown level \"") + std::string(name) +
-              (known ? "\"; choose one of: " : "\"; choose one of: ") + usable);
+              "\"; choose one of: " + usable);
 }
 
 }  // namespace quire

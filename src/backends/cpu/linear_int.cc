@@ -79,6 +79,7 @@ PackedLinear pack_linear_int(const CpuKernels& kernels, const OpContext& ctx,
   const IntLayout at(format, packed.k);
   const IntCandidates candidates = int_candidates(format.code_bits, format.zero_points);
   std::vector<Buffer> scratch;
+  scratch.reserve(static_cast<size_t>(num_threads(ctx)));
   for (int t = 0; t < num_threads(ctx); ++t)
     scratch.emplace_back(static_cast<size_t>(packed.k * kPanel) * sizeof(float));
   parallel_ranges(ctx, at.num_panels(packed.n), 1, [&](int64_t begin, int64_t end, int thread) {

@@ -160,6 +160,7 @@ class ServeBench {
     choose_prompts(address);
     const std::vector<BenchRequest> requests = make_requests();
     std::vector<std::string> texts;
+    texts.reserve(requests.size());
     for (const auto& request : requests) texts.push_back(http_text(request));
     const auto arrivals = arrival_times(texts.size(), rate_, f_.burstiness, derive_seed(f_.seed, 1));
     LoadResult result;

@@ -121,6 +121,7 @@ bool is_table_row(std::string_view line) {
 std::string render_table(const std::vector<std::string>& lines, int width) {
   if (lines.size() < 2) return {};
   std::vector<std::vector<std::string>> rows;
+  rows.reserve(lines.size());
   for (const std::string& line : lines) rows.push_back(cells_of(line));
   if (!is_delimiter_row(rows[1])) return {};
   std::vector<Alignment> alignments;

@@ -113,12 +113,18 @@ constexpr int kChunkPeriod = kBits == 2 || kBits == 6   ? 2
                              : kBits == 3 || kBits == 5 ? 4
                                                         : 1;
 
+// Bits of the wider of the two planes that codes of this many bits are stored in.
+constexpr int low_bits(int bits) {
+  if (bits == 3) return 2;
+  return bits > 4 && bits < 8 ? 4 : bits;
+}
+
 // Loads eight elements along K of a register of columns: their codes as bytes, four per lane, possibly with
 // other bits above them. They are chunk `c`, 0 to 3, of the four that begin at `codes`.
 template <class D, int kBits>
 __attribute__((always_inline)) inline void load_raw_codes(const std::byte* codes, int c, int64_t lane,
                                                           typename D::I (&quads)[2]) {
-  constexpr int kLow = kBits == 3 ? 2 : kBits < 8 && kBits > 4 ? 4 : kBits;  // bits of the wider plane
+  constexpr int kLow = low_bits(kBits);
   constexpr int kHigh = kBits - kLow;
   constexpr int kUnitChunks = kBits == 4 || kBits == 8 ? 1 : kChunkPeriod<kBits>;
   const std::byte* unit = codes + c / kUnitChunks * (32 * kBits * kUnitChunks) + lane * 4;
@@ -231,11 +237,12 @@ __attribute__((always_inline)) inline void each_chunk(const QuantizedMatrixArgs&
         i += 8;
       };
       if constexpr (kPeriod == 1) {
+        // NOLINTNEXTLINE(bugprone-infinite-loop): chunk() advances i
         for (const std::byte* own = codes + (i - first) * 4 * kBits; i < limit; own += 32 * kBits)
           chunk(own, 0);
       } else {
         // Chunks are processed in pairs, so that their position is a constant.
-        while (i < limit) {
+        while (i < limit) {  // NOLINT(bugprone-infinite-loop): chunk() advances i
           const int64_t c = (i - first) / 8;
           const int place = static_cast<int>(c % kPeriod);
           const std::byte* four = codes + (c - place) * 32 * kBits;
