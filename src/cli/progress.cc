@@ -149,8 +149,8 @@ void DownloadProgress::update(uint64_t bytes, uint64_t total, const std::string&
 std::string download_text(const std::string& label, const std::string& file, uint64_t bytes, uint64_t total,
                           double rate, bool waiting) {
   if (total == 0) return cat("Pulling ", label, ": reading ", escape_log_text(file));
-  const std::string size = cat("Pulling ", label, ": ", format_bytes(static_cast<int64_t>(bytes)), " of ",
-                               format_bytes(static_cast<int64_t>(total)));
+  std::string size = cat("Pulling ", label, ": ", format_bytes(static_cast<int64_t>(bytes)), " of ",
+                         format_bytes(static_cast<int64_t>(total)));
   if (waiting) return size + ", waiting for another process";
   if (rate <= 0.0) return size;
   const double left = static_cast<double>(total - std::min(bytes, total)) / rate;

@@ -94,6 +94,7 @@ int run_list(bool as_json) {
 int run_rm(const std::vector<std::string>& names) {
   const hub::Settings settings = hub::read_settings();
   std::vector<hub::ModelName> models;
+  models.reserve(names.size());
   for (const std::string& text : names) models.push_back(require_name(text));
   for (const hub::ModelName& name : models) {
     const int64_t freed = hub::remove_model(settings.cache, name);

@@ -247,6 +247,7 @@ const GgmlType* gguf_target(std::string_view format) {
 
 std::vector<std::string> gguf_formats() {
   std::vector<std::string> names;
+  names.reserve(kTypes.size());
   for (const TypeRow& row : kTypes) {
     names.push_back(cat(kPrefix, lowercase(row.name)));
   }
@@ -443,6 +444,7 @@ QuantizeResult quantize_gguf(Checkpoint& checkpoint, const GgufOptions& options,
       std::ranges::find(kArchitectures, spec.architecture, &Written::architecture) != kArchitectures.end();
   if (arch == nullptr || !known) {
     std::vector<std::string> names;
+    names.reserve(std::size(kArchitectures));
     for (const Written& row : kArchitectures) names.emplace_back(row.architecture);
     throw Error(cat(checkpoint.path().string(), ": architecture ", spec.architecture,
                     " cannot be written as GGUF; supported are ", join(names, ", ")));
@@ -451,6 +453,7 @@ QuantizeResult quantize_gguf(Checkpoint& checkpoint, const GgufOptions& options,
   QuantizeResult result;
   const std::vector<Planned> planned = plan_tensors(source, *options.type, result);
   std::vector<GgufOutput> outputs;
+  outputs.reserve(planned.size());
   for (const Planned& one : planned) outputs.push_back(one.output);
   const std::vector<float> factors = rope_factors(spec.ropes.front());
   if (!factors.empty())

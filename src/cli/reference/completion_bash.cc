@@ -74,6 +74,7 @@ std::string bash_kind(const FlagReference& flag) {
 
 std::string names_of(const std::vector<CommandReference>& commands) {
   std::vector<std::string> names;
+  names.reserve(commands.size());
   for (const CommandReference& command : commands)
     names.push_back(command.name.substr(command.name.rfind(' ') + 1));
   return join(names, " ");
@@ -109,7 +110,7 @@ std::map<std::string, std::vector<std::string>> value_patterns(
       if (by_kind.size() == 1) {
         patterns[kind].push_back("*' " + name + "'");
       } else {
-        for (const std::string& owner : owners) patterns[kind].push_back("'" + owner + " " + name + "'");
+        for (const std::string& owner : owners) patterns[kind].push_back(cat("'", owner, " ", name, "'"));
       }
     }
   }

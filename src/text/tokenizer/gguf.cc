@@ -91,6 +91,7 @@ const GgufRules& find_rules(const GgufFile& file) {
     if (cat(" ", rules.names, " ").find(cat(" ", name, " ")) != std::string::npos) return rules;
   }
   std::vector<std::string> names;
+  names.reserve(std::size(kRules));
   for (const GgufRules& rules : kRules) names.emplace_back(rules.names);
   file.fail(cat("tokenizer.ggml.pre '", name, "' is not supported; supported: ", join(names, " ")));
 }

@@ -242,6 +242,7 @@ void finish(Pipeline& pipeline) {
   }
   const auto contents = [](const std::vector<const AddedToken*>& tokens) {
     std::vector<std::string> spellings;
+    spellings.reserve(tokens.size());
     for (const AddedToken* token : tokens) spellings.push_back(token->content);
     return spellings;
   };
