@@ -28,6 +28,14 @@ class ExecutedBlocks:
         return counts
 
 
+def reload_and_count(page):
+    """Loads the page again, so that all of its scripts are counted."""
+    executed = ExecutedBlocks(page)
+    page.reload()
+    expect(page.locator(".suggestion").first).to_be_visible()
+    return executed
+
+
 def wait_for_animations(page):
     # The promise of an animation whose element is removed is rejected.
     page.evaluate("Promise.allSettled(document.getAnimations().map(animation => animation.finished)).then(() => null)")

@@ -9,7 +9,7 @@ import threading
 import httpx
 import pytest
 from axe_playwright_python.sync_playwright import Axe
-from chat_page import PHONE, ExecutedBlocks
+from chat_page import PHONE, reload_and_count
 from playwright.sync_api import expect
 from server_process import ServerProcess
 from waiting import attempts, wait_until
@@ -234,9 +234,7 @@ def test_256_sequences_are_drawn_without_nodes(server, crowded, visit):
 def test_drawing_executes_a_linear_number_of_steps(server, visit):
     """Long tasks would make the page hang; bench/page measures them. The steps of a drawing do not depend on the machine."""
     page = visit(server.url).page
-    executed = ExecutedBlocks(page)
-    page.reload()
-    expect(page.locator(".suggestion").first).to_be_visible()
+    executed = reload_and_count(page)
 
     def steps(num_requests):
         executed.take()

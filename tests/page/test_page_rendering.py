@@ -1,7 +1,7 @@
 """Responses as Markdown, formulas, JSON and tool calls; the text of a model never becomes markup."""
 
 import pytest
-from chat_page import ChatPage, ExecutedBlocks
+from chat_page import ChatPage, ExecutedBlocks, reload_and_count
 from playwright.sync_api import expect
 
 ATTACKS = [
@@ -129,9 +129,7 @@ REPEATED = ["A paragraph with `code` and $x^2$ and **emphasis**.\n\n", "[", "*",
 
 def test_rendering_executes_a_linear_number_of_steps(server, visit):
     page = visit(server.url).page
-    executed = ExecutedBlocks(page)
-    page.reload()
-    expect(page.locator(".suggestion").first).to_be_visible()
+    executed = reload_and_count(page)
 
     def steps(text):
         executed.take()
