@@ -4,18 +4,14 @@ address sanitizer."""
 import pathlib
 import sys
 
-import httpx
 import pytest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "e2e"))
 
+import patient_httpx  # noqa: E402, F401
 from liveness import Liveness  # noqa: E402
 from server_fixtures import start_server  # noqa: E402, F401
 from server_process import ServerProcess  # noqa: E402
-from waiting import HANG_S  # noqa: E402
-
-# Functions of httpx that are called without a timeout would give up after 5 s.
-httpx._config.DEFAULT_TIMEOUT_CONFIG.read = HANG_S
 
 
 @pytest.fixture(scope="session")

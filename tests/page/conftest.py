@@ -5,11 +5,11 @@ import shutil
 import sys
 import urllib.parse
 
-import httpx
 import pytest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "e2e"))
 
+import patient_httpx  # noqa: E402, F401
 from playwright.sync_api import expect, sync_playwright  # noqa: E402
 from server_fixtures import start_server  # noqa: E402, F401
 from server_process import ServerProcess  # noqa: E402
@@ -18,8 +18,6 @@ from waiting import HANG_S  # noqa: E402
 # Playwright waits for what a test expects. The time limits are for pages that hang.
 TIMEOUT_MS = 1000 * HANG_S
 expect.set_options(timeout=TIMEOUT_MS)
-# Functions of httpx that are called without a timeout would give up after 5 s.
-httpx._config.DEFAULT_TIMEOUT_CONFIG.read = HANG_S
 DESKTOP = {"viewport": {"width": 1280, "height": 800}}
 
 
