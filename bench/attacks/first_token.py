@@ -22,16 +22,15 @@ import subprocess
 import sys
 import time
 
+TESTS = pathlib.Path(__file__).resolve().parents[2] / "tests"
+sys.path[:0] = [str(TESTS / folder) for folder in ("e2e", "support", "attacks")]
+
+from held_request import request_head  # noqa: E402
+
 MAX_RATIO = 2.0
 CONNECTIONS = 2
 PAUSE_S = 0.004  # mean pause between two completions
 WORDS = "once upon a time there was little dog who liked to run in the park with his friend and red ball".split()
-
-
-def head(path, size):
-    return (
-        f"POST {path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: {size}\r\n\r\n"
-    ).encode()
 
 
 # name: (path, function that makes the body)
@@ -76,7 +75,7 @@ def attack(name, port, nice):
     lower_priority(nice)
     path, make = ATTACKS[name]
     body = make()
-    request = head(path, len(body)) + body
+    request = request_head(path, len(body)) + body
     print("ready", flush=True)
     while True:
         try:
@@ -169,7 +168,7 @@ class Client:
     def request(self):
         prompt = " ".join(random.choices(WORDS, k=self.prompt_words)) or "Once upon a time"
         body = json.dumps({"prompt": prompt, "max_tokens": 4, "temperature": 0, "ignore_eos": True, "stream": True}).encode()
-        return head("/v1/completions", len(body)) + body
+        return request_head("/v1/completions", len(body)) + body
 
     def time_to_first_token(self):
         request = self.request()
@@ -269,9 +268,7 @@ def main():
     if arguments.sink:
         return sink()
 
-    tests = pathlib.Path(__file__).resolve().parents[2] / "tests"
-    sys.path[:0] = [str(tests / "e2e"), str(tests / "support")]
-    from server_process import ServerProcess
+    from server_process import ServerProcess  # its packages are not needed by the processes above, which start often
 
     exceeded = False
     server = ServerProcess(*arguments.flags.split())
