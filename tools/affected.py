@@ -61,6 +61,8 @@ def affected(files, tested):
     stages = {stage: parts for stage, parts in stages.items() if parts}
     if any(file.startswith("tests/fuzz/") for file in files):
         stages["fuzz"] = []
+    if any(file.startswith("bench/gpu/") for file in files):
+        stages["emulate"] = []
     if any(file.startswith(CLIENT_FOLDERS) for file in files):
         stages |= {"wheel": [], "frameworks": []}
     return stages
@@ -68,7 +70,7 @@ def affected(files, tested):
 
 def everything(tested):
     layers = sorted(path.name for path in (ROOT / "src").iterdir() if path.is_dir())
-    return {"asan": tested, "tsan": tested, "tidy": layers, "fuzz": [], "wheel": [], "frameworks": []}
+    return {"asan": tested, "tsan": tested, "tidy": layers, "fuzz": [], "emulate": [], "wheel": [], "frameworks": []}
 
 
 def changed_files(commit):

@@ -128,19 +128,16 @@ unit() {
   check ctest --test-dir build/release --output-on-failure -R '^backends\.'
 }
 
-# Two workers with a file each, because most tests wait. Those of the page have an event loop of their own, which the others
-# cannot share.
+# Two workers with a file each, because most tests wait.
 e2e() {
-  local options=(-n 2 --dist loadfile --maxfail=10) status=0 name
+  local options=(-n 2 --dist loadfile --maxfail=10) name
   tools/build.sh release quire || return 1
   python_with tests/e2e/requirements.txt || return 1
   for name in $(known_failures '^tests/'); do
     options+=(--deselect "$name")
     add 0 0 1
   done
-  run_pytest e2e build/venv "${options[@]}" tests/e2e tests/attacks || status=1
-  run_pytest page build/venv "${options[@]}" tests/page || status=1
-  return $status
+  run_pytest e2e build/venv "${options[@]}" tests/e2e tests/attacks tests/page
 }
 
 # The Python package, built next to the program and tested without installing it.
@@ -176,11 +173,13 @@ installed_example() {
     cmake --build build/package/example && build/package/example/stories
 }
 
-# GPU programs and their kernels without a GPU (docs/gpu.md). A check that needs a tool which this machine cannot install counts
-# as skipped.
-gpu() {
+# GPU programs without a GPU (docs/gpu.md): they are compiled and their machine code is read. A check that needs a tool which this
+# machine cannot install counts as skipped.
+gpu() { check_gpu compiled; }
+
+check_gpu() {  # PART
   local status=0 report=build/gpu/report
-  bench/gpu/check.sh || status=1
+  bench/gpu/check.sh "$1" || status=1
   add "$(grep -c '^passed' "$report")" "$(grep -c '^FAILED' "$report")" "$(grep -c '^skipped' "$report")"
   return $status
 }
@@ -245,6 +244,9 @@ fuzz() {
   passed=$(grep -c '^passed ' <<<"$output")
   add "$passed" $((${#targets[@]} - passed))
 }
+
+# The kernels of the GPU programs on an emulated device, with sanitizers and without each of their barriers.
+emulate() { check_gpu emulated; }
 
 # The Python wheel, built with the compiler cache of the release build and tested in a fresh virtual environment.
 wheel() {

@@ -1,7 +1,14 @@
 #!/usr/bin/env bash
 # Checks the GPU programs and their kernels without a GPU (docs/gpu.md). Writes a line per check to build/gpu/report: "passed",
 # "FAILED", or "skipped" and the reason.
+#   check.sh compiled    compiles the programs and reads their machine code
+#   check.sh emulated    runs the kernels on the emulated device
+#   check.sh             both
 set -uo pipefail
+case "${1:-both}" in
+  compiled | emulated | both) part=${1:-both} ;;
+  *) echo "check.sh: unknown part '$1'; it is compiled or emulated" >&2; exit 2 ;;
+esac
 here=$(cd "$(dirname "$0")" && pwd)
 root=$(cd "$here/../.." && pwd)
 build=$root/build/gpu
@@ -43,33 +50,40 @@ start_without_driver() {
     "$(objdump -T "$build"/bin/probe_* | grep -o 'GLIBC_[0-9.]*' | sort -Vu | tail -n 1 | tr _ ' ')"
 }
 
-# ---- The toolkit -----------------------------------------------------------------------------------------------------
-"$root/tools/install_cuda.sh" nvcc cutlass disassembler
-configure || exit 1
-if [ -n "$(cached NVCC)" ] && [ -n "$(cached CUTLASS_INCLUDE)" ]; then
-  check "the programs compile for sm_80 and sm_90a, without spills, local memory and double arithmetic" build gpu_programs &&
-    check "the programs report a missing driver" start_without_driver
-  check "the compiler and check_kernels.py reject bad kernels" \
-    env NVCC="$(cached NVCC)" CUOBJDUMP="$(cached CUOBJDUMP)" python3 "$here/tests/static_checks_test.py"
-  if [ -n "$(cached CUOBJDUMP)" ]; then
-    check "the machine code has the required instructions" \
-      python3 "$here/check_kernels.py" "$(cached CUOBJDUMP)" "$build"/cuda/*.o
+# ---- Compiled programs -----------------------------------------------------------------------------------------------
+compiled() {
+  if [ -n "$(cached NVCC)" ] && [ -n "$(cached CUTLASS_INCLUDE)" ]; then
+    check "the programs compile for sm_80 and sm_90a, without spills, local memory and double arithmetic" build gpu_programs &&
+      check "the programs report a missing driver" start_without_driver
+    check "the compiler and check_kernels.py reject bad kernels" \
+      env NVCC="$(cached NVCC)" CUOBJDUMP="$(cached CUOBJDUMP)" python3 "$here/tests/static_checks_test.py"
+    if [ -n "$(cached CUOBJDUMP)" ]; then
+      check "the machine code has the required instructions" \
+        python3 "$here/check_kernels.py" "$(cached CUOBJDUMP)" "$build"/cuda/*.o
+    else
+      skip "the machine code has the required instructions" "there is no cuobjdump, and it cannot be installed"
+    fi
   else
-    skip "the machine code has the required instructions" "there is no cuobjdump, and it cannot be installed"
+    skip "the programs compile for sm_80 and sm_90a" "there is no nvcc or no CUTLASS, and they cannot be installed"
+    skip "the machine code has the required instructions" "the programs are not compiled"
   fi
-else
-  skip "the programs compile for sm_80 and sm_90a" "there is no nvcc or no CUTLASS, and they cannot be installed"
-  skip "the machine code has the required instructions" "the programs are not compiled"
-fi
+  check "run.sh survives crashes and writes its results" python3 "$here/tests/run_test.py"
+}
 
-# ---- The script and the emulated device ------------------------------------------------------------------------------
-check "run.sh survives crashes and writes its results" python3 "$here/tests/run_test.py"
-if [ -n "$(cached GTest_DIR)" ]; then
-  check "the tests of the kernels compile" build gpu_tests &&
-    check "the kernels pass their tests, and each removed barrier is found" python3 "$here/check_barriers.py" "$build"
-else
-  skip "the kernels pass their tests" "there is no GoogleTest (libgtest-dev)"
-fi
+# ---- Kernels on the emulated device ----------------------------------------------------------------------------------
+emulated() {
+  if [ -n "$(cached GTest_DIR)" ]; then
+    check "the tests of the kernels compile" build gpu_tests &&
+      check "the kernels pass their tests, and each removed barrier is found" python3 "$here/check_barriers.py" "$build"
+  else
+    skip "the kernels pass their tests" "there is no GoogleTest (libgtest-dev)"
+  fi
+}
+
+[ $part = emulated ] || "$root/tools/install_cuda.sh" nvcc cutlass disassembler
+configure || exit 1
+[ $part = emulated ] || compiled
+[ $part = compiled ] || emulated
 # Emulation cannot show times, nor the arithmetic of a real device.
 command -v nvidia-smi >/dev/null || skip "bench/gpu/run.sh on a GPU" "this machine has none"
 ! grep -q '^FAILED' "$build/report"

@@ -26,6 +26,7 @@ TESTED = ["base", "kv", "text", "exec", "engine", "backends", "server"]
     (["python/quire/llm.py"], {"wheel": [], "frameworks": []}),
     (["cmake/QuireOptions.cmake"], {"asan": ["base"], "tsan": ["base"]}),
     (["tests/fuzz/gguf.dict"], {"fuzz": []}),
+    (["bench/gpu/kernels/gemm_mma.cuh"], {"emulate": []}),
 ])
 def test_a_change_affects_the_layers_whose_sources_or_tests_differ(files, stages):
     assert affected.affected(files, TESTED) == stages
@@ -45,7 +46,7 @@ def test_an_unknown_commit_affects_everything():
     assert "is not in this clone" in done.stderr
     all_stages = subprocess.run([sys.executable, ROOT / "tools" / "affected.py", "--all"], capture_output=True, text=True, check=True)
     assert done.stdout == all_stages.stdout
-    assert [line.split()[0] for line in done.stdout.splitlines()] == ["asan", "tsan", "tidy", "fuzz", "wheel", "frameworks"]
+    assert [line.split()[0] for line in done.stdout.splitlines()] == ["asan", "tsan", "tidy", "fuzz", "emulate", "wheel", "frameworks"]
 
 
 def report(directory, **outcomes):

@@ -36,8 +36,9 @@ def slow_server():
     process.stop()
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def browser():
+    """For one file: Playwright's event loop runs until it ends, and tests in other files start loops of their own."""
     found = next(filter(None, map(shutil.which, ["chromium", "chromium-browser", "google-chrome"])), None)
     assert found, "Chromium is missing; tools/setup.sh test installs it"
     with sync_playwright() as playwright:
