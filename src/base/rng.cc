@@ -9,12 +9,6 @@ constexpr uint32_t kWeyl0 = 0x9E3779B9;  // golden ratio
 constexpr uint32_t kWeyl1 = 0xBB67AE85;  // sqrt(3) - 1
 constexpr int kRounds = 10;
 
-std::array<uint32_t, 4> random_words(uint64_t seed, uint64_t stream, uint64_t counter) {
-  return philox4x32({static_cast<uint32_t>(counter), static_cast<uint32_t>(counter >> 32),
-                     static_cast<uint32_t>(stream), static_cast<uint32_t>(stream >> 32)},
-                    {static_cast<uint32_t>(seed), static_cast<uint32_t>(seed >> 32)});
-}
-
 }  // namespace
 
 std::array<uint32_t, 4> philox4x32(std::array<uint32_t, 4> counter, std::array<uint32_t, 2> key) {
@@ -28,16 +22,10 @@ std::array<uint32_t, 4> philox4x32(std::array<uint32_t, 4> counter, std::array<u
   return counter;
 }
 
-float uniform_open(uint64_t seed, uint64_t stream, uint64_t counter) {
-  // Half a step off the grid: the largest value, (2^23 - 0.5) / 2^23, is still a float below 1.
-  const uint32_t bits = random_words(seed, stream, counter)[0] >> 9;
-  return (static_cast<float>(bits) + 0.5F) * 0x1p-23F;
-}
-
-double uniform_open_double(uint64_t seed, uint64_t stream, uint64_t counter) {
-  const std::array<uint32_t, 4> words = random_words(seed, stream, counter);
-  const uint64_t bits = ((uint64_t{words[3]} << 32) | words[2]) >> 12;
-  return (static_cast<double>(bits) + 0.5) * 0x1p-52;
+std::array<uint32_t, 4> random_words(uint64_t seed, uint64_t stream, uint64_t counter) {
+  return philox4x32({static_cast<uint32_t>(counter), static_cast<uint32_t>(counter >> 32),
+                     static_cast<uint32_t>(stream), static_cast<uint32_t>(stream >> 32)},
+                    {static_cast<uint32_t>(seed), static_cast<uint32_t>(seed >> 32)});
 }
 
 uint64_t mix64(uint64_t value) {

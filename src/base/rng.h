@@ -11,11 +11,9 @@ namespace quire {
 // a 128-bit counter and a 64-bit key, least significant words first.
 std::array<uint32_t, 4> philox4x32(std::array<uint32_t, 4> counter, std::array<uint32_t, 2> key);
 
-// A uniform number in the open interval (0, 1): key = seed, counter = (counter, stream). Streams of one seed
-// are independent.
-float uniform_open(uint64_t seed, uint64_t stream, uint64_t counter);  // 23 bits
-double uniform_open_double(uint64_t seed, uint64_t stream,
-                           uint64_t counter);  // 52 bits, unrelated to those of uniform_open
+// The 128 random bits of a draw: key = seed, counter = (counter, stream). Streams of one seed are
+// independent.
+std::array<uint32_t, 4> random_words(uint64_t seed, uint64_t stream, uint64_t counter);
 
 // The finalizer of SplitMix64 (Steele, Lea, Flood 2014): a bijection on 64 bits in which every output bit
 // depends on every input bit.

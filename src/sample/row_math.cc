@@ -5,23 +5,12 @@
 #include <cstring>
 #include <limits>
 
-// Function multiversioning: with support from compiler and C library, the loops are also compiled for wider
-// registers. The results are identical.
-#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && defined(__gnu_linux__) && \
-    !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
-#define QUIRE_WIDE __attribute__((target_clones("default", "avx2", "avx512f")))
-#else
-#define QUIRE_WIDE
-#endif
-#define QUIRE_INLINE inline __attribute__((always_inline))
+#include "sample/wide.h"
 
 namespace quire {
 namespace {
 
-constexpr size_t kLanes = 16;
-using Floats = float __attribute__((vector_size(kLanes * sizeof(float))));
 using Quarter = float __attribute__((vector_size(kLanes / 4 * sizeof(float))));
-using Bits = uint32_t __attribute__((vector_size(kLanes * sizeof(uint32_t))));
 
 constexpr float kLog2E = 1.44269504F;
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
@@ -43,12 +32,6 @@ QUIRE_INLINE Floats splat(float value) {
 template <typename Lanes>
 QUIRE_INLINE Lanes max(const Lanes& a, const Lanes& b) {
   return a > b ? a : b;
-}
-
-QUIRE_INLINE bool any(const Bits& mask) {
-  uint32_t all = 0;
-  for (size_t i = 0; i < kLanes; ++i) all |= mask[i];
-  return all != 0;
 }
 
 // 2^t for t <= 0. t = n + f with integer n and |f| <= 0.5; the polynomial for 2^f is the minimax polynomial

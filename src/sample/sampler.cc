@@ -10,6 +10,7 @@
 #include "sample/beam_search.h"
 #include "sample/buffers.h"
 #include "sample/logit_edits.h"
+#include "sample/race.h"
 #include "sample/select.h"
 
 namespace quire {
@@ -44,7 +45,6 @@ Result<LogNorm> log_norm(std::span<const float> logits, SamplerBuffers& buffers)
 struct Filtered {
   LogNorm raw;
   Row row;
-  bool has_block_sums = false;  // buffers.block_sum describes this row
 };
 
 bool in_mask(TokenMask mask, size_t token) {
@@ -94,25 +94,12 @@ Status check_shapes(std::span<const float> logits, const SamplingState& state,
 }
 
 // Applies temperature, then min_p, top_k and top_p.
-void cut(Filtered& filtered, const SamplingParams& params, const LogitEdits& edits, SamplerBuffers& buffers) {
-  if (params.greedy()) {
-    return;
-  }
-  Row& row = filtered.row;
+void cut(Row& row, const SamplingParams& params, SamplerBuffers& buffers) {
+  if (params.greedy()) return;
   row.scale = 1.0F / std::max(params.temperature, kSmallestTemperature);
-  filtered.has_block_sums = row.ids == nullptr && !edits.any() && row.scale == 1.0F;
-  if (params.min_p > 0.0F) {
-    keep_min_p(row, params.min_p, buffers);
-    filtered.has_block_sums = false;
-  }
-  if (params.top_k > 0) {
-    keep_top_k(row, params.top_k, buffers);
-    filtered.has_block_sums = false;
-  }
-  if (params.top_p < 1.0F) {
-    keep_top_p(row, params.top_p, buffers);
-    filtered.has_block_sums = false;
-  }
+  if (params.min_p > 0.0F) keep_min_p(row, params.min_p, buffers);
+  if (params.top_k > 0) keep_top_k(row, params.top_k, buffers);
+  if (params.top_p < 1.0F) keep_top_p(row, params.top_p, buffers);
 }
 
 // Applies masks, logit_bias and penalties.
@@ -157,47 +144,6 @@ std::invoke_result_t<Use, Filtered&, LogitEdits&> with_filtered(std::span<float>
     return filtered.failure();
   }
   return use(*filtered, edits);
-}
-
-// Returns the first entry at which the running sum of the weights exceeds `uniform` times their total.
-size_t draw(const Filtered& filtered, double uniform, SamplerBuffers& buffers) {
-  const Row& row = filtered.row;
-  const size_t blocks = num_blocks(row.values.size());
-  double* block_sum = buffers.block_sum.data();
-  if (!filtered.has_block_sums) {
-    sum_exp(row.values, row.max, row.scale, block_sum);
-  }
-  double total = 0.0;
-  for (size_t block = 0; block < blocks; ++block) {
-    total += block_sum[block];
-  }
-  double left = uniform * total;
-  size_t block = 0;
-  size_t last = 0;  // the last block with weight, used if rounding leaves a remainder
-  for (; block < blocks; ++block) {
-    last = block_sum[block] > 0.0 ? block : last;
-    if (left < block_sum[block]) {
-      break;
-    }
-    left -= block_sum[block];
-  }
-  const size_t begin = last * kRowBlock;
-  const std::span<const float> values =
-      row.values.subspan(begin, std::min(kRowBlock, row.values.size() - begin));
-  double sum_of_block = 0.0;
-  weigh(values, row.max, row.scale, buffers.weights.data(), &sum_of_block);
-  size_t chosen = 0;
-  for (size_t i = 0; i < values.size(); ++i) {
-    const double weight = double{buffers.weights[i]};
-    if (weight > 0.0) {
-      chosen = i;
-      if (block < blocks && left < weight) {
-        break;
-      }
-      left -= weight;
-    }
-  }
-  return begin + chosen;
 }
 
 // Returns the row's entries by decreasing value; valid until buffers.ranked is used again.
@@ -249,15 +195,16 @@ Result<SampleOutcome> sample_token(std::span<float> logits, const SamplingState&
   const auto choose = [&](Filtered& filtered, LogitEdits& edits) -> Result<SampleOutcome> {
     SamplerBuffers& buffers = workspace.buffers();
     const SamplingParams& params = state.params();
-    cut(filtered, params, edits, buffers);
+    cut(filtered.row, params, buffers);
     const Row& row = filtered.row;
     size_t index = 0;
     if (params.greedy()) {
       index = find_max(row.values, buffers.block_max.data(), row.max);
     } else {
-      const double uniform = uniform_open_double(state.seed(), static_cast<uint64_t>(state.sample_index()),
-                                                 static_cast<uint64_t>(position));
-      index = draw(filtered, uniform, buffers);
+      index = win_race(row,
+                       random_words(state.seed(), static_cast<uint64_t>(state.sample_index()),
+                                    static_cast<uint64_t>(position)),
+                       buffers);
     }
     SampleOutcome outcome;
     outcome.token = row.id(index);
@@ -279,9 +226,9 @@ Result<std::vector<TokenProbability>> filtered_distribution(std::span<float> log
                                                             const SamplingState& state,
                                                             SamplerWorkspace& workspace, TokenMask grammar) {
   using Distribution = std::vector<TokenProbability>;
-  const auto list = [&](Filtered& filtered, LogitEdits& edits) -> Result<Distribution> {
+  const auto list = [&](Filtered& filtered, LogitEdits&) -> Result<Distribution> {
     SamplerBuffers& buffers = workspace.buffers();
-    cut(filtered, state.params(), edits, buffers);
+    cut(filtered.row, state.params(), buffers);
     const Row& row = filtered.row;
     Distribution distribution;
     if (state.params().greedy()) {

@@ -3,9 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <array>
-#include <cmath>
 #include <set>
-#include <vector>
 
 namespace quire {
 namespace {
@@ -21,42 +19,12 @@ TEST(Philox, MatchesThePublishedTestVectors) {
             (Words{0xd16cfe09, 0x94fdcceb, 0x5001e420, 0x24126ea1}));
 }
 
-TEST(UniformOpen, StaysInsideTheOpenInterval) {
-  double sum = 0.0;
-  constexpr int kDraws = 100000;
-  for (uint64_t i = 0; i < kDraws; ++i) {
-    const float single = uniform_open(7, 0, i);
-    const double twice = uniform_open_double(7, 0, i);
-    ASSERT_GT(single, 0.0F);
-    ASSERT_LT(single, 1.0F);
-    ASSERT_GT(twice, 0.0);
-    ASSERT_LT(twice, 1.0);
-    sum += double{single} + twice;
-  }
-  EXPECT_NEAR(sum / (2 * kDraws), 0.5, 0.005);
-}
-
-TEST(UniformOpen, IsUniform) {
-  constexpr int kDraws = 64000;
-  constexpr int kBins = 64;
-  std::vector<int> bins(kBins);
-  for (uint64_t i = 0; i < kDraws; ++i) {
-    ++bins[static_cast<size_t>(uniform_open_double(123, 4, i) * kBins)];
-  }
-  double chi_square = 0.0;
-  for (const int count : bins) {
-    const double expected = double{kDraws} / kBins;
-    chi_square += (count - expected) * (count - expected) / expected;
-  }
-  EXPECT_LT(chi_square, 103.4);  // 63 degrees of freedom, one chance in a thousand
-}
-
-TEST(UniformOpen, DependsOnEachOfItsArguments) {
-  std::set<float> seen;
+TEST(RandomWords, DependOnEachOfTheirArguments) {
+  std::set<Words> seen;
   for (const uint64_t big : {uint64_t{0}, uint64_t{1}, uint64_t{1} << 32, uint64_t{1} << 63}) {
-    seen.insert(uniform_open(big, 5, 9));
-    seen.insert(uniform_open(5, big, 9));
-    seen.insert(uniform_open(5, 9, big));
+    seen.insert(random_words(big, 5, 9));
+    seen.insert(random_words(5, big, 9));
+    seen.insert(random_words(5, 9, big));
   }
   EXPECT_EQ(seen.size(), 12U);
 }
