@@ -9,13 +9,13 @@
 #include <exception>
 #include <fstream>
 #include <set>
-#include <sstream>
 #include <string>
 #include <system_error>
 #include <thread>
 #include <utility>
 #include <vector>
 
+#include "base/cgroup.h"
 #include "base/error.h"
 #include "base/thread_name.h"
 
@@ -52,55 +52,6 @@ std::vector<int> physical_cpus() {
     cpus.push_back(cpu);
   }
   return cpus;
-}
-
-// The CPU quota of a cgroup v2 file ("max 100000" or "150000 100000"); 0 = no limit.
-double quota_v2(const std::string& path) {
-  std::ifstream file(path);
-  std::string quota;
-  double period = 0;
-  if (!(file >> quota >> period) || quota == "max" || period <= 0) return 0;
-  std::istringstream number(quota);
-  double value = 0;
-  return number >> value ? value / period : 0;
-}
-
-double quota_v1(const std::string& folder) {
-  std::ifstream quota_file(folder + "/cpu.cfs_quota_us");
-  std::ifstream period_file(folder + "/cpu.cfs_period_us");
-  double quota = 0;
-  double period = 0;
-  if (!(quota_file >> quota) || !(period_file >> period) || quota <= 0 || period <= 0) return 0;
-  return quota / period;
-}
-
-// The lowest quota from the process's own control group up to the root; 0 = no limit.
-double cgroup_cpus() {
-  double lowest = 0;
-  const auto take = [&lowest](double cpus) {
-    if (cpus > 0 && (lowest == 0 || cpus < lowest)) lowest = cpus;
-  };
-  std::ifstream groups("/proc/self/cgroup");
-  std::string line;
-  while (std::getline(groups, line)) {
-    // "0::/path" (version 2) or "4:cpu,cpuacct:/path" (version 1).
-    const size_t first = line.find(':');
-    const size_t second = first == std::string::npos ? first : line.find(':', first + 1);
-    if (second == std::string::npos) continue;
-    std::string controllers = line.substr(first + 1, second - first - 1);
-    const bool v2 = controllers.empty();
-    controllers.insert(controllers.begin(), ',');
-    controllers.push_back(',');
-    if (!v2 && controllers.find(",cpu,") == std::string::npos) continue;
-    std::string path = line.substr(second + 1);
-    while (true) {
-      if (path == "/") path.clear();
-      take(v2 ? quota_v2("/sys/fs/cgroup" + path + "/cpu.max") : quota_v1("/sys/fs/cgroup/cpu" + path));
-      if (path.empty()) break;
-      path.resize(path.rfind('/') == std::string::npos ? 0 : path.rfind('/'));
-    }
-  }
-  return lowest;
 }
 
 void bind_to_cpu(std::thread& thread, int cpu) {
@@ -267,8 +218,7 @@ void ThreadPool::parallel_for(int64_t n, int64_t grain, Body body, void* arg, Ra
 
 int available_cores() {
   int cores = std::max(1, static_cast<int>(physical_cpus().size()));
-  const double quota = cgroup_cpus();
-  if (quota > 0) cores = std::min(cores, std::max(1, static_cast<int>(quota)));
+  if (const auto quota = cgroup_cpus()) cores = std::min(cores, std::max(1, static_cast<int>(*quota)));
   return std::min(cores, kMaxThreads);
 }
 

@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
+#include "base/cgroup.h"
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/log.h"
@@ -78,13 +79,6 @@ int64_t free_memory() {
   struct sysinfo info {};
   if (::sysinfo(&info) != 0) return 0;
   return static_cast<int64_t>((info.freeram + info.bufferram) * info.mem_unit);
-}
-
-int64_t read_number(const char* path) {
-  std::ifstream in(path);
-  int64_t value = -1;
-  in >> value;
-  return in ? value : -1;
 }
 
 WeightCacheOptions weight_cache_options(const EngineConfig& config) {
@@ -229,18 +223,8 @@ AvailableMemory available_memory() {
     log_warning("/proc/meminfo has no MemAvailable, so that the memory of the page cache counts as used; ",
                 format_bytes(available), " are free. --kv-cache-memory sets the memory of the KV cache");
   }
-  const int64_t limit = read_number("/sys/fs/cgroup/memory.max");
-  const int64_t used = read_number("/sys/fs/cgroup/memory.current");
-  if (limit <= 0 || used < 0) return {available, exact};
-  // The page cache is counted as available, as in MemAvailable: it is freed when memory is needed.
-  int64_t of_files = 0;
-  std::ifstream stat("/sys/fs/cgroup/memory.stat");
-  while (std::getline(stat, line)) {
-    for (const std::string_view key : {"active_file ", "inactive_file "}) {
-      if (line.starts_with(key)) of_files += std::stoll(line.substr(key.size()));
-    }
-  }
-  return {std::min(available, std::max<int64_t>(0, limit - used + of_files)), exact};
+  if (const auto of_group = cgroup_free_memory()) available = std::min(available, *of_group);
+  return {available, exact};
 }
 
 std::unique_ptr<LoadedModel> load_model(const EngineConfig& config, const LoadProgressCallback& progress) {
