@@ -51,6 +51,11 @@ void print_kv_groups(const KvLayout& layout, const auto& line) {
   }
 }
 
+// null = the model has none.
+ordered_json size_or_null(int64_t size) {
+  return size > 0 ? ordered_json(size) : ordered_json(nullptr);
+}
+
 void print_json(const ModelReport& r) {
   ordered_json tensors = ordered_json::array();
   for (const auto& t : r.tensors) {
@@ -79,10 +84,10 @@ void print_json(const ModelReport& r) {
       {"weight_memory", r.weight_memory},
       {"num_layers", r.num_layers},
       {"hidden_size", r.hidden_size},
-      {"intermediate_size", r.intermediate_size},
-      {"num_heads", r.num_heads},
-      {"num_kv_heads", r.num_kv_heads},
-      {"head_dim", r.head_dim},
+      {"intermediate_size", size_or_null(r.intermediate_size)},
+      {"num_heads", size_or_null(r.num_heads)},
+      {"num_kv_heads", size_or_null(r.num_kv_heads)},
+      {"head_dim", size_or_null(r.head_dim)},
       {"vocab_size", r.vocab_size},
       {"max_model_len", r.max_model_len},
       {"tied_embeddings", r.tied_embeddings},
@@ -95,7 +100,7 @@ void print_json(const ModelReport& r) {
       {"kv_groups", kv_groups(r.kv_layout)},
       {"state_bytes_per_sequence", r.state_bytes},
       {"kv_cache_memory", r.kv_memory},
-      {"kv_cache_tokens", r.kv_tokens},
+      {"kv_cache_tokens", size_or_null(r.kv_bytes_per_token > 0 ? r.kv_tokens : 0)},
       {"full_sequences", r.full_sequences},
       {"tensors", tensors}};
   std::cout << object.dump(2) << "\n";
@@ -123,20 +128,25 @@ void print_text(const ModelReport& r, bool with_tensors) {
          cat(format_bytes(r.weight_memory), r.quantization.empty() ? "" : cat(" in ", r.quantization)));
   }
   line("layers",
-       cat(r.num_layers, ", hidden size ", r.hidden_size, ", intermediate size ", r.intermediate_size));
-  line("heads", cat(r.num_heads, " query, ", r.num_kv_heads, " key/value, head size ", r.head_dim));
+       cat(r.num_layers, ", hidden size ", r.hidden_size,
+           r.intermediate_size > 0 ? cat(", intermediate size ", r.intermediate_size) : std::string()));
+  if (r.num_heads > 0)
+    line("heads", cat(r.num_heads, " query, ", r.num_kv_heads, " key/value, head size ", r.head_dim));
   line("vocabulary", cat(r.vocab_size, " tokens", r.tied_embeddings ? ", tied embeddings" : ""));
   line("context", cat(r.max_model_len, " tokens"));
   const bool has_windows = r.kv_bytes_per_old_token < r.kv_bytes_per_token;
-  line("KV cache", cat(r.kv_bytes_per_token, " bytes per token in ", r.kv_cache_dtype,
-                       has_windows ? cat(", ", r.kv_bytes_per_old_token, " past all windows") : ""));
+  if (r.kv_bytes_per_token > 0)
+    line("KV cache", cat(r.kv_bytes_per_token, " bytes per token in ", r.kv_cache_dtype,
+                         has_windows ? cat(", ", r.kv_bytes_per_old_token, " past all windows") : ""));
   line("KV blocks", cat(r.kv_layout.block_size, " tokens, ", format_bytes(r.kv_layout.bytes_per_block)));
   print_kv_groups(r.kv_layout, line);
   if (r.state_bytes > 0)
     line("recurrent state", cat(format_bytes(r.state_bytes), " per sequence in float32"));
-  line("capacity", cat("a sequence of ", r.kv_tokens, " tokens, or ", r.full_sequences, " sequences of ",
-                       r.max_model_len, " tokens at ", format_bytes(r.kv_bytes_per_sequence), ", in ",
-                       format_bytes(r.kv_memory), " of KV cache"));
+  // Without keys and values, sequences have any length.
+  line("capacity",
+       cat(r.kv_bytes_per_token > 0 ? cat("a sequence of ", r.kv_tokens, " tokens, or ") : std::string(),
+           r.full_sequences, " sequences of ", r.max_model_len, " tokens at ",
+           format_bytes(r.kv_bytes_per_sequence), ", in ", format_bytes(r.kv_memory), " of KV cache"));
   if (!with_tensors) return;
   for (const auto& t : r.tensors)
     std::cout << t.name << "  " << t.dtype << "  " << t.shape << "  " << format_bytes(t.bytes) << "\n";
@@ -154,7 +164,7 @@ void add_inspect(CLI::App& app, int& exit_code) {
   command->add_flag("--json", *json, "Print a JSON object");
   command->add_flag("--tensors", *tensors, "List every tensor");
   command->callback([=, &exit_code] {
-    fetch_with_progress(config->model, config->revision);
+    fetch_with_progress(*config);
     const ModelReport report = inspect_model(*config);
     if (*json) {
       print_json(report);

@@ -44,12 +44,13 @@ DType configured_dtype(const nlohmann::json& config) {
   return DType::kF32;
 }
 
-// The largest dense MLP, or one expert if there is none.
+// The largest dense MLP, of a layer or of a block that layers share, or one expert if there is none.
 int64_t intermediate_size_of(const ModelSpec& spec) {
   int64_t dense = 0;
   int64_t expert = 0;
   for (const LayerSpec& layer : spec.layers) {
     if (const auto& mlp = layer.feed_forward.mlp) dense = std::max(dense, mlp->intermediate_size);
+    if (layer.shared_block) dense = std::max(dense, layer.shared_block->mlp.intermediate_size);
     if (const auto& moe = layer.feed_forward.moe) expert = std::max(expert, moe->intermediate_size);
   }
   return dense > 0 ? dense : expert;

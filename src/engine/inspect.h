@@ -41,8 +41,8 @@ struct ModelReport {
   int64_t weight_memory = 0;          // bytes of the weights in memory
   int32_t num_layers = 0;
   int64_t hidden_size = 0;
-  int64_t intermediate_size = 0;
-  int32_t num_heads = 0;
+  int64_t intermediate_size = 0;  // 0 = no MLP and no experts
+  int32_t num_heads = 0;          // 0 = no attention
   int32_t num_kv_heads = 0;
   int32_t head_dim = 0;
   int64_t vocab_size = 0;
