@@ -83,7 +83,7 @@ void Committer::apply_computed(const StepState& step) {
     const int32_t num_computed_before = sequence.num_computed_tokens;
     sequence.num_computed_tokens += step.plan.scheduled[i].num_new_tokens;
     state_.kv.commit(sequence.table, sequence.token_ids, sequence.num_computed_tokens);
-    state_.queues.charge_computed(sequence, num_computed_before, step.now);
+    state_.queues.charge_computed(sequence, num_computed_before, state_.totals.num_steps);
     if (group.num_awaiting_prompt > 0 && group.prompt_sample == &sequence &&
         sequence.num_computed_tokens == group.num_prompt_tokens) {
       fork_awaiting(state_, group);

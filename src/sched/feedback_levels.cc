@@ -15,58 +15,45 @@ void FeedbackLevels::place(SequenceGroup& group, int64_t level, int64_t units) {
   group.quantum_left = units;
 }
 
-void FeedbackLevels::enter(SequenceGroup& group) {
-  const int64_t level = first_level(group.num_prompt_tokens);
-  place(group, level, quantum(level));
+void FeedbackLevels::enter(SequenceGroup& group, int64_t step) {
+  group.home_level = first_level(group.num_prompt_tokens);
+  group.deadline = step + delay_;
+  place(group, group.home_level, quantum(group.home_level));
 }
 
-bool FeedbackLevels::charge(SequenceGroup& group, int64_t units, double now) {
-  group.last_progress = now;
+bool FeedbackLevels::charge(SequenceGroup& group, int64_t units, int64_t step) {
+  if (group.last_step != step) {  // several samples may take part in one step
+    group.last_step = step;
+    group.deadline += kShare;
+  }
   group.quantum_left -= units;
-  if (group.quantum_left > 0 || group.rank.level + 1 >= kNumLevels) return false;
-  place(group, group.rank.level + 1, quantum(group.rank.level + 1));
+  if (group.quantum_left > 0) return false;
+  if (group.rank.level != kTop) {
+    if (group.home_level + 1 >= kNumLevels) return false;
+    ++group.home_level;
+  }
+  place(group, group.home_level, quantum(group.home_level));
   return true;
 }
 
-void FeedbackLevels::promote(SequenceGroup& group, double now) {
+void FeedbackLevels::promote(SequenceGroup& group) {
   int64_t left_of_prompt = 0;
   for (const Sequence& sample : group.samples) {
     if (sample.table >= 0) left_of_prompt += std::max(0, group.num_prompt_tokens - sample.num_served_tokens);
   }
-  place(group, 0, left_of_prompt + quantum(0));
-  group.last_progress = now;
+  place(group, kTop, left_of_prompt + quantum(group.home_level));
 }
 
 void FeedbackLevels::push_waiting(SequenceGroup& group) {
-  auto at = waiting_.end();
-  if (group.last_progress >= 0.0) {
-    while (at != waiting_.begin()) {
-      const SequenceGroup& before = *std::prev(at);
-      if (before.last_progress >= 0.0 && before.last_progress <= group.last_progress) break;
-      --at;
-    }
-  }
-  waiting_.insert(at, group);
+  if (group.rank.level != kTop) waiting_.insert(group);
 }
 
 void FeedbackLevels::remove_waiting(SequenceGroup& group) {
-  waiting_.erase(waiting_.iterator_to(group));
+  if (group.starvation_hook.is_linked()) waiting_.erase(waiting_.iterator_to(group));
 }
 
-void FeedbackLevels::begin_step(double now) {
-  for (auto at = waiting_.rbegin(); at != waiting_.rend() && at->last_progress < 0.0; ++at)
-    at->last_progress = now;
-}
-
-SequenceGroup* FeedbackLevels::starving(double now, double bound) {
-  // Groups of level 0 cannot be promoted: their timers restart.
-  while (!waiting_.empty() && now - waiting_.front().last_progress > bound) {
-    SequenceGroup& group = waiting_.front();
-    if (group.rank.level > 0) return &group;
-    group.last_progress = now;
-    waiting_.splice(waiting_.end(), waiting_, waiting_.begin());
-  }
-  return nullptr;
+SequenceGroup* FeedbackLevels::starving(int64_t step) {
+  return !waiting_.empty() && waiting_.begin()->deadline < step ? &*waiting_.begin() : nullptr;
 }
 
 }  // namespace quire

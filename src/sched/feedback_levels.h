@@ -9,11 +9,13 @@
 // length of a completion is not known in advance, but a request that has used little work is likely to finish
 // soon. Recomputed tokens cost no quantum.
 //
-// Starvation guard: a request without progress for longer than the bound moves to level 0. Its quantum is
-// then the rest of its prompt plus the quantum of level 0.
+// Starvation guard: in a step in which a request has taken part in fewer than an eighth of the steps since
+// its arrival, less a delay, it moves to the top, above level 0, for a quantum of its level after the rest of
+// its prompt. Steps count only if they compute tokens of the request that were never computed before. While
+// those at the top run together, a request that takes N steps alone so ends within 8 N steps and the delay.
 #pragma once
 
-#include <boost/intrusive/list.hpp>
+#include <boost/intrusive/set.hpp>
 #include <cstdint>
 
 #include "sched/request.h"
@@ -26,36 +28,46 @@ class FeedbackLevels {
   static constexpr int64_t kFirstQuantum = 16;  // iterations
   static constexpr int64_t kPromptTokens = 16;  // prompt tokens per iteration
 
+  static constexpr int64_t kTop = -1;   // the level of promoted requests
+  static constexpr int64_t kShare = 8;  // a request takes part in one step of so many
+
+  explicit FeedbackLevels(int64_t delay) : delay_(delay) {}
   ~FeedbackLevels() { waiting_.clear(); }
 
   // Work units: tokens of a prompt.
   static constexpr int64_t quantum(int64_t level) { return (kFirstQuantum * kPromptTokens) << level; }
   static int64_t first_level(int64_t num_prompt_tokens);
 
-  void enter(SequenceGroup& group);
-  // Charges work that the group did at `now`. Returns true if it was demoted.
-  bool charge(SequenceGroup& group, int64_t units, double now);
-  void promote(SequenceGroup& group, double now);
+  // step: the number of steps so far.
+  void enter(SequenceGroup& group, int64_t step);
+  // Charges work that the group did in `step`. Returns true if it was demoted.
+  bool charge(SequenceGroup& group, int64_t units, int64_t step);
+  void promote(SequenceGroup& group);
 
-  // The list of waiting groups, in order of last progress.
+  // The waiting groups below the top, in the order in which they fall behind. Their deadlines change only
+  // while they are outside.
   void push_waiting(SequenceGroup& group);
   void remove_waiting(SequenceGroup& group);
-  // Starts the starvation timers of groups that were added since the last call.
-  void begin_step(double now);
-  // A group that has waited for longer than `bound` seconds, or null.
-  SequenceGroup* starving(double now, double bound);
-  static bool starves(const SequenceGroup& group, double now, double bound) {
-    return group.rank.level > 0 && now - group.last_progress > bound;
+  // A waiting group that has fallen behind, or null.
+  SequenceGroup* starving(int64_t step);
+  static bool starves(const SequenceGroup& group, int64_t step) {
+    return group.rank.level != kTop && group.deadline < step;
   }
 
  private:
-  using List = boost::intrusive::list<
-      SequenceGroup, boost::intrusive::member_hook<SequenceGroup, boost::intrusive::list_member_hook<>,
-                                                   &SequenceGroup::starvation_hook>>;
+  struct ByDeadline {
+    bool operator()(const SequenceGroup& a, const SequenceGroup& b) const { return a.deadline < b.deadline; }
+  };
+  using Set = boost::intrusive::multiset<
+      SequenceGroup,
+      boost::intrusive::member_hook<SequenceGroup, boost::intrusive::set_member_hook<>,
+                                    &SequenceGroup::starvation_hook>,
+      boost::intrusive::compare<ByDeadline>>;
 
   void place(SequenceGroup& group, int64_t level, int64_t units);
 
-  List waiting_;  // ascending last_progress, then groups not yet seen by begin_step()
+  int64_t delay_;  // steps
+  Set waiting_;
   int64_t next_order_ = 0;
 };
 

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <algorithm>
-#include <boost/intrusive/list_hook.hpp>
 #include <boost/intrusive/set_hook.hpp>
 #include <compare>
 #include <cstdint>
@@ -66,9 +65,11 @@ struct SequenceGroup {
   // After a preemption the samples share their prompt again: prompt_sample recomputes it, and
   // num_awaiting_prompt samples wait to be forked from it. Null if none wait.
   Sequence* prompt_sample = nullptr;
-  Client* client = nullptr;     // kFair
-  int64_t quantum_left = 0;     // kMlfq: work units until it is demoted
-  double last_progress = -1.0;  // kMlfq: seconds; -1 = not yet seen by schedule()
+  Client* client = nullptr;  // kFair
+  int64_t quantum_left = 0;  // kMlfq: work units until it is demoted
+  int64_t home_level = 0;    // kMlfq: its level unless it is promoted
+  int64_t deadline = 0;      // kMlfq: the last step before it has fallen behind
+  int64_t last_step = -1;    // kMlfq: the last step in which it made progress
   int32_t num_prompt_tokens = 0;
   int32_t num_unfinished = 0;  // samples that are not finished
   int32_t num_held = 0;        // samples with block tables
@@ -88,8 +89,8 @@ struct SequenceGroup {
   int64_t arrival_order = 0;
   std::vector<Sequence> samples;  // [num_sequences], never resized: pointers to samples are kept
   Request request;                // without prompt_token_ids, which are in samples[0].token_ids
-  boost::intrusive::set_member_hook<> queue_hook;        // in the WaitingQueue
-  boost::intrusive::list_member_hook<> starvation_hook;  // kMlfq: in FeedbackLevels, longest wait first
+  boost::intrusive::set_member_hook<> queue_hook;       // in the WaitingQueue
+  boost::intrusive::set_member_hook<> starvation_hook;  // kMlfq: in FeedbackLevels
 
   int32_t num_sequences() const { return static_cast<int32_t>(samples.size()); }
   bool uses_beam_search() const { return request.sampling->use_beam_search; }

@@ -5,16 +5,16 @@
 
 namespace quire {
 
-RequestQueues::RequestQueues(SchedulingPolicy policy, double starvation_bound)
+RequestQueues::RequestQueues(SchedulingPolicy policy, int64_t guard_delay)
     : policy_(policy),
-      starvation_bound_(starvation_bound),
+      levels_(guard_delay),
       waiting_(policy == SchedulingPolicy::kFair ? &clients_ : nullptr) {}
 
 bool RequestQueues::preempts() const {
   return policy_ == SchedulingPolicy::kPriority || policy_ == SchedulingPolicy::kMlfq;
 }
 
-void RequestQueues::enter(SequenceGroup& group) {
+void RequestQueues::enter(SequenceGroup& group, int64_t step) {
   switch (policy_) {
     case SchedulingPolicy::kFcfs:
       group.rank = {0, group.arrival_order};
@@ -23,7 +23,7 @@ void RequestQueues::enter(SequenceGroup& group) {
       group.rank = {group.request.priority, group.arrival_order};
       break;
     case SchedulingPolicy::kMlfq:
-      levels_.enter(group);
+      levels_.enter(group, step);
       break;
     case SchedulingPolicy::kFair:
       // Orders the requests of one client until the first admission.
@@ -48,7 +48,7 @@ void RequestQueues::charge_generated(const SequenceGroup& group, int64_t num_tok
 }
 
 // Only tokens that were never computed before count as work.
-void RequestQueues::charge_computed(Sequence& sequence, int32_t num_computed_before, double now) {
+void RequestQueues::charge_computed(Sequence& sequence, int32_t num_computed_before, int64_t step) {
   if (policy_ != SchedulingPolicy::kMlfq) return;
   const int32_t begin = std::max(num_computed_before, sequence.num_served_tokens);
   const int32_t end = sequence.num_computed_tokens;
@@ -57,28 +57,27 @@ void RequestQueues::charge_computed(Sequence& sequence, int32_t num_computed_bef
   SequenceGroup& group = *sequence.group;
   const int64_t num_prompt = std::clamp(group.num_prompt_tokens - begin, 0, end - begin);
   const int64_t units = num_prompt + (end - begin - num_prompt) * FeedbackLevels::kPromptTokens;
-  change_rank(group, [&] { return levels_.charge(group, units, now); });
+  change_rank(group, [&] { return levels_.charge(group, units, step); });
 }
 
-void RequestQueues::promote_starving_waiting(double now) {
+void RequestQueues::promote_starving_waiting(int64_t step) {
   if (policy_ != SchedulingPolicy::kMlfq) return;
-  levels_.begin_step(now);
-  while (SequenceGroup* group = levels_.starving(now, starvation_bound_)) promote(*group, now);
+  while (SequenceGroup* group = levels_.starving(step)) promote(*group);
   sort_running();
 }
 
-void RequestQueues::promote_starving_running(size_t begin, double now) {
+void RequestQueues::promote_starving_running(size_t begin, int64_t step) {
   if (policy_ != SchedulingPolicy::kMlfq) return;
   for (size_t i = begin; i < running_.size(); ++i) {
     SequenceGroup& group = *running_[i]->group;
-    if (FeedbackLevels::starves(group, now, starvation_bound_)) promote(group, now);
+    if (FeedbackLevels::starves(group, step)) promote(group);
   }
   sort_running();
 }
 
-void RequestQueues::promote(SequenceGroup& group, double now) {
+void RequestQueues::promote(SequenceGroup& group) {
   change_rank(group, [&] {
-    levels_.promote(group, now);
+    levels_.promote(group);
     return true;
   });
 }

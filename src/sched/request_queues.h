@@ -4,7 +4,7 @@
 //             level          order in the level   preempts higher levels
 //   fcfs      0              arrival              no
 //   priority  the priority   arrival              yes
-//   mlfq      0 .. 7         entry to the level   yes
+//   mlfq      -1 .. 7        entry to the level   yes
 //   fair      0              first admission      no; the next request to admit: sched/clients.h
 //
 // Owned by Scheduler; engine thread only. Lists hold pointers to the records of RequestTable.
@@ -25,26 +25,28 @@ namespace quire {
 
 class RequestQueues {
  public:
-  // starvation_bound: kMlfq, seconds without progress after which a request moves to level 0.
-  RequestQueues(SchedulingPolicy policy, double starvation_bound);
+  // guard_delay: kMlfq, see SchedulerConfig.
+  RequestQueues(SchedulingPolicy policy, int64_t guard_delay);
   RequestQueues(const RequestQueues&) = delete;
   RequestQueues& operator=(const RequestQueues&) = delete;
 
   // Whether a waiting request may preempt running ones of higher levels.
   bool preempts() const;
 
+  // `step` below: the number of steps so far.
+  //
   // Gives a new request its rank; ends the policy's record of a request.
-  void enter(SequenceGroup& group);
+  void enter(SequenceGroup& group, int64_t step);
   void leave(SequenceGroup& group);
   // The request is admitted for the first time, with num_tokens prompt tokens to compute.
   void note_first_admission(SequenceGroup& group, int32_t num_tokens);
   // Charges work to the request (kMlfq) or its client (kFair). The first may change ranks: call
   // sort_running() afterwards.
-  void charge_computed(Sequence& sequence, int32_t num_computed_before, double now);
+  void charge_computed(Sequence& sequence, int32_t num_computed_before, int64_t step);
   void charge_generated(const SequenceGroup& group, int64_t num_tokens);
-  // kMlfq: moves requests that starve to level 0; waiting ones, or running ones from `begin` on.
-  void promote_starving_waiting(double now);
-  void promote_starving_running(size_t begin, double now);
+  // kMlfq: moves requests that starve to the top; waiting ones, or running ones from `begin` on.
+  void promote_starving_waiting(int64_t step);
+  void promote_starving_running(size_t begin, int64_t step);
 
   // Waiting requests.
   SequenceGroup* next_waiting() { return waiting_.front(); }  // null if none waits
@@ -86,10 +88,9 @@ class RequestQueues {
  private:
   template <class Change>
   void change_rank(SequenceGroup& group, Change change);
-  void promote(SequenceGroup& group, double now);
+  void promote(SequenceGroup& group);
 
   SchedulingPolicy policy_;
-  double starvation_bound_;
   ClientTable clients_;    // kFair
   FeedbackLevels levels_;  // kMlfq
   WaitingQueue waiting_;

@@ -53,7 +53,7 @@ Status Scheduler::add_request(Request request) {
   }
   SequenceGroup& group = state_.requests.add(std::move(request));
   group.samples.front().table = state_.kv.open(group.request.adapter, group.request.cache_salt);
-  state_.queues.enter(group);
+  state_.queues.enter(group, state_.totals.num_steps);
   state_.queues.push_waiting(group);
   return {};
 }

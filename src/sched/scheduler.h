@@ -50,8 +50,7 @@ class Scheduler {
 
   // Plans the next step. The plan is valid until the next call. A plan with scheduled sequences must be
   // committed before the next one (Error otherwise). `now` is in seconds on the clock of Request::arrival; an
-  // earlier time than in the last call counts as that one. Without times the latency targets and the
-  // starvation guard of kMlfq have no effect.
+  // earlier time than in the last call counts as that one. Without times the latency targets have no effect.
   const StepPlan& schedule(double now = 0.0);
 
   // Applies the executor's result of the last plan. Throws Error if the result belongs to another step. A

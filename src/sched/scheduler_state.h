@@ -25,7 +25,7 @@ struct SchedulerState {
                     .checkpoint_blocks = layout.checkpoint_blocks}),
         kv_groups(layout.groups),
         bytes_per_block(layout.bytes_per_block),
-        queues(config.policy, config.starvation_bound) {}
+        queues(config.policy, config.guard_delay) {}
 
   SchedulerConfig config;
   KvManager kv;

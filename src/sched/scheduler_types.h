@@ -28,7 +28,7 @@ struct SchedulerConfig {
   int32_t max_num_partial_prefills = 0;  // prompts computed in chunks at once; 0 = no limit
   double ttft_slo = 0.0;                 // target for the time to first token, seconds; 0 = none
   double tpot_slo = 0.0;                 // target for the time per output token, seconds; 0 = none
-  double starvation_bound = 10.0;        // kMlfq: seconds without progress until a request moves to level 0
+  int64_t guard_delay = 256;             // kMlfq: steps, see FeedbackLevels
   uint64_t hash_seed = 0;                // seed of the block hashes; must not be known to clients
   int32_t hash_bits = 128;               // see BlockHasher
 };

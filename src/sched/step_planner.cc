@@ -30,7 +30,7 @@ void append_init(const Sequence& sequence, StepPlan& plan) {
 void StepPlanner::plan(StepState& step, double now) {
   begin(step, now);
   admission_.requeue_loaded();
-  state_.queues.promote_starving_waiting(step.now);
+  state_.queues.promote_starving_waiting(state_.totals.num_steps);
   admission_.preempt_for_priority(step);
   schedule_running(step);
   // A beam search that preempted itself is admitted again immediately, or the plan would be empty.
@@ -95,7 +95,7 @@ void StepPlanner::schedule_running(StepState& step) {
     if (!schedule_group(step, i)) return;
     i += static_cast<size_t>(group.num_running);
   }
-  state_.queues.promote_starving_running(i, step.now);
+  state_.queues.promote_starving_running(i, state_.totals.num_steps);
 }
 
 void StepPlanner::admit_waiting(StepState& step) {

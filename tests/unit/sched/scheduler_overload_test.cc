@@ -44,7 +44,7 @@ TEST_P(Overload, KeepsOutputsWithATenthOfTheMemory) {
   config.max_num_seqs = 256;
   config.max_num_batched_tokens = 512;
   config.max_model_len = 200;
-  config.starvation_bound = 2.0;
+  config.guard_delay = 64;
   KvLayout layout = make_layout(num_blocks_asked / 10, kBlockSize);
   layout.num_host_blocks = mode == PreemptionMode::kRecompute ? 0 : num_blocks_asked / 5;
   layout.bytes_per_block = 1'000'000;

@@ -136,31 +136,44 @@ TEST(MlfqPolicy, PreemptsRequestsThatReceivedMuchWorkForShortOnes) {
   harness.expect_idle();
 }
 
-// A stream of short requests that occupies the only slot of max_num_seqs.
-TEST(MlfqPolicy, BoundsTheWaitingTime) {
-  for (const double bound : {0.5, 1e9}) {
+// Steps that a request takes while short ones arrive as fast as they are served, for ever, into few slots.
+int64_t steps_under_short_requests(const SchedulerConfig& config, int32_t num_prompt, int32_t num_tokens) {
+  Harness harness(config, make_layout(2000, 4));
+  EXPECT_TRUE(harness.add(make_request(0, make_prompt(num_prompt, 0), num_tokens)).ok());
+  RequestId next = 1;
+  int64_t steps = 0;
+  for (; steps < 20000 && !harness.requests[0].finished; ++steps) {
+    while (harness.scheduler.stats().num_waiting < 2 * config.max_num_seqs) {
+      EXPECT_TRUE(harness.add(make_request(next, make_prompt(8, static_cast<uint64_t>(next)), 4)).ok());
+      ++next;
+    }
+    harness.step();
+  }
+  harness.drain();
+  harness.expect_as_alone(0);
+  return steps;
+}
+
+TEST(MlfqPolicy, EndsARequestWithinEightTimesItsStepsAndADelay) {
+  struct Case {
+    int32_t num_prompt;
+    int32_t num_tokens;
+    int32_t max_num_seqs;
+  };
+  for (const Case& each : {Case{700, 100, 1}, {700, 100, 4}, {40, 300, 1}, {3000, 2, 2}, {8, 700, 1}}) {
     SchedulerConfig config = policy_config(SchedulingPolicy::kMlfq);
-    config.max_num_seqs = 1;
-    config.starvation_bound = bound;
-    Harness harness(config, make_layout(512, 4));
-    ASSERT_TRUE(harness.add(make_request(0, make_prompt(300, 0), 30)).ok());
-    RequestId next = 1;
-    int32_t steps = 0;
-    for (; steps < 1000 && !harness.requests[0].finished; ++steps) {
-      if (harness.scheduler.stats().num_waiting < 3) {
-        ASSERT_TRUE(harness.add(make_request(next, make_prompt(8, static_cast<uint64_t>(next)), 4)).ok());
-        ++next;
-      }
-      harness.now += 0.01;
-      harness.step();
-    }
-    if (bound > 1.0) {
-      EXPECT_EQ(steps, 1000) << "without the guard it starves";
-    } else {
-      EXPECT_LT(steps, 600);
-    }
-    harness.drain();
-    harness.expect_as_alone(0);
+    config.max_num_seqs = each.max_num_seqs;
+    config.max_num_batched_tokens = 64;
+    config.max_model_len = 4000;
+    Harness alone(config, make_layout(2000, 4));
+    ASSERT_TRUE(alone.add(make_request(0, make_prompt(each.num_prompt, 0), each.num_tokens)).ok());
+    alone.drain();
+    const int64_t limit = FeedbackLevels::kShare * alone.scheduler.stats().num_steps + config.guard_delay;
+    EXPECT_LE(steps_under_short_requests(config, each.num_prompt, each.num_tokens), limit)
+        << each.num_prompt << " + " << each.num_tokens << " tokens";
+    config.guard_delay = 1 << 30;
+    EXPECT_GT(steps_under_short_requests(config, each.num_prompt, each.num_tokens), limit)
+        << "without the guard it starves";
   }
 }
 
@@ -363,7 +376,6 @@ Completion simulate_mix(SchedulingPolicy policy) {
   config.max_num_seqs = 8;
   config.max_num_batched_tokens = 256;
   config.max_model_len = 1000;
-  config.starvation_bound = 5.0;
   Harness harness(config, make_layout(2000, 16));
   std::mt19937 random(7);
   std::vector<Request> requests;

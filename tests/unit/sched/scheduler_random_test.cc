@@ -114,7 +114,7 @@ TEST_P(RandomHistory, KeepsEveryOutput) {
   config.hash_bits = world.hash_bits;
   config.policy = world.policy;
   config.preemption_mode = world.mode;
-  config.starvation_bound = 0.5;
+  config.guard_delay = 8;
   if (world.times) {
     config.max_num_partial_prefills = 2;
     config.ttft_slo = 0.3;
